@@ -1,0 +1,172 @@
+package main
+
+import (
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
+)
+
+const snapshotHelp = `
+A snapshot is a folder of YAML or JSON files as kubectl writes them:
+  kubectl get ippools.whereabouts.cni.cncf.io,overlappingrangeipreservations.whereabouts.cni.cncf.io,pods,nodes,net-attach-def -A -o yaml > dir/cluster.yaml
+Where node agents run, add sandboxreports.ip-reconcile.dev and their leases.`
+
+func newCheck(std streams) *cobra.Command {
+	o := &options{}
+	c := &cobra.Command{
+		Use:   "check",
+		Short: "Judge every address and print the verdicts; never writes",
+		Long: `Judge every allocation and reservation and print the verdicts, what needs
+attention first. It never writes.
+
+Exit code 0: nothing is stale and there are no findings; 1: there is something;
+2: the cluster could not be looked at.
+` + snapshotHelp,
+		Example: `  ip-reconcile check
+  ip-reconcile check --all
+  ip-reconcile check -o json | jq '.allocations[] | select(.verdict == "Stale")'
+  ip-reconcile check --snapshot ./must-gather --now 2026-11-20T10:00:00Z`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			r, err := o.reconciler(std)
+			if err != nil {
+				return err
+			}
+			defer showProgress(std, r)()
+			j, err := r.Look(c.Context())
+			if err != nil {
+				return err
+			}
+			if err := o.print(std.out, j.Document(), func(t *table) { t.judgement(j, o.all) }); err != nil {
+				return err
+			}
+			if j.Stale() > 0 || len(j.Findings) > 0 {
+				return errLeft
+			}
+			return nil
+		},
+	}
+	o.add(c.Flags(), "warn")
+	o.completions(c)
+	return c
+}
+
+func newRun(std streams) *cobra.Command {
+	o := &options{}
+	var confirmAfter time.Duration
+	var dryRun, massRelease, repair bool
+	c := &cobra.Command{
+		Use:   "run",
+		Short: "Make one pass: judge every address, free the stale ones",
+		Long: `Make one pass: judge every allocation and reservation and free those that are
+Stale. What is proven stale is freed at once; what is not confirmed is freed when
+it has been judged so at every look for --confirm-after, for which run waits.
+Each write is made under whereabouts' own Lease, after a second, fresh look, and
+fails if anything changed in between.
+
+Exit code 0: nothing stale is left; 1: something is, and the output says why;
+2: the cluster could not be looked at.
+` + snapshotHelp + `
+With --snapshot the same patches are applied to the files.`,
+		Example: `  ip-reconcile run --dry-run
+  ip-reconcile run
+  ip-reconcile run --confirm-after 1h --repair
+  ip-reconcile run -o json | jq .released`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			r, err := o.reconciler(std)
+			if err != nil {
+				return err
+			}
+			if confirmAfter < 0 {
+				return fmt.Errorf("--confirm-after %s: must not be negative", confirmAfter)
+			}
+			r.Options.ConfirmAfter, r.Options.DryRun = confirmAfter, dryRun
+			r.Options.AllowMassRelease, r.Options.Repair = massRelease, repair
+			stop := showProgress(std, r)
+			out, err := r.Run(c.Context())
+			stop()
+			if err != nil {
+				return err
+			}
+			if err := o.print(std.out, out.Document(), func(t *table) { t.result(out, o.all) }); err != nil {
+				return err
+			}
+			if out.Left() > 0 {
+				return errLeft
+			}
+			return nil
+		},
+	}
+	o.add(c.Flags(), "info")
+	o.completions(c)
+	f := c.Flags()
+	f.DurationVar(&confirmAfter, "confirm-after", 15*time.Minute, "how long an unconfirmed verdict must hold, at every look, before it is acted upon")
+	f.BoolVar(&dryRun, "dry-run", false, "print what would be freed, and write nothing")
+	f.BoolVar(&massRelease, "allow-mass-release", false, "free more than half of all allocations within an hour, unconfirmed ones included")
+	f.BoolVar(&repair, "repair", false, "write back entries and reservations that running pods lack")
+	f.BoolVar(&o.withoutLease, "without-lease", false, "write without taking whereabouts' Lease, where there is no right to it")
+	return c
+}
+
+func newExplain(std streams) *cobra.Command {
+	o := &options{}
+	c := &cobra.Command{
+		Use:   "explain IP",
+		Short: "Say what is known of one address, and the rule behind its verdict",
+		Long: `Print the evidence and the rule behind the verdict on one address, in every pool
+and network that records it.
+
+Exit code 0: it is recorded; 1: no pool records it; 2: the cluster could not be
+looked at.
+` + snapshotHelp,
+		Example: `  ip-reconcile explain 10.0.0.7
+  ip-reconcile explain 2001:db8::7 --snapshot ./must-gather`,
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return fmt.Errorf("explain takes one IP address, got %d arguments; see '%s --help'", len(args), c.CommandPath())
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			addr, err := netip.ParseAddr(args[0])
+			if err != nil {
+				return fmt.Errorf("%q is not an IP address", args[0])
+			}
+			r, err := o.reconciler(std)
+			if err != nil {
+				return err
+			}
+			defer showProgress(std, r)()
+			j, err := r.Look(c.Context())
+			if err != nil {
+				return err
+			}
+			j = j.About(addr.Unmap())
+			if err := o.print(std.out, j.Document(), func(t *table) { t.explain(addr.Unmap(), j) }); err != nil {
+				return err
+			}
+			if len(j.Allocations)+len(j.Reservations) == 0 {
+				return errLeft
+			}
+			return nil
+		},
+	}
+	o.add(c.Flags(), "warn")
+	o.completions(c)
+	return c
+}
+
+// showProgress tells a waiting person what is being done; it returns how to stop.
+func showProgress(std streams, r *reconciler.Reconciler) func() {
+	p := &progress{w: std.err}
+	if !isTerminal(std.err) {
+		return func() {}
+	}
+	r.Progress = p.say
+	return p.start()
+}

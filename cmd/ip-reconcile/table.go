@@ -1,0 +1,209 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
+)
+
+// width is what a line of a table fits in.
+const width = 120
+
+// manyRows is from how many rows on a section leaves out the sentences.
+const manyRows = 40
+
+// print writes a document in the form asked for.
+func (o *options) print(w io.Writer, d *reconciler.Document, asTable func(*table)) error {
+	switch o.output {
+	case "json":
+		enc := json.NewEncoder(w)
+		enc.SetEscapeHTML(false)
+		enc.SetIndent("", "  ")
+		return enc.Encode(d)
+	case "yaml":
+		text, err := yaml.Marshal(d)
+		if err != nil {
+			return err
+		}
+		_, err = w.Write(text)
+		return err
+	}
+	t := &table{}
+	asTable(t)
+	_, err := io.WriteString(w, t.String())
+	return err
+}
+
+// table collects what is shown to a person.
+type table struct{ strings.Builder }
+
+func (t *table) line(format string, args ...any) { fmt.Fprintf(t, format+"\n", args...) }
+
+func (t *table) judgement(j *reconciler.Judgement, all bool) {
+	t.summary(j)
+	t.items("STALE", pick(j, reconciler.Stale), nil)
+	t.rest(j, all)
+}
+
+func (t *table) result(out *reconciler.Result, all bool) {
+	t.summary(out.Judgement)
+	allocations, reservations := 0, 0
+	var released []*reconciler.Item
+	for _, it := range out.Released {
+		if it.Allocation != nil {
+			allocations++
+		} else {
+			reservations++
+		}
+		if it.Allocation != nil || len(it.With) == 0 {
+			released = append(released, it)
+		}
+	}
+	t.line("Released %s and %s; %s left.", count(allocations, "allocation"), count(reservations, "reservation"), count(len(out.Refused), "stale one"))
+	t.items("RELEASED", released, nil)
+	var left []*reconciler.Item
+	why := map[*reconciler.Item]string{}
+	for _, x := range out.Refused {
+		left = append(left, x.Item)
+		why[x.Item] = fmt.Sprintf("%s: %s", x.Why, x.Detail)
+	}
+	t.items("NOT RELEASED", left, why)
+	if len(out.Repaired)+len(out.Unrepaired) > 0 {
+		t.line("\nREPAIRED (%d)", len(out.Repaired))
+		for _, f := range out.Repaired {
+			t.line("%s of %s in %s", f.Kind, f.IP, f.Pool)
+		}
+		for _, text := range out.Unrepaired {
+			t.line("not repaired: %s", text)
+		}
+	}
+	t.rest(out.Judgement, all)
+}
+
+func (t *table) rest(j *reconciler.Judgement, all bool) {
+	t.findings(j.Findings)
+	t.items("HELD", pick(j, reconciler.Held), nil)
+	if all {
+		t.items("IN USE", pick(j, reconciler.InUse), nil)
+	}
+}
+
+func (t *table) summary(j *reconciler.Judgement) {
+	s := j.Summary()
+	t.line("%s, %s: %d in use, %d held, %d stale; %s, %s.", count(s.Pools, "pool"), count(s.Allocations, "allocation"),
+		s.InUse, s.Held, s.Stale, count(s.Reservations, "reservation"), count(s.Findings, "finding"))
+	for _, text := range slices.Concat([]string{j.Advice()}, j.Observation.Warnings) {
+		if text != "" {
+			t.wrapped("Note: ", text)
+		}
+	}
+	if j.Observation.Paused {
+		t.line("Paused: nothing is released.")
+	}
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return fmt.Sprintf("1 %s", what)
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// pick are the items of a verdict; a reservation that shares its allocation's
+// stands in its allocation's row.
+func pick(j *reconciler.Judgement, v reconciler.Verdict) []*reconciler.Item {
+	var found []*reconciler.Item
+	for _, it := range slices.Concat(j.Allocations, j.Reservations) {
+		if it.Verdict == v && (it.Allocation != nil || len(it.With) == 0) {
+			found = append(found, it)
+		}
+	}
+	return found
+}
+
+func (t *table) items(title string, items []*reconciler.Item, why map[*reconciler.Item]string) {
+	if len(items) == 0 {
+		return
+	}
+	t.line("\n%s (%d)", title, len(items))
+	var rows strings.Builder
+	w := tabwriter.NewWriter(&rows, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "ADDRESS\tPOD\tREASON\tSANDBOX\tNODE\tPOOL OR RESERVATION")
+	for _, it := range items {
+		sandbox, reason := "", string(it.Reason)
+		if it.Evidence != nil {
+			sandbox = it.Evidence.Sandbox.String()
+		}
+		if it.Verdict == reconciler.Stale && !it.Proven {
+			reason += "?"
+		}
+		place := it.Object
+		if it.Reservation != nil {
+			place += " (reservation)"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", dash(it.Text()), dash(shorten(it.PodRef, 40)), reason, dash(sandbox), dash(shorten(it.Node(), 24)), place)
+	}
+	w.Flush()
+	lines := strings.Split(strings.TrimRight(rows.String(), "\n"), "\n")
+	t.line("%s", shorten(strings.TrimRight(lines[0], " "), width))
+	for i, it := range items {
+		t.line("%s", shorten(strings.TrimRight(lines[i+1], " "), width))
+		if len(items) <= manyRows {
+			t.wrapped("    ", cmp.Or(why[it], it.Message))
+		}
+	}
+	if len(items) > manyRows {
+		t.line("The sentence behind each is in 'ip-reconcile explain ADDRESS' and in -o json.")
+	}
+	if slices.ContainsFunc(items, func(it *reconciler.Item) bool { return it.Verdict == reconciler.Stale && !it.Proven }) {
+		t.line("? not confirmed yet: freed when it has been judged so at every look for --confirm-after.")
+	}
+}
+
+func (t *table) findings(found []reconciler.Finding) {
+	if len(found) == 0 {
+		return
+	}
+	t.line("\nFINDINGS (%d)", len(found))
+	for _, f := range found {
+		t.wrapped(fmt.Sprintf("%-18s  ", f.Kind), f.Message)
+	}
+}
+
+// wrapped writes a text that is broken between words, its lines under each other.
+func (t *table) wrapped(prefix, text string) {
+	line := prefix
+	for _, word := range strings.Fields(text) {
+		if len(line)+len(word) > width && strings.TrimSpace(line) != "" {
+			t.line("%s", strings.TrimRight(line, " "))
+			line = strings.Repeat(" ", len(prefix))
+		}
+		line += word + " "
+	}
+	t.line("%s", strings.TrimRight(line, " "))
+}
+
+func dash(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
+}
+
+// shorten cuts a text that is too long, in the middle, where names differ least.
+func shorten(text string, to int) string {
+	r := []rune(text)
+	if len(r) <= to {
+		return text
+	}
+	head := (to - 1) / 2
+	return string(r[:head]) + "…" + string(r[len(r)-(to-1-head):])
+}

@@ -1,0 +1,145 @@
+package harness
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/util/retry"
+)
+
+// The custom resources that tests look at.
+var (
+	IPPools        = schema.GroupVersionResource{Group: "whereabouts.cni.cncf.io", Version: "v1alpha1", Resource: "ippools"}
+	Reservations   = schema.GroupVersionResource{Group: "whereabouts.cni.cncf.io", Version: "v1alpha1", Resource: "overlappingrangeipreservations"}
+	NodeSlicePools = schema.GroupVersionResource{Group: "whereabouts.cni.cncf.io", Version: "v1alpha1", Resource: "nodeslicepools"}
+	NADs           = schema.GroupVersionResource{Group: "k8s.cni.cncf.io", Version: "v1", Resource: "network-attachment-definitions"}
+	crds           = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+)
+
+// installCRDs applies the custom resource definitions of whereabouts, of network
+// attachments and of this project's deploy/crds, and waits until each is served.
+func (c *Cluster) installCRDs(ctx context.Context) error {
+	e2e, err := e2eDir()
+	if err != nil {
+		return err
+	}
+	var files []string
+	for _, pattern := range []string{
+		filepath.Join(c.bin, "manifests", "whereabouts", "*.yaml"),
+		filepath.Join(c.bin, "manifests", "network-attachment-definition-client", "networks-crd.yaml"),
+		filepath.Join(e2e, "..", "deploy", "crds", "*.yaml"),
+	} {
+		found, _ := filepath.Glob(pattern)
+		files = append(files, found...)
+	}
+	var installed []*unstructured.Unstructured
+	for _, file := range files {
+		found, err := readCRDs(file)
+		if err != nil {
+			return fmt.Errorf("reading %s: %w", file, err)
+		}
+		for _, crd := range found {
+			if _, err := c.dynamic.Resource(crds).Create(ctx, crd, metav1.CreateOptions{}); err != nil {
+				return fmt.Errorf("creating the CRD %s of %s: %w", crd.GetName(), file, err)
+			}
+		}
+		installed = append(installed, found...)
+	}
+	for _, crd := range installed {
+		if err := c.waitServed(ctx, crd); err != nil {
+			return err
+		}
+		if err := c.ageEstablished(ctx, crd.GetName()); err != nil {
+			return fmt.Errorf("backdating the CRD %s: %w", crd.GetName(), err)
+		}
+	}
+	return nil
+}
+
+// readCRDs reads the CRDs among the documents of a file.
+func readCRDs(path string) ([]*unstructured.Unstructured, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var found []*unstructured.Unstructured
+	for documents := yaml.NewYAMLReader(bufio.NewReader(f)); ; {
+		document, err := documents.Read()
+		if errors.Is(err, io.EOF) {
+			return found, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		object := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal(document, &object.Object); err != nil {
+			return nil, err
+		}
+		if object.GetKind() == "CustomResourceDefinition" {
+			found = append(found, object)
+		}
+	}
+}
+
+// waitServed waits until every version of a resource can be listed, which is more
+// than the condition Established says.
+func (c *Cluster) waitServed(ctx context.Context, crd *unstructured.Unstructured) error {
+	group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
+	plural, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "plural")
+	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
+	for _, v := range versions {
+		version, ok := v.(map[string]any)
+		if !ok || version["served"] != true {
+			continue
+		}
+		resource := schema.GroupVersionResource{Group: group, Version: fmt.Sprint(version["name"]), Resource: plural}
+		err := wait.PollUntilContextCancel(ctx, 10*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+			_, err := c.dynamic.Resource(resource).List(ctx, metav1.ListOptions{Limit: 1})
+			if apierrors.IsNotFound(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsTooManyRequests(err) {
+				return false, nil
+			}
+			return err == nil, err
+		})
+		if err != nil {
+			return fmt.Errorf("waiting for %s to be served: %w", resource, err)
+		}
+	}
+	return nil
+}
+
+// ageEstablished makes a CRD look a minute old. The API server holds back creates
+// for two seconds when the CRD was established less than two seconds ago, for the
+// sake of other API servers; there is none, and tests would pay for it each time.
+func (c *Cluster) ageEstablished(ctx context.Context, name string) error {
+	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		crd, err := c.dynamic.Resource(crds).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		conditions, _, err := unstructured.NestedSlice(crd.Object, "status", "conditions")
+		if err != nil {
+			return err
+		}
+		for _, condition := range conditions {
+			condition.(map[string]any)["lastTransitionTime"] = time.Now().Add(-time.Minute).UTC().Format(time.RFC3339)
+		}
+		if err := unstructured.SetNestedSlice(crd.Object, conditions, "status", "conditions"); err != nil {
+			return err
+		}
+		_, err = c.dynamic.Resource(crds).UpdateStatus(ctx, crd, metav1.UpdateOptions{})
+		return err
+	})
+}

@@ -1,0 +1,37 @@
+// Package harness runs the real programs that the reconciler lives with, on one
+// machine and without containers: etcd, kube-apiserver, and the whereabouts CNI
+// plugin as IPAM of macvlan, called through libcni as a container runtime would.
+//
+// Start gives a Cluster, NewNode a Node of it, Node.Add and Node.Del an
+// attachment of a Sandbox. What has no real program here, kubelet and Multus, is
+// played by Node.Run. Any number of clusters may run side by side, in one test
+// process or in many; they share nothing but the built programs. All that a
+// cluster leaves on the machine goes with it, and what a killed test left goes
+// with the next Start.
+//
+// The first run builds the programs from e2e/parts. That takes about six
+// minutes on two cores, so the first `go test` may want -timeout 20m.
+package harness
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+)
+
+// Unsupported returns why the harness cannot run here, or "". Tests skip with it.
+func Unsupported() string {
+	if runtime.GOOS != "linux" {
+		return "the harness needs Linux (network namespaces, macvlan), this is " + runtime.GOOS
+	}
+	if os.Geteuid() != 0 {
+		return "the harness needs root: it makes network namespaces and links"
+	}
+	for tool, pkg := range map[string]string{"ip": "iproute2", "nsenter": "util-linux", "unshare": "util-linux"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			return fmt.Sprintf("the harness needs %q (package %s): %v", tool, pkg, err)
+		}
+	}
+	return ""
+}

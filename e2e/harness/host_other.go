@@ -1,0 +1,18 @@
+//go:build !linux
+
+package harness
+
+import (
+	"errors"
+	"syscall"
+)
+
+// The package compiles everywhere, so that it can be read and vetted anywhere;
+// Unsupported keeps tests from getting here.
+var errNotLinux = errors.New(Unsupported())
+
+func dieWithParent() *syscall.SysProcAttr { return nil }
+func lock(string) (func(), error)         { return nil, errNotLinux }
+func tryLock(string) (func(), error)      { return nil, errNotLinux }
+func unmountBelow(string) error           { return errNotLinux }
+func unmount(string) error                { return errNotLinux }

@@ -1,0 +1,117 @@
+package harness
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+var errLocked = errors.New("locked by another process")
+
+// A run is what one cluster has on the machine: a folder, mounts in it, and
+// links whose names begin with the run's prefix. A lock in the folder says that
+// the owner lives; so whoever gets the lock may clean up.
+type run struct {
+	id, dir string
+	unlock  func()
+}
+
+func runsDir() string { return filepath.Join(os.TempDir(), "ip-reconcile-e2e") }
+
+// linkPrefix is the prefix of all links of the run with this id. Link names have
+// 15 characters at most.
+func linkPrefix(id string) string { return "ipr" + id }
+
+// newRun makes a run, and removes those whose owner is dead. It and close hold one
+// lock, so that nobody takes a folder that comes or goes for a dead one.
+func newRun() (*run, error) {
+	if err := os.MkdirAll(runsDir(), 0o700); err != nil {
+		return nil, err
+	}
+	unlock, err := lockRuns()
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	if err := sweep(); err != nil {
+		return nil, fmt.Errorf("removing what an earlier run left in %s (remove it by hand): %w", runsDir(), err)
+	}
+	r := &run{id: randomHex(3)}
+	r.dir = filepath.Join(runsDir(), r.id)
+	if err := os.Mkdir(r.dir, 0o700); err != nil {
+		return nil, err
+	}
+	r.unlock, err = lock(filepath.Join(r.dir, "owner"))
+	return r, err
+}
+
+// close removes all that the run has on the machine.
+func (r *run) close() error {
+	unlock, err := lockRuns()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	defer r.unlock()
+	return scrub(r.dir)
+}
+
+func lockRuns() (func(), error) { return lock(filepath.Join(runsDir(), "lock")) }
+
+// sweep removes the runs that nobody holds.
+func sweep() error {
+	entries, err := os.ReadDir(runsDir())
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, e := range entries {
+		if !e.IsDir() {
+			continue
+		}
+		dir := filepath.Join(runsDir(), e.Name())
+		unlock, err := tryLock(filepath.Join(dir, "owner"))
+		if errors.Is(err, errLocked) {
+			continue
+		}
+		if err == nil {
+			err = scrub(dir)
+			unlock()
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// scrub removes a run's mounts, links and folder. The mounts go first: a network
+// namespace ends with its last mount, and the links in it end with it.
+func scrub(dir string) error {
+	errs := []error{unmountBelow(dir)}
+	links, err := os.ReadDir("/sys/class/net")
+	errs = append(errs, err)
+	for _, l := range links {
+		// The other end of a veth pair is gone before its turn comes.
+		if strings.HasPrefix(l.Name(), linkPrefix(filepath.Base(dir))) && linkExists(l.Name()) {
+			errs = append(errs, iproute("link", "del", l.Name()))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err // the folder stays, for the next sweep to find
+	}
+	return os.RemoveAll(dir)
+}
+
+func linkExists(name string) bool {
+	_, err := os.Lstat(filepath.Join("/sys/class/net", name))
+	return err == nil
+}
+
+func randomHex(bytes int) string {
+	b := make([]byte, bytes)
+	rand.Read(b)
+	return hex.EncodeToString(b)
+}

@@ -1,0 +1,82 @@
+package harness
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+)
+
+// A Sandbox is what a container runtime has when it calls CNI: an id and a network
+// namespace. No process lives in it, a mount keeps it.
+type Sandbox struct {
+	ID    string // 64 hex digits
+	NetNS string // path
+}
+
+// NewSandbox makes a sandbox. It lasts until Close, or as long as the cluster.
+func (n *Node) NewSandbox() (*Sandbox, error) {
+	s := &Sandbox{ID: randomHex(32)}
+	s.NetNS = filepath.Join(n.dir, "netns", s.ID)
+	if err := os.WriteFile(s.NetNS, nil, 0o600); err != nil {
+		return nil, err
+	}
+	if _, err := command("unshare", "--net="+s.NetNS, "ip", "link", "set", "lo", "up"); err != nil {
+		os.Remove(s.NetNS)
+		return nil, fmt.Errorf("making a network namespace: %w", err)
+	}
+	return s, nil
+}
+
+// Close ends the network namespace and with it its interfaces and addresses. The
+// allocations stay: without a DEL they are leaks. It may be called again.
+func (s *Sandbox) Close() error {
+	if err := unmount(s.NetNS); errors.Is(err, os.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	return os.Remove(s.NetNS)
+}
+
+// Addresses returns the addresses that are really configured, by interface,
+// without link-local and loopback ones.
+func (s *Sandbox) Addresses() (map[string][]netip.Addr, error) {
+	out, err := command("nsenter", "--net="+s.NetNS, "ip", "-json", "address", "show", "scope", "global")
+	if err != nil {
+		return nil, fmt.Errorf("looking into sandbox %.12s: %w", s.ID, err)
+	}
+	var links []struct {
+		IfName    string `json:"ifname"`
+		Addresses []struct {
+			Local netip.Addr `json:"local"`
+		} `json:"addr_info"`
+	}
+	if err := json.Unmarshal(out, &links); err != nil {
+		return nil, fmt.Errorf("reading the output of ip -json: %w", err)
+	}
+	addresses := map[string][]netip.Addr{}
+	for _, l := range links {
+		for _, a := range l.Addresses {
+			if a.Local.IsValid() { // ip leaves {} where it left something out
+				addresses[l.IfName] = append(addresses[l.IfName], a.Local)
+			}
+		}
+	}
+	return addresses, nil
+}
+
+// Has says whether the address is configured on any interface.
+func (s *Sandbox) Has(address netip.Addr) (bool, error) {
+	all, err := s.Addresses()
+	for _, on := range all {
+		for _, a := range on {
+			if a == address {
+				return true, nil
+			}
+		}
+	}
+	return false, err
+}

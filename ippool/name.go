@@ -1,0 +1,142 @@
+package ippool
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/validation"
+)
+
+// normalizeRange is the part of a pool's name that comes from its range
+// (whereabouts v0.9.4, pkg/storage/kubernetes/ipam.go, normalizeRange).
+func normalizeRange(text string) string {
+	if strings.HasSuffix(text, ":") {
+		text += "0"
+	}
+	return strings.NewReplacer(":", "-", "/", "-").Replace(text)
+}
+
+// ReservationName is the name of the OverlappingRangeIPReservation of an
+// address in a network, "" being the unnamed one
+// (whereabouts v0.9.4, pkg/storage/kubernetes/ipam.go, NormalizeIP).
+func ReservationName(network string, a netip.Addr) string {
+	text := a.Unmap().String()
+	if strings.HasSuffix(text, ":") {
+		text += "0"
+	}
+	text = strings.ReplaceAll(text, ":", "-")
+	if network != "" {
+		text = network + "-" + text
+	}
+	return text
+}
+
+// ReservedAddress is the address that a reservation's name stands for in a
+// network. It undoes ReservationName and then builds the name again, so that
+// only a name that whereabouts would have made is accepted.
+func ReservedAddress(name, network string) (netip.Addr, bool) {
+	rest := name
+	if network != "" {
+		var found bool
+		if rest, found = strings.CutPrefix(name, network+"-"); !found {
+			return netip.Addr{}, false
+		}
+	}
+	// An address that ends in "::" has got a "0" appended: the parsed address
+	// is the same, so that undoing needs no case of its own.
+	a, err := netip.ParseAddr(strings.ReplaceAll(rest, "-", ":"))
+	if err != nil || ReservationName(network, a) != name {
+		return netip.Addr{}, false
+	}
+	return a, true
+}
+
+// Networks are the network names that a pool's name admits, given the names of
+// the nodes: "<network>-<range>", "<node>-<slice>" and
+// "<network>-<node>-<slice>" cannot be told apart by parsing. It is empty for a
+// name that whereabouts does not give: then nothing is known of the network.
+func (p *Pool) Networks(nodes map[string]bool) []string {
+	head, ok := p.nameHead()
+	switch {
+	case !ok:
+		return nil
+	case head == "":
+		return []string{""}
+	}
+	names := []string{head}
+	for _, node := range p.SliceNodes(nodes) {
+		network := strings.TrimSuffix(strings.TrimSuffix(head, node), "-")
+		if !slices.Contains(names, network) {
+			names = append(names, network)
+		}
+	}
+	return names
+}
+
+// SliceNodes are the nodes whose slice the pool may be, by its name.
+func (p *Pool) SliceNodes(nodes map[string]bool) []string {
+	head, _ := p.nameHead()
+	var found []string
+	for i := 0; i < len(head); i++ {
+		if (i == 0 || head[i-1] == '-') && nodes[head[i:]] {
+			found = append(found, head[i:])
+		}
+	}
+	return found
+}
+
+// nameHead is what stands before the range in the pool's name, without the dash.
+func (p *Pool) nameHead() (string, bool) {
+	for _, text := range []string{p.RangeText, p.Range.Prefix().String()} {
+		norm := normalizeRange(text)
+		if p.Name == norm {
+			return "", true
+		}
+		if head, ok := strings.CutSuffix(p.Name, "-"+norm); ok {
+			return head, true
+		}
+	}
+	return "", false
+}
+
+// LeaseNames are the Leases, in the pool's namespace, that ADD and DEL may take
+// for this pool: the shared one, and for what may be a node's slice one named
+// like the pool (whereabouts v0.9.4, newLeaderElector).
+func (p *Pool) LeaseNames() []string {
+	if head, ok := p.nameHead(); ok && head == "" {
+		return []string{SharedLease}
+	}
+	return []string{p.Name, SharedLease}
+}
+
+// SharedLease is the Lease that ADD and DEL of every pool that is not a node
+// slice take.
+const SharedLease = "whereabouts"
+
+// PodRef is the owner that an allocation names. UID is set only in what a
+// repair wrote: "<namespace>/<name>_<uid>" means a pod that is known to be none.
+type PodRef struct{ Namespace, Name, UID string }
+
+// ParsePodRef reads "<namespace>/<name>". Names that no pod can have are an
+// error: nothing could be looked up by them.
+func ParsePodRef(text string) (PodRef, error) {
+	if text == "" {
+		return PodRef{}, fmt.Errorf("podref is missing")
+	}
+	ns, name, ok := strings.Cut(text, "/")
+	name, uid, repaired := strings.Cut(name, "_")
+	if !ok || repaired && uid == "" ||
+		len(validation.ValidateNamespaceName(ns, false)) > 0 || len(validation.NameIsDNSSubdomain(name, false)) > 0 {
+		return PodRef{}, fmt.Errorf("podref %q is not <namespace>/<name> of a pod", text)
+	}
+	return PodRef{ns, name, uid}, nil
+}
+
+func (r PodRef) String() string {
+	if r.UID != "" {
+		return r.Namespace + "/" + r.Name + "_" + r.UID
+	}
+	return r.Namespace + "/" + r.Name
+}

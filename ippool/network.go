@@ -1,0 +1,133 @@
+package ippool
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// NADResource is NetworkAttachmentDefinitions as they are served.
+var NADResource = schema.GroupVersionResource{Group: "k8s.cni.cncf.io", Version: "v1", Resource: "network-attachment-definitions"}
+
+// NAD is what a NetworkAttachmentDefinition says of whereabouts. Networks is
+// empty where it uses another IPAM. Problem is set where it cannot be read; it
+// then says nothing about any pool.
+type NAD struct {
+	Namespace, Name string
+	Networks        []Network
+	Problem         string
+}
+
+// Network is one whereabouts IPAM section.
+type Network struct {
+	Name        string // network_name, "" for the unnamed network
+	Ranges      []netip.Prefix
+	Overlapping bool // enable_overlapping_ranges, true by default
+	Slices      bool // node_slice_size is set: the pools are parts of the range
+}
+
+// ReadNAD reads spec.config as whereabouts does
+// (v0.9.4, pkg/config/config.go, LoadIPAMConfig).
+func ReadNAD(o *unstructured.Unstructured) *NAD {
+	n := &NAD{Namespace: o.GetNamespace(), Name: o.GetName()}
+	config, _, err := unstructured.NestedString(o.Object, "spec", "config")
+	if err == nil {
+		n.Networks, err = readConfig(config)
+	}
+	if err != nil {
+		n.Problem = err.Error()
+	}
+	return n
+}
+
+func readConfig(config string) ([]Network, error) {
+	if strings.TrimSpace(config) == "" {
+		return nil, errors.New("spec.config is empty: the network is configured on the nodes")
+	}
+	type plugin struct {
+		IPAM json.RawMessage `json:"ipam"`
+	}
+	var list struct {
+		plugin
+		Plugins []plugin `json:"plugins"`
+	}
+	if err := json.Unmarshal([]byte(config), &list); err != nil {
+		return nil, fmt.Errorf("spec.config is not JSON: %w", err)
+	}
+	var networks []Network
+	for _, p := range append(list.Plugins, list.plugin) {
+		if len(p.IPAM) == 0 {
+			continue
+		}
+		n, ok, err := readIPAM(p.IPAM)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			networks = append(networks, n)
+		}
+	}
+	return networks, nil
+}
+
+func readIPAM(raw json.RawMessage) (Network, bool, error) {
+	var ipam struct {
+		Type        string `json:"type"`
+		Range       string `json:"range"`
+		NetworkName string `json:"network_name"`
+		SliceSize   string `json:"node_slice_size"`
+		Overlapping *bool  `json:"enable_overlapping_ranges"`
+		Ranges      []struct {
+			Range string `json:"range"`
+		} `json:"ipRanges"`
+	}
+	if err := json.Unmarshal(raw, &ipam); err != nil {
+		return Network{}, false, fmt.Errorf("ipam section: %w", err)
+	}
+	if ipam.Type != "whereabouts" {
+		return Network{}, false, nil
+	}
+	n := Network{Name: ipam.NetworkName, Slices: ipam.SliceSize != "", Overlapping: ipam.Overlapping == nil || *ipam.Overlapping}
+	texts := []string{}
+	if ipam.Range != "" {
+		texts = append(texts, ipam.Range)
+	}
+	for _, r := range ipam.Ranges {
+		texts = append(texts, r.Range)
+	}
+	for _, text := range texts {
+		if _, cidr, ok := strings.Cut(text, "-"); ok { // "first-address/bits": range_start written into the range
+			text = cidr
+		}
+		r, err := ParseRange(text)
+		if err != nil {
+			return Network{}, false, err
+		}
+		n.Ranges = append(n.Ranges, r.Prefix())
+	}
+	if len(n.Ranges) == 0 {
+		return Network{}, false, errors.New("ipam section without a range: it is configured on the nodes")
+	}
+	return n, true, nil
+}
+
+// Maps says whether whereabouts would use this pool for the network: the same
+// network_name and the same network address, or a slice of it. names are the
+// pool's Networks; nil admits any.
+func (n Network) Maps(p *Pool, names []string) bool {
+	if names != nil && !slices.Contains(names, n.Name) {
+		return false
+	}
+	for _, r := range n.Ranges {
+		if r == p.Range.Prefix() || n.Slices && r.Bits() <= p.Range.Prefix().Bits() && r.Contains(p.Range.Prefix().Addr()) {
+			return true
+		}
+	}
+	return false
+}

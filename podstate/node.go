@@ -1,0 +1,41 @@
+package podstate
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Node is what the rules need of a Node object.
+type Node struct {
+	Name         string
+	Labels       map[string]string
+	BootID       string
+	Ready        bool
+	NotReadyFor  time.Time // since when Ready is not True; zero if it is, or if nothing tells
+	OutOfService bool      // the taint node.kubernetes.io/out-of-service
+}
+
+// ReadNode takes from a Node object what the rules need.
+func ReadNode(o *corev1.Node) *Node {
+	n := &Node{Name: o.Name, Labels: o.Labels, BootID: o.Status.NodeInfo.BootID}
+	for _, c := range o.Status.Conditions {
+		if c.Type != corev1.NodeReady {
+			continue
+		}
+		n.Ready = c.Status == corev1.ConditionTrue
+		if !n.Ready {
+			n.NotReadyFor = c.LastTransitionTime.Time
+		}
+	}
+	for _, t := range o.Spec.Taints {
+		if t.Key == corev1.TaintNodeOutOfService {
+			n.OutOfService = true
+		}
+	}
+	return n
+}
+
+// Dead says whether the node is proven dead: an operator vouched for it with
+// the out-of-service taint, and its kubelet does not contradict by being Ready.
+func (n *Node) Dead() bool { return n.OutOfService && !n.Ready }

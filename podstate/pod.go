@@ -1,0 +1,144 @@
+package podstate
+
+import (
+	"net/netip"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Phase is what a pod object says of itself, in the order in which it counts:
+// a finished pod is Finished even while it is being deleted.
+type Phase int
+
+const (
+	// None: no pod by that name.
+	None Phase = iota
+	// Pending: not started; CNI ADD runs in this phase.
+	Pending
+	// Live: Running, or Unknown.
+	Live
+	// Terminating: has a deletionTimestamp and is not Finished.
+	Terminating
+	// Finished: phase Failed or Succeeded.
+	Finished
+)
+
+func (p Phase) String() string {
+	return [...]string{"none", "Pending", "live", "terminating", "finished"}[p]
+}
+
+// mirrorAnnotation of a static pod's mirror object holds the UID that the
+// runtime knows the pod by (kubelet, pkg/kubelet/types/pod_update.go).
+const mirrorAnnotation = corev1.MirrorPodAnnotationKey
+
+// Pod is what the rules need of a pod object.
+type Pod struct {
+	types.NamespacedName
+	UID             string // of the object in the API
+	RuntimeUID      string // the one that the runtime knows: a static pod's differs
+	ResourceVersion string
+	Node            string
+	Phase           Phase
+	Created         time.Time
+	Deleted         time.Time     // deletionTimestamp: when the grace period ends; zero if not deleted
+	Grace           time.Duration // what a deletion waits or would wait for the containers
+	Status          NetworkStatus
+	Interfaces      []Interface // of the network-status; none of a Finished pod
+	IPs             []netip.Addr
+	// StoppedByKubelet: every container of the spec has a status, every status
+	// of any kind is terminated, and Ready is not True. That is how kubelet
+	// leaves a pod; other writers of a terminal phase do not touch the statuses.
+	StoppedByKubelet bool
+	LastFinished     time.Time // the last container's finishedAt
+}
+
+// ReadPod takes from a pod object what the rules need. The addresses of a
+// finished pod stay in its status on purpose and are not read.
+func ReadPod(o *corev1.Pod) *Pod {
+	p := &Pod{
+		NamespacedName:  types.NamespacedName{Namespace: o.Namespace, Name: o.Name},
+		UID:             string(o.UID),
+		RuntimeUID:      string(o.UID),
+		ResourceVersion: o.ResourceVersion,
+		Node:            o.Spec.NodeName,
+		Phase:           phase(o),
+		Created:         o.CreationTimestamp.Time,
+	}
+	if uid := o.Annotations[mirrorAnnotation]; uid != "" {
+		p.RuntimeUID = uid
+	}
+	if o.DeletionTimestamp != nil {
+		p.Deleted = o.DeletionTimestamp.Time
+	}
+	if g := o.DeletionGracePeriodSeconds; g != nil {
+		p.Grace = time.Duration(*g) * time.Second
+	} else if g := o.Spec.TerminationGracePeriodSeconds; g != nil {
+		p.Grace = time.Duration(*g) * time.Second
+	}
+	p.StoppedByKubelet, p.LastFinished = stopped(o)
+	if p.Phase == Finished {
+		return p
+	}
+	p.Status, p.Interfaces = readNetworkStatus(o.Annotations)
+	for _, ip := range append(o.Status.PodIPs, corev1.PodIP{IP: o.Status.PodIP}) {
+		if a, err := parseAddr(ip.IP); err == nil {
+			p.IPs = append(p.IPs, a)
+		}
+	}
+	return p
+}
+
+func phase(o *corev1.Pod) Phase {
+	switch {
+	case o.Status.Phase == corev1.PodFailed || o.Status.Phase == corev1.PodSucceeded:
+		return Finished
+	case o.DeletionTimestamp != nil:
+		return Terminating
+	// A pod that has just been created may have no phase yet.
+	case o.Status.Phase == corev1.PodPending || o.Status.Phase == "":
+		return Pending
+	}
+	return Live
+}
+
+func stopped(o *corev1.Pod) (bool, time.Time) {
+	var last time.Time
+	all := true
+	seen := map[string]bool{}
+	for _, statuses := range [][]corev1.ContainerStatus{
+		o.Status.InitContainerStatuses, o.Status.ContainerStatuses, o.Status.EphemeralContainerStatuses,
+	} {
+		for _, s := range statuses {
+			seen[s.Name] = true
+			if s.State.Terminated == nil {
+				all = false
+			} else if s.State.Terminated.FinishedAt.After(last) {
+				last = s.State.Terminated.FinishedAt.Time
+			}
+		}
+	}
+	for _, c := range o.Spec.Containers {
+		all = all && seen[c.Name]
+	}
+	for _, c := range o.Spec.InitContainers {
+		all = all && seen[c.Name]
+	}
+	for _, c := range o.Spec.EphemeralContainers {
+		all = all && seen[c.Name]
+	}
+	for _, c := range o.Status.Conditions {
+		if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
+			all = false
+		}
+	}
+	return all && len(seen) > 0, last
+}
+
+// Overdue says whether the pod should have been gone five minutes ago.
+func (p *Pod) Overdue(now time.Time) bool {
+	return !p.Deleted.IsZero() && now.After(p.Deleted.Add(overdueAfter))
+}
+
+const overdueAfter = 5 * time.Minute

@@ -1,0 +1,160 @@
+package podstate
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"net/netip"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ip-reconcile/ip-reconcile/podstate/v1alpha1"
+)
+
+const (
+	// freshFor is how long a report counts as heard after its last renewal;
+	// agents renew every 20 s.
+	freshFor = 60 * time.Second
+	// attachedFor is how long a container id in a CNI cache that the runtime
+	// does not list may be one that is being set up: longer than the blind
+	// window of containerd (5 min) and of CRI-O (12 min).
+	attachedFor = 15 * time.Minute
+	// youngFor is the age up to which a sandbox without a pod may be one that
+	// the API simply has not told of yet.
+	youngFor = time.Minute
+)
+
+// Report is a node's SandboxReport with what vouches for it.
+type Report struct {
+	*v1alpha1.SandboxReport
+	// Renewed is when the report was last vouched for, by the API server's
+	// clock; zero if it never was, or not with this content.
+	Renewed time.Time
+	// LastHeard is when the node's agent was last heard at all; zero if never.
+	LastHeard time.Time
+	// Written is when the content was written, by the API server's clock.
+	Written time.Time
+	// RestoreSeen is when the agent noticed that etcd was restored; zero if never.
+	RestoreSeen time.Time
+}
+
+// Fresh says whether the report may be relied upon at this time.
+func (r *Report) Fresh(now time.Time) bool {
+	return !r.Renewed.IsZero() && now.Sub(r.Renewed).Abs() <= freshFor
+}
+
+// asOf is the time that ages in the report count to: the younger of now and
+// when it was observed, so that neither a stale report nor a wrong clock makes
+// anything look older than it was seen to be.
+func (r *Report) asOf(now time.Time) time.Time {
+	if r.ObservedAt.Time.Before(now) {
+		return r.ObservedAt.Time
+	}
+	return now
+}
+
+// Counts says whether an attachment is evidence: its network namespace is
+// there, or it is young enough to be one that is being set up and is not known
+// to be closed.
+func (r *Report) Counts(a *v1alpha1.Attachment, now time.Time) bool {
+	if a.NetworkClosed != nil {
+		return !*a.NetworkClosed
+	}
+	return r.asOf(now).Sub(a.Since.Time) < attachedFor
+}
+
+// Settled says whether a sandbox is old enough that its pod should be known.
+func (r *Report) Settled(s *v1alpha1.Sandbox, now time.Time) bool {
+	return r.asOf(now).Sub(s.CreatedAt.Time) > youngFor
+}
+
+// Closed says whether a network namespace is known to be gone.
+func Closed(networkClosed *bool) bool { return networkClosed != nil && *networkClosed }
+
+// ParseAddress reads a report's address; ok is false where it is none.
+func ParseAddress(a v1alpha1.Address) (netip.Addr, bool) {
+	addr, err := parseAddr(a.IP)
+	return addr, err == nil
+}
+
+// Hash identifies a report's content: everything but its metadata. The agent
+// puts it on its Lease, which so vouches for this content and for no other.
+func Hash(r *v1alpha1.SandboxReport) string {
+	content := *r
+	content.TypeMeta, content.ObjectMeta = metav1.TypeMeta{}, metav1.ObjectMeta{}
+	text, err := json.Marshal(&content)
+	if err != nil {
+		return "" // matches no Lease: a report that cannot be hashed is not vouched for
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}
+
+// ReadReport joins a report with its node's Lease (nil if there is none) as the
+// API server knows them: the times come from managedFields, which the server
+// writes, so that no node's clock plays a part.
+func ReadReport(o *v1alpha1.SandboxReport, lease *coordinationv1.Lease) *Report {
+	r := &Report{SandboxReport: o, Written: fieldTime(o.ManagedFields, "")}
+	r.RestoreSeen = restoreTime(o.Annotations, r.Written)
+	if lease == nil {
+		return r
+	}
+	r.LastHeard = fieldTime(lease.ManagedFields, `"f:renewTime"`)
+	if hash := lease.Annotations[v1alpha1.HashAnnotation]; hash != "" && hash == Hash(o) {
+		r.Renewed = r.LastHeard
+	}
+	if seen := restoreTime(lease.Annotations, r.LastHeard); seen.After(r.RestoreSeen) {
+		r.RestoreSeen = seen
+	}
+	return r
+}
+
+// ReadSnapshotReport is ReadReport for objects in files, where managedFields
+// are mostly stripped: the Lease counts by its renewTime only, and in a folder
+// without any such Lease (leases false) the report's observedAt stands in.
+func ReadSnapshotReport(o *v1alpha1.SandboxReport, lease *coordinationv1.Lease, leases bool) *Report {
+	r := &Report{SandboxReport: o, Written: o.ObservedAt.Time}
+	r.RestoreSeen = restoreTime(o.Annotations, r.Written)
+	switch {
+	case lease != nil && lease.Spec.RenewTime != nil:
+		r.Renewed = lease.Spec.RenewTime.Time
+		if seen := restoreTime(lease.Annotations, r.Renewed); seen.After(r.RestoreSeen) {
+			r.RestoreSeen = seen
+		}
+	case !leases:
+		r.Renewed = o.ObservedAt.Time
+	}
+	r.LastHeard = r.Renewed
+	return r
+}
+
+// restoreTime reads the annotation; one that cannot be read still says that
+// there was a restore, no later than it was written.
+func restoreTime(annotations map[string]string, written time.Time) time.Time {
+	text, there := annotations[v1alpha1.RestoreAnnotation]
+	if !there {
+		return time.Time{}
+	}
+	if t, err := time.Parse(time.RFC3339, text); err == nil {
+		return t
+	}
+	return written
+}
+
+// fieldTime is the newest time at which a manager wrote fields that include
+// the given one ("" for any).
+func fieldTime(fields []metav1.ManagedFieldsEntry, field string) time.Time {
+	var newest time.Time
+	for _, f := range fields {
+		if f.Time == nil || f.FieldsV1 == nil || !bytes.Contains(f.FieldsV1.GetRawBytes(), []byte(field)) {
+			continue
+		}
+		if f.Time.After(newest) {
+			newest = f.Time.Time
+		}
+	}
+	return newest
+}

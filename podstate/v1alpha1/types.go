@@ -1,0 +1,129 @@
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+const (
+	// HashAnnotation on a node's Lease carries the Hash of the report that the
+	// Lease vouches for.
+	HashAnnotation = "ip-reconcile.dev/report-hash"
+	// RestoreAnnotation on a report or its Lease says, as an RFC 3339 time of
+	// the API server, when the agent noticed that etcd had been restored.
+	RestoreAnnotation = "ip-reconcile.dev/etcd-restored"
+)
+
+// SandboxState is the CRI state of a sandbox.
+// +kubebuilder:validation:Enum=Ready;NotReady
+type SandboxState string
+
+const (
+	SandboxReady    SandboxState = "Ready"
+	SandboxNotReady SandboxState = "NotReady"
+)
+
+// SandboxReport is what one node's container runtime and CNI caches hold. It is
+// cluster-scoped and named after the node; like an EndpointSlice it has neither
+// spec nor status. Left out are sandboxes on the host network and those that
+// surely have no whereabouts address.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:scope=Cluster,shortName=sbr
+// +kubebuilder:printcolumn:name="Runtime",type=string,JSONPath=`.runtime.name`
+// +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.runtime.version`,priority=1
+// +kubebuilder:printcolumn:name="Observed",type=date,JSONPath=`.observedAt`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type SandboxReport struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// BootID is /proc/sys/kernel/random/boot_id; left out unless it is the
+	// Node's own at the time.
+	// +optional
+	BootID string `json:"bootID,omitempty"`
+	// Runtime is the container runtime that was asked.
+	// +optional
+	Runtime Runtime `json:"runtime,omitzero"`
+	// ObservedAt is when this content was read from the runtime, by the node's clock.
+	ObservedAt metav1.Time `json:"observedAt"`
+	// Sandboxes are those that the runtime lists.
+	// +optional
+	// +kubebuilder:validation:MaxItems=4000
+	Sandboxes []Sandbox `json:"sandboxes,omitempty"`
+	// Attachments are in a CNI cache and not listed by the runtime.
+	// +optional
+	// +kubebuilder:validation:MaxItems=4000
+	Attachments []Attachment `json:"attachments,omitempty"`
+	// Gone were listed or attached and are not any more; 24 h, at most 500.
+	// +optional
+	// +kubebuilder:validation:MaxItems=500
+	Gone []Gone `json:"gone,omitempty"`
+}
+
+// Runtime names a container runtime.
+type Runtime struct {
+	Name    string `json:"name,omitempty"`
+	Version string `json:"version,omitempty"`
+}
+
+// Sandbox is a pod sandbox as the CRI lists it.
+type Sandbox struct {
+	// +kubebuilder:validation:MaxLength=128
+	ID        string       `json:"id"`
+	Namespace string       `json:"namespace,omitempty"`
+	Name      string       `json:"name,omitempty"`
+	UID       string       `json:"uid,omitempty"`
+	Attempt   uint32       `json:"attempt,omitempty"`
+	State     SandboxState `json:"state"`
+	// NetworkClosed says whether the network namespace is gone; left out when
+	// nothing tells.
+	// +optional
+	NetworkClosed *bool       `json:"networkClosed,omitempty"`
+	CreatedAt     metav1.Time `json:"createdAt,omitzero"`
+	// +optional
+	// +kubebuilder:validation:MaxItems=64
+	Addresses []Address `json:"addresses,omitempty"`
+}
+
+// Attachment is a container id in a CNI cache that the runtime does not list.
+type Attachment struct {
+	// +kubebuilder:validation:MaxLength=128
+	ID string `json:"id"`
+	// Since is when the cache entry appeared.
+	Since metav1.Time `json:"since"`
+	// +optional
+	NetworkClosed *bool  `json:"networkClosed,omitempty"`
+	Namespace     string `json:"namespace,omitempty"`
+	Name          string `json:"name,omitempty"`
+	UID           string `json:"uid,omitempty"`
+	// +optional
+	// +kubebuilder:validation:MaxItems=64
+	Addresses []Address `json:"addresses,omitempty"`
+}
+
+// Gone is an id that was listed or attached and is not any more.
+type Gone struct {
+	// +kubebuilder:validation:MaxLength=128
+	ID    string      `json:"id"`
+	UID   string      `json:"uid,omitempty"`
+	Since metav1.Time `json:"since"`
+}
+
+// Address is a whereabouts address as it is configured in a sandbox.
+type Address struct {
+	IP     string `json:"ip"`
+	IfName string `json:"ifName,omitempty"`
+	// Network is the name of the CNI network.
+	Network string `json:"network,omitempty"`
+	// Range is the ipam range that the address came from.
+	Range string `json:"range,omitempty"`
+	// NetworkName is whereabouts' network_name, "" for the unnamed network.
+	NetworkName string `json:"networkName,omitempty"`
+}
+
+// SandboxReportList is a list of reports.
+//
+// +kubebuilder:object:root=true
+type SandboxReportList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []SandboxReport `json:"items"`
+}

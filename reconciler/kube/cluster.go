@@ -1,0 +1,120 @@
+// Package kube is the live API as a source of observations and as a writer.
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+// Settings are how the API is used.
+type Settings struct {
+	// Namespace is the reconciler's own: the agents' Leases are there, and its
+	// pause annotation counts for everything.
+	Namespace string
+	// Timeout of one request; 30 s if zero. There is no limit over all: a pass
+	// over a large cluster takes as long as it takes.
+	Timeout time.Duration
+	// Identity is what whereabouts' Lease says while it is held; no two
+	// processes may have the same.
+	Identity string
+	// WithoutLease writes without whereabouts' Lease.
+	WithoutLease bool
+	// Jitter spreads pauses.
+	Jitter func(time.Duration) time.Duration
+	Log    *slog.Logger
+}
+
+// Cluster reads and writes through an API server.
+type Cluster struct {
+	Settings
+	host    string
+	core    kubernetes.Interface
+	objects dynamic.Interface
+	noGet   atomic.Bool // no right to get pods, so they are listed by name
+
+	mu       sync.Mutex
+	released map[string]time.Time   // when a Lease was given back
+	foreign  map[string]foreignHold // who was seen holding a Lease, since when
+}
+
+// New makes a Cluster of its own client. config.QPS and config.Burst are its own.
+func New(config *rest.Config, s Settings) (*Cluster, error) {
+	if s.Timeout == 0 {
+		s.Timeout = 30 * time.Second
+	}
+	config = rest.CopyConfig(config)
+	config.Timeout = s.Timeout
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return serverTime{next} })
+	objects, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("set up a client for %s: %w", config.Host, err)
+	}
+	typed := rest.CopyConfig(config)
+	typed.ContentType = "application/vnd.kubernetes.protobuf"
+	typed.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
+	core, err := kubernetes.NewForConfig(typed)
+	if err != nil {
+		return nil, fmt.Errorf("set up a client for %s: %w", config.Host, err)
+	}
+	return &Cluster{Settings: s, host: config.Host, core: core, objects: objects,
+		released: map[string]time.Time{}, foreign: map[string]foreignHold{}}, nil
+}
+
+// call makes one request, and makes it again where the failure
+// is of a kind that passes.
+func (c *Cluster) call(ctx context.Context, f func(context.Context) error) error {
+	for try := 0; ; try++ {
+		err := f(ctx)
+		if err == nil || try == 3 || ctx.Err() != nil || !passes(err) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(c.Jitter(200 * time.Millisecond << try)):
+		}
+	}
+}
+
+// passes says whether an error may be gone at the next try. It is never taken
+// for an answer.
+func passes(err error) bool {
+	return apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) || apierrors.IsTooManyRequests(err) ||
+		apierrors.IsInternalError(err) || apierrors.IsServiceUnavailable(err) || errors.Is(err, context.DeadlineExceeded) ||
+		utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) || utilnet.IsProbableEOF(err) || utilnet.IsTimeout(err)
+}
+
+// serverTime notes the Date of an answer where the request asks for it: ages of
+// what the API server wrote are told by its own clock.
+type serverTime struct{ next http.RoundTripper }
+
+type dateKey struct{}
+
+func (s serverTime) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := s.next.RoundTrip(r)
+	if date, ok := r.Context().Value(dateKey{}).(*time.Time); ok && err == nil {
+		if t, perr := http.ParseTime(resp.Header.Get("Date")); perr == nil {
+			*date = t
+		}
+	}
+	return resp, err
+}
+
+// withDate makes requests note the API server's time in the returned place. It
+// starts as this machine's time, for a server that sends none.
+func withDate(ctx context.Context) (context.Context, *time.Time) {
+	date := time.Now()
+	return context.WithValue(ctx, dateKey{}, &date), &date
+}

@@ -1,0 +1,60 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
+)
+
+// fieldManager is what managedFields say of our writes.
+const fieldManager = "ip-reconcile"
+
+// PatchPool sends a JSON patch. A test that fails is answered with 422, a lost
+// race with 409; a pool that is gone is a change as well.
+func (c *Cluster) PatchPool(ctx context.Context, p *ippool.Pool, patch []byte) error {
+	_, err := c.objects.Resource(ippool.PoolResource).Namespace(p.Namespace).
+		Patch(ctx, p.Name, types.JSONPatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
+	switch {
+	case err == nil:
+		return nil
+	case apierrors.IsConflict(err), apierrors.IsInvalid(err), apierrors.IsNotFound(err):
+		return fmt.Errorf("patch IPPool %s: %w: %v", p.Ref(), reconciler.ErrConflict, err)
+	}
+	return fmt.Errorf("patch IPPool %s: %w", p.Ref(), err)
+}
+
+// DeleteReservation deletes this very object: a reservation of the same name
+// that was made since is another one.
+func (c *Cluster) DeleteReservation(ctx context.Context, r *ippool.Reservation) error {
+	uid := types.UID(r.UID)
+	err := c.objects.Resource(ippool.ReservationResource).Namespace(r.Namespace).Delete(ctx, r.Name, metav1.DeleteOptions{
+		Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &r.ResourceVersion},
+	})
+	switch {
+	case err == nil, apierrors.IsNotFound(err):
+		return nil
+	case apierrors.IsConflict(err):
+		return fmt.Errorf("delete reservation %s: %w: %v", r.Ref(), reconciler.ErrConflict, err)
+	}
+	return fmt.Errorf("delete reservation %s: %w", r.Ref(), err)
+}
+
+// CreateReservation creates a reservation; one that is there already stays as it is.
+func (c *Cluster) CreateReservation(ctx context.Context, o *unstructured.Unstructured) error {
+	_, err := c.objects.Resource(ippool.ReservationResource).Namespace(o.GetNamespace()).
+		Create(ctx, o, metav1.CreateOptions{FieldManager: fieldManager})
+	switch {
+	case err == nil:
+		return nil
+	case apierrors.IsAlreadyExists(err):
+		return fmt.Errorf("create reservation %s/%s: %w: %v", o.GetNamespace(), o.GetName(), reconciler.ErrConflict, err)
+	}
+	return fmt.Errorf("create reservation %s/%s: %w", o.GetNamespace(), o.GetName(), err)
+}

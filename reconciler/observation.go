@@ -1,0 +1,84 @@
+package reconciler
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/podstate"
+)
+
+// Observation is everything that is judged, as it was read: reservations and
+// pools first, pods last, so that an entry which was seen belongs to a pod that
+// existed before the pods were read.
+type Observation struct {
+	// Now is the time by the clock that wrote the objects' timestamps: the API
+	// server's, or the snapshot's.
+	Now          time.Time
+	Pools        []*ippool.Pool
+	Reservations []*ippool.Reservation
+	NADs         map[types.NamespacedName]*ippool.NAD
+	Pods         map[types.NamespacedName]*podstate.Pod
+	// Nodes by name. Empty means that nothing is known of nodes, not that
+	// there are none.
+	Nodes   map[string]*podstate.Node
+	Reports []*podstate.Report
+	// ReportsUnreadable: SandboxReports are served and could not be read, so
+	// that no report is no proof that there is no agent.
+	ReportsUnreadable bool
+	// Past is what earlier looks of this process saw; nil for none.
+	Past *History
+	// Paused: the operator stopped every release.
+	Paused bool
+	// Revision is etcd's revision at which the pools were listed; 0 if unknown.
+	Revision uint64
+	// Restored says what showed that etcd was restored, "" if nothing did.
+	Restored string
+	// Unreadable are objects that could not be read at all, a sentence each.
+	Unreadable []string
+	// Warnings are what could not be looked at, a sentence each.
+	Warnings []string
+}
+
+// Policy is what an operator decides about judging.
+type Policy struct {
+	// AgentsRequired: without reports nothing is known, instead of judging by
+	// the API alone.
+	AgentsRequired bool
+	// AgentNodes selects the nodes that run an agent. Nil selects those with
+	// kubernetes.io/os=linux.
+	AgentNodes labels.Selector
+	// UnreachableNodeTimeout makes what a node that is not Ready for so long
+	// keeps Held stale. 0, the default, never does: behind a partition the
+	// address is still in use.
+	UnreachableNodeTimeout time.Duration
+}
+
+func (p Policy) selects(n *podstate.Node) bool {
+	s := p.AgentNodes
+	if s == nil {
+		s = labels.SelectorFromSet(labels.Set{"kubernetes.io/os": "linux"})
+	}
+	return s.Matches(labels.Set(n.Labels))
+}
+
+// ID identifies what is judged across looks: the very entry of a pool, or the
+// very reservation. An entry that whereabouts rewrote is another subject.
+type ID struct {
+	Object      string // "<namespace>/<name>" of the pool or reservation
+	UID         string // of the reservation; "" for an allocation
+	Key         string
+	ContainerID string
+	PodRef      string
+	IfName      string
+}
+
+func allocationID(p *ippool.Pool, a *ippool.Allocation) ID {
+	return ID{Object: p.Ref(), Key: a.Key, ContainerID: a.ContainerID, PodRef: a.PodRef, IfName: a.IfName}
+}
+
+func reservationID(r *ippool.Reservation) ID {
+	return ID{Object: r.Ref(), UID: r.Name + "/" + r.UID, PodRef: r.PodRef, IfName: r.IfName}
+}

@@ -1,0 +1,194 @@
+package reconciler
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+)
+
+// Options are what an operator decides about releasing.
+type Options struct {
+	Policy
+	// ConfirmAfter is how long an unconfirmed verdict must have held.
+	ConfirmAfter time.Duration
+	// Settled: what is observed cannot change, so that nothing is waited for.
+	Settled bool
+	// AllowMassRelease switches the breaker off.
+	AllowMassRelease bool
+	// DryRun: plan, and write nothing.
+	DryRun bool
+	// Repair writes back what the findings say is missing.
+	Repair bool
+}
+
+// Refusal is why a Stale item is not released now.
+type Refusal string
+
+const (
+	Paused        Refusal = "Paused"
+	EtcdRestored  Refusal = "EtcdRestored"
+	Breaker       Refusal = "Breaker"
+	Unripe        Refusal = "Unripe"
+	Changed       Refusal = "Changed"
+	LeaseBusy     Refusal = "LeaseBusy"
+	NoLease       Refusal = "NoLease"
+	WriteFailed   Refusal = "WriteFailed"
+	DryRunRefusal Refusal = "DryRun"
+)
+
+// Refused is a Stale item that is not released, with why.
+type Refused struct {
+	*Item
+	Why    Refusal
+	Detail string // a sentence
+}
+
+// Plan is what is to be done about a judgement now.
+type Plan struct {
+	Release []*Item
+	Refused []Refused
+	// Until is when the next refused item becomes ripe; zero if none waits.
+	Until time.Time
+}
+
+// breakerFloor is how many unconfirmed releases are never a mass release.
+const breakerFloor = 20
+
+// plan picks from a judgement what may be released now. Reservations that share
+// an allocation's verdict are released with it and are not in the plan.
+func (h *History) plan(j *Judgement, opts Options) *Plan {
+	o, p := j.Observation, &Plan{}
+	restored := h.restoreGate(j, opts.Policy)
+	var unconfirmed []*Item
+	for _, it := range slices.Concat(j.Allocations, j.Reservations) {
+		if it.Verdict != Stale || len(it.With) > 0 && it.Reservation != nil {
+			continue
+		}
+		switch {
+		case o.Paused:
+			p.refuse(it, Paused, "everything is paused: the reconciler's namespace has the annotation "+ippool.PausedAnnotation)
+		case o.pausedPool(it) != nil:
+			p.refuse(it, Paused, fmt.Sprintf("pool %s is paused by its annotation %s", o.pausedPool(it).Ref(), ippool.PausedAnnotation))
+		case restored != "":
+			p.refuse(it, EtcdRestored, restored)
+		case it.Proven:
+			p.Release = append(p.Release, it)
+		default:
+			at := h.ripe(it, o, opts.ConfirmAfter)
+			if !opts.Settled && at.After(o.Now) {
+				p.refuse(it, Unripe, fmt.Sprintf("must be judged so until %s", at.UTC().Format(time.RFC3339)))
+				if p.Until.IsZero() || at.Before(p.Until) {
+					p.Until = at
+				}
+				continue
+			}
+			unconfirmed = append(unconfirmed, it)
+		}
+	}
+	total := len(j.Allocations)
+	if text := h.breaker(o.Now, countAllocations(unconfirmed), total); text != "" && !opts.AllowMassRelease {
+		for _, it := range unconfirmed {
+			p.refuse(it, Breaker, text)
+		}
+		return p
+	}
+	p.Release = append(p.Release, unconfirmed...)
+	return p
+}
+
+func (p *Plan) refuse(it *Item, why Refusal, detail string) {
+	p.Refused = append(p.Refused, Refused{it, why, detail})
+}
+
+func countAllocations(items []*Item) int {
+	n := 0
+	for _, it := range items {
+		if it.Allocation != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// pausedPool is the paused pool that an item is in, or for a reservation one
+// that has its address.
+func (o *Observation) pausedPool(it *Item) *ippool.Pool {
+	if it.Pool != nil {
+		if it.Pool.Paused {
+			return it.Pool
+		}
+		return nil
+	}
+	for _, p := range o.poolsWith(it) {
+		if p.Paused {
+			return p
+		}
+	}
+	return nil
+}
+
+// poolsWith are the pools that could have a reservation's allocation.
+func (o *Observation) poolsWith(it *Item) []*ippool.Pool {
+	var found []*ippool.Pool
+	for _, p := range o.Pools {
+		if p.Namespace == it.Reservation.Namespace && p.Problem == "" && p.Range.Contains(it.Address) {
+			found = append(found, p)
+		}
+	}
+	return found
+}
+
+// breaker says why so many unconfirmed releases are not made: with those of
+// the last hour they would come to more than half of the allocations that there
+// were at its start.
+func (h *History) breaker(now time.Time, n, total int) string {
+	h.released = slices.DeleteFunc(h.released, func(r releaseCount) bool { return now.Sub(r.at) > time.Hour })
+	for i := len(h.released) - 1; i >= 0; i-- {
+		n += h.released[i].n
+		total = h.released[i].total
+	}
+	if n <= breakerFloor || 2*n <= total {
+		return ""
+	}
+	return fmt.Sprintf("%d unconfirmed releases within an hour of %d allocations look like a fault elsewhere; "+
+		"look at a few with 'ip-reconcile explain' and, if they are right, run with --allow-mass-release", n, total)
+}
+
+// releaseCount is how many unconfirmed releases were made at a time, of how
+// many allocations.
+type releaseCount struct {
+	at       time.Time
+	n, total int
+}
+
+// restoreGate says why nothing may be released since etcd was restored: an
+// entry and a pod that the API has lost may live on, and only the agents know.
+func (h *History) restoreGate(j *Judgement, policy Policy) string {
+	o := j.Observation
+	if o.Restored != "" {
+		h.restored = o.Now
+		return "etcd was restored (" + o.Restored + "): nothing is released by a look that began before"
+	}
+	since := h.restored
+	for _, r := range o.Reports {
+		if r.RestoreSeen.After(since) {
+			since = r.RestoreSeen
+		}
+	}
+	if since.IsZero() || j.WithoutAgents {
+		return ""
+	}
+	w := newWorld(&Observation{Now: o.Now, Reports: o.Reports, Nodes: o.Nodes, Pods: o.Pods}, policy)
+	nodes := w.agentNodes()
+	for name := range w.reports {
+		nodes = append(nodes, name)
+	}
+	for _, n := range sortedUnique(nodes) {
+		if r := w.reports[n]; !w.dead(n) && (r == nil || r.Written.Before(since)) {
+			return fmt.Sprintf("etcd was restored at %s, and node %s has not written its SandboxReport since", since.UTC().Format(time.RFC3339), n)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,71 @@
+package reconciler
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+)
+
+// putBack creates again the reservations that were deleted for an entry which
+// then proved live: its ADD may have seen the reservation, kept it, and will
+// not make another. An entry that is Stale under another id, or gone, gets none.
+func (b *batch) putBack(ctx context.Context, t *tracked, j *Judgement) {
+	for _, it := range j.Allocations {
+		if it.Object != t.Object || it.Key != t.Key || t.Allocation == nil {
+			continue
+		}
+		switch {
+		case it.Verdict == Stale && it.ID != t.ID:
+			b.out.refuse(Refused{it, Changed, "the entry was rewritten during the run; the next one judges it anew"})
+		case it.PodRef == t.PodRef:
+			b.recreate(ctx, t)
+		}
+	}
+}
+
+// giveUp leaves items for the next run. What is not known to have gone well
+// gets its reservations back: one too many is found and freed later, one too
+// few may give a live address away.
+func (b *batch) giveUp(ctx context.Context, items []*tracked, why Refusal, detail string) {
+	for _, t := range items {
+		b.recreate(ctx, t)
+		b.out.refuse(Refused{t.Item, why, detail})
+	}
+}
+
+// recreate is tried for a while even where the run is being stopped: this is
+// the one write that must not be left half done.
+func (b *batch) recreate(ctx context.Context, t *tracked) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	for _, res := range t.deleted {
+		var err error
+		for try := range 5 {
+			if err = b.Writer.CreateReservation(ctx, again(res)); err == nil || errors.Is(err, ErrConflict) {
+				err = nil
+				break
+			}
+			b.wait(ctx, 200*time.Millisecond<<try)
+		}
+		if err != nil {
+			b.Log.Error("could not put back the reservation of an address in use; create it by hand, or run with --repair",
+				"reservation", res.Ref(), "podRef", res.PodRef, "ifName", res.IfName, "error", err)
+			continue
+		}
+		b.Log.Info("put the reservation back", "reservation", res.Ref(), "podRef", res.PodRef)
+	}
+	t.deleted = nil
+}
+
+// again is a deleted reservation as it can be created anew.
+func again(r *ippool.Reservation) *unstructured.Unstructured {
+	o := r.Object.DeepCopy()
+	for _, field := range []string{"resourceVersion", "uid", "creationTimestamp", "generation", "managedFields", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"} {
+		unstructured.RemoveNestedField(o.Object, "metadata", field)
+	}
+	return o
+}

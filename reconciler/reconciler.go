@@ -1,0 +1,188 @@
+// Package reconciler joins what is stored (ippool) with who is alive (podstate):
+// observation → evidence → verdict → plan → fresh look → patch. Judging does no
+// I/O and takes the time as an argument. Sources and writers come in from
+// outside, so that the live API, a folder of files and a simulator are judged
+// and written by the very same code.
+package reconciler
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"k8s.io/utils/clock"
+)
+
+// Reconciler makes passes over one cluster. It is used by one goroutine.
+type Reconciler struct {
+	Source  Source
+	Writer  Writer
+	Options Options
+	Clock   clock.Clock
+	// Jitter spreads a pause so that several writers do not stay in step.
+	Jitter  func(time.Duration) time.Duration
+	Log     *slog.Logger
+	History *History
+	// Progress, where set, is told what is being done.
+	Progress func(string)
+}
+
+// Result is what a pass saw and did.
+type Result struct {
+	*Judgement
+	Released []*Item
+	Refused  []Refused
+	Repaired []Finding
+	// Unrepaired are findings that --repair could not mend, with why.
+	Unrepaired []string
+}
+
+// lookEvery is how often a run that waits looks at everything again: an
+// unconfirmed verdict must hold at every look.
+const lookEvery = time.Minute
+
+// Look observes and judges once.
+func (r *Reconciler) Look(ctx context.Context) (*Judgement, error) {
+	r.progress("reading the cluster…")
+	o, err := r.Source.Observe(ctx)
+	if err != nil {
+		return nil, err
+	}
+	o.Past = r.History
+	r.History.checkRevision(o)
+	j := Judge(o, r.Options.Policy)
+	r.History.Remember(j)
+	return j, nil
+}
+
+// Run makes one pass: it judges everything, releases what is Stale, and waits
+// for unconfirmed verdicts to ripen where there are any. The error says that
+// the cluster could not be looked at; what went wrong with single objects is in
+// the result.
+func (r *Reconciler) Run(ctx context.Context) (*Result, error) {
+	out := &Result{}
+	for {
+		j, err := r.Look(ctx)
+		if err != nil {
+			return nil, err
+		}
+		out.look(j)
+		plan := r.History.plan(j, r.Options)
+		if r.Options.DryRun {
+			for _, it := range plan.Release {
+				out.refuse(Refused{it, DryRunRefusal, "would be released"})
+			}
+		} else {
+			r.release(ctx, j.Observation, plan.Release, out)
+		}
+		for _, x := range plan.Refused {
+			out.refuse(x)
+		}
+		until := plan.Until
+		if r.Options.Repair && !r.Options.DryRun {
+			until = sooner(until, r.repair(ctx, j, out))
+		}
+		if until.IsZero() || r.Options.DryRun || ctx.Err() != nil {
+			return out, nil
+		}
+		pause := min(max(until.Sub(j.Observation.Now), time.Second), lookEvery)
+		r.progress("%d unconfirmed, the first to be freed at %s; next look in %s", countUnripe(plan.Refused), until.Format(time.TimeOnly), pause.Round(time.Second))
+		r.Log.Info("waiting before the next look", "pause", pause, "unconfirmed", countUnripe(plan.Refused), "until", until)
+		if !r.pause(ctx, pause) {
+			return out, nil
+		}
+	}
+}
+
+func sooner(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+func countUnripe(refused []Refused) int {
+	n := 0
+	for _, x := range refused {
+		if x.Why == Unripe {
+			n++
+		}
+	}
+	return n
+}
+
+// look begins the result of a new look; what earlier ones released stays.
+func (out *Result) look(j *Judgement) {
+	out.Judgement, out.Refused = j, nil
+	for _, it := range out.Released {
+		switch {
+		case it.Allocation != nil && !slices.ContainsFunc(j.Allocations, func(x *Item) bool { return x.ID == it.ID }):
+			j.Allocations = append(j.Allocations, it)
+		case it.Reservation != nil && !slices.ContainsFunc(j.Reservations, func(x *Item) bool { return x.ID == it.ID }):
+			j.Reservations = append(j.Reservations, it)
+		}
+	}
+	slices.SortStableFunc(j.Allocations, byPlace)
+	slices.SortStableFunc(j.Reservations, byPlace)
+}
+
+func (out *Result) refuse(x Refused) {
+	if !slices.ContainsFunc(out.Refused, func(y Refused) bool { return y.ID == x.ID }) {
+		out.Refused = append(out.Refused, x)
+	}
+}
+
+// done records a release.
+func (r *Reconciler) done(out *Result, it *Item, o *Observation) {
+	out.Released = append(out.Released, it)
+	if it.Allocation != nil && !it.Proven {
+		r.History.released = append(r.History.released, releaseCount{r.Clock.Now(), 1, len(out.Allocations)})
+	}
+	r.Log.Info("released", it.attrs()...)
+}
+
+// attrs are an item's fields in the log.
+func (it *Item) attrs() []any {
+	attrs := []any{"pool", it.Object, "address", it.Address, "podRef", it.PodRef, "ifName", it.IfName,
+		"verdict", it.Verdict, "reason", it.Reason, "evidence", it.Message}
+	if it.Reservation != nil {
+		attrs[0] = "reservation"
+	}
+	if it.ContainerID != "" {
+		attrs = append(attrs, "containerID", it.ContainerID)
+	}
+	return attrs
+}
+
+func (r *Reconciler) progress(format string, args ...any) {
+	if r.Progress != nil {
+		r.Progress(fmt.Sprintf(format, args...))
+	}
+}
+
+// wait pauses for about d; it ends early with the context.
+func (r *Reconciler) wait(ctx context.Context, d time.Duration) { r.pause(ctx, r.Jitter(d)) }
+
+func (r *Reconciler) pause(ctx context.Context, d time.Duration) bool {
+	t := r.Clock.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C():
+		return true
+	}
+}
+
+// Left is how many Stale allocations and reservations the pass left.
+func (out *Result) Left() int { return len(out.Refused) }
+
+// Advice says in a sentence what keeps the result from being better, "" if nothing does.
+func (j *Judgement) Advice() string {
+	if !j.WithoutAgents {
+		return ""
+	}
+	return "no node agent reports: a phantom pod on a Ready node cannot be told from a leak; unconfirmed releases rest on the API alone"
+}

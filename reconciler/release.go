@@ -1,0 +1,405 @@
+package reconciler
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+)
+
+const (
+	// batchSize is how many items are looked at and released under one hold of
+	// the Lease; it is halved where the time did not suffice.
+	batchSize = 100
+	// tries is how often a batch is read, judged and written anew after a
+	// conflict before it is left for the next pass.
+	tries = 6
+	// writeMargin is how long before the end of a hold nothing is written any
+	// more: a write that is slow to arrive must still arrive within it.
+	writeMargin = 300 * time.Millisecond
+	// refreshEvery is how old reports, Leases, Nodes and definitions may be
+	// when a batch is judged.
+	refreshEvery = 5 * time.Second
+)
+
+// MayWrite says whether enough is left of a hold to begin a write.
+func MayWrite(ctx context.Context) bool {
+	end, ok := ctx.Deadline()
+	return ctx.Err() == nil && (!ok || time.Until(end) > writeMargin)
+}
+
+// tracked is an item on its way to being released.
+type tracked struct {
+	*Item
+	wasProven bool
+	deleted   []*ippool.Reservation // so far, for this item
+	sent      bool                  // a patch was sent, and its outcome is not known
+}
+
+// release takes the second look at each item and releases what is still Stale.
+// One batch that fails does not stop the others.
+func (r *Reconciler) release(ctx context.Context, o *Observation, items []*Item, out *Result) {
+	type group struct {
+		namespace string
+		leases    string
+	}
+	groups := map[group][]*tracked{}
+	for _, it := range items {
+		ns, leases := o.leasesFor(it)
+		g := group{ns, strings.Join(leases, ",")}
+		groups[g] = append(groups[g], &tracked{Item: it, wasProven: it.Proven})
+	}
+	keys := slices.SortedFunc(maps.Keys(groups), func(a, b group) int {
+		return cmp.Or(cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.leases, b.leases))
+	})
+	for _, g := range keys {
+		b := &batch{Reconciler: r, namespace: g.namespace, leases: strings.Split(g.leases, ","), out: out, base: o, size: batchSize}
+		if r.Options.Settled {
+			b.size = ippool.MaxRemovals // nobody waits for a Lease
+		}
+		b.run(ctx, groups[g])
+	}
+}
+
+// leasesFor are the Leases that ADD and DEL of an item's pool take.
+func (o *Observation) leasesFor(it *Item) (string, []string) {
+	if it.Pool != nil {
+		return it.Pool.Namespace, it.Pool.LeaseNames()
+	}
+	names := []string{ippool.SharedLease}
+	for _, p := range o.poolsWith(it) {
+		names = append(names, p.LeaseNames()...)
+	}
+	// The shared Lease last: it is the one that many wait for.
+	names = sortedUnique(names)
+	names = slices.DeleteFunc(names, func(n string) bool { return n == ippool.SharedLease })
+	return it.Reservation.Namespace, append(names, ippool.SharedLease)
+}
+
+// batch releases items whose writes go under the same Leases.
+type batch struct {
+	*Reconciler
+	namespace string
+	leases    []string
+	out       *Result
+	base      *Observation
+	refreshed time.Time
+	size      int
+	conflict  error // the last one
+}
+
+func (b *batch) run(ctx context.Context, todo []*tracked) {
+	for try := 1; len(todo) > 0; {
+		n := min(b.size, len(todo))
+		b.progress("releasing in namespace %s: %d to go", b.namespace, len(todo))
+		again, err := b.attempt(ctx, todo[:n])
+		rest := todo[n:]
+		switch {
+		case err == nil && len(again) == 0:
+			todo, try = rest, 1
+			continue
+		case err == nil:
+			err = cmp.Or(b.conflict, ErrConflict)
+		case errors.Is(err, ErrHoldSpent), errors.Is(err, context.DeadlineExceeded):
+			b.size = max(1, n/2)
+		case errors.Is(err, ErrLeaseForbidden):
+			b.giveUp(ctx, slices.Concat(again, rest), NoLease, fmt.Sprintf("no right to whereabouts' Lease %s in namespace %s: grant get, create and update on leases, or use --without-lease", strings.Join(b.leases, ", "), b.namespace))
+			return
+		case errors.Is(err, ErrLeaseBusy):
+			b.giveUp(ctx, slices.Concat(again, rest), LeaseBusy, fmt.Sprintf("Lease %s in namespace %s stayed busy with ADDs and DELs; run again", strings.Join(b.leases, ", "), b.namespace))
+			return
+		}
+		if try == tries || ctx.Err() != nil {
+			why := WriteFailed
+			if errors.Is(err, ErrConflict) {
+				why = Changed
+			}
+			b.giveUp(ctx, again, why, fmt.Sprintf("after %d tries: %v", try, err))
+			todo, try = rest, 1
+			continue
+		}
+		todo = slices.Concat(again, rest)
+		b.wait(ctx, 100*time.Millisecond<<try)
+		try++
+	}
+}
+
+// attempt makes the fresh look under the Lease and writes. It returns the items
+// that must be tried again.
+func (b *batch) attempt(ctx context.Context, todo []*tracked) (again []*tracked, err error) {
+	if err := b.refresh(ctx); err != nil {
+		return todo, fmt.Errorf("read reports, nodes and pools anew: %w", err)
+	}
+	again = todo
+	err = b.Writer.Hold(ctx, b.namespace, b.leases, func(ctx context.Context) error {
+		for {
+			still, err := b.look(ctx, again)
+			if err != nil {
+				return fmt.Errorf("fresh look: %w", err)
+			}
+			again, err = b.write(ctx, still)
+			if err != nil || len(again) == 0 || !MayWrite(ctx) {
+				return err
+			}
+		}
+	})
+	if slices.ContainsFunc(again, func(t *tracked) bool { return len(t.deleted) > 0 || t.sent }) {
+		// A write failed after reservations were deleted: whatever proves live
+		// must have its own back at once, not at the next turn with the Lease.
+		if still, lookErr := b.look(ctx, again); lookErr == nil {
+			again = still
+		}
+	}
+	return again, err
+}
+
+func (b *batch) refresh(ctx context.Context) error {
+	if !b.refreshed.IsZero() && b.Clock.Since(b.refreshed) < refreshEvery {
+		return nil
+	}
+	o, err := b.Source.Refresh(ctx, b.base)
+	if err != nil {
+		return err
+	}
+	b.base, b.refreshed = o, b.Clock.Now()
+	return nil
+}
+
+// look reads pools, reservations and owners anew and judges again. What is no
+// longer Stale gets back the reservations that were deleted for it.
+func (b *batch) look(ctx context.Context, todo []*tracked) ([]*tracked, error) {
+	fresh, err := b.Source.Fresh(ctx, b.base, b.need(todo))
+	if err != nil {
+		return nil, err
+	}
+	fresh.Past = b.History
+	_, j := judge(fresh, b.Options.Policy)
+	now := map[ID]*Item{}
+	for _, it := range slices.Concat(j.Allocations, j.Reservations) {
+		now[it.ID] = it
+	}
+	plan := b.History.plan(j, b.again())
+	refused := map[ID]Refused{}
+	for _, x := range plan.Refused {
+		refused[x.ID] = x
+	}
+	var still []*tracked
+	for _, t := range todo {
+		it, there := now[t.ID]
+		switch {
+		case !there && t.sent && fresh.lacks(t.Item):
+			b.finish(t) // the answer was lost, the write was not
+		case !there:
+			b.Log.Info("not released: it is gone or was rewritten since the first look", t.attrs()...)
+			b.putBack(ctx, t, j)
+		case it.Reservation != nil && len(it.With) > 0:
+			b.Log.Info("not released: an allocation of this reservation has appeared", it.attrs()...)
+		case it.Verdict != Stale:
+			b.Log.Info("not released: the fresh look says otherwise", it.attrs()...)
+			b.History.forgetStale(t.ID)
+			b.putBack(ctx, t, j)
+		case refused[t.ID].Item != nil && (refused[t.ID].Why != Unripe || t.wasProven):
+			b.putBack(ctx, t, j)
+			b.out.refuse(refused[t.ID])
+		default:
+			t.Item = it
+			still = append(still, t)
+		}
+	}
+	return still, nil
+}
+
+// again are the options for the second look: what was ripe at the first is
+// ripe, and the breaker has had its say.
+func (b *batch) again() Options {
+	o := b.Options
+	o.AllowMassRelease = true
+	return o
+}
+
+func (b *batch) need(todo []*tracked) Need {
+	var n Need
+	for _, t := range todo {
+		pools := []*ippool.Pool{t.Pool}
+		if t.Reservation != nil {
+			n.Reservations = append(n.Reservations, types.NamespacedName{Namespace: t.Reservation.Namespace, Name: t.Reservation.Name})
+			pools = b.base.poolsWith(t.Item)
+		} else {
+			n.Reservations = append(n.Reservations, b.base.reservationsOf(t.Item)...)
+		}
+		for _, p := range pools {
+			n.Pools = append(n.Pools, types.NamespacedName{Namespace: p.Namespace, Name: p.Name})
+		}
+		if owner := t.owner(); owner.UID == "" {
+			n.Pods = append(n.Pods, types.NamespacedName{Namespace: owner.Namespace, Name: owner.Name})
+		}
+	}
+	n.Pools, n.Reservations, n.Pods = uniqueNames(n.Pools), uniqueNames(n.Reservations), uniqueNames(n.Pods)
+	return n
+}
+
+func uniqueNames(names []types.NamespacedName) []types.NamespacedName {
+	slices.SortFunc(names, func(a, b types.NamespacedName) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	return slices.Compact(names)
+}
+
+// reservationsOf are the names of all reservations that may be an allocation's:
+// those seen, and those that may have been made since.
+func (o *Observation) reservationsOf(it *Item) []types.NamespacedName {
+	var names []types.NamespacedName
+	for _, r := range it.With {
+		names = append(names, types.NamespacedName{Namespace: r.Reservation.Namespace, Name: r.Reservation.Name})
+	}
+	nodes := map[string]bool{}
+	for n := range o.Nodes {
+		nodes[n] = true
+	}
+	for _, network := range it.Pool.Networks(nodes) {
+		names = append(names, types.NamespacedName{Namespace: it.Pool.Namespace, Name: ippool.ReservationName(network, it.Address)})
+	}
+	return names
+}
+
+// write deletes the reservations and then removes the entries.
+func (b *batch) write(ctx context.Context, still []*tracked) (again []*tracked, err error) {
+	var ready []*tracked
+	again, ready, err = b.deleteReservations(ctx, still)
+	if err != nil {
+		return still, err
+	}
+	byPool := map[*ippool.Pool][]*tracked{}
+	for _, t := range ready {
+		if t.Reservation != nil {
+			b.finish(t)
+			continue
+		}
+		byPool[t.Pool] = append(byPool[t.Pool], t)
+	}
+	pools := slices.SortedFunc(maps.Keys(byPool), func(x, y *ippool.Pool) int { return cmp.Compare(x.Ref(), y.Ref()) })
+	for _, p := range pools {
+		if perr := b.patch(ctx, p, byPool[p]); perr != nil {
+			again, err = append(again, byPool[p]...), cmp.Or(err, perr)
+			if errors.Is(err, ErrConflict) {
+				b.conflict, err = err, nil // that pool alone is concerned, and is read anew
+			}
+			continue
+		}
+		for _, t := range byPool[p] {
+			b.finish(t)
+		}
+	}
+	return again, err
+}
+
+// finish records that an item was released, with its reservations.
+func (b *batch) finish(t *tracked) {
+	for _, res := range t.deleted {
+		b.done(b.out, t.withReservation(res), b.base)
+	}
+	b.done(b.out, t.Item, b.base)
+	t.deleted, t.sent = nil, false
+}
+
+// lacks says whether an allocation's pool was read and has nothing under its key.
+func (o *Observation) lacks(it *Item) bool {
+	for _, p := range o.Pools {
+		if it.Pool != nil && p.Ref() == it.Object {
+			return p.Find(it.Key) == nil
+		}
+	}
+	return false
+}
+
+// deleteReservations deletes what goes before its entry. An item of which one
+// was not deleted keeps its entry for now.
+func (b *batch) deleteReservations(ctx context.Context, still []*tracked) (again, ready []*tracked, err error) {
+	if !MayWrite(ctx) {
+		return still, nil, ErrHoldSpent
+	}
+	errs := make([]error, len(still))
+	var g errgroup.Group
+	g.SetLimit(16)
+	for i, t := range still {
+		g.Go(func() error {
+			for _, res := range t.reservations() {
+				if !MayWrite(ctx) {
+					errs[i] = ErrHoldSpent
+					return nil
+				}
+				if errs[i] = b.Writer.DeleteReservation(ctx, res); errs[i] != nil {
+					return nil
+				}
+				if t.Allocation != nil {
+					t.deleted = append(t.deleted, res)
+				}
+			}
+			return nil
+		})
+	}
+	_ = g.Wait()
+	for i, t := range still {
+		switch {
+		case errs[i] == nil:
+			ready = append(ready, t)
+		case errors.Is(errs[i], ErrConflict), errors.Is(errs[i], ErrHoldSpent):
+			again = append(again, t)
+		default:
+			b.out.refuse(Refused{t.Item, WriteFailed, fmt.Sprintf("delete reservation: %v", errs[i])})
+		}
+	}
+	return again, ready, nil
+}
+
+// reservations are those to delete for an item: its own, where it is one; else
+// the ones that share its verdict.
+func (t *tracked) reservations() []*ippool.Reservation {
+	if t.Reservation != nil {
+		return []*ippool.Reservation{t.Reservation}
+	}
+	var all []*ippool.Reservation
+	for _, r := range t.With {
+		if r.Verdict == Stale {
+			all = append(all, r.Reservation)
+		}
+	}
+	return all
+}
+
+func (t *tracked) withReservation(res *ippool.Reservation) *Item {
+	for _, r := range t.With {
+		if r.Reservation == res {
+			return r
+		}
+	}
+	return &Item{ID: reservationID(res), Judged: t.Judged, Reservation: res, Address: t.Address, With: []*Item{t.Item}}
+}
+
+func (b *batch) patch(ctx context.Context, p *ippool.Pool, items []*tracked) error {
+	var entries []ippool.Allocation
+	for _, t := range items {
+		entries = append(entries, *t.Allocation)
+	}
+	patch, err := ippool.RemovePatch(p, entries)
+	if err != nil {
+		return err
+	}
+	if !MayWrite(ctx) {
+		return ErrHoldSpent
+	}
+	err = b.Writer.PatchPool(ctx, p, patch)
+	for _, t := range items {
+		t.sent = err != nil && !errors.Is(err, ErrConflict)
+	}
+	return err
+}

@@ -1,0 +1,112 @@
+package reconciler
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+)
+
+// repairAfter is how long a finding must have stood, seen twice, before it is
+// mended: an ADD in progress looks the same for a moment.
+const repairAfter = time.Minute
+
+// repair mends the findings that have stood for long enough, and returns when
+// the next will have; zero if none waits.
+func (r *Reconciler) repair(ctx context.Context, j *Judgement, out *Result) time.Time {
+	o := j.Observation
+	known := map[string]time.Time{}
+	var until time.Time
+	for i := range j.Findings {
+		f := &j.Findings[i]
+		if f.repair == nil {
+			continue
+		}
+		key := f.key()
+		first, seen := r.History.repairs[key]
+		if !seen {
+			first = o.Now
+		}
+		known[key] = first
+		if ripe := first.Add(repairAfter); !r.Options.Settled && ripe.After(o.Now) {
+			until = sooner(until, ripe)
+			continue
+		}
+		delete(known, key)
+		wrote, err := r.mend(ctx, o, f)
+		if err != nil {
+			r.Log.Warn("not repaired", "kind", f.Kind, "address", f.IP, "pool", f.Pool, "error", err)
+			out.Unrepaired = append(out.Unrepaired, fmt.Sprintf("%s of %s in %s: %v", f.Kind, f.IP, f.Pool, err))
+			continue
+		}
+		if !wrote {
+			continue // mended by itself
+		}
+		r.Log.Info("repaired", "kind", f.Kind, "address", f.IP, "pool", f.Pool, "pods", f.Pods)
+		out.Repaired = append(out.Repaired, *f)
+	}
+	r.History.repairs = known
+	return until
+}
+
+func (f *Finding) key() string {
+	return fmt.Sprint(f.Kind, f.Pool, f.IP, f.repair.podRef, f.repair.containerID)
+}
+
+// mend looks once more, under the Lease, and writes where the finding still stands.
+func (r *Reconciler) mend(ctx context.Context, o *Observation, f *Finding) (wrote bool, err error) {
+	if o.Paused {
+		return false, fmt.Errorf("everything is paused by the annotation %s", ippool.PausedAnnotation)
+	}
+	base, err := r.Source.Refresh(ctx, o)
+	if err != nil {
+		return false, fmt.Errorf("read reports, nodes and pools anew: %w", err)
+	}
+	pool := f.repair.pool
+	if pool == nil {
+		pool = f.repair.item.Pool
+	}
+	need := Need{
+		Pools:        []types.NamespacedName{{Namespace: pool.Namespace, Name: pool.Name}},
+		Reservations: []types.NamespacedName{{Namespace: pool.Namespace, Name: ippool.ReservationName(f.repair.network, f.repair.address)}},
+	}
+	if ref, err := ippool.ParsePodRef(f.repair.podRef); err == nil {
+		need.Pods = []types.NamespacedName{{Namespace: ref.Namespace, Name: ref.Name}}
+	}
+	err = r.Writer.Hold(ctx, pool.Namespace, pool.LeaseNames(), func(ctx context.Context) error {
+		fresh, err := r.Source.Fresh(ctx, base, need)
+		if err != nil {
+			return fmt.Errorf("fresh look: %w", err)
+		}
+		fresh.Past = r.History
+		for _, g := range Judge(fresh, r.Options.Policy).Findings {
+			if g.repair == nil || g.key() != f.key() {
+				continue
+			}
+			if !MayWrite(ctx) {
+				return ErrHoldSpent
+			}
+			wrote = true
+			return r.writeBack(ctx, g.repair)
+		}
+		return nil
+	})
+	return wrote && err == nil, err
+}
+
+func (r *Reconciler) writeBack(ctx context.Context, w *repair) error {
+	if w.pool == nil {
+		return r.Writer.CreateReservation(ctx, ippool.NewReservation(w.item.Pool.Namespace, w.network, w.address, w.podRef, w.ifName))
+	}
+	if w.pool.Paused {
+		return fmt.Errorf("pool %s is paused", w.pool.Ref())
+	}
+	patch, err := ippool.AddPatch(w.pool, w.key, w.containerID, w.podRef, w.ifName)
+	if err != nil {
+		return err
+	}
+	return r.Writer.PatchPool(ctx, w.pool, patch)
+}

@@ -1,0 +1,81 @@
+package snapshot
+
+import (
+	"bytes"
+	"reflect"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// child is the value of a key of a mapping node, nil if it has none.
+func child(n *yaml.Node, key string) *yaml.Node {
+	if n == nil || n.Kind != yaml.MappingNode {
+		return nil
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == key {
+			return n.Content[i+1]
+		}
+	}
+	return nil
+}
+
+// removeKey takes a key out of a mapping node.
+func removeKey(n *yaml.Node, key string) {
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == key {
+			n.Content = append(n.Content[:i], n.Content[i+2:]...)
+			flowIfEmpty(n)
+			return
+		}
+	}
+}
+
+// flowIfEmpty writes an empty map as {}, not as nothing, which reads as null.
+func flowIfEmpty(n *yaml.Node) {
+	if len(n.Content) == 0 {
+		n.Style |= yaml.FlowStyle
+	}
+}
+
+func without(nodes []*yaml.Node, gone *yaml.Node) []*yaml.Node {
+	var rest []*yaml.Node
+	for _, n := range nodes {
+		if n != gone {
+			rest = append(rest, n)
+		}
+	}
+	return rest
+}
+
+// isCompact says whether a sequence in the node stands in the column of its key.
+func isCompact(n *yaml.Node) bool {
+	if n.Kind == yaml.MappingNode {
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			v := n.Content[i+1]
+			if v.Kind == yaml.SequenceNode && v.Style&yaml.FlowStyle == 0 && len(v.Content) > 0 {
+				return v.Column == n.Content[i].Column
+			}
+		}
+	}
+	for _, c := range n.Content {
+		if isCompact(c) {
+			return true
+		}
+	}
+	return false
+}
+
+// indentOf is the white space before the first key of a JSON text.
+func indentOf(text []byte) string {
+	_, rest, ok := bytes.Cut(text, []byte("\n"))
+	if !ok {
+		return ""
+	}
+	return string(rest[:len(rest)-len(bytes.TrimLeft(rest, " \t"))])
+}
+
+// sameMap says whether two maps are one and the same, not only equal.
+func sameMap(a, b map[string]any) bool {
+	return reflect.ValueOf(a).Pointer() == reflect.ValueOf(b).Pointer()
+}

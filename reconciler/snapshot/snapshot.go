@@ -1,0 +1,198 @@
+// Package snapshot is a folder of YAML or JSON files, as 'kubectl get -o yaml'
+// writes them, as a source of observations and as a writer: the same verdicts
+// and the same patches as on a live cluster.
+package snapshot
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/podstate/v1alpha1"
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
+)
+
+// Folder is a snapshot of a cluster.
+type Folder struct {
+	dir          string
+	now          time.Time
+	namespace    string // the reconciler's own
+	files        []*file
+	pools        []*object
+	reservations []*object
+	nads         []*object
+	pods         map[types.NamespacedName]*podstate.Pod
+	nodes        map[string]*podstate.Node
+	reports      []*v1alpha1.SandboxReport
+	leases       []*coordinationv1.Lease
+	paused       map[string]bool // namespaces
+	unreadable   []string
+	ignored      int
+}
+
+// Open reads a folder and those in it: files ending in .yaml, .yml or .json.
+// now is the snapshot's time; zero takes the newest Lease renewal or report in
+// it, else the wall clock. namespace is the reconciler's own. It is an error if a file is not YAML or JSON, or if
+// there is no IPPool at all: that is not what was meant.
+func Open(dir string, now time.Time, namespace string) (*Folder, error) {
+	f := &Folder{dir: dir, now: now, namespace: namespace, pods: map[types.NamespacedName]*podstate.Pod{}, nodes: map[string]*podstate.Node{}, paused: map[string]bool{}}
+	var paths []string
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if ext := filepath.Ext(path); !d.IsDir() && slices.Contains([]string{".yaml", ".yml", ".json"}, ext) {
+			paths = append(paths, path)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read snapshot: %w", err)
+	}
+	for _, path := range paths {
+		file, objects, err := readFile(path)
+		if err != nil {
+			return nil, err
+		}
+		f.files = append(f.files, file)
+		for _, o := range objects {
+			f.sort(o)
+		}
+	}
+	if len(f.pools) == 0 {
+		return nil, fmt.Errorf("no IPPool in %s (%d YAML and JSON files): export one with 'kubectl get ippools -A -o yaml'", dir, len(paths))
+	}
+	if f.now.IsZero() {
+		f.now = f.newest()
+	}
+	return f, nil
+}
+
+// sort puts an object with its kind. One that cannot be read is said, and is
+// never taken for one that is not there.
+func (f *Folder) sort(o *object) {
+	var err error
+	switch o.GetKind() {
+	case "IPPool":
+		if o.GetResourceVersion() == "" {
+			o.SetResourceVersion("1") // in memory: a test needs something to test
+		}
+		f.pools = append(f.pools, o)
+	case "OverlappingRangeIPReservation":
+		f.reservations = append(f.reservations, o)
+	case "NetworkAttachmentDefinition":
+		f.nads = append(f.nads, o)
+	case "Namespace":
+		f.paused[o.GetName()] = o.GetAnnotations()[ippool.PausedAnnotation] == "true"
+	case "Pod":
+		pod := &corev1.Pod{}
+		if err = convert(o, pod); err == nil {
+			p := podstate.ReadPod(pod)
+			f.pods[p.NamespacedName] = p
+			break
+		}
+		name := types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
+		f.pods[name] = &podstate.Pod{NamespacedName: name, UID: string(o.GetUID()), Phase: podstate.Live, Status: podstate.StatusUnreadable}
+	case "Node":
+		node := &corev1.Node{}
+		if err = convert(o, node); err == nil {
+			f.nodes[node.Name] = podstate.ReadNode(node)
+			break
+		}
+		f.nodes[o.GetName()] = &podstate.Node{Name: o.GetName(), Labels: o.GetLabels()}
+	case "Lease":
+		lease := &coordinationv1.Lease{}
+		if err = convert(o, lease); err == nil {
+			f.leases = append(f.leases, lease)
+		}
+	case "SandboxReport":
+		report := &v1alpha1.SandboxReport{}
+		if err = convert(o, report); err == nil && report.Name == "" {
+			err = errors.New("metadata.name is missing")
+		}
+		if err == nil {
+			f.reports = append(f.reports, report)
+		}
+	case "":
+		err = errors.New("no kind: not a Kubernetes object")
+	default:
+		f.ignored++
+	}
+	if err != nil {
+		f.unreadable = append(f.unreadable, fmt.Sprintf("%s: %s %s/%s: %v", o.file.path, o.GetKind(), o.GetNamespace(), o.GetName(), err))
+	}
+}
+
+func convert(o *object, into any) error {
+	return runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, into)
+}
+
+// nodeLeases are the Leases that count: named like a Node or a report, outside
+// kube-node-lease; of several of one name the newest.
+func (f *Folder) nodeLeases() map[string]*coordinationv1.Lease {
+	found := map[string]*coordinationv1.Lease{}
+	for _, l := range f.leases {
+		named := f.nodes[l.Name] != nil || slices.ContainsFunc(f.reports, func(r *v1alpha1.SandboxReport) bool { return r.Name == l.Name })
+		if !named || l.Namespace == corev1.NamespaceNodeLease || l.Spec.RenewTime == nil {
+			continue
+		}
+		if old := found[l.Name]; old == nil || old.Spec.RenewTime.Before(l.Spec.RenewTime) {
+			found[l.Name] = l
+		}
+	}
+	return found
+}
+
+func (f *Folder) newest() time.Time {
+	var newest time.Time
+	for _, l := range f.nodeLeases() {
+		if l.Spec.RenewTime.After(newest) {
+			newest = l.Spec.RenewTime.Time
+		}
+	}
+	for _, r := range f.reports {
+		if r.ObservedAt.After(newest) {
+			newest = r.ObservedAt.Time
+		}
+	}
+	if newest.IsZero() {
+		return time.Now()
+	}
+	return newest
+}
+
+// observe builds the observation from what is in memory, which is what is, or
+// will be, in the files.
+func (f *Folder) observe() *reconciler.Observation {
+	o := &reconciler.Observation{
+		Now: f.now, Paused: f.paused[f.namespace], Pods: f.pods, Nodes: f.nodes, Unreadable: f.unreadable,
+		NADs: map[types.NamespacedName]*ippool.NAD{},
+	}
+	for _, p := range f.pools {
+		o.Pools = append(o.Pools, ippool.ReadPool(p.Unstructured))
+	}
+	for _, r := range f.reservations {
+		o.Reservations = append(o.Reservations, ippool.ReadReservation(r.Unstructured))
+	}
+	for _, n := range f.nads {
+		o.NADs[types.NamespacedName{Namespace: n.GetNamespace(), Name: n.GetName()}] = ippool.ReadNAD(n.Unstructured)
+	}
+	leases := f.nodeLeases()
+	for _, r := range f.reports {
+		o.Reports = append(o.Reports, podstate.ReadSnapshotReport(r, leases[r.Name], len(leases) > 0))
+	}
+	if f.ignored > 0 {
+		o.Warnings = append(o.Warnings, fmt.Sprintf("%d objects of other kinds were not looked at", f.ignored))
+	}
+	return o
+}

@@ -1,0 +1,150 @@
+package snapshot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"go.yaml.in/yaml/v3"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
+)
+
+// Observe reads everything that is in the folder.
+func (f *Folder) Observe(context.Context) (*reconciler.Observation, error) { return f.observe(), nil }
+
+// Refresh reads the folder as it is by now.
+func (f *Folder) Refresh(_ context.Context, o *reconciler.Observation) (*reconciler.Observation, error) {
+	fresh := f.observe()
+	fresh.Past = o.Past
+	return fresh, nil
+}
+
+// Fresh reads the folder as it is by now.
+func (f *Folder) Fresh(ctx context.Context, o *reconciler.Observation, _ reconciler.Need) (*reconciler.Observation, error) {
+	return f.Refresh(ctx, o)
+}
+
+// Hold runs work, and then writes the files that it changed: nobody else writes
+// to a snapshot, so there is no Lease to take.
+func (f *Folder) Hold(ctx context.Context, _ string, _ []string, work func(context.Context) error) error {
+	err := work(ctx)
+	for _, file := range f.files {
+		if file.changed {
+			if werr := file.write(); werr != nil {
+				err = errors.Join(err, werr)
+				continue
+			}
+			file.changed = false
+		}
+	}
+	return err
+}
+
+// PatchPool applies the patch, its tests included, and does in the file what it
+// did to the object.
+func (f *Folder) PatchPool(_ context.Context, p *ippool.Pool, patch []byte) error {
+	o := find(f.pools, p.Namespace, p.Name)
+	if o == nil {
+		return fmt.Errorf("patch IPPool %s: %w", p.Ref(), reconciler.ErrConflict)
+	}
+	after, err := ippool.ApplyPatch(o.Unstructured, patch)
+	if err != nil {
+		return fmt.Errorf("patch IPPool %s: %w: %v", p.Ref(), reconciler.ErrConflict, err)
+	}
+	had, _, _ := unstructured.NestedMap(o.Object, "spec", "allocations")
+	has, _, _ := unstructured.NestedMap(after.Object, "spec", "allocations")
+	for key := range had {
+		if _, still := has[key]; !still {
+			o.removeEntry(key)
+		}
+	}
+	for key, entry := range has {
+		if _, already := had[key]; !already {
+			if err := o.addEntry(key, entry); err != nil {
+				return fmt.Errorf("patch IPPool %s in %s: %w", p.Ref(), o.file.path, err)
+			}
+		}
+	}
+	o.Unstructured, o.file.changed = after, true
+	return nil
+}
+
+func (o *object) removeEntry(key string) {
+	if o.node != nil {
+		removeKey(child(child(o.node, "spec"), "allocations"), key)
+		return
+	}
+	delete(o.value["spec"].(map[string]any)["allocations"].(map[string]any), key)
+}
+
+func (o *object) addEntry(key string, entry any) error {
+	if o.node == nil {
+		spec := o.value["spec"].(map[string]any)
+		entries, ok := spec["allocations"].(map[string]any)
+		if !ok {
+			entries = map[string]any{}
+			spec["allocations"] = entries
+		}
+		entries[key] = entry
+		return nil
+	}
+	entries := child(child(o.node, "spec"), "allocations")
+	if entries == nil || entries.Kind != yaml.MappingNode {
+		return errors.New("spec.allocations is not a map")
+	}
+	value := &yaml.Node{}
+	if err := value.Encode(entry); err != nil {
+		return err
+	}
+	entries.Style &^= yaml.FlowStyle
+	entries.Content = append(entries.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Style: yaml.DoubleQuotedStyle, Value: key}, value)
+	return nil
+}
+
+// DeleteReservation removes the object from its file, and the file where
+// nothing else is in it.
+func (f *Folder) DeleteReservation(_ context.Context, r *ippool.Reservation) error {
+	for i, o := range f.reservations {
+		if o.GetNamespace() == r.Namespace && o.GetName() == r.Name && string(o.GetUID()) == r.UID {
+			o.parent()
+			o.file.changed = true
+			f.reservations = append(f.reservations[:i], f.reservations[i+1:]...)
+			return nil
+		}
+	}
+	return nil
+}
+
+// CreateReservation writes the object to a file of its own.
+func (f *Folder) CreateReservation(_ context.Context, u *unstructured.Unstructured) error {
+	if find(f.reservations, u.GetNamespace(), u.GetName()) != nil {
+		return fmt.Errorf("create reservation %s/%s: %w", u.GetNamespace(), u.GetName(), reconciler.ErrConflict)
+	}
+	doc := &yaml.Node{}
+	if err := doc.Encode(u.Object); err != nil {
+		return fmt.Errorf("create reservation %s/%s: %w", u.GetNamespace(), u.GetName(), err)
+	}
+	file := &file{
+		path: filepath.Join(f.dir, fmt.Sprintf("reservation-%s-%s.yaml", u.GetNamespace(), u.GetName())),
+		mode: 0o644, changed: true,
+		yaml: []*yaml.Node{{Kind: yaml.DocumentNode, Content: []*yaml.Node{doc}}},
+	}
+	f.files = append(f.files, file)
+	o := &object{Unstructured: u.DeepCopy(), file: file, node: doc}
+	o.parent = func() { file.yaml = nil }
+	f.reservations = append(f.reservations, o)
+	return nil
+}
+
+func find(objects []*object, namespace, name string) *object {
+	for _, o := range objects {
+		if o.GetNamespace() == namespace && o.GetName() == name {
+			return o
+		}
+	}
+	return nil
+}
