@@ -42,7 +42,8 @@ type Writer interface {
 	// PatchPool applies a JSON patch with its tests to the pool.
 	PatchPool(ctx context.Context, p *ippool.Pool, patch []byte) error
 	// DeleteReservation deletes this very reservation, by UID and
-	// resourceVersion. One that is gone already is no error.
+	// resourceVersion. One that is gone already is no error. It is called by
+	// several goroutines at once.
 	DeleteReservation(ctx context.Context, r *ippool.Reservation) error
 	// CreateReservation creates a reservation; one of that name that is there
 	// already is ErrConflict.

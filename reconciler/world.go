@@ -27,7 +27,7 @@ type world struct {
 	shared    map[*ippool.Pool]map[uint64][]netip.Addr // for pools with ambiguous keys
 	networks  map[*ippool.Pool][]string
 	// entries are the allocations by the address that reads back from their
-	// key; those with a Problem are not in it.
+	// key, also those that cannot be judged for another Problem.
 	entries map[netip.Addr][]entry
 	keyed   map[*ippool.Pool]map[uint64][]*ippool.Allocation // of pools with ambiguous keys
 	taken   map[*ippool.Pool]map[uint64]bool                 // keys that have an entry, readable or not
@@ -162,7 +162,7 @@ func (w *world) indexPool(p *ippool.Pool) {
 		if n, err := ippool.ParseKey(a.Key); err == nil {
 			taken[n] = true
 		}
-		if a.Problem == "" {
+		if a.Address.IsValid() {
 			w.entries[a.Address] = append(w.entries[a.Address], entry{p, a})
 		}
 	}
@@ -174,7 +174,7 @@ func (w *world) indexPool(p *ippool.Pool) {
 	// its key, so every address in use is looked up by every key it may have.
 	keyed := map[uint64][]*ippool.Allocation{}
 	for i := range p.Allocations {
-		if a := &p.Allocations[i]; a.Problem == "" {
+		if a := &p.Allocations[i]; a.Address.IsValid() {
 			keyed[a.Offset] = append(keyed[a.Offset], a)
 		}
 	}

@@ -68,7 +68,10 @@ func (t *table) result(out *reconciler.Result, all bool) {
 		}
 	}
 	t.line("Released %s and %s; %s left.", count(allocations, "allocation"), count(reservations, "reservation"), count(len(out.Refused), "stale one"))
-	t.items("RELEASED", released, nil)
+	slices.SortStableFunc(released, func(a, b *reconciler.Item) int {
+		return cmp.Or(cmp.Compare(a.Object, b.Object), a.Address.Compare(b.Address))
+	})
+	t.items("RELEASED", released, map[*reconciler.Item]string{})
 	var left []*reconciler.Item
 	why := map[*reconciler.Item]string{}
 	for _, x := range out.Refused {
@@ -129,6 +132,8 @@ func pick(j *reconciler.Judgement, v reconciler.Verdict) []*reconciler.Item {
 	return found
 }
 
+// items lists a section. why, where given, replaces the verdict's sentence: the
+// section is then about what was done and not about what is to come.
 func (t *table) items(title string, items []*reconciler.Item, why map[*reconciler.Item]string) {
 	if len(items) == 0 {
 		return
@@ -142,7 +147,7 @@ func (t *table) items(title string, items []*reconciler.Item, why map[*reconcile
 		if it.Evidence != nil {
 			sandbox = it.Evidence.Sandbox.String()
 		}
-		if it.Verdict == reconciler.Stale && !it.Proven {
+		if why == nil && it.Verdict == reconciler.Stale && !it.Proven {
 			reason += "?"
 		}
 		place := it.Object
@@ -163,7 +168,7 @@ func (t *table) items(title string, items []*reconciler.Item, why map[*reconcile
 	if len(items) > manyRows {
 		t.line("The sentence behind each is in 'ip-reconcile explain ADDRESS' and in -o json.")
 	}
-	if slices.ContainsFunc(items, func(it *reconciler.Item) bool { return it.Verdict == reconciler.Stale && !it.Proven }) {
+	if why == nil && slices.ContainsFunc(items, func(it *reconciler.Item) bool { return it.Verdict == reconciler.Stale && !it.Proven }) {
 		t.line("? not confirmed yet: freed when it has been judged so at every look for --confirm-after.")
 	}
 }

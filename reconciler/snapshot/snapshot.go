@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -27,6 +28,7 @@ type Folder struct {
 	dir          string
 	now          time.Time
 	namespace    string // the reconciler's own
+	mu           sync.Mutex // for deletions, which come several at once
 	files        []*file
 	pools        []*object
 	reservations []*object

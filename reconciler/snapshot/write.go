@@ -108,6 +108,8 @@ func (o *object) addEntry(key string, entry any) error {
 // DeleteReservation removes the object from its file, and the file where
 // nothing else is in it.
 func (f *Folder) DeleteReservation(_ context.Context, r *ippool.Reservation) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	for i, o := range f.reservations {
 		if o.GetNamespace() == r.Namespace && o.GetName() == r.Name && string(o.GetUID()) == r.UID {
 			o.parent()
