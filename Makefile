@@ -1,0 +1,48 @@
+# What there is to do: 'make help'.
+
+GO           ?= go
+STATICCHECK  := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+GOTESTSUM    := gotest.tools/gotestsum@v1.13.0
+CONTROLLER_GEN := sigs.k8s.io/controller-tools/cmd/controller-gen@v0.23.0
+SAMPLE       := samples/cluster
+
+# With a kubeconfig 'make run' looks at that cluster, without one at the sample.
+ARGS ?= $(if $(KUBECONFIG)$(wildcard $(HOME)/.kube/config),check,check --all --snapshot $(SAMPLE))
+
+.PHONY: help
+help: ## Show this help
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+
+.PHONY: run
+run: build ## Judge the cluster of the current kubeconfig, or without one the bundled sample (ARGS="run --dry-run" for another command)
+	@bin/ip-reconcile $(ARGS); code=$$?; [ $$code -le 1 ] || exit $$code
+
+.PHONY: build
+build: ## Build bin/ip-reconcile
+	CGO_ENABLED=0 $(GO) build -trimpath -o bin/ip-reconcile ./cmd/ip-reconcile
+
+.PHONY: test
+test: ## Run all tests: unit, property, and (as root on Linux) on a real API server with the real whereabouts plugin
+	@$(GO) run $(GOTESTSUM) --format pkgname -- -race -count=1 ./...
+	@cd e2e && $(GO) run ./harness/cmd/why
+	@cd e2e && $(GO) run $(GOTESTSUM) --format pkgname -- -race -count=1 -timeout 60m ./...
+
+.PHONY: lint
+lint: ## Run gofmt, go vet and staticcheck
+	@test -z "$$(gofmt -l . | tee /dev/stderr)"
+	$(GO) vet ./...
+	cd e2e && $(GO) vet ./...
+	$(GO) run $(STATICCHECK) ./...
+	cd e2e && $(GO) run $(STATICCHECK) ./...
+
+.PHONY: generate
+generate: ## Generate the SandboxReport CRD and deepcopy code from podstate/v1alpha1
+	$(GO) run $(CONTROLLER_GEN) object crd paths=./podstate/v1alpha1 output:crd:dir=deploy/crds
+
+.PHONY: bench
+bench: ## Measure a pass beside upstream's reconciler and print the ratio
+	cd e2e && $(GO) test -run '^$$' -bench . -benchtime 3x ./...
+
+.PHONY: clean
+clean: ## Remove what was built here
+	rm -rf bin
