@@ -23,6 +23,8 @@ const (
 	// tries is how often a batch is read, judged and written anew after a
 	// conflict before it is left for the next pass.
 	tries = 6
+	// triesInHold is how often of them while the Lease is held.
+	triesInHold = 2
 	// writeMargin is how long before the end of a hold nothing is written any
 	// more: a write that is slow to arrive must still arrive within it.
 	writeMargin = 300 * time.Millisecond
@@ -40,9 +42,8 @@ func MayWrite(ctx context.Context) bool {
 // tracked is an item on its way to being released.
 type tracked struct {
 	*Item
-	wasProven bool
-	deleted   []*ippool.Reservation // so far, for this item
-	sent      bool                  // a patch was sent, and its outcome is not known
+	deleted []*ippool.Reservation // so far, for this item
+	sent    bool                  // a patch was sent, and its outcome is not known
 }
 
 // release takes the second look at each item and releases what is still Stale.
@@ -56,7 +57,7 @@ func (r *Reconciler) release(ctx context.Context, o *Observation, items []*Item,
 	for _, it := range items {
 		ns, leases := o.leasesFor(it)
 		g := group{ns, strings.Join(leases, ",")}
-		groups[g] = append(groups[g], &tracked{Item: it, wasProven: it.Proven})
+		groups[g] = append(groups[g], &tracked{Item: it})
 	}
 	keys := slices.SortedFunc(maps.Keys(groups), func(a, b group) int {
 		return cmp.Or(cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.leases, b.leases))
@@ -141,7 +142,11 @@ func (b *batch) attempt(ctx context.Context, todo []*tracked) (again []*tracked,
 	}
 	again = todo
 	err = b.Writer.Hold(ctx, b.namespace, b.leases, func(ctx context.Context) error {
-		for {
+		// The wait for the Lease may have been long.
+		if err := b.refresh(ctx); err != nil {
+			return fmt.Errorf("read reports, nodes and pools anew: %w", err)
+		}
+		for range triesInHold {
 			still, err := b.look(ctx, again)
 			if err != nil {
 				return fmt.Errorf("fresh look: %w", err)
@@ -151,6 +156,7 @@ func (b *batch) attempt(ctx context.Context, todo []*tracked) (again []*tracked,
 				return err
 			}
 		}
+		return nil
 	})
 	if slices.ContainsFunc(again, func(t *tracked) bool { return len(t.deleted) > 0 || t.sent }) {
 		// A write failed after reservations were deleted: whatever proves live
@@ -182,6 +188,9 @@ func (b *batch) look(ctx context.Context, todo []*tracked) ([]*tracked, error) {
 		return nil, err
 	}
 	fresh.Past = b.History
+	if fresh.Now.Before(b.base.Now) {
+		fresh.Now = b.base.Now // two API servers, two clocks
+	}
 	_, j := judge(fresh, b.Options.Policy)
 	now := map[ID]*Item{}
 	for _, it := range slices.Concat(j.Allocations, j.Reservations) {
@@ -207,7 +216,7 @@ func (b *batch) look(ctx context.Context, todo []*tracked) ([]*tracked, error) {
 			b.Log.Info("not released: the fresh look says otherwise", it.attrs()...)
 			b.History.forgetStale(t.ID)
 			b.putBack(ctx, t, j)
-		case refused[t.ID].Item != nil && (refused[t.ID].Why != Unripe || t.wasProven):
+		case refused[t.ID].Item != nil:
 			b.putBack(ctx, t, j)
 			b.out.refuse(refused[t.ID])
 		default:
