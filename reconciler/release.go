@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
@@ -25,19 +24,10 @@ const (
 	tries = 6
 	// triesInHold is how often of them while the Lease is held.
 	triesInHold = 2
-	// writeMargin is how long before the end of a hold nothing is written any
-	// more: a write that is slow to arrive must still arrive within it.
-	writeMargin = 300 * time.Millisecond
 	// refreshEvery is how old reports, Leases, Nodes and definitions may be
 	// when a batch is judged.
 	refreshEvery = 5 * time.Second
 )
-
-// MayWrite says whether enough is left of a hold to begin a write.
-func MayWrite(ctx context.Context) bool {
-	end, ok := ctx.Deadline()
-	return ctx.Err() == nil && (!ok || time.Until(end) > writeMargin)
-}
 
 // tracked is an item on its way to being released.
 type tracked struct {
@@ -278,137 +268,4 @@ func (o *Observation) reservationsOf(it *Item) []types.NamespacedName {
 		names = append(names, types.NamespacedName{Namespace: it.Pool.Namespace, Name: ippool.ReservationName(network, it.Address)})
 	}
 	return names
-}
-
-// write deletes the reservations and then removes the entries.
-func (b *batch) write(ctx context.Context, still []*tracked) (again []*tracked, err error) {
-	var ready []*tracked
-	again, ready, err = b.deleteReservations(ctx, still)
-	if err != nil {
-		return still, err
-	}
-	byPool := map[*ippool.Pool][]*tracked{}
-	for _, t := range ready {
-		if t.Reservation != nil {
-			b.finish(t)
-			continue
-		}
-		byPool[t.Pool] = append(byPool[t.Pool], t)
-	}
-	pools := slices.SortedFunc(maps.Keys(byPool), func(x, y *ippool.Pool) int { return cmp.Compare(x.Ref(), y.Ref()) })
-	for _, p := range pools {
-		if perr := b.patch(ctx, p, byPool[p]); perr != nil {
-			again, err = append(again, byPool[p]...), cmp.Or(err, perr)
-			if errors.Is(err, ErrConflict) {
-				b.conflict, err = err, nil // that pool alone is concerned, and is read anew
-			}
-			continue
-		}
-		for _, t := range byPool[p] {
-			b.finish(t)
-		}
-	}
-	return again, err
-}
-
-// finish records that an item was released, with its reservations.
-func (b *batch) finish(t *tracked) {
-	for _, res := range t.deleted {
-		b.done(b.out, t.withReservation(res), b.base)
-	}
-	b.done(b.out, t.Item, b.base)
-	t.deleted, t.sent = nil, false
-}
-
-// lacks says whether an allocation's pool was read and has nothing under its key.
-func (o *Observation) lacks(it *Item) bool {
-	for _, p := range o.Pools {
-		if it.Pool != nil && p.Ref() == it.Object {
-			return p.Find(it.Key) == nil
-		}
-	}
-	return false
-}
-
-// deleteReservations deletes what goes before its entry. An item of which one
-// was not deleted keeps its entry for now.
-func (b *batch) deleteReservations(ctx context.Context, still []*tracked) (again, ready []*tracked, err error) {
-	if !MayWrite(ctx) {
-		return still, nil, ErrHoldSpent
-	}
-	errs := make([]error, len(still))
-	var g errgroup.Group
-	g.SetLimit(16)
-	for i, t := range still {
-		g.Go(func() error {
-			for _, res := range t.reservations() {
-				if !MayWrite(ctx) {
-					errs[i] = ErrHoldSpent
-					return nil
-				}
-				if errs[i] = b.Writer.DeleteReservation(ctx, res); errs[i] != nil {
-					return nil
-				}
-				if t.Allocation != nil {
-					t.deleted = append(t.deleted, res)
-				}
-			}
-			return nil
-		})
-	}
-	_ = g.Wait()
-	for i, t := range still {
-		switch {
-		case errs[i] == nil:
-			ready = append(ready, t)
-		case errors.Is(errs[i], ErrConflict), errors.Is(errs[i], ErrHoldSpent):
-			again = append(again, t)
-		default:
-			b.out.refuse(Refused{t.Item, WriteFailed, fmt.Sprintf("delete reservation: %v", errs[i])})
-		}
-	}
-	return again, ready, nil
-}
-
-// reservations are those to delete for an item: its own, where it is one; else
-// the ones that share its verdict.
-func (t *tracked) reservations() []*ippool.Reservation {
-	if t.Reservation != nil {
-		return []*ippool.Reservation{t.Reservation}
-	}
-	var all []*ippool.Reservation
-	for _, r := range t.With {
-		if r.Verdict == Stale {
-			all = append(all, r.Reservation)
-		}
-	}
-	return all
-}
-
-func (t *tracked) withReservation(res *ippool.Reservation) *Item {
-	for _, r := range t.With {
-		if r.Reservation == res {
-			return r
-		}
-	}
-	return &Item{ID: reservationID(res), Judged: t.Judged, Reservation: res, Address: t.Address, With: []*Item{t.Item}}
-}
-
-func (b *batch) patch(ctx context.Context, p *ippool.Pool, items []*tracked) error {
-	var entries []ippool.Allocation
-	for _, t := range items {
-		entries = append(entries, *t.Allocation)
-	}
-	patch, err := ippool.RemovePatch(p, entries)
-	if err != nil {
-		return err
-	}
-	if !MayWrite(ctx) {
-		return ErrHoldSpent
-	}
-	err = b.Writer.PatchPool(ctx, p, patch)
-	for _, t := range items {
-		t.sent = err != nil && !errors.Is(err, ErrConflict)
-	}
-	return err
 }

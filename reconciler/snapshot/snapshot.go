@@ -27,7 +27,7 @@ import (
 type Folder struct {
 	dir          string
 	now          time.Time
-	namespace    string // the reconciler's own
+	namespace    string     // the reconciler's own
 	mu           sync.Mutex // for deletions, which come several at once
 	files        []*file
 	pools        []*object

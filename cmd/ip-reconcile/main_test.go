@@ -1,0 +1,255 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
+)
+
+const sample = "../../samples/cluster"
+
+// run executes a command as a user would and returns what it printed.
+func run(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	dir := t.TempDir()
+	open := func(name string) *os.File {
+		f, err := os.Create(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { f.Close() })
+		return f
+	}
+	std := streams{out: open("out"), err: open("err")}
+	code = execute(args, std)
+	read := func(f *os.File) string {
+		text, err := os.ReadFile(f.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	return code, read(std.out), read(std.err)
+}
+
+func TestTheSampleShowsEveryVerdictAndEveryFinding(t *testing.T) {
+	code, out, errs := run(t, "check", "--snapshot", sample, "-o", "json")
+	if code != exitLeft {
+		t.Fatalf("exit code %d, want %d; stderr: %s", code, exitLeft, errs)
+	}
+	var d reconciler.Document
+	if err := json.Unmarshal([]byte(out), &d); err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for _, a := range d.Allocations {
+		seen[string(a.Reason)] = true
+	}
+	for _, r := range d.Reservations {
+		seen[string(r.Reason)] = true
+	}
+	for _, f := range d.Findings {
+		seen["finding "+string(f.Kind)] = true
+	}
+	for _, want := range strings.Fields(`Malformed UnknownField PhantomPod TerminalButRunning Terminating StuckTerminating
+		SandboxReady PodReplaced PodPending AddressOnPod Attached SandboxNotReady NodeDead NodeMissing PodFinished
+		NodeUnreachable NodeUnheard SandboxReplaced NetworkStatusMissing AddressNotOnPod SandboxStopped PodGone
+		ClaimedByOther Recent`) {
+		if !seen[want] {
+			t.Errorf("the sample shows no %s", want)
+		}
+	}
+	for _, want := range strings.Fields("Phantom Conflict Unrecorded MissingReservation SilentNode Malformed") {
+		if !seen["finding "+want] {
+			t.Errorf("the sample shows no finding %s", want)
+		}
+	}
+}
+
+// The comment before each entry of the sample says what becomes of it.
+func TestTheSamplesCommentsAreTrue(t *testing.T) {
+	_, out, _ := run(t, "check", "--snapshot", sample, "-o", "json")
+	var d reconciler.Document
+	if err := json.Unmarshal([]byte(out), &d); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(sample, "ippools.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := 0
+	lines := strings.Split(string(text), "\n")
+	for i, line := range lines {
+		comment, isComment := strings.CutPrefix(line, "    # ")
+		if !isComment {
+			continue
+		}
+		var podRef string
+		for _, field := range lines[i+1 : i+5] {
+			if v, ok := strings.CutPrefix(strings.TrimSpace(field), "podref: "); ok {
+				podRef = strings.Trim(v, `"`)
+			}
+		}
+		for _, a := range d.Allocations {
+			if a.PodRef != podRef {
+				continue
+			}
+			said++
+			if strings.HasSuffix(comment, ")") && !strings.Contains(comment, "("+string(a.Reason)+")") && !strings.Contains(comment, "MissingReservation") {
+				t.Errorf("%s: the comment says %q, the verdict is %s", podRef, comment, a.Reason)
+			}
+			want := map[reconciler.Verdict]string{reconciler.InUse: "in use", reconciler.Held: "held", reconciler.Stale: "stale"}[a.Verdict]
+			if !strings.HasPrefix(comment, want) {
+				t.Errorf("%s: the comment says %q, the verdict is %s", podRef, comment, a.Verdict)
+			}
+			if a.Verdict == reconciler.Stale && a.Proven == strings.Contains(comment, "unconfirmed") && a.Reason != reconciler.NodeMissingReason {
+				t.Errorf("%s: the comment says %q, proven is %v", podRef, comment, a.Proven)
+			}
+		}
+	}
+	if said != len(d.Allocations) {
+		t.Errorf("%d of %d allocations have a comment", said, len(d.Allocations))
+	}
+}
+
+func TestRunOnASnapshotFreesWhatIsStaleAndASecondRunFindsNothing(t *testing.T) {
+	dir := copySample(t)
+	code, out, errs := run(t, "run", "--snapshot", dir, "-o", "yaml", "--log-level", "error")
+	if code != exitClean {
+		t.Fatalf("exit code %d; stderr: %s", code, errs)
+	}
+	var d reconciler.Document
+	if err := yaml.Unmarshal([]byte(out), &d); err != nil {
+		t.Fatal(err)
+	}
+	if d.Released == nil || d.Failed == nil || len(*d.Released) != 2*d.Summary.Stale || len(*d.Failed) != 0 {
+		t.Errorf("released %v, failed %v; want the %d stale allocations with a reservation each", d.Released, d.Failed, d.Summary.Stale)
+	}
+	_, out, _ = run(t, "check", "--snapshot", dir, "-o", "json")
+	var after reconciler.Document
+	if err := json.Unmarshal([]byte(out), &after); err != nil {
+		t.Fatal(err)
+	}
+	if after.Summary.Stale != 0 || after.Summary.InUse != d.Summary.InUse || after.Summary.Held != d.Summary.Held {
+		t.Errorf("after the run: %+v, before: %+v", after.Summary, d.Summary)
+	}
+}
+
+func TestADryRunWritesNothingAndSaysThatSomethingIsStale(t *testing.T) {
+	dir := copySample(t)
+	before, err := os.ReadFile(filepath.Join(dir, "ippools.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	code, out, _ := run(t, "run", "--dry-run", "--snapshot", dir)
+	if code != exitLeft || !strings.Contains(out, "DryRun: would be released") {
+		t.Errorf("exit code %d, output:\n%s", code, out)
+	}
+	if after, _ := os.ReadFile(filepath.Join(dir, "ippools.yaml")); string(after) != string(before) {
+		t.Error("a dry run changed a file")
+	}
+}
+
+func TestTablesFitIn120Columns(t *testing.T) {
+	for _, args := range [][]string{
+		{"check", "--all", "--snapshot", sample},
+		{"run", "--snapshot", copySample(t)},
+		{"explain", "10.0.0.13", "--snapshot", sample},
+		{"explain", "10.0.0.20", "--snapshot", sample},
+	} {
+		_, out, _ := run(t, args...)
+		for line := range strings.Lines(out) {
+			if n := len([]rune(strings.TrimRight(line, "\n"))); n > width {
+				t.Errorf("%v: %d columns: %s", args, n, line)
+			}
+		}
+	}
+}
+
+func TestExplainGivesTheEvidenceAndTheRule(t *testing.T) {
+	code, out, _ := run(t, "explain", "10.0.0.20", "--snapshot", sample)
+	for _, want := range []string{"PodReplaced", "pod: live | sandbox: Stopped, Gone | Stale, PodReplaced, proven", "podref default/db-0", "the sandbox is another pod's", "reservation   kube-system/10.0.0.20: Stale"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("the explanation lacks %q:\n%s", want, out)
+		}
+	}
+	if code != exitClean {
+		t.Errorf("exit code %d", code)
+	}
+	if code, out, _ = run(t, "explain", "10.0.0.200", "--snapshot", sample); code != exitLeft || !strings.Contains(out, "recorded in no pool") || !strings.Contains(out, "kube-system/10.0.0.0-24") {
+		t.Errorf("an address that nobody records: exit code %d:\n%s", code, out)
+	}
+}
+
+func TestBadInputIsOneClearLineAndExitCode2(t *testing.T) {
+	empty, notYAML := t.TempDir(), t.TempDir()
+	write(t, filepath.Join(notYAML, "notes.yaml"), "a: [1, 2\nb: }\n")
+	for _, c := range []struct {
+		name string
+		args []string
+		want []string
+	}{
+		{"an unknown flag", []string{"run", "--fast"}, []string{"unknown flag: --fast", "ip-reconcile run --help"}},
+		{"an unknown command", []string{"repair"}, []string{`unknown command "repair"`}},
+		{"a folder that is not there", []string{"check", "--snapshot", filepath.Join(empty, "nowhere")}, []string{"nowhere", "no such file"}},
+		{"a folder without an IPPool", []string{"run", "--snapshot", empty}, []string{"no IPPool in " + empty, "kubectl get ippools"}},
+		{"a file that is not YAML", []string{"check", "--snapshot", notYAML}, []string{"notes.yaml is not YAML"}},
+		{"an address that is none", []string{"explain", "10.0.0", "--snapshot", sample}, []string{`"10.0.0" is not an IP address`}},
+		{"explain without an address", []string{"explain"}, []string{"one IP address"}},
+		{"an output that is not known", []string{"check", "-o", "xml", "--snapshot", sample}, []string{"--output", "table, json or yaml"}},
+		{"a time that is none", []string{"check", "--snapshot", sample, "--now", "yesterday"}, []string{"--now", "yesterday"}},
+		{"--now on a live cluster", []string{"check", "--now", "2026-11-20T10:00:00Z"}, []string{"--now is for --snapshot"}},
+		{"a log level that is not known", []string{"check", "--snapshot", sample, "--log-level", "loud"}, []string{"--log-level", "loud"}},
+		{"a log format that is not known", []string{"check", "--snapshot", sample, "--log-format", "xml"}, []string{"--log-format", "xml"}},
+		{"agents that are neither", []string{"check", "--snapshot", sample, "--agents", "no"}, []string{"--agents", "auto or required"}},
+		{"a selector that is none", []string{"check", "--snapshot", sample, "--agent-nodes", "a=b=c"}, []string{"--agent-nodes"}},
+		{"a negative time", []string{"run", "--snapshot", sample, "--confirm-after", "-1m"}, []string{"--confirm-after", "negative"}},
+		{"a kubeconfig that is not there", []string{"check", "--kubeconfig", filepath.Join(empty, "config")}, []string{"kubeconfig", "no such file"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			code, out, errs := run(t, c.args...)
+			if code != exitFailed || out != "" {
+				t.Errorf("exit code %d, stdout %q", code, out)
+			}
+			if strings.Count(errs, "\n") != 1 {
+				t.Errorf("not one line: %q", errs)
+			}
+			for _, want := range c.want {
+				if !strings.Contains(errs, want) {
+					t.Errorf("%q lacks %q", errs, want)
+				}
+			}
+		})
+	}
+}
+
+func TestCompletionKnowsTheCommandsAndTheValuesOfFlags(t *testing.T) {
+	if code, out, _ := run(t, "completion", "bash"); code != exitClean || !strings.Contains(out, "__start_ip-reconcile") {
+		t.Errorf("completion bash: exit code %d", code)
+	}
+	if _, out, _ := run(t, "__complete", "check", "--output", ""); !strings.Contains(out, "json") {
+		t.Errorf("completing --output gives %q", out)
+	}
+}
+
+func copySample(t *testing.T) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "cluster")
+	if err := os.CopyFS(dir, os.DirFS(sample)); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
