@@ -87,7 +87,7 @@ func aboutSandbox(e *reconciler.Evidence) string {
 	if len(e.Nodes) > 0 {
 		text += "; could run on " + strings.Join(e.Nodes, ", ")
 	}
-	if len(e.Unheard) > 0 {
+	if e.Sandbox == reconciler.Unheard {
 		text += "; not heard: " + strings.Join(e.Unheard, ", ")
 	}
 	return text

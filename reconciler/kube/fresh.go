@@ -61,8 +61,12 @@ func (c *Cluster) Fresh(ctx context.Context, before *reconciler.Observation, nee
 		o.Now = *date
 	}
 	replacePools(&o, before, need, pools)
+	named := map[types.NamespacedName]bool{}
+	for _, name := range need.Reservations {
+		named[name] = true
+	}
 	o.Reservations = slices.DeleteFunc(slices.Clone(before.Reservations), func(r *ippool.Reservation) bool {
-		return slices.Contains(need.Reservations, types.NamespacedName{Namespace: r.Namespace, Name: r.Name})
+		return named[types.NamespacedName{Namespace: r.Namespace, Name: r.Name}]
 	})
 	for _, r := range reservations {
 		if r != nil {
