@@ -22,7 +22,7 @@ func normalizeRange(text string) string {
 // address in a network, "" being the unnamed one
 // (whereabouts v0.9.4, pkg/storage/kubernetes/ipam.go, NormalizeIP).
 func ReservationName(network string, a netip.Addr) string {
-	text := a.Unmap().String()
+	text := a.Unmap().WithZone("").String()
 	if strings.HasSuffix(text, ":") {
 		text += "0"
 	}
@@ -47,7 +47,7 @@ func ReservedAddress(name, network string) (netip.Addr, bool) {
 	// An address that ends in "::" has got a "0" appended: the parsed address
 	// is the same, so that undoing needs no case of its own.
 	a, err := netip.ParseAddr(strings.ReplaceAll(rest, "-", ":"))
-	if err != nil || ReservationName(network, a) != name {
+	if err != nil || a.Zone() != "" || ReservationName(network, a) != name {
 		return netip.Addr{}, false
 	}
 	return a, true
@@ -127,7 +127,7 @@ func ParsePodRef(text string) (PodRef, error) {
 	}
 	ns, name, ok := strings.Cut(text, "/")
 	name, uid, repaired := strings.Cut(name, "_")
-	if !ok || repaired && uid == "" ||
+	if !ok || repaired && len(validation.NameIsDNSLabel(uid, false)) > 0 ||
 		len(validation.ValidateNamespaceName(ns, false)) > 0 || len(validation.NameIsDNSSubdomain(name, false)) > 0 {
 		return PodRef{}, fmt.Errorf("podref %q is not <namespace>/<name> of a pod", text)
 	}

@@ -26,7 +26,10 @@ func ParseRange(text string) (Range, error) {
 		return Range{}, fmt.Errorf("range %q is not an address with a prefix length (as in 10.0.0.0/24)", text)
 	}
 	addr, bits := p.Addr(), p.Bits()
-	if addr.Is4In6() && bits >= 96 {
+	if addr.Is4In6() {
+		if bits < 96 {
+			return Range{}, fmt.Errorf("range %q is neither of IPv4 nor of IPv6", text)
+		}
 		addr, bits = addr.Unmap(), bits-96
 	}
 	return Range{base: addr, prefix: netip.PrefixFrom(addr, bits).Masked()}, nil

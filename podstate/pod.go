@@ -2,6 +2,7 @@ package podstate
 
 import (
 	"net/netip"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -82,7 +83,7 @@ func ReadPod(o *corev1.Pod) *Pod {
 		return p
 	}
 	p.Status, p.Interfaces = readNetworkStatus(o.Annotations)
-	for _, ip := range append(o.Status.PodIPs, corev1.PodIP{IP: o.Status.PodIP}) {
+	for _, ip := range slices.Concat(o.Status.PodIPs, []corev1.PodIP{{IP: o.Status.PodIP}}) {
 		if a, err := parseAddr(ip.IP); err == nil {
 			p.IPs = append(p.IPs, a)
 		}

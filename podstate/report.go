@@ -97,7 +97,7 @@ func Hash(r *v1alpha1.SandboxReport) string {
 // API server knows them: the times come from managedFields, which the server
 // writes, so that no node's clock plays a part.
 func ReadReport(o *v1alpha1.SandboxReport, lease *coordinationv1.Lease) *Report {
-	r := &Report{SandboxReport: o, Written: fieldTime(o.ManagedFields, "")}
+	r := &Report{SandboxReport: o, Written: fieldTime(o.ManagedFields, `"f:observedAt"`)}
 	r.RestoreSeen = restoreTime(o.Annotations, r.Written)
 	if lease == nil {
 		return r
@@ -145,7 +145,7 @@ func restoreTime(annotations map[string]string, written time.Time) time.Time {
 }
 
 // fieldTime is the newest time at which a manager wrote fields that include
-// the given one ("" for any).
+// the given one.
 func fieldTime(fields []metav1.ManagedFieldsEntry, field string) time.Time {
 	var newest time.Time
 	for _, f := range fields {

@@ -135,10 +135,8 @@ func (w *world) conflicts() []Finding {
 				continue // not known which network: no finding
 			}
 			for _, n := range c.nad.Networks {
-				if slices.ContainsFunc(n.Ranges, func(r netip.Prefix) bool { return r.Contains(addr) }) {
-					at := place{n.Name, addr}
-					pods[at] = append(pods[at], c.pod.String())
-				}
+				at := place{n.Name, addr}
+				pods[at] = append(pods[at], c.pod.String())
 			}
 		}
 	}

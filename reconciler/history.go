@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
 // History is what the looks of one process saw. It is empty after a start,
@@ -22,9 +24,12 @@ type History struct {
 }
 
 type seen struct {
-	stale time.Time // since when judged Stale at every look; zero if it was not at the last
-	node  string    // of the pod that was last seen carrying the address
-	grace time.Duration
+	stale   time.Time     // since when judged Stale at every look; zero if it was not at the last
+	missing time.Time     // since when so because its Node is gone
+	node    string        // of the pod that was last seen carrying the address
+	pod     string        // UID of the pod that was last seen by the owner's name
+	grace   time.Duration // of that pod
+	deleted time.Duration // the longest grace period of a pod that was deleted
 }
 
 // NewHistory is the memory of a process that has just started.
@@ -45,7 +50,9 @@ func (h *History) checkRevision(o *Observation) {
 	if o.Revision != 0 && o.Revision < h.revision && o.Restored == "" {
 		o.Restored = fmt.Sprintf("resourceVersion %d after %d", o.Revision, h.revision)
 	}
-	h.revision = o.Revision
+	if o.Revision != 0 {
+		h.revision = o.Revision
+	}
 }
 
 // Remember takes in a look at everything.
@@ -65,17 +72,39 @@ func (h *History) note(it *Item, o *Observation) {
 		s = &seen{}
 		h.subjects[it.ID] = s
 	}
-	if it.Verdict != Stale {
-		s.stale = time.Time{}
-	} else if s.stale.IsZero() {
-		s.stale = o.Now
-	}
+	s.stale = since(s.stale, it.Verdict == Stale, o.Now)
+	s.missing = since(s.missing, it.Reason == NodeMissingReason, o.Now)
 	if e := it.Evidence; e != nil && e.OnPod && e.Pod.Node != "" {
 		s.node = e.Pod.Node
 	}
 	owner := it.owner()
-	if pod := o.Pods[types.NamespacedName{Namespace: owner.Namespace, Name: owner.Name}]; pod != nil && owner.UID == "" {
-		s.grace = pod.Grace
+	if owner.UID == "" {
+		s.notePod(o.Pods[types.NamespacedName{Namespace: owner.Namespace, Name: owner.Name}])
+	}
+}
+
+func since(first time.Time, holds bool, now time.Time) time.Time {
+	switch {
+	case !holds:
+		return time.Time{}
+	case first.IsZero():
+		return now
+	}
+	return first
+}
+
+// notePod remembers for how long a pod that was deleted may still be running: a
+// pod that is not there any more was deleted, with the grace period that it had.
+func (s *seen) notePod(pod *podstate.Pod) {
+	if s.pod != "" && (pod == nil || pod.UID != s.pod) {
+		s.deleted = max(s.deleted, s.grace)
+		s.pod = ""
+	}
+	if pod != nil {
+		s.pod, s.grace = pod.UID, pod.Grace
+		if !pod.Deleted.IsZero() {
+			s.deleted = max(s.deleted, pod.Grace)
+		}
 	}
 }
 
@@ -99,15 +128,21 @@ func (h *History) ripe(it *Item, o *Observation, confirmAfter time.Duration) tim
 	if s == nil || s.stale.IsZero() {
 		s = &seen{stale: o.Now}
 	}
-	since := s.stale
-	if s.grace > confirmAfter {
-		confirmAfter = s.grace + time.Minute
+	if s.deleted > confirmAfter {
+		confirmAfter = s.deleted + time.Minute
 	}
-	if it.Reason == NodeMissingReason {
-		since = lastHeard(it, o, since)
-		confirmAfter = max(confirmAfter, quarantine)
+	if it.Reason != NodeMissingReason {
+		return s.stale.Add(confirmAfter)
 	}
-	return since.Add(confirmAfter)
+	at := lastHeard(it, o, s.stale).Add(confirmAfter)
+	missing := s.missing
+	if missing.IsZero() {
+		missing = o.Now
+	}
+	if gone := missing.Add(quarantine); gone.After(at) {
+		return gone
+	}
+	return at
 }
 
 // lastHeard is when the agent of a missing node was last heard, if that is

@@ -138,7 +138,7 @@ func (out *Result) refuse(x Refused) {
 func (r *Reconciler) done(out *Result, it *Item, o *Observation) {
 	out.Released = append(out.Released, it)
 	if it.Allocation != nil && !it.Proven {
-		r.History.released = append(r.History.released, releaseCount{r.Clock.Now(), 1, len(out.Allocations)})
+		r.History.released = append(r.History.released, releaseCount{o.Now, 1, len(out.Allocations)})
 	}
 	r.Log.Info("released", it.attrs()...)
 }

@@ -80,12 +80,16 @@ func (b *batch) deleteReservations(ctx context.Context, still []*tracked) (again
 	if !MayWrite(ctx) {
 		return still, nil, ErrHoldSpent
 	}
+	leaving := map[ID]bool{}
+	for _, t := range still {
+		leaving[t.ID] = true
+	}
 	errs := make([]error, len(still))
 	var g errgroup.Group
 	g.SetLimit(16)
 	for i, t := range still {
 		g.Go(func() error {
-			for _, res := range t.reservations() {
+			for _, res := range t.reservations(leaving) {
 				if !MayWrite(ctx) {
 					errs[i] = ErrHoldSpent
 					return nil
@@ -115,14 +119,14 @@ func (b *batch) deleteReservations(ctx context.Context, still []*tracked) (again
 }
 
 // reservations are those to delete for an item: its own, where it is one; else
-// the ones that share its verdict.
-func (t *tracked) reservations() []*ippool.Reservation {
+// the ones that no allocation needs which is not leaving as well.
+func (t *tracked) reservations(leaving map[ID]bool) []*ippool.Reservation {
 	if t.Reservation != nil {
 		return []*ippool.Reservation{t.Reservation}
 	}
 	var all []*ippool.Reservation
 	for _, r := range t.With {
-		if r.Verdict == Stale {
+		if r.Verdict == Stale && !slices.ContainsFunc(r.With, func(a *Item) bool { return !leaving[a.ID] }) {
 			all = append(all, r.Reservation)
 		}
 	}

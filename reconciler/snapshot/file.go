@@ -13,6 +13,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	kjson "sigs.k8s.io/json"
 )
 
 // file is one file of a snapshot in the form in which it can be written again:
@@ -22,8 +23,11 @@ type file struct {
 	mode    os.FileMode
 	yaml    []*yaml.Node // documents
 	compact bool         // sequences are not indented, as kubectl writes them
+	dashes  bool         // the first document begins with a line of dashes
+	aliased bool         // it has aliases: what stands once may belong to several objects
 	json    any
 	indent  string
+	escaped bool // <, > and & are escaped, as kubectl writes them
 	changed bool
 }
 
@@ -57,6 +61,7 @@ func readFile(path string) (*file, []*object, error) {
 
 func (f *file) readYAML(text []byte) ([]*object, error) {
 	dec := yaml.NewDecoder(bytes.NewReader(text))
+	f.dashes = bytes.HasPrefix(text, []byte("---\n"))
 	var objects []*object
 	for {
 		doc := &yaml.Node{}
@@ -68,7 +73,7 @@ func (f *file) readYAML(text []byte) ([]*object, error) {
 			return nil, fmt.Errorf("%s is not YAML: %v", f.path, err)
 		}
 		f.yaml = append(f.yaml, doc)
-		f.compact = f.compact || isCompact(doc)
+		f.compact, f.aliased = f.compact || isCompact(doc), f.aliased || hasAlias(doc)
 		if len(doc.Content) == 0 {
 			continue
 		}
@@ -85,6 +90,7 @@ func (f *file) readYAML(text []byte) ([]*object, error) {
 				if err != nil {
 					return nil, err
 				}
+				o.kindOf(scalar(child(root, "kind")), scalar(child(root, "apiVersion")))
 				objects = append(objects, o)
 			}
 			continue
@@ -98,7 +104,7 @@ func (f *file) readYAML(text []byte) ([]*object, error) {
 }
 
 func (f *file) yamlObject(n *yaml.Node, remove func()) (*object, error) {
-	v, err := plain(n, 0)
+	v, err := plain(n)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.path, err)
 	}
@@ -119,7 +125,11 @@ func (f *file) readJSON(text []byte) ([]*object, error) {
 	if _, err := dec.Token(); !ok || !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("%s: must hold one JSON object, a List for several", f.path)
 	}
-	f.indent = indentOf(text)
+	var strict any
+	if repeated, err := kjson.UnmarshalStrict(text, &strict); err == nil && len(repeated) > 0 {
+		return nil, fmt.Errorf("%s: a key stands twice: %v", f.path, repeated[0])
+	}
+	f.indent, f.escaped = indentOf(text), bytes.Contains(text, []byte(`\u003`)) || bytes.Contains(text, []byte(`\u0026`))
 	items, ok := root["items"].([]any)
 	if !ok {
 		return []*object{f.jsonObject(root, func() { f.json = nil })}, nil
@@ -130,7 +140,7 @@ func (f *file) readJSON(text []byte) ([]*object, error) {
 		if !ok {
 			return nil, fmt.Errorf("%s: items[%d] is not a Kubernetes object", f.path, i)
 		}
-		objects = append(objects, f.jsonObject(m, func() {
+		o := f.jsonObject(m, func() {
 			var rest []any
 			for _, x := range root["items"].([]any) {
 				if y, ok := x.(map[string]any); !ok || !sameMap(y, m) {
@@ -138,9 +148,21 @@ func (f *file) readJSON(text []byte) ([]*object, error) {
 				}
 			}
 			root["items"] = append([]any{}, rest...)
-		}))
+		})
+		kind, _ := root["kind"].(string)
+		version, _ := root["apiVersion"].(string)
+		o.kindOf(kind, version)
+		objects = append(objects, o)
 	}
 	return objects, nil
+}
+
+// kindOf gives an item of a typed list, as PodList, the kind that it leaves out.
+func (o *object) kindOf(list, apiVersion string) {
+	if kind, ok := strings.CutSuffix(list, "List"); ok && kind != "" && o.GetKind() == "" {
+		o.SetKind(kind)
+		o.SetAPIVersion(apiVersion)
+	}
 }
 
 func (f *file) jsonObject(m map[string]any, remove func()) *object {
@@ -155,12 +177,15 @@ func (f *file) write() error {
 		return os.Remove(f.path)
 	case f.json != nil:
 		enc := json.NewEncoder(&text)
-		enc.SetEscapeHTML(false)
+		enc.SetEscapeHTML(f.escaped)
 		enc.SetIndent("", f.indent)
 		if err := enc.Encode(f.json); err != nil {
 			return fmt.Errorf("write %s: %w", f.path, err)
 		}
 	default:
+		if f.dashes {
+			text.WriteString("---\n")
+		}
 		enc := yaml.NewEncoder(&text)
 		enc.SetIndent(2)
 		if f.compact {
@@ -201,19 +226,32 @@ func replaceFile(path string, text []byte, mode os.FileMode) error {
 	return nil
 }
 
+// maxAliased is how many nodes aliases may stand for in one object: a few
+// nested ones can stand for more than fits into any machine.
+const maxAliased = 100_000
+
 // plain turns a YAML node into the values that JSON has. Keys and times stay
 // the text they are: an allocation's key "09" is not the number nine.
-func plain(n *yaml.Node, depth int) (any, error) {
-	if depth > 100 {
-		return nil, fmt.Errorf("line %d: nested too deeply", n.Line)
+func plain(n *yaml.Node) (any, error) {
+	budget := maxAliased
+	return expand(n, 0, false, &budget)
+}
+
+func expand(n *yaml.Node, depth int, aliased bool, budget *int) (any, error) {
+	if aliased {
+		*budget--
 	}
+	if depth > 100 || *budget < 0 {
+		return nil, fmt.Errorf("line %d: nested too deeply, or too much behind aliases", n.Line)
+	}
+	plain := func(n *yaml.Node) (any, error) { return expand(n, depth+1, aliased, budget) }
 	switch n.Kind {
 	case yaml.AliasNode:
-		return plain(n.Alias, depth+1)
+		return expand(n.Alias, depth+1, true, budget)
 	case yaml.SequenceNode:
 		out := []any{}
 		for _, c := range n.Content {
-			v, err := plain(c, depth+1)
+			v, err := plain(c)
 			if err != nil {
 				return nil, err
 			}
@@ -223,7 +261,7 @@ func plain(n *yaml.Node, depth int) (any, error) {
 	case yaml.MappingNode:
 		out := map[string]any{}
 		for i := 0; i+1 < len(n.Content); i += 2 {
-			v, err := plain(n.Content[i+1], depth+1)
+			v, err := plain(n.Content[i+1])
 			if err != nil {
 				return nil, err
 			}

@@ -39,6 +39,7 @@ type Folder struct {
 	leases       []*coordinationv1.Lease
 	paused       map[string]bool // namespaces
 	unreadable   []string
+	badReport    bool // one of them is a report
 	ignored      int
 }
 
@@ -80,11 +81,32 @@ func Open(dir string, now time.Time, namespace string) (*Folder, error) {
 	return f, nil
 }
 
+// groupOf is the API group of a kind that is read; ok is false for the others.
+func groupOf(kind string) (group string, ok bool) {
+	switch kind {
+	case "IPPool", "OverlappingRangeIPReservation", "NodeSlicePool":
+		return ippool.PoolResource.Group, true
+	case "NetworkAttachmentDefinition":
+		return ippool.NADResource.Group, true
+	case "SandboxReport":
+		return v1alpha1.Resource().Group, true
+	case "Lease":
+		return coordinationv1.GroupName, true
+	case "Pod", "Node", "Namespace":
+		return corev1.GroupName, true
+	}
+	return "", false
+}
+
 // sort puts an object with its kind. One that cannot be read is said, and is
 // never taken for one that is not there.
 func (f *Folder) sort(o *object) {
 	var err error
-	switch o.GetKind() {
+	kind := o.GetKind()
+	if group, ok := groupOf(kind); ok && o.GroupVersionKind().Group != group {
+		kind = "other" // Calico, for one, has IPPools of its own
+	}
+	switch kind {
 	case "IPPool":
 		if o.GetResourceVersion() == "" {
 			o.SetResourceVersion("1") // in memory: a test needs something to test
@@ -125,6 +147,10 @@ func (f *Folder) sort(o *object) {
 		if err == nil {
 			f.reports = append(f.reports, report)
 		}
+		f.badReport = f.badReport || err != nil
+	case "NodeSlicePool":
+		// It names the present node of a slice, which may not be the one that
+		// made the entries: the pools' names are what counts.
 	case "":
 		err = errors.New("no kind: not a Kubernetes object")
 	default:
@@ -177,7 +203,8 @@ func (f *Folder) newest() time.Time {
 // will be, in the files.
 func (f *Folder) observe() *reconciler.Observation {
 	o := &reconciler.Observation{
-		Now: f.now, Paused: f.paused[f.namespace], Pods: f.pods, Nodes: f.nodes, Unreadable: f.unreadable,
+		Now: f.now, Paused: f.paused[f.namespace], Pods: f.pods, Nodes: f.nodes,
+		Unreadable: f.unreadable, ReportsUnreadable: f.badReport,
 		NADs: map[types.NamespacedName]*ippool.NAD{},
 	}
 	for _, p := range f.pools {

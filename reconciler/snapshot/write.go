@@ -55,6 +55,9 @@ func (f *Folder) PatchPool(_ context.Context, p *ippool.Pool, patch []byte) erro
 	if err != nil {
 		return fmt.Errorf("patch IPPool %s: %w: %v", p.Ref(), reconciler.ErrConflict, err)
 	}
+	if o.file.aliased {
+		return fmt.Errorf("patch IPPool %s in %s: %w", p.Ref(), o.file.path, errAliased)
+	}
 	had, _, _ := unstructured.NestedMap(o.Object, "spec", "allocations")
 	has, _, _ := unstructured.NestedMap(after.Object, "spec", "allocations")
 	for key := range had {
@@ -72,6 +75,8 @@ func (f *Folder) PatchPool(_ context.Context, p *ippool.Pool, patch []byte) erro
 	o.Unstructured, o.file.changed = after, true
 	return nil
 }
+
+var errAliased = errors.New("the file has YAML aliases, and a change might reach other objects; write it without them")
 
 func (o *object) removeEntry(key string) {
 	if o.node != nil {
@@ -112,6 +117,9 @@ func (f *Folder) DeleteReservation(_ context.Context, r *ippool.Reservation) err
 	defer f.mu.Unlock()
 	for i, o := range f.reservations {
 		if o.GetNamespace() == r.Namespace && o.GetName() == r.Name && string(o.GetUID()) == r.UID {
+			if o.file.aliased {
+				return fmt.Errorf("delete reservation %s in %s: %w", r.Ref(), o.file.path, errAliased)
+			}
 			o.parent()
 			o.file.changed = true
 			f.reservations = append(f.reservations[:i], f.reservations[i+1:]...)

@@ -1,0 +1,197 @@
+package ippool_test
+
+import (
+	"math"
+	"net/netip"
+	"slices"
+	"testing"
+
+	"github.com/k8snetworkplumbingwg/whereabouts/pkg/iphelpers"
+
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+)
+
+func TestAKeyIsReadAsWhereaboutsReadsIt(t *testing.T) {
+	for _, c := range []struct {
+		key  string
+		want uint64
+	}{
+		{"0", 0},
+		{"5", 5},
+		{"007", 7},
+		{"+5", 5},
+		{"9223372036854775807", math.MaxInt64},
+		{"9223372036854775808", 1 << 63}, // the first that whereabouts writes and cannot read
+		{"18446463705355360228", 18446463705355360228},
+		{"18446744073709551615", math.MaxUint64},
+		{"-1", math.MaxUint64}, // two's complement, as uint64(int64) makes it
+		{"-9223372036854775808", 1 << 63},
+	} {
+		got, err := ippool.ParseKey(c.key)
+		if err != nil || got != c.want {
+			t.Errorf("ParseKey(%q) = %d, %v; want %d", c.key, got, err, c.want)
+		}
+	}
+}
+
+func TestAKeyThatIsNoNumberIsAnError(t *testing.T) {
+	for _, key := range []string{"", "-", "abc", "1.5", "0x10", " 1", "1 ", "1_0", "1e3", "18446744073709551616", "-9223372036854775809", "10.0.0.5", "١"} {
+		if n, err := ippool.ParseKey(key); err == nil {
+			t.Errorf("ParseKey(%q) = %d; want an error", key, n)
+		}
+	}
+}
+
+func TestAnAddressIsTheBaseAsWrittenPlusTheKey(t *testing.T) {
+	for _, c := range []struct {
+		name, rangeText, key, want string // want "" for none
+	}{
+		{"v4, masked", "10.0.0.0/24", "5", "10.0.0.5"},
+		{"v4, key 0 is the base", "10.0.0.0/24", "0", "10.0.0.0"},
+		{"v4, the base is not masked", "10.10.10.5/16", "1", "10.10.10.6"},
+		{"v4, the last address", "10.0.0.0/24", "255", "10.0.0.255"},
+		{"v4, one past the range", "10.0.0.0/24", "256", ""},
+		{"v4, past the range from an unmasked base", "10.0.0.200/24", "56", ""},
+		{"v4, a negative key is none, since whereabouts reads nil", "10.0.0.0/24", "-1", ""},
+		{"v4, a negative key does not count down from an unmasked base", "10.0.0.5/24", "-1", ""},
+		{"v4, a key above 32 bits does not wrap", "10.0.0.0/24", "4294967301", ""},
+		{"v4, past 255.255.255.255", "255.255.255.0/24", "256", ""},
+		{"v4, a range of one", "10.0.0.7/32", "0", "10.0.0.7"},
+		{"v6", "fd00::/64", "10", "fd00::a"},
+		{"v6, upper half of a /64", "fd00::/64", "18446463705355360228", "fd00::ffff:101:a7d7:97e4"},
+		{"v6, a negative key is the upper half", "fd00::/64", "-1", "fd00::ffff:ffff:ffff:ffff"},
+		{"v6, the base is not masked", "fd00::5/64", "1", "fd00::6"},
+		{"v6, a negative key leaves the range from an unmasked base", "fd00::5/64", "-1", ""},
+		{"v6, past the range", "fd00::/112", "65536", ""},
+		{"v6, wider than /64: modulo 2^64", "193::/24", "2", "193::2"},
+		{"v6, past the last address of all", "ffff:ffff:ffff:ffff::5/64", "-1", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			key, err := ippool.ParseKey(c.key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := parseRange(t, c.rangeText).Address(key)
+			if c.want == "" {
+				if err == nil {
+					t.Errorf("key %s of %s is %v; want an error", c.key, c.rangeText, got)
+				}
+				return
+			}
+			if err != nil || got != netip.MustParseAddr(c.want) {
+				t.Errorf("key %s of %s is %v, %v; want %s", c.key, c.rangeText, got, err, c.want)
+			}
+		})
+	}
+}
+
+// A14: in 193::/24 whereabouts gives out 193:21:4::2, stores it under "2" and
+// reads that back as 193::2. The pod that carries the one must be found when
+// the entry says the other.
+func TestA14ARangeWiderThan64KnowsAllAddressesOfAKey(t *testing.T) {
+	r := parseRange(t, "193::/24")
+	given, readBack := netip.MustParseAddr("193:21:4::2"), netip.MustParseAddr("193::2")
+	base, _ := parseCIDR(t, "193::/24")
+	written, err := iphelpers.IPGetOffset(netIP(given), base)
+	if err != nil || written != 2 {
+		t.Fatalf("whereabouts writes key %d, %v; the case needs 2", written, err)
+	}
+	if got, err := r.Address(written); err != nil || got != readBack {
+		t.Errorf("key 2 reads back as %v, %v; want %v", got, err, readBack)
+	}
+	if !r.HasKey(given, 2) || !r.HasKey(readBack, 2) {
+		t.Errorf("key 2 must stand for %v and for %v", given, readBack)
+	}
+	if r.HasKey(netip.MustParseAddr("193:21:4::3"), 2) || r.HasKey(netip.MustParseAddr("194::2"), 2) {
+		t.Error("key 2 stands for an address with another key, or of another range")
+	}
+	if !r.Wide() || !r.AmbiguousKeys() {
+		t.Error("a /24 of IPv6 is wide, and its keys are ambiguous")
+	}
+}
+
+func TestOnlyIPv6RangesWiderThan64AreWide(t *testing.T) {
+	for text, want := range map[string]bool{
+		"fd00::/63": true, "193::/24": true, "fd00::/64": false, "fd00::/65": false, "10.0.0.0/8": false, "0.0.0.0/0": false,
+	} {
+		equal(t, text+" wide", parseRange(t, text).Wide(), want)
+	}
+}
+
+func TestKeysAreAmbiguousWhereTheBaseIsNotTheFirstAddress(t *testing.T) {
+	for text, want := range map[string]bool{
+		"10.0.0.0/24": false, "10.0.0.5/24": true, "fd00::/64": false, "fd00::5/64": true, "10.0.0.5/32": false,
+	} {
+		equal(t, text+" ambiguous", parseRange(t, text).AmbiguousKeys(), want)
+	}
+}
+
+// From an unmasked base whereabouts stores the distance without its sign:
+// 10.10.10.1 in 10.10.10.5/16 goes under "4", which reads back as 10.10.10.9.
+func TestAnAddressBelowAnUnmaskedBaseIsKnownByTheDistanceThatWasStored(t *testing.T) {
+	r, below := parseRange(t, "10.10.10.5/16"), netip.MustParseAddr("10.10.10.1")
+	if !r.HasKey(below, 4) {
+		t.Errorf("Keys(%v) = %v; want 4 among them", below, r.Keys(below))
+	}
+	if !r.HasKey(netip.MustParseAddr("10.10.10.9"), 4) {
+		t.Error("10.10.10.9 is what key 4 reads back as")
+	}
+}
+
+func TestAnAddressOutsideTheRangeHasNoKey(t *testing.T) {
+	for rangeText, address := range map[string]string{
+		"10.0.0.0/24": "10.0.1.0",
+		"10.0.0.5/24": "10.0.1.1",
+		"fd00::/64":   "fd00:0:0:1::1",
+		"10.0.0.0/8":  "fd00::1",
+		"fd00::/8":    "10.0.0.1",
+	} {
+		r, a := parseRange(t, rangeText), netip.MustParseAddr(address)
+		if k, ok := r.Key(a); ok || len(r.Keys(a)) > 0 || r.Contains(a) || r.HasKey(a, 1) {
+			t.Errorf("%s in %s: key %d, keys %v, contained %v", address, rangeText, k, r.Keys(a), r.Contains(a))
+		}
+	}
+}
+
+func TestAV4MappedAddressCountsAsV4(t *testing.T) {
+	r, mapped := parseRange(t, "10.0.0.0/24"), netip.MustParseAddr("::ffff:10.0.0.5")
+	if !r.Contains(mapped) || !slices.Equal(r.Keys(mapped), []uint64{5}) {
+		t.Errorf("contained %v, keys %v", r.Contains(mapped), r.Keys(mapped))
+	}
+	asMapped := parseRange(t, "::ffff:10.0.0.0/120") // whereabouts takes this for v4, too
+	if !asMapped.HasKey(netip.MustParseAddr("10.0.0.5"), 5) || asMapped.Wide() {
+		t.Error("a v4-mapped range is a v4 range")
+	}
+	if got, err := asMapped.Address(5); err != nil || got != netip.MustParseAddr("10.0.0.5") {
+		t.Errorf("key 5 of ::ffff:10.0.0.0/120 is %v, %v", got, err)
+	}
+}
+
+// net.ParseCIDR, with which whereabouts reads a pool, takes ::ffff:10.0.0.0/64
+// and counts from 10.0.0.0. What is read from such a key must be found again on
+// the pod that carries it, or the range must be refused.
+func TestARangeThatIsOnlyPartlyV4MappedIsRefusedOrCounted(t *testing.T) {
+	r, err := ippool.ParseRange("::ffff:10.0.0.0/64")
+	if err != nil {
+		return
+	}
+	a, err := r.Address(5)
+	if err == nil && !r.HasKey(a, 5) {
+		t.Errorf("key 5 reads as %v, which has the keys %v", a, r.Keys(a))
+	}
+}
+
+func TestAZoneDoesNotHideAnAddress(t *testing.T) {
+	r := parseRange(t, "fe80::/64")
+	if a := netip.MustParseAddr("fe80::5%eth0"); !r.Contains(a) || !r.HasKey(a, 5) {
+		t.Errorf("contained %v, keys %v", r.Contains(a), r.Keys(a))
+	}
+}
+
+func TestARangeThatIsNoAddressWithAPrefixLengthIsAnError(t *testing.T) {
+	for _, text := range []string{"", "10.0.0.0", "10.0.0.0/33", "fd00::/129", "10.0.0/24", "fd00::%eth0/64", "10.0.0.0/-1", " 10.0.0.0/24", "nonsense", "/24", "10.0.0.0/24/24"} {
+		if r, err := ippool.ParseRange(text); err == nil {
+			t.Errorf("ParseRange(%q) = %v; want an error", text, r.Prefix())
+		}
+	}
+}

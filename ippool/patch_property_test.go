@@ -1,0 +1,157 @@
+package ippool_test
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+	"testing"
+
+	apiserverpatch "gopkg.in/evanphx/json-patch.v4"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"pgregory.net/rapid"
+
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+)
+
+// storedPoolGen draws pools as years of versions and accidents leave them: odd
+// keys, entries of every kind, fields that are not known at every level.
+func storedPoolGen() *rapid.Generator[*unstructured.Unstructured] {
+	key := rapid.OneOf(
+		rapid.StringMatching(`[0-9]{1,3}`), // leading zeros too: "09" and "9" are two entries
+		rapid.SampledFrom([]string{"-1", "-3", "18446463705355360228", "9223372036854775808", "+5", "a/b", "a~b", "~1", "~0", "", " ", "é", "<&>", "\"", "10.0.0.5", "-"}),
+		rapid.String(),
+	)
+	text := rapid.OneOf(rapid.SampledFrom([]string{"", "c5", "default/a", "default/b", "weird", "<&>", "é\u2028"}), rapid.String())
+	entry := rapid.Custom(func(t *rapid.T) any {
+		switch rapid.IntRange(0, 7).Draw(t, "kind of entry") {
+		case 0:
+			return text.Draw(t, "no object")
+		case 1:
+			return map[string]any{"id": "c", "podref": "default/a", "later": map[string]any{"n": rapid.Int64().Draw(t, "n"), "list": []any{true, nil, "x"}}}
+		case 2:
+			return map[string]any{"id": text.Draw(t, "id"), "podref": text.Draw(t, "podref")}
+		case 3:
+			return nil
+		}
+		return map[string]any{"id": text.Draw(t, "id"), "podref": "default/a", "ifname": text.Draw(t, "ifname")}
+	})
+	return rapid.Custom(func(t *rapid.T) *unstructured.Unstructured {
+		entries := map[string]any{}
+		for k, e := range rapid.MapOfN(key, entry, 0, 12).Draw(t, "entries") {
+			entries[k] = e
+		}
+		return &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "whereabouts.cni.cncf.io/v1alpha1",
+			"kind":       "IPPool",
+			"metadata": map[string]any{
+				"namespace": "kube-system", "name": "pool", "resourceVersion": rapid.StringMatching(`[1-9][0-9]{0,9}`).Draw(t, "version"),
+				"annotations": map[string]any{"note": text.Draw(t, "note")},
+			},
+			"spec": map[string]any{
+				"range": rapid.SampledFrom([]string{"fd00::/64", "10.0.0.0/22", "10.0.0.5/24", "193::/24"}).Draw(t, "range"),
+				"later": map[string]any{"big": int64(9007199254740993), "odd": text.Draw(t, "odd")}, "allocations": entries,
+			},
+			"status": map[string]any{"later": true},
+		}}
+	})
+}
+
+func TestAPatchRemovesTheEntriesMeantAndNothingElseOfAnyPool(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		o := storedPoolGen().Draw(t, "pool")
+		before := o.DeepCopy()
+		p := ippool.ReadPool(o)
+		want := before.DeepCopy()
+		var meant []ippool.Allocation
+		for _, a := range p.Allocations {
+			if a.Problem == "" && rapid.Bool().Draw(t, "remove "+a.Key) {
+				meant = append(meant, a)
+				delete(want.Object["spec"].(map[string]any)["allocations"].(map[string]any), a.Key)
+			}
+		}
+		patch, err := ippool.RemovePatch(p, meant)
+		if err != nil {
+			t.Fatalf("no patch for %s: %v", jsonOf(meant), err)
+		}
+		got, err := ippool.ApplyPatch(o, patch)
+		if err != nil {
+			t.Fatalf("%s does not apply: %v", patch, err)
+		}
+		if !reflect.DeepEqual(got.Object, want.Object) {
+			t.Fatalf("%s\ngives %s\nwant  %s", patch, jsonOf(got), jsonOf(want))
+		}
+		if !reflect.DeepEqual(o.Object, before.Object) {
+			t.Fatal("building or applying a patch changed the object that was read")
+		}
+		checkOrder(t, patch, p, meant)
+		// The library that the API server applies patches with agrees.
+		if theirs, err := serverApply(o, patch); err != nil || !reflect.DeepEqual(theirs.Object, want.Object) {
+			t.Fatalf("the API server makes %s, %v of it; want %s", jsonOf(theirs), err, jsonOf(want))
+		}
+	})
+}
+
+func serverApply(o *unstructured.Unstructured, patch []byte) (*unstructured.Unstructured, error) {
+	doc, err := o.MarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	decoded, err := apiserverpatch.DecodePatch(patch)
+	if err != nil {
+		return nil, err
+	}
+	if doc, err = decoded.Apply(doc); err != nil {
+		return nil, err
+	}
+	out := &unstructured.Unstructured{}
+	return out, out.UnmarshalJSON(doc)
+}
+
+func checkOrder(t tester, patch []byte, p *ippool.Pool, meant []ippool.Allocation) {
+	t.Helper()
+	ops := operations(t, patch)
+	if len(ops) != 1+2*len(meant) || ops[0].Op != "test" || ops[0].Path != "/metadata/resourceVersion" || ops[0].Value != p.ResourceVersion {
+		t.Fatalf("%s does not begin with the version's test, or has other than two operations an entry", patch)
+	}
+	for i, a := range meant {
+		test, remove := ops[1+2*i], ops[2+2*i]
+		if test.Op != "test" || remove.Op != "remove" || test.Path != remove.Path || jsonOf(test.Value) != jsonOf(a.Entry) {
+			t.Fatalf("entry %q: %s, then %s", a.Key, jsonOf(test), jsonOf(remove))
+		}
+	}
+}
+
+// Whatever one of ADD and DEL does to the pool in between: a patch that was
+// built before it fails, and so does it on the API server.
+func TestAPatchFailsOnAnyOtherVersionOfAnyPool(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := ippool.ReadPool(storedPoolGen().Draw(t, "pool"))
+		sound := slices.DeleteFunc(slices.Clone(p.Allocations), func(a ippool.Allocation) bool { return a.Problem != "" })
+		if len(sound) == 0 {
+			t.Skip("nothing to remove")
+		}
+		a := rapid.SampledFrom(sound).Draw(t, "entry")
+		patch, err := ippool.RemovePatch(p, []ippool.Allocation{a})
+		if err != nil {
+			t.Fatal(err)
+		}
+		changed := p.Object.DeepCopy()
+		entry := changed.Object["spec"].(map[string]any)["allocations"].(map[string]any)[a.Key].(map[string]any)
+		if rapid.Bool().Draw(t, "the version changes") {
+			changed.SetResourceVersion(p.ResourceVersion + "0")
+		} else {
+			field := rapid.SampledFrom(slices.Sorted(maps.Keys(entry))).Draw(t, "field")
+			if rapid.Bool().Draw(t, "the field goes") {
+				delete(entry, field)
+			} else {
+				entry[field] = entry[field].(string) + "x"
+			}
+		}
+		if out, err := ippool.ApplyPatch(changed, patch); err == nil {
+			t.Fatalf("%s applies to %s and gives %s", patch, jsonOf(changed), jsonOf(out))
+		}
+		if _, err := serverApply(changed, patch); err == nil {
+			t.Fatalf("the API server would apply %s to %s", patch, jsonOf(changed))
+		}
+	})
+}

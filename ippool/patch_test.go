@@ -1,0 +1,181 @@
+package ippool_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+)
+
+type operation struct {
+	Op, Path string
+	Value    any
+}
+
+func operations(t tester, patch []byte) []operation {
+	t.Helper()
+	var ops []operation
+	if err := json.Unmarshal(patch, &ops); err != nil {
+		t.Fatalf("the patch is no list of operations: %v", err)
+	}
+	return ops
+}
+
+func TestAPatchTestsTheVersionThenEachEntryThenRemovesIt(t *testing.T) {
+	nine, five := entryOf("c9", "default/a"), entryOf("c5", "default/b")
+	p := poolOf("10.0.0.0/24", map[string]any{"9": nine, "5": five, "7": entryOf("c7", "default/c")})
+	patch, err := ippool.RemovePatch(p, []ippool.Allocation{*p.Find("9"), *p.Find("5")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []operation{
+		{"test", "/metadata/resourceVersion", "41"},
+		{"test", "/spec/allocations/9", nine},
+		{"remove", "/spec/allocations/9", nil},
+		{"test", "/spec/allocations/5", five},
+		{"remove", "/spec/allocations/5", nil},
+	}
+	if got := operations(t, patch); !reflect.DeepEqual(got, want) {
+		t.Errorf("operations\n%s\nwant\n%s", jsonOf(got), jsonOf(want))
+	}
+}
+
+func TestAnEntryIsTestedWithEveryFieldThatItHas(t *testing.T) {
+	// An entry without ifname, from before v0.8, is tested without one, not with "".
+	p := poolOf("10.0.0.0/24", map[string]any{"5": map[string]any{"id": "c5", "podref": "default/a"}})
+	patch, err := ippool.RemovePatch(p, []ippool.Allocation{*p.Find("5")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := jsonOf(operations(t, patch)[1].Value); got != `{"id":"c5","podref":"default/a"}` {
+		t.Errorf("tested is %s", got)
+	}
+	// The same entry after an upgrade rewrote it is another entry.
+	changed := p.Object.DeepCopy()
+	setEntry(t, changed, "5", entryOf("c5", "default/a"))
+	if _, err := ippool.ApplyPatch(changed, patch); err == nil {
+		t.Error("the patch removes an entry that has got an ifname since")
+	}
+}
+
+func setEntry(t tester, o *unstructured.Unstructured, key string, entry map[string]any) {
+	t.Helper()
+	if err := unstructured.SetNestedMap(o.Object, entry, "spec", "allocations", key); err != nil {
+		t.Fatalf("%v", err)
+	}
+}
+
+func TestAPatchFailsOnceAnythingThatItRestsOnHasChanged(t *testing.T) {
+	p := poolOf("10.0.0.0/24", map[string]any{"5": entryOf("c5", "default/a"), "7": entryOf("c7", "default/c")})
+	patch, err := ippool.RemovePatch(p, []ippool.Allocation{*p.Find("5")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name   string
+		change func(o *unstructured.Unstructured)
+	}{
+		{"another resourceVersion", func(o *unstructured.Unstructured) { o.SetResourceVersion("42") }},
+		{"no resourceVersion", func(o *unstructured.Unstructured) { o.SetResourceVersion("") }},
+		{"another id: ADD reused the entry", func(o *unstructured.Unstructured) { setEntry(t, o, "5", entryOf("other", "default/a")) }},
+		{"another podref", func(o *unstructured.Unstructured) { setEntry(t, o, "5", entryOf("c5", "default/other")) }},
+		{"a further field", func(o *unstructured.Unstructured) {
+			e := entryOf("c5", "default/a")
+			e["ipamclaimref"] = "claim"
+			setEntry(t, o, "5", e)
+		}},
+		{"the entry is gone", func(o *unstructured.Unstructured) {
+			unstructured.RemoveNestedField(o.Object, "spec", "allocations", "5")
+		}},
+		{"all are gone", func(o *unstructured.Unstructured) { unstructured.RemoveNestedField(o.Object, "spec", "allocations") }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			o := p.Object.DeepCopy()
+			c.change(o)
+			before := o.DeepCopy()
+			if out, err := ippool.ApplyPatch(o, patch); err == nil {
+				t.Errorf("applied: %s", jsonOf(out))
+			}
+			if !reflect.DeepEqual(o.Object, before.Object) {
+				t.Error("a patch that failed changed the object")
+			}
+		})
+	}
+	if out, err := ippool.ApplyPatch(p.Object, patch); err != nil || ippool.ReadPool(out).Find("5") != nil || ippool.ReadPool(out).Find("7") == nil {
+		t.Errorf("on what was read it gives %s, %v", jsonOf(out), err)
+	}
+	if p.Find("5") == nil || ippool.ReadPool(p.Object).Find("5") == nil {
+		t.Error("ApplyPatch changed the object that it was given")
+	}
+}
+
+func TestWhatCannotBeJudgedIsNeverRemoved(t *testing.T) {
+	p := poolOf("10.0.0.0/24", map[string]any{
+		"-1":  entryOf("c1", "default/a"),
+		"300": entryOf("c2", "default/a"),
+		"4":   map[string]any{"id": "c4"},
+		"6":   map[string]any{"id": "c6", "podref": "default/a", "ipamclaimref": "claim"},
+		"8":   "not an object",
+		"5":   entryOf("c5", "default/a"),
+	})
+	for _, key := range []string{"-1", "300", "4", "6", "8"} {
+		if patch, err := ippool.RemovePatch(p, []ippool.Allocation{*p.Find("5"), *p.Find(key)}); err == nil {
+			t.Errorf("key %s: %s", key, patch)
+		}
+	}
+	if _, err := ippool.RemovePatch(p, []ippool.Allocation{*p.Find("5")}); err != nil {
+		t.Errorf("the sound entry beside them: %v", err)
+	}
+}
+
+func TestAnEntryIsNotRemovedTwiceAndNotOnceItIsGone(t *testing.T) {
+	p := poolOf("10.0.0.0/24", map[string]any{"5": entryOf("c5", "default/a")})
+	five := *p.Find("5")
+	if _, err := ippool.RemovePatch(p, []ippool.Allocation{five, five}); err == nil {
+		t.Error("one entry twice in a patch")
+	}
+	if _, err := ippool.RemovePatch(poolOf("10.0.0.0/24", nil), []ippool.Allocation{five}); err == nil {
+		t.Error("an entry that the pool does not have")
+	}
+	if _, err := ippool.RemovePatch(poolOf("10.0.0.0/24", map[string]any{"5": entryOf("other", "default/a")}), []ippool.Allocation{five}); err == nil {
+		t.Error("an entry that reads otherwise in the pool")
+	}
+}
+
+func TestAPoolWithoutAResourceVersionGetsNoPatch(t *testing.T) {
+	p := poolOf("10.0.0.0/24", map[string]any{"5": entryOf("c5", "default/a")})
+	o := p.Object.DeepCopy()
+	unstructured.RemoveNestedField(o.Object, "metadata", "resourceVersion")
+	p = ippool.ReadPool(o)
+	if patch, err := ippool.RemovePatch(p, []ippool.Allocation{*p.Find("5")}); err == nil {
+		t.Errorf("a patch that proves nothing: %s", patch)
+	}
+}
+
+// The API server takes 10,000 operations: the version's test and two an entry.
+func TestAPatchStaysWithinWhatTheAPIServerTakes(t *testing.T) {
+	entries := map[string]any{}
+	for i := range ippool.MaxRemovals + 1 {
+		entries[fmt.Sprint(i)] = entryOf(fmt.Sprintf("c%d", i), "default/a")
+	}
+	p := poolOf("10.0.0.0/16", entries)
+	if _, err := ippool.RemovePatch(p, p.Allocations); err == nil || !strings.Contains(err.Error(), "4999") {
+		t.Errorf("%d entries: %v", len(p.Allocations), err)
+	}
+	patch, err := ippool.RemovePatch(p, p.Allocations[:ippool.MaxRemovals])
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "operations", len(operations(t, patch)), 9999)
+	equal(t, "most removals", ippool.MaxRemovals, 4999)
+	out, err := ippool.ApplyPatch(p.Object, patch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "entries left", len(ippool.ReadPool(out).Allocations), 1)
+}

@@ -1,0 +1,75 @@
+package ippool_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/k8snetworkplumbingwg/whereabouts/pkg/types"
+	"pgregory.net/rapid"
+
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+)
+
+func TestAPodRefNamesAPod(t *testing.T) {
+	for text, want := range map[string]ippool.PodRef{
+		"default/web-0":            {Namespace: "default", Name: "web-0"},
+		"a/b":                      {Namespace: "a", Name: "b"},
+		"kube-system/web.example":  {Namespace: "kube-system", Name: "web.example"},
+		"1/1":                      {Namespace: "1", Name: "1"},
+		"default/web-0_0b9a6c1e-1": {Namespace: "default", Name: "web-0", UID: "0b9a6c1e-1"},
+	} {
+		got, err := ippool.ParsePodRef(text)
+		if err != nil || got != want {
+			t.Errorf("ParsePodRef(%q) = %+v, %v; want %+v", text, got, err, want)
+		}
+		equal(t, "written back", got.String(), text)
+	}
+}
+
+// A12: whereabouts frees what it cannot read. Here nothing can be looked up by
+// such a name, so it is an error.
+func TestA12APodRefThatNoPodCanHaveIsAnError(t *testing.T) {
+	for _, text := range []string{
+		"", "weird", "/", "default/", "/web-0", "a/b/c", "default/Web-0", "default/web 0", " default/web-0", "default/web-0 ",
+		"Default/web-0", "a.b/web-0", "default/-web", "default/web-0_", "default/_uid", "_/_",
+		"default/" + strings.Repeat("a", 254), strings.Repeat("a", 64) + "/web-0", "default/web\n0",
+	} {
+		if got, err := ippool.ParsePodRef(text); err == nil {
+			t.Errorf("ParsePodRef(%q) = %+v; want an error", text, got)
+		}
+	}
+}
+
+// The repaired form means a pod that is known to be none, and is freed with its
+// sandbox. What only resembles it means nothing.
+func TestARepairedPodRefWhoseUIDIsNoUIDIsAnError(t *testing.T) {
+	for _, text := range []string{"default/web_0/x", "default/web_a/b/c", "default/web_a b", "default/web_a_b", "default/web_\n"} {
+		if got, err := ippool.ParsePodRef(text); err == nil {
+			t.Errorf("ParsePodRef(%q) = %+v; want an error", text, got)
+		}
+	}
+}
+
+func TestAMissingPodRefIsSaidToBeMissing(t *testing.T) {
+	if _, err := ippool.ParsePodRef(""); err == nil || !strings.Contains(err.Error(), "missing") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestThePodRefThatWhereaboutsWritesIsReadAndWrittenBack(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		namespace := rapid.StringMatching(`[a-z0-9]([-a-z0-9]{0,20}[a-z0-9])?`).Draw(t, "namespace")
+		name := rapid.StringMatching(`[a-z0-9]([-a-z0-9]{0,20}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,5}[a-z0-9])?){0,2}`).Draw(t, "name")
+		written := (&types.IPAMConfig{PodNamespace: namespace, PodName: name}).GetPodRef()
+		got, err := ippool.ParsePodRef(written)
+		if err != nil || got != (ippool.PodRef{Namespace: namespace, Name: name}) || got.String() != written {
+			t.Fatalf("%q: %+v, %v", written, got, err)
+		}
+		// What a repair writes for a phantom: no pod can have this name, so that no
+		// successor takes the entry over.
+		repaired := ippool.PodRef{Namespace: namespace, Name: name, UID: "uid-1"}
+		if back, err := ippool.ParsePodRef(repaired.String()); err != nil || back != repaired {
+			t.Fatalf("%q: %+v, %v", repaired.String(), back, err)
+		}
+	})
+}

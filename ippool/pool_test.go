@@ -1,0 +1,186 @@
+package ippool_test
+
+import (
+	"net/netip"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+)
+
+const anyPool = `
+apiVersion: whereabouts.cni.cncf.io/v1alpha1
+kind: IPPool
+metadata:
+  namespace: kube-system
+  name: blue-10.0.0.0-24
+  uid: pool-uid
+  resourceVersion: "123"
+  annotations: {ip-reconcile.dev/paused: "true"}
+  labels: {later: field}
+spec:
+  range: 10.0.0.0/24
+  later: {nested: [1, 2.5, "x"]}
+  allocations:
+    "10": {id: c10, podref: default/b, ifname: net2}
+    "9": {id: c9, podref: default/a, ifname: net1}
+    "09": {id: c09, podref: default/c}
+`
+
+func TestAPoolIsReadWithItsEntriesOrderedByAddressThenKey(t *testing.T) {
+	p := ippool.ReadPool(object(t, anyPool))
+	equal(t, "ref", p.Ref(), "kube-system/blue-10.0.0.0-24")
+	equal(t, "UID", p.UID, "pool-uid")
+	equal(t, "resourceVersion", p.ResourceVersion, "123")
+	equal(t, "range as written", p.RangeText, "10.0.0.0/24")
+	equal(t, "network", p.Range.Prefix(), netip.MustParsePrefix("10.0.0.0/24"))
+	equal(t, "paused", p.Paused, true)
+	equal(t, "problem", p.Problem, "")
+	var keys []string
+	for _, a := range p.Allocations {
+		keys = append(keys, a.Key)
+		equal(t, "problem of "+a.Key, a.Problem, "")
+	}
+	equal(t, "order", strings.Join(keys, " "), "09 9 10")
+	a := p.Find("10")
+	if a == nil {
+		t.Fatal("key 10 is not found")
+	}
+	equal(t, "id", a.ContainerID, "c10")
+	equal(t, "podref", a.PodRef, "default/b")
+	equal(t, "ifname", a.IfName, "net2")
+	equal(t, "owner", a.Owner, ippool.PodRef{Namespace: "default", Name: "b"})
+	equal(t, "address", a.Address, netip.MustParseAddr("10.0.0.10"))
+	equal(t, "offset", a.Offset, 10)
+	if p.Find("010") != nil {
+		t.Error("a key is found by its text, not by its number")
+	}
+}
+
+func TestReadingAPoolLosesAndChangesNothing(t *testing.T) {
+	o := object(t, anyPool)
+	before := o.DeepCopy()
+	p := ippool.ReadPool(o)
+	if !reflect.DeepEqual(p.Object.Object, before.Object) {
+		t.Errorf("the object is now %s", jsonOf(p.Object))
+	}
+	for _, a := range p.Allocations {
+		want := before.Object["spec"].(map[string]any)["allocations"].(map[string]any)[a.Key]
+		if !reflect.DeepEqual(a.Entry, want) {
+			t.Errorf("entry %s is kept as %s; want %s", a.Key, jsonOf(a.Entry), jsonOf(want))
+		}
+	}
+}
+
+func TestPausedIsOnlyTheWordTrue(t *testing.T) {
+	for value, want := range map[string]bool{"true": true, "false": false, "": false, "yes": false} {
+		o := object(t, anyPool)
+		o.SetAnnotations(map[string]string{ippool.PausedAnnotation: value})
+		equal(t, value, ippool.ReadPool(o).Paused, want)
+	}
+	o := object(t, anyPool)
+	o.SetAnnotations(nil)
+	equal(t, "no annotation", ippool.ReadPool(o).Paused, false)
+}
+
+func TestAnEntryThatCannotBeJudgedSaysWhy(t *testing.T) {
+	for _, c := range []struct {
+		name, key, entry string
+		problem          ippool.Problem
+		detail           string
+	}{
+		{"no podref", "5", `{id: c5}`, ippool.Malformed, "missing"},
+		{"an empty podref", "5", `{id: c5, podref: ""}`, ippool.Malformed, "missing"},
+		{"a podref that names no pod", "5", `{id: c5, podref: weird}`, ippool.Malformed, "weird"},
+		{"a string", "5", `"default/a"`, ippool.Malformed, "not an object"},
+		{"a list", "5", `[default/a]`, ippool.Malformed, "not an object"},
+		{"null", "5", `null`, ippool.Malformed, "not an object"},
+		{"a number for an id", "5", `{id: 5, podref: default/a}`, ippool.Malformed, "id"},
+		{"null for an ifname", "5", `{id: c5, podref: default/a, ifname: null}`, ippool.Malformed, "ifname"},
+		{"an object for a podref", "5", `{id: c5, podref: {a: b}}`, ippool.Malformed, "podref"},
+		{"a key that is no number", "five", `{id: c5, podref: default/a}`, ippool.Malformed, "five"},
+		{"an address for a key", "10.0.0.5", `{id: c5, podref: default/a}`, ippool.Malformed, "10.0.0.5"},
+		{"a key beyond the range", "256", `{id: c5, podref: default/a}`, ippool.Malformed, "256"},
+		{"a negative key in IPv4 (B3)", "-1", `{id: c5, podref: default/a}`, ippool.Malformed, "-1"},
+		{"a field of a later version", "5", `{id: c5, podref: default/a, ifname: net1, ipamclaimref: claim}`, ippool.UnknownField, "ipamclaimref"},
+		{"a known field in another case", "5", `{id: c5, podref: default/a, PodRef: default/b}`, ippool.UnknownField, "PodRef"},
+		{"an unknown field and no podref: the graver one", "5", `{id: c5, ipamclaimref: claim}`, ippool.Malformed, "missing"},
+		{"an unknown field and a key outside the range", "300", `{podref: default/a, ipamclaimref: claim}`, ippool.Malformed, "300"},
+		{"an unknown field and a broken one", "5", `{id: 1, podref: default/a, ipamclaimref: claim}`, ippool.Malformed, "id"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := ippool.ReadPool(object(t, `{kind: IPPool, metadata: {name: p}, spec: {range: 10.0.0.0/24, allocations: {"`+c.key+`": `+c.entry+`, "7": {id: c7, podref: default/z}}}}`))
+			equal(t, "the pool's problem", p.Problem, "")
+			a := p.Find(c.key)
+			if a == nil {
+				t.Fatal("the entry is gone")
+			}
+			equal(t, "problem", a.Problem, c.problem)
+			if !strings.Contains(a.Detail, c.detail) {
+				t.Errorf("detail %q does not say %q", a.Detail, c.detail)
+			}
+			if good := p.Find("7"); good == nil || good.Problem != "" || good.Address != netip.MustParseAddr("10.0.0.7") {
+				t.Errorf("the entry beside it is %+v", good)
+			}
+		})
+	}
+}
+
+func TestAnEntryOfAnOldVersionIsWhole(t *testing.T) {
+	p := poolOf("10.0.0.0/24", map[string]any{"5": map[string]any{"id": "c5", "podref": "default/a"}}) // before v0.8: no ifname
+	if a := p.Find("5"); a.Problem != "" || a.IfName != "" {
+		t.Errorf("%+v", a)
+	}
+}
+
+// B1: with whereabouts one such pool ends the run for the whole cluster.
+func TestB1APoolThatCannotBeReadSaysSoAndMakesItsEntriesMalformed(t *testing.T) {
+	for _, c := range []struct{ name, spec, says string }{
+		{"a range without a mask", `{range: 10.0.0.0, allocations: {"5": {id: c5, podref: default/a}}}`, "10.0.0.0"},
+		{"an empty range", `{range: "", allocations: {"5": {id: c5, podref: default/a}}}`, "range"},
+		{"no range", `{allocations: {"5": {id: c5, podref: default/a}}}`, "range"},
+		{"a number for a range", `{range: 10, allocations: {"5": {id: c5, podref: default/a}}}`, "range"},
+		{"a later field, too", `{range: x, allocations: {"5": {id: c5, podref: default/a, later: y}}}`, "range"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := ippool.ReadPool(object(t, `{kind: IPPool, metadata: {name: p}, spec: `+c.spec+`}`))
+			if !strings.Contains(p.Problem, c.says) {
+				t.Errorf("problem %q does not say %q", p.Problem, c.says)
+			}
+			a := p.Find("5")
+			if a == nil {
+				t.Fatal("the entry is gone")
+			}
+			equal(t, "the entry's problem", a.Problem, ippool.Malformed)
+			equal(t, "its podref", a.PodRef, "default/a")
+			equal(t, "its address", a.Address, netip.Addr{})
+		})
+	}
+}
+
+func TestAllocationsThatAreNoMapAreAProblemOfThePool(t *testing.T) {
+	for _, text := range []string{`[]`, `"x"`, `5`, `[{id: c5}]`} {
+		p := ippool.ReadPool(object(t, `{kind: IPPool, metadata: {name: p}, spec: {range: 10.0.0.0/24, allocations: `+text+`}}`))
+		if !strings.Contains(p.Problem, "allocations") || len(p.Allocations) > 0 {
+			t.Errorf("%s: problem %q, %d allocations", text, p.Problem, len(p.Allocations))
+		}
+	}
+}
+
+func TestAPoolWithoutAllocationsIsEmptyAndSound(t *testing.T) {
+	for _, text := range []string{`{range: 10.0.0.0/24}`, `{range: 10.0.0.0/24, allocations: null}`, `{range: 10.0.0.0/24, allocations: {}}`} {
+		p := ippool.ReadPool(object(t, `{kind: IPPool, metadata: {name: p}, spec: `+text+`}`))
+		if p.Problem != "" || len(p.Allocations) > 0 {
+			t.Errorf("%s: problem %q, %d allocations", text, p.Problem, len(p.Allocations))
+		}
+	}
+}
+
+func TestAPoolWithoutASpecIsAProblemAndNoPanic(t *testing.T) {
+	for _, text := range []string{`{kind: IPPool, metadata: {name: p}}`, `{kind: IPPool, metadata: {name: p}, spec: x}`, `{kind: IPPool, metadata: {name: p}, spec: null}`, `{kind: IPPool}`} {
+		if p := ippool.ReadPool(object(t, text)); p.Problem == "" {
+			t.Errorf("%s has no problem", text)
+		}
+	}
+}

@@ -1,0 +1,106 @@
+package ippool_test
+
+import (
+	"net/netip"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	wbv1alpha1 "github.com/k8snetworkplumbingwg/whereabouts/pkg/api/whereabouts.cni.cncf.io/v1alpha1"
+	wbfake "github.com/k8snetworkplumbingwg/whereabouts/pkg/generated/clientset/versioned/fake"
+	"github.com/k8snetworkplumbingwg/whereabouts/pkg/storage/kubernetes"
+	"github.com/k8snetworkplumbingwg/whereabouts/pkg/types"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	k8sfake "k8s.io/client-go/kubernetes/fake"
+
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+)
+
+func TestAReservationIsRead(t *testing.T) {
+	o := object(t, `
+kind: OverlappingRangeIPReservation
+metadata: {namespace: kube-system, name: red-10.0.0.5, uid: u1, resourceVersion: "7", creationTimestamp: "2026-11-20T10:00:00Z"}
+spec: {podref: default/a, ifname: net1, containerid: ""}
+`)
+	before := o.DeepCopy()
+	r := ippool.ReadReservation(o)
+	equal(t, "ref", r.Ref(), "kube-system/red-10.0.0.5")
+	equal(t, "UID", r.UID, "u1")
+	equal(t, "resourceVersion", r.ResourceVersion, "7")
+	equal(t, "podref", r.PodRef, "default/a")
+	equal(t, "ifname", r.IfName, "net1")
+	equal(t, "owner", r.Owner, ippool.PodRef{Namespace: "default", Name: "a"})
+	equal(t, "created", r.Created.UTC(), time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC))
+	equal(t, "problem", r.Problem, "")
+	if !reflect.DeepEqual(r.Object.Object, before.Object) {
+		t.Errorf("the object is now %s", jsonOf(r.Object))
+	}
+}
+
+// A12: whereabouts deletes a reservation whose podref it cannot read.
+func TestA12AReservationThatCannotBeJudgedSaysWhy(t *testing.T) {
+	for _, c := range []struct {
+		name, spec string
+		problem    ippool.Problem
+		detail     string
+	}{
+		{"the podref was pruned by an old schema", `{}`, ippool.Malformed, "missing"},
+		{"an empty podref", `{podref: ""}`, ippool.Malformed, "missing"},
+		{"a malformed podref", `{podref: a/b/c}`, ippool.Malformed, "a/b/c"},
+		{"a number for a podref", `{podref: 5}`, ippool.Malformed, "podref"},
+		{"a number for a container id", `{podref: default/a, containerid: 5}`, ippool.Malformed, "containerid"},
+		{"a field of a later version", `{podref: default/a, ipamclaimref: claim}`, ippool.UnknownField, "ipamclaimref"},
+		{"an unknown field and no podref", `{ipamclaimref: claim}`, ippool.Malformed, "missing"},
+		{"no spec", `null`, ippool.Malformed, "spec"},
+		{"a string for a spec", `x`, ippool.Malformed, "spec"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := ippool.ReadReservation(object(t, `{kind: OverlappingRangeIPReservation, metadata: {name: 10.0.0.5}, spec: `+c.spec+`}`))
+			equal(t, "problem", r.Problem, c.problem)
+			if !strings.Contains(r.Detail, c.detail) {
+				t.Errorf("detail %q does not say %q", r.Detail, c.detail)
+			}
+		})
+	}
+}
+
+// What whereabouts' own store creates is what a repair creates.
+func TestANewReservationIsTheOneThatADDWouldCreate(t *testing.T) {
+	for _, c := range []struct{ network, address, ifName string }{
+		{"", "10.0.0.5", "net1"},
+		{"red", "10.0.0.5", "net1"},
+		{"", "2001:db8:0:0:1::", "net2"},
+		{"blue", "fd00::a", ""},
+	} {
+		a := netip.MustParseAddr(c.address)
+		client := wbfake.NewSimpleClientset()
+		ipam := &kubernetes.KubernetesIPAM{Client: *kubernetes.NewKubernetesClient(client, k8sfake.NewClientset()), Namespace: "kube-system"}
+		store, err := ipam.GetOverlappingRangeStore()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := store.UpdateOverlappingRangeAllocation(t.Context(), types.Allocate, netIP(a), "default/a", c.ifName, c.network); err != nil {
+			t.Fatal(err)
+		}
+		list, err := client.WhereaboutsV1alpha1().OverlappingRangeIPReservations("kube-system").List(t.Context(), metav1.ListOptions{})
+		if err != nil || len(list.Items) != 1 {
+			t.Fatalf("whereabouts made %d reservations, %v", len(list.Items), err)
+		}
+		var ours wbv1alpha1.OverlappingRangeIPReservation
+		made := ippool.NewReservation("kube-system", c.network, a, "default/a", c.ifName)
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(made.Object, &ours, true); err != nil {
+			t.Fatalf("%s is no reservation by whereabouts' types: %v", jsonOf(made), err)
+		}
+		theirs := list.Items[0]
+		equal(t, "name", ours.Name, theirs.Name)
+		equal(t, "namespace", ours.Namespace, theirs.Namespace)
+		equal(t, "spec", ours.Spec, theirs.Spec)
+		equal(t, "apiVersion", ours.APIVersion, wbv1alpha1.SchemeGroupVersion.String())
+		if r := ippool.ReadReservation(&unstructured.Unstructured{Object: made.Object}); r.Problem != "" || r.PodRef != "default/a" || r.IfName != c.ifName {
+			t.Errorf("read back: %+v", r)
+		}
+	}
+}

@@ -1,0 +1,177 @@
+package podstate_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/podstate/v1alpha1"
+)
+
+// whole has every field set, so that a walk over it meets every one of them.
+func whole() *v1alpha1.SandboxReport {
+	addresses := func() []v1alpha1.Address {
+		return []v1alpha1.Address{{IP: "10.0.0.5", IfName: "net1", Network: "wb", Range: "10.0.0.0/24", NetworkName: "blue"}}
+	}
+	return &v1alpha1.SandboxReport{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "ip-reconcile.dev/v1alpha1", Kind: "SandboxReport"},
+		ObjectMeta: metav1.ObjectMeta{Name: "worker-1", ResourceVersion: "7"},
+		BootID:     "boot-1",
+		Runtime:    v1alpha1.Runtime{Name: "containerd", Version: "2.4.2"},
+		ObservedAt: at(0),
+		Sandboxes: []v1alpha1.Sandbox{{ID: "c1", Namespace: "default", Name: "a", UID: "u1", Attempt: 1, State: v1alpha1.SandboxReady,
+			NetworkClosed: ptr(false), CreatedAt: at(-time.Hour), Addresses: addresses()}},
+		Attachments: []v1alpha1.Attachment{{ID: "c2", Since: at(-time.Minute), NetworkClosed: ptr(true), Namespace: "default", Name: "b", UID: "u2", Addresses: addresses()}},
+		Gone:        []v1alpha1.Gone{{ID: "c3", UID: "u3", Since: at(-time.Hour)}},
+	}
+}
+
+// leaves calls visit with every value below v that has no fields of its own.
+// A kind that is not known here fails the test: a new field must not be missed.
+func leaves(t *testing.T, path string, v reflect.Value, visit func(path string, v reflect.Value)) {
+	t.Helper()
+	switch v.Interface().(type) {
+	case metav1.Time:
+		visit(path, v)
+		return
+	case metav1.TypeMeta, metav1.ObjectMeta:
+		return
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			leaves(t, path+"."+v.Type().Field(i).Name, v.Field(i), visit)
+		}
+	case reflect.Slice:
+		if v.Len() == 0 {
+			t.Fatalf("%s is empty: the walk does not see what is in it", path)
+		}
+		visit(path, v)
+		for i := range v.Len() {
+			leaves(t, fmt.Sprintf("%s[%d]", path, i), v.Index(i), visit)
+		}
+	case reflect.Pointer:
+		if v.IsNil() {
+			t.Fatalf("%s is nil: the walk does not see what is in it", path)
+		}
+		visit(path, v)
+		leaves(t, "*"+path, v.Elem(), visit)
+	case reflect.String, reflect.Bool, reflect.Uint32:
+		visit(path, v)
+	default:
+		t.Fatalf("%s is of kind %v, which this walk does not know", path, v.Kind())
+	}
+}
+
+func TestTheHashChangesWithEveryFieldOfTheContent(t *testing.T) {
+	o := whole()
+	before, seen := podstate.Hash(o), 0
+	leaves(t, "report", reflect.ValueOf(o).Elem(), func(path string, v reflect.Value) {
+		seen++
+		old := reflect.New(v.Type()).Elem()
+		old.Set(v)
+		switch value := v.Interface().(type) {
+		case metav1.Time:
+			v.Set(reflect.ValueOf(metav1.NewTime(value.Add(time.Second))))
+		case bool:
+			v.SetBool(!value)
+		case uint32:
+			v.SetUint(uint64(value) + 1)
+		default:
+			switch v.Kind() {
+			case reflect.String:
+				v.SetString(v.String() + "x")
+			default: // a slice or a pointer is left out
+				v.SetZero()
+			}
+		}
+		if podstate.Hash(o) == before {
+			t.Errorf("the hash does not change with %s", path)
+		}
+		v.Set(old)
+		if podstate.Hash(o) != before {
+			t.Fatalf("the hash does not come back with %s", path)
+		}
+	})
+	if seen < 30 {
+		t.Errorf("only %d values were met", seen)
+	}
+}
+
+func TestTheHashTellsOrderAndNumberOfSandboxes(t *testing.T) {
+	two, swapped := whole(), whole()
+	other := v1alpha1.Sandbox{ID: "c9", State: v1alpha1.SandboxNotReady}
+	two.Sandboxes = append(two.Sandboxes, other)
+	swapped.Sandboxes = append([]v1alpha1.Sandbox{other}, swapped.Sandboxes...)
+	if h := podstate.Hash(two); h == podstate.Hash(whole()) || h == podstate.Hash(swapped) {
+		t.Error("two reports with different sandboxes have one hash")
+	}
+}
+
+// The API server adds to the metadata at will, and others put labels there.
+func TestTheHashIgnoresMetadata(t *testing.T) {
+	o := whole()
+	want := podstate.Hash(o)
+	o.TypeMeta = metav1.TypeMeta{}
+	o.ObjectMeta = metav1.ObjectMeta{
+		Name: "other", UID: types.UID("u"), ResourceVersion: "8", Generation: 3, CreationTimestamp: at(0),
+		Labels: map[string]string{"a": "b"}, Annotations: map[string]string{v1alpha1.RestoreAnnotation: "x"},
+		ManagedFields: []metav1.ManagedFieldsEntry{fields("agent", reportFields, 0)},
+	}
+	equal(t, "hash", podstate.Hash(o), want)
+}
+
+// What the agent hashed in its memory must be what others hash when they read
+// it: the API keeps whole seconds, in UTC, and no empty lists.
+func TestTheHashSurvivesTheWayThroughTheAPI(t *testing.T) {
+	o := whole()
+	o.ObservedAt = metav1.NewTime(noon.Add(123456789).In(time.FixedZone("far east", 9*3600)))
+	o.Gone, o.Sandboxes[0].Addresses = []v1alpha1.Gone{}, []v1alpha1.Address{}
+	text, err := json.Marshal(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back v1alpha1.SandboxReport
+	if err := json.Unmarshal(text, &back); err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "hash", podstate.Hash(&back), podstate.Hash(o))
+}
+
+func TestTheHashOfAnEmptyReportIsAHash(t *testing.T) {
+	if h := podstate.Hash(&v1alpha1.SandboxReport{}); len(h) != 64 {
+		t.Errorf("hash %q", h)
+	}
+}
+
+func TestHashingDoesNotChangeTheReport(t *testing.T) {
+	o := whole()
+	podstate.Hash(o)
+	if !reflect.DeepEqual(o, whole()) {
+		t.Error("the report is another")
+	}
+}
+
+// DeepCopy is generated; a field that it forgets to copy would be shared between
+// an informer's cache and whoever changes a copy.
+func TestACopySharesNothingWithItsOriginal(t *testing.T) {
+	o := whole()
+	dup := o.DeepCopy()
+	leaves(t, "report", reflect.ValueOf(dup).Elem(), func(path string, v reflect.Value) {
+		switch v.Kind() {
+		case reflect.String:
+			v.SetString("changed")
+		case reflect.Bool:
+			v.SetBool(!v.Bool())
+		}
+	})
+	if !reflect.DeepEqual(o, whole()) {
+		t.Error("changing the copy changed the original")
+	}
+}

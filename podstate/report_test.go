@@ -1,0 +1,187 @@
+package podstate_test
+
+import (
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/podstate/v1alpha1"
+)
+
+// fields is a managedFields entry: who wrote which fields at what time of the
+// API server.
+func fields(manager, raw string, d time.Duration) metav1.ManagedFieldsEntry {
+	f := &metav1.FieldsV1{}
+	f.SetRawString(raw)
+	return metav1.ManagedFieldsEntry{Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, Time: atPtr(d), FieldsType: "FieldsV1", FieldsV1: f}
+}
+
+const (
+	reportFields = `{"f:bootID":{},"f:observedAt":{},"f:sandboxes":{}}`
+	leaseFields  = `{"f:metadata":{"f:annotations":{"f:ip-reconcile.dev/report-hash":{}}},"f:spec":{"f:renewTime":{}}}`
+)
+
+// report is one that the agent wrote five minutes before noon, by the server's
+// clock; its own clock is an hour ahead.
+func report() *v1alpha1.SandboxReport {
+	return &v1alpha1.SandboxReport{
+		ObjectMeta: metav1.ObjectMeta{Name: "worker-1", ManagedFields: []metav1.ManagedFieldsEntry{fields("agent", reportFields, -5*time.Minute)}},
+		BootID:     "boot-1",
+		ObservedAt: at(55 * time.Minute),
+		Sandboxes:  []v1alpha1.Sandbox{{ID: "c1", State: v1alpha1.SandboxReady}},
+	}
+}
+
+// lease vouches for the report ten seconds before noon.
+func lease(o *v1alpha1.SandboxReport) *coordinationv1.Lease {
+	return &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:          o.Name,
+			Annotations:   map[string]string{v1alpha1.HashAnnotation: podstate.Hash(o)},
+			ManagedFields: []metav1.ManagedFieldsEntry{fields("agent", leaseFields, -10*time.Second)},
+		},
+		Spec: coordinationv1.LeaseSpec{RenewTime: ptr(metav1.NewMicroTime(noon.Add(time.Hour)))},
+	}
+}
+
+func TestAReportIsRenewedByItsLeaseAtTheAPIServersTime(t *testing.T) {
+	o := report()
+	r := podstate.ReadReport(o, lease(o))
+	equal(t, "renewed, not when the node's clock says", r.Renewed, noon.Add(-10*time.Second))
+	equal(t, "last heard", r.LastHeard, noon.Add(-10*time.Second))
+	equal(t, "written, not when the node's clock says", r.Written, noon.Add(-5*time.Minute))
+	equal(t, "restore seen", r.RestoreSeen, time.Time{})
+	equal(t, "fresh", r.Fresh(noon), true)
+}
+
+// The Lease vouches for one content and for no other: a report that was changed,
+// or whose Lease was renewed for the next content already, is not fresh.
+func TestALeaseForAnotherContentIsHeardAndDoesNotVouch(t *testing.T) {
+	for name, hash := range map[string]string{"another hash": "0123", "an empty hash": "", "none": "-"} {
+		o := report()
+		l := lease(o)
+		l.Annotations[v1alpha1.HashAnnotation] = hash
+		if hash == "-" {
+			l.Annotations = nil
+		}
+		r := podstate.ReadReport(o, l)
+		equal(t, name+": renewed", r.Renewed, time.Time{})
+		equal(t, name+": fresh", r.Fresh(noon), false)
+		equal(t, name+": last heard", r.LastHeard, noon.Add(-10*time.Second))
+	}
+	o := report()
+	l := lease(o)
+	o.Sandboxes = nil // somebody emptied the report
+	equal(t, "a changed report is fresh", podstate.ReadReport(o, l).Fresh(noon), false)
+}
+
+func TestAReportWithoutALeaseIsNotHeard(t *testing.T) {
+	r := podstate.ReadReport(report(), nil)
+	equal(t, "renewed", r.Renewed, time.Time{})
+	equal(t, "last heard", r.LastHeard, time.Time{})
+	equal(t, "fresh", r.Fresh(noon), false)
+	equal(t, "written", r.Written, noon.Add(-5*time.Minute))
+}
+
+// Whoever touches a Lease's labels does not renew it.
+func TestOnlyWhoWritesRenewTimeRenews(t *testing.T) {
+	o := report()
+	l := lease(o)
+	l.ManagedFields = append(l.ManagedFields, fields("kubectl-label", `{"f:metadata":{"f:labels":{"f:x":{}}}}`, 0))
+	equal(t, "renewed", podstate.ReadReport(o, l).Renewed, noon.Add(-10*time.Second))
+	l.ManagedFields = append(l.ManagedFields, fields("agent-of-an-older-version", leaseFields, -time.Hour), fields("agent-2", leaseFields, -5*time.Second))
+	equal(t, "renewed by the newest of several", podstate.ReadReport(o, l).Renewed, noon.Add(-5*time.Second))
+	l.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "no time", FieldsV1: fields("", leaseFields, 0).FieldsV1}, {Manager: "no fields", Time: atPtr(0)}}
+	equal(t, "an entry without a time or without fields", podstate.ReadReport(o, l).Renewed, time.Time{})
+	l.ManagedFields = nil
+	equal(t, "no managedFields", podstate.ReadReport(o, l).Fresh(noon.Add(time.Hour)), false)
+}
+
+// After a restore a node must have written its report anew; a label that an
+// operator puts on it is not that.
+func TestOnlyWhoWritesContentHasWrittenTheReport(t *testing.T) {
+	o := report()
+	o.ManagedFields = append(o.ManagedFields, fields("kubectl-label", `{"f:metadata":{"f:labels":{"f:x":{}}}}`, 0))
+	equal(t, "written", podstate.ReadReport(o, nil).Written, noon.Add(-5*time.Minute))
+}
+
+func TestAReportIsFreshFor60SecondsAfterItsRenewal(t *testing.T) {
+	r := &podstate.Report{SandboxReport: report(), Renewed: noon}
+	for after, want := range map[time.Duration]bool{
+		0: true, 20 * time.Second: true, 60 * time.Second: true, 60*time.Second + 1: false, time.Hour: false,
+		// A server whose clock was set back: no further off in that direction either.
+		-60 * time.Second: true, -61 * time.Second: false,
+	} {
+		equal(t, "fresh after "+after.String(), r.Fresh(noon.Add(after)), want)
+	}
+	equal(t, "never renewed", (&podstate.Report{SandboxReport: report()}).Fresh(time.Time{}), false)
+}
+
+func TestAnAttachmentCountsByItsNamespaceElseByItsAge(t *testing.T) {
+	r := &podstate.Report{SandboxReport: &v1alpha1.SandboxReport{ObservedAt: at(0)}}
+	const old = 16 * time.Minute
+	for _, c := range []struct {
+		name   string
+		closed *bool
+		age    time.Duration
+		want   bool
+	}{
+		{"its namespace is there", ptr(false), 0, true},
+		{"its namespace is there, for however long", ptr(false), 1000 * time.Hour, true},
+		{"its namespace is gone", ptr(true), old, false},
+		{"its namespace is gone, though it is young", ptr(true), 0, false},
+		{"not known, just begun", nil, 0, true},
+		{"not known, a moment short of 15 minutes", nil, 15*time.Minute - time.Second, true},
+		{"not known, 15 minutes", nil, 15 * time.Minute, false},
+		{"not known, old", nil, old, false},
+		{"not known, begun by a clock that is ahead", nil, -time.Hour, true},
+	} {
+		a := &v1alpha1.Attachment{Since: at(-c.age), NetworkClosed: c.closed}
+		equal(t, c.name, r.Counts(a, noon), c.want)
+	}
+}
+
+// Ages count to the younger of now and the report: what a report of ten days
+// ago saw as young is not old for it, and a clock that is ahead ages nothing.
+func TestAgesCountToTheYoungerOfNowAndTheReport(t *testing.T) {
+	a := &v1alpha1.Attachment{Since: at(-5 * time.Minute)}
+	s := &v1alpha1.Sandbox{CreatedAt: at(-30 * time.Second)}
+	stale := &podstate.Report{SandboxReport: &v1alpha1.SandboxReport{ObservedAt: at(0)}}
+	equal(t, "an attachment of a stale report", stale.Counts(a, noon.Add(240*time.Hour)), true)
+	equal(t, "a sandbox of a stale report", stale.Settled(s, noon.Add(240*time.Hour)), false)
+	ahead := &podstate.Report{SandboxReport: &v1alpha1.SandboxReport{ObservedAt: at(time.Hour)}}
+	equal(t, "an attachment by a clock that is ahead", ahead.Counts(a, noon), true)
+	equal(t, "a sandbox by a clock that is ahead", ahead.Settled(s, noon), false)
+}
+
+func TestASandboxIsSettledOnceItIsOlderThanAMinute(t *testing.T) {
+	r := &podstate.Report{SandboxReport: &v1alpha1.SandboxReport{ObservedAt: at(0)}}
+	for age, want := range map[time.Duration]bool{
+		0: false, time.Minute: false, time.Minute + time.Second: true, time.Hour: true, -time.Hour: false,
+	} {
+		equal(t, "settled at "+age.String(), r.Settled(&v1alpha1.Sandbox{CreatedAt: at(-age)}, noon), want)
+	}
+}
+
+func TestANamespaceIsClosedOnlyWhereSomethingSaysSo(t *testing.T) {
+	equal(t, "not known", podstate.Closed(nil), false)
+	equal(t, "open", podstate.Closed(ptr(false)), false)
+	equal(t, "closed", podstate.Closed(ptr(true)), true)
+}
+
+func TestAReportsAddressIsReadInAnySpelling(t *testing.T) {
+	for text, want := range map[string]string{"10.0.0.5": "10.0.0.5", "10.0.0.5/24": "10.0.0.5", "FD00::0:A": "fd00::a", "::ffff:10.0.0.5": "10.0.0.5"} {
+		a, ok := podstate.ParseAddress(v1alpha1.Address{IP: text})
+		if !ok || a.String() != want {
+			t.Errorf("%q is %v, %v", text, a, ok)
+		}
+	}
+	for _, text := range []string{"", "x", "10.0.0.256", "/24"} {
+		if a, ok := podstate.ParseAddress(v1alpha1.Address{IP: text}); ok {
+			t.Errorf("%q is %v", text, a)
+		}
+	}
+}

@@ -1,0 +1,85 @@
+package podstate_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/podstate/v1alpha1"
+)
+
+// In files managedFields are mostly stripped: the Lease counts by its renewTime.
+func TestASnapshotsReportIsRenewedByItsLeasesRenewTime(t *testing.T) {
+	o := report()
+	l := lease(o)
+	l.ManagedFields, l.Annotations = nil, nil // neither of them is looked at
+	r := podstate.ReadSnapshotReport(o, l, true)
+	equal(t, "renewed", r.Renewed, noon.Add(time.Hour))
+	equal(t, "last heard", r.LastHeard, noon.Add(time.Hour))
+	equal(t, "written", r.Written, o.ObservedAt.Time)
+}
+
+func TestASnapshotsReportWithoutItsLeaseIsHeardOnlyWhereThereAreNoLeases(t *testing.T) {
+	o := report()
+	r := podstate.ReadSnapshotReport(o, nil, false)
+	equal(t, "no Leases at all: its observedAt", r.Renewed, o.ObservedAt.Time)
+	r = podstate.ReadSnapshotReport(o, nil, true)
+	equal(t, "others have Leases", r.Renewed, time.Time{})
+	equal(t, "others have Leases: last heard", r.LastHeard, time.Time{})
+	l := lease(o)
+	l.Spec.RenewTime = nil
+	equal(t, "a Lease that was never renewed", podstate.ReadSnapshotReport(o, l, true).Renewed, time.Time{})
+}
+
+// A restored etcd stops all releases until every node has reported since, so
+// the word of it must not be lost, wherever the agent left it.
+func TestARestoreIsSeenOnTheReportOrOnItsLeaseTheLaterOfBoth(t *testing.T) {
+	early, late := noon.Add(-2*time.Hour), noon.Add(-time.Hour)
+	for _, c := range []struct {
+		name              string
+		onReport, onLease string
+		want              time.Time
+	}{
+		{"nowhere", "", "", time.Time{}},
+		{"on the report", early.Format(time.RFC3339), "", early},
+		{"on the Lease", "", late.Format(time.RFC3339), late},
+		{"later on the Lease", early.Format(time.RFC3339), late.Format(time.RFC3339), late},
+		{"later on the report", late.Format(time.RFC3339), early.Format(time.RFC3339), late},
+		{"in another time zone", "2026-11-20T12:00:00+02:00", "", early},
+	} {
+		o := report()
+		l := lease(o)
+		if c.onReport != "" {
+			o.Annotations = map[string]string{v1alpha1.RestoreAnnotation: c.onReport}
+		}
+		if c.onLease != "" {
+			l.Annotations[v1alpha1.RestoreAnnotation] = c.onLease
+		}
+		if r := podstate.ReadReport(o, l); !r.RestoreSeen.Equal(c.want) {
+			t.Errorf("%s: live: %v; want %v", c.name, r.RestoreSeen, c.want)
+		}
+		if r := podstate.ReadSnapshotReport(o, l, true); !r.RestoreSeen.Equal(c.want) {
+			t.Errorf("%s: in a snapshot: %v; want %v", c.name, r.RestoreSeen, c.want)
+		}
+	}
+}
+
+func TestARestoreWhoseTimeCannotBeReadCountsFromTheWriting(t *testing.T) {
+	o := report()
+	o.Annotations = map[string]string{v1alpha1.RestoreAnnotation: "yesterday"}
+	equal(t, "on the report", podstate.ReadReport(o, nil).RestoreSeen, noon.Add(-5*time.Minute))
+	equal(t, "on a snapshot's report", podstate.ReadSnapshotReport(o, nil, false).RestoreSeen, o.ObservedAt.Time)
+
+	o = report()
+	l := lease(o)
+	l.Annotations[v1alpha1.RestoreAnnotation] = ""
+	equal(t, "on the Lease", podstate.ReadReport(o, l).RestoreSeen, noon.Add(-10*time.Second))
+	equal(t, "on a snapshot's Lease", podstate.ReadSnapshotReport(o, l, true).RestoreSeen, noon.Add(time.Hour))
+}
+
+func TestARestoreOnALeaseThatDoesNotVouchIsSeenAllTheSame(t *testing.T) {
+	o := report()
+	l := lease(o)
+	l.Annotations = map[string]string{v1alpha1.RestoreAnnotation: noon.Format(time.RFC3339), v1alpha1.HashAnnotation: "other"}
+	equal(t, "live", podstate.ReadReport(o, l).RestoreSeen, noon)
+}

@@ -1,0 +1,116 @@
+package reconciler
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// B: what upstream's reconciler left behind, or failed or took too long on.
+
+func TestDefectsThatLeftThingsBehind(t *testing.T) {
+	node := aNode("worker-1")
+	leak := func(pool, cidr, key string) part {
+		return aPool(pool, cidr, alloc{key, "default/web-9", "box-9", "net1"})
+	}
+	for _, s := range []situation{
+		{id: "B1", says: "a pool whose range has no length, before a good one", parts: []part{aPool("a", "10.1.0.0", usual), leak("10.0.0.0-24", "10.0.0.0/24", "5"), node},
+			ip: "10.0.0.5", want: Stale, reason: PodGone},
+		{id: "B1", says: "a pool with an empty range, before a good one", parts: []part{aPool("a", "", usual), leak("10.0.0.0-24", "10.0.0.0/24", "5"), node},
+			ip: "10.0.0.5", want: Stale, reason: PodGone},
+		{id: "B2", says: "a pool beside one that is busy", parts: []part{
+			aPool("10.1.0.0-24", "10.1.0.0/24", alloc{"1", "default/web-0", "box-1", "net1"}), leak("10.0.0.0-24", "10.0.0.0/24", "5"), node, web(phaseIs("Pending"))},
+			ip: "10.0.0.5", want: Stale, reason: PodGone},
+		{id: "B3", says: "a stale entry beside one with the key -1 and no podref", parts: []part{
+			aPool("10.0.0.0-24", "10.0.0.0/24", alloc{"-1", "", "box-1", "net1"}, alloc{"5", "default/web-9", "box-9", "net1"}), node},
+			ip: "10.0.0.5", want: Stale, reason: PodGone},
+		{id: "B4", says: "an entry without podref is held", parts: []part{aPool("10.0.0.0-24", "10.0.0.0/24", alloc{"5", "", "box-1", "net1"}), node},
+			ip: "10.0.0.5", want: Held, reason: Malformed},
+		{id: "B5", says: "a finished pod that still lists the address", parts: []part{usualPool, node, web(phaseIs("Succeeded"), carrying("10.0.0.5"), stoppedByKubelet(time.Hour))},
+			ip: "10.0.0.5", want: Stale, reason: PodFinished},
+		{id: "B5", says: "a failed pod that still lists the address, its sandbox gone", parts: []part{usualPool, web(phaseIs("Failed"), carrying("10.0.0.5")), onWorker(gone("box-1", its1))},
+			ip: "10.0.0.5", want: Stale, reason: PodFinished},
+	} {
+		s.check(t)
+	}
+	t.Run("B4 an entry without podref is a finding", func(t *testing.T) {
+		if n := len(findingsIn(MalformedFinding, aPool("10.0.0.0-24", "10.0.0.0/24", alloc{"5", "", "box-1", "net1"}), node)); n != 1 {
+			t.Errorf("%d findings", n)
+		}
+	})
+}
+
+// B6: the same address in two networks is two addresses, and a pod that has it
+// in one of them does not keep the other's.
+func TestDefectB6AnAddressInTwoNetworks(t *testing.T) {
+	blue := aPool("blue-10.0.0.0-24", "10.0.0.0/24", alloc{"5", "default/web-0", "box-1", "net1"})
+	red := aPool("red-10.0.0.0-24", "10.0.0.0/24", alloc{"5", "default/web-0", "box-0", "net1"})
+	pod := web(attached("default/blue", "net1", "10.0.0.5"))
+	j := Judge(observe(blue, red, pod, aNode("worker-1"), aNAD("blue", whereabouts("10.0.0.0/24", "blue")), aNAD("red", whereabouts("10.0.0.0/24", "red")),
+		aReservation("blue-10.0.0.5", "default/web-0", old), aReservation("red-10.0.0.5", "default/web-0", old)), Policy{})
+	want := map[string]Reason{"kube-system/blue-10.0.0.0-24": AddressOnPod, "kube-system/red-10.0.0.0-24": AddressNotOnPod}
+	for _, it := range j.Allocations {
+		if it.Reason != want[it.Object] {
+			t.Errorf("%s: %v, want %s", it.Object, outcomeOf(it), want[it.Object])
+		}
+	}
+	if it := reservationIn(t, j, "blue-10.0.0.5"); it.Verdict != InUse {
+		t.Errorf("blue's reservation: %+v", it.Judged)
+	}
+	if it := reservationIn(t, j, "red-10.0.0.5"); it.Verdict != Stale || it.Proven {
+		t.Errorf("red's reservation: %+v", it.Judged)
+	}
+}
+
+// B7: judging takes as long as there is to judge, not its square. The bound is
+// far from both: eight times as much may take 24 times as long, a square 64.
+func TestDefectB7JudgingDoesNotGrowWithTheSquare(t *testing.T) {
+	scene := func(n int) *Observation {
+		var allocs []alloc
+		parts := []part{aNode("worker-1"), aNAD("wb", whereabouts("10.0.0.0/16", ""))}
+		for i := range n {
+			name := fmt.Sprint("web-", i)
+			allocs = append(allocs, alloc{fmt.Sprint(i), "default/" + name, "box-" + name, "net1"})
+			ip := fmt.Sprintf("10.0.%d.%d", i/256, i%256)
+			parts = append(parts, aPod(name, carrying(ip)), aReservation(ip, "default/"+name, old))
+		}
+		return observe(append(parts, aPool("10.0.0.0-16", "10.0.0.0/16", allocs...))...)
+	}
+	took := func(o *Observation) time.Duration {
+		best := time.Duration(1<<63 - 1)
+		for range 5 {
+			start := time.Now()
+			if j := Judge(o, Policy{}); j.Allocations[0].Verdict != InUse || len(j.Findings) > 0 {
+				t.Fatalf("got %+v, findings %+v", j.Allocations[0].Judged, j.Findings)
+			}
+			best = min(best, time.Since(start))
+		}
+		return best
+	}
+	small, large := took(scene(500)), took(scene(4000))
+	if large > 24*small {
+		t.Errorf("500 take %v, 4000 take %v", small, large)
+	}
+}
+
+// B8: a thousand Pending pods are judged in one look at one time, and the next
+// look at the same objects says the same.
+func TestDefectB8PendingPodsAreNotWaitedFor(t *testing.T) {
+	var allocs []alloc
+	parts := []part{aNode("worker-1")}
+	for i := range 1000 {
+		name := fmt.Sprint("web-", i)
+		allocs = append(allocs, alloc{fmt.Sprint(i), "default/" + name, "box-" + name, "net1"})
+		parts = append(parts, aPod(name, phaseIs("Pending"), noStatusAtAll))
+	}
+	p := newProcess(t, quarter)
+	plan := p.look(0, append(parts, aPool("10.0.0.0-16", "10.0.0.0/16", allocs...))...)
+	if len(plan.Release) > 0 || len(plan.Refused) > 0 || !plan.Until.IsZero() {
+		t.Errorf("releases %d, refuses %d, waits until %v", len(plan.Release), len(plan.Refused), plan.Until)
+	}
+	for _, it := range Judge(p.next, Policy{}).Allocations {
+		if it.Reason != PodPending {
+			t.Fatalf("%s: %v", it.PodRef, outcomeOf(it))
+		}
+	}
+}

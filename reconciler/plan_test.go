@@ -1,0 +1,227 @@
+package reconciler
+
+import (
+	"testing"
+	"time"
+
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+)
+
+var quarter = Options{ConfirmAfter: 15 * time.Minute}
+
+// unconfirmed and proven are the usual allocation's stale verdicts.
+var unconfirmed, proven = all(usualPool, onWorker()), all(usualPool, onWorker(gone("box-1", its1)))
+
+func TestProvenIsReleasedAtOnce(t *testing.T) {
+	p := newProcess(t, quarter)
+	p.wantReleased("proven", p.look(0, proven))
+	plan := p.look(0, proven, aReservation("10.0.0.5", "default/web-0", old))
+	p.wantReleased("proven, with its reservation", plan)
+	if len(plan.Release) != 1 || plan.Release[0].Allocation == nil || !plan.Until.IsZero() {
+		t.Errorf("want the allocation alone, its reservation goes with it, and nothing to wait for: %+v", plan)
+	}
+}
+
+func TestUnconfirmedRipens(t *testing.T) {
+	t.Run("it must have been judged so for --confirm-after", func(t *testing.T) {
+		p := newProcess(t, quarter)
+		plan := p.look(0, unconfirmed)
+		p.wantRefused("at the first look", Unripe, plan)
+		if want := now.Add(15 * time.Minute); !plan.Until.Equal(want) {
+			t.Errorf("it waits until %v, want %v", plan.Until, want)
+		}
+		p.wantRefused("a second too early", Unripe, p.look(15*time.Minute-time.Second, unconfirmed))
+		p.wantReleased("after 15 minutes", p.look(15*time.Minute, unconfirmed))
+	})
+	t.Run("one look is none, however late", func(t *testing.T) {
+		p := newProcess(t, quarter)
+		p.wantRefused("a process that has just started", Unripe, p.look(24*time.Hour, unconfirmed))
+	})
+	t.Run("a contradiction in between begins it anew", func(t *testing.T) {
+		for says, c := range map[string]part{
+			"in use":                      all(usualPool, carrier.pod, onWorker()),
+			"held":                        all(usualPool, aNode("worker-1"), staleReport("worker-1")),
+			"overruled":                   all(unconfirmed, aPod("web-1", carrying("10.0.0.5"))),
+			"gone for a look":             onWorker(),
+			"rewritten for a new sandbox": all(aPool("10.0.0.0-24", "10.0.0.0/24", alloc{"5", "default/web-0", "box-2", "net1"}), onWorker()),
+		} {
+			p := newProcess(t, quarter)
+			p.look(0, unconfirmed)
+			p.look(10*time.Minute, c)
+			p.look(11*time.Minute, unconfirmed)
+			p.wantRefused(says+", 15 minutes after the first look", Unripe, p.look(15*time.Minute, unconfirmed))
+			p.wantRefused(says+", a second too early", Unripe, p.look(26*time.Minute-time.Second, unconfirmed))
+			p.wantReleased(says+", 15 minutes after the contradiction", p.look(26*time.Minute, unconfirmed))
+		}
+	})
+	t.Run("another reason is no contradiction", func(t *testing.T) {
+		p := newProcess(t, quarter)
+		p.look(0, unconfirmed)
+		p.look(10*time.Minute, unconfirmed, web()) // a successor without the address
+		p.wantReleased("still stale", p.look(15*time.Minute, unconfirmed, web()))
+	})
+	t.Run("an entry that replaces another ripens by itself", func(t *testing.T) {
+		p := newProcess(t, quarter)
+		p.look(0, unconfirmed)
+		p.wantRefused("another sandbox", Unripe, p.look(15*time.Minute, onWorker(), aPool("10.0.0.0-24", "10.0.0.0/24", alloc{"5", "default/web-0", "box-2", "net1"})))
+	})
+	t.Run("in a snapshot nothing is waited for", func(t *testing.T) {
+		p := newProcess(t, Options{ConfirmAfter: 15 * time.Minute, Settled: true})
+		p.wantReleased("settled", p.look(0, unconfirmed))
+	})
+	t.Run("a reservation that stands alone ripens too", func(t *testing.T) {
+		alone := all(aPool("10.0.0.0-24", "10.0.0.0/24"), onWorker(), aReservation("10.0.0.5", "default/web-0", old))
+		p := newProcess(t, quarter)
+		p.wantRefused("at the first look", Unripe, p.look(0, alone))
+		p.wantReleased("after 15 minutes", p.look(15*time.Minute, alone))
+	})
+	t.Run("a reservation that was made anew under its name begins anew", func(t *testing.T) {
+		alone := all(aPool("10.0.0.0-24", "10.0.0.0/24"), onWorker())
+		p := newProcess(t, quarter)
+		p.look(0, alone, aReservation("10.0.0.5", "default/web-0", old))
+		plan := p.look(15*time.Minute, alone, aReservation("10.0.0.5", "default/web-0", old), func(o *Observation) {
+			o.Reservations[0].UID = "another"
+		})
+		p.wantRefused("another UID", Unripe, plan)
+	})
+	t.Run("what is ripe does not wait for what is not", func(t *testing.T) {
+		two := all(onWorker(), aPool("10.0.0.0-24", "10.0.0.0/24", usual, alloc{"6", "default/web-1", "box-2", "net1"}))
+		p := newProcess(t, quarter)
+		p.look(0, unconfirmed)
+		plan := p.look(15*time.Minute, two)
+		if len(plan.Release) != 1 || plan.Release[0].ContainerID != "box-1" || len(plan.Refused) != 1 {
+			t.Errorf("got %+v", plan)
+		}
+	})
+}
+
+// A pod that was deleted may take its grace period to stop, and its kubelet
+// needs a moment then.
+func TestALongGracePeriodLengthensTheWait(t *testing.T) {
+	hour := grace(time.Hour)
+	t.Run("of a pod that is being deleted", func(t *testing.T) {
+		p := newProcess(t, quarter)
+		p.look(0, unconfirmed, web(deletedAgo(-time.Hour), hour))
+		p.wantRefused("before", Unripe, p.look(61*time.Minute-time.Second, unconfirmed, web(deletedAgo(-time.Hour), hour)))
+		p.wantReleased("after", p.look(61*time.Minute, unconfirmed, web(deletedAgo(-time.Hour), hour)))
+	})
+	t.Run("of a pod that was seen and is gone", func(t *testing.T) {
+		p := newProcess(t, quarter)
+		p.look(-time.Minute, usualPool, onWorker(), web(carrying("10.0.0.5"), hour))
+		p.look(0, unconfirmed)
+		p.wantRefused("before", Unripe, p.look(61*time.Minute-time.Second, unconfirmed))
+		p.wantReleased("after", p.look(61*time.Minute, unconfirmed))
+	})
+	t.Run("of a pod that was seen and is gone, though its successor has a short one", func(t *testing.T) {
+		p := newProcess(t, quarter)
+		next := web(uid("uid-2"), grace(30*time.Second))
+		p.look(-time.Minute, usualPool, onWorker(), web(carrying("10.0.0.5"), hour))
+		p.look(0, unconfirmed, next)
+		p.wantRefused("before", Unripe, p.look(16*time.Minute, unconfirmed, next))
+		p.wantReleased("after", p.look(61*time.Minute, unconfirmed, next))
+	})
+	t.Run("not of a pod that finished and was not deleted", func(t *testing.T) {
+		p := newProcess(t, quarter)
+		p.look(0, unconfirmed, web(phaseIs("Succeeded"), hour))
+		p.wantReleased("after 15 minutes", p.look(15*time.Minute, unconfirmed, web(phaseIs("Succeeded"), hour)))
+	})
+	t.Run("a shorter one shortens nothing", func(t *testing.T) {
+		p := newProcess(t, quarter)
+		p.look(0, unconfirmed, web(deletedAgo(0), grace(5*time.Minute)))
+		p.wantRefused("before", Unripe, p.look(14*time.Minute, unconfirmed))
+		p.wantReleased("after", p.look(15*time.Minute, unconfirmed))
+	})
+}
+
+// A Node object that is gone must have been so for 40 s; then the wait counts
+// from when the node was last heard.
+func TestNodeMissingRipens(t *testing.T) {
+	missing := func(lastHeard time.Duration) part {
+		return func(o *Observation) {
+			all(usualPool, aNode("worker-2"), freshReport("worker-2"))(o)
+			reportFrom("worker-1", o.Now.Sub(now)+lastHeard, box("box-1", its1))(o)
+		}
+	}
+	t.Run("it counts from the last fresh report", func(t *testing.T) {
+		p := newProcess(t, quarter)
+		p.wantRefused("at the first look", Unripe, p.look(0, missing(10*time.Minute)))
+		p.wantRefused("before", Unripe, p.look(5*time.Minute-time.Second, missing(10*time.Minute)))
+		p.wantReleased("15 minutes after the last report", p.look(5*time.Minute, missing(10*time.Minute)))
+	})
+	t.Run("a Node object that has just gone is not counted missing, however long its agent has been silent", func(t *testing.T) {
+		p := newProcess(t, quarter)
+		p.look(-10*time.Second, usualPool, aNode("worker-1"), aNode("worker-2"), freshReport("worker-2"), staleReport("worker-1", box("box-1", its1)))
+		p.wantRefused("at the first look without it", Unripe, p.look(0, missing(10*time.Hour)))
+		p.wantRefused("after 39 s", Unripe, p.look(39*time.Second, missing(10*time.Hour)))
+		p.wantReleased("after 40 s", p.look(40*time.Second, missing(10*time.Hour)))
+	})
+	t.Run("the 40 s stand whatever --confirm-after says", func(t *testing.T) {
+		p := newProcess(t, Options{})
+		p.wantRefused("at the first look", Unripe, p.look(0, missing(2*time.Minute)))
+		p.wantRefused("after 39 s", Unripe, p.look(39*time.Second, missing(2*time.Minute)))
+		p.wantReleased("after 40 s", p.look(40*time.Second, missing(2*time.Minute)))
+	})
+	t.Run("without a report it counts from the first look", func(t *testing.T) {
+		seen := all(usualPool, web(onNode("worker-9"), deletedAgo(0)), aNode("worker-2"))
+		p := newProcess(t, quarter)
+		p.look(0, seen)
+		p.wantRefused("before", Unripe, p.look(15*time.Minute-time.Second, seen))
+		p.wantReleased("after", p.look(15*time.Minute, seen))
+	})
+	t.Run("a node that comes back contradicts", func(t *testing.T) {
+		p := newProcess(t, quarter)
+		p.look(0, missing(time.Hour))
+		plan := p.look(time.Minute, usualPool, aNode("worker-1"), aNode("worker-2"), freshReport("worker-2"), staleReport("worker-1", box("box-1", its1)))
+		if len(plan.Release) > 0 {
+			t.Errorf("released: %+v", plan.Release[0].Judged)
+		}
+	})
+}
+
+func TestPaused(t *testing.T) {
+	pause := func(value string) part {
+		return func(o *Observation) {
+			u := o.Pools[0].Object.DeepCopy()
+			u.SetAnnotations(map[string]string{"ip-reconcile.dev/paused": value})
+			o.Pools[0] = ippool.ReadPool(u)
+		}
+	}
+	everything := func(o *Observation) { o.Paused = true }
+	alone := all(aPool("10.0.0.0-24", "10.0.0.0/24"), onWorker(), aReservation("10.0.0.5", "default/web-0", old))
+	other := aPool("10.1.0.0-24", "10.1.0.0/24", alloc{"5", "default/web-1", "box-2", "net1"})
+	t.Run("a pool: what is proven", func(t *testing.T) {
+		p := newProcess(t, atOnce)
+		p.wantRefused("paused", Paused, p.look(0, proven, pause("true")))
+	})
+	t.Run("a pool: what is unconfirmed", func(t *testing.T) {
+		p := newProcess(t, atOnce)
+		p.wantRefused("paused", Paused, p.look(0, unconfirmed, pause("true")))
+	})
+	t.Run("a pool, with another value", func(t *testing.T) {
+		p := newProcess(t, atOnce)
+		p.wantReleased("not paused", p.look(0, proven, pause("false")))
+	})
+	t.Run("a pool, and no other", func(t *testing.T) {
+		p := newProcess(t, atOnce)
+		plan := p.look(0, proven, pause("true"), other)
+		if len(plan.Release) != 1 || plan.Release[0].Pool.Name != "10.1.0.0-24" {
+			t.Errorf("got %+v", plan)
+		}
+	})
+	t.Run("a pool: a reservation of its address that stands alone", func(t *testing.T) {
+		p := newProcess(t, atOnce)
+		p.wantRefused("paused", Paused, p.look(0, alone, pause("true")))
+	})
+	t.Run("everything", func(t *testing.T) {
+		p := newProcess(t, atOnce)
+		p.wantRefused("paused", Paused, p.look(0, proven, other, aReservation("10.1.0.9", "default/web-0", old), everything))
+	})
+	t.Run("judging goes on", func(t *testing.T) {
+		expect(t, outcome{Stale, PodGone, true, Gone}, proven, pause("true"), everything)
+	})
+	t.Run("and so does ripening", func(t *testing.T) {
+		p := newProcess(t, quarter)
+		p.look(0, unconfirmed, everything)
+		p.wantReleased("not paused any more", p.look(15*time.Minute, unconfirmed))
+	})
+}

@@ -1,0 +1,84 @@
+package reconciler
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	clocktesting "k8s.io/utils/clock/testing"
+)
+
+// process is a reconciler that is shown one observation after the other and
+// remembers as a running one does. What it plans is taken for done.
+type process struct {
+	t *testing.T
+	*Reconciler
+	next *Observation
+	skew time.Duration // of the machine's clock
+}
+
+func newProcess(t *testing.T, opts Options) *process {
+	p := &process{t: t}
+	p.Reconciler = &Reconciler{Source: p, Options: opts, Clock: clocktesting.NewFakeClock(now), Log: slog.New(slog.DiscardHandler), History: NewHistory()}
+	return p
+}
+
+func (p *process) Observe(context.Context) (*Observation, error) { return p.next, nil }
+
+func (p *process) Refresh(_ context.Context, o *Observation) (*Observation, error) { return o, nil }
+
+func (p *process) Fresh(_ context.Context, o *Observation, _ Need) (*Observation, error) {
+	return o, nil
+}
+
+// look is made so long after the beginning.
+func (p *process) look(after time.Duration, parts ...part) *Plan {
+	p.t.Helper()
+	p.next = observe(append([]part{at(now.Add(after))}, parts...)...)
+	p.Clock.(*clocktesting.FakeClock).SetTime(p.next.Now.Add(p.skew))
+	j, err := p.Look(p.t.Context())
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return p.History.plan(j, p.Options)
+}
+
+// pass is a look after which everything that may be is released.
+func (p *process) pass(after time.Duration, parts ...part) *Plan {
+	p.t.Helper()
+	plan := p.look(after, parts...)
+	out := &Result{}
+	out.look(Judge(p.next, p.Options.Policy))
+	for _, it := range plan.Release {
+		p.done(out, it, p.next)
+	}
+	return plan
+}
+
+func (p *process) wantReleased(says string, plan *Plan) {
+	p.t.Helper()
+	if len(plan.Release) == 0 || len(plan.Refused) > 0 {
+		p.t.Errorf("%s: releases %d, refuses %s; want everything released", says, len(plan.Release), refusals(plan))
+	}
+}
+
+func (p *process) wantRefused(says string, why Refusal, plan *Plan) {
+	p.t.Helper()
+	if len(plan.Release) > 0 || len(plan.Refused) == 0 {
+		p.t.Errorf("%s: releases %d, refuses %s; want everything refused: %s", says, len(plan.Release), refusals(plan), why)
+	}
+	for _, r := range plan.Refused {
+		if r.Why != why || r.Detail == "" {
+			p.t.Errorf("%s: refused as %s (%q), want %s with a sentence", says, r.Why, r.Detail, why)
+		}
+	}
+}
+
+func refusals(plan *Plan) string {
+	text := ""
+	for _, r := range plan.Refused {
+		text += string(r.Why) + ": " + r.Detail + "; "
+	}
+	return text
+}

@@ -1,0 +1,152 @@
+package reconciler
+
+import (
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/podstate/v1alpha1"
+)
+
+func revision(n uint64) part { return func(o *Observation) { o.Revision = n } }
+
+// written is a fresh report whose content was written so long after the
+// beginning, whatever its Lease says.
+func written(node string, after time.Duration, c ...content) part {
+	return freshReport(node, append(c, func(r *podstate.Report) { r.Written = now.Add(after) })...)
+}
+
+// After a restore the API may lack entries and pods that live on: only what
+// every node wrote since tells.
+func TestNothingIsReleasedAfterARestore(t *testing.T) {
+	leak := all(usualPool, aNode("worker-1"))
+	told := func(after time.Duration) part { return written("worker-1", after, gone("box-1", its1)) }
+	t.Run("until the node has written its report since", func(t *testing.T) {
+		p := newProcess(t, atOnce)
+		p.wantReleased("before", p.look(0, leak, told(-time.Hour), revision(100)))
+		p.wantRefused("the look that saw it", EtcdRestored, p.look(time.Minute, leak, told(-time.Hour), revision(90)))
+		p.wantRefused("a report of before", EtcdRestored, p.look(2*time.Minute, leak, told(-time.Hour), revision(95)))
+		p.wantRefused("a report of before, hours later", EtcdRestored, p.look(5*time.Hour, leak, told(-time.Hour), revision(500)))
+		p.wantReleased("a report of since", p.look(5*time.Hour, leak, told(4*time.Hour), revision(600)))
+	})
+	t.Run("a revision that stands still is none", func(t *testing.T) {
+		p := newProcess(t, atOnce)
+		p.look(0, leak, told(-time.Hour), revision(100))
+		p.wantReleased("the same", p.look(time.Minute, leak, told(-time.Hour), revision(100)))
+	})
+	t.Run("a look whose revision is not known makes nothing forgotten", func(t *testing.T) {
+		p := newProcess(t, atOnce)
+		p.look(0, leak, told(-time.Hour), revision(100))
+		p.look(time.Minute, leak, told(-time.Hour))
+		p.wantRefused("less than before", EtcdRestored, p.look(2*time.Minute, leak, told(-time.Hour), revision(90)))
+	})
+	t.Run("a fresh look that sees it stops too", func(t *testing.T) {
+		p := newProcess(t, atOnce)
+		restored := func(o *Observation) { o.Restored = "IPPools are at resourceVersion 90 after 100" }
+		p.wantRefused("said by the source", EtcdRestored, p.look(0, leak, told(-time.Hour), restored))
+		p.wantRefused("at the look after it", EtcdRestored, p.look(time.Minute, leak, told(-time.Hour)))
+		p.wantReleased("a report of since", p.look(5*time.Minute, leak, told(2*time.Minute)))
+	})
+	t.Run("neither what is unconfirmed nor a reservation", func(t *testing.T) {
+		p := newProcess(t, atOnce)
+		both := all(leak, written("worker-1", -time.Hour), aReservation("10.0.0.9", "default/web-9", old))
+		p.look(0, both, revision(100))
+		plan := p.look(time.Minute, both, revision(90))
+		p.wantRefused("both", EtcdRestored, plan)
+		if len(plan.Refused) != 2 {
+			t.Errorf("refuses %d, want 2", len(plan.Refused))
+		}
+	})
+	t.Run("paused says so first", func(t *testing.T) {
+		p := newProcess(t, atOnce)
+		p.look(0, leak, told(-time.Hour), revision(100))
+		p.wantRefused("both", Paused, p.look(time.Minute, leak, told(-time.Hour), revision(90), func(o *Observation) { o.Paused = true }))
+	})
+}
+
+func TestForWhichNodesARestoreWaits(t *testing.T) {
+	for _, c := range []struct {
+		says  string
+		waits bool
+		other part
+	}{
+		{"another node that has written since", false, all(aNode("worker-2"), written("worker-2", 2*time.Minute))},
+		{"another node that has not", true, all(aNode("worker-2"), written("worker-2", 0))},
+		{"another node without a report", true, aNode("worker-2")},
+		{"another node that is not Ready", true, all(aNode("worker-2", notReadyFor(time.Hour)), staleReport("worker-2"))},
+		{"another node that is dead", false, all(aNode("worker-2", notReadyFor(time.Hour), outOfService), staleReport("worker-2"))},
+		{"another node that is dead and without a report", false, aNode("worker-2", notReadyFor(time.Hour), outOfService)},
+		{"another node that is out of service and Ready", true, all(aNode("worker-2", outOfService), written("worker-2", 0))},
+		// The restore may have lost its Node object: that is no proof of death.
+		{"a report whose Node object is missing", true, written("worker-9", 0)},
+	} {
+		t.Run(c.says, func(t *testing.T) {
+			p := newProcess(t, atOnce)
+			leak := all(usualPool, aNode("worker-1"), written("worker-1", 2*time.Minute, gone("box-1", its1)), c.other)
+			p.look(0, leak, revision(100))
+			p.wantRefused("the look that saw it", EtcdRestored, p.look(time.Minute, leak, revision(90)))
+			plan := p.look(3*time.Minute, leak, revision(91))
+			if c.waits {
+				p.wantRefused("the look after it", EtcdRestored, plan)
+			} else {
+				p.wantReleased("the look after it", plan)
+			}
+		})
+	}
+}
+
+// An agent that saw a restore says so on its report or its Lease; a process
+// that has just started knows of it from there alone.
+func TestARestoreThatAnAgentSaw(t *testing.T) {
+	report := func(node string, write time.Duration, reportSays, leaseSays string) part {
+		return func(o *Observation) {
+			r := &v1alpha1.SandboxReport{ObjectMeta: metav1.ObjectMeta{Name: node, Annotations: map[string]string{}}, BootID: "boot-1",
+				ObservedAt: metav1.NewTime(now.Add(write)), Gone: []v1alpha1.Gone{{ID: "box-1", UID: its1}}}
+			lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: node, Annotations: map[string]string{v1alpha1.HashAnnotation: podstate.Hash(r)}}}
+			if reportSays != "" {
+				r.Annotations[v1alpha1.RestoreAnnotation] = reportSays
+			}
+			if leaseSays != "" {
+				lease.Annotations[v1alpha1.RestoreAnnotation] = leaseSays
+			}
+			r.ManagedFields = by(now.Add(write), `{"f:observedAt":{}}`)
+			lease.ManagedFields = by(o.Now.Add(-10*time.Second), `{"f:spec":{"f:renewTime":{}}}`)
+			o.Reports = append(o.Reports, podstate.ReadReport(r, lease))
+		}
+	}
+	at0 := now.Format(time.RFC3339)
+	leak := all(usualPool, aNode("worker-1"), aNode("worker-2"))
+	const before, since = -time.Hour, time.Minute
+	for _, c := range []struct {
+		says     string
+		waits    bool
+		one, two part
+	}{
+		{"none saw one", false, report("worker-1", before, "", ""), report("worker-2", before, "", "")},
+		{"a report says so, and another is of before", true, report("worker-1", since, at0, ""), report("worker-2", before, "", "")},
+		{"a Lease says so, and another report is of before", true, report("worker-1", since, "", at0), report("worker-2", before, "", "")},
+		{"a Lease says so, and its own report is of before", true, report("worker-1", before, "", at0), report("worker-2", since, "", "")},
+		{"a report says so, and both are of since", false, report("worker-1", since, at0, ""), report("worker-2", since, "", "")},
+		{"a Lease says so, and both are of since", false, report("worker-1", since, "", at0), report("worker-2", since, "", "")},
+		{"what it says cannot be read as a time", true, report("worker-1", since, "just now", ""), report("worker-2", before, "", "")},
+		{"the later of two restores counts", true, report("worker-1", since, at0, ""), report("worker-2", since, now.Add(5*time.Minute).Format(time.RFC3339), "")},
+	} {
+		t.Run(c.says, func(t *testing.T) {
+			p := newProcess(t, atOnce)
+			plan := p.look(2*time.Minute, leak, c.one, c.two)
+			if c.waits {
+				p.wantRefused("restored", EtcdRestored, plan)
+			} else {
+				p.wantReleased("not restored, or long over", plan)
+			}
+		})
+	}
+}
+
+func by(t time.Time, fields string) []metav1.ManagedFieldsEntry {
+	at := metav1.NewTime(t)
+	return []metav1.ManagedFieldsEntry{{Manager: "agent", Operation: "Update", Time: &at, FieldsV1: metav1.NewFieldsV1(fields)}}
+}

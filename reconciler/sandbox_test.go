@@ -1,0 +1,204 @@
+package reconciler
+
+import (
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// stateIn judges the usual allocation, with no pod by its name, and returns what
+// is known of its sandbox.
+func stateIn(t *testing.T, policy Policy, parts ...part) Sandbox {
+	t.Helper()
+	return allocation(t, Judge(observe(append([]part{usualPool}, parts...)...), policy), "10.0.0.5").Evidence.Sandbox
+}
+
+type stateCase struct {
+	says  string
+	want  Sandbox
+	parts []part
+}
+
+func expectStates(t *testing.T, cases []stateCase) {
+	t.Helper()
+	for _, c := range cases {
+		t.Run(c.says+": "+c.want.String(), func(t *testing.T) {
+			if got := stateIn(t, Policy{}, c.parts...); got != c.want {
+				t.Errorf("got %s, want %s", got, c.want)
+			}
+		})
+	}
+}
+
+func TestWhatAFreshReportSays(t *testing.T) {
+	report := func(c ...content) []part { return []part{aNode("worker-1"), freshReport("worker-1", c...)} }
+	rebooted := func(p part) []part { return []part{aNode("worker-1", booted("boot-2")), p} }
+	dead := func(p part) []part { return []part{aNode("worker-1", notReadyFor(time.Hour), outOfService), p} }
+	expectStates(t, []stateCase{
+		{"listed as READY", Ready, report(box("box-1", its1))},
+		{"listed as READY, whatever is said of its namespace", Ready, report(box("box-1", its1, func(b *reportedBox) { b.NetworkClosed = closed }))},
+		{"listed as NOTREADY with its namespace open", NotReady, report(box("box-1", its1, notReady(open)))},
+		{"listed as NOTREADY with nothing known of its namespace", NotReady, report(box("box-1", its1, notReady(nil)))},
+		{"listed as NOTREADY with its namespace closed", Stopped, report(box("box-1", its1, notReady(closed)))},
+		{"listed with a state that is neither", NotReady, report(box("box-1", its1, func(b *reportedBox) { b.State, b.NetworkClosed = "Unknown", closed }))},
+		{"gone", Gone, report(gone("box-1", its1))},
+		{"listed, and named as gone too", Ready, report(gone("box-1", its1), box("box-1", its1))},
+		{"attached, and named as gone too", Attached, report(gone("box-1", its1), attachment("box-1", its1, time.Minute, nil))},
+		{"gone, on a node that was rebooted", Gone, rebooted(freshReport("worker-1", gone("box-1", its1)))},
+		{"READY in a fresh report of a node that is out of service", Ready, dead(freshReport("worker-1", box("box-1", its1)))},
+		{"READY in a fresh report of a node that was rebooted", Ready, rebooted(freshReport("worker-1", box("box-1", its1)))},
+		{"NOTREADY in a fresh report of a node that is out of service", NotReady, dead(freshReport("worker-1", box("box-1", its1, notReady(nil))))},
+		{"gone on one node and running on another", Ready,
+			[]part{aNode("worker-1"), aNode("worker-2"), freshReport("worker-1", gone("box-1", its1)), freshReport("worker-2", box("box-1", its1))}},
+		{"READY in a fresh report of a node whose object is missing", Ready, []part{aNode("worker-2"), freshReport("worker-1", box("box-1", its1))}},
+	})
+}
+
+func TestAttachments(t *testing.T) {
+	report := func(c ...content) []part { return []part{aNode("worker-1"), freshReport("worker-1", c...)} }
+	old, young := 16*time.Minute, 14*time.Minute
+	expectStates(t, []stateCase{
+		{"younger than 15 min, nothing known of its namespace", Attached, report(attachment("box-1", its1, young, nil))},
+		{"older than 15 min, nothing known of its namespace", Absent, report(attachment("box-1", its1, old, nil))},
+		{"younger than 15 min, its namespace there", Attached, report(attachment("box-1", its1, young, open))},
+		{"months old, its namespace there", Attached, report(attachment("box-1", its1, 2000*time.Hour, open))},
+		{"younger than 15 min, its namespace known to be closed", Absent, report(attachment("box-1", its1, young, closed))},
+		{"older than 15 min, its namespace known to be closed", Absent, report(attachment("box-1", its1, old, closed))},
+		{"from the future by the node's clock", Attached, report(attachment("box-1", its1, -time.Hour, nil))},
+		// The age counts to when it was seen: a report that has been vouched for
+		// since then has not looked at it again.
+		{"younger than 15 min when it was observed", Attached, report(attachment("box-1", its1, 20*time.Minute, nil), observedAgo(10*time.Minute))},
+		{"older than 15 min when it was observed", Absent, report(attachment("box-1", its1, 30*time.Minute, nil), observedAgo(10*time.Minute))},
+		{"younger than 15 min by this clock, observed in the future by the node's", Attached, report(attachment("box-1", its1, young, nil), observedAgo(-time.Hour))},
+		{"in a stale report, young", Unheard, []part{aNode("worker-1"), staleReport("worker-1", attachment("box-1", its1, time.Minute, nil))}},
+		// One that does not count is evidence of the node all the same.
+		{"closed, on the one node that is heard", Absent, []part{aNode("worker-1"), aNode("worker-2"),
+			freshReport("worker-1", attachment("box-1", its1, young, closed)), staleReport("worker-2")}},
+		{"closed, on a node that is not heard, while the others are", Unheard, []part{aNode("worker-1"), aNode("worker-2"),
+			staleReport("worker-1", attachment("box-1", its1, old, closed)), freshReport("worker-2")}},
+		{"too old, in the last report of a node that was rebooted", NodeDead, []part{aNode("worker-1", booted("boot-2")),
+			staleReport("worker-1", attachment("box-1", its1, old, nil))}},
+		{"too old, in a fresh report of a node that is out of service", Absent, []part{aNode("worker-1", notReadyFor(time.Hour), outOfService),
+			freshReport("worker-1", attachment("box-1", its1, old, nil))}},
+	})
+}
+
+func TestFreshness(t *testing.T) {
+	worker := aNode("worker-1")
+	at := func(ago time.Duration) []part { return []part{worker, reportFrom("worker-1", ago, box("box-1", its1))} }
+	expectStates(t, []stateCase{
+		{"renewed 59 s ago", Ready, at(59 * time.Second)},
+		{"renewed 60 s ago", Ready, at(60 * time.Second)},
+		{"renewed 61 s ago", Unheard, at(61 * time.Second)},
+		{"never vouched for with this content", Unheard, []part{worker, reportFrom("worker-1", 0, box("box-1", its1), unvouched)}},
+		{"renewed hours from now, so that the clocks tell nothing", Unheard, at(-5 * time.Hour)},
+		{"gone in a stale report", Unheard, []part{worker, staleReport("worker-1", gone("box-1", its1))}},
+		{"stopped in a stale report", Unheard, []part{worker, staleReport("worker-1", box("box-1", its1, notReady(closed)))}},
+	})
+}
+
+func TestDeadNodes(t *testing.T) {
+	last := staleReport("worker-1", box("box-1", its1))
+	expectStates(t, []stateCase{
+		{"out of service and not Ready", NodeDead, []part{aNode("worker-1", notReadyFor(time.Hour), outOfService), last}},
+		{"out of service and Ready", Unheard, []part{aNode("worker-1", outOfService), last}},
+		{"not Ready for weeks, and no taint", Unheard, []part{aNode("worker-1", notReadyFor(500*time.Hour)), last}},
+		{"booted anew since the last report that has the id", NodeDead, []part{aNode("worker-1", booted("boot-2")), last}},
+		{"still of the same boot", Unheard, []part{aNode("worker-1", booted("boot-1")), last}},
+		{"the report carries no bootID", Unheard, []part{aNode("worker-1", booted("boot-2")), staleReport("worker-1", box("box-1", its1), bootID(""))}},
+		{"the Node carries no bootID", Unheard, []part{aNode("worker-1", booted("")), last}},
+		// The id was not there any more before the reboot: that the node has
+		// booted anew says nothing about where it runs.
+		{"booted anew since a report that names the id as gone", Unheard, []part{aNode("worker-1", booted("boot-2")), staleReport("worker-1", gone("box-1", its1))}},
+		{"booted anew since a report that does not have the id", Unheard, []part{aNode("worker-1", booted("boot-2")), staleReport("worker-1")}},
+		{"without agents, the pod's node out of service", NodeDead, []part{aNode("worker-1", notReadyFor(time.Hour), outOfService), terminating.pod}},
+	})
+}
+
+func TestMissingNodes(t *testing.T) {
+	last := staleReport("worker-1", box("box-1", its1))
+	expectStates(t, []stateCase{
+		{"no Node object of the node whose last report has the id", NodeMissing, []part{aNode("worker-2"), freshReport("worker-2"), last}},
+		{"no Node objects at all: nothing is known of nodes", Unheard, []part{freshReport("worker-2"), last}},
+		{"no Node object, and the report names the id as gone", Absent,
+			[]part{aNode("worker-2"), freshReport("worker-2"), staleReport("worker-1", gone("box-1", its1))}},
+		{"without agents, no Node object of the pod's node", NodeMissing, []part{aNode("worker-2"), terminating.pod}},
+		{"without agents and Node objects", NoSource, []part{terminating.pod}},
+	})
+}
+
+func TestWhetherThereAreAgents(t *testing.T) {
+	sawReports := func(o *Observation) {
+		o.Past = NewHistory()
+		o.Past.Remember(Judge(observe(freshReport("worker-1")), Policy{}))
+	}
+	unreadable := func(o *Observation) { o.ReportsUnreadable = true }
+	sawNone := func(o *Observation) {
+		o.Past = NewHistory()
+		o.Past.Remember(Judge(observe(), Policy{}))
+	}
+	worker := aNode("worker-1")
+	expectStates(t, []stateCase{
+		{"no report, and none was ever seen", NoSource, []part{worker}},
+		{"no report, and earlier looks saw none", NoSource, []part{worker, sawNone}},
+		{"no report any more", Unheard, []part{worker, sawReports}},
+		{"reports that could not be read", Unheard, []part{worker, unreadable}},
+		{"reports that could not be read, and no nodes known", Unheard, []part{unreadable}},
+		{"reports of other nodes only", Unheard, []part{worker, aNode("worker-2"), freshReport("worker-2")}},
+	})
+	t.Run("agents are required and none reports: Unheard", func(t *testing.T) {
+		if got := stateIn(t, Policy{AgentsRequired: true}, worker); got != Unheard {
+			t.Errorf("got %s", got)
+		}
+	})
+	for says, c := range map[string]struct {
+		policy Policy
+		parts  []part
+		want   bool
+	}{
+		"no agents":               {Policy{}, nil, true},
+		"agents are required":     {Policy{AgentsRequired: true}, nil, false},
+		"reports":                 {Policy{}, []part{staleReport("worker-1")}, false},
+		"unreadable reports":      {Policy{}, []part{unreadable}, false},
+		"reports that were there": {Policy{}, []part{sawReports}, false},
+	} {
+		t.Run(says+": whether the summary says that phantoms cannot be told", func(t *testing.T) {
+			j := Judge(observe(append([]part{worker}, c.parts...)...), c.policy)
+			if j.WithoutAgents != c.want || (j.Advice() != "") != c.want {
+				t.Errorf("WithoutAgents %v, advice %q; want %v", j.WithoutAgents, j.Advice(), c.want)
+			}
+		})
+	}
+}
+
+// --agent-nodes says which nodes run an agent; on no other is one waited for.
+func TestAgentNodes(t *testing.T) {
+	windows := label("kubernetes.io/os", "windows")
+	selector, err := labels.Parse("agent=yes")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		says   string
+		policy Policy
+		want   Sandbox
+		parts  []part
+	}{
+		{"a Windows node is not waited for", Policy{}, Absent, []part{aNode("worker-1"), aNode("win", windows), freshReport("worker-1")}},
+		{"a Linux node without a report is", Policy{}, Unheard, []part{aNode("worker-1"), aNode("worker-2"), freshReport("worker-1")}},
+		{"a selector of one's own leaves out a Linux node", Policy{AgentNodes: selector}, Absent,
+			[]part{aNode("worker-1", label("agent", "yes")), aNode("worker-2"), freshReport("worker-1")}},
+		{"a selector of one's own takes in a Windows node", Policy{AgentNodes: selector}, Unheard,
+			[]part{aNode("worker-1", label("agent", "yes")), aNode("win", windows, label("agent", "yes")), freshReport("worker-1")}},
+		{"a node that is not selected counts where its report has the id", Policy{}, Unheard,
+			[]part{aNode("worker-1"), aNode("win", windows), freshReport("worker-1"), staleReport("win", box("box-1", its1))}},
+		{"none is selected, so none could run it", Policy{AgentNodes: selector}, Unheard, []part{aNode("worker-1"), freshReport("worker-1")}},
+	} {
+		t.Run(c.says+": "+c.want.String(), func(t *testing.T) {
+			if got := stateIn(t, c.policy, c.parts...); got != c.want {
+				t.Errorf("got %s", got)
+			}
+		})
+	}
+}

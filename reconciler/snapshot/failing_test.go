@@ -1,0 +1,65 @@
+package snapshot_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/snapshot"
+)
+
+// A file that cannot be replaced: its place is taken by a folder with something
+// in it, over which no file can be renamed.
+func TestAFileThatCannotBeReplacedIsAnErrorAndLeavesNothingBehind(t *testing.T) {
+	dir := folder(t, map[string]string{"pool.yaml": onePool})
+	f := open(t, dir)
+	path := filepath.Join(dir, "pool.yaml")
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(path, "inside"), "whole")
+	if err := tryToRelease(t, f); err == nil {
+		t.Fatal("no error")
+	}
+	same(t, "what was in the way", read(t, filepath.Join(path, "inside")), "whole")
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 1 {
+		t.Errorf("beside it there are %v, %v: a half-written file stayed", entries, err)
+	}
+	// The way is free again: the next hold writes what this one could not.
+	if err := os.RemoveAll(path); err != nil {
+		t.Fatal(err)
+	}
+	hold(t, f, func(context.Context) error { return nil })
+	p := poolNamed(t, observe(t, open(t, dir)), "10.0.0.0-24")
+	if p.Find("5") != nil || p.Find("6") == nil {
+		t.Errorf("the file has %d entries", len(p.Allocations))
+	}
+}
+
+// The folder's own place is gone, so that not even the new file can be begun:
+// the old one, wherever it is now, is as it was.
+func TestAFailedWriteLeavesTheOldFileWhole(t *testing.T) {
+	dir := folder(t, map[string]string{"sub/pool.yaml": onePool, "b/other.yaml": "kind: Pod\nmetadata: {name: a}\n"})
+	f := open(t, dir)
+	moved := filepath.Join(dir, "moved")
+	if err := os.Rename(filepath.Join(dir, "sub"), moved); err != nil {
+		t.Fatal(err)
+	}
+	if err := tryToRelease(t, f); err == nil {
+		t.Error("no error")
+	}
+	same(t, "the file", read(t, filepath.Join(moved, "pool.yaml")), onePool)
+}
+
+func tryToRelease(t *testing.T, f *snapshot.Folder) error {
+	t.Helper()
+	p := poolNamed(t, observe(t, f), "10.0.0.0-24")
+	patch, err := ippool.RemovePatch(p, []ippool.Allocation{*p.Find("5")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f.Hold(t.Context(), "kube-system", nil, func(ctx context.Context) error { return f.PatchPool(ctx, p, patch) })
+}

@@ -1,0 +1,203 @@
+package snapshot_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/snapshot"
+)
+
+const home = "ip-reconcile" // the reconciler's own namespace
+
+var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+// tester is what *testing.T and *rapid.T have in common.
+type tester interface {
+	Helper()
+	Fatalf(format string, args ...any)
+	Errorf(format string, args ...any)
+}
+
+// folder writes files, by their path in the folder, and returns the folder.
+func folder(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		write(t, filepath.Join(dir, name), text)
+	}
+	return dir
+}
+
+func write(t tester, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatalf("%v", err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatalf("%v", err)
+	}
+}
+
+func open(t tester, dir string) *snapshot.Folder {
+	t.Helper()
+	f, err := snapshot.Open(dir, noon, home)
+	if err != nil {
+		t.Fatalf("open: %v", err)
+	}
+	return f
+}
+
+func observe(t tester, f *snapshot.Folder) *reconciler.Observation {
+	t.Helper()
+	o, err := f.Observe(context.Background())
+	if err != nil {
+		t.Fatalf("observe: %v", err)
+	}
+	return o
+}
+
+// look opens a folder of one file beside a pool, and observes it.
+func look(t *testing.T, text string) *reconciler.Observation {
+	t.Helper()
+	return observe(t, open(t, folder(t, map[string]string{"pool.yaml": onePool, "other.yaml": text})))
+}
+
+func poolNamed(t tester, o *reconciler.Observation, name string) *ippool.Pool {
+	t.Helper()
+	for _, p := range o.Pools {
+		if p.Name == name {
+			return p
+		}
+	}
+	t.Fatalf("no pool %s", name)
+	return nil
+}
+
+// release removes entries of a pool as a run does: a patch from ippool, under Hold.
+func release(t tester, f *snapshot.Folder, pool string, keys ...string) {
+	t.Helper()
+	p := poolNamed(t, observe(t, f), pool)
+	var meant []ippool.Allocation
+	for _, key := range keys {
+		a := p.Find(key)
+		if a == nil {
+			t.Fatalf("pool %s has no entry %q", pool, key)
+		}
+		meant = append(meant, *a)
+	}
+	patch, err := ippool.RemovePatch(p, meant)
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	hold(t, f, func(ctx context.Context) error { return f.PatchPool(ctx, p, patch) })
+}
+
+func hold(t tester, f *snapshot.Folder, work func(context.Context) error) {
+	t.Helper()
+	if err := f.Hold(context.Background(), "kube-system", []string{"whereabouts"}, work); err != nil {
+		t.Fatalf("%v", err)
+	}
+}
+
+func reservationNamed(t tester, o *reconciler.Observation, name string) *ippool.Reservation {
+	t.Helper()
+	for _, r := range o.Reservations {
+		if r.Name == name {
+			return r
+		}
+	}
+	t.Fatalf("no reservation %s", name)
+	return nil
+}
+
+// unreserve deletes a reservation as a run does.
+func unreserve(t tester, f *snapshot.Folder, name string) {
+	t.Helper()
+	r := reservationNamed(t, observe(t, f), name)
+	hold(t, f, func(ctx context.Context) error { return f.DeleteReservation(ctx, r) })
+}
+
+func read(t tester, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	return string(text)
+}
+
+// onlyGone fails unless the text after is the text before without these lines,
+// which must stand there in this order.
+func onlyGone(t tester, before, after string, gone ...string) {
+	t.Helper()
+	var want []string
+	for _, line := range strings.SplitAfter(before, "\n") {
+		if len(gone) > 0 && strings.TrimSuffix(line, "\n") == gone[0] {
+			gone = gone[1:]
+			continue
+		}
+		want = append(want, line)
+	}
+	if len(gone) > 0 {
+		t.Fatalf("test data: the line %q is not there to be removed", gone[0])
+	}
+	same(t, "the file", after, strings.Join(want, ""))
+}
+
+func same(t tester, what, got, want string) {
+	t.Helper()
+	if got == want {
+		return
+	}
+	g, w := strings.Split(got, "\n"), strings.Split(want, "\n")
+	i := 0
+	for i < min(len(g), len(w)) && g[i] == w[i] {
+		i++
+	}
+	around := func(lines []string) string {
+		return strings.Join(lines[max(0, min(i-2, len(lines))):min(len(lines), i+6)], "\n")
+	}
+	t.Errorf("%s differs from line %d on:\n--- got\n%s\n--- want\n%s", what, i+1, around(g), around(w))
+}
+
+func equal[T comparable](t tester, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}
+
+func name(namespace, name string) types.NamespacedName {
+	return types.NamespacedName{Namespace: namespace, Name: name}
+}
+
+// onePool is a pool as 'kubectl get ippool -o yaml' writes one.
+const onePool = `apiVersion: whereabouts.cni.cncf.io/v1alpha1
+kind: IPPool
+metadata:
+  creationTimestamp: "2026-01-01T00:00:00Z"
+  generation: 9
+  name: 10.0.0.0-24
+  namespace: kube-system
+  resourceVersion: "1234"
+  uid: 6f7d1f2c-8f0e-4a3e-9f4e-2f0c0f5f9a10
+spec:
+  allocations:
+    "5":
+      id: c5
+      ifname: net1
+      podref: default/a
+    "6":
+      id: c6
+      ifname: net1
+      podref: default/b
+  range: 10.0.0.0/24
+`

@@ -1,0 +1,247 @@
+package snapshot_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/ip-reconcile/ip-reconcile/podstate"
+)
+
+// everyKind is what 'kubectl get … -A -o yaml' writes of one object a kind:
+// a List, its sequences in the column of their key.
+const everyKind = `apiVersion: v1
+items:
+- apiVersion: whereabouts.cni.cncf.io/v1alpha1
+  kind: IPPool
+  metadata:
+    name: 10.0.0.0-24
+    namespace: kube-system
+    resourceVersion: "1234"
+  spec:
+    allocations:
+      "5":
+        id: c5
+        ifname: net1
+        podref: default/a
+      "09":
+        id: c9
+        podref: default/b
+    range: 10.0.0.0/24
+- apiVersion: whereabouts.cni.cncf.io/v1alpha1
+  kind: OverlappingRangeIPReservation
+  metadata:
+    creationTimestamp: "2026-11-20T10:00:00Z"
+    name: 10.0.0.5
+    namespace: kube-system
+    resourceVersion: "1235"
+    uid: r5
+  spec:
+    ifname: net1
+    podref: default/a
+- apiVersion: k8s.cni.cncf.io/v1
+  kind: NetworkAttachmentDefinition
+  metadata:
+    name: macvlan
+    namespace: default
+  spec:
+    config: '{"type":"macvlan","ipam":{"type":"whereabouts","range":"10.0.0.0/24"}}'
+- apiVersion: v1
+  kind: Pod
+  metadata:
+    annotations:
+      k8s.v1.cni.cncf.io/network-status: |-
+        [{
+            "name": "default/macvlan",
+            "interface": "net1",
+            "ips": ["10.0.0.5"]
+        }]
+    name: a
+    namespace: default
+    uid: pod-a
+  spec:
+    containers:
+    - name: main
+      ports:
+      - containerPort: 80
+    nodeName: worker-1
+  status:
+    phase: Running
+    podIPs:
+    - ip: 192.168.0.9
+- apiVersion: v1
+  kind: Node
+  metadata:
+    labels:
+      kubernetes.io/os: linux
+    name: worker-1
+  status:
+    conditions:
+    - lastTransitionTime: "2026-11-20T10:00:00Z"
+      status: "True"
+      type: Ready
+    nodeInfo:
+      bootID: boot-1
+- apiVersion: ip-reconcile.dev/v1alpha1
+  kind: SandboxReport
+  metadata:
+    name: worker-1
+  observedAt: "2026-11-20T11:59:50Z"
+  sandboxes:
+  - id: c5
+    name: a
+    namespace: default
+    networkClosed: false
+    state: Ready
+    uid: pod-a
+- apiVersion: coordination.k8s.io/v1
+  kind: Lease
+  metadata:
+    name: worker-1
+    namespace: ip-reconcile
+  spec:
+    renewTime: "2026-11-20T11:59:55.000000Z"
+kind: List
+metadata:
+  resourceVersion: ""
+`
+
+func TestAListOfEveryKindIsReadWhole(t *testing.T) {
+	o := observe(t, open(t, folder(t, map[string]string{"all.yaml": everyKind})))
+	if len(o.Unreadable) > 0 || len(o.Warnings) > 0 {
+		t.Errorf("unreadable %q, warnings %q", o.Unreadable, o.Warnings)
+	}
+	p := poolNamed(t, o, "10.0.0.0-24")
+	equal(t, "entries", len(p.Allocations), 2)
+	if a := p.Find("09"); a == nil || a.Problem != "" || a.Address.String() != "10.0.0.9" {
+		t.Errorf("the key 09 is %+v: it is a text and no number", a)
+	}
+	equal(t, "resourceVersion", p.ResourceVersion, "1234")
+	r := reservationNamed(t, o, "10.0.0.5")
+	equal(t, "reservation's UID", r.UID, "r5")
+	equal(t, "reservation's time", r.Created.Format("15:04"), "10:00")
+	nad := o.NADs[name("default", "macvlan")]
+	if nad == nil || nad.Problem != "" || len(nad.Networks) != 1 {
+		t.Errorf("NAD %+v", nad)
+	}
+	pod := o.Pods[name("default", "a")]
+	if pod == nil || pod.Phase != podstate.Live || pod.Status != podstate.StatusReadable || len(pod.Interfaces) != 1 || pod.Node != "worker-1" {
+		t.Errorf("pod %+v", pod)
+	}
+	node := o.Nodes["worker-1"]
+	if node == nil || !node.Ready || node.BootID != "boot-1" {
+		t.Errorf("node %+v", node)
+	}
+	if len(o.Reports) != 1 || len(o.Reports[0].Sandboxes) != 1 || !o.Reports[0].Fresh(noon) {
+		t.Errorf("reports %+v", o.Reports)
+	}
+	equal(t, "now", o.Now, noon)
+}
+
+func TestEveryFormOfAFileGivesTheSamePool(t *testing.T) {
+	const spec = `{"range":"10.0.0.0/24","allocations":{"5":{"id":"c5","podref":"default/a","ifname":"net1"}}}`
+	const object = `{"apiVersion":"whereabouts.cni.cncf.io/v1alpha1","kind":"IPPool","metadata":{"namespace":"kube-system","name":"p"},"spec":` + spec + `}`
+	const block = "apiVersion: whereabouts.cni.cncf.io/v1alpha1\nkind: IPPool\nmetadata: {namespace: kube-system, name: p}\nspec: " + spec + "\n"
+	indented := func(text, by string) string {
+		return by + strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", "\n"+by) + "\n"
+	}
+	for title, file := range map[string][2]string{
+		"a JSON object":                           {"p.json", object},
+		"a JSON List":                             {"p.json", `{"kind":"List","apiVersion":"v1","items":[` + object + `]}`},
+		"JSON with tabs":                          {"p.json", "{\n\t\"kind\": \"List\",\n\t\"items\": [\n\t\t" + object + "\n\t]\n}\n"},
+		"JSON in a file called .yaml":             {"p.yaml", "\n" + object},
+		"YAML":                                    {"p.yaml", block},
+		"YAML called .yml":                        {"p.yml", block},
+		"YAML that begins with a line of dashes":  {"p.yaml", "---\n" + block},
+		"YAML with CRLF":                          {"p.yaml", strings.ReplaceAll(block, "\n", "\r\n")},
+		"two documents":                           {"p.yaml", "kind: ConfigMap\nmetadata: {name: x}\n---\n" + block},
+		"empty documents and comments around it":  {"p.yaml", "# nothing\n---\n---\n# a pool\n" + block + "---\n# nothing\n"},
+		"a List with its items indented":          {"p.yaml", "kind: List\nitems:\n  - " + strings.TrimLeft(indented(block, "    "), " ")},
+		"a List with its items in the key's line": {"p.yaml", "kind: List\nitems:\n- " + strings.TrimLeft(indented(block, "  "), " ")},
+		"an IPPoolList":                           {"p.yaml", "kind: IPPoolList\nitems:\n- " + strings.TrimLeft(indented(block, "  "), " ")},
+		"folders in folders (must-gather)":        {"cluster/namespaces/kube-system/whereabouts.cni.cncf.io/ippools/p.yaml", "---\n" + block},
+	} {
+		t.Run(title, func(t *testing.T) {
+			o := observe(t, open(t, folder(t, map[string]string{file[0]: file[1], "empty.yaml": "", "notes.txt": "{"})))
+			p := poolNamed(t, o, "p")
+			if a := p.Find("5"); p.Problem != "" || a == nil || a.Problem != "" || a.PodRef != "default/a" || a.ContainerID != "c5" || a.IfName != "net1" {
+				t.Errorf("problem %q, entry %+v", p.Problem, a)
+			}
+			equal(t, "entries", len(p.Allocations), 1)
+			if len(o.Unreadable) > 0 {
+				t.Errorf("unreadable: %q", o.Unreadable)
+			}
+		})
+	}
+}
+
+func TestScalarsAreReadAsTheAPIWouldHaveThem(t *testing.T) {
+	o := look(t, `
+apiVersion: whereabouts.cni.cncf.io/v1alpha1
+kind: IPPool
+metadata: {namespace: kube-system, name: scalars, resourceVersion: "007"}
+spec:
+  range: 10.0.0.0/24
+  allocations:
+    05: {id: c1, podref: default/a}
+    6: {id: "0123", podref: default/a}
+    0x10: {id: c3, podref: default/a}
+    true: {id: c4, podref: default/a}
+    ~: {id: c5, podref: default/a}
+  later: {whole: 9007199254740993, part: 2.5, yes: true, none: null, when: 2026-11-20, big: 18446463705355360228}
+`)
+	p := poolNamed(t, o, "scalars")
+	equal(t, "resourceVersion", p.ResourceVersion, "007")
+	for key, problem := range map[string]bool{"05": false, "6": false, "0x10": true, "true": true, "~": true} {
+		a := p.Find(key)
+		if a == nil || (a.Problem != "") != problem {
+			t.Errorf("entry %q: %+v", key, a)
+		}
+	}
+	equal(t, "an id of digits", p.Find("6").ContainerID, "0123")
+	later := p.Object.Object["spec"].(map[string]any)["later"].(map[string]any)
+	for field, want := range map[string]any{"whole": int64(9007199254740993), "part": 2.5, "yes": true, "none": nil, "when": "2026-11-20"} {
+		if later[field] != want {
+			t.Errorf("%s is %#v; want %#v", field, later[field], want)
+		}
+	}
+}
+
+func TestAPoolWithoutAResourceVersionCanStillBePatched(t *testing.T) {
+	text := strings.Replace(onePool, "  resourceVersion: \"1234\"\n", "", 1)
+	dir := folder(t, map[string]string{"pool.yaml": text})
+	release(t, open(t, dir), "10.0.0.0-24", "5")
+	onlyGone(t, text, read(t, dir+"/pool.yaml"), `    "5":`, `      id: c5`, `      ifname: net1`, `      podref: default/a`)
+}
+
+func TestObjectsOfOtherKindsAreCountedAndOtherwiseLeftAlone(t *testing.T) {
+	o := look(t, "kind: ConfigMap\nmetadata: {name: x}\n---\nkind: Secret\nmetadata: {name: y}\n")
+	if len(o.Warnings) != 1 || !strings.Contains(o.Warnings[0], "2 objects") || len(o.Unreadable) > 0 {
+		t.Errorf("warnings %q, unreadable %q", o.Warnings, o.Unreadable)
+	}
+}
+
+// NodeSlicePools are among the kinds that a snapshot may have.
+func TestANodeSlicePoolIsNoObjectOfAnotherKind(t *testing.T) {
+	o := look(t, "apiVersion: whereabouts.cni.cncf.io/v1alpha1\nkind: NodeSlicePool\nmetadata: {namespace: kube-system, name: x}\nspec: {range: 10.0.0.0/16, sliceSize: /24}\n")
+	if len(o.Warnings) > 0 {
+		t.Errorf("warnings %q", o.Warnings)
+	}
+}
+
+// Calico, Antrea and Harvester have an IPPool kind of their own, and
+// 'kubectl get ippools' may well mean theirs.
+func TestAnIPPoolOfAnotherAPIGroupIsNoPool(t *testing.T) {
+	const calico = "apiVersion: crd.projectcalico.org/v1\nkind: IPPool\nmetadata: {name: default-ipv4-ippool}\nspec: {cidr: 192.168.0.0/16}\n"
+	o := look(t, calico)
+	equal(t, "pools", len(o.Pools), 1)
+	if _, err := open2(t, map[string]string{"ippools.yaml": calico}); err == nil || !strings.Contains(err.Error(), "no IPPool") {
+		t.Errorf("a folder with Calico's pools alone: %v", err)
+	}
+}
+
+func TestTheReconcilersNamespaceCanPauseASnapshotToo(t *testing.T) {
+	const paused = "kind: Namespace\napiVersion: v1\nmetadata: {name: NAME, annotations: {ip-reconcile.dev/paused: \"true\"}}\n"
+	equal(t, "its own namespace", look(t, strings.Replace(paused, "NAME", home, 1)).Paused, true)
+	equal(t, "another namespace", look(t, strings.Replace(paused, "NAME", "default", 1)).Paused, false)
+	equal(t, "another word", look(t, strings.Replace(strings.Replace(paused, "NAME", home, 1), `"true"`, `"no"`, 1)).Paused, false)
+}

@@ -1,0 +1,108 @@
+package snapshot_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler/snapshot"
+)
+
+func open2(t *testing.T, files map[string]string) (*snapshot.Folder, error) {
+	t.Helper()
+	return snapshot.Open(folder(t, files), noon, home)
+}
+
+// What is refused says which file and what is wrong with it: nothing is judged
+// on a part of a snapshot.
+func TestAFolderThatCannotBeReadWholeIsRefusedWithTheReason(t *testing.T) {
+	for _, c := range []struct {
+		name, file, text string
+		says             []string
+	}{
+		{"broken YAML", "x.yaml", "kind: [", []string{"x.yaml", "is not YAML"}},
+		{"a tab for indentation", "x.yaml", "kind:\n\tname: x", []string{"x.yaml", "is not YAML"}},
+		{"a broken second document", "x.yaml", "kind: Pod\nmetadata: {name: x}\n---\n}", []string{"x.yaml", "is not YAML"}},
+		{"text", "x.yaml", "hello", []string{"x.yaml", "line 1", "not a Kubernetes object"}},
+		{"a list", "x.yaml", "- kind: Pod", []string{"x.yaml", "not a Kubernetes object"}},
+		{"a List with an item that is none", "x.yaml", "kind: List\nitems:\n- kind: Pod\n  metadata: {name: x}\n- text", []string{"x.yaml", "line 5", "not a Kubernetes object"}},
+		{"a key twice", "x.yaml", "kind: IPPool\nmetadata: {name: x}\nspec:\n  allocations:\n    \"5\": {id: a}\n    \"5\": {id: b}\n", []string{"x.yaml", "line 6", `"5"`, "twice"}},
+		{"a key twice, once quoted", "x.yaml", "kind: IPPool\nspec:\n  allocations:\n    5: {id: a}\n    \"5\": {id: b}\n", []string{"x.yaml", "line 5", "twice"}},
+		{"a key twice in a List", "x.yaml", "kind: List\nitems:\n- kind: Pod\n  kind: Node\n", []string{"x.yaml", "line 4", `"kind"`, "twice"}},
+		{"an alias of itself", "x.yaml", "a: &a\n  b: *a\nkind: Pod\n", []string{"x.yaml"}},
+		{"broken JSON", "x.json", `{"kind":`, []string{"x.json", "is not JSON"}},
+		{"an empty JSON file", "x.json", ``, []string{"x.json", "is not JSON"}},
+		{"YAML in a file called .json", "x.json", `kind: Pod`, []string{"x.json", "is not JSON"}},
+		{"a JSON array", "x.json", `[{"kind":"Pod"}]`, []string{"x.json", "one JSON object", "List"}},
+		{"two JSON objects", "x.json", `{"kind":"Pod"} {"kind":"Pod"}`, []string{"x.json", "one JSON object"}},
+		{"something behind a JSON object", "x.json", `{"kind":"Pod"} }`, []string{"x.json"}},
+		{"a JSON List with an item that is none", "x.json", `{"kind":"List","items":[{"kind":"Pod"},5]}`, []string{"x.json", "items[1]", "not a Kubernetes object"}},
+		{"a key twice in JSON", "x.json", `{"kind":"IPPool","spec":{"range":"10.0.0.0/24","allocations":{"5":{"id":"a"},"5":{"id":"b"}}}}`, []string{"x.json", "twice"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := open2(t, map[string]string{"pool.yaml": onePool, c.file: c.text})
+			if err == nil {
+				t.Fatal("it is accepted")
+			}
+			for _, word := range c.says {
+				if !strings.Contains(err.Error(), word) {
+					t.Errorf("%q does not say %q", err, word)
+				}
+			}
+		})
+	}
+}
+
+func TestAFolderWithoutAnIPPoolIsRefusedWithACommandThatHelps(t *testing.T) {
+	for title, files := range map[string]map[string]string{
+		"an empty folder":        {},
+		"no YAML or JSON at all": {"a.txt": "x"},
+		"a pod only":             {"pod.yaml": "kind: Pod\nmetadata: {name: a}\n"},
+		"an empty List":          {"pools.yaml": "kind: List\napiVersion: v1\nitems: []\n"},
+		"an empty file":          {"pools.yaml": ""},
+	} {
+		_, err := open2(t, files)
+		if err == nil || !strings.Contains(err.Error(), "no IPPool") || !strings.Contains(err.Error(), "kubectl get ippools") {
+			t.Errorf("%s: %v", title, err)
+		}
+	}
+}
+
+func TestAFolderThatIsNotThereIsRefused(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "nowhere")
+	if _, err := snapshot.Open(dir, time.Time{}, home); err == nil || !strings.Contains(err.Error(), "nowhere") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestALinkThatLeadsNowhereIsRefused(t *testing.T) {
+	dir := folder(t, map[string]string{"pool.yaml": onePool})
+	if err := os.Symlink("nothing", filepath.Join(dir, "pods.yaml")); err != nil {
+		t.Skip(err)
+	}
+	if _, err := snapshot.Open(dir, noon, home); err == nil || !strings.Contains(err.Error(), "pods.yaml") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestFilesWithOtherEndingsAreNotLookedAt(t *testing.T) {
+	_, err := open2(t, map[string]string{"pool.yaml": onePool, "README.md": "# {", "pods.yaml.bak": "{", "list.jsonl": "{", ".ip-reconcile-1": "{"})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// A few hundred bytes of aliases of aliases stand for any amount of memory. The
+// one here stands for a million values only, so as not to take the host along.
+func TestAFileOfAliasesOfAliasesIsRefused(t *testing.T) {
+	text := "kind: Pod\nl0: &l0 [x, x, x, x, x, x, x, x, x, x]\n"
+	for i := 1; i <= 5; i++ {
+		text += fmt.Sprintf("l%d: &l%d [%s*l%d]\n", i, i, strings.Repeat(fmt.Sprintf("*l%d, ", i-1), 9), i-1)
+	}
+	if _, err := open2(t, map[string]string{"pool.yaml": onePool, "bomb.yaml": text}); err == nil {
+		t.Error("it is accepted")
+	}
+}

@@ -1,0 +1,94 @@
+package reconciler
+
+import (
+	"testing"
+	"time"
+)
+
+func TestUnrecorded(t *testing.T) {
+	empty := aPool("10.0.0.0-24", "10.0.0.0/24")
+	here := aNAD("wb", whereabouts("10.0.0.0/24", ""))
+	worker := aNode("worker-1")
+	runsWith := func(edits ...boxEdit) part { return freshReport("worker-1", box("box-1", its1, edits...)) }
+	expectFindings(t, Unrecorded, []findingCase{
+		{"a live pod carries an address that the pool has no entry for", 1, []part{empty, here, carrier.pod}},
+		{"a running sandbox has one", 1, []part{empty, worker, web(), runsWith(holding("10.0.0.5", ""))}},
+		{"a phantom's sandbox has one", 1, []part{empty, worker, runsWith(holding("10.0.0.5", ""))}},
+		{"a terminating pod's running sandbox has one", 1, []part{empty, worker, terminating.pod, runsWith(holding("10.0.0.5", ""))}},
+		{"the pod and its sandbox both tell: one finding", 1, []part{empty, here, worker, carrier.pod, runsWith(holding("10.0.0.5", ""))}},
+		{"a pod of phase Unknown carries one", 1, []part{empty, here, unknown.pod}},
+		{"the pool has the entry", 0, []part{usualPool, here, worker, carrier.pod, runsWith(holding("10.0.0.5", ""))}},
+		{"the pool has the entry under a key with zeros", 0, []part{aPool("10.0.0.0-24", "10.0.0.0/24", alloc{"005", "default/web-0", "box-1", "net1"}), here, carrier.pod}},
+		{"the pool has an entry of another pod", 0, []part{aPool("10.0.0.0-24", "10.0.0.0/24", alloc{"5", "default/x", "box-x", "net1"}), here, carrier.pod}},
+		{"the pool has an entry that cannot be read", 0, []part{aPool("10.0.0.0-24", "10.0.0.0/24", alloc{"5", "", "box-x", "net1"}), here, carrier.pod}},
+		{"the pool itself cannot be read", 0, []part{aPool("10.0.0.0-24", "10.0.0.0"), here, carrier.pod}},
+		{"only the podIPs have it", 0, []part{empty, here, web(podIPs("10.0.0.5"))}},
+		{"the definition cannot be read", 0, []part{empty, aNAD("wb", "{"), carrier.pod}},
+		{"the definition is gone", 0, []part{empty, carrier.pod}},
+		{"the definition is of another network", 0, []part{empty, aNAD("wb", whereabouts("10.0.0.0/24", "red")), carrier.pod}},
+		{"the definition is of another range", 0, []part{empty, aNAD("wb", whereabouts("10.0.0.0/16", "")), carrier.pod}},
+		{"the pod is Pending", 0, []part{empty, here, web(phaseIs("Pending"), carrying("10.0.0.5"))}},
+		{"the pod is terminating", 0, []part{empty, here, carrierEnds.pod}},
+		{"the pod is finished", 0, []part{empty, here, web(phaseIs("Succeeded"), carrying("10.0.0.5"))}},
+		{"the sandbox is not ready", 0, []part{empty, worker, runsWith(holding("10.0.0.5", ""), notReady(nil))}},
+		{"the report is stale", 0, []part{empty, worker, staleReport("worker-1", box("box-1", its1, holding("10.0.0.5", "")))}},
+		{"the sandbox's address is of another network", 0, []part{empty, worker, runsWith(holding("10.0.0.5", "red"))}},
+		{"the sandbox's address is of another range", 0, []part{empty, worker, runsWith(func(b *reportedBox) {
+			a := address("10.0.0.5", "")
+			a.Range = "10.0.0.0/16"
+			b.Addresses = append(b.Addresses, a)
+		})}},
+		{"an attachment", 0, []part{empty, worker, freshReport("worker-1", attachment("box-1", its1, time.Minute, open, address("10.0.0.5", "")))}},
+		{"the node's slice has no entry: the range that is cached is the whole one", 1, []part{
+			aPool("worker-1-10.0.0.0-28", "10.0.0.0/28"), worker, web(), runsWith(holding("10.0.0.5", ""))}},
+	})
+}
+
+// What --repair would write for it.
+func TestWhatARepairWrites(t *testing.T) {
+	empty, worker := aPool("10.0.0.0-24", "10.0.0.0/24"), aNode("worker-1")
+	runsWith := freshReport("worker-1", box("box-1", its1, holding("10.0.0.5", "")))
+	for says, c := range map[string]struct {
+		pods   part
+		podRef string
+	}{
+		"a pod that is known":                      {web(), "default/web-0"},
+		"a phantom: a podref that no pod can have": {nothing, "default/web-0_uid-1"},
+		"a phantom with a successor of its name":   {web(uid("uid-2")), "default/web-0_uid-1"},
+		"a mirror pod":                             {web(uid("uid-2"), mirrorOf(its1)), "default/web-0"},
+	} {
+		t.Run(says, func(t *testing.T) {
+			found := findingsIn(Unrecorded, empty, worker, runsWith, c.pods)
+			if len(found) != 1 || found[0].repair == nil {
+				t.Fatalf("got %+v", found)
+			}
+			r := found[0].repair
+			if r.pool.Name != "10.0.0.0-24" || r.key != "5" || r.containerID != "box-1" || r.ifName != "net1" || r.podRef != c.podRef {
+				t.Errorf("got %+v", r)
+			}
+		})
+	}
+	t.Run("a pod alone: its sandbox is not known, and nothing is written", func(t *testing.T) {
+		found := findingsIn(Unrecorded, empty, aNAD("wb", whereabouts("10.0.0.0/24", "")), carrier.pod)
+		if len(found) != 1 || found[0].repair != nil {
+			t.Errorf("got %+v", found)
+		}
+	})
+	t.Run("what is read back of a phantom's is held while it runs", func(t *testing.T) {
+		pool := aPool("10.0.0.0-24", "10.0.0.0/24", alloc{"5", "default/web-0_uid-1", "box-1", "net1"})
+		expect(t, outcome{Held, PhantomPod, false, Ready}, pool, worker, runsWith)
+		if n := len(findingsIn(Unrecorded, pool, worker, runsWith)); n > 0 {
+			t.Errorf("%d Unrecorded findings after the repair", n)
+		}
+	})
+	t.Run("a reservation is written for its allocation", func(t *testing.T) {
+		found := findingsIn(MissingReservation, usualPool, carrier.pod, onWorker(), aNAD("wb", whereabouts("10.0.0.0/24", "")))
+		if len(found) != 1 || found[0].repair == nil {
+			t.Fatalf("got %+v", found)
+		}
+		r := found[0].repair
+		if r.pool != nil || r.network != "" || r.address.String() != "10.0.0.5" || r.podRef != "default/web-0" || r.ifName != "net1" {
+			t.Errorf("got %+v", r)
+		}
+	})
+}

@@ -1,0 +1,223 @@
+package reconciler
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// who is what the API has by the allocation's name.
+type who struct {
+	says string
+	pod  part
+}
+
+// what is what is known of the allocation's sandbox.
+type what struct {
+	says  string
+	parts part
+	state Sandbox
+}
+
+var (
+	nobody      = who{"no pod by that name", nothing}
+	pending     = who{"a Pending pod", web(phaseIs("Pending"))}
+	live        = who{"a live pod", web()}
+	carrier     = who{"a live pod that carries the address", web(carrying("10.0.0.5"))}
+	unknown     = who{"a pod of phase Unknown that carries the address", web(phaseIs("Unknown"), carrying("10.0.0.5"))}
+	terminating = who{"a terminating pod", web(deletedAgo(-30 * time.Second))}
+	carrierEnds = who{"a terminating pod that carries the address", web(deletedAgo(-30*time.Second), carrying("10.0.0.5"))}
+	stuck       = who{"a pod terminating since six minutes after its time", web(deletedAgo(6 * time.Minute))}
+	finished    = who{"a finished pod that kubelet did not report stopped", web(phaseIs("Failed"))}
+	succeeded   = who{"a finished pod that kubelet stopped", web(phaseIs("Succeeded"), stoppedByKubelet(time.Hour))}
+	finishedDel = who{"a finished pod that should have been deleted an hour ago", web(phaseIs("Failed"), deletedAgo(time.Hour))}
+)
+
+// onWorker is a Ready worker-1 with a fresh report.
+func onWorker(c ...content) part { return all(aNode("worker-1"), freshReport("worker-1", c...)) }
+
+// The sandbox of a pod with this UID; "" where the report does not say.
+func runs(uid string) what {
+	return what{owned(uid) + "runs", onWorker(box("box-1", uid)), Ready}
+}
+func isNotReady(uid string) what {
+	return what{owned(uid) + "is not ready", onWorker(box("box-1", uid, notReady(nil))), NotReady}
+}
+func hasStopped(uid string) what {
+	return what{owned(uid) + "has stopped", onWorker(box("box-1", uid, notReady(closed))), Stopped}
+}
+func isAttached(uid string) what {
+	return what{owned(uid) + "is attached", onWorker(attachment("box-1", uid, time.Minute, nil)), Attached}
+}
+func isGone(uid string) what {
+	return what{owned(uid) + "is gone", onWorker(gone("box-1", uid)), Gone}
+}
+func diedWithNode(uid string) what {
+	return what{owned(uid) + "was on a dead node",
+		all(aNode("worker-1", notReadyFor(time.Hour), outOfService), staleReport("worker-1", box("box-1", uid))), NodeDead}
+}
+func lostItsNode(uid string) what {
+	return what{owned(uid) + "was on a node that is missing",
+		all(aNode("worker-2"), freshReport("worker-2"), staleReport("worker-1", box("box-1", uid))), NodeMissing}
+}
+func isUnheard(uid string) what {
+	return what{owned(uid) + "is on an unheard node", all(aNode("worker-1"), staleReport("worker-1", box("box-1", uid))), Unheard}
+}
+func isUnreachable(uid string) what {
+	return what{owned(uid) + "is on an unheard node that is not Ready",
+		all(aNode("worker-1", notReadyFor(time.Hour)), staleReport("worker-1", box("box-1", uid))), Unheard}
+}
+
+var (
+	isAbsent      = what{"is in no report", onWorker(), Absent}
+	noSource      = what{"no agent can tell of", aNode("worker-1"), NoSource}
+	noSourceNodes = what{"no agent can tell of, with nodes that may not be listed", nothing, NoSource}
+	noSourceDown  = what{"no agent can tell of, with a node that is not Ready",
+		all(aNode("worker-1", notReadyFor(time.Hour)), aNode("worker-2")), NoSource}
+)
+
+func owned(uid string) string {
+	switch uid {
+	case "":
+		return "belongs to nobody knows whom and "
+	case "uid-1":
+		return ""
+	}
+	return "was another pod's and "
+}
+
+// The pod of the scene has uid-1.
+const its1, others, unsaid = "uid-1", "uid-0", ""
+
+type row struct {
+	pods    []who
+	boxes   []what
+	verdict Verdict
+	proven  bool
+	reason  Reason
+}
+
+// rows are the design's table, in its order; a cell with several states or two
+// reasons is written out.
+func rows() []row {
+	beside := []what{ // every state but Ready
+		isNotReady(its1), isNotReady(others), hasStopped(its1), hasStopped(others), isAttached(its1), isAttached(others), isGone(its1), isGone(others), isGone(unsaid),
+		diedWithNode(its1), diedWithNode(others), lostItsNode(its1), isAbsent, isUnheard(its1), isUnheard(others), isUnreachable(its1), noSource, noSourceDown,
+	}
+	return []row{
+		{[]who{nobody, pending, live, carrier, terminating, carrierEnds, stuck, finished, succeeded}, []what{runs(others)}, Held, false, PhantomPod},
+		{[]who{nobody}, []what{runs(its1), runs(unsaid)}, Held, false, PhantomPod},
+		{[]who{finished, succeeded, finishedDel}, []what{runs(its1)}, Held, false, TerminalButRunning},
+		{[]who{stuck}, []what{runs(its1)}, Held, false, StuckTerminating},
+		{[]who{terminating, carrierEnds}, []what{runs(its1)}, Held, false, Terminating},
+		{[]who{pending, live, carrier, unknown}, []what{runs(its1)}, InUse, false, SandboxReady},
+		{[]who{pending}, []what{hasStopped(others), isGone(others), diedWithNode(others)}, Stale, true, PodReplaced},
+		{[]who{pending}, []what{isAbsent}, Stale, false, PodReplaced},
+		{[]who{pending}, []what{
+			hasStopped(its1), hasStopped(unsaid), isGone(its1), isGone(unsaid), diedWithNode(its1), diedWithNode(unsaid),
+			isNotReady(its1), isNotReady(others), isAttached(its1), isAttached(others), lostItsNode(its1), lostItsNode(others),
+			isUnheard(its1), isUnheard(others), isUnreachable(its1), noSource, noSourceDown, noSourceNodes,
+		}, InUse, false, PodPending},
+		{[]who{carrier, unknown}, beside, InUse, false, AddressOnPod},
+		{[]who{nobody, live, terminating, carrierEnds, stuck, finished, succeeded}, []what{isAttached(its1), isAttached(others), isAttached(unsaid)}, Held, false, AttachedReason},
+		{[]who{stuck}, []what{isNotReady(its1), isNotReady(others)}, Held, false, StuckTerminating},
+		{[]who{nobody, live, terminating, carrierEnds, finished, succeeded, finishedDel}, []what{isNotReady(its1), isNotReady(others), isNotReady(unsaid)}, Held, false, SandboxNotReady},
+		{[]who{nobody, live, terminating, carrierEnds, stuck, finished, succeeded}, []what{diedWithNode(its1), diedWithNode(others), diedWithNode(unsaid)}, Stale, true, NodeDeadReason},
+		{[]who{nobody, live, terminating, carrierEnds, stuck, finished, succeeded}, []what{lostItsNode(its1), lostItsNode(others)}, Stale, false, NodeMissingReason},
+		{[]who{nobody, live, terminating, carrierEnds, stuck, finished, finishedDel}, []what{isUnheard(its1)}, Held, false, NodeUnheard},
+		{[]who{nobody, live, terminating, carrierEnds, stuck, finished, finishedDel}, []what{isUnreachable(its1)}, Held, false, NodeUnreachable},
+		{[]who{live}, []what{hasStopped(others), isGone(others)}, Stale, true, PodReplaced},
+		{[]who{live}, []what{hasStopped(its1), hasStopped(unsaid), isGone(its1), isGone(unsaid)}, Stale, true, SandboxReplaced},
+		{[]who{
+			{"a live pod without a network-status", web(noStatusAtAll)},
+			{"a live pod with a network-status of no text", web(status(" "))},
+			{"a live pod with a network-status of no entries", web(status("[]"))},
+			{"a live pod with a network-status that is not JSON", web(status(`[{"ips":["10.0.0.7"]`))},
+		}, []what{isAbsent, noSource, noSourceDown, noSourceNodes}, Held, false, NetworkStatusMissing},
+		{[]who{live}, []what{isAbsent, noSource, noSourceNodes}, Stale, false, AddressNotOnPod},
+		{[]who{terminating, carrierEnds, stuck}, []what{hasStopped(its1), hasStopped(others), hasStopped(unsaid), isGone(its1), isGone(others), isGone(unsaid)}, Stale, true, SandboxStopped},
+		{[]who{terminating, carrierEnds, stuck}, []what{isAbsent}, Stale, false, SandboxStopped},
+		{[]who{terminating, carrierEnds, stuck}, []what{noSourceDown}, Held, false, NodeUnreachable},
+		{[]who{stuck}, []what{noSource, noSourceNodes}, Held, false, StuckTerminating},
+		{[]who{terminating, carrierEnds}, []what{noSource, noSourceNodes}, Held, false, Terminating},
+		{[]who{finished, succeeded, finishedDel}, []what{hasStopped(its1), hasStopped(others), hasStopped(unsaid), isGone(its1), isGone(others)}, Stale, true, PodFinished},
+		{[]who{finished, succeeded, finishedDel}, []what{isAbsent}, Stale, false, PodFinished},
+		{[]who{succeeded}, []what{noSource, noSourceNodes, noSourceDown}, Stale, false, PodFinished},
+		{[]who{finished, finishedDel}, []what{noSource, noSourceNodes, noSourceDown}, Held, false, TerminalButRunning},
+		{[]who{nobody}, []what{hasStopped(its1), hasStopped(unsaid), isGone(its1), isGone(unsaid)}, Stale, true, PodGone},
+		{[]who{nobody}, []what{isAbsent}, Stale, false, PodGone},
+		{[]who{nobody}, []what{noSourceDown}, Held, false, NodeUnreachable},
+		{[]who{nobody}, []what{noSource, noSourceNodes}, Stale, false, PodGone},
+	}
+}
+
+func TestVerdictTable(t *testing.T) {
+	for _, r := range rows() {
+		for _, p := range r.pods {
+			for _, b := range r.boxes {
+				says := map[Verdict]string{InUse: "in use", Held: "held", Stale: "stale, unconfirmed"}[r.verdict]
+				if r.proven {
+					says = "stale, proven"
+				}
+				t.Run(fmt.Sprintf("%s whose sandbox %s is %s: %s", p.says, b.says, says, r.reason), func(t *testing.T) {
+					expect(t, outcome{r.verdict, r.reason, r.proven, b.state}, usualPool, p.pod, b.parts)
+				})
+			}
+		}
+	}
+}
+
+// Row 1 comes before everything: what cannot be read is not judged, whatever
+// the pod and the sandbox are.
+func TestWhatCannotBeReadIsHeld(t *testing.T) {
+	entry := func(edit func(map[string]any)) part {
+		e := map[string]any{"id": "box-1", "podref": "default/web-0", "ifname": "net1"}
+		edit(e)
+		return rawPool("10.0.0.0-24", map[string]any{"range": "10.0.0.0/24", "allocations": map[string]any{"5": e}})
+	}
+	podref := func(text string) part { return entry(func(e map[string]any) { e["podref"] = text }) }
+	for says, c := range map[string]struct {
+		pool   part
+		reason Reason
+	}{
+		"an entry without podref":                     {entry(func(e map[string]any) { delete(e, "podref") }), Malformed},
+		"a podref that is empty":                      {podref(""), Malformed},
+		"a podref without a namespace":                {podref("weird"), Malformed},
+		"a podref of three parts":                     {podref("a/b/c"), Malformed},
+		"a podref that no pod can have":               {podref("default/Web_0 x"), Malformed},
+		"a podref with an underscore and no UID":      {podref("default/web-0_"), Malformed},
+		"an id that is not a text":                    {entry(func(e map[string]any) { e["id"] = int64(7) }), Malformed},
+		"a field that is not known":                   {entry(func(e map[string]any) { e["ipamclaimref"] = "claim" }), UnknownField},
+		"a field that is not known and a bad podref":  {entry(func(e map[string]any) { e["ipamclaimref"], e["podref"] = "claim", "weird" }), Malformed},
+		"a field that is not known, without a value":  {entry(func(e map[string]any) { e["ipamclaimref"] = nil }), UnknownField},
+		"a key that is no number":                     {aPool("10.0.0.0-24", "10.0.0.0/24", alloc{"x", "default/web-0", "box-1", "net1"}), Malformed},
+		"a key that is outside of the range":          {aPool("10.0.0.0-24", "10.0.0.0/24", alloc{"256", "default/web-0", "box-1", "net1"}), Malformed},
+		"a key below the range":                       {aPool("10.0.0.0-24", "10.0.0.0/24", alloc{"-1", "default/web-0", "box-1", "net1"}), Malformed},
+		"a range without a length":                    {aPool("10.0.0.0", "10.0.0.0", usual), Malformed},
+		"a range that is empty":                       {aPool("x", "", usual), Malformed},
+		"an entry that is no object":                  {rawPool("10.0.0.0-24", map[string]any{"range": "10.0.0.0/24", "allocations": map[string]any{"5": "box-1"}}), Malformed},
+		"allocations that are a list, so no entry is": {rawPool("10.0.0.0-24", map[string]any{"range": "10.0.0.0/24", "allocations": []any{"box-1"}}), ""},
+	} {
+		for _, pod := range []who{nobody, live, carrier, succeeded} {
+			for _, b := range []what{runs(its1), isGone(its1), noSource} {
+				t.Run(fmt.Sprintf("%s is held, with %s whose sandbox %s", says, pod.says, b.says), func(t *testing.T) {
+					j := Judge(observe(c.pool, pod.pod, b.parts), Policy{})
+					if c.reason == "" {
+						if len(j.Allocations) != 0 {
+							t.Errorf("judged %d allocations of a pool whose allocations cannot be read", len(j.Allocations))
+						}
+						return
+					}
+					it := j.Allocations[0]
+					if it.Verdict != Held || it.Reason != c.reason || it.Proven {
+						t.Errorf("got %s, %s; want Held, %s", it.Verdict, it.Reason, c.reason)
+					}
+					if strings.TrimSpace(it.Message) == "" {
+						t.Error("it does not say what is wrong")
+					}
+				})
+			}
+		}
+	}
+}
