@@ -46,22 +46,26 @@ const recentFor = 2 * time.Minute
 // observation and policy always give the same judgement: the first look, the
 // fresh look before a write, the CLI on a folder and the Deployment all call it.
 func Judge(o *Observation, policy Policy) *Judgement {
-	w, j := judge(o, policy)
+	w, j := judge(o, policy, nil)
 	j.Findings = w.findings(j)
 	return j
 }
 
-func judge(o *Observation, policy Policy) (*world, *Judgement) {
+// judge gives verdicts to what is recorded of the addresses in only, nil for
+// all. The evidence is that of the whole observation either way.
+func judge(o *Observation, policy Policy, only map[netip.Addr]bool) (*world, *Judgement) {
 	w := newWorld(o, policy)
 	rules := table()
 	j := &Judgement{Observation: o, WithoutAgents: !w.inUse}
 	for _, p := range o.Pools {
 		for i := range p.Allocations {
-			j.Allocations = append(j.Allocations, w.judgeAllocation(p, &p.Allocations[i], rules))
+			if a := &p.Allocations[i]; only == nil || only[a.Address] || p.Range.AmbiguousKeys() {
+				j.Allocations = append(j.Allocations, w.judgeAllocation(p, a, rules))
+			}
 		}
 	}
 	slices.SortStableFunc(j.Allocations, byPlace)
-	j.Reservations = w.judgeReservations(j.Allocations, rules)
+	j.Reservations = w.judgeReservations(j.Allocations, only, rules)
 	return w, j
 }
 
@@ -80,7 +84,7 @@ func (w *world) judgeAllocation(p *ippool.Pool, a *ippool.Allocation, rules []ru
 
 // judgeReservations gives each reservation the verdict of its allocation, and
 // judges the ones that have none by the same table.
-func (w *world) judgeReservations(allocations []*Item, rules []rule) []*Item {
+func (w *world) judgeReservations(allocations []*Item, only map[netip.Addr]bool, rules []rule) []*Item {
 	byID := make(map[ID]*Item, len(allocations))
 	for _, a := range allocations {
 		byID[a.ID] = a
@@ -92,6 +96,9 @@ func (w *world) judgeReservations(allocations []*Item, rules []rule) []*Item {
 		readings := w.readings(r, networks)
 		if len(readings) > 0 {
 			it.Address, it.Network = readings[0].address, readings[0].network
+		}
+		if only != nil && !slices.ContainsFunc(readings, func(x reading) bool { return only[x.address] }) {
+			continue
 		}
 		if r.Problem != "" {
 			it.Evidence = &Evidence{Problem: r.Problem, Detail: r.Detail, Owner: r.Owner, Sandbox: NoSource}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -181,7 +182,14 @@ func (b *batch) look(ctx context.Context, todo []*tracked) ([]*tracked, error) {
 	if fresh.Now.Before(b.base.Now) {
 		fresh.Now = b.base.Now // two API servers, two clocks
 	}
-	_, j := judge(fresh, b.Options.Policy)
+	only := map[netip.Addr]bool{}
+	for _, t := range todo {
+		only[t.Address] = true
+		for _, r := range t.With {
+			only[r.Address] = true // in a wide range not the one that reads back from the key
+		}
+	}
+	_, j := judge(fresh, b.Options.Policy, only)
 	now := map[ID]*Item{}
 	for _, it := range slices.Concat(j.Allocations, j.Reservations) {
 		now[it.ID] = it
