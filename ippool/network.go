@@ -102,19 +102,26 @@ func readIPAM(raw json.RawMessage) (Network, bool, error) {
 		texts = append(texts, r.Range)
 	}
 	for _, text := range texts {
-		if _, cidr, ok := strings.Cut(text, "-"); ok { // "first-address/bits": range_start written into the range
-			text = cidr
-		}
-		r, err := ParseRange(text)
+		r, err := ParseConfiguredRange(text)
 		if err != nil {
 			return Network{}, false, err
 		}
-		n.Ranges = append(n.Ranges, r.Prefix())
+		n.Ranges = append(n.Ranges, r)
 	}
 	if len(n.Ranges) == 0 {
 		return Network{}, false, errors.New("ipam section without a range: it is configured on the nodes")
 	}
 	return n, true, nil
+}
+
+// ParseConfiguredRange reads a range as it stands in a CNI configuration, where
+// the first address may be written into it: "10.0.0.5-10.0.0.0/24".
+func ParseConfiguredRange(text string) (netip.Prefix, error) {
+	if _, cidr, ok := strings.Cut(text, "-"); ok {
+		text = cidr
+	}
+	r, err := ParseRange(text)
+	return r.Prefix(), err
 }
 
 // Maps says whether whereabouts would use this pool for the network: the same

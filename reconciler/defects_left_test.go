@@ -62,37 +62,6 @@ func TestDefectB6AnAddressInTwoNetworks(t *testing.T) {
 	}
 }
 
-// B7: judging takes as long as there is to judge, not its square. The bound is
-// far from both: eight times as much may take 24 times as long, a square 64.
-func TestDefectB7JudgingDoesNotGrowWithTheSquare(t *testing.T) {
-	scene := func(n int) *Observation {
-		var allocs []alloc
-		parts := []part{aNode("worker-1"), aNAD("wb", whereabouts("10.0.0.0/16", ""))}
-		for i := range n {
-			name := fmt.Sprint("web-", i)
-			allocs = append(allocs, alloc{fmt.Sprint(i), "default/" + name, "box-" + name, "net1"})
-			ip := fmt.Sprintf("10.0.%d.%d", i/256, i%256)
-			parts = append(parts, aPod(name, carrying(ip)), aReservation(ip, "default/"+name, old))
-		}
-		return observe(append(parts, aPool("10.0.0.0-16", "10.0.0.0/16", allocs...))...)
-	}
-	took := func(o *Observation) time.Duration {
-		best := time.Duration(1<<63 - 1)
-		for range 5 {
-			start := time.Now()
-			if j := Judge(o, Policy{}); j.Allocations[0].Verdict != InUse || len(j.Findings) > 0 {
-				t.Fatalf("got %+v, findings %+v", j.Allocations[0].Judged, j.Findings)
-			}
-			best = min(best, time.Since(start))
-		}
-		return best
-	}
-	small, large := took(scene(500)), took(scene(4000))
-	if large > 24*small {
-		t.Errorf("500 take %v, 4000 take %v", small, large)
-	}
-}
-
 // B8: a thousand Pending pods are judged in one look at one time, and the next
 // look at the same objects says the same.
 func TestDefectB8PendingPodsAreNotWaitedFor(t *testing.T) {

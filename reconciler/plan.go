@@ -181,7 +181,7 @@ func (h *History) restoreGate(j *Judgement, policy Policy) string {
 		return ""
 	}
 	w := newWorld(&Observation{Now: o.Now, Reports: o.Reports, Nodes: o.Nodes, Pods: o.Pods}, policy)
-	nodes := w.agentNodes()
+	nodes := slices.Clone(w.agents)
 	for name := range w.reports {
 		nodes = append(nodes, name)
 	}

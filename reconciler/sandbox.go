@@ -205,7 +205,7 @@ func (w *world) couldRun(s *subject) []string {
 	if len(nodes) > 0 {
 		return sortedUnique(nodes)
 	}
-	return w.agentNodes()
+	return w.agents
 }
 
 // agentNodes are all nodes that should have an agent and are neither dead nor

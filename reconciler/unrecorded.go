@@ -28,12 +28,15 @@ func (w *world) unrecorded() []Finding {
 					continue
 				}
 				podRef := ippool.PodRef{Namespace: g.box.Namespace, Name: g.box.Name}
-				if !w.known(g) {
+				known := w.known(g)
+				if !known {
 					podRef.UID = g.box.UID // a name that no successor takes over
 				}
 				said[p.Ref()+" "+addr.String()] = true
 				f := w.lacking(p, addr, podRef.Namespace+"/"+podRef.Name, g.box.ID, g.report.Name)
-				f.repair = w.entryFor(p, addr, g.box.ID, podRef.String(), a.IfName)
+				if known || g.box.UID != "" {
+					f.repair = w.entryFor(p, addr, g.box.ID, podRef.String(), a.IfName)
+				}
 				found = append(found, f)
 			}
 		}
@@ -67,12 +70,12 @@ func (w *world) lacks(p *ippool.Pool, addr netip.Addr) bool {
 // ofRange says whether a cached range is the pool's, or a range that the pool
 // is a slice of.
 func (w *world) ofRange(p *ippool.Pool, text string) bool {
-	r, err := ippool.ParseRange(text)
+	r, err := ippool.ParseConfiguredRange(text)
 	if err != nil || p.Problem != "" {
 		return false
 	}
-	return r.Prefix() == p.Range.Prefix() ||
-		len(p.SliceNodes(w.nodeNames)) > 0 && r.Prefix().Contains(p.Range.Prefix().Addr())
+	return r == p.Range.Prefix() ||
+		len(p.SliceNodes(w.nodeNames)) > 0 && r.Contains(p.Range.Prefix().Addr())
 }
 
 func (w *world) lacking(p *ippool.Pool, addr netip.Addr, pod, containerID, node string) Finding {

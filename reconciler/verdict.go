@@ -83,8 +83,11 @@ func noStatus(e *Evidence) bool    { return e.Pod.Status != podstate.StatusReada
 func stopped(e *Evidence) bool     { return e.Pod.StoppedByKubelet }
 func unreachable(e *Evidence) bool { return e.Unreachable }
 func givenUp(e *Evidence) bool     { return e.Unreachable && e.UnreachableOK }
+
+// stoppedUnheard takes kubelet's word for the pod that it speaks of only: the
+// sandbox of an earlier pod of the name may run on, on a node that is not heard.
 func stoppedUnheard(e *Evidence) bool {
-	return e.Pod.StoppedByKubelet && !e.StaleSaysRun
+	return e.Pod.StoppedByKubelet && !e.StaleSaysRun && e.Own != NotItsPod
 }
 
 // table is the verdict table; the first row that matches decides.

@@ -127,6 +127,9 @@ func rows() []row {
 		{[]who{nobody, live, terminating, carrierEnds, stuck, finished, succeeded}, []what{lostItsNode(its1), lostItsNode(others)}, Stale, false, NodeMissingReason},
 		{[]who{nobody, live, terminating, carrierEnds, stuck, finished, finishedDel}, []what{isUnheard(its1)}, Held, false, NodeUnheard},
 		{[]who{nobody, live, terminating, carrierEnds, stuck, finished, finishedDel}, []what{isUnreachable(its1)}, Held, false, NodeUnreachable},
+		// Kubelet's word is about the successor, not about the sandbox on the node that is not heard.
+		{[]who{{"a successor that kubelet stopped since the last report", web(phaseIs("Succeeded"), stoppedByKubelet(time.Minute))}},
+			[]what{isUnheard(others)}, Held, false, NodeUnheard},
 		{[]who{live}, []what{hasStopped(others), isGone(others)}, Stale, true, PodReplaced},
 		{[]who{live}, []what{hasStopped(its1), hasStopped(unsaid), isGone(its1), isGone(unsaid)}, Stale, true, SandboxReplaced},
 		{[]who{

@@ -19,6 +19,7 @@ type world struct {
 	*Observation
 	policy    Policy
 	nodeNames map[string]bool // for the names of node slices
+	agents    []string        // see agentNodes
 	reports   map[string]*podstate.Report
 	inUse     bool // reports are in use
 	byID      map[string][]sighting
@@ -79,6 +80,7 @@ func newWorld(o *Observation, policy Policy) *world {
 		w.indexReport(r)
 	}
 	w.nameNodes()
+	w.agents = w.agentNodes()
 	for _, p := range o.Pods {
 		w.indexPod(p)
 	}

@@ -84,12 +84,22 @@ func (b *batch) deleteReservations(ctx context.Context, still []*tracked) (again
 	for _, t := range still {
 		leaving[t.ID] = true
 	}
+	mine := map[*ippool.Reservation]bool{} // one that two entries share is deleted once
+	todo := make([][]*ippool.Reservation, len(still))
+	for i, t := range still {
+		for _, res := range t.reservations(leaving) {
+			if !mine[res] {
+				mine[res] = true
+				todo[i] = append(todo[i], res)
+			}
+		}
+	}
 	errs := make([]error, len(still))
 	var g errgroup.Group
 	g.SetLimit(16)
 	for i, t := range still {
 		g.Go(func() error {
-			for _, res := range t.reservations(leaving) {
+			for _, res := range todo[i] {
 				if !MayWrite(ctx) {
 					errs[i] = ErrHoldSpent
 					return nil
