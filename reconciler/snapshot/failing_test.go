@@ -2,6 +2,7 @@ package snapshot_test
 
 import (
 	"context"
+	"io"
 	"os"
 	"path/filepath"
 	"testing"
@@ -62,4 +63,21 @@ func tryToRelease(t *testing.T, f *snapshot.Folder) error {
 		t.Fatal(err)
 	}
 	return f.Hold(t.Context(), "kube-system", nil, func(ctx context.Context) error { return f.PatchPool(ctx, p, patch) })
+}
+
+// The new file takes the old one's place as a whole: whoever reads the old one
+// meanwhile, as a backup does, reads it to its end and never a half of each.
+func TestAFileIsReplacedAndNotWrittenOver(t *testing.T) {
+	dir := folder(t, map[string]string{"pool.yaml": onePool})
+	old, err := os.Open(filepath.Join(dir, "pool.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer old.Close()
+	release(t, open(t, dir), "10.0.0.0-24", "5")
+	text, err := io.ReadAll(old)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "the old file", string(text), onePool)
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -86,7 +87,7 @@ func (f *file) readYAML(text []byte) ([]*object, error) {
 		}
 		if items := child(root, "items"); items != nil && items.Kind == yaml.SequenceNode {
 			for _, item := range items.Content {
-				o, err := f.yamlObject(item, func() { items.Content = without(items.Content, item); flowIfEmpty(items) })
+				o, err := f.yamlObject(item, func() { items.Content = without(items.Content, item) })
 				if err != nil {
 					return nil, err
 				}
@@ -174,7 +175,11 @@ func (f *file) write() error {
 	var text bytes.Buffer
 	switch {
 	case f.json == nil && len(f.yaml) == 0:
-		return os.Remove(f.path)
+		// It may never have been written: created and deleted in one hold.
+		if err := os.Remove(f.path); !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return nil
 	case f.json != nil:
 		enc := json.NewEncoder(&text)
 		enc.SetEscapeHTML(f.escaped)
@@ -204,7 +209,14 @@ func (f *file) write() error {
 }
 
 // replaceFile writes beside the file and renames: it is never half there.
-func replaceFile(path string, text []byte, mode os.FileMode) error {
+func replaceFile(link string, text []byte, mode os.FileMode) error {
+	path, err := filepath.EvalSymlinks(link) // a link stays one
+	if errors.Is(err, fs.ErrNotExist) {
+		path, err = link, nil
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", link, err)
+	}
 	tmp, err := os.CreateTemp(filepath.Dir(path), ".ip-reconcile-*")
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)

@@ -33,16 +33,8 @@ func removeKey(n *yaml.Node, key string) {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		if n.Content[i].Value == key {
 			n.Content = append(n.Content[:i], n.Content[i+2:]...)
-			flowIfEmpty(n)
 			return
 		}
-	}
-}
-
-// flowIfEmpty writes an empty map as {}, not as nothing, which reads as null.
-func flowIfEmpty(n *yaml.Node) {
-	if len(n.Content) == 0 {
-		n.Style |= yaml.FlowStyle
 	}
 }
 

@@ -9,11 +9,13 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -37,7 +39,8 @@ type Folder struct {
 	nodes        map[string]*podstate.Node
 	reports      []*v1alpha1.SandboxReport
 	leases       []*coordinationv1.Lease
-	paused       map[string]bool // namespaces
+	paused       map[string]bool   // namespaces
+	stands       map[string]string // "<kind> <namespace> <name>" → file
 	unreadable   []string
 	badReport    bool // one of them is a report
 	ignored      int
@@ -48,7 +51,7 @@ type Folder struct {
 // it, else the wall clock. namespace is the reconciler's own. It is an error if a file is not YAML or JSON, or if
 // there is no IPPool at all: that is not what was meant.
 func Open(dir string, now time.Time, namespace string) (*Folder, error) {
-	f := &Folder{dir: dir, now: now, namespace: namespace, pods: map[types.NamespacedName]*podstate.Pod{}, nodes: map[string]*podstate.Node{}, paused: map[string]bool{}}
+	f := &Folder{dir: dir, now: now, namespace: namespace, pods: map[types.NamespacedName]*podstate.Pod{}, nodes: map[string]*podstate.Node{}, paused: map[string]bool{}, stands: map[string]string{}}
 	var paths []string
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -106,6 +109,12 @@ func (f *Folder) sort(o *object) {
 	if group, ok := groupOf(kind); ok && o.GroupVersionKind().Group != group {
 		kind = "other" // Calico, for one, has IPPools of its own
 	}
+	name := strings.Join([]string{kind, o.GetNamespace(), o.GetName()}, " ")
+	if first, twice := f.stands[name]; twice && (kind == "IPPool" || kind == "OverlappingRangeIPReservation") {
+		f.unreadable = append(f.unreadable, fmt.Sprintf("%s: %s stands in %s already; that one counts", o.file.path, name, first))
+		return
+	}
+	f.stands[name] = o.file.path
 	switch kind {
 	case "IPPool":
 		if o.GetResourceVersion() == "" {
@@ -125,8 +134,8 @@ func (f *Folder) sort(o *object) {
 			f.pods[p.NamespacedName] = p
 			break
 		}
-		name := types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
-		f.pods[name] = &podstate.Pod{NamespacedName: name, UID: string(o.GetUID()), Phase: podstate.Live, Status: podstate.StatusUnreadable}
+		id := types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
+		f.pods[id] = &podstate.Pod{NamespacedName: id, UID: string(o.GetUID()), Phase: podstate.Live, Status: podstate.StatusUnreadable}
 	case "Node":
 		node := &corev1.Node{}
 		if err = convert(o, node); err == nil {
@@ -136,9 +145,11 @@ func (f *Folder) sort(o *object) {
 		f.nodes[o.GetName()] = &podstate.Node{Name: o.GetName(), Labels: o.GetLabels()}
 	case "Lease":
 		lease := &coordinationv1.Lease{}
-		if err = convert(o, lease); err == nil {
-			f.leases = append(f.leases, lease)
+		if err = convert(o, lease); err != nil {
+			lease = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: o.GetNamespace(), Name: o.GetName()}}
+			lease.Spec.RenewTime = &metav1.MicroTime{} // there is one, and it vouches for nothing
 		}
+		f.leases = append(f.leases, lease)
 	case "SandboxReport":
 		report := &v1alpha1.SandboxReport{}
 		if err = convert(o, report); err == nil && report.Name == "" {

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
+	"slices"
 
 	"go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -139,7 +141,7 @@ func (f *Folder) CreateReservation(_ context.Context, u *unstructured.Unstructur
 		return fmt.Errorf("create reservation %s/%s: %w", u.GetNamespace(), u.GetName(), err)
 	}
 	file := &file{
-		path: filepath.Join(f.dir, fmt.Sprintf("reservation-%s-%s.yaml", u.GetNamespace(), u.GetName())),
+		path: f.unused("reservation-" + u.GetNamespace() + "-" + u.GetName()),
 		mode: 0o644, changed: true,
 		yaml: []*yaml.Node{{Kind: yaml.DocumentNode, Content: []*yaml.Node{doc}}},
 	}
@@ -148,6 +150,19 @@ func (f *Folder) CreateReservation(_ context.Context, u *unstructured.Unstructur
 	o.parent = func() { file.yaml = nil }
 	f.reservations = append(f.reservations, o)
 	return nil
+}
+
+// unused is the path of a file that is not there.
+func (f *Folder) unused(name string) string {
+	for n := 1; ; n++ {
+		path := filepath.Join(f.dir, name+".yaml")
+		if n > 1 {
+			path = filepath.Join(f.dir, fmt.Sprintf("%s-%d.yaml", name, n))
+		}
+		if _, err := os.Lstat(path); err != nil && !slices.ContainsFunc(f.files, func(x *file) bool { return x.path == path }) {
+			return path
+		}
+	}
 }
 
 func find(objects []*object, namespace, name string) *object {

@@ -139,40 +139,6 @@ func TestJSONInOneLineStaysInOneLine(t *testing.T) {
 	same(t, "the file", read(t, dir+"/p.json"), strings.Replace(text, `{"5":{"id":"c5","podref":"default/a"}}`, `{}`, 1))
 }
 
-// A JSON object's fields have no order that means anything, but a person who
-// wrote them in one finds the file turned over.
-func TestAJSONFileKeepsTheOrderOfItsFields(t *testing.T) {
-	const text = `{
-  "kind": "IPPool",
-  "apiVersion": "whereabouts.cni.cncf.io/v1alpha1",
-  "metadata": {
-    "namespace": "x",
-    "name": "p"
-  },
-  "spec": {
-    "range": "10.0.0.0/24",
-    "allocations": {
-      "9": {
-        "podref": "default/b",
-        "id": "c9"
-      },
-      "5": {
-        "podref": "default/a",
-        "id": "c5"
-      },
-      "6": {
-        "podref": "default/c",
-        "id": "c6"
-      }
-    }
-  }
-}
-`
-	dir := folder(t, map[string]string{"p.json": text})
-	release(t, open(t, dir), "p", "5")
-	onlyEntryGone(t, text, read(t, dir+"/p.json"), []string{`      "5": {`, `        "podref": "default/a",`, `        "id": "c5"`, `      },`})
-}
-
 func TestTheLastEntryOfAJSONPoolLeavesAnEmptyMap(t *testing.T) {
 	dir := folder(t, map[string]string{"all.json": jsonList})
 	release(t, open(t, dir), "p", "5", "6", "18446463705355360228")

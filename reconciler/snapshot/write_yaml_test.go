@@ -59,43 +59,6 @@ func TestTheLineOfDashesAtTheTopOfAFileStays(t *testing.T) {
 	onlyGone(t, text, read(t, dir+"/pool.yaml"), `    "5":`, `      id: c5`, `      ifname: net1`, `      podref: default/a`)
 }
 
-// kubectl breaks long lines; a message of another object's status is none of
-// what is to be changed.
-func TestLongLinesThatKubectlBrokeStayBroken(t *testing.T) {
-	const text = `apiVersion: v1
-items:
-- apiVersion: v1
-  kind: Pod
-  metadata:
-    name: evicted
-    namespace: default
-  status:
-    message: 'The node was low on resource: memory. Threshold quantity: 100Mi, available:
-      88Mi. Container main was using 1Gi, request is 0, has larger consumption of memory.'
-    phase: Failed
-- apiVersion: whereabouts.cni.cncf.io/v1alpha1
-  kind: IPPool
-  metadata:
-    name: p
-    namespace: kube-system
-  spec:
-    allocations:
-      "5":
-        id: c5
-        podref: default/a
-    range: 10.0.0.0/24
-- apiVersion: v1
-  kind: Pod
-  metadata:
-    name: other
-kind: List
-`
-	dir := folder(t, map[string]string{"all.yaml": text})
-	release(t, open(t, dir), "p", "5")
-	got := strings.Replace(read(t, dir+"/all.yaml"), "    allocations: {}\n", "    allocations:\n", 1)
-	onlyGone(t, text, got, `      "5":`, `        id: c5`, `        podref: default/a`)
-}
-
 func TestOnlyFilesThatChangeAreWritten(t *testing.T) {
 	dir := folder(t, map[string]string{
 		"one.yaml": onePool,
