@@ -49,7 +49,7 @@ func (p *process) pass(after time.Duration, parts ...part) *Plan {
 	p.t.Helper()
 	plan := p.look(after, parts...)
 	out := &Result{}
-	out.look(Judge(p.next, p.Options.Policy))
+	out.Judgement = Judge(p.next, p.Options.Policy)
 	for _, it := range plan.Release {
 		p.done(out, it, p.next)
 	}

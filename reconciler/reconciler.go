@@ -43,6 +43,10 @@ type Result struct {
 // unconfirmed verdict must hold at every look.
 const lookEvery = time.Minute
 
+// maxFailedLooks is after how many looks in a row that could not be made a run
+// that waits gives up.
+const maxFailedLooks = 5
+
 // Look observes and judges once.
 func (r *Reconciler) Look(ctx context.Context) (*Judgement, error) {
 	r.progress("reading the cluster…")
@@ -63,12 +67,34 @@ func (r *Reconciler) Look(ctx context.Context) (*Judgement, error) {
 // the result.
 func (r *Reconciler) Run(ctx context.Context) (*Result, error) {
 	out := &Result{}
-	for {
+	if err := r.run(ctx, out); err != nil {
+		return nil, err
+	}
+	out.listReleased()
+	return out, nil
+}
+
+func (r *Reconciler) run(ctx context.Context, out *Result) error {
+	for failed := 0; ; {
 		j, err := r.Look(ctx)
-		if err != nil {
-			return nil, err
+		if err != nil && out.Judgement != nil && ctx.Err() == nil {
+			// What earlier looks did must be told, and what waits may still ripen.
+			r.Log.Warn("could not look again", "error", err)
+			if failed++; failed == maxFailedLooks {
+				out.Observation.Warnings = append(out.Observation.Warnings, fmt.Sprintf("gave up waiting: %v", err))
+				return nil
+			}
+			r.pause(ctx, lookEvery)
+			continue
 		}
-		out.look(j)
+		if err != nil && out.Judgement == nil {
+			return err
+		}
+		if err != nil {
+			return nil
+		}
+		failed = 0
+		out.Judgement, out.Refused = j, nil
 		plan := r.History.plan(j, r.Options)
 		if r.Options.DryRun {
 			for _, it := range plan.Release {
@@ -85,13 +111,13 @@ func (r *Reconciler) Run(ctx context.Context) (*Result, error) {
 			until = sooner(until, r.repair(ctx, j, out))
 		}
 		if until.IsZero() || r.Options.DryRun || ctx.Err() != nil {
-			return out, nil
+			return nil
 		}
 		pause := min(max(until.Sub(j.Observation.Now), time.Second), lookEvery)
 		r.progress("%d unconfirmed, the first to be freed at %s; next look in %s", countUnripe(plan.Refused), until.Format(time.TimeOnly), pause.Round(time.Second))
 		r.Log.Info("waiting before the next look", "pause", pause, "unconfirmed", countUnripe(plan.Refused), "until", until)
 		if !r.pause(ctx, pause) {
-			return out, nil
+			return nil
 		}
 	}
 }
@@ -113,9 +139,9 @@ func countUnripe(refused []Refused) int {
 	return n
 }
 
-// look begins the result of a new look; what earlier ones released stays.
-func (out *Result) look(j *Judgement) {
-	out.Judgement, out.Refused = j, nil
+// listReleased adds what earlier looks released to what the last one saw.
+func (out *Result) listReleased() {
+	j := out.Judgement
 	for _, it := range out.Released {
 		switch {
 		case it.Allocation != nil && !slices.ContainsFunc(j.Allocations, func(x *Item) bool { return x.ID == it.ID }):

@@ -23,6 +23,9 @@ const (
 	// tries is how often a batch is read, judged and written anew after a
 	// conflict before it is left for the next pass.
 	tries = 6
+	// maxLost is after how many items given up in a row for an error the others
+	// are not tried any more: then it is not the items that fail.
+	maxLost = 3
 	// triesInHold is how often of them while the Lease is held.
 	triesInHold = 2
 	// refreshEvery is how old reports, Leases, Nodes and definitions may be
@@ -90,38 +93,46 @@ type batch struct {
 }
 
 func (b *batch) run(ctx context.Context, todo []*tracked) {
-	for try := 1; len(todo) > 0; {
+	for try, lost, fits := 1, 0, b.size; len(todo) > 0; {
 		n := min(b.size, len(todo))
 		b.progress("releasing in namespace %s: %d to go", b.namespace, len(todo))
 		again, err := b.attempt(ctx, todo[:n])
 		rest := todo[n:]
-		switch {
-		case err == nil && len(again) == 0:
-			todo, try = rest, 1
+		if err == nil && len(again) == 0 {
+			todo, try, lost, b.size = rest, 1, 0, min(2*b.size, fits)
 			continue
-		case err == nil:
-			err = cmp.Or(b.conflict, ErrConflict)
-		case errors.Is(err, ErrHoldSpent), errors.Is(err, context.DeadlineExceeded):
-			b.size = max(1, n/2)
-		case errors.Is(err, ErrLeaseForbidden):
-			b.giveUp(ctx, slices.Concat(again, rest), NoLease, fmt.Sprintf("no right to whereabouts' Lease %s in namespace %s: grant get, create and update on leases, or use --without-lease", strings.Join(b.leases, ", "), b.namespace))
-			return
-		case errors.Is(err, ErrLeaseBusy):
-			b.giveUp(ctx, slices.Concat(again, rest), LeaseBusy, fmt.Sprintf("Lease %s in namespace %s stayed busy with ADDs and DELs; run again", strings.Join(b.leases, ", "), b.namespace))
-			return
 		}
-		if try == tries || ctx.Err() != nil {
-			why := WriteFailed
-			if errors.Is(err, ErrConflict) {
-				why = Changed
-			}
-			b.giveUp(ctx, again, why, fmt.Sprintf("after %d tries: %v", try, err))
-			todo, try = rest, 1
-			continue
+		if err == nil {
+			err = cmp.Or(b.conflict, ErrConflict)
 		}
 		todo = slices.Concat(again, rest)
+		spent := errors.Is(err, ErrHoldSpent) || errors.Is(err, context.DeadlineExceeded)
+		changed := errors.Is(err, ErrConflict)
+		switch {
+		case errors.Is(err, ErrLeaseForbidden):
+			b.giveUp(ctx, todo, NoLease, fmt.Sprintf("no right to whereabouts' Lease %s in namespace %s: grant get, create and update on leases, or use --without-lease", strings.Join(b.leases, ", "), b.namespace))
+			return
+		case errors.Is(err, ErrLeaseBusy):
+			b.giveUp(ctx, todo, LeaseBusy, fmt.Sprintf("Lease %s in namespace %s stayed busy with ADDs and DELs; run again", strings.Join(b.leases, ", "), b.namespace))
+			return
+		case ctx.Err() != nil, lost == maxLost:
+			b.giveUp(ctx, todo, WriteFailed, err.Error())
+			return
+		case spent && n > 1:
+			fits = n / 2
+			b.size, try = fits, 1
+		case !spent && !changed && n > 1 && try > 1: // one of them may be what fails
+			b.size, try = n/2, 1
+		case try < tries:
+			try++
+		case changed:
+			b.giveUp(ctx, again, Changed, fmt.Sprintf("it changed at each of %d tries: %v", try, err))
+			todo, try = rest, 1
+		default:
+			b.giveUp(ctx, again, WriteFailed, err.Error())
+			todo, try, lost = rest, 1, lost+1
+		}
 		b.wait(ctx, 100*time.Millisecond<<try)
-		try++
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -28,9 +27,6 @@ func MayWrite(ctx context.Context) bool {
 func (b *batch) write(ctx context.Context, still []*tracked) (again []*tracked, err error) {
 	var ready []*tracked
 	again, ready, err = b.deleteReservations(ctx, still)
-	if err != nil {
-		return still, err
-	}
 	byPool := map[*ippool.Pool][]*tracked{}
 	for _, t := range ready {
 		if t.Reservation != nil {
@@ -104,11 +100,13 @@ func (b *batch) deleteReservations(ctx context.Context, still []*tracked) (again
 					errs[i] = ErrHoldSpent
 					return nil
 				}
-				if errs[i] = b.Writer.DeleteReservation(ctx, res); errs[i] != nil {
-					return nil
+				errs[i] = b.Writer.DeleteReservation(ctx, res)
+				// An error may hide that it is gone: then it must be put back all the same.
+				if t.Allocation != nil && !errors.Is(errs[i], ErrConflict) {
+					t.noteDeleted(res)
 				}
-				if t.Allocation != nil {
-					t.deleted = append(t.deleted, res)
+				if errs[i] != nil {
+					return nil
 				}
 			}
 			return nil
@@ -116,16 +114,22 @@ func (b *batch) deleteReservations(ctx context.Context, still []*tracked) (again
 	}
 	_ = g.Wait()
 	for i, t := range still {
-		switch {
-		case errs[i] == nil:
+		if errs[i] == nil {
 			ready = append(ready, t)
-		case errors.Is(errs[i], ErrConflict), errors.Is(errs[i], ErrHoldSpent):
-			again = append(again, t)
-		default:
-			b.out.refuse(Refused{t.Item, WriteFailed, fmt.Sprintf("delete reservation: %v", errs[i])})
+			continue
+		}
+		again = append(again, t)
+		if !errors.Is(errs[i], ErrConflict) {
+			err = errs[i]
 		}
 	}
-	return again, ready, nil
+	return again, ready, err
+}
+
+func (t *tracked) noteDeleted(res *ippool.Reservation) {
+	if !slices.ContainsFunc(t.deleted, func(x *ippool.Reservation) bool { return x.UID == res.UID && x.Ref() == res.Ref() }) {
+		t.deleted = append(t.deleted, res)
+	}
 }
 
 // reservations are those to delete for an item: its own, where it is one; else
