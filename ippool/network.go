@@ -138,3 +138,20 @@ func (n Network) Maps(p *Pool, names []string) bool {
 	}
 	return false
 }
+
+// MayHaveSlice says whether the pool may be the slice that any node, known or
+// gone, has or had of the network: by the range, and by what its name begins
+// with. Without the node's name nothing else tells it from a network's.
+func (n Network) MayHaveSlice(p *Pool) bool {
+	if !n.Slices {
+		return false
+	}
+	head, ok := p.nameHead()
+	node := head
+	if n.Name != "" {
+		var named bool
+		node, named = strings.CutPrefix(head, n.Name+"-")
+		ok = ok && named
+	}
+	return ok && node != "" && n.Maps(p, nil)
+}

@@ -205,10 +205,11 @@ func (r *Reconciler) pause(ctx context.Context, d time.Duration) bool {
 // Left is how many Stale allocations and reservations the pass left.
 func (out *Result) Left() int { return len(out.Refused) }
 
-// Advice says in a sentence what keeps the result from being better, "" if nothing does.
-func (j *Judgement) Advice() string {
-	if !j.WithoutAgents {
-		return ""
+// Notes are what an operator should know of how the look was made.
+func (j *Judgement) Notes() []string {
+	var notes []string
+	if j.WithoutAgents {
+		notes = append(notes, "no node agent reports: a phantom pod on a Ready node cannot be told from a leak; unconfirmed releases rest on the API alone")
 	}
-	return "no node agent reports: a phantom pod on a Ready node cannot be told from a leak; unconfirmed releases rest on the API alone"
+	return append(notes, j.Observation.Warnings...)
 }

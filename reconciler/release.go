@@ -112,6 +112,9 @@ func (b *batch) run(ctx context.Context, todo []*tracked) {
 		case errors.Is(err, ErrLeaseForbidden):
 			b.giveUp(ctx, todo, NoLease, fmt.Sprintf("no right to whereabouts' Lease %s in namespace %s: grant get, create and update on leases, or use --without-lease", strings.Join(b.leases, ", "), b.namespace))
 			return
+		case errors.Is(err, ErrForbidden):
+			b.giveUp(ctx, todo, WriteFailed, fmt.Sprintf("%v: grant patch on ippools, and create and delete on overlappingrangeipreservations (%s)", err, ippool.PoolResource.Group))
+			return
 		case errors.Is(err, ErrLeaseBusy):
 			b.giveUp(ctx, todo, LeaseBusy, fmt.Sprintf("Lease %s in namespace %s stayed busy with ADDs and DELs; run again", strings.Join(b.leases, ", "), b.namespace))
 			return

@@ -65,10 +65,7 @@ func (r *Reconciler) mend(ctx context.Context, o *Observation, f *Finding) (wrot
 	if err != nil {
 		return false, fmt.Errorf("read reports, nodes and pools anew: %w", err)
 	}
-	pool := f.repair.pool
-	if pool == nil {
-		pool = f.repair.item.Pool
-	}
+	pool := f.repair.in()
 	need := Need{
 		Pools:        []types.NamespacedName{{Namespace: pool.Namespace, Name: pool.Name}},
 		Reservations: []types.NamespacedName{{Namespace: pool.Namespace, Name: ippool.ReservationName(f.repair.network, f.repair.address)}},
@@ -97,12 +94,20 @@ func (r *Reconciler) mend(ctx context.Context, o *Observation, f *Finding) (wrot
 	return wrote && err == nil, err
 }
 
+// in is the pool that a repair is about.
+func (w *repair) in() *ippool.Pool {
+	if w.pool != nil {
+		return w.pool
+	}
+	return w.item.Pool
+}
+
 func (r *Reconciler) writeBack(ctx context.Context, w *repair) error {
+	if pool := w.in(); pool.Paused {
+		return fmt.Errorf("pool %s is paused by its annotation %s", pool.Ref(), ippool.PausedAnnotation)
+	}
 	if w.pool == nil {
 		return r.Writer.CreateReservation(ctx, ippool.NewReservation(w.item.Pool.Namespace, w.network, w.address, w.podRef, w.ifName))
-	}
-	if w.pool.Paused {
-		return fmt.Errorf("pool %s is paused", w.pool.Ref())
 	}
 	patch, err := ippool.AddPatch(w.pool, w.key, w.containerID, w.podRef, w.ifName)
 	if err != nil {

@@ -1,6 +1,7 @@
 package reconciler
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -165,8 +166,8 @@ func TestWhetherThereAreAgents(t *testing.T) {
 	} {
 		t.Run(says+": whether the summary says that phantoms cannot be told", func(t *testing.T) {
 			j := Judge(observe(append([]part{worker}, c.parts...)...), c.policy)
-			if j.WithoutAgents != c.want || (j.Advice() != "") != c.want {
-				t.Errorf("WithoutAgents %v, advice %q; want %v", j.WithoutAgents, j.Advice(), c.want)
+			if j.WithoutAgents != c.want || (strings.Join(j.Notes(), " ") != "") != c.want {
+				t.Errorf("WithoutAgents %v, advice %q; want %v", j.WithoutAgents, strings.Join(j.Notes(), " "), c.want)
 			}
 		})
 	}

@@ -53,6 +53,8 @@ type Writer interface {
 var (
 	// ErrConflict: what a write was based on has changed; read and judge again.
 	ErrConflict = errors.New("changed in the meantime")
+	// ErrForbidden: there is no right to make this write; trying again is useless.
+	ErrForbidden = errors.New("forbidden")
 	// ErrLeaseBusy: whereabouts' Lease was held by ADDs and DELs all the time.
 	ErrLeaseBusy = errors.New("whereabouts' Lease was not to be had in time")
 	// ErrLeaseForbidden: there is no right to whereabouts' Lease.

@@ -157,7 +157,7 @@ func (w *world) nad(i podstate.Interface) *ippool.NAD {
 }
 
 func (w *world) indexPool(p *ippool.Pool) {
-	w.networks[p] = p.Networks(w.nodeNames)
+	w.networks[p] = w.networksOf(p)
 	taken := make(map[uint64]bool, len(p.Allocations))
 	for i := range p.Allocations {
 		a := &p.Allocations[i]
@@ -190,6 +190,23 @@ func (w *world) indexPool(p *ippool.Pool) {
 		}
 	}
 	w.shared[p] = carried
+}
+
+// networksOf are the network names that a pool's name admits: also, where a
+// definition cuts the pool's range into slices, that of a slice whose node is gone.
+func (w *world) networksOf(p *ippool.Pool) []string {
+	names := p.Networks(w.nodeNames)
+	if names == nil {
+		return nil
+	}
+	for _, nad := range w.NADs {
+		for _, n := range nad.Networks {
+			if n.MayHaveSlice(p) && !slices.Contains(names, n.Name) {
+				names = append(names, n.Name)
+			}
+		}
+	}
+	return names
 }
 
 // entriesFor are all entries that may stand for an address.

@@ -42,11 +42,7 @@ func (t *table) explain(addr netip.Addr, j *reconciler.Judgement) {
 		t.line("")
 	}
 	t.findings(j.Findings)
-	for _, text := range append([]string{j.Advice()}, j.Observation.Warnings...) {
-		if text != "" {
-			t.wrapped("Note: ", text)
-		}
-	}
+	t.notes(j)
 }
 
 func (t *table) verdict(it *reconciler.Item) {

@@ -1,10 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -20,25 +20,42 @@ const width = 120
 // manyRows is from how many rows on a section leaves out the sentences.
 const manyRows = 40
 
-// print writes a document in the form asked for.
-func (o *options) print(w io.Writer, d *reconciler.Document, asTable func(*table)) error {
+// outcome is a judgement, or the result of a run.
+type outcome interface {
+	Document() *reconciler.Document
+	Notes() []string
+}
+
+// print writes an outcome in the form asked for. The notes that a table has at
+// its head go to stderr beside a document, whose fields are a contract.
+func (o *options) print(std streams, what outcome, asTable func(*table)) error {
+	var text []byte
 	switch o.output {
 	case "json":
-		enc := json.NewEncoder(w)
+		var buf bytes.Buffer
+		enc := json.NewEncoder(&buf)
 		enc.SetEscapeHTML(false)
 		enc.SetIndent("", "  ")
-		return enc.Encode(d)
-	case "yaml":
-		text, err := yaml.Marshal(d)
-		if err != nil {
+		if err := enc.Encode(what.Document()); err != nil {
 			return err
 		}
-		_, err = w.Write(text)
-		return err
+		text = buf.Bytes()
+	case "yaml":
+		var err error
+		if text, err = yaml.Marshal(what.Document()); err != nil {
+			return err
+		}
+	default:
+		t := &table{}
+		asTable(t)
+		text = []byte(t.String())
 	}
-	t := &table{}
-	asTable(t)
-	_, err := io.WriteString(w, t.String())
+	if o.output != "table" {
+		for _, note := range what.Notes() {
+			fmt.Fprintln(std.err, "Note:", note)
+		}
+	}
+	_, err := std.out.Write(text)
 	return err
 }
 
@@ -103,13 +120,15 @@ func (t *table) summary(j *reconciler.Judgement) {
 	s := j.Summary()
 	t.line("%s, %s: %d in use, %d held, %d stale; %s, %s.", count(s.Pools, "pool"), count(s.Allocations, "allocation"),
 		s.InUse, s.Held, s.Stale, count(s.Reservations, "reservation"), count(s.Findings, "finding"))
-	for _, text := range slices.Concat([]string{j.Advice()}, j.Observation.Warnings) {
-		if text != "" {
-			t.wrapped("Note: ", text)
-		}
-	}
+	t.notes(j)
 	if j.Observation.Paused {
 		t.line("Paused: nothing is released.")
+	}
+}
+
+func (t *table) notes(j *reconciler.Judgement) {
+	for _, text := range j.Notes() {
+		t.wrapped("Note: ", text)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strconv"
 	"time"
 
@@ -272,7 +273,7 @@ func (c *Cluster) explain(what string, err error, grant string) error {
 		return fmt.Errorf("no right to %s at %s: %s (%v)", what, c.host, grant, short(err))
 	case apierrors.IsUnauthorized(err):
 		return fmt.Errorf("%s: the API server at %s does not accept the credentials: log in again, or name another --kubeconfig or --context", what, c.host)
-	case passes(err) && !isStatus(err):
+	case (passes(err) || errors.As(err, new(*net.OpError))) && !isStatus(err):
 		return fmt.Errorf("%s: the API server at %s cannot be reached (%v): check the network, --kubeconfig and --context", what, c.host, short(err))
 	}
 	return fmt.Errorf("%s at %s: %w", what, c.host, err)
