@@ -1,0 +1,207 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
+
+	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/podstate/v1alpha1"
+)
+
+// An agent is a node agent as far as the API sees one: a SandboxReport, and a
+// Lease that vouches for its content. The test says what the runtime lists.
+type agent struct {
+	s    *stage
+	node string
+
+	mu       sync.Mutex
+	skew     time.Duration // of the node's clock
+	settled  time.Duration // for how long the content is what it is
+	restored string        // the annotation on report and Lease; "" for none
+	hash     string        // on the Lease
+	lie      string        // a hash for the Lease that is not the report's
+}
+
+// agent starts an agent on a node. It renews its Lease until the test ends.
+func (s *stage) agent(t testing.TB, node string) *agent {
+	t.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	a := &agent{s: s, node: node}
+	a.says(t)
+	var renewing sync.WaitGroup
+	renewing.Go(func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(15 * time.Second):
+				if err := a.renew(); err != nil {
+					t.Errorf("renewing the Lease of %s: %v", node, err)
+				}
+			}
+		}
+	})
+	t.Cleanup(func() {
+		stop()
+		renewing.Wait()
+		a.remove(t)
+	})
+	return a
+}
+
+func (a *agent) remove(t testing.TB) {
+	t.Helper()
+	ctx := context.Background()
+	if err := a.s.Dynamic().Resource(sandboxReports).Delete(ctx, a.node, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		t.Error(err)
+	}
+	if err := a.s.Client().CoordinationV1().Leases(metav1.NamespaceSystem).Delete(ctx, a.node, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		t.Error(err)
+	}
+}
+
+// change changes how the agent behaves from its next word on.
+func (a *agent) change(how func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	how()
+}
+
+// now is the time by the node's own clock.
+func (a *agent) now() time.Time { return time.Now().Add(a.skew) }
+
+// says writes the report: sandboxes, attachments and gone ids are all that there
+// is. Times in them are set by the node's clock here: when it was observed,
+// sandboxes were ten minutes old, attachments one, what is gone had just gone.
+func (a *agent) says(t testing.TB, content ...any) {
+	t.Helper()
+	a.mu.Lock()
+	observed := a.now().Add(-a.settled)
+	r := &v1alpha1.SandboxReport{
+		TypeMeta:   metav1.TypeMeta{APIVersion: sandboxReports.GroupVersion().String(), Kind: "SandboxReport"},
+		ObjectMeta: metav1.ObjectMeta{Name: a.node},
+		Runtime:    v1alpha1.Runtime{Name: "containerd", Version: "2.4.2"},
+		ObservedAt: metav1.NewTime(observed),
+	}
+	if a.restored != "" {
+		r.Annotations = map[string]string{v1alpha1.RestoreAnnotation: a.restored}
+	}
+	for _, c := range content {
+		switch c := c.(type) {
+		case v1alpha1.Sandbox:
+			c.CreatedAt = metav1.NewTime(observed.Add(-10 * time.Minute))
+			r.Sandboxes = append(r.Sandboxes, c)
+		case v1alpha1.Attachment:
+			c.Since = metav1.NewTime(observed.Add(-time.Minute))
+			r.Attachments = append(r.Attachments, c)
+		case v1alpha1.Gone:
+			c.Since = metav1.NewTime(observed.Add(-5 * time.Second))
+			r.Gone = append(r.Gone, c)
+		default:
+			t.Fatalf("a report has no %T", c)
+		}
+	}
+	// The hash is of the report as the API gives it back: that is what readers see.
+	a.hash = podstate.Hash(a.store(t, r))
+	a.mu.Unlock()
+	check(t, a.renew())
+}
+
+func (a *agent) store(t testing.TB, r *v1alpha1.SandboxReport) *v1alpha1.SandboxReport {
+	t.Helper()
+	ctx, reports := context.Background(), a.s.Dynamic().Resource(sandboxReports)
+	u := &unstructured.Unstructured{}
+	check(t, u.UnmarshalJSON(must(json.Marshal(r))))
+	old, err := reports.Get(ctx, a.node, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		u, err = reports.Create(ctx, u, metav1.CreateOptions{})
+	case err == nil:
+		u.SetResourceVersion(old.GetResourceVersion())
+		u, err = reports.Update(ctx, u, metav1.UpdateOptions{})
+	}
+	check(t, err)
+	stored := &v1alpha1.SandboxReport{}
+	check(t, runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, stored))
+	return stored
+}
+
+// renew renews the Lease, or makes it.
+func (a *agent) renew() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	ctx, leases := context.Background(), a.s.Client().CoordinationV1().Leases(metav1.NamespaceSystem)
+	lease, err := leases.Get(ctx, a.node, metav1.GetOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return err
+	}
+	missing := err != nil
+	if missing {
+		lease = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: a.node}}
+	}
+	lease.Annotations = map[string]string{v1alpha1.HashAnnotation: a.hash}
+	if a.lie != "" {
+		lease.Annotations[v1alpha1.HashAnnotation] = a.lie
+	}
+	if a.restored != "" {
+		lease.Annotations[v1alpha1.RestoreAnnotation] = a.restored
+	}
+	lease.Spec = coordinationv1.LeaseSpec{
+		HolderIdentity: &a.node, LeaseDurationSeconds: ptr.To(int32(60)), RenewTime: ptr.To(metav1.NewMicroTime(a.now())),
+	}
+	if missing {
+		_, err = leases.Create(ctx, lease, metav1.CreateOptions{})
+	} else {
+		_, err = leases.Update(ctx, lease, metav1.UpdateOptions{})
+	}
+	return err
+}
+
+// box is the pod's sandbox as a runtime lists it, with what its CNI cache says.
+func (p *pod) box(state v1alpha1.SandboxState) v1alpha1.Sandbox {
+	return v1alpha1.Sandbox{
+		ID: p.sandbox.ID, Namespace: p.Namespace, Name: p.Name, UID: string(p.UID), State: state, Addresses: p.addresses(),
+	}
+}
+
+// stopped is box where the network is closed.
+func (p *pod) stopped() v1alpha1.Sandbox {
+	b := p.box(v1alpha1.SandboxNotReady)
+	b.NetworkClosed = ptr.To(true)
+	return b
+}
+
+// attached is the pod's sandbox where only a CNI cache has it.
+func (p *pod) attached(closed *bool) v1alpha1.Attachment {
+	return v1alpha1.Attachment{
+		ID: p.sandbox.ID, Namespace: p.Namespace, Name: p.Name, UID: string(p.UID), NetworkClosed: closed, Addresses: p.addresses(),
+	}
+}
+
+// gone is the pod's sandbox where it was and is not any more.
+func (p *pod) gone() v1alpha1.Gone { return v1alpha1.Gone{ID: p.sandbox.ID, UID: string(p.UID)} }
+
+func (p *pod) addresses() []v1alpha1.Address {
+	var all []v1alpha1.Address
+	for i, a := range p.attachments {
+		for _, ip := range p.status[i].IPs {
+			address := v1alpha1.Address{IP: ip, IfName: a.IfName, Network: a.Network.Name, Range: fmt.Sprint(a.Network.IPAM["range"])}
+			if name, ok := a.Network.IPAM["network_name"]; ok {
+				address.NetworkName = fmt.Sprint(name)
+			}
+			all = append(all, address)
+		}
+	}
+	return all
+}

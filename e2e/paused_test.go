@@ -1,0 +1,109 @@
+package e2e
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
+	"github.com/ip-reconcile/ip-reconcile/podstate/v1alpha1"
+)
+
+// pausing is the merge patch that sets the annotation; "" takes it away.
+func pausing(value string) string {
+	if value == "" {
+		return `{"metadata":{"annotations":{"ip-reconcile.dev/paused":null}}}`
+	}
+	return `{"metadata":{"annotations":{"ip-reconcile.dev/paused":"` + value + `"}}}`
+}
+
+// pauseAll sets the annotation on the reconciler's own namespace.
+func (s *stage) pauseAll(t testing.TB, value string) {
+	t.Helper()
+	must(s.Client().CoreV1().Namespaces().Patch(t.Context(), metav1.NamespaceSystem, types.MergePatchType, []byte(pausing(value)), metav1.PatchOptions{}))
+}
+
+func TestWhatIsPausedIsJudgedAndNotFreed(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, "worker-1")
+	red := simple("red", "10.2.0.0/24")
+	leaks := func(t *testing.T) (inBlue, inRed *pod) {
+		return s.up(t, "worker-1", "in-blue", blue).leak(t), s.up(t, "worker-1", "in-red", red).leak(t)
+	}
+
+	s.play(t, "in one pool while the others go on", func(t *testing.T) {
+		inBlue, _ := leaks(t)
+		s.reservation(t, "10.1.0.77", "default/nobody", time.Hour) // its address is the pool's
+		before := s.contents(t)
+		s.patch(t, harness.IPPools, "10.1.0.0-24", pausing("true"))
+		for range 2 {
+			out := s.run(t)
+			out.exits(t, 1)
+			out.expect(t, at(inBlue), "Stale PodGone", "reservation 10.1.0.77", "Stale PodGone")
+			equal(t, "failed", places(out.Failed), at(inBlue)+", reservation 10.1.0.77")
+			contains(t, "what is said", out.message(at(inBlue)), "kube-system/10.1.0.0-24", "paused", "ip-reconcile.dev/paused")
+			s.lost(t, before, "10.2.0.0-24 1", "reservation 10.2.0.1")
+		}
+		s.product(t, "check").exits(t, 1)
+		s.patch(t, harness.IPPools, "10.1.0.0-24", pausing(""))
+		s.run(t).exits(t, 0)
+		s.lost(t, before, append(stored(inBlue), "10.2.0.0-24 1", "reservation 10.2.0.1", "reservation 10.1.0.77")...)
+	})
+
+	s.play(t, "everywhere by the reconciler's namespace", func(t *testing.T) {
+		inBlue, _ := leaks(t)
+		before, leases := s.contents(t), s.leases(t)
+		s.pauseAll(t, "true")
+		defer s.pauseAll(t, "")
+		out := s.run(t, "--allow-mass-release", "--without-lease")
+		out.exits(t, 1)
+		equal(t, "failed", places(out.Failed), at(inBlue)+", 10.2.0.0-24 10.2.0.1")
+		contains(t, "what is said", out.message(at(inBlue)), "everything is paused", "ip-reconcile.dev/paused")
+		text := product(t, "run", "--confirm-after", "0", "--kubeconfig", s.Kubeconfig())
+		text.exits(t, 1)
+		contains(t, "the table", text.stdout, "Paused: nothing is released.")
+		s.lost(t, before)
+		equal(t, "versions of Leases", s.leases(t), leases)
+
+		// It is the reconciler's own namespace that counts, and the word true.
+		s.run(t, "--namespace", "default", "--dry-run").expect(t, at(inBlue), "Stale PodGone")
+		s.pauseAll(t, "false")
+		s.run(t).exits(t, 0)
+		s.lost(t, before, append(stored(inBlue), "10.2.0.0-24 1", "reservation 10.2.0.1")...)
+	})
+
+	s.play(t, "from the moment on, also by a run that waits", func(t *testing.T) {
+		inBlue, _ := leaks(t)
+		before := s.contents(t)
+		c := begin(t, "run", "--confirm-after", "5s", "-o", "json", "--kubeconfig", s.Kubeconfig())
+		eventually(t, "the run to wait", func() bool { return strings.Contains(c.stderr.String(), "waiting before the next look") })
+		s.patch(t, harness.IPPools, "10.1.0.0-24", pausing("true"))
+		out := c.wait()
+		out.exits(t, 1)
+		equal(t, "failed", places(out.Failed), at(inBlue))
+		s.lost(t, before, "10.2.0.0-24 1", "reservation 10.2.0.1")
+	})
+}
+
+// A repair is a write like any other.
+func TestWhatIsPausedIsNotRepairedEither(t *testing.T) {
+	t.Parallel()
+	s := newStageWithReports(t, "worker-1")
+	check(t, s.CreateNAD(t.Context(), blue))
+	one := s.agent(t, "worker-1")
+	unrecorded, lacking := s.up(t, "worker-1", "unrecorded", blue).age(t, time.Hour), s.up(t, "worker-1", "lacking", blue).age(t, time.Hour)
+	one.says(t, unrecorded.box(v1alpha1.SandboxReady), lacking.box(v1alpha1.SandboxReady))
+	s.forget(t, unrecorded)
+	check(t, s.of(harness.Reservations).Delete(t.Context(), lacking.ips[0], metav1.DeleteOptions{}))
+	before := s.contents(t)
+	s.patch(t, harness.IPPools, "10.1.0.0-24", pausing("true"))
+	out := s.run(t, "--repair")
+	equal(t, "what could be repaired", []int{len(out.found("Unrecorded")), len(out.found("MissingReservation"))}, []int{1, 1})
+	if out.took < time.Minute {
+		t.Errorf("it looked twice within %s", out.took)
+	}
+	s.lost(t, before)
+}

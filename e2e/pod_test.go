@@ -1,0 +1,163 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
+)
+
+const (
+	statusAnnotation    = "k8s.v1.cni.cncf.io/network-status"
+	oldStatusAnnotation = "k8s.v1.cni.cncf.io/networks-status"
+)
+
+// A pod is a pod with a sandbox and what the real plugin gave it.
+type pod struct {
+	*corev1.Pod
+	s           *stage
+	node        *harness.Node
+	sandbox     *harness.Sandbox
+	attachments []harness.Attachment
+	ips         []string // of all attachments
+	status      []harness.NetworkStatus
+}
+
+// network is one in the namespace default.
+func network(name string, ipam harness.IPAM) harness.Network {
+	return harness.Network{Namespace: "default", Name: name, IPAM: ipam}
+}
+
+// simple is a network of one range.
+func simple(name, cidr string) harness.Network { return network(name, harness.IPAM{"range": cidr}) }
+
+// pending brings a pod as far as a runtime does before Multus writes the
+// status: it is Pending and its ADDs are done.
+func (s *stage) pending(t testing.TB, node, name string, networks ...harness.Network) *pod {
+	t.Helper()
+	object := must(s.CreatePod(context.Background(), "default", name, node, networks...))
+	p := &pod{Pod: object, s: s, node: s.nodes[node]}
+	p.attach(t, networks...)
+	return p
+}
+
+// attach makes a sandbox for the pod and attaches it.
+func (p *pod) attach(t testing.TB, networks ...harness.Network) {
+	t.Helper()
+	p.sandbox, p.attachments, p.ips, p.status = must(p.node.NewSandbox()), nil, nil, nil
+	sandbox := p.sandbox
+	t.Cleanup(func() { sandbox.Close() })
+	for i, n := range networks {
+		check(t, p.add(harness.Attachment{
+			Sandbox: p.sandbox, Namespace: p.Namespace, Pod: p.Name, UID: string(p.UID), IfName: fmt.Sprintf("net%d", i+1), Network: n,
+		}))
+	}
+}
+
+func (p *pod) add(a harness.Attachment) error {
+	result, err := p.node.Add(context.Background(), a)
+	if err != nil {
+		return err
+	}
+	p.attachments = append(p.attachments, a)
+	p.status = append(p.status, a.Status(result))
+	for _, ip := range harness.Addresses(result) {
+		p.ips = append(p.ips, ip.String())
+	}
+	return nil
+}
+
+// up brings a pod up: Running, with the network-status of its attachments.
+func (s *stage) up(t testing.TB, node, name string, networks ...harness.Network) *pod {
+	t.Helper()
+	return s.pending(t, node, name, networks...).running(t)
+}
+
+func (p *pod) running(t testing.TB) *pod {
+	t.Helper()
+	p.Pod = must(p.s.SetRunning(context.Background(), p.Pod, p.status...))
+	return p
+}
+
+// leak loses the pod without a DEL: deleted by force, its sandbox gone.
+func (p *pod) leak(t testing.TB) *pod {
+	t.Helper()
+	p.forceDelete(t)
+	check(t, p.sandbox.Close())
+	return p
+}
+
+func (p *pod) forceDelete(t testing.TB) {
+	t.Helper()
+	check(t, p.s.DeletePod(context.Background(), p.Pod, 0))
+}
+
+func (p *pod) delete(t testing.TB, graceSeconds int64) {
+	t.Helper()
+	check(t, p.s.DeletePod(context.Background(), p.Pod, graceSeconds))
+}
+
+// del calls DEL for all attachments.
+func (p *pod) del(t testing.TB) {
+	t.Helper()
+	for _, a := range p.attachments {
+		check(t, p.node.Del(context.Background(), a))
+	}
+}
+
+// annotate sets an annotation; "" removes it.
+func (p *pod) annotate(t testing.TB, key, value string) *pod {
+	t.Helper()
+	annotation := any(value)
+	if value == "" {
+		annotation = nil
+	}
+	return p.change(t, map[string]any{"metadata": map[string]any{"annotations": map[string]any{key: annotation}}})
+}
+
+func (p *pod) change(t testing.TB, patch map[string]any, subresource ...string) *pod {
+	t.Helper()
+	p.Pod = must(p.s.Client().CoreV1().Pods(p.Namespace).Patch(context.Background(), p.Name, types.StrategicMergePatchType,
+		must(json.Marshal(patch)), metav1.PatchOptions{}, subresource...))
+	return p
+}
+
+// phase writes the phase alone, as others than kubelet do.
+func (p *pod) phase(t testing.TB, phase corev1.PodPhase) *pod {
+	t.Helper()
+	return p.change(t, map[string]any{"status": map[string]any{"phase": phase}}, "status")
+}
+
+// finish ends the pod as kubelet does: every container terminated, not Ready.
+func (p *pod) finish(t testing.TB, phase corev1.PodPhase) *pod {
+	t.Helper()
+	return p.change(t, map[string]any{"status": corev1.PodStatus{
+		Phase: phase,
+		ContainerStatuses: []corev1.ContainerStatus{{
+			Name: "main", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{FinishedAt: metav1.Now()}},
+		}},
+		Conditions: []corev1.PodCondition{
+			{Type: corev1.PodReady, Status: corev1.ConditionFalse}, {Type: corev1.ContainersReady, Status: corev1.ConditionFalse},
+		},
+	}}, "status")
+}
+
+// bare makes a pod object without sandbox or network, whose owner ends it at once.
+func (s *stage) bare(t testing.TB, node, name string) *pod {
+	t.Helper()
+	object := must(s.Client().CoreV1().Pods("default").Create(context.Background(), &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: corev1.PodSpec{
+			NodeName: node, TerminationGracePeriodSeconds: ptr.To(int64(0)),
+			Containers: []corev1.Container{{Name: "main", Image: "e2e.invalid/none"}},
+		},
+	}, metav1.CreateOptions{}))
+	return &pod{Pod: object, s: s, node: s.nodes[node]}
+}

@@ -1,0 +1,265 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given {
+		// Tests wait for Leases and confirmations more than they compute.
+		flag.Set("test.parallel", strconv.Itoa(3*runtime.GOMAXPROCS(0)))
+	}
+	code := m.Run()
+	if productDir != "" {
+		os.RemoveAll(productDir)
+	}
+	os.Exit(code)
+}
+
+var productDir string
+
+// productBinary builds the product's command once per test process.
+var productBinary = sync.OnceValues(func() (path string, err error) {
+	if productDir, err = os.MkdirTemp("", "ip-reconcile-product-"); err != nil {
+		return "", err
+	}
+	path = filepath.Join(productDir, "ip-reconcile")
+	build := exec.Command("go", "build", "-o", path, "./cmd/ip-reconcile")
+	build.Dir = ".."
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building the product: %w\n%s", err, out)
+	}
+	return path, nil
+})
+
+// An outcome is what one run of the command came to.
+type outcome struct {
+	document
+	code           int
+	stdout, stderr string
+	took           time.Duration
+}
+
+// document is what -o json prints, by the names that scripts read.
+type document struct {
+	Summary struct {
+		Pools, Allocations, InUse, Held, Stale, Reservations, Findings int
+	} `json:"summary"`
+	Allocations  []item    `json:"allocations"`
+	Reservations []item    `json:"reservations"`
+	Findings     []finding `json:"findings"`
+	Released     []item    `json:"released"`
+	Failed       []item    `json:"failed"`
+}
+
+// item is an allocation (with a pool) or a reservation.
+type item struct {
+	Pool        string `json:"pool,omitempty"`
+	IP          string `json:"ip"`
+	PodRef      string `json:"podRef"`
+	PodUID      string `json:"podUID,omitempty"`
+	ContainerID string `json:"containerID,omitempty"`
+	IfName      string `json:"ifName,omitempty"`
+	Node        string `json:"node,omitempty"`
+	Sandbox     string `json:"sandbox,omitempty"`
+	Reservation string `json:"reservation,omitempty"`
+	Network     string `json:"network,omitempty"`
+	Verdict     string `json:"verdict"`
+	Reason      string `json:"reason"`
+	Proven      bool   `json:"proven"`
+	Message     string `json:"message"`
+}
+
+type finding struct {
+	Kind         string   `json:"kind"`
+	IP           string   `json:"ip"`
+	Pool         string   `json:"pool"`
+	Pods         []string `json:"pods"`
+	ContainerIDs []string `json:"containerIDs"`
+	Node         string   `json:"node"`
+	Message      string   `json:"message"`
+}
+
+// place names an item as contents does: "10.1.0.0-24 10.1.0.5" or
+// "reservation 10.1.0.5".
+func (i item) place() string {
+	if i.Reservation != "" {
+		return "reservation " + withoutNamespace(i.Reservation)
+	}
+	return withoutNamespace(i.Pool) + " " + i.IP
+}
+
+func withoutNamespace(ref string) string {
+	_, name, _ := strings.Cut(ref, "/")
+	return name
+}
+
+// verdict is "Stale PodGone", "Stale PodGone proven", "InUse PodPending", ...
+func (i item) verdict() string {
+	text := i.Verdict + " " + i.Reason
+	if i.Proven {
+		text += " proven"
+	}
+	return text
+}
+
+// A command is the product while it runs.
+type command struct {
+	t              testing.TB
+	cmd            *exec.Cmd
+	began          time.Time
+	stdout, stderr buffer
+}
+
+// A buffer may be read while it is written.
+type buffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
+// begin starts the product with nothing of the test's own surroundings.
+func begin(t testing.TB, args ...string) *command {
+	t.Helper()
+	binary, err := productBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &command{t: t, cmd: exec.Command(binary, args...), began: time.Now()}
+	c.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir()}
+	c.cmd.Stdout, c.cmd.Stderr = &c.stdout, &c.stderr
+	if err := c.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.cmd.Process.Kill() })
+	return c
+}
+
+// patience is how long one command may take: twice the longest wait there is.
+const patience = 2 * time.Minute
+
+// wait returns what the command came to. With -o json its output must be the
+// document and nothing else.
+func (c *command) wait() *outcome {
+	c.t.Helper()
+	limit := time.AfterFunc(patience, func() { c.cmd.Process.Kill() })
+	var failed *exec.ExitError
+	if err := c.cmd.Wait(); err != nil && !errors.As(err, &failed) {
+		c.t.Fatal(err)
+	}
+	if !limit.Stop() {
+		c.t.Errorf("%v was killed after %s; it said:\n%s", c.cmd.Args[1:], patience, shortened(c.stderr.String()))
+	}
+	o := &outcome{code: c.cmd.ProcessState.ExitCode(), stdout: c.stdout.String(), stderr: c.stderr.String(), took: time.Since(c.began)}
+	c.t.Cleanup(func() {
+		if c.t.Failed() {
+			c.t.Logf("%v: exit code %d after %.1fs\n%s%s", c.cmd.Args[1:], o.code, o.took.Seconds(), shortened(o.stdout), shortened(o.stderr))
+		}
+	})
+	if !slices.Contains(c.cmd.Args, "json") || o.stdout == "" && o.code == 2 {
+		return o
+	}
+	d := json.NewDecoder(strings.NewReader(o.stdout))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&o.document); err != nil || d.More() {
+		c.t.Fatalf("what was printed is not the JSON document: %v", err)
+	}
+	return o
+}
+
+// product runs the command to its end.
+func product(t testing.TB, args ...string) *outcome {
+	t.Helper()
+	return begin(t, args...).wait()
+}
+
+func shortened(text string) string {
+	const most = 8000
+	if len(text) > most {
+		text = text[:most/2] + "\n[…]\n" + text[len(text)-most/2:]
+	}
+	return text
+}
+
+// verdicts are those of everything judged, by place. Entries whose address
+// cannot be read are all at "<pool> ".
+func (o *outcome) verdicts() map[string]string {
+	all := map[string]string{}
+	for _, i := range slices.Concat(o.Allocations, o.Reservations) {
+		all[i.place()] = i.verdict()
+	}
+	return all
+}
+
+// expect checks verdicts: pairs of place and verdict.
+func (o *outcome) expect(t testing.TB, pairs ...string) {
+	t.Helper()
+	all := o.verdicts()
+	for i := 0; i < len(pairs); i += 2 {
+		if got := all[pairs[i]]; got != pairs[i+1] {
+			t.Errorf("%s: got %q, want %q", pairs[i], got, pairs[i+1])
+		}
+	}
+}
+
+// exits checks the exit code.
+func (o *outcome) exits(t testing.TB, code int) {
+	t.Helper()
+	if o.code != code {
+		t.Errorf("exit code %d, want %d", o.code, code)
+	}
+}
+
+// message is what is said of a place, "" if it is not judged at all.
+func (o *outcome) message(place string) string {
+	for _, i := range slices.Concat(o.Failed, o.Allocations, o.Reservations) {
+		if i.place() == place {
+			return i.Message
+		}
+	}
+	return ""
+}
+
+// found are the findings of a kind.
+func (o *outcome) found(kind string) []finding {
+	return slices.DeleteFunc(slices.Clone(o.Findings), func(f finding) bool { return f.Kind != kind })
+}
+
+// contains checks that a text has every one of the parts.
+func contains(t testing.TB, what, text string, parts ...string) {
+	t.Helper()
+	for _, p := range parts {
+		if !strings.Contains(text, p) {
+			t.Errorf("%s does not say %q:\n%s", what, p, shortened(text))
+		}
+	}
+}

@@ -1,0 +1,179 @@
+package e2e
+
+import (
+	"strings"
+	"testing"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// account makes a ServiceAccount with just these rights and returns its
+// kubeconfig. Unlike as it is for rights with which no look can be made, too.
+func (s *stage) account(t testing.TB, name string, rules []rbacv1.PolicyRule) string {
+	t.Helper()
+	ctx := t.Context()
+	meta := metav1.ObjectMeta{Name: name}
+	must(s.Client().CoreV1().ServiceAccounts(metav1.NamespaceSystem).Create(ctx, &corev1.ServiceAccount{ObjectMeta: meta}, metav1.CreateOptions{}))
+	must(s.Client().RbacV1().ClusterRoles().Create(ctx, &rbacv1.ClusterRole{ObjectMeta: meta, Rules: rules}, metav1.CreateOptions{}))
+	must(s.Client().RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: meta,
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
+		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: metav1.NamespaceSystem, Name: name}},
+	}, metav1.CreateOptions{}))
+	kubeconfig := s.KubeconfigFor(t, metav1.NamespaceSystem, name)
+	// The API server learns of roles a moment after they are stored.
+	s.mayNow(t, kubeconfig, rules[0])
+	return kubeconfig
+}
+
+// mayNow waits until the API server grants an account a right.
+func (s *stage) mayNow(t testing.TB, kubeconfig string, r rbacv1.PolicyRule) {
+	t.Helper()
+	client := must(kubernetes.NewForConfig(must(clientcmd.BuildConfigFromFlags("", kubeconfig))))
+	eventually(t, "the rights of the ServiceAccount", func() bool {
+		review := must(client.AuthorizationV1().SelfSubjectAccessReviews().Create(t.Context(), &authorizationv1.SelfSubjectAccessReview{
+			Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
+				Group: r.APIGroups[0], Resource: r.Resources[0], Verb: r.Verbs[0],
+			}},
+		}, metav1.CreateOptions{}))
+		return review.Status.Allowed
+	})
+}
+
+// refuses checks that a command could not look: exit code 2, nothing printed,
+// and one line that says why.
+func (o *outcome) refuses(t testing.TB, parts ...string) {
+	t.Helper()
+	o.exits(t, 2)
+	equal(t, "stdout", o.stdout, "")
+	line := strings.TrimSuffix(o.stderr, "\n")
+	if strings.Contains(line, "\n") || !strings.HasPrefix(line, "ip-reconcile: ") {
+		t.Errorf("stderr is not one line from the command:\n%s", o.stderr)
+	}
+	contains(t, "the line", line, parts...)
+}
+
+func TestTheRightsOfWhereaboutsSuffice(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, "worker-1", "worker-2")
+	upstream := upstreamRules(t)
+	// cast brings up what is judged by every account, and says what is to go.
+	cast := func(t *testing.T) (leaked, pending, live *pod) {
+		check(t, s.CreateNAD(t.Context(), blue))
+		leaked = s.up(t, "worker-1", "leaked", blue).leak(t)
+		return leaked, s.pending(t, "worker-1", "pending", blue), s.up(t, "worker-2", "live", blue)
+	}
+	frees := func(t *testing.T, kubeconfig string, more ...string) *outcome {
+		leaked, pending, live := cast(t)
+		before := s.contents(t)
+		out := s.productAs(t, kubeconfig, append([]string{"run", "--confirm-after", "0"}, more...)...)
+		out.exits(t, 0)
+		out.expect(t, at(leaked), "Stale PodGone", at(pending), "InUse PodPending", at(live), "InUse AddressOnPod")
+		s.lost(t, before, stored(leaked)...)
+		return out
+	}
+
+	s.play(t, "in the form of v0.9.4", func(t *testing.T) {
+		frees(t, s.account(t, "v0.9.4", upstream))
+	})
+
+	s.play(t, "in the form of v0.8.1, with pods listed by name", func(t *testing.T) {
+		kubeconfig := s.account(t, "v0.8.1", without(without(upstream, "pods", "get"), "nodes", "list", "watch"))
+		out := frees(t, kubeconfig, "--log-level", "debug")
+		contains(t, "the log", out.stderr, "no right to get pods: they are listed by name")
+		s.up(t, "worker-1", "again", blue).leak(t)
+		text := product(t, "run", "--confirm-after", "0", "--kubeconfig", kubeconfig)
+		text.exits(t, 0)
+		equal(t, "how often it says that nodes are not seen", strings.Count(text.stdout+text.stderr, "no right to list nodes"), 1)
+	})
+
+	s.play(t, "but for its Leases nothing is released", func(t *testing.T) {
+		kubeconfig := s.account(t, "no-leases", without(upstream, "leases"))
+		leaked, _, _ := cast(t)
+		before, leases := s.contents(t), s.leases(t)
+		out := s.productAs(t, kubeconfig, "run", "--confirm-after", "0")
+		out.exits(t, 1)
+		equal(t, "failed", places(out.Failed), at(leaked))
+		contains(t, "what is said", out.message(at(leaked)), "grant get, create and update on leases", "--without-lease", "kube-system")
+		s.lost(t, before)
+		s.productAs(t, kubeconfig, "run", "--confirm-after", "0", "--without-lease").exits(t, 0)
+		s.lost(t, before, stored(leaked)...)
+		equal(t, "versions of Leases", s.leases(t), leases)
+	})
+
+	s.play(t, "but for the definitions, which it can do without and says so", func(t *testing.T) {
+		kubeconfig := s.account(t, "no-nads", without(upstream, "network-attachment-definitions"))
+		out := frees(t, kubeconfig)
+		const said = "no right to list NetworkAttachmentDefinitions"
+		text := product(t, "check", "--kubeconfig", kubeconfig)
+		text.exits(t, 0)
+		contains(t, "check", unwrapped(text.stdout), said)
+		t.Run("with -o json on stderr", func(t *testing.T) { contains(t, "stderr", out.stderr, said) })
+	})
+
+	s.play(t, "but for patching pools, and the reservation is put back", func(t *testing.T) {
+		kubeconfig := s.account(t, "no-patch", without(upstream, "ippools", "patch"))
+		leaked, _, _ := cast(t)
+		before := s.contents(t)
+		out := s.productAs(t, kubeconfig, "run", "--confirm-after", "0")
+		out.exits(t, 1)
+		equal(t, "failed", places(out.Failed), at(leaked))
+		contains(t, "what is said", out.message(at(leaked)), "forbidden", "patch")
+		after := s.contents(t)
+		entry, reservation := stored(leaked)[0], stored(leaked)[1]
+		equal(t, "the entry", after[entry], before[entry])
+		// Another object with the same content.
+		_, was, _ := strings.Cut(before[reservation], " ")
+		_, is, _ := strings.Cut(after[reservation], " ")
+		equal(t, "the reservation", is, was)
+		equal(t, "the number of entries and reservations", len(after), len(before))
+	})
+
+	s.play(t, "but for what a look cannot do without", func(t *testing.T) {
+		leaked, _, _ := cast(t)
+		before := s.contents(t)
+		for resource, parts := range map[string][]string{
+			"pods":                           {"no right to list pods", "grant list on pods"},
+			"ippools":                        {"no right to list IPPools", "grant get, list and patch on ippools"},
+			"overlappingrangeipreservations": {"no right to list OverlappingRangeIPReservations", "grant list"},
+		} {
+			kubeconfig := s.account(t, "no-"+resource, without(upstream, resource))
+			for _, command := range [][]string{{"run", "--confirm-after", "0"}, {"check"}, {"explain", leaked.ips[0]}} {
+				s.productAs(t, kubeconfig, command...).refuses(t, parts...)
+			}
+		}
+		s.lost(t, before)
+	})
+}
+
+// unwrapped undoes the breaking of lines.
+func unwrapped(text string) string { return strings.Join(strings.Fields(text), " ") }
+
+func TestReportsThatMustNotBeReadHoldWhatTheyCouldProve(t *testing.T) {
+	t.Parallel()
+	s := newStageWithReports(t, "worker-1")
+	kubeconfig := s.account(t, "no-reports", upstreamRules(t))
+	leaked, live := s.up(t, "worker-1", "leaked", blue).leak(t), s.up(t, "worker-1", "live", blue)
+	before := s.contents(t)
+	out := s.productAs(t, kubeconfig, "run", "--confirm-after", "0")
+	out.exits(t, 0)
+	out.expect(t, at(leaked), "Held NodeUnheard", at(live), "InUse AddressOnPod")
+	equal(t, "the sandbox of the leak", out.Allocations[0].Sandbox, "Unheard")
+	s.lost(t, before)
+	text := product(t, "check", "--kubeconfig", kubeconfig)
+	contains(t, "check", unwrapped(text.stdout), "SandboxReports are served and could not be read", "is held")
+
+	// With the right to read them, that there are none is an answer.
+	rule := rbacv1.PolicyRule{APIGroups: []string{sandboxReports.Group}, Resources: []string{sandboxReports.Resource}, Verbs: []string{"list", "get", "watch"}}
+	role := must(s.Client().RbacV1().ClusterRoles().Get(t.Context(), "no-reports", metav1.GetOptions{}))
+	role.Rules = append(role.Rules, rule)
+	must(s.Client().RbacV1().ClusterRoles().Update(t.Context(), role, metav1.UpdateOptions{}))
+	s.mayNow(t, kubeconfig, rule)
+	s.productAs(t, kubeconfig, "run", "--confirm-after", "0").expect(t, at(leaked), "Stale PodGone")
+	s.lost(t, before, stored(leaked)...)
+}

@@ -1,0 +1,203 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
+	"github.com/ip-reconcile/ip-reconcile/podstate/v1alpha1"
+)
+
+// exported are the kinds that the help of check tells to export.
+const exported = "ippools.whereabouts.cni.cncf.io,overlappingrangeipreservations.whereabouts.cni.cncf.io,pods,nodes,net-attach-def"
+
+// export writes the cluster to a folder, as the help of check says.
+func (s *stage) export(t testing.TB, kinds, as string) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	out, errs, err := s.Kubectl(t.Context(), "get", kinds, "-A", "-o", as)
+	if err != nil {
+		t.Fatalf("kubectl get: %v: %s", err, errs)
+	}
+	check(t, os.WriteFile(filepath.Join(dir, "cluster."+as), []byte(out), 0o600))
+	return dir
+}
+
+// said is all that the JSON says of what is judged and found.
+func (o *outcome) said() []string {
+	var all []string
+	for _, i := range slices.Concat(o.Allocations, o.Reservations) {
+		all = append(all, fmt.Sprintf("%+v", i))
+	}
+	for _, f := range o.Findings {
+		all = append(all, fmt.Sprintf("finding %+v", f))
+	}
+	return all
+}
+
+// same checks that two commands said the same.
+func same(t testing.TB, offline, live *outcome) {
+	t.Helper()
+	a, b := offline.said(), live.said()
+	for _, line := range a {
+		if !slices.Contains(b, line) {
+			t.Errorf("said of the snapshot only: %s", line)
+		}
+	}
+	for _, line := range b {
+		if !slices.Contains(a, line) {
+			t.Errorf("said of the live cluster only: %s", line)
+		}
+	}
+	equal(t, "the order", strings.Join(a, "\n") == strings.Join(b, "\n"), true)
+	equal(t, "exit code", offline.code, live.code)
+	equal(t, "summary", offline.Summary, live.Summary)
+}
+
+// varied fills the stage with what verdicts and findings differ over.
+func (s *stage) varied(t *testing.T) (live, leaked *pod) {
+	red := network("red", harness.IPAM{"range": "10.2.0.0/24", "network_name": "red"})
+	six := simple("six", "fd00:6::/64")
+	dual := network("dual", harness.IPAM{"ipRanges": []map[string]any{{"range": "10.3.0.0/24"}, {"range": "fd00:3::/112"}}})
+	for _, n := range []harness.Network{blue, red, six, dual} {
+		check(t, s.CreateNAD(t.Context(), n))
+	}
+	live = s.up(t, "worker-1", "live", blue, red, six)
+	leaked = s.up(t, "worker-1", "leaked", blue, red, six, dual).leak(t)
+	s.pending(t, "worker-1", "pending", blue, dual)
+	s.up(t, "worker-2", "finished", blue, six).finish(t, corev1.PodSucceeded)
+	s.up(t, "worker-2", "failed", blue).phase(t, corev1.PodFailed)
+	s.up(t, "worker-2", "moved", blue).annotate(t, statusAnnotation, `[{"name":"default/blue","interface":"net1","ips":["10.1.0.99"]}]`)
+	s.up(t, "worker-2", "mute", red).annotate(t, statusAnnotation, "")
+	s.up(t, "worker-2", "leaving", blue).delete(t, 600)
+	lacking := s.up(t, "worker-2", "lacking", blue).age(t, time.Hour)
+	check(t, s.of(harness.Reservations).Delete(t.Context(), lacking.ips[0], metav1.DeleteOptions{}))
+	alone := s.up(t, "worker-2", "alone", blue).age(t, time.Hour)
+	s.forget(t, alone) // Unrecorded, and its reservation stands alone
+	s.reservation(t, "10.1.0.77", "default/nobody", time.Hour)
+	s.reservation(t, "10.1.0.78", "default/nobody", 0) // Recent
+	s.reservation(t, "red-10.2.0.77", "default/nobody", time.Hour)
+	s.pool(t, "10.9.0.0-24", "10.9.0.0/24", map[string]any{
+		"1": entry("default/gone", noID), "2": entry("", noID), "3": entry("no podref", noID), "999": entry("default/gone", noID),
+		"04": entry("default/zero", noID), "x": entry("default/gone", noID),
+	})
+	s.pool(t, "nonsense", "not a range", map[string]any{"1": entry("default/gone", noID)})
+	return live, leaked
+}
+
+func TestASnapshotIsJudgedAndFreedAsTheLiveCluster(t *testing.T) {
+	t.Parallel()
+
+	t.Run("without node agents", func(t *testing.T) {
+		t.Parallel()
+		s := newStage(t, "worker-1", "worker-2")
+		s.varied(t)
+		s.snapshots(t, exported)
+	})
+
+	t.Run("with node agents", func(t *testing.T) {
+		t.Parallel()
+		s := newStageWithReports(t, "worker-1", "worker-2", "worker-3")
+		one := s.agent(t, "worker-1") // worker-2 is silent
+		s.agent(t, "worker-3")
+		live, leaked := s.varied(t)
+		phantom := s.up(t, "worker-1", "phantom", blue)
+		phantom.forceDelete(t)
+		stopped := s.up(t, "worker-1", "stopped", blue).leak(t)
+		// Nothing has changed there for an hour: the Lease alone says that it is heard.
+		one.change(func() { one.settled = time.Hour })
+		one.says(t, live.box(v1alpha1.SandboxReady), leaked.gone(), phantom.box(v1alpha1.SandboxReady), stopped.stopped())
+		s.snapshots(t, exported+",sandboxreports.ip-reconcile.dev,leases")
+	})
+}
+
+// snapshots holds snapshots of the stage against the stage.
+func (s *stage) snapshots(t *testing.T, kinds string) {
+	before := s.contents(t)
+	live := s.product(t, "check")
+	folders := map[string]string{}
+	for _, as := range []string{"yaml", "json"} {
+		dir := s.export(t, kinds, as)
+		text := must(os.ReadFile(filepath.Join(dir, "cluster."+as)))
+		offline := product(t, "check", "--snapshot", dir, "-o", "json")
+		same(t, offline, live)
+		equal(t, "check left the file as it was", string(must(os.ReadFile(filepath.Join(dir, "cluster."+as)))) == string(text), true)
+		folders[as] = dir
+	}
+	verdicts := map[string]bool{}
+	for _, v := range live.verdicts() {
+		verdicts[strings.Fields(v)[0]] = true
+	}
+	equal(t, "there is some of everything", []any{len(verdicts), len(live.Findings) > 3, live.Summary.Stale > 5}, []any{3, true, true})
+
+	freed := s.run(t)
+	after := s.contents(t)
+	lost := maps.Clone(before)
+	maps.DeleteFunc(lost, func(place, _ string) bool { return after[place] != "" })
+	if len(lost) < 8 {
+		t.Errorf("only %d entries and reservations were freed", len(lost))
+	}
+	for as, dir := range folders {
+		file := filepath.Join(dir, "cluster."+as)
+		offline := product(t, "run", "--snapshot", dir, "--confirm-after", "0", "-o", "json")
+		same(t, offline, freed)
+		equal(t, as+": released", sorted(offline.Released), sorted(freed.Released))
+		equal(t, as+": failed", sorted(offline.Failed), sorted(freed.Failed))
+		equal(t, as+": what is left", readContents(t, s, file), after)
+
+		// What was written is what it says when it is read again, and nothing to do.
+		again := product(t, "run", "--snapshot", dir, "--confirm-after", "0", "-o", "json")
+		equal(t, as+": released by another run", sorted(again.Released), "")
+		equal(t, as+": exit code of another run", again.code, offline.code)
+		same(t, product(t, "check", "--snapshot", dir, "-o", "json"), s.product(t, "check"))
+	}
+}
+
+func sorted(items []item) string {
+	return strings.Join(slices.Sorted(slices.Values(strings.Split(places(items), ", "))), ", ")
+}
+
+// readContents are the contents of an exported file, as kubectl reads them.
+func readContents(t testing.TB, s *stage, file string) contents {
+	t.Helper()
+	out, errs, err := s.Kubectl(t.Context(), "create", "--dry-run=client", "--validate=false", "-o", "json", "-f", file)
+	if err != nil {
+		t.Fatalf("kubectl does not read %s: %v: %s", filepath.Base(file), err, errs)
+	}
+	c := contents{}
+	for documents := json.NewDecoder(strings.NewReader(out)); documents.More(); {
+		var list struct {
+			Items []exportedObject
+			exportedObject
+		}
+		check(t, documents.Decode(&list))
+		for _, o := range append(list.Items, list.exportedObject) {
+			switch o.Kind {
+			case "IPPool":
+				entries, _ := o.Spec["allocations"].(map[string]any)
+				for key, e := range entries {
+					c[o.Metadata.Name+" "+key] = string(must(json.Marshal(e)))
+				}
+			case "OverlappingRangeIPReservation":
+				c["reservation "+o.Metadata.Name] = o.Metadata.UID + " " + string(must(json.Marshal(o.Spec)))
+			}
+		}
+	}
+	return c
+}
+
+type exportedObject struct {
+	Kind     string
+	Metadata struct{ Name, UID string }
+	Spec     map[string]any
+}

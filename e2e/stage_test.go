@@ -1,0 +1,234 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/utils/ptr"
+
+	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
+)
+
+var (
+	sandboxReports = schema.GroupVersionResource{Group: "ip-reconcile.dev", Version: "v1alpha1", Resource: "sandboxreports"}
+	crds           = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+)
+
+// A stage is a cluster for the subtests of one test, which play one after the
+// other and leave nothing behind.
+type stage struct {
+	*harness.Cluster
+	nodes map[string]*harness.Node
+}
+
+// newStage starts a cluster as whereabouts alone has it, with Ready nodes by
+// the given names: no node agents, and no SandboxReports served.
+func newStage(t *testing.T, nodes ...string) *stage {
+	t.Helper()
+	s := newStageWithReports(t, nodes...)
+	s.removeCRD(t, sandboxReports)
+	return s
+}
+
+// newStageWithReports is newStage where the API serves SandboxReports.
+func newStageWithReports(t *testing.T, nodes ...string) *stage {
+	t.Helper()
+	if why := harness.Unsupported(); why != "" {
+		t.Skip(why)
+	}
+	s := &stage{Cluster: harness.Start(t), nodes: map[string]*harness.Node{}}
+	for _, name := range nodes {
+		s.nodes[name] = harness.NewNode(t, s.Cluster, name)
+	}
+	return s
+}
+
+func (s *stage) removeCRD(t *testing.T, r schema.GroupVersionResource) {
+	t.Helper()
+	check(t, s.Dynamic().Resource(crds).Delete(t.Context(), r.Resource+"."+r.Group, metav1.DeleteOptions{}))
+	eventually(t, "the CRD "+r.Resource+" to be gone", func() bool {
+		_, err := s.Dynamic().Resource(r).List(t.Context(), metav1.ListOptions{})
+		_, err2 := s.Client().Discovery().ServerResourcesForGroupVersion(r.GroupVersion().String())
+		return apierrors.IsNotFound(err) && (apierrors.IsNotFound(err2) || r.Group != sandboxReports.Group)
+	})
+}
+
+// play runs a subtest and then removes what it made.
+func (s *stage) play(t *testing.T, name string, f func(t *testing.T)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) {
+		t.Cleanup(func() { s.clear(t) })
+		f(t)
+	})
+}
+
+func (s *stage) clear(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	now := metav1.DeleteOptions{GracePeriodSeconds: ptr.To(int64(0))}
+	namespaces := must(s.Client().CoreV1().Namespaces().List(ctx, metav1.ListOptions{}))
+	for _, ns := range namespaces.Items {
+		check(t, s.Client().CoreV1().Pods(ns.Name).DeleteCollection(ctx, now, metav1.ListOptions{}))
+		for _, r := range []schema.GroupVersionResource{harness.IPPools, harness.Reservations, harness.NodeSlicePools, harness.NADs} {
+			if err := s.Dynamic().Resource(r).Namespace(ns.Name).DeleteCollection(ctx, now, metav1.ListOptions{}); err != nil && !apierrors.IsNotFound(err) {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// product runs the product on the stage as the admin; -o json is added.
+func (s *stage) product(t testing.TB, args ...string) *outcome {
+	t.Helper()
+	return s.productAs(t, s.Kubeconfig(), args...)
+}
+
+func (s *stage) productAs(t testing.TB, kubeconfig string, args ...string) *outcome {
+	t.Helper()
+	return product(t, append(args, "-o", "json", "--kubeconfig", kubeconfig)...)
+}
+
+// run is product("run --confirm-after 0") with more flags.
+func (s *stage) run(t testing.TB, more ...string) *outcome {
+	t.Helper()
+	return s.product(t, append([]string{"run", "--confirm-after", "0"}, more...)...)
+}
+
+// contents are all entries and reservations, as they are stored: by
+// "<pool> <key>" and "reservation <name>". Those of all namespaces are in one,
+// since pools here are in kube-system.
+type contents map[string]string
+
+func (s *stage) contents(t testing.TB) contents {
+	t.Helper()
+	c := contents{}
+	ctx := context.Background()
+	for _, p := range must(s.Dynamic().Resource(harness.IPPools).List(ctx, metav1.ListOptions{})).Items {
+		entries, _, _ := unstructured.NestedMap(p.Object, "spec", "allocations")
+		for key, e := range entries {
+			c[p.GetName()+" "+key] = string(must(json.Marshal(e)))
+		}
+	}
+	for _, r := range must(s.Dynamic().Resource(harness.Reservations).List(ctx, metav1.ListOptions{})).Items {
+		c["reservation "+r.GetName()] = string(r.GetUID()) + " " + string(must(json.Marshal(r.Object["spec"])))
+	}
+	return c
+}
+
+// lost checks that exactly these are gone since and that nothing else changed.
+func (s *stage) lost(t testing.TB, before contents, places ...string) {
+	t.Helper()
+	want := maps.Clone(before)
+	for _, p := range places {
+		if _, there := want[p]; !there {
+			t.Errorf("%q was not there at all", p)
+		}
+		delete(want, p)
+	}
+	after := s.contents(t)
+	if maps.Equal(after, want) {
+		return
+	}
+	for _, p := range slices.Sorted(maps.Keys(before)) {
+		switch got, still := after[p]; {
+		case still && slices.Contains(places, p):
+			t.Errorf("%q was not freed: %s", p, got)
+		case !still && !slices.Contains(places, p):
+			t.Errorf("%q was freed: %s", p, before[p])
+		case still && got != before[p]:
+			t.Errorf("%q was changed: %s, before %s", p, got, before[p])
+		}
+	}
+	for _, p := range slices.Sorted(maps.Keys(after)) {
+		if _, was := before[p]; !was {
+			t.Errorf("%q is new: %s", p, after[p])
+		}
+	}
+}
+
+// pools and the like are in the namespace of whereabouts.
+func (s *stage) of(r schema.GroupVersionResource) dynamic.ResourceInterface {
+	return s.Dynamic().Resource(r).Namespace(metav1.NamespaceSystem)
+}
+
+// patch merges into one of whereabouts' objects; a null removes.
+func (s *stage) patch(t testing.TB, r schema.GroupVersionResource, name, merge string) {
+	t.Helper()
+	_, err := s.of(r).Patch(context.Background(), name, types.MergePatchType, []byte(merge), metav1.PatchOptions{})
+	check(t, err)
+}
+
+// pool writes a pool by hand: entries by key, each as {"podref": …}.
+func (s *stage) pool(t testing.TB, name, cidr string, entries map[string]any) {
+	t.Helper()
+	_, err := s.of(harness.IPPools).Create(context.Background(), &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "whereabouts.cni.cncf.io/v1alpha1", "kind": "IPPool", "metadata": map[string]any{"name": name},
+		"spec": map[string]any{"range": cidr, "allocations": entries},
+	}}, metav1.CreateOptions{})
+	check(t, err)
+}
+
+// reservation writes a reservation by hand, with an age.
+func (s *stage) reservation(t testing.TB, name, podRef string, age time.Duration) {
+	t.Helper()
+	_, err := s.of(harness.Reservations).Create(context.Background(), &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "whereabouts.cni.cncf.io/v1alpha1", "kind": "OverlappingRangeIPReservation", "metadata": map[string]any{"name": name},
+		"spec": map[string]any{"podref": podRef},
+	}}, metav1.CreateOptions{})
+	check(t, err)
+	if age > 0 {
+		s.age(t, harness.Reservations, name, age)
+	}
+}
+
+// entry is an allocation written by hand.
+func entry(podRef, id string) map[string]any {
+	return map[string]any{"podref": podRef, "id": id, "ifname": "net1"}
+}
+
+// noID is a container id that no sandbox has.
+const noID = "00000000000000000000000000000000000000000000000000000000000000ff"
+
+// must returns the value of a call that may not fail. It panics, having no t.
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func equal(t testing.TB, what string, got, want any) {
+	t.Helper()
+	if !reflect.DeepEqual(got, want) && fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}
+
+// eventually waits for what others do.
+func eventually(t testing.TB, what string, is func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !is(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited too long for %s", what)
+		}
+	}
+}

@@ -1,0 +1,92 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
+	"k8s.io/client-go/kubernetes/scheme"
+)
+
+// What only time can bring about is written straight to etcd here: the API
+// server sets creation and deletion times itself and takes no others.
+
+// age makes an object of whereabouts older.
+func (s *stage) age(t testing.TB, r schema.GroupVersionResource, name string, by time.Duration) {
+	t.Helper()
+	key := "/registry/" + r.Group + "/" + r.Resource + "/" + metav1.NamespaceSystem + "/" + name
+	object := &unstructured.Unstructured{}
+	check(t, json.Unmarshal(s.etcdGet(t, key), &object.Object))
+	object.SetCreationTimestamp(metav1.NewTime(object.GetCreationTimestamp().Add(-by)))
+	s.etcdPut(t, key, must(json.Marshal(object.Object)))
+}
+
+// age makes the pod older, and its deletion if it is being deleted.
+func (p *pod) age(t testing.TB, by time.Duration) *pod {
+	t.Helper()
+	rewrite(t, p.s, "/registry/pods/"+p.Namespace+"/"+p.Name, func(o metav1.Object) {
+		o.SetCreationTimestamp(metav1.NewTime(o.GetCreationTimestamp().Add(-by)))
+		if at := o.GetDeletionTimestamp(); at != nil {
+			earlier := metav1.NewTime(at.Add(-by))
+			o.SetDeletionTimestamp(&earlier)
+		}
+	})
+	// What is written past the API server is seen by it a moment later.
+	want := p.CreationTimestamp.Add(-by).Unix()
+	eventually(t, "the API server to see the older pod", func() bool {
+		p.Pod = must(p.s.Client().CoreV1().Pods(p.Namespace).Get(context.Background(), p.Name, metav1.GetOptions{}))
+		return p.CreationTimestamp.Unix() == want
+	})
+	return p
+}
+
+// rewrite changes an object of a built-in kind where it is stored.
+func rewrite(t testing.TB, s *stage, key string, change func(metav1.Object)) {
+	t.Helper()
+	object, _, err := scheme.Codecs.UniversalDeserializer().Decode(s.etcdGet(t, key), nil, nil)
+	check(t, err)
+	change(object.(metav1.Object))
+	var stored bytes.Buffer
+	check(t, protobuf.NewSerializer(scheme.Scheme, scheme.Scheme).Encode(object.(runtime.Object), &stored))
+	s.etcdPut(t, key, stored.Bytes())
+}
+
+func (s *stage) etcdGet(t testing.TB, key string) []byte {
+	t.Helper()
+	var answer struct {
+		Kvs []struct{ Value []byte }
+	}
+	check(t, json.Unmarshal(s.etcd(t, "range", map[string][]byte{"key": []byte(key)}), &answer))
+	if len(answer.Kvs) != 1 {
+		t.Fatalf("etcd has %d values at %s", len(answer.Kvs), key)
+	}
+	return answer.Kvs[0].Value
+}
+
+func (s *stage) etcdPut(t testing.TB, key string, value []byte) {
+	t.Helper()
+	s.etcd(t, "put", map[string][]byte{"key": []byte(key), "value": value})
+}
+
+// etcd calls etcd's JSON gateway, beside the API server's own connection.
+func (s *stage) etcd(t testing.TB, method string, args any) []byte {
+	t.Helper()
+	server := must(url.Parse(s.Config().Host))
+	resp, err := http.Post("http://"+server.Hostname()+":2379/v3/kv/"+method, "application/json", bytes.NewReader(must(json.Marshal(args))))
+	check(t, err)
+	defer resp.Body.Close()
+	var body bytes.Buffer
+	if _, err := body.ReadFrom(resp.Body); err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatalf("etcd answers %s to %s: %s", resp.Status, method, body.String())
+	}
+	return body.Bytes()
+}
