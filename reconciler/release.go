@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -20,6 +19,8 @@ const (
 	// batchSize is how many items are looked at and released under one hold of
 	// the Lease; it is halved where the time did not suffice.
 	batchSize = 100
+	// maxLeases is how many Leases are held at once.
+	maxLeases = 16
 	// tries is how often a batch is read, judged and written anew after a
 	// conflict before it is left for the next pass.
 	tries = 6
@@ -43,41 +44,60 @@ type tracked struct {
 // release takes the second look at each item and releases what is still Stale.
 // One batch that fails does not stop the others.
 func (r *Reconciler) release(ctx context.Context, o *Observation, items []*Item, out *Result) {
-	type group struct {
-		namespace string
-		leases    string
-	}
-	groups := map[group][]*tracked{}
-	for _, it := range items {
-		ns, leases := o.leasesFor(it)
-		g := group{ns, strings.Join(leases, ",")}
-		groups[g] = append(groups[g], &tracked{Item: it})
-	}
-	keys := slices.SortedFunc(maps.Keys(groups), func(a, b group) int {
-		return cmp.Or(cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.leases, b.leases))
-	})
-	for _, g := range keys {
-		b := &batch{Reconciler: r, namespace: g.namespace, leases: strings.Split(g.leases, ","), out: out, base: o, size: batchSize}
+	for _, g := range groups(o, items) {
+		b := &batch{Reconciler: r, namespace: g.namespace, leases: g.leases, out: out, base: o, size: batchSize}
 		if r.Options.Settled {
 			b.size = ippool.MaxRemovals // nobody waits for a Lease
 		}
-		b.run(ctx, groups[g])
+		b.run(ctx, g.items)
 	}
 }
 
+// group are items that are released under the same Leases.
+type group struct {
+	namespace string
+	leases    []string // the shared one last: it is the one that many wait for
+	items     []*tracked
+}
+
+// groups puts together what can be released under one hold. The pools of node
+// slices have a Lease each: several are held at once, since all of them also
+// take the shared one, which must be left to others after each hold.
+func groups(o *Observation, items []*Item) []*group {
+	sorted := slices.Clone(items)
+	slices.SortStableFunc(sorted, byPlace)
+	var all []*group
+	for _, it := range sorted {
+		namespace, names := o.leasesFor(it)
+		at := slices.IndexFunc(all, func(g *group) bool {
+			return g.namespace == namespace && (len(g.with(names)) <= maxLeases || len(g.with(names)) == len(g.leases))
+		})
+		if at < 0 {
+			at = len(all)
+			all = append(all, &group{namespace: namespace})
+		}
+		g := all[at]
+		g.leases = g.with(names)
+		g.items = append(g.items, &tracked{Item: it})
+	}
+	return all
+}
+
+// with are the group's Leases and these, the shared one last.
+func (g *group) with(names []string) []string {
+	all := sortedUnique(slices.Concat(g.leases, names))
+	return append(slices.DeleteFunc(all, func(n string) bool { return n == ippool.SharedLease }), ippool.SharedLease)
+}
+
 // leasesFor are the Leases that ADD and DEL of an item's pool take.
-func (o *Observation) leasesFor(it *Item) (string, []string) {
+func (o *Observation) leasesFor(it *Item) (namespace string, names []string) {
 	if it.Pool != nil {
 		return it.Pool.Namespace, it.Pool.LeaseNames()
 	}
-	names := []string{ippool.SharedLease}
 	for _, p := range o.poolsWith(it) {
 		names = append(names, p.LeaseNames()...)
 	}
-	// The shared Lease last: it is the one that many wait for.
-	names = sortedUnique(names)
-	names = slices.DeleteFunc(names, func(n string) bool { return n == ippool.SharedLease })
-	return it.Reservation.Namespace, append(names, ippool.SharedLease)
+	return it.Reservation.Namespace, names
 }
 
 // batch releases items whose writes go under the same Leases.
