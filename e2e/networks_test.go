@@ -151,8 +151,11 @@ func TestNodeSlices(t *testing.T) {
 		before := s.contents(t)
 		out := s.run(t)
 		out.exits(t, 0)
-		out.expect(t, "worker-2-10.4.2.0-24 10.4.2.2", "InUse AddressOnPod", "reservation 10.4.2.2", "InUse AddressOnPod")
-		s.lost(t, before, "worker-9-10.4.2.0-24 2", "worker-9-10.4.2.0-24 7", "reservation 10.4.2.7")
+		// The old entry of an address that the slice's new node has given to a
+		// live pod waits until that pod is gone, too.
+		out.expect(t, "worker-2-10.4.2.0-24 10.4.2.2", "InUse AddressOnPod", "reservation 10.4.2.2", "InUse AddressOnPod",
+			"worker-9-10.4.2.0-24 10.4.2.2", "Held ClaimedByOther")
+		s.lost(t, before, "worker-9-10.4.2.0-24 7", "reservation 10.4.2.7")
 	})
 }
 
