@@ -25,7 +25,8 @@ build: ## Build bin/ip-reconcile
 test: ## Run all tests: unit, property, and (as root on Linux) on a real API server with the real whereabouts plugin
 	@$(GO) run $(GOTESTSUM) --format pkgname -- -race -count=1 ./...
 	@cd e2e && $(GO) run ./harness/cmd/why
-	@cd e2e && $(GO) run $(GOTESTSUM) --format pkgname -- -race -count=1 -timeout 60m ./...
+	@mkdir -p bin && cd e2e && $(GO) run $(GOTESTSUM) --format pkgname --jsonfile ../bin/e2e.json -- -race -count=1 -timeout 60m ./... ; code=$$?; \
+		sed -nE 's/.*"Output":" *((storm|scale_linux|upstream_linux)_test.go:[^"]*)\\n"}$$/\1/p' ../bin/e2e.json; exit $$code
 
 .PHONY: lint
 lint: ## Run gofmt, go vet and staticcheck

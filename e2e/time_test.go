@@ -11,7 +11,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -56,7 +55,7 @@ func rewrite(t testing.TB, s *stage, key string, change func(metav1.Object)) {
 	check(t, err)
 	change(object.(metav1.Object))
 	var stored bytes.Buffer
-	check(t, protobuf.NewSerializer(scheme.Scheme, scheme.Scheme).Encode(object.(runtime.Object), &stored))
+	check(t, protobuf.NewSerializer(scheme.Scheme, scheme.Scheme).Encode(object, &stored))
 	s.etcdPut(t, key, stored.Bytes())
 }
 

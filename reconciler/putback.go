@@ -12,16 +12,11 @@ import (
 
 // putBack creates again the reservations that were deleted for an entry which
 // then proved live: its ADD may have seen the reservation, kept it, and will
-// not make another. An entry that is Stale under another id, or gone, gets none.
+// not make another. An entry that is Stale under another id, or gone, gets none,
+// nor does one of another pod, which has made its own.
 func (b *batch) putBack(ctx context.Context, t *tracked, j *Judgement) {
 	for _, it := range j.Allocations {
-		if it.Object != t.Object || it.Key != t.Key || t.Allocation == nil {
-			continue
-		}
-		switch {
-		case it.Verdict == Stale && it.ID != t.ID:
-			b.out.refuse(Refused{it, Changed, "the entry was rewritten during the run; the next one judges it anew"})
-		case it.PodRef == t.PodRef:
+		if t.Allocation != nil && it.Object == t.Object && it.Key == t.Key && it.PodRef == t.PodRef && (it.Verdict != Stale || it.ID == t.ID) {
 			b.recreate(ctx, t)
 		}
 	}

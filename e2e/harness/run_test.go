@@ -18,9 +18,7 @@ func leftovers(dir string) []string {
 	if _, err := os.Stat(dir); err == nil {
 		found = append(found, dir)
 	}
-	for _, link := range must(filepath.Glob("/sys/class/net/" + linkPrefix(filepath.Base(dir)) + "*")) {
-		found = append(found, link)
-	}
+	found = append(found, must(filepath.Glob("/sys/class/net/"+linkPrefix(filepath.Base(dir))+"*"))...)
 	if strings.Contains(string(must(os.ReadFile("/proc/self/mountinfo"))), dir) {
 		found = append(found, "mounts below "+dir)
 	}

@@ -1,0 +1,191 @@
+package kube_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
+)
+
+// The paths that are read, all of the cluster.
+const (
+	pools        = "/apis/whereabouts.cni.cncf.io/v1alpha1/ippools"
+	reservations = "/apis/whereabouts.cni.cncf.io/v1alpha1/overlappingrangeipreservations"
+	nads         = "/apis/k8s.cni.cncf.io/v1/network-attachment-definitions"
+	pods         = "/api/v1/pods"
+	nodes        = "/api/v1/nodes"
+	namespace    = "/api/v1/namespaces/kube-system"
+	discovery    = "/apis/ip-reconcile.dev/v1alpha1"
+	reports      = "/apis/ip-reconcile.dev/v1alpha1/sandboxreports"
+	leases       = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
+
+	inWhereabouts = "/apis/whereabouts.cni.cncf.io/v1alpha1/namespaces/kube-system/"
+	onePool       = inWhereabouts + "ippools/10.0.0.0-24"
+	oneRes        = inWhereabouts + "overlappingrangeipreservations/10.0.0.5"
+	onePod        = "/api/v1/namespaces/default/pods/web-0"
+	podsOfDefault = "/api/v1/namespaces/default/pods"
+)
+
+// A fakeAPI is an API server of an empty cluster without node agents, save for
+// what a test makes it answer.
+type fakeAPI struct {
+	*httptest.Server
+	mu       sync.Mutex
+	answers  map[string]answer
+	requests []*http.Request
+	bodies   []string
+	date     time.Time // of all answers; the machine's if zero
+}
+
+// An answer answers the n-th request to a path, from 1.
+type answer func(w http.ResponseWriter, r *http.Request, n int)
+
+func newFakeAPI(t *testing.T) *fakeAPI {
+	f := &fakeAPI{answers: map[string]answer{}}
+	for _, path := range []string{pools, reservations, nads, pods, nodes, reports, leases, podsOfDefault} {
+		f.answers[path] = list("")
+	}
+	f.answers[namespace] = object(map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "kube-system"}})
+	f.Server = httptest.NewServer(f)
+	t.Cleanup(f.Close)
+	return f
+}
+
+func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	f.mu.Lock()
+	f.requests, f.bodies = append(f.requests, r), append(f.bodies, string(body))
+	n, a, date := len(f.to(r.URL.Path)), f.answers[r.URL.Path], f.date
+	f.mu.Unlock()
+	if !date.IsZero() {
+		w.Header().Set("Date", date.UTC().Format(http.TimeFormat))
+	}
+	if a == nil {
+		a = fails(http.StatusNotFound)
+	}
+	a(w, r, n)
+}
+
+// to are the requests to a path. The caller holds mu, or the server is at rest.
+func (f *fakeAPI) to(path string) []*http.Request {
+	return slices.DeleteFunc(slices.Clone(f.requests), func(r *http.Request) bool { return r.URL.Path != path })
+}
+
+func (f *fakeAPI) cluster(t *testing.T) *kube.Cluster {
+	t.Helper()
+	c, err := kube.New(&rest.Config{Host: f.URL, QPS: -1}, kube.Settings{
+		Namespace: "kube-system", Identity: "us", Timeout: 5 * time.Second,
+		Log: slog.New(slog.DiscardHandler), Jitter: func(time.Duration) time.Duration { return 0 },
+	})
+	check(t, err)
+	return c
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func equal(t *testing.T, what string, got, want any) {
+	t.Helper()
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}
+
+func object(o map[string]any) answer {
+	return func(w http.ResponseWriter, _ *http.Request, _ int) {
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(o)
+	}
+}
+
+// list is a page of objects; more is the token for the next page.
+func list(more string, items ...map[string]any) answer {
+	if items == nil {
+		items = []map[string]any{}
+	}
+	return func(w http.ResponseWriter, r *http.Request, n int) {
+		kind, version := map[string]string{pods: "PodList", podsOfDefault: "PodList", nodes: "NodeList", leases: "LeaseList"}[r.URL.Path], "v1"
+		if kind == "" {
+			kind = "List"
+		}
+		if rest, ok := strings.CutPrefix(r.URL.Path, "/apis/"); ok {
+			version = strings.Join(strings.SplitN(rest, "/", 3)[:2], "/")
+		}
+		object(map[string]any{"apiVersion": version, "kind": kind,
+			"metadata": map[string]any{"resourceVersion": "100", "continue": more}, "items": items})(w, r, n)
+	}
+}
+
+func pod(name string) map[string]any {
+	return map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"namespace": "default", "name": name, "uid": "uid-" + name},
+		"status": map[string]any{"phase": "Running"}}
+}
+
+func pool(version string) map[string]any {
+	return map[string]any{"apiVersion": "whereabouts.cni.cncf.io/v1alpha1", "kind": "IPPool",
+		"metadata": map[string]any{"namespace": "kube-system", "name": "10.0.0.0-24", "resourceVersion": version},
+		"spec": map[string]any{"range": "10.0.0.0/24", "allocations": map[string]any{
+			"5": map[string]any{"id": "box-1", "podref": "default/web-0", "ifname": "net1"}}}}
+}
+
+// fails answers with a Status as the API server does.
+func fails(code int) answer {
+	reason := map[int]metav1.StatusReason{
+		http.StatusNotFound: metav1.StatusReasonNotFound, http.StatusForbidden: metav1.StatusReasonForbidden,
+		http.StatusConflict: metav1.StatusReasonConflict, http.StatusUnprocessableEntity: metav1.StatusReasonInvalid,
+		http.StatusGone: metav1.StatusReasonExpired, http.StatusTooManyRequests: metav1.StatusReasonTooManyRequests,
+		http.StatusInternalServerError: metav1.StatusReasonInternalError, http.StatusServiceUnavailable: metav1.StatusReasonServiceUnavailable,
+		http.StatusGatewayTimeout: metav1.StatusReasonTimeout, http.StatusUnauthorized: metav1.StatusReasonUnauthorized,
+	}[code]
+	return func(w http.ResponseWriter, _ *http.Request, _ int) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(code)
+		_ = json.NewEncoder(w).Encode(metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
+			Status: metav1.StatusFailure, Reason: reason, Code: int32(code), Message: http.StatusText(code)})
+	}
+}
+
+// bare is an error of something in between, such as a load balancer: no Status.
+func bare(code int) answer {
+	return func(w http.ResponseWriter, _ *http.Request, _ int) { http.Error(w, "<html>", code) }
+}
+
+// breaksOff ends the connection, with a reset or in the middle of an answer.
+func breaksOff(reset bool) answer {
+	return func(w http.ResponseWriter, _ *http.Request, _ int) {
+		conn, _, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			return
+		}
+		if reset {
+			_ = conn.(*net.TCPConn).SetLinger(0)
+		} else {
+			_, _ = conn.Write([]byte("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{\"kind\":\"PodList\",\"items\":["))
+		}
+		conn.Close()
+	}
+}
+
+// first gives some answers in turn, and the last one for ever.
+func first(answers ...answer) answer {
+	return func(w http.ResponseWriter, r *http.Request, n int) {
+		answers[min(n, len(answers))-1](w, r, n)
+	}
+}

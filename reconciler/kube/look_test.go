@@ -1,0 +1,243 @@
+package kube_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
+)
+
+// podNames are the names of the pods that a look saw.
+func podNames(o *reconciler.Observation) []string {
+	names := []string{}
+	for n := range maps.Keys(o.Pods) {
+		names = append(names, n.Name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+func TestAListIsReadPageByPage(t *testing.T) {
+	f := newFakeAPI(t)
+	f.answers[pods] = first(list("second", pod("a"), pod("b")), list("third", pod("c")), list("", pod("d")))
+	o, err := f.cluster(t).Observe(t.Context())
+	check(t, err)
+	equal(t, "pods", podNames(o), []string{"a", "b", "c", "d"})
+	var asked []string
+	for _, r := range f.to(pods) {
+		asked = append(asked, r.URL.Query().Get("limit")+" "+r.URL.Query().Get("continue")+r.URL.Query().Get("resourceVersion"))
+	}
+	equal(t, "asked for", fmt.Sprintf("%q", asked), `["500 " "500 second" "500 third"]`)
+}
+
+// Half a list is no list: what is missing in it would look gone.
+func TestAnExpiredTokenBeginsTheListAnew(t *testing.T) {
+	f := newFakeAPI(t)
+	f.answers[pods] = first(list("old", pod("a"), pod("gone-by-then")), fails(http.StatusGone), list("new", pod("a")), list("", pod("b")))
+	f.answers[pools] = first(list("old", pool("7")), fails(http.StatusGone), list("", pool("8")))
+	o, err := f.cluster(t).Observe(t.Context())
+	check(t, err)
+	equal(t, "pods", podNames(o), []string{"a", "b"})
+	equal(t, "pools", len(o.Pools), 1)
+	equal(t, "the pool's version", o.Pools[0].ResourceVersion, "8")
+	equal(t, "the first request after the 410 asks for", f.to(pods)[2].URL.Query().Get("continue"), "")
+}
+
+func TestATokenThatAlwaysExpiresIsAnError(t *testing.T) {
+	f := newFakeAPI(t)
+	f.answers[pods] = func(w http.ResponseWriter, r *http.Request, n int) {
+		if r.URL.Query().Get("continue") != "" {
+			fails(http.StatusGone)(w, r, n)
+			return
+		}
+		list("more", pod("a"))(w, r, n)
+	}
+	if o, err := f.cluster(t).Observe(t.Context()); err == nil {
+		t.Errorf("half a list was taken for all: %v", podNames(o))
+	}
+}
+
+// passing are the failures that may be gone at the next try.
+var passing = map[string]answer{
+	"429": fails(http.StatusTooManyRequests), "500": fails(http.StatusInternalServerError),
+	"503": fails(http.StatusServiceUnavailable), "504": fails(http.StatusGatewayTimeout),
+	"502 of a proxy": bare(http.StatusBadGateway), "503 of a proxy": bare(http.StatusServiceUnavailable),
+	"a connection reset": breaksOff(true), "an answer that breaks off": breaksOff(false),
+}
+
+func TestAFailureThatPassesIsTriedAgain(t *testing.T) {
+	for name, failure := range passing {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFakeAPI(t)
+			f.answers[pods] = first(failure, failure, list("more", pod("a")), failure, list("", pod("b")))
+			f.answers[pools] = first(failure, list("", pool("7")))
+			f.answers[nodes] = first(failure, list(""))
+			f.answers[discovery] = first(failure, fails(http.StatusNotFound))
+			o, err := f.cluster(t).Observe(t.Context())
+			check(t, err)
+			equal(t, "pods", podNames(o), []string{"a", "b"})
+			equal(t, "pools", len(o.Pools), 1)
+			equal(t, "reports are unreadable", o.ReportsUnreadable, false)
+			equal(t, "warnings", o.Warnings, []string{})
+		})
+	}
+}
+
+// impatient ends what client-go would try again for most of a minute.
+func impatient(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// A failure that stays is an error, and never an empty list.
+func TestAFailureThatStaysIsNeverAnAnswer(t *testing.T) {
+	failures := maps.Clone(passing)
+	failures["401"], failures["400"] = fails(http.StatusUnauthorized), fails(http.StatusBadRequest)
+	for _, path := range []string{pods, pools, reservations, nodes, nads} {
+		for name, failure := range failures {
+			t.Run(path[strings.LastIndex(path, "/")+1:]+", "+name, func(t *testing.T) {
+				t.Parallel()
+				for part, a := range map[string]answer{"all of it": failure, "the second page": first(list("more"), failure)} {
+					f := newFakeAPI(t)
+					f.answers[path] = a
+					if o, err := f.cluster(t).Observe(impatient(t)); err == nil {
+						t.Errorf("%s could not be read, and a look was made: %+v", part, o)
+					}
+				}
+			})
+		}
+	}
+}
+
+// What must not be read and is not needed makes a look poorer, and it says so.
+func TestWhatMayNotBeRead(t *testing.T) {
+	for path, needed := range map[string]bool{pods: true, pools: true, reservations: true, nodes: false, nads: false, namespace: false} {
+		f := newFakeAPI(t)
+		f.answers[path] = fails(http.StatusForbidden)
+		o, err := f.cluster(t).Observe(t.Context())
+		if needed {
+			if err == nil {
+				t.Errorf("%s: a look was made", path)
+			} else if !strings.Contains(err.Error(), "no right to list") {
+				t.Errorf("%s: the error does not say what right is missing: %v", path, err)
+			}
+			continue
+		}
+		check(t, err)
+		if len(o.Warnings) != 1 || len(o.Nodes) != 0 {
+			t.Errorf("%s: warnings %q, nodes %v", path, o.Warnings, o.Nodes)
+		}
+	}
+}
+
+// When it is not known whether everything is paused, everything is.
+func TestANamespaceThatCannotBeReadIsPaused(t *testing.T) {
+	f := newFakeAPI(t)
+	f.answers[namespace] = fails(http.StatusInternalServerError)
+	o, err := f.cluster(t).Observe(t.Context())
+	check(t, err)
+	equal(t, "paused", o.Paused, true)
+}
+
+// That there are no node agents is known only where the API does not serve
+// their reports, or an allowed list is empty.
+func TestWhetherThereAreNodeAgents(t *testing.T) {
+	served := object(map[string]any{"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "ip-reconcile.dev/v1alpha1",
+		"resources": []any{map[string]any{"name": "sandboxreports", "kind": "SandboxReport", "namespaced": false, "verbs": []string{"list"}}}})
+	for _, c := range []struct {
+		name              string
+		discovery, list   answer
+		unreadable, lists bool
+	}{
+		{"not served", fails(http.StatusNotFound), list(""), false, false},
+		{"served, and there are none", served, list(""), false, true},
+		{"served, and they must not be read", served, fails(http.StatusForbidden), true, true},
+		{"served, and they cannot be read", served, fails(http.StatusInternalServerError), true, true},
+		{"discovery is forbidden", fails(http.StatusForbidden), list(""), true, false},
+		{"discovery fails", fails(http.StatusServiceUnavailable), list(""), true, false},
+		{"discovery breaks off", breaksOff(false), list(""), true, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			f := newFakeAPI(t)
+			f.answers[discovery], f.answers[reports] = c.discovery, c.list
+			o, err := f.cluster(t).Observe(t.Context())
+			check(t, err)
+			equal(t, "unreadable", o.ReportsUnreadable, c.unreadable)
+			equal(t, "said", len(o.Warnings) > 0, c.unreadable)
+			equal(t, "listed", len(f.to(reports)) > 0, c.lists)
+		})
+	}
+}
+
+func TestTheOrderOfALookHasPodsLast(t *testing.T) {
+	f := newFakeAPI(t)
+	f.answers[pods] = list("", pod("a"))
+	_, err := f.cluster(t).Observe(t.Context())
+	check(t, err)
+	var order []string
+	for _, r := range f.requests {
+		if i := strings.LastIndex(r.URL.Path, "/"); r.URL.Path == pods || r.URL.Path == pools || r.URL.Path == reservations {
+			order = append(order, r.URL.Path[i+1:])
+		}
+	}
+	equal(t, "order", order, []string{"overlappingrangeipreservations", "ippools", "pods"})
+}
+
+// The age of a report is told by the API server alone: by the times in
+// managedFields, which it writes, against the Date of its answer.
+func TestFreshnessIsToldByTheAPIServersClock(t *testing.T) {
+	server := time.Now().Add(-72 * time.Hour).Truncate(time.Second) // days behind ours
+	for _, c := range []struct {
+		name    string
+		written time.Duration // ago, by the server
+		renewed time.Duration // ago, by the agent
+		fresh   bool
+	}{
+		{"just renewed, by an agent whose clock is a day behind", 20 * time.Second, 24 * time.Hour, true},
+		{"just renewed, by an agent whose clock is a day ahead", 20 * time.Second, -24 * time.Hour, true},
+		{"long ago, by an agent whose clock says now", 2 * time.Minute, 0, false},
+		{"long ago, by an agent whose clock says our now", 2 * time.Minute, -72 * time.Hour, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := newFakeAPI(t)
+			f.date = server
+			f.answers[discovery] = object(map[string]any{"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "ip-reconcile.dev/v1alpha1", "resources": []any{}})
+			f.answers[reports] = list("", map[string]any{"apiVersion": "ip-reconcile.dev/v1alpha1", "kind": "SandboxReport",
+				"metadata": map[string]any{"name": "worker-1"}, "observedAt": server.Add(-c.renewed).UTC().Format(time.RFC3339)})
+			f.answers[leases] = list("", map[string]any{"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+				"metadata": map[string]any{"name": "worker-1", "namespace": "kube-system",
+					"annotations": map[string]any{"ip-reconcile.dev/report-hash": hashOf(t, server.Add(-c.renewed))},
+					"managedFields": []any{map[string]any{"manager": "agent", "operation": "Update", "time": server.Add(-c.written).UTC().Format(time.RFC3339),
+						"fieldsType": "FieldsV1", "fieldsV1": map[string]any{"f:spec": map[string]any{"f:renewTime": map[string]any{}}}}}},
+				"spec": map[string]any{"renewTime": server.Add(-c.renewed).UTC().Format("2006-01-02T15:04:05.000000Z")}})
+			o, err := f.cluster(t).Observe(t.Context())
+			check(t, err)
+			equal(t, "now", o.Now.UTC(), server.UTC())
+			equal(t, "reports", len(o.Reports), 1)
+			equal(t, "fresh", o.Reports[0].Fresh(o.Now), c.fresh)
+		})
+	}
+}
+
+// Without the Leases no report is vouched for.
+func TestWithoutLeasesNoReportIsFresh(t *testing.T) {
+	f := newFakeAPI(t)
+	f.answers[discovery] = object(map[string]any{"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "ip-reconcile.dev/v1alpha1", "resources": []any{}})
+	f.answers[reports] = list("", map[string]any{"apiVersion": "ip-reconcile.dev/v1alpha1", "kind": "SandboxReport",
+		"metadata": map[string]any{"name": "worker-1"}, "observedAt": time.Now().UTC().Format(time.RFC3339)})
+	f.answers[leases] = fails(http.StatusForbidden)
+	o, err := f.cluster(t).Observe(t.Context())
+	check(t, err)
+	equal(t, "reports", len(o.Reports), 1)
+	equal(t, "fresh", o.Reports[0].Fresh(o.Now), false)
+	equal(t, "warnings", len(o.Warnings), 1)
+}

@@ -1,0 +1,199 @@
+package kube_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/podstate/v1alpha1"
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
+)
+
+// hashOf is what an agent's Lease carries for a report without content.
+func hashOf(t *testing.T, observed time.Time) string {
+	t.Helper()
+	return podstate.Hash(&v1alpha1.SandboxReport{ObservedAt: metav1.NewTime(observed.Truncate(time.Second).UTC())})
+}
+
+func readPool(version string) *ippool.Pool {
+	return ippool.ReadPool(&unstructured.Unstructured{Object: pool(version)})
+}
+
+func readReservation() *ippool.Reservation {
+	u := ippool.NewReservation("kube-system", "", netip.MustParseAddr("10.0.0.5"), "default/web-0", "net1")
+	u.SetUID("the-uid")
+	u.SetResourceVersion("42")
+	return ippool.ReadReservation(u)
+}
+
+// need names one of each.
+var need = reconciler.Need{
+	Pools:        []types.NamespacedName{{Namespace: "kube-system", Name: "10.0.0.0-24"}},
+	Reservations: []types.NamespacedName{{Namespace: "kube-system", Name: "10.0.0.5"}},
+	Pods:         []types.NamespacedName{{Namespace: "default", Name: "web-0"}},
+}
+
+// seen is a first look that had one of each, and another pod.
+func seen() *reconciler.Observation {
+	web, other := types.NamespacedName{Namespace: "default", Name: "web-0"}, types.NamespacedName{Namespace: "default", Name: "other"}
+	return &reconciler.Observation{
+		Pools: []*ippool.Pool{readPool("7")}, Reservations: []*ippool.Reservation{readReservation()},
+		Pods: map[types.NamespacedName]*podstate.Pod{web: {NamespacedName: web}, other: {NamespacedName: other}},
+	}
+}
+
+func TestAFreshLookTakesNotFoundForAnAnswerAndNothingElse(t *testing.T) {
+	all := func(f *fakeAPI) {
+		f.answers[onePool], f.answers[onePod] = object(pool("8")), object(pod("web-0"))
+		f.answers[oneRes] = object(readReservation().Object.Object)
+	}
+	f := newFakeAPI(t)
+	all(f)
+	o, err := f.cluster(t).Fresh(t.Context(), seen(), need)
+	check(t, err)
+	equal(t, "pools, reservations, pods", []int{len(o.Pools), len(o.Reservations), len(o.Pods)}, []int{1, 1, 2})
+	equal(t, "the pool's version", o.Pools[0].ResourceVersion, "8")
+	equal(t, "restored", o.Restored, "")
+	equal(t, "the last request", f.requests[len(f.requests)-1].URL.Path, onePod)
+
+	for _, path := range []string{onePool, oneRes, onePod} {
+		f := newFakeAPI(t)
+		all(f)
+		f.answers[path] = fails(http.StatusNotFound)
+		o, err := f.cluster(t).Fresh(t.Context(), seen(), need)
+		check(t, err)
+		equal(t, path+" is gone", len(o.Pools)+len(o.Reservations)+len(o.Pods), 3)
+
+		for name, failure := range passing {
+			t.Run(path+", "+name, func(t *testing.T) {
+				t.Parallel()
+				f := newFakeAPI(t)
+				all(f)
+				f.answers[path] = failure
+				if _, err := f.cluster(t).Fresh(impatient(t), seen(), need); err == nil {
+					t.Error("it was taken for an answer")
+				}
+			})
+		}
+	}
+	for _, path := range []string{onePool, oneRes} {
+		f := newFakeAPI(t)
+		all(f)
+		f.answers[path] = fails(http.StatusForbidden)
+		if _, err := f.cluster(t).Fresh(t.Context(), seen(), need); err == nil {
+			t.Errorf("%s: a 403 was taken for an answer", path)
+		}
+	}
+}
+
+// whereabouts' own ClusterRole has no get on pods before v0.9.
+func TestPodsThatMayNotBeGotAreListedByName(t *testing.T) {
+	for _, there := range []bool{true, false} {
+		f := newFakeAPI(t)
+		f.answers[onePool], f.answers[oneRes] = object(pool("8")), fails(http.StatusNotFound)
+		f.answers[onePod] = fails(http.StatusForbidden)
+		if there {
+			f.answers[podsOfDefault] = list("", pod("web-0"))
+		}
+		c := f.cluster(t)
+		for range 2 {
+			o, err := c.Fresh(t.Context(), seen(), need)
+			check(t, err)
+			_, found := o.Pods[need.Pods[0]]
+			equal(t, "the pod is found", found, there)
+		}
+		equal(t, "GETs", len(f.to(onePod)), 1) // that it may not is remembered
+		lists := f.to(podsOfDefault)
+		equal(t, "LISTs", len(lists), 2)
+		equal(t, "the field selector", lists[0].URL.Query().Get("fieldSelector"), "metadata.name=web-0")
+
+		f.answers[podsOfDefault] = fails(http.StatusForbidden)
+		if _, err := c.Fresh(t.Context(), seen(), need); err == nil {
+			t.Error("a 403 on both was taken for an answer")
+		}
+	}
+}
+
+func TestAPoolThatIsOlderThanBeforeMeansARestore(t *testing.T) {
+	f := newFakeAPI(t)
+	f.answers[onePool], f.answers[oneRes], f.answers[onePod] = object(pool("6")), fails(http.StatusNotFound), fails(http.StatusNotFound)
+	o, err := f.cluster(t).Fresh(t.Context(), seen(), need)
+	check(t, err)
+	if o.Restored == "" {
+		t.Error("resourceVersion 6 after 7 is nothing special")
+	}
+	before := seen()
+	before.Revision = 200 // the fake API server is at 100
+	if o, err = f.cluster(t).Refresh(t.Context(), before); err != nil || o.Restored == "" {
+		t.Errorf("revision 100 after 200 is nothing special: %v", err)
+	}
+}
+
+func TestWhatAWriteIsAnsweredWith(t *testing.T) {
+	writes := map[string]struct {
+		path   string
+		do     func(*testing.T, reconciler.Writer) error
+		answer map[int]error // nil: done; errors.ErrUnsupported stands for any other error
+	}{
+		"patch a pool": {onePool, func(t *testing.T, w reconciler.Writer) error {
+			return w.PatchPool(t.Context(), readPool("7"), []byte(`[]`))
+		}, map[int]error{409: reconciler.ErrConflict, 422: reconciler.ErrConflict, 404: reconciler.ErrConflict, 403: errors.ErrUnsupported, 500: errors.ErrUnsupported, 503: errors.ErrUnsupported}},
+		"delete a reservation": {oneRes, func(t *testing.T, w reconciler.Writer) error {
+			return w.DeleteReservation(t.Context(), readReservation())
+		}, map[int]error{409: reconciler.ErrConflict, 404: nil, 403: errors.ErrUnsupported, 500: errors.ErrUnsupported}},
+		"create a reservation": {inWhereabouts + "overlappingrangeipreservations", func(t *testing.T, w reconciler.Writer) error {
+			return w.CreateReservation(t.Context(), readReservation().Object)
+		}, map[int]error{403: errors.ErrUnsupported, 500: errors.ErrUnsupported, 422: errors.ErrUnsupported}},
+	}
+	for name, write := range writes {
+		for code, want := range write.answer {
+			f := newFakeAPI(t)
+			f.answers[write.path] = fails(code)
+			err := write.do(t, f.cluster(t))
+			conflict := errors.Is(err, reconciler.ErrConflict)
+			if conflict != errors.Is(want, reconciler.ErrConflict) || (err == nil) != (want == nil) {
+				t.Errorf("%s, answered with %d: %v", name, code, err)
+			}
+			equal(t, name+", requests", len(f.to(write.path)), 1) // whether to write again is for the next look
+		}
+	}
+	f := newFakeAPI(t)
+	f.answers[onePool], f.answers[oneRes] = object(pool("8")), object(map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Success"})
+	check(t, writes["patch a pool"].do(t, f.cluster(t)))
+	equal(t, "the patch's type", f.requests[0].Header.Get("Content-Type"), "application/json-patch+json")
+	check(t, writes["delete a reservation"].do(t, f.cluster(t)))
+	if body := f.bodies[1]; !strings.Contains(body, `"preconditions":{"uid":"the-uid","resourceVersion":"42"}`) {
+		t.Errorf("the delete's body is %s", body)
+	}
+}
+
+// The second that a hold may last includes the time that taking it took.
+func TestAHoldBeginsBeforeTheLeaseIsAskedFor(t *testing.T) {
+	f := newFakeAPI(t)
+	lease := map[string]any{"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": map[string]any{"name": "whereabouts", "namespace": "kube-system", "resourceVersion": "1"}, "spec": map[string]any{}}
+	f.answers[leases+"/whereabouts"] = func(w http.ResponseWriter, r *http.Request, n int) {
+		time.Sleep(200 * time.Millisecond) // a slow API server
+		object(lease)(w, r, n)
+	}
+	began := time.Now()
+	check(t, f.cluster(t).Hold(t.Context(), "kube-system", []string{"whereabouts"}, func(ctx context.Context) error {
+		end, _ := ctx.Deadline()
+		if total := end.Sub(began); total > 1050*time.Millisecond {
+			t.Errorf("the hold ends %s after it was asked for", total)
+		}
+		if reconciler.MayWrite(ctx) != (time.Until(end) > 300*time.Millisecond) {
+			t.Error("what may be written does not depend on what is left of the hold")
+		}
+		return nil
+	}))
+}

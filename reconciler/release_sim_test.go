@@ -1,0 +1,393 @@
+package reconciler_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
+)
+
+// A simulator is a small cluster in memory, a Source and a Writer: objects with
+// resourceVersions and UIDs, JSON patches with their tests, deletes with their
+// preconditions. It runs by the clock of the synctest bubble around it.
+type simulator struct {
+	mu           sync.Mutex
+	revision     uint64
+	pools        map[string]*unstructured.Unstructured
+	reservations map[string]*unstructured.Unstructured
+	pods         map[types.NamespacedName]*corev1.Pod
+	nads         map[types.NamespacedName]*ippool.NAD
+	reports      []*podstate.Report
+
+	// takes is how long a call takes, by its name; fault may give it an error
+	// instead, before it does anything, or with after after it has done it.
+	takes map[string]time.Duration
+	fault func(call, object string) (err error, after bool)
+	// step is called before each call, for something to happen in between.
+	step func(call, object string)
+	// calls are all that were made, as "<call> <object>".
+	calls []string
+	holds []hold
+	late  []string // writes that began when too little was left of the hold
+}
+
+// A hold is what was written while the Lease was held.
+type hold struct {
+	leases  []string
+	began   time.Time
+	removed int
+}
+
+func newSimulator() *simulator {
+	return &simulator{
+		pools: map[string]*unstructured.Unstructured{}, reservations: map[string]*unstructured.Unstructured{},
+		pods: map[types.NamespacedName]*corev1.Pod{}, nads: map[types.NamespacedName]*ippool.NAD{},
+		takes: map[string]time.Duration{},
+	}
+}
+
+// call begins a call. The error is for the caller before anything is done; done
+// is for the error that it gets all the same when it was done.
+func (s *simulator) call(ctx context.Context, name, object string) (done func() error, err error) {
+	if s.step != nil {
+		s.step(name, object)
+	}
+	s.mu.Lock()
+	s.calls = append(s.calls, name+" "+object)
+	s.mu.Unlock()
+	if d := s.takes[name]; d > 0 {
+		select {
+		case <-time.After(d):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	done = func() error { return nil }
+	if s.fault != nil {
+		ferr, after := s.fault(name, object)
+		if ferr != nil && !after {
+			return nil, ferr
+		}
+		done = func() error { return ferr }
+	}
+	return done, ctx.Err()
+}
+
+// writing notes a write that begins too late: the Lease may be another's when it arrives.
+func (s *simulator) writing(ctx context.Context, what string) {
+	if end, ok := ctx.Deadline(); ok && time.Until(end) <= 300*time.Millisecond {
+		s.mu.Lock()
+		s.late = append(s.late, what)
+		s.mu.Unlock()
+	}
+}
+
+func (s *simulator) Observe(ctx context.Context) (*reconciler.Observation, error) {
+	o := &reconciler.Observation{NADs: maps.Clone(s.nads), Pods: map[types.NamespacedName]*podstate.Pod{}}
+	done, err := s.call(ctx, "observe", "")
+	if err != nil {
+		return nil, err
+	}
+	for _, part := range []func(){
+		func() {
+			for _, name := range slices.Sorted(maps.Keys(s.reservations)) {
+				o.Reservations = append(o.Reservations, ippool.ReadReservation(s.reservations[name].DeepCopy()))
+			}
+		},
+		func() { s.surroundings(o) },
+		func() {
+			for name, p := range s.pods {
+				o.Pods[name] = podstate.ReadPod(p)
+			}
+		},
+	} {
+		if s.step != nil {
+			s.step("observing", "") // between the LISTs
+		}
+		s.mu.Lock()
+		part()
+		s.mu.Unlock()
+	}
+	return o, done()
+}
+
+func (s *simulator) surroundings(o *reconciler.Observation) {
+	o.Now, o.Revision, o.Reports = time.Now(), s.revision, s.reports
+	for _, name := range slices.Sorted(maps.Keys(s.pools)) {
+		o.Pools = append(o.Pools, ippool.ReadPool(s.pools[name].DeepCopy()))
+	}
+}
+
+func (s *simulator) Refresh(ctx context.Context, before *reconciler.Observation) (*reconciler.Observation, error) {
+	done, err := s.call(ctx, "refresh", "")
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o := *before
+	o.Pools = nil
+	s.surroundings(&o)
+	if o.Revision < before.Revision {
+		o.Restored = "the revision ran backwards"
+	}
+	return &o, done()
+}
+
+func (s *simulator) Fresh(ctx context.Context, before *reconciler.Observation, need reconciler.Need) (*reconciler.Observation, error) {
+	done, err := s.call(ctx, "fresh", "")
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	o := *before
+	o.Now = time.Now()
+	o.Pools = slices.DeleteFunc(slices.Clone(before.Pools), func(p *ippool.Pool) bool {
+		return slices.Contains(need.Pools, types.NamespacedName{Namespace: p.Namespace, Name: p.Name})
+	})
+	for _, n := range need.Pools {
+		if u := s.pools[n.Name]; u != nil {
+			o.Pools = append(o.Pools, ippool.ReadPool(u.DeepCopy()))
+		}
+	}
+	o.Reservations = slices.DeleteFunc(slices.Clone(before.Reservations), func(r *ippool.Reservation) bool {
+		return slices.Contains(need.Reservations, types.NamespacedName{Namespace: r.Namespace, Name: r.Name})
+	})
+	for _, n := range need.Reservations {
+		if u := s.reservations[n.Name]; u != nil {
+			o.Reservations = append(o.Reservations, ippool.ReadReservation(u.DeepCopy()))
+		}
+	}
+	if s.revision < before.Revision {
+		o.Restored = "the revision ran backwards"
+	}
+	s.mu.Unlock()
+	if s.step != nil {
+		s.step("freshening", "") // between pools and pods
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o.Pods = maps.Clone(before.Pods)
+	for _, n := range need.Pods {
+		delete(o.Pods, n)
+		if p := s.pods[n]; p != nil {
+			o.Pods[n] = podstate.ReadPod(p)
+		}
+	}
+	return &o, done()
+}
+
+func (s *simulator) Hold(ctx context.Context, namespace string, leases []string, work func(context.Context) error) error {
+	if _, err := s.call(ctx, "hold", fmt.Sprint(leases)); err != nil {
+		return err
+	}
+	s.holds = append(s.holds, hold{leases: leases, began: time.Now()})
+	held, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	err := work(held)
+	if err != nil && held.Err() != nil && ctx.Err() == nil {
+		return fmt.Errorf("%w: %v", reconciler.ErrHoldSpent, err)
+	}
+	return err
+}
+
+func (s *simulator) PatchPool(ctx context.Context, p *ippool.Pool, patch []byte) error {
+	s.writing(ctx, "patch "+p.Name)
+	done, err := s.call(ctx, "patch", p.Name)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.pools[p.Name] == nil {
+		return fmt.Errorf("%w: it is gone", reconciler.ErrConflict)
+	}
+	before := len(entriesOf(s.pools[p.Name]))
+	next, err := ippool.ApplyPatch(s.pools[p.Name], patch)
+	if err != nil {
+		return fmt.Errorf("%w: %v", reconciler.ErrConflict, err)
+	}
+	s.store(s.pools, next)
+	if len(s.holds) > 0 {
+		s.holds[len(s.holds)-1].removed += before - len(entriesOf(next))
+	}
+	return done()
+}
+
+func (s *simulator) DeleteReservation(ctx context.Context, r *ippool.Reservation) error {
+	s.writing(ctx, "delete "+r.Name)
+	done, err := s.call(ctx, "delete", r.Name)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.reservations[r.Name]
+	if now == nil {
+		return done()
+	}
+	if string(now.GetUID()) != r.UID || now.GetResourceVersion() != r.ResourceVersion {
+		return fmt.Errorf("%w: another object", reconciler.ErrConflict)
+	}
+	s.revision++
+	delete(s.reservations, r.Name)
+	return done()
+}
+
+func (s *simulator) CreateReservation(ctx context.Context, u *unstructured.Unstructured) error {
+	done, err := s.call(ctx, "create", u.GetName())
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.reservations[u.GetName()] != nil {
+		return fmt.Errorf("%w: it exists", reconciler.ErrConflict)
+	}
+	if u.GetUID() != "" || u.GetResourceVersion() != "" {
+		return errors.New("the API server takes neither a UID nor a resourceVersion for a new object")
+	}
+	s.store(s.reservations, u.DeepCopy())
+	return done()
+}
+
+// store puts an object where it belongs, as a new version. The caller holds mu.
+func (s *simulator) store(into map[string]*unstructured.Unstructured, u *unstructured.Unstructured) {
+	s.revision++
+	u.SetResourceVersion(strconv.FormatUint(s.revision, 10))
+	if u.GetUID() == "" {
+		u.SetUID(types.UID(fmt.Sprint("uid-", s.revision)))
+		u.SetCreationTimestamp(metav1.Now())
+	}
+	into[u.GetName()] = u
+}
+
+func entriesOf(pool *unstructured.Unstructured) map[string]any {
+	entries, _, _ := unstructured.NestedMap(pool.Object, "spec", "allocations")
+	return entries
+}
+
+// The pools of two networks have the same range.
+const (
+	bluePool = "10.0.0.0-16"
+	redPool  = "red-10.0.0.0-16"
+)
+
+// networkOf is the network_name that a pool's name tells.
+func networkOf(pool string) string {
+	return strings.TrimSuffix(strings.TrimSuffix(pool, bluePool), "-")
+}
+
+// entry writes an entry and, if wanted, its reservation.
+func (s *simulator) entry(pool string, key int, podRef, id string, reserved bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	u := s.pools[pool]
+	if u == nil {
+		u = &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "whereabouts.cni.cncf.io/v1alpha1", "kind": "IPPool",
+			"spec": map[string]any{"range": "10.0.0.0/16", "allocations": map[string]any{}},
+		}}
+		u.SetNamespace("kube-system")
+		u.SetName(pool)
+	}
+	u = u.DeepCopy()
+	_ = unstructured.SetNestedMap(u.Object, map[string]any{"id": id, "podref": podRef, "ifname": "net1"}, "spec", "allocations", strconv.Itoa(key))
+	s.store(s.pools, u)
+	if reserved {
+		s.store(s.reservations, ippool.NewReservation("kube-system", networkOf(pool), addressOf(key), podRef, "net1"))
+	}
+}
+
+func addressOf(key int) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, byte(key >> 8), byte(key)}) }
+
+// pod makes a pod that runs and carries the addresses of some keys; without
+// any it is Pending.
+func (s *simulator) pod(name, uid string, keys ...int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	zero := int64(0)
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(uid), CreationTimestamp: metav1.Now()},
+		Spec:   corev1.PodSpec{NodeName: "worker-1", TerminationGracePeriodSeconds: &zero},
+		Status: corev1.PodStatus{Phase: corev1.PodPending}}
+	if len(keys) > 0 {
+		var ips []string
+		for _, k := range keys {
+			ips = append(ips, addressOf(k).String())
+		}
+		status, _ := json.Marshal([]map[string]any{{"name": "default/wb", "interface": "net1", "ips": ips}})
+		p.Status.Phase, p.Annotations = corev1.PodRunning, map[string]string{"k8s.v1.cni.cncf.io/network-status": string(status)}
+	}
+	s.revision++
+	s.pods[types.NamespacedName{Namespace: "default", Name: name}] = p
+}
+
+func (s *simulator) noPod(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.revision++
+	delete(s.pods, types.NamespacedName{Namespace: "default", Name: name})
+}
+
+// made are the calls of these names, in order.
+func (s *simulator) made(names ...string) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := []string{}
+	for _, c := range s.calls {
+		for _, n := range names {
+			if len(c) > len(n) && c[:len(n)+1] == n+" " {
+				all = append(all, c)
+			}
+		}
+	}
+	return all
+}
+
+// stored are all entries and reservations: "<pool> <key>" and "reservation <name>".
+func (s *simulator) stored() map[string]bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := map[string]bool{}
+	for name, u := range s.pools {
+		for key := range entriesOf(u) {
+			all[name+" "+key] = true
+		}
+	}
+	for name := range s.reservations {
+		all["reservation "+name] = true
+	}
+	return all
+}
+
+// reconciler makes one on the simulator. Pauses are not spread, so that tests
+// can tell times.
+func (s *simulator) reconciler(t testing.TB) *reconciler.Reconciler {
+	var log slog.Handler = slog.DiscardHandler
+	if t != nil {
+		log = slog.NewTextHandler(t.Output(), nil)
+	}
+	return &reconciler.Reconciler{
+		Source: s, Writer: s, Clock: clock.RealClock{}, Log: slog.New(log), History: reconciler.NewHistory(),
+		Jitter: func(d time.Duration) time.Duration { return d },
+	}
+}
