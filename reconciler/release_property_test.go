@@ -123,12 +123,14 @@ func (w *world) add(b box) func() bool {
 	var version string
 	skip, read := false, false
 	taken := map[int]bool{}
-	patched := false
+	patched, tries := false, 0
 	return func() bool {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		pool := w.pools[bluePool]
-		switch {
+		switch tries++; {
+		case tries > 100:
+			return false // its own entry, and another's reservation: ADD fails (D6)
 		case !read:
 			// whereabouts itself does not reset this when it begins anew; where our
 			// hold keeps it out that makes no difference.

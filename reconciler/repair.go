@@ -2,6 +2,7 @@ package reconciler
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -37,6 +38,10 @@ func (r *Reconciler) repair(ctx context.Context, j *Judgement, out *Result) time
 		}
 		delete(known, key)
 		wrote, err := r.mend(ctx, o, f)
+		for try := 1; err != nil && try < tries && !errors.Is(err, ErrForbidden) && !errors.Is(err, ErrLeaseForbidden) && ctx.Err() == nil; try++ {
+			r.wait(ctx, 100*time.Millisecond<<try) // the hold was too short, or somebody was faster
+			wrote, err = r.mend(ctx, o, f)
+		}
 		if err != nil {
 			r.Log.Warn("not repaired", "kind", f.Kind, "address", f.IP, "pool", f.Pool, "error", err)
 			out.Unrepaired = append(out.Unrepaired, fmt.Sprintf("%s of %s in %s: %v", f.Kind, f.IP, f.Pool, err))
