@@ -181,6 +181,7 @@ func TestAStormOfPodsLosesNoAddressAndLeaksNone(t *testing.T) {
 	}
 	s.pools, s.reservations = must(record(ctx, s.of(harness.IPPools))), must(record(ctx, s.of(harness.Reservations)))
 
+	must(productBinary())
 	began := time.Now()
 	stop := s.loop(ctx, t)
 	for wave, tasks := range s.waves() {
