@@ -102,7 +102,7 @@ func ReadReport(o *v1alpha1.SandboxReport, lease *coordinationv1.Lease) *Report 
 	if lease == nil {
 		return r
 	}
-	r.LastHeard = fieldTime(lease.ManagedFields, `"f:renewTime"`)
+	r.LastHeard = Heard(lease)
 	if hash := lease.Annotations[v1alpha1.HashAnnotation]; hash != "" && hash == Hash(o) {
 		r.Renewed = r.LastHeard
 	}
@@ -157,4 +157,33 @@ func fieldTime(fields []metav1.ManagedFieldsEntry, field string) time.Time {
 		}
 	}
 	return newest
+}
+
+// Aged says whether an entry has come of an age that matters since the report
+// was observed: ages count to observedAt, so a report that does not change must
+// still be written anew for it.
+func (r *Report) Aged(now time.Time) bool {
+	if !r.ObservedAt.Time.Before(now) {
+		return false
+	}
+	later := *r.SandboxReport
+	later.ObservedAt = metav1.NewTime(now)
+	then := &Report{SandboxReport: &later}
+	for i := range r.Sandboxes {
+		if s := &r.Sandboxes[i]; s.State == v1alpha1.SandboxReady && r.Settled(s, now) != then.Settled(s, now) {
+			return true
+		}
+	}
+	for i := range r.Attachments {
+		if a := &r.Attachments[i]; r.Counts(a, now) != then.Counts(a, now) {
+			return true
+		}
+	}
+	return false
+}
+
+// Heard is when an agent's Lease was last renewed, by the API server's clock;
+// zero if that is not known.
+func Heard(lease *coordinationv1.Lease) time.Time {
+	return fieldTime(lease.ManagedFields, `"f:renewTime"`)
 }

@@ -70,6 +70,6 @@ stale, and says of every other why it is kept.`,
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return fmt.Errorf("%w; see '%s --help'", err, c.CommandPath())
 	})
-	root.AddCommand(newCheck(std), newRun(std), newExplain(std))
+	root.AddCommand(newCheck(std), newRun(std), newExplain(std), newAgent(std))
 	return root
 }

@@ -3,19 +3,13 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
-	"log/slog"
 	"math/rand/v2"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
@@ -25,23 +19,22 @@ import (
 
 // options are the flags that run, check and explain share.
 type options struct {
-	kubeconfig, context, namespace string
-	qps                            float32
-	burst                          int
-	timeout                        time.Duration
-	snapshot, now                  string
-	output                         string
-	all                            bool
-	agents, agentNodes             string
-	unreachable                    time.Duration
-	logLevel, logFormat            string
-	withoutLease                   bool
+	common
+	node               node
+	qps                float32
+	burst              int
+	timeout            time.Duration
+	snapshot, now      string
+	output             string
+	all                bool
+	agents, agentNodes string
+	unreachable        time.Duration
+	withoutLease       bool
 }
 
 func (o *options) add(f *pflag.FlagSet, logLevel string) {
-	f.StringVar(&o.kubeconfig, "kubeconfig", "", "path of a kubeconfig file (default: KUBECONFIG, then ~/.kube/config, then the pod's own account)")
-	f.StringVar(&o.context, "context", "", "context of the kubeconfig to use")
-	f.StringVar(&o.namespace, "namespace", "", "the reconciler's own namespace, where the node agents' Leases are (default: the pod's, else kube-system)")
+	o.common.add(f, logLevel)
+	o.node.add(f, "also look at the container runtime of --node itself, at this socket: for a node without an agent")
 	f.Float32Var(&o.qps, "kube-api-qps", 200, "requests per second to the API server")
 	f.IntVar(&o.burst, "kube-api-burst", 400, "requests that may be made at once")
 	f.DurationVar(&o.timeout, "request-timeout", 30*time.Second, "limit of one request; there is none over all")
@@ -52,8 +45,6 @@ func (o *options) add(f *pflag.FlagSet, logLevel string) {
 	f.StringVar(&o.agents, "agents", "auto", "auto: judge without node agents where there are none; required: never conclude anything without their reports")
 	f.StringVar(&o.agentNodes, "agent-nodes", "kubernetes.io/os=linux", "label selector of the nodes that run an agent")
 	f.DurationVar(&o.unreachable, "unreachable-node-timeout", 0, "free what a node holds that has been not Ready for so long; 0 never does: behind a partition the addresses are in use")
-	f.StringVar(&o.logLevel, "log-level", logLevel, "debug, info, warn or error")
-	f.StringVar(&o.logFormat, "log-format", "text", "text or json")
 }
 
 // reconciler makes the reconciler that the flags ask for.
@@ -77,6 +68,9 @@ func (o *options) reconciler(std streams) (*reconciler.Reconciler, error) {
 		History: reconciler.NewHistory(),
 	}
 	if o.snapshot != "" {
+		if o.node.socket != "" {
+			return nil, errors.New("--cri looks at a live node: it does not go with --snapshot")
+		}
 		return r, o.openSnapshot(r)
 	}
 	if o.now != "" {
@@ -102,7 +96,17 @@ func (o *options) openSnapshot(r *reconciler.Reconciler) error {
 }
 
 func (o *options) connect(r *reconciler.Reconciler) error {
-	config, err := o.restConfig()
+	onNode := func(cluster reconciler.Source) reconciler.Source { return cluster }
+	if o.node.socket != "" {
+		var err error
+		if onNode, err = o.node.onNode(); err != nil {
+			return err
+		}
+	}
+	if o.qps <= 0 || o.burst <= 0 {
+		return errors.New("--kube-api-qps and --kube-api-burst must be above zero")
+	}
+	config, err := o.restConfig(o.qps, o.burst)
 	if err != nil {
 		return err
 	}
@@ -114,26 +118,11 @@ func (o *options) connect(r *reconciler.Reconciler) error {
 		Namespace: o.ownNamespace(), Timeout: o.timeout, WithoutLease: o.withoutLease, Jitter: r.Jitter, Log: r.Log,
 		Identity: fmt.Sprintf("ip-reconcile/%s_%08x", host, rand.Uint32()),
 	})
-	r.Source, r.Writer = cluster, cluster
-	return err
-}
-
-func (o *options) restConfig() (*rest.Config, error) {
-	if o.qps <= 0 || o.burst <= 0 {
-		return nil, errors.New("--kube-api-qps and --kube-api-burst must be above zero")
-	}
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = o.kubeconfig
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: o.context}).ClientConfig()
-	if clientcmd.IsEmptyConfig(err) {
-		return nil, errors.New("no cluster to look at: no kubeconfig was found and this is no pod; give --kubeconfig, or --snapshot for exported files")
-	}
 	if err != nil {
-		return nil, fmt.Errorf("kubeconfig: %w", err)
+		return err
 	}
-	config.QPS, config.Burst = o.qps, o.burst
-	config.UserAgent = "ip-reconcile"
-	return config, nil
+	r.Source, r.Writer = onNode(cluster), cluster
+	return nil
 }
 
 func (o *options) policy() (reconciler.Policy, error) {
@@ -151,41 +140,13 @@ func (o *options) policy() (reconciler.Policy, error) {
 	return p, nil
 }
 
-func (o *options) logger(w io.Writer) (*slog.Logger, error) {
-	klog.SetLogger(klog.New(nil)) // client-go's own lines repeat what we say better
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(o.logLevel)); err != nil {
-		return nil, fmt.Errorf("--log-level %q: must be debug, info, warn or error", o.logLevel)
-	}
-	opts := &slog.HandlerOptions{Level: level}
-	switch o.logFormat {
-	case "text":
-		return slog.New(slog.NewTextHandler(w, opts)), nil
-	case "json":
-		return slog.New(slog.NewJSONHandler(w, opts)), nil
-	}
-	return nil, fmt.Errorf("--log-format %q: must be text or json", o.logFormat)
-}
-
-// ownNamespace is where the reconciler and the node agents live.
-func (o *options) ownNamespace() string {
-	if o.namespace != "" {
-		return o.namespace
-	}
-	if text, err := os.ReadFile("/var/run/secrets/kubernetes.io/serviceaccount/namespace"); err == nil {
-		return strings.TrimSpace(string(text))
-	}
-	return "kube-system"
-}
-
 func complete(c *cobra.Command, flag string, values ...string) {
 	_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)) // fails only for a flag that does not exist
 }
 
 func (o *options) completions(c *cobra.Command) {
+	o.common.completions(c)
 	complete(c, "output", "table", "json", "yaml")
 	complete(c, "agents", "auto", "required")
-	complete(c, "log-level", "debug", "info", "warn", "error")
-	complete(c, "log-format", "text", "json")
 	_ = c.MarkFlagDirname("snapshot")
 }

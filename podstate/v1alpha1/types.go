@@ -29,6 +29,9 @@ const (
 // +kubebuilder:resource:scope=Cluster,shortName=sbr
 // +kubebuilder:printcolumn:name="Runtime",type=string,JSONPath=`.runtime.name`
 // +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.runtime.version`,priority=1
+// +kubebuilder:printcolumn:name="Sandboxes",type=integer,JSONPath=`.summary.sandboxes`
+// +kubebuilder:printcolumn:name="NotReady",type=integer,JSONPath=`.summary.notReady`
+// +kubebuilder:printcolumn:name="Attachments",type=integer,JSONPath=`.summary.attachments`,priority=1
 // +kubebuilder:printcolumn:name="Observed",type=date,JSONPath=`.observedAt`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type SandboxReport struct {
@@ -44,6 +47,9 @@ type SandboxReport struct {
 	Runtime Runtime `json:"runtime,omitzero"`
 	// ObservedAt is when this content was read from the runtime, by the node's clock.
 	ObservedAt metav1.Time `json:"observedAt"`
+	// Summary counts what follows, for people: a printer column cannot.
+	// +optional
+	Summary Summary `json:"summary,omitzero"`
 	// Sandboxes are those that the runtime lists.
 	// +optional
 	// +kubebuilder:validation:MaxItems=4000
@@ -62,6 +68,13 @@ type SandboxReport struct {
 type Runtime struct {
 	Name    string `json:"name,omitempty"`
 	Version string `json:"version,omitempty"`
+}
+
+// Summary counts the entries of a report. No rule reads it.
+type Summary struct {
+	Sandboxes   int32 `json:"sandboxes"`
+	NotReady    int32 `json:"notReady"`
+	Attachments int32 `json:"attachments"`
 }
 
 // Sandbox is a pod sandbox as the CRI lists it.

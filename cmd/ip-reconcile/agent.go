@@ -1,0 +1,194 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"runtime/debug"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
+
+	"github.com/ip-reconcile/ip-reconcile/podstate/agent"
+)
+
+// agentOptions are the flags of the node agent.
+type agentOptions struct {
+	common
+	node       node
+	podUID     string
+	outsidePod bool
+	metrics    string
+}
+
+func newAgent(std streams) *cobra.Command {
+	o := &agentOptions{}
+	c := &cobra.Command{
+		Use:   "agent",
+		Short: "Publish what this node's container runtime really runs: the DaemonSet",
+		Long: `Look at this node's container runtime and CNI caches, and publish what they hold
+as the node's SandboxReport, with a Lease that vouches for it. The reconciler
+reads the reports to tell phantom pods, stuck-terminating pods and sandboxes that
+were kept after their end from leaks. The agent itself frees nothing.
+
+It looks every 10 seconds, and at once when the runtime sends an event. When a
+look fails, nothing is published: the last report stands and goes stale.`,
+		Example: `  ip-reconcile agent                                 # in the DaemonSet of deploy/agent
+  ip-reconcile agent --node worker-1 --outside-pod   # on a node, as root
+  ip-reconcile agent --cri /run/crio/crio.sock`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context(), std) },
+	}
+	f := c.Flags()
+	o.common.add(f, "info")
+	o.node.add(f, "socket of the container runtime (default: the usual one of containerd, CRI-O, k3s or RKE2 that is there)")
+	f.StringVar(&o.podUID, "pod-uid", os.Getenv("POD_UID"), "UID of the agent's own pod, whose sandbox must be in every look (default: $POD_UID)")
+	f.BoolVar(&o.outsidePod, "outside-pod", false, "the agent does not run in a pod, so that no sandbox is its own")
+	f.StringVar(&o.metrics, "metrics-bind-address", "127.0.0.1:9746", "where /metrics, /healthz and /readyz are served; 0 for nowhere")
+	o.common.completions(c)
+	return c
+}
+
+// run runs the agent until the context ends.
+func (o *agentOptions) run(ctx context.Context, std streams) error {
+	log, err := o.logger(std.err)
+	if err != nil {
+		return err
+	}
+	switch {
+	case o.outsidePod:
+		o.podUID = ""
+	case o.podUID == "":
+		return errors.New("--pod-uid must be the UID of the agent's own pod (POD_UID from metadata.uid), or --outside-pod say that it runs in none")
+	}
+	eyes, runtime, err := o.node.eyes(o.podUID)
+	if err != nil {
+		return err
+	}
+	defer runtime.Close()
+	bootID, err := o.node.bootID()
+	if err != nil {
+		return err
+	}
+	config, err := o.restConfig(10, 20)
+	if err != nil {
+		return err
+	}
+	store, err := agent.NewAPI(config, o.node.name, o.ownNamespace())
+	if err != nil {
+		return err
+	}
+	watcher, err := agent.NewWatcher(config, o.node.name)
+	if err != nil {
+		return err
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewGoCollector())
+	state := agent.NewState(log, registry)
+	if err := serve(o.metrics, state.Handler(registry), log); err != nil {
+		return err
+	}
+	small()
+	hints, changes := make(chan struct{}, 1), make(chan string, 16)
+	go follow(ctx, log, "the container runtime's events", func() error {
+		return runtime.Watch(ctx, func() {
+			select {
+			case hints <- struct{}{}:
+			default: // one is waiting already
+			}
+		})
+	})
+	go follow(ctx, log, "the report", func() error {
+		return watcher.Watch(ctx, func(version string) {
+			select {
+			case changes <- version:
+			case <-ctx.Done():
+			}
+		})
+	})
+	log.Info("the node agent starts", "node", o.node.name, "namespace", o.ownNamespace())
+	(&agent.Agent{
+		Node: o.node.name, Eye: eyes, Store: store, State: state, Hints: hints, Changes: changes,
+		BootID: confirmedBootID(config, o.node.name, bootID, log),
+	}).Run(ctx)
+	return nil
+}
+
+// follow keeps a stream open, with growing pauses when it fails at once.
+func follow(ctx context.Context, log *slog.Logger, what string, stream func() error) {
+	pauses := func() wait.Backoff {
+		return wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.5, Steps: 6, Cap: 30 * time.Second}
+	}
+	for pause := pauses(); ctx.Err() == nil; {
+		began := time.Now()
+		err := stream()
+		if time.Since(began) > time.Minute {
+			pause = pauses()
+		}
+		wait := pause.Step()
+		log.Debug("following "+what+" ended", "error", err, "again in", wait)
+		select {
+		case <-ctx.Done():
+		case <-time.After(wait):
+		}
+	}
+}
+
+// confirmedBootID returns the boot id once the Node object has the same: kubelet
+// writes it there some time after a reboot. It asks until then, and not after.
+func confirmedBootID(config *rest.Config, node, bootID string, log *slog.Logger) func(context.Context) string {
+	confirmed, said := false, false
+	var next time.Time
+	return func(ctx context.Context) string {
+		if !confirmed && !time.Now().Before(next) {
+			next = time.Now().Add(10 * time.Second)
+			ctx, stop := context.WithTimeout(ctx, 10*time.Second)
+			defer stop()
+			id, err := agent.NodeBootID(ctx, config, node)
+			if apierrors.IsForbidden(err) {
+				next = time.Now().Add(10 * time.Minute)
+			}
+			confirmed = err == nil && id == bootID
+			if !confirmed && !said {
+				said = true
+				log.Warn("the boot id is left out of the report until the Node object has the same", "node", node, "error", err)
+			}
+		}
+		if !confirmed {
+			return ""
+		}
+		return bootID
+	}
+}
+
+// serve serves metrics and health.
+func serve(address string, handler http.Handler, log *slog.Logger) error {
+	if address == "0" || address == "" {
+		return nil
+	}
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return fmt.Errorf("--metrics-bind-address %s: %w", address, err)
+	}
+	go func() {
+		err := (&http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second}).Serve(listener)
+		log.Error("metrics and health are not served any more", "error", err)
+	}()
+	return nil
+}
+
+// small keeps the agent's memory small: there is one on every node.
+func small() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(30)
+	}
+}

@@ -1,0 +1,177 @@
+package agent
+
+import (
+	"context"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ip-reconcile/ip-reconcile/podstate/v1alpha1"
+)
+
+const (
+	// relistEvery is the pause between looks when nothing happens: events may be
+	// lost, or not be sent at all.
+	relistEvery = 10 * time.Second
+	// renewEvery is the pause between renewals of the Lease, which vouches for the
+	// report for a minute.
+	renewEvery = 20 * time.Second
+	// merge is how long changes are gathered: a burst is one report.
+	merge = time.Second
+	// retryAfter is the pause after a look or a write that failed.
+	retryAfter = 2 * time.Second
+)
+
+// Eye makes looks; Eyes is the one that looks at a node.
+type Eye interface {
+	Look(ctx context.Context) (*Look, error)
+	Unread() map[string]error
+}
+
+// Store keeps the report and the Lease that vouches for it; API is the one at
+// the API server.
+type Store interface {
+	Load(ctx context.Context) (*v1alpha1.SandboxReport, error)
+	Publish(ctx context.Context, report *v1alpha1.SandboxReport) error
+	Renew(ctx context.Context) error
+	Intact(ctx context.Context, report *v1alpha1.SandboxReport) (bool, error)
+	Wrote(resourceVersion string) bool
+}
+
+// Agent publishes what it sees of its node, for as long as it runs.
+type Agent struct {
+	Node  string
+	Eye   Eye
+	Store Store
+	// BootID returns the node's boot id once the Node object has the same, else "".
+	BootID func(ctx context.Context) string
+	// Hints tell that the runtime changed something; Changes, the resourceVersion
+	// of each change of the report, "" where it is not there.
+	Hints   <-chan struct{}
+	Changes <-chan string
+	State   *State
+
+	report    *v1alpha1.SandboxReport // as last made
+	published bool                    // it is what the Store has
+	anew      bool                    // etcd was restored, and the report not yet written since
+	renewed   time.Time               // when the Lease last was
+}
+
+// Run looks and publishes until the context ends. Every failure is said and
+// tried again; none ends it.
+func (a *Agent) Run(ctx context.Context) {
+	for !a.load(ctx) {
+		if !pause(ctx, retryAfter) {
+			return
+		}
+	}
+	for ctx.Err() == nil {
+		relist := time.After(a.turn(ctx))
+		gathered := time.After(merge)
+		select {
+		case <-ctx.Done():
+		case <-relist:
+		case <-a.Hints:
+		case version := <-a.Changes:
+			a.changed(ctx, version)
+		}
+		select {
+		case <-ctx.Done():
+		case <-gathered:
+		}
+	}
+}
+
+// load begins with the report of an earlier agent on this node, so that what was
+// gone stays gone.
+func (a *Agent) load(ctx context.Context) bool {
+	report, err := a.Store.Load(ctx)
+	if err != nil {
+		a.State.unpublished(err)
+		return false
+	}
+	if report == nil {
+		report = &v1alpha1.SandboxReport{ObjectMeta: metav1.ObjectMeta{Name: a.Node}}
+	}
+	a.report = report
+	return true
+}
+
+// turn makes a look and publishes what it changed, or renews the Lease where it
+// changed nothing. Without a good look nothing is written. It says when to look
+// again.
+func (a *Agent) turn(ctx context.Context) time.Duration {
+	look, err := a.Eye.Look(ctx)
+	if ctx.Err() != nil {
+		return 0
+	}
+	if err != nil {
+		a.State.blind(err)
+		return retryAfter
+	}
+	look.BootID = a.BootID(ctx)
+	a.State.saw(look, a.Eye.Unread())
+	next := Next(a.report, look)
+	if a.anew && next == a.report {
+		again := *a.report
+		again.ObservedAt = seconds(look.At)
+		next = &again
+	}
+	if next != a.report {
+		a.report, a.published = next, false
+	}
+	switch {
+	case !a.published:
+		err = a.Store.Publish(ctx, a.report)
+	case time.Since(a.renewed) > renewEvery-relistEvery/2:
+		err = a.Store.Renew(ctx)
+	default:
+		return relistEvery
+	}
+	if a.sawRestore(err) {
+		return 0
+	}
+	if err != nil {
+		a.State.unpublished(err)
+		return retryAfter
+	}
+	a.published, a.anew, a.renewed = true, false, time.Now()
+	a.State.published(a.report)
+	return relistEvery
+}
+
+// sawRestore says whether an error is the sign of a restore. The report must then
+// be written anew, by a look that was made since.
+func (a *Agent) sawRestore(err error) bool {
+	if !isRestore(err) {
+		return false
+	}
+	a.State.restored(err)
+	a.published, a.anew = false, true
+	return true
+}
+
+// changed looks whether the report is still what was written.
+func (a *Agent) changed(ctx context.Context, version string) {
+	if !a.published || version != "" && a.Store.Wrote(version) {
+		return
+	}
+	switch intact, err := a.Store.Intact(ctx, a.report); {
+	case a.sawRestore(err):
+	case err != nil:
+		a.State.unpublished(err)
+	case !intact:
+		a.State.mended()
+		a.published = false
+	}
+}
+
+// pause waits, and says whether to go on.
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}

@@ -1,0 +1,286 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	coordination "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+
+	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/podstate/v1alpha1"
+)
+
+// leaseSeconds is for how long a renewal vouches for the report.
+const leaseSeconds = 60
+
+// RestoreError: an answer showed that etcd was restored since this agent wrote
+// last. What it had written may be lost, and must be written anew.
+type RestoreError struct{ Sign string }
+
+func (e *RestoreError) Error() string { return "etcd was restored: " + e.Sign }
+
+// API keeps the node's report and Lease at the API server. It is for one
+// goroutine.
+type API struct {
+	node    string
+	reports rest.Interface
+	leases  coordination.LeaseInterface
+
+	report metav1.ObjectMeta     // the report's, as last answered; no ResourceVersion: none is there
+	hash   string                // of the report as it was last written
+	lease  *coordinationv1.Lease // as last answered; no ResourceVersion: none is there
+	// reportMark and leaseMark are the newest resourceVersions answered. An object
+	// that vanished is created anew, and the answer must still run forwards.
+	reportMark, leaseMark string
+	// heard is when a write was last answered, by the API server's clock: a
+	// restore that shows later happened after it.
+	heard time.Time
+	// restored is the annotation that says so.
+	restored string
+}
+
+// NewAPI makes an API for a node. The Lease is in the reconciler's namespace.
+func NewAPI(config *rest.Config, node, namespace string) (*API, error) {
+	config = rest.CopyConfig(config)
+	config.Timeout = 10 * time.Second
+	reports, err := reportsClient(config)
+	if err != nil {
+		return nil, err
+	}
+	config.ContentType = "application/vnd.kubernetes.protobuf"
+	leases, err := coordination.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("set up a client for %s: %w", config.Host, err)
+	}
+	return &API{node: node, reports: reports, leases: leases.Leases(namespace)}, nil
+}
+
+// Load reads the report that an earlier agent on this node left; nil if there is
+// none. It must be called before anything is written.
+func (a *API) Load(ctx context.Context) (*v1alpha1.SandboxReport, error) {
+	report, err := a.read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	lease, err := a.leases.Get(ctx, a.node, metav1.GetOptions{})
+	switch {
+	case err == nil:
+		a.lease, a.leaseMark = lease, lease.ResourceVersion
+	case !apierrors.IsNotFound(err):
+		return nil, fmt.Errorf("get Lease %s: %w", a.node, err)
+	}
+	if report != nil {
+		a.reportMark, a.restored = report.ResourceVersion, report.Annotations[v1alpha1.RestoreAnnotation]
+	}
+	return report, nil
+}
+
+// read reads the report whole, and remembers its metadata.
+func (a *API) read(ctx context.Context) (*v1alpha1.SandboxReport, error) {
+	text, err := a.path(a.reports.Get()).Do(ctx).Raw()
+	if apierrors.IsNotFound(err) {
+		a.report = metav1.ObjectMeta{}
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("get SandboxReport %s: %w", a.node, err)
+	}
+	report := &v1alpha1.SandboxReport{}
+	if err := json.Unmarshal(text, report); err != nil {
+		return nil, fmt.Errorf("get SandboxReport %s: the answer is none: %w", a.node, err)
+	}
+	a.report = report.ObjectMeta
+	return report, nil
+}
+
+// Publish writes the report and then the Lease that vouches for it. A
+// RestoreError means that the report must be made anew and published again.
+func (a *API) Publish(ctx context.Context, report *v1alpha1.SandboxReport) error {
+	for try := 1; ; try++ {
+		err := a.write(ctx, report)
+		switch {
+		case err == nil:
+			a.hash = podstate.Hash(report)
+			return a.Renew(ctx)
+		case try == 3:
+			return fmt.Errorf("write SandboxReport %s: %w", a.node, err)
+		case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
+			if _, err := a.Intact(ctx, report); err != nil {
+				return err
+			}
+		case apierrors.IsNotFound(err) && a.report.ResourceVersion != "":
+			a.report.ResourceVersion = "" // someone deleted it, or a restore did: what a new one is answered tells
+		default:
+			return fmt.Errorf("write SandboxReport %s: %w", a.node, err)
+		}
+	}
+}
+
+// Intact reads the report back and says whether it is still what was written.
+func (a *API) Intact(ctx context.Context, report *v1alpha1.SandboxReport) (bool, error) {
+	stored, err := a.read(ctx)
+	if err != nil || stored == nil {
+		return false, err
+	}
+	if err := a.forwards("SandboxReport", &a.reportMark, stored.ResourceVersion); err != nil {
+		return false, err
+	}
+	return podstate.Hash(stored) == podstate.Hash(report) && stored.Annotations[v1alpha1.RestoreAnnotation] == a.restored, nil
+}
+
+// write creates or replaces the report. Only its metadata is answered, since the
+// content is known.
+func (a *API) write(ctx context.Context, report *v1alpha1.SandboxReport) error {
+	out := *report
+	out.ObjectMeta = metav1.ObjectMeta{
+		Name: a.node, ResourceVersion: a.report.ResourceVersion, Labels: a.report.Labels, Annotations: a.report.Annotations,
+		OwnerReferences: a.report.OwnerReferences, Finalizers: a.report.Finalizers,
+	}
+	if a.restored != "" {
+		out.Annotations = with(out.Annotations, v1alpha1.RestoreAnnotation, a.restored)
+	}
+	body, err := json.Marshal(&out)
+	if err != nil {
+		return err
+	}
+	request := a.path(a.reports.Put())
+	if out.ResourceVersion == "" {
+		request = a.reports.Post().AbsPath(reportsPath)
+	}
+	text, err := request.SetHeader("Content-Type", "application/json").SetHeader("Accept", metadataOnly).Body(body).Do(ctx).Raw()
+	if err != nil {
+		return err
+	}
+	var answer metav1.PartialObjectMetadata
+	if err := json.Unmarshal(text, &answer); err != nil {
+		return fmt.Errorf("the answer is no object: %w", err)
+	}
+	a.report = answer.ObjectMeta
+	return a.forwards("SandboxReport", &a.reportMark, answer.ResourceVersion)
+}
+
+// Renew renews the Lease, so that it vouches for the report as it was last
+// written. A RestoreError means that the report must be made anew and published.
+func (a *API) Renew(ctx context.Context) error {
+	for try := 1; ; try++ {
+		err := a.renew(ctx)
+		switch {
+		case err == nil:
+			return nil
+		case try == 3:
+			return fmt.Errorf("renew Lease %s: %w", a.node, err)
+		case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
+			if err := a.rereadLease(ctx); err != nil {
+				return err
+			}
+		case apierrors.IsNotFound(err) && a.lease != nil && a.lease.ResourceVersion != "":
+			a.lease.ResourceVersion = ""
+		default:
+			return fmt.Errorf("renew Lease %s: %w", a.node, err)
+		}
+	}
+}
+
+func (a *API) renew(ctx context.Context) error {
+	out := &coordinationv1.Lease{}
+	if a.lease != nil {
+		out = a.lease.DeepCopy()
+	}
+	out.Name, out.ManagedFields = a.node, nil
+	out.Annotations = with(out.Annotations, v1alpha1.HashAnnotation, a.hash)
+	if a.restored != "" {
+		out.Annotations = with(out.Annotations, v1alpha1.RestoreAnnotation, a.restored)
+	}
+	out.Spec = coordinationv1.LeaseSpec{
+		HolderIdentity: &a.node, LeaseDurationSeconds: ptr.To[int32](leaseSeconds), RenewTime: ptr.To(metav1.NowMicro()),
+	}
+	var answer *coordinationv1.Lease
+	var err error
+	if out.ResourceVersion == "" {
+		out.ObjectMeta = metav1.ObjectMeta{Name: out.Name, Labels: out.Labels, Annotations: out.Annotations}
+		answer, err = a.leases.Create(ctx, out, metav1.CreateOptions{})
+	} else {
+		answer, err = a.leases.Update(ctx, out, metav1.UpdateOptions{})
+	}
+	if err != nil {
+		return err
+	}
+	a.lease = answer
+	if err := a.forwards("Lease", &a.leaseMark, answer.ResourceVersion); err != nil {
+		return err
+	}
+	if t := podstate.Heard(answer); !t.IsZero() {
+		a.heard = t
+	}
+	return nil
+}
+
+// rereadLease finds out why the Lease is not what was written last: by someone's
+// hand, or by a restore, which takes its time of renewal back.
+func (a *API) rereadLease(ctx context.Context) error {
+	stored, err := a.leases.Get(ctx, a.node, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("get Lease %s: %w", a.node, err)
+	}
+	last := a.lease
+	a.lease = stored
+	if err := a.forwards("Lease", &a.leaseMark, stored.ResourceVersion); err != nil || last == nil {
+		return err
+	}
+	if then, now := last.Spec.RenewTime, stored.Spec.RenewTime; then != nil && now != nil && now.Time.Before(then.Time) {
+		return a.restoredSince(fmt.Sprintf("Lease %s was last renewed at %s after it was renewed at %s", a.node, now.UTC().Format(time.RFC3339), then.UTC().Format(time.RFC3339)))
+	}
+	return nil
+}
+
+// restoredSince notes a restore. It is dated to the last write that was answered
+// before it, so that what other agents wrote since they noticed it is later.
+func (a *API) restoredSince(sign string) error {
+	since := a.heard
+	if since.IsZero() {
+		since = time.Now()
+	}
+	a.restored = since.UTC().Format(time.RFC3339)
+	return &RestoreError{sign}
+}
+
+// Wrote says whether a resourceVersion of the report is the one last written or read.
+func (a *API) Wrote(resourceVersion string) bool { return a.report.ResourceVersion == resourceVersion }
+
+// forwards moves the mark on, and returns a RestoreError where the
+// resourceVersion ran backwards.
+func (a *API) forwards(kind string, mark *string, resourceVersion string) error {
+	before := *mark
+	*mark = resourceVersion
+	if before == "" {
+		return nil
+	}
+	if order, err := resourceversion.CompareResourceVersion(resourceVersion, before); err != nil || order >= 0 {
+		return nil
+	}
+	return a.restoredSince(fmt.Sprintf("%s %s is at resourceVersion %s after %s", kind, a.node, resourceVersion, before))
+}
+
+func with(m map[string]string, key, value string) map[string]string {
+	out := make(map[string]string, len(m)+1)
+	for k, v := range m {
+		out[k] = v
+	}
+	out[key] = value
+	return out
+}
+
+// isRestore says whether an error says that etcd was restored.
+func isRestore(err error) bool { return errors.As(err, new(*RestoreError)) }

@@ -1,0 +1,203 @@
+package cnicache
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// kind is what the files of a folder are.
+type kind int
+
+const (
+	runtimeResults kind = iota // libcni's, of the container runtime
+	multusOwn                  // <containerID>, the delegates
+	multusResults              // libcni's, of Multus' delegates
+)
+
+const (
+	// maxSize is beyond any real file: a result is a few KB.
+	maxSize = 1 << 20
+	// settled is how old a file must be for its mtime to tell the next change:
+	// the kernel's file times are coarse, and a file that is being written may
+	// change without another mtime.
+	settled = 2 * time.Second
+)
+
+// folder is one of the folders and what was parsed of its files.
+type folder struct {
+	path     string
+	kind     kind
+	optional bool // may be missing until it was seen
+	seen     bool
+	looks    int
+	files    map[string]*file
+}
+
+type file struct {
+	record *record
+	look   int // the last one that found it
+}
+
+// look hands every file with an id in its name to found. Its error means that
+// the folder as a whole cannot be trusted.
+func (f *folder) look(now time.Time, found func(id, name string, r *record)) error {
+	// Files are opened below the very folder that was listed: were the path
+	// another by then (an unmount), all of them would seem to have gone.
+	root, err := os.OpenRoot(f.path)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	names, err := list(root)
+	if err != nil {
+		return fmt.Errorf("list %s: %w", f.path, err)
+	}
+	if f.files == nil {
+		f.files = map[string]*file{}
+	}
+	f.looks++
+	for _, name := range names {
+		id, ok := f.kind.id(name)
+		if !ok {
+			continue
+		}
+		info, err := root.Lstat(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			// Without its age it can neither count nor be left out.
+			return fmt.Errorf("look at %s: %w", filepath.Join(f.path, name), err)
+		}
+		if known := f.files[name]; known != nil && same(known.record.info, info) {
+			known.look = f.looks
+			found(id, name, known.record)
+			continue
+		}
+		r, keep := f.read(root, name, id, info)
+		if r == nil {
+			continue
+		}
+		if keep && now.Sub(info.ModTime()) > settled {
+			f.files[name] = &file{record: r, look: f.looks}
+		}
+		found(id, name, r)
+	}
+	for name, known := range f.files {
+		if known.look != f.looks {
+			delete(f.files, name)
+		}
+	}
+	return nil
+}
+
+func list(root *os.Root) ([]string, error) {
+	dir, err := root.Open(".")
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	return dir.Readdirnames(-1)
+}
+
+// read parses a file; keep says whether the answer stays true while the file
+// does not change. It returns nil when the file has gone since it was listed.
+func (f *folder) read(root *os.Root, name, id string, info fs.FileInfo) (r *record, keep bool) {
+	data, keep, err := content(root, name, info)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, false
+	case err != nil:
+		r = &record{problem: err}
+	case f.kind == multusOwn:
+		r = parseDelegates(data)
+	default:
+		r = parseResult(id, data)
+	}
+	r.info = info
+	return r, keep
+}
+
+// content reads a regular file and never blocks.
+func content(root *os.Root, name string, info fs.FileInfo) (data []byte, keep bool, err error) {
+	if !info.Mode().IsRegular() {
+		return nil, true, fmt.Errorf("is no regular file: %v", info.Mode())
+	}
+	if info.Size() > maxSize {
+		return nil, true, fmt.Errorf("is larger than %d bytes: %d", maxSize, info.Size())
+	}
+	// Nothing but the file that was looked at is read, whatever takes its name
+	// meanwhile: Root would follow a link inside the folder, and a fifo must not
+	// block.
+	h, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, false, err
+	}
+	defer h.Close()
+	before, err := h.Stat()
+	if err != nil {
+		return nil, false, err
+	}
+	if !same(before, info) {
+		return nil, false, errors.New("changed while it was looked at")
+	}
+	data, err = io.ReadAll(io.LimitReader(h, maxSize+1))
+	if err != nil {
+		return nil, false, err
+	}
+	after, err := h.Stat()
+	if err != nil {
+		return nil, false, err
+	}
+	if !same(after, info) || int64(len(data)) != info.Size() {
+		return nil, false, errors.New("changed while it was read")
+	}
+	if len(data) == 0 {
+		return nil, true, errors.New("is empty")
+	}
+	return data, true, nil
+}
+
+// same says whether both are of one file that did not change in between.
+func same(a, b fs.FileInfo) bool {
+	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime()) && a.Mode() == b.Mode()
+}
+
+// id is the container id in the name of a file: all of it for Multus' own, the
+// last run of 64 hex digits between dashes in <network>-<containerID>-<ifname>.
+// The last: a network may be named like an id, an interface name is too short.
+func (k kind) id(name string) (string, bool) {
+	if k == multusOwn {
+		return name, isID(name)
+	}
+	for end := len(name); ; {
+		dash := strings.LastIndexByte(name[:end], '-')
+		if dash <= 0 {
+			return "", false
+		}
+		if part := name[dash+1 : end]; end < len(name)-1 && isID(part) {
+			return part, true
+		}
+		end = dash
+	}
+}
+
+// isID says whether it is an id as containerd and CRI-O make them.
+func isID(text string) bool {
+	if len(text) != 64 {
+		return false
+	}
+	for _, c := range []byte(text) {
+		if (c < '0' || c > '9') && (c < 'a' || c > 'f') && (c < 'A' || c > 'F') {
+			return false
+		}
+	}
+	return true
+}

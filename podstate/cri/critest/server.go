@@ -1,0 +1,232 @@
+// Package critest is a CRI server for tests: it speaks as containerd or as CRI-O
+// does, of sandboxes that the test makes up. It is for what real runtimes cannot
+// be made to show, and for CRI-O, where that cannot be installed.
+package critest
+
+import (
+	"context"
+	"encoding/json"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// Style is whose manner of speaking it is.
+type Style int
+
+const (
+	// Containerd 1.6–2.4: the verbose info has netNamespaceClosed, and events are sent.
+	Containerd Style = iota
+	// CRIO 1.34 as it is by default: no netNamespaceClosed, and no events.
+	CRIO
+)
+
+// Sandbox is a sandbox that the server lists.
+type Sandbox struct {
+	ID, Namespace, Name, UID string
+	Attempt                  uint32
+	NotReady                 bool
+	HostNetwork              bool
+	NetNS                    string
+	// Closed is what containerd says in netNamespaceClosed.
+	Closed    bool
+	CreatedAt time.Time
+	// Unknown: it is listed, and its status is not to be had, as for one that is
+	// removed just now.
+	Unknown bool
+}
+
+// Server is a CRI server on a socket of its own.
+type Server struct {
+	runtimeapi.UnimplementedRuntimeServiceServer
+	// Socket is where it listens.
+	Socket string
+
+	style Style
+	mu    sync.Mutex
+	all   []Sandbox
+	fail  map[string]error
+	calls map[string]int
+	watch []chan struct{}
+}
+
+// Start starts a server that lasts as long as the test.
+func Start(t testing.TB, style Style) *Server {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "cri") // t.TempDir is too long for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Server{style: style, Socket: filepath.Join(dir, "cri.sock"), fail: map[string]error{}, calls: map[string]int{}}
+	stop := s.listen(t)
+	t.Cleanup(func() { stop(); os.RemoveAll(dir) })
+	return s
+}
+
+func (s *Server) listen(t testing.TB) (stop func()) {
+	t.Helper()
+	listener, err := net.Listen("unix", s.Socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer()
+	runtimeapi.RegisterRuntimeServiceServer(server, s)
+	go server.Serve(listener)
+	return server.Stop
+}
+
+// Set replaces the sandboxes, and sends an event where the style has events.
+func (s *Server) Set(all ...Sandbox) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all = slices.Clone(all)
+	for _, w := range s.watch {
+		select {
+		case w <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// Fail makes a method (Version, ListPodSandbox, PodSandboxStatus) answer with an
+// error; nil ends that.
+func (s *Server) Fail(method string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fail[method] = err
+}
+
+// Calls is how often a method was called.
+func (s *Server) Calls(method string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.calls[method]
+}
+
+// called counts a call and returns how it fails. The lock must be held.
+func (s *Server) called(method string) error {
+	s.calls[method]++
+	return s.fail[method]
+}
+
+// Version names the runtime.
+func (s *Server) Version(context.Context, *runtimeapi.VersionRequest) (*runtimeapi.VersionResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.called("Version"); err != nil {
+		return nil, err
+	}
+	if s.style == CRIO {
+		return &runtimeapi.VersionResponse{Version: "0.1.0", RuntimeName: "cri-o", RuntimeVersion: "1.34.0", RuntimeApiVersion: "v1"}, nil
+	}
+	return &runtimeapi.VersionResponse{Version: "0.1.0", RuntimeName: "containerd", RuntimeVersion: "2.4.2", RuntimeApiVersion: "v1"}, nil
+}
+
+// ListPodSandbox lists the sandboxes.
+func (s *Server) ListPodSandbox(context.Context, *runtimeapi.ListPodSandboxRequest) (*runtimeapi.ListPodSandboxResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.called("ListPodSandbox"); err != nil {
+		return nil, err
+	}
+	answer := &runtimeapi.ListPodSandboxResponse{}
+	for _, b := range s.all {
+		answer.Items = append(answer.Items, &runtimeapi.PodSandbox{
+			Id: b.ID, Metadata: b.metadata(), State: b.state(), CreatedAt: b.CreatedAt.UnixNano(),
+			Labels: map[string]string{
+				"io.kubernetes.pod.namespace": b.Namespace, "io.kubernetes.pod.name": b.Name, "io.kubernetes.pod.uid": b.UID,
+				"app": "app-of-" + b.Name, "pod-template-hash": "5d4f8c7b9d",
+			},
+			Annotations: map[string]string{"kubernetes.io/config.source": "api", "kubernetes.io/config.seen": "2026-11-20T10:00:00.000000000Z"},
+		})
+	}
+	return answer, nil
+}
+
+// PodSandboxStatus tells of one sandbox.
+func (s *Server) PodSandboxStatus(_ context.Context, r *runtimeapi.PodSandboxStatusRequest) (*runtimeapi.PodSandboxStatusResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.called("PodSandboxStatus"); err != nil {
+		return nil, err
+	}
+	at := slices.IndexFunc(s.all, func(b Sandbox) bool { return b.ID == r.PodSandboxId && !b.Unknown })
+	if at < 0 {
+		return nil, status.Errorf(codes.NotFound, "sandbox %s not found", r.PodSandboxId)
+	}
+	b := s.all[at]
+	network := runtimeapi.NamespaceMode_POD
+	if b.HostNetwork {
+		network = runtimeapi.NamespaceMode_NODE
+	}
+	answer := &runtimeapi.PodSandboxStatusResponse{Status: &runtimeapi.PodSandboxStatus{
+		Id: b.ID, Metadata: b.metadata(), State: b.state(), CreatedAt: b.CreatedAt.UnixNano(),
+		Linux: &runtimeapi.LinuxPodSandboxStatus{Namespaces: &runtimeapi.Namespace{Options: &runtimeapi.NamespaceOption{Network: network}}},
+	}}
+	if r.Verbose {
+		info, err := json.Marshal(s.info(b))
+		if err != nil {
+			return nil, err
+		}
+		answer.Info = map[string]string{"info": string(info)}
+	}
+	return answer, nil
+}
+
+// info is the verbose info as far as anybody reads it.
+func (s *Server) info(b Sandbox) map[string]any {
+	namespaces := []map[string]string{{"type": "pid"}, {"type": "ipc"}, {"type": "mount"}}
+	if !b.HostNetwork {
+		network := map[string]string{"type": "network"}
+		if b.NetNS != "" {
+			network["path"] = b.NetNS
+		}
+		namespaces = append(namespaces, network)
+	}
+	info := map[string]any{"pid": 4711, "runtimeSpec": map[string]any{"ociVersion": "1.2.0", "linux": map[string]any{"namespaces": namespaces}}}
+	if s.style == Containerd {
+		info["netNamespaceClosed"] = b.Closed
+	}
+	return info
+}
+
+// GetContainerEvents sends an event for each change, where the style has events.
+func (s *Server) GetContainerEvents(_ *runtimeapi.GetEventsRequest, stream grpc.ServerStreamingServer[runtimeapi.ContainerEventResponse]) error {
+	if s.style == CRIO {
+		return status.Error(codes.Unimplemented, "event streaming is disabled")
+	}
+	changed := make(chan struct{}, 1)
+	s.mu.Lock()
+	s.watch = append(s.watch, changed)
+	s.mu.Unlock()
+	for {
+		select {
+		case <-stream.Context().Done():
+			return nil
+		case <-changed:
+			if err := stream.Send(&runtimeapi.ContainerEventResponse{}); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (b *Sandbox) metadata() *runtimeapi.PodSandboxMetadata {
+	return &runtimeapi.PodSandboxMetadata{Name: b.Name, Namespace: b.Namespace, Uid: b.UID, Attempt: b.Attempt}
+}
+
+func (b *Sandbox) state() runtimeapi.PodSandboxState {
+	if b.NotReady {
+		return runtimeapi.PodSandboxState_SANDBOX_NOTREADY
+	}
+	return runtimeapi.PodSandboxState_SANDBOX_READY
+}
