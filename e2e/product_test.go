@@ -35,13 +35,14 @@ func TestMain(m *testing.M) {
 
 var productDir string
 
-// productBinary builds the product's command once per test process.
+// productBinary builds the product's commands once per test process, and returns
+// the path of ip-reconcile; ip-reconcile-agent is beside it.
 var productBinary = sync.OnceValues(func() (path string, err error) {
 	if productDir, err = os.MkdirTemp("", "ip-reconcile-product-"); err != nil {
 		return "", err
 	}
 	path = filepath.Join(productDir, "ip-reconcile")
-	build := exec.Command("go", "build", "-o", path, "./cmd/ip-reconcile")
+	build := exec.Command("go", "build", "-o", productDir+"/", "./cmd/ip-reconcile", "./cmd/ip-reconcile-agent")
 	build.Dir = ".."
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
@@ -150,11 +151,16 @@ func (b *buffer) String() string {
 // begin starts the product with nothing of the test's own surroundings.
 func begin(t testing.TB, args ...string) *command {
 	t.Helper()
+	return beginProgram(t, "ip-reconcile", args...)
+}
+
+func beginProgram(t testing.TB, name string, args ...string) *command {
+	t.Helper()
 	binary, err := productBinary()
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &command{t: t, cmd: exec.Command(binary, args...), began: time.Now()}
+	c := &command{t: t, cmd: exec.Command(filepath.Join(filepath.Dir(binary), name), args...), began: time.Now()}
 	c.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir()}
 	c.cmd.Stdout, c.cmd.Stderr = &c.stdout, &c.stderr
 	if err := c.cmd.Start(); err != nil {

@@ -11,6 +11,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/ip-reconcile/ip-reconcile/cmd/agentcmd"
 )
 
 // The exit codes of run and check.
@@ -70,6 +72,6 @@ stale, and says of every other why it is kept.`,
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return fmt.Errorf("%w; see '%s --help'", err, c.CommandPath())
 	})
-	root.AddCommand(newCheck(std), newRun(std), newExplain(std), newAgent(std))
+	root.AddCommand(newCheck(std), newRun(std), newExplain(std), agentcmd.New(std.err))
 	return root
 }

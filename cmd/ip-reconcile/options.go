@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/utils/clock"
 
+	"github.com/ip-reconcile/ip-reconcile/cmd/flags"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/snapshot"
@@ -19,8 +20,8 @@ import (
 
 // options are the flags that run, check and explain share.
 type options struct {
-	common
-	node               node
+	flags.Common
+	node               flags.Node
 	qps                float32
 	burst              int
 	timeout            time.Duration
@@ -33,8 +34,8 @@ type options struct {
 }
 
 func (o *options) add(f *pflag.FlagSet, logLevel string) {
-	o.common.add(f, logLevel)
-	o.node.add(f, "also look at the container runtime of --node itself, at this socket: for a node without an agent")
+	o.Common.Add(f, logLevel)
+	o.node.Add(f, "also look at the container runtime of --node itself, at this socket: for a node without an agent")
 	f.Float32Var(&o.qps, "kube-api-qps", 200, "requests per second to the API server")
 	f.IntVar(&o.burst, "kube-api-burst", 400, "requests that may be made at once")
 	f.DurationVar(&o.timeout, "request-timeout", 30*time.Second, "limit of one request; there is none over all")
@@ -49,7 +50,7 @@ func (o *options) add(f *pflag.FlagSet, logLevel string) {
 
 // reconciler makes the reconciler that the flags ask for.
 func (o *options) reconciler(std streams) (*reconciler.Reconciler, error) {
-	log, err := o.logger(std.err)
+	log, err := o.Logger(std.err)
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +69,7 @@ func (o *options) reconciler(std streams) (*reconciler.Reconciler, error) {
 		History: reconciler.NewHistory(),
 	}
 	if o.snapshot != "" {
-		if o.node.socket != "" {
+		if o.node.Socket != "" {
 			return nil, errors.New("--cri looks at a live node: it does not go with --snapshot")
 		}
 		return r, o.openSnapshot(r)
@@ -87,7 +88,7 @@ func (o *options) openSnapshot(r *reconciler.Reconciler) error {
 			return fmt.Errorf("--now %q: must be a time as in 2026-11-20T10:00:00Z", o.now)
 		}
 	}
-	folder, err := snapshot.Open(o.snapshot, now, o.ownNamespace())
+	folder, err := snapshot.Open(o.snapshot, now, o.Namespace())
 	if err != nil {
 		return err
 	}
@@ -97,16 +98,16 @@ func (o *options) openSnapshot(r *reconciler.Reconciler) error {
 
 func (o *options) connect(r *reconciler.Reconciler) error {
 	onNode := func(cluster reconciler.Source) reconciler.Source { return cluster }
-	if o.node.socket != "" {
+	if o.node.Socket != "" {
 		var err error
-		if onNode, err = o.node.onNode(); err != nil {
+		if onNode, err = o.onNode(); err != nil {
 			return err
 		}
 	}
 	if o.qps <= 0 || o.burst <= 0 {
 		return errors.New("--kube-api-qps and --kube-api-burst must be above zero")
 	}
-	config, err := o.restConfig(o.qps, o.burst)
+	config, err := o.Config(o.qps, o.burst)
 	if err != nil {
 		return err
 	}
@@ -115,7 +116,7 @@ func (o *options) connect(r *reconciler.Reconciler) error {
 		host = "unknown"
 	}
 	cluster, err := kube.New(config, kube.Settings{
-		Namespace: o.ownNamespace(), Timeout: o.timeout, WithoutLease: o.withoutLease, Jitter: r.Jitter, Log: r.Log,
+		Namespace: o.Namespace(), Timeout: o.timeout, WithoutLease: o.withoutLease, Jitter: r.Jitter, Log: r.Log,
 		Identity: fmt.Sprintf("ip-reconcile/%s_%08x", host, rand.Uint32()),
 	})
 	if err != nil {
@@ -140,13 +141,24 @@ func (o *options) policy() (reconciler.Policy, error) {
 	return p, nil
 }
 
-func complete(c *cobra.Command, flag string, values ...string) {
-	_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)) // fails only for a flag that does not exist
+func (o *options) completions(c *cobra.Command) {
+	o.Completions(c)
+	flags.Complete(c, "output", "table", "json", "yaml")
+	flags.Complete(c, "agents", "auto", "required")
+	_ = c.MarkFlagDirname("snapshot")
 }
 
-func (o *options) completions(c *cobra.Command) {
-	o.common.completions(c)
-	complete(c, "output", "table", "json", "yaml")
-	complete(c, "agents", "auto", "required")
-	_ = c.MarkFlagDirname("snapshot")
+// onNode makes a cluster's source one that looks at this node as well, here and now.
+func (o *options) onNode() (func(reconciler.Source) reconciler.Source, error) {
+	eyes, _, err := o.node.Eyes("")
+	if err != nil {
+		return nil, err
+	}
+	bootID, err := o.node.BootID()
+	if err != nil {
+		return nil, err
+	}
+	return func(cluster reconciler.Source) reconciler.Source {
+		return &reconciler.OnNode{Source: cluster, Node: o.node.Name, BootID: bootID, Look: eyes.Report}
+	}, nil
 }

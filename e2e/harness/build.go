@@ -17,36 +17,76 @@ import (
 	"time"
 )
 
-// A part is a program of another project, built in the module e2e/parts.
-type part struct{ name, pkg string }
-
-// core is what every cluster needs; upstream is what tests compare with, and is
-// built only when one asks for it.
-var (
-	core = []part{
-		{"kubeparts", "./cmd/kubeparts"},
-		{"whereabouts", "github.com/k8snetworkplumbingwg/whereabouts/cmd"},
-		{"macvlan", "github.com/containernetworking/plugins/plugins/main/macvlan"},
-		{"loopback", "github.com/containernetworking/plugins/plugins/main/loopback"},
-	}
-	upstream = []part{
-		{"ip-reconciler", "github.com/k8snetworkplumbingwg/whereabouts/cmd/reconciler"},
-	}
-)
-
-// manifests are the modules whose YAML goes beside the programs, with the folder in them.
-var manifests = map[string]string{
-	"github.com/k8snetworkplumbingwg/whereabouts":                          "doc/crds",
-	"github.com/k8snetworkplumbingwg/network-attachment-definition-client": "artifacts",
+// A part is a program of another project, built from its Go module.
+type part struct {
+	name, pkg string
+	tags      string
+	variables string // -X flags for the linker
+	seccomp   bool   // it needs C, and libseccomp
 }
 
+// A kit is a folder of programs that belong together, built when a test first asks
+// for one of them.
+type kit struct {
+	module    string // folder of the Go module, below e2e
+	parts     []part
+	manifests map[string]string // modules whose YAML goes beside the programs, with the folder in them
+	debian    []string          // packages that are unpacked beside the programs
+}
+
+// core is what every cluster needs, the others what some tests add to it.
+var (
+	core = kit{
+		module: "parts",
+		parts: []part{
+			{name: "kubeparts", pkg: "./cmd/kubeparts"},
+			{name: "whereabouts", pkg: "github.com/k8snetworkplumbingwg/whereabouts/cmd"},
+			{name: "macvlan", pkg: "github.com/containernetworking/plugins/plugins/main/macvlan"},
+			{name: "loopback", pkg: "github.com/containernetworking/plugins/plugins/main/loopback"},
+		},
+		manifests: map[string]string{
+			"github.com/k8snetworkplumbingwg/whereabouts":                          "doc/crds",
+			"github.com/k8snetworkplumbingwg/network-attachment-definition-client": "artifacts",
+		},
+	}
+	upstream = kit{module: "parts", parts: []part{
+		{name: "ip-reconciler", pkg: "github.com/k8snetworkplumbingwg/whereabouts/cmd/reconciler"},
+	}}
+	multus = kit{module: "parts", parts: []part{
+		{name: "multus", pkg: "gopkg.in/k8snetworkplumbingwg/multus-cni.v4/cmd/multus"},
+		{name: "host-local", pkg: "github.com/containernetworking/plugins/plugins/ipam/host-local"},
+	}}
+	own = kit{module: "harness/cmd", parts: []part{
+		{name: "inside", pkg: "./inside"},
+		{name: "pause", pkg: "./pause"},
+		{name: "gate", pkg: "./gate"},
+		{name: "probe", pkg: "./probe"},
+	}}
+	containerdV2 = kit{module: "containerd", parts: []part{
+		{
+			name: "containerd", pkg: "github.com/containerd/containerd/v2/cmd/containerd",
+			tags: "no_btrfs,no_devmapper,no_zfs", variables: "-X github.com/containerd/containerd/v2/version.Version=2.4.2",
+		},
+		{name: "containerd-shim-runc-v2", pkg: "github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2"},
+		{name: "ctr", pkg: "github.com/containerd/containerd/v2/cmd/ctr"},
+		{
+			name: "runc", pkg: "github.com/opencontainers/runc",
+			tags: "seccomp,netgo,osusergo", variables: "-extldflags -static -X main.version=1.4.3", seccomp: true,
+		},
+	}}
+	containerdDebian = kit{module: "containerd", debian: []string{"containerd", "runc"}}
+)
+
 // buildFlags must not vary: with other flags the Go build cache is of no use.
-// Without the version the API server calls itself v0.0.0-master.
-var buildFlags = []string{"-trimpath", "-buildvcs=false", "-ldflags", "-s -w" +
+var buildFlags = []string{"-trimpath", "-buildvcs=false"}
+
+// linkFlags are for every program. Without the version the API server calls itself
+// v0.0.0-master.
+const linkFlags = "-s -w" +
 	" -X k8s.io/component-base/version.gitVersion=v1.36.3" +
 	" -X k8s.io/component-base/version.gitMajor=1" +
 	" -X k8s.io/component-base/version.gitMinor=36" +
-	" -X k8s.io/component-base/version.gitTreeState=clean"}
+	" -X k8s.io/component-base/version.gitTreeState=clean"
 
 // UpstreamReconciler is the path of whereabouts' own reconciler, for comparison.
 func UpstreamReconciler(t testing.TB) string {
@@ -55,7 +95,7 @@ func UpstreamReconciler(t testing.TB) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return filepath.Join(dir, upstream[0].name)
+	return filepath.Join(dir, upstream.parts[0].name)
 }
 
 // UpstreamManifest is the path of a file of whereabouts' doc/crds, such as
@@ -69,15 +109,16 @@ func UpstreamManifest(t testing.TB, name string) string {
 	return filepath.Join(dir, "manifests", "whereabouts", name)
 }
 
-// build returns the folder with the parts. The folder is named after everything
-// that goes into them, so one that exists is right; test processes that need it
-// at the same time build it once.
-func build(parts []part) (string, error) {
-	source, err := partsModule()
+// build returns the folder with a kit. The folder is named after everything that
+// goes into it, so one that exists is right; test processes that need it at the
+// same time build it once.
+func build(k kit) (string, error) {
+	e2e, err := e2eDir()
 	if err != nil {
 		return "", err
 	}
-	key, err := buildKey(source, parts)
+	source := filepath.Join(e2e, k.module)
+	key, err := buildKey(source, k)
 	if err != nil {
 		return "", err
 	}
@@ -106,9 +147,10 @@ func build(parts []part) (string, error) {
 		return "", err
 	}
 	defer os.RemoveAll(temp)
-	if err := buildInto(temp, source, parts); err != nil {
+	if err := buildInto(temp, source, k); err != nil {
 		return "", err
 	}
+	built(temp) // unpacking made it as old as the package
 	prune(root)
 	return dir, os.Rename(temp, dir)
 }
@@ -130,21 +172,33 @@ func prune(root string) {
 	}
 }
 
-func buildInto(dir, source string, parts []part) error {
-	for _, p := range parts {
+func buildInto(dir, source string, k kit) error {
+	for _, p := range k.parts {
 		began := time.Now()
 		fmt.Fprintf(os.Stderr, "e2e: building %s (minutes, when the Go build cache is cold)\n", p.name)
-		args := append(append([]string{"build"}, buildFlags...), "-o", filepath.Join(dir, p.name), p.pkg)
-		if _, err := runGo(source, args...); err != nil {
+		var env []string
+		if p.seccomp {
+			temp, err := os.MkdirTemp("", "e2e-libseccomp")
+			if err != nil {
+				return err
+			}
+			defer os.RemoveAll(temp)
+			if env, err = seccompEnv(temp); err != nil {
+				return fmt.Errorf("finding libseccomp for %s: %w", p.name, err)
+			}
+		}
+		args := append([]string{"build"}, buildFlags...)
+		args = append(args, "-ldflags", strings.TrimSpace(linkFlags+" "+p.variables), "-tags", p.tags, "-o", filepath.Join(dir, p.name), p.pkg)
+		if _, err := runGo(source, env, args...); err != nil {
 			return fmt.Errorf("building %s from %s: %w", p.name, p.pkg, err)
 		}
 		fmt.Fprintf(os.Stderr, "e2e: built %s in %.1fs\n", p.name, time.Since(began).Seconds())
 	}
-	if &parts[0] != &core[0] {
-		return nil
+	if err := unpackDebian(dir, k.debian...); err != nil {
+		return err
 	}
-	for module, folder := range manifests {
-		out, err := runGo(source, "mod", "download", "-json", module)
+	for module, folder := range k.manifests {
+		out, err := runGo(source, nil, "mod", "download", "-json", module)
 		if err != nil {
 			return fmt.Errorf("fetching %s for its manifests: %w", module, err)
 		}
@@ -160,12 +214,13 @@ func buildInto(dir, source string, parts []part) error {
 	return nil
 }
 
-// runGo runs the go command in the parts module, on that module's terms: flags
-// and workspaces of the caller are for other modules.
-func runGo(dir string, args ...string) ([]byte, error) {
+// runGo runs the go command in a module, on that module's terms: flags and
+// workspaces of the caller are for other modules.
+func runGo(dir string, env []string, args ...string) ([]byte, error) {
 	cmd := exec.Command("go", args...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off", "GOOS=", "GOARCH=")
+	cmd.Env = append(cmd.Env, env...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
@@ -175,10 +230,10 @@ func runGo(dir string, args ...string) ([]byte, error) {
 }
 
 // buildKey hashes what decides about the programs: the module's sources and
-// versions, the parts, the flags, the Go version and the architecture.
-func buildKey(source string, parts []part) (string, error) {
+// versions, the kit, the flags, the Go version and the architecture.
+func buildKey(source string, k kit) (string, error) {
 	h := sha256.New()
-	fmt.Fprintln(h, runtime.Version(), runtime.GOARCH, buildFlags, parts, manifests)
+	fmt.Fprintln(h, runtime.Version(), runtime.GOARCH, buildFlags, linkFlags, k)
 	err := filepath.WalkDir(source, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
@@ -194,13 +249,8 @@ func buildKey(source string, parts []part) (string, error) {
 	return hex.EncodeToString(h.Sum(nil))[:16], nil
 }
 
-// partsModule finds e2e/parts from the working folder, which `go test` sets to
-// that of the tested package.
-func partsModule() (string, error) {
-	e2e, err := e2eDir()
-	return filepath.Join(e2e, "parts"), err
-}
-
+// e2eDir finds the folder e2e from the working folder, which `go test` sets to that
+// of the tested package.
 func e2eDir() (string, error) {
 	wd, err := os.Getwd()
 	if err != nil {

@@ -1,15 +1,17 @@
 // Package harness runs the real programs that the reconciler lives with, on one
-// machine and without containers: etcd, kube-apiserver, and the whereabouts CNI
-// plugin as IPAM of macvlan, called through libcni as a container runtime would.
+// machine: etcd, kube-apiserver, and the whereabouts CNI plugin as IPAM of macvlan,
+// called through libcni as a container runtime would, or by a real containerd with
+// Multus.
 //
 // Start gives a Cluster, NewNode a Node of it, Node.Add and Node.Del an
-// attachment of a Sandbox. What has no real program here, kubelet and Multus, is
-// played by Node.Run. Any number of clusters may run side by side, in one test
+// attachment of a Sandbox. Without a container runtime, Node.Run plays it, kubelet
+// and Multus. NewRuntime gives a Node the real containerd with pods in real
+// sandboxes; only kubelet is then played, by the test. Any number of clusters may run side by side, in one test
 // process or in many; they share nothing but the built programs. All that a
 // cluster leaves on the machine goes with it, and what a killed test left goes
 // with the next Start.
 //
-// The first run builds the programs from e2e/parts. That takes about six
+// The first run builds the programs from e2e/parts and e2e/containerd. That takes about six
 // minutes on two cores, so the first `go test` may want -timeout 20m.
 package harness
 

@@ -9,9 +9,20 @@ import (
 	"syscall"
 )
 
+const (
+	sigStop     = syscall.SIGSTOP
+	sigContinue = syscall.SIGCONT
+)
+
 // dieWithParent ends a child when the thread that started it ends.
 func dieWithParent() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+}
+
+// ownNamespaces is dieWithParent for the first process of a node, which gets mounts
+// and process ids of its own. Whatever it starts dies with it.
+func ownNamespaces() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWPID}
 }
 
 // lock waits for the lock on a file. The kernel gives it back when the process

@@ -11,7 +11,10 @@ import (
 // Unsupported keeps tests from getting here.
 var errNotLinux = errors.New(Unsupported())
 
+const sigStop, sigContinue = syscall.Signal(0), syscall.Signal(0)
+
 func dieWithParent() *syscall.SysProcAttr { return nil }
+func ownNamespaces() *syscall.SysProcAttr { return nil }
 func lock(string) (func(), error)         { return nil, errNotLinux }
 func tryLock(string) (func(), error)      { return nil, errNotLinux }
 func unmountBelow(string) error           { return errNotLinux }

@@ -24,26 +24,71 @@ type Network struct {
 
 // config is the CNI configuration, with what a node adds to the ipam section.
 func (n Network) config(master string, more IPAM) []byte {
+	return asJSON(n.asPlugin(master, more, map[string]any{"cniVersion": "1.0.0", "name": n.Name}))
+}
+
+// configList is the configuration of a list of plugins: the network on the
+// cluster's wire, with gates around it.
+func (n Network) configList(wire string, gates []Gate) []byte {
+	plugins := []any{n.asPlugin(wire, nil, map[string]any{})}
+	for _, g := range gates {
+		if g.Before {
+			plugins = append([]any{g.asPlugin()}, plugins...)
+		} else {
+			plugins = append(plugins, g.asPlugin())
+		}
+	}
+	return asJSON(map[string]any{"cniVersion": "1.0.0", "name": n.Name, "plugins": plugins})
+}
+
+func (n Network) asPlugin(master string, more IPAM, config map[string]any) map[string]any {
 	ipam := IPAM{"type": "whereabouts"}
 	maps.Copy(ipam, n.IPAM)
 	maps.Copy(ipam, more)
-	config, err := json.Marshal(map[string]any{
-		"cniVersion": "1.0.0", "name": n.Name, "type": "macvlan", "master": master, "mode": "bridge", "ipam": ipam,
-	})
-	if err != nil {
-		panic(fmt.Sprintf("the IPAM of network %s is no JSON: %v", n.Name, err))
-	}
+	maps.Copy(config, map[string]any{"type": "macvlan", "master": master, "mode": "bridge", "ipam": ipam})
 	return config
 }
 
-// CreateNAD creates the network's NetworkAttachmentDefinition. The master in it is
-// that of a real cluster, not the link of a Node here.
+// asJSON is the JSON of what tests made of maps.
+func asJSON(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("this configuration is no JSON: %v: %v", v, err))
+	}
+	return b
+}
+
+// CreateNAD creates the network's NetworkAttachmentDefinition. It works for Multus
+// on every Node with a Runtime; the CNI of Node.Add has links of its own.
 func (c *Cluster) CreateNAD(ctx context.Context, n Network) error {
+	return c.createNAD(ctx, n, n.config(c.wire(), nil))
+}
+
+// CreateGatedNAD is CreateNAD with gates before and after macvlan and whereabouts.
+func (c *Cluster) CreateGatedNAD(ctx context.Context, n Network, gates ...Gate) error {
+	return c.createNAD(ctx, n, n.configList(c.wire(), gates))
+}
+
+func (c *Cluster) createNAD(ctx context.Context, n Network, config []byte) error {
 	_, err := c.dynamic.Resource(NADs).Namespace(n.Namespace).Create(ctx, &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "k8s.cni.cncf.io/v1",
 		"kind":       "NetworkAttachmentDefinition",
 		"metadata":   map[string]any{"name": n.Name},
-		"spec":       map[string]any{"config": string(n.config("eth1", nil))},
+		"spec":       map[string]any{"config": string(config)},
 	}}, metav1.CreateOptions{})
 	return err
+}
+
+// wire is the link under the macvlans of all Nodes with a Runtime: their pods are in
+// one layer 2 network, where an address that is used twice is a real conflict.
+func (c *Cluster) wire() string { return linkPrefix(c.run.id) + "wire" }
+
+// addWire makes the wire unless it is there.
+func (c *Cluster) addWire() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if linkExists(c.wire()) {
+		return nil
+	}
+	return addVeth(c.wire(), linkPrefix(c.run.id)+"far")
 }

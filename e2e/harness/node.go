@@ -50,16 +50,7 @@ func NewNode(t testing.TB, c *Cluster, name string) *Node {
 	if err := os.MkdirAll(filepath.Join(dir, "netns"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	flat, err := json.Marshal(map[string]any{
-		"datastore":  "kubernetes",
-		"kubernetes": map[string]string{"kubeconfig": c.Kubeconfig()},
-		"log_file":   filepath.Join(dir, "whereabouts.log"),
-		"log_level":  "debug",
-	})
-	if err == nil {
-		err = os.WriteFile(n.flatFile(), flat, 0o600)
-	}
-	if err != nil {
+	if err := os.WriteFile(n.flatFile(), n.flat(), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := n.addMaster(); err != nil {
@@ -90,13 +81,27 @@ func (n *Node) addMaster() error {
 	suffix := randomHex(2)
 	n.master = linkPrefix(n.cluster.run.id) + "m" + suffix
 	peer := linkPrefix(n.cluster.run.id) + "p" + suffix
-	if err := iproute("link", "add", n.master, "up", "type", "veth", "peer", "name", peer); err != nil {
+	return addVeth(n.master, peer)
+}
+
+func addVeth(name, peer string) error {
+	if err := iproute("link", "add", name, "up", "type", "veth", "peer", "name", peer); err != nil {
 		return err
 	}
 	return iproute("link", "set", peer, "up")
 }
 
 func (n *Node) flatFile() string { return filepath.Join(n.dir, "whereabouts.conf") }
+
+// flat is whereabouts' own configuration, the same for all networks.
+func (n *Node) flat() []byte {
+	return asJSON(map[string]any{
+		"datastore":  "kubernetes",
+		"kubernetes": map[string]string{"kubeconfig": n.cluster.Kubeconfig()},
+		"log_file":   filepath.Join(n.dir, "whereabouts.log"),
+		"log_level":  "debug",
+	})
+}
 
 // register creates the Node object as kubelet would, with this machine's boot id.
 func (n *Node) register(ctx context.Context) error {
@@ -118,6 +123,13 @@ func (n *Node) register(ctx context.Context) error {
 		return err
 	}
 	return n.SetReady(ctx, true)
+}
+
+// SetBootID reports another boot, as kubelet does after one.
+func (n *Node) SetBootID(ctx context.Context, id string) error {
+	_, err := n.cluster.client.CoreV1().Nodes().Patch(ctx, n.Name, types.StrategicMergePatchType,
+		asJSON(map[string]any{"status": map[string]any{"nodeInfo": map[string]string{"bootID": id}}}), metav1.PatchOptions{}, "status")
+	return err
 }
 
 // SetReady says that the node is ready, or, as the node lifecycle controller does,

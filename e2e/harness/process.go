@@ -20,16 +20,21 @@ type process struct {
 // startProcess starts a program of the kubeparts binary. It appends to
 // <dir>/<name>.log, so a program that is started again continues its log.
 func startProcess(kubeparts, dir, name string, args ...string) (*process, error) {
-	p := &process{name: name, log: filepath.Join(dir, name+".log"), exited: make(chan struct{})}
+	return startCommand(dir, name, &exec.Cmd{
+		Path: kubeparts, Args: append([]string{name}, args...), Dir: dir, SysProcAttr: dieWithParent(),
+	})
+}
+
+// startCommand starts a command that is yet without output. It dies with the test
+// process if its SysProcAttr says so.
+func startCommand(dir, name string, cmd *exec.Cmd) (*process, error) {
+	p := &process{name: name, log: filepath.Join(dir, name+".log"), cmd: cmd, exited: make(chan struct{})}
 	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	defer log.Close()
-	p.cmd = &exec.Cmd{
-		Path: kubeparts, Args: append([]string{name}, args...), Dir: dir,
-		Stdout: log, Stderr: log, SysProcAttr: dieWithParent(),
-	}
+	cmd.Stdout, cmd.Stderr = log, log
 	started := make(chan error)
 	go func() {
 		// The kernel sends the parent's death signal when the thread that started

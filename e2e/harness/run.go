@@ -13,7 +13,7 @@ import (
 var errLocked = errors.New("locked by another process")
 
 // A run is what one cluster has on the machine: a folder, mounts in it, and
-// links whose names begin with the run's prefix. A lock in the folder says that
+// links and cgroups whose names begin with the run's prefix. A lock in the folder says that
 // the owner lives; so whoever gets the lock may clean up.
 type run struct {
 	id, dir string
@@ -87,7 +87,7 @@ func sweep() error {
 	return errors.Join(errs...)
 }
 
-// scrub removes a run's mounts, links and folder. The mounts go first: a network
+// scrub removes a run's mounts, links, cgroups and folder. The mounts go first: a network
 // namespace ends with its last mount, and the links in it end with it.
 func scrub(dir string) error {
 	errs := []error{unmountBelow(dir)}
@@ -99,6 +99,7 @@ func scrub(dir string) error {
 			errs = append(errs, iproute("link", "del", l.Name()))
 		}
 	}
+	errs = append(errs, removeCgroups(linkPrefix(filepath.Base(dir))))
 	if err := errors.Join(errs...); err != nil {
 		return err // the folder stays, for the next sweep to find
 	}

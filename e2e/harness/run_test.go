@@ -12,28 +12,56 @@ import (
 	"time"
 )
 
-// leftovers are what a run has on the machine: its folder, links, mounts, processes.
+// leftovers are what a run has on the machine: its folder, links, cgroups, mounts,
+// processes.
 func leftovers(dir string) []string {
 	var found []string
 	if _, err := os.Stat(dir); err == nil {
 		found = append(found, dir)
 	}
 	found = append(found, must(filepath.Glob("/sys/class/net/"+linkPrefix(filepath.Base(dir))+"*"))...)
+	found = append(found, must(filepath.Glob("/sys/fs/cgroup/"+linkPrefix(filepath.Base(dir))+"*"))...)
+	found = append(found, must(filepath.Glob("/sys/fs/cgroup/*/"+linkPrefix(filepath.Base(dir))+"*"))...)
 	if strings.Contains(string(must(os.ReadFile("/proc/self/mountinfo"))), dir) {
 		found = append(found, "mounts below "+dir)
 	}
 	return append(found, processes(dir)...)
 }
 
-// processes are those that have the folder in their command line.
+// processes are those that have the folder in their command line, or in mounts
+// that this process does not have: those on a node.
 func processes(dir string) []string {
 	var found []string
+	here := must(os.Readlink("/proc/self/ns/mnt"))
 	for _, file := range must(filepath.Glob("/proc/[0-9]*/cmdline")) {
-		if line, _ := os.ReadFile(file); strings.Contains(string(line), dir) {
+		line, _ := os.ReadFile(file)
+		belongs := strings.Contains(string(line), dir)
+		if there, err := os.Readlink(filepath.Dir(file) + "/ns/mnt"); err == nil && there != here {
+			mounts, _ := os.ReadFile(filepath.Dir(file) + "/mountinfo")
+			belongs = belongs || strings.Contains(string(mounts), dir)
+		}
+		if belongs {
 			found = append(found, strings.ReplaceAll(string(line), "\x00", " "))
 		}
 	}
 	return found
+}
+
+// bringUp gives a cluster something of all that there is.
+func bringUp(t *testing.T, c *Cluster) {
+	t.Helper()
+	blue := Network{"default", "blue", IPAM{"range": "10.1.0.0/24"}}
+	n := NewNode(t, c, "worker-1")
+	must(n.Run(t.Context(), "default", "p", blue))
+	if ContainerdV2.Unsupported() == "" {
+		check(t, c.CreateNAD(t.Context(), blue))
+		r := NewRuntime(t, n, ContainerdV2)
+		runPod(t, r, "q", blue)
+		r.Kill()
+		check(t, r.LoseState())
+		check(t, r.Start(t.Context()))
+		runPod(t, r, "r", blue)
+	}
 }
 
 func TestNothingIsLeft(t *testing.T) {
@@ -42,8 +70,8 @@ func TestNothingIsLeft(t *testing.T) {
 	t.Run("cluster", func(t *testing.T) {
 		c := start(t)
 		dir = c.Dir()
-		must(NewNode(t, c, "worker-1").Run(t.Context(), "default", "p", Network{"default", "blue", IPAM{"range": "10.1.0.0/24"}}))
-		if found := leftovers(dir); len(found) < 6 {
+		bringUp(t, c)
+		if found := leftovers(dir); len(found) < 12 {
 			t.Errorf("this test does not see all there is, only %q", found)
 		}
 	})
@@ -57,13 +85,19 @@ func TestNothingIsLeft(t *testing.T) {
 func TestCrash(t *testing.T) {
 	if os.Getenv("E2E_CRASH") != "" {
 		c := start(t)
-		must(NewNode(t, c, "worker-1").Run(t.Context(), "default", "p", Network{"default", "blue", IPAM{"range": "10.1.0.0/24"}}))
+		bringUp(t, c)
 		fmt.Println("up", c.Dir())
 		select {}
 	}
 	t.Parallel()
 	if why := Unsupported(); why != "" {
 		t.Skip(why)
+	}
+	must(build(core)) // not in the child's minute
+	if ContainerdV2.Unsupported() == "" {
+		for _, k := range []kit{containerdV2, multus, own} {
+			must(build(k))
+		}
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

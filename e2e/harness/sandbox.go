@@ -43,10 +43,13 @@ func (s *Sandbox) Close() error {
 
 // Addresses returns the addresses that are really configured, by interface,
 // without link-local and loopback ones.
-func (s *Sandbox) Addresses() (map[string][]netip.Addr, error) {
-	out, err := command("nsenter", "--net="+s.NetNS, "ip", "-json", "address", "show", "scope", "global")
+func (s *Sandbox) Addresses() (map[string][]netip.Addr, error) { return addressesIn(s.NetNS) }
+
+// addressesIn returns the addresses that are configured in a network namespace.
+func addressesIn(netNS string) (map[string][]netip.Addr, error) {
+	out, err := command("nsenter", "--net="+netNS, "ip", "-json", "address", "show", "scope", "global")
 	if err != nil {
-		return nil, fmt.Errorf("looking into sandbox %.12s: %w", s.ID, err)
+		return nil, fmt.Errorf("looking into network namespace %s: %w", filepath.Base(netNS), err)
 	}
 	var links []struct {
 		IfName    string `json:"ifname"`

@@ -5,6 +5,7 @@ go 1.26.0
 require (
 	github.com/k8snetworkplumbingwg/network-attachment-definition-client v1.7.7
 	go.etcd.io/etcd/server/v3 v3.6.8
+	gopkg.in/k8snetworkplumbingwg/multus-cni.v4 v4.2.4
 	k8s.io/kubernetes v1.36.3
 )
 

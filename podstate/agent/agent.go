@@ -68,16 +68,28 @@ func (a *Agent) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		relist := time.After(a.turn(ctx))
 		gathered := time.After(merge)
-		select {
-		case <-ctx.Done():
-		case <-relist:
-		case <-a.Hints:
-		case version := <-a.Changes:
-			a.changed(ctx, version)
-		}
+		a.wait(ctx, relist)
 		select {
 		case <-ctx.Done():
 		case <-gathered:
+		}
+	}
+}
+
+// wait waits for a reason to look again.
+func (a *Agent) wait(ctx context.Context, relist <-chan time.Time) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-relist:
+			return
+		case <-a.Hints:
+			return
+		case version := <-a.Changes:
+			if !a.intact(ctx, version) {
+				return
+			}
 		}
 	}
 }
@@ -151,12 +163,14 @@ func (a *Agent) sawRestore(err error) bool {
 	return true
 }
 
-// changed looks whether the report is still what was written.
-func (a *Agent) changed(ctx context.Context, version string) {
+// intact says whether the report at the API server, which changed, is the one that
+// was written.
+func (a *Agent) intact(ctx context.Context, version string) bool {
 	if !a.published || version != "" && a.Store.Wrote(version) {
-		return
+		return true
 	}
-	switch intact, err := a.Store.Intact(ctx, a.report); {
+	intact, err := a.Store.Intact(ctx, a.report)
+	switch {
 	case a.sawRestore(err):
 	case err != nil:
 		a.State.unpublished(err)
@@ -164,6 +178,7 @@ func (a *Agent) changed(ctx context.Context, version string) {
 		a.State.mended()
 		a.published = false
 	}
+	return intact
 }
 
 // pause waits, and says whether to go on.

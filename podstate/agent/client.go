@@ -2,13 +2,14 @@ package agent
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
-	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
@@ -18,22 +19,50 @@ import (
 
 const (
 	reportsPath = "/apis/ip-reconcile.dev/v1alpha1/sandboxreports"
+	leasesPath  = "/apis/coordination.k8s.io/v1/namespaces"
+	nodesPath   = "/api/v1/nodes"
 	// metadataOnly asks for the metadata of an object only: a report of hundreds
 	// of sandboxes need not come back with every answer.
 	metadataOnly = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 )
 
-// reportsClient is a client for requests made by hand: encoding and decoding a
-// report through unstructured objects costs several times as much.
-func reportsClient(config *rest.Config) (rest.Interface, error) {
-	client, err := rest.UnversionedRESTClientFor(metadata.ConfigFor(config))
+// newClient is a client for requests made by hand. Typed clients bring every kind
+// that Kubernetes has into memory, and unstructured objects cost several times as
+// much to encode and decode.
+func newClient(config *rest.Config) (rest.Interface, error) {
+	config = metadata.ConfigFor(config)
+	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
+	client, err := rest.UnversionedRESTClientFor(config)
 	if err != nil {
 		return nil, fmt.Errorf("set up a client for %s: %w", config.Host, err)
 	}
 	return client, nil
 }
 
-func (a *API) path(r *rest.Request) *rest.Request { return r.AbsPath(reportsPath, a.node) }
+// answer makes a request and reads what is answered.
+func answer(ctx context.Context, r *rest.Request, into any) error {
+	result := r.Do(ctx)
+	if err := result.Error(); err != nil { // Raw would lose what the server says
+		return err
+	}
+	text, err := result.Raw()
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(text, into); err != nil {
+		return fmt.Errorf("the answer cannot be read: %w", err)
+	}
+	return nil
+}
+
+// send sends an object and reads what is answered.
+func send(ctx context.Context, r *rest.Request, object, into any) error {
+	body, err := json.Marshal(object)
+	if err != nil {
+		return err
+	}
+	return answer(ctx, r.Body(body), into)
+}
 
 // A Watcher follows the node's report.
 type Watcher struct {
@@ -86,12 +115,20 @@ func (w *Watcher) Watch(ctx context.Context, changed func(resourceVersion string
 
 // NodeBootID reads the boot id of a Node object.
 func NodeBootID(ctx context.Context, config *rest.Config, node string) (string, error) {
-	client, err := corev1.NewForConfig(config)
+	config = rest.CopyConfig(config)
+	config.Timeout = 10 * time.Second
+	client, err := newClient(config)
 	if err != nil {
-		return "", fmt.Errorf("set up a client for %s: %w", config.Host, err)
+		return "", err
 	}
-	n, err := client.Nodes().Get(ctx, node, metav1.GetOptions{})
-	if err != nil {
+	var n struct {
+		Status struct {
+			NodeInfo struct {
+				BootID string `json:"bootID"`
+			} `json:"nodeInfo"`
+		} `json:"status"`
+	}
+	if err := answer(ctx, client.Get().AbsPath(nodesPath, node), &n); err != nil {
 		return "", fmt.Errorf("get Node %s: %w", node, err)
 	}
 	return n.Status.NodeInfo.BootID, nil

@@ -2,16 +2,15 @@ package agent
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
-	coordination "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 
@@ -31,9 +30,8 @@ func (e *RestoreError) Error() string { return "etcd was restored: " + e.Sign }
 // API keeps the node's report and Lease at the API server. It is for one
 // goroutine.
 type API struct {
-	node    string
-	reports rest.Interface
-	leases  coordination.LeaseInterface
+	node, namespace string
+	client          rest.Interface
 
 	report metav1.ObjectMeta     // the report's, as last answered; no ResourceVersion: none is there
 	hash   string                // of the report as it was last written
@@ -41,6 +39,7 @@ type API struct {
 	// reportMark and leaseMark are the newest resourceVersions answered. An object
 	// that vanished is created anew, and the answer must still run forwards.
 	reportMark, leaseMark string
+	wrote                 []string // the last resourceVersions of the report
 	// heard is when a write was last answered, by the API server's clock: a
 	// restore that shows later happened after it.
 	heard time.Time
@@ -52,16 +51,11 @@ type API struct {
 func NewAPI(config *rest.Config, node, namespace string) (*API, error) {
 	config = rest.CopyConfig(config)
 	config.Timeout = 10 * time.Second
-	reports, err := reportsClient(config)
+	client, err := newClient(config)
 	if err != nil {
 		return nil, err
 	}
-	config.ContentType = "application/vnd.kubernetes.protobuf"
-	leases, err := coordination.NewForConfig(config)
-	if err != nil {
-		return nil, fmt.Errorf("set up a client for %s: %w", config.Host, err)
-	}
-	return &API{node: node, reports: reports, leases: leases.Leases(namespace)}, nil
+	return &API{node: node, namespace: namespace, client: client}, nil
 }
 
 // Load reads the report that an earlier agent on this node left; nil if there is
@@ -71,32 +65,29 @@ func (a *API) Load(ctx context.Context) (*v1alpha1.SandboxReport, error) {
 	if err != nil {
 		return nil, err
 	}
-	lease, err := a.leases.Get(ctx, a.node, metav1.GetOptions{})
+	lease, err := a.getLease(ctx)
 	switch {
 	case err == nil:
 		a.lease, a.leaseMark = lease, lease.ResourceVersion
 	case !apierrors.IsNotFound(err):
-		return nil, fmt.Errorf("get Lease %s: %w", a.node, err)
+		return nil, err
 	}
 	if report != nil {
-		a.reportMark, a.restored = report.ResourceVersion, report.Annotations[v1alpha1.RestoreAnnotation]
+		a.reportMark, a.wrote, a.restored = report.ResourceVersion, []string{report.ResourceVersion}, report.Annotations[v1alpha1.RestoreAnnotation]
 	}
 	return report, nil
 }
 
 // read reads the report whole, and remembers its metadata.
 func (a *API) read(ctx context.Context) (*v1alpha1.SandboxReport, error) {
-	text, err := a.path(a.reports.Get()).Do(ctx).Raw()
+	report := &v1alpha1.SandboxReport{}
+	err := answer(ctx, a.client.Get().AbsPath(reportsPath, a.node), report)
 	if apierrors.IsNotFound(err) {
 		a.report = metav1.ObjectMeta{}
 		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("get SandboxReport %s: %w", a.node, err)
-	}
-	report := &v1alpha1.SandboxReport{}
-	if err := json.Unmarshal(text, report); err != nil {
-		return nil, fmt.Errorf("get SandboxReport %s: the answer is none: %w", a.node, err)
 	}
 	a.report = report.ObjectMeta
 	return report, nil
@@ -148,24 +139,16 @@ func (a *API) write(ctx context.Context, report *v1alpha1.SandboxReport) error {
 	if a.restored != "" {
 		out.Annotations = with(out.Annotations, v1alpha1.RestoreAnnotation, a.restored)
 	}
-	body, err := json.Marshal(&out)
-	if err != nil {
-		return err
-	}
-	request := a.path(a.reports.Put())
+	request := a.client.Put().AbsPath(reportsPath, a.node)
 	if out.ResourceVersion == "" {
-		request = a.reports.Post().AbsPath(reportsPath)
+		request = a.client.Post().AbsPath(reportsPath)
 	}
-	text, err := request.SetHeader("Content-Type", "application/json").SetHeader("Accept", metadataOnly).Body(body).Do(ctx).Raw()
-	if err != nil {
+	var stored metav1.PartialObjectMetadata
+	if err := send(ctx, request.SetHeader("Accept", metadataOnly), &out, &stored); err != nil {
 		return err
 	}
-	var answer metav1.PartialObjectMetadata
-	if err := json.Unmarshal(text, &answer); err != nil {
-		return fmt.Errorf("the answer is no object: %w", err)
-	}
-	a.report = answer.ObjectMeta
-	return a.forwards("SandboxReport", &a.reportMark, answer.ResourceVersion)
+	a.report = stored.ObjectMeta
+	return a.forwards("SandboxReport", &a.reportMark, stored.ResourceVersion)
 }
 
 // Renew renews the Lease, so that it vouches for the report as it was last
@@ -191,9 +174,9 @@ func (a *API) Renew(ctx context.Context) error {
 }
 
 func (a *API) renew(ctx context.Context) error {
-	out := &coordinationv1.Lease{}
+	out := &coordinationv1.Lease{TypeMeta: metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "Lease"}}
 	if a.lease != nil {
-		out = a.lease.DeepCopy()
+		out.ObjectMeta = *a.lease.ObjectMeta.DeepCopy()
 	}
 	out.Name, out.ManagedFields = a.node, nil
 	out.Annotations = with(out.Annotations, v1alpha1.HashAnnotation, a.hash)
@@ -203,36 +186,42 @@ func (a *API) renew(ctx context.Context) error {
 	out.Spec = coordinationv1.LeaseSpec{
 		HolderIdentity: &a.node, LeaseDurationSeconds: ptr.To[int32](leaseSeconds), RenewTime: ptr.To(metav1.NowMicro()),
 	}
-	var answer *coordinationv1.Lease
-	var err error
+	request := a.client.Put().AbsPath(leasesPath, a.namespace, "leases", a.node)
 	if out.ResourceVersion == "" {
 		out.ObjectMeta = metav1.ObjectMeta{Name: out.Name, Labels: out.Labels, Annotations: out.Annotations}
-		answer, err = a.leases.Create(ctx, out, metav1.CreateOptions{})
-	} else {
-		answer, err = a.leases.Update(ctx, out, metav1.UpdateOptions{})
+		request = a.client.Post().AbsPath(leasesPath, a.namespace, "leases")
 	}
-	if err != nil {
+	stored := &coordinationv1.Lease{}
+	if err := send(ctx, request, out, stored); err != nil {
 		return err
 	}
-	a.lease = answer
-	if err := a.forwards("Lease", &a.leaseMark, answer.ResourceVersion); err != nil {
+	a.lease = stored
+	if err := a.forwards("Lease", &a.leaseMark, stored.ResourceVersion); err != nil {
 		return err
 	}
-	if t := podstate.Heard(answer); !t.IsZero() {
+	if t := podstate.Heard(stored); !t.IsZero() {
 		a.heard = t
 	}
 	return nil
 }
 
+func (a *API) getLease(ctx context.Context) (*coordinationv1.Lease, error) {
+	lease := &coordinationv1.Lease{}
+	if err := answer(ctx, a.client.Get().AbsPath(leasesPath, a.namespace, "leases", a.node), lease); err != nil {
+		return nil, fmt.Errorf("get Lease %s: %w", a.node, err)
+	}
+	return lease, nil
+}
+
 // rereadLease finds out why the Lease is not what was written last: by someone's
 // hand, or by a restore, which takes its time of renewal back.
 func (a *API) rereadLease(ctx context.Context) error {
-	stored, err := a.leases.Get(ctx, a.node, metav1.GetOptions{})
+	stored, err := a.getLease(ctx)
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("get Lease %s: %w", a.node, err)
+		return err
 	}
 	last := a.lease
 	a.lease = stored
@@ -256,14 +245,18 @@ func (a *API) restoredSince(sign string) error {
 	return &RestoreError{sign}
 }
 
-// Wrote says whether a resourceVersion of the report is the one last written or read.
-func (a *API) Wrote(resourceVersion string) bool { return a.report.ResourceVersion == resourceVersion }
+// Wrote says whether a resourceVersion of the report is one that was written or
+// read here not long ago.
+func (a *API) Wrote(resourceVersion string) bool { return slices.Contains(a.wrote, resourceVersion) }
 
 // forwards moves the mark on, and returns a RestoreError where the
 // resourceVersion ran backwards.
 func (a *API) forwards(kind string, mark *string, resourceVersion string) error {
 	before := *mark
 	*mark = resourceVersion
+	if mark == &a.reportMark {
+		a.wrote = append(a.wrote[max(0, len(a.wrote)-7):], resourceVersion)
+	}
 	if before == "" {
 		return nil
 	}

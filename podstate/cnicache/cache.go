@@ -56,6 +56,11 @@ const maxAddresses = 64
 // that did not change, so that a look costs a readdir, and a stat per file. It
 // is not for concurrent use.
 type Cache struct {
+	// Recheck is for how long a file that was looked at, and is still listed, is
+	// taken for unchanged; 0 for not at all. Where looks come every second, most of
+	// their cost is asking for what is known.
+	Recheck time.Duration
+
 	folders []*folder
 	unread  map[string]error
 }
@@ -100,7 +105,7 @@ func (c *Cache) Read() (map[string]*Entry, error) {
 func (c *Cache) Unread() map[string]error { return c.unread }
 
 func (c *Cache) readFolder(f *folder, now time.Time, sums map[string]*sum) error {
-	err := f.look(now, func(id, name string, r *record) {
+	err := f.look(now, c.Recheck, func(id, name string, r *record) {
 		s := sums[id]
 		if s == nil {
 			s = &sum{}

@@ -41,13 +41,14 @@ type folder struct {
 }
 
 type file struct {
-	record *record
-	look   int // the last one that found it
+	record  *record
+	look    int       // the last one that found it
+	checked time.Time // when it was last seen to be unchanged
 }
 
 // look hands every file with an id in its name to found. Its error means that
 // the folder as a whole cannot be trusted.
-func (f *folder) look(now time.Time, found func(id, name string, r *record)) error {
+func (f *folder) look(now time.Time, recheck time.Duration, found func(id, name string, r *record)) error {
 	// Files are opened below the very folder that was listed: were the path
 	// another by then (an unmount), all of them would seem to have gone.
 	root, err := os.OpenRoot(f.path)
@@ -68,6 +69,12 @@ func (f *folder) look(now time.Time, found func(id, name string, r *record)) err
 		if !ok {
 			continue
 		}
+		known := f.files[name]
+		if known != nil && now.Sub(known.checked).Abs() < recheck {
+			known.look = f.looks
+			found(id, name, known.record)
+			continue
+		}
 		info, err := root.Lstat(name)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
@@ -76,8 +83,8 @@ func (f *folder) look(now time.Time, found func(id, name string, r *record)) err
 			// Without its age it can neither count nor be left out.
 			return fmt.Errorf("look at %s: %w", filepath.Join(f.path, name), err)
 		}
-		if known := f.files[name]; known != nil && same(known.record.info, info) {
-			known.look = f.looks
+		if known != nil && same(known.record.info, info) {
+			known.look, known.checked = f.looks, now
 			found(id, name, known.record)
 			continue
 		}
@@ -86,7 +93,7 @@ func (f *folder) look(now time.Time, found func(id, name string, r *record)) err
 			continue
 		}
 		if keep && now.Sub(info.ModTime()) > settled {
-			f.files[name] = &file{record: r, look: f.looks}
+			f.files[name] = &file{record: r, look: f.looks, checked: now}
 		}
 		found(id, name, r)
 	}

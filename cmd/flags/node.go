@@ -1,4 +1,4 @@
-package main
+package flags
 
 import (
 	"errors"
@@ -6,34 +6,37 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 
 	"github.com/ip-reconcile/ip-reconcile/podstate/agent"
 	"github.com/ip-reconcile/ip-reconcile/podstate/cnicache"
 	"github.com/ip-reconcile/ip-reconcile/podstate/cri"
-	"github.com/ip-reconcile/ip-reconcile/reconciler"
 )
 
-// node are the flags that say how to look at the node on which the process runs.
-type node struct {
-	socket, name, results, multus, bootIDFile string
-	namespaces                                []string
+// Node are the flags that say how to look at the node on which the process runs.
+type Node struct {
+	// Socket is the container runtime's, Name the node's.
+	Socket, Name                string
+	results, multus, bootIDFile string
+	namespaces                  []string
 }
 
-func (n *node) add(f *pflag.FlagSet, socket string) {
-	f.StringVar(&n.socket, "cri", "", socket)
-	f.StringVar(&n.name, "node", os.Getenv("NODE_NAME"), "name of the node on which this runs (default: $NODE_NAME)")
+// Add adds the flags; socket is what --cri is for.
+func (n *Node) Add(f *pflag.FlagSet, socket string) {
+	f.StringVar(&n.Socket, "cri", "", socket)
+	f.StringVar(&n.Name, "node", os.Getenv("NODE_NAME"), "name of the node on which this runs (default: $NODE_NAME)")
 	f.StringVar(&n.results, "cni-results", "/var/lib/cni/results", "folder of the container runtime's CNI result cache")
 	f.StringVar(&n.multus, "cni-multus", "/var/lib/cni/multus", "Multus' cniDir")
 	f.StringSliceVar(&n.namespaces, "netns-dir", []string{"/run/netns", "/var/run/netns"}, "folders of the network namespaces")
 	f.StringVar(&n.bootIDFile, "boot-id-file", "/proc/sys/kernel/random/boot_id", "file with the node's boot id")
 }
 
-// eyes makes what looks at the node. ownUID is the UID of the pod that looks, ""
+// Eyes makes what looks at the node. ownUID is the UID of the pod that looks, ""
 // outside a pod.
-func (n *node) eyes(ownUID string) (*agent.Eyes, *cri.Runtime, error) {
-	if n.name == "" {
+func (n *Node) Eyes(ownUID string) (*agent.Eyes, *cri.Runtime, error) {
+	if n.Name == "" {
 		return nil, nil, errors.New("--node must name the node on which this runs (in a pod: NODE_NAME from spec.nodeName)")
 	}
 	for flag, path := range map[string]string{"--cni-results": n.results, "--cni-multus": n.multus} {
@@ -46,7 +49,7 @@ func (n *node) eyes(ownUID string) (*agent.Eyes, *cri.Runtime, error) {
 			return nil, nil, fmt.Errorf("--netns-dir %q: must be the absolute path of a folder", path)
 		}
 	}
-	socket, err := cri.Find(n.socket)
+	socket, err := cri.Find(n.Socket)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -54,29 +57,13 @@ func (n *node) eyes(ownUID string) (*agent.Eyes, *cri.Runtime, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return &agent.Eyes{
-		Runtime: runtime, NetNSDirs: n.namespaces, OwnUID: ownUID,
-		Caches: cnicache.New(cnicache.Folders{Results: n.results, Multus: n.multus}),
-	}, runtime, nil
+	caches := cnicache.New(cnicache.Folders{Results: n.results, Multus: n.multus})
+	caches.Recheck = 5 * time.Second // below the pause between relists
+	return &agent.Eyes{Runtime: runtime, NetNSDirs: n.namespaces, OwnUID: ownUID, Caches: caches}, runtime, nil
 }
 
-// onNode makes a cluster's source one that looks at this node as well, here and now.
-func (n *node) onNode() (func(reconciler.Source) reconciler.Source, error) {
-	eyes, _, err := n.eyes("")
-	if err != nil {
-		return nil, err
-	}
-	bootID, err := n.bootID()
-	if err != nil {
-		return nil, err
-	}
-	return func(cluster reconciler.Source) reconciler.Source {
-		return &reconciler.OnNode{Source: cluster, Node: n.name, BootID: bootID, Look: eyes.Report}
-	}, nil
-}
-
-// bootID reads the boot id of this machine.
-func (n *node) bootID() (string, error) {
+// BootID reads the boot id of this machine.
+func (n *Node) BootID() (string, error) {
 	text, err := os.ReadFile(n.bootIDFile)
 	if err != nil {
 		return "", fmt.Errorf("--boot-id-file: %w", err)

@@ -1,4 +1,5 @@
-package main
+// Package flags are command-line flags that commands share, and what they stand for.
+package flags
 
 import (
 	"errors"
@@ -15,13 +16,14 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// common are the flags that every command has: which cluster, and how to log.
-type common struct {
+// Common are the flags that every command has: which cluster, and how to log.
+type Common struct {
 	kubeconfig, context, namespace string
 	logLevel, logFormat            string
 }
 
-func (o *common) add(f *pflag.FlagSet, logLevel string) {
+// Add adds the flags, with the log level that is the default.
+func (o *Common) Add(f *pflag.FlagSet, logLevel string) {
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "path of a kubeconfig file (default: KUBECONFIG, then ~/.kube/config, then the pod's own account)")
 	f.StringVar(&o.context, "context", "", "context of the kubeconfig to use")
 	f.StringVar(&o.namespace, "namespace", "", "the reconciler's own namespace, where the node agents' Leases are (default: the pod's, else kube-system)")
@@ -29,7 +31,8 @@ func (o *common) add(f *pflag.FlagSet, logLevel string) {
 	f.StringVar(&o.logFormat, "log-format", "text", "text or json")
 }
 
-func (o *common) restConfig(qps float32, burst int) (*rest.Config, error) {
+// Config leads to the cluster that the flags name.
+func (o *Common) Config(qps float32, burst int) (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = o.kubeconfig
 	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: o.context}).ClientConfig()
@@ -44,7 +47,8 @@ func (o *common) restConfig(qps float32, burst int) (*rest.Config, error) {
 	return config, nil
 }
 
-func (o *common) logger(w io.Writer) (*slog.Logger, error) {
+// Logger makes the logger that the flags ask for.
+func (o *Common) Logger(w io.Writer) (*slog.Logger, error) {
 	klog.SetLogger(klog.New(nil)) // client-go's own lines repeat what we say better
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(o.logLevel)); err != nil {
@@ -60,8 +64,8 @@ func (o *common) logger(w io.Writer) (*slog.Logger, error) {
 	return nil, fmt.Errorf("--log-format %q: must be text or json", o.logFormat)
 }
 
-// ownNamespace is where the reconciler and the node agents live.
-func (o *common) ownNamespace() string {
+// Namespace is where the reconciler and the node agents live.
+func (o *Common) Namespace() string {
 	if o.namespace != "" {
 		return o.namespace
 	}
@@ -71,7 +75,13 @@ func (o *common) ownNamespace() string {
 	return "kube-system"
 }
 
-func (o *common) completions(c *cobra.Command) {
-	complete(c, "log-level", "debug", "info", "warn", "error")
-	complete(c, "log-format", "text", "json")
+// Completions completes the flags in a shell.
+func (o *Common) Completions(c *cobra.Command) {
+	Complete(c, "log-level", "debug", "info", "warn", "error")
+	Complete(c, "log-format", "text", "json")
+}
+
+// Complete gives a flag's values to a shell.
+func Complete(c *cobra.Command, flag string, values ...string) {
+	_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)) // fails only for a flag that does not exist
 }

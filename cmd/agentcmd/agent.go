@@ -1,14 +1,17 @@
-package main
+// Package agentcmd is the command of the node agent. It is part of ip-reconcile, and
+// alone in ip-reconcile-agent, which is half its size: there is an agent on every
+// node, and what the other commands need would be resident memory there.
+package agentcmd
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"os"
-	"runtime/debug"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -18,20 +21,22 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 
+	"github.com/ip-reconcile/ip-reconcile/cmd/flags"
 	"github.com/ip-reconcile/ip-reconcile/podstate/agent"
 )
 
-// agentOptions are the flags of the node agent.
-type agentOptions struct {
-	common
-	node       node
+// options are the flags of the node agent.
+type options struct {
+	flags.Common
+	node       flags.Node
 	podUID     string
 	outsidePod bool
 	metrics    string
 }
 
-func newAgent(std streams) *cobra.Command {
-	o := &agentOptions{}
+// New is the command; it logs to the given file.
+func New(logs io.Writer) *cobra.Command {
+	o := &options{}
 	c := &cobra.Command{
 		Use:   "agent",
 		Short: "Publish what this node's container runtime really runs: the DaemonSet",
@@ -46,21 +51,24 @@ look fails, nothing is published: the last report stands and goes stale.`,
   ip-reconcile agent --node worker-1 --outside-pod   # on a node, as root
   ip-reconcile agent --cri /run/crio/crio.sock`,
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context(), std) },
+		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context(), logs) },
 	}
 	f := c.Flags()
-	o.common.add(f, "info")
-	o.node.add(f, "socket of the container runtime (default: the usual one of containerd, CRI-O, k3s or RKE2 that is there)")
+	o.Common.Add(f, "info")
+	o.node.Add(f, "socket of the container runtime (default: the usual one of containerd, CRI-O, k3s or RKE2 that is there)")
 	f.StringVar(&o.podUID, "pod-uid", os.Getenv("POD_UID"), "UID of the agent's own pod, whose sandbox must be in every look (default: $POD_UID)")
 	f.BoolVar(&o.outsidePod, "outside-pod", false, "the agent does not run in a pod, so that no sandbox is its own")
 	f.StringVar(&o.metrics, "metrics-bind-address", "127.0.0.1:9746", "where /metrics, /healthz and /readyz are served; 0 for nowhere")
-	o.common.completions(c)
+	o.Completions(c)
 	return c
 }
 
+// startOver is when an agent does only what it does all the time.
+const startOver = 20 * time.Second
+
 // run runs the agent until the context ends.
-func (o *agentOptions) run(ctx context.Context, std streams) error {
-	log, err := o.logger(std.err)
+func (o *options) run(ctx context.Context, logs io.Writer) error {
+	log, err := o.Logger(logs)
 	if err != nil {
 		return err
 	}
@@ -70,24 +78,24 @@ func (o *agentOptions) run(ctx context.Context, std streams) error {
 	case o.podUID == "":
 		return errors.New("--pod-uid must be the UID of the agent's own pod (POD_UID from metadata.uid), or --outside-pod say that it runs in none")
 	}
-	eyes, runtime, err := o.node.eyes(o.podUID)
+	eyes, runtime, err := o.node.Eyes(o.podUID)
 	if err != nil {
 		return err
 	}
 	defer runtime.Close()
-	bootID, err := o.node.bootID()
+	bootID, err := o.node.BootID()
 	if err != nil {
 		return err
 	}
-	config, err := o.restConfig(10, 20)
+	config, err := o.Config(10, 20)
 	if err != nil {
 		return err
 	}
-	store, err := agent.NewAPI(config, o.node.name, o.ownNamespace())
+	store, err := agent.NewAPI(config, o.node.Name, o.Namespace())
 	if err != nil {
 		return err
 	}
-	watcher, err := agent.NewWatcher(config, o.node.name)
+	watcher, err := agent.NewWatcher(config, o.node.Name)
 	if err != nil {
 		return err
 	}
@@ -97,7 +105,8 @@ func (o *agentOptions) run(ctx context.Context, std streams) error {
 	if err := serve(o.metrics, state.Handler(registry), log); err != nil {
 		return err
 	}
-	small()
+	small := time.AfterFunc(startOver, small)
+	defer small.Stop()
 	hints, changes := make(chan struct{}, 1), make(chan string, 16)
 	go follow(ctx, log, "the container runtime's events", func() error {
 		return runtime.Watch(ctx, func() {
@@ -115,10 +124,10 @@ func (o *agentOptions) run(ctx context.Context, std streams) error {
 			}
 		})
 	})
-	log.Info("the node agent starts", "node", o.node.name, "namespace", o.ownNamespace())
+	log.Info("the node agent starts", "node", o.node.Name, "namespace", o.Namespace())
 	(&agent.Agent{
-		Node: o.node.name, Eye: eyes, Store: store, State: state, Hints: hints, Changes: changes,
-		BootID: confirmedBootID(config, o.node.name, bootID, log),
+		Node: o.node.Name, Eye: eyes, Store: store, State: state, Hints: hints, Changes: changes,
+		BootID: confirmedBootID(config, o.node.Name, bootID, log),
 	}).Run(ctx)
 	return nil
 }
@@ -184,11 +193,4 @@ func serve(address string, handler http.Handler, log *slog.Logger) error {
 		log.Error("metrics and health are not served any more", "error", err)
 	}()
 	return nil
-}
-
-// small keeps the agent's memory small: there is one on every node.
-func small() {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(30)
-	}
 }

@@ -1,0 +1,25 @@
+// Command ip-reconcile-agent is `ip-reconcile agent` and nothing else, for the
+// DaemonSet: it needs less memory.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/ip-reconcile/ip-reconcile/cmd/agentcmd"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	command := agentcmd.New(os.Stderr)
+	command.Use = "ip-reconcile-agent"
+	command.SilenceErrors, command.SilenceUsage = true, true
+	if err := command.ExecuteContext(ctx); err != nil {
+		fmt.Fprintf(os.Stderr, "ip-reconcile-agent: %v\n", err)
+		os.Exit(2)
+	}
+}

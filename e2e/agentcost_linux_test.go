@@ -1,0 +1,128 @@
+package e2e
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/podstate/cri/critest"
+	"github.com/ip-reconcile/ip-reconcile/podstate/v1alpha1"
+)
+
+func hashOf(r *v1alpha1.SandboxReport) string { return podstate.Hash(r) }
+
+func readAll(r io.Reader) (string, error) {
+	b, err := io.ReadAll(r)
+	return string(b), err
+}
+
+// TestAnAgentIsSmall measures an agent with 250 sandboxes that changes once a
+// second, beside one with 250 that does not change, and the size of a report of
+// 500. Memory, traffic and size are bounded; time is only told.
+func TestAnAgentIsSmall(t *testing.T) {
+	s := newStageWithReports(t, "idle", "busy", "large")
+	const boxes, seconds = 250, 45
+	var mu sync.Mutex
+	calls := map[string]int{}
+	p := &proxy{before: func(r *http.Request) int {
+		mu.Lock()
+		defer mu.Unlock()
+		what := r.Method + " " + r.URL.Path
+		if r.URL.Query().Has("watch") {
+			what = "WATCH " + r.URL.Path
+		}
+		calls[what]++
+		return 0
+	}}
+	through := p.start(t, s)
+	idle, busy, large := newMadeUpNode(t, "idle", critest.Containerd), newMadeUpNode(t, "busy", critest.Containerd), newMadeUpNode(t, "large", critest.Containerd)
+	fill := func(n *madeUpNode, count int) (all []critest.Sandbox) {
+		for i := range count {
+			all = append(all, n.box(t, i, "10.1.0.0/16", fmt.Sprintf("10.1.%d.%d", i/250, 1+i%250)))
+		}
+		n.Set(all...)
+		return all
+	}
+	fill(idle, boxes)
+	all := fill(busy, boxes)
+	fill(large, 500)
+
+	quiet, working, big := idle.agent(t, through), busy.agent(t, s.Kubeconfig()), large.agent(t, s.Kubeconfig())
+	for _, n := range []string{"idle", "busy", "large"} {
+		s.fresh(t, n)
+	}
+	s.reported(t, "large", "500 sandboxes", func(r *v1alpha1.SandboxReport) bool { return len(r.Sandboxes) == 500 })
+	stored := s.etcdGet(t, "/registry/ip-reconcile.dev/sandboxreports/large")
+	big.stop(t)
+
+	mu.Lock()
+	clear(calls)
+	mu.Unlock()
+	writes := s.report(t, "busy").Generation
+	cpu := map[*command]time.Duration{quiet: cpuTime(t, quiet), working: cpuTime(t, working)}
+	began := time.Now()
+	for i := range seconds {
+		next := append([]critest.Sandbox{}, all[1:]...)
+		all = append(next, busy.box(t, boxes+i, "10.1.0.0/16", fmt.Sprintf("10.1.100.%d", 1+i)))
+		busy.Set(all...)
+		time.Sleep(time.Until(began.Add(time.Duration(i+1) * time.Second))) // the load is one change a second
+	}
+	took := time.Since(began)
+	for c, name := range map[*command]string{quiet: "idle", working: "one change a second"} {
+		used := cpuTime(t, c) - cpu[c]
+		resident, file := residentMemory(t, c)
+		t.Logf("%d sandboxes, %s: %.2f %% of a core, %.1f MiB resident (%.1f MiB of it the program's file)",
+			boxes, name, 100*used.Seconds()/took.Seconds(), resident, file)
+		if resident > 30 {
+			t.Errorf("%s: %.1f MiB resident", name, resident)
+		}
+	}
+	t.Logf("%d writes in %.0f s", s.report(t, "busy").Generation-writes, took.Seconds())
+	t.Logf("a report of 500 sandboxes: %d KiB stored", len(stored)/1024)
+	if len(stored) > 1<<20 {
+		t.Error("too near to the 1.5 MiB that etcd takes")
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	t.Logf("requests of the idle agent in %.0f s: %v", took.Seconds(), calls)
+	lease := "PUT /apis/coordination.k8s.io/v1/namespaces/" + metav1.NamespaceSystem + "/leases/idle"
+	for what, n := range calls {
+		if what != lease || n > int(took/(20*time.Second))+1 {
+			t.Errorf("an idle agent made %d requests %s", n, what)
+		}
+	}
+}
+
+// cpuTime is what a process has used, user and system.
+func cpuTime(t testing.TB, c *command) time.Duration {
+	t.Helper()
+	stat := string(must(os.ReadFile(filepath.Join("/proc", strconv.Itoa(c.cmd.Process.Pid), "stat"))))
+	fields := strings.Fields(stat[strings.LastIndex(stat, ")")+1:]) // from the third field on
+	ticks := must(strconv.Atoi(fields[11])) + must(strconv.Atoi(fields[12]))
+	return time.Duration(ticks) * 10 * time.Millisecond
+}
+
+// residentMemory is VmRSS and the part of it that is mapped from files, in MiB.
+func residentMemory(t testing.TB, c *command) (all, file float64) {
+	t.Helper()
+	for line := range strings.Lines(string(must(os.ReadFile(filepath.Join("/proc", strconv.Itoa(c.cmd.Process.Pid), "status"))))) {
+		f := strings.Fields(line)
+		switch f[0] {
+		case "VmRSS:":
+			all = must(strconv.ParseFloat(f[1], 64)) / 1024
+		case "RssFile:":
+			file = must(strconv.ParseFloat(f[1], 64)) / 1024
+		}
+	}
+	return all, file
+}

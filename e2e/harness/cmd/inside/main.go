@@ -1,0 +1,163 @@
+//go:build linux
+
+// Command inside makes the inside of a node, and runs programs there.
+//
+// "inside init <dir>" is the node's process 1 and expects mount and PID namespaces
+// of its own. It gives the node a /run as after a boot, a /var/lib and the changes
+// to /etc that are kept in the folder, and a /proc. All of the node's processes end
+// with it: the kernel sees to that.
+//
+// "inside run <pid> <program> <arguments>" runs a program in the namespaces of that
+// process 1, and hands on signals and the exit status. The program ends with it.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// ready is there when the node is.
+const ready = "/run/node-ready"
+
+func main() {
+	var err error
+	switch {
+	case len(os.Args) == 3 && os.Args[1] == "init":
+		err = start(os.Args[2])
+	case len(os.Args) > 2 && os.Args[1] == "become":
+		err = become(os.Args[2], os.Args[2:])
+	case len(os.Args) > 3 && os.Args[1] == "run":
+		err = run("/proc/"+os.Args[2]+"/ns/", os.Args[3], os.Args[4:])
+	default:
+		err = errors.New("usage: inside init <dir> | run <pid> <program> <arguments>")
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "inside:", err)
+		os.Exit(1)
+	}
+}
+
+func start(dir string) error {
+	if os.Getpid() != 1 {
+		return errors.New("not process 1 of a PID namespace")
+	}
+	overlay := fmt.Sprintf("lowerdir=/etc,upperdir=%s,workdir=%s", filepath.Join(dir, "etc"), filepath.Join(dir, "etc-work"))
+	for _, m := range []struct {
+		source, target, kind string
+		flags                uintptr
+		data                 string
+	}{
+		{"", "/", "", unix.MS_REC | unix.MS_PRIVATE, ""},
+		// As a node's mounts are: containers get to see network namespaces that
+		// are made after them.
+		{"", "/", "", unix.MS_REC | unix.MS_SHARED, ""},
+		{"proc", "/proc", "proc", 0, ""},
+		{"tmpfs", "/run", "tmpfs", 0, "mode=755"},
+		{filepath.Join(dir, "var-lib"), "/var/lib", "", unix.MS_BIND, ""},
+		{"overlay", "/etc", "overlay", 0, overlay},
+	} {
+		if err := unix.Mount(m.source, m.target, m.kind, m.flags, m.data); err != nil {
+			return fmt.Errorf("mounting %q on %s: %w", m.source, m.target, err)
+		}
+	}
+	if err := os.Mkdir("/run/netns", 0o755); err != nil {
+		return err
+	}
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, unix.SIGCHLD)
+	if err := os.WriteFile(ready, nil, 0o600); err != nil {
+		return err
+	}
+	for range signals {
+		for {
+			if pid, err := unix.Wait4(-1, nil, unix.WNOHANG, nil); pid <= 0 || err != nil {
+				break
+			}
+		}
+	}
+	return nil
+}
+
+func run(namespaces, program string, args []string) error {
+	// A thread's namespaces are its own, and the child is given those of this one.
+	runtime.LockOSThread()
+	wd, err := os.Getwd()
+	if err != nil {
+		return err
+	}
+	program, err = exec.LookPath(program)
+	if err != nil {
+		return err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	if err := enter(namespaces); err != nil {
+		return fmt.Errorf("entering the node: %w", err)
+	}
+	cmd := exec.Command(self, append([]string{"become", program}, args...)...)
+	cmd.Dir = wd
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2)
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	go func() {
+		for s := range signals {
+			cmd.Process.Signal(s)
+		}
+	}()
+	err = cmd.Wait()
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		if status := exit.Sys().(syscall.WaitStatus); status.Signaled() {
+			os.Exit(128 + int(status.Signal()))
+		}
+		os.Exit(exit.ExitCode())
+	}
+	return err
+}
+
+// become turns into the program, which will end with its parent. Go's own way to
+// that takes a parent out of sight, in another PID namespace, for a dead one.
+func become(program string, args []string) error {
+	runtime.LockOSThread()
+	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
+		return err
+	}
+	if os.Getppid() != 0 {
+		return errors.New("the parent has ended")
+	}
+	return unix.Exec(program, args, os.Environ())
+}
+
+func enter(namespaces string) error {
+	var fds []int
+	for _, kind := range strings.Fields("pid mnt") {
+		fd, err := unix.Open(namespaces+kind, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return err
+		}
+		fds = append(fds, fd)
+	}
+	// The kernel wants a thread without a shared root and working folder.
+	if err := unix.Unshare(unix.CLONE_FS); err != nil {
+		return err
+	}
+	for _, fd := range fds {
+		if err := unix.Setns(fd, 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,53 @@
+package harness
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+// unpackDebian fetches packages with apt and unpacks them into the folder. Nothing
+// is installed: no script of theirs runs and no service starts.
+func unpackDebian(dir string, packages ...string) error {
+	if len(packages) == 0 {
+		return nil
+	}
+	debs, err := os.MkdirTemp("", "e2e-debs")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(debs)
+	download := exec.Command("apt-get", append([]string{"download", "-q"}, packages...)...)
+	download.Dir = debs
+	if out, err := download.CombinedOutput(); err != nil {
+		return fmt.Errorf("fetching Debian's %v (has `apt-get update` run?): %w\n%s", packages, err, out)
+	}
+	files, err := filepath.Glob(filepath.Join(debs, "*.deb"))
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
+		if _, err := command("dpkg", "-x", f, dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// seccompEnv is what the Go command needs to build with libseccomp: the machine's,
+// or where that is not installed one that is unpacked into the folder.
+func seccompEnv(dir string) ([]string, error) {
+	env := []string{"CGO_ENABLED=1"}
+	if exec.Command("pkg-config", "--exists", "libseccomp").Run() == nil {
+		return env, nil
+	}
+	if err := unpackDebian(dir, "libseccomp-dev"); err != nil {
+		return nil, err
+	}
+	found, err := filepath.Glob(filepath.Join(dir, "usr/lib/*/pkgconfig"))
+	if err != nil || len(found) == 0 {
+		return nil, fmt.Errorf("libseccomp-dev has no pkgconfig folder: %v", err)
+	}
+	return append(env, "PKG_CONFIG_SYSROOT_DIR="+dir, "PKG_CONFIG_PATH="+found[0]), nil
+}

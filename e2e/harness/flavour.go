@@ -1,0 +1,81 @@
+package harness
+
+import (
+	"fmt"
+	"os/exec"
+	"path/filepath"
+)
+
+// A Flavour is a containerd of some version, with its runc.
+type Flavour struct {
+	Name     string
+	programs kit
+	config   string // with the folder of CNI plugins and runc to fill in
+	runc     string // below the folder of programs
+	bin      string
+}
+
+var (
+	// ContainerdV2 is containerd 2 and runc, built from their modules.
+	ContainerdV2 = Flavour{Name: "containerd v2", programs: containerdV2, config: configV3, bin: ".", runc: "runc"}
+	// ContainerdDebian is containerd 1.6 and runc 1.1 as Debian 12 packages them.
+	ContainerdDebian = Flavour{Name: "Debian's containerd", programs: containerdDebian, config: configV2, bin: "usr/bin", runc: "usr/sbin/runc"}
+)
+
+// Unsupported returns why this containerd cannot be had here, or "".
+func (f Flavour) Unsupported() string {
+	if why := Unsupported(); why != "" {
+		return why
+	}
+	needs := map[string]string{"apt-get": "apt", "dpkg": "dpkg"}
+	if len(f.programs.debian) == 0 {
+		needs = map[string]string{"gcc": "gcc", "pkg-config": "pkg-config"}
+	}
+	for tool, pkg := range needs {
+		if _, err := exec.LookPath(tool); err != nil {
+			return fmt.Sprintf("%s needs %q (package %s): %v", f.Name, tool, pkg, err)
+		}
+	}
+	return ""
+}
+
+// The folders, socket and log are containerd's defaults: the node has its own.
+// The rest is for a machine that is itself restricted.
+const (
+	pauseImage = "e2e.invalid/pause:1"
+
+	configV3 = `version = 3
+[plugins."io.containerd.cri.v1.images".pinned_images]
+  sandbox = "` + pauseImage + `"
+[plugins."io.containerd.cri.v1.runtime"]
+  restrict_oom_score_adj = true
+  disable_apparmor = true
+  [plugins."io.containerd.cri.v1.runtime".cni]
+    bin_dirs = [%s]
+    conf_dir = "/etc/cni/net.d"
+  [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc]
+    runtime_type = "io.containerd.runc.v2"
+    [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc.options]
+      BinaryName = "%s"
+      SystemdCgroup = false
+`
+	// Containerd 1 knows one folder of plugins.
+	configV2 = `version = 2
+[plugins."io.containerd.grpc.v1.cri"]
+  sandbox_image = "` + pauseImage + `"
+  restrict_oom_score_adj = true
+  disable_apparmor = true
+  [plugins."io.containerd.grpc.v1.cri".cni]
+    bin_dir = %s
+    conf_dir = "/etc/cni/net.d"
+  [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+    runtime_type = "io.containerd.runc.v2"
+    [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
+      BinaryName = "%s"
+      SystemdCgroup = false
+`
+)
+
+func (f Flavour) toml(bin, plugins string) []byte {
+	return fmt.Appendf(nil, f.config, fmt.Sprintf("%q", plugins), filepath.Join(bin, f.runc))
+}

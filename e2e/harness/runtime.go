@@ -1,0 +1,255 @@
+package harness
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// Paths on a node, as its own processes see them. They are the usual ones: every
+// node has its own /run, /var/lib and /etc/cni. The test sees them with
+// Runtime.Outside.
+const (
+	Socket     = "/run/containerd/containerd.sock"
+	StateDir   = "/run/containerd"
+	RootDir    = "/var/lib/containerd"
+	NetNSDir   = "/run/netns"           // containerd keeps network namespaces here (by its name /var/run/netns)
+	ResultsDir = "/var/lib/cni/results" // libcni's cache of containerd's own networks
+	MultusDir  = "/var/lib/cni/multus"  // Multus' cniDir
+)
+
+// A Runtime is the real containerd of a Node, with its shims, runc and CNI plugins.
+// They live in mount and PID namespaces of the node; its network is the machine's.
+// All of it ends with the test process.
+type Runtime struct {
+	Node *Node
+
+	flavour Flavour
+	dir     string
+	bin     string // containerd's programs
+	inside  string // path of the program "inside"
+	conn    *grpc.ClientConn
+	cri     cri.RuntimeServiceClient
+	images  cri.ImageServiceClient
+
+	mu         sync.Mutex // for what a fault test stops and starts
+	init       *process   // the node's process 1
+	containerd *process
+	lost       int // how often the state was lost
+	archives   []string
+	sandboxes  map[string]*cri.PodSandboxConfig
+}
+
+// NewRuntime starts containerd on a node. It lasts for the test. Without a wiring
+// its only network is Multus with local addresses.
+func NewRuntime(t testing.TB, node *Node, flavour Flavour, wiring ...Wiring) *Runtime {
+	t.Helper()
+	if why := flavour.Unsupported(); why != "" {
+		t.Fatal(why)
+	}
+	r := &Runtime{Node: node, flavour: flavour, dir: filepath.Join(node.dir, "runtime"), sandboxes: map[string]*cri.PodSandboxConfig{}}
+	t.Cleanup(func() {
+		if err := r.close(); err != nil {
+			t.Errorf("ending containerd of node %s: %v", node.Name, err)
+		}
+	})
+	var w Wiring
+	if len(wiring) > 0 {
+		w = wiring[0]
+	}
+	if err := r.prepare(w); err != nil {
+		t.Fatalf("preparing containerd of node %s: %v", node.Name, err)
+	}
+	if err := r.Boot(t.Context()); err != nil {
+		t.Fatalf("starting containerd of node %s: %v", node.Name, err)
+	}
+	return r
+}
+
+// prepare makes what is on the node's disk.
+func (r *Runtime) prepare(w Wiring) error {
+	programs, err := build(r.flavour.programs)
+	if err != nil {
+		return err
+	}
+	tools, err := build(own)
+	if err != nil {
+		return err
+	}
+	more, err := build(multus)
+	if err != nil {
+		return err
+	}
+	if err := r.Node.cluster.addWire(); err != nil {
+		return err
+	}
+	r.bin, r.inside = filepath.Join(programs, r.flavour.bin), filepath.Join(tools, "inside")
+	for _, dir := range []string{"etc", "etc-work", "var-lib/cni", "var-lib/containerd", "plugins", "logs"} {
+		if err := os.MkdirAll(filepath.Join(r.dir, dir), 0o755); err != nil {
+			return err
+		}
+	}
+	plugins := filepath.Join(r.dir, "plugins")
+	for plugin, dir := range map[string]string{
+		"multus": more, "host-local": more, "gate": tools,
+		"whereabouts": r.Node.cluster.bin, "macvlan": r.Node.cluster.bin, "loopback": r.Node.cluster.bin,
+	} {
+		if err := os.Symlink(filepath.Join(dir, plugin), filepath.Join(plugins, plugin)); err != nil {
+			return err
+		}
+	}
+	for path, content := range map[string][]byte{
+		"containerd.toml":                              r.flavour.toml(programs, plugins),
+		"etc/cni/net.d/00-e2e.conflist":                r.conflist(w, plugins),
+		"etc/cni/net.d/whereabouts.d/whereabouts.conf": r.Node.flat(),
+	} {
+		path = filepath.Join(r.dir, path)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			return err
+		}
+	}
+	pause := filepath.Join(r.dir, "pause.tar")
+	if err := writeImage(pause, pauseImage, filepath.Join(tools, "pause")); err != nil {
+		return err
+	}
+	r.archives = []string{pause}
+	r.conn, err = dialCRI(func() string { return r.Outside(Socket) })
+	r.cri, r.images = cri.NewRuntimeServiceClient(r.conn), cri.NewImageServiceClient(r.conn)
+	return err
+}
+
+// Boot gives the node its process 1 with an empty /run, and starts containerd.
+func (r *Runtime) Boot(ctx context.Context) error {
+	init, err := startCommand(r.Node.dir, "inside", &exec.Cmd{
+		Path: r.inside, Args: []string{r.inside, "init", r.dir}, Dir: r.dir, SysProcAttr: ownNamespaces(),
+	})
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	r.init = init
+	r.mu.Unlock()
+	err = poll(ctx, func(context.Context) (bool, error) {
+		_, err := os.Stat(r.Outside("/run/node-ready"))
+		return err == nil, init.ended()
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for the inside of the node: %w", err)
+	}
+	return r.Start(ctx)
+}
+
+// Start starts containerd, on what it has on disk, and waits until the CRI answers
+// and the network is ready.
+func (r *Runtime) Start(ctx context.Context) error {
+	cmd := r.Command(context.Background(), filepath.Join(r.bin, "containerd"), "--config", filepath.Join(r.dir, "containerd.toml"))
+	cmd.Dir, cmd.SysProcAttr, cmd.Cancel = r.dir, dieWithParent(), nil
+	p, err := startCommand(r.Node.dir, "containerd", cmd)
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	r.containerd = p
+	archives := r.archives
+	r.mu.Unlock()
+	var last error
+	err = poll(ctx, func(ctx context.Context) (bool, error) {
+		if err := p.ended(); err != nil {
+			return false, err
+		}
+		var status *cri.StatusResponse
+		status, last = r.cri.Status(ctx, &cri.StatusRequest{})
+		// There are other conditions, such as one against cgroup v1.
+		for _, c := range status.GetStatus().GetConditions() {
+			if !c.Status && (c.Type == cri.RuntimeReady || c.Type == cri.NetworkReady) {
+				last = fmt.Errorf("not ready: %s", c)
+			}
+		}
+		return last == nil, nil
+	})
+	if err != nil {
+		return fmt.Errorf("%s does not answer: %w (last answer: %v); its log ends with:\n%s", r.flavour.Name, err, last, tail(p.log))
+	}
+	for _, archive := range archives {
+		if err := r.loadImage(ctx, archive); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Outside is the path by which the test process sees a path on the node.
+func (r *Runtime) Outside(path string) string {
+	return filepath.Join("/proc", r.pid(), "root", path)
+}
+
+func (r *Runtime) pid() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return strconv.Itoa(r.init.cmd.Process.Pid)
+}
+
+// Command is exec.CommandContext for a program on the node, such as an agent. The
+// node's disk is the machine's but for /run, /var/lib and /etc/cni. Signals but
+// SIGSTOP reach the program; SIGKILL, and the context's end, a moment later.
+func (r *Runtime) Command(ctx context.Context, name string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, r.inside, append([]string{"run", r.pid(), name}, args...)...)
+	cmd.Env = append(os.Environ(),
+		"NODENAME="+r.Node.Name, // whereabouts takes it before /etc/hostname
+		"PATH="+r.bin+":"+os.Getenv("PATH"),
+	)
+	cmd.SysProcAttr = dieWithParent()
+	return cmd
+}
+
+// poll asks until the answer is yes. Nothing on a node takes more than seconds.
+func poll(ctx context.Context, ask func(context.Context) (bool, error)) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	for {
+		if ok, err := ask(ctx); ok || err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// signal sends a signal to containerd itself, not to the process that holds it.
+func (r *Runtime) signal(s syscall.Signal) error {
+	pid, err := r.containerdPID()
+	if err != nil {
+		return err
+	}
+	child, err := os.FindProcess(pid)
+	if err != nil {
+		return err
+	}
+	return child.Signal(s)
+}
+
+func (r *Runtime) containerdPID() (int, error) {
+	r.mu.Lock()
+	holder := r.containerd
+	r.mu.Unlock()
+	if err := holder.ended(); err != nil {
+		return 0, err
+	}
+	return childOf(holder.cmd.Process.Pid)
+}

@@ -1,0 +1,136 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/ip-reconcile/ip-reconcile/podstate/cri/critest"
+	"github.com/ip-reconcile/ip-reconcile/podstate/v1alpha1"
+)
+
+// A madeUpNode is a node of which the test makes up everything that a node agent
+// looks at: a CRI server, CNI caches, a folder of network namespaces.
+type madeUpNode struct {
+	*critest.Server
+	name                   string
+	results, multus, netns string
+	bootID                 string // path of the file
+}
+
+func newMadeUpNode(t testing.TB, name string, style critest.Style) *madeUpNode {
+	t.Helper()
+	dir := t.TempDir()
+	n := &madeUpNode{Server: critest.Start(t, style), name: name,
+		results: filepath.Join(dir, "results"), multus: filepath.Join(dir, "multus"), netns: filepath.Join(dir, "netns"),
+		bootID: "/proc/sys/kernel/random/boot_id",
+	}
+	for _, d := range []string{n.results, n.multus, n.netns} {
+		check(t, os.Mkdir(d, 0o700))
+	}
+	return n
+}
+
+// box makes up a sandbox with a network namespace and, in the caches, an address
+// of whereabouts on net1.
+func (n *madeUpNode) box(t testing.TB, i int, cidr, ip string) critest.Sandbox {
+	t.Helper()
+	b := critest.Sandbox{
+		ID: fmt.Sprintf("%064x", i+1), Namespace: "default", Name: fmt.Sprintf("web-%d", i), UID: fmt.Sprintf("00000000-0000-4000-8000-%012d", i),
+		CreatedAt: time.Now().Add(-time.Hour), NetNS: filepath.Join(n.netns, fmt.Sprintf("cni-%d", i)),
+	}
+	check(t, os.WriteFile(b.NetNS, nil, 0o600))
+	n.cache(t, b, "eth0", map[string]any{"cniVersion": "1.0.0", "name": "podnet", "type": "bridge", "ipam": map[string]any{"type": "host-local"}}, "172.16.0.9/24")
+	n.cache(t, b, "net1", map[string]any{"cniVersion": "1.0.0", "name": "blue", "type": "macvlan",
+		"ipam": map[string]any{"type": "whereabouts", "range": cidr}}, ip+cidr[strings.Index(cidr, "/"):])
+	return b
+}
+
+// cache writes a result as libcni does: the default network's beside those of the
+// runtime, others beside those of Multus.
+func (n *madeUpNode) cache(t testing.TB, b critest.Sandbox, ifName string, config map[string]any, address string) {
+	t.Helper()
+	text := must(json.Marshal(map[string]any{
+		"kind": "cniCacheV1", "containerId": b.ID, "config": must(json.Marshal(config)), "ifName": ifName, "networkName": config["name"],
+		"netns":   b.NetNS,
+		"cniArgs": [][2]string{{"K8S_POD_NAMESPACE", b.Namespace}, {"K8S_POD_NAME", b.Name}, {"K8S_POD_UID", b.UID}},
+		"result": map[string]any{"cniVersion": "1.0.0",
+			"interfaces": []map[string]any{{"name": ifName, "sandbox": b.NetNS}}, "ips": []map[string]any{{"interface": 0, "address": address}}},
+	}))
+	dir := n.results
+	if ifName != "eth0" {
+		dir = filepath.Join(n.multus, "results")
+		check(t, os.MkdirAll(dir, 0o700))
+	}
+	check(t, os.WriteFile(filepath.Join(dir, fmt.Sprintf("%s-%s-%s", config["name"], b.ID, ifName)), text, 0o600))
+}
+
+// agent starts the product's agent on the node, with more flags.
+func (n *madeUpNode) agent(t testing.TB, kubeconfig string, more ...string) *command {
+	t.Helper()
+	return beginProgram(t, "ip-reconcile-agent", append([]string{"--node", n.name, "--outside-pod", "--kubeconfig", kubeconfig, "--cri", n.Socket,
+		"--cni-results", n.results, "--cni-multus", n.multus, "--netns-dir", n.netns, "--boot-id-file", n.bootID,
+		"--metrics-bind-address", "127.0.0.1:0", "--log-level", "debug"}, more...)...)
+}
+
+// stop ends a command as kubelet does.
+func (c *command) stop(t testing.TB) {
+	t.Helper()
+	check(t, c.cmd.Process.Signal(syscall.SIGTERM))
+	c.wait()
+}
+
+// report is a node's SandboxReport, nil if there is none.
+func (s *stage) report(t testing.TB, node string) *v1alpha1.SandboxReport {
+	t.Helper()
+	u, err := s.Dynamic().Resource(sandboxReports).Get(t.Context(), node, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	check(t, err)
+	r := &v1alpha1.SandboxReport{}
+	check(t, runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, r))
+	return r
+}
+
+// reported waits for a node's report to be so.
+func (s *stage) reported(t testing.TB, node, what string, is func(r *v1alpha1.SandboxReport) bool) (r *v1alpha1.SandboxReport) {
+	t.Helper()
+	eventually(t, "the report of "+node+" to have "+what, func() bool {
+		r = s.report(t, node)
+		return r != nil && is(r)
+	})
+	return r
+}
+
+// fresh waits until the node's Lease vouches for its report.
+func (s *stage) fresh(t testing.TB, node string) {
+	t.Helper()
+	eventually(t, "the Lease of "+node+" to vouch for its report", func() bool {
+		lease, err := s.Client().CoordinationV1().Leases(metav1.NamespaceSystem).Get(t.Context(), node, metav1.GetOptions{})
+		r := s.report(t, node)
+		return err == nil && r != nil && lease.Annotations[v1alpha1.HashAnnotation] == hashOf(r)
+	})
+}
+
+// served asks a running agent for its metrics, health or readiness.
+func served(t testing.TB, address, path string) (status int, body string) {
+	t.Helper()
+	resp, err := http.Get("http://" + address + path)
+	check(t, err)
+	defer resp.Body.Close()
+	var text strings.Builder
+	_, err = fmt.Fprint(&text, must(readAll(resp.Body)))
+	check(t, err)
+	return resp.StatusCode, text.String()
+}
