@@ -160,8 +160,14 @@ func beginProgram(t testing.TB, name string, args ...string) *command {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &command{t: t, cmd: exec.Command(filepath.Join(filepath.Dir(binary), name), args...), began: time.Now()}
-	c.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir()}
+	cmd := exec.Command(filepath.Join(filepath.Dir(binary), name), args...)
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir()}
+	return start(t, cmd)
+}
+
+func start(t testing.TB, cmd *exec.Cmd) *command {
+	t.Helper()
+	c := &command{t: t, cmd: cmd, began: time.Now()}
 	c.cmd.Stdout, c.cmd.Stderr = &c.stdout, &c.stderr
 	if err := c.cmd.Start(); err != nil {
 		t.Fatal(err)

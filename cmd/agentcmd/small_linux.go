@@ -16,7 +16,7 @@ import (
 // again. Most of the program is for the other commands.
 func small() {
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(40)
+		debug.SetGCPercent(60)
 	}
 	self, err := os.Executable()
 	if err != nil {

@@ -177,3 +177,17 @@ func statFields(path string) []string {
 	}
 	return strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
 }
+
+// LoseDELs makes whereabouts' part of every DEL succeed without being done, or ends
+// that. The links go all the same, as where its API access is cut: whereabouts
+// 0.9.4 swallows the errors of a DEL.
+func (r *Runtime) LoseDELs(lose bool) error {
+	link := filepath.Join(r.dir, "plugins", "whereabouts")
+	whereabouts := filepath.Join(r.Node.cluster.bin, "whereabouts")
+	next := link + ".next"
+	if !lose {
+		return errors.Join(os.Symlink(whereabouts, next), os.Rename(next, link))
+	}
+	script := fmt.Sprintf("#!/bin/sh\n[ \"$CNI_COMMAND\" = DEL ] && exit 0\nexec %s \"$@\"\n", whereabouts)
+	return errors.Join(os.WriteFile(next, []byte(script), 0o755), os.Rename(next, link))
+}
