@@ -78,9 +78,20 @@ func (n *madeUpNode) cache(t testing.TB, b critest.Sandbox, ifName string, confi
 // agent starts the product's agent on the node, with more flags.
 func (n *madeUpNode) agent(t testing.TB, kubeconfig string, more ...string) *command {
 	t.Helper()
-	return beginProgram(t, "ip-reconcile-agent", append([]string{"--node", n.name, "--outside-pod", "--kubeconfig", kubeconfig, "--cri", n.Socket,
+	c := beginProgram(t, "ip-reconcile-agent", append([]string{"--node", n.name, "--outside-pod", "--kubeconfig", kubeconfig, "--cri", n.Socket,
 		"--cni-results", n.results, "--cni-multus", n.multus, "--netns-dir", n.netns, "--boot-id-file", n.bootID,
 		"--metrics-bind-address", "127.0.0.1:0", "--log-level", "debug"}, more...)...)
+	c.tellOnFailure(n.name)
+	return c
+}
+
+// tellOnFailure shows what an agent said when its test fails.
+func (c *command) tellOnFailure(node string) {
+	c.t.Cleanup(func() {
+		if c.t.Failed() {
+			c.t.Logf("the agent of %s said:\n%s", node, shortened(c.stderr.String()))
+		}
+	})
 }
 
 // stop ends a command as kubelet does.

@@ -53,12 +53,7 @@ func (n *realNode) startAgent(t testing.TB, more ...string) {
 	program := filepath.Join(filepath.Dir(must(productBinary())), "ip-reconcile-agent")
 	n.agent = start(t, n.Command(context.Background(), program, append([]string{"--node", n.name, "--outside-pod",
 		"--kubeconfig", n.s.Kubeconfig(), "--metrics-bind-address", "127.0.0.1:0", "--log-level", "debug"}, more...)...))
-	a := n.agent
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("the agent of %s said:\n%s", n.name, shortened(a.stderr.String()))
-		}
-	})
+	n.agent.tellOnFailure(n.name)
 }
 
 // stopAgent ends it as kubelet does.

@@ -62,7 +62,7 @@ func leaves(t *testing.T, path string, v reflect.Value, visit func(path string, 
 		}
 		visit(path, v)
 		leaves(t, "*"+path, v.Elem(), visit)
-	case reflect.String, reflect.Bool, reflect.Uint32:
+	case reflect.String, reflect.Bool, reflect.Uint32, reflect.Int32:
 		visit(path, v)
 	default:
 		t.Fatalf("%s is of kind %v, which this walk does not know", path, v.Kind())
@@ -83,6 +83,8 @@ func TestTheHashChangesWithEveryFieldOfTheContent(t *testing.T) {
 			v.SetBool(!value)
 		case uint32:
 			v.SetUint(uint64(value) + 1)
+		case int32:
+			v.SetInt(int64(value) + 1)
 		default:
 			switch v.Kind() {
 			case reflect.String:

@@ -107,15 +107,11 @@ func (o *options) run(ctx context.Context, logs io.Writer) error {
 	}
 	small := time.AfterFunc(startOver, small)
 	defer small.Stop()
-	hints, changes := make(chan struct{}, 1), make(chan string, 16)
+	hints, changes, again := make(chan struct{}, 1), make(chan string, 16), make(chan struct{}, 1)
 	go follow(ctx, log, "the container runtime's events", func() error {
-		return runtime.Watch(ctx, func() {
-			select {
-			case hints <- struct{}{}:
-			default: // one is waiting already
-			}
-		})
+		return runtime.Watch(ctx, func() { wake(hints) })
 	})
+	watcher.Again = func() { wake(again) }
 	go follow(ctx, log, "the report", func() error {
 		return watcher.Watch(ctx, func(version string) {
 			select {
@@ -126,10 +122,18 @@ func (o *options) run(ctx context.Context, logs io.Writer) error {
 	})
 	log.Info("the node agent starts", "node", o.node.Name, "namespace", o.Namespace())
 	(&agent.Agent{
-		Node: o.node.Name, Eye: eyes, Store: store, State: state, Hints: hints, Changes: changes,
+		Node: o.node.Name, Eye: eyes, Store: store, State: state, Hints: hints, Changes: changes, Again: again,
 		BootID: confirmedBootID(config, o.node.Name, bootID, log),
 	}).Run(ctx)
 	return nil
+}
+
+// wake wakes who waits, unless it is being woken already.
+func wake(who chan<- struct{}) {
+	select {
+	case who <- struct{}{}:
+	default:
+	}
 }
 
 // follow keeps a stream open, with growing pauses when it fails at once.
@@ -169,6 +173,9 @@ func confirmedBootID(config *rest.Config, node, bootID string, log *slog.Logger)
 			confirmed = err == nil && id == bootID
 			if !confirmed && !said {
 				said = true
+				if err == nil {
+					err = errors.New("the Node object has another")
+				}
 				log.Warn("the boot id is left out of the report until the Node object has the same", "node", node, "error", err)
 			}
 		}

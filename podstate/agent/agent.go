@@ -49,11 +49,15 @@ type Agent struct {
 	// of each change of the report, "" where it is not there.
 	Hints   <-chan struct{}
 	Changes <-chan string
-	State   *State
+	// Again tells that the API server was away. If etcd was restored meanwhile, and
+	// nothing of this node was lost by it, nothing else shows it; so the report is
+	// written anew.
+	Again <-chan struct{}
+	State *State
 
 	report    *v1alpha1.SandboxReport // as last made
 	published bool                    // it is what the Store has
-	anew      bool                    // etcd was restored, and the report not yet written since
+	anew      bool                    // it must be written by a look of now, even if nothing changed
 	renewed   time.Time               // when the Lease last was
 }
 
@@ -73,6 +77,10 @@ func (a *Agent) Run(ctx context.Context) {
 		case <-ctx.Done():
 		case <-gathered:
 		}
+		select {
+		case <-a.Hints: // the next look answers it
+		default:
+		}
 	}
 }
 
@@ -86,6 +94,9 @@ func (a *Agent) wait(ctx context.Context, relist <-chan time.Time) {
 			return
 		case <-a.Hints:
 			return
+		case <-a.Again:
+			a.published, a.anew = false, true
+			return
 		case version := <-a.Changes:
 			if !a.intact(ctx, version) {
 				return
@@ -95,7 +106,8 @@ func (a *Agent) wait(ctx context.Context, relist <-chan time.Time) {
 }
 
 // load begins with the report of an earlier agent on this node, so that what was
-// gone stays gone.
+// gone stays gone. It is written anew in any case: since then etcd may have been
+// restored.
 func (a *Agent) load(ctx context.Context) bool {
 	report, err := a.Store.Load(ctx)
 	if err != nil {
@@ -105,7 +117,7 @@ func (a *Agent) load(ctx context.Context) bool {
 	if report == nil {
 		report = &v1alpha1.SandboxReport{ObjectMeta: metav1.ObjectMeta{Name: a.Node}}
 	}
-	a.report = report
+	a.report, a.anew = report, true
 	return true
 }
 
@@ -174,6 +186,7 @@ func (a *Agent) intact(ctx context.Context, version string) bool {
 	case a.sawRestore(err):
 	case err != nil:
 		a.State.unpublished(err)
+		a.published = false // the event is gone; writing it again finds out
 	case !intact:
 		a.State.mended()
 		a.published = false

@@ -66,9 +66,17 @@ func send(ctx context.Context, r *rest.Request, object, into any) error {
 
 // A Watcher follows the node's report.
 type Watcher struct {
+	// Again is called when a watch follows one that ended before its time: the API
+	// server was away.
+	Again func()
+
 	node    string
 	reports metadata.ResourceInterface
+	cut     bool
 }
+
+// watchFor is how long a watch lasts when nothing cuts it.
+const watchFor = 30 * time.Minute
 
 // NewWatcher makes a Watcher.
 func NewWatcher(config *rest.Config, node string) (*Watcher, error) {
@@ -76,7 +84,7 @@ func NewWatcher(config *rest.Config, node string) (*Watcher, error) {
 	if err != nil {
 		return nil, fmt.Errorf("set up a client for %s: %w", config.Host, err)
 	}
-	return &Watcher{node, client.Resource(v1alpha1.Resource())}, nil
+	return &Watcher{node: node, reports: client.Resource(v1alpha1.Resource()), Again: func() {}}, nil
 }
 
 // Watch calls changed with the resourceVersion of each change of the report, ""
@@ -87,6 +95,11 @@ func (w *Watcher) Watch(ctx context.Context, changed func(resourceVersion string
 	if err != nil {
 		return fmt.Errorf("list SandboxReport %s: %w", w.node, err)
 	}
+	if w.cut {
+		w.Again()
+	}
+	began := time.Now()
+	defer func() { w.cut = time.Since(began) < watchFor-time.Minute }()
 	if len(list.Items) == 0 {
 		changed("")
 	}
@@ -94,7 +107,7 @@ func (w *Watcher) Watch(ctx context.Context, changed func(resourceVersion string
 		changed(list.Items[i].ResourceVersion)
 	}
 	events, err := w.reports.Watch(ctx, metav1.ListOptions{
-		FieldSelector: only, ResourceVersion: list.ResourceVersion, TimeoutSeconds: ptr.To(int64((30 * time.Minute).Seconds())),
+		FieldSelector: only, ResourceVersion: list.ResourceVersion, TimeoutSeconds: ptr.To(int64(watchFor.Seconds())),
 	})
 	if err != nil {
 		return fmt.Errorf("watch SandboxReport %s: %w", w.node, err)

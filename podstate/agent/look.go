@@ -49,6 +49,8 @@ type Eyes struct {
 	// OwnUID is the UID of the agent's own pod, which must be in every look; ""
 	// outside a pod.
 	OwnUID string
+	// Now is the node's clock; time.Now where it is nil.
+	Now func() time.Time
 
 	known map[string]known
 }
@@ -83,7 +85,7 @@ func (e *Eyes) Look(ctx context.Context) (*Look, error) {
 // look reads the runtime first and the caches after it: a sandbox whose setup
 // ends in between is then seen in the cache, and never in neither.
 func (e *Eyes) look(ctx context.Context) (*Look, error) {
-	look := &Look{At: time.Now()}
+	look := &Look{At: now(e.Now)}
 	var err error
 	if look.Runtime.Name, look.Runtime.Version, err = e.Runtime.Version(ctx); err != nil {
 		return nil, err
@@ -135,8 +137,8 @@ func (e *Eyes) learn(ctx context.Context, listed []cri.Sandbox, entries map[stri
 			}
 			k.ready, k.detail = s.Ready, detail
 		}
-		if entry := entries[s.ID]; s.Ready {
-			k.without = entry != nil && entry.NoWhereabouts
+		if entry := entries[s.ID]; s.Ready && entry != nil {
+			k.without = entry.NoWhereabouts
 		}
 		now[s.ID] = k
 	}
@@ -183,6 +185,13 @@ func compareIDs(a, b string) int {
 		return 1
 	}
 	return 0
+}
+
+func now(clock func() time.Time) time.Time {
+	if clock == nil {
+		return time.Now()
+	}
+	return clock()
 }
 
 // seconds is a time as the API keeps it.

@@ -30,6 +30,10 @@ func (e *RestoreError) Error() string { return "etcd was restored: " + e.Sign }
 // API keeps the node's report and Lease at the API server. It is for one
 // goroutine.
 type API struct {
+	// Now is the node's clock; time.Now where it is nil. Nobody relies upon what it
+	// says.
+	Now func() time.Time
+
 	node, namespace string
 	client          rest.Interface
 
@@ -68,7 +72,7 @@ func (a *API) Load(ctx context.Context) (*v1alpha1.SandboxReport, error) {
 	lease, err := a.getLease(ctx)
 	switch {
 	case err == nil:
-		a.lease, a.leaseMark = lease, lease.ResourceVersion
+		a.lease, a.leaseMark, a.heard = lease, lease.ResourceVersion, podstate.Heard(lease)
 	case !apierrors.IsNotFound(err):
 		return nil, err
 	}
@@ -132,10 +136,7 @@ func (a *API) Intact(ctx context.Context, report *v1alpha1.SandboxReport) (bool,
 // content is known.
 func (a *API) write(ctx context.Context, report *v1alpha1.SandboxReport) error {
 	out := *report
-	out.ObjectMeta = metav1.ObjectMeta{
-		Name: a.node, ResourceVersion: a.report.ResourceVersion, Labels: a.report.Labels, Annotations: a.report.Annotations,
-		OwnerReferences: a.report.OwnerReferences, Finalizers: a.report.Finalizers,
-	}
+	out.ObjectMeta = kept(a.node, a.report)
 	if a.restored != "" {
 		out.Annotations = with(out.Annotations, v1alpha1.RestoreAnnotation, a.restored)
 	}
@@ -175,20 +176,19 @@ func (a *API) Renew(ctx context.Context) error {
 
 func (a *API) renew(ctx context.Context) error {
 	out := &coordinationv1.Lease{TypeMeta: metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "Lease"}}
+	out.ObjectMeta = kept(a.node, metav1.ObjectMeta{})
 	if a.lease != nil {
-		out.ObjectMeta = *a.lease.ObjectMeta.DeepCopy()
+		out.ObjectMeta = kept(a.node, a.lease.ObjectMeta)
 	}
-	out.Name, out.ManagedFields = a.node, nil
 	out.Annotations = with(out.Annotations, v1alpha1.HashAnnotation, a.hash)
 	if a.restored != "" {
 		out.Annotations = with(out.Annotations, v1alpha1.RestoreAnnotation, a.restored)
 	}
 	out.Spec = coordinationv1.LeaseSpec{
-		HolderIdentity: &a.node, LeaseDurationSeconds: ptr.To[int32](leaseSeconds), RenewTime: ptr.To(metav1.NowMicro()),
+		HolderIdentity: &a.node, LeaseDurationSeconds: ptr.To[int32](leaseSeconds), RenewTime: ptr.To(metav1.NewMicroTime(now(a.Now))),
 	}
 	request := a.client.Put().AbsPath(leasesPath, a.namespace, "leases", a.node)
 	if out.ResourceVersion == "" {
-		out.ObjectMeta = metav1.ObjectMeta{Name: out.Name, Labels: out.Labels, Annotations: out.Annotations}
 		request = a.client.Post().AbsPath(leasesPath, a.namespace, "leases")
 	}
 	stored := &coordinationv1.Lease{}
@@ -214,10 +214,12 @@ func (a *API) getLease(ctx context.Context) (*coordinationv1.Lease, error) {
 }
 
 // rereadLease finds out why the Lease is not what was written last: by someone's
-// hand, or by a restore, which takes its time of renewal back.
+// hand, or by a restore, which takes the time of its renewal back (the API server's,
+// since a node's clock may be set back).
 func (a *API) rereadLease(ctx context.Context) error {
 	stored, err := a.getLease(ctx)
 	if apierrors.IsNotFound(err) {
+		a.lease = nil
 		return nil
 	}
 	if err != nil {
@@ -228,7 +230,7 @@ func (a *API) rereadLease(ctx context.Context) error {
 	if err := a.forwards("Lease", &a.leaseMark, stored.ResourceVersion); err != nil || last == nil {
 		return err
 	}
-	if then, now := last.Spec.RenewTime, stored.Spec.RenewTime; then != nil && now != nil && now.Time.Before(then.Time) {
+	if then, now := podstate.Heard(last), podstate.Heard(stored); !now.IsZero() && now.Before(then) {
 		return a.restoredSince(fmt.Sprintf("Lease %s was last renewed at %s after it was renewed at %s", a.node, now.UTC().Format(time.RFC3339), then.UTC().Format(time.RFC3339)))
 	}
 	return nil
@@ -239,7 +241,7 @@ func (a *API) rereadLease(ctx context.Context) error {
 func (a *API) restoredSince(sign string) error {
 	since := a.heard
 	if since.IsZero() {
-		since = time.Now()
+		since = now(a.Now)
 	}
 	a.restored = since.UTC().Format(time.RFC3339)
 	return &RestoreError{sign}
@@ -264,6 +266,14 @@ func (a *API) forwards(kind string, mark *string, resourceVersion string) error 
 		return nil
 	}
 	return a.restoredSince(fmt.Sprintf("%s %s is at resourceVersion %s after %s", kind, a.node, resourceVersion, before))
+}
+
+// kept is what a write keeps of an object's metadata: what others may have set.
+func kept(name string, m metav1.ObjectMeta) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Name: name, ResourceVersion: m.ResourceVersion, Labels: m.Labels, Annotations: m.Annotations,
+		OwnerReferences: m.OwnerReferences, Finalizers: m.Finalizers,
+	}
 }
 
 func with(m map[string]string, key, value string) map[string]string {

@@ -45,7 +45,7 @@ func Next(before *v1alpha1.SandboxReport, look *Look) *v1alpha1.SandboxReport {
 	}
 	next.Attachments = bounded(look.Attachments)
 	next.Summary = summary(next)
-	if same(before, next) && !(&podstate.Report{SandboxReport: before}).Aged(look.At) {
+	if same(before, next) && !(&podstate.Report{SandboxReport: before}).Aged(next.ObservedAt.Time) {
 		return before
 	}
 	// Only a report that is written anyway is cleared of what is long gone.

@@ -1,0 +1,495 @@
+package agent_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"path"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/podstate/agent"
+	"github.com/ip-reconcile/ip-reconcile/podstate/v1alpha1"
+)
+
+// apiServer keeps objects as the API server does, as far as an agent can tell.
+type apiServer struct {
+	*testing.T
+	config *rest.Config
+
+	mu      sync.Mutex
+	version int
+	clock   time.Time         // of managedFields, a minute on with each write
+	objects map[string]string // JSON by path
+	fail    map[string]int    // status by method and kind, as "PUT leases"
+	cut     map[string]bool   // done, and the answer lost, once
+	asked   []string
+}
+
+const (
+	reportPath = "/apis/ip-reconcile.dev/v1alpha1/sandboxreports/worker-1"
+	leasePath  = "/apis/coordination.k8s.io/v1/namespaces/own-ns/leases/worker-1"
+)
+
+func newAPIServer(t *testing.T) *apiServer {
+	s := &apiServer{T: t, version: 100, clock: noon, objects: map[string]string{}, fail: map[string]int{}, cut: map[string]bool{}}
+	server := httptest.NewServer(s)
+	t.Cleanup(server.Close)
+	s.config = &rest.Config{Host: server.URL, QPS: -1}
+	return s
+}
+
+func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	refuse := func(code int, reason metav1.StatusReason) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(code)
+		json.NewEncoder(w).Encode(metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: "Failure", Code: int32(code), Reason: reason, Message: "refused: " + string(reason)})
+	}
+	where := r.URL.Path
+	body, _ := io.ReadAll(r.Body)
+	var sent struct {
+		APIVersion, Kind string
+		Metadata         metav1.ObjectMeta
+	}
+	if r.Method != "GET" {
+		if err := json.Unmarshal(body, &sent); err != nil || sent.APIVersion == "" || sent.Kind == "" {
+			refuse(400, metav1.StatusReasonBadRequest)
+			return
+		}
+	}
+	if r.Method == "POST" {
+		where += "/" + sent.Metadata.Name
+	}
+	kind := path.Base(path.Dir(where))
+	s.asked = append(s.asked, r.Method+" "+kind)
+	if code := s.fail[r.Method+" "+kind]; code != 0 {
+		refuse(code, map[int]metav1.StatusReason{403: metav1.StatusReasonForbidden, 500: metav1.StatusReasonInternalError}[code])
+		return
+	}
+	stored, there := s.objects[where]
+	switch {
+	case r.Method == "POST" && there:
+		refuse(409, metav1.StatusReasonAlreadyExists)
+		return
+	case r.Method != "POST" && !there:
+		refuse(404, metav1.StatusReasonNotFound)
+		return
+	case r.Method == "POST" && sent.Metadata.ResourceVersion != "":
+		refuse(400, metav1.StatusReasonBadRequest)
+		return
+	case r.Method == "PUT" && sent.Metadata.ResourceVersion != meta(stored).ResourceVersion:
+		refuse(409, metav1.StatusReasonConflict)
+		return
+	case r.Method != "GET":
+		stored = s.put(where, string(body))
+	}
+	if s.cut[r.Method+" "+kind] {
+		s.cut[r.Method+" "+kind] = false
+		panic(http.ErrAbortHandler)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if strings.Contains(r.Header.Get("Accept"), "as=PartialObjectMetadata") {
+		stored = fmt.Sprintf(`{"apiVersion":"meta.k8s.io/v1","kind":"PartialObjectMetadata","metadata":%s}`, part(stored, "metadata"))
+	}
+	io.WriteString(w, stored)
+}
+
+// put writes an object as the server does: with the next resourceVersion and the
+// server's time.
+func (s *apiServer) put(where, text string) string {
+	var o map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(text), &o); err != nil {
+		s.Error(err)
+	}
+	m := meta(text)
+	s.version++
+	s.clock = s.clock.Add(time.Minute)
+	m.ResourceVersion, m.UID = strconv.Itoa(s.version), "some-uid"
+	f := &metav1.FieldsV1{}
+	f.SetRawString(`{"f:observedAt":{},"f:spec":{"f:renewTime":{}}}`)
+	at := metav1.NewTime(s.clock)
+	m.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "agent", Operation: "Update", Time: &at, FieldsType: "FieldsV1", FieldsV1: f}}
+	o["metadata"], _ = json.Marshal(m)
+	out, _ := json.Marshal(o)
+	s.objects[where] = string(out)
+	return string(out)
+}
+
+func part(text, key string) string {
+	var o map[string]json.RawMessage
+	_ = json.Unmarshal([]byte(text), &o)
+	return string(o[key])
+}
+
+func meta(text string) (m metav1.ObjectMeta) {
+	_ = json.Unmarshal([]byte(part(text, "metadata")), &m)
+	return m
+}
+
+// edit is someone else's write.
+func (s *apiServer) edit(where string, change func(o map[string]any)) {
+	s.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var o map[string]any
+	if err := json.Unmarshal([]byte(s.objects[where]), &o); err != nil {
+		s.Fatal(err)
+	}
+	change(o)
+	text, _ := json.Marshal(o)
+	s.put(where, string(text))
+}
+
+func (s *apiServer) remove(where string) { s.mu.Lock(); defer s.mu.Unlock(); delete(s.objects, where) }
+
+// backup returns how to restore etcd to what it is now. The clock goes on.
+func (s *apiServer) backup() (restore func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	objects, version := maps.Clone(s.objects), s.version
+	return func() { s.mu.Lock(); defer s.mu.Unlock(); s.objects, s.version = objects, version }
+}
+
+func (s *apiServer) report() *v1alpha1.SandboxReport {
+	s.Helper()
+	out := &v1alpha1.SandboxReport{}
+	if err := json.Unmarshal([]byte(s.objects[reportPath]), out); err != nil {
+		s.Fatal(err)
+	}
+	return out
+}
+
+func (s *apiServer) lease() *coordinationv1.Lease {
+	s.Helper()
+	out := &coordinationv1.Lease{}
+	if err := json.Unmarshal([]byte(s.objects[leasePath]), out); err != nil {
+		s.Fatal(err)
+	}
+	return out
+}
+
+// vouched checks that the Lease vouches for this report, and that it is there.
+func (s *apiServer) vouched(r *v1alpha1.SandboxReport) {
+	s.Helper()
+	equal(s, "hash of the report", podstate.Hash(s.report()), podstate.Hash(r))
+	equal(s, "hash that the Lease vouches for", s.lease().Annotations[v1alpha1.HashAnnotation], podstate.Hash(r))
+}
+
+// api is an agent's store that has loaded.
+func (s *apiServer) api() *agent.API {
+	s.Helper()
+	a, err := agent.NewAPI(s.config, "worker-1", "own-ns")
+	if err != nil {
+		s.Fatal(err)
+	}
+	if _, err := a.Load(s.Context()); err != nil {
+		s.Fatal(err)
+	}
+	return a
+}
+
+func (s *apiServer) fine(err error) {
+	s.Helper()
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+// restored checks that an error is a sign of a restore.
+func (s *apiServer) restored(err error) {
+	s.Helper()
+	if !errors.As(err, new(*agent.RestoreError)) {
+		s.Fatalf("no sign of a restore: %v", err)
+	}
+}
+
+func (s *apiServer) noRestoreNoted() {
+	s.Helper()
+	for _, m := range []map[string]string{s.report().Annotations, s.lease().Annotations} {
+		if v, ok := m[v1alpha1.RestoreAnnotation]; ok {
+			s.Errorf("a restore is noted: %s", v)
+		}
+	}
+}
+
+func aReport(ids ...string) *v1alpha1.SandboxReport {
+	var parts []any
+	for _, id := range ids {
+		parts = append(parts, box(id))
+	}
+	return agent.Next(nil, look(0, parts...))
+}
+
+func TestAReportAndALeaseThatVouchesForItAreWritten(t *testing.T) {
+	s := newAPIServer(t)
+	a, first := s.api(), aReport("a")
+	s.fine(a.Publish(t.Context(), first))
+	s.vouched(first)
+	spec := s.lease().Spec
+	equal(t, "holder", *spec.HolderIdentity, "worker-1")
+	equal(t, "duration", *spec.LeaseDurationSeconds, int32(60))
+	if since := time.Since(spec.RenewTime.Time); since < 0 || since > time.Minute {
+		t.Errorf("renewed %s ago", since)
+	}
+	if !a.Wrote(s.report().ResourceVersion) || a.Wrote("1") {
+		t.Error("what was written is not known")
+	}
+	second := aReport("a", "b")
+	s.fine(a.Publish(t.Context(), second))
+	s.vouched(second)
+	version := s.report().ResourceVersion
+	heard := podstate.Heard(s.lease())
+	s.fine(a.Renew(t.Context()))
+	s.vouched(second)
+	equal(t, "version of the report after a renewal", s.report().ResourceVersion, version)
+	if !podstate.Heard(s.lease()).After(heard) {
+		t.Error("the Lease is not renewed")
+	}
+	intact, err := a.Intact(t.Context(), second)
+	equal(t, "intact", []any{intact, err}, []any{true, error(nil)})
+	s.noRestoreNoted()
+}
+
+func TestTheReportOfTheAgentBeforeIsLoaded(t *testing.T) {
+	s := newAPIServer(t)
+	a, err := agent.NewAPI(s.config, "worker-1", "own-ns")
+	s.fine(err)
+	none, err := a.Load(t.Context())
+	if none != nil || err != nil {
+		t.Errorf("without one: %v, %v", none, err)
+	}
+	s.fine(s.api().Publish(t.Context(), aReport("a")))
+	for _, what := range []string{"GET sandboxreports", "GET leases"} {
+		s.fail[what] = 500
+		if r, err := a.Load(t.Context()); err == nil {
+			t.Errorf("%s fails: %v", what, r)
+		}
+		s.fail = map[string]int{}
+	}
+	r, err := a.Load(t.Context())
+	if err != nil || podstate.Hash(r) != podstate.Hash(aReport("a")) {
+		t.Errorf("got %v, %v", r, err)
+	}
+	s.fine(a.Publish(t.Context(), aReport("b")))
+	s.vouched(aReport("b"))
+	s.noRestoreNoted()
+}
+
+func TestSomeonesLabelsAndAnnotationsAreKept(t *testing.T) {
+	s := newAPIServer(t)
+	a := s.api()
+	s.fine(a.Publish(t.Context(), aReport("a")))
+	for _, where := range []string{reportPath, leasePath} {
+		s.edit(where, func(o map[string]any) {
+			m := o["metadata"].(map[string]any)
+			m["labels"] = map[string]any{"team": "blue"}
+			annotations, _ := m["annotations"].(map[string]any)
+			if annotations == nil {
+				annotations = map[string]any{}
+			}
+			annotations["note"], annotations[v1alpha1.HashAnnotation] = "x", "forged"
+			m["annotations"] = annotations
+			delete(o, "sandboxes")
+		})
+	}
+	if intact, err := a.Intact(t.Context(), aReport("a")); intact || err != nil {
+		t.Errorf("changed by someone: %v, %v", intact, err)
+	}
+	s.fine(a.Publish(t.Context(), aReport("b")))
+	s.vouched(aReport("b"))
+	for what, m := range map[string]metav1.ObjectMeta{"report": s.report().ObjectMeta, "Lease": s.lease().ObjectMeta} {
+		equal(t, what+"'s label", m.Labels["team"], "blue")
+		equal(t, what+"'s annotation", m.Annotations["note"], "x")
+	}
+	s.noRestoreNoted()
+}
+
+func TestWhatSomeoneDeletedIsWrittenAgain(t *testing.T) {
+	for name, gone := range map[string][]string{"the report": {reportPath}, "the Lease": {leasePath}, "both": {reportPath, leasePath}} {
+		t.Run(name, func(t *testing.T) {
+			s := newAPIServer(t)
+			a := s.api()
+			s.fine(a.Publish(t.Context(), aReport("a")))
+			for _, where := range gone {
+				s.remove(where)
+			}
+			intact, err := a.Intact(t.Context(), aReport("a"))
+			equal(t, "intact", []any{intact, err}, []any{gone[0] != reportPath, error(nil)})
+			s.fine(a.Publish(t.Context(), aReport("a")))
+			s.vouched(aReport("a"))
+			s.noRestoreNoted()
+		})
+	}
+}
+
+// Every sign of a restore is noted on the report and on the Lease, dated to the
+// last renewal that was answered before it.
+func TestARestoreOfEtcdIsNoticedAndNoted(t *testing.T) {
+	for name, c := range map[string]struct {
+		before bool // the backup is of before the agent's first write
+		shows  func(*apiServer, *agent.API) error
+	}{
+		"by a report that conflicts":  {false, func(s *apiServer, a *agent.API) error { return a.Publish(s.Context(), aReport("c")) }},
+		"by a Lease that conflicts":   {false, func(s *apiServer, a *agent.API) error { return a.Renew(s.Context()) }},
+		"by a report that is older":   {false, func(s *apiServer, a *agent.API) error { _, err := a.Intact(s.Context(), aReport("b")); return err }},
+		"by a report that is missing": {true, func(s *apiServer, a *agent.API) error { return a.Publish(s.Context(), aReport("c")) }},
+		"by a Lease that is missing":  {true, func(s *apiServer, a *agent.API) error { return a.Renew(s.Context()) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newAPIServer(t)
+			a := s.api()
+			restore := s.backup()
+			s.fine(a.Publish(t.Context(), aReport("a")))
+			if !c.before {
+				restore = s.backup()
+			}
+			for range 3 {
+				s.fine(a.Renew(t.Context()))
+			}
+			s.fine(a.Publish(t.Context(), aReport("b")))
+			last := podstate.Heard(s.lease())
+			restore()
+			s.restored(c.shows(s, a))
+			// The report and the Lease may each show it, once.
+			if err := a.Publish(t.Context(), aReport("c")); err != nil {
+				s.restored(err)
+				s.fine(a.Publish(t.Context(), aReport("c")))
+			}
+			s.vouched(aReport("c"))
+			for what, m := range map[string]metav1.ObjectMeta{"report": s.report().ObjectMeta, "Lease": s.lease().ObjectMeta} {
+				equal(t, "noted on the "+what, m.Annotations[v1alpha1.RestoreAnnotation], last.UTC().Format(time.RFC3339))
+			}
+			s.fine(a.Renew(t.Context()))
+			s.fine(a.Publish(t.Context(), aReport("d")))
+			equal(t, "noted later", s.report().Annotations[v1alpha1.RestoreAnnotation], last.UTC().Format(time.RFC3339))
+			// An agent that starts now keeps the note.
+			s.fine(s.api().Publish(t.Context(), aReport("e")))
+			equal(t, "noted by the next agent", s.report().Annotations[v1alpha1.RestoreAnnotation], last.UTC().Format(time.RFC3339))
+		})
+	}
+}
+
+// After a restore others may have written so much that the resourceVersion is
+// beyond the old one: the Lease's own time tells.
+func TestALeaseThatWasRenewedEarlierThanItWasIsASignOfARestore(t *testing.T) {
+	s := newAPIServer(t)
+	a := s.api()
+	s.fine(a.Publish(t.Context(), aReport("a")))
+	// A restore that bumps the revisions: the Lease is older, its resourceVersion is not.
+	s.clock = s.clock.Add(-5 * time.Minute)
+	s.edit(leasePath, func(map[string]any) {})
+	s.restored(a.Renew(t.Context()))
+	s.fine(a.Publish(t.Context(), aReport("a")))
+	s.vouched(aReport("a"))
+}
+
+func TestARefusalIsAnErrorAndTheNextAttemptSucceeds(t *testing.T) {
+	for _, what := range []string{"PUT sandboxreports", "PUT leases", "POST sandboxreports", "POST leases"} {
+		for _, code := range []int{403, 500} {
+			t.Run(fmt.Sprint(what, " ", code), func(t *testing.T) {
+				s := newAPIServer(t)
+				a := s.api()
+				if strings.HasPrefix(what, "PUT") {
+					s.fine(a.Publish(t.Context(), aReport("a")))
+				}
+				s.fail[what] = code
+				err := a.Publish(t.Context(), aReport("b"))
+				if err == nil || errors.As(err, new(*agent.RestoreError)) || !strings.Contains(err.Error(), "refused") {
+					t.Errorf("got %v", err)
+				}
+				s.fail = map[string]int{}
+				s.fine(a.Publish(t.Context(), aReport("b")))
+				s.vouched(aReport("b"))
+				s.noRestoreNoted()
+			})
+		}
+	}
+}
+
+// The Lease must not vouch for a report that was not written.
+func TestARenewalAfterAWriteThatFailedVouchesForWhatIsThere(t *testing.T) {
+	s := newAPIServer(t)
+	a := s.api()
+	s.fine(a.Publish(t.Context(), aReport("a")))
+	s.fail["PUT sandboxreports"] = 500
+	if a.Publish(t.Context(), aReport("b")) == nil {
+		t.Error("no error")
+	}
+	s.fine(a.Renew(t.Context()))
+	s.vouched(aReport("a"))
+}
+
+func TestAnAnswerThatWasLostIsNoRestore(t *testing.T) {
+	for _, what := range []string{"PUT sandboxreports", "PUT leases", "POST sandboxreports", "POST leases"} {
+		t.Run(what, func(t *testing.T) {
+			s := newAPIServer(t)
+			a := s.api()
+			if strings.HasPrefix(what, "PUT") {
+				s.fine(a.Publish(t.Context(), aReport("a")))
+			}
+			s.cut[what] = true
+			if err := a.Publish(t.Context(), aReport("b")); err == nil || errors.As(err, new(*agent.RestoreError)) {
+				t.Errorf("got %v", err)
+			}
+			s.fine(a.Publish(t.Context(), aReport("b", "c")))
+			s.vouched(aReport("b", "c"))
+			s.noRestoreNoted()
+		})
+	}
+}
+
+// The Lease's renewTime is the node's clock, which may be set back between two
+// renewals; only the API server's time tells.
+func TestAClockThatWasSetBackAndAnAnswerThatWasLostAreNoRestore(t *testing.T) {
+	s := newAPIServer(t)
+	a := s.api()
+	s.fine(a.Publish(t.Context(), aReport("a")))
+	a.Now = func() time.Time { return time.Now().Add(-time.Hour) }
+	s.cut["PUT leases"] = true
+	if a.Renew(t.Context()) == nil {
+		t.Error("no error")
+	}
+	s.fine(a.Renew(t.Context()))
+	s.noRestoreNoted()
+}
+
+func TestAnAgentGivesUpSoonWhereEveryWriteConflicts(t *testing.T) {
+	s := newAPIServer(t)
+	a := s.api()
+	s.fine(a.Publish(t.Context(), aReport("a")))
+	s.asked = nil
+	s.fail["PUT sandboxreports"] = 409
+	s.fail["PUT leases"] = 409
+	if a.Publish(t.Context(), aReport("b")) == nil || a.Renew(t.Context()) == nil {
+		t.Error("no error")
+	}
+	if len(s.asked) > 12 {
+		t.Errorf("%d requests: %v", len(s.asked), s.asked)
+	}
+}
+
+func TestTheBootIDIsReadFromTheNodeObject(t *testing.T) {
+	s := newAPIServer(t)
+	s.objects["/api/v1/nodes/worker-1"] = `{"apiVersion":"v1","kind":"Node","metadata":{"name":"worker-1"},"status":{"nodeInfo":{"bootID":"boot-1"}}}`
+	if id, err := agent.NodeBootID(t.Context(), s.config, "worker-1"); err != nil || id != "boot-1" {
+		t.Errorf("got %s, %v", id, err)
+	}
+	s.fail["GET nodes"] = 403
+	if id, err := agent.NodeBootID(t.Context(), s.config, "worker-1"); err == nil || id != "" {
+		t.Errorf("refused: got %s, %v", id, err)
+	}
+}
