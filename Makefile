@@ -18,15 +18,15 @@ run: build ## Judge the cluster of the current kubeconfig, or without one the bu
 	@bin/ip-reconcile $(ARGS); code=$$?; [ $$code -le 1 ] || exit $$code
 
 .PHONY: build
-build: ## Build bin/ip-reconcile
-	CGO_ENABLED=0 $(GO) build -trimpath -o bin/ip-reconcile ./cmd/ip-reconcile
+build: ## Build bin/ip-reconcile and bin/ip-reconcile-agent
+	CGO_ENABLED=0 $(GO) build -trimpath -o bin/ ./cmd/ip-reconcile ./cmd/ip-reconcile-agent
 
 .PHONY: test
-test: ## Run all tests: unit, property, and (as root on Linux) on a real API server with the real whereabouts plugin
+test: ## Run all tests: unit, property, and (as root on Linux) on a real API server, whereabouts, Multus and containerd
 	@$(GO) run $(GOTESTSUM) --format pkgname -- -race -count=1 ./...
 	@cd e2e && $(GO) run ./harness/cmd/why
 	@mkdir -p bin && cd e2e && $(GO) run $(GOTESTSUM) --format pkgname --jsonfile ../bin/e2e.json -- -race -count=1 -timeout 60m ./... ; code=$$?; \
-		sed -nE 's/.*"Output":" *((storm|scale_linux|upstream_linux)_test.go:[^"]*)\\n"}$$/\1/p' ../bin/e2e.json; exit $$code
+		sed -nE 's/.*"Output":" *((storm|scale_linux|upstream_linux|agentcost_linux)_test.go:[^"]*)\\n"}$$/\1/p' ../bin/e2e.json; exit $$code
 
 .PHONY: lint
 lint: ## Run gofmt, go vet and staticcheck

@@ -515,7 +515,7 @@ func TestTheAgentsDaemonSetAsksForNoMoreThanItNeeds(t *testing.T) {
 			pod := ds.Spec.Template.Spec
 			equal(t, "containers", len(pod.Containers)+len(pod.InitContainers), 1)
 			agent := pod.Containers[0]
-			equal(t, "arguments", agent.Args, []string{"agent"})
+			equal(t, "command", agent.Command, []string{"/ip-reconcile-agent"})
 			equal(t, "the ServiceAccount", pod.ServiceAccountName, agentName)
 			equal(t, "it has a token", *pod.AutomountServiceAccountToken, true)
 			equal(t, "the host's namespaces but for the network's", pod.HostPID || pod.HostIPC, false)

@@ -30,6 +30,7 @@ func readAll(r io.Reader) (string, error) {
 // second, beside one with 250 that does not change, and the size of a report of
 // 500. Memory, traffic and size are bounded; time is only told.
 func TestAnAgentIsSmall(t *testing.T) {
+	t.Parallel()
 	s := newStageWithReports(t, "idle", "busy", "large")
 	const boxes, seconds = 250, 45
 	var mu sync.Mutex
@@ -103,13 +104,13 @@ func TestAnAgentIsSmall(t *testing.T) {
 	}
 }
 
-// cpuTime is what a process has used, user and system.
-func cpuTime(t testing.TB, c *command) time.Duration {
+// cpuTime is what a process has used, user and system, in all its threads.
+func cpuTime(t testing.TB, c *command) (used time.Duration) {
 	t.Helper()
-	stat := string(must(os.ReadFile(filepath.Join("/proc", strconv.Itoa(c.cmd.Process.Pid), "stat"))))
-	fields := strings.Fields(stat[strings.LastIndex(stat, ")")+1:]) // from the third field on
-	ticks := must(strconv.Atoi(fields[11])) + must(strconv.Atoi(fields[12]))
-	return time.Duration(ticks) * 10 * time.Millisecond
+	for _, path := range must(filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", c.cmd.Process.Pid))) {
+		used += time.Duration(must(strconv.ParseInt(strings.Fields(string(must(os.ReadFile(path))))[0], 10, 64)))
+	}
+	return used
 }
 
 // residentMemory is VmRSS and the part of it that is mapped from files, in MiB.

@@ -3,6 +3,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -118,7 +119,7 @@ func (e *Eyes) look(ctx context.Context) (*Look, error) {
 			Namespace: entry.Namespace, Name: entry.Name, UID: entry.UID, Addresses: entry.Addresses,
 		})
 	}
-	slices.SortFunc(look.Sandboxes, func(a, b Listed) int { return compareIDs(a.ID, b.ID) })
+	slices.SortFunc(look.Sandboxes, func(a, b Listed) int { return cmp.Compare(a.ID, b.ID) })
 	return look, nil
 }
 
@@ -176,16 +177,6 @@ func (e *Eyes) describe(s cri.Sandbox, entry *cnicache.Entry, namespaces *namesp
 
 // Unread are the cache files that cost only their own entry in the last look.
 func (e *Eyes) Unread() map[string]error { return e.Caches.Unread() }
-
-func compareIDs(a, b string) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
-}
 
 func now(clock func() time.Time) time.Time {
 	if clock == nil {
