@@ -147,6 +147,9 @@ func follow(ctx context.Context, log *slog.Logger, what string, stream func() er
 		if time.Since(began) > time.Minute {
 			pause = pauses()
 		}
+		if ctx.Err() != nil {
+			return
+		}
 		wait := pause.Step()
 		log.Debug("following "+what+" ended", "error", err, "again in", wait)
 		select {

@@ -7,7 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
+	"os"
 	"slices"
 	"time"
 
@@ -29,8 +29,15 @@ type Look struct {
 	// Sandboxes are all that the runtime lists, those without a whereabouts
 	// address included.
 	Sandboxes []Listed
-	// Attachments are the ids in a CNI cache that the runtime does not list.
+	// Attachments are the ids that the runtime does not list, and that are in a CNI
+	// cache, or whose network namespace is known to be there.
 	Attachments []v1alpha1.Attachment
+	// Closed are ids of the look before that are in neither any more: whether their
+	// network namespace is known to be gone.
+	Closed map[string]bool
+	// Orphans is how many network namespaces are there that nothing listed or
+	// attached accounts for; below zero where that cannot be told.
+	Orphans int
 }
 
 // Listed is a sandbox that the runtime lists.
@@ -54,10 +61,14 @@ type Eyes struct {
 	Now func() time.Time
 
 	known map[string]known
+	mine  []os.FileInfo // folders that were found to be the node's
 }
 
 // known is what need not be asked again of a sandbox in the state it is in.
 type known struct {
+	last   v1alpha1.Sandbox // as it was last listed
+	listed bool             // in the last look; else only its namespace is there
+	since  time.Time        // when it was listed no more
 	ready  bool
 	detail cri.Detail
 	// without: its caches were complete, and had nothing of whereabouts. DEL
@@ -109,25 +120,58 @@ func (e *Eyes) look(ctx context.Context) (*Look, error) {
 	for _, s := range listed {
 		look.Sandboxes = append(look.Sandboxes, e.describe(s, entries[s.ID], namespaces))
 	}
-	for _, id := range slices.Sorted(maps.Keys(entries)) {
-		if _, ok := e.known[id]; ok {
+	slices.SortFunc(look.Sandboxes, func(a, b Listed) int { return cmp.Compare(a.ID, b.ID) })
+	for id, entry := range entries {
+		if e.known[id].listed {
 			continue
 		}
-		entry := entries[id]
+		namespaces.explain(entry.NetNS...)
 		look.Attachments = append(look.Attachments, v1alpha1.Attachment{
 			ID: id, Since: seconds(entry.Since), NetworkClosed: namespaces.closed(entry.NetNS),
 			Namespace: entry.Namespace, Name: entry.Name, UID: entry.UID, Addresses: entry.Addresses,
 		})
 	}
-	slices.SortFunc(look.Sandboxes, func(a, b Listed) int { return cmp.Compare(a.ID, b.ID) })
+	e.lost(look, entries, namespaces)
+	slices.SortFunc(look.Attachments, func(a, b v1alpha1.Attachment) int { return cmp.Compare(a.ID, b.ID) })
+	look.Orphans = namespaces.orphans()
 	return look, nil
+}
+
+// lost finds out what became of sandboxes that are neither listed nor in a cache
+// any more. One whose network namespace is still there runs on behind the back of
+// a runtime that lost its state, and is kept in sight.
+func (e *Eyes) lost(look *Look, entries map[string]*cnicache.Entry, namespaces *namespaces) {
+	look.Closed = map[string]bool{}
+	for id, k := range e.known {
+		if k.listed || entries[id] != nil {
+			continue
+		}
+		closed := namespaces.closed(k.paths())
+		if closed == nil || *closed {
+			delete(e.known, id)
+			look.Closed[id] = closed != nil
+			continue
+		}
+		namespaces.explain(k.detail.NetNS)
+		look.Attachments = append(look.Attachments, v1alpha1.Attachment{
+			ID: id, Since: seconds(k.since), NetworkClosed: closed,
+			Namespace: k.last.Namespace, Name: k.last.Name, UID: k.last.UID, Addresses: k.last.Addresses,
+		})
+	}
+}
+
+func (k *known) paths() []string {
+	if k.detail.NetNS == "" {
+		return nil
+	}
+	return []string{k.detail.NetNS}
 }
 
 // learn asks for the details of sandboxes that are new or in a new state, and of
 // those that are not ready while the runtime says that their network is open:
 // it closes without a change of state.
 func (e *Eyes) learn(ctx context.Context, listed []cri.Sandbox, entries map[string]*cnicache.Entry) error {
-	now := make(map[string]known, len(listed))
+	next := make(map[string]known, len(listed))
 	for _, s := range listed {
 		k, ok := e.known[s.ID]
 		open := k.detail.NetworkClosed != nil && !*k.detail.NetworkClosed
@@ -141,9 +185,18 @@ func (e *Eyes) learn(ctx context.Context, listed []cri.Sandbox, entries map[stri
 		if entry := entries[s.ID]; s.Ready && entry != nil {
 			k.without = entry.NoWhereabouts
 		}
-		now[s.ID] = k
+		k.listed = true
+		next[s.ID] = k
 	}
-	e.known = now
+	for id, k := range e.known {
+		if _, ok := next[id]; !ok && !k.detail.HostNetwork && !k.without {
+			if k.listed {
+				k.listed, k.since = false, now(e.Now)
+			}
+			next[id] = k
+		}
+	}
+	e.known = next
 	return nil
 }
 
@@ -158,13 +211,13 @@ func (e *Eyes) describe(s cri.Sandbox, entry *cnicache.Entry, namespaces *namesp
 	}
 	if s.Ready {
 		out.State = v1alpha1.SandboxReady
+		namespaces.elsewhere = namespaces.elsewhere || !k.detail.HostNetwork && !namespaces.has(k.detail.NetNS)
 	}
-	var paths []string
-	if k.detail.NetNS != "" {
-		paths = []string{k.detail.NetNS}
-	}
+	paths := k.paths()
+	namespaces.explain(paths...)
 	if entry != nil {
 		out.Addresses = entry.Addresses
+		namespaces.explain(entry.NetNS...)
 		if len(paths) == 0 {
 			paths = entry.NetNS
 		}
@@ -172,6 +225,8 @@ func (e *Eyes) describe(s cri.Sandbox, entry *cnicache.Entry, namespaces *namesp
 	if out.NetworkClosed == nil {
 		out.NetworkClosed = namespaces.closed(paths)
 	}
+	k.last = out.Sandbox
+	e.known[s.ID] = k
 	return out
 }
 
@@ -185,9 +240,10 @@ func now(clock func() time.Time) time.Time {
 	return clock()
 }
 
-// seconds is a time as the API keeps it.
+// seconds is a time as the API keeps it. What is no time of a sandbox is left out:
+// containerd 2.4 gives 1754 to one that it found half made after a crash.
 func seconds(t time.Time) metav1.Time {
-	if t.IsZero() {
+	if t.Unix() <= 0 || t.Year() > 9999 {
 		return metav1.Time{}
 	}
 	return metav1.NewTime(t.UTC().Truncate(time.Second))

@@ -448,13 +448,14 @@ func TestASandboxThatIsSetUpDuringALookIsSeenInTheCache(t *testing.T) {
 
 func TestEyesMakeAReportThatGoesOnFromTheOneBefore(t *testing.T) {
 	n := newNode(t, critest.Containerd)
-	box := web("1a")
-	n.runs(box)
+	box, other := web("1a"), web("2b")
+	box.NetNS, other.NetNS = n.namespace("a"), n.namespace("b")
+	n.runs(box, other)
 	first, err := n.Report(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	equal(t, "sandboxes", len(first.Sandboxes), 1)
+	equal(t, "sandboxes", len(first.Sandboxes), 2)
 	first.ObservedAt = at(0)
 	again, err := n.Report(t.Context(), first)
 	if err != nil {
@@ -464,12 +465,13 @@ func TestEyesMakeAReportThatGoesOnFromTheOneBefore(t *testing.T) {
 		t.Errorf("nothing changed, and it was observed at %s", again.ObservedAt)
 	}
 	equal(t, "the one before", first.ObservedAt, at(0))
-	n.runs()
+	n.runs(other)
+	n.remove(box.NetNS)
 	last, err := n.Report(t.Context(), again)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(last.Sandboxes) != 0 || len(last.Gone) != 1 || last.Gone[0].ID != box.ID {
+	if len(last.Sandboxes) != 1 || len(last.Gone) != 1 || last.Gone[0].ID != box.ID {
 		t.Errorf("sandboxes %v, gone %v", last.Sandboxes, last.Gone)
 	}
 	n.runtime.Fail("ListPodSandbox", status.Error(codes.Unavailable, "x"))

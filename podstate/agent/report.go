@@ -58,9 +58,11 @@ func Next(before *v1alpha1.SandboxReport, look *Look) *v1alpha1.SandboxReport {
 	return next
 }
 
-// gone are the ids that were listed or attached and are in the look no more,
-// with those that were gone before. An attachment whose network was never known
-// to be closed is not gone: it only cannot be seen any more.
+// gone are the ids that were listed or attached and are in the look no more, with
+// those that were gone before. A sandbox whose network was not known to be closed
+// is gone only where that is known now: a runtime that lost its state, and caches
+// that were emptied, do not end what runs. An attachment whose network was never
+// known to be closed is not gone: it only cannot be seen any more.
 func gone(before *v1alpha1.SandboxReport, look *Look) []v1alpha1.Gone {
 	seen := make(map[string]bool, len(look.Sandboxes)+len(look.Attachments))
 	for i := range look.Sandboxes {
@@ -69,6 +71,7 @@ func gone(before *v1alpha1.SandboxReport, look *Look) []v1alpha1.Gone {
 	for i := range look.Attachments {
 		seen[look.Attachments[i].ID] = true
 	}
+	rebooted := before.BootID != "" && look.BootID != "" && before.BootID != look.BootID
 	var all []v1alpha1.Gone
 	add := func(g v1alpha1.Gone) {
 		if !seen[g.ID] {
@@ -78,10 +81,13 @@ func gone(before *v1alpha1.SandboxReport, look *Look) []v1alpha1.Gone {
 	}
 	for i := range before.Sandboxes {
 		s := &before.Sandboxes[i]
-		add(v1alpha1.Gone{ID: s.ID, UID: s.UID, Since: seconds(look.At)})
+		closed, looked := look.Closed[s.ID]
+		if podstate.Closed(s.NetworkClosed) || rebooted || closed || !looked && look.Orphans == 0 {
+			add(v1alpha1.Gone{ID: s.ID, UID: s.UID, Since: seconds(look.At)})
+		}
 	}
 	for i := range before.Attachments {
-		if a := &before.Attachments[i]; podstate.Closed(a.NetworkClosed) {
+		if a := &before.Attachments[i]; podstate.Closed(a.NetworkClosed) || rebooted || look.Closed[a.ID] {
 			add(v1alpha1.Gone{ID: a.ID, UID: a.UID, Since: seconds(look.At)})
 		}
 	}

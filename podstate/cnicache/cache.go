@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net/netip"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -67,7 +68,9 @@ type Cache struct {
 
 // New is a Cache that has read nothing yet.
 func New(f Folders) *Cache {
-	c := &Cache{folders: []*folder{{path: f.Results, kind: runtimeResults}}}
+	// libcni makes its folder with the first result: a node on which no pod has had a
+	// network yet has only the folder above it.
+	c := &Cache{folders: []*folder{{path: f.Results, kind: runtimeResults, optional: true, above: filepath.Dir(f.Results)}}}
 	if f.Multus != "" {
 		c.folders = append(c.folders,
 			&folder{path: f.Multus, kind: multusOwn, optional: true},
@@ -78,7 +81,8 @@ func New(f Folders) *Cache {
 
 // Read returns the entries by container id; they are the caller's own. It is an
 // error when a folder could not be listed or its files not be looked at. A
-// folder of Multus may be missing as long as this Cache has never seen it.
+// folder may be missing as long as this Cache has never seen it; for that of the
+// runtime's results, the folder above it must be there.
 func (c *Cache) Read() (map[string]*Entry, error) {
 	c.unread = map[string]error{}
 	now := time.Now()
@@ -117,7 +121,12 @@ func (c *Cache) readFolder(f *folder, now time.Time, sums map[string]*sum) error
 		}
 	})
 	if errors.Is(err, fs.ErrNotExist) && f.optional && !f.seen {
-		return nil
+		if f.above == "" {
+			return nil
+		}
+		if _, aerr := os.ReadDir(f.above); aerr == nil {
+			return nil
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("CNI cache: %w", err)
@@ -152,7 +161,7 @@ func (s *sum) add(kind kind, r *record) {
 	if kind == multusOwn {
 		s.own = true
 	} else {
-		s.result = true
+		s.result = s.result || !r.loopback
 	}
 }
 

@@ -16,12 +16,20 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate/cnicache"
 )
 
-func TestWithoutTheRuntimesFolderNothingIsKnown(t *testing.T) {
+func TestTheRuntimesFolderMayBeMissingUntilItWasSeenIfTheOneAboveIsThere(t *testing.T) {
 	c := newCaches(t)
 	c.own(one, wb)
 	c.remove(c.folders.Results)
+	c.readEntry(one) // no pod has had a network of the runtime's yet
+	c.runtime(two, "eth0", kindnet, eth0)
+	c.readEntry(two)
+	c.remove(c.folders.Results)
 	if entries, err := c.Read(); err == nil || entries != nil {
 		t.Errorf("got %v and no error", entries)
+	}
+	elsewhere := cnicache.New(cnicache.Folders{Results: filepath.Join(t.TempDir(), "cni", "results")})
+	if entries, err := elsewhere.Read(); err == nil || entries != nil {
+		t.Errorf("nothing is there: got %v and no error", entries)
 	}
 	c.write(c.folders.Results, "a file")
 	if entries, err := c.Read(); err == nil {

@@ -14,8 +14,9 @@ import (
 
 // config is what a network's config in the cache says of whereabouts.
 type config struct {
-	multus bool // Multus is one of its plugins
-	ipams  []ipam
+	multus   bool // Multus is one of its plugins
+	loopback bool // it has no other plugin than loopback
+	ipams    []ipam
 }
 
 // ipam is one whereabouts section. Without ranges they are unknown: they may
@@ -40,10 +41,11 @@ func readConfig(data []byte) (config, error) {
 		return config{}, err
 	}
 	var c config
-	var named bool
+	var named, others bool
 	var problem error
 	for _, p := range append(list.Plugins, list.plugin) {
 		named = named || p.Type != ""
+		others = others || p.Type != "" && p.Type != "loopback"
 		if strings.HasPrefix(p.Type, "multus") {
 			// What it returned is its first delegate's, which has a result of its own.
 			c.multus = true
@@ -62,6 +64,7 @@ func readConfig(data []byte) (config, error) {
 		// (libcni/conf.go, NetworkConfFromFile).
 		problem = errors.New("names no plugin")
 	}
+	c.loopback = named && !others
 	return c, problem
 }
 

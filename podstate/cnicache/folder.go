@@ -34,7 +34,8 @@ const (
 type folder struct {
 	path     string
 	kind     kind
-	optional bool // may be missing until it was seen
+	optional bool   // may be missing until it was seen
+	above    string // must be there even then; "" for none
 	seen     bool
 	looks    int
 	files    map[string]*file

@@ -24,6 +24,7 @@ type record struct {
 	netns                []string
 	addresses            []address
 	multus               bool // its network is one of Multus'
+	loopback             bool // its network is the one that containerd gives every pod before any other
 	mentioned            bool // whereabouts is
 }
 
@@ -74,7 +75,7 @@ func parseResult(id string, data []byte) *record {
 	if err != nil {
 		r.problem = fmt.Errorf("its config: %w", err)
 	}
-	r.multus = conf.multus
+	r.multus, r.loopback = conf.multus, conf.loopback
 	r.addresses = conf.addresses(found.ips, info.IfName, info.NetworkName)
 	return r
 }

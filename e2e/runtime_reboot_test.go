@@ -1,0 +1,161 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
+	"github.com/ip-reconcile/ip-reconcile/podstate"
+)
+
+func TestAfterARebootThePodsThatComeBackKeepTheirAddresses(t *testing.T) {
+	everyContainerd(t, func(t *testing.T, flavour harness.Flavour) {
+		s, n, before := rebooted(t, flavour)
+		check(t, n.Boot(t.Context()))
+		n.startAgent(t, "--boot-id-file", n.bootIDFile)
+		for _, p := range n.pods {
+			n.sees(t, p.id, "Stopped")
+			n.answers(t, p.ip, false)
+		}
+		equal(t, "the boot id of the report", s.report(t, "worker-1").BootID, n.bootID)
+		out := s.run(t)
+		out.exits(t, 0)
+		out.expect(t, of(1, "InUse AddressOnPod")...)
+		equal(t, "released", verdictsOf(out.Released), map[string]string{
+			"10.1.0.0-24 10.1.0.2": "Stale PodGone proven", "reservation 10.1.0.2": "Stale PodGone proven",
+			"10.1.0.0-24 10.1.0.3": "Stale SandboxStopped proven", "reservation 10.1.0.3": "Stale SandboxStopped proven",
+			"10.1.0.0-24 10.1.0.4": "Stale PodReplaced proven", "reservation 10.1.0.4": "Stale PodReplaced proven",
+		})
+		s.lost(t, before, slices.Concat(entryAndReservation(2), entryAndReservation(3), entryAndReservation(4))...)
+
+		n.comesBack(t, n.pods[0], before)
+	})
+}
+
+func TestWhatANodeRanBeforeItsRebootIsFreedWithoutItsAgent(t *testing.T) {
+	everyContainerd(t, func(t *testing.T, flavour harness.Flavour) {
+		s, n, before := rebooted(t, flavour)
+		// Its last report is vouched for until a minute has passed, and decides.
+		out := s.run(t)
+		out.exits(t, 0)
+		out.expect(t, slices.Concat(of(1, "InUse SandboxReady"), of(2, "Held PhantomPod"), of(3, "Held Terminating"), of(4, "Held PhantomPod"))...)
+		s.lost(t, before)
+
+		s.silent(t, "worker-1", 2*time.Minute)
+		out = s.run(t)
+		out.exits(t, 0)
+		out.expect(t, of(1, "InUse AddressOnPod")...)
+		equal(t, "released", verdictsOf(out.Released), map[string]string{
+			"10.1.0.0-24 10.1.0.2": "Stale NodeDead proven", "reservation 10.1.0.2": "Stale NodeDead proven",
+			"10.1.0.0-24 10.1.0.3": "Stale NodeDead proven", "reservation 10.1.0.3": "Stale NodeDead proven",
+			"10.1.0.0-24 10.1.0.4": "Stale PodReplaced proven", "reservation 10.1.0.4": "Stale PodReplaced proven",
+		})
+		s.lost(t, before, slices.Concat(entryAndReservation(2), entryAndReservation(3), entryAndReservation(4))...)
+
+		check(t, n.Boot(t.Context()))
+		n.startAgent(t, "--boot-id-file", n.bootIDFile)
+		n.sees(t, n.pods[0].id, "Stopped")
+		n.comesBack(t, n.pods[0], before)
+	})
+}
+
+// A rebooting node is down, and its Node object has the boot id that it will have.
+type rebooting struct {
+	*realNode
+	bootID, bootIDFile string
+	pods               []*addressed
+}
+
+type addressed struct {
+	*livePod
+	ip string
+}
+
+// rebooted takes the power from a node with four pods: one whose object stays, one
+// whose object is gone, one that was being deleted, and one with a successor of
+// the same name that has not started.
+func rebooted(t *testing.T, flavour harness.Flavour) (*stage, *rebooting, contents) {
+	t.Helper()
+	s := newStageWithReports(t, "worker-1")
+	n := &rebooting{realNode: s.realNode(t, "worker-1", flavour), bootID: "00000000-0000-4000-8000-00000000b007"}
+	n.bootIDFile = filepath.Join(t.TempDir(), "boot_id")
+	check(t, os.WriteFile(n.bootIDFile, []byte(n.bootID+"\n"), 0o600))
+	blue := s.runtimeNetwork(t, "blue", "10.1.0.0/24")
+	for i, name := range []string{"web", "gone", "leaving", "replaced"} {
+		n.pods = append(n.pods, &addressed{n.up(t, name, blue), "10.1.0." + string('1'+byte(i))})
+	}
+	n.pods[1].forget(t)
+	check(t, s.DeletePod(t.Context(), n.pods[2].Pod, 600))
+	n.pods[3].forget(t)
+	n.object(t, "replaced", blue)
+	for _, p := range n.pods {
+		n.sees(t, p.id, "Ready")
+		n.answers(t, p.ip, true)
+	}
+	before := s.contents(t)
+	n.PowerOff()
+	n.agent.wait()
+	check(t, s.nodes["worker-1"].SetBootID(t.Context(), n.bootID))
+	return s, n, before
+}
+
+// comesBack runs a pod again, as kubelet does after a reboot: it has the address
+// that it had, and what was freed is free for others.
+func (n *rebooting) comesBack(t *testing.T, p *addressed, before contents) {
+	t.Helper()
+	s, stored := n.s, entryAndReservation(1)
+	again := p.spec()
+	again.Attempt++
+	id := must(n.RunPod(t.Context(), again))
+	n.sees(t, id, "Ready")
+	now := s.contents(t)
+	equal(t, "the entry", now[stored[0]], strings.Replace(before[stored[0]], p.id, id, 1))
+	equal(t, "the reservation", now[stored[1]], before[stored[1]])
+	equal(t, "the pod's networks", len(p.read(t).Annotations[statusAnnotation]) > 0, true)
+
+	other := n.up(t, "other", simple("blue", "10.1.0.0/24"))
+	n.sees(t, other.id, "Ready")
+	out := s.run(t)
+	out.exits(t, 0)
+	out.expect(t, slices.Concat(of(1, "InUse SandboxReady"), of(2, "InUse SandboxReady"))...)
+	equal(t, "allocations", out.Summary.Allocations, 2)
+	for ip, namespaces := range must(n.OnWire()) {
+		if len(namespaces) != 1 {
+			t.Errorf("%s is in %d network namespaces", ip, len(namespaces))
+		}
+	}
+	for i, want := range map[string]bool{"10.1.0.1": true, "10.1.0.2": true, "10.1.0.3": false, "10.1.0.4": false} {
+		n.answers(t, i, want)
+	}
+}
+
+// silent makes it so that a node's agent, which does not run, renewed its Lease
+// that much earlier.
+func (s *stage) silent(t testing.TB, node string, by time.Duration) {
+	t.Helper()
+	rewrite(t, s, "/registry/leases/"+metav1.NamespaceSystem+"/"+node, func(o metav1.Object) {
+		fields := o.GetManagedFields()
+		for i := range fields {
+			earlier := metav1.NewTime(fields[i].Time.Add(-by))
+			fields[i].Time = &earlier
+		}
+		o.SetManagedFields(fields)
+	})
+	// What is written past the API server is seen by it a moment later.
+	eventually(t, "the API server to see the older Lease", func() bool { return time.Since(podstate.Heard(s.leaseOf(t, node))) > by })
+}
+
+// verdictsOf are those of items, by place.
+func verdictsOf(items []item) map[string]string {
+	all := map[string]string{}
+	for _, i := range items {
+		all[i.place()] = i.verdict()
+	}
+	return all
+}

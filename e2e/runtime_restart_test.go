@@ -1,0 +1,295 @@
+package e2e
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
+	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/podstate/v1alpha1"
+)
+
+func TestAContainerdThatStartsAgainLosesNoAddress(t *testing.T) {
+	everyContainerd(t, func(t *testing.T, flavour harness.Flavour) {
+		s := newStageWithReports(t, "worker-1")
+		n := s.realNode(t, "worker-1", flavour)
+		health := n.serving(t)
+		blue := s.runtimeNetwork(t, "blue", "10.1.0.0/24")
+		web, phantom := n.up(t, "web", blue), n.up(t, "phantom", blue)
+		phantom.forget(t)
+		n.sees(t, web.id, "Ready")
+		n.sees(t, phantom.id, "Ready")
+		before := s.contents(t)
+		nothingIsFreed := func() {
+			t.Helper()
+			out := s.run(t)
+			out.exits(t, 0)
+			out.expect(t, of(1, "InUse SandboxReady")...)
+			out.expect(t, of(2, "Held PhantomPod")...)
+			s.lost(t, before)
+		}
+		nothingIsFreed()
+
+		n.Kill()
+		health.turns(t, http.StatusServiceUnavailable, "the node could not be looked at", harness.Socket)
+		nothingIsFreed() // by what was seen last, which is less than a minute old
+		check(t, n.Start(t.Context()))
+		health.turns(t, http.StatusOK)
+		nothingIsFreed()
+		n.answers(t, "10.1.0.1", true)
+		n.answers(t, "10.1.0.2", true)
+
+		check(t, n.LoseDELs(true))
+		check(t, n.StopPod(t.Context(), phantom.id))
+		n.sees(t, phantom.id, "Stopped")
+		s.run(t).exits(t, 0)
+		s.lost(t, before, entryAndReservation(2)...)
+		n.answers(t, "10.1.0.1", true)
+		n.answers(t, "10.1.0.2", false)
+	})
+}
+
+func TestAContainerdThatForgotItsPodsLosesNoAddress(t *testing.T) {
+	everyContainerd(t, func(t *testing.T, flavour harness.Flavour) {
+		s := newStageWithReports(t, "worker-1")
+		n := s.realNode(t, "worker-1", flavour)
+		blue := s.runtimeNetwork(t, "blue", "10.1.0.0/24")
+		web, phantom := n.up(t, "web", blue), n.up(t, "phantom", blue)
+		var ends []func()
+		for _, p := range []*livePod{web, phantom} {
+			n.sees(t, p.id, "Ready")
+			ends = append(ends, n.end(t, p.id))
+		}
+		phantom.forget(t)
+
+		n.Kill()
+		check(t, n.LoseState())
+		check(t, n.Start(t.Context()))
+		equal(t, "sandboxes", len(must(n.Sandboxes(t.Context()))), 0)
+		n.sees(t, web.id, "Attached")
+		for _, a := range n.sees(t, phantom.id, "Attached").Attachments {
+			// By the cache of Multus; that of containerd has them both, but without these addresses.
+			p, ip := web, "10.1.0.1"
+			if a.ID == phantom.id {
+				p, ip = phantom, "10.1.0.2"
+			}
+			equal(t, "whose it is", a.Namespace+"/"+a.Name+" "+a.UID, "default/"+p.Name+" "+string(p.UID))
+			equal(t, "addresses", a.Addresses, []v1alpha1.Address{{IP: ip, IfName: "net1", Network: "blue", Range: "10.1.0.0/24"}})
+			equal(t, "its network is open", a.NetworkClosed != nil && !*a.NetworkClosed, true)
+		}
+		before := s.contents(t)
+		attached := func(webs string) {
+			t.Helper()
+			out := s.run(t)
+			out.exits(t, 0)
+			out.expect(t, of(1, webs)...)
+			out.expect(t, of(2, "Held Attached")...)
+			s.lost(t, before)
+		}
+		attached("InUse AddressOnPod")
+		web.forget(t)
+		attached("Held Attached")
+		n.answers(t, "10.1.0.1", true)
+		n.answers(t, "10.1.0.2", true)
+
+		// That its namespace is not in the folder proves nothing as long as it is
+		// not known to be the right folder.
+		ends[1]()
+		n.answers(t, "10.1.0.2", false)
+		n.tells(t, phantom.id, nil)
+		attached("Held Attached")
+		// The namespace of a sandbox that runs is seen in it.
+		next := n.up(t, "next", blue)
+		closed := true
+		n.tells(t, phantom.id, &closed)
+		before = s.contents(t)
+		out := s.run(t)
+		out.exits(t, 0)
+		equal(t, "released", places(out.Released), "10.1.0.0-24 10.1.0.2, reservation 10.1.0.2")
+		for _, freed := range out.Released {
+			equal(t, "verdict", freed.verdict(), "Stale PodGone")
+		}
+		s.lost(t, before, entryAndReservation(2)...)
+		out.expect(t, of(1, "Held Attached")...)
+		out.expect(t, of(3, "InUse SandboxReady")...)
+		n.answers(t, "10.1.0.1", true)
+		n.answers(t, "10.1.0.3", true)
+
+		ends[0]()
+		n.tells(t, web.id, &closed)
+		n.sees(t, next.id, "Ready")
+		s.run(t).exits(t, 0)
+		s.lost(t, before, slices.Concat(entryAndReservation(1), entryAndReservation(2))...)
+	})
+}
+
+func TestWhileContainerdIsDeadItsNodeIsUnheard(t *testing.T) {
+	everyContainerd(t, func(t *testing.T, flavour harness.Flavour) {
+		s := newStageWithReports(t, "worker-1")
+		n := s.realNode(t, "worker-1", flavour)
+		health := n.serving(t)
+		blue := s.runtimeNetwork(t, "blue", "10.1.0.0/24")
+		web, phantom, leaving, stopping := n.up(t, "web", blue), n.up(t, "phantom", blue), n.up(t, "leaving", blue), n.up(t, "stopping", blue)
+		phantom.forget(t)
+		check(t, s.DeletePod(t.Context(), leaving.Pod, 600))
+		for _, p := range []*livePod{web, phantom, leaving, stopping} {
+			n.sees(t, p.id, "Ready")
+		}
+		health.turns(t, http.StatusOK)
+		before, report, end := s.contents(t), s.report(t, "worker-1"), n.end(t, stopping.id)
+		n.Kill()
+		end()
+		stopping.forget(t)
+		health.turns(t, http.StatusServiceUnavailable, "the node could not be looked at", harness.Socket)
+		lease := s.leaseOf(t, "worker-1")
+		failed := health.failedLooks(t)
+		if failed == 0 {
+			t.Error("no look has failed")
+		}
+
+		// It is vouched for for a minute, by the API server's clock.
+		for until := podstate.Heard(lease).Add(61 * time.Second); time.Now().Before(until); {
+			time.Sleep(time.Until(until))
+		}
+		equal(t, "the Lease", s.leaseOf(t, "worker-1").ResourceVersion, lease.ResourceVersion)
+		equal(t, "the report", s.report(t, "worker-1").ResourceVersion, report.ResourceVersion)
+		if now := health.failedLooks(t); now < failed+10 {
+			t.Errorf("in a minute the number of failed looks went from %d to %d", failed, now)
+		}
+		unheard := func(why string) {
+			t.Helper()
+			out := s.run(t)
+			out.exits(t, 0)
+			out.expect(t, of(1, "InUse AddressOnPod")...)
+			for _, i := range []int{2, 3, 4} {
+				out.expect(t, of(i, why)...)
+			}
+			s.lost(t, before)
+			if silent := out.found("SilentNode"); len(silent) != 1 || silent[0].Node != "worker-1" {
+				t.Errorf("the silent nodes are %+v", silent)
+			}
+		}
+		unheard("Held NodeUnheard")
+		check(t, s.nodes["worker-1"].SetReady(t.Context(), false))
+		unheard("Held NodeUnreachable")
+		check(t, s.nodes["worker-1"].SetReady(t.Context(), true))
+		health.turns(t, http.StatusServiceUnavailable, "the node could not be looked at", harness.Socket)
+
+		check(t, n.Start(t.Context()))
+		health.turns(t, http.StatusOK)
+		n.sees(t, stopping.id, "Stopped")
+		out := s.run(t)
+		out.exits(t, 0)
+		out.expect(t, of(1, "InUse SandboxReady")...)
+		out.expect(t, of(2, "Held PhantomPod")...)
+		out.expect(t, of(3, "Held Terminating")...)
+		s.lost(t, before, entryAndReservation(4)...)
+		equal(t, "silent nodes", len(out.found("SilentNode")), 0)
+		for ip, want := range map[string]bool{"10.1.0.1": true, "10.1.0.2": true, "10.1.0.3": true, "10.1.0.4": false} {
+			n.answers(t, ip, want)
+		}
+	})
+}
+
+// of are a verdict's places, for expect: of the entry and the reservation of an
+// address in 10.1.0.0/24.
+func of(i int, verdict string) []string {
+	return []string{fmt.Sprint("10.1.0.0-24 10.1.0.", i), verdict, fmt.Sprint("reservation 10.1.0.", i), verdict}
+}
+
+// entryAndReservation are where an address in 10.1.0.0/24 is stored, for lost.
+func entryAndReservation(i int) []string {
+	return []string{fmt.Sprint("10.1.0.0-24 ", i), fmt.Sprint("reservation 10.1.0.", i)}
+}
+
+// end returns what ends a sandbox behind containerd's back: its process and its
+// network namespace. It must be asked for while containerd knows them.
+func (n *realNode) end(t testing.TB, id string) func() {
+	t.Helper()
+	pid, netNS := must(n.Info(t.Context(), id)).PID, must(n.NetNS(t.Context(), id))
+	return func() {
+		t.Helper()
+		n.onNode(t, fmt.Sprint("kill -9 ", pid))
+		n.removeNetNS(t, netNS)
+	}
+}
+
+// removeNetNS removes a network namespace by its name, as containerd does. It ends
+// when nothing else holds it.
+func (n *realNode) removeNetNS(t testing.TB, netNS string) {
+	t.Helper()
+	n.onNode(t, "umount -l "+netNS+" && rm "+netNS)
+}
+
+func (n *realNode) onNode(t testing.TB, script string) {
+	t.Helper()
+	if out, err := n.Command(t.Context(), "sh", "-c", script).CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v: %s", script, err, out)
+	}
+}
+
+// tells waits until the report says this of the network of an attachment.
+func (n *realNode) tells(t testing.TB, id string, closed *bool) {
+	t.Helper()
+	n.s.reported(t, n.name, id[:12]+" as attached, its network as it is", func(r *v1alpha1.SandboxReport) bool {
+		return slices.ContainsFunc(r.Attachments, func(a v1alpha1.Attachment) bool {
+			return a.ID == id && (a.NetworkClosed == nil) == (closed == nil) && podstate.Closed(a.NetworkClosed) == podstate.Closed(closed)
+		})
+	})
+	n.s.fresh(t, n.name)
+}
+
+func (s *stage) leaseOf(t testing.TB, node string) *coordinationv1.Lease {
+	t.Helper()
+	return must(s.Client().CoordinationV1().Leases(metav1.NamespaceSystem).Get(t.Context(), node, metav1.GetOptions{}))
+}
+
+// A health is where an agent says how it is.
+type health string
+
+// serving starts the agent again, with a port that is known.
+func (n *realNode) serving(t testing.TB, more ...string) health {
+	t.Helper()
+	if n.agent.cmd.ProcessState == nil {
+		n.stopAgent(t)
+	}
+	free := must(net.Listen("tcp", "127.0.0.1:0"))
+	h := health(free.Addr().String())
+	check(t, free.Close())
+	n.startAgent(t, append(more, "--metrics-bind-address", string(h))...)
+	return h
+}
+
+// turns waits until /readyz answers so and says this.
+func (h health) turns(t testing.TB, status int, says ...string) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("/readyz to answer %d and %q", status, says), func() bool {
+		resp, err := http.Get("http://" + string(h) + "/readyz")
+		if err != nil {
+			return false // it does not listen yet
+		}
+		defer resp.Body.Close()
+		text := must(readAll(resp.Body))
+		return resp.StatusCode == status && !slices.ContainsFunc(says, func(s string) bool { return !strings.Contains(text, s) })
+	})
+}
+
+func (h health) failedLooks(t testing.TB) int {
+	t.Helper()
+	_, body := served(t, string(h), "/metrics")
+	for line := range strings.Lines(body) {
+		if number, ok := strings.CutPrefix(line, `ip_reconcile_agent_looks_total{result="failed"} `); ok {
+			return must(strconv.Atoi(strings.TrimSpace(number)))
+		}
+	}
+	return 0
+}
