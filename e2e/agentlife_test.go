@@ -328,7 +328,7 @@ func (n *madeUpNode) inProcess(t testing.TB, s *stage, clock func() time.Time) {
 	go func() {
 		defer close(done)
 		(&nodeagent.Agent{
-			Node: n.name, Store: store, BootID: func(context.Context) string { return "" },
+			Node: n.name, Store: store, BootID: func(context.Context) (string, error) { return "", nil },
 			Eye:   &nodeagent.Eyes{Runtime: runtime, Caches: cnicache.New(cnicache.Folders{Results: n.results, Multus: n.multus}), NetNSDirs: []string{n.netns}, Now: clock},
 			State: nodeagent.NewState(slog.New(slog.NewTextHandler(io.Discard, nil)), prometheus.NewRegistry()),
 		}).Run(ctx)

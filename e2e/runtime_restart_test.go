@@ -101,8 +101,10 @@ func TestAContainerdThatForgotItsPodsLosesNoAddress(t *testing.T) {
 		n.answers(t, "10.1.0.1", true)
 		n.answers(t, "10.1.0.2", true)
 
-		// That its namespace is not in the folder proves nothing as long as it is
-		// not known to be the right folder.
+		// That its namespace is not in the folder proves nothing to an agent that does
+		// not know yet that it is the right folder.
+		n.stopAgent(t)
+		n.startAgent(t)
 		ends[1]()
 		n.answers(t, "10.1.0.2", false)
 		n.tells(t, phantom.id, nil)

@@ -43,12 +43,19 @@ func (s *OnNode) look(ctx context.Context, o *Observation) (*Observation, error)
 	if node == nil && len(o.Nodes) > 0 {
 		return nil, fmt.Errorf("--node %s: the cluster has no such Node", s.Node)
 	}
+	if node != nil && node.BootID != "" && node.BootID != s.BootID {
+		return nil, fmt.Errorf("--node %s: this is another machine (Node %s was booted as %s, this machine as %s), or its kubelet has not said yet that it was booted anew", s.Node, s.Node, node.BootID, s.BootID)
+	}
+	known := node != nil && node.BootID != "" // to be this machine
 	report := &podstate.Report{Renewed: o.Now, LastHeard: o.Now, Written: o.Now}
 	var before *v1alpha1.SandboxReport
 	at := -1
 	for i, r := range o.Reports {
 		if r.Name == s.Node {
-			at, before, report.RestoreSeen = i, r.SandboxReport, r.RestoreSeen
+			at, report.RestoreSeen = i, r.RestoreSeen
+			if known { // else what another machine ran would seem to be gone
+				before = r.SandboxReport
+			}
 		}
 	}
 	var err error
@@ -56,7 +63,8 @@ func (s *OnNode) look(ctx context.Context, o *Observation) (*Observation, error)
 		return nil, fmt.Errorf("look at node %s: %w", s.Node, err)
 	}
 	report.Name = s.Node
-	if node != nil && node.BootID == s.BootID {
+	report.BootID = ""
+	if known {
 		report.BootID = s.BootID
 	}
 	if at >= 0 {

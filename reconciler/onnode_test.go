@@ -132,7 +132,6 @@ func TestTheBootIDIsInTheReportOnlyWhenItIsTheNodesOwn(t *testing.T) {
 		want string
 	}{
 		"the Node's own":            {aNode("worker-1"), "boot-1"},
-		"another":                   {aNode("worker-1", booted("boot-2")), ""},
 		"the Node has none yet":     {aNode("worker-1", booted("")), ""},
 		"nothing is known of nodes": {nothing, ""},
 	} {
@@ -152,9 +151,10 @@ func TestALookOnANodeThatCannotBeMadeIsAnError(t *testing.T) {
 		change func(*OnNode)
 		want   string
 	}{
-		"the cluster has no such Node": {func(on *OnNode) { on.Node = "worker-7" }, "--node worker-7"},
-		"the runtime does not answer":  {func(on *OnNode) { on.Look = blindly }, "worker-1: no socket"},
-		"the cluster cannot be read":   {func(on *OnNode) { on.Source = &scripted{err: errors.New("no API")} }, "no API"},
+		"the cluster has no such Node":  {func(on *OnNode) { on.Node = "worker-7" }, "--node worker-7"},
+		"the Node was booted otherwise": {func(on *OnNode) { on.Source = &scripted{parts: []part{aNode("worker-1", booted("boot-2"))}} }, "another machine"},
+		"the runtime does not answer":   {func(on *OnNode) { on.Look = blindly }, "worker-1: no socket"},
+		"the cluster cannot be read":    {func(on *OnNode) { on.Source = &scripted{err: errors.New("no API")} }, "no API"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			on, _ := lookedAt(&scripted{parts: []part{aNode("worker-1")}})
@@ -171,4 +171,21 @@ func TestALookOnANodeThatCannotBeMadeIsAnError(t *testing.T) {
 
 func blindly(context.Context, *v1alpha1.SandboxReport) (*v1alpha1.SandboxReport, error) {
 	return nil, errors.New("no socket")
+}
+
+// Whose runtime it is must be sure before anything counts as gone there.
+func TestANodeThatIsNotKnownToBeThisMachineStartsAnew(t *testing.T) {
+	for name, parts := range map[string][]part{
+		"the Node has no boot id":   {aNode("worker-1", booted("")), freshReport("worker-1", box("old", "uid"))},
+		"nothing is known of nodes": {freshReport("worker-1", box("old", "uid"))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			on, before := lookedAt(&scripted{parts: parts})
+			both(t, on, func(t *testing.T, o *Observation) {
+				if *before != nil || len(o.Reports) != 1 {
+					t.Errorf("it goes on from %+v; reports %v", *before, o.Reports)
+				}
+			})
+		})
+	}
 }

@@ -187,7 +187,7 @@ func (h *History) restoreGate(j *Judgement, policy Policy) string {
 	}
 	for _, n := range sortedUnique(nodes) {
 		if r := w.reports[n]; !w.dead(n) && (r == nil || r.Written.Before(since)) {
-			return fmt.Sprintf("etcd was restored at %s, and node %s has not written its SandboxReport since", since.UTC().Format(time.RFC3339), n)
+			return fmt.Sprintf("etcd was restored at %s, and node %s has not written its SandboxReport since (a node that is gone: kubectl delete sandboxreport %s; one without an agent: --agent-nodes)", since.UTC().Format(time.RFC3339), n, n)
 		}
 	}
 	return ""

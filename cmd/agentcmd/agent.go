@@ -4,6 +4,7 @@
 package agentcmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -161,31 +162,33 @@ func follow(ctx context.Context, log *slog.Logger, what string, stream func() er
 
 // confirmedBootID returns the boot id once the Node object has the same: kubelet
 // writes it there some time after a reboot. It asks until then, and not after.
-func confirmedBootID(config *rest.Config, node, bootID string, log *slog.Logger) func(context.Context) string {
+func confirmedBootID(config *rest.Config, node, bootID string, log *slog.Logger) func(context.Context) (string, error) {
 	confirmed, said := false, false
 	var next time.Time
-	return func(ctx context.Context) string {
-		if !confirmed && !time.Now().Before(next) {
-			next = time.Now().Add(10 * time.Second)
-			ctx, stop := context.WithTimeout(ctx, 10*time.Second)
-			defer stop()
-			id, err := agent.NodeBootID(ctx, config, node)
-			if apierrors.IsForbidden(err) {
-				next = time.Now().Add(10 * time.Minute)
-			}
-			confirmed = err == nil && id == bootID
-			if !confirmed && !said {
-				said = true
-				if err == nil {
-					err = errors.New("the Node object has another")
-				}
-				log.Warn("the boot id is left out of the report until the Node object has the same", "node", node, "error", err)
-			}
+	var last error
+	return func(ctx context.Context) (string, error) {
+		if confirmed {
+			return bootID, nil
 		}
-		if !confirmed {
-			return ""
+		if time.Now().Before(next) {
+			return "", last
 		}
-		return bootID
+		next, last = time.Now().Add(10*time.Second), nil
+		id, err := agent.NodeBootID(ctx, config, node)
+		switch {
+		case apierrors.IsForbidden(err):
+			next = time.Now().Add(10 * time.Minute)
+		case err == nil && id == bootID:
+			confirmed = true
+			return bootID, nil
+		case err == nil && id != "":
+			last = fmt.Errorf("Node %s was booted as %s and this machine as %s: its kubelet has not said yet that it was booted anew, or --node names another machine", node, id, bootID)
+		}
+		if !said {
+			said = true
+			log.Warn("the boot id is left out of the report until the Node object has the same", "node", node, "error", cmp.Or(err, last))
+		}
+		return "", last
 	}
 }
 

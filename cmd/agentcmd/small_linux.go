@@ -18,6 +18,9 @@ func small() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(60)
 	}
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(48 << 20) // pods with huge annotations make huge answers
+	}
 	self, err := os.Executable()
 	if err != nil {
 		return // it is only larger then

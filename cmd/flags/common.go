@@ -31,13 +31,16 @@ func (o *Common) Add(f *pflag.FlagSet, logLevel string) {
 	f.StringVar(&o.logFormat, "log-format", "text", "text or json")
 }
 
+// ErrNoCluster: nothing says which cluster it is.
+var ErrNoCluster = errors.New("no cluster to look at: no kubeconfig was found and this is no pod; give --kubeconfig")
+
 // Config leads to the cluster that the flags name.
 func (o *Common) Config(qps float32, burst int) (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = o.kubeconfig
 	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: o.context}).ClientConfig()
 	if clientcmd.IsEmptyConfig(err) {
-		return nil, errors.New("no cluster to look at: no kubeconfig was found and this is no pod; give --kubeconfig, or --snapshot for exported files")
+		return nil, ErrNoCluster
 	}
 	if err != nil {
 		return nil, fmt.Errorf("kubeconfig: %w", err)

@@ -108,6 +108,9 @@ func (o *options) connect(r *reconciler.Reconciler) error {
 		return errors.New("--kube-api-qps and --kube-api-burst must be above zero")
 	}
 	config, err := o.Config(o.qps, o.burst)
+	if errors.Is(err, flags.ErrNoCluster) && o.node.Socket == "" {
+		return fmt.Errorf("%w, or --snapshot for exported files", err)
+	}
 	if err != nil {
 		return err
 	}

@@ -18,12 +18,15 @@ const (
 	renewEvery = 20 * time.Second
 	// merge is how long changes are gathered: a burst is one report.
 	merge = time.Second
-	// retryAfter is the pause after a look or a write that failed.
+	// retryAfter is the pause after a look or a write that failed; for writes it
+	// doubles up to maxRetry.
 	retryAfter = 2 * time.Second
+	maxRetry   = 15 * time.Second
 )
 
 // Eye makes looks; Eyes is the one that looks at a node.
 type Eye interface {
+	Recall(report *v1alpha1.SandboxReport)
 	Look(ctx context.Context) (*Look, error)
 	Unread() map[string]error
 }
@@ -43,8 +46,10 @@ type Agent struct {
 	Node  string
 	Eye   Eye
 	Store Store
-	// BootID returns the node's boot id once the Node object has the same, else "".
-	BootID func(ctx context.Context) string
+	// BootID returns the node's boot id once the Node object has the same, and ""
+	// where that cannot be known. An error says that the Node object has another:
+	// kubelet has not said yet that the node was booted anew, or it is another node.
+	BootID func(ctx context.Context) (string, error)
 	// Hints tell that the runtime changed something; Changes, the resourceVersion
 	// of each change of the report, "" where it is not there.
 	Hints   <-chan struct{}
@@ -59,6 +64,7 @@ type Agent struct {
 	published bool                    // it is what the Store has
 	anew      bool                    // it must be written by a look of now, even if nothing changed
 	renewed   time.Time               // when the Lease last was
+	failed    int                     // attempts to publish in a row
 }
 
 // Run looks and publishes until the context ends. Every failure is said and
@@ -117,6 +123,7 @@ func (a *Agent) load(ctx context.Context) bool {
 	if report == nil {
 		report = &v1alpha1.SandboxReport{ObjectMeta: metav1.ObjectMeta{Name: a.Node}}
 	}
+	a.Eye.Recall(report)
 	a.report, a.anew = report, true
 	return true
 }
@@ -133,7 +140,12 @@ func (a *Agent) turn(ctx context.Context) time.Duration {
 		a.State.blind(err)
 		return retryAfter
 	}
-	look.BootID = a.BootID(ctx)
+	if look.BootID, err = a.BootID(ctx); err != nil && a.report.BootID != "" {
+		// What was there before the boot is proven dead by the boot id of the report
+		// that stands. It is not replaced by one that cannot say so.
+		a.State.blind(err)
+		return retryAfter
+	}
 	a.State.saw(look, a.Eye.Unread())
 	next := Next(a.report, look)
 	if a.anew && next == a.report {
@@ -157,9 +169,10 @@ func (a *Agent) turn(ctx context.Context) time.Duration {
 	}
 	if err != nil {
 		a.State.unpublished(err)
-		return retryAfter
+		a.failed++
+		return min(retryAfter<<min(a.failed-1, 3), maxRetry)
 	}
-	a.published, a.anew, a.renewed = true, false, time.Now()
+	a.published, a.anew, a.renewed, a.failed = true, false, time.Now(), 0
 	a.State.published(a.report)
 	return relistEvery
 }

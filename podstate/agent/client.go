@@ -66,17 +66,14 @@ func send(ctx context.Context, r *rest.Request, object, into any) error {
 
 // A Watcher follows the node's report.
 type Watcher struct {
-	// Again is called when a watch follows one that ended before its time: the API
-	// server was away.
+	// Again is called when a watch begins after attempts that failed: the API server
+	// was away.
 	Again func()
 
 	node    string
 	reports metadata.ResourceInterface
-	cut     bool
+	away    bool
 }
-
-// watchFor is how long a watch lasts when nothing cuts it.
-const watchFor = 30 * time.Minute
 
 // NewWatcher makes a Watcher.
 func NewWatcher(config *rest.Config, node string) (*Watcher, error) {
@@ -93,13 +90,13 @@ func (w *Watcher) Watch(ctx context.Context, changed func(resourceVersion string
 	only := fields.OneTermEqualSelector(metav1.ObjectNameField, w.node).String()
 	list, err := w.reports.List(ctx, metav1.ListOptions{FieldSelector: only})
 	if err != nil {
+		w.away = true
 		return fmt.Errorf("list SandboxReport %s: %w", w.node, err)
 	}
-	if w.cut {
+	if w.away {
 		w.Again()
 	}
-	began := time.Now()
-	defer func() { w.cut = time.Since(began) < watchFor-time.Minute }()
+	w.away = false
 	if len(list.Items) == 0 {
 		changed("")
 	}
@@ -107,7 +104,7 @@ func (w *Watcher) Watch(ctx context.Context, changed func(resourceVersion string
 		changed(list.Items[i].ResourceVersion)
 	}
 	events, err := w.reports.Watch(ctx, metav1.ListOptions{
-		FieldSelector: only, ResourceVersion: list.ResourceVersion, TimeoutSeconds: ptr.To(int64(watchFor.Seconds())),
+		FieldSelector: only, ResourceVersion: list.ResourceVersion, TimeoutSeconds: ptr.To(int64((30 * time.Minute).Seconds())),
 	})
 	if err != nil {
 		return fmt.Errorf("watch SandboxReport %s: %w", w.node, err)

@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"math"
 	"os"
 	"slices"
 	"time"
@@ -35,9 +37,6 @@ type Look struct {
 	// Closed are ids of the look before that are in neither any more: whether their
 	// network namespace is known to be gone.
 	Closed map[string]bool
-	// Orphans is how many network namespaces are there that nothing listed or
-	// attached accounts for; below zero where that cannot be told.
-	Orphans int
 }
 
 // Listed is a sandbox that the runtime lists.
@@ -60,17 +59,24 @@ type Eyes struct {
 	// Now is the node's clock; time.Now where it is nil.
 	Now func() time.Time
 
-	known map[string]known
-	mine  []os.FileInfo // folders that were found to be the node's
+	known      map[string]known
+	unanswered map[string]error // sandboxes whose status is not to be had
+	mine       []os.FileInfo    // folders that were found to be the node's
 }
 
-// known is what need not be asked again of a sandbox in the state it is in.
+// known is what is remembered of an id: what need not be asked again of a sandbox in
+// the state it is in, and what it was when it is listed no more.
 type known struct {
-	last   v1alpha1.Sandbox // as it was last listed
-	listed bool             // in the last look; else only its namespace is there
+	last   v1alpha1.Sandbox // as it was last seen
+	listed bool             // in the last look
 	since  time.Time        // when it was listed no more
+	asked  bool             // for its details, by this agent
 	ready  bool
 	detail cri.Detail
+	// failed is how often in a row its status could not be asked for, and retry
+	// when to ask again.
+	failed int
+	retry  time.Time
 	// without: its caches were complete, and had nothing of whereabouts. DEL
 	// empties them, so this is remembered.
 	without bool
@@ -87,17 +93,43 @@ const lookTries = 3
 // Look makes a look. An error means that nothing may be concluded.
 func (e *Eyes) Look(ctx context.Context) (*Look, error) {
 	for try := 1; ; try++ {
-		look, err := e.look(ctx)
-		if err == nil || !errors.Is(err, cri.ErrNotFound) || try == lookTries {
+		look, err := e.look(ctx, try == lookTries)
+		if err == nil || !errors.Is(err, cri.ErrNotFound) {
 			return look, err
 		}
 	}
 }
 
+// Recall takes what an earlier agent on this node knew of what it saw.
+func (e *Eyes) Recall(report *v1alpha1.SandboxReport) {
+	recalled := map[string]known{}
+	for i := range report.Sandboxes {
+		s := report.Sandboxes[i]
+		recalled[s.ID] = known{last: s, since: report.ObservedAt.Time, detail: cri.Detail{NetNS: s.NetNS}}
+	}
+	for i := range report.Attachments {
+		a := &report.Attachments[i]
+		recalled[a.ID] = known{since: a.Since.Time, detail: cri.Detail{NetNS: a.NetNS}, last: v1alpha1.Sandbox{
+			ID: a.ID, Namespace: a.Namespace, Name: a.Name, UID: a.UID, Addresses: a.Addresses,
+		}}
+	}
+	for id, k := range recalled {
+		if _, ok := e.known[id]; !ok && e.known != nil {
+			e.known[id] = k
+		}
+	}
+	if e.known == nil {
+		e.known = recalled
+	}
+}
+
 // look reads the runtime first and the caches after it: a sandbox whose setup
 // ends in between is then seen in the cache, and never in neither.
-func (e *Eyes) look(ctx context.Context) (*Look, error) {
+func (e *Eyes) look(ctx context.Context, last bool) (*Look, error) {
 	look := &Look{At: now(e.Now)}
+	if e.unanswered == nil {
+		e.unanswered = map[string]error{}
+	}
 	var err error
 	if look.Runtime.Name, look.Runtime.Version, err = e.Runtime.Version(ctx); err != nil {
 		return nil, err
@@ -113,8 +145,11 @@ func (e *Eyes) look(ctx context.Context) (*Look, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := e.learn(ctx, listed, entries); err != nil {
+	if err := e.learn(ctx, listed, entries, last); err != nil {
 		return nil, err
+	}
+	if path := e.Caches.Missing(); path != "" && slices.ContainsFunc(listed, func(s cri.Sandbox) bool { return s.Ready && !e.known[s.ID].detail.HostNetwork }) {
+		return nil, fmt.Errorf("CNI cache: there is no %s, and pods have networks: name the right folder with --cni-results", path)
 	}
 	namespaces := e.namespaces(listed)
 	for _, s := range listed {
@@ -122,18 +157,20 @@ func (e *Eyes) look(ctx context.Context) (*Look, error) {
 	}
 	slices.SortFunc(look.Sandboxes, func(a, b Listed) int { return cmp.Compare(a.ID, b.ID) })
 	for id, entry := range entries {
-		if e.known[id].listed {
+		k := e.known[id]
+		if k.listed {
 			continue
 		}
-		namespaces.explain(entry.NetNS...)
-		look.Attachments = append(look.Attachments, v1alpha1.Attachment{
-			ID: id, Since: seconds(entry.Since), NetworkClosed: namespaces.closed(entry.NetNS),
-			Namespace: entry.Namespace, Name: entry.Name, UID: entry.UID, Addresses: entry.Addresses,
-		})
+		if len(entry.NetNS) > 0 {
+			k.detail.NetNS = entry.NetNS[0]
+		}
+		k.since = entry.Since
+		k.last = v1alpha1.Sandbox{ID: id, Namespace: entry.Namespace, Name: entry.Name, UID: entry.UID, Addresses: entry.Addresses}
+		e.known[id] = k
+		look.Attachments = append(look.Attachments, k.attachment(namespaces.closed(entry.NetNS)))
 	}
 	e.lost(look, entries, namespaces)
 	slices.SortFunc(look.Attachments, func(a, b v1alpha1.Attachment) int { return cmp.Compare(a.ID, b.ID) })
-	look.Orphans = namespaces.orphans()
 	return look, nil
 }
 
@@ -152,11 +189,14 @@ func (e *Eyes) lost(look *Look, entries map[string]*cnicache.Entry, namespaces *
 			look.Closed[id] = closed != nil
 			continue
 		}
-		namespaces.explain(k.detail.NetNS)
-		look.Attachments = append(look.Attachments, v1alpha1.Attachment{
-			ID: id, Since: seconds(k.since), NetworkClosed: closed,
-			Namespace: k.last.Namespace, Name: k.last.Name, UID: k.last.UID, Addresses: k.last.Addresses,
-		})
+		look.Attachments = append(look.Attachments, k.attachment(closed))
+	}
+}
+
+func (k *known) attachment(closed *bool) v1alpha1.Attachment {
+	return v1alpha1.Attachment{
+		ID: k.last.ID, Since: seconds(k.since), NetworkClosed: closed, NetNS: k.detail.NetNS,
+		Namespace: k.last.Namespace, Name: k.last.Name, UID: k.last.UID, Addresses: k.last.Addresses,
 	}
 }
 
@@ -169,18 +209,32 @@ func (k *known) paths() []string {
 
 // learn asks for the details of sandboxes that are new or in a new state, and of
 // those that are not ready while the runtime says that their network is open:
-// it closes without a change of state.
-func (e *Eyes) learn(ctx context.Context, listed []cri.Sandbox, entries map[string]*cnicache.Entry) error {
-	next := make(map[string]known, len(listed))
+// it closes without a change of state. One that went meanwhile is an error that
+// wraps cri.ErrNotFound, unless this is the last try. One sandbox whose status is
+// not to be had (its shim hangs, its record is broken) does not blind the node: it
+// is listed, and whether its network is closed is not known.
+func (e *Eyes) learn(ctx context.Context, listed []cri.Sandbox, entries map[string]*cnicache.Entry, last bool) error {
+	next, began := make(map[string]known, len(listed)), now(e.Now)
 	for _, s := range listed {
 		k, ok := e.known[s.ID]
+		ok = ok && k.asked
 		open := k.detail.NetworkClosed != nil && !*k.detail.NetworkClosed
-		if !ok || k.ready != s.Ready || !s.Ready && open {
+		if (!ok || k.ready != s.Ready || !s.Ready && open || k.failed > 0) && !began.Before(k.retry) {
 			detail, err := e.Runtime.Detail(ctx, s.ID)
-			if err != nil {
+			switch {
+			case err == nil:
+				k.asked, k.ready, k.detail, k.failed, k.retry = true, s.Ready, detail, 0, time.Time{}
+			case errors.Is(err, cri.ErrNotFound) && !last, errors.Is(err, cri.ErrAway):
 				return err
+			default:
+				k.asked, k.ready, k.detail.NetworkClosed = true, s.Ready, nil
+				k.failed++
+				k.retry = began.Add(min(5*time.Second<<k.failed, 5*time.Minute))
+				e.unanswered[s.ID] = err
 			}
-			k.ready, k.detail = s.Ready, detail
+		}
+		if k.failed == 0 {
+			delete(e.unanswered, s.ID)
 		}
 		if entry := entries[s.ID]; s.Ready && entry != nil {
 			k.without = entry.NoWhereabouts
@@ -189,12 +243,13 @@ func (e *Eyes) learn(ctx context.Context, listed []cri.Sandbox, entries map[stri
 		next[s.ID] = k
 	}
 	for id, k := range e.known {
-		if _, ok := next[id]; !ok && !k.detail.HostNetwork && !k.without {
-			if k.listed {
-				k.listed, k.since = false, now(e.Now)
-			}
-			next[id] = k
+		if _, ok := next[id]; ok || k.detail.HostNetwork || k.without {
+			continue
 		}
+		if k.listed {
+			k.listed, k.since = false, began
+		}
+		next[id] = k
 	}
 	e.known = next
 	return nil
@@ -204,20 +259,18 @@ func (e *Eyes) describe(s cri.Sandbox, entry *cnicache.Entry, namespaces *namesp
 	k := e.known[s.ID]
 	out := Listed{
 		Sandbox: v1alpha1.Sandbox{
-			ID: s.ID, Namespace: s.Namespace, Name: s.Name, UID: s.UID, Attempt: s.Attempt,
-			State: v1alpha1.SandboxNotReady, CreatedAt: seconds(s.CreatedAt), NetworkClosed: k.detail.NetworkClosed,
+			ID: s.ID, Namespace: s.Namespace, Name: s.Name, UID: s.UID, Attempt: min(s.Attempt, math.MaxInt32),
+			State: v1alpha1.SandboxNotReady, CreatedAt: created(s.CreatedAt), NetworkClosed: k.detail.NetworkClosed,
+			NetNS: k.detail.NetNS,
 		},
 		Irrelevant: k.detail.HostNetwork || k.without,
 	}
 	if s.Ready {
 		out.State = v1alpha1.SandboxReady
-		namespaces.elsewhere = namespaces.elsewhere || !k.detail.HostNetwork && !namespaces.has(k.detail.NetNS)
 	}
 	paths := k.paths()
-	namespaces.explain(paths...)
 	if entry != nil {
 		out.Addresses = entry.Addresses
-		namespaces.explain(entry.NetNS...)
 		if len(paths) == 0 {
 			paths = entry.NetNS
 		}
@@ -230,8 +283,13 @@ func (e *Eyes) describe(s cri.Sandbox, entry *cnicache.Entry, namespaces *namesp
 	return out
 }
 
-// Unread are the cache files that cost only their own entry in the last look.
-func (e *Eyes) Unread() map[string]error { return e.Caches.Unread() }
+// Unread is what cost only its own entry in the last look: cache files that could
+// not be read, by path, and sandboxes whose status is not to be had, by id.
+func (e *Eyes) Unread() map[string]error {
+	all := maps.Clone(e.unanswered)
+	maps.Copy(all, e.Caches.Unread())
+	return all
+}
 
 func now(clock func() time.Time) time.Time {
 	if clock == nil {
@@ -240,13 +298,26 @@ func now(clock func() time.Time) time.Time {
 	return clock()
 }
 
-// seconds is a time as the API keeps it. What is no time of a sandbox is left out:
-// containerd 2.4 gives 1754 to one that it found half made after a crash.
+// seconds is a time as the API keeps it. A time that it would refuse, as of a file
+// that was written before the clock was set, is moved to the next that it takes.
 func seconds(t time.Time) metav1.Time {
-	if t.Unix() <= 0 || t.Year() > 9999 {
+	t = t.UTC().Truncate(time.Second)
+	switch {
+	case t.Unix() < 0:
+		t = time.Unix(0, 0).UTC()
+	case t.Year() > 9999:
+		t = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+	}
+	return metav1.NewTime(t)
+}
+
+// created is the time of a sandbox. What is none is left out: containerd 2.4 gives
+// 1754 to a sandbox that it found half made after a crash.
+func created(t time.Time) metav1.Time {
+	if t.Unix() <= 0 {
 		return metav1.Time{}
 	}
-	return metav1.NewTime(t.UTC().Truncate(time.Second))
+	return seconds(t)
 }
 
 // String names a look for a log line.
@@ -262,6 +333,9 @@ func (l *Look) String() string {
 
 // Report is a look as a report, going on from the one before it (nil for none).
 func (e *Eyes) Report(ctx context.Context, before *v1alpha1.SandboxReport) (*v1alpha1.SandboxReport, error) {
+	if before != nil {
+		e.Recall(before)
+	}
 	look, err := e.Look(ctx)
 	if err != nil {
 		return nil, err

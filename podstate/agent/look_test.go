@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,6 +14,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ip-reconcile/ip-reconcile/podstate/agent"
 	"github.com/ip-reconcile/ip-reconcile/podstate/cri"
@@ -52,9 +55,9 @@ func TestALookHasWhatTheRuntimeListsWithTheAddressesOfTheCaches(t *testing.T) {
 			}
 			equal(t, "sandboxes, by id", look.Sandboxes, []agent.Listed{
 				{Sandbox: v1alpha1.Sandbox{ID: stopped.ID, Namespace: "db", Name: "db-0", UID: "uid-2", State: v1alpha1.SandboxNotReady,
-					NetworkClosed: &open, CreatedAt: at(0)}},
+					NetworkClosed: &open, NetNS: path, CreatedAt: at(0)}},
 				{Sandbox: v1alpha1.Sandbox{ID: box.ID, Namespace: "default", Name: "web-0", UID: "uid-1", Attempt: 2, State: v1alpha1.SandboxReady,
-					NetworkClosed: &open, CreatedAt: at(0),
+					NetworkClosed: &open, NetNS: path, CreatedAt: at(0),
 					Addresses: []v1alpha1.Address{{IP: "10.0.0.5", IfName: "net1", Network: "wb", Range: "10.0.0.0/24"}}}},
 				{Sandbox: v1alpha1.Sandbox{ID: n.own.ID, Namespace: "kube-system", Name: "agent", UID: "own-uid", State: v1alpha1.SandboxReady,
 					NetworkClosed: ownWord, CreatedAt: at(0)}, Irrelevant: true},
@@ -169,7 +172,7 @@ func TestNothingIsSeenWhenOneThingCannotBeSeen(t *testing.T) {
 		"the version": func(n *aNode) { n.runtime.Fail("Version", status.Error(codes.Unavailable, "x")) },
 		"the list":    func(n *aNode) { n.runtime.Fail("ListPodSandbox", status.Error(codes.Unavailable, "x")) },
 		"a status": func(n *aNode) {
-			n.runtime.Fail("PodSandboxStatus", status.Error(codes.Unknown, "x"))
+			n.runtime.Fail("PodSandboxStatus", status.Error(codes.Unavailable, "x"))
 			n.runs(web("2b"))
 		},
 		"the folder of results":       func(n *aNode) { n.remove(n.results()) },
@@ -191,15 +194,67 @@ func TestNothingIsSeenWhenOneThingCannotBeSeen(t *testing.T) {
 func TestALookIsMadeAnewWhenASandboxGoesMeanwhile(t *testing.T) {
 	n := newNode(t, critest.Containerd)
 	going := web("1a")
-	going.Unknown = true
+	going.Unknown, going.NotReady = true, true
 	n.runs(going)
-	if err := n.fails(); !errors.Is(err, cri.ErrNotFound) {
-		t.Errorf("got %v", err)
-	}
+	b := n.sandbox(going.ID)
 	equal(t, "lists for a sandbox that stays half gone", n.runtime.Calls("ListPodSandbox"), 3)
+	equal(t, "its network", told(b.NetworkClosed), "not known")
 	n.runs()
 	equal(t, "sandboxes when it is gone", len(n.look().Sandboxes), 1)
 	equal(t, "lists for a good look", n.runtime.Calls("ListPodSandbox"), 4)
+}
+
+// A shim that hangs, or a record that is broken, is one sandbox's trouble.
+func TestASandboxWhoseStatusIsNotToBeHadCostsOnlyItself(t *testing.T) {
+	n := newNode(t, critest.Containerd)
+	clock := noon
+	n.Now = func() time.Time { return clock }
+	well, ill := web("1a"), web("2b")
+	well.NetNS, ill.NetNS = n.namespace("a"), n.namespace("b")
+	n.runs(well, ill)
+	n.look()
+	well.NotReady, well.Closed, ill.NotReady, ill.Closed, ill.Broken = true, true, true, true, true
+	n.runs(well, ill)
+	equal(t, "the other's network", told(n.sandbox(well.ID).NetworkClosed), "closed")
+	b := n.sandbox(ill.ID)
+	equal(t, "its own", told(b.NetworkClosed), "open") // by its path
+	equal(t, "relevant", b.Irrelevant, false)
+	equal(t, "said", len(n.Unread()), 1)
+	calls := n.runtime.Calls("PodSandboxStatus")
+	for range 4 {
+		clock = clock.Add(time.Second)
+		n.look()
+	}
+	equal(t, "it is asked again at once", n.runtime.Calls("PodSandboxStatus"), calls)
+	ill.Broken = false
+	n.runs(well, ill)
+	clock = clock.Add(10 * time.Second)
+	equal(t, "when it answers again", told(n.sandbox(ill.ID).NetworkClosed), "closed")
+	equal(t, "said then", len(n.Unread()), 0)
+}
+
+func TestWithoutAFolderOfResultsTheNodeIsSeenOnlyWhileNoPodHasANetwork(t *testing.T) {
+	n := newNode(t, critest.Containerd)
+	n.remove(n.results())
+	equal(t, "sandboxes on the host network", len(n.look().Sandboxes), 1)
+	n.runs(web("1a"))
+	if err := n.fails(); !strings.Contains(err.Error(), "--cni-results") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestTimesThatTheAPIRefusesAreMoved(t *testing.T) {
+	n := newNode(t, critest.Containerd)
+	box := web("1a")
+	box.CreatedAt = time.Date(1754, 8, 30, 0, 0, 0, 0, time.UTC)
+	n.runs(box)
+	file := n.cached("wb", id("2b"), "net1", "/x", "10.0.0.5/24")
+	before := time.Unix(-1000, 0)
+	if err := os.Chtimes(file, before, before); err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "created", n.sandbox(box.ID).CreatedAt, metav1.Time{})
+	equal(t, "since", n.attachment().Since.UTC(), time.Unix(0, 0).UTC())
 }
 
 func TestDetailsAreAskedOncePerSandboxAndStateAndAgainWhileTheRuntimeSaysOpen(t *testing.T) {
@@ -370,7 +425,12 @@ func TestAnIDInACacheThatIsNotListedIsAnAttachment(t *testing.T) {
 			}
 			got := n.attachment()
 			equal(t, "network", told(got.NetworkClosed), c.want)
-			got.NetworkClosed = nil
+			want := c.path(n)
+			if !filepath.IsAbs(want) {
+				want = ""
+			}
+			equal(t, "its path", got.NetNS, want)
+			got.NetworkClosed, got.NetNS = nil, ""
 			equal(t, "attachment", got, v1alpha1.Attachment{
 				ID: id("1a"), Since: at(-time.Hour), Namespace: "default", Name: "web-0", UID: "uid-1",
 				Addresses: []v1alpha1.Address{{IP: "10.0.0.5", IfName: "net1", Network: "wb", Range: "10.0.0.0/24"}},

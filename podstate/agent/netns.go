@@ -14,16 +14,14 @@ import (
 // missing path proves something only in a folder that is really the node's: one
 // in which the namespace of a sandbox that runs was seen.
 type namespaces struct {
-	folders   map[string]os.FileInfo // as named by flag, those that are there
-	mine      []os.FileInfo          // those that were found to be the node's
-	explained map[string]bool        // names of namespaces that something accounts for
-	elsewhere bool                   // a sandbox runs whose namespace is not in those folders
+	folders map[string]os.FileInfo // as named by flag, those that are there
+	mine    []os.FileInfo          // those that were found to be the node's
 }
 
 // namespaces looks which folders hold the namespace of a sandbox that runs. A folder
 // that once did stays the node's: were it unmounted, another would be in its place.
 func (e *Eyes) namespaces(listed []cri.Sandbox) *namespaces {
-	n := &namespaces{folders: map[string]os.FileInfo{}, mine: e.mine, explained: map[string]bool{}}
+	n := &namespaces{folders: map[string]os.FileInfo{}, mine: e.mine}
 	for _, dir := range e.NetNSDirs {
 		if info, err := os.Stat(dir); err == nil && info.IsDir() {
 			n.folders[filepath.Clean(dir)] = info
@@ -85,47 +83,4 @@ func (n *namespaces) closed(paths []string) *bool {
 		return nil
 	}
 	return &closed
-}
-
-// explain notes that something listed or attached has these namespaces.
-func (n *namespaces) explain(paths ...string) {
-	for _, path := range paths {
-		n.explained[filepath.Base(path)] = true
-	}
-}
-
-// has says whether a namespace is in a folder that is known to be the node's.
-func (n *namespaces) has(path string) bool {
-	folder := n.folders[filepath.Dir(path)]
-	_, err := os.Lstat(path)
-	return folder != nil && err == nil && n.trusted(folder)
-}
-
-// orphans counts the namespaces that nothing accounts for; below zero where no
-// folder is known to be the node's, where one cannot be listed, and where there are
-// namespaces elsewhere.
-func (n *namespaces) orphans() int {
-	count, seen := 0, false
-	if n.elsewhere {
-		return -1
-	}
-	for path, folder := range n.folders {
-		if !n.trusted(folder) {
-			continue
-		}
-		entries, err := os.ReadDir(path)
-		if err != nil {
-			return -1
-		}
-		seen = true
-		for _, e := range entries {
-			if !n.explained[e.Name()] {
-				count++
-			}
-		}
-	}
-	if !seen {
-		return -1
-	}
-	return count
 }

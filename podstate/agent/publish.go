@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -72,11 +73,16 @@ func (a *API) Load(ctx context.Context) (*v1alpha1.SandboxReport, error) {
 	lease, err := a.getLease(ctx)
 	switch {
 	case err == nil:
-		a.lease, a.leaseMark, a.heard = lease, lease.ResourceVersion, podstate.Heard(lease)
+		if err := a.own(lease); err != nil {
+			return nil, err
+		}
+		a.lease, a.leaseMark = lease, lease.ResourceVersion
+		a.hear(podstate.Heard(lease))
 	case !apierrors.IsNotFound(err):
 		return nil, err
 	}
 	if report != nil {
+		a.hear(podstate.ReadReport(report, nil).Written)
 		a.reportMark, a.wrote, a.restored = report.ResourceVersion, []string{report.ResourceVersion}, report.Annotations[v1alpha1.RestoreAnnotation]
 	}
 	return report, nil
@@ -84,8 +90,8 @@ func (a *API) Load(ctx context.Context) (*v1alpha1.SandboxReport, error) {
 
 // read reads the report whole, and remembers its metadata.
 func (a *API) read(ctx context.Context) (*v1alpha1.SandboxReport, error) {
-	report := &v1alpha1.SandboxReport{}
-	err := answer(ctx, a.client.Get().AbsPath(reportsPath, a.node), report)
+	var text json.RawMessage
+	err := answer(ctx, a.client.Get().AbsPath(reportsPath, a.node), &text)
 	if apierrors.IsNotFound(err) {
 		a.report = metav1.ObjectMeta{}
 		return nil, nil
@@ -93,8 +99,35 @@ func (a *API) read(ctx context.Context) (*v1alpha1.SandboxReport, error) {
 	if err != nil {
 		return nil, fmt.Errorf("get SandboxReport %s: %w", a.node, err)
 	}
-	a.report = report.ObjectMeta
+	var head metav1.PartialObjectMetadata
+	if err := json.Unmarshal(text, &head); err != nil {
+		return nil, fmt.Errorf("get SandboxReport %s: the answer cannot be read: %w", a.node, err)
+	}
+	report := &v1alpha1.SandboxReport{}
+	if json.Unmarshal(text, report) != nil {
+		// Someone, or a newer agent, wrote what this one does not understand: it is
+		// written over.
+		report = &v1alpha1.SandboxReport{ObjectMeta: head.ObjectMeta}
+	}
+	a.report = head.ObjectMeta
 	return report, nil
+}
+
+// hear notes when the API server is known to have written something of this agent's.
+func (a *API) hear(t time.Time) {
+	if t.After(a.heard) {
+		a.heard = t
+	}
+}
+
+// own says whether a Lease is one that agents write. Any program may have a Lease by
+// the name of a node in this namespace.
+func (a *API) own(lease *coordinationv1.Lease) error {
+	holder := lease.Spec.HolderIdentity
+	if _, ours := lease.Annotations[v1alpha1.HashAnnotation]; ours || holder == nil || *holder == "" || *holder == a.node {
+		return nil
+	}
+	return fmt.Errorf("Lease %s in namespace %s is held by %q, another program's: run the agents in a namespace of their own (--namespace)", a.node, a.namespace, *holder)
 }
 
 // Publish writes the report and then the Lease that vouches for it. A
@@ -149,7 +182,11 @@ func (a *API) write(ctx context.Context, report *v1alpha1.SandboxReport) error {
 		return err
 	}
 	a.report = stored.ObjectMeta
-	return a.forwards("SandboxReport", &a.reportMark, stored.ResourceVersion)
+	if err := a.forwards("SandboxReport", &a.reportMark, stored.ResourceVersion); err != nil {
+		return err
+	}
+	a.hear(podstate.ReadReport(&v1alpha1.SandboxReport{ObjectMeta: stored.ObjectMeta}, nil).Written)
+	return nil
 }
 
 // Renew renews the Lease, so that it vouches for the report as it was last
@@ -199,9 +236,7 @@ func (a *API) renew(ctx context.Context) error {
 	if err := a.forwards("Lease", &a.leaseMark, stored.ResourceVersion); err != nil {
 		return err
 	}
-	if t := podstate.Heard(stored); !t.IsZero() {
-		a.heard = t
-	}
+	a.hear(podstate.Heard(stored))
 	return nil
 }
 
@@ -225,6 +260,9 @@ func (a *API) rereadLease(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := a.own(stored); err != nil {
+		return err
+	}
 	last := a.lease
 	a.lease = stored
 	if err := a.forwards("Lease", &a.leaseMark, stored.ResourceVersion); err != nil || last == nil {
@@ -239,11 +277,9 @@ func (a *API) rereadLease(ctx context.Context) error {
 // restoredSince notes a restore. It is dated to the last write that was answered
 // before it, so that what other agents wrote since they noticed it is later.
 func (a *API) restoredSince(sign string) error {
-	since := a.heard
-	if since.IsZero() {
-		since = now(a.Now)
-	}
-	a.restored = since.UTC().Format(time.RFC3339)
+	// The same restore shows in both objects: the second sign would date it later.
+	a.reportMark, a.leaseMark, a.lease = "", "", nil
+	a.restored = a.heard.UTC().Format(time.RFC3339)
 	return &RestoreError{sign}
 }
 

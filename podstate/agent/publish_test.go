@@ -493,3 +493,39 @@ func TestTheBootIDIsReadFromTheNodeObject(t *testing.T) {
 		t.Errorf("refused: got %s, %v", id, err)
 	}
 }
+
+// k3s elects its leader with a Lease named k3s in kube-system: a node of that name
+// must not break it.
+func TestALeaseOfAnotherProgramIsLeftAlone(t *testing.T) {
+	s := newAPIServer(t)
+	foreign := `{"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{"name":"worker-1"},"spec":{"holderIdentity":"another-program"}}`
+	s.put(leasePath, foreign)
+	before := s.objects[leasePath]
+	starting, err := agent.NewAPI(s.config, "worker-1", "own-ns")
+	s.fine(err)
+	if _, err := starting.Load(t.Context()); err == nil || !strings.Contains(err.Error(), "another-program") {
+		t.Errorf("got %v", err)
+	}
+	delete(s.objects, leasePath)
+	a := s.api()
+	s.objects[leasePath] = before // it comes while the agent starts
+	if err := a.Publish(t.Context(), aReport("a")); err == nil || !strings.Contains(err.Error(), "another-program") {
+		t.Errorf("got %v", err)
+	}
+	equal(t, "the Lease", s.objects[leasePath], before)
+}
+
+func TestAReportThatCannotBeUnderstoodIsWrittenOver(t *testing.T) {
+	s := newAPIServer(t)
+	a := s.api()
+	s.fine(a.Publish(t.Context(), aReport("a")))
+	s.edit(reportPath, func(o map[string]any) { o["sandboxes"] = []any{map[string]any{"id": "x", "attempt": -1}} })
+	if intact, err := a.Intact(t.Context(), aReport("a")); intact || err != nil {
+		t.Errorf("intact %t, %v", intact, err)
+	}
+	s.fine(a.Publish(t.Context(), aReport("a")))
+	s.vouched(aReport("a"))
+	s.edit(reportPath, func(o map[string]any) { o["sandboxes"] = "none" })
+	s.fine(s.api().Publish(t.Context(), aReport("a"))) // an agent that starts
+	s.vouched(aReport("a"))
+}

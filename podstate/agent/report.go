@@ -18,8 +18,7 @@ const (
 	goneFor = 24 * time.Hour
 	goneMax = 500
 	// attachmentsMax bounds what lost DELs leave in the caches. Beyond it the
-	// oldest are left out that are known to be closed: they are evidence of
-	// nothing but the node.
+	// oldest are left out that are evidence of nothing but the node.
 	attachmentsMax = 1000
 )
 
@@ -43,7 +42,7 @@ func Next(before *v1alpha1.SandboxReport, look *Look) *v1alpha1.SandboxReport {
 			next.Sandboxes = append(next.Sandboxes, s.Sandbox)
 		}
 	}
-	next.Attachments = bounded(look.Attachments)
+	next.Attachments = bounded(look.Attachments, next.ObservedAt.Time)
 	next.Summary = summary(next)
 	if same(before, next) && !(&podstate.Report{SandboxReport: before}).Aged(next.ObservedAt.Time) {
 		return before
@@ -81,8 +80,7 @@ func gone(before *v1alpha1.SandboxReport, look *Look) []v1alpha1.Gone {
 	}
 	for i := range before.Sandboxes {
 		s := &before.Sandboxes[i]
-		closed, looked := look.Closed[s.ID]
-		if podstate.Closed(s.NetworkClosed) || rebooted || closed || !looked && look.Orphans == 0 {
+		if podstate.Closed(s.NetworkClosed) || rebooted || look.Closed[s.ID] {
 			add(v1alpha1.Gone{ID: s.ID, UID: s.UID, Since: seconds(look.At)})
 		}
 	}
@@ -98,22 +96,31 @@ func gone(before *v1alpha1.SandboxReport, look *Look) []v1alpha1.Gone {
 	return all
 }
 
-// bounded leaves out the oldest attachments that are closed, where there are too
-// many. If those that may be in use are too many by themselves they stay.
-func bounded(attachments []v1alpha1.Attachment) []v1alpha1.Attachment {
+// bounded leaves out the oldest attachments that are no evidence, where there are
+// too many: what is known to be closed, and what nothing is known of for long.
+func bounded(attachments []v1alpha1.Attachment, observed time.Time) []v1alpha1.Attachment {
 	over := len(attachments) - attachmentsMax
 	if over <= 0 {
 		return attachments
 	}
-	var closed []v1alpha1.Attachment
+	seen := &podstate.Report{SandboxReport: &v1alpha1.SandboxReport{ObservedAt: metav1.NewTime(observed)}}
+	var idle []v1alpha1.Attachment
 	for _, a := range attachments {
-		if podstate.Closed(a.NetworkClosed) {
-			closed = append(closed, a)
+		if !seen.Counts(&a, observed) {
+			idle = append(idle, a)
 		}
 	}
-	slices.SortStableFunc(closed, func(a, b v1alpha1.Attachment) int { return a.Since.Compare(b.Since.Time) })
+	first := func(a v1alpha1.Attachment) int {
+		if podstate.Closed(a.NetworkClosed) {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(idle, func(a, b v1alpha1.Attachment) int {
+		return cmp.Or(cmp.Compare(first(a), first(b)), a.Since.Compare(b.Since.Time))
+	})
 	out := map[string]bool{}
-	for _, a := range closed[:min(over, len(closed))] {
+	for _, a := range idle[:min(over, len(idle))] {
 		out[a.ID] = true
 	}
 	return slices.DeleteFunc(slices.Clone(attachments), func(a v1alpha1.Attachment) bool { return out[a.ID] })

@@ -47,6 +47,18 @@ func look(d time.Duration, parts ...any) *agent.Look {
 	return l
 }
 
+// ended is the report after a look at which the networks of the sandboxes that are
+// there no more are known to be closed.
+func ended(before *v1alpha1.SandboxReport, l *agent.Look) *v1alpha1.SandboxReport {
+	if before != nil {
+		l.Closed = map[string]bool{}
+		for _, s := range before.Sandboxes {
+			l.Closed[s.ID] = true
+		}
+	}
+	return agent.Next(before, l)
+}
+
 // stored is a report as an agent that starts reads it from the API server.
 func stored(t testing.TB, r *v1alpha1.SandboxReport) *v1alpha1.SandboxReport {
 	t.Helper()
@@ -72,7 +84,7 @@ func goneIDs(r *v1alpha1.SandboxReport) string {
 func TestTheFirstReportIsWhatWasSeen(t *testing.T) {
 	stopped := box("b")
 	stopped.State = v1alpha1.SandboxNotReady
-	r := agent.Next(nil, look(300*time.Millisecond, box("a"), agent.Listed{Sandbox: box("host"), Irrelevant: true}, stopped, hook("c", &yes)))
+	r := ended(nil, look(300*time.Millisecond, box("a"), agent.Listed{Sandbox: box("host"), Irrelevant: true}, stopped, hook("c", &yes)))
 	equal(t, "kind", r.TypeMeta, metav1.TypeMeta{APIVersion: "ip-reconcile.dev/v1alpha1", Kind: "SandboxReport"})
 	equal(t, "boot id", r.BootID, "boot-1")
 	equal(t, "runtime", r.Runtime, v1alpha1.Runtime{Name: "containerd", Version: "2.4.2"})
@@ -86,9 +98,9 @@ func TestTheFirstReportIsWhatWasSeen(t *testing.T) {
 func TestALookThatChangesNothingGivesTheVerySameReport(t *testing.T) {
 	parts := []any{box("a"), agent.Listed{Sandbox: box("host"), Irrelevant: true}, hook("c", nil), hook("d", &no)}
 	for name, before := range map[string]*v1alpha1.SandboxReport{
-		"of nothing":    agent.Next(nil, look(0)),
-		"of sandboxes":  agent.Next(nil, look(0, parts...)),
-		"with gone ids": agent.Next(agent.Next(nil, look(0, box("x"), hook("y", &yes))), look(0, parts...)),
+		"of nothing":    ended(nil, look(0)),
+		"of sandboxes":  ended(nil, look(0, parts...)),
+		"with gone ids": ended(ended(nil, look(0, box("x"), hook("y", &yes))), look(0, parts...)),
 	} {
 		var now []any
 		if len(before.Sandboxes) > 0 {
@@ -97,7 +109,7 @@ func TestALookThatChangesNothingGivesTheVerySameReport(t *testing.T) {
 		for _, kept := range []*v1alpha1.SandboxReport{before, stored(t, before)} {
 			text, _ := json.Marshal(kept)
 			for _, d := range []time.Duration{0, time.Second, time.Hour, 48 * time.Hour} {
-				if agent.Next(kept, look(d, now...)) != kept {
+				if ended(kept, look(d, now...)) != kept {
 					t.Errorf("%s: another report after %s", name, d)
 				}
 			}
@@ -138,18 +150,18 @@ func TestEachChangeGivesANewReport(t *testing.T) {
 			}
 			first := now()
 			first.Sandboxes = append(first.Sandboxes, agent.Listed{Sandbox: box("x")})
-			before := agent.Next(agent.Next(nil, first), now())
+			before := ended(ended(nil, first), now())
 			before.ObservedAt = at(0)
 			hash := podstate.Hash(before)
 			after := now()
 			change(after)
-			next := agent.Next(before, after)
+			next := ended(before, after)
 			if next == before || podstate.Hash(next) == hash {
 				t.Error("the same report")
 			}
 			equal(t, "observed at", next.ObservedAt, at(time.Minute))
 			equal(t, "hash of the report before", podstate.Hash(before), hash)
-			if again := agent.Next(next, after); again != next {
+			if again := ended(next, after); again != next {
 				t.Error("another report of the same look")
 			}
 		})
@@ -183,7 +195,7 @@ func TestAnIDIsGoneWhenItWasListedOrClosedAndIsInTheLookNoMore(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var r *v1alpha1.SandboxReport
 			for _, l := range c.looks {
-				if r = agent.Next(r, l); r != nil {
+				if r = ended(r, l); r != nil {
 					r = stored(t, r)
 				}
 			}
@@ -193,24 +205,24 @@ func TestAnIDIsGoneWhenItWasListedOrClosedAndIsInTheLookNoMore(t *testing.T) {
 }
 
 func TestAGoneIDSaysWhoseItWasAndSinceWhen(t *testing.T) {
-	r := agent.Next(nil, look(0, box("a"), hook("b", &yes)))
-	r = agent.Next(r, look(time.Minute+300*time.Millisecond))
+	r := ended(nil, look(0, box("a"), hook("b", &yes)))
+	r = ended(r, look(time.Minute+300*time.Millisecond))
 	want := []v1alpha1.Gone{{ID: "a", UID: "uid-a", Since: at(time.Minute)}, {ID: "b", UID: "uid-b", Since: at(time.Minute)}}
 	equal(t, "gone", r.Gone, want)
-	r = agent.Next(r, look(time.Hour, box("c")))
+	r = ended(r, look(time.Hour, box("c")))
 	equal(t, "gone, later", r.Gone, want)
 }
 
 func TestGoneIDsAreForgottenAfterADayByAReportThatIsWrittenAnyway(t *testing.T) {
-	r := agent.Next(agent.Next(nil, look(0, box("old"), box("new"))), look(0, box("new")))
-	r = agent.Next(r, look(time.Hour))
+	r := ended(ended(nil, look(0, box("old"), box("new"))), look(0, box("new")))
+	r = ended(r, look(time.Hour))
 	equal(t, "gone", goneIDs(r), "new old")
-	if agent.Next(r, look(25*time.Hour)) != r {
+	if ended(r, look(25*time.Hour)) != r {
 		t.Error("expiry alone makes a new report")
 	}
-	equal(t, "gone after a day, to the second", goneIDs(agent.Next(r, look(24*time.Hour, box("x")))), "new old")
-	equal(t, "gone after a day and a second", goneIDs(agent.Next(r, look(24*time.Hour+time.Second, box("x")))), "new")
-	equal(t, "gone after two days", goneIDs(agent.Next(r, look(48*time.Hour, box("x")))), "")
+	equal(t, "gone after a day, to the second", goneIDs(ended(r, look(24*time.Hour, box("x")))), "new old")
+	equal(t, "gone after a day and a second", goneIDs(ended(r, look(24*time.Hour+time.Second, box("x")))), "new")
+	equal(t, "gone after two days", goneIDs(ended(r, look(48*time.Hour, box("x")))), "")
 	equal(t, "gone in the report before", goneIDs(r), "new old")
 }
 
@@ -220,10 +232,10 @@ func TestOfMoreThan500GoneIDsTheNewestAreKept(t *testing.T) {
 		// Their order by id is the other way round.
 		older, newer = append(older, box(fmt.Sprintf("z%03d", i))), append(newer, box(fmt.Sprintf("a%03d", i)))
 	}
-	r := agent.Next(nil, look(0, append(slices.Clone(older), newer...)...))
-	r = agent.Next(r, look(time.Minute, newer...))
+	r := ended(nil, look(0, append(slices.Clone(older), newer...)...))
+	r = ended(r, look(time.Minute, newer...))
 	equal(t, "gone of the older", len(r.Gone), 300)
-	r = agent.Next(r, look(2*time.Minute))
+	r = ended(r, look(2*time.Minute))
 	equal(t, "gone", len(r.Gone), 500)
 	counts := map[byte]int{}
 	for _, g := range r.Gone {
@@ -258,9 +270,9 @@ func TestAnAgeThatMattersGivesANewReportExactlyOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var changed []time.Duration
-			r := agent.Next(nil, look(c.first, c.part))
+			r := ended(nil, look(c.first, c.part))
 			for d := c.first + 10*time.Second; d < 20*time.Minute; d += 10 * time.Second {
-				next := agent.Next(r, look(d, c.part))
+				next := ended(r, look(d, c.part))
 				if next != r {
 					changed = append(changed, d)
 					equal(t, "observed at", next.ObservedAt, at(d.Truncate(time.Second)))
@@ -275,8 +287,8 @@ func TestAnAgeThatMattersGivesANewReportExactlyOnce(t *testing.T) {
 func TestAClockThatGoesBackMakesNothingOlder(t *testing.T) {
 	young := box("a")
 	young.CreatedAt = at(0)
-	r := agent.Next(nil, look(30*time.Second, young))
-	if agent.Next(r, look(-time.Hour, young)) != r {
+	r := ended(nil, look(30*time.Second, young))
+	if ended(r, look(-time.Hour, young)) != r {
 		t.Error("another report")
 	}
 }
@@ -299,7 +311,7 @@ func TestBeyondAThousandAttachmentsTheOldestClosedOnesAreLeftOut(t *testing.T) {
 	}
 	all := slices.Concat(many(&yes, 600, "c", 0), many(&no, 300, "o", -time.Hour), many(nil, 300, "u", -time.Hour))
 	l := look(0, all...)
-	r := agent.Next(nil, l)
+	r := ended(nil, l)
 	equal(t, "of 1200", count(r), map[string]int{"c": 400, "o": 300, "u": 300})
 	for _, a := range r.Attachments {
 		if a.ID > "c0399" && a.ID < "d" {
@@ -307,13 +319,15 @@ func TestBeyondAThousandAttachmentsTheOldestClosedOnesAreLeftOut(t *testing.T) {
 		}
 	}
 	equal(t, "attachments of the look", len(l.Attachments), 1200)
-	if agent.Next(r, look(time.Minute, all...)) != r {
+	if ended(r, look(time.Minute, all...)) != r {
 		t.Error("another report of the same attachments")
 	}
-	r = agent.Next(nil, look(0, slices.Concat(many(&yes, 10, "c", 0), many(&no, 700, "o", 0), many(nil, 700, "u", 0))...))
+	r = ended(nil, look(0, slices.Concat(many(&yes, 10, "c", 0), many(&no, 700, "o", 0), many(nil, 700, "u", 0))...))
 	equal(t, "when too many may be in use", count(r), map[string]int{"o": 700, "u": 700})
+	r = ended(nil, look(0, slices.Concat(many(&yes, 10, "c", 0), many(&no, 700, "o", 0), many(nil, 700, "u", -time.Hour))...))
+	equal(t, "when too many are old and not known", count(r), map[string]int{"o": 700, "u": 300})
 	// One that was left out and is still there is not gone.
-	r = agent.Next(agent.Next(nil, look(0, all...)), look(time.Minute, all[:599]...))
+	r = ended(ended(nil, look(0, all...)), look(time.Minute, all[:599]...))
 	equal(t, "gone", goneIDs(r), "")
 }
 
@@ -321,11 +335,11 @@ func TestAReportHasTheSameHashWhenItIsReadBack(t *testing.T) {
 	stopped := box("b")
 	stopped.State, stopped.NetworkClosed = v1alpha1.SandboxNotReady, &yes
 	bare := v1alpha1.Sandbox{ID: "d", State: v1alpha1.SandboxReady}
-	r := agent.Next(nil, look(0, box("a"), stopped, bare, box("x"), hook("c", nil)))
-	r = agent.Next(r, look(time.Minute, box("a"), stopped, bare, hook("c", nil)))
+	r := ended(nil, look(0, box("a"), stopped, bare, box("x"), hook("c", nil)))
+	r = ended(r, look(time.Minute, box("a"), stopped, bare, hook("c", nil)))
 	equal(t, "gone", goneIDs(r), "x")
 	equal(t, "hash", podstate.Hash(stored(t, r)), podstate.Hash(r))
-	empty := agent.Next(nil, look(0))
+	empty := ended(nil, look(0))
 	equal(t, "hash of one that is empty", podstate.Hash(stored(t, empty)), podstate.Hash(empty))
 }
 
@@ -342,7 +356,7 @@ func TestAReportOfABusyNodeIsSmall(t *testing.T) {
 		}
 		all = append(all, s)
 	}
-	text, err := json.Marshal(agent.Next(nil, look(0, all...)))
+	text, err := json.Marshal(ended(nil, look(0, all...)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -405,7 +419,7 @@ func TestNoIDIsLostSilently(t *testing.T) {
 				delete(went, name)
 			}
 			before := r
-			r = agent.Next(before, l)
+			r = ended(before, l)
 			gone := map[string]metav1.Time{}
 			for _, g := range r.Gone {
 				gone[g.ID] = g.Since
@@ -440,7 +454,7 @@ func TestNoIDIsLostSilently(t *testing.T) {
 			for _, id := range forgotten {
 				delete(went, id)
 			}
-			if again := agent.Next(r, l); again != r {
+			if again := ended(r, l); again != r {
 				t.Fatalf("another report of the same look")
 			}
 		}

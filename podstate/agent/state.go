@@ -60,7 +60,7 @@ func NewState(log *slog.Logger, registry prometheus.Registerer) *State {
 		signs:       counter("signs_total", "Signs that the report at the API server is not what was written: etcd restored, or someone else's change.", "sign"),
 		lastLook:    gauge("last_good_look_timestamp_seconds", "When the last good look was made."),
 		lastRenewal: gauge("lease_renewed_timestamp_seconds", "When the Lease that vouches for the report was last renewed."),
-		unread:      gauge("cache_files_unread", "CNI cache files that could not be read in the last look."),
+		unread:      gauge("unread", "CNI cache files and sandboxes of which only the name could be read in the last look."),
 		attachments: gauge("attachments", "Container ids in a CNI cache that the runtime does not list."),
 		sandboxes: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "ip_reconcile_agent_sandboxes", Help: "Sandboxes in the report, by state."}, []string{"state"}),
@@ -96,7 +96,7 @@ func (s *State) saw(look *Look, unread map[string]error) {
 	s.seeing = ""
 	if len(unread) > s.unread {
 		for file, err := range unread {
-			s.log.Warn("a CNI cache file cannot be read: it counts by its name only", "file", file, "error", err)
+			s.log.Warn("a CNI cache file or the status of a sandbox cannot be read: it counts by its name only", "which", file, "error", err)
 			break // the others are in the metric
 		}
 	}
@@ -126,7 +126,7 @@ func (s *State) unpublished(err error) {
 	defer s.mu.Unlock()
 	s.tried = time.Now()
 	if s.telling != err.Error() {
-		s.log.Warn("the report could not be published: without a renewal it goes stale in a minute", "error", err)
+		s.log.Warn("the report could not be read back or published: without a renewal it goes stale in a minute", "error", err)
 	}
 	s.telling = err.Error()
 }

@@ -44,9 +44,9 @@ type Entry struct {
 	// by interface and address, each once, at most 64.
 	Addresses []v1alpha1.Address
 	// NoWhereabouts is set where it surely has no whereabouts address: there is a
-	// result, every file could be read in full, nothing in them mentions
-	// whereabouts, and where Multus has to do with it, Multus' own list of its
-	// networks is one of the files.
+	// result of more than the loopback, every file could be read in full, nothing in
+	// them mentions whereabouts, and where Multus has to do with it, Multus' own list
+	// of its networks is one of the files.
 	NoWhereabouts bool
 }
 
@@ -101,6 +101,15 @@ func (c *Cache) Read() (map[string]*Entry, error) {
 		entries[id] = e
 	}
 	return entries, nil
+}
+
+// Missing is the folder of the runtime's results where the last Read found none, ""
+// where it is there.
+func (c *Cache) Missing() string {
+	if f := c.folders[0]; !f.seen {
+		return f.path
+	}
+	return ""
 }
 
 // Unread says what of the last Read cost only its own entry, and why: by path

@@ -46,7 +46,9 @@ func TestASandboxSurelyHasNoWhereaboutsAddressOnlyWhereEveryFileSaysSo(t *testin
 	}{
 		"a runtime's own network": {func(c *caches) { c.runtime(one, "eth0", kindnet, eth0) }, true},
 		"two of them":             {func(c *caches) { c.runtime(one, "eth0", kindnet, eth0); c.runtime(one, "net1", fixed, net1) }, true},
-		"the loopback alone, while others may come or have gone": {func(c *caches) { c.runtime(one, "lo", `{"cniVersion":"1.0.0","name":"cni-loopback","type":"loopback"}`, eth0) }, false},
+		"the loopback alone, while others may come or have gone": {func(c *caches) {
+			c.runtime(one, "lo", `{"cniVersion":"1.0.0","name":"cni-loopback","type":"loopback"}`, eth0)
+		}, false},
 		"the loopback and another": {func(c *caches) {
 			c.runtime(one, "lo", `{"cniVersion":"1.0.0","name":"cni-loopback","type":"loopback"}`, eth0)
 			c.runtime(one, "eth0", kindnet, eth0)

@@ -93,7 +93,7 @@ func (f *folder) look(now time.Time, recheck time.Duration, found func(id, name 
 		if r == nil {
 			continue
 		}
-		if keep && now.Sub(info.ModTime()) > settled {
+		if keep && now.Sub(info.ModTime()).Abs() > settled {
 			f.files[name] = &file{record: r, look: f.looks, checked: now}
 		}
 		found(id, name, r)

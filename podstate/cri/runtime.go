@@ -26,6 +26,13 @@ import (
 // internal/cri/server/sandbox_run.go, CRI-O 1.34 server/sandbox_status.go).
 var ErrNotFound = errors.New("the runtime does not know the sandbox")
 
+// ErrAway: the runtime as a whole does not answer.
+var ErrAway = errors.New("the runtime does not answer")
+
+// statusTimeout is the limit of a call for one status, which may wait for that
+// sandbox's shim.
+const statusTimeout = 2 * time.Second
+
 // callTimeout is the limit of one call. Lists are answered from the runtime's
 // memory; one that takes longer is in trouble.
 const callTimeout = 10 * time.Second
@@ -150,13 +157,17 @@ type Detail struct {
 }
 
 // Detail asks for the status of a sandbox. It returns ErrNotFound where the
-// runtime does not know the id.
+// runtime does not know the id, ErrAway where it is the runtime that fails, and
+// another error where it is this sandbox.
 func (r *Runtime) Detail(ctx context.Context, id string) (Detail, error) {
-	ctx, stop := context.WithTimeout(ctx, callTimeout)
+	limited, stop := context.WithTimeout(ctx, statusTimeout)
 	defer stop()
-	answer, err := r.client.PodSandboxStatus(ctx, &runtimeapi.PodSandboxStatusRequest{PodSandboxId: id, Verbose: true})
+	answer, err := r.client.PodSandboxStatus(limited, &runtimeapi.PodSandboxStatusRequest{PodSandboxId: id, Verbose: true})
 	if status.Code(err) == codes.NotFound {
 		return Detail{}, fmt.Errorf("%w %s", ErrNotFound, id)
+	}
+	if code := status.Code(err); code == codes.Unavailable || code == codes.Canceled || code == codes.Unimplemented || ctx.Err() != nil {
+		return Detail{}, fmt.Errorf("%w: %w", ErrAway, r.explain("ask for the status of sandbox "+id+" of", err))
 	}
 	if err != nil {
 		return Detail{}, r.explain("ask for the status of sandbox "+id+" of", err)

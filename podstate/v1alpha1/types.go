@@ -89,24 +89,34 @@ type Sandbox struct {
 	// NetworkClosed says whether the network namespace is gone; left out when
 	// nothing tells.
 	// +optional
-	NetworkClosed *bool       `json:"networkClosed,omitempty"`
-	CreatedAt     metav1.Time `json:"createdAt,omitzero"`
+	NetworkClosed *bool `json:"networkClosed,omitempty"`
+	// NetNS is the path of its network namespace, for an agent that starts again.
+	// +optional
+	// +kubebuilder:validation:MaxLength=4096
+	NetNS string `json:"netns,omitempty"`
+	// +optional
+	CreatedAt metav1.Time `json:"createdAt,omitzero"`
 	// +optional
 	// +kubebuilder:validation:MaxItems=64
 	Addresses []Address `json:"addresses,omitempty"`
 }
 
-// Attachment is a container id in a CNI cache that the runtime does not list.
+// Attachment is a container id that the runtime does not list: one in a CNI cache,
+// or one that was listed and whose network namespace is still there.
 type Attachment struct {
 	// +kubebuilder:validation:MaxLength=128
 	ID string `json:"id"`
 	// Since is when the cache entry appeared.
 	Since metav1.Time `json:"since"`
 	// +optional
-	NetworkClosed *bool  `json:"networkClosed,omitempty"`
-	Namespace     string `json:"namespace,omitempty"`
-	Name          string `json:"name,omitempty"`
-	UID           string `json:"uid,omitempty"`
+	NetworkClosed *bool `json:"networkClosed,omitempty"`
+	// NetNS is the path of its network namespace, for an agent that starts again.
+	// +optional
+	// +kubebuilder:validation:MaxLength=4096
+	NetNS     string `json:"netns,omitempty"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name,omitempty"`
+	UID       string `json:"uid,omitempty"`
 	// +optional
 	// +kubebuilder:validation:MaxItems=64
 	Addresses []Address `json:"addresses,omitempty"`

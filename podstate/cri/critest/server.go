@@ -43,6 +43,8 @@ type Sandbox struct {
 	// Unknown: it is listed, and its status is not to be had, as for one that is
 	// removed just now.
 	Unknown bool
+	// Broken: its status is an error, as where its shim does not answer.
+	Broken bool
 }
 
 // Server is a CRI server on a socket of its own.
@@ -164,6 +166,9 @@ func (s *Server) PodSandboxStatus(_ context.Context, r *runtimeapi.PodSandboxSta
 		return nil, status.Errorf(codes.NotFound, "sandbox %s not found", r.PodSandboxId)
 	}
 	b := s.all[at]
+	if b.Broken {
+		return nil, status.Errorf(codes.Unknown, "failed to get the task of sandbox %s", b.ID)
+	}
 	network := runtimeapi.NamespaceMode_POD
 	if b.HostNetwork {
 		network = runtimeapi.NamespaceMode_NODE
