@@ -1,26 +1,16 @@
 package e2e
 
 import (
-	"context"
-	"io"
-	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
-	nodeagent "github.com/ip-reconcile/ip-reconcile/podstate/agent"
-	"github.com/ip-reconcile/ip-reconcile/podstate/cnicache"
-	"github.com/ip-reconcile/ip-reconcile/podstate/cri"
 	"github.com/ip-reconcile/ip-reconcile/podstate/cri/critest"
 	"github.com/ip-reconcile/ip-reconcile/podstate/v1alpha1"
 )
@@ -280,167 +270,4 @@ func TestAnAgentThatIsNotHeardReleasesNothing(t *testing.T) {
 	heard("back")
 	check(t, a.cmd.Process.Kill())
 	unheard("dead")
-}
-
-func TestTheClockOfANodeReleasesNothing(t *testing.T) {
-	t.Parallel()
-	for what, off := range map[string]time.Duration{"behind": -2 * time.Minute, "ahead": 2 * time.Minute} {
-		t.Run(what, func(t *testing.T) {
-			t.Parallel()
-			s := newStageWithReports(t, "worker-1")
-			n := newMadeUpNode(t, "worker-1", critest.CRIO)
-			blue := simple("blue", "10.1.0.0/24")
-			live, phantom, window, gone := s.up(t, "worker-1", "live", blue), s.up(t, "worker-1", "phantom", blue), s.up(t, "worker-1", "window", blue), s.up(t, "worker-1", "gone", blue)
-			box := n.owned(t, gone)
-			n.Set(n.another(t), n.owned(t, live), n.owned(t, phantom), box)
-			check(t, os.WriteFile(filepath.Join(n.multus, window.sandbox.ID), []byte(`[]`), 0o600)) // Multus has just begun
-			for _, p := range []*pod{phantom, window, gone} {
-				p.forceDelete(t)
-			}
-			n.inProcess(t, s, func() time.Time { return time.Now().Add(off) })
-			s.reported(t, "worker-1", "the attachment", func(r *v1alpha1.SandboxReport) bool { return stateIn(r, window.sandbox.ID) == "Attached" })
-			s.fresh(t, "worker-1")
-			before := s.contents(t)
-			out := s.run(t)
-			out.expect(t, "10.1.0.0-24 10.1.0.1", "InUse SandboxReady", "10.1.0.0-24 10.1.0.2", "Held PhantomPod",
-				"10.1.0.0-24 10.1.0.3", "Held Attached", "10.1.0.0-24 10.1.0.4", "Held PhantomPod")
-			s.lost(t, before)
-			box.NotReady = true
-			check(t, os.Remove(box.NetNS))
-			n.Set(n.another(t), n.owned(t, live), n.owned(t, phantom), box)
-			s.reported(t, "worker-1", "it stopped", func(r *v1alpha1.SandboxReport) bool { return stateIn(r, box.ID) == "Stopped" })
-			s.fresh(t, "worker-1")
-			s.run(t)
-			s.lost(t, before, "10.1.0.0-24 4", "reservation 10.1.0.4")
-		})
-	}
-}
-
-// inProcess runs the agent in the test's own process, with a clock of its own.
-func (n *madeUpNode) inProcess(t testing.TB, s *stage, clock func() time.Time) {
-	t.Helper()
-	config := must(clientcmd.BuildConfigFromFlags("", s.Kubeconfig()))
-	store := must(nodeagent.NewAPI(config, n.name, metav1.NamespaceSystem))
-	store.Now = clock
-	runtime := must(cri.Dial(n.Socket))
-	ctx, stop := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		(&nodeagent.Agent{
-			Node: n.name, Store: store, BootID: func(context.Context) (string, error) { return "", nil },
-			Eye:   &nodeagent.Eyes{Runtime: runtime, Caches: cnicache.New(cnicache.Folders{Results: n.results, Multus: n.multus}), NetNSDirs: []string{n.netns}, Now: clock},
-			State: nodeagent.NewState(slog.New(slog.NewTextHandler(io.Discard, nil)), prometheus.NewRegistry()),
-		}).Run(ctx)
-	}()
-	t.Cleanup(func() { stop(); <-done; runtime.Close() })
-}
-
-// TestARebootSpokenAsCRIODoes: CRI-O wipes all sandboxes at a reboot, has no word on
-// network namespaces, and sends no events. It is made up, since CRI-O cannot be
-// installed here.
-func TestARebootSpokenAsCRIODoes(t *testing.T) {
-	t.Parallel()
-	s := newStageWithReports(t, "worker-1")
-	n := newMadeUpNode(t, "worker-1", critest.CRIO)
-	blue := simple("blue", "10.1.0.0/24")
-	back, lost := s.up(t, "worker-1", "back", blue), s.up(t, "worker-1", "lost", blue)
-	n.Set(n.owned(t, back), n.owned(t, lost))
-	a := n.agent(t, s.Kubeconfig())
-	s.fresh(t, "worker-1")
-	s.run(t).expect(t, "10.1.0.0-24 10.1.0.1", "InUse SandboxReady", "10.1.0.0-24 10.1.0.2", "InUse SandboxReady")
-	a.stop(t)
-	lost.forceDelete(t)
-
-	check(t, s.nodes["worker-1"].SetBootID(t.Context(), "another boot"))
-	s.product(t, "check").expect(t, "10.1.0.0-24 10.1.0.2", "Held PhantomPod") // its report is fresh yet, and says Ready
-	n.bootID = filepath.Join(t.TempDir(), "boot_id")
-	check(t, os.WriteFile(n.bootID, []byte("another boot\n"), 0o600))
-	for _, p := range []*pod{back, lost} {
-		check(t, os.Remove(filepath.Join(n.netns, p.sandbox.ID[:12])))
-	}
-	old := back.sandbox.ID
-	back.attach(t, blue) // kubelet makes a new sandbox for the same pod
-	again := n.owned(t, back)
-	again.Attempt = 1
-	n.Set(again)
-	n.agent(t, s.Kubeconfig())
-	r := s.reported(t, "worker-1", "the old ones gone", func(r *v1alpha1.SandboxReport) bool {
-		return stateIn(r, old) == "Gone" && stateIn(r, lost.sandbox.ID) == "Gone" && r.BootID == "another boot"
-	})
-	equal(t, "runtime", r.Runtime.Name, "cri-o")
-	s.fresh(t, "worker-1")
-	before := s.contents(t)
-	out := s.run(t)
-	out.exits(t, 0)
-	out.expect(t, "10.1.0.0-24 10.1.0.1", "InUse SandboxReady")
-	s.lost(t, before, "10.1.0.0-24 2", "reservation 10.1.0.2")
-}
-
-// TestANodeWithoutAnAgentIsLookedAtByHand: --cri looks at the runtime itself.
-func TestANodeWithoutAnAgentIsLookedAtByHand(t *testing.T) {
-	t.Parallel()
-	s := newStage(t, "worker-1", "worker-2")
-	blue := s.runtimeNetwork(t, "blue", "10.1.0.0/24")
-	n := &realNode{Runtime: harness.NewRuntime(t, s.nodes["worker-1"], harness.ContainerdV2), s: s, name: "worker-1"}
-	live, phantom, stopped := n.up(t, "live", blue), n.up(t, "phantom", blue), n.up(t, "stopped", blue)
-	elsewhere := s.up(t, "worker-2", "elsewhere", blue)
-	phantom.forget(t)
-	stopped.forget(t)
-	elsewhere.leak(t)
-	check(t, n.LoseDELs(true))
-	check(t, n.StopPod(t.Context(), stopped.id))
-	before := s.contents(t)
-	_ = live
-
-	// By the API alone a phantom looks like a leak.
-	s.product(t, "check").expect(t, "10.1.0.0-24 10.1.0.2", "Stale PodGone")
-	out := n.byHand(t, "run", "--confirm-after", "0")
-	out.exits(t, 0)
-	out.expect(t, "10.1.0.0-24 10.1.0.1", "InUse SandboxReady", "10.1.0.0-24 10.1.0.2", "Held PhantomPod", "10.1.0.0-24 10.1.0.4", "Held NodeUnheard")
-	s.lost(t, before, "10.1.0.0-24 3", "reservation 10.1.0.3")
-
-	out = n.byHand(t, "check", "--node", "worker-3")
-	out.exits(t, 2)
-	contains(t, "an unknown node", out.stderr, "worker-3", "--node")
-	n.Kill()
-	out = n.byHand(t, "check")
-	out.exits(t, 2)
-	contains(t, "a dead runtime", out.stderr, harness.Socket)
-}
-
-// byHand runs the product on the node, and lets it look at the node's runtime.
-func (n *realNode) byHand(t testing.TB, args ...string) *outcome {
-	t.Helper()
-	return start(t, n.Command(context.Background(), must(productBinary()), append([]string{args[0], "--cri", harness.Socket, "--node", n.name,
-		"--kubeconfig", n.s.Kubeconfig(), "-o", "json"}, args[1:]...)...)).wait()
-}
-
-func eventuallyWithin(t testing.TB, limit time.Duration, what string, is func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(limit); !is(); time.Sleep(time.Second) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited too long for %s", what)
-		}
-	}
-}
-
-// TestEntriesOfOtherProgramsCostOnlyThemselves: half-written, huge and foreign files
-// in the caches.
-func TestEntriesOfOtherProgramsCostOnlyThemselves(t *testing.T) {
-	t.Parallel()
-	s := newStageWithReports(t, "worker-1")
-	n := newMadeUpNode(t, "worker-1", critest.Containerd)
-	good := n.box(t, 1, "10.1.0.0/24", "10.1.0.1")
-	n.Set(good)
-	half, huge := strings.Repeat("a", 64), strings.Repeat("b", 64)
-	check(t, os.WriteFile(filepath.Join(n.results, "podnet-"+half+"-eth0"), []byte(`{"kind":"cniCacheV1","containerId":"`), 0o600))
-	check(t, os.WriteFile(filepath.Join(n.results, "podnet-"+huge+"-eth0"), make([]byte, 3<<20), 0o600))
-	check(t, os.WriteFile(filepath.Join(n.results, "README"), []byte("foreign"), 0o600))
-	check(t, os.Mkdir(filepath.Join(n.multus, strings.Repeat("c", 64)), 0o700))
-	n.agent(t, s.Kubeconfig())
-	r := s.reported(t, "worker-1", "the good one", func(r *v1alpha1.SandboxReport) bool { return stateIn(r, good.ID) == "Ready" })
-	equal(t, "its address", r.Sandboxes[0].Addresses[0].IP, "10.1.0.1")
-	equal(t, "half-written", stateIn(r, half), "Attached")
-	equal(t, "huge", stateIn(r, huge), "Attached")
 }

@@ -1,0 +1,224 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
+)
+
+// ofOwnNodeOnly is what an agent is told that writes for another node.
+func ofOwnNodeOnly(kind, node, name string) string {
+	return fmt.Sprintf("a node agent may write the %s of its own node only: its token is of node %s, the object is named %s", kind, node, name)
+}
+
+const (
+	ofNoNode = "its token names no node"
+	noRight  = "cannot" // in what RBAC says
+	// What the API server says to whomever.
+	invalid   = "Invalid value"
+	otherName = "does not match the name on the URL"
+)
+
+func TestANodeAgentWritesTheReportAndTheLeaseOfItsOwnNodeOnly(t *testing.T) {
+	t.Parallel()
+	for name, namespace := range map[string]string{
+		"as shipped":           "",
+		"in another namespace": "agents",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStageWithReports(t, "worker-1", "worker-2")
+			s.agentsMayOnly(t, namespace)
+		})
+	}
+}
+
+func (s *stage) agentsMayOnly(t *testing.T, namespace string) {
+	folder, in := agentManifests(t, namespace), namespace
+	if namespace == "" {
+		in = metav1.NamespaceSystem
+	} else {
+		must(s.Client().CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{}))
+	}
+	objects := s.rendered(t, folder)
+	out, errs, err := s.Kubectl(t.Context(), "apply", "-k", folder, "--validate=strict")
+	if err != nil || errs != "" {
+		t.Fatalf("kubectl apply: %v\n%s", err, errs)
+	}
+	equal(t, "objects created", strings.Count(out, " created\n"), len(objects))
+
+	one, two := s.inPod(t, in, agentName, "worker-1"), s.inPod(t, in, agentName, "worker-2")
+	unbound, unscheduled := s.withToken(t, s.KubeconfigFor(t, in, agentName)), s.inPod(t, in, agentName, "")
+	reports, own := thing{sandboxReports, "", newReport}, thing{leasesResource, in, newLease}
+	s.mayNow(t, one.kubeconfig, rbacv1.PolicyRule{APIGroups: []string{sandboxReports.Group}, Resources: []string{sandboxReports.Resource}, Verbs: []string{"create"}})
+	eventually(t, "the policy to be enforced", func() bool {
+		err := own.dryRun("worker-2")(t.Context(), one)
+		return err != nil && strings.Contains(err.Error(), "a node agent may")
+	})
+
+	t.Run("the rights are these and no more", func(t *testing.T) {
+		client := must(kubernetes.NewForConfig(must(clientcmd.BuildConfigFromFlags("", one.kubeconfig))))
+		const everywhere = "get nodes; create get list patch update watch sandboxreports.ip-reconcile.dev"
+		for where, want := range map[string]string{
+			in:                      "create get patch update leases.coordination.k8s.io; " + everywhere,
+			"kube-node-lease":       everywhere,
+			metav1.NamespaceDefault: everywhere,
+			"nowhere":               everywhere,
+		} {
+			review := must(client.AuthorizationV1().SelfSubjectRulesReviews().Create(t.Context(), &authorizationv1.SelfSubjectRulesReview{
+				Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: where},
+			}, metav1.CreateOptions{}))
+			var rules []string
+			for _, r := range review.Status.ResourceRules {
+				if slices.Contains([]string{"authorization.k8s.io", "authentication.k8s.io"}, r.APIGroups[0]) {
+					continue // about itself: what everybody may
+				}
+				slices.Sort(r.Verbs)
+				for _, resource := range r.Resources {
+					rules = append(rules, strings.TrimSuffix(strings.Join(r.Verbs, " ")+" "+resource+"."+r.APIGroups[0], ".")+
+						strings.Join(r.ResourceNames, ","))
+				}
+			}
+			slices.SortFunc(rules, func(a, b string) int {
+				return strings.Compare(a[strings.LastIndex(a, " "):], b[strings.LastIndex(b, " "):])
+			})
+			equal(t, "the rights in "+where, strings.Join(rules, "; "), want)
+		}
+	})
+
+	kubeNodeLease, elsewhere := thing{leasesResource, "kube-node-lease", newLease}, thing{leasesResource, metav1.NamespaceDefault, newLease}
+	judge(t, "an agent may", []trial{
+		{"create its own report", one, reports.create("worker-1"), ""},
+		{"update its own report", one, reports.update("worker-1"), ""},
+		{"patch its own report", one, reports.merge("worker-1"), ""},
+		{"apply its own report", one, reports.apply("worker-1"), ""},
+		{"create its own Lease", one, own.create("worker-1"), ""},
+		{"update its own Lease", one, own.update("worker-1"), ""},
+		{"patch its own Lease", one, own.merge("worker-1"), ""},
+		{"apply a Lease that is not there yet", two, own.apply("worker-2"), ""},
+		{"apply a report that is not there yet", two, reports.apply("worker-2"), ""},
+		{"read the other nodes' reports", one, reports.list(), ""},
+		{"get its node", one, thing{r: nodesResource}.get("worker-1"), ""},
+	})
+	judge(t, "of another's it is refused", []trial{
+		{"updating another node's report", one, reports.update("worker-2"), ofOwnNodeOnly("report", "worker-1", "worker-2")},
+		{"patching another node's report", one, reports.merge("worker-2"), ofOwnNodeOnly("report", "worker-1", "worker-2")},
+		{"applying another node's report", two, reports.apply("worker-1"), ofOwnNodeOnly("report", "worker-2", "worker-1")},
+		{"creating the report of a node that has none", two, reports.create("worker-3"), ofOwnNodeOnly("report", "worker-2", "worker-3")},
+		{"applying the report of a node that has none", two, reports.apply("worker-3"), ofOwnNodeOnly("report", "worker-2", "worker-3")},
+		{"creating a report by a longer name", one, reports.create("worker-10"), ofOwnNodeOnly("report", "worker-1", "worker-10")},
+		{"creating a report by a name with a suffix", one, reports.create("worker-1.example.com"), ofOwnNodeOnly("report", "worker-1", "worker-1.example.com")},
+		{"creating a report by a shorter name", one, reports.create("worker"), ofOwnNodeOnly("report", "worker-1", "worker")},
+		{"creating a report by a name in capitals", two, reports.create("WORKER-2"), invalid},
+		{"creating a report by a generated name", one, reports.generate("worker-1"), ofOwnNodeOnly("report", "worker-1", "worker-1")},
+		{"renaming in a patch of another node's report", one, reports.patch("worker-2", types.MergePatchType, `{"metadata":{"name":"worker-1"}}`), otherName},
+		{"updating another node's Lease", one, own.update("worker-2"), ofOwnNodeOnly("Lease", "worker-1", "worker-2")},
+		{"patching another node's Lease", one, own.merge("worker-2"), ofOwnNodeOnly("Lease", "worker-1", "worker-2")},
+		{"creating the Lease of whereabouts", one, own.create("whereabouts"), ofOwnNodeOnly("Lease", "worker-1", "whereabouts")},
+		{"creating the Lease of the reconciler", one, own.create("ip-reconcile"), ofOwnNodeOnly("Lease", "worker-1", "ip-reconcile")},
+		{"creating a Lease by a generated name", one, own.generate("worker-1"), ofOwnNodeOnly("Lease", "worker-1", "worker-1")},
+		{"applying a Lease of another name", one, own.apply("whereabouts"), ofOwnNodeOnly("Lease", "worker-1", "whereabouts")},
+		{"not even for a look is one created for another node", one, reports.dryRun("worker-3"), ofOwnNodeOnly("report", "worker-1", "worker-3")},
+	})
+	judge(t, "without a node it is refused", []trial{
+		{"creating a report with a token that is of no pod", unbound, reports.create("worker-3"), ofNoNode},
+		{"creating a Lease with a token that is of no pod", unbound, own.create("worker-3"), ofNoNode},
+		{"creating a report with the token of a pod on no node", unscheduled, reports.create("worker-3"), ofNoNode},
+		{"patching a report with a token that is of no pod", unbound, reports.merge("worker-1"), ofNoNode},
+		{"patching a Lease with a token that is of no pod", unbound, own.merge("worker-1"), ofNoNode},
+		{"who only calls himself an agent", s.as(t, "system:serviceaccount:"+in+":"+agentName, "system:serviceaccounts"), reports.merge("worker-1"), ofNoNode},
+	})
+	judge(t, "it has no right for", []trial{
+		{"listing nodes", one, thing{r: nodesResource}.list(), noRight},
+		{"changing its own node", one, thing{r: nodesResource}.merge("worker-1"), noRight},
+		{"its own node's status", one, thing{r: nodesResource}.patch("worker-1", types.MergePatchType, `{}`, "status"), noRight},
+		{"getting its own pod", one, thing{r: podsResource, namespace: in}.get(agentName + "-worker-1"), noRight},
+		{"listing pods", one, thing{r: podsResource, namespace: in}.list(), noRight},
+		{"listing pools", one, thing{r: harness.IPPools, namespace: metav1.NamespaceSystem}.list(), noRight},
+		{"changing a pool", one, thing{r: harness.IPPools, namespace: metav1.NamespaceSystem}.merge("10.0.0.0-24"), noRight},
+		{"deleting a reservation", one, thing{r: harness.Reservations, namespace: metav1.NamespaceSystem}.delete("10.0.0.1"), noRight},
+		{"deleting its own report", one, reports.delete("worker-1"), noRight},
+		{"deleting all reports", one, reports.deleteAll(), noRight},
+		{"deleting its own Lease", one, own.delete("worker-1"), noRight},
+		{"listing Leases", one, own.list(), noRight},
+		{"the kubelet's Lease", one, kubeNodeLease.create("worker-1"), noRight},
+		{"a Lease elsewhere", one, elsewhere.create("worker-1"), noRight},
+		{"switching the policy off", one, thing{r: policiesResource}.merge(agentName), noRight},
+		{"a token for another pod", one, tokenOf(in), noRight},
+	})
+
+	// The policy stands by itself, should somebody give agents more.
+	must(s.Client().RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "more"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+		Subjects: []rbacv1.Subject{
+			{Kind: "ServiceAccount", Namespace: in, Name: agentName},
+			{Kind: "ServiceAccount", Namespace: in, Name: "ip-reconcile"},
+			{Kind: "ServiceAccount", Namespace: in, Name: agentName + "-2"},
+		},
+	}, metav1.CreateOptions{}))
+	s.mayNow(t, one.kubeconfig, rbacv1.PolicyRule{APIGroups: []string{sandboxReports.Group}, Resources: []string{sandboxReports.Resource}, Verbs: []string{"delete"}})
+	judge(t, "with every right that RBAC has", []trial{
+		{"deleting another node's report", one, reports.delete("worker-2"), ofOwnNodeOnly("report", "worker-1", "worker-2")},
+		{"deleting all reports", two, reports.deleteAll(), ofOwnNodeOnly("report", "worker-2", "worker-1")},
+		{"deleting another node's Lease", one, own.delete("worker-2"), ofOwnNodeOnly("Lease", "worker-1", "worker-2")},
+		{"deleting with a token that is of no pod", unbound, reports.delete("worker-1"), ofNoNode},
+		{"another node's Lease in another namespace", one, elsewhere.create("worker-2"), ofOwnNodeOnly("Lease", "worker-1", "worker-2")},
+		{"deleting its own report", two, reports.delete("worker-2"), ""},
+		{"deleting its own Lease", two, own.delete("worker-2"), ""},
+		{"nothing else is any of the policy's business", one, thing{r: nodesResource}.merge("worker-2"), ""},
+	})
+
+	for _, name := range []string{"ip-reconcile", agentName + "-2"} {
+		must(s.Client().CoreV1().ServiceAccounts(in).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}))
+	}
+	reconciler, namesake := s.inPod(t, in, "ip-reconcile", "worker-1"), s.inPod(t, in, agentName+"-2", "worker-1")
+	must(s.Client().RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "nodes"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "system:node"},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "Group", Name: "system:nodes"}},
+	}, metav1.CreateOptions{}))
+	kubelet, manager, admin := s.as(t, "system:node:worker-2", "system:nodes"), s.as(t, "system:kube-controller-manager"), newVisitor(t, s.Config(), "")
+	kubeLeases := thing{leasesResource, metav1.NamespaceSystem, newLease}
+	eventually(t, "the rights of the kubelet", func() bool { return kubeNodeLease.dryRun("worker-2")(t.Context(), kubelet) == nil })
+	judge(t, "nobody else is affected", []trial{
+		{"the reconciler creates a report", reconciler, reports.create("worker-4"), ""},
+		{"the reconciler deletes a report", reconciler, reports.delete("worker-4"), ""},
+		{"the reconciler creates its Lease", reconciler, own.create("ip-reconcile"), ""},
+		{"the reconciler updates its Lease", reconciler, own.update("ip-reconcile"), ""},
+		{"the reconciler deletes a Lease", reconciler, own.delete("worker-1"), ""},
+		{"a ServiceAccount with a longer name creates a report", namesake, reports.create("worker-5"), ""},
+		{"an admin changes a report", admin, reports.update("worker-1"), ""},
+		{"an admin creates a Lease", admin, own.create("whereabouts"), ""},
+		{"an admin deletes all reports", admin, reports.deleteAll(), ""},
+		{"a kubelet creates its Lease", kubelet, kubeNodeLease.create("worker-2"), ""},
+		{"a kubelet renews its Lease", kubelet, kubeNodeLease.update("worker-2"), ""},
+		{"the controller manager creates its Lease", manager, kubeLeases.create("kube-controller-manager"), ""},
+		{"the controller manager renews its Lease", manager, kubeLeases.update("kube-controller-manager"), ""},
+	})
+}
+
+// tokenOf asks for a token of the agents' ServiceAccount.
+func tokenOf(namespace string) attempt {
+	return func(ctx context.Context, v *visitor) error {
+		client, err := kubernetes.NewForConfig(must(clientcmd.BuildConfigFromFlags("", v.kubeconfig)))
+		if err != nil {
+			return err
+		}
+		_, err = client.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, agentName, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+		return err
+	}
+}
