@@ -1,0 +1,63 @@
+package schedule
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	// Time zones of TZ= and CRON_TZ= must be known in an image without files.
+	_ "time/tzdata"
+
+	"github.com/robfig/cron/v3"
+)
+
+// Default is in force where nothing else is said: daily at 04:30 UTC, as in
+// whereabouts v0.9.4 (script/lib.sh, doc/crds/daemonset-install.yaml).
+const Default = "30 4 * * *"
+
+// Next is when the expression is due for the first time after a moment, in UTC.
+// The expression is one of robfig's standard parser: five fields, a descriptor
+// such as @daily, or @every with a duration (of whole seconds, at least one),
+// in UTC unless TZ= or CRON_TZ= and a zone stand before it. An hour that the
+// zone's clocks skip is not due, one that they repeat is due twice.
+func Next(expression string, after time.Time) (time.Time, error) {
+	parsed, err := parse(expression)
+	if err != nil {
+		return time.Time{}, err
+	}
+	return parsed.Next(after.UTC()).UTC(), nil
+}
+
+// parse reads an expression. One that is never due, such as one for a 30th of
+// February, is an error too: no timer can be set for it.
+func parse(expression string) (cron.Schedule, error) {
+	parsed, err := parseStandard(strings.TrimSpace(expression))
+	if err == nil && parsed.Next(time.Now().UTC()).IsZero() {
+		err = errors.New("it is never due")
+	}
+	if err != nil {
+		return nil, fmt.Errorf(`%s is no cron expression: %w; write five fields as in "30 4 * * *", or @daily, or @every 5m, in UTC or with TZ=Area/City before it`,
+			quote(expression), err)
+	}
+	return parsed, nil
+}
+
+func parseStandard(expression string) (cron.Schedule, error) {
+	if !strings.HasPrefix(expression, "TZ=") && !strings.HasPrefix(expression, "CRON_TZ=") {
+		return cron.ParseStandard("CRON_TZ=UTC " + expression)
+	}
+	if !strings.Contains(expression, " ") {
+		// The parser would panic.
+		return nil, errors.New("nothing follows the time zone")
+	}
+	return cron.ParseStandard(expression)
+}
+
+// quote is for messages: a file may hold anything, of any length.
+func quote(s string) string {
+	const most = 80
+	if len(s) > most {
+		return fmt.Sprintf("%.80q…", s)
+	}
+	return fmt.Sprintf("%q", s)
+}

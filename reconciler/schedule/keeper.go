@@ -1,0 +1,114 @@
+package schedule
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/go-co-op/gocron/v2"
+)
+
+// recheckEvery is how often the files are read without an event: for what no
+// watch sees (a mount over a folder, the target of a link elsewhere), and where
+// there can be no watch.
+const recheckEvery = time.Minute
+
+// keeper keeps in force what the files say.
+type keeper struct {
+	schedule  *Schedule
+	log       *slog.Logger
+	scheduler gocron.Scheduler
+	due       func()
+
+	job        gocron.Job // of expression; nil before the first
+	expression string
+	told       State // without Next
+}
+
+// keep reads the files anew after every burst of changes, and every
+// recheckEvery, until the context ends.
+func (k *keeper) keep(ctx context.Context, w *watch) {
+	recheck := time.NewTicker(recheckEvery)
+	defer recheck.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-recheck.C:
+		case <-w.events():
+			w.settle(ctx)
+		case <-w.errors():
+			// Events were lost.
+		}
+		w.arm()
+		_ = k.refresh() // There is a job already: it stays.
+	}
+}
+
+// refresh reads the expression and puts it in force, where it is another. When
+// it cannot be used the last good one, or Default, stays. The error says that
+// nothing is in force.
+func (k *keeper) refresh() error {
+	source, expression, err := k.schedule.find()
+	if err == nil {
+		_, err = parse(expression)
+	}
+	if err == nil {
+		err = k.put(expression)
+	}
+	if err != nil && k.job == nil {
+		if err := k.put(Default); err != nil {
+			return fmt.Errorf("the scheduler of passes: %w", err)
+		}
+	}
+	if err != nil {
+		err = fmt.Errorf("%s: %w; until then %q stays in force", source, err, k.expression)
+	}
+	k.tell(State{Expression: k.expression, Source: source, Err: err})
+	return nil
+}
+
+// put makes passes due by the expression. The same one again changes nothing:
+// the period of an @every goes on.
+func (k *keeper) put(expression string) error {
+	if k.job != nil && expression == k.expression {
+		return nil
+	}
+	job, err := k.scheduler.NewJob(gocron.CronJob(expression, false), gocron.NewTask(k.due))
+	if err != nil {
+		return err
+	}
+	if k.job != nil {
+		_ = k.scheduler.RemoveJob(k.job.ID())
+	}
+	k.job, k.expression = job, expression
+	return nil
+}
+
+// tell says what is in force, when it is not what was said last.
+func (k *keeper) tell(state State) {
+	if state.Expression == k.told.Expression && state.Source == k.told.Source && text(state.Err) == text(k.told.Err) {
+		return
+	}
+	k.told = state
+	if next, err := k.job.NextRun(); err == nil {
+		state.Next = next.UTC()
+	}
+	attrs := []any{"expression", state.Expression, "source", state.Source, "next", state.Next}
+	if state.Err != nil {
+		k.log.Error("the schedule of passes cannot be used", append(attrs, "error", state.Err)...)
+	} else {
+		k.log.Info("the schedule of passes is in force", attrs...)
+	}
+	if k.schedule.Changed != nil {
+		k.schedule.Changed(state)
+	}
+}
+
+func text(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
