@@ -182,7 +182,7 @@ func confirmedBootID(config *rest.Config, node, bootID string, log *slog.Logger)
 			confirmed = true
 			return bootID, nil
 		case err == nil && id != "":
-			last = fmt.Errorf("Node %s was booted as %s and this machine as %s: its kubelet has not said yet that it was booted anew, or --node names another machine", node, id, bootID)
+			last = fmt.Errorf("the Node %s was booted as %s and this machine as %s: its kubelet has not said yet that it was booted anew, or --node names another machine", node, id, bootID)
 		}
 		if !said {
 			said = true

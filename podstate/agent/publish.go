@@ -127,7 +127,7 @@ func (a *API) own(lease *coordinationv1.Lease) error {
 	if _, ours := lease.Annotations[v1alpha1.HashAnnotation]; ours || holder == nil || *holder == "" || *holder == a.node {
 		return nil
 	}
-	return fmt.Errorf("Lease %s in namespace %s is held by %q, another program's: run the agents in a namespace of their own (--namespace)", a.node, a.namespace, *holder)
+	return fmt.Errorf("the Lease %s in namespace %s is held by %q, another program's: run the agents in a namespace of their own (--namespace)", a.node, a.namespace, *holder)
 }
 
 // Publish writes the report and then the Lease that vouches for it. A
