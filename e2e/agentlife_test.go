@@ -117,8 +117,7 @@ func TestAfterARestoreOfEtcdEveryAgentWritesAnew(t *testing.T) {
 	}
 	s.fresh(t, "worker-1")
 	s.fresh(t, "worker-2")
-	backup := filepath.Join(t.TempDir(), "backup")
-	s.offline(t, func() { check(t, os.CopyFS(backup, os.DirFS(s.EtcdData()))) })
+	restore := s.backup(t)
 	s.fresh(t, "worker-1")
 
 	// What comes after the backup: a sandbox that the reports name, and a leak.
@@ -131,10 +130,7 @@ func TestAfterARestoreOfEtcdEveryAgentWritesAnew(t *testing.T) {
 		lease, err := s.Client().CoordinationV1().Leases(metav1.NamespaceSystem).Get(t.Context(), "worker-2", metav1.GetOptions{})
 		return err == nil && lease.Spec.RenewTime.After(s.report(t, "worker-1").ObservedAt.Time)
 	})
-	s.offline(t, func() {
-		check(t, os.RemoveAll(s.EtcdData()))
-		check(t, os.CopyFS(s.EtcdData(), os.DirFS(backup)))
-	})
+	restore()
 	s.leakByHand(t)
 
 	for name := range nodes {
@@ -151,6 +147,21 @@ func TestAfterARestoreOfEtcdEveryAgentWritesAnew(t *testing.T) {
 	out := s.run(t)
 	out.exits(t, 0)
 	s.lost(t, before, "10.1.0.0-24 77")
+}
+
+// backup copies etcd's data and returns how to put it back: a plain restore, after
+// which resourceVersions run backwards.
+func (s *stage) backup(t testing.TB) (restore func()) {
+	t.Helper()
+	kept := filepath.Join(t.TempDir(), "backup")
+	s.offline(t, func() { check(t, os.CopyFS(kept, os.DirFS(s.EtcdData()))) })
+	return func() {
+		t.Helper()
+		s.offline(t, func() {
+			check(t, os.RemoveAll(s.EtcdData()))
+			check(t, os.CopyFS(s.EtcdData(), os.DirFS(kept)))
+		})
+	}
 }
 
 // offline stops the control plane, does something, and starts it again.
@@ -191,18 +202,14 @@ func TestNothingIsReleasedBeforeEveryAgentHasWrittenSinceARestore(t *testing.T) 
 	two.agent(t, p.start(t, s))
 	s.fresh(t, "worker-1")
 	s.fresh(t, "worker-2")
-	backup := filepath.Join(t.TempDir(), "backup")
-	s.offline(t, func() { check(t, os.CopyFS(backup, os.DirFS(s.EtcdData()))) })
+	restore := s.backup(t)
 	renewed := time.Now()
 	eventually(t, "the agents to renew after the backup", func() bool {
 		lease, err := s.Client().CoordinationV1().Leases(metav1.NamespaceSystem).Get(t.Context(), "worker-1", metav1.GetOptions{})
 		return err == nil && lease.Spec.RenewTime.After(renewed)
 	})
 	cut.Store(true)
-	s.offline(t, func() {
-		check(t, os.RemoveAll(s.EtcdData()))
-		check(t, os.CopyFS(s.EtcdData(), os.DirFS(backup)))
-	})
+	restore()
 	s.pool(t, "10.1.0.0-24", "10.1.0.0/24", map[string]any{"77": entry("default/gone", gone.ID)})
 	before := s.contents(t)
 	s.reported(t, "worker-1", "the annotation of a restore", func(r *v1alpha1.SandboxReport) bool { return r.Annotations[v1alpha1.RestoreAnnotation] != "" })

@@ -59,18 +59,7 @@ func TestBadFlagsOfTheAgentAreOneClearLineAndExitCode2(t *testing.T) {
 		{"explain: a runtime beside a snapshot", []string{"explain", "10.0.0.5", "--snapshot", sample, "--cri", "/run/cri.sock"}, []string{"--cri", "--snapshot"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			code, out, errs := run(t, c.args...)
-			if code != exitFailed || out != "" {
-				t.Errorf("exit code %d, stdout %q", code, out)
-			}
-			if strings.Count(errs, "\n") != 1 {
-				t.Errorf("not one line: %q", errs)
-			}
-			for _, want := range c.want {
-				if !strings.Contains(errs, want) {
-					t.Errorf("%q lacks %q", errs, want)
-				}
-			}
+			refused(t, c.args, c.want)
 		})
 	}
 }

@@ -213,19 +213,25 @@ func TestBadInputIsOneClearLineAndExitCode2(t *testing.T) {
 		{"a kubeconfig that is not there", []string{"check", "--kubeconfig", filepath.Join(empty, "config")}, []string{"kubeconfig", "no such file"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			code, out, errs := run(t, c.args...)
-			if code != exitFailed || out != "" {
-				t.Errorf("exit code %d, stdout %q", code, out)
-			}
-			if strings.Count(errs, "\n") != 1 {
-				t.Errorf("not one line: %q", errs)
-			}
-			for _, want := range c.want {
-				if !strings.Contains(errs, want) {
-					t.Errorf("%q lacks %q", errs, want)
-				}
-			}
+			refused(t, c.args, c.want)
 		})
+	}
+}
+
+// refused checks that a command line ends with exit code 2 and one line that says so.
+func refused(t *testing.T, args, want []string) {
+	t.Helper()
+	code, out, errs := run(t, args...)
+	if code != exitFailed || out != "" {
+		t.Errorf("exit code %d, stdout %q", code, out)
+	}
+	if strings.Count(errs, "\n") != 1 {
+		t.Errorf("not one line: %q", errs)
+	}
+	for _, w := range want {
+		if !strings.Contains(errs, w) {
+			t.Errorf("%q lacks %q", errs, w)
+		}
 	}
 }
 
