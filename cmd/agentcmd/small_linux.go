@@ -16,7 +16,7 @@ import (
 // again. Most of the program is for the other commands.
 func small() {
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(60)
+		debug.SetGCPercent(80)
 	}
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(48 << 20) // pods with huge annotations make huge answers
