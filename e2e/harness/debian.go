@@ -18,10 +18,19 @@ func unpackDebian(dir string, packages ...string) error {
 		return err
 	}
 	defer os.RemoveAll(debs)
-	download := exec.Command("apt-get", append([]string{"download", "-q"}, packages...)...)
-	download.Dir = debs
-	if out, err := download.CombinedOutput(); err != nil {
-		return fmt.Errorf("fetching Debian's %v (has `apt-get update` run?): %w\n%s", packages, err, out)
+	download := func() ([]byte, error) {
+		cmd := exec.Command("apt-get", append([]string{"download", "-q"}, packages...)...)
+		cmd.Dir = debs
+		return cmd.CombinedOutput()
+	}
+	out, err := download()
+	if err != nil { // what apt knows may be old
+		if _, err = command("apt-get", "update", "-q"); err == nil {
+			out, err = download()
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("fetching Debian's %v: %w\n%s", packages, err, out)
 	}
 	files, err := filepath.Glob(filepath.Join(debs, "*.deb"))
 	if err != nil {
