@@ -139,7 +139,15 @@ func stopped(o *corev1.Pod) (bool, time.Time) {
 
 // Overdue says whether the pod should have been gone five minutes ago.
 func (p *Pod) Overdue(now time.Time) bool {
-	return !p.Deleted.IsZero() && now.After(p.Deleted.Add(overdueAfter))
+	return !p.Deleted.IsZero() && now.After(p.OverdueAfter())
+}
+
+// OverdueAfter is after when the pod is overdue; zero if it is not being deleted.
+func (p *Pod) OverdueAfter() time.Time {
+	if p.Deleted.IsZero() {
+		return time.Time{}
+	}
+	return p.Deleted.Add(overdueAfter)
 }
 
 const overdueAfter = 5 * time.Minute

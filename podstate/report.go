@@ -46,6 +46,27 @@ func (r *Report) Fresh(now time.Time) bool {
 	return !r.Renewed.IsZero() && now.Sub(r.Renewed).Abs() <= freshFor
 }
 
+// FreshUntil is until when the report may be relied upon without a renewal.
+func (r *Report) FreshUntil() time.Time { return r.Renewed.Add(freshFor) }
+
+// AgesAfter is the first time after now at which an entry comes of an age that
+// matters; zero for never.
+func (r *Report) AgesAfter(now time.Time) time.Time {
+	var first time.Time
+	add := func(t time.Time) {
+		if t.After(now) && (first.IsZero() || t.Before(first)) {
+			first = t
+		}
+	}
+	for i := range r.Sandboxes {
+		add(r.Sandboxes[i].CreatedAt.Add(youngFor))
+	}
+	for i := range r.Attachments {
+		add(r.Attachments[i].Since.Add(attachedFor))
+	}
+	return first
+}
+
 // asOf is the time that ages in the report count to: the younger of now and
 // when it was observed, so that neither a stale report nor a wrong clock makes
 // anything look older than it was seen to be.
@@ -97,13 +118,18 @@ func Hash(r *v1alpha1.SandboxReport) string {
 // API server knows them: the times come from managedFields, which the server
 // writes, so that no node's clock plays a part.
 func ReadReport(o *v1alpha1.SandboxReport, lease *coordinationv1.Lease) *Report {
+	return ReadHashedReport(o, Hash(o), lease)
+}
+
+// ReadHashedReport is ReadReport for a report whose Hash is known already.
+func ReadHashedReport(o *v1alpha1.SandboxReport, contentHash string, lease *coordinationv1.Lease) *Report {
 	r := &Report{SandboxReport: o, Written: fieldTime(o.ManagedFields, `"f:observedAt"`)}
 	r.RestoreSeen = restoreTime(o.Annotations, r.Written)
 	if lease == nil {
 		return r
 	}
 	r.LastHeard = Heard(lease)
-	if hash := lease.Annotations[v1alpha1.HashAnnotation]; hash != "" && hash == Hash(o) {
+	if hash := lease.Annotations[v1alpha1.HashAnnotation]; hash != "" && hash == contentHash {
 		r.Renewed = r.LastHeard
 	}
 	if seen := restoreTime(lease.Annotations, r.LastHeard); seen.After(r.RestoreSeen) {

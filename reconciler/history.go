@@ -24,6 +24,7 @@ type History struct {
 }
 
 type seen struct {
+	first   time.Time     // when it was seen first
 	stale   time.Time     // since when judged Stale at every look; zero if it was not at the last
 	missing time.Time     // since when so because its Node is gone
 	node    string        // of the pod that was last seen carrying the address
@@ -69,7 +70,7 @@ func (h *History) Remember(j *Judgement) {
 func (h *History) note(it *Item, o *Observation) {
 	s := h.subjects[it.ID]
 	if s == nil {
-		s = &seen{}
+		s = &seen{first: o.Now}
 		h.subjects[it.ID] = s
 	}
 	s.stale = since(s.stale, it.Verdict == Stale, o.Now)
@@ -106,6 +107,15 @@ func (s *seen) notePod(pod *podstate.Pod) {
 			s.deleted = max(s.deleted, pod.Grace)
 		}
 	}
+}
+
+// Age is for how long this process has known an entry or reservation: whereabouts
+// writes no time beside it. 0 if it does not know it.
+func (h *History) Age(id ID, now time.Time) time.Duration {
+	if s := h.subjects[id]; s != nil {
+		return now.Sub(s.first).Round(time.Second)
+	}
+	return 0
 }
 
 // forgetStale makes an unconfirmed verdict ripen anew: something contradicted it.

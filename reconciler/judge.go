@@ -36,6 +36,9 @@ type Judgement struct {
 	// WithoutAgents: no node agent reports, so that a phantom pod on a Ready
 	// node cannot be told from a leak.
 	WithoutAgents bool
+	// Due is when a verdict or finding may change although nothing that was
+	// observed does; zero for never.
+	Due time.Time
 }
 
 // recentFor is how long an ADD or DEL may keep a reservation without its entry
@@ -48,6 +51,7 @@ const recentFor = 2 * time.Minute
 func Judge(o *Observation, policy Policy) *Judgement {
 	w, j := judge(o, policy, nil)
 	j.Findings = w.findings(j)
+	j.Due = w.due(j)
 	return j
 }
 

@@ -53,6 +53,8 @@ type Plan struct {
 	Until time.Time
 }
 
+const pausedText = "everything is paused: the reconciler's namespace has the annotation " + ippool.PausedAnnotation
+
 // breakerFloor is how many unconfirmed releases are never a mass release.
 const breakerFloor = 20
 
@@ -68,7 +70,7 @@ func (h *History) plan(j *Judgement, opts Options) *Plan {
 		}
 		switch {
 		case o.Paused:
-			p.refuse(it, Paused, "everything is paused: the reconciler's namespace has the annotation "+ippool.PausedAnnotation)
+			p.refuse(it, Paused, pausedText)
 		case o.pausedPool(it) != nil:
 			p.refuse(it, Paused, fmt.Sprintf("pool %s is paused by its annotation %s", o.pausedPool(it).Ref(), ippool.PausedAnnotation))
 		case restored != "":

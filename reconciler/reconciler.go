@@ -37,6 +37,9 @@ type Result struct {
 	Repaired []Finding
 	// Unrepaired are findings that --repair could not mend, with why.
 	Unrepaired []string
+	// Conflicts is how many writes failed because what they were based on had
+	// changed; they were judged anew.
+	Conflicts int
 }
 
 // lookEvery is how often a run that waits looks at everything again: an
@@ -76,7 +79,7 @@ func (r *Reconciler) Run(ctx context.Context) (*Result, error) {
 
 func (r *Reconciler) run(ctx context.Context, out *Result) error {
 	for failed := 0; ; {
-		j, err := r.Look(ctx)
+		until, err := r.pass(ctx, out, nil)
 		if err != nil && out.Judgement != nil && ctx.Err() == nil {
 			// What earlier looks did must be told, and what waits may still ripen.
 			r.Log.Warn("could not look again", "error", err)
@@ -90,36 +93,57 @@ func (r *Reconciler) run(ctx context.Context, out *Result) error {
 		if err != nil && out.Judgement == nil {
 			return err
 		}
-		if err != nil {
+		if err != nil || until.IsZero() || r.Options.DryRun || ctx.Err() != nil {
 			return nil
 		}
 		failed = 0
-		out.Judgement, out.Refused = j, nil
-		plan := r.History.plan(j, r.Options)
-		if r.Options.DryRun {
-			for _, it := range plan.Release {
-				out.refuse(Refused{it, DryRunRefusal, "would be released"})
-			}
-		} else {
-			r.release(ctx, j.Observation, plan.Release, out)
-		}
-		for _, x := range plan.Refused {
-			out.refuse(x)
-		}
-		until := plan.Until
-		if r.Options.Repair && !r.Options.DryRun {
-			until = sooner(until, r.repair(ctx, j, out))
-		}
-		if until.IsZero() || r.Options.DryRun || ctx.Err() != nil {
-			return nil
-		}
-		pause := min(max(until.Sub(j.Observation.Now), time.Second), lookEvery)
-		r.progress("%d unconfirmed, the first to be freed at %s; next look in %s", countUnripe(plan.Refused), until.Format(time.TimeOnly), pause.Round(time.Second))
-		r.Log.Info("waiting before the next look", "pause", pause, "unconfirmed", countUnripe(plan.Refused), "until", until)
+		pause := min(max(until.Sub(out.Observation.Now), time.Second), lookEvery)
+		r.progress("%d unconfirmed, the first to be freed at %s; next look in %s", countUnripe(out.Refused), until.Format(time.TimeOnly), pause.Round(time.Second))
+		r.Log.Info("waiting before the next look", "pause", pause, "unconfirmed", countUnripe(out.Refused), "until", until)
 		if !r.pause(ctx, pause) {
 			return nil
 		}
 	}
+}
+
+// Pass looks once, releases what may be released now, and does not wait for
+// anything to ripen. Where ready is given, only items that it lets through are
+// released; the others stay out of the result's lists. The time is when there
+// may be more to do although nothing else happens; zero for never.
+func (r *Reconciler) Pass(ctx context.Context, ready func(*Item) bool) (*Result, time.Time, error) {
+	out := &Result{}
+	until, err := r.pass(ctx, out, ready)
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	return out, sooner(until, out.Due), nil
+}
+
+func (r *Reconciler) pass(ctx context.Context, out *Result, ready func(*Item) bool) (until time.Time, err error) {
+	j, err := r.Look(ctx)
+	if err != nil {
+		return time.Time{}, err
+	}
+	out.Judgement, out.Refused = j, nil
+	plan := r.History.plan(j, r.Options)
+	if ready != nil {
+		plan.Release = slices.DeleteFunc(plan.Release, func(it *Item) bool { return !ready(it) })
+	}
+	if r.Options.DryRun {
+		for _, it := range plan.Release {
+			out.refuse(Refused{it, DryRunRefusal, "would be released"})
+		}
+	} else {
+		r.release(ctx, j.Observation, plan.Release, out)
+	}
+	for _, x := range plan.Refused {
+		out.refuse(x)
+	}
+	until = plan.Until
+	if r.Options.Repair && !r.Options.DryRun {
+		until = sooner(until, r.repair(ctx, j, out))
+	}
+	return until, nil
 }
 
 func sooner(a, b time.Time) time.Time {
@@ -166,11 +190,13 @@ func (r *Reconciler) done(out *Result, it *Item, o *Observation) {
 	if it.Allocation != nil && !it.Proven {
 		r.History.released = append(r.History.released, releaseCount{o.Now, 1, len(out.Allocations)})
 	}
-	r.Log.Info("released", it.attrs()...)
+	r.Log.Info("released", append(it.Attrs(), "age", r.History.Age(it.ID, o.Now))...)
 }
 
-// attrs are an item's fields in the log.
-func (it *Item) attrs() []any {
+func (it *Item) attrs() []any { return it.Attrs() }
+
+// Attrs are an item's fields in the log.
+func (it *Item) Attrs() []any {
 	attrs := []any{"pool", it.Object, "address", it.Address, "podRef", it.PodRef, "ifName", it.IfName,
 		"verdict", it.Verdict, "reason", it.Reason, "evidence", it.Message}
 	if it.Reservation != nil {

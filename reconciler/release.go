@@ -165,6 +165,10 @@ func (b *batch) attempt(ctx context.Context, todo []*tracked) (again []*tracked,
 	if err := b.refresh(ctx); err != nil {
 		return todo, fmt.Errorf("read reports, nodes and pools anew: %w", err)
 	}
+	if b.base.Paused { // then ADDs need not wait for us
+		b.giveUp(ctx, todo, Paused, pausedText)
+		return nil, nil
+	}
 	again = todo
 	err = b.Writer.Hold(ctx, b.namespace, b.leases, func(ctx context.Context) error {
 		// The wait for the Lease may have been long.
@@ -201,6 +205,7 @@ func (b *batch) refresh(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	b.History.checkRevision(o)
 	b.base, b.refreshed = o, b.Clock.Now()
 	return nil
 }
@@ -240,12 +245,12 @@ func (b *batch) look(ctx context.Context, todo []*tracked) ([]*tracked, error) {
 		case !there && t.sent && fresh.lacks(t.Item):
 			b.finish(t) // the answer was lost, the write was not
 		case !there:
-			b.Log.Info("not released: it is gone or was rewritten since the first look", t.attrs()...)
+			b.Log.Info("not released: it is gone or was rewritten since the first look", t.Attrs()...)
 			b.putBack(ctx, t, j)
 		case it.Reservation != nil && len(it.With) > 0:
-			b.Log.Info("not released: an allocation of this reservation has appeared", it.attrs()...)
+			b.Log.Info("not released: an allocation of this reservation has appeared", it.Attrs()...)
 		case it.Verdict != Stale:
-			b.Log.Info("not released: the fresh look says otherwise", it.attrs()...)
+			b.Log.Info("not released: the fresh look says otherwise", it.Attrs()...)
 			b.History.forgetStale(t.ID)
 			b.putBack(ctx, t, j)
 		case refused[t.ID].Item != nil:

@@ -70,6 +70,9 @@ func (r *Reconciler) mend(ctx context.Context, o *Observation, f *Finding) (wrot
 	if err != nil {
 		return false, fmt.Errorf("read reports, nodes and pools anew: %w", err)
 	}
+	if r.History.checkRevision(base); base.Restored != "" {
+		return false, fmt.Errorf("etcd was restored (%s): what was seen before is no ground to write", base.Restored)
+	}
 	pool := f.repair.in()
 	need := Need{
 		Pools:        []types.NamespacedName{{Namespace: pool.Namespace, Name: pool.Name}},

@@ -41,6 +41,7 @@ func (b *batch) write(ctx context.Context, still []*tracked) (again []*tracked, 
 			again, err = append(again, byPool[p]...), cmp.Or(err, perr)
 			if errors.Is(err, ErrConflict) {
 				b.conflict, err = err, nil // that pool alone is concerned, and is read anew
+				b.out.Conflicts++
 			}
 			continue
 		}

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"net/netip"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -57,8 +56,7 @@ Exit code 0: nothing is stale and there are no findings; 1: there is something;
 
 func newRun(std streams) *cobra.Command {
 	o := &options{}
-	var confirmAfter time.Duration
-	var dryRun, massRelease, repair bool
+	var dryRun, massRelease bool
 	c := &cobra.Command{
 		Use:   "run",
 		Short: "Make one pass: judge every address, free the stale ones",
@@ -82,11 +80,7 @@ With --snapshot the same patches are applied to the files.`,
 			if err != nil {
 				return err
 			}
-			if confirmAfter < 0 {
-				return fmt.Errorf("--confirm-after %s: must not be negative", confirmAfter)
-			}
-			r.Options.ConfirmAfter, r.Options.DryRun = confirmAfter, dryRun
-			r.Options.AllowMassRelease, r.Options.Repair = massRelease, repair
+			r.Options.DryRun, r.Options.AllowMassRelease = dryRun, massRelease
 			stop := showProgress(std, r)
 			out, err := r.Run(c.Context())
 			stop()
@@ -105,11 +99,9 @@ With --snapshot the same patches are applied to the files.`,
 	o.add(c.Flags(), "info")
 	o.completions(c)
 	f := c.Flags()
-	f.DurationVar(&confirmAfter, "confirm-after", 15*time.Minute, "how long an unconfirmed verdict must hold, at every look, before it is acted upon")
+	o.AddWriting(f)
 	f.BoolVar(&dryRun, "dry-run", false, "print what would be freed, and write nothing")
 	f.BoolVar(&massRelease, "allow-mass-release", false, "free more than half of all allocations within an hour, unconfirmed ones included")
-	f.BoolVar(&repair, "repair", false, "write back entries and reservations that running pods lack")
-	f.BoolVar(&o.withoutLease, "without-lease", false, "write without taking whereabouts' Lease, where there is no right to it")
 	return c
 }
 
