@@ -20,6 +20,7 @@ var NADResource = schema.GroupVersionResource{Group: "k8s.cni.cncf.io", Version:
 // then says nothing about any pool.
 type NAD struct {
 	Namespace, Name string
+	ResourceVersion string
 	Networks        []Network
 	Problem         string
 }
@@ -35,7 +36,7 @@ type Network struct {
 // ReadNAD reads spec.config as whereabouts does
 // (v0.9.4, pkg/config/config.go, LoadIPAMConfig).
 func ReadNAD(o *unstructured.Unstructured) *NAD {
-	n := &NAD{Namespace: o.GetNamespace(), Name: o.GetName()}
+	n := &NAD{Namespace: o.GetNamespace(), Name: o.GetName(), ResourceVersion: o.GetResourceVersion()}
 	config, _, err := unstructured.NestedString(o.Object, "spec", "config")
 	if err == nil {
 		n.Networks, err = readConfig(config)

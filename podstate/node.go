@@ -14,11 +14,13 @@ type Node struct {
 	Ready        bool
 	NotReadyFor  time.Time // since when Ready is not True; zero if it is, or if nothing tells
 	OutOfService bool      // the taint node.kubernetes.io/out-of-service
+
+	ResourceVersion string
 }
 
 // ReadNode takes from a Node object what the rules need.
 func ReadNode(o *corev1.Node) *Node {
-	n := &Node{Name: o.Name, Labels: o.Labels, BootID: o.Status.NodeInfo.BootID}
+	n := &Node{Name: o.Name, Labels: o.Labels, BootID: o.Status.NodeInfo.BootID, ResourceVersion: o.ResourceVersion}
 	for _, c := range o.Status.Conditions {
 		if c.Type != corev1.NodeReady {
 			continue

@@ -46,6 +46,9 @@ func (h *History) carriedOn(id ID) []string {
 	return []string{h.subjects[id].node}
 }
 
+// Restored is when a look last showed that etcd was restored; zero if none did.
+func (h *History) Restored() time.Time { return h.restored }
+
 // checkRevision notices that etcd was restored: its revision ran backwards.
 func (h *History) checkRevision(o *Observation) {
 	if o.Revision != 0 && o.Revision < h.revision && o.Restored == "" {

@@ -239,3 +239,11 @@ func (j *Judgement) Notes() []string {
 	}
 	return append(notes, j.Observation.Warnings...)
 }
+
+// Age is for how long the process that looked has known an item; see History.Age.
+func (j *Judgement) Age(it *Item) time.Duration {
+	if j.Observation.Past == nil {
+		return 0
+	}
+	return j.Observation.Past.Age(it.ID, j.Observation.Now)
+}

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ip-reconcile/ip-reconcile/cmd/agentcmd"
+	"github.com/ip-reconcile/ip-reconcile/cmd/servecmd"
 )
 
 // The exit codes of run and check.
@@ -72,6 +73,6 @@ stale, and says of every other why it is kept.`,
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return fmt.Errorf("%w; see '%s --help'", err, c.CommandPath())
 	})
-	root.AddCommand(newCheck(std), newRun(std), newExplain(std), agentcmd.New(std.err))
+	root.AddCommand(newCheck(std), newRun(std), newExplain(std), servecmd.New(std.err), agentcmd.New(std.err))
 	return root
 }

@@ -43,7 +43,8 @@ type Cluster struct {
 	host    string
 	core    kubernetes.Interface
 	objects dynamic.Interface
-	noGet   atomic.Bool // no right to get pods, so they are listed by name
+	noGet   atomic.Bool  // no right to get pods, so they are listed by name
+	offset  atomic.Int64 // by which the API server's clock is ahead of ours
 
 	mu       sync.Mutex
 	released map[string]time.Time   // when a Lease was given back
@@ -55,9 +56,10 @@ func New(config *rest.Config, s Settings) (*Cluster, error) {
 	if s.Timeout == 0 {
 		s.Timeout = 30 * time.Second
 	}
+	c := &Cluster{Settings: s, host: config.Host, released: map[string]time.Time{}, foreign: map[string]foreignHold{}}
 	config = rest.CopyConfig(config)
 	config.Timeout = s.Timeout
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return serverTime{next} })
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return serverTime{next, c} })
 	objects, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("set up a client for %s: %w", config.Host, err)
@@ -69,9 +71,13 @@ func New(config *rest.Config, s Settings) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("set up a client for %s: %w", config.Host, err)
 	}
-	return &Cluster{Settings: s, host: config.Host, core: core, objects: objects,
-		released: map[string]time.Time{}, foreign: map[string]foreignHold{}}, nil
+	c.core, c.objects = core, objects
+	return c, nil
 }
+
+// Now is the time by the API server's clock, by its last answer; a second less
+// or more.
+func (c *Cluster) Now() time.Time { return time.Now().Add(time.Duration(c.offset.Load())) }
 
 // call makes one request, and makes it again where the failure
 // is of a kind that passes.
@@ -97,20 +103,27 @@ func passes(err error) bool {
 		utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) || utilnet.IsProbableEOF(err) || utilnet.IsTimeout(err)
 }
 
-// serverTime notes the Date of an answer where the request asks for it: ages of
-// what the API server wrote are told by its own clock.
-type serverTime struct{ next http.RoundTripper }
+// serverTime notes the Date of an answer: ages of what the API server wrote are
+// told by its own clock.
+type serverTime struct {
+	next http.RoundTripper
+	c    *Cluster
+}
 
 type dateKey struct{}
 
 func (s serverTime) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := s.next.RoundTrip(r)
-	if date, ok := r.Context().Value(dateKey{}).(*time.Time); ok && err == nil {
-		if t, perr := http.ParseTime(resp.Header.Get("Date")); perr == nil {
+	if err != nil {
+		return resp, err
+	}
+	if t, perr := http.ParseTime(resp.Header.Get("Date")); perr == nil {
+		s.c.offset.Store(int64(time.Until(t)))
+		if date, ok := r.Context().Value(dateKey{}).(*time.Time); ok {
 			*date = t
 		}
 	}
-	return resp, err
+	return resp, nil
 }
 
 // withDate makes requests note the API server's time in the returned place. It

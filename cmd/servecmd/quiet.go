@@ -1,0 +1,21 @@
+package servecmd
+
+import (
+	"context"
+	"log/slog"
+)
+
+// quiet is a handler without what is below warnings: what controller-runtime
+// says beside repeats what we say.
+type quiet struct{ slog.Handler }
+
+// Enabled is a Handler's.
+func (q quiet) Enabled(ctx context.Context, level slog.Level) bool {
+	return level >= slog.LevelWarn && q.Handler.Enabled(ctx, level)
+}
+
+// WithAttrs is a Handler's.
+func (q quiet) WithAttrs(attrs []slog.Attr) slog.Handler { return quiet{q.Handler.WithAttrs(attrs)} }
+
+// WithGroup is a Handler's.
+func (q quiet) WithGroup(name string) slog.Handler { return quiet{q.Handler.WithGroup(name)} }

@@ -1,0 +1,132 @@
+package e2e
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// A server is the long-running form while it runs.
+type server struct {
+	*command
+	metrics, health string
+}
+
+// serve starts `ip-reconcile serve` and waits until its first full pass is done.
+func (s *stage) serve(t testing.TB, kubeconfig string, more ...string) *server {
+	t.Helper()
+	v := s.beginServe(t, kubeconfig, more...)
+	v.passes(t, 1)
+	return v
+}
+
+func (s *stage) beginServe(t testing.TB, kubeconfig string, more ...string) *server {
+	t.Helper()
+	v := &server{metrics: freeAddress(t), health: freeAddress(t)}
+	v.command = begin(t, append([]string{"serve", "--kubeconfig", kubeconfig, "--leader-elect=false", "--cron", "0 0 1 1 *",
+		"--metrics-bind-address", v.metrics, "--health-probe-bind-address", v.health, "--log-level", "debug", "--request-timeout", "5s"}, more...)...)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("serve said:\n%s", shortened(v.stderr.String()))
+		}
+	})
+	return v
+}
+
+// freeAddress is one that nobody listens at.
+func freeAddress(t testing.TB) string {
+	t.Helper()
+	l := must(net.Listen("tcp", "127.0.0.1:0"))
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// metric is the sum of the values of all series whose name and labels begin so.
+// Nothing where nobody listens: not yet, or not any more.
+func (v *server) metric(series string) float64 {
+	resp, err := http.Get("http://" + v.metrics + "/metrics")
+	if err != nil {
+		return 0
+	}
+	defer resp.Body.Close()
+	sum := 0.0
+	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
+		if name, value, ok := cutLast(lines.Text(), " "); ok && strings.HasPrefix(name, series) {
+			n, _ := strconv.ParseFloat(value, 64)
+			sum += n
+		}
+	}
+	return sum
+}
+
+func cutLast(s, sep string) (before, after string, ok bool) {
+	at := strings.LastIndex(s, sep)
+	if at < 0 {
+		return s, "", false
+	}
+	return s[:at], s[at+len(sep):], true
+}
+
+// counts waits until a metric has come to a value.
+func (v *server) counts(t testing.TB, series string, least float64) {
+	t.Helper()
+	eventuallyWithin(t, time.Minute, fmt.Sprintf("%s to come to %g", series, least), func() bool { return v.metric(series) >= least })
+}
+
+// is waits until a metric has a value.
+func (v *server) is(t testing.TB, series string, want float64) {
+	t.Helper()
+	eventuallyWithin(t, time.Minute, fmt.Sprintf("%s to be %g", series, want), func() bool { return v.metric(series) == want })
+}
+
+// passes waits for full passes.
+func (v *server) passes(t testing.TB, least float64) {
+	t.Helper()
+	v.counts(t, `ip_reconcile_passes_total{result="done"}`, least)
+}
+
+// said waits for a line in the log.
+func (v *server) said(t testing.TB, pattern string) {
+	t.Helper()
+	re := regexp.MustCompile(pattern)
+	eventuallyWithin(t, time.Minute, "the log to have "+pattern, func() bool { return re.MatchString(v.stderr.String()) })
+}
+
+// freed waits until an entry is gone and says how long that took.
+func (s *stage) freed(t testing.TB, limit time.Duration, pool, key string) time.Duration {
+	t.Helper()
+	began := time.Now()
+	eventuallyWithin(t, limit, pool+" "+key+" to be freed", func() bool {
+		_, there := s.contents(t)[pool+" "+key]
+		return !there
+	})
+	return time.Since(began)
+}
+
+// event waits for an event with a reason about an object, and returns its message.
+func (s *stage) event(t testing.TB, reason, kind, name string) (message string) {
+	t.Helper()
+	eventually(t, "an event "+reason+" on "+kind+" "+name, func() bool {
+		for _, e := range must(s.Client().CoreV1().Events("").List(context.Background(), metav1.ListOptions{})).Items {
+			if e.Reason == reason && e.InvolvedObject.Kind == kind && e.InvolvedObject.Name == name {
+				message = e.Message
+				if reason == "IPAddressGarbageCollected" {
+					equal(t, "its type", e.Type, corev1.EventTypeNormal)
+				}
+				return true
+			}
+		}
+		return false
+	})
+	return message
+}

@@ -1,0 +1,114 @@
+package informers
+
+import (
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/podstate/v1alpha1"
+)
+
+// kind is one kind of object that is watched.
+type kind struct {
+	resource schema.GroupVersionResource
+	object   client.Object
+	// where restricts the watch: to a namespace, to an object.
+	where fields.Set
+	// required: without it nothing is watched at all.
+	required bool
+	// parse takes from an object what the rules read; nothing else is kept.
+	parse func(client.Object) any
+}
+
+func core(resource string) schema.GroupVersionResource {
+	return corev1.SchemeGroupVersion.WithResource(resource)
+}
+
+func custom(r schema.GroupVersionResource, name string) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{}
+	u.SetGroupVersionKind(r.GroupVersion().WithKind(name))
+	return u
+}
+
+// kinds are all that a look needs; namespace is the reconciler's own.
+func kinds(namespace string) []kind {
+	return []kind{
+		{resource: ippool.PoolResource, object: custom(ippool.PoolResource, "IPPool"), required: true,
+			parse: func(o client.Object) any { return ippool.ReadPool(o.(*unstructured.Unstructured)) }},
+		{resource: ippool.ReservationResource, object: custom(ippool.ReservationResource, "OverlappingRangeIPReservation"),
+			parse: func(o client.Object) any { return ippool.ReadReservation(o.(*unstructured.Unstructured)) }},
+		{resource: ippool.NADResource, object: custom(ippool.NADResource, "NetworkAttachmentDefinition"),
+			parse: func(o client.Object) any { return ippool.ReadNAD(o.(*unstructured.Unstructured)) }},
+		{resource: core("pods"), object: &corev1.Pod{}, required: true,
+			parse: func(o client.Object) any { return podstate.ReadPod(o.(*corev1.Pod)) }},
+		{resource: core("nodes"), object: &corev1.Node{},
+			parse: func(o client.Object) any { return podstate.ReadNode(o.(*corev1.Node)) }},
+		{resource: v1alpha1.Resource(), object: custom(v1alpha1.Resource(), "SandboxReport"),
+			parse: func(o client.Object) any { return parseReport(o.(*unstructured.Unstructured)) }},
+		{resource: coordinationv1.SchemeGroupVersion.WithResource("leases"), object: &coordinationv1.Lease{},
+			where: fields.Set{"metadata.namespace": namespace},
+			parse: func(o client.Object) any { return slimLease(o.(*coordinationv1.Lease)) }},
+		{resource: core("namespaces"), object: &corev1.Namespace{},
+			where: fields.Set{"metadata.name": namespace},
+			parse: func(o client.Object) any { return paused(o.GetAnnotations()[ippool.PausedAnnotation] == "true") }},
+	}
+}
+
+// paused is what is read of the reconciler's own namespace.
+type paused bool
+
+// report is a SandboxReport with its hash, or why it cannot be read.
+type report struct {
+	*v1alpha1.SandboxReport
+	hash string
+	err  error
+}
+
+func parseReport(u *unstructured.Unstructured) *report {
+	r := &report{SandboxReport: &v1alpha1.SandboxReport{}}
+	if r.err = runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, r.SandboxReport); r.err == nil {
+		r.hash = podstate.Hash(r.SandboxReport)
+	}
+	return r
+}
+
+// slimLease keeps of an agent's Lease what podstate.ReadReport reads.
+func slimLease(l *coordinationv1.Lease) *coordinationv1.Lease {
+	slim := &coordinationv1.Lease{}
+	slim.Name, slim.Namespace, slim.ManagedFields = l.Name, l.Namespace, l.ManagedFields
+	for _, a := range []string{v1alpha1.HashAnnotation, v1alpha1.RestoreAnnotation} {
+		if text, there := l.Annotations[a]; there {
+			if slim.Annotations == nil {
+				slim.Annotations = map[string]string{}
+			}
+			slim.Annotations[a] = text
+		}
+	}
+	return slim
+}
+
+// mapper knows the kinds by heart: the cache needs no discovery, which would
+// fail as a whole where one API group is broken.
+func mapper(kinds []kind, scheme *runtime.Scheme) (meta.RESTMapper, error) {
+	m := meta.NewDefaultRESTMapper(nil)
+	for _, k := range kinds {
+		gvks, _, err := scheme.ObjectKinds(k.object)
+		if err != nil {
+			gvks = []schema.GroupVersionKind{k.object.GetObjectKind().GroupVersionKind()}
+		}
+		scope := meta.RESTScopeNamespace
+		switch k.resource.Resource {
+		case "nodes", "namespaces", v1alpha1.Resource().Resource:
+			scope = meta.RESTScopeRoot
+		}
+		m.AddSpecific(gvks[0], k.resource, k.resource, scope)
+	}
+	return m, nil
+}

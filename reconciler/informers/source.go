@@ -1,0 +1,234 @@
+// Package informers is the API as a source of observations that watches keep up
+// to date, so that what an event proves is acted upon at once.
+//
+// What the watches told is a first look and no more: Refresh and Fresh, which
+// every release needs, read by quorum as ever. And it is one only while it can
+// be relied upon: while every watch is open, and since the caches were found to
+// agree with a quorum read after the last request of theirs that failed.
+package informers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
+)
+
+// ErrUntrusted: the caches cannot be relied upon now; a full look can.
+var ErrUntrusted = errors.New("the caches cannot be relied upon")
+
+// Source observes by watches. Its Run must be running.
+type Source struct {
+	*kube.Cluster
+	config  *rest.Config
+	log     *slog.Logger
+	changed func(what string)
+	rebuild chan string
+
+	mu      sync.Mutex
+	current *generation             // nil before the first is in step, and between two
+	last    *reconciler.Observation // by the last full look; what is not watched comes from there
+}
+
+// New makes a Source; changed is called when something changed that may change
+// a verdict, with what it was: the name of a resource. It must not block.
+func New(cluster *kube.Cluster, config *rest.Config, log *slog.Logger, changed func(what string)) *Source {
+	return &Source{Cluster: cluster, config: config, log: log, changed: changed, rebuild: make(chan string, 1), last: &reconciler.Observation{}}
+}
+
+// generation is one set of caches, from their first list to their end.
+type generation struct {
+	kinds   []kind
+	view    *view
+	streams *streams
+
+	mu      sync.Mutex
+	checked bool // since it was built they were found to agree with a quorum read
+	opens   int  // watches that had been opened when the revision was compared last
+}
+
+// Run keeps caches until the context ends. What cannot be watched is said, and
+// tried again.
+func (s *Source) Run(ctx context.Context) {
+	said := ""
+	for ctx.Err() == nil {
+		began := time.Now()
+		err := s.live(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil && err.Error() != said {
+			s.log.Warn("the cluster cannot be watched: until it can, only the schedule starts passes", "error", err)
+			said = err.Error()
+		}
+		if err == nil {
+			said = ""
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Until(began.Add(retryAfter))):
+		}
+	}
+}
+
+const (
+	// retryAfter is how long after one set of caches was begun the next may be.
+	retryAfter = 5 * time.Second
+	// syncTimeout is how long caches may take until they have listed all.
+	syncTimeout = 5 * time.Minute
+)
+
+// live builds one generation and ends it when a rebuild is asked for.
+func (s *Source) live(ctx context.Context) error {
+	kinds, err := s.watchable(ctx)
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	g := &generation{kinds: kinds}
+	g.view = newView(s.Namespace, s.Now, func(what string) {
+		if s.is(g) {
+			s.changed(what)
+		}
+	})
+	g.streams = newStreams(func() {
+		if s.is(g) {
+			s.changed("a watch")
+		}
+	})
+	select {
+	case <-s.rebuild: // what asked for it is done herewith
+	default:
+	}
+	ended, err := s.start(ctx, g)
+	if err != nil {
+		return err
+	}
+	s.put(g)
+	s.log.Info("the cluster is watched", "kinds", len(kinds))
+	s.changed("all")
+	defer s.put(nil)
+	select {
+	case <-ctx.Done():
+	case err = <-ended:
+	case why := <-s.rebuild:
+		s.log.Warn("the caches are built anew", "why", why)
+	}
+	return err
+}
+
+// start starts the caches and waits until they have listed all.
+func (s *Source) start(ctx context.Context, g *generation) (ended <-chan error, err error) {
+	config := rest.CopyConfig(s.config)
+	g.streams.wrap(config)
+	m, err := mapper(g.kinds, scheme.Scheme)
+	if err != nil {
+		return nil, err
+	}
+	by := map[client.Object]cache.ByObject{}
+	for _, k := range g.kinds {
+		b := cache.ByObject{Transform: k.keep}
+		if k.where != nil {
+			b.Field = k.where.AsSelector()
+		}
+		by[k.object] = b
+	}
+	c, err := cache.New(config, cache.Options{Scheme: scheme.Scheme, Mapper: m, ByObject: by})
+	if err != nil {
+		return nil, fmt.Errorf("set up the caches: %w", err)
+	}
+	var synced []toolscache.InformerSynced
+	for _, k := range g.kinds {
+		informer, err := c.GetInformer(ctx, k.object, cache.BlockUntilSynced(false))
+		if err != nil {
+			return nil, fmt.Errorf("set up the cache of %s: %w", k.resource.Resource, err)
+		}
+		registration, err := informer.AddEventHandler(g.view.handler(k.resource.Resource))
+		if err != nil {
+			return nil, fmt.Errorf("set up the cache of %s: %w", k.resource.Resource, err)
+		}
+		synced = append(synced, registration.HasSynced)
+	}
+	done := make(chan error, 1)
+	go func() { done <- c.Start(ctx) }()
+	waiting, cancel := context.WithTimeout(ctx, syncTimeout)
+	defer cancel()
+	if !toolscache.WaitForCacheSync(waiting.Done(), synced...) {
+		return nil, fmt.Errorf("the caches did not list everything within %s: %w", syncTimeout, g.streams.state(g.kinds))
+	}
+	return done, nil
+}
+
+func (v *view) handler(resource string) toolscache.ResourceEventHandler {
+	return toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    func(o any) { v.set(resource, o.(*item)) },
+		UpdateFunc: func(_, o any) { v.set(resource, o.(*item)) },
+		DeleteFunc: func(o any) {
+			if tombstone, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
+				o = tombstone.Obj
+			}
+			if i, ok := o.(*item); ok {
+				v.remove(resource, i)
+			}
+		},
+	}
+}
+
+// watchable are the kinds that are served and may be watched.
+func (s *Source) watchable(ctx context.Context) ([]kind, error) {
+	var found []kind
+	for _, k := range kinds(s.Namespace) {
+		why, err := s.MayWatch(ctx, k.resource, k.where["metadata.namespace"], k.where["metadata.name"])
+		switch {
+		case err != nil:
+			return nil, err
+		case why == "":
+			found = append(found, k)
+		case k.required:
+			return nil, errors.New(why)
+		default:
+			s.log.Debug("not watched", "resource", k.resource.Resource, "why", why)
+		}
+	}
+	return found, nil
+}
+
+func (s *Source) put(g *generation) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.current = g
+}
+
+func (s *Source) get() *generation {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.current
+}
+
+func (s *Source) is(g *generation) bool { return s.get() == g }
+
+// Synced says whether there are caches that have listed everything.
+func (s *Source) Synced() bool { return s.get() != nil }
+
+// Rebuild throws the caches away and builds new ones.
+func (s *Source) Rebuild(why string) {
+	if g := s.get(); g != nil {
+		g.distrust()
+	}
+	select {
+	case s.rebuild <- why:
+	default:
+	}
+}

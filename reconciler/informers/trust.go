@@ -1,0 +1,256 @@
+package informers
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/podstate/v1alpha1"
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
+)
+
+// Observe returns what the watches have told. The error is ErrUntrusted where
+// that may be out of step with the API server.
+func (s *Source) Observe(ctx context.Context) (*reconciler.Observation, error) {
+	g := s.get()
+	if g == nil {
+		return nil, fmt.Errorf("%w: there are none yet", ErrUntrusted)
+	}
+	if err := s.trust(ctx, g); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUntrusted, err)
+	}
+	s.mu.Lock()
+	last := s.last
+	s.mu.Unlock()
+	return g.view.observe(last), nil
+}
+
+// trust says why the caches cannot be relied upon. Where a watch was opened
+// anew since, the revision is compared: one that was resumed at a revision that
+// a restored etcd has not reached yet is open and tells nothing.
+func (s *Source) trust(ctx context.Context, g *generation) error {
+	if err := g.streams.state(g.kinds); err != nil {
+		return err
+	}
+	g.mu.Lock()
+	checked, compared := g.checked, g.opens
+	g.mu.Unlock()
+	if !checked {
+		return fmt.Errorf("they were not compared with a full look yet")
+	}
+	_, opens := g.streams.counts()
+	if opens == compared {
+		return nil
+	}
+	seen := g.view.newest()
+	now, err := s.Revision(ctx)
+	if err != nil {
+		return err
+	}
+	if now < seen {
+		g.distrust()
+		return fmt.Errorf("etcd is at resourceVersion %d after %d: it was restored", now, seen)
+	}
+	g.mu.Lock()
+	g.opens = opens
+	g.mu.Unlock()
+	return nil
+}
+
+func (g *generation) distrust() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.checked = false
+}
+
+func (v *view) newest() uint64 {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.revision
+}
+
+// Full is the cluster as a source that reads by quorum and compares the caches
+// with what it read.
+type Full struct {
+	*Source
+	// Settle is how long the caches get to come into step with a first read
+	// before a second is made; 2 s if zero.
+	Settle time.Duration
+	// Broken is told what was wrong with caches that are thrown away.
+	Broken func(why string)
+}
+
+// Observe reads everything by quorum. Then the caches are compared: what
+// differs at once may be on its way, so after a pause everything is read again,
+// and what a cache holds unchanged although both reads say otherwise is a ghost
+// or a gap.
+func (f *Full) Observe(ctx context.Context) (*reconciler.Observation, error) {
+	g := f.get()
+	faults, opens := 0, 0
+	if g != nil {
+		faults, opens = g.streams.counts()
+	}
+	o, err := f.Cluster.Observe(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if g == nil {
+		f.keep(o)
+		return o, nil
+	}
+	differences := g.view.compare(o, g.kinds)
+	if len(differences) > 0 {
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(f.settle()):
+		}
+		faults, opens = g.streams.counts()
+		if o, err = f.Cluster.Observe(ctx); err != nil {
+			return nil, err
+		}
+		differences = still(differences, g.view.compare(o, g.kinds))
+	}
+	f.keep(o)
+	seen := g.view.newest()
+	now, err := f.Revision(ctx)
+	switch {
+	case err != nil: // not known to agree
+	case len(differences) > 0:
+		f.broken(describe(differences))
+	case now < seen:
+		f.broken(fmt.Sprintf("etcd is at resourceVersion %d, and they hold an object of %d", now, seen))
+	case f.kindsChanged(ctx, g):
+		f.Rebuild("what may be watched has changed")
+	default:
+		g.mu.Lock()
+		g.checked, g.opens = true, opens
+		g.mu.Unlock()
+		g.streams.forgive(faults)
+	}
+	return o, nil
+}
+
+func (f *Full) settle() time.Duration {
+	if f.Settle == 0 {
+		return 2 * time.Second
+	}
+	return f.Settle
+}
+
+func (f *Full) broken(why string) {
+	f.Rebuild(why)
+	if f.Broken != nil {
+		f.Broken(why)
+	}
+}
+
+func (f *Full) keep(o *reconciler.Observation) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.last = &reconciler.Observation{Warnings: o.Warnings, ReportsUnreadable: o.ReportsUnreadable, Paused: o.Paused}
+}
+
+// kindsChanged says whether a kind is served or allowed that was not, or the
+// other way round. A question that is not answered is no answer.
+func (f *Full) kindsChanged(ctx context.Context, g *generation) bool {
+	names := func(kinds []kind) (all []string) {
+		for _, k := range kinds {
+			all = append(all, k.resource.Resource)
+		}
+		return all
+	}
+	now, err := f.watchable(ctx)
+	return err == nil && !slices.Equal(names(now), names(g.kinds))
+}
+
+// difference is an object of which a cache has another version than was read.
+type difference struct {
+	resource       string
+	name           types.NamespacedName
+	cached, listed string // resourceVersions, "" for none
+}
+
+// compare finds what differs between the caches and a full look.
+func (v *view) compare(o *reconciler.Observation, kinds []kind) map[string]difference {
+	listed := map[string]map[types.NamespacedName]string{}
+	add := func(resource, namespace, name, version string) {
+		if listed[resource] == nil {
+			listed[resource] = map[types.NamespacedName]string{}
+		}
+		listed[resource][types.NamespacedName{Namespace: namespace, Name: name}] = version
+	}
+	for _, p := range o.Pools {
+		add(ippool.PoolResource.Resource, p.Namespace, p.Name, p.ResourceVersion)
+	}
+	for _, r := range o.Reservations {
+		add(ippool.ReservationResource.Resource, r.Namespace, r.Name, r.ResourceVersion)
+	}
+	for name, p := range o.Pods {
+		add("pods", name.Namespace, name.Name, p.ResourceVersion)
+	}
+	for name, n := range o.Nodes {
+		add("nodes", "", name, n.ResourceVersion)
+	}
+	for name, n := range o.NADs {
+		add(ippool.NADResource.Resource, name.Namespace, name.Name, n.ResourceVersion)
+	}
+	for _, r := range o.Reports {
+		add(v1alpha1.Resource().Resource, "", r.Name, r.ResourceVersion)
+	}
+	found := map[string]difference{}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, k := range kinds {
+		resource := k.resource.Resource
+		if resource == "leases" || resource == "namespaces" || // not in an observation as they are
+			resource == v1alpha1.Resource().Resource && o.ReportsUnreadable {
+			continue
+		}
+		all := maps.Clone(listed[resource])
+		for name, i := range v.objects[resource] {
+			if version := all[name]; version != i.ResourceVersion {
+				found[resource+" "+name.String()] = difference{resource, name, i.ResourceVersion, version}
+			}
+			delete(all, name)
+		}
+		for name, version := range all {
+			found[resource+" "+name.String()] = difference{resource, name, "", version}
+		}
+	}
+	return found
+}
+
+// still are the differences of which the caches' side has not moved.
+func still(before, after map[string]difference) map[string]difference {
+	maps.DeleteFunc(after, func(key string, d difference) bool {
+		first, was := before[key]
+		return !was || first.cached != d.cached
+	})
+	return after
+}
+
+func describe(differences map[string]difference) string {
+	keys := slices.Sorted(maps.Keys(differences))
+	d := differences[keys[0]]
+	var text string
+	switch {
+	case d.cached == "":
+		text = "is missing there"
+	case d.listed == "":
+		text = "is there and does not exist"
+	default:
+		text = fmt.Sprintf("is there at resourceVersion %s and was read at %s", d.cached, d.listed)
+	}
+	more := ""
+	if n := len(keys) - 1; n > 0 {
+		more = fmt.Sprintf(", and %d more", n)
+	}
+	return strings.TrimSpace(keys[0]) + " " + text + more
+}

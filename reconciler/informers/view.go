@@ -1,0 +1,225 @@
+package informers
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"reflect"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/podstate/v1alpha1"
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
+)
+
+// item is what a cache keeps of an object.
+type item struct {
+	metav1.ObjectMeta
+	parsed any
+}
+
+// keep is a transform: it replaces an object by what was parsed of it.
+func (k kind) keep(o any) (any, error) {
+	object, ok := o.(client.Object)
+	if !ok { // it was transformed before
+		return o, nil
+	}
+	return &item{
+		ObjectMeta: metav1.ObjectMeta{Namespace: object.GetNamespace(), Name: object.GetName(), UID: object.GetUID(), ResourceVersion: object.GetResourceVersion()},
+		parsed:     k.parse(object),
+	}, nil
+}
+
+// view is what the watches have told so far: by resource, then name.
+type view struct {
+	mu       sync.Mutex
+	objects  map[string]map[types.NamespacedName]*item
+	revision uint64           // the newest resourceVersion of all objects so far
+	named    map[string]bool  // the pods that pools name, as of the last observation
+	ranges   []ippool.Range   // of the pools, as of the last observation
+	now      func() time.Time // the API server's time
+	changed  func(what string)
+	leases   string // the namespace of the agents' Leases
+}
+
+func newView(leases string, now func() time.Time, changed func(string)) *view {
+	return &view{objects: map[string]map[types.NamespacedName]*item{}, leases: leases, now: now, changed: changed}
+}
+
+func nameOf(i *item) types.NamespacedName {
+	return types.NamespacedName{Namespace: i.Namespace, Name: i.Name}
+}
+
+// set takes in a new or changed object.
+func (v *view) set(resource string, i *item) {
+	v.mu.Lock()
+	all := v.objects[resource]
+	if all == nil {
+		all = map[types.NamespacedName]*item{}
+		v.objects[resource] = all
+	}
+	before := all[nameOf(i)]
+	all[nameOf(i)] = i
+	v.revision = max(v.revision, revision(i))
+	matters := v.matters(before, i)
+	v.mu.Unlock()
+	if matters {
+		v.changed(resource)
+	}
+}
+
+func (v *view) remove(resource string, i *item) {
+	v.mu.Lock()
+	delete(v.objects[resource], nameOf(i))
+	matters := v.matters(i, nil)
+	v.mu.Unlock()
+	if matters {
+		v.changed(resource)
+	}
+}
+
+func revision(i *item) uint64 {
+	n, _ := strconv.ParseUint(i.ResourceVersion, 10, 64)
+	return n
+}
+
+// matters says whether a change may change a verdict. One of the two may be nil.
+func (v *view) matters(before, after *item) bool {
+	if before == nil && after == nil {
+		return false
+	}
+	one := after
+	if one == nil {
+		one = before
+	}
+	switch one.parsed.(type) {
+	case *podstate.Pod:
+		return (v.concerns(before) || v.concerns(after)) &&
+			!same(before, after, func(p *podstate.Pod) { p.ResourceVersion = "" })
+	case *podstate.Node:
+		return !same(before, after, func(n *podstate.Node) { n.ResourceVersion = "" })
+	case *ippool.NAD:
+		return !same(before, after, func(n *ippool.NAD) { n.ResourceVersion = "" })
+	case *coordinationv1.Lease:
+		return v.leaseMatters(before, after)
+	case paused:
+		return before == nil || after == nil || before.parsed != after.parsed
+	}
+	return true
+}
+
+// same compares what was parsed, but for what trim removes.
+func same[T any](before, after *item, trim func(*T)) bool {
+	if before == nil || after == nil {
+		return false
+	}
+	a, b := *before.parsed.(*T), *after.parsed.(*T)
+	trim(&a)
+	trim(&b)
+	return reflect.DeepEqual(a, b)
+}
+
+// concerns says whether a pod has to do with a pool: it is named there, or
+// carries an address of its range.
+func (v *view) concerns(i *item) bool {
+	if i == nil {
+		return false
+	}
+	p := i.parsed.(*podstate.Pod)
+	if v.named[p.String()] {
+		return true
+	}
+	of := func(a netip.Addr) bool {
+		return slices.ContainsFunc(v.ranges, func(r ippool.Range) bool { return r.Contains(a) })
+	}
+	return slices.ContainsFunc(p.IPs, of) ||
+		slices.ContainsFunc(p.Interfaces, func(i podstate.Interface) bool { return slices.ContainsFunc(i.Addresses, of) })
+}
+
+// leaseMatters tells an agent that is heard again, or of something else, from
+// the renewals that go on all the time.
+func (v *view) leaseMatters(before, after *item) bool {
+	if after == nil || v.objects[v1alpha1.Resource().Resource][types.NamespacedName{Name: after.Name}] == nil {
+		return false
+	}
+	if before == nil {
+		return true
+	}
+	a, b := before.parsed.(*coordinationv1.Lease), after.parsed.(*coordinationv1.Lease)
+	heard := podstate.Report{Renewed: podstate.Heard(a)}
+	return !maps.Equal(a.Annotations, b.Annotations) || !heard.Fresh(v.now())
+}
+
+// observe puts together what is to be judged. What a look cannot know from the
+// watches is taken from the last full look, where there was one.
+func (v *view) observe(last *reconciler.Observation) *reconciler.Observation {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	o := &reconciler.Observation{
+		Now: v.now(), NADs: map[types.NamespacedName]*ippool.NAD{}, Pods: map[types.NamespacedName]*podstate.Pod{},
+		Warnings: last.Warnings, ReportsUnreadable: last.ReportsUnreadable, Paused: last.Paused,
+	}
+	for _, resource := range slices.Sorted(maps.Keys(v.objects)) {
+		for name, i := range v.objects[resource] {
+			switch p := i.parsed.(type) {
+			case *ippool.Pool:
+				o.Pools = append(o.Pools, p)
+			case *ippool.Reservation:
+				o.Reservations = append(o.Reservations, p)
+			case *ippool.NAD:
+				o.NADs[name] = p
+			case *podstate.Pod:
+				o.Pods[name] = p
+			case *podstate.Node:
+				if o.Nodes == nil {
+					o.Nodes = map[string]*podstate.Node{}
+				}
+				o.Nodes[name.Name] = p
+			case *report:
+				v.addReport(o, name.Name, p)
+			case paused:
+				o.Paused = bool(p)
+			}
+		}
+	}
+	v.note(o)
+	return o
+}
+
+func (v *view) addReport(o *reconciler.Observation, name string, r *report) {
+	if r.err != nil {
+		o.ReportsUnreadable = true
+		o.Unreadable = append(o.Unreadable, fmt.Sprintf("SandboxReport %s: %v", name, r.err))
+		return
+	}
+	var lease *coordinationv1.Lease
+	if i := v.objects["leases"][types.NamespacedName{Namespace: v.leases, Name: name}]; i != nil {
+		lease = i.parsed.(*coordinationv1.Lease)
+	}
+	o.Reports = append(o.Reports, podstate.ReadHashedReport(r.SandboxReport, r.hash, lease))
+}
+
+// note remembers which pods matter.
+func (v *view) note(o *reconciler.Observation) {
+	v.named, v.ranges = map[string]bool{}, nil
+	for _, p := range o.Pools {
+		if p.Problem == "" {
+			v.ranges = append(v.ranges, p.Range)
+		}
+		for i := range p.Allocations {
+			v.named[p.Allocations[i].PodRef] = true
+		}
+	}
+	for _, r := range o.Reservations {
+		v.named[r.PodRef] = true
+	}
+}

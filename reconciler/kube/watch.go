@@ -1,0 +1,73 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+)
+
+// MayWatch says why a resource cannot be watched: it is not served, or there is
+// no right to list and watch it; "" if it can. The namespace or the name, where
+// given, is all that is to be watched. An error says nothing about either.
+func (c *Cluster) MayWatch(ctx context.Context, r schema.GroupVersionResource, namespace, name string) (why string, err error) {
+	opts := metav1.ListOptions{Limit: 1}
+	if name != "" {
+		opts.FieldSelector = fields.OneTermEqualSelector("metadata.name", name).String()
+	}
+	err = c.call(ctx, func(ctx context.Context) error {
+		_, err := c.objects.Resource(r).Namespace(namespace).List(ctx, opts)
+		return err
+	})
+	switch {
+	case apierrors.IsNotFound(err):
+		return fmt.Sprintf("the API server does not serve %s", r.GroupResource()), nil
+	case apierrors.IsForbidden(err):
+		return fmt.Sprintf("no right to list %s", r.GroupResource()), nil
+	case err != nil:
+		return "", c.explain("list "+r.Resource, err, "")
+	}
+	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
+		Verb: "watch", Group: r.Group, Version: r.Version, Resource: r.Resource, Namespace: namespace, Name: name,
+	}}}
+	err = c.call(ctx, func(ctx context.Context) (err error) {
+		review, err = c.core.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+		return err
+	})
+	switch {
+	case apierrors.IsForbidden(err), apierrors.IsNotFound(err): // then the watch itself will tell
+		return "", nil
+	case err != nil:
+		return "", c.explain("ask for the right to watch "+r.Resource, err, "")
+	case !review.Status.Allowed:
+		return fmt.Sprintf("no right to watch %s", r.GroupResource()), nil
+	}
+	return "", nil
+}
+
+// Revision is etcd's, read by quorum.
+func (c *Cluster) Revision(ctx context.Context) (uint64, error) {
+	var text string
+	err := c.call(ctx, func(ctx context.Context) error {
+		list, err := c.objects.Resource(ippool.PoolResource).List(ctx, metav1.ListOptions{Limit: 1})
+		if err == nil {
+			text = list.GetResourceVersion()
+		}
+		return err
+	})
+	if err != nil {
+		return 0, c.explain("list one IPPool", err, "grant list on ippools")
+	}
+	revision, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("the resourceVersion %q of a list of IPPools is no number", text)
+	}
+	return revision, nil
+}

@@ -1,0 +1,57 @@
+package reconciler
+
+import (
+	"slices"
+
+	"github.com/ip-reconcile/ip-reconcile/podstate"
+)
+
+// NodeState is what is known of a node that should have an agent.
+type NodeState string
+
+const (
+	NodeFresh    NodeState = "Fresh"    // its report may be relied upon
+	NodeStale    NodeState = "Stale"    // it has a report that is not vouched for now
+	NodeNoReport NodeState = "NoReport" // it has none
+	NodeLost     NodeState = "Dead"     // it is proven dead, or its Node object is gone
+)
+
+// NodeStates are the nodes that should have an agent, and those that have a
+// report, by name; none where there are no agents.
+func (o *Observation) NodeStates(policy Policy) map[string]NodeState {
+	of := &Observation{Now: o.Now, Nodes: o.Nodes, Reports: o.Reports, Past: o.Past, ReportsUnreadable: o.ReportsUnreadable}
+	if len(o.Nodes) == 0 {
+		of.Pods = o.Pods // which then tell what nodes there are
+	}
+	w := newWorld(of, policy)
+	states := map[string]NodeState{}
+	if !w.inUse {
+		return states
+	}
+	for _, n := range w.agents {
+		states[n] = NodeNoReport
+	}
+	for n, r := range w.reports {
+		switch {
+		case r.Fresh(w.Now):
+			states[n] = NodeFresh
+		case w.dead(n), w.missing(n):
+			states[n] = NodeLost
+		default:
+			states[n] = NodeStale
+		}
+	}
+	return states
+}
+
+// Needs says whether an allocation or reservation that was not released rests
+// on a report: it could be of a sandbox of that node.
+func (out *Result) Needs(r *podstate.Report) bool {
+	released := map[ID]bool{}
+	for _, it := range out.Released {
+		released[it.ID] = true
+	}
+	return slices.ContainsFunc(slices.Concat(out.Allocations, out.Reservations), func(it *Item) bool {
+		return !released[it.ID] && it.Evidence != nil && slices.Contains(it.Evidence.Nodes, r.Name)
+	})
+}

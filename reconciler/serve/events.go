@@ -1,0 +1,77 @@
+package serve
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record"
+
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
+)
+
+// The reasons of events that people alert on (whereabouts v0.9.4,
+// pkg/controlloop/pod.go).
+const (
+	collected    = "IPAddressGarbageCollected"
+	notCollected = "IPAddressGarbageCollectionFailed"
+)
+
+// Events writes Kubernetes events. The recorder aggregates them: a mass release
+// is a few events of each pool, with a count.
+type Events struct {
+	record.EventRecorder
+	// Self is what events about the reconciler itself are about.
+	Self *corev1.ObjectReference
+}
+
+func (e *Events) released(it *reconciler.Item) {
+	e.Eventf(about(it), corev1.EventTypeNormal, collected, "successful cleanup of IP address [%s] from network %s", it.Text(), network(it))
+}
+
+func (e *Events) failed(x reconciler.Refused) {
+	e.Eventf(about(x.Item), corev1.EventTypeWarning, notCollected, "failed to garbage collect addresses for pod %s: %s of network %s: %s: %s", x.PodRef, x.Text(), network(x.Item), x.Why, x.Detail)
+}
+
+func (e *Events) self(reason, text string) {
+	e.Event(e.Self, corev1.EventTypeWarning, reason, text)
+}
+
+// found is about the pool that a finding names, else about the node.
+func (e *Events) found(f reconciler.Finding) {
+	on := e.Self
+	if pool, _, _ := strings.Cut(f.Pool, ","); pool != "" {
+		on = poolReference(pool, "")
+	} else if f.Node != "" {
+		on = &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: f.Node, UID: types.UID(f.Node)} // as kubelet writes it
+	}
+	e.Event(on, corev1.EventTypeWarning, string(f.Kind), f.Message)
+}
+
+// about is the allocation's pod where there is one; else its pool. A successor
+// of the same name is not its pod.
+func about(it *reconciler.Item) *corev1.ObjectReference {
+	if p := it.Evidence.Pod; p != nil && it.Evidence.Phase != podstate.None && it.Evidence.Own != reconciler.NotItsPod {
+		return &corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: p.Namespace, Name: p.Name, UID: types.UID(p.UID), ResourceVersion: p.ResourceVersion}
+	}
+	return poolReference(it.Object, it.Pool.UID)
+}
+
+func poolReference(ref, uid string) *corev1.ObjectReference {
+	namespace, name, _ := strings.Cut(ref, "/")
+	return &corev1.ObjectReference{APIVersion: ippool.PoolResource.GroupVersion().String(), Kind: "IPPool", Namespace: namespace, Name: name, UID: types.UID(uid)}
+}
+
+// network names the network as its pool does: by its range, and its name where
+// the pool's name tells it.
+func network(it *reconciler.Item) string {
+	for _, r := range it.With {
+		if r.Network != "" {
+			return fmt.Sprintf("%s (%s)", r.Network, it.Pool.RangeText)
+		}
+	}
+	return it.Pool.RangeText
+}

@@ -1,0 +1,160 @@
+package serve
+
+import (
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
+)
+
+// Metrics are what the long-running form counts. Gauges are those of the last
+// look; there are none before the first, nor from a process that does not lead.
+type Metrics struct {
+	released, refused, repaired, passes, looks *prometheus.CounterVec
+	conflicts, rebuilds, restores, badSchedule prometheus.Counter
+	duration                                   prometheus.Histogram
+	success, scheduleBad, next                 prometheus.Gauge
+
+	mu   sync.Mutex
+	last *gauges
+}
+
+// gauges are counts of one judgement.
+type gauges struct {
+	allocations map[[3]string]int // by pool, verdict, reason
+	candidates  int
+	findings    map[reconciler.Kind]int
+	nodes       map[reconciler.NodeState]int
+	paused      bool
+}
+
+var (
+	allocationsDesc = prometheus.NewDesc("ip_reconcile_allocations", "Allocations, by pool, verdict and reason.", []string{"pool", "verdict", "reason"}, nil)
+	candidatesDesc  = prometheus.NewDesc("ip_reconcile_candidates", "Allocations and reservations that are stale and not released yet: must return to 0.", nil, nil)
+	findingsDesc    = prometheus.NewDesc("ip_reconcile_findings", "What is wrong beside the verdicts, by kind.", []string{"kind"}, nil)
+	nodesDesc       = prometheus.NewDesc("ip_reconcile_nodes", "Nodes that should have an agent, by the state of their SandboxReport.", []string{"state"}, nil)
+	pausedDesc      = prometheus.NewDesc("ip_reconcile_paused", "1 where an operator has paused everything.", nil, nil)
+)
+
+// NewMetrics makes the metrics and registers them.
+func NewMetrics(registry prometheus.Registerer) *Metrics {
+	vec := func(name, help, label string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ip_reconcile_" + name, Help: help}, []string{label})
+	}
+	counter := func(name, help string) prometheus.Counter {
+		return prometheus.NewCounter(prometheus.CounterOpts{Name: "ip_reconcile_" + name, Help: help})
+	}
+	gauge := func(name, help string) prometheus.Gauge {
+		return prometheus.NewGauge(prometheus.GaugeOpts{Name: "ip_reconcile_" + name, Help: help})
+	}
+	m := &Metrics{
+		released:    vec("released_total", "Allocations and reservations released, by reason.", "reason"),
+		refused:     vec("refused_total", "Stale allocations and reservations that were not released, by why; each once until that changes.", "reason"),
+		repaired:    vec("repaired_total", "Entries and reservations written back, by the finding's kind.", "kind"),
+		passes:      vec("passes_total", "Full passes, by result.", "result"),
+		looks:       vec("looks_total", "Looks at the caches between full passes, by result.", "result"),
+		conflicts:   counter("patch_conflicts_total", "Writes that failed because what they were based on had changed; it was judged anew."),
+		rebuilds:    counter("cache_rebuilds_total", "Times the caches held ghosts or gaps and were built anew."),
+		restores:    counter("etcd_restores_total", "Restores of etcd that a look or an agent noticed."),
+		badSchedule: counter("schedule_errors_total", "Cron expressions that could not be used."),
+		scheduleBad: gauge("schedule_error", "1 while the cron expression cannot be used and an earlier one, or the default, stays in force."),
+		success:     gauge("pass_last_success_timestamp_seconds", "When the last full pass succeeded."),
+		next:        gauge("schedule_next_timestamp_seconds", "When the next full pass was due, as the schedule was last read."),
+		duration: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "ip_reconcile_pass_duration_seconds",
+			Help: "How long full passes took, waiting for whereabouts' Lease included.", Buckets: prometheus.ExponentialBuckets(0.05, 2.5, 10)}),
+	}
+	registry.MustRegister(m.released, m.refused, m.repaired, m.passes, m.looks, m.conflicts, m.rebuilds, m.restores, m.badSchedule,
+		m.scheduleBad, m.success, m.next, m.duration, m)
+	return m
+}
+
+// Describe is that of a collector.
+func (m *Metrics) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{allocationsDesc, candidatesDesc, findingsDesc, nodesDesc, pausedDesc} {
+		out <- d
+	}
+}
+
+// Collect gives the gauges of the last look.
+func (m *Metrics) Collect(out chan<- prometheus.Metric) {
+	m.mu.Lock()
+	g := m.last
+	m.mu.Unlock()
+	if g == nil {
+		return
+	}
+	send := func(d *prometheus.Desc, n int, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(n), labels...)
+	}
+	for at, n := range g.allocations {
+		send(allocationsDesc, n, at[:]...)
+	}
+	for kind, n := range g.findings {
+		send(findingsDesc, n, string(kind))
+	}
+	for state, n := range g.nodes {
+		send(nodesDesc, n, string(state))
+	}
+	send(candidatesDesc, g.candidates)
+	paused := 0
+	if g.paused {
+		paused = 1
+	}
+	send(pausedDesc, paused)
+}
+
+// looked takes in what a look saw and did.
+func (m *Metrics) looked(out *reconciler.Result, policy reconciler.Policy) {
+	g := &gauges{
+		allocations: map[[3]string]int{}, paused: out.Observation.Paused,
+		findings: map[reconciler.Kind]int{
+			reconciler.Phantom: 0, reconciler.Conflict: 0, reconciler.Unrecorded: 0,
+			reconciler.MissingReservation: 0, reconciler.SilentNode: 0, reconciler.MalformedFinding: 0,
+		},
+		nodes: map[reconciler.NodeState]int{reconciler.NodeFresh: 0, reconciler.NodeStale: 0, reconciler.NodeNoReport: 0, reconciler.NodeLost: 0},
+	}
+	released := map[reconciler.ID]bool{}
+	for _, it := range out.Released {
+		released[it.ID] = true
+		m.released.WithLabelValues(string(it.Reason)).Inc()
+	}
+	for _, it := range out.Allocations {
+		if released[it.ID] {
+			continue
+		}
+		g.allocations[[3]string{it.Object, string(it.Verdict), string(it.Reason)}]++
+		if it.Verdict == reconciler.Stale {
+			g.candidates++
+		}
+	}
+	for _, it := range out.Reservations {
+		if it.Verdict == reconciler.Stale && len(it.With) == 0 && !released[it.ID] {
+			g.candidates++
+		}
+	}
+	for _, f := range out.Findings {
+		g.findings[f.Kind]++
+	}
+	for _, s := range out.Observation.NodeStates(policy) {
+		g.nodes[s]++
+	}
+	for _, f := range out.Repaired {
+		m.repaired.WithLabelValues(string(f.Kind)).Inc()
+	}
+	m.conflicts.Add(float64(out.Conflicts))
+	m.mu.Lock()
+	m.last = g
+	m.mu.Unlock()
+}
+
+func (m *Metrics) passed(took time.Duration, err error) {
+	m.duration.Observe(took.Seconds())
+	if err != nil {
+		m.passes.WithLabelValues("failed").Inc()
+		return
+	}
+	m.passes.WithLabelValues("done").Inc()
+	m.success.SetToCurrentTime()
+}

@@ -1,0 +1,268 @@
+// Package serve is the long-running form: full passes by a schedule, and between
+// them looks at what the watches tell, as soon as something changed or a time
+// has come. All of them judge and release by the same code; they differ in where
+// the first look comes from.
+package serve
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/informers"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/schedule"
+)
+
+// Server makes passes while its Run runs. Its fields are set before.
+type Server struct {
+	// Full looks by quorum, Quick by what the watches told. They share their
+	// History: one goroutine uses both.
+	Full, Quick *reconciler.Reconciler
+	Caches      Caches
+	Schedule    *schedule.Schedule
+	// Sweep removes what is left of nodes that are gone, after each pass.
+	Sweep  func(context.Context, *reconciler.Result) (next time.Time)
+	Teller *Teller
+	State  *State
+	Clock  clock.WithTicker
+	Log    *slog.Logger
+
+	queue   workqueue.TypedRateLimitingInterface[string]
+	waiting map[string]bool // pools and reservations that are left alone for a while
+	asked   bool            // a full pass was asked for because the caches cannot be relied upon
+	seen    time.Time       // the last restore of etcd that was told
+
+	mu      sync.Mutex
+	waiters []chan struct{} // of those who wait for the end of a full pass that has not begun
+}
+
+// Caches are what Quick looks at.
+type Caches interface {
+	// Synced says whether there are caches.
+	Synced() bool
+	// Rebuild throws them away and builds new ones.
+	Rebuild(why string)
+}
+
+// The keys of the queue that are no pool's or reservation's, which have a slash.
+const (
+	fullPass = "full"
+	aLook    = "look"
+)
+
+const (
+	// settleFor is how long a burst of changes may go on before it is looked at.
+	settleFor = 100 * time.Millisecond
+	// rest is how many times longer than a look the pause after it is, so that
+	// looks never take more than a fifth of a core.
+	rest    = 4
+	maxRest = 10 * time.Second
+	// syncFor is for how long the first pass waits for the caches.
+	syncFor = 10 * time.Second
+	// firstRetry and lastRetry bound the pauses after failures.
+	firstRetry = time.Second
+	lastRetry  = 30 * time.Second
+	// later is when what only time or an operator changes is tried again.
+	later = 5 * time.Minute
+)
+
+// Init makes the queue, so that Changed may be called. It is not needed again.
+func (s *Server) Init() {
+	s.queue = workqueue.NewTypedRateLimitingQueueWithConfig(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstRetry, lastRetry),
+		workqueue.TypedRateLimitingQueueConfig[string]{Clock: s.Clock})
+	s.waiting = map[string]bool{}
+}
+
+// Changed asks for a look soon. It does not block.
+func (s *Server) Changed() { s.queue.Add(aLook) }
+
+// Run makes a full pass, and then whatever the schedule, the watches and the
+// clock ask for, until the context ends. The error is the schedule's.
+func (s *Server) Run(ctx context.Context) error {
+	stop := context.AfterFunc(ctx, s.queue.ShutDown)
+	defer stop()
+	// A first pass that finds the caches can compare them.
+	for end := s.Clock.Now().Add(syncFor); !s.Caches.Synced() && s.Clock.Now().Before(end) && ctx.Err() == nil; {
+		s.sleep(ctx, settleFor)
+	}
+	var working sync.WaitGroup
+	working.Go(func() { s.work(ctx) })
+	defer working.Wait()
+	return s.Schedule.Run(ctx, s.askForFullPass)
+}
+
+// askForFullPass returns when a full pass that began after the call has ended.
+func (s *Server) askForFullPass(ctx context.Context) {
+	done := make(chan struct{})
+	s.mu.Lock()
+	s.waiters = append(s.waiters, done)
+	s.mu.Unlock()
+	s.queue.Add(fullPass)
+	select {
+	case <-ctx.Done():
+	case <-done:
+	}
+}
+
+func (s *Server) work(ctx context.Context) {
+	for {
+		first, ended := s.queue.Get()
+		if ended {
+			return
+		}
+		keys := s.gather(ctx, first)
+		began := s.Clock.Now()
+		if keys[fullPass] {
+			s.full(ctx)
+		} else {
+			s.look(ctx)
+		}
+		for key := range keys {
+			s.queue.Done(key)
+		}
+		s.State.Tick()
+		s.sleep(ctx, min(rest*s.Clock.Since(began), maxRest))
+	}
+}
+
+// gather waits for the end of a burst and takes all that is to be looked at:
+// one look serves all.
+func (s *Server) gather(ctx context.Context, first string) map[string]bool {
+	s.sleep(ctx, settleFor)
+	keys := map[string]bool{first: true}
+	for s.queue.Len() > 0 {
+		key, ended := s.queue.Get()
+		if ended {
+			break
+		}
+		keys[key] = true
+	}
+	for key := range keys {
+		delete(s.waiting, key)
+	}
+	return keys
+}
+
+func (s *Server) sleep(ctx context.Context, d time.Duration) {
+	t := s.Clock.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C():
+	}
+}
+
+// full makes a full pass.
+func (s *Server) full(ctx context.Context) {
+	s.mu.Lock()
+	waiters := s.waiters
+	s.waiters = nil
+	s.mu.Unlock()
+	s.asked = false
+	began := s.Clock.Now()
+	s.Teller.begin()
+	out, until, err := s.Full.Pass(ctx, nil)
+	if err != nil && ctx.Err() == nil {
+		s.queue.AddRateLimited(fullPass)
+	}
+	if err == nil {
+		s.after(ctx, out, until)
+	}
+	s.Teller.end(out, s.Clock.Since(began), err)
+	s.State.full(err)
+	for _, w := range waiters {
+		close(w)
+	}
+}
+
+// look looks at what the watches told, and releases what may be released now.
+func (s *Server) look(ctx context.Context) {
+	out, until, err := s.Quick.Pass(ctx, func(it *reconciler.Item) bool { return !s.waiting[it.Object] })
+	s.State.look(err)
+	s.Teller.looked(err)
+	switch {
+	case ctx.Err() != nil:
+	case errors.Is(err, informers.ErrUntrusted):
+		s.Log.Debug("no look at the caches", "why", err)
+		if s.Caches.Synced() && !s.asked {
+			s.asked = true
+			s.queue.AddRateLimited(fullPass)
+		}
+	case err != nil:
+		s.queue.AddRateLimited(aLook)
+	default:
+		s.queue.Forget(aLook)
+		s.queue.Forget(fullPass)
+		s.after(ctx, out, until)
+		s.Teller.tell(out)
+	}
+}
+
+// after plans what comes next.
+func (s *Server) after(ctx context.Context, out *reconciler.Result, until time.Time) {
+	for _, it := range out.Released {
+		s.queue.Forget(it.Object)
+	}
+	for _, x := range out.Refused {
+		switch x.Why {
+		case reconciler.Changed, reconciler.LeaseBusy, reconciler.WriteFailed, reconciler.NoLease:
+			if !s.waiting[x.Object] {
+				s.waiting[x.Object] = true
+				s.queue.AddRateLimited(x.Object)
+			}
+		case reconciler.Breaker:
+			until = sooner(until, out.Observation.Now.Add(later))
+		}
+	}
+	if len(out.Unrepaired) > 0 {
+		until = sooner(until, out.Observation.Now.Add(later))
+	}
+	if s.Sweep != nil {
+		until = sooner(until, s.Sweep(ctx, out))
+	}
+	if !until.IsZero() {
+		s.at(until, out.Observation.Now)
+	}
+	s.restored(out)
+}
+
+// at asks for a look, or where there are no caches for a full pass, when a time
+// has passed.
+func (s *Server) at(until, now time.Time) {
+	wait := max(until.Sub(now), 0) + time.Second // the API server's time is known to the second
+	if s.Caches.Synced() {
+		s.queue.AddAfter(aLook, wait)
+	} else {
+		s.queue.AddAfter(fullPass, max(wait, lastRetry))
+	}
+}
+
+// restored throws the caches away when etcd was restored, as a look or an agent saw.
+func (s *Server) restored(out *reconciler.Result) {
+	when, why := s.Full.History.Restored(), "etcd was restored"
+	for _, r := range out.Observation.Reports {
+		if r.RestoreSeen.After(when) {
+			when, why = r.RestoreSeen, "the agent of "+r.Name+" saw that etcd was restored"
+		}
+	}
+	if !when.After(s.seen) {
+		return
+	}
+	s.seen = when
+	s.Teller.restored(why, when)
+	s.Caches.Rebuild(why)
+}
+
+func sooner(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,190 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/informers"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/schedule"
+)
+
+// Teller tells of looks in the log, in metrics and in events: what is new, once.
+// What it remembers goes with its subject.
+type Teller struct {
+	Log     *slog.Logger
+	Metrics *Metrics
+	Events  *Events
+	Policy  reconciler.Policy
+
+	held     map[reconciler.ID]reconciler.Reason
+	refused  map[reconciler.ID]reconciler.Refusal
+	findings map[string]bool
+	notes    map[string]bool
+	failed   string // why the last full pass could not look
+	breaker  bool
+}
+
+// begin and end are around a full pass. Their wording is whereabouts' own
+// (v0.9.4, pkg/reconciler): people search their logs for it.
+func (t *Teller) begin() { t.Log.Info("starting reconciler run") }
+
+func (t *Teller) end(out *reconciler.Result, took time.Duration, err error) {
+	t.Metrics.passed(took, err)
+	if err != nil {
+		level := slog.LevelError
+		if t.failed == err.Error() {
+			level = slog.LevelDebug // it is tried again and again: said once
+		}
+		t.Log.Log(context.Background(), level, "reconciler run failed: "+err.Error())
+		t.failed = err.Error()
+		return
+	}
+	t.failed = ""
+	t.tell(out)
+	var addresses []string
+	for _, it := range out.Released {
+		if it.Allocation != nil {
+			addresses = append(addresses, it.Text())
+		}
+	}
+	if len(addresses) > 0 {
+		t.Log.Info("successfully cleanup IPs: [" + strings.Join(addresses, " ") + "]")
+	} else {
+		t.Log.Info("no IP addresses to cleanup")
+	}
+	s := out.Summary()
+	t.Log.Info("reconciler run succeeded", "took", took.Round(time.Millisecond), "pools", s.Pools, "allocations", s.Allocations, "inUse", s.InUse,
+		"held", s.Held, "stale", s.Stale, "reservations", s.Reservations, "findings", s.Findings, "released", len(out.Released), "left", out.Left())
+}
+
+// looked counts a look at the caches.
+func (t *Teller) looked(err error) {
+	switch {
+	case err == nil:
+		t.Metrics.looks.WithLabelValues("done").Inc()
+	case errors.Is(err, informers.ErrUntrusted):
+		t.Metrics.looks.WithLabelValues("untrusted").Inc()
+	default:
+		t.Metrics.looks.WithLabelValues("failed").Inc()
+	}
+}
+
+// tell tells of one look.
+func (t *Teller) tell(out *reconciler.Result) {
+	t.Metrics.looked(out, t.Policy)
+	for _, it := range out.Released {
+		if it.Reservation != nil {
+			t.Log.Info("removed stale overlappingIP allocation [" + it.Object + "]")
+		} else {
+			t.Events.released(it)
+		}
+	}
+	t.tellHeld(out)
+	t.tellRefused(out)
+	t.tellFindings(out)
+	t.notes = t.each(t.notes, out.Notes(), func(note string) { t.Log.Warn(note) })
+}
+
+// each calls say for what was not said before, and returns what was said now.
+func (t *Teller) each(said map[string]bool, now []string, say func(string)) map[string]bool {
+	next := map[string]bool{}
+	for _, text := range now {
+		if !said[text] && !next[text] {
+			say(text)
+		}
+		next[text] = true
+	}
+	return next
+}
+
+func (t *Teller) tellHeld(out *reconciler.Result) {
+	held := map[reconciler.ID]reconciler.Reason{}
+	for _, it := range out.Allocations {
+		if it.Verdict != reconciler.Held {
+			continue
+		}
+		held[it.ID] = it.Reason
+		if t.held[it.ID] != it.Reason {
+			t.Log.Info("held", append(it.Attrs(), "age", out.Age(it))...)
+		}
+	}
+	t.held = held
+}
+
+func (t *Teller) tellRefused(out *reconciler.Result) {
+	refused := map[reconciler.ID]reconciler.Refusal{}
+	breaker := ""
+	for _, x := range out.Refused {
+		refused[x.ID] = x.Why
+		if x.Why == reconciler.Breaker {
+			breaker = x.Detail
+		}
+		if t.refused[x.ID] == x.Why {
+			continue
+		}
+		t.Metrics.refused.WithLabelValues(string(x.Why)).Inc()
+		if x.Why == reconciler.Unripe || x.Why == reconciler.Breaker || x.Why == reconciler.EtcdRestored || x.Why == reconciler.Paused {
+			t.Log.Debug("not released", append(x.Attrs(), "why", x.Why, "detail", x.Detail)...)
+			continue
+		}
+		t.Log.Warn("not released", append(x.Attrs(), "why", x.Why, "detail", x.Detail)...)
+		if x.Allocation != nil {
+			t.Events.failed(x)
+		}
+	}
+	if breaker != "" && !t.breaker {
+		t.Log.Error("mass release refused", "why", breaker)
+		t.Events.self("MassReleaseRefused", breaker)
+	}
+	t.breaker = breaker != ""
+	t.refused = refused
+}
+
+func (t *Teller) tellFindings(out *reconciler.Result) {
+	findings := map[string]bool{}
+	for _, f := range out.Findings {
+		key := fmt.Sprint(f.Kind, f.Pool, f.IP, f.Node, f.Pods, f.ContainerIDs)
+		if f.Kind == reconciler.MalformedFinding {
+			key += f.Message
+		}
+		if !t.findings[key] && !findings[key] {
+			t.Log.Warn("found", "kind", f.Kind, "address", f.IP, "pool", f.Pool, "pods", f.Pods, "containerIDs", f.ContainerIDs, "node", f.Node, "message", f.Message)
+			t.Events.found(f)
+		}
+		findings[key] = true
+	}
+	t.findings = findings
+	for _, text := range out.Unrepaired {
+		t.Log.Warn("not repaired", "what", text)
+	}
+}
+
+func (t *Teller) restored(why string, when time.Time) {
+	t.Metrics.restores.Inc()
+	t.Log.Error("etcd was restored: nothing is released until every node has written its report since", "why", why, "at", when)
+	t.Events.self("EtcdRestored", why+": nothing is released until every node has written its report since; the caches are built anew")
+}
+
+// Broken tells of caches that were out of step with the API server.
+func (t *Teller) Broken(why string) {
+	t.Metrics.rebuilds.Inc()
+	t.Log.Error("the caches were out of step with the API server and are built anew", "why", why)
+	t.Events.self("CacheRebuilt", "the caches were out of step with the API server and are built anew: "+why)
+}
+
+// Scheduled tells of the schedule that is in force. It may be called while a
+// look is told of.
+func (t *Teller) Scheduled(state schedule.State) {
+	t.Metrics.next.Set(float64(state.Next.Unix()))
+	t.Metrics.scheduleBad.Set(0)
+	if state.Err != nil {
+		t.Metrics.badSchedule.Inc()
+		t.Metrics.scheduleBad.Set(1)
+		t.Events.self("BadSchedule", state.Err.Error())
+	}
+}
