@@ -40,6 +40,8 @@ type Result struct {
 	// Conflicts is how many writes failed because what they were based on had
 	// changed; they were judged anew.
 	Conflicts int
+	// Looking is how long it took to look and to judge.
+	Looking time.Duration
 }
 
 // lookEvery is how often a run that waits looks at everything again: an
@@ -120,11 +122,12 @@ func (r *Reconciler) Pass(ctx context.Context, ready func(*Item) bool) (*Result,
 }
 
 func (r *Reconciler) pass(ctx context.Context, out *Result, ready func(*Item) bool) (until time.Time, err error) {
+	began := r.Clock.Now()
 	j, err := r.Look(ctx)
 	if err != nil {
 		return time.Time{}, err
 	}
-	out.Judgement, out.Refused = j, nil
+	out.Judgement, out.Refused, out.Looking = j, nil, r.Clock.Since(began)
 	plan := r.History.plan(j, r.Options)
 	if ready != nil {
 		plan.Release = slices.DeleteFunc(plan.Release, func(it *Item) bool { return !ready(it) })

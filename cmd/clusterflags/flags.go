@@ -4,6 +4,7 @@
 package clusterflags
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -116,6 +117,7 @@ func (o *Flags) Connect(log *slog.Logger) (*kube.Cluster, *rest.Config, error) {
 	}
 	cluster, err := kube.New(config, kube.Settings{
 		Namespace: o.Namespace(), Timeout: o.Timeout, WithoutLease: o.WithoutLease, Jitter: jitter, Log: log,
+		Pod:      cmp.Or(os.Getenv("POD_NAME"), host), // in a pod they are the same, but on the host's network
 		Identity: fmt.Sprintf("ip-reconcile/%s_%08x", host, rand.Uint32()),
 	})
 	return cluster, config, err

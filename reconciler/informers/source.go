@@ -85,6 +85,8 @@ func (s *Source) Run(ctx context.Context) {
 const (
 	// retryAfter is how long after one set of caches was begun the next may be.
 	retryAfter = 5 * time.Second
+	// missingEvery is how often kinds that cannot be watched are asked for again.
+	missingEvery = time.Minute
 	// syncTimeout is how long caches may take until they have listed all.
 	syncTimeout = 5 * time.Minute
 )
@@ -120,13 +122,41 @@ func (s *Source) live(ctx context.Context) error {
 	s.log.Info("the cluster is watched", "kinds", len(kinds))
 	s.changed("all")
 	defer s.put(nil)
-	select {
-	case <-ctx.Done():
-	case err = <-ended:
-	case why := <-s.rebuild:
-		s.log.Warn("the caches are built anew", "why", why)
+	missing := time.NewTicker(missingEvery)
+	defer missing.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-ended:
+			return err
+		case why := <-s.rebuild:
+			s.log.Warn("the caches are built anew", "why", why)
+			return nil
+		case <-missing.C:
+			if what := s.nowWatchable(ctx, g); what != "" {
+				s.Rebuild(what + " can be watched now")
+			}
+		}
 	}
-	return err
+}
+
+// nowWatchable names a kind that is not watched and could be, "" for none: the
+// agents' reports may be served later, a right may be given.
+func (s *Source) nowWatchable(ctx context.Context, g *generation) string {
+	watched := map[string]bool{}
+	for _, k := range g.kinds {
+		watched[k.resource.Resource] = true
+	}
+	for _, k := range kinds(s.Namespace) {
+		if watched[k.resource.Resource] {
+			continue
+		}
+		if why, err := s.mayWatch(ctx, k); err == nil && why == "" {
+			return k.resource.Resource
+		}
+	}
+	return ""
 }
 
 // start starts the caches and waits until they have listed all.
@@ -190,7 +220,7 @@ func (v *view) handler(resource string) toolscache.ResourceEventHandler {
 func (s *Source) watchable(ctx context.Context) ([]kind, error) {
 	var found []kind
 	for _, k := range kinds(s.Namespace) {
-		why, err := s.MayWatch(ctx, k.resource, k.where["metadata.namespace"], k.where["metadata.name"])
+		why, err := s.mayWatch(ctx, k)
 		switch {
 		case err != nil:
 			return nil, err
@@ -203,6 +233,10 @@ func (s *Source) watchable(ctx context.Context) ([]kind, error) {
 		}
 	}
 	return found, nil
+}
+
+func (s *Source) mayWatch(ctx context.Context, k kind) (why string, err error) {
+	return s.MayWatch(ctx, k.resource, k.where["metadata.namespace"], k.where["metadata.name"])
 }
 
 func (s *Source) put(g *generation) {

@@ -24,6 +24,8 @@ type Settings struct {
 	// Namespace is the reconciler's own: the agents' Leases are there, and its
 	// pause annotation counts for everything.
 	Namespace string
+	// Pod is the name of this process' own pod; "" outside a pod.
+	Pod string
 	// Timeout of one request; 30 s if zero. There is no limit over all: a pass
 	// over a large cluster takes as long as it takes.
 	Timeout time.Duration

@@ -43,6 +43,7 @@ func (c *Cluster) Observe(ctx context.Context) (*reconciler.Observation, error) 
 	if err := c.listPods(ctx, "", metav1.ListOptions{}, o.Pods); err != nil {
 		return nil, c.explain("list pods", err, "grant list on pods")
 	}
+	c.warnOfRivals(ctx, o)
 	return o, nil
 }
 

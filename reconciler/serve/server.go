@@ -62,7 +62,7 @@ const (
 	// rest is how many times longer than a look the pause after it is, so that
 	// looks never take more than a fifth of a core.
 	rest    = 4
-	maxRest = 10 * time.Second
+	maxRest = 5 * time.Second
 	// syncFor is for how long the first pass waits for the caches.
 	syncFor = 10 * time.Second
 	// firstRetry and lastRetry bound the pauses after failures.
@@ -118,17 +118,18 @@ func (s *Server) work(ctx context.Context) {
 			return
 		}
 		keys := s.gather(ctx, first)
-		began := s.Clock.Now()
+		s.State.begin()
+		var looking time.Duration
 		if keys[fullPass] {
 			s.full(ctx)
 		} else {
-			s.look(ctx)
+			looking = s.look(ctx)
 		}
 		for key := range keys {
 			s.queue.Done(key)
 		}
-		s.State.Tick()
-		s.sleep(ctx, min(rest*s.Clock.Since(began), maxRest))
+		s.State.end()
+		s.sleep(ctx, min(rest*looking, maxRest))
 	}
 }
 
@@ -182,8 +183,9 @@ func (s *Server) full(ctx context.Context) {
 	}
 }
 
-// look looks at what the watches told, and releases what may be released now.
-func (s *Server) look(ctx context.Context) {
+// look looks at what the watches told, and releases what may be released now. It
+// returns how long it took to look.
+func (s *Server) look(ctx context.Context) (looking time.Duration) {
 	out, until, err := s.Quick.Pass(ctx, func(it *reconciler.Item) bool { return !s.waiting[it.Object] })
 	s.State.look(err)
 	s.Teller.looked(err)
@@ -202,7 +204,9 @@ func (s *Server) look(ctx context.Context) {
 		s.queue.Forget(fullPass)
 		s.after(ctx, out, until)
 		s.Teller.tell(out)
+		return out.Looking
 	}
+	return 0
 }
 
 // after plans what comes next.

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// aliveFor is how long the loop may go without a step: it takes one for every
-	// batch of releases, for which it waits at most for a Lease.
+	// aliveFor is how long the loop may be at something without a step: it takes
+	// one for every batch of releases, for which it waits at most for a Lease.
 	aliveFor = 10 * time.Minute
 	// goodFor is how long looks may fail before a leader is not ready.
 	goodFor = 5 * time.Minute
@@ -25,6 +25,7 @@ type State struct {
 
 	mu      sync.Mutex
 	leading bool
+	busy    bool      // the loop is at something, and does not wait for an event
 	step    time.Time // the last step of the loop
 	good    time.Time // the last look that could be made
 	failed  error     // why the last one could not
@@ -49,6 +50,16 @@ func (s *State) Tick() {
 	s.step = s.clock.Now()
 }
 
+// begin and end are around what the loop does at a time.
+func (s *State) begin() { s.set(true) }
+func (s *State) end()   { s.set(false) }
+
+func (s *State) set(busy bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.busy, s.step = busy, s.clock.Now()
+}
+
 func (s *State) full(err error) { s.look(err) }
 
 func (s *State) look(err error) {
@@ -60,11 +71,11 @@ func (s *State) look(err error) {
 	}
 }
 
-// Alive says why the loop is stuck; nil if it is not, or if it is not its turn.
+// Alive says why the loop is stuck; nil if it is not.
 func (s *State) Alive(*http.Request) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if since := s.clock.Since(s.step); s.leading && since > aliveFor {
+	if since := s.clock.Since(s.step); s.busy && since > aliveFor {
 		return fmt.Errorf("no step was taken for %s", since.Round(time.Second))
 	}
 	return nil

@@ -1,0 +1,105 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
+)
+
+// warnOfRivals adds a warning for each workload beside whereabouts' pools that
+// runs whereabouts' own reconciler or control loop: it frees what is held here.
+// Where workloads may not be listed nothing is said: to most it is no news.
+func (c *Cluster) warnOfRivals(ctx context.Context, o *reconciler.Observation) {
+	namespaces := []string{c.Namespace}
+	for _, p := range o.Pools {
+		namespaces = append(namespaces, p.Namespace)
+	}
+	slices.Sort(namespaces)
+	for _, namespace := range slices.Compact(namespaces) {
+		for _, list := range []func(context.Context, string) ([]workload, error){c.deployments, c.daemonSets, c.cronJobs} {
+			found, err := list(ctx, namespace)
+			if err != nil {
+				c.Log.Debug("no look for whereabouts' own reconciler", "namespace", namespace, "error", err)
+				continue
+			}
+			for _, w := range found {
+				if program := w.program(); program != "" && !c.isOurs(w) {
+					o.Warnings = append(o.Warnings, fmt.Sprintf("%s %s/%s runs whereabouts' own %s beside this, which frees addresses that are held here: stop it (deploy/whereabouts)", w.kind, namespace, w.name, program))
+				}
+			}
+		}
+	}
+}
+
+// workload is what may run a rival.
+type workload struct {
+	kind, name string
+	running    bool
+	spec       *corev1.PodSpec
+}
+
+// program is the rival that a workload runs, "" for none.
+func (w workload) program() string {
+	if !w.running {
+		return ""
+	}
+	for _, container := range w.spec.Containers {
+		text := strings.Join(slices.Concat(container.Command, container.Args), " ")
+		for _, program := range []string{"/ip-control-loop", "/ip-reconciler"} {
+			if strings.Contains(text, program) {
+				return program
+			}
+		}
+	}
+	return ""
+}
+
+// isOurs says whether a workload runs our drop-in: this process is of its pods,
+// or its image has our name.
+func (c *Cluster) isOurs(w workload) bool {
+	return strings.HasPrefix(c.Pod, w.name+"-") ||
+		slices.ContainsFunc(w.spec.Containers, func(container corev1.Container) bool { return strings.Contains(container.Image, "ip-reconcile") })
+}
+
+func (c *Cluster) deployments(ctx context.Context, namespace string) (all []workload, err error) {
+	list, err := c.core.AppsV1().Deployments(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	for i := range list.Items {
+		d := &list.Items[i]
+		all = append(all, workload{"Deployment", d.Name, ptr.Deref(d.Spec.Replicas, 1) > 0, &d.Spec.Template.Spec})
+	}
+	return all, nil
+}
+
+func (c *Cluster) daemonSets(ctx context.Context, namespace string) (all []workload, err error) {
+	list, err := c.core.AppsV1().DaemonSets(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	for i := range list.Items {
+		d := &list.Items[i]
+		all = append(all, workload{"DaemonSet", d.Name, true, &d.Spec.Template.Spec})
+	}
+	return all, nil
+}
+
+func (c *Cluster) cronJobs(ctx context.Context, namespace string) (all []workload, err error) {
+	list, err := c.core.BatchV1().CronJobs(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	for i := range list.Items {
+		j := &list.Items[i]
+		all = append(all, workload{"CronJob", j.Name, !ptr.Deref(j.Spec.Suspend, false), &j.Spec.JobTemplate.Spec.Template.Spec})
+	}
+	return all, nil
+}
