@@ -18,8 +18,8 @@ run: build ## Judge the cluster of the current kubeconfig, or without one the bu
 	@bin/ip-reconcile $(ARGS); code=$$?; [ $$code -le 1 ] || exit $$code
 
 .PHONY: build
-build: ## Build bin/ip-reconcile and bin/ip-reconcile-agent
-	CGO_ENABLED=0 $(GO) build -trimpath -o bin/ ./cmd/ip-reconcile ./cmd/ip-reconcile-agent
+build: ## Build bin/ip-reconcile, bin/ip-reconcile-agent and the drop-in bin/ip-reconciler
+	CGO_ENABLED=0 $(GO) build -trimpath -o bin/ ./cmd/ip-reconcile ./cmd/ip-reconcile-agent ./cmd/ip-reconciler
 
 .PHONY: test
 test: ## Run all tests: unit, property, and (as root on Linux) on a real API server, whereabouts, Multus and containerd

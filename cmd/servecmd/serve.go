@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"os"
 	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -24,7 +26,6 @@ import (
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
-	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/ip-reconcile/ip-reconcile/cmd/clusterflags"
@@ -44,11 +45,18 @@ type Options struct {
 	Metrics, Health, Pprof string
 	MetricsSecure          bool
 	MetricsCertDir         string
+
+	// MetricsFilter says who may have the metrics with MetricsSecure.
+	MetricsFilter Filter
 }
 
+// Filter is controller-runtime's WithAuthenticationAndAuthorization. It comes from
+// outside since it brings much code with it, which the drop-in has no room for.
+type Filter = func(*rest.Config, *http.Client) (server.Filter, error)
+
 // New is the command; it logs to the given file.
-func New(logs io.Writer) *cobra.Command {
-	o := &Options{}
+func New(logs io.Writer, filter Filter) *cobra.Command {
+	o := &Options{MetricsFilter: filter}
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "Free what is stale as soon as that is proven, and by a schedule: the Deployment",
@@ -72,8 +80,14 @@ followed without a restart.`,
 			return o.Run(c.Context(), log)
 		},
 	}
-	f := c.Flags()
-	o.Flags.Add(f, "info")
+	o.Add(c.Flags(), "info")
+	o.Completions(c)
+	return c
+}
+
+// Add adds the flags, with the log level that is the default.
+func (o *Options) Add(f *pflag.FlagSet, logLevel string) {
+	o.Flags.Add(f, logLevel)
 	o.AddWriting(f)
 	f.StringVar(&o.Cron, "cron", "", `when full passes are made, as in "*/15 * * * *" or "@every 15m"; UTC, or TZ=Area/City before it`)
 	f.StringVar(&o.CronFile, "cron-file", schedule.DefaultFile, "file with that expression; followed without a restart, and it may be missing")
@@ -83,8 +97,6 @@ followed without a restart.`,
 	f.StringVar(&o.MetricsCertDir, "metrics-cert-dir", "", "folder with tls.crt and tls.key for --metrics-secure (default: a certificate made at start)")
 	f.StringVar(&o.Health, "health-probe-bind-address", "127.0.0.1:9744", "where /healthz and /readyz are served; 0 for nowhere")
 	f.StringVar(&o.Pprof, "pprof-bind-address", "", "where /debug/pprof is served (default: nowhere)")
-	o.Completions(c)
-	return c
 }
 
 // Run serves until the context ends, or fails where it cannot begin. It returns
@@ -144,7 +156,7 @@ func (o *Options) manager() manager.Options {
 		Metrics:                 server.Options{BindAddress: o.Metrics, SecureServing: o.MetricsSecure, CertDir: o.MetricsCertDir},
 	}
 	if o.MetricsSecure {
-		opts.Metrics.FilterProvider = filters.WithAuthenticationAndAuthorization
+		opts.Metrics.FilterProvider = o.MetricsFilter
 	}
 	return opts
 }

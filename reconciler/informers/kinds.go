@@ -41,9 +41,9 @@ func custom(r schema.GroupVersionResource, name string) *unstructured.Unstructur
 func kinds(namespace string) []kind {
 	return []kind{
 		{resource: ippool.PoolResource, object: custom(ippool.PoolResource, "IPPool"), required: true,
-			parse: func(o client.Object) any { return ippool.ReadPool(o.(*unstructured.Unstructured)) }},
+			parse: func(o client.Object) any { return ippool.ReadPool(slim(o)) }},
 		{resource: ippool.ReservationResource, object: custom(ippool.ReservationResource, "OverlappingRangeIPReservation"),
-			parse: func(o client.Object) any { return ippool.ReadReservation(o.(*unstructured.Unstructured)) }},
+			parse: func(o client.Object) any { return ippool.ReadReservation(slim(o)) }},
 		{resource: ippool.NADResource, object: custom(ippool.NADResource, "NetworkAttachmentDefinition"),
 			parse: func(o client.Object) any { return ippool.ReadNAD(o.(*unstructured.Unstructured)) }},
 		{resource: core("pods"), object: &corev1.Pod{}, required: true,
@@ -59,6 +59,12 @@ func kinds(namespace string) []kind {
 			where: fields.Set{"metadata.name": namespace},
 			parse: func(o client.Object) any { return paused(o.GetAnnotations()[ippool.PausedAnnotation] == "true") }},
 	}
+}
+
+// slim drops what nobody reads and is larger than the rest.
+func slim(o client.Object) *unstructured.Unstructured {
+	o.SetManagedFields(nil)
+	return o.(*unstructured.Unstructured)
 }
 
 // paused is what is read of the reconciler's own namespace.

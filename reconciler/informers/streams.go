@@ -14,7 +14,7 @@ import (
 // failed. A cache by itself does not tell: it serves what it has for as long as
 // it cannot reach the API server.
 type streams struct {
-	opened func() // a watch has been opened
+	moved func() // a watch has been opened, or the first failure since a check has come
 
 	mu     sync.Mutex
 	open   map[string]int // watches, by resource
@@ -23,8 +23,8 @@ type streams struct {
 	opens  int            // watches opened so far
 }
 
-func newStreams(opened func()) *streams {
-	return &streams{opened: opened, open: map[string]int{}}
+func newStreams(moved func()) *streams {
+	return &streams{moved: moved, open: map[string]int{}}
 }
 
 // wrap makes the streams see all requests of a client.
@@ -75,9 +75,13 @@ func (s *stream) Close() error {
 
 func (s *streams) fail(err error) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	first := s.failed == nil
 	s.failed = err
 	s.faults++
+	s.mu.Unlock()
+	if first {
+		s.moved() // who waits for what the watches tell would wait in vain
+	}
 }
 
 func (s *streams) begin(resource string) {
@@ -85,7 +89,7 @@ func (s *streams) begin(resource string) {
 	s.open[resource]++
 	s.opens++
 	s.mu.Unlock()
-	s.opened()
+	s.moved()
 }
 
 func (s *streams) end(resource string) {

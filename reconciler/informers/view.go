@@ -44,8 +44,8 @@ type view struct {
 	mu       sync.Mutex
 	objects  map[string]map[types.NamespacedName]*item
 	revision uint64           // the newest resourceVersion of all objects so far
-	named    map[string]bool  // the pods that pools name, as of the last observation
-	ranges   []ippool.Range   // of the pools, as of the last observation
+	named    map[string]bool  // the pods that pools name; nil where pools have changed since
+	ranges   []ippool.Range   // of the pools, likewise
 	now      func() time.Time // the API server's time
 	changed  func(what string)
 	leases   string // the namespace of the agents' Leases
@@ -70,6 +70,7 @@ func (v *view) set(resource string, i *item) {
 	before := all[nameOf(i)]
 	all[nameOf(i)] = i
 	v.revision = max(v.revision, revision(i))
+	v.noteLater(i)
 	matters := v.matters(before, i)
 	v.mu.Unlock()
 	if matters {
@@ -80,6 +81,7 @@ func (v *view) set(resource string, i *item) {
 func (v *view) remove(resource string, i *item) {
 	v.mu.Lock()
 	delete(v.objects[resource], nameOf(i))
+	v.noteLater(i)
 	matters := v.matters(i, nil)
 	v.mu.Unlock()
 	if matters {
@@ -134,6 +136,7 @@ func (v *view) concerns(i *item) bool {
 	if i == nil {
 		return false
 	}
+	v.note()
 	p := i.parsed.(*podstate.Pod)
 	if v.named[p.String()] {
 		return true
@@ -191,7 +194,6 @@ func (v *view) observe(last *reconciler.Observation) *reconciler.Observation {
 			}
 		}
 	}
-	v.note(o)
 	return o
 }
 
@@ -208,10 +210,22 @@ func (v *view) addReport(o *reconciler.Observation, name string, r *report) {
 	o.Reports = append(o.Reports, podstate.ReadHashedReport(r.SandboxReport, r.hash, lease))
 }
 
-// note remembers which pods matter.
-func (v *view) note(o *reconciler.Observation) {
+// noteLater forgets which pods matter where that may have changed.
+func (v *view) noteLater(i *item) {
+	switch i.parsed.(type) {
+	case *ippool.Pool, *ippool.Reservation:
+		v.named = nil
+	}
+}
+
+// note finds which pods matter.
+func (v *view) note() {
+	if v.named != nil {
+		return
+	}
 	v.named, v.ranges = map[string]bool{}, nil
-	for _, p := range o.Pools {
+	for _, i := range v.objects[ippool.PoolResource.Resource] {
+		p := i.parsed.(*ippool.Pool)
 		if p.Problem == "" {
 			v.ranges = append(v.ranges, p.Range)
 		}
@@ -219,7 +233,7 @@ func (v *view) note(o *reconciler.Observation) {
 			v.named[p.Allocations[i].PodRef] = true
 		}
 	}
-	for _, r := range o.Reservations {
-		v.named[r.PodRef] = true
+	for _, i := range v.objects[ippool.ReservationResource.Resource] {
+		v.named[i.parsed.(*ippool.Reservation).PodRef] = true
 	}
 }

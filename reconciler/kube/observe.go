@@ -31,6 +31,7 @@ const pageSize = 500
 func (c *Cluster) Observe(ctx context.Context) (*reconciler.Observation, error) {
 	o := &reconciler.Observation{}
 	_, err := c.list(ctx, ippool.ReservationResource, func(u *unstructured.Unstructured) {
+		u.SetManagedFields(nil) // nobody reads them, and they are larger than the rest
 		o.Reservations = append(o.Reservations, ippool.ReadReservation(u))
 	})
 	if err := c.optional(o, "OverlappingRangeIPReservations", err); err != nil {
@@ -64,6 +65,7 @@ func (c *Cluster) Refresh(ctx context.Context, before *reconciler.Observation) (
 func (c *Cluster) surroundings(ctx context.Context, o *reconciler.Observation) error {
 	dated, date := withDate(ctx)
 	revision, err := c.list(dated, ippool.PoolResource, func(u *unstructured.Unstructured) {
+		u.SetManagedFields(nil)
 		o.Pools = append(o.Pools, ippool.ReadPool(u))
 	})
 	if apierrors.IsNotFound(err) {

@@ -1,0 +1,75 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// TestServeIsSmall measures the long-running form beside 5,000 pods: when nothing
+// happens, and when every second ten pods change that have an address.
+func TestServeIsSmall(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, "worker-1")
+	const pods, seconds = 5000, 20
+	var puts []etcdPut
+	entries := map[string]any{}
+	for i := range pods {
+		name, ip := fmt.Sprintf("p-%d", i), fmt.Sprintf("10.1.%d.%d", (i+1)/256, (i+1)%256)
+		entries[fmt.Sprint(i+1)] = entry("default/"+name, fmt.Sprintf("%064x", i))
+		puts = append(puts, reservationPut(ip, "default/"+name), podPut(t, name, ip, corev1.PodRunning))
+	}
+	s.etcdPuts(t, puts)
+	s.pool(t, "10.1.0.0-16", "10.1.0.0/16", entries)
+
+	var mu sync.Mutex
+	calls := map[string]int{}
+	p := &proxy{before: func(r *http.Request) int {
+		mu.Lock()
+		defer mu.Unlock()
+		if !r.URL.Query().Has("watch") {
+			calls[r.Method+" "+r.URL.Path]++
+		}
+		return 0
+	}}
+	v := s.serve(t, p.start(t, s))
+	v.is(t, `ip_reconcile_allocations{pool="kube-system/10.1.0.0-16",reason="AddressOnPod",verdict="InUse"}`, pods)
+	measure := func(what string, each func(second int)) {
+		t.Helper()
+		mu.Lock()
+		clear(calls)
+		mu.Unlock()
+		began, used, looks := time.Now(), cpuTime(t, v.command), v.metric("ip_reconcile_looks_total")
+		for i := range seconds {
+			each(i)
+			time.Sleep(time.Until(began.Add(time.Duration(i+1) * time.Second))) // the load is so much a second
+		}
+		resident, file := residentMemory(t, v.command)
+		t.Logf("serve beside %d pods, %s: %.1f %% of a core, %.0f looks, %.1f MiB resident (%.1f MiB of it the program's file)", pods, what,
+			100*(cpuTime(t, v.command)-used).Seconds()/time.Since(began).Seconds(), v.metric("ip_reconcile_looks_total")-looks, resident, file)
+	}
+	measure("nothing happens", func(int) {})
+	mu.Lock()
+	if len(calls) > 0 {
+		t.Errorf("requests while nothing happens: %v", calls)
+	}
+	mu.Unlock()
+	measure("ten pods change each second", func(second int) {
+		for i := range 10 {
+			name := fmt.Sprintf("p-%d", second*10+i)
+			patch := []byte(fmt.Sprintf(`{"status":{"podIP":"10.244.0.%d"}}`, second+1))
+			_, err := s.Client().CoreV1().Pods("default").Patch(t.Context(), name, "application/merge-patch+json", patch, metav1.PatchOptions{}, "status")
+			check(t, err)
+		}
+	})
+	mu.Lock()
+	defer mu.Unlock()
+	if len(calls) > 0 {
+		t.Errorf("requests while pods change: %v", calls)
+	}
+}
