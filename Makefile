@@ -5,6 +5,7 @@ STATICCHECK  := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOTESTSUM    := gotest.tools/gotestsum@v1.13.0
 CONTROLLER_GEN := sigs.k8s.io/controller-tools/cmd/controller-gen@v0.23.0
 SAMPLE       := samples/cluster
+IMAGE        ?= ip-reconcile/ip-reconcile:latest
 
 # With a kubeconfig 'make run' looks at that cluster, without one at the sample.
 ARGS ?= $(if $(KUBECONFIG)$(wildcard $(HOME)/.kube/config),check,check --all --snapshot $(SAMPLE))
@@ -39,6 +40,11 @@ lint: ## Run gofmt, go vet and staticcheck
 .PHONY: generate
 generate: ## Generate the SandboxReport CRD and deepcopy code from podstate/v1alpha1
 	$(GO) run $(CONTROLLER_GEN) object crd paths=./podstate/v1alpha1 output:crd:dir=deploy/crds
+	cp deploy/crds/*.yaml deploy/helm/ip-reconcile/crds/
+
+.PHONY: image
+image: ## Build the container image with docker (IMAGE=example.com/ip-reconcile:v1)
+	docker build -t $(IMAGE) -f deploy/Dockerfile .
 
 .PHONY: bench
 bench: ## Measure a pass beside upstream's reconciler and print the ratio

@@ -52,7 +52,8 @@ func (w workload) program() string {
 	}
 	for _, container := range w.spec.Containers {
 		text := strings.Join(slices.Concat(container.Command, container.Args), " ")
-		for _, program := range []string{"/ip-control-loop", "/ip-reconciler"} {
+		// The last is OpenShift's, which starts the control loop.
+		for _, program := range []string{"/ip-control-loop", "/ip-reconciler", "/usr/src/whereabouts/bin/entrypoint.sh"} {
 			if strings.Contains(text, program) {
 				return program
 			}
@@ -87,7 +88,7 @@ func (c *Cluster) daemonSets(ctx context.Context, namespace string) (all []workl
 	}
 	for i := range list.Items {
 		d := &list.Items[i]
-		all = append(all, workload{"DaemonSet", d.Name, true, &d.Spec.Template.Spec})
+		all = append(all, workload{"DaemonSet", d.Name, d.Status.ObservedGeneration == 0 || d.Status.DesiredNumberScheduled > 0, &d.Spec.Template.Spec})
 	}
 	return all, nil
 }

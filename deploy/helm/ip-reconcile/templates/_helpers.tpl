@@ -1,0 +1,120 @@
+{{/*
+Names are fixed and not the release's: there is one reconciler in a cluster, and the
+agents' admission policy knows them by their ServiceAccount's name.
+*/}}
+
+{{- define "ip-reconcile.labels" -}}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "ip-reconcile.selector" -}}
+app.kubernetes.io/name: ip-reconcile
+app.kubernetes.io/component: reconciler
+{{- end -}}
+
+{{- define "ip-reconcile.agentSelector" -}}
+app.kubernetes.io/name: ip-reconcile
+app.kubernetes.io/component: agent
+{{- end -}}
+
+{{- define "ip-reconcile.image" -}}
+image: {{ printf "%s:%s" .Values.image.repository (.Values.image.tag | default .Chart.AppVersion) | quote }}
+imagePullPolicy: {{ .Values.image.pullPolicy }}
+{{- end -}}
+
+{{/* The arguments that serve and run share. */}}
+{{- define "ip-reconcile.args" -}}
+{{- if .Values.agent.enabled }}
+- --agents=required
+{{- end }}
+{{- if or .Values.repair (and (kindIs "invalid" .Values.repair) .Values.agent.enabled) }}
+- --repair
+{{- end }}
+{{- with .Values.confirmAfter }}
+- --confirm-after={{ . }}
+{{- end }}
+{{- range .Values.extraArgs }}
+- {{ . | quote }}
+{{- end }}
+{{- end -}}
+
+{{/* What the pods of a Deployment and of a CronJob share, before their containers. */}}
+{{- define "ip-reconcile.pod" -}}
+serviceAccountName: ip-reconcile
+automountServiceAccountToken: true
+{{- with .Values.imagePullSecrets }}
+imagePullSecrets: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- if .Values.hostNetwork }}
+hostNetwork: true
+dnsPolicy: Default
+{{- end }}
+{{- with .Values.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- with .Values.nodeSelector }}
+nodeSelector: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.tolerations }}
+tolerations: {{- toYaml . | nindent 2 }}
+{{- end }}
+securityContext:
+  runAsNonRoot: true
+  runAsUser: 65532
+  runAsGroup: 65532
+  seccompProfile:
+    type: RuntimeDefault
+{{- end -}}
+
+{{- define "ip-reconcile.container" -}}
+name: ip-reconcile
+{{ include "ip-reconcile.image" . }}
+command: [/ip-reconcile]
+securityContext:
+  privileged: false
+  allowPrivilegeEscalation: false
+  readOnlyRootFilesystem: true
+  capabilities:
+    drop: [ALL]
+{{- with .Values.resources }}
+resources: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{- define "ip-reconcile.podMetadata" -}}
+{{- with .Values.podAnnotations }}
+annotations: {{- toYaml . | nindent 2 }}
+{{- end }}
+labels:
+  {{- include "ip-reconcile.selector" . | nindent 2 }}
+  {{- with .Values.podLabels }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- end -}}
+
+{{- define "ip-reconcile.subjects" -}}
+subjects:
+- kind: ServiceAccount
+  name: ip-reconcile
+  namespace: {{ .Release.Namespace }}
+{{- end -}}
+
+{{/* What the schema cannot say. */}}
+{{- define "ip-reconcile.validate" -}}
+{{- if and .Values.agent.enabled (semverCompare "<1.30.0-0" .Capabilities.KubeVersion.Version) }}
+{{- fail (printf "agent.enabled: the node agents need Kubernetes 1.30 or newer, this is %s; set agent.enabled=false" .Capabilities.KubeVersion.Version) }}
+{{- end }}
+{{- if and .Values.hostNetwork .Values.openshift }}
+{{- fail "hostNetwork: no SecurityContextConstraints of OpenShift's own let this run on the node's network; leave it off with openshift=true" }}
+{{- end }}
+{{- range $name := list "serviceMonitor" "prometheusRule" }}
+{{- if and (index $.Values $name).enabled (ne $.Values.mode "deployment") }}
+{{- fail (printf "%s.enabled: mode=cronjob has no metrics" $name) }}
+{{- end }}
+{{- end }}
+{{- if and .Values.serviceMonitor.enabled .Values.hostNetwork (not .Values.metrics.secure) }}
+{{- fail "serviceMonitor.enabled: with hostNetwork=true plain metrics are for the node itself only; set metrics.secure=true" }}
+{{- end }}
+{{- end -}}

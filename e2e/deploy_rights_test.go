@@ -1,0 +1,189 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
+	"github.com/ip-reconcile/ip-reconcile/podstate/v1alpha1"
+)
+
+func TestTheRightsOfTheCronJobSuffice(t *testing.T) {
+	t.Parallel()
+	for name, namespace := range map[string]string{"as shipped": "", "in another namespace": "addresses"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStageWithReports(t, "worker-1")
+			folder, in := overlay(t, "", []string{"cronjob"}, nil, ""), metav1.NamespaceSystem
+			if namespace != "" {
+				folder, in = overlay(t, namespace, []string{"cronjob"}, nil, ""), namespace
+				must(s.Client().CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{}))
+			}
+			kubeconfig := s.applied(t, folder)
+			check(t, s.CreateNAD(t.Context(), blue))
+			leaked, live := s.up(t, "worker-1", "leaked", blue).leak(t), s.up(t, "worker-1", "live", blue)
+			before := s.contents(t)
+			s.productAs(t, kubeconfig, "check", "--namespace", in).exits(t, 1)
+			out := s.productAs(t, kubeconfig, "run", "--confirm-after", "0", "--namespace", in)
+			out.exits(t, 0)
+			out.expect(t, at(leaked), "Stale PodGone", at(live), "InUse AddressOnPod")
+			s.lost(t, before, stored(leaked)...)
+			missesNone(t, out)
+
+			// The pause of everything is on the reconciler's own namespace.
+			again := s.up(t, "worker-1", "again", blue).leak(t)
+			pause := thing{r: schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}}.
+				patch(in, types.MergePatchType, `{"metadata":{"annotations":{"ip-reconcile.dev/paused":"true"}}}`)
+			check(t, pause(t.Context(), newVisitor(t, s.Config(), "")))
+			before = s.contents(t)
+			paused := s.productAs(t, kubeconfig, "run", "--confirm-after", "0", "--namespace", in)
+			paused.exits(t, 1)
+			paused.expect(t, at(again), "Stale PodGone")
+			s.lost(t, before)
+		})
+	}
+}
+
+// With agents: their Leases, in the reconciler's namespace, say what is fresh.
+func TestTheRightsOfTheDeploymentSufficeForAPassWithReports(t *testing.T) {
+	t.Parallel()
+	s := newStageWithReports(t, "worker-1")
+	kubeconfig := s.applied(t, "../deploy/deployment-with-agent")
+	node := s.agent(t, "worker-1")
+	phantom, stopped := s.up(t, "worker-1", "phantom", blue), s.up(t, "worker-1", "stopped", blue)
+	node.says(t, phantom.box(v1alpha1.SandboxReady), stopped.stopped())
+	phantom.forceDelete(t)
+	stopped.leak(t)
+	before := s.contents(t)
+	out := s.productAs(t, kubeconfig, "run", "--agents=required", "--repair")
+	out.exits(t, 0)
+	out.expect(t, at(phantom), "Held PhantomPod", at(stopped), "Stale PodGone proven")
+	s.lost(t, before, stored(stopped)...)
+	missesNone(t, out)
+}
+
+// missesNone checks that a command had every right that it wanted.
+func missesNone(t testing.TB, o *outcome) {
+	t.Helper()
+	if strings.Contains(o.stderr, "no right") {
+		t.Errorf("it misses rights:\n%s", o.stderr)
+	}
+}
+
+// reconcilersRights are all there are: by "group/resource", "*" for all namespaces.
+var reconcilersRights = map[string]map[string]string{
+	"deploy/cronjob": {
+		"whereabouts.cni.cncf.io/ippools *":                        "get list patch",
+		"whereabouts.cni.cncf.io/overlappingrangeipreservations *": "create delete get list",
+		"coordination.k8s.io/leases *":                             "create get update",
+		"coordination.k8s.io/leases kube-system":                   "list",
+		"/namespaces kube-system":                                  "get",
+		"/pods *":                                                  "get list",
+		"/nodes *":                                                 "list",
+		"k8s.cni.cncf.io/network-attachment-definitions *":         "list",
+		"ip-reconcile.dev/sandboxreports *":                        "list",
+		"apps/daemonsets *":                                        "list",
+		"apps/deployments *":                                       "list",
+		"batch/cronjobs *":                                         "list",
+	},
+	"deploy/deployment": {
+		"whereabouts.cni.cncf.io/ippools *":                        "get list patch watch",
+		"whereabouts.cni.cncf.io/overlappingrangeipreservations *": "create delete get list watch",
+		"coordination.k8s.io/leases *":                             "create get update",
+		"coordination.k8s.io/leases kube-system":                   "delete list watch",
+		"/namespaces kube-system":                                  "get",
+		"/namespaces * kube-system":                                "list watch",
+		"/pods *":                                                  "get list watch",
+		"/nodes *":                                                 "get list watch",
+		"/events *":                                                "create patch",
+		"k8s.cni.cncf.io/network-attachment-definitions *":         "get list watch",
+		"ip-reconcile.dev/sandboxreports *":                        "delete get list watch",
+		"apps/daemonsets *":                                        "list",
+		"apps/deployments *":                                       "list",
+		"batch/cronjobs *":                                         "list",
+	},
+}
+
+// rightsOf are the rights that objects bind to the reconciler.
+func rightsOf(t testing.TB, objects []*unstructured.Unstructured) map[string]string {
+	t.Helper()
+	verbs := map[string][]string{}
+	for role, rules := range boundTo(t, reconcilerName, objects) {
+		where, _, _ := strings.Cut(role, "/")
+		if where == "" {
+			where = "*"
+		}
+		for _, r := range requests(rules) {
+			what := strings.TrimSpace(fmt.Sprintf("%s/%s %s %s", r.Group, r.Resource, where, r.Name))
+			verbs[what] = append(verbs[what], r.Verb)
+		}
+	}
+	rights := map[string]string{}
+	for what, v := range verbs {
+		slices.Sort(v)
+		rights[what] = strings.Join(slices.Compact(v), " ")
+	}
+	return rights
+}
+
+func TestTheReconcilersRightsAreTheseAndNoMore(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, "worker-1")
+	for folder, want := range reconcilersRights {
+		t.Run(folder, func(t *testing.T) {
+			got := rightsOf(t, s.rendered(t, "../"+folder))
+			all := maps.Clone(want)
+			maps.Copy(all, got)
+			for _, what := range slices.Sorted(maps.Keys(all)) {
+				equal(t, what, got[what], want[what])
+			}
+		})
+	}
+
+	v := s.withToken(t, s.applied(t, "../deploy/deployment"))
+	namespaces := thing{r: schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}}
+	secrets := schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
+	pods := thing{r: podsResource, namespace: metav1.NamespaceSystem}
+	judge(t, "in fact it has none for", []trial{
+		{"reading Secrets", v, thing{r: secrets, namespace: metav1.NamespaceSystem}.list(), noRight},
+		{"deleting a pod", v, pods.delete(reconcilerName + "-0"), noRight},
+		{"changing a pod", v, pods.merge(reconcilerName + "-0"), noRight},
+		{"changing a node", v, thing{r: nodesResource}.merge("worker-1"), noRight},
+		{"replacing a pool", v, thing{r: harness.IPPools, namespace: metav1.NamespaceSystem}.deleteAll(), noRight},
+		{"writing a report", v, thing{sandboxReports, "", newReport}.create("worker-1"), noRight},
+		{"deleting a Lease of another namespace", v, thing{r: leasesResource, namespace: "kube-node-lease"}.delete("worker-1"), noRight},
+		{"getting another namespace", v, namespaces.get(metav1.NamespaceDefault), noRight},
+		{"listing all namespaces", v, namespaces.list(), noRight},
+		{"changing its own namespace", v, namespaces.merge(metav1.NamespaceSystem), noRight},
+	})
+	judge(t, "it may", []trial{
+		{"get its own namespace", v, namespaces.get(metav1.NamespaceSystem), ""},
+		{"list its own namespace", v, namespaces.listOne(metav1.NamespaceSystem), ""},
+		{"write a reservation back", v, thing{harness.Reservations, metav1.NamespaceSystem, newReservation}.create("10.9.0.1"), ""},
+	})
+}
+
+func newReservation(name string) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": harness.Reservations.GroupVersion().String(), "kind": "OverlappingRangeIPReservation",
+		"metadata": map[string]any{"name": name}, "spec": map[string]any{"podref": "default/live"},
+	}}
+}
+
+// listOne lists by name, as a watch of one object begins.
+func (o thing) listOne(name string) attempt {
+	return func(ctx context.Context, v *visitor) error {
+		_, err := o.of(v).List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + name})
+		return err
+	}
+}

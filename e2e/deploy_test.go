@@ -1,0 +1,226 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/restmapper"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+const reconcilerName = "ip-reconcile" // of its workload, account and container
+
+// objectsOf are rendered objects by "Kind name".
+type objectsOf map[string]*unstructured.Unstructured
+
+func byName(t testing.TB, objects []*unstructured.Unstructured) objectsOf {
+	t.Helper()
+	all := objectsOf{}
+	for _, o := range objects {
+		name := o.GetKind() + " " + o.GetName()
+		if all[name] != nil {
+			t.Fatalf("there are two of %s", name)
+		}
+		all[name] = o
+	}
+	return all
+}
+
+// as makes a typed object of a rendered one, which may have no field that the
+// type does not know.
+func as[T any](t testing.TB, o *unstructured.Unstructured) *T {
+	t.Helper()
+	if o == nil {
+		t.Fatalf("there is no %T", *new(T))
+	}
+	typed := new(T)
+	check(t, runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(o.Object, typed, true))
+	return typed
+}
+
+// overlay is a folder for -k: folders of deploy in another namespace, with
+// components and patches.
+func overlay(t testing.TB, namespace string, resources, components []string, patches string) string {
+	t.Helper()
+	folder := must(filepath.EvalSymlinks(t.TempDir()))
+	deploy := must(filepath.Rel(folder, must(filepath.EvalSymlinks(must(filepath.Abs("../deploy"))))))
+	text := "resources:\n"
+	for _, r := range resources {
+		text += fmt.Sprintf("- %s/%s\n", deploy, r)
+	}
+	if namespace != "" {
+		text += fmt.Sprintf("namespace: %s\n", namespace)
+	}
+	text += "components:\n"
+	for _, c := range components {
+		text += fmt.Sprintf("- %s/%s\n", deploy, c)
+	}
+	check(t, os.WriteFile(filepath.Join(folder, "kustomization.yaml"), []byte(text+patches), 0o600))
+	return folder
+}
+
+// ownNamespace is the patch that deploy/deployment asks for in another namespace.
+func ownNamespace(namespace string) string {
+	return fmt.Sprintf(`patches:
+- target: {kind: ClusterRole, name: ip-reconcile-own-namespace}
+  patch: '- {op: replace, path: /rules/0/resourceNames/0, value: %s}'
+`, namespace)
+}
+
+// applied applies a folder for -k, and returns the kubeconfig of its reconciler:
+// with the token of a pod made after the template in it.
+func (s *stage) applied(t testing.TB, folder string) (kubeconfig string) {
+	t.Helper()
+	objects := s.rendered(t, folder)
+	out, errs, err := s.Kubectl(t.Context(), "apply", "-k", folder, "--validate=strict")
+	if err != nil || errs != "" {
+		t.Fatalf("kubectl apply: %v\n%s", err, errs)
+	}
+	equal(t, "objects created", strings.Count(out, " created\n"), len(objects))
+	pod := reconcilerPod(t, objects)
+	pod.Name, pod.Spec.NodeName = reconcilerName+"-0", "worker-1"
+	pod = must(s.Client().CoreV1().Pods(pod.Namespace).Create(t.Context(), pod, metav1.CreateOptions{}))
+	kubeconfig = s.KubeconfigForPod(t, pod)
+	s.granted(t, kubeconfig, objects)
+	return kubeconfig
+}
+
+// reconcilerPod is a pod as the Deployment or the CronJob makes them.
+func reconcilerPod(t testing.TB, objects []*unstructured.Unstructured) *corev1.Pod {
+	t.Helper()
+	for _, o := range objects {
+		path := []string{"spec", "template"}
+		switch o.GetKind() {
+		case "CronJob":
+			path = []string{"spec", "jobTemplate", "spec", "template"}
+		case "Deployment":
+		default:
+			continue
+		}
+		template, _, err := unstructured.NestedMap(o.Object, path...)
+		check(t, err)
+		pod := as[corev1.Pod](t, &unstructured.Unstructured{Object: template})
+		pod.Namespace = o.GetNamespace()
+		return pod
+	}
+	t.Fatal("there is neither a Deployment nor a CronJob")
+	return nil
+}
+
+// granted waits until the API server grants a reconciler every right that the
+// objects bind to it: it learns of roles a moment after they are stored.
+func (s *stage) granted(t testing.TB, kubeconfig string, objects []*unstructured.Unstructured) {
+	t.Helper()
+	client := must(kubernetes.NewForConfig(must(clientcmd.BuildConfigFromFlags("", kubeconfig))))
+	for role, rules := range boundTo(t, reconcilerName, objects) {
+		namespace, _, _ := strings.Cut(role, "/")
+		for _, a := range requests(rules) {
+			if namespace != "" {
+				a.Namespace = namespace
+			}
+			eventually(t, fmt.Sprintf("the right of %s to %s %s", role, a.Verb, a.Resource), func() bool {
+				review := must(client.AuthorizationV1().SelfSubjectAccessReviews().Create(t.Context(), &authorizationv1.SelfSubjectAccessReview{
+					Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &a},
+				}, metav1.CreateOptions{}))
+				return review.Status.Allowed
+			})
+		}
+	}
+}
+
+// boundTo are the rules of the roles that are bound to a ServiceAccount, by
+// "<namespace>/<role>", the namespace being "" for all.
+func boundTo(t testing.TB, account string, objects []*unstructured.Unstructured) map[string][]rbacv1.PolicyRule {
+	t.Helper()
+	all, bound := byName(t, objects), map[string][]rbacv1.PolicyRule{}
+	for _, o := range objects {
+		if !strings.HasSuffix(o.GetKind(), "RoleBinding") {
+			continue
+		}
+		// ClusterRoleBinding and RoleBinding have the same fields.
+		b := as[rbacv1.RoleBinding](t, o)
+		if len(b.Subjects) != 1 || b.Subjects[0].Name != account {
+			continue
+		}
+		role := all[b.RoleRef.Kind+" "+b.RoleRef.Name]
+		if role == nil {
+			t.Errorf("%s binds %s %s, which is not there", o.GetName(), b.RoleRef.Kind, b.RoleRef.Name)
+			continue
+		}
+		equal(t, "the namespace of who is bound by "+o.GetName(), b.Subjects[0].Namespace, all["ServiceAccount "+account].GetNamespace())
+		// So have ClusterRole and Role, but for what is of no use here.
+		bound[o.GetNamespace()+"/"+role.GetName()] = as[rbacv1.Role](t, role).Rules
+	}
+	if len(bound) == 0 {
+		t.Fatalf("nothing is bound to %s", account)
+	}
+	return bound
+}
+
+// requests are those that rules allow, one for each verb on each resource.
+func requests(rules []rbacv1.PolicyRule) []authorizationv1.ResourceAttributes {
+	var all []authorizationv1.ResourceAttributes
+	for _, r := range rules {
+		names := r.ResourceNames
+		if len(names) == 0 {
+			names = []string{""}
+		}
+		for _, resource := range r.Resources {
+			for _, verb := range r.Verbs {
+				for _, name := range names {
+					all = append(all, authorizationv1.ResourceAttributes{Group: r.APIGroups[0], Resource: resource, Verb: verb, Name: name})
+				}
+			}
+		}
+	}
+	return all
+}
+
+// accepted checks that the API server would store every object, all fields known
+// to it, and returns the kinds that it does not serve.
+func (s *stage) accepted(t testing.TB, objects []*unstructured.Unstructured) (unserved []string) {
+	t.Helper()
+	mapper := restmapper.NewDiscoveryRESTMapper(must(restmapper.GetAPIGroupResources(s.Client().Discovery())))
+	options := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict}
+	for _, o := range objects {
+		gvk := o.GroupVersionKind()
+		mapping, err := mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+		if meta.IsNoMatchError(err) {
+			unserved = append(unserved, gvk.Kind)
+			continue
+		}
+		check(t, err)
+		_, err = thing{r: mapping.Resource, namespace: o.GetNamespace()}.of(newVisitor(t, s.Config(), "")).Create(t.Context(), o, options)
+		if err != nil && !apierrors.IsAlreadyExists(err) {
+			t.Errorf("%s %s: %v", o.GetKind(), o.GetName(), err)
+		}
+	}
+	slices.Sort(unserved)
+	return slices.Compact(unserved)
+}
+
+// plain is an object as JSON, without the labels on itself, which say who
+// installed it, and without the namespace that kustomize gives to kinds that it
+// does not know to have none.
+func plain(o *unstructured.Unstructured) string {
+	o = o.DeepCopy()
+	o.SetLabels(nil)
+	if strings.HasPrefix(o.GetKind(), "ValidatingAdmissionPolicy") || o.GetKind() == "SecurityContextConstraints" {
+		o.SetNamespace("")
+	}
+	return string(must(json.MarshalIndent(o.Object, "", " ")))
+}

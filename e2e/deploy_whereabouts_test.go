@@ -1,0 +1,266 @@
+package e2e
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/yaml"
+)
+
+const (
+	withoutControlLoop = "../deploy/whereabouts/without-control-loop.yaml"
+	ourImage           = "example.com/ip-reconcile:v1"
+)
+
+// upstreamAt is the folder of whereabouts' sources at a version.
+func upstreamAt(t testing.TB, version string) string {
+	t.Helper()
+	out, err := exec.Command("go", "mod", "download", "-json", "github.com/k8snetworkplumbingwg/whereabouts@"+version).Output()
+	var info struct{ Dir, Error string }
+	if json.Unmarshal(out, &info) != nil || info.Dir == "" {
+		t.Skipf("whereabouts %s is not to be had: %v %s", version, err, info.Error)
+	}
+	return info.Dir
+}
+
+// objectIn reads the first object of a kind from a YAML file.
+func objectIn[T any](t testing.TB, file, kind string) *T {
+	t.Helper()
+	f := must(os.Open(file))
+	defer f.Close()
+	for documents := yaml.NewYAMLReader(bufio.NewReader(f)); ; {
+		document, err := documents.Read()
+		if errors.Is(err, io.EOF) {
+			t.Fatalf("%s has no %s", file, kind)
+		}
+		check(t, err)
+		o := &unstructured.Unstructured{}
+		if yaml.Unmarshal(document, &o.Object) == nil && o.GetKind() == kind {
+			return as[T](t, o)
+		}
+	}
+}
+
+// patched runs kubectl to change an object, and returns what it says.
+func (s *stage) patched(t testing.TB, args ...string) (string, error) {
+	t.Helper()
+	out, errs, err := s.Kubectl(t.Context(), args...)
+	return out + errs, err
+}
+
+// onANode runs the command of whereabouts' container with the scripts of an
+// image, as bash understands them, below a folder. There is a control loop that
+// leaves a mark, and a ServiceAccount whose token is "one".
+func onANode(t *testing.T, scripts string, c corev1.Container) (folder string, process *exec.Cmd) {
+	t.Helper()
+	folder = t.TempDir()
+	account := filepath.Join(folder, "serviceaccount")
+	below := strings.NewReplacer("/install-cni.sh", folder+"/install-cni.sh", "/token-watcher.sh", folder+"/token-watcher.sh",
+		"/lib.sh", folder+"/lib.sh", "/ip-control-loop", folder+"/ip-control-loop", "cp -f /whereabouts", "cp -f "+folder+"/whereabouts",
+		"/var/run/secrets/kubernetes.io/serviceaccount", account)
+	for _, sub := range []string{"bin", "net.d", "serviceaccount"} {
+		check(t, os.Mkdir(filepath.Join(folder, sub), 0o755))
+	}
+	for name, content := range map[string]string{
+		"whereabouts": "the plugin", "serviceaccount/token": "one", "serviceaccount/ca.crt": "ca",
+		"ip-control-loop": "#!/bin/bash\ntouch " + folder + "/reconciled\nsleep 1000\n",
+	} {
+		check(t, os.WriteFile(filepath.Join(folder, name), []byte(content), 0o755))
+	}
+	for _, script := range must(filepath.Glob(scripts + "/*.sh")) {
+		text := below.Replace(string(must(os.ReadFile(script))))
+		text = strings.Replace(text, "#!/bin/sh", "#!/bin/bash", 1)
+		check(t, os.WriteFile(filepath.Join(folder, filepath.Base(script)), []byte(text), 0o755))
+	}
+	equal(t, "the shell", c.Command, []string{"/bin/sh"})
+	process = exec.Command("bash", c.Args[0], below.Replace(c.Args[1]))
+	process.Env = []string{"PATH=" + os.Getenv("PATH"), "KUBERNETES_SERVICE_HOST=10.96.0.1", "KUBERNETES_SERVICE_PORT=443",
+		"WHEREABOUTS_NAMESPACE=kube-system", "NODENAME=worker-1", "CNI_BIN_DIR=" + folder + "/bin", "CNI_CONF_DIR=" + folder + "/net.d"}
+	process.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	output := &buffer{}
+	process.Stdout, process.Stderr = output, output
+	check(t, process.Start())
+	t.Cleanup(func() {
+		syscall.Kill(-process.Process.Pid, syscall.SIGKILL)
+		process.Wait()
+		if t.Failed() {
+			t.Logf("the container said:\n%s", output)
+		}
+	})
+	return folder, process
+}
+
+func says(file, part string) bool {
+	text, err := os.ReadFile(file)
+	return err == nil && strings.Contains(string(text), part)
+}
+
+// sleeps says whether a process waits for a `sleep`.
+func sleeps(pid int) bool {
+	children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", pid))
+	for _, child := range strings.Fields(string(children)) {
+		if says("/proc/"+child+"/comm", "sleep") {
+			return true
+		}
+	}
+	return false
+}
+
+func TestWhereaboutsDaemonSetWithoutItsControlLoopStillInstallsThePlugin(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	for name, c := range map[string]struct {
+		version string // with manifests
+		file    string // else one of testdata
+		watcher bool
+	}{
+		"v0.9.4":                           {version: "v0.9.4", watcher: true},
+		"v0.8.0":                           {version: "v0.8.0"},
+		"v0.5.4, with the scripts of v0.8": {file: "whereabouts-v0.5.4.yaml"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var source, manifest string
+			if c.version != "" {
+				source = upstreamAt(t, c.version)
+				manifest = source + "/doc/crds/daemonset-install.yaml"
+			} else {
+				source, manifest = upstreamAt(t, "v0.8.0"), "testdata/"+c.file
+			}
+			sets := s.Client().AppsV1().DaemonSets(metav1.NamespaceSystem)
+			shipped := must(sets.Create(t.Context(), objectIn[appsv1.DaemonSet](t, manifest, "DaemonSet"), metav1.CreateOptions{}))
+			t.Cleanup(func() { check(t, sets.Delete(context.Background(), shipped.Name, now())) })
+			before := shipped.Spec.Template.Spec.Containers[0]
+			contains(t, "upstream's command", fmt.Sprint(before.Command, before.Args), "/ip-control-loop")
+
+			said, err := s.patched(t, "-n", shipped.Namespace, "patch", "daemonset", shipped.Name, "--type", "json", "--patch-file", withoutControlLoop)
+			if err != nil {
+				t.Fatal(said)
+			}
+			set := must(sets.Get(t.Context(), shipped.Name, metav1.GetOptions{}))
+			after := set.Spec.Template.Spec.Containers[0]
+			if strings.Contains(fmt.Sprint(after.Command, after.Args), "control-loop") {
+				t.Errorf("it still runs the control loop: %v", after.Args)
+			}
+			args := after.Args
+			after.Args = before.Args
+			equal(t, "but for the arguments", after, before)
+			after.Args = args
+
+			folder, process := onANode(t, source+"/script", after)
+			kubeconfig := folder + "/net.d/whereabouts.d/whereabouts.kubeconfig"
+			eventually(t, "the plugin and its kubeconfig", func() bool {
+				return says(folder+"/bin/whereabouts", "the plugin") && says(kubeconfig, `token: "one"`)
+			})
+			if c.watcher {
+				check(t, os.WriteFile(folder+"/serviceaccount/token", []byte("two"), 0o600))
+				eventually(t, "the new token in the kubeconfig", func() bool { return says(kubeconfig, `token: "two"`) })
+			}
+			eventually(t, "the container to sleep on", func() bool { return sleeps(process.Process.Pid) })
+			if _, err := os.Stat(folder + "/reconciled"); err == nil {
+				t.Error("the control loop ran")
+			}
+
+			// As shipped it runs in this same surrounding.
+			folder, _ = onANode(t, source+"/script", before)
+			eventually(t, "upstream's control loop", func() bool { _, err := os.Stat(folder + "/reconciled"); return err == nil })
+		})
+	}
+
+	t.Run("and one with another command is left alone", func(t *testing.T) {
+		sets := s.Client().AppsV1().DaemonSets(metav1.NamespaceSystem)
+		set := objectIn[appsv1.DaemonSet](t, "testdata/whereabouts-v0.5.4.yaml", "DaemonSet")
+		set.Spec.Template.Spec.Containers[0].Command = []string{"/usr/bin/whereabouts-of-our-own"}
+		set = must(sets.Create(t.Context(), set, metav1.CreateOptions{}))
+		said, err := s.patched(t, "-n", set.Namespace, "patch", "daemonset", set.Name, "--type", "json", "--patch-file", withoutControlLoop)
+		if err == nil {
+			t.Errorf("it was patched: %s", said)
+		}
+		equal(t, "what is stored", must(sets.Get(t.Context(), set.Name, metav1.GetOptions{})).Generation, set.Generation)
+	})
+
+	t.Run("and so it is with kustomize", func(t *testing.T) {
+		folder := overlay(t, "", nil, []string{"whereabouts"}, "")
+		manifest := must(os.ReadFile("testdata/whereabouts-v0.5.4.yaml"))
+		check(t, os.WriteFile(filepath.Join(folder, "whereabouts.yaml"), manifest, 0o600))
+		text := strings.Replace(string(must(os.ReadFile(folder+"/kustomization.yaml"))), "resources:\n", "resources:\n- whereabouts.yaml\n", 1)
+		check(t, os.WriteFile(filepath.Join(folder, "kustomization.yaml"), []byte(text), 0o600))
+		set := as[appsv1.DaemonSet](t, byName(t, s.rendered(t, folder))["DaemonSet whereabouts"])
+		contains(t, "the arguments", fmt.Sprint(set.Spec.Template.Spec.Containers[0].Args), "exec /token-watcher.sh", "exec /install-cni.sh")
+	})
+}
+
+func TestWhereaboutsReconcilerIsReplacedByAnotherImageOnly(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	contains(t, "the image", string(must(os.ReadFile("../deploy/Dockerfile"))), "/ip-reconciler")
+
+	deployments := s.Client().AppsV1().Deployments(metav1.NamespaceSystem)
+	deployment := must(deployments.Create(t.Context(),
+		objectIn[appsv1.Deployment](t, upstreamAt(t, "v0.9.4")+"/doc/crds/reconciler-deployment.yaml", "Deployment"), metav1.CreateOptions{}))
+	if said, err := s.patched(t, "-n", deployment.Namespace, "set", "image", "deployment/whereabouts-reconciler", "whereabouts-reconciler="+ourImage); err != nil {
+		t.Fatal(said)
+	}
+	deployment.Spec.Template.Spec.Containers[0].Image = ourImage
+	equal(t, "the Deployment of v0.9.4", must(deployments.Get(t.Context(), deployment.Name, metav1.GetOptions{})).Spec, deployment.Spec)
+	equal(t, "its command", deployment.Spec.Template.Spec.Containers[0].Command, []string{"/ip-reconciler"})
+
+	jobs := s.Client().BatchV1().CronJobs(metav1.NamespaceSystem)
+	job := must(jobs.Create(t.Context(), objectIn[batchv1.CronJob](t, "testdata/whereabouts-v0.5.4.yaml", "CronJob"), metav1.CreateOptions{}))
+	if said, err := s.patched(t, "-n", job.Namespace, "set", "image", "cronjob/ip-reconciler", "whereabouts="+ourImage); err != nil {
+		t.Fatal(said)
+	}
+	job.Spec.JobTemplate.Spec.Template.Spec.Containers[0].Image = ourImage
+	equal(t, "the CronJob of v0.5.4", must(jobs.Get(t.Context(), job.Name, metav1.GetOptions{})).Spec, job.Spec)
+}
+
+// TestOpenShiftsReconcilerStaysOffTheNodes has its operator apply the DaemonSet
+// again and again, server-side and by force, as it does.
+func TestOpenShiftsReconcilerStaysOffTheNodes(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	const namespace, name = "openshift-multus", "whereabouts-reconciler"
+	must(s.Client().CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{}))
+	sets := s.Dynamic().Resource(schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "daemonsets"}).Namespace(namespace)
+	theirs := &unstructured.Unstructured{}
+	check(t, yaml.Unmarshal(must(os.ReadFile("testdata/whereabouts-openshift.yaml")), &theirs.Object))
+	operator := func() *appsv1.DaemonSet {
+		stored := must(sets.Apply(t.Context(), name, theirs.DeepCopy(), metav1.ApplyOptions{FieldManager: "cluster-network-operator", Force: true}))
+		set := &appsv1.DaemonSet{}
+		check(t, runtime.DefaultUnstructuredConverter.FromUnstructured(stored.Object, set))
+		return set
+	}
+	image := operator().Spec.Template.Spec.Containers[0].Image
+
+	if said, err := s.patched(t, "-n", namespace, "set", "image", "daemonset/"+name, "whereabouts="+ourImage); err != nil {
+		t.Fatal(said)
+	}
+	equal(t, "the image that was changed, after the operator came by", operator().Spec.Template.Spec.Containers[0].Image, image)
+
+	if said, err := s.patched(t, "-n", namespace, "patch", "daemonset", name, "--type", "strategic", "--patch-file", "../deploy/whereabouts/openshift.yaml"); err != nil {
+		t.Fatal(said)
+	}
+	generation := must(sets.Get(t.Context(), name, metav1.GetOptions{})).GetGeneration()
+	set := operator()
+	equal(t, "the generation, after the operator came by", set.Generation, generation)
+	terms := set.Spec.Template.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+	equal(t, "where it may run", terms, []corev1.NodeSelectorTerm{{
+		MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "ip-reconcile.dev/whereabouts-reconciler", Operator: corev1.NodeSelectorOpExists}},
+	}})
+}
