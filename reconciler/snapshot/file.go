@@ -73,6 +73,7 @@ func (f *file) readYAML(text []byte) ([]*object, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s is not YAML: %v", f.path, err)
 		}
+		untagMerge(doc)
 		f.yaml = append(f.yaml, doc)
 		f.compact, f.aliased = f.compact || isCompact(doc), f.aliased || hasAlias(doc)
 		if len(doc.Content) == 0 {

@@ -125,7 +125,7 @@ func TestAReleaseFromKubectlsYAMLLeavesWhatKubectlWouldWriteWithoutIt(t *testing
 	dir := t.TempDir()
 	text := rapid.OneOf(
 		rapid.StringMatching(`[a-z0-9/ .:#'"%@!&*?|<>=~{}\[\],-]{0,20}`),
-		rapid.SampledFrom([]string{"", "true", "yes", "null", "1", "1.0", "0x1", "2026-11-20", "12:30", "a\nb", "a\nb\n", "\n", " a", "a ", "é", "😀", "\t", "a\tb", "~", "-", "---", "...", "%", "#x", "a #b", "a: b", "[", "{"}),
+		rapid.SampledFrom([]string{"", "true", "yes", "null", "1", "1.0", "0x1", "2026-11-20", "12:30", "a\nb", "a\nb\n", "\n", " a", "a ", "é", "😀", "\t", "a\tb", "~", "-", "---", "...", "%", "#x", "a #b", "a: b", "[", "{", "<<"}),
 	)
 	rapid.Check(t, func(t *rapid.T) {
 		checkRelease(t, dir, "all.yaml", clusterGen(text).Draw(t, "cluster"), func(v any) ([]byte, error) { return yaml.Marshal(v) }, withoutLines)

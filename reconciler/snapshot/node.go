@@ -70,6 +70,17 @@ func hasAlias(n *yaml.Node) bool {
 	return n.Kind == yaml.AliasNode || slices.ContainsFunc(n.Content, hasAlias)
 }
 
+// untagMerge makes a value that reads "<<" a text like any other: only as a key
+// does it merge, and the encoder would write its tag out.
+func untagMerge(n *yaml.Node) {
+	for i, c := range n.Content {
+		if c.Kind == yaml.ScalarNode && c.Tag == "!!merge" && (n.Kind != yaml.MappingNode || i%2 == 1) {
+			c.Tag = ""
+		}
+		untagMerge(c)
+	}
+}
+
 // indentOf is the white space before the first key of a JSON text.
 func indentOf(text []byte) string {
 	_, rest, ok := bytes.Cut(text, []byte("\n"))
