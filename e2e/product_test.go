@@ -36,13 +36,13 @@ func TestMain(m *testing.M) {
 var productDir string
 
 // productBinary builds the product's commands once per test process, and returns
-// the path of ip-reconcile; ip-reconcile-agent is beside it.
+// the path of ip-reconcile; ip-reconcile-agent and ip-reconciler are beside it.
 var productBinary = sync.OnceValues(func() (path string, err error) {
 	if productDir, err = os.MkdirTemp("", "ip-reconcile-product-"); err != nil {
 		return "", err
 	}
 	path = filepath.Join(productDir, "ip-reconcile")
-	build := exec.Command("go", "build", "-o", productDir+"/", "./cmd/ip-reconcile", "./cmd/ip-reconcile-agent")
+	build := exec.Command("go", "build", "-o", productDir+"/", "./cmd/ip-reconcile", "./cmd/ip-reconcile-agent", "./cmd/ip-reconciler")
 	build.Dir = ".."
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {

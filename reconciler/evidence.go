@@ -45,6 +45,7 @@ type Evidence struct {
 	StaleSaysRun  bool // the last, stale report has the sandbox READY, and is not older than the containers' end
 	Recent        bool // a reservation younger than an ADD may take
 	Claimant      string
+	ClaimantNode  string // of the report that tells of the claimant; "" for a pod
 }
 
 // gather collects the evidence on a subject.
@@ -171,7 +172,7 @@ func (w *world) staleSaysRun(s *subject) bool {
 // if there is nobody: another pod that is not finished, or another sandbox or
 // attachment whose network is not known to be closed, of a node that is not
 // proven dead. A network that cannot be told counts as the same.
-func (w *world) claimant(s *subject) string {
+func (w *world) claimant(s *subject) (who, node string) {
 	addresses, own := []netip.Addr{s.address}, ""
 	same := func(network string) bool { return network == s.network }
 	if s.alloc != nil {
@@ -184,17 +185,17 @@ func (w *world) claimant(s *subject) string {
 				continue
 			}
 			if c.nad == nil || slices.ContainsFunc(c.nad.Networks, func(n ippool.Network) bool { return same(n.Name) }) {
-				return "pod " + c.pod.String()
+				return "pod " + c.pod.String(), ""
 			}
 		}
 		for i := range w.boxes[addr] {
 			b := &w.boxes[addr][i]
 			if (own == "" || b.containerID() != own) && same(b.NetworkName) && w.holds(&b.sighting) {
-				return "sandbox " + b.containerID() + " on node " + b.report.Name
+				return "sandbox " + b.containerID() + " on node " + b.report.Name, b.report.Name
 			}
 		}
 	}
-	return ""
+	return "", ""
 }
 
 // holds says whether a sandbox or attachment may hold its addresses.

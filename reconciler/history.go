@@ -25,6 +25,7 @@ type History struct {
 
 type seen struct {
 	first   time.Time     // when it was seen first
+	local   time.Time     // since when judged Stale at every look, by this process' own clock
 	stale   time.Time     // since when judged Stale at every look; zero if it was not at the last
 	missing time.Time     // since when so because its Node is gone
 	node    string        // of the pod that was last seen carrying the address
@@ -57,6 +58,9 @@ func (h *History) checkRevision(o *Observation) {
 	if o.Revision != 0 {
 		h.revision = o.Revision
 	}
+	if o.Restored != "" { // at once: what follows may fail
+		h.restored = o.Now
+	}
 }
 
 // Remember takes in a look at everything.
@@ -77,6 +81,7 @@ func (h *History) note(it *Item, o *Observation) {
 		h.subjects[it.ID] = s
 	}
 	s.stale = since(s.stale, it.Verdict == Stale, o.Now)
+	s.local = since(s.local, it.Verdict == Stale, o.Local)
 	s.missing = since(s.missing, it.Reason == NodeMissingReason, o.Now)
 	if e := it.Evidence; e != nil && e.OnPod && e.Pod.Node != "" {
 		s.node = e.Pod.Node
@@ -124,7 +129,7 @@ func (h *History) Age(id ID, now time.Time) time.Duration {
 // forgetStale makes an unconfirmed verdict ripen anew: something contradicted it.
 func (h *History) forgetStale(id ID) {
 	if s := h.subjects[id]; s != nil {
-		s.stale = time.Time{}
+		s.stale, s.local = time.Time{}, time.Time{}
 	}
 }
 
@@ -145,7 +150,7 @@ func (h *History) ripe(it *Item, o *Observation, confirmAfter time.Duration) tim
 		confirmAfter = s.deleted + time.Minute
 	}
 	if it.Reason != NodeMissingReason {
-		return s.stale.Add(confirmAfter)
+		return later(s.stale.Add(confirmAfter), s.lapsed(o, confirmAfter))
 	}
 	at := lastHeard(it, o, s.stale).Add(confirmAfter)
 	missing := s.missing
@@ -156,6 +161,23 @@ func (h *History) ripe(it *Item, o *Observation, confirmAfter time.Duration) tim
 		return gone
 	}
 	return at
+}
+
+// lapsed is when d will have passed since the verdict began, by this process' own
+// clock: o.Now may be by another API server's than at the look before. Zero where
+// there is no such clock.
+func (s *seen) lapsed(o *Observation, d time.Duration) time.Time {
+	if s.local.IsZero() {
+		return time.Time{}
+	}
+	return o.Now.Add(d - o.Local.Sub(s.local))
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
 }
 
 // lastHeard is when the agent of a missing node was last heard, if that is

@@ -80,7 +80,7 @@ func (w *world) judgeAllocation(p *ippool.Pool, a *ippool.Allocation, rules []ru
 	} else {
 		s := &subject{id: it.ID, pool: p, alloc: a, owner: a.Owner, sighted: w.byID[a.ContainerID]}
 		it.Evidence = w.gather(s)
-		it.Evidence.Claimant = w.claimant(s)
+		it.Evidence.Claimant, it.Evidence.ClaimantNode = w.claimant(s)
 	}
 	it.Judged = it.Evidence.judge(rules)
 	return it
@@ -207,7 +207,7 @@ func (w *world) standsAlone(it *Item, readings []reading) *Evidence {
 			}
 		}
 		e = w.gather(s)
-		e.Claimant = w.claimant(s)
+		e.Claimant, e.ClaimantNode = w.claimant(s)
 	}
 	switch {
 	case w.Now.Sub(r.Created) < recentFor:

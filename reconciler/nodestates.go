@@ -45,13 +45,15 @@ func (o *Observation) NodeStates(policy Policy) map[string]NodeState {
 }
 
 // Needs says whether an allocation or reservation that was not released rests
-// on a report: it could be of a sandbox of that node.
+// on a report: it could be of a sandbox of that node, or is held because one of
+// that node carries the address.
 func (out *Result) Needs(r *podstate.Report) bool {
 	released := map[ID]bool{}
 	for _, it := range out.Released {
 		released[it.ID] = true
 	}
 	return slices.ContainsFunc(slices.Concat(out.Allocations, out.Reservations), func(it *Item) bool {
-		return !released[it.ID] && it.Evidence != nil && slices.Contains(it.Evidence.Nodes, r.Name)
+		return !released[it.ID] && it.Evidence != nil &&
+			(slices.Contains(it.Evidence.Nodes, r.Name) || it.Evidence.ClaimantNode == r.Name)
 	})
 }

@@ -16,7 +16,9 @@ import (
 type Observation struct {
 	// Now is the time by the clock that wrote the objects' timestamps: the API
 	// server's, or the snapshot's.
-	Now          time.Time
+	Now time.Time
+	// Local is the time by this process' own clock; zero where it plays no part.
+	Local        time.Time
 	Pools        []*ippool.Pool
 	Reservations []*ippool.Reservation
 	NADs         map[types.NamespacedName]*ippool.NAD

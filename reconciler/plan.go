@@ -188,7 +188,8 @@ func (h *History) restoreGate(j *Judgement, policy Policy) string {
 		nodes = append(nodes, name)
 	}
 	for _, n := range sortedUnique(nodes) {
-		if r := w.reports[n]; !w.dead(n) && (r == nil || r.Written.Before(since)) {
+		// A renewal vouches for the report with its hash: it is as good as a write.
+		if r := w.reports[n]; !w.dead(n) && (r == nil || r.Written.Before(since) && r.Renewed.Before(since)) {
 			return fmt.Sprintf("etcd was restored at %s, and node %s has not written its SandboxReport since (a node that is gone: kubectl delete sandboxreport %s; one without an agent: --agent-nodes)", since.UTC().Format(time.RFC3339), n, n)
 		}
 	}

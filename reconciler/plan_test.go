@@ -225,3 +225,18 @@ func TestPaused(t *testing.T) {
 		p.wantReleased("not paused any more", p.look(15*time.Minute, unconfirmed))
 	})
 }
+
+// The next look may be answered by another API server, with another clock.
+func TestAnUnconfirmedVerdictMustHoldByOurOwnClockToo(t *testing.T) {
+	unconfirmed := all(usualPool, aNode("worker-1"))
+	p := newProcess(t, quarter)
+	p.skew = 20 * time.Minute // the API server of the first look is behind
+	p.wantRefused("at the first look", Unripe, p.look(-20*time.Minute, unconfirmed))
+	p.skew = 0
+	plan := p.look(time.Second, unconfirmed)
+	p.wantRefused("a second later", Unripe, plan)
+	if want := now.Add(15 * time.Minute); !plan.Until.Equal(want) {
+		t.Errorf("ripe at %s, want %s", plan.Until, want)
+	}
+	p.wantReleased("15 minutes later", p.look(15*time.Minute, unconfirmed))
+}

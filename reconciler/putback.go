@@ -15,6 +15,8 @@ import (
 // not make another. An entry that is Stale under another id, or gone, gets none,
 // nor does one of another pod, which has made its own.
 func (b *batch) putBack(ctx context.Context, t *tracked, j *Judgement) {
+	ctx, cancel := inAnyCase(ctx)
+	defer cancel()
 	for _, it := range j.Allocations {
 		if t.Allocation != nil && it.Object == t.Object && it.Key == t.Key && it.PodRef == t.PodRef && (it.Verdict != Stale || it.ID == t.ID) {
 			b.recreate(ctx, t)
@@ -26,17 +28,22 @@ func (b *batch) putBack(ctx context.Context, t *tracked, j *Judgement) {
 // gets its reservations back: one too many is found and freed later, one too
 // few may give a live address away.
 func (b *batch) giveUp(ctx context.Context, items []*tracked, why Refusal, detail string) {
+	ctx, cancel := inAnyCase(ctx)
+	defer cancel()
 	for _, t := range items {
 		b.recreate(ctx, t)
 		b.out.refuse(Refused{t.Item, why, detail})
 	}
 }
 
-// recreate is tried for a while even where the run is being stopped: this is
-// the one write that must not be left half done.
+// inAnyCase is the time for putting back, even where the run is being stopped or
+// the Lease must be given back: this is the one write that must not be left half
+// done. It bounds how long a process takes to end.
+func inAnyCase(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+}
+
 func (b *batch) recreate(ctx context.Context, t *tracked) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-	defer cancel()
 	for _, res := range t.deleted {
 		var err error
 		for try := range 5 {

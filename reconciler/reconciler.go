@@ -60,6 +60,9 @@ func (r *Reconciler) Look(ctx context.Context) (*Judgement, error) {
 		return nil, err
 	}
 	o.Past = r.History
+	if !r.Options.Settled {
+		o.Local = r.Clock.Now()
+	}
 	r.History.checkRevision(o)
 	j := Judge(o, r.Options.Policy)
 	r.History.Remember(j)
@@ -110,15 +113,15 @@ func (r *Reconciler) run(ctx context.Context, out *Result) error {
 
 // Pass looks once, releases what may be released now, and does not wait for
 // anything to ripen. Where ready is given, only items that it lets through are
-// released; the others stay out of the result's lists. The time is when there
-// may be more to do although nothing else happens; zero for never.
+// released; the others stay out of the result's lists. The time is when what
+// waits now will be ripe; zero if nothing waits. Verdicts may change at Due, too.
 func (r *Reconciler) Pass(ctx context.Context, ready func(*Item) bool) (*Result, time.Time, error) {
 	out := &Result{}
 	until, err := r.pass(ctx, out, ready)
 	if err != nil {
 		return nil, time.Time{}, err
 	}
-	return out, sooner(until, out.Due), nil
+	return out, until, nil
 }
 
 func (r *Reconciler) pass(ctx context.Context, out *Result, ready func(*Item) bool) (until time.Time, err error) {

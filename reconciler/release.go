@@ -206,6 +206,7 @@ func (b *batch) refresh(ctx context.Context) error {
 		return err
 	}
 	b.History.checkRevision(o)
+	o.Local = b.base.Local
 	b.base, b.refreshed = o, b.Clock.Now()
 	return nil
 }
@@ -217,7 +218,7 @@ func (b *batch) look(ctx context.Context, todo []*tracked) ([]*tracked, error) {
 	if err != nil {
 		return nil, err
 	}
-	fresh.Past = b.History
+	fresh.Past, fresh.Local = b.History, b.base.Local
 	if fresh.Now.Before(b.base.Now) {
 		fresh.Now = b.base.Now // two API servers, two clocks
 	}

@@ -19,11 +19,14 @@ const repairAfter = time.Minute
 // the next will have; zero if none waits.
 func (r *Reconciler) repair(ctx context.Context, j *Judgement, out *Result) time.Time {
 	o := j.Observation
+	if o.Paused {
+		return time.Time{} // and the findings' ages begin anew
+	}
 	known := map[string]time.Time{}
 	var until time.Time
 	for i := range j.Findings {
 		f := &j.Findings[i]
-		if f.repair == nil {
+		if f.repair == nil || f.repair.in().Paused {
 			continue
 		}
 		key := f.key()
@@ -37,8 +40,9 @@ func (r *Reconciler) repair(ctx context.Context, j *Judgement, out *Result) time
 			continue
 		}
 		delete(known, key)
+		r.progress("writing %s back into %s", f.IP, f.Pool)
 		wrote, err := r.mend(ctx, o, f)
-		for try := 1; err != nil && try < tries && !errors.Is(err, ErrForbidden) && !errors.Is(err, ErrLeaseForbidden) && ctx.Err() == nil; try++ {
+		for try := 1; err != nil && try < tries && !errors.Is(err, ErrForbidden) && !errors.Is(err, ErrLeaseForbidden) && !errors.Is(err, ErrLeaseBusy) && ctx.Err() == nil; try++ {
 			r.wait(ctx, 100*time.Millisecond<<try) // the hold was too short, or somebody was faster
 			wrote, err = r.mend(ctx, o, f)
 		}
@@ -63,15 +67,15 @@ func (f *Finding) key() string {
 
 // mend looks once more, under the Lease, and writes where the finding still stands.
 func (r *Reconciler) mend(ctx context.Context, o *Observation, f *Finding) (wrote bool, err error) {
-	if o.Paused {
-		return false, fmt.Errorf("everything is paused by the annotation %s", ippool.PausedAnnotation)
-	}
 	base, err := r.Source.Refresh(ctx, o)
 	if err != nil {
 		return false, fmt.Errorf("read reports, nodes and pools anew: %w", err)
 	}
 	if r.History.checkRevision(base); base.Restored != "" {
 		return false, fmt.Errorf("etcd was restored (%s): what was seen before is no ground to write", base.Restored)
+	}
+	if base.Paused {
+		return false, fmt.Errorf("everything is paused by the annotation %s", ippool.PausedAnnotation)
 	}
 	pool := f.repair.in()
 	need := Need{

@@ -45,8 +45,8 @@ type Cluster struct {
 	host    string
 	core    kubernetes.Interface
 	objects dynamic.Interface
-	noGet   atomic.Bool  // no right to get pods, so they are listed by name
-	offset  atomic.Int64 // by which the API server's clock is ahead of ours
+	noGet   atomic.Bool                // no right to get pods, so they are listed by name
+	told    atomic.Pointer[serverDate] // the Date of its last answer
 
 	mu       sync.Mutex
 	released map[string]time.Time   // when a Lease was given back
@@ -77,9 +77,18 @@ func New(config *rest.Config, s Settings) (*Cluster, error) {
 	return c, nil
 }
 
-// Now is the time by the API server's clock, by its last answer; a second less
-// or more.
-func (c *Cluster) Now() time.Time { return time.Now().Add(time.Duration(c.offset.Load())) }
+// serverDate is a Date and when it arrived here.
+type serverDate struct{ date, arrived time.Time }
+
+// Now is the time by the API server's clock, a second less or more: the Date of
+// its last answer and what has passed since, whatever becomes of our own clock.
+func (c *Cluster) Now() time.Time {
+	told := c.told.Load()
+	if told == nil {
+		return time.Now()
+	}
+	return told.date.Add(time.Since(told.arrived))
+}
 
 // call makes one request, and makes it again where the failure
 // is of a kind that passes.
@@ -120,7 +129,7 @@ func (s serverTime) RoundTrip(r *http.Request) (*http.Response, error) {
 		return resp, err
 	}
 	if t, perr := http.ParseTime(resp.Header.Get("Date")); perr == nil {
-		s.c.offset.Store(int64(time.Until(t)))
+		s.c.told.Store(&serverDate{t, time.Now()})
 		if date, ok := r.Context().Value(dateKey{}).(*time.Time); ok {
 			*date = t
 		}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ip-reconcile/ip-reconcile/podstate/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 )
 
@@ -240,4 +241,48 @@ func TestWithoutLeasesNoReportIsFresh(t *testing.T) {
 	equal(t, "reports", len(o.Reports), 1)
 	equal(t, "fresh", o.Reports[0].Fresh(o.Now), false)
 	equal(t, "warnings", len(o.Warnings), 1)
+}
+
+// An agent writes its report and then the Lease that vouches for it.
+func TestAReportIsReadAgainWhereItsLeaseIsBehind(t *testing.T) {
+	old, current := time.Now().Add(-time.Minute), time.Now()
+	report := func(observed time.Time) map[string]any {
+		return map[string]any{"apiVersion": "ip-reconcile.dev/v1alpha1", "kind": "SandboxReport",
+			"metadata": map[string]any{"name": "worker-1"}, "observedAt": observed.UTC().Format(time.RFC3339)}
+	}
+	lease := func(observed, renewed time.Time) map[string]any {
+		return map[string]any{"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": map[string]any{
+			"name": "worker-1", "namespace": "kube-system", "annotations": map[string]any{v1alpha1.HashAnnotation: hashOf(t, observed)},
+			"managedFields": []any{map[string]any{"manager": "agent", "operation": "Update", "time": renewed.UTC().Format(time.RFC3339),
+				"fieldsType": "FieldsV1", "fieldsV1": map[string]any{"f:spec": map[string]any{"f:renewTime": map[string]any{}}}}},
+		}}
+	}
+	for says, c := range map[string]struct {
+		leases []map[string]any
+		fresh  bool
+		reads  int
+	}{
+		"at once in step":             {[]map[string]any{lease(current, current)}, true, 1},
+		"in step a moment later":      {[]map[string]any{lease(old, current), lease(old, current), lease(current, current)}, true, 3},
+		"never in step":               {[]map[string]any{lease(old, current)}, false, -1},
+		"of an agent that is no more": {[]map[string]any{lease(old, current.Add(-5*time.Minute))}, false, 1},
+	} {
+		t.Run(says, func(t *testing.T) {
+			t.Parallel()
+			f := newFakeAPI(t)
+			f.answers[discovery] = object(map[string]any{"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "ip-reconcile.dev/v1alpha1", "resources": []any{}})
+			f.answers[reports] = list("", report(current))
+			var answers []answer
+			for _, l := range c.leases {
+				answers = append(answers, list("", l))
+			}
+			f.answers[leases] = first(answers...)
+			o, err := f.cluster(t).Observe(t.Context())
+			check(t, err)
+			equal(t, "fresh", o.Reports[0].Fresh(o.Now), c.fresh)
+			if c.reads >= 0 {
+				equal(t, "reads", len(f.to(leases)), c.reads)
+			}
+		})
+	}
 }

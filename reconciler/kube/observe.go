@@ -191,6 +191,7 @@ func (c *Cluster) readReports(ctx context.Context, o *reconciler.Observation) er
 		heard = heard || leases[r.Name] != nil
 		o.Reports = append(o.Reports, podstate.ReadReport(r, leases[r.Name]))
 	}
+	c.bringInStep(ctx, o)
 	if !heard && err == nil {
 		o.Warnings = append(o.Warnings, fmt.Sprintf("%d SandboxReports and none of their Leases in namespace %s: name the agents' namespace with --namespace", len(reports), c.Namespace))
 	}

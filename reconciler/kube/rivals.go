@@ -65,8 +65,20 @@ func (w workload) program() string {
 // isOurs says whether a workload runs our drop-in: this process is of its pods,
 // or its image has our name.
 func (c *Cluster) isOurs(w workload) bool {
-	return strings.HasPrefix(c.Pod, w.name+"-") ||
+	return w.made(c.Pod) ||
 		slices.ContainsFunc(w.spec.Containers, func(container corev1.Container) bool { return strings.Contains(container.Image, "ip-reconcile") })
+}
+
+// made says whether a workload made a pod, by the names that controllers give:
+// <Deployment>-<hash>-<5>, <CronJob>-<minutes>-<5>, <DaemonSet>-<5>.
+func (w workload) made(pod string) bool {
+	rest, ok := strings.CutPrefix(pod, w.name+"-")
+	parts := strings.Split(rest, "-")
+	most := 2
+	if w.kind == "DaemonSet" {
+		most = 1
+	}
+	return ok && len(parts) == most && len(parts[most-1]) == 5
 }
 
 func (c *Cluster) deployments(ctx context.Context, namespace string) (all []workload, err error) {

@@ -41,14 +41,25 @@ func (e *Events) self(reason, text string) {
 }
 
 // found is about the pool that a finding names, else about the node.
-func (e *Events) found(f reconciler.Finding) {
+func (e *Events) found(f reconciler.Finding, poolUID string) {
 	on := e.Self
 	if pool, _, _ := strings.Cut(f.Pool, ","); pool != "" {
-		on = poolReference(pool, "")
+		on = poolReference(pool, poolUID)
 	} else if f.Node != "" {
 		on = &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: f.Node, UID: types.UID(f.Node)} // as kubelet writes it
 	}
 	e.Event(on, corev1.EventTypeWarning, string(f.Kind), f.Message)
+}
+
+// uidOf is that of the first pool that a finding names.
+func uidOf(pools string, out *reconciler.Result) string {
+	first, _, _ := strings.Cut(pools, ",")
+	for _, p := range out.Observation.Pools {
+		if p.Ref() == first {
+			return p.UID
+		}
+	}
+	return ""
 }
 
 // about is the allocation's pod where there is one; else its pool. A successor

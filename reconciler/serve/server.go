@@ -8,6 +8,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -35,8 +37,9 @@ type Server struct {
 
 	queue   workqueue.TypedRateLimitingInterface[string]
 	waiting map[string]bool // pools and reservations that are left alone for a while
+	failing map[string]bool // those whose pauses grow
 	asked   bool            // a full pass was asked for because the caches cannot be relied upon
-	seen    time.Time       // the last restore of etcd that was told
+	seen    *time.Time      // the last restore of etcd that is known; nil before the first look
 
 	mu      sync.Mutex
 	waiters []chan struct{} // of those who wait for the end of a full pass that has not begun
@@ -68,6 +71,8 @@ const (
 	// firstRetry and lastRetry bound the pauses after failures.
 	firstRetry = time.Second
 	lastRetry  = 30 * time.Second
+	// sameRestore is within what time agents and looks tell of one restore.
+	sameRestore = 10 * time.Minute
 	// later is when what only time or an operator changes is tried again.
 	later = 5 * time.Minute
 )
@@ -77,7 +82,7 @@ func (s *Server) Init() {
 	s.queue = workqueue.NewTypedRateLimitingQueueWithConfig(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstRetry, lastRetry),
 		workqueue.TypedRateLimitingQueueConfig[string]{Clock: s.Clock})
-	s.waiting = map[string]bool{}
+	s.waiting, s.failing = map[string]bool{}, map[string]bool{}
 }
 
 // Changed asks for a look soon. It does not block.
@@ -95,6 +100,7 @@ func (s *Server) Run(ctx context.Context) error {
 	var working sync.WaitGroup
 	working.Go(func() { s.work(ctx) })
 	defer working.Wait()
+	defer s.queue.ShutDown() // also where the schedule cannot be run
 	return s.Schedule.Run(ctx, s.askForFullPass)
 }
 
@@ -175,6 +181,9 @@ func (s *Server) full(ctx context.Context) {
 	}
 	if err == nil {
 		s.after(ctx, out, until)
+		if out.Observation.ReportsUnreadable || out.Observation.Paused {
+			s.queue.AddAfter(fullPass, later) // looks at the caches take it from here where it is not watched
+		}
 	}
 	s.Teller.end(out, s.Clock.Since(began), err)
 	s.State.full(err)
@@ -192,8 +201,11 @@ func (s *Server) look(ctx context.Context) (looking time.Duration) {
 	switch {
 	case ctx.Err() != nil:
 	case errors.Is(err, informers.ErrUntrusted):
-		s.Log.Debug("no look at the caches", "why", err)
-		if s.Caches.Synced() && !s.asked {
+		s.Teller.untrusted(err, s.queue.NumRequeues(fullPass))
+		switch {
+		case !s.Caches.Synced(): // what this look was for must not wait for the schedule
+			s.queue.AddAfter(fullPass, lastRetry)
+		case !s.asked:
 			s.asked = true
 			s.queue.AddRateLimited(fullPass)
 		}
@@ -211,25 +223,34 @@ func (s *Server) look(ctx context.Context) (looking time.Duration) {
 
 // after plans what comes next.
 func (s *Server) after(ctx context.Context, out *reconciler.Result, until time.Time) {
-	for _, it := range out.Released {
-		s.queue.Forget(it.Object)
-	}
+	failed := map[string]bool{}
 	for _, x := range out.Refused {
 		switch x.Why {
 		case reconciler.Changed, reconciler.LeaseBusy, reconciler.WriteFailed, reconciler.NoLease:
+			failed[x.Object] = true
 			if !s.waiting[x.Object] {
 				s.waiting[x.Object] = true
 				s.queue.AddRateLimited(x.Object)
 			}
-		case reconciler.Breaker:
+		case reconciler.Breaker, reconciler.Unripe:
 			until = sooner(until, out.Observation.Now.Add(later))
 		}
 	}
+	for object := range s.failing {
+		if !failed[object] && !s.waiting[object] {
+			s.queue.Forget(object)
+			delete(s.failing, object)
+		}
+	}
+	maps.Copy(s.failing, failed)
 	if len(out.Unrepaired) > 0 {
 		until = sooner(until, out.Observation.Now.Add(later))
 	}
 	if s.Sweep != nil {
 		until = sooner(until, s.Sweep(ctx, out))
+	}
+	if s.Caches.Synced() {
+		until = sooner(until, out.Due)
 	}
 	if !until.IsZero() {
 		s.at(until, out.Observation.Now)
@@ -248,7 +269,9 @@ func (s *Server) at(until, now time.Time) {
 	}
 }
 
-// restored throws the caches away when etcd was restored, as a look or an agent saw.
+// restored throws the caches away when etcd was restored, as a look or an agent
+// saw. Agents go on telling of one long after: to a process that has just started
+// it is news only while it stands against releases.
 func (s *Server) restored(out *reconciler.Result) {
 	when, why := s.Full.History.Restored(), "etcd was restored"
 	for _, r := range out.Observation.Reports {
@@ -256,10 +279,17 @@ func (s *Server) restored(out *reconciler.Result) {
 			when, why = r.RestoreSeen, "the agent of "+r.Name+" saw that etcd was restored"
 		}
 	}
-	if !when.After(s.seen) {
+	before := s.seen
+	s.seen = &when
+	if before == nil {
+		before = &when
+		if slices.ContainsFunc(out.Refused, func(x reconciler.Refused) bool { return x.Why == reconciler.EtcdRestored }) {
+			before = &time.Time{}
+		}
+	}
+	if !when.After(before.Add(sameRestore)) {
 		return
 	}
-	s.seen = when
 	s.Teller.restored(why, when)
 	s.Caches.Rebuild(why)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,6 +27,7 @@ type Teller struct {
 	findings map[string]bool
 	notes    map[string]bool
 	failed   string // why the last full pass could not look
+	distrust bool   // it was said that the caches cannot be relied upon
 	breaker  bool
 }
 
@@ -35,6 +37,10 @@ func (t *Teller) begin() { t.Log.Info("starting reconciler run") }
 
 func (t *Teller) end(out *reconciler.Result, took time.Duration, err error) {
 	t.Metrics.passed(took, err)
+	if out != nil {
+		t.tell(out)
+		t.tellCleaned(out)
+	}
 	if err != nil {
 		level := slog.LevelError
 		if t.failed == err.Error() {
@@ -45,7 +51,12 @@ func (t *Teller) end(out *reconciler.Result, took time.Duration, err error) {
 		return
 	}
 	t.failed = ""
-	t.tell(out)
+	s := out.Summary()
+	t.Log.Info("reconciler run succeeded", "took", took.Round(time.Millisecond), "pools", s.Pools, "allocations", s.Allocations, "inUse", s.InUse,
+		"held", s.Held, "stale", s.Stale, "reservations", s.Reservations, "findings", s.Findings, "released", len(out.Released), "left", out.Left())
+}
+
+func (t *Teller) tellCleaned(out *reconciler.Result) {
 	var addresses []string
 	for _, it := range out.Released {
 		if it.Allocation != nil {
@@ -57,9 +68,6 @@ func (t *Teller) end(out *reconciler.Result, took time.Duration, err error) {
 	} else {
 		t.Log.Info("no IP addresses to cleanup")
 	}
-	s := out.Summary()
-	t.Log.Info("reconciler run succeeded", "took", took.Round(time.Millisecond), "pools", s.Pools, "allocations", s.Allocations, "inUse", s.InUse,
-		"held", s.Held, "stale", s.Stale, "reservations", s.Reservations, "findings", s.Findings, "released", len(out.Released), "left", out.Left())
 }
 
 // looked counts a look at the caches.
@@ -67,10 +75,24 @@ func (t *Teller) looked(err error) {
 	switch {
 	case err == nil:
 		t.Metrics.looks.WithLabelValues("done").Inc()
+		if t.distrust {
+			t.Log.Info("the caches can be relied upon again")
+			t.distrust = false
+		}
 	case errors.Is(err, informers.ErrUntrusted):
 		t.Metrics.looks.WithLabelValues("untrusted").Inc()
 	default:
 		t.Metrics.looks.WithLabelValues("failed").Inc()
+	}
+}
+
+// untrusted tells of caches that cannot be relied upon although full passes were
+// made for that: a watch that is closed for a moment is nothing to tell of.
+func (t *Teller) untrusted(why error, passes int) {
+	t.Log.Debug("no look at the caches", "why", why)
+	if passes > 1 && !t.distrust {
+		t.Log.Warn("until the caches can be relied upon, full passes are made instead of looks at them", "why", why)
+		t.distrust = true
 	}
 }
 
@@ -137,6 +159,16 @@ func (t *Teller) tellRefused(out *reconciler.Result) {
 			t.Events.failed(x)
 		}
 	}
+	// What is left alone for a while is in no list, and stays what it was.
+	for _, it := range slices.Concat(out.Allocations, out.Reservations) {
+		why, was := t.refused[it.ID]
+		if _, is := refused[it.ID]; was && !is && it.Verdict == reconciler.Stale {
+			refused[it.ID] = why
+		}
+	}
+	for _, it := range out.Released {
+		delete(refused, it.ID)
+	}
 	if breaker != "" && !t.breaker {
 		t.Log.Error("mass release refused", "why", breaker)
 		t.Events.self("MassReleaseRefused", breaker)
@@ -154,14 +186,11 @@ func (t *Teller) tellFindings(out *reconciler.Result) {
 		}
 		if !t.findings[key] && !findings[key] {
 			t.Log.Warn("found", "kind", f.Kind, "address", f.IP, "pool", f.Pool, "pods", f.Pods, "containerIDs", f.ContainerIDs, "node", f.Node, "message", f.Message)
-			t.Events.found(f)
+			t.Events.found(f, uidOf(f.Pool, out))
 		}
 		findings[key] = true
 	}
 	t.findings = findings
-	for _, text := range out.Unrepaired {
-		t.Log.Warn("not repaired", "what", text)
-	}
 }
 
 func (t *Teller) restored(why string, when time.Time) {

@@ -1,0 +1,43 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"os"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ip-reconcile/ip-reconcile/cmd/flags"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
+)
+
+// ownedByJob says whether a Job runs this pod: the CronJob of whereabouts v0.5.4
+// gives no flag that tells it from the Deployment.
+//
+// An error, a 403 too, ends the program: whoever may not or cannot list pods can
+// judge nothing in either form, and what started it starts it again, when it may
+// be answered. Taken for a Deployment's, a Job's pod would stand in the way of
+// all later ones; taken for a Job's, a Deployment's would end for no reason.
+//
+// Where there is no such pod, as on the host's network, where the host name is
+// not the pod's, the long-running form is right: of those that are started
+// without flags it is today's, and a Job that it keeps from ending still does
+// its work.
+func ownedByJob(ctx context.Context, cluster *kube.Cluster, log *slog.Logger) (bool, error) {
+	pod := self()
+	job, there, err := cluster.OwnedByJob(ctx, pod)
+	if err == nil && !there {
+		log.Warn("there is no pod of this name, so that it cannot be seen whether a Job runs it: taken for a Deployment's. In a Job give -timeout 30, or POD_NAME", "pod", pod)
+	}
+	return job, err
+}
+
+// self is this process' pod, by the name that a manifest or the runtime tells.
+func self() types.NamespacedName {
+	host, _ := os.Hostname()
+	return types.NamespacedName{
+		Namespace: new(flags.Common).Namespace(), // not WHEREABOUTS_NAMESPACE, which may be set to another
+		Name:      cmp.Or(os.Getenv("POD_NAME"), os.Getenv("HOSTNAME"), host),
+	}
+}

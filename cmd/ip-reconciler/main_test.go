@@ -1,0 +1,119 @@
+package main
+
+import (
+	"bytes"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestTheFlagsOfWhereaboutsAreUnderstood(t *testing.T) {
+	for _, c := range []struct {
+		args string
+		want *settings
+		code int
+		says string
+	}{
+		{args: "", want: &settings{timeout: 30 * time.Second, level: "debug"}},
+		{args: "-log-level debug", want: &settings{timeout: 30 * time.Second, level: "debug"}},
+		{args: "-log-level=verbose", want: &settings{timeout: 30 * time.Second, level: "info"}},
+		{args: "--log-level ERROR", want: &settings{timeout: 30 * time.Second, level: "error"}},
+		{args: "-log-level panic", want: &settings{timeout: 30 * time.Second, level: "error+4"}},
+		{args: "-log-level warn", want: &settings{timeout: 30 * time.Second, level: "warn"}},
+		{args: "-log-level info", want: &settings{timeout: 30 * time.Second, level: "info"}},
+		{args: "-log-level loud", want: &settings{timeout: 30 * time.Second, level: "debug", badLevel: "loud"}},
+		{args: "-timeout 5", want: &settings{timeout: 5 * time.Second, level: "debug", once: true}},
+		{args: "-kubeconfig=/a/b", want: &settings{kubeconfig: "/a/b", timeout: 30 * time.Second, level: "debug", once: true}},
+		{args: "-kubeconfig=", want: &settings{timeout: 30 * time.Second, level: "debug", once: true}},
+		{args: "-timeout 0", code: exitNoLook, says: "-timeout 0: must be above zero"},
+		{args: "-timeout soon", code: exitNoLook, says: "-timeout"},
+		{args: "-dry-run", code: exitNoLook, says: "-dry-run"},
+		{args: "-h", code: exitDone, says: "-kubeconfig"},
+	} {
+		var stderr bytes.Buffer
+		got, code := parse(strings.Fields(c.args), &stderr)
+		switch {
+		case code != c.code, (got == nil) != (c.want == nil), got != nil && *got != *c.want:
+			t.Errorf("%q: got %+v and code %d, want %+v and code %d", c.args, got, code, c.want, c.code)
+		case !strings.Contains(stderr.String(), c.says):
+			t.Errorf("%q: said %q, want %q", c.args, stderr.String(), c.says)
+		}
+	}
+}
+
+func TestTheLogLevelsAreThoseOfWhereabouts(t *testing.T) {
+	for level, want := range map[string]slog.Level{
+		"debug": slog.LevelDebug, "verbose": slog.LevelInfo, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError, "panic": slog.LevelError + 4, "loud": slog.LevelDebug,
+	} {
+		given, _ := parse([]string{"-log-level", level}, &bytes.Buffer{})
+		_, log, err := given.options(&bytes.Buffer{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !log.Enabled(t.Context(), want) || log.Enabled(t.Context(), want-1) {
+			t.Errorf("-log-level %s does not begin at %s", level, want)
+		}
+	}
+}
+
+func TestAnUnknownLogLevelIsWarnedOf(t *testing.T) {
+	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
+	t.Setenv("HOME", t.TempDir())
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	var stderr bytes.Buffer
+	if code := run(t.Context(), []string{"-log-level", "loud"}, &stderr); code != exitNoLook {
+		t.Errorf("exit code %d", code)
+	}
+	for _, want := range []string{"level=WARN", "-log-level loud is not known", "reconciler run failed: no cluster to look at"} {
+		if !strings.Contains(stderr.String(), want) {
+			t.Errorf("it does not say %q:\n%s", want, stderr.String())
+		}
+	}
+}
+
+func TestTheNamespaceIsTheOneOfWhereabouts(t *testing.T) {
+	given, _ := parse(nil, &bytes.Buffer{})
+	for _, want := range []string{"openshift-multus", "kube-system"} {
+		t.Setenv("WHEREABOUTS_NAMESPACE", strings.TrimPrefix(want, "kube-system"))
+		o, _, err := given.options(&bytes.Buffer{})
+		if err != nil || o.Namespace() != want {
+			t.Errorf("got %v (%v), want %s", o.Namespace(), err, want)
+		}
+	}
+}
+
+func TestAPortThatIsTakenIsGoneWithout(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	var logs bytes.Buffer
+	log := slog.New(slog.NewTextHandler(&logs, nil))
+	if got := freeOrNone(log, "metrics", address); got != "0" || !strings.Contains(logs.String(), "there are no metrics") || !strings.Contains(logs.String(), address) {
+		t.Errorf("a taken address becomes %s; said: %s", got, logs.String())
+	}
+	l.Close()
+	if got := freeOrNone(log, "metrics", address); got != address {
+		t.Errorf("a free address becomes %s", got)
+	}
+}
+
+func TestTheMemoryLimitIsTheContainers(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "memory")
+	for text, want := range map[string]int64{"52428800\n": 30 << 20, "20971520\n": 10 << 20, "max\n": 0, "9223372036854771712\n": 0, "": 0} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := memoryLimit(file); got != want {
+			t.Errorf("%q: got %d, want %d", text, got, want)
+		}
+	}
+	if got := memoryLimit(file + "-none"); got != 0 {
+		t.Errorf("without a file: got %d", got)
+	}
+}

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/ip-reconcile/ip-reconcile/cmd/servecmd"
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/serve"
+)
+
+// onePass makes one pass, which waits for what is not confirmed.
+func onePass(ctx context.Context, o *servecmd.Options, cluster *kube.Cluster, log *slog.Logger) int {
+	r, err := o.Reconciler(log)
+	if err != nil {
+		log.Error(err.Error())
+		return exitNoLook
+	}
+	r.Source, r.Writer = cluster, cluster
+	return makePass(ctx, r)
+}
+
+func makePass(ctx context.Context, r *reconciler.Reconciler) (code int) {
+	serve.Once(r.Log, r.Options.Policy, func() (*reconciler.Result, error) {
+		out, err := r.Run(ctx)
+		switch {
+		case ctx.Err() != nil:
+			code, err = exitDone, errors.New("it was told to end")
+		case err != nil:
+			code = exitNoLook
+		default:
+			code, err = judge(out)
+		}
+		return out, err
+	})
+	return code
+}
+
+// judge says what a pass came to that was made to its end. What an operator has
+// paused, and what waits for the agents after a restore of etcd, is no failure. A
+// pass waits until nothing is unripe, unless it cannot look any more.
+func judge(out *reconciler.Result) (code int, err error) {
+	allocations, reservations, unripe := 0, 0, 0
+	for _, x := range out.Refused {
+		switch {
+		case x.Why == reconciler.Paused || x.Why == reconciler.EtcdRestored:
+		case x.Why == reconciler.Unripe:
+			unripe++
+		case x.Allocation != nil:
+			allocations++
+		default:
+			reservations++
+		}
+	}
+	switch {
+	case allocations > 0:
+		return exitAllocations, fmt.Errorf("%d allocations and %d reservations are stale and could not be freed", allocations, reservations)
+	case reservations > 0:
+		return exitReservations, fmt.Errorf("%d reservations are stale and could not be freed", reservations)
+	case unripe > 0:
+		return exitNoLook, fmt.Errorf("%d allocations and reservations look stale, and could not be looked at until that was confirmed", unripe)
+	}
+	return exitDone, nil
+}

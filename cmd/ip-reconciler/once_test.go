@@ -1,0 +1,191 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ip-reconcile/ip-reconcile/cmd/servecmd"
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/snapshot"
+	"github.com/spf13/pflag"
+)
+
+const pool = `apiVersion: whereabouts.cni.cncf.io/v1alpha1
+kind: IPPool
+metadata: {name: 10.1.0.0-24, namespace: kube-system, resourceVersion: "7", uid: pool-uid}
+spec: {range: 10.1.0.0/24, allocations: {%s}}
+`
+
+const reservation = `apiVersion: whereabouts.cni.cncf.io/v1alpha1
+kind: OverlappingRangeIPReservation
+metadata: {name: 10.1.0.5, namespace: kube-system, resourceVersion: "8", uid: res-uid, creationTimestamp: "1999-12-31T00:00:00Z"}
+spec: {podref: default/gone, ifname: net1}
+`
+
+const leak = `"5": {id: c05, podref: default/gone, ifname: net1}`
+
+// leaks are so many entries whose pods are gone.
+func leaks(n int) string {
+	var all []string
+	for i := range n {
+		all = append(all, fmt.Sprintf(`"%d": {id: c%d, podref: default/gone-%d, ifname: net1}`, i+1, i, i))
+	}
+	return strings.Join(all, ", ")
+}
+
+// A cluster is a folder in which time passes, and which fails as a test says.
+type cluster struct {
+	*snapshot.Folder
+	looks                        int
+	failFrom                     int // the look from which on none can be made; 0 for never
+	errHold, errPatch, errDelete error
+	beginsTo                     func(look int)
+}
+
+func (c *cluster) Observe(ctx context.Context) (*reconciler.Observation, error) {
+	c.looks++
+	if c.beginsTo != nil {
+		c.beginsTo(c.looks)
+	}
+	if c.failFrom > 0 && c.looks >= c.failFrom {
+		return nil, errors.New("the API server cannot be reached")
+	}
+	return inTime(c.Folder.Observe(ctx))
+}
+
+func (c *cluster) Refresh(ctx context.Context, o *reconciler.Observation) (*reconciler.Observation, error) {
+	return inTime(c.Folder.Refresh(ctx, o))
+}
+
+func (c *cluster) Fresh(ctx context.Context, o *reconciler.Observation, n reconciler.Need) (*reconciler.Observation, error) {
+	return inTime(c.Folder.Fresh(ctx, o, n))
+}
+
+func inTime(o *reconciler.Observation, err error) (*reconciler.Observation, error) {
+	if err == nil {
+		o.Now = time.Now()
+	}
+	return o, err
+}
+
+func (c *cluster) Hold(ctx context.Context, namespace string, leases []string, work func(context.Context) error) error {
+	if c.errHold != nil {
+		return c.errHold
+	}
+	return c.Folder.Hold(ctx, namespace, leases, work)
+}
+
+func (c *cluster) PatchPool(ctx context.Context, p *ippool.Pool, patch []byte) error {
+	if c.errPatch != nil {
+		return c.errPatch
+	}
+	return c.Folder.PatchPool(ctx, p, patch)
+}
+
+func (c *cluster) DeleteReservation(ctx context.Context, r *ippool.Reservation) error {
+	if c.errDelete != nil {
+		return c.errDelete
+	}
+	return c.Folder.DeleteReservation(ctx, r)
+}
+
+func TestOnePassEndsWithTheExitCodesOfV05(t *testing.T) {
+	const waits = 15 * time.Minute
+	cases := []struct {
+		name, cluster string
+		fails         cluster
+		stopAt        int // look at which the pass is told to end
+		code          int
+		took          time.Duration // at least
+		says          []string
+	}{
+		{name: "nothing is stale", cluster: fmt.Sprintf(pool, ""), code: exitDone,
+			says: []string{"starting reconciler run", "no IP addresses to cleanup", "reconciler run succeeded"}},
+		{name: "a leak is freed when it is confirmed", cluster: fmt.Sprintf(pool, leak) + "---\n" + reservation, code: exitDone, took: waits,
+			says: []string{"waiting before the next look", "successfully cleanup IPs: [10.1.0.5]", "removed stale overlappingIP allocation [kube-system/10.1.0.5]", "reconciler run succeeded"}},
+		{name: "a reservation alone", cluster: fmt.Sprintf(pool, "") + "---\n" + reservation, code: exitDone, took: waits,
+			says: []string{"no IP addresses to cleanup", "removed stale overlappingIP allocation [kube-system/10.1.0.5]"}},
+		{name: "no look", cluster: fmt.Sprintf(pool, leak), fails: cluster{failFrom: 1}, code: exitNoLook,
+			says: []string{"reconciler run failed: the API server cannot be reached"}},
+		{name: "no look any more", cluster: fmt.Sprintf(pool, leak), fails: cluster{failFrom: 3}, code: exitNoLook,
+			says: []string{"could not look again", "reconciler run failed: 1 allocations and reservations look stale"}},
+		{name: "no right to patch", cluster: fmt.Sprintf(pool, leak), fails: cluster{errPatch: reconciler.ErrForbidden}, code: exitAllocations, took: waits,
+			says: []string{"not released", "reconciler run failed: 1 allocations and 0 reservations"}},
+		{name: "no right to delete a reservation that has an allocation", cluster: fmt.Sprintf(pool, leak) + "---\n" + reservation,
+			fails: cluster{errDelete: reconciler.ErrForbidden}, code: exitAllocations, took: waits},
+		{name: "no right to delete a reservation", cluster: fmt.Sprintf(pool, "") + "---\n" + reservation,
+			fails: cluster{errDelete: reconciler.ErrForbidden}, code: exitReservations, took: waits,
+			says: []string{"reconciler run failed: 1 reservations"}},
+		{name: "no right to the Lease", cluster: fmt.Sprintf(pool, leak), fails: cluster{errHold: reconciler.ErrLeaseForbidden}, code: exitAllocations, took: waits},
+		{name: "the Lease is always taken", cluster: fmt.Sprintf(pool, leak), fails: cluster{errHold: reconciler.ErrLeaseBusy}, code: exitAllocations, took: waits},
+		{name: "the pool always changes", cluster: fmt.Sprintf(pool, leak), fails: cluster{errPatch: reconciler.ErrConflict}, code: exitAllocations, took: waits},
+		{name: "the breaker", cluster: fmt.Sprintf(pool, leaks(30)), code: exitAllocations, took: waits, says: []string{"mass release refused"}},
+		{name: "a paused pool", cluster: strings.Replace(fmt.Sprintf(pool, leak), "metadata: {", `metadata: {annotations: {ip-reconcile.dev/paused: "true"}, `, 1), code: exitDone,
+			says: []string{"reconciler run succeeded"}},
+		{name: "told to end while it waits", cluster: fmt.Sprintf(pool, leak), stopAt: 3, code: exitDone,
+			says: []string{"reconciler run failed: it was told to end"}},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "cluster.yaml")
+			if err := os.WriteFile(file, []byte(c.cluster), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Test(t, func(t *testing.T) {
+				folder, err := snapshot.Open(filepath.Dir(file), time.Time{}, "kube-system")
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx, stop := context.WithCancel(t.Context())
+				defer stop()
+				c.fails.Folder = folder
+				c.fails.beginsTo = func(look int) {
+					if look == c.stopAt {
+						stop()
+					}
+				}
+				var logs bytes.Buffer
+				o, f := &servecmd.Options{}, pflag.NewFlagSet("", pflag.ContinueOnError)
+				o.Add(f, "debug")
+				r, err := o.Reconciler(slog.New(slog.NewTextHandler(&logs, &slog.HandlerOptions{Level: slog.LevelDebug})))
+				if err != nil {
+					t.Fatal(err)
+				}
+				r.Source, r.Writer = &c.fails, &c.fails
+				began := time.Now()
+				if code := makePass(ctx, r); code != c.code {
+					t.Errorf("exit code %d, want %d", code, c.code)
+				}
+				if took := time.Since(began); took < c.took || c.took == 0 && took > 10*time.Minute {
+					t.Errorf("it took %s, want %s at least", took, c.took)
+				}
+				for _, want := range c.says {
+					if !strings.Contains(logs.String(), want) {
+						t.Errorf("the log does not have %q", want)
+					}
+				}
+				text, err := os.ReadFile(file)
+				freed := c.code == exitDone && c.took > 0
+				if err != nil || freed && strings.Contains(string(text), "default/gone") {
+					t.Errorf("what should have been freed is still there (%v):\n%s", err, text)
+				}
+				if !freed && string(text) != c.cluster {
+					t.Errorf("the cluster was changed:\n%s", text)
+				}
+				if t.Failed() {
+					t.Logf("the log:\n%s", logs.String())
+				}
+			})
+		})
+	}
+}

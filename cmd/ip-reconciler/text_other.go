@@ -1,0 +1,6 @@
+//go:build !linux
+
+package main
+
+// sparseText does nothing: containers run Linux.
+func sparseText() {}

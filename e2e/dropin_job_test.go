@@ -1,0 +1,125 @@
+package e2e
+
+import (
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"syscall"
+	"testing"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+)
+
+// v054Rules are what whereabouts v0.5.4's ClusterRole grants of that of v0.9.4
+// (doc/crds/daemonset-install.yaml).
+func v054Rules(t testing.TB) []rbacv1.PolicyRule {
+	return without(without(without(upstreamRules(t), "nodes"), "pods", "get"), "nodeslicepools")
+}
+
+// readReports is what node agents need of who reads their reports.
+var readReports = rbacv1.PolicyRule{APIGroups: []string{sandboxReports.Group}, Resources: []string{sandboxReports.Resource}, Verbs: []string{"list", "get"}}
+
+// jobPod makes the pod object of a CronJob's Job.
+func (s *stage) jobPod(t testing.TB) *corev1.Pod {
+	t.Helper()
+	return must(s.Client().CoreV1().Pods(metav1.NamespaceSystem).Create(t.Context(), &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "ip-reconciler-29393930-", OwnerReferences: []metav1.OwnerReference{{
+			APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "Job", Name: "ip-reconciler-29393930", UID: "1", Controller: ptr.To(true),
+		}}},
+		Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyOnFailure, Containers: []corev1.Container{{Name: "whereabouts", Image: dropInImage}}},
+	}, metav1.CreateOptions{}))
+}
+
+// beginDropIn starts ip-reconciler with the host name of a pod. Outside of a
+// container KUBECONFIG leads to the cluster in the place of the pod's account.
+func beginDropIn(t testing.TB, kubeconfig, host string, args ...string) *command {
+	t.Helper()
+	cmd := exec.Command(filepath.Join(filepath.Dir(must(productBinary())), "ip-reconciler"), args...)
+	cmd.Env = []string{"HOSTNAME=" + host, "KUBECONFIG=" + kubeconfig}
+	return start(t, cmd)
+}
+
+func TestTheCronJobOfV054RunsWithOnlyItsImageChanged(t *testing.T) {
+	t.Parallel()
+	s := newStageWithReports(t, "worker-1")
+	kubeconfig := s.account(t, "v0.5.4", v054Rules(t))
+	// job runs the container of doc/crds/ip-reconciler-job.yaml to its end.
+	job := func(t *testing.T, kubeconfig string) *outcome {
+		return beginDropIn(t, kubeconfig, s.jobPod(t).Name, "-log-level=verbose").wait()
+	}
+
+	s.play(t, "one pass", func(t *testing.T) {
+		s.up(t, "worker-1", "live", blue)
+		before := s.contents(t)
+		out := job(t, kubeconfig)
+		out.exits(t, 0)
+		contains(t, "the log", out.stderr, "starting reconciler run", "no IP addresses to cleanup", "reconciler run succeeded")
+		s.lost(t, before)
+	})
+
+	s.play(t, "with the agents' reports it frees what they prove", func(t *testing.T) {
+		leaked, agent := s.up(t, "worker-1", "leaked", blue), s.agent(t, "worker-1")
+		agent.says(t, leaked.stopped())
+		leaked.leak(t)
+		s.up(t, "worker-1", "live", blue)
+		before := s.contents(t)
+		// 403 is no answer: what only reports could prove is held.
+		job(t, kubeconfig).exits(t, 0)
+		s.lost(t, before)
+
+		out := job(t, s.account(t, "no-patch", append(without(v054Rules(t), "ippools", "patch"), readReports)))
+		out.exits(t, 3)
+		contains(t, "the log", out.stderr, "reconciler run failed: 1 allocations", "forbidden")
+		equal(t, "entries and reservations", len(s.contents(t)), len(before))
+
+		out = job(t, s.account(t, "reports", append(v054Rules(t), readReports)))
+		out.exits(t, 0)
+		contains(t, "the log", out.stderr, "successfully cleanup IPs: [10.1.0.1]", "removed stale overlappingIP allocation [kube-system/10.1.0.1]", "reconciler run succeeded")
+		equal(t, "what is left", keys(s.contents(t)), []string{"10.1.0.0-24 2", "reservation 10.1.0.2"})
+	})
+
+	s.removeCRD(t, sandboxReports)
+	s.play(t, "without agents it waits until a leak is confirmed", func(t *testing.T) {
+		s.up(t, "worker-1", "leaked", blue).leak(t)
+		before := s.contents(t)
+		c := beginDropIn(t, kubeconfig, s.jobPod(t).Name, "-log-level=verbose")
+		eventually(t, "the first look", func() bool { return matches(c, `msg="waiting before the next look" pause=1m0s unconfirmed=1`) })
+		check(t, c.cmd.Process.Signal(syscall.SIGTERM))
+		c.wait().exits(t, 0)
+		s.lost(t, before)
+	})
+
+	s.play(t, "with the flags of a CronJob it asks for no pod", func(t *testing.T) {
+		out := beginDropIn(t, "", "none", "-kubeconfig="+kubeconfig, "-log-level=verbose", "-timeout", "5").wait()
+		out.exits(t, 0)
+		contains(t, "the log", out.stderr, "reconciler run succeeded")
+	})
+
+	s.play(t, "what it cannot look at", func(t *testing.T) {
+		out := beginDropIn(t, "", "none", "-kubeconfig="+plainKubeconfig(t, "http://"+freeAddress(t)), "-timeout", "1").wait()
+		out.exits(t, 2)
+		contains(t, "the log", out.stderr, "reconciler run failed:", "cannot be reached")
+		out = job(t, s.account(t, "no-pods", without(v054Rules(t), "pods")))
+		out.exits(t, 2)
+		contains(t, "the log", out.stderr, "it cannot be told whether a Job runs this pod", "grant list on pods")
+		beginDropIn(t, kubeconfig, "none", "-timeout", "soon").wait().exits(t, 2)
+	})
+
+	s.play(t, "without a pod of its name it runs until it is told to end", func(t *testing.T) {
+		c := beginDropIn(t, kubeconfig, "none")
+		eventually(t, "the first pass", func() bool { return matches(c, "reconciler run succeeded") })
+		check(t, c.cmd.Process.Signal(syscall.SIGTERM))
+		out := c.wait()
+		out.exits(t, 0)
+		contains(t, "the log", out.stderr, "there is no pod of this name", "shutting down reconciler")
+	})
+}
+
+// matches says whether the log has it.
+func matches(c *command, pattern string) bool {
+	return regexp.MustCompile(pattern).MatchString(c.stderr.String())
+}

@@ -1,0 +1,62 @@
+package kube
+
+import (
+	"context"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/podstate/v1alpha1"
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
+)
+
+// inStepFor is how long a look waits for agents that have written their report
+// and not yet the Lease that vouches for it. A look may be made while
+// whereabouts' Lease is held.
+const inStepFor = 250 * time.Millisecond
+
+// bringInStep reads again the reports that agents which are alive do not vouch
+// for: an agent writes the report and then the Lease, and the lists may have been
+// in between. What stays so, or cannot be read again, is as it was.
+func (c *Cluster) bringInStep(ctx context.Context, o *reconciler.Observation) {
+	ctx, cancel := context.WithTimeout(ctx, inStepFor)
+	defer cancel()
+	for i, r := range o.Reports {
+		alive := podstate.Report{Renewed: r.LastHeard}
+		for r.Renewed.IsZero() && alive.Fresh(o.Now) && ctx.Err() == nil {
+			again := c.readAgain(ctx, r.Name)
+			if again == nil {
+				break
+			}
+			if r = again; r.Renewed.IsZero() {
+				select {
+				case <-ctx.Done():
+				case <-time.After(50 * time.Millisecond):
+				}
+			}
+		}
+		o.Reports[i] = r
+	}
+}
+
+// readAgain reads one report and its Lease, nil where one was not to be had. By
+// LIST, for which there is a right.
+func (c *Cluster) readAgain(ctx context.Context, name string) *podstate.Report {
+	only := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", name).String()}
+	reports, err := c.objects.Resource(v1alpha1.Resource()).List(ctx, only)
+	if err != nil || len(reports.Items) != 1 {
+		return nil
+	}
+	leases, err := c.core.CoordinationV1().Leases(c.Namespace).List(ctx, only)
+	if err != nil || len(leases.Items) != 1 {
+		return nil
+	}
+	report := &v1alpha1.SandboxReport{}
+	if runtime.DefaultUnstructuredConverter.FromUnstructured(reports.Items[0].Object, report) != nil {
+		return nil
+	}
+	return podstate.ReadReport(report, &leases.Items[0])
+}

@@ -1,0 +1,31 @@
+package serve
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
+)
+
+// Once tells the log of a pass that stands alone, in the words of the
+// long-running form. Nobody would collect its metrics, and whereabouts' own
+// one-shot form (v0.5) writes no events. A pass that has both a result and an
+// error looked, and left things.
+func Once(log *slog.Logger, policy reconciler.Policy, pass func() (*reconciler.Result, error)) {
+	t := &Teller{Log: log, Metrics: NewMetrics(prometheus.NewRegistry()), Events: &Events{EventRecorder: unheard{}}, Policy: policy}
+	t.begin()
+	began := time.Now()
+	out, err := pass()
+	t.end(out, time.Since(began), err)
+}
+
+// unheard drops events.
+type unheard struct{}
+
+func (unheard) Event(runtime.Object, string, string, string)          {}
+func (unheard) Eventf(runtime.Object, string, string, string, ...any) {}
+func (unheard) AnnotatedEventf(runtime.Object, map[string]string, string, string, string, ...any) {
+}
