@@ -49,12 +49,12 @@ func (r *Report) Fresh(now time.Time) bool {
 // FreshUntil is until when the report may be relied upon without a renewal.
 func (r *Report) FreshUntil() time.Time { return r.Renewed.Add(freshFor) }
 
-// AgesAfter is the first time after now at which an entry comes of an age that
+// AgesAfter is the first time from now on after which an entry is of an age that
 // matters; zero for never.
 func (r *Report) AgesAfter(now time.Time) time.Time {
 	var first time.Time
 	add := func(t time.Time) {
-		if t.After(now) && (first.IsZero() || t.Before(first)) {
+		if !t.Before(now) && (first.IsZero() || t.Before(first)) {
 			first = t
 		}
 	}

@@ -199,8 +199,6 @@ func (r *Reconciler) done(out *Result, it *Item, o *Observation) {
 	r.Log.Info("released", append(it.Attrs(), "age", r.History.Age(it.ID, o.Now))...)
 }
 
-func (it *Item) attrs() []any { return it.Attrs() }
-
 // Attrs are an item's fields in the log.
 func (it *Item) Attrs() []any {
 	attrs := []any{"pool", it.Object, "address", it.Address, "podRef", it.PodRef, "ifName", it.IfName,

@@ -1,6 +1,8 @@
 package informers
 
 import (
+	"time"
+
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -75,6 +77,9 @@ type report struct {
 	*v1alpha1.SandboxReport
 	hash string
 	err  error
+
+	before *report // the one before it, where that is vouched for as it came
+	since  time.Time
 }
 
 func parseReport(u *unstructured.Unstructured) *report {
@@ -102,7 +107,7 @@ func slimLease(l *coordinationv1.Lease) *coordinationv1.Lease {
 
 // mapper knows the kinds by heart: the cache needs no discovery, which would
 // fail as a whole where one API group is broken.
-func mapper(kinds []kind, scheme *runtime.Scheme) (meta.RESTMapper, error) {
+func mapper(kinds []kind, scheme *runtime.Scheme) meta.RESTMapper {
 	m := meta.NewDefaultRESTMapper(nil)
 	for _, k := range kinds {
 		gvks, _, err := scheme.ObjectKinds(k.object)
@@ -116,5 +121,5 @@ func mapper(kinds []kind, scheme *runtime.Scheme) (meta.RESTMapper, error) {
 		}
 		m.AddSpecific(gvks[0], k.resource, k.resource, scope)
 	}
-	return m, nil
+	return m
 }

@@ -39,6 +39,8 @@ type Source struct {
 	mu      sync.Mutex
 	current *generation             // nil before the first is in step, and between two
 	last    *reconciler.Observation // by the last full look; what is not watched comes from there
+	// restored says what showed that etcd was restored, until the next full look tells.
+	restored string
 }
 
 // New makes a Source; changed is called when something changed that may change
@@ -131,7 +133,7 @@ func (s *Source) live(ctx context.Context) error {
 		case err := <-ended:
 			return err
 		case why := <-s.rebuild:
-			s.log.Warn("the caches are built anew", "why", why)
+			s.log.Info("the caches are built anew", "why", why)
 			return nil
 		case <-missing.C:
 			if what := s.nowWatchable(ctx, g); what != "" {
@@ -163,10 +165,6 @@ func (s *Source) nowWatchable(ctx context.Context, g *generation) string {
 func (s *Source) start(ctx context.Context, g *generation) (ended <-chan error, err error) {
 	config := rest.CopyConfig(s.config)
 	g.streams.wrap(config)
-	m, err := mapper(g.kinds, scheme.Scheme)
-	if err != nil {
-		return nil, err
-	}
 	by := map[client.Object]cache.ByObject{}
 	for _, k := range g.kinds {
 		b := cache.ByObject{Transform: k.keep}
@@ -175,7 +173,12 @@ func (s *Source) start(ctx context.Context, g *generation) (ended <-chan error, 
 		}
 		by[k.object] = b
 	}
-	c, err := cache.New(config, cache.Options{Scheme: scheme.Scheme, Mapper: m, ByObject: by})
+	c, err := cache.New(config, cache.Options{
+		Scheme: scheme.Scheme, Mapper: mapper(g.kinds, scheme.Scheme), ByObject: by,
+		DefaultWatchErrorHandler: func(_ context.Context, _ *toolscache.Reflector, err error) {
+			s.log.Debug("a watch has failed", "error", err) // again and again; the streams know
+		},
+	})
 	if err != nil {
 		return nil, fmt.Errorf("set up the caches: %w", err)
 	}
@@ -196,7 +199,7 @@ func (s *Source) start(ctx context.Context, g *generation) (ended <-chan error, 
 	waiting, cancel := context.WithTimeout(ctx, syncTimeout)
 	defer cancel()
 	if !toolscache.WaitForCacheSync(waiting.Done(), synced...) {
-		return nil, fmt.Errorf("the caches did not list everything within %s: %w", syncTimeout, g.streams.state(g.kinds))
+		return nil, fmt.Errorf("the caches did not list everything within %s (%v)", syncTimeout, g.streams.state(g.kinds))
 	}
 	return done, nil
 }

@@ -44,7 +44,8 @@ func (t tripper) RoundTrip(r *http.Request) (*http.Response, error) {
 	case err != nil && r.Context().Err() != nil: // we ended it
 	case err != nil:
 		t.fail(fmt.Errorf("%s: %w", resource, err))
-	case resp.StatusCode == http.StatusGone: // all is listed anew
+	case resp.StatusCode == http.StatusGone, // all is listed anew
+		resp.StatusCode == http.StatusTooManyRequests: // it is asked again, and a full look would ask for much more
 	case resp.StatusCode >= http.StatusBadRequest:
 		t.fail(fmt.Errorf("%s: %s", resource, resp.Status))
 	case r.URL.Query().Get("watch") == "true" || r.URL.Query().Get("watch") == "1":
@@ -102,10 +103,18 @@ func (s *streams) end(resource string) {
 // failure since they were checked.
 func (s *streams) state(kinds []kind) error {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.failed != nil {
-		return fmt.Errorf("a request of the caches has failed: %w", s.failed)
+	failed := s.failed
+	s.mu.Unlock()
+	if failed != nil {
+		return fmt.Errorf("a request of the caches has failed: %w", failed)
 	}
+	return s.closed(kinds)
+}
+
+// closed says which watch is not open.
+func (s *streams) closed(kinds []kind) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for _, k := range kinds {
 		if s.open[k.resource.Resource] <= 0 {
 			return fmt.Errorf("the watch of %s is not open", k.resource.Resource)

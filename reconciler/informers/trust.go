@@ -1,7 +1,9 @@
 package informers
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -48,19 +50,42 @@ func (s *Source) trust(ctx context.Context, g *generation) error {
 	if opens == compared {
 		return nil
 	}
-	seen := g.view.newest()
-	now, err := s.Revision(ctx)
+	why, err := s.backwards(ctx, g)
 	if err != nil {
 		return err
 	}
-	if now < seen {
+	if why != "" {
 		g.distrust()
-		return fmt.Errorf("etcd is at resourceVersion %d after %d: it was restored", now, seen)
+		s.mu.Lock()
+		s.restored = why
+		s.mu.Unlock()
+		return errors.New(why)
 	}
 	g.mu.Lock()
 	g.opens = opens
 	g.mu.Unlock()
 	return nil
+}
+
+// backwards says what showed that etcd was restored since the caches were built,
+// "" if nothing did: an object came at an older resourceVersion than before, or
+// etcd is at an older one than the watches have told of.
+func (s *Source) backwards(ctx context.Context, g *generation) (why string, err error) {
+	newest, why := g.view.seen()
+	for _, k := range g.kinds {
+		seen := newest[k.resource.Resource]
+		if why != "" || seen == 0 {
+			continue
+		}
+		now, err := s.Revision(ctx, k.resource, k.where["metadata.namespace"], k.where["metadata.name"])
+		if err != nil {
+			return "", err
+		}
+		if now < seen {
+			why = fmt.Sprintf("etcd is at resourceVersion %d, and the watch of %s has told of %d", now, k.resource.Resource, seen)
+		}
+	}
+	return why, nil
 }
 
 func (g *generation) distrust() {
@@ -69,10 +94,12 @@ func (g *generation) distrust() {
 	g.checked = false
 }
 
-func (v *view) newest() uint64 {
+// seen are the newest resourceVersions so far, by resource, and what showed that
+// etcd was restored, "" if nothing did.
+func (v *view) seen() (newest map[string]uint64, restored string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return v.revision
+	return maps.Clone(v.newest), v.restored
 }
 
 // Full is the cluster as a source that reads by quorum and compares the caches
@@ -96,6 +123,7 @@ func (f *Full) Observe(ctx context.Context) (*reconciler.Observation, error) {
 	if g != nil {
 		faults, opens = g.streams.counts()
 	}
+	first := opens
 	o, err := f.Cluster.Observe(ctx)
 	if err != nil {
 		return nil, err
@@ -118,16 +146,18 @@ func (f *Full) Observe(ctx context.Context) (*reconciler.Observation, error) {
 		differences = still(differences, g.view.compare(o, g.kinds))
 	}
 	f.keep(o)
-	seen := g.view.newest()
-	now, err := f.Revision(ctx)
+	restored, err := f.backwards(ctx, g)
+	o.Restored = f.sawRestore(restored, differences)
 	switch {
-	case err != nil: // not known to agree
-	case len(differences) > 0:
-		f.broken(describe(differences))
-	case now < seen:
-		f.broken(fmt.Sprintf("etcd is at resourceVersion %d, and they hold an object of %d", now, seen))
+	case o.Restored != "":
+		f.broken(o.Restored)
 	case f.kindsChanged(ctx, g):
 		f.Rebuild("what may be watched has changed")
+	case err != nil: // not known to agree
+	case len(differences) > 0 && (opens != first || g.streams.closed(g.kinds) != nil):
+		// A watch that was closed meanwhile tells later what it has missed.
+	case len(differences) > 0:
+		f.broken(describe(differences))
 	default:
 		g.mu.Lock()
 		g.checked, g.opens = true, opens
@@ -135,6 +165,21 @@ func (f *Full) Observe(ctx context.Context) (*reconciler.Observation, error) {
 		g.streams.forgive(faults)
 	}
 	return o, nil
+}
+
+// sawRestore says what showed that etcd was restored since the last full look, ""
+// if nothing did: what a look at the caches or the caches themselves saw, or an
+// object that they hold at a newer resourceVersion than was read after them.
+func (f *Full) sawRestore(why string, differences map[string]difference) string {
+	f.mu.Lock()
+	why, f.restored = cmp.Or(f.restored, why), ""
+	f.mu.Unlock()
+	for _, key := range slices.Sorted(maps.Keys(differences)) {
+		if d := differences[key]; why == "" && d.listed != "" && number(d.listed) < number(d.cached) {
+			why = fmt.Sprintf("%s is at resourceVersion %s after %s", key, d.listed, d.cached)
+		}
+	}
+	return why
 }
 
 func (f *Full) settle() time.Duration {

@@ -43,16 +43,17 @@ func (k kind) keep(o any) (any, error) {
 type view struct {
 	mu       sync.Mutex
 	objects  map[string]map[types.NamespacedName]*item
-	revision uint64           // the newest resourceVersion of all objects so far
-	named    map[string]bool  // the pods that pools name; nil where pools have changed since
-	ranges   []ippool.Range   // of the pools, likewise
-	now      func() time.Time // the API server's time
+	newest   map[string]uint64 // resourceVersion so far, by resource
+	restored string            // which object came at an older one than before
+	named    map[string]bool   // the pods that pools name; nil where pools have changed since
+	ranges   []ippool.Range    // of the pools, likewise
+	now      func() time.Time  // the API server's time
 	changed  func(what string)
 	leases   string // the namespace of the agents' Leases
 }
 
 func newView(leases string, now func() time.Time, changed func(string)) *view {
-	return &view{objects: map[string]map[types.NamespacedName]*item{}, leases: leases, now: now, changed: changed}
+	return &view{objects: map[string]map[types.NamespacedName]*item{}, newest: map[string]uint64{}, leases: leases, now: now, changed: changed}
 }
 
 func nameOf(i *item) types.NamespacedName {
@@ -69,7 +70,11 @@ func (v *view) set(resource string, i *item) {
 	}
 	before := all[nameOf(i)]
 	all[nameOf(i)] = i
-	v.revision = max(v.revision, revision(i))
+	v.newest[resource] = max(v.newest[resource], revision(i))
+	v.keepVouched(before, i)
+	if before != nil && before.UID == i.UID && revision(i) < revision(before) {
+		v.restored = fmt.Sprintf("%s %s is at resourceVersion %s after %s", resource, nameOf(i), i.ResourceVersion, before.ResourceVersion)
+	}
 	v.noteLater(i)
 	matters := v.matters(before, i)
 	v.mu.Unlock()
@@ -81,6 +86,7 @@ func (v *view) set(resource string, i *item) {
 func (v *view) remove(resource string, i *item) {
 	v.mu.Lock()
 	delete(v.objects[resource], nameOf(i))
+	v.newest[resource] = max(v.newest[resource], revision(i))
 	v.noteLater(i)
 	matters := v.matters(i, nil)
 	v.mu.Unlock()
@@ -89,8 +95,11 @@ func (v *view) remove(resource string, i *item) {
 	}
 }
 
-func revision(i *item) uint64 {
-	n, _ := strconv.ParseUint(i.ResourceVersion, 10, 64)
+func revision(i *item) uint64 { return number(i.ResourceVersion) }
+
+// number is 0 for a resourceVersion that is none.
+func number(version string) uint64 {
+	n, _ := strconv.ParseUint(version, 10, 64)
 	return n
 }
 
@@ -203,11 +212,45 @@ func (v *view) addReport(o *reconciler.Observation, name string, r *report) {
 		o.Unreadable = append(o.Unreadable, fmt.Sprintf("SandboxReport %s: %v", name, r.err))
 		return
 	}
-	var lease *coordinationv1.Lease
-	if i := v.objects["leases"][types.NamespacedName{Namespace: v.leases, Name: name}]; i != nil {
-		lease = i.parsed.(*coordinationv1.Lease)
+	lease := v.leaseOf(name)
+	if r.before != nil && o.Now.Sub(r.since) < inStepFor && vouches(lease, r.before) {
+		r = r.before
 	}
 	o.Reports = append(o.Reports, podstate.ReadHashedReport(r.SandboxReport, r.hash, lease))
+}
+
+// inStepFor is for how long an agent may have written a report and not yet the
+// Lease that vouches for it.
+const inStepFor = 5 * time.Second
+
+// keepVouched keeps, beside a report that has just come, the one before it while
+// the agent's Lease still vouches for that: else each report would make its node
+// unheard until the Lease is written, and what ripens would begin anew.
+func (v *view) keepVouched(before, after *item) {
+	r, ok := after.parsed.(*report)
+	if !ok || before == nil {
+		return
+	}
+	old := before.parsed.(*report)
+	if old.before != nil && vouches(v.leaseOf(after.Name), old.before) {
+		old = old.before
+	}
+	if r.err == nil && old.err == nil && old.hash != r.hash && vouches(v.leaseOf(after.Name), old) {
+		kept := *old
+		kept.before = nil
+		r.before, r.since = &kept, v.now()
+	}
+}
+
+func (v *view) leaseOf(node string) *coordinationv1.Lease {
+	if i := v.objects["leases"][types.NamespacedName{Namespace: v.leases, Name: node}]; i != nil {
+		return i.parsed.(*coordinationv1.Lease)
+	}
+	return nil
+}
+
+func vouches(l *coordinationv1.Lease, r *report) bool {
+	return l != nil && r.hash != "" && l.Annotations[v1alpha1.HashAnnotation] == r.hash
 }
 
 // noteLater forgets which pods matter where that may have changed.

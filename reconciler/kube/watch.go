@@ -10,8 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-
-	"github.com/ip-reconcile/ip-reconcile/ippool"
 )
 
 // MayWatch says why a resource cannot be watched: it is not served, or there is
@@ -52,22 +50,28 @@ func (c *Cluster) MayWatch(ctx context.Context, r schema.GroupVersionResource, n
 	return "", nil
 }
 
-// Revision is etcd's, read by quorum.
-func (c *Cluster) Revision(ctx context.Context) (uint64, error) {
+// Revision is that of the etcd which has a resource, read by quorum: an API server
+// may keep resources in several. The namespace or the name, where given, is all
+// that may be listed.
+func (c *Cluster) Revision(ctx context.Context, r schema.GroupVersionResource, namespace, name string) (uint64, error) {
 	var text string
+	opts := metav1.ListOptions{Limit: 1}
+	if name != "" {
+		opts.FieldSelector = fields.OneTermEqualSelector("metadata.name", name).String()
+	}
 	err := c.call(ctx, func(ctx context.Context) error {
-		list, err := c.objects.Resource(ippool.PoolResource).List(ctx, metav1.ListOptions{Limit: 1})
+		list, err := c.objects.Resource(r).Namespace(namespace).List(ctx, opts)
 		if err == nil {
 			text = list.GetResourceVersion()
 		}
 		return err
 	})
 	if err != nil {
-		return 0, c.explain("list one IPPool", err, "grant list on ippools")
+		return 0, c.explain("list "+r.Resource, err, "grant list on them")
 	}
 	revision, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {
-		return 0, fmt.Errorf("the resourceVersion %q of a list of IPPools is no number", text)
+		return 0, fmt.Errorf("the resourceVersion %q of a list of %s is no number", text, r.Resource)
 	}
 	return revision, nil
 }

@@ -131,9 +131,6 @@ func (s *Server) work(ctx context.Context) {
 		} else {
 			looking = s.look(ctx)
 		}
-		for key := range keys {
-			s.queue.Done(key)
-		}
 		s.State.end()
 		s.sleep(ctx, min(rest*looking, maxRest))
 	}
@@ -142,6 +139,7 @@ func (s *Server) work(ctx context.Context) {
 // gather waits for the end of a burst and takes all that is to be looked at:
 // one look serves all.
 func (s *Server) gather(ctx context.Context, first string) map[string]bool {
+	s.queue.Done(first) // here, so that what comes while it settles is taken too
 	s.sleep(ctx, settleFor)
 	keys := map[string]bool{first: true}
 	for s.queue.Len() > 0 {
@@ -149,6 +147,7 @@ func (s *Server) gather(ctx context.Context, first string) map[string]bool {
 		if ended {
 			break
 		}
+		s.queue.Done(key)
 		keys[key] = true
 	}
 	for key := range keys {

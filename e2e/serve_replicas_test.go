@@ -1,0 +1,181 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
+	"github.com/ip-reconcile/ip-reconcile/podstate/v1alpha1"
+)
+
+const works = "this replica works from now on"
+
+// replica starts a server that works only as the leader, and waits until it watches.
+func (s *stage) replica(t testing.TB, kubeconfig string, more ...string) *server {
+	t.Helper()
+	v := s.beginServe(t, kubeconfig, append([]string{"--leader-elect"}, more...)...)
+	v.said(t, "the cluster is watched")
+	return v
+}
+
+// stands checks that a replica only stands by.
+func (v *server) stands(t testing.TB) {
+	t.Helper()
+	if strings.Contains(v.stderr.String(), works) {
+		t.Error("a replica that should stand by works")
+	}
+}
+
+// goneBoxes makes up the ids of sandboxes that a runtime had and has not any more.
+func goneBoxes(n int) (ids []string, report []any) {
+	for i := range n {
+		ids = append(ids, fmt.Sprintf("%064x", 0xdead0000+i))
+		report = append(report, v1alpha1.Gone{ID: ids[i], UID: fmt.Sprint("uid-", i)})
+	}
+	return ids, report
+}
+
+func TestTheOtherReplicaTakesOver(t *testing.T) {
+	t.Parallel()
+	s := newStageWithReports(t, "worker-1")
+	one := s.agent(t, "worker-1")
+
+	s.play(t, "within 20 s, when the first is killed in the middle of a release", func(t *testing.T) {
+		const leaks = 120
+		l, kubeconfig := s.link(t)
+		ids, gone := goneBoxes(leaks)
+		keep, too, silent := s.up(t, "worker-1", "keep", blue), s.up(t, "worker-1", "too", blue), s.up(t, "worker-1", "silent", blue)
+		one.says(t, keep.box("Ready"), too.box("Ready"))
+		entries := map[string]any{}
+		places := []string{}
+		for i := range leaks {
+			key, ip := fmt.Sprint(100+i), fmt.Sprint("10.1.0.", 100+i)
+			entries[key] = entry(fmt.Sprint("default/gone-", i), ids[i])
+			s.reservation(t, ip, fmt.Sprint("default/gone-", i), 0)
+			places = append(places, "10.1.0.0-24 "+key, "reservation "+ip)
+		}
+		s.addEntries(t, "10.1.0.0-24", entries)
+		silent.leak(t)
+		first := s.replica(t, kubeconfig, "--confirm-after", "31s")
+		first.passes(t, 1)
+		second := s.replica(t, s.Kubeconfig(), "--confirm-after", "31s")
+		second.stands(t)
+		first.is(t, `ip_reconcile_candidates`, leaks+1)
+		before := s.contents(t)
+
+		// Reservations go first; the patch of the pool does not come through.
+		l.suffers(faults{delay: func(r *http.Request) time.Duration {
+			if r.Method == http.MethodPatch {
+				return time.Hour
+			}
+			return 0
+		}})
+		one.says(t, append(gone, keep.box("Ready"), too.box("Ready"))...)
+		eventually(t, "the release to have begun", func() bool { return len(l.written()) >= 20 })
+		check(t, first.cmd.Process.Kill())
+		killed := time.Now()
+		second.said(t, works)
+		if took := time.Since(killed); took > 25*time.Second {
+			t.Errorf("the second works %s after the first was killed", took)
+		}
+		leads := time.Now()
+		s.freed(t, recovery, "10.1.0.0-24", "219")
+		second.counts(t, `ip_reconcile_released_total{reason="PodGone"}`, leaks)
+		s.lost(t, before, places...)
+		// What is not confirmed ripens anew.
+		s.freed(t, time.Minute, "10.1.0.0-24", "3")
+		if took := time.Since(leads); took < 28*time.Second {
+			t.Errorf("freed %s after the second works, unconfirmed", took)
+		}
+		s.lost(t, before, append(places, stored(silent)...)...)
+		second.is(t, `ip_reconcile_candidates`, 0)
+	})
+
+	s.play(t, "at once, when the first is told to end", func(t *testing.T) {
+		first := s.replica(t, s.Kubeconfig())
+		first.passes(t, 1)
+		second := s.replica(t, s.Kubeconfig())
+		second.stands(t)
+		check(t, first.cmd.Process.Signal(syscall.SIGTERM))
+		began := time.Now()
+		first.wait().exits(t, 0)
+		second.said(t, works)
+		if took := time.Since(began); took > 8*time.Second {
+			t.Errorf("the hand-over took %s", took)
+		}
+		second.passes(t, 1)
+		web := s.up(t, "worker-1", "web", blue)
+		one.says(t, web.stopped())
+		web.forceDelete(t)
+		s.freed(t, promptly, "10.1.0.0-24", "1")
+	})
+
+	s.play(t, "after the first has ended, which could not renew and still could write", func(t *testing.T) {
+		const leaks = 80
+		l, kubeconfig := s.link(t)
+		m, other := s.link(t)
+		ids, gone := goneBoxes(leaks)
+		keep := s.up(t, "worker-1", "keep", blue)
+		one.says(t, append(gone, keep.box("Ready"))...)
+		first := s.replica(t, kubeconfig)
+		first.passes(t, 1)
+		second := s.replica(t, other)
+		second.stands(t)
+		l.suffers(just(http.StatusServiceUnavailable, func(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/leases/ip-reconcile") }))
+		ended := make(chan time.Time, 1)
+		go func() {
+			_ = first.cmd.Wait()
+			ended <- time.Now()
+		}()
+		for i := 0; len(m.written()) == 0; i++ { // there is work all the time
+			if i == leaks {
+				t.Fatal("the second wrote nothing")
+			}
+			s.addEntries(t, "10.1.0.0-24", map[string]any{fmt.Sprint(100 + i): entry(fmt.Sprint("default/gone-", i), ids[i])})
+			eventuallyOr(t, time.Second, func() bool { return len(m.written()) > 0 })
+		}
+		end, writes := <-ended, l.written()
+		if len(writes) < 3 {
+			t.Errorf("the first wrote only %d times", len(writes))
+		}
+		for _, w := range writes {
+			if w.After(end) {
+				t.Errorf("the first wrote after its end")
+			}
+		}
+		if begun := m.written()[0]; begun.Before(end) {
+			t.Errorf("the second wrote %s before the end of the first", end.Sub(begun))
+		} else {
+			t.Logf("the second wrote %s after the end of the first, whose last write was %s before it", begun.Sub(end), end.Sub(writes[len(writes)-1]))
+		}
+		if code := first.cmd.ProcessState.ExitCode(); code <= 0 {
+			t.Errorf("exit code %d", code)
+		}
+		contains(t, "the log", first.stderr.String(), "leader election lost")
+		second.is(t, `ip_reconcile_candidates`, 0)
+	})
+}
+
+// addEntries adds entries to a pool, as ADDs do.
+func (s *stage) addEntries(t testing.TB, pool string, entries map[string]any) {
+	t.Helper()
+	merge := must(json.Marshal(map[string]any{"spec": map[string]any{"allocations": entries}}))
+	_, err := s.of(harness.IPPools).Patch(context.Background(), pool, types.MergePatchType, merge, metav1.PatchOptions{})
+	check(t, err)
+}
+
+// eventuallyOr waits for something for a while, and goes on without it.
+func eventuallyOr(t testing.TB, limit time.Duration, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(limit); !is() && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	}
+}

@@ -1,0 +1,186 @@
+package e2e
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
+)
+
+// revision is etcd's, now.
+func (s *stage) revision(t testing.TB) uint64 {
+	t.Helper()
+	list := must(s.of(harness.IPPools).List(context.Background(), metav1.ListOptions{Limit: 1}))
+	return must(strconv.ParseUint(list.GetResourceVersion(), 10, 64))
+}
+
+// outgrows writes objects of no interest until etcd's revision is past another.
+func (s *stage) outgrows(t testing.TB, revision uint64) {
+	t.Helper()
+	for n := 0; s.revision(t) <= revision; n++ {
+		must(s.Client().CoreV1().ConfigMaps("default").Create(context.Background(), &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{GenerateName: "of-no-interest-"},
+		}, metav1.CreateOptions{}))
+	}
+}
+
+// lookedAt waits until a server trusts its caches and has looked at a change of
+// the network blue's pool.
+func (s *stage) lookedAt(t testing.TB, v *server) {
+	t.Helper()
+	const looks = `ip_reconcile_looks_total{result="done"}`
+	before := v.metric(looks)
+	eventually(t, "a look at a change", func() bool {
+		s.patch(t, harness.IPPools, "10.1.0.0-24", `{"metadata":{"annotations":{"at":"`+time.Now().String()+`"}}}`)
+		return v.metric(looks) > before
+	})
+}
+
+// away cuts a server off while something happens.
+func (l *link) away(do func()) {
+	l.suffers(everything(http.StatusServiceUnavailable))
+	l.cut(anyWatch)
+	do()
+	l.suffers(faults{})
+}
+
+// silently does something while agents do not renew.
+func silently(do func(), agents ...*agent) {
+	if len(agents) == 0 {
+		do()
+		return
+	}
+	agents[0].change(func() { silently(do, agents[1:]...) })
+}
+
+// TestServeUnderARestoreOfEtcd: the backup has an entry that is proven to be a
+// leak, and its address was given to another pod since. The restore loses that
+// pod, which runs on.
+func TestServeUnderARestoreOfEtcd(t *testing.T) {
+	t.Parallel()
+	for name, overtaken := range map[string]bool{"seen by its revision": false, "whose revision has grown past the old one": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStageWithReports(t, "worker-1", "worker-2")
+			one, two := s.agent(t, "worker-1"), s.agent(t, "worker-2")
+			l, kubeconfig := s.link(t)
+			v := s.serve(t, kubeconfig)
+			keep, leaked := s.up(t, "worker-1", "keep", blue), s.up(t, "worker-1", "leaked", blue)
+			one.says(t, keep.box("Ready"), leaked.box("Ready"))
+			v.inUse(t, 2)
+			var restore func()
+			l.away(func() {
+				leaked.leak(t)
+				one.says(t, keep.box("Ready"), leaked.stopped())
+				silently(func() { restore = s.backup(t) }, one, two)
+			})
+			s.freed(t, recovery, "10.1.0.0-24", "2")
+			phantom := s.up(t, "worker-1", "phantom", blue)
+			equal(t, "the phantom's address", phantom.ips, leaked.ips)
+			one.says(t, keep.box("Ready"), phantom.box("Ready"))
+			keep.annotate(t, "of", "no interest") // its resourceVersion will run backwards
+			v.inUse(t, 2)
+			s.outgrows(t, s.revision(t)+200) // what the API server writes at its start comes to less
+			keep.annotate(t, "of", "no interest either")
+			s.lookedAt(t, v)
+			newest := s.revision(t)
+
+			l.away(func() {
+				silently(func() {
+					restore()
+					if overtaken {
+						s.outgrows(t, newest)
+					}
+				}, one, two)
+				// The Leases of the backup, as if it had been made just now.
+				one.change(func() { one.hash = hashOf(s.report(t, "worker-1")) })
+				check(t, one.renew())
+				check(t, two.renew())
+			})
+			before := s.contents(t)
+			if before["10.1.0.0-24 2"] == "" {
+				t.Fatal("the backup lacks the leak")
+			}
+			v.counts(t, `ip_reconcile_refused_total{reason="EtcdRestored"}`, 1)
+			v.counts(t, `ip_reconcile_etcd_restores_total`, 1)
+			contains(t, "the event", s.event(t, "EtcdRestored", "Namespace", metav1.NamespaceSystem), "nothing is released")
+			v.said(t, `level=ERROR msg="etcd was restored`)
+			s.lost(t, before)
+
+			// One agent writes anew, and says what it found; the other does not yet.
+			late := s.up(t, "worker-2", "late", blue)
+			one.change(func() { one.restored = time.Now().UTC().Format(time.RFC3339) })
+			one.says(t, keep.box("Ready"), phantom.box("Ready"))
+			v.is(t, `ip_reconcile_findings{kind="Phantom"}`, 1)
+			v.is(t, `ip_reconcile_allocations{pool="kube-system/10.1.0.0-24",reason="ClaimedByOther",verdict="Held"}`, 1)
+			late.leak(t)
+			v.is(t, `ip_reconcile_candidates`, 1) // seen, although it came at revisions that were seen before
+			before = s.contents(t)
+
+			two.says(t, late.stopped())
+			s.freed(t, recovery, "10.1.0.0-24", "3")
+			s.lost(t, before, stored(late)...)
+			v.is(t, `ip_reconcile_candidates`, 0)
+		})
+	}
+}
+
+// TestServeUnderARestoreOfEtcdWithoutAgents: nothing tells of phantoms then. What
+// a look before the restore saw must not be what frees something after it.
+func TestServeUnderARestoreOfEtcdWithoutAgents(t *testing.T) {
+	t.Parallel()
+	for name, overtaken := range map[string]bool{"seen by its revision": false, "whose revision has grown past the old one": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t, "worker-1")
+			l, kubeconfig := s.link(t)
+			v := s.serve(t, kubeconfig, "--confirm-after", "31s")
+			keep, back := s.up(t, "worker-1", "keep", blue), s.up(t, "worker-1", "back", blue)
+			onPod := `ip_reconcile_allocations{pool="kube-system/10.1.0.0-24",reason="AddressOnPod",verdict="InUse"}`
+			v.is(t, onPod, 2)
+			var restore func()
+			l.away(func() { restore = s.backup(t) })
+			before := s.contents(t)
+			// A pod that the restore brings back, one that it loses, one that it makes older.
+			back.forceDelete(t)
+			s.up(t, "worker-1", "phantom", blue)
+			keep.annotate(t, "of", "no interest")
+			v.is(t, `ip_reconcile_candidates`, 1)
+			v.is(t, onPod, 2)
+			s.outgrows(t, s.revision(t)+200)
+			keep.annotate(t, "of", "no interest either")
+			s.lookedAt(t, v)
+			newest := s.revision(t)
+
+			l.away(func() {
+				restore()
+				if overtaken {
+					s.outgrows(t, newest)
+				}
+			})
+			equal(t, "what is stored", s.contents(t), before)
+			v.counts(t, `ip_reconcile_etcd_restores_total`, 1)
+			s.event(t, "EtcdRestored", "Namespace", metav1.NamespaceSystem)
+			v.is(t, `ip_reconcile_candidates`, 0)
+			v.is(t, onPod, 2)
+
+			// New pods are seen, although their revisions were seen before; and the
+			// verdict on a leak counts from after the restore.
+			late := s.up(t, "worker-1", "late", blue)
+			v.is(t, onPod, 3)
+			now := s.contents(t)
+			late.leak(t)
+			v.is(t, `ip_reconcile_candidates`, 1)
+			if took := s.freed(t, 2*time.Minute, "10.1.0.0-24", "3"); took < 28*time.Second {
+				t.Errorf("freed after %s", took)
+			}
+			s.lost(t, now, stored(late)...)
+		})
+	}
+}

@@ -1,0 +1,38 @@
+package reconciler
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// TestHistoryKeepsNothingOfWhatIsGone: two thousand pods come, leak and go.
+func TestHistoryKeepsNothingOfWhatIsGone(t *testing.T) {
+	h := NewHistory()
+	look := func(parts ...part) {
+		o := observe(parts...)
+		o.Past = h
+		j := Judge(o, Policy{})
+		h.Remember(j)
+		h.plan(j, Options{ConfirmAfter: time.Hour})
+	}
+	for i := range 20 {
+		var entries []alloc
+		var pods []part
+		for n := range 100 {
+			name := fmt.Sprint("web-", 100*i+n)
+			entries = append(entries, alloc{fmt.Sprint(n + 1), "default/" + name, "box-" + name, "net1"})
+			pods = append(pods, aPod(name), aReservation(fmt.Sprint("10.0.0.", n+1), "default/"+name, time.Hour))
+		}
+		pool := aPool("10.0.0.0-24", "10.0.0.0/24", entries...)
+		look(append(pods, pool)...)
+		look(pool)
+		if n := len(h.subjects); n != 100 {
+			t.Fatalf("%d subjects", n)
+		}
+	}
+	look(aPool("10.0.0.0-24", "10.0.0.0/24"))
+	if n := len(h.subjects) + len(h.released) + len(h.repairs); n != 0 {
+		t.Errorf("%d things are remembered of nothing", n)
+	}
+}

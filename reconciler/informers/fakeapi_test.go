@@ -1,0 +1,170 @@
+package informers
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
+)
+
+// A fakeAPI is an API server that lists what a test puts there.
+type fakeAPI struct {
+	*httptest.Server
+	mu       sync.Mutex
+	revision uint64
+	objects  map[string][]client.Object // by resource
+	// onList is told of each list, with how many of the resource there were.
+	onList func(resource string, n int)
+	lists  map[string]int
+	denied string // a resource that must not be listed
+}
+
+func newFakeAPI(t *testing.T) *fakeAPI {
+	f := &fakeAPI{revision: 100, objects: map[string][]client.Object{}, lists: map[string]int{}}
+	f.Server = httptest.NewServer(f)
+	t.Cleanup(f.Close)
+	return f
+}
+
+func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	resource := r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:]
+	w.Header().Set("Content-Type", "application/json")
+	answer := func(o any) { _ = json.NewEncoder(w).Encode(o) }
+	switch {
+	case resource == "selfsubjectaccessreviews":
+		answer(map[string]any{"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "status": map[string]any{"allowed": true}})
+		return
+	case resource == "kube-system":
+		answer(map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "kube-system"}})
+		return
+	case resource == "v1alpha1": // discovery
+		answer(map[string]any{"apiVersion": "v1", "kind": "APIResourceList"})
+		return
+	}
+	f.mu.Lock()
+	denied, told := f.denied == resource, f.onList
+	if r.URL.Query().Get("limit") != "1" { // who asks for one asks for the revision, or for the right
+		f.lists[resource]++
+	}
+	n := f.lists[resource]
+	f.mu.Unlock()
+	if denied {
+		w.WriteHeader(http.StatusForbidden)
+		answer(metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Reason: metav1.StatusReasonForbidden, Code: http.StatusForbidden})
+		return
+	}
+	if told != nil {
+		told(resource, n)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	version, kind := "v1", map[string]string{"pods": "PodList", "nodes": "NodeList", "leases": "LeaseList", "namespaces": "NamespaceList"}[resource]
+	if rest, ok := strings.CutPrefix(r.URL.Path, "/apis/"); ok {
+		version = strings.Join(strings.SplitN(rest, "/", 3)[:2], "/")
+	}
+	if kind == "" {
+		kind = "List"
+	}
+	answer(map[string]any{"apiVersion": version, "kind": kind, "metadata": map[string]any{"resourceVersion": fmt.Sprint(f.revision)},
+		"items": append([]client.Object{}, f.objects[resource]...)})
+}
+
+// has puts objects in the place of those of a resource.
+func (f *fakeAPI) has(resource string, objects ...client.Object) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.objects[resource] = objects
+}
+
+// A bench is a source whose caches a test fills by hand.
+type bench struct {
+	*Full
+	api     *fakeAPI
+	g       *generation
+	changed []string // what was said to matter
+	broken  []string
+}
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	b := &bench{api: newFakeAPI(t)}
+	config := &rest.Config{Host: b.api.URL, QPS: -1}
+	log := slog.New(slog.DiscardHandler)
+	cluster, err := kube.New(config, kube.Settings{
+		Namespace: "kube-system", Identity: "us", Timeout: 5 * time.Second, Log: log, Jitter: func(time.Duration) time.Duration { return 0 },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := New(cluster, config, log, func(string) {})
+	b.Full = &Full{Source: s, Settle: time.Millisecond, Broken: func(why string) { b.broken = append(b.broken, why) }}
+	b.g = &generation{
+		kinds:   kinds("kube-system"),
+		view:    newView("kube-system", s.Now, func(what string) { b.changed = append(b.changed, what) }),
+		streams: newStreams(func() {}),
+	}
+	for _, k := range b.g.kinds {
+		b.g.streams.begin(k.resource.Resource)
+	}
+	s.put(b.g)
+	return b
+}
+
+// kindOf is the kind of a resource.
+func kindOf(resource string) kind {
+	for _, k := range kinds("kube-system") {
+		if k.resource.Resource == resource {
+			return k
+		}
+	}
+	panic("no kind of " + resource)
+}
+
+// tells is an event of a watch: an object is there, or has changed.
+func (b *bench) tells(resource string, o client.Object) *item {
+	kept, err := kindOf(resource).keep(o.DeepCopyObject())
+	if err != nil {
+		panic(err)
+	}
+	b.g.view.set(resource, kept.(*item))
+	return kept.(*item)
+}
+
+func aPod(name, version string, edits ...func(*corev1.Pod)) *corev1.Pod {
+	p := &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}}
+	p.Namespace, p.Name, p.UID, p.ResourceVersion = "default", name, "uid-1", version
+	p.Status.Phase = corev1.PodRunning
+	for _, e := range edits {
+		e(p)
+	}
+	return p
+}
+
+// aPool has the entry of a pod.
+func aPool(version, pod string) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{"apiVersion": ippool.PoolResource.GroupVersion().String(), "kind": "IPPool",
+		"metadata": map[string]any{"namespace": "kube-system", "name": "10.0.0.0-24", "uid": "uid-pool", "resourceVersion": version},
+		"spec": map[string]any{"range": "10.0.0.0/24", "allocations": map[string]any{
+			"5": map[string]any{"id": "box-1", "podref": "default/" + pod, "ifname": "net1"}}}}}
+}
+
+func equal(t *testing.T, what string, got, want any) {
+	t.Helper()
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}

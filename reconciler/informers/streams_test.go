@@ -1,0 +1,114 @@
+package informers
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+type answers func(*http.Request) (*http.Response, error)
+
+func (a answers) RoundTrip(r *http.Request) (*http.Response, error) { return a(r) }
+
+func status(code int) answers {
+	return func(*http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: code, Status: http.StatusText(code), Body: io.NopCloser(strings.NewReader("an event"))}, nil
+	}
+}
+
+// asks makes a request of the caches.
+func (s *streams) asks(ctx context.Context, t *testing.T, query string, a answers) *http.Response {
+	t.Helper()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://api/api/v1/pods"+query, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, _ := tripper{s, a}.RoundTrip(r)
+	return resp
+}
+
+var podsAlone = []kind{kindOf("pods")}
+
+func TestAWatchIsOpenUntilItsStreamEnds(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(resp *http.Response){
+		"by the server": func(resp *http.Response) { _, _ = io.ReadAll(resp.Body) },
+		"by us":         func(resp *http.Response) { resp.Body.Close() },
+		"by both":       func(resp *http.Response) { _, _ = io.ReadAll(resp.Body); resp.Body.Close() },
+	} {
+		s := newStreams(func() {})
+		if s.state(podsAlone) == nil {
+			t.Error("one that was never opened is open")
+		}
+		resp := s.asks(t.Context(), t, "?watch=true", status(http.StatusOK))
+		if err := s.state(podsAlone); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		end(resp)
+		if s.state(podsAlone) == nil {
+			t.Errorf("one that was ended %s is open", name)
+		}
+		again := s.asks(t.Context(), t, "?watch=1", status(http.StatusOK))
+		if err := s.state(podsAlone); err != nil {
+			t.Errorf("%s, and opened again: %v", name, err)
+		}
+		again.Body.Close()
+		faults, opens := s.counts()
+		equal(t, "faults, opens", []int{faults, opens}, []int{0, 2})
+	}
+}
+
+func TestWhatCountsAsAFailure(t *testing.T) {
+	t.Parallel()
+	refused := errors.New("connection refused")
+	ended, end := context.WithCancel(t.Context())
+	end()
+	for name, tt := range map[string]struct {
+		ctx context.Context
+		answers
+		want int
+	}{
+		"no answer":                 {t.Context(), func(*http.Request) (*http.Response, error) { return nil, refused }, 1},
+		"no answer, which we ended": {ended, func(*http.Request) (*http.Response, error) { return nil, refused }, 0},
+		"a 403":                     {t.Context(), status(http.StatusForbidden), 1},
+		"a 404":                     {t.Context(), status(http.StatusNotFound), 1},
+		"a 429":                     {t.Context(), status(http.StatusTooManyRequests), 0},
+		"a 500":                     {t.Context(), status(http.StatusInternalServerError), 1},
+		"a 410":                     {t.Context(), status(http.StatusGone), 0},
+		"a 200":                     {t.Context(), status(http.StatusOK), 0},
+	} {
+		for _, query := range []string{"", "?watch=true"} {
+			s := newStreams(func() {})
+			s.asks(tt.ctx, t, query, tt.answers)
+			faults, _ := s.counts()
+			equal(t, name+query, faults, tt.want)
+		}
+	}
+}
+
+func TestAFailureIsForgivenByACheckThatBeganAfterIt(t *testing.T) {
+	t.Parallel()
+	moved := 0
+	s := newStreams(func() { moved++ })
+	s.begin("pods")
+	equal(t, "moved by a watch that was opened", moved, 1)
+	s.fail(errors.New("one"))
+	equal(t, "moved by a failure", moved, 2)
+	before, _ := s.counts()
+	s.fail(errors.New("two"))
+	equal(t, "moved by the second", moved, 2)
+	s.forgive(before)
+	if s.state(podsAlone) == nil {
+		t.Error("a check from before the second failure forgave it")
+	}
+	before, _ = s.counts()
+	s.forgive(before)
+	if err := s.state(podsAlone); err != nil {
+		t.Errorf("not forgiven: %v", err)
+	}
+	s.fail(errors.New("three"))
+	equal(t, "moved by the first failure since the check", moved, 3)
+}

@@ -1,0 +1,232 @@
+package informers
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
+)
+
+// full makes a full look.
+func (b *bench) full(t *testing.T) *reconciler.Observation {
+	t.Helper()
+	o, err := b.Full.Observe(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+// trusted says whether a look at the caches can be made.
+func (b *bench) trusted(t *testing.T) bool {
+	t.Helper()
+	_, err := b.Source.Observe(t.Context())
+	if err != nil && !errors.Is(err, ErrUntrusted) {
+		t.Fatal(err)
+	}
+	return err == nil
+}
+
+// rebuilt says why the caches are to be built anew, "" if they are not.
+func (b *bench) rebuilt() string {
+	select {
+	case why := <-b.rebuild:
+		return why
+	default:
+		return ""
+	}
+}
+
+func TestCachesAreReliedUponSinceAFullLookThatAgreed(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.api.has("pods", aPod("web", "7"))
+	b.tells("pods", aPod("web", "7"))
+	if b.trusted(t) {
+		t.Error("they are trusted before they were compared")
+	}
+	b.full(t)
+	if !b.trusted(t) {
+		t.Error("they are not trusted although they agree")
+	}
+	equal(t, "read twice", b.api.lists["pods"], 1)
+	b.g.streams.fail(errors.New("connection refused"))
+	if b.trusted(t) {
+		t.Error("they are trusted although a request has failed since")
+	}
+	b.full(t)
+	if !b.trusted(t) {
+		t.Error("they are not trusted although they agree again")
+	}
+	b.g.streams.end("nodes")
+	if b.trusted(t) {
+		t.Error("they are trusted although a watch is closed")
+	}
+	equal(t, "broken", len(b.broken), 0)
+}
+
+func TestCachesThatStayOutOfStepAreThrownAway(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		prepare func(b *bench)
+		why     string
+	}{
+		"a ghost":                   {func(b *bench) { b.tells("pods", aPod("web", "7")) }, "pods default/web is there and does not exist"},
+		"a gap":                     {func(b *bench) { b.api.has("pods", aPod("web", "7")) }, "pods default/web is missing there"},
+		"an old version, of a pool": {func(b *bench) { b.api.has("ippools", aPool("9", "web")); b.tells("ippools", aPool("7", "web")) }, "ippools kube-system/10.0.0.0-24 is there at resourceVersion 7 and was read at 9"},
+		"more than one":             {func(b *bench) { b.api.has("pods", aPod("a", "7"), aPod("b", "8")) }, "pods default/a is missing there, and 1 more"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			tt.prepare(b)
+			o := b.full(t)
+			equal(t, "broken", strings.Join(b.broken, "; "), tt.why)
+			equal(t, "rebuilt", b.rebuilt(), tt.why)
+			equal(t, "restored", o.Restored, "")
+			equal(t, "lists of pods", b.api.lists["pods"], 2)
+			if b.trusted(t) {
+				t.Error("they are trusted")
+			}
+		})
+	}
+}
+
+func TestCachesThatCatchUpAreNotThrownAway(t *testing.T) {
+	t.Parallel()
+	for name, catchUp := range map[string]func(b *bench){
+		"wholly": func(b *bench) { b.tells("pods", aPod("web", "9")) },
+		// A pod that changes all the time is never caught up with.
+		"and are behind again": func(b *bench) { b.tells("pods", aPod("web", "8")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			b.tells("pods", aPod("web", "7"))
+			b.api.has("pods", aPod("web", "9"))
+			b.api.onList = func(resource string, n int) {
+				if resource == "pods" && n == 2 {
+					catchUp(b)
+				}
+			}
+			b.full(t)
+			equal(t, "broken", len(b.broken), 0)
+			equal(t, "lists of pods", b.api.lists["pods"], 2)
+			if !b.trusted(t) {
+				t.Error("they are not trusted")
+			}
+		})
+	}
+}
+
+func TestAWatchThatWasClosedMayStillTell(t *testing.T) {
+	t.Parallel()
+	for name, closed := range map[string]func(b *bench){
+		"closed":              func(b *bench) { b.g.streams.end("pods") },
+		"closed, opened anew": func(b *bench) { b.g.streams.end("pods"); b.g.streams.begin("pods") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			b.full(t)
+			b.api.has("pods", aPod("web", "7"))
+			b.api.onList = func(resource string, n int) {
+				if resource == "pods" && n == 2 {
+					closed(b)
+				}
+			}
+			b.g.streams.fail(errors.New("connection refused"))
+			b.full(t)
+			equal(t, "broken", len(b.broken), 0)
+			if b.trusted(t) {
+				t.Error("they are trusted")
+			}
+		})
+	}
+}
+
+func TestARestoreOfEtcdIsSeenBy(t *testing.T) {
+	t.Parallel()
+	restored := map[string]struct {
+		prepare func(b *bench)
+		why     string
+	}{
+		"its revision": {func(b *bench) { b.api.revision = 50 }, "etcd is at resourceVersion 50, and the watch of pods has told of 70"},
+		"an object that was read at an older version than the cache has": {func(b *bench) {
+			b.api.has("pods", aPod("web", "60"))
+		}, "pods default/web is at resourceVersion 60 after 70"},
+		"an object that a watch told of anew": {func(b *bench) {
+			b.api.has("pods", aPod("web", "60"))
+			b.tells("pods", aPod("web", "60"))
+		}, "pods default/web is at resourceVersion 60 after 70"},
+	}
+	for name, tt := range restored {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			b.api.has("pods", aPod("web", "70"))
+			b.tells("pods", aPod("web", "70"))
+			b.full(t)
+			tt.prepare(b)
+			o := b.full(t)
+			equal(t, "restored", o.Restored, tt.why)
+			equal(t, "rebuilt", b.rebuilt(), tt.why)
+			if b.trusted(t) {
+				t.Error("they are trusted")
+			}
+		})
+	}
+
+	t.Run("another pod of the same name it is not", func(t *testing.T) {
+		t.Parallel()
+		b := newBench(t)
+		b.tells("pods", aPod("web", "70"))
+		next := aPod("web", "60")
+		next.UID = "uid-2"
+		b.tells("pods", next)
+		b.api.has("pods", next)
+		equal(t, "restored", b.full(t).Restored, "")
+	})
+}
+
+func TestARevisionThatRanBackwardsIsSeenWhenAWatchIsOpenedAnew(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.api.has("pods", aPod("web", "70"))
+	b.tells("pods", aPod("web", "70"))
+	b.full(t)
+	b.api.revision = 50
+	if !b.trusted(t) { // nothing gave a reason to ask
+		t.Error("they are not trusted")
+	}
+	b.g.streams.end("pods")
+	b.g.streams.begin("pods")
+	if b.trusted(t) {
+		t.Error("they are trusted")
+	}
+	b.api.revision = 200 // it grows past the old one before a full look is made
+	if o := b.full(t); !strings.Contains(o.Restored, "50") {
+		t.Errorf("the full look says %q", o.Restored)
+	}
+	equal(t, "the next full look", b.full(t).Restored, "")
+}
+
+func TestWhatMayBeWatchedNoMoreEndsTheCaches(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "worker-1", ResourceVersion: "7"}}
+	b.api.has("nodes", node)
+	b.tells("nodes", node)
+	b.full(t)
+	b.api.denied = "nodes"
+	b.full(t)
+	equal(t, "broken", b.broken, "[]") // that no node is read any more makes none a ghost
+	equal(t, "rebuilt", b.rebuilt(), "what may be watched has changed")
+	if b.trusted(t) {
+		t.Error("they are trusted")
+	}
+}

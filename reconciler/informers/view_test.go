@@ -1,0 +1,144 @@
+package informers
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ip-reconcile/ip-reconcile/podstate/v1alpha1"
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
+)
+
+func carrying(ip string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Annotations = map[string]string{"k8s.v1.cni.cncf.io/network-status": fmt.Sprintf(`[{"name":"default/blue","interface":"net1","ips":[%q]}]`, ip)}
+	}
+}
+
+func aNode(version string, ready corev1.ConditionStatus) *corev1.Node {
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "worker-1", ResourceVersion: version},
+		Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}}}}
+}
+
+func aNamespace(version, paused string) *corev1.Namespace {
+	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system", ResourceVersion: version,
+		Annotations: map[string]string{"ip-reconcile.dev/paused": paused}}}
+}
+
+// aLease was renewed that long ago, with a hash.
+func aLease(version, name, hash string, ago time.Duration) *coordinationv1.Lease {
+	at := metav1.NewTime(time.Now().Add(-ago))
+	return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: name, ResourceVersion: version,
+		Annotations:   map[string]string{v1alpha1.HashAnnotation: hash},
+		ManagedFields: []metav1.ManagedFieldsEntry{{Time: &at, FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:renewTime":{}}}`)}}}}
+}
+
+func aReport(version string) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "ip-reconcile.dev/v1alpha1", "kind": "SandboxReport",
+		"metadata": map[string]any{"name": "worker-1", "resourceVersion": version}, "observedAt": "2026-11-20T10:00:00Z"}}
+}
+
+func aNAD(version, config string) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition",
+		"metadata": map[string]any{"namespace": "default", "name": "blue", "resourceVersion": version}, "spec": map[string]any{"config": config}}}
+}
+
+// TestWhichChangesAreLookedAt: there is a pool 10.0.0.0/24 with an entry of
+// default/web, and a report of worker-1.
+func TestWhichChangesAreLookedAt(t *testing.T) {
+	t.Parallel()
+	finished := func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }
+	labelled := func(p *corev1.Pod) { p.Labels = map[string]string{"of": "no-interest"} }
+	for name, tt := range map[string]struct {
+		resource      string
+		before, after client.Object // nil: it is new, it is deleted
+		want          bool
+	}{
+		"a new pod that a pool names":                   {"pods", nil, aPod("web", "7"), true},
+		"such a pod that goes":                          {"pods", aPod("web", "7"), nil, true},
+		"such a pod that finishes":                      {"pods", aPod("web", "7"), aPod("web", "8", finished), true},
+		"such a pod that gets a label":                  {"pods", aPod("web", "7"), aPod("web", "8", labelled), false},
+		"a new pod that no pool names":                  {"pods", nil, aPod("other", "7"), false},
+		"such a pod that goes, too":                     {"pods", aPod("other", "7"), nil, false},
+		"a pod that comes to carry a pool's address":    {"pods", aPod("other", "7"), aPod("other", "8", carrying("10.0.0.9")), true},
+		"a pod that carries a pool's address and goes":  {"pods", aPod("other", "7", carrying("10.0.0.9")), nil, true},
+		"a pod that loses a pool's address":             {"pods", aPod("other", "7", carrying("10.0.0.9")), aPod("other", "8"), true},
+		"a pod that carries another address":            {"pods", nil, aPod("other", "7", carrying("10.9.0.9")), false},
+		"a node that is not Ready any more":             {"nodes", aNode("7", corev1.ConditionTrue), aNode("8", corev1.ConditionFalse), true},
+		"a node that tells the same again":              {"nodes", aNode("7", corev1.ConditionTrue), aNode("8", corev1.ConditionTrue), false},
+		"a node that goes":                              {"nodes", aNode("7", corev1.ConditionTrue), nil, true},
+		"a pool that changes":                           {"ippools", aPool("1", "web"), aPool("8", "other"), true},
+		"a pool that goes":                              {"ippools", aPool("1", "web"), nil, true},
+		"a definition that changes":                     {"network-attachment-definitions", aNAD("7", `{"ipam":{"type":"whereabouts","range":"10.0.0.0/24"}}`), aNAD("8", `{"ipam":{"type":"whereabouts","range":"10.9.0.0/24"}}`), true},
+		"a definition that is written as it was":        {"network-attachment-definitions", aNAD("7", `{"type":"macvlan"}`), aNAD("8", `{"type":"macvlan"}`), false},
+		"a report that changes":                         {"sandboxreports", aReport("1"), aReport("8"), true},
+		"a report that goes":                            {"sandboxreports", aReport("1"), nil, true},
+		"the Lease of a report that is renewed":         {"leases", aLease("7", "worker-1", "abc", 20*time.Second), aLease("8", "worker-1", "abc", 0), false},
+		"the Lease of a report that was too old":        {"leases", aLease("7", "worker-1", "abc", 2*time.Minute), aLease("8", "worker-1", "abc", 0), true},
+		"the Lease of a report with another hash":       {"leases", aLease("7", "worker-1", "abc", 20*time.Second), aLease("8", "worker-1", "def", 0), true},
+		"the first Lease of a report":                   {"leases", nil, aLease("8", "worker-1", "abc", 0), true},
+		"the Lease of something else":                   {"leases", nil, aLease("8", "whereabouts", "", 0), false},
+		"the reconciler's namespace, which is paused":   {"namespaces", aNamespace("7", "false"), aNamespace("8", "true"), true},
+		"the reconciler's namespace, written as it was": {"namespaces", aNamespace("7", "true"), aNamespace("8", "true"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			b.tells("ippools", aPool("1", "web"))
+			b.tells("sandboxreports", aReport("1"))
+			var was *item
+			if tt.before != nil {
+				was = b.tells(tt.resource, tt.before)
+			}
+			b.changed = nil
+			if tt.after != nil {
+				b.tells(tt.resource, tt.after)
+			} else {
+				b.g.view.remove(tt.resource, was)
+			}
+			equal(t, "looked at", len(b.changed) > 0, tt.want)
+		})
+	}
+}
+
+func TestAPoolThatIsNewMakesItsPodsMatter(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.tells("pods", aPod("web", "7"))
+	equal(t, "before there is a pool", len(b.changed), 0)
+	b.tells("ippools", aPool("8", "web"))
+	b.changed = nil
+	b.tells("pods", aPod("web", "9", carrying("10.0.0.5")))
+	equal(t, "with the pool", len(b.changed), 1)
+	b.tells("ippools", aPool("10", "other"))
+	b.changed = nil
+	b.tells("pods", aPod("web", "11"))
+	equal(t, "a pod that carried its address", len(b.changed), 1)
+	b.tells("pods", aPod("web", "12", func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }))
+	equal(t, "a pod that has nothing to do with it any more", len(b.changed), 1)
+}
+
+func TestTheViewForgetsWhatIsGone(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	for i := range 2000 {
+		name := fmt.Sprint("web-", i)
+		pod := b.tells("pods", aPod(name, "7", carrying("10.0.0.5")))
+		b.tells("ippools", aPool(fmt.Sprint(10+i), name))
+		b.g.view.observe(&reconciler.Observation{})
+		b.g.view.remove("pods", pod)
+	}
+	empty := aPool("9000", "")
+	unstructured.RemoveNestedField(empty.Object, "spec", "allocations")
+	b.tells("ippools", empty)
+	b.tells("pods", aPod("other", "9001"))
+	equal(t, "pods", len(b.g.view.objects["pods"]), 1)
+	equal(t, "pods that matter", len(b.g.view.named), 0)
+	equal(t, "ranges", len(b.g.view.ranges), 1)
+}

@@ -1,0 +1,51 @@
+package informers
+
+import (
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/podstate/v1alpha1"
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
+)
+
+// An agent writes its report and then the Lease that vouches for it. A look in
+// between must not take its node for unheard.
+func TestANodeIsHeardWhileItsAgentWrites(t *testing.T) {
+	now := time.Now().Truncate(time.Second)
+	v := newView("kube-system", func() time.Time { return now }, func(string) {})
+	told := func(id string, version string) *report {
+		r := &v1alpha1.SandboxReport{ObjectMeta: metav1.ObjectMeta{Name: "worker-1"}, Sandboxes: []v1alpha1.Sandbox{{ID: id}}}
+		parsed := &report{SandboxReport: r, hash: podstate.Hash(r)}
+		v.set(v1alpha1.Resource().Resource, &item{ObjectMeta: metav1.ObjectMeta{Name: "worker-1", ResourceVersion: version}, parsed: parsed})
+		return parsed
+	}
+	vouch := func(r *report, version string) {
+		l := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "worker-1", Annotations: map[string]string{v1alpha1.HashAnnotation: r.hash},
+			ManagedFields: []metav1.ManagedFieldsEntry{{Time: &metav1.Time{Time: now}, FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:renewTime":{}}}`)}}}}
+		v.set("leases", &item{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "worker-1", ResourceVersion: version}, parsed: l})
+	}
+	look := func(what, id string, fresh bool) {
+		t.Helper()
+		o := v.observe(&reconciler.Observation{})
+		if r := o.Reports[0]; r.Sandboxes[0].ID != id || r.Fresh(o.Now) != fresh {
+			t.Errorf("%s: sandbox %s, fresh %v; want %s, %v", what, r.Sandboxes[0].ID, r.Fresh(o.Now), id, fresh)
+		}
+	}
+	one := told("box-1", "1")
+	look("before it is vouched for", "box-1", false)
+	vouch(one, "2")
+	look("vouched for", "box-1", true)
+	told("box-2", "3")
+	look("the next one, before its Lease", "box-1", true)
+	three := told("box-3", "4")
+	look("and one more", "box-1", true)
+	vouch(three, "5")
+	look("its Lease", "box-3", true)
+	told("box-4", "6")
+	now = now.Add(inStepFor)
+	look("a Lease that does not come", "box-4", false)
+}

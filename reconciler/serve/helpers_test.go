@@ -1,0 +1,202 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/schedule"
+)
+
+// A cluster is what a server looks at and writes to. It is used by the server's
+// own goroutine; a test changes it while that waits, and then lets time pass.
+type cluster struct {
+	mu      sync.Mutex
+	slept   int
+	pools   map[string]*ippool.Pool
+	reports []*podstate.Report
+	// fails are the pools of which a patch fails.
+	fails map[string]error
+	// untrusted is what a look at the caches fails with, down what a full one does.
+	untrusted, down error
+	slow            time.Duration // how long a full look takes
+	noCaches        bool
+
+	looks, passes, patches []time.Time
+	patched                []string // the pools, in the order of patches
+	rebuilds               []string
+}
+
+// view is a cluster as Full or Quick see it.
+type view struct {
+	*cluster
+	full bool
+}
+
+func (c view) Observe(context.Context) (*reconciler.Observation, error) {
+	if c.full {
+		c.mu.Lock()
+		c.passes = append(c.passes, time.Now())
+		c.mu.Unlock()
+		time.Sleep(c.slow)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.down != nil {
+			return nil, c.down
+		}
+		return c.observation(), nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.looks = append(c.looks, time.Now())
+	if c.untrusted != nil {
+		return nil, c.untrusted
+	}
+	return c.observation(), nil
+}
+
+func (c *cluster) observation() *reconciler.Observation {
+	o := &reconciler.Observation{
+		Now: time.Now(), NADs: map[types.NamespacedName]*ippool.NAD{}, Pods: map[types.NamespacedName]*podstate.Pod{}, Reports: c.reports,
+	}
+	for _, p := range c.pools {
+		o.Pools = append(o.Pools, p)
+	}
+	return o
+}
+
+func (c view) Refresh(context.Context, *reconciler.Observation) (*reconciler.Observation, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.observation(), nil
+}
+
+func (c view) Fresh(context.Context, *reconciler.Observation, reconciler.Need) (*reconciler.Observation, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.observation(), nil
+}
+
+func (c *cluster) Hold(ctx context.Context, _ string, _ []string, work func(context.Context) error) error {
+	return work(ctx)
+}
+
+func (c *cluster) PatchPool(_ context.Context, p *ippool.Pool, _ []byte) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.patches, c.patched = append(c.patches, time.Now()), append(c.patched, p.Name)
+	if err := c.fails[p.Name]; err != nil {
+		return err
+	}
+	c.pools[p.Name] = aPool(p.Name, p.RangeText)
+	return nil
+}
+
+func (c *cluster) DeleteReservation(context.Context, *ippool.Reservation) error { return nil }
+
+func (c *cluster) CreateReservation(context.Context, *unstructured.Unstructured) error {
+	return errors.New("nothing is repaired here")
+}
+
+func (c *cluster) Synced() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.noCaches
+}
+
+func (c *cluster) Rebuild(why string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.rebuilds = append(c.rebuilds, why)
+}
+
+// has makes a pool whose only entry is a leak.
+func (c *cluster) has(name, cidr string) { c.pools[name] = aPool(name, cidr, "default/gone") }
+
+// aPool has an entry for each podref.
+func aPool(name, cidr string, podRefs ...string) *ippool.Pool {
+	entries := map[string]any{}
+	for i, ref := range podRefs {
+		entries[fmt.Sprint(i+1)] = map[string]any{"id": fmt.Sprint("box-", i), "podref": ref, "ifname": "net1"}
+	}
+	return ippool.ReadPool(&unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": ippool.PoolResource.GroupVersion().String(), "kind": "IPPool",
+		"metadata": map[string]any{"namespace": "kube-system", "name": name, "resourceVersion": "7"},
+		"spec":     map[string]any{"range": cidr, "allocations": entries}}})
+}
+
+// serving runs a server in a bubble in which time passes by itself, tells the test
+// when its first full pass is done, and ends with the test.
+func serving(t *testing.T, c *cluster, opts reconciler.Options, test func(t *testing.T, s *Server)) {
+	t.Helper()
+	servingAt(t, "0 0 1 1 *", c, opts, test)
+}
+
+func servingAt(t *testing.T, cron string, c *cluster, opts reconciler.Options, test func(t *testing.T, s *Server)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		log := slog.New(slog.DiscardHandler)
+		full := &reconciler.Reconciler{
+			Source: view{c, true}, Writer: c, Options: opts, Clock: clock.RealClock{}, Log: log,
+			Jitter: func(d time.Duration) time.Duration { return d }, History: reconciler.NewHistory(),
+		}
+		quick := *full
+		quick.Source = view{c, false}
+		s := &Server{
+			Full: full, Quick: &quick, Caches: c, Clock: clock.RealClock{}, Log: log,
+			Schedule: &schedule.Schedule{Expression: cron, Log: log},
+			Teller:   &Teller{Log: log, Metrics: NewMetrics(prometheus.NewRegistry()), Events: &Events{EventRecorder: unheard{}}},
+		}
+		s.Init()
+		s.State = NewState(s.Clock, c.Synced)
+		s.State.Lead()
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- s.Run(ctx) }()
+		c.sleep(time.Second + c.slow)
+		test(t, s)
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// since are the times after a moment.
+func since(times []time.Time, moment time.Time) []time.Time {
+	return slices.DeleteFunc(slices.Clone(times), func(t time.Time) bool { return t.Before(moment) })
+}
+
+// pauses are those between times, but for the short ones within one attempt.
+func pauses(times []time.Time) (all []time.Duration) {
+	for i := 1; i < len(times); i++ {
+		if d := times[i].Sub(times[i-1]); d > 700*time.Millisecond {
+			all = append(all, d.Round(time.Second))
+		}
+	}
+	return all
+}
+
+// sleep lets time pass, and then waits until the server has done what is due: a
+// test may then look at what it did.
+func (c *cluster) sleep(d time.Duration) {
+	c.mu.Lock() // the server reads what the test has written
+	c.slept++
+	c.mu.Unlock()
+	time.Sleep(d)
+	synctest.Wait()
+}

@@ -1,0 +1,85 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/utils/clock"
+
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/informers"
+)
+
+func newTeller(log *strings.Builder) *Teller {
+	return &Teller{
+		Log:     slog.New(slog.NewTextHandler(log, nil)),
+		Metrics: NewMetrics(prometheus.NewRegistry()), Events: &Events{EventRecorder: unheard{}},
+	}
+}
+
+// looks makes a look at pools, by a process whose verdicts never ripen.
+func looks(t *testing.T, history *reconciler.History, pools ...*ippool.Pool) *reconciler.Result {
+	t.Helper()
+	c := newCluster()
+	for _, p := range pools {
+		c.pools[p.Name] = p
+	}
+	r := &reconciler.Reconciler{Source: view{c, true}, Writer: c, Clock: clock.RealClock{}, Log: slog.New(slog.DiscardHandler), History: history, Options: reconciler.Options{ConfirmAfter: time.Hour}}
+	out, _, err := r.Pass(context.Background(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func TestWhatIsToldIsToldOnceAndForgottenWithItsSubject(t *testing.T) {
+	var log strings.Builder
+	teller, history := newTeller(&log), reconciler.NewHistory()
+	for i := range 20 {
+		var pools []*ippool.Pool
+		for n := range 100 {
+			name := fmt.Sprintf("10.%d.%d.0-24", i, n)
+			cidr := fmt.Sprintf("10.%d.%d.0/24", i, n)
+			pools = append(pools, aPool(name, cidr, "default/gone", "no podref")) // one stale, one held and found
+		}
+		teller.tell(looks(t, history, pools...))
+		said := log.Len()
+		teller.tell(looks(t, history, pools...))
+		if log.Len() != said {
+			t.Fatalf("said again: %s", log.String()[said:])
+		}
+		if n := len(teller.held) + len(teller.refused) + len(teller.findings); n != 300 {
+			t.Fatalf("%d things are remembered", n)
+		}
+	}
+	if n := strings.Count(log.String(), "msg=held"); n != 2000 {
+		t.Errorf("%d entries were told of as held", n)
+	}
+	teller.tell(looks(t, history))
+	if n := len(teller.held) + len(teller.refused) + len(teller.findings); n != 0 {
+		t.Errorf("%d things are remembered of nothing", n)
+	}
+}
+
+func TestThatFullPassesStandInForTheCachesIsToldOnce(t *testing.T) {
+	var log strings.Builder
+	teller := newTeller(&log)
+	for passes := range 10 {
+		teller.looked(informers.ErrUntrusted)
+		teller.untrusted(informers.ErrUntrusted, passes)
+		if passes == 1 && log.Len() > 0 {
+			t.Errorf("told of a watch that was closed for a moment: %s", log.String())
+		}
+	}
+	teller.looked(nil)
+	teller.looked(nil)
+	if n := strings.Count(log.String(), "\n"); n != 2 || !strings.Contains(log.String(), "again") {
+		t.Errorf("said: %s", log.String())
+	}
+}
