@@ -20,6 +20,8 @@ type History struct {
 	revision uint64 // etcd's revision at the last look
 	released []releaseCount
 	restored time.Time // when a look showed that etcd was restored
+	intact   time.Time // the last look before that one
+	last     time.Time // the last look
 	repairs  map[string]time.Time
 }
 
@@ -59,13 +61,24 @@ func (h *History) checkRevision(o *Observation) {
 		h.revision = o.Revision
 	}
 	if o.Restored != "" { // at once: what follows may fail
-		h.restored = o.Now
+		h.noteRestore(o.Now)
+	}
+}
+
+func (h *History) noteRestore(now time.Time) {
+	if !h.restored.Before(now) {
+		return
+	}
+	h.restored, h.intact = now, h.last
+	for id := range h.subjects { // what was seen before is no ground for what ripens
+		h.forgetStale(id)
 	}
 }
 
 // Remember takes in a look at everything.
 func (h *History) Remember(j *Judgement) {
 	h.reports = h.reports || len(j.Observation.Reports) > 0
+	h.last = j.Observation.Now
 	present := map[ID]bool{}
 	for _, it := range slices.Concat(j.Allocations, j.Reservations) {
 		present[it.ID] = true

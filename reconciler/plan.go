@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
 // Options are what an operator decides about releasing.
@@ -170,7 +171,7 @@ type releaseCount struct {
 func (h *History) restoreGate(j *Judgement, policy Policy) string {
 	o := j.Observation
 	if o.Restored != "" {
-		h.restored = o.Now
+		h.noteRestore(o.Now)
 		return "etcd was restored (" + o.Restored + "): nothing is released by a look that began before"
 	}
 	since := h.restored
@@ -188,10 +189,16 @@ func (h *History) restoreGate(j *Judgement, policy Policy) string {
 		nodes = append(nodes, name)
 	}
 	for _, n := range sortedUnique(nodes) {
-		// A renewal vouches for the report with its hash: it is as good as a write.
-		if r := w.reports[n]; !w.dead(n) && (r == nil || r.Written.Before(since) && r.Renewed.Before(since)) {
+		if r := w.reports[n]; !w.dead(n) && (r == nil || r.Written.Before(since) && !h.faster(r, since)) {
 			return fmt.Sprintf("etcd was restored at %s, and node %s has not written its SandboxReport since (a node that is gone: kubectl delete sandboxreport %s; one without an agent: --agent-nodes)", since.UTC().Format(time.RFC3339), n, n)
 		}
 	}
 	return ""
+}
+
+// faster says whether an agent has noticed a restore before this process did: it
+// has written since the last look of before, and vouches for that by now. It has
+// no cause to write again.
+func (h *History) faster(r *podstate.Report, since time.Time) bool {
+	return since.Equal(h.restored) && !h.intact.IsZero() && r.Written.After(h.intact) && !r.Renewed.Before(since)
 }

@@ -240,3 +240,12 @@ func TestAnUnconfirmedVerdictMustHoldByOurOwnClockToo(t *testing.T) {
 	}
 	p.wantReleased("15 minutes later", p.look(15*time.Minute, unconfirmed))
 }
+
+func TestWhatWasUnconfirmedBeforeARestoreOfEtcdRipensAnew(t *testing.T) {
+	unconfirmed := all(usualPool, aNode("worker-1"))
+	p := newProcess(t, quarter)
+	p.look(0, unconfirmed, revision(100))
+	p.wantRefused("the look that saw it", EtcdRestored, p.look(14*time.Minute, unconfirmed, revision(90)))
+	p.wantRefused("15 minutes after the first look", Unripe, p.look(15*time.Minute, unconfirmed, revision(91)))
+	p.wantReleased("15 minutes after the restore", p.look(29*time.Minute, unconfirmed, revision(92)))
+}

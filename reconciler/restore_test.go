@@ -24,27 +24,28 @@ func written(node string, after time.Duration, c ...content) part {
 func TestNothingIsReleasedAfterARestore(t *testing.T) {
 	leak := all(usualPool, aNode("worker-1"))
 	told := func(after time.Duration) part { return written("worker-1", after, gone("box-1", its1)) }
-	const seen = time.Minute
 	t.Run("until the node has written its report since", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		p.wantReleased("before", p.look(0, leak, told(-time.Hour), revision(100)))
-		p.wantRefused("the look that saw it", EtcdRestored, p.look(seen, leak, told(-time.Hour), revision(90)))
-		p.wantRefused("a report of before", EtcdRestored, p.look(seen+5*time.Second, leak, told(-time.Hour), revision(95)))
-		p.wantReleased("a report of since", p.look(seen+6*time.Second, leak, told(seen+time.Second), revision(600)))
+		p.wantRefused("the look that saw it", EtcdRestored, p.look(time.Minute, leak, told(-time.Hour), revision(90)))
+		p.wantRefused("a report of before", EtcdRestored, p.look(2*time.Minute, leak, told(-time.Hour), revision(95)))
+		p.wantRefused("a report of before, hours later", EtcdRestored, p.look(5*time.Hour, leak, told(-time.Hour), revision(500)))
+		p.wantReleased("a report of since", p.look(5*time.Hour, leak, told(4*time.Hour), revision(600)))
 	})
-	t.Run("until the node has renewed the Lease that vouches for its report", func(t *testing.T) {
+	t.Run("or has written it just before it was noticed, and vouches for it after", func(t *testing.T) {
 		p := newProcess(t, atOnce)
+		const seen = 10 * time.Minute
 		p.look(0, leak, told(-time.Hour), revision(100))
-		p.wantRefused("the look that saw it", EtcdRestored, p.look(seen, leak, told(-time.Hour), revision(90)))
-		p.wantRefused("renewed ten seconds before the look", EtcdRestored, p.look(seen+9*time.Second, leak, told(-time.Hour), revision(95)))
-		p.wantReleased("the same, a little later", p.look(seen+10*time.Second, leak, told(-time.Hour), revision(96)))
+		wrote := told(seen - time.Minute)
+		p.wantRefused("the look that saw it", EtcdRestored, p.look(seen, leak, wrote, revision(90)))
+		p.wantRefused("renewed before that look", EtcdRestored, p.look(seen+9*time.Second, leak, wrote, revision(95)))
+		p.wantReleased("renewed after it", p.look(seen+10*time.Second, leak, wrote, revision(96)))
 	})
 	t.Run("also where what follows the fresh look that saw it fails", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		p.look(0, leak, told(-time.Hour), revision(100))
-		o := observe(at(now.Add(seen)), leak, told(-time.Hour), revision(90))
-		p.History.checkRevision(o) // and then the Lease was busy
-		p.wantRefused("the next look", EtcdRestored, p.look(seen+5*time.Second, leak, told(-time.Hour), revision(91)))
+		p.History.checkRevision(observe(at(now.Add(time.Minute)), leak, told(-time.Hour), revision(90))) // and then the Lease was busy
+		p.wantRefused("the next look", EtcdRestored, p.look(2*time.Minute, leak, told(-time.Hour), revision(91)))
 	})
 	t.Run("a revision that stands still is none", func(t *testing.T) {
 		p := newProcess(t, atOnce)
@@ -61,7 +62,7 @@ func TestNothingIsReleasedAfterARestore(t *testing.T) {
 		p := newProcess(t, atOnce)
 		restored := func(o *Observation) { o.Restored = "IPPools are at resourceVersion 90 after 100" }
 		p.wantRefused("said by the source", EtcdRestored, p.look(0, leak, told(-time.Hour), restored))
-		p.wantRefused("at the look after it", EtcdRestored, p.look(5*time.Second, leak, told(-time.Hour)))
+		p.wantRefused("at the look after it", EtcdRestored, p.look(time.Minute, leak, told(-time.Hour)))
 		p.wantReleased("a report of since", p.look(5*time.Minute, leak, told(2*time.Minute)))
 	})
 	t.Run("neither what is unconfirmed nor a reservation", func(t *testing.T) {
@@ -102,7 +103,7 @@ func TestForWhichNodesARestoreWaits(t *testing.T) {
 			leak := all(usualPool, aNode("worker-1"), written("worker-1", 2*time.Minute, gone("box-1", its1)), c.other)
 			p.look(0, leak, revision(100))
 			p.wantRefused("the look that saw it", EtcdRestored, p.look(time.Minute, leak, revision(90)))
-			plan := p.look(time.Minute+5*time.Second, leak, revision(91))
+			plan := p.look(3*time.Minute, leak, revision(91))
 			if c.waits {
 				p.wantRefused("the look after it", EtcdRestored, plan)
 			} else {
@@ -150,7 +151,7 @@ func TestARestoreThatAnAgentSaw(t *testing.T) {
 	} {
 		t.Run(c.says, func(t *testing.T) {
 			p := newProcess(t, atOnce)
-			plan := p.look(5*time.Second, leak, c.one, c.two)
+			plan := p.look(2*time.Minute, leak, c.one, c.two)
 			if c.waits {
 				p.wantRefused("restored", EtcdRestored, plan)
 			} else {

@@ -35,6 +35,7 @@ type cluster struct {
 	untrusted, down error
 	slow            time.Duration // how long a full look takes
 	noCaches        bool
+	revision        uint64 // etcd's; the caches do not tell it
 
 	looks, passes, patches []time.Time
 	patched                []string // the pools, in the order of patches
@@ -66,12 +67,14 @@ func (c view) Observe(context.Context) (*reconciler.Observation, error) {
 	if c.untrusted != nil {
 		return nil, c.untrusted
 	}
-	return c.observation(), nil
+	o := c.observation()
+	o.Revision = 0
+	return o, nil
 }
 
 func (c *cluster) observation() *reconciler.Observation {
 	o := &reconciler.Observation{
-		Now: time.Now(), NADs: map[types.NamespacedName]*ippool.NAD{}, Pods: map[types.NamespacedName]*podstate.Pod{}, Reports: c.reports,
+		Now: time.Now(), NADs: map[types.NamespacedName]*ippool.NAD{}, Pods: map[types.NamespacedName]*podstate.Pod{}, Reports: c.reports, Revision: c.revision,
 	}
 	for _, p := range c.pools {
 		o.Pools = append(o.Pools, p)
@@ -85,10 +88,13 @@ func (c view) Refresh(context.Context, *reconciler.Observation) (*reconciler.Obs
 	return c.observation(), nil
 }
 
-func (c view) Fresh(context.Context, *reconciler.Observation, reconciler.Need) (*reconciler.Observation, error) {
+// Fresh reads pools and pods anew; all else stays as it was seen.
+func (c view) Fresh(_ context.Context, before *reconciler.Observation, _ reconciler.Need) (*reconciler.Observation, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.observation(), nil
+	o, now := *before, c.observation()
+	o.Now, o.Pools, o.Pods = now.Now, now.Pools, now.Pods
+	return &o, nil
 }
 
 func (c *cluster) Hold(ctx context.Context, _ string, _ []string, work func(context.Context) error) error {

@@ -248,3 +248,17 @@ func TestAClusterThatCannotBeLookedAtIsTriedWithGrowingPauses(t *testing.T) {
 		}
 	})
 }
+
+func TestARestoreOfEtcdThatOnlyTheSecondLookSees(t *testing.T) {
+	c := newCluster()
+	c.revision = 100
+	serving(t, c, reconciler.Options{AllowMassRelease: true}, func(t *testing.T, s *Server) {
+		c.has("10.1.0.0-24", "10.1.0.0/24")
+		c.revision = 50
+		s.Changed()
+		c.sleep(time.Second)
+		if len(c.looks) != 1 || len(c.patches) != 0 || len(c.rebuilds) != 1 {
+			t.Errorf("%d looks, full passes %v, patches %v, rebuilt %q", len(c.looks), c.passes, c.patches, c.rebuilds)
+		}
+	})
+}
