@@ -97,9 +97,10 @@ func TestServeWaitsForWhatIsNotProven(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "worker-1")
 	blue := simple("blue", "10.1.0.0/24")
+	// Before serve starts: of a pod that it has seen it would wait for the grace
+	// period, too.
+	s.up(t, "worker-1", "web", blue).leak(t)
 	v := s.serve(t, s.Kubeconfig(), "--confirm-after", "6s")
-	p := s.up(t, "worker-1", "web", blue)
-	p.leak(t)
 	v.is(t, `ip_reconcile_candidates`, 1)
 	v.counts(t, `ip_reconcile_refused_total{reason="Unripe"}`, 1)
 	took := s.freed(t, 30*time.Second, "10.1.0.0-24", "1")

@@ -279,7 +279,9 @@ func (s *Server) restored(out *reconciler.Result) {
 		}
 	}
 	before := s.seen
-	s.seen = &when
+	if before == nil || when.After(*before) {
+		s.seen = &when
+	}
 	if before == nil {
 		before = &when
 		if slices.ContainsFunc(out.Refused, func(x reconciler.Refused) bool { return x.Why == reconciler.EtcdRestored }) {
