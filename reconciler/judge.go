@@ -36,6 +36,9 @@ type Judgement struct {
 	// WithoutAgents: no node agent reports, so that a phantom pod on a Ready
 	// node cannot be told from a leak.
 	WithoutAgents bool
+	// Nodes are those that should have an agent, and those that have a report;
+	// none where there are no agents.
+	Nodes map[string]NodeState
 	// Due is when a verdict or finding may change although nothing that was
 	// observed does; zero for never.
 	Due time.Time
@@ -60,7 +63,7 @@ func Judge(o *Observation, policy Policy) *Judgement {
 func judge(o *Observation, policy Policy, only map[netip.Addr]bool) (*world, *Judgement) {
 	w := newWorld(o, policy)
 	rules := table()
-	j := &Judgement{Observation: o, WithoutAgents: !w.inUse}
+	j := &Judgement{Observation: o, WithoutAgents: !w.inUse, Nodes: w.nodeStates()}
 	for _, p := range o.Pools {
 		for i := range p.Allocations {
 			if a := &p.Allocations[i]; only == nil || only[a.Address] || p.Range.AmbiguousKeys() {

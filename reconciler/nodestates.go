@@ -16,14 +16,9 @@ const (
 	NodeLost     NodeState = "Dead"     // it is proven dead, or its Node object is gone
 )
 
-// NodeStates are the nodes that should have an agent, and those that have a
+// nodeStates are the nodes that should have an agent, and those that have a
 // report, by name; none where there are no agents.
-func (o *Observation) NodeStates(policy Policy) map[string]NodeState {
-	of := &Observation{Now: o.Now, Nodes: o.Nodes, Reports: o.Reports, Past: o.Past, ReportsUnreadable: o.ReportsUnreadable}
-	if len(o.Nodes) == 0 {
-		of.Pods = o.Pods // which then tell what nodes there are
-	}
-	w := newWorld(of, policy)
+func (w *world) nodeStates() map[string]NodeState {
 	states := map[string]NodeState{}
 	if !w.inUse {
 		return states

@@ -2,6 +2,7 @@ package reconciler
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -63,7 +64,7 @@ const breakerFloor = 20
 // an allocation's verdict are released with it and are not in the plan.
 func (h *History) plan(j *Judgement, opts Options) *Plan {
 	o, p := j.Observation, &Plan{}
-	restored := h.restoreGate(j, opts.Policy)
+	restored := h.restoreGate(j)
 	var unconfirmed []*Item
 	for _, it := range slices.Concat(j.Allocations, j.Reservations) {
 		if it.Verdict != Stale || len(it.With) > 0 && it.Reservation != nil {
@@ -168,14 +169,15 @@ type releaseCount struct {
 
 // restoreGate says why nothing may be released since etcd was restored: an
 // entry and a pod that the API has lost may live on, and only the agents know.
-func (h *History) restoreGate(j *Judgement, policy Policy) string {
+func (h *History) restoreGate(j *Judgement) string {
 	o := j.Observation
 	if o.Restored != "" {
 		h.noteRestore(o.Now)
 		return "etcd was restored (" + o.Restored + "): nothing is released by a look that began before"
 	}
-	since := h.restored
+	since, reports := h.restored, map[string]*podstate.Report{}
 	for _, r := range o.Reports {
+		reports[r.Name] = r
 		if r.RestoreSeen.After(since) {
 			since = r.RestoreSeen
 		}
@@ -183,13 +185,9 @@ func (h *History) restoreGate(j *Judgement, policy Policy) string {
 	if since.IsZero() || j.WithoutAgents {
 		return ""
 	}
-	w := newWorld(&Observation{Now: o.Now, Reports: o.Reports, Nodes: o.Nodes, Pods: o.Pods}, policy)
-	nodes := slices.Clone(w.agents)
-	for name := range w.reports {
-		nodes = append(nodes, name)
-	}
-	for _, n := range sortedUnique(nodes) {
-		if r := w.reports[n]; !w.dead(n) && (r == nil || r.Written.Before(since) && !h.faster(r, since)) {
+	for _, n := range slices.Sorted(maps.Keys(j.Nodes)) {
+		dead := o.Nodes[n] != nil && o.Nodes[n].Dead() // a Node object that is missing may be lost, too
+		if r := reports[n]; !dead && (r == nil || r.Written.Before(since) && !h.faster(r, since)) {
 			return fmt.Sprintf("etcd was restored at %s, and node %s has not written its SandboxReport since (a node that is gone: kubectl delete sandboxreport %s; one without an agent: --agent-nodes)", since.UTC().Format(time.RFC3339), n, n)
 		}
 	}

@@ -147,12 +147,13 @@ func (r *Reconciler) pass(ctx context.Context, out *Result, ready func(*Item) bo
 	}
 	until = plan.Until
 	if r.Options.Repair && !r.Options.DryRun {
-		until = sooner(until, r.repair(ctx, j, out))
+		until = Sooner(until, r.repair(ctx, j, out))
 	}
 	return until, nil
 }
 
-func sooner(a, b time.Time) time.Time {
+// Sooner is the earlier of two times, of which zero is never.
+func Sooner(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
 	}

@@ -36,7 +36,7 @@ func (r *Reconciler) repair(ctx context.Context, j *Judgement, out *Result) time
 		}
 		known[key] = first
 		if ripe := first.Add(repairAfter); !r.Options.Settled && ripe.After(o.Now) {
-			until = sooner(until, ripe)
+			until = Sooner(until, ripe)
 			continue
 		}
 		delete(known, key)

@@ -39,9 +39,9 @@ type Flags struct {
 	unreachable        time.Duration
 }
 
-// DefaultConfirmAfter is longer than the time for which a runtime may not list
-// a sandbox that it is setting up.
-const DefaultConfirmAfter = 15 * time.Minute
+// confirmAfter is longer than the time for which a runtime may not list a sandbox
+// that it is setting up.
+const confirmAfter = 15 * time.Minute
 
 // Add adds the flags that say how to look, with the log level that is the default.
 func (o *Flags) Add(f *pflag.FlagSet, logLevel string) {
@@ -56,7 +56,7 @@ func (o *Flags) Add(f *pflag.FlagSet, logLevel string) {
 
 // AddWriting adds the flags that say how to release.
 func (o *Flags) AddWriting(f *pflag.FlagSet) {
-	f.DurationVar(&o.ConfirmAfter, "confirm-after", DefaultConfirmAfter, "how long an unconfirmed verdict must hold, at every look, before it is acted upon")
+	f.DurationVar(&o.ConfirmAfter, "confirm-after", confirmAfter, "how long an unconfirmed verdict must hold, at every look, before it is acted upon")
 	f.BoolVar(&o.Repair, "repair", false, "write back entries and reservations that running pods lack")
 	f.BoolVar(&o.WithoutLease, "without-lease", false, "write without taking whereabouts' Lease, where there is no right to it")
 }
@@ -117,7 +117,7 @@ func (o *Flags) Connect(log *slog.Logger) (*kube.Cluster, *rest.Config, error) {
 	}
 	cluster, err := kube.New(config, kube.Settings{
 		Namespace: o.Namespace(), Timeout: o.Timeout, WithoutLease: o.WithoutLease, Jitter: jitter, Log: log,
-		Pod:      cmp.Or(os.Getenv("POD_NAME"), host), // in a pod they are the same, but on the host's network
+		Pod:      cmp.Or(os.Getenv("POD_NAME"), os.Getenv("HOSTNAME"), host), // the host's name is the pod's but on the host's network
 		Identity: fmt.Sprintf("ip-reconcile/%s_%08x", host, rand.Uint32()),
 	})
 	return cluster, config, err

@@ -1,10 +1,8 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"log/slog"
-	"os"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -25,19 +23,11 @@ import (
 // without flags it is today's, and a Job that it keeps from ending still does
 // its work.
 func ownedByJob(ctx context.Context, cluster *kube.Cluster, log *slog.Logger) (bool, error) {
-	pod := self()
+	// Not in WHEREABOUTS_NAMESPACE, which may be another.
+	pod := types.NamespacedName{Namespace: new(flags.Common).Namespace(), Name: cluster.Pod}
 	job, there, err := cluster.OwnedByJob(ctx, pod)
 	if err == nil && !there {
 		log.Warn("there is no pod of this name, so that it cannot be seen whether a Job runs it: taken for a Deployment's. In a Job give -timeout 30, or POD_NAME", "pod", pod)
 	}
 	return job, err
-}
-
-// self is this process' pod, by the name that a manifest or the runtime tells.
-func self() types.NamespacedName {
-	host, _ := os.Hostname()
-	return types.NamespacedName{
-		Namespace: new(flags.Common).Namespace(), // not WHEREABOUTS_NAMESPACE, which may be set to another
-		Name:      cmp.Or(os.Getenv("POD_NAME"), os.Getenv("HOSTNAME"), host),
-	}
 }

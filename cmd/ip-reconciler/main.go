@@ -25,6 +25,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/ip-reconcile/ip-reconcile/cmd/ownfile"
 	"github.com/ip-reconcile/ip-reconcile/cmd/servecmd"
 )
 
@@ -39,7 +40,9 @@ const (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	sparseText()
+	// What is read around each page by default is more than whereabouts' 50Mi leave
+	// beside the heap.
+	ownfile.ReadSparsely()
 	limitMemory()
 	os.Exit(run(ctx, os.Args[1:], os.Stderr))
 }

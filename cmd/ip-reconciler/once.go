@@ -24,7 +24,7 @@ func onePass(ctx context.Context, o *servecmd.Options, cluster *kube.Cluster, lo
 }
 
 func makePass(ctx context.Context, r *reconciler.Reconciler) (code int) {
-	serve.Once(r.Log, r.Options.Policy, func() (*reconciler.Result, error) {
+	serve.Once(r.Log, func() (*reconciler.Result, error) {
 		out, err := r.Run(ctx)
 		switch {
 		case ctx.Err() != nil:

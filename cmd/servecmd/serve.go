@@ -171,7 +171,7 @@ func (o *Options) server(ctx context.Context, cluster *kube.Cluster, config *res
 	if err != nil {
 		return nil, nil, err
 	}
-	teller := &serve.Teller{Log: log, Metrics: serve.NewMetrics(metrics.Registry), Events: events, Policy: full.Options.Policy}
+	teller := &serve.Teller{Log: log, Metrics: serve.NewMetrics(metrics.Registry), Events: events}
 	s := &serve.Server{
 		Teller: teller, Clock: clock.RealClock{}, Log: log,
 		Schedule: &schedule.Schedule{Expression: o.Cron, File: o.CronFile, FlatFiles: schedule.DefaultFlatFiles(), Changed: teller.Scheduled, Log: log},

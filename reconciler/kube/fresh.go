@@ -11,7 +11,6 @@ import (
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
@@ -180,8 +179,6 @@ func (c *Cluster) freshPod(ctx context.Context, name types.NamespacedName) (map[
 		c.noGet.Store(true) // whereabouts' own ClusterRole has no get on pods before v0.9
 		c.Log.Debug("no right to get pods: they are listed by name instead")
 	}
-	err := c.listPods(ctx, name.Namespace, metav1.ListOptions{
-		FieldSelector: fields.OneTermEqualSelector("metadata.name", name.Name).String(),
-	}, fresh)
+	err := c.listPods(ctx, name.Namespace, named(name.Name), fresh)
 	return fresh, err
 }

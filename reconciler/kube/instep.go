@@ -4,8 +4,6 @@ import (
 	"context"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/ip-reconcile/ip-reconcile/podstate"
@@ -45,7 +43,7 @@ func (c *Cluster) bringInStep(ctx context.Context, o *reconciler.Observation) {
 // readAgain reads one report and its Lease, nil where one was not to be had. By
 // LIST, for which there is a right.
 func (c *Cluster) readAgain(ctx context.Context, name string) *podstate.Report {
-	only := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", name).String()}
+	only := named(name)
 	reports, err := c.objects.Resource(v1alpha1.Resource()).List(ctx, only)
 	if err != nil || len(reports.Items) != 1 {
 		return nil

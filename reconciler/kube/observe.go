@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -227,6 +228,14 @@ func (c *Cluster) listPods(ctx context.Context, namespace string, opts metav1.Li
 		}
 		return list, nil
 	}, func() { clear(into) })
+}
+
+// named lists the object of that name only, or all where there is none.
+func named(name string) metav1.ListOptions {
+	if name == "" {
+		return metav1.ListOptions{}
+	}
+	return metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()}
 }
 
 // list reads all objects of a resource and returns the revision of the list.

@@ -7,7 +7,6 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -17,9 +16,7 @@ import (
 func (c *Cluster) OwnedByJob(ctx context.Context, pod types.NamespacedName) (job, there bool, err error) {
 	var list *corev1.PodList
 	err = c.call(ctx, func(ctx context.Context) (err error) {
-		list, err = c.core.CoreV1().Pods(pod.Namespace).List(ctx, metav1.ListOptions{
-			FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, pod.Name).String(),
-		})
+		list, err = c.core.CoreV1().Pods(pod.Namespace).List(ctx, named(pod.Name))
 		return err
 	})
 	if err != nil {

@@ -8,7 +8,6 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -16,10 +15,8 @@ import (
 // no right to list and watch it; "" if it can. The namespace or the name, where
 // given, is all that is to be watched. An error says nothing about either.
 func (c *Cluster) MayWatch(ctx context.Context, r schema.GroupVersionResource, namespace, name string) (why string, err error) {
-	opts := metav1.ListOptions{Limit: 1}
-	if name != "" {
-		opts.FieldSelector = fields.OneTermEqualSelector("metadata.name", name).String()
-	}
+	opts := named(name)
+	opts.Limit = 1
 	err = c.call(ctx, func(ctx context.Context) error {
 		_, err := c.objects.Resource(r).Namespace(namespace).List(ctx, opts)
 		return err
@@ -55,10 +52,8 @@ func (c *Cluster) MayWatch(ctx context.Context, r schema.GroupVersionResource, n
 // that may be listed.
 func (c *Cluster) Revision(ctx context.Context, r schema.GroupVersionResource, namespace, name string) (uint64, error) {
 	var text string
-	opts := metav1.ListOptions{Limit: 1}
-	if name != "" {
-		opts.FieldSelector = fields.OneTermEqualSelector("metadata.name", name).String()
-	}
+	opts := named(name)
+	opts.Limit = 1
 	err := c.call(ctx, func(ctx context.Context) error {
 		list, err := c.objects.Resource(r).Namespace(namespace).List(ctx, opts)
 		if err == nil {

@@ -106,7 +106,7 @@ func (m *Metrics) Collect(out chan<- prometheus.Metric) {
 }
 
 // looked takes in what a look saw and did.
-func (m *Metrics) looked(out *reconciler.Result, policy reconciler.Policy) {
+func (m *Metrics) looked(out *reconciler.Result) {
 	g := &gauges{
 		allocations: map[[3]string]int{}, paused: out.Observation.Paused,
 		findings: map[reconciler.Kind]int{
@@ -137,7 +137,7 @@ func (m *Metrics) looked(out *reconciler.Result, policy reconciler.Policy) {
 	for _, f := range out.Findings {
 		g.findings[f.Kind]++
 	}
-	for _, s := range out.Observation.NodeStates(policy) {
+	for _, s := range out.Nodes {
 		g.nodes[s]++
 	}
 	for _, f := range out.Repaired {

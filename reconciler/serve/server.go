@@ -185,7 +185,7 @@ func (s *Server) full(ctx context.Context) {
 		}
 	}
 	s.Teller.end(out, s.Clock.Since(began), err)
-	s.State.full(err)
+	s.State.look(err)
 	for _, w := range waiters {
 		close(w)
 	}
@@ -232,7 +232,7 @@ func (s *Server) after(ctx context.Context, out *reconciler.Result, until time.T
 				s.queue.AddRateLimited(x.Object)
 			}
 		case reconciler.Breaker, reconciler.Unripe:
-			until = sooner(until, out.Observation.Now.Add(later))
+			until = reconciler.Sooner(until, out.Observation.Now.Add(later))
 		}
 	}
 	for object := range s.failing {
@@ -243,13 +243,13 @@ func (s *Server) after(ctx context.Context, out *reconciler.Result, until time.T
 	}
 	maps.Copy(s.failing, failed)
 	if len(out.Unrepaired) > 0 {
-		until = sooner(until, out.Observation.Now.Add(later))
+		until = reconciler.Sooner(until, out.Observation.Now.Add(later))
 	}
 	if s.Sweep != nil {
-		until = sooner(until, s.Sweep(ctx, out))
+		until = reconciler.Sooner(until, s.Sweep(ctx, out))
 	}
 	if s.Caches.Synced() {
-		until = sooner(until, out.Due)
+		until = reconciler.Sooner(until, out.Due)
 	}
 	if !until.IsZero() {
 		s.at(until, out.Observation.Now)
@@ -293,11 +293,4 @@ func (s *Server) restored(out *reconciler.Result) {
 	}
 	s.Teller.restored(why, when)
 	s.Caches.Rebuild(why)
-}
-
-func sooner(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
 }

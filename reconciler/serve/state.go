@@ -60,8 +60,6 @@ func (s *State) set(busy bool) {
 	s.busy, s.step = busy, s.clock.Now()
 }
 
-func (s *State) full(err error) { s.look(err) }
-
 func (s *State) look(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

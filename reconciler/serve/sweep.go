@@ -44,7 +44,7 @@ func (s *Sweeper) Sweep(ctx context.Context, out *reconciler.Result) (next time.
 		}
 		missing[r.Name] = since
 		if due := since.Add(goneFor); due.After(o.Now) {
-			next = sooner(next, due)
+			next = reconciler.Sooner(next, due)
 			continue
 		}
 		if out.Needs(r) {

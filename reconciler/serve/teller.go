@@ -20,7 +20,6 @@ type Teller struct {
 	Log     *slog.Logger
 	Metrics *Metrics
 	Events  *Events
-	Policy  reconciler.Policy
 
 	held     map[reconciler.ID]reconciler.Reason
 	refused  map[reconciler.ID]reconciler.Refusal
@@ -98,7 +97,7 @@ func (t *Teller) untrusted(why error, passes int) {
 
 // tell tells of one look.
 func (t *Teller) tell(out *reconciler.Result) {
-	t.Metrics.looked(out, t.Policy)
+	t.Metrics.looked(out)
 	for _, it := range out.Released {
 		if it.Reservation != nil {
 			t.Log.Info("removed stale overlappingIP allocation [" + it.Object + "]")
