@@ -4,9 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
-	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -38,18 +36,14 @@ var (
 // in another namespace (if that is not ""), with components.
 func agentManifests(t testing.TB, namespace string, components ...string) string {
 	t.Helper()
-	shipped := must(filepath.Abs("../deploy/agent"))
 	if namespace == "" && len(components) == 0 {
-		return shipped
+		return must(filepath.Abs("../deploy/agent"))
 	}
-	overlay := must(filepath.EvalSymlinks(t.TempDir()))
-	base := must(filepath.Rel(overlay, must(filepath.EvalSymlinks(shipped))))
-	text := fmt.Sprintf("resources: [%s]\nnamespace: %q\ncomponents:\n", base, namespace)
+	var folders []string
 	for _, c := range components {
-		text += fmt.Sprintf("- %s/components/%s\n", base, c)
+		folders = append(folders, "agent/components/"+c)
 	}
-	check(t, os.WriteFile(filepath.Join(overlay, "kustomization.yaml"), []byte(text), 0o600))
-	return overlay
+	return overlay(t, namespace, []string{"agent"}, folders, "")
 }
 
 // rendered are the objects of a folder for -k.

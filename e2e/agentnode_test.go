@@ -158,10 +158,8 @@ func (n *realNode) byHand(t testing.TB, args ...string) *outcome {
 
 func eventuallyWithin(t testing.TB, limit time.Duration, what string, is func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(limit); !is(); time.Sleep(time.Second) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited too long for %s", what)
-		}
+	if !within(limit, time.Second, is) {
+		t.Fatalf("waited too long for %s", what)
 	}
 }
 

@@ -28,10 +28,7 @@ type proxy struct {
 // start returns a kubeconfig that leads through the proxy, as the admin.
 func (p *proxy) start(t *testing.T, s *stage) (kubeconfig string) {
 	t.Helper()
-	transport, err := rest.TransportFor(s.Config())
-	check(t, err)
-	to := httputil.NewSingleHostReverseProxy(must(url.Parse(s.Config().Host)))
-	to.Transport = transport
+	to := s.reverseProxy()
 	to.ModifyResponse = func(r *http.Response) error {
 		if p.after != nil {
 			p.after(r.Request)
@@ -50,6 +47,13 @@ func (p *proxy) start(t *testing.T, s *stage) (kubeconfig string) {
 	}))
 	t.Cleanup(server.Close)
 	return plainKubeconfig(t, server.URL)
+}
+
+// reverseProxy passes requests on to the API server, as the admin.
+func (s *stage) reverseProxy() *httputil.ReverseProxy {
+	to := httputil.NewSingleHostReverseProxy(must(url.Parse(s.Config().Host)))
+	to.Transport = must(rest.TransportFor(s.Config()))
+	return to
 }
 
 // plainKubeconfig writes a kubeconfig for a server that asks for nothing.

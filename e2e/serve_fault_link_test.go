@@ -6,8 +6,6 @@ import (
 	"log"
 	"net/http"
 	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"path"
 	"regexp"
 	"slices"
@@ -15,8 +13,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"k8s.io/client-go/rest"
 )
 
 // A link is a proxy between a server and the API server whose ways change while
@@ -45,10 +41,7 @@ type faults struct {
 // through it.
 func (s *stage) link(t testing.TB) (l *link, kubeconfig string) {
 	t.Helper()
-	transport, err := rest.TransportFor(s.Config())
-	check(t, err)
-	to := httputil.NewSingleHostReverseProxy(must(url.Parse(s.Config().Host)))
-	to.Transport = transport
+	to := s.reverseProxy()
 	to.ErrorLog = log.New(io.Discard, "", 0) // what is cut is cut on purpose
 	l = &link{freed: make(chan struct{}), watches: map[*context.CancelFunc]*http.Request{}}
 	server := httptest.NewUnstartedServer(l.handler(to))

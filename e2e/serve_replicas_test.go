@@ -141,7 +141,7 @@ func TestTheOtherReplicaTakesOver(t *testing.T) {
 				t.Fatal("the second wrote nothing")
 			}
 			s.addEntries(t, "10.1.0.0-24", map[string]any{fmt.Sprint(100 + i): entry(fmt.Sprint("default/gone-", i), ids[i])})
-			eventuallyOr(t, time.Second, func() bool { return len(m.written()) > 0 })
+			within(time.Second, 20*time.Millisecond, func() bool { return len(m.written()) > 0 })
 		}
 		end, writes := <-ended, l.written()
 		if len(writes) < 3 {
@@ -171,11 +171,4 @@ func (s *stage) addEntries(t testing.TB, pool string, entries map[string]any) {
 	merge := must(json.Marshal(map[string]any{"spec": map[string]any{"allocations": entries}}))
 	_, err := s.of(harness.IPPools).Patch(context.Background(), pool, types.MergePatchType, merge, metav1.PatchOptions{})
 	check(t, err)
-}
-
-// eventuallyOr waits for something for a while, and goes on without it.
-func eventuallyOr(t testing.TB, limit time.Duration, is func() bool) {
-	t.Helper()
-	for end := time.Now().Add(limit); !is() && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-	}
 }

@@ -1,65 +1,39 @@
 package e2e
 
 import (
-	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 )
 
-// A configVolume is a folder as kubelet makes one of a ConfigMap: the file is a link
-// into ..data, which is a link to what is there now.
-type configVolume struct {
-	dir string
-	n   int
-}
-
-// says swaps the content of the file; "" takes the file away.
-func (v *configVolume) says(t testing.TB, text string) {
-	t.Helper()
-	v.n++
-	data := fmt.Sprint("..data_", v.n)
-	check(t, os.Mkdir(filepath.Join(v.dir, data), 0o755))
-	if text != "" {
-		check(t, os.WriteFile(filepath.Join(v.dir, data, "config"), []byte(text), 0o600))
-	}
-	tmp := filepath.Join(v.dir, "..data_tmp")
-	check(t, os.Symlink(data, tmp))
-	check(t, os.Rename(tmp, filepath.Join(v.dir, "..data")))
-	link := filepath.Join(v.dir, "config")
-	if _, err := os.Lstat(link); os.IsNotExist(err) {
-		check(t, os.Symlink("..data/config", link))
-	}
-}
-
 func TestServeFollowsItsScheduleWithoutARestart(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "worker-1")
-	vol := &configVolume{dir: t.TempDir()}
-	vol.says(t, "0 0 1 1 *")
-	v := s.serve(t, s.Kubeconfig(), "--cron=", "--cron-file", filepath.Join(vol.dir, "config"))
+	vol := newVolume(t)
+	vol.file = "config"
+	vol.swap(t, "0 0 1 1 *")
+	v := s.serve(t, s.Kubeconfig(), "--cron=", "--cron-file", filepath.Join(vol.dir, vol.file))
 	v.badSchedules(t, 0, 0)
 	equal(t, "passes", v.metric(`ip_reconcile_passes_total`), 1.0)
 
-	vol.says(t, "@every 1s\n")
+	vol.swap(t, "@every 1s\n")
 	v.passes(t, 4)
 
-	vol.says(t, "every now and then")
+	vol.swap(t, "every now and then")
 	v.badSchedules(t, 1, 1)
 	v.said(t, `level=ERROR msg="the schedule of passes cannot be used" expression="@every 1s" .*every now and then`)
 	contains(t, "the event", s.event(t, "BadSchedule", "Namespace", "kube-system"), "every now and then", `"@every 1s" stays in force`)
 	v.passes(t, v.metric(`ip_reconcile_passes_total`)+3)
 
-	vol.says(t, "@every 2s")
+	vol.swap(t, "@every 2s")
 	v.badSchedules(t, 0, 1)
 	v.passes(t, v.metric(`ip_reconcile_passes_total`)+2)
 
 	// Without the file the default is in force: at night.
-	vol.says(t, "")
+	vol.swap(t, "")
 	v.said(t, `msg="the schedule of passes is in force" expression="30 4 \* \* \*" source=default`)
 	at := v.metric(`ip_reconcile_passes_total`)
-	vol.says(t, "@every 1s")
+	vol.swap(t, "@every 1s")
 	v.said(t, `(?s)source=default.*msg="the schedule of passes is in force" expression="@every 1s"`)
 	v.passes(t, at+2)
 	v.alternates(t)

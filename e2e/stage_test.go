@@ -226,9 +226,18 @@ func equal(t testing.TB, what string, got, want any) {
 // eventually waits for what others do.
 func eventually(t testing.TB, what string, is func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !is(); time.Sleep(20 * time.Millisecond) {
+	if !within(30*time.Second, 20*time.Millisecond, is) {
+		t.Fatalf("waited too long for %s", what)
+	}
+}
+
+// within asks again and again whether something is so, and says whether it was in
+// time.
+func within(limit, pause time.Duration, is func() bool) bool {
+	for deadline := time.Now().Add(limit); !is(); time.Sleep(pause) {
 		if time.Now().After(deadline) {
-			t.Fatalf("waited too long for %s", what)
+			return false
 		}
 	}
+	return true
 }

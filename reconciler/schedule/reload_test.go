@@ -122,18 +122,23 @@ func (r *running) eventually(expression, source string) (others int) {
 	}
 }
 
+// startMounted is start where the file is a key of a mounted ConfigMap.
+func startMounted(t *testing.T, keys map[string]string) (*running, *volume) {
+	v := &volume{}
+	return start(t, func(r *running) {
+		v.dir = filepath.Dir(r.file)
+		_ = os.Mkdir(v.dir, 0o755)
+		v.swap(t, keys)
+	}), v
+}
+
 func flatFile(expression string) string {
 	return fmt.Sprintf(`{"log_level": "debug", "reconciler_cron_expression": %q}`, expression)
 }
 
 func TestEverySwapOfTheVolumeCounts(t *testing.T) {
 	t.Parallel()
-	var v volume
-	r := start(t, func(r *running) {
-		v.dir = filepath.Dir(r.file)
-		_ = os.Mkdir(v.dir, 0o755)
-		v.swap(t, map[string]string{"config": "1 1 * * *"})
-	})
+	r, v := startMounted(t, map[string]string{"config": "1 1 * * *"})
 	r.until("1 1 * * *", r.file, true)
 	for _, expression := range []string{"2 2 * * *", "@daily", "TZ=Asia/Tokyo 3 3 * * *\n", "@every 12h"} {
 		v.swap(t, map[string]string{"config": expression})
@@ -143,12 +148,7 @@ func TestEverySwapOfTheVolumeCounts(t *testing.T) {
 
 func TestABurstOfSwapsIsReadAtItsEnd(t *testing.T) {
 	t.Parallel()
-	var v volume
-	r := start(t, func(r *running) {
-		v.dir = filepath.Dir(r.file)
-		_ = os.Mkdir(v.dir, 0o755)
-		v.swap(t, map[string]string{"config": "1 1 * * *"})
-	})
+	r, v := startMounted(t, map[string]string{"config": "1 1 * * *"})
 	r.until("1 1 * * *", r.file, true)
 	for i := range 20 {
 		v.swap(t, map[string]string{"config": fmt.Sprintf("%d 5 * * *", i)})
@@ -160,12 +160,7 @@ func TestABurstOfSwapsIsReadAtItsEnd(t *testing.T) {
 
 func TestAKeyThatComesAndGoesInTheVolumeCounts(t *testing.T) {
 	t.Parallel()
-	var v volume
-	r := start(t, func(r *running) {
-		v.dir = filepath.Dir(r.file)
-		_ = os.Mkdir(v.dir, 0o755)
-		v.swap(t, map[string]string{"other": "x"})
-	})
+	r, v := startMounted(t, map[string]string{"other": "x"})
 	r.until(Default, SourceDefault, true)
 	v.swap(t, map[string]string{"other": "x", "config": "1 1 * * *"})
 	r.until("1 1 * * *", r.file, true)
@@ -175,12 +170,7 @@ func TestAKeyThatComesAndGoesInTheVolumeCounts(t *testing.T) {
 
 func TestABadExpressionInTheVolumeIsToldAndPutRight(t *testing.T) {
 	t.Parallel()
-	var v volume
-	r := start(t, func(r *running) {
-		v.dir = filepath.Dir(r.file)
-		_ = os.Mkdir(v.dir, 0o755)
-		v.swap(t, map[string]string{"config": "1 1 * * *"})
-	})
+	r, v := startMounted(t, map[string]string{"config": "1 1 * * *"})
 	r.until("1 1 * * *", r.file, true)
 	for _, bad := range []string{"every 5 minutes", "", "0 30 4 * * *", "30 4 * * 7", "0 0 30 2 *", "TZ=UTC", string(make([]byte, 1<<20))} {
 		v.swap(t, map[string]string{"config": bad})
