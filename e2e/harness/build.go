@@ -55,12 +55,15 @@ var (
 	multus = kit{module: "parts", parts: []part{
 		{name: "multus", pkg: "gopkg.in/k8snetworkplumbingwg/multus-cni.v4/cmd/multus"},
 		{name: "host-local", pkg: "github.com/containernetworking/plugins/plugins/ipam/host-local"},
+		{name: "bridge", pkg: "github.com/containernetworking/plugins/plugins/main/bridge"},
 	}}
-	own = kit{module: "harness/cmd", parts: []part{
+	whole = kit{module: "parts", parts: []part{{name: "clusterparts", pkg: "./cmd/clusterparts"}}}
+	own   = kit{module: "harness/cmd", parts: []part{
 		{name: "inside", pkg: "./inside"},
 		{name: "pause", pkg: "./pause"},
 		{name: "gate", pkg: "./gate"},
 		{name: "probe", pkg: "./probe"},
+		{name: "workload", pkg: "./workload"},
 	}}
 	containerdV2 = kit{module: "containerd", parts: []part{
 		{

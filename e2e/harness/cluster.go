@@ -3,6 +3,7 @@ package harness
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"net"
 	"path/filepath"
@@ -22,11 +23,12 @@ const readyTimeout = 2 * time.Minute
 
 // A Cluster is an etcd and a kube-apiserver with the custom resources of
 // whereabouts, of network attachments and of this project. There is no kubelet,
-// scheduler or controller manager.
+// scheduler or controller manager: those are in a WholeCluster.
 type Cluster struct {
 	run         *run
 	bin         string // the built parts
 	address     net.IP
+	port        int
 	credentials *credentials
 	config      *rest.Config
 	client      kubernetes.Interface
@@ -41,25 +43,20 @@ type Cluster struct {
 // kube-apiserver (such as --audit-log-path).
 func Start(t testing.TB, apiFlags ...string) *Cluster {
 	t.Helper()
-	if why := Unsupported(); why != "" {
-		t.Fatal(why)
-	}
-	bin, err := build(core)
+	c, err := newCluster(loopbackAddress(), 6443, append([]string{
+		"--service-cluster-ip-range=10.96.0.0/16",
+		// These two wait for controllers that do not run here: one for the
+		// namespace's ServiceAccount, one for a new node's taint to be removed.
+		"--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
+	}, apiFlags...))
 	if err != nil {
 		t.Fatal(err)
 	}
-	run, err := newRun()
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := &Cluster{run: run, bin: bin, address: loopbackAddress(), apiFlags: apiFlags}
 	t.Cleanup(func() {
 		if t.Failed() {
 			c.logTails(t)
 		}
-		c.StopAPI()
-		c.StopEtcd()
-		if err := run.close(); err != nil {
+		if err := c.close(); err != nil {
 			t.Errorf("removing what the cluster left: %v", err)
 		}
 	})
@@ -69,6 +66,26 @@ func Start(t testing.TB, apiFlags ...string) *Cluster {
 		t.Fatalf("starting the cluster: %v", err)
 	}
 	return c
+}
+
+// newCluster builds the parts and takes a place on the machine. Nothing runs yet.
+func newCluster(address net.IP, port int, apiFlags []string) (*Cluster, error) {
+	if why := Unsupported(); why != "" {
+		return nil, errors.New(why)
+	}
+	bin, err := build(core)
+	if err != nil {
+		return nil, err
+	}
+	run, err := newRun()
+	return &Cluster{run: run, bin: bin, address: address, port: port, apiFlags: apiFlags}, err
+}
+
+// close ends everything and removes what there is on the machine.
+func (c *Cluster) close() error {
+	c.StopAPI()
+	c.StopEtcd()
+	return c.run.close()
 }
 
 func (c *Cluster) start(ctx context.Context) (err error) {
@@ -119,14 +136,11 @@ func (c *Cluster) StartAPI(ctx context.Context) (err error) {
 	defer c.mu.Unlock()
 	flags := []string{
 		"--etcd-servers=" + c.url("http", 2379),
-		"--bind-address=" + c.address.String(), "--advertise-address=" + c.address.String(), "--secure-port=6443",
+		"--bind-address=" + c.address.String(), "--advertise-address=" + c.address.String(), fmt.Sprint("--secure-port=", c.port),
 		"--tls-cert-file=" + c.credentials.cert, "--tls-private-key-file=" + c.credentials.key,
 		"--token-auth-file=" + c.credentials.tokens, "--authorization-mode=RBAC",
 		"--service-account-key-file=" + c.credentials.key, "--service-account-signing-key-file=" + c.credentials.key,
-		"--service-account-issuer=https://kubernetes.default.svc", "--service-cluster-ip-range=10.96.0.0/16",
-		// These two wait for controllers that do not run here: one for the
-		// namespace's ServiceAccount, one for a new node's taint to be removed.
-		"--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
+		"--service-account-issuer=https://kubernetes.default.svc",
 		"--endpoint-reconciler-type=none", "--allow-privileged=true", "--profiling=false",
 	}
 	if c.api, err = startProcess(c.kubeparts(), c.run.dir, "kube-apiserver", append(flags, c.apiFlags...)...); err != nil {
@@ -193,7 +207,7 @@ func (c *Cluster) Client() kubernetes.Interface { return c.client }
 func (c *Cluster) Dynamic() dynamic.Interface { return c.dynamic }
 
 func (c *Cluster) kubeparts() string { return filepath.Join(c.bin, "kubeparts") }
-func (c *Cluster) server() string    { return c.url("https", 6443) }
+func (c *Cluster) server() string    { return c.url("https", c.port) }
 
 func (c *Cluster) url(scheme string, port int) string {
 	return fmt.Sprintf("%s://%s:%d", scheme, c.address, port)

@@ -19,10 +19,14 @@ func dieWithParent() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 }
 
-// ownNamespaces is dieWithParent for the first process of a node, which gets mounts
-// and process ids of its own. Whatever it starts dies with it.
-func ownNamespaces() *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWPID}
+// ownNamespaces is dieWithParent for the first process of a node, which gets mounts,
+// process ids and perhaps a network of its own. Whatever it starts dies with it.
+func ownNamespaces(network bool) *syscall.SysProcAttr {
+	flags := uintptr(syscall.CLONE_NEWNS | syscall.CLONE_NEWPID)
+	if network {
+		flags |= syscall.CLONE_NEWNET
+	}
+	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Cloneflags: flags}
 }
 
 // lock waits for the lock on a file. The kernel gives it back when the process

@@ -12,11 +12,11 @@ import (
 	"runtime"
 )
 
-// ImportImage makes an image of one static program and gives it to containerd, by
-// the name that ContainerSpec.Image takes.
-func (r *Runtime) ImportImage(ctx context.Context, name, program string) error {
+// ImportImage makes an image of static programs, of which the first is the
+// entrypoint, and gives it to containerd, by the name that ContainerSpec.Image takes.
+func (r *Runtime) ImportImage(ctx context.Context, name string, programs ...string) error {
 	archive := filepath.Join(r.dir, "image-"+randomHex(4)+".tar")
-	if err := writeImage(archive, name, program); err != nil {
+	if err := writeImage(archive, name, programs...); err != nil {
 		return fmt.Errorf("making the image %s: %w", name, err)
 	}
 	r.mu.Lock()
@@ -33,23 +33,26 @@ func (r *Runtime) loadImage(ctx context.Context, archive string) error {
 	return nil
 }
 
-// writeImage writes a docker-archive with the program in its root.
-func writeImage(path, name, program string) error {
-	content, err := os.ReadFile(program)
-	if err != nil {
-		return err
-	}
-	entry := "/" + filepath.Base(program)
-	layer, err := archive([]file{
+// writeImage writes a docker-archive with the programs in its root.
+func writeImage(path, name string, programs ...string) error {
+	files := []file{
 		{"etc/", nil}, {"tmp/", nil}, {"proc/", nil}, {"sys/", nil}, {"dev/", nil},
-		{"etc/passwd", []byte("root:x:0:0:root:/:/none\n")}, {entry[1:], content},
-	})
+		{"etc/passwd", []byte("root:x:0:0:root:/:/none\n")},
+	}
+	for _, p := range programs {
+		content, err := os.ReadFile(p)
+		if err != nil {
+			return err
+		}
+		files = append(files, file{filepath.Base(p), content})
+	}
+	layer, err := archive(files)
 	if err != nil {
 		return err
 	}
 	config := asJSON(map[string]any{
 		"architecture": runtime.GOARCH, "os": "linux", "created": "1970-01-01T00:00:00Z",
-		"config": map[string]any{"Entrypoint": []string{entry}, "WorkingDir": "/", "Env": []string{"PATH=/"}},
+		"config": map[string]any{"Entrypoint": []string{"/" + filepath.Base(programs[0])}, "WorkingDir": "/", "Env": []string{"PATH=/"}},
 		"rootfs": map[string]any{"type": "layers", "diff_ids": []string{"sha256:" + digest(layer)}},
 	})
 	manifest := asJSON([]any{map[string]any{

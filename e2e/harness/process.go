@@ -90,8 +90,13 @@ func tail(path string) string {
 }
 
 // command runs a short program to its end.
-func command(name string, args ...string) ([]byte, error) {
-	out, err := exec.Command(name, args...).CombinedOutput()
+func command(name string, args ...string) ([]byte, error) { return commandWith("", name, args...) }
+
+// commandWith is command with something for the program to read.
+func commandWith(stdin, name string, args ...string) ([]byte, error) {
+	cmd := exec.Command(name, args...)
+	cmd.Stdin = strings.NewReader(stdin)
+	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return nil, fmt.Errorf("`%s %s`: %w: %s", name, strings.Join(args, " "), err, bytes.TrimSpace(out))
 	}

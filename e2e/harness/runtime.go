@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -29,8 +28,8 @@ const (
 )
 
 // A Runtime is the real containerd of a Node, with its shims, runc and CNI plugins.
-// They live in mount and PID namespaces of the node; its network is the machine's.
-// All of it ends with the test process.
+// They live in mount and PID namespaces of the node; its network is the machine's,
+// unless it is a Worker's. All of it ends with the test process.
 type Runtime struct {
 	Node *Node
 
@@ -41,13 +40,15 @@ type Runtime struct {
 	conn    *grpc.ClientConn
 	cri     cri.RuntimeServiceClient
 	images  cri.ImageServiceClient
+	plug    func(pid string) error // gives the network namespace of a Worker its cables
 
-	mu         sync.Mutex // for what a fault test stops and starts
-	init       *process   // the node's process 1
-	containerd *process
-	lost       int // how often the state was lost
-	archives   []string
-	sandboxes  map[string]*cri.PodSandboxConfig
+	containerd Daemon
+
+	mu        sync.Mutex // for what a fault test stops and starts
+	init      *process   // the node's process 1
+	lost      int        // how often the state was lost
+	archives  []string
+	sandboxes map[string]*cri.PodSandboxConfig
 }
 
 // NewRuntime starts containerd on a node. It lasts for the test. Without a wiring
@@ -57,7 +58,7 @@ func NewRuntime(t testing.TB, node *Node, flavour Flavour, wiring ...Wiring) *Ru
 	if why := flavour.Unsupported(); why != "" {
 		t.Fatal(why)
 	}
-	r := &Runtime{Node: node, flavour: flavour, dir: filepath.Join(node.dir, "runtime"), sandboxes: map[string]*cri.PodSandboxConfig{}}
+	r := newRuntime(node, flavour)
 	t.Cleanup(func() {
 		if err := r.close(); err != nil {
 			t.Errorf("ending containerd of node %s: %v", node.Name, err)
@@ -76,6 +77,10 @@ func NewRuntime(t testing.TB, node *Node, flavour Flavour, wiring ...Wiring) *Ru
 	return r
 }
 
+func newRuntime(node *Node, flavour Flavour) *Runtime {
+	return &Runtime{Node: node, flavour: flavour, dir: filepath.Join(node.dir, "runtime"), sandboxes: map[string]*cri.PodSandboxConfig{}}
+}
+
 // prepare makes what is on the node's disk.
 func (r *Runtime) prepare(w Wiring) error {
 	programs, err := build(r.flavour.programs)
@@ -90,18 +95,20 @@ func (r *Runtime) prepare(w Wiring) error {
 	if err != nil {
 		return err
 	}
-	if err := r.Node.cluster.addWire(); err != nil {
-		return err
+	if r.plug == nil {
+		if err := r.Node.cluster.addWire(); err != nil {
+			return err
+		}
 	}
 	r.bin, r.inside = filepath.Join(programs, r.flavour.bin), filepath.Join(tools, "inside")
-	for _, dir := range []string{"etc", "etc-work", "var-lib/cni", "var-lib/containerd", "plugins", "logs"} {
+	for _, dir := range []string{"etc", "etc-work", "var-lib/cni", "var-lib/containerd", "var-log", "plugins", "logs"} {
 		if err := os.MkdirAll(filepath.Join(r.dir, dir), 0o755); err != nil {
 			return err
 		}
 	}
 	plugins := filepath.Join(r.dir, "plugins")
 	for plugin, dir := range map[string]string{
-		"multus": more, "host-local": more, "gate": tools,
+		"multus": more, "host-local": more, "bridge": more, "gate": tools,
 		"whereabouts": r.Node.cluster.bin, "macvlan": r.Node.cluster.bin, "loopback": r.Node.cluster.bin,
 	} {
 		if err := os.Symlink(filepath.Join(dir, plugin), filepath.Join(plugins, plugin)); err != nil {
@@ -134,7 +141,7 @@ func (r *Runtime) prepare(w Wiring) error {
 // Boot gives the node its process 1 with an empty /run, and starts containerd.
 func (r *Runtime) Boot(ctx context.Context) error {
 	init, err := startCommand(r.Node.dir, "inside", &exec.Cmd{
-		Path: r.inside, Args: []string{r.inside, "init", r.dir}, Dir: r.dir, SysProcAttr: ownNamespaces(),
+		Path: r.inside, Args: []string{r.inside, "init", r.dir}, Dir: r.dir, SysProcAttr: ownNamespaces(r.plug != nil),
 	})
 	if err != nil {
 		return err
@@ -149,6 +156,11 @@ func (r *Runtime) Boot(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("waiting for the inside of the node: %w", err)
 	}
+	if r.plug != nil {
+		if err := r.plug(r.pid()); err != nil {
+			return fmt.Errorf("plugging in the node: %w", err)
+		}
+	}
 	return r.Start(ctx)
 }
 
@@ -156,13 +168,12 @@ func (r *Runtime) Boot(ctx context.Context) error {
 // and the network is ready.
 func (r *Runtime) Start(ctx context.Context) error {
 	cmd := r.Command(context.Background(), filepath.Join(r.bin, "containerd"), "--config", filepath.Join(r.dir, "containerd.toml"))
-	cmd.Dir, cmd.SysProcAttr, cmd.Cancel = r.dir, dieWithParent(), nil
-	p, err := startCommand(r.Node.dir, "containerd", cmd)
+	cmd.Dir = r.dir
+	p, err := r.containerd.start(r.Node.dir, "containerd", cmd)
 	if err != nil {
 		return err
 	}
 	r.mu.Lock()
-	r.containerd = p
 	archives := r.archives
 	r.mu.Unlock()
 	var last error
@@ -203,7 +214,7 @@ func (r *Runtime) pid() string {
 }
 
 // Command is exec.CommandContext for a program on the node, such as an agent. The
-// node's disk is the machine's but for /run, /var/lib and /etc/cni. Signals but
+// node's disk is the machine's but for /run, /var/lib, /var/log and /etc. Signals but
 // SIGSTOP reach the program; SIGKILL, and the context's end, a moment later.
 func (r *Runtime) Command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, r.inside, append([]string{"run", r.pid(), name}, args...)...)
@@ -229,27 +240,4 @@ func poll(ctx context.Context, ask func(context.Context) (bool, error)) error {
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
-}
-
-// signal sends a signal to containerd itself, not to the process that holds it.
-func (r *Runtime) signal(s syscall.Signal) error {
-	pid, err := r.containerdPID()
-	if err != nil {
-		return err
-	}
-	child, err := os.FindProcess(pid)
-	if err != nil {
-		return err
-	}
-	return child.Signal(s)
-}
-
-func (r *Runtime) containerdPID() (int, error) {
-	r.mu.Lock()
-	holder := r.containerd
-	r.mu.Unlock()
-	if err := holder.ended(); err != nil {
-		return 0, err
-	}
-	return childOf(holder.cmd.Process.Pid)
 }

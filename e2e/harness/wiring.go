@@ -6,9 +6,10 @@ import "path/filepath"
 // network, gives every pod an eth0 with a local address, and adds to it what the
 // pod's annotation asks for.
 type Wiring struct {
-	Default *Network // the default network of Multus, instead of local addresses
-	Plain   *Network // the runtime's own network, without Multus
-	Gates   []Gate   // around the runtime's network; those of a NAD are its own
+	Default *Network       // the default network of Multus, instead of local addresses
+	Local   map[string]any // the plugin of local addresses, instead of macvlan
+	Plain   *Network       // the runtime's own network, without Multus
+	Gates   []Gate         // around the runtime's network; those of a NAD are its own
 }
 
 // conflist is the runtime's only network.
@@ -20,6 +21,9 @@ func (r *Runtime) conflist(w Wiring, plugins string) []byte {
 	delegate := map[string]any{
 		"cniVersion": "1.0.0", "name": "local", "type": "macvlan", "master": r.Node.master, "mode": "bridge",
 		"ipam": map[string]any{"type": "host-local", "ranges": [][]map[string]string{{{"subnet": "10.88.0.0/16"}}}},
+	}
+	if w.Local != nil {
+		delegate = w.Local
 	}
 	if w.Default != nil {
 		delegate = w.Default.asPlugin(wire, nil, map[string]any{"cniVersion": "1.0.0", "name": w.Default.Name})

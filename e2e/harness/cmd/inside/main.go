@@ -3,9 +3,10 @@
 // Command inside makes the inside of a node, and runs programs there.
 //
 // "inside init <dir>" is the node's process 1 and expects mount and PID namespaces
-// of its own. It gives the node a /run as after a boot, a /var/lib and the changes
-// to /etc that are kept in the folder, and a /proc. All of the node's processes end
-// with it: the kernel sees to that.
+// of its own. It gives the node a /run as after a boot, a /var/lib, a /var/log and
+// the changes to /etc that are kept in the folder, and a /proc, in which the files
+// of the folder's proc hide the machine's. All of the node's processes end with it:
+// the kernel sees to that.
 //
 // "inside run <pid> <program> <arguments>" runs a program in the namespaces of that
 // process 1, and hands on signals and the exit status. The program ends with it.
@@ -14,6 +15,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -63,11 +65,15 @@ func start(dir string) error {
 		{"proc", "/proc", "proc", 0, ""},
 		{"tmpfs", "/run", "tmpfs", 0, "mode=755"},
 		{filepath.Join(dir, "var-lib"), "/var/lib", "", unix.MS_BIND, ""},
+		{filepath.Join(dir, "var-log"), "/var/log", "", unix.MS_BIND, ""},
 		{"overlay", "/etc", "overlay", 0, overlay},
 	} {
 		if err := unix.Mount(m.source, m.target, m.kind, m.flags, m.data); err != nil {
 			return fmt.Errorf("mounting %q on %s: %w", m.source, m.target, err)
 		}
+	}
+	if err := hide(filepath.Join(dir, "proc")); err != nil {
+		return err
 	}
 	if err := os.Mkdir("/run/netns", 0o755); err != nil {
 		return err
@@ -85,6 +91,24 @@ func start(dir string) error {
 		}
 	}
 	return nil
+}
+
+// hide puts the folder's files over those of /proc.
+func hide(proc string) error {
+	err := filepath.WalkDir(proc, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		target := "/proc" + strings.TrimPrefix(path, proc)
+		if err := unix.Mount(path, target, "", unix.MS_BIND, ""); err != nil {
+			return fmt.Errorf("mounting %s on %s: %w", path, target, err)
+		}
+		return nil
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 func run(namespaces, program string, args []string) error {
@@ -143,7 +167,7 @@ func become(program string, args []string) error {
 
 func enter(namespaces string) error {
 	var fds []int
-	for _, kind := range strings.Fields("pid mnt") {
+	for _, kind := range strings.Fields("pid net mnt") {
 		fd, err := unix.Open(namespaces+kind, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 		if err != nil {
 			return err

@@ -1,0 +1,86 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// cgroup is the parent of all cgroups of the node's pods. It has the prefix of the
+// run's links, by which scrub finds it.
+func (r *Runtime) cgroup() string {
+	return linkPrefix(r.Node.cluster.run.id) + "-" + r.Node.Name
+}
+
+// makeCgroup makes a cgroup in every hierarchy, as kubelet wants its root to be.
+func makeCgroup(name string) error {
+	tops := []string{"/sys/fs/cgroup"}
+	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err != nil { // version 1
+		if tops, err = filepath.Glob("/sys/fs/cgroup/*"); err != nil {
+			return err
+		}
+	}
+	for _, top := range tops {
+		if err := os.MkdirAll(filepath.Join(top, name), 0o755); err != nil {
+			return err
+		}
+	}
+	// In version 1 a new cpuset is empty, and takes no process.
+	for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
+		content, err := os.ReadFile(filepath.Join("/sys/fs/cgroup/cpuset", file))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join("/sys/fs/cgroup/cpuset", name, file), content, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// removeCgroups removes the cgroups with this beginning of a name, in every
+// hierarchy. Those of processes that have just been killed need a moment.
+func removeCgroups(prefix string) error {
+	var tops []string
+	for _, pattern := range []string{"/sys/fs/cgroup/", "/sys/fs/cgroup/*/"} {
+		found, err := filepath.Glob(pattern + prefix + "*")
+		if err != nil {
+			return err
+		}
+		tops = append(tops, found...)
+	}
+	for _, top := range tops {
+		var last error
+		err := poll(context.Background(), func(context.Context) (bool, error) {
+			last = removeTree(top)
+			return last == nil, nil
+		})
+		if err != nil {
+			return fmt.Errorf("removing cgroups: %w", last)
+		}
+	}
+	return nil
+}
+
+// removeTree removes folders from the leaves up; their files are the kernel's.
+func removeTree(top string) error {
+	entries, err := os.ReadDir(top)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, e := range entries {
+		if e.IsDir() {
+			err = errors.Join(err, removeTree(filepath.Join(top, e.Name())))
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return os.Remove(top)
+}

@@ -1,0 +1,73 @@
+// Command workload is what pods of tests run: it tells its name to whoever asks at
+// port 80 of any of its addresses.
+//
+// "workload" answers until it is told to end; "workload -stubborn" until it is killed.
+// "workload <address>" asks, and prints the name.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+func main() {
+	stubborn := flag.Bool("stubborn", false, "do not end when told to")
+	flag.Parse()
+	do := func() error { return answer(*stubborn) }
+	if flag.NArg() > 0 {
+		do = func() error { return ask(flag.Arg(0)) }
+	}
+	if err := do(); err != nil {
+		fmt.Fprintln(os.Stderr, "workload:", err)
+		os.Exit(1)
+	}
+}
+
+func answer(stubborn bool) error {
+	name, err := os.Hostname()
+	if err != nil {
+		return err
+	}
+	l, err := net.Listen("tcp", ":80")
+	if err != nil {
+		return err
+	}
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
+	go func() {
+		for range signals {
+			if !stubborn {
+				l.Close()
+			}
+		}
+	}()
+	for {
+		conn, err := l.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		fmt.Fprint(conn, name)
+		conn.Close()
+	}
+}
+
+func ask(address string) error {
+	conn, err := net.DialTimeout("tcp", net.JoinHostPort(address, "80"), 2*time.Second)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	conn.SetDeadline(time.Now().Add(2 * time.Second))
+	_, err = io.Copy(os.Stdout, conn)
+	return err
+}

@@ -1,0 +1,184 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// A WholeCluster is a Cluster with all that Kubernetes has: a controller manager, a
+// scheduler, and workers with kubelet, containerd and a network of their own. Pods
+// run as anywhere: the test plays nobody's part. Only Services are not reached,
+// but for the API server's own, since nothing plays kube-proxy.
+type WholeCluster struct {
+	*Cluster
+	Workers []*Worker // worker-1, worker-2, ...
+
+	parts       string // the program of many names that is kubelet and more
+	subnet      subnet
+	controllers *process
+	scheduler   *process
+}
+
+// StartWhole starts a whole cluster that lasts for the test. The flags are added to
+// those of kube-apiserver.
+func StartWhole(t testing.TB, workers int, apiFlags ...string) *WholeCluster {
+	t.Helper()
+	w, err := NewWholeCluster(t.Context(), workers, apiFlags...)
+	if w != nil {
+		t.Cleanup(func() {
+			if t.Failed() {
+				w.logTails(t)
+			}
+			if err := w.Close(); err != nil {
+				t.Errorf("removing what the cluster left: %v", err)
+			}
+		})
+	}
+	if err != nil {
+		t.Fatalf("starting the cluster: %v", err)
+	}
+	return w
+}
+
+// NewWholeCluster starts a whole cluster. On an error it returns what there is, if
+// anything, for Close.
+func NewWholeCluster(ctx context.Context, workers int, apiFlags ...string) (*WholeCluster, error) {
+	if why := ContainerdV2.Unsupported(); why != "" {
+		return nil, errors.New(why)
+	}
+	if workers > mostWorkers {
+		return nil, fmt.Errorf("a cluster has no room for more than %d workers", mostWorkers)
+	}
+	parts, err := build(whole)
+	if err != nil {
+		return nil, err
+	}
+	subnet, err := freeSubnet()
+	if err != nil {
+		return nil, err
+	}
+	// The Service "kubernetes" gets the first address of its range. Where the API
+	// server itself has that address, pods reach it as they do anywhere.
+	c, err := newCluster(subnet.api(), 443, append([]string{
+		"--service-cluster-ip-range=" + subnet.services(), "--kubelet-preferred-address-types=InternalIP",
+	}, apiFlags...))
+	if err != nil {
+		return nil, err
+	}
+	w := &WholeCluster{Cluster: c, parts: filepath.Join(parts, "clusterparts"), subnet: subnet}
+	for i := range workers {
+		w.Workers = append(w.Workers, newWorker(w, i+1))
+	}
+	return w, w.start(ctx)
+}
+
+func (w *WholeCluster) start(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	if err := w.addSwitches(); err != nil {
+		return fmt.Errorf("making the network: %w", err)
+	}
+	var together errgroup.Group
+	together.Go(func() error {
+		if err := w.Cluster.start(ctx); err != nil {
+			return err
+		}
+		return w.startControllers()
+	})
+	for _, worker := range w.Workers {
+		together.Go(func() error {
+			if err := worker.install(); err != nil {
+				return fmt.Errorf("preparing %s: %w", worker.Name, err)
+			}
+			return worker.Runtime.Boot(ctx)
+		})
+	}
+	if err := together.Wait(); err != nil {
+		return err
+	}
+	for _, worker := range w.Workers {
+		if err := worker.StartKubelet(); err != nil {
+			return err
+		}
+	}
+	return w.waitWhole(ctx)
+}
+
+// waitWhole waits until pods may be made, and run on every worker.
+func (w *WholeCluster) waitWhole(ctx context.Context) error {
+	for _, worker := range w.Workers {
+		if err := worker.WaitReady(ctx); err != nil {
+			return err
+		}
+	}
+	return poll(ctx, func(ctx context.Context) (bool, error) {
+		_, err := w.client.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Get(ctx, "default", metav1.GetOptions{})
+		return err == nil, nil
+	})
+}
+
+func (w *WholeCluster) startControllers() (err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	flags := []string{
+		"--kubeconfig=" + w.Kubeconfig(), "--leader-elect=false", "--bind-address=" + w.address.String(), "--profiling=false",
+		"--authentication-kubeconfig=" + w.Kubeconfig(), "--authorization-kubeconfig=" + w.Kubeconfig(),
+	}
+	w.scheduler, err = startProcess(w.parts, w.run.dir, "kube-scheduler", flags...)
+	if err != nil {
+		return err
+	}
+	w.controllers, err = startProcess(w.parts, w.run.dir, "kube-controller-manager", append(flags,
+		"--service-account-private-key-file="+w.credentials.key, "--root-ca-file="+w.credentials.cert,
+		fmt.Sprint("--node-monitor-grace-period=", nodeGrace), "--node-monitor-period=1s")...)
+	return err
+}
+
+func (w *WholeCluster) stopControllers() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.scheduler.kill()
+	w.controllers.kill()
+}
+
+// Close ends everything and removes what there is on the machine.
+func (w *WholeCluster) Close() error {
+	var errs []error
+	for _, worker := range w.Workers {
+		errs = append(errs, worker.close())
+	}
+	w.stopControllers()
+	return errors.Join(append(errs, w.Cluster.close())...)
+}
+
+// Worker is the worker by its name.
+func (w *WholeCluster) Worker(name string) *Worker {
+	for _, worker := range w.Workers {
+		if worker.Name == name {
+			return worker
+		}
+	}
+	return nil
+}
+
+// nodeGrace is how long a silent node counts as ready; kubelets speak four times
+// as often.
+const nodeGrace = 12 * time.Second
+
+// nodeReady says whether pods may be scheduled to a node.
+func nodeReady(node *corev1.Node) bool {
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue {
+			return len(node.Spec.Taints) == 0
+		}
+	}
+	return false
+}

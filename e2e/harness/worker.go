@@ -1,0 +1,147 @@
+package harness
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// A Worker is a node of a WholeCluster: a Runtime with a kubelet, in a network
+// namespace of its own. The methods of the Runtime are containerd's faults, those
+// of Kubelet kubelet's.
+type Worker struct {
+	*Runtime
+	Name    string
+	Kubelet Daemon
+
+	whole  *WholeCluster
+	number int
+}
+
+func newWorker(w *WholeCluster, number int) *Worker {
+	name := fmt.Sprint("worker-", number)
+	r := newRuntime(&Node{Name: name, cluster: w.Cluster, dir: filepath.Join(w.run.dir, "node-"+name)}, ContainerdV2)
+	r.plug = func(pid string) error { return w.plugIn(number, pid) }
+	return &Worker{Runtime: r, Name: name, whole: w, number: number}
+}
+
+// install makes what is on the worker's disk.
+func (w *Worker) install() error {
+	if err := w.prepare(Wiring{Local: w.whole.subnet.podNetwork(w.number)}); err != nil {
+		return err
+	}
+	for path, content := range map[string]string{
+		"kubelet.json": string(w.kubeletConfig()),
+		// kubelet wants these so, and would set them for the whole machine.
+		"proc/sys/vm/overcommit_memory":      "1\n",
+		"proc/sys/vm/panic_on_oom":           "0\n",
+		"proc/sys/kernel/panic":              "10\n",
+		"proc/sys/kernel/panic_on_oops":      "1\n",
+		"proc/sys/kernel/keys/root_maxkeys":  "1000000\n",
+		"proc/sys/kernel/keys/root_maxbytes": "25000000\n",
+		bootIDFile:                       newBootID(),
+	} {
+		path = filepath.Join(w.dir, path)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+			return err
+		}
+	}
+	return makeCgroup(w.cgroup())
+}
+
+func (w *Worker) kubeletConfig() []byte {
+	return asJSON(map[string]any{
+		"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
+		"authentication":           map[string]any{"anonymous": map[string]bool{"enabled": true}, "webhook": map[string]bool{"enabled": false}},
+		"authorization":            map[string]string{"mode": "AlwaysAllow"},
+		"containerRuntimeEndpoint": "unix://" + Socket,
+		"cgroupDriver":             "cgroupfs", "cgroupRoot": "/" + w.cgroup(), "failCgroupV1": false, "failSwapOn": false,
+		"enforceNodeAllocatable":    []string{"none"},
+		"volumePluginDir":           "/var/lib/kubelet/volume-plugins",
+		"resolvConf":                "",
+		"makeIPTablesUtilChains":    false,
+		"nodeStatusUpdateFrequency": (nodeGrace / 4).String(), "nodeLeaseDurationSeconds": int(nodeGrace.Seconds()),
+		// The disk is the machine's, and others fill it.
+		"imageGCHighThresholdPercent": 100,
+		"evictionHard":                map[string]string{"memory.available": "50Mi", "nodefs.available": "0%", "nodefs.inodesFree": "0%", "imagefs.available": "0%"},
+	})
+}
+
+// StartKubelet starts kubelet, again after Kubelet.Kill or Stop.
+func (w *Worker) StartKubelet() error {
+	_, err := w.Kubelet.start(w.Node.dir, "kubelet", w.Command(context.Background(), w.whole.parts, "kubelet",
+		"--config="+filepath.Join(w.dir, "kubelet.json"), "--kubeconfig="+w.whole.Kubeconfig(),
+		"--hostname-override="+w.Name, "--node-ip="+w.whole.subnet.node(w.number), "--v=2"))
+	return err
+}
+
+// WaitReady waits until the control plane counts the worker as ready for pods.
+func (w *Worker) WaitReady(ctx context.Context) error {
+	err := poll(ctx, func(ctx context.Context) (bool, error) {
+		if err := w.Kubelet.held().ended(); err != nil {
+			return false, err
+		}
+		node, err := w.whole.client.CoreV1().Nodes().Get(ctx, w.Name, metav1.GetOptions{})
+		return err == nil && nodeReady(node), nil
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for %s: %w", w.Name, err)
+	}
+	return nil
+}
+
+// Boot starts the worker after PowerOff: another boot id, an empty /run, nothing
+// that ran. It waits for containerd and not for kubelet.
+func (w *Worker) Boot(ctx context.Context) error {
+	if err := os.WriteFile(filepath.Join(w.dir, bootIDFile), []byte(newBootID()), 0o644); err != nil {
+		return err
+	}
+	if err := w.Runtime.Boot(ctx); err != nil {
+		return err
+	}
+	return w.StartKubelet()
+}
+
+// PowerOff ends all that runs on the worker at once.
+func (w *Worker) PowerOff() {
+	w.Runtime.PowerOff()
+	w.Kubelet.gone()
+}
+
+// Reboot is PowerOff and Boot.
+func (w *Worker) Reboot(ctx context.Context) error {
+	w.PowerOff()
+	return w.Boot(ctx)
+}
+
+// CutOff takes the worker, and the pods' default network, off the cluster's wire. The
+// wire of the secondary networks stays.
+func (w *Worker) CutOff() error { return w.cable("down") }
+
+// Reconnect ends CutOff.
+func (w *Worker) Reconnect() error { return w.cable("up") }
+
+func (w *Worker) cable(state string) error {
+	return iproute("link", "set", w.whole.link(fmt.Sprint("e", w.number)), state)
+}
+
+func (w *Worker) close() error {
+	err := w.Runtime.close()
+	w.Kubelet.gone()
+	return err
+}
+
+const bootIDFile = "proc/sys/kernel/random/boot_id"
+
+func newBootID() string {
+	b := make([]byte, 16)
+	rand.Read(b)
+	return fmt.Sprintf("%x-%x-%x-%x-%x\n", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}
