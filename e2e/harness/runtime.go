@@ -226,6 +226,9 @@ func (r *Runtime) Command(ctx context.Context, name string, args ...string) *exe
 	return cmd
 }
 
+// tools is the folder of this project's own programs for nodes and pods.
+func (r *Runtime) tools() string { return filepath.Dir(r.inside) }
+
 // poll asks until the answer is yes. Nothing on a node takes more than seconds.
 func poll(ctx context.Context, ask func(context.Context) (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)

@@ -98,7 +98,10 @@ func (w *WholeCluster) start(ctx context.Context) error {
 			if err := worker.install(); err != nil {
 				return fmt.Errorf("preparing %s: %w", worker.Name, err)
 			}
-			return worker.Runtime.Boot(ctx)
+			if err := worker.Runtime.Boot(ctx); err != nil {
+				return err
+			}
+			return worker.ImportImage(ctx, WorkloadImage, filepath.Join(worker.tools(), "workload"))
 		})
 	}
 	if err := together.Wait(); err != nil {

@@ -1,0 +1,59 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os/exec"
+	"path/filepath"
+
+	corev1 "k8s.io/api/core/v1"
+	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// WorkloadImage is on every Worker. Its program answers at port 80 with the name of
+// its pod; with -stubborn it does not end before it is killed.
+const WorkloadImage = "e2e.invalid/workload:1"
+
+// ImportImage is Runtime.ImportImage for every worker.
+func (w *WholeCluster) ImportImage(ctx context.Context, name string, programs ...string) error {
+	var errs []error
+	for _, worker := range w.Workers {
+		errs = append(errs, worker.ImportImage(ctx, name, programs...))
+	}
+	return errors.Join(errs...)
+}
+
+// Asked returns the name that a pod, with the workload, gets when it asks at an
+// address on any of its networks; an error when nobody answers.
+func (w *WholeCluster) Asked(ctx context.Context, from *corev1.Pod, address netip.Addr) (name string, err error) {
+	worker := w.Worker(from.Spec.NodeName)
+	if worker == nil {
+		return "", fmt.Errorf("pod %s is on no worker", from.Name)
+	}
+	id, err := worker.SandboxOf(ctx, string(from.UID))
+	if err != nil {
+		return "", err
+	}
+	netNS, err := worker.NetNS(ctx, id)
+	if err != nil {
+		return "", err
+	}
+	out, err := exec.CommandContext(ctx, "nsenter", "--net="+worker.Outside(netNS), filepath.Join(worker.tools(), "workload"), address.String()).Output()
+	if err != nil {
+		return "", fmt.Errorf("asking %s from %s: %w", address, from.Name, err)
+	}
+	return string(out), nil
+}
+
+// SandboxOf is the id of the READY sandbox of the pod with this UID.
+func (r *Runtime) SandboxOf(ctx context.Context, uid string) (string, error) {
+	all, err := r.Sandboxes(ctx)
+	for _, s := range all {
+		if s.Metadata.Uid == uid && s.State == cri.PodSandboxState_SANDBOX_READY {
+			return s.Id, nil
+		}
+	}
+	return "", errors.Join(err, fmt.Errorf("%s has no READY sandbox of the pod %s", r.Node.Name, uid))
+}
