@@ -64,13 +64,56 @@ func bringUp(t *testing.T, c *Cluster) {
 	}
 }
 
-func TestNothingIsLeft(t *testing.T) {
-	t.Parallel()
-	var dir string
-	t.Run("cluster", func(t *testing.T) {
+// bringUps are something of all that there is, of each kind of cluster.
+var bringUps = map[string]func(t *testing.T) *Cluster{
+	"a cluster": func(t *testing.T) *Cluster {
 		c := start(t)
-		dir = c.Dir()
 		bringUp(t, c)
+		return c
+	},
+	"a whole cluster": func(t *testing.T) *Cluster {
+		w := startWhole(t, 2)
+		check(t, w.CreateNAD(t.Context(), Network{"default", "blue", IPAM{"range": "10.1.0.0/24"}}))
+		check(t, statefulSet(t.Context(), w, "web", 2, "blue"))
+		running(t, w, "web", 2)
+		return w.Cluster
+	},
+}
+
+// machine is what a cluster might change for the whole machine.
+func machine(t *testing.T) map[string]string {
+	t.Helper()
+	state := map[string]string{}
+	for _, pattern := range []string{
+		"/proc/sys/vm/overcommit_memory", "/proc/sys/vm/panic_on_oom", "/proc/sys/kernel/panic", "/proc/sys/kernel/panic_on_oops",
+		"/proc/sys/kernel/keys/root_max*", "/proc/sys/net/ipv4/ip_forward", "/proc/sys/net/ipv4/conf/default/*",
+	} {
+		for _, path := range must(filepath.Glob(pattern)) {
+			content, _ := os.ReadFile(path)
+			state[path] = string(content)
+		}
+	}
+	for _, dir := range []string{"/var/log/containers", "/var/log/pods", "/var/lib/kubelet", "/var/lib/cni", "/etc/cni", "/run/containerd", "/run/netns", "/usr/libexec/kubernetes"} {
+		entries, err := os.ReadDir(dir)
+		state[dir] = fmt.Sprint(len(entries), err)
+	}
+	return state
+}
+
+func TestNothingIsLeft(t *testing.T) {
+	for kind, bringUp := range bringUps {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			nothingIsLeft(t, bringUp)
+		})
+	}
+}
+
+func nothingIsLeft(t *testing.T, bringUp func(t *testing.T) *Cluster) {
+	var dir string
+	before := machine(t)
+	t.Run("cluster", func(t *testing.T) {
+		dir = bringUp(t).Dir()
 		if found := leftovers(dir); len(found) < 12 {
 			t.Errorf("this test does not see all there is, only %q", found)
 		}
@@ -79,30 +122,38 @@ func TestNothingIsLeft(t *testing.T) {
 		t.Skip("no cluster")
 	}
 	equal(t, "leftovers", leftovers(dir), []string{})
+	equal(t, "the machine", machine(t), before)
 }
 
 // TestCrash plays both parts: with $E2E_CRASH it brings up what the other one kills.
 func TestCrash(t *testing.T) {
-	if os.Getenv("E2E_CRASH") != "" {
-		c := start(t)
-		bringUp(t, c)
-		fmt.Println("up", c.Dir())
+	if kind := os.Getenv("E2E_CRASH"); kind != "" {
+		fmt.Println("up", bringUps[kind](t).Dir())
 		select {}
 	}
-	t.Parallel()
 	if why := Unsupported(); why != "" {
 		t.Skip(why)
 	}
+	for kind := range bringUps {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			crash(t, kind)
+		})
+	}
+}
+
+func crash(t *testing.T, kind string) {
+	before := machine(t)
 	must(build(core)) // not in the child's minute
 	if ContainerdV2.Unsupported() == "" {
-		for _, k := range []kit{containerdV2, multus, own} {
+		for _, k := range []kit{containerdV2, multus, own, whole} {
 			must(build(k))
 		}
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	child := exec.CommandContext(ctx, must(os.Executable()), "-test.run=^TestCrash$")
-	child.Env = append(os.Environ(), "E2E_CRASH=1")
+	child.Env = append(os.Environ(), "E2E_CRASH="+kind)
 	out := bufio.NewScanner(must(child.StdoutPipe()))
 	check(t, child.Start())
 	var dir string
@@ -126,4 +177,5 @@ func TestCrash(t *testing.T) {
 	check(t, sweep())
 	unlock()
 	equal(t, "leftovers", leftovers(dir), []string{})
+	equal(t, "the machine", machine(t), before)
 }

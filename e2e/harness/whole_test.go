@@ -28,12 +28,12 @@ func startWhole(t *testing.T, workers int) *WholeCluster {
 }
 
 // statefulSet makes a StatefulSet of the workload, spread over the workers.
-func statefulSet(ctx context.Context, w *WholeCluster, replicas int32, networks string) error {
-	labels := map[string]string{"app": "web"}
+func statefulSet(ctx context.Context, w *WholeCluster, name string, replicas int32, networks string) error {
+	labels := map[string]string{"app": name}
 	_, err := w.Client().AppsV1().StatefulSets("default").Create(ctx, &appsv1.StatefulSet{
-		ObjectMeta: metav1.ObjectMeta{Name: "web"},
+		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: appsv1.StatefulSetSpec{
-			Replicas: &replicas, ServiceName: "web", PodManagementPolicy: appsv1.ParallelPodManagement,
+			Replicas: &replicas, ServiceName: name, PodManagementPolicy: appsv1.ParallelPodManagement,
 			Selector: &metav1.LabelSelector{MatchLabels: labels},
 			Template: corev1.PodTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: map[string]string{networksAnnotation: networks}},
@@ -52,11 +52,11 @@ func statefulSet(ctx context.Context, w *WholeCluster, replicas int32, networks 
 }
 
 // running waits for the pods of the StatefulSet.
-func running(t *testing.T, w *WholeCluster, replicas int) []corev1.Pod {
+func running(t *testing.T, w *WholeCluster, name string, replicas int) []corev1.Pod {
 	t.Helper()
 	var pods []corev1.Pod
 	waitUntil(t, func() bool {
-		pods = must(w.Client().CoreV1().Pods("default").List(t.Context(), metav1.ListOptions{LabelSelector: "app=web"})).Items
+		pods = must(w.Client().CoreV1().Pods("default").List(t.Context(), metav1.ListOptions{LabelSelector: "app=" + name})).Items
 		return len(pods) == replicas && !slices.ContainsFunc(pods, func(p corev1.Pod) bool {
 			return p.Status.Phase != corev1.PodRunning
 		})
@@ -85,8 +85,8 @@ func TestAWholeCluster(t *testing.T) {
 	check(t, w.CreateNAD(ctx, blue))
 	check(t, w.CreateNAD(ctx, red))
 	began := time.Now()
-	check(t, statefulSet(ctx, w, 3, "blue,red"))
-	pods := running(t, w, 3)
+	check(t, statefulSet(ctx, w, "web", 3, "blue,red"))
+	pods := running(t, w, "web", 3)
 	t.Logf("three pods ran after %.1fs", time.Since(began).Seconds())
 
 	nodes := map[string]bool{}

@@ -1,0 +1,98 @@
+package harness
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// node is a worker's Node object.
+func (w *WholeCluster) node(t *testing.T, name string) *corev1.Node {
+	t.Helper()
+	return must(w.Client().CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{}))
+}
+
+func TestFaultsOfWorkers(t *testing.T) {
+	t.Parallel()
+	w, ctx := startWhole(t, 3), t.Context()
+	blue := Network{"default", "blue", IPAM{"range": "10.1.0.0/24"}}
+	check(t, w.CreateNAD(ctx, blue))
+	check(t, statefulSet(ctx, w, "web", 3, "blue"))
+	pods, sandboxes := running(t, w, "web", 3), map[string]string{}
+	for _, p := range pods {
+		sandboxes[p.Name] = must(w.Worker(p.Spec.NodeName).SandboxOf(ctx, string(p.UID)))
+	}
+	frozen, killed, cut := w.Workers[0], w.Workers[1], w.Workers[2]
+	check(t, frozen.Kubelet.Freeze())
+	killed.Kubelet.Kill()
+	check(t, killed.Stop())
+	check(t, cut.CutOff())
+	for _, worker := range w.Workers {
+		waitUntil(t, func() bool { return !nodeReady(w.node(t, worker.Name)) })
+	}
+	for _, p := range pods {
+		equal(t, p.Name+" answers", w.Worker(p.Spec.NodeName).Answers(t, addressesOf(p)["net1"]), true)
+	}
+	check(t, frozen.Kubelet.Thaw())
+	check(t, killed.Start(ctx))
+	check(t, killed.StartKubelet())
+	check(t, cut.Reconnect())
+	for _, worker := range w.Workers {
+		check(t, worker.WaitReady(ctx))
+	}
+	for _, p := range pods {
+		equal(t, "the sandbox of "+p.Name, must(w.Worker(p.Spec.NodeName).SandboxOf(ctx, string(p.UID))), sandboxes[p.Name])
+	}
+
+	pod := pods[0]
+	worker, sandbox := w.Worker(pod.Spec.NodeName), sandboxes[pod.Name]
+	before := w.node(t, worker.Name).Status.NodeInfo.BootID
+	began := time.Now()
+	check(t, worker.Reboot(ctx))
+	waitUntil(t, func() bool {
+		now := must(w.Client().CoreV1().Pods("default").Get(ctx, pod.Name, metav1.GetOptions{}))
+		id, err := worker.SandboxOf(ctx, string(pod.UID))
+		return err == nil && id != sandbox && len(now.Status.ContainerStatuses) > 0 && now.Status.ContainerStatuses[0].Ready
+	})
+	t.Logf("the pod was back %.1fs after the reboot began", time.Since(began).Seconds())
+	if after := w.node(t, worker.Name).Status.NodeInfo.BootID; after == before || len(after) != len(before) {
+		t.Errorf("boot id %q, before %q", after, before)
+	}
+	entry := fmt.Sprint(strings.TrimPrefix(addressesOf(pod)["net1"].String(), "10.1.0."), " default/", pod.Name, " net1 ", must(worker.SandboxOf(ctx, string(pod.UID))))
+	if all := allocations(t, w.Cluster, "10.1.0.0-24"); !slices.Contains(all, entry) {
+		t.Errorf("no entry %q: %q", entry, all)
+	}
+}
+
+func TestARestoreLosesAPodThatRunsOn(t *testing.T) {
+	t.Parallel()
+	w, ctx := startWhole(t, 1), t.Context()
+	blue := Network{"default", "blue", IPAM{"range": "10.1.0.0/24"}}
+	check(t, w.CreateNAD(ctx, blue))
+	snapshot := must(w.Snapshot())
+	check(t, statefulSet(ctx, w, "web", 1, "blue"))
+	pod := running(t, w, "web", 1)[0]
+	worker := w.Workers[0]
+	sandbox := must(worker.SandboxOf(ctx, string(pod.UID)))
+	revision := must(w.Revision(ctx))
+
+	began := time.Now()
+	check(t, w.Restore(ctx, snapshot))
+	t.Logf("the restore took %.1fs", time.Since(began).Seconds())
+	if _, err := w.Client().CoreV1().Pods("default").Get(ctx, pod.Name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the pod is there: %v", err)
+	}
+	equal(t, "pools", strings.Join(names(t, w.Cluster)["pools"], " "), "")
+	check(t, w.CatchUp(ctx, revision))
+	check(t, statefulSet(ctx, w, "shop", 1, "blue"))
+	shop := running(t, w, "shop", 1)[0]
+	equal(t, "the sandbox", must(worker.SandboxOf(ctx, string(pod.UID))), sandbox)
+	equal(t, "the next pod's address", addressesOf(shop)["net1"], addressesOf(pod)["net1"])
+	equal(t, "network namespaces with that address", len(must(worker.OnWire())[addressesOf(pod)["net1"]]), 2)
+}
