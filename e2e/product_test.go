@@ -200,12 +200,18 @@ func (c *command) wait() *outcome {
 	if !slices.Contains(c.cmd.Args, "json") || o.stdout == "" && o.code == 2 {
 		return o
 	}
+	o.read(c.t)
+	return o
+}
+
+// read reads the document.
+func (o *outcome) read(t testing.TB) {
+	t.Helper()
 	d := json.NewDecoder(strings.NewReader(o.stdout))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&o.document); err != nil || d.More() {
-		c.t.Fatalf("what was printed is not the JSON document: %v", err)
+		t.Fatalf("what was printed is not the JSON document: %v", err)
 	}
-	return o
 }
 
 // product runs the command to its end.

@@ -10,15 +10,44 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // ImportImage makes an image of static programs, of which the first is the
 // entrypoint, and gives it to containerd, by the name that ContainerSpec.Image takes.
 func (r *Runtime) ImportImage(ctx context.Context, name string, programs ...string) error {
-	archive := filepath.Join(r.dir, "image-"+randomHex(4)+".tar")
-	if err := writeImage(archive, name, programs...); err != nil {
-		return fmt.Errorf("making the image %s: %w", name, err)
+	archive, err := r.Node.cluster.makeImage(name, programs...)
+	if err != nil {
+		return err
 	}
+	return r.keepImage(ctx, archive)
+}
+
+// ImportImage is Runtime.ImportImage for every worker.
+func (w *WholeCluster) ImportImage(ctx context.Context, name string, programs ...string) error {
+	archive, err := w.makeImage(name, programs...)
+	if err != nil {
+		return err
+	}
+	var together errgroup.Group
+	for _, worker := range w.Workers {
+		together.Go(func() error { return worker.keepImage(ctx, archive) })
+	}
+	return together.Wait()
+}
+
+func (c *Cluster) makeImage(name string, programs ...string) (archive string, err error) {
+	archive = filepath.Join(c.run.dir, "image-"+randomHex(4)+".tar")
+	if err := writeImage(archive, name, programs...); err != nil {
+		return "", fmt.Errorf("making the image %s: %w", name, err)
+	}
+	return archive, nil
+}
+
+// keepImage gives containerd an image, and again whenever it is started: it may have
+// lost its state.
+func (r *Runtime) keepImage(ctx context.Context, archive string) error {
 	r.mu.Lock()
 	r.archives = append(r.archives, archive)
 	r.mu.Unlock()

@@ -98,13 +98,17 @@ func (w *WholeCluster) start(ctx context.Context) error {
 			if err := worker.install(); err != nil {
 				return fmt.Errorf("preparing %s: %w", worker.Name, err)
 			}
-			if err := worker.Runtime.Boot(ctx); err != nil {
-				return err
-			}
-			return worker.ImportImage(ctx, WorkloadImage, filepath.Join(worker.tools(), "workload"))
+			return worker.Runtime.Boot(ctx)
 		})
 	}
 	if err := together.Wait(); err != nil {
+		return err
+	}
+	tools, err := build(own)
+	if err != nil {
+		return err
+	}
+	if err := w.ImportImage(ctx, WorkloadImage, filepath.Join(tools, "workload")); err != nil {
 		return err
 	}
 	for _, worker := range w.Workers {

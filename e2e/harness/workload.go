@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -15,15 +17,6 @@ import (
 // WorkloadImage is on every Worker. Its program answers at port 80 with the name of
 // its pod; with -stubborn it does not end before it is killed.
 const WorkloadImage = "e2e.invalid/workload:1"
-
-// ImportImage is Runtime.ImportImage for every worker.
-func (w *WholeCluster) ImportImage(ctx context.Context, name string, programs ...string) error {
-	var errs []error
-	for _, worker := range w.Workers {
-		errs = append(errs, worker.ImportImage(ctx, name, programs...))
-	}
-	return errors.Join(errs...)
-}
 
 // Asked returns the name that a pod, with the workload, gets when it asks at an
 // address on any of its networks; an error when nobody answers.
@@ -56,4 +49,27 @@ func (r *Runtime) SandboxOf(ctx context.Context, uid string) (string, error) {
 		}
 	}
 	return "", errors.Join(err, fmt.Errorf("%s has no READY sandbox of the pod %s", r.Node.Name, uid))
+}
+
+// Output is what the first container of a pod wrote so far, in its first run.
+func (w *Worker) Output(pod *corev1.Pod) (stdout, stderr string, err error) {
+	container := pod.Spec.Containers[0].Name
+	log, err := os.ReadFile(w.Outside(fmt.Sprintf("/var/log/pods/%s_%s_%s/%s/0.log", pod.Namespace, pod.Name, pod.UID, container)))
+	for line := range strings.Lines(string(log)) {
+		// time, stream, F or P for a line that goes on, text
+		fields := strings.SplitN(line, " ", 4)
+		if len(fields) < 4 {
+			continue
+		}
+		text := fields[3]
+		if fields[2] == "P" {
+			text = strings.TrimSuffix(text, "\n")
+		}
+		if fields[1] == "stdout" {
+			stdout += text
+		} else {
+			stderr += text
+		}
+	}
+	return stdout, stderr, err
 }

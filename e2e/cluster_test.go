@@ -1,0 +1,204 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
+)
+
+// An installation is a whole cluster in which the product runs as its users run it:
+// by the manifests of deploy, from its image. Nobody's part is played.
+type installation struct {
+	*stage
+	whole *harness.WholeCluster
+}
+
+const productImage = "ip-reconcile/ip-reconcile:latest"
+
+// install starts a cluster and installs the Deployment and the agents, with more
+// lines for the kustomization and more arguments for the reconciler.
+func install(t *testing.T, workers int, args ...string) *installation {
+	t.Helper()
+	if why := harness.ContainerdV2.Unsupported(); why != "" {
+		t.Skip(why)
+	}
+	programs := must(filepath.Glob(filepath.Dir(must(productBinary())) + "/*"))
+	slices.Sort(programs) // ip-reconcile, the entrypoint, is the first
+	began := time.Now()
+	w := harness.StartWhole(t, workers)
+	i := &installation{stage: &stage{Cluster: w.Cluster}, whole: w}
+	check(t, w.ImportImage(t.Context(), productImage, programs...))
+	patch := "patches:\n- target: {kind: Deployment}\n  patch: |\n    - {op: test, path: /spec/template/spec/containers/0/args/0, value: serve}\n"
+	for _, a := range args {
+		patch += fmt.Sprintf("    - {op: add, path: /spec/template/spec/containers/0/args/-, value: %q}\n", a)
+	}
+	i.mustKubectl(t, "apply", "--validate=strict", "-k", overlay(t, "", []string{"deployment-with-agent"}, nil, patch))
+	i.mustKubectl(t, "rollout", "status", "--timeout=60s", "-n", "kube-system", "daemonset/ip-reconcile-agent")
+	i.mustKubectl(t, "rollout", "status", "--timeout=60s", "-n", "kube-system", "deployment/ip-reconcile")
+	t.Cleanup(func() {
+		if t.Failed() {
+			i.tell(t)
+		}
+	})
+	t.Logf("cluster and product were ready after %.1fs", time.Since(began).Seconds())
+	return i
+}
+
+// tell shows what the product says, and where it is.
+func (i *installation) tell(t *testing.T) {
+	for _, p := range must(i.Client().CoreV1().Pods(metav1.NamespaceSystem).List(t.Context(), metav1.ListOptions{})).Items {
+		worker := i.whole.Worker(p.Spec.NodeName)
+		if worker == nil {
+			t.Logf("%s is on no worker: %v", p.Name, p.Status.Conditions)
+			continue
+		}
+		stdout, stderr, err := worker.Output(&p)
+		t.Logf("%s on %s, %s (%v):\n%s%s", p.Name, p.Spec.NodeName, p.Status.Phase, err, shortened(stdout), shortened(stderr))
+	}
+}
+
+// asPod runs the product in a pod of its own with the reconciler's rights, to its
+// end; -o json is added.
+func (i *installation) asPod(t testing.TB, args ...string) *outcome {
+	t.Helper()
+	began, pods := time.Now(), i.Client().CoreV1().Pods(metav1.NamespaceSystem)
+	pod := must(pods.Create(t.Context(), &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: args[0] + "-"},
+		Spec: corev1.PodSpec{
+			ServiceAccountName: "ip-reconcile", RestartPolicy: corev1.RestartPolicyNever,
+			Containers: []corev1.Container{{
+				Name: "main", Image: productImage, ImagePullPolicy: corev1.PullNever, Args: append(args, "-o", "json"),
+			}},
+		},
+	}, metav1.CreateOptions{}))
+	eventuallyWithin(t, patience, pod.Name+" to end", func() bool {
+		pod = must(pods.Get(t.Context(), pod.Name, metav1.GetOptions{}))
+		return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+	})
+	o := &outcome{code: int(pod.Status.ContainerStatuses[0].State.Terminated.ExitCode), took: time.Since(began)}
+	var err error
+	o.stdout, o.stderr, err = i.whole.Worker(pod.Spec.NodeName).Output(pod)
+	check(t, err)
+	if o.code == 2 {
+		t.Fatalf("%v could not look: %s", args, o.stderr)
+	}
+	o.read(t)
+	return o
+}
+
+// leader is the replica that works.
+func (i *installation) leader(t testing.TB) *server {
+	t.Helper()
+	v := &server{}
+	eventuallyWithin(t, time.Minute, "a replica to lead", func() bool {
+		lease, err := i.Client().CoordinationV1().Leases(metav1.NamespaceSystem).Get(t.Context(), "ip-reconcile", metav1.GetOptions{})
+		if err != nil {
+			return false
+		}
+		name, _, _ := strings.Cut(ptr.Deref(lease.Spec.HolderIdentity, ""), "_")
+		pod, err := i.Client().CoreV1().Pods(metav1.NamespaceSystem).Get(t.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			return false
+		}
+		v.metrics = pod.Status.PodIP + ":9745"
+		return v.metric(`ip_reconcile_passes_total{result="done"}`) > 0
+	})
+	return v
+}
+
+// workload is a pod of the workload on a worker, or wherever it fits.
+func workload(name, worker string, networks ...string) *corev1.Pod {
+	p := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, Labels: map[string]string{"app": name},
+			Annotations: map[string]string{"k8s.v1.cni.cncf.io/networks": strings.Join(networks, ",")},
+		},
+		Spec: corev1.PodSpec{
+			Containers:                    []corev1.Container{{Name: "main", Image: harness.WorkloadImage, ImagePullPolicy: corev1.PullNever}},
+			TerminationGracePeriodSeconds: ptr.To(int64(1)),
+		},
+	}
+	if worker != "" {
+		p.Spec.NodeSelector = map[string]string{corev1.LabelHostname: worker}
+	}
+	return p
+}
+
+// start creates a pod and waits until it runs.
+func (i *installation) start(t testing.TB, p *corev1.Pod) *corev1.Pod {
+	t.Helper()
+	must(i.Client().CoreV1().Pods("default").Create(t.Context(), p, metav1.CreateOptions{}))
+	return i.running(t, p.Name)[0]
+}
+
+// running waits until pods of the namespace "default" run.
+func (i *installation) running(t testing.TB, names ...string) (pods []*corev1.Pod) {
+	t.Helper()
+	eventuallyWithin(t, time.Minute, strings.Join(names, ", ")+" to run", func() bool {
+		pods = nil
+		for _, name := range names {
+			p, err := i.Client().CoreV1().Pods("default").Get(t.Context(), name, metav1.GetOptions{})
+			if err == nil && p.Status.Phase == corev1.PodRunning {
+				pods = append(pods, p)
+			} else if err != nil && !apierrors.IsNotFound(err) {
+				t.Error(err)
+			}
+		}
+		return len(pods) == len(names)
+	})
+	return pods
+}
+
+// statefulSet makes a StatefulSet of the workload that is spread over the workers,
+// and waits until its pods run.
+func (i *installation) statefulSet(t testing.TB, name string, replicas int, networks ...string) []*corev1.Pod {
+	t.Helper()
+	p := workload(name, "", networks...)
+	labels := &metav1.LabelSelector{MatchLabels: p.Labels}
+	p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
+		MaxSkew: 1, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: labels,
+	}}
+	must(i.Client().AppsV1().StatefulSets("default").Create(t.Context(), &appsv1.StatefulSet{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: appsv1.StatefulSetSpec{
+			Replicas: ptr.To(int32(replicas)), ServiceName: name, Selector: labels, PodManagementPolicy: appsv1.ParallelPodManagement,
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: p.Labels, Annotations: p.Annotations}, Spec: p.Spec},
+		},
+	}, metav1.CreateOptions{}))
+	var names []string
+	for n := range replicas {
+		names = append(names, fmt.Sprint(name, "-", n))
+	}
+	return i.running(t, names...)
+}
+
+// addressOn is the address of a pod's interface, by Multus' word.
+func addressOn(t testing.TB, p *corev1.Pod, ifName string) netip.Addr {
+	t.Helper()
+	var entries []harness.NetworkStatus
+	check(t, json.Unmarshal([]byte(p.Annotations["k8s.v1.cni.cncf.io/network-status"]), &entries))
+	at := slices.IndexFunc(entries, func(e harness.NetworkStatus) bool { return e.Interface == ifName })
+	if at < 0 {
+		t.Fatalf("%s has no %s", p.Name, ifName)
+	}
+	return netip.MustParseAddr(entries[at].IPs[0])
+}
+
+// box is the sandbox of a pod.
+func (i *installation) box(t testing.TB, p *corev1.Pod) string {
+	t.Helper()
+	return must(i.whole.Worker(p.Spec.NodeName).SandboxOf(t.Context(), string(p.UID)))
+}
