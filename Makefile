@@ -12,7 +12,7 @@ ARGS ?= $(if $(KUBECONFIG)$(wildcard $(HOME)/.kube/config),check,check --all --s
 
 .PHONY: help
 help: ## Show this help
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
 .PHONY: run
 run: build ## Judge the cluster of the current kubeconfig, or without one the bundled sample (ARGS="run --dry-run" for another command)
@@ -28,6 +28,18 @@ test: ## Run all tests: unit, property, and (as root on Linux) on a real API ser
 	@cd e2e && $(GO) run ./harness/cmd/why
 	@mkdir -p bin && cd e2e && $(GO) run $(GOTESTSUM) --format pkgname --jsonfile ../bin/e2e.json -- -race -count=1 -timeout 60m ./... ; code=$$?; \
 		sed -nE 's/.*"Output":" *((storm|scale_linux|upstream_linux|agentcost_linux|servecost_linux)_test.go:[^"]*)\\n"}$$/\1/p' ../bin/e2e.json; exit $$code
+
+.PHONY: e2e
+e2e: ## Run the scenarios on a whole cluster: kubelets, containerd, Multus, whereabouts, and the product as its manifests install it
+	cd e2e && $(GO) run $(GOTESTSUM) --format testname -- -count=1 -timeout 60m -run '^TestInACluster' .
+
+.PHONY: cluster
+cluster: build ## Run such a cluster with two workers until Ctrl-C, to look at and to play with (Linux, root)
+	@cd e2e && exec $(GO) run ./cmd/cluster up ../bin/cluster ../bin/ip-reconcile ../bin/ip-reconcile-agent ../bin/ip-reconciler
+
+.PHONY: cluster-down
+cluster-down: ## End the cluster of 'make cluster', and remove what killed ones left
+	@cd e2e && $(GO) run ./cmd/cluster down ../bin/cluster
 
 .PHONY: lint
 lint: ## Run gofmt, go vet and staticcheck

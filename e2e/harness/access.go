@@ -12,6 +12,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// KubectlProgram is the path of a program that is kubectl when it is called so.
+func (c *Cluster) KubectlProgram() string { return c.kubeparts() }
+
 // Kubectl runs kubectl as the admin.
 func (c *Cluster) Kubectl(ctx context.Context, args ...string) (stdout, stderr string, err error) {
 	var out, errs bytes.Buffer

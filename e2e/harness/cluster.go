@@ -34,6 +34,7 @@ type Cluster struct {
 	client      kubernetes.Interface
 	dynamic     dynamic.Interface
 	apiFlags    []string
+	whole       bool // it is the core of a WholeCluster
 
 	mu        sync.Mutex // for what a fault test stops and starts
 	etcd, api *process

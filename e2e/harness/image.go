@@ -6,10 +6,13 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -64,61 +67,84 @@ func (r *Runtime) loadImage(ctx context.Context, archive string) error {
 
 // writeImage writes a docker-archive with the programs in its root.
 func writeImage(path, name string, programs ...string) error {
-	files := []file{
-		{"etc/", nil}, {"tmp/", nil}, {"proc/", nil}, {"sys/", nil}, {"dev/", nil},
-		{"etc/passwd", []byte("root:x:0:0:root:/:/none\n")},
+	contents := []file{
+		folder("etc/"), folder("tmp/"), folder("proc/"), folder("sys/"), folder("dev/"),
+		{name: "etc/passwd", content: []byte("root:x:0:0:root:/:/none\n")},
 	}
 	for _, p := range programs {
-		content, err := os.ReadFile(p)
-		if err != nil {
-			return err
-		}
-		files = append(files, file{filepath.Base(p), content})
+		contents = append(contents, file{name: filepath.Base(p), from: p})
 	}
-	layer, err := archive(files)
+	layer := path + ".layer"
+	defer os.Remove(layer)
+	hash, err := writeArchive(layer, contents)
 	if err != nil {
 		return err
 	}
 	config := asJSON(map[string]any{
 		"architecture": runtime.GOARCH, "os": "linux", "created": "1970-01-01T00:00:00Z",
 		"config": map[string]any{"Entrypoint": []string{"/" + filepath.Base(programs[0])}, "WorkingDir": "/", "Env": []string{"PATH=/"}},
-		"rootfs": map[string]any{"type": "layers", "diff_ids": []string{"sha256:" + digest(layer)}},
+		"rootfs": map[string]any{"type": "layers", "diff_ids": []string{"sha256:" + hash}},
 	})
+	sum := sha256.Sum256(config)
+	configName := hex.EncodeToString(sum[:]) + ".json"
 	manifest := asJSON([]any{map[string]any{
-		"Config": digest(config) + ".json", "RepoTags": []string{name}, "Layers": []string{"layer.tar"},
+		"Config": configName, "RepoTags": []string{name}, "Layers": []string{"layer.tar"},
 	}})
-	image, err := archive([]file{{digest(config) + ".json", config}, {"layer.tar", layer}, {"manifest.json", manifest}})
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(path, image, 0o600)
+	_, err = writeArchive(path, []file{
+		{name: configName, content: config}, {name: "layer.tar", from: layer}, {name: "manifest.json", content: manifest},
+	})
+	return err
 }
 
-// A file of an archive is a folder if its name ends with a slash.
+// A file of an archive has its content here, or from another file. It is a folder if
+// its name ends with a slash.
 type file struct {
 	name    string
 	content []byte
+	from    string
 }
 
-func archive(files []file) ([]byte, error) {
-	var out bytes.Buffer
-	w := tar.NewWriter(&out)
+func folder(name string) file { return file{name: name} }
+
+// writeArchive writes a tar file and returns its hash.
+func writeArchive(path string, files []file) (hash string, err error) {
+	out, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return "", err
+	}
+	defer out.Close()
+	sum := sha256.New()
+	w := tar.NewWriter(io.MultiWriter(out, sum))
 	for _, f := range files {
-		header := &tar.Header{Name: f.name, Mode: 0o755, Size: int64(len(f.content)), Typeflag: tar.TypeReg}
-		if f.name[len(f.name)-1] == '/' {
-			header.Typeflag = tar.TypeDir
-		}
-		if err := w.WriteHeader(header); err != nil {
-			return nil, err
-		}
-		if _, err := w.Write(f.content); err != nil {
-			return nil, err
+		if err := f.writeTo(w); err != nil {
+			return "", err
 		}
 	}
-	return out.Bytes(), w.Close()
+	err = errors.Join(w.Close(), out.Close())
+	return hex.EncodeToString(sum.Sum(nil)), err
 }
 
-func digest(b []byte) string {
-	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:])
+func (f file) writeTo(w *tar.Writer) error {
+	header := &tar.Header{Name: f.name, Mode: 0o755, Size: int64(len(f.content)), Typeflag: tar.TypeReg}
+	if strings.HasSuffix(f.name, "/") {
+		header.Typeflag = tar.TypeDir
+	}
+	var content io.Reader = bytes.NewReader(f.content)
+	if f.from != "" {
+		in, err := os.Open(f.from)
+		if err != nil {
+			return err
+		}
+		defer in.Close()
+		info, err := in.Stat()
+		if err != nil {
+			return err
+		}
+		header.Size, content = info.Size(), in
+	}
+	if err := w.WriteHeader(header); err != nil {
+		return err
+	}
+	_, err := io.Copy(w, content)
+	return err
 }

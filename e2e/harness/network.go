@@ -81,7 +81,12 @@ func (c *Cluster) createNAD(ctx context.Context, n Network, config []byte) error
 
 // wire is the link under the macvlans of all Nodes with a Runtime: their pods are in
 // one layer 2 network, where an address that is used twice is a real conflict.
-func (c *Cluster) wire() string { return linkPrefix(c.run.id) + "wire" }
+func (c *Cluster) wire() string {
+	if c.whole {
+		return secondCable
+	}
+	return linkPrefix(c.run.id) + "wire"
+}
 
 // addWire makes the wire unless it is there.
 func (c *Cluster) addWire() error {

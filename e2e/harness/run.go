@@ -62,6 +62,19 @@ func (r *run) close() error {
 
 func lockRuns() (func(), error) { return lock(filepath.Join(runsDir(), "lock")) }
 
+// Sweep removes what runs that were killed left on the machine.
+func Sweep() error {
+	if err := os.MkdirAll(runsDir(), 0o700); err != nil {
+		return err
+	}
+	unlock, err := lockRuns()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return sweep()
+}
+
 // sweep removes the runs that nobody holds.
 func sweep() error {
 	entries, err := os.ReadDir(runsDir())

@@ -18,7 +18,8 @@ type subnet struct{ a, b byte }
 const (
 	mostWorkers = 3
 	nodeBridge  = "br0" // on a node: its address and its pods
-	nodeCable   = "eth0"
+	mainCable   = "eth0"
+	secondCable = "eth1" // under the secondary networks
 )
 
 // freeSubnet picks one that the machine has no address in.
@@ -80,7 +81,7 @@ func (w *WholeCluster) plugIn(n int, pid string) error {
 		}
 	}
 	err := ipBatch(nil,
-		"link add "+main+" up master "+w.link("br")+" type veth peer name "+nodeCable+" netns "+pid,
+		"link add "+main+" up master "+w.link("br")+" type veth peer name "+mainCable+" netns "+pid,
 		"link add "+second+" up master "+w.link("sw")+" type veth peer name "+w.wire()+" netns "+pid)
 	if err != nil {
 		return err
@@ -89,7 +90,7 @@ func (w *WholeCluster) plugIn(n int, pid string) error {
 		"link set lo up",
 		// With an address that is set the bridge keeps it whoever joins.
 		"link add "+nodeBridge+" address "+fmt.Sprintf("02:00:%02x:%02x:00:%02x", w.subnet.a, w.subnet.b, n)+" type bridge",
-		"link set "+nodeCable+" up master "+nodeBridge,
+		"link set "+mainCable+" up master "+nodeBridge,
 		"address add "+w.subnet.node(n)+"/24 dev "+nodeBridge,
 		"link set "+nodeBridge+" up",
 		"link set "+w.wire()+" up")

@@ -73,6 +73,7 @@ func NewWholeCluster(ctx context.Context, workers int, apiFlags ...string) (*Who
 	if err != nil {
 		return nil, err
 	}
+	c.whole = true
 	w := &WholeCluster{Cluster: c, parts: filepath.Join(parts, "clusterparts"), subnet: subnet}
 	for i := range workers {
 		w.Workers = append(w.Workers, newWorker(w, i+1))

@@ -43,7 +43,7 @@ func (w *Worker) install() error {
 		"proc/sys/kernel/panic_on_oops":      "1\n",
 		"proc/sys/kernel/keys/root_maxkeys":  "1000000\n",
 		"proc/sys/kernel/keys/root_maxbytes": "25000000\n",
-		bootIDFile:                       newBootID(),
+		bootIDFile:                           newBootID(),
 	} {
 		path = filepath.Join(w.dir, path)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
