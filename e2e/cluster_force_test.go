@@ -1,0 +1,47 @@
+package e2e
+
+import (
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+)
+
+func TestInAClusterAPodThatIsDeletedByForceKeepsItsAddressWhileItRuns(t *testing.T) {
+	t.Parallel()
+	i := install(t, 2)
+	check(t, i.CreateNAD(t.Context(), simple("blue", "10.1.0.0/24")))
+	p := workload("stubborn", "worker-1", "blue")
+	p.Spec.Containers[0].Args = []string{"-stubborn"}
+	p.Spec.TerminationGracePeriodSeconds = ptr.To(int64(40))
+	p = i.start(t, p)
+	address, id := addressOn(t, p, "net1"), i.box(t, p)
+	check(t, i.whole.Worker("worker-1").LoseDELs(true))
+	v := i.leader(t)
+	v.is(t, `ip_reconcile_allocations{pool="kube-system/10.1.0.0-24",reason="SandboxReady",verdict="InUse"}`, 1)
+
+	check(t, i.DeletePod(t.Context(), p, 40))
+	began := time.Now()
+	v.is(t, `ip_reconcile_allocations{pool="kube-system/10.1.0.0-24",reason="Terminating",verdict="Held"}`, 1)
+	check(t, i.DeletePod(t.Context(), p, 0))
+	if _, err := i.Client().CoreV1().Pods("default").Get(t.Context(), p.Name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Fatalf("the API knows the pod: %v", err)
+	}
+	v.is(t, `ip_reconcile_allocations{pool="kube-system/10.1.0.0-24",reason="PhantomPod",verdict="Held"}`, 1)
+	equal(t, "its sandbox", i.box(t, p), id)
+	newcomer := i.start(t, workload("newcomer", "worker-2", "blue"))
+	equal(t, "the newcomer's address", addressOn(t, newcomer, "net1").String(), "10.1.0.2")
+	name, err := i.whole.Asked(t.Context(), newcomer, address)
+	check(t, err)
+	equal(t, "who answers at the address", name, p.Name)
+
+	worker := i.whole.Worker("worker-1")
+	eventuallyWithin(t, time.Minute, "nobody to answer", func() bool { return !worker.Answers(t, address) })
+	t.Logf("the pod ended %.0fs after it was told to", time.Since(began).Seconds())
+	t.Logf("freed %s after that", i.freed(t, promptly, "10.1.0.0-24", "1"))
+	v.is(t, `ip_reconcile_released_total{reason="PodGone"}`, 2)
+	equal(t, "the event", i.event(t, "IPAddressGarbageCollected", "IPPool", "10.1.0.0-24"), "successful cleanup of IP address [10.1.0.1] from network 10.1.0.0/24")
+	i.asPod(t, "check").exits(t, 0)
+}

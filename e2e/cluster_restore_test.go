@@ -1,0 +1,64 @@
+package e2e
+
+import (
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func TestInAClusterAPodThatARestoreOfEtcdHasLostKeepsItsAddress(t *testing.T) {
+	t.Parallel()
+	i := install(t, 2, "--repair")
+	check(t, i.CreateNAD(t.Context(), simple("blue", "10.1.0.0/24")))
+	kept := i.start(t, workload("kept", "worker-1", "blue"))
+	i.leader(t)
+	snapshot := must(i.whole.Snapshot())
+	lost := i.start(t, workload("lost", "worker-1", "blue"))
+	address, id := addressOn(t, lost, "net1"), i.box(t, lost)
+	equal(t, "the address", address.String(), "10.1.0.2")
+	revision := must(i.whole.Revision(t.Context()))
+
+	check(t, i.whole.Restore(t.Context(), snapshot))
+	began := time.Now()
+	if _, err := i.Client().CoreV1().Pods("default").Get(t.Context(), lost.Name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Fatalf("the API knows the pod: %v", err)
+	}
+	equal(t, "its entry", i.contents(t)["10.1.0.0-24 2"], "")
+	equal(t, "its sandbox", i.box(t, lost), id)
+	check(t, i.whole.CatchUp(t.Context(), revision))
+
+	v := i.leader(t)
+	v.is(t, `ip_reconcile_findings{kind="Phantom"}`, 1)
+	t.Logf("found %.1fs after the restore", time.Since(began).Seconds())
+	i.event(t, "Phantom", "Node", "worker-1")
+	out := i.asPod(t, "check")
+	for _, kind := range []string{"Phantom", "Unrecorded"} {
+		found := out.found(kind)
+		if len(found) != 1 || found[0].IP != address.String() {
+			t.Errorf("%s: %+v", kind, found)
+		}
+	}
+
+	eventuallyWithin(t, 4*time.Minute, "its entry to be back", func() bool { return i.contents(t)["10.1.0.0-24 2"] != "" })
+	t.Logf("its entry was back %.1fs after the restore", time.Since(began).Seconds())
+	v.is(t, `ip_reconcile_allocations{pool="kube-system/10.1.0.0-24",reason="PhantomPod",verdict="Held"}`, 1)
+	newcomer := i.start(t, workload("newcomer", "worker-2", "blue"))
+	equal(t, "the newcomer's address", addressOn(t, newcomer, "net1").String(), "10.1.0.3")
+	name, err := i.whole.Asked(t.Context(), newcomer, address)
+	equal(t, "who answers at the phantom's address", name, lost.Name)
+	check(t, err)
+	out = i.asPod(t, "check")
+	out.expect(t, "10.1.0.0-24 10.1.0.1", "InUse SandboxReady", "10.1.0.0-24 10.1.0.2", "Held PhantomPod", "10.1.0.0-24 10.1.0.3", "InUse SandboxReady")
+
+	// A kubelet that starts again ends what the API does not know.
+	worker := i.whole.Worker("worker-1")
+	check(t, worker.LoseDELs(true))
+	worker.Kubelet.Kill()
+	check(t, worker.StartKubelet())
+	eventuallyWithin(t, time.Minute, "nobody to answer", func() bool { return !worker.Answers(t, address) })
+	t.Logf("freed %s after that", i.freed(t, promptly, "10.1.0.0-24", "2"))
+	i.asPod(t, "check").expect(t, "10.1.0.0-24 10.1.0.1", "InUse SandboxReady")
+	equal(t, "the sandbox of the pod that was kept", i.box(t, kept) != "", true)
+}
