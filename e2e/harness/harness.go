@@ -6,13 +6,16 @@
 // Start gives a Cluster, NewNode a Node of it, Node.Add and Node.Del an
 // attachment of a Sandbox. Without a container runtime, Node.Run plays it, kubelet
 // and Multus. NewRuntime gives a Node the real containerd with pods in real
-// sandboxes; only kubelet is then played, by the test. Any number of clusters may run side by side, in one test
-// process or in many; they share nothing but the built programs. All that a
-// cluster leaves on the machine goes with it, and what a killed test left goes
-// with the next Start.
+// sandboxes; only kubelet is then played, by the test. StartWhole gives a
+// WholeCluster, where nobody is played: it has kubelets, a controller manager and a
+// scheduler, and its Workers are networks of their own. It is slower.
 //
-// The first run builds the programs from e2e/parts and e2e/containerd. That takes about six
-// minutes on two cores, so the first `go test` may want -timeout 20m.
+// Any number of clusters may run side by side, in one test process or in many; they
+// share nothing but the built programs. All that a cluster leaves on the machine goes
+// with it, and what a killed test left goes with the next Start.
+//
+// The first run builds the programs from e2e/parts and e2e/containerd. That takes about
+// six minutes on two cores, so the first `go test` may want -timeout 20m.
 package harness
 
 import (
