@@ -10,7 +10,7 @@ import (
 type Flavour struct {
 	Name     string
 	programs kit
-	config   string // with the folder of CNI plugins and runc to fill in
+	config   string // to fill in
 	runc     string // below the folder of programs
 	bin      string
 }
@@ -51,12 +51,13 @@ const (
   restrict_oom_score_adj = true
   disable_apparmor = true
   [plugins."io.containerd.cri.v1.runtime".cni]
-    bin_dirs = [%s]
+    bin_dirs = [%[1]q]
     conf_dir = "/etc/cni/net.d"
   [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc]
     runtime_type = "io.containerd.runc.v2"
+    base_runtime_spec = "%[3]s"
     [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc.options]
-      BinaryName = "%s"
+      BinaryName = "%[2]s"
       SystemdCgroup = false
 `
 	// Containerd 1 knows one folder of plugins.
@@ -66,16 +67,18 @@ const (
   restrict_oom_score_adj = true
   disable_apparmor = true
   [plugins."io.containerd.grpc.v1.cri".cni]
-    bin_dir = %s
+    bin_dir = %[1]q
     conf_dir = "/etc/cni/net.d"
   [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
     runtime_type = "io.containerd.runc.v2"
     [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
-      BinaryName = "%s"
+      BinaryName = "%[2]s"
       SystemdCgroup = false
 `
 )
 
-func (f Flavour) toml(bin, plugins string) []byte {
-	return fmt.Appendf(nil, f.config, fmt.Sprintf("%q", plugins), filepath.Join(bin, f.runc))
+// toml is containerd's configuration. What containers are made from is containerd's
+// own if base is empty, and else, with containerd 2, that file.
+func (f Flavour) toml(bin, plugins, base string) []byte {
+	return fmt.Appendf(nil, f.config, plugins, filepath.Join(bin, f.runc), base)
 }

@@ -41,6 +41,7 @@ type Runtime struct {
 	cri     cri.RuntimeServiceClient
 	images  cri.ImageServiceClient
 	plug    func(pid string) error // gives the network namespace of a Worker its cables
+	base    string                 // path of what containers of a Worker are made from
 
 	containerd Daemon
 
@@ -116,7 +117,7 @@ func (r *Runtime) prepare(w Wiring) error {
 		}
 	}
 	for path, content := range map[string][]byte{
-		"containerd.toml":                              r.flavour.toml(programs, plugins),
+		"containerd.toml":                              r.flavour.toml(programs, plugins, r.base),
 		"etc/cni/net.d/00-e2e.conflist":                r.conflist(w, plugins),
 		"etc/cni/net.d/whereabouts.d/whereabouts.conf": r.Node.flat(),
 	} {

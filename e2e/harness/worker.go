@@ -3,6 +3,8 @@ package harness
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -31,6 +33,9 @@ func newWorker(w *WholeCluster, number int) *Worker {
 
 // install makes what is on the worker's disk.
 func (w *Worker) install() error {
+	if err := w.writeBase(); err != nil {
+		return err
+	}
 	if err := w.prepare(Wiring{Local: w.whole.subnet.podNetwork(w.number)}); err != nil {
 		return err
 	}
@@ -54,6 +59,33 @@ func (w *Worker) install() error {
 		}
 	}
 	return makeCgroup(w.cgroup())
+}
+
+// writeBase writes what containers are made from: containerd's own, and the node's
+// boot id where they would see the machine's, in their own /proc.
+func (w *Worker) writeBase() error {
+	programs, err := build(w.flavour.programs)
+	if err != nil {
+		return err
+	}
+	tools, err := build(own)
+	if err != nil {
+		return err
+	}
+	out, err := command(filepath.Join(programs, "ctr"), "oci", "spec")
+	if err != nil {
+		return err
+	}
+	var spec map[string]any
+	if err := json.Unmarshal(out, &spec); err != nil {
+		return err
+	}
+	inside := filepath.Join(tools, "inside")
+	spec["hooks"] = map[string]any{"createContainer": []any{
+		map[string]any{"path": inside, "args": []string{inside, "show", "/" + bootIDFile}},
+	}}
+	w.base = filepath.Join(w.dir, "base.json")
+	return errors.Join(os.MkdirAll(w.dir, 0o755), os.WriteFile(w.base, asJSON(spec), 0o644))
 }
 
 func (w *Worker) kubeletConfig() []byte {

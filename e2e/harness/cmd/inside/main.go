@@ -10,6 +10,9 @@
 //
 // "inside run <pid> <program> <arguments>" runs a program in the namespaces of that
 // process 1, and hands on signals and the exit status. The program ends with it.
+//
+// "inside show <file>" is a hook of a container that is being made: it gives it the
+// node's own file, in the place of what the container has there.
 package main
 
 import (
@@ -37,10 +40,12 @@ func main() {
 		err = start(os.Args[2])
 	case len(os.Args) > 2 && os.Args[1] == "become":
 		err = become(os.Args[2], os.Args[2:])
+	case len(os.Args) == 3 && os.Args[1] == "show":
+		err = bind(os.Args[2], "."+os.Args[2])
 	case len(os.Args) > 3 && os.Args[1] == "run":
 		err = run("/proc/"+os.Args[2]+"/ns/", os.Args[3], os.Args[4:])
 	default:
-		err = errors.New("usage: inside init <dir> | run <pid> <program> <arguments>")
+		err = errors.New("usage: inside init <dir> | run <pid> <program> <arguments> | show <file>")
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "inside:", err)
@@ -99,16 +104,19 @@ func hide(proc string) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		target := "/proc" + strings.TrimPrefix(path, proc)
-		if err := unix.Mount(path, target, "", unix.MS_BIND, ""); err != nil {
-			return fmt.Errorf("mounting %s on %s: %w", path, target, err)
-		}
-		return nil
+		return bind(path, "/proc"+strings.TrimPrefix(path, proc))
 	})
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	return err
+}
+
+func bind(source, target string) error {
+	if err := unix.Mount(source, target, "", unix.MS_BIND, ""); err != nil {
+		return fmt.Errorf("mounting %s on %s: %w", source, target, err)
+	}
+	return nil
 }
 
 func run(namespaces, program string, args []string) error {
