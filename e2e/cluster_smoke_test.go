@@ -15,7 +15,7 @@ func TestInAClusterWhatRunsIsSeenByNodeAgentsAndKept(t *testing.T) {
 	i := install(t, 2)
 	check(t, i.CreateNAD(t.Context(), simple("blue", "10.1.0.0/24")))
 	check(t, i.CreateNAD(t.Context(), simple("red", "10.2.0.0/24")))
-	pods := i.statefulSet(t, "web", 3, "blue", "red")
+	pods := i.statefulSet(t, "web", 3, nil, "blue", "red")
 	before := i.contents(t)
 	equal(t, "entries and reservations", len(before), 12)
 	v := i.leader(t)

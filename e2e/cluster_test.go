@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/netip"
@@ -59,7 +60,7 @@ func install(t *testing.T, workers int, args ...string) *installation {
 
 // tell shows what the product says, and where it is.
 func (i *installation) tell(t *testing.T) {
-	for _, p := range must(i.Client().CoreV1().Pods(metav1.NamespaceSystem).List(t.Context(), metav1.ListOptions{})).Items {
+	for _, p := range must(i.Client().CoreV1().Pods(metav1.NamespaceSystem).List(context.Background(), metav1.ListOptions{})).Items {
 		worker := i.whole.Worker(p.Spec.NodeName)
 		if worker == nil {
 			t.Logf("%s is on no worker: %v", p.Name, p.Status.Conditions)
@@ -163,21 +164,25 @@ func (i *installation) running(t testing.TB, names ...string) (pods []*corev1.Po
 }
 
 // statefulSet makes a StatefulSet of the workload that is spread over the workers,
-// and waits until its pods run.
-func (i *installation) statefulSet(t testing.TB, name string, replicas int, networks ...string) []*corev1.Pod {
+// perhaps changed, and waits until its pods run.
+func (i *installation) statefulSet(t testing.TB, name string, replicas int, change func(*appsv1.StatefulSet), networks ...string) []*corev1.Pod {
 	t.Helper()
 	p := workload(name, "", networks...)
 	labels := &metav1.LabelSelector{MatchLabels: p.Labels}
 	p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
 		MaxSkew: 1, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: labels,
 	}}
-	must(i.Client().AppsV1().StatefulSets("default").Create(t.Context(), &appsv1.StatefulSet{
+	set := &appsv1.StatefulSet{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: appsv1.StatefulSetSpec{
 			Replicas: ptr.To(int32(replicas)), ServiceName: name, Selector: labels, PodManagementPolicy: appsv1.ParallelPodManagement,
 			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: p.Labels, Annotations: p.Annotations}, Spec: p.Spec},
 		},
-	}, metav1.CreateOptions{}))
+	}
+	if change != nil {
+		change(set)
+	}
+	must(i.Client().AppsV1().StatefulSets("default").Create(t.Context(), set, metav1.CreateOptions{}))
 	var names []string
 	for n := range replicas {
 		names = append(names, fmt.Sprint(name, "-", n))
