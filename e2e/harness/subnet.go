@@ -50,6 +50,7 @@ func (s subnet) host(n int) string { return fmt.Sprintf("198.%d.%d.%d", s.a, s.b
 func (s subnet) services() string  { return s.host(0) + "/28" }
 func (s subnet) api() net.IP       { return net.ParseIP(s.host(1)).To4() }
 func (s subnet) node(n int) string { return s.host(16 + n) }
+func (s subnet) mac(n int) string  { return fmt.Sprintf("02:00:%02x:%02x:00:%02x", s.a, s.b, n) }
 func (s subnet) podNetwork(n int) map[string]any {
 	return map[string]any{
 		"cniVersion": "1.0.0", "name": "local", "type": "bridge", "bridge": nodeBridge,
@@ -63,7 +64,8 @@ func (s subnet) podNetwork(n int) map[string]any {
 // with the API server's address, one for the secondary networks.
 func (w *WholeCluster) addSwitches() error {
 	return ipBatch(nil,
-		"link add "+w.link("br")+" up type bridge",
+		// With an address that is set a bridge keeps it whoever joins or leaves.
+		"link add "+w.link("br")+" up address "+w.subnet.mac(0)+" type bridge",
 		"address add "+w.address.String()+"/24 dev "+w.link("br"),
 		"link add "+w.link("sw")+" up type bridge")
 }
@@ -88,8 +90,7 @@ func (w *WholeCluster) plugIn(n int, pid string) error {
 	}
 	return ipBatch([]string{"nsenter", "--net=/proc/" + pid + "/ns/net"},
 		"link set lo up",
-		// With an address that is set the bridge keeps it whoever joins.
-		"link add "+nodeBridge+" address "+fmt.Sprintf("02:00:%02x:%02x:00:%02x", w.subnet.a, w.subnet.b, n)+" type bridge",
+		"link add "+nodeBridge+" address "+w.subnet.mac(n)+" type bridge",
 		"link set "+mainCable+" up master "+nodeBridge,
 		"address add "+w.subnet.node(n)+"/24 dev "+nodeBridge,
 		"link set "+nodeBridge+" up",
