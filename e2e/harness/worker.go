@@ -132,6 +132,10 @@ func (w *Worker) WaitReady(ctx context.Context) error {
 // Boot starts the worker after PowerOff: another boot id, an empty /run, nothing
 // that ran. It waits for containerd and not for kubelet.
 func (w *Worker) Boot(ctx context.Context) error {
+	// Cgroups do not outlive a boot, and kubelet takes three seconds for each that did.
+	if err := errors.Join(removeCgroups(w.cgroup()), makeCgroup(w.cgroup())); err != nil {
+		return err
+	}
 	if err := os.WriteFile(filepath.Join(w.dir, bootIDFile), []byte(newBootID()), 0o644); err != nil {
 		return err
 	}
