@@ -12,7 +12,7 @@ import (
 func TestInAClusterAPodThatIsDeletedByForceKeepsItsAddressWhileItRuns(t *testing.T) {
 	t.Parallel()
 	i := install(t, 2)
-	check(t, i.CreateNAD(t.Context(), simple("blue", "10.1.0.0/24")))
+	check(t, i.CreateNAD(t.Context(), blue))
 	p := workload("stubborn", "worker-1", "blue")
 	p.Spec.Containers[0].Args = []string{"-stubborn"}
 	p.Spec.TerminationGracePeriodSeconds = ptr.To(int64(40))

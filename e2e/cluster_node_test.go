@@ -8,7 +8,7 @@ import (
 func TestInAClusterANodeThatIsLostKeepsItsAddressesUntilItIsOutOfService(t *testing.T) {
 	t.Parallel()
 	i := install(t, 2)
-	check(t, i.CreateNAD(t.Context(), simple("blue", "10.1.0.0/24")))
+	check(t, i.CreateNAD(t.Context(), blue))
 	stays := i.start(t, workload("stays", "worker-1", "blue"))
 	p := i.start(t, workload("web", "worker-2", "blue"))
 	address := addressOn(t, p, "net1")

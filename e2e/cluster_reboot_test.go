@@ -11,7 +11,7 @@ import (
 func TestInAClusterARebootFreesWhatDoesNotComeBack(t *testing.T) {
 	t.Parallel()
 	i := install(t, 2)
-	check(t, i.CreateNAD(t.Context(), simple("blue", "10.1.0.0/24")))
+	check(t, i.CreateNAD(t.Context(), blue))
 	worker := i.whole.Worker("worker-2")
 	check(t, worker.LoseDELs(true))
 	stays := i.start(t, workload("stays", "worker-1", "blue"))

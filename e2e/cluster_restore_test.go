@@ -11,7 +11,7 @@ import (
 func TestInAClusterAPodThatARestoreOfEtcdHasLostKeepsItsAddress(t *testing.T) {
 	t.Parallel()
 	i := install(t, 2, "--repair")
-	check(t, i.CreateNAD(t.Context(), simple("blue", "10.1.0.0/24")))
+	check(t, i.CreateNAD(t.Context(), blue))
 	kept := i.start(t, workload("kept", "worker-1", "blue"))
 	i.leader(t)
 	snapshot := must(i.whole.Snapshot())

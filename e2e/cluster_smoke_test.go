@@ -13,7 +13,7 @@ import (
 func TestInAClusterWhatRunsIsSeenByNodeAgentsAndKept(t *testing.T) {
 	t.Parallel()
 	i := install(t, 2)
-	check(t, i.CreateNAD(t.Context(), simple("blue", "10.1.0.0/24")))
+	check(t, i.CreateNAD(t.Context(), blue))
 	check(t, i.CreateNAD(t.Context(), simple("red", "10.2.0.0/24")))
 	pods := i.statefulSet(t, "web", 3, nil, "blue", "red")
 	before := i.contents(t)

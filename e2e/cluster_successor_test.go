@@ -16,7 +16,7 @@ import (
 func TestInAClusterASuccessorThatSharesAnAddressIsSaidAndKeepsIt(t *testing.T) {
 	t.Parallel()
 	i := install(t, 2)
-	check(t, i.CreateNAD(t.Context(), simple("blue", "10.1.0.0/24")))
+	check(t, i.CreateNAD(t.Context(), blue))
 	asks := i.start(t, workload("asks", "", "blue"))
 	old := i.statefulSet(t, "db", 1, func(s *appsv1.StatefulSet) {
 		s.Spec.Template.Spec.Containers[0].Args = []string{"-stubborn"}

@@ -30,32 +30,45 @@ type installation struct {
 const productImage = "ip-reconcile/ip-reconcile:latest"
 
 // install starts a cluster and installs the Deployment and the agents, with more
-// lines for the kustomization and more arguments for the reconciler.
+// arguments for the reconciler.
 func install(t *testing.T, workers int, args ...string) *installation {
+	t.Helper()
+	began := time.Now()
+	i := ready(t, workers)
+	patch := "patches:\n- target: {kind: Deployment}\n  patch: |\n    - {op: test, path: /spec/template/spec/containers/0/args/0, value: serve}\n"
+	for _, a := range args {
+		patch += fmt.Sprintf("    - {op: add, path: /spec/template/spec/containers/0/args/-, value: %q}\n", a)
+	}
+	i.mustKubectl(t, "apply", "--validate=strict", "-k", overlay(t, "", []string{"deployment-with-agent"}, nil, patch))
+	i.rolledOut(t, "daemonset/ip-reconcile-agent", "deployment/ip-reconcile")
+	t.Logf("cluster and product were ready after %.1fs", time.Since(began).Seconds())
+	return i
+}
+
+// ready starts a cluster with the product's image on its workers. Nothing of it runs.
+func ready(t *testing.T, workers int) *installation {
 	t.Helper()
 	if why := harness.ContainerdV2.Unsupported(); why != "" {
 		t.Skip(why)
 	}
 	programs := must(filepath.Glob(filepath.Dir(must(productBinary())) + "/*"))
 	slices.Sort(programs) // ip-reconcile, the entrypoint, is the first
-	began := time.Now()
 	w := harness.StartWhole(t, workers)
 	i := &installation{stage: &stage{Cluster: w.Cluster}, whole: w}
 	check(t, w.ImportImage(t.Context(), productImage, programs...))
-	patch := "patches:\n- target: {kind: Deployment}\n  patch: |\n    - {op: test, path: /spec/template/spec/containers/0/args/0, value: serve}\n"
-	for _, a := range args {
-		patch += fmt.Sprintf("    - {op: add, path: /spec/template/spec/containers/0/args/-, value: %q}\n", a)
-	}
-	i.mustKubectl(t, "apply", "--validate=strict", "-k", overlay(t, "", []string{"deployment-with-agent"}, nil, patch))
-	i.mustKubectl(t, "rollout", "status", "--timeout=60s", "-n", "kube-system", "daemonset/ip-reconcile-agent")
-	i.mustKubectl(t, "rollout", "status", "--timeout=60s", "-n", "kube-system", "deployment/ip-reconcile")
 	t.Cleanup(func() {
 		if t.Failed() {
 			i.tell(t)
 		}
 	})
-	t.Logf("cluster and product were ready after %.1fs", time.Since(began).Seconds())
 	return i
+}
+
+func (i *installation) rolledOut(t testing.TB, workloads ...string) {
+	t.Helper()
+	for _, w := range workloads {
+		i.mustKubectl(t, "rollout", "status", "--timeout=60s", "-n", "kube-system", w)
+	}
 }
 
 // tell shows what the product says, and where it is.
