@@ -20,14 +20,22 @@ type Sandbox struct {
 func (n *Node) NewSandbox() (*Sandbox, error) {
 	s := &Sandbox{ID: randomHex(32)}
 	s.NetNS = filepath.Join(n.dir, "netns", s.ID)
-	if err := os.WriteFile(s.NetNS, nil, 0o600); err != nil {
+	if err := newNetNS(s.NetNS); err != nil {
 		return nil, err
 	}
-	if _, err := command("unshare", "--net="+s.NetNS, "ip", "link", "set", "lo", "up"); err != nil {
-		os.Remove(s.NetNS)
-		return nil, fmt.Errorf("making a network namespace: %w", err)
-	}
 	return s, nil
+}
+
+// newNetNS makes a network namespace that is kept by a mount.
+func newNetNS(path string) error {
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		return err
+	}
+	if _, err := command("unshare", "--net="+path, "ip", "link", "set", "lo", "up"); err != nil {
+		os.Remove(path)
+		return fmt.Errorf("making a network namespace: %w", err)
+	}
+	return nil
 }
 
 // Close ends the network namespace and with it its interfaces and addresses. The

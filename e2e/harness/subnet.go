@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/netip"
 	"slices"
-	"strings"
 )
 
 // A subnet is the network of a whole cluster: API server, nodes and pods are on one
@@ -15,12 +14,7 @@ import (
 // are set aside for tests of networks.
 type subnet struct{ a, b byte }
 
-const (
-	mostWorkers = 3
-	nodeBridge  = "br0" // on a node: its address and its pods
-	mainCable   = "eth0"
-	secondCable = "eth1" // under the secondary networks
-)
+const mostWorkers = 3
 
 // freeSubnet picks one that the machine has no address in.
 func freeSubnet() (subnet, error) {
@@ -58,48 +52,4 @@ func (s subnet) podNetwork(n int) map[string]any {
 			{"subnet": s.host(0) + "/24", "rangeStart": s.host(64 * n), "rangeEnd": s.host(64*n + 62)},
 		}}},
 	}
-}
-
-// addSwitches makes the two bridges that join the nodes: one for nodes and pods,
-// with the API server's address, one for the secondary networks.
-func (w *WholeCluster) addSwitches() error {
-	return ipBatch(nil,
-		// With an address that is set a bridge keeps it whoever joins or leaves.
-		"link add "+w.link("br")+" up address "+w.subnet.mac(0)+" type bridge",
-		"address add "+w.address.String()+"/24 dev "+w.link("br"),
-		"link add "+w.link("sw")+" up type bridge")
-}
-
-func (w *WholeCluster) link(suffix string) string { return linkPrefix(w.run.id) + suffix }
-
-// plugIn gives a worker's network namespace, that of a process, its cables.
-func (w *WholeCluster) plugIn(n int, pid string) error {
-	main, second := w.link(fmt.Sprint("e", n)), w.link(fmt.Sprint("w", n))
-	for _, l := range []string{main, second} {
-		if linkExists(l) { // the network namespace of an earlier boot is going, but not yet gone
-			if err := iproute("link", "del", l); err != nil && linkExists(l) {
-				return err
-			}
-		}
-	}
-	err := ipBatch(nil,
-		"link add "+main+" up master "+w.link("br")+" type veth peer name "+mainCable+" netns "+pid,
-		"link add "+second+" up master "+w.link("sw")+" type veth peer name "+w.wire()+" netns "+pid)
-	if err != nil {
-		return err
-	}
-	return ipBatch([]string{"nsenter", "--net=/proc/" + pid + "/ns/net"},
-		"link set lo up",
-		"link add "+nodeBridge+" address "+w.subnet.mac(n)+" type bridge",
-		"link set "+mainCable+" up master "+nodeBridge,
-		"address add "+w.subnet.node(n)+"/24 dev "+nodeBridge,
-		"link set "+nodeBridge+" up",
-		"link set "+w.wire()+" up")
-}
-
-// ipBatch gives ip(8) several commands, run by another program if there is one.
-func ipBatch(by []string, lines ...string) error {
-	args := append(slices.Clone(by), "ip", "-batch", "-")
-	_, err := commandWith(strings.Join(lines, "\n")+"\n", args[0], args[1:]...)
-	return err
 }

@@ -57,6 +57,11 @@ func NewWholeCluster(ctx context.Context, workers int, apiFlags ...string) (*Who
 	if workers > mostWorkers {
 		return nil, fmt.Errorf("a cluster has no room for more than %d workers", mostWorkers)
 	}
+	for _, k := range []kit{core, containerdV2, multus, own} { // not in the time that a start may take
+		if _, err := build(k); err != nil {
+			return nil, err
+		}
+	}
 	parts, err := build(whole)
 	if err != nil {
 		return nil, err

@@ -165,7 +165,7 @@ func (w *Worker) CutOff() error { return w.cable("down") }
 func (w *Worker) Reconnect() error { return w.cable("up") }
 
 func (w *Worker) cable(state string) error {
-	return iproute("link", "set", w.whole.link(fmt.Sprint("e", w.number)), state)
+	return w.whole.atSwitches("link set " + plug("main", w.number) + " " + state)
 }
 
 func (w *Worker) close() error {
