@@ -142,7 +142,7 @@ func (r *Runtime) prepare(w Wiring) error {
 // Boot gives the node its process 1 with an empty /run, and starts containerd.
 func (r *Runtime) Boot(ctx context.Context) error {
 	init, err := startCommand(r.Node.dir, "inside", &exec.Cmd{
-		Path: r.inside, Args: []string{r.inside, "init", r.dir}, Dir: r.dir, SysProcAttr: ownNamespaces(r.plug != nil),
+		Path: r.inside, Args: []string{r.inside, "init", r.dir, runsDir()}, Dir: r.dir, SysProcAttr: ownNamespaces(r.plug != nil),
 	})
 	if err != nil {
 		return err

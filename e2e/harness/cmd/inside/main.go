@@ -2,8 +2,9 @@
 
 // Command inside makes the inside of a node, and runs programs there.
 //
-// "inside init <dir>" is the node's process 1 and expects mount and PID namespaces
-// of its own. It gives the node a /run as after a boot, a /var/lib, a /var/log and
+// "inside init <dir> <others>" is the node's process 1 and expects mount and PID
+// namespaces of its own. It takes from the node what is mounted below the folder
+// others, which is none of its business and would live on with it. It gives the node a /run as after a boot, a /var/lib, a /var/log and
 // the changes to /etc that are kept in the folder, and a /proc, in which the files
 // of the folder's proc hide the machine's. All of the node's processes end with it:
 // the kernel sees to that.
@@ -36,8 +37,8 @@ const ready = "/run/node-ready"
 func main() {
 	var err error
 	switch {
-	case len(os.Args) == 3 && os.Args[1] == "init":
-		err = start(os.Args[2])
+	case len(os.Args) == 4 && os.Args[1] == "init":
+		err = start(os.Args[2], os.Args[3])
 	case len(os.Args) > 2 && os.Args[1] == "become":
 		err = become(os.Args[2], os.Args[2:])
 	case len(os.Args) == 3 && os.Args[1] == "show":
@@ -45,7 +46,7 @@ func main() {
 	case len(os.Args) > 3 && os.Args[1] == "run":
 		err = run("/proc/"+os.Args[2]+"/ns/", os.Args[3], os.Args[4:])
 	default:
-		err = errors.New("usage: inside init <dir> | run <pid> <program> <arguments> | show <file>")
+		err = errors.New("usage: inside init <dir> <others> | run <pid> <program> <arguments> | show <file>")
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "inside:", err)
@@ -53,9 +54,15 @@ func main() {
 	}
 }
 
-func start(dir string) error {
+func start(dir, others string) error {
 	if os.Getpid() != 1 {
 		return errors.New("not process 1 of a PID namespace")
+	}
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return err
+	}
+	if err := unmountBelow(others); err != nil {
+		return err
 	}
 	overlay := fmt.Sprintf("lowerdir=/etc,upperdir=%s,workdir=%s", filepath.Join(dir, "etc"), filepath.Join(dir, "etc-work"))
 	for _, m := range []struct {
@@ -63,7 +70,6 @@ func start(dir string) error {
 		flags                uintptr
 		data                 string
 	}{
-		{"", "/", "", unix.MS_REC | unix.MS_PRIVATE, ""},
 		// As a node's mounts are: containers get to see network namespaces that
 		// are made after them.
 		{"", "/", "", unix.MS_REC | unix.MS_SHARED, ""},
@@ -92,6 +98,25 @@ func start(dir string) error {
 		for {
 			if pid, err := unix.Wait4(-1, nil, unix.WNOHANG, nil); pid <= 0 || err != nil {
 				break
+			}
+		}
+	}
+	return nil
+}
+
+func unmountBelow(dir string) error {
+	dir, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return err
+	}
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(string(mounts)) {
+		if fields := strings.Fields(line); len(fields) > 4 && strings.HasPrefix(fields[4], dir+"/") {
+			if err := unix.Unmount(fields[4], unix.MNT_DETACH); err != nil {
+				return fmt.Errorf("unmounting %s: %w", fields[4], err)
 			}
 		}
 	}
