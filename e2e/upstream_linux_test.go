@@ -74,7 +74,7 @@ func (s *stage) upstream(t *testing.T) {
 	root := t.TempDir()
 	server := must(url.Parse(s.Config().Host))
 	for path, content := range map[string][]byte{
-		"ip-reconciler":        must(os.ReadFile(harness.UpstreamReconciler(t))),
+		"ip-reconciler":        must(os.ReadFile(filepath.Join(harness.Upstream(t), "ip-reconciler"))),
 		"cron-schedule/config": []byte("@every 4s"), // its runs may overlap
 		"var/run/secrets/kubernetes.io/serviceaccount/token":  []byte(s.Config().BearerToken),
 		"var/run/secrets/kubernetes.io/serviceaccount/ca.crt": s.Config().CAData,

@@ -51,6 +51,7 @@ var (
 	}
 	upstream = kit{module: "parts", parts: []part{
 		{name: "ip-reconciler", pkg: "github.com/k8snetworkplumbingwg/whereabouts/cmd/reconciler"},
+		{name: "ip-control-loop", pkg: "github.com/k8snetworkplumbingwg/whereabouts/cmd/controlloop"},
 	}}
 	multus = kit{module: "parts", parts: []part{
 		{name: "multus", pkg: "gopkg.in/k8snetworkplumbingwg/multus-cni.v4/cmd/multus"},
@@ -91,14 +92,15 @@ const linkFlags = "-s -w" +
 	" -X k8s.io/component-base/version.gitMinor=36" +
 	" -X k8s.io/component-base/version.gitTreeState=clean"
 
-// UpstreamReconciler is the path of whereabouts' own reconciler, for comparison.
-func UpstreamReconciler(t testing.TB) string {
+// Upstream is the folder with whereabouts' own ip-reconciler and ip-control-loop, for
+// comparison.
+func Upstream(t testing.TB) string {
 	t.Helper()
 	dir, err := build(upstream)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return filepath.Join(dir, upstream.parts[0].name)
+	return dir
 }
 
 // UpstreamManifest is the path of a file of whereabouts' doc/crds, such as

@@ -316,7 +316,7 @@ func TestUpstream(t *testing.T) {
 	if why := Unsupported(); why != "" {
 		t.Skip(why)
 	}
-	for _, path := range []string{UpstreamReconciler(t), UpstreamManifest(t, "daemonset-install.yaml")} {
+	for _, path := range []string{filepath.Join(Upstream(t), "ip-control-loop"), UpstreamManifest(t, "daemonset-install.yaml")} {
 		_, err := os.Stat(path)
 		check(t, err)
 	}

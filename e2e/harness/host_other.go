@@ -4,6 +4,7 @@ package harness
 
 import (
 	"errors"
+	"net/netip"
 	"syscall"
 )
 
@@ -13,9 +14,10 @@ var errNotLinux = errors.New(Unsupported())
 
 const sigStop, sigContinue = syscall.Signal(0), syscall.Signal(0)
 
-func dieWithParent() *syscall.SysProcAttr     { return nil }
-func ownNamespaces(bool) *syscall.SysProcAttr { return nil }
-func lock(string) (func(), error)             { return nil, errNotLinux }
-func tryLock(string) (func(), error)          { return nil, errNotLinux }
-func unmountBelow(string) error               { return errNotLinux }
-func unmount(string) error                    { return errNotLinux }
+func dieWithParent() *syscall.SysProcAttr                 { return nil }
+func ownNamespaces(bool) *syscall.SysProcAttr             { return nil }
+func lock(string) (func(), error)                         { return nil, errNotLinux }
+func tryLock(string) (func(), error)                      { return nil, errNotLinux }
+func unmountBelow(string) error                           { return errNotLinux }
+func unmount(string) error                                { return errNotLinux }
+func addressesIn(string) (map[string][]netip.Addr, error) { return nil, errNotLinux }
