@@ -1,0 +1,56 @@
+package e2e
+
+import (
+	"testing"
+	"time"
+)
+
+// A moment is what one look of a referee sees of one address, a second after the one
+// before.
+type moment struct {
+	pod     string
+	holders []string
+}
+
+func TestARefereeTellsWhatIsWrongFromWhatPasses(t *testing.T) {
+	t.Parallel()
+	one, two, none := []string{"ns1"}, []string{"ns1", "ns2"}, []string(nil)
+	has := func(pod string, holders []string, times int) (m []moment) {
+		for range times {
+			m = append(m, moment{pod, holders})
+		}
+		return m
+	}
+	for name, c := range map[string]struct {
+		moments          [][]moment
+		wrong, duplicate bool
+		leaked           bool
+		freed            []time.Duration
+	}{
+		"a pod comes and goes":                            {moments: [][]moment{has("", none, 1), has("a/x", none, 1), has("a/x", one, 3), has("", one, 1), has("", none, 5)}},
+		"an entry goes under a pod":                       {moments: [][]moment{has("a/x", one, 2), has("", one, 5)}, wrong: true},
+		"an entry goes under a pod to another":            {moments: [][]moment{has("a/x", one, 2), has("a/y", two, 5)}, wrong: true, duplicate: true},
+		"an entry goes to another pod when its own ended": {moments: [][]moment{has("a/x", one, 2), has("a/y", []string{"ns2"}, 5)}},
+		"an entry is back in time":                        {moments: [][]moment{has("a/x", one, 2), has("", one, 2), has("a/x_uid", one, 5)}},
+		"a pod of the same name shares an address":        {moments: [][]moment{has("a/x", one, 2), has("a/x", two, 5), has("a/x", one, 5)}, duplicate: true},
+		"two for one look":                                {moments: [][]moment{has("a/x", one, 2), has("a/x", two, 1), has("a/x", one, 2)}},
+		"a leak":                                          {moments: [][]moment{has("a/x", one, 2), has("a/x", none, 4)}, leaked: true},
+		"a leak that is freed":                            {moments: [][]moment{has("a/x", one, 2), has("a/x", none, 4), has("", none, 2)}, freed: []time.Duration{4 * time.Second}},
+		"a leak that is taken over":                       {moments: [][]moment{has("a/x", one, 2), has("a/x", none, 4), has("a/x", []string{"ns2"}, 2)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var a account
+			now := time.Unix(0, 0)
+			for _, some := range c.moments {
+				for _, m := range some {
+					now = now.Add(time.Second)
+					a.look(now, time.Time{}, podOf(m.pod), m.holders)
+				}
+			}
+			equal(t, "wrongly freed", a.wrong, c.wrong)
+			equal(t, "on the wire twice", a.duplicate, c.duplicate)
+			equal(t, "leaked", !a.off.IsZero(), c.leaked)
+			equal(t, "freed after", a.freed, c.freed)
+		})
+	}
+}

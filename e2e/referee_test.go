@@ -1,0 +1,211 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"math/big"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
+)
+
+// A referee looks at a whole cluster from outside, twice a second: at the entries of
+// the pools, and at the addresses that network namespaces really have. It takes
+// nobody's word for what is in use.
+type referee struct {
+	i  *installation
+	mu sync.Mutex
+
+	all   map[netip.Addr]*account
+	since time.Time // before it, no entry was there for nothing
+}
+
+// An account is what a referee knows of an address.
+type account struct {
+	pod    string    // whose entry it is, or was when it was lost; "" for nobody's
+	owners []string  // the network namespaces that had the address with that entry
+	lost   time.Time // since when the entry is gone, or another pod's, and owners are not
+	off    time.Time // since when there is an entry for nothing
+
+	crowded          int // looks in a row that saw it in two network namespaces
+	wrong, duplicate bool
+	freed            []time.Duration // how long its entry had been there for nothing
+}
+
+// A ruling is what a referee has seen.
+type ruling struct {
+	Wrong      []netip.Addr // their entries went, or to other pods, while they were on the wire
+	Duplicates []netip.Addr // two network namespaces had them
+	Leaked     []netip.Addr // their entries are there and nobody has them
+	Freed      []time.Duration
+}
+
+// In a DEL the entry goes a moment before the link, and a network namespace may take
+// its time to close.
+const delTakes = 3 * time.Second
+
+// watched starts a referee that looks until the test ends.
+func (i *installation) watched(t *testing.T) *referee {
+	r := &referee{i: i, all: map[netip.Addr]*account{}}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	t.Cleanup(func() { cancel(); <-done })
+	go func() {
+		defer close(done)
+		for tick := time.NewTicker(500 * time.Millisecond); ; {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				// What could not be read is nothing that was seen.
+				if entries, err := i.entries(ctx); err == nil {
+					r.look(time.Now(), entries, i.onWire())
+				}
+			}
+		}
+	}()
+	return r
+}
+
+// entries are the podrefs of all pools' entries.
+func (i *installation) entries(ctx context.Context) (map[netip.Addr]string, error) {
+	pools, err := i.Dynamic().Resource(harness.IPPools).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	found := map[netip.Addr]string{}
+	for _, p := range pools.Items {
+		cidr, _, _ := unstructured.NestedString(p.Object, "spec", "range")
+		prefix, err := netip.ParsePrefix(cidr)
+		if err != nil {
+			return nil, err
+		}
+		entries, _, _ := unstructured.NestedMap(p.Object, "spec", "allocations")
+		for key, e := range entries {
+			offset, _ := new(big.Int).SetString(key, 10)
+			base := new(big.Int).SetBytes(prefix.Masked().Addr().AsSlice())
+			address, _ := netip.AddrFromSlice(base.Add(base, offset).FillBytes(make([]byte, prefix.Addr().BitLen()/8)))
+			found[address], _ = e.(map[string]any)["podref"].(string)
+		}
+	}
+	return found, nil
+}
+
+// onWire are the network namespaces with an address, on all workers that are on.
+func (i *installation) onWire() map[netip.Addr][]string {
+	found := map[netip.Addr][]string{}
+	for _, w := range i.whole.Workers {
+		all, _ := w.NetNamespaces() // none when it is off
+		for _, netNS := range all {
+			on, _ := w.Addresses(netNS) // none when it has just been closed
+			for _, addresses := range on {
+				for _, a := range addresses {
+					found[a] = append(found[a], w.Name+netNS)
+				}
+			}
+		}
+	}
+	return found
+}
+
+// look takes in what is there at one moment.
+func (r *referee) look(now time.Time, entries map[netip.Addr]string, wire map[netip.Addr][]string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for address := range entries {
+		if r.all[address] == nil {
+			r.all[address] = &account{}
+		}
+	}
+	for address, a := range r.all {
+		a.look(now, r.since, podOf(entries[address]), wire[address])
+	}
+}
+
+func (a *account) look(now, since time.Time, pod string, holders []string) {
+	switch {
+	case a.pod == "", a.pod == pod:
+		a.pod, a.owners, a.lost = pod, holders, time.Time{}
+	case !slices.ContainsFunc(a.owners, func(o string) bool { return slices.Contains(holders, o) }):
+		a.pod, a.owners, a.lost = pod, holders, time.Time{}
+	case a.lost.IsZero():
+		a.lost = now
+	case now.Sub(a.lost) >= delTakes:
+		a.wrong = true
+	}
+
+	if a.crowded++; len(holders) < 2 {
+		a.crowded = 0
+	}
+	a.duplicate = a.duplicate || a.crowded >= 2
+
+	switch {
+	case pod != "" && len(holders) == 0:
+		if a.off.IsZero() {
+			a.off = now
+		}
+	case !a.off.IsZero():
+		if pod == "" {
+			a.freed = append(a.freed, min(now.Sub(a.off), now.Sub(since)))
+		}
+		a.off = time.Time{}
+	}
+}
+
+// podOf is the pod of a podref. One that --repair wrote for a phantom has the UID too.
+func podOf(podRef string) string {
+	pod, _, _ := strings.Cut(podRef, "_")
+	return pod
+}
+
+// restored says that entries are gone because etcd was restored, which is no release.
+func (r *referee) restored() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, a := range r.all {
+		a.pod, a.owners = "", nil
+	}
+}
+
+// now is from when entries that are there for nothing may be freed, when that is not
+// since nobody has the address.
+func (r *referee) now() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.since = time.Now()
+}
+
+// ruling is what was seen until now.
+func (r *referee) ruling() (seen ruling) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for address, a := range r.all {
+		if a.wrong {
+			seen.Wrong = append(seen.Wrong, address)
+		}
+		if a.duplicate {
+			seen.Duplicates = append(seen.Duplicates, address)
+		}
+		if !a.off.IsZero() {
+			seen.Leaked = append(seen.Leaked, address)
+		}
+		seen.Freed = append(seen.Freed, a.freed...)
+	}
+	slices.Sort(seen.Freed)
+	for _, s := range [][]netip.Addr{seen.Wrong, seen.Duplicates, seen.Leaked} {
+		slices.SortFunc(s, netip.Addr.Compare)
+	}
+	return seen
+}
+
+func (r ruling) String() string {
+	return fmt.Sprintf("wrongly freed %v, on the wire twice %v, leaked %v, freed after %v", r.Wrong, r.Duplicates, r.Leaked, r.Freed)
+}
