@@ -95,11 +95,12 @@ func (v *server) passes(t testing.TB, least float64) {
 	v.counts(t, `ip_reconcile_passes_total{result="done"}`, least)
 }
 
-// said waits for a line in the log.
+// said waits for a line in the log. A watch that was refused for long is tried again only
+// after up to a minute, and a full pass comes after that.
 func (v *server) said(t testing.TB, pattern string) {
 	t.Helper()
 	re := regexp.MustCompile(pattern)
-	eventuallyWithin(t, time.Minute, "the log to have "+pattern, func() bool { return re.MatchString(v.stderr.String()) })
+	eventuallyWithin(t, 2*time.Minute, "the log to have "+pattern, func() bool { return re.MatchString(v.stderr.String()) })
 }
 
 // freed waits until an entry is gone and says how long that took.

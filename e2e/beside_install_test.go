@@ -1,0 +1,62 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
+)
+
+const upstreamImage = "e2e.invalid/whereabouts:0.9.4"
+
+// A contender is a way to free what leaks.
+type contender struct {
+	name string
+	// install starts a cluster with it. Passes are made by the schedule.
+	install func(t *testing.T, workers int, schedule string) *installation
+}
+
+var contenders = []contender{
+	{"ip-reconcile", func(t *testing.T, workers int, schedule string) *installation {
+		return install(t, workers, "--cron="+schedule)
+	}},
+	{"whereabouts v0.9.4", installUpstream},
+}
+
+// installUpstream starts a cluster with whereabouts' own ip-reconciler and, on every
+// worker, ip-control-loop, by its own manifests.
+func installUpstream(t *testing.T, workers int, schedule string) *installation {
+	t.Helper()
+	i := ready(t, workers)
+	i.removeCRD(t, sandboxReports)
+	programs := harness.Upstream(t)
+	check(t, i.whole.ImportImage(t.Context(), upstreamImage, filepath.Join(programs, "ip-reconciler"), filepath.Join(programs, "ip-control-loop")))
+	patches := `patches:
+- target: {kind: ConfigMap, name: whereabouts-config}
+  patch: |
+    - {op: replace, path: /data/cron-expression, value: "%[1]s"}
+- target: {kind: Deployment}
+  patch: |
+    - {op: replace, path: /spec/template/spec/containers/0/image, value: %[2]s}
+    - {op: add, path: /spec/template/spec/containers/0/imagePullPolicy, value: Never}
+    - {op: add, path: /spec/template/spec/nodeSelector, value: {kubernetes.io/hostname: worker-1}}
+- target: {kind: DaemonSet}
+  patch: |
+    # The plugin is installed already.
+    - {op: replace, path: /spec/template/spec/containers/0/command, value: [/ip-control-loop]}
+    - {op: replace, path: /spec/template/spec/containers/0/args, value: [-log-level, debug]}
+    - {op: replace, path: /spec/template/spec/containers/0/image, value: %[2]s}
+    - {op: add, path: /spec/template/spec/containers/0/imagePullPolicy, value: Never}
+`
+	folder, resources := t.TempDir(), "resources:\n"
+	for _, file := range []string{"daemonset-install.yaml", "reconciler-deployment.yaml"} {
+		check(t, os.WriteFile(filepath.Join(folder, file), must(os.ReadFile(harness.UpstreamManifest(t, file))), 0o600))
+		resources += "- " + file + "\n"
+	}
+	check(t, os.WriteFile(filepath.Join(folder, "kustomization.yaml"), fmt.Appendf(nil, resources+patches, schedule, upstreamImage), 0o600))
+	i.mustKubectl(t, "apply", "-k", folder)
+	i.rolledOut(t, "daemonset/whereabouts", "deployment/whereabouts-reconciler")
+	return i
+}

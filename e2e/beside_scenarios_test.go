@@ -1,0 +1,162 @@
+package e2e
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+)
+
+// besides are the scenarios of the table. They wait for what nodes and controllers
+// do, never for what a contender does: it has two passes' time for that.
+var besides = []struct {
+	name, schedule string
+	play           func(t *testing.T, m *match)
+}{
+	{name: "A restore of etcd loses a pod that runs on", play: func(t *testing.T, m *match) {
+		m.start(t, workload("kept", "worker-1", "blue"))
+		worker := m.whole.Worker("worker-1")
+		check(t, worker.LoseDELs(true))
+		snapshot := must(m.whole.Snapshot())
+		lost := m.start(t, workload("lost", "worker-1", "blue"))
+		revision := must(m.whole.Revision(t.Context()))
+		check(t, m.whole.Restore(t.Context(), snapshot))
+		m.restored()
+		check(t, m.whole.CatchUp(t.Context(), revision))
+		m.passes()
+		newcomer := m.start(t, workload("newcomer", "worker-2", "blue"))
+		if addressOn(t, newcomer, "net1") == addressOn(t, lost, "net1") {
+			m.remark("The next pod gets the address.")
+		}
+		m.ends(t, worker.Name, lost, func() {
+			worker.Kubelet.Kill()
+			check(t, worker.StartKubelet())
+		})
+	}},
+	{name: "A pod that runs on is deleted by force", play: func(t *testing.T, m *match) {
+		check(t, m.whole.Worker("worker-1").LoseDELs(true))
+		p := m.start(t, stubborn("old", "worker-1", 60))
+		check(t, m.DeletePod(t.Context(), p, 60))
+		m.killing(t, p)
+		check(t, m.DeletePod(t.Context(), p, 0))
+		m.ends(t, "worker-1", p, func() {
+			newcomer := m.start(t, workload("newcomer", "worker-2", "blue"))
+			if addressOn(t, newcomer, "net1") == addressOn(t, p, "net1") {
+				m.remark("The next pod gets the address.")
+			}
+		})
+	}},
+	{name: "containerd stops while a pod is to end", play: func(t *testing.T, m *match) {
+		worker := m.whole.Worker("worker-2")
+		check(t, worker.LoseDELs(true))
+		p := m.start(t, workload("web", worker.Name, "blue"))
+		check(t, worker.Stop())
+		check(t, m.DeletePod(t.Context(), p, 1))
+		m.passes()
+		m.start(t, workload("newcomer", "worker-1", "blue"))
+		m.ends(t, worker.Name, p, func() { check(t, worker.Start(t.Context())) })
+	}},
+	{name: "A pod has failed and runs on", play: func(t *testing.T, m *match) {
+		check(t, m.whole.Worker("worker-1").LoseDELs(true))
+		p := stubborn("web", "worker-1", 60)
+		p.Spec.ActiveDeadlineSeconds = ptr.To(int64(20))
+		p = m.start(t, p)
+		m.ends(t, "worker-1", p, func() {
+			m.mustKubectl(t, "wait", "--for=jsonpath={.status.phase}=Failed", "--timeout=90s", "pod/web")
+			m.start(t, workload("newcomer", "worker-2", "blue"))
+		})
+	}},
+	{name: "A sandbox that has ended stays listed", play: func(t *testing.T, m *match) {
+		worker := m.whole.Worker("worker-1")
+		check(t, worker.LoseDELs(true))
+		p := m.start(t, workload("web", worker.Name, "blue"))
+		m.ends(t, worker.Name, p, func() { check(t, m.DeletePod(t.Context(), p, 1)) })
+		worker.Kubelet.Kill()
+		check(t, m.DeletePod(t.Context(), p, 0))
+	}},
+	{name: "A node fails, its pods run on; then it is off, and out of service", play: func(t *testing.T, m *match) {
+		worker := m.whole.Worker("worker-2")
+		p := m.start(t, evictable("web", worker.Name))
+		worker.Kubelet.Kill()
+		worker.Kill()
+		m.terminating(t, p)
+		m.passes()
+		m.start(t, workload("newcomer", "worker-1", "blue"))
+		worker.PowerOff()
+		m.outOfService(t, worker.Name)
+		m.now()
+	}},
+	{name: "A node is cut off, its pods run on", play: func(t *testing.T, m *match) {
+		worker := m.whole.Worker("worker-2")
+		check(t, worker.LoseDELs(true))
+		p := m.start(t, evictable("web", worker.Name))
+		check(t, worker.CutOff())
+		m.terminating(t, p)
+		m.passes()
+		m.start(t, workload("newcomer", "worker-1", "blue"))
+		m.ends(t, worker.Name, p, func() { check(t, worker.Reconnect()) })
+	}},
+	{name: "A node is off, then on again", play: func(t *testing.T, m *match) {
+		worker := m.whole.Worker("worker-2")
+		back, lost := m.start(t, workload("back", worker.Name, "blue")), m.start(t, workload("lost", worker.Name, "blue"))
+		before := m.box(t, back)
+		worker.PowerOff()
+		m.mustKubectl(t, "wait", "--for=condition=Ready=Unknown", "--timeout=60s", "node/"+worker.Name)
+		check(t, m.DeletePod(t.Context(), lost, 0))
+		m.passes()
+		m.now()
+		check(t, worker.Boot(t.Context()))
+		eventuallyWithin(t, time.Minute, "the other pod to be back", func() bool {
+			id, err := worker.SandboxOf(t.Context(), string(back.UID))
+			return err == nil && id != before
+		})
+	}},
+}
+
+// ends waits until nobody on a worker has the pod's address, after something was done.
+func (m *match) ends(t *testing.T, worker string, p *corev1.Pod, done func()) {
+	t.Helper()
+	done()
+	address := addressOn(t, p, "net1")
+	eventuallyWithin(t, 3*time.Minute, p.Name+" to end", func() bool { return !m.whole.Worker(worker).Answers(t, address) })
+}
+
+// stubborn is a pod that ends when its grace is over, in seconds.
+func stubborn(name, worker string, grace int64) *corev1.Pod {
+	p := workload(name, worker, "blue")
+	p.Spec.Containers[0].Args = []string{"-stubborn"}
+	p.Spec.TerminationGracePeriodSeconds = ptr.To(grace)
+	return p
+}
+
+// evictable is a pod that is taken from a node as soon as that is unreachable.
+func evictable(name, worker string) *corev1.Pod {
+	p := workload(name, worker, "blue")
+	for _, key := range []string{corev1.TaintNodeUnreachable, corev1.TaintNodeNotReady} {
+		p.Spec.Tolerations = append(p.Spec.Tolerations, corev1.Toleration{
+			Key: key, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: ptr.To(int64(1)),
+		})
+	}
+	return p
+}
+
+// killing waits until kubelet has begun with a graceful end: one that has not makes a
+// quick one, when the pod is then deleted by force.
+func (m *match) killing(t *testing.T, p *corev1.Pod) {
+	t.Helper()
+	eventually(t, "kubelet to begin", func() bool {
+		events, err := m.Client().CoreV1().Events(p.Namespace).List(t.Context(), metav1.ListOptions{FieldSelector: "reason=Killing,involvedObject.name=" + p.Name})
+		return err == nil && len(events.Items) > 0
+	})
+}
+
+// terminating waits until the controllers have taken a pod from its node.
+func (m *match) terminating(t *testing.T, p *corev1.Pod) {
+	t.Helper()
+	eventuallyWithin(t, 2*time.Minute, p.Name+" to be terminating", func() bool {
+		now, err := m.Client().CoreV1().Pods(p.Namespace).Get(t.Context(), p.Name, metav1.GetOptions{})
+		return err == nil && now.DeletionTimestamp != nil
+	})
+}

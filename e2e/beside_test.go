@@ -1,0 +1,112 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// A match is a scenario with one contender.
+type match struct {
+	*installation
+	*referee
+	saw []string // what the table adds in words
+}
+
+// remark is added to the table.
+func (m *match) remark(format string, args ...any) {
+	m.saw = append(m.saw, fmt.Sprintf(format, args...))
+}
+
+// twoPasses is long enough for a schedule of "* * * * *".
+const twoPasses = 2*time.Minute + 10*time.Second
+
+// passes lets two passes go by, whose ends not every contender tells.
+func (m *match) passes() { time.Sleep(twoPasses) }
+
+// settled waits until what leaked is freed, or two passes were made.
+func (m *match) settled() {
+	within(twoPasses, time.Second, func() bool { return len(m.ruling().Leaked) == 0 })
+}
+
+// everyMinute is the shortest that a cron expression can say.
+const everyMinute = "* * * * *"
+
+// TestBesideUpstreamInACluster plays the scenarios with the product and with
+// whereabouts' own reconciler and control loop, and writes the table that the
+// documentation has, where IP_RECONCILE_TABLE says.
+func TestBesideUpstreamInACluster(t *testing.T) {
+	file := os.Getenv("IP_RECONCILE_TABLE")
+	if file == "" {
+		t.Skip("this is half an hour to fill a table, not a test of the product: make beside")
+	}
+	var mu sync.Mutex
+	rows := make([][]string, len(besides))
+	t.Run("match", func(t *testing.T) {
+		for n, s := range besides {
+			rows[n] = make([]string, len(contenders))
+			for k, c := range contenders {
+				t.Run(strings.ReplaceAll(s.name, " ", "-")+"/"+c.name, func(t *testing.T) {
+					t.Parallel()
+					schedule := everyMinute
+					if s.schedule != "" {
+						schedule = s.schedule
+					}
+					m := &match{installation: c.install(t, 2, schedule)}
+					check(t, m.CreateNAD(t.Context(), blue))
+					check(t, m.CreateNAD(t.Context(), simple("red", "10.2.0.0/24")))
+					m.referee = m.watched(t)
+					s.play(t, m)
+					m.settled()
+					saw := m.ruling()
+					t.Log(saw)
+					mu.Lock()
+					defer mu.Unlock()
+					rows[n][k] = row(s.name, c.name, saw, m.saw)
+					if k == 0 && len(saw.Wrong)+len(saw.Leaked) > 0 {
+						t.Errorf("ours: %s", saw)
+					}
+				})
+			}
+		}
+	})
+	if !t.Failed() {
+		check(t, writeTable(file, slices.Concat(rows...)))
+	}
+}
+
+func row(scenario, contender string, saw ruling, remarks []string) string {
+	took := "–"
+	if n := len(saw.Freed); n > 0 {
+		took = fmt.Sprintf("%.0f s", saw.Freed[n-1].Seconds())
+		if n > 1 {
+			took = fmt.Sprintf("%.0f–%s", saw.Freed[0].Seconds(), took)
+		}
+	}
+	return fmt.Sprintf("| %s | %s | %d | %d | %d | %s | %s |\n", scenario, contender,
+		len(saw.Wrong), len(saw.Duplicates), len(saw.Leaked), took, strings.Join(remarks, " "))
+}
+
+const (
+	tableBegins = "<!-- the table is written by make beside -->\n"
+	tableEnds   = "<!-- end of the table -->\n"
+)
+
+// writeTable puts the rows between the marks of a file.
+func writeTable(file string, rows []string) error {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	before, rest, begins := strings.Cut(string(text), tableBegins)
+	_, after, ends := strings.Cut(rest, tableEnds)
+	if !begins || !ends {
+		return fmt.Errorf("%s has no place for the table: it is between %q and %q", file, tableBegins, tableEnds)
+	}
+	head := "| Situation | | Wrongly freed | On the wire twice | Leaked | Freed after | |\n|---|---|--:|--:|--:|--:|---|\n"
+	return os.WriteFile(file, []byte(before+tableBegins+head+strings.Join(rows, "")+tableEnds+after), 0o644)
+}
