@@ -23,15 +23,20 @@ build: ## Build bin/ip-reconcile, bin/ip-reconcile-agent and the drop-in bin/ip-
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/ ./cmd/ip-reconcile ./cmd/ip-reconcile-agent ./cmd/ip-reconciler
 
 .PHONY: test
-test: ## Run all tests but those of 'make e2e': unit, property, and (as root on Linux) on a real API server, whereabouts, Multus and containerd
+test: ## Run all tests: unit, property, and (as root on Linux) on a real API server, whereabouts, Multus and containerd, then 'make e2e'
 	@$(GO) run $(GOTESTSUM) --format pkgname -- -race -count=1 ./...
 	@cd e2e && $(GO) run ./harness/cmd/why
 	@mkdir -p bin && cd e2e && $(GO) run $(GOTESTSUM) --format pkgname --jsonfile ../bin/e2e.json -- -race -count=1 -timeout 60m -skip '^TestInACluster' ./... ; code=$$?; \
 		sed -nE 's/.*"Output":" *((storm|scale_linux|upstream_linux|agentcost_linux|servecost_linux)_test.go:[^"]*)\\n"}$$/\1/p' ../bin/e2e.json; exit $$code
+	@$(MAKE) --no-print-directory e2e
 
 .PHONY: e2e
 e2e: ## Run the scenarios in a whole cluster (as root on Linux): kubelets, containerd, and the product as its manifests install it
 	@cd e2e && $(GO) run $(GOTESTSUM) --format testname -- -count=1 -timeout 60m -parallel 2 -run '^TestInACluster' .
+
+.PHONY: beside
+beside: ## Play situations in a whole cluster with ours and with upstream's reconciler, and write the table in docs/beside-upstream.md
+	@mkdir -p bin && cd e2e && IP_RECONCILE_TABLE=$(CURDIR)/docs/beside-upstream.md $(GO) test -count=1 -timeout 90m -parallel 3 -v -run '^TestBesideUpstreamInACluster$$' . > ../bin/beside.log || { tail -n 50 ../bin/beside.log; exit 1; }
 
 .PHONY: cluster
 cluster: build ## Run such a cluster with two workers until Ctrl-C, to look at and to play with

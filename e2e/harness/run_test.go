@@ -12,41 +12,6 @@ import (
 	"time"
 )
 
-// leftovers are what a run has on the machine: its folder, links, cgroups, mounts,
-// processes.
-func leftovers(dir string) []string {
-	var found []string
-	if _, err := os.Stat(dir); err == nil {
-		found = append(found, dir)
-	}
-	found = append(found, must(filepath.Glob("/sys/class/net/"+linkPrefix(filepath.Base(dir))+"*"))...)
-	found = append(found, must(filepath.Glob("/sys/fs/cgroup/"+linkPrefix(filepath.Base(dir))+"*"))...)
-	found = append(found, must(filepath.Glob("/sys/fs/cgroup/*/"+linkPrefix(filepath.Base(dir))+"*"))...)
-	if strings.Contains(string(must(os.ReadFile("/proc/self/mountinfo"))), dir) {
-		found = append(found, "mounts below "+dir)
-	}
-	return append(found, processes(dir)...)
-}
-
-// processes are those that have the folder in their command line, or in mounts
-// that this process does not have: those on a node.
-func processes(dir string) []string {
-	var found []string
-	here := must(os.Readlink("/proc/self/ns/mnt"))
-	for _, file := range must(filepath.Glob("/proc/[0-9]*/cmdline")) {
-		line, _ := os.ReadFile(file)
-		belongs := strings.Contains(string(line), dir)
-		if there, err := os.Readlink(filepath.Dir(file) + "/ns/mnt"); err == nil && there != here {
-			mounts, _ := os.ReadFile(filepath.Dir(file) + "/mountinfo")
-			belongs = belongs || strings.Contains(string(mounts), dir)
-		}
-		if belongs {
-			found = append(found, strings.ReplaceAll(string(line), "\x00", " "))
-		}
-	}
-	return found
-}
-
 // bringUp gives a cluster something of all that there is.
 func bringUp(t *testing.T, c *Cluster) {
 	t.Helper()
@@ -114,14 +79,14 @@ func nothingIsLeft(t *testing.T, bringUp func(t *testing.T) *Cluster) {
 	before := machine(t)
 	t.Run("cluster", func(t *testing.T) {
 		dir = bringUp(t).Dir()
-		if found := leftovers(dir); len(found) < 12 {
+		if found := must(leftoversOf(dir)); len(found) < 12 {
 			t.Errorf("this test does not see all there is, only %q", found)
 		}
 	})
 	if dir == "" {
 		t.Skip("no cluster")
 	}
-	equal(t, "leftovers", leftovers(dir), []string{})
+	equal(t, "leftovers", must(leftoversOf(dir)), []string{})
 	equal(t, "the machine", machine(t), before)
 }
 
@@ -168,12 +133,12 @@ func crash(t *testing.T, kind string) {
 	if dir == "" {
 		t.Fatal("the test process that was to crash did not come up")
 	}
-	for deadline := time.Now().Add(10 * time.Second); len(processes(dir)) > 0; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(10 * time.Second); len(must(processesOf(dir))) > 0; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("these outlive a crash: %q", processes(dir))
+			t.Fatalf("these outlive a crash: %q", must(processesOf(dir)))
 		}
 	}
 	check(t, Sweep())
-	equal(t, "leftovers", leftovers(dir), []string{})
+	equal(t, "leftovers", must(leftoversOf(dir)), []string{})
 	equal(t, "the machine", machine(t), before)
 }
