@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -23,13 +24,10 @@ var besides = []struct {
 		lost := m.start(t, workload("lost", "worker-1", "blue"))
 		revision := must(m.whole.Revision(t.Context()))
 		check(t, m.whole.Restore(t.Context(), snapshot))
-		m.restored()
+		m.referee.restored()
 		check(t, m.whole.CatchUp(t.Context(), revision))
 		m.passes()
-		newcomer := m.start(t, workload("newcomer", "worker-2", "blue"))
-		if addressOn(t, newcomer, "net1") == addressOn(t, lost, "net1") {
-			m.remark("The next pod gets the address.")
-		}
+		m.newcomer(t, "worker-2", lost)
 		m.ends(t, worker.Name, lost, func() {
 			worker.Kubelet.Kill()
 			check(t, worker.StartKubelet())
@@ -41,12 +39,7 @@ var besides = []struct {
 		check(t, m.DeletePod(t.Context(), p, 60))
 		m.killing(t, p)
 		check(t, m.DeletePod(t.Context(), p, 0))
-		m.ends(t, "worker-1", p, func() {
-			newcomer := m.start(t, workload("newcomer", "worker-2", "blue"))
-			if addressOn(t, newcomer, "net1") == addressOn(t, p, "net1") {
-				m.remark("The next pod gets the address.")
-			}
-		})
+		m.ends(t, "worker-1", p, func() { m.newcomer(t, "worker-2", p) })
 	}},
 	{name: "containerd stops while a pod is to end", play: func(t *testing.T, m *match) {
 		worker := m.whole.Worker("worker-2")
@@ -55,7 +48,7 @@ var besides = []struct {
 		check(t, worker.Stop())
 		check(t, m.DeletePod(t.Context(), p, 1))
 		m.passes()
-		m.start(t, workload("newcomer", "worker-1", "blue"))
+		m.newcomer(t, "worker-1", p)
 		m.ends(t, worker.Name, p, func() { check(t, worker.Start(t.Context())) })
 	}},
 	{name: "A pod has failed and runs on", play: func(t *testing.T, m *match) {
@@ -65,7 +58,7 @@ var besides = []struct {
 		p = m.start(t, p)
 		m.ends(t, "worker-1", p, func() {
 			m.mustKubectl(t, "wait", "--for=jsonpath={.status.phase}=Failed", "--timeout=90s", "pod/web")
-			m.start(t, workload("newcomer", "worker-2", "blue"))
+			m.newcomer(t, "worker-2", p)
 		})
 	}},
 	{name: "A sandbox that has ended stays listed", play: func(t *testing.T, m *match) {
@@ -83,10 +76,11 @@ var besides = []struct {
 		worker.Kill()
 		m.terminating(t, p)
 		m.passes()
-		m.start(t, workload("newcomer", "worker-1", "blue"))
+		m.newcomer(t, "worker-1", p)
 		worker.PowerOff()
+		m.seenOff(t, p)
 		m.outOfService(t, worker.Name)
-		m.now()
+		m.referee.now()
 	}},
 	{name: "A node is cut off, its pods run on", play: func(t *testing.T, m *match) {
 		worker := m.whole.Worker("worker-2")
@@ -95,18 +89,22 @@ var besides = []struct {
 		check(t, worker.CutOff())
 		m.terminating(t, p)
 		m.passes()
-		m.start(t, workload("newcomer", "worker-1", "blue"))
+		m.newcomer(t, "worker-1", p)
 		m.ends(t, worker.Name, p, func() { check(t, worker.Reconnect()) })
 	}},
 	{name: "A node is off, then on again", play: func(t *testing.T, m *match) {
 		worker := m.whole.Worker("worker-2")
+		check(t, worker.LoseDELs(true))
 		back, lost := m.start(t, workload("back", worker.Name, "blue")), m.start(t, workload("lost", worker.Name, "blue"))
 		before := m.box(t, back)
 		worker.PowerOff()
 		m.mustKubectl(t, "wait", "--for=condition=Ready=Unknown", "--timeout=60s", "node/"+worker.Name)
 		check(t, m.DeletePod(t.Context(), lost, 0))
 		m.passes()
-		m.now()
+		if !m.recorded(t, lost) {
+			m.remark("Freed before the node was on again.")
+		}
+		m.referee.now()
 		check(t, worker.Boot(t.Context()))
 		eventuallyWithin(t, time.Minute, "the other pod to be back", func() bool {
 			id, err := worker.SandboxOf(t.Context(), string(back.UID))
@@ -121,6 +119,30 @@ func (m *match) ends(t *testing.T, worker string, p *corev1.Pod, done func()) {
 	done()
 	address := addressOn(t, p, "net1")
 	eventuallyWithin(t, 3*time.Minute, p.Name+" to end", func() bool { return !m.whole.Worker(worker).Answers(t, address) })
+}
+
+// newcomer starts a pod, which may get the address that another one has.
+func (m *match) newcomer(t *testing.T, worker string, other *corev1.Pod) {
+	t.Helper()
+	p := m.start(t, workload("newcomer", worker, "blue"))
+	if addressOn(t, p, "net1") == addressOn(t, other, "net1") {
+		m.remark("The next pod gets the address.")
+	}
+}
+
+// recorded says whether a pod's address has its entry.
+func (m *match) recorded(t *testing.T, p *corev1.Pod) bool {
+	t.Helper()
+	return podOf(must(m.entries(t.Context()))[addressOn(t, p, "net1")]) == p.Namespace+"/"+p.Name
+}
+
+// seenOff waits until the referee has seen that nobody has a pod's address, if that has
+// its entry yet.
+func (m *match) seenOff(t *testing.T, p *corev1.Pod) {
+	t.Helper()
+	eventually(t, "the referee to see it", func() bool {
+		return !m.recorded(t, p) || slices.Contains(m.referee.ruling().Leaked, addressOn(t, p, "net1"))
+	})
 }
 
 // stubborn is a pod that ends when its grace is over, in seconds.

@@ -13,7 +13,6 @@ import (
 // A match is a scenario with one contender.
 type match struct {
 	*installation
-	*referee
 	saw []string // what the table adds in words
 }
 
@@ -30,7 +29,7 @@ func (m *match) passes() { time.Sleep(twoPasses) }
 
 // settled waits until what leaked is freed, or two passes were made.
 func (m *match) settled() {
-	within(twoPasses, time.Second, func() bool { return len(m.ruling().Leaked) == 0 })
+	within(twoPasses, time.Second, func() bool { return len(m.referee.ruling().Leaked) == 0 })
 }
 
 // everyMinute is the shortest that a cron expression can say.
@@ -59,10 +58,9 @@ func TestBesideUpstreamInACluster(t *testing.T) {
 					m := &match{installation: c.install(t, 2, schedule)}
 					check(t, m.CreateNAD(t.Context(), blue))
 					check(t, m.CreateNAD(t.Context(), simple("red", "10.2.0.0/24")))
-					m.referee = m.watched(t)
 					s.play(t, m)
 					m.settled()
-					saw := m.ruling()
+					saw := m.referee.ruling()
 					t.Log(saw)
 					mu.Lock()
 					defer mu.Unlock()

@@ -21,6 +21,7 @@ func TestInAClusterAPodThatARestoreOfEtcdHasLostKeepsItsAddress(t *testing.T) {
 	revision := must(i.whole.Revision(t.Context()))
 
 	check(t, i.whole.Restore(t.Context(), snapshot))
+	i.referee.restored()
 	began := time.Now()
 	if _, err := i.Client().CoreV1().Pods("default").Get(t.Context(), lost.Name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Fatalf("the API knows the pod: %v", err)

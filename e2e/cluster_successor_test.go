@@ -37,6 +37,7 @@ func TestInAClusterASuccessorThatSharesAnAddressIsSaidAndKeepsIt(t *testing.T) {
 	})
 	next := i.running(t, "db-0")[0]
 	equal(t, "the successor's address", addressOn(t, next, "net1"), address)
+	i.referee.excuses(address)
 	v.is(t, `ip_reconcile_findings{kind="Conflict"}`, 1)
 	i.event(t, "Conflict", "IPPool", "10.1.0.0-24")
 	conflict := i.asPod(t, "check").found("Conflict")

@@ -24,13 +24,15 @@ import (
 // by the manifests of deploy, from its image. Nobody's part is played.
 type installation struct {
 	*stage
-	whole *harness.WholeCluster
+	whole   *harness.WholeCluster
+	referee *referee
 }
 
 const productImage = "ip-reconcile/ip-reconcile:latest"
 
 // install starts a cluster and installs the Deployment and the agents, with more
-// arguments for the reconciler.
+// arguments for the reconciler. While the test lasts, a referee looks that no address
+// is freed that is on the wire.
 func install(t *testing.T, workers int, args ...string) *installation {
 	t.Helper()
 	began := time.Now()
@@ -41,6 +43,7 @@ func install(t *testing.T, workers int, args ...string) *installation {
 	}
 	i.mustKubectl(t, "apply", "--validate=strict", "-k", overlay(t, "", []string{"deployment-with-agent"}, nil, patch))
 	i.rolledOut(t, "daemonset/ip-reconcile-agent", "deployment/ip-reconcile")
+	t.Cleanup(func() { i.referee.finds(t) })
 	t.Logf("cluster and product were ready after %.1fs", time.Since(began).Seconds())
 	return i
 }
@@ -56,6 +59,7 @@ func ready(t *testing.T, workers int) *installation {
 	w := harness.StartWhole(t, workers)
 	i := &installation{stage: &stage{Cluster: w.Cluster}, whole: w}
 	check(t, w.ImportImage(t.Context(), productImage, programs...))
+	i.referee = i.watched(t)
 	t.Cleanup(func() {
 		if t.Failed() {
 			i.tell(t)

@@ -26,6 +26,8 @@ type referee struct {
 
 	all   map[netip.Addr]*account
 	since time.Time // before it, no entry was there for nothing
+
+	excused []netip.Addr
 }
 
 // An account is what a referee knows of an address.
@@ -181,6 +183,25 @@ func (r *referee) now() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.since = time.Now()
+}
+
+// excuses an address that the test has on the wire twice, or without an entry.
+func (r *referee) excuses(address netip.Addr) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.excused = append(r.excused, address)
+}
+
+// finds fails the test for what may not be seen.
+func (r *referee) finds(t *testing.T) {
+	saw := r.ruling()
+	for what, addresses := range map[string][]netip.Addr{"freed while it was on the wire": saw.Wrong, "on the wire twice": saw.Duplicates} {
+		for _, a := range addresses {
+			if !slices.Contains(r.excused, a) {
+				t.Errorf("the referee saw %s %s", a, what)
+			}
+		}
+	}
 }
 
 // ruling is what was seen until now.
