@@ -4,6 +4,7 @@ package harness
 
 import (
 	"errors"
+	"net/netip"
 	"syscall"
 )
 
@@ -19,3 +20,6 @@ func lock(string) (func(), error)             { return nil, errNotLinux }
 func tryLock(string) (func(), error)          { return nil, errNotLinux }
 func unmountBelow(string) error               { return errNotLinux }
 func unmount(string) error                    { return errNotLinux }
+func gone(error) bool                         { return false }
+
+func addressesIn(string) (map[string][]netip.Addr, error) { return nil, errNotLinux }

@@ -1,7 +1,6 @@
 package harness
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -52,32 +51,6 @@ func (s *Sandbox) Close() error {
 // Addresses returns the addresses that are really configured, by interface,
 // without link-local and loopback ones.
 func (s *Sandbox) Addresses() (map[string][]netip.Addr, error) { return addressesIn(s.NetNS) }
-
-// addressesIn returns the addresses that are configured in a network namespace.
-func addressesIn(netNS string) (map[string][]netip.Addr, error) {
-	out, err := command("nsenter", "--net="+netNS, "ip", "-json", "address", "show", "scope", "global")
-	if err != nil {
-		return nil, fmt.Errorf("looking into network namespace %s: %w", filepath.Base(netNS), err)
-	}
-	var links []struct {
-		IfName    string `json:"ifname"`
-		Addresses []struct {
-			Local netip.Addr `json:"local"`
-		} `json:"addr_info"`
-	}
-	if err := json.Unmarshal(out, &links); err != nil {
-		return nil, fmt.Errorf("reading the output of ip -json: %w", err)
-	}
-	addresses := map[string][]netip.Addr{}
-	for _, l := range links {
-		for _, a := range l.Addresses {
-			if a.Local.IsValid() { // ip leaves {} where it left something out
-				addresses[l.IfName] = append(addresses[l.IfName], a.Local)
-			}
-		}
-	}
-	return addresses, nil
-}
 
 // Has says whether the address is configured on any interface.
 func (s *Sandbox) Has(address netip.Addr) (bool, error) {
