@@ -111,6 +111,10 @@ var besides = []struct {
 			return err == nil && id != before
 		})
 	}},
+	{name: "Sixty pods of two networks each are rolled three times", schedule: "@every 1s", play: func(t *testing.T, m *match) {
+		check(t, m.whole.Worker("worker-2").LoseDELs(true))
+		m.rolls(t, func() {})
+	}},
 }
 
 // ends waits until nobody on a worker has the pod's address, after something was done.

@@ -184,16 +184,11 @@ func (i *installation) running(t testing.TB, names ...string) (pods []*corev1.Po
 // perhaps changed, and waits until its pods run.
 func (i *installation) statefulSet(t testing.TB, name string, replicas int, change func(*appsv1.StatefulSet), networks ...string) []*corev1.Pod {
 	t.Helper()
-	p := workload(name, "", networks...)
-	labels := &metav1.LabelSelector{MatchLabels: p.Labels}
-	p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
-		MaxSkew: 1, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: labels,
-	}}
+	labels, template := spread(name, networks...)
 	set := &appsv1.StatefulSet{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: appsv1.StatefulSetSpec{
-			Replicas: ptr.To(int32(replicas)), ServiceName: name, Selector: labels, PodManagementPolicy: appsv1.ParallelPodManagement,
-			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: p.Labels, Annotations: p.Annotations}, Spec: p.Spec},
+			Replicas: ptr.To(int32(replicas)), ServiceName: name, Selector: labels, PodManagementPolicy: appsv1.ParallelPodManagement, Template: template,
 		},
 	}
 	if change != nil {
@@ -205,6 +200,27 @@ func (i *installation) statefulSet(t testing.TB, name string, replicas int, chan
 		names = append(names, fmt.Sprint(name, "-", n))
 	}
 	return i.running(t, names...)
+}
+
+// deployment makes a Deployment of the workload that is spread over the workers.
+func (i *installation) deployment(t testing.TB, name string, replicas int, networks ...string) {
+	t.Helper()
+	labels, template := spread(name, networks...)
+	must(i.Client().AppsV1().Deployments("default").Create(t.Context(), &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       appsv1.DeploymentSpec{Replicas: ptr.To(int32(replicas)), Selector: labels, Template: template},
+	}, metav1.CreateOptions{}))
+}
+
+// spread makes of the workload what a controller makes its pods from, as many on each
+// worker as on the others.
+func spread(name string, networks ...string) (*metav1.LabelSelector, corev1.PodTemplateSpec) {
+	p := workload(name, "", networks...)
+	labels := &metav1.LabelSelector{MatchLabels: p.Labels}
+	p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
+		MaxSkew: 1, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: labels,
+	}}
+	return labels, corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: p.Labels, Annotations: p.Annotations}, Spec: p.Spec}
 }
 
 // addressOn is the address of a pod's interface, by Multus' word.

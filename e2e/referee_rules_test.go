@@ -31,6 +31,7 @@ func TestARefereeTellsWhatIsWrongFromWhatPasses(t *testing.T) {
 		"an entry goes under a pod":                       {moments: [][]moment{has("a/x", one, 2), has("", one, 5)}, wrong: true},
 		"an entry goes under a pod to another":            {moments: [][]moment{has("a/x", one, 2), has("a/y", two, 5)}, wrong: true, duplicate: true},
 		"an entry goes to another pod when its own ended": {moments: [][]moment{has("a/x", one, 2), has("a/y", []string{"ns2"}, 5)}},
+		"an entry goes before its pod is on the wire":     {moments: [][]moment{has("a/x", none, 2), has("", one, 5)}, wrong: true, freed: nil},
 		"an entry is back in time":                        {moments: [][]moment{has("a/x", one, 2), has("", one, 2), has("a/x_uid", one, 5)}},
 		"a pod of the same name shares an address":        {moments: [][]moment{has("a/x", one, 2), has("a/x", two, 5), has("a/x", one, 5)}, duplicate: true},
 		"two for one look":                                {moments: [][]moment{has("a/x", one, 2), has("a/x", two, 1), has("a/x", one, 2)}},

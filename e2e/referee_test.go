@@ -32,19 +32,24 @@ type referee struct {
 
 // An account is what a referee knows of an address.
 type account struct {
-	pod    string    // whose entry it is, or was when it was lost; "" for nobody's
-	owners []string  // the network namespaces that had the address with that entry
-	lost   time.Time // since when the entry is gone, or another pod's, and owners are not
-	off    time.Time // since when there is an entry for nothing
+	on  map[string]*holder // by network namespace
+	off time.Time          // since when there is an entry for nothing
 
 	crowded          int // looks in a row that saw it in two network namespaces
 	wrong, duplicate bool
 	freed            []time.Duration // how long its entry had been there for nothing
 }
 
+// A holder is a network namespace that has an address.
+type holder struct {
+	pod     string    // whose entry it was
+	bare    time.Time // since when there is none, or another pod's
+	excused bool      // etcd was restored to before its entry
+}
+
 // A ruling is what a referee has seen.
 type ruling struct {
-	Wrong      []netip.Addr // their entries went, or to other pods, while they were on the wire
+	Wrong      []netip.Addr // on the wire without an entry, or with another pod's
 	Duplicates []netip.Addr // two network namespaces had them
 	Leaked     []netip.Addr // their entries are there and nobody has them
 	Freed      []time.Duration
@@ -132,30 +137,37 @@ func (r *referee) look(now time.Time, entries map[netip.Addr]string, wire map[ne
 	}
 }
 
-func (a *account) look(now, since time.Time, pod string, holders []string) {
-	switch {
-	case a.pod == "", a.pod == pod:
-		a.pod, a.owners, a.lost = pod, holders, time.Time{}
-	case !slices.ContainsFunc(a.owners, func(o string) bool { return slices.Contains(holders, o) }):
-		a.pod, a.owners, a.lost = pod, holders, time.Time{}
-	case a.lost.IsZero():
-		a.lost = now
-	case now.Sub(a.lost) >= delTakes:
-		a.wrong = true
+func (a *account) look(now, since time.Time, pod string, namespaces []string) {
+	on := map[string]*holder{}
+	for _, ns := range namespaces {
+		h := a.on[ns]
+		if h == nil {
+			h = &holder{}
+		}
+		on[ns] = h
+		switch {
+		case pod != "" && (h.pod == "" || h.pod == pod):
+			*h = holder{pod: pod}
+		case h.bare.IsZero():
+			h.bare = now
+		case now.Sub(h.bare) >= delTakes && !h.excused:
+			a.wrong = true
+		}
 	}
+	a.on = on
 
-	if a.crowded++; len(holders) < 2 {
+	if a.crowded++; len(on) < 2 {
 		a.crowded = 0
 	}
 	a.duplicate = a.duplicate || a.crowded >= 2
 
 	switch {
-	case pod != "" && len(holders) == 0:
+	case pod != "" && len(on) == 0:
 		if a.off.IsZero() {
 			a.off = now
 		}
 	case !a.off.IsZero():
-		if pod == "" {
+		if pod == "" && len(on) == 0 {
 			a.freed = append(a.freed, min(now.Sub(a.off), now.Sub(since)))
 		}
 		a.off = time.Time{}
@@ -173,7 +185,9 @@ func (r *referee) restored() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, a := range r.all {
-		a.pod, a.owners = "", nil
+		for _, h := range a.on {
+			*h = holder{excused: true}
+		}
 	}
 }
 

@@ -14,10 +14,12 @@ var errNotLinux = errors.New(Unsupported())
 
 const sigStop, sigContinue = syscall.Signal(0), syscall.Signal(0)
 
-func dieWithParent() *syscall.SysProcAttr                 { return nil }
-func ownNamespaces(bool) *syscall.SysProcAttr             { return nil }
-func lock(string) (func(), error)                         { return nil, errNotLinux }
-func tryLock(string) (func(), error)                      { return nil, errNotLinux }
-func unmountBelow(string) error                           { return errNotLinux }
-func unmount(string) error                                { return errNotLinux }
+func dieWithParent() *syscall.SysProcAttr     { return nil }
+func ownNamespaces(bool) *syscall.SysProcAttr { return nil }
+func lock(string) (func(), error)             { return nil, errNotLinux }
+func tryLock(string) (func(), error)          { return nil, errNotLinux }
+func unmountBelow(string) error               { return errNotLinux }
+func unmount(string) error                    { return errNotLinux }
+func gone(error) bool                         { return false }
+
 func addressesIn(string) (map[string][]netip.Addr, error) { return nil, errNotLinux }

@@ -1,68 +1,65 @@
 package harness
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
 	"path/filepath"
 	"runtime"
 
 	"golang.org/x/sys/unix"
 )
 
-// addressesIn returns the addresses that are configured in a network namespace, by
-// interface, without link-local and loopback ones.
-func addressesIn(netNS string) (found map[string][]netip.Addr, err error) {
-	err = inNetNS(netNS, func() error {
-		links, err := net.Interfaces()
-		if err != nil {
-			return err
-		}
-		found = map[string][]netip.Addr{}
-		for _, l := range links {
-			addresses, err := l.Addrs()
-			if err != nil {
-				return err
-			}
-			for _, a := range addresses {
-				if p, err := netip.ParsePrefix(a.String()); err == nil && p.Addr().IsGlobalUnicast() {
-					found[l.Name] = append(found[l.Name], p.Addr())
-				}
-			}
-		}
-		return nil
-	})
+// addressesIn returns the addresses that are configured in a network namespace,
+// without link-local and loopback ones. It goes there itself: a process for each of
+// some hundred namespaces would take longer than what is to be seen lasts.
+func addressesIn(netNS string) (addresses map[string][]netip.Addr, err error) {
+	there, err := os.Open(netNS)
 	if err != nil {
+		return nil, err
+	}
+	defer there.Close()
+	// A thread that ends takes along the daemons it started: it has to come back.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	here, err := os.Open("/proc/thread-self/ns/net")
+	if err != nil {
+		return nil, err
+	}
+	defer here.Close()
+	if err := unix.Setns(int(there.Fd()), unix.CLONE_NEWNET); err != nil {
 		return nil, fmt.Errorf("looking into network namespace %s: %w", filepath.Base(netNS), err)
 	}
-	return found, nil
+	defer func() {
+		if err := unix.Setns(int(here.Fd()), unix.CLONE_NEWNET); err != nil {
+			panic("a thread is lost in a network namespace: " + err.Error())
+		}
+	}()
+	links, err := net.Interfaces()
+	if err != nil {
+		return nil, err
+	}
+	addresses = map[string][]netip.Addr{}
+	for _, l := range links {
+		all, err := l.Addrs()
+		if err != nil {
+			return nil, err
+		}
+		for _, a := range all {
+			p, err := netip.ParsePrefix(a.String())
+			if err != nil {
+				return nil, err
+			}
+			if ip := p.Addr(); !ip.IsLoopback() && !ip.IsLinkLocalUnicast() {
+				addresses[l.Name] = append(addresses[l.Name], ip)
+			}
+		}
+	}
+	return addresses, nil
 }
 
-// inNetNS does something in a network namespace. Tests look into a hundred of them
-// twice a second, so no process is started for it.
-func inNetNS(path string, do func() error) error {
-	there, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(there)
-	runtime.LockOSThread()
-	here, err := unix.Open("/proc/thread-self/ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		runtime.UnlockOSThread()
-		return err
-	}
-	defer unix.Close(here)
-	if err := unix.Setns(there, unix.CLONE_NEWNET); err != nil {
-		runtime.UnlockOSThread()
-		return err
-	}
-	err = do()
-	// A thread that cannot come back must not be used again: it stays locked, and
-	// ends with its goroutine.
-	if back := unix.Setns(here, unix.CLONE_NEWNET); back != nil {
-		return back
-	}
-	runtime.UnlockOSThread()
-	return err
-}
+// gone says whether a network namespace was not there to be looked into: its file is
+// made before and removed after it.
+func gone(err error) bool { return errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.EINVAL) }

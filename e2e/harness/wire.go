@@ -26,7 +26,8 @@ func (r *Runtime) NetNamespaces() ([]string, error) {
 }
 
 // OnWire returns the addresses that are really configured on the node, each with
-// the network namespaces that have it: with two, it is a duplicate.
+// the network namespaces that have it: with two, it is a duplicate. Namespaces that
+// come or go meanwhile may be left out.
 func (r *Runtime) OnWire() (map[netip.Addr][]string, error) {
 	all, err := r.NetNamespaces()
 	if err != nil {
@@ -35,6 +36,9 @@ func (r *Runtime) OnWire() (map[netip.Addr][]string, error) {
 	found := map[netip.Addr][]string{}
 	for _, netNS := range all {
 		on, err := r.Addresses(netNS)
+		if gone(err) {
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
