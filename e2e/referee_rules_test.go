@@ -27,13 +27,13 @@ func TestARefereeTellsWhatIsWrongFromWhatPasses(t *testing.T) {
 		leaked           bool
 		freed            []time.Duration
 	}{
-		"a pod comes and goes":                            {moments: [][]moment{has("", none, 1), has("a/x", none, 1), has("a/x", one, 3), has("", one, 1), has("", none, 5)}},
-		"an entry goes under a pod":                       {moments: [][]moment{has("a/x", one, 2), has("", one, 5)}, wrong: true},
-		"an entry goes under a pod to another":            {moments: [][]moment{has("a/x", one, 2), has("a/y", two, 5)}, wrong: true, duplicate: true},
-		"an entry goes to another pod when its own ended": {moments: [][]moment{has("a/x", one, 2), has("a/y", []string{"ns2"}, 5)}},
-		"an entry goes before its pod is on the wire":     {moments: [][]moment{has("a/x", none, 2), has("", one, 5)}, wrong: true, freed: nil},
-		"an entry is back in time":                        {moments: [][]moment{has("a/x", one, 2), has("", one, 2), has("a/x_uid", one, 5)}},
-		"a pod of the same name shares an address":        {moments: [][]moment{has("a/x", one, 2), has("a/x", two, 5), has("a/x", one, 5)}, duplicate: true},
+		"a pod comes and goes":                            {moments: [][]moment{has("", none, 1), has("a/x", none, 1), has("a/x", one, 3), has("", one, 8), has("", none, 5)}},
+		"an entry goes under a pod":                       {moments: [][]moment{has("a/x", one, 2), has("", one, 12)}, wrong: true},
+		"an entry goes under a pod to another":            {moments: [][]moment{has("a/x", one, 2), has("a/y", two, 12)}, wrong: true, duplicate: true},
+		"an entry goes to another pod when its own ended": {moments: [][]moment{has("a/x", one, 2), has("a/y", []string{"ns2"}, 12)}},
+		"an entry goes before its pod is on the wire":     {moments: [][]moment{has("a/x", none, 2), has("", one, 12)}, wrong: true, freed: nil},
+		"an entry is back in time":                        {moments: [][]moment{has("a/x", one, 2), has("", one, 8), has("a/x_uid", one, 12)}},
+		"a pod of the same name shares an address":        {moments: [][]moment{has("a/x", one, 2), has("a/x", two, 12), has("a/x", one, 12)}, duplicate: true},
 		"two for one look":                                {moments: [][]moment{has("a/x", one, 2), has("a/x", two, 1), has("a/x", one, 2)}},
 		"a leak":                                          {moments: [][]moment{has("a/x", one, 2), has("a/x", none, 4)}, leaked: true},
 		"a leak that is freed":                            {moments: [][]moment{has("a/x", one, 2), has("a/x", none, 4), has("", none, 2)}, freed: []time.Duration{4 * time.Second}},
