@@ -56,7 +56,7 @@ func (o *Flags) Add(f *pflag.FlagSet, logLevel string) {
 
 // AddWriting adds the flags that say how to release.
 func (o *Flags) AddWriting(f *pflag.FlagSet) {
-	f.DurationVar(&o.ConfirmAfter, "confirm-after", confirmAfter, "how long an unconfirmed verdict must hold, at every look, before it is acted upon; shorter than a runtime needs to set a pod up, it takes addresses from pods that are being made")
+	f.DurationVar(&o.ConfirmAfter, "confirm-after", confirmAfter, "how long an unconfirmed verdict must hold, at every look, before it is acted upon")
 	f.BoolVar(&o.Repair, "repair", false, "write back entries and reservations that running pods lack")
 	f.BoolVar(&o.WithoutLease, "without-lease", false, "write without taking whereabouts' Lease, where there is no right to it")
 }
