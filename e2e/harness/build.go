@@ -51,6 +51,7 @@ var (
 	}
 	upstream = kit{module: "parts", parts: []part{
 		{name: "ip-reconciler", pkg: "github.com/k8snetworkplumbingwg/whereabouts/cmd/reconciler"},
+		{name: "node-slice-controller", pkg: "github.com/k8snetworkplumbingwg/whereabouts/cmd/nodeslicecontroller"},
 	}}
 	multus = kit{module: "parts", parts: []part{
 		{name: "multus", pkg: "gopkg.in/k8snetworkplumbingwg/multus-cni.v4/cmd/multus"},
