@@ -12,11 +12,12 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
 
-// The reconciler's own pods have their addresses from a pool that it works on.
+// The reconciler's own pods have their addresses from a pool that it works on, and it is
+// told to wait for nothing: what keeps an address is what is seen of it.
 func TestInAClusterTheDefaultNetworkMayHaveItsAddressesFromWhereabouts(t *testing.T) {
 	t.Parallel()
 	i := readyBy(t, func() *harness.WholeCluster { return harness.StartWholeOnWhereabouts(t, 2) })
-	i.deploy(t, "--cron=@every 2s")
+	i.deploy(t, "--confirm-after=0s", "--cron=@every 2s")
 	check(t, i.CreateNAD(t.Context(), blue))
 	i.statefulSet(t, "web", 3, nil, "blue")
 	lost := i.start(t, workload("lost", "worker-2"))
