@@ -35,8 +35,15 @@ const productImage = "ip-reconcile/ip-reconcile:latest"
 // is freed that is on the wire.
 func install(t *testing.T, workers int, args ...string) *installation {
 	t.Helper()
-	began := time.Now()
 	i := ready(t, workers)
+	i.deploy(t, args...)
+	return i
+}
+
+// deploy installs them in a cluster that is ready.
+func (i *installation) deploy(t *testing.T, args ...string) {
+	t.Helper()
+	began := time.Now()
 	patch := "patches:\n- target: {kind: Deployment}\n  patch: |\n    - {op: test, path: /spec/template/spec/containers/0/args/0, value: serve}\n"
 	for _, a := range args {
 		patch += fmt.Sprintf("    - {op: add, path: /spec/template/spec/containers/0/args/-, value: %q}\n", a)
@@ -44,19 +51,25 @@ func install(t *testing.T, workers int, args ...string) *installation {
 	i.mustKubectl(t, "apply", "--validate=strict", "-k", overlay(t, "", []string{"deployment-with-agent"}, nil, patch))
 	i.rolledOut(t, "daemonset/ip-reconcile-agent", "deployment/ip-reconcile")
 	t.Cleanup(func() { i.referee.finds(t) })
-	t.Logf("cluster and product were ready after %.1fs", time.Since(began).Seconds())
-	return i
+	t.Logf("the product was ready after %.1fs", time.Since(began).Seconds())
 }
 
 // ready starts a cluster with the product's image on its workers. Nothing of it runs.
 func ready(t *testing.T, workers int) *installation {
 	t.Helper()
+	return readyBy(t, func() *harness.WholeCluster { return harness.StartWhole(t, workers) })
+}
+
+func readyBy(t *testing.T, start func() *harness.WholeCluster) *installation {
+	t.Helper()
+	began := time.Now()
 	if why := harness.ContainerdV2.Unsupported(); why != "" {
 		t.Skip(why)
 	}
 	programs := must(filepath.Glob(filepath.Dir(must(productBinary())) + "/*"))
 	slices.Sort(programs) // ip-reconcile, the entrypoint, is the first
-	w := harness.StartWhole(t, workers)
+	w := start()
+	t.Logf("the cluster was ready after %.1fs", time.Since(began).Seconds())
 	i := &installation{stage: &stage{Cluster: w.Cluster}, whole: w}
 	check(t, w.ImportImage(t.Context(), productImage, programs...))
 	i.referee = i.watched(t)

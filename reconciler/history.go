@@ -151,6 +151,11 @@ func (h *History) forgetStale(id ID) {
 // pkg/controller/podgc/gc_controller.go, quarantineTime).
 const quarantine = 40 * time.Second
 
+// heardSince is how long a sandbox must have been absent before that counts while its
+// pod is Pending, whatever --confirm-after says: as long as a report is fresh. Before
+// that its agent may have looked last when the ADD had not yet begun.
+const heardSince = time.Minute
+
 // ripe is when an unconfirmed verdict may be acted upon: when it has held at
 // every look for confirmAfter, or for longer where the pod may still be within
 // its grace period.
@@ -158,6 +163,9 @@ func (h *History) ripe(it *Item, o *Observation, confirmAfter time.Duration) tim
 	s := h.subjects[it.ID]
 	if s == nil || s.stale.IsZero() {
 		s = &seen{stale: o.Now}
+	}
+	if e := it.Evidence; e != nil && e.Pod != nil && e.Phase == podstate.Pending && e.Sandbox == Absent {
+		confirmAfter = max(confirmAfter, heardSince)
 	}
 	if s.deleted > confirmAfter {
 		confirmAfter = s.deleted + time.Minute

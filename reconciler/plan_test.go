@@ -69,6 +69,16 @@ func TestUnconfirmedRipens(t *testing.T) {
 		p := newProcess(t, Options{ConfirmAfter: 15 * time.Minute, Settled: true})
 		p.wantReleased("settled", p.look(0, unconfirmed))
 	})
+	t.Run("a pod that is being set up has the minute in which a report may be from before its ADD, whatever --confirm-after says", func(t *testing.T) {
+		settingUp := all(unconfirmed, web(phaseIs("Pending")))
+		p := newProcess(t, Options{})
+		p.wantRefused("at the first look", Unripe, p.look(0, settingUp))
+		p.wantRefused("after 59 s", Unripe, p.look(59*time.Second, settingUp))
+		p.wantReleased("after a minute", p.look(time.Minute, settingUp))
+		p = newProcess(t, quarter)
+		p.look(0, settingUp)
+		p.wantRefused("a second before --confirm-after", Unripe, p.look(15*time.Minute-time.Second, settingUp))
+	})
 	t.Run("a reservation that stands alone ripens too", func(t *testing.T) {
 		alone := all(aPool("10.0.0.0-24", "10.0.0.0/24"), onWorker(), aReservation("10.0.0.5", "default/web-0", old))
 		p := newProcess(t, quarter)

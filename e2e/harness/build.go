@@ -52,6 +52,7 @@ var (
 	upstream = kit{module: "parts", parts: []part{
 		{name: "ip-reconciler", pkg: "github.com/k8snetworkplumbingwg/whereabouts/cmd/reconciler"},
 		{name: "ip-control-loop", pkg: "github.com/k8snetworkplumbingwg/whereabouts/cmd/controlloop"},
+		{name: "node-slice-controller", pkg: "github.com/k8snetworkplumbingwg/whereabouts/cmd/nodeslicecontroller"},
 	}}
 	multus = kit{module: "parts", parts: []part{
 		{name: "multus", pkg: "gopkg.in/k8snetworkplumbingwg/multus-cni.v4/cmd/multus"},

@@ -45,11 +45,20 @@ func (s subnet) services() string  { return s.host(0) + "/28" }
 func (s subnet) api() net.IP       { return net.ParseIP(s.host(1)).To4() }
 func (s subnet) node(n int) string { return s.host(16 + n) }
 func (s subnet) mac(n int) string  { return fmt.Sprintf("02:00:%02x:%02x:00:%02x", s.a, s.b, n) }
+
+// podNetwork is the default network of a worker's pods.
 func (s subnet) podNetwork(n int) map[string]any {
-	return map[string]any{
-		"cniVersion": "1.0.0", "name": "local", "type": "bridge", "bridge": nodeBridge,
-		"ipam": map[string]any{"type": "host-local", "ranges": [][]map[string]string{{
-			{"subnet": s.host(0) + "/24", "rangeStart": s.host(64 * n), "rangeEnd": s.host(64*n + 62)},
-		}}},
-	}
+	return onBridge(map[string]any{"type": "host-local", "ranges": [][]map[string]string{{
+		{"subnet": s.host(0) + "/24", "rangeStart": s.host(64 * n), "rangeEnd": s.host(64*n + 62)},
+	}}})
+}
+
+// sharedPodNetwork is the default network of all workers' pods, with addresses from
+// whereabouts.
+func (s subnet) sharedPodNetwork() map[string]any {
+	return onBridge(map[string]any{"type": "whereabouts", "range": s.host(0) + "/24", "range_start": s.host(64), "range_end": s.host(254)})
+}
+
+func onBridge(ipam map[string]any) map[string]any {
+	return map[string]any{"cniVersion": "1.0.0", "name": "local", "type": "bridge", "bridge": nodeBridge, "ipam": ipam}
 }

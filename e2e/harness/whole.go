@@ -22,6 +22,7 @@ type WholeCluster struct {
 	Workers []*Worker // worker-1, worker-2, ...
 
 	parts       string // the program of many names that is kubelet and more
+	shared      bool   // the pods' default network has its addresses from whereabouts
 	subnet      subnet
 	controllers *process
 	scheduler   *process
@@ -31,7 +32,23 @@ type WholeCluster struct {
 // those of kube-apiserver.
 func StartWhole(t testing.TB, workers int, apiFlags ...string) *WholeCluster {
 	t.Helper()
-	w, err := NewWholeCluster(t.Context(), workers, apiFlags...)
+	return startWholeWith(t, workers, false, apiFlags)
+}
+
+// StartWholeOnWhereabouts is StartWhole where the pods' default network has its
+// addresses from whereabouts too: eth0 of every pod is in the pool of DefaultPool.
+func StartWholeOnWhereabouts(t testing.TB, workers int) *WholeCluster {
+	t.Helper()
+	return startWholeWith(t, workers, true, nil)
+}
+
+func startWholeWith(t testing.TB, workers int, shared bool, apiFlags []string) *WholeCluster {
+	t.Helper()
+	w, err := newWhole(workers, apiFlags)
+	if err == nil {
+		w.shared = shared
+		err = w.start(t.Context())
+	}
 	if w != nil {
 		t.Cleanup(func() {
 			if t.Failed() {
@@ -51,6 +68,15 @@ func StartWhole(t testing.TB, workers int, apiFlags ...string) *WholeCluster {
 // NewWholeCluster starts a whole cluster. On an error it returns what there is, if
 // anything, for Close.
 func NewWholeCluster(ctx context.Context, workers int, apiFlags ...string) (*WholeCluster, error) {
+	w, err := newWhole(workers, apiFlags)
+	if err != nil {
+		return w, err
+	}
+	return w, w.start(ctx)
+}
+
+// newWhole builds the parts and takes a place on the machine. Nothing runs yet.
+func newWhole(workers int, apiFlags []string) (*WholeCluster, error) {
 	if why := ContainerdV2.Unsupported(); why != "" {
 		return nil, errors.New(why)
 	}
@@ -83,8 +109,19 @@ func NewWholeCluster(ctx context.Context, workers int, apiFlags ...string) (*Who
 	for i := range workers {
 		w.Workers = append(w.Workers, newWorker(w, i+1))
 	}
-	return w, w.start(ctx)
+	return w, nil
 }
+
+// podNetwork is the default network of a worker's pods.
+func (w *WholeCluster) podNetwork(n int) map[string]any {
+	if w.shared {
+		return w.subnet.sharedPodNetwork()
+	}
+	return w.subnet.podNetwork(n)
+}
+
+// DefaultPool is the IPPool of the pods' default network.
+func (w *WholeCluster) DefaultPool() string { return w.subnet.host(0) + "-24" }
 
 func (w *WholeCluster) start(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)

@@ -22,6 +22,7 @@ type Worker struct {
 
 	whole  *WholeCluster
 	number int
+	slicer Daemon
 }
 
 func newWorker(w *WholeCluster, number int) *Worker {
@@ -36,7 +37,10 @@ func (w *Worker) install() error {
 	if err := w.writeBase(); err != nil {
 		return err
 	}
-	if err := w.prepare(Wiring{Local: w.whole.subnet.podNetwork(w.number)}); err != nil {
+	if err := w.prepare(Wiring{Local: w.whole.podNetwork(w.number)}); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Join(w.Runtime.dir, staticPods), 0o755); err != nil {
 		return err
 	}
 	for path, content := range map[string]string{
@@ -97,6 +101,7 @@ func (w *Worker) kubeletConfig() []byte {
 		"cgroupDriver":             "cgroupfs", "cgroupRoot": "/" + w.cgroup(), "failCgroupV1": false, "failSwapOn": false,
 		"enforceNodeAllocatable":    []string{"none"},
 		"volumePluginDir":           "/var/lib/kubelet/volume-plugins",
+		"staticPodPath":             staticPods,
 		"resolvConf":                "",
 		"makeIPTablesUtilChains":    false,
 		"nodeStatusUpdateFrequency": (nodeGrace / 4).String(), "nodeLeaseDurationSeconds": int(nodeGrace.Seconds()),
@@ -149,6 +154,7 @@ func (w *Worker) Boot(ctx context.Context) error {
 func (w *Worker) PowerOff() {
 	w.Runtime.PowerOff()
 	w.Kubelet.gone()
+	w.slicer.gone()
 }
 
 // Reboot is PowerOff and Boot.
@@ -171,6 +177,7 @@ func (w *Worker) cable(state string) error {
 func (w *Worker) close() error {
 	err := w.Runtime.close()
 	w.Kubelet.gone()
+	w.slicer.gone()
 	return err
 }
 

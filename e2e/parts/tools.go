@@ -12,6 +12,8 @@ import (
 	_ "github.com/containernetworking/plugins/plugins/main/macvlan"
 	_ "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1" // for its CRD
 	_ "github.com/k8snetworkplumbingwg/whereabouts/cmd"                                                  // and for its CRDs
+	_ "github.com/k8snetworkplumbingwg/whereabouts/cmd/controlloop"
+	_ "github.com/k8snetworkplumbingwg/whereabouts/cmd/nodeslicecontroller"
 	_ "github.com/k8snetworkplumbingwg/whereabouts/cmd/reconciler"
 	_ "gopkg.in/k8snetworkplumbingwg/multus-cni.v4/cmd/multus"
 )
