@@ -50,7 +50,7 @@ func NewNode(t testing.TB, c *Cluster, name string) *Node {
 	if err := os.MkdirAll(filepath.Join(dir, "netns"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(n.flatFile(), n.flat(), 0o600); err != nil {
+	if err := os.WriteFile(n.flatFile(), n.flat(c.Kubeconfig()), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := n.addMaster(); err != nil {
@@ -94,10 +94,10 @@ func addVeth(name, peer string) error {
 func (n *Node) flatFile() string { return filepath.Join(n.dir, "whereabouts.conf") }
 
 // flat is whereabouts' own configuration, the same for all networks.
-func (n *Node) flat() []byte {
+func (n *Node) flat(kubeconfig string) []byte {
 	return asJSON(map[string]any{
 		"datastore":  "kubernetes",
-		"kubernetes": map[string]string{"kubeconfig": n.cluster.Kubeconfig()},
+		"kubernetes": map[string]string{"kubeconfig": kubeconfig},
 		"log_file":   filepath.Join(n.dir, "whereabouts.log"),
 		"log_level":  "debug",
 	})

@@ -119,7 +119,7 @@ func (r *Runtime) prepare(w Wiring) error {
 	for path, content := range map[string][]byte{
 		"containerd.toml":                              r.flavour.toml(programs, plugins, r.base),
 		"etc/cni/net.d/00-e2e.conflist":                r.conflist(w, plugins),
-		"etc/cni/net.d/whereabouts.d/whereabouts.conf": r.Node.flat(),
+		"etc/cni/net.d/whereabouts.d/whereabouts.conf": r.Node.flat(r.Node.cluster.Kubeconfig()),
 	} {
 		path = filepath.Join(r.dir, path)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {

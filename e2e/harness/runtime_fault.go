@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -69,15 +70,38 @@ func (r *Runtime) close() error {
 }
 
 // LoseDELs makes whereabouts' part of every DEL succeed without being done, or ends
-// that. The links go all the same, as where its API access is cut: whereabouts
-// 0.9.4 swallows the errors of a DEL.
-func (r *Runtime) LoseDELs(lose bool) error {
-	link := filepath.Join(r.dir, "plugins", "whereabouts")
-	whereabouts := filepath.Join(r.Node.cluster.bin, "whereabouts")
+// that. The links go all the same. It is CutWhereabouts in an instant.
+func (r *Runtime) LoseDELs(lose bool) error { return r.onDEL("whereabouts", "exit 0", lose) }
+
+// FailDELs makes macvlan answer every DEL with an error, before whereabouts is asked
+// and with the link in place, or ends that.
+func (r *Runtime) FailDELs(fail bool) error {
+	return r.onDEL("macvlan", `{ echo '{"cniVersion": "1.0.0", "code": 999, "msg": "the link is busy"}'; exit 1; }`, fail)
+}
+
+// onDEL makes a plugin do something else at a DEL, or ends that.
+func (r *Runtime) onDEL(plugin, does string, on bool) error {
+	link := filepath.Join(r.dir, "plugins", plugin)
+	program := filepath.Join(r.Node.cluster.bin, plugin)
 	next := link + ".next"
-	if !lose {
-		return errors.Join(os.Symlink(whereabouts, next), os.Rename(next, link))
+	if !on {
+		return errors.Join(os.Symlink(program, next), os.Rename(next, link))
 	}
-	script := fmt.Sprintf("#!/bin/sh\n[ \"$CNI_COMMAND\" = DEL ] && exit 0\nexec %s \"$@\"\n", whereabouts)
+	script := fmt.Sprintf("#!/bin/sh\n[ \"$CNI_COMMAND\" = DEL ] && %s\nexec %s \"$@\"\n", does, program)
 	return errors.Join(os.WriteFile(next, []byte(script), 0o755), os.Rename(next, link))
+}
+
+// CutWhereabouts takes the API server away from whereabouts alone, or ends that. A DEL
+// of whereabouts 0.9.4 then takes its minute, and says that all is well; the links go
+// after that.
+func (r *Runtime) CutWhereabouts(cut bool) error {
+	c := r.Node.cluster
+	kubeconfig := c.Kubeconfig()
+	if cut {
+		kubeconfig = filepath.Join(r.dir, "nowhere")
+		if err := c.credentials.writeKubeconfig(kubeconfig, "https://"+net.JoinHostPort(c.address.String(), "1"), c.credentials.adminToken); err != nil {
+			return err
+		}
+	}
+	return os.WriteFile(r.Outside("/etc/cni/net.d/whereabouts.d/whereabouts.conf"), r.Node.flat(kubeconfig), 0o600)
 }
