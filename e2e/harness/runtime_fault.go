@@ -72,12 +72,31 @@ func (r *Runtime) close() error {
 // that. The links go all the same, as where its API access is cut: whereabouts
 // 0.9.4 swallows the errors of a DEL.
 func (r *Runtime) LoseDELs(lose bool) error {
-	link := filepath.Join(r.dir, "plugins", "whereabouts")
-	whereabouts := filepath.Join(r.Node.cluster.bin, "whereabouts")
-	next := link + ".next"
 	if !lose {
-		return errors.Join(os.Symlink(whereabouts, next), os.Rename(next, link))
+		link, whereabouts := r.whereabouts()
+		return errors.Join(os.Symlink(whereabouts, link+".next"), os.Rename(link+".next", link))
 	}
-	script := fmt.Sprintf("#!/bin/sh\n[ \"$CNI_COMMAND\" = DEL ] && exit 0\nexec %s \"$@\"\n", whereabouts)
-	return errors.Join(os.WriteFile(next, []byte(script), 0o755), os.Rename(next, link))
+	return r.insteadOfDEL("true")
+}
+
+// HoldDELs makes every DEL wait at a gate where whereabouts' part of it would be:
+// the pod's processes are gone, and its interfaces are still there. That part is
+// then lost, as with LoseDELs, which ends this too.
+func (r *Runtime) HoldDELs(g Gate) error {
+	return r.insteadOfDEL(fmt.Sprintf(`here=%s.$CNI_CONTAINERID
+	[ -e %[1]s ] && : >$here
+	while [ -e %[1]s ]; do sleep 0.05; done
+	rm -f $here`, g.file))
+}
+
+// insteadOfDEL has a script run in the place of whereabouts' part of a DEL.
+func (r *Runtime) insteadOfDEL(script string) error {
+	link, whereabouts := r.whereabouts()
+	script = fmt.Sprintf("#!/bin/sh\nif [ \"$CNI_COMMAND\" = DEL ]; then\n\t%s\n\texit 0\nfi\nexec %s \"$@\"\n", script, whereabouts)
+	return errors.Join(os.WriteFile(link+".next", []byte(script), 0o755), os.Rename(link+".next", link))
+}
+
+// whereabouts is the name by which plugins on the node call it, and what it is.
+func (r *Runtime) whereabouts() (link, program string) {
+	return filepath.Join(r.dir, "plugins", "whereabouts"), filepath.Join(r.Node.cluster.bin, "whereabouts")
 }
