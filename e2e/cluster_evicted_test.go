@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -35,11 +36,11 @@ func TestInAClusterAPodThatKubeletEndsLosesItsAddressAlthoughItStaysInTheAPI(t *
 		address := addressOn(t, p, "net1")
 		failed := p
 		eventuallyWithin(t, 90*time.Second, p.Name+" to fail", func() bool {
-			on := worker.Answers(t, address) // before the API is asked
-			failed = must(pods.Get(t.Context(), p.Name, metav1.GetOptions{}))
-			if _, there := i.contents(t)["10.1.0.0-24 "+address.String()[len("10.1.0."):]]; on && !there {
+			before := i.contents(t)
+			if worker.Answers(t, address) && before["10.1.0.0-24 "+strings.TrimPrefix(address.String(), "10.1.0.")] == "" {
 				t.Fatalf("%s was freed while it was configured", address)
 			}
+			failed = must(pods.Get(t.Context(), p.Name, metav1.GetOptions{}))
 			return failed.Status.Phase == corev1.PodFailed
 		})
 		t.Logf("%s failed after %s: %s", p.Name, time.Since(began).Round(time.Second), failed.Status.Reason)
