@@ -73,7 +73,7 @@ func (i *installation) watched(t *testing.T) *referee {
 			case <-tick.C:
 				// What could not be read is nothing that was seen.
 				if entries, err := i.entries(ctx); err == nil {
-					r.look(time.Now(), entries, i.onWire())
+					r.look(time.Now(), entries, i.holders())
 				}
 			}
 		}
@@ -105,8 +105,8 @@ func (i *installation) entries(ctx context.Context) (map[netip.Addr]string, erro
 	return found, nil
 }
 
-// onWire are the network namespaces with an address, on all workers that are on.
-func (i *installation) onWire() map[netip.Addr][]string {
+// holders are the network namespaces with an address, on all workers that are on.
+func (i *installation) holders() map[netip.Addr][]string {
 	found := map[netip.Addr][]string{}
 	for _, w := range i.whole.Workers {
 		all, _ := w.NetNamespaces() // none when it is off

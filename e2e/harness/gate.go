@@ -32,7 +32,7 @@ func (g Gate) Open() error {
 	return nil
 }
 
-// Waiting returns the ids of the sandboxes whose ADD waits.
+// Waiting returns the ids of the sandboxes whose ADD, or with HoldDELs DEL, waits.
 func (g Gate) Waiting() []string {
 	files, _ := filepath.Glob(g.file + ".*")
 	ids := []string{}

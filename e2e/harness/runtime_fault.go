@@ -73,10 +73,21 @@ func (r *Runtime) close() error {
 // that. The links go all the same. It is CutWhereabouts in an instant.
 func (r *Runtime) LoseDELs(lose bool) error { return r.onDEL("whereabouts", "exit 0", lose) }
 
+// HoldDELs makes every DEL wait at a gate where whereabouts' part of it would be:
+// the pod's processes are gone, and its interfaces are still there. That part is
+// then lost, as with LoseDELs, which ends this too.
+func (r *Runtime) HoldDELs(g Gate) error {
+	return r.onDEL("whereabouts", fmt.Sprintf(`here=%s.$CNI_CONTAINERID
+	[ -e %[1]s ] && : >$here
+	while [ -e %[1]s ]; do sleep 0.05; done
+	rm -f $here
+	exit 0`, g.file), true)
+}
+
 // FailDELs makes macvlan answer every DEL with an error, before whereabouts is asked
 // and with the link in place, or ends that.
 func (r *Runtime) FailDELs(fail bool) error {
-	return r.onDEL("macvlan", `{ echo '{"cniVersion": "1.0.0", "code": 999, "msg": "the link is busy"}'; exit 1; }`, fail)
+	return r.onDEL("macvlan", `echo '{"cniVersion": "1.0.0", "code": 999, "msg": "the link is busy"}'; exit 1`, fail)
 }
 
 // onDEL makes a plugin do something else at a DEL, or ends that.
@@ -87,7 +98,7 @@ func (r *Runtime) onDEL(plugin, does string, on bool) error {
 	if !on {
 		return errors.Join(os.Symlink(program, next), os.Rename(next, link))
 	}
-	script := fmt.Sprintf("#!/bin/sh\n[ \"$CNI_COMMAND\" = DEL ] && %s\nexec %s \"$@\"\n", does, program)
+	script := fmt.Sprintf("#!/bin/sh\nif [ \"$CNI_COMMAND\" = DEL ]; then\n\t%s\nfi\nexec %s \"$@\"\n", does, program)
 	return errors.Join(os.WriteFile(next, []byte(script), 0o755), os.Rename(next, link))
 }
 

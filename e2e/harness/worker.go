@@ -23,6 +23,7 @@ type Worker struct {
 	whole  *WholeCluster
 	number int
 	slicer Daemon
+	logind *logind // what kubelet hears of shutdowns from, if anything
 }
 
 func newWorker(w *WholeCluster, number int) *Worker {
@@ -113,9 +114,13 @@ func (w *Worker) kubeletConfig() []byte {
 
 // StartKubelet starts kubelet, again after Kubelet.Kill or Stop.
 func (w *Worker) StartKubelet() error {
-	_, err := w.Kubelet.start(w.Node.dir, "kubelet", w.Command(context.Background(), w.whole.parts, "kubelet",
+	cmd := w.Command(context.Background(), w.whole.parts, "kubelet",
 		"--config="+filepath.Join(w.dir, "kubelet.json"), "--kubeconfig="+w.whole.Kubeconfig(),
-		"--hostname-override="+w.Name, "--node-ip="+w.whole.subnet.node(w.number), "--v=2"))
+		"--hostname-override="+w.Name, "--node-ip="+w.whole.subnet.node(w.number), "--v=2")
+	if w.logind != nil {
+		cmd.Env = append(cmd.Env, w.logind.environment())
+	}
+	_, err := w.Kubelet.start(w.Node.dir, "kubelet", cmd)
 	return err
 }
 
@@ -178,6 +183,9 @@ func (w *Worker) close() error {
 	err := w.Runtime.close()
 	w.Kubelet.gone()
 	w.slicer.gone()
+	if w.logind != nil {
+		err = errors.Join(err, w.logind.socket.Close())
+	}
 	return err
 }
 

@@ -15,7 +15,8 @@ import (
 )
 
 // WorkloadImage is on every Worker. Its program answers at port 80 with the name of
-// its pod; with -stubborn it does not end before it is killed.
+// its pod; with -stubborn it does not end before it is killed, with -fill it has four
+// mebibytes on its disk.
 const WorkloadImage = "e2e.invalid/workload:1"
 
 // Asked returns the name that a pod, with the workload, gets when it asks at an

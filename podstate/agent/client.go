@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -64,10 +65,13 @@ func send(ctx context.Context, r *rest.Request, object, into any) error {
 	return answer(ctx, r.Body(body), into)
 }
 
+// watchFor is how long a watch of the report lasts, unless it is cut off.
+const watchFor = 30 * time.Minute
+
 // A Watcher follows the node's report.
 type Watcher struct {
-	// Again is called when a watch begins after attempts that failed: the API server
-	// was away.
+	// Again is called when a watch begins after one that was cut off, or that failed:
+	// the API server was away, for however short a time.
 	Again func()
 
 	node    string
@@ -88,25 +92,27 @@ func NewWatcher(config *rest.Config, node string) (*Watcher, error) {
 // for one that is not there, until the watch ends. It begins with what is there.
 func (w *Watcher) Watch(ctx context.Context, changed func(resourceVersion string)) error {
 	only := fields.OneTermEqualSelector(metav1.ObjectNameField, w.node).String()
+	again := w.away
+	w.away = true // until a watch has lasted as long as it was asked to
 	list, err := w.reports.List(ctx, metav1.ListOptions{FieldSelector: only})
 	if err != nil {
-		w.away = true
 		return fmt.Errorf("list SandboxReport %s: %w", w.node, err)
 	}
-	if w.away {
+	if again {
 		w.Again()
 	}
-	w.away = false
 	if len(list.Items) == 0 {
 		changed("")
 	}
 	for i := range list.Items {
 		changed(list.Items[i].ResourceVersion)
 	}
+	began := time.Now()
 	events, err := w.reports.Watch(ctx, metav1.ListOptions{
-		FieldSelector: only, ResourceVersion: list.ResourceVersion, TimeoutSeconds: ptr.To(int64((30 * time.Minute).Seconds())),
+		FieldSelector: only, ResourceVersion: list.ResourceVersion, TimeoutSeconds: ptr.To(int64(watchFor.Seconds())),
 	})
 	if err != nil {
+		w.away = !apierrors.IsForbidden(err) // which no attempt changes
 		return fmt.Errorf("watch SandboxReport %s: %w", w.node, err)
 	}
 	defer events.Stop()
@@ -120,6 +126,7 @@ func (w *Watcher) Watch(ctx context.Context, changed func(resourceVersion string
 			changed(object.ResourceVersion)
 		}
 	}
+	w.away = time.Since(began) < watchFor
 	return nil
 }
 

@@ -1,8 +1,9 @@
 // Command workload is what pods of tests run: it tells its name to whoever asks at
 // port 80 of any of its addresses.
 //
-// "workload" answers until it is told to end; "workload -stubborn" until it is killed.
-// "workload <address>" asks, and prints the name.
+// "workload" answers until it is told to end; "workload -stubborn" until it is killed;
+// "workload -fill <file>" has four mebibytes on its disk. "workload <address>" asks,
+// and prints the name.
 package main
 
 import (
@@ -19,8 +20,14 @@ import (
 
 func main() {
 	stubborn := flag.Bool("stubborn", false, "do not end when told to")
+	fill := flag.String("fill", "", "write much to a `file`")
 	flag.Parse()
-	do := func() error { return answer(*stubborn) }
+	do := func() error {
+		if err := write(*fill); err != nil {
+			return err
+		}
+		return answer(*stubborn)
+	}
 	if flag.NArg() > 0 {
 		do = func() error { return ask(flag.Arg(0)) }
 	}
@@ -28,6 +35,13 @@ func main() {
 		fmt.Fprintln(os.Stderr, "workload:", err)
 		os.Exit(1)
 	}
+}
+
+func write(file string) error {
+	if file == "" {
+		return nil
+	}
+	return os.WriteFile(file, make([]byte, 4<<20), 0o600)
 }
 
 func answer(stubborn bool) error {

@@ -1,0 +1,83 @@
+package e2e
+
+import (
+	"testing"
+	"time"
+
+	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
+)
+
+func TestInAClusterAPodThatIsDeletedWhileContainerdIsDownKeepsItsAddressUntilItHasEnded(t *testing.T) {
+	t.Parallel()
+	i := install(t, 2)
+	check(t, i.CreateNAD(t.Context(), blue))
+	asks, p := i.start(t, workload("asks", "worker-1", "blue")), i.start(t, workload("web", "worker-2", "blue"))
+	address, worker := addressOn(t, p, "net1"), i.whole.Worker("worker-2")
+	check(t, worker.LoseDELs(true))
+	v := i.leader(t)
+	v.is(t, `ip_reconcile_allocations{pool="kube-system/10.1.0.0-24",reason="SandboxReady",verdict="InUse"}`, 2)
+
+	check(t, worker.Stop())
+	began := time.Now()
+	check(t, i.DeletePod(t.Context(), p, 1))
+	v.is(t, `ip_reconcile_allocations{pool="kube-system/10.1.0.0-24",reason="Terminating",verdict="Held"}`, 1)
+	// Its report counts for a minute, and then kubelet, which lives, has said that the
+	// node is not ready.
+	eventuallyWithin(t, 2*time.Minute, "its node to be unreachable", func() bool {
+		return v.metric(`ip_reconcile_allocations{pool="kube-system/10.1.0.0-24",reason="NodeUnreachable",verdict="Held"}`) == 1
+	})
+	t.Logf("unreachable %s after containerd was stopped", time.Since(began).Round(time.Second))
+	newcomer := i.start(t, workload("newcomer", "worker-1", "blue"))
+	equal(t, "the newcomer's address", addressOn(t, newcomer, "net1").String(), "10.1.0.3")
+	name, err := i.whole.Asked(t.Context(), asks, address)
+	check(t, err)
+	equal(t, "who answers at the address", name, p.Name)
+
+	check(t, worker.Start(t.Context()))
+	eventuallyWithin(t, time.Minute, "nobody to answer", func() bool { return !worker.Answers(t, address) })
+	t.Logf("freed %s after it ended", i.freed(t, 30*time.Second, "10.1.0.0-24", "2").Round(time.Second))
+	i.asPod(t, "check").exits(t, 0)
+}
+
+func TestInAClusterAPodWhoseEndHangsKeepsItsAddressHoweverLongItIsOverdue(t *testing.T) {
+	t.Parallel()
+	i := install(t, 2)
+	check(t, i.CreateNAD(t.Context(), blue))
+	i.start(t, workload("stays", "worker-1", "blue"))
+	p, gate := i.start(t, workload("web", "worker-2", "blue")), i.NewGate()
+	address, id, worker := addressOn(t, p, "net1"), i.box(t, p), i.whole.Worker("worker-2")
+	v := i.leader(t)
+	v.is(t, `ip_reconcile_allocations{pool="kube-system/10.1.0.0-24",reason="SandboxReady",verdict="InUse"}`, 2)
+	i.cutInTheMiddle(t, worker, gate, func() { check(t, i.DeletePod(t.Context(), p, 1)) })
+	began, before := time.Now(), i.contents(t)
+	equal(t, "whose DEL began", gate.Waiting()[0], id)
+	equal(t, "the address is configured", worker.Answers(t, address), true)
+
+	check(t, worker.Start(t.Context()))
+	v.is(t, `ip_reconcile_allocations{pool="kube-system/10.1.0.0-24",reason="SandboxNotReady",verdict="Held"}`, 1)
+	i.lost(t, before)
+	newcomer := i.start(t, workload("newcomer", "worker-1", "blue"))
+	equal(t, "the newcomer's address", addressOn(t, newcomer, "net1").String(), "10.1.0.3")
+	eventuallyWithin(t, 6*time.Minute, "the pod to be overdue", func() bool {
+		return v.metric(`ip_reconcile_allocations{pool="kube-system/10.1.0.0-24",reason="StuckTerminating",verdict="Held"}`) == 1
+	})
+	t.Logf("overdue %s after it was deleted", time.Since(began).Round(time.Second))
+	equal(t, "the address is configured", worker.Answers(t, address), true)
+
+	check(t, gate.Open())
+	eventuallyWithin(t, 3*time.Minute, "the address to be off the wire", func() bool { return !worker.Answers(t, address) })
+	t.Logf("freed %s after that", i.freed(t, 30*time.Second, "10.1.0.0-24", "2").Round(time.Second))
+	i.asPod(t, "check").exits(t, 0)
+}
+
+// cutInTheMiddle kills containerd in the middle of the first DEL that something brings
+// about. Its DELs wait at the gate, and the next containerd's too.
+func (i *installation) cutInTheMiddle(t *testing.T, worker *harness.Worker, gate harness.Gate, do func()) {
+	t.Helper()
+	check(t, gate.Shut())
+	t.Cleanup(func() { gate.Open() })
+	check(t, worker.HoldDELs(gate))
+	do()
+	eventually(t, "a DEL to begin", func() bool { return len(gate.Waiting()) == 1 })
+	worker.Kill()
+}
