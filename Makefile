@@ -32,7 +32,7 @@ test: ## Run all tests: unit, property, and (as root on Linux) on a real API ser
 
 .PHONY: e2e
 e2e: ## Run the scenarios in a whole cluster (as root on Linux): kubelets, containerd, and the product as its manifests install it
-	@cd e2e && $(GO) run $(GOTESTSUM) --format testname -- -count=1 -timeout 60m -parallel 2 -run '^TestInACluster' .
+	@cd e2e && $(GO) run $(GOTESTSUM) --format testname -- -count=1 -timeout 60m -parallel 3 -run '^TestInACluster' .
 
 .PHONY: beside
 beside: ## Play situations in a whole cluster with ours and with upstream's reconciler, and write the table in docs/beside-upstream.md

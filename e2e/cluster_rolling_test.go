@@ -19,11 +19,10 @@ import (
 
 // Passes follow each other without a pause, and half of all DELs are lost: what is
 // released may be a successor's by then. What is not proven is confirmed as soon as can
-// be: an agent tells of a sandbox some seconds after its ADD has the entry, which with
-// no confirmation at all costs some pods their addresses.
+// be, and an agent tells of a sandbox only some seconds after its ADD has the entry.
 func TestInAClusterNoAddressIsFreedWhileItsPodIsMade(t *testing.T) {
 	t.Parallel()
-	i := install(t, 2, "--cron=@every 1s", "--confirm-after=20s")
+	i := install(t, 2, "--cron=@every 1s", "--confirm-after=0s")
 	check(t, i.CreateNAD(t.Context(), blue))
 	check(t, i.CreateNAD(t.Context(), simple("red", "10.2.0.0/24")))
 	check(t, i.whole.Worker("worker-2").LoseDELs(true))
