@@ -107,9 +107,12 @@ func scrub(dir string) error {
 	links, err := os.ReadDir("/sys/class/net")
 	errs = append(errs, err)
 	for _, l := range links {
-		// The other end of a veth pair is gone before its turn comes.
-		if strings.HasPrefix(l.Name(), linkPrefix(filepath.Base(dir))) && linkExists(l.Name()) {
-			errs = append(errs, iproute("link", "del", l.Name()))
+		if !strings.HasPrefix(l.Name(), linkPrefix(filepath.Base(dir))) || !linkExists(l.Name()) {
+			continue
+		}
+		// A link goes with the other end of its pair, even just now.
+		if err := iproute("link", "del", l.Name()); err != nil && linkExists(l.Name()) {
+			errs = append(errs, err)
 		}
 	}
 	errs = append(errs, removeCgroups(linkPrefix(filepath.Base(dir))))
