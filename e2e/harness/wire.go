@@ -1,11 +1,14 @@
 package harness
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/netip"
 	"os"
 	"path"
 	"testing"
+	"time"
 )
 
 // Addresses returns the addresses that are really configured in a network namespace
@@ -34,7 +37,7 @@ func (r *Runtime) OnWire() (map[netip.Addr][]string, error) {
 	}
 	found := map[netip.Addr][]string{}
 	for _, netNS := range all {
-		on, err := r.Addresses(netNS)
+		on, err := r.addressesNow(netNS)
 		if err != nil {
 			return nil, err
 		}
@@ -45,6 +48,21 @@ func (r *Runtime) OnWire() (map[netip.Addr][]string, error) {
 		}
 	}
 	return found, nil
+}
+
+// addressesNow is Addresses, and none for a network namespace that ends just now: its
+// mount goes, and its file a moment later.
+func (r *Runtime) addressesNow(netNS string) (on map[string][]netip.Addr, err error) {
+	for range 20 {
+		if on, err = r.Addresses(netNS); err == nil {
+			return on, nil
+		}
+		if _, gone := os.Stat(r.Outside(netNS)); errors.Is(gone, fs.ErrNotExist) {
+			return nil, nil
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	return nil, err
 }
 
 // Answers says whether an address is really configured in any network namespace of
