@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Kubelets before 1.25 said so while containers ran, and any client may. Today's
-// kubelet runs such a pod on, until it starts again.
+// Kubelets before 1.25 said so while containers ran, and any client may. Today's kubelet
+// takes it back sooner or later, or ends the pod when it starts: this one hangs till then.
 func TestInAClusterAPodThatIsSaidToHaveFailedKeepsItsAddressWhileItRuns(t *testing.T) {
 	t.Parallel()
 	i := install(t, 2)
@@ -21,6 +21,7 @@ func TestInAClusterAPodThatIsSaidToHaveFailedKeepsItsAddressWhileItRuns(t *testi
 	v := i.leader(t)
 	v.is(t, `ip_reconcile_allocations{pool="kube-system/10.1.0.0-24",reason="SandboxReady",verdict="InUse"}`, 1)
 
+	check(t, worker.Kubelet.Freeze())
 	pods := i.Client().CoreV1().Pods("default")
 	p = must(pods.Patch(t.Context(), p.Name, types.MergePatchType, []byte(`{"status":{"phase":"Failed","reason":"SaidSo"}}`), metav1.PatchOptions{}, "status"))
 	for _, c := range p.Status.Conditions {
