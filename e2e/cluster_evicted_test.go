@@ -24,7 +24,7 @@ func TestInAClusterAPodThatKubeletEndsLosesItsAddressAlthoughItStaysInTheAPI(t *
 	late.Spec.TerminationGracePeriodSeconds = ptr.To(int64(15))
 	late = i.start(t, late)
 	big := workload("big", "worker-1", "blue")
-	big.Spec.Containers[0].Args = []string{"-fill", "/fill"}
+	big.Spec.Containers[0].Args = []string{"-stubborn", "-fill", "/fill"} // kubelet says Succeeded of one that ends well
 	big.Spec.Containers[0].Resources.Limits = corev1.ResourceList{corev1.ResourceEphemeralStorage: resource.MustParse("1Mi")}
 	big = i.start(t, big)
 	equal(t, "the addresses", addressOn(t, late, "net1").String()+" "+addressOn(t, big, "net1").String(), "10.1.0.2 10.1.0.3")
@@ -50,7 +50,8 @@ func TestInAClusterAPodThatKubeletEndsLosesItsAddressAlthoughItStaysInTheAPI(t *
 	i.freed(t, promptly, "10.1.0.0-24", "3")
 	v.is(t, `ip_reconcile_released_total{reason="PodFinished"}`, 4)
 	for name, reason := range map[string]string{late.Name: "DeadlineExceeded", big.Name: "Evicted"} {
-		equal(t, name, must(pods.Get(t.Context(), name, metav1.GetOptions{})).Status.Reason, reason)
+		i.event(t, reason, "Pod", name)
+		equal(t, "the phase of "+name, must(pods.Get(t.Context(), name, metav1.GetOptions{})).Status.Phase, corev1.PodFailed)
 	}
 
 	next := i.start(t, workload("next", "worker-2", "blue"))
