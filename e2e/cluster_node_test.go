@@ -17,9 +17,9 @@ func TestInAClusterANodeThatIsLostKeepsItsAddressesUntilItIsOutOfService(t *test
 
 	worker.Kubelet.Kill()
 	worker.Kill()
-	check(t, i.DeletePod(t.Context(), p, 0))
+	check(t, i.DeletePod(t.Context(), p, 30)) // for ever: only its kubelet can say that it ended
 	v := i.leader(t)
-	v.is(t, `ip_reconcile_allocations{pool="kube-system/10.1.0.0-24",reason="PhantomPod",verdict="Held"}`, 1)
+	v.is(t, `ip_reconcile_allocations{pool="kube-system/10.1.0.0-24",reason="Terminating",verdict="Held"}`, 1)
 	began := time.Now()
 	eventuallyWithin(t, 2*time.Minute, "its node to be unreachable", func() bool {
 		return v.metric(`ip_reconcile_allocations{pool="kube-system/10.1.0.0-24",reason="NodeUnreachable",verdict="Held"}`) == 1

@@ -115,7 +115,8 @@ func unmountBelow(dir string) error {
 	}
 	for line := range strings.Lines(string(mounts)) {
 		if fields := strings.Fields(line); len(fields) > 4 && strings.HasPrefix(fields[4], dir+"/") {
-			if err := unix.Unmount(fields[4], unix.MNT_DETACH); err != nil {
+			// A mount goes when whoever made it removes what it is on, even just now.
+			if err := unix.Unmount(fields[4], unix.MNT_DETACH); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return fmt.Errorf("unmounting %s: %w", fields[4], err)
 			}
 		}
