@@ -61,13 +61,19 @@ var besides = []struct {
 			m.newcomer(t, "worker-2", p)
 		})
 	}},
-	{name: "A sandbox that has ended stays listed", play: func(t *testing.T, m *match) {
-		worker := m.whole.Worker("worker-1")
-		check(t, worker.LoseDELs(true))
+	{name: "A sandbox stays listed when it has ended, after its pod", play: func(t *testing.T, m *match) {
+		worker, gate := m.whole.Worker("worker-1"), m.NewGate()
 		p := m.start(t, workload("web", worker.Name, "blue"))
-		m.ends(t, worker.Name, p, func() { check(t, m.DeletePod(t.Context(), p, 1)) })
-		worker.Kubelet.Kill()
+		check(t, gate.Shut())
+		t.Cleanup(func() { gate.Open() })
+		check(t, worker.HoldDELs(gate))
+		check(t, m.DeletePod(t.Context(), p, 1))
+		eventually(t, "its DEL to begin", func() bool { return len(gate.Waiting()) == 1 })
+		check(t, worker.Kubelet.Freeze())
 		check(t, m.DeletePod(t.Context(), p, 0))
+		m.passes()
+		m.newcomer(t, "worker-2", p)
+		m.ends(t, worker.Name, p, func() { check(t, gate.Open()) })
 	}},
 	{name: "A node fails, its pods run on; then it is off, and out of service", play: func(t *testing.T, m *match) {
 		worker := m.whole.Worker("worker-2")
