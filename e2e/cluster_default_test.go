@@ -42,7 +42,7 @@ func TestInAClusterTheDefaultNetworkMayHaveItsAddressesFromWhereabouts(t *testin
 	check(t, worker.LoseDELs(true))
 	check(t, i.DeletePod(t.Context(), lost, 1))
 	eventually(t, "nobody to answer", func() bool { return !worker.Answers(t, address) })
-	t.Logf("freed %s after that", i.freed(t, promptly, pool, key))
+	t.Logf("freed %s after that", i.freed(t, soon, pool, key))
 	v.is(t, `ip_reconcile_released_total`, 2)
 	i.lost(t, before, pool+" "+key, "reservation "+address.String())
 	next := i.start(t, workload("next", "worker-1"))

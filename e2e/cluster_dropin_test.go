@@ -32,7 +32,7 @@ func TestInAClusterWhereaboutsOwnDeploymentWorksWithOurImage(t *testing.T) {
 	i.mustKubectl(t, "wait", "--for=condition=Ready=Unknown", "--timeout=60s", "node/worker-2")
 	i.lost(t, before)
 	i.outOfService(t, "worker-2")
-	t.Logf("freed %s after the taint", i.freed(t, promptly, "10.1.0.0-24", "2"))
+	t.Logf("freed %s after the taint", i.freed(t, soon, "10.1.0.0-24", "2"))
 	i.lost(t, before, entryAndReservation(2)...)
 	eventually(t, "the controllers to remove its pod", func() bool {
 		_, err := i.Client().CoreV1().Pods("default").Get(t.Context(), lost.Name, metav1.GetOptions{})

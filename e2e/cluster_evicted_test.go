@@ -46,8 +46,8 @@ func TestInAClusterAPodThatKubeletEndsLosesItsAddressAlthoughItStaysInTheAPI(t *
 		t.Logf("%s failed after %s: %s", p.Name, time.Since(began).Round(time.Second), failed.Status.Reason)
 		equal(t, "it is configured", worker.Answers(t, address), false)
 	}
-	i.freed(t, promptly, "10.1.0.0-24", "2")
-	i.freed(t, promptly, "10.1.0.0-24", "3")
+	i.freed(t, soon, "10.1.0.0-24", "2")
+	i.freed(t, soon, "10.1.0.0-24", "3")
 	v.is(t, `ip_reconcile_released_total{reason="PodFinished"}`, 4)
 	for name, reason := range map[string]string{late.Name: "DeadlineExceeded", big.Name: "Evicted"} {
 		i.event(t, reason, "Pod", name)

@@ -37,7 +37,7 @@ func TestInAClusterAPodThatIsSaidToHaveFailedKeepsItsAddressWhileItRuns(t *testi
 	worker.Kubelet.Kill()
 	check(t, worker.StartKubelet())
 	eventuallyWithin(t, time.Minute, "nobody to answer", func() bool { return !worker.Answers(t, address) })
-	t.Logf("freed %s after that", i.freed(t, promptly, "10.1.0.0-24", "1").Round(time.Second))
+	t.Logf("freed %s after that", i.freed(t, soon, "10.1.0.0-24", "1").Round(time.Second))
 	v.is(t, `ip_reconcile_released_total{reason="PodFinished"}`, 2)
 	p = must(pods.Get(t.Context(), p.Name, metav1.GetOptions{}))
 	equal(t, "the pod, which is there,", p.Status.Phase, corev1.PodFailed)

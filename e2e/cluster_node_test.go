@@ -38,7 +38,7 @@ func TestInAClusterANodeThatIsLostKeepsItsAddressesUntilItIsOutOfService(t *test
 	})
 	i.lost(t, before)
 	i.outOfService(t, "worker-2")
-	t.Logf("freed %s after the taint", i.freed(t, promptly, "10.1.0.0-24", "2"))
+	t.Logf("freed %s after the taint", i.freed(t, soon, "10.1.0.0-24", "2"))
 	i.lost(t, before, entryAndReservation(2)...)
 	equal(t, "the sandbox of the other pod", i.box(t, stays) != "", true)
 }

@@ -62,7 +62,7 @@ func (i *installation) playStatic(t *testing.T, v *server, asks *corev1.Pod) {
 
 	check(t, worker.RemoveStatic(p.Name))
 	eventually(t, "nobody to answer", func() bool { return !worker.Answers(t, address) })
-	t.Logf("freed %s after that", i.freed(t, promptly, "10.1.0.0-24", "2"))
+	t.Logf("freed %s after that", i.freed(t, soon, "10.1.0.0-24", "2"))
 	i.lost(t, before, entryAndReservation(2)...)
 	eventually(t, "the mirror to go", func() bool {
 		_, err := pods.Get(t.Context(), mirror.Name, metav1.GetOptions{})

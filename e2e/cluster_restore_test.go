@@ -73,7 +73,7 @@ func TestInAClusterAPodThatARestoreOfEtcdHasLostKeepsItsAddress(t *testing.T) {
 	worker.Kubelet.Kill()
 	check(t, worker.StartKubelet())
 	eventuallyWithin(t, time.Minute, "nobody to answer", func() bool { return !worker.Answers(t, address) })
-	t.Logf("freed %s after that", i.freed(t, promptly, "10.1.0.0-24", "2"))
+	t.Logf("freed %s after that", i.freed(t, soon, "10.1.0.0-24", "2"))
 	i.asPod(t, "check").expect(t, "10.1.0.0-24 10.1.0.1", "InUse SandboxReady", "10.1.0.0-24 10.1.0.4", "InUse SandboxReady")
 	equal(t, "the sandbox of the pod that was kept", i.box(t, kept) != "", true)
 }

@@ -35,7 +35,7 @@ func TestInAClusterASandboxThatIsStoppedLosesItsAddressAlthoughItStaysListed(t *
 	check(t, gate.Open())
 	eventually(t, "the address to be off the wire", func() bool { return !worker.Answers(t, address) })
 	// Containerd has no event for the end of a network: the agent looks every 10 s.
-	t.Logf("freed %s after that", i.freed(t, 10*time.Second+promptly, "10.1.0.0-24", "2").Round(time.Second))
+	t.Logf("freed %s after that", i.freed(t, 10*time.Second+soon, "10.1.0.0-24", "2").Round(time.Second))
 	v.is(t, `ip_reconcile_released_total{reason="PodGone"}`, 2)
 	state := must(worker.Status(t.Context(), id)).Status.State
 	equal(t, "the state of its sandbox, which is still listed", state, cri.PodSandboxState_SANDBOX_NOTREADY)

@@ -28,6 +28,10 @@ type installation struct {
 	referee *referee
 }
 
+// soon is long enough for what events bring about, on a machine with three clusters
+// and two cores. How long it took is in the log.
+const soon = 20 * time.Second
+
 const productImage = "ip-reconcile/ip-reconcile:latest"
 
 // install starts a cluster and installs the Deployment and the agents, with more
@@ -84,7 +88,7 @@ func readyBy(t *testing.T, start func() *harness.WholeCluster) *installation {
 func (i *installation) rolledOut(t testing.TB, workloads ...string) {
 	t.Helper()
 	for _, w := range workloads {
-		i.mustKubectl(t, "rollout", "status", "--timeout=60s", "-n", "kube-system", w)
+		i.mustKubectl(t, "rollout", "status", "--timeout=180s", "-n", "kube-system", w)
 	}
 }
 
@@ -178,7 +182,7 @@ func (i *installation) start(t testing.TB, p *corev1.Pod) *corev1.Pod {
 // running waits until pods of the namespace "default" run.
 func (i *installation) running(t testing.TB, names ...string) (pods []*corev1.Pod) {
 	t.Helper()
-	eventuallyWithin(t, time.Minute, strings.Join(names, ", ")+" to run", func() bool {
+	eventuallyWithin(t, 2*time.Minute, strings.Join(names, ", ")+" to run", func() bool {
 		pods = nil
 		for _, name := range names {
 			p, err := i.Client().CoreV1().Pods("default").Get(t.Context(), name, metav1.GetOptions{})

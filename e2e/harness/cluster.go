@@ -19,7 +19,7 @@ import (
 
 // readyTimeout is for a machine on which several clusters start at once; one
 // alone takes some three seconds.
-const readyTimeout = 2 * time.Minute
+const readyTimeout = 4 * time.Minute
 
 // A Cluster is an etcd and a kube-apiserver with the custom resources of
 // whereabouts, of network attachments and of this project. There is no kubelet,
