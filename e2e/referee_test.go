@@ -26,6 +26,7 @@ type referee struct {
 
 	all   map[netip.Addr]*account
 	since time.Time // before it, no entry was there for nothing
+	looks int
 
 	excused []netip.Addr
 }
@@ -131,6 +132,7 @@ func (r *referee) look(now time.Time, entries map[netip.Addr]string, wire map[ne
 			r.all[address] = &account{}
 		}
 	}
+	r.looks++
 	for address, a := range r.all {
 		a.look(now, r.since, podOf(entries[address]), wire[address])
 	}
@@ -188,6 +190,18 @@ func (r *referee) restored() {
 			*h = holder{excused: true}
 		}
 	}
+}
+
+// sees waits until the referee has seen what there is now, in two looks.
+func (r *referee) sees(t *testing.T) {
+	t.Helper()
+	looks := func() int {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return r.looks
+	}
+	before := looks()
+	eventually(t, "the referee to look", func() bool { return looks() >= before+3 })
 }
 
 // now is from when entries that are there for nothing may be freed, when that is not
