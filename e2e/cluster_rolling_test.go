@@ -64,7 +64,7 @@ func (i *installation) rolls(t *testing.T, there func()) {
 	rolledOut := func() {
 		t.Helper()
 		for _, what := range []string{"deployment/web", "statefulset/db"} {
-			i.mustKubectl(t, "rollout", "status", "--timeout=240s", what)
+			i.mustKubectl(t, "rollout", "status", "--timeout=480s", what)
 		}
 		there()
 	}

@@ -19,7 +19,7 @@ func TestInAClusterAHundredAddressesThatWhereaboutsLostAreFreedAtOnce(t *testing
 	const pods = 100
 	began := time.Now()
 	i.deployment(t, "web", pods, "blue")
-	i.mustKubectl(t, "rollout", "status", "--timeout=180s", "deployment/web")
+	i.mustKubectl(t, "rollout", "status", "--timeout=360s", "deployment/web")
 	t.Logf("%d pods were there after %.0fs", pods, time.Since(began).Seconds())
 	v := i.leader(t)
 	v.is(t, `ip_reconcile_allocations{pool="kube-system/10.1.0.0-24",reason="SandboxReady",verdict="InUse"}`, pods+1)
