@@ -14,22 +14,22 @@ const upstreamImage = "e2e.invalid/whereabouts:0.9.4"
 // A contender is a way to free what leaks.
 type contender struct {
 	name string
-	// install starts a cluster with it. Passes are made by the schedule.
-	install func(t *testing.T, workers int, schedule string) *installation
+	// install starts a cluster of two workers with it. Passes are made by the schedule.
+	install func(t *testing.T, schedule string) *installation
 }
 
 var contenders = []contender{
-	{"ip-reconcile", func(t *testing.T, workers int, schedule string) *installation {
-		return install(t, workers, "--cron="+schedule)
+	{"ip-reconcile", func(t *testing.T, schedule string) *installation {
+		return install(t, 2, "--cron="+schedule)
 	}},
 	{"whereabouts v0.9.4", installUpstream},
 }
 
 // installUpstream starts a cluster with whereabouts' own ip-reconciler and, on every
 // worker, ip-control-loop, by its own manifests.
-func installUpstream(t *testing.T, workers int, schedule string) *installation {
+func installUpstream(t *testing.T, schedule string) *installation {
 	t.Helper()
-	i := ready(t, workers)
+	i := ready(t, 2)
 	i.removeCRD(t, sandboxReports)
 	programs := harness.Upstream(t)
 	check(t, i.whole.ImportImage(t.Context(), upstreamImage, filepath.Join(programs, "ip-reconciler"), filepath.Join(programs, "ip-control-loop")))

@@ -12,7 +12,7 @@ import (
 // besides are the scenarios of the table. They wait for what nodes and controllers
 // do, never for what a contender does: it has two passes' time for that.
 var besides = []struct {
-	name, schedule string
+	name, schedule string // everyMinute unless it is said
 	play           func(t *testing.T, m *match)
 }{
 	{name: "A restore of etcd loses a pod that runs on", play: func(t *testing.T, m *match) {
@@ -71,7 +71,9 @@ var besides = []struct {
 		check(t, worker.Kubelet.Freeze())
 		check(t, m.DeletePod(t.Context(), p, 0))
 		m.newcomer(t, "worker-2", p)
-		time.Sleep(2 * delTakes) // not the two minutes after which containerd gives up
+		// Longer than the referee takes for wrong, and not the two minutes after which
+		// containerd gives up.
+		time.Sleep(2 * delTakes)
 		m.ends(t, worker.Name, p, func() { check(t, gate.Open()) })
 	}},
 	{name: "A node fails, its pods run on; then it is off, and out of service", play: func(t *testing.T, m *match) {
@@ -144,14 +146,6 @@ func (m *match) newcomer(t *testing.T, worker string, other *corev1.Pod) {
 func (m *match) recorded(t *testing.T, p *corev1.Pod) bool {
 	t.Helper()
 	return podOf(must(m.entries(t.Context()))[addressOn(t, p, "net1")]) == p.Namespace+"/"+p.Name
-}
-
-// stubborn is a pod that ends when its grace is over, in seconds.
-func stubborn(name, worker string, grace int64) *corev1.Pod {
-	p := workload(name, worker, "blue")
-	p.Spec.Containers[0].Args = []string{"-stubborn"}
-	p.Spec.TerminationGracePeriodSeconds = ptr.To(grace)
-	return p
 }
 
 // evictable is a pod that is taken from a node as soon as that is unreachable.

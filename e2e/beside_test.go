@@ -1,10 +1,10 @@
 package e2e
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 )
@@ -16,9 +16,7 @@ type match struct {
 }
 
 // remark is added to the table.
-func (m *match) remark(format string, args ...any) {
-	m.saw = append(m.saw, fmt.Sprintf(format, args...))
-}
+func (m *match) remark(text string) { m.saw = append(m.saw, text) }
 
 // twoPasses is long enough for a schedule of "* * * * *".
 const twoPasses = 2*time.Minute + 10*time.Second
@@ -42,7 +40,6 @@ func TestBesideUpstreamInACluster(t *testing.T) {
 	if file == "" {
 		t.Skip("this is half an hour to fill a table, not a test of the product: make beside")
 	}
-	var mu sync.Mutex
 	rows := make([][]string, len(besides))
 	t.Run("match", func(t *testing.T) {
 		for n, s := range besides {
@@ -50,19 +47,13 @@ func TestBesideUpstreamInACluster(t *testing.T) {
 			for k, c := range contenders {
 				t.Run(strings.ReplaceAll(s.name, " ", "-")+"/"+c.name, func(t *testing.T) {
 					t.Parallel()
-					schedule := everyMinute
-					if s.schedule != "" {
-						schedule = s.schedule
-					}
-					m := &match{installation: c.install(t, 2, schedule)}
+					m := &match{installation: c.install(t, cmp.Or(s.schedule, everyMinute))}
 					check(t, m.CreateNAD(t.Context(), blue))
 					check(t, m.CreateNAD(t.Context(), simple("red", "10.2.0.0/24")))
 					s.play(t, m)
 					m.settled()
 					saw := m.referee.ruling()
 					t.Log(saw)
-					mu.Lock()
-					defer mu.Unlock()
 					rows[n][k] = row(s.name, c.name, saw, m.saw)
 					if k == 0 && len(saw.Wrong)+len(saw.Leaked) > 0 {
 						t.Errorf("ours: %s", saw)

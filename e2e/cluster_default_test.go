@@ -72,11 +72,7 @@ func (i *installation) eachHasItsOwn(t *testing.T, pods int) {
 		equal(t, "the podIP of "+p.Name, p.Status.PodIP, address)
 		place := fmt.Sprint(i.whole.DefaultPool(), " ", address.As4()[3])
 		contains(t, place, entries[place], i.box(t, &p), p.Namespace+"/"+p.Name)
-		on := 0
-		for _, w := range i.whole.Workers {
-			on += len(must(w.OnWire())[address])
-		}
-		equal(t, "network namespaces with "+address.String(), on, 1)
+		equal(t, "network namespaces with "+address.String(), len(must(i.holders())[address]), 1)
 		if p.Namespace != asks.Namespace {
 			continue // it is not the workload, and does not say its name
 		}

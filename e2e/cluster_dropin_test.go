@@ -26,6 +26,7 @@ func TestInAClusterWhereaboutsOwnDeploymentWorksWithOurImage(t *testing.T) {
 			{"op": "add", "path": "/spec/template/spec/nodeSelector", "value": {"kubernetes.io/hostname": "worker-1"}}]`)
 	i.mustKubectl(t, "set", "image", "-n", "kube-system", "deployment/whereabouts-reconciler", "whereabouts-reconciler="+productImage)
 	i.rolledOut(t, "deployment/whereabouts-reconciler")
+	t.Cleanup(func() { i.referee.finds(t) })
 	i.lost(t, before)
 
 	i.whole.Worker("worker-2").PowerOff()

@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 )
 
 func TestInAClusterAPodThatKubeletEndsLosesItsAddressAlthoughItStaysInTheAPI(t *testing.T) {
@@ -19,10 +18,7 @@ func TestInAClusterAPodThatKubeletEndsLosesItsAddressAlthoughItStaysInTheAPI(t *
 	worker, pods := i.whole.Worker("worker-1"), i.Client().CoreV1().Pods("default")
 	check(t, worker.LoseDELs(true))
 	asks := i.start(t, workload("asks", "worker-2", "blue"))
-	late := workload("late", "worker-1", "blue")
-	late.Spec.Containers[0].Args = []string{"-stubborn"}
-	late.Spec.TerminationGracePeriodSeconds = ptr.To(int64(15))
-	late = i.start(t, late)
+	late := i.start(t, stubborn("late", "worker-1", 15))
 	big := workload("big", "worker-1", "blue")
 	big.Spec.Containers[0].Args = []string{"-stubborn", "-fill", "/fill"} // kubelet says Succeeded of one that ends well
 	big.Spec.Containers[0].Resources.Limits = corev1.ResourceList{corev1.ResourceEphemeralStorage: resource.MustParse("1Mi")}

@@ -6,17 +6,13 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 )
 
 func TestInAClusterAPodThatIsDeletedByForceKeepsItsAddressWhileItRuns(t *testing.T) {
 	t.Parallel()
 	i := install(t, 2)
 	check(t, i.CreateNAD(t.Context(), blue))
-	p := workload("stubborn", "worker-1", "blue")
-	p.Spec.Containers[0].Args = []string{"-stubborn"}
-	p.Spec.TerminationGracePeriodSeconds = ptr.To(int64(40))
-	p = i.start(t, p)
+	p := i.start(t, stubborn("stubborn", "worker-1", 40))
 	address, id := addressOn(t, p, "net1"), i.box(t, p)
 	check(t, i.whole.Worker("worker-1").LoseDELs(true))
 	v := i.leader(t)

@@ -6,7 +6,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 )
 
 // Kubelet ends the pods of a node that shuts down, the node's agent soon after them:
@@ -21,10 +20,7 @@ func TestInAClusterAPodThatAShutdownEndsLosesItsAddressAndNotBefore(t *testing.T
 	check(t, worker.MindShutdowns(40*time.Second, 15*time.Second))
 	check(t, worker.StartKubelet())
 	i.start(t, workload("stays", "worker-1", "blue"))
-	p := workload("stubborn", "worker-2", "blue")
-	p.Spec.Containers[0].Args = []string{"-stubborn"}
-	p.Spec.TerminationGracePeriodSeconds = ptr.To(int64(12))
-	p = i.start(t, p)
+	p := i.start(t, stubborn("stubborn", "worker-2", 12))
 	address := addressOn(t, p, "net1")
 	equal(t, "the address", address.String(), "10.1.0.2")
 	i.leader(t).is(t, `ip_reconcile_allocations{pool="kube-system/10.1.0.0-24",reason="SandboxReady",verdict="InUse"}`, 2)

@@ -109,11 +109,9 @@ func TestInAClusterASandboxWhoseDELFailsKeepsItsAddressUntilItIsClosed(t *testin
 func (i *installation) onWire(t testing.TB) map[netip.Addr]bool {
 	t.Helper()
 	found := map[netip.Addr]bool{}
-	for _, w := range i.whole.Workers {
-		for a := range must(w.OnWire()) {
-			if netip.MustParsePrefix("10.1.0.0/24").Contains(a) {
-				found[a] = true
-			}
+	for a := range must(i.holders()) {
+		if netip.MustParsePrefix("10.1.0.0/24").Contains(a) {
+			found[a] = true
 		}
 	}
 	return found

@@ -172,6 +172,14 @@ func workload(name, worker string, networks ...string) *corev1.Pod {
 	return p
 }
 
+// stubborn is a pod that ends when its grace is over, in seconds.
+func stubborn(name, worker string, grace int64) *corev1.Pod {
+	p := workload(name, worker, "blue")
+	p.Spec.Containers[0].Args = []string{"-stubborn"}
+	p.Spec.TerminationGracePeriodSeconds = ptr.To(grace)
+	return p
+}
+
 // start creates a pod and waits until it runs.
 func (i *installation) start(t testing.TB, p *corev1.Pod) *corev1.Pod {
 	t.Helper()

@@ -73,8 +73,12 @@ func (i *installation) watched(t *testing.T) *referee {
 				return
 			case <-tick.C:
 				// What could not be read is nothing that was seen.
-				if entries, err := i.entries(ctx); err == nil {
-					r.look(time.Now(), entries, i.holders())
+				entries, err := i.entries(ctx)
+				if err != nil {
+					continue
+				}
+				if wire, err := i.holders(); err == nil {
+					r.look(time.Now(), entries, wire)
 				}
 			}
 		}
@@ -95,32 +99,31 @@ func (i *installation) entries(ctx context.Context) (map[netip.Addr]string, erro
 		if err != nil {
 			return nil, err
 		}
-		entries, _, _ := unstructured.NestedMap(p.Object, "spec", "allocations")
-		for key, e := range entries {
+		for key, e := range entriesOf(&p) {
 			offset, _ := new(big.Int).SetString(key, 10)
 			base := new(big.Int).SetBytes(prefix.Masked().Addr().AsSlice())
 			address, _ := netip.AddrFromSlice(base.Add(base, offset).FillBytes(make([]byte, prefix.Addr().BitLen()/8)))
-			found[address], _ = e.(map[string]any)["podref"].(string)
+			found[address], _ = e["podref"].(string)
 		}
 	}
 	return found, nil
 }
 
-// holders are the network namespaces with an address, on all workers that are on.
-func (i *installation) holders() map[netip.Addr][]string {
+// holders are the network namespaces with an address, on all workers.
+func (i *installation) holders() (map[netip.Addr][]string, error) {
 	found := map[netip.Addr][]string{}
 	for _, w := range i.whole.Workers {
-		all, _ := w.NetNamespaces() // none when it is off
-		for _, netNS := range all {
-			on, _ := w.Addresses(netNS) // none when it has just been closed
-			for _, addresses := range on {
-				for _, a := range addresses {
-					found[a] = append(found[a], w.Name+netNS)
-				}
+		on, err := w.OnWire()
+		if err != nil {
+			return nil, err
+		}
+		for a, namespaces := range on {
+			for _, netNS := range namespaces {
+				found[a] = append(found[a], w.Name+netNS)
 			}
 		}
 	}
-	return found
+	return found, nil
 }
 
 // look takes in what is there at one moment.
@@ -200,7 +203,7 @@ func (r *referee) sees(t *testing.T) {
 		defer r.mu.Unlock()
 		return r.looks
 	}
-	before := looks()
+	before := looks() // and the next may have begun
 	eventually(t, "the referee to look", func() bool { return looks() >= before+3 })
 }
 

@@ -47,13 +47,9 @@ func makeCgroup(name string) error {
 // removeCgroups removes the cgroups with this beginning of a name, in every
 // hierarchy. Those of processes that have just been killed need a moment.
 func removeCgroups(prefix string) error {
-	var tops []string
-	for _, pattern := range []string{"/sys/fs/cgroup/", "/sys/fs/cgroup/*/"} {
-		found, err := filepath.Glob(pattern + prefix + "*")
-		if err != nil {
-			return err
-		}
-		tops = append(tops, found...)
+	tops, err := cgroups(prefix)
+	if err != nil {
+		return err
 	}
 	for _, top := range tops {
 		var last error
@@ -66,6 +62,13 @@ func removeCgroups(prefix string) error {
 		}
 	}
 	return nil
+}
+
+// cgroups are those with this beginning of a name, in every hierarchy.
+func cgroups(prefix string) ([]string, error) {
+	one, err := filepath.Glob("/sys/fs/cgroup/" + prefix + "*")
+	each, err1 := filepath.Glob("/sys/fs/cgroup/*/" + prefix + "*") // version 1
+	return append(one, each...), errors.Join(err, err1)
 }
 
 // removeTree removes folders from the leaves up; their files are the kernel's.

@@ -24,16 +24,15 @@ func leftovers(place, prefix string) ([]string, error) {
 			left = append(left, f)
 		}
 	}
-	for _, pattern := range []string{"/sys/class/net/", "/sys/fs/cgroup/", "/sys/fs/cgroup/*/"} {
-		found, globErr := filepath.Glob(pattern + prefix + "*")
-		left, err = append(left, found...), errors.Join(err, globErr)
-	}
+	links, linksErr := filepath.Glob("/sys/class/net/" + prefix + "*")
+	groups, groupsErr := cgroups(prefix)
+	left = append(append(left, links...), groups...)
 	mounts, readErr := os.ReadFile("/proc/self/mountinfo")
 	if strings.Contains(string(mounts), place) {
 		left = append(left, "mounts below "+place)
 	}
-	processes, globErr := processesOf(place)
-	return append(left, processes...), errors.Join(err, readErr, globErr)
+	processes, processesErr := processesOf(place)
+	return append(left, processes...), errors.Join(err, linksErr, groupsErr, readErr, processesErr)
 }
 
 // processesOf are those that have the place in their command line, or in mounts that

@@ -28,23 +28,22 @@ type WholeCluster struct {
 	scheduler   *process
 }
 
-// StartWhole starts a whole cluster that lasts for the test. The flags are added to
-// those of kube-apiserver.
-func StartWhole(t testing.TB, workers int, apiFlags ...string) *WholeCluster {
+// StartWhole starts a whole cluster that lasts for the test.
+func StartWhole(t testing.TB, workers int) *WholeCluster {
 	t.Helper()
-	return startWholeWith(t, workers, false, apiFlags)
+	return startWholeWith(t, workers, false)
 }
 
 // StartWholeOnWhereabouts is StartWhole where the pods' default network has its
 // addresses from whereabouts too: eth0 of every pod is in the pool of DefaultPool.
 func StartWholeOnWhereabouts(t testing.TB, workers int) *WholeCluster {
 	t.Helper()
-	return startWholeWith(t, workers, true, nil)
+	return startWholeWith(t, workers, true)
 }
 
-func startWholeWith(t testing.TB, workers int, shared bool, apiFlags []string) *WholeCluster {
+func startWholeWith(t testing.TB, workers int, shared bool) *WholeCluster {
 	t.Helper()
-	w, err := newWhole(workers, apiFlags)
+	w, err := newWhole(workers)
 	if err == nil {
 		w.shared = shared
 		err = w.start(t.Context())
@@ -67,8 +66,8 @@ func startWholeWith(t testing.TB, workers int, shared bool, apiFlags []string) *
 
 // NewWholeCluster starts a whole cluster. On an error it returns what there is, if
 // anything, for Close.
-func NewWholeCluster(ctx context.Context, workers int, apiFlags ...string) (*WholeCluster, error) {
-	w, err := newWhole(workers, apiFlags)
+func NewWholeCluster(ctx context.Context, workers int) (*WholeCluster, error) {
+	w, err := newWhole(workers)
 	if err != nil {
 		return w, err
 	}
@@ -76,7 +75,7 @@ func NewWholeCluster(ctx context.Context, workers int, apiFlags ...string) (*Who
 }
 
 // newWhole builds the parts and takes a place on the machine. Nothing runs yet.
-func newWhole(workers int, apiFlags []string) (*WholeCluster, error) {
+func newWhole(workers int) (*WholeCluster, error) {
 	if why := ContainerdV2.Unsupported(); why != "" {
 		return nil, errors.New(why)
 	}
@@ -98,9 +97,9 @@ func newWhole(workers int, apiFlags []string) (*WholeCluster, error) {
 	}
 	// The Service "kubernetes" gets the first address of its range. Where the API
 	// server itself has that address, pods reach it as they do anywhere.
-	c, err := newCluster(subnet.api(), 443, append([]string{
+	c, err := newCluster(subnet.api(), 443, []string{
 		"--service-cluster-ip-range=" + subnet.services(), "--kubelet-preferred-address-types=InternalIP",
-	}, apiFlags...))
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -27,9 +27,12 @@ func (r *Runtime) NetNamespaces() ([]string, error) {
 
 // OnWire returns the addresses that are really configured on the node, each with
 // the network namespaces that have it: with two, it is a duplicate. Namespaces that
-// come or go meanwhile may be left out.
+// come or go meanwhile may be left out. A node that is off has nothing on the wire.
 func (r *Runtime) OnWire() (map[netip.Addr][]string, error) {
 	all, err := r.NetNamespaces()
+	if gone(err) {
+		return nil, nil
+	}
 	if err != nil {
 		return nil, err
 	}
