@@ -1,0 +1,133 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/ip-reconcile/ip-reconcile/e2e/bench/fill"
+	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
+)
+
+var (
+	crds           = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	pods           = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
+	sandboxReports = schema.GroupVersionResource{Group: "ip-reconcile.dev", Version: "v1alpha1", Resource: "sandboxreports"}
+)
+
+// A Server is a real API server with a content.
+type Server struct {
+	*harness.Cluster
+	Content *fill.Content
+	vouched context.CancelFunc
+	ended   chan error // what Vouch came to
+}
+
+// NewServer starts an API server and fills it. On an error it returns what there is,
+// if anything, for Close.
+func NewServer(ctx context.Context, content *fill.Content) (*Server, error) {
+	cluster, err := harness.NewCluster(ctx)
+	if cluster == nil {
+		return nil, err
+	}
+	s := &Server{Cluster: cluster, Content: content}
+	if err != nil {
+		return s, err
+	}
+	if !content.Reports {
+		if err := s.removeReports(ctx); err != nil {
+			return s, err
+		}
+	}
+	for _, name := range fill.Namespaces() {
+		_, err := s.Client().CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+		if err != nil && !apierrors.IsAlreadyExists(err) {
+			return s, fmt.Errorf("making the namespace %s: %w", name, err)
+		}
+	}
+	if err := content.Fill(ctx, s.etcd()); err != nil {
+		return s, fmt.Errorf("filling the API server: %w", err)
+	}
+	if err := s.vouch(ctx); err != nil {
+		return s, err
+	}
+	return s, s.settled(ctx)
+}
+
+// Refill makes everything as it was before a run freed what is stale.
+func (s *Server) Refill(ctx context.Context) error {
+	if err := s.Content.Refill(ctx, s.etcd()); err != nil {
+		return err
+	}
+	return s.settled(ctx)
+}
+
+// Close ends it.
+func (s *Server) Close() error {
+	if s.vouched == nil {
+		return s.Cluster.Close()
+	}
+	s.vouched()
+	return errors.Join(<-s.ended, s.Cluster.Close())
+}
+
+func (s *Server) etcd() fill.Etcd { return fill.Etcd(s.EtcdServer()) }
+
+// removeReports leaves the API server as whereabouts alone has it.
+func (s *Server) removeReports(ctx context.Context) error {
+	name := sandboxReports.Resource + "." + sandboxReports.Group
+	if err := s.Dynamic().Resource(crds).Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
+		return fmt.Errorf("removing the CRD %s: %w", name, err)
+	}
+	return wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		_, err := s.Client().Discovery().ServerResourcesForGroupVersion(sandboxReports.GroupVersion().String())
+		return apierrors.IsNotFound(err), nil
+	})
+}
+
+// vouch keeps up the Leases of the reports until Close.
+func (s *Server) vouch(ctx context.Context) error {
+	if !s.Content.Reports {
+		return nil
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	s.vouched, s.ended = cancel, make(chan error, 1)
+	ready := make(chan struct{})
+	go func() { s.ended <- s.Content.Vouch(ctx, s.etcd(), func() { close(ready) }) }()
+	select {
+	case <-ready:
+		return nil
+	case err := <-s.ended:
+		s.ended <- err
+		return fmt.Errorf("writing the Leases of reports: %w", err)
+	}
+}
+
+// settled checks that the API server has what was written past it. A LIST that asks
+// for no resourceVersion waits until the API server's own copy is that of etcd.
+func (s *Server) settled(ctx context.Context) error {
+	for _, list := range []struct {
+		schema.GroupVersionResource
+		want int
+	}{{harness.IPPools, s.Content.Pools}, {harness.Reservations, s.Content.Entries()}, {pods, s.Content.Pods}} {
+		l, err := s.Dynamic().Resource(list.GroupVersionResource).List(ctx, metav1.ListOptions{Limit: 1})
+		if err != nil {
+			return fmt.Errorf("counting the %s: %w", list.Resource, err)
+		}
+		got := len(l.Items)
+		if rest := l.GetRemainingItemCount(); rest != nil {
+			got += int(*rest)
+		}
+		if got != list.want {
+			return fmt.Errorf("the API server has %d %s, and should have %d", got, list.Resource, list.want)
+		}
+	}
+	return nil
+}
