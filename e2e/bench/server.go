@@ -46,19 +46,24 @@ func NewServer(ctx context.Context, content *fill.Content) (*Server, error) {
 			return s, err
 		}
 	}
-	for _, name := range fill.Namespaces() {
-		_, err := s.Client().CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
-		if err != nil && !apierrors.IsAlreadyExists(err) {
-			return s, fmt.Errorf("making the namespace %s: %w", name, err)
-		}
-	}
-	if err := content.Fill(ctx, s.etcd()); err != nil {
-		return s, fmt.Errorf("filling the API server: %w", err)
-	}
-	if err := s.vouch(ctx); err != nil {
+	if err := Fill(ctx, cluster, content); err != nil {
 		return s, err
 	}
-	return s, s.settled(ctx)
+	return s, s.vouch(ctx)
+}
+
+// Fill puts a content into a cluster that has none.
+func Fill(ctx context.Context, c *harness.Cluster, content *fill.Content) error {
+	for _, name := range fill.Namespaces() {
+		_, err := c.Client().CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+		if err != nil && !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("making the namespace %s: %w", name, err)
+		}
+	}
+	if err := content.Fill(ctx, fill.Etcd(c.EtcdServer())); err != nil {
+		return fmt.Errorf("filling the API server: %w", err)
+	}
+	return settled(ctx, c, content)
 }
 
 // Refill makes everything as it was before a run freed what is stale.
@@ -66,7 +71,7 @@ func (s *Server) Refill(ctx context.Context) error {
 	if err := s.Content.Refill(ctx, s.etcd()); err != nil {
 		return err
 	}
-	return s.settled(ctx)
+	return settled(ctx, s.Cluster, s.Content)
 }
 
 // Close ends it.
@@ -112,12 +117,12 @@ func (s *Server) vouch(ctx context.Context) error {
 
 // settled checks that the API server has what was written past it. A LIST that asks
 // for no resourceVersion waits until the API server's own copy is that of etcd.
-func (s *Server) settled(ctx context.Context) error {
+func settled(ctx context.Context, c *harness.Cluster, content *fill.Content) error {
 	for _, list := range []struct {
 		schema.GroupVersionResource
 		want int
-	}{{harness.IPPools, s.Content.Pools}, {harness.Reservations, s.Content.Entries()}, {pods, s.Content.Pods}} {
-		l, err := s.Dynamic().Resource(list.GroupVersionResource).List(ctx, metav1.ListOptions{Limit: 1})
+	}{{harness.IPPools, content.Pools}, {harness.Reservations, content.Entries()}, {pods, content.Pods}} {
+		l, err := c.Dynamic().Resource(list.GroupVersionResource).List(ctx, metav1.ListOptions{Limit: 1})
 		if err != nil {
 			return fmt.Errorf("counting the %s: %w", list.Resource, err)
 		}
