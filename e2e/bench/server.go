@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 
@@ -135,4 +136,47 @@ func settled(ctx context.Context, c *harness.Cluster, content *fill.Content) err
 		}
 	}
 	return nil
+}
+
+// Left counts what a run has left of what is stale, and what it took of all else:
+// entries and reservations.
+func (s *Server) Left(ctx context.Context) (left, lost int, err error) {
+	there := map[string]bool{}
+	err = s.eachPage(ctx, harness.IPPools, func(o *unstructured.Unstructured) {
+		entries, _, _ := unstructured.NestedFieldNoCopy(o.Object, "spec", "allocations")
+		stored, _ := entries.(map[string]any)
+		for key := range stored {
+			there[o.GetName()+" "+key] = true
+		}
+	})
+	if err == nil {
+		err = s.eachPage(ctx, harness.Reservations, func(o *unstructured.Unstructured) { there[o.GetName()] = true })
+	}
+	for i := range s.Content.Entries() {
+		e := s.Content.Entry(i)
+		for _, place := range []string{fmt.Sprintf("%s %d", fill.PoolName(e.Pool), e.Key), e.IP} {
+			switch {
+			case e.Stale && there[place]:
+				left++
+			case !e.Stale && !there[place]:
+				lost++
+			}
+		}
+	}
+	return left, lost, err
+}
+
+func (s *Server) eachPage(ctx context.Context, r schema.GroupVersionResource, each func(*unstructured.Unstructured)) error {
+	for options := (metav1.ListOptions{Limit: 500}); ; {
+		list, err := s.Dynamic().Resource(r).List(ctx, options)
+		if err != nil {
+			return fmt.Errorf("counting what is left of %s: %w", r.Resource, err)
+		}
+		for i := range list.Items {
+			each(&list.Items[i])
+		}
+		if options.Continue = list.GetContinue(); options.Continue == "" {
+			return nil
+		}
+	}
 }

@@ -3,7 +3,8 @@
 //
 // "bench up [flags] <folder>" starts one, and runs it until it is interrupted. Its
 // kubeconfig is <folder>/kubeconfig. "bench refill <folder>" makes everything as it
-// was before a run freed what is stale. Both want to be run in e2e or below.
+// was before a run freed what is stale. "bench measure [flags] <work>..." measures
+// (all without a work), "bench list" lists the works. All want to be run in e2e or below.
 package main
 
 import (
@@ -15,6 +16,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -25,13 +27,19 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	err := errors.New("usage: bench up [flags] <folder> | bench refill <folder>")
-	if len(os.Args) > 2 {
-		switch os.Args[1] {
-		case "up":
-			err = up(ctx, os.Args[2:])
-		case "refill":
-			err = refill(ctx, os.Args[2])
+	args := append(os.Args[1:], "")
+	err := errors.New("usage: bench up [flags] <folder> | bench refill <folder> | bench measure [flags] [<work>...] | bench list")
+	switch command, args := args[0], os.Args[min(2, len(os.Args)):]; {
+	case command == "up":
+		err = up(ctx, args)
+	case command == "refill" && len(args) == 1:
+		err = refill(ctx, args[0])
+	case command == "measure":
+		err = measure(ctx, args)
+	case command == "list":
+		err = nil
+		for _, w := range append(bench.Works, bench.OneCore) {
+			fmt.Println(w.Name)
 		}
 	}
 	if err != nil {
@@ -107,4 +115,28 @@ func refill(ctx context.Context, folder string) error {
 		return fmt.Errorf("reading %s: %w", folder, err)
 	}
 	return r.Content.Refill(ctx, r.Etcd)
+}
+
+func measure(ctx context.Context, args []string) (err error) {
+	flags := flag.NewFlagSet("bench measure", flag.ExitOnError)
+	b := &bench.Bench{Log: os.Stderr}
+	flags.StringVar(&b.Programs, "programs", "../bin", "folder with ip-reconcile, ip-reconciler, launch, upstream and lists")
+	flags.StringVar(&b.Path, "results", "../bin/bench.json", "where results are kept; those measured anew take the place of earlier ones")
+	flags.IntVar(&b.Runs, "runs", 5, "how often each is measured, for the median")
+	flags.Parse(args)
+	if b.Programs, err = filepath.Abs(b.Programs); err != nil {
+		return err
+	}
+	if b.Book, err = bench.OpenBook(b.Path); err != nil {
+		return err
+	}
+	wanted := flags.Args()
+	for _, w := range append(bench.Works, bench.OneCore) {
+		if slices.Contains(wanted, w.Name) || len(wanted) == 0 && w.Name != bench.OneCore.Name {
+			if err := w.Do(ctx, b); err != nil {
+				return fmt.Errorf("%s: %w", w.Name, err)
+			}
+		}
+	}
+	return nil
 }
