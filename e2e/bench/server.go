@@ -116,23 +116,28 @@ func (s *Server) vouch(ctx context.Context) error {
 	}
 }
 
-// settled checks that the API server has what was written past it. A LIST that asks
-// for no resourceVersion waits until the API server's own copy is that of etcd.
+// settled waits until the API server has what was written past it. Its own copy may
+// lag behind: all that one transaction writes has one revision, which the API server
+// takes for reached with the first of it.
 func settled(ctx context.Context, c *harness.Cluster, content *fill.Content) error {
 	for _, list := range []struct {
 		schema.GroupVersionResource
 		want int
 	}{{harness.IPPools, content.Pools}, {harness.Reservations, content.Entries()}, {pods, content.Pods}} {
-		l, err := c.Dynamic().Resource(list.GroupVersionResource).List(ctx, metav1.ListOptions{Limit: 1})
+		got := 0
+		err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+			l, err := c.Dynamic().Resource(list.GroupVersionResource).List(ctx, metav1.ListOptions{Limit: 1})
+			if err != nil {
+				return false, err
+			}
+			got = len(l.Items)
+			if rest := l.GetRemainingItemCount(); rest != nil {
+				got += int(*rest)
+			}
+			return got == list.want, nil
+		})
 		if err != nil {
-			return fmt.Errorf("counting the %s: %w", list.Resource, err)
-		}
-		got := len(l.Items)
-		if rest := l.GetRemainingItemCount(); rest != nil {
-			got += int(*rest)
-		}
-		if got != list.want {
-			return fmt.Errorf("the API server has %d %s, and should have %d", got, list.Resource, list.want)
+			return fmt.Errorf("waiting for the API server to have %d %s, it has %d: %w", list.want, list.Resource, got, err)
 		}
 	}
 	return nil
