@@ -75,6 +75,11 @@ func (s *Server) Refill(ctx context.Context) error {
 	return settled(ctx, s.Cluster, s.Content)
 }
 
+// SandboxGone has the agent of an entry's node say that its sandbox is gone.
+func (s *Server) SandboxGone(ctx context.Context, i int) error {
+	return s.Content.SandboxGone(ctx, s.etcd(), i)
+}
+
 // Close ends it.
 func (s *Server) Close() error {
 	if s.vouched == nil {

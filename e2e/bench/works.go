@@ -44,6 +44,9 @@ var Works = []Work{
 	{"10000-snapshot", func(ctx context.Context, b *Bench) error {
 		return b.With(ctx, main10000(), func(s *Server) error { return b.Snapshots(ctx, s) })
 	}},
+	{"adds", Adds},
+	{"latency", Latency(false)},
+	{"latency-reports", Latency(true)},
 	{"25000", size(25000, 6)},
 	{"50000", size(50000, 12)},
 }

@@ -3,6 +3,8 @@ package fill
 import (
 	"context"
 	"time"
+
+	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
 // Fill writes everything. The SandboxReport resource has to be served where there are
@@ -14,7 +16,7 @@ func (c *Content) Fill(ctx context.Context, etcd Etcd) error {
 			if !yield(put("/registry/minions/"+n.Name, n)) {
 				return
 			}
-			if c.Reports && !yield(putJSON("/registry/ip-reconcile.dev/sandboxreports/"+n.Name, c.Report(node))) {
+			if c.Reports && !yield(c.report(node)) {
 				return
 			}
 		}
@@ -74,16 +76,8 @@ const vouchEvery = 20 * time.Second
 // Vouch renews the Leases of all reports, as the agents do, until the context ends.
 // They are renewed before it calls ready.
 func (c *Content) Vouch(ctx context.Context, etcd Etcd, ready func()) error {
-	hashes := c.hashes()
 	for {
-		now := time.Now()
-		err := etcd.Write(ctx, func(yield func(Put) bool) {
-			for node, hash := range hashes {
-				if !yield(c.lease(node, hash, now)) {
-					return
-				}
-			}
-		})
+		err := c.vouch(ctx, etcd)
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -100,4 +94,17 @@ func (c *Content) Vouch(ctx context.Context, etcd Etcd, ready func()) error {
 		case <-time.After(vouchEvery):
 		}
 	}
+}
+
+func (c *Content) vouch(ctx context.Context, etcd Etcd) error {
+	c.vouching.Lock()
+	defer c.vouching.Unlock()
+	now := time.Now()
+	return etcd.Write(ctx, func(yield func(Put) bool) {
+		for node := range c.Nodes {
+			if !yield(c.lease(node, podstate.Hash(c.Report(node)), now)) {
+				return
+			}
+		}
+	})
 }
