@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
@@ -24,16 +25,21 @@ func (b *batch) putBack(ctx context.Context, t *tracked, j *Judgement) {
 	}
 }
 
-// giveUp leaves items for the next run. What is not known to have gone well
+// abandon leaves items for the next run. What is not known to have gone well
 // gets its reservations back: one too many is found and freed later, one too
 // few may give a live address away.
-func (b *batch) giveUp(ctx context.Context, items []*tracked, why Refusal, detail string) {
+func (b *batch) abandon(ctx context.Context, items []*tracked, why Refusal, detail string) {
 	ctx, cancel := inAnyCase(ctx)
 	defer cancel()
+	var g errgroup.Group
+	g.SetLimit(parallelWrites)
 	for _, t := range items {
-		b.recreate(ctx, t)
 		b.out.refuse(Refused{t.Item, why, detail})
+		if len(t.deleted) > 0 {
+			g.Go(func() error { b.recreate(ctx, t); return nil })
+		}
 	}
+	_ = g.Wait()
 }
 
 // inAnyCase is the time for putting back, even where the run is being stopped or

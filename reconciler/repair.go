@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -79,23 +80,29 @@ func (r *Reconciler) mend(ctx context.Context, o *Observation, f *Finding) (wrot
 	}
 	pool := f.repair.in()
 	need := Need{
+		Reread:       true,
 		Pools:        []types.NamespacedName{{Namespace: pool.Namespace, Name: pool.Name}},
 		Reservations: []types.NamespacedName{{Namespace: pool.Namespace, Name: ippool.ReservationName(f.repair.network, f.repair.address)}},
 	}
 	if ref, err := ippool.ParsePodRef(f.repair.podRef); err == nil {
 		need.Pods = []types.NamespacedName{{Namespace: ref.Namespace, Name: ref.Name}}
 	}
-	err = r.Writer.Hold(ctx, pool.Namespace, pool.LeaseNames(), func(ctx context.Context) error {
-		fresh, err := r.Source.Fresh(ctx, base, need)
-		if err != nil {
-			return fmt.Errorf("fresh look: %w", err)
+	leases := append([]string{ippool.SharedLease}, slices.DeleteFunc(pool.LeaseNames(), func(n string) bool { return n == ippool.SharedLease })...)
+	err = r.Writer.Hold(ctx, pool.Namespace, leases, func(ctx context.Context, h *Hold) error {
+		if !h.covers(leases) {
+			return errLeaseMissing
 		}
+		live, err := r.Source.Fresh(ctx, base, need)
+		if err != nil {
+			return fmt.Errorf("live read: %w", err)
+		}
+		fresh := base.with(live)
 		fresh.Past = r.History
 		for _, g := range Judge(fresh, r.Options.Policy).Findings {
 			if g.repair == nil || g.key() != f.key() {
 				continue
 			}
-			if !MayWrite(ctx) {
+			if !h.mayWrite(ctx) {
 				return ErrHoldSpent
 			}
 			wrote = true
@@ -125,5 +132,6 @@ func (r *Reconciler) writeBack(ctx context.Context, w *repair) error {
 	if err != nil {
 		return err
 	}
-	return r.Writer.PatchPool(ctx, w.pool, patch)
+	_, err = r.Writer.PatchPool(ctx, w.pool, patch)
+	return err
 }
