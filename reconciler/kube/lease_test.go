@@ -45,7 +45,7 @@ func (l *aLease) on(f *fakeAPI, name string) {
 				}
 			}
 			l.version++
-			l.spec = map[string]any{"holderIdentity": f.written(r).Spec.HolderIdentity}
+			l.spec = map[string]any{"holderIdentity": *f.written(r).Spec.HolderIdentity}
 			l.holders = append(l.holders, *f.written(r).Spec.HolderIdentity)
 		}
 		object(l.object(name))(w, r, n)
