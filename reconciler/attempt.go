@@ -145,7 +145,7 @@ func (b *batch) prepare(ctx context.Context, todo []*tracked) (prepared, error) 
 	fresh = b.judge(ctx, fresh, b.base)
 	ready := prepared{items: slices.Concat(begun, fresh), patches: map[string]*poolPatch{}}
 	for pool, items := range byPool(fresh) {
-		patch, err := removal(pool, items)
+		patch, err := ippool.RemovePatch(pool, entriesOf(items))
 		if err != nil {
 			return ready, err
 		}
@@ -165,14 +165,6 @@ func byPool(items []*tracked) map[*ippool.Pool][]*tracked {
 		}
 	}
 	return pools
-}
-
-func removal(p *ippool.Pool, items []*tracked) ([]byte, error) {
-	entries := make([]ippool.Allocation, 0, len(items))
-	for _, t := range items {
-		entries = append(entries, *t.Allocation)
-	}
-	return ippool.RemovePatch(p, entries)
 }
 
 // recheck is the second check: it reads live what can have changed, and judges

@@ -6,9 +6,6 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
-	"github.com/ip-reconcile/ip-reconcile/ippool"
 )
 
 // putBack creates again the reservations that were deleted for an entry which
@@ -53,7 +50,7 @@ func (b *batch) recreate(ctx context.Context, t *tracked) {
 	for _, res := range t.deleted {
 		var err error
 		for try := range 5 {
-			if err = b.Writer.CreateReservation(ctx, again(res)); err == nil || errors.Is(err, ErrConflict) {
+			if err = b.Writer.CreateReservation(ctx, res.AsNew()); err == nil || errors.Is(err, ErrConflict) {
 				err = nil
 				break
 			}
@@ -67,13 +64,4 @@ func (b *batch) recreate(ctx context.Context, t *tracked) {
 		b.Log.Info("put the reservation back", "reservation", res.Ref(), "podRef", res.PodRef)
 	}
 	t.deleted = nil
-}
-
-// again is a deleted reservation as it can be created anew.
-func again(r *ippool.Reservation) *unstructured.Unstructured {
-	o := r.Object.DeepCopy()
-	for _, field := range []string{"resourceVersion", "uid", "creationTimestamp", "generation", "managedFields", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"} {
-		unstructured.RemoveNestedField(o.Object, "metadata", field)
-	}
-	return o
 }

@@ -6,9 +6,9 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"time"
 
 	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 )
@@ -182,20 +182,45 @@ func (t *tracked) withReservation(res *ippool.Reservation) *Item {
 // patch removes the items' entries from their pool, with the patch that was
 // prepared where that is for this very pool and these entries.
 func (b *batch) patch(ctx context.Context, h *Hold, p *ippool.Pool, items []*tracked, ready *poolPatch) error {
-	if ready == nil || ready.pool != p || ready.entries != len(items) {
-		patch, err := removal(p, items)
-		if err != nil {
+	entries := entriesOf(items)
+	var patch []byte
+	if ready != nil && ready.pool == p && ready.entries == len(items) {
+		patch = ready.patch
+	} else {
+		var err error
+		if patch, err = ippool.RemovePatch(p, entries); err != nil {
 			return err
 		}
-		ready = &poolPatch{patch: patch}
 	}
-	err := b.during(ctx, h, func() error {
-		_, err := b.Writer.PatchPool(ctx, p, ready.patch)
+	version := ""
+	err := b.during(ctx, h, func() (err error) {
+		version, err = b.Writer.PatchPool(ctx, p, patch)
 		return err
 	})
 	for _, t := range items {
 		t.sent = err != nil && !errors.Is(err, ErrConflict) && !errors.Is(err, ErrHoldSpent)
 	}
-	b.refreshed = time.Time{}
+	if err == nil {
+		b.wrote(p.Without(entries, version), items)
+	}
 	return err
+}
+
+// wrote puts what our own writes did into what was read.
+func (b *batch) wrote(p *ippool.Pool, items []*tracked) {
+	done := &Live{Pools: map[types.NamespacedName]*ippool.Pool{{Namespace: p.Namespace, Name: p.Name}: p}, Reservations: map[types.NamespacedName]*ippool.Reservation{}}
+	for _, t := range items {
+		for _, res := range t.deleted {
+			done.Reservations[types.NamespacedName{Namespace: res.Namespace, Name: res.Name}] = nil
+		}
+	}
+	b.base = b.base.with(done)
+}
+
+func entriesOf(items []*tracked) []ippool.Allocation {
+	entries := make([]ippool.Allocation, 0, len(items))
+	for _, t := range items {
+		entries = append(entries, *t.Allocation)
+	}
+	return entries
 }

@@ -28,11 +28,13 @@ func readPool(version string) *ippool.Pool {
 	return ippool.ReadPool(&unstructured.Unstructured{Object: pool(version)})
 }
 
-func readReservation() *ippool.Reservation {
+func readReservation() *ippool.Reservation { return ippool.ReadReservation(reservation()) }
+
+func reservation() *unstructured.Unstructured {
 	u := ippool.NewReservation("kube-system", "", netip.MustParseAddr("10.0.0.5"), "default/web-0", "net1")
 	u.SetUID("the-uid")
 	u.SetResourceVersion("42")
-	return ippool.ReadReservation(u)
+	return u
 }
 
 // need names one of each.
@@ -55,7 +57,7 @@ func seen() *reconciler.Observation {
 func TestAFreshLookTakesNotFoundForAnAnswerAndNothingElse(t *testing.T) {
 	all := func(f *fakeAPI) {
 		f.answers[onePool], f.answers[onePod] = object(pool("8")), object(pod("web-0"))
-		f.answers[oneRes] = object(readReservation().Object.Object)
+		f.answers[oneRes] = object(reservation().Object)
 	}
 	f := newFakeAPI(t)
 	all(f)
@@ -171,7 +173,7 @@ func TestWhatAWriteIsAnsweredWith(t *testing.T) {
 			return w.DeleteReservation(t.Context(), readReservation())
 		}, map[int]error{409: reconciler.ErrConflict, 404: nil, 403: errors.ErrUnsupported, 500: errors.ErrUnsupported}},
 		"create a reservation": {inWhereabouts + "overlappingrangeipreservations", func(t *testing.T, w reconciler.Writer) error {
-			return w.CreateReservation(t.Context(), readReservation().Object)
+			return w.CreateReservation(t.Context(), reservation())
 		}, map[int]error{403: errors.ErrUnsupported, 500: errors.ErrUnsupported, 422: errors.ErrUnsupported}},
 	}
 	for name, write := range writes {
