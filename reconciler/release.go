@@ -13,8 +13,6 @@ import (
 )
 
 const (
-	// maxLeases is how many Leases are held at once.
-	maxLeases = 16
 	// tries is how often items are read, judged and written again without any
 	// of them getting through, before they are left for the next pass.
 	tries = 6
@@ -38,69 +36,34 @@ type tracked struct {
 // release makes the second check of each item and releases what is still Stale.
 // One batch that fails does not stop the others.
 func (r *Reconciler) release(ctx context.Context, o *Observation, items []*Item, out *Result) {
-	for _, g := range groups(o, items) {
+	sorted := make([]*tracked, 0, len(items))
+	for _, it := range items {
+		sorted = append(sorted, &tracked{Item: it, leases: o.leasesFor(it)})
+	}
+	slices.SortStableFunc(sorted, func(a, b *tracked) int { return byPlace(a.Item, b.Item) })
+	for _, g := range grouped(sorted, func(t *tracked) (string, []string) { return t.namespace(), t.leases }) {
 		b := &batch{Reconciler: r, namespace: g.namespace, leases: g.leases, out: out, base: o, pace: newPace(r.Options.Settled)}
 		b.run(ctx, g.items)
 	}
 }
 
-// group are items that are released under the same Leases.
-type group struct {
-	namespace string
-	leases    []string // the shared one first: without it nothing can be done
-	items     []*tracked
-}
-
-// groups puts together what can be released under one hold. The pools of node
-// slices have a Lease each: several are held at once, since all of them also
-// take the shared one, which must be left to others after each hold.
-func groups(o *Observation, items []*Item) []*group {
-	sorted := slices.Clone(items)
-	slices.SortStableFunc(sorted, byPlace)
-	var all []*group
-	for _, it := range sorted {
-		namespace, names := o.leasesFor(it)
-		var g *group
-		for _, x := range all {
-			if x.namespace == namespace && x.takes(names) {
-				g = x
-				break
-			}
-		}
-		if g == nil {
-			g = &group{namespace: namespace, leases: []string{ippool.SharedLease}}
-			all = append(all, g)
-		}
-		for _, n := range names {
-			if !slices.Contains(g.leases, n) {
-				g.leases = append(g.leases, n)
-			}
-		}
-		g.items = append(g.items, &tracked{Item: it, leases: names})
+func (t *tracked) namespace() string {
+	if t.Pool != nil {
+		return t.Pool.Namespace
 	}
-	return all
-}
-
-// takes reports whether these Leases can be held with the group's.
-func (g *group) takes(names []string) bool {
-	more := 0
-	for _, n := range names {
-		if !slices.Contains(g.leases, n) {
-			more++
-		}
-	}
-	return more == 0 || len(g.leases)+more <= maxLeases || len(g.items) == 0
+	return t.Reservation.Namespace
 }
 
 // leasesFor are the Leases that ADD and DEL of an item's pool take.
-func (o *Observation) leasesFor(it *Item) (namespace string, names []string) {
+func (o *Observation) leasesFor(it *Item) []string {
 	if it.Pool != nil {
-		return it.Pool.Namespace, it.Pool.LeaseNames()
+		return it.Pool.LeaseNames()
 	}
+	names := []string{ippool.SharedLease}
 	for _, p := range o.poolsWith(it) {
 		names = append(names, p.LeaseNames()...)
 	}
-	return it.Reservation.Namespace, sortedUnique(append(names, ippool.SharedLease))
+	return sortedUnique(names)
 }
 
 // batch releases items whose writes go under the same Leases.
@@ -179,34 +142,4 @@ func count(items []*tracked, is func(*tracked) bool) (n int) {
 		}
 	}
 	return n
-}
-
-// pace is how many items are tried under one hold. It follows what holds turn
-// out to have room for, down and up again: one slow moment must not cost the
-// rest of the run.
-type pace struct{ size int }
-
-const (
-	// firstSize is what a hold of two seconds has room for on a server that
-	// needs some 2 ms for an item.
-	firstSize = 1000
-	// quick is how long a hold may have taken for the next one to try more.
-	quick = time.Second
-)
-
-func newPace(settled bool) pace {
-	if settled {
-		return pace{ippool.MaxRemovals} // nobody waits for a Lease
-	}
-	return pace{firstSize}
-}
-
-// spent takes note that a hold did not have room for n items.
-func (p *pace) spent(n int) { p.size = max(n/2, 1) }
-
-// fits takes note that all of n items were dealt with, and how long it took.
-func (p *pace) fits(n int, took time.Duration) {
-	if n >= p.size && took < quick {
-		p.size = min(2*p.size, ippool.MaxRemovals)
-	}
 }

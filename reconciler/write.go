@@ -1,10 +1,8 @@
 package reconciler
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"maps"
 	"slices"
 
 	"golang.org/x/sync/errgroup"
@@ -35,7 +33,7 @@ func (b *batch) write(ctx context.Context, h *Hold, still []*tracked, ready prep
 		b.finish(t)
 	}
 	pools := byPool(still)
-	for _, p := range slices.SortedFunc(maps.Keys(pools), func(x, y *ippool.Pool) int { return cmp.Compare(x.Ref(), y.Ref()) }) {
+	for _, p := range sortedPools(pools) {
 		left, gone, derr := b.deleteReservations(ctx, h, pools[p], leaving)
 		failed, err = append(failed, left...), worse(err, derr)
 		if len(gone) == 0 {
@@ -65,13 +63,13 @@ func worse(a, b error) error {
 }
 
 // during makes one write if the hold allows for it.
-func (b *batch) during(ctx context.Context, h *Hold, write func() error) error {
+func (r *Reconciler) during(ctx context.Context, h *Hold, write func() error) error {
 	if !h.mayWrite(ctx) {
 		return ErrHoldSpent
 	}
-	began := b.Clock.Now()
+	began := r.Clock.Now()
 	err := write()
-	h.answered(b.Clock.Since(began))
+	h.answered(r.Clock.Since(began))
 	return err
 }
 
