@@ -43,17 +43,34 @@ func object(t tester, text string) *unstructured.Unstructured {
 	return o
 }
 
+// stored is a pool with the object that it was read from.
+type stored struct {
+	*ippool.Pool
+	Object *unstructured.Unstructured
+}
+
+func read(o *unstructured.Unstructured) stored { return stored{ippool.ReadPool(o), o} }
+
 // poolOf is a pool with this spec.range and these entries.
-func poolOf(rangeText string, entries map[string]any) *ippool.Pool {
+func poolOf(rangeText string, entries map[string]any) stored {
 	if entries == nil {
 		entries = map[string]any{}
 	}
-	return ippool.ReadPool(&unstructured.Unstructured{Object: map[string]any{
+	return read(&unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "whereabouts.cni.cncf.io/v1alpha1",
 		"kind":       "IPPool",
 		"metadata":   map[string]any{"namespace": "kube-system", "name": "pool", "resourceVersion": "41", "uid": "pool-uid"},
 		"spec":       map[string]any{"range": rangeText, "allocations": entries},
 	}})
+}
+
+// entryMap is the entry that a patch tests, as an object has it.
+func entryMap(a ippool.Allocation) any {
+	var m map[string]any
+	if err := json.Unmarshal([]byte(jsonOf(a.Entry())), &m); err != nil {
+		return err
+	}
+	return m
 }
 
 func entryOf(id, podRef string) map[string]any {

@@ -30,7 +30,7 @@ func nodeGen() *rapid.Generator[string] {
 }
 
 func namedPool(name, rangeText string) *ippool.Pool {
-	p := poolOf(rangeText, nil)
+	p := poolOf(rangeText, nil).Pool
 	p.Name = name
 	return p
 }

@@ -1,6 +1,7 @@
 package ippool
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +11,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/ip-reconcile/ip-reconcile/internal/rawjson"
 )
 
 // NADResource is NetworkAttachmentDefinitions as they are served.
@@ -33,12 +36,42 @@ type Network struct {
 	Slices      bool // node_slice_size is set: the pools are parts of the range
 }
 
-// ReadNAD reads spec.config as whereabouts does
-// (v0.9.4, pkg/config/config.go, LoadIPAMConfig).
+// ReadNAD reads a NetworkAttachmentDefinition as DecodeNAD does its JSON.
 func ReadNAD(o *unstructured.Unstructured) *NAD {
-	n := &NAD{Namespace: o.GetNamespace(), Name: o.GetName(), ResourceVersion: o.GetResourceVersion()}
-	config, _, err := unstructured.NestedString(o.Object, "spec", "config")
-	if err == nil {
+	text, err := json.Marshal(o.Object)
+	n, derr := DecodeNAD(text)
+	if err = cmp.Or(err, derr); err != nil {
+		return &NAD{Namespace: o.GetNamespace(), Name: o.GetName(), Problem: err.Error()}
+	}
+	return n
+}
+
+// DecodeNAD reads the JSON of a NetworkAttachmentDefinition, spec.config as
+// whereabouts does (v0.9.4, pkg/config/config.go, LoadIPAMConfig). What cannot
+// be read is told in Problem; it is an error only where the text is not JSON.
+func DecodeNAD(text []byte) (*NAD, error) { return decode(text, readNAD) }
+
+func readNAD(r *rawjson.Reader) *NAD {
+	var meta metadata
+	config, readable := "", true
+	r.Object(func(name []byte) {
+		switch string(name) {
+		case "metadata":
+			meta = readMetadata(r)
+		case "spec":
+			config, readable = "", true
+			r.Object(func(name []byte) {
+				if string(name) == "config" {
+					var text []byte
+					text, readable = r.String()
+					config = string(text)
+				}
+			})
+		}
+	})
+	n := &NAD{Namespace: meta.namespace, Name: meta.name, ResourceVersion: meta.resourceVersion}
+	err := errors.New("spec.config is not a string")
+	if readable {
 		n.Networks, err = readConfig(config)
 	}
 	if err != nil {

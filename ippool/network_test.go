@@ -144,7 +144,7 @@ func TestANetworkMapsToThePoolsThatWhereaboutsWouldUse(t *testing.T) {
 		{"a network without ranges", ippool.Network{Name: "blue"}, "10.0.0.0/16", []string{"blue"}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			equal(t, "maps", c.network.Maps(poolOf(c.rangeText, nil), c.names), c.want)
+			equal(t, "maps", c.network.Maps(poolOf(c.rangeText, nil).Pool, c.names), c.want)
 		})
 	}
 }

@@ -1,12 +1,15 @@
 package ippool
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"reflect"
+	"maps"
 	"strings"
 
-	jsonpatch "github.com/evanphx/json-patch/v5"
+	// The library, and the version of it, with which the API server applies patches.
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
@@ -15,27 +18,35 @@ import (
 // maxJSONPatchOperations); each entry needs two, the resourceVersion one.
 const MaxRemovals = 4999
 
+// operation is one of a patch. Value is sent as null where a test has none:
+// that tests that nothing is there.
 type operation struct {
-	Op    string `json:"op"`
-	Path  string `json:"path"`
-	Value any    `json:"value,omitempty"`
-}
-
-// add is an operation of its own because its test value is null, which
-// omitempty would drop.
-type emptyTest struct {
 	Op    string `json:"op"`
 	Path  string `json:"path"`
 	Value any    `json:"value"`
 }
 
-func versionTest(p *Pool) operation {
-	return operation{"test", "/metadata/resourceVersion", p.ResourceVersion}
+type removal struct {
+	Op   string `json:"op"`
+	Path string `json:"path"`
 }
 
-func entryPath(key string) string {
-	return "/spec/allocations/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(key)
+func versionTest(p *Pool) operation {
+	return operation{"test", versionPath, p.ResourceVersion}
 }
+
+const (
+	versionPath = "/metadata/resourceVersion"
+	entriesPath = "/spec/allocations/"
+)
+
+// The escapes of RFC 6901, and back.
+var (
+	pointerEscapes = strings.NewReplacer("~", "~0", "/", "~1")
+	pointerNames   = strings.NewReplacer("~1", "/", "~0", "~")
+)
+
+func entryPath(key string) string { return entriesPath + pointerEscapes.Replace(key) }
 
 // RemovePatch builds the JSON patch that removes exactly the given entries of
 // the pool: it tests the resourceVersion that they were judged at, and each
@@ -47,62 +58,144 @@ func RemovePatch(p *Pool, allocations []Allocation) ([]byte, error) {
 		return nil, fmt.Errorf("pool %s: %d entries in one patch; the API server takes %d", p.Ref(), len(allocations), MaxRemovals)
 	}
 	ops := []any{versionTest(p)}
-	for _, a := range allocations {
+	gone := map[string]bool{}
+	for i := range allocations {
+		a := &allocations[i]
 		if a.Problem != "" {
 			return nil, fmt.Errorf("pool %s: entry %q is %s and is never removed", p.Ref(), a.Key, a.Problem)
 		}
-		ops = append(ops, operation{"test", entryPath(a.Key), a.Entry}, operation{Op: "remove", Path: entryPath(a.Key)})
+		ops = append(ops, operation{"test", entryPath(a.Key), a.Entry()}, removal{"remove", entryPath(a.Key)})
+		gone[a.Key] = true
 	}
-	return checked(p, ops, func(entries map[string]any) {
-		for _, a := range allocations {
-			delete(entries, a.Key)
-		}
-	})
+	return checked(p, ops, change{gone: gone})
 }
 
-// AddPatch builds the JSON patch that writes one entry back into an empty slot
-// of the pool; it tests the resourceVersion and that the slot is empty.
-func AddPatch(p *Pool, key, containerID, podRef, ifName string) ([]byte, error) {
-	entry := map[string]any{"id": containerID, "podref": podRef}
-	if ifName != "" {
-		entry["ifname"] = ifName
+// NewEntry is an entry that AddPatch writes. IfName is left out where it is "".
+type NewEntry struct{ Key, ContainerID, PodRef, IfName string }
+
+// AddPatch builds the JSON patch that writes entries back into empty slots of the
+// pool; it tests the resourceVersion and that each slot is empty. At most
+// MaxRemovals entries go into one patch.
+func AddPatch(p *Pool, entries []NewEntry) ([]byte, error) {
+	if len(entries) > MaxRemovals {
+		return nil, fmt.Errorf("pool %s: %d entries in one patch; the API server takes %d", p.Ref(), len(entries), MaxRemovals)
 	}
-	ops := []any{versionTest(p), emptyTest{"test", entryPath(key), nil}, operation{"add", entryPath(key), entry}}
-	return checked(p, ops, func(entries map[string]any) { entries[key] = entry })
+	ops := []any{versionTest(p)}
+	added := map[string]Entry{}
+	for i := range entries {
+		e := &entries[i]
+		entry := Entry{ID: &e.ContainerID, PodRef: &e.PodRef}
+		if e.IfName != "" {
+			entry.IfName = &e.IfName
+		}
+		ops = append(ops, operation{"test", entryPath(e.Key), nil}, operation{"add", entryPath(e.Key), entry})
+		added[e.Key] = entry
+	}
+	return checked(p, ops, change{added: added})
+}
+
+// change is what a patch is meant to do to the entries of a pool, by key.
+type change struct {
+	gone  map[string]bool
+	added map[string]Entry
 }
 
 // checked applies a patch to the pool as it was read and compares the outcome
 // with what is meant. A patch that does anything else is never sent: this is
 // the last look at a write before an address can be handed out twice.
-func checked(p *Pool, ops []any, meant func(entries map[string]any)) ([]byte, error) {
+func checked(p *Pool, ops []any, meant change) ([]byte, error) {
+	if p.ResourceVersion == "" {
+		return nil, fmt.Errorf("pool %s has no resourceVersion: a patch could prove nothing", p.Ref())
+	}
 	patch, err := json.Marshal(ops)
 	if err != nil {
 		return nil, fmt.Errorf("pool %s: build patch: %w", p.Ref(), err)
 	}
-	got, err := ApplyPatch(p.Object, patch)
-	if err != nil {
-		return nil, fmt.Errorf("pool %s: the patch does not apply to what was read: %w", p.Ref(), err)
-	}
-	want := p.Object.DeepCopy()
-	entries, _, err := unstructured.NestedMap(want.Object, "spec", "allocations")
-	if err != nil {
-		return nil, fmt.Errorf("pool %s: spec.allocations: %w", p.Ref(), err)
-	}
-	if entries == nil {
-		entries = map[string]any{}
-	}
-	meant(entries)
-	if err := unstructured.SetNestedMap(want.Object, entries, "spec", "allocations"); err != nil {
-		return nil, fmt.Errorf("pool %s: spec.allocations: %w", p.Ref(), err)
-	}
-	// Once through JSON, as the patched one went: 1.0 is 1 then.
-	if want, err = ApplyPatch(want, []byte("[]")); err != nil {
+	if err := check(p, patch, meant); err != nil {
 		return nil, fmt.Errorf("pool %s: %w", p.Ref(), err)
 	}
-	if !reflect.DeepEqual(got.Object, want.Object) {
-		return nil, fmt.Errorf("pool %s: the patch would change more than the entries meant; it was not sent", p.Ref())
-	}
 	return patch, nil
+}
+
+func check(p *Pool, patch []byte, meant change) error {
+	decoded, err := jsonpatch.DecodePatch(patch)
+	if err != nil {
+		return fmt.Errorf("read the patch: %w", err)
+	}
+	keys, err := keysOf(decoded)
+	if err != nil {
+		return err
+	}
+	before, after, err := p.outlines(keys, meant)
+	if err != nil {
+		return err
+	}
+	got, err := decoded.Apply(before)
+	if err != nil {
+		return fmt.Errorf("the patch does not apply to what was read: %w", err)
+	}
+	if !bytes.Equal(got, after) {
+		return errors.New("the patch would change more than the entries meant; it was not sent")
+	}
+	return nil
+}
+
+// keysOf are the keys of all entries that a patch is about. It is an error if it
+// is about anything else than entries as a whole and the resourceVersion's test.
+func keysOf(patch jsonpatch.Patch) (map[string]bool, error) {
+	keys := map[string]bool{}
+	for _, op := range patch {
+		path, err := op.Path()
+		if err != nil {
+			return nil, fmt.Errorf("read the patch: %w", err)
+		}
+		if op.Kind() == "test" && path == versionPath {
+			continue
+		}
+		key, ok := strings.CutPrefix(path, entriesPath)
+		if _, from := op["from"]; !ok || from || strings.Contains(key, "/") {
+			return nil, fmt.Errorf("the patch would %s %q, which is no entry; it was not sent", op.Kind(), path)
+		}
+		keys[pointerNames.Replace(key)] = true
+	}
+	return keys, nil
+}
+
+// outlines are the pool before and after a change, as JSON with sorted names:
+// the resourceVersion and the entries that the patch is about. What is not meant
+// to change has a text of its own in the place of the entry.
+func (p *Pool) outlines(keys map[string]bool, meant change) (before, after []byte, err error) {
+	maps.Copy(keys, meant.gone)
+	was, will := map[string]any{}, map[string]any{}
+	for key := range keys {
+		switch a := p.Find(key); {
+		case a == nil:
+		case a.Problem == "" && meant.gone[key]:
+			was[key] = a.Entry()
+		default:
+			was[key] = "the entry under " + key
+			will[key] = was[key]
+		}
+	}
+	for key, e := range meant.added {
+		will[key] = e
+	}
+	if before, err = p.outline(was); err == nil {
+		after, err = p.outline(will)
+	}
+	return before, after, err
+}
+
+func (p *Pool) outline(entries map[string]any) ([]byte, error) {
+	spec := map[string]any{"allocations": entries}
+	if p.noMap {
+		spec = map[string]any{}
+	}
+	text, err := json.Marshal(map[string]any{"metadata": map[string]any{"resourceVersion": p.ResourceVersion}, "spec": spec})
+	if err != nil {
+		return nil, fmt.Errorf("write what was read as JSON: %w", err)
+	}
+	return text, nil
 }
 
 // ApplyPatch applies a JSON patch to an object, its tests included, and

@@ -4,10 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"pgregory.net/rapid"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 )
@@ -29,7 +31,7 @@ func operations(t tester, patch []byte) []operation {
 func TestAPatchTestsTheVersionThenEachEntryThenRemovesIt(t *testing.T) {
 	nine, five := entryOf("c9", "default/a"), entryOf("c5", "default/b")
 	p := poolOf("10.0.0.0/24", map[string]any{"9": nine, "5": five, "7": entryOf("c7", "default/c")})
-	patch, err := ippool.RemovePatch(p, []ippool.Allocation{*p.Find("9"), *p.Find("5")})
+	patch, err := ippool.RemovePatch(p.Pool, []ippool.Allocation{*p.Find("9"), *p.Find("5")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +50,7 @@ func TestAPatchTestsTheVersionThenEachEntryThenRemovesIt(t *testing.T) {
 func TestAnEntryIsTestedWithEveryFieldThatItHas(t *testing.T) {
 	// An entry without ifname, from before v0.8, is tested without one, not with "".
 	p := poolOf("10.0.0.0/24", map[string]any{"5": map[string]any{"id": "c5", "podref": "default/a"}})
-	patch, err := ippool.RemovePatch(p, []ippool.Allocation{*p.Find("5")})
+	patch, err := ippool.RemovePatch(p.Pool, []ippool.Allocation{*p.Find("5")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +74,7 @@ func setEntry(t tester, o *unstructured.Unstructured, key string, entry map[stri
 
 func TestAPatchFailsOnceAnythingThatItRestsOnHasChanged(t *testing.T) {
 	p := poolOf("10.0.0.0/24", map[string]any{"5": entryOf("c5", "default/a"), "7": entryOf("c7", "default/c")})
-	patch, err := ippool.RemovePatch(p, []ippool.Allocation{*p.Find("5")})
+	patch, err := ippool.RemovePatch(p.Pool, []ippool.Allocation{*p.Find("5")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,11 +126,11 @@ func TestWhatCannotBeJudgedIsNeverRemoved(t *testing.T) {
 		"5":   entryOf("c5", "default/a"),
 	})
 	for _, key := range []string{"-1", "300", "4", "6", "8"} {
-		if patch, err := ippool.RemovePatch(p, []ippool.Allocation{*p.Find("5"), *p.Find(key)}); err == nil {
+		if patch, err := ippool.RemovePatch(p.Pool, []ippool.Allocation{*p.Find("5"), *p.Find(key)}); err == nil {
 			t.Errorf("key %s: %s", key, patch)
 		}
 	}
-	if _, err := ippool.RemovePatch(p, []ippool.Allocation{*p.Find("5")}); err != nil {
+	if _, err := ippool.RemovePatch(p.Pool, []ippool.Allocation{*p.Find("5")}); err != nil {
 		t.Errorf("the sound entry beside them: %v", err)
 	}
 }
@@ -136,13 +138,13 @@ func TestWhatCannotBeJudgedIsNeverRemoved(t *testing.T) {
 func TestAnEntryIsNotRemovedTwiceAndNotOnceItIsGone(t *testing.T) {
 	p := poolOf("10.0.0.0/24", map[string]any{"5": entryOf("c5", "default/a")})
 	five := *p.Find("5")
-	if _, err := ippool.RemovePatch(p, []ippool.Allocation{five, five}); err == nil {
+	if _, err := ippool.RemovePatch(p.Pool, []ippool.Allocation{five, five}); err == nil {
 		t.Error("one entry twice in a patch")
 	}
-	if _, err := ippool.RemovePatch(poolOf("10.0.0.0/24", nil), []ippool.Allocation{five}); err == nil {
+	if _, err := ippool.RemovePatch(poolOf("10.0.0.0/24", nil).Pool, []ippool.Allocation{five}); err == nil {
 		t.Error("an entry that the pool does not have")
 	}
-	if _, err := ippool.RemovePatch(poolOf("10.0.0.0/24", map[string]any{"5": entryOf("other", "default/a")}), []ippool.Allocation{five}); err == nil {
+	if _, err := ippool.RemovePatch(poolOf("10.0.0.0/24", map[string]any{"5": entryOf("other", "default/a")}).Pool, []ippool.Allocation{five}); err == nil {
 		t.Error("an entry that reads otherwise in the pool")
 	}
 }
@@ -151,8 +153,8 @@ func TestAPoolWithoutAResourceVersionGetsNoPatch(t *testing.T) {
 	p := poolOf("10.0.0.0/24", map[string]any{"5": entryOf("c5", "default/a")})
 	o := p.Object.DeepCopy()
 	unstructured.RemoveNestedField(o.Object, "metadata", "resourceVersion")
-	p = ippool.ReadPool(o)
-	if patch, err := ippool.RemovePatch(p, []ippool.Allocation{*p.Find("5")}); err == nil {
+	p = read(o)
+	if patch, err := ippool.RemovePatch(p.Pool, []ippool.Allocation{*p.Find("5")}); err == nil {
 		t.Errorf("a patch that proves nothing: %s", patch)
 	}
 }
@@ -164,10 +166,10 @@ func TestAPatchStaysWithinWhatTheAPIServerTakes(t *testing.T) {
 		entries[fmt.Sprint(i)] = entryOf(fmt.Sprintf("c%d", i), "default/a")
 	}
 	p := poolOf("10.0.0.0/16", entries)
-	if _, err := ippool.RemovePatch(p, p.Allocations); err == nil || !strings.Contains(err.Error(), "4999") {
+	if _, err := ippool.RemovePatch(p.Pool, p.Allocations); err == nil || !strings.Contains(err.Error(), "4999") {
 		t.Errorf("%d entries: %v", len(p.Allocations), err)
 	}
-	patch, err := ippool.RemovePatch(p, p.Allocations[:ippool.MaxRemovals])
+	patch, err := ippool.RemovePatch(p.Pool, p.Allocations[:ippool.MaxRemovals])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,4 +180,42 @@ func TestAPatchStaysWithinWhatTheAPIServerTakes(t *testing.T) {
 		t.Fatal(err)
 	}
 	equal(t, "entries left", len(ippool.ReadPool(out).Allocations), 1)
+}
+
+// What Without tells is what the API server stores: the next batch rests on it.
+func TestAPoolWithoutEntriesIsThePoolThatThePatchLeaves(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := read(storedPoolGen().Draw(t, "pool"))
+		before := jsonOf(p.Pool)
+		var meant []ippool.Allocation
+		for _, a := range p.Allocations {
+			if a.Problem == "" && rapid.Bool().Draw(t, "remove "+a.Key) {
+				meant = append(meant, a)
+			}
+		}
+		patch, err := ippool.RemovePatch(p.Pool, meant)
+		if err != nil {
+			t.Fatal(err)
+		}
+		after, err := ippool.ApplyPatch(p.Object, patch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		after.SetResourceVersion("later")
+		got, want := p.Without(meant, "later"), read(after)
+		if len(got.Allocations)+len(want.Allocations) > 0 && jsonOf(got) != jsonOf(want.Pool) {
+			t.Fatalf("got  %s\nwant %s", jsonOf(got), jsonOf(want.Pool))
+		}
+		// The next patch, of what is left, applies to what is stored.
+		rest := slices.DeleteFunc(slices.Clone(got.Allocations), func(a ippool.Allocation) bool { return a.Problem != "" })
+		if patch, err = ippool.RemovePatch(got, rest); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ippool.ApplyPatch(after, patch); err != nil {
+			t.Fatalf("%s: %v", patch, err)
+		}
+		if jsonOf(p.Pool) != before {
+			t.Fatal("the pool itself has changed")
+		}
+	})
 }

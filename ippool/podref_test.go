@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/k8snetworkplumbingwg/whereabouts/pkg/types"
+	"k8s.io/apimachinery/pkg/api/validation"
 	"pgregory.net/rapid"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
@@ -48,6 +49,23 @@ func TestARepairedPodRefWhoseUIDIsNoUIDIsAnError(t *testing.T) {
 			t.Errorf("ParsePodRef(%q) = %+v; want an error", text, got)
 		}
 	}
+}
+
+// The names are told without Kubernetes' regular expressions, and as they tell them.
+func TestTheNamesOfAPodRefAreThoseThatKubernetesAdmits(t *testing.T) {
+	part := rapid.OneOf(rapid.StringMatching(`[-.a-z0-9]{0,6}`), rapid.StringMatching(`[a-z0-9]{60,66}`), rapid.StringMatching(`([a-z0-9]{1,40}\.){4,8}a`), rapid.StringMatching(`[-._/a-zA-Z0-9\n é]{0,5}`))
+	rapid.Check(t, func(t *rapid.T) {
+		namespace, name, uid := part.Draw(t, "namespace"), part.Draw(t, "name"), part.Draw(t, "uid")
+		text, want := namespace+"/"+name, !strings.Contains(namespace+name, "_") && !strings.Contains(namespace, "/")
+		if rapid.Bool().Draw(t, "repaired") {
+			text += "_" + uid
+			want = want && len(validation.NameIsDNSLabel(uid, false)) == 0
+		}
+		want = want && len(validation.ValidateNamespaceName(namespace, false)) == 0 && len(validation.NameIsDNSSubdomain(name, false)) == 0
+		if _, err := ippool.ParsePodRef(text); (err == nil) != want {
+			t.Fatalf("%q: %v; Kubernetes admits it: %v", text, err, want)
+		}
+	})
 }
 
 func TestAMissingPodRefIsSaidToBeMissing(t *testing.T) {

@@ -1,15 +1,18 @@
 package ippool
 
 import (
+	"cmp"
+	"encoding/json"
 	"fmt"
-	"maps"
 	"net/netip"
 	"slices"
+	"sort"
 	"strings"
-	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/ip-reconcile/ip-reconcile/internal/rawjson"
 )
 
 // The whereabouts resources, as they are served.
@@ -43,45 +46,148 @@ type Pool struct {
 	Allocations          []Allocation // by address, then key
 	Paused               bool
 	Problem              string
-	Object               *unstructured.Unstructured
+
+	noMap bool // spec.allocations is not there: an entry cannot be added by its key
 }
 
-// Allocation is one entry of a pool. Key and Entry are kept verbatim: they are
-// what a patch tests and removes. With a Problem the fields that could not be
-// read are zero, and Detail says what is wrong.
+// Allocation is one entry of a pool. Key, ContainerID, PodRef and IfName are as
+// they are stored: they are what a patch tests and removes. With a Problem the
+// fields that could not be read are zero, and Detail says what is wrong.
 type Allocation struct {
 	Key, ContainerID, PodRef, IfName string
 	Owner                            PodRef
 	Offset                           uint64
 	Address                          netip.Addr
-	Entry                            any
 	Problem                          Problem
 	Detail                           string
+
+	hasID, hasIfName bool // stored at all, be it as ""
 }
 
-// ReadPool reads an IPPool object. It never fails: what cannot be read is said
-// in Problem, of the pool or of the entry.
-func ReadPool(o *unstructured.Unstructured) *Pool {
-	p := &Pool{
-		Namespace: o.GetNamespace(), Name: o.GetName(),
-		UID: string(o.GetUID()), ResourceVersion: o.GetResourceVersion(),
-		Paused: o.GetAnnotations()[PausedAnnotation] == "true", Object: o,
+// Entry is an allocation as it is stored; nil fields are not there.
+type Entry struct {
+	ID     *string `json:"id,omitempty"`
+	PodRef *string `json:"podref,omitempty"`
+	IfName *string `json:"ifname,omitempty"`
+}
+
+// Entry is what a patch tests. It is the whole entry only of an allocation
+// without a Problem.
+func (a *Allocation) Entry() Entry {
+	e := Entry{PodRef: &a.PodRef}
+	if a.hasID {
+		e.ID = &a.ContainerID
 	}
-	spec, _ := o.Object["spec"].(map[string]any)
-	p.RangeText, _ = spec["range"].(string)
+	if a.hasIfName {
+		e.IfName = &a.IfName
+	}
+	return e
+}
+
+// ReadPool reads an IPPool object as DecodePool does its JSON.
+func ReadPool(o *unstructured.Unstructured) *Pool {
+	text, err := json.Marshal(o.Object)
+	p, derr := DecodePool(text)
+	if err = cmp.Or(err, derr); err != nil {
+		return &Pool{Namespace: o.GetNamespace(), Name: o.GetName(), Problem: err.Error()}
+	}
+	return p
+}
+
+// DecodePool reads the JSON of an IPPool. What cannot be read is told in
+// Problem, of the pool or of the entry; it is an error only where the text is
+// not JSON. Nothing of the text is kept.
+func DecodePool(text []byte) (*Pool, error) { return decode(text, readPool) }
+
+func readPool(r *rawjson.Reader) *Pool {
+	p, problem := &Pool{noMap: true}, ""
+	var meta metadata
+	r.Object(func(name []byte) {
+		switch string(name) {
+		case "metadata":
+			meta = readMetadata(r)
+		case "spec":
+			p.RangeText, p.Allocations, p.noMap, problem = "", nil, true, ""
+			r.Object(func(name []byte) {
+				switch string(name) {
+				case "range":
+					p.RangeText = sharedText(r)
+				case "allocations":
+					problem = p.readAllocations(r)
+				}
+			})
+		}
+	})
+	p.Namespace, p.Name, p.UID, p.ResourceVersion = meta.namespace, meta.name, meta.uid, meta.resourceVersion
+	p.Paused = meta.paused
 	var err error
 	if p.Range, err = ParseRange(p.RangeText); err != nil {
 		p.Problem = "spec." + err.Error()
 	}
-	entries, ok := spec["allocations"].(map[string]any)
-	if raw, there := spec["allocations"]; !ok && there && raw != nil {
-		p.Problem = "spec.allocations is not a map"
+	p.Problem = cmp.Or(problem, p.Problem)
+	for i := range p.Allocations {
+		p.Allocations[i].place(p)
 	}
-	for _, key := range slices.Sorted(maps.Keys(entries)) {
-		p.Allocations = append(p.Allocations, p.readAllocation(key, entries[key]))
-	}
-	slices.SortStableFunc(p.Allocations, func(a, b Allocation) int { return a.Address.Compare(b.Address) })
+	slices.SortFunc(p.Allocations, func(a, b Allocation) int {
+		return cmp.Or(a.Address.Compare(b.Address), cmp.Compare(a.Key, b.Key))
+	})
 	return p
+}
+
+// readAllocations reads the entries; place has to follow. The API server sends
+// them by key. Of a key that stands twice the last entry counts, as it does for
+// every JSON reader of Kubernetes.
+func (p *Pool) readAllocations(r *rawjson.Reader) (problem string) {
+	p.Allocations, p.noMap = nil, true
+	if r.Null() {
+		return ""
+	}
+	ordered := true
+	if !r.Object(func(name []byte) {
+		key := string(name)
+		if n := len(p.Allocations); n > 0 && p.Allocations[n-1].Key >= key {
+			ordered = false
+		}
+		p.Allocations = append(p.Allocations, readEntry(r, key))
+	}) {
+		return "spec.allocations is not a map"
+	}
+	p.noMap = false
+	if !ordered {
+		slices.Reverse(p.Allocations)
+		slices.SortStableFunc(p.Allocations, func(a, b Allocation) int { return cmp.Compare(a.Key, b.Key) })
+		p.Allocations = slices.CompactFunc(p.Allocations, func(a, b Allocation) bool { return a.Key == b.Key })
+	}
+	return ""
+}
+
+func readEntry(r *rawjson.Reader, key string) Allocation {
+	a := Allocation{Key: key}
+	fields := [...]field{{name: "id"}, {name: "podref"}, {name: "ifname", shared: true}}
+	var object bool
+	if object, a.Problem, a.Detail = readFields(r, fields[:]); !object {
+		a.Problem, a.Detail = Malformed, fmt.Sprintf("entry %q is not an object", key)
+		return a
+	}
+	a.ContainerID, a.PodRef, a.IfName = fields[0].text, fields[1].text, fields[2].text
+	a.hasID, a.hasIfName = fields[0].there, fields[2].there
+	var err error
+	if a.Owner, err = ParsePodRef(a.PodRef); err != nil {
+		a.malformed(err.Error())
+	}
+	return a
+}
+
+// place finds the entry's address by its key.
+func (a *Allocation) place(p *Pool) {
+	var err error
+	if p.Problem != "" {
+		a.malformed(p.Problem)
+	} else if a.Offset, err = ParseKey(a.Key); err != nil {
+		a.malformed(err.Error())
+	} else if a.Address, err = p.Range.Address(a.Offset); err != nil {
+		a.malformed(fmt.Sprintf("key %q: %v (%s)", a.Key, err, p.RangeText))
+	}
 }
 
 // Ref names the pool as "<namespace>/<name>".
@@ -89,36 +195,39 @@ func (p *Pool) Ref() string { return p.Namespace + "/" + p.Name }
 
 // Find is the allocation with this very key, nil if there is none.
 func (p *Pool) Find(key string) *Allocation {
-	for i := range p.Allocations {
-		if p.Allocations[i].Key == key {
-			return &p.Allocations[i]
-		}
+	if i, found := p.find(key); found {
+		return &p.Allocations[i]
 	}
 	return nil
 }
 
-func (p *Pool) readAllocation(key string, entry any) Allocation {
-	a := Allocation{Key: key, Entry: entry}
-	fields, ok := entry.(map[string]any)
-	if !ok {
-		a.Problem, a.Detail = Malformed, fmt.Sprintf("entry %q is not an object", key)
-		return a
+func (p *Pool) find(key string) (int, bool) {
+	a := Allocation{Key: key}
+	a.place(p)
+	return sort.Find(len(p.Allocations), func(i int) int {
+		b := &p.Allocations[i]
+		return cmp.Or(a.Address.Compare(b.Address), cmp.Compare(key, b.Key))
+	})
+}
+
+// Without is the pool after the patch that removes these entries, as the API
+// server stored it at the given resourceVersion. The pool itself stays as it is.
+func (p *Pool) Without(entries []Allocation, resourceVersion string) *Pool {
+	gone := make([]bool, len(p.Allocations))
+	for i := range entries {
+		if at, found := p.find(entries[i].Key); found {
+			gone[at] = true
+		}
 	}
-	a.Problem, a.Detail = readFields(fields, map[string]*string{"id": &a.ContainerID, "podref": &a.PodRef, "ifname": &a.IfName})
-	var err error
-	if a.Owner, err = ParsePodRef(a.PodRef); err != nil {
-		a.malformed(err.Error())
+	after := *p
+	after.ResourceVersion = resourceVersion
+	after.Allocations = make([]Allocation, 0, len(p.Allocations))
+	for i := range p.Allocations {
+		if !gone[i] {
+			after.Allocations = append(after.Allocations, p.Allocations[i])
+		}
 	}
-	if p.Problem != "" {
-		a.malformed(p.Problem)
-		return a
-	}
-	if a.Offset, err = ParseKey(key); err != nil {
-		a.malformed(err.Error())
-	} else if a.Address, err = p.Range.Address(a.Offset); err != nil {
-		a.malformed(fmt.Sprintf("key %q: %v (%s)", key, err, p.RangeText))
-	}
-	return a
+	return &after
 }
 
 // malformed keeps the first thing found wrong, except that a broken entry is
@@ -129,75 +238,51 @@ func (a *Allocation) malformed(detail string) {
 	}
 }
 
-// readFields copies the string fields that are known and tells of the others.
-func readFields(fields map[string]any, known map[string]*string) (Problem, string) {
+// field is a text that an entry or a reservation's spec may have.
+type field struct {
+	name   string
+	shared bool // many have the same text
+	text   string
+	there  bool
+	broken bool // it is there and not a text
+}
+
+// readFields reads the fields that are known and tells of the others. It
+// reports whether there was an object at all.
+func readFields(r *rawjson.Reader, known []field) (object bool, problem Problem, detail string) {
 	var unknown, broken []string
-	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		target, ok := known[name]
-		if !ok {
-			unknown = append(unknown, name)
-			continue
+	object = r.Object(func(name []byte) {
+		for i := range known {
+			f := &known[i]
+			if string(name) != f.name {
+				continue
+			}
+			text, ok := r.String()
+			f.there, f.broken = true, !ok
+			if f.shared {
+				f.text = share(text)
+			} else {
+				f.text = string(text)
+			}
+			return
 		}
-		if *target, ok = fields[name].(string); !ok {
-			broken = append(broken, name)
+		unknown = append(unknown, string(name))
+	})
+	for i := range known {
+		if known[i].broken {
+			broken = append(broken, known[i].name)
 		}
 	}
 	switch {
 	case len(broken) > 0:
-		return Malformed, "not a string: " + strings.Join(broken, ", ")
+		return object, Malformed, "not a string: " + listed(broken)
 	case len(unknown) > 0:
-		return UnknownField, "a field that is not known here: " + strings.Join(unknown, ", ")
+		return object, UnknownField, "a field that is not known here: " + listed(unknown)
 	}
-	return "", ""
+	return object, "", ""
 }
 
-// Reservation is one OverlappingRangeIPReservation.
-type Reservation struct {
-	Namespace, Name      string
-	UID, ResourceVersion string
-	PodRef, IfName       string
-	Owner                PodRef
-	Created              time.Time
-	Problem              Problem
-	Detail               string
-	Object               *unstructured.Unstructured
-}
-
-// ReadReservation reads a reservation; what cannot be read is said in Problem.
-func ReadReservation(o *unstructured.Unstructured) *Reservation {
-	r := &Reservation{
-		Namespace: o.GetNamespace(), Name: o.GetName(),
-		UID: string(o.GetUID()), ResourceVersion: o.GetResourceVersion(),
-		Created: o.GetCreationTimestamp().Time, Object: o,
-	}
-	spec, ok := o.Object["spec"].(map[string]any)
-	if !ok {
-		r.Problem, r.Detail = Malformed, "spec is missing"
-		return r
-	}
-	var containerID string // never set by whereabouts to this day
-	r.Problem, r.Detail = readFields(spec, map[string]*string{"podref": &r.PodRef, "ifname": &r.IfName, "containerid": &containerID})
-	var err error
-	if r.Owner, err = ParsePodRef(r.PodRef); err != nil && r.Problem != Malformed {
-		r.Problem, r.Detail = Malformed, err.Error()
-	}
-	return r
-}
-
-// Ref names the reservation as "<namespace>/<name>".
-func (r *Reservation) Ref() string { return r.Namespace + "/" + r.Name }
-
-// NewReservation is the object that whereabouts' ADD creates for an address
-// (v0.9.4, UpdateOverlappingRangeAllocation).
-func NewReservation(namespace, network string, a netip.Addr, podRef, ifName string) *unstructured.Unstructured {
-	spec := map[string]any{"podref": podRef}
-	if ifName != "" {
-		spec["ifname"] = ifName
-	}
-	return &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": ReservationResource.GroupVersion().String(),
-		"kind":       "OverlappingRangeIPReservation",
-		"metadata":   map[string]any{"namespace": namespace, "name": ReservationName(network, a)},
-		"spec":       spec,
-	}}
+func listed(names []string) string {
+	slices.Sort(names)
+	return strings.Join(slices.Compact(names), ", ")
 }

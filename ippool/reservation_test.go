@@ -35,8 +35,8 @@ spec: {podref: default/a, ifname: net1, containerid: ""}
 	equal(t, "owner", r.Owner, ippool.PodRef{Namespace: "default", Name: "a"})
 	equal(t, "created", r.Created.UTC(), time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC))
 	equal(t, "problem", r.Problem, "")
-	if !reflect.DeepEqual(r.Object.Object, before.Object) {
-		t.Errorf("the object is now %s", jsonOf(r.Object))
+	if !reflect.DeepEqual(o.Object, before.Object) {
+		t.Errorf("the object is now %s", jsonOf(o))
 	}
 }
 

@@ -59,11 +59,11 @@ func TestA15WhereaboutsDropsAndRenamesEntriesWhenItFreesAnother(t *testing.T) {
 // Ours, through the same client: exactly the one entry goes.
 func TestA15OursFreesTheOneEntryAndLeavesTheOthersAsTheyAre(t *testing.T) {
 	client := wbfake.NewSimpleClientset(a15Pool())
-	p := ippool.ReadPool(object(t, jsonOf(a15Pool())))
+	p := read(object(t, jsonOf(a15Pool())))
 	for _, a := range p.Allocations {
 		equal(t, "problem of "+a.Key, a.Problem, "")
 	}
-	patch, err := ippool.RemovePatch(p, []ippool.Allocation{*p.Find("5")})
+	patch, err := ippool.RemovePatch(p.Pool, []ippool.Allocation{*p.Find("5")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +83,7 @@ func TestA15OursFreesTheOneEntryAndLeavesTheOthersAsTheyAre(t *testing.T) {
 func TestEveryOddKeyCanBeFreedUnderTheTextThatItHas(t *testing.T) {
 	for _, key := range []string{"18446463705355360228", "09", "-1", "+7", "9223372036854775808", "0"} {
 		p := poolOf("fd00::/64", map[string]any{key: entryOf("c", "default/dead"), "9": entryOf("live", "default/live")})
-		patch, err := ippool.RemovePatch(p, []ippool.Allocation{*p.Find(key)})
+		patch, err := ippool.RemovePatch(p.Pool, []ippool.Allocation{*p.Find(key)})
 		if err != nil {
 			t.Errorf("key %q: %v", key, err)
 			continue

@@ -1,6 +1,7 @@
 package reconciler
 
 import (
+	"encoding/json"
 	"fmt"
 	"testing"
 	"time"
@@ -124,8 +125,9 @@ func TestDefectA15AReleaseRewritesNoOtherEntry(t *testing.T) {
 	const upper = "18446463705355360228" // ...:fffe:ffff:... in the upper half of the /64
 	persistent := entry("persistent")
 	persistent["ipamclaimref"] = "claim"
-	pool := rawPool("2001-db8---64", map[string]any{"range": "2001:db8::/64", "allocations": map[string]any{
-		"5": entry("dead"), upper: entry("live"), "09": entry("live"), "7": persistent}})
+	spec := map[string]any{"range": "2001:db8::/64", "allocations": map[string]any{
+		"5": entry("dead"), upper: entry("live"), "09": entry("live"), "7": persistent}}
+	pool := rawPool("2001-db8---64", spec)
 	probe := observe(pool)
 	live := ""
 	for _, a := range probe.Pools[0].Allocations {
@@ -153,7 +155,7 @@ func TestDefectA15AReleaseRewritesNoOtherEntry(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	before, err := o.Pools[0].Object.MarshalJSON()
+	before, err := json.Marshal(map[string]any{"metadata": map[string]any{"resourceVersion": "7"}, "spec": spec})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package reconciler
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -191,9 +192,13 @@ func TestNodeMissingRipens(t *testing.T) {
 func TestPaused(t *testing.T) {
 	pause := func(value string) part {
 		return func(o *Observation) {
-			u := o.Pools[0].Object.DeepCopy()
-			u.SetAnnotations(map[string]string{"ip-reconcile.dev/paused": value})
-			o.Pools[0] = ippool.ReadPool(u)
+			annotated, err := ippool.DecodePool(fmt.Appendf(nil, `{"metadata": {"annotations": {"ip-reconcile.dev/paused": %q}}}`, value))
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := *o.Pools[0]
+			p.Paused = annotated.Paused
+			o.Pools[0] = &p
 		}
 	}
 	everything := func(o *Observation) { o.Paused = true }

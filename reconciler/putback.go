@@ -5,9 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
-	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"golang.org/x/sync/errgroup"
 )
 
 // putBack creates again the reservations that were deleted for an entry which
@@ -24,16 +22,21 @@ func (b *batch) putBack(ctx context.Context, t *tracked, j *Judgement) {
 	}
 }
 
-// giveUp leaves items for the next run. What is not known to have gone well
+// abandon leaves items for the next run. What is not known to have gone well
 // gets its reservations back: one too many is found and freed later, one too
 // few may give a live address away.
-func (b *batch) giveUp(ctx context.Context, items []*tracked, why Refusal, detail string) {
+func (b *batch) abandon(ctx context.Context, items []*tracked, why Refusal, detail string) {
 	ctx, cancel := inAnyCase(ctx)
 	defer cancel()
+	var g errgroup.Group
+	g.SetLimit(parallelWrites)
 	for _, t := range items {
-		b.recreate(ctx, t)
 		b.out.refuse(Refused{t.Item, why, detail})
+		if len(t.deleted) > 0 {
+			g.Go(func() error { b.recreate(ctx, t); return nil })
+		}
 	}
+	_ = g.Wait()
 }
 
 // inAnyCase is the time for putting back, even where the run is being stopped or
@@ -47,7 +50,7 @@ func (b *batch) recreate(ctx context.Context, t *tracked) {
 	for _, res := range t.deleted {
 		var err error
 		for try := range 5 {
-			if err = b.Writer.CreateReservation(ctx, again(res)); err == nil || errors.Is(err, ErrConflict) {
+			if err = b.Writer.CreateReservation(ctx, res.AsNew()); err == nil || errors.Is(err, ErrConflict) {
 				err = nil
 				break
 			}
@@ -61,13 +64,4 @@ func (b *batch) recreate(ctx context.Context, t *tracked) {
 		b.Log.Info("put the reservation back", "reservation", res.Ref(), "podRef", res.PodRef)
 	}
 	t.deleted = nil
-}
-
-// again is a deleted reservation as it can be created anew.
-func again(r *ippool.Reservation) *unstructured.Unstructured {
-	o := r.Object.DeepCopy()
-	for _, field := range []string{"resourceVersion", "uid", "creationTimestamp", "generation", "managedFields", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"} {
-		unstructured.RemoveNestedField(o.Object, "metadata", field)
-	}
-	return o
 }

@@ -1,0 +1,294 @@
+// Package rawjson reads JSON text in one pass, member by member, and builds
+// nothing of what is not asked for. encoding/json builds a value of everything,
+// and scans the text several times: of a page of pools most is managedFields,
+// which nobody reads.
+//
+// It accepts what encoding/json accepts and reads strings as it does; a fuzz
+// test holds the two against each other.
+package rawjson
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"unicode/utf8"
+)
+
+// maxDepth is how deeply values may be nested, as in encoding/json.
+const maxDepth = 10000
+
+var errMalformed = errors.New("not JSON")
+
+// A Reader reads one text. Object, Array and String each read one value,
+// whatever it is, and report whether it was of that type. After an error every
+// call reports false and does nothing; End tells the error.
+type Reader struct {
+	text  []byte
+	at    int
+	depth int
+	err   error
+}
+
+// New reads the text; strings that are handed out lie in it.
+func New(text []byte) *Reader { return &Reader{text: text} }
+
+// Object reads an object: member is called for each, in order, repeated names
+// included, and reads the value. One that it does not read is skipped. The name
+// is valid until the member has been read.
+func (r *Reader) Object(member func(name []byte)) bool {
+	return r.composite('{', '}', func() {
+		name, ok := r.String()
+		if !ok {
+			r.fail("a member's name is missing")
+			return
+		}
+		if r.space(); r.peek() != ':' {
+			r.fail("':' is missing")
+			return
+		}
+		r.at++
+		r.value(func() { member(name) })
+	})
+}
+
+// Array reads an array: element is called for each and reads it.
+func (r *Reader) Array(element func()) bool {
+	return r.composite('[', ']', func() { r.value(element) })
+}
+
+// value has one value read, and skips what was left unread.
+func (r *Reader) value(read func()) {
+	r.space()
+	if before := r.at; r.err == nil {
+		if read(); r.at == before {
+			r.Skip()
+		}
+	}
+}
+
+func (r *Reader) composite(open, end byte, element func()) bool {
+	if r.space(); r.peek() != open {
+		r.Skip()
+		return false
+	}
+	r.at++
+	if r.depth++; r.depth > maxDepth {
+		r.fail("nested too deeply")
+		return false
+	}
+	if r.space(); r.peek() == end {
+		r.at++
+		r.depth--
+		return r.err == nil
+	}
+	for r.err == nil {
+		r.space()
+		element()
+		r.space()
+		switch c := r.peek(); {
+		case r.err != nil:
+		case c == ',':
+			r.at++
+		case c == end:
+			r.at++
+			r.depth--
+			return true
+		default:
+			r.fail("',' or the end of a list of values is missing")
+		}
+	}
+	return false
+}
+
+// String reads a string. What it returns is valid as long as the text is.
+func (r *Reader) String() ([]byte, bool) {
+	if r.space(); r.peek() != '"' {
+		r.Skip()
+		return nil, false
+	}
+	start := r.at
+	plain := r.skipString()
+	if r.err != nil {
+		return nil, false
+	}
+	if plain {
+		return r.text[start+1 : r.at-1], true
+	}
+	var s string
+	if err := json.Unmarshal(r.text[start:r.at], &s); err != nil {
+		r.fail(err.Error())
+		return nil, false
+	}
+	return []byte(s), true
+}
+
+// Null reads null and reports true, or reads nothing.
+func (r *Reader) Null() bool {
+	if r.space(); r.peek() != 'n' {
+		return false
+	}
+	return r.literal("null")
+}
+
+// Raw reads any value and returns its text.
+func (r *Reader) Raw() []byte {
+	r.space()
+	start := r.at
+	if r.Skip(); r.err != nil {
+		return nil
+	}
+	return r.text[start:r.at]
+}
+
+// Skip reads any value.
+func (r *Reader) Skip() {
+	r.space()
+	switch c := r.peek(); {
+	case r.err != nil:
+	case c == '{':
+		r.Object(func([]byte) {})
+	case c == '[':
+		r.Array(func() {})
+	case c == '"':
+		r.skipString()
+	case c == 't':
+		r.literal("true")
+	case c == 'f':
+		r.literal("false")
+	case c == 'n':
+		r.literal("null")
+	case c == '-' || c >= '0' && c <= '9':
+		r.number()
+	default:
+		r.fail("no value begins so")
+	}
+}
+
+// End reports what was wrong with the text so far, or that there is more of it.
+func (r *Reader) End() error {
+	if r.space(); r.err == nil && r.at < len(r.text) {
+		r.fail("text after the end")
+	}
+	return r.err
+}
+
+func (r *Reader) fail(what string) {
+	if r.err == nil {
+		r.err = fmt.Errorf("%w: %s at byte %d of %d", errMalformed, what, r.at, len(r.text))
+	}
+}
+
+// peek is the next byte, 0 after an error or at the end.
+func (r *Reader) peek() byte {
+	if r.err != nil || r.at >= len(r.text) {
+		return 0
+	}
+	return r.text[r.at]
+}
+
+func (r *Reader) space() {
+	for r.at < len(r.text) {
+		switch r.text[r.at] {
+		case ' ', '\t', '\n', '\r':
+			r.at++
+		default:
+			return
+		}
+	}
+}
+
+func (r *Reader) literal(word string) bool {
+	if rest := r.text[r.at:]; len(rest) < len(word) || string(rest[:len(word)]) != word {
+		r.fail("no value begins so")
+		return false
+	}
+	r.at += len(word)
+	return true
+}
+
+// skipString reads a string, and reports whether its text is what it says: it
+// has no escapes and is UTF-8.
+func (r *Reader) skipString() (plain bool) {
+	start := r.at + 1
+	plain, ascii := true, true
+	for i := start; i < len(r.text); i++ {
+		switch c := r.text[i]; {
+		case c == '"':
+			r.at = i + 1
+			return plain && (ascii || utf8.Valid(r.text[start:i]))
+		case c == '\\':
+			plain = false
+			n := escape(r.text[i:])
+			if n == 0 {
+				r.at = i
+				r.fail("no escape sequence")
+				return false
+			}
+			i += n - 1
+		case c < ' ':
+			r.at = i
+			r.fail("a control character in a string")
+			return false
+		case c >= utf8.RuneSelf:
+			ascii = false
+		}
+	}
+	r.fail("a string does not end")
+	return false
+}
+
+// escape is the length of the escape sequence that the text begins with, 0 if
+// it is none.
+func escape(text []byte) int {
+	if len(text) < 2 {
+		return 0
+	}
+	switch text[1] {
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		return 2
+	case 'u':
+		if len(text) < 6 {
+			return 0
+		}
+		for _, c := range text[2:6] {
+			if !(c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F') {
+				return 0
+			}
+		}
+		return 6
+	}
+	return 0
+}
+
+func (r *Reader) number() {
+	if r.peek() == '-' {
+		r.at++
+	}
+	if r.peek() == '0' {
+		r.at++
+	} else {
+		r.digits()
+	}
+	if r.peek() == '.' {
+		r.at++
+		r.digits()
+	}
+	if c := r.peek(); c == 'e' || c == 'E' {
+		r.at++
+		if c := r.peek(); c == '+' || c == '-' {
+			r.at++
+		}
+		r.digits()
+	}
+}
+
+// digits reads one or more.
+func (r *Reader) digits() {
+	start := r.at
+	for c := r.peek(); c >= '0' && c <= '9'; c = r.peek() {
+		r.at++
+	}
+	if r.at == start {
+		r.fail("a digit is missing")
+	}
+}

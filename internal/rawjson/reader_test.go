@@ -1,0 +1,146 @@
+package rawjson_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/ip-reconcile/ip-reconcile/internal/rawjson"
+)
+
+// build makes of a text what encoding/json makes of it, with numbers verbatim.
+func build(r *rawjson.Reader) any {
+	var out any
+	text := r.Raw()
+	if text == nil {
+		return nil
+	}
+	switch again := rawjson.New(text); text[0] {
+	case '{':
+		m := map[string]any{}
+		again.Object(func(name []byte) { key := string(name); m[key] = build(again) })
+		out = m
+	case '[':
+		l := []any{}
+		again.Array(func() { l = append(l, build(again)) })
+		out = l
+	case '"':
+		s, _ := again.String()
+		out = string(s)
+	case 'n':
+		again.Null()
+	case 't', 'f':
+		out = text[0] == 't'
+	default:
+		out = json.Number(text)
+	}
+	return out
+}
+
+func compare(t *testing.T, text []byte) {
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.UseNumber()
+	var want any
+	valid := json.Valid(text)
+	if valid {
+		if err := dec.Decode(&want); err != nil {
+			t.Fatal(err)
+		}
+	}
+	skip := rawjson.New(text)
+	skip.Skip()
+	if got := skip.End() == nil; got != valid {
+		t.Fatalf("%q: valid %v, want %v (%v)", text, got, valid, skip.End())
+	}
+	r := rawjson.New(text)
+	got := build(r)
+	if (r.End() == nil) != valid {
+		t.Fatalf("%q: %v", text, r.End())
+	}
+	if valid && !reflect.DeepEqual(got, want) {
+		t.Fatalf("%q: got %#v, want %#v", text, got, want)
+	}
+}
+
+var texts = []string{
+	``, ` `, `null`, ` true `, `false`, `nul`, `nullx`, `0`, `-0`, `-`, `01`, `1.`, `.5`, `1.5e+7`, `1e`, `1E5`, `-1.0e-0`, `1 2`,
+	`""`, `"`, `"a`, `"\u00e9"`, `"\ud83d\ude00"`, `"\ud83d"`, `"\ude00x"`, `"\u12"`, `"\x"`, "\"\t\"", "\"\xff\"", "\"a\xe9b\"", `"é"`, `"\"\\\/\b\f\n\r\t"`,
+	`{}`, `{ }`, `[]`, `[ ]`, `[1]`, `[1,]`, `[,1]`, `[1 2]`, `{"a":1}`, `{"a":1,}`, `{"a" : [ {} , null ] , "b":{}}`, `{a:1}`, `{"a"}`, `{"a":}`, `{1:2}`, `{"a":1 "b":2}`,
+	`{"a":1,"a":2}`, `{"a":{"b":1},"a":{"c":2}}`, `[[[]]`, `[]]`, `{"a":[}`, `{"\u0061":1}`, "\ufeff{}", `[tru]`, `[1e5,-0.1]`,
+}
+
+func TestATextIsReadAsEncodingJSONReadsIt(t *testing.T) {
+	for _, text := range texts {
+		compare(t, []byte(text))
+	}
+	for _, depth := range []int{9999, 10000, 10001} {
+		text := []byte(strings.Repeat("[", depth) + strings.Repeat("]", depth))
+		r := rawjson.New(text)
+		if r.Skip(); (r.End() == nil) != json.Valid(text) {
+			t.Errorf("nested %d deep: %v", depth, r.End())
+		}
+	}
+}
+
+func FuzzATextIsReadAsEncodingJSONReadsIt(f *testing.F) {
+	for _, text := range texts {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(compare)
+}
+
+func TestWhatAMemberDoesNotReadIsSkipped(t *testing.T) {
+	r := rawjson.New([]byte(`{"skipped": {"deep": [1, {"a": "]"}]}, "read": "x", "other": 5}`))
+	var names []string
+	var read string
+	ok := r.Object(func(name []byte) {
+		names = append(names, string(name))
+		if string(name) == "read" {
+			s, _ := r.String()
+			read = string(s)
+		}
+	})
+	if err := r.End(); !ok || err != nil || read != "x" || strings.Join(names, " ") != "skipped read other" {
+		t.Errorf("%v, %v, %q, %q", ok, err, read, names)
+	}
+}
+
+func TestAValueOfAnotherTypeIsReadAndSaid(t *testing.T) {
+	for _, text := range []string{`[1,{}]`, `5`, `"x"`, `null`, `true`} {
+		r := rawjson.New([]byte(text))
+		if r.Object(func([]byte) { t.Error("a member") }) || r.End() != nil {
+			t.Errorf("%s: %v", text, r.End())
+		}
+	}
+	r := rawjson.New([]byte(`{}`))
+	if _, ok := r.String(); ok || r.End() != nil {
+		t.Error("an object is a string")
+	}
+}
+
+func TestNothingIsReadAfterAnError(t *testing.T) {
+	r := rawjson.New([]byte(`{"a": x, "b": "c"}`))
+	if r.Object(func(name []byte) {
+		if string(name) == "b" {
+			t.Error("read on")
+		}
+	}) || r.End() == nil {
+		t.Error("no error")
+	}
+	if _, ok := r.String(); ok || r.Null() || r.Raw() != nil || r.Array(func() {}) {
+		t.Error("a value after an error")
+	}
+}
+
+func TestReadingAllocatesNothingOfWhatIsSkipped(t *testing.T) {
+	text := []byte(`{"managedFields": [{"fieldsV1": {"f:spec": {"f:allocations": {".": {}, "f:5": {"f:id": {}}}}}}], "name": "pool"}`)
+	n := testing.AllocsPerRun(100, func() {
+		r := rawjson.New(text)
+		r.Object(func([]byte) {})
+	})
+	if n > 0 {
+		t.Errorf("%.0f allocations", n)
+	}
+}

@@ -1,0 +1,100 @@
+package ippool_test
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+)
+
+// largePool is the JSON of a pool with n entries as the API server sends it:
+// managedFields name every one of them.
+func largePool(n int) string {
+	var entries, fields []string
+	keys := make([]string, n)
+	for i := range keys {
+		keys[i] = strconv.Itoa(i)
+	}
+	slices.Sort(keys) // as the API server does
+	for i, key := range keys {
+		entries = append(entries, fmt.Sprintf(`"%s":{"id":"%064x","ifname":"net1","podref":"namespace-%d/app-%08x-%05x"}`, key, i, i%20, i%50, i))
+		fields = append(fields, fmt.Sprintf(`"f:%s":{".":{},"f:id":{},"f:ifname":{},"f:podref":{}}`, key))
+	}
+	return fmt.Sprintf(`{"apiVersion":"whereabouts.cni.cncf.io/v1alpha1","kind":"IPPool","metadata":{"creationTimestamp":"2026-11-20T10:00:00Z","generation":%d,`+
+		`"managedFields":[{"apiVersion":"whereabouts.cni.cncf.io/v1alpha1","fieldsType":"FieldsV1","fieldsV1":{"f:spec":{".":{},"f:allocations":{%s},"f:range":{}}},"manager":"whereabouts","operation":"Update","time":"2026-11-20T10:00:00Z"}],`+
+		`"name":"10.0.0.0-16","namespace":"kube-system","resourceVersion":"41","uid":"33d3bd2e-6ae0-4f2f-8c63-7e9a0a3c0b11"},"spec":{"allocations":{%s},"range":"10.0.0.0/16"}}`,
+		n, strings.Join(fields, ","), strings.Join(entries, ","))
+}
+
+func reservationPage(n int) []byte {
+	var items []string
+	for i := range n {
+		items = append(items, fmt.Sprintf(`{"apiVersion":"whereabouts.cni.cncf.io/v1alpha1","kind":"OverlappingRangeIPReservation","metadata":{"creationTimestamp":"2026-11-20T10:00:00Z","generation":1,`+
+			`"managedFields":[{"apiVersion":"whereabouts.cni.cncf.io/v1alpha1","fieldsType":"FieldsV1","fieldsV1":{"f:spec":{".":{},"f:ifname":{},"f:podref":{}}},"manager":"whereabouts","operation":"Update","time":"2026-11-20T10:00:00Z"}],`+
+			`"name":"10.0.%d.%d","namespace":"kube-system","resourceVersion":"%d","uid":"33d3bd2e-6ae0-4f2f-8c63-%012x"},"spec":{"ifname":"net1","podref":"namespace-%d/app-%08x-%05x"}}`,
+			i/256, i%256, i, i, i%20, i%50, i))
+	}
+	return []byte(`{"apiVersion":"whereabouts.cni.cncf.io/v1alpha1","items":[` + strings.Join(items, ",") + `],"kind":"OverlappingRangeIPReservationList","metadata":{"continue":"","resourceVersion":"50000"}}`)
+}
+
+func BenchmarkDecodeAPoolOf5250Entries(b *testing.B) {
+	text := []byte(`{"items":[` + largePool(5250) + `],"metadata":{}}`)
+	b.SetBytes(int64(len(text)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if pools, _, err := ippool.DecodePools(text); err != nil || len(pools[0].Allocations) != 5250 {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkDecodeAPageOf500Reservations(b *testing.B) {
+	text := reservationPage(500)
+	b.SetBytes(int64(len(text)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if all, _, err := ippool.DecodeReservations(text); err != nil || len(all) != 500 {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkBuildAPatchThatRemoves250Of5250(b *testing.B) {
+	p, err := ippool.DecodePool([]byte(largePool(5250)))
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := ippool.RemovePatch(p, p.Allocations[1000:1250]); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkAPoolOf5250Without250(b *testing.B) {
+	p, err := ippool.DecodePool([]byte(largePool(5250)))
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		p.Without(p.Allocations[1000:1250], "42")
+	}
+}
+
+// Guards against a decoder that builds what nobody reads. An entry has a key,
+// an id and a podref of its own.
+func TestReadingAllocatesOnlyWhatIsKept(t *testing.T) {
+	pool := []byte(largePool(1000))
+	if n := testing.AllocsPerRun(5, func() { _, _ = ippool.DecodePool(pool) }); n > 4*1000+100 {
+		t.Errorf("%.0f allocations for a pool of 1000 entries", n)
+	}
+	page := reservationPage(1000)
+	if n := testing.AllocsPerRun(5, func() { _, _, _ = ippool.DecodeReservations(page) }); n > 9*1000+100 {
+		t.Errorf("%.0f allocations for 1000 reservations", n)
+	}
+}

@@ -1,0 +1,127 @@
+package ippool
+
+import (
+	"errors"
+	"fmt"
+	"unique"
+
+	"github.com/ip-reconcile/ip-reconcile/internal/rawjson"
+)
+
+// Page is what a LIST answer tells beside its items.
+type Page struct {
+	ResourceVersion string
+	Continue        string // asks for the next page; "" on the last one
+}
+
+// DecodePools reads the JSON of a LIST of IPPools. It is an error if the text
+// is no list.
+func DecodePools(text []byte) ([]*Pool, Page, error) { return decodeList(text, readPool) }
+
+// DecodeReservations reads the JSON of a LIST of reservations. It is an error
+// if the text is no list.
+func DecodeReservations(text []byte) ([]*Reservation, Page, error) {
+	return decodeList(text, readReservation)
+}
+
+// DecodeNADs reads the JSON of a LIST of NetworkAttachmentDefinitions. It is an
+// error if the text is no list.
+func DecodeNADs(text []byte) ([]*NAD, Page, error) { return decodeList(text, readNAD) }
+
+func decode[T any](text []byte, read func(*rawjson.Reader) T) (T, error) {
+	r := rawjson.New(text)
+	v := read(r)
+	return v, r.End()
+}
+
+func decodeList[T any](text []byte, item func(*rawjson.Reader) T) (all []T, page Page, err error) {
+	r := rawjson.New(text)
+	list, items := false, false
+	list = r.Object(func(name []byte) {
+		switch string(name) {
+		case "metadata":
+			page = Page{}
+			r.Object(func(name []byte) {
+				switch string(name) {
+				case "resourceVersion":
+					page.ResourceVersion = ownText(r)
+				case "continue":
+					page.Continue = ownText(r)
+				}
+			})
+		case "items":
+			all = nil
+			items = r.Null() || r.Array(func() { all = append(all, item(r)) })
+		}
+	})
+	if err := r.End(); err != nil {
+		return nil, Page{}, fmt.Errorf("read a list: %w", err)
+	}
+	if !list || !items {
+		return nil, Page{}, errors.New("read a list: the answer has no items")
+	}
+	return all, page, nil
+}
+
+// metadata is what is read of an object's. What is not a text is "", as in
+// unstructured objects.
+type metadata struct {
+	namespace, name      string
+	uid, resourceVersion string
+	created              string
+	paused               bool
+	more                 bool // fields that whereabouts does not write, and a copy of the object must have
+}
+
+func readMetadata(r *rawjson.Reader) metadata {
+	var m metadata
+	r.Object(func(name []byte) {
+		switch string(name) {
+		case "namespace":
+			m.namespace = sharedText(r)
+		case "name":
+			m.name = ownText(r)
+		case "uid":
+			m.uid = ownText(r)
+		case "resourceVersion":
+			m.resourceVersion = ownText(r)
+		case "creationTimestamp":
+			m.created = ownText(r)
+		case "annotations":
+			m.paused, m.more = readPaused(r), true
+		case "generation", "managedFields", "selfLink", "deletionTimestamp", "deletionGracePeriodSeconds":
+			// The API server's own.
+		default:
+			m.more = true
+		}
+	})
+	return m
+}
+
+// readPaused reports whether the annotations have the one that pauses. Of
+// annotations that are not all texts none counts, as in unstructured objects.
+func readPaused(r *rawjson.Reader) bool {
+	paused, broken := false, false
+	r.Object(func(name []byte) {
+		text, ok := r.String()
+		broken = broken || !ok
+		if string(name) == PausedAnnotation {
+			paused = string(text) == "true"
+		}
+	})
+	return paused && !broken
+}
+
+// ownText reads a text of its own: it does not keep the page in memory.
+func ownText(r *rawjson.Reader) string {
+	text, _ := r.String()
+	return string(text)
+}
+
+// sharedText reads a text that many objects have; they share it.
+func sharedText(r *rawjson.Reader) string {
+	text, _ := r.String()
+	return share(text)
+}
+
+func share(text []byte) string { return unique.Make(string(text)).Value() }

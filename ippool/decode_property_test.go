@@ -1,0 +1,277 @@
+package ippool_test
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"pgregory.net/rapid"
+
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+)
+
+// anyText draws JSON, often with what no client writes: repeated names, odd
+// white space, escapes, values of other types.
+func anyText(depth int) *rapid.Generator[string] {
+	return rapid.Custom(func(t *rapid.T) string {
+		most := 6
+		if depth == 0 {
+			most = 4
+		}
+		switch rapid.IntRange(0, most).Draw(t, "kind") {
+		case 0:
+			return rapid.SampledFrom([]string{`null`, `true`, `5`, `-1.5e3`, `""`}).Draw(t, "value")
+		case 1, 2, 3, 4:
+			return textOf(rapid.OneOf(rapid.SampledFrom([]string{"default/a", "net1", "true", "10.0.0.0/24", "fd00::5/64", "a/b_uid", "weird"}), rapid.String()).Draw(t, "text"))
+		case 5:
+			return "[" + strings.Join(rapid.SliceOfN(anyText(depth-1), 0, 3).Draw(t, "list"), " , ") + "]"
+		}
+		return objectText(t, anyText(depth-1), "id", "podref", "ifname", "name", "later")
+	})
+}
+
+// textOf writes a string, sometimes in escapes.
+func textOf(s string) string {
+	out := jsonOf(s)
+	return strings.ReplaceAll(out, "a/b", `\u0061\/b`)
+}
+
+func objectText(t *rapid.T, value *rapid.Generator[string], names ...string) string {
+	var members []string
+	for range rapid.IntRange(0, 5).Draw(t, "members") {
+		members = append(members, textOf(rapid.SampledFrom(names).Draw(t, "name"))+": "+value.Draw(t, "value"))
+	}
+	return "{" + strings.Join(members, ",\n") + "}"
+}
+
+func usualOr(usual ...string) *rapid.Generator[string] {
+	all := []*rapid.Generator[string]{anyText(2)}
+	for _, u := range usual {
+		all = append(all, rapid.Just(u), rapid.Just(u))
+	}
+	return rapid.OneOf(all...)
+}
+
+func metadataText() *rapid.Generator[string] {
+	return rapid.OneOf(anyText(1), rapid.Custom(func(t *rapid.T) string {
+		annotations := usualOr(`{"ip-reconcile.dev/paused": "true"}`, `{"ip-reconcile.dev/paused": "true", "other": 5}`, `{"ip-reconcile.dev/paused": "no"}`).Draw(t, "annotations")
+		return fmt.Sprintf(`{"name": %s, "namespace": "kube-system", "uid": %s, "resourceVersion": %s, "annotations": %s, "creationTimestamp": %s,
+			"managedFields": [{"fieldsV1": {"f:spec": {"f:id": {}}}}]}`,
+			usualOr(`"pool"`).Draw(t, "name"), usualOr(`"u"`).Draw(t, "uid"), usualOr(`"41"`).Draw(t, "version"), annotations,
+			usualOr(`"2026-11-20T10:00:00Z"`, `"2026-11-20T10:00:00.5+01:00"`, `null`).Draw(t, "created"))
+	}))
+}
+
+func entryText() *rapid.Generator[string] {
+	return rapid.OneOf(anyText(2), rapid.Just(`{"id": "c", "podref": "default/a", "ifname": "net1"}`), rapid.Just(`{"id": "c", "podref": "default/a"}`),
+		rapid.Custom(func(t *rapid.T) string {
+			return objectText(t, usualOr(`"default/a"`, `"net1"`), "id", "podref", "podref", "ifname", "Id", "later")
+		}))
+}
+
+func poolText() *rapid.Generator[string] {
+	return rapid.Custom(func(t *rapid.T) string {
+		entries := rapid.OneOf(anyText(1), rapid.Custom(func(t *rapid.T) string {
+			return objectText(t, entryText(), "0", "5", "09", "9", "10", "-1", "300", "x", "\u00e9<")
+		})).Draw(t, "allocations")
+		spec := usualOr(fmt.Sprintf(`{"allocations": %s, "range": %s, "later": [1]}`, entries, usualOr(`"10.0.0.0/24"`, `"10.0.0.5/24"`, `"fd00::/64"`).Draw(t, "range"))).Draw(t, "spec")
+		return fmt.Sprintf(`{"apiVersion": "v1", "kind": "IPPool", "metadata": %s, "spec": %s}`, metadataText().Draw(t, "metadata"), spec)
+	})
+}
+
+// built is the text as the dynamic client builds an object of it.
+func built(t tester, text string) *unstructured.Unstructured {
+	t.Helper()
+	o := &unstructured.Unstructured{}
+	if err := o.UnmarshalJSON([]byte(text)); err != nil {
+		t.Fatalf("test data: %v\n%s", err, text)
+	}
+	return o
+}
+
+func TestAPoolIsDecodedAsItReadsFromABuiltObject(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := poolText().Draw(t, "pool")
+		got, err := ippool.DecodePool([]byte(text))
+		if err != nil {
+			t.Fatalf("%v\n%s", err, text)
+		}
+		o := built(t, text)
+		want := poolFrom(o)
+		entries, _ := o.Object["spec"].(map[string]any)
+		for i := range got.Allocations {
+			a := &got.Allocations[i]
+			if a.Problem == "" && jsonOf(a.Entry()) != jsonOf(ordered(entries["allocations"].(map[string]any)[a.Key])) {
+				t.Fatalf("entry %q is to be tested as %s in\n%s", a.Key, jsonOf(a.Entry()), text)
+			}
+			if f := got.Find(a.Key); f != a {
+				t.Fatalf("key %q finds %+v", a.Key, f)
+			}
+		}
+		if exported(got) != exported(want) {
+			t.Fatalf("got  %s\nwant %s\nof %s", exported(got), exported(want), text)
+		}
+		if again := ippool.ReadPool(o); exported(again) != exported(want) {
+			t.Fatalf("of the object: %s", exported(again))
+		}
+	})
+}
+
+func ordered(entry any) ippool.Entry {
+	var e ippool.Entry
+	for name, into := range map[string]**string{"id": &e.ID, "podref": &e.PodRef, "ifname": &e.IfName} {
+		if s, ok := entry.(map[string]any)[name].(string); ok {
+			*into = &s
+		}
+	}
+	return e
+}
+
+// exported is all that others see of a value.
+func exported(v any) string { return jsonOf(v) }
+
+// poolFrom reads a pool from a built object: the plain way, which decoding must
+// be equal to.
+func poolFrom(o *unstructured.Unstructured) *ippool.Pool {
+	p := &ippool.Pool{
+		Namespace: o.GetNamespace(), Name: o.GetName(), UID: string(o.GetUID()), ResourceVersion: o.GetResourceVersion(),
+		Paused: o.GetAnnotations()[ippool.PausedAnnotation] == "true",
+	}
+	spec, _ := o.Object["spec"].(map[string]any)
+	p.RangeText, _ = spec["range"].(string)
+	var err error
+	if p.Range, err = ippool.ParseRange(p.RangeText); err != nil {
+		p.Problem = "spec." + err.Error()
+	}
+	entries, ok := spec["allocations"].(map[string]any)
+	if raw, there := spec["allocations"]; !ok && there && raw != nil {
+		p.Problem = "spec.allocations is not a map"
+	}
+	for _, key := range slices.Sorted(maps.Keys(entries)) {
+		p.Allocations = append(p.Allocations, allocationFrom(p, key, entries[key]))
+	}
+	slices.SortStableFunc(p.Allocations, func(a, b ippool.Allocation) int { return a.Address.Compare(b.Address) })
+	return p
+}
+
+func allocationFrom(p *ippool.Pool, key string, entry any) ippool.Allocation {
+	a := ippool.Allocation{Key: key}
+	malformed := func(detail string) {
+		if a.Problem != ippool.Malformed {
+			a.Problem, a.Detail = ippool.Malformed, detail
+		}
+	}
+	fields, ok := entry.(map[string]any)
+	if !ok {
+		malformed(fmt.Sprintf("entry %q is not an object", key))
+	} else {
+		a.Problem, a.Detail = fieldsFrom(fields, map[string]*string{"id": &a.ContainerID, "podref": &a.PodRef, "ifname": &a.IfName})
+		var err error
+		if a.Owner, err = ippool.ParsePodRef(a.PodRef); err != nil {
+			malformed(err.Error())
+		}
+	}
+	var err error
+	switch {
+	case p.Problem != "":
+		malformed(p.Problem)
+	default:
+		if a.Offset, err = ippool.ParseKey(key); err != nil {
+			malformed(err.Error())
+		} else if a.Address, err = p.Range.Address(a.Offset); err != nil {
+			malformed(fmt.Sprintf("key %q: %v (%s)", key, err, p.RangeText))
+		}
+	}
+	return a
+}
+
+func fieldsFrom(fields map[string]any, known map[string]*string) (ippool.Problem, string) {
+	var unknown, broken []string
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		target, ok := known[name]
+		if !ok {
+			unknown = append(unknown, name)
+		} else if *target, ok = fields[name].(string); !ok {
+			broken = append(broken, name)
+		}
+	}
+	switch {
+	case len(broken) > 0:
+		return ippool.Malformed, "not a string: " + strings.Join(broken, ", ")
+	case len(unknown) > 0:
+		return ippool.UnknownField, "a field that is not known here: " + strings.Join(unknown, ", ")
+	}
+	return "", ""
+}
+
+func TestAReservationIsDecodedAsItReadsFromABuiltObject(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		spec := rapid.OneOf(anyText(1), rapid.Just(`{"podref": "default/a", "ifname": "net1"}`), rapid.Custom(func(t *rapid.T) string {
+			return objectText(t, usualOr(`"default/a"`, `"net1"`), "podref", "podref", "ifname", "containerid", "later")
+		})).Draw(t, "spec")
+		more := rapid.SampledFrom([]string{"", `, "status": {"later": 1}`}).Draw(t, "more")
+		text := fmt.Sprintf(`{"apiVersion": "whereabouts.cni.cncf.io/v1alpha1", "kind": "OverlappingRangeIPReservation", "metadata": %s, "spec": %s%s}`,
+			metadataText().Draw(t, "metadata"), spec, more)
+		got, err := ippool.DecodeReservation([]byte(text))
+		if err != nil {
+			t.Fatalf("%v\n%s", err, text)
+		}
+		o := built(t, text)
+		if want := reservationFrom(o); exported(got) != exported(want) {
+			t.Fatalf("got  %s\nwant %s\nof %s", exported(got), exported(want), text)
+		}
+		for _, field := range []string{"resourceVersion", "uid", "creationTimestamp", "generation", "managedFields"} {
+			unstructured.RemoveNestedField(o.Object, "metadata", field)
+		}
+		if got.Problem == "" && got.Namespace != "" && got.Name != "" && !reflect.DeepEqual(got.AsNew().Object, o.Object) {
+			t.Fatalf("it would be created again as %s\nwant %s", jsonOf(got.AsNew()), jsonOf(o))
+		}
+	})
+}
+
+func reservationFrom(o *unstructured.Unstructured) *ippool.Reservation {
+	r := &ippool.Reservation{
+		Namespace: o.GetNamespace(), Name: o.GetName(), UID: string(o.GetUID()), ResourceVersion: o.GetResourceVersion(),
+		Created: o.GetCreationTimestamp().Time,
+	}
+	spec, ok := o.Object["spec"].(map[string]any)
+	if !ok {
+		r.Problem, r.Detail = ippool.Malformed, "spec is missing"
+		return r
+	}
+	var containerID string
+	r.Problem, r.Detail = fieldsFrom(spec, map[string]*string{"podref": &r.PodRef, "ifname": &r.IfName, "containerid": &containerID})
+	var err error
+	if r.Owner, err = ippool.ParsePodRef(r.PodRef); err != nil && r.Problem != ippool.Malformed {
+		r.Problem, r.Detail = ippool.Malformed, err.Error()
+	}
+	return r
+}
+
+func TestAListIsDecodedAsItsItemsAre(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		items := rapid.SliceOfN(poolText(), 0, 4).Draw(t, "items")
+		pools, page, err := ippool.DecodePools([]byte(`{"kind": "IPPoolList", "items": [` + strings.Join(items, ",") + `], "metadata": {"resourceVersion": "7", "continue": "more"}}`))
+		if err != nil || page != (ippool.Page{ResourceVersion: "7", Continue: "more"}) || len(pools) != len(items) {
+			t.Fatalf("%d pools, %+v, %v", len(pools), page, err)
+		}
+		for i, text := range items {
+			if want, err := ippool.DecodePool([]byte(text)); err != nil || !reflect.DeepEqual(pools[i], want) {
+				t.Fatalf("item %d: %v, %v", i, jsonOf(pools[i]), err)
+			}
+		}
+	})
+}
+
+// What is no list is never an empty one.
+func TestAnAnswerThatIsNoListIsAnError(t *testing.T) {
+	for _, text := range []string{``, `{}`, `[]`, `null`, `"x"`, `{"kind": "Status"}`, `{"items": {}}`, `{"items": 5}`, `{"items": []`, `{"items": []} {}`, `<html>`, `{"metadata": {}}`} {
+		if pools, _, err := ippool.DecodePools([]byte(text)); err == nil {
+			t.Errorf("%q: %d pools", text, len(pools))
+		}
+	}
+}

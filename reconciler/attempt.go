@@ -1,0 +1,355 @@
+package reconciler
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+)
+
+// refreshEvery is how old reports, Leases, Nodes and definitions may be when a
+// batch is judged.
+const refreshEvery = 5 * time.Second
+
+var errLeaseMissing = errors.New("a pool's own Lease was busy with ADDs and DELs each time")
+
+// attempt prepares the items without any Lease, and then, under the Leases,
+// checks what can have changed since and writes. It returns the items that must
+// be tried again, and an error where that is for a reason; ErrConflict says that
+// something had changed. Where some items got through the error counts for little.
+func (b *batch) attempt(ctx context.Context, todo []*tracked, try int) (left []*tracked, err error) {
+	if err := b.refresh(ctx); err != nil {
+		return todo, fmt.Errorf("read reports, nodes and pools again: %w", err)
+	}
+	if b.base.Paused { // then ADDs need not wait for us
+		b.abandon(ctx, todo, Paused, pausedText)
+		return nil, nil
+	}
+	ready, err := b.prepare(ctx, todo)
+	if err != nil || len(ready.items) == 0 {
+		return ready.items, err
+	}
+	left = ready.items
+	err = b.Writer.Hold(ctx, b.namespace, b.leases, func(ctx context.Context, h *Hold) error {
+		began := b.Clock.Now()
+		// The wait for the Lease may have been long.
+		if err := b.refresh(ctx); err != nil {
+			return fmt.Errorf("read reports, nodes and pools again: %w", err)
+		}
+		var conflict error
+		// Whoever waits for the Lease does not see to it that nobody else writes:
+		// a conflict is looked into once before the Lease is given back.
+		for round := range 2 {
+			work, without := split(left, h)
+			if len(work) == 0 {
+				return cmp.Or(conflict, errLeaseMissing)
+			}
+			still, changed, err := b.recheck(ctx, work, try > 1 || round > 0)
+			if err != nil {
+				left = slices.Concat(changed, still, without)
+				return fmt.Errorf("live read: %w", err)
+			}
+			failed, err := b.write(ctx, h, still, ready)
+			left = slices.Concat(failed, changed, without)
+			if len(changed) > 0 {
+				b.refreshed = time.Time{} // they are read without the Lease
+				conflict = cmp.Or(conflict, fmt.Errorf("%w: pool %s", ErrConflict, changed[0].Object))
+			}
+			if err != nil && !errors.Is(err, ErrConflict) {
+				return err
+			}
+			conflict = cmp.Or(err, conflict)
+			if len(failed) == 0 || err == nil || !h.open(ctx, b.Clock) {
+				break
+			}
+		}
+		if len(left) == 0 {
+			b.pace.fits(len(todo), b.Clock.Since(began))
+			return nil
+		}
+		return conflict
+	})
+	if slices.ContainsFunc(left, (*tracked).begun) {
+		// A write failed after reservations were deleted: whatever proves live
+		// must have its own back at once, not at the next turn with the Lease.
+		if still, changed, checkErr := b.recheck(ctx, left, true); checkErr == nil {
+			left = slices.Concat(still, changed)
+		}
+	}
+	return left, err
+}
+
+// split divides items into those whose Leases are all held, and the others.
+func split(items []*tracked, h *Hold) (with, without []*tracked) {
+	for _, t := range items {
+		if h.covers(t.leases) {
+			with = append(with, t)
+		} else {
+			without = append(without, t)
+		}
+	}
+	return with, without
+}
+
+// refresh reads again what is not read live, where that was long ago.
+func (b *batch) refresh(ctx context.Context) error {
+	if !b.refreshed.IsZero() && b.Clock.Since(b.refreshed) < refreshEvery {
+		return nil
+	}
+	o, err := b.Source.Refresh(ctx, b.base)
+	if err != nil {
+		return err
+	}
+	b.History.checkRevision(o)
+	o.Local, o.Past = b.base.Local, b.History
+	b.base, b.refreshed = o, b.Clock.Now()
+	return nil
+}
+
+// prepared is what is made ready before the Lease is taken.
+type prepared struct {
+	items   []*tracked
+	patches map[string]*poolPatch // by pool
+}
+
+// poolPatch removes entries from a pool as it was read. It was checked against
+// that, and is of no use for another resourceVersion or other entries.
+type poolPatch struct {
+	pool    *ippool.Pool
+	entries int
+	patch   []byte
+}
+
+// prepare judges the items on what was read last and builds the patches that
+// release them. An item of which something was written already is left to the
+// live read: only that knows whether its pod has come back, and what was deleted
+// must then be put back.
+func (b *batch) prepare(ctx context.Context, todo []*tracked) (prepared, error) {
+	var begun, fresh []*tracked
+	for _, t := range todo {
+		if t.begun() {
+			begun = append(begun, t)
+		} else {
+			fresh = append(fresh, t)
+		}
+	}
+	fresh = b.judge(ctx, fresh, b.base)
+	ready := prepared{items: slices.Concat(begun, fresh), patches: map[string]*poolPatch{}}
+	for pool, items := range byPool(fresh) {
+		patch, err := ippool.RemovePatch(pool, entriesOf(items))
+		if err != nil {
+			return ready, err
+		}
+		ready.patches[pool.Ref()] = &poolPatch{pool, len(items), patch}
+	}
+	return ready, nil
+}
+
+// begun reports whether something was written for the item.
+func (t *tracked) begun() bool { return len(t.deleted) > 0 || t.sent }
+
+func byPool(items []*tracked) map[*ippool.Pool][]*tracked {
+	pools := map[*ippool.Pool][]*tracked{}
+	for _, t := range items {
+		if t.Pool != nil {
+			pools[t.Pool] = append(pools[t.Pool], t)
+		}
+	}
+	return pools
+}
+
+// recheck is the second check: it reads live what can have changed, and judges
+// again. It returns what is still Stale, and the items of pools that have changed
+// and were not read in full.
+func (b *batch) recheck(ctx context.Context, todo []*tracked, reread bool) (still, changed []*tracked, err error) {
+	need := b.need(todo)
+	need.Reread = reread
+	live, err := b.Source.Fresh(ctx, b.base, need)
+	if err != nil {
+		return todo, nil, err
+	}
+	b.base = b.base.with(live)
+	var judged []*tracked
+	for _, t := range todo {
+		if slices.ContainsFunc(b.poolsOf(t), func(p *ippool.Pool) bool {
+			return live.Changed[types.NamespacedName{Namespace: p.Namespace, Name: p.Name}]
+		}) {
+			changed = append(changed, t)
+			continue
+		}
+		t.unsure = false
+		judged = append(judged, t)
+	}
+	return b.judge(ctx, judged, b.base), changed, nil
+}
+
+// judge judges items again. What is no longer Stale gets back the reservations
+// that were deleted for it.
+func (b *batch) judge(ctx context.Context, todo []*tracked, o *Observation) []*tracked {
+	only := map[netip.Addr]bool{}
+	for _, t := range todo {
+		only[t.Address] = true
+		for _, r := range t.With {
+			only[r.Address] = true // in a wide range not the one that reads back from the key
+		}
+	}
+	_, j := judge(o, b.Options.Policy, only)
+	now := map[ID]*Item{}
+	for _, it := range slices.Concat(j.Allocations, j.Reservations) {
+		now[it.ID] = it
+	}
+	plan := b.History.plan(j, b.second())
+	refused := map[ID]Refused{}
+	for _, x := range plan.Refused {
+		refused[x.ID] = x
+	}
+	var still []*tracked
+	for _, t := range todo {
+		it, there := now[t.ID]
+		switch {
+		case !there && t.sent && o.lacks(t.Item):
+			b.finish(t) // the answer was lost, the write was not
+		case !there:
+			b.Log.Info("not released: it is gone or was rewritten since the first check", t.Attrs()...)
+			b.putBack(ctx, t, j)
+		case it.Reservation != nil && len(it.With) > 0:
+			b.Log.Info("not released: an allocation of this reservation has appeared", it.Attrs()...)
+		case it.Verdict != Stale:
+			b.Log.Info("not released: the live read contradicts", it.Attrs()...)
+			b.History.forgetStale(t.ID)
+			b.putBack(ctx, t, j)
+		case refused[t.ID].Item != nil:
+			b.putBack(ctx, t, j)
+			b.out.refuse(refused[t.ID])
+		default:
+			t.Item = it
+			still = append(still, t)
+		}
+	}
+	return still
+}
+
+// second are the options for the second check: what was confirmed at the first
+// is confirmed, and the breaker has had its say.
+func (b *batch) second() Options {
+	o := b.Options
+	o.AllowMassRelease = true
+	return o
+}
+
+// with is an observation with what a live read found in the place of what was there.
+func (o *Observation) with(live *Live) *Observation {
+	next := *o
+	if live.Now.After(o.Now) { // two API servers may have two clocks
+		next.Now = live.Now
+	}
+	next.Restored = cmp.Or(live.Restored, o.Restored)
+	next.Pools = replaced(o.Pools, live.Pools, func(p *ippool.Pool) types.NamespacedName {
+		return types.NamespacedName{Namespace: p.Namespace, Name: p.Name}
+	})
+	next.Reservations = replaced(o.Reservations, live.Reservations, func(r *ippool.Reservation) types.NamespacedName {
+		return types.NamespacedName{Namespace: r.Namespace, Name: r.Name}
+	})
+	if len(live.Pods) > 0 {
+		next.Pods = maps.Clone(o.Pods)
+		for name, p := range live.Pods {
+			if p == nil {
+				delete(next.Pods, name)
+			} else {
+				next.Pods[name] = p
+			}
+		}
+	}
+	return &next
+}
+
+// replaced is a list with some of its objects exchanged; nil removes one.
+func replaced[T any](list []*T, by map[types.NamespacedName]*T, name func(*T) types.NamespacedName) []*T {
+	if len(by) == 0 {
+		return list
+	}
+	next := make([]*T, 0, len(list)+len(by))
+	known := make(map[types.NamespacedName]bool, len(by))
+	for _, x := range list {
+		n := name(x)
+		now, named := by[n]
+		if !named {
+			next = append(next, x)
+			continue
+		}
+		known[n] = true
+		if now != nil {
+			next = append(next, now)
+		}
+	}
+	for n, x := range by {
+		if x != nil && !known[n] {
+			next = append(next, x)
+		}
+	}
+	return next
+}
+
+// poolsOf are the pools that an item is about.
+func (b *batch) poolsOf(t *tracked) []*ippool.Pool {
+	if t.Pool != nil {
+		return []*ippool.Pool{t.Pool}
+	}
+	return b.base.poolsWith(t.Item)
+}
+
+// need names what the second check of items reads. A reservation that is known
+// is not read: its delete tests the UID and the resourceVersion, which is the
+// same check, made at the moment that counts.
+func (b *batch) need(todo []*tracked) Need {
+	var n Need
+	for _, t := range todo {
+		if t.unsure && t.Reservation != nil {
+			n.Reservations = append(n.Reservations, types.NamespacedName{Namespace: t.Reservation.Namespace, Name: t.Reservation.Name})
+		}
+		if t.Pool != nil && (t.unsure || len(t.With) == 0) {
+			n.Reservations = append(n.Reservations, b.base.reservationsOf(t.Item)...)
+		}
+		for _, p := range b.poolsOf(t) {
+			n.Pools = append(n.Pools, types.NamespacedName{Namespace: p.Namespace, Name: p.Name})
+		}
+		if owner := t.owner(); owner.UID == "" {
+			n.Pods = append(n.Pods, types.NamespacedName{Namespace: owner.Namespace, Name: owner.Name})
+		}
+	}
+	n.Pools, n.Reservations, n.Pods = uniqueNames(n.Pools), uniqueNames(n.Reservations), uniqueNames(n.Pods)
+	return n
+}
+
+func uniqueNames(names []types.NamespacedName) []types.NamespacedName {
+	slices.SortFunc(names, func(a, b types.NamespacedName) int {
+		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+	})
+	return slices.Compact(names)
+}
+
+// reservationsOf are the names of all reservations that may be an allocation's:
+// those seen, and those that may have been made since.
+func (o *Observation) reservationsOf(it *Item) []types.NamespacedName {
+	var names []types.NamespacedName
+	for _, r := range it.With {
+		names = append(names, types.NamespacedName{Namespace: r.Reservation.Namespace, Name: r.Reservation.Name})
+	}
+	nodes := map[string]bool{}
+	for n := range o.Nodes {
+		nodes[n] = true
+	}
+	for _, network := range it.Pool.Networks(nodes) {
+		names = append(names, types.NamespacedName{Namespace: it.Pool.Namespace, Name: ippool.ReservationName(network, it.Address)})
+	}
+	return names
+}
