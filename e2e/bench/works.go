@@ -47,6 +47,8 @@ var Works = []Work{
 	{"adds", Adds},
 	{"latency", Latency(false)},
 	{"latency-reports", Latency(true)},
+	{"traffic", Traffic},
+	{"drop-in", Small},
 	{"25000", size(25000, 6)},
 	{"50000", size(50000, 12)},
 }
