@@ -64,8 +64,18 @@ image: ## Build the container image with docker (IMAGE=example.com/ip-reconcile:
 	docker build -t $(IMAGE) -f deploy/Dockerfile .
 
 .PHONY: bench
-bench: ## Measure a pass beside upstream's reconciler and print the ratio
-	cd e2e && $(GO) test -run '^$$' -bench . -benchtime 3x ./...
+bench: ## Measure beside upstream's reconciler on a real API server (as root on Linux), and write docs/performance.md (WORK="10000 adds" for some of it)
+	CGO_ENABLED=0 $(GO) build -trimpath -o bin/bench/ ./cmd/ip-reconcile ./cmd/ip-reconcile-agent ./cmd/ip-reconciler
+	cd e2e && CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o ../bin/bench/ ./bench/cmd/...
+	cd e2e && ../bin/bench/bench measure -programs ../bin/bench -results ../bin/bench/results.json $(WORK)
+	$(if $(WORK),,cd e2e && taskset -c 0 ../bin/bench/bench measure -programs ../bin/bench -results ../bin/bench/results.json one-core)
+	$(if $(WORK),,$(MAKE) --no-print-directory bench-go)
+	cd e2e && ../bin/bench/bench report -programs ../bin/bench -results ../bin/bench/results.json ../docs/performance.md
+
+.PHONY: bench-go
+bench-go: ## Run Go's benchmarks of judging, decoding and patches, into bin/bench/gobench.txt for benchstat
+	@mkdir -p bin/bench
+	$(GO) test -run '^$$' -bench . -benchmem -count 5 ./ippool ./podstate ./reconciler | tee bin/bench/gobench.txt
 
 .PHONY: clean
 clean: ## Remove what was built here

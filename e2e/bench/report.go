@@ -23,7 +23,7 @@ func Report(b *Book, programs, page string) error {
 		name  string
 		table func(*Book, string) string
 	}{
-		{"machine", machine}, {"release", releases}, {"look", looks}, {"memory", memory}, {"small", small}, {"adds", addTable}, {"serve", serveTable}, {"traffic", trafficTable},
+		{"machine", machine}, {"release", releases}, {"look", looks}, {"memory", memory}, {"small", small}, {"adds", addTable}, {"serve", serveTable}, {"traffic", trafficTable}, {"go", goBench},
 	} {
 		if text, err = between(text, section.name, section.table(b, programs)); err != nil {
 			return fmt.Errorf("%s: %w", page, err)
