@@ -18,7 +18,7 @@ func (b *batch) putBack(ctx context.Context, t *tracked, j *Judgement) {
 	ctx, cancel := inAnyCase(ctx)
 	defer cancel()
 	for _, it := range j.Allocations {
-		if t.Allocation != nil && it.Object == t.Object && it.Key == t.Key && it.PodRef == t.PodRef && (it.Verdict != Stale || it.ID == t.ID) {
+		if t.Allocation != nil && it.Object() == t.Object() && it.Key() == t.Key() && it.PodRef() == t.PodRef() && (it.Verdict != Stale || it.ID() == t.ID()) {
 			b.recreate(ctx, t)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -94,7 +95,7 @@ func (o *Observation) leasesFor(it *Item) (namespace string, names []string) {
 	if it.Pool != nil {
 		return it.Pool.Namespace, it.Pool.LeaseNames()
 	}
-	for _, p := range o.poolsWith(it) {
+	for _, p := range it.poolsWith() {
 		names = append(names, p.LeaseNames()...)
 	}
 	return it.Reservation.Namespace, names
@@ -224,39 +225,39 @@ func (b *batch) look(ctx context.Context, todo []*tracked) ([]*tracked, error) {
 	}
 	only := map[netip.Addr]bool{}
 	for _, t := range todo {
-		only[t.Address] = true
-		for _, r := range t.With {
-			only[r.Address] = true // in a wide range not the one that reads back from the key
+		only[t.Address()] = true
+		for _, r := range t.With() {
+			only[r.Address()] = true // in a wide range not the one that reads back from the key
 		}
 	}
-	_, j := judge(fresh, b.Options.Policy, only)
+	j := newIndex(fresh, b.Options.Policy).judgeOnly(slices.Collect(maps.Keys(only)))
 	now := map[ID]*Item{}
 	for _, it := range slices.Concat(j.Allocations, j.Reservations) {
-		now[it.ID] = it
+		now[it.ID()] = it
 	}
 	plan := b.History.plan(j, b.again())
 	refused := map[ID]Refused{}
 	for _, x := range plan.Refused {
-		refused[x.ID] = x
+		refused[x.ID()] = x
 	}
 	var still []*tracked
 	for _, t := range todo {
-		it, there := now[t.ID]
+		it, there := now[t.ID()]
 		switch {
 		case !there && t.sent && fresh.lacks(t.Item):
 			b.finish(t) // the answer was lost, the write was not
 		case !there:
 			b.Log.Info("not released: it is gone or was rewritten since the first look", t.Attrs()...)
 			b.putBack(ctx, t, j)
-		case it.Reservation != nil && len(it.With) > 0:
+		case it.Reservation != nil && len(it.With()) > 0:
 			b.Log.Info("not released: an allocation of this reservation has appeared", it.Attrs()...)
 		case it.Verdict != Stale:
 			b.Log.Info("not released: the fresh look says otherwise", it.Attrs()...)
-			b.History.forgetStale(t.ID)
+			b.History.forgetStale(t.Item)
 			b.putBack(ctx, t, j)
-		case refused[t.ID].Item != nil:
+		case refused[t.ID()].Item != nil:
 			b.putBack(ctx, t, j)
-			b.out.refuse(refused[t.ID])
+			b.out.refuse(refused[t.ID()])
 		default:
 			t.Item = it
 			still = append(still, t)
@@ -279,7 +280,7 @@ func (b *batch) need(todo []*tracked) Need {
 		pools := []*ippool.Pool{t.Pool}
 		if t.Reservation != nil {
 			n.Reservations = append(n.Reservations, types.NamespacedName{Namespace: t.Reservation.Namespace, Name: t.Reservation.Name})
-			pools = b.base.poolsWith(t.Item)
+			pools = t.poolsWith()
 		} else {
 			n.Reservations = append(n.Reservations, b.base.reservationsOf(t.Item)...)
 		}
@@ -305,7 +306,7 @@ func uniqueNames(names []types.NamespacedName) []types.NamespacedName {
 // those seen, and those that may have been made since.
 func (o *Observation) reservationsOf(it *Item) []types.NamespacedName {
 	var names []types.NamespacedName
-	for _, r := range it.With {
+	for _, r := range it.With() {
 		names = append(names, types.NamespacedName{Namespace: r.Reservation.Namespace, Name: r.Reservation.Name})
 	}
 	nodes := map[string]bool{}
@@ -313,7 +314,7 @@ func (o *Observation) reservationsOf(it *Item) []types.NamespacedName {
 		nodes[n] = true
 	}
 	for _, network := range it.Pool.Networks(nodes) {
-		names = append(names, types.NamespacedName{Namespace: it.Pool.Namespace, Name: ippool.ReservationName(network, it.Address)})
+		names = append(names, types.NamespacedName{Namespace: it.Pool.Namespace, Name: ippool.ReservationName(network, it.Address())})
 	}
 	return names
 }

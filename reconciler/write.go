@@ -64,8 +64,8 @@ func (b *batch) finish(t *tracked) {
 // lacks says whether an allocation's pool was read and has nothing under its key.
 func (o *Observation) lacks(it *Item) bool {
 	for _, p := range o.Pools {
-		if it.Pool != nil && p.Ref() == it.Object {
-			return p.Find(it.Key) == nil
+		if it.Pool != nil && p.Ref() == it.Object() {
+			return p.Find(it.Key()) == nil
 		}
 	}
 	return false
@@ -79,7 +79,7 @@ func (b *batch) deleteReservations(ctx context.Context, still []*tracked) (again
 	}
 	leaving := map[ID]bool{}
 	for _, t := range still {
-		leaving[t.ID] = true
+		leaving[t.ID()] = true
 	}
 	mine := map[*ippool.Reservation]bool{} // one that two entries share is deleted once
 	todo := make([][]*ippool.Reservation, len(still))
@@ -140,8 +140,8 @@ func (t *tracked) reservations(leaving map[ID]bool) []*ippool.Reservation {
 		return []*ippool.Reservation{t.Reservation}
 	}
 	var all []*ippool.Reservation
-	for _, r := range t.With {
-		if r.Verdict == Stale && !slices.ContainsFunc(r.With, func(a *Item) bool { return !leaving[a.ID] }) {
+	for _, r := range t.With() {
+		if r.Verdict == Stale && !slices.ContainsFunc(r.With(), func(a *Item) bool { return !leaving[a.ID()] }) {
 			all = append(all, r.Reservation)
 		}
 	}
@@ -149,12 +149,12 @@ func (t *tracked) reservations(leaving map[ID]bool) []*ippool.Reservation {
 }
 
 func (t *tracked) withReservation(res *ippool.Reservation) *Item {
-	for _, r := range t.With {
+	for _, r := range t.With() {
 		if r.Reservation == res {
 			return r
 		}
 	}
-	return &Item{ID: reservationID(res), Judged: t.Judged, Reservation: res, Address: t.Address, With: []*Item{t.Item}}
+	return t.Item.reserved(res)
 }
 
 func (b *batch) patch(ctx context.Context, p *ippool.Pool, items []*tracked) error {
