@@ -140,9 +140,9 @@ func released(out *reconciler.Result) map[string]int {
 	all := map[string]int{}
 	for _, it := range out.Released {
 		if it.Allocation != nil {
-			all[withoutNamespace(it.Object)+" "+it.Key]++
+			all[withoutNamespace(it.Object())+" "+it.Key()]++
 		} else {
-			all["reservation "+withoutNamespace(it.Object)]++
+			all["reservation "+withoutNamespace(it.Object())]++
 		}
 	}
 	return all
@@ -152,7 +152,7 @@ func released(out *reconciler.Result) map[string]int {
 func reasons(out *reconciler.Result) []string {
 	all := []string{}
 	for _, x := range out.Refused {
-		all = append(all, fmt.Sprint(x.Why, " ", withoutNamespace(x.Object), " ", x.Key, ": ", x.Detail))
+		all = append(all, fmt.Sprint(x.Why, " ", withoutNamespace(x.Object()), " ", x.Key(), ": ", x.Detail))
 	}
 	return all
 }

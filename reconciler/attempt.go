@@ -5,20 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net/netip"
 	"slices"
 	"strings"
-	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 )
-
-// refreshEvery is how old reports, Leases, Nodes and definitions may be when a
-// batch is judged.
-const refreshEvery = 5 * time.Second
 
 var errLeaseMissing = errors.New("a pool's own Lease was busy with ADDs and DELs each time")
 
@@ -28,9 +22,9 @@ var errLeaseMissing = errors.New("a pool's own Lease was busy with ADDs and DELs
 // something had changed. Where some items got through the error counts for little.
 func (b *batch) attempt(ctx context.Context, todo []*tracked, try int) (left []*tracked, err error) {
 	if err := b.refresh(ctx); err != nil {
-		return todo, fmt.Errorf("read reports, nodes and pools again: %w", err)
+		return todo, err
 	}
-	if b.base.Paused { // then ADDs need not wait for us
+	if b.observation().Paused { // then ADDs need not wait for us
 		b.abandon(ctx, todo, Paused, pausedText)
 		return nil, nil
 	}
@@ -43,7 +37,7 @@ func (b *batch) attempt(ctx context.Context, todo []*tracked, try int) (left []*
 		began := b.Clock.Now()
 		// The wait for the Lease may have been long.
 		if err := b.refresh(ctx); err != nil {
-			return fmt.Errorf("read reports, nodes and pools again: %w", err)
+			return err
 		}
 		var conflict error
 		// Whoever waits for the Lease does not see to it that nobody else writes:
@@ -56,13 +50,13 @@ func (b *batch) attempt(ctx context.Context, todo []*tracked, try int) (left []*
 			still, changed, err := b.recheck(ctx, work, try > 1 || round > 0)
 			if err != nil {
 				left = slices.Concat(changed, still, without)
-				return fmt.Errorf("live read: %w", err)
+				return err
 			}
 			failed, err := b.write(ctx, h, still, ready)
 			left = slices.Concat(failed, changed, without)
 			if len(changed) > 0 {
-				b.refreshed = time.Time{} // they are read without the Lease
-				conflict = cmp.Or(conflict, fmt.Errorf("%w: pool %s", ErrConflict, changed[0].Object))
+				b.outdated() // they are read without the Lease
+				conflict = cmp.Or(conflict, fmt.Errorf("%w: pool %s", ErrConflict, changed[0].Object()))
 			}
 			if err != nil && !errors.Is(err, ErrConflict) {
 				return err
@@ -100,21 +94,6 @@ func split(items []*tracked, h *Hold) (with, without []*tracked) {
 	return with, without
 }
 
-// refresh reads again what is not read live, where that was long ago.
-func (b *batch) refresh(ctx context.Context) error {
-	if !b.refreshed.IsZero() && b.Clock.Since(b.refreshed) < refreshEvery {
-		return nil
-	}
-	o, err := b.Source.Refresh(ctx, b.base)
-	if err != nil {
-		return err
-	}
-	b.History.checkRevision(o)
-	o.Local, o.Past = b.base.Local, b.History
-	b.base, b.refreshed = o, b.Clock.Now()
-	return nil
-}
-
 // prepared is what is made ready before the Lease is taken.
 type prepared struct {
 	items   []*tracked
@@ -142,7 +121,7 @@ func (b *batch) prepare(ctx context.Context, todo []*tracked) (prepared, error) 
 			fresh = append(fresh, t)
 		}
 	}
-	fresh = b.judge(ctx, fresh, b.base)
+	fresh = b.judge(ctx, fresh)
 	ready := prepared{items: slices.Concat(begun, fresh), patches: map[string]*poolPatch{}}
 	for pool, items := range byPool(fresh) {
 		patch, err := ippool.RemovePatch(pool, entriesOf(items))
@@ -173,11 +152,10 @@ func byPool(items []*tracked) map[*ippool.Pool][]*tracked {
 func (b *batch) recheck(ctx context.Context, todo []*tracked, reread bool) (still, changed []*tracked, err error) {
 	need := b.need(todo)
 	need.Reread = reread
-	live, err := b.Source.Fresh(ctx, b.base, need)
+	live, err := b.read(ctx, need)
 	if err != nil {
 		return todo, nil, err
 	}
-	b.base = b.base.with(live)
 	var judged []*tracked
 	for _, t := range todo {
 		if slices.ContainsFunc(b.poolsOf(t), func(p *ippool.Pool) bool {
@@ -189,53 +167,58 @@ func (b *batch) recheck(ctx context.Context, todo []*tracked, reread bool) (stil
 		t.unsure = false
 		judged = append(judged, t)
 	}
-	return b.judge(ctx, judged, b.base), changed, nil
+	return b.judge(ctx, judged), changed, nil
 }
 
 // judge judges items again. What is no longer Stale gets back the reservations
 // that were deleted for it.
-func (b *batch) judge(ctx context.Context, todo []*tracked, o *Observation) []*tracked {
-	only := map[netip.Addr]bool{}
+func (b *batch) judge(ctx context.Context, todo []*tracked) []*tracked {
+	addresses := make([]netip.Addr, 0, len(todo))
 	for _, t := range todo {
-		only[t.Address] = true
-		for _, r := range t.With {
-			only[r.Address] = true // in a wide range not the one that reads back from the key
+		addresses = append(addresses, t.Address())
+		for _, r := range t.With() {
+			addresses = append(addresses, r.Address()) // in a wide range not the one that reads back from the key
 		}
 	}
-	_, j := judge(o, b.Options.Policy, only)
+	j := b.x.judgeOnly(sortedAddresses(addresses))
 	now := map[ID]*Item{}
 	for _, it := range slices.Concat(j.Allocations, j.Reservations) {
-		now[it.ID] = it
+		now[it.ID()] = it
 	}
 	plan := b.History.plan(j, b.second())
 	refused := map[ID]Refused{}
 	for _, x := range plan.Refused {
-		refused[x.ID] = x
+		refused[x.ID()] = x
 	}
 	var still []*tracked
 	for _, t := range todo {
-		it, there := now[t.ID]
+		it, there := now[t.ID()]
 		switch {
-		case !there && t.sent && o.lacks(t.Item):
+		case !there && t.sent && b.observation().lacks(t.Item):
 			b.finish(t) // the answer was lost, the write was not
 		case !there:
 			b.Log.Info("not released: it is gone or was rewritten since the first check", t.Attrs()...)
 			b.putBack(ctx, t, j)
-		case it.Reservation != nil && len(it.With) > 0:
+		case it.Reservation != nil && len(it.With()) > 0:
 			b.Log.Info("not released: an allocation of this reservation has appeared", it.Attrs()...)
 		case it.Verdict != Stale:
 			b.Log.Info("not released: the live read contradicts", it.Attrs()...)
-			b.History.forgetStale(t.ID)
+			b.History.forgetStale(t.Item)
 			b.putBack(ctx, t, j)
-		case refused[t.ID].Item != nil:
+		case refused[t.ID()].Item != nil:
 			b.putBack(ctx, t, j)
-			b.out.refuse(refused[t.ID])
+			b.out.refuse(refused[t.ID()])
 		default:
 			t.Item = it
 			still = append(still, t)
 		}
 	}
 	return still
+}
+
+func sortedAddresses(all []netip.Addr) []netip.Addr {
+	slices.SortFunc(all, netip.Addr.Compare)
+	return slices.Compact(all)
 }
 
 // second are the options for the second check: what was confirmed at the first
@@ -246,65 +229,12 @@ func (b *batch) second() Options {
 	return o
 }
 
-// with is an observation with what a live read found in the place of what was there.
-func (o *Observation) with(live *Live) *Observation {
-	next := *o
-	if live.Now.After(o.Now) { // two API servers may have two clocks
-		next.Now = live.Now
-	}
-	next.Restored = cmp.Or(live.Restored, o.Restored)
-	next.Pools = replaced(o.Pools, live.Pools, func(p *ippool.Pool) types.NamespacedName {
-		return types.NamespacedName{Namespace: p.Namespace, Name: p.Name}
-	})
-	next.Reservations = replaced(o.Reservations, live.Reservations, func(r *ippool.Reservation) types.NamespacedName {
-		return types.NamespacedName{Namespace: r.Namespace, Name: r.Name}
-	})
-	if len(live.Pods) > 0 {
-		next.Pods = maps.Clone(o.Pods)
-		for name, p := range live.Pods {
-			if p == nil {
-				delete(next.Pods, name)
-			} else {
-				next.Pods[name] = p
-			}
-		}
-	}
-	return &next
-}
-
-// replaced is a list with some of its objects exchanged; nil removes one.
-func replaced[T any](list []*T, by map[types.NamespacedName]*T, name func(*T) types.NamespacedName) []*T {
-	if len(by) == 0 {
-		return list
-	}
-	next := make([]*T, 0, len(list)+len(by))
-	known := make(map[types.NamespacedName]bool, len(by))
-	for _, x := range list {
-		n := name(x)
-		now, named := by[n]
-		if !named {
-			next = append(next, x)
-			continue
-		}
-		known[n] = true
-		if now != nil {
-			next = append(next, now)
-		}
-	}
-	for n, x := range by {
-		if x != nil && !known[n] {
-			next = append(next, x)
-		}
-	}
-	return next
-}
-
 // poolsOf are the pools that an item is about.
 func (b *batch) poolsOf(t *tracked) []*ippool.Pool {
 	if t.Pool != nil {
 		return []*ippool.Pool{t.Pool}
 	}
-	return b.base.poolsWith(t.Item)
+	return t.poolsWith()
 }
 
 // need names what the second check of items reads. A reservation that is known
@@ -316,8 +246,8 @@ func (b *batch) need(todo []*tracked) Need {
 		if t.unsure && t.Reservation != nil {
 			n.Reservations = append(n.Reservations, types.NamespacedName{Namespace: t.Reservation.Namespace, Name: t.Reservation.Name})
 		}
-		if t.Pool != nil && (t.unsure || len(t.With) == 0) {
-			n.Reservations = append(n.Reservations, b.base.reservationsOf(t.Item)...)
+		if t.Pool != nil && (t.unsure || len(t.With()) == 0) {
+			n.Reservations = append(n.Reservations, b.observation().reservationsOf(t.Item)...)
 		}
 		for _, p := range b.poolsOf(t) {
 			n.Pools = append(n.Pools, types.NamespacedName{Namespace: p.Namespace, Name: p.Name})
@@ -341,7 +271,7 @@ func uniqueNames(names []types.NamespacedName) []types.NamespacedName {
 // those seen, and those that may have been made since.
 func (o *Observation) reservationsOf(it *Item) []types.NamespacedName {
 	var names []types.NamespacedName
-	for _, r := range it.With {
+	for _, r := range it.With() {
 		names = append(names, types.NamespacedName{Namespace: r.Reservation.Namespace, Name: r.Reservation.Name})
 	}
 	nodes := map[string]bool{}
@@ -349,7 +279,7 @@ func (o *Observation) reservationsOf(it *Item) []types.NamespacedName {
 		nodes[n] = true
 	}
 	for _, network := range it.Pool.Networks(nodes) {
-		names = append(names, types.NamespacedName{Namespace: it.Pool.Namespace, Name: ippool.ReservationName(network, it.Address)})
+		names = append(names, types.NamespacedName{Namespace: it.Pool.Namespace, Name: ippool.ReservationName(network, it.Address())})
 	}
 	return names
 }

@@ -13,10 +13,13 @@ import (
 // not make another. An entry that is Stale under another id, or gone, gets none,
 // nor does one of another pod, which has made its own.
 func (b *batch) putBack(ctx context.Context, t *tracked, j *Judgement) {
+	if len(t.deleted) == 0 {
+		return
+	}
 	ctx, cancel := inAnyCase(ctx)
 	defer cancel()
 	for _, it := range j.Allocations {
-		if t.Allocation != nil && it.Object == t.Object && it.Key == t.Key && it.PodRef == t.PodRef && (it.Verdict != Stale || it.ID == t.ID) {
+		if t.Allocation != nil && it.Object() == t.Object() && it.Key() == t.Key() && it.PodRef() == t.PodRef() && (it.Verdict != Stale || it.ID() == t.ID()) {
 			b.recreate(ctx, t)
 		}
 	}

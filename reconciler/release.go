@@ -38,11 +38,11 @@ type tracked struct {
 func (r *Reconciler) release(ctx context.Context, o *Observation, items []*Item, out *Result) {
 	sorted := make([]*tracked, 0, len(items))
 	for _, it := range items {
-		sorted = append(sorted, &tracked{Item: it, leases: o.leasesFor(it)})
+		sorted = append(sorted, &tracked{Item: it, leases: it.leaseNames()})
 	}
 	slices.SortStableFunc(sorted, func(a, b *tracked) int { return byPlace(a.Item, b.Item) })
 	for _, g := range grouped(sorted, func(t *tracked) (string, []string) { return t.namespace(), t.leases }) {
-		b := &batch{Reconciler: r, namespace: g.namespace, leases: g.leases, out: out, base: o, pace: newPace(r.Options.Settled)}
+		b := &batch{basis: basis{Reconciler: r, first: o}, namespace: g.namespace, leases: g.leases, out: out, pace: newPace(r.Options.Settled)}
 		b.run(ctx, g.items)
 	}
 }
@@ -54,13 +54,13 @@ func (t *tracked) namespace() string {
 	return t.Reservation.Namespace
 }
 
-// leasesFor are the Leases that ADD and DEL of an item's pool take.
-func (o *Observation) leasesFor(it *Item) []string {
+// leaseNames are the Leases that ADD and DEL of an item's pool take.
+func (it *Item) leaseNames() []string {
 	if it.Pool != nil {
 		return it.Pool.LeaseNames()
 	}
 	names := []string{ippool.SharedLease}
-	for _, p := range o.poolsWith(it) {
+	for _, p := range it.poolsWith() {
 		names = append(names, p.LeaseNames()...)
 	}
 	return sortedUnique(names)
@@ -68,14 +68,10 @@ func (o *Observation) leasesFor(it *Item) []string {
 
 // batch releases items whose writes go under the same Leases.
 type batch struct {
-	*Reconciler
+	basis
 	namespace string
 	leases    []string
 	out       *Result
-	// base is what was read last: by Refresh, with what live reads found and
-	// our own writes did since.
-	base      *Observation
-	refreshed time.Time
 	pace      pace
 }
 
@@ -83,7 +79,7 @@ type batch struct {
 func (b *batch) run(ctx context.Context, todo []*tracked) {
 	for try, lost := 1, 0; len(todo) > 0; {
 		n := min(b.pace.size, len(todo))
-		begun := count(todo[:n], (*tracked).begun)
+		begun := countBegun(todo[:n])
 		b.progress("releasing in namespace %s: %d to go", b.namespace, len(todo))
 		left, err := b.attempt(ctx, todo[:n], try)
 		rest := todo[n:]
@@ -108,7 +104,7 @@ func (b *batch) run(ctx context.Context, todo []*tracked) {
 		case len(left) < n: // some got through: what is left has not been tried in vain
 			try, lost = 1, 0
 			continue
-		case spent && count(left, (*tracked).begun) > begun: // the next hold goes on with them
+		case spent && countBegun(left) > begun: // the next hold goes on with them
 			continue
 		case lost == maxLost:
 			b.abandon(ctx, todo, WriteFailed, err.Error())
@@ -135,9 +131,9 @@ func (b *batch) run(ctx context.Context, todo []*tracked) {
 	}
 }
 
-func count(items []*tracked, is func(*tracked) bool) (n int) {
+func countBegun(items []*tracked) (n int) {
 	for _, t := range items {
-		if is(t) {
+		if t.begun() {
 			n++
 		}
 	}

@@ -298,7 +298,7 @@ func TestNoInterleavingAndNoFaultFreesALiveAddress(t *testing.T) {
 				}
 				released += len(out.Released)
 				for _, it := range out.Released {
-					alone[it.Object] = alone[it.Object] || it.Reservation != nil && len(it.With) == 0
+					alone[it.Object()] = alone[it.Object()] || it.Reservation != nil && len(it.With()) == 0
 				}
 				time.Sleep(time.Minute)
 			}

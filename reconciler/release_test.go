@@ -388,7 +388,7 @@ func TestAPodThatAppearsWhileTheFreshLookIsMadeIsSeen(t *testing.T) {
 		out, _ := run(t, s.reconciler(t))
 		same(t, "released", len(out.Released), 0)
 		same(t, "writes", s.made("delete", "patch"), []string{})
-		if !slices.ContainsFunc(out.Allocations, func(it *reconciler.Item) bool { return strings.Contains(it.PodRef, "gone-1") }) {
+		if !slices.ContainsFunc(out.Allocations, func(it *reconciler.Item) bool { return strings.Contains(it.PodRef(), "gone-1") }) {
 			t.Error("the entry is not in the result")
 		}
 	})

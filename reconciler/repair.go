@@ -45,7 +45,7 @@ func (r *Reconciler) repair(ctx context.Context, j *Judgement, out *Result) time
 	r.History.repairs = known
 	leasesOf := func(f *Finding) (string, []string) { return f.repair.in().Namespace, f.repair.in().LeaseNames() }
 	for _, g := range grouped(due, leasesOf) {
-		m := &repairs{Reconciler: r, namespace: g.namespace, leases: g.leases, leasesOf: leasesOf, out: out, base: o, pace: newPace(r.Options.Settled)}
+		m := &repairs{basis: basis{Reconciler: r, first: o}, namespace: g.namespace, leases: g.leases, leasesOf: leasesOf, out: out, pace: newPace(r.Options.Settled)}
 		m.run(ctx, g.items)
 	}
 	return until
@@ -65,13 +65,11 @@ func (w *repair) in() *ippool.Pool {
 
 // repairs mends findings whose writes go under the same Leases.
 type repairs struct {
-	*Reconciler
+	basis
 	namespace string
 	leases    []string
 	leasesOf  func(*Finding) (string, []string)
 	out       *Result
-	base      *Observation
-	refreshed time.Time
 	pace      pace
 }
 
@@ -115,20 +113,11 @@ var errNoGround = errors.New("nothing is written now")
 // attempt checks the findings once more, under the Leases, and writes where they
 // still stand. It returns those that must be tried again.
 func (m *repairs) attempt(ctx context.Context, todo []*Finding) (left []*Finding, err error) {
-	if m.refreshed.IsZero() || m.Clock.Since(m.refreshed) >= refreshEvery {
-		base, err := m.Source.Refresh(ctx, m.base)
-		if err != nil {
-			return todo, fmt.Errorf("read reports, nodes and pools again: %w", err)
-		}
-		m.History.checkRevision(base)
-		base.Past = m.History
-		m.base, m.refreshed = base, m.Clock.Now()
+	if err := m.refresh(ctx); err != nil {
+		return todo, err
 	}
-	switch {
-	case m.base.Restored != "":
-		return todo, fmt.Errorf("%w: etcd was restored (%s), and what was seen before proves nothing", errNoGround, m.base.Restored)
-	case m.base.Paused:
-		return todo, fmt.Errorf("%w: everything is paused by the annotation %s", errNoGround, ippool.PausedAnnotation)
+	if err := m.ground(); err != nil {
+		return todo, err
 	}
 	left = todo
 	err = m.Writer.Hold(ctx, m.namespace, m.leases, func(ctx context.Context, h *Hold) error {
@@ -143,19 +132,28 @@ func (m *repairs) attempt(ctx context.Context, todo []*Finding) (left []*Finding
 		if len(work) == 0 {
 			return errLeaseMissing
 		}
-		live, err := m.Source.Fresh(ctx, m.base, needOf(work))
-		if err != nil {
-			return fmt.Errorf("live read: %w", err)
+		if _, err := m.read(ctx, needOf(work)); err != nil {
+			return err
 		}
-		m.base = m.base.with(live)
-		if m.base.Restored != "" {
-			return fmt.Errorf("%w: etcd was restored (%s)", errNoGround, m.base.Restored)
+		if err := m.ground(); err != nil {
+			return err
 		}
 		failed, err := m.write(ctx, h, m.standing(work))
 		left = append(failed, later...)
 		return err
 	})
 	return left, err
+}
+
+// ground says why nothing may be written now, nil if nothing stands against it.
+func (m *repairs) ground() error {
+	switch o := m.observation(); {
+	case o.Restored != "":
+		return fmt.Errorf("%w: etcd was restored (%s), and what was seen before proves nothing", errNoGround, o.Restored)
+	case o.Paused:
+		return fmt.Errorf("%w: everything is paused by the annotation %s", errNoGround, ippool.PausedAnnotation)
+	}
+	return nil
 }
 
 // needOf names what the second check of findings reads.
@@ -180,7 +178,7 @@ func (m *repairs) standing(findings []*Finding) []*Finding {
 		asked[f.key()] = true
 	}
 	var still []*Finding
-	found := Judge(m.base, m.Options.Policy).Findings
+	found := Judge(m.x.observation(), m.Options.Policy).Findings
 	for i := range found {
 		if f := &found[i]; f.repair != nil && asked[f.key()] {
 			still = append(still, f)

@@ -25,7 +25,7 @@ func (b *batch) write(ctx context.Context, h *Hold, still []*tracked, ready prep
 	}
 	leaving := map[ID]bool{}
 	for _, t := range still {
-		leaving[t.ID] = true
+		leaving[t.ID()] = true
 	}
 	left, gone, err := b.deleteReservations(ctx, h, alone, leaving)
 	failed = append(failed, left...)
@@ -76,17 +76,17 @@ func (r *Reconciler) during(ctx context.Context, h *Hold, write func() error) er
 // finish records that an item was released, with its reservations.
 func (b *batch) finish(t *tracked) {
 	for _, res := range t.deleted {
-		b.done(b.out, t.withReservation(res), b.base)
+		b.done(b.out, t.withReservation(res), b.observation())
 	}
-	b.done(b.out, t.Item, b.base)
+	b.done(b.out, t.Item, b.observation())
 	t.deleted, t.sent = nil, false
 }
 
 // lacks says whether an allocation's pool was read and has nothing under its key.
 func (o *Observation) lacks(it *Item) bool {
 	for _, p := range o.Pools {
-		if it.Pool != nil && p.Ref() == it.Object {
-			return p.Find(it.Key) == nil
+		if it.Pool != nil && p.Ref() == it.Object() {
+			return p.Find(it.Key()) == nil
 		}
 	}
 	return false
@@ -160,8 +160,8 @@ func (t *tracked) reservations(leaving map[ID]bool) []*ippool.Reservation {
 		return []*ippool.Reservation{t.Reservation}
 	}
 	var all []*ippool.Reservation
-	for _, r := range t.With {
-		if r.Verdict == Stale && !slices.ContainsFunc(r.With, func(a *Item) bool { return !leaving[a.ID] }) {
+	for _, r := range t.With() {
+		if r.Verdict == Stale && !slices.ContainsFunc(r.With(), func(a *Item) bool { return !leaving[a.ID()] }) {
 			all = append(all, r.Reservation)
 		}
 	}
@@ -169,12 +169,12 @@ func (t *tracked) reservations(leaving map[ID]bool) []*ippool.Reservation {
 }
 
 func (t *tracked) withReservation(res *ippool.Reservation) *Item {
-	for _, r := range t.With {
+	for _, r := range t.With() {
 		if r.Reservation == res {
 			return r
 		}
 	}
-	return &Item{ID: reservationID(res), Judged: t.Judged, Reservation: res, Address: t.Address, With: []*Item{t.Item}}
+	return t.reserved(res)
 }
 
 // patch removes the items' entries from their pool, with the patch that was
@@ -206,13 +206,13 @@ func (b *batch) patch(ctx context.Context, h *Hold, p *ippool.Pool, items []*tra
 
 // wrote puts what our own writes did into what was read.
 func (b *batch) wrote(p *ippool.Pool, items []*tracked) {
-	done := &Live{Pools: map[types.NamespacedName]*ippool.Pool{{Namespace: p.Namespace, Name: p.Name}: p}, Reservations: map[types.NamespacedName]*ippool.Reservation{}}
+	done := change{Pools: map[types.NamespacedName]*ippool.Pool{{Namespace: p.Namespace, Name: p.Name}: p}, Reservations: map[types.NamespacedName]*ippool.Reservation{}}
 	for _, t := range items {
 		for _, res := range t.deleted {
 			done.Reservations[types.NamespacedName{Namespace: res.Namespace, Name: res.Name}] = nil
 		}
 	}
-	b.base = b.base.with(done)
+	b.x.amend(done)
 }
 
 func entriesOf(items []*tracked) []ippool.Allocation {
