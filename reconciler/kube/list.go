@@ -1,0 +1,177 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"path"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/ip-reconcile/ip-reconcile/podstate"
+)
+
+const (
+	// pageBytes is how large a page of a LIST should be: it is in memory as a
+	// whole, and each costs a round trip.
+	pageBytes = 4 << 20
+	// firstPage is how many objects the first page has, while it is not known how
+	// large they are; a pool may have some megabytes.
+	firstPage, firstPageOfPools = 500, 2
+	// largestPage bounds what the API server has to gather for one page.
+	largestPage = 5000
+)
+
+// The forms in which a LIST is asked for.
+const (
+	asJSON     = "application/json"
+	asProtobuf = podstate.Protobuf + ", " + asJSON
+	asHeads    = podstate.Protobuf + ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1, " + asJSON + ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+)
+
+// listing is a LIST: of what, in which form, and who takes in its pages.
+type listing struct {
+	resource  schema.GroupVersionResource
+	namespace string
+	name      string // of the only object wanted; "" for all
+	form      string
+	first     int64 // how many objects the first page has; firstPage if zero
+	// take decodes a page. Nothing of the body may be kept.
+	take func(body []byte, contentType string) (metav1.ListMeta, error)
+	// restart throws away what was taken in so far.
+	restart func()
+}
+
+// list reads a LIST page by page, by quorum, and returns its revision. Each page
+// is decoded before the next is asked for, so that one at a time is in memory.
+// One that takes so long that its revision is compacted begins again: half a list
+// is no list.
+func (c *Cluster) list(ctx context.Context, l listing) (revision string, err error) {
+	opts := metav1.ListOptions{Limit: l.first}
+	if opts.Limit == 0 {
+		opts.Limit = firstPage
+	}
+	if l.name != "" {
+		opts.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, l.name).String()
+	}
+	for restarts := 0; ; {
+		var body []byte
+		var contentType string
+		err := c.call(ctx, func(ctx context.Context) (err error) {
+			result := c.client.Get().AbsPath(pathOf(l.resource, l.namespace)).VersionedParams(&opts, scheme.ParameterCodec).SetHeader("Accept", l.form).Do(ctx)
+			if err = result.Error(); err == nil {
+				body, err = result.ContentType(&contentType).Raw()
+			}
+			return err
+		})
+		switch {
+		case apierrors.IsResourceExpired(err) && restarts < 3:
+			restarts++
+			opts.Continue = ""
+			l.restart()
+			continue
+		case err != nil:
+			return "", err
+		}
+		meta, err := l.take(body, contentType)
+		if err != nil {
+			return "", fmt.Errorf("%s: %w", l.resource.Resource, err)
+		}
+		if opts.Continue = meta.Continue; opts.Continue == "" {
+			return meta.ResourceVersion, nil
+		}
+		opts.Limit = nextLimit(opts.Limit, len(body))
+	}
+}
+
+// nextLimit is how many objects make a page of pageBytes, by the page before.
+func nextLimit(limit int64, bytes int) int64 {
+	return max(1, min(limit*pageBytes/int64(max(bytes, 1)), largestPage))
+}
+
+func pathOf(r schema.GroupVersionResource, namespace string) string {
+	root := path.Join("/apis", r.Group, r.Version)
+	if r.Group == "" {
+		root = path.Join("/api", r.Version)
+	}
+	if namespace != "" {
+		root = path.Join(root, "namespaces", namespace)
+	}
+	return path.Join(root, r.Resource)
+}
+
+// listCustom reads a LIST of custom resources, which come as JSON.
+func listCustom[T any](ctx context.Context, c *Cluster, l listing, decode func([]byte) ([]T, metav1.ListMeta, error)) (all []T, revision string, err error) {
+	l.form = asJSON
+	l.restart = func() { all = nil }
+	l.take = func(body []byte, _ string) (metav1.ListMeta, error) {
+		page, meta, err := decode(body)
+		all = append(all, page...)
+		return meta, err
+	}
+	revision, err = c.list(ctx, l)
+	return all, revision, err
+}
+
+func (c *Cluster) listPods(ctx context.Context, namespace, name string, into map[types.NamespacedName]*podstate.Pod) error {
+	_, err := c.list(ctx, listing{
+		resource: corev1.SchemeGroupVersion.WithResource("pods"), namespace: namespace, name: name, form: asProtobuf,
+		take: func(body []byte, contentType string) (metav1.ListMeta, error) {
+			return podstate.DecodePods(body, contentType, func(p *podstate.Pod) { into[p.NamespacedName] = p })
+		},
+		restart: func() { clear(into) },
+	})
+	return err
+}
+
+func (c *Cluster) listNodes(ctx context.Context, name string) (map[string]*podstate.Node, error) {
+	nodes := map[string]*podstate.Node{}
+	_, err := c.list(ctx, listing{
+		resource: corev1.SchemeGroupVersion.WithResource("nodes"), name: name, form: asProtobuf,
+		take: func(body []byte, contentType string) (metav1.ListMeta, error) {
+			return podstate.DecodeNodes(body, contentType, func(n *podstate.Node) { nodes[n.Name] = n })
+		},
+		restart: func() { clear(nodes) },
+	})
+	return nodes, err
+}
+
+// listLeases lists the Leases in the reconciler's own namespace.
+func (c *Cluster) listLeases(ctx context.Context) (map[string]*coordinationv1.Lease, error) {
+	leases := map[string]*coordinationv1.Lease{}
+	_, err := c.list(ctx, listing{
+		resource: coordinationv1.SchemeGroupVersion.WithResource("leases"), namespace: c.Namespace, form: asProtobuf,
+		take: func(body []byte, contentType string) (metav1.ListMeta, error) {
+			return podstate.DecodeLeases(body, contentType, func(l *coordinationv1.Lease) { leases[l.Name] = l })
+		},
+		restart: func() { clear(leases) },
+	})
+	return leases, err
+}
+
+// version is what tells that an object is as it was read.
+type version struct {
+	uid             types.UID
+	resourceVersion string
+}
+
+// listVersions lists the metadata alone, and returns the revision of the list.
+func (c *Cluster) listVersions(ctx context.Context, resource schema.GroupVersionResource) (map[types.NamespacedName]version, string, error) {
+	versions := map[types.NamespacedName]version{}
+	revision, err := c.list(ctx, listing{
+		resource: resource, form: asHeads,
+		take: func(body []byte, contentType string) (metav1.ListMeta, error) {
+			return podstate.DecodeHeads(body, contentType, func(o *metav1.PartialObjectMetadata) {
+				versions[types.NamespacedName{Namespace: o.Namespace, Name: o.Name}] = version{o.UID, o.ResourceVersion}
+			})
+		},
+		restart: func() { clear(versions) },
+	})
+	return versions, revision, err
+}
