@@ -27,7 +27,7 @@ test: ## Run all tests: unit, property, and (as root on Linux) on a real API ser
 	@$(GO) run $(GOTESTSUM) --format pkgname -- -race -count=1 ./...
 	@cd e2e && $(GO) run ./harness/cmd/why
 	@mkdir -p bin && cd e2e && $(GO) run $(GOTESTSUM) --format pkgname --jsonfile ../bin/e2e.json -- -race -count=1 -timeout 60m -skip '^TestInACluster' ./... ; code=$$?; \
-		sed -nE 's/.*"Output":" *((storm|scale_linux|upstream_linux|agentcost_linux|servecost_linux)_test.go:[^"]*)\\n"}$$/\1/p' ../bin/e2e.json; exit $$code
+		sed -nE 's/.*"Output":" *((storm|scale|upstream_linux|agentcost_linux|servecost_linux)_test.go:[^"]*)\\n"}$$/\1/p' ../bin/e2e.json; exit $$code
 	@$(MAKE) --no-print-directory e2e
 
 .PHONY: e2e

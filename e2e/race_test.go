@@ -42,14 +42,14 @@ func (m *meddler) count(what string) int {
 	return m.counts[what]
 }
 
-func (m *meddler) Hold(ctx context.Context, namespace string, leases []string, work func(context.Context) error) error {
+func (m *meddler) Hold(ctx context.Context, namespace string, leases []string, work func(context.Context, *reconciler.Hold) error) error {
 	if n := m.count("hold"); m.onHold != nil {
 		m.onHold(n)
 	}
 	return m.Cluster.Hold(ctx, namespace, leases, work)
 }
 
-func (m *meddler) Fresh(ctx context.Context, o *reconciler.Observation, what reconciler.Need) (*reconciler.Observation, error) {
+func (m *meddler) Fresh(ctx context.Context, o *reconciler.Observation, what reconciler.Need) (*reconciler.Live, error) {
 	fresh, err := m.Cluster.Fresh(ctx, o, what)
 	if n := m.count("fresh"); m.onFresh != nil {
 		m.onFresh(n)
@@ -65,12 +65,15 @@ func (m *meddler) DeleteReservation(ctx context.Context, r *ippool.Reservation) 
 	return do()
 }
 
-func (m *meddler) PatchPool(ctx context.Context, p *ippool.Pool, patch []byte) error {
-	do := func() error { return m.Cluster.PatchPool(ctx, p, patch) }
-	if n := m.count("patch"); m.onPatch != nil {
-		return m.onPatch(n, p, do)
+func (m *meddler) PatchPool(ctx context.Context, p *ippool.Pool, patch []byte) (version string, err error) {
+	do := func() error {
+		version, err = m.Cluster.PatchPool(ctx, p, patch)
+		return err
 	}
-	return do()
+	if n := m.count("patch"); m.onPatch != nil {
+		return version, m.onPatch(n, p, do)
+	}
+	return version, do()
 }
 
 func (m *meddler) CreateReservation(ctx context.Context, o *unstructured.Unstructured) error {
@@ -137,9 +140,9 @@ func released(out *reconciler.Result) map[string]int {
 	all := map[string]int{}
 	for _, it := range out.Released {
 		if it.Allocation != nil {
-			all[withoutNamespace(it.Object)+" "+it.Key]++
+			all[withoutNamespace(it.Object())+" "+it.Key()]++
 		} else {
-			all["reservation "+withoutNamespace(it.Object)]++
+			all["reservation "+withoutNamespace(it.Object())]++
 		}
 	}
 	return all
@@ -149,7 +152,7 @@ func released(out *reconciler.Result) map[string]int {
 func reasons(out *reconciler.Result) []string {
 	all := []string{}
 	for _, x := range out.Refused {
-		all = append(all, fmt.Sprint(x.Why, " ", withoutNamespace(x.Object), " ", x.Key, ": ", x.Detail))
+		all = append(all, fmt.Sprint(x.Why, " ", withoutNamespace(x.Object()), " ", x.Key, ": ", x.Detail))
 	}
 	return all
 }

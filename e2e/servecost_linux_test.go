@@ -7,8 +7,9 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ip-reconcile/ip-reconcile/e2e/bench/fill"
 )
 
 // TestServeIsSmall measures the long-running form beside 5,000 pods: when nothing
@@ -17,15 +18,8 @@ func TestServeIsSmall(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "worker-1")
 	const pods, seconds = 5000, 20
-	var puts []etcdPut
-	entries := map[string]any{}
-	for i := range pods {
-		name, ip := fmt.Sprintf("p-%d", i), fmt.Sprintf("10.1.%d.%d", (i+1)/256, (i+1)%256)
-		entries[fmt.Sprint(i+1)] = entry("default/"+name, fmt.Sprintf("%064x", i))
-		puts = append(puts, reservationPut(ip, "default/"+name), podPut(t, name, ip, corev1.PodRunning))
-	}
-	s.etcdPuts(t, puts)
-	s.pool(t, "10.1.0.0-16", "10.1.0.0/16", entries)
+	c := &fill.Content{Pods: pods, Pools: 1, Nodes: 50}
+	s.fill(t, c)
 
 	var mu sync.Mutex
 	calls := map[string]int{}
@@ -38,7 +32,7 @@ func TestServeIsSmall(t *testing.T) {
 		return 0
 	}}
 	v := s.serve(t, p.start(t, s))
-	v.is(t, `ip_reconcile_allocations{pool="kube-system/10.1.0.0-16",reason="AddressOnPod",verdict="InUse"}`, pods)
+	v.is(t, `ip_reconcile_allocations{pool="kube-system/10.0.0.0-16",reason="AddressOnPod",verdict="InUse"}`, pods)
 	measure := func(what string, each func(second int)) {
 		t.Helper()
 		mu.Lock()
@@ -61,9 +55,9 @@ func TestServeIsSmall(t *testing.T) {
 	mu.Unlock()
 	measure("ten pods change each second", func(second int) {
 		for i := range 10 {
-			name := fmt.Sprintf("p-%d", second*10+i)
+			e := c.Entry(second*10 + i)
 			patch := []byte(fmt.Sprintf(`{"status":{"podIP":"10.244.0.%d"}}`, second+1))
-			_, err := s.Client().CoreV1().Pods("default").Patch(t.Context(), name, "application/merge-patch+json", patch, metav1.PatchOptions{}, "status")
+			_, err := s.Client().CoreV1().Pods(e.Namespace).Patch(t.Context(), e.Name, "application/merge-patch+json", patch, metav1.PatchOptions{}, "status")
 			check(t, err)
 		}
 	})

@@ -11,7 +11,7 @@ import (
 
 func TestWritingBackTestsTheVersionAndTheEmptySlotThenAdds(t *testing.T) {
 	p := poolOf("10.0.0.0/24", map[string]any{"7": entryOf("c7", "default/c")})
-	patch, err := ippool.AddPatch(p.Pool, "5", "c5", "default/a", "net1")
+	patch, err := ippool.AddPatch(p.Pool, []ippool.NewEntry{{Key: "5", ContainerID: "c5", PodRef: "default/a", IfName: "net1"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,18 +38,18 @@ func TestWritingBackTestsTheVersionAndTheEmptySlotThenAdds(t *testing.T) {
 
 func TestWritingBackIntoATakenSlotFails(t *testing.T) {
 	p := poolOf("10.0.0.0/24", map[string]any{"5": entryOf("c5", "default/b")})
-	if patch, err := ippool.AddPatch(p.Pool, "5", "c9", "default/a", "net1"); err == nil {
+	if patch, err := ippool.AddPatch(p.Pool, []ippool.NewEntry{{Key: "5", ContainerID: "c9", PodRef: "default/a", IfName: "net1"}}); err == nil {
 		t.Errorf("the slot was taken when it was read, and still: %s", patch)
 	}
 	// The very same entry is no empty slot either.
-	if patch, err := ippool.AddPatch(p.Pool, "5", "c5", "default/b", "net1"); err == nil {
+	if patch, err := ippool.AddPatch(p.Pool, []ippool.NewEntry{{Key: "5", ContainerID: "c5", PodRef: "default/b", IfName: "net1"}}); err == nil {
 		t.Errorf("%s", patch)
 	}
 }
 
 func TestWritingBackFailsOnceTheSlotIsTakenOrThePoolChanged(t *testing.T) {
 	p := poolOf("10.0.0.0/24", nil)
-	patch, err := ippool.AddPatch(p.Pool, "5", "c5", "default/a", "net1")
+	patch, err := ippool.AddPatch(p.Pool, []ippool.NewEntry{{Key: "5", ContainerID: "c5", PodRef: "default/a", IfName: "net1"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func TestWritingBackFailsOnceTheSlotIsTakenOrThePoolChanged(t *testing.T) {
 
 func TestAnEntryIsWrittenBackWithoutAnIfNameThatIsNotKnown(t *testing.T) {
 	p := poolOf("10.0.0.0/24", nil)
-	patch, err := ippool.AddPatch(p.Pool, "5", "c5", "default/a_uid-1", "")
+	patch, err := ippool.AddPatch(p.Pool, []ippool.NewEntry{{Key: "5", ContainerID: "c5", PodRef: "default/a_uid-1", IfName: ""}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func TestWritingBackIntoAPoolWithoutAllocationsIsAnErrorOrWorks(t *testing.T) {
 	o := p.Object.DeepCopy()
 	unstructured.RemoveNestedField(o.Object, "spec", "allocations")
 	p = read(o)
-	patch, err := ippool.AddPatch(p.Pool, "5", "c5", "default/a", "net1")
+	patch, err := ippool.AddPatch(p.Pool, []ippool.NewEntry{{Key: "5", ContainerID: "c5", PodRef: "default/a", IfName: "net1"}})
 	if err != nil {
 		return
 	}

@@ -70,15 +70,28 @@ func RemovePatch(p *Pool, allocations []Allocation) ([]byte, error) {
 	return checked(p, ops, change{gone: gone})
 }
 
-// AddPatch builds the JSON patch that writes one entry back into an empty slot
-// of the pool; it tests the resourceVersion and that the slot is empty.
-func AddPatch(p *Pool, key, containerID, podRef, ifName string) ([]byte, error) {
-	entry := Entry{ID: &containerID, PodRef: &podRef}
-	if ifName != "" {
-		entry.IfName = &ifName
+// NewEntry is an entry that AddPatch writes. IfName is left out where it is "".
+type NewEntry struct{ Key, ContainerID, PodRef, IfName string }
+
+// AddPatch builds the JSON patch that writes entries back into empty slots of the
+// pool; it tests the resourceVersion and that each slot is empty. At most
+// MaxRemovals entries go into one patch.
+func AddPatch(p *Pool, entries []NewEntry) ([]byte, error) {
+	if len(entries) > MaxRemovals {
+		return nil, fmt.Errorf("pool %s: %d entries in one patch; the API server takes %d", p.Ref(), len(entries), MaxRemovals)
 	}
-	ops := []any{versionTest(p), operation{"test", entryPath(key), nil}, operation{"add", entryPath(key), entry}}
-	return checked(p, ops, change{added: map[string]Entry{key: entry}})
+	ops := []any{versionTest(p)}
+	added := map[string]Entry{}
+	for i := range entries {
+		e := &entries[i]
+		entry := Entry{ID: &e.ContainerID, PodRef: &e.PodRef}
+		if e.IfName != "" {
+			entry.IfName = &e.IfName
+		}
+		ops = append(ops, operation{"test", entryPath(e.Key), nil}, operation{"add", entryPath(e.Key), entry})
+		added[e.Key] = entry
+	}
+	return checked(p, ops, change{added: added})
 }
 
 // change is what a patch is meant to do to the entries of a pool, by key.

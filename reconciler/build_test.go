@@ -340,8 +340,8 @@ func (x outcome) String() string {
 
 func outcomeOf(it *Item) outcome {
 	x := outcome{Verdict: it.Verdict, Reason: it.Reason, Proven: it.Proven, Sandbox: -1}
-	if it.Evidence != nil {
-		x.Sandbox = it.Evidence.Sandbox
+	if it.Evidence() != nil {
+		x.Sandbox = it.Evidence().Sandbox
 	}
 	return x
 }
@@ -351,9 +351,9 @@ func allocation(t *testing.T, j *Judgement, ip string) *Item {
 	t.Helper()
 	var found *Item
 	for _, it := range j.Allocations {
-		if it.Address.String() == ip {
+		if it.Address().String() == ip {
 			if found != nil {
-				t.Fatalf("two allocations of %s: %s and %s", ip, found.Object, it.Object)
+				t.Fatalf("two allocations of %s: %s and %s", ip, found.Object(), it.Object())
 			}
 			found = it
 		}
@@ -374,9 +374,9 @@ func expectUnder(t *testing.T, policy Policy, want outcome, parts ...part) {
 	t.Helper()
 	it := allocation(t, Judge(observe(parts...), policy), "10.0.0.5")
 	if got := outcomeOf(it); got != want {
-		t.Errorf("got  %v\nwant %v\nit says: %s", got, want, it.Message)
+		t.Errorf("got  %v\nwant %v\nit says: %s", got, want, it.Message())
 	}
-	if it.Message == "" {
+	if it.Message() == "" {
 		t.Error("the verdict has no sentence: what is not released must say why")
 	}
 }

@@ -52,8 +52,8 @@ func TestAnotherPodCarriesTheAddress(t *testing.T) {
 	})
 	t.Run("it says who", func(t *testing.T) {
 		it := allocation(t, Judge(observe(goneBox, here, other(carrying("10.0.0.5"))), Policy{}), "10.0.0.5")
-		if !strings.Contains(it.Message, "default/web-1") {
-			t.Errorf("it does not name the pod: %s", it.Message)
+		if !strings.Contains(it.Message(), "default/web-1") {
+			t.Errorf("it does not name the pod: %s", it.Message())
 		}
 	})
 	t.Run("by any address that a key of a wide range stands for", func(t *testing.T) {
@@ -116,8 +116,8 @@ func TestAnotherSandboxRecordsTheAddress(t *testing.T) {
 	})
 	t.Run("it says which, and where", func(t *testing.T) {
 		it := allocation(t, Judge(observe(goneBox, second, freshReport("worker-2", other())), Policy{}), "10.0.0.5")
-		if !strings.Contains(it.Message, "box-2") || !strings.Contains(it.Message, "worker-2") {
-			t.Errorf("it does not name the sandbox and its node: %s", it.Message)
+		if !strings.Contains(it.Message(), "box-2") || !strings.Contains(it.Message(), "worker-2") {
+			t.Errorf("it does not name the sandbox and its node: %s", it.Message())
 		}
 	})
 }
@@ -156,7 +156,7 @@ func TestAClaimOverrulesOnlyStale(t *testing.T) {
 				if it.Verdict == Stale {
 					t.Errorf("%s whose sandbox %s: stale (%s) although another sandbox has the address", p.says, b.says, it.Reason)
 				}
-				if r.verdict != Stale && it.Reason == ClaimedByOther && it.Evidence.Sandbox == b.state {
+				if r.verdict != Stale && it.Reason == ClaimedByOther && it.Evidence().Sandbox == b.state {
 					t.Errorf("%s whose sandbox %s: its own reason is %s", p.says, b.says, r.reason)
 				}
 			}

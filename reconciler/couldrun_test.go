@@ -11,7 +11,7 @@ import (
 
 func nodesIn(t *testing.T, parts ...part) []string {
 	t.Helper()
-	return allocation(t, Judge(observe(parts...), Policy{}), "10.0.0.5").Evidence.Nodes
+	return allocation(t, Judge(observe(parts...), Policy{}), "10.0.0.5").Evidence().Nodes
 }
 
 // seenWhile puts what an earlier look, an hour ago, saw into the past.
@@ -93,8 +93,8 @@ func TestSeveralNodesThatCouldRunIt(t *testing.T) {
 	} {
 		t.Run(c.says+": "+c.want.String(), func(t *testing.T) {
 			it := allocation(t, Judge(observe(append([]part{slice}, c.parts...)...), Policy{}), "10.0.0.5")
-			if it.Evidence.Sandbox != c.want {
-				t.Errorf("got %s", it.Evidence.Sandbox)
+			if it.Evidence().Sandbox != c.want {
+				t.Errorf("got %s", it.Evidence().Sandbox)
 			}
 		})
 	}

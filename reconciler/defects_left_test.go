@@ -50,8 +50,8 @@ func TestDefectB6AnAddressInTwoNetworks(t *testing.T) {
 		aReservation("blue-10.0.0.5", "default/web-0", old), aReservation("red-10.0.0.5", "default/web-0", old)), Policy{})
 	want := map[string]Reason{"kube-system/blue-10.0.0.0-24": AddressOnPod, "kube-system/red-10.0.0.0-24": AddressNotOnPod}
 	for _, it := range j.Allocations {
-		if it.Reason != want[it.Object] {
-			t.Errorf("%s: %v, want %s", it.Object, outcomeOf(it), want[it.Object])
+		if it.Reason != want[it.Object()] {
+			t.Errorf("%s: %v, want %s", it.Object(), outcomeOf(it), want[it.Object()])
 		}
 	}
 	if it := reservationIn(t, j, "blue-10.0.0.5"); it.Verdict != InUse {
@@ -79,7 +79,7 @@ func TestDefectB8PendingPodsAreNotWaitedFor(t *testing.T) {
 	}
 	for _, it := range Judge(p.next, Policy{}).Allocations {
 		if it.Reason != PodPending {
-			t.Fatalf("%s: %v", it.PodRef, outcomeOf(it))
+			t.Fatalf("%s: %v", it.PodRef(), outcomeOf(it))
 		}
 	}
 }

@@ -33,22 +33,22 @@ func (s situation) check(t *testing.T) {
 		p := newProcess(t, Options{ConfirmAfter: 15 * time.Minute})
 		plan := p.look(0, s.parts...)
 		j := Judge(p.next, Policy{})
-		if s.want != "" {
+		if s.want != 0 {
 			if it := allocation(t, j, s.ip); it.Verdict != s.want || it.Reason != s.reason {
-				t.Errorf("allocation: got %v, want %s, %s: %s", outcomeOf(it), s.want, s.reason, it.Message)
+				t.Errorf("allocation: got %v, want %s, %s: %s", outcomeOf(it), s.want, s.reason, it.Message())
 			}
 		}
 		if s.reservation != "" {
 			it := reservationIn(t, j, s.reservation)
 			if it.Verdict != s.reservationWant || it.Reason != s.reservationReason {
-				t.Errorf("reservation: got %s, %s, want %s, %s: %s", it.Verdict, it.Reason, s.reservationWant, s.reservationReason, it.Message)
+				t.Errorf("reservation: got %s, %s, want %s, %s: %s", it.Verdict, it.Reason, s.reservationWant, s.reservationReason, it.Message())
 			}
 		}
 		// What upstream freed at once is in no plan, now or when it would be ripe.
 		if s.want != Stale && s.reservationWant != Stale {
 			plan.Release = append(plan.Release, p.look(15*time.Minute, s.parts...).Release...)
 			for _, it := range plan.Release {
-				t.Errorf("released: %s %s, %s", it.Object, it.Key, it.Reason)
+				t.Errorf("released: %s %s, %s", it.Object(), it.Key(), it.Reason)
 			}
 		}
 	})
@@ -138,16 +138,16 @@ func TestDefectA15AReleaseRewritesNoOtherEntry(t *testing.T) {
 	o := observe(pool, aNode("worker-1"), aPod("live", status(fmt.Sprintf(`[{"name":"default/wb","interface":"net1","ips":[%q,"2001:db8::9"]}]`, live))))
 	var release []ippool.Allocation
 	for _, it := range Judge(o, Policy{}).Allocations {
-		switch it.PodRef {
+		switch it.PodRef() {
 		case "default/live":
 			if it.Reason != AddressOnPod {
-				t.Errorf("key %s: %v", it.Key, outcomeOf(it))
+				t.Errorf("key %s: %v", it.Key(), outcomeOf(it))
 			}
 		case "default/dead":
 			release = append(release, *it.Allocation)
 		default:
 			if it.Verdict == Stale {
-				t.Errorf("key %s: %v", it.Key, outcomeOf(it))
+				t.Errorf("key %s: %v", it.Key(), outcomeOf(it))
 			}
 		}
 	}

@@ -66,10 +66,10 @@ func (j *Judgement) Document() *Document {
 		Findings:     append([]Finding{}, j.Findings...),
 	}
 	for _, it := range j.Allocations {
-		d.Allocations = append(d.Allocations, it.row(it.Message).(AllocationRow))
+		d.Allocations = append(d.Allocations, it.row(it.Message()).(AllocationRow))
 	}
 	for _, it := range j.Reservations {
-		d.Reservations = append(d.Reservations, it.row(it.Message).(ReservationRow))
+		d.Reservations = append(d.Reservations, it.row(it.Message()).(ReservationRow))
 	}
 	return d
 }
@@ -79,10 +79,10 @@ func (out *Result) Document() *Document {
 	d := out.Judgement.Document()
 	released, failed := []any{}, []any{}
 	for _, it := range sortedItems(out.Released) {
-		released = append(released, it.row(it.Message))
+		released = append(released, it.row(it.Message()))
 	}
 	for _, x := range out.Refused {
-		failed = append(failed, x.row(x.Message+"; not released: "+x.Detail))
+		failed = append(failed, x.row(x.Message()+"; not released: "+x.Detail))
 	}
 	d.Released, d.Failed = &released, &failed
 	return d
@@ -122,39 +122,30 @@ func (j *Judgement) Summary() Summary {
 // Stale is how many allocations and reservations are stale.
 func (j *Judgement) Stale() int {
 	n := 0
-	for _, it := range slices.Concat(j.Allocations, j.Reservations) {
-		if it.Verdict == Stale {
-			n++
+	for _, items := range [][]*Item{j.Allocations, j.Reservations} {
+		for _, it := range items {
+			if it.Verdict == Stale {
+				n++
+			}
 		}
 	}
 	return n
 }
 
-// Text is an item's address, "" where it cannot be read.
-func (it *Item) Text() string {
-	if !it.Address.IsValid() {
-		return ""
-	}
-	return it.Address.String()
-}
-
-// Node is the node that the verdict is about, "" where there is no single one.
-func (it *Item) Node() string { return it.Evidence.node() }
-
 func (it *Item) row(message string) any {
 	if it.Allocation == nil {
 		return ReservationRow{
-			Reservation: it.Object, IP: it.Text(), Network: it.Network, PodRef: it.PodRef,
+			Reservation: it.Object(), IP: it.Text(), Network: it.Network(), PodRef: it.PodRef(),
 			Verdict: it.Verdict, Reason: it.Reason, Proven: it.Proven, Message: message,
 		}
 	}
-	e := it.Evidence
+	e := it.Evidence()
 	uid := e.SandboxUID
 	if uid == "" && e.Pod != nil {
 		uid = e.Pod.UID
 	}
 	return AllocationRow{
-		Pool: it.Object, IP: it.Text(), PodRef: it.PodRef, PodUID: uid, ContainerID: it.ContainerID, IfName: it.IfName,
-		Node: it.Node(), Sandbox: e.Sandbox.String(), Verdict: it.Verdict, Reason: it.Reason, Proven: it.Proven, Message: message,
+		Pool: it.Object(), IP: it.Text(), PodRef: it.PodRef(), PodUID: uid, ContainerID: it.ContainerID(), IfName: it.IfName(),
+		Node: e.node(), Sandbox: e.Sandbox.String(), Verdict: it.Verdict, Reason: it.Reason, Proven: it.Proven, Message: message,
 	}
 }

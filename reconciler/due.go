@@ -1,48 +1,43 @@
 package reconciler
 
-import (
-	"slices"
-	"time"
-)
+import "time"
 
 // due is the first time after now at which a rule that looks at the clock may
-// come to another answer. What is unripe is not in it: that is the plan's.
-func (w *world) due(j *Judgement) time.Time {
-	d := deadline{now: w.Now}
-	for _, r := range w.Reports {
+// come to another answer; d is what verdicts have asked of it. What is unripe is
+// not in it: that is the plan's.
+func (x *index) due(d deadline) time.Time {
+	for _, r := range x.reports {
 		d.add(r.FreshUntil())
-		if r.ObservedAt.After(w.Now) { // else ages do not grow: they count to it
-			d.add(r.AgesAfter(w.Now))
+		if r.ObservedAt.After(x.now) { // else ages do not grow: they count to it
+			d.add(r.AgesAfter(x.now))
 		}
 	}
-	for _, it := range slices.Concat(j.Allocations, j.Reservations) {
-		if it.Reservation != nil {
-			d.add(it.Reservation.Created.Add(recentFor))
-		}
-		if e := it.Evidence; e != nil {
-			d.addEvidence(w, e)
-		}
-	}
-	for _, carriers := range w.pods {
-		for _, c := range carriers {
-			d.add(c.pod.Created.Add(recentFor))
-		}
+	for p := range x.young {
+		d.add(p.Created.Add(recentFor))
 	}
 	return d.first
 }
 
-// addEvidence adds what the rules ask of the pod and the nodes of an item.
-func (d *deadline) addEvidence(w *world, e *Evidence) {
+// addDue adds what the rules ask of the pod and the nodes of an item.
+func (w *judging) addDue(e *Evidence) {
 	if e.Pod != nil {
-		d.add(e.Pod.Created.Add(recentFor))
-		d.add(e.Pod.OverdueAfter())
+		w.due.add(e.Pod.Created.Add(recentFor))
+		if !e.Pod.Deleted.IsZero() {
+			w.due.add(e.Pod.OverdueAfter())
+		}
 	}
-	if w.policy.UnreachableNodeTimeout == 0 {
+	if w.x.policy.UnreachableNodeTimeout == 0 {
 		return
 	}
-	for _, n := range slices.Concat(e.Unheard, e.Nodes) {
-		if w.notReady(n) {
-			d.add(w.Nodes[n].NotReadyFor.Add(w.policy.UnreachableNodeTimeout))
+	if len(e.Nodes) > 1 && len(e.Nodes) == len(w.x.agentNodes) && &e.Nodes[0] == &w.x.agentNodes[0] { // shared by many
+		if w.agentsAreDue {
+			return
+		}
+		w.agentsAreDue = true
+	}
+	for _, n := range e.Nodes {
+		if w.x.notReady(n) {
+			w.due.add(w.x.o.Nodes[n].NotReadyFor.Add(w.x.policy.UnreachableNodeTimeout))
 		}
 	}
 }

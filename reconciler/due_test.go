@@ -49,7 +49,7 @@ func TestNothingChangesByTimeAloneBeforeItIsDue(t *testing.T) {
 // told is what a judgement comes to, without the sentences, which may tell ages.
 func told(j *Judgement) (all []string) {
 	for _, it := range slices.Concat(j.Allocations, j.Reservations) {
-		all = append(all, fmt.Sprint(it.Object, it.Address, outcomeOf(it)))
+		all = append(all, fmt.Sprint(it.Object(), it.Address(), outcomeOf(it)))
 	}
 	for _, f := range j.Findings {
 		all = append(all, fmt.Sprint(f.Kind, f.Pool, f.IP, f.Node, f.Pods, f.ContainerIDs))

@@ -4,10 +4,9 @@ import (
 	"net/netip"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/podstate/v1alpha1"
 )
 
 // Ownership says whether the pod by the allocation's name is the sandbox's pod.
@@ -49,53 +48,43 @@ type Evidence struct {
 }
 
 // gather collects the evidence on a subject.
-func (w *world) gather(s *subject) *Evidence {
-	s.pod = w.podOf(s.owner)
-	if s.pod != nil {
-		s.onPod = w.onPod(s)
-	}
-	box := w.sandbox(s)
-	e := &Evidence{
-		Owner: s.owner, Pod: s.pod, OnPod: s.onPod,
-		Sandbox: box.state, SandboxUID: box.uid, ContainerID: box.id,
-		Nodes: box.nodes, Unheard: box.unheard,
+func (x *index) gather(s *subject, e *Evidence) {
+	*e = Evidence{Owner: s.owner}
+	if s.owner.UID == "" { // what a repair wrote for a phantom names a pod that is known to be none
+		s.pod = x.pod(s.owner.Namespace, s.owner.Name)
 	}
 	if s.pod != nil {
+		e.Pod, e.OnPod = s.pod, x.onPod(s)
 		e.Phase = s.pod.Phase
-		e.Overdue = s.pod.Overdue(w.Now)
-		switch {
-		case box.uid == "":
-		case box.uid == s.pod.UID || box.uid == s.pod.RuntimeUID:
+		e.Overdue = s.pod.Overdue(x.now)
+	}
+	x.sandbox(s, e)
+	if s.pod != nil {
+		switch e.SandboxUID {
+		case "":
+		case s.pod.UID, s.pod.RuntimeUID:
 			e.Own = ItsPod
 		default:
 			e.Own = NotItsPod
 		}
 	}
-	w.reachability(e)
-	e.StaleSaysRun = w.staleSaysRun(s)
-	return e
+	e.StaleSaysRun = staleSaysRun(s)
 }
 
-// podOf is the pod by an owner's name. What a repair wrote for a phantom names
-// a pod that is known to be none.
-func (w *world) podOf(owner ippool.PodRef) *podstate.Pod {
-	if owner.UID != "" {
-		return nil
-	}
-	return w.Pods[types.NamespacedName{Namespace: owner.Namespace, Name: owner.Name}]
-}
-
-// onPod says whether the address is on the pod: by its network-status, the
+// onPod reports whether the address is on the pod: by its network-status, the
 // default network's entry too, or its podIPs. An interface does not count when
 // its definition maps to another pool that holds an entry of its own for it;
 // that the definition maps elsewhere is no proof, it may have been edited.
-func (w *world) onPod(s *subject) bool {
-	if slices.ContainsFunc(s.pod.IPs, s.standsFor) {
-		return true
+func (x *index) onPod(s *subject) bool {
+	for _, ip := range s.pod.IPs {
+		if s.standsFor(ip) {
+			return true
+		}
 	}
-	for _, i := range s.pod.Interfaces {
-		for _, ip := range i.Addresses {
-			if s.standsFor(ip) && !w.recordedElsewhere(s, i, ip) {
+	for i := range s.pod.Interfaces {
+		iface := &s.pod.Interfaces[i]
+		for _, ip := range iface.Addresses {
+			if s.standsFor(ip) && !x.recordedElsewhere(s, iface, ip) {
 				return true
 			}
 		}
@@ -103,65 +92,61 @@ func (w *world) onPod(s *subject) bool {
 	return false
 }
 
-// standsFor says whether the subject may be about this address.
+// standsFor reports whether the subject may be about this address.
 func (s *subject) standsFor(ip netip.Addr) bool {
-	if s.alloc == nil {
+	switch {
+	case s.alloc == nil:
 		return ip == s.address
+	case s.pool.keyed == nil:
+		return ip == s.alloc.Address
 	}
 	return s.pool.Range.HasKey(ip, s.alloc.Offset)
 }
 
-func (w *world) recordedElsewhere(s *subject, i podstate.Interface, ip netip.Addr) bool {
-	nad := w.nad(i)
-	if nad == nil || s.mapped(w, nad) {
+func (x *index) recordedElsewhere(s *subject, i *podstate.Interface, ip netip.Addr) bool {
+	nad := x.nads[i.Network]
+	if nad == nil || s.mapped(nad) {
 		return false
 	}
-	return slices.ContainsFunc(w.entriesFor(ip), func(e entry) bool {
-		return e.pool != s.pool && e.PodRef == s.id.PodRef && e.IfName == i.Name && w.maps(nad, e.pool)
+	return slices.ContainsFunc(x.entriesFor(ip), func(e entry) bool {
+		return e.pool != s.pool && e.PodRef == s.podRef() && e.IfName == i.Name && e.pool.mapped(nad)
 	})
 }
 
-// mapped says whether a definition is of the subject's pool, or for a
+// mapped reports whether a definition is of the subject's pool, or for a
 // reservation of its network.
-func (s *subject) mapped(w *world, nad *ippool.NAD) bool {
+func (s *subject) mapped(nad *ippool.NAD) bool {
 	if s.pool != nil {
-		return w.maps(nad, s.pool)
+		return s.pool.mapped(nad)
 	}
 	return slices.ContainsFunc(nad.Networks, func(n ippool.Network) bool { return n.Name == s.network })
 }
 
-// reachability says whether what is not known is so because nodes are not
-// Ready, and for how long they all have been.
-func (w *world) reachability(e *Evidence) {
-	nodes := e.Unheard
-	if e.Sandbox == NoSource {
-		// Without agents one node that is not Ready is enough to hold what it
-		// may run: its kubelet cannot say that the sandbox is gone.
-		nodes = slices.DeleteFunc(slices.Clone(e.Nodes), func(n string) bool { return !w.notReady(n) })
-	}
-	e.Unreachable = len(nodes) > 0
-	e.UnreachableOK = len(nodes) > 0 && w.policy.UnreachableNodeTimeout > 0
+// reachability tells whether nodes are not known about because they all are not
+// Ready, and whether they have been so for longer than the operator allows for.
+func (x *index) reachability(nodes []string) (unreachable, givenUp bool) {
+	givenUp = len(nodes) > 0 && x.policy.UnreachableNodeTimeout > 0
 	for _, n := range nodes {
-		if !w.notReady(n) {
-			e.Unreachable, e.UnreachableOK = false, false
-			continue
+		if !x.notReady(n) {
+			return false, false
 		}
-		since := w.Nodes[n].NotReadyFor
-		if since.IsZero() || w.Now.Sub(since) < w.policy.UnreachableNodeTimeout {
-			e.UnreachableOK = false
+		since := x.o.Nodes[n].NotReadyFor
+		if since.IsZero() || x.now.Sub(since) < x.policy.UnreachableNodeTimeout {
+			givenUp = false
 		}
 	}
+	return len(nodes) > 0, givenUp
 }
 
-// staleSaysRun says whether the last report that has the id speaks against a
+// staleSaysRun reports whether the last report that has the id speaks against a
 // pod that kubelet says it has stopped.
-func (w *world) staleSaysRun(s *subject) bool {
+func staleSaysRun(s *subject) bool {
 	if s.pod == nil {
 		return false
 	}
 	for i := range s.sighted {
 		g := &s.sighted[i]
-		if !g.report.Fresh(w.Now) && g.box != nil && g.box.State == "Ready" && !g.report.ObservedAt.Time.Before(s.pod.LastFinished) {
+		if !g.report.fresh && g.box != nil && g.box.State == v1alpha1.SandboxReady && !g.report.ObservedAt.Time.Before(s.pod.LastFinished) {
 			return true
 		}
 	}
@@ -172,15 +157,14 @@ func (w *world) staleSaysRun(s *subject) bool {
 // if there is nobody: another pod that is not finished, or another sandbox or
 // attachment whose network is not known to be closed, of a node that is not
 // proven dead. A network that cannot be told counts as the same.
-func (w *world) claimant(s *subject) (who, node string) {
+func (x *index) claimant(s *subject) (who, node string) {
 	addresses, own := []netip.Addr{s.address}, ""
 	same := func(network string) bool { return network == s.network }
 	if s.alloc != nil {
-		addresses, own = w.addresses(s.pool, s.alloc), s.alloc.ContainerID
-		same = func(network string) bool { return w.sameNetwork(s.pool, network) }
+		addresses, own, same = s.pool.mayBe(s.alloc), s.alloc.ContainerID, s.pool.of
 	}
 	for _, addr := range addresses {
-		for _, c := range w.pods[addr] {
+		for _, c := range x.podsAt(addr) {
 			if s.owner.UID == "" && c.pod.Namespace == s.owner.Namespace && c.pod.Name == s.owner.Name {
 				continue
 			}
@@ -188,9 +172,8 @@ func (w *world) claimant(s *subject) (who, node string) {
 				return "pod " + c.pod.String(), ""
 			}
 		}
-		for i := range w.boxes[addr] {
-			b := &w.boxes[addr][i]
-			if (own == "" || b.containerID() != own) && same(b.NetworkName) && w.holds(&b.sighting) {
+		for _, b := range x.boxesAt(addr) {
+			if (own == "" || b.containerID() != own) && same(b.NetworkName) && x.holds(&b.sighting) {
 				return "sandbox " + b.containerID() + " on node " + b.report.Name, b.report.Name
 			}
 		}
@@ -198,13 +181,13 @@ func (w *world) claimant(s *subject) (who, node string) {
 	return "", ""
 }
 
-// holds says whether a sandbox or attachment may hold its addresses.
-func (w *world) holds(g *sighting) bool {
-	if w.lost(g.report) {
+// holds reports whether a sandbox or attachment may hold its addresses.
+func (x *index) holds(g *sighting) bool {
+	if x.lost(g.report) {
 		return false
 	}
 	if g.box != nil {
 		return !podstate.Closed(g.box.NetworkClosed)
 	}
-	return g.report.Counts(g.att, w.Now)
+	return g.report.Counts(g.att, x.now)
 }

@@ -8,10 +8,9 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/podstate/v1alpha1"
 )
 
 // Kind names a finding.
@@ -51,8 +50,16 @@ type repair struct {
 	ifName      string
 }
 
-func (w *world) findings(j *Judgement) []Finding {
-	found := slices.Concat(w.phantoms(), w.conflicts(), w.unrecorded(), w.missingReservations(j), w.silentNodes(j), w.malformed(j))
+func (w *judging) findings() []Finding {
+	x := w.x
+	found := w.phantoms()
+	for _, addr := range uniqueAddresses(x.shared) {
+		found = append(found, x.conflictsAt(addr)...)
+	}
+	for _, addr := range uniqueAddresses(x.loose) {
+		found = append(found, x.unrecordedAt(addr)...)
+	}
+	found = slices.Concat(found, w.missingReservations(), w.silentNodes(), x.malformed(w.j))
 	for i := range found {
 		f := &found[i]
 		f.Pods, f.ContainerIDs = append([]string{}, f.Pods...), append([]string{}, f.ContainerIDs...)
@@ -63,120 +70,113 @@ func (w *world) findings(j *Judgement) []Finding {
 	return found
 }
 
-// freshBoxes calls f for every READY sandbox of a fresh report.
-func (w *world) freshBoxes(f func(sighting)) {
-	for _, name := range slices.Sorted(maps.Keys(w.reports)) {
-		r := w.reports[name]
-		if !r.Fresh(w.Now) {
-			continue
-		}
-		for i := range r.Sandboxes {
-			if b := &r.Sandboxes[i]; b.State == "Ready" {
-				f(sighting{report: r, box: b})
-			}
-		}
-	}
+func uniqueAddresses(in []netip.Addr) []netip.Addr {
+	slices.SortFunc(in, netip.Addr.Compare)
+	return slices.Compact(in)
 }
 
-// known says whether the API has the sandbox's pod.
-func (w *world) known(g sighting) bool {
-	p := w.Pods[types.NamespacedName{Namespace: g.box.Namespace, Name: g.box.Name}]
+// known reports whether the API has the sandbox's pod.
+func (x *index) known(g *sighting) bool {
+	p := x.pod(g.box.Namespace, g.box.Name)
 	return p != nil && (g.box.UID == "" || g.box.UID == p.UID || g.box.UID == p.RuntimeUID)
 }
 
-func (w *world) phantoms() []Finding {
+// runs reports whether a fresh report has the sighting as a READY sandbox.
+func (g *sighting) runs() bool {
+	return g.report.fresh && g.box != nil && g.box.State == v1alpha1.SandboxReady
+}
+
+func (w *judging) phantoms() []Finding {
 	var found []Finding
-	w.freshBoxes(func(g sighting) {
-		if !g.report.Settled(g.box, w.Now) || w.known(g) {
-			return
-		}
-		pod := g.box.Namespace + "/" + g.box.Name
-		var ips, pools, missing []string
-		for _, a := range g.box.Addresses {
-			addr, ok := podstate.ParseAddress(a)
-			if !ok {
-				continue
-			}
-			ips = append(ips, addr.String())
-			recorded := false
-			for _, e := range w.entriesFor(addr) {
-				if e.ContainerID == g.box.ID && w.sameNetwork(e.pool, a.NetworkName) {
-					recorded, pools = true, append(pools, e.pool.Ref())
-				}
-			}
-			if !recorded {
-				missing = append(missing, addr.String())
+	for _, r := range w.x.reports {
+		for i := range r.Sandboxes {
+			g := sighting{report: r, number: r.first + uint32(i), box: &r.Sandboxes[i]}
+			if g.runs() && !w.vouched.has(uint64(g.number)) && r.Settled(g.box, w.x.now) && !w.x.known(&g) {
+				found = append(found, w.x.phantom(&g))
 			}
 		}
-		message := fmt.Sprintf("pod %s (UID %s) runs on %s and the API does not know it", pod, g.box.UID, g.report.Name)
-		switch {
-		case len(missing) > 0:
-			message += "; no pool records its " + strings.Join(missing, ", ") + ": the next ADD may hand it out again"
-		case len(pools) > 0:
-			message += "; its address is recorded and held"
-		}
-		found = append(found, Finding{Kind: Phantom, IP: strings.Join(ips, ","), Pool: strings.Join(sortedUnique(pools), ","),
-			Pods: []string{pod}, ContainerIDs: []string{g.box.ID}, Node: g.report.Name, Message: message})
-	})
+	}
 	return found
 }
 
-// conflicts are addresses that two pods, or two sandboxes, carry in one network.
-func (w *world) conflicts() []Finding {
+func (x *index) phantom(g *sighting) Finding {
+	pod := g.box.Namespace + "/" + g.box.Name
+	var ips, pools, missing []string
+	for _, a := range g.box.Addresses {
+		addr, ok := podstate.ParseAddress(a)
+		if !ok {
+			continue
+		}
+		ips = append(ips, addr.String())
+		recorded := false
+		for _, e := range x.entriesFor(addr) {
+			if e.ContainerID == g.box.ID && e.pool.of(a.NetworkName) {
+				recorded, pools = true, append(pools, e.pool.ref)
+			}
+		}
+		if !recorded {
+			missing = append(missing, addr.String())
+		}
+	}
+	message := fmt.Sprintf("pod %s (UID %s) runs on %s and the API does not know it", pod, g.box.UID, g.report.Name)
+	switch {
+	case len(missing) > 0:
+		message += "; no pool records its " + strings.Join(missing, ", ") + ": the next ADD may hand it out again"
+	case len(pools) > 0:
+		message += "; its address is recorded and held"
+	}
+	return Finding{Kind: Phantom, IP: strings.Join(ips, ","), Pool: strings.Join(sortedUnique(pools), ","),
+		Pods: []string{pod}, ContainerIDs: []string{g.box.ID}, Node: g.report.Name, Message: message}
+}
+
+// conflictsAt are the networks in which two pods, or two sandboxes, carry an
+// address.
+func (x *index) conflictsAt(addr netip.Addr) []Finding {
 	var found []Finding
-	type place struct {
-		network string
-		addr    netip.Addr
-	}
-	pods := map[place][]string{}
-	for addr, carriers := range w.pods {
-		for _, c := range carriers {
-			if c.nad == nil {
-				continue // not known which network: no finding
-			}
-			for _, n := range c.nad.Networks {
-				at := place{n.Name, addr}
-				pods[at] = append(pods[at], c.pod.String())
-			}
+	pods, boxes := map[string][]string{}, map[string][]sighting{}
+	for _, c := range x.podsAt(addr) {
+		if c.nad == nil {
+			continue // not known which network: no finding
+		}
+		for _, n := range c.nad.Networks {
+			pods[n.Name] = append(pods[n.Name], c.pod.String())
 		}
 	}
-	boxes := map[place][]sighting{}
-	w.freshBoxes(func(g sighting) {
-		for _, a := range g.box.Addresses {
-			if addr, ok := podstate.ParseAddress(a); ok {
-				at := place{a.NetworkName, addr}
-				boxes[at] = append(boxes[at], g)
-			}
+	for _, b := range x.boxesAt(addr) {
+		if b.runs() {
+			boxes[b.NetworkName] = append(boxes[b.NetworkName], b.sighting)
 		}
-	})
-	for at, names := range pods {
+	}
+	for network, names := range pods {
 		if names = sortedUnique(names); len(names) > 1 {
-			found = append(found, Finding{Kind: Conflict, IP: at.addr.String(), Pool: w.poolOf(at.addr, at.network), Pods: names,
-				Message: fmt.Sprintf("%s is carried by %s", at.addr, strings.Join(names, " and "))})
+			found = append(found, Finding{Kind: Conflict, IP: addr.String(), Pool: x.poolNameOf(addr, network), Pods: names,
+				Message: fmt.Sprintf("%s is carried by %s", addr, strings.Join(names, " and "))})
 		}
 	}
-	for at, gs := range boxes {
+	for network, gs := range boxes {
 		var ids, names, where []string
+		said := map[string]bool{}
 		for _, g := range gs {
-			if !slices.Contains(ids, g.box.ID) {
+			if !said[g.box.ID] {
+				said[g.box.ID] = true
 				ids = append(ids, g.box.ID)
 				names = append(names, g.box.Namespace+"/"+g.box.Name)
 				where = append(where, fmt.Sprintf("%s/%s on %s", g.box.Namespace, g.box.Name, g.report.Name))
 			}
 		}
 		if len(ids) > 1 {
-			found = append(found, Finding{Kind: Conflict, IP: at.addr.String(), Pool: w.poolOf(at.addr, at.network), Pods: sortedUnique(names), ContainerIDs: ids,
-				Message: fmt.Sprintf("%s is configured in two running sandboxes: %s", at.addr, strings.Join(where, " and "))})
+			found = append(found, Finding{Kind: Conflict, IP: addr.String(), Pool: x.poolNameOf(addr, network), Pods: sortedUnique(names), ContainerIDs: ids,
+				Message: fmt.Sprintf("%s is configured in two running sandboxes: %s", addr, strings.Join(where, " and "))})
 		}
 	}
 	return found
 }
 
-// poolOf names a pool that has the address on the network.
-func (w *world) poolOf(addr netip.Addr, network string) string {
-	for _, p := range w.Pools {
-		if p.Problem == "" && p.Range.Contains(addr) && w.sameNetwork(p, network) {
-			return p.Ref()
+// poolNameOf names a pool that has the address on the network.
+func (x *index) poolNameOf(addr netip.Addr, network string) string {
+	for _, p := range x.poolsAt(addr) {
+		if p.of(network) {
+			return p.ref
 		}
 	}
 	return ""
@@ -185,101 +185,131 @@ func (w *world) poolOf(addr netip.Addr, network string) string {
 // missingReservations are allocations in use without their reservation, where
 // the network uses overlapping ranges. One that may be in the middle of its ADD
 // is left out.
-func (w *world) missingReservations(j *Judgement) []Finding {
+func (w *judging) missingReservations() []Finding {
 	var found []Finding
-	uses := w.overlapping(j)
-	for _, it := range j.Allocations {
-		if it.Verdict != InUse || it.Reason == PodPending || len(it.With) > 0 || !uses[it.Pool] {
+	uses := w.overlapping()
+	for _, p := range w.x.pools {
+		if !uses[p] {
 			continue
 		}
-		pod := it.Evidence.Pod
-		if pod == nil || w.Now.Sub(pod.Created) < recentFor {
-			continue
+		for _, it := range w.j.Allocations[p.first : p.first+len(p.Allocations)] {
+			if it.Verdict != InUse || it.Reason == PodPending || len(it.With()) > 0 {
+				continue
+			}
+			e := it.Evidence()
+			if e.Pod == nil || w.x.now.Sub(e.Pod.Created) < recentFor {
+				continue
+			}
+			f := Finding{Kind: MissingReservation, IP: it.Address().String(), Pool: p.ref, Pods: []string{it.PodRef()},
+				ContainerIDs: []string{it.ContainerID()}, Node: e.node(),
+				Message: fmt.Sprintf("%s of %s has no reservation: a pool with an overlapping range may hand it out", it.Address(), it.PodRef())}
+			if len(p.networks) == 1 && p.keyed == nil {
+				f.repair = &repair{item: it, address: it.Address(), network: p.networks[0], podRef: it.PodRef(), ifName: it.IfName()}
+			}
+			found = append(found, f)
 		}
-		f := Finding{Kind: MissingReservation, IP: it.Address.String(), Pool: it.Pool.Ref(), Pods: []string{it.PodRef},
-			ContainerIDs: []string{it.ContainerID}, Node: it.Evidence.node(),
-			Message: fmt.Sprintf("%s of %s has no reservation: a pool with an overlapping range may hand it out", it.Address, it.PodRef)}
-		if networks := w.networks[it.Pool]; len(networks) == 1 && !it.Pool.Range.AmbiguousKeys() {
-			f.repair = &repair{item: it, address: it.Address, network: networks[0], podRef: it.PodRef, ifName: it.IfName}
-		}
-		found = append(found, f)
 	}
 	return found
 }
 
-// overlapping says which pools' networks use overlapping ranges: by their
+// overlapping tells which pools' networks use overlapping ranges: by their
 // readable definitions; without any, by other allocations having reservations.
-func (w *world) overlapping(j *Judgement) map[*ippool.Pool]bool {
-	uses, told := map[*ippool.Pool]bool{}, map[*ippool.Pool]bool{}
-	for _, nad := range w.NADs {
+func (w *judging) overlapping() map[*pool]bool {
+	x, uses, told := w.x, map[*pool]bool{}, map[*pool]bool{}
+	for _, nad := range x.o.NADs {
 		for _, n := range nad.Networks {
-			for _, p := range w.Pools {
-				if n.Maps(p, w.networks[p]) {
-					told[p], uses[p] = true, uses[p] || n.Overlapping
-				}
-			}
+			x.mappedBy(n, func(p *pool) { told[p], uses[p] = true, uses[p] || n.Overlapping })
 		}
 	}
 	reserved := map[string]bool{}
-	for _, it := range j.Allocations {
-		if len(it.With) > 0 {
-			for _, n := range w.networks[it.Pool] {
+	for _, p := range x.pools {
+		items := w.j.Allocations[p.first : p.first+len(p.Allocations)]
+		if slices.ContainsFunc(items, func(it *Item) bool { return len(it.With()) > 0 }) {
+			for _, n := range p.networks {
 				reserved[n] = true
 			}
 		}
 	}
-	for _, p := range w.Pools {
+	for _, p := range x.pools {
 		if !told[p] {
-			uses[p] = slices.ContainsFunc(w.networks[p], func(n string) bool { return reserved[n] })
+			uses[p] = slices.ContainsFunc(p.networks, func(n string) bool { return reserved[n] })
 		}
 	}
 	return uses
 }
 
-func (w *world) silentNodes(j *Judgement) []Finding {
-	count := map[string]int{}
-	for _, it := range j.Allocations {
-		if it.Evidence.Sandbox == Unheard {
-			for _, n := range it.Evidence.Unheard {
-				count[n]++
-			}
+// mappedBy calls f for the pools that a network of a definition maps to.
+func (x *index) mappedBy(n ippool.Network, f func(*pool)) {
+	candidates := x.pools
+	if !n.Slices {
+		candidates = nil
+		for _, r := range n.Ranges {
+			candidates = append(candidates, x.ranges[r]...)
 		}
 	}
+	for _, p := range candidates {
+		if n.Maps(p.Pool, p.networks) {
+			f(p)
+		}
+	}
+}
+
+func (w *judging) silentNodes() []Finding {
 	var found []Finding
-	for _, node := range slices.Sorted(maps.Keys(count)) {
+	if w.silentEvery > 0 {
+		for _, n := range w.x.agents[0].unheard {
+			w.silent[n] += w.silentEvery
+		}
+	}
+	for _, node := range slices.Sorted(maps.Keys(w.silent)) {
 		found = append(found, Finding{Kind: SilentNode, Node: node,
-			Message: fmt.Sprintf("no fresh SandboxReport from %s: %d allocations cannot be judged; look at its node agent", node, count[node])})
+			Message: fmt.Sprintf("no fresh SandboxReport from %s: %d allocations cannot be judged; look at its node agent", node, w.silent[node])})
 	}
 	return found
 }
 
-func (w *world) malformed(j *Judgement) []Finding {
+// addSilent counts an allocation for the nodes that keep it from being judged.
+func (w *judging) addSilent(e *Evidence) {
+	if e.Sandbox != Unheard {
+		return
+	}
+	every := w.x.agents[0]
+	if every != nil && len(e.Unheard) > 0 && len(e.Unheard) == len(every.unheard) && &e.Unheard[0] == &every.unheard[0] {
+		w.silentEvery++
+		return
+	}
+	for _, n := range e.Unheard {
+		w.silent[n]++
+	}
+}
+
+func (x *index) malformed(j *Judgement) []Finding {
 	var found []Finding
-	for _, text := range w.Unreadable {
+	for _, text := range x.o.Unreadable {
 		found = append(found, Finding{Kind: MalformedFinding, Message: text})
 	}
-	for _, p := range w.Pools {
+	for _, p := range x.pools {
 		if p.Problem != "" {
-			found = append(found, Finding{Kind: MalformedFinding, Pool: p.Ref(), Message: "pool " + p.Ref() + ": " + p.Problem})
+			found = append(found, Finding{Kind: MalformedFinding, Pool: p.ref, Message: "pool " + p.ref + ": " + p.Problem})
 		}
 	}
-	for _, it := range slices.Concat(j.Allocations, j.Reservations) {
-		if it.Reason != Malformed || it.Pool != nil && it.Pool.Problem != "" {
-			continue
+	for _, items := range [][]*Item{j.Allocations, j.Reservations} {
+		for _, it := range items {
+			if it.Reason == Malformed && (it.Pool == nil || it.Pool.Problem == "") {
+				found = append(found, it.malformed())
+			}
 		}
-		f := Finding{Kind: MalformedFinding, Pool: it.Object, Message: it.Object + ": " + it.Message}
-		if it.Address.IsValid() {
-			f.IP = it.Address.String()
-		}
-		if it.Pool == nil {
-			f.Pool, f.Message = "", "reservation "+it.Object+": "+it.Message
-		} else {
-			f.Message = fmt.Sprintf("pool %s, entry %q: %s", it.Object, it.Key, it.Message)
-		}
-		if it.PodRef != "" {
-			f.Pods = []string{it.PodRef}
-		}
-		found = append(found, f)
 	}
 	return found
+}
+
+func (it *Item) malformed() Finding {
+	f := Finding{Kind: MalformedFinding, IP: it.Text(), Message: "reservation " + it.Object() + ": " + it.Message()}
+	if it.Allocation != nil {
+		f.Pool, f.Message = it.Object(), fmt.Sprintf("pool %s, entry %q: %s", it.Object(), it.Key(), it.Message())
+	}
+	if it.PodRef() != "" {
+		f.Pods = []string{it.PodRef()}
+	}
+	return f
 }

@@ -1,13 +1,13 @@
 package reconciler
 
 import (
+	"encoding/binary"
 	"fmt"
+	"hash/maphash"
 	"maps"
-	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
-
+	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
@@ -15,7 +15,10 @@ import (
 // which makes releases slower and never wrong. It keeps nothing of subjects
 // that are no longer there.
 type History struct {
-	subjects map[ID]*seen
+	seeds    [2]maphash.Seed
+	buffer   []byte
+	subjects map[subjectKey]seen
+	look     uint32 // counts the looks
 	reports  bool   // a SandboxReport was seen
 	revision uint64 // etcd's revision at the last look
 	released []releaseCount
@@ -25,28 +28,77 @@ type History struct {
 	repairs  map[string]time.Time
 }
 
+// subjectKey is a hash of an ID: of a hundred thousand entries the names would be
+// most of what is remembered. No two IDs share 128 bits.
+type subjectKey [2]uint64
+
 type seen struct {
-	first   time.Time     // when it was seen first
-	local   time.Time     // since when judged Stale at every look, by this process' own clock
-	stale   time.Time     // since when judged Stale at every look; zero if it was not at the last
-	missing time.Time     // since when so because its Node is gone
+	first   int64         // when it was seen first, in nanoseconds
+	ripens  *ripening     // nil where it was not Stale at the last look
 	node    string        // of the pod that was last seen carrying the address
 	pod     string        // UID of the pod that was last seen by the owner's name
 	grace   time.Duration // of that pod
 	deleted time.Duration // the longest grace period of a pod that was deleted
+	look    uint32        // the last look that saw it
+}
+
+// ripening is since when a verdict is as it is.
+type ripening struct {
+	stale   time.Time // since when judged Stale at every look; zero after what contradicted it
+	local   time.Time // the same by this process' own clock
+	missing time.Time // since when so because its Node is gone
 }
 
 // NewHistory is the memory of a process that has just started.
-func NewHistory() *History { return &History{subjects: map[ID]*seen{}} }
+func NewHistory() *History {
+	return &History{seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, subjects: map[subjectKey]seen{}}
+}
+
+// key is the hash of an ID, made of its fields.
+func (h *History) key(object [2]string, fields ...string) subjectKey {
+	b := h.buffer[:0]
+	for _, text := range object {
+		b = append(binary.AppendUvarint(b, uint64(len(text))), text...)
+	}
+	for _, text := range fields {
+		b = append(binary.AppendUvarint(b, uint64(len(text))), text...)
+	}
+	h.buffer = b
+	return subjectKey{maphash.Bytes(h.seeds[0], b), maphash.Bytes(h.seeds[1], b)}
+}
+
+func (h *History) keyOf(it *Item) subjectKey {
+	if it.Allocation != nil {
+		return h.allocationKey(it.Pool, it.Allocation)
+	}
+	return h.reservationKey(it.Reservation)
+}
+
+func (h *History) allocationKey(p *ippool.Pool, a *ippool.Allocation) subjectKey {
+	return h.key([2]string{p.Namespace, p.Name}, "", a.Key, a.ContainerID, a.PodRef, a.IfName)
+}
+
+func (h *History) reservationKey(r *ippool.Reservation) subjectKey {
+	return h.key([2]string{r.Namespace, r.Name}, r.UID, r.PodRef, r.IfName)
+}
 
 func (h *History) sawReports() bool { return h != nil && h.reports }
 
 // carriedOn are the nodes of pods that were seen carrying the address.
-func (h *History) carriedOn(id ID) []string {
-	if h == nil || h.subjects[id] == nil || h.subjects[id].node == "" {
+func (h *History) carriedOn(s *subject) []string {
+	if h == nil || len(h.subjects) == 0 {
 		return nil
 	}
-	return []string{h.subjects[id].node}
+	var k subjectKey
+	if s.alloc != nil {
+		k = h.allocationKey(s.pool.Pool, s.alloc)
+	} else {
+		k = h.reservationKey(s.reservation)
+	}
+	if node := h.subjects[k].node; node != "" {
+		return []string{node}
+	}
+	return nil
 }
 
 // Restored is when a look last showed that etcd was restored; zero if none did.
@@ -70,8 +122,8 @@ func (h *History) noteRestore(now time.Time) {
 		return
 	}
 	h.restored, h.intact = now, h.last
-	for id := range h.subjects { // what was seen before is no ground for what ripens
-		h.forgetStale(id)
+	for _, s := range h.subjects { // what was seen before is no ground for what ripens
+		s.ripens.forget()
 	}
 }
 
@@ -79,30 +131,41 @@ func (h *History) noteRestore(now time.Time) {
 func (h *History) Remember(j *Judgement) {
 	h.reports = h.reports || len(j.Observation.Reports) > 0
 	h.last = j.Observation.Now
-	present := map[ID]bool{}
-	for _, it := range slices.Concat(j.Allocations, j.Reservations) {
-		present[it.ID] = true
-		h.note(it, j.Observation)
+	h.look++
+	for _, items := range [][]*Item{j.Allocations, j.Reservations} {
+		for _, it := range items {
+			h.note(it, j.Observation)
+		}
 	}
-	maps.DeleteFunc(h.subjects, func(id ID, _ *seen) bool { return !present[id] })
+	maps.DeleteFunc(h.subjects, func(_ subjectKey, s seen) bool { return s.look != h.look })
 }
 
 func (h *History) note(it *Item, o *Observation) {
-	s := h.subjects[it.ID]
-	if s == nil {
-		s = &seen{first: o.Now}
-		h.subjects[it.ID] = s
+	k := h.keyOf(it)
+	s, known := h.subjects[k]
+	if !known {
+		s.first = o.Now.UnixNano()
 	}
-	s.stale = since(s.stale, it.Verdict == Stale, o.Now)
-	s.local = since(s.local, it.Verdict == Stale, o.Local)
-	s.missing = since(s.missing, it.Reason == NodeMissingReason, o.Now)
-	if e := it.Evidence; e != nil && e.OnPod && e.Pod.Node != "" {
-		s.node = e.Pod.Node
+	s.look = h.look
+	switch {
+	case it.Verdict != Stale:
+		s.ripens = nil
+	case s.ripens == nil:
+		s.ripens = &ripening{}
+		fallthrough
+	default:
+		s.ripens.stale = since(s.ripens.stale, true, o.Now)
+		s.ripens.local = since(s.ripens.local, true, o.Local)
+		s.ripens.missing = since(s.ripens.missing, it.Reason == NodeMissingReason, o.Now)
 	}
-	owner := it.owner()
-	if owner.UID == "" {
-		s.notePod(o.Pods[types.NamespacedName{Namespace: owner.Namespace, Name: owner.Name}])
+	if owner := it.owner(); owner.UID == "" {
+		pod := it.more.x.pod(owner.Namespace, owner.Name)
+		if it.onPod && pod != nil && pod.Node != "" {
+			s.node = pod.Node
+		}
+		s.notePod(pod)
 	}
+	h.subjects[k] = s
 }
 
 func since(first time.Time, holds bool, now time.Time) time.Time {
@@ -132,17 +195,21 @@ func (s *seen) notePod(pod *podstate.Pod) {
 
 // Age is for how long this process has known an entry or reservation: whereabouts
 // writes no time beside it. 0 if it does not know it.
-func (h *History) Age(id ID, now time.Time) time.Duration {
-	if s := h.subjects[id]; s != nil {
-		return now.Sub(s.first).Round(time.Second)
+func (h *History) Age(it *Item, now time.Time) time.Duration {
+	if s, known := h.subjects[h.keyOf(it)]; known {
+		return now.Sub(time.Unix(0, s.first)).Round(time.Second)
 	}
 	return 0
 }
 
-// forgetStale makes an unconfirmed verdict ripen anew: something contradicted it.
-func (h *History) forgetStale(id ID) {
-	if s := h.subjects[id]; s != nil {
-		s.stale, s.local = time.Time{}, time.Time{}
+// forgetStale makes an unconfirmed verdict ripen from now on: something contradicted it.
+func (h *History) forgetStale(it *Item) {
+	h.subjects[h.keyOf(it)].ripens.forget()
+}
+
+func (r *ripening) forget() {
+	if r != nil {
+		r.stale, r.local = time.Time{}, time.Time{}
 	}
 }
 
@@ -160,21 +227,22 @@ const heardSince = time.Minute
 // every look for confirmAfter, or for longer where the pod may still be within
 // its grace period.
 func (h *History) ripe(it *Item, o *Observation, confirmAfter time.Duration) time.Time {
-	s := h.subjects[it.ID]
-	if s == nil || s.stale.IsZero() {
-		s = &seen{stale: o.Now}
+	s := h.subjects[h.keyOf(it)]
+	r := s.ripens
+	if r == nil || r.stale.IsZero() {
+		s, r = seen{}, &ripening{stale: o.Now}
 	}
-	if e := it.Evidence; e != nil && e.Pod != nil && e.Phase == podstate.Pending && e.Sandbox == Absent {
+	if e := it.Evidence(); e != nil && e.Pod != nil && e.Phase == podstate.Pending && e.Sandbox == Absent {
 		confirmAfter = max(confirmAfter, heardSince)
 	}
 	if s.deleted > confirmAfter {
 		confirmAfter = s.deleted + time.Minute
 	}
 	if it.Reason != NodeMissingReason {
-		return later(s.stale.Add(confirmAfter), s.lapsed(o, confirmAfter))
+		return later(r.stale.Add(confirmAfter), r.lapsed(o, confirmAfter))
 	}
-	at := lastHeard(it, o, s.stale).Add(confirmAfter)
-	missing := s.missing
+	at := lastHeard(it, r.stale).Add(confirmAfter)
+	missing := r.missing
 	if missing.IsZero() {
 		missing = o.Now
 	}
@@ -187,11 +255,11 @@ func (h *History) ripe(it *Item, o *Observation, confirmAfter time.Duration) tim
 // lapsed is when d will have passed since the verdict began, by this process' own
 // clock: o.Now may be by another API server's than at the look before. Zero where
 // there is no such clock.
-func (s *seen) lapsed(o *Observation, d time.Duration) time.Time {
-	if s.local.IsZero() {
+func (r *ripening) lapsed(o *Observation, d time.Duration) time.Time {
+	if r.local.IsZero() {
 		return time.Time{}
 	}
-	return o.Now.Add(d - o.Local.Sub(s.local))
+	return o.Now.Add(d - o.Local.Sub(r.local))
 }
 
 func later(a, b time.Time) time.Time {
@@ -203,11 +271,11 @@ func later(a, b time.Time) time.Time {
 
 // lastHeard is when the agent of a missing node was last heard, if that is
 // longer ago than since.
-func lastHeard(it *Item, o *Observation, since time.Time) time.Time {
+func lastHeard(it *Item, since time.Time) time.Time {
 	var last time.Time
-	for _, r := range o.Reports {
-		if slices.Contains(it.Evidence.Nodes, r.Name) && r.LastHeard.After(last) {
-			last = r.LastHeard
+	for _, node := range it.Evidence().Nodes {
+		if r := it.more.x.byNode[node]; r != nil {
+			last = later(last, r.LastHeard)
 		}
 	}
 	if last.IsZero() || last.After(since) {

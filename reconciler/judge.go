@@ -9,23 +9,7 @@ import (
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
-	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
-
-// Item is one allocation or reservation with its verdict.
-type Item struct {
-	ID
-	Judged
-	Pool        *ippool.Pool        // of an allocation
-	Allocation  *ippool.Allocation  // nil for a reservation
-	Reservation *ippool.Reservation // nil for an allocation
-	Address     netip.Addr
-	Network     string    // of a reservation, where it is known
-	Evidence    *Evidence // nil for a reservation that shares an allocation's verdict
-	// With are the reservations of an allocation, or the allocations of a
-	// reservation.
-	With []*Item
-}
 
 // Judgement is the verdict on everything that was observed.
 type Judgement struct {
@@ -52,128 +36,176 @@ const recentFor = 2 * time.Minute
 // observation and policy always give the same judgement: the first look, the
 // fresh look before a write, the CLI on a folder and the Deployment all call it.
 func Judge(o *Observation, policy Policy) *Judgement {
-	w, j := judge(o, policy, nil)
-	j.Findings = w.findings(j)
-	j.Due = w.due(j)
-	return j
+	x := newIndex(o, policy)
+	w := x.judge()
+	w.j.Findings = w.findings()
+	w.j.Due = x.due(w.due)
+	return w.j
 }
 
-// judge gives verdicts to what is recorded of the addresses in only, nil for
-// all. The evidence is that of the whole observation either way.
-func judge(o *Observation, policy Policy, only map[netip.Addr]bool) (*world, *Judgement) {
-	w := newWorld(o, policy)
-	rules := table()
-	j := &Judgement{Observation: o, WithoutAgents: !w.inUse, Nodes: w.nodeStates()}
-	for _, p := range o.Pools {
+// judge gives verdicts to all that is recorded.
+func (x *index) judge() *judging {
+	n := 0
+	for _, p := range x.pools {
+		p.first = n
+		n += len(p.Allocations)
+	}
+	w := x.newJudging(n, len(x.reservations))
+	for _, p := range x.pools {
 		for i := range p.Allocations {
-			if a := &p.Allocations[i]; only == nil || only[a.Address] || p.Range.AmbiguousKeys() {
-				j.Allocations = append(j.Allocations, w.judgeAllocation(p, a, rules))
-			}
+			w.allocation(p, &p.Allocations[i])
 		}
 	}
-	slices.SortStableFunc(j.Allocations, byPlace)
-	j.Reservations = w.judgeReservations(j.Allocations, only, rules)
-	return w, j
+	item := func(e entry) *Item { return w.j.Allocations[e.pool.first+e.at] }
+	reservations := x.reservations
+	if slices.Contains(reservations, nil) {
+		reservations = slices.DeleteFunc(slices.Clone(reservations), func(r *ippool.Reservation) bool { return r == nil })
+	}
+	if !slices.IsSortedFunc(reservations, byName) {
+		reservations = slices.SortedStableFunc(slices.Values(reservations), byName)
+	}
+	for _, r := range reservations {
+		w.reservation(r, x.readings(w.readings[:0], r), item)
+	}
+	return w
 }
 
-func (w *world) judgeAllocation(p *ippool.Pool, a *ippool.Allocation, rules []rule) *Item {
-	it := &Item{ID: allocationID(p, a), Pool: p, Allocation: a, Address: a.Address}
-	if a.Problem != "" {
-		it.Evidence = &Evidence{Problem: a.Problem, Detail: a.Detail, Owner: a.Owner, Sandbox: NoSource}
-	} else {
-		s := &subject{id: it.ID, pool: p, alloc: a, owner: a.Owner, sighted: w.byID[a.ContainerID]}
-		it.Evidence = w.gather(s)
-		it.Evidence.Claimant, it.Evidence.ClaimantNode = w.claimant(s)
+// judging is one pass of giving verdicts.
+type judging struct {
+	x            *index
+	j            *Judgement
+	plain        *more // of all items that have nothing of their own
+	items        []Item
+	due          deadline // of what the verdicts ask of the clock
+	agentsAreDue bool
+	vouched      bitSet         // the numbers of sandboxes whose pod the API has
+	silent       map[string]int // allocations that a node keeps from being judged
+	silentEvery  int            // those that all nodes with an agent do
+	subject      subject        // these four are used again for each item
+	evidence     Evidence
+	sighted      []sighting
+	readings     []reading
+}
+
+func (x *index) newJudging(allocations, reservations int) *judging {
+	return &judging{
+		x: x, due: deadline{now: x.now}, plain: &more{x: x}, silent: map[string]int{}, vouched: newBitSet(len(x.blocks) * blockSize), items: make([]Item, 0, allocations+reservations),
+		j: &Judgement{Observation: x.o, WithoutAgents: !x.inUse, Nodes: x.states,
+			Allocations: make([]*Item, 0, allocations), Reservations: make([]*Item, 0, reservations)},
 	}
-	it.Judged = it.Evidence.judge(rules)
+}
+
+func (w *judging) newItem(it Item) *Item {
+	w.items = append(w.items, it)
+	return &w.items[len(w.items)-1]
+}
+
+func (w *judging) allocation(p *pool, a *ippool.Allocation) *Item {
+	x, e := w.x, &w.evidence
+	it := w.newItem(Item{Pool: p.Pool, Allocation: a, more: w.plain})
+	w.j.Allocations = append(w.j.Allocations, it)
+	if a.Problem != "" {
+		*e = Evidence{Problem: a.Problem, Detail: a.Detail, Owner: a.Owner, Sandbox: NoSource}
+	} else {
+		w.sighted = x.sightings(w.sighted[:0], a.ContainerID)
+		w.subject = subject{pool: p, alloc: a, owner: a.Owner, sighted: w.sighted}
+		x.gather(&w.subject, e)
+	}
+	it.Judged = x.rules.judge(e)
+	w.addDue(e)
+	w.addSilent(e)
+	if e.Own == ItsPod {
+		w.vouch(a.Owner)
+	}
+	if it.Verdict == InUse {
+		return it
+	}
+	if a.Problem == "" {
+		e.Claimant, e.ClaimantNode = x.claimant(&w.subject)
+	}
+	it.overrule(e)
+	kept := *e
+	it.more = &more{x: x, evidence: &kept}
 	return it
 }
 
-// judgeReservations gives each reservation the verdict of its allocation, and
-// judges the ones that have none by the same table.
-func (w *world) judgeReservations(allocations []*Item, only map[netip.Addr]bool, rules []rule) []*Item {
-	byID := make(map[ID]*Item, len(allocations))
-	for _, a := range allocations {
-		byID[a.ID] = a
+// vouch notes which of the sandboxes sighted are of the owner, who has their UID.
+func (w *judging) vouch(owner ippool.PodRef) {
+	for i := range w.sighted {
+		g := &w.sighted[i]
+		if g.box != nil && g.box.UID == w.evidence.SandboxUID && g.box.Name == owner.Name && g.box.Namespace == owner.Namespace {
+			w.vouched.set(uint64(g.number))
+		}
 	}
-	networks := w.networkNames()
-	items := make([]*Item, 0, len(w.Reservations))
-	for _, r := range w.Reservations {
-		it := &Item{ID: reservationID(r), Reservation: r}
-		readings := w.readings(r, networks)
-		if len(readings) > 0 {
-			it.Address, it.Network = readings[0].address, readings[0].network
-		}
-		if only != nil && !slices.ContainsFunc(readings, func(x reading) bool { return only[x.address] }) {
-			continue
-		}
-		if r.Problem != "" {
-			it.Evidence = &Evidence{Problem: r.Problem, Detail: r.Detail, Owner: r.Owner, Sandbox: NoSource}
-			it.Judged = it.Evidence.judge(rules)
-		} else if it.With = w.allocationsOf(r, readings, byID); len(it.With) > 0 {
-			it.Judged = mostCareful(it.With)
-		} else {
-			it.Evidence = w.standsAlone(it, readings)
-			it.Judged = it.Evidence.judge(rules)
-			it.Proven = false // nothing names its sandbox
-		}
-		for _, a := range it.With {
-			a.With = append(a.With, it)
-		}
-		items = append(items, it)
+}
+
+// evidenceOn is the evidence on one allocation.
+func (x *index) evidenceOn(p *pool, a *ippool.Allocation) *Evidence {
+	s, e := &subject{pool: p, alloc: a, owner: a.Owner, sighted: x.sightings(nil, a.ContainerID)}, &Evidence{}
+	x.gather(s, e)
+	e.Claimant, e.ClaimantNode = x.claimant(s)
+	return e
+}
+
+// reservation gives a reservation the verdict of its allocation, or judges one
+// that has none by the same table.
+func (w *judging) reservation(r *ippool.Reservation, readings []reading, item func(entry) *Item) {
+	x, m := w.x, &more{x: w.x}
+	it := w.newItem(Item{Reservation: r, more: m})
+	w.j.Reservations = append(w.j.Reservations, it)
+	w.due.add(r.Created.Add(recentFor))
+	w.readings = readings
+	if len(readings) > 0 {
+		m.reading = readings[0]
 	}
-	slices.SortStableFunc(items, byPlace)
-	return items
+	if r.Problem == "" {
+		m.with = x.allocationsOf(r, readings, item)
+	}
+	if len(m.with) > 0 {
+		m.like = mostCareful(m.with)
+		it.Judged = m.like.Judged
+		for _, a := range m.with {
+			own := a.own()
+			own.with = append(own.with, it)
+		}
+		return
+	}
+	if r.Problem != "" {
+		m.evidence = &Evidence{Problem: r.Problem, Detail: r.Detail, Owner: r.Owner, Sandbox: NoSource}
+	} else {
+		m.evidence = x.standsAlone(r, readings)
+	}
+	it.Judged = x.rules.judge(m.evidence)
+	it.overrule(m.evidence)
+	it.Proven = false // nothing names its sandbox
+	w.addDue(m.evidence)
+}
+
+// byName orders reservations as "<namespace>/<name>".
+func byName(a, b *ippool.Reservation) int {
+	if a.Namespace == b.Namespace {
+		return cmp.Compare(a.Name, b.Name)
+	}
+	return cmp.Compare(a.Ref(), b.Ref())
 }
 
 // byPlace orders items by pool or name, then address.
 func byPlace(a, b *Item) int {
-	return cmp.Or(cmp.Compare(a.Object, b.Object), a.Address.Compare(b.Address), cmp.Compare(a.Key, b.Key))
-}
-
-// reading is one way to read a reservation's name.
-type reading struct {
-	network string
-	address netip.Addr
-}
-
-// networkNames are all network names that pools of a namespace may have.
-func (w *world) networkNames() map[string][]string {
-	names := map[string][]string{}
-	for p, networks := range w.networks {
-		names[p.Namespace] = append(append(names[p.Namespace], networks...), "")
-	}
-	for ns := range names {
-		names[ns] = sortedUnique(names[ns])
-	}
-	return names
-}
-
-// readings are the ways to read a reservation's name that a readable pool
-// allows for: the pool may be of the network, and has the address in its range.
-func (w *world) readings(r *ippool.Reservation, networks map[string][]string) []reading {
-	var found []reading
-	for _, network := range networks[r.Namespace] {
-		addr, ok := ippool.ReservedAddress(r.Name, network)
-		if !ok {
-			continue
-		}
-		if slices.ContainsFunc(w.Pools, func(p *ippool.Pool) bool {
-			return p.Namespace == r.Namespace && p.Problem == "" && w.sameNetwork(p, network) && p.Range.Contains(addr)
-		}) {
-			found = append(found, reading{network, addr})
+	if a.Pool == nil || a.Pool != b.Pool {
+		if c := cmp.Compare(a.Object(), b.Object()); c != 0 {
+			return c
 		}
 	}
-	return found
+	return cmp.Or(a.Address().Compare(b.Address()), cmp.Compare(a.Key(), b.Key()))
 }
 
 // allocationsOf are the allocations of the same address, network and podref.
-func (w *world) allocationsOf(r *ippool.Reservation, readings []reading, byID map[ID]*Item) []*Item {
+func (x *index) allocationsOf(r *ippool.Reservation, readings []reading, item func(entry) *Item) []*Item {
 	var found []*Item
 	for _, read := range readings {
-		for _, e := range w.entriesFor(read.address) {
-			if e.pool.Namespace == r.Namespace && e.PodRef == r.PodRef && w.sameNetwork(e.pool, read.network) {
-				if it := byID[allocationID(e.pool, e.Allocation)]; it != nil && !slices.Contains(found, it) {
+		for _, e := range x.entriesFor(read.address) {
+			if e.pool.Namespace == r.Namespace && e.PodRef == r.PodRef && e.pool.of(read.network) {
+				if it := item(e); it != nil && !slices.Contains(found, it) {
 					found = append(found, it)
 				}
 			}
@@ -182,7 +214,7 @@ func (w *world) allocationsOf(r *ippool.Reservation, readings []reading, byID ma
 	return found
 }
 
-func mostCareful(items []*Item) Judged {
+func mostCareful(items []*Item) *Item {
 	care := func(j Judged) int {
 		switch {
 		case j.Verdict == InUse:
@@ -194,26 +226,25 @@ func mostCareful(items []*Item) Judged {
 		}
 		return 3
 	}
-	return slices.MinFunc(items, func(a, b *Item) int { return cmp.Compare(care(a.Judged), care(b.Judged)) }).Judged
+	return slices.MinFunc(items, func(a, b *Item) int { return cmp.Compare(care(a.Judged), care(b.Judged)) })
 }
 
 // standsAlone gathers the evidence on a reservation without an allocation. Its
 // sandbox is looked for by address and network.
-func (w *world) standsAlone(it *Item, readings []reading) *Evidence {
-	r := it.Reservation
+func (x *index) standsAlone(r *ippool.Reservation, readings []reading) *Evidence {
 	e := &Evidence{Owner: r.Owner, Sandbox: NoSource}
 	if len(readings) == 1 {
-		s := &subject{id: it.ID, owner: r.Owner, network: it.Network, address: it.Address}
-		for _, b := range w.boxes[it.Address] {
-			if b.NetworkName == it.Network {
+		s := &subject{reservation: r, owner: r.Owner, network: readings[0].network, address: readings[0].address}
+		for _, b := range x.boxesAt(s.address) {
+			if b.NetworkName == s.network {
 				s.sighted = append(s.sighted, b.sighting)
 			}
 		}
-		e = w.gather(s)
-		e.Claimant, e.ClaimantNode = w.claimant(s)
+		x.gather(s, e)
+		e.Claimant, e.ClaimantNode = x.claimant(s)
 	}
 	switch {
-	case w.Now.Sub(r.Created) < recentFor:
+	case x.now.Sub(r.Created) < recentFor:
 		e.Recent = true
 	case len(readings) == 0:
 		e.Problem, e.Detail = ippool.Malformed, "no pool's range and network give this name"
@@ -234,26 +265,6 @@ func describe(readings []reading) string {
 	return text
 }
 
-// node is the one node that the evidence is about, "" where there are several.
-func (e *Evidence) node() string {
-	switch {
-	case e == nil:
-		return ""
-	case len(e.Nodes) == 1:
-		return e.Nodes[0]
-	case e.Phase != podstate.None && e.Pod != nil && e.Own != NotItsPod:
-		return e.Pod.Node
-	}
-	return ""
-}
-
-func (it *Item) owner() ippool.PodRef {
-	if it.Allocation != nil {
-		return it.Allocation.Owner
-	}
-	return it.Reservation.Owner
-}
-
 // About is the part of a judgement that is about one address.
 func (j *Judgement) About(addr netip.Addr) *Judgement {
 	about := *j
@@ -261,7 +272,7 @@ func (j *Judgement) About(addr netip.Addr) *Judgement {
 		if it.Allocation != nil && it.Pool.Problem == "" && it.Allocation.Problem == "" {
 			return !it.Pool.Range.HasKey(addr, it.Allocation.Offset)
 		}
-		return it.Address != addr
+		return it.Address() != addr
 	}
 	about.Allocations = slices.DeleteFunc(slices.Clone(j.Allocations), other)
 	about.Reservations = slices.DeleteFunc(slices.Clone(j.Reservations), other)

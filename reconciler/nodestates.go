@@ -18,19 +18,19 @@ const (
 
 // nodeStates are the nodes that should have an agent, and those that have a
 // report, by name; none where there are no agents.
-func (w *world) nodeStates() map[string]NodeState {
-	states := map[string]NodeState{}
-	if !w.inUse {
+func (x *index) nodeStates() map[string]NodeState {
+	states := make(map[string]NodeState, len(x.byNode))
+	if !x.inUse {
 		return states
 	}
-	for _, n := range w.agents {
+	for _, n := range x.agentNodes {
 		states[n] = NodeNoReport
 	}
-	for n, r := range w.reports {
+	for n, r := range x.byNode {
 		switch {
-		case r.Fresh(w.Now):
+		case r.fresh:
 			states[n] = NodeFresh
-		case w.dead(n), w.missing(n):
+		case x.dead(n), x.missing(n):
 			states[n] = NodeLost
 		default:
 			states[n] = NodeStale
@@ -39,16 +39,19 @@ func (w *world) nodeStates() map[string]NodeState {
 	return states
 }
 
-// Needs says whether an allocation or reservation that was not released rests
+// Needs reports whether an allocation or reservation that was not released rests
 // on a report: it could be of a sandbox of that node, or is held because one of
 // that node carries the address.
 func (out *Result) Needs(r *podstate.Report) bool {
 	released := map[ID]bool{}
 	for _, it := range out.Released {
-		released[it.ID] = true
+		released[it.ID()] = true
 	}
 	return slices.ContainsFunc(slices.Concat(out.Allocations, out.Reservations), func(it *Item) bool {
-		return !released[it.ID] && it.Evidence != nil &&
-			(slices.Contains(it.Evidence.Nodes, r.Name) || it.Evidence.ClaimantNode == r.Name)
+		if released[it.ID()] {
+			return false
+		}
+		e := it.Evidence()
+		return e != nil && (slices.Contains(e.Nodes, r.Name) || e.ClaimantNode == r.Name)
 	})
 }

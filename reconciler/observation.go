@@ -58,12 +58,13 @@ type Policy struct {
 	UnreachableNodeTimeout time.Duration
 }
 
-func (p Policy) selects(n *podstate.Node) bool {
+// selector reports whether a node should have an agent.
+func (p Policy) selector() func(*podstate.Node) bool {
 	s := p.AgentNodes
 	if s == nil {
 		s = labels.SelectorFromSet(labels.Set{"kubernetes.io/os": "linux"})
 	}
-	return s.Matches(labels.Set(n.Labels))
+	return func(n *podstate.Node) bool { return s.Matches(labels.Set(n.Labels)) }
 }
 
 // ID identifies what is judged across looks: the very entry of a pool, or the

@@ -30,9 +30,7 @@ func (s *scripted) Refresh(context.Context, *Observation) (*Observation, error) 
 	return s.Observe(context.Background())
 }
 
-func (s *scripted) Fresh(_ context.Context, o *Observation, _ Need) (*Observation, error) {
-	return o, nil
-}
+func (s *scripted) Fresh(context.Context, *Observation, Need) (*Live, error) { return &Live{}, nil }
 
 // lookedAt is an OnNode of worker-1 whose look, made an hour behind the API
 // server's clock, has this content. before is what it was given to go on from.

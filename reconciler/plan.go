@@ -66,15 +66,15 @@ func (h *History) plan(j *Judgement, opts Options) *Plan {
 	o, p := j.Observation, &Plan{}
 	restored := h.restoreGate(j)
 	var unconfirmed []*Item
-	for _, it := range slices.Concat(j.Allocations, j.Reservations) {
-		if it.Verdict != Stale || len(it.With) > 0 && it.Reservation != nil {
+	for _, it := range j.stale() {
+		if it.Reservation != nil && len(it.With()) > 0 {
 			continue
 		}
 		switch {
 		case o.Paused:
 			p.refuse(it, Paused, pausedText)
-		case o.pausedPool(it) != nil:
-			p.refuse(it, Paused, fmt.Sprintf("pool %s is paused by its annotation %s", o.pausedPool(it).Ref(), ippool.PausedAnnotation))
+		case it.pausedPool() != nil:
+			p.refuse(it, Paused, fmt.Sprintf("pool %s is paused by its annotation %s", it.pausedPool().Ref(), ippool.PausedAnnotation))
 		case restored != "":
 			p.refuse(it, EtcdRestored, restored)
 		case it.Proven:
@@ -116,16 +116,23 @@ func countAllocations(items []*Item) int {
 	return n
 }
 
+// stale are the items of which the verdict is Stale.
+func (j *Judgement) stale() []*Item {
+	var found []*Item
+	for _, items := range [][]*Item{j.Allocations, j.Reservations} {
+		for _, it := range items {
+			if it.Verdict == Stale {
+				found = append(found, it)
+			}
+		}
+	}
+	return found
+}
+
 // pausedPool is the paused pool that an item is in, or for a reservation one
 // that has its address.
-func (o *Observation) pausedPool(it *Item) *ippool.Pool {
-	if it.Pool != nil {
-		if it.Pool.Paused {
-			return it.Pool
-		}
-		return nil
-	}
-	for _, p := range o.poolsWith(it) {
+func (it *Item) pausedPool() *ippool.Pool {
+	for _, p := range it.pools() {
 		if p.Paused {
 			return p
 		}
@@ -133,12 +140,20 @@ func (o *Observation) pausedPool(it *Item) *ippool.Pool {
 	return nil
 }
 
+// pools are those that have an allocation, or that could have a reservation's.
+func (it *Item) pools() []*ippool.Pool {
+	if it.Pool != nil {
+		return []*ippool.Pool{it.Pool}
+	}
+	return it.poolsWith()
+}
+
 // poolsWith are the pools that could have a reservation's allocation.
-func (o *Observation) poolsWith(it *Item) []*ippool.Pool {
+func (it *Item) poolsWith() []*ippool.Pool {
 	var found []*ippool.Pool
-	for _, p := range o.Pools {
-		if p.Namespace == it.Reservation.Namespace && p.Problem == "" && p.Range.Contains(it.Address) {
-			found = append(found, p)
+	for _, p := range it.more.x.poolsAt(it.Address()) {
+		if p.Namespace == it.Reservation.Namespace {
+			found = append(found, p.Pool)
 		}
 	}
 	return found
@@ -175,15 +190,16 @@ func (h *History) restoreGate(j *Judgement) string {
 		h.noteRestore(o.Now)
 		return "etcd was restored (" + o.Restored + "): nothing is released by a look that began before"
 	}
-	since, reports := h.restored, map[string]*podstate.Report{}
+	since := h.restored
 	for _, r := range o.Reports {
-		reports[r.Name] = r
-		if r.RestoreSeen.After(since) {
-			since = r.RestoreSeen
-		}
+		since = later(since, r.RestoreSeen)
 	}
 	if since.IsZero() || j.WithoutAgents {
 		return ""
+	}
+	reports := make(map[string]*podstate.Report, len(o.Reports))
+	for _, r := range o.Reports {
+		reports[r.Name] = r
 	}
 	for _, n := range slices.Sorted(maps.Keys(j.Nodes)) {
 		dead := o.Nodes[n] != nil && o.Nodes[n].Dead() // a Node object that is missing may be lost, too

@@ -100,7 +100,7 @@ func TestUnconfirmedRipens(t *testing.T) {
 		p := newProcess(t, quarter)
 		p.look(0, unconfirmed)
 		plan := p.look(15*time.Minute, two)
-		if len(plan.Release) != 1 || plan.Release[0].ContainerID != "box-1" || len(plan.Refused) != 1 {
+		if len(plan.Release) != 1 || plan.Release[0].ContainerID() != "box-1" || len(plan.Refused) != 1 {
 			t.Errorf("got %+v", plan)
 		}
 	})

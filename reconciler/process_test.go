@@ -28,9 +28,7 @@ func (p *process) Observe(context.Context) (*Observation, error) { return p.next
 
 func (p *process) Refresh(_ context.Context, o *Observation) (*Observation, error) { return o, nil }
 
-func (p *process) Fresh(_ context.Context, o *Observation, _ Need) (*Observation, error) {
-	return o, nil
-}
+func (p *process) Fresh(context.Context, *Observation, Need) (*Live, error) { return &Live{}, nil }
 
 // look is made so long after the beginning.
 func (p *process) look(after time.Duration, parts ...part) *Plan {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // putBack creates again the reservations that were deleted for an entry which
@@ -11,25 +13,33 @@ import (
 // not make another. An entry that is Stale under another id, or gone, gets none,
 // nor does one of another pod, which has made its own.
 func (b *batch) putBack(ctx context.Context, t *tracked, j *Judgement) {
+	if len(t.deleted) == 0 {
+		return
+	}
 	ctx, cancel := inAnyCase(ctx)
 	defer cancel()
 	for _, it := range j.Allocations {
-		if t.Allocation != nil && it.Object == t.Object && it.Key == t.Key && it.PodRef == t.PodRef && (it.Verdict != Stale || it.ID == t.ID) {
+		if t.Allocation != nil && it.Object() == t.Object() && it.Key() == t.Key() && it.PodRef() == t.PodRef() && (it.Verdict != Stale || it.ID() == t.ID()) {
 			b.recreate(ctx, t)
 		}
 	}
 }
 
-// giveUp leaves items for the next run. What is not known to have gone well
+// abandon leaves items for the next run. What is not known to have gone well
 // gets its reservations back: one too many is found and freed later, one too
 // few may give a live address away.
-func (b *batch) giveUp(ctx context.Context, items []*tracked, why Refusal, detail string) {
+func (b *batch) abandon(ctx context.Context, items []*tracked, why Refusal, detail string) {
 	ctx, cancel := inAnyCase(ctx)
 	defer cancel()
+	var g errgroup.Group
+	g.SetLimit(parallelWrites)
 	for _, t := range items {
-		b.recreate(ctx, t)
 		b.out.refuse(Refused{t.Item, why, detail})
+		if len(t.deleted) > 0 {
+			g.Go(func() error { b.recreate(ctx, t); return nil })
+		}
 	}
+	_ = g.Wait()
 }
 
 // inAnyCase is the time for putting back, even where the run is being stopped or

@@ -34,6 +34,7 @@ type Result struct {
 	*Judgement
 	Released []*Item
 	Refused  []Refused
+	refused  map[ID]bool // the same
 	Repaired []Finding
 	// Unrepaired are findings that --repair could not mend, with why.
 	Unrepaired []string
@@ -172,21 +173,36 @@ func countUnripe(refused []Refused) int {
 
 // listReleased adds what earlier looks released to what the last one saw.
 func (out *Result) listReleased() {
-	j := out.Judgement
+	if len(out.Released) == 0 {
+		return
+	}
+	j, there := out.Judgement, map[ID]bool{}
+	for _, items := range [][]*Item{j.Allocations, j.Reservations} {
+		for _, it := range items {
+			there[it.ID()] = true
+		}
+	}
 	for _, it := range out.Released {
 		switch {
-		case it.Allocation != nil && !slices.ContainsFunc(j.Allocations, func(x *Item) bool { return x.ID == it.ID }):
+		case there[it.ID()]:
+		case it.Allocation != nil:
 			j.Allocations = append(j.Allocations, it)
-		case it.Reservation != nil && !slices.ContainsFunc(j.Reservations, func(x *Item) bool { return x.ID == it.ID }):
+		default:
 			j.Reservations = append(j.Reservations, it)
 		}
+		there[it.ID()] = true
 	}
 	slices.SortStableFunc(j.Allocations, byPlace)
 	slices.SortStableFunc(j.Reservations, byPlace)
 }
 
+// refuse notes an item that is not released, once.
 func (out *Result) refuse(x Refused) {
-	if !slices.ContainsFunc(out.Refused, func(y Refused) bool { return y.ID == x.ID }) {
+	if len(out.Refused) == 0 { // a pass begins with none
+		out.refused = map[ID]bool{}
+	}
+	if id := x.ID(); !out.refused[id] {
+		out.refused[id] = true
 		out.Refused = append(out.Refused, x)
 	}
 }
@@ -197,18 +213,18 @@ func (r *Reconciler) done(out *Result, it *Item, o *Observation) {
 	if it.Allocation != nil && !it.Proven {
 		r.History.released = append(r.History.released, releaseCount{o.Now, 1, len(out.Allocations)})
 	}
-	r.Log.Info("released", append(it.Attrs(), "age", r.History.Age(it.ID, o.Now))...)
+	r.Log.Info("released", append(it.Attrs(), "age", r.History.Age(it, o.Now))...)
 }
 
 // Attrs are an item's fields in the log.
 func (it *Item) Attrs() []any {
-	attrs := []any{"pool", it.Object, "address", it.Address, "podRef", it.PodRef, "ifName", it.IfName,
-		"verdict", it.Verdict, "reason", it.Reason, "evidence", it.Message}
+	attrs := []any{"pool", it.Object(), "address", it.Address(), "podRef", it.PodRef(), "ifName", it.IfName(),
+		"verdict", it.Verdict, "reason", it.Reason, "evidence", it.Message()}
 	if it.Reservation != nil {
 		attrs[0] = "reservation"
 	}
-	if it.ContainerID != "" {
-		attrs = append(attrs, "containerID", it.ContainerID)
+	if it.ContainerID() != "" {
+		attrs = append(attrs, "containerID", it.ContainerID())
 	}
 	return attrs
 }
@@ -250,5 +266,5 @@ func (j *Judgement) Age(it *Item) time.Duration {
 	if j.Observation.Past == nil {
 		return 0
 	}
-	return j.Observation.Past.Age(it.ID, j.Observation.Now)
+	return j.Observation.Past.Age(it, j.Observation.Now)
 }

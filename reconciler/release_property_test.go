@@ -246,8 +246,8 @@ func (w *world) fail(call, _ string) (error, bool) {
 }
 
 // Hold is the simulator's, and keeps ADDs and DELs out where there is a Lease.
-func (w *world) Hold(ctx context.Context, namespace string, leases []string, work func(context.Context) error) error {
-	return w.simulator.Hold(ctx, namespace, leases, func(ctx context.Context) error {
+func (w *world) Hold(ctx context.Context, namespace string, leases []string, work func(context.Context, *reconciler.Hold) error) error {
+	return w.simulator.Hold(ctx, namespace, leases, func(ctx context.Context, h *reconciler.Hold) error {
 		w.act.Lock()
 		if w.lease {
 			w.finishJob()
@@ -259,7 +259,7 @@ func (w *world) Hold(ctx context.Context, namespace string, leases []string, wor
 			w.held = false
 			w.act.Unlock()
 		}()
-		return work(ctx)
+		return work(ctx, h)
 	})
 }
 
@@ -298,7 +298,7 @@ func TestNoInterleavingAndNoFaultFreesALiveAddress(t *testing.T) {
 				}
 				released += len(out.Released)
 				for _, it := range out.Released {
-					alone[it.Object] = alone[it.Object] || it.Reservation != nil && len(it.With) == 0
+					alone[it.Object()] = alone[it.Object()] || it.Reservation != nil && len(it.With()) == 0
 				}
 				time.Sleep(time.Minute)
 			}

@@ -47,7 +47,8 @@ type simulator struct {
 	// calls are all that were made, as "<call> <object>".
 	calls []string
 	holds []hold
-	late  []string // writes that began when too little was left of the hold
+	busy  map[string]int // for how many holds more a Lease is somebody else's
+	late  []string       // writes that began when too little was left of the hold
 }
 
 // A hold is what was written while the Lease was held.
@@ -94,7 +95,7 @@ func (s *simulator) call(ctx context.Context, name, object string) (done func() 
 
 // writing notes a write that begins too late: the Lease may be another's when it arrives.
 func (s *simulator) writing(ctx context.Context, what string) {
-	if end, ok := ctx.Deadline(); ok && time.Until(end) <= 300*time.Millisecond {
+	if end, ok := ctx.Deadline(); ok && time.Until(end) <= time.Second {
 		s.mu.Lock()
 		s.late = append(s.late, what)
 		s.mu.Unlock()
@@ -153,32 +154,34 @@ func (s *simulator) Refresh(ctx context.Context, before *reconciler.Observation)
 	return &o, done()
 }
 
-func (s *simulator) Fresh(ctx context.Context, before *reconciler.Observation, need reconciler.Need) (*reconciler.Observation, error) {
+func (s *simulator) Fresh(ctx context.Context, before *reconciler.Observation, need reconciler.Need) (*reconciler.Live, error) {
 	done, err := s.call(ctx, "fresh", "")
 	if err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
-	o := *before
-	o.Now = time.Now()
-	o.Pools = slices.DeleteFunc(slices.Clone(before.Pools), func(p *ippool.Pool) bool {
-		return slices.Contains(need.Pools, types.NamespacedName{Namespace: p.Namespace, Name: p.Name})
-	})
+	live := &reconciler.Live{Now: time.Now(), Pools: map[types.NamespacedName]*ippool.Pool{}, Changed: map[types.NamespacedName]bool{},
+		Reservations: map[types.NamespacedName]*ippool.Reservation{}, Pods: map[types.NamespacedName]*podstate.Pod{}}
 	for _, n := range need.Pools {
-		if u := s.pools[n.Name]; u != nil {
-			o.Pools = append(o.Pools, ippool.ReadPool(u.DeepCopy()))
+		at := slices.IndexFunc(before.Pools, func(p *ippool.Pool) bool { return p.Namespace == n.Namespace && p.Name == n.Name })
+		switch u := s.pools[n.Name]; {
+		case u == nil:
+			live.Pools[n] = nil
+		case at >= 0 && before.Pools[at].ResourceVersion == u.GetResourceVersion():
+		case need.Reread:
+			live.Pools[n] = ippool.ReadPool(u.DeepCopy())
+		default:
+			live.Changed[n] = true
 		}
 	}
-	o.Reservations = slices.DeleteFunc(slices.Clone(before.Reservations), func(r *ippool.Reservation) bool {
-		return slices.Contains(need.Reservations, types.NamespacedName{Namespace: r.Namespace, Name: r.Name})
-	})
 	for _, n := range need.Reservations {
+		live.Reservations[n] = nil
 		if u := s.reservations[n.Name]; u != nil {
-			o.Reservations = append(o.Reservations, ippool.ReadReservation(u.DeepCopy()))
+			live.Reservations[n] = ippool.ReadReservation(u.DeepCopy())
 		}
 	}
 	if s.revision < before.Revision {
-		o.Restored = "the revision ran backwards"
+		live.Restored = "the revision ran backwards"
 	}
 	s.mu.Unlock()
 	if s.step != nil {
@@ -186,51 +189,61 @@ func (s *simulator) Fresh(ctx context.Context, before *reconciler.Observation, n
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	o.Pods = maps.Clone(before.Pods)
 	for _, n := range need.Pods {
-		delete(o.Pods, n)
+		live.Pods[n] = nil
 		if p := s.pods[n]; p != nil {
-			o.Pods[n] = podstate.ReadPod(p)
+			live.Pods[n] = podstate.ReadPod(p)
 		}
 	}
-	return &o, done()
+	return live, done()
 }
 
-func (s *simulator) Hold(ctx context.Context, namespace string, leases []string, work func(context.Context) error) error {
+// Hold lasts five seconds at most; writes begin in the first four, and new work
+// in the first two.
+func (s *simulator) Hold(ctx context.Context, namespace string, leases []string, work func(context.Context, *reconciler.Hold) error) error {
 	if _, err := s.call(ctx, "hold", fmt.Sprint(leases)); err != nil {
 		return err
 	}
-	s.holds = append(s.holds, hold{leases: leases, began: time.Now()})
-	held, cancel := context.WithTimeout(ctx, time.Second)
+	began := time.Now()
+	held := &reconciler.Hold{Until: began.Add(2 * time.Second), MayWrite: func() bool { return time.Since(began) < 4*time.Second }}
+	for _, l := range leases {
+		if s.busy[l] == 0 {
+			held.Leases = append(held.Leases, l)
+		} else {
+			s.busy[l]--
+		}
+	}
+	s.holds = append(s.holds, hold{leases: held.Leases, began: began})
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	err := work(held)
-	if err != nil && held.Err() != nil && ctx.Err() == nil {
+	err := work(ctx, held)
+	if err != nil && time.Since(began) >= 5*time.Second {
 		return fmt.Errorf("%w: %v", reconciler.ErrHoldSpent, err)
 	}
 	return err
 }
 
-func (s *simulator) PatchPool(ctx context.Context, p *ippool.Pool, patch []byte) error {
+func (s *simulator) PatchPool(ctx context.Context, p *ippool.Pool, patch []byte) (string, error) {
 	s.writing(ctx, "patch "+p.Name)
 	done, err := s.call(ctx, "patch", p.Name)
 	if err != nil {
-		return err
+		return "", err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.pools[p.Name] == nil {
-		return fmt.Errorf("%w: it is gone", reconciler.ErrConflict)
+		return "", fmt.Errorf("%w: it is gone", reconciler.ErrConflict)
 	}
 	before := len(entriesOf(s.pools[p.Name]))
 	next, err := ippool.ApplyPatch(s.pools[p.Name], patch)
 	if err != nil {
-		return fmt.Errorf("%w: %v", reconciler.ErrConflict, err)
+		return "", fmt.Errorf("%w: %v", reconciler.ErrConflict, err)
 	}
 	s.store(s.pools, next)
 	if len(s.holds) > 0 {
 		s.holds[len(s.holds)-1].removed += before - len(entriesOf(next))
 	}
-	return done()
+	return next.GetResourceVersion(), done()
 }
 
 func (s *simulator) DeleteReservation(ctx context.Context, r *ippool.Reservation) error {

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 )
 
@@ -28,9 +29,17 @@ func bubble(t *testing.T, f func(t *testing.T, s *simulator)) {
 
 // leaks makes entries of pods that are gone, with their reservations.
 func (s *simulator) leaks(pool string, n int) {
-	for i := range n {
-		s.entry(pool, i+1, fmt.Sprintf("default/gone-%d", i+1), fmt.Sprintf("box-%d", i+1), true)
+	s.entry(pool, 1, "default/gone-1", "box-1", true)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	u := s.pools[pool].DeepCopy()
+	entries := u.Object["spec"].(map[string]any)["allocations"].(map[string]any)
+	for i := 2; i <= n; i++ {
+		name := fmt.Sprintf("default/gone-%d", i)
+		entries[fmt.Sprint(i)] = map[string]any{"id": fmt.Sprintf("box-%d", i), "podref": name, "ifname": "net1"}
+		s.store(s.reservations, ippool.NewReservation("kube-system", networkOf(pool), addressOf(i), name, "net1"))
 	}
+	s.store(s.pools, u)
 }
 
 // run makes a pass and returns how long it took by the bubble's clock.
@@ -74,13 +83,13 @@ func TestAReservationGoesBeforeItsEntryUnderTheLease(t *testing.T) {
 
 func TestMoreThanAHoldCanTakeIsReleasedInBatches(t *testing.T) {
 	bubble(t, func(t *testing.T, s *simulator) {
-		s.leaks(bluePool, 250)
-		r := s.reconciler(t)
+		s.leaks(bluePool, 2500)
+		r := s.reconciler(nil)
 		r.Options.AllowMassRelease = true
 		out, _ := run(t, r)
 		same(t, "stored", len(s.stored()), 0)
 		same(t, "refused", why(out), map[reconciler.Refusal]int{})
-		same(t, "entries per hold", s.removedPerHold(), []int{100, 100, 50})
+		same(t, "entries per hold", s.removedPerHold(), []int{1000, 1500})
 	})
 }
 
@@ -91,25 +100,104 @@ func (s *simulator) removedPerHold() (n []int) {
 	return n
 }
 
-// Sixteen deletes at a time that take 200 ms each leave room for some fifty
-// in the 700 ms of a hold in which something may be written.
-func TestABatchThatDoesNotFitIntoAHoldIsHalved(t *testing.T) {
+// Sixteen deletes at a time that take 400 ms each: there is room for 80 in the two
+// seconds in which new work may begin, and time is left for their entries.
+func TestWhatAHoldHasNoRoomForIsLeftToTheNextOne(t *testing.T) {
 	bubble(t, func(t *testing.T, s *simulator) {
 		s.leaks(bluePool, 130)
-		s.takes["delete"] = 200 * time.Millisecond
+		s.takes["delete"], s.takes["patch"] = 400*time.Millisecond, 500*time.Millisecond
 		r := s.reconciler(t)
 		r.Options.AllowMassRelease = true
 		out, _ := run(t, r)
 		same(t, "stored", len(s.stored()), 0)
 		same(t, "refused", why(out), map[reconciler.Refusal]int{})
-		for _, h := range s.holds {
-			if h.removed > 64 {
-				t.Errorf("one hold removed %d entries", h.removed)
+		same(t, "entries per hold", s.removedPerHold(), []int{80, 50})
+		same(t, "reservations that were put back", s.made("create"), []string{})
+	})
+}
+
+// A server that hangs for a while in the middle of a run costs the time that it
+// hangs, and not the size of all batches that follow.
+func TestOneSlowMomentDoesNotCostTheRestOfTheRun(t *testing.T) {
+	bubble(t, func(t *testing.T, s *simulator) {
+		s.leaks(bluePool, 4000)
+		s.step = func(call, _ string) {
+			switch {
+			case call == "hold" && len(s.holds) == 1:
+				s.takes["fresh"] = 3 * time.Second
+			case call == "hold" && len(s.holds) == 4:
+				s.takes["fresh"] = 0
 			}
 		}
-		if len(s.holds) < 3 || len(s.holds) > 12 {
-			t.Errorf("%d holds for 130 entries", len(s.holds))
+		r := s.reconciler(nil)
+		r.Options.AllowMassRelease = true
+		out, _ := run(t, r)
+		same(t, "stored", len(s.stored()), 0)
+		same(t, "refused", why(out), map[reconciler.Refusal]int{})
+		same(t, "entries per hold", s.removedPerHold(), []int{1000, 0, 0, 0, 250, 500, 1000, 1250})
+		same(t, "reservations that were put back", s.made("create"), []string{})
+	})
+}
+
+// Every write of a server needs longer than a hold may rest on one renewal: each
+// hold ends after the first, and the next one goes on.
+func TestALateAnswerEndsTheHoldAndNotTheRun(t *testing.T) {
+	bubble(t, func(t *testing.T, s *simulator) {
+		s.leaks(bluePool, 3)
+		s.takes["patch"], s.takes["delete"] = time.Second, time.Second
+		out, _ := run(t, s.reconciler(t))
+		same(t, "stored", len(s.stored()), 0)
+		same(t, "refused", why(out), map[reconciler.Refusal]int{})
+		same(t, "entries per hold", s.removedPerHold(), []int{0, 3})
+		same(t, "reservations that were put back", s.made("create"), []string{})
+	})
+}
+
+// ADDs of one node hold the Lease of their slice: the slices of other nodes do
+// not wait for it, and nobody is kept waiting for the shared one meanwhile.
+func TestASliceWhoseLeaseIsBusyDoesNotKeepTheOthersWaiting(t *testing.T) {
+	bubble(t, func(t *testing.T, s *simulator) {
+		for i, pool := range []string{"worker-1-" + bluePool, "worker-2-" + bluePool} {
+			s.entry(pool, i+1, fmt.Sprint("default/gone-", i), fmt.Sprint("box-", i), false)
 		}
+		s.busy = map[string]int{"worker-1-" + bluePool: 2}
+		out, _ := run(t, s.reconciler(t))
+		same(t, "stored", len(s.stored()), 0)
+		same(t, "refused", why(out), map[reconciler.Refusal]int{})
+		same(t, "entries per hold", s.removedPerHold(), []int{1, 0, 1})
+		same(t, "the Leases that are asked for", s.made("hold")[0], "hold [whereabouts worker-1-10.0.0.0-16 worker-2-10.0.0.0-16]")
+	})
+}
+
+func TestASliceWhoseLeaseIsAlwaysBusyIsLeftForTheNextRun(t *testing.T) {
+	bubble(t, func(t *testing.T, s *simulator) {
+		s.entry("worker-1-"+bluePool, 1, "default/gone", "box", true)
+		before := s.stored()
+		s.busy = map[string]int{"worker-1-" + bluePool: 1000}
+		out, _ := run(t, s.reconciler(t))
+		same(t, "stored", s.stored(), before)
+		same(t, "refused", why(out), map[reconciler.Refusal]int{reconciler.LeaseBusy: 1})
+		same(t, "writes", s.made("delete", "patch", "create"), []string{})
+	})
+}
+
+// A pool that ADDs have changed by each turn with the Lease is read under it.
+func TestAPoolThatChangesBeforeEachHoldIsReleasedAllTheSame(t *testing.T) {
+	bubble(t, func(t *testing.T, s *simulator) {
+		s.leaks(bluePool, 2)
+		key := 100
+		s.step = func(call, _ string) {
+			if call == "hold" {
+				key++
+				s.pod(fmt.Sprint("web-", key), "u", key)
+				s.entry(bluePool, key, fmt.Sprint("default/web-", key), fmt.Sprint("box-", key), true)
+			}
+		}
+		out, _ := run(t, s.reconciler(t))
+		same(t, "refused", why(out), map[reconciler.Refusal]int{})
+		same(t, "released", len(out.Released), 4)
+		same(t, "entries per hold", s.removedPerHold(), []int{0, 2})
+		same(t, "reservations that were put back", s.made("create"), []string{})
 	})
 }
 
@@ -119,7 +207,7 @@ func TestWhatNeverFitsIntoAHoldIsLeftAsItWas(t *testing.T) {
 			bubble(t, func(t *testing.T, s *simulator) {
 				s.leaks(bluePool, 3)
 				before := s.stored()
-				s.takes[slow] = 2 * time.Second
+				s.takes[slow] = 6 * time.Second
 				out, took := run(t, s.reconciler(t))
 				same(t, "stored", s.stored(), before)
 				same(t, "released", len(out.Released), 0)
@@ -158,18 +246,18 @@ func TestWithoutTheLeaseNothingIsWritten(t *testing.T) {
 	} {
 		t.Run(string(reason), func(t *testing.T) {
 			bubble(t, func(t *testing.T, s *simulator) {
-				s.leaks(bluePool, 150) // more than a batch
+				s.leaks(bluePool, 1500) // more than a batch
 				s.fault = func(call, _ string) (error, bool) {
 					if call == "hold" {
 						return fmt.Errorf("hold: %w", err), false
 					}
 					return nil, false
 				}
-				r := s.reconciler(t)
+				r := s.reconciler(nil)
 				r.Options.AllowMassRelease = true
 				out, _ := run(t, r)
 				same(t, "writes", s.made("delete", "patch", "create"), []string{})
-				same(t, "refused", why(out), map[reconciler.Refusal]int{reason: 150})
+				same(t, "refused", why(out), map[reconciler.Refusal]int{reason: 1500})
 			})
 		})
 	}
@@ -179,19 +267,19 @@ func TestWithoutTheLeaseNothingIsWritten(t *testing.T) {
 // reservations that belong to them.
 func TestWhatWasReleasedBeforeTheLeaseGotBusyCounts(t *testing.T) {
 	bubble(t, func(t *testing.T, s *simulator) {
-		s.leaks(bluePool, 150)
+		s.leaks(bluePool, 1500)
 		s.fault = func(call, _ string) (error, bool) {
 			if call == "hold" && len(s.holds) > 0 {
 				return reconciler.ErrLeaseBusy, false
 			}
 			return nil, false
 		}
-		r := s.reconciler(t)
+		r := s.reconciler(nil)
 		r.Options.AllowMassRelease = true
 		out, _ := run(t, r)
-		same(t, "stored", len(s.stored()), 100)
-		same(t, "released", len(out.Released), 200)
-		same(t, "refused", why(out), map[reconciler.Refusal]int{reconciler.LeaseBusy: 50})
+		same(t, "stored", len(s.stored()), 1000)
+		same(t, "released", len(out.Released), 2000)
+		same(t, "refused", why(out), map[reconciler.Refusal]int{reconciler.LeaseBusy: 500})
 	})
 }
 
@@ -300,7 +388,7 @@ func TestAPodThatAppearsWhileTheFreshLookIsMadeIsSeen(t *testing.T) {
 		out, _ := run(t, s.reconciler(t))
 		same(t, "released", len(out.Released), 0)
 		same(t, "writes", s.made("delete", "patch"), []string{})
-		if !slices.ContainsFunc(out.Allocations, func(it *reconciler.Item) bool { return strings.Contains(it.PodRef, "gone-1") }) {
+		if !slices.ContainsFunc(out.Allocations, func(it *reconciler.Item) bool { return strings.Contains(it.PodRef(), "gone-1") }) {
 			t.Error("the entry is not in the result")
 		}
 	})

@@ -20,10 +20,11 @@ const repairAfter = time.Minute
 func (r *Reconciler) repair(ctx context.Context, j *Judgement, out *Result) time.Time {
 	o := j.Observation
 	if o.Paused {
-		return time.Time{} // and the findings' ages begin anew
+		return time.Time{} // and the findings' ages begin again
 	}
 	known := map[string]time.Time{}
 	var until time.Time
+	var due []*Finding
 	for i := range j.Findings {
 		f := &j.Findings[i]
 		if f.repair == nil || f.repair.in().Paused {
@@ -34,76 +35,24 @@ func (r *Reconciler) repair(ctx context.Context, j *Judgement, out *Result) time
 		if !seen {
 			first = o.Now
 		}
-		known[key] = first
-		if ripe := first.Add(repairAfter); !r.Options.Settled && ripe.After(o.Now) {
-			until = Sooner(until, ripe)
+		if at := first.Add(repairAfter); !r.Options.Settled && at.After(o.Now) {
+			known[key] = first
+			until = Sooner(until, at)
 			continue
 		}
-		delete(known, key)
-		r.progress("writing %s back into %s", f.IP, f.Pool)
-		wrote, err := r.mend(ctx, o, f)
-		for try := 1; err != nil && try < tries && !errors.Is(err, ErrForbidden) && !errors.Is(err, ErrLeaseForbidden) && !errors.Is(err, ErrLeaseBusy) && ctx.Err() == nil; try++ {
-			r.wait(ctx, 100*time.Millisecond<<try) // the hold was too short, or somebody was faster
-			wrote, err = r.mend(ctx, o, f)
-		}
-		if err != nil {
-			r.Log.Warn("not repaired", "kind", f.Kind, "address", f.IP, "pool", f.Pool, "error", err)
-			out.Unrepaired = append(out.Unrepaired, fmt.Sprintf("%s of %s in %s: %v", f.Kind, f.IP, f.Pool, err))
-			continue
-		}
-		if !wrote {
-			continue // mended by itself
-		}
-		r.Log.Info("repaired", "kind", f.Kind, "address", f.IP, "pool", f.Pool, "pods", f.Pods)
-		out.Repaired = append(out.Repaired, *f)
+		due = append(due, f)
 	}
 	r.History.repairs = known
+	leasesOf := func(f *Finding) (string, []string) { return f.repair.in().Namespace, f.repair.in().LeaseNames() }
+	for _, g := range grouped(due, leasesOf) {
+		m := &repairs{basis: basis{Reconciler: r, first: o}, namespace: g.namespace, leases: g.leases, leasesOf: leasesOf, out: out, pace: newPace(r.Options.Settled)}
+		m.run(ctx, g.items)
+	}
 	return until
 }
 
 func (f *Finding) key() string {
 	return fmt.Sprint(f.Kind, f.Pool, f.IP, f.repair.podRef, f.repair.containerID)
-}
-
-// mend looks once more, under the Lease, and writes where the finding still stands.
-func (r *Reconciler) mend(ctx context.Context, o *Observation, f *Finding) (wrote bool, err error) {
-	base, err := r.Source.Refresh(ctx, o)
-	if err != nil {
-		return false, fmt.Errorf("read reports, nodes and pools anew: %w", err)
-	}
-	if r.History.checkRevision(base); base.Restored != "" {
-		return false, fmt.Errorf("etcd was restored (%s): what was seen before is no ground to write", base.Restored)
-	}
-	if base.Paused {
-		return false, fmt.Errorf("everything is paused by the annotation %s", ippool.PausedAnnotation)
-	}
-	pool := f.repair.in()
-	need := Need{
-		Pools:        []types.NamespacedName{{Namespace: pool.Namespace, Name: pool.Name}},
-		Reservations: []types.NamespacedName{{Namespace: pool.Namespace, Name: ippool.ReservationName(f.repair.network, f.repair.address)}},
-	}
-	if ref, err := ippool.ParsePodRef(f.repair.podRef); err == nil {
-		need.Pods = []types.NamespacedName{{Namespace: ref.Namespace, Name: ref.Name}}
-	}
-	err = r.Writer.Hold(ctx, pool.Namespace, pool.LeaseNames(), func(ctx context.Context) error {
-		fresh, err := r.Source.Fresh(ctx, base, need)
-		if err != nil {
-			return fmt.Errorf("fresh look: %w", err)
-		}
-		fresh.Past = r.History
-		for _, g := range Judge(fresh, r.Options.Policy).Findings {
-			if g.repair == nil || g.key() != f.key() {
-				continue
-			}
-			if !MayWrite(ctx) {
-				return ErrHoldSpent
-			}
-			wrote = true
-			return r.writeBack(ctx, g.repair)
-		}
-		return nil
-	})
-	return wrote && err == nil, err
 }
 
 // in is the pool that a repair is about.
@@ -114,16 +63,127 @@ func (w *repair) in() *ippool.Pool {
 	return w.item.Pool
 }
 
-func (r *Reconciler) writeBack(ctx context.Context, w *repair) error {
-	if pool := w.in(); pool.Paused {
-		return fmt.Errorf("pool %s is paused by its annotation %s", pool.Ref(), ippool.PausedAnnotation)
+// repairs mends findings whose writes go under the same Leases.
+type repairs struct {
+	basis
+	namespace string
+	leases    []string
+	leasesOf  func(*Finding) (string, []string)
+	out       *Result
+	pace      pace
+}
+
+func (m *repairs) run(ctx context.Context, todo []*Finding) {
+	for try := 1; len(todo) > 0; {
+		n := min(m.pace.size, len(todo))
+		m.progress("repairing in namespace %s: %d to go", m.namespace, len(todo))
+		left, err := m.attempt(ctx, todo[:n])
+		rest := todo[n:]
+		switch {
+		case errors.Is(err, ErrForbidden), errors.Is(err, ErrLeaseForbidden), errors.Is(err, ErrLeaseBusy), errors.Is(err, errNoGround), ctx.Err() != nil:
+			m.failed(left, err)
+			m.failed(rest, err)
+			return
+		case len(left) < n: // some were mended
+			todo, try = append(left, rest...), 1
+			continue
+		case n > 1 && (try > 1 || errors.Is(err, ErrHoldSpent)): // one of them may be what fails
+			m.pace.spent(n)
+			try = 1
+		case try < tries:
+			try++
+		default:
+			m.failed(left, err)
+			todo, try = rest, 1
+		}
+		m.wait(ctx, 100*time.Millisecond<<try) // the hold was too short, or somebody was faster
 	}
-	if w.pool == nil {
-		return r.Writer.CreateReservation(ctx, ippool.NewReservation(w.item.Pool.Namespace, w.network, w.address, w.podRef, w.ifName))
+}
+
+func (m *repairs) failed(findings []*Finding, err error) {
+	for _, f := range findings {
+		m.Log.Warn("not repaired", "kind", f.Kind, "address", f.IP, "pool", f.Pool, "error", err)
+		m.out.Unrepaired = append(m.out.Unrepaired, fmt.Sprintf("%s of %s in %s: %v", f.Kind, f.IP, f.Pool, err))
 	}
-	patch, err := ippool.AddPatch(w.pool, w.key, w.containerID, w.podRef, w.ifName)
-	if err != nil {
+}
+
+// errNoGround: what was seen is no ground to write any more.
+var errNoGround = errors.New("nothing is written now")
+
+// attempt checks the findings once more, under the Leases, and writes where they
+// still stand. It returns those that must be tried again.
+func (m *repairs) attempt(ctx context.Context, todo []*Finding) (left []*Finding, err error) {
+	if err := m.refresh(ctx); err != nil {
+		return todo, err
+	}
+	if err := m.ground(); err != nil {
+		return todo, err
+	}
+	left = todo
+	err = m.Writer.Hold(ctx, m.namespace, m.leases, func(ctx context.Context, h *Hold) error {
+		var work, later []*Finding
+		for _, f := range todo {
+			if _, names := m.leasesOf(f); h.covers(names) {
+				work = append(work, f)
+			} else {
+				later = append(later, f)
+			}
+		}
+		if len(work) == 0 {
+			return errLeaseMissing
+		}
+		if _, err := m.read(ctx, needOf(work)); err != nil {
+			return err
+		}
+		if err := m.ground(); err != nil {
+			return err
+		}
+		failed, err := m.write(ctx, h, m.standing(work))
+		left = append(failed, later...)
 		return err
+	})
+	return left, err
+}
+
+// ground says why nothing may be written now, nil if nothing stands against it.
+func (m *repairs) ground() error {
+	switch o := m.observation(); {
+	case o.Restored != "":
+		return fmt.Errorf("%w: etcd was restored (%s), and what was seen before proves nothing", errNoGround, o.Restored)
+	case o.Paused:
+		return fmt.Errorf("%w: everything is paused by the annotation %s", errNoGround, ippool.PausedAnnotation)
 	}
-	return r.Writer.PatchPool(ctx, w.pool, patch)
+	return nil
+}
+
+// needOf names what the second check of findings reads.
+func needOf(findings []*Finding) Need {
+	need := Need{Reread: true} // who writes an entry must know that its slot is empty
+	for _, f := range findings {
+		w := f.repair
+		need.Pools = append(need.Pools, types.NamespacedName{Namespace: w.in().Namespace, Name: w.in().Name})
+		need.Reservations = append(need.Reservations, types.NamespacedName{Namespace: w.in().Namespace, Name: ippool.ReservationName(w.network, w.address)})
+		if ref, err := ippool.ParsePodRef(w.podRef); err == nil {
+			need.Pods = append(need.Pods, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name})
+		}
+	}
+	need.Pools, need.Reservations, need.Pods = uniqueNames(need.Pools), uniqueNames(need.Reservations), uniqueNames(need.Pods)
+	return need
+}
+
+// standing are those of the findings that are found by now, too.
+func (m *repairs) standing(findings []*Finding) []*Finding {
+	asked := make(map[string]bool, len(findings))
+	for _, f := range findings {
+		asked[f.key()] = true
+	}
+	var still []*Finding
+	found := Judge(m.x.observation(), m.Options.Policy).Findings
+	for i := range found {
+		if f := &found[i]; f.repair != nil && asked[f.key()] {
+			still = append(still, f)
+			delete(asked, f.key())
+		}
+	}
+	return still
 }

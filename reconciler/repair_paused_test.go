@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/podstate/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 )
 
@@ -52,5 +54,38 @@ func TestRepairDoesNotWaitForABusyLeaseAgainAndAgain(t *testing.T) {
 			time.Sleep(time.Minute)
 		}
 		same(t, "holds", fmt.Sprint(s.made("hold")), "[hold [whereabouts]]")
+	})
+}
+
+// A thousand of either kind: holds and patches are counted, not findings.
+func TestRepairWritesManyUnderOneHold(t *testing.T) {
+	bubble(t, func(t *testing.T, s *simulator) {
+		s.aNetwork()
+		const n = 300
+		report := &v1alpha1.SandboxReport{}
+		report.Name = "worker-1"
+		for i := 1; i <= n; i++ { // entries without a reservation, and sandboxes without an entry
+			name, id := fmt.Sprint("web-", i), fmt.Sprint("box-", i)
+			s.entry(bluePool, i, "default/"+name, id, false)
+			s.pod(name, "u", i)
+			report.Sandboxes = append(report.Sandboxes, v1alpha1.Sandbox{ID: "lost-" + id, Namespace: "default", Name: "lost-" + name, UID: "u", State: v1alpha1.SandboxReady,
+				Addresses: []v1alpha1.Address{{IP: addressOf(n + i).String(), IfName: "net1", Network: "wb", Range: "10.0.0.0/16"}}})
+			report.Sandboxes = append(report.Sandboxes, v1alpha1.Sandbox{ID: id, Namespace: "default", Name: name, UID: "u", State: v1alpha1.SandboxReady})
+		}
+		time.Sleep(5 * time.Minute)
+		s.step = func(string, string) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			report.ObservedAt.Time = time.Now()
+			s.reports = []*podstate.Report{{SandboxReport: report, Renewed: time.Now(), LastHeard: time.Now(), Written: time.Now()}}
+		}
+		r := s.reconciler(nil)
+		r.Options.Repair = true
+		out, _ := run(t, r)
+		same(t, "not repaired", out.Unrepaired, []string{})
+		same(t, "repaired", len(out.Repaired), 2*n)
+		same(t, "entries", len(entriesOf(s.pools[bluePool])), 2*n)
+		same(t, "reservations", len(s.reservations), n)
+		same(t, "holds and patches", len(s.made("hold", "patch")), 2)
 	})
 }

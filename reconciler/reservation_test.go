@@ -29,9 +29,9 @@ func expectReservation(t *testing.T, name string, want resOutcome, parts ...part
 	t.Helper()
 	it := reservationIn(t, Judge(observe(parts...), Policy{}), name)
 	if got := (resOutcome{it.Verdict, it.Reason, it.Proven}); got != want {
-		t.Errorf("got  %v\nwant %v\nit says: %s", got, want, it.Message)
+		t.Errorf("got  %v\nwant %v\nit says: %s", got, want, it.Message())
 	}
-	if it.Message == "" {
+	if it.Message() == "" {
 		t.Error("the verdict has no sentence")
 	}
 	return it
@@ -88,7 +88,7 @@ func TestReservationsAreMatchedByBuildingTheirNames(t *testing.T) {
 		t.Run(c.says, func(t *testing.T) {
 			it := expectReservation(t, c.reservation, resOutcome{Stale, PodGone, true},
 				aPool(c.pool, c.cidr, alloc{c.key, "default/web-0", "box-1", "net1"}), aReservation(c.reservation, "default/web-0", old), onWorker(gone("box-1", its1)))
-			if len(it.With) != 1 || it.Evidence != nil {
+			if len(it.With()) != 1 || it.Evidence() != nil {
 				t.Errorf("it was not matched with its allocation: %+v", it)
 			}
 		})
@@ -103,7 +103,7 @@ func TestAReservationOfAnotherIsNotTheAllocations(t *testing.T) {
 	live := all(usualPool, carrier.pod, onWorker())
 	t.Run("another podref: it stands alone, and the live allocation does not keep it", func(t *testing.T) {
 		it := expectReservation(t, "10.0.0.5", resOutcome{Stale, PodGone, false}, usualPool, web(), onWorker(), aReservation("10.0.0.5", "default/gone", old))
-		if len(it.With) > 0 {
+		if len(it.With()) > 0 {
 			t.Error("it was matched with an allocation of another pod")
 		}
 	})
@@ -133,8 +133,8 @@ func TestAReservationOfSeveralAllocationsIsAsSafeAsTheSafest(t *testing.T) {
 		t.Run(c.says, func(t *testing.T) {
 			first := expectReservation(t, "10.0.0.5", c.want, append([]part{usualPool, wide("box-2", "net2"), res}, c.parts...)...)
 			second := expectReservation(t, "10.0.0.5", c.want, append([]part{wide("box-2", "net2"), usualPool, res}, c.parts...)...)
-			if len(first.With) != 2 || len(second.With) != 2 {
-				t.Errorf("matched with %d and %d allocations", len(first.With), len(second.With))
+			if len(first.With()) != 2 || len(second.With()) != 2 {
+				t.Errorf("matched with %d and %d allocations", len(first.With()), len(second.With()))
 			}
 		})
 	}
@@ -142,8 +142,8 @@ func TestAReservationOfSeveralAllocationsIsAsSafeAsTheSafest(t *testing.T) {
 	t.Run("it is not deleted with the one that is proven while the other must ripen", func(t *testing.T) {
 		j := Judge(observe(usualPool, wide("box-2", "net2"), res, onWorker(gone("box-1", its1))), Policy{})
 		for _, it := range j.Allocations {
-			if it.Proven && len((&tracked{Item: it}).reservations(map[ID]bool{it.ID: true})) > 0 {
-				t.Errorf("the release of %s deletes the reservation that the unconfirmed entry still has", it.Object)
+			if it.Proven && len((&tracked{Item: it}).reservations(map[ID]bool{it.ID(): true})) > 0 {
+				t.Errorf("the release of %s deletes the reservation that the unconfirmed entry still has", it.Object())
 			}
 		}
 	})
@@ -223,7 +223,7 @@ func TestAReservationThatStandsAloneIsNeverProven(t *testing.T) {
 				if it.Proven || it.Reason == NodeDeadReason || it.Reason == NodeMissingReason {
 					t.Errorf("%s: %+v", name, it.Judged)
 				}
-				if s := it.Evidence.Sandbox; it.Verdict == Stale && (s == Ready || s == NotReady || s == Attached) {
+				if s := it.Evidence().Sandbox; it.Verdict == Stale && (s == Ready || s == NotReady || s == Attached) {
 					t.Errorf("%s: stale with sandbox %s", name, s)
 				}
 			}

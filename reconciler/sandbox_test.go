@@ -12,7 +12,7 @@ import (
 // is known of its sandbox.
 func stateIn(t *testing.T, policy Policy, parts ...part) Sandbox {
 	t.Helper()
-	return allocation(t, Judge(observe(append([]part{usualPool}, parts...)...), policy), "10.0.0.5").Evidence.Sandbox
+	return allocation(t, Judge(observe(append([]part{usualPool}, parts...)...), policy), "10.0.0.5").Evidence().Sandbox
 }
 
 type stateCase struct {

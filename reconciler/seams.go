@@ -3,11 +3,13 @@ package reconciler
 import (
 	"context"
 	"errors"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
 // Source reads a cluster: the live API, a folder of files, a simulator.
@@ -16,31 +18,52 @@ type Source interface {
 	// error means that the look as a whole cannot be made; what can be done
 	// without is said in the observation's Warnings.
 	Observe(ctx context.Context) (*Observation, error)
-	// Refresh reads anew, by quorum, all but pods and reservations.
+	// Refresh reads again, by quorum, all but pods and reservations.
 	Refresh(ctx context.Context, o *Observation) (*Observation, error)
-	// Fresh reads anew, by quorum, what is named, pods last, and returns the
-	// observation with that in the place of what was there.
-	Fresh(ctx context.Context, o *Observation, what Need) (*Observation, error)
+	// Fresh reads again, by quorum, what is named and what may have changed of
+	// it since the observation, pods last. Its cost grows with what is named,
+	// not with the cluster: it is called while whereabouts' Lease is held.
+	Fresh(ctx context.Context, o *Observation, what Need) (*Live, error)
 }
 
-// Need names what a fresh look reads.
+// Need names what a live read is about.
 type Need struct {
-	Pools        []types.NamespacedName
+	// Pools are compared by their resourceVersion with the observation's.
+	Pools []types.NamespacedName
+	// Reread: pools that have another resourceVersion are read in full.
+	Reread       bool
 	Reservations []types.NamespacedName
 	Pods         []types.NamespacedName
+}
+
+// Live is what a live read found. In the maps nil means that there is no such
+// object any more.
+type Live struct {
+	// Now is the API server's time of the read; zero if it did not tell.
+	Now time.Time
+	// Restored says what showed that etcd was restored, "" if nothing did.
+	Restored string
+	// Pools are those that were read in full, or are gone.
+	Pools map[types.NamespacedName]*ippool.Pool
+	// Changed are pools at another resourceVersion that were not read in full:
+	// nothing may be concluded about their entries.
+	Changed      map[types.NamespacedName]bool
+	Reservations map[types.NamespacedName]*ippool.Reservation
+	Pods         map[types.NamespacedName]*podstate.Pod
 }
 
 // Writer changes a cluster. Every write carries its proof, so that it fails
 // with ErrConflict where something changed since it was read.
 type Writer interface {
-	// Hold runs work while holding the Leases that whereabouts' ADD and DEL
-	// take. The context given to work ends when the Leases must be given back;
-	// work asks MayWrite before each write. It returns ErrLeaseBusy where the
-	// Leases were not to be had in time, ErrLeaseForbidden where they never
-	// will be, and else what work returned.
-	Hold(ctx context.Context, namespace string, leases []string, work func(ctx context.Context) error) error
-	// PatchPool applies a JSON patch with its tests to the pool.
-	PatchPool(ctx context.Context, p *ippool.Pool, patch []byte) error
+	// Hold runs work while holding the first of the Leases, and of the others
+	// those that were free: all that whereabouts' ADD and DEL may take. The
+	// context given to work ends when the Leases must be given back. It returns
+	// ErrLeaseBusy where the first was not to be had in time, ErrLeaseForbidden
+	// where one never will be, and else what work returned.
+	Hold(ctx context.Context, namespace string, leases []string, work func(context.Context, *Hold) error) error
+	// PatchPool applies a JSON patch with its tests to the pool, and returns the
+	// resourceVersion that it has then.
+	PatchPool(ctx context.Context, p *ippool.Pool, patch []byte) (resourceVersion string, err error)
 	// DeleteReservation deletes this very reservation, by UID and
 	// resourceVersion. One that is gone already is no error. It is called by
 	// several goroutines at once.

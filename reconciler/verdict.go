@@ -8,56 +8,22 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
-// Verdict is what is to become of an allocation or reservation.
-type Verdict string
-
-const (
-	// InUse: there is proof of use, or it is too early to ask.
-	InUse Verdict = "InUse"
-	// Held: not proven stale; the reason says what stands against it.
-	Held Verdict = "Held"
-	// Stale: to be released, at once if proven, else after --confirm-after.
-	Stale Verdict = "Stale"
-)
-
-// Reason is the same word in the CLI, metrics, events and logs.
-type Reason string
-
-const (
-	Malformed            Reason = "Malformed"
-	UnknownField         Reason = "UnknownField"
-	PhantomPod           Reason = "PhantomPod"
-	TerminalButRunning   Reason = "TerminalButRunning"
-	Terminating          Reason = "Terminating"
-	StuckTerminating     Reason = "StuckTerminating"
-	SandboxReady         Reason = "SandboxReady"
-	PodReplaced          Reason = "PodReplaced"
-	PodPending           Reason = "PodPending"
-	AddressOnPod         Reason = "AddressOnPod"
-	AttachedReason       Reason = "Attached"
-	SandboxNotReady      Reason = "SandboxNotReady"
-	NodeDeadReason       Reason = "NodeDead"
-	NodeMissingReason    Reason = "NodeMissing"
-	PodFinished          Reason = "PodFinished"
-	NodeUnreachable      Reason = "NodeUnreachable"
-	NodeUnheard          Reason = "NodeUnheard"
-	SandboxReplaced      Reason = "SandboxReplaced"
-	NetworkStatusMissing Reason = "NetworkStatusMissing"
-	AddressNotOnPod      Reason = "AddressNotOnPod"
-	SandboxStopped       Reason = "SandboxStopped"
-	PodGone              Reason = "PodGone"
-	ClaimedByOther       Reason = "ClaimedByOther"
-	Recent               Reason = "Recent"
-)
-
 // Judged is a verdict with why.
 type Judged struct {
 	Verdict Verdict
 	Reason  Reason
-	Proven  bool   // of a Stale verdict: may be released at once
-	Message string // a sentence
-	Rule    string // the row of the table, as text
+	Proven  bool // of a Stale verdict: may be released at once
+	claimed bool // it would be Stale, had nobody else the address
+	onPod   bool // its pod carries the address
+	row     uint8
 }
+
+// The rows that are not in the table.
+const (
+	rowProblem = 253 // it cannot be read
+	rowRecent  = 254 // a reservation that is younger than an ADD may take
+	rowNone    = 255
+)
 
 // rule is one row of the verdict table. A nil column matches everything.
 type rule struct {
@@ -182,36 +148,90 @@ func table() []rule {
 
 func is(states ...Sandbox) []Sandbox { return states }
 
-// judge finds the row that matches. Whatever none matches is held: a gap in
-// the table must never free anything.
-func (e *Evidence) judge(rules []rule) Judged {
-	if e.Problem != "" {
-		return Judged{Verdict: Held, Reason: Reason(e.Problem), Message: e.Detail, Rule: "cannot be read, or carries a field that is not known"}
-	}
-	if e.Recent {
-		return Judged{Verdict: InUse, Reason: Recent, Message: "the reservation is younger than an ADD may take", Rule: "a reservation younger than 2 min"}
-	}
-	for _, r := range rules {
-		if r.matches(e) {
-			j := Judged{Verdict: r.verdict, Reason: r.reason, Proven: r.proven, Message: e.fill(r.say), Rule: r.text()}
-			if r.verdict == Stale && e.Claimant != "" {
-				return Judged{Verdict: Held, Reason: ClaimedByOther,
-					Message: e.Claimant + " carries the address in the same network", Rule: j.Rule + "; overruled: somebody else carries the address"}
-			}
-			return j
-		}
-	}
-	return Judged{Verdict: Held, Reason: PhantomPod, Message: "no rule covers this; please report it", Rule: "none"}
+// rules is the table, with the rows that may match a pod's phase and a
+// sandbox's state, in their order.
+type rules struct {
+	rows []rule
+	of   [podstate.Finished + 1][NoSource + 1][]uint8
 }
 
-func (r rule) matches(e *Evidence) bool {
-	return (r.pod == anyPod || r.pod == e.Phase) &&
-		(len(r.sandbox) == 0 || slices.Contains(r.sandbox, e.Sandbox)) &&
-		(r.own == nil || r.own(e)) && (r.when == nil || r.when(e))
+func newRules() *rules {
+	t := &rules{rows: table()}
+	for i := range t.rows {
+		for phase := range t.of {
+			for state := range t.of[phase] {
+				if t.rows[i].isFor(podstate.Phase(phase), Sandbox(state)) {
+					t.of[phase][state] = append(t.of[phase][state], uint8(i))
+				}
+			}
+		}
+	}
+	return t
+}
+
+// judge finds the row that matches. Whatever none matches is held: a gap in
+// the table must never free anything.
+func (t *rules) judge(e *Evidence) Judged {
+	switch {
+	case e.Problem != "":
+		return Judged{Verdict: Held, Reason: reasonFor(e.Problem), row: rowProblem}
+	case e.Recent:
+		return Judged{Verdict: InUse, Reason: Recent, onPod: e.OnPod, row: rowRecent}
+	}
+	for _, i := range t.of[e.Phase][e.Sandbox] {
+		r := &t.rows[i]
+		if r.own != nil && !r.own(e) || r.when != nil && !r.when(e) {
+			continue
+		}
+		return Judged{Verdict: r.verdict, Reason: r.reason, Proven: r.proven, onPod: e.OnPod, row: i}
+	}
+	return Judged{Verdict: Held, Reason: PhantomPod, onPod: e.OnPod, row: rowNone}
+}
+
+// overrule holds what somebody else has.
+func (j *Judged) overrule(e *Evidence) {
+	if j.Verdict == Stale && e.Claimant != "" {
+		j.Verdict, j.Reason, j.Proven, j.claimed = Held, ClaimedByOther, false, true
+	}
+}
+
+// message is the verdict as a sentence.
+func (t *rules) message(j Judged, e *Evidence) string {
+	switch {
+	case j.claimed:
+		return e.Claimant + " carries the address in the same network"
+	case j.row == rowProblem:
+		return e.Detail
+	case j.row == rowRecent:
+		return "the reservation is younger than an ADD may take"
+	case j.row == rowNone:
+		return "no rule covers this; please report it"
+	}
+	return e.fill(t.rows[j.row].say)
+}
+
+// text is the row of the table that decided.
+func (t *rules) text(j Judged) string {
+	switch {
+	case j.row == rowProblem:
+		return "cannot be read, or carries a field that is not known"
+	case j.row == rowRecent:
+		return "a reservation younger than 2 min"
+	case j.row == rowNone:
+		return "none"
+	case j.claimed:
+		return t.rows[j.row].text() + "; overruled: somebody else carries the address"
+	}
+	return t.rows[j.row].text()
+}
+
+// isFor reports whether the row is about a pod of this phase and such a sandbox.
+func (r *rule) isFor(phase podstate.Phase, state Sandbox) bool {
+	return (r.pod == anyPod || r.pod == phase) && (len(r.sandbox) == 0 || slices.Contains(r.sandbox, state))
 }
 
 // text is the row as the design's table writes it.
-func (r rule) text() string {
+func (r *rule) text() string {
 	pod, states := "any", []string{}
 	if r.pod != anyPod {
 		pod = r.pod.String()

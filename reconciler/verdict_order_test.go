@@ -184,9 +184,9 @@ func TestEveryCombinationHasAVerdict(t *testing.T) {
 				name := fmt.Sprintf("%s whose sandbox %s, under %+v", p.says, b.says, policy)
 				o := observe(usualPool, p.pod, b.parts)
 				it := allocation(t, Judge(o, policy), "10.0.0.5")
-				state := it.Evidence.Sandbox
+				state := it.Evidence().Sandbox
 				seenStates[state] = true
-				if it.Verdict != InUse && it.Verdict != Held && it.Verdict != Stale || it.Reason == "" || it.Message == "" || it.Rule == "" || it.Rule == "none" {
+				if it.Verdict != InUse && it.Verdict != Held && it.Verdict != Stale || it.Reason == 0 || it.Message() == "" || it.Rule() == "" || it.Rule() == "none" {
 					t.Errorf("%s: no verdict: %+v", name, it.Judged)
 				}
 				if it.Verdict == Stale && (state == Ready || state == NotReady || state == Attached) {
@@ -195,7 +195,7 @@ func TestEveryCombinationHasAVerdict(t *testing.T) {
 				if it.Proven && (it.Verdict != Stale || state != Stopped && state != Gone && state != NodeDead) {
 					t.Errorf("%s: proven with sandbox %s", name, state)
 				}
-				if it.Verdict == Stale && o.Pods[podName("web-0")] != nil && it.Evidence.OnPod && it.Evidence.Phase == podstate.Live {
+				if it.Verdict == Stale && o.Pods[podName("web-0")] != nil && it.Evidence().OnPod && it.Evidence().Phase == podstate.Live {
 					t.Errorf("%s: stale although the live pod carries the address", name)
 				}
 				if !b.isNoSource() && state != b.state {

@@ -200,13 +200,13 @@ func TestWhatCannotBeReadIsHeld(t *testing.T) {
 		"a range without a length":                    {aPool("10.0.0.0", "10.0.0.0", usual), Malformed},
 		"a range that is empty":                       {aPool("x", "", usual), Malformed},
 		"an entry that is no object":                  {rawPool("10.0.0.0-24", map[string]any{"range": "10.0.0.0/24", "allocations": map[string]any{"5": "box-1"}}), Malformed},
-		"allocations that are a list, so no entry is": {rawPool("10.0.0.0-24", map[string]any{"range": "10.0.0.0/24", "allocations": []any{"box-1"}}), ""},
+		"allocations that are a list, so no entry is": {rawPool("10.0.0.0-24", map[string]any{"range": "10.0.0.0/24", "allocations": []any{"box-1"}}), 0},
 	} {
 		for _, pod := range []who{nobody, live, carrier, succeeded} {
 			for _, b := range []what{runs(its1), isGone(its1), noSource} {
 				t.Run(fmt.Sprintf("%s is held, with %s whose sandbox %s", says, pod.says, b.says), func(t *testing.T) {
 					j := Judge(observe(c.pool, pod.pod, b.parts), Policy{})
-					if c.reason == "" {
+					if c.reason == 0 {
 						if len(j.Allocations) != 0 {
 							t.Errorf("judged %d allocations of a pool whose allocations cannot be read", len(j.Allocations))
 						}
@@ -216,7 +216,7 @@ func TestWhatCannotBeReadIsHeld(t *testing.T) {
 					if it.Verdict != Held || it.Reason != c.reason || it.Proven {
 						t.Errorf("got %s, %s; want Held, %s", it.Verdict, it.Reason, c.reason)
 					}
-					if strings.TrimSpace(it.Message) == "" {
+					if strings.TrimSpace(it.Message()) == "" {
 						t.Error("it does not say what is wrong")
 					}
 				})

@@ -20,22 +20,22 @@ func (t *table) explain(addr netip.Addr, j *reconciler.Judgement) {
 		}
 	}
 	for _, it := range j.Allocations {
-		t.line("%s in pool %s (%s, key %q)", it.Text(), it.Object, it.Pool.RangeText, it.Key)
-		t.fact("entry", fmt.Sprintf("podref %s, id %s, ifname %s", dash(it.PodRef), dash(it.ContainerID), dash(it.IfName)))
+		t.line("%s in pool %s (%s, key %q)", it.Text(), it.Object(), it.Pool.RangeText, it.Key())
+		t.fact("entry", fmt.Sprintf("podref %s, id %s, ifname %s", dash(it.PodRef()), dash(it.ContainerID()), dash(it.IfName())))
 		t.verdict(it)
-		for _, r := range it.With {
-			t.fact("reservation", fmt.Sprintf("%s: %s, %s", r.Object, r.Verdict, r.Reason))
+		for _, r := range it.With() {
+			t.fact("reservation", fmt.Sprintf("%s: %s, %s", r.Object(), r.Verdict, r.Reason))
 		}
-		if len(it.With) == 0 {
+		if len(it.With()) == 0 {
 			t.fact("reservation", "none")
 		}
 		t.line("")
 	}
 	for _, it := range j.Reservations {
-		t.line("%s in reservation %s (network %q)", it.Text(), it.Object, it.Network)
-		t.fact("entry", fmt.Sprintf("podref %s, ifname %s", dash(it.PodRef), dash(it.IfName)))
-		if len(it.With) > 0 {
-			t.fact("verdict", fmt.Sprintf("%s: %s, shared with its allocation in %s", it.Verdict, it.Reason, it.With[0].Object))
+		t.line("%s in reservation %s (network %q)", it.Text(), it.Object(), it.Network())
+		t.fact("entry", fmt.Sprintf("podref %s, ifname %s", dash(it.PodRef()), dash(it.IfName())))
+		if len(it.With()) > 0 {
+			t.fact("verdict", fmt.Sprintf("%s: %s, shared with its allocation in %s", it.Verdict, it.Reason, it.With()[0].Object()))
 		} else {
 			t.verdict(it)
 		}
@@ -46,14 +46,14 @@ func (t *table) explain(addr netip.Addr, j *reconciler.Judgement) {
 }
 
 func (t *table) verdict(it *reconciler.Item) {
-	kind := string(it.Verdict)
+	kind := it.Verdict.String()
 	if it.Verdict == reconciler.Stale {
 		kind += map[bool]string{true: ", proven (freed at once)", false: ", unconfirmed (freed when judged so for --confirm-after)"}[it.Proven]
 	}
 	t.fact("verdict", fmt.Sprintf("%s: %s", kind, it.Reason))
-	t.fact("because", it.Message)
-	t.fact("rule", it.Rule)
-	if e := it.Evidence; e != nil && e.Problem == "" {
+	t.fact("because", it.Message())
+	t.fact("rule", it.Rule())
+	if e := it.Evidence(); e != nil && e.Problem == "" {
 		t.fact("pod", aboutPod(e))
 		t.fact("sandbox", aboutSandbox(e))
 		t.fact("other claims", dash(e.Claimant))

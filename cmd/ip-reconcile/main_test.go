@@ -49,10 +49,10 @@ func TestTheSampleShowsEveryVerdictAndEveryFinding(t *testing.T) {
 	}
 	seen := map[string]bool{}
 	for _, a := range d.Allocations {
-		seen[string(a.Reason)] = true
+		seen[a.Reason.String()] = true
 	}
 	for _, r := range d.Reservations {
-		seen[string(r.Reason)] = true
+		seen[r.Reason.String()] = true
 	}
 	for _, f := range d.Findings {
 		seen["finding "+string(f.Kind)] = true
@@ -101,7 +101,7 @@ func TestTheSamplesCommentsAreTrue(t *testing.T) {
 				continue
 			}
 			said++
-			if strings.HasSuffix(comment, ")") && !strings.Contains(comment, "("+string(a.Reason)+")") && !strings.Contains(comment, "MissingReservation") {
+			if strings.HasSuffix(comment, ")") && !strings.Contains(comment, "("+a.Reason.String()+")") && !strings.Contains(comment, "MissingReservation") {
 				t.Errorf("%s: the comment says %q, the verdict is %s", podRef, comment, a.Reason)
 			}
 			want := map[reconciler.Verdict]string{reconciler.InUse: "in use", reconciler.Held: "held", reconciler.Stale: "stale"}[a.Verdict]

@@ -80,13 +80,13 @@ func (t *table) result(out *reconciler.Result, all bool) {
 		} else {
 			reservations++
 		}
-		if it.Allocation != nil || len(it.With) == 0 {
+		if it.Allocation != nil || len(it.With()) == 0 {
 			released = append(released, it)
 		}
 	}
 	t.line("Released %s and %s; %s left.", count(allocations, "allocation"), count(reservations, "reservation"), count(len(out.Refused), "stale one"))
 	slices.SortStableFunc(released, func(a, b *reconciler.Item) int {
-		return cmp.Or(cmp.Compare(a.Object, b.Object), a.Address.Compare(b.Address))
+		return cmp.Or(cmp.Compare(a.Object(), b.Object()), a.Address().Compare(b.Address()))
 	})
 	t.items("RELEASED", released, map[*reconciler.Item]string{})
 	var left []*reconciler.Item
@@ -144,7 +144,7 @@ func count(n int, what string) string {
 func pick(j *reconciler.Judgement, v reconciler.Verdict) []*reconciler.Item {
 	var found []*reconciler.Item
 	for _, it := range slices.Concat(j.Allocations, j.Reservations) {
-		if it.Verdict == v && (it.Allocation != nil || len(it.With) == 0) {
+		if it.Verdict == v && (it.Allocation != nil || len(it.With()) == 0) {
 			found = append(found, it)
 		}
 	}
@@ -162,18 +162,18 @@ func (t *table) items(title string, items []*reconciler.Item, why map[*reconcile
 	w := tabwriter.NewWriter(&rows, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "ADDRESS\tPOD\tREASON\tSANDBOX\tNODE\tPOOL OR RESERVATION")
 	for _, it := range items {
-		sandbox, reason := "", string(it.Reason)
-		if it.Evidence != nil {
-			sandbox = it.Evidence.Sandbox.String()
+		sandbox, reason := "", it.Reason.String()
+		if it.Evidence() != nil {
+			sandbox = it.Evidence().Sandbox.String()
 		}
 		if why == nil && it.Verdict == reconciler.Stale && !it.Proven {
 			reason += "?"
 		}
-		place := it.Object
+		place := it.Object()
 		if it.Reservation != nil {
 			place += " (reservation)"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", dash(it.Text()), dash(shorten(it.PodRef, 40)), reason, dash(sandbox), dash(shorten(it.Node(), 24)), place)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", dash(it.Text()), dash(shorten(it.PodRef(), 40)), reason, dash(sandbox), dash(shorten(it.Node(), 24)), place)
 	}
 	w.Flush()
 	lines := strings.Split(strings.TrimRight(rows.String(), "\n"), "\n")
@@ -181,7 +181,7 @@ func (t *table) items(title string, items []*reconciler.Item, why map[*reconcile
 	for i, it := range items {
 		t.line("%s", shorten(strings.TrimRight(lines[i+1], " "), width))
 		if len(items) <= manyRows {
-			t.wrapped("    ", cmp.Or(why[it], it.Message))
+			t.wrapped("    ", cmp.Or(why[it], it.Message()))
 		}
 	}
 	if len(items) > manyRows {

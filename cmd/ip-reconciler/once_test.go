@@ -67,10 +67,6 @@ func (c *cluster) Refresh(ctx context.Context, o *reconciler.Observation) (*reco
 	return inTime(c.Folder.Refresh(ctx, o))
 }
 
-func (c *cluster) Fresh(ctx context.Context, o *reconciler.Observation, n reconciler.Need) (*reconciler.Observation, error) {
-	return inTime(c.Folder.Fresh(ctx, o, n))
-}
-
 func inTime(o *reconciler.Observation, err error) (*reconciler.Observation, error) {
 	if err == nil {
 		o.Now = time.Now()
@@ -78,16 +74,16 @@ func inTime(o *reconciler.Observation, err error) (*reconciler.Observation, erro
 	return o, err
 }
 
-func (c *cluster) Hold(ctx context.Context, namespace string, leases []string, work func(context.Context) error) error {
+func (c *cluster) Hold(ctx context.Context, namespace string, leases []string, work func(context.Context, *reconciler.Hold) error) error {
 	if c.errHold != nil {
 		return c.errHold
 	}
 	return c.Folder.Hold(ctx, namespace, leases, work)
 }
 
-func (c *cluster) PatchPool(ctx context.Context, p *ippool.Pool, patch []byte) error {
+func (c *cluster) PatchPool(ctx context.Context, p *ippool.Pool, patch []byte) (string, error) {
 	if c.errPatch != nil {
-		return c.errPatch
+		return "", c.errPatch
 	}
 	return c.Folder.PatchPool(ctx, p, patch)
 }

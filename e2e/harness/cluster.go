@@ -44,6 +44,26 @@ type Cluster struct {
 // kube-apiserver (such as --audit-log-path).
 func Start(t testing.TB, apiFlags ...string) *Cluster {
 	t.Helper()
+	c, err := NewCluster(t.Context(), apiFlags...)
+	if c != nil {
+		t.Cleanup(func() {
+			if t.Failed() {
+				c.logTails(t)
+			}
+			if err := c.Close(); err != nil {
+				t.Errorf("removing what the cluster left: %v", err)
+			}
+		})
+	}
+	if err != nil {
+		t.Fatalf("starting the cluster: %v", err)
+	}
+	return c
+}
+
+// NewCluster is Start for what is no test. On an error it returns what there is, if
+// anything, for Close.
+func NewCluster(ctx context.Context, apiFlags ...string) (*Cluster, error) {
 	c, err := newCluster(loopbackAddress(), 6443, append([]string{
 		"--service-cluster-ip-range=10.96.0.0/16",
 		// These two wait for controllers that do not run here: one for the
@@ -51,22 +71,11 @@ func Start(t testing.TB, apiFlags ...string) *Cluster {
 		"--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
 	}, apiFlags...))
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			c.logTails(t)
-		}
-		if err := c.close(); err != nil {
-			t.Errorf("removing what the cluster left: %v", err)
-		}
-	})
-	ctx, cancel := context.WithTimeout(t.Context(), readyTimeout)
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
-	if err := c.start(ctx); err != nil {
-		t.Fatalf("starting the cluster: %v", err)
-	}
-	return c
+	return c, c.start(ctx)
 }
 
 // newCluster builds the parts and takes a place on the machine. Nothing runs yet.
@@ -82,8 +91,8 @@ func newCluster(address net.IP, port int, apiFlags []string) (*Cluster, error) {
 	return &Cluster{run: run, bin: bin, address: address, port: port, apiFlags: apiFlags}, err
 }
 
-// close ends everything and removes what there is on the machine.
-func (c *Cluster) close() error {
+// Close ends everything and removes what there is on the machine.
+func (c *Cluster) Close() error {
 	c.StopAPI()
 	c.StopEtcd()
 	return c.run.close()
@@ -191,6 +200,9 @@ func (c *Cluster) StopEtcd() {
 // server are stopped is a backup, and putting it back is a plain restore: the
 // resource versions run backwards.
 func (c *Cluster) EtcdData() string { return filepath.Join(c.run.dir, "etcd-data") }
+
+// EtcdServer is where etcd answers.
+func (c *Cluster) EtcdServer() string { return c.url("http", 2379) }
 
 // Dir is the cluster's own folder, which goes with it.
 func (c *Cluster) Dir() string { return c.run.dir }

@@ -45,23 +45,32 @@ type Attachment struct {
 // NewNode makes a node that lasts as long as the cluster.
 func NewNode(t testing.TB, c *Cluster, name string) *Node {
 	t.Helper()
+	n, err := c.AddNode(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// AddNode is NewNode for what is no test.
+func (c *Cluster) AddNode(ctx context.Context, name string) (*Node, error) {
 	dir := filepath.Join(c.run.dir, "node-"+name)
 	n := &Node{Name: name, cluster: c, dir: dir, CacheDir: filepath.Join(dir, "cni-cache")}
 	if err := os.MkdirAll(filepath.Join(dir, "netns"), 0o700); err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	if err := os.WriteFile(n.flatFile(), n.flat(c.Kubeconfig()), 0o600); err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	if err := n.addMaster(); err != nil {
-		t.Fatalf("making the link that macvlan sits on: %v", err)
+		return nil, fmt.Errorf("making the link that macvlan sits on: %w", err)
 	}
 	n.cni = libcni.NewCNIConfigWithCacheDir([]string{c.bin}, n.CacheDir,
 		onNode{Exec: &invoke.DefaultExec{RawExec: &invoke.RawExec{}}, name: name})
-	if err := n.register(t.Context()); err != nil {
-		t.Fatalf("creating Node %s: %v", name, err)
+	if err := n.register(ctx); err != nil {
+		return nil, fmt.Errorf("creating Node %s: %w", name, err)
 	}
-	return n
+	return n, nil
 }
 
 // onNode tells plugins which node they are on: whereabouts takes $NODENAME before

@@ -205,7 +205,7 @@ func (w *WholeCluster) Close() error {
 		errs = append(errs, worker.close())
 	}
 	w.stopControllers()
-	return errors.Join(append(errs, w.Cluster.close())...)
+	return errors.Join(append(errs, w.Cluster.Close())...)
 }
 
 // Worker is the worker by its name.

@@ -16,6 +16,7 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 )
 
@@ -42,15 +43,16 @@ type Settings struct {
 // Cluster reads and writes through an API server.
 type Cluster struct {
 	Settings
-	host    string
-	core    kubernetes.Interface
-	objects dynamic.Interface
-	noGet   atomic.Bool                // no right to get pods, so they are listed by name
-	told    atomic.Pointer[serverDate] // the Date of its last answer
+	host     string
+	core     kubernetes.Interface
+	objects  dynamic.Interface
+	metadata metadata.Interface
+	noGet    atomic.Bool                // no right to get pods, so they are listed by name
+	told     atomic.Pointer[serverDate] // the Date of its last answer
 
-	mu       sync.Mutex
-	released map[string]time.Time   // when a Lease was given back
-	foreign  map[string]foreignHold // who was seen holding a Lease, since when
+	mu      sync.Mutex
+	free    map[string]time.Time   // until when a Lease is left to others
+	foreign map[string]foreignHold // who was seen holding a Lease, since when
 }
 
 // New makes a Cluster of its own client. config.QPS and config.Burst are its own.
@@ -58,7 +60,7 @@ func New(config *rest.Config, s Settings) (*Cluster, error) {
 	if s.Timeout == 0 {
 		s.Timeout = 30 * time.Second
 	}
-	c := &Cluster{Settings: s, host: config.Host, released: map[string]time.Time{}, foreign: map[string]foreignHold{}}
+	c := &Cluster{Settings: s, host: config.Host, free: map[string]time.Time{}, foreign: map[string]foreignHold{}}
 	config = rest.CopyConfig(config)
 	config.Timeout = s.Timeout
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return serverTime{next, c} })
@@ -73,7 +75,11 @@ func New(config *rest.Config, s Settings) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("set up a client for %s: %w", config.Host, err)
 	}
-	c.core, c.objects = core, objects
+	meta, err := metadata.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("set up a client for %s: %w", config.Host, err)
+	}
+	c.core, c.objects, c.metadata = core, objects, meta
 	return c, nil
 }
 

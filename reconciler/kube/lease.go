@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -16,12 +18,14 @@ import (
 
 // whereabouts' ADD and DEL elect a leader for each call: lease 1.5 s, renewed
 // within 1 s, retried every 0.5 s and a little more (v0.9.4, pkg/types/types.go,
-// DefaultLeader*; client-go, tools/leaderelection). A short hold that is given
-// back on time is all that a writer beside them needs; client-go's elector, made
-// for holding on, neither bounds a hold nor takes two Leases or none.
+// DefaultLeader*; client-go, tools/leaderelection). A hold here is renewed as
+// theirs is, and bounded, so that ADDs get their turn. client-go's elector, made
+// for holding on, neither bounds a hold nor takes several Leases.
 const (
-	holdFor   = time.Second
-	stayOff   = 1500 * time.Millisecond // after a hold, so that waiting ADDs get their turn
+	workFor   = 2 * time.Second // then a hold should come to its end
+	writeFor  = 4 * time.Second // then no write begins any more
+	holdFor   = 5 * time.Second // then it ends, whatever is under way
+	stayOff   = 1500 * time.Millisecond
 	expiry    = 1500 * time.Millisecond // a holder that does not renew for so long is gone
 	pollEvery = 120 * time.Millisecond
 	waitFor   = 45 * time.Second // an ADD waits up to 2 min for its turn
@@ -34,48 +38,58 @@ type foreignHold struct {
 	since   time.Time
 }
 
-// Hold takes the Leases, all or none, and runs work for at most a second.
-func (c *Cluster) Hold(ctx context.Context, namespace string, names []string, work func(context.Context) error) error {
+// Hold takes the first of the Leases, and of the others those that are free, and
+// runs work. The Leases are renewed meanwhile; afterwards they are left alone for
+// at least as long as they were held, and 1.5 s.
+func (c *Cluster) Hold(ctx context.Context, namespace string, names []string, work func(context.Context, *reconciler.Hold) error) error {
 	if c.WithoutLease {
-		return work(ctx)
+		return work(ctx, &reconciler.Hold{})
 	}
-	give, began, err := c.take(ctx, namespace, names)
+	h, err := c.take(ctx, namespace, names)
 	if err != nil {
 		return err
 	}
-	defer give()
-	held, cancel := context.WithDeadline(ctx, began.Add(holdFor))
+	held, cancel := context.WithDeadline(ctx, h.began.Add(holdFor))
 	defer cancel()
-	if err = work(held); err != nil && held.Err() != nil && ctx.Err() == nil {
+	stop := h.keep(cancel)
+	err = work(held, &reconciler.Hold{Leases: h.names(), Until: h.began.Add(workFor), MayWrite: h.mayWrite})
+	stop()
+	h.giveBack(ctx)
+	if err != nil && held.Err() != nil && ctx.Err() == nil {
 		return fmt.Errorf("%w: %v", reconciler.ErrHoldSpent, err)
 	}
 	return err
 }
 
-// take waits for its turn. It returns when the hold began, which is before the
-// first Lease was asked for.
-func (c *Cluster) take(ctx context.Context, namespace string, names []string) (give func(), began time.Time, err error) {
+// take waits for its turn. The first Lease is the one that everybody waits for:
+// the others are not touched before it is held.
+func (c *Cluster) take(ctx context.Context, namespace string, names []string) (*leases, error) {
 	ctx, cancel := context.WithTimeout(ctx, waitFor)
 	defer cancel()
 	if err := c.keepOff(ctx, namespace, names); err != nil {
-		return nil, began, err
+		return nil, fmt.Errorf("%w: %v", reconciler.ErrLeaseBusy, err)
 	}
 	for {
-		began = time.Now()
-		give, err = c.takeAll(ctx, namespace, names)
+		h := &leases{c: c, namespace: namespace, began: time.Now()}
+		err := h.take(ctx, names[0])
+		if err == nil {
+			err = h.takeFree(ctx, names[1:])
+			if err == nil {
+				return h, nil
+			}
+			h.giveBack(ctx)
+		}
 		switch {
-		case err == nil:
-			return give, began, nil
 		case apierrors.IsForbidden(err):
-			return nil, began, fmt.Errorf("%w: %v", reconciler.ErrLeaseForbidden, short(err))
+			return nil, fmt.Errorf("%w: %v", reconciler.ErrLeaseForbidden, short(err))
 		case ctx.Err() != nil:
-			return nil, began, fmt.Errorf("%w: %v", reconciler.ErrLeaseBusy, err)
+			return nil, fmt.Errorf("%w: %v", reconciler.ErrLeaseBusy, err)
 		case !errors.Is(err, errHeld) && !passes(err) && !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err):
-			return nil, began, fmt.Errorf("take Lease %s in %s: %w", names, namespace, err)
+			return nil, fmt.Errorf("take Lease %s in %s: %w", names, namespace, err)
 		}
 		select {
 		case <-ctx.Done():
-			return nil, began, fmt.Errorf("%w: %v", reconciler.ErrLeaseBusy, err)
+			return nil, fmt.Errorf("%w: %v", reconciler.ErrLeaseBusy, err)
 		case <-time.After(c.Jitter(pollEvery)):
 		}
 	}
@@ -83,59 +97,100 @@ func (c *Cluster) take(ctx context.Context, namespace string, names []string) (g
 
 // keepOff waits until the Leases have been left to others for long enough.
 func (c *Cluster) keepOff(ctx context.Context, namespace string, names []string) error {
+	var free time.Time
+	c.mu.Lock()
 	for _, name := range names {
-		c.mu.Lock()
-		free := c.released[namespace+"/"+name].Add(stayOff)
-		c.mu.Unlock()
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(time.Until(free)):
+		if at := c.free[namespace+"/"+name]; at.After(free) {
+			free = at
+		}
+	}
+	c.mu.Unlock()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(time.Until(free)):
+		return nil
+	}
+}
+
+// leases are those that are held together.
+type leases struct {
+	c         *Cluster
+	namespace string
+	began     time.Time // before the first of them was asked for
+
+	mu   sync.Mutex
+	held []*heldLease
+	lost bool // one of them is no longer ours
+}
+
+// heldLease is a Lease with the time at which its last confirmed renewal was sent.
+type heldLease struct {
+	*coordinationv1.Lease
+	renewed time.Time
+}
+
+func (h *leases) names() (names []string) {
+	for _, l := range h.held {
+		names = append(names, l.Name)
+	}
+	return names
+}
+
+// takeFree takes those of the Leases that are free, at once. One that is busy, or
+// cannot be had now, is left out: its pools wait for another hold.
+func (h *leases) takeFree(ctx context.Context, names []string) error {
+	errs := make([]error, len(names))
+	var wg sync.WaitGroup
+	for i, name := range names {
+		wg.Go(func() { errs[i] = h.take(ctx, name) })
+	}
+	wg.Wait()
+	for i, err := range errs {
+		if apierrors.IsForbidden(err) {
+			return err
+		}
+		if err != nil {
+			h.c.Log.Debug("a pool's own Lease was not to be had", "lease", names[i], "error", err)
 		}
 	}
 	return nil
 }
 
-func (c *Cluster) takeAll(ctx context.Context, namespace string, names []string) (func(), error) {
-	var taken []*coordinationv1.Lease
-	give := func() {
-		for _, l := range taken {
-			c.giveBack(ctx, l)
-		}
-	}
-	for _, name := range names {
-		l, err := c.takeOne(ctx, namespace, name)
-		if err != nil {
-			give()
-			return nil, err
-		}
-		taken = append(taken, l)
-	}
-	return give, nil
-}
-
 var errHeld = errors.New("held by somebody else")
 
-func (c *Cluster) takeOne(ctx context.Context, namespace, name string) (*coordinationv1.Lease, error) {
-	leases := c.core.CoordinationV1().Leases(namespace)
-	now := metav1.NowMicro()
-	spec := coordinationv1.LeaseSpec{HolderIdentity: &c.Identity, LeaseDurationSeconds: ptr.To(int32(1)), AcquireTime: &now, RenewTime: &now, LeaseTransitions: ptr.To(int32(0))}
-	l, err := leases.Get(ctx, name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return leases.Create(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: spec}, metav1.CreateOptions{FieldManager: fieldManager})
+// take takes one Lease where it is free, and may be called in parallel.
+func (h *leases) take(ctx context.Context, name string) error {
+	api := h.c.core.CoordinationV1().Leases(h.namespace)
+	l, err := api.Get(ctx, name, metav1.GetOptions{})
+	missing := apierrors.IsNotFound(err)
+	if err != nil && !missing {
+		return err
+	}
+	sent := time.Now()
+	now := metav1.NewMicroTime(sent)
+	spec := coordinationv1.LeaseSpec{HolderIdentity: &h.c.Identity, LeaseDurationSeconds: ptr.To(int32(1)), AcquireTime: &now, RenewTime: &now, LeaseTransitions: ptr.To(int32(0))}
+	if missing {
+		l, err = api.Create(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: h.namespace, Name: name}, Spec: spec}, metav1.CreateOptions{FieldManager: fieldManager})
+	} else {
+		// One that says that it is ours is of a request of which the answer was lost.
+		if holder := ptr.Deref(l.Spec.HolderIdentity, ""); holder != "" && holder != h.c.Identity && !h.c.expired(l) {
+			return fmt.Errorf("%w: %s", errHeld, holder)
+		}
+		spec.LeaseTransitions = ptr.To(ptr.Deref(l.Spec.LeaseTransitions, 0) + 1)
+		l.Spec = spec
+		l, err = api.Update(ctx, l, metav1.UpdateOptions{FieldManager: fieldManager})
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if holder := ptr.Deref(l.Spec.HolderIdentity, ""); holder != "" && !c.expired(l) {
-		return nil, fmt.Errorf("%w: %s", errHeld, holder)
-	}
-	spec.LeaseTransitions = ptr.To(ptr.Deref(l.Spec.LeaseTransitions, 0) + 1)
-	l.Spec = spec
-	return leases.Update(ctx, l, metav1.UpdateOptions{FieldManager: fieldManager})
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.held = append(h.held, &heldLease{l, sent})
+	return nil
 }
 
-// expired says whether another's hold has stood unchanged for so long that its
+// expired reports whether another's hold has stood unchanged for so long that its
 // process must be gone. Its times are by its own clock and are not looked at.
 func (c *Cluster) expired(l *coordinationv1.Lease) bool {
 	key := l.Namespace + "/" + l.Name
@@ -149,17 +204,53 @@ func (c *Cluster) expired(l *coordinationv1.Lease) bool {
 	return false
 }
 
-// giveBack clears the holder, so that who waits need not wait for the expiry.
-// If that fails, the Lease expires by itself.
-func (c *Cluster) giveBack(ctx context.Context, l *coordinationv1.Lease) {
+// giveBack clears the holders, so that who waits need not wait for the expiry. If
+// that fails, a Lease expires by itself.
+func (h *leases) giveBack(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
-	now := metav1.NowMicro()
-	l.Spec.HolderIdentity, l.Spec.RenewTime = ptr.To(""), &now
-	if _, err := c.core.CoordinationV1().Leases(l.Namespace).Update(ctx, l, metav1.UpdateOptions{FieldManager: fieldManager}); err != nil {
-		c.Log.Debug("Lease not given back; it expires by itself", "lease", l.Name, "error", err)
+	var wg sync.WaitGroup
+	for _, l := range h.held {
+		wg.Go(func() { h.clear(ctx, l) })
 	}
-	c.mu.Lock()
-	c.released[l.Namespace+"/"+l.Name] = time.Now()
-	c.mu.Unlock()
+	wg.Wait()
+	off := max(time.Since(h.began), stayOff)
+	h.c.mu.Lock()
+	defer h.c.mu.Unlock()
+	for _, l := range h.held {
+		h.c.free[h.namespace+"/"+l.Name] = time.Now().Add(off)
+	}
+}
+
+func (h *leases) clear(ctx context.Context, l *heldLease) {
+	api := h.c.core.CoordinationV1().Leases(h.namespace)
+	for try := range 2 {
+		now := metav1.NowMicro()
+		l.Spec.HolderIdentity, l.Spec.RenewTime = ptr.To(""), &now
+		_, err := api.Update(ctx, l.Lease, metav1.UpdateOptions{FieldManager: fieldManager})
+		if err == nil {
+			return
+		}
+		h.c.Log.Debug("Lease not given back; it expires by itself", "lease", l.Name, "error", err)
+		if try > 0 || !apierrors.IsConflict(err) {
+			return
+		}
+		// A renewal was done whose answer was lost.
+		current, err := api.Get(ctx, l.Name, metav1.GetOptions{})
+		if err != nil || ptr.Deref(current.Spec.HolderIdentity, "") != h.c.Identity {
+			return
+		}
+		l.Lease = current
+	}
+}
+
+// mayWrite reports whether a write may begin: every Lease was renewed so recently
+// that it is still ours when the write arrives.
+func (h *leases) mayWrite() bool {
+	if time.Since(h.began) >= writeFor {
+		return false
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return !h.lost && !slices.ContainsFunc(h.held, func(l *heldLease) bool { return time.Since(l.renewed) >= writeWithin })
 }

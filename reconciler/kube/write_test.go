@@ -1,7 +1,6 @@
 package kube_test
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"net/netip"
@@ -43,6 +42,7 @@ var need = reconciler.Need{
 	Pools:        []types.NamespacedName{{Namespace: "kube-system", Name: "10.0.0.0-24"}},
 	Reservations: []types.NamespacedName{{Namespace: "kube-system", Name: "10.0.0.5"}},
 	Pods:         []types.NamespacedName{{Namespace: "default", Name: "web-0"}},
+	Reread:       true,
 }
 
 // seen is a first look that had one of each, and another pod.
@@ -61,20 +61,39 @@ func TestAFreshLookTakesNotFoundForAnAnswerAndNothingElse(t *testing.T) {
 	}
 	f := newFakeAPI(t)
 	all(f)
-	o, err := f.cluster(t).Fresh(t.Context(), seen(), need)
+	live, err := f.cluster(t).Fresh(t.Context(), seen(), need)
 	check(t, err)
-	equal(t, "pools, reservations, pods", []int{len(o.Pools), len(o.Reservations), len(o.Pods)}, []int{1, 1, 2})
-	equal(t, "the pool's version", o.Pools[0].ResourceVersion, "8")
-	equal(t, "restored", o.Restored, "")
+	equal(t, "pools, reservations, pods", []int{len(live.Pools), len(live.Reservations), len(live.Pods)}, []int{1, 1, 1})
+	equal(t, "the pool's version", live.Pools[need.Pools[0]].ResourceVersion, "8")
+	equal(t, "pools that have changed and were not read", len(live.Changed), 0)
+	equal(t, "restored", live.Restored, "")
 	equal(t, "the last request", f.requests[len(f.requests)-1].URL.Path, onePod)
+
+	// A pool is read in full where that is asked for and it has changed, else not.
+	for version, reread := range map[string]bool{"7": true, "8": false} {
+		f := newFakeAPI(t)
+		all(f)
+		f.answers[onePool] = object(pool(version))
+		what := need
+		what.Reread = reread
+		live, err := f.cluster(t).Fresh(t.Context(), seen(), what)
+		check(t, err)
+		equal(t, "pools read in full", len(live.Pools), 0)
+		equal(t, "pools that have changed", live.Changed[need.Pools[0]], version == "8")
+		equal(t, "requests for the pool", len(f.to(onePool)), 1)
+		if accept := f.to(onePool)[0].Header.Get("Accept"); !strings.Contains(accept, "as=PartialObjectMetadata") {
+			t.Errorf("more than its metadata was asked for: %s", accept)
+		}
+	}
 
 	for _, path := range []string{onePool, oneRes, onePod} {
 		f := newFakeAPI(t)
 		all(f)
 		f.answers[path] = fails(http.StatusNotFound)
-		o, err := f.cluster(t).Fresh(t.Context(), seen(), need)
+		live, err := f.cluster(t).Fresh(t.Context(), seen(), need)
 		check(t, err)
-		equal(t, path+" is gone", len(o.Pools)+len(o.Reservations)+len(o.Pods), 3)
+		there := func(is bool) int { return map[bool]int{true: 1}[is] }
+		equal(t, "what is there without "+path, there(live.Pools[need.Pools[0]] != nil)+there(live.Reservations[need.Reservations[0]] != nil)+there(live.Pods[need.Pods[0]] != nil), 2)
 
 		for name, failure := range passing {
 			t.Run(path+", "+name, func(t *testing.T) {
@@ -111,8 +130,7 @@ func TestPodsThatMayNotBeGotAreListedByName(t *testing.T) {
 		for range 2 {
 			o, err := c.Fresh(t.Context(), seen(), need)
 			check(t, err)
-			_, found := o.Pods[need.Pods[0]]
-			equal(t, "the pod is found", found, there)
+			equal(t, "the pod is found", o.Pods[need.Pods[0]] != nil, there)
 		}
 		equal(t, "GETs", len(f.to(onePod)), 1) // that it may not is remembered
 		lists := f.to(podsOfDefault)
@@ -136,7 +154,7 @@ func TestAPoolThatIsOlderThanBeforeMeansARestore(t *testing.T) {
 	}
 	before := seen()
 	before.Revision = 200 // the fake API server is at 100
-	if o, err = f.cluster(t).Refresh(t.Context(), before); err != nil || o.Restored == "" {
+	if o, err := f.cluster(t).Refresh(t.Context(), before); err != nil || o.Restored == "" {
 		t.Errorf("revision 100 after 200 is nothing special: %v", err)
 	}
 }
@@ -148,7 +166,8 @@ func TestWhatAWriteIsAnsweredWith(t *testing.T) {
 		answer map[int]error // nil: done; errors.ErrUnsupported stands for any other error
 	}{
 		"patch a pool": {onePool, func(t *testing.T, w reconciler.Writer) error {
-			return w.PatchPool(t.Context(), readPool("7"), []byte(`[]`))
+			_, err := w.PatchPool(t.Context(), readPool("7"), []byte(`[]`))
+			return err
 		}, map[int]error{409: reconciler.ErrConflict, 422: reconciler.ErrConflict, 404: reconciler.ErrConflict, 403: errors.ErrUnsupported, 500: errors.ErrUnsupported, 503: errors.ErrUnsupported}},
 		"delete a reservation": {oneRes, func(t *testing.T, w reconciler.Writer) error {
 			return w.DeleteReservation(t.Context(), readReservation())
@@ -177,25 +196,4 @@ func TestWhatAWriteIsAnsweredWith(t *testing.T) {
 	if body := f.bodies[1]; !strings.Contains(body, `"preconditions":{"uid":"the-uid","resourceVersion":"42"}`) {
 		t.Errorf("the delete's body is %s", body)
 	}
-}
-
-// The second that a hold may last includes the time that taking it took.
-func TestAHoldBeginsBeforeTheLeaseIsAskedFor(t *testing.T) {
-	f := newFakeAPI(t)
-	lease := map[string]any{"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": map[string]any{"name": "whereabouts", "namespace": "kube-system", "resourceVersion": "1"}, "spec": map[string]any{}}
-	f.answers[leases+"/whereabouts"] = func(w http.ResponseWriter, r *http.Request, n int) {
-		time.Sleep(200 * time.Millisecond) // a slow API server
-		object(lease)(w, r, n)
-	}
-	began := time.Now()
-	check(t, f.cluster(t).Hold(t.Context(), "kube-system", []string{"whereabouts"}, func(ctx context.Context) error {
-		end, _ := ctx.Deadline()
-		if total := end.Sub(began); total > 1050*time.Millisecond {
-			t.Errorf("the hold ends %s after it was asked for", total)
-		}
-		if reconciler.MayWrite(ctx) != (time.Until(end) > 300*time.Millisecond) {
-			t.Error("what may be written does not depend on what is left of the hold")
-		}
-		return nil
-	}))
 }

@@ -33,7 +33,7 @@ func (e *Events) released(it *reconciler.Item) {
 }
 
 func (e *Events) failed(x reconciler.Refused) {
-	e.Eventf(about(x.Item), corev1.EventTypeWarning, notCollected, "failed to garbage collect addresses for pod %s: %s of network %s: %s: %s", x.PodRef, x.Text(), network(x.Item), x.Why, x.Detail)
+	e.Eventf(about(x.Item), corev1.EventTypeWarning, notCollected, "failed to garbage collect addresses for pod %s: %s of network %s: %s: %s", x.PodRef(), x.Text(), network(x.Item), x.Why, x.Detail)
 }
 
 func (e *Events) self(reason, text string) {
@@ -65,10 +65,10 @@ func uidOf(pools string, out *reconciler.Result) string {
 // about is the allocation's pod where there is one; else its pool. A successor
 // of the same name is not its pod.
 func about(it *reconciler.Item) *corev1.ObjectReference {
-	if p := it.Evidence.Pod; p != nil && it.Evidence.Phase != podstate.None && it.Evidence.Own != reconciler.NotItsPod {
+	if p := it.Evidence().Pod; p != nil && it.Evidence().Phase != podstate.None && it.Evidence().Own != reconciler.NotItsPod {
 		return &corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: p.Namespace, Name: p.Name, UID: types.UID(p.UID), ResourceVersion: p.ResourceVersion}
 	}
-	return poolReference(it.Object, it.Pool.UID)
+	return poolReference(it.Object(), it.Pool.UID)
 }
 
 func poolReference(ref, uid string) *corev1.ObjectReference {
@@ -79,9 +79,9 @@ func poolReference(ref, uid string) *corev1.ObjectReference {
 // network names the network as its pool does: by its range, and its name where
 // the pool's name tells it.
 func network(it *reconciler.Item) string {
-	for _, r := range it.With {
-		if r.Network != "" {
-			return fmt.Sprintf("%s (%s)", r.Network, it.Pool.RangeText)
+	for _, r := range it.With() {
+		if r.Network() != "" {
+			return fmt.Sprintf("%s (%s)", r.Network(), it.Pool.RangeText)
 		}
 	}
 	return it.Pool.RangeText

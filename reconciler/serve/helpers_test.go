@@ -88,28 +88,34 @@ func (c view) Refresh(context.Context, *reconciler.Observation) (*reconciler.Obs
 	return c.observation(), nil
 }
 
-// Fresh reads pools and pods anew; all else stays as it was seen.
-func (c view) Fresh(_ context.Context, before *reconciler.Observation, _ reconciler.Need) (*reconciler.Observation, error) {
+// Fresh reads pools and pods; all else stays as it was seen.
+func (c view) Fresh(_ context.Context, before *reconciler.Observation, need reconciler.Need) (*reconciler.Live, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	o, now := *before, c.observation()
-	o.Now, o.Pools, o.Pods = now.Now, now.Pools, now.Pods
-	return &o, nil
+	now := c.observation()
+	live := &reconciler.Live{Now: now.Now, Pools: map[types.NamespacedName]*ippool.Pool{}, Pods: map[types.NamespacedName]*podstate.Pod{}}
+	for _, n := range need.Pools {
+		live.Pools[n] = c.pools[n.Name]
+	}
+	for _, n := range need.Pods {
+		live.Pods[n] = now.Pods[n]
+	}
+	return live, nil
 }
 
-func (c *cluster) Hold(ctx context.Context, _ string, _ []string, work func(context.Context) error) error {
-	return work(ctx)
+func (c *cluster) Hold(ctx context.Context, _ string, _ []string, work func(context.Context, *reconciler.Hold) error) error {
+	return work(ctx, &reconciler.Hold{})
 }
 
-func (c *cluster) PatchPool(_ context.Context, p *ippool.Pool, _ []byte) error {
+func (c *cluster) PatchPool(_ context.Context, p *ippool.Pool, _ []byte) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.patches, c.patched = append(c.patches, time.Now()), append(c.patched, p.Name)
 	if err := c.fails[p.Name]; err != nil {
-		return err
+		return "", err
 	}
 	c.pools[p.Name] = aPool(p.Name, p.RangeText)
-	return nil
+	return c.pools[p.Name].ResourceVersion, nil
 }
 
 func (c *cluster) DeleteReservation(context.Context, *ippool.Reservation) error { return nil }

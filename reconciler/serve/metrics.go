@@ -117,20 +117,20 @@ func (m *Metrics) looked(out *reconciler.Result) {
 	}
 	released := map[reconciler.ID]bool{}
 	for _, it := range out.Released {
-		released[it.ID] = true
-		m.released.WithLabelValues(string(it.Reason)).Inc()
+		released[it.ID()] = true
+		m.released.WithLabelValues(it.Reason.String()).Inc()
 	}
 	for _, it := range out.Allocations {
-		if released[it.ID] {
+		if released[it.ID()] {
 			continue
 		}
-		g.allocations[[3]string{it.Object, string(it.Verdict), string(it.Reason)}]++
+		g.allocations[[3]string{it.Object(), it.Verdict.String(), it.Reason.String()}]++
 		if it.Verdict == reconciler.Stale {
 			g.candidates++
 		}
 	}
 	for _, it := range out.Reservations {
-		if it.Verdict == reconciler.Stale && len(it.With) == 0 && !released[it.ID] {
+		if it.Verdict == reconciler.Stale && len(it.With()) == 0 && !released[it.ID()] {
 			g.candidates++
 		}
 	}

@@ -194,7 +194,7 @@ func (s *Server) full(ctx context.Context) {
 // look looks at what the watches told, and releases what may be released now. It
 // returns how long it took to look.
 func (s *Server) look(ctx context.Context) (looking time.Duration) {
-	out, until, err := s.Quick.Pass(ctx, func(it *reconciler.Item) bool { return !s.waiting[it.Object] })
+	out, until, err := s.Quick.Pass(ctx, func(it *reconciler.Item) bool { return !s.waiting[it.Object()] })
 	s.State.look(err)
 	s.Teller.looked(err)
 	switch {
@@ -226,10 +226,10 @@ func (s *Server) after(ctx context.Context, out *reconciler.Result, until time.T
 	for _, x := range out.Refused {
 		switch x.Why {
 		case reconciler.Changed, reconciler.LeaseBusy, reconciler.WriteFailed, reconciler.NoLease:
-			failed[x.Object] = true
-			if !s.waiting[x.Object] {
-				s.waiting[x.Object] = true
-				s.queue.AddRateLimited(x.Object)
+			failed[x.Object()] = true
+			if !s.waiting[x.Object()] {
+				s.waiting[x.Object()] = true
+				s.queue.AddRateLimited(x.Object())
 			}
 		case reconciler.Breaker, reconciler.Unripe:
 			until = reconciler.Sooner(until, out.Observation.Now.Add(later))

@@ -100,7 +100,7 @@ func (t *Teller) tell(out *reconciler.Result) {
 	t.Metrics.looked(out)
 	for _, it := range out.Released {
 		if it.Reservation != nil {
-			t.Log.Info("removed stale overlappingIP allocation [" + it.Object + "]")
+			t.Log.Info("removed stale overlappingIP allocation [" + it.Object() + "]")
 		} else {
 			t.Events.released(it)
 		}
@@ -129,8 +129,8 @@ func (t *Teller) tellHeld(out *reconciler.Result) {
 		if it.Verdict != reconciler.Held {
 			continue
 		}
-		held[it.ID] = it.Reason
-		if t.held[it.ID] != it.Reason {
+		held[it.ID()] = it.Reason
+		if t.held[it.ID()] != it.Reason {
 			t.Log.Info("held", append(it.Attrs(), "age", out.Age(it))...)
 		}
 	}
@@ -141,11 +141,11 @@ func (t *Teller) tellRefused(out *reconciler.Result) {
 	refused := map[reconciler.ID]reconciler.Refusal{}
 	breaker := ""
 	for _, x := range out.Refused {
-		refused[x.ID] = x.Why
+		refused[x.ID()] = x.Why
 		if x.Why == reconciler.Breaker {
 			breaker = x.Detail
 		}
-		if t.refused[x.ID] == x.Why {
+		if t.refused[x.ID()] == x.Why {
 			continue
 		}
 		t.Metrics.refused.WithLabelValues(string(x.Why)).Inc()
@@ -160,13 +160,13 @@ func (t *Teller) tellRefused(out *reconciler.Result) {
 	}
 	// What is left alone for a while is in no list, and stays what it was.
 	for _, it := range slices.Concat(out.Allocations, out.Reservations) {
-		why, was := t.refused[it.ID]
-		if _, is := refused[it.ID]; was && !is && it.Verdict == reconciler.Stale {
-			refused[it.ID] = why
+		why, was := t.refused[it.ID()]
+		if _, is := refused[it.ID()]; was && !is && it.Verdict == reconciler.Stale {
+			refused[it.ID()] = why
 		}
 	}
 	for _, it := range out.Released {
-		delete(refused, it.ID)
+		delete(refused, it.ID())
 	}
 	if breaker != "" && !t.breaker {
 		t.Log.Error("mass release refused", "why", breaker)

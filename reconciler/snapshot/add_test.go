@@ -7,17 +7,19 @@ import (
 	"testing"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/snapshot"
 )
 
 // add writes an entry back as a repair does.
 func add(t *testing.T, f *snapshot.Folder, p *ippool.Pool, key string) error {
 	t.Helper()
-	patch, err := ippool.AddPatch(p, key, "c"+key, "default/back", "net1")
+	patch, err := ippool.AddPatch(p, []ippool.NewEntry{{Key: key, ContainerID: "c" + key, PodRef: "default/back", IfName: "net1"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return f.PatchPool(t.Context(), p, patch)
+	_, err = f.PatchPool(t.Context(), p, patch)
+	return err
 }
 
 func TestAnEntryIsWrittenBackIntoAFileOfEitherFormat(t *testing.T) {
@@ -38,7 +40,7 @@ func TestAnEntryIsWrittenBackIntoAFileOfEitherFormat(t *testing.T) {
 			dir := folder(t, map[string]string{file[0]: file[1]})
 			f := open(t, dir)
 			p := poolNamed(t, observe(t, f), "p")
-			hold(t, f, func(context.Context) error { return add(t, f, p, "77") })
+			hold(t, f, func(context.Context, *reconciler.Hold) error { return add(t, f, p, "77") })
 			after := poolNamed(t, observe(t, open(t, dir)), "p")
 			a := after.Find("77")
 			if a == nil || a.Problem != "" || a.ContainerID != "c77" || a.PodRef != "default/back" || a.IfName != "net1" {
@@ -58,7 +60,7 @@ func TestAnEntryThatIsWrittenBackAndReleasedLeavesTheFileAsItWas(t *testing.T) {
 	dir := folder(t, map[string]string{"pool.yaml": onePool})
 	f := open(t, dir)
 	p := poolNamed(t, observe(t, f), "10.0.0.0-24")
-	hold(t, f, func(context.Context) error { return add(t, f, p, "77") })
+	hold(t, f, func(context.Context, *reconciler.Hold) error { return add(t, f, p, "77") })
 	release(t, f, "10.0.0.0-24", "77")
 	same(t, "the file", read(t, dir+"/pool.yaml"), onePool)
 }
@@ -70,7 +72,7 @@ func TestWhatWasDoneBeforeAFailureIsWrittenAndTheFailureIsSaid(t *testing.T) {
 	f := open(t, dir)
 	p := poolNamed(t, observe(t, f), "10.0.0.0-24")
 	failure := errors.New("the second look failed")
-	err := f.Hold(t.Context(), "kube-system", nil, func(context.Context) error {
+	err := f.Hold(t.Context(), "kube-system", nil, func(context.Context, *reconciler.Hold) error {
 		return errors.Join(add(t, f, p, "77"), failure)
 	})
 	if !errors.Is(err, failure) {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/snapshot"
 )
 
@@ -33,7 +34,7 @@ func TestAFileThatCannotBeReplacedIsAnErrorAndLeavesNothingBehind(t *testing.T) 
 	if err := os.RemoveAll(path); err != nil {
 		t.Fatal(err)
 	}
-	hold(t, f, func(context.Context) error { return nil })
+	hold(t, f, func(context.Context, *reconciler.Hold) error { return nil })
 	p := poolNamed(t, observe(t, open(t, dir)), "10.0.0.0-24")
 	if p.Find("5") != nil || p.Find("6") == nil {
 		t.Errorf("the file has %d entries", len(p.Allocations))
@@ -62,7 +63,7 @@ func tryToRelease(t *testing.T, f *snapshot.Folder) error {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return f.Hold(t.Context(), "kube-system", nil, func(ctx context.Context) error { return f.PatchPool(ctx, p, patch) })
+	return f.Hold(t.Context(), "kube-system", nil, func(ctx context.Context, _ *reconciler.Hold) error { _, err := f.PatchPool(ctx, p, patch); return err })
 }
 
 // The new file takes the old one's place as a whole: whoever reads the old one

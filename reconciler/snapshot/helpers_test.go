@@ -97,10 +97,10 @@ func release(t tester, f *snapshot.Folder, pool string, keys ...string) {
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
-	hold(t, f, func(ctx context.Context) error { return f.PatchPool(ctx, p, patch) })
+	hold(t, f, func(ctx context.Context, _ *reconciler.Hold) error { _, err := f.PatchPool(ctx, p, patch); return err })
 }
 
-func hold(t tester, f *snapshot.Folder, work func(context.Context) error) {
+func hold(t tester, f *snapshot.Folder, work func(context.Context, *reconciler.Hold) error) {
 	t.Helper()
 	if err := f.Hold(context.Background(), "kube-system", []string{"whereabouts"}, work); err != nil {
 		t.Fatalf("%v", err)
@@ -122,7 +122,7 @@ func reservationNamed(t tester, o *reconciler.Observation, name string) *ippool.
 func unreserve(t tester, f *snapshot.Folder, name string) {
 	t.Helper()
 	r := reservationNamed(t, observe(t, f), name)
-	hold(t, f, func(ctx context.Context) error { return f.DeleteReservation(ctx, r) })
+	hold(t, f, func(ctx context.Context, _ *reconciler.Hold) error { return f.DeleteReservation(ctx, r) })
 }
 
 func read(t tester, path string) string {

@@ -91,7 +91,7 @@ func TestReservationsLeaveAJSONListOneByOneAndTogether(t *testing.T) {
 	unreserve(t, f, "10.0.0.2")
 	same(t, "without the second", read(t, dir+"/r.json"), `{"apiVersion":"v1","items":[`+item("10.0.0.1")+`,`+item("10.0.0.3")+`],"kind":"List"}`+"\n")
 	o := observe(t, f)
-	hold(t, f, func(ctx context.Context) error {
+	hold(t, f, func(ctx context.Context, _ *reconciler.Hold) error {
 		return errors.Join(f.DeleteReservation(ctx, reservationNamed(t, o, "10.0.0.3")), f.DeleteReservation(ctx, reservationNamed(t, o, "10.0.0.1")))
 	})
 	same(t, "without any", read(t, dir+"/r.json"), `{"apiVersion":"v1","items":[],"kind":"List"}`+"\n")
@@ -106,7 +106,7 @@ func TestReservationsMayBeDeletedAllAtOnce(t *testing.T) {
 	dir := folder(t, map[string]string{"pool.yaml": onePool, "r.yaml": text})
 	f := open(t, dir)
 	o := observe(t, f)
-	hold(t, f, func(ctx context.Context) error {
+	hold(t, f, func(ctx context.Context, _ *reconciler.Hold) error {
 		var g errgroup.Group
 		for _, r := range o.Reservations[1:] {
 			g.Go(func() error { return f.DeleteReservation(ctx, r) })
@@ -124,11 +124,11 @@ func TestAReservationThatIsGoneOrAnotherByNowIsNotDeletedAndNoError(t *testing.T
 	f := open(t, dir)
 	other := *reservationNamed(t, observe(t, f), "10.0.0.5")
 	other.UID = "another" // one that was there before, under the same name
-	hold(t, f, func(ctx context.Context) error { return f.DeleteReservation(ctx, &other) })
+	hold(t, f, func(ctx context.Context, _ *reconciler.Hold) error { return f.DeleteReservation(ctx, &other) })
 	same(t, "the file", read(t, dir+"/r.yaml"), oneReservation)
 	r := reservationNamed(t, observe(t, f), "10.0.0.5")
 	unreserve(t, f, "10.0.0.5")
-	hold(t, f, func(ctx context.Context) error { return f.DeleteReservation(ctx, r) })
+	hold(t, f, func(ctx context.Context, _ *reconciler.Hold) error { return f.DeleteReservation(ctx, r) })
 }
 
 func newReservation() *unstructured.Unstructured {
@@ -138,7 +138,7 @@ func newReservation() *unstructured.Unstructured {
 func TestAReservationThatIsCreatedIsReadBack(t *testing.T) {
 	dir := folder(t, map[string]string{"pool.yaml": onePool})
 	f := open(t, dir)
-	hold(t, f, func(ctx context.Context) error { return f.CreateReservation(ctx, newReservation()) })
+	hold(t, f, func(ctx context.Context, _ *reconciler.Hold) error { return f.CreateReservation(ctx, newReservation()) })
 	for title, o := range map[string]*reconciler.Observation{"the same folder": observe(t, f), "opened anew": observe(t, open(t, dir))} {
 		r := reservationNamed(t, o, "10.0.0.5")
 		if r.PodRef != "default/a" || r.IfName != "net1" || r.Namespace != "kube-system" || r.Problem != "" {
@@ -151,7 +151,7 @@ func TestAReservationThatIsCreatedIsReadBack(t *testing.T) {
 func TestAReservationThatIsThereAlreadyIsAConflict(t *testing.T) {
 	dir := folder(t, map[string]string{"pool.yaml": onePool, "r.yaml": oneReservation})
 	f := open(t, dir)
-	err := f.Hold(t.Context(), "kube-system", nil, func(ctx context.Context) error { return f.CreateReservation(ctx, newReservation()) })
+	err := f.Hold(t.Context(), "kube-system", nil, func(ctx context.Context, _ *reconciler.Hold) error { return f.CreateReservation(ctx, newReservation()) })
 	if !errors.Is(err, reconciler.ErrConflict) {
 		t.Errorf("%v", err)
 	}
@@ -171,7 +171,7 @@ func TestAReservationThatIsPutBackIsThereAndTheOthersToo(t *testing.T) {
 			dir := folder(t, files)
 			f := open(t, dir)
 			r := reservationNamed(t, observe(t, f), "10.0.0.5")
-			hold(t, f, func(ctx context.Context) error {
+			hold(t, f, func(ctx context.Context, _ *reconciler.Hold) error {
 				return errors.Join(f.DeleteReservation(ctx, r), f.CreateReservation(ctx, newReservation()))
 			})
 			var names []string
@@ -191,7 +191,7 @@ func TestAReservationThatIsPutBackIsThereAndTheOthersToo(t *testing.T) {
 func TestAReservationThatIsCreatedAndDeletedInOneHoldLeavesNothing(t *testing.T) {
 	dir := folder(t, map[string]string{"pool.yaml": onePool})
 	f := open(t, dir)
-	hold(t, f, func(ctx context.Context) error {
+	hold(t, f, func(ctx context.Context, _ *reconciler.Hold) error {
 		if err := f.CreateReservation(ctx, newReservation()); err != nil {
 			return err
 		}

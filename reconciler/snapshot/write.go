@@ -25,15 +25,15 @@ func (f *Folder) Refresh(_ context.Context, o *reconciler.Observation) (*reconci
 	return fresh, nil
 }
 
-// Fresh reads the folder as it is by now.
-func (f *Folder) Fresh(ctx context.Context, o *reconciler.Observation, _ reconciler.Need) (*reconciler.Observation, error) {
-	return f.Refresh(ctx, o)
+// Fresh finds nothing changed: nobody else writes to a snapshot.
+func (f *Folder) Fresh(context.Context, *reconciler.Observation, reconciler.Need) (*reconciler.Live, error) {
+	return &reconciler.Live{}, nil
 }
 
 // Hold runs work, and then writes the files that it changed: nobody else writes
 // to a snapshot, so there is no Lease to take.
-func (f *Folder) Hold(ctx context.Context, _ string, _ []string, work func(context.Context) error) error {
-	err := work(ctx)
+func (f *Folder) Hold(ctx context.Context, _ string, _ []string, work func(context.Context, *reconciler.Hold) error) error {
+	err := work(ctx, &reconciler.Hold{})
 	for _, file := range f.files {
 		if file.changed {
 			if werr := file.write(); werr != nil {
@@ -48,17 +48,17 @@ func (f *Folder) Hold(ctx context.Context, _ string, _ []string, work func(conte
 
 // PatchPool applies the patch, its tests included, and does in the file what it
 // did to the object.
-func (f *Folder) PatchPool(_ context.Context, p *ippool.Pool, patch []byte) error {
+func (f *Folder) PatchPool(_ context.Context, p *ippool.Pool, patch []byte) (string, error) {
 	o := find(f.pools, p.Namespace, p.Name)
 	if o == nil {
-		return fmt.Errorf("patch IPPool %s: %w", p.Ref(), reconciler.ErrConflict)
+		return "", fmt.Errorf("patch IPPool %s: %w", p.Ref(), reconciler.ErrConflict)
 	}
 	after, err := ippool.ApplyPatch(o.Unstructured, patch)
 	if err != nil {
-		return fmt.Errorf("patch IPPool %s: %w: %v", p.Ref(), reconciler.ErrConflict, err)
+		return "", fmt.Errorf("patch IPPool %s: %w: %v", p.Ref(), reconciler.ErrConflict, err)
 	}
 	if o.file.aliased {
-		return fmt.Errorf("patch IPPool %s in %s: %w", p.Ref(), o.file.path, errAliased)
+		return "", fmt.Errorf("patch IPPool %s in %s: %w", p.Ref(), o.file.path, errAliased)
 	}
 	had, _, _ := unstructured.NestedMap(o.Object, "spec", "allocations")
 	has, _, _ := unstructured.NestedMap(after.Object, "spec", "allocations")
@@ -70,12 +70,12 @@ func (f *Folder) PatchPool(_ context.Context, p *ippool.Pool, patch []byte) erro
 	for key, entry := range has {
 		if _, already := had[key]; !already {
 			if err := o.addEntry(key, entry); err != nil {
-				return fmt.Errorf("patch IPPool %s in %s: %w", p.Ref(), o.file.path, err)
+				return "", fmt.Errorf("patch IPPool %s in %s: %w", p.Ref(), o.file.path, err)
 			}
 		}
 	}
 	o.Unstructured, o.file.changed = after, true
-	return nil
+	return p.ResourceVersion, nil
 }
 
 var errAliased = errors.New("the file has YAML aliases, and a change might reach other objects; write it without them")

@@ -95,7 +95,7 @@ func TestLookingWritesNothing(t *testing.T) {
 	before := stat(t, dir+"/all.yaml")
 	f := open(t, dir)
 	observe(t, f)
-	hold(t, f, func(context.Context) error { return nil })
+	hold(t, f, func(context.Context, *reconciler.Hold) error { return nil })
 	if !os.SameFile(before, stat(t, dir+"/all.yaml")) {
 		t.Error("the file was written anew")
 	}
@@ -153,7 +153,7 @@ func TestAPatchThatWasMadeForAnotherContentIsAConflictAndChangesNothing(t *testi
 	} {
 		other := folder(t, map[string]string{"pool.yaml": text})
 		f := open(t, other)
-		err := f.Hold(t.Context(), "kube-system", nil, func(ctx context.Context) error { return f.PatchPool(ctx, p, patch) })
+		err := f.Hold(t.Context(), "kube-system", nil, func(ctx context.Context, _ *reconciler.Hold) error { _, err := f.PatchPool(ctx, p, patch); return err })
 		if !errors.Is(err, reconciler.ErrConflict) {
 			t.Errorf("%s: %v; want a conflict", title, err)
 		}
@@ -206,5 +206,5 @@ func tryRelease(t *testing.T, dir, pool, key string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = f.Hold(t.Context(), "kube-system", nil, func(ctx context.Context) error { return f.PatchPool(ctx, p, patch) })
+	_ = f.Hold(t.Context(), "kube-system", nil, func(ctx context.Context, _ *reconciler.Hold) error { _, err := f.PatchPool(ctx, p, patch); return err })
 }

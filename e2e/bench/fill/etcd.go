@@ -1,0 +1,103 @@
+package fill
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// Etcd is the JSON gateway of an etcd, such as http://127.0.0.1:2379.
+type Etcd string
+
+// A Put is an object as it is stored.
+type Put struct {
+	Key   string
+	Value []byte
+}
+
+// etcd takes 128 operations at a time, of 1.5 MiB together.
+const (
+	mostPuts  = 128
+	mostBytes = 1 << 20
+	writers   = 4
+)
+
+// Write makes all puts that the sequence yields, in any order.
+func (e Etcd) Write(ctx context.Context, puts func(yield func(Put) bool)) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(writers)
+	var some []Put
+	size := 0
+	flush := func() {
+		if batch := some; len(batch) > 0 {
+			g.Go(func() error { return e.transact(ctx, batch) })
+		}
+		some, size = nil, 0
+	}
+	for p := range puts {
+		if len(some) == mostPuts || size+len(p.Value) > mostBytes {
+			flush()
+		}
+		some, size = append(some, p), size+len(p.Value)
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	flush()
+	return g.Wait()
+}
+
+func (e Etcd) transact(ctx context.Context, puts []Put) error {
+	type put struct {
+		Key   []byte `json:"key"`
+		Value []byte `json:"value"`
+	}
+	type operation struct {
+		RequestPut put `json:"requestPut"`
+	}
+	var transaction struct {
+		Success []operation `json:"success"`
+	}
+	for _, p := range puts {
+		transaction.Success = append(transaction.Success, operation{put{[]byte(p.Key), p.Value}})
+	}
+	return e.call(ctx, "txn", transaction)
+}
+
+// Clear deletes everything below a key.
+func (e Etcd) Clear(ctx context.Context, prefix string) error {
+	end := []byte(prefix)
+	end[len(end)-1]++
+	return e.call(ctx, "deleterange", map[string][]byte{"key": []byte(prefix), "range_end": end})
+}
+
+func (e Etcd) call(ctx context.Context, method string, arguments any) error {
+	body, err := json.Marshal(arguments)
+	if err != nil {
+		return err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, string(e)+"/v3/kv/"+method, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return fmt.Errorf("writing to etcd at %s: %w", e, err)
+	}
+	defer response.Body.Close()
+	answer, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode != http.StatusOK {
+		return fmt.Errorf("etcd at %s answers %s to %s: %s", e, response.Status, method, shortened(string(answer)))
+	}
+	return nil
+}
+
+func shortened(text string) string {
+	return strings.TrimSpace(text[:min(len(text), 500)])
+}

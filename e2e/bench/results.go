@@ -1,0 +1,96 @@
+package bench
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/ip-reconcile/ip-reconcile/e2e/bench/used"
+)
+
+// A Result is what one program took for one kind of work, measured several times.
+type Result struct {
+	Work, Who string
+	Pods      int
+	Runs      []*used.Used
+	// Left and Lost are what the runs left of what is stale, and what they took of
+	// all else, together.
+	Left, Lost int
+	// Requests of one more run, through a proxy.
+	Requests map[string]int `json:",omitempty"`
+	// Load is the machine's load average when the last one began: 1 is one busy core.
+	Load float64
+	When time.Time
+}
+
+// A Book has all results, by work and who did it.
+type Book struct {
+	Results []*Result
+}
+
+// OpenBook reads what was measured before, if there is anything.
+func OpenBook(path string) (*Book, error) {
+	b := &Book{}
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return b, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(text, b)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading earlier results (remove %s to begin anew): %w", path, err)
+	}
+	return b, nil
+}
+
+// Put takes a result in the place of an earlier one of its kind.
+func (b *Book) Put(r *Result) {
+	b.Results = slices.DeleteFunc(b.Results, func(o *Result) bool { return o.Work == r.Work && o.Who == r.Who })
+	b.Results = append(b.Results, r)
+}
+
+// Get is nil where nothing was measured.
+func (b *Book) Get(work, who string) *Result {
+	for _, r := range b.Results {
+		if r.Work == work && r.Who == who {
+			return r
+		}
+	}
+	return nil
+}
+
+// Save writes all results.
+func (b *Book) Save(path string) error {
+	text, err := json.MarshalIndent(b, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, text, 0o644)
+}
+
+// Median of one figure of the runs.
+func (r *Result) Median(figure func(*used.Used) float64) float64 {
+	var all []float64
+	for _, u := range r.Runs {
+		all = append(all, figure(u))
+	}
+	return middle(all)
+}
+
+func middle(all []float64) float64 {
+	if len(all) == 0 {
+		return 0
+	}
+	slices.Sort(all)
+	return (all[(len(all)-1)/2] + all[len(all)/2]) / 2
+}
+
+// Seconds, CPU and MiB are the figures of a run.
+func Seconds(u *used.Used) float64 { return u.Seconds }
+func CPU(u *used.Used) float64     { return u.CPU }
+func MiB(u *used.Used) float64     { return u.MiB }

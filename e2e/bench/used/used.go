@@ -1,0 +1,44 @@
+// Package used measures what a program takes.
+package used
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+)
+
+// Used is what one run of a program took.
+type Used struct {
+	Seconds float64 // wall time
+	CPU     float64 // user and system, in seconds
+	MiB     float64 // resident at most
+	Code    int
+	Output  string `json:",omitempty"` // the end of what it wrote to stderr
+}
+
+// Measure runs a program to its end, throws away what it prints, and writes what it
+// took to the writer. The kernel counts among a child's resident memory what its
+// parent had when it started it: a parent that is larger than the program, with the
+// memory of a benchmark, is of no use.
+func Measure(program []string, to io.Writer) error {
+	cmd := exec.Command(program[0], program[1:]...)
+	cmd.Stderr = os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	began := time.Now()
+	err := cmd.Run()
+	took := time.Since(began)
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		return err
+	}
+	state := cmd.ProcessState
+	usage := state.SysUsage().(*syscall.Rusage)
+	return json.NewEncoder(to).Encode(Used{
+		Seconds: took.Seconds(), CPU: (state.UserTime() + state.SystemTime()).Seconds(),
+		MiB: float64(usage.Maxrss) / 1024, Code: state.ExitCode(),
+	})
+}

@@ -1,0 +1,222 @@
+package reconciler
+
+import (
+	"cmp"
+	"maps"
+	"net/netip"
+	"slices"
+	"sort"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/podstate"
+)
+
+// change is what was read again: objects by name, nil for one that is gone.
+type change struct {
+	Now          time.Time // zero: as before
+	Pools        map[types.NamespacedName]*ippool.Pool
+	Reservations map[types.NamespacedName]*ippool.Reservation
+	Pods         map[types.NamespacedName]*podstate.Pod
+}
+
+// amend puts what was read again in the place of what was there. The cost grows
+// with the change, with the entries of the pools in it, and, where the time
+// changes, with the number of reports. Only what changes the ranges or networks
+// of the pools, or the nodes where no Node object is known, makes it build all
+// of the index again.
+func (x *index) amend(c change) {
+	own := *x.o // what was observed first stays as it was
+	x.o = &own
+	if !c.Now.IsZero() {
+		x.setNow(c.Now)
+	}
+	rebuild := false
+	for name, p := range c.Pods {
+		rebuild = x.setPod(name, p) || rebuild
+	}
+	for name, p := range c.Pools {
+		rebuild = x.setPool(name, p) || rebuild
+	}
+	if len(c.Pools) > 0 {
+		x.o.Pools = make([]*ippool.Pool, len(x.pools))
+		for i, p := range x.pools {
+			x.o.Pools[i] = p.Pool
+		}
+	}
+	if len(c.Reservations) > 0 {
+		x.indexReservations()
+	}
+	for name, r := range c.Reservations {
+		x.setReservation(name, r)
+	}
+	if rebuild {
+		*x = *newIndex(x.observation(), x.policy)
+	}
+}
+
+// observation is what the index stands for now.
+func (x *index) observation() *Observation {
+	o := *x.o
+	o.Pods = make(map[types.NamespacedName]*podstate.Pod, len(x.pods))
+	for _, p := range x.pods {
+		if p != nil {
+			o.Pods[p.NamespacedName] = p
+		}
+	}
+	o.Reservations = slices.DeleteFunc(slices.Clone(x.reservations), func(r *ippool.Reservation) bool { return r == nil })
+	return &o
+}
+
+func (x *index) setNow(now time.Time) {
+	x.now, x.o.Now = now, now
+	for _, r := range x.reports {
+		r.fresh = r.Fresh(now)
+	}
+	x.agents = [2]*nodeSet{}
+	clear(x.singles)
+	maps.DeleteFunc(x.young, func(p *podstate.Pod, _ bool) bool { return !x.ages(p) })
+}
+
+// setPod reports whether all must be built again.
+func (x *index) setPod(name types.NamespacedName, p *podstate.Pod) (rebuild bool) {
+	if number, ok := x.podNumber(name.Namespace, name.Name); ok {
+		rebuild = x.removePod(number)
+	}
+	if p != nil {
+		rebuild = x.addPod(p) || rebuild
+	}
+	return rebuild
+}
+
+func (x *index) removePod(number uint32) (rebuild bool) {
+	p := x.pods[number]
+	x.byName.remove(x.name(p.Namespace, p.Name), number)
+	x.claims(p, func(addr netip.Addr, _ *ippool.NAD) { x.carried.remove(x.address(addr), number) })
+	delete(x.young, p)
+	x.pods[number] = nil
+	x.free = append(x.free, number)
+	return x.leaves(p.Node)
+}
+
+// setPool reports whether all must be built again.
+func (x *index) setPool(name types.NamespacedName, p *ippool.Pool) (rebuild bool) {
+	ref := name.String()
+	at := sort.Search(len(x.pools), func(i int) bool { return x.pools[i].ref >= ref })
+	if at == len(x.pools) || x.pools[at].ref != ref {
+		if p != nil {
+			x.pools = slices.Insert(slices.Clone(x.pools), at, &pool{Pool: p, ref: ref})
+		}
+		return p != nil
+	}
+	old := x.pools[at]
+	if p == nil {
+		x.pools = slices.Delete(slices.Clone(x.pools), at, at+1)
+		return true
+	}
+	if p.Range != old.Range || p.RangeText != old.RangeText || (p.Problem == "") != (old.Problem == "") {
+		x.pools[at] = &pool{Pool: p, ref: ref}
+		return true
+	}
+	q := newPool(p, old.networks)
+	q.carriedAs = old.carriedAs
+	x.pools[at] = q
+	same := func(r *pool) bool { return r == old }
+	if alike := x.ranges[p.Range.Prefix()]; p.Problem == "" {
+		alike[slices.IndexFunc(alike, same)] = q
+	}
+	if i := slices.IndexFunc(x.odd, same); i >= 0 {
+		x.odd[i] = q
+	}
+	for i := range old.Allocations {
+		a := &old.Allocations[i]
+		if a.Address.IsValid() && !q.taken.has(a.Offset) {
+			x.loose = append(append(x.loose, a.Address), old.carriedAs[a.Offset]...)
+		}
+	}
+	return false
+}
+
+// indexReservations makes reservations be found by name.
+func (x *index) indexReservations() {
+	if x.byReservation.slots != nil {
+		return
+	}
+	x.reservations = slices.Clone(x.reservations)
+	x.byReservation = newLookup(len(x.reservations))
+	for i, r := range x.reservations {
+		x.byReservation.add(x.name(r.Namespace, r.Name), uint32(i))
+	}
+}
+
+func (x *index) setReservation(name types.NamespacedName, r *ippool.Reservation) {
+	hash := x.name(name.Namespace, name.Name)
+	for _, number := range x.byReservation.all(hash) {
+		if old := x.reservations[number]; old.Namespace == name.Namespace && old.Name == name.Name {
+			x.byReservation.remove(hash, number)
+			x.reservations[number] = nil
+		}
+	}
+	if r != nil {
+		x.byReservation.add(hash, uint32(len(x.reservations)))
+		x.reservations = append(x.reservations, r)
+	}
+}
+
+// judgeOnly gives verdicts to what is recorded of some addresses, on all the
+// evidence there is. The cost grows with the addresses; the first time with the
+// number of reservations. There are no findings in it, and Nodes are as they
+// were when the index was built.
+func (x *index) judgeOnly(addresses []netip.Addr) *Judgement {
+	x.indexReservations()
+	addresses = uniqueAddresses(slices.Clone(addresses))
+	var entries []entry
+	reservations := map[*ippool.Reservation]bool{}
+	for _, addr := range addresses {
+		entries = append(entries, x.entriesFor(addr)...)
+		for _, p := range x.poolsAt(addr) {
+			for _, network := range x.networksIn(p) {
+				x.reservationsNamed(p.Namespace, ippool.ReservationName(network, addr), func(r *ippool.Reservation) { reservations[r] = true })
+			}
+		}
+	}
+	slices.SortFunc(entries, func(a, b entry) int { return cmp.Or(cmp.Compare(a.pool.ref, b.pool.ref), cmp.Compare(a.at, b.at)) })
+	entries = slices.CompactFunc(entries, func(a, b entry) bool { return a.Allocation == b.Allocation })
+	w := x.newJudging(len(entries), len(reservations))
+	items := make(map[*ippool.Allocation]*Item, len(entries))
+	for _, e := range entries {
+		items[e.Allocation] = w.allocation(e.pool, e.Allocation)
+	}
+	for _, r := range slices.SortedFunc(maps.Keys(reservations), byName) {
+		w.reservation(r, x.readings(w.readings[:0], r), func(e entry) *Item { return items[e.Allocation] })
+	}
+	return w.j
+}
+
+// networksIn are the networks that a pool may be of.
+func (x *index) networksIn(p *pool) []string {
+	if p.networks != nil {
+		return p.networks
+	}
+	names := []string{""}
+	for n := range x.named {
+		if n.namespace == p.Namespace {
+			names = append(names, n.network)
+		}
+	}
+	return sortedUnique(names)
+}
+
+func (x *index) reservationsNamed(namespace, name string, f func(*ippool.Reservation)) {
+	for c := x.byReservation.find(x.name(namespace, name)); ; {
+		number, ok := c.next()
+		if !ok {
+			return
+		}
+		if r := x.reservations[number]; r.Name == name && r.Namespace == namespace {
+			f(r)
+		}
+	}
+}

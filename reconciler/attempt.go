@@ -1,0 +1,285 @@
+package reconciler
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+)
+
+var errLeaseMissing = errors.New("a pool's own Lease was busy with ADDs and DELs each time")
+
+// attempt prepares the items without any Lease, and then, under the Leases,
+// checks what can have changed since and writes. It returns the items that must
+// be tried again, and an error where that is for a reason; ErrConflict says that
+// something had changed. Where some items got through the error counts for little.
+func (b *batch) attempt(ctx context.Context, todo []*tracked, try int) (left []*tracked, err error) {
+	if err := b.refresh(ctx); err != nil {
+		return todo, err
+	}
+	if b.observation().Paused { // then ADDs need not wait for us
+		b.abandon(ctx, todo, Paused, pausedText)
+		return nil, nil
+	}
+	ready, err := b.prepare(ctx, todo)
+	if err != nil || len(ready.items) == 0 {
+		return ready.items, err
+	}
+	left = ready.items
+	err = b.Writer.Hold(ctx, b.namespace, b.leases, func(ctx context.Context, h *Hold) error {
+		began := b.Clock.Now()
+		// The wait for the Lease may have been long.
+		if err := b.refresh(ctx); err != nil {
+			return err
+		}
+		var conflict error
+		// Whoever waits for the Lease does not see to it that nobody else writes:
+		// a conflict is looked into once before the Lease is given back.
+		for round := range 2 {
+			work, without := split(left, h)
+			if len(work) == 0 {
+				return cmp.Or(conflict, errLeaseMissing)
+			}
+			still, changed, err := b.recheck(ctx, work, try > 1 || round > 0)
+			if err != nil {
+				left = slices.Concat(changed, still, without)
+				return err
+			}
+			failed, err := b.write(ctx, h, still, ready)
+			left = slices.Concat(failed, changed, without)
+			if len(changed) > 0 {
+				b.outdated() // they are read without the Lease
+				conflict = cmp.Or(conflict, fmt.Errorf("%w: pool %s", ErrConflict, changed[0].Object()))
+			}
+			if err != nil && !errors.Is(err, ErrConflict) {
+				return err
+			}
+			conflict = cmp.Or(err, conflict)
+			if len(failed) == 0 || err == nil || !h.open(ctx, b.Clock) {
+				break
+			}
+		}
+		if len(left) == 0 {
+			b.pace.fits(len(todo), b.Clock.Since(began))
+			return nil
+		}
+		return conflict
+	})
+	if slices.ContainsFunc(left, (*tracked).begun) {
+		// A write failed after reservations were deleted: whatever proves live
+		// must have its own back at once, not at the next turn with the Lease.
+		if still, changed, checkErr := b.recheck(ctx, left, true); checkErr == nil {
+			left = slices.Concat(still, changed)
+		}
+	}
+	return left, err
+}
+
+// split divides items into those whose Leases are all held, and the others.
+func split(items []*tracked, h *Hold) (with, without []*tracked) {
+	for _, t := range items {
+		if h.covers(t.leases) {
+			with = append(with, t)
+		} else {
+			without = append(without, t)
+		}
+	}
+	return with, without
+}
+
+// prepared is what is made ready before the Lease is taken.
+type prepared struct {
+	items   []*tracked
+	patches map[string]*poolPatch // by pool
+}
+
+// poolPatch removes entries from a pool as it was read. It was checked against
+// that, and is of no use for another resourceVersion or other entries.
+type poolPatch struct {
+	pool    *ippool.Pool
+	entries int
+	patch   []byte
+}
+
+// prepare judges the items on what was read last and builds the patches that
+// release them. An item of which something was written already is left to the
+// live read: only that knows whether its pod has come back, and what was deleted
+// must then be put back.
+func (b *batch) prepare(ctx context.Context, todo []*tracked) (prepared, error) {
+	var begun, fresh []*tracked
+	for _, t := range todo {
+		if t.begun() {
+			begun = append(begun, t)
+		} else {
+			fresh = append(fresh, t)
+		}
+	}
+	fresh = b.judge(ctx, fresh)
+	ready := prepared{items: slices.Concat(begun, fresh), patches: map[string]*poolPatch{}}
+	for pool, items := range byPool(fresh) {
+		patch, err := ippool.RemovePatch(pool, entriesOf(items))
+		if err != nil {
+			return ready, err
+		}
+		ready.patches[pool.Ref()] = &poolPatch{pool, len(items), patch}
+	}
+	return ready, nil
+}
+
+// begun reports whether something was written for the item.
+func (t *tracked) begun() bool { return len(t.deleted) > 0 || t.sent }
+
+func byPool(items []*tracked) map[*ippool.Pool][]*tracked {
+	pools := map[*ippool.Pool][]*tracked{}
+	for _, t := range items {
+		if t.Pool != nil {
+			pools[t.Pool] = append(pools[t.Pool], t)
+		}
+	}
+	return pools
+}
+
+// recheck is the second check: it reads live what can have changed, and judges
+// again. It returns what is still Stale, and the items of pools that have changed
+// and were not read in full.
+func (b *batch) recheck(ctx context.Context, todo []*tracked, reread bool) (still, changed []*tracked, err error) {
+	need := b.need(todo)
+	need.Reread = reread
+	live, err := b.read(ctx, need)
+	if err != nil {
+		return todo, nil, err
+	}
+	var judged []*tracked
+	for _, t := range todo {
+		if slices.ContainsFunc(b.poolsOf(t), func(p *ippool.Pool) bool {
+			return live.Changed[types.NamespacedName{Namespace: p.Namespace, Name: p.Name}]
+		}) {
+			changed = append(changed, t)
+			continue
+		}
+		t.unsure = false
+		judged = append(judged, t)
+	}
+	return b.judge(ctx, judged), changed, nil
+}
+
+// judge judges items again. What is no longer Stale gets back the reservations
+// that were deleted for it.
+func (b *batch) judge(ctx context.Context, todo []*tracked) []*tracked {
+	addresses := make([]netip.Addr, 0, len(todo))
+	for _, t := range todo {
+		addresses = append(addresses, t.Address())
+		for _, r := range t.With() {
+			addresses = append(addresses, r.Address()) // in a wide range not the one that reads back from the key
+		}
+	}
+	j := b.x.judgeOnly(sortedAddresses(addresses))
+	now := map[ID]*Item{}
+	for _, it := range slices.Concat(j.Allocations, j.Reservations) {
+		now[it.ID()] = it
+	}
+	plan := b.History.plan(j, b.second())
+	refused := map[ID]Refused{}
+	for _, x := range plan.Refused {
+		refused[x.ID()] = x
+	}
+	var still []*tracked
+	for _, t := range todo {
+		it, there := now[t.ID()]
+		switch {
+		case !there && t.sent && b.observation().lacks(t.Item):
+			b.finish(t) // the answer was lost, the write was not
+		case !there:
+			b.Log.Info("not released: it is gone or was rewritten since the first check", t.Attrs()...)
+			b.putBack(ctx, t, j)
+		case it.Reservation != nil && len(it.With()) > 0:
+			b.Log.Info("not released: an allocation of this reservation has appeared", it.Attrs()...)
+		case it.Verdict != Stale:
+			b.Log.Info("not released: the live read contradicts", it.Attrs()...)
+			b.History.forgetStale(t.Item)
+			b.putBack(ctx, t, j)
+		case refused[t.ID()].Item != nil:
+			b.putBack(ctx, t, j)
+			b.out.refuse(refused[t.ID()])
+		default:
+			t.Item = it
+			still = append(still, t)
+		}
+	}
+	return still
+}
+
+func sortedAddresses(all []netip.Addr) []netip.Addr {
+	slices.SortFunc(all, netip.Addr.Compare)
+	return slices.Compact(all)
+}
+
+// second are the options for the second check: what was confirmed at the first
+// is confirmed, and the breaker has had its say.
+func (b *batch) second() Options {
+	o := b.Options
+	o.AllowMassRelease = true
+	return o
+}
+
+// poolsOf are the pools that an item is about.
+func (b *batch) poolsOf(t *tracked) []*ippool.Pool {
+	if t.Pool != nil {
+		return []*ippool.Pool{t.Pool}
+	}
+	return t.poolsWith()
+}
+
+// need names what the second check of items reads. A reservation that is known
+// is not read: its delete tests the UID and the resourceVersion, which is the
+// same check, made at the moment that counts.
+func (b *batch) need(todo []*tracked) Need {
+	var n Need
+	for _, t := range todo {
+		if t.unsure && t.Reservation != nil {
+			n.Reservations = append(n.Reservations, types.NamespacedName{Namespace: t.Reservation.Namespace, Name: t.Reservation.Name})
+		}
+		if t.Pool != nil && (t.unsure || len(t.With()) == 0) {
+			n.Reservations = append(n.Reservations, b.observation().reservationsOf(t.Item)...)
+		}
+		for _, p := range b.poolsOf(t) {
+			n.Pools = append(n.Pools, types.NamespacedName{Namespace: p.Namespace, Name: p.Name})
+		}
+		if owner := t.owner(); owner.UID == "" {
+			n.Pods = append(n.Pods, types.NamespacedName{Namespace: owner.Namespace, Name: owner.Name})
+		}
+	}
+	n.Pools, n.Reservations, n.Pods = uniqueNames(n.Pools), uniqueNames(n.Reservations), uniqueNames(n.Pods)
+	return n
+}
+
+func uniqueNames(names []types.NamespacedName) []types.NamespacedName {
+	slices.SortFunc(names, func(a, b types.NamespacedName) int {
+		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+	})
+	return slices.Compact(names)
+}
+
+// reservationsOf are the names of all reservations that may be an allocation's:
+// those seen, and those that may have been made since.
+func (o *Observation) reservationsOf(it *Item) []types.NamespacedName {
+	var names []types.NamespacedName
+	for _, r := range it.With() {
+		names = append(names, types.NamespacedName{Namespace: r.Reservation.Namespace, Name: r.Reservation.Name})
+	}
+	nodes := map[string]bool{}
+	for n := range o.Nodes {
+		nodes[n] = true
+	}
+	for _, network := range it.Pool.Networks(nodes) {
+		names = append(names, types.NamespacedName{Namespace: it.Pool.Namespace, Name: ippool.ReservationName(network, it.Address())})
+	}
+	return names
+}

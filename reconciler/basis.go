@@ -1,0 +1,63 @@
+package reconciler
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+)
+
+// refreshEvery is how old reports, Leases, Nodes and definitions may be when
+// something is judged that is about to be written.
+const refreshEvery = 5 * time.Second
+
+// basis is what writes are judged on: what was read last, amended by what live
+// reads found and by what our own writes did since.
+type basis struct {
+	*Reconciler
+	first     *Observation // of before the first refresh
+	x         *index       // nil before it
+	refreshed time.Time
+}
+
+// observation is the basis without the pods and reservations that were amended.
+func (b *basis) observation() *Observation { return b.x.o }
+
+// refresh reads again what is not read live, where that was long ago. It is best
+// called while no Lease is held.
+func (b *basis) refresh(ctx context.Context) error {
+	if !b.refreshed.IsZero() && b.Clock.Since(b.refreshed) < refreshEvery {
+		return nil
+	}
+	before := b.first
+	if b.x != nil {
+		before = b.x.observation()
+	}
+	o, err := b.Source.Refresh(ctx, before)
+	if err != nil {
+		return fmt.Errorf("read reports, nodes and pools again: %w", err)
+	}
+	b.History.checkRevision(o)
+	o.Local, o.Past = before.Local, b.History
+	b.x, b.refreshed = newIndex(o, b.Options.Policy), b.Clock.Now()
+	b.x.indexReservations()
+	return nil
+}
+
+// outdated has the next refresh read again in any case.
+func (b *basis) outdated() { b.refreshed = time.Time{} }
+
+// read makes a live read and amends the basis by what it found.
+func (b *basis) read(ctx context.Context, need Need) (*Live, error) {
+	live, err := b.Source.Fresh(ctx, b.x.o, need)
+	if err != nil {
+		return nil, fmt.Errorf("live read: %w", err)
+	}
+	now := live.Now
+	if now.Before(b.x.o.Now) { // two API servers may have two clocks
+		now = time.Time{}
+	}
+	b.x.amend(change{Now: now, Pools: live.Pools, Reservations: live.Reservations, Pods: live.Pods})
+	b.x.o.Restored = cmp.Or(live.Restored, b.x.o.Restored)
+	return live, nil
+}
