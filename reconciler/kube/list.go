@@ -39,7 +39,7 @@ const (
 type listing struct {
 	resource  schema.GroupVersionResource
 	namespace string
-	name      string // of the only object wanted; "" for all
+	only      metav1.ListOptions // selects objects; all where it is empty
 	form      string
 	first     int64 // how many objects the first page has; firstPage if zero
 	// take decodes a page. Nothing of the body may be kept.
@@ -53,12 +53,9 @@ type listing struct {
 // One that takes so long that its revision is compacted begins again: half a list
 // is no list.
 func (c *Cluster) list(ctx context.Context, l listing) (revision string, err error) {
-	opts := metav1.ListOptions{Limit: l.first}
-	if opts.Limit == 0 {
+	opts := l.only
+	if opts.Limit = l.first; opts.Limit == 0 {
 		opts.Limit = firstPage
-	}
-	if l.name != "" {
-		opts.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, l.name).String()
 	}
 	for restarts := 0; ; {
 		var body []byte
@@ -90,9 +87,18 @@ func (c *Cluster) list(ctx context.Context, l listing) (revision string, err err
 	}
 }
 
-// nextLimit is how many objects make a page of pageBytes, by the page before.
+// nextLimit is how many objects make a page of pageBytes, by the page before; it
+// grows step by step, since the next ones may be larger.
 func nextLimit(limit int64, bytes int) int64 {
-	return max(1, min(limit*pageBytes/int64(max(bytes, 1)), largestPage))
+	return max(1, min(limit*pageBytes/int64(max(bytes, 1)), 4*limit, largestPage))
+}
+
+// named selects the object of that name only, or all where there is none.
+func named(name string) metav1.ListOptions {
+	if name == "" {
+		return metav1.ListOptions{}
+	}
+	return metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()}
 }
 
 func pathOf(r schema.GroupVersionResource, namespace string) string {
@@ -119,9 +125,9 @@ func listCustom[T any](ctx context.Context, c *Cluster, l listing, decode func([
 	return all, revision, err
 }
 
-func (c *Cluster) listPods(ctx context.Context, namespace, name string, into map[types.NamespacedName]*podstate.Pod) error {
+func (c *Cluster) listPods(ctx context.Context, namespace string, only metav1.ListOptions, into map[types.NamespacedName]*podstate.Pod) error {
 	_, err := c.list(ctx, listing{
-		resource: corev1.SchemeGroupVersion.WithResource("pods"), namespace: namespace, name: name, form: asProtobuf,
+		resource: corev1.SchemeGroupVersion.WithResource("pods"), namespace: namespace, only: only, form: asProtobuf,
 		take: func(body []byte, contentType string) (metav1.ListMeta, error) {
 			return podstate.DecodePods(body, contentType, func(p *podstate.Pod) { into[p.NamespacedName] = p })
 		},
@@ -130,16 +136,15 @@ func (c *Cluster) listPods(ctx context.Context, namespace, name string, into map
 	return err
 }
 
-func (c *Cluster) listNodes(ctx context.Context, name string) (map[string]*podstate.Node, error) {
-	nodes := map[string]*podstate.Node{}
-	_, err := c.list(ctx, listing{
-		resource: corev1.SchemeGroupVersion.WithResource("nodes"), name: name, form: asProtobuf,
+func (c *Cluster) listNodes(ctx context.Context, only metav1.ListOptions) (nodes []*podstate.Node, revision string, err error) {
+	revision, err = c.list(ctx, listing{
+		resource: corev1.SchemeGroupVersion.WithResource("nodes"), only: only, form: asProtobuf,
 		take: func(body []byte, contentType string) (metav1.ListMeta, error) {
-			return podstate.DecodeNodes(body, contentType, func(n *podstate.Node) { nodes[n.Name] = n })
+			return podstate.DecodeNodes(body, contentType, func(n *podstate.Node) { nodes = append(nodes, n) })
 		},
-		restart: func() { clear(nodes) },
+		restart: func() { nodes = nil },
 	})
-	return nodes, err
+	return nodes, revision, err
 }
 
 // listLeases lists the Leases in the reconciler's own namespace.
