@@ -2,9 +2,7 @@ package podstate
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
-	"mime"
 	"strings"
 	"unique"
 
@@ -17,10 +15,6 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/internal/protofields"
 )
-
-// Protobuf is the media type of the API server's protobuf, which pods, nodes and
-// Leases come in where it is asked for; all else is JSON.
-const Protobuf = "application/vnd.kubernetes.protobuf"
 
 // What is read of an object, by the numbers in k8s.io/api's generated.proto. A
 // test holds what is decoded so against decoding everything.
@@ -50,36 +44,37 @@ var (
 	headFields = protofields.Fields{1: {1: nil, 3: nil, 5: nil, 6: nil}} // metadata.{name, namespace, uid, resourceVersion}
 )
 
-// DecodePods reads a LIST of pods in either of its forms, and calls each with
+// DecodePods reads a LIST of pods, in protobuf or JSON, and calls each with
 // what ReadPod takes from every pod.
-func DecodePods(body []byte, contentType string, each func(*Pod)) (metav1.ListMeta, error) {
-	return decodeList(body, contentType, podFields, func(o *corev1.Pod) { each(ReadPod(o)) })
+func DecodePods(body []byte, each func(*Pod)) (metav1.ListMeta, error) {
+	return decodeList(body, podFields, func(o *corev1.Pod) { each(ReadPod(o)) })
 }
 
 // DecodeNodes is DecodePods for Nodes.
-func DecodeNodes(body []byte, contentType string, each func(*Node)) (metav1.ListMeta, error) {
-	return decodeList(body, contentType, nodeFields, func(o *corev1.Node) { each(ReadNode(o)) })
+func DecodeNodes(body []byte, each func(*Node)) (metav1.ListMeta, error) {
+	return decodeList(body, nodeFields, func(o *corev1.Node) { each(ReadNode(o)) })
 }
 
 // DecodeLeases is DecodePods for Leases, of which all is kept that ReadReport reads.
-func DecodeLeases(body []byte, contentType string, each func(*coordinationv1.Lease)) (metav1.ListMeta, error) {
-	return decodeList(body, contentType, leaseFields, each)
+func DecodeLeases(body []byte, each func(*coordinationv1.Lease)) (metav1.ListMeta, error) {
+	return decodeList(body, leaseFields, each)
 }
 
 // DecodeHeads reads a LIST of metadata: the name, namespace, UID and
 // resourceVersion of each object.
-func DecodeHeads(body []byte, contentType string, each func(*metav1.PartialObjectMetadata)) (metav1.ListMeta, error) {
-	return decodeList(body, contentType, headFields, each)
+func DecodeHeads(body []byte, each func(*metav1.PartialObjectMetadata)) (metav1.ListMeta, error) {
+	return decodeList(body, headFields, each)
 }
 
 func decodeList[T any, P interface {
 	*T
 	Unmarshal([]byte) error
-}](body []byte, contentType string, kept protofields.Fields, each func(P)) (metav1.ListMeta, error) {
-	if media, _, err := mime.ParseMediaType(contentType); err != nil || media != Protobuf {
+}](body []byte, kept protofields.Fields, each func(P)) (metav1.ListMeta, error) {
+	envelope, ok := bytes.CutPrefix(body, []byte("k8s\x00"))
+	if !ok {
 		return decodeJSONList(body, func(o *T) { each(o) })
 	}
-	list, err := listOf(body)
+	list, err := listIn(envelope)
 	if err != nil {
 		return metav1.ListMeta{}, err
 	}
@@ -106,14 +101,11 @@ func decodeList[T any, P interface {
 	return meta, nil
 }
 
-// listOf is the message in the envelope that the API server puts around it
-// (k8s.io/apimachinery, pkg/runtime/serializer/protobuf): four bytes, and a
-// runtime.Unknown with the kind in its first field and the message in its second.
-func listOf(body []byte) (list []byte, err error) {
-	envelope, ok := bytes.CutPrefix(body, []byte("k8s\x00"))
-	if !ok {
-		return nil, errors.New("read a list: the answer is not Kubernetes' protobuf")
-	}
+// listIn is the message in the envelope that the API server puts around it
+// (k8s.io/apimachinery, pkg/runtime/serializer/protobuf): after four bytes of its
+// own a runtime.Unknown, with the kind in its first field and the message in its
+// second.
+func listIn(envelope []byte) (list []byte, err error) {
 	kind, there := "", false
 	err = protofields.Each(envelope, func(number protowire.Number, value []byte) error {
 		switch number {

@@ -79,21 +79,20 @@ func filler(seed int64) *randfill.Filler {
 }
 
 // answer is a LIST as the API server sends it, in protobuf or JSON.
-func answer(t testing.TB, list runtime.Object, inProtobuf bool) (body []byte, contentType string) {
+func answer(t testing.TB, list runtime.Object, inProtobuf bool) (body []byte) {
 	t.Helper()
 	var err error
 	if inProtobuf {
 		var out strings.Builder
 		err = protobuf.NewSerializer(scheme.Scheme, scheme.Scheme).Encode(list, &out)
-		body, contentType = []byte(out.String()), podstate.Protobuf
+		body = []byte(out.String())
 	} else {
 		body, err = json.Marshal(list)
-		contentType = "application/json"
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	return body, contentType
+	return body
 }
 
 func sameRead[T any](t *testing.T, want, got []T, err error) {
@@ -138,22 +137,22 @@ func TestAListIsReadAsItsObjectsAre(t *testing.T) {
 				f.Fill(&leases.Items[i])
 				wantLeases = append(wantLeases, podstate.ReadReport(report, &leases.Items[i]))
 			}
-			body, contentType := answer(t, pods, inProtobuf)
-			meta, err := podstate.DecodePods(body, contentType, func(p *podstate.Pod) { gotPods = append(gotPods, p) })
+			body := answer(t, pods, inProtobuf)
+			meta, err := podstate.DecodePods(body, func(p *podstate.Pod) { gotPods = append(gotPods, p) })
 			sameRead(t, wantPods, gotPods, err)
 			if meta.Continue != "more" || meta.ResourceVersion != "77" {
 				t.Fatalf("%+v", meta)
 			}
-			body, contentType = answer(t, nodes, inProtobuf)
-			_, err = podstate.DecodeNodes(body, contentType, func(n *podstate.Node) { gotNodes = append(gotNodes, n) })
+			body = answer(t, nodes, inProtobuf)
+			_, err = podstate.DecodeNodes(body, func(n *podstate.Node) { gotNodes = append(gotNodes, n) })
 			sameRead(t, wantNodes, gotNodes, err)
-			body, contentType = answer(t, leases, inProtobuf)
-			_, err = podstate.DecodeLeases(body, contentType, func(l *coordinationv1.Lease) {
+			body = answer(t, leases, inProtobuf)
+			_, err = podstate.DecodeLeases(body, func(l *coordinationv1.Lease) {
 				gotLeases = append(gotLeases, podstate.ReadReport(report, l))
 			})
 			sameRead(t, wantLeases, gotLeases, err)
 			var heads []string
-			_, err = podstate.DecodeHeads(body, contentType, func(o *metav1.PartialObjectMetadata) {
+			_, err = podstate.DecodeHeads(body, func(o *metav1.PartialObjectMetadata) {
 				heads = append(heads, fmt.Sprint(o.Namespace, o.Name, o.UID, o.ResourceVersion))
 			})
 			var wantHeads []string
@@ -168,24 +167,21 @@ func TestAListIsReadAsItsObjectsAre(t *testing.T) {
 
 // What is no list, or breaks off, is never a short one.
 func TestAnAnswerThatIsNoListIsAnError(t *testing.T) {
-	body, _ := answer(t, &corev1.PodList{TypeMeta: metav1.TypeMeta{Kind: "PodList", APIVersion: "v1"}, Items: []corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "a"}}}}, true)
-	single, _ := answer(t, &corev1.Pod{TypeMeta: metav1.TypeMeta{Kind: "Pod", APIVersion: "v1"}}, true)
+	body := answer(t, &corev1.PodList{TypeMeta: metav1.TypeMeta{Kind: "PodList", APIVersion: "v1"}, Items: []corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "a"}}}}, true)
+	single := answer(t, &corev1.Pod{TypeMeta: metav1.TypeMeta{Kind: "Pod", APIVersion: "v1"}}, true)
 	none := func(*podstate.Pod) {}
-	if _, err := podstate.DecodePods(body, podstate.Protobuf, none); err != nil {
+	if _, err := podstate.DecodePods(body, none); err != nil {
 		t.Fatal(err)
 	}
 	for n := range body {
 		read := 0 // the envelope may lack its last fields, which say nothing
-		if _, err := podstate.DecodePods(body[:n], podstate.Protobuf, func(*podstate.Pod) { read++ }); err == nil && read != 1 {
+		if _, err := podstate.DecodePods(body[:n], func(*podstate.Pod) { read++ }); err == nil && read != 1 {
 			t.Errorf("%d of %d bytes are taken for a list of %d", n, len(body), read)
 		}
 	}
-	for _, c := range []struct{ body, contentType string }{
-		{string(single), podstate.Protobuf}, {`{"kind": "PodList", "items": []}`, podstate.Protobuf}, {string(body), "application/json"},
-		{`{"kind": "Status"}`, "application/json"}, {`{}`, "application/json"}, {``, "application/json"}, {`<html>`, "text/html"}, {`[]`, ""},
-	} {
-		if _, err := podstate.DecodePods([]byte(c.body), c.contentType, none); err == nil {
-			t.Errorf("%q (%s) is taken for a list", c.body, c.contentType)
+	for _, text := range []string{string(single), "k8s\x00", "k8s\x00{}", `{"kind": "Status"}`, `{}`, ``, `<html>`, `[]`} {
+		if _, err := podstate.DecodePods([]byte(text), none); err == nil {
+			t.Errorf("%q is taken for a list", text)
 		}
 	}
 }
@@ -275,7 +271,7 @@ func podPage(t testing.TB, n int) []byte {
 		}
 		list.Items = append(list.Items, p)
 	}
-	body, _ := answer(t, list, true)
+	body := answer(t, list, true)
 	return body
 }
 
@@ -284,7 +280,7 @@ func BenchmarkDecodeAPageOf500Pods(b *testing.B) {
 	b.SetBytes(int64(len(body)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := podstate.DecodePods(body, podstate.Protobuf, func(*podstate.Pod) {}); err != nil {
+		if _, err := podstate.DecodePods(body, func(*podstate.Pod) {}); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -293,7 +289,7 @@ func BenchmarkDecodeAPageOf500Pods(b *testing.B) {
 // Guards against decoding what nobody reads: a whole pod takes more than 100.
 func TestReadingAPodAllocatesLittle(t *testing.T) {
 	body := podPage(t, 200)
-	n := testing.AllocsPerRun(5, func() { _, _ = podstate.DecodePods(body, podstate.Protobuf, func(*podstate.Pod) {}) })
+	n := testing.AllocsPerRun(5, func() { _, _ = podstate.DecodePods(body, func(*podstate.Pod) {}) })
 	if n/200 > 55 {
 		t.Errorf("%.0f allocations a pod", n/200)
 	}

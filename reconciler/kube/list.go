@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"path"
@@ -20,7 +21,7 @@ import (
 const (
 	// pageBytes is how large a page of a LIST should be: it is in memory as a
 	// whole, and each costs a round trip.
-	pageBytes = 4 << 20
+	pageBytes = 2 << 20
 	// firstPage is how many objects the first page has, while it is not known how
 	// large they are; a pool may have some megabytes.
 	firstPage, firstPageOfPools = 500, 2
@@ -31,8 +32,8 @@ const (
 // The forms in which a LIST is asked for.
 const (
 	asJSON     = "application/json"
-	asProtobuf = podstate.Protobuf + ", " + asJSON
-	asHeads    = podstate.Protobuf + ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1, " + asJSON + ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+	asProtobuf = "application/vnd.kubernetes.protobuf, " + asJSON
+	asHeads    = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1, " + asJSON + ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 )
 
 // listing is a LIST: of what, in which form, and who takes in its pages.
@@ -43,7 +44,7 @@ type listing struct {
 	form      string
 	first     int64 // how many objects the first page has; firstPage if zero
 	// take decodes a page. Nothing of the body may be kept.
-	take func(body []byte, contentType string) (metav1.ListMeta, error)
+	take func(body []byte) (metav1.ListMeta, error)
 	// restart throws away what was taken in so far.
 	restart func()
 }
@@ -57,15 +58,19 @@ func (c *Cluster) list(ctx context.Context, l listing) (revision string, err err
 	if opts.Limit = l.first; opts.Limit == 0 {
 		opts.Limit = firstPage
 	}
+	var page bytes.Buffer // of one page after the other
 	for restarts := 0; ; {
-		var body []byte
-		var contentType string
-		err := c.call(ctx, func(ctx context.Context) (err error) {
-			result := c.client.Get().AbsPath(pathOf(l.resource, l.namespace)).VersionedParams(&opts, scheme.ParameterCodec).SetHeader("Accept", l.form).Do(ctx)
-			if err = result.Error(); err == nil {
-				body, err = result.ContentType(&contentType).Raw()
+		err := c.call(ctx, func(ctx context.Context) error {
+			answer, err := c.client.Get().AbsPath(pathOf(l.resource, l.namespace)).VersionedParams(&opts, scheme.ParameterCodec).SetHeader("Accept", l.form).Stream(ctx)
+			if err != nil {
+				return err
 			}
-			return err
+			defer answer.Close()
+			page.Reset()
+			if _, err = page.ReadFrom(answer); err != nil {
+				return fmt.Errorf("read a page of %s: %w", l.resource.Resource, err)
+			}
+			return nil
 		})
 		switch {
 		case apierrors.IsResourceExpired(err) && restarts < 3:
@@ -76,14 +81,14 @@ func (c *Cluster) list(ctx context.Context, l listing) (revision string, err err
 		case err != nil:
 			return "", err
 		}
-		meta, err := l.take(body, contentType)
+		meta, err := l.take(page.Bytes())
 		if err != nil {
 			return "", fmt.Errorf("%s: %w", l.resource.Resource, err)
 		}
 		if opts.Continue = meta.Continue; opts.Continue == "" {
 			return meta.ResourceVersion, nil
 		}
-		opts.Limit = nextLimit(opts.Limit, len(body))
+		opts.Limit = nextLimit(opts.Limit, page.Len())
 	}
 }
 
@@ -116,7 +121,7 @@ func pathOf(r schema.GroupVersionResource, namespace string) string {
 func listCustom[T any](ctx context.Context, c *Cluster, l listing, decode func([]byte) ([]T, metav1.ListMeta, error)) (all []T, revision string, err error) {
 	l.form = asJSON
 	l.restart = func() { all = nil }
-	l.take = func(body []byte, _ string) (metav1.ListMeta, error) {
+	l.take = func(body []byte) (metav1.ListMeta, error) {
 		page, meta, err := decode(body)
 		all = append(all, page...)
 		return meta, err
@@ -128,8 +133,8 @@ func listCustom[T any](ctx context.Context, c *Cluster, l listing, decode func([
 func (c *Cluster) listPods(ctx context.Context, namespace string, only metav1.ListOptions, into map[types.NamespacedName]*podstate.Pod) error {
 	_, err := c.list(ctx, listing{
 		resource: corev1.SchemeGroupVersion.WithResource("pods"), namespace: namespace, only: only, form: asProtobuf,
-		take: func(body []byte, contentType string) (metav1.ListMeta, error) {
-			return podstate.DecodePods(body, contentType, func(p *podstate.Pod) { into[p.NamespacedName] = p })
+		take: func(body []byte) (metav1.ListMeta, error) {
+			return podstate.DecodePods(body, func(p *podstate.Pod) { into[p.NamespacedName] = p })
 		},
 		restart: func() { clear(into) },
 	})
@@ -139,8 +144,8 @@ func (c *Cluster) listPods(ctx context.Context, namespace string, only metav1.Li
 func (c *Cluster) listNodes(ctx context.Context, only metav1.ListOptions) (nodes []*podstate.Node, revision string, err error) {
 	revision, err = c.list(ctx, listing{
 		resource: corev1.SchemeGroupVersion.WithResource("nodes"), only: only, form: asProtobuf,
-		take: func(body []byte, contentType string) (metav1.ListMeta, error) {
-			return podstate.DecodeNodes(body, contentType, func(n *podstate.Node) { nodes = append(nodes, n) })
+		take: func(body []byte) (metav1.ListMeta, error) {
+			return podstate.DecodeNodes(body, func(n *podstate.Node) { nodes = append(nodes, n) })
 		},
 		restart: func() { nodes = nil },
 	})
@@ -152,8 +157,8 @@ func (c *Cluster) listLeases(ctx context.Context) (map[string]*coordinationv1.Le
 	leases := map[string]*coordinationv1.Lease{}
 	_, err := c.list(ctx, listing{
 		resource: coordinationv1.SchemeGroupVersion.WithResource("leases"), namespace: c.Namespace, form: asProtobuf,
-		take: func(body []byte, contentType string) (metav1.ListMeta, error) {
-			return podstate.DecodeLeases(body, contentType, func(l *coordinationv1.Lease) { leases[l.Name] = l })
+		take: func(body []byte) (metav1.ListMeta, error) {
+			return podstate.DecodeLeases(body, func(l *coordinationv1.Lease) { leases[l.Name] = l })
 		},
 		restart: func() { clear(leases) },
 	})
@@ -171,8 +176,8 @@ func (c *Cluster) listVersions(ctx context.Context, resource schema.GroupVersion
 	versions := map[types.NamespacedName]version{}
 	revision, err := c.list(ctx, listing{
 		resource: resource, form: asHeads,
-		take: func(body []byte, contentType string) (metav1.ListMeta, error) {
-			return podstate.DecodeHeads(body, contentType, func(o *metav1.PartialObjectMetadata) {
+		take: func(body []byte) (metav1.ListMeta, error) {
+			return podstate.DecodeHeads(body, func(o *metav1.PartialObjectMetadata) {
 				versions[types.NamespacedName{Namespace: o.Namespace, Name: o.Name}] = version{o.UID, o.ResourceVersion}
 			})
 		},
