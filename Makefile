@@ -20,7 +20,7 @@ run: build ## Judge the cluster of the current kubeconfig, or without one the bu
 
 .PHONY: build
 build: ## Build bin/ip-reconcile, bin/ip-reconcile-agent and the drop-in bin/ip-reconciler
-	CGO_ENABLED=0 $(GO) build -trimpath -o bin/ ./cmd/ip-reconcile ./cmd/ip-reconcile-agent ./cmd/ip-reconciler
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w" -o bin/ ./cmd/ip-reconcile ./cmd/ip-reconcile-agent ./cmd/ip-reconciler
 
 .PHONY: test
 test: ## Run all tests: unit, property, and (as root on Linux) on a real API server, whereabouts, Multus and containerd, then 'make e2e'

@@ -5,28 +5,24 @@ import (
 	"fmt"
 	"unique"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/ip-reconcile/ip-reconcile/internal/rawjson"
 )
 
-// Page is what a LIST answer tells beside its items.
-type Page struct {
-	ResourceVersion string
-	Continue        string // asks for the next page; "" on the last one
-}
-
 // DecodePools reads the JSON of a LIST of IPPools. It is an error if the text
 // is no list.
-func DecodePools(text []byte) ([]*Pool, Page, error) { return decodeList(text, readPool) }
+func DecodePools(text []byte) ([]*Pool, metav1.ListMeta, error) { return decodeList(text, readPool) }
 
 // DecodeReservations reads the JSON of a LIST of reservations. It is an error
 // if the text is no list.
-func DecodeReservations(text []byte) ([]*Reservation, Page, error) {
+func DecodeReservations(text []byte) ([]*Reservation, metav1.ListMeta, error) {
 	return decodeList(text, readReservation)
 }
 
 // DecodeNADs reads the JSON of a LIST of NetworkAttachmentDefinitions. It is an
 // error if the text is no list.
-func DecodeNADs(text []byte) ([]*NAD, Page, error) { return decodeList(text, readNAD) }
+func DecodeNADs(text []byte) ([]*NAD, metav1.ListMeta, error) { return decodeList(text, readNAD) }
 
 func decode[T any](text []byte, read func(*rawjson.Reader) T) (T, error) {
 	r := rawjson.New(text)
@@ -34,13 +30,20 @@ func decode[T any](text []byte, read func(*rawjson.Reader) T) (T, error) {
 	return v, r.End()
 }
 
-func decodeList[T any](text []byte, item func(*rawjson.Reader) T) (all []T, page Page, err error) {
+// DecodeList reads the JSON of a LIST item by item. It is an error if the text is
+// no list.
+func DecodeList(text []byte, item func(text []byte)) (metav1.ListMeta, error) {
+	_, page, err := decodeList(text, func(r *rawjson.Reader) struct{} { item(r.Raw()); return struct{}{} })
+	return page, err
+}
+
+func decodeList[T any](text []byte, item func(*rawjson.Reader) T) (all []T, page metav1.ListMeta, err error) {
 	r := rawjson.New(text)
 	list, items := false, false
 	list = r.Object(func(name []byte) {
 		switch string(name) {
 		case "metadata":
-			page = Page{}
+			page = metav1.ListMeta{}
 			r.Object(func(name []byte) {
 				switch string(name) {
 				case "resourceVersion":
@@ -55,10 +58,10 @@ func decodeList[T any](text []byte, item func(*rawjson.Reader) T) (all []T, page
 		}
 	})
 	if err := r.End(); err != nil {
-		return nil, Page{}, fmt.Errorf("read a list: %w", err)
+		return nil, metav1.ListMeta{}, fmt.Errorf("read a list: %w", err)
 	}
 	if !list || !items {
-		return nil, Page{}, errors.New("read a list: the answer has no items")
+		return nil, metav1.ListMeta{}, errors.New("read a list: the answer has no items")
 	}
 	return all, page, nil
 }

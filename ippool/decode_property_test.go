@@ -256,7 +256,7 @@ func TestAListIsDecodedAsItsItemsAre(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		items := rapid.SliceOfN(poolText(), 0, 4).Draw(t, "items")
 		pools, page, err := ippool.DecodePools([]byte(`{"kind": "IPPoolList", "items": [` + strings.Join(items, ",") + `], "metadata": {"resourceVersion": "7", "continue": "more"}}`))
-		if err != nil || page != (ippool.Page{ResourceVersion: "7", Continue: "more"}) || len(pools) != len(items) {
+		if err != nil || page.ResourceVersion != "7" || page.Continue != "more" || len(pools) != len(items) {
 			t.Fatalf("%d pools, %+v, %v", len(pools), page, err)
 		}
 		for i, text := range items {

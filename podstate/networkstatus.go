@@ -1,9 +1,11 @@
 package podstate
 
 import (
-	"encoding/json"
+	"bytes"
 	"net/netip"
 	"strings"
+
+	"github.com/ip-reconcile/ip-reconcile/internal/rawjson"
 )
 
 // NetworkStatus says what became of reading a pod's network-status annotation.
@@ -47,38 +49,91 @@ func readNetworkStatus(annotations map[string]string) (NetworkStatus, []Interfac
 	if text == "" {
 		return StatusMissing, nil
 	}
-	var raw []json.RawMessage
-	if err := json.Unmarshal([]byte(text), &raw); err != nil {
-		return StatusUnreadable, nil
-	}
-	if len(raw) == 0 {
+	r := rawjson.New([]byte(text))
+	if r.Null() && r.End() == nil {
 		return StatusMissing, nil
 	}
 	status := StatusReadable
 	var interfaces []Interface
-	for _, r := range raw {
-		var entry *struct {
-			Name      string   `json:"name"`
-			Interface string   `json:"interface"`
-			Default   bool     `json:"default"`
-			IPs       []string `json:"ips"`
+	list := r.Array(func() {
+		i, readable := readInterface(r)
+		if i != nil {
+			interfaces = append(interfaces, *i)
 		}
-		if err := json.Unmarshal(r, &entry); err != nil || entry == nil {
+		if i == nil || !readable {
 			status = StatusUnreadable
-			continue
 		}
-		i := Interface{Network: entry.Name, Name: entry.Interface, Default: entry.Default}
-		for _, text := range entry.IPs {
-			a, err := parseAddr(text)
-			if err != nil {
-				status = StatusUnreadable
-				continue
-			}
-			i.Addresses = append(i.Addresses, a)
-		}
-		interfaces = append(interfaces, i)
+	})
+	switch {
+	case !list || r.End() != nil:
+		return StatusUnreadable, nil
+	case interfaces == nil && status == StatusReadable: // an empty list
+		return StatusMissing, nil
 	}
 	return status, interfaces
+}
+
+// readInterface reads an entry, nil if it is none; readable is whether all of its
+// addresses are. As for Multus, names are the same in any case.
+func readInterface(r *rawjson.Reader) (i *Interface, readable bool) {
+	i, readable = &Interface{}, true
+	typed := true // every field has the type that it must have
+	object := r.Object(func(name []byte) {
+		switch {
+		case bytes.EqualFold(name, []byte("name")):
+			typed = readText(r, &i.Network) && typed
+		case bytes.EqualFold(name, []byte("interface")):
+			typed = readText(r, &i.Name) && typed
+		case bytes.EqualFold(name, []byte("default")):
+			typed = readBool(r, &i.Default) && typed
+		case bytes.EqualFold(name, []byte("ips")):
+			if i.Addresses, readable = nil, true; r.Null() {
+				return
+			}
+			typed = r.Array(func() {
+				if r.Null() {
+					readable = false
+					return
+				}
+				text, ok := r.String()
+				typed = ok && typed
+				if a, err := parseAddr(string(text)); err == nil {
+					i.Addresses = append(i.Addresses, a)
+				} else {
+					readable = false
+				}
+			}) && typed
+		}
+	})
+	if !object || !typed {
+		return nil, false
+	}
+	return i, readable
+}
+
+// readText reads a text; null leaves what is there. It reports whether the value
+// was one of them.
+func readText(r *rawjson.Reader, into *string) bool {
+	if r.Null() {
+		return true
+	}
+	text, ok := r.String()
+	if ok {
+		*into = share(string(text))
+	}
+	return ok
+}
+
+func readBool(r *rawjson.Reader, into *bool) bool {
+	if r.Null() {
+		return true
+	}
+	switch text := string(r.Raw()); text {
+	case "true", "false":
+		*into = text == "true"
+		return true
+	}
+	return false
 }
 
 // parseAddr reads an address in any spelling, with or without a prefix length:

@@ -15,12 +15,12 @@ type Node struct {
 	NotReadyFor  time.Time // since when Ready is not True; zero if it is, or if nothing tells
 	OutOfService bool      // the taint node.kubernetes.io/out-of-service
 
-	ResourceVersion string
+	UID, ResourceVersion string
 }
 
 // ReadNode takes from a Node object what the rules need.
 func ReadNode(o *corev1.Node) *Node {
-	n := &Node{Name: o.Name, Labels: o.Labels, BootID: o.Status.NodeInfo.BootID, ResourceVersion: o.ResourceVersion}
+	n := &Node{Name: o.Name, Labels: o.Labels, BootID: o.Status.NodeInfo.BootID, UID: string(o.UID), ResourceVersion: o.ResourceVersion}
 	for _, c := range o.Status.Conditions {
 		if c.Type != corev1.NodeReady {
 			continue

@@ -59,11 +59,11 @@ type Pod struct {
 // finished pod stay in its status on purpose and are not read.
 func ReadPod(o *corev1.Pod) *Pod {
 	p := &Pod{
-		NamespacedName:  types.NamespacedName{Namespace: o.Namespace, Name: o.Name},
+		NamespacedName:  types.NamespacedName{Namespace: share(o.Namespace), Name: o.Name},
 		UID:             string(o.UID),
 		RuntimeUID:      string(o.UID),
 		ResourceVersion: o.ResourceVersion,
-		Node:            o.Spec.NodeName,
+		Node:            share(o.Spec.NodeName),
 		Phase:           phase(o),
 		Created:         o.CreationTimestamp.Time,
 	}
@@ -106,35 +106,38 @@ func phase(o *corev1.Pod) Phase {
 
 func stopped(o *corev1.Pod) (bool, time.Time) {
 	var last time.Time
-	all := true
-	seen := map[string]bool{}
-	for _, statuses := range [][]corev1.ContainerStatus{
-		o.Status.InitContainerStatuses, o.Status.ContainerStatuses, o.Status.EphemeralContainerStatuses,
-	} {
-		for _, s := range statuses {
-			seen[s.Name] = true
-			if s.State.Terminated == nil {
+	all, any := true, false
+	statuses := [...][]corev1.ContainerStatus{o.Status.InitContainerStatuses, o.Status.ContainerStatuses, o.Status.EphemeralContainerStatuses}
+	for _, list := range statuses {
+		for i := range list {
+			any = true
+			if t := list[i].State.Terminated; t == nil {
 				all = false
-			} else if s.State.Terminated.FinishedAt.After(last) {
-				last = s.State.Terminated.FinishedAt.Time
+			} else if t.FinishedAt.After(last) {
+				last = t.FinishedAt.Time
 			}
 		}
 	}
-	for _, c := range o.Spec.Containers {
-		all = all && seen[c.Name]
+	seen := func(name string) bool {
+		return slices.ContainsFunc(statuses[:], func(list []corev1.ContainerStatus) bool {
+			return slices.ContainsFunc(list, func(s corev1.ContainerStatus) bool { return s.Name == name })
+		})
 	}
-	for _, c := range o.Spec.InitContainers {
-		all = all && seen[c.Name]
+	for i := range o.Spec.Containers {
+		all = all && seen(o.Spec.Containers[i].Name)
 	}
-	for _, c := range o.Spec.EphemeralContainers {
-		all = all && seen[c.Name]
+	for i := range o.Spec.InitContainers {
+		all = all && seen(o.Spec.InitContainers[i].Name)
 	}
-	for _, c := range o.Status.Conditions {
-		if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
+	for i := range o.Spec.EphemeralContainers {
+		all = all && seen(o.Spec.EphemeralContainers[i].Name)
+	}
+	for i := range o.Status.Conditions {
+		if c := &o.Status.Conditions[i]; c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
 			all = false
 		}
 	}
-	return all && len(seen) > 0, last
+	return all && any, last
 }
 
 // Overdue says whether the pod should have been gone five minutes ago.

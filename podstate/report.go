@@ -39,6 +39,8 @@ type Report struct {
 	Written time.Time
 	// RestoreSeen is when the agent noticed that etcd was restored; zero if never.
 	RestoreSeen time.Time
+
+	hash string // of the content
 }
 
 // Fresh says whether the report may be relied upon at this time.
@@ -123,13 +125,19 @@ func ReadReport(o *v1alpha1.SandboxReport, lease *coordinationv1.Lease) *Report 
 
 // ReadHashedReport is ReadReport for a report whose Hash is known already.
 func ReadHashedReport(o *v1alpha1.SandboxReport, contentHash string, lease *coordinationv1.Lease) *Report {
-	r := &Report{SandboxReport: o, Written: fieldTime(o.ManagedFields, `"f:observedAt"`)}
-	r.RestoreSeen = restoreTime(o.Annotations, r.Written)
+	r := &Report{SandboxReport: o, Written: fieldTime(o.ManagedFields, `"f:observedAt"`), hash: contentHash}
+	return r.Vouched(lease)
+}
+
+// Vouched is the same report with its node's Lease as it is now.
+func (r *Report) Vouched(lease *coordinationv1.Lease) *Report {
+	r = &Report{SandboxReport: r.SandboxReport, Written: r.Written, hash: r.hash}
+	r.RestoreSeen = restoreTime(r.Annotations, r.Written)
 	if lease == nil {
 		return r
 	}
 	r.LastHeard = Heard(lease)
-	if hash := lease.Annotations[v1alpha1.HashAnnotation]; hash != "" && hash == contentHash {
+	if hash := lease.Annotations[v1alpha1.HashAnnotation]; hash != "" && hash == r.hash {
 		r.Renewed = r.LastHeard
 	}
 	if seen := restoreTime(lease.Annotations, r.LastHeard); seen.After(r.RestoreSeen) {

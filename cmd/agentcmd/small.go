@@ -1,9 +1,7 @@
 package agentcmd
 
 import (
-	"os"
-	"runtime/debug"
-
+	"github.com/ip-reconcile/ip-reconcile/cmd/memory"
 	"github.com/ip-reconcile/ip-reconcile/cmd/ownfile"
 )
 
@@ -11,11 +9,6 @@ import (
 // heap is collected early, and the pages of the program's own file that its start
 // touched are given back. Most of the program is for the other commands.
 func small() {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(80)
-	}
-	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(48 << 20) // pods with huge annotations make huge answers
-	}
+	memory.Bound(80, 48<<20) // pods with huge annotations make huge answers
 	ownfile.GiveBack()
 }

@@ -14,6 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 
 	"github.com/ip-reconcile/ip-reconcile/cmd/agentcmd"
+	"github.com/ip-reconcile/ip-reconcile/cmd/memory"
+	"github.com/ip-reconcile/ip-reconcile/cmd/ownfile"
 	"github.com/ip-reconcile/ip-reconcile/cmd/servecmd"
 )
 
@@ -27,7 +29,12 @@ const (
 // leftOver ends a command with exit code 1: it could look, and something is left.
 var errLeft = errors.New("something is left")
 
-func main() { os.Exit(execute(os.Args[1:], terminal())) }
+func main() {
+	// Most of the file is touched only while the program starts.
+	ownfile.GiveBack()
+	memory.Bound(50, 0)
+	os.Exit(execute(os.Args[1:], terminal()))
+}
 
 // streams are where a command reads and writes; tests give their own.
 type streams struct {

@@ -25,6 +25,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/ip-reconcile/ip-reconcile/cmd/memory"
 	"github.com/ip-reconcile/ip-reconcile/cmd/ownfile"
 	"github.com/ip-reconcile/ip-reconcile/cmd/servecmd"
 )
@@ -43,7 +44,7 @@ func main() {
 	// What is read around each page by default is more than whereabouts' 50Mi leave
 	// beside the heap.
 	ownfile.ReadSparsely()
-	limitMemory()
+	memory.Bound(50, 0)
 	os.Exit(run(ctx, os.Args[1:], os.Stderr))
 }
 

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"log/slog"
 	"net"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -100,20 +99,5 @@ func TestAPortThatIsTakenIsGoneWithout(t *testing.T) {
 	l.Close()
 	if got := freeOrNone(log, "metrics", address); got != address {
 		t.Errorf("a free address becomes %s", got)
-	}
-}
-
-func TestTheMemoryLimitIsTheContainers(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "memory")
-	for text, want := range map[string]int64{"52428800\n": 30 << 20, "20971520\n": 10 << 20, "max\n": 0, "9223372036854771712\n": 0, "": 0} {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if got := memoryLimit(file); got != want {
-			t.Errorf("%q: got %d, want %d", text, got, want)
-		}
-	}
-	if got := memoryLimit(file + "-none"); got != 0 {
-		t.Errorf("without a file: got %d", got)
 	}
 }

@@ -47,6 +47,7 @@ type Cluster struct {
 	core     kubernetes.Interface
 	objects  dynamic.Interface
 	metadata metadata.Interface
+	client   rest.Interface             // for LISTs, whose pages are decoded here
 	noGet    atomic.Bool                // no right to get pods, so they are listed by name
 	told     atomic.Pointer[serverDate] // the Date of its last answer
 
@@ -79,7 +80,7 @@ func New(config *rest.Config, s Settings) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("set up a client for %s: %w", config.Host, err)
 	}
-	c.core, c.objects, c.metadata = core, objects, meta
+	c.core, c.objects, c.metadata, c.client = core, objects, meta, core.CoreV1().RESTClient()
 	return c, nil
 }
 

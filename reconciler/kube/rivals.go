@@ -10,15 +10,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
-	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/ippool"
 )
 
-// warnOfRivals adds a warning for each workload beside whereabouts' pools that
-// runs whereabouts' own reconciler or control loop: it frees what is held here.
-// Where workloads may not be listed nothing is said: to most it is no news.
-func (c *Cluster) warnOfRivals(ctx context.Context, o *reconciler.Observation) {
+// rivals is a warning for each workload beside whereabouts' pools that runs
+// whereabouts' own reconciler or control loop: it frees what is held here. Where
+// workloads may not be listed nothing is said: to most it is no news.
+func (c *Cluster) rivals(ctx context.Context, pools []*ippool.Pool) (warnings []string) {
 	namespaces := []string{c.Namespace}
-	for _, p := range o.Pools {
+	for _, p := range pools {
 		namespaces = append(namespaces, p.Namespace)
 	}
 	slices.Sort(namespaces)
@@ -31,11 +31,12 @@ func (c *Cluster) warnOfRivals(ctx context.Context, o *reconciler.Observation) {
 			}
 			for _, w := range found {
 				if program := w.program(); program != "" && !c.isOurs(w) {
-					o.Warnings = append(o.Warnings, fmt.Sprintf("%s %s/%s runs whereabouts' own %s beside this, which frees addresses that are held here: stop it (deploy/whereabouts)", w.kind, namespace, w.name, program))
+					warnings = append(warnings, fmt.Sprintf("%s %s/%s runs whereabouts' own %s beside this, which frees addresses that are held here: stop it (deploy/whereabouts)", w.kind, namespace, w.name, program))
 				}
 			}
 		}
 	}
+	return warnings
 }
 
 // workload is what may run a rival.

@@ -1,0 +1,49 @@
+package protofields_test
+
+import (
+	"bytes"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ip-reconcile/ip-reconcile/internal/protofields"
+)
+
+func message(t *testing.T) []byte {
+	t.Helper()
+	pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web-0", Namespace: "default", Labels: map[string]string{"a": "b"}}, Spec: corev1.PodSpec{NodeName: "worker-1"}}
+	text, err := pod.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+func TestOnlyTheFieldsNamedAreKept(t *testing.T) {
+	lean, err := protofields.Fields{1: {1: nil, 11: nil}}.Append([]byte("before"), message(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lean, found := bytes.CutPrefix(lean, []byte("before"))
+	var pod corev1.Pod
+	if err := pod.Unmarshal(lean); err != nil || !found {
+		t.Fatal(err, found)
+	}
+	if pod.Name != "web-0" || pod.Labels["a"] != "b" || pod.Namespace != "" || pod.Spec.NodeName != "" {
+		t.Errorf("%+v", pod)
+	}
+}
+
+func TestAMessageThatBreaksOffIsAnError(t *testing.T) {
+	whole := message(t)
+	for _, f := range []protofields.Fields{{}, {1: nil, 2: nil, 3: nil}, {1: {1: nil}}} {
+		if _, err := f.Append(nil, whole[:len(whole)-1]); err == nil {
+			t.Errorf("%v: no error", f)
+		}
+	}
+	// Within a message, too.
+	if _, err := (protofields.Fields{1: {1: nil}}).Append(nil, []byte{0x0a, 0x02, 0x0a, 0x05}); err == nil {
+		t.Error("no error")
+	}
+}

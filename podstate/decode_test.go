@@ -1,0 +1,296 @@
+package podstate_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
+	"k8s.io/client-go/kubernetes/scheme"
+	"pgregory.net/rapid"
+	"sigs.k8s.io/randfill"
+
+	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/podstate/v1alpha1"
+)
+
+// filler fills every field of an object, and sets often what the rules read.
+func filler(seed int64) *randfill.Filler {
+	return randfill.NewWithSeed(seed).NilChance(.3).NumElements(0, 3).MaxDepth(14).Funcs(
+		func(t *metav1.Time, c randfill.Continue) {
+			*t = metav1.Unix(1780000000+c.Int63n(1e6), 0)
+		},
+		func(t *metav1.MicroTime, c randfill.Continue) {
+			*t = metav1.NewMicroTime(time.Unix(1780000000+c.Int63n(1e6), 0))
+		},
+		func(f *metav1.FieldsV1, c randfill.Continue) {
+			*f = *metav1.NewFieldsV1(`{"f:spec":{"f:renewTime":{}}}`)
+		},
+		func(p *corev1.PodPhase, c randfill.Continue) {
+			*p = []corev1.PodPhase{"", corev1.PodPending, corev1.PodRunning, corev1.PodFailed, corev1.PodSucceeded, corev1.PodUnknown}[c.Intn(6)]
+		},
+		func(p *corev1.PodCondition, c randfill.Continue) {
+			c.FillNoCustom(p)
+			if c.Bool() {
+				p.Type, p.Status = corev1.PodReady, []corev1.ConditionStatus{corev1.ConditionTrue, corev1.ConditionFalse}[c.Intn(2)]
+			}
+		},
+		func(p *corev1.NodeCondition, c randfill.Continue) {
+			c.FillNoCustom(p)
+			if c.Bool() {
+				p.Type, p.Status = corev1.NodeReady, []corev1.ConditionStatus{corev1.ConditionTrue, corev1.ConditionFalse}[c.Intn(2)]
+			}
+		},
+		func(p *corev1.Taint, c randfill.Continue) {
+			c.FillNoCustom(p)
+			if c.Bool() {
+				p.Key = corev1.TaintNodeOutOfService
+			}
+		},
+		func(p *corev1.Container, c randfill.Continue) {
+			p.Name, p.Image = []string{"a", "b"}[c.Intn(2)], "image"
+		},
+		func(p *corev1.EphemeralContainerCommon, c randfill.Continue) { p.Name = []string{"a", "b"}[c.Intn(2)] },
+		func(p *corev1.ContainerStatus, c randfill.Continue) {
+			p.Name, p.Image = []string{"a", "b"}[c.Intn(2)], "image"
+			c.Fill(&p.State)
+			c.Fill(&p.LastTerminationState)
+		},
+		func(p *corev1.PodIP, c randfill.Continue) { p.IP = []string{"10.0.0.5", "fd00::5", "bad"}[c.Intn(3)] },
+		func(m *map[string]string, c randfill.Continue) {
+			*m = map[string]string{"note": "x", "kubernetes.io/os": "linux"}
+			if c.Bool() {
+				(*m)["k8s.v1.cni.cncf.io/network-status"] = `[{"name":"default/wb","interface":"net1","ips":["10.0.0.5"]}]`
+			}
+			if c.Bool() {
+				(*m)[corev1.MirrorPodAnnotationKey] = "mirror"
+			}
+		},
+	)
+}
+
+// answer is a LIST as the API server sends it, in protobuf or JSON.
+func answer(t testing.TB, list runtime.Object, inProtobuf bool) (body []byte) {
+	t.Helper()
+	var err error
+	if inProtobuf {
+		var out strings.Builder
+		err = protobuf.NewSerializer(scheme.Scheme, scheme.Scheme).Encode(list, &out)
+		body = []byte(out.String())
+	} else {
+		body, err = json.Marshal(list)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return body
+}
+
+func sameRead[T any](t *testing.T, want, got []T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got) != len(want) {
+		t.Fatalf("%d of %d were read", len(got), len(want))
+	}
+	for i := range want {
+		if !reflect.DeepEqual(got[i], want[i]) {
+			t.Fatalf("got  %+v\nwant %+v", got[i], want[i])
+		}
+	}
+}
+
+var listMeta = metav1.ListMeta{ResourceVersion: "77", Continue: "more"}
+
+// What is left out before an object is decoded makes no difference to what is
+// read of it.
+func TestAListIsReadAsItsObjectsAre(t *testing.T) {
+	for seed := range int64(40) {
+		for _, inProtobuf := range []bool{true, false} {
+			pods := &corev1.PodList{TypeMeta: metav1.TypeMeta{Kind: "PodList", APIVersion: "v1"}, ListMeta: listMeta, Items: make([]corev1.Pod, 5)}
+			nodes := &corev1.NodeList{TypeMeta: metav1.TypeMeta{Kind: "NodeList", APIVersion: "v1"}, ListMeta: listMeta, Items: make([]corev1.Node, 3)}
+			leases := &coordinationv1.LeaseList{TypeMeta: metav1.TypeMeta{Kind: "LeaseList", APIVersion: "coordination.k8s.io/v1"}, ListMeta: listMeta, Items: make([]coordinationv1.Lease, 3)}
+			f := filler(seed)
+			var wantPods, gotPods []*podstate.Pod
+			for i := range pods.Items {
+				f.Fill(&pods.Items[i])
+				wantPods = append(wantPods, podstate.ReadPod(&pods.Items[i]))
+			}
+			var wantNodes, gotNodes []*podstate.Node
+			for i := range nodes.Items {
+				f.Fill(&nodes.Items[i])
+				wantNodes = append(wantNodes, podstate.ReadNode(&nodes.Items[i]))
+			}
+			report := &v1alpha1.SandboxReport{ObjectMeta: metav1.ObjectMeta{Name: "worker-1"}}
+			var wantLeases, gotLeases []*podstate.Report
+			for i := range leases.Items {
+				f.Fill(&leases.Items[i])
+				wantLeases = append(wantLeases, podstate.ReadReport(report, &leases.Items[i]))
+			}
+			body := answer(t, pods, inProtobuf)
+			meta, err := podstate.DecodePods(body, func(p *podstate.Pod) { gotPods = append(gotPods, p) })
+			sameRead(t, wantPods, gotPods, err)
+			if meta.Continue != "more" || meta.ResourceVersion != "77" {
+				t.Fatalf("%+v", meta)
+			}
+			body = answer(t, nodes, inProtobuf)
+			_, err = podstate.DecodeNodes(body, func(n *podstate.Node) { gotNodes = append(gotNodes, n) })
+			sameRead(t, wantNodes, gotNodes, err)
+			body = answer(t, leases, inProtobuf)
+			_, err = podstate.DecodeLeases(body, func(l *coordinationv1.Lease) {
+				gotLeases = append(gotLeases, podstate.ReadReport(report, l))
+			})
+			sameRead(t, wantLeases, gotLeases, err)
+			var heads []string
+			_, err = podstate.DecodeHeads(body, func(o *metav1.PartialObjectMetadata) {
+				heads = append(heads, fmt.Sprint(o.Namespace, o.Name, o.UID, o.ResourceVersion))
+			})
+			var wantHeads []string
+			for i := range leases.Items {
+				o := &leases.Items[i]
+				wantHeads = append(wantHeads, fmt.Sprint(o.Namespace, o.Name, o.UID, o.ResourceVersion))
+			}
+			sameRead(t, wantHeads, heads, err)
+		}
+	}
+}
+
+// What is no list, or breaks off, is never a short one.
+func TestAnAnswerThatIsNoListIsAnError(t *testing.T) {
+	body := answer(t, &corev1.PodList{TypeMeta: metav1.TypeMeta{Kind: "PodList", APIVersion: "v1"}, Items: []corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "a"}}}}, true)
+	single := answer(t, &corev1.Pod{TypeMeta: metav1.TypeMeta{Kind: "Pod", APIVersion: "v1"}}, true)
+	none := func(*podstate.Pod) {}
+	if _, err := podstate.DecodePods(body, none); err != nil {
+		t.Fatal(err)
+	}
+	for n := range body {
+		read := 0 // the envelope may lack its last fields, which say nothing
+		if _, err := podstate.DecodePods(body[:n], func(*podstate.Pod) { read++ }); err == nil && read != 1 {
+			t.Errorf("%d of %d bytes are taken for a list of %d", n, len(body), read)
+		}
+	}
+	for _, text := range []string{string(single), "k8s\x00", "k8s\x00{}", `{"kind": "Status"}`, `{}`, ``, `<html>`, `[]`} {
+		if _, err := podstate.DecodePods([]byte(text), none); err == nil {
+			t.Errorf("%q is taken for a list", text)
+		}
+	}
+}
+
+// statusFrom reads a network-status with encoding/json: the plain way, which the
+// reading in one pass must be equal to.
+func statusFrom(text string) (podstate.NetworkStatus, []podstate.Interface) {
+	if text = strings.TrimSpace(text); text == "" {
+		return podstate.StatusMissing, nil
+	}
+	var raw []json.RawMessage
+	if err := json.Unmarshal([]byte(text), &raw); err != nil {
+		return podstate.StatusUnreadable, nil
+	}
+	if len(raw) == 0 {
+		return podstate.StatusMissing, nil
+	}
+	status := podstate.StatusReadable
+	var interfaces []podstate.Interface
+	for _, r := range raw {
+		var entry *struct {
+			Name      string   `json:"name"`
+			Interface string   `json:"interface"`
+			Default   bool     `json:"default"`
+			IPs       []string `json:"ips"`
+		}
+		if err := json.Unmarshal(r, &entry); err != nil || entry == nil {
+			status = podstate.StatusUnreadable
+			continue
+		}
+		i := podstate.Interface{Network: entry.Name, Name: entry.Interface, Default: entry.Default}
+		for _, text := range entry.IPs {
+			text, _, _ = strings.Cut(strings.TrimSpace(text), "/")
+			a, err := netip.ParseAddr(text)
+			if err != nil {
+				status = podstate.StatusUnreadable
+				continue
+			}
+			i.Addresses = append(i.Addresses, a.Unmap().WithZone(""))
+		}
+		interfaces = append(interfaces, i)
+	}
+	return status, interfaces
+}
+
+func TestANetworkStatusIsReadAsEncodingJSONReadsIt(t *testing.T) {
+	value := rapid.SampledFrom([]string{`"net1"`, `"default/wb"`, `null`, `5`, `true`, `false`, `["10.0.0.5"]`, `["10.0.0.5/24", "fd00::5", "::ffff:10.0.0.9"]`,
+		`["bad"]`, `[null]`, `[5]`, `[]`, `{}`, `{"ips": ["10.0.0.7"]}`, `"\u006eet1"`})
+	name := rapid.SampledFrom([]string{`"name"`, `"interface"`, `"default"`, `"ips"`, `"ips"`, `"IPs"`, `"Name"`, `"\u0069ps"`, `"mac"`, `"ipſ"`})
+	entry := rapid.Custom(func(t *rapid.T) string {
+		if other := rapid.SampledFrom([]string{"", "", "", "", "null", "5", `"x"`, "[]", "{}", "{"}).Draw(t, "other"); other != "" {
+			return other
+		}
+		var members []string
+		for range rapid.IntRange(0, 4).Draw(t, "members") {
+			members = append(members, name.Draw(t, "name")+": "+value.Draw(t, "value"))
+		}
+		return "{" + strings.Join(members, ",") + "}"
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.OneOf(rapid.SampledFrom([]string{"", " ", "null", "[]", "[ ]", "{}", "x", `"x"`, "[] x", "[null]", "null x"}),
+			rapid.Custom(func(t *rapid.T) string {
+				return "[" + strings.Join(rapid.SliceOfN(entry, 1, 3).Draw(t, "entries"), ",\n") + rapid.SampledFrom([]string{"]", "]", "]", "", "],", "]]"}).Draw(t, "end")
+			})).Draw(t, "status")
+		p := podstate.ReadPod(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"k8s.v1.cni.cncf.io/network-status": text}}, Status: corev1.PodStatus{Phase: corev1.PodRunning}})
+		status, interfaces := statusFrom(text)
+		if p.Status != status || !reflect.DeepEqual(p.Interfaces, interfaces) {
+			t.Fatalf("%s\ngot  %v %+v\nwant %v %+v", text, p.Status, p.Interfaces, status, interfaces)
+		}
+	})
+}
+
+// podPage is a page of pods as large as real ones.
+func podPage(t testing.TB, n int) []byte {
+	list := &corev1.PodList{TypeMeta: metav1.TypeMeta{Kind: "PodList", APIVersion: "v1"}}
+	r := rand.New(rand.NewPCG(1, 1))
+	for i := range n {
+		p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: fmt.Sprint("namespace-", i%20), Name: fmt.Sprintf("app-%08x-%05x", r.Uint32(), i), UID: "0b9a6c1e-5d3e-4b57-8f4e-7b0d7d6a2f10", ResourceVersion: fmt.Sprint(i),
+			Labels: map[string]string{"app": "app"}, Annotations: map[string]string{"k8s.v1.cni.cncf.io/network-status": fmt.Sprintf(
+				`[{"name":"cbr0","interface":"eth0","ips":["10.244.%d.%d"],"mac":"02:42:0a:f4:00:05","default":true,"dns":{}},{"name":"default/wb","interface":"net1","ips":["10.0.%d.%d"],"mac":"02:42:0a:00:00:05","dns":{}}]`, i/256, i%256, i/256, i%256)},
+			ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubelet", Operation: "Update", FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(strings.Repeat(`{"f:status":{"f:conditions":{}}}`, 60))}}},
+			Spec:   corev1.PodSpec{NodeName: fmt.Sprint("worker-", i%50), Containers: make([]corev1.Container, 2), Volumes: make([]corev1.Volume, 3)},
+			Status: corev1.PodStatus{Phase: corev1.PodRunning, PodIP: "10.244.0.5", PodIPs: []corev1.PodIP{{IP: "10.244.0.5"}}, ContainerStatuses: make([]corev1.ContainerStatus, 2)}}
+		for c := range p.Spec.Containers {
+			p.Spec.Containers[c] = corev1.Container{Name: fmt.Sprint("c", c), Image: "registry.example.com/app:v1", Env: make([]corev1.EnvVar, 10)}
+			p.Status.ContainerStatuses[c] = corev1.ContainerStatus{Name: fmt.Sprint("c", c), Image: "registry.example.com/app:v1", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}
+		}
+		list.Items = append(list.Items, p)
+	}
+	body := answer(t, list, true)
+	return body
+}
+
+func BenchmarkDecodeAPageOf500Pods(b *testing.B) {
+	body := podPage(b, 500)
+	b.SetBytes(int64(len(body)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := podstate.DecodePods(body, func(*podstate.Pod) {}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// Guards against decoding what nobody reads: a whole pod takes more than 100.
+func TestReadingAPodAllocatesLittle(t *testing.T) {
+	body := podPage(t, 200)
+	n := testing.AllocsPerRun(5, func() { _, _ = podstate.DecodePods(body, func(*podstate.Pod) {}) })
+	if n/200 > 55 {
+		t.Errorf("%.0f allocations a pod", n/200)
+	}
+}
