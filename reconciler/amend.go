@@ -82,7 +82,7 @@ func (x *index) setNow(now time.Time) {
 
 // setPod reports whether all must be built again.
 func (x *index) setPod(name types.NamespacedName, p *podstate.Pod) (rebuild bool) {
-	if number, ok := x.podNumber(name.Namespace, name.Name); ok {
+	if number, ok := x.podNumber(name.Namespace, name.Name, x.name(name.Namespace, name.Name)); ok {
 		rebuild = x.removePod(number)
 	}
 	if p != nil {
@@ -175,7 +175,7 @@ func (x *index) judgeOnly(addresses []netip.Addr) *Judgement {
 	var entries []entry
 	reservations := map[*ippool.Reservation]bool{}
 	for _, addr := range addresses {
-		entries = append(entries, x.entriesFor(addr)...)
+		entries = x.entriesFor(entries, addr)
 		for _, p := range x.poolsAt(addr) {
 			for _, network := range x.networksIn(p) {
 				x.reservationsNamed(p.Namespace, ippool.ReservationName(network, addr), func(r *ippool.Reservation) { reservations[r] = true })
@@ -187,7 +187,8 @@ func (x *index) judgeOnly(addresses []netip.Addr) *Judgement {
 	w := x.newJudging(len(entries), len(reservations))
 	items := make(map[*ippool.Allocation]*Item, len(entries))
 	for _, e := range entries {
-		items[e.Allocation] = w.allocation(e.pool, e.Allocation)
+		a := e.Allocation
+		items[a] = w.allocation(e.pool, a, x.text(a.ContainerID), x.name(a.Owner.Namespace, a.Owner.Name))
 	}
 	for _, r := range slices.SortedFunc(maps.Keys(reservations), byName) {
 		w.reservation(r, x.readings(w.readings[:0], r), func(e entry) *Item { return items[e.Allocation] })

@@ -40,12 +40,14 @@ type index struct {
 	lengths [2][]int // of those ranges, of IPv4 and of IPv6
 	odd     []*pool  // those with ambiguous keys
 
-	pods    []*podstate.Pod
-	free    []uint32               // numbers that no pod has any more
-	podsOn  map[string]int         // by node, where no Node object is known
-	byName  lookup                 // numbers of pods
-	carried lookup                 // by address: numbers of pods
-	young   map[*podstate.Pod]bool // with an address, and so new that its age matters
+	pods           []*podstate.Pod
+	free           []uint32               // numbers that no pod has any more
+	podsOn         map[string]int         // by node, where no Node object is known
+	byName         lookup                 // numbers of pods
+	carried        lookup                 // by address: numbers of pods
+	young          map[*podstate.Pod]bool // with an address, and so new that its age matters
+	names, claimed additions              // of pods that are being indexed
+	touched        touched
 	// loose are addresses that somebody carries without an entry, and shared
 	// those that several carry: where a finding may be.
 	loose, shared []netip.Addr
@@ -104,37 +106,41 @@ func (x *index) addReports() {
 		}
 	}
 	x.ids, x.boxes = newLookup(ids), newLookup(addresses)
+	var byID, byAddress additions
 	for _, r := range x.o.Reports {
-		x.addReport(r)
+		x.touched.report(r)
+		x.addReport(r, &byID, &byAddress)
 	}
 	slices.SortStableFunc(x.reports, func(a, b *report) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-func (x *index) addReport(r *podstate.Report) {
+func (x *index) addReport(r *podstate.Report, byID, byAddress *additions) {
 	rep := &report{Report: r, fresh: r.Fresh(x.now), first: uint32(len(x.blocks) * blockSize), node: []string{r.Name}}
 	x.reports = append(x.reports, rep)
 	x.byNode[r.Name] = rep
 	number := rep.first
 	for i := range r.Sandboxes {
 		b := &r.Sandboxes[i]
-		x.sight(number, b.ID, b.Addresses, b.State == v1alpha1.SandboxReady)
+		x.sight(number, b.ID, b.Addresses, b.State == v1alpha1.SandboxReady, byID, byAddress)
 		number++
 	}
 	for i := range r.Attachments {
-		x.sight(number, r.Attachments[i].ID, r.Attachments[i].Addresses, false)
+		x.sight(number, r.Attachments[i].ID, r.Attachments[i].Addresses, false, byID, byAddress)
 		number++
 	}
 	for i := range r.Gone {
-		x.sight(number, r.Gone[i].ID, nil, false)
+		x.sight(number, r.Gone[i].ID, nil, false, byID, byAddress)
 		number++
 	}
+	x.ids.addAll(byID, &x.touched, func(int) {})
+	x.boxes.addAll(byAddress, &x.touched, func(i int) { x.shared = append(x.shared, byAddress.addresses[i]) })
 	for ; len(x.blocks)*blockSize < int(number); x.blocks = append(x.blocks, rep) {
 	}
 }
 
-func (x *index) sight(number uint32, id string, addresses []v1alpha1.Address, ready bool) {
+func (x *index) sight(number uint32, id string, addresses []v1alpha1.Address, ready bool, byID, byAddress *additions) {
 	if id != "" {
-		x.ids.add(x.text(id), number)
+		byID.add(x.text(id), number)
 	}
 	for i := range addresses {
 		a := &addresses[i]
@@ -142,9 +148,8 @@ func (x *index) sight(number uint32, id string, addresses []v1alpha1.Address, re
 		if !ok {
 			continue
 		}
-		if x.boxes.add(x.address(addr), number) {
-			x.shared = append(x.shared, addr)
-		}
+		byAddress.add(x.address(addr), number)
+		byAddress.addresses = append(byAddress.addresses, addr)
 		if ready && slices.ContainsFunc(x.poolsAt(addr), func(p *pool) bool { return p.lacks(addr) && p.of(a.NetworkName) }) {
 			x.loose = append(x.loose, addr)
 		}
@@ -171,10 +176,14 @@ func (x *index) entry(number uint32) sighting {
 
 // sightings adds the mentions of a container id, by the names of the reports.
 func (x *index) sightings(into []sighting, id string) []sighting {
+	return x.sightingsOf(into, id, x.text(id))
+}
+
+func (x *index) sightingsOf(into []sighting, id string, hash uint64) []sighting {
 	if id == "" {
 		return into
 	}
-	for c := x.ids.find(x.text(id)); ; {
+	for c := x.ids.find(hash); ; {
 		number, ok := c.next()
 		if !ok {
 			break
@@ -268,8 +277,23 @@ func (x *index) addPods() {
 	x.byName, x.carried = newLookup(len(x.o.Pods)), newLookup(len(x.o.Pods))
 	x.young, x.podsOn = map[*podstate.Pod]bool{}, map[string]int{}
 	for _, p := range x.o.Pods {
-		x.addPod(p)
+		x.pods = append(x.pods, p)
 	}
+	number := uint32(0)
+	for pods := range slices.Chunk(x.pods, chunk) {
+		x.touched.pods(pods)
+		for _, p := range pods {
+			x.indexPod(number, p)
+			number++
+		}
+		x.flushPods()
+	}
+}
+
+// flushPods puts what was indexed of pods where it is looked up.
+func (x *index) flushPods() {
+	x.byName.addAll(&x.names, &x.touched, func(int) {})
+	x.carried.addAll(&x.claimed, &x.touched, func(i int) { x.shared = append(x.shared, x.claimed.addresses[i]) })
 }
 
 // addPod reports whether the pod is on a node whose name was not known, where
@@ -282,11 +306,16 @@ func (x *index) addPod(p *podstate.Pod) (newNode bool) {
 	} else {
 		x.pods = append(x.pods, p)
 	}
-	x.byName.add(x.name(p.Namespace, p.Name), number)
+	newNode = x.indexPod(number, p)
+	x.flushPods()
+	return newNode
+}
+
+func (x *index) indexPod(number uint32, p *podstate.Pod) (newNode bool) {
+	x.names.add(x.name(p.Namespace, p.Name), number)
 	x.claims(p, func(addr netip.Addr, nad *ippool.NAD) {
-		if x.carried.add(x.address(addr), number) && nad != nil {
-			x.shared = append(x.shared, addr)
-		}
+		x.claimed.add(x.address(addr), number)
+		x.claimed.addresses = append(x.claimed.addresses, addr)
 		if nad != nil && p.Phase == podstate.Live &&
 			slices.ContainsFunc(x.poolsAt(addr), func(p *pool) bool { return p.lacks(addr) && p.mapped(nad) }) {
 			x.loose = append(x.loose, addr)
@@ -345,14 +374,27 @@ func (x *index) claims(p *podstate.Pod, f func(netip.Addr, *ippool.NAD)) {
 
 // pod is the pod by that name, nil if there is none.
 func (x *index) pod(namespace, name string) *podstate.Pod {
-	if number, ok := x.podNumber(namespace, name); ok {
+	if number, ok := x.podNumber(namespace, name, x.name(namespace, name)); ok {
 		return x.pods[number]
 	}
 	return nil
 }
 
-func (x *index) podNumber(namespace, name string) (uint32, bool) {
-	for c := x.byName.find(x.name(namespace, name)); ; {
+// owner is the pod by an owner's name. What a repair wrote for a phantom names a
+// pod that is known to be none.
+func (x *index) owner(owner ippool.PodRef) *podstate.Pod {
+	return x.ownerPod(owner, x.name(owner.Namespace, owner.Name))
+}
+
+func (x *index) ownerPod(owner ippool.PodRef, hash uint64) *podstate.Pod {
+	if number, ok := x.podNumber(owner.Namespace, owner.Name, hash); ok && owner.UID == "" {
+		return x.pods[number]
+	}
+	return nil
+}
+
+func (x *index) podNumber(namespace, name string, hash uint64) (uint32, bool) {
+	for c := x.byName.find(hash); ; {
 		number, ok := c.next()
 		if !ok {
 			return 0, false
@@ -370,7 +412,7 @@ func (x *index) podsAt(addr netip.Addr) []podAddress {
 		p := x.pods[number]
 		for i := range p.Interfaces {
 			iface := &p.Interfaces[i]
-			for range count(iface.Addresses, addr) {
+			for range occurrences(iface.Addresses, addr) {
 				found = append(found, podAddress{p, iface, x.nads[iface.Network]})
 			}
 		}
@@ -381,7 +423,7 @@ func (x *index) podsAt(addr netip.Addr) []podAddress {
 	return found
 }
 
-func count(all []netip.Addr, addr netip.Addr) (n int) {
+func occurrences(all []netip.Addr, addr netip.Addr) (n int) {
 	for _, a := range all {
 		if a == addr {
 			n++
