@@ -14,42 +14,35 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
-// change is what was read again: objects by name, nil for one that is gone.
-type change struct {
-	Now          time.Time // zero: as before
-	Pools        map[types.NamespacedName]*ippool.Pool
-	Reservations map[types.NamespacedName]*ippool.Reservation
-	Pods         map[types.NamespacedName]*podstate.Pod
-}
-
-// amend puts what was read again in the place of what was there. The cost grows
+// amend puts what a live read found in the place of what was there. The cost grows
 // with the change, with the entries of the pools in it, and, where the time
 // changes, with the number of reports. Only what changes the ranges or networks
 // of the pools, or the nodes where no Node object is known, makes it build all
 // of the index again.
-func (x *index) amend(c change) {
+func (x *index) amend(live *Live) {
 	own := *x.o // what was observed first stays as it was
 	x.o = &own
-	if !c.Now.IsZero() {
-		x.setNow(c.Now)
+	x.o.Restored = cmp.Or(live.Restored, x.o.Restored)
+	if live.Now.After(x.now) { // two API servers may have two clocks
+		x.setNow(live.Now)
 	}
 	rebuild := false
-	for name, p := range c.Pods {
+	for name, p := range live.Pods {
 		rebuild = x.setPod(name, p) || rebuild
 	}
-	for name, p := range c.Pools {
+	for name, p := range live.Pools {
 		rebuild = x.setPool(name, p) || rebuild
 	}
-	if len(c.Pools) > 0 {
+	if len(live.Pools) > 0 {
 		x.o.Pools = make([]*ippool.Pool, len(x.pools))
 		for i, p := range x.pools {
 			x.o.Pools[i] = p.Pool
 		}
 	}
-	if len(c.Reservations) > 0 {
+	if len(live.Reservations) > 0 {
 		x.indexReservations()
 	}
-	for name, r := range c.Reservations {
+	for name, r := range live.Reservations {
 		x.setReservation(name, r)
 	}
 	if rebuild {

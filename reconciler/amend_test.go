@@ -44,7 +44,7 @@ func amendedAtRandom(c chance) (*index, *Observation, Policy) {
 	o = x.observation()
 	for range 1 + c.IntN(4) {
 		x.judge() // what it keeps of that must not be of the past later
-		to := change{Pods: map[types.NamespacedName]*podstate.Pod{}, Pools: map[types.NamespacedName]*ippool.Pool{}, Reservations: map[types.NamespacedName]*ippool.Reservation{}}
+		to := &Live{Pods: map[types.NamespacedName]*podstate.Pod{}, Pools: map[types.NamespacedName]*ippool.Pool{}, Reservations: map[types.NamespacedName]*ippool.Reservation{}}
 		if c.oneIn(3) {
 			to.Now = o.Now.Add(time.Duration(c.IntN(120)) * time.Second)
 			o.Now = to.Now

@@ -54,7 +54,7 @@ func TestASecondLookAllocatesByWhatIsAskedAndNotByTheCluster(t *testing.T) {
 		x.indexReservations()
 		it := o.Pools[0].Allocations[17]
 		name := types.NamespacedName{Namespace: it.Owner.Namespace, Name: it.Owner.Name}
-		gone := change{Pods: map[types.NamespacedName]*podstate.Pod{name: nil}}
+		gone := &Live{Pods: map[types.NamespacedName]*podstate.Pod{name: nil}}
 		bytes, _ := allocated(func() {
 			x.amend(gone)
 			if j := x.judgeOnly([]netip.Addr{it.Address}); len(j.Allocations) != 1 || len(j.Reservations) != 1 || j.Allocations[0].Reason != PhantomPod {

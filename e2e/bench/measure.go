@@ -80,9 +80,9 @@ func load() (one float64) {
 }
 
 // Looks measures looks at the server, in turn.
-func (b *Bench) Looks(ctx context.Context, s *Server, work string, who ...string) error {
+func (b *Bench) Looks(ctx context.Context, s *Server, work string, runs int, who ...string) error {
 	results := map[string]*Result{}
-	for range b.Runs {
+	for range runs {
 		for _, w := range who {
 			u, err := b.run(ctx, b.look(w, s.Kubeconfig())...)
 			if err != nil {
