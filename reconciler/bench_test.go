@@ -27,7 +27,8 @@ const (
 
 // cluster is what a large cluster looks like: n pods with two interfaces each,
 // an entry and a sandbox for each, spread over the nodes as a scheduler does.
-// Each text is a copy of its own, as it is after decoding.
+// The names that repeat are shared and each other text is a copy of its own, as
+// it is after decoding.
 func cluster(n int, reservations bool) *Observation {
 	random := rand.New(rand.NewPCG(1, 2))
 	nodes := max(n/perNode, 1)
@@ -36,6 +37,10 @@ func cluster(n int, reservations bool) *Observation {
 		Pods: make(map[types.NamespacedName]*podstate.Pod, n), Past: NewHistory(),
 	}
 	old := metav1.NewTime(now.Add(-time.Hour))
+	var namespaces []string
+	for i := range 200 {
+		namespaces = append(namespaces, fmt.Sprint("team-", i))
+	}
 	for i := range nodes {
 		name := fmt.Sprintf("ip-10-%d-%d-%d.eu-central-1.compute.internal", i>>16, i>>8&255, i&255)
 		o.Nodes[name] = &podstate.Node{Name: name, Ready: true, BootID: "boot-1", Labels: map[string]string{"kubernetes.io/os": "linux"}}
@@ -55,20 +60,20 @@ func cluster(n int, reservations bool) *Observation {
 		nad.SetNamespace("network-attachments")
 		nad.SetName(fmt.Sprint("vlan-", first/perPool))
 		o.NADs[types.NamespacedName{Namespace: nad.GetNamespace(), Name: nad.GetName()}] = ippool.ReadNAD(nad)
-		allocations := map[string]any{}
+		network, allocations := nad.GetNamespace()+"/"+nad.GetName(), map[string]any{}
 		ip := base
 		for i := range min(perPool, n-first) {
 			ip = ip.Next()
 			at := random.IntN(nodes)
 			id, uid := hexOf(random, 32), fmt.Sprintf("%s-%s-%s-%s-%s", hexOf(random, 4), hexOf(random, 2), hexOf(random, 2), hexOf(random, 2), hexOf(random, 6))
-			name := types.NamespacedName{Namespace: fmt.Sprint("team-", (first+i)%200), Name: fmt.Sprintf("frontend-%d-%s-%s", i%97, hexOf(random, 5), hexOf(random, 3))}
+			name := types.NamespacedName{Namespace: namespaces[(first+i)%200], Name: fmt.Sprintf("frontend-%d-%s-%s", i%97, hexOf(random, 5), hexOf(random, 3))}
 			allocations[fmt.Sprint(i+1)] = map[string]any{"id": strings.Clone(id), "podref": name.String(), "ifname": "net1"}
 			o.Pods[name] = &podstate.Pod{
-				NamespacedName: name, UID: uid, RuntimeUID: uid, Node: strings.Clone(o.Reports[at].Name), Phase: podstate.Live, Created: old.Time,
+				NamespacedName: name, UID: uid, RuntimeUID: uid, Node: o.Reports[at].Name, Phase: podstate.Live, Created: old.Time,
 				Status: podstate.StatusReadable, IPs: []netip.Addr{defaultAddress(first + i)},
 				Interfaces: []podstate.Interface{
 					{Network: "cbr0", Name: "eth0", Default: true, Addresses: []netip.Addr{defaultAddress(first + i)}},
-					{Network: strings.Clone(nad.GetNamespace() + "/" + nad.GetName()), Name: "net1", Addresses: []netip.Addr{ip}},
+					{Network: network, Name: "net1", Addresses: []netip.Addr{ip}},
 				},
 			}
 			r := o.Reports[at]

@@ -59,10 +59,13 @@ type index struct {
 
 // report is a SandboxReport as of now.
 type report struct {
+	// What leads from a number to an entry is beside each other.
+	first       uint32 // the number of its first entry
+	fresh       bool
+	sandboxes   []v1alpha1.Sandbox
+	attachments []v1alpha1.Attachment
 	*podstate.Report
-	fresh bool
-	first uint32   // the number of its first entry
-	node  []string // its name alone
+	node []string // its name alone
 }
 
 // sighting is one mention of a container id in a report; one of the three is set.
@@ -115,7 +118,8 @@ func (x *index) addReports() {
 }
 
 func (x *index) addReport(r *podstate.Report, byID, byAddress *additions) {
-	rep := &report{Report: r, fresh: r.Fresh(x.now), first: uint32(len(x.blocks) * blockSize), node: []string{r.Name}}
+	rep := &report{Report: r, fresh: r.Fresh(x.now), first: uint32(len(x.blocks) * blockSize), node: []string{r.Name},
+		sandboxes: r.Sandboxes, attachments: r.Attachments}
 	x.reports = append(x.reports, rep)
 	x.byNode[r.Name] = rep
 	number := rep.first
@@ -164,12 +168,12 @@ func (x *index) entry(number uint32) sighting {
 	r := x.blocks[number/blockSize]
 	s := sighting{report: r, number: number}
 	switch i := int(number - r.first); {
-	case i < len(r.Sandboxes):
-		s.box = &r.Sandboxes[i]
-	case i < len(r.Sandboxes)+len(r.Attachments):
-		s.att = &r.Attachments[i-len(r.Sandboxes)]
+	case i < len(r.sandboxes):
+		s.box = &r.sandboxes[i]
+	case i < len(r.sandboxes)+len(r.attachments):
+		s.att = &r.attachments[i-len(r.sandboxes)]
 	default:
-		s.gone = &r.Gone[i-len(r.Sandboxes)-len(r.Attachments)]
+		s.gone = &r.Gone[i-len(r.sandboxes)-len(r.attachments)]
 	}
 	return s
 }
