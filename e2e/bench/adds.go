@@ -26,7 +26,8 @@ const (
 )
 
 const (
-	fewestAdds = 60 // of each kind
+	fewestAdds = 60  // of each kind
+	mostAdds   = 150 // then the release goes on alone: ADDs that never end keep the Lease busy
 	addsAtOnce = 2
 )
 
@@ -84,7 +85,7 @@ func (a *adds) round(ctx context.Context, b *Bench, r *Result, beside string) er
 			case <-ended:
 				return false
 			default:
-				return true
+				return len(r.Runs) < mostAdds
 			}
 		}
 	} else {
