@@ -26,7 +26,7 @@ func (t *touched) text(s string) {
 
 func (t *touched) pods(pods []*podstate.Pod) {
 	for _, p := range pods {
-		*t += touched(len(p.Name)) + touched(len(p.Interfaces)) + touched(p.Created.Second()&0)
+		*t += touched(len(p.Name)) + touched(len(p.Interfaces)) + touched(p.Phase)
 	}
 	for _, p := range pods {
 		t.text(p.Name)
