@@ -10,7 +10,7 @@ import (
 // What was read lies scattered over the memory, and following one object after
 // the other waits for memory a dozen times each. The processor waits for many
 // places at once where one does not depend on the other: so each chunk is touched
-// first, level by level. Judging 250,000 allocations takes a third of the time so.
+// first, level by level. Judging 250,000 allocations takes half the time so.
 
 // chunk is how many objects are touched at a time: they must fit in its cache.
 const chunk = 128
@@ -26,7 +26,7 @@ func (t *touched) text(s string) {
 
 func (t *touched) pods(pods []*podstate.Pod) {
 	for _, p := range pods {
-		*t += touched(len(p.Name)) + touched(len(p.Interfaces)) + touched(p.Created.Second()&0)
+		*t += touched(len(p.Name)) + touched(len(p.Interfaces)) + touched(p.Phase)
 	}
 	for _, p := range pods {
 		t.text(p.Name)
