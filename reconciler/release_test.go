@@ -153,6 +153,22 @@ func TestALateAnswerEndsTheHoldAndNotTheRun(t *testing.T) {
 	})
 }
 
+// A server that needs seven seconds for a patch gets them: the Lease is given back
+// after five, and what was written is not written again.
+func TestAPatchThatOutlastsItsHoldIsNotBrokenOff(t *testing.T) {
+	bubble(t, func(t *testing.T, s *simulator) {
+		s.leaks(bluePool, 3)
+		s.leaks(redPool, 3)
+		s.takes["patch"] = 7 * time.Second
+		out, _ := run(t, s.reconciler(t))
+		same(t, "stored", len(s.stored()), 0)
+		same(t, "refused", why(out), map[reconciler.Refusal]int{})
+		same(t, "entries per hold", s.removedPerHold(), []int{6})
+		same(t, "patches", len(s.made("patch")), 2)
+		same(t, "reservations that were put back", s.made("create"), []string{})
+	})
+}
+
 // ADDs of one node hold the Lease of their slice: the slices of other nodes do
 // not wait for it, and nobody is kept waiting for the shared one meanwhile.
 func TestASliceWhoseLeaseIsBusyDoesNotKeepTheOthersWaiting(t *testing.T) {
@@ -207,7 +223,7 @@ func TestWhatNeverFitsIntoAHoldIsLeftAsItWas(t *testing.T) {
 			bubble(t, func(t *testing.T, s *simulator) {
 				s.leaks(bluePool, 3)
 				before := s.stored()
-				s.takes[slow] = 6 * time.Second
+				s.takes[slow] = 11 * time.Second
 				out, took := run(t, s.reconciler(t))
 				same(t, "stored", s.stored(), before)
 				same(t, "released", len(out.Released), 0)
