@@ -171,10 +171,7 @@ func (w *judging) reservation(r *ippool.Reservation, readings []reading, item fu
 		m.like = mostCareful(m.with)
 		it.Judged = m.like.Judged
 		for _, a := range m.with {
-			if a.more == w.plain {
-				a.more = w.newMore()
-			}
-			a.more.addWith(it)
+			w.addReservation(a, it)
 		}
 		return
 	}
@@ -187,6 +184,23 @@ func (w *judging) reservation(r *ippool.Reservation, readings []reading, item fu
 	it.overrule(m.evidence)
 	it.Proven = false // nothing names its sandbox
 	w.addDue(m.evidence)
+}
+
+// addReservation notes that an allocation has a reservation.
+func (w *judging) addReservation(a, r *Item) {
+	switch {
+	case a.more == w.plain && len(r.more.with) == 1:
+		a.more, r.more.reserved[0] = r.more, r
+		return
+	case a.more == w.plain:
+		a.more = w.newMore()
+	case a.more.reserved[0] != nil: // a second one
+		first := a.more.reserved[0]
+		first.more.reserved[0] = nil
+		a.more = w.newMore()
+		a.more.addWith(first)
+	}
+	a.more.addWith(r)
 }
 
 // byName orders reservations as "<namespace>/<name>".
