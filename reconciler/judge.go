@@ -85,7 +85,7 @@ type judging struct {
 	silent       map[string]int // allocations that a node keeps from being judged
 	silentEvery  int            // those that all nodes with an agent do
 	hashes       hashes
-	subject      subject // these four are used again for each item
+	subject      subject // these are used again for each item
 	evidence     Evidence
 	sighted      []sighting
 	readings     []reading
