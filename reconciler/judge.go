@@ -51,6 +51,7 @@ func (x *index) judge() *judging {
 		n += len(p.Allocations)
 	}
 	w := x.newJudging(n, len(x.reservations))
+	w.vouched = newBitSet(len(x.blocks) * blockSize)
 	for _, p := range x.pools {
 		for all := range slices.Chunk(p.Allocations, chunk) {
 			x.touchAllocations(all, &w.hashes)
@@ -95,7 +96,7 @@ type judging struct {
 
 func (x *index) newJudging(allocations, reservations int) *judging {
 	return &judging{
-		x: x, due: deadline{now: x.now}, plain: &more{x: x}, silent: map[string]int{}, vouched: newBitSet(len(x.blocks) * blockSize), items: make([]Item, 0, allocations+reservations),
+		x: x, due: deadline{now: x.now}, plain: &more{x: x}, silent: map[string]int{}, items: make([]Item, 0, allocations+reservations),
 		j: &Judgement{Observation: x.o, WithoutAgents: !x.inUse, Nodes: x.states,
 			Allocations: make([]*Item, 0, allocations), Reservations: make([]*Item, 0, reservations)},
 	}
@@ -238,7 +239,7 @@ func (w *judging) allocationsOf(r *ippool.Reservation, readings []reading, item 
 // newMore is one of many that lie beside each other.
 func (w *judging) newMore() *more {
 	if len(w.mores) == cap(w.mores) {
-		w.mores = make([]more, 0, chunk)
+		w.mores = make([]more, 0, min(chunk, 2*cap(w.j.Reservations)+1))
 	}
 	w.mores = append(w.mores, more{x: w.x})
 	return &w.mores[len(w.mores)-1]
