@@ -36,7 +36,7 @@ type Bench struct {
 
 func (b *Bench) program(name string) string { return filepath.Join(b.Programs, name) }
 
-// commands are the programs' arguments for a kind of work.
+// look is the command of a look: a judgement that writes nothing, or bare LISTs.
 func (b *Bench) look(who, kubeconfig string) []string {
 	switch who {
 	case Ours:
@@ -52,6 +52,7 @@ func (b *Bench) look(who, kubeconfig string) []string {
 	}
 }
 
+// release is the command of a release of all that is stale.
 func (b *Bench) release(who, kubeconfig string) []string {
 	switch who {
 	case Ours:

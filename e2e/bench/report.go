@@ -94,7 +94,7 @@ func machine(b *Book, _ string) string {
 		first.Format("2006-01-02 15:04"), last.Format("2006-01-02 15:04"), runtime.NumCPU(), model, kib/1024/1024, runtime.Version(), low, high)
 }
 
-// time writes a result's median, and what went wrong.
+// timed writes a result's median, and what the runs left or lost.
 func timed(r *Result) string {
 	if r == nil {
 		return ""
@@ -110,6 +110,19 @@ func timed(r *Result) string {
 		text += fmt.Sprintf("; **%d lost**", r.Lost)
 	}
 	return text
+}
+
+// failed writes the exit code of a release, where it is not 0.
+func failed(r *Result) string {
+	if r == nil {
+		return ""
+	}
+	for _, u := range r.Runs {
+		if u.Code != 0 {
+			return fmt.Sprintf("; exit %d", u.Code)
+		}
+	}
+	return ""
 }
 
 func times(of, than *Result) string {
@@ -142,7 +155,7 @@ func releases(b *Book, _ string) string {
 		{"2,500 of 52,500 (12 pools)", "run-50000"},
 	} {
 		ours, upstream := b.Get(w.work, Ours), b.Get(w.work, Upstream)
-		s += row(w.name, timed(ours), timed(upstream), times(upstream, ours), shipped(b, w.work), total(ours), total(upstream))
+		s += row(w.name, timed(ours)+failed(ours), timed(upstream)+failed(upstream), times(upstream, ours), shipped(b, w.work), total(ours), total(upstream))
 	}
 	return s
 }
