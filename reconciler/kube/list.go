@@ -19,14 +19,13 @@ import (
 )
 
 const (
-	// pageBytes is how large a page of a LIST should be: it is in memory as a
-	// whole, and each costs a round trip.
-	pageBytes = 2 << 20
-	// firstPage is how many objects the first page has, while it is not known how
-	// large they are; a pool may have some megabytes.
-	firstPage, firstPageOfPools = 500, 2
-	// largestPage bounds what the API server has to gather for one page.
-	largestPage = 5000
+	// largestPage is how many objects a page has: the API server takes longer for
+	// each object of a larger one, and a page is in memory as a whole.
+	largestPage = 500
+	// pageBytes is how large a page becomes before the next has fewer objects.
+	pageBytes = 4 << 20
+	// firstPageOfPools is how many the first page has: a pool may have some megabytes.
+	firstPageOfPools = 2
 )
 
 // The forms in which a LIST is asked for.
@@ -42,7 +41,7 @@ type listing struct {
 	namespace string
 	only      metav1.ListOptions // selects objects; all where it is empty
 	form      string
-	first     int64 // how many objects the first page has; firstPage if zero
+	first     int64 // how many objects the first page has; largestPage if zero
 	// take decodes a page. Nothing of the body may be kept.
 	take func(body []byte) (metav1.ListMeta, error)
 	// restart throws away what was taken in so far.
@@ -56,7 +55,7 @@ type listing struct {
 func (c *Cluster) list(ctx context.Context, l listing) (revision string, err error) {
 	opts := l.only
 	if opts.Limit = l.first; opts.Limit == 0 {
-		opts.Limit = firstPage
+		opts.Limit = largestPage
 	}
 	var page bytes.Buffer // of one page after the other
 	for restarts := 0; ; {
