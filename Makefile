@@ -18,9 +18,11 @@ help: ## Show this help
 run: build ## Judge the cluster of the current kubeconfig, or without one the bundled sample (ARGS="run --dry-run" for another command)
 	@bin/ip-reconcile $(ARGS); code=$$?; [ $$code -le 1 ] || exit $$code
 
+BUILD := CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w"
+
 .PHONY: build
 build: ## Build bin/ip-reconcile, bin/ip-reconcile-agent and the drop-in bin/ip-reconciler
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w" -o bin/ ./cmd/ip-reconcile ./cmd/ip-reconcile-agent ./cmd/ip-reconciler
+	$(BUILD) -o bin/ ./cmd/ip-reconcile ./cmd/ip-reconcile-agent ./cmd/ip-reconciler
 
 .PHONY: test
 test: ## Run all tests: unit, property, and (as root on Linux) on a real API server, whereabouts, Multus and containerd, then 'make e2e'
@@ -64,8 +66,18 @@ image: ## Build the container image with docker (IMAGE=example.com/ip-reconcile:
 	docker build -t $(IMAGE) -f deploy/Dockerfile .
 
 .PHONY: bench
-bench: ## Measure a pass beside upstream's reconciler and print the ratio
-	cd e2e && $(GO) test -run '^$$' -bench . -benchtime 3x ./...
+bench: ## Measure beside upstream's reconciler on a real API server (as root on Linux), and write docs/performance.md (WORK="10000 adds" for some of it)
+	$(BUILD) -o bin/bench/ ./cmd/ip-reconcile ./cmd/ip-reconcile-agent ./cmd/ip-reconciler
+	cd e2e && $(BUILD) -o ../bin/bench/ ./bench/cmd/...
+	cd e2e && ../bin/bench/bench measure -programs ../bin/bench -results ../bin/bench/results.json $(WORK)
+	$(if $(WORK),,cd e2e && taskset -c 0 ../bin/bench/bench measure -programs ../bin/bench -results ../bin/bench/results.json one-core)
+	$(if $(WORK),,$(MAKE) --no-print-directory bench-go)
+	cd e2e && ../bin/bench/bench report -programs ../bin/bench -results ../bin/bench/results.json ../docs/performance.md
+
+.PHONY: bench-go
+bench-go: ## Run Go's benchmarks of judging, decoding and patches, into bin/bench/gobench.txt for benchstat
+	@mkdir -p bin/bench
+	$(GO) test -run '^$$' -bench . -benchmem -count 5 ./ippool ./podstate ./reconciler > bin/bench/gobench.txt || { tail -n 50 bin/bench/gobench.txt; exit 1; }
 
 .PHONY: clean
 clean: ## Remove what was built here

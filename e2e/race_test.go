@@ -152,7 +152,7 @@ func released(out *reconciler.Result) map[string]int {
 func reasons(out *reconciler.Result) []string {
 	all := []string{}
 	for _, x := range out.Refused {
-		all = append(all, fmt.Sprint(x.Why, " ", withoutNamespace(x.Object()), " ", x.Key, ": ", x.Detail))
+		all = append(all, fmt.Sprint(x.Why, " ", withoutNamespace(x.Object()), " ", x.Key(), ": ", x.Detail))
 	}
 	return all
 }

@@ -14,42 +14,35 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
-// change is what was read again: objects by name, nil for one that is gone.
-type change struct {
-	Now          time.Time // zero: as before
-	Pools        map[types.NamespacedName]*ippool.Pool
-	Reservations map[types.NamespacedName]*ippool.Reservation
-	Pods         map[types.NamespacedName]*podstate.Pod
-}
-
-// amend puts what was read again in the place of what was there. The cost grows
+// amend puts what a live read found in the place of what was there. The cost grows
 // with the change, with the entries of the pools in it, and, where the time
 // changes, with the number of reports. Only what changes the ranges or networks
 // of the pools, or the nodes where no Node object is known, makes it build all
 // of the index again.
-func (x *index) amend(c change) {
+func (x *index) amend(live *Live) {
 	own := *x.o // what was observed first stays as it was
 	x.o = &own
-	if !c.Now.IsZero() {
-		x.setNow(c.Now)
+	x.o.Restored = cmp.Or(live.Restored, x.o.Restored)
+	if live.Now.After(x.now) { // two API servers may have two clocks
+		x.setNow(live.Now)
 	}
 	rebuild := false
-	for name, p := range c.Pods {
+	for name, p := range live.Pods {
 		rebuild = x.setPod(name, p) || rebuild
 	}
-	for name, p := range c.Pools {
+	for name, p := range live.Pools {
 		rebuild = x.setPool(name, p) || rebuild
 	}
-	if len(c.Pools) > 0 {
+	if len(live.Pools) > 0 {
 		x.o.Pools = make([]*ippool.Pool, len(x.pools))
 		for i, p := range x.pools {
 			x.o.Pools[i] = p.Pool
 		}
 	}
-	if len(c.Reservations) > 0 {
+	if len(live.Reservations) > 0 {
 		x.indexReservations()
 	}
-	for name, r := range c.Reservations {
+	for name, r := range live.Reservations {
 		x.setReservation(name, r)
 	}
 	if rebuild {
@@ -82,7 +75,7 @@ func (x *index) setNow(now time.Time) {
 
 // setPod reports whether all must be built again.
 func (x *index) setPod(name types.NamespacedName, p *podstate.Pod) (rebuild bool) {
-	if number, ok := x.podNumber(name.Namespace, name.Name); ok {
+	if number, ok := x.podNumber(name.Namespace, name.Name, x.name(name.Namespace, name.Name)); ok {
 		rebuild = x.removePod(number)
 	}
 	if p != nil {
@@ -175,7 +168,7 @@ func (x *index) judgeOnly(addresses []netip.Addr) *Judgement {
 	var entries []entry
 	reservations := map[*ippool.Reservation]bool{}
 	for _, addr := range addresses {
-		entries = append(entries, x.entriesFor(addr)...)
+		entries = x.entriesFor(entries, addr)
 		for _, p := range x.poolsAt(addr) {
 			for _, network := range x.networksIn(p) {
 				x.reservationsNamed(p.Namespace, ippool.ReservationName(network, addr), func(r *ippool.Reservation) { reservations[r] = true })
@@ -187,7 +180,8 @@ func (x *index) judgeOnly(addresses []netip.Addr) *Judgement {
 	w := x.newJudging(len(entries), len(reservations))
 	items := make(map[*ippool.Allocation]*Item, len(entries))
 	for _, e := range entries {
-		items[e.Allocation] = w.allocation(e.pool, e.Allocation)
+		a := e.Allocation
+		items[a] = w.allocation(e.pool, a, x.text(a.ContainerID), x.name(a.Owner.Namespace, a.Owner.Name))
 	}
 	for _, r := range slices.SortedFunc(maps.Keys(reservations), byName) {
 		w.reservation(r, x.readings(w.readings[:0], r), func(e entry) *Item { return items[e.Allocation] })

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -33,8 +34,10 @@ func (b *batch) attempt(ctx context.Context, todo []*tracked, try int) (left []*
 		return ready.items, err
 	}
 	left = ready.items
+	var began, read time.Time
+	asked := b.Clock.Now()
 	err = b.Writer.Hold(ctx, b.namespace, b.leases, func(ctx context.Context, h *Hold) error {
-		began := b.Clock.Now()
+		began = b.Clock.Now()
 		// The wait for the Lease may have been long.
 		if err := b.refresh(ctx); err != nil {
 			return err
@@ -52,6 +55,7 @@ func (b *batch) attempt(ctx context.Context, todo []*tracked, try int) (left []*
 				left = slices.Concat(changed, still, without)
 				return err
 			}
+			read = b.Clock.Now()
 			failed, err := b.write(ctx, h, still, ready)
 			left = slices.Concat(failed, changed, without)
 			if len(changed) > 0 {
@@ -72,6 +76,10 @@ func (b *batch) attempt(ctx context.Context, todo []*tracked, try int) (left []*
 		}
 		return conflict
 	})
+	if !read.IsZero() {
+		b.Log.Debug("a hold of the Lease", "namespace", b.namespace, "leases", b.leases, "items", len(ready.items), "left", len(left),
+			"waited", began.Sub(asked), "read", read.Sub(began), "wrote", b.Clock.Since(read), "error", err)
+	}
 	if slices.ContainsFunc(left, (*tracked).begun) {
 		// A write failed after reservations were deleted: whatever proves live
 		// must have its own back at once, not at the next turn with the Lease.

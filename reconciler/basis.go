@@ -1,7 +1,6 @@
 package reconciler
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -53,11 +52,6 @@ func (b *basis) read(ctx context.Context, need Need) (*Live, error) {
 	if err != nil {
 		return nil, fmt.Errorf("live read: %w", err)
 	}
-	now := live.Now
-	if now.Before(b.x.o.Now) { // two API servers may have two clocks
-		now = time.Time{}
-	}
-	b.x.amend(change{Now: now, Pools: live.Pools, Reservations: live.Reservations, Pods: live.Pods})
-	b.x.o.Restored = cmp.Or(live.Restored, b.x.o.Restored)
+	b.x.amend(live)
 	return live, nil
 }

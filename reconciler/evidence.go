@@ -50,9 +50,6 @@ type Evidence struct {
 // gather collects the evidence on a subject.
 func (x *index) gather(s *subject, e *Evidence) {
 	*e = Evidence{Owner: s.owner}
-	if s.owner.UID == "" { // what a repair wrote for a phantom names a pod that is known to be none
-		s.pod = x.pod(s.owner.Namespace, s.owner.Name)
-	}
 	if s.pod != nil {
 		e.Pod, e.OnPod = s.pod, x.onPod(s)
 		e.Phase = s.pod.Phase
@@ -108,7 +105,7 @@ func (x *index) recordedElsewhere(s *subject, i *podstate.Interface, ip netip.Ad
 	if nad == nil || s.mapped(nad) {
 		return false
 	}
-	return slices.ContainsFunc(x.entriesFor(ip), func(e entry) bool {
+	return slices.ContainsFunc(x.entriesFor(nil, ip), func(e entry) bool {
 		return e.pool != s.pool && e.PodRef == s.podRef() && e.IfName == i.Name && e.pool.mapped(nad)
 	})
 }

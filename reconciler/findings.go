@@ -109,7 +109,7 @@ func (x *index) phantom(g *sighting) Finding {
 		}
 		ips = append(ips, addr.String())
 		recorded := false
-		for _, e := range x.entriesFor(addr) {
+		for _, e := range x.entriesFor(nil, addr) {
 			if e.ContainerID == g.box.ID && e.pool.of(a.NetworkName) {
 				recorded, pools = true, append(pools, e.pool.ref)
 			}

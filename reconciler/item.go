@@ -23,16 +23,16 @@ type more struct {
 	x        *index
 	evidence *Evidence // of allocations that are not in use, and of reservations that stand alone
 	with     []*Item
-	like     *Item // whose verdict a reservation shares
+	one      [1]*Item // with, where it is one
+	like     *Item    // whose verdict a reservation shares
 	reading  reading
 }
 
-// own is the item's own more.
-func (it *Item) own() *more {
-	if it.more.evidence == nil && it.more.with == nil && it.Reservation == nil {
-		it.more = &more{x: it.more.x}
+func (m *more) addWith(it *Item) {
+	if m.with == nil {
+		m.with = m.one[:0]
 	}
-	return it.more
+	m.with = append(m.with, it)
 }
 
 // ID identifies the item across looks.

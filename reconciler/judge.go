@@ -52,8 +52,11 @@ func (x *index) judge() *judging {
 	}
 	w := x.newJudging(n, len(x.reservations))
 	for _, p := range x.pools {
-		for i := range p.Allocations {
-			w.allocation(p, &p.Allocations[i])
+		for all := range slices.Chunk(p.Allocations, chunk) {
+			x.touchAllocations(all, &w.hashes)
+			for i := range all {
+				w.allocation(p, &all[i], w.hashes.id[i], w.hashes.pod[i])
+			}
 		}
 	}
 	item := func(e entry) *Item { return w.j.Allocations[e.pool.first+e.at] }
@@ -81,10 +84,13 @@ type judging struct {
 	vouched      bitSet         // the numbers of sandboxes whose pod the API has
 	silent       map[string]int // allocations that a node keeps from being judged
 	silentEvery  int            // those that all nodes with an agent do
-	subject      subject        // these four are used again for each item
+	hashes       hashes
+	subject      subject // these four are used again for each item
 	evidence     Evidence
 	sighted      []sighting
 	readings     []reading
+	entries      []entry
+	mores        []more
 }
 
 func (x *index) newJudging(allocations, reservations int) *judging {
@@ -100,15 +106,15 @@ func (w *judging) newItem(it Item) *Item {
 	return &w.items[len(w.items)-1]
 }
 
-func (w *judging) allocation(p *pool, a *ippool.Allocation) *Item {
+func (w *judging) allocation(p *pool, a *ippool.Allocation, idHash, podHash uint64) *Item {
 	x, e := w.x, &w.evidence
 	it := w.newItem(Item{Pool: p.Pool, Allocation: a, more: w.plain})
 	w.j.Allocations = append(w.j.Allocations, it)
 	if a.Problem != "" {
 		*e = Evidence{Problem: a.Problem, Detail: a.Detail, Owner: a.Owner, Sandbox: NoSource}
 	} else {
-		w.sighted = x.sightings(w.sighted[:0], a.ContainerID)
-		w.subject = subject{pool: p, alloc: a, owner: a.Owner, sighted: w.sighted}
+		w.sighted = x.sightingsOf(w.sighted[:0], a.ContainerID, idHash)
+		w.subject = subject{pool: p, alloc: a, owner: a.Owner, sighted: w.sighted, pod: x.ownerPod(a.Owner, podHash)}
 		x.gather(&w.subject, e)
 	}
 	it.Judged = x.rules.judge(e)
@@ -141,7 +147,7 @@ func (w *judging) vouch(owner ippool.PodRef) {
 
 // evidenceOn is the evidence on one allocation.
 func (x *index) evidenceOn(p *pool, a *ippool.Allocation) *Evidence {
-	s, e := &subject{pool: p, alloc: a, owner: a.Owner, sighted: x.sightings(nil, a.ContainerID)}, &Evidence{}
+	s, e := &subject{pool: p, alloc: a, owner: a.Owner, sighted: x.sightings(nil, a.ContainerID), pod: x.owner(a.Owner)}, &Evidence{}
 	x.gather(s, e)
 	e.Claimant, e.ClaimantNode = x.claimant(s)
 	return e
@@ -150,7 +156,7 @@ func (x *index) evidenceOn(p *pool, a *ippool.Allocation) *Evidence {
 // reservation gives a reservation the verdict of its allocation, or judges one
 // that has none by the same table.
 func (w *judging) reservation(r *ippool.Reservation, readings []reading, item func(entry) *Item) {
-	x, m := w.x, &more{x: w.x}
+	x, m := w.x, w.newMore()
 	it := w.newItem(Item{Reservation: r, more: m})
 	w.j.Reservations = append(w.j.Reservations, it)
 	w.due.add(r.Created.Add(recentFor))
@@ -159,14 +165,16 @@ func (w *judging) reservation(r *ippool.Reservation, readings []reading, item fu
 		m.reading = readings[0]
 	}
 	if r.Problem == "" {
-		m.with = x.allocationsOf(r, readings, item)
+		w.allocationsOf(r, readings, item, m)
 	}
 	if len(m.with) > 0 {
 		m.like = mostCareful(m.with)
 		it.Judged = m.like.Judged
 		for _, a := range m.with {
-			own := a.own()
-			own.with = append(own.with, it)
+			if a.more == w.plain {
+				a.more = w.newMore()
+			}
+			a.more.addWith(it)
 		}
 		return
 	}
@@ -199,19 +207,27 @@ func byPlace(a, b *Item) int {
 	return cmp.Or(a.Address().Compare(b.Address()), cmp.Compare(a.Key(), b.Key()))
 }
 
-// allocationsOf are the allocations of the same address, network and podref.
-func (x *index) allocationsOf(r *ippool.Reservation, readings []reading, item func(entry) *Item) []*Item {
-	var found []*Item
+// allocationsOf adds the allocations of the same address, network and podref.
+func (w *judging) allocationsOf(r *ippool.Reservation, readings []reading, item func(entry) *Item, m *more) {
 	for _, read := range readings {
-		for _, e := range x.entriesFor(read.address) {
+		w.entries = w.x.entriesFor(w.entries[:0], read.address)
+		for _, e := range w.entries {
 			if e.pool.Namespace == r.Namespace && e.PodRef == r.PodRef && e.pool.of(read.network) {
-				if it := item(e); it != nil && !slices.Contains(found, it) {
-					found = append(found, it)
+				if it := item(e); it != nil && !slices.Contains(m.with, it) {
+					m.addWith(it)
 				}
 			}
 		}
 	}
-	return found
+}
+
+// newMore is one of many that lie beside each other.
+func (w *judging) newMore() *more {
+	if len(w.mores) == cap(w.mores) {
+		w.mores = make([]more, 0, chunk)
+	}
+	w.mores = append(w.mores, more{x: w.x})
+	return &w.mores[len(w.mores)-1]
 }
 
 func mostCareful(items []*Item) *Item {
@@ -234,7 +250,7 @@ func mostCareful(items []*Item) *Item {
 func (x *index) standsAlone(r *ippool.Reservation, readings []reading) *Evidence {
 	e := &Evidence{Owner: r.Owner, Sandbox: NoSource}
 	if len(readings) == 1 {
-		s := &subject{reservation: r, owner: r.Owner, network: readings[0].network, address: readings[0].address}
+		s := &subject{reservation: r, owner: r.Owner, network: readings[0].network, address: readings[0].address, pod: x.owner(r.Owner)}
 		for _, b := range x.boxesAt(s.address) {
 			if b.NetworkName == s.network {
 				s.sighted = append(s.sighted, b.sighting)

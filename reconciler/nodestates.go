@@ -48,10 +48,7 @@ func (out *Result) Needs(r *podstate.Report) bool {
 		released[it.ID()] = true
 	}
 	return slices.ContainsFunc(slices.Concat(out.Allocations, out.Reservations), func(it *Item) bool {
-		if released[it.ID()] {
-			return false
-		}
 		e := it.Evidence()
-		return e != nil && (slices.Contains(e.Nodes, r.Name) || e.ClaimantNode == r.Name)
+		return e != nil && (slices.Contains(e.Nodes, r.Name) || e.ClaimantNode == r.Name) && !released[it.ID()]
 	})
 }

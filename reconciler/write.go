@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/types"
@@ -11,46 +12,70 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 )
 
-// parallelWrites is how many reservations are deleted or created at once.
-const parallelWrites = 16
+const (
+	// parallelWrites is how many reservations are deleted or created at once.
+	parallelWrites = 16
+	// parallelPools is how many pools are written at once: the API server takes
+	// most of its time for one core's work on a large pool.
+	parallelPools = 4
+)
 
 // write deletes the reservations of the items and then removes their entries,
-// pool by pool. It returns the items of which something failed.
+// pools beside each other. It returns the items of which something failed.
 func (b *batch) write(ctx context.Context, h *Hold, still []*tracked, ready prepared) (failed []*tracked, err error) {
-	var alone []*tracked
-	for _, t := range still {
-		if t.Reservation != nil {
-			alone = append(alone, t)
-		}
-	}
 	leaving := map[ID]bool{}
 	for _, t := range still {
 		leaving[t.ID()] = true
 	}
-	left, gone, err := b.deleteReservations(ctx, h, alone, leaving)
-	failed = append(failed, left...)
-	for _, t := range gone {
-		b.finish(t)
-	}
+	parts := []*poolWrite{{items: slices.DeleteFunc(slices.Clone(still), func(t *tracked) bool { return t.Reservation == nil })}}
 	pools := byPool(still)
 	for _, p := range sortedPools(pools) {
-		left, gone, derr := b.deleteReservations(ctx, h, pools[p], leaving)
-		failed, err = append(failed, left...), worse(err, derr)
-		if len(gone) == 0 {
-			continue
+		parts = append(parts, &poolWrite{pool: p, items: pools[p], patch: ready.patches[p.Ref()]})
+	}
+	slots := make(chan struct{}, parallelWrites)
+	var g errgroup.Group
+	g.SetLimit(parallelPools)
+	for _, w := range parts {
+		g.Go(func() error { b.writeOne(ctx, h, w, leaving, slots); return nil })
+	}
+	_ = g.Wait()
+	for _, w := range parts {
+		failed, err = append(failed, w.failed...), worse(err, w.err)
+		if w.conflict {
+			b.out.Conflicts++
 		}
-		if perr := b.patch(ctx, h, p, gone, ready.patches[p.Ref()]); perr != nil {
-			failed, err = append(failed, gone...), worse(err, perr)
-			if errors.Is(perr, ErrConflict) {
-				b.out.Conflicts++
-			}
-			continue
+		if len(w.done) > 0 && w.pool != nil {
+			b.wrote(w)
 		}
-		for _, t := range gone {
+		for _, t := range w.done {
 			b.finish(t)
 		}
 	}
 	return failed, err
+}
+
+// poolWrite is what is written of one pool, or of the reservations that stand alone.
+type poolWrite struct {
+	pool  *ippool.Pool // nil for reservations
+	items []*tracked
+	patch *poolPatch // what was prepared; nil for none
+
+	done, failed []*tracked
+	version      string // of the pool, where something was done
+	conflict     bool   // the pool had changed
+	err          error
+}
+
+// writeOne writes what is to be written of one pool. It is called for several at once.
+func (b *batch) writeOne(ctx context.Context, h *Hold, w *poolWrite, leaving map[ID]bool, slots chan struct{}) {
+	w.failed, w.done, w.err = b.deleteReservations(ctx, h, w.items, leaving, slots)
+	if w.pool == nil || len(w.done) == 0 {
+		return
+	}
+	if err := b.removeEntries(ctx, h, w); err != nil {
+		w.failed, w.done, w.err = append(w.failed, w.done...), nil, worse(w.err, err)
+		w.conflict = errors.Is(err, ErrConflict)
+	}
 }
 
 // worse is the error that says more: a conflict concerns one object, which is
@@ -94,7 +119,7 @@ func (o *Observation) lacks(it *Item) bool {
 
 // deleteReservations deletes what goes before its entry. An item of which one
 // was not deleted keeps its entry for now.
-func (b *batch) deleteReservations(ctx context.Context, h *Hold, items []*tracked, leaving map[ID]bool) (failed, gone []*tracked, err error) {
+func (b *batch) deleteReservations(ctx context.Context, h *Hold, items []*tracked, leaving map[ID]bool, slots chan struct{}) (failed, gone []*tracked, err error) {
 	mine := map[*ippool.Reservation]bool{} // one that two entries share is deleted once
 	todo := make([][]*ippool.Reservation, len(items))
 	for i, t := range items {
@@ -106,17 +131,18 @@ func (b *batch) deleteReservations(ctx context.Context, h *Hold, items []*tracke
 		}
 	}
 	errs := make([]error, len(items))
-	var g errgroup.Group
-	g.SetLimit(parallelWrites)
+	var wg sync.WaitGroup
 	for i, t := range items {
 		if len(todo[i]) == 0 {
 			continue
 		}
-		g.Go(func() error {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
 			for _, res := range todo[i] {
 				if !h.open(ctx, b.Clock) {
 					errs[i] = ErrHoldSpent // time is left for the entries of those that are deleted
-					return nil
+					return
 				}
 				errs[i] = b.during(ctx, h, func() error { return b.Writer.DeleteReservation(ctx, res) })
 				// An error may hide that it is gone: then it must be put back all the same.
@@ -125,13 +151,12 @@ func (b *batch) deleteReservations(ctx context.Context, h *Hold, items []*tracke
 				}
 				if errs[i] != nil {
 					t.unsure = true
-					return nil
+					return
 				}
 			}
-			return nil
 		})
 	}
-	_ = g.Wait()
+	wg.Wait()
 	for i, t := range items {
 		if errs[i] == nil {
 			gone = append(gone, t)
@@ -177,37 +202,30 @@ func (t *tracked) withReservation(res *ippool.Reservation) *Item {
 	return t.reserved(res)
 }
 
-// patch removes the items' entries from their pool, with the patch that was
-// prepared where that is for this very pool and these entries.
-func (b *batch) patch(ctx context.Context, h *Hold, p *ippool.Pool, items []*tracked, ready *poolPatch) error {
-	entries := entriesOf(items)
+// removeEntries removes the items' entries from their pool, with the patch that
+// was prepared where that is for this very pool and these entries.
+func (b *batch) removeEntries(ctx context.Context, h *Hold, w *poolWrite) (err error) {
 	var patch []byte
-	if ready != nil && ready.pool == p && ready.entries == len(items) {
+	if ready := w.patch; ready != nil && ready.pool == w.pool && ready.entries == len(w.done) {
 		patch = ready.patch
-	} else {
-		var err error
-		if patch, err = ippool.RemovePatch(p, entries); err != nil {
-			return err
-		}
+	} else if patch, err = ippool.RemovePatch(w.pool, entriesOf(w.done)); err != nil {
+		return err
 	}
-	version := ""
-	err := b.during(ctx, h, func() (err error) {
-		version, err = b.Writer.PatchPool(ctx, p, patch)
+	err = b.during(ctx, h, func() (err error) {
+		w.version, err = b.Writer.PatchPool(ctx, w.pool, patch)
 		return err
 	})
-	for _, t := range items {
+	for _, t := range w.done {
 		t.sent = err != nil && !errors.Is(err, ErrConflict) && !errors.Is(err, ErrHoldSpent)
-	}
-	if err == nil {
-		b.wrote(p.Without(entries, version), items)
 	}
 	return err
 }
 
 // wrote puts what our own writes did into what was read.
-func (b *batch) wrote(p *ippool.Pool, items []*tracked) {
-	done := change{Pools: map[types.NamespacedName]*ippool.Pool{{Namespace: p.Namespace, Name: p.Name}: p}, Reservations: map[types.NamespacedName]*ippool.Reservation{}}
-	for _, t := range items {
+func (b *batch) wrote(w *poolWrite) {
+	p := w.pool.Without(entriesOf(w.done), w.version)
+	done := &Live{Pools: map[types.NamespacedName]*ippool.Pool{{Namespace: p.Namespace, Name: p.Name}: p}, Reservations: map[types.NamespacedName]*ippool.Reservation{}}
+	for _, t := range w.done {
 		for _, res := range t.deleted {
 			done.Reservations[types.NamespacedName{Namespace: res.Namespace, Name: res.Name}] = nil
 		}

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 
 	"github.com/ip-reconcile/ip-reconcile/e2e/bench/fill"
@@ -60,8 +62,9 @@ type adds struct {
 	network harness.Network
 	n       int // for names
 
-	mu   sync.Mutex
-	made []harness.Attachment
+	mu        sync.Mutex
+	pods      []string
+	sandboxes []*harness.Sandbox
 }
 
 // round makes ADDs while somebody releases what is stale, or, beside nobody, as many
@@ -132,25 +135,33 @@ func (a *adds) add(ctx context.Context, name string) (*used.Used, error) {
 	if err != nil {
 		return nil, err
 	}
-	attachment := harness.Attachment{Sandbox: sandbox, Namespace: "default", Pod: name, UID: string(pod.UID), IfName: "net1", Network: a.network}
-	a.mu.Lock()
-	a.made = append(a.made, attachment)
-	a.mu.Unlock()
 	began := time.Now()
-	_, err = a.node.Add(ctx, attachment)
+	_, err = a.node.Add(ctx, harness.Attachment{
+		Sandbox: sandbox, Namespace: "default", Pod: name, UID: string(pod.UID), IfName: "net1", Network: a.network,
+	})
 	u := &used.Used{Seconds: time.Since(began).Seconds()}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.pods, a.sandboxes = append(a.pods, name), append(a.sandboxes, sandbox)
 	if err != nil {
 		u.Code, u.Output = 1, err.Error()
 	}
 	return u, nil
 }
 
+// takeBack removes what ADDs made, but for the entries: the pools are written anew.
 func (a *adds) takeBack(ctx context.Context) error {
 	var errs []error
-	for _, attachment := range a.made {
-		errs = append(errs, a.node.Del(ctx, attachment), attachment.Sandbox.Close(),
-			a.s.Client().CoreV1().Pods("default").Delete(ctx, attachment.Pod, metav1.DeleteOptions{GracePeriodSeconds: ptr.To(int64(0))}))
+	for i, sandbox := range a.sandboxes {
+		errs = append(errs, sandbox.Close(),
+			a.s.Client().CoreV1().Pods("default").Delete(ctx, a.pods[i], metav1.DeleteOptions{GracePeriodSeconds: ptr.To(int64(0))}))
 	}
-	a.made = nil
+	errs = append(errs, a.s.eachPage(ctx, harness.Reservations, func(o *unstructured.Unstructured) {
+		owner, _, _ := unstructured.NestedString(o.Object, "spec", "podref")
+		if slices.ContainsFunc(a.pods, func(name string) bool { return owner == "default/"+name }) {
+			errs = append(errs, a.s.Dynamic().Resource(harness.Reservations).Namespace(o.GetNamespace()).Delete(ctx, o.GetName(), metav1.DeleteOptions{}))
+		}
+	}))
+	a.pods, a.sandboxes = nil, nil
 	return errors.Join(errs...)
 }

@@ -20,7 +20,8 @@ import (
 )
 
 const (
-	events      = 30              // of each kind
+	events      = 30 // of each kind, or as many as fit in
+	eventsLimit = 5 * time.Minute
 	eventPause  = 4 * time.Second // longer than serve stays off the Lease after a hold
 	eventLimit  = time.Minute
 	churnSecond = 100 // pod events
@@ -95,7 +96,7 @@ func (l *latency) watch(ctx context.Context) error {
 
 func (l *latency) measure(ctx context.Context, b *Bench, work string) error {
 	r := &Result{Work: work, Who: Ours, Pods: l.s.Content.Pods}
-	for range events {
+	for began := time.Now(); len(r.Runs) < events && time.Since(began) < eventsLimit; {
 		i := l.next * 331 % l.s.Content.Entries() // over all nodes and both pools
 		l.next++
 		e := l.s.Content.Entry(i)

@@ -36,7 +36,7 @@ type Bench struct {
 
 func (b *Bench) program(name string) string { return filepath.Join(b.Programs, name) }
 
-// commands are the programs' arguments for a kind of work.
+// look is the command of a look: a judgement that writes nothing, or bare LISTs.
 func (b *Bench) look(who, kubeconfig string) []string {
 	switch who {
 	case Ours:
@@ -52,6 +52,7 @@ func (b *Bench) look(who, kubeconfig string) []string {
 	}
 }
 
+// release is the command of a release of all that is stale.
 func (b *Bench) release(who, kubeconfig string) []string {
 	switch who {
 	case Ours:
@@ -80,9 +81,9 @@ func load() (one float64) {
 }
 
 // Looks measures looks at the server, in turn.
-func (b *Bench) Looks(ctx context.Context, s *Server, work string, who ...string) error {
+func (b *Bench) Looks(ctx context.Context, s *Server, work string, runs int, who ...string) error {
 	results := map[string]*Result{}
-	for range b.Runs {
+	for range runs {
 		for _, w := range who {
 			u, err := b.run(ctx, b.look(w, s.Kubeconfig())...)
 			if err != nil {

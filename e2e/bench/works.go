@@ -20,7 +20,7 @@ type Work struct {
 var Works = []Work{
 	{"empty", func(ctx context.Context, b *Bench) error {
 		return b.With(ctx, &fill.Content{Nodes: 1}, func(s *Server) error {
-			return b.Looks(ctx, s, "check-0", Ours, Lists, Upstream)
+			return b.Looks(ctx, s, "check-0", b.Runs, Ours, Lists, Upstream)
 		})
 	}},
 	{"1000", size(1000, 1)},
@@ -47,6 +47,8 @@ var Works = []Work{
 	{"adds", Adds},
 	{"latency", Latency(false)},
 	{"latency-reports", Latency(true)},
+	{"traffic", Traffic},
+	{"drop-in", Small},
 	{"25000", size(25000, 6)},
 	{"50000", size(50000, 12)},
 }
@@ -65,12 +67,12 @@ func main10000() *fill.Content { return &fill.Content{Pods: 10000, Stale: 500, P
 func size(pods, pools int) func(context.Context, *Bench) error {
 	return func(ctx context.Context, b *Bench) error {
 		return b.With(ctx, &fill.Content{Pods: pods, Stale: pods / 20, Pools: pools}, func(s *Server) error {
-			if err := b.Looks(ctx, s, fmt.Sprint("check-", pods), Ours, Lists, PlainLists, DecodedLists, Upstream); err != nil {
-				return err
-			}
 			runs := b.Runs
 			if pods > 10000 {
 				runs = min(runs, 3)
+			}
+			if err := b.Looks(ctx, s, fmt.Sprint("check-", pods), runs, Ours, Lists, PlainLists, DecodedLists, Upstream); err != nil {
+				return err
 			}
 			if err := b.Releases(ctx, s, fmt.Sprint("run-", pods), 0, runs, Ours, Upstream); err != nil {
 				return err

@@ -97,12 +97,15 @@ const linkFlags = "-s -w" +
 // comparison.
 func Upstream(t testing.TB) string {
 	t.Helper()
-	dir, err := build(upstream)
+	dir, err := UpstreamPrograms()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return dir
 }
+
+// UpstreamPrograms is Upstream for what is no test.
+func UpstreamPrograms() (folder string, err error) { return build(upstream) }
 
 // UpstreamManifest is the path of a file of whereabouts' doc/crds, such as
 // "daemonset-install.yaml" with the RBAC that a drop-in replacement has to live with.

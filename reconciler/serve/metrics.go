@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 )
 
@@ -120,14 +121,23 @@ func (m *Metrics) looked(out *reconciler.Result) {
 		released[it.ID()] = true
 		m.released.WithLabelValues(it.Reason.String()).Inc()
 	}
+	type kind struct { // without the texts: there may be many
+		pool    *ippool.Pool
+		verdict reconciler.Verdict
+		reason  reconciler.Reason
+	}
+	kinds := map[kind]int{}
 	for _, it := range out.Allocations {
-		if released[it.ID()] {
-			continue
-		}
-		g.allocations[[3]string{it.Object(), it.Verdict.String(), it.Reason.String()}]++
 		if it.Verdict == reconciler.Stale {
+			if released[it.ID()] {
+				continue
+			}
 			g.candidates++
 		}
+		kinds[kind{it.Pool, it.Verdict, it.Reason}]++
+	}
+	for k, n := range kinds {
+		g.allocations[[3]string{k.pool.Ref(), k.verdict.String(), k.reason.String()}] += n
 	}
 	for _, it := range out.Reservations {
 		if it.Verdict == reconciler.Stale && len(it.With()) == 0 && !released[it.ID()] {

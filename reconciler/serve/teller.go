@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
 	"time"
 
@@ -159,10 +158,15 @@ func (t *Teller) tellRefused(out *reconciler.Result) {
 		}
 	}
 	// What is left alone for a while is in no list, and stays what it was.
-	for _, it := range slices.Concat(out.Allocations, out.Reservations) {
-		why, was := t.refused[it.ID()]
-		if _, is := refused[it.ID()]; was && !is && it.Verdict == reconciler.Stale {
-			refused[it.ID()] = why
+	for _, items := range [][]*reconciler.Item{out.Allocations, out.Reservations} {
+		for _, it := range items {
+			if it.Verdict != reconciler.Stale {
+				continue
+			}
+			why, was := t.refused[it.ID()]
+			if _, is := refused[it.ID()]; was && !is {
+				refused[it.ID()] = why
+			}
 		}
 	}
 	for _, it := range out.Released {

@@ -4,7 +4,8 @@
 // "bench up [flags] <folder>" starts one, and runs it until it is interrupted. Its
 // kubeconfig is <folder>/kubeconfig. "bench refill <folder>" makes everything as it
 // was before a run freed what is stale. "bench measure [flags] <work>..." measures
-// (all without a work), "bench list" lists the works. All want to be run in e2e or below.
+// (all without a work), "bench list" lists the works, and "bench report <page>" writes
+// the tables and charts of what was measured. All want to be run in e2e or below.
 package main
 
 import (
@@ -28,7 +29,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	args := append(os.Args[1:], "")
-	err := errors.New("usage: bench up [flags] <folder> | bench refill <folder> | bench measure [flags] [<work>...] | bench list")
+	err := errors.New("usage: bench up [flags] <folder> | bench refill <folder> | bench measure [flags] [<work>...] | bench report [flags] <page> | bench list")
 	switch command, args := args[0], os.Args[min(2, len(os.Args)):]; {
 	case command == "up":
 		err = up(ctx, args)
@@ -36,6 +37,8 @@ func main() {
 		err = refill(ctx, args[0])
 	case command == "measure":
 		err = measure(ctx, args)
+	case command == "report":
+		err = report(args)
 	case command == "list":
 		err = nil
 		for _, w := range append(bench.Works, bench.OneCore) {
@@ -117,19 +120,39 @@ func refill(ctx context.Context, folder string) error {
 	return r.Content.Refill(ctx, r.Etcd)
 }
 
-func measure(ctx context.Context, args []string) (err error) {
-	flags := flag.NewFlagSet("bench measure", flag.ExitOnError)
-	b := &bench.Bench{Log: os.Stderr}
+// open reads the flags that measure and report share, and the results so far.
+func open(flags *flag.FlagSet, args []string) (b *bench.Bench, err error) {
+	b = &bench.Bench{Log: os.Stderr}
 	flags.StringVar(&b.Programs, "programs", "../bin", "folder with ip-reconcile, ip-reconciler, launch, upstream and lists")
 	flags.StringVar(&b.Path, "results", "../bin/bench.json", "where results are kept; those measured anew take the place of earlier ones")
-	flags.IntVar(&b.Runs, "runs", 5, "how often each is measured, for the median")
 	flags.Parse(args)
 	if b.Programs, err = filepath.Abs(b.Programs); err != nil {
+		return nil, err
+	}
+	b.Book, err = bench.OpenBook(b.Path)
+	return b, err
+}
+
+func report(args []string) error {
+	flags := flag.NewFlagSet("bench report", flag.ExitOnError)
+	b, err := open(flags, args)
+	if err != nil {
 		return err
 	}
-	if b.Book, err = bench.OpenBook(b.Path); err != nil {
+	if flags.NArg() != 1 {
+		return errors.New("name one page, such as ../docs/performance.md")
+	}
+	return bench.Report(b.Book, b.Programs, flags.Arg(0))
+}
+
+func measure(ctx context.Context, args []string) (err error) {
+	flags := flag.NewFlagSet("bench measure", flag.ExitOnError)
+	runs := flags.Int("runs", 5, "how often each is measured, for the median")
+	b, err := open(flags, args)
+	if err != nil {
 		return err
 	}
+	b.Runs = *runs
 	wanted := flags.Args()
 	for _, w := range append(bench.Works, bench.OneCore) {
 		if slices.Contains(wanted, w.Name) || len(wanted) == 0 && w.Name != bench.OneCore.Name {

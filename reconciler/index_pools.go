@@ -163,12 +163,11 @@ func (p *pool) from(addr netip.Addr) int {
 
 // entriesFor are all entries that may stand for an address, also those that
 // cannot be judged for another Problem.
-func (x *index) entriesFor(addr netip.Addr) []entry {
-	var found []entry
+func (x *index) entriesFor(into []entry, addr netip.Addr) []entry {
 	for _, p := range x.poolsAt(addr) {
-		found = p.entriesFor(found, addr)
+		into = p.entriesFor(into, addr)
 	}
-	return found
+	return into
 }
 
 func (p *pool) entriesFor(into []entry, addr netip.Addr) []entry {

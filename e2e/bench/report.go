@@ -1,0 +1,331 @@
+package bench
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Report writes what the book has into docs/performance.md, each table between its own
+// two markers: the text around them is written by hand. The charts go beside it.
+func Report(b *Book, programs, page string) error {
+	text, err := os.ReadFile(page)
+	if err != nil {
+		return fmt.Errorf("reading the page that the tables go into: %w", err)
+	}
+	for _, section := range []struct {
+		name  string
+		table func(*Book, string) string
+	}{
+		{"machine", machine}, {"release", releases}, {"look", looks}, {"memory", memory}, {"small", small}, {"adds", addTable}, {"serve", serveTable}, {"traffic", trafficTable}, {"go", goBench},
+	} {
+		if text, err = between(text, section.name, section.table(b, programs)); err != nil {
+			return fmt.Errorf("%s: %w", page, err)
+		}
+	}
+	if err := os.WriteFile(page, text, 0o644); err != nil {
+		return err
+	}
+	for name, chart := range charts(b) {
+		if len(chart.Lines) == 0 {
+			continue
+		}
+		path := strings.TrimSuffix(page, filepath.Ext(page)) + "-" + name + ".svg"
+		if err := os.WriteFile(path, []byte(chart.SVG()), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// between puts a table between the markers of its name.
+func between(text []byte, name, table string) ([]byte, error) {
+	begin, end := []byte("<!-- bench: "+name+" -->\n"), []byte("<!-- bench: end -->")
+	at := bytes.Index(text, begin)
+	if at < 0 {
+		return nil, fmt.Errorf("there is no marker %q", begin)
+	}
+	at += len(begin)
+	length := bytes.Index(text[at:], end)
+	if length < 0 {
+		return nil, fmt.Errorf("no marker %q follows %q", end, begin)
+	}
+	return slices.Concat(text[:at], []byte(table), text[at+length:]), nil
+}
+
+// row is a line of a table.
+func row(cells ...string) string { return "| " + strings.Join(cells, " | ") + " |\n" }
+
+func head(cells ...string) string {
+	return row(cells...) + strings.Repeat("|---", len(cells)) + "|\n"
+}
+
+func machine(b *Book, _ string) string {
+	var first, last time.Time
+	var low, high float64
+	for i, r := range b.Results {
+		if i == 0 || r.When.Before(first) {
+			first = r.When
+		}
+		if r.When.After(last) {
+			last = r.When
+		}
+		if i == 0 {
+			low = r.Load
+		}
+		low, high = min(low, r.Load), max(high, r.Load)
+	}
+	info, _ := os.ReadFile("/proc/cpuinfo")
+	model := "a processor that does not say its name"
+	if found := regexp.MustCompile(`model name\s*: (.*)`).FindSubmatch(info); found != nil {
+		model = string(found[1])
+	}
+	var kib float64
+	if memory, err := os.ReadFile("/proc/meminfo"); err == nil {
+		fmt.Sscanf(string(memory), "MemTotal: %f", &kib)
+	}
+	return fmt.Sprintf("Measured %s to %s UTC on %d cores of %s with %.0f GiB, %s, by `make bench`. etcd, the API server and what is measured share\nthe cores. The load average of the machine when a measurement ended, its own work included, was between %.1f and %.1f.\n",
+		first.Format("2006-01-02 15:04"), last.Format("2006-01-02 15:04"), runtime.NumCPU(), model, kib/1024/1024, runtime.Version(), low, high)
+}
+
+// timed writes a result's median, and what the runs left or lost.
+func timed(r *Result) string {
+	if r == nil {
+		return ""
+	}
+	text := short(r.Median(Seconds)) + " s"
+	if len(r.Runs) > 1 {
+		text += fmt.Sprintf(" (%d runs)", len(r.Runs))
+	}
+	if r.Left > 0 {
+		text += fmt.Sprintf("; **%d left**", r.Left)
+	}
+	if r.Lost > 0 {
+		text += fmt.Sprintf("; **%d lost**", r.Lost)
+	}
+	return text
+}
+
+// failed writes the exit code of a release, where it is not 0.
+func failed(r *Result) string {
+	if r == nil {
+		return ""
+	}
+	for _, u := range r.Runs {
+		if u.Code != 0 {
+			return fmt.Sprintf("; exit %d", u.Code)
+		}
+	}
+	return ""
+}
+
+func times(of, than *Result) string {
+	if of == nil || than == nil || than.Median(Seconds) == 0 {
+		return ""
+	}
+	return short(of.Median(Seconds)/than.Median(Seconds)) + "×"
+}
+
+func total(r *Result) string {
+	if r == nil || r.Requests == nil {
+		return ""
+	}
+	return grouped(float64(Counts{Requests: r.Requests}.Total()))
+}
+
+// Sizes are those of the charts.
+var sizes = []int{1000, 5000, 10000, 25000, 50000}
+
+func releases(b *Book, _ string) string {
+	s := head("what is freed", "ours", "upstream, no limit on requests", "of ours", "upstream as it ships", "requests of ours", "of upstream")
+	for _, w := range []struct{ name, work string }{
+		{"50 of 1,050 entries", "run-1000"},
+		{"250 of 5,250", "run-5000"},
+		{"500 of 10,500 (2 pools)", "run-10000"},
+		{"the same, API server 50 ms slower", "run-10000-slow"},
+		{"the same, one core for all", "run-10000-one-core"},
+		{"5,000 of 15,000 (3 pools)", "run-10000-5000"},
+		{"1,250 of 26,250 (6 pools)", "run-25000"},
+		{"2,500 of 52,500 (12 pools)", "run-50000"},
+	} {
+		ours, upstream := b.Get(w.work, Ours), b.Get(w.work, Upstream)
+		s += row(w.name, timed(ours)+failed(ours), timed(upstream)+failed(upstream), times(upstream, ours), shipped(b, w.work), total(ours), total(upstream))
+	}
+	return s
+}
+
+// shipped is what upstream takes with client-go's limits: measured, or calculated from
+// its requests. It has one client for pods, with one request, and one for the rest: ten
+// at once, and then five a second.
+func shipped(b *Book, work string) string {
+	if r := b.Get(work, Shipped); r != nil {
+		return timed(r) + ", measured"
+	}
+	r := b.Get(work, Upstream)
+	if r == nil || r.Requests == nil || strings.HasSuffix(work, "-slow") {
+		return ""
+	}
+	n := Counts{Requests: r.Requests}.Total()
+	return fmt.Sprintf("%s s, calculated", short(max(float64(n-1-10)/5, r.Median(Seconds))))
+}
+
+func looks(b *Book, _ string) string {
+	s := head("pods, entries", "`check`", "bare LISTs", "`check` / LISTs", "LISTs decoded by client-go", "upstream's look", "`check`: CPU", "upstream: CPU")
+	for _, n := range sizes {
+		work := fmt.Sprint("check-", n)
+		ours, bare, upstream := b.Get(work, Ours), quicker(b.Get(work, Lists), b.Get(work, PlainLists)), b.Get(work, Upstream)
+		if ours == nil {
+			continue
+		}
+		s += row(fmt.Sprintf("%s, %s", grouped(float64(n)), grouped(float64(n+n/20))), timed(ours), timed(bare), times(ours, bare),
+			timed(b.Get(work, DecodedLists)), timed(upstream), cpu(ours), cpu(upstream))
+	}
+	return s
+}
+
+// quicker is the lower limit: the LISTs with compressed answers, or without.
+func quicker(one, other *Result) *Result {
+	if one == nil || other != nil && other.Median(Seconds) < one.Median(Seconds) {
+		return other
+	}
+	return one
+}
+
+func cpu(r *Result) string {
+	if r == nil {
+		return ""
+	}
+	return short(r.Median(CPU)) + " s"
+}
+
+func mib(r *Result) string {
+	if r == nil {
+		return ""
+	}
+	return fmt.Sprintf("%.0f MiB", r.Median(MiB))
+}
+
+func memory(b *Book, _ string) string {
+	s := head("pods", "`check`", "`run`", "`serve` at rest", "upstream's look", "upstream's run")
+	for _, n := range append([]int{0}, sizes...) {
+		look, run, serve := fmt.Sprint("check-", n), fmt.Sprint("run-", n), fmt.Sprint("serve-", n)
+		if b.Get(look, Ours) != nil {
+			s += row(grouped(float64(n)), mib(b.Get(look, Ours)), mib(b.Get(run, Ours)), mib(b.Get(serve, Ours)), mib(b.Get(look, Upstream)), mib(b.Get(run, Upstream)))
+		}
+	}
+	return s
+}
+
+func small(b *Book, programs string) string {
+	s := head("what", "ours", "upstream")
+	s += row("a look at an empty cluster", timed(b.Get("check-0", Ours)), timed(b.Get("check-0", Upstream)))
+	for _, format := range []string{"json", "yaml"} {
+		r := b.Get("snapshot-"+format, Ours)
+		s += row("a snapshot of 10,000 pods in "+strings.ToUpper(format), strings.Trim(timed(r)+", "+mib(r), ", "), "")
+	}
+	if r := b.Get("drop-in-10000", DropIn); r != nil {
+		s += row("one pass of `/ip-reconciler` at 10,000 pods in a cgroup of 50 MiB", fmt.Sprintf("%s, %s with its file, exit %d", timed(r), mib(r), r.Runs[0].Code), fits(b.Get("drop-in-10000", Upstream)))
+	}
+	for _, name := range []string{"ip-reconcile", "ip-reconcile-agent", "ip-reconciler"} {
+		if info, err := os.Stat(filepath.Join(programs, name)); err == nil {
+			s += row("size of `"+name+"`", fmt.Sprintf("%.0f MiB", float64(info.Size())/(1<<20)), "")
+		}
+	}
+	return s
+}
+
+func fits(r *Result) string {
+	switch {
+	case r == nil:
+		return ""
+	case r.Runs[0].Code != 0:
+		return fmt.Sprintf("ended with %d (-1: killed, by the kernel)", r.Runs[0].Code)
+	default:
+		return fmt.Sprintf("%s, %s", timed(r), mib(r))
+	}
+}
+
+// spread writes how many, and the times of half of them and of all but one in a hundred.
+func spread(r *Result) []string {
+	if r == nil {
+		return []string{"", "", "", "", ""}
+	}
+	var all []float64
+	failed := 0
+	for _, u := range r.Runs {
+		all = append(all, u.Seconds)
+		if u.Code != 0 {
+			failed++
+		}
+	}
+	slices.Sort(all)
+	at := func(of float64) string { return short(all[min(len(all)-1, int(of*float64(len(all))))]) + " s" }
+	return []string{fmt.Sprint(len(all)), fmt.Sprint(failed), at(0.5), at(0.99), short(all[len(all)-1]) + " s"}
+}
+
+func addTable(b *Book, _ string) string {
+	s := head("ADDs of the plugin", "number", "failed", "p50", "p99", "longest", "left of what the releases were to free")
+	for _, w := range []struct{ name, work string }{
+		{"alone", AddsAlone}, {"beside `run` freeing 5,000", AddsBesideOurs}, {"beside upstream's run freeing 5,000", AddsBesideUpstream},
+	} {
+		if r := b.Get(w.work, "whereabouts"); r != nil {
+			left := ""
+			if w.work != AddsAlone {
+				left = fmt.Sprint(r.Left)
+			}
+			s += row(append(append([]string{w.name}, spread(r)...), left)...)
+		}
+	}
+	return s
+}
+
+func serveTable(b *Book, _ string) string {
+	s := head("from … to the freed address", "number", "not within a minute", "p50", "p99", "longest")
+	for _, w := range []struct{ name, work string }{
+		{"a pod's deletion (no agents, `--confirm-after 0s`), idle", "serve-pod-deleted-idle"},
+		{"the same, 100 pods changing a second", "serve-pod-deleted-busy"},
+		{"the report that its sandbox is gone, idle", "serve-reported-gone-idle"},
+		{"the same, 100 pods changing a second", "serve-reported-gone-busy"},
+	} {
+		if r := b.Get(w.work, Ours); r != nil {
+			s += row(append([]string{w.name}, spread(r)...)...)
+		}
+	}
+	return s
+}
+
+func charts(b *Book) map[string]*Chart {
+	const green, orange, blue, purple = "#2da44e", "#e8710a", "#3b82f6", "#a371f7"
+	line := func(name, color string, dashed bool, work, who string, figure func(*Result) float64) Line {
+		l := Line{Name: name, Color: color, Dashed: dashed}
+		for _, n := range sizes {
+			if r := b.Get(fmt.Sprint(work, n), who); r != nil && figure(r) > 0 {
+				l.Points = append(l.Points, [2]float64{float64(n), figure(r)})
+			}
+		}
+		return l
+	}
+	seconds := func(r *Result) float64 { return r.Median(Seconds) }
+	resident := func(r *Result) float64 { return r.Median(MiB) }
+	all := map[string]*Chart{
+		"time": {Title: "Wall time over size; one in 21 entries is stale", X: "pods (logarithmic)", Y: "seconds (logarithmic)", Unit: " s", Lines: []Line{
+			line("run", green, false, "run-", Ours, seconds), line("check", blue, false, "check-", Ours, seconds),
+			line("bare LISTs", neutral, true, "check-", Lists, seconds),
+			line("upstream's run", orange, false, "run-", Upstream, seconds), line("upstream's look", purple, true, "check-", Upstream, seconds),
+		}},
+		"memory": {Title: "Resident memory over size", X: "pods (logarithmic)", Y: "MiB (logarithmic)", Unit: " MiB", Lines: []Line{
+			line("run, at most", green, false, "run-", Ours, resident), line("check, at most", blue, false, "check-", Ours, resident),
+			line("serve, at rest", purple, true, "serve-", Ours, resident), line("upstream's run", orange, false, "run-", Upstream, resident),
+		}},
+	}
+	for _, c := range all {
+		c.Lines = slices.DeleteFunc(c.Lines, func(l Line) bool { return len(l.Points) < 2 })
+	}
+	return all
+}

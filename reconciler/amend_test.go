@@ -1,0 +1,144 @@
+package reconciler
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/podstate"
+)
+
+// account is all that a judgement says, a line each.
+func account(j *Judgement) []string {
+	var lines []string
+	for _, it := range slices.Concat(j.Allocations, j.Reservations) {
+		lines = append(lines, accountOf(it))
+	}
+	return lines
+}
+
+func accountOf(it *Item) string {
+	var with []ID
+	for _, x := range it.With() {
+		with = append(with, x.ID())
+	}
+	e := it.Evidence()
+	if e == nil {
+		e = &Evidence{}
+	}
+	return fmt.Sprint(it.ID(), it.Address(), it.Network(), outcomeOf(it), it.Message(), it.Rule(), with, e.OnPod, e.Own, e.Nodes, e.Unheard, e.Claimant, e.ClaimantNode)
+}
+
+// amendedAtRandom is an index amended by a few changes, beside the observation
+// that it must be equal to.
+func amendedAtRandom(c chance) (*index, *Observation, Policy) {
+	o, policy := sceneOf(c.scene()), c.policy()
+	x := newIndex(o, policy)
+	o = x.observation()
+	for range 1 + c.IntN(4) {
+		x.judge() // what it keeps of that must not be of the past later
+		to := &Live{Pods: map[types.NamespacedName]*podstate.Pod{}, Pools: map[types.NamespacedName]*ippool.Pool{}, Reservations: map[types.NamespacedName]*ippool.Reservation{}}
+		if c.oneIn(3) {
+			to.Now = o.Now.Add(time.Duration(c.IntN(120)) * time.Second)
+			o.Now = to.Now
+		}
+		o.Pools = slices.Clone(o.Pools)
+		for range c.IntN(4) {
+			made := observe(at(o.Now))
+			switch c.IntN(4) {
+			case 0, 1:
+				name := podName(c.podName())
+				if !c.oneIn(3) {
+					c.aPodNamed(name.Name)(made)
+				}
+				to.Pods[name] = made.Pods[name]
+				delete(o.Pods, name)
+				maps.Copy(o.Pods, made.Pods)
+			case 2:
+				name := types.NamespacedName{Namespace: "kube-system", Name: c.pick(slices.Sorted(maps.Keys(shapes))...)}
+				o.Pools = slices.DeleteFunc(o.Pools, func(p *ippool.Pool) bool { return p.Name == name.Name })
+				to.Pools[name] = nil
+				if !c.oneIn(4) {
+					c.pool(name.Name)(made)
+					to.Pools[name] = made.Pools[0]
+					o.Pools = append(o.Pools, made.Pools[0])
+				}
+			default:
+				c.reservation()(made)
+				r := made.Reservations[0]
+				name := types.NamespacedName{Namespace: r.Namespace, Name: r.Name}
+				o.Reservations = slices.DeleteFunc(o.Reservations, func(p *ippool.Reservation) bool { return p.Name == name.Name })
+				to.Reservations[name] = nil
+				if !c.oneIn(3) {
+					to.Reservations[name] = r
+					o.Reservations = append(o.Reservations, r)
+				}
+			}
+		}
+		x.amend(to)
+	}
+	return x, o, policy
+}
+
+func TestAnIndexThatWasAmendedJudgesAsOneBuiltFromWhatThereIsNow(t *testing.T) {
+	for seed := range uint64(3000) {
+		x, o, policy := amendedAtRandom(chance{rand.New(rand.NewPCG(seed, 2))})
+		w := x.judge()
+		is, want := w.j, Judge(o, policy)
+		if got, want := account(is), account(want); !slices.Equal(got, want) {
+			t.Fatalf("seed %d: got\n%s\nwant\n%s", seed, differing(got, want), differing(want, got))
+		}
+		if got, want := fmt.Sprintf("%+v", described(w.findings())), fmt.Sprintf("%+v", described(want.Findings)); got != want {
+			t.Fatalf("seed %d: found\n%s\nwant\n%s", seed, got, want)
+		}
+		if due := x.due(w.due); !due.Equal(want.Due) {
+			t.Fatalf("seed %d: due %s, want %s", seed, due, want.Due)
+		}
+	}
+}
+
+func TestWhatIsAskedForAloneIsJudgedAsWithAllTheRest(t *testing.T) {
+	for seed := range uint64(3000) {
+		c := chance{rand.New(rand.NewPCG(seed, 3))}
+		x, o, policy := amendedAtRandom(c)
+		var asked []netip.Addr
+		for range 1 + c.IntN(8) {
+			asked = append(asked, netip.MustParseAddr(c.ip()))
+		}
+		var want []string
+		all := Judge(o, policy)
+		for _, it := range slices.Concat(all.Allocations, all.Reservations) {
+			if slices.Contains(asked, it.Address()) && !slices.ContainsFunc(it.With(), func(w *Item) bool { return !slices.Contains(asked, w.Address()) }) {
+				want = append(want, accountOf(it))
+			}
+		}
+		got := account(x.judgeOnly(asked))
+		if missing := differing(want, got); len(missing) > 0 {
+			t.Fatalf("seed %d: of %v got\n%s\nbut not\n%s", seed, asked, got, missing)
+		}
+	}
+}
+
+// differing are the lines of a that b does not have.
+func differing(a, b []string) []string {
+	return slices.DeleteFunc(slices.Clone(a), func(line string) bool { return slices.Contains(b, line) })
+}
+
+func described(found []Finding) []string {
+	var all []string
+	for _, f := range found {
+		text := fmt.Sprint(f.Kind, f.IP, f.Pool, f.Pods, f.ContainerIDs, f.Node, f.Message)
+		if r := f.repair; r != nil {
+			text += fmt.Sprint(r.in().Ref(), r.key, r.address, r.network, r.containerID, r.podRef, r.ifName)
+		}
+		all = append(all, text)
+	}
+	return all
+}

@@ -1,0 +1,187 @@
+package reconciler
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+
+	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/podstate/v1alpha1"
+)
+
+// report is a SandboxReport as of now.
+type report struct {
+	// What leads from a number to an entry is beside each other.
+	first       uint32 // the number of its first entry
+	fresh       bool
+	sandboxes   []v1alpha1.Sandbox
+	attachments []v1alpha1.Attachment
+	*podstate.Report
+	node []string // its name alone
+}
+
+// sighting is one mention of a container id in a report; one of the three is set.
+type sighting struct {
+	report *report
+	number uint32
+	box    *v1alpha1.Sandbox
+	att    *v1alpha1.Attachment
+	gone   *v1alpha1.Gone
+}
+
+// blockSize is how many numbers go to one report at a time: a number so leads to
+// its report without a search.
+const blockSize = 64
+
+func (x *index) addReports() {
+	x.byNode = make(map[string]*report, len(x.o.Reports))
+	ids, addresses := 0, 0
+	for _, r := range x.o.Reports {
+		ids += len(r.Sandboxes) + len(r.Attachments) + len(r.Gone)
+		for i := range r.Sandboxes {
+			addresses += len(r.Sandboxes[i].Addresses)
+		}
+		for i := range r.Attachments {
+			addresses += len(r.Attachments[i].Addresses)
+		}
+	}
+	x.ids, x.boxes = newLookup(ids), newLookup(addresses)
+	var byID, byAddress additions
+	for _, r := range x.o.Reports {
+		x.touched.report(r)
+		x.addReport(r, &byID, &byAddress)
+	}
+	slices.SortStableFunc(x.reports, func(a, b *report) int { return cmp.Compare(a.Name, b.Name) })
+}
+
+func (x *index) addReport(r *podstate.Report, byID, byAddress *additions) {
+	rep := &report{Report: r, fresh: r.Fresh(x.now), first: uint32(len(x.blocks) * blockSize), node: []string{r.Name},
+		sandboxes: r.Sandboxes, attachments: r.Attachments}
+	x.reports = append(x.reports, rep)
+	x.byNode[r.Name] = rep
+	number := rep.first
+	for i := range r.Sandboxes {
+		b := &r.Sandboxes[i]
+		x.sight(number, b.ID, b.Addresses, b.State == v1alpha1.SandboxReady, byID, byAddress)
+		number++
+	}
+	for i := range r.Attachments {
+		x.sight(number, r.Attachments[i].ID, r.Attachments[i].Addresses, false, byID, byAddress)
+		number++
+	}
+	for i := range r.Gone {
+		x.sight(number, r.Gone[i].ID, nil, false, byID, byAddress)
+		number++
+	}
+	x.ids.addAll(byID, &x.touched, func(int) {})
+	x.boxes.addAll(byAddress, &x.touched, func(i int) { x.shared = append(x.shared, byAddress.addresses[i]) })
+	for ; len(x.blocks)*blockSize < int(number); x.blocks = append(x.blocks, rep) {
+	}
+}
+
+func (x *index) sight(number uint32, id string, addresses []v1alpha1.Address, ready bool, byID, byAddress *additions) {
+	if id != "" {
+		byID.add(x.text(id), number)
+	}
+	for i := range addresses {
+		a := &addresses[i]
+		addr, ok := podstate.ParseAddress(*a)
+		if !ok {
+			continue
+		}
+		byAddress.add(x.address(addr), number)
+		byAddress.addresses = append(byAddress.addresses, addr)
+		if ready && slices.ContainsFunc(x.poolsAt(addr), func(p *pool) bool { return p.lacks(addr) && p.of(a.NetworkName) }) {
+			x.loose = append(x.loose, addr)
+		}
+		for _, p := range x.odd {
+			p.carry(addr)
+		}
+	}
+}
+
+// entry is the entry of a report with this number.
+func (x *index) entry(number uint32) sighting {
+	r := x.blocks[number/blockSize]
+	s := sighting{report: r, number: number}
+	switch i := int(number - r.first); {
+	case i < len(r.sandboxes):
+		s.box = &r.sandboxes[i]
+	case i < len(r.sandboxes)+len(r.attachments):
+		s.att = &r.attachments[i-len(r.sandboxes)]
+	default:
+		s.gone = &r.Gone[i-len(r.sandboxes)-len(r.attachments)]
+	}
+	return s
+}
+
+// sightings adds the mentions of a container id, by the names of the reports.
+func (x *index) sightings(into []sighting, id string) []sighting {
+	return x.sightingsOf(into, id, x.text(id))
+}
+
+func (x *index) sightingsOf(into []sighting, id string, hash uint64) []sighting {
+	if id == "" {
+		return into
+	}
+	for c := x.ids.find(hash); ; {
+		number, ok := c.next()
+		if !ok {
+			break
+		}
+		if s := x.entry(number); s.containerID() == id {
+			into = append(into, s)
+		}
+	}
+	if len(into) > 1 {
+		slices.SortStableFunc(into, bySighting)
+	}
+	return into
+}
+
+// bySighting orders by node, then sandboxes before attachments before what is
+// gone: the order in which reports are read must not decide.
+func bySighting(a, b sighting) int {
+	kind := func(s *sighting) int {
+		switch {
+		case s.box != nil:
+			return 0
+		case s.att != nil:
+			return 1
+		}
+		return 2
+	}
+	return cmp.Or(cmp.Compare(a.report.Name, b.report.Name), cmp.Compare(kind(&a), kind(&b)))
+}
+
+// boxesAt are the sandboxes and attachments that a report gives an address, each
+// once for each of its mentions, with the mention.
+func (x *index) boxesAt(addr netip.Addr) []boxAddress {
+	var found []boxAddress
+	for _, number := range x.boxes.all(x.address(addr)) {
+		s := x.entry(number)
+		for _, a := range s.addresses() {
+			if ip, ok := podstate.ParseAddress(a); ok && ip == addr {
+				found = append(found, boxAddress{s, a})
+			}
+		}
+	}
+	slices.SortStableFunc(found, func(a, b boxAddress) int { return bySighting(a.sighting, b.sighting) })
+	return found
+}
+
+// boxAddress is an address that a report says is configured in a sandbox.
+type boxAddress struct {
+	sighting
+	v1alpha1.Address
+}
+
+func (g *sighting) addresses() []v1alpha1.Address {
+	switch {
+	case g.box != nil:
+		return g.box.Addresses
+	case g.att != nil:
+		return g.att.Addresses
+	}
+	return nil
+}
