@@ -11,7 +11,6 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 
 	"github.com/ip-reconcile/ip-reconcile/cmd/agentcmd"
 	"github.com/ip-reconcile/ip-reconcile/cmd/memory"
@@ -30,9 +29,8 @@ const (
 var errLeft = errors.New("something is left")
 
 func main() {
-	// Most of the file is touched only while the program starts.
-	ownfile.GiveBack()
-	memory.Bound(50, 0)
+	ownfile.KeepGivingBack()
+	memory.Bound(40, 0)
 	os.Exit(execute(os.Args[1:], terminal()))
 }
 
@@ -81,6 +79,6 @@ stale, and says of every other why it is kept.`,
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return fmt.Errorf("%w; see '%s --help'", err, c.CommandPath())
 	})
-	root.AddCommand(newCheck(std), newRun(std), newExplain(std), servecmd.New(std.err, filters.WithAuthenticationAndAuthorization), agentcmd.New(std.err))
+	root.AddCommand(newCheck(std), newRun(std), newExplain(std), servecmd.New(std.err), agentcmd.New(std.err))
 	return root
 }
