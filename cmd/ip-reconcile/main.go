@@ -30,9 +30,8 @@ const (
 var errLeft = errors.New("something is left")
 
 func main() {
-	// Most of the file is touched only while the program starts.
-	ownfile.GiveBack()
-	memory.Bound(50, 0)
+	ownfile.KeepGivingBack()
+	memory.Bound(40, 0)
 	os.Exit(execute(os.Args[1:], terminal()))
 }
 

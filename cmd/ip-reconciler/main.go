@@ -44,7 +44,8 @@ func main() {
 	// What is read around each page by default is more than whereabouts' 50Mi leave
 	// beside the heap.
 	ownfile.ReadSparsely()
-	memory.Bound(50, 0)
+	ownfile.KeepGivingBack()
+	memory.Bound(40, 0)
 	os.Exit(run(ctx, os.Args[1:], os.Stderr))
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -14,6 +15,18 @@ import (
 // GiveBack gives the pages that were touched so far back to the page cache, from
 // where those that are needed come again.
 func GiveBack() { advise(unix.MADV_DONTNEED) }
+
+// KeepGivingBack is GiveBack now and twice a second from then on: what is read of
+// a file to set up connections is not what is needed to judge. It costs some
+// hundred page faults each time.
+func KeepGivingBack() {
+	GiveBack()
+	go func() {
+		for range time.Tick(time.Second / 2) {
+			GiveBack()
+		}
+	}()
+}
 
 // ReadSparsely is GiveBack, and has each page that is needed from then on read
 // without those around it.

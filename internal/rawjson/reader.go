@@ -122,6 +122,12 @@ func (r *Reader) String() ([]byte, bool) {
 	return []byte(s), true
 }
 
+// Kind is the byte with which the next value begins, 0 at the end.
+func (r *Reader) Kind() byte {
+	r.space()
+	return r.peek()
+}
+
 // Null reads null and reports true, or reads nothing.
 func (r *Reader) Null() bool {
 	if r.space(); r.peek() != 'n' {

@@ -14,7 +14,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	kjson "sigs.k8s.io/json"
+
+	"github.com/ip-reconcile/ip-reconcile/internal/rawjson"
 )
 
 // file is one file of a snapshot in the form in which it can be written again:
@@ -39,6 +40,7 @@ type object struct {
 	node   *yaml.Node     // in a YAML file
 	value  map[string]any // in a JSON file
 	parent func()         // removes it from what contains it
+	lean   []byte         // the JSON that is read of it, where that is not the whole object
 }
 
 // readFile reads one file and its objects; a List counts as its items.
@@ -118,6 +120,9 @@ func (f *file) yamlObject(n *yaml.Node, remove func()) (*object, error) {
 }
 
 func (f *file) readJSON(text []byte) ([]*object, error) {
+	if objects, ok := f.readLean(text); ok {
+		return objects, nil
+	}
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.UseNumber()
 	if err := dec.Decode(&f.json); err != nil {
@@ -127,9 +132,8 @@ func (f *file) readJSON(text []byte) ([]*object, error) {
 	if _, err := dec.Token(); !ok || !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("%s: must hold one JSON object, a List for several", f.path)
 	}
-	var strict any
-	if repeated, err := kjson.UnmarshalStrict(text, &strict); err == nil && len(repeated) > 0 {
-		return nil, fmt.Errorf("%s: a key stands twice: %v", f.path, repeated[0])
+	if twice := repeated(rawjson.New(text)); twice != "" {
+		return nil, fmt.Errorf("%s: the key %q stands twice in an object", f.path, twice)
 	}
 	f.indent, f.escaped = indentOf(text), bytes.Contains(text, []byte(`\u003`)) || bytes.Contains(text, []byte(`\u0026`))
 	items, ok := root["items"].([]any)

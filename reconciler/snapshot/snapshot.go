@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	kjson "sigs.k8s.io/json"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
@@ -173,6 +174,9 @@ func (f *Folder) sort(o *object) {
 }
 
 func convert(o *object, into any) error {
+	if o.lean != nil {
+		return kjson.UnmarshalCaseSensitivePreserveInts(o.lean, into)
+	}
 	return runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, into)
 }
 
