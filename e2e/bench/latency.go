@@ -110,6 +110,9 @@ func (l *latency) measure(ctx context.Context, b *Bench, work string) error {
 			time.Sleep(eventPause)
 			gone = func() error { return l.s.SandboxGone(ctx, i) }
 		}
+		for len(l.changed[e.Pool]) > 0 { // of an event that was not waited for any more
+			<-l.changed[e.Pool]
+		}
 		began := time.Now()
 		if err := gone(); err != nil {
 			return err

@@ -65,6 +65,7 @@ func up(ctx context.Context, args []string) (err error) {
 	flags.IntVar(&c.Stale, "stale", 500, "entries without a pod")
 	flags.IntVar(&c.Pools, "pools", 2, "pools that the entries are spread over")
 	flags.IntVar(&c.Nodes, "nodes", 0, "nodes (default one for 100 pods)")
+	flags.BoolVar(&c.NoGrace, "no-grace", false, "have pods without a grace period, whose addresses are free as soon as they are deleted")
 	flags.BoolVar(&c.Reports, "reports", false, "have SandboxReports and their Leases; without it the API serves none")
 	flags.Parse(args)
 	if flags.NArg() != 1 {
