@@ -19,9 +19,22 @@ func TestA404ThatIsNoAnswerOfAnAPIServerIsNone(t *testing.T) {
 	}
 	// Nor is it the word that there are no agents.
 	f := newFakeAPI(t)
-	f.answers[discovery] = bare(http.StatusNotFound)
+	f.answers[discovery], f.answers["/apis"] = bare(http.StatusNotFound), bare(http.StatusNotFound)
 	o, err := f.cluster(t).Observe(t.Context())
 	if err == nil && !o.ReportsUnreadable {
 		t.Error("discovery: it was taken for an API without SandboxReports")
+	}
+}
+
+func TestAnAnswerThatIsNoListIsNoEmptyList(t *testing.T) {
+	for _, text := range []string{`{"kind":"PodList"}`, `{"kind":"PodList","items":[]}`, `{}`, ""} {
+		f := newFakeAPI(t)
+		f.answers[pods] = func(w http.ResponseWriter, _ *http.Request, _ int) {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = w.Write([]byte(text))
+		}
+		if o, err := f.cluster(t).Observe(t.Context()); err == nil {
+			t.Errorf("%q was read as a list of %d pods", text, len(o.Pods))
+		}
 	}
 }
