@@ -42,6 +42,9 @@ func ReservedAddress(name, network string) (netip.Addr, bool) {
 			return netip.Addr{}, false
 		}
 	}
+	if a, err := netip.ParseAddr(rest); err == nil && a.Is4() {
+		return a, true // an IPv4 address has one spelling, and stands in names as it is
+	}
 	// An address that ends in "::" has got a "0" appended: the parsed address
 	// is the same, so that undoing needs no case of its own.
 	a, err := netip.ParseAddr(strings.ReplaceAll(rest, "-", ":"))

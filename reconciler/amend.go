@@ -126,7 +126,7 @@ func (x *index) setPool(name types.NamespacedName, p *ippool.Pool) (rebuild bool
 	for i := range old.Allocations {
 		a := &old.Allocations[i]
 		if a.Address.IsValid() && !q.taken.has(a.Offset) {
-			x.loose = append(append(x.loose, a.Address), old.carriedAs[a.Offset]...)
+			x.loose = append(x.loose, old.mayBe(a)...)
 		}
 	}
 	return false

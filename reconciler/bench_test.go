@@ -131,3 +131,29 @@ func BenchmarkJudge(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkSecondLook amends the index by one pod that has gone or come again, and
+// judges what is recorded of it: it takes as long among many as among few.
+func BenchmarkSecondLook(b *testing.B) {
+	for _, n := range []int{10_000, 250_000} {
+		b.Run(fmt.Sprint("n=", n), func(b *testing.B) {
+			if n > 10_000 && testing.Short() {
+				b.Skip()
+			}
+			o := cluster(n, true)
+			x := newIndex(o, Policy{})
+			x.indexReservations()
+			a := o.Pools[0].Allocations[17]
+			name := types.NamespacedName{Namespace: a.Owner.Namespace, Name: a.Owner.Name}
+			states := []*podstate.Pod{nil, o.Pods[name]}
+			want := []Reason{PhantomPod, SandboxReady}
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				x.amend(&Live{Pods: map[types.NamespacedName]*podstate.Pod{name: states[i%2]}})
+				if j := x.judgeOnly([]netip.Addr{a.Address}); j.Allocations[0].Reason != want[i%2] {
+					b.Fatal(outcomeOf(j.Allocations[0]))
+				}
+			}
+		})
+	}
+}

@@ -104,7 +104,7 @@ func (x *index) rebooted(r *report) bool {
 }
 
 // lost reports whether what a report says ended with its node: it is stale, and
-// the node is dead or has booted anew since.
+// the node is dead or has booted again since.
 func (x *index) lost(r *report) bool {
 	return !r.fresh && (x.dead(r.Name) || x.rebooted(r))
 }

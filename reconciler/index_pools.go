@@ -19,9 +19,9 @@ type pool struct {
 	// Only where keys are ambiguous may an entry stand for an address that does
 	// not read back from its key, so every address that is carried is looked up
 	// by every key it may have.
-	keyed     map[uint64][]int        // by offset: numbers of entries; nil where keys are unambiguous
-	carriedAs map[uint64][]netip.Addr // may hold addresses that nobody carries any more
-	first     int                     // the number of its first item, while all is judged
+	keyed     map[uint64][]int               // by offset: numbers of entries; nil where keys are unambiguous
+	carriedAs map[uint64]map[netip.Addr]bool // may hold addresses that nobody carries any more
+	first     int                            // the number of its first item, while all is judged
 }
 
 // entry is an entry that may stand for an address.
@@ -75,7 +75,7 @@ func newPool(p *ippool.Pool, networks []string) *pool {
 	}
 	q.taken = keysOf(p)
 	if p.Range.AmbiguousKeys() {
-		q.keyed, q.carriedAs = map[uint64][]int{}, map[uint64][]netip.Addr{}
+		q.keyed, q.carriedAs = map[uint64][]int{}, map[uint64]map[netip.Addr]bool{}
 		for i := range p.Allocations {
 			if a := &p.Allocations[i]; a.Address.IsValid() {
 				q.keyed[a.Offset] = append(q.keyed[a.Offset], i)
@@ -87,9 +87,10 @@ func newPool(p *ippool.Pool, networks []string) *pool {
 
 func (p *pool) carry(addr netip.Addr) {
 	for _, k := range p.Range.Keys(addr) {
-		if !slices.Contains(p.carriedAs[k], addr) {
-			p.carriedAs[k] = append(p.carriedAs[k], addr)
+		if p.carriedAs[k] == nil {
+			p.carriedAs[k] = map[netip.Addr]bool{}
 		}
+		p.carriedAs[k][addr] = true
 	}
 }
 
@@ -192,7 +193,7 @@ func (p *pool) entriesFor(into []entry, addr netip.Addr) []entry {
 // the one that reads back from its key first.
 func (p *pool) mayBe(a *ippool.Allocation) []netip.Addr {
 	all := []netip.Addr{a.Address}
-	for _, addr := range p.carriedAs[a.Offset] {
+	for addr := range p.carriedAs[a.Offset] {
 		if addr != a.Address {
 			all = append(all, addr)
 		}

@@ -26,6 +26,9 @@ type more struct {
 	one      [1]*Item // with, where it is one
 	like     *Item    // whose verdict a reservation shares
 	reading  reading
+	// reserved is the reservation whose more this is, where its only allocation,
+	// which is in use, has nothing else of its own: the two share one.
+	reserved [1]*Item
 }
 
 func (m *more) addWith(it *Item) {
@@ -60,7 +63,12 @@ func (it *Item) Address() netip.Addr {
 }
 
 // Network is that of a reservation, where it is known.
-func (it *Item) Network() string { return it.more.reading.network }
+func (it *Item) Network() string {
+	if it.Allocation != nil {
+		return ""
+	}
+	return it.more.reading.network
+}
 
 // Key is that of an allocation.
 func (it *Item) Key() string {
@@ -95,7 +103,12 @@ func (it *Item) IfName() string {
 }
 
 // With are the reservations of an allocation, or the allocations of a reservation.
-func (it *Item) With() []*Item { return it.more.with }
+func (it *Item) With() []*Item {
+	if it.Allocation != nil && it.more.reserved[0] != nil {
+		return it.more.reserved[:]
+	}
+	return it.more.with
+}
 
 // Evidence is what the verdict rests on; nil for a reservation that shares an
 // allocation's verdict.
@@ -111,7 +124,7 @@ func (it *Item) Evidence() *Evidence {
 
 // Message says why, in a sentence.
 func (it *Item) Message() string {
-	if it.more.like != nil {
+	if it.Reservation != nil && it.more.like != nil {
 		return it.more.like.Message()
 	}
 	return it.more.x.rules.message(it.Judged, it.Evidence())
@@ -119,7 +132,7 @@ func (it *Item) Message() string {
 
 // Rule is the row of the verdict table that decided.
 func (it *Item) Rule() string {
-	if it.more.like != nil {
+	if it.Reservation != nil && it.more.like != nil {
 		return it.more.like.Rule()
 	}
 	return it.more.x.rules.text(it.Judged)

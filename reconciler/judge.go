@@ -51,6 +51,7 @@ func (x *index) judge() *judging {
 		n += len(p.Allocations)
 	}
 	w := x.newJudging(n, len(x.reservations))
+	w.vouched = newBitSet(len(x.blocks) * blockSize)
 	for _, p := range x.pools {
 		for all := range slices.Chunk(p.Allocations, chunk) {
 			x.touchAllocations(all, &w.hashes)
@@ -85,7 +86,7 @@ type judging struct {
 	silent       map[string]int // allocations that a node keeps from being judged
 	silentEvery  int            // those that all nodes with an agent do
 	hashes       hashes
-	subject      subject // these four are used again for each item
+	subject      subject // these are used again for each item
 	evidence     Evidence
 	sighted      []sighting
 	readings     []reading
@@ -95,7 +96,7 @@ type judging struct {
 
 func (x *index) newJudging(allocations, reservations int) *judging {
 	return &judging{
-		x: x, due: deadline{now: x.now}, plain: &more{x: x}, silent: map[string]int{}, vouched: newBitSet(len(x.blocks) * blockSize), items: make([]Item, 0, allocations+reservations),
+		x: x, due: deadline{now: x.now}, plain: &more{x: x}, silent: map[string]int{}, items: make([]Item, 0, allocations+reservations),
 		j: &Judgement{Observation: x.o, WithoutAgents: !x.inUse, Nodes: x.states,
 			Allocations: make([]*Item, 0, allocations), Reservations: make([]*Item, 0, reservations)},
 	}
@@ -171,10 +172,7 @@ func (w *judging) reservation(r *ippool.Reservation, readings []reading, item fu
 		m.like = mostCareful(m.with)
 		it.Judged = m.like.Judged
 		for _, a := range m.with {
-			if a.more == w.plain {
-				a.more = w.newMore()
-			}
-			a.more.addWith(it)
+			w.addReservation(a, it)
 		}
 		return
 	}
@@ -187,6 +185,23 @@ func (w *judging) reservation(r *ippool.Reservation, readings []reading, item fu
 	it.overrule(m.evidence)
 	it.Proven = false // nothing names its sandbox
 	w.addDue(m.evidence)
+}
+
+// addReservation notes that an allocation has a reservation.
+func (w *judging) addReservation(a, r *Item) {
+	switch {
+	case a.more == w.plain && len(r.more.with) == 1:
+		a.more, r.more.reserved[0] = r.more, r
+		return
+	case a.more == w.plain:
+		a.more = w.newMore()
+	case a.more.reserved[0] != nil: // a second one
+		first := a.more.reserved[0]
+		first.more.reserved[0] = nil
+		a.more = w.newMore()
+		a.more.addWith(first)
+	}
+	a.more.addWith(r)
 }
 
 // byName orders reservations as "<namespace>/<name>".
@@ -224,7 +239,7 @@ func (w *judging) allocationsOf(r *ippool.Reservation, readings []reading, item 
 // newMore is one of many that lie beside each other.
 func (w *judging) newMore() *more {
 	if len(w.mores) == cap(w.mores) {
-		w.mores = make([]more, 0, chunk)
+		w.mores = make([]more, 0, min(chunk, 2*cap(w.j.Reservations)+1))
 	}
 	w.mores = append(w.mores, more{x: w.x})
 	return &w.mores[len(w.mores)-1]

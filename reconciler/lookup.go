@@ -50,15 +50,22 @@ func (l *lookup) add(hash uint64, number uint32) (shared bool) {
 	if l.used+l.used/8 >= len(l.slots)-4 {
 		l.rebuild()
 	}
-	tag, equal := uint32(hash>>32), 0
+	tag, equal, free := uint32(hash>>32), 0, -1
 	for at := l.home(tag); ; at = l.after(at) {
 		s := &l.slots[at]
 		switch {
+		case s.number == empty && free >= 0: // else what comes and goes would fill the table
+			l.slots[free] = slot{tag, number + firstNumber}
+			l.removed--
+			return equal > 0
 		case s.number == empty:
 			*s = slot{tag, number + firstNumber}
 			l.used++
 			return equal > 0
-		case s.tag != tag || s.number == tombstone:
+		case s.number == tombstone && free < 0:
+			free = at
+			continue
+		case s.number == tombstone || s.tag != tag:
 			continue
 		}
 		if equal++; equal == crowd {

@@ -42,9 +42,9 @@ func (b *batch) abandon(ctx context.Context, items []*tracked, why Refusal, deta
 	_ = g.Wait()
 }
 
-// inAnyCase is the time for putting back, even where the run is being stopped or
-// the Lease must be given back: this is the one write that must not be left half
-// done. It bounds how long a process takes to end.
+// inAnyCase is the time for a write that must not be left half done, even where
+// the run is being stopped or the Lease was given back. It bounds how long a
+// process takes to end.
 func inAnyCase(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 }

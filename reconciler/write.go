@@ -87,13 +87,17 @@ func worse(a, b error) error {
 	return a
 }
 
-// during makes one write if the hold allows for it.
-func (r *Reconciler) during(ctx context.Context, h *Hold, write func() error) error {
+// during makes one write if the hold allows for it. One that is under way is not
+// broken off when the hold ends: it carries its proof, and the API server would
+// have worked on it in vain.
+func (r *Reconciler) during(ctx context.Context, h *Hold, write func(context.Context) error) error {
 	if !h.mayWrite(ctx) {
 		return ErrHoldSpent
 	}
+	ctx, cancel := inAnyCase(ctx)
+	defer cancel()
 	began := r.Clock.Now()
-	err := write()
+	err := write(ctx)
 	h.answered(r.Clock.Since(began))
 	return err
 }
@@ -144,7 +148,7 @@ func (b *batch) deleteReservations(ctx context.Context, h *Hold, items []*tracke
 					errs[i] = ErrHoldSpent // time is left for the entries of those that are deleted
 					return
 				}
-				errs[i] = b.during(ctx, h, func() error { return b.Writer.DeleteReservation(ctx, res) })
+				errs[i] = b.during(ctx, h, func(ctx context.Context) error { return b.Writer.DeleteReservation(ctx, res) })
 				// An error may hide that it is gone: then it must be put back all the same.
 				if t.Allocation != nil && !errors.Is(errs[i], ErrConflict) && !errors.Is(errs[i], ErrHoldSpent) {
 					t.noteDeleted(res)
@@ -211,7 +215,7 @@ func (b *batch) removeEntries(ctx context.Context, h *Hold, w *poolWrite) (err e
 	} else if patch, err = ippool.RemovePatch(w.pool, entriesOf(w.done)); err != nil {
 		return err
 	}
-	err = b.during(ctx, h, func() (err error) {
+	err = b.during(ctx, h, func(ctx context.Context) (err error) {
 		w.version, err = b.Writer.PatchPool(ctx, w.pool, patch)
 		return err
 	})

@@ -40,7 +40,7 @@ func (m *repairs) write(ctx context.Context, h *Hold, findings []*Finding) (fail
 		g.Go(func() error {
 			errs[i] = ErrHoldSpent
 			if h.open(ctx, m.Clock) {
-				errs[i] = m.during(ctx, h, func() error { return m.createReservation(ctx, f.repair) })
+				errs[i] = m.during(ctx, h, func(ctx context.Context) error { return m.createReservation(ctx, f.repair) })
 			}
 			return nil
 		})
@@ -82,11 +82,10 @@ func (m *repairs) writeEntries(ctx context.Context, h *Hold, pool *ippool.Pool, 
 	if err != nil {
 		return err
 	}
-	err = m.during(ctx, h, func() error {
+	return m.during(ctx, h, func(ctx context.Context) error {
 		_, err := m.Writer.PatchPool(ctx, pool, patch)
 		return err
 	})
-	return err
 }
 
 func (m *repairs) createReservation(ctx context.Context, w *repair) error {

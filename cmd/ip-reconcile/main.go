@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 
 	"github.com/ip-reconcile/ip-reconcile/cmd/agentcmd"
 	"github.com/ip-reconcile/ip-reconcile/cmd/memory"
@@ -79,6 +80,6 @@ stale, and says of every other why it is kept.`,
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return fmt.Errorf("%w; see '%s --help'", err, c.CommandPath())
 	})
-	root.AddCommand(newCheck(std), newRun(std), newExplain(std), servecmd.New(std.err), agentcmd.New(std.err))
+	root.AddCommand(newCheck(std), newRun(std), newExplain(std), servecmd.New(std.err, filters.WithAuthenticationAndAuthorization), agentcmd.New(std.err))
 	return root
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"os"
 	"time"
 
@@ -44,11 +45,18 @@ type Options struct {
 	Metrics, Health, Pprof string
 	MetricsSecure          bool
 	MetricsCertDir         string
+
+	// MetricsFilter says who may have the metrics with MetricsSecure.
+	MetricsFilter Filter
 }
 
+// Filter is controller-runtime's WithAuthenticationAndAuthorization. It comes from
+// outside since it brings much code with it, which the drop-in has no room for.
+type Filter = func(*rest.Config, *http.Client) (server.Filter, error)
+
 // New is the command; it logs to the given file.
-func New(logs io.Writer) *cobra.Command {
-	o := &Options{}
+func New(logs io.Writer, filter Filter) *cobra.Command {
+	o := &Options{MetricsFilter: filter}
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "Free what is stale as soon as that is proven, and by a schedule: the Deployment",
@@ -148,7 +156,7 @@ func (o *Options) manager() manager.Options {
 		Metrics:                 server.Options{BindAddress: o.Metrics, SecureServing: o.MetricsSecure, CertDir: o.MetricsCertDir},
 	}
 	if o.MetricsSecure {
-		opts.Metrics.FilterProvider = authorized
+		opts.Metrics.FilterProvider = o.MetricsFilter
 	}
 	return opts
 }

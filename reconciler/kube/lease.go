@@ -51,10 +51,13 @@ func (c *Cluster) Hold(ctx context.Context, namespace string, names []string, wo
 	}
 	held, cancel := context.WithDeadline(ctx, h.began.Add(holdFor))
 	defer cancel()
-	stop := h.keep(cancel)
-	err = work(held, &reconciler.Hold{Leases: h.names(), Until: h.began.Add(workFor), MayWrite: h.mayWrite})
-	stop()
-	h.giveBack(ctx)
+	names, stop := h.names(), h.keep(cancel)
+	end := sync.OnceFunc(func() { stop(); h.giveBack(ctx) })
+	// A write whose answer is still awaited then keeps nobody waiting.
+	early := context.AfterFunc(held, end)
+	err = work(held, &reconciler.Hold{Leases: names, Until: h.began.Add(workFor), MayWrite: h.mayWrite})
+	early()
+	end()
 	if err != nil && held.Err() != nil && ctx.Err() == nil {
 		return fmt.Errorf("%w: %v", reconciler.ErrHoldSpent, err)
 	}

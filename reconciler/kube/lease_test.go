@@ -138,6 +138,27 @@ func TestAHoldBeginsBeforeTheLeaseIsAskedFor(t *testing.T) {
 	}))
 }
 
+// Work that awaits an answer when the hold is over keeps nobody else waiting.
+func TestTheLeaseIsGivenBackThoughTheWorkGoesOn(t *testing.T) {
+	f, l := newFakeAPI(t), &aLease{spec: map[string]any{}}
+	l.on(f, "whereabouts")
+	holder := func() string { l.mu.Lock(); defer l.mu.Unlock(); return fmt.Sprint(l.spec["holderIdentity"]) }
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	_ = f.cluster(t).Hold(ctx, "kube-system", []string{"whereabouts"}, func(ctx context.Context, _ *reconciler.Hold) error {
+		equal(t, "the holder", holder(), "us")
+		cancel() // the run is being stopped
+		for range 1000 {
+			if holder() == "" {
+				return nil
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+		t.Error("it is still held")
+		return nil
+	})
+}
+
 // While somebody else has the shared Lease, those of the pools are left alone.
 func TestThePoolsOwnLeasesAreNotTouchedWhileTheSharedOneIsBusy(t *testing.T) {
 	f := newFakeAPI(t)
