@@ -114,9 +114,6 @@ func (c *Cluster) readReports(ctx context.Context, o *reconciler.Observation, be
 			o.Unreadable = append(o.Unreadable, unreadable)
 		})
 	}
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
 	if err != nil {
 		o.ReportsUnreadable = true
 		o.Warnings = append(o.Warnings, fmt.Sprintf("SandboxReports are served and could not be read (%v): what only they can prove is held", short(err)))
