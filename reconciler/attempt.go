@@ -42,6 +42,9 @@ func (b *batch) attempt(ctx context.Context, todo []*tracked, try int) (left []*
 		if err := b.refresh(ctx); err != nil {
 			return err
 		}
+		if !h.Until.IsZero() { // what that took is not taken from the work
+			h.Until = h.Until.Add(b.Clock.Since(began))
+		}
 		var conflict error
 		// Whoever waits for the Lease does not see to it that nobody else writes:
 		// a conflict is looked into once before the Lease is given back.
@@ -166,7 +169,7 @@ func (b *batch) recheck(ctx context.Context, todo []*tracked, reread bool) (stil
 	}
 	var judged []*tracked
 	for _, t := range todo {
-		if slices.ContainsFunc(b.poolsOf(t), func(p *ippool.Pool) bool {
+		if slices.ContainsFunc(t.poolsWith(), func(p *ippool.Pool) bool {
 			return live.Changed[types.NamespacedName{Namespace: p.Namespace, Name: p.Name}]
 		}) {
 			changed = append(changed, t)
@@ -198,7 +201,7 @@ func (b *batch) judge(ctx context.Context, todo []*tracked) []*tracked {
 	for _, x := range plan.Refused {
 		refused[x.ID()] = x
 	}
-	var still []*tracked
+	var still, over []*tracked
 	for _, t := range todo {
 		it, there := now[t.ID()]
 		switch {
@@ -206,21 +209,22 @@ func (b *batch) judge(ctx context.Context, todo []*tracked) []*tracked {
 			b.finish(t) // the answer was lost, the write was not
 		case !there:
 			b.Log.Info("not released: it is gone or was rewritten since the first check", t.Attrs()...)
-			b.putBack(ctx, t, j)
+			over = append(over, t)
 		case it.Reservation != nil && len(it.With()) > 0:
 			b.Log.Info("not released: an allocation of this reservation has appeared", it.Attrs()...)
 		case it.Verdict != Stale:
 			b.Log.Info("not released: the live read contradicts", it.Attrs()...)
 			b.History.forgetStale(t.Item)
-			b.putBack(ctx, t, j)
+			over = append(over, t)
 		case refused[t.ID()].Item != nil:
-			b.putBack(ctx, t, j)
+			over = append(over, t)
 			b.out.refuse(refused[t.ID()])
 		default:
 			t.Item = it
 			still = append(still, t)
 		}
 	}
+	b.putBack(ctx, over, j)
 	return still
 }
 
@@ -237,14 +241,6 @@ func (b *batch) second() Options {
 	return o
 }
 
-// poolsOf are the pools that an item is about.
-func (b *batch) poolsOf(t *tracked) []*ippool.Pool {
-	if t.Pool != nil {
-		return []*ippool.Pool{t.Pool}
-	}
-	return t.poolsWith()
-}
-
 // need names what the second check of items reads. A reservation that is known
 // is not read: its delete tests the UID and the resourceVersion, which is the
 // same check, made at the moment that counts.
@@ -257,7 +253,7 @@ func (b *batch) need(todo []*tracked) Need {
 		if t.Pool != nil && (t.unsure || len(t.With()) == 0) {
 			n.Reservations = append(n.Reservations, b.observation().reservationsOf(t.Item)...)
 		}
-		for _, p := range b.poolsOf(t) {
+		for _, p := range t.poolsWith() {
 			n.Pools = append(n.Pools, types.NamespacedName{Namespace: p.Namespace, Name: p.Name})
 		}
 		if owner := t.owner(); owner.UID == "" {

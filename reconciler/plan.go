@@ -148,15 +148,30 @@ func (it *Item) pools() []*ippool.Pool {
 	return it.poolsWith()
 }
 
-// poolsWith are the pools that could have a reservation's allocation.
+// poolsWith are the pools that an item is about: an allocation's own, and those
+// that may have, or get, an allocation that needs the same reservation.
 func (it *Item) poolsWith() []*ippool.Pool {
 	var found []*ippool.Pool
+	namespace := ""
+	if it.Pool != nil {
+		found, namespace = []*ippool.Pool{it.Pool}, it.Pool.Namespace
+		if len(it.With()) == 0 {
+			return found
+		}
+	} else {
+		namespace = it.Reservation.Namespace
+	}
 	for _, p := range it.more.x.poolsAt(it.Address()) {
-		if p.Namespace == it.Reservation.Namespace {
+		if p.Namespace == namespace && (it.Pool == nil || p.Name != it.Pool.Name && p.mayShare(it)) {
 			found = append(found, p.Pool)
 		}
 	}
 	return found
+}
+
+// mayShare reports whether an entry of the pool may need a reservation of the item.
+func (p *pool) mayShare(it *Item) bool {
+	return slices.ContainsFunc(it.With(), func(r *Item) bool { return p.of(r.Network()) })
 }
 
 // breaker says why so many unconfirmed releases are not made: with those of

@@ -19,9 +19,11 @@ const (
 	// triesSpent is how often for an item for which alone a hold has no room: that
 	// takes 5 s each time, and others are kept waiting.
 	triesSpent = 3
-	// maxLost is after how many items abandoned in a row for an error the others
-	// are not tried any more: then it is not the items that fail.
+	// maxLost is after how many abandonments for an error the rest of a pool is
+	// not tried any more: then it is not the items that fail.
 	maxLost = 3
+	// maxLostInAll is after how many over all pools the rest of the batch is not.
+	maxLostInAll = 3 * maxLost
 )
 
 // tracked is an item on its way to being released.
@@ -31,6 +33,7 @@ type tracked struct {
 	deleted []*ippool.Reservation // so far, for this item
 	sent    bool                  // a patch was sent, and its outcome is not known
 	unsure  bool                  // what was read of its reservations may no longer hold
+	failed  error                 // why its last write failed; nil where none did
 }
 
 // release makes the second check of each item and releases what is still Stale.
@@ -42,7 +45,7 @@ func (r *Reconciler) release(ctx context.Context, o *Observation, items []*Item,
 	}
 	slices.SortStableFunc(sorted, func(a, b *tracked) int { return byPlace(a.Item, b.Item) })
 	for _, g := range grouped(sorted, func(t *tracked) (string, []string) { return t.namespace(), t.leases }) {
-		b := &batch{basis: basis{Reconciler: r, first: o}, namespace: g.namespace, leases: g.leases, out: out, pace: newPace(r.Options.Settled)}
+		b := &batch{basis: basis{Reconciler: r, first: o}, namespace: g.namespace, leases: g.leases, out: out, pace: newPace(r.Options.Settled), told: map[string]bool{}, lost: map[string]int{}}
 		b.run(ctx, g.items)
 	}
 }
@@ -54,11 +57,8 @@ func (t *tracked) namespace() string {
 	return t.Reservation.Namespace
 }
 
-// leaseNames are the Leases that ADD and DEL of an item's pool take.
+// leaseNames are the Leases that ADD and DEL take for the pools that an item is about.
 func (it *Item) leaseNames() []string {
-	if it.Pool != nil {
-		return it.Pool.LeaseNames()
-	}
 	names := []string{ippool.SharedLease}
 	for _, p := range it.poolsWith() {
 		names = append(names, p.LeaseNames()...)
@@ -73,27 +73,40 @@ type batch struct {
 	leases    []string
 	out       *Result
 	pace      pace
+	told      map[string]bool // reservations whose release was recorded
+	lost      map[string]int  // abandonments for an error, by pool
 }
 
-// run releases the items, so many at a time as a hold has room for.
+// run releases the items, so many at a time as a hold has room for. What a hold
+// had no time for comes first under the next one; what failed lets others go first.
 func (b *batch) run(ctx context.Context, todo []*tracked) {
-	for try, lost := 1, 0; len(todo) > 0; {
+	spent := false
+	for try := 1; len(todo) > 0; {
 		n := min(b.pace.size, len(todo))
 		begun := countBegun(todo[:n])
+		if spent && begun > 0 { // no more reservations are deleted before these have their entries removed
+			n = begun
+		}
 		b.progress("releasing in namespace %s: %d to go", b.namespace, len(todo))
 		left, err := b.attempt(ctx, todo[:n], try)
-		rest := todo[n:]
-		todo = slices.Concat(left, rest)
 		if err == nil && len(left) > 0 {
 			err = ErrConflict
 		}
-		changed, spent := errors.Is(err, ErrConflict), errors.Is(err, ErrHoldSpent)
+		rest := todo[n:]
+		tried := n
+		if left, tried = b.abandonDenied(ctx, left, tried); errors.Is(err, ErrForbidden) && len(left) > 0 {
+			err = ErrConflict
+		}
+		changed, missing := errors.Is(err, ErrConflict), errors.Is(err, errLeaseMissing)
+		if spent = errors.Is(err, ErrHoldSpent); spent {
+			slices.SortStableFunc(left, begunFirst)
+			todo = slices.Concat(left, rest)
+		} else {
+			todo = slices.Concat(rest, left)
+		}
 		switch {
 		case errors.Is(err, ErrLeaseForbidden):
 			b.abandon(ctx, todo, NoLease, fmt.Sprintf("no right to whereabouts' Lease %s in namespace %s: grant get, create and update on leases, or use --without-lease", strings.Join(b.leases, ", "), b.namespace))
-			return
-		case errors.Is(err, ErrForbidden):
-			b.abandon(ctx, todo, WriteFailed, fmt.Sprintf("%v: grant patch on ippools, and create and delete on overlappingrangeipreservations (%s)", err, ippool.PoolResource.Group))
 			return
 		case errors.Is(err, ErrLeaseBusy):
 			b.abandon(ctx, todo, LeaseBusy, fmt.Sprintf("Lease %s in namespace %s stayed busy with ADDs and DELs; run again", strings.Join(b.leases, ", "), b.namespace))
@@ -101,18 +114,12 @@ func (b *batch) run(ctx context.Context, todo []*tracked) {
 		case ctx.Err() != nil:
 			b.abandon(ctx, todo, WriteFailed, cmp.Or(err, ctx.Err()).Error())
 			return
-		case len(left) < n: // some got through: what is left has not been tried in vain
-			try, lost = 1, 0
+		case len(left) < tried: // some got through: what is left has not been tried in vain
+			try = 1
 			continue
 		case spent && countBegun(left) > begun: // the next hold goes on with them
 			continue
-		case lost == maxLost:
-			b.abandon(ctx, todo, WriteFailed, err.Error())
-			return
-		case spent && n > 1:
-			b.pace.spent(n)
-			try = 1
-		case !changed && n > 1 && try > 1: // one of them may be what fails
+		case spent && n > 1, !changed && !missing && n > 1 && try > 1: // one of them may be what fails
 			b.pace.spent(n)
 			try = 1
 		case try < tries && !spent, try < triesSpent:
@@ -120,15 +127,68 @@ func (b *batch) run(ctx context.Context, todo []*tracked) {
 		case changed:
 			b.abandon(ctx, left, Changed, fmt.Sprintf("it changed at each of %d tries: %v", try, err))
 			todo, try = rest, 1
-		case errors.Is(err, errLeaseMissing):
+		case missing:
 			b.abandon(ctx, left, LeaseBusy, fmt.Sprintf("%v; run again", err))
 			todo, try = rest, 1
 		default:
 			b.abandon(ctx, left, WriteFailed, err.Error())
-			todo, try, lost = rest, 1, lost+1
+			todo, try = b.withoutLost(ctx, rest, left[0], err), 1
 		}
 		b.wait(ctx, 100*time.Millisecond<<try)
 	}
+}
+
+// abandonDenied abandons the items whose write is not allowed: to try it again
+// would be useless. Others may be allowed. It returns how many of those that were
+// tried count as tried without them.
+func (b *batch) abandonDenied(ctx context.Context, left []*tracked, tried int) ([]*tracked, int) {
+	var denied, others []*tracked
+	for _, t := range left {
+		if errors.Is(t.failed, ErrForbidden) {
+			denied = append(denied, t)
+		} else {
+			others = append(others, t)
+		}
+	}
+	if len(denied) > 0 {
+		b.abandon(ctx, denied, WriteFailed, fmt.Sprintf("%v: grant patch on ippools, and create and delete on overlappingrangeipreservations (%s)", denied[0].failed, ippool.PoolResource.Group))
+	}
+	return others, tried
+}
+
+// withoutLost counts an item that was abandoned for an error, and abandons others
+// of its pool, or all, where so many were that it is not the items that fail.
+func (b *batch) withoutLost(ctx context.Context, todo []*tracked, t *tracked, err error) []*tracked {
+	pool := ""
+	if t.Pool != nil {
+		pool = t.Object()
+	}
+	b.lost[pool]++
+	inAll := 0
+	for _, n := range b.lost {
+		inAll += n
+	}
+	var lost, others []*tracked
+	for _, x := range todo {
+		same := x.Pool == nil && pool == "" || x.Pool != nil && x.Object() == pool
+		if same && b.lost[pool] >= maxLost || inAll >= maxLostInAll {
+			lost = append(lost, x)
+		} else {
+			others = append(others, x)
+		}
+	}
+	b.abandon(ctx, lost, WriteFailed, err.Error())
+	return others
+}
+
+func begunFirst(a, b *tracked) int {
+	switch {
+	case a.begun() == b.begun():
+		return 0
+	case a.begun():
+		return -1
+	}
+	return 1
 }
 
 func countBegun(items []*tracked) (n int) {

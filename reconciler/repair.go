@@ -74,13 +74,13 @@ type repairs struct {
 }
 
 func (m *repairs) run(ctx context.Context, todo []*Finding) {
-	for try := 1; len(todo) > 0; {
+	for try, lost := 1, 0; len(todo) > 0; {
 		n := min(m.pace.size, len(todo))
 		m.progress("repairing in namespace %s: %d to go", m.namespace, len(todo))
 		left, err := m.attempt(ctx, todo[:n])
 		rest := todo[n:]
 		switch {
-		case errors.Is(err, ErrForbidden), errors.Is(err, ErrLeaseForbidden), errors.Is(err, ErrLeaseBusy), errors.Is(err, errNoGround), ctx.Err() != nil:
+		case errors.Is(err, ErrForbidden), errors.Is(err, ErrLeaseForbidden), errors.Is(err, ErrLeaseBusy), errors.Is(err, errNoGround), ctx.Err() != nil, lost == maxLost:
 			m.failed(left, err)
 			m.failed(rest, err)
 			return
@@ -94,7 +94,7 @@ func (m *repairs) run(ctx context.Context, todo []*Finding) {
 			try++
 		default:
 			m.failed(left, err)
-			todo, try = rest, 1
+			todo, try, lost = rest, 1, lost+1
 		}
 		m.wait(ctx, 100*time.Millisecond<<try) // the hold was too short, or somebody was faster
 	}

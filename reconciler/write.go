@@ -39,6 +39,7 @@ func (b *batch) write(ctx context.Context, h *Hold, still []*tracked, ready prep
 		g.Go(func() error { b.writeOne(ctx, h, w, leaving, slots); return nil })
 	}
 	_ = g.Wait()
+	noteShared(parts, leaving)
 	for _, w := range parts {
 		failed, err = append(failed, w.failed...), worse(err, w.err)
 		if w.conflict {
@@ -52,6 +53,28 @@ func (b *batch) write(ctx context.Context, h *Hold, still []*tracked, ready prep
 		}
 	}
 	return failed, err
+}
+
+// noteShared notes a reservation that was deleted for the entry of one pool for
+// those of other pools, too: one that proves live must have it back.
+func noteShared(parts []*poolWrite, leaving map[ID]bool) {
+	deleted := map[*ippool.Reservation]bool{}
+	for _, w := range parts {
+		for _, t := range slices.Concat(w.done, w.failed) {
+			for _, res := range t.deleted {
+				deleted[res] = true
+			}
+		}
+	}
+	for _, w := range parts {
+		for _, t := range w.failed {
+			for _, res := range t.reservations(leaving) {
+				if t.Allocation != nil && deleted[res] {
+					t.noteDeleted(res)
+				}
+			}
+		}
+	}
 }
 
 // poolWrite is what is written of one pool, or of the reservations that stand alone.
@@ -102,10 +125,14 @@ func (r *Reconciler) during(ctx context.Context, h *Hold, write func(context.Con
 	return err
 }
 
-// finish records that an item was released, with its reservations.
+// finish records that an item was released, with its reservations. One that two
+// entries shared is recorded once.
 func (b *batch) finish(t *tracked) {
 	for _, res := range t.deleted {
-		b.done(b.out, t.withReservation(res), b.observation())
+		if id := res.Ref() + " " + res.UID; !b.told[id] {
+			b.told[id] = true
+			b.done(b.out, t.withReservation(res), b.observation())
+		}
 	}
 	b.done(b.out, t.Item, b.observation())
 	t.deleted, t.sent = nil, false
@@ -124,49 +151,51 @@ func (o *Observation) lacks(it *Item) bool {
 // deleteReservations deletes what goes before its entry. An item of which one
 // was not deleted keeps its entry for now.
 func (b *batch) deleteReservations(ctx context.Context, h *Hold, items []*tracked, leaving map[ID]bool, slots chan struct{}) (failed, gone []*tracked, err error) {
-	mine := map[*ippool.Reservation]bool{} // one that two entries share is deleted once
-	todo := make([][]*ippool.Reservation, len(items))
-	for i, t := range items {
+	of := map[*ippool.Reservation]error{} // one that two entries share is deleted once
+	var todo []*ippool.Reservation
+	for _, t := range items {
 		for _, res := range t.reservations(leaving) {
-			if !mine[res] && !t.hasDeleted(res) {
-				mine[res] = true
-				todo[i] = append(todo[i], res)
+			if _, listed := of[res]; !listed && !t.hasDeleted(res) {
+				of[res] = nil
+				todo = append(todo, res)
 			}
 		}
 	}
-	errs := make([]error, len(items))
+	errs := make([]error, len(todo))
 	var wg sync.WaitGroup
-	for i, t := range items {
-		if len(todo[i]) == 0 {
-			continue
-		}
+	for i, res := range todo {
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			for _, res := range todo[i] {
-				if !h.open(ctx, b.Clock) {
-					errs[i] = ErrHoldSpent // time is left for the entries of those that are deleted
-					return
-				}
+			errs[i] = ErrHoldSpent // time is left for the entries of those that are deleted
+			if h.open(ctx, b.Clock) {
 				errs[i] = b.during(ctx, h, func(ctx context.Context) error { return b.Writer.DeleteReservation(ctx, res) })
-				// An error may hide that it is gone: then it must be put back all the same.
-				if t.Allocation != nil && !errors.Is(errs[i], ErrConflict) && !errors.Is(errs[i], ErrHoldSpent) {
-					t.noteDeleted(res)
-				}
-				if errs[i] != nil {
-					t.unsure = true
-					return
-				}
 			}
 		})
 	}
 	wg.Wait()
-	for i, t := range items {
-		if errs[i] == nil {
+	for i, res := range todo {
+		of[res] = errs[i]
+	}
+	for _, t := range items {
+		t.failed = nil
+		for _, res := range t.reservations(leaving) {
+			derr, tried := of[res]
+			if !tried {
+				continue
+			}
+			// An error may hide that it is gone: then it must be put back all the same.
+			if t.Allocation != nil && !errors.Is(derr, ErrConflict) && !errors.Is(derr, ErrHoldSpent) {
+				t.noteDeleted(res)
+			}
+			t.unsure = t.unsure || derr != nil
+			t.failed = worse(t.failed, derr)
+		}
+		if t.failed == nil {
 			gone = append(gone, t)
 			continue
 		}
-		failed, err = append(failed, t), worse(err, errs[i])
+		failed, err = append(failed, t), worse(err, t.failed)
 	}
 	return failed, gone, err
 }
@@ -220,7 +249,9 @@ func (b *batch) removeEntries(ctx context.Context, h *Hold, w *poolWrite) (err e
 		return err
 	})
 	for _, t := range w.done {
-		t.sent = err != nil && !errors.Is(err, ErrConflict) && !errors.Is(err, ErrHoldSpent)
+		// What was sent before may still arrive.
+		t.sent = t.sent || err != nil && !errors.Is(err, ErrConflict) && !errors.Is(err, ErrHoldSpent)
+		t.failed = err
 	}
 	return err
 }

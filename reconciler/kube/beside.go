@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -64,7 +65,7 @@ func (c *Cluster) readPause(ctx context.Context, o *reconciler.Observation) {
 		return err
 	})
 	switch {
-	case err == nil, apierrors.IsNotFound(err):
+	case err == nil, absent(err):
 	case apierrors.IsForbidden(err):
 		o.Warnings = append(o.Warnings, fmt.Sprintf("no right to get namespace %s: the annotation %s on it is not seen", c.Namespace, ippool.PausedAnnotation))
 	default:
@@ -102,12 +103,8 @@ func (c *Cluster) readNodes(ctx context.Context, o *reconciler.Observation, befo
 // serve reports at all, or an allowed LIST is empty, is there no agent: a 403
 // or an error says nothing.
 func (c *Cluster) readReports(ctx context.Context, o *reconciler.Observation, before []*podstate.Report) error {
-	group := v1alpha1.Resource().GroupVersion().String()
-	err := c.call(ctx, func(context.Context) error {
-		_, err := c.core.Discovery().ServerResourcesForGroupVersion(group)
-		return err
-	})
-	if apierrors.IsNotFound(err) {
+	served, err := c.serves(ctx, v1alpha1.Resource().GroupVersion().String())
+	if err == nil && !served {
 		return nil
 	}
 	var reports []*podstate.Report
@@ -116,9 +113,6 @@ func (c *Cluster) readReports(ctx context.Context, o *reconciler.Observation, be
 			o.ReportsUnreadable = true
 			o.Unreadable = append(o.Unreadable, unreadable)
 		})
-	}
-	if apierrors.IsNotFound(err) {
-		return nil
 	}
 	if err != nil {
 		o.ReportsUnreadable = true
@@ -145,6 +139,37 @@ func (c *Cluster) readReports(ctx context.Context, o *reconciler.Observation, be
 		o.Warnings = append(o.Warnings, fmt.Sprintf("%d SandboxReports and none of their Leases in namespace %s: name the agents' namespace with --namespace", len(reports), c.Namespace))
 	}
 	return nil
+}
+
+// serves reports whether the API serves a group at a version. A 404 of it alone is
+// no answer: it is that of the API server only where it lists its groups, and this
+// one is not among them.
+func (c *Cluster) serves(ctx context.Context, version string) (bool, error) {
+	err := c.call(ctx, func(context.Context) error {
+		_, err := c.core.Discovery().ServerResourcesForGroupVersion(version)
+		return err
+	})
+	if !apierrors.IsNotFound(err) {
+		return err == nil, err
+	}
+	groups := &metav1.APIGroupList{}
+	err = c.call(ctx, func(ctx context.Context) error {
+		return c.core.Discovery().RESTClient().Get().AbsPath("/apis").SetHeader("Accept", "application/json").Do(ctx).Into(groups)
+	})
+	if err != nil {
+		return false, fmt.Errorf("list the API's groups: %w", err)
+	}
+	for _, g := range groups.Groups {
+		for _, v := range g.Versions {
+			if v.GroupVersion == version {
+				return false, fmt.Errorf("%s is listed among the API's groups and not found", version)
+			}
+		}
+	}
+	if len(groups.Groups) == 0 {
+		return false, errors.New("the list of the API's groups is empty")
+	}
+	return false, nil
 }
 
 func (c *Cluster) reportsSince(ctx context.Context, before []*podstate.Report, unreadable func(string)) ([]*podstate.Report, error) {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
@@ -121,6 +122,13 @@ func passes(err error) bool {
 		utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) || utilnet.IsProbableEOF(err) || utilnet.IsTimeout(err)
 }
 
+// absent reports whether the API server says that there is no such object. The 404
+// of something in between, such as a load balancer without a server behind it, is
+// no answer.
+func absent(err error) bool {
+	return apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
+}
+
 // serverTime notes the Date of an answer: ages of what the API server wrote are
 // told by its own clock.
 type serverTime struct {
@@ -131,6 +139,9 @@ type serverTime struct {
 type dateKey struct{}
 
 func (s serverTime) RoundTrip(r *http.Request) (*http.Response, error) {
+	if !maySend(r) {
+		return nil, errNotSent
+	}
 	resp, err := s.next.RoundTrip(r)
 	if err != nil {
 		return resp, err

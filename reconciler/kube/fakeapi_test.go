@@ -58,6 +58,8 @@ func newFakeAPI(t *testing.T) *fakeAPI {
 	for _, path := range []string{pools, reservations, nads, pods, nodes, reports, leases, podsOfDefault} {
 		f.answers[path] = list("")
 	}
+	f.answers["/apis"] = object(map[string]any{"kind": "APIGroupList", "apiVersion": "v1", "groups": []any{map[string]any{"name": "apps",
+		"versions": []any{map[string]any{"groupVersion": "apps/v1", "version": "v1"}}, "preferredVersion": map[string]any{"groupVersion": "apps/v1", "version": "v1"}}}})
 	f.answers[namespace] = object(map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "kube-system"}})
 	f.Server = httptest.NewServer(f)
 	t.Cleanup(f.Close)

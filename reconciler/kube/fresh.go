@@ -95,7 +95,7 @@ func (c *Cluster) livePool(ctx context.Context, name types.NamespacedName, known
 	mu.Lock()
 	defer mu.Unlock()
 	switch {
-	case apierrors.IsNotFound(err):
+	case absent(err):
 		live.Pools[name] = nil
 	case err != nil:
 		return fmt.Errorf("get IPPool %s: %w", name, err)
@@ -112,7 +112,7 @@ func (c *Cluster) livePool(ctx context.Context, name types.NamespacedName, known
 
 // found lets what is not there be absent: that is an answer.
 func found(err error, what string, name types.NamespacedName) error {
-	if err == nil || apierrors.IsNotFound(err) {
+	if err == nil || absent(err) {
 		return nil
 	}
 	return fmt.Errorf(what+": %w", name, err)
@@ -132,7 +132,7 @@ func (c *Cluster) livePod(ctx context.Context, name types.NamespacedName) (*pods
 		switch {
 		case err == nil:
 			return podstate.ReadPod(p), nil
-		case apierrors.IsNotFound(err):
+		case absent(err):
 			return nil, nil
 		case !apierrors.IsForbidden(err):
 			return nil, err

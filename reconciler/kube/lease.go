@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -55,7 +56,7 @@ func (c *Cluster) Hold(ctx context.Context, namespace string, names []string, wo
 	end := sync.OnceFunc(func() { stop(); h.giveBack(ctx) })
 	// A write whose answer is still awaited then keeps nobody waiting.
 	early := context.AfterFunc(held, end)
-	err = work(held, &reconciler.Hold{Leases: names, Until: h.began.Add(workFor), MayWrite: h.mayWrite})
+	err = work(context.WithValue(held, holdKey{}, h), &reconciler.Hold{Leases: names, Until: h.began.Add(workFor), MayWrite: h.mayWrite})
 	early()
 	end()
 	if err != nil && held.Err() != nil && ctx.Err() == nil {
@@ -245,6 +246,20 @@ func (h *leases) clear(ctx context.Context, l *heldLease) {
 		}
 		l.Lease = current
 	}
+}
+
+// holdKey is the hold in the context of what is written under it.
+type holdKey struct{}
+
+// errNotSent is the error of a write that client-go was about to send, or to send
+// again for an answer such as 429, when it was too late for that.
+var errNotSent = errors.New("not sent: the hold of whereabouts' Lease is over, or was not renewed")
+
+// maySend reports whether a request may go out now. What puts a reservation back
+// always may.
+func maySend(r *http.Request) bool {
+	h, held := r.Context().Value(holdKey{}).(*leases)
+	return !held || r.Method != http.MethodPatch && r.Method != http.MethodDelete || h.mayWrite()
 }
 
 // mayWrite reports whether a write may begin: every Lease was renewed so recently

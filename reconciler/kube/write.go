@@ -39,7 +39,7 @@ func (c *Cluster) DeleteReservation(ctx context.Context, r *ippool.Reservation) 
 		Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &r.ResourceVersion},
 	})
 	switch {
-	case err == nil, apierrors.IsNotFound(err):
+	case err == nil, absent(err):
 		return nil
 	case apierrors.IsConflict(err):
 		return fmt.Errorf("delete reservation %s: %w: %v", r.Ref(), reconciler.ErrConflict, err)

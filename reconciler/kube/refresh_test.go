@@ -1,0 +1,153 @@
+package kube_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ip-reconcile/ip-reconcile/podstate/v1alpha1"
+)
+
+// byAccept answers LISTs of metadata and of whole objects with different answers.
+func byAccept(heads, whole answer) answer {
+	return func(w http.ResponseWriter, r *http.Request, n int) {
+		if strings.Contains(r.Header.Get("Accept"), "as=PartialObjectMetadataList") {
+			heads(w, r, n)
+			return
+		}
+		whole(w, r, n)
+	}
+}
+
+func node(name, version, boot string) map[string]any {
+	return map[string]any{"apiVersion": "v1", "kind": "Node", "metadata": map[string]any{"name": name, "uid": "uid-" + name, "resourceVersion": version},
+		"status": map[string]any{"nodeInfo": map[string]any{"bootID": boot}}}
+}
+
+func report(name, version string, observed time.Time) map[string]any {
+	return map[string]any{"apiVersion": "ip-reconcile.dev/v1alpha1", "kind": "SandboxReport",
+		"metadata": map[string]any{"name": name, "uid": "uid-" + name, "resourceVersion": version}, "observedAt": observed.UTC().Format(time.RFC3339)}
+}
+
+func poolCalled(name, version, podRef string) map[string]any {
+	p := pool(version)
+	p["metadata"] = map[string]any{"namespace": "kube-system", "name": name, "uid": "uid-" + name, "resourceVersion": version}
+	p["spec"] = map[string]any{"range": "10.0.0.0/24", "allocations": map[string]any{"5": map[string]any{"id": "box-1", "podref": podRef, "ifname": "net1"}}}
+	return p
+}
+
+// wholes are the requests for whole objects, by what they select.
+func (f *fakeAPI) wholes(path string, since int) []string {
+	all := []string{}
+	for _, r := range f.requests[since:] {
+		if r.URL.Path == path && !strings.Contains(r.Header.Get("Accept"), "as=PartialObjectMetadataList") {
+			all = append(all, r.URL.Query().Get("fieldSelector"))
+		}
+	}
+	return all
+}
+
+func TestARefreshReadsInFullOnlyWhatHasChanged(t *testing.T) {
+	now := time.Now()
+	f := newFakeAPI(t)
+	f.answers[discovery] = object(map[string]any{"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "ip-reconcile.dev/v1alpha1", "resources": []any{}})
+	f.answers[pools] = list("", poolCalled("one", "1", "default/a"), poolCalled("two", "2", "default/b"), poolCalled("gone", "3", "default/c"))
+	f.answers[nodes] = list("", node("worker-1", "1", "boot-1"), node("worker-2", "2", "boot-2"))
+	f.answers[reports] = list("", report("worker-1", "1", now), report("worker-2", "2", now))
+	lease := func(name string, observed time.Time) map[string]any {
+		return map[string]any{"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": map[string]any{
+			"name": name, "namespace": "kube-system", "annotations": map[string]any{v1alpha1.HashAnnotation: hashOf(t, observed)},
+			"managedFields": []any{map[string]any{"manager": "agent", "operation": "Update", "time": now.UTC().Format(time.RFC3339),
+				"fieldsType": "FieldsV1", "fieldsV1": map[string]any{"f:spec": map[string]any{"f:renewTime": map[string]any{}}}}}}}
+	}
+	f.answers[leases] = list("", lease("worker-1", now), lease("worker-2", now))
+	c := f.cluster(t)
+	before, err := c.Observe(t.Context())
+	check(t, err)
+	equal(t, "pools, nodes, reports", []int{len(before.Pools), len(before.Nodes), len(before.Reports)}, []int{3, 2, 2})
+
+	// Nothing but these has changed: pool two, node worker-2 and its report; a pool is
+	// gone and another is new. worker-1's agent has not renewed for long.
+	later := now.Add(time.Second)
+	two, second, again := poolCalled("two", "12", "default/changed"), node("worker-2", "12", "boot-3"), report("worker-2", "12", later)
+	fresh := poolCalled("new", "13", "default/d")
+	f.answers[pools] = byAccept(list("", poolCalled("one", "1", ""), two, fresh), first(func(w http.ResponseWriter, r *http.Request, n int) {
+		one := two
+		if strings.HasSuffix(r.URL.Query().Get("fieldSelector"), "=new") {
+			one = fresh
+		}
+		list("", one)(w, r, n)
+	}))
+	f.answers[inWhereabouts+"ippools"] = f.answers[pools]
+	f.answers[nodes] = byAccept(list("", node("worker-1", "1", ""), second), list("", second))
+	f.answers[reports] = byAccept(list("", report("worker-1", "1", now), again), list("", again))
+	old := lease("worker-1", now)
+	old["metadata"].(map[string]any)["managedFields"].([]any)[0].(map[string]any)["time"] = now.Add(-time.Hour).UTC().Format(time.RFC3339)
+	f.answers[leases] = list("", old, lease("worker-2", later))
+	f.mu.Lock()
+	since := len(f.requests)
+	f.mu.Unlock()
+	after, err := c.Refresh(t.Context(), before)
+	check(t, err)
+
+	podRefs := map[string]string{}
+	for _, p := range after.Pools {
+		podRefs[p.Name] = p.Find("5").PodRef
+	}
+	equal(t, "pools", podRefs, map[string]string{"new": "default/d", "one": "default/a", "two": "default/changed"})
+	equal(t, "boots", []string{after.Nodes["worker-1"].BootID, after.Nodes["worker-2"].BootID}, []string{"boot-1", "boot-3"})
+	equal(t, "reports", len(after.Reports), 2)
+	for _, r := range after.Reports {
+		equal(t, r.Name+" is fresh", r.Fresh(after.Now), r.Name == "worker-2")
+	}
+	equal(t, "pools read in full", len(f.wholes(pools, since))+len(f.wholes(inWhereabouts+"ippools", since)), 2)
+	equal(t, "nodes read in full", f.wholes(nodes, since), []string{"metadata.name=worker-2"})
+	equal(t, "reports read in full", f.wholes(reports, since), []string{"metadata.name=worker-2"})
+	equal(t, "LISTs of Leases", len(f.to(leases)), 2)
+}
+
+// What cannot be read again is never what was read before.
+func TestARefreshThatFailsIsAnErrorOrSaysSo(t *testing.T) {
+	f := newFakeAPI(t)
+	f.answers[discovery] = object(map[string]any{"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "ip-reconcile.dev/v1alpha1", "resources": []any{}})
+	f.answers[pools] = list("", poolCalled("one", "1", "default/a"))
+	f.answers[nodes] = list("", node("worker-1", "1", "boot-1"))
+	f.answers[reports] = list("", report("worker-1", "1", time.Now()))
+	before, err := f.cluster(t).Observe(t.Context())
+	check(t, err)
+	for _, path := range []string{pools, nodes, reports} {
+		good := f.answers[path]
+		for name, bad := range map[string]answer{
+			"all of it":       fails(http.StatusBadRequest),
+			"the changed one": byAccept(list("", map[string]any{"metadata": map[string]any{"name": "one", "namespace": "kube-system", "resourceVersion": "2"}}), fails(http.StatusBadRequest)),
+		} {
+			f.answers[path], f.answers[inWhereabouts+"ippools"] = bad, bad
+			after, err := f.cluster(t).Refresh(t.Context(), before)
+			if path == reports {
+				check(t, err)
+				equal(t, name+" of the reports is unreadable", []any{after.ReportsUnreadable, len(after.Reports)}, []any{true, 0})
+			} else if err == nil {
+				t.Errorf("%s of %s: %d pools, %d nodes", name, path, len(after.Pools), len(after.Nodes))
+			}
+		}
+		f.answers[path] = good
+	}
+	f.answers[nodes] = fails(http.StatusForbidden)
+	after, err := f.cluster(t).Refresh(t.Context(), before)
+	check(t, err)
+	equal(t, "nodes that must not be read any more", len(after.Nodes), 0)
+}
+
+func TestARevisionThatRanBackwardsIsARestore(t *testing.T) {
+	f := newFakeAPI(t)
+	f.answers[pools] = list("", poolCalled("one", "1", "default/a"))
+	before, err := f.cluster(t).Observe(t.Context())
+	check(t, err)
+	before.Revision = 101 // the list's is 100
+	after, err := f.cluster(t).Refresh(t.Context(), before)
+	check(t, err)
+	if after.Restored == "" {
+		t.Error("nothing is said of a restore")
+	}
+}
