@@ -8,6 +8,9 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/netip"
+	"net/url"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -65,6 +68,7 @@ func New(config *rest.Config, s Settings) (*Cluster, error) {
 	c := &Cluster{Settings: s, host: config.Host, free: map[string]time.Time{}, foreign: map[string]foreignHold{}}
 	config = rest.CopyConfig(config)
 	config.Timeout = s.Timeout
+	config.DisableCompression = config.DisableCompression || near(config.Host)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return serverTime{next, c} })
 	objects, err := dynamic.NewForConfig(config)
 	if err != nil {
@@ -83,6 +87,19 @@ func New(config *rest.Config, s Settings) (*Cluster, error) {
 	}
 	c.core, c.objects, c.metadata, c.client = core, objects, meta, core.CoreV1().RESTClient()
 	return c, nil
+}
+
+// near reports whether the API server is on this machine, or that of the cluster
+// in which this process is a pod: over such a network its answers arrive sooner than
+// it can compress them.
+func near(host string) bool {
+	u, err := url.Parse(host)
+	if err != nil {
+		return false
+	}
+	name := u.Hostname()
+	a, err := netip.ParseAddr(name)
+	return name == "localhost" || err == nil && a.IsLoopback() || name != "" && name == os.Getenv("KUBERNETES_SERVICE_HOST")
 }
 
 // serverDate is a Date and when it arrived here.
