@@ -38,6 +38,9 @@ func (b *basis) refresh(ctx context.Context) error {
 	}
 	b.History.checkRevision(o)
 	o.Local, o.Past = before.Local, b.History
+	if o.Now.Before(before.Now) {
+		o.Now = before.Now // the API server tells the time to the second; what was confirmed stays so
+	}
 	b.x, b.refreshed = newIndex(o, b.Options.Policy), b.Clock.Now()
 	b.x.indexReservations()
 	return nil

@@ -3,6 +3,8 @@ package reconciler_test
 import (
 	"testing"
 	"time"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
 )
 
 // ADDs keep the Lease busy, and to read again what is not read live takes two
@@ -15,5 +17,21 @@ func TestALongWaitForTheLeaseAndASlowRefreshDoNotStopEveryRelease(t *testing.T) 
 		if len(out.Released) == 0 {
 			t.Errorf("nothing was released in %s and %d holds: %v", took, len(s.holds), why(out))
 		}
+	})
+}
+
+// The API server tells the time to the second: a look between seconds seems to be
+// later than what is read again after it.
+func TestWhatTheFirstCheckConfirmedIsNotRefusedForTheServersCoarserClock(t *testing.T) {
+	bubble(t, func(t *testing.T, s *simulator) {
+		s.leaks(bluePool, 3)
+		s.behind = 900 * time.Millisecond
+		out, until, err := s.reconciler(t).Pass(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		same(t, "refused", why(out), map[reconciler.Refusal]int{})
+		same(t, "released", len(out.Released), 6)
+		same(t, "nothing waits", until.IsZero(), true)
 	})
 }

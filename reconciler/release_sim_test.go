@@ -44,8 +44,10 @@ type simulator struct {
 	// calls are all that were made, as "<call> <object>".
 	calls []string
 	holds []hold
-	busy  map[string]int // for how many holds more a Lease is somebody else's
-	late  []string       // writes that began when too little was left of the hold
+	// behind is by how much the time that Refresh tells is behind that of Observe.
+	behind time.Duration
+	busy   map[string]int // for how many holds more a Lease is somebody else's
+	late   []string       // writes that began when too little was left of the hold
 }
 
 // A hold is what was written while the Lease was held.
@@ -145,6 +147,7 @@ func (s *simulator) Refresh(ctx context.Context, before *reconciler.Observation)
 	o := *before
 	o.Pools = nil
 	s.surroundings(&o)
+	o.Now = o.Now.Add(-s.behind)
 	if o.Revision < before.Revision {
 		o.Restored = "the revision ran backwards"
 	}

@@ -222,7 +222,7 @@ func (s *Server) look(ctx context.Context) (looking time.Duration) {
 
 // after plans what comes next.
 func (s *Server) after(ctx context.Context, out *reconciler.Result, until time.Time) {
-	failed := map[string]bool{}
+	failed, planned := map[string]bool{}, until
 	for _, x := range out.Refused {
 		switch x.Why {
 		case reconciler.Changed, reconciler.LeaseBusy, reconciler.WriteFailed, reconciler.NoLease:
@@ -231,8 +231,12 @@ func (s *Server) after(ctx context.Context, out *reconciler.Result, until time.T
 				s.waiting[x.Object()] = true
 				s.queue.AddRateLimited(x.Object())
 			}
-		case reconciler.Breaker, reconciler.Unripe:
+		case reconciler.Breaker:
 			until = reconciler.Sooner(until, out.Observation.Now.Add(later))
+		case reconciler.Unripe:
+			if planned.IsZero() { // the second check refused it, and nothing else tells when to look again
+				until = reconciler.Sooner(until, out.Observation.Now.Add(time.Second))
+			}
 		}
 	}
 	for object := range s.failing {
