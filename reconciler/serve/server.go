@@ -231,12 +231,12 @@ func (s *Server) after(ctx context.Context, out *reconciler.Result, until time.T
 				s.waiting[x.Object()] = true
 				s.queue.AddRateLimited(x.Object())
 			}
-		case reconciler.Breaker:
-			until = reconciler.Sooner(until, out.Observation.Now.Add(later))
-		case reconciler.Unripe:
-			if planned.IsZero() { // the second check refused it, and nothing else tells when to look again
-				until = reconciler.Sooner(until, out.Observation.Now.Add(time.Second))
+		case reconciler.Breaker, reconciler.Unripe:
+			pause := later
+			if x.Why == reconciler.Unripe && planned.IsZero() { // the second check refused it: nothing else tells when
+				pause = time.Second
 			}
+			until = reconciler.Sooner(until, out.Observation.Now.Add(pause))
 		}
 	}
 	for object := range s.failing {
