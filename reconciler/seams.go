@@ -62,7 +62,8 @@ type Writer interface {
 	// where one never will be, and else what work returned.
 	Hold(ctx context.Context, namespace string, leases []string, work func(context.Context, *Hold) error) error
 	// PatchPool applies a JSON patch with its tests to the pool, and returns the
-	// resourceVersion that it has then.
+	// resourceVersion that it has then. It is called by several goroutines at
+	// once, for different pools.
 	PatchPool(ctx context.Context, p *ippool.Pool, patch []byte) (resourceVersion string, err error)
 	// DeleteReservation deletes this very reservation, by UID and
 	// resourceVersion. One that is gone already is no error. It is called by

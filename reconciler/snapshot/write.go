@@ -49,6 +49,8 @@ func (f *Folder) Hold(ctx context.Context, _ string, _ []string, work func(conte
 // PatchPool applies the patch, its tests included, and does in the file what it
 // did to the object.
 func (f *Folder) PatchPool(_ context.Context, p *ippool.Pool, patch []byte) (string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	o := find(f.pools, p.Namespace, p.Name)
 	if o == nil {
 		return "", fmt.Errorf("patch IPPool %s: %w", p.Ref(), reconciler.ErrConflict)
