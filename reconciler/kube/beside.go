@@ -127,7 +127,7 @@ func (c *Cluster) readReports(ctx context.Context, o *reconciler.Observation, be
 	if err != nil {
 		o.Warnings = append(o.Warnings, fmt.Sprintf("the node agents' Leases in namespace %s could not be read (%v): no report counts as fresh", c.Namespace, short(err)))
 	} else {
-		o.Now = *date
+		o.Now = date()
 	}
 	heard := false
 	for _, r := range reports {

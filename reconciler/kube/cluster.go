@@ -165,16 +165,18 @@ func (s serverTime) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	if t, perr := http.ParseTime(resp.Header.Get("Date")); perr == nil {
 		s.c.told.Store(&serverDate{t, time.Now()})
-		if date, ok := r.Context().Value(dateKey{}).(*time.Time); ok {
-			*date = t
+		if noted, ok := r.Context().Value(dateKey{}).(*atomic.Pointer[time.Time]); ok {
+			noted.Store(&t)
 		}
 	}
 	return resp, nil
 }
 
-// withDate makes requests note the API server's time in the returned place. It
-// starts as this machine's time, for a server that sends none.
-func withDate(ctx context.Context) (context.Context, *time.Time) {
-	date := time.Now()
-	return context.WithValue(ctx, dateKey{}, &date), &date
+// withDate makes requests note the API server's time; date tells the last that was
+// noted. It starts as this machine's time, for a server that sends none.
+func withDate(ctx context.Context) (dated context.Context, date func() time.Time) {
+	noted := &atomic.Pointer[time.Time]{}
+	now := time.Now()
+	noted.Store(&now)
+	return context.WithValue(ctx, dateKey{}, noted), func() time.Time { return *noted.Load() }
 }

@@ -81,6 +81,15 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a(w, r, n)
 }
 
+// nowAnswers changes answers while requests may still be under way.
+func (f *fakeAPI) nowAnswers(a answer, paths ...string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, path := range paths {
+		f.answers[path] = a
+	}
+}
+
 // to are the requests to a path. The caller holds mu, or the server is at rest.
 func (f *fakeAPI) to(path string) []*http.Request {
 	return slices.DeleteFunc(slices.Clone(f.requests), func(r *http.Request) bool { return r.URL.Path != path })

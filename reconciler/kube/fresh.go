@@ -62,7 +62,7 @@ func (c *Cluster) Fresh(ctx context.Context, before *reconciler.Observation, nee
 		return nil, err
 	}
 	if len(need.Pools) > 0 {
-		live.Now = *date
+		live.Now = date()
 	}
 	g, gctx = errgroup.WithContext(ctx)
 	g.SetLimit(parallel)

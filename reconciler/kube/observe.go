@@ -62,7 +62,7 @@ func (c *Cluster) readPools(ctx context.Context, o *reconciler.Observation) erro
 	if err != nil {
 		return c.explainPools(err)
 	}
-	o.Pools, o.Now = pools, *date
+	o.Pools, o.Now = pools, date()
 	o.Revision, _ = strconv.ParseUint(revision, 10, 64)
 	return nil
 }

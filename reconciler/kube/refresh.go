@@ -50,7 +50,7 @@ func (c *Cluster) refreshPools(ctx context.Context, o *reconciler.Observation, b
 	if err != nil {
 		return c.explainPools(err)
 	}
-	o.Pools, o.Now = pools, *date
+	o.Pools, o.Now = pools, date()
 	o.Revision, _ = strconv.ParseUint(revision, 10, 64)
 	return nil
 }

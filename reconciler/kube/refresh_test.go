@@ -122,7 +122,7 @@ func TestARefreshThatFailsIsAnErrorOrSaysSo(t *testing.T) {
 			"all of it":       fails(http.StatusBadRequest),
 			"the changed one": byAccept(list("", map[string]any{"metadata": map[string]any{"name": "one", "namespace": "kube-system", "resourceVersion": "2"}}), fails(http.StatusBadRequest)),
 		} {
-			f.answers[path], f.answers[inWhereabouts+"ippools"] = bad, bad
+			f.nowAnswers(bad, path, inWhereabouts+"ippools")
 			after, err := f.cluster(t).Refresh(t.Context(), before)
 			if path == reports {
 				check(t, err)
@@ -131,9 +131,9 @@ func TestARefreshThatFailsIsAnErrorOrSaysSo(t *testing.T) {
 				t.Errorf("%s of %s: %d pools, %d nodes", name, path, len(after.Pools), len(after.Nodes))
 			}
 		}
-		f.answers[path] = good
+		f.nowAnswers(good, path)
 	}
-	f.answers[nodes] = fails(http.StatusForbidden)
+	f.nowAnswers(fails(http.StatusForbidden), nodes)
 	after, err := f.cluster(t).Refresh(t.Context(), before)
 	check(t, err)
 	equal(t, "nodes that must not be read any more", len(after.Nodes), 0)
