@@ -93,9 +93,8 @@ func (b *batch) run(ctx context.Context, todo []*tracked) {
 			err = ErrConflict
 		}
 		rest := todo[n:]
-		tried := n
-		if left, tried = b.abandonDenied(ctx, left, tried); errors.Is(err, ErrForbidden) && len(left) > 0 {
-			err = ErrConflict
+		if left = b.abandonDenied(ctx, left); errors.Is(err, ErrForbidden) && len(left) > 0 {
+			err = ErrConflict // of the others nothing is known but that they were not written
 		}
 		changed, missing := errors.Is(err, ErrConflict), errors.Is(err, errLeaseMissing)
 		if spent = errors.Is(err, ErrHoldSpent); spent {
@@ -114,7 +113,7 @@ func (b *batch) run(ctx context.Context, todo []*tracked) {
 		case ctx.Err() != nil:
 			b.abandon(ctx, todo, WriteFailed, cmp.Or(err, ctx.Err()).Error())
 			return
-		case len(left) < tried: // some got through: what is left has not been tried in vain
+		case len(left) < n: // some got through: what is left has not been tried in vain
 			try = 1
 			continue
 		case spent && countBegun(left) > begun: // the next hold goes on with them
@@ -139,10 +138,9 @@ func (b *batch) run(ctx context.Context, todo []*tracked) {
 }
 
 // abandonDenied abandons the items whose write is not allowed: to try it again
-// would be useless. Others may be allowed. It returns how many of those that were
-// tried count as tried without them.
-func (b *batch) abandonDenied(ctx context.Context, left []*tracked, tried int) ([]*tracked, int) {
-	var denied, others []*tracked
+// would be useless. It returns the others, which may be allowed.
+func (b *batch) abandonDenied(ctx context.Context, left []*tracked) (others []*tracked) {
+	var denied []*tracked
 	for _, t := range left {
 		if errors.Is(t.failed, ErrForbidden) {
 			denied = append(denied, t)
@@ -153,7 +151,7 @@ func (b *batch) abandonDenied(ctx context.Context, left []*tracked, tried int) (
 	if len(denied) > 0 {
 		b.abandon(ctx, denied, WriteFailed, fmt.Sprintf("%v: grant patch on ippools, and create and delete on overlappingrangeipreservations (%s)", denied[0].failed, ippool.PoolResource.Group))
 	}
-	return others, tried
+	return others
 }
 
 // withoutLost counts an item that was abandoned for an error, and abandons others
