@@ -34,3 +34,23 @@ func TestAReservationIsPutBackForAnEntryWhoseSandboxNoReportHasYet(t *testing.T)
 		}
 	})
 }
+
+// The next turn with the Lease may be long in coming: what proves live has its
+// reservation back before it.
+func TestWhatProvesLiveAfterAFailedPatchHasItsReservationBackAtOnce(t *testing.T) {
+	bubble(t, func(t *testing.T, s *simulator) {
+		s.leaks(bluePool, 2)
+		s.fault = func(call, _ string) (error, bool) {
+			if call != "patch" || len(s.holds) > 1 {
+				return nil, false
+			}
+			s.pod("gone-1", "back", 1)
+			s.entry(bluePool, 1, "default/gone-1", "box-new", false) // its ADD has seen the reservation, and keeps it
+			return errServer, false
+		}
+		out, _ := run(t, s.reconciler(t))
+		same(t, "calls", s.made("hold", "create")[:2], []string{"hold [whereabouts]", "create 10.0.0.1"})
+		same(t, "released", len(out.Released), 2)
+		same(t, "stored", s.stored(), map[string]bool{bluePool + " 1": true, "reservation 10.0.0.1": true})
+	})
+}
