@@ -3,6 +3,7 @@ package kube
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -51,6 +52,9 @@ func (c *Cluster) Fresh(ctx context.Context, before *reconciler.Observation, nee
 			u, err := c.objects.Resource(ippool.ReservationResource).Namespace(name.Namespace).Get(gctx, name.Name, metav1.GetOptions{})
 			if err == nil {
 				r = ippool.ReadReservation(u)
+			}
+			if apierrors.IsNotFound(err) && !absent(err) && !c.servesReservations(gctx) {
+				err = nil // a cluster without the CRD has none
 			}
 			mu.Lock()
 			defer mu.Unlock()
@@ -108,6 +112,20 @@ func (c *Cluster) livePool(ctx context.Context, name types.NamespacedName, known
 		live.Restored = fmt.Sprintf("IPPool %s is at resourceVersion %s after %s", name, m.ResourceVersion, known.ResourceVersion)
 	}
 	return nil
+}
+
+// servesReservations reports whether the API serves reservations, or may do so: only
+// a list of its resources without them says that it does not.
+func (c *Cluster) servesReservations(ctx context.Context) bool {
+	served := true
+	_ = c.call(ctx, func(context.Context) error {
+		list, err := c.core.Discovery().ServerResourcesForGroupVersion(ippool.ReservationResource.GroupVersion().String())
+		if err == nil {
+			served = len(list.APIResources) == 0 || slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == ippool.ReservationResource.Resource })
+		}
+		return err
+	})
+	return served
 }
 
 // found lets what is not there be absent: that is an answer.
