@@ -46,10 +46,10 @@ func (b *batch) attempt(ctx context.Context, todo []*tracked, try int) (left []*
 			h.Until = h.Until.Add(b.Clock.Since(began))
 		}
 		var conflict error
-		// Whoever waits for the Lease does not see to it that nobody else writes:
-		// a conflict is looked into once before the Lease is given back.
+		// The Lease does not keep those out who write without it: after a conflict
+		// the pool is read again once before the Lease is given back.
 		for round := range 2 {
-			work, without := split(left, h)
+			work, without := covered(left, h, func(t *tracked) []string { return t.leases })
 			if len(work) == 0 {
 				return cmp.Or(conflict, errLeaseMissing)
 			}
@@ -91,18 +91,6 @@ func (b *batch) attempt(ctx context.Context, todo []*tracked, try int) (left []*
 		}
 	}
 	return left, err
-}
-
-// split divides items into those whose Leases are all held, and the others.
-func split(items []*tracked, h *Hold) (with, without []*tracked) {
-	for _, t := range items {
-		if h.covers(t.leases) {
-			with = append(with, t)
-		} else {
-			without = append(without, t)
-		}
-	}
-	return with, without
 }
 
 // prepared is what is made ready before the Lease is taken.

@@ -43,9 +43,8 @@ func (r *Reconciler) repair(ctx context.Context, j *Judgement, out *Result) time
 		due = append(due, f)
 	}
 	r.History.repairs = known
-	leasesOf := func(f *Finding) (string, []string) { return f.repair.in().Namespace, f.repair.in().LeaseNames() }
-	for _, g := range grouped(due, leasesOf) {
-		m := &repairs{basis: basis{Reconciler: r, first: o}, namespace: g.namespace, leases: g.leases, leasesOf: leasesOf, out: out, pace: newPace(r.Options.Settled)}
+	for _, g := range grouped(due, func(f *Finding) (string, []string) { return f.repair.in().Namespace, f.repair.in().LeaseNames() }) {
+		m := &repairs{basis: basis{Reconciler: r, first: o}, namespace: g.namespace, leases: g.leases, out: out, pace: newPace(r.Options.Settled)}
 		m.run(ctx, g.items)
 	}
 	return until
@@ -68,7 +67,6 @@ type repairs struct {
 	basis
 	namespace string
 	leases    []string
-	leasesOf  func(*Finding) (string, []string)
 	out       *Result
 	pace      pace
 }
@@ -121,14 +119,7 @@ func (m *repairs) attempt(ctx context.Context, todo []*Finding) (left []*Finding
 	}
 	left = todo
 	err = m.Writer.Hold(ctx, m.namespace, m.leases, func(ctx context.Context, h *Hold) error {
-		var work, later []*Finding
-		for _, f := range todo {
-			if _, names := m.leasesOf(f); h.covers(names) {
-				work = append(work, f)
-			} else {
-				later = append(later, f)
-			}
-		}
+		work, later := covered(todo, h, func(f *Finding) []string { return f.repair.in().LeaseNames() })
 		if len(work) == 0 {
 			return errLeaseMissing
 		}

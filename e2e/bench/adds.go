@@ -150,7 +150,7 @@ func (a *adds) add(ctx context.Context, name string) (*used.Used, error) {
 	return u, nil
 }
 
-// takeBack removes what ADDs made, but for the entries: the pools are written anew.
+// takeBack removes what ADDs made, but for the entries: the pools are written again.
 func (a *adds) takeBack(ctx context.Context) error {
 	var errs []error
 	for i, sandbox := range a.sandboxes {

@@ -44,7 +44,7 @@ func OpenBook(path string) (*Book, error) {
 		err = json.Unmarshal(text, b)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading earlier results (remove %s to begin anew): %w", path, err)
+		return nil, fmt.Errorf("reading earlier results (remove %s to begin again): %w", path, err)
 	}
 	return b, nil
 }

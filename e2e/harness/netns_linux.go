@@ -60,6 +60,6 @@ func addressesIn(netNS string) (addresses map[string][]netip.Addr, err error) {
 	return addresses, nil
 }
 
-// gone says whether a network namespace, or the whole node, was not there to be looked
+// gone reports whether a network namespace, or the whole node, was not there to be looked
 // into: a namespace's file is made before and removed after it.
 func gone(err error) bool { return errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.EINVAL) }

@@ -57,8 +57,9 @@ func (c *Cluster) refreshPools(ctx context.Context, o *reconciler.Observation, b
 
 // since reads the objects of a resource, by namespace and name, and returns the
 // revision of the list. What is known at the very version at which it is now is
-// taken as it was read: a version is given once. The others are read again, each
-// by name, or all where they are many or nothing is known.
+// taken as it was read: a version is given once, save by an etcd that was restored,
+// which the revision tells; and a patch tests the entry as well. The others are read
+// again, each by name, or all where they are many or nothing is known.
 func since[T any](ctx context.Context, c *Cluster, resource schema.GroupVersionResource, known map[types.NamespacedName]T,
 	versionOf func(T) version, list func(ctx context.Context, namespace string, only metav1.ListOptions) ([]T, string, error)) (all []T, revision string, err error) {
 	if len(known) == 0 {

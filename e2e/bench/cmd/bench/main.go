@@ -125,7 +125,7 @@ func refill(ctx context.Context, folder string) error {
 func open(flags *flag.FlagSet, args []string) (b *bench.Bench, err error) {
 	b = &bench.Bench{Log: os.Stderr}
 	flags.StringVar(&b.Programs, "programs", "../bin", "folder with ip-reconcile, ip-reconciler, launch, upstream and lists")
-	flags.StringVar(&b.Path, "results", "../bin/bench.json", "where results are kept; those measured anew take the place of earlier ones")
+	flags.StringVar(&b.Path, "results", "../bin/bench.json", "where results are kept; those measured again take the place of earlier ones")
 	flags.Parse(args)
 	if b.Programs, err = filepath.Abs(b.Programs); err != nil {
 		return nil, err
