@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"crypto/tls"
+	"net"
 	"net/http"
 	"os"
 	"testing"
@@ -20,6 +21,10 @@ func TestSecureMetricsAreForWhoMayGetThem(t *testing.T) {
 	v := &server{metrics: freeAddress(t), health: freeAddress(t)}
 	v.command = begin(t, "serve", "--kubeconfig", s.applied(t, folder), "--metrics-secure", "--metrics-bind-address", v.metrics, "--health-probe-bind-address", v.health)
 	v.said(t, "reconciler run succeeded")
+	eventually(t, "the metrics to be served", func() bool { // a short pass is over before the certificate is made
+		connection, err := net.Dial("tcp", v.metrics)
+		return err == nil && connection.Close() == nil
+	})
 
 	get := func(token string) int {
 		t.Helper()
