@@ -15,18 +15,27 @@ import (
 )
 
 // amend puts what a live read found in the place of what was there. The cost grows
-// with the change, with the entries of the pools in it, and, where the time
-// changes, with the number of reports. Only what changes the ranges or networks
-// of the pools, or the nodes where no Node object is known, makes it build all
-// of the index again.
+// with the change, with the entries of the pools in it, and, where the time or a
+// report changes, with the number of reports. Only what changes the ranges or
+// networks of the pools, which nodes have a report, or the nodes where no Node
+// object is known, makes it build all of the index again.
 func (x *index) amend(live *Live) {
 	own := *x.o // what was observed first stays as it was
-	x.o = &own
+	x.o, x.amended = &own, true
 	x.o.Restored = cmp.Or(live.Restored, x.o.Restored)
 	if live.Now.After(x.now) { // two API servers may have two clocks
 		x.setNow(live.Now)
 	}
 	rebuild := false
+	for name, r := range live.Reports {
+		rebuild = x.setReport(name, r) || rebuild
+	}
+	if len(live.Reports) > 0 {
+		x.o.Reports = make([]*podstate.Report, len(x.reports))
+		for i, r := range x.reports {
+			x.o.Reports[i] = r.Report
+		}
+	}
 	for name, p := range live.Pods {
 		rebuild = x.setPod(name, p) || rebuild
 	}
@@ -52,6 +61,9 @@ func (x *index) amend(live *Live) {
 
 // observation is what the index stands for now.
 func (x *index) observation() *Observation {
+	if !x.amended {
+		return x.o
+	}
 	o := *x.o
 	o.Pods = make(map[types.NamespacedName]*podstate.Pod, len(x.pods))
 	for _, p := range x.pods {

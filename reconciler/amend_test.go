@@ -44,47 +44,75 @@ func amendedAtRandom(c chance) (*index, *Observation, Policy) {
 	o = x.observation()
 	for range 1 + c.IntN(4) {
 		x.judge() // what it keeps of that must not be of the past later
-		to := &Live{Pods: map[types.NamespacedName]*podstate.Pod{}, Pools: map[types.NamespacedName]*ippool.Pool{}, Reservations: map[types.NamespacedName]*ippool.Reservation{}}
-		if c.oneIn(3) {
-			to.Now = o.Now.Add(time.Duration(c.IntN(120)) * time.Second)
-			o.Now = to.Now
-		}
-		o.Pools = slices.Clone(o.Pools)
-		for range c.IntN(4) {
-			made := observe(at(o.Now))
-			switch c.IntN(4) {
-			case 0, 1:
-				name := podName(c.podName())
-				if !c.oneIn(3) {
-					c.aPodNamed(name.Name)(made)
-				}
-				to.Pods[name] = made.Pods[name]
-				delete(o.Pods, name)
-				maps.Copy(o.Pods, made.Pods)
-			case 2:
-				name := types.NamespacedName{Namespace: "kube-system", Name: c.pick(slices.Sorted(maps.Keys(shapes))...)}
-				o.Pools = slices.DeleteFunc(o.Pools, func(p *ippool.Pool) bool { return p.Name == name.Name })
-				to.Pools[name] = nil
-				if !c.oneIn(4) {
-					c.pool(name.Name)(made)
-					to.Pools[name] = made.Pools[0]
-					o.Pools = append(o.Pools, made.Pools[0])
-				}
-			default:
-				c.reservation()(made)
-				r := made.Reservations[0]
-				name := types.NamespacedName{Namespace: r.Namespace, Name: r.Name}
-				o.Reservations = slices.DeleteFunc(o.Reservations, func(p *ippool.Reservation) bool { return p.Name == name.Name })
-				to.Reservations[name] = nil
-				if !c.oneIn(3) {
-					to.Reservations[name] = r
-					o.Reservations = append(o.Reservations, r)
-				}
-			}
-		}
+		var to *Live
+		to, o = c.changes(o)
 		x.amend(to)
 	}
 	return x, o, policy
+}
+
+// changes are a few changes, beside the observation after them.
+func (c chance) changes(before *Observation) (*Live, *Observation) {
+	own := *before
+	o := &own
+	o.Pools, o.Reservations, o.Reports, o.Pods = slices.Clone(o.Pools), slices.Clone(o.Reservations), slices.Clone(o.Reports), maps.Clone(o.Pods)
+	to := &Live{Pods: map[types.NamespacedName]*podstate.Pod{}, Pools: map[types.NamespacedName]*ippool.Pool{},
+		Reservations: map[types.NamespacedName]*ippool.Reservation{}, Reports: map[string]*podstate.Report{}}
+	if c.oneIn(3) {
+		to.Now = o.Now.Add(time.Duration(c.IntN(120)) * time.Second)
+		o.Now = to.Now
+	}
+	for range c.IntN(4) {
+		made := observe(at(o.Now))
+		switch c.IntN(5) {
+		case 0, 1:
+			name := podName(c.podName())
+			if !c.oneIn(3) {
+				c.aPodNamed(name.Name)(made)
+			}
+			to.Pods[name] = made.Pods[name]
+			delete(o.Pods, name)
+			maps.Copy(o.Pods, made.Pods)
+		case 2:
+			name := types.NamespacedName{Namespace: "kube-system", Name: c.pick(slices.Sorted(maps.Keys(shapes))...)}
+			o.Pools = slices.DeleteFunc(o.Pools, func(p *ippool.Pool) bool { return p.Name == name.Name })
+			to.Pools[name] = nil
+			if !c.oneIn(4) {
+				c.pool(name.Name)(made)
+				to.Pools[name] = made.Pools[0]
+				o.Pools = append(o.Pools, made.Pools[0])
+			}
+		case 3:
+			name := c.node()
+			i := slices.IndexFunc(o.Reports, func(r *podstate.Report) bool { return r.Name == name })
+			var r *podstate.Report
+			switch {
+			case i >= 0 && c.oneIn(3):
+				renewed := *o.Reports[i] // by its Lease
+				renewed.Renewed, renewed.LastHeard = o.Now, o.Now
+				r = &renewed
+			case !c.oneIn(4):
+				c.report(name)(made)
+				r = made.Reports[0]
+			}
+			to.Reports[name] = r
+			o.Reports = slices.DeleteFunc(o.Reports, func(r *podstate.Report) bool { return r.Name == name })
+			if r != nil {
+				o.Reports = append(o.Reports, r)
+			}
+		default:
+			c.reservation()(made)
+			r := made.Reservations[0]
+			name := types.NamespacedName{Namespace: r.Namespace, Name: r.Name}
+			o.Reservations = slices.DeleteFunc(o.Reservations, func(p *ippool.Reservation) bool { return p.Name == name.Name })
+			to.Reservations[name] = nil
+			if !c.oneIn(3) {
+				to.Reservations[name] = r
+				o.Reservations = append(o.Reservations, r)
+			}
+		}
+	}
+	return to, o
 }
 
 func TestAnIndexThatWasAmendedJudgesAsOneBuiltFromWhatThereIsNow(t *testing.T) {

@@ -132,12 +132,17 @@ func (h *History) Remember(j *Judgement) {
 	h.reports = h.reports || len(j.Observation.Reports) > 0
 	h.last = j.Observation.Now
 	h.look++
+	h.noteAll(j)
+	maps.DeleteFunc(h.subjects, func(_ subjectKey, s seen) bool { return s.look != h.look })
+}
+
+// noteAll takes in what a judgement says of its items.
+func (h *History) noteAll(j *Judgement) {
 	for _, items := range [][]*Item{j.Allocations, j.Reservations} {
 		for _, it := range items {
 			h.note(it, j.Observation)
 		}
 	}
-	maps.DeleteFunc(h.subjects, func(_ subjectKey, s seen) bool { return s.look != h.look })
 }
 
 func (h *History) note(it *Item, o *Observation) {

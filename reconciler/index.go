@@ -15,11 +15,12 @@ import (
 // It is used by one goroutine.
 type index struct {
 	hasher
-	o      *Observation // its Pods and Reservations are those of before the amendments
-	now    time.Time
-	policy Policy
-	rules  *rules
-	inUse  bool // reports are in use
+	o       *Observation // its Pods and Reservations are those of before the amendments
+	amended bool
+	now     time.Time
+	policy  Policy
+	rules   *rules
+	inUse   bool // reports are in use
 
 	nodeNames  map[string]bool      // for the names of node slices
 	agentNodes []string             // see findAgentNodes

@@ -49,15 +49,14 @@ func (x *index) addReports() {
 	var byID, byAddress additions
 	for _, r := range x.o.Reports {
 		x.touched.report(r)
-		x.addReport(r, &byID, &byAddress)
+		x.reports = append(x.reports, x.addReport(r, &byID, &byAddress))
 	}
 	slices.SortStableFunc(x.reports, func(a, b *report) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-func (x *index) addReport(r *podstate.Report, byID, byAddress *additions) {
+func (x *index) addReport(r *podstate.Report, byID, byAddress *additions) *report {
 	rep := &report{Report: r, fresh: r.Fresh(x.now), first: uint32(len(x.blocks) * blockSize), node: []string{r.Name},
 		sandboxes: r.Sandboxes, attachments: r.Attachments}
-	x.reports = append(x.reports, rep)
 	x.byNode[r.Name] = rep
 	number := rep.first
 	for i := range r.Sandboxes {
@@ -76,6 +75,60 @@ func (x *index) addReport(r *podstate.Report, byID, byAddress *additions) {
 	x.ids.addAll(byID, &x.touched, func(int) {})
 	x.boxes.addAll(byAddress, &x.touched, func(i int) { x.shared = append(x.shared, byAddress.addresses[i]) })
 	for ; len(x.blocks)*blockSize < int(number); x.blocks = append(x.blocks, rep) {
+	}
+	return rep
+}
+
+// setReport reports whether all must be built again. The numbers of a report that
+// is replaced are not used again.
+func (x *index) setReport(name string, r *podstate.Report) (rebuild bool) {
+	at, there := slices.BinarySearchFunc(x.reports, name, func(r *report, name string) int { return cmp.Compare(r.Name, name) })
+	switch {
+	case !there && r == nil:
+		return false
+	case !there:
+		x.reports = slices.Insert(x.reports, at, &report{Report: r})
+		return true
+	case r == nil:
+		x.reports = slices.Delete(x.reports, at, at+1)
+		return true
+	}
+	old := x.reports[at]
+	heard := old.fresh
+	if old.SandboxReport == r.SandboxReport { // its Lease alone has changed
+		old.Report, old.fresh = r, r.Fresh(x.now)
+	} else {
+		x.removeReport(old)
+		x.reports[at] = x.addReport(r, &additions{}, &additions{})
+	}
+	if heard != x.reports[at].fresh {
+		x.agents = [2]*nodeSet{}
+		clear(x.singles)
+	}
+	return false
+}
+
+func (x *index) removeReport(r *report) {
+	number := r.first
+	remove := func(id string, addresses []v1alpha1.Address) {
+		if id != "" {
+			x.ids.remove(x.text(id), number)
+		}
+		for _, a := range addresses {
+			if addr, ok := podstate.ParseAddress(a); ok {
+				x.boxes.remove(x.address(addr), number)
+			}
+		}
+		number++
+	}
+	for i := range r.sandboxes {
+		remove(r.sandboxes[i].ID, r.sandboxes[i].Addresses)
+	}
+	for i := range r.attachments {
+		remove(r.attachments[i].ID, r.attachments[i].Addresses)
+	}
+	for i := range r.Gone {
+		remove(r.Gone[i].ID, nil)
 	}
 }
 

@@ -26,6 +26,11 @@ type Judgement struct {
 	// Due is when a verdict or finding may change although nothing that was
 	// observed does; zero for never.
 	Due time.Time
+	// Total is the number of allocations that there are; a judgement of what has
+	// changed has fewer.
+	Total int
+
+	x *index
 }
 
 // recentFor is how long an ADD or DEL may keep a reservation without its entry
@@ -40,6 +45,7 @@ func Judge(o *Observation, policy Policy) *Judgement {
 	w := x.judge()
 	w.j.Findings = w.findings()
 	w.j.Due = x.due(w.due)
+	w.j.Total, w.j.x = len(w.j.Allocations), x
 	return w.j
 }
 

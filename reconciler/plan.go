@@ -91,8 +91,7 @@ func (h *History) plan(j *Judgement, opts Options) *Plan {
 			unconfirmed = append(unconfirmed, it)
 		}
 	}
-	total := len(j.Allocations)
-	if text := h.breaker(o.Now, countAllocations(unconfirmed), total); text != "" && !opts.AllowMassRelease {
+	if text := h.breaker(o.Now, countAllocations(unconfirmed), j.Total); text != "" && !opts.AllowMassRelease {
 		for _, it := range unconfirmed {
 			p.refuse(it, Breaker, text)
 		}

@@ -131,7 +131,14 @@ func (r *Reconciler) pass(ctx context.Context, out *Result, ready func(*Item) bo
 	if err != nil {
 		return time.Time{}, err
 	}
-	out.Judgement, out.Refused, out.Looking = j, nil, r.Clock.Since(began)
+	out.Looking = r.Clock.Since(began)
+	return r.act(ctx, j, out, ready), nil
+}
+
+// act releases and repairs what a judgement says, and returns when what waits
+// now will be ripe.
+func (r *Reconciler) act(ctx context.Context, j *Judgement, out *Result, ready func(*Item) bool) (until time.Time) {
+	out.Judgement, out.Refused = j, nil
 	plan := r.History.plan(j, r.Options)
 	if ready != nil {
 		plan.Release = slices.DeleteFunc(plan.Release, func(it *Item) bool { return !ready(it) })
@@ -141,7 +148,7 @@ func (r *Reconciler) pass(ctx context.Context, out *Result, ready func(*Item) bo
 			out.refuse(Refused{it, DryRunRefusal, "would be released"})
 		}
 	} else {
-		r.release(ctx, j.Observation, plan.Release, out)
+		r.release(ctx, j.x, plan.Release, out)
 	}
 	for _, x := range plan.Refused {
 		out.refuse(x)
@@ -150,7 +157,7 @@ func (r *Reconciler) pass(ctx context.Context, out *Result, ready func(*Item) bo
 	if r.Options.Repair && !r.Options.DryRun {
 		until = Sooner(until, r.repair(ctx, j, out))
 	}
-	return until, nil
+	return until
 }
 
 // Sooner is the earlier of two times, of which zero is never.
@@ -211,7 +218,7 @@ func (out *Result) refuse(x Refused) {
 func (r *Reconciler) done(out *Result, it *Item, o *Observation) {
 	out.Released = append(out.Released, it)
 	if it.Allocation != nil && !it.Proven {
-		r.History.released = append(r.History.released, releaseCount{o.Now, 1, len(out.Allocations)})
+		r.History.released = append(r.History.released, releaseCount{o.Now, 1, out.Total})
 	}
 	r.Log.Info("released", append(it.Attrs(), "age", r.History.Age(it, o.Now))...)
 }

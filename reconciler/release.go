@@ -38,8 +38,11 @@ type tracked struct {
 
 // release makes the second check of each item and releases what is still Stale.
 // One batch that fails does not stop the others.
-func (r *Reconciler) release(ctx context.Context, o *Observation, items []*Item, out *Result) {
-	sorted := make([]*tracked, 0, len(items))
+func (r *Reconciler) release(ctx context.Context, x *index, items []*Item, out *Result) {
+	if len(items) == 0 {
+		return
+	}
+	o, sorted := x.observation(), make([]*tracked, 0, len(items))
 	for _, it := range items {
 		sorted = append(sorted, &tracked{Item: it, leases: it.leaseNames()})
 	}

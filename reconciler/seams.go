@@ -36,7 +36,7 @@ type Need struct {
 	Pods         []types.NamespacedName
 }
 
-// Live is what a live read found. In the maps nil means that there is no such
+// Live is what a live read found, or what watches told since everything was observed. In the maps nil means that there is no such
 // object any more.
 type Live struct {
 	// Now is the API server's time of the read; zero if it did not tell.
@@ -50,6 +50,8 @@ type Live struct {
 	Changed      map[types.NamespacedName]bool
 	Reservations map[types.NamespacedName]*ippool.Reservation
 	Pods         map[types.NamespacedName]*podstate.Pod
+	// Reports by node. Only watches tell of them: a live read reads none.
+	Reports map[string]*podstate.Report
 }
 
 // Writer changes a cluster. Every write carries its proof, so that it fails

@@ -23,8 +23,16 @@ import (
 
 // item is what a cache keeps of an object.
 type item struct {
-	metav1.ObjectMeta
-	parsed any
+	types.NamespacedName
+	UID             types.UID
+	ResourceVersion string
+	parsed          any
+}
+
+// GetObjectMeta is for the cache, which asks for the name and the resourceVersion:
+// an ObjectMeta in each of many thousand items would be larger than the rest.
+func (i *item) GetObjectMeta() metav1.Object {
+	return &metav1.ObjectMeta{Namespace: i.Namespace, Name: i.Name, UID: i.UID, ResourceVersion: i.ResourceVersion}
 }
 
 // keep is a transform: it replaces an object by what was parsed of it.
@@ -34,8 +42,8 @@ func (k kind) keep(o any) (any, error) {
 		return o, nil
 	}
 	return &item{
-		ObjectMeta: metav1.ObjectMeta{Namespace: object.GetNamespace(), Name: object.GetName(), UID: object.GetUID(), ResourceVersion: object.GetResourceVersion()},
-		parsed:     k.parse(object),
+		NamespacedName: client.ObjectKeyFromObject(object), UID: object.GetUID(), ResourceVersion: object.GetResourceVersion(),
+		parsed: k.parse(object),
 	}, nil
 }
 
@@ -45,19 +53,15 @@ type view struct {
 	objects  map[string]map[types.NamespacedName]*item
 	newest   map[string]uint64 // resourceVersion so far, by resource
 	restored string            // which object came at an older one than before
-	named    map[string]bool   // the pods that pools name; nil where pools have changed since
-	ranges   []ippool.Range    // of the pools, likewise
+	named    map[string]int    // how many entries and reservations name a pod
+	changes  *changes          // since the last observation; nil where there is none or they are too many
 	now      func() time.Time  // the API server's time
 	changed  func(what string)
 	leases   string // the namespace of the agents' Leases
 }
 
 func newView(leases string, now func() time.Time, changed func(string)) *view {
-	return &view{objects: map[string]map[types.NamespacedName]*item{}, newest: map[string]uint64{}, leases: leases, now: now, changed: changed}
-}
-
-func nameOf(i *item) types.NamespacedName {
-	return types.NamespacedName{Namespace: i.Namespace, Name: i.Name}
+	return &view{objects: map[string]map[types.NamespacedName]*item{}, newest: map[string]uint64{}, named: map[string]int{}, leases: leases, now: now, changed: changed}
 }
 
 // set takes in a new or changed object.
@@ -68,15 +72,17 @@ func (v *view) set(resource string, i *item) {
 		all = map[types.NamespacedName]*item{}
 		v.objects[resource] = all
 	}
-	before := all[nameOf(i)]
-	all[nameOf(i)] = i
+	before := all[i.NamespacedName]
+	all[i.NamespacedName] = i
 	v.newest[resource] = max(v.newest[resource], revision(i))
 	v.keepVouched(before, i)
 	if before != nil && before.UID == i.UID && revision(i) < revision(before) {
-		v.restored = fmt.Sprintf("%s %s is at resourceVersion %s after %s", resource, nameOf(i), i.ResourceVersion, before.ResourceVersion)
+		v.restored = fmt.Sprintf("%s %s is at resourceVersion %s after %s", resource, i.NamespacedName, i.ResourceVersion, before.ResourceVersion)
 	}
-	v.noteLater(i)
+	v.countNames(before, -1)
+	v.countNames(i, 1)
 	matters := v.matters(before, i)
+	v.note(i, matters)
 	v.mu.Unlock()
 	if matters {
 		v.changed(resource)
@@ -85,10 +91,11 @@ func (v *view) set(resource string, i *item) {
 
 func (v *view) remove(resource string, i *item) {
 	v.mu.Lock()
-	delete(v.objects[resource], nameOf(i))
+	v.countNames(v.objects[resource][i.NamespacedName], -1)
+	delete(v.objects[resource], i.NamespacedName)
 	v.newest[resource] = max(v.newest[resource], revision(i))
-	v.noteLater(i)
 	matters := v.matters(i, nil)
+	v.note(i, matters)
 	v.mu.Unlock()
 	if matters {
 		v.changed(resource)
@@ -145,13 +152,17 @@ func (v *view) concerns(i *item) bool {
 	if i == nil {
 		return false
 	}
-	v.note()
 	p := i.parsed.(*podstate.Pod)
-	if v.named[p.String()] {
+	if v.named[p.String()] > 0 {
 		return true
 	}
 	of := func(a netip.Addr) bool {
-		return slices.ContainsFunc(v.ranges, func(r ippool.Range) bool { return r.Contains(a) })
+		for _, i := range v.objects[ippool.PoolResource.Resource] {
+			if p := i.parsed.(*ippool.Pool); p.Problem == "" && p.Range.Contains(a) {
+				return true
+			}
+		}
+		return false
 	}
 	return slices.ContainsFunc(p.IPs, of) ||
 		slices.ContainsFunc(p.Interfaces, func(i podstate.Interface) bool { return slices.ContainsFunc(i.Addresses, of) })
@@ -176,6 +187,7 @@ func (v *view) leaseMatters(before, after *item) bool {
 func (v *view) observe(last *reconciler.Observation) *reconciler.Observation {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	v.changes = newChanges()
 	o := &reconciler.Observation{
 		Now: v.now(), NADs: map[types.NamespacedName]*ippool.NAD{}, Pods: map[types.NamespacedName]*podstate.Pod{},
 		Warnings: last.Warnings, ReportsUnreadable: last.ReportsUnreadable, Paused: last.Paused,
@@ -212,11 +224,16 @@ func (v *view) addReport(o *reconciler.Observation, name string, r *report) {
 		o.Unreadable = append(o.Unreadable, fmt.Sprintf("SandboxReport %s: %v", name, r.err))
 		return
 	}
+	o.Reports = append(o.Reports, v.reportOf(name, r, o.Now))
+}
+
+// reportOf is a node's report with its Lease.
+func (v *view) reportOf(name string, r *report, now time.Time) *podstate.Report {
 	lease := v.leaseOf(name)
-	if r.before != nil && o.Now.Sub(r.since) < inStepFor && vouches(lease, r.before) {
+	if r.before != nil && now.Sub(r.since) < inStepFor && vouches(lease, r.before) {
 		r = r.before
 	}
-	o.Reports = append(o.Reports, podstate.ReadHashedReport(r.SandboxReport, r.hash, lease))
+	return podstate.ReadHashedReport(r.SandboxReport, r.hash, lease)
 }
 
 // inStepFor is for how long an agent may have written a report and not yet the
@@ -253,30 +270,22 @@ func vouches(l *coordinationv1.Lease, r *report) bool {
 	return l != nil && r.hash != "" && l.Annotations[v1alpha1.HashAnnotation] == r.hash
 }
 
-// noteLater forgets which pods matter where that may have changed.
-func (v *view) noteLater(i *item) {
-	switch i.parsed.(type) {
-	case *ippool.Pool, *ippool.Reservation:
-		v.named = nil
+// countNames counts the pods that an entry or a reservation names.
+func (v *view) countNames(i *item, n int) {
+	count := func(podRef string) {
+		if v.named[podRef] += n; v.named[podRef] == 0 {
+			delete(v.named, podRef)
+		}
 	}
-}
-
-// note finds which pods matter.
-func (v *view) note() {
-	if v.named != nil {
+	if i == nil {
 		return
 	}
-	v.named, v.ranges = map[string]bool{}, nil
-	for _, i := range v.objects[ippool.PoolResource.Resource] {
-		p := i.parsed.(*ippool.Pool)
-		if p.Problem == "" {
-			v.ranges = append(v.ranges, p.Range)
+	switch p := i.parsed.(type) {
+	case *ippool.Pool:
+		for k := range p.Allocations {
+			count(p.Allocations[k].PodRef)
 		}
-		for i := range p.Allocations {
-			v.named[p.Allocations[i].PodRef] = true
-		}
-	}
-	for _, i := range v.objects[ippool.ReservationResource.Resource] {
-		v.named[i.parsed.(*ippool.Reservation).PodRef] = true
+	case *ippool.Reservation:
+		count(p.PodRef)
 	}
 }

@@ -140,5 +140,4 @@ func TestTheViewForgetsWhatIsGone(t *testing.T) {
 	b.tells("pods", aPod("other", "9001"))
 	equal(t, "pods", len(b.g.view.objects["pods"]), 1)
 	equal(t, "pods that matter", len(b.g.view.named), 0)
-	equal(t, "ranges", len(b.g.view.ranges), 1)
 }

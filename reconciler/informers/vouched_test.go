@@ -6,6 +6,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/podstate/v1alpha1"
@@ -20,13 +21,13 @@ func TestANodeIsHeardWhileItsAgentWrites(t *testing.T) {
 	told := func(id string, version string) *report {
 		r := &v1alpha1.SandboxReport{ObjectMeta: metav1.ObjectMeta{Name: "worker-1"}, Sandboxes: []v1alpha1.Sandbox{{ID: id}}}
 		parsed := &report{SandboxReport: r, hash: podstate.Hash(r)}
-		v.set(v1alpha1.Resource().Resource, &item{ObjectMeta: metav1.ObjectMeta{Name: "worker-1", ResourceVersion: version}, parsed: parsed})
+		v.set(v1alpha1.Resource().Resource, &item{NamespacedName: types.NamespacedName{Name: "worker-1"}, ResourceVersion: version, parsed: parsed})
 		return parsed
 	}
 	vouch := func(r *report, version string) {
 		l := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "worker-1", Annotations: map[string]string{v1alpha1.HashAnnotation: r.hash},
 			ManagedFields: []metav1.ManagedFieldsEntry{{Time: &metav1.Time{Time: now}, FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:renewTime":{}}}`)}}}}
-		v.set("leases", &item{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "worker-1", ResourceVersion: version}, parsed: l})
+		v.set("leases", &item{NamespacedName: types.NamespacedName{Namespace: "kube-system", Name: "worker-1"}, ResourceVersion: version, parsed: l})
 	}
 	look := func(what, id string, fresh bool) {
 		t.Helper()

@@ -119,7 +119,6 @@ func (m *Metrics) looked(out *reconciler.Result) {
 	released := map[reconciler.ID]bool{}
 	for _, it := range out.Released {
 		released[it.ID()] = true
-		m.released.WithLabelValues(it.Reason.String()).Inc()
 	}
 	type kind struct { // without the texts: there may be many
 		pool    *ippool.Pool
@@ -150,13 +149,28 @@ func (m *Metrics) looked(out *reconciler.Result) {
 	for _, s := range out.Nodes {
 		g.nodes[s]++
 	}
+	m.wrote(out)
+	m.mu.Lock()
+	m.last = g
+	m.mu.Unlock()
+}
+
+// followed counts what was done because of a change. The gauges stay those of the
+// last look at everything, which the next one follows soon.
+func (m *Metrics) followed(out *reconciler.Result) {
+	m.looks.WithLabelValues("followed").Inc()
+	m.wrote(out)
+}
+
+// wrote counts what was written.
+func (m *Metrics) wrote(out *reconciler.Result) {
+	for _, it := range out.Released {
+		m.released.WithLabelValues(it.Reason.String()).Inc()
+	}
 	for _, f := range out.Repaired {
 		m.repaired.WithLabelValues(string(f.Kind)).Inc()
 	}
 	m.conflicts.Add(float64(out.Conflicts))
-	m.mu.Lock()
-	m.last = g
-	m.mu.Unlock()
 }
 
 func (m *Metrics) passed(took time.Duration, err error) {

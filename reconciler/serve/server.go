@@ -35,6 +35,7 @@ type Server struct {
 	Clock  clock.WithTicker
 	Log    *slog.Logger
 
+	moved   chan struct{} // something changed since a look
 	queue   workqueue.TypedRateLimitingInterface[string]
 	waiting map[string]bool // pools and reservations that are left alone for a while
 	failing map[string]bool // those whose pauses grow
@@ -51,6 +52,9 @@ type Caches interface {
 	Synced() bool
 	// Rebuild throws them away and builds new ones.
 	Rebuild(why string)
+	// Changes are what has changed since Quick looked last or since the last call;
+	// nil where only a look at everything tells.
+	Changes(ctx context.Context) (*reconciler.Live, error)
 }
 
 // The keys of the queue that are no pool's or reservation's, which have a slash.
@@ -62,10 +66,11 @@ const (
 const (
 	// settleFor is how long a burst of changes may go on before it is looked at.
 	settleFor = 100 * time.Millisecond
-	// rest is how many times longer than a look the pause after it is, so that
-	// looks never take more than a fifth of a core.
-	rest    = 4
-	maxRest = 5 * time.Second
+	// rest is how many times longer than a look at everything the pause after it
+	// is, so that they never take more than a tenth of a core. What changes
+	// meanwhile is followed.
+	rest    = 9
+	maxRest = 15 * time.Second
 	// syncFor is for how long the first pass waits for the caches.
 	syncFor = 10 * time.Second
 	// firstRetry and lastRetry bound the pauses after failures.
@@ -82,11 +87,17 @@ func (s *Server) Init() {
 	s.queue = workqueue.NewTypedRateLimitingQueueWithConfig(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstRetry, lastRetry),
 		workqueue.TypedRateLimitingQueueConfig[string]{Clock: s.Clock})
-	s.waiting, s.failing = map[string]bool{}, map[string]bool{}
+	s.waiting, s.failing, s.moved = map[string]bool{}, map[string]bool{}, make(chan struct{}, 1)
 }
 
 // Changed asks for a look soon. It does not block.
-func (s *Server) Changed() { s.queue.Add(aLook) }
+func (s *Server) Changed() {
+	s.queue.Add(aLook)
+	select {
+	case s.moved <- struct{}{}:
+	default:
+	}
+}
 
 // Run makes a full pass, and then whatever the schedule, the watches and the
 // clock ask for, until the context ends. The error is the schedule's.
@@ -125,16 +136,58 @@ func (s *Server) work(ctx context.Context) {
 		}
 		keys := s.gather(ctx, first)
 		s.State.begin()
-		var looking time.Duration
+		var out *reconciler.Result
 		if keys[fullPass] {
 			s.full(ctx)
 		} else {
-			looking = s.look(ctx)
+			out = s.look(ctx)
 		}
 		s.State.end()
-		s.sleep(ctx, min(rest*looking, maxRest))
+		if out != nil {
+			s.rest(ctx, out)
+		}
 	}
 }
+
+// rest follows what changes until everything may be looked at again.
+func (s *Server) rest(ctx context.Context, out *reconciler.Result) {
+	end := s.Clock.NewTimer(min(rest*out.Looking, maxRest))
+	defer end.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-end.C():
+			return
+		case <-s.moved:
+		}
+		s.sleep(ctx, settleFor)
+		s.State.begin()
+		done := s.follow(ctx, out.Judgement)
+		s.State.end()
+		if !done { // the next look at everything will tell
+			select {
+			case <-ctx.Done():
+			case <-end.C():
+			}
+			return
+		}
+	}
+}
+
+// follow releases what may be released because of what has changed since a look. It
+// returns false where only a look at everything tells what has changed.
+func (s *Server) follow(ctx context.Context, last *reconciler.Judgement) bool {
+	changes, err := s.Caches.Changes(ctx)
+	if err != nil || changes == nil {
+		return false
+	}
+	s.Teller.followed(s.Quick.Follow(ctx, last, changes, s.ready))
+	return true
+}
+
+// ready reports whether an item may be released now.
+func (s *Server) ready(it *reconciler.Item) bool { return !s.waiting[it.Object()] }
 
 // gather waits for the end of a burst and takes all that is to be looked at:
 // one look serves all.
@@ -191,10 +244,14 @@ func (s *Server) full(ctx context.Context) {
 	}
 }
 
-// look looks at what the watches told, and releases what may be released now. It
-// returns how long it took to look.
-func (s *Server) look(ctx context.Context) (looking time.Duration) {
-	out, until, err := s.Quick.Pass(ctx, func(it *reconciler.Item) bool { return !s.waiting[it.Object()] })
+// look looks at all that the watches told, and releases what may be released now.
+// It returns nil where it could not look.
+func (s *Server) look(ctx context.Context) *reconciler.Result {
+	select {
+	case <-s.moved: // this look is at what has moved
+	default:
+	}
+	out, until, err := s.Quick.Pass(ctx, s.ready)
 	s.State.look(err)
 	s.Teller.looked(err)
 	switch {
@@ -215,9 +272,9 @@ func (s *Server) look(ctx context.Context) (looking time.Duration) {
 		s.queue.Forget(fullPass)
 		s.after(ctx, out, until)
 		s.Teller.tell(out)
-		return out.Looking
+		return out
 	}
-	return 0
+	return nil
 }
 
 // after plans what comes next.

@@ -97,6 +97,21 @@ func (t *Teller) untrusted(why error, passes int) {
 // tell tells of one look.
 func (t *Teller) tell(out *reconciler.Result) {
 	t.Metrics.looked(out)
+	t.tellReleased(out)
+	t.tellHeld(out)
+	t.tellRefused(out)
+	t.tellFindings(out)
+	t.notes = t.each(t.notes, out.Notes(), func(note string) { t.Log.Warn(note) })
+}
+
+// followed tells of what was released because of a change; the next look at
+// everything tells the rest.
+func (t *Teller) followed(out *reconciler.Result) {
+	t.Metrics.followed(out)
+	t.tellReleased(out)
+}
+
+func (t *Teller) tellReleased(out *reconciler.Result) {
 	for _, it := range out.Released {
 		if it.Reservation != nil {
 			t.Log.Info("removed stale overlappingIP allocation [" + it.Object() + "]")
@@ -104,10 +119,6 @@ func (t *Teller) tell(out *reconciler.Result) {
 			t.Events.released(it)
 		}
 	}
-	t.tellHeld(out)
-	t.tellRefused(out)
-	t.tellFindings(out)
-	t.notes = t.each(t.notes, out.Notes(), func(note string) { t.Log.Warn(note) })
 }
 
 // each calls say for what was not said before, and returns what was said now.

@@ -1,0 +1,113 @@
+package informers
+
+import (
+	"context"
+	"fmt"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/podstate/v1alpha1"
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
+)
+
+// mostChanges is for how many objects it is told that they have changed: where
+// there are more, everything is best observed again.
+const mostChanges = 5000
+
+// changes are the names of objects that have changed.
+type changes struct {
+	pools, reservations, pods map[types.NamespacedName]bool
+	nodes                     map[string]bool // those of reports and their Leases
+}
+
+func newChanges() *changes {
+	return &changes{map[types.NamespacedName]bool{}, map[types.NamespacedName]bool{}, map[types.NamespacedName]bool{}, map[string]bool{}}
+}
+
+// note takes in that an object has changed. What changes for all that a node or a
+// definition has to do with is not told by name.
+func (v *view) note(i *item, matters bool) {
+	c := v.changes
+	if c == nil {
+		return
+	}
+	switch i.parsed.(type) {
+	case *ippool.Pool:
+		c.pools[i.NamespacedName] = true
+	case *ippool.Reservation:
+		c.reservations[i.NamespacedName] = true
+	case *podstate.Pod:
+		c.pods[i.NamespacedName] = true
+	case *report, *coordinationv1.Lease:
+		c.nodes[i.Name] = true
+	default:
+		if matters {
+			v.changes = nil
+		}
+	}
+	if len(c.pools)+len(c.reservations)+len(c.pods)+len(c.nodes) > mostChanges {
+		v.changes = nil
+	}
+}
+
+// Changes are what has changed since the last Observe or Changes; nil where that
+// cannot be told and everything must be observed. The error is ErrUntrusted, as
+// that of Observe.
+func (s *Source) Changes(ctx context.Context) (*reconciler.Live, error) {
+	g := s.get()
+	if g == nil {
+		return nil, fmt.Errorf("%w: there are none yet", ErrUntrusted)
+	}
+	if err := s.trust(ctx, g); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUntrusted, err)
+	}
+	return g.view.changesSince(), nil
+}
+
+func (v *view) changesSince() *reconciler.Live {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	c := v.changes
+	if c == nil {
+		return nil
+	}
+	live := &reconciler.Live{
+		Now:  v.now(),
+		Pods: map[types.NamespacedName]*podstate.Pod{}, Pools: map[types.NamespacedName]*ippool.Pool{},
+		Reservations: map[types.NamespacedName]*ippool.Reservation{}, Reports: map[string]*podstate.Report{},
+	}
+	for name := range c.pools {
+		live.Pools[name], _ = v.parsed(ippool.PoolResource.Resource, name).(*ippool.Pool)
+	}
+	for name := range c.reservations {
+		live.Reservations[name], _ = v.parsed(ippool.ReservationResource.Resource, name).(*ippool.Reservation)
+	}
+	for name := range c.pods {
+		live.Pods[name], _ = v.parsed("pods", name).(*podstate.Pod)
+	}
+	for name := range c.nodes {
+		r, there := v.parsed(v1alpha1.Resource().Resource, types.NamespacedName{Name: name}).(*report)
+		switch {
+		case !there: // a Lease alone says nothing
+			live.Reports[name] = nil
+		case r.err != nil:
+			v.changes = nil
+			return nil
+		default:
+			live.Reports[name] = v.reportOf(name, r, live.Now)
+		}
+	}
+	v.changes = newChanges()
+	return live
+}
+
+// parsed is what was parsed of an object; nil if there is none.
+func (v *view) parsed(resource string, name types.NamespacedName) any {
+	if i := v.objects[resource][name]; i != nil {
+		return i.parsed
+	}
+	return nil
+}
