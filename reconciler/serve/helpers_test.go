@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"testing"
@@ -33,13 +34,16 @@ type cluster struct {
 	fails map[string]error
 	// untrusted is what a look at the caches fails with, down what a full one does.
 	untrusted, down error
-	slow            time.Duration // how long a full look takes
+	slow            time.Duration           // how long a full look takes
+	large           time.Duration           // how long a look at everything takes that the caches hold
+	told            map[string]*ippool.Pool // the pools that a look or Changes told of last
+	untold          bool                    // only a look tells what has changed
 	noCaches        bool
 	revision        uint64 // etcd's; the caches do not tell it
 
-	looks, passes, patches []time.Time
-	patched                []string // the pools, in the order of patches
-	rebuilds               []string
+	looks, passes, patches, followed []time.Time
+	patched                          []string // the pools, in the order of patches
+	rebuilds                         []string
 }
 
 // view is a cluster as Full or Quick see it.
@@ -68,8 +72,28 @@ func (c view) Observe(context.Context) (*reconciler.Observation, error) {
 		return nil, c.untrusted
 	}
 	o := c.observation()
-	o.Revision = 0
+	o.Revision, c.told = 0, maps.Clone(c.pools)
+	c.mu.Unlock()
+	time.Sleep(c.large)
+	c.mu.Lock()
 	return o, nil
+}
+
+func (c *cluster) Changes(context.Context) (*reconciler.Live, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.untrusted != nil || c.untold {
+		return nil, c.untrusted
+	}
+	c.followed = append(c.followed, time.Now())
+	live := &reconciler.Live{Now: time.Now(), Pools: map[types.NamespacedName]*ippool.Pool{}}
+	for name, p := range c.pools {
+		if c.told[name] != p {
+			live.Pools[types.NamespacedName{Namespace: p.Namespace, Name: name}] = p
+		}
+	}
+	c.told = maps.Clone(c.pools)
+	return live, nil
 }
 
 func (c *cluster) observation() *reconciler.Observation {

@@ -162,6 +162,7 @@ func (s *Server) rest(ctx context.Context, out *reconciler.Result) {
 		case <-s.moved:
 		}
 		s.sleep(ctx, settleFor)
+		s.notMoved()
 		s.State.begin()
 		done := s.follow(ctx, out.Judgement)
 		s.State.end()
@@ -184,6 +185,14 @@ func (s *Server) follow(ctx context.Context, last *reconciler.Judgement) bool {
 	}
 	s.Teller.followed(s.Quick.Follow(ctx, last, changes, s.ready))
 	return true
+}
+
+// notMoved is called before what has changed is asked for: that has all so far.
+func (s *Server) notMoved() {
+	select {
+	case <-s.moved:
+	default:
+	}
 }
 
 // ready reports whether an item may be released now.
@@ -247,10 +256,7 @@ func (s *Server) full(ctx context.Context) {
 // look looks at all that the watches told, and releases what may be released now.
 // It returns nil where it could not look.
 func (s *Server) look(ctx context.Context) *reconciler.Result {
-	select {
-	case <-s.moved: // this look is at what has moved
-	default:
-	}
+	s.notMoved()
 	out, until, err := s.Quick.Pass(ctx, s.ready)
 	s.State.look(err)
 	s.Teller.looked(err)

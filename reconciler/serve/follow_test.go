@@ -1,0 +1,122 @@
+package serve
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
+)
+
+// large is a cluster of which a look at everything takes a second, with pools that
+// are empty so far. The first such look has just been made: the next is due in nine
+// seconds.
+func large(t *testing.T, opts reconciler.Options, test func(t *testing.T, c *cluster, s *Server)) {
+	c := newCluster()
+	c.large = time.Second
+	for i := range 20 {
+		name := fmt.Sprintf("10.1.%d.0-24", i)
+		c.pools[name] = aPool(name, fmt.Sprintf("10.1.%d.0/24", i))
+	}
+	opts.AllowMassRelease = true
+	serving(t, c, opts, func(t *testing.T, s *Server) {
+		s.Changed()
+		c.sleep(settleFor + c.large + 100*time.Millisecond)
+		if len(c.looks) != 1 {
+			t.Fatalf("%d looks", len(c.looks))
+		}
+		test(t, c, s)
+	})
+}
+
+func TestInALargeClusterWhatChangesIsFreedBeforeTheNextLookAtEverything(t *testing.T) {
+	large(t, reconciler.Options{}, func(t *testing.T, c *cluster, s *Server) {
+		for i := range 8 {
+			name := fmt.Sprintf("10.1.%d.0-24", i)
+			c.has(name, fmt.Sprintf("10.1.%d.0/24", i))
+			s.Changed()
+			c.sleep(time.Second)
+			if n := len(c.pools[name].Allocations); n != 0 {
+				t.Errorf("%s is not freed", name)
+			}
+		}
+		if len(c.looks) != 1 {
+			t.Errorf("%d looks at everything", len(c.looks))
+		}
+		c.sleep(3 * time.Second)
+		if len(c.looks) != 2 {
+			t.Errorf("%d looks at everything when the next is due", len(c.looks))
+		}
+	})
+}
+
+func TestManyChangesAtOnceAreFollowedTogether(t *testing.T) {
+	large(t, reconciler.Options{}, func(t *testing.T, c *cluster, s *Server) {
+		for i := range 8 {
+			c.has(fmt.Sprintf("10.1.%d.0-24", i), fmt.Sprintf("10.1.%d.0/24", i))
+			s.Changed()
+		}
+		c.sleep(time.Second)
+		if len(c.followed) != 1 || len(c.patches) != 8 {
+			t.Errorf("followed %d times, %d patches", len(c.followed), len(c.patches))
+		}
+	})
+}
+
+func TestWhatCannotBeFollowedWaitsForTheNextLookAtEverything(t *testing.T) {
+	for name, set := range map[string]func(*cluster){
+		"only a look tells what has changed": func(c *cluster) { c.untold = true },
+		"the caches cannot be relied upon":   func(c *cluster) { c.untrusted = errors.New("a watch is not open") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			large(t, reconciler.Options{}, func(t *testing.T, c *cluster, s *Server) {
+				set(c)
+				c.has("10.1.0.0-24", "10.1.0.0/24")
+				s.Changed()
+				c.sleep(5 * time.Second)
+				if len(c.patches) != 0 {
+					t.Errorf("%d patches", len(c.patches))
+				}
+				c.untrusted = nil
+				c.sleep(6 * time.Second)
+				if len(c.looks) != 2 || len(c.patches) != 1 {
+					t.Errorf("%d looks at everything, %d patches", len(c.looks), len(c.patches))
+				}
+			})
+		})
+	}
+}
+
+func TestWhatIsNotRipeIsNotFreedBecauseItChanged(t *testing.T) {
+	large(t, reconciler.Options{ConfirmAfter: time.Minute}, func(t *testing.T, c *cluster, s *Server) {
+		c.has("10.1.0.0-24", "10.1.0.0/24")
+		s.Changed()
+		found := time.Now()
+		c.sleep(59 * time.Second)
+		if len(c.patches) != 0 {
+			t.Errorf("freed after %s", c.patches[0].Sub(found))
+		}
+		c.sleep(20 * time.Second)
+		if len(c.patches) != 1 {
+			t.Errorf("%d patches", len(c.patches))
+		}
+	})
+}
+
+func TestAPoolWhoseWritesFailIsNotFollowed(t *testing.T) {
+	large(t, reconciler.Options{}, func(t *testing.T, c *cluster, s *Server) {
+		c.fails["10.1.0.0-24"] = errors.New("an error on the server")
+		c.has("10.1.0.0-24", "10.1.0.0/24")
+		s.Changed()
+		c.sleep(15 * time.Second) // a look at everything has found that it fails
+		tried := len(c.patches)
+		for range 5 {
+			s.Changed()
+			c.sleep(200 * time.Millisecond)
+		}
+		if n := len(c.patches); n != tried {
+			t.Errorf("tried %d times more", n-tried)
+		}
+	})
+}
