@@ -132,11 +132,14 @@ func (r *Reconciler) pass(ctx context.Context, out *Result, ready func(*Item) bo
 		return time.Time{}, err
 	}
 	out.Looking = r.Clock.Since(began)
-	return r.act(ctx, j, out, ready), nil
+	until = r.act(ctx, j, out, ready)
+	if r.Options.Repair && !r.Options.DryRun {
+		until = Sooner(until, r.repair(ctx, j, out))
+	}
+	return until, nil
 }
 
-// act releases and repairs what a judgement says, and returns when what waits
-// now will be ripe.
+// act releases what a judgement says, and returns when what waits now will be ripe.
 func (r *Reconciler) act(ctx context.Context, j *Judgement, out *Result, ready func(*Item) bool) (until time.Time) {
 	out.Judgement, out.Refused = j, nil
 	plan := r.History.plan(j, r.Options)
@@ -153,11 +156,7 @@ func (r *Reconciler) act(ctx context.Context, j *Judgement, out *Result, ready f
 	for _, x := range plan.Refused {
 		out.refuse(x)
 	}
-	until = plan.Until
-	if r.Options.Repair && !r.Options.DryRun {
-		until = Sooner(until, r.repair(ctx, j, out))
-	}
-	return until
+	return plan.Until
 }
 
 // Sooner is the earlier of two times, of which zero is never.

@@ -1,0 +1,71 @@
+package reconciler_test
+
+import (
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
+)
+
+// What is followed comes again and again in a busy cluster: a finding that waits
+// for its minute must not begin anew each time.
+func TestWhatIsFollowedDoesNotPutARepairOff(t *testing.T) {
+	bubble(t, func(t *testing.T, s *simulator) {
+		s.aNetwork()
+		s.entry(bluePool, 1, "default/web", "box-1", false)
+		s.pod("web", "u", 1)
+		time.Sleep(5 * time.Minute)
+		r := s.reconciler(t)
+		r.Options.Repair = true
+		out, until, err := r.Pass(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		other := map[types.NamespacedName]*podstate.Pod{{Namespace: "default", Name: "other"}: nil}
+		for now := time.Now(); now.Before(until); now = time.Now() {
+			time.Sleep(5 * time.Second)
+			r.Follow(t.Context(), out.Judgement, &reconciler.Live{Now: time.Now(), Pods: other}, nil)
+		}
+		if out, _, err = r.Pass(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+		same(t, "repaired", len(out.Repaired), 1)
+	})
+}
+
+func TestWhatIsFollowedIsReleasedAfterTheSecondCheck(t *testing.T) {
+	for name, back := range map[string]bool{"and it is gone": false, "and it is back": true} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *simulator) {
+				s.aNetwork()
+				s.entry(bluePool, 1, "default/web", "box-1", true)
+				s.entry(bluePool, 2, "default/other", "box-2", true)
+				s.pod("web", "u", 1)
+				s.pod("other", "u", 2)
+				time.Sleep(5 * time.Minute)
+				r := s.reconciler(t)
+				out, _, err := r.Pass(t.Context(), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				gone := types.NamespacedName{Namespace: "default", Name: "web"}
+				if !back {
+					s.mu.Lock()
+					delete(s.pods, gone)
+					s.mu.Unlock()
+				}
+				changes := &reconciler.Live{Now: time.Now(), Pods: map[types.NamespacedName]*podstate.Pod{gone: nil}}
+				done := r.Follow(t.Context(), out.Judgement, changes, nil)
+				want := 2 // the entry and its reservation
+				if back {
+					want = 0
+				}
+				same(t, "released", len(done.Released), want)
+				same(t, "entries left", len(entriesOf(s.pools[bluePool])), 2-want/2)
+			})
+		})
+	}
+}
