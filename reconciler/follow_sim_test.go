@@ -1,11 +1,13 @@
 package reconciler_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 )
@@ -68,4 +70,61 @@ func TestWhatIsFollowedIsReleasedAfterTheSecondCheck(t *testing.T) {
 			})
 		})
 	}
+}
+
+// pass is a run, or a look whose changes are then followed, and what was released.
+func (w *world) pass(r *reconciler.Reconciler, follow bool) ([]*reconciler.Item, error) {
+	if !follow {
+		out, err := r.Run(context.Background())
+		if err != nil {
+			return nil, err
+		}
+		return out.Released, nil
+	}
+	before, err := w.Observe(context.Background())
+	if err != nil {
+		return nil, err
+	}
+	out, _, err := r.Pass(context.Background(), nil)
+	if err != nil {
+		return nil, err
+	}
+	released := out.Released
+	for range 3 {
+		time.Sleep(30 * time.Second) // what is not confirmed ripens
+		now, err := w.Observe(context.Background())
+		if err != nil {
+			return nil, err
+		}
+		done := r.Follow(context.Background(), out.Judgement, changesOf(before, now), nil).Released
+		released, w.followed = append(released, done...), w.followed+len(done)
+		before = now
+	}
+	return released, nil
+}
+
+// changesOf tells of every object in either observation.
+func changesOf(before, now *reconciler.Observation) *reconciler.Live {
+	live := &reconciler.Live{Now: now.Now, Pods: map[types.NamespacedName]*podstate.Pod{}, Pools: map[types.NamespacedName]*ippool.Pool{}, Reservations: map[types.NamespacedName]*ippool.Reservation{}}
+	for _, o := range []*reconciler.Observation{before, now} {
+		is := o == now
+		for name, p := range o.Pods {
+			if live.Pods[name] = nil; is {
+				live.Pods[name] = p
+			}
+		}
+		for _, p := range o.Pools {
+			name := types.NamespacedName{Namespace: p.Namespace, Name: p.Name}
+			if live.Pools[name] = nil; is {
+				live.Pools[name] = p
+			}
+		}
+		for _, p := range o.Reservations {
+			name := types.NamespacedName{Namespace: p.Namespace, Name: p.Name}
+			if live.Reservations[name] = nil; is {
+				live.Reservations[name] = p
+			}
+		}
+	}
+	return live
 }

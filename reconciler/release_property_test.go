@@ -33,6 +33,8 @@ type world struct {
 	ids    int
 	fails  int // creates that failed in a row
 	broken []string
+
+	followed int // released because of a change
 }
 
 // A box is a sandbox with its address.
@@ -268,10 +270,11 @@ func (w *world) Hold(ctx context.Context, namespace string, leases []string, wor
 // when the run is over; without it too, except that a reservation that stands
 // alone is not protected from the ADD that is just about to keep it.
 func TestNoInterleavingAndNoFaultFreesALiveAddress(t *testing.T) {
-	released := 0
+	released, followed := 0, 0
 	property := func(rt *rapid.T) {
 		lease := rapid.Bool().Draw(rt, "lease")
 		tape := rapid.SliceOfN(rapid.IntRange(0, 119), 20, 300).Draw(rt, "decisions")
+		follow := rapid.Bool().Draw(rt, "what changes is followed")
 		slow := rapid.SampledFrom([]time.Duration{0, 0, 50 * time.Millisecond, 400 * time.Millisecond}).Draw(rt, "a call takes")
 		var broken []string
 		synctest.Test(t, func(*testing.T) {
@@ -291,17 +294,18 @@ func TestNoInterleavingAndNoFaultFreesALiveAddress(t *testing.T) {
 			r.Source, r.Writer = w, w
 			alone := map[string]bool{}
 			for range 2 {
-				out, err := r.Run(context.Background())
+				done, err := w.pass(r, follow)
 				if err != nil {
 					broken = append(broken, err.Error())
 					return
 				}
-				released += len(out.Released)
-				for _, it := range out.Released {
+				released += len(done)
+				for _, it := range done {
 					alone[it.Object()] = alone[it.Object()] || it.Reservation != nil && len(it.With()) == 0
 				}
 				time.Sleep(time.Minute)
 			}
+			followed += w.followed
 			w.finishJob()
 			w.verify("the end")
 			broken = append(w.broken, w.late...)
@@ -320,7 +324,7 @@ func TestNoInterleavingAndNoFaultFreesALiveAddress(t *testing.T) {
 	for range 15 { // a world costs a millisecond, and what matters in it is rare
 		rapid.Check(t, property)
 	}
-	if released == 0 {
-		t.Error("nothing was ever released: this shows nothing")
+	if released == 0 || followed == 0 {
+		t.Errorf("%d released, %d of them because of a change: this shows nothing", released, followed)
 	}
 }
