@@ -30,17 +30,20 @@ const (
 // Latency measures how long the long-running form takes from what proves an entry
 // stale to the pool without it: the deletion of a pod without agents, or the report
 // of an agent. It is measured idle, and while so many pods change a second.
-func Latency(reports bool) func(context.Context, *Bench) error {
+func Latency(reports bool, pools int) func(context.Context, *Bench) error {
 	return func(ctx context.Context, b *Bench) error {
-		return b.With(ctx, &fill.Content{Pods: 10000, Pools: 2, Reports: reports, NoGrace: true}, func(s *Server) error {
+		return b.With(ctx, &fill.Content{Pods: 10000, Pools: pools, Reports: reports, NoGrace: true}, func(s *Server) error {
 			p, err := b.StartServe(ctx, s.Kubeconfig(), "--confirm-after", "0s")
 			if err != nil {
 				return err
 			}
 			defer p.Stop()
-			l := &latency{s: s, what: "serve-pod-deleted"}
+			l := &latency{s: s, what: "serve-pod-deleted", changed: make([]chan time.Time, pools)}
 			if reports {
 				l.what = "serve-reported-gone"
+			}
+			if pools > 2 {
+				l.what += "-small-pools"
 			}
 			if err := l.watch(ctx); err != nil {
 				return err
@@ -63,7 +66,7 @@ type latency struct {
 	s       *Server
 	what    string
 	next    int
-	changed [2]chan time.Time // by pool
+	changed []chan time.Time // by pool
 }
 
 // watch tells of each change of a pool: nobody but serve changes them.
@@ -97,7 +100,7 @@ func (l *latency) watch(ctx context.Context) error {
 func (l *latency) measure(ctx context.Context, b *Bench, work string) error {
 	r := &Result{Work: work, Who: Ours, Pods: l.s.Content.Pods}
 	for began := time.Now(); len(r.Runs) < events && time.Since(began) < eventsLimit; {
-		i := l.next * 331 % l.s.Content.Entries() // over all nodes and both pools
+		i := l.next * 331 % l.s.Content.Entries() // over all nodes and pools
 		l.next++
 		e := l.s.Content.Entry(i)
 		gone := func() error {

@@ -292,6 +292,8 @@ func serveTable(b *Book, _ string) string {
 		{"the same, 100 pods changing a second", "serve-pod-deleted-busy"},
 		{"the report that its sandbox is gone, idle", "serve-reported-gone-idle"},
 		{"the same, 100 pods changing a second", "serve-reported-gone-busy"},
+		{"the report that its sandbox is gone, 40 pools of 250 entries, idle", "serve-reported-gone-small-pools-idle"},
+		{"the same, 100 pods changing a second", "serve-reported-gone-small-pools-busy"},
 	} {
 		if r := b.Get(w.work, Ours); r != nil {
 			s += row(append([]string{w.name}, spread(r)...)...)

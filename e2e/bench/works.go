@@ -45,8 +45,9 @@ var Works = []Work{
 		return b.With(ctx, main10000(), func(s *Server) error { return b.Snapshots(ctx, s) })
 	}},
 	{"adds", Adds},
-	{"latency", Latency(false)},
-	{"latency-reports", Latency(true)},
+	{"latency", Latency(false, 2)},
+	{"latency-reports", Latency(true, 2)},
+	{"latency-small-pools", Latency(true, 40)},
 	{"traffic", Traffic},
 	{"drop-in", Small},
 	{"25000", size(25000, 6)},
