@@ -8,6 +8,7 @@
 package rawjson
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -193,9 +194,26 @@ func (r *Reader) peek() byte {
 }
 
 func (r *Reader) space() {
+	if r.at < len(r.text) && r.text[r.at] <= ' ' {
+		r.skipSpace()
+	}
+}
+
+// eightSpaces are a step of an indentation: of a text that kubectl wrote more than
+// half is that.
+const eightSpaces = 0x2020202020202020
+
+func (r *Reader) skipSpace() {
 	for r.at < len(r.text) {
 		switch r.text[r.at] {
-		case ' ', '\t', '\n', '\r':
+		case ' ':
+			for r.at+8 <= len(r.text) && binary.LittleEndian.Uint64(r.text[r.at:]) == eightSpaces {
+				r.at += 8
+			}
+			for r.at < len(r.text) && r.text[r.at] == ' ' {
+				r.at++
+			}
+		case '\t', '\n', '\r':
 			r.at++
 		default:
 			return

@@ -9,20 +9,20 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 
 	"go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
-	"github.com/ip-reconcile/ip-reconcile/internal/rawjson"
+	"k8s.io/apimachinery/pkg/types"
 )
 
-// file is one file of a snapshot in the form in which it can be written again:
-// YAML as nodes, with comments and order; JSON as values, numbers verbatim.
+// file is one file of a snapshot, from when it is to be changed on in the form in
+// which it can be written again: YAML as nodes, with comments and order; JSON as
+// values, numbers verbatim.
 type file struct {
 	path    string
 	mode    os.FileMode
+	isJSON  bool
+	loaded  []*stored    // its objects, in the order in which they were read
 	yaml    []*yaml.Node // documents
 	compact bool         // sequences are not indented, as kubectl writes them
 	dashes  bool         // the first document begins with a line of dashes
@@ -33,120 +33,104 @@ type file struct {
 	changed bool
 }
 
-// object is an object of a snapshot and where it stands in its file.
-type object struct {
-	*unstructured.Unstructured
-	file   *file
+// stored is an object in a file that can be written again.
+type stored struct {
 	node   *yaml.Node     // in a YAML file
 	value  map[string]any // in a JSON file
-	parent func()         // removes it from what contains it
-	lean   []byte         // the JSON that is read of it, where that is not the whole object
+	remove func()         // from what contains it
 }
 
-// readFile reads one file and its objects; a List counts as its items.
-func readFile(path string) (*file, []*object, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, nil, fmt.Errorf("read snapshot: %w", err)
+// inFile is the object where it is to be changed. Most files never are, so that
+// only then they are read in this form.
+func (o *object) inFile() (*stored, error) {
+	f := o.file
+	if f.loaded == nil {
+		if err := f.load(); err != nil {
+			return nil, err
+		}
 	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, nil, fmt.Errorf("read snapshot: %w", err)
+	if f.aliased {
+		return nil, errAliased
 	}
-	f := &file{path: path, mode: info.Mode().Perm()}
-	if trimmed := bytes.TrimSpace(text); filepath.Ext(path) == ".json" || len(trimmed) > 0 && trimmed[0] == '{' {
-		objects, err := f.readJSON(text)
-		return f, objects, err
+	if o.at < len(f.loaded) {
+		u, err := f.loaded[o.at].whole()
+		if err == nil && u.GetNamespace() == o.namespace && u.GetName() == o.name && u.GetUID() == types.UID(o.uid) {
+			return f.loaded[o.at], nil
+		}
 	}
-	objects, err := f.readYAML(text)
-	return f, objects, err
+	return nil, errors.New("the file has changed since it was read")
 }
 
-func (f *file) readYAML(text []byte) ([]*object, error) {
-	dec := yaml.NewDecoder(bytes.NewReader(text))
+// whole is all of the object.
+func (s *stored) whole() (*unstructured.Unstructured, error) {
+	if s.node == nil {
+		return &unstructured.Unstructured{Object: numbers(s.value).(map[string]any)}, nil
+	}
+	v, err := plain(s.node)
+	if err != nil {
+		return nil, err
+	}
+	m, _ := v.(map[string]any)
+	return &unstructured.Unstructured{Object: m}, nil
+}
+
+func (f *file) load() error {
+	text, err := os.ReadFile(f.path)
+	if err != nil {
+		return fmt.Errorf("read snapshot: %w", err)
+	}
+	f.loaded, f.yaml, f.json = nil, nil, nil
+	if f.isJSON {
+		return f.loadJSON(text)
+	}
+	return f.loadYAML(text)
+}
+
+func (f *file) loadYAML(text []byte) error {
 	f.dashes = bytes.HasPrefix(text, []byte("---\n"))
-	var objects []*object
+	dec := yaml.NewDecoder(bytes.NewReader(text))
 	for {
 		doc := &yaml.Node{}
 		err := dec.Decode(doc)
 		if errors.Is(err, io.EOF) {
-			return objects, nil
+			return nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s is not YAML: %v", f.path, err)
+			return fmt.Errorf("%s is not YAML: %v", f.path, err)
 		}
 		untagMerge(doc)
 		f.yaml = append(f.yaml, doc)
 		f.compact, f.aliased = f.compact || isCompact(doc), f.aliased || hasAlias(doc)
-		if len(doc.Content) == 0 {
+		if isEmpty(doc) {
 			continue
 		}
-		root := doc.Content[0]
-		if root.Kind != yaml.MappingNode {
-			if root.Tag == "!!null" {
-				continue
-			}
-			return nil, fmt.Errorf("%s, line %d: a document is not a Kubernetes object", f.path, root.Line)
-		}
-		if items := child(root, "items"); items != nil && items.Kind == yaml.SequenceNode {
-			for _, item := range items.Content {
-				o, err := f.yamlObject(item, func() { items.Content = without(items.Content, item) })
-				if err != nil {
-					return nil, err
-				}
-				o.kindOf(scalar(child(root, "kind")), scalar(child(root, "apiVersion")))
-				objects = append(objects, o)
-			}
+		items := child(doc.Content[0], "items")
+		if items == nil || items.Kind != yaml.SequenceNode {
+			f.loaded = append(f.loaded, &stored{node: doc.Content[0], remove: func() { f.yaml = without(f.yaml, doc) }})
 			continue
 		}
-		o, err := f.yamlObject(root, func() { f.yaml = without(f.yaml, doc) })
-		if err != nil {
-			return nil, err
+		for _, item := range items.Content {
+			f.loaded = append(f.loaded, &stored{node: item, remove: func() { items.Content = without(items.Content, item) }})
 		}
-		objects = append(objects, o)
 	}
 }
 
-func (f *file) yamlObject(n *yaml.Node, remove func()) (*object, error) {
-	v, err := plain(n)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", f.path, err)
-	}
-	m, ok := v.(map[string]any)
-	if !ok {
-		return nil, fmt.Errorf("%s, line %d: an item is not a Kubernetes object", f.path, n.Line)
-	}
-	return &object{Unstructured: &unstructured.Unstructured{Object: m}, file: f, node: n, parent: remove}, nil
-}
-
-func (f *file) readJSON(text []byte) ([]*object, error) {
-	if objects, ok := f.readLean(text); ok {
-		return objects, nil
-	}
+func (f *file) loadJSON(text []byte) error {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.UseNumber()
 	if err := dec.Decode(&f.json); err != nil {
-		return nil, fmt.Errorf("%s is not JSON: %v", f.path, err)
-	}
-	root, ok := f.json.(map[string]any)
-	if _, err := dec.Token(); !ok || !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("%s: must hold one JSON object, a List for several", f.path)
-	}
-	if twice := repeated(rawjson.New(text)); twice != "" {
-		return nil, fmt.Errorf("%s: the key %q stands twice in an object", f.path, twice)
+		return fmt.Errorf("%s is not JSON: %v", f.path, err)
 	}
 	f.indent, f.escaped = indentOf(text), bytes.Contains(text, []byte(`\u003`)) || bytes.Contains(text, []byte(`\u0026`))
+	root, _ := f.json.(map[string]any)
 	items, ok := root["items"].([]any)
 	if !ok {
-		return []*object{f.jsonObject(root, func() { f.json = nil })}, nil
+		f.loaded = []*stored{{value: root, remove: func() { f.json = nil }}}
+		return nil
 	}
-	var objects []*object
-	for i, item := range items {
-		m, ok := item.(map[string]any)
-		if !ok {
-			return nil, fmt.Errorf("%s: items[%d] is not a Kubernetes object", f.path, i)
-		}
-		o := f.jsonObject(m, func() {
+	for _, item := range items {
+		m, _ := item.(map[string]any)
+		f.loaded = append(f.loaded, &stored{value: m, remove: func() {
 			var rest []any
 			for _, x := range root["items"].([]any) {
 				if y, ok := x.(map[string]any); !ok || !sameMap(y, m) {
@@ -154,25 +138,9 @@ func (f *file) readJSON(text []byte) ([]*object, error) {
 				}
 			}
 			root["items"] = append([]any{}, rest...)
-		})
-		kind, _ := root["kind"].(string)
-		version, _ := root["apiVersion"].(string)
-		o.kindOf(kind, version)
-		objects = append(objects, o)
+		}})
 	}
-	return objects, nil
-}
-
-// kindOf gives an item of a typed list, as PodList, the kind that it leaves out.
-func (o *object) kindOf(list, apiVersion string) {
-	if kind, ok := strings.CutSuffix(list, "List"); ok && kind != "" && o.GetKind() == "" {
-		o.SetKind(kind)
-		o.SetAPIVersion(apiVersion)
-	}
-}
-
-func (f *file) jsonObject(m map[string]any, remove func()) *object {
-	return &object{Unstructured: &unstructured.Unstructured{Object: numbers(m).(map[string]any)}, file: f, value: m, parent: remove}
+	return nil
 }
 
 // write replaces the file as a whole, or removes it where nothing is left in it.
@@ -241,69 +209,6 @@ func replaceFile(link string, text []byte, mode os.FileMode) error {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return nil
-}
-
-// maxAliased is how many nodes aliases may stand for in one object: a few
-// nested ones can stand for more than fits into any machine.
-const maxAliased = 100_000
-
-// plain turns a YAML node into the values that JSON has. Keys and times stay
-// the text they are: an allocation's key "09" is not the number nine.
-func plain(n *yaml.Node) (any, error) {
-	budget := maxAliased
-	return expand(n, 0, false, &budget)
-}
-
-func expand(n *yaml.Node, depth int, aliased bool, budget *int) (any, error) {
-	if aliased {
-		*budget--
-	}
-	if depth > 100 || *budget < 0 {
-		return nil, fmt.Errorf("line %d: nested too deeply, or too much behind aliases", n.Line)
-	}
-	plain := func(n *yaml.Node) (any, error) { return expand(n, depth+1, aliased, budget) }
-	switch n.Kind {
-	case yaml.AliasNode:
-		return expand(n.Alias, depth+1, true, budget)
-	case yaml.SequenceNode:
-		out := []any{}
-		for _, c := range n.Content {
-			v, err := plain(c)
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, v)
-		}
-		return out, nil
-	case yaml.MappingNode:
-		out := map[string]any{}
-		for i := 0; i+1 < len(n.Content); i += 2 {
-			v, err := plain(n.Content[i+1])
-			if err != nil {
-				return nil, err
-			}
-			if _, twice := out[n.Content[i].Value]; twice {
-				return nil, fmt.Errorf("line %d: key %q stands twice", n.Content[i].Line, n.Content[i].Value)
-			}
-			out[n.Content[i].Value] = v
-		}
-		return out, nil
-	}
-	switch n.ShortTag() {
-	case "!!null":
-		return nil, nil
-	case "!!bool":
-		return strings.EqualFold(n.Value, "true"), nil
-	case "!!int":
-		if i, err := strconv.ParseInt(n.Value, 0, 64); err == nil {
-			return i, nil
-		}
-	case "!!float":
-		if f, err := strconv.ParseFloat(n.Value, 64); err == nil {
-			return f, nil
-		}
-	}
-	return n.Value, nil
 }
 
 // numbers is a copy with the number types that unstructured objects have.

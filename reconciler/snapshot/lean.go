@@ -2,14 +2,9 @@ package snapshot
 
 import (
 	"cmp"
-	"fmt"
-	"runtime"
+	"encoding/json"
 	"slices"
-	"strings"
-
-	"golang.org/x/sync/errgroup"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/json"
+	"unicode/utf8"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/rawjson"
 )
@@ -41,28 +36,23 @@ var (
 
 // append appends a value with what is kept of it, and notes a name that stands
 // twice in an object there.
-func (k kept) append(dst []byte, r *rawjson.Reader, twice *string) []byte {
+func (k kept) append(dst []byte, r *rawjson.Reader, names *seen) []byte {
 	if k == nil {
 		raw := r.Raw()
-		*twice = cmp.Or(*twice, repeated(rawjson.New(raw)))
+		names.twice = cmp.Or(names.twice, repeated(rawjson.New(raw)))
 		return append(dst, raw...)
 	}
 	switch r.Kind() {
 	case '{':
 		dst = append(dst, '{')
-		var names seen
+		var own seen
 		r.Object(func(name []byte) {
-			inner, read := k[string(name)]
-			if !read {
-				return
+			if inner, read := k[string(name)]; read {
+				own.add(name)
+				dst = inner.append(appendName(dst, name), r, names)
 			}
-			if len(names.list) > 0 {
-				dst = append(dst, ',')
-			}
-			names.add(name, twice)
-			dst = append(append(append(dst, '"'), name...), `":`...) // a name that is kept has no escapes
-			dst = inner.append(dst, r, twice)
 		})
+		names.twice = cmp.Or(names.twice, own.twice)
 		return append(dst, '}')
 	case '[':
 		dst = append(dst, '[')
@@ -72,22 +62,42 @@ func (k kept) append(dst []byte, r *rawjson.Reader, twice *string) []byte {
 				dst = append(dst, ',')
 			}
 			first = false
-			dst = k.append(dst, r, twice)
+			dst = k.append(dst, r, names)
 		})
 		return append(dst, ']')
 	}
 	return append(dst, r.Raw()...)
 }
 
-// seen are the names of one object so far: a few in a list, many in a set.
-type seen struct {
-	list []string
-	set  map[string]bool
+// appendName appends the name of a member to an object's JSON.
+func appendName(dst, name []byte) []byte {
+	if dst[len(dst)-1] != '{' {
+		dst = append(dst, ',')
+	}
+	return append(appendText(dst, name), ':')
 }
 
-func (s *seen) add(name []byte, twice *string) {
+// appendText appends a text as JSON.
+func appendText(dst, text []byte) []byte {
+	for _, c := range text {
+		if c < ' ' || c == '"' || c == '\\' || c >= utf8.RuneSelf {
+			quoted, _ := json.Marshal(string(text)) // of a text there is no error
+			return append(dst, quoted...)
+		}
+	}
+	return append(append(append(dst, '"'), text...), '"')
+}
+
+// seen are the names of one object so far: a few in a list, many in a set.
+type seen struct {
+	list  []string
+	set   map[string]bool
+	twice string // a name that stands twice, in the object or below it
+}
+
+func (s *seen) add(name []byte) {
 	if s.set[string(name)] || slices.Contains(s.list, string(name)) {
-		*twice = string(name)
+		s.twice = string(name)
 	}
 	if s.set == nil && len(s.list) < 16 {
 		s.list = append(s.list, string(name))
@@ -107,9 +117,10 @@ func repeated(r *rawjson.Reader) (twice string) {
 		case '{':
 			var names seen
 			r.Object(func(name []byte) {
-				names.add(name, &twice)
+				names.add(name)
 				walk()
 			})
+			twice = cmp.Or(twice, names.twice)
 		case '[':
 			r.Array(walk)
 		default:
@@ -118,84 +129,4 @@ func repeated(r *rawjson.Reader) (twice string) {
 	}
 	walk()
 	return twice
-}
-
-// readLean reads a file of a list whose items are all of lean kinds, without
-// building values of what nobody reads. It reports false, and has done nothing,
-// where the file is anything else.
-func (f *file) readLean(text []byte) ([]*object, bool) {
-	var kind, version string
-	var items [][]byte
-	r := rawjson.New(text)
-	if !r.Object(func(name []byte) {
-		switch string(name) {
-		case "kind":
-			kind = textOf(r)
-		case "apiVersion":
-			version = textOf(r)
-		case "items":
-			items = nil
-			r.Array(func() { items = append(items, r.Raw()) })
-		}
-	}) || r.End() != nil || len(items) == 0 {
-		return nil, false
-	}
-	objects := make([]*object, len(items))
-	var g errgroup.Group
-	workers := runtime.GOMAXPROCS(0)
-	for w := range workers {
-		g.Go(func() (err error) {
-			for i := w; i < len(items) && err == nil; i += workers {
-				objects[i], err = f.leanObject(items[i], kind, version)
-			}
-			return err
-		})
-	}
-	if g.Wait() != nil {
-		return nil, false
-	}
-	return objects, true
-}
-
-// leanObject is an object with what is read of it as JSON.
-func (f *file) leanObject(item []byte, listKind, listVersion string) (*object, error) {
-	kind, version := "", ""
-	r := rawjson.New(item)
-	r.Object(func(name []byte) {
-		switch string(name) {
-		case "kind":
-			kind = textOf(r)
-		case "apiVersion":
-			version = textOf(r)
-		}
-	})
-	if kind == "" {
-		if of, ok := strings.CutSuffix(listKind, "List"); ok {
-			kind, version = of, listVersion
-		}
-	}
-	fields, lean := leanKinds[kind]
-	if !lean || version != "v1" {
-		return nil, fmt.Errorf("a %s of %s is read as a whole", kind, version)
-	}
-	o, twice := &object{file: f}, ""
-	if o.lean = fields.append(nil, rawjson.New(item), &twice); twice != "" {
-		return nil, fmt.Errorf("the key %q stands twice", twice)
-	}
-	var head struct {
-		Metadata map[string]any `json:"metadata"`
-	}
-	if err := json.UnmarshalCaseSensitivePreserveInts(o.lean, &head); err != nil {
-		return nil, err
-	}
-	if annotations, there := head.Metadata["annotations"]; there && annotations != nil {
-		delete(head.Metadata, "annotations") // of the head nobody reads them
-	}
-	o.Unstructured = &unstructured.Unstructured{Object: map[string]any{"kind": kind, "apiVersion": version, "metadata": head.Metadata}}
-	return o, nil
-}
-
-func textOf(r *rawjson.Reader) string {
-	text, _ := r.String()
-	return string(text)
 }

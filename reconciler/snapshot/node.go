@@ -21,11 +21,17 @@ func child(n *yaml.Node, key string) *yaml.Node {
 	return nil
 }
 
-func scalar(n *yaml.Node) string {
-	if n == nil {
-		return ""
+// isEmpty reports whether there is nothing in a document, be it comments.
+func isEmpty(doc *yaml.Node) bool {
+	return len(doc.Content) == 0 || doc.Content[0].Kind == yaml.ScalarNode && doc.Content[0].Tag == "!!null"
+}
+
+// resolved is what an alias stands for, else the node itself.
+func resolved(n *yaml.Node) *yaml.Node {
+	if n != nil && n.Kind == yaml.AliasNode {
+		return n.Alias
 	}
-	return n.Value
+	return n
 }
 
 // removeKey takes a key out of a mapping node.

@@ -4,19 +4,19 @@
 package snapshot
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	kjson "sigs.k8s.io/json"
 
@@ -33,9 +33,9 @@ type Folder struct {
 	namespace    string     // the reconciler's own
 	mu           sync.Mutex // for deletions, which come several at once
 	files        []*file
-	pools        []*object
-	reservations []*object
-	nads         []*object
+	pools        []pool
+	reservations []reservation
+	nads         map[types.NamespacedName]*ippool.NAD
 	pods         map[types.NamespacedName]*podstate.Pod
 	nodes        map[string]*podstate.Node
 	reports      []*v1alpha1.SandboxReport
@@ -47,12 +47,28 @@ type Folder struct {
 	ignored      int
 }
 
+// pool and reservation are with where they stand, since they may be written.
+type (
+	pool struct {
+		*ippool.Pool
+		*object
+	}
+	reservation struct {
+		*ippool.Reservation
+		*object
+	}
+)
+
+// noVersion is the resourceVersion of a pool that has none: a patch needs
+// something to test.
+const noVersion = "1"
+
 // Open reads a folder and those in it: files ending in .yaml, .yml or .json.
 // now is the snapshot's time; zero takes the newest Lease renewal or report in
 // it, else the wall clock. namespace is the reconciler's own. It is an error if a file is not YAML or JSON, or if
 // there is no IPPool at all: that is not what was meant.
 func Open(dir string, now time.Time, namespace string) (*Folder, error) {
-	f := &Folder{dir: dir, now: now, namespace: namespace, pods: map[types.NamespacedName]*podstate.Pod{}, nodes: map[string]*podstate.Node{}, paused: map[string]bool{}, stands: map[string]string{}}
+	f := &Folder{dir: dir, now: now, namespace: namespace, nads: map[types.NamespacedName]*ippool.NAD{}, pods: map[types.NamespacedName]*podstate.Pod{}, nodes: map[string]*podstate.Node{}, paused: map[string]bool{}, stands: map[string]string{}}
 	var paths []string
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -74,6 +90,7 @@ func Open(dir string, now time.Time, namespace string) (*Folder, error) {
 		f.files = append(f.files, file)
 		for _, o := range objects {
 			f.sort(o)
+			o.text = nil
 		}
 	}
 	if len(f.pools) == 0 {
@@ -106,54 +123,61 @@ func groupOf(kind string) (group string, ok bool) {
 // never taken for one that is not there.
 func (f *Folder) sort(o *object) {
 	var err error
-	kind := o.GetKind()
-	if group, ok := groupOf(kind); ok && o.GroupVersionKind().Group != group {
+	kind := o.kind
+	if group, ok := groupOf(kind); ok && schema.FromAPIVersionAndKind(o.apiVersion, kind).Group != group {
 		kind = "other" // Calico, for one, has IPPools of its own
 	}
-	name := strings.Join([]string{kind, o.GetNamespace(), o.GetName()}, " ")
-	if first, twice := f.stands[name]; twice && (kind == "IPPool" || kind == "OverlappingRangeIPReservation") {
-		f.unreadable = append(f.unreadable, fmt.Sprintf("%s: %s stands in %s already; that one counts", o.file.path, name, first))
+	if first, twice := f.stands[o.ref()]; twice && (kind == "IPPool" || kind == "OverlappingRangeIPReservation") {
+		f.unreadable = append(f.unreadable, fmt.Sprintf("%s: %s stands in %s already; that one counts", o.file.path, o.ref(), first))
 		return
 	}
-	f.stands[name] = o.file.path
+	f.stands[o.ref()] = o.file.path
+	id := types.NamespacedName{Namespace: o.namespace, Name: o.name}
 	switch kind {
 	case "IPPool":
-		if o.GetResourceVersion() == "" {
-			o.SetResourceVersion("1") // in memory: a test needs something to test
+		var p *ippool.Pool
+		if p, err = ippool.DecodePool(o.text); err == nil {
+			p.ResourceVersion = cmp.Or(p.ResourceVersion, noVersion)
+			f.pools = append(f.pools, pool{p, o})
 		}
-		f.pools = append(f.pools, o)
 	case "OverlappingRangeIPReservation":
-		f.reservations = append(f.reservations, o)
+		var r *ippool.Reservation
+		if r, err = ippool.DecodeReservation(o.text); err == nil {
+			f.reservations = append(f.reservations, reservation{r, o})
+		}
 	case "NetworkAttachmentDefinition":
-		f.nads = append(f.nads, o)
+		f.nads[id], err = ippool.DecodeNAD(o.text)
 	case "Namespace":
-		f.paused[o.GetName()] = o.GetAnnotations()[ippool.PausedAnnotation] == "true"
+		ns := &metav1.PartialObjectMetadata{}
+		err = decode(o.text, ns)
+		f.paused[o.name] = ns.Annotations[ippool.PausedAnnotation] == "true"
 	case "Pod":
 		pod := &corev1.Pod{}
-		if err = convert(o, pod); err == nil {
+		if err = decode(o.text, pod); err == nil {
 			p := podstate.ReadPod(pod)
 			f.pods[p.NamespacedName] = p
 			break
 		}
-		id := types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
-		f.pods[id] = &podstate.Pod{NamespacedName: id, UID: string(o.GetUID()), Phase: podstate.Live, Status: podstate.StatusUnreadable}
+		f.pods[id] = &podstate.Pod{NamespacedName: id, UID: o.uid, Phase: podstate.Live, Status: podstate.StatusUnreadable}
 	case "Node":
 		node := &corev1.Node{}
-		if err = convert(o, node); err == nil {
+		if err = decode(o.text, node); err == nil {
 			f.nodes[node.Name] = podstate.ReadNode(node)
 			break
 		}
-		f.nodes[o.GetName()] = &podstate.Node{Name: o.GetName(), Labels: o.GetLabels()}
+		head := &metav1.PartialObjectMetadata{}
+		_ = decode(o.text, head) // of the labels those that can be read
+		f.nodes[o.name] = &podstate.Node{Name: o.name, Labels: head.Labels}
 	case "Lease":
 		lease := &coordinationv1.Lease{}
-		if err = convert(o, lease); err != nil {
-			lease = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: o.GetNamespace(), Name: o.GetName()}}
+		if err = decode(o.text, lease); err != nil {
+			lease = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: o.namespace, Name: o.name}}
 			lease.Spec.RenewTime = &metav1.MicroTime{} // there is one, and it vouches for nothing
 		}
 		f.leases = append(f.leases, lease)
 	case "SandboxReport":
 		report := &v1alpha1.SandboxReport{}
-		if err = convert(o, report); err == nil && report.Name == "" {
+		if err = decode(o.text, report); err == nil && report.Name == "" {
 			err = errors.New("metadata.name is missing")
 		}
 		if err == nil {
@@ -169,15 +193,12 @@ func (f *Folder) sort(o *object) {
 		f.ignored++
 	}
 	if err != nil {
-		f.unreadable = append(f.unreadable, fmt.Sprintf("%s: %s %s/%s: %v", o.file.path, o.GetKind(), o.GetNamespace(), o.GetName(), err))
+		f.unreadable = append(f.unreadable, fmt.Sprintf("%s: %s %s/%s: %v", o.file.path, o.kind, o.namespace, o.name, err))
 	}
 }
 
-func convert(o *object, into any) error {
-	if o.lean != nil {
-		return kjson.UnmarshalCaseSensitivePreserveInts(o.lean, into)
-	}
-	return runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, into)
+func decode(text []byte, into any) error {
+	return kjson.UnmarshalCaseSensitivePreserveInts(text, into)
 }
 
 // nodeLeases are the Leases that count: named like a Node or a report, outside
@@ -220,16 +241,13 @@ func (f *Folder) observe() *reconciler.Observation {
 	o := &reconciler.Observation{
 		Now: f.now, Paused: f.paused[f.namespace], Pods: f.pods, Nodes: f.nodes,
 		Unreadable: f.unreadable, ReportsUnreadable: f.badReport,
-		NADs: map[types.NamespacedName]*ippool.NAD{},
+		NADs: f.nads,
 	}
 	for _, p := range f.pools {
-		o.Pools = append(o.Pools, ippool.ReadPool(p.Unstructured))
+		o.Pools = append(o.Pools, p.Pool)
 	}
 	for _, r := range f.reservations {
-		o.Reservations = append(o.Reservations, ippool.ReadReservation(r.Unstructured))
-	}
-	for _, n := range f.nads {
-		o.NADs[types.NamespacedName{Namespace: n.GetNamespace(), Name: n.GetName()}] = ippool.ReadNAD(n.Unstructured)
+		o.Reservations = append(o.Reservations, r.Reservation)
 	}
 	leases := f.nodeLeases()
 	for _, r := range f.reports {

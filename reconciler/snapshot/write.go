@@ -51,48 +51,57 @@ func (f *Folder) Hold(ctx context.Context, _ string, _ []string, work func(conte
 func (f *Folder) PatchPool(_ context.Context, p *ippool.Pool, patch []byte) (string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	o := find(f.pools, p.Namespace, p.Name)
-	if o == nil {
+	i := slices.IndexFunc(f.pools, func(x pool) bool { return x.Namespace == p.Namespace && x.Name == p.Name })
+	if i < 0 {
 		return "", fmt.Errorf("patch IPPool %s: %w", p.Ref(), reconciler.ErrConflict)
 	}
-	after, err := ippool.ApplyPatch(o.Unstructured, patch)
+	o := f.pools[i].object
+	s, err := o.inFile()
+	if err != nil {
+		return "", fmt.Errorf("patch IPPool %s in %s: %w", p.Ref(), o.file.path, err)
+	}
+	before, err := s.whole()
+	if err != nil {
+		return "", fmt.Errorf("patch IPPool %s in %s: %w", p.Ref(), o.file.path, err)
+	}
+	if before.GetResourceVersion() == "" {
+		before.SetResourceVersion(noVersion)
+	}
+	after, err := ippool.ApplyPatch(before, patch)
 	if err != nil {
 		return "", fmt.Errorf("patch IPPool %s: %w: %v", p.Ref(), reconciler.ErrConflict, err)
 	}
-	if o.file.aliased {
-		return "", fmt.Errorf("patch IPPool %s in %s: %w", p.Ref(), o.file.path, errAliased)
-	}
-	had, _, _ := unstructured.NestedMap(o.Object, "spec", "allocations")
+	had, _, _ := unstructured.NestedMap(before.Object, "spec", "allocations")
 	has, _, _ := unstructured.NestedMap(after.Object, "spec", "allocations")
 	for key := range had {
 		if _, still := has[key]; !still {
-			o.removeEntry(key)
+			s.removeEntry(key)
 		}
 	}
 	for key, entry := range has {
 		if _, already := had[key]; !already {
-			if err := o.addEntry(key, entry); err != nil {
+			if err := s.addEntry(key, entry); err != nil {
 				return "", fmt.Errorf("patch IPPool %s in %s: %w", p.Ref(), o.file.path, err)
 			}
 		}
 	}
-	o.Unstructured, o.file.changed = after, true
+	f.pools[i].Pool, o.file.changed = ippool.ReadPool(after), true
 	return p.ResourceVersion, nil
 }
 
 var errAliased = errors.New("the file has YAML aliases, and a change might reach other objects; write it without them")
 
-func (o *object) removeEntry(key string) {
-	if o.node != nil {
-		removeKey(child(child(o.node, "spec"), "allocations"), key)
+func (s *stored) removeEntry(key string) {
+	if s.node != nil {
+		removeKey(child(child(s.node, "spec"), "allocations"), key)
 		return
 	}
-	delete(o.value["spec"].(map[string]any)["allocations"].(map[string]any), key)
+	delete(s.value["spec"].(map[string]any)["allocations"].(map[string]any), key)
 }
 
-func (o *object) addEntry(key string, entry any) error {
-	if o.node == nil {
-		spec := o.value["spec"].(map[string]any)
+func (s *stored) addEntry(key string, entry any) error {
+	if s.node == nil {
+		spec := s.value["spec"].(map[string]any)
 		entries, ok := spec["allocations"].(map[string]any)
 		if !ok {
 			entries = map[string]any{}
@@ -101,7 +110,7 @@ func (o *object) addEntry(key string, entry any) error {
 		entries[key] = entry
 		return nil
 	}
-	entries := child(child(o.node, "spec"), "allocations")
+	entries := child(child(s.node, "spec"), "allocations")
 	if entries == nil || entries.Kind != yaml.MappingNode {
 		return errors.New("spec.allocations is not a map")
 	}
@@ -119,23 +128,26 @@ func (o *object) addEntry(key string, entry any) error {
 func (f *Folder) DeleteReservation(_ context.Context, r *ippool.Reservation) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for i, o := range f.reservations {
-		if o.GetNamespace() == r.Namespace && o.GetName() == r.Name && string(o.GetUID()) == r.UID {
-			if o.file.aliased {
-				return fmt.Errorf("delete reservation %s in %s: %w", r.Ref(), o.file.path, errAliased)
-			}
-			o.parent()
-			o.file.changed = true
-			f.reservations = append(f.reservations[:i], f.reservations[i+1:]...)
-			return nil
-		}
+	i := f.find(r.Namespace, r.Name)
+	if i < 0 || f.reservations[i].uid != r.UID {
+		return nil
 	}
+	o := f.reservations[i].object
+	s, err := o.inFile()
+	if err != nil {
+		return fmt.Errorf("delete reservation %s in %s: %w", r.Ref(), o.file.path, err)
+	}
+	s.remove()
+	o.file.changed = true
+	f.reservations = slices.Delete(f.reservations, i, i+1)
 	return nil
 }
 
 // CreateReservation writes the object to a file of its own.
 func (f *Folder) CreateReservation(_ context.Context, u *unstructured.Unstructured) error {
-	if find(f.reservations, u.GetNamespace(), u.GetName()) != nil {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.find(u.GetNamespace(), u.GetName()) >= 0 {
 		return fmt.Errorf("create reservation %s/%s: %w", u.GetNamespace(), u.GetName(), reconciler.ErrConflict)
 	}
 	doc := &yaml.Node{}
@@ -147,11 +159,16 @@ func (f *Folder) CreateReservation(_ context.Context, u *unstructured.Unstructur
 		mode: 0o644, changed: true,
 		yaml: []*yaml.Node{{Kind: yaml.DocumentNode, Content: []*yaml.Node{doc}}},
 	}
+	file.loaded = []*stored{{node: doc, remove: func() { file.yaml = nil }}}
 	f.files = append(f.files, file)
-	o := &object{Unstructured: u.DeepCopy(), file: file, node: doc}
-	o.parent = func() { file.yaml = nil }
-	f.reservations = append(f.reservations, o)
+	o := &object{namespace: u.GetNamespace(), name: u.GetName(), uid: string(u.GetUID()), file: file}
+	f.reservations = append(f.reservations, reservation{ippool.ReadReservation(u), o})
 	return nil
+}
+
+// find is the index of a reservation, -1 if there is none.
+func (f *Folder) find(namespace, name string) int {
+	return slices.IndexFunc(f.reservations, func(r reservation) bool { return r.Namespace == namespace && r.Name == name })
 }
 
 // unused is the path of a file that is not there.
@@ -165,13 +182,4 @@ func (f *Folder) unused(name string) string {
 			return path
 		}
 	}
-}
-
-func find(objects []*object, namespace, name string) *object {
-	for _, o := range objects {
-		if o.GetNamespace() == namespace && o.GetName() == name {
-			return o
-		}
-	}
-	return nil
 }

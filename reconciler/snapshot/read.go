@@ -1,0 +1,281 @@
+package snapshot
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/ip-reconcile/ip-reconcile/internal/rawjson"
+)
+
+// object is an object of a snapshot, and where it stands.
+type object struct {
+	kind, apiVersion     string
+	namespace, name, uid string
+	text                 []byte // its JSON, or what is read of it, until it has been read
+	file                 *file
+	at                   int // which of the file's objects it is
+}
+
+// ref names the object as "<kind> <namespace> <name>".
+func (o *object) ref() string { return strings.Join([]string{o.kind, o.namespace, o.name}, " ") }
+
+// readFile reads one file and its objects; a List counts as its items.
+func readFile(path string) (*file, []*object, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read snapshot: %w", err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read snapshot: %w", err)
+	}
+	f := &file{path: path, mode: info.Mode().Perm(), isJSON: isJSON(path, text)}
+	documents := [][]byte{text}
+	if !f.isJSON {
+		if documents, err = f.asJSON(text); err != nil {
+			return nil, nil, err
+		}
+	}
+	var objects []*object
+	for _, d := range documents {
+		if objects, err = f.appendObjects(objects, d); err != nil {
+			return nil, nil, err
+		}
+	}
+	return f, objects, nil
+}
+
+func isJSON(path string, text []byte) bool {
+	trimmed := bytes.TrimSpace(text)
+	return filepath.Ext(path) == ".json" || len(trimmed) > 0 && trimmed[0] == '{'
+}
+
+// asJSON makes JSON of the documents of a YAML file, one by one.
+func (f *file) asJSON(text []byte) (documents [][]byte, err error) {
+	dec := yaml.NewDecoder(bytes.NewReader(text))
+	for {
+		doc := &yaml.Node{}
+		err := dec.Decode(doc)
+		if errors.Is(err, io.EOF) {
+			return documents, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s is not YAML: %v", f.path, err)
+		}
+		if isEmpty(doc) {
+			continue
+		}
+		root := doc.Content[0]
+		if root.Kind != yaml.MappingNode {
+			return nil, fmt.Errorf("%s, line %d: a document is not a Kubernetes object", f.path, root.Line)
+		}
+		if items := resolved(child(root, "items")); items != nil && items.Kind == yaml.SequenceNode {
+			for _, item := range items.Content {
+				if resolved(item).Kind != yaml.MappingNode {
+					return nil, fmt.Errorf("%s, line %d: an item is not a Kubernetes object", f.path, item.Line)
+				}
+			}
+		}
+		v, err := plain(root)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", f.path, err)
+		}
+		d, err := json.Marshal(v)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", f.path, err)
+		}
+		documents = append(documents, d)
+	}
+}
+
+// appendObjects appends the objects of a JSON text.
+func (f *file) appendObjects(objects []*object, text []byte) ([]*object, error) {
+	r := rawjson.New(text)
+	var list object // what the List says of its items
+	var names seen
+	// other is the number of the first item that is no object.
+	first, isList, other := len(objects), false, 0
+	whole := r.Object(func(name []byte) {
+		names.add(name)
+		switch string(name) {
+		case "kind":
+			list.kind = textOf(r)
+		case "apiVersion":
+			list.apiVersion = textOf(r)
+		case "items":
+			if isList = r.Kind() == '['; !isList {
+				return
+			}
+			r.Array(func() {
+				if other > 0 || r.Kind() != '{' {
+					other = cmp.Or(other, len(objects)-first+1)
+					return
+				}
+				o := readObject(r, strings.TrimSuffix(list.kind, "List"), &names)
+				o.file, o.at = f, len(objects)
+				objects = append(objects, o)
+			})
+		}
+	})
+	switch err := r.End(); {
+	case err != nil && !whole:
+		return nil, fmt.Errorf("%s is not JSON: %v", f.path, err)
+	case !whole || err != nil:
+		return nil, fmt.Errorf("%s: must hold one JSON object, a List for several", f.path)
+	case other > 0:
+		return nil, fmt.Errorf("%s: items[%d] is not a Kubernetes object", f.path, other-1)
+	}
+	if !isList {
+		o := readObject(rawjson.New(text), "", &names)
+		o.file, o.at = f, first
+		objects = append(objects, o)
+	}
+	if names.twice != "" {
+		return nil, fmt.Errorf("%s: the key %q stands twice in an object", f.path, names.twice)
+	}
+	// Items of a typed list, as PodList, leave out their kind.
+	if kind, typed := strings.CutSuffix(list.kind, "List"); typed && kind != "" && isList {
+		for _, o := range objects[first:] {
+			if o.kind == "" {
+				o.kind, o.apiVersion = kind, list.apiVersion
+			}
+		}
+	}
+	return objects, nil
+}
+
+// readObject reads an object, and keeps of it what is read of its kind: what
+// stands before its kind is kept as a whole, in a list of a kind what is read of
+// that. A name that stands twice is noted.
+func readObject(r *rawjson.Reader, listed string, names *seen) *object {
+	o := &object{}
+	fields := leanKinds[listed]
+	var own seen
+	text := []byte{'{'}
+	r.Object(func(name []byte) {
+		own.add(name)
+		inner, read := fields[string(name)]
+		switch string(name) {
+		case "kind":
+			raw := r.Raw()
+			o.kind = textOf(rawjson.New(raw))
+			fields = leanKinds[o.kind]
+			text = append(appendName(text, name), raw...)
+		case "apiVersion":
+			raw := r.Raw()
+			o.apiVersion = textOf(rawjson.New(raw))
+			text = append(appendName(text, name), raw...)
+		default:
+			if read || fields == nil {
+				text = inner.append(appendName(text, name), r, &own)
+			}
+		}
+	})
+	o.text = append(text, '}')
+	names.twice = cmp.Or(names.twice, own.twice)
+	o.readHead()
+	return o
+}
+
+func (o *object) readHead() {
+	r := rawjson.New(o.text)
+	r.Object(func(name []byte) {
+		if string(name) != "metadata" {
+			return
+		}
+		r.Object(func(name []byte) {
+			switch string(name) {
+			case "namespace":
+				o.namespace = textOf(r)
+			case "name":
+				o.name = textOf(r)
+			case "uid":
+				o.uid = textOf(r)
+			}
+		})
+	})
+}
+
+func textOf(r *rawjson.Reader) string {
+	text, _ := r.String()
+	return string(text)
+}
+
+// maxAliased is how many nodes aliases may stand for in one document: a few
+// nested ones can stand for more than fits into any machine.
+const maxAliased = 100_000
+
+// plain turns a YAML node into the values that JSON has. Keys and times stay
+// the text they are: an allocation's key "09" is not the number nine.
+func plain(n *yaml.Node) (any, error) {
+	budget := maxAliased
+	return expand(n, 0, false, &budget)
+}
+
+func expand(n *yaml.Node, depth int, aliased bool, budget *int) (any, error) {
+	if aliased {
+		*budget--
+	}
+	if depth > 100 || *budget < 0 {
+		return nil, fmt.Errorf("line %d: nested too deeply, or too much behind aliases", n.Line)
+	}
+	plain := func(n *yaml.Node) (any, error) { return expand(n, depth+1, aliased, budget) }
+	switch n.Kind {
+	case yaml.AliasNode:
+		return expand(n.Alias, depth+1, true, budget)
+	case yaml.SequenceNode:
+		out := []any{}
+		for _, c := range n.Content {
+			v, err := plain(c)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, v)
+		}
+		return out, nil
+	case yaml.MappingNode:
+		out := map[string]any{}
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			v, err := plain(n.Content[i+1])
+			if err != nil {
+				return nil, err
+			}
+			if _, twice := out[n.Content[i].Value]; twice {
+				return nil, fmt.Errorf("line %d: key %q stands twice", n.Content[i].Line, n.Content[i].Value)
+			}
+			out[n.Content[i].Value] = v
+		}
+		return out, nil
+	}
+	return scalarValue(n), nil
+}
+
+// scalarValue is what JSON has for a scalar: a text where that has nothing else.
+func scalarValue(n *yaml.Node) any {
+	switch n.ShortTag() {
+	case "!!null":
+		return nil
+	case "!!bool":
+		return strings.EqualFold(n.Value, "true")
+	case "!!int":
+		if i, err := strconv.ParseInt(n.Value, 0, 64); err == nil {
+			return i
+		}
+	case "!!float":
+		if f, err := strconv.ParseFloat(n.Value, 64); err == nil && !math.IsInf(f, 0) && !math.IsNaN(f) {
+			return f
+		}
+	}
+	return n.Value
+}
