@@ -3,17 +3,10 @@ package snapshot
 import (
 	"bytes"
 	"cmp"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"math"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
-
-	"go.yaml.in/yaml/v3"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/rawjson"
 )
@@ -59,44 +52,6 @@ func readFile(path string) (*file, []*object, error) {
 func isJSON(path string, text []byte) bool {
 	trimmed := bytes.TrimSpace(text)
 	return filepath.Ext(path) == ".json" || len(trimmed) > 0 && trimmed[0] == '{'
-}
-
-// asJSON makes JSON of the documents of a YAML file, one by one.
-func (f *file) asJSON(text []byte) (documents [][]byte, err error) {
-	dec := yaml.NewDecoder(bytes.NewReader(text))
-	for {
-		doc := &yaml.Node{}
-		err := dec.Decode(doc)
-		if errors.Is(err, io.EOF) {
-			return documents, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%s is not YAML: %v", f.path, err)
-		}
-		if isEmpty(doc) {
-			continue
-		}
-		root := doc.Content[0]
-		if root.Kind != yaml.MappingNode {
-			return nil, fmt.Errorf("%s, line %d: a document is not a Kubernetes object", f.path, root.Line)
-		}
-		if items := resolved(child(root, "items")); items != nil && items.Kind == yaml.SequenceNode {
-			for _, item := range items.Content {
-				if resolved(item).Kind != yaml.MappingNode {
-					return nil, fmt.Errorf("%s, line %d: an item is not a Kubernetes object", f.path, item.Line)
-				}
-			}
-		}
-		v, err := plain(root)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", f.path, err)
-		}
-		d, err := json.Marshal(v)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", f.path, err)
-		}
-		documents = append(documents, d)
-	}
 }
 
 // appendObjects appends the objects of a JSON text.
@@ -210,72 +165,4 @@ func (o *object) readHead() {
 func textOf(r *rawjson.Reader) string {
 	text, _ := r.String()
 	return string(text)
-}
-
-// maxAliased is how many nodes aliases may stand for in one document: a few
-// nested ones can stand for more than fits into any machine.
-const maxAliased = 100_000
-
-// plain turns a YAML node into the values that JSON has. Keys and times stay
-// the text they are: an allocation's key "09" is not the number nine.
-func plain(n *yaml.Node) (any, error) {
-	budget := maxAliased
-	return expand(n, 0, false, &budget)
-}
-
-func expand(n *yaml.Node, depth int, aliased bool, budget *int) (any, error) {
-	if aliased {
-		*budget--
-	}
-	if depth > 100 || *budget < 0 {
-		return nil, fmt.Errorf("line %d: nested too deeply, or too much behind aliases", n.Line)
-	}
-	plain := func(n *yaml.Node) (any, error) { return expand(n, depth+1, aliased, budget) }
-	switch n.Kind {
-	case yaml.AliasNode:
-		return expand(n.Alias, depth+1, true, budget)
-	case yaml.SequenceNode:
-		out := []any{}
-		for _, c := range n.Content {
-			v, err := plain(c)
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, v)
-		}
-		return out, nil
-	case yaml.MappingNode:
-		out := map[string]any{}
-		for i := 0; i+1 < len(n.Content); i += 2 {
-			v, err := plain(n.Content[i+1])
-			if err != nil {
-				return nil, err
-			}
-			if _, twice := out[n.Content[i].Value]; twice {
-				return nil, fmt.Errorf("line %d: key %q stands twice", n.Content[i].Line, n.Content[i].Value)
-			}
-			out[n.Content[i].Value] = v
-		}
-		return out, nil
-	}
-	return scalarValue(n), nil
-}
-
-// scalarValue is what JSON has for a scalar: a text where that has nothing else.
-func scalarValue(n *yaml.Node) any {
-	switch n.ShortTag() {
-	case "!!null":
-		return nil
-	case "!!bool":
-		return strings.EqualFold(n.Value, "true")
-	case "!!int":
-		if i, err := strconv.ParseInt(n.Value, 0, 64); err == nil {
-			return i
-		}
-	case "!!float":
-		if f, err := strconv.ParseFloat(n.Value, 64); err == nil && !math.IsInf(f, 0) && !math.IsNaN(f) {
-			return f
-		}
-	}
-	return n.Value
 }

@@ -1,0 +1,107 @@
+package snapshot
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+const kubectlList = `apiVersion: v1
+items:
+- apiVersion: v1
+  kind: Pod
+  metadata:
+    annotations:
+      text: |
+        items:
+        - apiVersion: v1
+      quoted: "one
+
+        two: - three"
+    name: web-1
+  spec:
+    containers:
+    - name: web
+
+    nodeName: worker-1
+- apiVersion: v1
+  kind: Pod
+  metadata: {name: web-2}
+kind: List
+metadata:
+  resourceVersion: ""
+`
+
+func TestAListIsReadItemByItemAsTheWholeParserReadsIt(t *testing.T) {
+	if _, ok := listAsJSON([]byte(kubectlList)); !ok {
+		t.Fatal("what kubectl writes is left to the whole parser")
+	}
+	likeTheWhole(t, kubectlList)
+}
+
+func TestWhatIsNoListAsKubectlWritesItIsLeftToTheWholeParser(t *testing.T) {
+	for what, text := range map[string]string{
+		"a comment":                         "# a comment\n" + kubectlList,
+		"a second document":                 kubectlList + "---\nkind: Pod\n",
+		"an item that is indented":          strings.ReplaceAll(kubectlList, "\n", "\n  "),
+		"items that are indented":           "kind: List\nitems:\n  - kind: Pod\n  - kind: Pod\n",
+		"no items":                          "kind: List\nitems:\n",
+		"items of another key":              "kind: List\nother:\n- kind: Pod\n",
+		"items twice":                       kubectlList + "items:\n- kind: Pod\n",
+		"an item that is none":              "kind: List\nitems:\n- kind: Pod\n- web\n",
+		"an alias to another item":          "kind: List\nitems:\n- kind: &k Pod\n- kind: *k\n",
+		"a quote over two items":            "kind: List\nitems:\n- kind: \"Pod\n- kind: Node\"\n",
+		"a flow list over two items":        "kind: List\nitems:\n- kind: [Pod,\n- kind, Node]\n",
+		"a key that stands twice":           "kind: List\nitems:\n- kind: Pod\n  kind: Node\n",
+		"a key beside them twice":           kubectlList + "kind: List\n",
+		"a key of an item in the first row": "kind: List\nitems:\n- kind: Pod\nname: \"a\n- kind: b\"\n",
+		"one object":                        "kind: Pod\nmetadata:\n  name: web\n",
+		"nothing":                           "",
+	} {
+		if got, ok := listAsJSON([]byte(text)); ok {
+			t.Errorf("%s: read as %s", what, got)
+		}
+	}
+}
+
+// Lines at random, of which what is read item by item must be what the whole makes.
+func TestLinesInAnyOrderAreReadAsTheWholeParserReadsThem(t *testing.T) {
+	lines := strings.Split(strings.TrimSpace(kubectlList), "\n")
+	lines = append(lines, "- kind: \"Node", "  name: b\"", "- kind: 'Node", "  more: |", "  - x", "- - y", "-", "- ", "", "other:", "- &a b: c", "  d: *a", "...", "- [a,", "  b]")
+	read := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		text := "kind: List\nitems:\n- kind: Pod\n" + strings.Join(rapid.SliceOfN(rapid.SampledFrom(lines), 0, 6).Draw(rt, "lines"), "\n") + "\n"
+		if _, ok := listAsJSON([]byte(text)); ok {
+			read++
+			likeTheWhole(rt, text)
+		}
+	})
+	if read == 0 {
+		t.Error("none was read item by item")
+	}
+}
+
+func likeTheWhole(t interface {
+	Helper()
+	Fatalf(string, ...any)
+}, text string) {
+	t.Helper()
+	byItem, _ := listAsJSON([]byte(text))
+	whole, err := (&file{path: "cluster.yaml"}).documentsAsJSON([]byte(text))
+	if err != nil || len(whole) != 1 {
+		t.Fatalf("%q: item by item %s; the whole: %d documents, %v", text, byItem, len(whole), err)
+	}
+	var a, b any
+	if err := json.Unmarshal(byItem, &a); err != nil {
+		t.Fatalf("%q: %v", text, err)
+	}
+	if err := json.Unmarshal(whole[0], &b); err != nil {
+		t.Fatalf("%q: %v", text, err)
+	}
+	if !reflect.DeepEqual(a, b) {
+		t.Fatalf("%q:\nitem by item %s\nthe whole    %s", text, byItem, whole[0])
+	}
+}
