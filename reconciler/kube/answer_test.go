@@ -38,3 +38,39 @@ func TestAnAnswerThatIsNoListIsNoEmptyList(t *testing.T) {
 		}
 	}
 }
+
+// What something in between answers may well be JSON.
+func TestAnAnswerThatIsNotTheObjectIsNoEmptyObject(t *testing.T) {
+	other, versionless := pool("8"), pool("")
+	other["metadata"].(map[string]any)["name"] = "10.0.1.0-24"
+	for _, path := range []string{onePool, oneRes} {
+		for title, a := range map[string]answer{
+			"an empty object": object(map[string]any{}), "another object": object(other), "one without a resourceVersion": object(versionless),
+			"nothing":    func(http.ResponseWriter, *http.Request, int) {},
+			"half of it": breaksOff(false),
+		} {
+			f := newFakeAPI(t)
+			f.answers[onePod], f.answers[oneRes] = object(pod("web-0")), object(reservation().Object)
+			f.answers[onePool] = object(pool("8"))
+			if f.answers[path] = a; path == onePool {
+				f.answers[path] = first(object(pool("8")), a) // the metadata, and then all of it
+			}
+			if live, err := f.cluster(t).Fresh(impatient(t), seen(), need); err == nil {
+				t.Errorf("%s: %s was taken for an answer: %+v", path, title, live)
+			}
+		}
+	}
+}
+
+func TestAClusterWithoutTheReservationsCRDHasNone(t *testing.T) {
+	for kind, none := range map[string]bool{"ippools": true, "overlappingrangeipreservations": false} {
+		f := newFakeAPI(t)
+		f.answers[onePool], f.answers[onePod], f.answers[oneRes] = object(pool("8")), object(pod("web-0")), bare(http.StatusNotFound)
+		f.answers["/apis/whereabouts.cni.cncf.io/v1alpha1"] = object(map[string]any{"kind": "APIResourceList", "apiVersion": "v1",
+			"groupVersion": "whereabouts.cni.cncf.io/v1alpha1", "resources": []any{map[string]any{"name": kind, "kind": "X", "namespaced": true}}})
+		live, err := f.cluster(t).Fresh(t.Context(), seen(), need)
+		if none != (err == nil) || err == nil && live.Reservations[need.Reservations[0]] != nil {
+			t.Errorf("%s are served: %+v, %v", kind, live, err)
+		}
+	}
+}

@@ -20,6 +20,7 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 )
@@ -52,6 +53,8 @@ type Cluster struct {
 	objects  dynamic.Interface
 	metadata metadata.Interface
 	client   rest.Interface             // for LISTs, whose pages are decoded here
+	custom   rest.Interface             // for single custom resources, which are too
+	pages    sync.Pool                  // of the *bytes.Buffer that a LIST reads its pages into
 	noGet    atomic.Bool                // no right to get pods, so they are listed by name
 	told     atomic.Pointer[serverDate] // the Date of its last answer
 
@@ -85,7 +88,13 @@ func New(config *rest.Config, s Settings) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("set up a client for %s: %w", config.Host, err)
 	}
-	c.core, c.objects, c.metadata, c.client = core, objects, meta, core.CoreV1().RESTClient()
+	raw := rest.CopyConfig(config)
+	raw.NegotiatedSerializer = scheme.Codecs.WithoutConversion() // of a Status
+	custom, err := rest.UnversionedRESTClientFor(raw)
+	if err != nil {
+		return nil, fmt.Errorf("set up a client for %s: %w", config.Host, err)
+	}
+	c.core, c.objects, c.metadata, c.client, c.custom = core, objects, meta, core.CoreV1().RESTClient(), custom
 	return c, nil
 }
 

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -10,7 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
@@ -48,11 +49,7 @@ func (c *Cluster) Fresh(ctx context.Context, before *reconciler.Observation, nee
 	}
 	for _, name := range need.Reservations {
 		g.Go(func() error {
-			var r *ippool.Reservation
-			u, err := c.objects.Resource(ippool.ReservationResource).Namespace(name.Namespace).Get(gctx, name.Name, metav1.GetOptions{})
-			if err == nil {
-				r = ippool.ReadReservation(u)
-			}
+			r, err := c.liveReservation(gctx, name)
 			if apierrors.IsNotFound(err) && !absent(err) && !c.servesReservations(gctx) {
 				err = nil // a cluster without the CRD has none
 			}
@@ -91,10 +88,7 @@ func (c *Cluster) livePool(ctx context.Context, name types.NamespacedName, known
 	changed := err == nil && (known == nil || m.ResourceVersion != known.ResourceVersion || string(m.UID) != known.UID)
 	var p *ippool.Pool
 	if changed && reread {
-		var u *unstructured.Unstructured
-		if u, err = c.objects.Resource(ippool.PoolResource).Namespace(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{}); err == nil {
-			p = ippool.ReadPool(u)
-		}
+		p, err = c.wholePool(ctx, name)
 	}
 	mu.Lock()
 	defer mu.Unlock()
@@ -110,6 +104,46 @@ func (c *Cluster) livePool(ctx context.Context, name types.NamespacedName, known
 	}
 	if changed && known != nil && older(m.ResourceVersion, known.ResourceVersion) {
 		live.Restored = fmt.Sprintf("IPPool %s is at resourceVersion %s after %s", name, m.ResourceVersion, known.ResourceVersion)
+	}
+	return nil
+}
+
+func (c *Cluster) wholePool(ctx context.Context, name types.NamespacedName) (*ippool.Pool, error) {
+	body, err := c.getCustom(ctx, ippool.PoolResource, name)
+	if err != nil {
+		return nil, err
+	}
+	p, err := ippool.DecodePool(body)
+	if err != nil {
+		return nil, err
+	}
+	return p, isObject(name, p.Namespace, p.Name, p.ResourceVersion)
+}
+
+func (c *Cluster) liveReservation(ctx context.Context, name types.NamespacedName) (*ippool.Reservation, error) {
+	body, err := c.getCustom(ctx, ippool.ReservationResource, name)
+	if err != nil {
+		return nil, err
+	}
+	r, err := ippool.DecodeReservation(body)
+	if err != nil {
+		return nil, err
+	}
+	return r, isObject(name, r.Namespace, r.Name, r.ResourceVersion)
+}
+
+// getCustom reads the JSON of a custom resource, of which no object is built.
+func (c *Cluster) getCustom(ctx context.Context, resource schema.GroupVersionResource, name types.NamespacedName) ([]byte, error) {
+	var body bytes.Buffer
+	err := read(ctx, c.custom.Get().AbsPath(pathOf(resource, name.Namespace), name.Name), asJSON, &body)
+	return body.Bytes(), err
+}
+
+// isObject reports an answer that is not the object that was asked for: any text
+// that is JSON decodes to an object without entries.
+func isObject(asked types.NamespacedName, namespace, name, resourceVersion string) error {
+	if namespace != asked.Namespace || name != asked.Name || resourceVersion == "" {
+		return fmt.Errorf("the answer is %s/%s at resourceVersion %q: it is not an API server's", namespace, name, resourceVersion)
 	}
 	return nil
 }

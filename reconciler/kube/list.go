@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
@@ -57,19 +58,14 @@ func (c *Cluster) list(ctx context.Context, l listing) (revision string, err err
 	if opts.Limit = l.first; opts.Limit == 0 {
 		opts.Limit = largestPage
 	}
-	var page bytes.Buffer // of one page after the other
+	page, _ := c.pages.Get().(*bytes.Buffer) // of one page after the other
+	if page == nil {
+		page = &bytes.Buffer{}
+	}
+	defer c.pages.Put(page)
 	for restarts := 0; ; {
 		err := c.call(ctx, func(ctx context.Context) error {
-			answer, err := c.client.Get().AbsPath(pathOf(l.resource, l.namespace)).VersionedParams(&opts, scheme.ParameterCodec).SetHeader("Accept", l.form).Stream(ctx)
-			if err != nil {
-				return err
-			}
-			defer answer.Close()
-			page.Reset()
-			if _, err = page.ReadFrom(answer); err != nil {
-				return fmt.Errorf("read a page of %s: %w", l.resource.Resource, err)
-			}
-			return nil
+			return read(ctx, c.client.Get().AbsPath(pathOf(l.resource, l.namespace)).VersionedParams(&opts, scheme.ParameterCodec), l.form, page)
 		})
 		switch {
 		case apierrors.IsResourceExpired(err) && restarts < 3:
@@ -92,6 +88,20 @@ func (c *Cluster) list(ctx context.Context, l listing) (revision string, err err
 		}
 		opts.Limit = nextLimit(opts.Limit, page.Len())
 	}
+}
+
+// read reads the answer to a request.
+func read(ctx context.Context, request *rest.Request, form string, into *bytes.Buffer) error {
+	answer, err := request.SetHeader("Accept", form).Stream(ctx)
+	if err != nil {
+		return err
+	}
+	defer answer.Close()
+	into.Reset()
+	if _, err = into.ReadFrom(answer); err != nil {
+		return fmt.Errorf("read an answer: %w", err)
+	}
+	return nil
 }
 
 // nextLimit is how many objects make a page of pageBytes, by the page before; it
