@@ -193,7 +193,8 @@ func (x *index) sightingsOf(into []sighting, id string, hash uint64) []sighting 
 }
 
 // bySighting orders by node, then sandboxes before attachments before what is
-// gone: the order in which reports are read must not decide.
+// gone, then as they stand in the report: the order in which reports are read, or
+// amended, must not decide.
 func bySighting(a, b sighting) int {
 	kind := func(s *sighting) int {
 		switch {
@@ -204,7 +205,7 @@ func bySighting(a, b sighting) int {
 		}
 		return 2
 	}
-	return cmp.Or(cmp.Compare(a.report.Name, b.report.Name), cmp.Compare(kind(&a), kind(&b)))
+	return cmp.Or(cmp.Compare(a.report.Name, b.report.Name), cmp.Compare(kind(&a), kind(&b)), cmp.Compare(a.number, b.number))
 }
 
 // boxesAt are the sandboxes and attachments that a report gives an address, each
