@@ -25,7 +25,6 @@ func (r *Reconciler) Follow(ctx context.Context, last *Judgement, changes *Live,
 	}
 	r.History.noteAll(j)
 	out := &Result{}
-	j.x = last.x
 	r.act(ctx, j, out, ready)
 	return out
 }
@@ -37,6 +36,7 @@ func (x *index) follow(changes *Live) *Judgement {
 	x.amend(changes)
 	ambiguous := func(p *pool) bool { return p.keyed != nil }
 	j := x.judgeOnly(slices.DeleteFunc(addresses, func(addr netip.Addr) bool { return slices.ContainsFunc(x.poolsAt(addr), ambiguous) }))
+	j.x, j.followed = x, true
 	for _, p := range x.pools {
 		j.Total += len(p.Allocations)
 	}

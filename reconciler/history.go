@@ -22,6 +22,7 @@ type History struct {
 	reports  bool   // a SandboxReport was seen
 	revision uint64 // etcd's revision at the last look
 	released []releaseCount
+	massed   int       // unconfirmed releases that the breaker refused at the last look at everything
 	restored time.Time // when a look showed that etcd was restored
 	intact   time.Time // the last look before that one
 	last     time.Time // the last look
@@ -129,7 +130,6 @@ func (h *History) noteRestore(now time.Time) {
 
 // Remember takes in a look at everything.
 func (h *History) Remember(j *Judgement) {
-	h.reports = h.reports || len(j.Observation.Reports) > 0
 	h.last = j.Observation.Now
 	h.look++
 	h.noteAll(j)
@@ -138,6 +138,7 @@ func (h *History) Remember(j *Judgement) {
 
 // noteAll takes in what a judgement says of its items.
 func (h *History) noteAll(j *Judgement) {
+	h.reports = h.reports || len(j.Observation.Reports) > 0
 	for _, items := range [][]*Item{j.Allocations, j.Reservations} {
 		for _, it := range items {
 			h.note(it, j.Observation)

@@ -49,13 +49,14 @@ func (x *index) addReports() {
 	var byID, byAddress additions
 	for _, r := range x.o.Reports {
 		x.touched.report(r)
-		x.reports = append(x.reports, x.addReport(r, &byID, &byAddress))
+		x.reports = append(x.reports, x.addReport(r, len(x.blocks), &byID, &byAddress))
 	}
 	slices.SortStableFunc(x.reports, func(a, b *report) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-func (x *index) addReport(r *podstate.Report, byID, byAddress *additions) *report {
-	rep := &report{Report: r, fresh: r.Fresh(x.now), first: uint32(len(x.blocks) * blockSize), node: []string{r.Name},
+// addReport gives the entries of a report the numbers from a block on.
+func (x *index) addReport(r *podstate.Report, block int, byID, byAddress *additions) *report {
+	rep := &report{Report: r, fresh: r.Fresh(x.now), first: uint32(block * blockSize), node: []string{r.Name},
 		sandboxes: r.Sandboxes, attachments: r.Attachments}
 	x.byNode[r.Name] = rep
 	number := rep.first
@@ -74,13 +75,16 @@ func (x *index) addReport(r *podstate.Report, byID, byAddress *additions) *repor
 	}
 	x.ids.addAll(byID, &x.touched, func(int) {})
 	x.boxes.addAll(byAddress, &x.touched, func(i int) { x.shared = append(x.shared, byAddress.addresses[i]) })
-	for ; len(x.blocks)*blockSize < int(number); x.blocks = append(x.blocks, rep) {
+	for ; block*blockSize < int(number); block++ {
+		if block == len(x.blocks) {
+			x.blocks = append(x.blocks, nil)
+		}
+		x.blocks[block] = rep
 	}
 	return rep
 }
 
-// setReport reports whether all must be built again. The numbers of a report that
-// is replaced are not used again.
+// setReport reports whether all must be built again.
 func (x *index) setReport(name string, r *podstate.Report) (rebuild bool) {
 	at, there := slices.BinarySearchFunc(x.reports, name, func(r *report, name string) int { return cmp.Compare(r.Name, name) })
 	switch {
@@ -98,8 +102,8 @@ func (x *index) setReport(name string, r *podstate.Report) (rebuild bool) {
 	if old.SandboxReport == r.SandboxReport { // its Lease alone has changed
 		old.Report, old.fresh = r, r.Fresh(x.now)
 	} else {
-		x.removeReport(old)
-		x.reports[at] = x.addReport(r, &additions{}, &additions{})
+		block := x.removeReport(old, len(r.Sandboxes)+len(r.Attachments)+len(r.Gone))
+		x.reports[at] = x.addReport(r, block, &additions{}, &additions{})
 	}
 	if heard != x.reports[at].fresh {
 		x.agents = [2]*nodeSet{}
@@ -108,7 +112,9 @@ func (x *index) setReport(name string, r *podstate.Report) (rebuild bool) {
 	return false
 }
 
-func (x *index) removeReport(r *report) {
+// removeReport returns the block from which on as many entries find room as those of
+// the report that follows.
+func (x *index) removeReport(r *report, entries int) (block int) {
 	number := r.first
 	remove := func(id string, addresses []v1alpha1.Address) {
 		if id != "" {
@@ -130,6 +136,14 @@ func (x *index) removeReport(r *report) {
 	for i := range r.Gone {
 		remove(r.Gone[i].ID, nil)
 	}
+	room := 0
+	for block = int(r.first / blockSize); block+room < len(x.blocks) && x.blocks[block+room] == r; room++ {
+		x.blocks[block+room] = nil
+	}
+	if entries > room*blockSize {
+		return len(x.blocks)
+	}
+	return block
 }
 
 func (x *index) sight(number uint32, id string, addresses []v1alpha1.Address, ready bool, byID, byAddress *additions) {

@@ -30,7 +30,8 @@ type Judgement struct {
 	// changed has fewer.
 	Total int
 
-	x *index
+	x        *index
+	followed bool // it is of what has changed, and of nothing else
 }
 
 // recentFor is how long an ADD or DEL may keep a reservation without its entry

@@ -91,7 +91,16 @@ func (h *History) plan(j *Judgement, opts Options) *Plan {
 			unconfirmed = append(unconfirmed, it)
 		}
 	}
-	if text := h.breaker(o.Now, countAllocations(unconfirmed), j.Total); text != "" && !opts.AllowMassRelease {
+	n := countAllocations(unconfirmed)
+	if j.followed { // else what was refused together would be released bit by bit
+		n += h.massed
+	} else {
+		h.massed = 0
+	}
+	if text := h.breaker(o.Now, n, j.Total); text != "" && !opts.AllowMassRelease {
+		if !j.followed {
+			h.massed = n
+		}
 		for _, it := range unconfirmed {
 			p.refuse(it, Breaker, text)
 		}

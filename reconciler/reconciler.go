@@ -38,6 +38,8 @@ type Result struct {
 	Repaired []Finding
 	// Unrepaired are findings that --repair could not mend, with why.
 	Unrepaired []string
+	// Tried is for how many a second check was made.
+	Tried int
 	// Conflicts is how many writes failed because what they were based on had
 	// changed; they were judged anew.
 	Conflicts int
@@ -151,6 +153,7 @@ func (r *Reconciler) act(ctx context.Context, j *Judgement, out *Result, ready f
 			out.refuse(Refused{it, DryRunRefusal, "would be released"})
 		}
 	} else {
+		out.Tried += len(plan.Release)
 		r.release(ctx, j.x, plan.Release, out)
 	}
 	for _, x := range plan.Refused {

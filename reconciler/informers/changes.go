@@ -29,20 +29,26 @@ func newChanges() *changes {
 
 // note takes in that an object has changed. What changes for all that a node or a
 // definition has to do with is not told by name.
-func (v *view) note(i *item, matters bool) {
+func (v *view) note(before, i *item, matters bool) {
 	c := v.changes
 	if c == nil {
 		return
 	}
 	switch i.parsed.(type) {
+	case *report:
+		if unreadable(before) || unreadable(i) {
+			v.changes = nil
+			return
+		}
+		c.nodes[i.Name] = true
+	case *coordinationv1.Lease:
+		c.nodes[i.Name] = true
 	case *ippool.Pool:
 		c.pools[i.NamespacedName] = true
 	case *ippool.Reservation:
 		c.reservations[i.NamespacedName] = true
 	case *podstate.Pod:
 		c.pods[i.NamespacedName] = true
-	case *report, *coordinationv1.Lease:
-		c.nodes[i.Name] = true
 	default:
 		if matters {
 			v.changes = nil
@@ -51,6 +57,14 @@ func (v *view) note(i *item, matters bool) {
 	if len(c.pools)+len(c.reservations)+len(c.pods)+len(c.nodes) > mostChanges {
 		v.changes = nil
 	}
+}
+
+func unreadable(i *item) bool {
+	if i == nil {
+		return false
+	}
+	r, ok := i.parsed.(*report)
+	return ok && r.err != nil
 }
 
 // Changes are what has changed since the last Observe or Changes; nil where that
@@ -74,6 +88,7 @@ func (v *view) changesSince() *reconciler.Live {
 	if c == nil {
 		return nil
 	}
+	v.changes = newChanges()
 	live := &reconciler.Live{
 		Now:  v.now(),
 		Pods: map[types.NamespacedName]*podstate.Pod{}, Pools: map[types.NamespacedName]*ippool.Pool{},
@@ -93,14 +108,10 @@ func (v *view) changesSince() *reconciler.Live {
 		switch {
 		case !there: // a Lease alone says nothing
 			live.Reports[name] = nil
-		case r.err != nil:
-			v.changes = nil
-			return nil
-		default:
+		case r.err == nil: // else nothing new is known of the node
 			live.Reports[name] = v.reportOf(name, r, live.Now)
 		}
 	}
-	v.changes = newChanges()
 	return live
 }
 

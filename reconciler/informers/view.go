@@ -82,7 +82,7 @@ func (v *view) set(resource string, i *item) {
 	v.countNames(before, -1)
 	v.countNames(i, 1)
 	matters := v.matters(before, i)
-	v.note(i, matters)
+	v.note(before, i, matters)
 	v.mu.Unlock()
 	if matters {
 		v.changed(resource)
@@ -95,7 +95,7 @@ func (v *view) remove(resource string, i *item) {
 	delete(v.objects[resource], i.NamespacedName)
 	v.newest[resource] = max(v.newest[resource], revision(i))
 	matters := v.matters(i, nil)
-	v.note(i, matters)
+	v.note(nil, i, matters)
 	v.mu.Unlock()
 	if matters {
 		v.changed(resource)
@@ -232,6 +232,9 @@ func (v *view) reportOf(name string, r *report, now time.Time) *podstate.Report 
 	lease := v.leaseOf(name)
 	if r.before != nil && now.Sub(r.since) < inStepFor && vouches(lease, r.before) {
 		r = r.before
+		if v.changes != nil {
+			v.changes.nodes[name] = true // when it was waited for long enough
+		}
 	}
 	return podstate.ReadHashedReport(r.SandboxReport, r.hash, lease)
 }

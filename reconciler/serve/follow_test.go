@@ -10,7 +10,7 @@ import (
 )
 
 // large is a cluster of which a look at everything takes a second, with pools that
-// are empty so far. The first such look has just been made: the next is due in nine
+// are empty so far. The first such look has just been made: the next is due in four
 // seconds.
 func large(t *testing.T, opts reconciler.Options, test func(t *testing.T, c *cluster, s *Server)) {
 	c := newCluster()
@@ -32,21 +32,26 @@ func large(t *testing.T, opts reconciler.Options, test func(t *testing.T, c *clu
 
 func TestInALargeClusterWhatChangesIsFreedBeforeTheNextLookAtEverything(t *testing.T) {
 	large(t, reconciler.Options{}, func(t *testing.T, c *cluster, s *Server) {
-		for i := range 8 {
-			name := fmt.Sprintf("10.1.%d.0-24", i)
-			c.has(name, fmt.Sprintf("10.1.%d.0/24", i))
+		for i := range 4 { // nothing to be freed
+			c.pools[fmt.Sprintf("10.1.%d.0-24", i)] = aPool(fmt.Sprintf("10.1.%d.0-24", i), fmt.Sprintf("10.1.%d.0/24", i))
 			s.Changed()
-			c.sleep(time.Second)
-			if n := len(c.pools[name].Allocations); n != 0 {
-				t.Errorf("%s is not freed", name)
-			}
+			c.sleep(500 * time.Millisecond)
 		}
-		if len(c.looks) != 1 {
-			t.Errorf("%d looks at everything", len(c.looks))
+		c.has("10.1.5.0-24", "10.1.5.0/24")
+		s.Changed()
+		c.sleep(500 * time.Millisecond)
+		if len(c.patches) != 1 || len(c.looks) != 1 || len(c.followed) != 5 {
+			t.Errorf("%d patches, %d looks at everything, followed %d times", len(c.patches), len(c.looks), len(c.followed))
 		}
-		c.sleep(3 * time.Second)
-		if len(c.looks) != 2 {
-			t.Errorf("%d looks at everything when the next is due", len(c.looks))
+		c.has("10.1.6.0-24", "10.1.6.0/24") // the second check read as much as a look does
+		s.Changed()
+		c.sleep(time.Second)
+		if len(c.patches) != 1 {
+			t.Errorf("%d patches", len(c.patches))
+		}
+		c.sleep(5 * time.Second)
+		if len(c.patches) != 2 {
+			t.Errorf("%d patches after the next look at everything", len(c.patches))
 		}
 	})
 }
@@ -74,12 +79,12 @@ func TestWhatCannotBeFollowedWaitsForTheNextLookAtEverything(t *testing.T) {
 				set(c)
 				c.has("10.1.0.0-24", "10.1.0.0/24")
 				s.Changed()
-				c.sleep(5 * time.Second)
-				if len(c.patches) != 0 {
-					t.Errorf("%d patches", len(c.patches))
+				c.sleep(3 * time.Second)
+				if len(c.looks) != 1 || len(c.patches) != 0 {
+					t.Errorf("%d looks at everything, %d patches", len(c.looks), len(c.patches))
 				}
 				c.untrusted = nil
-				c.sleep(6 * time.Second)
+				c.sleep(3 * time.Second)
 				if len(c.looks) != 2 || len(c.patches) != 1 {
 					t.Errorf("%d looks at everything, %d patches", len(c.looks), len(c.patches))
 				}

@@ -66,11 +66,11 @@ const (
 const (
 	// settleFor is how long a burst of changes may go on before it is looked at.
 	settleFor = 100 * time.Millisecond
-	// rest is how many times longer than a look at everything the pause after it
-	// is, so that they never take more than a tenth of a core. What changes
+	// rest is how many times longer than a look the pause after it is, so that
+	// looks at everything never take more than a fifth of a core. What changes
 	// meanwhile is followed.
-	rest    = 9
-	maxRest = 15 * time.Second
+	rest    = 4
+	maxRest = 5 * time.Second
 	// syncFor is for how long the first pass waits for the caches.
 	syncFor = 10 * time.Second
 	// firstRetry and lastRetry bound the pauses after failures.
@@ -148,55 +148,6 @@ func (s *Server) work(ctx context.Context) {
 		}
 	}
 }
-
-// rest follows what changes until everything may be looked at again.
-func (s *Server) rest(ctx context.Context, out *reconciler.Result) {
-	end := s.Clock.NewTimer(min(rest*out.Looking, maxRest))
-	defer end.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-end.C():
-			return
-		case <-s.moved:
-		}
-		s.sleep(ctx, settleFor)
-		s.notMoved()
-		s.State.begin()
-		done := s.follow(ctx, out.Judgement)
-		s.State.end()
-		if !done { // the next look at everything will tell
-			select {
-			case <-ctx.Done():
-			case <-end.C():
-			}
-			return
-		}
-	}
-}
-
-// follow releases what may be released because of what has changed since a look. It
-// returns false where only a look at everything tells what has changed.
-func (s *Server) follow(ctx context.Context, last *reconciler.Judgement) bool {
-	changes, err := s.Caches.Changes(ctx)
-	if err != nil || changes == nil {
-		return false
-	}
-	s.Teller.followed(s.Quick.Follow(ctx, last, changes, s.ready))
-	return true
-}
-
-// notMoved is called before what has changed is asked for: that has all so far.
-func (s *Server) notMoved() {
-	select {
-	case <-s.moved:
-	default:
-	}
-}
-
-// ready reports whether an item may be released now.
-func (s *Server) ready(it *reconciler.Item) bool { return !s.waiting[it.Object()] }
 
 // gather waits for the end of a burst and takes all that is to be looked at:
 // one look serves all.
@@ -285,15 +236,9 @@ func (s *Server) look(ctx context.Context) *reconciler.Result {
 
 // after plans what comes next.
 func (s *Server) after(ctx context.Context, out *reconciler.Result, until time.Time) {
-	failed, planned := map[string]bool{}, until
+	failed, planned := s.leaveAlone(out), until
 	for _, x := range out.Refused {
 		switch x.Why {
-		case reconciler.Changed, reconciler.LeaseBusy, reconciler.WriteFailed, reconciler.NoLease:
-			failed[x.Object()] = true
-			if !s.waiting[x.Object()] {
-				s.waiting[x.Object()] = true
-				s.queue.AddRateLimited(x.Object())
-			}
 		case reconciler.Breaker, reconciler.Unripe:
 			pause := later
 			if x.Why == reconciler.Unripe && planned.IsZero() { // the second check refused it: nothing else tells when
@@ -308,7 +253,6 @@ func (s *Server) after(ctx context.Context, out *reconciler.Result, until time.T
 			delete(s.failing, object)
 		}
 	}
-	maps.Copy(s.failing, failed)
 	if len(out.Unrepaired) > 0 {
 		until = reconciler.Sooner(until, out.Observation.Now.Add(later))
 	}
@@ -322,6 +266,24 @@ func (s *Server) after(ctx context.Context, out *reconciler.Result, until time.T
 		s.at(until, out.Observation.Now)
 	}
 	s.restored(out)
+}
+
+// leaveAlone has what could not be written wait for its turn, longer each time. It
+// returns the pools and reservations.
+func (s *Server) leaveAlone(out *reconciler.Result) (failed map[string]bool) {
+	failed = map[string]bool{}
+	for _, x := range out.Refused {
+		switch x.Why {
+		case reconciler.Changed, reconciler.LeaseBusy, reconciler.WriteFailed, reconciler.NoLease:
+			failed[x.Object()] = true
+			if !s.waiting[x.Object()] {
+				s.waiting[x.Object()] = true
+				s.queue.AddRateLimited(x.Object())
+			}
+		}
+	}
+	maps.Copy(s.failing, failed)
+	return failed
 }
 
 // at asks for a look, or where there are no caches for a full pass, when a time

@@ -109,6 +109,13 @@ func (t *Teller) tell(out *reconciler.Result) {
 func (t *Teller) followed(out *reconciler.Result) {
 	t.Metrics.followed(out)
 	t.tellReleased(out)
+	if t.refused == nil {
+		t.refused = map[reconciler.ID]reconciler.Refusal{}
+	}
+	for _, x := range out.Refused {
+		t.tellRefusal(x)
+		t.refused[x.ID()] = x.Why
+	}
 }
 
 func (t *Teller) tellReleased(out *reconciler.Result) {
@@ -155,18 +162,7 @@ func (t *Teller) tellRefused(out *reconciler.Result) {
 		if x.Why == reconciler.Breaker {
 			breaker = x.Detail
 		}
-		if t.refused[x.ID()] == x.Why {
-			continue
-		}
-		t.Metrics.refused.WithLabelValues(string(x.Why)).Inc()
-		if x.Why == reconciler.Unripe || x.Why == reconciler.Breaker || x.Why == reconciler.EtcdRestored || x.Why == reconciler.Paused {
-			t.Log.Debug("not released", append(x.Attrs(), "why", x.Why, "detail", x.Detail)...)
-			continue
-		}
-		t.Log.Warn("not released", append(x.Attrs(), "why", x.Why, "detail", x.Detail)...)
-		if x.Allocation != nil {
-			t.Events.failed(x)
-		}
+		t.tellRefusal(x)
 	}
 	// What is left alone for a while is in no list, and stays what it was.
 	for _, items := range [][]*reconciler.Item{out.Allocations, out.Reservations} {
@@ -189,6 +185,22 @@ func (t *Teller) tellRefused(out *reconciler.Result) {
 	}
 	t.breaker = breaker != ""
 	t.refused = refused
+}
+
+// tellRefusal tells of what is not released, where that is new.
+func (t *Teller) tellRefusal(x reconciler.Refused) {
+	if t.refused[x.ID()] == x.Why {
+		return
+	}
+	t.Metrics.refused.WithLabelValues(string(x.Why)).Inc()
+	if x.Why == reconciler.Unripe || x.Why == reconciler.Breaker || x.Why == reconciler.EtcdRestored || x.Why == reconciler.Paused {
+		t.Log.Debug("not released", append(x.Attrs(), "why", x.Why, "detail", x.Detail)...)
+		return
+	}
+	t.Log.Warn("not released", append(x.Attrs(), "why", x.Why, "detail", x.Detail)...)
+	if x.Allocation != nil {
+		t.Events.failed(x)
+	}
 }
 
 func (t *Teller) tellFindings(out *reconciler.Result) {

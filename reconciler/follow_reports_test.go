@@ -1,0 +1,71 @@
+package reconciler
+
+import (
+	"runtime"
+	"testing"
+	"time"
+	"weak"
+
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/podstate/v1alpha1"
+)
+
+// Reports that were there and are not any more are no proof that there are no agents,
+// whoever saw them.
+func TestReportsThatWereFollowedAreNotForgotten(t *testing.T) {
+	pool := aPool("10.0.0.0-24", "10.0.0.0/24", alloc{"5", "default/web-1", "box-1", "net1"})
+	with := observe(pool, aNode("worker-1"), aNode("worker-2"), freshReport("worker-1"))
+	report := with.Reports[0]
+
+	p := newProcess(t, Options{DryRun: true})
+	p.look(0, pool, aNode("worker-1"), aNode("worker-2"))
+	p.look(time.Second, pool, aNode("worker-1"), aNode("worker-2"), freshReport("worker-1"))
+	p.look(2*time.Second, pool, aNode("worker-1"), aNode("worker-2"))
+	p.next = observe(pool, aNode("worker-1"), aNode("worker-2"))
+	j, _ := p.Look(t.Context())
+	if v := j.Allocations[0]; v.Verdict != Held || j.WithoutAgents {
+		t.Fatalf("looks at everything: %s %s", v.Verdict, v.Reason)
+	}
+
+	p = newProcess(t, Options{DryRun: true})
+	p.next = observe(pool, aNode("worker-1"), aNode("worker-2"))
+	p.Clock.(*clocktesting.FakeClock).SetTime(p.next.Now)
+	last, err := p.Look(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range []*podstate.Report{report, nil} {
+		p.Follow(t.Context(), last, &Live{Now: p.next.Now.Add(time.Second), Reports: map[string]*podstate.Report{"worker-1": r}}, nil)
+	}
+	p.next = observe(pool, aNode("worker-1"), aNode("worker-2"), at(now.Add(2*time.Second)))
+	j, _ = p.Look(t.Context())
+	if v := j.Allocations[0]; v.Verdict != Held || j.WithoutAgents {
+		t.Errorf("after what was followed: %s %s, without agents %v", v.Verdict, v.Reason, j.WithoutAgents)
+	}
+}
+
+// A report that is replaced is not kept.
+func TestReportsThatWereReplacedAreNotKept(t *testing.T) {
+	o := observe(aPool("10.0.0.0-24", "10.0.0.0/24", alloc{"5", "default/web-1", "box-1", "net1"}), onWorker(box("box-1", "uid-1")))
+	last := Judge(o, Policy{})
+	var old []weak.Pointer[v1alpha1.SandboxReport]
+	for i := range 100 {
+		next := observe(onWorker(box("box-1", "uid-1"))).Reports[0]
+		last.x.follow(&Live{Now: o.Now.Add(time.Duration(i) * time.Millisecond), Reports: map[string]*podstate.Report{"worker-1": next}})
+		old = append(old, weak.Make(next.SandboxReport))
+	}
+	runtime.GC()
+	runtime.GC()
+	kept := 0
+	for _, p := range old[:len(old)-1] {
+		if p.Value() != nil {
+			kept++
+		}
+	}
+	if kept > 1 || len(last.x.blocks) > 4 {
+		t.Errorf("%d of %d replaced reports are kept, %d blocks", kept, len(old)-1, len(last.x.blocks))
+	}
+	runtime.KeepAlive(last)
+}
