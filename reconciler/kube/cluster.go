@@ -54,7 +54,6 @@ type Cluster struct {
 	metadata metadata.Interface
 	client   rest.Interface             // for LISTs, whose pages are decoded here
 	custom   rest.Interface             // for single custom resources, which are too
-	pages    sync.Pool                  // of the *bytes.Buffer that a LIST reads its pages into
 	noGet    atomic.Bool                // no right to get pods, so they are listed by name
 	told     atomic.Pointer[serverDate] // the Date of its last answer
 

@@ -58,14 +58,10 @@ func (c *Cluster) list(ctx context.Context, l listing) (revision string, err err
 	if opts.Limit = l.first; opts.Limit == 0 {
 		opts.Limit = largestPage
 	}
-	page, _ := c.pages.Get().(*bytes.Buffer) // of one page after the other
-	if page == nil {
-		page = &bytes.Buffer{}
-	}
-	defer c.pages.Put(page)
+	var page bytes.Buffer // of one page after the other
 	for restarts := 0; ; {
 		err := c.call(ctx, func(ctx context.Context) error {
-			return read(ctx, c.client.Get().AbsPath(pathOf(l.resource, l.namespace)).VersionedParams(&opts, scheme.ParameterCodec), l.form, page)
+			return read(ctx, c.client.Get().AbsPath(pathOf(l.resource, l.namespace)).VersionedParams(&opts, scheme.ParameterCodec), l.form, &page)
 		})
 		switch {
 		case apierrors.IsResourceExpired(err) && restarts < 3:
