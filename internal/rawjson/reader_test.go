@@ -84,6 +84,17 @@ func TestATextIsReadAsEncodingJSONReadsIt(t *testing.T) {
 	}
 }
 
+// kubectl indents by four spaces a level: more than half of what it writes is space.
+func TestSpaceIsSkippedHoweverMuchThereIs(t *testing.T) {
+	for n := range 30 {
+		for _, odd := range []string{"", "\n", "\t", "\r\n", "\x00", "\v", "\u00a0", "x"} {
+			space := strings.Repeat(" ", n) + odd + strings.Repeat(" ", 29-n)
+			compare(t, []byte(space))
+			compare(t, []byte(space+`{`+space+`"a"`+space+`:`+space+`[`+space+`1`+space+`]`+space+`}`+space))
+		}
+	}
+}
+
 func FuzzATextIsReadAsEncodingJSONReadsIt(f *testing.F) {
 	for _, text := range texts {
 		f.Add([]byte(text))
