@@ -11,13 +11,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/randfill"
+	"sigs.k8s.io/yaml"
+
+	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
 const leanPool = `{"apiVersion": "whereabouts.cni.cncf.io/v1alpha1", "kind": "IPPool", "metadata": {"namespace": "kube-system", "name": "10.0.0.0-24"}, "spec": {"range": "10.0.0.0/24", "allocations": {}}}`
 
-// A file with a pool is read as a whole, since it may be written; one with pods
-// and nodes alone is not. It makes no difference to what is read.
-func TestAFileOfPodsAloneIsReadAsOneThatHasAPoolToo(t *testing.T) {
+// Of pods and nodes little is read. It makes no difference to what comes of them.
+func TestPodsAndNodesAreReadAsIfAllOfThemWereRead(t *testing.T) {
 	f := randfill.NewWithSeed(1).NilChance(.4).NumElements(0, 2).MaxDepth(12).Funcs(
 		func(v *metav1.Time, c randfill.Continue) { *v = metav1.Unix(1780000000+c.Int63n(1e6), 0) },
 		func(v *metav1.FieldsV1, c randfill.Continue) { *v = *metav1.NewFieldsV1(`{"f:spec":{}}`) },
@@ -29,8 +31,12 @@ func TestAFileOfPodsAloneIsReadAsOneThatHasAPoolToo(t *testing.T) {
 			*v = map[string]string{"note": "<&>", "k8s.v1.cni.cncf.io/network-status": `[{"name":"default/wb","interface":"net1","ips":["10.0.0.5"]}]`}
 		})
 	var items []string
-	add := func(o any) {
+	pods, nodes := map[types.NamespacedName]*podstate.Pod{}, map[string]*podstate.Node{}
+	add := func(o, again any) {
 		text, err := json.Marshal(o)
+		if err == nil {
+			err = json.Unmarshal(text, again)
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -42,31 +48,45 @@ func TestAFileOfPodsAloneIsReadAsOneThatHasAPoolToo(t *testing.T) {
 		f.Fill(node)
 		pod.TypeMeta, pod.Namespace, pod.Name = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, "default", fmt.Sprint("web-", i)
 		node.TypeMeta, node.Name = metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}, fmt.Sprint("worker-", i)
-		add(pod)
-		add(node)
+		podAgain, nodeAgain := &corev1.Pod{}, &corev1.Node{}
+		add(pod, podAgain)
+		add(node, nodeAgain)
+		pods[name("default", pod.Name)], nodes[node.Name] = podstate.ReadPod(podAgain), podstate.ReadNode(nodeAgain)
 	}
-	// What cannot be read is said in the same way, and stands for a pod all the same.
+	// What cannot be read is said, and stands for a pod or a node all the same.
 	items = append(items, `{"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": "default", "name": "broken", "uid": "u"}, "status": {"phase": 5}}`,
 		`{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "broken", "labels": {"a": "b"}}, "status": {"conditions": "x"}}`)
-	list := func(items ...string) string {
-		return `{"apiVersion": "v1", "items": [` + strings.Join(items, ",") + `], "kind": "List"}`
+	pods[name("default", "broken")] = &podstate.Pod{NamespacedName: name("default", "broken"), UID: "u", Phase: podstate.Live, Status: podstate.StatusUnreadable}
+	nodes["broken"] = &podstate.Node{Name: "broken", Labels: map[string]string{"a": "b"}}
+	list := `{"apiVersion": "v1", "items": [` + strings.Join(append(items, leanPool), ",") + `], "kind": "List"}`
+	inYAML, err := yaml.JSONToYAML([]byte(list))
+	if err != nil {
+		t.Fatal(err)
 	}
-	lean := observe(t, open(t, folder(t, map[string]string{"pods.json": list(items...), "pool.json": leanPool})))
-	whole := observe(t, open(t, folder(t, map[string]string{"all.json": list(append(items, leanPool)...)})))
-	if len(lean.Pods) != 41 || len(lean.Nodes) != 41 || len(lean.Unreadable) != 2 {
-		t.Fatalf("%d pods, %d nodes, unreadable: %q", len(lean.Pods), len(lean.Nodes), lean.Unreadable)
-	}
-	for name, want := range whole.Pods {
-		if !reflect.DeepEqual(lean.Pods[name], want) {
-			t.Errorf("got  %+v\nwant %+v", lean.Pods[name], want)
+	for file, text := range map[string]string{"all.json": list, "all.yaml": string(inYAML)} {
+		o := observe(t, open(t, folder(t, map[string]string{file: text})))
+		equal(t, "unreadable", len(o.Unreadable), 2)
+		equal(t, "pods", len(o.Pods), len(pods))
+		equal(t, "nodes", len(o.Nodes), len(nodes))
+		for id, want := range pods {
+			if !reflect.DeepEqual(o.Pods[id], want) {
+				t.Errorf("%s:\ngot  %+v\nwant %+v", file, o.Pods[id], want)
+			}
+		}
+		for name, want := range nodes {
+			if !reflect.DeepEqual(o.Nodes[name], want) {
+				t.Errorf("%s:\ngot  %+v\nwant %+v", file, o.Nodes[name], want)
+			}
 		}
 	}
-	for name, want := range whole.Nodes {
-		if !reflect.DeepEqual(lean.Nodes[name], want) {
-			t.Errorf("got  %+v\nwant %+v", lean.Nodes[name], want)
-		}
-	}
-	equal(t, "unreadable", len(lean.Unreadable), len(whole.Unreadable))
+}
+
+// A list of pods in which there is something else, whose kind stands behind it.
+func TestAPoolInAListOfPodsKeepsItsEntries(t *testing.T) {
+	o := observe(t, open(t, folder(t, map[string]string{"all.json": `{"kind": "PodList", "apiVersion": "v1", "items": [{"metadata": {"namespace": "default", "name": "web-0"}},
+		{"spec": {"range": "10.0.0.0/24", "allocations": {"5": {"id": "c5", "podref": "default/a"}}}, "metadata": {"namespace": "kube-system", "name": "p"}, "kind": "IPPool", "apiVersion": "whereabouts.cni.cncf.io/v1alpha1"}]}`})))
+	equal(t, "entries", len(poolNamed(t, o, "p").Allocations), 1)
+	equal(t, "pods", len(o.Pods), 1)
 }
 
 func TestAPodListLeavesOutTheKindOfItsItems(t *testing.T) {

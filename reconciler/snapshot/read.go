@@ -114,7 +114,7 @@ func (f *file) appendObjects(objects []*object, text []byte) ([]*object, error) 
 // stands before its kind is kept as a whole, in a list of a kind what is read of
 // that. A name that stands twice is noted.
 func readObject(r *rawjson.Reader, listed string, names *seen) *object {
-	o := &object{}
+	o, start := &object{}, *r
 	fields := leanKinds[listed]
 	var own seen
 	text := []byte{'{'}
@@ -137,6 +137,9 @@ func readObject(r *rawjson.Reader, listed string, names *seen) *object {
 			}
 		}
 	})
+	if listed != "" && o.kind != "" && o.kind != listed {
+		return readObject(&start, "", names) // it is of another kind than its list
+	}
 	o.text = append(text, '}')
 	names.twice = cmp.Or(names.twice, own.twice)
 	o.readHead()
