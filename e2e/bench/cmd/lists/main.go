@@ -102,9 +102,14 @@ func get(client *http.Client, address, accept string) ([]byte, error) {
 
 var continueField = regexp.MustCompile(`"continue":("[^"]*")`)
 
-// continueOfJSON reads the token where the API server writes it: before the items.
+// continueOfJSON reads the token where the API server writes it: before the items, or
+// of custom resources behind them.
 func continueOfJSON(body []byte) (token string, err error) {
-	found := continueField.FindSubmatch(body[:min(len(body), 4096)])
+	const end = 4096
+	found := continueField.FindSubmatch(body[:min(len(body), end)])
+	if found == nil {
+		found = continueField.FindSubmatch(body[max(0, len(body)-end):])
+	}
 	if found == nil {
 		return "", nil
 	}
