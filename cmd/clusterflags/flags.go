@@ -46,8 +46,8 @@ const confirmAfter = 15 * time.Minute
 // Add adds the flags that say how to look, with the log level that is the default.
 func (o *Flags) Add(f *pflag.FlagSet, logLevel string) {
 	o.Common.Add(f, logLevel)
-	f.Float32Var(&o.QPS, "kube-api-qps", 200, "requests per second to the API server")
-	f.IntVar(&o.Burst, "kube-api-burst", 1000, "requests that may be made at once")
+	f.Float32Var(&o.QPS, "kube-api-qps", 1000, "requests per second to the API server")
+	f.IntVar(&o.Burst, "kube-api-burst", 2000, "requests that may be made at once")
 	f.DurationVar(&o.Timeout, "request-timeout", 30*time.Second, "limit of one request; there is none over all")
 	f.StringVar(&o.agents, "agents", "auto", "auto: judge without node agents where there are none; required: never conclude anything without their reports")
 	f.StringVar(&o.agentNodes, "agent-nodes", "kubernetes.io/os=linux", "label selector of the nodes that run an agent")

@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	events      = 30 // of each kind, or as many as fit in
+	events      = 20 // of each kind, or as many as fit in
 	eventsLimit = 5 * time.Minute
 	eventPause  = 4 * time.Second // longer than serve stays off the Lease after a hold
 	eventLimit  = time.Minute
