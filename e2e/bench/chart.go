@@ -25,7 +25,7 @@ type Chart struct {
 
 const (
 	chartWidth, chartHeight = 860, 460
-	left, right             = 70, 210 // room for the numbers, and for the names of the lines
+	left, right             = 86, 210 // room for the numbers, and for the names of the lines
 	top, bottom             = 50, 60
 	neutral                 = "#7d8590"
 )

@@ -155,6 +155,9 @@ func releases(b *Book, _ string) string {
 		{"2,500 of 52,500 (12 pools)", "run-50000"},
 	} {
 		ours, upstream := b.Get(w.work, Ours), b.Get(w.work, Upstream)
+		if ours == nil && upstream == nil {
+			continue
+		}
 		s += row(w.name, timed(ours)+failed(ours), timed(upstream)+failed(upstream), times(upstream, ours), shipped(b, w.work), total(ours), total(upstream))
 	}
 	return s
@@ -318,7 +321,7 @@ func charts(b *Book) map[string]*Chart {
 	all := map[string]*Chart{
 		"time": {Title: "Wall time over size; one in 21 entries is stale", X: "pods (logarithmic)", Y: "seconds (logarithmic)", Unit: " s", Lines: []Line{
 			line("run", green, false, "run-", Ours, seconds), line("check", blue, false, "check-", Ours, seconds),
-			line("bare LISTs", neutral, true, "check-", Lists, seconds),
+			line("bare LISTs", neutral, true, "check-", PlainLists, seconds),
 			line("upstream's run", orange, false, "run-", Upstream, seconds), line("upstream's look", purple, true, "check-", Upstream, seconds),
 		}},
 		"memory": {Title: "Resident memory over size", X: "pods (logarithmic)", Y: "MiB (logarithmic)", Unit: " MiB", Lines: []Line{
