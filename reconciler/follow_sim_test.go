@@ -13,7 +13,7 @@ import (
 )
 
 // What is followed comes again and again in a busy cluster: a finding that waits
-// for its minute must not begin anew each time.
+// for its minute must not begin again each time.
 func TestWhatIsFollowedDoesNotPutARepairOff(t *testing.T) {
 	bubble(t, func(t *testing.T, s *simulator) {
 		s.aNetwork()
