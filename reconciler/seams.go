@@ -36,8 +36,8 @@ type Need struct {
 	Pods         []types.NamespacedName
 }
 
-// Live is what a live read found, or what watches told since everything was observed. In the maps nil means that there is no such
-// object any more.
+// Live is what a live read found, or what watches told since everything was
+// observed. In the maps nil means that there is no such object any more.
 type Live struct {
 	// Now is the API server's time of the read; zero if it did not tell.
 	Now time.Time

@@ -13,22 +13,35 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 )
 
+// agentOnly is a view that only the agent of worker-1 writes to.
+type agentOnly struct {
+	*view
+	time time.Time
+}
+
+func newAgentOnly() *agentOnly {
+	a := &agentOnly{time: time.Now().Truncate(time.Second)}
+	a.view = newView("kube-system", func() time.Time { return a.time }, func(string) {})
+	return a
+}
+
+func (a *agentOnly) reports(id, version string) *report {
+	r := &v1alpha1.SandboxReport{ObjectMeta: metav1.ObjectMeta{Name: "worker-1"}, Sandboxes: []v1alpha1.Sandbox{{ID: id}}}
+	parsed := &report{SandboxReport: r, hash: podstate.Hash(r)}
+	a.set(v1alpha1.Resource().Resource, &item{NamespacedName: types.NamespacedName{Name: "worker-1"}, ResourceVersion: version, parsed: parsed})
+	return parsed
+}
+
+func (a *agentOnly) vouches(r *report, version string) {
+	l := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "worker-1", Annotations: map[string]string{v1alpha1.HashAnnotation: r.hash},
+		ManagedFields: []metav1.ManagedFieldsEntry{{Time: &metav1.Time{Time: a.time}, FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:renewTime":{}}}`)}}}}
+	a.set("leases", &item{NamespacedName: types.NamespacedName{Namespace: "kube-system", Name: "worker-1"}, ResourceVersion: version, parsed: l})
+}
+
 // An agent writes its report and then the Lease that vouches for it. A look in
 // between must not take its node for unheard.
 func TestANodeIsHeardWhileItsAgentWrites(t *testing.T) {
-	now := time.Now().Truncate(time.Second)
-	v := newView("kube-system", func() time.Time { return now }, func(string) {})
-	told := func(id string, version string) *report {
-		r := &v1alpha1.SandboxReport{ObjectMeta: metav1.ObjectMeta{Name: "worker-1"}, Sandboxes: []v1alpha1.Sandbox{{ID: id}}}
-		parsed := &report{SandboxReport: r, hash: podstate.Hash(r)}
-		v.set(v1alpha1.Resource().Resource, &item{NamespacedName: types.NamespacedName{Name: "worker-1"}, ResourceVersion: version, parsed: parsed})
-		return parsed
-	}
-	vouch := func(r *report, version string) {
-		l := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "worker-1", Annotations: map[string]string{v1alpha1.HashAnnotation: r.hash},
-			ManagedFields: []metav1.ManagedFieldsEntry{{Time: &metav1.Time{Time: now}, FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:renewTime":{}}}`)}}}}
-		v.set("leases", &item{NamespacedName: types.NamespacedName{Namespace: "kube-system", Name: "worker-1"}, ResourceVersion: version, parsed: l})
-	}
+	v := newAgentOnly()
 	look := func(what, id string, fresh bool) {
 		t.Helper()
 		o := v.observe(&reconciler.Observation{})
@@ -36,17 +49,17 @@ func TestANodeIsHeardWhileItsAgentWrites(t *testing.T) {
 			t.Errorf("%s: sandbox %s, fresh %v; want %s, %v", what, r.Sandboxes[0].ID, r.Fresh(o.Now), id, fresh)
 		}
 	}
-	one := told("box-1", "1")
+	one := v.reports("box-1", "1")
 	look("before it is vouched for", "box-1", false)
-	vouch(one, "2")
+	v.vouches(one, "2")
 	look("vouched for", "box-1", true)
-	told("box-2", "3")
+	v.reports("box-2", "3")
 	look("the next one, before its Lease", "box-1", true)
-	three := told("box-3", "4")
+	three := v.reports("box-3", "4")
 	look("and one more", "box-1", true)
-	vouch(three, "5")
+	v.vouches(three, "5")
 	look("its Lease", "box-3", true)
-	told("box-4", "6")
-	now = now.Add(inStepFor)
+	v.reports("box-4", "6")
+	v.time = v.time.Add(inStepFor)
 	look("a Lease that does not come", "box-4", false)
 }
