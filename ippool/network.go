@@ -173,19 +173,18 @@ func (n Network) Maps(p *Pool, names []string) bool {
 	return false
 }
 
-// MayHaveSlice says whether the pool may be the slice that any node, known or
-// gone, has or had of the network: by the range, and by what its name begins
-// with. Without the node's name nothing else tells it from a network's.
-func (n Network) MayHaveSlice(p *Pool) bool {
+// SliceOf is the node, known or gone, whose slice of the network the pool may be,
+// by the range and by what its name begins with. Without the definition nothing tells
+// it from another network's pool.
+func (n Network) SliceOf(p *Pool) (node string, ok bool) {
 	if !n.Slices {
-		return false
+		return "", false
 	}
-	head, ok := p.nameHead()
-	node := head
+	node, ok = p.nameHead()
 	if n.Name != "" {
 		var named bool
-		node, named = strings.CutPrefix(head, n.Name+"-")
+		node, named = strings.CutPrefix(node, n.Name+"-")
 		ok = ok && named
 	}
-	return ok && node != "" && n.Maps(p, nil)
+	return node, ok && node != "" && n.Maps(p, nil)
 }

@@ -13,7 +13,7 @@ type NetworkStatus int
 
 const (
 	StatusMissing    NetworkStatus = iota // no annotation, or an empty one
-	StatusUnreadable                      // not JSON, or one entry or address that cannot be parsed
+	StatusUnreadable                      // not JSON, one entry or address that cannot be parsed, or more than 64 addresses
 	StatusReadable
 )
 
@@ -55,10 +55,12 @@ func readNetworkStatus(annotations map[string]string) (NetworkStatus, []Interfac
 	}
 	status := StatusReadable
 	var interfaces []Interface
+	left := maxAddresses
 	list := r.Array(func() {
-		i, readable := readInterface(r)
+		i, readable := readInterface(r, left)
 		if i != nil {
 			interfaces = append(interfaces, *i)
+			left -= len(i.Addresses)
 		}
 		if i == nil || !readable {
 			status = StatusUnreadable
@@ -73,9 +75,14 @@ func readNetworkStatus(annotations map[string]string) (NetworkStatus, []Interfac
 	return status, interfaces
 }
 
-// readInterface reads an entry, nil if it is none; readable is whether all of its
-// addresses are. As for Multus, names are the same in any case.
-func readInterface(r *rawjson.Reader) (i *Interface, readable bool) {
+// maxAddresses is how many addresses of a network-status are read: a tenant writes as
+// many into its own as fit, and each would be looked up.
+const maxAddresses = 64
+
+// readInterface reads an entry and at most so many of its addresses, nil if it is
+// none; readable is whether all of its addresses are. As for Multus, names are the
+// same in any case.
+func readInterface(r *rawjson.Reader, most int) (i *Interface, readable bool) {
 	i, readable = &Interface{}, true
 	typed := true // every field has the type that it must have
 	object := r.Object(func(name []byte) {
@@ -97,7 +104,7 @@ func readInterface(r *rawjson.Reader) (i *Interface, readable bool) {
 				}
 				text, ok := r.String()
 				typed = ok && typed
-				if a, err := parseAddr(string(text)); err == nil {
+				if a, err := parseAddr(string(text)); err == nil && len(i.Addresses) < most {
 					i.Addresses = append(i.Addresses, a)
 				} else {
 					readable = false

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/ip-reconcile/ip-reconcile/podstate/v1alpha1"
 )
 
 // Node is what the rules need of a Node object.
@@ -11,6 +13,7 @@ type Node struct {
 	Name         string
 	Labels       map[string]string
 	BootID       string
+	Machine      v1alpha1.Machine
 	Ready        bool
 	NotReadyFor  time.Time // since when Ready is not True; zero if it is, or if nothing tells
 	OutOfService bool      // the taint node.kubernetes.io/out-of-service
@@ -20,7 +23,9 @@ type Node struct {
 
 // ReadNode takes from a Node object what the rules need.
 func ReadNode(o *corev1.Node) *Node {
-	n := &Node{Name: o.Name, Labels: o.Labels, BootID: o.Status.NodeInfo.BootID, UID: string(o.UID), ResourceVersion: o.ResourceVersion}
+	info := &o.Status.NodeInfo
+	n := &Node{Name: o.Name, Labels: o.Labels, BootID: info.BootID, Machine: v1alpha1.Machine{SystemUUID: info.SystemUUID, MachineID: info.MachineID},
+		UID: string(o.UID), ResourceVersion: o.ResourceVersion}
 	for _, c := range o.Status.Conditions {
 		if c.Type != corev1.NodeReady {
 			continue
@@ -38,6 +43,6 @@ func ReadNode(o *corev1.Node) *Node {
 	return n
 }
 
-// Dead says whether the node is proven dead: an operator vouched for it with
+// Dead reports whether the node is proven dead: an operator vouched for it with
 // the out-of-service taint, and its kubelet does not contradict by being Ready.
 func (n *Node) Dead() bool { return n.OutOfService && !n.Ready }

@@ -81,7 +81,7 @@ func (x *index) setNow(now time.Time) {
 		r.fresh = r.Fresh(now)
 	}
 	x.agents = [2]*nodeSet{}
-	clear(x.singles)
+	clear(x.nodeSets)
 	maps.DeleteFunc(x.young, func(p *podstate.Pod, _ bool) bool { return !x.ages(p) })
 }
 

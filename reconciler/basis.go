@@ -41,7 +41,7 @@ func (b *basis) refresh(ctx context.Context) error {
 	if o.Now.Before(before.Now) {
 		o.Now = before.Now // the API server tells the time to the second; what was confirmed stays so
 	}
-	b.x, b.refreshed = newIndex(o, b.Options.Policy), b.Clock.Now()
+	b.x, b.refreshed = newIndex(o, b.Options.judging()), b.Clock.Now()
 	b.x.indexReservations()
 	return nil
 }

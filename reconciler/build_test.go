@@ -215,7 +215,7 @@ type nodeEdit func(*nodeObject)
 func aNode(name string, edits ...nodeEdit) part {
 	return func(o *Observation) {
 		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"kubernetes.io/os": "linux"}}}
-		n.Status.NodeInfo.BootID = "boot-1"
+		n.Status.NodeInfo.BootID, n.Status.NodeInfo.SystemUUID, n.Status.NodeInfo.MachineID = "boot-1", machineOf(name).SystemUUID, machineOf(name).MachineID
 		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 		for _, e := range edits {
 			e(n)
@@ -252,7 +252,7 @@ func reportFrom(node string, ago time.Duration, c ...content) part {
 	return func(o *Observation) {
 		t := o.Now.Add(-ago)
 		r := &podstate.Report{
-			SandboxReport: &v1alpha1.SandboxReport{ObjectMeta: metav1.ObjectMeta{Name: node}, BootID: "boot-1", ObservedAt: metav1.NewTime(t)},
+			SandboxReport: &v1alpha1.SandboxReport{ObjectMeta: metav1.ObjectMeta{Name: node}, BootID: "boot-1", Machine: machineOf(node), ObservedAt: metav1.NewTime(t)},
 			Renewed:       t, LastHeard: t, Written: t,
 		}
 		for _, f := range c {
@@ -261,6 +261,20 @@ func reportFrom(node string, ago time.Duration, c ...content) part {
 		o.Reports = append(o.Reports, r)
 	}
 }
+
+// machineOf is the machine that runs under a node's name, unless it is said otherwise.
+func machineOf(node string) v1alpha1.Machine {
+	return v1alpha1.Machine{SystemUUID: "board of " + node, MachineID: "disk of " + node}
+}
+
+// onMachine is a Node's, and byMachine a report's, of another one.
+func onMachine(m v1alpha1.Machine) nodeEdit {
+	return func(n *corev1.Node) {
+		n.Status.NodeInfo.SystemUUID, n.Status.NodeInfo.MachineID = m.SystemUUID, m.MachineID
+	}
+}
+
+func byMachine(m v1alpha1.Machine) content { return func(r *podstate.Report) { r.Machine = m } }
 
 func bootID(id string) content { return func(r *podstate.Report) { r.BootID = id } }
 

@@ -41,12 +41,12 @@ func TestDefectsThatLeftThingsBehind(t *testing.T) {
 }
 
 // B6: the same address in two networks is two addresses, and a pod that has it
-// in one of them does not keep the other's.
+// in one of them does not keep the other's, where agents tell the two apart.
 func TestDefectB6AnAddressInTwoNetworks(t *testing.T) {
 	blue := aPool("blue-10.0.0.0-24", "10.0.0.0/24", alloc{"5", "default/web-0", "box-1", "net1"})
 	red := aPool("red-10.0.0.0-24", "10.0.0.0/24", alloc{"5", "default/web-0", "box-0", "net1"})
 	pod := web(attached("default/blue", "net1", "10.0.0.5"))
-	j := Judge(observe(blue, red, pod, aNode("worker-1"), aNAD("blue", whereabouts("10.0.0.0/24", "blue")), aNAD("red", whereabouts("10.0.0.0/24", "red")),
+	j := Judge(observe(blue, red, pod, onWorker(), aNAD("blue", whereabouts("10.0.0.0/24", "blue")), aNAD("red", whereabouts("10.0.0.0/24", "red")),
 		aReservation("blue-10.0.0.5", "default/web-0", old), aReservation("red-10.0.0.5", "default/web-0", old)), Policy{})
 	want := map[string]Reason{"kube-system/blue-10.0.0.0-24": AddressOnPod, "kube-system/red-10.0.0.0-24": AddressNotOnPod}
 	for _, it := range j.Allocations {

@@ -8,6 +8,9 @@ import "time"
 func (x *index) due(d deadline) time.Time {
 	for _, r := range x.reports {
 		d.add(r.FreshUntil())
+		if at, ok := x.lapses(r); ok {
+			d.add(at)
+		}
 		if r.ObservedAt.After(x.now) { // else ages do not grow: they count to it
 			d.add(r.AgesAfter(x.now))
 		}

@@ -41,10 +41,16 @@ type Evidence struct {
 	OnPod         bool // the address is on the pod
 	Unreachable   bool // every unheard node, or without agents the node in question, is not Ready
 	UnreachableOK bool // and has been so for longer than the operator allows for
-	StaleSaysRun  bool // the last, stale report has the sandbox READY, and is not older than the containers' end
+	StaleSaysRun  bool // a stale report has the sandbox as one that may be running, and was vouched for after the containers' end
 	Recent        bool // a reservation younger than an ADD may take
+	MissingNode   bool // it rests on a Node object being gone
+	Unproven      bool // what would be proven is not: something else could speak against it
+	Unsettled     bool // nor yet: the node's agent may not know of the sandbox of the pod by that name
+	Elsewhere     bool // another node tells that the sandbox has ended
 	Claimant      string
 	ClaimantNode  string // of the report that tells of the claimant; "" for a pod
+	ClaimUnread   bool   // no cache entry tells the claimant's addresses
+	claimedOn     string // the node of a claimant that is a pod
 }
 
 // gather collects the evidence on a subject.
@@ -65,13 +71,22 @@ func (x *index) gather(s *subject, e *Evidence) {
 			e.Own = NotItsPod
 		}
 	}
-	e.StaleSaysRun = staleSaysRun(s)
+	e.StaleSaysRun = x.staleSaysRun(s)
+	e.Unproven = e.Unproven || s.alloc == nil // nothing names the sandbox of a reservation
+	e.Unsettled = e.Phase == podstate.Pending && e.Own == NotItsPod && !x.settled(s)
+}
+
+// settled reports whether the subject has been Stale for so long that the agent of the
+// node knows of a sandbox that the pod by its name may have by now.
+func (x *index) settled(s *subject) bool {
+	since := x.o.Past.staleSince(s)
+	return !since.IsZero() && x.now.Sub(since) >= heardSince
 }
 
 // onPod reports whether the address is on the pod: by its network-status, the
-// default network's entry too, or its podIPs. An interface does not count when
-// its definition maps to another pool that holds an entry of its own for it;
-// that the definition maps elsewhere is no proof, it may have been edited.
+// default network's entry too, or its podIPs. With agents, an interface does not
+// count when its definition maps to another pool that holds an entry of its own for
+// it; that the definition maps elsewhere is no proof, it may have been edited.
 func (x *index) onPod(s *subject) bool {
 	for _, ip := range s.pod.IPs {
 		if s.standsFor(ip) {
@@ -102,7 +117,7 @@ func (s *subject) standsFor(ip netip.Addr) bool {
 
 func (x *index) recordedElsewhere(s *subject, i *podstate.Interface, ip netip.Addr) bool {
 	nad := x.nads[i.Network]
-	if nad == nil || s.mapped(nad) {
+	if nad == nil || s.mapped(nad) || !x.inUse { // without agents nothing tells which of the two is the interface's
 		return false
 	}
 	return slices.ContainsFunc(x.entriesFor(nil, ip), func(e entry) bool {
@@ -135,56 +150,26 @@ func (x *index) reachability(nodes []string) (unreachable, givenUp bool) {
 	return len(nodes) > 0, givenUp
 }
 
-// staleSaysRun reports whether the last report that has the id speaks against a
-// pod that kubelet says it has stopped.
-func staleSaysRun(s *subject) bool {
+// staleSaysRun reports whether a last report that has the id speaks against a pod that
+// kubelet says it has stopped: it was vouched for, by the API server's clock, when the
+// containers had ended.
+func (x *index) staleSaysRun(s *subject) bool {
 	if s.pod == nil {
 		return false
 	}
-	for i := range s.sighted {
-		g := &s.sighted[i]
-		if !g.report.fresh && g.box != nil && g.box.State == v1alpha1.SandboxReady && !g.report.ObservedAt.Time.Before(s.pod.LastFinished) {
-			return true
+	return slices.ContainsFunc(s.sighted, func(g sighting) bool {
+		if g.report.fresh || g.gone != nil || x.lost(g.report) {
+			return false
 		}
-	}
-	return false
+		heard := g.report.LastHeard
+		return x.mayRun(&g) && (heard.IsZero() || !heard.Before(s.pod.LastFinished))
+	})
 }
 
-// claimant names somebody else who carries the address in the same network, ""
-// if there is nobody: another pod that is not finished, or another sandbox or
-// attachment whose network is not known to be closed, of a node that is not
-// proven dead. A network that cannot be told counts as the same.
-func (x *index) claimant(s *subject) (who, node string) {
-	addresses, own := []netip.Addr{s.address}, ""
-	same := func(network string) bool { return network == s.network }
-	if s.alloc != nil {
-		addresses, own, same = s.pool.mayBe(s.alloc), s.alloc.ContainerID, s.pool.of
+// mayRun reports whether a report's mention is Ready, NotReady or Attached.
+func (x *index) mayRun(g *sighting) bool {
+	if g.att != nil {
+		return g.report.Counts(g.att, x.now)
 	}
-	for _, addr := range addresses {
-		for _, c := range x.podsAt(addr) {
-			if s.owner.UID == "" && c.pod.Namespace == s.owner.Namespace && c.pod.Name == s.owner.Name {
-				continue
-			}
-			if c.nad == nil || slices.ContainsFunc(c.nad.Networks, func(n ippool.Network) bool { return same(n.Name) }) {
-				return "pod " + c.pod.String(), ""
-			}
-		}
-		for _, b := range x.boxesAt(addr) {
-			if (own == "" || b.containerID() != own) && same(b.NetworkName) && x.holds(&b.sighting) {
-				return "sandbox " + b.containerID() + " on node " + b.report.Name, b.report.Name
-			}
-		}
-	}
-	return "", ""
-}
-
-// holds reports whether a sandbox or attachment may hold its addresses.
-func (x *index) holds(g *sighting) bool {
-	if x.lost(g.report) {
-		return false
-	}
-	if g.box != nil {
-		return !podstate.Closed(g.box.NetworkClosed)
-	}
-	return g.report.Counts(g.att, x.now)
+	return g.box.State == v1alpha1.SandboxReady || !podstate.Closed(g.box.NetworkClosed)
 }

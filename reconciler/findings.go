@@ -145,6 +145,9 @@ func (x *index) conflictsAt(addr netip.Addr) []Finding {
 	for _, b := range x.boxesAt(addr) {
 		if b.runs() {
 			boxes[b.NetworkName] = append(boxes[b.NetworkName], b.sighting)
+			if pod := x.podOf(b.box); pod != nil && x.reported(pod) {
+				pods[b.NetworkName] = append(pods[b.NetworkName], pod.String())
+			}
 		}
 	}
 	for network, names := range pods {
@@ -193,7 +196,7 @@ func (w *judging) missingReservations() []Finding {
 			continue
 		}
 		for _, it := range w.j.Allocations[p.first : p.first+len(p.Allocations)] {
-			if it.Verdict != InUse || it.Reason == PodPending || len(it.With()) > 0 {
+			if it.Verdict != InUse || it.Reason == PodPending || len(it.With()) > 0 || w.reserved[it] {
 				continue
 			}
 			e := it.Evidence()

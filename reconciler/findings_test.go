@@ -94,6 +94,8 @@ func TestConflict(t *testing.T) {
 	}
 	worker := all(aNode("worker-1"), aNode("worker-2"))
 	one := freshReport("worker-1", box("box-1", "uid-a", of("a"), holding("10.0.0.5", "")))
+	wb := here
+	here = all(usualPool, here)
 	expectFindings(t, Conflict, []findingCase{
 		{"two pods carry one address in one network", 1, []part{here, a, b}},
 		{"two definitions of one network", 1, []part{here, aNAD("wb2", whereabouts("10.0.0.0/16", "")), a, bBy("default/wb2")}},
@@ -107,7 +109,7 @@ func TestConflict(t *testing.T) {
 		{"two addresses", 0, []part{here, a, aPod("b", carrying("10.0.0.6"))}},
 		{"two interfaces of one pod", 0, []part{here, aPod("a", status(`[{"name":"default/wb","interface":"net1","ips":["10.0.0.5"]},{"name":"default/wb","interface":"net2","ips":["10.0.0.5"]}]`))}},
 		{"only podIPs", 0, []part{here, aPod("a", podIPs("10.0.0.5")), aPod("b", podIPs("10.0.0.5"))}},
-		{"the definition was edited to another range since", 1, []part{aNAD("wb", whereabouts("10.9.0.0/24", "")), a, b}},
+		{"the definition was edited to another range since", 1, []part{usualPool, aNAD("wb", whereabouts("10.9.0.0/24", "")), a, b}},
 		{"two running sandboxes", 1, []part{worker, one, freshReport("worker-2", box("box-2", "uid-b", of("b"), holding("10.0.0.5", "")))}},
 		{"two running sandboxes of one node", 1, []part{worker, freshReport("worker-1",
 			box("box-1", "uid-a", of("a"), holding("10.0.0.5", "")), box("box-2", "uid-b", of("b"), holding("10.0.0.5", "")))}},
@@ -119,11 +121,11 @@ func TestConflict(t *testing.T) {
 	})
 	t.Run("it names both, and nothing is freed because of it", func(t *testing.T) {
 		pool := aPool("10.0.0.0-24", "10.0.0.0/24", alloc{"5", "default/a", "box-1", "net1"})
-		j := Judge(observe(pool, here, a, b), Policy{})
+		j := Judge(observe(pool, wb, a, b), Policy{})
 		if it := allocation(t, j, "10.0.0.5"); it.Verdict != InUse {
 			t.Errorf("got %v", outcomeOf(it))
 		}
-		f := findingsIn(Conflict, pool, here, a, b)[0]
+		f := findingsIn(Conflict, pool, wb, a, b)[0]
 		if f.IP != "10.0.0.5" || !slices.Equal(f.Pods, []string{"default/a", "default/b"}) || f.Pool != "kube-system/10.0.0.0-24" {
 			t.Errorf("got %+v", f)
 		}

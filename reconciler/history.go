@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
@@ -36,7 +37,8 @@ type subjectKey [2]uint64
 type seen struct {
 	first   int64         // when it was seen first, in nanoseconds
 	ripens  *ripening     // nil where it was not Stale at the last look
-	node    string        // of the pod that was last seen carrying the address
+	node    string        // of the pod that was last seen by the owner's name
+	others  []string      // nodes of other pods that were seen by that name, or carrying the address
 	pod     string        // UID of the pod that was last seen by the owner's name
 	grace   time.Duration // of that pod
 	deleted time.Duration // the longest grace period of a pod that was deleted
@@ -48,6 +50,7 @@ type ripening struct {
 	stale   time.Time // since when judged Stale at every look; zero after what contradicted it
 	local   time.Time // the same by this process' own clock
 	missing time.Time // since when so because its Node is gone
+	gone    time.Time // the same by this process' own clock
 }
 
 // NewHistory is the memory of a process that has just started.
@@ -85,21 +88,34 @@ func (h *History) reservationKey(r *ippool.Reservation) subjectKey {
 
 func (h *History) sawReports() bool { return h != nil && h.reports }
 
-// carriedOn are the nodes of pods that were seen carrying the address.
-func (h *History) carriedOn(s *subject) []string {
-	if h == nil || len(h.subjects) == 0 {
-		return nil
+// ranOn are the nodes of pods that were seen by the owner's name, or carrying the
+// address.
+func (h *History) ranOn(s *subject) []string {
+	was := h.of(s)
+	if was.node == "" {
+		return slices.Clone(was.others)
 	}
-	var k subjectKey
-	if s.alloc != nil {
-		k = h.allocationKey(s.pool.Pool, s.alloc)
-	} else {
-		k = h.reservationKey(s.reservation)
+	return append(slices.Clone(was.others), was.node)
+}
+
+// staleSince is since when the subject was judged Stale at every look; zero if it was
+// not at the last one.
+func (h *History) staleSince(s *subject) time.Time {
+	if r := h.of(s).ripens; r != nil {
+		return r.stale
 	}
-	if node := h.subjects[k].node; node != "" {
-		return []string{node}
+	return time.Time{}
+}
+
+// of is what is remembered of a subject.
+func (h *History) of(s *subject) seen {
+	switch {
+	case h == nil || len(h.subjects) == 0:
+		return seen{}
+	case s.alloc != nil:
+		return h.subjects[h.allocationKey(s.pool.Pool, s.alloc)]
 	}
-	return nil
+	return h.subjects[h.reservationKey(s.reservation)]
 }
 
 // Restored is when a look last showed that etcd was restored; zero if none did.
@@ -162,16 +178,29 @@ func (h *History) note(it *Item, o *Observation) {
 	default:
 		s.ripens.stale = since(s.ripens.stale, true, o.Now)
 		s.ripens.local = since(s.ripens.local, true, o.Local)
-		s.ripens.missing = since(s.ripens.missing, it.Reason == NodeMissingReason, o.Now)
+		rests := it.Evidence() != nil && it.Evidence().MissingNode
+		s.ripens.missing = since(s.ripens.missing, rests, o.Now)
+		s.ripens.gone = since(s.ripens.gone, rests, o.Local)
+	}
+	if e := it.more.evidence; e != nil && e.claimedOn != "" {
+		s.ranOn(e.claimedOn)
 	}
 	if owner := it.owner(); owner.UID == "" {
 		pod := it.more.x.pod(owner.Namespace, owner.Name)
-		if it.onPod && pod != nil && pod.Node != "" {
-			s.node = pod.Node
+		if pod != nil && pod.Node != "" {
+			s.ranOn(pod.Node)
 		}
 		s.notePod(pod)
 	}
 	h.subjects[k] = s
+}
+
+// ranOn notes the node of the pod by the owner's name.
+func (s *seen) ranOn(node string) {
+	if s.node != "" && s.node != node && !slices.Contains(s.others, s.node) {
+		s.others = append(s.others, s.node)
+	}
+	s.node = node
 }
 
 func since(first time.Time, holds bool, now time.Time) time.Time {
@@ -215,7 +244,7 @@ func (h *History) forgetStale(it *Item) {
 
 func (r *ripening) forget() {
 	if r != nil {
-		r.stale, r.local = time.Time{}, time.Time{}
+		*r = ripening{}
 	}
 }
 
@@ -236,36 +265,42 @@ func (h *History) ripe(it *Item, o *Observation, confirmAfter time.Duration) tim
 	s := h.subjects[h.keyOf(it)]
 	r := s.ripens
 	if r == nil || r.stale.IsZero() {
-		s, r = seen{}, &ripening{stale: o.Now}
+		s, r = seen{}, &ripening{stale: o.Now, local: o.Local}
 	}
-	if e := it.Evidence(); e != nil && e.Pod != nil && e.Phase == podstate.Pending && e.Sandbox == Absent {
+	e := it.Evidence()
+	switch {
+	case e == nil || e.Phase != podstate.Pending:
+	case e.Sandbox == Absent:
 		confirmAfter = max(confirmAfter, heardSince)
+	case e.Unsettled && !e.Unproven: // then it is proven
+		confirmAfter = heardSince
 	}
 	if s.deleted > confirmAfter {
 		confirmAfter = s.deleted + time.Minute
 	}
-	if it.Reason != NodeMissingReason {
-		return later(r.stale.Add(confirmAfter), r.lapsed(o, confirmAfter))
+	at := later(r.stale.Add(confirmAfter), lapsed(o, r.local, confirmAfter))
+	if it.Reason == NodeMissingReason {
+		if heard := lastHeard(it, r.stale); heard.Before(r.stale) {
+			at = heard.Add(confirmAfter)
+		}
 	}
-	at := lastHeard(it, r.stale).Add(confirmAfter)
-	missing := r.missing
+	if e == nil || !e.MissingNode {
+		return at
+	}
+	missing, gone := r.missing, r.gone
 	if missing.IsZero() {
-		missing = o.Now
+		missing, gone = o.Now, o.Local
 	}
-	if gone := missing.Add(quarantine); gone.After(at) {
-		return gone
-	}
-	return at
+	return later(later(at, missing.Add(quarantine)), lapsed(o, gone, quarantine))
 }
 
-// lapsed is when d will have passed since the verdict began, by this process' own
-// clock: o.Now may be by another API server's than at the look before. Zero where
-// there is no such clock.
-func (r *ripening) lapsed(o *Observation, d time.Duration) time.Time {
-	if r.local.IsZero() {
+// lapsed is when d will have passed since a time by this process' own clock: o.Now may
+// be by another API server's than at the look before. Zero where there is no such clock.
+func lapsed(o *Observation, since time.Time, d time.Duration) time.Time {
+	if since.IsZero() {
 		return time.Time{}
 	}
-	return o.Now.Add(d - o.Local.Sub(r.local))
+	return o.Now.Add(d - o.Local.Sub(since))
 }
 
 func later(a, b time.Time) time.Time {

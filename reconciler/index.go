@@ -26,7 +26,7 @@ type index struct {
 	agentNodes []string             // see findAgentNodes
 	agents     [2]*nodeSet          // the same, for allocations and for reservations; nil until it is asked for
 	states     map[string]NodeState // when the index was built
-	singles    map[singleNode]*nodeSet
+	nodeSets   map[namedNodes]*nodeSet
 
 	reports []*report // by name
 	byNode  map[string]*report
@@ -35,6 +35,7 @@ type index struct {
 	boxes   lookup    // by address: numbers of entries
 
 	nads    map[string]*ippool.NAD // the readable ones, by "<namespace>/<name>"
+	slices  []ippool.Network       // of readable definitions that cut their range into slices
 	pools   []*pool                // by name
 	ranges  map[netip.Prefix][]*pool
 	lengths [2][]int // of those ranges, of IPv4 and of IPv6
@@ -65,7 +66,7 @@ func newIndex(o *Observation, policy Policy) *index {
 	x.nameNodes()
 	x.addPools()
 	x.addReports()
-	x.agentNodes, x.singles = x.findAgentNodes(), map[singleNode]*nodeSet{}
+	x.agentNodes, x.nodeSets = x.findAgentNodes(), map[namedNodes]*nodeSet{}
 	x.addPods()
 	x.reservations = o.Reservations
 	x.states = x.nodeStates()
@@ -98,10 +99,34 @@ func (x *index) dead(node string) bool {
 	return n != nil && n.Dead()
 }
 
-// rebooted reports whether the node runs another boot than at the time of the report.
+// rebooted reports whether the node runs another boot than at the time of the report,
+// on the same machine: another machine under the name says nothing of the one before.
 func (x *index) rebooted(r *report) bool {
 	n := x.o.Nodes[r.Name]
-	return n != nil && n.BootID != "" && r.BootID != "" && n.BootID != r.BootID
+	return n != nil && n.BootID != "" && r.BootID != "" && n.BootID != r.BootID && n.Machine.Same(r.Machine)
+}
+
+// replaced reports whether another machine runs under the node's name than at the
+// time of the report: what the one before ran is then as that of a missing node.
+func (x *index) replaced(r *report) bool {
+	n := x.o.Nodes[r.Name]
+	return !r.fresh && n != nil && n.Machine.Known() && r.Machine.Known() && n.Machine != r.Machine
+}
+
+// lapsed reports whether the machine of a report has been gone, and its agent silent,
+// for as long as an unconfirmed verdict must hold.
+func (x *index) lapsed(r *report) bool {
+	at, ok := x.lapses(r)
+	return ok && !x.now.Before(at)
+}
+
+// lapses is when what a report says lapses; ok is false while its machine is there.
+func (x *index) lapses(r *report) (at time.Time, ok bool) {
+	heard := r.LastHeard
+	if heard.IsZero() {
+		heard = r.Written
+	}
+	return heard.Add(x.policy.missingAfter()), !r.fresh && !heard.IsZero() && (x.missing(r.Name) || x.replaced(r))
 }
 
 // lost reports whether what a report says ended with its node: it is stale, and

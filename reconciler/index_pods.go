@@ -7,6 +7,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/podstate/v1alpha1"
 )
 
 // podAddress is an address in the network-status of a pod that is not finished.
@@ -99,9 +100,13 @@ func (x *index) ages(p *podstate.Pod) bool {
 }
 
 // claims calls f for the addresses of a pod that may matter to a pool or to
-// another pod: those of a network of whereabouts, and where the network is not
-// known, those in a pool's range.
+// another pod: those in a pool's range, of a network of whereabouts or of one that is
+// not known. A pod that was never bound to a node has no network: what its
+// network-status says was written by somebody else.
 func (x *index) claims(p *podstate.Pod, f func(netip.Addr, *ippool.NAD)) {
+	if p.Node == "" {
+		return
+	}
 	for i := range p.Interfaces {
 		iface := &p.Interfaces[i]
 		nad := x.nads[iface.Network]
@@ -109,7 +114,7 @@ func (x *index) claims(p *podstate.Pod, f func(netip.Addr, *ippool.NAD)) {
 			continue
 		}
 		for _, addr := range iface.Addresses {
-			if nad != nil || x.inRange(addr) {
+			if x.inRange(addr) {
 				f(addr, nad)
 			}
 		}
@@ -149,11 +154,15 @@ func (x *index) podNumber(namespace, name string, hash uint64) (uint32, bool) {
 	}
 }
 
-// podsAt are the pods that carry an address, by name.
+// podsAt are the pods that carry an address, by name: what the runtime's report says of
+// a pod's sandbox counts, where it says something, and not the annotation.
 func (x *index) podsAt(addr netip.Addr) []podAddress {
 	var found []podAddress
 	for _, number := range x.carried.all(x.address(addr)) {
 		p := x.pods[number]
+		if x.reported(p) {
+			continue
+		}
 		for i := range p.Interfaces {
 			iface := &p.Interfaces[i]
 			for range occurrences(iface.Addresses, addr) {
@@ -165,6 +174,15 @@ func (x *index) podsAt(addr netip.Addr) []podAddress {
 		return cmp.Or(cmp.Compare(a.pod.Namespace, b.pod.Namespace), cmp.Compare(a.pod.Name, b.pod.Name))
 	})
 	return found
+}
+
+// reported reports whether the fresh report of a pod's node lists its sandbox with
+// addresses.
+func (x *index) reported(p *podstate.Pod) bool {
+	r := x.byNode[p.Node]
+	return r != nil && r.fresh && slices.ContainsFunc(r.sandboxes, func(b v1alpha1.Sandbox) bool {
+		return b.State == v1alpha1.SandboxReady && len(b.Addresses) > 0 && b.UID != "" && (b.UID == p.UID || b.UID == p.RuntimeUID)
+	})
 }
 
 func occurrences(all []netip.Addr, addr netip.Addr) (n int) {

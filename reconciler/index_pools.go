@@ -38,9 +38,9 @@ func (x *index) addPools() {
 	x.nads = readableNADs(x.o)
 	x.ranges = make(map[netip.Prefix][]*pool, len(x.o.Pools))
 	x.named = map[networkName]bool{}
-	sliced := x.sliceNetworks()
+	x.slices = x.sliceNetworks()
 	for _, p := range x.o.Pools {
-		q := newPool(p, x.networksOf(p, sliced))
+		q := newPool(p, x.networksOf(p))
 		x.pools = append(x.pools, q)
 		for _, n := range q.networks {
 			x.named[networkName{p.Namespace, n}] = true
@@ -108,13 +108,13 @@ func (x *index) sliceNetworks() []ippool.Network {
 
 // networksOf are the network names that a pool's name admits: also, where a
 // definition cuts the pool's range into slices, that of a slice whose node is gone.
-func (x *index) networksOf(p *ippool.Pool, sliceNetworks []ippool.Network) []string {
+func (x *index) networksOf(p *ippool.Pool) []string {
 	names := p.Networks(x.nodeNames)
 	if names == nil {
 		return nil
 	}
-	for _, n := range sliceNetworks {
-		if n.MayHaveSlice(p) && !slices.Contains(names, n.Name) {
+	for _, n := range x.slices {
+		if _, ok := n.SliceOf(p); ok && !slices.Contains(names, n.Name) {
 			names = append(names, n.Name)
 		}
 	}
@@ -129,7 +129,7 @@ func (x *index) indexed(p *ippool.Pool) *pool {
 			return q
 		}
 	}
-	return newPool(p, x.networksOf(p, x.sliceNetworks()))
+	return newPool(p, x.networksOf(p))
 }
 
 // poolsAt are the readable pools that have an address in their range, by name.

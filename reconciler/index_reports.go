@@ -17,7 +17,8 @@ type report struct {
 	sandboxes   []v1alpha1.Sandbox
 	attachments []v1alpha1.Attachment
 	*podstate.Report
-	node []string // its name alone
+	node   []string // its name alone
+	unread int      // sandboxes of which no cache entry tells the addresses
 }
 
 // sighting is one mention of a container id in a report; one of the three is set.
@@ -63,6 +64,9 @@ func (x *index) addReport(r *podstate.Report, block int, byID, byAddress *additi
 	for i := range r.Sandboxes {
 		b := &r.Sandboxes[i]
 		x.sight(number, b.ID, b.Addresses, b.State == v1alpha1.SandboxReady, byID, byAddress)
+		if b.AddressesUnread {
+			rep.unread++
+		}
 		number++
 	}
 	for i := range r.Attachments {
@@ -107,7 +111,7 @@ func (x *index) setReport(name string, r *podstate.Report) (rebuild bool) {
 	}
 	if heard != x.reports[at].fresh {
 		x.agents = [2]*nodeSet{}
-		clear(x.singles)
+		clear(x.nodeSets)
 	}
 	return false
 }

@@ -99,6 +99,7 @@ type judging struct {
 	readings     []reading
 	entries      []entry
 	mores        []more
+	reserved     map[*Item]bool // allocations whose reservation has a field that is not known
 }
 
 func (x *index) newJudging(allocations, reservations int) *judging {
@@ -135,7 +136,7 @@ func (w *judging) allocation(p *pool, a *ippool.Allocation, idHash, podHash uint
 		return it
 	}
 	if a.Problem == "" {
-		e.Claimant, e.ClaimantNode = x.claimant(&w.subject)
+		x.addClaims(&w.subject, e)
 	}
 	it.overrule(e)
 	kept := *e
@@ -157,7 +158,7 @@ func (w *judging) vouch(owner ippool.PodRef) {
 func (x *index) evidenceOn(p *pool, a *ippool.Allocation) *Evidence {
 	s, e := &subject{pool: p, alloc: a, owner: a.Owner, sighted: x.sightings(nil, a.ContainerID), pod: x.owner(a.Owner)}, &Evidence{}
 	x.gather(s, e)
-	e.Claimant, e.ClaimantNode = x.claimant(s)
+	x.addClaims(s, e)
 	return e
 }
 
@@ -172,8 +173,11 @@ func (w *judging) reservation(r *ippool.Reservation, readings []reading, item fu
 	if len(readings) > 0 {
 		m.reading = readings[0]
 	}
-	if r.Problem == "" {
+	switch r.Problem {
+	case "":
 		w.allocationsOf(r, readings, item, m)
+	case ippool.UnknownField:
+		w.noteReserved(r, readings, item)
 	}
 	if len(m.with) > 0 {
 		m.like = mostCareful(m.with)
@@ -190,8 +194,20 @@ func (w *judging) reservation(r *ippool.Reservation, readings []reading, item fu
 	}
 	it.Judged = x.rules.judge(m.evidence)
 	it.overrule(m.evidence)
-	it.Proven = false // nothing names its sandbox
 	w.addDue(m.evidence)
+}
+
+// noteReserved notes the allocations of a reservation with a field that is not known:
+// it stands for nothing, and still is the reservation.
+func (w *judging) noteReserved(r *ippool.Reservation, readings []reading, item func(entry) *Item) {
+	var m more
+	w.allocationsOf(r, readings, item, &m)
+	for _, it := range m.with {
+		if w.reserved == nil {
+			w.reserved = map[*Item]bool{}
+		}
+		w.reserved[it] = true
+	}
 }
 
 // addReservation notes that an allocation has a reservation.
@@ -274,12 +290,13 @@ func (x *index) standsAlone(r *ippool.Reservation, readings []reading) *Evidence
 	if len(readings) == 1 {
 		s := &subject{reservation: r, owner: r.Owner, network: readings[0].network, address: readings[0].address, pod: x.owner(r.Owner)}
 		for _, b := range x.boxesAt(s.address) {
-			if b.NetworkName == s.network {
+			// A leftover says nothing of what the reservation was made for.
+			if b.NetworkName == s.network && x.holds(&b.sighting) {
 				s.sighted = append(s.sighted, b.sighting)
 			}
 		}
 		x.gather(s, e)
-		e.Claimant, e.ClaimantNode = x.claimant(s)
+		x.addClaims(s, e)
 	}
 	switch {
 	case x.now.Sub(r.Created) < recentFor:

@@ -1,6 +1,7 @@
 package reconciler
 
 import (
+	"fmt"
 	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
@@ -44,6 +45,19 @@ type Observation struct {
 	Warnings []string
 }
 
+// podsMissing is an error where no pod at all was listed although something is
+// allocated: an empty answer proves nothing, and where whereabouts runs there are pods.
+func (o *Observation) podsMissing() error {
+	n := len(o.Reservations)
+	for _, p := range o.Pools {
+		n += len(p.Allocations)
+	}
+	if n == 0 || len(o.Pods) > 0 {
+		return nil
+	}
+	return fmt.Errorf("could not look: there is no pod at all beside %d allocations and reservations, so the list of pods is not complete; look at 'kubectl get pods -A' (in a folder add that list, or if there are none use --pods-complete)", n)
+}
+
 // Policy is what an operator decides about judging.
 type Policy struct {
 	// AgentsRequired: without reports nothing is known, instead of judging by
@@ -56,6 +70,16 @@ type Policy struct {
 	// keeps Held stale. 0, the default, never does: behind a partition the
 	// address is still in use.
 	UnreachableNodeTimeout time.Duration
+	// MissingAfter is for how long the last report of a node whose Node object is gone
+	// still claims its addresses: as long as an unconfirmed verdict must hold. 0 is 15 min.
+	MissingAfter time.Duration
+}
+
+func (p Policy) missingAfter() time.Duration {
+	if p.MissingAfter == 0 {
+		return 15 * time.Minute
+	}
+	return p.MissingAfter
 }
 
 // selector reports whether a node should have an agent.

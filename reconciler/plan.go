@@ -19,10 +19,19 @@ type Options struct {
 	Settled bool
 	// AllowMassRelease switches the breaker off.
 	AllowMassRelease bool
+	// PodsComplete: the operator vouches for the pods that are listed, even for none.
+	PodsComplete bool
 	// DryRun: plan, and write nothing.
 	DryRun bool
 	// Repair writes back what the findings say is missing.
 	Repair bool
+}
+
+// judging is the policy by which is judged.
+func (o Options) judging() Policy {
+	p := o.Policy
+	p.MissingAfter = max(o.ConfirmAfter, quarantine)
+	return p
 }
 
 // Refusal is why a Stale item is not released now.

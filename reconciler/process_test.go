@@ -20,6 +20,7 @@ type process struct {
 
 func newProcess(t *testing.T, opts Options) *process {
 	p := &process{t: t}
+	opts.PodsComplete = true // most scenes are of one entry, and of nothing else
 	p.Reconciler = &Reconciler{Source: p, Options: opts, Clock: clocktesting.NewFakeClock(now), Log: slog.New(slog.DiscardHandler), History: NewHistory()}
 	return p
 }

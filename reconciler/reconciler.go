@@ -62,12 +62,15 @@ func (r *Reconciler) Look(ctx context.Context) (*Judgement, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := o.podsMissing(); err != nil && !r.Options.PodsComplete {
+		return nil, err
+	}
 	o.Past = r.History
 	if !r.Options.Settled {
 		o.Local = r.Clock.Now()
 	}
 	r.History.checkRevision(o)
-	j := Judge(o, r.Options.Policy)
+	j := Judge(o, r.Options.judging())
 	r.History.Remember(j)
 	return j, nil
 }

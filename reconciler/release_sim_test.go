@@ -339,6 +339,7 @@ func (s *simulator) reconciler(t testing.TB) *reconciler.Reconciler {
 	}
 	return &reconciler.Reconciler{
 		Source: s, Writer: s, Clock: clock.RealClock{}, Log: slog.New(log), History: reconciler.NewHistory(),
-		Jitter: func(d time.Duration) time.Duration { return d },
+		Jitter:  func(d time.Duration) time.Duration { return d },
+		Options: reconciler.Options{PodsComplete: true}, // it frees the pods of most of its scenes
 	}
 }

@@ -169,7 +169,7 @@ func (m *repairs) standing(findings []*Finding) []*Finding {
 		asked[f.key()] = true
 	}
 	var still []*Finding
-	found := Judge(m.x.observation(), m.Options.Policy).Findings
+	found := Judge(m.x.observation(), m.Options.judging()).Findings
 	for i := range found {
 		if f := &found[i]; f.repair != nil && asked[f.key()] {
 			still = append(still, f)

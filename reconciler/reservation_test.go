@@ -173,7 +173,7 @@ func TestAReservationThatStandsAlone(t *testing.T) {
 		{"another pod's sandbox has it and runs", resOutcome{Held, PhantomPod, false}, []part{web(), onWorker(box("box-7", "uid-9", of("web-9"), holding("10.0.0.5", "")))}},
 		{"a sandbox has it and is not ready", resOutcome{Held, SandboxNotReady, false}, []part{onWorker(has(notReady(nil)))}},
 		{"a sandbox has it and has stopped: never proven", resOutcome{Stale, PodGone, false}, []part{onWorker(has(notReady(closed)))}},
-		{"a stopped sandbox has it, the pod is live without it: never proven", resOutcome{Stale, SandboxReplaced, false}, []part{web(), onWorker(has(notReady(closed)))}},
+		{"a stopped sandbox has it, the pod is live without it: never proven", resOutcome{Stale, AddressNotOnPod, false}, []part{web(), onWorker(has(notReady(closed)))}},
 		{"an attachment has it", resOutcome{Held, AttachedReason, false}, []part{onWorker(attachment("box-7", its1, time.Minute, nil, address("10.0.0.5", "")))}},
 		{"one sandbox that has it stopped and another runs", resOutcome{InUse, SandboxReady, false},
 			[]part{web(), onWorker(box("box-6", others, holding("10.0.0.5", ""), notReady(closed)), has())}},
@@ -184,7 +184,7 @@ func TestAReservationThatStandsAlone(t *testing.T) {
 		{"another pod carries the address", resOutcome{Held, ClaimedByOther, false}, []part{aPod("web-1", carrying("10.0.0.5")), onWorker()}},
 		{"the pod is finished and kubelet stopped it", resOutcome{Stale, PodFinished, false}, []part{succeeded.pod, worker}},
 		// It names no sandbox, so that no node is known to have run it.
-		{"the node that has the address is dead: not NodeDead", resOutcome{Held, NodeUnreachable, false},
+		{"the node that has the address is dead: not NodeDead", resOutcome{Held, NodeUnheard, false},
 			[]part{aNode("worker-1", notReadyFor(time.Hour), outOfService), staleReport("worker-1", has())}},
 		{"the node that has the address is missing: not NodeMissing", resOutcome{Held, NodeUnheard, false},
 			[]part{aNode("worker-2"), freshReport("worker-2"), staleReport("worker-1", has())}},

@@ -1,9 +1,7 @@
 package reconciler
 
 import (
-	"maps"
 	"net/netip"
-	"slices"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
@@ -61,99 +59,26 @@ func (s *subject) podRef() string {
 	return s.reservation.PodRef
 }
 
-// nodeSet are nodes that could run a sandbox, with what follows where no fresh
-// report has it.
-type nodeSet struct {
-	names   []string // sorted
-	unheard []string // those of them that nothing fresh is known of
-	state   Sandbox
-	// unreachable: every unheard node, or without agents one of the nodes, is not
-	// Ready; givenUp: and so for longer than the operator allows for.
-	unreachable, givenUp bool
-}
-
-// newNodeSet judges nodes, given which of them are proven dead and which are
-// missing.
-func (x *index) newNodeSet(names []string, dead, missing func(string) bool) *nodeSet {
-	n := &nodeSet{names: names}
-	deadOnes, missingOnes := 0, 0
-	for _, name := range names {
-		switch {
-		case dead(name):
-			deadOnes++
-		case missing(name):
-			missingOnes++
-		case !x.heard(name):
-			n.unheard = append(n.unheard, name)
-		}
-	}
-	silent := n.unheard
-	switch {
-	case len(names) > 0 && deadOnes == len(names):
-		n.state = NodeDead
-	case len(names) > 0 && deadOnes+missingOnes == len(names):
-		n.state = NodeMissing
-	case !x.inUse:
-		n.state = NoSource
-		// Without agents one node that is not Ready is enough to hold what it
-		// may run: its kubelet cannot say that the sandbox is gone.
-		silent = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !x.notReady(name) })
-	case len(names) == 0 || len(n.unheard) > 0:
-		n.state = Unheard
-	default:
-		n.state = Absent
-	}
-	n.unreachable, n.givenUp = x.reachability(silent)
-	return n
-}
-
-// nodeSet judges nodes of which no report has the sandbox. A reservation names
-// no sandbox, so no node is known to have run it.
-func (x *index) nodeSet(s *subject, names []string) *nodeSet {
-	if s.alloc == nil {
-		never := func(string) bool { return false }
-		return x.newNodeSet(names, never, never)
-	}
-	return x.newNodeSet(names, x.dead, x.missing)
-}
-
-// single is the nodeSet of one node, of which there are few and asked for often.
-func (x *index) single(s *subject, name string) *nodeSet {
-	at := singleNode{name, s.alloc == nil}
-	n := x.singles[at]
-	if n == nil {
-		n = x.nodeSet(s, []string{name})
-		x.singles[at] = n
-	}
-	return n
-}
-
-type singleNode struct {
-	name        string
-	reservation bool
-}
-
-// every is the nodeSet of all nodes with an agent.
-func (x *index) every(s *subject) *nodeSet {
-	n := &x.agents[0]
-	if s.alloc == nil {
-		n = &x.agents[1]
-	}
-	if *n == nil {
-		*n = x.nodeSet(s, x.agentNodes)
-	}
-	return *n
-}
-
 // sandbox finds the state of a subject's sandbox, and what it is concluded from.
 func (x *index) sandbox(s *subject, e *Evidence) {
 	if s.alloc != nil {
 		e.ContainerID = s.alloc.ContainerID
 	}
 	if x.fromFreshReports(s, e) {
+		if e.Sandbox == Stopped || e.Sandbox == Gone {
+			x.doubt(s, e)
+		}
 		return
 	}
-	n := x.couldRun(s, e.OnPod)
+	n, certain := x.couldRun(s)
+	e.setNodes(n)
+	e.MissingNode, e.Unproven = n.missing, !certain
+	if n.state == NodeDead {
+		x.contradict(s, e)
+	}
+}
+
+func (e *Evidence) setNodes(n *nodeSet) {
 	e.Sandbox, e.Nodes, e.Unheard, e.Unreachable, e.UnreachableOK = n.state, n.names, n.unheard, n.unreachable, n.givenUp
 }
 
@@ -165,8 +90,11 @@ func (x *index) fromFreshReports(s *subject, e *Evidence) bool {
 		g := &s.sighted[i]
 		uid := g.uid()
 		state, ok := x.stateOf(g)
+		if s.alloc == nil && (state == Stopped || state == Gone) {
+			ok = false // nothing says that it was the reservation's own
+		}
 		if !ok {
-			if e.SandboxUID == "" {
+			if e.SandboxUID == "" && s.alloc != nil {
 				e.SandboxUID = uid
 			}
 			continue
@@ -181,6 +109,49 @@ func (x *index) fromFreshReports(s *subject, e *Evidence) bool {
 		}
 	}
 	return found
+}
+
+// doubt weighs the end of a sandbox that one node tells of against what is known of
+// other nodes: one node does not speak for another. A machine that was cloned, or
+// one agent that lies, would else free the address of a sandbox that runs.
+func (x *index) doubt(s *subject, e *Evidence) {
+	told := e.Nodes[0]
+	if x.contradict(s, e) || s.pod == nil || s.pod.Phase == podstate.Finished || s.pod.Node == "" || s.pod.Node == told {
+		return
+	}
+	e.Unproven = true
+	if n := x.single(s, s.pod.Node); n.state == Unheard {
+		e.setNodes(n)
+	}
+}
+
+// contradict reports whether another node than those of the evidence has the id as
+// what may be running, and holds it so.
+func (x *index) contradict(s *subject, e *Evidence) bool {
+	for i := range s.sighted {
+		g := &s.sighted[i]
+		switch {
+		case !x.standsAgainst(g) || e.Sandbox != NodeDead && g.report.Name == e.Nodes[0]:
+		case x.lapsed(g.report):
+			e.MissingNode, e.Unproven = true, true
+		default:
+			e.Sandbox, e.Nodes, e.Elsewhere = NotReady, g.report.node, true
+			return true
+		}
+	}
+	return false
+}
+
+// standsAgainst reports whether a node's report, fresh or stale, has the id and does
+// not say itself that its network is closed.
+func (x *index) standsAgainst(g *sighting) bool {
+	switch {
+	case g.gone != nil || x.lost(g.report):
+		return false
+	case g.att != nil:
+		return !podstate.Closed(g.att.NetworkClosed)
+	}
+	return g.box.State == v1alpha1.SandboxReady || !podstate.Closed(g.box.NetworkClosed)
 }
 
 // stateOf is what a fresh report's mention proves; ok is false where it proves
@@ -220,77 +191,4 @@ func (g *sighting) containerID() string {
 		return g.att.ID
 	}
 	return g.gone.ID
-}
-
-// couldRun are the nodes that could run the sandbox: the one whose last report
-// has the id; else those whose slice the pool may be; else the node of a pod
-// that was seen carrying the address; else every node with an agent. Without
-// reports it is the pod's own node, where there is a pod.
-func (x *index) couldRun(s *subject, onPod bool) *nodeSet {
-	var nodes []string
-	for i := range s.sighted {
-		g := &s.sighted[i]
-		if g.gone == nil { // a stale report does not have what it names as gone
-			nodes = append(nodes, g.report.Name)
-		}
-	}
-	if len(nodes) > 0 {
-		dead, missing := func(node string) bool { return x.deadFor(s, node) }, x.missing
-		if s.alloc == nil {
-			dead = func(string) bool { return false }
-			missing = dead
-		}
-		return x.newNodeSet(sortedUnique(nodes), dead, missing)
-	}
-	if !x.inUse && s.pod != nil {
-		if s.pod.Node == "" {
-			return x.nodeSet(s, nil)
-		}
-		return x.single(s, s.pod.Node)
-	}
-	if s.pool != nil {
-		if nodes = s.pool.SliceNodes(x.nodeNames); len(nodes) > 0 {
-			return x.nodeSet(s, sortedUnique(nodes))
-		}
-	}
-	nodes = append(nodes, x.o.Past.carriedOn(s)...)
-	if onPod && s.pod.Node != "" {
-		nodes = append(nodes, s.pod.Node)
-	}
-	switch nodes = sortedUnique(nodes); len(nodes) {
-	case 0:
-		return x.every(s)
-	case 1:
-		return x.single(s, nodes[0])
-	}
-	return x.nodeSet(s, nodes)
-}
-
-// findAgentNodes are all nodes that should have an agent and are neither dead nor
-// missing; where nothing is known of nodes, those that reports and pods name.
-func (x *index) findAgentNodes() []string {
-	if len(x.o.Nodes) == 0 {
-		return slices.Sorted(maps.Keys(x.nodeNames))
-	}
-	selects := x.policy.selector()
-	var nodes []string
-	for name, n := range x.o.Nodes {
-		if !n.Dead() && selects(n) {
-			nodes = append(nodes, name)
-		}
-	}
-	slices.Sort(nodes)
-	return nodes
-}
-
-// deadFor reports whether a node is proven dead as far as the subject goes: where
-// a report of the node mentions it, that report decides, so that a fresh one
-// counts even if the node is out of service.
-func (x *index) deadFor(s *subject, node string) bool {
-	for i := range s.sighted {
-		if g := &s.sighted[i]; g.gone == nil && g.report.Name == node {
-			return x.lost(g.report)
-		}
-	}
-	return x.dead(node)
 }

@@ -194,7 +194,8 @@ func TestAgentNodes(t *testing.T) {
 			[]part{aNode("worker-1", label("agent", "yes")), aNode("win", windows, label("agent", "yes")), freshReport("worker-1")}},
 		{"a node that is not selected counts where its report has the id", Policy{}, Unheard,
 			[]part{aNode("worker-1"), aNode("win", windows), freshReport("worker-1"), staleReport("win", box("box-1", its1))}},
-		{"none is selected, so none could run it", Policy{AgentNodes: selector}, Unheard, []part{aNode("worker-1"), freshReport("worker-1")}},
+		{"none is selected, and none has a report, so none could run it", Policy{AgentNodes: selector, AgentsRequired: true}, Unheard, []part{aNode("worker-1")}},
+		{"a node that is not selected counts where it has a report", Policy{AgentNodes: selector}, Absent, []part{aNode("worker-1"), freshReport("worker-1")}},
 	} {
 		t.Run(c.says+": "+c.want.String(), func(t *testing.T) {
 			if got := stateIn(t, c.policy, c.parts...); got != c.want {

@@ -48,12 +48,15 @@ func onPod(e *Evidence) bool       { return e.OnPod }
 func noStatus(e *Evidence) bool    { return e.Pod.Status != podstate.StatusReadable }
 func stopped(e *Evidence) bool     { return e.Pod.StoppedByKubelet }
 func unreachable(e *Evidence) bool { return e.Unreachable }
+func elsewhere(e *Evidence) bool   { return e.Elsewhere }
 func givenUp(e *Evidence) bool     { return e.Unreachable && e.UnreachableOK }
 
-// stoppedUnheard takes kubelet's word for the pod that it speaks of only: the
-// sandbox of an earlier pod of the name may run on, on a node that is not heard.
+// stoppedUnheard takes kubelet's word for the pod that it speaks of only, and for its
+// own node: the sandbox of an earlier pod of the name may run on, on a node that is
+// not heard.
 func stoppedUnheard(e *Evidence) bool {
-	return e.Pod.StoppedByKubelet && !e.StaleSaysRun && e.Own != NotItsPod
+	own := len(e.Unheard) == 1 && e.Unheard[0] == e.Pod.Node
+	return e.Pod.StoppedByKubelet && !e.StaleSaysRun && e.Own != NotItsPod && own
 }
 
 // table is the verdict table; the first row that matches decides.
@@ -87,6 +90,8 @@ func table() []rule {
 			say: "a CNI cache on {nodes} has the sandbox attached, and the runtime does not list it: it is being set up, or lost its DEL"},
 		{pod: anyPod, sandbox: is(NotReady), when: overdue, verdict: Held, reason: StuckTerminating,
 			say: "the pod should have been gone since {deleted}; its sandbox on {nodes} is not ready, and its network not known to be closed"},
+		{pod: anyPod, sandbox: is(NotReady), when: elsewhere, verdict: Held, reason: SandboxNotReady,
+			say: "the sandbox has ended on another node, and the report of {nodes} has it, too, as one that may be running"},
 		{pod: anyPod, sandbox: is(NotReady), verdict: Held, reason: SandboxNotReady,
 			say: "the sandbox on {nodes} is not ready, but its network is not known to be closed: the address may still answer"},
 		{pod: anyPod, sandbox: is(NodeDead), verdict: Stale, proven: true, reason: NodeDeadReason,
@@ -183,13 +188,14 @@ func (t *rules) judge(e *Evidence) Judged {
 		if r.own != nil && !r.own(e) || r.when != nil && !r.when(e) {
 			continue
 		}
-		return Judged{Verdict: r.verdict, Reason: r.reason, Proven: r.proven, onPod: e.OnPod, row: i}
+		return Judged{Verdict: r.verdict, Reason: r.reason, Proven: r.proven && !e.Unproven && !e.Unsettled, onPod: e.OnPod, row: i}
 	}
 	return Judged{Verdict: Held, Reason: PhantomPod, onPod: e.OnPod, row: rowNone}
 }
 
 // overrule holds what somebody else has.
 func (j *Judged) overrule(e *Evidence) {
+	j.Proven = j.Proven && !e.Unproven // by now more may be known
 	if j.Verdict == Stale && e.Claimant != "" {
 		j.Verdict, j.Reason, j.Proven, j.claimed = Held, ClaimedByOther, false, true
 	}
@@ -198,6 +204,8 @@ func (j *Judged) overrule(e *Evidence) {
 // message is the verdict as a sentence.
 func (t *rules) message(j Judged, e *Evidence) string {
 	switch {
+	case j.claimed && e.ClaimUnread:
+		return e.Claimant + " may carry the address: no CNI cache entry there tells its addresses"
 	case j.claimed:
 		return e.Claimant + " carries the address in the same network"
 	case j.row == rowProblem:
@@ -221,6 +229,8 @@ func (t *rules) text(j Judged) string {
 		return "none"
 	case j.claimed:
 		return t.rows[j.row].text() + "; overruled: somebody else carries the address"
+	case t.rows[j.row].proven && !j.Proven:
+		return t.rows[j.row].text() + "; not proven here: it was not seen wherever the sandbox could run"
 	}
 	return t.rows[j.row].text()
 }

@@ -116,7 +116,10 @@ func TestFinishedWithoutAFreshReport(t *testing.T) {
 		want    outcome
 		without outcome // agents
 	}{
-		{"kubelet stopped it, and the last report says not ready", done(time.Hour), []content{box("box-1", its1, notReady(nil))}, freed, bare},
+		{"kubelet stopped it, and the last report says stopped", done(time.Hour), []content{box("box-1", its1, notReady(closed))}, freed, bare},
+		{"kubelet stopped it before the last report said not ready", done(time.Hour), []content{box("box-1", its1, notReady(nil))}, unheard, bare},
+		{"kubelet stopped it after the last report said not ready", done(time.Minute), []content{box("box-1", its1, notReady(nil))}, freed, bare},
+		{"kubelet stopped it before the last report had it attached", done(time.Hour), []content{attachment("box-1", its1, time.Minute, nil)}, unheard, bare},
 		{"kubelet stopped it, and no report has the id", done(time.Hour), nil, freed, bare},
 		{"kubelet stopped it after the last report said READY", done(time.Minute), []content{box("box-1", its1)}, freed, bare},
 		{"kubelet stopped it before the last report said READY", done(time.Hour), []content{box("box-1", its1)}, unheard, bare},

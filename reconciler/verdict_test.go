@@ -23,6 +23,7 @@ type what struct {
 var (
 	nobody      = who{"no pod by that name", nothing}
 	pending     = who{"a Pending pod", web(phaseIs("Pending"))}
+	settling    = who{"a Pending pod that has been so for a minute", all(seenWhile(usualPool, web(phaseIs("Pending")), isGone(others).parts), web(phaseIs("Pending")))}
 	live        = who{"a live pod", web()}
 	carrier     = who{"a live pod that carries the address", web(carrying("10.0.0.5"))}
 	unknown     = who{"a pod of phase Unknown that carries the address", web(phaseIs("Unknown"), carrying("10.0.0.5"))}
@@ -112,7 +113,8 @@ func rows() []row {
 		{[]who{stuck}, []what{runs(its1)}, Held, false, StuckTerminating},
 		{[]who{terminating, carrierEnds}, []what{runs(its1)}, Held, false, Terminating},
 		{[]who{pending, live, carrier, unknown}, []what{runs(its1)}, InUse, false, SandboxReady},
-		{[]who{pending}, []what{hasStopped(others), isGone(others), diedWithNode(others)}, Stale, true, PodReplaced},
+		{[]who{settling}, []what{hasStopped(others), isGone(others), diedWithNode(others)}, Stale, true, PodReplaced},
+		{[]who{pending}, []what{hasStopped(others), isGone(others), diedWithNode(others)}, Stale, false, PodReplaced}, // its node's agent may not know of its sandbox yet
 		{[]who{pending}, []what{isAbsent}, Stale, false, PodReplaced},
 		{[]who{pending}, []what{
 			hasStopped(its1), hasStopped(unsaid), isGone(its1), isGone(unsaid), diedWithNode(its1), diedWithNode(unsaid),
@@ -139,8 +141,10 @@ func rows() []row {
 			{"a live pod with a network-status that is not JSON", web(status(`[{"ips":["10.0.0.7"]`))},
 		}, []what{isAbsent, noSource, noSourceDown, noSourceNodes}, Held, false, NetworkStatusMissing},
 		{[]who{live}, []what{isAbsent, noSource, noSourceNodes}, Stale, false, AddressNotOnPod},
-		{[]who{terminating, carrierEnds, stuck}, []what{hasStopped(its1), hasStopped(others), hasStopped(unsaid), isGone(its1), isGone(others), isGone(unsaid)}, Stale, true, SandboxStopped},
-		{[]who{terminating, carrierEnds, stuck}, []what{isAbsent}, Stale, false, SandboxStopped},
+		{[]who{terminating, stuck}, []what{hasStopped(its1), hasStopped(others), hasStopped(unsaid), isGone(its1), isGone(others), isGone(unsaid)}, Stale, true, SandboxStopped},
+		{[]who{terminating, stuck}, []what{isAbsent}, Stale, false, SandboxStopped},
+		{[]who{carrierEnds}, []what{hasStopped(its1), isGone(its1)}, Stale, true, SandboxStopped},
+		{[]who{carrierEnds}, []what{hasStopped(others), hasStopped(unsaid), isGone(others), isGone(unsaid), isAbsent}, Held, false, ClaimedByOther},
 		{[]who{terminating, carrierEnds, stuck}, []what{noSourceDown}, Held, false, NodeUnreachable},
 		{[]who{stuck}, []what{noSource, noSourceNodes}, Held, false, StuckTerminating},
 		{[]who{terminating, carrierEnds}, []what{noSource, noSourceNodes}, Held, false, Terminating},

@@ -21,6 +21,7 @@ type options struct {
 	snapshot, now string
 	output        string
 	all           bool
+	podsComplete  bool
 }
 
 func (o *options) add(f *pflag.FlagSet, logLevel string) {
@@ -28,6 +29,7 @@ func (o *options) add(f *pflag.FlagSet, logLevel string) {
 	o.node.Add(f, "also look at the container runtime of --node itself, at this socket: for a node without an agent")
 	f.StringVar(&o.snapshot, "snapshot", "", "judge a folder of YAML or JSON files instead of a live cluster")
 	f.StringVar(&o.now, "now", "", "the time of the snapshot, as in 2026-11-20T10:00:00Z (default: its newest Lease renewal or SandboxReport)")
+	f.BoolVar(&o.podsComplete, "pods-complete", false, "with --snapshot: the folder has every pod there is, even if it has none")
 	f.StringVarP(&o.output, "output", "o", "table", "table, json or yaml")
 	f.BoolVar(&o.all, "all", false, "list what is in use, too")
 }
@@ -51,6 +53,9 @@ func (o *options) reconciler(std streams) (*reconciler.Reconciler, error) {
 		}
 		return r, o.openSnapshot(r)
 	}
+	if o.podsComplete {
+		return nil, errors.New("--pods-complete is for --snapshot only: a live cluster is asked for its pods")
+	}
 	if o.now != "" {
 		return nil, errors.New("--now is for --snapshot only: a live cluster has its own clock")
 	}
@@ -69,7 +74,7 @@ func (o *options) openSnapshot(r *reconciler.Reconciler) error {
 	if err != nil {
 		return err
 	}
-	r.Source, r.Writer, r.Options.Settled = folder, folder, true
+	r.Source, r.Writer, r.Options.Settled, r.Options.PodsComplete = folder, folder, true, o.podsComplete
 	return nil
 }
 

@@ -24,6 +24,10 @@ const pool = `apiVersion: whereabouts.cni.cncf.io/v1alpha1
 kind: IPPool
 metadata: {name: 10.1.0.0-24, namespace: kube-system, resourceVersion: "7", uid: pool-uid}
 spec: {range: 10.1.0.0/24, allocations: {%s}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: whereabouts, namespace: kube-system, uid: pod-uid}
 `
 
 const reservation = `apiVersion: whereabouts.cni.cncf.io/v1alpha1

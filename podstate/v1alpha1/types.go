@@ -83,9 +83,10 @@ type Machine struct {
 // Same reports whether both are known to be one machine. Either id alone does not
 // tell: a cloned disk brings its machine id along, and some vendors give one system
 // UUID to every board.
-func (m Machine) Same(other Machine) bool {
-	return m.SystemUUID != "" && m.MachineID != "" && m == other
-}
+func (m Machine) Same(other Machine) bool { return m.Known() && m == other }
+
+// Known reports whether both ids are there.
+func (m Machine) Known() bool { return m.SystemUUID != "" && m.MachineID != "" }
 
 // Runtime names a container runtime.
 type Runtime struct {

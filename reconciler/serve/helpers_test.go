@@ -186,6 +186,7 @@ func servingAt(t *testing.T, cron string, c *cluster, opts reconciler.Options, t
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		log := slog.New(slog.DiscardHandler)
+		opts.PodsComplete = true // most clusters here are of nothing but entries
 		full := &reconciler.Reconciler{
 			Source: view{c, true}, Writer: c, Options: opts, Clock: clock.RealClock{}, Log: log,
 			Jitter: func(d time.Duration) time.Duration { return d }, History: reconciler.NewHistory(),

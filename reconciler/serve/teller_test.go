@@ -30,7 +30,7 @@ func looks(t *testing.T, history *reconciler.History, pools ...*ippool.Pool) *re
 	for _, p := range pools {
 		c.pools[p.Name] = p
 	}
-	r := &reconciler.Reconciler{Source: view{c, true}, Writer: c, Clock: clock.RealClock{}, Log: slog.New(slog.DiscardHandler), History: history, Options: reconciler.Options{ConfirmAfter: time.Hour}}
+	r := &reconciler.Reconciler{Source: view{c, true}, Writer: c, Clock: clock.RealClock{}, Log: slog.New(slog.DiscardHandler), History: history, Options: reconciler.Options{ConfirmAfter: time.Hour, PodsComplete: true}}
 	out, _, err := r.Pass(context.Background(), nil)
 	if err != nil {
 		t.Fatal(err)
