@@ -100,18 +100,18 @@ func TestTheChartAndTheManifestsAreTheSame(t *testing.T) {
 				got := byName(t, objects)
 				equal(t, "objects", slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)))
 				for name, o := range got {
-					if want[name] != nil && plain(o) != plain(want[name]) {
-						t.Errorf("%s: the chart has\n%s\nthe manifests have\n%s", name, plain(o), plain(want[name]))
+					if want[name] != nil && plain(t, o) != plain(t, want[name]) {
+						t.Errorf("%s: the chart has\n%s\nthe manifests have\n%s", name, plain(t, o), plain(t, want[name]))
 					}
 				}
 			})
 		}
 	}
 	t.Run("and so is the CRD in the chart", func(t *testing.T) {
-		files := must(filepath.Glob("../deploy/crds/*.yaml"))
-		equal(t, "CRDs", len(must(os.ReadDir(chartFolder+"/crds"))), len(files))
+		files := try(filepath.Glob("../deploy/crds/*.yaml")).must(t)
+		equal(t, "CRDs", len(try(os.ReadDir(chartFolder+"/crds")).must(t)), len(files))
 		for _, file := range files {
-			shipped := must(os.ReadFile(file))
+			shipped := try(os.ReadFile(file)).must(t)
 			if in, err := os.ReadFile(filepath.Join(chartFolder, "crds", filepath.Base(file))); err != nil || string(in) != string(shipped) {
 				t.Errorf("copy %s into the chart: it is not what is there (%v)", file, err)
 			}
@@ -123,13 +123,13 @@ func TestTheAPIServerAcceptsWhatIsRendered(t *testing.T) {
 	t.Parallel()
 	s := newStageWithReports(t)
 	restricted := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "restricted", Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}}}
-	must(s.Client().CoreV1().Namespaces().Create(t.Context(), restricted, metav1.CreateOptions{}))
+	try(s.Client().CoreV1().Namespaces().Create(t.Context(), restricted, metav1.CreateOptions{})).must(t)
 	pod := func(t *testing.T, objects []*unstructured.Unstructured) *corev1.Pod {
 		p := reconcilerPod(t, objects)
 		p.Name, p.Namespace = "any", restricted.Name
-		return must(s.Client().CoreV1().Pods(p.Namespace).Create(t.Context(), p, metav1.CreateOptions{
+		return try(s.Client().CoreV1().Pods(p.Namespace).Create(t.Context(), p, metav1.CreateOptions{
 			DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict,
-		}))
+		})).must(t)
 	}
 	t.Run("of the manifests", func(t *testing.T) {
 		for _, folder := range []string{
@@ -164,7 +164,7 @@ func TestTheAPIServerAcceptsWhatIsRendered(t *testing.T) {
 		equal(t, "kinds that are not served", s.accepted(t, objects), []string(nil))
 		p := reconcilerPod(t, objects)
 		p.Name = "any"
-		c := must(s.Client().CoreV1().Pods(p.Namespace).Create(t.Context(), p, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})).Spec.Containers[0]
+		c := try(s.Client().CoreV1().Pods(p.Namespace).Create(t.Context(), p, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})).must(t).Spec.Containers[0]
 		// The scheduler keeps pods apart that want the same port of a node.
 		for _, p := range c.Ports {
 			equal(t, "the node's port for "+p.Name, p.HostPort, p.ContainerPort)
@@ -275,7 +275,7 @@ func TestAlertsAreAboutMetricsThatThereAre(t *testing.T) {
 	t.Parallel()
 	objects, err := helm(metav1.NamespaceSystem, "prometheusRule: {enabled: true}")
 	check(t, err)
-	source := string(must(os.ReadFile("../reconciler/serve/metrics.go")))
+	source := string(try(os.ReadFile("../reconciler/serve/metrics.go")).must(t))
 	groups, _, err := unstructured.NestedSlice(byName(t, objects)["PrometheusRule "+reconcilerName].Object, "spec", "groups")
 	check(t, err)
 	rules := groups[0].(map[string]any)["rules"].([]any)

@@ -13,7 +13,7 @@ import (
 
 func TestTheImageHasTheProgramsThatAreRunFromIt(t *testing.T) {
 	t.Parallel()
-	dockerfile, makefile := string(must(os.ReadFile("../deploy/Dockerfile"))), string(must(os.ReadFile("../Makefile")))
+	dockerfile, makefile := string(try(os.ReadFile("../deploy/Dockerfile")).must(t)), string(try(os.ReadFile("../Makefile")).must(t))
 	_, final, found := strings.Cut(dockerfile, "\nFROM scratch\n")
 	if !found || strings.Contains(final, "FROM ") {
 		t.Fatal("the final stage is not from scratch")

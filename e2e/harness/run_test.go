@@ -17,7 +17,7 @@ func bringUp(t *testing.T, c *Cluster) {
 	t.Helper()
 	blue := Network{"default", "blue", IPAM{"range": "10.1.0.0/24"}}
 	n := NewNode(t, c, "worker-1")
-	must(n.Run(t.Context(), "default", "p", blue))
+	try(n.Run(t.Context(), "default", "p", blue)).must(t)
 	if ContainerdV2.Unsupported() == "" {
 		check(t, c.CreateNAD(t.Context(), blue))
 		r := NewRuntime(t, n, ContainerdV2)
@@ -53,7 +53,7 @@ func machine(t *testing.T) map[string]string {
 		"/proc/sys/vm/overcommit_memory", "/proc/sys/vm/panic_on_oom", "/proc/sys/kernel/panic", "/proc/sys/kernel/panic_on_oops",
 		"/proc/sys/kernel/keys/root_max*", "/proc/sys/net/ipv4/ip_forward", "/proc/sys/net/ipv4/conf/default/*",
 	} {
-		for _, path := range must(filepath.Glob(pattern)) {
+		for _, path := range try(filepath.Glob(pattern)).must(t) {
 			content, _ := os.ReadFile(path)
 			state[path] = string(content)
 		}
@@ -79,14 +79,14 @@ func nothingIsLeft(t *testing.T, bringUp func(t *testing.T) *Cluster) {
 	before := machine(t)
 	t.Run("cluster", func(t *testing.T) {
 		dir = bringUp(t).Dir()
-		if found := must(leftoversOf(dir)); len(found) < 12 {
+		if found := try(leftoversOf(dir)).must(t); len(found) < 12 {
 			t.Errorf("this test does not see all there is, only %q", found)
 		}
 	})
 	if dir == "" {
 		t.Skip("no cluster")
 	}
-	equal(t, "leftovers", must(leftoversOf(dir)), []string{})
+	equal(t, "leftovers", try(leftoversOf(dir)).must(t), []string{})
 	equal(t, "the machine", machine(t), before)
 }
 
@@ -109,17 +109,17 @@ func TestCrash(t *testing.T) {
 
 func crash(t *testing.T, kind string) {
 	before := machine(t)
-	must(build(core)) // not in the child's minute
+	try(build(core)).must(t) // not in the child's minute
 	if ContainerdV2.Unsupported() == "" {
 		for _, k := range []kit{containerdV2, multus, own, whole} {
-			must(build(k))
+			try(build(k)).must(t)
 		}
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	child := exec.CommandContext(ctx, must(os.Executable()), "-test.run=^TestCrash$")
+	child := exec.CommandContext(ctx, try(os.Executable()).must(t), "-test.run=^TestCrash$")
 	child.Env = append(os.Environ(), "E2E_CRASH="+kind)
-	out := bufio.NewScanner(must(child.StdoutPipe()))
+	out := bufio.NewScanner(try(child.StdoutPipe()).must(t))
 	check(t, child.Start())
 	var dir string
 	for dir == "" && out.Scan() {
@@ -133,12 +133,12 @@ func crash(t *testing.T, kind string) {
 	if dir == "" {
 		t.Fatal("the test process that was to crash did not come up")
 	}
-	for deadline := time.Now().Add(10 * time.Second); len(must(processesOf(dir))) > 0; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(10 * time.Second); len(try(processesOf(dir)).must(t)) > 0; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("these outlive a crash: %q", must(processesOf(dir)))
+			t.Fatalf("these outlive a crash: %q", try(processesOf(dir)).must(t))
 		}
 	}
 	check(t, Sweep())
-	equal(t, "leftovers", must(leftoversOf(dir)), []string{})
+	equal(t, "leftovers", try(leftoversOf(dir)).must(t), []string{})
 	equal(t, "the machine", machine(t), before)
 }
