@@ -32,7 +32,7 @@ type installation struct {
 // and two cores. How long it took is in the log.
 const soon = 20 * time.Second
 
-const productImage = "ip-reconcile/ip-reconcile:latest"
+const productImage = "set-your-image.invalid/ip-reconcile:0.1.0"
 
 // install starts a cluster and installs the Deployment and the agents, with more
 // arguments for the reconciler. While the test lasts, a referee looks that no address

@@ -24,7 +24,10 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-const chartFolder = "../deploy/helm/ip-reconcile"
+const (
+	chartFolder = "../deploy/helm/ip-reconcile"
+	imageToSet  = "set-your-image.invalid/ip-reconcile" // in the manifests
+)
 
 // helm renders the chart as `helm install` does, with values as a YAML file has
 // them.
@@ -42,6 +45,9 @@ func helmOn(kubernetes, namespace, values string) ([]*unstructured.Unstructured,
 	given, err := common.ReadValues([]byte(values))
 	if err != nil {
 		return nil, err
+	}
+	if given["image"] == nil { // nothing is rendered without one
+		given["image"] = map[string]any{"repository": imageToSet}
 	}
 	all, err := chartutil.ToRenderValues(chart, given, common.ReleaseOptions{Name: "addresses", Namespace: namespace, IsInstall: true, Revision: 1}, cluster)
 	if err != nil {
@@ -211,10 +217,12 @@ func TestTheDeploymentIsHardenedAndReadsTheSchedule(t *testing.T) {
 func TestTheChartSaysWhichValueIsWrong(t *testing.T) {
 	t.Parallel()
 	for values, says := range map[string]string{
-		"mode: Deploy":                                         "mode",
-		"replicas: many":                                       "replicas",
-		"replica: 3":                                           "'replica' not allowed",
-		"image: {repository: ''}":                              "image/repository",
+		"mode: Deploy":            "mode",
+		"replicas: many":          "replicas",
+		"replica: 3":              "'replica' not allowed",
+		"image: {repository: ''}": "image.repository: must name the image",
+		"image: {tag: v1}":        "image.repository=example.com/ip-reconcile",
+		"image: {repository: a/b, digest: 'sha256:1'}":         "image/digest",
 		"image: {pullPolicy: Sometimes}":                       "image/pullPolicy",
 		"agent: {runtime: docker}":                             "agent/runtime",
 		"agent: {enable: true}":                                "'enable' not allowed",
