@@ -7,7 +7,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -274,25 +273,5 @@ func TestRepairIsOnWithAgentsUnlessSaidOtherwise(t *testing.T) {
 		objects, err := helm(metav1.NamespaceSystem, values)
 		check(t, err)
 		equal(t, values, slices.Contains(reconcilerPod(t, objects).Spec.Containers[0].Args, "--repair"), want)
-	}
-}
-
-// TestAlertsAreAboutMetricsThatThereAre looks for their names where metrics are
-// made.
-func TestAlertsAreAboutMetricsThatThereAre(t *testing.T) {
-	t.Parallel()
-	objects, err := helm(metav1.NamespaceSystem, "prometheusRule: {enabled: true}")
-	check(t, err)
-	source := string(try(os.ReadFile("../reconciler/serve/metrics.go")).must(t))
-	groups, _, err := unstructured.NestedSlice(byName(t, objects)["PrometheusRule "+reconcilerName].Object, "spec", "groups")
-	check(t, err)
-	rules := groups[0].(map[string]any)["rules"].([]any)
-	equal(t, "alerts", len(rules), 7)
-	for _, r := range rules {
-		expression := r.(map[string]any)["expr"].(string)
-		name := regexp.MustCompile(`ip_reconcile_([a-z_]+)`).FindStringSubmatch(expression)
-		if name == nil || !strings.Contains(source, `"`+name[1]+`"`) && !strings.Contains(source, `"`+name[0]+`"`) {
-			t.Errorf("there is no such metric: %s", expression)
-		}
 	}
 }
