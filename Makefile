@@ -5,7 +5,7 @@ STATICCHECK  := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOTESTSUM    := gotest.tools/gotestsum@v1.13.0
 CONTROLLER_GEN := sigs.k8s.io/controller-tools/cmd/controller-gen@v0.23.0
 SAMPLE       := samples/cluster
-IMAGE        ?= ip-reconcile/ip-reconcile:latest
+VERSION      := $(shell sed -n 's/^version: //p' deploy/helm/ip-reconcile/Chart.yaml)
 
 # With a kubeconfig 'make run' looks at that cluster, without one at the sample.
 ARGS ?= $(if $(KUBECONFIG)$(wildcard $(HOME)/.kube/config),check,check --all --snapshot $(SAMPLE))
@@ -62,8 +62,9 @@ generate: ## Generate the SandboxReport CRD and deepcopy code from podstate/v1al
 	cp deploy/crds/*.yaml deploy/helm/ip-reconcile/crds/
 
 .PHONY: image
-image: ## Build the container image with docker (IMAGE=example.com/ip-reconcile:v1)
-	docker build -t $(IMAGE) -f deploy/Dockerfile .
+image: ## Build the container image with docker, tagged with the version (IMAGE=example.com/ip-reconcile)
+	$(if $(IMAGE),,$(error IMAGE names no repository: make image IMAGE=example.com/ip-reconcile))
+	docker build -t $(IMAGE):$(VERSION) --build-arg VERSION=$(VERSION) --build-arg REVISION=$(shell git rev-parse HEAD) -f deploy/Dockerfile .
 
 .PHONY: bench
 bench: ## Measure beside upstream's reconciler on a real API server (as root on Linux), and write docs/performance.md (WORK="10000 adds" for some of it)

@@ -17,7 +17,7 @@ import (
 // upstreamRules are those of whereabouts v0.9.4's ClusterRole, as shipped.
 func upstreamRules(t testing.TB) []rbacv1.PolicyRule {
 	t.Helper()
-	f := must(os.Open(harness.UpstreamManifest(t, "daemonset-install.yaml")))
+	f := try(os.Open(harness.UpstreamManifest(t, "daemonset-install.yaml"))).must(t)
 	defer f.Close()
 	for documents := yaml.NewYAMLReader(bufio.NewReader(f)); ; {
 		document, err := documents.Read()

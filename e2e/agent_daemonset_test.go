@@ -43,9 +43,9 @@ func TestTheAgentsDaemonSetAsksForNoMoreThanItNeeds(t *testing.T) {
 			equal(t, "kinds", got, kinds)
 
 			ds := daemonSet(t, objects)
-			must(s.Client().AppsV1().DaemonSets(ds.Namespace).Create(t.Context(), ds, metav1.CreateOptions{
+			try(s.Client().AppsV1().DaemonSets(ds.Namespace).Create(t.Context(), ds, metav1.CreateOptions{
 				DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict,
-			}))
+			})).must(t)
 			pod := ds.Spec.Template.Spec
 			equal(t, "containers", len(pod.Containers)+len(pod.InitContainers), 1)
 			agent := pod.Containers[0]

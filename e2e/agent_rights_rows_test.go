@@ -51,7 +51,7 @@ func (s *stage) agentsMayOnly(t *testing.T, namespace string) {
 	if namespace == "" {
 		in = metav1.NamespaceSystem
 	} else {
-		must(s.Client().CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{}))
+		try(s.Client().CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})).must(t)
 	}
 	objects := s.rendered(t, folder)
 	out, errs, err := s.Kubectl(t.Context(), "apply", "-k", folder, "--validate=strict")
@@ -70,7 +70,7 @@ func (s *stage) agentsMayOnly(t *testing.T, namespace string) {
 	})
 
 	t.Run("the rights are these and no more", func(t *testing.T) {
-		client := must(kubernetes.NewForConfig(must(clientcmd.BuildConfigFromFlags("", one.kubeconfig))))
+		client := try(kubernetes.NewForConfig(try(clientcmd.BuildConfigFromFlags("", one.kubeconfig)).must(t))).must(t)
 		const everywhere = "get nodes; create get list patch update watch sandboxreports.ip-reconcile.dev"
 		for where, want := range map[string]string{
 			in:                      "create get patch update leases.coordination.k8s.io; " + everywhere,
@@ -78,9 +78,9 @@ func (s *stage) agentsMayOnly(t *testing.T, namespace string) {
 			metav1.NamespaceDefault: everywhere,
 			"nowhere":               everywhere,
 		} {
-			review := must(client.AuthorizationV1().SelfSubjectRulesReviews().Create(t.Context(), &authorizationv1.SelfSubjectRulesReview{
+			review := try(client.AuthorizationV1().SelfSubjectRulesReviews().Create(t.Context(), &authorizationv1.SelfSubjectRulesReview{
 				Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: where},
-			}, metav1.CreateOptions{}))
+			}, metav1.CreateOptions{})).must(t)
 			var rules []string
 			for _, r := range review.Status.ResourceRules {
 				if slices.Contains([]string{"authorization.k8s.io", "authentication.k8s.io"}, r.APIGroups[0]) {
@@ -157,11 +157,11 @@ func (s *stage) agentsMayOnly(t *testing.T, namespace string) {
 		{"the kubelet's Lease", one, kubeNodeLease.create("worker-1"), noRight},
 		{"a Lease elsewhere", one, elsewhere.create("worker-1"), noRight},
 		{"switching the policy off", one, thing{r: policiesResource}.merge(agentName), noRight},
-		{"a token for another pod", one, tokenOf(in), noRight},
+		{"a token for another pod", one, tokenOf(t, in), noRight},
 	})
 
 	// The policy stands by itself, should somebody give agents more.
-	must(s.Client().RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
+	try(s.Client().RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "more"},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
 		Subjects: []rbacv1.Subject{
@@ -169,7 +169,7 @@ func (s *stage) agentsMayOnly(t *testing.T, namespace string) {
 			{Kind: "ServiceAccount", Namespace: in, Name: "ip-reconcile"},
 			{Kind: "ServiceAccount", Namespace: in, Name: agentName + "-2"},
 		},
-	}, metav1.CreateOptions{}))
+	}, metav1.CreateOptions{})).must(t)
 	s.mayNow(t, one.kubeconfig, rbacv1.PolicyRule{APIGroups: []string{sandboxReports.Group}, Resources: []string{sandboxReports.Resource}, Verbs: []string{"delete"}})
 	judge(t, "with every right that RBAC has", []trial{
 		{"deleting another node's report", one, reports.delete("worker-2"), ofOwnNodeOnly("report", "worker-1", "worker-2")},
@@ -183,14 +183,14 @@ func (s *stage) agentsMayOnly(t *testing.T, namespace string) {
 	})
 
 	for _, name := range []string{"ip-reconcile", agentName + "-2"} {
-		must(s.Client().CoreV1().ServiceAccounts(in).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}))
+		try(s.Client().CoreV1().ServiceAccounts(in).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})).must(t)
 	}
 	reconciler, namesake := s.inPod(t, in, "ip-reconcile", "worker-1"), s.inPod(t, in, agentName+"-2", "worker-1")
-	must(s.Client().RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
+	try(s.Client().RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "nodes"},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "system:node"},
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "Group", Name: "system:nodes"}},
-	}, metav1.CreateOptions{}))
+	}, metav1.CreateOptions{})).must(t)
 	kubelet, manager, admin := s.as(t, "system:node:worker-2", "system:nodes"), s.as(t, "system:kube-controller-manager"), newVisitor(t, s.Config(), "")
 	kubeLeases := thing{leasesResource, metav1.NamespaceSystem, newLease}
 	eventually(t, "the rights of the kubelet", func() bool { return kubeNodeLease.dryRun("worker-2")(t.Context(), kubelet) == nil })
@@ -212,9 +212,9 @@ func (s *stage) agentsMayOnly(t *testing.T, namespace string) {
 }
 
 // tokenOf asks for a token of the agents' ServiceAccount.
-func tokenOf(namespace string) attempt {
+func tokenOf(t *testing.T, namespace string) attempt {
 	return func(ctx context.Context, v *visitor) error {
-		client, err := kubernetes.NewForConfig(must(clientcmd.BuildConfigFromFlags("", v.kubeconfig)))
+		client, err := kubernetes.NewForConfig(try(clientcmd.BuildConfigFromFlags("", v.kubeconfig)).must(t))
 		if err != nil {
 			return err
 		}

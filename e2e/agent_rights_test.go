@@ -37,7 +37,7 @@ var (
 func agentManifests(t testing.TB, namespace string, components ...string) string {
 	t.Helper()
 	if namespace == "" && len(components) == 0 {
-		return must(filepath.Abs("../deploy/agent"))
+		return try(filepath.Abs("../deploy/agent")).must(t)
 	}
 	var folders []string
 	for _, c := range components {
@@ -89,24 +89,24 @@ type visitor struct {
 func newVisitor(t testing.TB, config *rest.Config, kubeconfig string) *visitor {
 	t.Helper()
 	config.QPS = -1
-	return &visitor{must(dynamic.NewForConfig(config)), kubeconfig}
+	return &visitor{try(dynamic.NewForConfig(config)).must(t), kubeconfig}
 }
 
 func (s *stage) withToken(t testing.TB, kubeconfig string) *visitor {
 	t.Helper()
-	return newVisitor(t, must(clientcmd.BuildConfigFromFlags("", kubeconfig)), kubeconfig)
+	return newVisitor(t, try(clientcmd.BuildConfigFromFlags("", kubeconfig)).must(t), kubeconfig)
 }
 
 // inPod is who has the token of a pod, which is on a node unless that is "".
 func (s *stage) inPod(t testing.TB, namespace, serviceAccount, node string) *visitor {
 	t.Helper()
-	pod := must(s.Client().CoreV1().Pods(namespace).Create(t.Context(), &corev1.Pod{
+	pod := try(s.Client().CoreV1().Pods(namespace).Create(t.Context(), &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: strings.TrimSuffix(serviceAccount+"-"+node, "-")},
 		Spec: corev1.PodSpec{
 			ServiceAccountName: serviceAccount, NodeName: node,
 			Containers: []corev1.Container{{Name: "agent", Image: "e2e.invalid/none"}},
 		},
-	}, metav1.CreateOptions{}))
+	}, metav1.CreateOptions{})).must(t)
 	return s.withToken(t, s.KubeconfigForPod(t, pod))
 }
 

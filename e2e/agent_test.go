@@ -122,7 +122,7 @@ func (a *agent) store(t testing.TB, r *v1alpha1.SandboxReport) *v1alpha1.Sandbox
 	t.Helper()
 	ctx, reports := context.Background(), a.s.Dynamic().Resource(sandboxReports)
 	u := &unstructured.Unstructured{}
-	check(t, u.UnmarshalJSON(must(json.Marshal(r))))
+	check(t, u.UnmarshalJSON(try(json.Marshal(r)).must(t)))
 	old, err := reports.Get(ctx, a.node, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):

@@ -107,8 +107,8 @@ func TestAnAgentIsSmall(t *testing.T) {
 // cpuTime is what a process has used, user and system, in all its threads.
 func cpuTime(t testing.TB, c *command) (used time.Duration) {
 	t.Helper()
-	for _, path := range must(filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", c.cmd.Process.Pid))) {
-		used += time.Duration(must(strconv.ParseInt(strings.Fields(string(must(os.ReadFile(path))))[0], 10, 64)))
+	for _, path := range try(filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", c.cmd.Process.Pid))).must(t) {
+		used += time.Duration(try(strconv.ParseInt(strings.Fields(string(try(os.ReadFile(path)).must(t)))[0], 10, 64)).must(t))
 	}
 	return used
 }
@@ -116,13 +116,13 @@ func cpuTime(t testing.TB, c *command) (used time.Duration) {
 // residentMemory is VmRSS and the part of it that is mapped from files, in MiB.
 func residentMemory(t testing.TB, c *command) (all, file float64) {
 	t.Helper()
-	for line := range strings.Lines(string(must(os.ReadFile(filepath.Join("/proc", strconv.Itoa(c.cmd.Process.Pid), "status"))))) {
+	for line := range strings.Lines(string(try(os.ReadFile(filepath.Join("/proc", strconv.Itoa(c.cmd.Process.Pid), "status"))).must(t))) {
 		f := strings.Fields(line)
 		switch f[0] {
 		case "VmRSS:":
-			all = must(strconv.ParseFloat(f[1], 64)) / 1024
+			all = try(strconv.ParseFloat(f[1], 64)).must(t) / 1024
 		case "RssFile:":
-			file = must(strconv.ParseFloat(f[1], 64)) / 1024
+			file = try(strconv.ParseFloat(f[1], 64)).must(t) / 1024
 		}
 	}
 	return all, file

@@ -95,7 +95,7 @@ func TestWhatIsGoneStaysGoneWhenTheAgentStartsAgain(t *testing.T) {
 func (n *madeUpNode) forget(t testing.TB, b critest.Sandbox) {
 	t.Helper()
 	for _, dir := range []string{n.results, filepath.Join(n.multus, "results")} {
-		files := must(filepath.Glob(filepath.Join(dir, "*"+b.ID+"*")))
+		files := try(filepath.Glob(filepath.Join(dir, "*"+b.ID+"*"))).must(t)
 		for _, f := range files {
 			check(t, os.Remove(f))
 		}
@@ -135,7 +135,7 @@ func TestAfterARestoreOfEtcdEveryAgentWritesAnew(t *testing.T) {
 
 	for name := range nodes {
 		r := s.reported(t, name, "the annotation of a restore", func(r *v1alpha1.SandboxReport) bool { return r.Annotations[v1alpha1.RestoreAnnotation] != "" })
-		since := must(time.Parse(time.RFC3339, r.Annotations[v1alpha1.RestoreAnnotation]))
+		since := try(time.Parse(time.RFC3339, r.Annotations[v1alpha1.RestoreAnnotation])).must(t)
 		if since.After(time.Now()) || time.Since(since) > 2*time.Minute {
 			t.Errorf("%s says that it was restored at %s", name, since)
 		}

@@ -59,10 +59,10 @@ func TestTheClockOfANodeReleasesNothing(t *testing.T) {
 // inProcess runs the agent in the test's own process, with a clock of its own.
 func (n *madeUpNode) inProcess(t testing.TB, s *stage, clock func() time.Time) {
 	t.Helper()
-	config := must(clientcmd.BuildConfigFromFlags("", s.Kubeconfig()))
-	store := must(nodeagent.NewAPI(config, n.name, metav1.NamespaceSystem))
+	config := try(clientcmd.BuildConfigFromFlags("", s.Kubeconfig())).must(t)
+	store := try(nodeagent.NewAPI(config, n.name, metav1.NamespaceSystem)).must(t)
 	store.Now = clock
-	runtime := must(cri.Dial(n.Socket))
+	runtime := try(cri.Dial(n.Socket)).must(t)
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -152,7 +152,7 @@ func TestANodeWithoutAnAgentIsLookedAtByHand(t *testing.T) {
 // byHand runs the product on the node, and lets it look at the node's runtime.
 func (n *realNode) byHand(t testing.TB, args ...string) *outcome {
 	t.Helper()
-	return start(t, n.Command(context.Background(), must(productBinary()), append([]string{args[0], "--cri", harness.Socket, "--node", n.name,
+	return start(t, n.Command(context.Background(), try(productBinary()).must(t), append([]string{args[0], "--cri", harness.Socket, "--node", n.name,
 		"--kubeconfig", n.s.Kubeconfig(), "-o", "json"}, args[1:]...)...)).wait()
 }
 

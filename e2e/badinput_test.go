@@ -18,7 +18,7 @@ import (
 // changedKubeconfig is a copy of the admin's kubeconfig with something replaced.
 func (s *stage) changedKubeconfig(t testing.TB, what, by string) string {
 	t.Helper()
-	text := string(must(os.ReadFile(s.Kubeconfig())))
+	text := string(try(os.ReadFile(s.Kubeconfig())).must(t))
 	changed := regexp.MustCompile(what).ReplaceAllString(text, by)
 	if changed == text {
 		t.Fatalf("the kubeconfig has no %q", what)
@@ -31,7 +31,7 @@ func (s *stage) changedKubeconfig(t testing.TB, what, by string) string {
 // deaf listens and never answers.
 func deaf(t testing.TB) string {
 	t.Helper()
-	l := must(net.Listen("tcp", "127.0.0.1:0"))
+	l := try(net.Listen("tcp", "127.0.0.1:0")).must(t)
 	t.Cleanup(func() { l.Close() })
 	return "https://" + l.Addr().String()
 }
@@ -42,7 +42,7 @@ func TestACommandThatCannotLookSaysWhyInOneLine(t *testing.T) {
 	leaked := s.up(t, "worker-1", "leaked", blue).leak(t)
 	before, leases := s.contents(t), s.leases(t)
 	// A port that nobody listens on: it was free a moment ago.
-	free := must(net.Listen("tcp", "127.0.0.1:0"))
+	free := try(net.Listen("tcp", "127.0.0.1:0")).must(t)
 	refused := "https://" + free.Addr().String()
 	free.Close()
 	silent := deaf(t)
@@ -87,8 +87,8 @@ func TestACommandThatCannotLookSaysWhyInOneLine(t *testing.T) {
 // powerless is the kubeconfig of a ServiceAccount without any rights of its own.
 func (s *stage) powerless(t testing.TB) string {
 	t.Helper()
-	must(s.Client().CoreV1().ServiceAccounts(metav1.NamespaceDefault).Create(t.Context(), &corev1.ServiceAccount{
-		ObjectMeta: metav1.ObjectMeta{Name: "powerless"}}, metav1.CreateOptions{}))
+	try(s.Client().CoreV1().ServiceAccounts(metav1.NamespaceDefault).Create(t.Context(), &corev1.ServiceAccount{
+		ObjectMeta: metav1.ObjectMeta{Name: "powerless"}}, metav1.CreateOptions{})).must(t)
 	return s.KubeconfigFor(t, metav1.NamespaceDefault, "powerless")
 }
 

@@ -52,7 +52,7 @@ func installUpstream(t *testing.T, schedule string) *installation {
 `
 	folder, resources := t.TempDir(), "resources:\n"
 	for _, file := range []string{"daemonset-install.yaml", "reconciler-deployment.yaml"} {
-		check(t, os.WriteFile(filepath.Join(folder, file), must(os.ReadFile(harness.UpstreamManifest(t, file))), 0o600))
+		check(t, os.WriteFile(filepath.Join(folder, file), try(os.ReadFile(harness.UpstreamManifest(t, file))).must(t), 0o600))
 		resources += "- " + file + "\n"
 	}
 	check(t, os.WriteFile(filepath.Join(folder, "kustomization.yaml"), fmt.Appendf(nil, resources+patches, schedule, upstreamImage), 0o600))

@@ -19,9 +19,9 @@ var besides = []struct {
 		m.start(t, workload("kept", "worker-1", "blue"))
 		worker := m.whole.Worker("worker-1")
 		check(t, worker.LoseDELs(true))
-		snapshot := must(m.whole.Snapshot())
+		snapshot := try(m.whole.Snapshot()).must(t)
 		lost := m.start(t, workload("lost", "worker-1", "blue"))
-		revision := must(m.whole.Revision(t.Context()))
+		revision := try(m.whole.Revision(t.Context())).must(t)
 		check(t, m.whole.Restore(t.Context(), snapshot))
 		m.referee.restored()
 		check(t, m.whole.CatchUp(t.Context(), revision))
@@ -145,7 +145,7 @@ func (m *match) newcomer(t *testing.T, worker string, other *corev1.Pod) {
 // recorded says whether a pod's address has its entry.
 func (m *match) recorded(t *testing.T, p *corev1.Pod) bool {
 	t.Helper()
-	return podOf(must(m.entries(t.Context()))[addressOn(t, p, "net1")]) == p.Namespace+"/"+p.Name
+	return podOf(try(m.entries(t.Context())).must(t)[addressOn(t, p, "net1")]) == p.Namespace+"/"+p.Name
 }
 
 // evictable is a pod that is taken from a node as soon as that is unreachable.

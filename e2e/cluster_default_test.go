@@ -56,7 +56,7 @@ func TestInAClusterTheDefaultNetworkMayHaveItsAddressesFromWhereabouts(t *testin
 // else has its address.
 func (i *installation) eachHasItsOwn(t *testing.T, pods int) {
 	t.Helper()
-	all := must(i.Client().CoreV1().Pods("").List(t.Context(), metav1.ListOptions{FieldSelector: "status.phase=Running"})).Items
+	all := try(i.Client().CoreV1().Pods("").List(t.Context(), metav1.ListOptions{FieldSelector: "status.phase=Running"})).must(t).Items
 	all = slices.DeleteFunc(all, func(p corev1.Pod) bool { return p.Spec.HostNetwork })
 	equal(t, "pods", len(all), pods)
 	slices.SortFunc(all, func(a, b corev1.Pod) int { return strings.Compare(a.Namespace, b.Namespace) })
@@ -72,7 +72,7 @@ func (i *installation) eachHasItsOwn(t *testing.T, pods int) {
 		equal(t, "the podIP of "+p.Name, p.Status.PodIP, address)
 		place := fmt.Sprint(i.whole.DefaultPool(), " ", address.As4()[3])
 		contains(t, place, entries[place], i.box(t, &p), p.Namespace+"/"+p.Name)
-		equal(t, "network namespaces with "+address.String(), len(must(i.holders())[address]), 1)
+		equal(t, "network namespaces with "+address.String(), len(try(i.holders()).must(t)[address]), 1)
 		if p.Namespace != asks.Namespace {
 			continue // it is not the workload, and does not say its name
 		}

@@ -26,7 +26,7 @@ func TestInAClusterAPodThatKubeletEndsLosesItsAddressAlthoughItStaysInTheAPI(t *
 	equal(t, "the addresses", addressOn(t, late, "net1").String()+" "+addressOn(t, big, "net1").String(), "10.1.0.2 10.1.0.3")
 	v := i.leader(t)
 
-	must(pods.Patch(t.Context(), late.Name, types.MergePatchType, []byte(`{"spec":{"activeDeadlineSeconds":1}}`), metav1.PatchOptions{}))
+	try(pods.Patch(t.Context(), late.Name, types.MergePatchType, []byte(`{"spec":{"activeDeadlineSeconds":1}}`), metav1.PatchOptions{})).must(t)
 	began := time.Now()
 	for _, p := range []*corev1.Pod{late, big} {
 		address := addressOn(t, p, "net1")
@@ -36,7 +36,7 @@ func TestInAClusterAPodThatKubeletEndsLosesItsAddressAlthoughItStaysInTheAPI(t *
 			if worker.Answers(t, address) && before["10.1.0.0-24 "+strings.TrimPrefix(address.String(), "10.1.0.")] == "" {
 				t.Fatalf("%s was freed while it was configured", address)
 			}
-			failed = must(pods.Get(t.Context(), p.Name, metav1.GetOptions{}))
+			failed = try(pods.Get(t.Context(), p.Name, metav1.GetOptions{})).must(t)
 			return failed.Status.Phase == corev1.PodFailed
 		})
 		t.Logf("%s failed after %s: %s", p.Name, time.Since(began).Round(time.Second), failed.Status.Reason)
@@ -47,7 +47,7 @@ func TestInAClusterAPodThatKubeletEndsLosesItsAddressAlthoughItStaysInTheAPI(t *
 	v.is(t, `ip_reconcile_released_total{reason="PodFinished"}`, 4)
 	for name, reason := range map[string]string{late.Name: "DeadlineExceeded", big.Name: "Evicted"} {
 		i.event(t, reason, "Pod", name)
-		equal(t, "the phase of "+name, must(pods.Get(t.Context(), name, metav1.GetOptions{})).Status.Phase, corev1.PodFailed)
+		equal(t, "the phase of "+name, try(pods.Get(t.Context(), name, metav1.GetOptions{})).must(t).Status.Phase, corev1.PodFailed)
 	}
 
 	next := i.start(t, workload("next", "worker-2", "blue"))

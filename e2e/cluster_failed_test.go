@@ -23,7 +23,7 @@ func TestInAClusterAPodThatIsSaidToHaveFailedKeepsItsAddressWhileItRuns(t *testi
 
 	check(t, worker.Kubelet.Freeze())
 	pods := i.Client().CoreV1().Pods("default")
-	p = must(pods.Patch(t.Context(), p.Name, types.MergePatchType, []byte(`{"status":{"phase":"Failed","reason":"SaidSo"}}`), metav1.PatchOptions{}, "status"))
+	p = try(pods.Patch(t.Context(), p.Name, types.MergePatchType, []byte(`{"status":{"phase":"Failed","reason":"SaidSo"}}`), metav1.PatchOptions{}, "status")).must(t)
 	for _, c := range p.Status.Conditions {
 		equal(t, string(c.Type), c.Status, corev1.ConditionTrue)
 	}
@@ -39,7 +39,7 @@ func TestInAClusterAPodThatIsSaidToHaveFailedKeepsItsAddressWhileItRuns(t *testi
 	eventuallyWithin(t, time.Minute, "nobody to answer", func() bool { return !worker.Answers(t, address) })
 	t.Logf("freed %s after that", i.freed(t, soon, "10.1.0.0-24", "1").Round(time.Second))
 	v.is(t, `ip_reconcile_released_total{reason="PodFinished"}`, 2)
-	p = must(pods.Get(t.Context(), p.Name, metav1.GetOptions{}))
+	p = try(pods.Get(t.Context(), p.Name, metav1.GetOptions{})).must(t)
 	equal(t, "the pod, which is there,", p.Status.Phase, corev1.PodFailed)
 	next := i.start(t, workload("next", "worker-2", "blue"))
 	equal(t, "the next pod's address", addressOn(t, next, "net1"), address)

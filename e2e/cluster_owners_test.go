@@ -33,7 +33,7 @@ func (i *installation) playStatic(t *testing.T, v *server, asks *corev1.Pod) {
 	mirror := i.running(t, "fixed-worker-1")[0]
 	address, uid := addressOn(t, mirror, "net1"), mirror.Annotations[corev1.MirrorPodAnnotationKey]
 	equal(t, "that its UID is the runtime's", uid == string(mirror.UID), false)
-	id := must(worker.SandboxOf(t.Context(), uid))
+	id := try(worker.SandboxOf(t.Context(), uid)).must(t)
 	v.is(t, inUse, 2)
 	before := i.contents(t)
 	kept := func(t *testing.T) {
@@ -44,7 +44,7 @@ func (i *installation) playStatic(t *testing.T, v *server, asks *corev1.Pod) {
 		name, err := i.whole.Asked(t.Context(), asks, address)
 		check(t, err)
 		equal(t, "who answers", name, mirror.Name)
-		equal(t, "its sandbox", must(worker.SandboxOf(t.Context(), uid)), id)
+		equal(t, "its sandbox", try(worker.SandboxOf(t.Context(), uid)).must(t), id)
 	}
 	kept(t)
 
@@ -83,7 +83,7 @@ func (i *installation) playJob(t *testing.T, v *server, asks *corev1.Pod) {
 		t.Errorf("the newcomer has %s, which was no finished pod's", next)
 	}
 	for _, p := range done { // each says yet that it has an address
-		equal(t, "its phase", must(i.Client().CoreV1().Pods("default").Get(t.Context(), p.Name, metav1.GetOptions{})).Status.Phase, corev1.PodSucceeded)
+		equal(t, "its phase", try(i.Client().CoreV1().Pods("default").Get(t.Context(), p.Name, metav1.GetOptions{})).must(t).Status.Phase, corev1.PodSucceeded)
 	}
 	before = i.contents(t)
 	i.run(t).exits(t, 0)
@@ -103,18 +103,19 @@ func (i *installation) job(t *testing.T, name string, count int, phase corev1.Po
 	t.Helper()
 	p := workload(name, "", "blue")
 	p.Spec.RestartPolicy, p.Spec.Containers[0].Args = corev1.RestartPolicyNever, args
-	must(i.Client().BatchV1().Jobs("default").Create(t.Context(), &batchv1.Job{
+	try(i.Client().BatchV1().Jobs("default").Create(t.Context(), &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: batchv1.JobSpec{
 			Completions: ptr.To(int32(count)), Parallelism: ptr.To(int32(count)),
 			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: p.Labels, Annotations: p.Annotations}, Spec: p.Spec},
 		},
-	}, metav1.CreateOptions{}))
+	}, metav1.CreateOptions{})).must(t)
 	var pods []corev1.Pod
 	eventually(t, name+" to have pods that are "+string(phase), func() bool {
-		pods = must(i.Client().CoreV1().Pods("default").List(t.Context(), metav1.ListOptions{
+		pods = try(i.Client().CoreV1().Pods("default").List(t.Context(), metav1.ListOptions{
 			LabelSelector: "app=" + name, FieldSelector: "status.phase=" + string(phase),
-		})).Items
+		})).must(t).
+			Items
 		return len(pods) == count
 	})
 	return pods

@@ -15,11 +15,11 @@ func TestInAClusterAPodThatARestoreOfEtcdHasLostKeepsItsAddress(t *testing.T) {
 	check(t, i.CreateNAD(t.Context(), blue))
 	kept := i.start(t, workload("kept", "worker-1", "blue"))
 	i.leader(t)
-	snapshot := must(i.whole.Snapshot())
+	snapshot := try(i.whole.Snapshot()).must(t)
 	lost := i.start(t, workload("lost", "worker-1", "blue"))
 	address, id, worker := addressOn(t, lost, "net1"), i.box(t, lost), i.whole.Worker("worker-1")
 	equal(t, "the address", address.String(), "10.1.0.2")
-	revision := must(i.whole.Revision(t.Context()))
+	revision := try(i.whole.Revision(t.Context())).must(t)
 
 	check(t, i.whole.Restore(t.Context(), snapshot))
 	i.referee.restored()

@@ -37,7 +37,7 @@ func TestInAClusterASandboxThatIsStoppedLosesItsAddressAlthoughItStaysListed(t *
 	// Containerd has no event for the end of a network: the agent looks every 10 s.
 	t.Logf("freed %s after that", i.freed(t, 10*time.Second+soon, "10.1.0.0-24", "2").Round(time.Second))
 	v.is(t, `ip_reconcile_released_total{reason="PodGone"}`, 2)
-	state := must(worker.Status(t.Context(), id)).Status.State
+	state := try(worker.Status(t.Context(), id)).must(t).Status.State
 	equal(t, "the state of its sandbox, which is still listed", state, cri.PodSandboxState_SANDBOX_NOTREADY)
 
 	next := i.start(t, workload("next", "worker-2", "blue"))

@@ -26,7 +26,7 @@ func TestInAClusterNoAddressIsFreedWhileItsPodIsMade(t *testing.T) {
 	check(t, i.CreateNAD(t.Context(), blue))
 	check(t, i.CreateNAD(t.Context(), simple("red", "10.2.0.0/24")))
 	check(t, i.whole.Worker("worker-2").LoseDELs(true))
-	v, pools, began := i.leader(t), must(record(t.Context(), i.of(harness.IPPools))), time.Now()
+	v, pools, began := i.leader(t), try(record(t.Context(), i.of(harness.IPPools))).must(t), time.Now()
 	passes := v.metric(`ip_reconcile_passes_total{result="done"}`)
 
 	i.rolls(t, func() { t.Logf("all pods were there after %.0fs", time.Since(began).Seconds()) })
@@ -84,7 +84,7 @@ func (i *installation) rolls(t *testing.T, there func()) {
 func (i *installation) allAnswer(t testing.TB) {
 	t.Helper()
 	stored := i.contents(t)
-	pods := must(i.Client().CoreV1().Pods("default").List(t.Context(), metav1.ListOptions{})).Items
+	pods := try(i.Client().CoreV1().Pods("default").List(t.Context(), metav1.ListOptions{})).must(t).Items
 	for n := range pods {
 		p := &pods[n]
 		equal(t, "the phase of "+p.Name, p.Status.Phase, corev1.PodRunning)

@@ -33,7 +33,7 @@ func TestInAClusterAPodThatAShutdownEndsLosesItsAddressAndNotBefore(t *testing.T
 		if worker.Answers(t, address) && before["10.1.0.0-24 2"] == "" {
 			t.Fatal("it was freed while it was configured")
 		}
-		p = must(pods.Get(t.Context(), p.Name, metav1.GetOptions{}))
+		p = try(pods.Get(t.Context(), p.Name, metav1.GetOptions{})).must(t)
 		return p.Status.Phase == corev1.PodFailed
 	})
 	t.Logf("it failed after %s: %s", time.Since(began).Round(time.Second), p.Status.Reason)
@@ -44,7 +44,7 @@ func TestInAClusterAPodThatAShutdownEndsLosesItsAddressAndNotBefore(t *testing.T
 	worker.PowerOff()
 	check(t, worker.Boot(t.Context()))
 	t.Logf("freed %s after the next boot", i.freed(t, time.Minute, "10.1.0.0-24", "2").Round(time.Second))
-	equal(t, "the pod, which is there,", must(pods.Get(t.Context(), p.Name, metav1.GetOptions{})).Status.Phase, corev1.PodFailed)
+	equal(t, "the pod, which is there,", try(pods.Get(t.Context(), p.Name, metav1.GetOptions{})).must(t).Status.Phase, corev1.PodFailed)
 	next := i.start(t, workload("next", "worker-1", "blue"))
 	equal(t, "the next pod's address", addressOn(t, next, "net1"), address)
 	equal(t, "it is configured on the other node", worker.Answers(t, address), false)

@@ -22,7 +22,7 @@ func TestInAClusterANodesSliceIsFreedWhenTheNodeHasLeft(t *testing.T) {
 	v := i.leader(t)
 	stays, leaves := i.whole.Workers[0], i.whole.Workers[1]
 	ip, _, _ := strings.Cut(v.metrics, ":")
-	leads := must(i.Client().CoreV1().Pods(metav1.NamespaceSystem).List(t.Context(), metav1.ListOptions{FieldSelector: "status.podIP=" + ip})).Items[0]
+	leads := try(i.Client().CoreV1().Pods(metav1.NamespaceSystem).List(t.Context(), metav1.ListOptions{FieldSelector: "status.podIP=" + ip})).must(t).Items[0]
 	if leads.Spec.NodeName == leaves.Name {
 		stays, leaves = leaves, stays
 	}

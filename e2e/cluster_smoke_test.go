@@ -40,7 +40,7 @@ func TestInAClusterWhatRunsIsSeenByNodeAgentsAndKept(t *testing.T) {
 	equal(t, "addresses in the reports", listed, 6)
 	for _, w := range i.whole.Workers {
 		i.fresh(t, w.Name)
-		node := must(i.Client().CoreV1().Nodes().Get(t.Context(), w.Name, metav1.GetOptions{}))
+		node := try(i.Client().CoreV1().Nodes().Get(t.Context(), w.Name, metav1.GetOptions{})).must(t)
 		equal(t, "the boot id in the report", i.report(t, w.Name).BootID, node.Status.NodeInfo.BootID)
 	}
 

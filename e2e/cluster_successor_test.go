@@ -44,7 +44,7 @@ func TestInAClusterASuccessorThatSharesAnAddressIsSaidAndKeepsIt(t *testing.T) {
 	if len(conflict) != 1 || conflict[0].IP != address.String() || !slices.Contains(conflict[0].ContainerIDs, id) {
 		t.Errorf("the conflict: %+v", conflict)
 	}
-	equal(t, "network namespaces with the address", len(must(i.holders())[address]), 2)
+	equal(t, "network namespaces with the address", len(try(i.holders()).must(t)[address]), 2)
 	before := i.contents(t)
 
 	eventuallyWithin(t, time.Minute, "the old sandbox to end", func() bool {

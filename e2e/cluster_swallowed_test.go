@@ -109,7 +109,7 @@ func TestInAClusterASandboxWhoseDELFailsKeepsItsAddressUntilItIsClosed(t *testin
 func (i *installation) onWire(t testing.TB) map[netip.Addr]bool {
 	t.Helper()
 	found := map[netip.Addr]bool{}
-	for a := range must(i.holders()) {
+	for a := range try(i.holders()).must(t) {
 		if netip.MustParsePrefix("10.1.0.0/24").Contains(a) {
 			found[a] = true
 		}

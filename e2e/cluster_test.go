@@ -32,7 +32,7 @@ type installation struct {
 // and two cores. How long it took is in the log.
 const soon = 20 * time.Second
 
-const productImage = "ip-reconcile/ip-reconcile:latest"
+const productImage = "set-your-image.invalid/ip-reconcile:0.1.0"
 
 // install starts a cluster and installs the Deployment and the agents, with more
 // arguments for the reconciler. While the test lasts, a referee looks that no address
@@ -70,7 +70,7 @@ func readyBy(t *testing.T, start func() *harness.WholeCluster) *installation {
 	if why := harness.ContainerdV2.Unsupported(); why != "" {
 		t.Skip(why)
 	}
-	programs := must(filepath.Glob(filepath.Dir(must(productBinary())) + "/*"))
+	programs := try(filepath.Glob(filepath.Dir(try(productBinary()).must(t)) + "/*")).must(t)
 	slices.Sort(programs) // ip-reconcile, the entrypoint, is the first
 	w := start()
 	t.Logf("the cluster was ready after %.1fs", time.Since(began).Seconds())
@@ -94,7 +94,7 @@ func (i *installation) rolledOut(t testing.TB, workloads ...string) {
 
 // tell shows what the product says, and where it is.
 func (i *installation) tell(t *testing.T) {
-	for _, p := range must(i.Client().CoreV1().Pods(metav1.NamespaceSystem).List(context.Background(), metav1.ListOptions{})).Items {
+	for _, p := range try(i.Client().CoreV1().Pods(metav1.NamespaceSystem).List(context.Background(), metav1.ListOptions{})).must(t).Items {
 		worker := i.whole.Worker(p.Spec.NodeName)
 		if worker == nil {
 			t.Logf("%s is on no worker: %v", p.Name, p.Status.Conditions)
@@ -110,7 +110,7 @@ func (i *installation) tell(t *testing.T) {
 func (i *installation) asPod(t testing.TB, args ...string) *outcome {
 	t.Helper()
 	began, pods := time.Now(), i.Client().CoreV1().Pods(metav1.NamespaceSystem)
-	pod := must(pods.Create(t.Context(), &corev1.Pod{
+	pod := try(pods.Create(t.Context(), &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: args[0] + "-"},
 		Spec: corev1.PodSpec{
 			ServiceAccountName: "ip-reconcile", RestartPolicy: corev1.RestartPolicyNever,
@@ -118,9 +118,9 @@ func (i *installation) asPod(t testing.TB, args ...string) *outcome {
 				Name: "main", Image: productImage, ImagePullPolicy: corev1.PullNever, Args: append(args, "-o", "json"),
 			}},
 		},
-	}, metav1.CreateOptions{}))
+	}, metav1.CreateOptions{})).must(t)
 	eventuallyWithin(t, patience, pod.Name+" to end", func() bool {
-		pod = must(pods.Get(t.Context(), pod.Name, metav1.GetOptions{}))
+		pod = try(pods.Get(t.Context(), pod.Name, metav1.GetOptions{})).must(t)
 		return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 	})
 	o := &outcome{code: int(pod.Status.ContainerStatuses[0].State.Terminated.ExitCode), took: time.Since(began)}
@@ -183,7 +183,7 @@ func stubborn(name, worker string, grace int64) *corev1.Pod {
 // start creates a pod and waits until it runs.
 func (i *installation) start(t testing.TB, p *corev1.Pod) *corev1.Pod {
 	t.Helper()
-	must(i.Client().CoreV1().Pods("default").Create(t.Context(), p, metav1.CreateOptions{}))
+	try(i.Client().CoreV1().Pods("default").Create(t.Context(), p, metav1.CreateOptions{})).must(t)
 	return i.running(t, p.Name)[0]
 }
 
@@ -219,7 +219,7 @@ func (i *installation) statefulSet(t testing.TB, name string, replicas int, chan
 	if change != nil {
 		change(set)
 	}
-	must(i.Client().AppsV1().StatefulSets("default").Create(t.Context(), set, metav1.CreateOptions{}))
+	try(i.Client().AppsV1().StatefulSets("default").Create(t.Context(), set, metav1.CreateOptions{})).must(t)
 	var names []string
 	for n := range replicas {
 		names = append(names, fmt.Sprint(name, "-", n))
@@ -231,10 +231,10 @@ func (i *installation) statefulSet(t testing.TB, name string, replicas int, chan
 func (i *installation) deployment(t testing.TB, name string, replicas int, networks ...string) {
 	t.Helper()
 	labels, template := spread(name, networks...)
-	must(i.Client().AppsV1().Deployments("default").Create(t.Context(), &appsv1.Deployment{
+	try(i.Client().AppsV1().Deployments("default").Create(t.Context(), &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec:       appsv1.DeploymentSpec{Replicas: ptr.To(int32(replicas)), Selector: labels, Template: template},
-	}, metav1.CreateOptions{}))
+	}, metav1.CreateOptions{})).must(t)
 }
 
 // spread makes of the workload what a controller makes its pods from, as many on each
@@ -263,5 +263,5 @@ func addressOn(t testing.TB, p *corev1.Pod, ifName string) netip.Addr {
 // box is the sandbox of a pod.
 func (i *installation) box(t testing.TB, p *corev1.Pod) string {
 	t.Helper()
-	return must(i.whole.Worker(p.Spec.NodeName).SandboxOf(t.Context(), string(p.UID)))
+	return try(i.whole.Worker(p.Spec.NodeName).SandboxOf(t.Context(), string(p.UID))).must(t)
 }

@@ -142,7 +142,7 @@ func TestWhatUpstreamFreesInUse(t *testing.T) {
 		equal(t, "released", places(out.Released), place+", "+reserved)
 		all := s.contents(t)
 		for i := range came {
-			ip := must(s.addressOf(fmt.Sprintf("new-%d", i)))
+			ip := try(s.addressOf(fmt.Sprintf("new-%d", i))).must(t)
 			if all["reservation "+ip] == "" || all["10.1.0.0-24 "+strings.TrimPrefix(ip, "10.1.0.")] == "" {
 				t.Errorf("of the pod that came after %s something was freed: %v", came[i], all)
 			}
@@ -229,7 +229,7 @@ func TestWhatUpstreamFreesInUse(t *testing.T) {
 		}}
 		s.productAs(t, p.start(t, s), "run", "--confirm-after", "0")
 		equal(t, "DELETEs that were met", deleted, 1)
-		now := must(s.of(harness.Reservations).Get(t.Context(), "10.1.0.1", metav1.GetOptions{}))
+		now := try(s.of(harness.Reservations).Get(t.Context(), "10.1.0.1", metav1.GetOptions{})).must(t)
 		podRef, _, _ := unstructured.NestedString(now.Object, "spec", "podref")
 		equal(t, "podref of the reservation that is there", podRef, "default/other")
 	})

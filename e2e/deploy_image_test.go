@@ -3,17 +3,20 @@ package e2e
 import (
 	"os"
 	"path"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"helm.sh/helm/v4/pkg/chart/v2/loader"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 func TestTheImageHasTheProgramsThatAreRunFromIt(t *testing.T) {
 	t.Parallel()
-	dockerfile, makefile := string(must(os.ReadFile("../deploy/Dockerfile"))), string(must(os.ReadFile("../Makefile")))
+	dockerfile, makefile := string(try(os.ReadFile("../deploy/Dockerfile")).must(t)), string(try(os.ReadFile("../Makefile")).must(t))
 	_, final, found := strings.Cut(dockerfile, "\nFROM scratch\n")
 	if !found || strings.Contains(final, "FROM ") {
 		t.Fatal("the final stage is not from scratch")
@@ -44,5 +47,50 @@ func TestTheImageHasTheProgramsThatAreRunFromIt(t *testing.T) {
 		if !slices.Contains(programs, program) {
 			t.Errorf("%s is run, and not in the image, which has %v", program, programs)
 		}
+	}
+}
+
+// TestNoImageHasANameThatNobodyOwns: whoever registers the name of an image that
+// manifests have by default runs as root on all nodes.
+func TestNoImageHasANameThatNobodyOwns(t *testing.T) {
+	t.Parallel()
+	chart := try(loader.LoadDir(chartFolder)).must(t)
+	version := chart.Metadata.AppVersion
+	equal(t, "the version and the image's tag", chart.Metadata.Version, version)
+	equal(t, "the image of the cluster tests", productImage, imageToSet+":"+version)
+	equal(t, "the chart's default repository", chart.Values["image"].(map[string]any)["repository"], "")
+	for _, file := range try(filepath.Glob("../deploy/*/*.yaml")).must(t) {
+		for _, image := range regexp.MustCompile(`(?m)^ +image: (\S+)`).FindAllStringSubmatch(string(try(os.ReadFile(file)).must(t)), -1) {
+			equal(t, file, image[1], productImage) // .invalid is a name that nobody can have (RFC 6761)
+		}
+	}
+	digest := "sha256:" + strings.Repeat("0f", 32)
+	for values, want := range map[string]string{
+		"{repository: r.example.com:5000/i}":                               "r.example.com:5000/i:" + version,
+		"{repository: r.example.com/i, tag: v1}":                           "r.example.com/i:v1",
+		"{repository: r.example.com/i, digest: '" + digest + "'}":          "r.example.com/i:" + version + "@" + digest,
+		"{repository: r.example.com/i, tag: v1, digest: '" + digest + "'}": "r.example.com/i:v1@" + digest,
+	} {
+		objects, err := helm(metav1.NamespaceSystem, "image: "+values)
+		check(t, err)
+		for _, pod := range []corev1.PodSpec{reconcilerPod(t, objects).Spec, daemonSet(t, objects).Spec.Template.Spec} {
+			equal(t, values, pod.Containers[0].Image, want)
+		}
+	}
+}
+
+func TestTheImageSaysWhatItIsAndIsBuiltByAKnownGo(t *testing.T) {
+	t.Parallel()
+	dockerfile := string(try(os.ReadFile("../deploy/Dockerfile")).must(t))
+	if !regexp.MustCompile(`(?m)^ARG GO_IMAGE=golang:1\.\d+\.\d+(@sha256:[0-9a-f]{64})?$`).MatchString(dockerfile) {
+		t.Error("the image that builds is not of one version")
+	}
+	for _, from := range regexp.MustCompile(`(?m)^FROM (.*)`).FindAllStringSubmatch(dockerfile, -1) {
+		if from[1] != "scratch" && !strings.Contains(from[1], "${GO_IMAGE}") {
+			t.Errorf("it is built from %s", from[1])
+		}
+	}
+	for _, label := range []string{"title", "description", "version", "revision", "licenses"} {
+		contains(t, "the labels", dockerfile, "org.opencontainers.image."+label+"=")
 	}
 }

@@ -27,7 +27,7 @@ func TestTheRightsOfTheCronJobSuffice(t *testing.T) {
 			folder, in := overlay(t, "", []string{"cronjob"}, nil, ""), metav1.NamespaceSystem
 			if namespace != "" {
 				folder, in = overlay(t, namespace, []string{"cronjob"}, nil, ""), namespace
-				must(s.Client().CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{}))
+				try(s.Client().CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})).must(t)
 			}
 			kubeconfig := s.applied(t, folder)
 			check(t, s.CreateNAD(t.Context(), blue))

@@ -56,8 +56,8 @@ func as[T any](t testing.TB, o *unstructured.Unstructured) *T {
 // components and patches.
 func overlay(t testing.TB, namespace string, resources, components []string, patches string) string {
 	t.Helper()
-	folder := must(filepath.EvalSymlinks(t.TempDir()))
-	deploy := must(filepath.Rel(folder, must(filepath.EvalSymlinks(must(filepath.Abs("../deploy"))))))
+	folder := try(filepath.EvalSymlinks(t.TempDir())).must(t)
+	deploy := try(filepath.Rel(folder, try(filepath.EvalSymlinks(try(filepath.Abs("../deploy")).must(t))).must(t))).must(t)
 	text := "resources:\n"
 	for _, r := range resources {
 		text += fmt.Sprintf("- %s/%s\n", deploy, r)
@@ -93,7 +93,7 @@ func (s *stage) applied(t testing.TB, folder string) (kubeconfig string) {
 	equal(t, "objects created", strings.Count(out, " created\n"), len(objects))
 	pod := reconcilerPod(t, objects)
 	pod.Name, pod.Spec.NodeName = reconcilerName+"-0", "worker-1"
-	pod = must(s.Client().CoreV1().Pods(pod.Namespace).Create(t.Context(), pod, metav1.CreateOptions{}))
+	pod = try(s.Client().CoreV1().Pods(pod.Namespace).Create(t.Context(), pod, metav1.CreateOptions{})).must(t)
 	kubeconfig = s.KubeconfigForPod(t, pod)
 	s.granted(t, kubeconfig, objects)
 	return kubeconfig
@@ -125,7 +125,7 @@ func reconcilerPod(t testing.TB, objects []*unstructured.Unstructured) *corev1.P
 // objects bind to it: it learns of roles a moment after they are stored.
 func (s *stage) granted(t testing.TB, kubeconfig string, objects []*unstructured.Unstructured) {
 	t.Helper()
-	client := must(kubernetes.NewForConfig(must(clientcmd.BuildConfigFromFlags("", kubeconfig))))
+	client := try(kubernetes.NewForConfig(try(clientcmd.BuildConfigFromFlags("", kubeconfig)).must(t))).must(t)
 	for role, rules := range boundTo(t, reconcilerName, objects) {
 		namespace, _, _ := strings.Cut(role, "/")
 		for _, a := range requests(rules) {
@@ -133,9 +133,9 @@ func (s *stage) granted(t testing.TB, kubeconfig string, objects []*unstructured
 				a.Namespace = namespace
 			}
 			eventually(t, fmt.Sprintf("the right of %s to %s %s", role, a.Verb, a.Resource), func() bool {
-				review := must(client.AuthorizationV1().SelfSubjectAccessReviews().Create(t.Context(), &authorizationv1.SelfSubjectAccessReview{
+				review := try(client.AuthorizationV1().SelfSubjectAccessReviews().Create(t.Context(), &authorizationv1.SelfSubjectAccessReview{
 					Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &a},
-				}, metav1.CreateOptions{}))
+				}, metav1.CreateOptions{})).must(t)
 				return review.Status.Allowed
 			})
 		}
@@ -194,7 +194,7 @@ func requests(rules []rbacv1.PolicyRule) []authorizationv1.ResourceAttributes {
 // to it, and returns the kinds that it does not serve.
 func (s *stage) accepted(t testing.TB, objects []*unstructured.Unstructured) (unserved []string) {
 	t.Helper()
-	mapper := restmapper.NewDiscoveryRESTMapper(must(restmapper.GetAPIGroupResources(s.Client().Discovery())))
+	mapper := restmapper.NewDiscoveryRESTMapper(try(restmapper.GetAPIGroupResources(s.Client().Discovery())).must(t))
 	options := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict}
 	for _, o := range objects {
 		gvk := o.GroupVersionKind()
@@ -216,11 +216,11 @@ func (s *stage) accepted(t testing.TB, objects []*unstructured.Unstructured) (un
 // plain is an object as JSON, without the labels on itself, which say who
 // installed it, and without the namespace that kustomize gives to kinds that it
 // does not know to have none.
-func plain(o *unstructured.Unstructured) string {
+func plain(t testing.TB, o *unstructured.Unstructured) string {
 	o = o.DeepCopy()
 	o.SetLabels(nil)
 	if strings.HasPrefix(o.GetKind(), "ValidatingAdmissionPolicy") || o.GetKind() == "SecurityContextConstraints" {
 		o.SetNamespace("")
 	}
-	return string(must(json.MarshalIndent(o.Object, "", " ")))
+	return string(try(json.MarshalIndent(o.Object, "", " ")).must(t))
 }

@@ -43,7 +43,7 @@ func upstreamAt(t testing.TB, version string) string {
 // objectIn reads the first object of a kind from a YAML file.
 func objectIn[T any](t testing.TB, file, kind string) *T {
 	t.Helper()
-	f := must(os.Open(file))
+	f := try(os.Open(file)).must(t)
 	defer f.Close()
 	for documents := yaml.NewYAMLReader(bufio.NewReader(f)); ; {
 		document, err := documents.Read()
@@ -84,8 +84,8 @@ func onANode(t *testing.T, scripts string, c corev1.Container) (folder string, p
 	} {
 		check(t, os.WriteFile(filepath.Join(folder, name), []byte(content), 0o755))
 	}
-	for _, script := range must(filepath.Glob(scripts + "/*.sh")) {
-		text := below.Replace(string(must(os.ReadFile(script))))
+	for _, script := range try(filepath.Glob(scripts + "/*.sh")).must(t) {
+		text := below.Replace(string(try(os.ReadFile(script)).must(t)))
 		text = strings.Replace(text, "#!/bin/sh", "#!/bin/bash", 1)
 		check(t, os.WriteFile(filepath.Join(folder, filepath.Base(script)), []byte(text), 0o755))
 	}
@@ -144,7 +144,7 @@ func TestWhereaboutsDaemonSetWithoutItsControlLoopStillInstallsThePlugin(t *test
 				source, manifest = upstreamAt(t, "v0.8.0"), "testdata/"+c.file
 			}
 			sets := s.Client().AppsV1().DaemonSets(metav1.NamespaceSystem)
-			shipped := must(sets.Create(t.Context(), objectIn[appsv1.DaemonSet](t, manifest, "DaemonSet"), metav1.CreateOptions{}))
+			shipped := try(sets.Create(t.Context(), objectIn[appsv1.DaemonSet](t, manifest, "DaemonSet"), metav1.CreateOptions{})).must(t)
 			t.Cleanup(func() { check(t, sets.Delete(context.Background(), shipped.Name, now())) })
 			before := shipped.Spec.Template.Spec.Containers[0]
 			contains(t, "upstream's command", fmt.Sprint(before.Command, before.Args), "/ip-control-loop")
@@ -153,7 +153,7 @@ func TestWhereaboutsDaemonSetWithoutItsControlLoopStillInstallsThePlugin(t *test
 			if err != nil {
 				t.Fatal(said)
 			}
-			set := must(sets.Get(t.Context(), shipped.Name, metav1.GetOptions{}))
+			set := try(sets.Get(t.Context(), shipped.Name, metav1.GetOptions{})).must(t)
 			after := set.Spec.Template.Spec.Containers[0]
 			if strings.Contains(fmt.Sprint(after.Command, after.Args), "control-loop") {
 				t.Errorf("it still runs the control loop: %v", after.Args)
@@ -187,19 +187,19 @@ func TestWhereaboutsDaemonSetWithoutItsControlLoopStillInstallsThePlugin(t *test
 		sets := s.Client().AppsV1().DaemonSets(metav1.NamespaceSystem)
 		set := objectIn[appsv1.DaemonSet](t, "testdata/whereabouts-v0.5.4.yaml", "DaemonSet")
 		set.Spec.Template.Spec.Containers[0].Command = []string{"/usr/bin/whereabouts-of-our-own"}
-		set = must(sets.Create(t.Context(), set, metav1.CreateOptions{}))
+		set = try(sets.Create(t.Context(), set, metav1.CreateOptions{})).must(t)
 		said, err := s.patched(t, "-n", set.Namespace, "patch", "daemonset", set.Name, "--type", "json", "--patch-file", withoutControlLoop)
 		if err == nil {
 			t.Errorf("it was patched: %s", said)
 		}
-		equal(t, "what is stored", must(sets.Get(t.Context(), set.Name, metav1.GetOptions{})).Generation, set.Generation)
+		equal(t, "what is stored", try(sets.Get(t.Context(), set.Name, metav1.GetOptions{})).must(t).Generation, set.Generation)
 	})
 
 	t.Run("and so it is with kustomize", func(t *testing.T) {
 		folder := overlay(t, "", nil, []string{"whereabouts"}, "")
-		manifest := must(os.ReadFile("testdata/whereabouts-v0.5.4.yaml"))
+		manifest := try(os.ReadFile("testdata/whereabouts-v0.5.4.yaml")).must(t)
 		check(t, os.WriteFile(filepath.Join(folder, "whereabouts.yaml"), manifest, 0o600))
-		text := strings.Replace(string(must(os.ReadFile(folder+"/kustomization.yaml"))), "resources:\n", "resources:\n- whereabouts.yaml\n", 1)
+		text := strings.Replace(string(try(os.ReadFile(folder+"/kustomization.yaml")).must(t)), "resources:\n", "resources:\n- whereabouts.yaml\n", 1)
 		check(t, os.WriteFile(filepath.Join(folder, "kustomization.yaml"), []byte(text), 0o600))
 		set := as[appsv1.DaemonSet](t, byName(t, s.rendered(t, folder))["DaemonSet whereabouts"])
 		contains(t, "the arguments", fmt.Sprint(set.Spec.Template.Spec.Containers[0].Args), "exec /token-watcher.sh", "exec /install-cni.sh")
@@ -209,25 +209,25 @@ func TestWhereaboutsDaemonSetWithoutItsControlLoopStillInstallsThePlugin(t *test
 func TestWhereaboutsReconcilerIsReplacedByAnotherImageOnly(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
-	contains(t, "the image", string(must(os.ReadFile("../deploy/Dockerfile"))), "/ip-reconciler")
+	contains(t, "the image", string(try(os.ReadFile("../deploy/Dockerfile")).must(t)), "/ip-reconciler")
 
 	deployments := s.Client().AppsV1().Deployments(metav1.NamespaceSystem)
-	deployment := must(deployments.Create(t.Context(),
-		objectIn[appsv1.Deployment](t, upstreamAt(t, "v0.9.4")+"/doc/crds/reconciler-deployment.yaml", "Deployment"), metav1.CreateOptions{}))
+	deployment := try(deployments.Create(t.Context(),
+		objectIn[appsv1.Deployment](t, upstreamAt(t, "v0.9.4")+"/doc/crds/reconciler-deployment.yaml", "Deployment"), metav1.CreateOptions{})).must(t)
 	if said, err := s.patched(t, "-n", deployment.Namespace, "set", "image", "deployment/whereabouts-reconciler", "whereabouts-reconciler="+ourImage); err != nil {
 		t.Fatal(said)
 	}
 	deployment.Spec.Template.Spec.Containers[0].Image = ourImage
-	equal(t, "the Deployment of v0.9.4", must(deployments.Get(t.Context(), deployment.Name, metav1.GetOptions{})).Spec, deployment.Spec)
+	equal(t, "the Deployment of v0.9.4", try(deployments.Get(t.Context(), deployment.Name, metav1.GetOptions{})).must(t).Spec, deployment.Spec)
 	equal(t, "its command", deployment.Spec.Template.Spec.Containers[0].Command, []string{"/ip-reconciler"})
 
 	jobs := s.Client().BatchV1().CronJobs(metav1.NamespaceSystem)
-	job := must(jobs.Create(t.Context(), objectIn[batchv1.CronJob](t, "testdata/whereabouts-v0.5.4.yaml", "CronJob"), metav1.CreateOptions{}))
+	job := try(jobs.Create(t.Context(), objectIn[batchv1.CronJob](t, "testdata/whereabouts-v0.5.4.yaml", "CronJob"), metav1.CreateOptions{})).must(t)
 	if said, err := s.patched(t, "-n", job.Namespace, "set", "image", "cronjob/ip-reconciler", "whereabouts="+ourImage); err != nil {
 		t.Fatal(said)
 	}
 	job.Spec.JobTemplate.Spec.Template.Spec.Containers[0].Image = ourImage
-	equal(t, "the CronJob of v0.5.4", must(jobs.Get(t.Context(), job.Name, metav1.GetOptions{})).Spec, job.Spec)
+	equal(t, "the CronJob of v0.5.4", try(jobs.Get(t.Context(), job.Name, metav1.GetOptions{})).must(t).Spec, job.Spec)
 }
 
 // TestOpenShiftsReconcilerStaysOffTheNodes has its operator apply the DaemonSet
@@ -236,12 +236,12 @@ func TestOpenShiftsReconcilerStaysOffTheNodes(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	const namespace, name = "openshift-multus", "whereabouts-reconciler"
-	must(s.Client().CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{}))
+	try(s.Client().CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})).must(t)
 	sets := s.Dynamic().Resource(schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "daemonsets"}).Namespace(namespace)
 	theirs := &unstructured.Unstructured{}
-	check(t, yaml.Unmarshal(must(os.ReadFile("testdata/whereabouts-openshift.yaml")), &theirs.Object))
+	check(t, yaml.Unmarshal(try(os.ReadFile("testdata/whereabouts-openshift.yaml")).must(t), &theirs.Object))
 	operator := func() *appsv1.DaemonSet {
-		stored := must(sets.Apply(t.Context(), name, theirs.DeepCopy(), metav1.ApplyOptions{FieldManager: "cluster-network-operator", Force: true}))
+		stored := try(sets.Apply(t.Context(), name, theirs.DeepCopy(), metav1.ApplyOptions{FieldManager: "cluster-network-operator", Force: true})).must(t)
 		set := &appsv1.DaemonSet{}
 		check(t, runtime.DefaultUnstructuredConverter.FromUnstructured(stored.Object, set))
 		return set
@@ -256,7 +256,7 @@ func TestOpenShiftsReconcilerStaysOffTheNodes(t *testing.T) {
 	if said, err := s.patched(t, "-n", namespace, "patch", "daemonset", name, "--type", "strategic", "--patch-file", "../deploy/whereabouts/openshift.yaml"); err != nil {
 		t.Fatal(said)
 	}
-	generation := must(sets.Get(t.Context(), name, metav1.GetOptions{})).GetGeneration()
+	generation := try(sets.Get(t.Context(), name, metav1.GetOptions{})).must(t).GetGeneration()
 	set := operator()
 	equal(t, "the generation, after the operator came by", set.Generation, generation)
 	terms := set.Spec.Template.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms

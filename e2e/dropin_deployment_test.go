@@ -31,7 +31,7 @@ func TestTheDeploymentOfV094RunsWithOnlyItsImageChanged(t *testing.T) {
 	}
 	s.mayNow(t, s.KubeconfigFor(t, metav1.NamespaceSystem, "whereabouts"), upstreamRules(t)[0])
 	n := &realNode{Runtime: harness.NewRuntime(t, s.nodes["worker-1"], harness.ContainerdV2), s: s, name: "worker-1"}
-	check(t, n.ImportImage(t.Context(), dropInImage, filepath.Join(filepath.Dir(must(productBinary())), "ip-reconciler")))
+	check(t, n.ImportImage(t.Context(), dropInImage, filepath.Join(filepath.Dir(try(productBinary()).must(t)), "ip-reconciler")))
 	check(t, s.CreateNAD(t.Context(), blue))
 	s.up(t, "worker-1", "live", blue)
 	before := s.contents(t)
@@ -76,7 +76,7 @@ func TestTheDeploymentOfV094RunsWithOnlyItsImageChanged(t *testing.T) {
 	one.said(t, `msg=released pool=kube-system/10.1.0.0-24 .*podRef=default/next`)
 	s.freed(t, promptly, "10.1.0.0-24", "2")
 	next.forceDelete(t)
-	if strings.Contains(two.logs(), "reconciler run") {
+	if strings.Contains(two.logs(t), "reconciler run") {
 		t.Error("a second one works beside the first")
 	}
 	equal(t, "exit code of the first", one.stop(t), 0)
@@ -101,16 +101,16 @@ type dropIn struct {
 // of CPU and memory.
 func (n *realNode) dropIn(t *testing.T, name string, schedule *volume) *dropIn {
 	t.Helper()
-	d := must(n.s.Client().AppsV1().Deployments(metav1.NamespaceSystem).Get(t.Context(), "whereabouts-reconciler", metav1.GetOptions{}))
+	d := try(n.s.Client().AppsV1().Deployments(metav1.NamespaceSystem).Get(t.Context(), "whereabouts-reconciler", metav1.GetOptions{})).must(t)
 	template := d.Spec.Template.Spec
 	template.NodeName = n.name
-	pod := must(n.s.Client().CoreV1().Pods(d.Namespace).Create(t.Context(), &corev1.Pod{
+	pod := try(n.s.Client().CoreV1().Pods(d.Namespace).Create(t.Context(), &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: d.Spec.Template.Labels, OwnerReferences: []metav1.OwnerReference{{
 			APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "ReplicaSet", Name: d.Name + "-1", UID: "1", Controller: ptr.To(true),
 		}}},
 		Spec: template,
-	}, metav1.CreateOptions{}))
-	sandbox := must(n.RunPod(t.Context(), harness.PodSpec{Namespace: pod.Namespace, Name: name, UID: string(pod.UID), HostNetwork: true}))
+	}, metav1.CreateOptions{})).must(t)
+	sandbox := try(n.RunPod(t.Context(), harness.PodSpec{Namespace: pod.Namespace, Name: name, UID: string(pod.UID), HostNetwork: true})).must(t)
 	c := template.Containers[0]
 	// With a network of its own a pod's name is its host name, and the runtime says so.
 	spec := harness.ContainerSpec{Image: dropInImage, Command: c.Command, Args: c.Args, Env: map[string]string{"HOSTNAME": name}}
@@ -125,24 +125,24 @@ func (n *realNode) dropIn(t *testing.T, name string, schedule *volume) *dropIn {
 		t.Fatalf("the template has volumes that this test does not know: %+v", template.Volumes)
 	}
 	from := template.Volumes[0].ConfigMap
-	config := must(n.s.Client().CoreV1().ConfigMaps(d.Namespace).Get(t.Context(), from.Name, metav1.GetOptions{}))
+	config := try(n.s.Client().CoreV1().ConfigMaps(d.Namespace).Get(t.Context(), from.Name, metav1.GetOptions{})).must(t)
 	if schedule.file == "" {
 		schedule.file = from.Items[0].Path
 		schedule.swap(t, config.Data[from.Items[0].Key])
 	}
 	spec.Mounts = []harness.Mount{{OnNode: schedule.dir, InContainer: c.VolumeMounts[0].MountPath, ReadOnly: true}}
 	n.inCluster(t, pod, &spec)
-	r := &dropIn{n: n, container: must(n.RunContainer(t.Context(), sandbox, spec))}
+	r := &dropIn{n: n, container: try(n.RunContainer(t.Context(), sandbox, spec)).must(t)}
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("%s said:\n%s", name, shortened(r.logs()))
+			t.Logf("%s said:\n%s", name, shortened(r.logs(t)))
 		}
 	})
 	return r
 }
 
-func (r *dropIn) logs() string {
-	logs, err := os.ReadFile(must(r.n.Container(context.Background(), r.container)).LogPath)
+func (r *dropIn) logs(t testing.TB) string {
+	logs, err := os.ReadFile(try(r.n.Container(context.Background(), r.container)).must(t).LogPath)
 	if err != nil {
 		return err.Error()
 	}
@@ -152,12 +152,12 @@ func (r *dropIn) logs() string {
 func (r *dropIn) said(t testing.TB, pattern string) {
 	t.Helper()
 	re := regexp.MustCompile(pattern)
-	eventually(t, "the log to have "+pattern, func() bool { return re.MatchString(r.logs()) })
+	eventually(t, "the log to have "+pattern, func() bool { return re.MatchString(r.logs(t)) })
 }
 
 // stop ends it as kubelet does, and returns its exit code.
 func (r *dropIn) stop(t testing.TB) int32 {
 	t.Helper()
 	check(t, r.n.StopContainer(t.Context(), r.container, 30))
-	return must(r.n.Container(t.Context(), r.container)).ExitCode
+	return try(r.n.Container(t.Context(), r.container)).must(t).ExitCode
 }

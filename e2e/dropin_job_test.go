@@ -26,19 +26,19 @@ var readReports = rbacv1.PolicyRule{APIGroups: []string{sandboxReports.Group}, R
 // jobPod makes the pod object of a CronJob's Job.
 func (s *stage) jobPod(t testing.TB) *corev1.Pod {
 	t.Helper()
-	return must(s.Client().CoreV1().Pods(metav1.NamespaceSystem).Create(t.Context(), &corev1.Pod{
+	return try(s.Client().CoreV1().Pods(metav1.NamespaceSystem).Create(t.Context(), &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "ip-reconciler-29393930-", OwnerReferences: []metav1.OwnerReference{{
 			APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "Job", Name: "ip-reconciler-29393930", UID: "1", Controller: ptr.To(true),
 		}}},
 		Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyOnFailure, Containers: []corev1.Container{{Name: "whereabouts", Image: dropInImage}}},
-	}, metav1.CreateOptions{}))
+	}, metav1.CreateOptions{})).must(t)
 }
 
 // beginDropIn starts ip-reconciler with the host name of a pod. Outside of a
 // container KUBECONFIG leads to the cluster in the place of the pod's account.
 func beginDropIn(t testing.TB, kubeconfig, host string, args ...string) *command {
 	t.Helper()
-	cmd := exec.Command(filepath.Join(filepath.Dir(must(productBinary())), "ip-reconciler"), args...)
+	cmd := exec.Command(filepath.Join(filepath.Dir(try(productBinary()).must(t)), "ip-reconciler"), args...)
 	cmd.Env = []string{"HOSTNAME=" + host, "KUBECONFIG=" + kubeconfig}
 	return start(t, cmd)
 }

@@ -166,11 +166,11 @@ func TestWhatTheRealPluginLeavesBehind(t *testing.T) {
 func (s *stage) pluginIs(t *testing.T, node, kubeconfig string) {
 	t.Helper()
 	path := filepath.Join(s.Dir(), "node-"+node, "whereabouts.conf")
-	was := must(os.ReadFile(path))
+	was := try(os.ReadFile(path)).must(t)
 	var config map[string]any
 	check(t, json.Unmarshal(was, &config))
 	config["kubernetes"] = map[string]string{"kubeconfig": kubeconfig}
-	check(t, os.WriteFile(path, must(json.Marshal(config)), 0o600))
+	check(t, os.WriteFile(path, try(json.Marshal(config)).must(t), 0o600))
 	t.Cleanup(func() { check(t, os.WriteFile(path, was, 0o600)) })
 }
 

@@ -100,7 +100,7 @@ func places(items []item) string {
 func (s *stage) leases(t *testing.T) map[string]string {
 	t.Helper()
 	versions := map[string]string{}
-	for _, l := range must(s.Client().CoordinationV1().Leases("").List(context.Background(), metav1.ListOptions{})).Items {
+	for _, l := range try(s.Client().CoordinationV1().Leases("").List(context.Background(), metav1.ListOptions{})).must(t).Items {
 		if !strings.HasPrefix(l.Name, "apiserver-") {
 			versions[l.Name] = l.ResourceVersion
 		}

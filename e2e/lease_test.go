@@ -24,15 +24,15 @@ import (
 // holder makes a Cluster that holds Leases under a name.
 func (s *stage) holder(t *testing.T, identity string) *kube.Cluster {
 	t.Helper()
-	return must(kube.New(s.Config(), kube.Settings{
+	return try(kube.New(s.Config(), kube.Settings{
 		Namespace: "kube-system", Identity: identity, Log: discard, Jitter: func(d time.Duration) time.Duration { return d },
-	}))
+	})).must(t)
 }
 
 // heldBy is who holds a Lease, "" if nobody does or there is none.
 func (s *stage) heldBy(t *testing.T, name string) string {
 	t.Helper()
-	list := must(s.Client().CoordinationV1().Leases("kube-system").List(context.Background(), metav1.ListOptions{FieldSelector: "metadata.name=" + name}))
+	list := try(s.Client().CoordinationV1().Leases("kube-system").List(context.Background(), metav1.ListOptions{FieldSelector: "metadata.name=" + name})).must(t)
 	if len(list.Items) == 0 {
 		return ""
 	}
@@ -61,7 +61,7 @@ func TestALeaseIsTakenAndGivenBack(t *testing.T) {
 		stop := s.renewing(t, "busy")
 		ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
 		defer cancel()
-		leases := must(record(t.Context(), s.Dynamic().Resource(coordinationv1.SchemeGroupVersion.WithResource("leases")).Namespace("kube-system")))
+		leases := try(record(t.Context(), s.Dynamic().Resource(coordinationv1.SchemeGroupVersion.WithResource("leases")).Namespace("kube-system"))).must(t)
 		err := s.holder(t, "us").Hold(ctx, "kube-system", []string{"busy", "mine"}, func(context.Context, *reconciler.Hold) error {
 			t.Error("it was held although somebody else renews it")
 			return nil
@@ -92,7 +92,7 @@ func TestALeaseIsTakenAndGivenBack(t *testing.T) {
 		red := network("red", harness.IPAM{"range": "10.1.0.0/24", "network_name": "red"})
 		blue := simple("blue", "10.1.0.0/24")
 		s.up(t, "worker-1", "web", blue, red).leak(t)
-		leases := must(record(t.Context(), s.Dynamic().Resource(coordinationv1.SchemeGroupVersion.WithResource("leases")).Namespace("kube-system")))
+		leases := try(record(t.Context(), s.Dynamic().Resource(coordinationv1.SchemeGroupVersion.WithResource("leases")).Namespace("kube-system"))).must(t)
 		s.run(t).exits(t, 0)
 		check(t, leases.catchUp(t.Context()))
 		for name, holds := range map[string]int{"whereabouts": 1, "red-10.1.0.0-24": 1} { // both pools under one hold
@@ -209,18 +209,18 @@ func TestWeWaitForWhoeverHoldsTheLease(t *testing.T) {
 		if took := time.Since(began); took < 1500*time.Millisecond || took > 4*time.Second {
 			t.Errorf("it was taken over after %s", took)
 		}
-		equal(t, "transitions", *must(s.Client().CoordinationV1().Leases("kube-system").Get(t.Context(), "abandoned", metav1.GetOptions{})).Spec.LeaseTransitions, int32(1))
+		equal(t, "transitions", *try(s.Client().CoordinationV1().Leases("kube-system").Get(t.Context(), "abandoned", metav1.GetOptions{})).must(t).Spec.LeaseTransitions, int32(1))
 	})
 }
 
 // lease writes a Lease that somebody holds.
 func (s *stage) lease(t *testing.T, name, holder string) {
 	t.Helper()
-	must(s.Client().CoordinationV1().Leases("kube-system").Create(t.Context(), &coordinationv1.Lease{
+	try(s.Client().CoordinationV1().Leases("kube-system").Create(t.Context(), &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: ptr.To(int32(1)), LeaseTransitions: ptr.To(int32(0)),
 			RenewTime: ptr.To(metav1.NowMicro())},
-	}, metav1.CreateOptions{}))
+	}, metav1.CreateOptions{})).must(t)
 	t.Cleanup(func() {
 		_ = s.Client().CoordinationV1().Leases("kube-system").Delete(context.Background(), name, metav1.DeleteOptions{})
 	})
@@ -263,9 +263,9 @@ func TestWithoutTheRightToTheLeaseNothingIsHeld(t *testing.T) {
 			{APIGroups: []string{"whereabouts.cni.cncf.io"}, Resources: []string{"*"}, Verbs: []string{"*"}},
 			{APIGroups: []string{""}, Resources: []string{"pods", "nodes", "namespaces"}, Verbs: []string{"get", "list"}},
 		})
-		c := must(kube.New(must(clientcmd.BuildConfigFromFlags("", kubeconfig)), kube.Settings{
+		c := try(kube.New(try(clientcmd.BuildConfigFromFlags("", kubeconfig)).must(t), kube.Settings{
 			Namespace: "kube-system", Identity: "us", Log: discard, Jitter: func(d time.Duration) time.Duration { return d },
-		}))
+		})).must(t)
 		err := c.Hold(t.Context(), "kube-system", []string{"whereabouts"}, func(context.Context, *reconciler.Hold) error {
 			t.Errorf("%s: held", name)
 			return nil
@@ -285,7 +285,7 @@ func TestWithoutTheRightToTheLeaseNothingIsHeld(t *testing.T) {
 func TestADDsAreNotStarved(t *testing.T) {
 	s := newStage(t, "worker-1", "worker-2")
 	blue := simple("blue", "10.1.0.0/16")
-	must(productBinary()) // building it takes longer than what is measured
+	try(productBinary()).must(t) // building it takes longer than what is measured
 	const adds = 41
 	n := 0
 	measure := func(enough func() bool) (times []time.Duration) {

@@ -77,13 +77,13 @@ func TestWhatCannotBeReadStopsNothing(t *testing.T) {
 
 	delete(pool["spec"].(map[string]any)["allocations"].(map[string]any), "1")
 	delete(pool["spec"].(map[string]any)["allocations"].(map[string]any), "010")
-	equal(t, "the pool in full", string(must(json.Marshal(s.spec(t, "10.1.0.0-24")))), string(must(json.Marshal(pool))))
+	equal(t, "the pool in full", string(try(json.Marshal(s.spec(t, "10.1.0.0-24"))).must(t)), string(try(json.Marshal(pool)).must(t)))
 }
 
 // spec is what a patch of a pool must leave alone.
 func (s *stage) spec(t *testing.T, pool string) map[string]any {
 	t.Helper()
-	o := must(s.of(harness.IPPools).Get(t.Context(), pool, metav1.GetOptions{}))
+	o := try(s.of(harness.IPPools).Get(t.Context(), pool, metav1.GetOptions{})).must(t)
 	return map[string]any{"spec": o.Object["spec"], "labels": o.GetLabels(), "annotations": o.GetAnnotations()}
 }
 
@@ -92,7 +92,7 @@ func (s *stage) spec(t *testing.T, pool string) map[string]any {
 func (s *stage) loosen(t *testing.T) {
 	t.Helper()
 	for _, name := range []string{"ippools", "overlappingrangeipreservations"} {
-		crd := must(s.Dynamic().Resource(crds).Get(t.Context(), name+"."+harness.IPPools.Group, metav1.GetOptions{}))
+		crd := try(s.Dynamic().Resource(crds).Get(t.Context(), name+"."+harness.IPPools.Group, metav1.GetOptions{})).must(t)
 		versions, _, err := unstructured.NestedSlice(crd.Object, "spec", "versions")
 		check(t, err)
 		for _, v := range versions {
@@ -101,7 +101,7 @@ func (s *stage) loosen(t *testing.T) {
 			}}
 		}
 		_, err = s.Dynamic().Resource(crds).Patch(t.Context(), crd.GetName(), types.MergePatchType,
-			must(json.Marshal(map[string]any{"spec": map[string]any{"versions": versions}})), metav1.PatchOptions{})
+			try(json.Marshal(map[string]any{"spec": map[string]any{"versions": versions}})).must(t), metav1.PatchOptions{})
 		check(t, err)
 	}
 	eventually(t, "the API server to keep unknown fields", func() bool {
@@ -120,7 +120,7 @@ func (s *stage) loosen(t *testing.T) {
 				return false
 			}
 			check(t, resource.Delete(context.Background(), "probe", deleteNow))
-			if !strings.Contains(string(must(json.Marshal(o.Object["spec"]))), "later") {
+			if !strings.Contains(string(try(json.Marshal(o.Object["spec"])).must(t)), "later") {
 				return false
 			}
 		}

@@ -166,9 +166,9 @@ func (s *stage) slices(t *testing.T, name string, pairs ...string) {
 	for i := 0; i < len(pairs); i += 2 {
 		allocations = append(allocations, map[string]any{"nodeName": pairs[i], "sliceRange": pairs[i+1]})
 	}
-	must(s.of(harness.NodeSlicePools).Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{
+	try(s.of(harness.NodeSlicePools).Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "whereabouts.cni.cncf.io/v1alpha1", "kind": "NodeSlicePool", "metadata": map[string]any{"name": name},
 		"spec":   map[string]any{"range": "10.4.0.0/16", "sliceSize": "/24"},
 		"status": map[string]any{"allocations": allocations},
-	}}, metav1.CreateOptions{}))
+	}}, metav1.CreateOptions{})).must(t)
 }

@@ -60,13 +60,13 @@ func (n *madeUpNode) box(t testing.TB, i int, cidr, ip string) critest.Sandbox {
 // runtime, others beside those of Multus.
 func (n *madeUpNode) cache(t testing.TB, b critest.Sandbox, ifName string, config map[string]any, address string) {
 	t.Helper()
-	text := must(json.Marshal(map[string]any{
-		"kind": "cniCacheV1", "containerId": b.ID, "config": must(json.Marshal(config)), "ifName": ifName, "networkName": config["name"],
+	text := try(json.Marshal(map[string]any{
+		"kind": "cniCacheV1", "containerId": b.ID, "config": try(json.Marshal(config)).must(t), "ifName": ifName, "networkName": config["name"],
 		"netns":   b.NetNS,
 		"cniArgs": [][2]string{{"K8S_POD_NAMESPACE", b.Namespace}, {"K8S_POD_NAME", b.Name}, {"K8S_POD_UID", b.UID}},
 		"result": map[string]any{"cniVersion": "1.0.0",
 			"interfaces": []map[string]any{{"name": ifName, "sandbox": b.NetNS}}, "ips": []map[string]any{{"interface": 0, "address": address}}},
-	}))
+	})).must(t)
 	dir := n.results
 	if ifName != "eth0" {
 		dir = filepath.Join(n.multus, "results")
@@ -141,7 +141,7 @@ func served(t testing.TB, address, path string) (status int, body string) {
 	check(t, err)
 	defer resp.Body.Close()
 	var text strings.Builder
-	_, err = fmt.Fprint(&text, must(readAll(resp.Body)))
+	_, err = fmt.Fprint(&text, try(readAll(resp.Body)).must(t))
 	check(t, err)
 	return resp.StatusCode, text.String()
 }

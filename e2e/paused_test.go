@@ -23,7 +23,7 @@ func pausing(value string) string {
 // pauseAll sets the annotation on the reconciler's own namespace.
 func (s *stage) pauseAll(t testing.TB, value string) {
 	t.Helper()
-	must(s.Client().CoreV1().Namespaces().Patch(t.Context(), metav1.NamespaceSystem, types.MergePatchType, []byte(pausing(value)), metav1.PatchOptions{}))
+	try(s.Client().CoreV1().Namespaces().Patch(t.Context(), metav1.NamespaceSystem, types.MergePatchType, []byte(pausing(value)), metav1.PatchOptions{})).must(t)
 }
 
 func TestWhatIsPausedIsJudgedAndNotFreed(t *testing.T) {

@@ -42,7 +42,7 @@ func simple(name, cidr string) harness.Network { return network(name, harness.IP
 // status: it is Pending and its ADDs are done.
 func (s *stage) pending(t testing.TB, node, name string, networks ...harness.Network) *pod {
 	t.Helper()
-	object := must(s.CreatePod(context.Background(), "default", name, node, networks...))
+	object := try(s.CreatePod(context.Background(), "default", name, node, networks...)).must(t)
 	p := &pod{Pod: object, s: s, node: s.nodes[node]}
 	p.attach(t, networks...)
 	return p
@@ -51,7 +51,7 @@ func (s *stage) pending(t testing.TB, node, name string, networks ...harness.Net
 // attach makes a sandbox for the pod and attaches it.
 func (p *pod) attach(t testing.TB, networks ...harness.Network) {
 	t.Helper()
-	p.sandbox, p.attachments, p.ips, p.status = must(p.node.NewSandbox()), nil, nil, nil
+	p.sandbox, p.attachments, p.ips, p.status = try(p.node.NewSandbox()).must(t), nil, nil, nil
 	sandbox := p.sandbox
 	t.Cleanup(func() { sandbox.Close() })
 	for i, n := range networks {
@@ -82,7 +82,7 @@ func (s *stage) up(t testing.TB, node, name string, networks ...harness.Network)
 
 func (p *pod) running(t testing.TB) *pod {
 	t.Helper()
-	p.Pod = must(p.s.SetRunning(context.Background(), p.Pod, p.status...))
+	p.Pod = try(p.s.SetRunning(context.Background(), p.Pod, p.status...)).must(t)
 	return p
 }
 
@@ -124,8 +124,8 @@ func (p *pod) annotate(t testing.TB, key, value string) *pod {
 
 func (p *pod) change(t testing.TB, patch map[string]any, subresource ...string) *pod {
 	t.Helper()
-	p.Pod = must(p.s.Client().CoreV1().Pods(p.Namespace).Patch(context.Background(), p.Name, types.StrategicMergePatchType,
-		must(json.Marshal(patch)), metav1.PatchOptions{}, subresource...))
+	p.Pod = try(p.s.Client().CoreV1().Pods(p.Namespace).Patch(context.Background(), p.Name, types.StrategicMergePatchType,
+		try(json.Marshal(patch)).must(t), metav1.PatchOptions{}, subresource...)).must(t)
 	return p
 }
 
@@ -152,12 +152,12 @@ func (p *pod) finish(t testing.TB, phase corev1.PodPhase) *pod {
 // bare makes a pod object without sandbox or network, whose owner ends it at once.
 func (s *stage) bare(t testing.TB, node, name string) *pod {
 	t.Helper()
-	object := must(s.Client().CoreV1().Pods("default").Create(context.Background(), &corev1.Pod{
+	object := try(s.Client().CoreV1().Pods("default").Create(context.Background(), &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: corev1.PodSpec{
 			NodeName: node, TerminationGracePeriodSeconds: ptr.To(int64(0)),
 			Containers: []corev1.Container{{Name: "main", Image: "e2e.invalid/none"}},
 		},
-	}, metav1.CreateOptions{}))
+	}, metav1.CreateOptions{})).must(t)
 	return &pod{Pod: object, s: s, node: s.nodes[node]}
 }

@@ -168,6 +168,6 @@ func (s *stage) restoreNodes(t testing.TB) {
 func (s *stage) patchNode(t testing.TB, node string, patch map[string]any, subresource ...string) {
 	t.Helper()
 	_, err := s.Client().CoreV1().Nodes().Patch(context.Background(), node, types.StrategicMergePatchType,
-		must(json.Marshal(patch)), metav1.PatchOptions{}, subresource...)
+		try(json.Marshal(patch)).must(t), metav1.PatchOptions{}, subresource...)
 	check(t, err)
 }

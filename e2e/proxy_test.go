@@ -28,7 +28,7 @@ type proxy struct {
 // start returns a kubeconfig that leads through the proxy, as the admin.
 func (p *proxy) start(t *testing.T, s *stage) (kubeconfig string) {
 	t.Helper()
-	to := s.reverseProxy()
+	to := s.reverseProxy(t)
 	to.ModifyResponse = func(r *http.Response) error {
 		if p.after != nil {
 			p.after(r.Request)
@@ -50,9 +50,9 @@ func (p *proxy) start(t *testing.T, s *stage) (kubeconfig string) {
 }
 
 // reverseProxy passes requests on to the API server, as the admin.
-func (s *stage) reverseProxy() *httputil.ReverseProxy {
-	to := httputil.NewSingleHostReverseProxy(must(url.Parse(s.Config().Host)))
-	to.Transport = must(rest.TransportFor(s.Config()))
+func (s *stage) reverseProxy(t testing.TB) *httputil.ReverseProxy {
+	to := httputil.NewSingleHostReverseProxy(try(url.Parse(s.Config().Host)).must(t))
+	to.Transport = try(rest.TransportFor(s.Config())).must(t)
 	return to
 }
 

@@ -125,7 +125,7 @@ func (s *stage) reconciler(t *testing.T, m *meddler, settings kube.Settings) *re
 	if settings.Jitter == nil {
 		settings.Jitter = func(d time.Duration) time.Duration { return d / 10 }
 	}
-	m.Cluster = must(kube.New(s.Config(), settings))
+	m.Cluster = try(kube.New(s.Config(), settings)).must(t)
 	return &reconciler.Reconciler{
 		Source: m, Writer: m, Clock: clock.RealClock{}, Jitter: settings.Jitter, Log: settings.Log, History: reconciler.NewHistory(),
 	}

@@ -18,13 +18,13 @@ func (s *stage) account(t testing.TB, name string, rules []rbacv1.PolicyRule) st
 	t.Helper()
 	ctx := t.Context()
 	meta := metav1.ObjectMeta{Name: name}
-	must(s.Client().CoreV1().ServiceAccounts(metav1.NamespaceSystem).Create(ctx, &corev1.ServiceAccount{ObjectMeta: meta}, metav1.CreateOptions{}))
-	must(s.Client().RbacV1().ClusterRoles().Create(ctx, &rbacv1.ClusterRole{ObjectMeta: meta, Rules: rules}, metav1.CreateOptions{}))
-	must(s.Client().RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
+	try(s.Client().CoreV1().ServiceAccounts(metav1.NamespaceSystem).Create(ctx, &corev1.ServiceAccount{ObjectMeta: meta}, metav1.CreateOptions{})).must(t)
+	try(s.Client().RbacV1().ClusterRoles().Create(ctx, &rbacv1.ClusterRole{ObjectMeta: meta, Rules: rules}, metav1.CreateOptions{})).must(t)
+	try(s.Client().RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
 		ObjectMeta: meta,
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
 		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: metav1.NamespaceSystem, Name: name}},
-	}, metav1.CreateOptions{}))
+	}, metav1.CreateOptions{})).must(t)
 	kubeconfig := s.KubeconfigFor(t, metav1.NamespaceSystem, name)
 	// The API server learns of roles a moment after they are stored.
 	s.mayNow(t, kubeconfig, rules[0])
@@ -34,13 +34,13 @@ func (s *stage) account(t testing.TB, name string, rules []rbacv1.PolicyRule) st
 // mayNow waits until the API server grants an account a right.
 func (s *stage) mayNow(t testing.TB, kubeconfig string, r rbacv1.PolicyRule) {
 	t.Helper()
-	client := must(kubernetes.NewForConfig(must(clientcmd.BuildConfigFromFlags("", kubeconfig))))
+	client := try(kubernetes.NewForConfig(try(clientcmd.BuildConfigFromFlags("", kubeconfig)).must(t))).must(t)
 	eventually(t, "the rights of the ServiceAccount", func() bool {
-		review := must(client.AuthorizationV1().SelfSubjectAccessReviews().Create(t.Context(), &authorizationv1.SelfSubjectAccessReview{
+		review := try(client.AuthorizationV1().SelfSubjectAccessReviews().Create(t.Context(), &authorizationv1.SelfSubjectAccessReview{
 			Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
 				Group: r.APIGroups[0], Resource: r.Resources[0], Verb: r.Verbs[0],
 			}},
-		}, metav1.CreateOptions{}))
+		}, metav1.CreateOptions{})).must(t)
 		return review.Status.Allowed
 	})
 }
@@ -170,9 +170,9 @@ func TestReportsThatMustNotBeReadHoldWhatTheyCouldProve(t *testing.T) {
 
 	// With the right to read them, that there are none is an answer.
 	rule := rbacv1.PolicyRule{APIGroups: []string{sandboxReports.Group}, Resources: []string{sandboxReports.Resource}, Verbs: []string{"list", "get", "watch"}}
-	role := must(s.Client().RbacV1().ClusterRoles().Get(t.Context(), "no-reports", metav1.GetOptions{}))
+	role := try(s.Client().RbacV1().ClusterRoles().Get(t.Context(), "no-reports", metav1.GetOptions{})).must(t)
 	role.Rules = append(role.Rules, rule)
-	must(s.Client().RbacV1().ClusterRoles().Update(t.Context(), role, metav1.UpdateOptions{}))
+	try(s.Client().RbacV1().ClusterRoles().Update(t.Context(), role, metav1.UpdateOptions{})).must(t)
 	s.mayNow(t, kubeconfig, rule)
 	s.productAs(t, kubeconfig, "run", "--confirm-after", "0").expect(t, at(leaked), "Stale PodGone")
 	s.lost(t, before, stored(leaked)...)

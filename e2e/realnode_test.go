@@ -41,7 +41,7 @@ func everyContainerd(t *testing.T, scenario func(t *testing.T, flavour harness.F
 // realNode starts containerd and the agent on one of the stage's nodes.
 func (s *stage) realNode(t *testing.T, name string, flavour harness.Flavour, wiring ...harness.Wiring) *realNode {
 	t.Helper()
-	must(productBinary())
+	try(productBinary()).must(t)
 	n := &realNode{Runtime: harness.NewRuntime(t, s.nodes[name], flavour, wiring...), s: s, name: name}
 	n.startAgent(t)
 	return n
@@ -50,7 +50,7 @@ func (s *stage) realNode(t *testing.T, name string, flavour harness.Flavour, wir
 // startAgent starts the agent on the node, with more flags.
 func (n *realNode) startAgent(t testing.TB, more ...string) {
 	t.Helper()
-	program := filepath.Join(filepath.Dir(must(productBinary())), "ip-reconcile-agent")
+	program := filepath.Join(filepath.Dir(try(productBinary()).must(t)), "ip-reconcile-agent")
 	n.agent = start(t, n.Command(context.Background(), program, append([]string{"--node", n.name, "--outside-pod",
 		"--kubeconfig", n.s.Kubeconfig(), "--metrics-bind-address", "127.0.0.1:0", "--log-level", "debug"}, more...)...))
 	n.agent.tellOnFailure(n.name)
@@ -73,15 +73,15 @@ type livePod struct {
 func (n *realNode) up(t testing.TB, name string, networks ...harness.Network) *livePod {
 	t.Helper()
 	p := n.object(t, name, networks...)
-	p.id = must(n.RunPod(t.Context(), p.spec()))
-	p.Pod = must(n.s.SetRunning(t.Context(), p.Pod))
+	p.id = try(n.RunPod(t.Context(), p.spec())).must(t)
+	p.Pod = try(n.s.SetRunning(t.Context(), p.Pod)).must(t)
 	return p
 }
 
 // object is the pod as it is before its sandbox is made.
 func (n *realNode) object(t testing.TB, name string, networks ...harness.Network) *livePod {
 	t.Helper()
-	return &livePod{Pod: must(n.s.CreatePod(t.Context(), "default", name, n.name, networks...)), n: n}
+	return &livePod{Pod: try(n.s.CreatePod(t.Context(), "default", name, n.name, networks...)).must(t), n: n}
 }
 
 func (p *livePod) spec() harness.PodSpec {
@@ -143,5 +143,5 @@ func (s *stage) runtimeNetwork(t testing.TB, name, cidr string) harness.Network 
 // object reads a pod back.
 func (p *livePod) read(t testing.TB) *corev1.Pod {
 	t.Helper()
-	return must(p.n.s.Client().CoreV1().Pods(p.Namespace).Get(t.Context(), p.Name, metav1.GetOptions{}))
+	return try(p.n.s.Client().CoreV1().Pods(p.Namespace).Get(t.Context(), p.Name, metav1.GetOptions{})).must(t)
 }

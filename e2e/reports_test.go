@@ -254,7 +254,7 @@ func TestAPhantomKeepsItsAddressAsLongAsItRuns(t *testing.T) {
 	s.product(t, "check").exits(t, 1)
 	s.lost(t, before)
 	// It is the phantom's in deed, and nobody else gets it.
-	equal(t, "the address is configured", must(phantom.sandbox.Has(netip.MustParseAddr(phantom.ips[0]))), true)
+	equal(t, "the address is configured", try(phantom.sandbox.Has(netip.MustParseAddr(phantom.ips[0]))).must(t), true)
 	equal(t, "the address of the next pod", s.up(t, "worker-2", "next", blue).ips[0], "10.1.0.2")
 
 	check(t, phantom.sandbox.Close())

@@ -161,7 +161,7 @@ func TestAfterARestoreARepairKeepsThePhantomsAddressFromTheNextPod(t *testing.T)
 	// Without a repair the next pod gets the phantom's address.
 	next := one.up(t, "next", blue)
 	equal(t, "the next entry", s.contents(t)["10.1.0.0-24 2"], written(next, "net1", "default/next"))
-	equal(t, "namespaces with the phantom's address", len(must(one.OnWire())[netip.MustParseAddr("10.1.0.2")]), 2)
+	equal(t, "namespaces with the phantom's address", len(try(one.OnWire()).must(t)[netip.MustParseAddr("10.1.0.2")]), 2)
 	one.sees(t, next.id, "Ready")
 	twice := s.contents(t)
 	out = refused()
@@ -198,7 +198,7 @@ func TestAfterARestoreARepairKeepsThePhantomsAddressFromTheNextPod(t *testing.T)
 		equal(t, "the entry of "+p.Name, s.contents(t)["10.1.0.0-24 "+key], written(p, "net1", "default/"+p.Name))
 		p.n.sees(t, p.id, "Ready")
 	}
-	equal(t, "namespaces with the phantom's address", len(must(one.OnWire())[netip.MustParseAddr("10.1.0.2")]), 1)
+	equal(t, "namespaces with the phantom's address", len(try(one.OnWire()).must(t)[netip.MustParseAddr("10.1.0.2")]), 1)
 	two.answers(t, "10.1.0.2", false)
 	before = s.contents(t)
 	out = s.run(t)
@@ -248,7 +248,7 @@ func (s *stage) noticed(t testing.TB, node string) (at string) {
 	r := s.reported(t, node, "the restore", func(r *v1alpha1.SandboxReport) bool { return r.Annotations[v1alpha1.RestoreAnnotation] != "" })
 	at = r.Annotations[v1alpha1.RestoreAnnotation]
 	s.fresh(t, node)
-	lease := must(s.Client().CoordinationV1().Leases(metav1.NamespaceSystem).Get(t.Context(), node, metav1.GetOptions{}))
+	lease := try(s.Client().CoordinationV1().Leases(metav1.NamespaceSystem).Get(t.Context(), node, metav1.GetOptions{})).must(t)
 	equal(t, "when the Lease says etcd was restored", lease.Annotations[v1alpha1.RestoreAnnotation], at)
 	if report := podstate.ReadReport(r, lease); report.Written.Before(report.RestoreSeen) || report.RestoreSeen.IsZero() {
 		t.Errorf("the report of %s was written at %s, and etcd restored at %s", node, report.Written, at)

@@ -47,7 +47,7 @@ func TestTheAgentInTheContainerOfItsDaemonSetSeesItsNode(t *testing.T) {
 		equal(t, "addresses", fmt.Sprint(r.Sandboxes[0].Addresses), "[{10.1.0.1 net1 blue 10.1.0.0/24 }]")
 		equal(t, "the boot id is there", r.BootID != "", true)
 
-		netNS := must(n.NetNS(t.Context(), web.id))
+		netNS := try(n.NetNS(t.Context(), web.id)).must(t)
 		a.holds(t, netNS, true)
 		check(t, n.KillPause(t.Context(), web.id))
 		n.sees(t, web.id, "NotReady")
@@ -71,8 +71,8 @@ func TestTheAgentInTheContainerOfItsDaemonSetSeesItsNode(t *testing.T) {
 		starting, ended := n.held(t, gate, "starting", blue)
 		open, closed := false, true
 		n.tells(t, starting.id, &open)
-		for _, found := range must(n.OnWire()) {
-			if !slices.Contains(found, must(n.NetNS(t.Context(), next.id))) {
+		for _, found := range try(n.OnWire()).must(t) {
+			if !slices.Contains(found, try(n.NetNS(t.Context(), next.id)).must(t)) {
 				netNS = found[0]
 			}
 		}
@@ -92,7 +92,7 @@ func TestTheAgentInTheContainerOfItsDaemonSetSeesItsNode(t *testing.T) {
 		a.turns(t, http.StatusOK)
 		last := n.up(t, "last", blue)
 		n.sees(t, last.id, "Ready")
-		equal(t, "the container", must(n.Container(t.Context(), a.container)).State, cri.ContainerState_CONTAINER_RUNNING)
+		equal(t, "the container", try(n.Container(t.Context(), a.container)).must(t).State, cri.ContainerState_CONTAINER_RUNNING)
 	})
 }
 
@@ -111,19 +111,19 @@ func (n *realNode) agentPod(t testing.TB, name string, change func(*harness.Cont
 	template := ds.Spec.Template.Spec
 	container := template.Containers[0]
 	template.NodeName = n.name
-	pod := must(n.s.Client().CoreV1().Pods(ds.Namespace).Create(t.Context(), &corev1.Pod{
+	pod := try(n.s.Client().CoreV1().Pods(ds.Namespace).Create(t.Context(), &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: ds.Spec.Template.Labels}, Spec: template,
-	}, metav1.CreateOptions{}))
-	sandbox := must(n.RunPod(t.Context(), harness.PodSpec{
+	}, metav1.CreateOptions{})).must(t)
+	sandbox := try(n.RunPod(t.Context(), harness.PodSpec{
 		Namespace: pod.Namespace, Name: name, UID: string(pod.UID), HostNetwork: pod.Spec.HostNetwork,
-	}))
+	})).must(t)
 
-	free := must(net.Listen("tcp", "127.0.0.1:0"))
+	free := try(net.Listen("tcp", "127.0.0.1:0")).must(t)
 	a := &agentPod{health: health(free.Addr().String()), n: n}
 	check(t, free.Close())
 	image := "e2e.invalid/" + name + ":1"
 	program := path.Base(slices.Concat(container.Command, []string{"/ip-reconcile"})[0]) // as the Dockerfile says
-	check(t, n.ImportImage(t.Context(), image, filepath.Join(filepath.Dir(must(productBinary())), program)))
+	check(t, n.ImportImage(t.Context(), image, filepath.Join(filepath.Dir(try(productBinary()).must(t)), program)))
 	spec := harness.ContainerSpec{
 		Image: image, Command: container.Command, Args: append(container.Args, "--metrics-bind-address", string(a.health), "--log-level", "debug"),
 		Env: map[string]string{}, User: template.SecurityContext.RunAsUser,
@@ -144,7 +144,7 @@ func (n *realNode) agentPod(t testing.TB, name string, change func(*harness.Cont
 	if change != nil {
 		change(&spec)
 	}
-	a.container = must(n.RunContainer(t.Context(), sandbox, spec))
+	a.container = try(n.RunContainer(t.Context(), sandbox, spec)).must(t)
 	t.Cleanup(func() {
 		if t.Failed() {
 			logs, err := os.ReadFile(filepath.Join(n.s.Dir(), "node-"+n.name, "runtime", "logs", string(pod.UID), "main.log"))
@@ -157,7 +157,7 @@ func (n *realNode) agentPod(t testing.TB, name string, change func(*harness.Cont
 // inCluster gives a container what kubelet gives it for its way to the API server.
 func (n *realNode) inCluster(t testing.TB, pod *corev1.Pod, spec *harness.ContainerSpec) {
 	t.Helper()
-	config := must(clientcmd.BuildConfigFromFlags("", n.s.KubeconfigForPod(t, pod)))
+	config := try(clientcmd.BuildConfigFromFlags("", n.s.KubeconfigForPod(t, pod))).must(t)
 	server, port, err := net.SplitHostPort(strings.TrimPrefix(config.Host, "https://"))
 	check(t, err)
 	spec.Env["KUBERNETES_SERVICE_HOST"], spec.Env["KUBERNETES_SERVICE_PORT"] = server, port
@@ -175,12 +175,12 @@ func (n *realNode) inCluster(t testing.TB, pod *corev1.Pod, spec *harness.Contai
 // as long as it is, it and its addresses live on.
 func (a *agentPod) holds(t testing.TB, netNS string, want bool) {
 	t.Helper()
-	answer := must(a.n.CRI().ContainerStatus(t.Context(), &cri.ContainerStatusRequest{ContainerId: a.container, Verbose: true}))
+	answer := try(a.n.CRI().ContainerStatus(t.Context(), &cri.ContainerStatusRequest{ContainerId: a.container, Verbose: true})).must(t)
 	var info struct {
 		PID int `json:"pid"`
 	}
 	check(t, json.Unmarshal([]byte(answer.Info["info"]), &info))
-	mounts := string(must(a.n.Command(t.Context(), "cat", fmt.Sprint("/proc/", info.PID, "/mountinfo")).Output()))
+	mounts := string(try(a.n.Command(t.Context(), "cat", fmt.Sprint("/proc/", info.PID, "/mountinfo")).Output()).must(t))
 	contains(t, "what is mounted in the container", mounts, "/run/netns", "/var/run/netns", "/var/lib/cni")
 	if got := strings.Contains(mounts, path.Base(netNS)); got != want {
 		t.Errorf("the namespace %s is mounted in the container: %t, want %t:\n%s", netNS, got, want, mounts)

@@ -112,7 +112,7 @@ func (n *rebooting) comesBack(t *testing.T, p *addressed, before contents) {
 	s, stored := n.s, entryAndReservation(1)
 	again := p.spec()
 	again.Attempt++
-	id := must(n.RunPod(t.Context(), again))
+	id := try(n.RunPod(t.Context(), again)).must(t)
 	n.sees(t, id, "Ready")
 	now := s.contents(t)
 	equal(t, "the entry", now[stored[0]], strings.Replace(before[stored[0]], p.id, id, 1))
@@ -125,7 +125,7 @@ func (n *rebooting) comesBack(t *testing.T, p *addressed, before contents) {
 	out.exits(t, 0)
 	out.expect(t, slices.Concat(of(1, "InUse SandboxReady"), of(2, "InUse SandboxReady"))...)
 	equal(t, "allocations", out.Summary.Allocations, 2)
-	for ip, namespaces := range must(n.OnWire()) {
+	for ip, namespaces := range try(n.OnWire()).must(t) {
 		if len(namespaces) != 1 {
 			t.Errorf("%s is in %d network namespaces", ip, len(namespaces))
 		}

@@ -74,7 +74,7 @@ func TestAContainerdThatForgotItsPodsLosesNoAddress(t *testing.T) {
 		n.Kill()
 		check(t, n.LoseState())
 		check(t, n.Start(t.Context()))
-		equal(t, "sandboxes", len(must(n.Sandboxes(t.Context()))), 0)
+		equal(t, "sandboxes", len(try(n.Sandboxes(t.Context())).must(t)), 0)
 		n.sees(t, web.id, "Attached")
 		for _, a := range n.sees(t, phantom.id, "Attached").Attachments {
 			// By the cache of Multus; that of containerd has them both, but without these addresses.
@@ -217,7 +217,7 @@ func entryAndReservation(i int) []string {
 // network namespace. It must be asked for while containerd knows them.
 func (n *realNode) end(t testing.TB, id string) func() {
 	t.Helper()
-	pid, netNS := must(n.Info(t.Context(), id)).PID, must(n.NetNS(t.Context(), id))
+	pid, netNS := try(n.Info(t.Context(), id)).must(t).PID, try(n.NetNS(t.Context(), id)).must(t)
 	return func() {
 		t.Helper()
 		n.onNode(t, fmt.Sprint("kill -9 ", pid))
@@ -252,7 +252,7 @@ func (n *realNode) tells(t testing.TB, id string, closed *bool) {
 
 func (s *stage) leaseOf(t testing.TB, node string) *coordinationv1.Lease {
 	t.Helper()
-	return must(s.Client().CoordinationV1().Leases(metav1.NamespaceSystem).Get(t.Context(), node, metav1.GetOptions{}))
+	return try(s.Client().CoordinationV1().Leases(metav1.NamespaceSystem).Get(t.Context(), node, metav1.GetOptions{})).must(t)
 }
 
 // A health is where an agent says how it is.
@@ -264,7 +264,7 @@ func (n *realNode) serving(t testing.TB, more ...string) health {
 	if n.agent.cmd.ProcessState == nil {
 		n.stopAgent(t)
 	}
-	free := must(net.Listen("tcp", "127.0.0.1:0"))
+	free := try(net.Listen("tcp", "127.0.0.1:0")).must(t)
 	h := health(free.Addr().String())
 	check(t, free.Close())
 	n.startAgent(t, append(more, "--metrics-bind-address", string(h))...)
@@ -280,7 +280,7 @@ func (h health) turns(t testing.TB, status int, says ...string) {
 			return false // it does not listen yet
 		}
 		defer resp.Body.Close()
-		text := must(readAll(resp.Body))
+		text := try(readAll(resp.Body)).must(t)
 		return resp.StatusCode == status && !slices.ContainsFunc(says, func(s string) bool { return !strings.Contains(text, s) })
 	})
 }
@@ -290,7 +290,7 @@ func (h health) failedLooks(t testing.TB) int {
 	_, body := served(t, string(h), "/metrics")
 	for line := range strings.Lines(body) {
 		if number, ok := strings.CutPrefix(line, `ip_reconcile_agent_looks_total{result="failed"} `); ok {
-			return must(strconv.Atoi(strings.TrimSpace(number)))
+			return try(strconv.Atoi(strings.TrimSpace(number))).must(t)
 		}
 	}
 	return 0

@@ -31,7 +31,7 @@ func TestAStoppedSandboxLosesItsAddressAtOnceWhetherItIsKeptOrRemoved(t *testing
 			p.forget(t)
 		}
 		check(t, n.RemovePod(t.Context(), removed.id))
-		equal(t, "the state of what is kept", must(n.Status(t.Context(), kept.id)).Status.State, cri.PodSandboxState_SANDBOX_NOTREADY)
+		equal(t, "the state of what is kept", try(n.Status(t.Context(), kept.id)).must(t).Status.State, cri.PodSandboxState_SANDBOX_NOTREADY)
 		n.answers(t, "10.1.0.1", false)
 		n.answers(t, "10.1.0.2", false)
 		n.sees(t, kept.id, "Stopped")
@@ -79,7 +79,7 @@ func TestASandboxWithoutItsPauseProcessKeepsItsAddressUntilItIsStopped(t *testin
 		}
 		failed := web.read(t) // somebody says so who is not kubelet
 		failed.Status.Phase = corev1.PodFailed
-		must(s.Client().CoreV1().Pods(failed.Namespace).UpdateStatus(t.Context(), failed, metav1.UpdateOptions{}))
+		try(s.Client().CoreV1().Pods(failed.Namespace).UpdateStatus(t.Context(), failed, metav1.UpdateOptions{})).must(t)
 		notReady()
 		web.forget(t)
 		notReady()

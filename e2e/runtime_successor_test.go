@@ -24,7 +24,7 @@ func TestAPhantomKeepsItsAddressBesideASuccessorWithAnEntryOfItsOwn(t *testing.T
 		out.expect(t, "10.1.0.0-24 10.1.0.1", "Held PhantomPod", "reservation 10.1.0.1", "Held PhantomPod")
 		s.lost(t, before) // the newcomer is Pending, and has no sandbox
 
-		web.id = must(n.RunPod(t.Context(), web.spec()))
+		web.id = try(n.RunPod(t.Context(), web.spec())).must(t)
 		n.sees(t, web.id, "Ready")
 		before = s.contents(t)
 		equal(t, "entries and reservations", len(before), 6)
@@ -43,7 +43,7 @@ func TestAPhantomKeepsItsAddressBesideASuccessorWithAnEntryOfItsOwn(t *testing.T
 			n.answers(t, "10.1.0.2", true)
 		}
 		beside()
-		web.Pod = must(s.SetRunning(t.Context(), web.Pod))
+		web.Pod = try(s.SetRunning(t.Context(), web.Pod)).must(t)
 		beside()
 
 		check(t, n.LoseDELs(true))

@@ -21,7 +21,7 @@ func TestAnAddressIsKeptBeforeItsSandboxIsListed(t *testing.T) {
 		before := s.contents(t)
 		kept := func(pairs ...string) {
 			t.Helper()
-			equal(t, "sandboxes", len(must(n.Sandboxes(t.Context()))), 0)
+			equal(t, "sandboxes", len(try(n.Sandboxes(t.Context())).must(t)), 0)
 			out := s.run(t)
 			out.exits(t, 0)
 			out.expect(t, pairs...)
@@ -41,7 +41,7 @@ func TestAnAddressIsKeptBeforeItsSandboxIsListed(t *testing.T) {
 			t.Error("Multus did not miss the pod")
 		}
 		s.lost(t, before, entryAndReservation(2)...)
-		must(s.SetRunning(t.Context(), starting.Pod))
+		try(s.SetRunning(t.Context(), starting.Pod)).must(t)
 		out := s.run(t)
 		out.exits(t, 0)
 		out.expect(t, of(1, "InUse SandboxReady")...)

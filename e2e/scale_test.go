@@ -59,7 +59,7 @@ func TestAReleaseOfHundredsFromPoolsOfThousandsIsAFewHolds(t *testing.T) {
 		}
 		return 0
 	}}
-	leases := must(record(t.Context(), s.Dynamic().Resource(coordinationv1.SchemeGroupVersion.WithResource("leases")).Namespace("kube-system")))
+	leases := try(record(t.Context(), s.Dynamic().Resource(coordinationv1.SchemeGroupVersion.WithResource("leases")).Namespace("kube-system"))).must(t)
 	out := product(t, "run", "--confirm-after", "0", "-o", "json", "--kubeconfig", p.start(t, s))
 	out.exits(t, 0)
 	equal(t, "released", len(out.Released), len(stale))

@@ -15,7 +15,7 @@ import (
 // crd returns the CRD of a resource, as it can be created again.
 func (s *stage) crd(t testing.TB, r schema.GroupVersionResource) *unstructured.Unstructured {
 	t.Helper()
-	crd := must(s.Dynamic().Resource(crds).Get(context.Background(), r.Resource+"."+r.Group, metav1.GetOptions{}))
+	crd := try(s.Dynamic().Resource(crds).Get(context.Background(), r.Resource+"."+r.Group, metav1.GetOptions{})).must(t)
 	crd.SetResourceVersion("")
 	crd.SetUID("")
 	unstructured.RemoveNestedField(crd.Object, "status")
@@ -25,7 +25,7 @@ func (s *stage) crd(t testing.TB, r schema.GroupVersionResource) *unstructured.U
 // serves creates a CRD and waits until the API server takes objects of it.
 func (s *stage) serves(t testing.TB, r schema.GroupVersionResource, crd *unstructured.Unstructured) {
 	t.Helper()
-	must(s.Dynamic().Resource(crds).Create(context.Background(), crd, metav1.CreateOptions{}))
+	try(s.Dynamic().Resource(crds).Create(context.Background(), crd, metav1.CreateOptions{})).must(t)
 	eventually(t, r.Resource+" to be served", func() bool {
 		_, err := s.Dynamic().Resource(r).List(context.Background(), metav1.ListOptions{})
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsTooManyRequests(err) && !apierrors.IsServiceUnavailable(err) {
@@ -72,10 +72,10 @@ func TestServeWhileACRDComesAndGoes(t *testing.T) {
 	s.serves(t, harness.NADs, nads)
 
 	// Without pools there is nothing to judge, and nothing is concluded.
-	reserved := must(s.of(harness.Reservations).Get(t.Context(), "10.1.0.1", metav1.GetOptions{}))
+	reserved := try(s.of(harness.Reservations).Get(t.Context(), "10.1.0.1", metav1.GetOptions{})).must(t)
 	s.removeCRD(t, harness.IPPools)
 	v.said(t, `reconciler run failed: .* does not serve ippools`)
-	equal(t, "the reservation", must(s.of(harness.Reservations).Get(t.Context(), "10.1.0.1", metav1.GetOptions{})).GetUID(), reserved.GetUID())
+	equal(t, "the reservation", try(s.of(harness.Reservations).Get(t.Context(), "10.1.0.1", metav1.GetOptions{})).must(t).GetUID(), reserved.GetUID())
 	s.serves(t, harness.IPPools, pools)
 	again := s.up(t, "worker-1", "again", simple("green", "10.2.0.0/24"))
 	one.says(t, keep.box("Ready"), again.box("Ready"))

@@ -41,7 +41,7 @@ type faults struct {
 // through it.
 func (s *stage) link(t testing.TB) (l *link, kubeconfig string) {
 	t.Helper()
-	to := s.reverseProxy()
+	to := s.reverseProxy(t)
 	to.ErrorLog = log.New(io.Discard, "", 0) // what is cut is cut on purpose
 	l = &link{freed: make(chan struct{}), watches: map[*context.CancelFunc]*http.Request{}}
 	server := httptest.NewUnstartedServer(l.handler(to))

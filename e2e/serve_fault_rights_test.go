@@ -33,7 +33,7 @@ func servingRules(t testing.TB) []rbacv1.PolicyRule {
 func (s *stage) grants(t testing.TB, name, kubeconfig string, rules []rbacv1.PolicyRule, resource, verb string, want bool) {
 	t.Helper()
 	ctx := t.Context()
-	role := must(s.Client().RbacV1().ClusterRoles().Get(ctx, name, metav1.GetOptions{}))
+	role := try(s.Client().RbacV1().ClusterRoles().Get(ctx, name, metav1.GetOptions{})).must(t)
 	group := ""
 	for _, r := range servingRules(t) {
 		if r.Resources[0] == resource {
@@ -41,12 +41,12 @@ func (s *stage) grants(t testing.TB, name, kubeconfig string, rules []rbacv1.Pol
 		}
 	}
 	role.Rules = rules
-	must(s.Client().RbacV1().ClusterRoles().Update(ctx, role, metav1.UpdateOptions{}))
-	client := must(kubernetes.NewForConfig(must(clientcmd.BuildConfigFromFlags("", kubeconfig))))
+	try(s.Client().RbacV1().ClusterRoles().Update(ctx, role, metav1.UpdateOptions{})).must(t)
+	client := try(kubernetes.NewForConfig(try(clientcmd.BuildConfigFromFlags("", kubeconfig)).must(t))).must(t)
 	eventually(t, "the change of rights", func() bool {
-		review := must(client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
+		review := try(client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
 			Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{Group: group, Resource: resource, Verb: verb}},
-		}, metav1.CreateOptions{}))
+		}, metav1.CreateOptions{})).must(t)
 		return review.Status.Allowed == want
 	})
 }

@@ -168,7 +168,7 @@ func TestTheOtherReplicaTakesOver(t *testing.T) {
 // addEntries adds entries to a pool, as ADDs do.
 func (s *stage) addEntries(t testing.TB, pool string, entries map[string]any) {
 	t.Helper()
-	merge := must(json.Marshal(map[string]any{"spec": map[string]any{"allocations": entries}}))
+	merge := try(json.Marshal(map[string]any{"spec": map[string]any{"allocations": entries}})).must(t)
 	_, err := s.of(harness.IPPools).Patch(context.Background(), pool, types.MergePatchType, merge, metav1.PatchOptions{})
 	check(t, err)
 }

@@ -16,17 +16,17 @@ import (
 // revision is etcd's, now.
 func (s *stage) revision(t testing.TB) uint64 {
 	t.Helper()
-	list := must(s.of(harness.IPPools).List(context.Background(), metav1.ListOptions{Limit: 1}))
-	return must(strconv.ParseUint(list.GetResourceVersion(), 10, 64))
+	list := try(s.of(harness.IPPools).List(context.Background(), metav1.ListOptions{Limit: 1})).must(t)
+	return try(strconv.ParseUint(list.GetResourceVersion(), 10, 64)).must(t)
 }
 
 // outgrows writes objects of no interest until etcd's revision is past another.
 func (s *stage) outgrows(t testing.TB, revision uint64) {
 	t.Helper()
 	for n := 0; s.revision(t) <= revision; n++ {
-		must(s.Client().CoreV1().ConfigMaps("default").Create(context.Background(), &corev1.ConfigMap{
+		try(s.Client().CoreV1().ConfigMaps("default").Create(context.Background(), &corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{GenerateName: "of-no-interest-"},
-		}, metav1.CreateOptions{}))
+		}, metav1.CreateOptions{})).must(t)
 	}
 }
 

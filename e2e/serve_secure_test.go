@@ -29,7 +29,7 @@ func TestSecureMetricsAreForWhoMayGetThem(t *testing.T) {
 	get := func(token string) int {
 		t.Helper()
 		client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}, Timeout: 10 * time.Second}
-		request := must(http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+v.metrics+"/metrics", nil))
+		request := try(http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+v.metrics+"/metrics", nil)).must(t)
 		if token != "" {
 			request.Header.Set("Authorization", "Bearer "+token)
 		}
@@ -40,22 +40,22 @@ func TestSecureMetricsAreForWhoMayGetThem(t *testing.T) {
 	}
 	tokenFor := func(name string) string {
 		t.Helper()
-		must(s.Client().CoreV1().ServiceAccounts("default").Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}))
-		config := must(clientcmd.LoadFromFile(s.KubeconfigFor(t, "default", name)))
+		try(s.Client().CoreV1().ServiceAccounts("default").Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})).must(t)
+		config := try(clientcmd.LoadFromFile(s.KubeconfigFor(t, "default", name))).must(t)
 		for _, user := range config.AuthInfos {
 			if user.Token == "" {
-				return string(must(os.ReadFile(user.TokenFile)))
+				return string(try(os.ReadFile(user.TokenFile)).must(t))
 			}
 			return user.Token
 		}
 		return ""
 	}
 	stranger, reader := tokenFor("stranger"), tokenFor("prometheus")
-	must(s.Client().RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
+	try(s.Client().RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "prometheus"},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "ip-reconcile-metrics-reader"},
 		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "default", Name: "prometheus"}},
-	}, metav1.CreateOptions{}))
+	}, metav1.CreateOptions{})).must(t)
 	equal(t, "nobody", get(""), http.StatusUnauthorized)
 	equal(t, "who has no right", get(stranger), http.StatusForbidden)
 	eventually(t, "who has it to get them", func() bool { return get(reader) == http.StatusOK })

@@ -46,7 +46,7 @@ func (s *stage) beginServe(t testing.TB, kubeconfig string, more ...string) *ser
 // freeAddress is one that nobody listens at.
 func freeAddress(t testing.TB) string {
 	t.Helper()
-	l := must(net.Listen("tcp", "127.0.0.1:0"))
+	l := try(net.Listen("tcp", "127.0.0.1:0")).must(t)
 	defer l.Close()
 	return l.Addr().String()
 }
@@ -118,7 +118,7 @@ func (s *stage) freed(t testing.TB, limit time.Duration, pool, key string) time.
 func (s *stage) event(t testing.TB, reason, kind, name string) (message string) {
 	t.Helper()
 	eventually(t, "an event "+reason+" on "+kind+" "+name, func() bool {
-		for _, e := range must(s.Client().CoreV1().Events("").List(context.Background(), metav1.ListOptions{})).Items {
+		for _, e := range try(s.Client().CoreV1().Events("").List(context.Background(), metav1.ListOptions{})).must(t).Items {
 			if e.Reason == reason && e.InvolvedObject.Kind == kind && e.InvolvedObject.Name == name {
 				message = e.Message
 				if reason == "IPAddressGarbageCollected" {

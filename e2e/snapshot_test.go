@@ -128,10 +128,10 @@ func (s *stage) snapshots(t *testing.T, kinds string) {
 	folders := map[string]string{}
 	for _, as := range []string{"yaml", "json"} {
 		dir := s.export(t, kinds, as)
-		text := must(os.ReadFile(filepath.Join(dir, "cluster."+as)))
+		text := try(os.ReadFile(filepath.Join(dir, "cluster."+as))).must(t)
 		offline := product(t, "check", "--snapshot", dir, "-o", "json")
 		same(t, offline, live)
-		equal(t, "check left the file as it was", string(must(os.ReadFile(filepath.Join(dir, "cluster."+as)))) == string(text), true)
+		equal(t, "check left the file as it was", string(try(os.ReadFile(filepath.Join(dir, "cluster."+as))).must(t)) == string(text), true)
 		folders[as] = dir
 	}
 	verdicts := map[string]bool{}
@@ -186,10 +186,10 @@ func readContents(t testing.TB, s *stage, file string) contents {
 			case "IPPool":
 				entries, _ := o.Spec["allocations"].(map[string]any)
 				for key, e := range entries {
-					c[o.Metadata.Name+" "+key] = string(must(json.Marshal(e)))
+					c[o.Metadata.Name+" "+key] = string(try(json.Marshal(e)).must(t))
 				}
 			case "OverlappingRangeIPReservation":
-				c["reservation "+o.Metadata.Name] = o.Metadata.UID + " " + string(must(json.Marshal(o.Spec)))
+				c["reservation "+o.Metadata.Name] = o.Metadata.UID + " " + string(try(json.Marshal(o.Spec)).must(t))
 			}
 		}
 	}

@@ -78,7 +78,7 @@ func (s *stage) clear(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	now := metav1.DeleteOptions{GracePeriodSeconds: ptr.To(int64(0))}
-	namespaces := must(s.Client().CoreV1().Namespaces().List(ctx, metav1.ListOptions{}))
+	namespaces := try(s.Client().CoreV1().Namespaces().List(ctx, metav1.ListOptions{})).must(t)
 	for _, ns := range namespaces.Items {
 		check(t, s.Client().CoreV1().Pods(ns.Name).DeleteCollection(ctx, now, metav1.ListOptions{}))
 		for _, r := range []schema.GroupVersionResource{harness.IPPools, harness.Reservations, harness.NodeSlicePools, harness.NADs} {
@@ -115,14 +115,14 @@ func (s *stage) contents(t testing.TB) contents {
 	t.Helper()
 	c := contents{}
 	ctx := context.Background()
-	for _, p := range must(s.Dynamic().Resource(harness.IPPools).List(ctx, metav1.ListOptions{})).Items {
+	for _, p := range try(s.Dynamic().Resource(harness.IPPools).List(ctx, metav1.ListOptions{})).must(t).Items {
 		entries, _, _ := unstructured.NestedMap(p.Object, "spec", "allocations")
 		for key, e := range entries {
-			c[p.GetName()+" "+key] = string(must(json.Marshal(e)))
+			c[p.GetName()+" "+key] = string(try(json.Marshal(e)).must(t))
 		}
 	}
-	for _, r := range must(s.Dynamic().Resource(harness.Reservations).List(ctx, metav1.ListOptions{})).Items {
-		c["reservation "+r.GetName()] = string(r.GetUID()) + " " + string(must(json.Marshal(r.Object["spec"])))
+	for _, r := range try(s.Dynamic().Resource(harness.Reservations).List(ctx, metav1.ListOptions{})).must(t).Items {
+		c["reservation "+r.GetName()] = string(r.GetUID()) + " " + string(try(json.Marshal(r.Object["spec"])).must(t))
 	}
 	return c
 }
@@ -200,14 +200,6 @@ func entry(podRef, id string) map[string]any {
 
 // noID is a container id that no sandbox has.
 const noID = "00000000000000000000000000000000000000000000000000000000000000ff"
-
-// must returns the value of a call that may not fail. It panics, having no t.
-func must[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
-}
 
 func check(t testing.TB, err error) {
 	t.Helper()

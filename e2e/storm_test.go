@@ -179,9 +179,9 @@ func TestAStormOfPodsLosesNoAddressAndLeaksNone(t *testing.T) {
 	for _, n := range s.networks {
 		check(t, s.CreateNAD(ctx, n.Network))
 	}
-	s.pools, s.reservations = must(record(ctx, s.of(harness.IPPools))), must(record(ctx, s.of(harness.Reservations)))
+	s.pools, s.reservations = try(record(ctx, s.of(harness.IPPools))).must(t), try(record(ctx, s.of(harness.Reservations))).must(t)
 
-	must(productBinary())
+	try(productBinary()).must(t)
 	began := time.Now()
 	stop := s.loop(ctx, t)
 	for wave, tasks := range s.waves() {
@@ -201,7 +201,7 @@ func TestAStormOfPodsLosesNoAddressAndLeaksNone(t *testing.T) {
 	last := s.run(t) // everything has come to rest: this one finishes
 	s.count(t, last)
 	freed, bare := s.audit(ctx, t)
-	leaks := must(s.leaks(ctx, s.of(harness.IPPools), s.of(harness.Reservations)))
+	leaks := try(s.leaks(ctx, s.of(harness.IPPools), s.of(harness.Reservations))).must(t)
 	t.Logf("%d pods, %d ADDs, %d DELs, %d pool versions; %d runs of the command freed %d addresses, and %d reservations with them, %d addresses wrongly; %d leaks left, %d live sandboxes; %d leaked entries were taken over by a successor first; %.1fs",
 		s.pods, s.adds.Load(), s.dels.Load(), s.pools.size(), s.runs, s.freed, s.freedRes, len(freed), len(leaks), len(s.live), s.pools.takenOver(), took.Seconds())
 	last.exits(t, 0)
@@ -219,7 +219,7 @@ func TestAStormOfPodsLosesNoAddressAndLeaksNone(t *testing.T) {
 // audit checks everything that happened so far.
 func (s *storm) audit(ctx context.Context, t *testing.T) (freed, bare []error) {
 	t.Helper()
-	now := must(s.revision(ctx))
+	now := try(s.revision(ctx)).must(t)
 	check(t, errors.Join(s.pools.catchUp(ctx), s.reservations.catchUp(ctx)))
 	return s.check(s.pools, s.reservations, now)
 }

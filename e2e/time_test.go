@@ -26,7 +26,7 @@ func (s *stage) age(t testing.TB, r schema.GroupVersionResource, name string, by
 	object := &unstructured.Unstructured{}
 	check(t, json.Unmarshal(s.etcdGet(t, key), &object.Object))
 	object.SetCreationTimestamp(metav1.NewTime(object.GetCreationTimestamp().Add(-by)))
-	s.etcdPut(t, key, must(json.Marshal(object.Object)))
+	s.etcdPut(t, key, try(json.Marshal(object.Object)).must(t))
 }
 
 // age makes the pod older, and its deletion if it is being deleted.
@@ -42,7 +42,7 @@ func (p *pod) age(t testing.TB, by time.Duration) *pod {
 	// What is written past the API server is seen by it a moment later.
 	want := p.CreationTimestamp.Add(-by).Unix()
 	eventually(t, "the API server to see the older pod", func() bool {
-		p.Pod = must(p.s.Client().CoreV1().Pods(p.Namespace).Get(context.Background(), p.Name, metav1.GetOptions{}))
+		p.Pod = try(p.s.Client().CoreV1().Pods(p.Namespace).Get(context.Background(), p.Name, metav1.GetOptions{})).must(t)
 		return p.CreationTimestamp.Unix() == want
 	})
 	return p
@@ -79,8 +79,8 @@ func (s *stage) etcdPut(t testing.TB, key string, value []byte) {
 // etcd calls etcd's JSON gateway, beside the API server's own connection.
 func (s *stage) etcd(t testing.TB, method string, args any) []byte {
 	t.Helper()
-	server := must(url.Parse(s.Config().Host))
-	resp, err := http.Post("http://"+server.Hostname()+":2379/v3/kv/"+method, "application/json", bytes.NewReader(must(json.Marshal(args))))
+	server := try(url.Parse(s.Config().Host)).must(t)
+	resp, err := http.Post("http://"+server.Hostname()+":2379/v3/kv/"+method, "application/json", bytes.NewReader(try(json.Marshal(args)).must(t)))
 	check(t, err)
 	defer resp.Body.Close()
 	var body bytes.Buffer

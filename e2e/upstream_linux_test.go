@@ -72,9 +72,9 @@ func TestBesideUpstreamsOwnReconciler(t *testing.T) {
 func (s *stage) upstream(t *testing.T) {
 	t.Helper()
 	root := t.TempDir()
-	server := must(url.Parse(s.Config().Host))
+	server := try(url.Parse(s.Config().Host)).must(t)
 	for path, content := range map[string][]byte{
-		"ip-reconciler":        must(os.ReadFile(filepath.Join(harness.Upstream(t), "ip-reconciler"))),
+		"ip-reconciler":        try(os.ReadFile(filepath.Join(harness.Upstream(t), "ip-reconciler"))).must(t),
 		"cron-schedule/config": []byte("@every 4s"), // its runs may overlap
 		"var/run/secrets/kubernetes.io/serviceaccount/token":  []byte(s.Config().BearerToken),
 		"var/run/secrets/kubernetes.io/serviceaccount/ca.crt": s.Config().CAData,

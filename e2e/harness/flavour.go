@@ -39,12 +39,14 @@ func (f Flavour) Unsupported() string {
 	return ""
 }
 
-// The folders, socket and log are containerd's defaults: the node has its own.
+// The folders, socket and log are containerd's defaults where the node has its own.
 // The rest is for a machine that is itself restricted.
 const (
 	pauseImage = "e2e.invalid/pause:1"
 
 	configV3 = `version = 3
+[plugins."io.containerd.internal.v1.opt"]
+  path = "/var/lib/containerd/opt"
 [plugins."io.containerd.cri.v1.images".pinned_images]
   sandbox = "` + pauseImage + `"
 [plugins."io.containerd.cri.v1.runtime"]
@@ -62,6 +64,8 @@ const (
 `
 	// Containerd 1 knows one folder of plugins.
 	configV2 = `version = 2
+[plugins."io.containerd.internal.v1.opt"]
+  path = "/var/lib/containerd/opt"
 [plugins."io.containerd.grpc.v1.cri"]
   sandbox_image = "` + pauseImage + `"
   restrict_oom_score_adj = true

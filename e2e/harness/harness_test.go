@@ -34,12 +34,19 @@ func start(t *testing.T, flags ...string) *Cluster {
 	return c
 }
 
-// must returns the value of a call that may not fail. It panics, having no t.
-func must[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
+// try(f()).must(t) is the value of a call that may not fail; by itself try does nothing.
+func try[T any](v T, err error) tried[T] { return tried[T]{v, err} }
+
+type tried[T any] struct {
+	value T
+	err   error
+}
+
+// must ends the test t on an error, and no other.
+func (r tried[T]) must(t *testing.T) T {
+	t.Helper()
+	check(t, r.err)
+	return r.value
 }
 
 func check(t *testing.T, err error) {
@@ -116,13 +123,13 @@ func TestAddAndDel(t *testing.T) {
 	configured, err := p.Sandbox.Addresses()
 	check(t, err)
 	equal(t, "configured addresses", configured["net1"], []netip.Addr{address})
-	equal(t, "cache", must(filepath.Glob(n.CacheDir+"/results/*")), []string{n.CacheDir + "/results/blue-" + id + "-net1"})
+	equal(t, "cache", try(filepath.Glob(n.CacheDir+"/results/*")).must(t), []string{n.CacheDir + "/results/blue-" + id + "-net1"})
 	stdout, stderr, err := c.Kubectl(ctx, "get", "pod", "web-0", "-o", "jsonpath={.status.phase} {.metadata.annotations.k8s\\.v1\\.cni\\.cncf\\.io/network-status}")
 	if err != nil || !strings.HasPrefix(stdout, "Running [") || !strings.Contains(stdout, address.String()) {
 		t.Errorf("kubectl says %q %q %v", stdout, stderr, err)
 	}
 
-	second := Attachment{Sandbox: must(n.NewSandbox()), Namespace: "default", Pod: "web-1", IfName: "net1", Network: blue}
+	second := Attachment{Sandbox: try(n.NewSandbox()).must(t), Namespace: "default", Pod: "web-1", IfName: "net1", Network: blue}
 	began = time.Now()
 	_, err = n.Add(ctx, second)
 	check(t, err)
@@ -150,12 +157,12 @@ func TestNetworks(t *testing.T) {
 	alone := Network{"default", "alone", IPAM{"range": "10.3.0.0/24", "enable_overlapping_ranges": false}}
 	sliced := Network{"default", "sliced", IPAM{"range": "10.4.0.0/16", "node_slice_size": "/24"}}
 
-	slices := must(c.Dynamic().Resource(NodeSlicePools).Namespace("kube-system").Create(ctx, &unstructured.Unstructured{Object: map[string]any{
+	slices := try(c.Dynamic().Resource(NodeSlicePools).Namespace("kube-system").Create(ctx, &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "whereabouts.cni.cncf.io/v1alpha1", "kind": "NodeSlicePool",
 		"metadata": map[string]any{"name": "sliced"},
 		"spec":     map[string]any{"range": "10.4.0.0/16", "sliceSize": "/24"},
 		"status":   map[string]any{"allocations": []any{map[string]any{"nodeName": "worker-1", "sliceRange": "10.4.7.0/24"}}},
-	}}, metav1.CreateOptions{}))
+	}}, metav1.CreateOptions{})).must(t)
 	if _, ok := slices.Object["status"]; !ok {
 		t.Fatal("the API server dropped the status of the NodeSlicePool")
 	}
@@ -191,7 +198,7 @@ func TestManyPods(t *testing.T) {
 	equal(t, "allocations", len(allocations(t, c, "10.1.0.0-16")), pods)
 	seen := map[string]bool{}
 	for _, p := range running {
-		seen[must(p.Sandbox.Addresses())["net1"][0].String()] = true
+		seen[try(p.Sandbox.Addresses()).must(t)["net1"][0].String()] = true
 	}
 	equal(t, "distinct addresses", len(seen), pods)
 	began = time.Now()
@@ -216,14 +223,14 @@ func TestFaults(t *testing.T) {
 	c, ctx := start(t), t.Context()
 	n := NewNode(t, c, "worker-1")
 	blue := Network{"default", "blue", IPAM{"range": "10.1.0.0/24"}}
-	before := must(n.Run(ctx, "default", "before", blue))
+	before := try(n.Run(ctx, "default", "before", blue)).must(t)
 
 	c.StopAPI()
 	c.StopEtcd()
 	check(t, os.CopyFS(c.Dir()+"/backup", os.DirFS(c.EtcdData())))
 	check(t, c.StartEtcd())
 	check(t, c.StartAPI(ctx))
-	after := must(n.Run(ctx, "default", "after", blue))
+	after := try(n.Run(ctx, "default", "after", blue)).must(t)
 	equal(t, "allocations", len(allocations(t, c, "10.1.0.0-24")), 2)
 
 	c.StopAPI()
@@ -247,14 +254,14 @@ func TestFaults(t *testing.T) {
 	check(t, c.StartEtcd())
 	check(t, c.WaitReady(ctx))
 	t.Logf("the API server found etcd again in %.1fs", time.Since(began).Seconds())
-	must(n.Run(ctx, "default", "later", blue))
+	try(n.Run(ctx, "default", "later", blue)).must(t)
 }
 
 func TestDeletePod(t *testing.T) {
 	t.Parallel()
 	c, ctx := start(t), t.Context()
-	pod := must(c.CreatePod(ctx, "default", "p", "worker-1"))
-	pod = must(c.SetRunning(ctx, pod, NetworkStatus{Name: "cbr0", IPs: []string{"10.0.0.1"}, Default: true}))
+	pod := try(c.CreatePod(ctx, "default", "p", "worker-1")).must(t)
+	pod = try(c.SetRunning(ctx, pod, NetworkStatus{Name: "cbr0", IPs: []string{"10.0.0.1"}, Default: true})).must(t)
 	equal(t, "podIP", pod.Status.PodIP, "10.0.0.1")
 	check(t, c.DeletePod(ctx, pod, 30))
 	pod, err := c.Client().CoreV1().Pods("default").Get(ctx, "p", metav1.GetOptions{})
@@ -271,17 +278,17 @@ func TestServiceAccounts(t *testing.T) {
 	t.Parallel()
 	c, ctx := start(t), t.Context()
 	NewNode(t, c, "worker-1")
-	must(c.Client().CoreV1().ServiceAccounts("default").Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "agent"}}, metav1.CreateOptions{}))
-	pod := must(c.Client().CoreV1().Pods("default").Create(ctx, &corev1.Pod{
+	try(c.Client().CoreV1().ServiceAccounts("default").Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "agent"}}, metav1.CreateOptions{})).must(t)
+	pod := try(c.Client().CoreV1().Pods("default").Create(ctx, &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "agent"},
 		Spec:       corev1.PodSpec{NodeName: "worker-1", ServiceAccountName: "agent", Containers: []corev1.Container{{Name: "main", Image: "e2e.invalid/none"}}},
-	}, metav1.CreateOptions{}))
+	}, metav1.CreateOptions{})).must(t)
 	for kubeconfig, node := range map[string][]string{
 		c.KubeconfigFor(t, "default", "agent"): nil,
 		c.KubeconfigForPod(t, pod):             {"worker-1"},
 	} {
-		client := must(kubernetes.NewForConfig(must(clientcmd.BuildConfigFromFlags("", kubeconfig))))
-		who := must(client.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authv1.SelfSubjectReview{}, metav1.CreateOptions{})).Status.UserInfo
+		client := try(kubernetes.NewForConfig(try(clientcmd.BuildConfigFromFlags("", kubeconfig)).must(t))).must(t)
+		who := try(client.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authv1.SelfSubjectReview{}, metav1.CreateOptions{})).must(t).Status.UserInfo
 		equal(t, "user", who.Username, "system:serviceaccount:default:agent")
 		equal(t, "node of the token", who.Extra["authentication.kubernetes.io/node-name"], node)
 		if _, err := client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{}); !apierrors.IsForbidden(err) {
@@ -296,7 +303,7 @@ func TestNode(t *testing.T) {
 	n := NewNode(t, c, "worker-1")
 	for _, ready := range []bool{true, false, true} {
 		check(t, n.SetReady(ctx, ready))
-		node := must(c.Client().CoreV1().Nodes().Get(ctx, n.Name, metav1.GetOptions{}))
+		node := try(c.Client().CoreV1().Nodes().Get(ctx, n.Name, metav1.GetOptions{})).must(t)
 		equal(t, "conditions", len(node.Status.Conditions), 1)
 		equal(t, "ready", node.Status.Conditions[0].Status == corev1.ConditionTrue, ready)
 		equal(t, "taints", len(node.Spec.Taints), 0)
@@ -306,7 +313,7 @@ func TestNode(t *testing.T) {
 func TestTwoClusters(t *testing.T) {
 	t.Parallel()
 	for _, c := range []*Cluster{start(t), start(t)} {
-		must(NewNode(t, c, "worker-1").Run(t.Context(), "default", "p", Network{"default", "blue", IPAM{"range": "10.1.0.0/24"}}))
+		try(NewNode(t, c, "worker-1").Run(t.Context(), "default", "p", Network{"default", "blue", IPAM{"range": "10.1.0.0/24"}})).must(t)
 		equal(t, "allocations", len(allocations(t, c, "10.1.0.0-24")), 1)
 	}
 }

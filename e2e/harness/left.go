@@ -2,27 +2,80 @@ package harness
 
 import (
 	"errors"
+	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 )
 
-// Left is what clusters have on the machine: their folders, links, cgroups, mounts,
-// which keep network namespaces, and processes. When none runs it is nothing.
-func Left() ([]string, error) { return leftovers(runsDir()+"/", linkPrefix("")) }
-
-// leftoversOf is Left of a run by its folder.
-func leftoversOf(dir string) ([]string, error) {
-	return leftovers(dir, linkPrefix(filepath.Base(dir)))
+// Left is what clusters left on the machine whose owners are dead: their folders,
+// links, cgroups, mounts, which keep network namespaces, and processes. Clusters that
+// run, of this process or another, are left nothing of.
+func Left() ([]string, error) {
+	if err := os.MkdirAll(runsDir(), 0o700); err != nil {
+		return nil, err
+	}
+	unlock, err := lockRuns() // nobody takes a place or gives one back meanwhile
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	ids, err := idsOfRuns()
+	if err != nil {
+		return nil, err
+	}
+	var left []string
+	for _, id := range ids {
+		dir := filepath.Join(runsDir(), id)
+		unlock, err := tryLock(filepath.Join(dir, "owner"))
+		if errors.Is(err, errLocked) {
+			continue
+		}
+		if err == nil {
+			unlock()
+		}
+		of, err := leftoversOf(dir)
+		if err != nil {
+			return left, err
+		}
+		left = append(left, of...)
+	}
+	return left, nil
 }
 
-func leftovers(place, prefix string) ([]string, error) {
-	var left []string
-	folders, err := filepath.Glob(place + "*")
-	for _, f := range folders {
-		if info, err := os.Stat(f); err == nil && info.IsDir() {
-			left = append(left, f)
+// idsOfRuns are those that there is any trace of on the machine.
+func idsOfRuns() ([]string, error) {
+	links, err := filepath.Glob("/sys/class/net/*")
+	folders, err1 := filepath.Glob(runsDir() + "/*")
+	groups, err2 := cgroups(linkPrefix(""))
+	texts := append(append(links, folders...), groups...)
+	files, err3 := filepath.Glob("/proc/[0-9]*")
+	for _, process := range files {
+		for _, name := range []string{"cmdline", "mountinfo"} {
+			text, _ := os.ReadFile(filepath.Join(process, name)) // one that has ended has nothing to read
+			texts = append(texts, string(text))
 		}
+	}
+	trace := regexp.MustCompile("(?:/" + linkPrefix("") + "|" + regexp.QuoteMeta(runsDir()) + "/)([0-9a-f]{6})")
+	seen := map[string]bool{}
+	for _, text := range texts {
+		for _, found := range trace.FindAllStringSubmatch(text, -1) {
+			seen[found[1]] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(seen)), errors.Join(err, err1, err2, err3)
+}
+
+// leftoversOf are those of one run, by its folder.
+func leftoversOf(place string) (left []string, err error) {
+	prefix := linkPrefix(filepath.Base(place))
+	if _, err = os.Stat(place); err == nil {
+		left = append(left, place)
+	} else if errors.Is(err, fs.ErrNotExist) {
+		err = nil
 	}
 	links, linksErr := filepath.Glob("/sys/class/net/" + prefix + "*")
 	groups, groupsErr := cgroups(prefix)

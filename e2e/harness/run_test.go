@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,7 +18,7 @@ func bringUp(t *testing.T, c *Cluster) {
 	t.Helper()
 	blue := Network{"default", "blue", IPAM{"range": "10.1.0.0/24"}}
 	n := NewNode(t, c, "worker-1")
-	must(n.Run(t.Context(), "default", "p", blue))
+	try(n.Run(t.Context(), "default", "p", blue)).must(t)
 	if ContainerdV2.Unsupported() == "" {
 		check(t, c.CreateNAD(t.Context(), blue))
 		r := NewRuntime(t, n, ContainerdV2)
@@ -45,26 +46,6 @@ var bringUps = map[string]func(t *testing.T) *Cluster{
 	},
 }
 
-// machine is what a cluster might change for the whole machine.
-func machine(t *testing.T) map[string]string {
-	t.Helper()
-	state := map[string]string{}
-	for _, pattern := range []string{
-		"/proc/sys/vm/overcommit_memory", "/proc/sys/vm/panic_on_oom", "/proc/sys/kernel/panic", "/proc/sys/kernel/panic_on_oops",
-		"/proc/sys/kernel/keys/root_max*", "/proc/sys/net/ipv4/ip_forward", "/proc/sys/net/ipv4/conf/default/*",
-	} {
-		for _, path := range must(filepath.Glob(pattern)) {
-			content, _ := os.ReadFile(path)
-			state[path] = string(content)
-		}
-	}
-	for _, dir := range []string{"/var/log/containers", "/var/log/pods", "/var/lib/kubelet", "/var/lib/cni", "/etc/cni", "/run/containerd", "/run/netns", "/usr/libexec/kubernetes"} {
-		entries, err := os.ReadDir(dir)
-		state[dir] = fmt.Sprint(len(entries), err)
-	}
-	return state
-}
-
 func TestNothingIsLeft(t *testing.T) {
 	for kind, bringUp := range bringUps {
 		t.Run(kind, func(t *testing.T) {
@@ -76,18 +57,27 @@ func TestNothingIsLeft(t *testing.T) {
 
 func nothingIsLeft(t *testing.T, bringUp func(t *testing.T) *Cluster) {
 	var dir string
-	before := machine(t)
 	t.Run("cluster", func(t *testing.T) {
 		dir = bringUp(t).Dir()
-		if found := must(leftoversOf(dir)); len(found) < 12 {
+		found := try(leftoversOf(dir)).must(t)
+		if len(found) < 12 {
 			t.Errorf("this test does not see all there is, only %q", found)
 		}
 	})
 	if dir == "" {
 		t.Skip("no cluster")
 	}
-	equal(t, "leftovers", must(leftoversOf(dir)), []string{})
-	equal(t, "the machine", machine(t), before)
+	equal(t, "leftovers", try(leftoversOf(dir)).must(t), []string{})
+}
+
+func TestWhatIsLeftIsOfClustersWhoseOwnersAreDead(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	living, dead := try(newRun()).must(t), filepath.Join(runsDir(), "ad0ead")
+	check(t, os.Mkdir(dead, 0o700))
+	left := try(Left()).must(t)
+	equal(t, "left are the living's and the dead's", []bool{slices.Contains(left, living.dir), slices.Contains(left, dead)}, []bool{false, true})
+	living.unlock()
+	equal(t, "left when the living has ended", slices.Contains(try(Left()).must(t), living.dir), true)
 }
 
 // TestCrash plays both parts: with $E2E_CRASH it brings up what the other one kills.
@@ -107,19 +97,23 @@ func TestCrash(t *testing.T) {
 	}
 }
 
-func crash(t *testing.T, kind string) {
-	before := machine(t)
-	must(build(core)) // not in the child's minute
+func buildAll(t *testing.T) {
+	t.Helper()
+	try(build(core)).must(t)
 	if ContainerdV2.Unsupported() == "" {
 		for _, k := range []kit{containerdV2, multus, own, whole} {
-			must(build(k))
+			try(build(k)).must(t)
 		}
 	}
+}
+
+func crash(t *testing.T, kind string) {
+	buildAll(t) // not in the child's minute
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	child := exec.CommandContext(ctx, must(os.Executable()), "-test.run=^TestCrash$")
+	child := exec.CommandContext(ctx, try(os.Executable()).must(t), "-test.run=^TestCrash$")
 	child.Env = append(os.Environ(), "E2E_CRASH="+kind)
-	out := bufio.NewScanner(must(child.StdoutPipe()))
+	out := bufio.NewScanner(try(child.StdoutPipe()).must(t))
 	check(t, child.Start())
 	var dir string
 	for dir == "" && out.Scan() {
@@ -133,12 +127,11 @@ func crash(t *testing.T, kind string) {
 	if dir == "" {
 		t.Fatal("the test process that was to crash did not come up")
 	}
-	for deadline := time.Now().Add(10 * time.Second); len(must(processesOf(dir))) > 0; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(10 * time.Second); len(try(processesOf(dir)).must(t)) > 0; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("these outlive a crash: %q", must(processesOf(dir)))
+			t.Fatalf("these outlive a crash: %q", try(processesOf(dir)).must(t))
 		}
 	}
 	check(t, Sweep())
-	equal(t, "leftovers", must(leftoversOf(dir)), []string{})
-	equal(t, "the machine", machine(t), before)
+	equal(t, "leftovers", try(leftoversOf(dir)).must(t), []string{})
 }

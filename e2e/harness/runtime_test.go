@@ -78,10 +78,10 @@ func TestRuntime(t *testing.T) {
 		equal(t, "allocations", allocations(t, c, "10.1.0.0-24"), []string{"1 default/web-0 net1 " + id})
 		equal(t, "sandboxes", listed(t, r), []string{id + " READY"})
 		equal(t, "answers", r.Answers(t, address), true)
-		netNS := must(r.NetNS(ctx, id))
-		equal(t, "addresses", must(r.Addresses(netNS))["net1"], []netip.Addr{address})
-		equal(t, "namespaces", must(r.NetNamespaces()), []string{netNS})
-		pod := must(c.Client().CoreV1().Pods("default").Get(ctx, "web-0", metav1.GetOptions{}))
+		netNS := try(r.NetNS(ctx, id)).must(t)
+		equal(t, "addresses", try(r.Addresses(netNS)).must(t)["net1"], []netip.Addr{address})
+		equal(t, "namespaces", try(r.NetNamespaces()).must(t), []string{netNS})
+		pod := try(c.Client().CoreV1().Pods("default").Get(ctx, "web-0", metav1.GetOptions{})).must(t)
 		if status := pod.Annotations[networkStatusAnnotation]; !strings.Contains(status, address.String()) {
 			t.Errorf("Multus wrote the network status %q", status)
 		}
@@ -116,7 +116,7 @@ func TestRuntime(t *testing.T) {
 		check(t, r.StopPod(ctx, id))
 		t.Logf("its end took %d ms", time.Since(began).Milliseconds())
 		equal(t, "sandboxes after the end", listed(t, r), []string{id + " NOTREADY"})
-		equal(t, "closed", must(r.Info(ctx, id)).NetNamespaceClosed, true)
+		equal(t, "closed", try(r.Info(ctx, id)).must(t).NetNamespaceClosed, true)
 		equal(t, "allocations after the end", allocations(t, c, "10.1.0.0-24"), []string{})
 		equal(t, "answers after the end", r.Answers(t, address), false)
 		check(t, r.RemovePod(ctx, id))
@@ -135,8 +135,8 @@ func TestRuntimeFaults(t *testing.T) {
 		one, two := netip.MustParseAddr("10.1.0.1"), netip.MustParseAddr("10.1.0.2")
 
 		check(t, r.KillPause(ctx, first))
-		equal(t, "state without pause", must(r.Status(ctx, first)).Status.State, cri.PodSandboxState_SANDBOX_NOTREADY)
-		equal(t, "closed without pause", must(r.Info(ctx, first)).NetNamespaceClosed, false)
+		equal(t, "state without pause", try(r.Status(ctx, first)).must(t).Status.State, cri.PodSandboxState_SANDBOX_NOTREADY)
+		equal(t, "closed without pause", try(r.Info(ctx, first)).must(t).NetNamespaceClosed, false)
 		equal(t, "answers without pause", r.Answers(t, one), true)
 
 		began := time.Now()
@@ -144,8 +144,8 @@ func TestRuntimeFaults(t *testing.T) {
 		t.Logf("a reboot took %.1fs", time.Since(began).Seconds())
 		check(t, node.SetBootID(ctx, "another"))
 		for _, id := range []string{first, second} {
-			equal(t, "state after a reboot", must(r.Status(ctx, id)).Status.State, cri.PodSandboxState_SANDBOX_NOTREADY)
-			equal(t, "closed after a reboot", must(r.Info(ctx, id)).NetNamespaceClosed, true)
+			equal(t, "state after a reboot", try(r.Status(ctx, id)).must(t).Status.State, cri.PodSandboxState_SANDBOX_NOTREADY)
+			equal(t, "closed after a reboot", try(r.Info(ctx, id)).must(t).NetNamespaceClosed, true)
 		}
 		equal(t, "answers after a reboot", r.Answers(t, two), false)
 		equal(t, "allocations after a reboot", len(allocations(t, c, "10.1.0.0-24")), 2)
@@ -170,7 +170,7 @@ func TestBlindWindow(t *testing.T) {
 		gate := c.NewGate()
 		check(t, c.CreateGatedNAD(ctx, blue, gate))
 		r := NewRuntime(t, NewNode(t, c, "worker-1"), flavour)
-		pod := must(c.CreatePod(ctx, "default", "p", "worker-1", blue))
+		pod := try(c.CreatePod(ctx, "default", "p", "worker-1", blue)).must(t)
 		check(t, gate.Shut())
 		done := make(chan error, 1)
 		go func() {
@@ -200,7 +200,7 @@ func TestPlainAndDefault(t *testing.T) {
 		plain := NewRuntime(t, NewNode(t, c, "plain"), flavour, Wiring{Plain: &Network{"default", "plain", IPAM{"range": "10.1.0.0/24"}}})
 		id := runPod(t, plain, "p")
 		equal(t, "allocations", allocations(t, c, "10.1.0.0-24"), []string{"1 default/p eth0 " + id})
-		equal(t, "podIP", must(plain.Status(ctx, id)).Status.Network.Ip, "10.1.0.1")
+		equal(t, "podIP", try(plain.Status(ctx, id)).must(t).Status.Network.Ip, "10.1.0.1")
 		through := NewRuntime(t, NewNode(t, c, "through"), flavour, Wiring{Default: &Network{"default", "def", IPAM{"range": "10.2.0.0/24"}}})
 		id = runPod(t, through, "q")
 		equal(t, "allocations", allocations(t, c, "10.2.0.0-24"), []string{"1 default/q eth0 " + id})
@@ -213,11 +213,11 @@ func TestContainer(t *testing.T) {
 	flavours(t, func(t *testing.T, flavour Flavour) {
 		c, ctx := start(t), t.Context()
 		r := NewRuntime(t, NewNode(t, c, "worker-1"), flavour)
-		tools := must(build(own))
+		tools := try(build(own)).must(t)
 		check(t, r.ImportImage(ctx, "e2e.invalid/probe:1", filepath.Join(tools, "probe")))
-		pod := must(c.CreatePod(ctx, "default", "agent", "worker-1"))
-		sandbox := must(r.RunPod(ctx, PodSpec{Namespace: "default", Name: "agent", UID: string(pod.UID), HostNetwork: true}))
-		id := must(r.RunContainer(ctx, sandbox, ContainerSpec{
+		pod := try(c.CreatePod(ctx, "default", "agent", "worker-1")).must(t)
+		sandbox := try(r.RunPod(ctx, PodSpec{Namespace: "default", Name: "agent", UID: string(pod.UID), HostNetwork: true})).must(t)
+		id := try(r.RunContainer(ctx, sandbox, ContainerSpec{
 			Image: "e2e.invalid/probe:1", Args: []string{"/run/netns", Socket, "/cni", "/new"}, Env: map[string]string{"WHO": "probe"},
 			ReadOnlyRoot: true, DropAll: true,
 			Mounts: []Mount{
@@ -225,21 +225,21 @@ func TestContainer(t *testing.T) {
 				{OnNode: Socket, InContainer: Socket},
 				{OnNode: "/var/lib/cni", InContainer: "/cni", ReadOnly: true},
 			},
-		}))
+		})).must(t)
 		runPod(t, r, "beside")
-		netNS := must(r.NetNamespaces())[0]
+		netNS := try(r.NetNamespaces()).must(t)[0]
 		waitUntil(t, func() bool {
-			log := must(r.Logs(ctx, id))
+			log := try(r.Logs(ctx, id)).must(t)
 			return strings.Contains(log, filepath.Base(netNS)+" nsfs")
 		})
-		log := must(r.Logs(ctx, id))
+		log := try(r.Logs(ctx, id)).must(t)
 		for _, want := range []string{"WHO=probe", "CapEff:\t0000000000000000", Socket + " connects", "/new is not made: read-only file system"} {
 			if !strings.Contains(log, want) {
 				t.Errorf("the container does not say %q but:\n%s", want, log)
 			}
 		}
 		check(t, r.StopContainer(ctx, id, 0))
-		equal(t, "state", must(r.Container(ctx, id)).State, cri.ContainerState_CONTAINER_EXITED)
+		equal(t, "state", try(r.Container(ctx, id)).must(t).State, cri.ContainerState_CONTAINER_EXITED)
 		check(t, r.RemoveContainer(ctx, id))
 	})
 }

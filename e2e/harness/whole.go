@@ -187,6 +187,7 @@ func (w *WholeCluster) startControllers() (err error) {
 	}
 	w.controllers, err = startProcess(w.parts, w.run.dir, "kube-controller-manager", append(flags,
 		"--service-account-private-key-file="+w.credentials.key, "--root-ca-file="+w.credentials.cert,
+		"--flex-volume-plugin-dir="+filepath.Join(w.run.dir, "volume-plugins"), // which it makes
 		fmt.Sprint("--node-monitor-grace-period=", nodeGrace), "--node-monitor-period=1s")...)
 	return err
 }

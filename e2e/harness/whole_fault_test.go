@@ -15,7 +15,7 @@ import (
 // node is a worker's Node object.
 func (w *WholeCluster) node(t *testing.T, name string) *corev1.Node {
 	t.Helper()
-	return must(w.Client().CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{}))
+	return try(w.Client().CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{})).must(t)
 }
 
 func TestFaultsOfWorkers(t *testing.T) {
@@ -26,7 +26,7 @@ func TestFaultsOfWorkers(t *testing.T) {
 	check(t, statefulSet(ctx, w, "web", 3, "blue"))
 	pods, sandboxes := running(t, w, "web", 3), map[string]string{}
 	for _, p := range pods {
-		sandboxes[p.Name] = must(w.Worker(p.Spec.NodeName).SandboxOf(ctx, string(p.UID)))
+		sandboxes[p.Name] = try(w.Worker(p.Spec.NodeName).SandboxOf(ctx, string(p.UID))).must(t)
 	}
 	frozen, killed, cut := w.Workers[0], w.Workers[1], w.Workers[2]
 	check(t, frozen.Kubelet.Freeze())
@@ -47,7 +47,7 @@ func TestFaultsOfWorkers(t *testing.T) {
 		check(t, worker.WaitReady(ctx))
 	}
 	for _, p := range pods {
-		equal(t, "the sandbox of "+p.Name, must(w.Worker(p.Spec.NodeName).SandboxOf(ctx, string(p.UID))), sandboxes[p.Name])
+		equal(t, "the sandbox of "+p.Name, try(w.Worker(p.Spec.NodeName).SandboxOf(ctx, string(p.UID))).must(t), sandboxes[p.Name])
 	}
 
 	pod := pods[0]
@@ -56,7 +56,7 @@ func TestFaultsOfWorkers(t *testing.T) {
 	began := time.Now()
 	check(t, worker.Reboot(ctx))
 	waitUntil(t, func() bool {
-		now := must(w.Client().CoreV1().Pods("default").Get(ctx, pod.Name, metav1.GetOptions{}))
+		now := try(w.Client().CoreV1().Pods("default").Get(ctx, pod.Name, metav1.GetOptions{})).must(t)
 		id, err := worker.SandboxOf(ctx, string(pod.UID))
 		return err == nil && id != sandbox && len(now.Status.ContainerStatuses) > 0 && now.Status.ContainerStatuses[0].Ready
 	})
@@ -64,7 +64,7 @@ func TestFaultsOfWorkers(t *testing.T) {
 	if after := w.node(t, worker.Name).Status.NodeInfo.BootID; after == before || len(after) != len(before) {
 		t.Errorf("boot id %q, before %q", after, before)
 	}
-	entry := fmt.Sprint(strings.TrimPrefix(addressesOf(pod)["net1"].String(), "10.1.0."), " default/", pod.Name, " net1 ", must(worker.SandboxOf(ctx, string(pod.UID))))
+	entry := fmt.Sprint(strings.TrimPrefix(addressesOf(pod)["net1"].String(), "10.1.0."), " default/", pod.Name, " net1 ", try(worker.SandboxOf(ctx, string(pod.UID))).must(t))
 	if all := allocations(t, w.Cluster, "10.1.0.0-24"); !slices.Contains(all, entry) {
 		t.Errorf("no entry %q: %q", entry, all)
 	}
@@ -75,12 +75,12 @@ func TestARestoreLosesAPodThatRunsOn(t *testing.T) {
 	w, ctx := startWhole(t, 1), t.Context()
 	blue := Network{"default", "blue", IPAM{"range": "10.1.0.0/24"}}
 	check(t, w.CreateNAD(ctx, blue))
-	snapshot := must(w.Snapshot())
+	snapshot := try(w.Snapshot()).must(t)
 	check(t, statefulSet(ctx, w, "web", 1, "blue"))
 	pod := running(t, w, "web", 1)[0]
 	worker := w.Workers[0]
-	sandbox := must(worker.SandboxOf(ctx, string(pod.UID)))
-	revision := must(w.Revision(ctx))
+	sandbox := try(worker.SandboxOf(ctx, string(pod.UID))).must(t)
+	revision := try(w.Revision(ctx)).must(t)
 
 	began := time.Now()
 	check(t, w.Restore(ctx, snapshot))
@@ -92,7 +92,7 @@ func TestARestoreLosesAPodThatRunsOn(t *testing.T) {
 	check(t, w.CatchUp(ctx, revision))
 	check(t, statefulSet(ctx, w, "shop", 1, "blue"))
 	shop := running(t, w, "shop", 1)[0]
-	equal(t, "the sandbox", must(worker.SandboxOf(ctx, string(pod.UID))), sandbox)
+	equal(t, "the sandbox", try(worker.SandboxOf(ctx, string(pod.UID))).must(t), sandbox)
 	equal(t, "the next pod's address", addressesOf(shop)["net1"], addressesOf(pod)["net1"])
-	equal(t, "network namespaces with that address", len(must(worker.OnWire())[addressesOf(pod)["net1"]]), 2)
+	equal(t, "network namespaces with that address", len(try(worker.OnWire()).must(t)[addressesOf(pod)["net1"]]), 2)
 }

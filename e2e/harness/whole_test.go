@@ -56,7 +56,7 @@ func running(t *testing.T, w *WholeCluster, name string, replicas int) []corev1.
 	t.Helper()
 	var pods []corev1.Pod
 	waitUntil(t, func() bool {
-		pods = must(w.Client().CoreV1().Pods("default").List(t.Context(), metav1.ListOptions{LabelSelector: "app=" + name})).Items
+		pods = try(w.Client().CoreV1().Pods("default").List(t.Context(), metav1.ListOptions{LabelSelector: "app=" + name})).must(t).Items
 		return len(pods) == replicas && !slices.ContainsFunc(pods, func(p corev1.Pod) bool {
 			return p.Status.Phase != corev1.PodRunning
 		})

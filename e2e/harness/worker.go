@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 
@@ -44,17 +45,9 @@ func (w *Worker) install() error {
 	if err := os.MkdirAll(filepath.Join(w.Runtime.dir, staticPods), 0o755); err != nil {
 		return err
 	}
-	for path, content := range map[string]string{
-		"kubelet.json": string(w.kubeletConfig()),
-		// kubelet wants these so, and would set them for the whole machine.
-		"proc/sys/vm/overcommit_memory":      "1\n",
-		"proc/sys/vm/panic_on_oom":           "0\n",
-		"proc/sys/kernel/panic":              "10\n",
-		"proc/sys/kernel/panic_on_oops":      "1\n",
-		"proc/sys/kernel/keys/root_maxkeys":  "1000000\n",
-		"proc/sys/kernel/keys/root_maxbytes": "25000000\n",
-		bootIDFile:                           newBootID(),
-	} {
+	files := map[string]string{"kubelet.json": string(w.kubeletConfig()), bootIDFile: newBootID()}
+	maps.Copy(files, tunables())
+	for path, content := range files {
 		path = filepath.Join(w.dir, path)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			return err
@@ -64,6 +57,19 @@ func (w *Worker) install() error {
 		}
 	}
 	return makeCgroup(w.cgroup())
+}
+
+// tunables are the kernel's settings as kubelet wants them. It would set them for the
+// whole machine, so the node has files in their place.
+func tunables() map[string]string {
+	return map[string]string{
+		"proc/sys/vm/overcommit_memory":      "1\n",
+		"proc/sys/vm/panic_on_oom":           "0\n",
+		"proc/sys/kernel/panic":              "10\n",
+		"proc/sys/kernel/panic_on_oops":      "1\n",
+		"proc/sys/kernel/keys/root_maxkeys":  "1000000\n",
+		"proc/sys/kernel/keys/root_maxbytes": "25000000\n",
+	}
 }
 
 // writeBase writes what containers are made from: containerd's own, and the node's

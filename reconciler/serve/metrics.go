@@ -8,6 +8,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/schedule"
 )
 
 // Metrics are what the long-running form counts. Gauges are those of the last
@@ -18,8 +19,9 @@ type Metrics struct {
 	duration                                   prometheus.Histogram
 	success, scheduleBad, next                 prometheus.Gauge
 
-	mu   sync.Mutex
-	last *gauges
+	mu         sync.Mutex
+	last       *gauges
+	expression string // of the schedule in force
 }
 
 // gauges are counts of one judgement.
@@ -62,9 +64,16 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		badSchedule: counter("schedule_errors_total", "Cron expressions that could not be used."),
 		scheduleBad: gauge("schedule_error", "1 while the cron expression cannot be used and an earlier one, or the default, stays in force."),
 		success:     gauge("pass_last_success_timestamp_seconds", "When the last full pass succeeded."),
-		next:        gauge("schedule_next_timestamp_seconds", "When the next full pass was due, as the schedule was last read."),
+		next:        gauge("schedule_next_timestamp_seconds", "When the next full pass is due after the last that succeeded; in the past while one is overdue."),
 		duration: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "ip_reconcile_pass_duration_seconds",
 			Help: "How long full passes took, waiting for whereabouts' Lease included.", Buckets: prometheus.ExponentialBuckets(0.05, 2.5, 10)}),
+	}
+	// A counter that begins with its first event shows no increase.
+	for _, why := range []reconciler.Refusal{
+		reconciler.Paused, reconciler.EtcdRestored, reconciler.Breaker, reconciler.Unripe,
+		reconciler.Changed, reconciler.LeaseBusy, reconciler.NoLease, reconciler.WriteFailed,
+	} {
+		m.refused.WithLabelValues(string(why))
 	}
 	registry.MustRegister(m.released, m.refused, m.repaired, m.passes, m.looks, m.conflicts, m.rebuilds, m.restores, m.badSchedule,
 		m.scheduleBad, m.success, m.next, m.duration, m)
@@ -181,4 +190,22 @@ func (m *Metrics) passed(took time.Duration, err error) {
 	}
 	m.passes.WithLabelValues("done").Inc()
 	m.success.SetToCurrentTime()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if next, err := schedule.Next(m.expression, time.Now()); err == nil {
+		m.next.Set(float64(next.Unix()))
+	}
+}
+
+// scheduled takes in the schedule that is in force.
+func (m *Metrics) scheduled(state schedule.State) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.expression = state.Expression
+	m.next.Set(float64(state.Next.Unix()))
+	m.scheduleBad.Set(0)
+	if state.Err != nil {
+		m.badSchedule.Inc()
+		m.scheduleBad.Set(1)
+	}
 }

@@ -235,11 +235,8 @@ func (t *Teller) Broken(why string) {
 // Scheduled tells of the schedule that is in force. It may be called while a
 // look is told of.
 func (t *Teller) Scheduled(state schedule.State) {
-	t.Metrics.next.Set(float64(state.Next.Unix()))
-	t.Metrics.scheduleBad.Set(0)
+	t.Metrics.scheduled(state)
 	if state.Err != nil {
-		t.Metrics.badSchedule.Inc()
-		t.Metrics.scheduleBad.Set(1)
 		t.Events.self("BadSchedule", state.Err.Error())
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 
 	"go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -19,7 +18,9 @@ import (
 // which it can be written again: YAML as nodes, with comments and order; JSON as
 // values, numbers verbatim.
 type file struct {
-	path    string
+	dir     *disk
+	name    string // in the folder
+	path    string // for who reads messages
 	mode    os.FileMode
 	isJSON  bool
 	loaded  []*stored    // its objects, in the order in which they were read
@@ -75,7 +76,7 @@ func (s *stored) whole() (*unstructured.Unstructured, error) {
 }
 
 func (f *file) load() error {
-	text, err := os.ReadFile(f.path)
+	text, _, err := f.dir.read(f.name)
 	if err != nil {
 		return fmt.Errorf("read snapshot: %w", err)
 	}
@@ -149,8 +150,8 @@ func (f *file) write() error {
 	switch {
 	case f.json == nil && len(f.yaml) == 0:
 		// It may never have been written: created and deleted in one hold.
-		if err := os.Remove(f.path); !errors.Is(err, fs.ErrNotExist) {
-			return err
+		if err := f.dir.root.Remove(f.name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("remove %s: %w", f.path, f.dir.explained(f.name, err))
 		}
 		return nil
 	case f.json != nil:
@@ -178,35 +179,8 @@ func (f *file) write() error {
 			return fmt.Errorf("write %s: %w", f.path, err)
 		}
 	}
-	return replaceFile(f.path, text.Bytes(), f.mode)
-}
-
-// replaceFile writes beside the file and renames: it is never half there.
-func replaceFile(link string, text []byte, mode os.FileMode) error {
-	path, err := filepath.EvalSymlinks(link) // a link stays one
-	if errors.Is(err, fs.ErrNotExist) {
-		path, err = link, nil
-	}
-	if err != nil {
-		return fmt.Errorf("write %s: %w", link, err)
-	}
-	tmp, err := os.CreateTemp(filepath.Dir(path), ".ip-reconcile-*")
-	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	defer os.Remove(tmp.Name())
-	_, err = tmp.Write(text)
-	if cerr := tmp.Close(); err == nil {
-		err = cerr
-	}
-	if err == nil {
-		err = os.Chmod(tmp.Name(), mode)
-	}
-	if err == nil {
-		err = os.Rename(tmp.Name(), path)
-	}
-	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
+	if err := f.dir.replace(f.name, text.Bytes(), f.mode); err != nil {
+		return fmt.Errorf("write %s: %w", f.path, err)
 	}
 	return nil
 }

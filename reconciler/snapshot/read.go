@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -24,16 +23,12 @@ type object struct {
 func (o *object) ref() string { return strings.Join([]string{o.kind, o.namespace, o.name}, " ") }
 
 // readFile reads one file and its objects; a List counts as its items.
-func readFile(path string) (*file, []*object, error) {
-	info, err := os.Stat(path)
+func readFile(dir *disk, name string) (*file, []*object, error) {
+	text, mode, err := dir.read(name)
 	if err != nil {
 		return nil, nil, fmt.Errorf("read snapshot: %w", err)
 	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, nil, fmt.Errorf("read snapshot: %w", err)
-	}
-	f := &file{path: path, mode: info.Mode().Perm(), isJSON: isJSON(path, text)}
+	f := &file{dir: dir, name: name, path: dir.path(name), mode: mode, isJSON: isJSON(name, text)}
 	documents := [][]byte{text}
 	if !f.isJSON {
 		if documents, err = f.asJSON(text); err != nil {

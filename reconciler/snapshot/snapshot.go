@@ -7,8 +7,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io/fs"
-	"path/filepath"
+	"os"
 	"slices"
 	"sync"
 	"time"
@@ -28,7 +27,7 @@ import (
 
 // Folder is a snapshot of a cluster.
 type Folder struct {
-	dir          string
+	dir          *disk
 	now          time.Time
 	namespace    string     // the reconciler's own
 	mu           sync.Mutex // for deletions, which come several at once
@@ -65,25 +64,21 @@ const noVersion = "1"
 
 // Open reads a folder and those in it: files ending in .yaml, .yml or .json.
 // now is the snapshot's time; zero takes the newest Lease renewal or report in
-// it, else the wall clock. namespace is the reconciler's own. It is an error if a file is not YAML or JSON, or if
+// it, else the wall clock. namespace is the reconciler's own. It is an error if a file is not YAML or JSON, if a
+// link leads out of the folder, since what is not read counts as not there, or if
 // there is no IPPool at all: that is not what was meant.
 func Open(dir string, now time.Time, namespace string) (*Folder, error) {
-	f := &Folder{dir: dir, now: now, namespace: namespace, nads: map[types.NamespacedName]*ippool.NAD{}, pods: map[types.NamespacedName]*podstate.Pod{}, nodes: map[string]*podstate.Node{}, paused: map[string]bool{}, stands: map[string]string{}}
-	var paths []string
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if ext := filepath.Ext(path); !d.IsDir() && slices.Contains([]string{".yaml", ".yml", ".json"}, ext) {
-			paths = append(paths, path)
-		}
-		return nil
-	})
+	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, fmt.Errorf("read snapshot: %w", err)
 	}
-	for _, path := range paths {
-		file, objects, err := readFile(path)
+	f := &Folder{dir: &disk{root}, now: now, namespace: namespace, nads: map[types.NamespacedName]*ippool.NAD{}, pods: map[types.NamespacedName]*podstate.Pod{}, nodes: map[string]*podstate.Node{}, paused: map[string]bool{}, stands: map[string]string{}}
+	names, err := f.dir.list()
+	if err != nil {
+		return nil, fmt.Errorf("read snapshot: %w", err)
+	}
+	for _, name := range names {
+		file, objects, err := readFile(f.dir, name)
 		if err != nil {
 			return nil, err
 		}
@@ -94,7 +89,7 @@ func Open(dir string, now time.Time, namespace string) (*Folder, error) {
 		}
 	}
 	if len(f.pools) == 0 {
-		return nil, fmt.Errorf("no IPPool in %s (%d YAML and JSON files): export one with 'kubectl get ippools -A -o yaml'", dir, len(paths))
+		return nil, fmt.Errorf("no IPPool in %s (%d YAML and JSON files): export one with 'kubectl get ippools -A -o yaml'", dir, len(names))
 	}
 	if f.now.IsZero() {
 		f.now = f.newest()

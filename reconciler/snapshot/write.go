@@ -4,12 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 
 	"go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
@@ -150,12 +149,17 @@ func (f *Folder) CreateReservation(_ context.Context, u *unstructured.Unstructur
 	if f.find(u.GetNamespace(), u.GetName()) >= 0 {
 		return fmt.Errorf("create reservation %s/%s: %w", u.GetNamespace(), u.GetName(), reconciler.ErrConflict)
 	}
+	// It becomes the name of a file, and comes from the snapshot.
+	if wrong := slices.Concat(validation.IsDNS1123Label(u.GetNamespace()), validation.IsDNS1123Subdomain(u.GetName())); len(wrong) > 0 {
+		return fmt.Errorf("create reservation %q in namespace %q: no object can have these names: %s", u.GetName(), u.GetNamespace(), wrong[0])
+	}
 	doc := &yaml.Node{}
 	if err := doc.Encode(u.Object); err != nil {
 		return fmt.Errorf("create reservation %s/%s: %w", u.GetNamespace(), u.GetName(), err)
 	}
+	name := f.unused("reservation-" + u.GetNamespace() + "-" + u.GetName())
 	file := &file{
-		path: f.unused("reservation-" + u.GetNamespace() + "-" + u.GetName()),
+		dir: f.dir, name: name, path: f.dir.path(name),
 		mode: 0o644, changed: true,
 		yaml: []*yaml.Node{{Kind: yaml.DocumentNode, Content: []*yaml.Node{doc}}},
 	}
@@ -171,15 +175,15 @@ func (f *Folder) find(namespace, name string) int {
 	return slices.IndexFunc(f.reservations, func(r reservation) bool { return r.Namespace == namespace && r.Name == name })
 }
 
-// unused is the path of a file that is not there.
+// unused is the name of a file that is not there.
 func (f *Folder) unused(name string) string {
 	for n := 1; ; n++ {
-		path := filepath.Join(f.dir, name+".yaml")
+		free := name + ".yaml"
 		if n > 1 {
-			path = filepath.Join(f.dir, fmt.Sprintf("%s-%d.yaml", name, n))
+			free = fmt.Sprintf("%s-%d.yaml", name, n)
 		}
-		if _, err := os.Lstat(path); err != nil && !slices.ContainsFunc(f.files, func(x *file) bool { return x.path == path }) {
-			return path
+		if _, err := f.dir.root.Lstat(free); err != nil && !slices.ContainsFunc(f.files, func(x *file) bool { return x.name == free }) {
+			return free
 		}
 	}
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
 
-const image = "ip-reconcile/ip-reconcile:latest" // as in deploy
+const image = "set-your-image.invalid/ip-reconcile:0.1.0" // as in deploy
 
 func main() {
 	err := errors.New("usage: cluster up <folder> <program>... | cluster down <folder>")

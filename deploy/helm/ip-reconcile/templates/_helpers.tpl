@@ -20,8 +20,10 @@ app.kubernetes.io/component: agent
 {{- end -}}
 
 {{- define "ip-reconcile.image" -}}
-image: {{ printf "%s:%s" .Values.image.repository (.Values.image.tag | default .Chart.AppVersion) | quote }}
-imagePullPolicy: {{ .Values.image.pullPolicy }}
+{{- with .Values.image -}}
+image: {{ printf "%s:%s%s" .repository (.tag | default $.Chart.AppVersion) (empty .digest | ternary "" (printf "@%s" .digest)) | quote }}
+imagePullPolicy: {{ .pullPolicy }}
+{{- end -}}
 {{- end -}}
 
 {{/* The arguments that serve and run share. */}}
@@ -103,6 +105,9 @@ subjects:
 
 {{/* What the schema cannot say. */}}
 {{- define "ip-reconcile.validate" -}}
+{{- if not .Values.image.repository }}
+{{- fail "image.repository: must name the image, which is yours to build and to push (docker build -f deploy/Dockerfile): nobody publishes one. Set image.repository=example.com/ip-reconcile" }}
+{{- end }}
 {{- if and .Values.agent.enabled (semverCompare "<1.30.0-0" .Capabilities.KubeVersion.Version) }}
 {{- fail (printf "agent.enabled: the node agents need Kubernetes 1.30 or newer, this is %s; set agent.enabled=false" .Capabilities.KubeVersion.Version) }}
 {{- end }}

@@ -115,8 +115,10 @@ func unmountBelow(dir string) error {
 	}
 	for line := range strings.Lines(string(mounts)) {
 		if fields := strings.Fields(line); len(fields) > 4 && strings.HasPrefix(fields[4], dir+"/") {
-			// A mount goes when whoever made it removes what it is on, even just now.
-			if err := unix.Unmount(fields[4], unix.MNT_DETACH); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			// A mount goes when whoever made it removes what it is on, even just now:
+			// first the mount (EINVAL), then the file.
+			err := unix.Unmount(fields[4], unix.MNT_DETACH)
+			if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.EINVAL) {
 				return fmt.Errorf("unmounting %s: %w", fields[4], err)
 			}
 		}

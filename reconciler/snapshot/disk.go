@@ -1,0 +1,106 @@
+package snapshot
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// A disk is the folder of a snapshot on disk. Nothing outside of it is read or
+// written, whatever links in it, and links that are put into it meanwhile, say.
+type disk struct{ root *os.Root }
+
+// path is where a file of the folder is, for who reads of it.
+func (d *disk) path(name string) string { return filepath.Join(d.root.Name(), name) }
+
+// list are the names of the files ending in .yaml, .yml or .json, in the folder and
+// those in it. Links to folders in it are left out, since those are read anyway.
+func (d *disk) list() (names []string, err error) {
+	err = fs.WalkDir(d.root.FS(), ".", func(name string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		isSnapshot := slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name))
+		if e.Type()&fs.ModeSymlink != 0 {
+			info, err := d.root.Stat(name)
+			there, outErr := os.Stat(d.path(name))
+			switch {
+			case err == nil && info.IsDir():
+				return nil
+			case err != nil && (isSnapshot || outErr == nil && there.IsDir()):
+				return d.explained(name, err)
+			}
+		}
+		if isSnapshot && !e.IsDir() {
+			names = append(names, name)
+		}
+		return nil
+	})
+	return names, err
+}
+
+// read is the content of a file, and who may read and write it.
+func (d *disk) read(name string) ([]byte, fs.FileMode, error) {
+	info, err := d.root.Stat(name)
+	if err != nil {
+		return nil, 0, d.explained(name, err)
+	}
+	text, err := d.root.ReadFile(name)
+	if err != nil {
+		return nil, 0, d.explained(name, err)
+	}
+	return text, info.Mode().Perm(), nil
+}
+
+// replace writes beside the file and renames: it is never half there. A link stays
+// one.
+func (d *disk) replace(name string, text []byte, mode fs.FileMode) error {
+	name, err := d.resolved(name)
+	if err != nil {
+		return err
+	}
+	next := filepath.Join(filepath.Dir(name), ".ip-reconcile-"+rand.Text())
+	if err := d.root.WriteFile(next, text, 0o600); err != nil {
+		return d.explained(name, err)
+	}
+	defer d.root.Remove(next)
+	if err := d.root.Chmod(next, mode); err != nil {
+		return err
+	}
+	return d.root.Rename(next, name)
+}
+
+// resolved is the name of the file that a link leads to, or the name itself.
+func (d *disk) resolved(name string) (string, error) {
+	for range 40 { // as many links as Linux follows
+		target, err := d.root.Readlink(name)
+		if err != nil { // it is no link, or not there yet
+			return name, nil
+		}
+		if filepath.IsAbs(target) {
+			return "", d.leadsOut(name, errors.New("its target is an absolute path"))
+		}
+		if name = filepath.Join(filepath.Dir(name), target); !filepath.IsLocal(name) {
+			return "", d.leadsOut(name, errors.New("its target is above the folder"))
+		}
+	}
+	return "", fmt.Errorf("%s: too many links", d.path(name))
+}
+
+// explained is an error about a file, and what to do where it is that a link leads out.
+func (d *disk) explained(name string, err error) error {
+	// The package os has no name for that error: this one is sure to be it.
+	_, known := d.root.Lstat("..")
+	if out := (*fs.PathError)(nil); errors.As(known, &out) && errors.Is(err, out.Err) {
+		return d.leadsOut(name, err)
+	}
+	return err
+}
+
+func (d *disk) leadsOut(name string, err error) error {
+	return fmt.Errorf("%s leads out of the folder, and is not followed (%w): put what it leads to into the folder", d.path(name), err)
+}
