@@ -42,6 +42,10 @@ type SandboxReport struct {
 	// Node's own at the time.
 	// +optional
 	BootID string `json:"bootID,omitempty"`
+	// Machine is which machine the node is; left out, like BootID, unless the
+	// Node object is known to be this machine's.
+	// +optional
+	Machine Machine `json:"machine,omitzero"`
 	// Runtime is the container runtime that was asked.
 	// +optional
 	Runtime Runtime `json:"runtime,omitzero"`
@@ -62,6 +66,25 @@ type SandboxReport struct {
 	// +optional
 	// +kubebuilder:validation:MaxItems=500
 	Gone []Gone `json:"gone,omitempty"`
+}
+
+// Machine identifies a machine beyond its boots, by its Node's nodeInfo: another
+// machine under the same name has another boot id, and so has the same one after a
+// reboot.
+type Machine struct {
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	SystemUUID string `json:"systemUUID,omitempty"`
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	MachineID string `json:"machineID,omitempty"`
+}
+
+// Same reports whether both are known to be one machine. Either id alone does not
+// tell: a cloned disk brings its machine id along, and some vendors give one system
+// UUID to every board.
+func (m Machine) Same(other Machine) bool {
+	return m.SystemUUID != "" && m.MachineID != "" && m == other
 }
 
 // Runtime names a container runtime.
@@ -99,6 +122,10 @@ type Sandbox struct {
 	// +optional
 	// +kubebuilder:validation:MaxItems=64
 	Addresses []Address `json:"addresses,omitempty"`
+	// AddressesUnread: it is on a pod network that is not known to be closed, and
+	// nothing tells all of its addresses: it may carry any of its pod's networks'.
+	// +optional
+	AddressesUnread bool `json:"addressesUnread,omitempty"`
 }
 
 // Attachment is a container id that the runtime does not list: one in a CNI cache,
