@@ -4,7 +4,6 @@
 package agentcmd
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,9 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/spf13/cobra"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/rest"
 
 	"github.com/ip-reconcile/ip-reconcile/cmd/flags"
 	"github.com/ip-reconcile/ip-reconcile/podstate/agent"
@@ -46,8 +43,10 @@ as the node's SandboxReport, with a Lease that vouches for it. The reconciler
 reads the reports to tell phantom pods, stuck-terminating pods and sandboxes that
 were kept after their end from leaks. The agent itself frees nothing.
 
-It looks every 10 seconds, and at once when the runtime sends an event. When a
-look fails, nothing is published: the last report stands and goes stale.`,
+It looks every 10 seconds, every 2 while a sandbox that stopped still has its
+network, and at once when the runtime sends an event (containerd before 2.0 gives
+each event to one reader only: there kubelet keeps them). When a look fails, nothing
+is published: the last report stands and goes stale.`,
 		Example: `  ip-reconcile agent                                 # in the DaemonSet of deploy/agent
   ip-reconcile agent --node worker-1 --outside-pod   # on a node, as root
   ip-reconcile agent --cri /run/crio/crio.sock`,
@@ -121,10 +120,13 @@ func (o *options) run(ctx context.Context, logs io.Writer) error {
 			}
 		})
 	})
+	confirmer := &agent.Confirmer{Node: o.node.Name, BootID: bootID, Log: log, Get: func(ctx context.Context) (agent.Identity, error) {
+		return agent.NodeIdentity(ctx, config, o.node.Name)
+	}}
 	log.Info("the node agent starts", "node", o.node.Name, "namespace", o.Namespace())
 	(&agent.Agent{
 		Node: o.node.Name, Eye: eyes, Store: store, State: state, Hints: hints, Changes: changes, Again: again,
-		BootID: confirmedBootID(config, o.node.Name, bootID, log),
+		Identity: confirmer.Identity,
 	}).Run(ctx)
 	return nil
 }
@@ -157,38 +159,6 @@ func follow(ctx context.Context, log *slog.Logger, what string, stream func() er
 		case <-ctx.Done():
 		case <-time.After(wait):
 		}
-	}
-}
-
-// confirmedBootID returns the boot id once the Node object has the same: kubelet
-// writes it there some time after a reboot. It asks until then, and not after.
-func confirmedBootID(config *rest.Config, node, bootID string, log *slog.Logger) func(context.Context) (string, error) {
-	confirmed, said := false, false
-	var next time.Time
-	var last error
-	return func(ctx context.Context) (string, error) {
-		if confirmed {
-			return bootID, nil
-		}
-		if time.Now().Before(next) {
-			return "", last
-		}
-		next, last = time.Now().Add(10*time.Second), nil
-		id, err := agent.NodeBootID(ctx, config, node)
-		switch {
-		case apierrors.IsForbidden(err):
-			next = time.Now().Add(10 * time.Minute)
-		case err == nil && id == bootID:
-			confirmed = true
-			return bootID, nil
-		case err == nil && id != "":
-			last = fmt.Errorf("the Node %s was booted as %s and this machine as %s: its kubelet has not said yet that it was booted anew, or --node names another machine", node, id, bootID)
-		}
-		if !said {
-			said = true
-			log.Warn("the boot id is left out of the report until the Node object has the same", "node", node, "error", cmp.Or(err, last))
-		}
-		return "", last
 	}
 }
 

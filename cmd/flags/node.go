@@ -28,7 +28,7 @@ func (n *Node) Add(f *pflag.FlagSet, socket string) {
 	f.StringVar(&n.Socket, "cri", "", socket)
 	f.StringVar(&n.Name, "node", os.Getenv("NODE_NAME"), "name of the node on which this runs (default: $NODE_NAME)")
 	f.StringVar(&n.results, "cni-results", "/var/lib/cni/results", "folder of the container runtime's CNI result cache")
-	f.StringVar(&n.multus, "cni-multus", "/var/lib/cni/multus", "Multus' cniDir")
+	f.StringVar(&n.multus, "cni-multus", "/var/lib/cni/multus", "Multus' cniDir; what its configs in the CNI results name is read too")
 	f.StringSliceVar(&n.namespaces, "netns-dir", []string{"/run/netns", "/var/run/netns"}, "folders of the network namespaces")
 	f.StringVar(&n.bootIDFile, "boot-id-file", "/proc/sys/kernel/random/boot_id", "file with the node's boot id")
 }

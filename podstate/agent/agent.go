@@ -13,6 +13,8 @@ const (
 	// relistEvery is the pause between looks when nothing happens: events may be
 	// lost, or not be sent at all.
 	relistEvery = 10 * time.Second
+	// closingEvery is that pause while the network of a sandbox that stopped is to close.
+	closingEvery = 2 * time.Second
 	// renewEvery is the pause between renewals of the Lease, which vouches for the
 	// report for a minute.
 	renewEvery = 20 * time.Second
@@ -22,11 +24,14 @@ const (
 	// doubles up to maxRetry.
 	retryAfter = 2 * time.Second
 	maxRetry   = 15 * time.Second
+	// lastFor is what the last look may take, and the report of it: less than the grace
+	// that the DaemonSet gives.
+	lastFor = 4 * time.Second
 )
 
 // Eye makes looks; Eyes is the one that looks at a node.
 type Eye interface {
-	Recall(report *v1alpha1.SandboxReport)
+	Recall(report *v1alpha1.SandboxReport, thisMachine bool)
 	Look(ctx context.Context) (*Look, error)
 	Unread() map[string]error
 }
@@ -46,10 +51,8 @@ type Agent struct {
 	Node  string
 	Eye   Eye
 	Store Store
-	// BootID returns the node's boot id once the Node object has the same, and ""
-	// where that cannot be known. An error says that the Node object has another:
-	// kubelet has not said yet that the node was booted anew, or it is another node.
-	BootID func(ctx context.Context) (string, error)
+	// Identity is a Confirmer's.
+	Identity func(ctx context.Context, before *v1alpha1.SandboxReport) (Identity, error)
 	// Hints tell that the runtime changed something; Changes, the resourceVersion
 	// of each change of the report, "" where it is not there.
 	Hints   <-chan struct{}
@@ -61,14 +64,16 @@ type Agent struct {
 	State *State
 
 	report    *v1alpha1.SandboxReport // as last made
+	here      bool                    // it is known whether that is of this machine, and what it was of another is dropped
 	published bool                    // it is what the Store has
 	anew      bool                    // it must be written by a look of now, even if nothing changed
 	renewed   time.Time               // when the Lease last was
 	failed    int                     // attempts to publish in a row
 }
 
-// Run looks and publishes until the context ends. Every failure is said and
-// tried again; none ends it.
+// Run looks and publishes until the context ends, and then once more: what the next
+// agent on this node, or nobody, sees is then of the very end. Every failure is said
+// and tried again; none ends it.
 func (a *Agent) Run(ctx context.Context) {
 	for !a.load(ctx) {
 		if !pause(ctx, retryAfter) {
@@ -88,6 +93,9 @@ func (a *Agent) Run(ctx context.Context) {
 		default:
 		}
 	}
+	last, stop := context.WithTimeout(context.WithoutCancel(ctx), lastFor)
+	defer stop()
+	a.turn(last)
 }
 
 // wait waits for a reason to look again.
@@ -123,16 +131,41 @@ func (a *Agent) load(ctx context.Context) bool {
 	if report == nil {
 		report = &v1alpha1.SandboxReport{ObjectMeta: metav1.ObjectMeta{Name: a.Node}}
 	}
-	a.Eye.Recall(report)
 	a.report, a.anew = report, true
 	return true
+}
+
+// settle finds out which machine this is, and whether the report of an earlier agent is
+// of the same. Of another machine by this node's name nothing is known here: what it
+// ran is not in the report any more, and is not gone.
+func (a *Agent) settle(ctx context.Context) (Identity, error) {
+	identity, err := a.Identity(ctx, a.report)
+	if err != nil && a.report.BootID != "" {
+		// What was there before the boot is proven dead by the boot id of the report
+		// that stands. It is not replaced by one that cannot say so.
+		return identity, err
+	}
+	if !a.here {
+		a.here = true
+		same := identity.wasHere(a.report)
+		a.Eye.Recall(a.report, same)
+		if !same {
+			a.State.elsewhere(a.report, identity)
+			a.report = &v1alpha1.SandboxReport{ObjectMeta: a.report.ObjectMeta}
+		}
+	}
+	return identity, nil
 }
 
 // turn makes a look and publishes what it changed, or renews the Lease where it
 // changed nothing. Without a good look nothing is written. It says when to look
 // again.
 func (a *Agent) turn(ctx context.Context) time.Duration {
-	look, err := a.Eye.Look(ctx)
+	identity, err := a.settle(ctx)
+	var look *Look
+	if err == nil {
+		look, err = a.Eye.Look(ctx)
+	}
 	if ctx.Err() != nil {
 		return 0
 	}
@@ -140,12 +173,7 @@ func (a *Agent) turn(ctx context.Context) time.Duration {
 		a.State.blind(err)
 		return retryAfter
 	}
-	if look.BootID, err = a.BootID(ctx); err != nil && a.report.BootID != "" {
-		// What was there before the boot is proven dead by the boot id of the report
-		// that stands. It is not replaced by one that cannot say so.
-		a.State.blind(err)
-		return retryAfter
-	}
+	look.Identity = identity
 	a.State.saw(look, a.Eye.Unread())
 	next := Next(a.report, look)
 	if a.anew && next == a.report {
@@ -156,13 +184,17 @@ func (a *Agent) turn(ctx context.Context) time.Duration {
 	if next != a.report {
 		a.report, a.published = next, false
 	}
+	wait := relistEvery
+	if look.Closing {
+		wait = closingEvery
+	}
 	switch {
 	case !a.published:
 		err = a.Store.Publish(ctx, a.report)
 	case time.Since(a.renewed) > renewEvery-relistEvery/2:
 		err = a.Store.Renew(ctx)
 	default:
-		return relistEvery
+		return wait
 	}
 	if a.sawRestore(err) {
 		return 0
@@ -174,7 +206,7 @@ func (a *Agent) turn(ctx context.Context) time.Duration {
 	}
 	a.published, a.anew, a.renewed, a.failed = true, false, time.Now(), 0
 	a.State.published(a.report)
-	return relistEvery
+	return wait
 }
 
 // sawRestore says whether an error is the sign of a restore. The report must then

@@ -12,6 +12,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/podstate/agent"
+	"github.com/ip-reconcile/ip-reconcile/podstate/v1alpha1"
 )
 
 func TestASignOfARestoreWritesTheReportAnewByALookMadeSince(t *testing.T) {
@@ -146,7 +147,8 @@ func TestNothingIsLookedAtBeforeTheReportOfTheAgentBeforeIsKnown(t *testing.T) {
 func TestAReportOfBeforeABootStandsUntilTheNodeObjectHasTheNewBootID(t *testing.T) {
 	play(t, func(s *scene) {
 		s.before = stored(t, agent.Next(nil, look(0, old("x"))))
-		s.before.BootID, s.bootID, s.otherBoot = "boot-0", "", errors.New("booted as boot-0")
+		s.machine = v1alpha1.Machine{SystemUUID: "uuid-1", MachineID: "machine-1"}
+		s.before.Machine, s.before.BootID, s.bootID, s.otherBoot = s.machine, "boot-0", "", errors.New("booted as boot-0")
 	}, func(s *scene) {
 		equal(t, "written", s.after(time.Minute), nothing)
 		s.ready("booted as boot-0")
@@ -190,7 +192,7 @@ func TestAnAgentEndsAtOnceWithItsContext(t *testing.T) {
 func TestAnAgentThatIsStuckIsNotAlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		state := agent.NewState(slog.New(slog.DiscardHandler), prometheus.NewRegistry())
-		time.Sleep(3 * time.Minute) // of the bubble
+		time.Sleep(5 * time.Minute) // of the bubble
 		if err := state.Alive(); err != nil {
 			t.Error(err)
 		}

@@ -33,6 +33,9 @@ type scene struct {
 	parts     []any // what the node has
 	blind     error // why it cannot be looked at
 	bootID    string
+	machine   v1alpha1.Machine
+	closing   bool
+	recalled  []bool                  // whether each was of this machine
 	before    *v1alpha1.SandboxReport // what Load finds
 	noLoad    error
 	noPublish error
@@ -62,8 +65,12 @@ func play(t *testing.T, change func(*scene), act func(*scene)) {
 		}
 		s.Agent = &agent.Agent{
 			Node: "worker-1", Eye: eye{s, began}, Store: store{s, began}, Hints: s.hints, Changes: s.changes, Again: s.again,
-			State:  agent.NewState(slog.New(slog.DiscardHandler), prometheus.NewRegistry()),
-			BootID: func(context.Context) (string, error) { s.mu.Lock(); defer s.mu.Unlock(); return s.bootID, s.otherBoot },
+			State: agent.NewState(slog.New(slog.DiscardHandler), prometheus.NewRegistry()),
+			Identity: func(context.Context, *v1alpha1.SandboxReport) (agent.Identity, error) {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				return agent.Identity{BootID: s.bootID, Machine: s.machine}, s.otherBoot
+			},
 		}
 		ctx, stop := context.WithCancel(t.Context())
 		s.stop = stop
@@ -144,7 +151,11 @@ type eye struct {
 	began time.Time
 }
 
-func (e eye) Recall(*v1alpha1.SandboxReport) {}
+func (e eye) Recall(_ *v1alpha1.SandboxReport, thisMachine bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.recalled = append(e.recalled, thisMachine)
+}
 
 func (e eye) Look(context.Context) (*agent.Look, error) {
 	e.mu.Lock()
@@ -154,7 +165,7 @@ func (e eye) Look(context.Context) (*agent.Look, error) {
 		return nil, e.blind
 	}
 	l := look(0, e.parts...)
-	l.At, l.Closed = time.Now(), map[string]bool{}
+	l.At, l.Closed, l.Closing = time.Now(), map[string]bool{}, e.closing
 	for _, id := range []string{"a", "b", "c", "x"} {
 		l.Closed[id] = true // where it is there no more
 	}

@@ -130,23 +130,26 @@ func (w *Watcher) Watch(ctx context.Context, changed func(resourceVersion string
 	return nil
 }
 
-// NodeBootID reads the boot id of a Node object.
-func NodeBootID(ctx context.Context, config *rest.Config, node string) (string, error) {
+// NodeIdentity reads from a Node object which machine it is.
+func NodeIdentity(ctx context.Context, config *rest.Config, node string) (Identity, error) {
 	config = rest.CopyConfig(config)
 	config.Timeout = 10 * time.Second
 	client, err := newClient(config)
 	if err != nil {
-		return "", err
+		return Identity{}, err
 	}
 	var n struct {
 		Status struct {
 			NodeInfo struct {
-				BootID string `json:"bootID"`
+				BootID     string `json:"bootID"`
+				SystemUUID string `json:"systemUUID"`
+				MachineID  string `json:"machineID"`
 			} `json:"nodeInfo"`
 		} `json:"status"`
 	}
 	if err := answer(ctx, client.Get().AbsPath(nodesPath, node), &n); err != nil {
-		return "", fmt.Errorf("get Node %s: %w", node, err)
+		return Identity{}, fmt.Errorf("get Node %s: %w", node, err)
 	}
-	return n.Status.NodeInfo.BootID, nil
+	info := n.Status.NodeInfo
+	return Identity{BootID: info.BootID, Machine: v1alpha1.Machine{SystemUUID: info.SystemUUID, MachineID: info.MachineID}}, nil
 }

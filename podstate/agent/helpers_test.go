@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -76,8 +77,18 @@ func (n *aNode) mkdir(path string) {
 	}
 }
 
-// runs are the sandboxes that the runtime lists beside the agent's own.
-func (n *aNode) runs(all ...critest.Sandbox) { n.runtime.Set(append(all, n.own)...) }
+// runs are the sandboxes that the runtime lists beside the agent's own, and beside one
+// that is in the CNI caches and has no address of whereabouts: it shows that the caches
+// are the node's, and looks leave it out.
+func (n *aNode) runs(all ...critest.Sandbox) {
+	n.Helper()
+	if slices.ContainsFunc(all, func(b critest.Sandbox) bool { return !b.NotReady && !b.HostNetwork }) {
+		beside := critest.Sandbox{ID: id("88"), Namespace: "kube-system", Name: "dns-0", UID: "uid-dns", CreatedAt: noon}
+		n.cached("kindnet", beside.ID, "eth0", "/elsewhere/dns", "10.244.0.8/24")
+		all = append(slices.Clone(all), beside)
+	}
+	n.runtime.Set(append(all, n.own)...)
+}
 
 func (n *aNode) file(path, content string) string {
 	n.Helper()
@@ -109,13 +120,24 @@ func (n *aNode) cached(network, id, ifName, netns string, ips ...string) string 
 	if network == "wb" {
 		ipam = `{"type":"whereabouts","range":"10.0.0.0/24"}`
 	}
+	return n.entry(id, network, ifName, `{"cniVersion":"1.0.0","name":"`+network+`","type":"macvlan","ipam":`+ipam+`}`, append([]string{netns}, ips...)...)
+}
+
+// entry writes what libcni keeps of an ADD with this config, in a namespace and with
+// addresses.
+func (n *aNode) entry(id, network, ifName, config string, with ...string) string {
+	n.Helper()
+	netns := "/x"
+	if len(with) > 0 {
+		netns, with = with[0], with[1:]
+	}
 	var addresses []map[string]any
-	for _, ip := range ips {
+	for _, ip := range with {
 		addresses = append(addresses, map[string]any{"interface": 0, "address": ip})
 	}
 	text, err := json.Marshal(map[string]any{
 		"kind": "cniCacheV1", "containerId": id, "ifName": ifName, "networkName": network, "netns": netns,
-		"config":  []byte(`{"cniVersion":"1.0.0","name":"` + network + `","type":"macvlan","ipam":` + ipam + `}`),
+		"config":  []byte(config),
 		"cniArgs": [][2]string{{"K8S_POD_NAMESPACE", "default"}, {"K8S_POD_NAME", "web-0"}, {"K8S_POD_UID", "uid-1"}},
 		"result": map[string]any{
 			"cniVersion": "1.0.0", "interfaces": []any{map[string]any{"name": ifName, "sandbox": netns}}, "ips": addresses,
@@ -133,6 +155,8 @@ func (n *aNode) look() *agent.Look {
 	if err != nil {
 		n.Fatal(err)
 	}
+	look.Sandboxes = slices.DeleteFunc(look.Sandboxes, func(s agent.Listed) bool { return s.ID == id("88") })
+	look.Attachments = slices.DeleteFunc(look.Attachments, func(a v1alpha1.Attachment) bool { return a.ID == id("88") })
 	return look
 }
 

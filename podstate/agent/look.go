@@ -8,9 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,8 +26,8 @@ type Look struct {
 	// At is when the look began, by the node's clock.
 	At      time.Time
 	Runtime v1alpha1.Runtime
-	// BootID is the node's, "" unless the Node object has the same.
-	BootID string
+	// Identity is the node's as far as it is known to be this machine's.
+	Identity
 	// Sandboxes are all that the runtime lists, those without a whereabouts
 	// address included.
 	Sandboxes []Listed
@@ -37,6 +37,9 @@ type Look struct {
 	// Closed are ids of the look before that are in neither any more: whether their
 	// network namespace is known to be gone.
 	Closed map[string]bool
+	// Closing: a sandbox stopped not long ago and its network is still open. Runtimes
+	// send no event for the end of that.
+	Closing bool
 }
 
 // Listed is a sandbox that the runtime lists.
@@ -59,27 +62,8 @@ type Eyes struct {
 	// Now is the node's clock; time.Now where it is nil.
 	Now func() time.Time
 
-	known      map[string]known
-	unanswered map[string]error // sandboxes whose status is not to be had
-	mine       []os.FileInfo    // folders that were found to be the node's
-}
-
-// known is what is remembered of an id: what need not be asked again of a sandbox in
-// the state it is in, and what it was when it is listed no more.
-type known struct {
-	last   v1alpha1.Sandbox // as it was last seen
-	listed bool             // in the last look
-	since  time.Time        // when it was listed no more
-	asked  bool             // for its details, by this agent
-	ready  bool
-	detail cri.Detail
-	// failed is how often in a row its status could not be asked for, and retry
-	// when to ask again.
-	failed int
-	retry  time.Time
-	// without: its caches were complete, and had nothing of whereabouts. DEL
-	// empties them, so this is remembered.
-	without bool
+	known map[string]*known
+	mine  []os.FileInfo // folders that were found to be the node's
 }
 
 // ErrNotOwn: the runtime does not list the agent's own sandbox as READY, so that
@@ -100,36 +84,10 @@ func (e *Eyes) Look(ctx context.Context) (*Look, error) {
 	}
 }
 
-// Recall takes what an earlier agent on this node knew of what it saw.
-func (e *Eyes) Recall(report *v1alpha1.SandboxReport) {
-	recalled := map[string]known{}
-	for i := range report.Sandboxes {
-		s := report.Sandboxes[i]
-		recalled[s.ID] = known{last: s, since: report.ObservedAt.Time, detail: cri.Detail{NetNS: s.NetNS}}
-	}
-	for i := range report.Attachments {
-		a := &report.Attachments[i]
-		recalled[a.ID] = known{since: a.Since.Time, detail: cri.Detail{NetNS: a.NetNS}, last: v1alpha1.Sandbox{
-			ID: a.ID, Namespace: a.Namespace, Name: a.Name, UID: a.UID, Addresses: a.Addresses,
-		}}
-	}
-	for id, k := range recalled {
-		if _, ok := e.known[id]; !ok && e.known != nil {
-			e.known[id] = k
-		}
-	}
-	if e.known == nil {
-		e.known = recalled
-	}
-}
-
 // look reads the runtime first and the caches after it: a sandbox whose setup
 // ends in between is then seen in the cache, and never in neither.
 func (e *Eyes) look(ctx context.Context, last bool) (*Look, error) {
 	look := &Look{At: now(e.Now)}
-	if e.unanswered == nil {
-		e.unanswered = map[string]error{}
-	}
 	var err error
 	if look.Runtime.Name, look.Runtime.Version, err = e.Runtime.Version(ctx); err != nil {
 		return nil, err
@@ -149,15 +107,24 @@ func (e *Eyes) look(ctx context.Context, last bool) (*Look, error) {
 		return nil, err
 	}
 	if path := e.Caches.Missing(); path != "" && slices.ContainsFunc(listed, func(s cri.Sandbox) bool { return s.Ready && !e.known[s.ID].detail.HostNetwork }) {
-		return nil, fmt.Errorf("CNI cache: there is no %s, and pods have networks: name the right folder with --cni-results", path)
+		return nil, fmt.Errorf("CNI cache: there is no %s, and pods have networks: name the right folder with --cni-results, and mount it", path)
+	}
+	if err := e.elsewhere(listed, entries); err != nil {
+		return nil, err
 	}
 	namespaces := e.namespaces(listed)
 	for _, s := range listed {
-		look.Sandboxes = append(look.Sandboxes, e.describe(s, entries[s.ID], namespaces))
+		out := e.describe(s, entries[s.ID], namespaces)
+		look.Sandboxes = append(look.Sandboxes, out)
+		look.Closing = look.Closing || !s.Ready && !out.Irrelevant && open(out.NetworkClosed) && look.At.Sub(e.known[s.ID].stopped) < closesWithin
 	}
 	slices.SortFunc(look.Sandboxes, func(a, b Listed) int { return cmp.Compare(a.ID, b.ID) })
 	for id, entry := range entries {
 		k := e.known[id]
+		if k == nil {
+			k = &known{}
+			e.known[id] = k
+		}
 		if k.listed {
 			continue
 		}
@@ -166,8 +133,7 @@ func (e *Eyes) look(ctx context.Context, last bool) (*Look, error) {
 		}
 		k.since = entry.Since
 		k.last = v1alpha1.Sandbox{ID: id, Namespace: entry.Namespace, Name: entry.Name, UID: entry.UID, Addresses: entry.Addresses}
-		e.known[id] = k
-		look.Attachments = append(look.Attachments, k.attachment(namespaces.closed(entry.NetNS)))
+		look.Attachments = append(look.Attachments, k.attachment(k.own(namespaces.closed(entry.NetNS))))
 	}
 	e.lost(look, entries, namespaces)
 	slices.SortFunc(look.Attachments, func(a, b v1alpha1.Attachment) int { return cmp.Compare(a.ID, b.ID) })
@@ -183,8 +149,8 @@ func (e *Eyes) lost(look *Look, entries map[string]*cnicache.Entry, namespaces *
 		if k.listed || entries[id] != nil {
 			continue
 		}
-		closed := namespaces.closed(k.paths())
-		if closed == nil || *closed {
+		closed := k.own(namespaces.closed(k.paths()))
+		if !open(closed) {
 			delete(e.known, id)
 			look.Closed[id] = closed != nil
 			continue
@@ -193,101 +159,49 @@ func (e *Eyes) lost(look *Look, entries map[string]*cnicache.Entry, namespaces *
 	}
 }
 
-func (k *known) attachment(closed *bool) v1alpha1.Attachment {
-	return v1alpha1.Attachment{
-		ID: k.last.ID, Since: seconds(k.since), NetworkClosed: closed, NetNS: k.detail.NetNS,
-		Namespace: k.last.Namespace, Name: k.last.Name, UID: k.last.UID, Addresses: k.last.Addresses,
+// elsewhere is an error where the caches are not those of the pods that run here: were
+// they, one of them at least would be in there. What is being set up could not be
+// seen either.
+func (e *Eyes) elsewhere(listed []cri.Sandbox, entries map[string]*cnicache.Entry) error {
+	pods, cached, byMultus, inMultus := 0, 0, 0, 0
+	count := func(n *int, is bool) {
+		if is {
+			*n++
+		}
 	}
-}
-
-func (k *known) paths() []string {
-	if k.detail.NetNS == "" {
-		return nil
-	}
-	return []string{k.detail.NetNS}
-}
-
-// learn asks for the details of sandboxes that are new or in a new state, and of
-// those that are not ready while the runtime says that their network is open:
-// it closes without a change of state. One that went meanwhile is an error that
-// wraps cri.ErrNotFound, unless this is the last try. One sandbox whose status is
-// not to be had (its shim hangs, its record is broken) does not blind the node: it
-// is listed, and whether its network is closed is not known.
-func (e *Eyes) learn(ctx context.Context, listed []cri.Sandbox, entries map[string]*cnicache.Entry, last bool) error {
-	next, began := make(map[string]known, len(listed)), now(e.Now)
 	for _, s := range listed {
-		k, ok := e.known[s.ID]
-		ok = ok && k.asked
-		open := k.detail.NetworkClosed != nil && !*k.detail.NetworkClosed
-		if (!ok || k.ready != s.Ready || !s.Ready && open || k.failed > 0) && !began.Before(k.retry) {
-			detail, err := e.Runtime.Detail(ctx, s.ID)
-			switch {
-			case err == nil:
-				k.asked, k.ready, k.detail, k.failed, k.retry = true, s.Ready, detail, 0, time.Time{}
-			case errors.Is(err, cri.ErrNotFound) && !last, errors.Is(err, cri.ErrAway):
-				return err
-			default:
-				k.asked, k.ready, k.detail.NetworkClosed = true, s.Ready, nil
-				k.failed++
-				k.retry = began.Add(min(5*time.Second<<k.failed, 5*time.Minute))
-				e.unanswered[s.ID] = err
-			}
-		}
-		if k.failed == 0 {
-			delete(e.unanswered, s.ID)
-		}
-		if entry := entries[s.ID]; s.Ready && entry != nil {
-			k.without = entry.NoWhereabouts
-		}
-		k.listed = true
-		next[s.ID] = k
-	}
-	for id, k := range e.known {
-		if _, ok := next[id]; ok || k.detail.HostNetwork || k.without {
+		k, entry := e.known[s.ID], entries[s.ID]
+		if !s.Ready || !k.answered || k.detail.HostNetwork {
 			continue
 		}
-		if k.listed {
-			k.listed, k.since = false, began
+		pods++
+		if entry != nil {
+			cached++
+			count(&byMultus, entry.ByMultus)
+			count(&inMultus, entry.ByMultus && entry.InMultus)
 		}
-		next[id] = k
 	}
-	e.known = next
+	dirs := strings.Join(e.Caches.MultusDirs(), ", ")
+	const repair = "; where the folder is right and was emptied, restart one of the pods"
+	switch {
+	case pods > 0 && cached == 0:
+		return fmt.Errorf("CNI caches: none of the %d sandboxes that run with a network of their own has an entry in %s or %s: name the right folders with --cni-results and --cni-multus, and mount them%s",
+			pods, e.Caches.Results(), dirs, repair)
+	case byMultus > 0 && inMultus == 0:
+		return fmt.Errorf("CNI caches: none of the %d sandboxes that Multus gave their networks has an entry in %s: name Multus' cniDir with --cni-multus, and mount it%s", byMultus, dirs, repair)
+	}
 	return nil
-}
-
-func (e *Eyes) describe(s cri.Sandbox, entry *cnicache.Entry, namespaces *namespaces) Listed {
-	k := e.known[s.ID]
-	out := Listed{
-		Sandbox: v1alpha1.Sandbox{
-			ID: s.ID, Namespace: s.Namespace, Name: s.Name, UID: s.UID, Attempt: min(s.Attempt, math.MaxInt32),
-			State: v1alpha1.SandboxNotReady, CreatedAt: created(s.CreatedAt), NetworkClosed: k.detail.NetworkClosed,
-			NetNS: k.detail.NetNS,
-		},
-		Irrelevant: k.detail.HostNetwork || k.without,
-	}
-	if s.Ready {
-		out.State = v1alpha1.SandboxReady
-	}
-	paths := k.paths()
-	if entry != nil {
-		out.Addresses = entry.Addresses
-		if len(paths) == 0 {
-			paths = entry.NetNS
-		}
-	}
-	if out.NetworkClosed == nil {
-		out.NetworkClosed = namespaces.closed(paths)
-	}
-	k.last = out.Sandbox
-	e.known[s.ID] = k
-	return out
 }
 
 // Unread is what cost only its own entry in the last look: cache files that could
 // not be read, by path, and sandboxes whose status is not to be had, by id.
 func (e *Eyes) Unread() map[string]error {
-	all := maps.Clone(e.unanswered)
-	maps.Copy(all, e.Caches.Unread())
+	all := maps.Clone(e.Caches.Unread())
+	for id, k := range e.known {
+		if k.listed && k.trouble != nil {
+			all[id] = k.trouble
+		}
+	}
 	return all
 }
 
@@ -331,10 +245,11 @@ func (l *Look) String() string {
 	return fmt.Sprintf("%d sandboxes (%d ready), %d attachments", len(l.Sandboxes), ready, len(l.Attachments))
 }
 
-// Report is a look as a report, going on from the one before it (nil for none).
+// Report is a look as a report, going on from the one before it, which must be of this
+// machine (nil for none).
 func (e *Eyes) Report(ctx context.Context, before *v1alpha1.SandboxReport) (*v1alpha1.SandboxReport, error) {
 	if before != nil {
-		e.Recall(before)
+		e.Recall(before, true)
 	}
 	look, err := e.Look(ctx)
 	if err != nil {

@@ -50,7 +50,7 @@ func TestALookHasWhatTheRuntimeListsWithTheAddressesOfTheCaches(t *testing.T) {
 			}
 			equal(t, "sandboxes, by id", look.Sandboxes, []agent.Listed{
 				{Sandbox: v1alpha1.Sandbox{ID: stopped.ID, Namespace: "db", Name: "db-0", UID: "uid-2", State: v1alpha1.SandboxNotReady,
-					NetworkClosed: &open, NetNS: path, CreatedAt: at(0)}},
+					NetworkClosed: &open, NetNS: path, CreatedAt: at(0), AddressesUnread: true}},
 				{Sandbox: v1alpha1.Sandbox{ID: box.ID, Namespace: "default", Name: "web-0", UID: "uid-1", Attempt: 2, State: v1alpha1.SandboxReady,
 					NetworkClosed: &open, NetNS: path, CreatedAt: at(0),
 					Addresses: []v1alpha1.Address{{IP: "10.0.0.5", IfName: "net1", Network: "wb", Range: "10.0.0.0/24"}}}},
@@ -158,18 +158,15 @@ func TestALookWithoutTheAgentsOwnSandboxIsNone(t *testing.T) {
 	n.runs(again)
 	n.look()
 	n.OwnUID = ""
+	n.cached("wb", id("1a"), "net1", "/x", "10.0.0.5/24")
 	n.runtime.Set(web("1a"))
 	equal(t, "sandboxes seen from outside a pod", len(n.look().Sandboxes), 1)
 }
 
 func TestNothingIsSeenWhenOneThingCannotBeSeen(t *testing.T) {
 	for name, breaks := range map[string]func(n *aNode){
-		"the version": func(n *aNode) { n.runtime.Fail("Version", status.Error(codes.Unavailable, "x")) },
-		"the list":    func(n *aNode) { n.runtime.Fail("ListPodSandbox", status.Error(codes.Unavailable, "x")) },
-		"a status": func(n *aNode) {
-			n.runtime.Fail("PodSandboxStatus", status.Error(codes.Unavailable, "x"))
-			n.runs(web("2b"))
-		},
+		"the version":                 func(n *aNode) { n.runtime.Fail("Version", status.Error(codes.Unavailable, "x")) },
+		"the list":                    func(n *aNode) { n.runtime.Fail("ListPodSandbox", status.Error(codes.Unavailable, "x")) },
 		"the folder of results":       func(n *aNode) { n.remove(n.results()) },
 		"Multus' folder that was":     func(n *aNode) { n.remove(filepath.Join(n.cni, "multus")) },
 		"a folder that is a file now": func(n *aNode) { n.remove(n.results()); n.file(n.results(), "") },
@@ -232,7 +229,7 @@ func TestWithoutAFolderOfResultsTheNodeIsSeenOnlyWhileNoPodHasANetwork(t *testin
 	n := newNode(t, critest.Containerd)
 	n.remove(n.results())
 	equal(t, "sandboxes on the host network", len(n.look().Sandboxes), 1)
-	n.runs(web("1a"))
+	n.runtime.Set(web("1a"), n.own)
 	if err := n.fails(); !strings.Contains(err.Error(), "--cni-results") {
 		t.Errorf("got %v", err)
 	}
@@ -255,10 +252,10 @@ func TestTimesThatTheAPIRefusesAreMoved(t *testing.T) {
 func TestDetailsAreAskedOncePerSandboxAndStateAndAgainWhileTheRuntimeSaysOpen(t *testing.T) {
 	for name, c := range map[string]struct {
 		style critest.Style
-		calls []int // of each look, beginning with the first
+		calls []int // of each look, beginning with the first: also for the agent and the one beside
 	}{
-		"spoken as containerd does": {critest.Containerd, []int{2, 0, 1, 1, 1, 0, 1, 0}},
-		"spoken as CRI-O does":      {critest.CRIO, []int{2, 0, 1, 0, 0, 0, 1, 0}},
+		"spoken as containerd does": {critest.Containerd, []int{3, 0, 1, 1, 1, 0, 1, 0}},
+		"spoken as CRI-O does":      {critest.CRIO, []int{3, 0, 1, 0, 0, 0, 1, 0}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t, c.style)
@@ -287,6 +284,33 @@ func TestDetailsAreAskedOncePerSandboxAndStateAndAgainWhileTheRuntimeSaysOpen(t 
 				}
 				equal(t, "network at look "+string(rune('1'+i)), told(s.NetworkClosed), want)
 			}
+		})
+	}
+}
+
+func TestANetworkIsClosingForAMinuteAfterItsSandboxStopped(t *testing.T) {
+	for name, style := range styles {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t, style)
+			clock := noon
+			n.Now = func() time.Time { return clock }
+			box, other := web("1a"), web("2b")
+			box.NetNS, other.NetNS = n.namespace("a"), n.namespace("b")
+			n.runs(box, other)
+			equal(t, "while it runs", n.look().Closing, false)
+			box.NotReady = true
+			n.runs(box, other)
+			for range 60 {
+				equal(t, "when it has stopped", n.look().Closing, true)
+				clock = clock.Add(time.Second)
+			}
+			equal(t, "a minute later", n.look().Closing, false)
+			clock = clock.Add(-30 * time.Second)
+			equal(t, "within the minute", n.look().Closing, true)
+			box.Closed = true
+			n.remove(box.NetNS)
+			n.runs(box, other)
+			equal(t, "when it is closed", n.look().Closing, false)
 		})
 	}
 }

@@ -33,7 +33,7 @@ func TestASandboxThatIsListedNoMoreIsGoneOnlyWhereItsNetworkIs(t *testing.T) {
 			n.runs(other)
 			if c.restart {
 				n.Eyes = n.newEyes()
-				n.Recall(stored(t, report))
+				n.Recall(stored(t, report), true)
 			}
 			for range 3 { // it stays so
 				report = agent.Next(report, n.look())
@@ -77,12 +77,27 @@ func TestASandboxThatLivesOnIsKeptWithItsAddressesUntilItsNetworkCloses(t *testi
 	equal(t, "in the end", fate(report, box.ID), "gone")
 }
 
-func TestAfterARebootWhatWasListedIsGoneWhateverIsThere(t *testing.T) {
-	before := stored(t, agent.Next(nil, look(0, box("a"))))
-	before.BootID = "boot-1"
-	after := look(1)
-	after.BootID = "boot-2"
-	equal(t, "gone", goneIDs(agent.Next(before, after)), "a")
-	after.BootID = "" // it is not known whether the node has booted
-	equal(t, "gone", goneIDs(agent.Next(before, after)), "")
+func TestAfterARebootOfTheSameMachineWhatWasListedIsGoneWhateverIsThere(t *testing.T) {
+	one, clone := v1alpha1.Machine{SystemUUID: "uuid-1", MachineID: "machine"}, v1alpha1.Machine{SystemUUID: "uuid-2", MachineID: "machine"}
+	for name, c := range map[string]struct {
+		before, after v1alpha1.Machine
+		boot          string
+		want          string
+	}{
+		"another boot":                           {one, one, "boot-2", "a"},
+		"it is not known whether it has booted":  {one, one, "", ""},
+		"a clone by the same name":               {one, clone, "boot-2", ""},
+		"it was not known which machine it was":  {v1alpha1.Machine{}, one, "boot-2", ""},
+		"it is not known which machine it is":    {one, v1alpha1.Machine{}, "boot-2", ""},
+		"neither is known":                       {v1alpha1.Machine{}, v1alpha1.Machine{}, "boot-2", ""},
+		"machines of which only one id is known": {v1alpha1.Machine{MachineID: "machine"}, v1alpha1.Machine{MachineID: "machine"}, "boot-2", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := stored(t, agent.Next(nil, look(0, box("a"))))
+			before.BootID, before.Machine = "boot-1", c.before
+			after := look(1)
+			after.BootID, after.Machine = c.boot, c.after
+			equal(t, "gone", goneIDs(agent.Next(before, after)), c.want)
+		})
+	}
 }

@@ -45,6 +45,7 @@ type API struct {
 	// that vanished is created anew, and the answer must still run forwards.
 	reportMark, leaseMark string
 	wrote                 []string // the last resourceVersions of the report
+	stores                paths    // of content that the API server is known to store
 	// heard is when a write was last answered, by the API server's clock: a
 	// restore that shows later happened after it.
 	heard time.Time
@@ -88,16 +89,24 @@ func (a *API) Load(ctx context.Context) (*v1alpha1.SandboxReport, error) {
 	return report, nil
 }
 
+// get reads the report as it is stored.
+func (a *API) get(ctx context.Context) (json.RawMessage, error) {
+	var text json.RawMessage
+	if err := answer(ctx, a.client.Get().AbsPath(reportsPath, a.node), &text); err != nil {
+		return nil, fmt.Errorf("get SandboxReport %s: %w", a.node, err)
+	}
+	return text, nil
+}
+
 // read reads the report whole, and remembers its metadata.
 func (a *API) read(ctx context.Context) (*v1alpha1.SandboxReport, error) {
-	var text json.RawMessage
-	err := answer(ctx, a.client.Get().AbsPath(reportsPath, a.node), &text)
+	text, err := a.get(ctx)
 	if apierrors.IsNotFound(err) {
 		a.report = metav1.ObjectMeta{}
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("get SandboxReport %s: %w", a.node, err)
+		return nil, err
 	}
 	var head metav1.PartialObjectMetadata
 	if err := json.Unmarshal(text, &head); err != nil {
@@ -131,12 +140,17 @@ func (a *API) own(lease *coordinationv1.Lease) error {
 }
 
 // Publish writes the report and then the Lease that vouches for it. A
-// RestoreError means that the report must be made anew and published again.
+// RestoreError means that the report must be made anew and published again; a
+// DroppedError, that the API server does not store all of it, and there is no Lease
+// that vouches for what is left.
 func (a *API) Publish(ctx context.Context, report *v1alpha1.SandboxReport) error {
 	for try := 1; ; try++ {
 		err := a.write(ctx, report)
 		switch {
 		case err == nil:
+			if err := a.verify(ctx, report); err != nil {
+				return err
+			}
 			a.hash = podstate.Hash(report)
 			return a.Renew(ctx)
 		case try == 3:

@@ -36,6 +36,7 @@ type apiServer struct {
 	fail    map[string]int    // status by method and kind, as "PUT leases"
 	cut     map[string]bool   // done, and the answer lost, once
 	asked   []string
+	drops   []string // what no CustomResourceDefinition of this server knows, as "machine" or "sandboxes.addressesUnread"
 }
 
 const (
@@ -115,6 +116,9 @@ func (s *apiServer) put(where, text string) string {
 	if err := json.Unmarshal([]byte(text), &o); err != nil {
 		s.Error(err)
 	}
+	for _, field := range s.drops {
+		drop(o, field)
+	}
 	m := meta(text)
 	s.version++
 	s.clock = s.clock.Add(time.Minute)
@@ -127,6 +131,22 @@ func (s *apiServer) put(where, text string) string {
 	out, _ := json.Marshal(o)
 	s.objects[where] = string(out)
 	return string(out)
+}
+
+func drop(o map[string]json.RawMessage, field string) {
+	list, field, within := strings.Cut(field, ".")
+	if !within {
+		delete(o, list)
+		return
+	}
+	var entries []map[string]json.RawMessage
+	_ = json.Unmarshal(o[list], &entries)
+	for _, e := range entries {
+		delete(e, field)
+	}
+	if entries != nil {
+		o[list], _ = json.Marshal(entries)
+	}
 }
 
 func part(text, key string) string {

@@ -23,7 +23,7 @@ const (
 )
 
 // Next is the report after a look. It starts from the report before it (nil if
-// there is none), which may be one of an earlier agent on this node, and is that
+// there is none), which may be one of an earlier agent on this machine, and is that
 // same report where nothing in it changes.
 func Next(before *v1alpha1.SandboxReport, look *Look) *v1alpha1.SandboxReport {
 	if before == nil {
@@ -33,6 +33,7 @@ func Next(before *v1alpha1.SandboxReport, look *Look) *v1alpha1.SandboxReport {
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.Resource().GroupVersion().String(), Kind: "SandboxReport"},
 		ObjectMeta: before.ObjectMeta,
 		BootID:     look.BootID,
+		Machine:    look.Machine,
 		Runtime:    look.Runtime,
 		ObservedAt: seconds(look.At),
 		Gone:       gone(before, look),
@@ -70,7 +71,7 @@ func gone(before *v1alpha1.SandboxReport, look *Look) []v1alpha1.Gone {
 	for i := range look.Attachments {
 		seen[look.Attachments[i].ID] = true
 	}
-	rebooted := before.BootID != "" && look.BootID != "" && before.BootID != look.BootID
+	rebooted := before.BootID != "" && look.BootID != "" && before.BootID != look.BootID && before.Machine.Same(look.Machine)
 	var all []v1alpha1.Gone
 	add := func(g v1alpha1.Gone) {
 		if !seen[g.ID] {

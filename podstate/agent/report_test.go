@@ -30,7 +30,7 @@ func hook(id string, closed *bool) v1alpha1.Attachment {
 
 // look is one at a time after noon with these sandboxes and attachments.
 func look(d time.Duration, parts ...any) *agent.Look {
-	l := &agent.Look{At: noon.Add(d), Runtime: v1alpha1.Runtime{Name: "containerd", Version: "2.4.2"}, BootID: "boot-1"}
+	l := &agent.Look{At: noon.Add(d), Runtime: v1alpha1.Runtime{Name: "containerd", Version: "2.4.2"}, Identity: agent.Identity{BootID: "boot-1"}}
 	for _, p := range parts {
 		switch p := p.(type) {
 		case v1alpha1.Sandbox:

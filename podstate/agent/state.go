@@ -18,8 +18,10 @@ const (
 	// readyFor is how long an agent counts as ready after its Lease was renewed:
 	// as long as the Lease vouches for its report.
 	readyFor = leaseSeconds * time.Second
-	// aliveFor is how long it may go without so much as a failed attempt.
-	aliveFor = 3 * time.Minute
+	// aliveFor is how long it may go without so much as a failed attempt: longer than
+	// a look of a slow runtime or the calls to a slow API server, which have their own
+	// limits, take at worst.
+	aliveFor = 5 * time.Minute
 )
 
 // State is what an agent tells of itself: log lines, metrics, health.
@@ -139,6 +141,15 @@ func (s *State) restored(err error) {
 func (s *State) mended() {
 	s.metrics.signs.WithLabelValues("changed").Inc()
 	s.log.Warn("the report was changed or deleted by someone else: it is written again")
+}
+
+// elsewhere notes a report that is not known to be of this machine.
+func (s *State) elsewhere(r *v1alpha1.SandboxReport, now Identity) {
+	if len(r.Sandboxes)+len(r.Attachments)+len(r.Gone) == 0 {
+		return
+	}
+	s.log.Warn("the report of before is not known to be of this machine: what it had is not called gone",
+		"node", r.Name, "sandboxes", len(r.Sandboxes), "booted", r.BootID, "machine", r.Machine, "booted here", now.BootID, "machine here", now.Machine)
 }
 
 // Ready says why the agent's report is not to be relied upon; nil if it is.

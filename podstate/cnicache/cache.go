@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -27,6 +28,7 @@ type Folders struct {
 	// Multus is its cniDir: /var/lib/cni/multus, with a file for each container
 	// and its delegates' results in results/ below it (Multus v4.2.4,
 	// pkg/multus/multus.go, saveScratchNetConf and confAdd). "" where there is none.
+	// What Multus' own configs in the runtime's results name is read besides.
 	Multus string
 }
 
@@ -45,9 +47,16 @@ type Entry struct {
 	Addresses []v1alpha1.Address
 	// NoWhereabouts is set where it surely has no whereabouts address: there is a
 	// result of more than the loopback, every file could be read in full, nothing in
-	// them mentions whereabouts, and where Multus has to do with it, Multus' own list
-	// of its networks is one of the files.
+	// them mentions whereabouts, every plugin is of a type that is known not to run
+	// others, and where Multus has to do with it, Multus' own list of its networks is
+	// one of the files.
 	NoWhereabouts bool
+	// Told is set where its files tell all of its addresses: those that prove that it
+	// has none, or, read in full, a result of each of its networks.
+	Told bool
+	// ByMultus: its result of the runtime is Multus'. InMultus: one of its files is in
+	// a folder of Multus.
+	ByMultus, InMultus bool
 }
 
 // maxAddresses is what a SandboxReport takes for one sandbox.
@@ -62,7 +71,9 @@ type Cache struct {
 	// their cost is asking for what is known.
 	Recheck time.Duration
 
-	folders []*folder
+	results *folder
+	named   []*folder            // of Multus, by Folders
+	found   map[string][]*folder // of Multus, by the cniDir that its configs name
 	unread  map[string]error
 }
 
@@ -70,13 +81,18 @@ type Cache struct {
 func New(f Folders) *Cache {
 	// libcni makes its folder with the first result: a node on which no pod has had a
 	// network yet has only the folder above it.
-	c := &Cache{folders: []*folder{{path: f.Results, kind: runtimeResults, optional: true, above: filepath.Dir(f.Results)}}}
+	c := &Cache{results: &folder{path: f.Results, kind: runtimeResults, optional: true, above: filepath.Dir(f.Results)}, found: map[string][]*folder{}}
 	if f.Multus != "" {
-		c.folders = append(c.folders,
-			&folder{path: f.Multus, kind: multusOwn, optional: true},
-			&folder{path: filepath.Join(f.Multus, "results"), kind: multusResults, optional: true})
+		c.named = ofMultus(f.Multus)
 	}
 	return c
+}
+
+func ofMultus(cniDir string) []*folder {
+	return []*folder{
+		{path: filepath.Clean(cniDir), kind: multusOwn, optional: true},
+		{path: filepath.Join(cniDir, "results"), kind: multusResults, optional: true},
+	}
 }
 
 // Read returns the entries by container id; they are the caller's own. It is an
@@ -87,7 +103,10 @@ func (c *Cache) Read() (map[string]*Entry, error) {
 	c.unread = map[string]error{}
 	now := time.Now()
 	sums := map[string]*sum{}
-	for _, f := range c.folders {
+	if err := c.readFolder(c.results, now, sums); err != nil {
+		return nil, err
+	}
+	for _, f := range c.multus(sums) {
 		if err := c.readFolder(f, now, sums); err != nil {
 			return nil, err
 		}
@@ -103,13 +122,46 @@ func (c *Cache) Read() (map[string]*Entry, error) {
 	return entries, nil
 }
 
+// multus are Multus' folders: those that were named, and those that its own configs
+// among the runtime's results name now.
+func (c *Cache) multus(sums map[string]*sum) []*folder {
+	found := map[string][]*folder{}
+	for _, s := range sums {
+		if s.cniDir == "" || len(c.named) > 0 && s.cniDir == c.named[0].path {
+			continue
+		}
+		found[s.cniDir] = c.found[s.cniDir]
+		if found[s.cniDir] == nil {
+			found[s.cniDir] = ofMultus(s.cniDir)
+		}
+	}
+	c.found = found
+	all := slices.Clone(c.named)
+	for _, dir := range slices.Sorted(maps.Keys(found)) {
+		all = append(all, found[dir]...)
+	}
+	return all
+}
+
 // Missing is the folder of the runtime's results where the last Read found none, ""
 // where it is there.
 func (c *Cache) Missing() string {
-	if f := c.folders[0]; !f.seen {
-		return f.path
+	if !c.results.seen {
+		return c.results.path
 	}
 	return ""
+}
+
+// Results is the folder of the runtime's results.
+func (c *Cache) Results() string { return c.results.path }
+
+// MultusDirs are the cniDirs of the last Read.
+func (c *Cache) MultusDirs() []string {
+	var dirs []string
+	if len(c.named) > 0 {
+		dirs = append(dirs, c.named[0].path)
+	}
+	return append(dirs, slices.Sorted(maps.Keys(c.found))...)
 }
 
 // Unread says what of the last Read cost only its own entry, and why: by path
@@ -150,9 +202,14 @@ type sum struct {
 	namespace, name, uid word
 	netns                []string
 	addresses            []address
-	result, own          bool // a result is there; Multus' own file is
-	multus               bool // Multus has to do with it
-	doubt                bool // a file mentions whereabouts or could not be read in full
+	result               bool // one of more than the loopback is there
+	own                  bool // Multus' own file is
+	byMultus, inMultus   bool
+	networks, delegates  int    // by Multus' own file; results of them
+	cniDir               string // Multus', by its own config
+	mentioned            bool   // whereabouts is
+	unread               bool   // a file could not be read in full
+	strange              bool   // a plugin may run others
 }
 
 func (s *sum) add(kind kind, r *record) {
@@ -164,14 +221,35 @@ func (s *sum) add(kind kind, r *record) {
 	s.uid.say(r.uid)
 	s.netns = append(s.netns, r.netns...)
 	s.addresses = append(s.addresses, r.addresses...)
-	s.doubt = s.doubt || r.problem != nil || r.mentioned
+	s.mentioned = s.mentioned || r.mentioned
+	s.unread = s.unread || r.problem != nil
+	s.strange = s.strange || r.strange
 	// A delegate's result is Multus' also while the runtime has none of Multus.
-	s.multus = s.multus || r.multus || kind != runtimeResults
-	if kind == multusOwn {
-		s.own = true
-	} else {
-		s.result = s.result || !r.loopback
+	s.byMultus = s.byMultus || r.multus
+	s.inMultus = s.inMultus || kind != runtimeResults
+	switch kind {
+	case multusOwn:
+		s.own, s.networks = true, r.networks
+		return
+	case multusResults:
+		s.delegates++
+	case runtimeResults:
+		s.cniDir = max(s.cniDir, r.cniDir)
 	}
+	s.result = s.result || !r.loopback
+}
+
+// without reports whether the files prove that there is no whereabouts address.
+func (s *sum) without() bool {
+	return s.result && !s.unread && !s.mentioned && !s.strange && (s.own || !s.byMultus && !s.inMultus)
+}
+
+// told reports whether the files tell all addresses.
+func (s *sum) told() bool {
+	if !s.result || s.unread || s.strange && len(s.addresses) == 0 {
+		return false
+	}
+	return !s.byMultus && !s.inMultus || s.own && s.delegates >= s.networks
 }
 
 func (s *sum) entry(id string) (*Entry, error) {
@@ -180,13 +258,15 @@ func (s *sum) entry(id string) (*Entry, error) {
 	e := &Entry{
 		ID: id, Since: s.since,
 		Namespace: s.namespace.text, Name: s.name.text, UID: s.uid.text,
-		NetNS:         slices.Compact(s.netns),
-		NoWhereabouts: s.result && !s.doubt && (s.own || !s.multus),
+		NetNS: slices.Compact(s.netns), NoWhereabouts: s.without(), ByMultus: s.byMultus, InMultus: s.inMultus,
 	}
-	for i, a := range s.addresses {
-		if (i == 0 || a != s.addresses[i-1]) && len(e.Addresses) < maxAddresses {
-			e.Addresses = append(e.Addresses, a.Address)
+	e.Told = e.NoWhereabouts || s.told()
+	for _, a := range slices.Compact(s.addresses) {
+		if len(e.Addresses) == maxAddresses {
+			e.Told = false
+			break
 		}
+		e.Addresses = append(e.Addresses, a.Address)
 	}
 	if s.namespace.torn || s.name.torn || s.uid.torn {
 		return e, errors.New("its files name different pods")

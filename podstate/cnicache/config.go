@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"path/filepath"
 	"strings"
 
 	netutils "k8s.io/utils/net"
@@ -14,21 +15,46 @@ import (
 
 // config is what a network's config in the cache says of whereabouts.
 type config struct {
-	multus   bool // Multus is one of its plugins
-	loopback bool // it has no other plugin than loopback
+	multus   bool   // Multus is one of its plugins
+	cniDir   string // Multus', where its config names one
+	loopback bool   // it has no other plugin than loopback
+	strange  bool   // a plugin is not known not to run others
 	ipams    []ipam
 }
 
-// ipam is one whereabouts section. Without ranges they are unknown: they may
+// ipam is one ipam section. Without ranges those of whereabouts are unknown: they may
 // stand in whereabouts' own file on the node.
 type ipam struct {
+	kind        string
 	ranges      []*net.IPNet
 	networkName string
 }
 
 type plugin struct {
-	Type string          `json:"type"`
-	IPAM json.RawMessage `json:"ipam"`
+	Type   string          `json:"type"`
+	IPAM   json.RawMessage `json:"ipam"`
+	CNIDir string          `json:"cniDir"`
+}
+
+// alone reports whether a plugin, or one for ipam, configures what its own config
+// says and hands nothing on to a config from elsewhere. Flannel and others run plugins
+// of a config that stands in their own.
+func alone(plugin string) bool {
+	switch plugin {
+	// github.com/containernetworking/plugins
+	case "bandwidth", "bridge", "dummy", "firewall", "flannel", "host-device", "ipvlan", "loopback", "macvlan", "portmap", "ptp",
+		"sbr", "tap", "tuning", "vlan", "vrf", "dhcp", "host-local", "static":
+		return true
+	// Of clusters
+	case "antrea", "aws-cni", "aws-cni-support", "azure-vnet", "azure-vnet-ipam", "calico", "calico-ipam", "cilium-cni", "istio-cni",
+		"kube-ovn", "linkerd-cni", "openshift-sdn", "ovn-k8s-cni-overlay", "weave-ipam", "weave-net":
+		return true
+	// Of secondary networks
+	case "accelerated-bridge", "bond", "cnv-bridge", "cnv-tuning", "ib-sriov", "ib-sriov-cni", "ipoib", "macvtap", "nv-ipam", "ovs",
+		"rdma", "route-override", "sriov", whereabouts:
+		return true
+	}
+	return false
 }
 
 // readConfig reads the config of a single plugin or of a chain.
@@ -49,14 +75,21 @@ func readConfig(data []byte) (config, error) {
 		if strings.HasPrefix(p.Type, "multus") {
 			// What it returned is its first delegate's, which has a result of its own.
 			c.multus = true
+			if filepath.IsAbs(p.CNIDir) {
+				c.cniDir = filepath.Clean(p.CNIDir)
+			}
 			continue
 		}
-		i, ok, err := readIPAM(p.IPAM)
+		c.strange = c.strange || p.Type != "" && !alone(p.Type)
+		i, err := readIPAM(p.IPAM)
 		if err != nil {
 			problem = err
 		}
-		if ok {
+		switch {
+		case i.kind == whereabouts:
 			c.ipams = append(c.ipams, i)
+		case i.kind != "" && !alone(i.kind):
+			c.strange = true
 		}
 	}
 	if !named {
@@ -68,18 +101,15 @@ func readConfig(data []byte) (config, error) {
 	return c, problem
 }
 
-func readIPAM(raw json.RawMessage) (ipam, bool, error) {
+func readIPAM(raw json.RawMessage) (ipam, error) {
 	if len(raw) == 0 {
-		return ipam{}, false, nil
+		return ipam{}, nil
 	}
 	var kind struct {
 		Type string `json:"type"`
 	}
-	if err := json.Unmarshal(raw, &kind); err != nil {
-		return ipam{}, false, err
-	}
-	if kind.Type != whereabouts {
-		return ipam{}, false, nil
+	if err := json.Unmarshal(raw, &kind); err != nil || kind.Type != whereabouts {
+		return ipam{kind: kind.Type}, err
 	}
 	var conf struct {
 		Range       string `json:"range"`
@@ -89,14 +119,14 @@ func readIPAM(raw json.RawMessage) (ipam, bool, error) {
 		} `json:"ipRanges"`
 	}
 	if err := json.Unmarshal(raw, &conf); err != nil {
-		return ipam{}, true, err
+		return ipam{kind: kind.Type}, err
 	}
-	i := ipam{networkName: conf.NetworkName}
+	i := ipam{kind: kind.Type, networkName: conf.NetworkName}
 	i.add(conf.Range)
 	for _, r := range conf.Ranges {
 		i.add(r.Range)
 	}
-	return i, true, nil
+	return i, nil
 }
 
 // add takes a range as whereabouts does: its network, host bits cleared, also

@@ -26,7 +26,7 @@ func TestASandboxBehindMultusHasItsPodItsNamespaceAndItsAddress(t *testing.T) {
 	e.Since = time.Time{}
 	same(t, "entry", *e, cnicache.Entry{
 		ID: one, Namespace: "default", Name: "web-0", UID: "uid-1",
-		NetNS: []string{"/var/run/netns/cni-1a00", "/var/run/netns/pod"},
+		NetNS: []string{"/var/run/netns/cni-1a00", "/var/run/netns/pod"}, Told: true, ByMultus: true, InMultus: true,
 	})
 }
 
@@ -35,7 +35,7 @@ func TestASandboxBeingSetUpIsKnownByMultusOwnFileAlone(t *testing.T) {
 	c.own(one, kindnet, wb)
 	e := c.readEntry(one)
 	c.readable()
-	same(t, "entry", *e, cnicache.Entry{ID: one, Since: e.Since})
+	same(t, "entry", *e, cnicache.Entry{ID: one, Since: e.Since, InMultus: true})
 }
 
 func TestASandboxSurelyHasNoWhereaboutsAddressOnlyWhereEveryFileSaysSo(t *testing.T) {
@@ -80,6 +80,15 @@ func TestASandboxSurelyHasNoWhereaboutsAddressOnlyWhereEveryFileSaysSo(t *testin
 		"a result of an unknown version": {func(c *caches) {
 			tamper(c, c.runtime(one, "eth0", kindnet, eth0), `"cniVersion":"1.0.0"`, `"cniVersion":"9.0.0"`)
 		}, false},
+		"a plugin that may run others":  {func(c *caches) { c.runtime(one, "eth0", strings.Replace(kindnet, "ptp", "genie", 1), eth0) }, false},
+		"an ipam plugin that may":       {func(c *caches) { c.runtime(one, "eth0", conf("x", `{"type":"ours"}`), eth0) }, false},
+		"a delegate of Multus that may": {func(c *caches) { pod(c); c.own(one, kindnet, strings.Replace(kindnet, "ptp", "danm", 1)) }, false},
+		"a chain of which one plugin may": {func(c *caches) {
+			c.runtime(one, "eth0", `{"cniVersion":"1.0.0","name":"x","plugins":[{"type":"bridge"},{"type":"ours"}]}`, eth0)
+		}, false},
+		"a chain of plugins that are all known": {func(c *caches) {
+			c.runtime(one, "eth0", `{"cniVersion":"1.0.0","name":"x","plugins":[{"type":"bridge"},{"type":"tuning"}]}`, eth0)
+		}, true},
 		"a chain of plugins from elsewhere": {func(c *caches) { rewrite(c, c.runtime(one, "eth0", kindnet, eth0), `{"name":"kindnet"}`) }, false},
 	}
 	for name, tc := range cases {
@@ -154,7 +163,7 @@ func TestMultusOwnFileThatCannotBeReadCountsByItsName(t *testing.T) {
 		path := c.write(c.own(one, kindnet), content)
 		e := c.readEntry(one)
 		c.unreadable(path)
-		same(t, content, *e, cnicache.Entry{ID: one, Since: e.Since})
+		same(t, content, *e, cnicache.Entry{ID: one, Since: e.Since, InMultus: true})
 	}
 }
 

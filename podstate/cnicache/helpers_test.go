@@ -259,7 +259,7 @@ const (
 	wbIPAM  = `{"type":"whereabouts","range":"10.0.0.0/24"}`
 	kindnet = `{"cniVersion":"0.3.1","name":"kindnet","plugins":[{"type":"ptp","ipam":{"type":"host-local"}},{"type":"portmap","capabilities":{"portMappings":true}}]}`
 	// multus and shim are what the runtime calls where Multus is the first plugin.
-	multus = `{"cniVersion":"0.3.1","name":"multus-cni-network","plugins":[{"type":"multus","cniDir":"/var/lib/cni/multus","delegates":[{"name":"kindnet","type":"ptp"}]}]}`
+	multus = `{"cniVersion":"0.3.1","name":"multus-cni-network","plugins":[{"type":"multus","delegates":[{"name":"kindnet","type":"ptp"}]}]}`
 	shim   = `{"cniVersion":"1.0.0","name":"multus-cni-network","plugins":[{"type":"multus-shim","logLevel":"verbose"}]}`
 )
 

@@ -23,9 +23,12 @@ type record struct {
 	namespace, name, uid string
 	netns                []string
 	addresses            []address
-	multus               bool // its network is one of Multus'
-	loopback             bool // its network is the one that containerd gives every pod before any other
-	mentioned            bool // whereabouts is
+	multus               bool   // its network is one of Multus'
+	loopback             bool   // its network is the one that containerd gives every pod before any other
+	mentioned            bool   // whereabouts is
+	strange              bool   // a plugin of it is not known not to run others
+	cniDir               string // Multus', by its own config
+	networks             int    // of Multus' own file
 }
 
 // cacheV1 is the kind of a result file (libcni v1.3.0, libcni/api.go,
@@ -75,7 +78,7 @@ func parseResult(id string, data []byte) *record {
 	if err != nil {
 		r.problem = fmt.Errorf("its config: %w", err)
 	}
-	r.multus, r.loopback = conf.multus, conf.loopback
+	r.multus, r.loopback, r.strange, r.cniDir = conf.multus, conf.loopback, conf.strange, conf.cniDir
 	r.addresses = conf.addresses(found.ips, info.IfName, info.NetworkName)
 	return r
 }
@@ -89,6 +92,7 @@ func parseDelegates(data []byte) *record {
 	if r.problem = json.Unmarshal(data, &delegates); r.problem != nil {
 		return r
 	}
+	r.networks = len(delegates)
 	if len(delegates) == 0 {
 		r.problem = errors.New("names no network")
 	}
@@ -97,6 +101,8 @@ func parseDelegates(data []byte) *record {
 		if err := json.Unmarshal(d.Bytes, &config); err != nil || len(config) == 0 {
 			r.problem = fmt.Errorf("network %d is without a config that can be read", i)
 		}
+		conf, err := readConfig(d.Bytes)
+		r.strange = r.strange || conf.strange || err != nil
 	}
 	return r
 }

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -25,9 +26,6 @@ import (
 // CRI-O answer alike for an id that is being set up (facts of containerd 2.4
 // internal/cri/server/sandbox_run.go, CRI-O 1.34 server/sandbox_status.go).
 var ErrNotFound = errors.New("the runtime does not know the sandbox")
-
-// ErrAway: the runtime as a whole does not answer.
-var ErrAway = errors.New("the runtime does not answer")
 
 // statusTimeout is the limit of a call for one status, which may wait for that
 // sandbox's shim.
@@ -157,17 +155,13 @@ type Detail struct {
 }
 
 // Detail asks for the status of a sandbox. It returns ErrNotFound where the
-// runtime does not know the id, ErrAway where it is the runtime that fails, and
-// another error where it is this sandbox.
+// runtime does not know the id.
 func (r *Runtime) Detail(ctx context.Context, id string) (Detail, error) {
-	limited, stop := context.WithTimeout(ctx, statusTimeout)
+	ctx, stop := context.WithTimeout(ctx, statusTimeout)
 	defer stop()
-	answer, err := r.client.PodSandboxStatus(limited, &runtimeapi.PodSandboxStatusRequest{PodSandboxId: id, Verbose: true})
+	answer, err := r.client.PodSandboxStatus(ctx, &runtimeapi.PodSandboxStatusRequest{PodSandboxId: id, Verbose: true})
 	if status.Code(err) == codes.NotFound {
 		return Detail{}, fmt.Errorf("%w %s", ErrNotFound, id)
-	}
-	if code := status.Code(err); code == codes.Unavailable || code == codes.Canceled || code == codes.Unimplemented || ctx.Err() != nil {
-		return Detail{}, fmt.Errorf("%w: %w", ErrAway, r.explain("ask for the status of sandbox "+id+" of", err))
 	}
 	if err != nil {
 		return Detail{}, r.explain("ask for the status of sandbox "+id+" of", err)
@@ -207,10 +201,23 @@ func readInfo(text string) Detail {
 
 const readEvents = "read the events of"
 
+// ErrNotBroadcast: each event of the runtime goes to one reader only, and so would be
+// missing where kubelet reads them too.
+var ErrNotBroadcast = errors.New("the runtime is not known to send its events to every reader")
+
 // Watch calls changed for each event of a sandbox or container until the stream
 // ends, which it always does with an error. Events are hints: containerd drops
-// them when nobody reads fast enough, and CRI-O sends none unless told to.
+// them when nobody reads fast enough, and CRI-O sends none unless told to. It
+// returns ErrNotBroadcast, and takes no event, where it would take them from
+// others.
 func (r *Runtime) Watch(ctx context.Context, changed func()) error {
+	name, version, err := r.Version(ctx)
+	if err != nil {
+		return err
+	}
+	if !broadcasts(name, version) {
+		return fmt.Errorf("%w: %s %s", ErrNotBroadcast, name, version)
+	}
 	stream, err := r.client.GetContainerEvents(ctx, &runtimeapi.GetEventsRequest{})
 	for err == nil {
 		if _, err = stream.Recv(); err == nil {
@@ -218,6 +225,21 @@ func (r *Runtime) Watch(ctx context.Context, changed func()) error {
 		}
 	}
 	return r.explain(readEvents, err)
+}
+
+// broadcasts reports whether every reader gets every event: of CRI-O always (server/
+// server.go, broadcastEvents), of containerd since 2.0 (internal/eventq); 1.7 has one
+// channel for all readers (pkg/cri/server/container_events.go).
+func broadcasts(name, version string) bool {
+	switch name {
+	case "cri-o":
+		return true
+	case "containerd":
+		major, _, _ := strings.Cut(strings.TrimPrefix(version, "v"), ".")
+		n, err := strconv.Atoi(major)
+		return err == nil && n >= 2
+	}
+	return false
 }
 
 func (r *Runtime) explain(what string, err error) error {

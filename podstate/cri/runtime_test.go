@@ -51,6 +51,32 @@ func serve(t *testing.T, socket string, server runtimeapi.RuntimeServiceServer) 
 	return s.Stop
 }
 
+func TestEventsAreTakenOnlyFromARuntimeThatSendsThemToEveryReader(t *testing.T) {
+	for version, takes := range map[string]bool{
+		"1.6.20~ds1": false, "v1.7.13": false, "1.7.30-k3s1": false, "": false, "unknown": false,
+		"2.0.0": true, "v2.1.4-k3s2": true, "2.4.2+unknown": true, "10.0.0": true,
+	} {
+		t.Run(version, func(t *testing.T) {
+			s := critest.Start(t, critest.Containerd)
+			s.Upgrade(version)
+			ctx, stop := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			go func() { ended <- dial(t, s.Socket).Watch(ctx, stop) }()
+			for {
+				select {
+				case err := <-ended:
+					if errors.Is(err, cri.ErrNotBroadcast) == takes || (s.Calls("GetContainerEvents") > 0) != takes {
+						t.Errorf("%d streams: %v", s.Calls("GetContainerEvents"), err)
+					}
+					return
+				default:
+					s.Set() // until the stream is there, nobody hears it
+				}
+			}
+		})
+	}
+}
+
 // odd is a runtime that answers what no runtime should.
 type odd struct {
 	runtimeapi.UnimplementedRuntimeServiceServer
@@ -66,6 +92,10 @@ func (o *odd) ListPodSandbox(ctx context.Context, _ *runtimeapi.ListPodSandboxRe
 		<-ctx.Done()
 	}
 	return &runtimeapi.ListPodSandboxResponse{Items: o.list}, nil
+}
+
+func (o *odd) Version(context.Context, *runtimeapi.VersionRequest) (*runtimeapi.VersionResponse, error) {
+	return &runtimeapi.VersionResponse{RuntimeName: "cri-o", RuntimeVersion: "1.34.0"}, nil
 }
 
 func (o *odd) PodSandboxStatus(context.Context, *runtimeapi.PodSandboxStatusRequest) (*runtimeapi.PodSandboxStatusResponse, error) {

@@ -43,8 +43,12 @@ type Sandbox struct {
 	// Unknown: it is listed, and its status is not to be had, as for one that is
 	// removed just now.
 	Unknown bool
-	// Broken: its status is an error, as where its shim does not answer.
+	// Broken: its status is an error, as where its record is damaged.
 	Broken bool
+	// Hung: its status is not answered, as where its shim does not answer.
+	Hung bool
+	// Away: its status is Unavailable, as where its shim was killed.
+	Away bool
 }
 
 // Server is a CRI server on a socket of its own.
@@ -53,12 +57,13 @@ type Server struct {
 	// Socket is where it listens.
 	Socket string
 
-	style Style
-	mu    sync.Mutex
-	all   []Sandbox
-	fail  map[string]error
-	calls map[string]int
-	watch []chan struct{}
+	style   Style
+	version string
+	mu      sync.Mutex
+	all     []Sandbox
+	fail    map[string]error
+	calls   map[string]int
+	watch   []chan struct{}
 }
 
 // Start starts a server that lasts as long as the test.
@@ -68,7 +73,7 @@ func Start(t testing.TB, style Style) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Server{style: style, Socket: filepath.Join(dir, "cri.sock"), fail: map[string]error{}, calls: map[string]int{}}
+	s := &Server{style: style, version: "2.4.2", Socket: filepath.Join(dir, "cri.sock"), fail: map[string]error{}, calls: map[string]int{}}
 	stop := s.listen(t)
 	t.Cleanup(func() { stop(); os.RemoveAll(dir) })
 	return s
@@ -107,6 +112,13 @@ func (s *Server) Fail(method string, err error) {
 	s.fail[method] = err
 }
 
+// Upgrade changes the version of containerd, which is 2.4.2 at first.
+func (s *Server) Upgrade(version string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.version = version
+}
+
 // Calls is how often a method was called.
 func (s *Server) Calls(method string) int {
 	s.mu.Lock()
@@ -130,7 +142,7 @@ func (s *Server) Version(context.Context, *runtimeapi.VersionRequest) (*runtimea
 	if s.style == CRIO {
 		return &runtimeapi.VersionResponse{Version: "0.1.0", RuntimeName: "cri-o", RuntimeVersion: "1.34.0", RuntimeApiVersion: "v1"}, nil
 	}
-	return &runtimeapi.VersionResponse{Version: "0.1.0", RuntimeName: "containerd", RuntimeVersion: "2.4.2", RuntimeApiVersion: "v1"}, nil
+	return &runtimeapi.VersionResponse{Version: "0.1.0", RuntimeName: "containerd", RuntimeVersion: s.version, RuntimeApiVersion: "v1"}, nil
 }
 
 // ListPodSandbox lists the sandboxes.
@@ -155,19 +167,18 @@ func (s *Server) ListPodSandbox(context.Context, *runtimeapi.ListPodSandboxReque
 }
 
 // PodSandboxStatus tells of one sandbox.
-func (s *Server) PodSandboxStatus(_ context.Context, r *runtimeapi.PodSandboxStatusRequest) (*runtimeapi.PodSandboxStatusResponse, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := s.called("PodSandboxStatus"); err != nil {
+func (s *Server) PodSandboxStatus(ctx context.Context, r *runtimeapi.PodSandboxStatusRequest) (*runtimeapi.PodSandboxStatusResponse, error) {
+	b, err := s.sandbox(r.PodSandboxId)
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	at := slices.IndexFunc(s.all, func(b Sandbox) bool { return b.ID == r.PodSandboxId && !b.Unknown })
-	if at < 0 {
-		return nil, status.Errorf(codes.NotFound, "sandbox %s not found", r.PodSandboxId)
-	}
-	b := s.all[at]
-	if b.Broken {
+	case b.Broken:
 		return nil, status.Errorf(codes.Unknown, "failed to get the task of sandbox %s", b.ID)
+	case b.Away:
+		return nil, status.Errorf(codes.Unavailable, "ttrpc: closed")
+	case b.Hung:
+		<-ctx.Done()
+		return nil, status.FromContextError(ctx.Err()).Err()
 	}
 	network := runtimeapi.NamespaceMode_POD
 	if b.HostNetwork {
@@ -185,6 +196,19 @@ func (s *Server) PodSandboxStatus(_ context.Context, r *runtimeapi.PodSandboxSta
 		answer.Info = map[string]string{"info": string(info)}
 	}
 	return answer, nil
+}
+
+func (s *Server) sandbox(id string) (Sandbox, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.called("PodSandboxStatus"); err != nil {
+		return Sandbox{}, err
+	}
+	at := slices.IndexFunc(s.all, func(b Sandbox) bool { return b.ID == id && !b.Unknown })
+	if at < 0 {
+		return Sandbox{}, status.Errorf(codes.NotFound, "sandbox %s not found", id)
+	}
+	return s.all[at], nil
 }
 
 // info is the verbose info as far as anybody reads it.
@@ -206,6 +230,9 @@ func (s *Server) info(b Sandbox) map[string]any {
 
 // GetContainerEvents sends an event for each change, where the style has events.
 func (s *Server) GetContainerEvents(_ *runtimeapi.GetEventsRequest, stream grpc.ServerStreamingServer[runtimeapi.ContainerEventResponse]) error {
+	s.mu.Lock()
+	s.calls["GetContainerEvents"]++
+	s.mu.Unlock()
 	if s.style == CRIO {
 		return status.Error(codes.Unimplemented, "event streaming is disabled")
 	}

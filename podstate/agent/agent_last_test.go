@@ -1,0 +1,40 @@
+package agent_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+)
+
+// What stops before the agent does is in the report that it leaves.
+func TestTheLastThingAnAgentDoesIsALookAndItsReport(t *testing.T) {
+	play(t, nil, func(s *scene) {
+		s.after(3 * time.Second)
+		s.now(func() { s.parts = []any{old("b")} })
+		s.stop()
+		<-s.ended
+		equal(t, "done", s.all(0), []string{"look", "publish"})
+		equal(t, "gone", goneIDs(s.last()), "a")
+	})
+	play(t, func(s *scene) { s.noLoad = errors.New("x") }, func(s *scene) {
+		s.after(3 * time.Second)
+		s.stop()
+		<-s.ended
+		equal(t, "done without the report of before", s.after(0), nothing)
+	})
+}
+
+// Runtimes send no event when the network of a sandbox that had stopped before closes.
+func TestWhileTheNetworkOfAStoppedSandboxClosesLooksComeEveryTwoSeconds(t *testing.T) {
+	play(t, nil, func(s *scene) {
+		s.after(10*time.Second + time.Millisecond)
+		s.now(func() { s.closing = true })
+		s.after(10 * time.Second)
+		s.after(20 * time.Second)
+		equal(t, "looks in 20 s", len(s.times("look")), 10)
+		s.now(func() { s.closing = false })
+		s.after(2 * time.Second)
+		s.after(20 * time.Second)
+		equal(t, "looks in 20 s then", len(s.times("look")), 2)
+	})
+}

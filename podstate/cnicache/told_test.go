@@ -1,0 +1,105 @@
+package cnicache_test
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestAnEntryTellsAllAddressesOnlyWhereEachNetworkHasAResultThatCanBeRead(t *testing.T) {
+	pod := func(c *caches) {
+		c.runtime(one, "eth0", multus, eth0)
+		c.own(one, kindnet, wb)
+		c.delegate(one, "eth0", kindnet, eth0)
+	}
+	for name, tc := range map[string]struct {
+		files func(c *caches)
+		want  bool
+	}{
+		"whereabouts for the runtime itself": {func(c *caches) { c.runtime(one, "eth0", wb, eth0) }, true},
+		"Multus with all results":            {func(c *caches) { pod(c); c.delegate(one, "net1", wb, net1) }, true},
+		"Multus with one result less":        {pod, false},
+		"Multus without its own file": {func(c *caches) {
+			pod(c)
+			c.delegate(one, "net1", wb, net1)
+			c.remove(filepath.Join(c.folders.Multus, one))
+		}, false},
+		"Multus with another cniDir": {func(c *caches) { c.runtime(one, "eth0", multus, eth0) }, false},
+		"a result that cannot be read": {func(c *caches) {
+			pod(c)
+			c.write(c.delegate(one, "net1", wb, net1), "{")
+		}, false},
+		"only the loopback": {func(c *caches) {
+			c.runtime(one, "lo", `{"cniVersion":"1.0.0","name":"cni-loopback","type":"loopback"}`, eth0)
+		}, false},
+		"a plugin that may run others, without an address": {func(c *caches) {
+			c.runtime(one, "eth0", strings.Replace(kindnet, "ptp", "danm", 1), eth0)
+		}, false},
+		"a plugin that may run others, with an address": {func(c *caches) {
+			pod(c)
+			c.own(one, strings.Replace(kindnet, "ptp", "danm", 1), wb)
+			c.delegate(one, "net1", wb, net1)
+		}, true},
+		"none in Multus' own list, whose results are gone": {func(c *caches) {
+			c.runtime(one, "eth0", multus, eth0)
+			c.own(one, kindnet, fixed)
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCaches(t)
+			tc.files(c)
+			if got := c.readEntry(one).Told; got != tc.want {
+				t.Errorf("told: got %v, want %v; unread: %v", got, tc.want, c.Unread())
+			}
+		})
+	}
+}
+
+// elsewhere is Multus' config with another cniDir, which is returned too.
+func elsewhere(c *caches) (config, cniDir string) {
+	cniDir = filepath.Join(c.cni, "elsewhere")
+	return strings.Replace(multus, `"type":"multus"`, `"type":"multus","cniDir":"`+cniDir+`"`, 1), cniDir
+}
+
+func TestTheCNIDirThatMultusConfigNamesIsReadToo(t *testing.T) {
+	c := newCaches(t)
+	config, cniDir := elsewhere(c)
+	c.runtime(one, "eth0", config, eth0)
+	usual := c.folders.Multus
+	same(t, "before anything was read", c.MultusDirs(), []string{usual})
+	if e := c.readEntry(one); e.Told || e.InMultus || !e.ByMultus {
+		t.Errorf("without that folder: %+v", e)
+	}
+	same(t, "folders", c.MultusDirs(), []string{usual, cniDir})
+	c.folders.Multus = cniDir
+	c.own(one, kindnet, wb)
+	c.delegate(one, "eth0", kindnet, eth0)
+	c.delegate(one, "net1", wb, net1)
+	c.own(two, wb) // that is being set up
+	c.folders.Multus = usual
+	e := c.readEntry(one)
+	addresses(t, e, wbAddr)
+	if !e.Told || !e.InMultus {
+		t.Errorf("got %+v", e)
+	}
+	c.readEntry(two)
+	c.readable()
+}
+
+// An operator moves Multus elsewhere, and removes the folder when no pod is of it any more.
+func TestACNIDirThatNothingNamesAnyMoreMayGo(t *testing.T) {
+	c := newCaches(t)
+	config, cniDir := elsewhere(c)
+	path := c.runtime(one, "eth0", config, eth0)
+	c.write(filepath.Join(cniDir, one), "[]")
+	c.readEntry(one)
+	c.remove(cniDir)
+	if _, err := c.Read(); err == nil || !strings.Contains(err.Error(), cniDir) {
+		t.Errorf("while it is named: %v", err)
+	}
+	c.remove(path)
+	if entries := c.read(); len(entries) != 0 {
+		t.Errorf("got %v", entries)
+	}
+	same(t, "folders", c.MultusDirs(), []string{c.folders.Multus})
+}
