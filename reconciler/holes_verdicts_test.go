@@ -1,0 +1,47 @@
+package reconciler
+
+import (
+	"testing"
+	"time"
+
+	"github.com/ip-reconcile/ip-reconcile/podstate"
+)
+
+// expectVerdict judges the usual allocation where only the verdict is told by
+// the rules, and not what the state of its sandbox is called.
+func expectVerdict(t *testing.T, want resOutcome, parts ...part) {
+	t.Helper()
+	it := allocation(t, Judge(observe(parts...), Policy{}), "10.0.0.5")
+	if got := (resOutcome{it.Verdict, it.Reason, it.Proven}); got != want {
+		t.Errorf("got  %v\nwant %v\nit says: %s", got, want, it.Message())
+	}
+}
+
+// expectKept: the usual allocation is in use or held, whatever the reason.
+func expectKept(t *testing.T, parts ...part) {
+	t.Helper()
+	if it := allocation(t, Judge(observe(parts...), Policy{}), "10.0.0.5"); it.Verdict == Stale {
+		t.Errorf("%v\nit says: %s", outcomeOf(it), it.Message())
+	}
+}
+
+// noAgentRuns: --agent-nodes does not select the node.
+var noAgentRuns = label("kubernetes.io/os", "other")
+
+// heardAt is when the agent was last heard, and vouched for this content.
+func heardAt(t time.Time) content {
+	return func(r *podstate.Report) { r.Renewed, r.LastHeard = t, t }
+}
+
+// seenEvery has looks of the same things in the past, every ten minutes from so
+// long ago on.
+func seenEvery(ago time.Duration, parts ...part) part {
+	return func(o *Observation) {
+		o.Past = NewHistory()
+		for ; ago > 0; ago -= 10 * time.Minute {
+			before := observe(append([]part{at(now.Add(-ago))}, parts...)...)
+			before.Past = o.Past
+			o.Past.Remember(Judge(before, Policy{}))
+		}
+	}
+}
