@@ -66,7 +66,7 @@ func (w *truth) wronglyFreed(j *Judgement) []string {
 		if e := it.Evidence(); e != nil && e.ContainerID == b.id && !slices.Contains(e.Nodes, b.node.name) {
 			asked = fmt.Sprintf("; its node is not asked, only %v", e.Nodes)
 		}
-		found = append(found, fmt.Sprintf("%s of %s runs on %s with %s, and %s (%s) is %v: %s%s", b.id, b.pod, b.node.name, b.ip, it.Object(), it.ContainerID(), outcomeOf(it), it.Message(), asked))
+		found = append(found, fmt.Sprintf("%s of %s runs on %s with %s, and %s (%s) is %s: %s%s", b.id, b.pod, b.node.name, b.ip, it.Object(), it.ContainerID(), sayOutcome(it), it.Message(), asked))
 	}
 	for _, b := range w.boxes {
 		if !b.open {
