@@ -1,0 +1,116 @@
+package reconciler
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// cannotBeKnown is why an address that is in use may be judged Stale all the
+// same, "" where it may not. These are all the exceptions.
+func (w *truth) cannotBeKnown(b *trueBox, it *Item) string {
+	e, m := it.Evidence(), b.node
+	if e == nil { // of a reservation that shares a verdict
+		return w.cannotBeKnown(b, it.With()[0])
+	}
+	heard := m.report != nil && w.now.Sub(m.heard) <= time.Minute
+	switch {
+	case e.Sandbox == NoSource:
+		return "without agents the API is all there is, and a phantom looks like a leak"
+	case heard && b.added.After(m.heard) && !it.Proven:
+		return "its agent looked last before its ADD; --confirm-after is longer than that lasts"
+	case !m.selected && m.report == nil && !w.boundTo(b) && !w.seen[b]:
+		return "the operator's word is that no such pod runs on that node, and nothing says otherwise"
+	case it.ContainerID() != b.id && it.Allocation != nil && !w.told(b):
+		return "the entry was taken over by another sandbox, and no report or pod tells of this one"
+	}
+	return ""
+}
+
+// boundTo reports whether the API has a pod of the sandbox's pod's name on its node.
+func (w *truth) boundTo(b *trueBox) bool {
+	p := w.pods[b.pod]
+	return p != nil && p.node == b.node
+}
+
+// told reports whether a report has the sandbox, or its pod carries its address.
+func (w *truth) told(b *trueBox) bool {
+	if m := b.node; m.report != nil {
+		for _, s := range m.report.Sandboxes {
+			if s.ID == b.id {
+				return true
+			}
+		}
+		for _, a := range m.report.Attachments {
+			if a.ID == b.id {
+				return true
+			}
+		}
+	}
+	p := w.pods[b.pod]
+	return p != nil && p.uid == b.uid && slices.Contains(p.ips, b.ip)
+}
+
+// wronglyFreed are sandboxes that run and whose address is judged to be free.
+func (w *truth) wronglyFreed(j *Judgement) []string {
+	var found []string
+	add := func(b *trueBox, it *Item) {
+		if it.Verdict != Stale || w.cannotBeKnown(b, it) != "" {
+			return
+		}
+		asked := ""
+		if e := it.Evidence(); e != nil && e.ContainerID == b.id && !slices.Contains(e.Nodes, b.node.name) {
+			asked = fmt.Sprintf("; its node is not asked, only %v", e.Nodes)
+		}
+		found = append(found, fmt.Sprintf("%s of %s runs on %s with %s, and %s (%s) is %s: %s%s", b.id, b.pod, b.node.name, b.ip, it.Object(), it.ContainerID(), sayOutcome(it), it.Message(), asked))
+	}
+	for _, b := range w.boxes {
+		if !b.open {
+			continue
+		}
+		for _, it := range j.Allocations {
+			if it.Address().String() == b.ip && it.Pool.Name == b.pool.name {
+				add(b, it)
+			}
+		}
+		for _, it := range j.Reservations {
+			if it.Reservation.Name == b.pool.reservationOf(b.ip) {
+				add(b, it)
+			}
+		}
+	}
+	return found
+}
+
+// What runs is never judged free: the nodes that are asked include the one that
+// truly runs the sandbox, or what is absent proves nothing.
+func TestNothingThatRunsIsEverStale(t *testing.T) {
+	stale, running := 0, 0
+	rapid.Check(t, func(rt *rapid.T) {
+		p := plots(14).Draw(rt, "plot")
+		w := newTruth(p, rapid.SampledFrom([]names{apart, colliding}).Draw(rt, "names"))
+		w.run(p)
+		o := observe(w.parts()...)
+		j := Judge(o, Policy{})
+		for _, it := range j.Allocations {
+			if it.Verdict == Stale {
+				stale++
+			}
+		}
+		for _, b := range w.boxes {
+			if b.open {
+				running++
+			}
+		}
+		if found := w.wronglyFreed(j); len(found) > 0 {
+			rt.Fatalf("%s\nwhat happened:\n%s\nwhat is seen:\n%s", strings.Join(found, "\n"), strings.Join(w.log, "\n"), describeScene(o))
+		}
+	})
+	if stale == 0 || running == 0 {
+		t.Errorf("%d stale, %d running: this shows nothing", stale, running)
+	}
+}

@@ -1,0 +1,236 @@
+package reconciler
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/podstate/v1alpha1"
+)
+
+// drawCluster draws what a look may see: of a cluster as it really is, or of one
+// that could not be, in which everything meets everything.
+func drawCluster(rt *rapid.T) (scene []part, story string) {
+	if rapid.Bool().Draw(rt, "as it may be") {
+		p := plots(14).Draw(rt, "plot")
+		w := newTruth(p, rapid.SampledFrom([]names{apart, colliding}).Draw(rt, "names"))
+		w.run(p)
+		return w.parts(), "what happened:\n" + strings.Join(w.log, "\n") + "\n"
+	}
+	c := chance{rand.New(rand.NewPCG(rapid.Uint64Range(0, 1<<20).Draw(rt, "scene"), 1))}
+	return partsOf(sceneOf(c.scene())), ""
+}
+
+// partsOf is an observation, taken to pieces.
+func partsOf(o *Observation) (parts []part) {
+	for _, p := range o.Pools {
+		parts = append(parts, func(o *Observation) { o.Pools = append(o.Pools, p) })
+	}
+	for _, r := range o.Reservations {
+		parts = append(parts, func(o *Observation) { o.Reservations = append(o.Reservations, r) })
+	}
+	for _, r := range o.Reports {
+		parts = append(parts, func(o *Observation) { o.Reports = append(o.Reports, r) })
+	}
+	for name, n := range o.NADs {
+		parts = append(parts, func(o *Observation) { o.NADs[name] = n })
+	}
+	for name, p := range o.Pods {
+		parts = append(parts, func(o *Observation) { o.Pods[name] = p })
+	}
+	for name, n := range o.Nodes {
+		parts = append(parts, func(o *Observation) { o.Nodes[name] = n })
+	}
+	return parts
+}
+
+// verdicts are those of all that is recorded, by what it is.
+func verdictsOf(o *Observation, policy Policy) map[ID]*Item {
+	j, found := Judge(o, policy), map[ID]*Item{}
+	for _, it := range slices.Concat(j.Allocations, j.Reservations) {
+		found[it.ID()] = it
+	}
+	return found
+}
+
+// freed are the items that the second look has as Stale and the first has not.
+func freedBetween(before, after map[ID]*Item) (found []ID) {
+	for id, it := range after {
+		if was := before[id]; was != nil && was.Verdict != Stale && it.Verdict == Stale {
+			found = append(found, id)
+		}
+	}
+	return found
+}
+
+// smallest is the scene without whatever is not needed for its failure.
+func smallest(scene []part, fails func([]part) bool) []part {
+	for i := 0; i < len(scene); {
+		less := slices.Delete(slices.Clone(scene), i, i+1)
+		if fails(less) {
+			scene, i = less, 0
+		} else {
+			i++
+		}
+	}
+	return scene
+}
+
+// never fails where a change of a scene frees what was not free; the scene is
+// shown as small as it gets.
+func never(rt *rapid.T, scene []part, story, says string, change func(*Observation), unless func(o *Observation, after *Item) bool) {
+	freed := func(scene []part) (first, second *Item) {
+		before, changed := sceneOf(scene), sceneOf(scene)
+		change(changed)
+		was, is := verdictsOf(before, Policy{}), verdictsOf(changed, Policy{})
+		for _, id := range freedBetween(was, is) {
+			if unless == nil || !unless(changed, is[id]) {
+				return was[id], is[id]
+			}
+		}
+		return nil, nil
+	}
+	if it, _ := freed(scene); it == nil {
+		return
+	}
+	small := smallest(scene, func(less []part) bool { it, _ := freed(less); return it != nil })
+	first, second := freed(small)
+	after := sceneOf(small)
+	change(after)
+	rt.Fatalf("%s: %s %s (%s) of %s was %v: %s\nand is %v: %s\n%swhat is seen then, as far as it matters:\n%s", says, first.Object(), first.Text(), first.ContainerID(), first.PodRef(),
+		sayOutcome(first), first.Message(), sayOutcome(second), second.Message(), story, describeScene(after))
+}
+
+func sayOutcome(it *Item) string {
+	if it.Evidence() == nil {
+		return fmt.Sprint(it.Verdict, ", ", it.Reason)
+	}
+	return outcomeOf(it).String()
+}
+
+// silenced has the agent of a node fall silent: what it said last stays.
+func silenced(node string, since time.Duration) func(*Observation) {
+	return func(o *Observation) {
+		for i, r := range o.Reports {
+			if at := o.Now.Add(-since); r.Name == node && r.Renewed.After(at) {
+				old := *r
+				old.Renewed, old.LastHeard = at, at
+				o.Reports[i] = &old
+			}
+		}
+	}
+}
+
+// vouchedNoMore leaves a report of which no Lease has the hash.
+func vouchedNoMore(node string) func(*Observation) {
+	return func(o *Observation) {
+		for i, r := range o.Reports {
+			if r.Name == node {
+				old := *r
+				old.Renewed = time.Time{}
+				o.Reports[i] = &old
+			}
+		}
+	}
+}
+
+// lostNode reports whether silence is what is to be expected of the node, so that
+// what it ran ended with it.
+func lostNode(o *Observation, r *podstate.Report) bool {
+	n := o.Nodes[r.Name]
+	return len(o.Nodes) > 0 && (n == nil || n.Dead() || r.BootID != "" && n.BootID != r.BootID)
+}
+
+// An agent that falls silent takes away what was known, and what is not known
+// frees nothing.
+func TestSilencingAnAgentNeverFreesAnything(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		scene, story := drawCluster(rt)
+		o := sceneOf(scene)
+		since := freshFor + time.Second
+		saidByKubelet := func(_ *Observation, after *Item) bool { // since the agent was heard, that all has stopped
+			e := after.Evidence()
+			return after.Reason == PodFinished && e != nil && e.Pod.LastFinished.After(o.Now.Add(-since))
+		}
+		for _, r := range o.Reports {
+			if !lostNode(o, r) {
+				never(rt, scene, story, "the agent of "+r.Name+" falls silent", silenced(r.Name, since), saidByKubelet)
+				never(rt, scene, story, "the report of "+r.Name+" is vouched for no more", vouchedNoMore(r.Name), nil)
+			}
+		}
+	})
+}
+
+// freshFor is longer than a report counts as heard.
+const freshFor = time.Minute
+
+// A few agents know of a few nodes. Where they have seen the sandbox they may
+// say what became of it; that they have not is no reason to be less careful
+// than without them, unless every node that could run it is heard.
+func TestAgentsOnSomeNodesAreNeverLessCarefulThanNone(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		scene, story := drawCluster(rt)
+		withAgents := sceneOf(scene)
+		without := append(slices.Clone(scene), func(o *Observation) { o.Reports, o.Past = nil, nil })
+		if len(withAgents.Reports) == 0 {
+			return
+		}
+		never(rt, without, story, "there are agents", func(o *Observation) {
+			o.Reports, o.Past = slices.Clone(withAgents.Reports), withAgents.Past
+		}, func(o *Observation, after *Item) bool {
+			e := after.Evidence()
+			if e == nil {
+				after = after.With()[0]
+				e = after.Evidence()
+			}
+			return e.Sandbox != Absent || allHeard(o, after, e)
+		})
+	})
+}
+
+// allHeard reports whether all who may tell of a sandbox that is absent are heard:
+// the agents of the pod's own node, and of the nodes that had it; where none had,
+// of those of its slice, or else of all that are selected or have a report.
+func allHeard(o *Observation, it *Item, e *Evidence) bool {
+	fresh := map[string]bool{}
+	var had []string
+	for _, r := range o.Reports {
+		fresh[r.Name] = r.Fresh(o.Now)
+		if it.ContainerID() != "" && hasID(r, it.ContainerID()) {
+			had = append(had, r.Name)
+		}
+	}
+	silent := func(node string) bool {
+		n := o.Nodes[node]
+		lost := len(o.Nodes) > 0 && n == nil || n != nil && n.Dead()
+		return !fresh[node] && !lost
+	}
+	if e.Pod != nil && e.Pod.Node != "" && silent(e.Pod.Node) {
+		return false
+	}
+	sliced := it.Pool != nil && slices.ContainsFunc(slices.Collect(maps.Values(o.NADs)), func(n *ippool.NAD) bool {
+		return slices.ContainsFunc(n.Networks, func(n ippool.Network) bool { return n.MayHaveSlice(it.Pool) })
+	})
+	if len(had) > 0 || sliced {
+		return !slices.ContainsFunc(slices.Concat(had, e.Nodes), silent)
+	}
+	for _, n := range o.Nodes {
+		if (Policy{}).selector()(n) && silent(n.Name) {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(o.Reports, func(r *podstate.Report) bool { return silent(r.Name) })
+}
+
+func hasID(r *podstate.Report, id string) bool {
+	return slices.ContainsFunc(r.Sandboxes, func(b v1alpha1.Sandbox) bool { return b.ID == id }) ||
+		slices.ContainsFunc(r.Attachments, func(a v1alpha1.Attachment) bool { return a.ID == id })
+}
