@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -34,6 +35,7 @@ type Network struct {
 	Ranges      []netip.Prefix
 	Overlapping bool // enable_overlapping_ranges, true by default
 	Slices      bool // node_slice_size is set: the pools are parts of the range
+	SliceBits   int  // the length of those parts' prefixes; 0 where it cannot be read
 }
 
 // ReadNAD reads a NetworkAttachmentDefinition as DecodeNAD does its JSON.
@@ -128,6 +130,9 @@ func readIPAM(raw json.RawMessage) (Network, bool, error) {
 		return Network{}, false, nil
 	}
 	n := Network{Name: ipam.NetworkName, Slices: ipam.SliceSize != "", Overlapping: ipam.Overlapping == nil || *ipam.Overlapping}
+	if bits, err := strconv.Atoi(strings.TrimPrefix(ipam.SliceSize, "/")); err == nil && n.Slices {
+		n.SliceBits = bits
+	}
 	texts := []string{}
 	if ipam.Range != "" {
 		texts = append(texts, ipam.Range)
@@ -174,8 +179,8 @@ func (n Network) Maps(p *Pool, names []string) bool {
 }
 
 // SliceOf is the node, known or gone, whose slice of the network the pool may be,
-// by the range and by what its name begins with. Without the definition nothing tells
-// it from another network's pool.
+// by the range and by what its name begins with. Another network's pool may have
+// such a name, too.
 func (n Network) SliceOf(p *Pool) (node string, ok bool) {
 	if !n.Slices {
 		return "", false

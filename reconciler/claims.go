@@ -27,7 +27,7 @@ func (x *index) onSuccessor(s *subject, e *Evidence) bool {
 	if !e.OnPod || s.pod.Node == "" || e.Phase != podstate.Pending && e.Phase != podstate.Terminating {
 		return false
 	}
-	if f := x.fate(s.pod.Node); e.Phase == podstate.Terminating && (f == dead || f == missing || e.UnreachableOK) {
+	if e.Phase == podstate.Terminating && (x.over(s.pod.Node) || e.UnreachableOK) {
 		return false
 	}
 	return x.inUse && (e.Own != ItsPod || !slices.Contains(e.Nodes, s.pod.Node))

@@ -51,7 +51,7 @@ func TestTheNodeThatCouldRunIt(t *testing.T) {
 			[]part{slice("a-b-10.0.0.0-28"), sliced(""), sliced("a"), aNode("a-b"), aNode("b"), aNode("c"), freshReport("c")}},
 		{"the node of the slice, and where the pod carries the address", []string{"worker-1", "worker-2"},
 			[]part{slice("worker-2-10.0.0.0-28"), sliced(""), web(carrying("10.0.0.5")), three, freshReport("worker-1")}},
-		{"the slice's, though its Node object is gone", []string{"worker-9"},
+		{"every node, where the slice's has no Node object any more", []string{"worker-1", "worker-2", "worker-3"},
 			[]part{slice("worker-9-10.0.0.0-28"), sliced(""), three, freshReport("worker-1")}},
 		{"the slice's node by its report, where there are no Node objects", []string{"worker-2"},
 			[]part{slice("worker-2-10.0.0.0-28"), sliced(""), freshReport("worker-1"), staleReport("worker-2")}},

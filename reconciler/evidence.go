@@ -6,7 +6,6 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
-	"github.com/ip-reconcile/ip-reconcile/podstate/v1alpha1"
 )
 
 // Ownership says whether the pod by the allocation's name is the sandbox's pod.
@@ -164,12 +163,4 @@ func (x *index) staleSaysRun(s *subject) bool {
 		heard := g.report.LastHeard
 		return x.mayRun(&g) && (heard.IsZero() || !heard.Before(s.pod.LastFinished))
 	})
-}
-
-// mayRun reports whether a report's mention is Ready, NotReady or Attached.
-func (x *index) mayRun(g *sighting) bool {
-	if g.att != nil {
-		return g.report.Counts(g.att, x.now)
-	}
-	return g.box.State == v1alpha1.SandboxReady || !podstate.Closed(g.box.NetworkClosed)
 }

@@ -126,7 +126,7 @@ func (w *truth) agentsLook() {
 // look is the agent's: what was listed or attached and is neither any more is gone,
 // unless it was attached and never known closed.
 func (m *machine) look(t time.Time) {
-	r := &v1alpha1.SandboxReport{ObjectMeta: metav1.ObjectMeta{Name: m.name}, BootID: m.bootID(), ObservedAt: metav1.NewTime(t)}
+	r := &v1alpha1.SandboxReport{ObjectMeta: metav1.ObjectMeta{Name: m.name}, BootID: m.bootID(), Machine: machineOf(m.name), ObservedAt: metav1.NewTime(t)}
 	there := map[string]bool{}
 	for _, h := range m.held {
 		b := h.box

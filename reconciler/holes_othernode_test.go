@@ -79,8 +79,8 @@ func TestOneNodeDoesNotSpeakForThePodOfAnother(t *testing.T) {
 			})
 		}
 	}
-	t.Run("a finished pod is no reason to ask its node", func(t *testing.T) {
-		expectVerdict(t, resOutcome{Stale, PodFinished, true}, usualPool, says["gone, its"], aNode("worker-2"), freshReport("worker-2"), web(onNode("worker-2"), phaseIs("Failed")))
+	t.Run("a finished pod that kubelet has stopped is no reason to ask its node", func(t *testing.T) {
+		expectVerdict(t, resOutcome{Stale, PodFinished, true}, usualPool, says["gone, its"], aNode("worker-2"), freshReport("worker-2"), web(onNode("worker-2"), phaseIs("Failed"), stoppedByKubelet(time.Hour)))
 	})
 }
 

@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/ip-reconcile/ip-reconcile/ippool"
 )
 
 // nodeSet are nodes that could run a sandbox, with what follows where no fresh
@@ -160,60 +162,96 @@ type namedNodes struct {
 
 // couldRun are the nodes that could run the sandbox: those whose last report has
 // the id, the node of the pod by that name, and those of pods that were seen
-// carrying the address. Where no report has the id, also the nodes whose slice the
-// pool is, by a readable definition; else every node with an agent. Without reports
-// it is the pod's own node, where there is a pod. certain is whether a report has
-// the id and nothing but such nodes could run it.
+// carrying the address. Where no report has it, also the nodes whose slice the pool is,
+// by a readable definition; else every node with an agent.
+// Without reports it is the pod's own node, where there is a pod. certain is whether a
+// report has the id and nothing but such nodes could run it.
 func (x *index) couldRun(s *subject) (n *nodeSet, certain bool) {
-	var sighted []string
-	for i := range s.sighted {
-		if g := &s.sighted[i]; g.gone == nil { // a stale report does not have what it names as gone
-			sighted = append(sighted, g.report.Name)
-		}
-	}
-	sighted = sortedUnique(sighted)
 	if !x.inUse && s.pod != nil {
 		if s.pod.Node == "" {
 			return x.nodeSet(s, nil), true
 		}
 		return x.single(s, s.pod.Node), true
 	}
-	more := x.o.Past.ranOn(s)
-	if s.pod != nil && s.pod.Node != "" {
-		more = append(more, s.pod.Node)
-	}
-	for _, addr := range s.addresses() {
-		for _, c := range x.podsAt(addr) {
-			if c.pod.Node != "" && x.mayBeOf(s, c.nad) {
-				more = append(more, c.pod.Node)
-			}
-		}
-	}
-	more = sortedUnique(more)
-	if s.alloc == nil {
-		return x.everyAnd(s, sortedUnique(append(more, sighted...))), false
-	}
-	if len(sighted) > 0 {
-		all := sortedUnique(append(more, sighted...))
+	sighted := s.sightedOn()
+	all := append(x.seenOn(s), sighted...)
+	switch {
+	case s.alloc == nil && s.pod != nil && x.over(s.pod.Node):
+		return x.newNodeSet([]string{s.pod.Node}, func(string) fate { return unheard }), false
+	case s.alloc == nil:
+		return x.everyAnd(s, sortedUnique(all)), false
+	case len(sighted) > 0:
+		all = sortedUnique(all)
 		n = x.newNodeSet(all, func(node string) fate { return x.fateFor(s, node) })
 		return n, len(all) == len(sighted)
 	}
 	if slice := x.sliceNodes(s.pool); len(slice) > 0 {
-		return x.nodeSet(s, sortedUnique(append(more, slice...))), false
+		return x.nodeSet(s, sortedUnique(append(all, slice...))), false
 	}
-	return x.everyAnd(s, more), false
+	return x.everyAnd(s, sortedUnique(all)), false
+}
+
+// sightedOn are the nodes whose last report has the sandbox.
+func (s *subject) sightedOn() (nodes []string) {
+	for i := range s.sighted {
+		if g := &s.sighted[i]; g.gone == nil { // a stale report does not have what it names as gone
+			nodes = append(nodes, g.report.Name)
+		}
+	}
+	return sortedUnique(nodes)
+}
+
+// seenOn are the nodes of the pod by the owner's name, and of pods that carry the
+// address, or were seen to.
+func (x *index) seenOn(s *subject) []string {
+	nodes := x.o.Past.ranOn(s)
+	if s.pod != nil && s.pod.Node != "" {
+		nodes = append(nodes, s.pod.Node)
+	}
+	for _, addr := range s.addresses() {
+		for _, c := range x.podsAt(addr) {
+			if x.mayBeOf(s, c.nad) {
+				nodes = append(nodes, c.pod.Node)
+			}
+		}
+	}
+	return nodes
+}
+
+// over reports whether a node is dead or missing, and so is not heard.
+func (x *index) over(node string) bool {
+	if node == "" {
+		return false
+	}
+	f := x.fate(node)
+	return f == dead || f == missing
 }
 
 // sliceNodes are the nodes whose slice a pool is by a definition that can be read
-// and cuts its range into slices; a name alone says nothing.
+// and cuts its range into slices of that size; a name alone says nothing, and where
+// it may as well be another network's none are.
 func (x *index) sliceNodes(p *pool) []string {
 	var found []string
 	for _, n := range x.slices {
-		if node, ok := n.SliceOf(p.Pool); ok {
+		if node, ok := n.SliceOf(p.Pool); ok && n.SliceBits == p.Range.Prefix().Bits() && x.nodeNames[node] {
 			found = append(found, node)
 		}
 	}
+	if len(found) > 0 && x.networkOfItsOwn(p) {
+		return nil
+	}
 	return found
+}
+
+// networkOfItsOwn reports whether a definition says that the pool is all of a range,
+// and no slice.
+func (x *index) networkOfItsOwn(p *pool) bool {
+	for _, nad := range x.nads {
+		if slices.ContainsFunc(nad.Networks, func(n ippool.Network) bool { return !n.Slices && n.Maps(p.Pool, p.networks) }) {
+			return true
+		}
+	}
+	return false
 }
 
 // findAgentNodes are all nodes that should have an agent or have a report and are

@@ -2,6 +2,7 @@ package reconciler
 
 import (
 	"net/netip"
+	"slices"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
@@ -112,15 +113,24 @@ func (x *index) fromFreshReports(s *subject, e *Evidence) bool {
 }
 
 // doubt weighs the end of a sandbox that one node tells of against what is known of
-// other nodes: one node does not speak for another. A machine that was cloned, or
-// one agent that lies, would else free the address of a sandbox that runs.
+// other nodes: one node does not speak for another, as that of the pod by that name.
+// A machine that was cloned, or one agent that lies, would else free the address of a
+// sandbox that runs.
 func (x *index) doubt(s *subject, e *Evidence) {
 	told := e.Nodes[0]
-	if x.contradict(s, e) || s.pod == nil || s.pod.Phase == podstate.Finished || s.pod.Node == "" || s.pod.Node == told {
+	if x.contradict(s, e) {
+		return
+	}
+	others := slices.Concat(x.o.Past.ranOn(s), x.sliceNodes(s.pool))
+	if s.pod != nil && !(s.pod.Phase == podstate.Finished && s.pod.StoppedByKubelet) && s.pod.Node != "" {
+		others = append(others, s.pod.Node)
+	}
+	others = slices.DeleteFunc(sortedUnique(others), func(node string) bool { return node == told })
+	if len(others) == 0 {
 		return
 	}
 	e.Unproven = true
-	if n := x.single(s, s.pod.Node); n.state == Unheard {
+	if n := x.newNodeSet(others, func(node string) fate { return x.fateFor(s, node) }); n.state == Unheard {
 		e.setNodes(n)
 	}
 }
@@ -132,6 +142,8 @@ func (x *index) contradict(s *subject, e *Evidence) bool {
 		g := &s.sighted[i]
 		switch {
 		case !x.standsAgainst(g) || e.Sandbox != NodeDead && g.report.Name == e.Nodes[0]:
+		case g.att != nil && g.report.fresh && !g.report.Counts(g.att, x.now): // a leftover, or one that takes long
+			e.Unproven = true
 		case x.lapsed(g.report):
 			e.MissingNode, e.Unproven = true, true
 		default:
@@ -191,4 +203,16 @@ func (g *sighting) containerID() string {
 		return g.att.ID
 	}
 	return g.gone.ID
+}
+
+// mayRun reports whether a mention is Ready, NotReady or Attached as of its report,
+// fresh or stale.
+func (x *index) mayRun(g *sighting) bool {
+	switch {
+	case g.box != nil:
+		return g.box.State == v1alpha1.SandboxReady || !podstate.Closed(g.box.NetworkClosed)
+	case g.att != nil:
+		return g.report.Counts(g.att, x.now)
+	}
+	return false
 }
