@@ -27,8 +27,17 @@ func (w *truth) cannotBeKnown(b *trueBox, it *Item) string {
 		return "the operator's word is that no such pod runs on that node, and nothing says otherwise"
 	case it.ContainerID() != b.id && it.Allocation != nil && !w.told(b):
 		return "the entry was taken over by another sandbox, and no report or pod tells of this one"
+	case !heard && w.copied(b) && !w.told(b) && !w.boundTo(b) && !w.seen[b]:
+		return "a copy of its machine says that it has ended, and its own never told of it, nor does the API"
 	}
 	return ""
+}
+
+// copied reports whether another machine has the sandbox too.
+func (w *truth) copied(b *trueBox) bool {
+	return slices.ContainsFunc(w.nodes, func(m *machine) bool {
+		return slices.ContainsFunc(m.held, func(h *held) bool { return h.box == b && h.copied })
+	})
 }
 
 // boundTo reports whether the API has a pod of the sandbox's pod's name on its node.

@@ -86,13 +86,13 @@ func smallest(scene []part, fails func([]part) bool) []part {
 
 // never fails where a change of a scene frees what was not free; the scene is
 // shown as small as it gets.
-func never(rt *rapid.T, scene []part, story, says string, change func(*Observation), unless func(o *Observation, after *Item) bool) {
+func never(rt *rapid.T, scene []part, story, says string, change func(*Observation), unless func(o *Observation, before, after *Item) bool) {
 	freed := func(scene []part) (first, second *Item) {
 		before, changed := sceneOf(scene), sceneOf(scene)
 		change(changed)
 		was, is := verdictsOf(before, Policy{}), verdictsOf(changed, Policy{})
 		for _, id := range freedBetween(was, is) {
-			if unless == nil || !unless(changed, is[id]) {
+			if unless == nil || !unless(changed, was[id], is[id]) {
 				return was[id], is[id]
 			}
 		}
@@ -120,7 +120,7 @@ func sayOutcome(it *Item) string {
 func silenced(node string, since time.Duration) func(*Observation) {
 	return func(o *Observation) {
 		for i, r := range o.Reports {
-			if at := o.Now.Add(-since); r.Name == node && r.Renewed.After(at) {
+			if at := o.Now.Add(-since); r.Name == node && r.Renewed.After(at) && !lostNode(o, r) {
 				old := *r
 				old.Renewed, old.LastHeard = at, at
 				o.Reports[i] = &old
@@ -133,7 +133,7 @@ func silenced(node string, since time.Duration) func(*Observation) {
 func vouchedNoMore(node string) func(*Observation) {
 	return func(o *Observation) {
 		for i, r := range o.Reports {
-			if r.Name == node {
+			if r.Name == node && !lostNode(o, r) {
 				old := *r
 				old.Renewed = time.Time{}
 				o.Reports[i] = &old
@@ -156,15 +156,20 @@ func TestSilencingAnAgentNeverFreesAnything(t *testing.T) {
 		scene, story := drawCluster(rt)
 		o := sceneOf(scene)
 		since := freshFor + time.Second
-		saidByKubelet := func(_ *Observation, after *Item) bool { // since the agent was heard, that all has stopped
+		saidOtherwise := func(_ *Observation, before, after *Item) bool {
 			e := after.Evidence()
-			return after.Reason == PodFinished && e != nil && e.Pod.LastFinished.After(o.Now.Add(-since))
+			switch {
+			case e == nil:
+				return false
+			case after.Reason == PodFinished: // kubelet said so since the agent was heard
+				return e.Pod.LastFinished.After(o.Now.Add(-since))
+			}
+			// It was held for a node that is missing, and now waits for that node as long.
+			return after.Reason == NodeMissingReason && before.Reason == SandboxNotReady
 		}
 		for _, r := range o.Reports {
-			if !lostNode(o, r) {
-				never(rt, scene, story, "the agent of "+r.Name+" falls silent", silenced(r.Name, since), saidByKubelet)
-				never(rt, scene, story, "the report of "+r.Name+" is vouched for no more", vouchedNoMore(r.Name), nil)
-			}
+			never(rt, scene, story, "the agent of "+r.Name+" falls silent", silenced(r.Name, since), saidOtherwise)
+			never(rt, scene, story, "the report of "+r.Name+" is vouched for no more", vouchedNoMore(r.Name), saidOtherwise)
 		}
 	})
 }
@@ -185,7 +190,7 @@ func TestAgentsOnSomeNodesAreNeverLessCarefulThanNone(t *testing.T) {
 		}
 		never(rt, without, story, "there are agents", func(o *Observation) {
 			o.Reports, o.Past = slices.Clone(withAgents.Reports), withAgents.Past
-		}, func(o *Observation, after *Item) bool {
+		}, func(o *Observation, _, after *Item) bool {
 			e := after.Evidence()
 			if e == nil {
 				after = after.With()[0]
@@ -217,7 +222,7 @@ func allHeard(o *Observation, it *Item, e *Evidence) bool {
 		return false
 	}
 	sliced := it.Pool != nil && slices.ContainsFunc(slices.Collect(maps.Values(o.NADs)), func(n *ippool.NAD) bool {
-		return slices.ContainsFunc(n.Networks, func(n ippool.Network) bool { return n.MayHaveSlice(it.Pool) })
+		return slices.ContainsFunc(n.Networks, func(n ippool.Network) bool { return n.Slices && n.Maps(it.Pool, nil) })
 	})
 	if len(had) > 0 || sliced {
 		return !slices.ContainsFunc(slices.Concat(had, e.Nodes), silent)

@@ -134,7 +134,7 @@ func plots(steps int) *rapid.Generator[plot] {
 		if rapid.IntRange(0, 2).Draw(t, "agents missing") > 0 {
 			p.Agents = 0
 		}
-		p.Steps = rapid.SliceOfN(one, 1, steps).Draw(t, "steps")
+		p.Steps = rapid.SliceOfN(one, 3, steps).Draw(t, "steps")
 		return p
 	})
 }
