@@ -9,9 +9,10 @@ import (
 // happenings are what can happen in a truth; each does nothing where it cannot
 // happen. What comes twice comes twice as often.
 var happenings = []func(w *truth, s step){
-	(*truth).start, (*truth).start, (*truth).timePasses, (*truth).timePasses, (*truth).ends, (*truth).podGoes, (*truth).agentFails,
-	(*truth).setsUp, (*truth).runs, (*truth).forced, (*truth).finishes, (*truth).partition, (*truth).power, (*truth).nodeGoes,
-	(*truth).cloned, (*truth).runtimeForgets, (*truth).entryLost, (*truth).tenantEdits, (*truth).looks, (*truth).create, (*truth).bind,
+	(*truth).start, (*truth).start, (*truth).start, (*truth).start, (*truth).start, (*truth).timePasses, (*truth).timePasses, (*truth).timePasses,
+	(*truth).ends, (*truth).ends, (*truth).podGoes, (*truth).podGoes, (*truth).agentFails, (*truth).agentFails, (*truth).forced, (*truth).forced,
+	(*truth).partition, (*truth).partition, (*truth).power, (*truth).cloned, (*truth).cloned, (*truth).finishes, (*truth).finishes,
+	(*truth).setsUp, (*truth).runs, (*truth).nodeGoes, (*truth).runtimeForgets, (*truth).entryLost, (*truth).tenantEdits, (*truth).looks, (*truth).create, (*truth).bind,
 }
 
 // run has everything happen, a second after the other.
@@ -21,6 +22,10 @@ func (w *truth) run(p plot) {
 		happenings[s.What%len(happenings)](w, s)
 	}
 	w.now = w.now.Add(time.Second)
+	if p.Heard {
+		w.timePasses(step{})
+	}
+	w.now = w.now.Add(5 * time.Second)
 }
 
 func (s step) pod() string               { return fmt.Sprint("web-", s.Who) }

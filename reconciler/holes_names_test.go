@@ -29,7 +29,7 @@ func (w *truth) byPlaceInTruth() map[string]*Item {
 }
 
 func twice(rt *rapid.T, called names, check func(place string, first, second *Item, say func(format string, args ...any))) {
-	p := plots(14).Draw(rt, "plot")
+	p := plots(16).Draw(rt, "plot")
 	one, other := newTruth(p, apart), newTruth(p, called)
 	one.run(p)
 	other.run(p)
@@ -47,7 +47,7 @@ func twice(rt *rapid.T, called names, check func(place string, first, second *It
 
 // What nodes and networks are called says nothing of what they are.
 func TestRenamingNetworksAndNodesChangesNoVerdict(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
+	manyTimes(t, 8, func(rt *rapid.T) {
 		twice(rt, otherwise, func(place string, first, second *Item, say func(string, ...any)) {
 			if second == nil || first.Verdict != second.Verdict || first.Reason != second.Reason || first.Proven != second.Proven {
 				say("it was %s: %s, and renamed it is %s: %s", sayOutcome(first), first.Message(), sayOutcome(second), second.Message())
@@ -60,7 +60,7 @@ func TestRenamingNetworksAndNodesChangesNoVerdict(t *testing.T) {
 // more, so that more claims its addresses, and of a slice that more nodes are asked;
 // nothing is free for that.
 func TestNamesThatCollideFreeNothing(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
+	manyTimes(t, 8, func(rt *rapid.T) {
 		twice(rt, colliding, func(place string, first, second *Item, say func(string, ...any)) {
 			switch {
 			case second == nil || first.Verdict != Stale && second.Verdict == Stale || second.Proven && !first.Proven:

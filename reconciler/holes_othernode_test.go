@@ -47,7 +47,7 @@ func TestOneNodeDoesNotSpeakForAnother(t *testing.T) {
 	})
 	t.Run("gone on one, and the other is missing for two hours", func(t *testing.T) {
 		missing := staleReport("worker-2", box("box-1", its1), heardAt(now.Add(-3*time.Hour)))
-		expectVerdict(t, resOutcome{Stale, PodGone, false}, gones, missing, seenEvery(2*time.Hour, gones, missing))
+		expectVerdict(t, proven, gones, missing, seenEvery(2*time.Hour, gones, missing))
 	})
 }
 
@@ -79,8 +79,15 @@ func TestOneNodeDoesNotSpeakForThePodOfAnother(t *testing.T) {
 			})
 		}
 	}
-	t.Run("a finished pod that kubelet has stopped is no reason to ask its node", func(t *testing.T) {
-		expectVerdict(t, resOutcome{Stale, PodFinished, true}, usualPool, says["gone, its"], aNode("worker-2"), freshReport("worker-2"), web(onNode("worker-2"), phaseIs("Failed"), stoppedByKubelet(time.Hour)))
+	t.Run("a pod that kubelet has stopped is no reason to ask its node", func(t *testing.T) {
+		expectVerdict(t, resOutcome{Stale, PodFinished, true}, usualPool, says["gone, its"], aNode("worker-2"), freshReport("worker-2"),
+			web(onNode("worker-2"), phaseIs("Succeeded"), stoppedByKubelet(time.Hour)))
+	})
+	// Whoever says that a pod failed, the node that it is bound to may run it.
+	t.Run("a pod that failed by another word than kubelet's is bound to its node all the same", func(t *testing.T) {
+		for _, first := range says {
+			expectKept(t, usualPool, first, web(onNode("worker-2"), phaseIs("Failed")), aNode("worker-2"))
+		}
 	})
 }
 

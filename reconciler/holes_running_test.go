@@ -13,10 +13,7 @@ import (
 // cannotBeKnown is why an address that is in use may be judged Stale all the
 // same, "" where it may not. These are all the exceptions.
 func (w *truth) cannotBeKnown(b *trueBox, it *Item) string {
-	e, m := it.Evidence(), b.node
-	if e == nil { // of a reservation that shares a verdict
-		return w.cannotBeKnown(b, it.With()[0])
-	}
+	e, m := evidenceOf(it), b.node
 	heard := m.report != nil && w.now.Sub(m.heard) <= time.Minute
 	switch {
 	case e.Sandbox == NoSource:
@@ -29,8 +26,17 @@ func (w *truth) cannotBeKnown(b *trueBox, it *Item) string {
 		return "a copy of its machine says that it has ended, or has a leftover, and nothing ever told of it on its own"
 	case it.ContainerID() != b.id && it.Allocation != nil && !w.told(b):
 		return "the entry was taken over by another sandbox, and no report or pod tells of this one"
+	case w.copied(b) && !w.told(b) && !w.boundTo(b) && !w.seen[b]:
+		return "a copy of its machine says that it has ended, and its own never told of it, nor does the API"
 	}
 	return ""
+}
+
+// copied reports whether another machine has the sandbox too.
+func (w *truth) copied(b *trueBox) bool {
+	return slices.ContainsFunc(w.nodes, func(m *machine) bool {
+		return slices.ContainsFunc(m.held, func(h *held) bool { return h.box == b && h.copied })
+	})
 }
 
 // boundTo reports whether the API has a pod of the sandbox's pod's name on its node.
@@ -92,8 +98,8 @@ func (w *truth) wronglyFreed(j *Judgement) []string {
 // truly runs the sandbox, or what is absent proves nothing.
 func TestNothingThatRunsIsEverStale(t *testing.T) {
 	stale, running := 0, 0
-	rapid.Check(t, func(rt *rapid.T) {
-		p := plots(14).Draw(rt, "plot")
+	manyTimes(t, 40, func(rt *rapid.T) {
+		p := plots(16).Draw(rt, "plot")
 		w := newTruth(p, rapid.SampledFrom([]names{apart, colliding}).Draw(rt, "names"))
 		w.run(p)
 		o := observe(w.parts()...)

@@ -104,14 +104,15 @@ var (
 	colliding = names{[]string{"a-b", "b", "a", "red"}, []string{"", "red", "a-b"}}
 )
 
-// A plan is how a truth is set up, and what happens there.
+// A plot is how a truth is set up, and what happens there.
 type plot struct {
 	Nodes, Nets int
 	Agents      int // bits: which nodes have none
 	Selects     int // bits: which nodes the operator leaves out
 	SameRange   bool
-	Sliced      int // bits: which networks
-	NADs        int // three for each network
+	Sliced      int  // bits: which networks
+	NADs        int  // three for each network
+	Heard       bool // whoever can is heard at the end
 	Steps       []step
 }
 
@@ -119,22 +120,36 @@ type step struct{ What, Who, Where, How int }
 
 func (s step) String() string { return fmt.Sprintf("{%d,%d,%d,%d}", s.What, s.Who, s.Where, s.How) }
 
+// plots draws plots of up to so many steps.
 func plots(steps int) *rapid.Generator[plot] {
+	// Bits are drawn one by one, since rapid prefers small numbers.
+	bits := func(t *rapid.T, what string, n int) (drawn int) {
+		for range n {
+			if drawn <<= 1; rapid.Bool().Draw(t, what) {
+				drawn++
+			}
+		}
+		return drawn
+	}
+	one := rapid.Custom(func(t *rapid.T) step {
+		return step{bits(t, "what", 5), bits(t, "who", 2) % 3, bits(t, "where", 2), bits(t, "how", 2)}
+	})
 	return rapid.Custom(func(t *rapid.T) plot {
-		one := rapid.Custom(func(t *rapid.T) step {
-			return step{rapid.IntRange(0, len(happenings)*2-1).Draw(t, "what"), rapid.IntRange(0, 2).Draw(t, "who"),
-				rapid.IntRange(0, 3).Draw(t, "where"), rapid.IntRange(0, 3).Draw(t, "how")}
-		})
-		bits := func(n int) *rapid.Generator[int] { return rapid.IntRange(0, 1<<n-1) }
-		p := plot{Nodes: rapid.IntRange(1, 4).Draw(t, "nodes"), Nets: rapid.IntRange(1, 3).Draw(t, "nets"), Selects: bits(4).Draw(t, "left out"),
-			Agents: bits(4).Draw(t, "without agent"), SameRange: rapid.Bool().Draw(t, "same range"), Sliced: bits(3).Draw(t, "sliced"), NADs: rapid.IntRange(0, 26).Draw(t, "definitions")}
-		if rapid.IntRange(0, 2).Draw(t, "wrong selector") > 0 {
-			p.Selects = 0
+		p := plot{Nodes: 1 + bits(t, "nodes", 2), Nets: 1 + bits(t, "nets", 2)%3, SameRange: bits(t, "same range", 1) == 1, NADs: bits(t, "definitions", 5) % 27, Heard: bits(t, "heard at the end", 2) > 0}
+		if bits(t, "sliced", 1) == 1 {
+			p.Sliced = bits(t, "sliced", 3)
 		}
-		if rapid.IntRange(0, 2).Draw(t, "agents missing") > 0 {
-			p.Agents = 0
+		if bits(t, "wrong selector", 2) == 3 {
+			p.Selects = bits(t, "left out", 4)
 		}
-		p.Steps = rapid.SliceOfN(one, 1, steps).Draw(t, "steps")
+		if bits(t, "agents missing", 2) == 3 {
+			p.Agents = bits(t, "without agent", 4)
+		}
+		for range steps {
+			if s := one.Draw(t, "step"); bits(t, "happens", 2) > 0 {
+				p.Steps = append(p.Steps, s)
+			}
+		}
 		return p
 	})
 }
