@@ -68,7 +68,9 @@ func (n *madeUpNode) inProcess(t testing.TB, s *stage, clock func() time.Time) {
 	go func() {
 		defer close(done)
 		(&nodeagent.Agent{
-			Node: n.name, Store: store, BootID: func(context.Context) (string, error) { return "", nil },
+			Node: n.name, Store: store, Identity: func(context.Context, *v1alpha1.SandboxReport) (nodeagent.Identity, error) {
+				return nodeagent.Identity{}, nil
+			},
 			Eye:   &nodeagent.Eyes{Runtime: runtime, Caches: cnicache.New(cnicache.Folders{Results: n.results, Multus: n.multus}), NetNSDirs: []string{n.netns}, Now: clock},
 			State: nodeagent.NewState(slog.New(slog.NewTextHandler(io.Discard, nil)), prometheus.NewRegistry()),
 		}).Run(ctx)
@@ -97,7 +99,7 @@ func TestARebootSpokenAsCRIODoes(t *testing.T) {
 	n.bootID = filepath.Join(t.TempDir(), "boot_id")
 	check(t, os.WriteFile(n.bootID, []byte("another boot\n"), 0o600))
 	for _, p := range []*pod{back, lost} {
-		check(t, os.Remove(filepath.Join(n.netns, p.sandbox.ID[:12])))
+		n.forget(t, critest.Sandbox{ID: p.sandbox.ID, NetNS: filepath.Join(n.netns, p.sandbox.ID[:12])})
 	}
 	old := back.sandbox.ID
 	back.attach(t, blue) // kubelet makes a new sandbox for the same pod
