@@ -107,6 +107,9 @@ func (e *Eyes) ask(ctx context.Context, about []cri.Sandbox, began time.Time, la
 			k.asked, gone = false, a.err
 		default:
 			k.asked, k.ready, k.detail.NetworkClosed = true, s.Ready, nil
+			if errors.Is(a.err, cri.ErrPart) {
+				k.answered, k.detail.HostNetwork = true, a.detail.HostNetwork
+			}
 			k.failed++
 			k.retry = began.Add(min(5*time.Second<<min(k.failed, 6), 5*time.Minute))
 		}
