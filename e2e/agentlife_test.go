@@ -23,6 +23,10 @@ func (n *madeUpNode) owned(t testing.TB, p *pod) critest.Sandbox {
 		CreatedAt: time.Now().Add(-time.Hour), NetNS: filepath.Join(n.netns, p.sandbox.ID[:12]),
 	}
 	check(t, os.WriteFile(b.NetNS, nil, 0o600))
+	n.cache(t, b, "eth0", map[string]any{"cniVersion": "1.0.0", "name": "podnet", "type": "bridge", "ipam": map[string]any{"type": "host-local"}}, "172.16.0.9/24")
+	for _, a := range p.addresses() {
+		n.whereabouts(t, b, a.Range, a.IP)
+	}
 	return b
 }
 
@@ -94,7 +98,7 @@ func TestWhatIsGoneStaysGoneWhenTheAgentStartsAgain(t *testing.T) {
 // forget removes a sandbox's files, as DEL and the end of its namespace do.
 func (n *madeUpNode) forget(t testing.TB, b critest.Sandbox) {
 	t.Helper()
-	for _, dir := range []string{n.results, filepath.Join(n.multus, "results")} {
+	for _, dir := range []string{n.results, n.multus, filepath.Join(n.multus, "results")} {
 		files := try(filepath.Glob(filepath.Join(dir, "*"+b.ID+"*"))).must(t)
 		for _, f := range files {
 			check(t, os.Remove(f))

@@ -99,7 +99,7 @@ func TestARebootSpokenAsCRIODoes(t *testing.T) {
 	n.bootID = filepath.Join(t.TempDir(), "boot_id")
 	check(t, os.WriteFile(n.bootID, []byte("another boot\n"), 0o600))
 	for _, p := range []*pod{back, lost} {
-		check(t, os.Remove(filepath.Join(n.netns, p.sandbox.ID[:12])))
+		n.forget(t, critest.Sandbox{ID: p.sandbox.ID, NetNS: filepath.Join(n.netns, p.sandbox.ID[:12])})
 	}
 	old := back.sandbox.ID
 	back.attach(t, blue) // kubelet makes a new sandbox for the same pod

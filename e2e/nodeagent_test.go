@@ -51,9 +51,16 @@ func (n *madeUpNode) box(t testing.TB, i int, cidr, ip string) critest.Sandbox {
 	}
 	check(t, os.WriteFile(b.NetNS, nil, 0o600))
 	n.cache(t, b, "eth0", map[string]any{"cniVersion": "1.0.0", "name": "podnet", "type": "bridge", "ipam": map[string]any{"type": "host-local"}}, "172.16.0.9/24")
-	n.cache(t, b, "net1", map[string]any{"cniVersion": "1.0.0", "name": "blue", "type": "macvlan",
-		"ipam": map[string]any{"type": "whereabouts", "range": cidr}}, ip+cidr[strings.Index(cidr, "/"):])
+	n.whereabouts(t, b, cidr, ip)
 	return b
+}
+
+// whereabouts makes up what Multus keeps of its net1 with an address of whereabouts.
+func (n *madeUpNode) whereabouts(t testing.TB, b critest.Sandbox, cidr, ip string) {
+	t.Helper()
+	blue := map[string]any{"cniVersion": "1.0.0", "name": "blue", "type": "macvlan", "ipam": map[string]any{"type": "whereabouts", "range": cidr}}
+	n.cache(t, b, "net1", blue, ip+cidr[strings.Index(cidr, "/"):])
+	check(t, os.WriteFile(filepath.Join(n.multus, b.ID), try(json.Marshal([]map[string]any{{"Bytes": try(json.Marshal(blue)).must(t)}})).must(t), 0o600))
 }
 
 // cache writes a result as libcni does: the default network's beside those of the

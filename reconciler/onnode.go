@@ -3,6 +3,9 @@ package reconciler
 import (
 	"context"
 	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/podstate/v1alpha1"
@@ -14,8 +17,9 @@ type OnNode struct {
 	Source
 	Node   string
 	BootID string // of this machine
-	// Look makes the node's report, going on from the one before it, nil for none.
-	Look func(ctx context.Context, before *v1alpha1.SandboxReport) (*v1alpha1.SandboxReport, error)
+	// Look makes the node's report, going on from the one before it, nil for none, and
+	// the UIDs of all pods that the runtime runs, those on the host network included.
+	Look func(ctx context.Context, before *v1alpha1.SandboxReport) (report *v1alpha1.SandboxReport, runs []string, err error)
 }
 
 // Observe is the Source's, with the node's report.
@@ -39,33 +43,36 @@ func (s *OnNode) Refresh(ctx context.Context, before *Observation) (*Observation
 // look is made after the pools were read, so that it has the sandbox of every
 // entry that they have.
 func (s *OnNode) look(ctx context.Context, o *Observation) (*Observation, error) {
-	node := o.Nodes[s.Node]
-	if node == nil && len(o.Nodes) > 0 {
-		return nil, fmt.Errorf("--node %s: the cluster has no such Node", s.Node)
+	at := slices.IndexFunc(o.Reports, func(r *podstate.Report) bool { return r.Name == s.Node })
+	last := &podstate.Report{SandboxReport: &v1alpha1.SandboxReport{}}
+	if at >= 0 {
+		last = o.Reports[at]
 	}
-	if node != nil && node.BootID != "" && node.BootID != s.BootID {
-		return nil, fmt.Errorf("--node %s: this is another machine (Node %s was booted as %s, this machine as %s), or its kubelet has not said yet that it was booted anew", s.Node, s.Node, node.BootID, s.BootID)
+	known, err := s.known(o, last)
+	if err != nil {
+		return nil, err
 	}
-	known := node != nil && node.BootID != "" // to be this machine
-	report := &podstate.Report{Renewed: o.Now, LastHeard: o.Now, Written: o.Now}
 	var before *v1alpha1.SandboxReport
-	at := -1
-	for i, r := range o.Reports {
-		if r.Name == s.Node {
-			at, report.RestoreSeen = i, r.RestoreSeen
-			if known { // else what another machine ran would seem to be gone
-				before = r.SandboxReport
-			}
-		}
+	if at >= 0 && last.BootID == s.BootID { // else what another machine ran would seem to be gone
+		before = last.SandboxReport
 	}
-	var err error
-	if report.SandboxReport, err = s.Look(ctx, before); err != nil {
+	report := &podstate.Report{Renewed: o.Now, LastHeard: o.Now, Written: o.Now, RestoreSeen: last.RestoreSeen}
+	var runs []string
+	if report.SandboxReport, runs, err = s.Look(ctx, before); err != nil {
 		return nil, fmt.Errorf("look at node %s: %w", s.Node, err)
 	}
+	if !known {
+		if err := s.runsHere(o, runs); err != nil {
+			return nil, err
+		}
+	}
 	report.Name = s.Node
-	report.BootID = ""
+	report.BootID, report.Machine = "", v1alpha1.Machine{}
 	if known {
 		report.BootID = s.BootID
+	}
+	if before != nil {
+		report.Machine = before.Machine
 	}
 	if at >= 0 {
 		o.Reports[at] = report
@@ -73,4 +80,43 @@ func (s *OnNode) look(ctx context.Context, o *Observation) (*Observation, error)
 		o.Reports = append(o.Reports, report)
 	}
 	return o, nil
+}
+
+// known reports whether the node is known to be this machine by its boot id: its Node
+// object's, or where that has none or Nodes may not be read, its last report's. It is
+// an error where it is known to be another.
+func (s *OnNode) known(o *Observation, last *podstate.Report) (bool, error) {
+	node := o.Nodes[s.Node]
+	switch {
+	case node == nil && len(o.Nodes) > 0:
+		return false, fmt.Errorf("--node %s: the cluster has no such Node", s.Node)
+	case node != nil && node.BootID == s.BootID:
+		return true, nil
+	case node != nil && node.BootID != "":
+		return false, fmt.Errorf("--node %s: this is another machine (Node %s was booted as %s, this machine as %s), or its kubelet has not said yet that it was booted again", s.Node, s.Node, node.BootID, s.BootID)
+	case last.BootID == s.BootID:
+		return true, nil
+	case last.BootID != "" && last.Fresh(o.Now):
+		return false, fmt.Errorf("--node %s: this is another machine (the agent of %s reports that it was booted as %s, this machine as %s)", s.Node, s.Node, last.BootID, s.BootID)
+	}
+	return false, nil
+}
+
+// runsHere is an error unless the pods that run here are the node's by the API: a pod
+// of one UID never moves.
+func (s *OnNode) runsHere(o *Observation, runs []string) error {
+	here, running := false, sets.New(runs...)
+	for _, p := range o.Pods {
+		if p.Node == "" || !running.Has(p.RuntimeUID) {
+			continue
+		}
+		if p.Node != s.Node {
+			return fmt.Errorf("--node %s: this is another machine: its container runtime runs pod %s, which is bound to node %s", s.Node, p.NamespacedName, p.Node)
+		}
+		here = true
+	}
+	if !here {
+		return fmt.Errorf("--node %s: nothing tells that this machine is that node: Nodes may not be listed or it has no boot id, there is no report of it since this machine was booted, and none of the %d pods that run here is bound to it; allow list of nodes", s.Node, len(runs))
+	}
+	return nil
 }

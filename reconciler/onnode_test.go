@@ -37,13 +37,17 @@ func (s *scripted) Fresh(context.Context, *Observation, Need) (*Live, error) { r
 func lookedAt(source Source, c ...content) (on *OnNode, before **v1alpha1.SandboxReport) {
 	before = new(*v1alpha1.SandboxReport)
 	return &OnNode{Source: source, Node: "worker-1", BootID: "boot-1",
-		Look: func(_ context.Context, b *v1alpha1.SandboxReport) (*v1alpha1.SandboxReport, error) {
+		Look: func(_ context.Context, b *v1alpha1.SandboxReport) (*v1alpha1.SandboxReport, []string, error) {
 			*before = b
 			r := &podstate.Report{SandboxReport: &v1alpha1.SandboxReport{ObservedAt: metav1.NewTime(now.Add(-time.Hour))}}
 			for _, f := range c {
 				f(r)
 			}
-			return r.SandboxReport, nil
+			var runs []string
+			for _, b := range r.Sandboxes {
+				runs = append(runs, b.UID)
+			}
+			return r.SandboxReport, runs, nil
 		}}, before
 }
 
@@ -134,7 +138,7 @@ func TestTheBootIDIsInTheReportOnlyWhenItIsTheNodesOwn(t *testing.T) {
 		"nothing is known of nodes": {nothing, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			on, _ := lookedAt(&scripted{parts: []part{c.node}})
+			on, _ := lookedAt(&scripted{parts: []part{c.node, web()}}, box("box-1", "uid-1"))
 			both(t, on, func(t *testing.T, o *Observation) {
 				if got := o.Reports[0].BootID; got != c.want {
 					t.Errorf("got %q", got)
@@ -167,23 +171,74 @@ func TestALookOnANodeThatCannotBeMadeIsAnError(t *testing.T) {
 	}
 }
 
-func blindly(context.Context, *v1alpha1.SandboxReport) (*v1alpha1.SandboxReport, error) {
-	return nil, errors.New("no socket")
+func blindly(context.Context, *v1alpha1.SandboxReport) (*v1alpha1.SandboxReport, []string, error) {
+	return nil, nil, errors.New("no socket")
 }
 
 // Whose runtime it is must be sure before anything counts as gone there.
-func TestANodeThatIsNotKnownToBeThisMachineStartsAnew(t *testing.T) {
-	for name, parts := range map[string][]part{
-		"the Node has no boot id":   {aNode("worker-1", booted("")), freshReport("worker-1", box("old", "uid"))},
-		"nothing is known of nodes": {freshReport("worker-1", box("old", "uid"))},
+func TestALookGoesOnOnlyFromAReportOfThisBoot(t *testing.T) {
+	bootIs := func(id string) content { return func(r *podstate.Report) { r.BootID = id } }
+	for name, c := range map[string]struct {
+		report part
+		goesOn bool
+	}{
+		"a report of this boot":        {freshReport("worker-1", box("old", "uid")), true},
+		"a stale one of this boot":     {staleReport("worker-1", box("old", "uid")), true},
+		"a stale one of another boot":  {staleReport("worker-1", bootIs("boot-0"), box("old", "uid")), false},
+		"a stale one without boot id":  {staleReport("worker-1", bootIs(""), box("old", "uid")), false},
+		"a fresh one without boot id":  {freshReport("worker-1", bootIs(""), box("old", "uid")), false},
+		"a fresh one of another's":     {freshReport("worker-2", box("old", "uid")), false},
+		"no report of any node at all": {nothing, false},
+	} {
+		for known, nodes := range map[string]part{"Nodes may not be listed": nothing, "the Node has no boot id": aNode("worker-1", booted("")), "the Node is this machine": aNode("worker-1")} {
+			t.Run(name+", "+known, func(t *testing.T) {
+				on, before := lookedAt(&scripted{parts: []part{nodes, web(), c.report}}, box("box-1", "uid-1"))
+				both(t, on, func(t *testing.T, o *Observation) {
+					if (*before != nil) != c.goesOn {
+						t.Errorf("it goes on from %+v", *before)
+					}
+				})
+			})
+		}
+	}
+}
+
+// A machine beside the cluster, or another node, whose runtime lists nothing of what the
+// named node runs.
+func TestAnotherMachineThanTheNamedNodeIsNoticedAlsoWithoutNodes(t *testing.T) {
+	bootIs := func(id string) content { return func(r *podstate.Report) { r.BootID = id } }
+	runs := box("box-1", "uid-1")
+	for name, c := range map[string]struct {
+		has  part // the API, without Nodes
+		sees []content
+		want string // the error, "" for none
+	}{
+		"a pod of that node runs":                     {web(), []content{runs}, ""},
+		"a static pod of that node runs":              {web(uid("uid-of-the-mirror"), mirrorOf("uid-1")), []content{runs}, ""},
+		"a pod of another node runs":                  {web(onNode("worker-2")), []content{runs}, "runs pod default/web-0, which is bound to node worker-2"},
+		"pods of both run":                            {all(web(), aPod("web-1", uid("uid-2"), onNode("worker-2"))), []content{runs, box("box-2", "uid-2")}, "default/web-1"},
+		"a pod runs that the API does not know":       {web(uid("uid-7")), []content{runs}, "nothing tells"},
+		"a pod runs that is bound to none":            {web(onNode("")), []content{runs}, "nothing tells"},
+		"nothing runs":                                {web(), nil, "nothing tells"},
+		"a report of this boot, and nothing runs":     {staleReport("worker-1"), nil, ""},
+		"a fresh report of another boot":              {all(web(), freshReport("worker-1", bootIs("boot-2"))), []content{runs}, "reports that it was booted as boot-2"},
+		"a stale report of another boot, and its pod": {all(web(), staleReport("worker-1", bootIs("boot-2"))), []content{runs}, ""},
+		"a stale report of another boot":              {staleReport("worker-1", bootIs("boot-2")), nil, "nothing tells"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			on, before := lookedAt(&scripted{parts: parts})
-			both(t, on, func(t *testing.T, o *Observation) {
-				if *before != nil || len(o.Reports) != 1 {
-					t.Errorf("it goes on from %+v; reports %v", *before, o.Reports)
+			on, _ := lookedAt(&scripted{parts: []part{c.has}}, c.sees...)
+			for what, look := range map[string]func() (*Observation, error){
+				"observed":  func() (*Observation, error) { return on.Observe(t.Context()) },
+				"refreshed": func() (*Observation, error) { return on.Refresh(t.Context(), observe()) },
+			} {
+				o, err := look()
+				switch {
+				case c.want == "" && err != nil:
+					t.Errorf("%s: %v", what, err)
+				case c.want != "" && (err == nil || o != nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "--node worker-1")):
+					t.Errorf("%s: %v, %v", what, o, err)
 				}
-			})
+			}
 		})
 	}
 }

@@ -112,7 +112,8 @@ func (n *Node) flat(kubeconfig string) []byte {
 	})
 }
 
-// register creates the Node object as kubelet would, with this machine's boot id.
+// register creates the Node object as kubelet would, with this machine's boot id, as a
+// machine of its own.
 func (n *Node) register(ctx context.Context) error {
 	nodes := n.cluster.client.CoreV1().Nodes()
 	node, err := nodes.Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{
@@ -127,6 +128,7 @@ func (n *Node) register(ctx context.Context) error {
 		return err
 	}
 	node.Status.NodeInfo.BootID = strings.TrimSpace(string(bootID))
+	node.Status.NodeInfo.SystemUUID, node.Status.NodeInfo.MachineID = "uuid-of-"+n.Name, "machine-of-"+n.Name
 	node.Status.NodeInfo.OperatingSystem = "linux"
 	if _, err = nodes.UpdateStatus(ctx, node, metav1.UpdateOptions{}); err != nil {
 		return err

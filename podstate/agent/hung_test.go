@@ -44,6 +44,7 @@ func (k kept) Renew(context.Context) error { return nil }
 func TestAHundredHungShimsOf250CostOnlyThemselves(t *testing.T) {
 	for name, so := range map[string]func(*critest.Sandbox){
 		"that hang":         func(s *critest.Sandbox) { s.Hung = true },
+		"that hang wholly":  func(s *critest.Sandbox) { s.Hung, s.Deaf = true, true },
 		"that were killed":  func(s *critest.Sandbox) { s.Away = true },
 		"that are not told": func(s *critest.Sandbox) { s.Broken = true },
 	} {

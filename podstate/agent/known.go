@@ -28,7 +28,7 @@ type known struct {
 	asked  bool             // for its details, by this agent
 	ready  bool             // when it was asked for them
 	detail cri.Detail
-	// answered: its details were told, in whatever state it was.
+	// answered: whether it is on the host network was told.
 	answered bool
 	stopped  time.Time // when it was first seen not to be ready
 	// failed is how often in a row its status could not be asked for, and retry

@@ -81,10 +81,12 @@ func TestASandboxOfWhichNothingTellsTheAddressesMayHaveAny(t *testing.T) {
 		"Multus' own list alone": {true, func(n *aNode, s *critest.Sandbox) {
 			n.file(filepath.Join(n.cni, "multus", s.ID), `[{"Bytes":"eyJ0eXBlIjoibWFjdmxhbiIsImlwYW0iOnsidHlwZSI6IndoZXJlYWJvdXRzIn19"}]`)
 		}},
-		"none, and it is on the host network":  {false, func(_ *aNode, s *critest.Sandbox) { s.HostNetwork = true }},
-		"none, and it is not ready":            {true, func(_ *aNode, s *critest.Sandbox) { s.NotReady = true }},
-		"none, and its network is closed":      {false, func(_ *aNode, s *critest.Sandbox) { s.NotReady, s.Closed = true, true }},
-		"none, and its status cannot be asked": {true, func(_ *aNode, s *critest.Sandbox) { s.Broken = true }},
+		"none, and it is on the host network":                 {false, func(_ *aNode, s *critest.Sandbox) { s.HostNetwork = true }},
+		"none, and it is not ready":                           {true, func(_ *aNode, s *critest.Sandbox) { s.NotReady = true }},
+		"none, and its network is closed":                     {false, func(_ *aNode, s *critest.Sandbox) { s.NotReady, s.Closed = true, true }},
+		"none, and its status is told in part":                {true, func(_ *aNode, s *critest.Sandbox) { s.Broken = true }},
+		"none, and its status is not told":                    {true, func(_ *aNode, s *critest.Sandbox) { s.Broken, s.Deaf, s.HostNetwork = true, true, true }},
+		"none, and it is told that it is on the host network": {false, func(_ *aNode, s *critest.Sandbox) { s.Broken, s.HostNetwork = true, true }},
 		"none, and a report said that it is unread": {true, func(n *aNode, s *critest.Sandbox) {
 			n.Recall(&v1alpha1.SandboxReport{Sandboxes: []v1alpha1.Sandbox{{ID: s.ID, AddressesUnread: true, Addresses: []v1alpha1.Address{{IP: "10.0.0.5"}}}}}, true)
 		}},

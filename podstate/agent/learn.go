@@ -21,6 +21,8 @@ const (
 	// statusCalls is how many statuses are asked for at a time. Those of shims that
 	// hang wait for as long as a call may last, and must not keep the others waiting.
 	statusCalls = 64
+	// statusLeast is what must be left of the budget for one more.
+	statusLeast = statusBudget / 16
 )
 
 // errNotAsked: the statuses of other sandboxes took the whole budget of a look.
@@ -77,13 +79,14 @@ func (e *Eyes) ask(ctx context.Context, about []cri.Sandbox, began time.Time, la
 	if deadline, ok := ctx.Deadline(); ok {
 		budget = min(budget, time.Until(deadline)/2)
 	}
-	limited, stop := context.WithTimeout(ctx, budget)
+	end := time.Now().Add(budget)
+	limited, stop := context.WithDeadline(ctx, end)
 	defer stop()
 	var calls errgroup.Group
 	calls.SetLimit(statusCalls)
 	for i, s := range about {
 		calls.Go(func() error {
-			if answers[i].err = errNotAsked; limited.Err() == nil {
+			if answers[i].err = errNotAsked; time.Until(end) > statusLeast {
 				answers[i].detail, answers[i].err = e.Runtime.Detail(limited, s.ID)
 			}
 			return nil
@@ -104,6 +107,9 @@ func (e *Eyes) ask(ctx context.Context, about []cri.Sandbox, began time.Time, la
 			k.asked, gone = false, a.err
 		default:
 			k.asked, k.ready, k.detail.NetworkClosed = true, s.Ready, nil
+			if errors.Is(a.err, cri.ErrPart) {
+				k.answered, k.detail.HostNetwork = true, a.detail.HostNetwork
+			}
 			k.failed++
 			k.retry = began.Add(min(5*time.Second<<min(k.failed, 6), 5*time.Minute))
 		}

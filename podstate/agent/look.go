@@ -246,16 +246,21 @@ func (l *Look) String() string {
 }
 
 // Report is a look as a report, going on from the one before it, which must be of this
-// machine (nil for none).
-func (e *Eyes) Report(ctx context.Context, before *v1alpha1.SandboxReport) (*v1alpha1.SandboxReport, error) {
+// machine (nil for none), and the UIDs of all pods that run.
+func (e *Eyes) Report(ctx context.Context, before *v1alpha1.SandboxReport) (next *v1alpha1.SandboxReport, runs []string, err error) {
 	if before != nil {
 		e.Recall(before, true)
 	}
 	look, err := e.Look(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
+	}
+	for i := range look.Sandboxes {
+		if s := &look.Sandboxes[i]; s.State == v1alpha1.SandboxReady && s.UID != "" {
+			runs = append(runs, s.UID)
+		}
 	}
 	report := *Next(before, look)
 	report.ObservedAt = seconds(look.At)
-	return &report, nil
+	return &report, runs, nil
 }

@@ -128,13 +128,14 @@ func TestEyesMakeAReportThatGoesOnFromTheOneBefore(t *testing.T) {
 	box, other := web("1a"), web("2b")
 	box.NetNS, other.NetNS = n.namespace("a"), n.namespace("b")
 	n.runs(box, other)
-	first, err := n.Report(t.Context(), nil)
+	first, runs, err := n.Report(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	equal(t, "sandboxes", len(first.Sandboxes), 2)
+	equal(t, "pods that run, the agent's and one without whereabouts included", runs, []string{box.UID, other.UID, "uid-dns", "own-uid"})
 	first.ObservedAt = at(0)
-	again, err := n.Report(t.Context(), first)
+	again, _, err := n.Report(t.Context(), first)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +145,7 @@ func TestEyesMakeAReportThatGoesOnFromTheOneBefore(t *testing.T) {
 	equal(t, "the one before", first.ObservedAt, at(0))
 	n.runs(other)
 	n.remove(box.NetNS)
-	last, err := n.Report(t.Context(), again)
+	last, _, err := n.Report(t.Context(), again)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +153,7 @@ func TestEyesMakeAReportThatGoesOnFromTheOneBefore(t *testing.T) {
 		t.Errorf("sandboxes %v, gone %v", last.Sandboxes, last.Gone)
 	}
 	n.runtime.Fail("ListPodSandbox", status.Error(codes.Unavailable, "x"))
-	if r, err := n.Report(t.Context(), last); err == nil {
+	if r, _, err := n.Report(t.Context(), last); err == nil {
 		t.Errorf("a report of a look that failed: %v", r)
 	}
 }

@@ -27,6 +27,9 @@ import (
 // internal/cri/server/sandbox_run.go, CRI-O 1.34 server/sandbox_status.go).
 var ErrNotFound = errors.New("the runtime does not know the sandbox")
 
+// ErrPart: the runtime tells of a sandbox only what it has in its memory.
+var ErrPart = errors.New("only the network mode of the sandbox is known")
+
 // statusTimeout is the limit of a call for one status, which may wait for that
 // sandbox's shim.
 const statusTimeout = 2 * time.Second
@@ -155,21 +158,36 @@ type Detail struct {
 }
 
 // Detail asks for the status of a sandbox. It returns ErrNotFound where the
-// runtime does not know the id.
+// runtime does not know the id, and ErrPart where only HostNetwork is told: containerd
+// answers the verbose status with its shim's help, and the plain one from its memory
+// (1.7 pkg/cri/server/sandbox_status.go, 2.4 internal/cri/server/podsandbox/sandbox_status.go).
 func (r *Runtime) Detail(ctx context.Context, id string) (Detail, error) {
-	ctx, stop := context.WithTimeout(ctx, statusTimeout)
-	defer stop()
-	answer, err := r.client.PodSandboxStatus(ctx, &runtimeapi.PodSandboxStatusRequest{PodSandboxId: id, Verbose: true})
+	answer, err := r.status(ctx, id, true, statusTimeout)
 	if status.Code(err) == codes.NotFound {
 		return Detail{}, fmt.Errorf("%w %s", ErrNotFound, id)
 	}
 	if err != nil {
-		return Detail{}, r.explain("ask for the status of sandbox "+id+" of", err)
+		err = r.explain("ask for the status of sandbox "+id+" of", err)
+		plain, perr := r.status(ctx, id, false, statusTimeout/2)
+		if perr != nil {
+			return Detail{}, err
+		}
+		return Detail{HostNetwork: onHost(plain)}, fmt.Errorf("%w: %w", ErrPart, err)
 	}
 	d := readInfo(answer.GetInfo()["info"])
-	options := answer.GetStatus().GetLinux().GetNamespaces().GetOptions()
-	d.HostNetwork = options != nil && options.GetNetwork() == runtimeapi.NamespaceMode_NODE
+	d.HostNetwork = onHost(answer)
 	return d, nil
+}
+
+func (r *Runtime) status(ctx context.Context, id string, verbose bool, limit time.Duration) (*runtimeapi.PodSandboxStatusResponse, error) {
+	ctx, stop := context.WithTimeout(ctx, limit)
+	defer stop()
+	return r.client.PodSandboxStatus(ctx, &runtimeapi.PodSandboxStatusRequest{PodSandboxId: id, Verbose: verbose})
+}
+
+func onHost(answer *runtimeapi.PodSandboxStatusResponse) bool {
+	options := answer.GetStatus().GetLinux().GetNamespaces().GetOptions()
+	return options != nil && options.GetNetwork() == runtimeapi.NamespaceMode_NODE
 }
 
 // readInfo reads the verbose info of a status. The CRI promises nothing about

@@ -212,6 +212,25 @@ func TestDetailsAreTheRuntimesOwnWordAndThePathOfTheNamespace(t *testing.T) {
 	}
 }
 
+func TestWhereTheVerboseStatusIsNotToBeHadThePlainOneTellsTheNetworkMode(t *testing.T) {
+	for name, box := range map[string]critest.Sandbox{"hangs": {Hung: true}, "is broken": {Broken: true}, "was killed": {Away: true}} {
+		t.Run(name, func(t *testing.T) {
+			s := critest.Start(t, critest.Containerd)
+			box.ID, box.HostNetwork = "a", true
+			deaf := box
+			deaf.ID, deaf.Deaf = "b", true
+			s.Set(box, deaf)
+			r := dial(t, s.Socket)
+			if got, err := r.Detail(t.Context(), "a"); !errors.Is(err, cri.ErrPart) || got != (cri.Detail{HostNetwork: true}) {
+				t.Errorf("got %+v, %v", got, err)
+			}
+			if got, err := r.Detail(t.Context(), "b"); err == nil || errors.Is(err, cri.ErrPart) || got != (cri.Detail{}) {
+				t.Errorf("deaf: got %+v, %v", got, err)
+			}
+		})
+	}
+}
+
 func word(b *bool) string {
 	if b == nil {
 		return "no word"

@@ -43,12 +43,15 @@ type Sandbox struct {
 	// Unknown: it is listed, and its status is not to be had, as for one that is
 	// removed just now.
 	Unknown bool
-	// Broken: its status is an error, as where its record is damaged.
+	// Broken: its verbose status is an error, as where its record is damaged.
 	Broken bool
-	// Hung: its status is not answered, as where its shim does not answer.
+	// Hung: its verbose status is not answered, as where its shim does not answer.
 	Hung bool
-	// Away: its status is Unavailable, as where its shim was killed.
+	// Away: its verbose status is Unavailable, as where its shim was killed.
 	Away bool
+	// Deaf: its plain status is as the verbose one, as of runtimes that keep nothing
+	// of it in their own memory.
+	Deaf bool
 }
 
 // Server is a CRI server on a socket of its own.
@@ -172,6 +175,7 @@ func (s *Server) PodSandboxStatus(ctx context.Context, r *runtimeapi.PodSandboxS
 	switch {
 	case err != nil:
 		return nil, err
+	case !r.Verbose && !b.Deaf:
 	case b.Broken:
 		return nil, status.Errorf(codes.Unknown, "failed to get the task of sandbox %s", b.ID)
 	case b.Away:
