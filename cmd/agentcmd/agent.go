@@ -92,7 +92,7 @@ func (o *options) run(ctx context.Context, logs io.Writer) error {
 	if err != nil {
 		return err
 	}
-	store, err := agent.NewAPI(config, o.node.Name, o.Namespace())
+	store, err := agent.NewAPI(config, o.node.Name, o.LeaseNamespace())
 	if err != nil {
 		return err
 	}
@@ -121,7 +121,7 @@ func (o *options) run(ctx context.Context, logs io.Writer) error {
 			}
 		})
 	})
-	log.Info("the node agent starts", "node", o.node.Name, "namespace", o.Namespace())
+	log.Info("the node agent starts", "node", o.node.Name, "leaseNamespace", o.LeaseNamespace())
 	(&agent.Agent{
 		Node: o.node.Name, Eye: eyes, Store: store, State: state, Hints: hints, Changes: changes, Again: again,
 		BootID: confirmedBootID(config, o.node.Name, bootID, log),
