@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -168,4 +169,12 @@ func TestTheNetworkPolicyTakesNoPortOfAnAPIServerForGranted(t *testing.T) {
 	strict := policy("networkPolicy: {apiServerPorts: [16443]}")
 	equal(t, "what is, where ports are given", strict.PolicyTypes, []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress})
 	equal(t, "the port", strict.Egress[0].Ports[0].Port.IntValue(), 16443)
+}
+
+func TestTheInstallationSaysHowTheCRDIsUpgraded(t *testing.T) {
+	t.Parallel()
+	apply := "kubectl apply --server-side --force-conflicts -f "
+	contains(t, "the notes", notesOf(t, ""), "Helm never upgrades CRDs", "helm show crds", apply)
+	containsNot(t, "the notes without agents", notesOf(t, "agent: {enabled: false}"), "CRD")
+	contains(t, "the README", string(try(os.ReadFile("../README.md")).must(t)), "**Upgrade** the CRD first", apply+"deploy/crds")
 }
