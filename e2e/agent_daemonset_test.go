@@ -33,7 +33,7 @@ func TestTheAgentsDaemonSetAsksForNoMoreThanItNeeds(t *testing.T) {
 				namespace = metav1.NamespaceSystem
 			}
 			objects := s.rendered(t, agentManifests(t, namespace, c.components...))
-			kinds := strings.Fields("ClusterRole ClusterRoleBinding DaemonSet Role RoleBinding ServiceAccount ValidatingAdmissionPolicy ValidatingAdmissionPolicyBinding " + c.more)
+			kinds := strings.Fields("ClusterRole ClusterRoleBinding DaemonSet ServiceAccount ValidatingAdmissionPolicy ValidatingAdmissionPolicyBinding " + c.more)
 			var got []string
 			for _, o := range objects {
 				got = append(got, o.GetKind())

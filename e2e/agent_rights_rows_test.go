@@ -3,6 +3,8 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -53,6 +55,7 @@ func (s *stage) agentsMayOnly(t *testing.T, namespace string) {
 	} else {
 		try(s.Client().CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})).must(t)
 	}
+	s.leasesOf(t, in)
 	objects := s.rendered(t, folder)
 	out, errs, err := s.Kubectl(t.Context(), "apply", "-k", folder, "--validate=strict")
 	if err != nil || errs != "" {
@@ -62,7 +65,7 @@ func (s *stage) agentsMayOnly(t *testing.T, namespace string) {
 
 	one, two := s.inPod(t, in, agentName, "worker-1"), s.inPod(t, in, agentName, "worker-2")
 	unbound, unscheduled := s.withToken(t, s.KubeconfigFor(t, in, agentName)), s.inPod(t, in, agentName, "")
-	reports, own := thing{sandboxReports, "", newReport}, thing{leasesResource, in, newLease}
+	reports, own := thing{sandboxReports, "", newReport}, thing{leasesResource, harness.LeaseNamespace, newLease}
 	s.mayNow(t, one.kubeconfig, rbacv1.PolicyRule{APIGroups: []string{sandboxReports.Group}, Resources: []string{sandboxReports.Resource}, Verbs: []string{"create"}})
 	eventually(t, "the policy to be enforced", func() bool {
 		err := own.dryRun("worker-2")(t.Context(), one)
@@ -73,7 +76,8 @@ func (s *stage) agentsMayOnly(t *testing.T, namespace string) {
 		client := try(kubernetes.NewForConfig(try(clientcmd.BuildConfigFromFlags("", one.kubeconfig)).must(t))).must(t)
 		const everywhere = "get nodes; create get list patch update watch sandboxreports.ip-reconcile.dev"
 		for where, want := range map[string]string{
-			in:                      "create get patch update leases.coordination.k8s.io; " + everywhere,
+			harness.LeaseNamespace:  "create get patch update leases.coordination.k8s.io; " + everywhere,
+			in:                      everywhere,
 			"kube-node-lease":       everywhere,
 			metav1.NamespaceDefault: everywhere,
 			"nowhere":               everywhere,
@@ -154,6 +158,8 @@ func (s *stage) agentsMayOnly(t *testing.T, namespace string) {
 		{"deleting all reports", one, reports.deleteAll(), noRight},
 		{"deleting its own Lease", one, own.delete("worker-1"), noRight},
 		{"listing Leases", one, own.list(), noRight},
+		{"the Lease by which a reconciler leads", one, thing{leasesResource, in, newLease}.update("ip-reconcile"), noRight},
+		{"whereabouts' Lease", one, thing{leasesResource, metav1.NamespaceSystem, newLease}.create("whereabouts"), noRight},
 		{"the kubelet's Lease", one, kubeNodeLease.create("worker-1"), noRight},
 		{"a Lease elsewhere", one, elsewhere.create("worker-1"), noRight},
 		{"switching the policy off", one, thing{r: policiesResource}.merge(agentName), noRight},
@@ -209,6 +215,19 @@ func (s *stage) agentsMayOnly(t *testing.T, namespace string) {
 		{"the controller manager creates its Lease", manager, kubeLeases.create("kube-controller-manager"), ""},
 		{"the controller manager renews its Lease", manager, kubeLeases.update("kube-controller-manager"), ""},
 	})
+}
+
+// leasesOf gives the rights of deploy/leases to accounts in a namespace, as it says.
+func (s *stage) leasesOf(t testing.TB, namespace string) {
+	t.Helper()
+	if namespace == metav1.NamespaceSystem {
+		return // the harness has
+	}
+	for i, o := range leasesManifests(t, namespace) {
+		file := filepath.Join(t.TempDir(), fmt.Sprint(i, ".json"))
+		check(t, os.WriteFile(file, try(o.MarshalJSON()).must(t), 0o600))
+		s.mustKubectl(t, "apply", "-f", file)
+	}
 }
 
 // tokenOf asks for a token of the agents' ServiceAccount.

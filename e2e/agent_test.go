@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 
+	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/podstate/v1alpha1"
 )
@@ -66,7 +67,7 @@ func (a *agent) remove(t testing.TB) {
 	if err := a.s.Dynamic().Resource(sandboxReports).Delete(ctx, a.node, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 		t.Error(err)
 	}
-	if err := a.s.Client().CoordinationV1().Leases(metav1.NamespaceSystem).Delete(ctx, a.node, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+	if err := a.s.Client().CoordinationV1().Leases(harness.LeaseNamespace).Delete(ctx, a.node, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 		t.Error(err)
 	}
 }
@@ -141,7 +142,7 @@ func (a *agent) store(t testing.TB, r *v1alpha1.SandboxReport) *v1alpha1.Sandbox
 func (a *agent) renew() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	ctx, leases := context.Background(), a.s.Client().CoordinationV1().Leases(metav1.NamespaceSystem)
+	ctx, leases := context.Background(), a.s.Client().CoordinationV1().Leases(harness.LeaseNamespace)
 	lease, err := leases.Get(ctx, a.node, metav1.GetOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return err

@@ -12,8 +12,7 @@ import (
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
+	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/podstate/cri/critest"
 	"github.com/ip-reconcile/ip-reconcile/podstate/v1alpha1"
@@ -96,7 +95,7 @@ func TestAnAgentIsSmall(t *testing.T) {
 	mu.Lock()
 	defer mu.Unlock()
 	t.Logf("requests of the idle agent in %.0f s: %v", took.Seconds(), calls)
-	lease := "PUT /apis/coordination.k8s.io/v1/namespaces/" + metav1.NamespaceSystem + "/leases/idle"
+	lease := "PUT /apis/coordination.k8s.io/v1/namespaces/" + harness.LeaseNamespace + "/leases/idle"
 	for what, n := range calls {
 		if what != lease || n > int(took/(20*time.Second))+1 {
 			t.Errorf("an idle agent made %d requests %s", n, what)

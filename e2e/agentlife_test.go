@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 	"github.com/ip-reconcile/ip-reconcile/podstate/cri/critest"
 	"github.com/ip-reconcile/ip-reconcile/podstate/v1alpha1"
 )
@@ -66,7 +67,7 @@ func TestWhatSomeoneElseDoesToAReportIsMended(t *testing.T) {
 	n.Set(n.box(t, 1, "10.1.0.0/24", "10.1.0.1"), second)
 	r := s.reported(t, "worker-1", "two sandboxes", func(r *v1alpha1.SandboxReport) bool { return len(r.Sandboxes) == 2 })
 	equal(t, "the label that someone set", r.Labels["team"], "net")
-	check(t, s.Client().CoordinationV1().Leases(metav1.NamespaceSystem).Delete(t.Context(), "worker-1", metav1.DeleteOptions{}))
+	check(t, s.Client().CoordinationV1().Leases(harness.LeaseNamespace).Delete(t.Context(), "worker-1", metav1.DeleteOptions{}))
 	n.forget(t, second)
 	n.Set(n.box(t, 1, "10.1.0.0/24", "10.1.0.1"))
 	s.reported(t, "worker-1", "one sandbox", func(r *v1alpha1.SandboxReport) bool { return len(r.Sandboxes) == 1 && len(r.Gone) == 1 })
@@ -131,7 +132,7 @@ func TestAfterARestoreOfEtcdEveryAgentWritesAnew(t *testing.T) {
 	s.reported(t, "worker-1", "the late sandbox", func(r *v1alpha1.SandboxReport) bool { return stateIn(r, late.ID) == "Ready" })
 	s.fresh(t, "worker-1")
 	eventually(t, "worker-2 to renew after that", func() bool {
-		lease, err := s.Client().CoordinationV1().Leases(metav1.NamespaceSystem).Get(t.Context(), "worker-2", metav1.GetOptions{})
+		lease, err := s.Client().CoordinationV1().Leases(harness.LeaseNamespace).Get(t.Context(), "worker-2", metav1.GetOptions{})
 		return err == nil && lease.Spec.RenewTime.After(s.report(t, "worker-1").ObservedAt.Time)
 	})
 	restore()
@@ -209,7 +210,7 @@ func TestNothingIsReleasedBeforeEveryAgentHasWrittenSinceARestore(t *testing.T) 
 	restore := s.backup(t)
 	renewed := time.Now()
 	eventually(t, "the agents to renew after the backup", func() bool {
-		lease, err := s.Client().CoordinationV1().Leases(metav1.NamespaceSystem).Get(t.Context(), "worker-1", metav1.GetOptions{})
+		lease, err := s.Client().CoordinationV1().Leases(harness.LeaseNamespace).Get(t.Context(), "worker-1", metav1.GetOptions{})
 		return err == nil && lease.Spec.RenewTime.After(renewed)
 	})
 	cut.Store(true)

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
@@ -60,7 +59,7 @@ func TestTheClockOfANodeReleasesNothing(t *testing.T) {
 func (n *madeUpNode) inProcess(t testing.TB, s *stage, clock func() time.Time) {
 	t.Helper()
 	config := try(clientcmd.BuildConfigFromFlags("", s.Kubeconfig())).must(t)
-	store := try(nodeagent.NewAPI(config, n.name, metav1.NamespaceSystem)).must(t)
+	store := try(nodeagent.NewAPI(config, n.name, harness.LeaseNamespace)).must(t)
 	store.Now = clock
 	runtime := try(cri.Dial(n.Socket)).must(t)
 	ctx, stop := context.WithCancel(context.Background())

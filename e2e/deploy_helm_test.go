@@ -35,6 +35,32 @@ func helm(namespace, values string) ([]*unstructured.Unstructured, error) {
 }
 
 func helmOn(kubernetes, namespace, values string) ([]*unstructured.Unstructured, error) {
+	files, err := helmFiles(kubernetes, namespace, values)
+	if err != nil {
+		return nil, err
+	}
+	var objects []*unstructured.Unstructured
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if !strings.HasSuffix(name, ".yaml") {
+			continue
+		}
+		in, err := documentsOf(files[name])
+		if err != nil {
+			return nil, err
+		}
+		objects = append(objects, in...)
+	}
+	return objects, nil
+}
+
+// notesOf is what an installation says at its end.
+func notesOf(t testing.TB, values string) string {
+	t.Helper()
+	files := try(helmFiles("v1.36.3", metav1.NamespaceSystem, values)).must(t)
+	return files["ip-reconcile/templates/NOTES.txt"]
+}
+
+func helmFiles(kubernetes, namespace, values string) (map[string]string, error) {
 	cluster := common.DefaultCapabilities.Copy()
 	cluster.KubeVersion.Version = kubernetes
 	chart, err := loader.LoadDir(chartFolder)
@@ -52,30 +78,34 @@ func helmOn(kubernetes, namespace, values string) ([]*unstructured.Unstructured,
 	if err != nil {
 		return nil, err
 	}
-	files, err := engine.Render(chart, all)
-	if err != nil {
-		return nil, err
-	}
-	var objects []*unstructured.Unstructured
-	for _, name := range slices.Sorted(maps.Keys(files)) {
-		for documents := yaml.NewYAMLReader(bufio.NewReader(strings.NewReader(files[name]))); strings.HasSuffix(name, ".yaml"); {
-			document, err := documents.Read()
-			if errors.Is(err, io.EOF) {
-				break
-			}
-			if err != nil {
-				return nil, err
-			}
-			o := &unstructured.Unstructured{}
-			if err := yaml.Unmarshal(document, &o.Object); err != nil {
-				return nil, err
-			}
-			if len(o.Object) > 0 {
-				objects = append(objects, o)
-			}
+	return engine.Render(chart, all)
+}
+
+// documentsOf are the objects of a YAML text.
+func documentsOf(text string) (objects []*unstructured.Unstructured, err error) {
+	for documents := yaml.NewYAMLReader(bufio.NewReader(strings.NewReader(text))); ; {
+		document, err := documents.Read()
+		if errors.Is(err, io.EOF) {
+			return objects, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		o := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal(document, &o.Object); err != nil {
+			return nil, err
+		}
+		if len(o.Object) > 0 {
+			objects = append(objects, o)
 		}
 	}
-	return objects, nil
+}
+
+// leasesManifests are deploy/leases for accounts in a namespace, as it says.
+func leasesManifests(t testing.TB, namespace string) []*unstructured.Unstructured {
+	t.Helper()
+	text := string(try(os.ReadFile("../deploy/leases/leases.yaml")).must(t))
+	return try(documentsOf(strings.ReplaceAll(text, "namespace: kube-system", "namespace: "+namespace))).must(t)
 }
 
 func TestTheChartAndTheManifestsAreTheSame(t *testing.T) {
@@ -90,6 +120,8 @@ func TestTheChartAndTheManifestsAreTheSame(t *testing.T) {
 		"{mode: cronjob}":                                    {[]string{"cronjob", "agent"}, []string{"components/agents"}},
 		"agent: {runtime: cri-o}":                            {[]string{"deployment-with-agent"}, []string{"agent/components/cri-o"}},
 		"agent: {runtime: k3s, selinux: true}":               {[]string{"deployment-with-agent"}, []string{"agent/components/k3s", "agent/components/selinux"}},
+		"agent: {runtime: mixed}":                            {[]string{"deployment-with-agent"}, []string{"agent/components/mixed"}},
+		"agent: {admissionPolicy: false}":                    {[]string{"deployment-with-agent"}, []string{"agent/components/without-admission-policy"}},
 		"openshift: true":                                    {[]string{"deployment-with-agent"}, []string{"agent/components/openshift", "components/openshift"}},
 		"{metrics: {secure: true}, agent: {enabled: false}}": {[]string{"deployment"}, []string{"components/secure-metrics"}},
 	} {
@@ -99,7 +131,11 @@ func TestTheChartAndTheManifestsAreTheSame(t *testing.T) {
 				if !strings.Contains(values, "cronjob") {
 					patches = ownNamespace(namespace)
 				}
-				want := byName(t, s.rendered(t, overlay(t, namespace, c.resources, c.components, patches)))
+				manifests := s.rendered(t, overlay(t, namespace, c.resources, c.components, patches))
+				if slices.ContainsFunc(c.resources, func(r string) bool { return strings.HasSuffix(r, "agent") }) {
+					manifests = append(manifests, leasesManifests(t, namespace)...)
+				}
+				want := byName(t, manifests)
 				objects, err := helm(namespace, values)
 				check(t, err)
 				got := byName(t, objects)
@@ -149,7 +185,10 @@ func TestTheAPIServerAcceptsWhatIsRendered(t *testing.T) {
 	for values, unserved := range map[string][]string{
 		"{}":              nil,
 		"{mode: cronjob}": nil,
-		"openshift: true": {"SecurityContextConstraints"},
+		"{poolNamespaces: [kube-system, default], env: [{name: A, value: b}], networkPolicy: {apiServerPorts: [443, 6443]}}":                                nil,
+		"agent: {runtime: mixed, env: [{name: A, value: b}], cni: {multus: /run/multus}, port: 9999, metrics: {expose: true}, podMonitor: {enabled: true}}": {"PodMonitor"},
+		"agent: {leaseNamespace: kube-system}": nil,
+		"openshift: true":                      {"SecurityContextConstraints"},
 		"{prometheusRule: {enabled: true}, serviceMonitor: {enabled: true, labels: {release: prometheus}}, metrics: {secure: true}}":              {"PrometheusRule", "ServiceMonitor"},
 		"{replicas: 1, networkPolicy: {enabled: false}, podDisruptionBudget: {enabled: false}, priorityClassName: '', tolerations: []}":           nil,
 		"{cron: {expression: '*/5 * * * * # five'}, extraArgs: ['--agent-nodes=a in (b, c)'], confirmAfter: 1h30m, podLabels: {team: '007'}}":     nil,
@@ -231,6 +270,10 @@ func TestTheChartSaysWhichValueIsWrong(t *testing.T) {
 		"repair: maybe":                                        "repair",
 		"cron: {configMap: {key: ''}}":                         "cron/configMap/key",
 		"extraArgs: --log-level=debug":                         "extraArgs",
+		"agent: {leaseNamespace: A_b}":                         "agent/leaseNamespace",
+		"agent: {cni: {multus: run/multus}}":                   "agent/cni/multus",
+		"agent: {podMonitor: {enabled: true}}":                 "agent.podMonitor.enabled: ",
+		"poolNamespaces: kube-system":                          "poolNamespaces",
 		"networkPolicy: {apiServerPorts: [0]}":                 "networkPolicy/apiServerPorts",
 		"metrics: {secure: 1}":                                 "metrics/secure",
 		"podAnnotations: {number: 1}":                          "podAnnotations/number",
@@ -247,17 +290,6 @@ func TestTheChartSaysWhichValueIsWrong(t *testing.T) {
 			contains(t, "the error", err.Error(), says)
 		})
 	}
-	t.Run("agents before Kubernetes 1.30", func(t *testing.T) {
-		_, err := helmOn("v1.29.4", metav1.NamespaceSystem, "")
-		if err == nil {
-			t.Fatal("it was rendered")
-		}
-		contains(t, "the error", err.Error(), "agent.enabled: ", "v1.29.4")
-		for version, values := range map[string]string{"v1.29.4": "agent: {enabled: false}", "v1.30.2-eks-1552ad0": "", "v1.30.4+rke2r1": ""} {
-			_, err = helmOn(version, metav1.NamespaceSystem, values)
-			check(t, err)
-		}
-	})
 }
 
 func TestRepairIsOnWithAgentsUnlessSaidOtherwise(t *testing.T) {

@@ -54,7 +54,7 @@ func TestTheRightsOfTheCronJobSuffice(t *testing.T) {
 	}
 }
 
-// With agents: their Leases, in the reconciler's namespace, say what is fresh.
+// With agents: their Leases, in a namespace of their own, say what is fresh.
 func TestTheRightsOfTheDeploymentSufficeForAPassWithReports(t *testing.T) {
 	t.Parallel()
 	s := newStageWithReports(t, "worker-1")
@@ -85,8 +85,7 @@ var reconcilersRights = map[string]map[string]string{
 	"deploy/cronjob": {
 		"whereabouts.cni.cncf.io/ippools *":                        "get list patch",
 		"whereabouts.cni.cncf.io/overlappingrangeipreservations *": "create delete get list",
-		"coordination.k8s.io/leases *":                             "create get update",
-		"coordination.k8s.io/leases kube-system":                   "list",
+		"coordination.k8s.io/leases *":                             "create get list update",
 		"/namespaces kube-system":                                  "get",
 		"/pods *":                                                  "get list",
 		"/nodes *":                                                 "list",
@@ -99,8 +98,7 @@ var reconcilersRights = map[string]map[string]string{
 	"deploy/deployment": {
 		"whereabouts.cni.cncf.io/ippools *":                        "get list patch watch",
 		"whereabouts.cni.cncf.io/overlappingrangeipreservations *": "create delete get list watch",
-		"coordination.k8s.io/leases *":                             "create get update",
-		"coordination.k8s.io/leases kube-system":                   "delete list watch",
+		"coordination.k8s.io/leases *":                             "create get list update watch",
 		"/namespaces kube-system":                                  "get",
 		"/namespaces * kube-system":                                "list watch",
 		"/pods *":                                                  "get list watch",
@@ -161,6 +159,7 @@ func TestTheReconcilersRightsAreTheseAndNoMore(t *testing.T) {
 		{"changing a node", v, thing{r: nodesResource}.merge("worker-1"), noRight},
 		{"replacing a pool", v, thing{r: harness.IPPools, namespace: metav1.NamespaceSystem}.deleteAll(), noRight},
 		{"writing a report", v, thing{sandboxReports, "", newReport}.create("worker-1"), noRight},
+		{"deleting a Lease of its own namespace", v, thing{r: leasesResource, namespace: metav1.NamespaceSystem}.delete("whereabouts"), noRight},
 		{"deleting a Lease of another namespace", v, thing{r: leasesResource, namespace: "kube-node-lease"}.delete("worker-1"), noRight},
 		{"getting another namespace", v, namespaces.get(metav1.NamespaceDefault), noRight},
 		{"listing all namespaces", v, namespaces.list(), noRight},

@@ -24,7 +24,8 @@ import (
 
 const reconcilerName = "ip-reconcile" // of its workload, account and container
 
-// objectsOf are rendered objects by "Kind name".
+// objectsOf are rendered objects by "Kind name", the second of a name in another
+// namespace by "Kind name in namespace".
 type objectsOf map[string]*unstructured.Unstructured
 
 func byName(t testing.TB, objects []*unstructured.Unstructured) objectsOf {
@@ -32,6 +33,9 @@ func byName(t testing.TB, objects []*unstructured.Unstructured) objectsOf {
 	all := objectsOf{}
 	for _, o := range objects {
 		name := o.GetKind() + " " + o.GetName()
+		if first := all[name]; first != nil && first.GetNamespace() != o.GetNamespace() {
+			name += " in " + o.GetNamespace()
+		}
 		if all[name] != nil {
 			t.Fatalf("there are two of %s", name)
 		}

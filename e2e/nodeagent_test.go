@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 	"github.com/ip-reconcile/ip-reconcile/podstate/cri/critest"
 	"github.com/ip-reconcile/ip-reconcile/podstate/v1alpha1"
 )
@@ -135,7 +136,7 @@ func (s *stage) reported(t testing.TB, node, what string, is func(r *v1alpha1.Sa
 func (s *stage) fresh(t testing.TB, node string) {
 	t.Helper()
 	eventually(t, "the Lease of "+node+" to vouch for its report", func() bool {
-		lease, err := s.Client().CoordinationV1().Leases(metav1.NamespaceSystem).Get(t.Context(), node, metav1.GetOptions{})
+		lease, err := s.Client().CoordinationV1().Leases(harness.LeaseNamespace).Get(t.Context(), node, metav1.GetOptions{})
 		r := s.report(t, node)
 		return err == nil && r != nil && lease.Annotations[v1alpha1.HashAnnotation] == hashOf(r)
 	})

@@ -120,7 +120,7 @@ func (s *stage) reconciler(t *testing.T, m *meddler, settings kube.Settings) *re
 			t.Logf("the reconciler says:\n%s", shortened(log.String()))
 		}
 	})
-	settings.Namespace, settings.Identity = "kube-system", fmt.Sprintf("%s-%p", t.Name(), m)
+	settings.Namespace, settings.LeaseNamespace, settings.Identity = "kube-system", harness.LeaseNamespace, fmt.Sprintf("%s-%p", t.Name(), m)
 	settings.Log = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	if settings.Jitter == nil {
 		settings.Jitter = func(d time.Duration) time.Duration { return d / 10 }

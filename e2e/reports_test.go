@@ -165,7 +165,7 @@ func TestWithoutAFreshReportNothingIsConcluded(t *testing.T) {
 		one := s.agent(t, "worker-1")
 		gone := s.up(t, "worker-1", "gone", blue).leak(t)
 		one.says(t, gone.gone())
-		check(t, s.Client().CoordinationV1().Leases(metav1.NamespaceSystem).Delete(t.Context(), "worker-1", metav1.DeleteOptions{}))
+		check(t, s.Client().CoordinationV1().Leases(harness.LeaseNamespace).Delete(t.Context(), "worker-1", metav1.DeleteOptions{}))
 		before := s.contents(t)
 		s.run(t).expect(t, at(gone), "Held NodeUnheard")
 		s.lost(t, before)

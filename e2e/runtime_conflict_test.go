@@ -248,7 +248,7 @@ func (s *stage) noticed(t testing.TB, node string) (at string) {
 	r := s.reported(t, node, "the restore", func(r *v1alpha1.SandboxReport) bool { return r.Annotations[v1alpha1.RestoreAnnotation] != "" })
 	at = r.Annotations[v1alpha1.RestoreAnnotation]
 	s.fresh(t, node)
-	lease := try(s.Client().CoordinationV1().Leases(metav1.NamespaceSystem).Get(t.Context(), node, metav1.GetOptions{})).must(t)
+	lease := try(s.Client().CoordinationV1().Leases(harness.LeaseNamespace).Get(t.Context(), node, metav1.GetOptions{})).must(t)
 	equal(t, "when the Lease says etcd was restored", lease.Annotations[v1alpha1.RestoreAnnotation], at)
 	if report := podstate.ReadReport(r, lease); report.Written.Before(report.RestoreSeen) || report.RestoreSeen.IsZero() {
 		t.Errorf("the report of %s was written at %s, and etcd restored at %s", node, report.Written, at)

@@ -252,7 +252,7 @@ func (n *realNode) tells(t testing.TB, id string, closed *bool) {
 
 func (s *stage) leaseOf(t testing.TB, node string) *coordinationv1.Lease {
 	t.Helper()
-	return try(s.Client().CoordinationV1().Leases(metav1.NamespaceSystem).Get(t.Context(), node, metav1.GetOptions{})).must(t)
+	return try(s.Client().CoordinationV1().Leases(harness.LeaseNamespace).Get(t.Context(), node, metav1.GetOptions{})).must(t)
 }
 
 // A health is where an agent says how it is.

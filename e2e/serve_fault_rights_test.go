@@ -66,7 +66,7 @@ func TestServeWaitsForARightThatIsTakenFromIt(t *testing.T) {
 		{"pods", nil, `reconciler run failed: no right to list pods`, false},
 		{"ippools", []string{"list", "watch"}, `reconciler run failed: no right to list IPPools`, false},
 		{"ippools", []string{"patch"}, `not released.*forbidden.*grant patch on ippools`, false},
-		{"leases", nil, `no right to whereabouts' Lease|Leases in namespace kube-system could not be read`, false},
+		{"leases", nil, `no right to whereabouts' Lease|Leases in namespace ip-reconcile-node-lease could not be read`, false},
 		{"sandboxreports", nil, `SandboxReports are served and could not be read`, false},
 		{"nodes", nil, `no right to list nodes`, true},
 	} {

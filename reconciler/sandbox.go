@@ -102,6 +102,13 @@ func (x *index) fromFreshReports(s *subject, e *Evidence) bool {
 		}
 		better := !found || state < e.Sandbox ||
 			state == e.Sandbox && s.pod != nil && uid == s.pod.RuntimeUID // a reservation may be of several
+		if found && state == e.Sandbox && g.report.node[0] != e.Nodes[len(e.Nodes)-1] {
+			e.Nodes = slices.Concat(e.Nodes, g.report.node) // a machine that was cloned tells what both had
+			if better {
+				e.SandboxUID = uid
+			}
+			continue
+		}
 		if better {
 			e.Sandbox, e.SandboxUID, e.Nodes, found = state, uid, g.report.node, true
 			if e.ContainerID == "" {
@@ -117,7 +124,7 @@ func (x *index) fromFreshReports(s *subject, e *Evidence) bool {
 // A machine that was cloned, or one agent that lies, would else free the address of a
 // sandbox that runs.
 func (x *index) doubt(s *subject, e *Evidence) {
-	told := e.Nodes[0]
+	told := e.Nodes
 	if x.contradict(s, e) {
 		return
 	}
@@ -125,7 +132,7 @@ func (x *index) doubt(s *subject, e *Evidence) {
 	if s.pod != nil && !(s.pod.Phase == podstate.Finished && s.pod.StoppedByKubelet) && s.pod.Node != "" {
 		others = append(others, s.pod.Node)
 	}
-	others = slices.DeleteFunc(sortedUnique(others), func(node string) bool { return node == told })
+	others = slices.DeleteFunc(sortedUnique(others), func(node string) bool { return slices.Contains(told, node) })
 	if len(others) == 0 {
 		return
 	}
@@ -141,7 +148,7 @@ func (x *index) contradict(s *subject, e *Evidence) bool {
 	for i := range s.sighted {
 		g := &s.sighted[i]
 		switch {
-		case !x.standsAgainst(g) || e.Sandbox != NodeDead && g.report.Name == e.Nodes[0]:
+		case !x.standsAgainst(g) || e.Sandbox != NodeDead && slices.Contains(e.Nodes, g.report.Name):
 		case g.att != nil && g.report.fresh && !g.report.Counts(g.att, x.now): // a leftover, or one that takes long
 			e.Unproven = true
 		case x.lapsed(g.report):

@@ -91,7 +91,7 @@ func (o *options) run(ctx context.Context, logs io.Writer) error {
 	if err != nil {
 		return err
 	}
-	store, err := agent.NewAPI(config, o.node.Name, o.Namespace())
+	store, err := agent.NewAPI(config, o.node.Name, o.LeaseNamespace())
 	if err != nil {
 		return err
 	}
@@ -123,7 +123,7 @@ func (o *options) run(ctx context.Context, logs io.Writer) error {
 	confirmer := &agent.Confirmer{Node: o.node.Name, BootID: bootID, Log: log, Get: func(ctx context.Context) (agent.Identity, error) {
 		return agent.NodeIdentity(ctx, config, o.node.Name)
 	}}
-	log.Info("the node agent starts", "node", o.node.Name, "namespace", o.Namespace())
+	log.Info("the node agent starts", "node", o.node.Name, "leaseNamespace", o.LeaseNamespace())
 	(&agent.Agent{
 		Node: o.node.Name, Eye: eyes, Store: store, State: state, Hints: hints, Changes: changes, Again: again,
 		Identity: confirmer.Identity,

@@ -116,7 +116,7 @@ func (o *Flags) Connect(log *slog.Logger) (*kube.Cluster, *rest.Config, error) {
 		host = "unknown"
 	}
 	cluster, err := kube.New(config, kube.Settings{
-		Namespace: o.Namespace(), Timeout: o.Timeout, WithoutLease: o.WithoutLease, Jitter: jitter, Log: log,
+		Namespace: o.Namespace(), LeaseNamespace: o.LeaseNamespace(), Timeout: o.Timeout, WithoutLease: o.WithoutLease, Jitter: jitter, Log: log,
 		Pod:      cmp.Or(os.Getenv("POD_NAME"), os.Getenv("HOSTNAME"), host), // the host's name is the pod's but on the host's network
 		Identity: fmt.Sprintf("ip-reconcile/%s_%08x", host, rand.Uint32()),
 	})

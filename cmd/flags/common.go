@@ -18,15 +18,17 @@ import (
 
 // Common are the flags that every command has: which cluster, and how to log.
 type Common struct {
-	kubeconfig, context, namespace string
-	logLevel, logFormat            string
+	kubeconfig, context       string
+	namespace, leaseNamespace string
+	logLevel, logFormat       string
 }
 
 // Add adds the flags, with the log level that is the default.
 func (o *Common) Add(f *pflag.FlagSet, logLevel string) {
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "path of a kubeconfig file (default: KUBECONFIG, then ~/.kube/config, then the pod's own account)")
 	f.StringVar(&o.context, "context", "", "context of the kubeconfig to use")
-	f.StringVar(&o.namespace, "namespace", "", "the reconciler's own namespace, where the node agents' Leases are (default: the pod's, else kube-system)")
+	f.StringVar(&o.namespace, "namespace", "", "the reconciler's own namespace, whose annotation pauses everything (default: the pod's, else kube-system)")
+	f.StringVar(&o.leaseNamespace, "lease-namespace", "ip-reconcile-node-lease", "namespace of the node agents' Leases; nothing else should be in it, since agents may write there")
 	f.StringVar(&o.logLevel, "log-level", logLevel, "debug, info, warn or error")
 	f.StringVar(&o.logFormat, "log-format", "text", "text or json")
 }
@@ -67,7 +69,11 @@ func (o *Common) Logger(w io.Writer) (*slog.Logger, error) {
 	return nil, fmt.Errorf("--log-format %q: must be text or json", o.logFormat)
 }
 
-// Namespace is where the reconciler and the node agents live.
+// LeaseNamespace is where the node agents' Leases are, wherever agents and reconciler
+// live: whoever looks finds them without being told.
+func (o *Common) LeaseNamespace() string { return o.leaseNamespace }
+
+// Namespace is the reconciler's own.
 func (o *Common) Namespace() string {
 	if o.namespace != "" {
 		return o.namespace

@@ -10,11 +10,13 @@ import (
 	"syscall"
 
 	"github.com/ip-reconcile/ip-reconcile/cmd/agentcmd"
+	"github.com/ip-reconcile/ip-reconcile/cmd/memory"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	memory.Bound(100, 0) // from the first look on, which is the largest; agentcmd makes it less later
 	command := agentcmd.New(os.Stderr)
 	command.Use = "ip-reconcile-agent"
 	command.SilenceErrors, command.SilenceUsage = true, true

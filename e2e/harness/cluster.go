@@ -123,6 +123,9 @@ func (c *Cluster) start(ctx context.Context) (err error) {
 	if err := c.StartAPI(ctx); err != nil {
 		return err
 	}
+	if err := c.installLeases(ctx); err != nil {
+		return err
+	}
 	return c.installCRDs(ctx)
 }
 

@@ -46,7 +46,7 @@ func (c *Cluster) installCRDs(ctx context.Context) error {
 	}
 	var installed []*unstructured.Unstructured
 	for _, file := range files {
-		found, err := readCRDs(file)
+		found, err := readObjects(file, "CustomResourceDefinition")
 		if err != nil {
 			return fmt.Errorf("reading %s: %w", file, err)
 		}
@@ -68,8 +68,38 @@ func (c *Cluster) installCRDs(ctx context.Context) error {
 	return nil
 }
 
-// readCRDs reads the CRDs among the documents of a file.
-func readCRDs(path string) ([]*unstructured.Unstructured, error) {
+// LeaseNamespace is where node agents renew their Leases.
+const LeaseNamespace = "ip-reconcile-node-lease"
+
+// installLeases applies this project's deploy/leases: the namespace of the node agents'
+// Leases, and the rights in it.
+func (c *Cluster) installLeases(ctx context.Context) error {
+	e2e, err := e2eDir()
+	if err != nil {
+		return err
+	}
+	file := filepath.Join(e2e, "..", "deploy", "leases", "leases.yaml")
+	for _, of := range []struct{ kind, group, resource string }{
+		{"Namespace", "", "namespaces"},
+		{"Role", "rbac.authorization.k8s.io", "roles"},
+		{"RoleBinding", "rbac.authorization.k8s.io", "rolebindings"},
+	} {
+		found, err := readObjects(file, of.kind)
+		if err != nil {
+			return fmt.Errorf("reading %s: %w", file, err)
+		}
+		for _, o := range found {
+			r := schema.GroupVersionResource{Group: of.group, Version: "v1", Resource: of.resource}
+			if _, err := c.dynamic.Resource(r).Namespace(o.GetNamespace()).Create(ctx, o, metav1.CreateOptions{}); err != nil {
+				return fmt.Errorf("creating %s %s of %s: %w", of.kind, o.GetName(), file, err)
+			}
+		}
+	}
+	return nil
+}
+
+// readObjects reads the objects of a kind among the documents of a file.
+func readObjects(path, kind string) ([]*unstructured.Unstructured, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -88,7 +118,7 @@ func readCRDs(path string) ([]*unstructured.Unstructured, error) {
 		if err := yaml.Unmarshal(document, &object.Object); err != nil {
 			return nil, err
 		}
-		if object.GetKind() == "CustomResourceDefinition" {
+		if object.GetKind() == kind {
 			found = append(found, object)
 		}
 	}

@@ -113,7 +113,7 @@ func newBench(t *testing.T) *bench {
 	s := New(cluster, config, log, func(string) {})
 	b.Full = &Full{Source: s, Settle: time.Millisecond, Broken: func(why string) { b.broken = append(b.broken, why) }}
 	b.g = &generation{
-		kinds:   kinds("kube-system"),
+		kinds:   kinds("kube-system", "kube-system"),
 		view:    newView("kube-system", s.Now, func(what string) { b.changed = append(b.changed, what) }),
 		streams: newStreams(func() {}),
 	}
@@ -126,7 +126,7 @@ func newBench(t *testing.T) *bench {
 
 // kindOf is the kind of a resource.
 func kindOf(resource string) kind {
-	for _, k := range kinds("kube-system") {
+	for _, k := range kinds("kube-system", "kube-system") {
 		if k.resource.Resource == resource {
 			return k
 		}

@@ -39,8 +39,9 @@ func custom(r schema.GroupVersionResource, name string) *unstructured.Unstructur
 	return u
 }
 
-// kinds are all that a look needs; namespace is the reconciler's own.
-func kinds(namespace string) []kind {
+// kinds are all that a look needs; own is the reconciler's namespace, leases that of
+// the agents' Leases.
+func kinds(own, leases string) []kind {
 	return []kind{
 		{resource: ippool.PoolResource, object: custom(ippool.PoolResource, "IPPool"), required: true,
 			parse: func(o client.Object) any { return ippool.ReadPool(slim(o)) }},
@@ -55,10 +56,10 @@ func kinds(namespace string) []kind {
 		{resource: v1alpha1.Resource(), object: custom(v1alpha1.Resource(), "SandboxReport"),
 			parse: func(o client.Object) any { return parseReport(o.(*unstructured.Unstructured)) }},
 		{resource: coordinationv1.SchemeGroupVersion.WithResource("leases"), object: &coordinationv1.Lease{},
-			where: fields.Set{"metadata.namespace": namespace},
+			where: fields.Set{"metadata.namespace": leases},
 			parse: func(o client.Object) any { return slimLease(o.(*coordinationv1.Lease)) }},
 		{resource: core("namespaces"), object: &corev1.Namespace{},
-			where: fields.Set{"metadata.name": namespace},
+			where: fields.Set{"metadata.name": own},
 			parse: func(o client.Object) any { return paused(o.GetAnnotations()[ippool.PausedAnnotation] == "true") }},
 	}
 }

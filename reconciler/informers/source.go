@@ -102,7 +102,7 @@ func (s *Source) live(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	g := &generation{kinds: kinds}
-	g.view = newView(s.Namespace, s.Now, func(what string) {
+	g.view = newView(s.LeaseNamespace, s.Now, func(what string) {
 		if s.is(g) {
 			s.changed(what)
 		}
@@ -150,7 +150,7 @@ func (s *Source) nowWatchable(ctx context.Context, g *generation) string {
 	for _, k := range g.kinds {
 		watched[k.resource.Resource] = true
 	}
-	for _, k := range kinds(s.Namespace) {
+	for _, k := range kinds(s.Namespace, s.LeaseNamespace) {
 		if watched[k.resource.Resource] {
 			continue
 		}
@@ -222,7 +222,7 @@ func (v *view) handler(resource string) toolscache.ResourceEventHandler {
 // watchable are the kinds that are served and may be watched.
 func (s *Source) watchable(ctx context.Context) ([]kind, error) {
 	var found []kind
-	for _, k := range kinds(s.Namespace) {
+	for _, k := range kinds(s.Namespace, s.LeaseNamespace) {
 		why, err := s.mayWatch(ctx, k)
 		switch {
 		case err != nil:

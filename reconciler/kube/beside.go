@@ -125,7 +125,7 @@ func (c *Cluster) readReports(ctx context.Context, o *reconciler.Observation, be
 	dated, date := withDate(ctx)
 	leases, err := c.listLeases(dated)
 	if err != nil {
-		o.Warnings = append(o.Warnings, fmt.Sprintf("the node agents' Leases in namespace %s could not be read (%v): no report counts as fresh", c.Namespace, short(err)))
+		o.Warnings = append(o.Warnings, fmt.Sprintf("the node agents' Leases in namespace %s could not be read (%v): no report counts as fresh", c.LeaseNamespace, short(err)))
 	} else {
 		o.Now = date()
 	}
@@ -136,7 +136,7 @@ func (c *Cluster) readReports(ctx context.Context, o *reconciler.Observation, be
 	}
 	c.bringInStep(ctx, o)
 	if !heard && err == nil {
-		o.Warnings = append(o.Warnings, fmt.Sprintf("%d SandboxReports and none of their Leases in namespace %s: name the agents' namespace with --namespace", len(reports), c.Namespace))
+		o.Warnings = append(o.Warnings, fmt.Sprintf("%d SandboxReports and none of their Leases in namespace %s: name the namespace that agents write them to with --lease-namespace, and give them the right to (deploy/leases)", len(reports), c.LeaseNamespace))
 	}
 	return nil
 }

@@ -2,6 +2,7 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,9 +28,10 @@ import (
 
 // Settings are how the API is used.
 type Settings struct {
-	// Namespace is the reconciler's own: the agents' Leases are there, and its
-	// pause annotation counts for everything.
+	// Namespace is the reconciler's own: its pause annotation counts for everything.
 	Namespace string
+	// LeaseNamespace is that of the agents' Leases; Namespace if empty.
+	LeaseNamespace string
 	// Pod is the name of this process' own pod; "" outside a pod.
 	Pod string
 	// Timeout of one request; 30 s if zero. There is no limit over all: a pass
@@ -67,6 +69,7 @@ func New(config *rest.Config, s Settings) (*Cluster, error) {
 	if s.Timeout == 0 {
 		s.Timeout = 30 * time.Second
 	}
+	s.LeaseNamespace = cmp.Or(s.LeaseNamespace, s.Namespace)
 	c := &Cluster{Settings: s, host: config.Host, free: map[string]time.Time{}, foreign: map[string]foreignHold{}}
 	config = rest.CopyConfig(config)
 	config.Timeout = s.Timeout

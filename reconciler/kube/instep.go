@@ -48,7 +48,7 @@ func (c *Cluster) readAgain(ctx context.Context, name string) *podstate.Report {
 	if err != nil || len(reports.Items) != 1 {
 		return nil
 	}
-	leases, err := c.core.CoordinationV1().Leases(c.Namespace).List(ctx, only)
+	leases, err := c.core.CoordinationV1().Leases(c.LeaseNamespace).List(ctx, only)
 	if err != nil || len(leases.Items) != 1 {
 		return nil
 	}

@@ -164,7 +164,7 @@ func (c *Cluster) listNodes(ctx context.Context, only metav1.ListOptions) (nodes
 func (c *Cluster) listLeases(ctx context.Context) (map[string]*coordinationv1.Lease, error) {
 	leases := map[string]*coordinationv1.Lease{}
 	_, err := c.list(ctx, listing{
-		resource: coordinationv1.SchemeGroupVersion.WithResource("leases"), namespace: c.Namespace, form: asProtobuf,
+		resource: coordinationv1.SchemeGroupVersion.WithResource("leases"), namespace: c.LeaseNamespace, form: asProtobuf,
 		take: func(body []byte) (metav1.ListMeta, error) {
 			return podstate.DecodeLeases(body, func(l *coordinationv1.Lease) { leases[l.Name] = l })
 		},

@@ -32,7 +32,7 @@ func (c *Cluster) DeleteReport(ctx context.Context, r *podstate.Report) error {
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("delete SandboxReport %s: %w", r.Name, err)
 	}
-	leases := c.core.CoordinationV1().Leases(c.Namespace)
+	leases := c.core.CoordinationV1().Leases(c.LeaseNamespace)
 	lease, err := leases.Get(ctx, r.Name, metav1.GetOptions{})
 	if err == nil && lease.Annotations[v1alpha1.HashAnnotation] != "" {
 		err = leases.Delete(ctx, r.Name, metav1.DeleteOptions{
@@ -40,7 +40,7 @@ func (c *Cluster) DeleteReport(ctx context.Context, r *podstate.Report) error {
 		})
 	}
 	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("delete Lease %s in namespace %s: %w", r.Name, c.Namespace, err)
+		return fmt.Errorf("delete Lease %s in namespace %s: %w", r.Name, c.LeaseNamespace, err)
 	}
 	return nil
 }

@@ -14,8 +14,10 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate/v1alpha1"
 )
 
-// where whereabouts' objects are, and the Leases that vouch for reports.
-const namespace = metav1.NamespaceSystem
+const (
+	namespace      = metav1.NamespaceSystem    // where whereabouts' objects are
+	leaseNamespace = "ip-reconcile-node-lease" // where the Leases are that vouch for reports
+)
 
 const group = "whereabouts.cni.cncf.io"
 
@@ -109,9 +111,9 @@ func (c *Content) Report(node int) *v1alpha1.SandboxReport {
 // lease vouches for a node's report, at this time.
 func (c *Content) lease(node int, hash string, now time.Time) Put {
 	name, at := NodeName(node), metav1.NewTime(now)
-	return put("/registry/leases/"+namespace+"/"+name, &coordinationv1.Lease{
+	return put("/registry/leases/"+leaseNamespace+"/"+name, &coordinationv1.Lease{
 		TypeMeta: metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "Lease"},
-		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace, UID: uid("lease", node), CreationTimestamp: metav1.NewTime(c.Made),
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: leaseNamespace, UID: uid("lease", node), CreationTimestamp: metav1.NewTime(c.Made),
 			Annotations: map[string]string{v1alpha1.HashAnnotation: hash},
 			ManagedFields: []metav1.ManagedFieldsEntry{written("ip-reconcile", "", at,
 				`{"f:metadata":{"f:annotations":{".":{},"f:ip-reconcile.dev/report-hash":{}}},"f:spec":{"f:holderIdentity":{},"f:leaseDurationSeconds":{},"f:renewTime":{}}}`)}},

@@ -30,6 +30,17 @@ imagePullPolicy: {{ .pullPolicy }}
 {{- define "ip-reconcile.args" -}}
 {{- if .Values.agent.enabled }}
 - --agents=required
+{{- $selector := list }}
+{{- range $key, $value := .Values.agent.nodeSelector }}
+{{- $selector = append $selector (printf "%s=%s" $key $value) }}
+{{- end }}
+{{- $selector = join "," $selector }}
+{{- if ne $selector "kubernetes.io/os=linux" }}
+- {{ printf "--agent-nodes=%s" $selector | quote }}
+{{- end }}
+{{- if ne .Values.agent.leaseNamespace "ip-reconcile-node-lease" }}
+- --lease-namespace={{ .Values.agent.leaseNamespace }}
+{{- end }}
 {{- end }}
 {{- if or .Values.repair (and (kindIs "invalid" .Values.repair) .Values.agent.enabled) }}
 - --repair
@@ -108,8 +119,11 @@ subjects:
 {{- if not .Values.image.repository }}
 {{- fail "image.repository: must name the image, which is yours to build and to push (docker build -f deploy/Dockerfile): nobody publishes one. Set image.repository=example.com/ip-reconcile" }}
 {{- end }}
-{{- if and .Values.agent.enabled (semverCompare "<1.30.0-0" .Capabilities.KubeVersion.Version) }}
-{{- fail (printf "agent.enabled: the node agents need Kubernetes 1.30 or newer, this is %s; set agent.enabled=false" .Capabilities.KubeVersion.Version) }}
+{{- if and .Values.agent.enabled .Values.agent.admissionPolicy (semverCompare "<1.30.0-0" .Capabilities.KubeVersion.Version) }}
+{{- fail (printf "agent.admissionPolicy: it needs Kubernetes 1.30 or newer, this is %s. Without it whoever is root on one node can write what another is said to run, and have addresses freed that are in use there: set agent.admissionPolicy=false to go without it all the same, or agent.enabled=false to go without agents" .Capabilities.KubeVersion.Version) }}
+{{- end }}
+{{- if and .Values.agent.podMonitor.enabled (not .Values.agent.metrics.expose) }}
+{{- fail "agent.podMonitor.enabled: the agents' metrics are for the node itself only; set agent.metrics.expose=true" }}
 {{- end }}
 {{- if and .Values.hostNetwork .Values.openshift }}
 {{- fail "hostNetwork: no SecurityContextConstraints of OpenShift's own let this run on the node's network; leave it off with openshift=true" }}
