@@ -47,7 +47,7 @@ func TestOneNodeDoesNotSpeakForAnother(t *testing.T) {
 	})
 	t.Run("gone on one, and the other is missing for two hours", func(t *testing.T) {
 		missing := staleReport("worker-2", box("box-1", its1), heardAt(now.Add(-3*time.Hour)))
-		expectVerdict(t, proven, gones, missing, seenEvery(2*time.Hour, gones, missing))
+		expectVerdict(t, resOutcome{Stale, PodGone, false}, gones, missing, seenEvery(2*time.Hour, gones, missing))
 	})
 }
 

@@ -22,9 +22,7 @@ func (w *truth) cannotBeKnown(b *trueBox, it *Item) string {
 		return "its agent looked last before its ADD; --confirm-after is longer than that lasts"
 	case !m.selected && m.report == nil && !w.boundTo(b) && !w.seen[b]:
 		return "the operator's word is that no such pod runs on that node, and nothing says otherwise"
-	case e.ContainerID == b.id && !slices.Contains(e.Nodes, m.name) && e.SandboxUID == b.uid && !w.told(b) && !w.boundTo(b) && !w.seen[b]:
-		return "a copy of its machine says that it has ended, or has a leftover, and nothing ever told of it on its own"
-	case it.ContainerID() != b.id && it.Allocation != nil && !w.told(b):
+	case e.ContainerID != "" && e.ContainerID != b.id && !w.told(b):
 		return "the entry was taken over by another sandbox, and no report or pod tells of this one"
 	case w.copied(b) && !w.told(b) && !w.boundTo(b) && !w.seen[b]:
 		return "a copy of its machine says that it has ended, and its own never told of it, nor does the API"

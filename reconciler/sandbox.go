@@ -102,15 +102,13 @@ func (x *index) fromFreshReports(s *subject, e *Evidence) bool {
 		}
 		better := !found || state < e.Sandbox ||
 			state == e.Sandbox && s.pod != nil && uid == s.pod.RuntimeUID // a reservation may be of several
-		if found && state == e.Sandbox && g.report.node[0] != e.Nodes[len(e.Nodes)-1] {
-			e.Nodes = slices.Concat(e.Nodes, g.report.node) // a machine that was cloned tells what both had
-			if better {
-				e.SandboxUID = uid
-			}
-			continue
+		nodes := g.report.node
+		if found && state == e.Sandbox { // a machine that was cloned tells what both had
+			nodes = sortedUnique(slices.Concat(e.Nodes, nodes))
+			e.Nodes = nodes
 		}
 		if better {
-			e.Sandbox, e.SandboxUID, e.Nodes, found = state, uid, g.report.node, true
+			e.Sandbox, e.SandboxUID, e.Nodes, found = state, uid, nodes, true
 			if e.ContainerID == "" {
 				e.ContainerID = g.containerID()
 			}
