@@ -159,12 +159,16 @@ func TestWhereNoneOfThePodsIsInTheCachesThereIsNoLook(t *testing.T) {
 
 func TestWhatIsUnreadIsForgottenWhenItIsGone(t *testing.T) {
 	n := newNode(t, critest.Containerd)
-	box, other := web("1a"), web("2b")
-	box.Broken = true
-	n.runs(box, other)
+	box, lost, other := web("1a"), web("2b"), web("3c")
+	box.NetNS, lost.NetNS, other.NetNS = n.namespace("a"), n.namespace("b"), n.namespace("c")
+	n.runs(box, lost, other)
 	n.look()
-	equal(t, "while it is listed", len(n.Unread()), 1)
+	box.Broken, box.NotReady, lost.Broken, lost.NotReady = true, true, true, true
+	n.runs(box, lost, other)
+	n.look()
+	equal(t, "while they are listed", len(n.Unread()), 2)
+	n.remove(box.NetNS)
 	n.runs(other)
-	n.look()
-	equal(t, "when it is gone", len(n.Unread()), 0)
+	equal(t, "whose network is still there", n.attachment().ID, lost.ID)
+	equal(t, "when they are gone", len(n.Unread()), 0)
 }

@@ -41,6 +41,7 @@ type State struct {
 type metrics struct {
 	looks, writes, signs                       *prometheus.CounterVec
 	lastLook, lastRenewal, unread, attachments prometheus.Gauge
+	untold                                     prometheus.Gauge
 	sandboxes                                  *prometheus.GaugeVec
 }
 
@@ -63,6 +64,7 @@ func NewState(log *slog.Logger, registry prometheus.Registerer) *State {
 		lastLook:    gauge("last_good_look_timestamp_seconds", "When the last good look was made."),
 		lastRenewal: gauge("lease_renewed_timestamp_seconds", "When the Lease that vouches for the report was last renewed."),
 		unread:      gauge("unread", "CNI cache files and sandboxes of which only the name could be read in the last look."),
+		untold:      gauge("addresses_unread", "Sandboxes in the last look of which nothing tells all addresses: they may hold back what their pods' networks have."),
 		attachments: gauge("attachments", "Container ids in a CNI cache that the runtime does not list."),
 		sandboxes: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "ip_reconcile_agent_sandboxes", Help: "Sandboxes in the report, by state."}, []string{"state"}),
@@ -89,6 +91,13 @@ func (s *State) saw(look *Look, unread map[string]error) {
 	s.metrics.looks.WithLabelValues("good").Inc()
 	s.metrics.lastLook.SetToCurrentTime()
 	s.metrics.unread.Set(float64(len(unread)))
+	untold := 0
+	for i := range look.Sandboxes {
+		if look.Sandboxes[i].AddressesUnread {
+			untold++
+		}
+	}
+	s.metrics.untold.Set(float64(untold))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.tried = time.Now()

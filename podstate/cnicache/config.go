@@ -46,12 +46,12 @@ func alone(plugin string) bool {
 		"sbr", "tap", "tuning", "vlan", "vrf", "dhcp", "host-local", "static":
 		return true
 	// Of clusters
-	case "antrea", "aws-cni", "aws-cni-support", "azure-vnet", "azure-vnet-ipam", "calico", "calico-ipam", "cilium-cni", "istio-cni",
-		"kube-ovn", "linkerd-cni", "openshift-sdn", "ovn-k8s-cni-overlay", "weave-ipam", "weave-net":
+	case "antrea", "aws-cni", "azure-cns", "azure-ipam", "azure-vnet", "azure-vnet-ipam", "calico", "calico-ipam", "cilium-cni",
+		"egress-cni", "egress-v4-cni", "istio-cni", "kube-ovn", "linkerd-cni", "openshift-sdn", "ovn-k8s-cni-overlay", "weave-ipam", "weave-net":
 		return true
 	// Of secondary networks
 	case "accelerated-bridge", "bond", "cnv-bridge", "cnv-tuning", "ib-sriov", "ib-sriov-cni", "ipoib", "macvtap", "nv-ipam", "ovs",
-		"rdma", "route-override", "sriov", whereabouts:
+		"rdma", "route-override", "spiderpool", "sriov", whereabouts:
 		return true
 	}
 	return false
