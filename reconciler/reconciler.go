@@ -270,6 +270,9 @@ func (j *Judgement) Notes() []string {
 	if j.WithoutAgents {
 		notes = append(notes, "no node agent reports: a phantom pod on a Ready node cannot be told from a leak; unconfirmed releases rest on the API alone")
 	}
+	if note := j.agentlessNote(); note != "" {
+		notes = append(notes, note)
+	}
 	return append(notes, j.Observation.Warnings...)
 }
 

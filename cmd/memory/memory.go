@@ -18,8 +18,8 @@ import (
 const ownFile = 20 << 20
 
 // Bound makes the garbage collector run when the heap has grown by so many per
-// cent, and more often where it comes near the limit of the cgroup or near most
-// (bytes; 0 for no bound but the cgroup's). GOGC and GOMEMLIMIT overrule it.
+// cent, and more often where it comes near the limit of the cgroup or, without one,
+// near most (bytes; 0 for no bound). GOGC and GOMEMLIMIT overrule it.
 func Bound(percent int, most int64) {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(percent)
@@ -27,13 +27,17 @@ func Bound(percent int, most int64) {
 	if os.Getenv("GOMEMLIMIT") != "" {
 		return
 	}
-	limit := heapLimit("/")
-	if most > 0 {
-		limit = min(limit, most)
+	debug.SetMemoryLimit(bound("/", most))
+}
+
+// bound is the limit of the heap. Whoever gave the container room beyond most meant
+// it: a limit below what is in use makes the collector run all the time.
+func bound(root string, most int64) int64 {
+	limit := heapLimit(root)
+	if limit == math.MaxInt64 && most > 0 {
+		return most
 	}
-	if limit < math.MaxInt64 {
-		debug.SetMemoryLimit(limit)
-	}
+	return limit
 }
 
 // heapLimit is what the cgroup of this process leaves for all but ownFile;
