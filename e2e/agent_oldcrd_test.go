@@ -21,7 +21,7 @@ func TestAnAgentBesideAnOlderCRDSaysSoAndVouchesForNothing(t *testing.T) {
 	t.Parallel()
 	s := newStageWithReports(t, "worker-1")
 	name := sandboxReports.Resource + "." + sandboxReports.Group
-	crd := must(s.Dynamic().Resource(crds).Get(t.Context(), name, metav1.GetOptions{}))
+	crd := try(s.Dynamic().Resource(crds).Get(t.Context(), name, metav1.GetOptions{})).must(t)
 	const field = "/spec/versions/0/schema/openAPIV3Schema/properties/machine"
 	versions, _, err := unstructured.NestedSlice(crd.Object, "spec", "versions")
 	check(t, err)
@@ -30,8 +30,8 @@ func TestAnAgentBesideAnOlderCRDSaysSoAndVouchesForNothing(t *testing.T) {
 	equal(t, "the field is in the CRD", there, true)
 	change := func(op map[string]any) {
 		t.Helper()
-		text := must(json.Marshal([]map[string]any{op}))
-		must(s.Dynamic().Resource(crds).Patch(t.Context(), name, types.JSONPatchType, text, metav1.PatchOptions{}))
+		text := try(json.Marshal([]map[string]any{op})).must(t)
+		try(s.Dynamic().Resource(crds).Patch(t.Context(), name, types.JSONPatchType, text, metav1.PatchOptions{})).must(t)
 	}
 	change(map[string]any{"op": "remove", "path": field})
 	s.stores(t, "machine", false)
@@ -62,7 +62,7 @@ func (s *stage) stores(t testing.TB, field string, want bool) {
 			"apiVersion": sandboxReports.GroupVersion().String(), "kind": "SandboxReport", "metadata": map[string]any{"name": "probe"},
 			"observedAt": "2026-11-20T10:00:00Z", field: map[string]any{"machineID": "m"},
 		}}
-		stored := must(s.Dynamic().Resource(sandboxReports).Create(t.Context(), probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}))
+		stored := try(s.Dynamic().Resource(sandboxReports).Create(t.Context(), probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})).must(t)
 		_, there := stored.Object[field]
 		return there == want
 	})

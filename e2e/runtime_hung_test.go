@@ -53,11 +53,11 @@ func TestAShimThatHangsCostsOnlyItsOwnSandbox(t *testing.T) {
 // shimOf is the process that containerd started for a sandbox.
 func shimOf(t testing.TB, id string) int {
 	t.Helper()
-	for _, path := range must(filepath.Glob("/proc/[0-9]*/cmdline")) {
+	for _, path := range try(filepath.Glob("/proc/[0-9]*/cmdline")).must(t) {
 		text, _ := os.ReadFile(path) // it may have ended
 		args := bytes.Split(text, []byte{0})
 		if filepath.Base(string(args[0])) == "containerd-shim-runc-v2" && slices.ContainsFunc(args, func(a []byte) bool { return string(a) == id }) {
-			return must(strconv.Atoi(filepath.Base(filepath.Dir(path))))
+			return try(strconv.Atoi(filepath.Base(filepath.Dir(path)))).must(t)
 		}
 	}
 	t.Fatalf("there is no shim of %s", id)
