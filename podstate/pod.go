@@ -53,6 +53,9 @@ type Pod struct {
 	// leaves a pod; other writers of a terminal phase do not touch the statuses.
 	StoppedByKubelet bool
 	LastFinished     time.Time // the last container's finishedAt
+	// Disputed says, where it is not empty, why nothing of this may be relied upon: in
+	// a folder the pod stands twice, and differs.
+	Disputed string
 }
 
 // ReadPod takes from a pod object what the rules need. The addresses of a

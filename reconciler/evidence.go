@@ -58,6 +58,9 @@ func (x *index) gather(s *subject, e *Evidence) {
 	if s.pod != nil {
 		e.Pod, e.OnPod = s.pod, x.onPod(s)
 		e.Phase = s.pod.Phase
+		if s.pod.Disputed != "" {
+			e.Problem, e.Detail = ippool.Malformed, s.pod.Disputed
+		}
 		e.Overdue = s.pod.Overdue(x.now)
 	}
 	x.sandbox(s, e)

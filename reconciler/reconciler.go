@@ -268,7 +268,7 @@ func (out *Result) Left() int { return len(out.Refused) }
 func (j *Judgement) Notes() []string {
 	var notes []string
 	if j.WithoutAgents {
-		notes = append(notes, "no node agent reports: a phantom pod on a Ready node cannot be told from a leak; unconfirmed releases rest on the API alone")
+		notes = append(notes, "no node agent reports: a phantom pod on a Ready node, or an address that a pod's own user edited out of its network-status, cannot be told from a leak; unconfirmed releases rest on the API alone")
 	}
 	if note := j.agentlessNote(); note != "" {
 		notes = append(notes, note)

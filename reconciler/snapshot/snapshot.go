@@ -7,7 +7,9 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -42,7 +44,8 @@ type Folder struct {
 	paused       map[string]bool   // namespaces
 	stands       map[string]string // "<kind> <namespace> <name>" → file
 	unreadable   []string
-	badReport    bool // one of them is a report
+	badReport    bool     // one of them is a report
+	unsure       []string // names of reports that stand in the folder with two contents
 	ignored      int
 }
 
@@ -126,7 +129,10 @@ func (f *Folder) sort(o *object) {
 		f.unreadable = append(f.unreadable, fmt.Sprintf("%s: %s stands in %s already; that one counts", o.file.path, o.ref(), first))
 		return
 	}
-	f.stands[o.ref()] = o.file.path
+	first, twice := f.stands[o.ref()]
+	if !twice {
+		f.stands[o.ref()] = o.file.path
+	}
 	id := types.NamespacedName{Namespace: o.namespace, Name: o.name}
 	switch kind {
 	case "IPPool":
@@ -141,7 +147,11 @@ func (f *Folder) sort(o *object) {
 			f.reservations = append(f.reservations, reservation{r, o})
 		}
 	case "NetworkAttachmentDefinition":
-		f.nads[id], err = ippool.DecodeNAD(o.text)
+		var n *ippool.NAD
+		if n, err = ippool.DecodeNAD(o.text); err == nil && twice && differs(f.nads[id], n) {
+			n = &ippool.NAD{Namespace: n.Namespace, Name: n.Name, Problem: f.twice(o, first)}
+		}
+		f.nads[id] = n
 	case "Namespace":
 		ns := &metav1.PartialObjectMetadata{}
 		err = decode(o.text, ns)
@@ -150,6 +160,10 @@ func (f *Folder) sort(o *object) {
 		pod := &corev1.Pod{}
 		if err = decode(o.text, pod); err == nil {
 			p := podstate.ReadPod(pod)
+			if old := f.pods[p.NamespacedName]; twice && differs(old, p) {
+				p.Disputed = f.twice(o, first)
+				p.Interfaces = slices.Concat(old.Interfaces, p.Interfaces) // whichever it carries is not free
+			}
 			f.pods[p.NamespacedName] = p
 			break
 		}
@@ -157,7 +171,12 @@ func (f *Folder) sort(o *object) {
 	case "Node":
 		node := &corev1.Node{}
 		if err = decode(o.text, node); err == nil {
-			f.nodes[node.Name] = podstate.ReadNode(node)
+			n := podstate.ReadNode(node)
+			if twice && differs(f.nodes[n.Name], n) {
+				f.twice(o, first)
+				n = &podstate.Node{Name: n.Name, Labels: n.Labels} // not Ready, and nothing is proven of it
+			}
+			f.nodes[node.Name] = n
 			break
 		}
 		head := &metav1.PartialObjectMetadata{}
@@ -175,10 +194,15 @@ func (f *Folder) sort(o *object) {
 		if err = decode(o.text, report); err == nil && report.Name == "" {
 			err = errors.New("metadata.name is missing")
 		}
-		if err == nil {
-			f.reports = append(f.reports, report)
-		}
 		f.badReport = f.badReport || err != nil
+		switch at := slices.IndexFunc(f.reports, func(r *v1alpha1.SandboxReport) bool { return r.Name == report.Name }); {
+		case err != nil:
+		case at < 0:
+			f.reports = append(f.reports, report)
+		case differs(f.reports[at], report):
+			f.twice(o, first)
+			f.unsure = append(f.unsure, report.Name)
+		}
 	case "NodeSlicePool":
 		// It names the present node of a slice, which may not be the one that
 		// made the entries: the pools' names are what counts.
@@ -190,6 +214,41 @@ func (f *Folder) sort(o *object) {
 	if err != nil {
 		f.unreadable = append(f.unreadable, fmt.Sprintf("%s: %s %s/%s: %v", o.file.path, o.kind, o.namespace, o.name, err))
 	}
+}
+
+// twice says that an object stands in the folder with two contents, of which neither
+// is relied upon.
+func (f *Folder) twice(o *object, first string) string {
+	text := fmt.Sprintf("%s %s/%s: %s and %s have it, and differ; leave the one that is right", o.kind, o.namespace, o.name, first, o.file.path)
+	f.unreadable = append(f.unreadable, text)
+	return text
+}
+
+// differs reports whether two copies of an object are not the same.
+func differs[T any](a, b *T) bool { return a != nil && !reflect.DeepEqual(a, b) }
+
+// withoutPods says which namespaces have allocations and no pod at all: their pods may
+// have been left out of the folder, and nothing tells that from none.
+func (f *Folder) withoutPods() []string {
+	if len(f.pods) == 0 {
+		return nil // that is no answer at all, or vouched for
+	}
+	has, count := map[string]bool{}, map[string]int{}
+	for name := range f.pods {
+		has[name.Namespace] = true
+	}
+	for _, p := range f.pools {
+		for i := range p.Allocations {
+			if owner := p.Allocations[i].Owner; owner.Namespace != "" && !has[owner.Namespace] {
+				count[owner.Namespace]++
+			}
+		}
+	}
+	var found []string
+	for _, namespace := range slices.Sorted(maps.Keys(count)) {
+		found = append(found, fmt.Sprintf("the folder has no pod of namespace %s, and %d allocations of its pods: right only if there are none ('kubectl get pods -A' has all)", namespace, count[namespace]))
+	}
+	return found
 }
 
 func decode(text []byte, into any) error {
@@ -246,8 +305,13 @@ func (f *Folder) observe() *reconciler.Observation {
 	}
 	leases := f.nodeLeases()
 	for _, r := range f.reports {
-		o.Reports = append(o.Reports, podstate.ReadSnapshotReport(r, leases[r.Name], len(leases) > 0))
+		read := podstate.ReadSnapshotReport(r, leases[r.Name], len(leases) > 0)
+		if slices.Contains(f.unsure, r.Name) {
+			read.Renewed = time.Time{} // neither copy may be relied upon
+		}
+		o.Reports = append(o.Reports, read)
 	}
+	o.Warnings = append(o.Warnings, f.withoutPods()...)
 	if f.ignored > 0 {
 		o.Warnings = append(o.Warnings, fmt.Sprintf("%d objects of other kinds were not looked at", f.ignored))
 	}
