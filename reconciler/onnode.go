@@ -52,6 +52,10 @@ func (s *OnNode) look(ctx context.Context, o *Observation) (*Observation, error)
 	if err != nil {
 		return nil, err
 	}
+	var machine v1alpha1.Machine
+	if node := o.Nodes[s.Node]; node != nil && node.BootID == s.BootID {
+		machine = node.Machine
+	}
 	var before *v1alpha1.SandboxReport
 	if at >= 0 && last.BootID == s.BootID { // else what another machine ran would seem to be gone
 		before = last.SandboxReport
@@ -67,11 +71,11 @@ func (s *OnNode) look(ctx context.Context, o *Observation) (*Observation, error)
 		}
 	}
 	report.Name = s.Node
-	report.BootID, report.Machine = "", v1alpha1.Machine{}
+	report.BootID, report.Machine = "", machine
 	if known {
 		report.BootID = s.BootID
 	}
-	if before != nil {
+	if before != nil && !machine.Known() {
 		report.Machine = before.Machine
 	}
 	if at >= 0 {
