@@ -13,6 +13,7 @@ func TestInAClusterANodeThatIsLostKeepsItsAddressesUntilItIsOutOfService(t *test
 	p := i.start(t, workload("web", "worker-2", "blue"))
 	address := addressOn(t, p, "net1")
 	worker := i.whole.Worker("worker-2")
+	i.told(t, p)
 	i.asPod(t, "check").expect(t, "10.1.0.0-24 10.1.0.2", "InUse SandboxReady")
 
 	worker.Kubelet.Kill()

@@ -93,6 +93,7 @@ func (i *installation) playJob(t *testing.T, v *server, asks *corev1.Pod) {
 		check(t, err)
 		equal(t, "who answers", name, p.Name)
 	}
+	i.told(t, &runs, newcomer)
 	out := i.product(t, "check")
 	out.exits(t, 0)
 	out.expect(t, "10.1.0.0-24 "+address.String(), "InUse SandboxReady", "10.1.0.0-24 "+next.String(), "InUse SandboxReady")

@@ -14,6 +14,7 @@ func TestInAClusterANodeThatIsCutOffKeepsItsAddressesUntilItIsBack(t *testing.T)
 	address := addressOn(t, p, "net1")
 	worker := i.whole.Worker("worker-2")
 	check(t, worker.LoseDELs(true))
+	i.told(t, p)
 	i.asPod(t, "check").expect(t, "10.1.0.0-24 10.1.0.2", "InUse SandboxReady")
 
 	check(t, worker.CutOff())

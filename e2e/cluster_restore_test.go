@@ -64,6 +64,7 @@ func TestInAClusterAPodThatARestoreOfEtcdHasLostKeepsItsAddress(t *testing.T) {
 		equal(t, "who answers at "+a.String(), name, lost.Name)
 		check(t, err)
 	}
+	i.told(t, kept, newcomer, namesake)
 	out = i.asPod(t, "check")
 	out.expect(t, "10.1.0.0-24 10.1.0.1", "InUse SandboxReady", "10.1.0.0-24 10.1.0.2", "Held PhantomPod",
 		"10.1.0.0-24 10.1.0.3", "InUse SandboxReady", "10.1.0.0-24 10.1.0.4", "InUse SandboxReady")

@@ -54,6 +54,7 @@ func TestInAClusterASuccessorThatSharesAnAddressIsSaidAndKeepsIt(t *testing.T) {
 	t.Logf("the old one ended %.0fs after it was told to", time.Since(began).Seconds())
 	v.is(t, `ip_reconcile_findings{kind="Conflict"}`, 0)
 	i.lost(t, before)
+	i.told(t, next)
 	out := i.asPod(t, "check")
 	out.exits(t, 0)
 	out.expect(t, "10.1.0.0-24 "+address.String(), "InUse SandboxReady")

@@ -18,6 +18,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
+	"github.com/ip-reconcile/ip-reconcile/podstate/v1alpha1"
 )
 
 // An installation is a whole cluster in which the product runs as its users run it:
@@ -102,6 +103,18 @@ func (i *installation) tell(t *testing.T) {
 		}
 		stdout, stderr, err := worker.Output(&p)
 		t.Logf("%s on %s, %s (%v):\n%s%s", p.Name, p.Spec.NodeName, p.Status.Phase, err, shortened(stdout), shortened(stderr))
+	}
+}
+
+// told waits until the agents of the pods' nodes have told that their sandboxes run:
+// until then AddressOnPod is as right as SandboxReady.
+func (i *installation) told(t testing.TB, pods ...*corev1.Pod) {
+	t.Helper()
+	for _, p := range pods {
+		i.reported(t, p.Spec.NodeName, "the sandbox of "+p.Name, func(r *v1alpha1.SandboxReport) bool {
+			return slices.ContainsFunc(r.Sandboxes, func(b v1alpha1.Sandbox) bool { return b.UID == string(p.UID) && b.State == v1alpha1.SandboxReady })
+		})
+		i.fresh(t, p.Spec.NodeName)
 	}
 }
 
