@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -127,7 +128,10 @@ func TestWhatUpstreamFreesInUse(t *testing.T) {
 	s.play(t, "A10 pods that come while the run reads and writes", func(t *testing.T) {
 		s.up(t, "worker-1", "leaked", blue).leak(t)
 		var came []string
+		var mu sync.Mutex // reads come several at once
 		p := &proxy{after: func(r *http.Request) {
+			mu.Lock()
+			defer mu.Unlock()
 			at := r.Method + " " + r.URL.Path
 			if r.Method != http.MethodGet || len(came) == 12 || strings.Contains(at, "lease") {
 				return

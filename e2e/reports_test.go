@@ -3,6 +3,7 @@ package e2e
 import (
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -73,7 +74,7 @@ func TestTheReportDecidesOverTheAddressOfAPod(t *testing.T) {
 		at(lingering), "Held SandboxNotReady",
 		at(restarted), "InUse AddressOnPod",
 		at(moved), "Stale SandboxReplaced proven",
-		at(replaced), "Stale PodReplaced proven",
+		at(replaced), "Stale PodReplaced", // for a minute: its node's agent may not know of the pod's sandbox yet
 		at(attached), "Held Attached",
 		at(young), "Held Attached",
 		at(closed), "Stale PodGone",
@@ -117,21 +118,21 @@ func TestTheReportDecidesOverTheAddressOfAPod(t *testing.T) {
 		c := begin(t, "run", "-o", "json", "--kubeconfig", s.Kubeconfig())
 		eventually(t, "the run to wait", func() bool { return strings.Contains(c.stderr.String(), "waiting before the next look") })
 		var proven []string
-		for _, p := range []*pod{moved, replaced, stopped, gone, done} {
+		for _, p := range []*pod{moved, stopped, gone, done} {
 			proven = append(proven, stored(p)...)
 		}
 		s.lost(t, before, proven...)
 		check(t, c.cmd.Process.Signal(os.Interrupt))
 		out := c.wait()
 		out.exits(t, 1)
-		equal(t, "failed", places(out.Failed), at(closed)+", "+at(absent))
-		equal(t, "released", len(out.Released), 10)
+		equal(t, "failed", places(out.Failed), at(replaced)+", "+at(closed)+", "+at(absent))
+		equal(t, "released", len(out.Released), 8)
 		s.lost(t, before, proven...)
 	})
 	t.Run("and the rest when it is confirmed", func(t *testing.T) {
 		before := s.contents(t)
 		s.run(t).exits(t, 0)
-		s.lost(t, before, append(stored(closed), stored(absent)...)...)
+		s.lost(t, before, slices.Concat(stored(replaced), stored(closed), stored(absent))...)
 	})
 }
 

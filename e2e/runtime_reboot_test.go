@@ -30,7 +30,7 @@ func TestAfterARebootThePodsThatComeBackKeepTheirAddresses(t *testing.T) {
 		equal(t, "released", verdictsOf(out.Released), map[string]string{
 			"10.1.0.0-24 10.1.0.2": "Stale PodGone proven", "reservation 10.1.0.2": "Stale PodGone proven",
 			"10.1.0.0-24 10.1.0.3": "Stale SandboxStopped proven", "reservation 10.1.0.3": "Stale SandboxStopped proven",
-			"10.1.0.0-24 10.1.0.4": "Stale PodReplaced proven", "reservation 10.1.0.4": "Stale PodReplaced proven",
+			"10.1.0.0-24 10.1.0.4": "Stale PodReplaced proven", "reservation 10.1.0.4": "Stale PodReplaced proven", // a minute later
 		})
 		s.lost(t, before, slices.Concat(entryAndReservation(2), entryAndReservation(3), entryAndReservation(4))...)
 
@@ -139,7 +139,7 @@ func (n *rebooting) comesBack(t *testing.T, p *addressed, before contents) {
 // that much earlier.
 func (s *stage) silent(t testing.TB, node string, by time.Duration) {
 	t.Helper()
-	rewrite(t, s, "/registry/leases/"+metav1.NamespaceSystem+"/"+node, func(o metav1.Object) {
+	rewrite(t, s, "/registry/leases/"+harness.LeaseNamespace+"/"+node, func(o metav1.Object) {
 		fields := o.GetManagedFields()
 		for i := range fields {
 			earlier := metav1.NewTime(fields[i].Time.Add(-by))

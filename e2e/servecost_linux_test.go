@@ -22,12 +22,13 @@ func TestServeIsSmall(t *testing.T) {
 	s.fill(t, c)
 
 	var mu sync.Mutex
-	calls := map[string]int{}
+	calls, last := map[string]int{}, time.Now()
 	p := &proxy{before: func(r *http.Request) int {
 		mu.Lock()
 		defer mu.Unlock()
 		if !r.URL.Query().Has("watch") {
 			calls[r.Method+" "+r.URL.Path]++
+			last = time.Now()
 		}
 		return 0
 	}}
@@ -47,6 +48,11 @@ func TestServeIsSmall(t *testing.T) {
 		t.Logf("serve beside %d pods, %s: %.1f %% of a core, %.0f looks, %.1f MiB resident (%.1f MiB of it the program's file)", pods, what,
 			100*(cpuTime(t, v.command)-used).Seconds()/time.Since(began).Seconds(), v.metric("ip_reconcile_looks_total")-looks, resident, file)
 	}
+	eventuallyWithin(t, 2*time.Minute, "what it reads at its start to be read", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return time.Since(last) > 5*time.Second
+	})
 	measure("nothing happens", func(int) {})
 	mu.Lock()
 	if len(calls) > 0 {
