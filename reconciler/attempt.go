@@ -157,9 +157,7 @@ func (b *batch) recheck(ctx context.Context, todo []*tracked, reread bool) (stil
 	}
 	var judged []*tracked
 	for _, t := range todo {
-		if slices.ContainsFunc(t.poolsWith(), func(p *ippool.Pool) bool {
-			return live.Changed[types.NamespacedName{Namespace: p.Namespace, Name: p.Name}]
-		}) {
+		if slices.ContainsFunc(t.poolNames(), func(pool types.NamespacedName) bool { return live.Changed[pool] }) {
 			changed = append(changed, t)
 			continue
 		}
@@ -169,8 +167,8 @@ func (b *batch) recheck(ctx context.Context, todo []*tracked, reread bool) (stil
 	return b.judge(ctx, judged), changed, nil
 }
 
-// judge judges items again. What is no longer Stale gets back the reservations
-// that were deleted for it.
+// judge judges items again. What is no longer Stale gets back the reservations that
+// were deleted for it, and so does whatever else needs them.
 func (b *batch) judge(ctx context.Context, todo []*tracked) []*tracked {
 	addresses := make([]netip.Addr, 0, len(todo))
 	for _, t := range todo {
@@ -189,30 +187,30 @@ func (b *batch) judge(ctx context.Context, todo []*tracked) []*tracked {
 	for _, x := range plan.Refused {
 		refused[x.ID()] = x
 	}
-	var still, over []*tracked
+	var still, done []*tracked
 	for _, t := range todo {
 		it, there := now[t.ID()]
 		switch {
 		case !there && t.sent && b.observation().lacks(t.Item):
-			b.finish(t) // the answer was lost, the write was not
+			done = append(done, t) // the answer was lost, the write was not
 		case !there:
 			b.Log.Info("not released: it is gone or was rewritten since the first check", t.Attrs()...)
-			over = append(over, t)
 		case it.Reservation != nil && len(it.With()) > 0:
 			b.Log.Info("not released: an allocation of this reservation has appeared", it.Attrs()...)
 		case it.Verdict != Stale:
 			b.Log.Info("not released: the live read contradicts", it.Attrs()...)
 			b.History.forgetStale(t.Item)
-			over = append(over, t)
 		case refused[t.ID()].Item != nil:
-			over = append(over, t)
 			b.out.refuse(refused[t.ID()])
 		default:
 			t.Item = it
 			still = append(still, t)
 		}
 	}
-	b.putBack(ctx, over, j)
+	b.putBack(ctx, todo, still, j)
+	for _, t := range done {
+		b.finish(t)
+	}
 	return still
 }
 
@@ -241,9 +239,7 @@ func (b *batch) need(todo []*tracked) Need {
 		if t.Pool != nil && (t.unsure || len(t.With()) == 0) {
 			n.Reservations = append(n.Reservations, b.observation().reservationsOf(t.Item)...)
 		}
-		for _, p := range t.poolsWith() {
-			n.Pools = append(n.Pools, types.NamespacedName{Namespace: p.Namespace, Name: p.Name})
-		}
+		n.Pools = append(n.Pools, t.poolNames()...)
 		if owner := t.owner(); owner.UID == "" {
 			n.Pods = append(n.Pods, types.NamespacedName{Namespace: owner.Namespace, Name: owner.Name})
 		}

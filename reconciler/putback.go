@@ -1,38 +1,80 @@
 package reconciler
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"net/netip"
+	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/ip-reconcile/ip-reconcile/ippool"
 )
 
-// putBack creates again the reservations that were deleted for an entry which
-// then proved live: its ADD may have seen the reservation, kept it, and will
-// not make another. An entry that is proven Stale under another id, or gone, gets
-// none, nor does one of another pod, which has made its own.
-func (b *batch) putBack(ctx context.Context, items []*tracked, j *Judgement) {
-	type place struct{ object, key, podRef string }
+// putBack creates again the reservations that were deleted for items and that an
+// entry needs which stays: its ADD may have seen the reservation, kept it, and will
+// not make another. What is still to be released needs none, nor does an entry that
+// is proven Stale under another id, nor that of another pod, which makes its own.
+func (b *batch) putBack(ctx context.Context, items, still []*tracked, j *Judgement) {
 	begun := map[place][]*tracked{}
 	for _, t := range items {
 		if len(t.deleted) > 0 && t.Allocation != nil {
-			at := place{t.Object(), t.Key(), t.PodRef()}
-			begun[at] = append(begun[at], t)
+			begun[t.place()] = append(begun[t.place()], t)
 		}
 	}
 	if len(begun) == 0 {
 		return
 	}
-	var needed []*tracked
-	for _, it := range j.Allocations {
-		for _, t := range begun[place{it.Object(), it.Key(), it.PodRef()}] {
-			if it.Verdict != Stale || !it.Proven || it.ID() == t.ID() {
-				needed = append(needed, t)
+	leaving := map[ID]bool{}
+	for _, t := range still {
+		leaving[t.ID()] = true
+		if t.Allocation == nil {
+			continue
+		}
+		for _, u := range begun[t.place()] { // what proves live later must have it back, too
+			for _, res := range u.deleted {
+				t.noteDeleted(res)
 			}
 		}
 	}
-	b.recreateAll(ctx, needed)
+	needed := map[*tracked]bool{}
+	for _, it := range j.Allocations {
+		for _, t := range begun[it.place()] {
+			if !leaving[it.ID()] && (it.Verdict != Stale || !it.Proven || it.ID() == t.ID()) {
+				needed[t] = true
+			}
+		}
+	}
+	for _, at := range begun {
+		for _, t := range at {
+			if !leaving[t.ID()] && b.observation().hides(t.Item) {
+				needed[t] = true
+			}
+		}
+	}
+	b.recreateAll(ctx, slices.DeleteFunc(slices.Clone(items), func(t *tracked) bool { return !needed[t] }))
+}
+
+// place is what entries have in common that may share a reservation.
+type place struct {
+	namespace, podRef string
+	address           netip.Addr
+}
+
+func (it *Item) place() place { return place{it.Pool.Namespace, it.PodRef(), it.Address()} }
+
+// hides reports whether an allocation's pool, or what is under its key, cannot be
+// read: then nothing tells whose it is.
+func (o *Observation) hides(it *Item) bool {
+	p := o.poolOf(it)
+	if p == nil {
+		return false
+	}
+	a := p.Find(it.Key())
+	return p.Problem != "" || a != nil && a.Problem != ""
 }
 
 // abandon leaves items for the next run. What is not known to have gone well
@@ -46,46 +88,63 @@ func (b *batch) abandon(ctx context.Context, items []*tracked, why Refusal, deta
 }
 
 // recreateAll creates the deleted reservations of items again, whatever becomes of
-// the run. A server that takes its time gets it: half a second for each that waits
-// its turn.
+// the run. Each has its own time at each try, more of it at the next one, so that
+// calls that hang cost the others none.
 func (b *batch) recreateAll(ctx context.Context, items []*tracked) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), putBackFor+time.Duration(countBegun(items))*500*time.Millisecond/parallelWrites)
-	defer cancel()
-	var g errgroup.Group
-	g.SetLimit(parallelWrites)
+	ctx = context.WithoutCancel(ctx)
+	var todo []*ippool.Reservation
 	for _, t := range items {
-		if len(t.deleted) > 0 {
-			g.Go(func() error { b.recreate(ctx, t); return nil })
+		todo = append(todo, t.deleted...)
+		t.deleted = nil
+	}
+	slices.SortFunc(todo, func(x, y *ippool.Reservation) int {
+		return cmp.Or(strings.Compare(x.Ref(), y.Ref()), strings.Compare(x.UID, y.UID))
+	})
+	todo = slices.CompactFunc(todo, func(x, y *ippool.Reservation) bool { return x.Ref() == y.Ref() && x.UID == y.UID }) // two entries may share one
+	for try := 0; len(todo) > 0; try++ {
+		errs := make([]error, len(todo))
+		var g errgroup.Group
+		g.SetLimit(parallelWrites)
+		for i, res := range todo {
+			g.Go(func() error { errs[i] = b.recreate(ctx, res, time.Second<<try); return nil })
+		}
+		_ = g.Wait()
+		var failed []*ippool.Reservation
+		for i, res := range todo {
+			switch {
+			case errs[i] == nil:
+			case try+1 == putBackTries:
+				b.Log.Error("could not put back the reservation of an address in use; create it by hand, or run with --repair",
+					"reservation", res.Ref(), "podRef", res.PodRef, "ifName", res.IfName, "error", errs[i])
+			default:
+				failed = append(failed, res)
+			}
+		}
+		if todo = failed; len(todo) > 0 {
+			b.wait(ctx, 400*time.Millisecond<<try)
 		}
 	}
-	_ = g.Wait()
 }
 
-const putBackFor = 10 * time.Second
+// putBackTries is how often a reservation is tried to be put back: where few are left
+// it is done within 20 s, or given up.
+const putBackTries = 4
+
+// recreate creates a reservation again, for which it has so much time.
+func (b *batch) recreate(ctx context.Context, res *ippool.Reservation, within time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	if err := b.Writer.CreateReservation(ctx, res.AsNew()); err != nil && !errors.Is(err, ErrConflict) {
+		return err
+	}
+	b.progress("put back the reservation %s", res.Ref())
+	b.Log.Info("put the reservation back", "reservation", res.Ref(), "podRef", res.PodRef)
+	return nil
+}
 
 // inAnyCase is the time for a write that must not be left half done, even where
 // the run is being stopped or the Lease was given back. It bounds how long a
 // process takes to end.
 func inAnyCase(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), putBackFor)
-}
-
-func (b *batch) recreate(ctx context.Context, t *tracked) {
-	for _, res := range t.deleted {
-		var err error
-		for try := range 5 {
-			if err = b.Writer.CreateReservation(ctx, res.AsNew()); err == nil || errors.Is(err, ErrConflict) {
-				err = nil
-				break
-			}
-			b.wait(ctx, 200*time.Millisecond<<try)
-		}
-		if err != nil {
-			b.Log.Error("could not put back the reservation of an address in use; create it by hand, or run with --repair",
-				"reservation", res.Ref(), "podRef", res.PodRef, "ifName", res.IfName, "error", err)
-			continue
-		}
-		b.Log.Info("put the reservation back", "reservation", res.Ref(), "podRef", res.PodRef)
-	}
-	t.deleted = nil
+	return context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 }

@@ -25,7 +25,7 @@ type Reconciler struct {
 	Jitter  func(time.Duration) time.Duration
 	Log     *slog.Logger
 	History *History
-	// Progress, where set, is told what is being done.
+	// Progress, where set, is told what is being done, by several goroutines at once.
 	Progress func(string)
 }
 

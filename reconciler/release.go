@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 )
 
@@ -30,10 +32,11 @@ const (
 type tracked struct {
 	*Item
 	leases  []string
-	deleted []*ippool.Reservation // so far, for this item
-	sent    bool                  // a patch was sent, and its outcome is not known
-	unsure  bool                  // what was read of its reservations may no longer hold
-	failed  error                 // why its last write failed; nil where none did
+	pools   []types.NamespacedName // that may have entries which need its reservations
+	deleted []*ippool.Reservation  // so far, for this item
+	sent    bool                   // a patch was sent, and its outcome is not known
+	unsure  bool                   // what was read of its reservations may no longer hold
+	failed  error                  // why its last write failed; nil where none did
 }
 
 // release makes the second check of each item and releases what is still Stale.
@@ -44,7 +47,7 @@ func (r *Reconciler) release(ctx context.Context, x *index, items []*Item, out *
 	}
 	o, sorted := x.observation(), make([]*tracked, 0, len(items))
 	for _, it := range items {
-		sorted = append(sorted, &tracked{Item: it, leases: it.leaseNames()})
+		sorted = append(sorted, &tracked{Item: it, leases: it.leaseNames(), pools: it.poolNames()})
 	}
 	slices.SortStableFunc(sorted, func(a, b *tracked) int { return byPlace(a.Item, b.Item) })
 	for _, g := range grouped(sorted, func(t *tracked) (string, []string) { return t.namespace(), t.leases }) {
@@ -67,6 +70,21 @@ func (it *Item) leaseNames() []string {
 		names = append(names, p.LeaseNames()...)
 	}
 	return sortedUnique(names)
+}
+
+// poolNames are the pools that an item is about.
+func (it *Item) poolNames() []types.NamespacedName {
+	var names []types.NamespacedName
+	for _, p := range it.poolsWith() {
+		names = append(names, types.NamespacedName{Namespace: p.Namespace, Name: p.Name})
+	}
+	return names
+}
+
+// poolNames are those of before a reservation was deleted, too: they do not follow
+// from what is read then.
+func (t *tracked) poolNames() []types.NamespacedName {
+	return uniqueNames(slices.Concat(t.pools, t.Item.poolNames()))
 }
 
 // batch releases items whose writes go under the same Leases.

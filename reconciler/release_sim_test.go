@@ -38,6 +38,8 @@ type simulator struct {
 	// takes is how long a call takes, by its name; fault may give it an error
 	// instead, before it does anything, or with after after it has done it.
 	takes map[string]time.Duration
+	// slow is how long a call for one object takes, where set.
+	slow  func(call, object string) time.Duration
 	fault func(call, object string) (err error, after bool)
 	// step is called before each call, for something to happen in between.
 	step func(call, object string)
@@ -74,7 +76,11 @@ func (s *simulator) call(ctx context.Context, name, object string) (done func() 
 	s.mu.Lock()
 	s.calls = append(s.calls, name+" "+object)
 	s.mu.Unlock()
-	if d := s.takes[name]; d > 0 {
+	d := s.takes[name]
+	if s.slow != nil {
+		d = max(d, s.slow(name, object))
+	}
+	if d > 0 {
 		select {
 		case <-time.After(d):
 		case <-ctx.Done():

@@ -138,14 +138,20 @@ func (b *batch) finish(t *tracked) {
 	t.deleted, t.sent = nil, false
 }
 
-// lacks says whether an allocation's pool was read and has nothing under its key.
+// lacks reports whether an allocation's pool was read and has nothing under its key.
 func (o *Observation) lacks(it *Item) bool {
+	p := o.poolOf(it)
+	return p != nil && p.Problem == "" && p.Find(it.Key()) == nil
+}
+
+// poolOf is an allocation's pool as it was read last, nil where there is none.
+func (o *Observation) poolOf(it *Item) *ippool.Pool {
 	for _, p := range o.Pools {
 		if it.Pool != nil && p.Ref() == it.Object() {
-			return p.Find(it.Key()) == nil
+			return p
 		}
 	}
-	return false
+	return nil
 }
 
 // deleteReservations deletes what goes before its entry. An item of which one
