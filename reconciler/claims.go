@@ -16,7 +16,7 @@ func (x *index) addClaims(s *subject, e *Evidence) {
 		return
 	}
 	if e.Claimant, e.ClaimantNode = x.claimant(s, e); e.Claimant == "" {
-		e.Claimant, e.ClaimantNode = x.unreadClaim(s)
+		e.Claimant, e.ClaimantNode = x.unreadClaim(s, e)
 		e.ClaimUnread = e.Claimant != ""
 	}
 }
@@ -97,27 +97,32 @@ func (x *index) holds(g *sighting) bool {
 // unreadClaim names a sandbox of which no cache entry tells the addresses, and which
 // may carry the subject's: any address of its pod's networks, or of any network where
 // those are not known. Where its pod's status tells them, those are the pod's claims.
-func (x *index) unreadClaim(s *subject) (who, node string) {
+func (x *index) unreadClaim(s *subject, e *Evidence) (who, node string) {
 	for _, r := range x.reports {
-		if r.unread == 0 || x.lapsed(r) {
+		if r.unread == 0 {
 			continue
 		}
 		for i := range r.sandboxes {
 			b := &r.sandboxes[i]
 			g := sighting{report: r, box: b}
-			if b.AddressesUnread && x.holds(&g) && (s.alloc == nil || b.ID != s.alloc.ContainerID) && x.mayCarry(b, s) {
+			if !b.AddressesUnread || !x.holds(&g) || s.alloc != nil && b.ID == s.alloc.ContainerID || !x.mayCarry(b, s, e.OnPod) {
+				continue
+			}
+			if !x.lapsed(r) {
 				return "sandbox " + b.ID + " on node " + r.Name, r.Name
 			}
+			e.MissingNode, e.Unproven = true, true
 		}
 	}
 	return "", ""
 }
 
 // mayCarry reports whether a sandbox whose addresses are not known may carry the
-// subject's beside those that its pod's status tells.
-func (x *index) mayCarry(b *v1alpha1.Sandbox, s *subject) bool {
+// subject's beside those that its pod's status tells, or where the pod is the owner's
+// those, too.
+func (x *index) mayCarry(b *v1alpha1.Sandbox, s *subject, onPod bool) bool {
 	pod := x.podOf(b)
-	if pod == nil || pod.Status != podstate.StatusReadable {
+	if pod == nil || pod.Status != podstate.StatusReadable || onPod && pod == s.pod {
 		return true
 	}
 	return slices.ContainsFunc(pod.Interfaces, func(i podstate.Interface) bool {

@@ -51,7 +51,7 @@ func (x *index) newNodeSet(names []string, fateOf func(string) fate) *nodeSet {
 		n.state = NoSource
 		// Without agents one node that is not Ready is enough to hold what it
 		// may run: its kubelet cannot say that the sandbox is gone.
-		silent = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !x.notReady(name) })
+		silent = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !x.notReady(name) || len(names) > 1 && x.dead(name) })
 	case len(names) == 0 || count[unheard] > 0:
 		n.state = Unheard
 	case count[missing] > 0:
@@ -74,9 +74,6 @@ func (x *index) fate(name string) fate {
 	case x.dead(name):
 		return dead
 	case x.missing(name):
-		return missing
-	}
-	if r := x.byNode[name]; r != nil && x.replaced(r) {
 		return missing
 	}
 	return unheard
@@ -274,11 +271,16 @@ func (x *index) findAgentNodes() []string {
 
 // fateFor is the fate of a node as far as the subject goes: where a report of the
 // node mentions it, that report decides, so that a fresh one counts even if the node
-// is out of service.
+// is out of service, and one of a machine that was replaced is of a node that is gone.
 func (x *index) fateFor(s *subject, node string) fate {
 	for i := range s.sighted {
-		if g := &s.sighted[i]; g.gone == nil && g.report.Name == node && x.lost(g.report) {
+		g := &s.sighted[i]
+		switch {
+		case g.gone != nil || g.report.Name != node:
+		case x.lost(g.report):
 			return dead
+		case x.replaced(g.report):
+			return missing
 		}
 	}
 	return x.fate(node)

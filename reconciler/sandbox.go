@@ -134,8 +134,9 @@ func (x *index) doubt(s *subject, e *Evidence) {
 	if len(others) == 0 {
 		return
 	}
-	e.Unproven = true
-	if n := x.newNodeSet(others, func(node string) fate { return x.fateFor(s, node) }); n.state == Unheard {
+	n := x.newNodeSet(others, func(node string) fate { return x.fateFor(s, node) })
+	e.MissingNode, e.Unproven = e.MissingNode || n.missing, true
+	if n.state == Unheard {
 		e.setNodes(n)
 	}
 }

@@ -1,0 +1,75 @@
+package reconciler
+
+import (
+	"testing"
+	"time"
+
+	"github.com/ip-reconcile/ip-reconcile/podstate/v1alpha1"
+)
+
+// anotherMachine runs under the name of worker-2, and its agent was never heard: the
+// last report by that name is of the machine before.
+func anotherMachine() part {
+	return all(aNode("worker-1"), aNode("worker-2", onMachine(v1alpha1.Machine{SystemUUID: "board of the new one", MachineID: "disk of the new one"})),
+		freshReport("worker-1"), staleReport("worker-2", heardAt(now.Add(-3*time.Hour))))
+}
+
+// No report has the sandbox: the new machine may run it, and its agent is not heard.
+func TestAMachineThatReplacedAnotherMayRunWhatNoReportHas(t *testing.T) {
+	for says, pod := range map[string]part{
+		"no pod":                           nothing,
+		"a pod that ends there":            web(onNode("worker-2"), deletedAgo(-time.Minute), carrying("10.0.0.5")),
+		"a pod of another name was there":  seenWhile(usualPool, aPod("web-1", onNode("worker-2"), carrying("10.0.0.5"))),
+		"a pod that was seen there before": seenWhile(usualPool, web(onNode("worker-2"), carrying("10.0.0.5"))),
+	} {
+		t.Run(says, func(t *testing.T) { expectKept(t, usualPool, anotherMachine(), pod) })
+	}
+}
+
+// As for allocations: the sandbox may be one of the new machine.
+func TestAMachineThatReplacedAnotherMayRunWhatAReservationAloneIsFor(t *testing.T) {
+	j := Judge(observe(aPool("10.0.0.0-24", "10.0.0.0/24"), aReservation("10.0.0.5", "default/web-0", time.Hour), anotherMachine()), Policy{})
+	if it := reservationIn(t, j, "10.0.0.5"); it.Verdict == Stale {
+		t.Errorf("%v\nit says: %s", outcomeOf(it), it.Message())
+	}
+}
+
+// A terminating pod on the new machine is released, first look to last.
+func TestAPodThatEndsSlowlyOnAMachineThatReplacedAnotherKeepsItsAddress(t *testing.T) {
+	p := newProcess(t, quarter)
+	scene := func(t time.Duration) []part {
+		return []part{usualPool, web(onNode("worker-2"), deletedAgo(-2*time.Hour), carrying("10.0.0.5")), anotherMachineAt(t)}
+	}
+	p.look(0, scene(0)...)
+	if plan := p.look(time.Hour, scene(time.Hour)...); len(plan.Release) > 0 {
+		t.Errorf("released: %s", plan.Release[0].Message())
+	}
+}
+
+func anotherMachineAt(time.Duration) part { return anotherMachine() }
+
+// The Node object of the pod's node must have been gone for as long as that must be,
+// whatever --confirm-after says.
+func TestWhatOneNodeTellsOfAPodOnAMissingNodeRestsOnThatNodeBeingGone(t *testing.T) {
+	j := Judge(observe(usualPool, aNode("worker-1"), freshReport("worker-1", gone("box-1", others)), web(onNode("worker-2"), deletedAgo(0))), Policy{})
+	it := allocation(t, j, "10.0.0.5")
+	if it.Verdict == Stale && !it.Evidence().MissingNode {
+		t.Errorf("%v\nit says: %s", outcomeOf(it), it.Message())
+	}
+	p := newProcess(t, Options{})
+	parts := []part{usualPool, aNode("worker-1"), freshReport("worker-1", gone("box-1", others)), web(onNode("worker-2"), deletedAgo(0))}
+	if plan := p.look(0, parts...); len(plan.Release) > 0 {
+		t.Errorf("released at the first look that misses the node: %s", plan.Release[0].Message())
+	}
+}
+
+// The node is proven dead: that nothing else is known is no reason to hold what a pod
+// there had for ever, while a process that has just started releases it.
+func TestWithoutAgentsANodeThatIsProvenDeadHoldsNothingOfAPodThatWasSeenThere(t *testing.T) {
+	dead := aNode("worker-4", notReadyFor(time.Hour), outOfService)
+	expect(t, outcome{Stale, PodGone, false, NoSource}, usualPool, three, dead)
+	it := allocation(t, Judge(observe(usualPool, three, dead, seenWhile(usualPool, web(onNode("worker-4"), carrying("10.0.0.5")))), Policy{}), "10.0.0.5")
+	if it.Verdict != Stale {
+		t.Errorf("%v\nit says: %s", outcomeOf(it), it.Message())
+	}
+}
