@@ -27,6 +27,7 @@ func (x *index) amend(live *Live) {
 		x.setNow(live.Now)
 	}
 	rebuild := false
+	x.unread = nil
 	for name, r := range live.Reports {
 		rebuild = x.setReport(name, r) || rebuild
 	}
@@ -126,7 +127,7 @@ func (x *index) setPool(name types.NamespacedName, p *ippool.Pool) (rebuild bool
 		return true
 	}
 	q := newPool(p, old.networks)
-	q.carriedAs = old.carriedAs
+	q.carriedAs, q.slice = old.carriedAs, old.slice
 	x.pools[at] = q
 	same := func(r *pool) bool { return r == old }
 	if alike := x.ranges[p.Range.Prefix()]; p.Problem == "" {

@@ -94,41 +94,83 @@ func (x *index) holds(g *sighting) bool {
 	return x.mayRun(g)
 }
 
-// unreadClaim names a sandbox of which no cache entry tells the addresses, and which
-// may carry the subject's: any address of its pod's networks, or of any network where
-// those are not known. Where its pod's status tells them, those are the pod's claims.
+// unreadBox is a sandbox of which no cache entry tells all addresses, and which may
+// carry others than those that its pod's status tells: any address of these networks,
+// or where that is not known, any at all.
+type unreadBox struct {
+	*report
+	box *v1alpha1.Sandbox
+	any bool
+	on  []*ippool.NAD // nil: one that cannot be read
+}
+
+// unreadClaim names a sandbox whose addresses are not known, and may be the subject's.
 func (x *index) unreadClaim(s *subject, e *Evidence) (who, node string) {
+	if x.unread == nil {
+		x.unread = x.findUnread()
+	}
+	claims := func(b *v1alpha1.Sandbox, r *report) bool {
+		if s.alloc != nil && b.ID == s.alloc.ContainerID {
+			return false
+		}
+		if x.lapsed(r) {
+			e.MissingNode, e.Unproven = true, true
+			return false
+		}
+		who, node = "sandbox "+b.ID+" on node "+r.Name, r.Name
+		return true
+	}
+	for i := range x.unread {
+		u := &x.unread[i]
+		on := func(nad *ippool.NAD) bool { return x.mayBeOf(s, nad) }
+		if (u.any || slices.ContainsFunc(u.on, on)) && claims(u.box, u.report) {
+			return who, node
+		}
+	}
+	// The address is on the owner's own pod, and so may be on another sandbox of its.
+	r := (*report)(nil)
+	if e.OnPod {
+		r = x.byNode[s.pod.Node]
+	}
+	if r == nil || r.unread == 0 {
+		return "", ""
+	}
+	for i := range r.sandboxes {
+		b := &r.sandboxes[i]
+		if b.AddressesUnread && x.podOf(b) == s.pod && x.holds(&sighting{report: r, box: b}) && claims(b, r) {
+			return who, node
+		}
+	}
+	return "", ""
+}
+
+func (x *index) findUnread() []unreadBox {
+	found := []unreadBox{}
 	for _, r := range x.reports {
 		if r.unread == 0 {
 			continue
 		}
 		for i := range r.sandboxes {
 			b := &r.sandboxes[i]
-			g := sighting{report: r, box: b}
-			if !b.AddressesUnread || !x.holds(&g) || s.alloc != nil && b.ID == s.alloc.ContainerID || !x.mayCarry(b, s, e.OnPod) {
+			if !b.AddressesUnread || !x.holds(&sighting{report: r, box: b}) {
 				continue
 			}
-			if !x.lapsed(r) {
-				return "sandbox " + b.ID + " on node " + r.Name, r.Name
+			u := unreadBox{report: r, box: b}
+			if pod := x.podOf(b); pod == nil || pod.Status != podstate.StatusReadable {
+				u.any = true
+			} else {
+				for _, iface := range pod.Interfaces {
+					if _, _, named := iface.NAD(); named && len(iface.Addresses) == 0 {
+						u.on = append(u.on, x.nads[iface.Network])
+					}
+				}
 			}
-			e.MissingNode, e.Unproven = true, true
+			if u.any || len(u.on) > 0 {
+				found = append(found, u)
+			}
 		}
 	}
-	return "", ""
-}
-
-// mayCarry reports whether a sandbox whose addresses are not known may carry the
-// subject's beside those that its pod's status tells, or where the pod is the owner's
-// those, too.
-func (x *index) mayCarry(b *v1alpha1.Sandbox, s *subject, onPod bool) bool {
-	pod := x.podOf(b)
-	if pod == nil || pod.Status != podstate.StatusReadable || onPod && pod == s.pod {
-		return true
-	}
-	return slices.ContainsFunc(pod.Interfaces, func(i podstate.Interface) bool {
-		_, _, named := i.NAD()
-		return named && len(i.Addresses) == 0 && x.mayBeOf(s, x.nads[i.Network])
-	})
+	return found
 }
 
 // podOf is the pod of a sandbox, nil if it is not known.

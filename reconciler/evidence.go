@@ -36,6 +36,7 @@ type Evidence struct {
 	ContainerID string   // of the sandbox, where it was found by address
 	Nodes       []string // that could run the sandbox
 	Unheard     []string // those of them without a fresh report
+	over        []string // those of them that are dead or missing
 
 	OnPod         bool // the address is on the pod
 	Unreachable   bool // every unheard node, or without agents the node in question, is not Ready

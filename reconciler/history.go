@@ -38,7 +38,8 @@ type seen struct {
 	first   int64         // when it was seen first, in nanoseconds
 	ripens  *ripening     // nil where it was not Stale at the last look
 	node    string        // of the pod that was last seen by the owner's name
-	others  []string      // nodes of other pods that were seen by that name, or carrying the address
+	others  []string      // nodes of other pods that were seen by that name
+	carried []string      // nodes of pods of other names that were seen carrying the address
 	pod     string        // UID of the pod that was last seen by the owner's name
 	grace   time.Duration // of that pod
 	deleted time.Duration // the longest grace period of a pod that was deleted
@@ -88,8 +89,10 @@ func (h *History) reservationKey(r *ippool.Reservation) subjectKey {
 
 func (h *History) sawReports() bool { return h != nil && h.reports }
 
-// ranOn are the nodes of pods that were seen by the owner's name, or carrying the
-// address.
+// carriedOn are the nodes of pods of other names that were seen carrying the address.
+func (h *History) carriedOn(s *subject) []string { return h.of(s).carried }
+
+// ranOn are the nodes of pods that were seen by the owner's name.
 func (h *History) ranOn(s *subject) []string {
 	was := h.of(s)
 	if was.node == "" {
@@ -182,8 +185,8 @@ func (h *History) note(it *Item, o *Observation) {
 		s.ripens.missing = since(s.ripens.missing, rests, o.Now)
 		s.ripens.gone = since(s.ripens.gone, rests, o.Local)
 	}
-	if e := it.more.evidence; e != nil && e.claimedOn != "" {
-		s.ranOn(e.claimedOn)
+	if e := it.more.evidence; e != nil && e.claimedOn != "" && !slices.Contains(s.carried, e.claimedOn) {
+		s.carried = append(s.carried, e.claimedOn)
 	}
 	if owner := it.owner(); owner.UID == "" {
 		pod := it.more.x.pod(owner.Namespace, owner.Name)

@@ -30,9 +30,10 @@ type index struct {
 
 	reports []*report // by name
 	byNode  map[string]*report
-	blocks  []*report // by the numbers of their entries, see addReport
-	ids     lookup    // by container id: numbers of entries
-	boxes   lookup    // by address: numbers of entries
+	unread  []unreadBox // see findUnread; nil until it is asked for, and where something has changed
+	blocks  []*report   // by the numbers of their entries, see addReport
+	ids     lookup      // by container id: numbers of entries
+	boxes   lookup      // by address: numbers of entries
 
 	nads    map[string]*ippool.NAD // the readable ones, by "<namespace>/<name>"
 	slices  []ippool.Network       // of readable definitions that cut their range into slices
@@ -110,7 +111,8 @@ func (x *index) rebooted(r *report) bool {
 // time of the report: what the one before ran is then as that of a missing node.
 func (x *index) replaced(r *report) bool {
 	n := x.o.Nodes[r.Name]
-	return !r.fresh && n != nil && n.Machine.Known() && r.Machine.Known() && n.Machine != r.Machine
+	return !r.fresh && n != nil && n.Machine.Known() && r.Machine.Known() && n.Machine != r.Machine &&
+		n.BootID != "" && r.BootID != "" && n.BootID != r.BootID // a machine id can be made again while all runs on
 }
 
 // lapsed reports whether the machine of a report has been gone, and its agent silent,

@@ -15,6 +15,7 @@ type pool struct {
 	*ippool.Pool
 	ref      string
 	networks []string // that its name admits; nil admits any
+	slice    []string // see sliceNodes
 	taken    keySet   // keys that have an entry, readable or not
 	// Only where keys are ambiguous may an entry stand for an address that does
 	// not read back from its key, so every address that is carried is looked up
@@ -51,6 +52,7 @@ func (x *index) addPools() {
 		if p.Problem != "" {
 			continue
 		}
+		p.slice = x.sliceNodes(p)
 		at := p.Range.Prefix()
 		if x.ranges[at] == nil {
 			family := &x.lengths[0]
@@ -129,7 +131,9 @@ func (x *index) indexed(p *ippool.Pool) *pool {
 			return q
 		}
 	}
-	return newPool(p, x.networksOf(p))
+	q := newPool(p, x.networksOf(p))
+	q.slice = x.sliceNodes(q)
+	return q
 }
 
 // poolsAt are the readable pools that have an address in their range, by name.

@@ -102,14 +102,15 @@ func (x *index) setReport(name string, r *podstate.Report) (rebuild bool) {
 		return true
 	}
 	old := x.reports[at]
-	heard := old.fresh
+	heard, was := old.fresh, old.Report
 	if old.SandboxReport == r.SandboxReport { // its Lease alone has changed
 		old.Report, old.fresh = r, r.Fresh(x.now)
 	} else {
 		block := x.removeReport(old, len(r.Sandboxes)+len(r.Attachments)+len(r.Gone))
 		x.reports[at] = x.addReport(r, block, &additions{}, &additions{})
 	}
-	if heard != x.reports[at].fresh {
+	now := x.reports[at]
+	if heard != now.fresh || !heard && (was.LastHeard != now.LastHeard || was.Written != now.Written || was.Machine != now.Machine || was.BootID != now.BootID) {
 		x.agents = [2]*nodeSet{}
 		clear(x.nodeSets)
 	}

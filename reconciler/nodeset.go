@@ -13,6 +13,7 @@ import (
 type nodeSet struct {
 	names   []string // sorted
 	unheard []string // those of them that nothing fresh is known of
+	over    []string // those of them that are dead or missing
 	state   Sandbox
 	missing bool // the state rests on a Node object being gone
 	// unreachable: every unheard node, or without agents one of the nodes, is not
@@ -37,8 +38,11 @@ func (x *index) newNodeSet(names []string, fateOf func(string) fate) *nodeSet {
 	for _, name := range names {
 		f := fateOf(name)
 		count[f]++
-		if f == unheard {
+		switch f {
+		case unheard:
 			n.unheard = append(n.unheard, name)
+		case dead, missing:
+			n.over = append(n.over, name)
 		}
 	}
 	silent := n.unheard
@@ -182,8 +186,8 @@ func (x *index) couldRun(s *subject) (n *nodeSet, certain bool) {
 		n = x.newNodeSet(all, func(node string) fate { return x.fateFor(s, node) })
 		return n, len(all) == len(sighted)
 	}
-	if slice := x.sliceNodes(s.pool); len(slice) > 0 {
-		return x.nodeSet(s, sortedUnique(append(all, slice...))), false
+	if len(s.pool.slice) > 0 {
+		return x.nodeSet(s, sortedUnique(append(all, s.pool.slice...))), false
 	}
 	return x.everyAnd(s, sortedUnique(all)), false
 }
@@ -201,7 +205,7 @@ func (s *subject) sightedOn() (nodes []string) {
 // seenOn are the nodes of the pod by the owner's name, and of pods that carry the
 // address, or were seen to.
 func (x *index) seenOn(s *subject) []string {
-	nodes := x.o.Past.ranOn(s)
+	nodes := append(x.o.Past.ranOn(s), x.o.Past.carriedOn(s)...)
 	if s.pod != nil && s.pod.Node != "" {
 		nodes = append(nodes, s.pod.Node)
 	}

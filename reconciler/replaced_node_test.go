@@ -10,7 +10,7 @@ import (
 // anotherMachine runs under the name of worker-2, and its agent was never heard: the
 // last report by that name is of the machine before.
 func anotherMachine() part {
-	return all(aNode("worker-1"), aNode("worker-2", onMachine(v1alpha1.Machine{SystemUUID: "board of the new one", MachineID: "disk of the new one"})),
+	return all(aNode("worker-1"), aNode("worker-2", booted("boot-2"), onMachine(v1alpha1.Machine{SystemUUID: "board of the new one", MachineID: "disk of the new one"})),
 		freshReport("worker-1"), staleReport("worker-2", heardAt(now.Add(-3*time.Hour))))
 }
 
@@ -34,19 +34,33 @@ func TestAMachineThatReplacedAnotherMayRunWhatAReservationAloneIsFor(t *testing.
 	}
 }
 
-// A terminating pod on the new machine is released, first look to last.
+// From the first look to the plan.
 func TestAPodThatEndsSlowlyOnAMachineThatReplacedAnotherKeepsItsAddress(t *testing.T) {
 	p := newProcess(t, quarter)
-	scene := func(t time.Duration) []part {
-		return []part{usualPool, web(onNode("worker-2"), deletedAgo(-2*time.Hour), carrying("10.0.0.5")), anotherMachineAt(t)}
-	}
-	p.look(0, scene(0)...)
-	if plan := p.look(time.Hour, scene(time.Hour)...); len(plan.Release) > 0 {
+	scene := []part{usualPool, web(onNode("worker-2"), deletedAgo(-2*time.Hour), carrying("10.0.0.5")), anotherMachine()}
+	p.look(0, scene...)
+	if plan := p.look(time.Hour, scene...); len(plan.Release) > 0 {
 		t.Errorf("released: %s", plan.Release[0].Message())
 	}
 }
 
-func anotherMachineAt(time.Duration) part { return anotherMachine() }
+// The machine id can be made anew while all runs on; a boot id is of one boot of one
+// machine only.
+func TestANodeOfTheSameBootIsTheSameMachineWhateverItsIDsAre(t *testing.T) {
+	expectKept(t, usualPool, aNode("worker-2"), freshReport("worker-2"),
+		aNode("worker-1", onMachine(v1alpha1.Machine{SystemUUID: machineOf("worker-1").SystemUUID, MachineID: "made anew"})),
+		staleReport("worker-1", box("box-1", its1), heardAt(now.Add(-time.Hour))))
+}
+
+// What a tenant's pod said of itself, on a node without an agent, must not hold for ever
+// what the sandbox's own node says has ended.
+func TestAPodThatClaimedTheAddressAndIsGoneDoesNotHoldWhatHasEnded(t *testing.T) {
+	base := all(usualPool, aNode("worker-1"), aNode("win", label("kubernetes.io/os", "windows")), freshReport("worker-1", gone("box-1", its1)))
+	it := allocation(t, Judge(observe(base, seenWhile(base, aPod("tenant", uid("uid-9"), onNode("win"), carrying("10.0.0.5")))), Policy{}), "10.0.0.5")
+	if it.Verdict != Stale {
+		t.Errorf("%v\nit says: %s", outcomeOf(it), it.Message())
+	}
+}
 
 // The Node object of the pod's node must have been gone for as long as that must be,
 // whatever --confirm-after says.

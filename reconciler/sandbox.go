@@ -80,7 +80,7 @@ func (x *index) sandbox(s *subject, e *Evidence) {
 }
 
 func (e *Evidence) setNodes(n *nodeSet) {
-	e.Sandbox, e.Nodes, e.Unheard, e.Unreachable, e.UnreachableOK = n.state, n.names, n.unheard, n.unreachable, n.givenUp
+	e.Sandbox, e.Nodes, e.Unheard, e.over, e.Unreachable, e.UnreachableOK = n.state, n.names, n.unheard, n.over, n.unreachable, n.givenUp
 }
 
 // fromFreshReports takes the strongest word of the reports that may be relied
@@ -126,7 +126,7 @@ func (x *index) doubt(s *subject, e *Evidence) {
 	if x.contradict(s, e) {
 		return
 	}
-	others := slices.Concat(x.o.Past.ranOn(s), x.sliceNodes(s.pool))
+	others := slices.Concat(x.o.Past.ranOn(s), s.pool.slice)
 	if s.pod != nil && !(s.pod.Phase == podstate.Finished && s.pod.StoppedByKubelet) && s.pod.Node != "" {
 		others = append(others, s.pod.Node)
 	}

@@ -34,7 +34,7 @@ type rule struct {
 	verdict Verdict
 	proven  bool
 	reason  Reason
-	say     string // {pod}, {sandbox}, {nodes}, {unheard}, {phase} are filled in
+	say     string // {pod}, {sandbox}, {nodes}, {unheard}, {over}, {phase} are filled in
 }
 
 // anyPod matches whatever the API has by that name.
@@ -95,9 +95,9 @@ func table() []rule {
 		{pod: anyPod, sandbox: is(NotReady), verdict: Held, reason: SandboxNotReady,
 			say: "the sandbox on {nodes} is not ready, but its network is not known to be closed: the address may still answer"},
 		{pod: anyPod, sandbox: is(NodeDead), verdict: Stale, proven: true, reason: NodeDeadReason,
-			say: "{nodes} is proven dead (out of service, or booted anew since the sandbox was seen)"},
+			say: "{over} is proven dead (out of service, or booted again since the sandbox was seen)"},
 		{pod: anyPod, sandbox: is(NodeMissing), verdict: Stale, reason: NodeMissingReason,
-			say: "the Node object of {nodes} is gone"},
+			say: "the Node object of {over} is gone"},
 		{pod: podstate.Finished, sandbox: is(Unheard), when: stoppedUnheard, verdict: Stale, reason: PodFinished,
 			say: "the pod is {phase} and its kubelet reported every container stopped; the agent on {unheard} is not heard"},
 		{pod: anyPod, sandbox: is(Unheard), when: givenUp, verdict: Stale, reason: NodeUnreachable,
@@ -273,6 +273,6 @@ func (e *Evidence) fill(text string) string {
 	if e.Pod != nil {
 		phase, deleted = e.Phase.String(), e.Pod.Deleted.UTC().Format("2006-01-02T15:04:05Z")
 	}
-	return strings.NewReplacer("{nodes}", list(e.Nodes), "{unheard}", list(e.Unheard), "{phase}", phase,
+	return strings.NewReplacer("{nodes}", list(e.Nodes), "{over}", list(e.over), "{unheard}", list(e.Unheard), "{phase}", phase,
 		"{deleted}", deleted, "{uid}", uid, "{sandbox}", e.Sandbox.String()).Replace(text)
 }
