@@ -19,10 +19,11 @@ type History struct {
 	seeds    [2]maphash.Seed
 	buffer   []byte
 	subjects map[subjectKey]seen
-	look     uint32 // counts the looks
-	reports  bool   // a SandboxReport was seen
-	revision uint64 // etcd's revision at the last look
-	released []releaseCount
+	look     uint32    // counts the looks
+	reports  bool      // a SandboxReport was seen
+	revision uint64    // etcd's revision at the last look
+	released window    // as it was amended last
+	alone    bool      // there is no right to a window that others find
 	massed   int       // unconfirmed releases that the breaker refused at the last look at everything
 	restored time.Time // when a look showed that etcd was restored
 	intact   time.Time // the last look before that one

@@ -62,6 +62,8 @@ type Plan struct {
 	Refused []Refused
 	// Until is when the next refused item becomes ripe; zero if none waits.
 	Until time.Time
+
+	unconfirmed int // what the breaker counts, with what it has refused and is not judged now
 }
 
 const pausedText = "everything is paused: the reconciler's namespace has the annotation " + ippool.PausedAnnotation
@@ -100,33 +102,37 @@ func (h *History) plan(j *Judgement, opts Options) *Plan {
 			unconfirmed = append(unconfirmed, it)
 		}
 	}
-	n := countAllocations(unconfirmed)
+	p.Release, p.unconfirmed = append(p.Release, unconfirmed...), len(unconfirmed)
 	if j.followed { // else what was refused together would be released bit by bit
-		n += h.massed
-	} else {
-		h.massed = 0
+		p.unconfirmed += h.massed
 	}
-	if text := h.breaker(o.Now, n, j.Total); text != "" && !opts.AllowMassRelease {
-		if !j.followed {
-			h.massed = n
-		}
-		for _, it := range unconfirmed {
-			p.refuse(it, Breaker, text)
-		}
-		return p
+	if text := h.released.breaker(o.Now, p.unconfirmed, j.Total); text != "" && !opts.AllowMassRelease {
+		p.withhold(Breaker, text)
 	}
-	p.Release = append(p.Release, unconfirmed...)
 	return p
+}
+
+// withhold takes what is unconfirmed out of a plan.
+func (p *Plan) withhold(why Refusal, text string) {
+	var release []*Item
+	for _, it := range p.Release {
+		if it.Proven {
+			release = append(release, it)
+		} else {
+			p.refuse(it, why, text)
+		}
+	}
+	p.Release = release
 }
 
 func (p *Plan) refuse(it *Item, why Refusal, detail string) {
 	p.Refused = append(p.Refused, Refused{it, why, detail})
 }
 
-func countAllocations(items []*Item) int {
-	n := 0
-	for _, it := range items {
-		if it.Allocation != nil {
+// count is how many items are refused for a reason.
+func (p *Plan) count(why Refusal) (n int) {
+	for _, x := range p.Refused {
+		if x.Why == why {
 			n++
 		}
 	}
@@ -189,29 +195,6 @@ func (it *Item) poolsWith() []*ippool.Pool {
 // mayShare reports whether an entry of the pool may need a reservation of the item.
 func (p *pool) mayShare(it *Item) bool {
 	return slices.ContainsFunc(it.With(), func(r *Item) bool { return p.of(r.Network()) })
-}
-
-// breaker says why so many unconfirmed releases are not made: with those of
-// the last hour they would come to more than half of the allocations that there
-// were at its start.
-func (h *History) breaker(now time.Time, n, total int) string {
-	h.released = slices.DeleteFunc(h.released, func(r releaseCount) bool { return now.Sub(r.at) > time.Hour })
-	for i := len(h.released) - 1; i >= 0; i-- {
-		n += h.released[i].n
-		total = h.released[i].total
-	}
-	if n <= breakerFloor || 2*n <= total {
-		return ""
-	}
-	return fmt.Sprintf("%d unconfirmed releases within an hour of %d allocations look like a fault elsewhere; "+
-		"look at a few with 'ip-reconcile explain' and, if they are right, run with --allow-mass-release", n, total)
-}
-
-// releaseCount is how many unconfirmed releases were made at a time, of how
-// many allocations.
-type releaseCount struct {
-	at       time.Time
-	n, total int
 }
 
 // restoreGate says why nothing may be released since etcd was restored: an

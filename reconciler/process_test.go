@@ -47,11 +47,8 @@ func (p *process) look(after time.Duration, parts ...part) *Plan {
 func (p *process) pass(after time.Duration, parts ...part) *Plan {
 	p.t.Helper()
 	plan := p.look(after, parts...)
-	out := &Result{}
-	out.Judgement = Judge(p.next, p.Options.Policy)
-	for _, it := range plan.Release {
-		p.done(out, it, p.next)
-	}
+	j := Judge(p.next, p.Options.Policy)
+	p.made(p.t.Context(), j, p.intend(p.t.Context(), j, plan), plan.Release)
 	return plan
 }
 

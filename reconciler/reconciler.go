@@ -25,6 +25,8 @@ type Reconciler struct {
 	Jitter  func(time.Duration) time.Duration
 	Log     *slog.Logger
 	History *History
+	// Window keeps what the breaker counts beyond this process; nil for nowhere.
+	Window Window
 	// Progress, where set, is told what is being done, by several goroutines at once.
 	Progress func(string)
 }
@@ -151,6 +153,10 @@ func (r *Reconciler) act(ctx context.Context, j *Judgement, out *Result, ready f
 	if ready != nil {
 		plan.Release = slices.DeleteFunc(plan.Release, func(it *Item) bool { return !ready(it) })
 	}
+	intended, before := r.intend(ctx, j, plan), len(out.Released)
+	if !j.followed {
+		r.History.massed = plan.count(Breaker)
+	}
 	if r.Options.DryRun {
 		for _, it := range plan.Release {
 			out.refuse(Refused{it, DryRunRefusal, "would be released"})
@@ -158,6 +164,7 @@ func (r *Reconciler) act(ctx context.Context, j *Judgement, out *Result, ready f
 	} else {
 		out.Tried += len(plan.Release)
 		r.release(ctx, j.x, plan.Release, out)
+		r.made(ctx, j, intended, out.Released[before:])
 	}
 	for _, x := range plan.Refused {
 		out.refuse(x)
@@ -173,15 +180,7 @@ func Sooner(a, b time.Time) time.Time {
 	return a
 }
 
-func countUnripe(refused []Refused) int {
-	n := 0
-	for _, x := range refused {
-		if x.Why == Unripe {
-			n++
-		}
-	}
-	return n
-}
+func countUnripe(refused []Refused) int { return (&Plan{Refused: refused}).count(Unripe) }
 
 // listReleased adds what earlier looks released to what the last one saw.
 func (out *Result) listReleased() {
@@ -222,9 +221,6 @@ func (out *Result) refuse(x Refused) {
 // done records a release.
 func (r *Reconciler) done(out *Result, it *Item, o *Observation) {
 	out.Released = append(out.Released, it)
-	if it.Allocation != nil && !it.Proven {
-		r.History.released = append(r.History.released, releaseCount{o.Now, 1, out.Total})
-	}
 	r.Log.Info("released", append(it.Attrs(), "age", r.History.Age(it, o.Now))...)
 }
 

@@ -49,6 +49,7 @@ type simulator struct {
 	// behind is by how much the time that Refresh tells is behind that of Observe.
 	behind time.Duration
 	busy   map[string]int // for how many holds more a Lease is somebody else's
+	kept   string         // what the breaker counts
 	late   []string       // writes that began when too little was left of the hold
 }
 
@@ -289,6 +290,22 @@ func (s *simulator) CreateReservation(ctx context.Context, u *unstructured.Unstr
 	return done()
 }
 
+// Amend is a Window's.
+func (s *simulator) Amend(ctx context.Context, change func(string) (string, error)) error {
+	done, err := s.call(ctx, "amend", "")
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	next, err := change(s.kept)
+	if err != nil {
+		return err
+	}
+	s.kept = next
+	return done()
+}
+
 // store puts an object where it belongs, as a new version. The caller holds mu.
 func (s *simulator) store(into map[string]*unstructured.Unstructured, u *unstructured.Unstructured) {
 	s.revision++
@@ -344,7 +361,7 @@ func (s *simulator) reconciler(t testing.TB) *reconciler.Reconciler {
 		log = slog.NewTextHandler(t.Output(), nil)
 	}
 	return &reconciler.Reconciler{
-		Source: s, Writer: s, Clock: clock.RealClock{}, Log: slog.New(log), History: reconciler.NewHistory(),
+		Source: s, Writer: s, Window: s, Clock: clock.RealClock{}, Log: slog.New(log), History: reconciler.NewHistory(),
 		Jitter:  func(d time.Duration) time.Duration { return d },
 		Options: reconciler.Options{PodsComplete: true}, // it frees the pods of most of its scenes
 	}

@@ -93,7 +93,7 @@ func (o *options) connect(r *reconciler.Reconciler) error {
 	if err != nil {
 		return err
 	}
-	r.Source, r.Writer = onNode(cluster), cluster
+	r.Source, r.Writer, r.Window = onNode(cluster), cluster, cluster
 	return nil
 }
 

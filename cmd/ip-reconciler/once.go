@@ -19,7 +19,7 @@ func onePass(ctx context.Context, o *servecmd.Options, cluster *kube.Cluster, lo
 		log.Error(err.Error())
 		return exitNoLook
 	}
-	r.Source, r.Writer = cluster, cluster
+	r.Source, r.Writer, r.Window = cluster, cluster, cluster
 	return makePass(ctx, r)
 }
 

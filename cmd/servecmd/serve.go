@@ -140,17 +140,14 @@ func (o *Options) Run(ctx context.Context, log *slog.Logger) error {
 	return mgr.Start(ctx)
 }
 
-// LeaseName is the Lease by which one of several replicas is chosen.
-const LeaseName = "ip-reconcile"
-
 func (o *Options) manager() manager.Options {
 	opts := manager.Options{
-		LeaderElection: o.LeaderElect, LeaderElectionID: LeaseName, LeaderElectionNamespace: o.Namespace(),
+		LeaderElection: o.LeaderElect, LeaderElectionID: kube.OwnLease, LeaderElectionNamespace: o.Namespace(),
 		LeaderElectionReleaseOnCancel: true, // nothing writes any more by then
 		// A leader that cannot renew stops 5 s before another may begin: more than
 		// the second for which it may hold whereabouts' Lease.
 		LeaseDuration: ptr.To(15 * time.Second), RenewDeadline: ptr.To(10 * time.Second), RetryPeriod: ptr.To(2 * time.Second),
-		GracefulShutdownTimeout: ptr.To(20 * time.Second), // to put a reservation back takes 10 s at most
+		GracefulShutdownTimeout: ptr.To(20 * time.Second), // for a few reservations to be put back, though calls hang
 		HealthProbeBindAddress:  o.Health,
 		PprofBindAddress:        o.Pprof,
 		Metrics:                 server.Options{BindAddress: o.Metrics, SecureServing: o.MetricsSecure, CertDir: o.MetricsCertDir},
@@ -184,6 +181,7 @@ func (o *Options) server(ctx context.Context, cluster *kube.Cluster, config *res
 	})
 	s.State = serve.NewState(s.Clock, source.Synced)
 	full.Source, full.Writer = &informers.Full{Source: source, Broken: teller.Broken}, cluster
+	full.Window = cluster
 	full.Progress = func(string) { s.State.Tick() }
 	quick := *full
 	quick.Source = source

@@ -44,6 +44,7 @@ type cluster struct {
 	looks, passes, patches, followed []time.Time
 	patched                          []string // the pools, in the order of patches
 	rebuilds                         []string
+	kept                             string // what the breaker counts
 }
 
 // view is a cluster as Full or Quick see it.
@@ -148,6 +149,14 @@ func (c *cluster) CreateReservation(context.Context, *unstructured.Unstructured)
 	return errors.New("nothing is repaired here")
 }
 
+// Amend is a Window's.
+func (c *cluster) Amend(_ context.Context, change func(string) (string, error)) (err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.kept, err = change(c.kept)
+	return err
+}
+
 func (c *cluster) Synced() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -188,7 +197,7 @@ func servingAt(t *testing.T, cron string, c *cluster, opts reconciler.Options, t
 		log := slog.New(slog.DiscardHandler)
 		opts.PodsComplete = true // most clusters here are of nothing but entries
 		full := &reconciler.Reconciler{
-			Source: view{c, true}, Writer: c, Options: opts, Clock: clock.RealClock{}, Log: log,
+			Source: view{c, true}, Writer: c, Window: c, Options: opts, Clock: clock.RealClock{}, Log: log,
 			Jitter: func(d time.Duration) time.Duration { return d }, History: reconciler.NewHistory(),
 		}
 		quick := *full

@@ -1,0 +1,189 @@
+package reconciler
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Window keeps, where other processes find it, what the breaker counts: for the next
+// one after a restart, for that of a Job, for a run by hand beside a Deployment.
+type Window interface {
+	// Amend replaces the text that is kept, which is "" at first, by what change makes
+	// of it. Where somebody else writes in between, change is called again. Nothing is
+	// written where it changes nothing. Without the right to it the error is ErrForbidden.
+	Amend(ctx context.Context, change func(kept string) (string, error)) error
+}
+
+// window is how many unconfirmed releases were made within the last hour, in order.
+// Those of one minute are counted together, which bounds it.
+type window []releaseCount
+
+// releaseCount is how many unconfirmed releases were made, or were about to be made,
+// within a minute.
+type releaseCount struct {
+	At    time.Time `json:"at"` // of the last of them, by the API server's clock
+	Count int       `json:"count"`
+	Of    int       `json:"of"` // how many allocations there were before the first
+}
+
+// readWindow reads what was kept. What is of the future is taken for made now: a
+// clock that was wrong must not stand against releases for longer than an hour.
+func readWindow(kept string, now time.Time) (w window, mended bool, err error) {
+	if kept == "" {
+		return nil, false, nil
+	}
+	if err := json.Unmarshal([]byte(kept), &w); err != nil {
+		return nil, false, fmt.Errorf("what is kept of the releases of the last hour cannot be read (%w); remove it, and it begins again", err)
+	}
+	for i := range w {
+		if w[i].At.After(now) {
+			w[i].At, mended = now, true
+		}
+	}
+	return w.since(now), mended, nil
+}
+
+func (w window) text() (string, error) {
+	if len(w) == 0 {
+		return "", nil
+	}
+	text, err := json.Marshal(w)
+	return string(text), err
+}
+
+// since is what is left of it at a time.
+func (w window) since(now time.Time) window {
+	var left window
+	for _, r := range w {
+		if now.Sub(r.At) <= time.Hour {
+			left = append(left, r)
+		}
+	}
+	return left
+}
+
+// and is the window with n more releases at a time, or, where n is below zero, fewer.
+func (w window) and(at time.Time, n, of int) window {
+	at = at.UTC().Truncate(time.Second)
+	var next window
+	found := false
+	for _, r := range w {
+		if !found && r.At.Truncate(time.Minute).Equal(at.Truncate(time.Minute)) {
+			found = true
+			r.Count += n
+			if at.After(r.At) {
+				r.At = at
+			}
+		}
+		if r.Count > 0 {
+			next = append(next, r)
+		}
+	}
+	if !found && n > 0 {
+		next = append(next, releaseCount{at, n, of})
+	}
+	return next
+}
+
+// breaker says why n more unconfirmed releases are not made now, where there are so
+// many allocations: within an hour they would come to more than half of those that
+// there were at its start.
+func (w window) breaker(now time.Time, n, total int) string {
+	w = w.since(now)
+	for _, r := range w {
+		n += r.Count
+	}
+	if len(w) > 0 {
+		total = w[0].Of
+	}
+	if n <= breakerFloor || 2*n <= total {
+		return ""
+	}
+	return fmt.Sprintf("%d unconfirmed releases within an hour of %d allocations look like a fault elsewhere; "+
+		"look at a few with 'ip-reconcile explain' and, if they are right, run with --allow-mass-release", n, total)
+}
+
+// amendWindow changes the window, the one that others find where there is a right to it.
+func (r *Reconciler) amendWindow(ctx context.Context, now time.Time, change func(window) window) error {
+	h := r.History
+	if r.Window != nil && !h.alone {
+		err := r.Window.Amend(ctx, func(kept string) (string, error) {
+			w, mended, err := readWindow(kept, now)
+			if err != nil {
+				return "", err
+			}
+			before, err := w.text()
+			if err != nil {
+				return "", err
+			}
+			h.released = change(w)
+			after, err := h.released.text()
+			if r.Options.DryRun || after == before && !mended {
+				return kept, err
+			}
+			return after, err
+		})
+		if !errors.Is(err, ErrForbidden) {
+			return err
+		}
+		h.alone = true
+		r.Log.Warn("the breaker counts the releases of this process only: there is no right to keep them for others", "error", err)
+	}
+	h.released = change(h.released.since(now))
+	return nil
+}
+
+// intend counts the unconfirmed releases of a plan before they are made: a process
+// that ends half-way through must not have made them unseen. Where others have made
+// so many that these are too many, or they cannot be counted, they are taken out of
+// the plan. It returns how many were counted.
+func (r *Reconciler) intend(ctx context.Context, j *Judgement, plan *Plan) (n int) {
+	for _, it := range plan.Release {
+		if !it.Proven {
+			n++
+		}
+	}
+	if n == 0 {
+		return 0
+	}
+	now, why, text := j.Observation.Now, Breaker, ""
+	err := r.amendWindow(ctx, now, func(w window) window {
+		if text = w.breaker(now, plan.unconfirmed, j.Total); text != "" && !r.Options.AllowMassRelease {
+			return w
+		}
+		if text = ""; r.Options.DryRun {
+			return w
+		}
+		return w.and(now, n, j.Total)
+	})
+	if err != nil {
+		why, text = WriteFailed, fmt.Sprintf("nothing unconfirmed is released without being counted for the breaker: %v", err)
+	}
+	if text == "" {
+		return n
+	}
+	plan.withhold(why, text)
+	return 0
+}
+
+// made corrects what was intended: only what was made counts.
+func (r *Reconciler) made(ctx context.Context, j *Judgement, intended int, released []*Item) {
+	n := 0
+	for _, it := range released {
+		if !it.Proven && (it.Allocation != nil || len(it.With()) == 0) {
+			n++
+		}
+	}
+	if n == intended || r.Options.DryRun {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	now := j.Observation.Now
+	if err := r.amendWindow(ctx, now, func(w window) window { return w.and(now, n-intended, j.Total) }); err != nil {
+		r.Log.Warn("the breaker counts releases that were not made, for an hour", "counted", intended, "made", n, "error", err)
+	}
+}
