@@ -126,7 +126,10 @@ func (x *index) doubt(s *subject, e *Evidence) {
 	if x.contradict(s, e) {
 		return
 	}
-	others := slices.Concat(x.o.Past.ranOn(s), s.pool.slice)
+	others := x.o.Past.ranOn(s)
+	if !slices.ContainsFunc(s.sightedOn(), func(node string) bool { return !slices.Contains(told, node) }) {
+		others = append(others, s.pool.slice...) // else it is known where it ran
+	}
 	if s.pod != nil && !(s.pod.Phase == podstate.Finished && s.pod.StoppedByKubelet) && s.pod.Node != "" {
 		others = append(others, s.pod.Node)
 	}
