@@ -3,7 +3,6 @@ package kube_test
 import (
 	"encoding/json"
 	"errors"
-	"io"
 	"net/http"
 	"strconv"
 	"sync"
@@ -72,7 +71,7 @@ func (l *ownLease) on(f *fakeAPI) {
 func (l *ownLease) answer(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "application/json")
 	text, _ := json.Marshal(l.lease)
-	_, _ = io.WriteString(w, string(text))
+	_, _ = w.Write(text)
 }
 
 func add(mark string) func(string) (string, error) {
