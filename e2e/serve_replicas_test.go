@@ -84,7 +84,7 @@ func TestTheOtherReplicaTakesOver(t *testing.T) {
 		check(t, first.cmd.Process.Kill())
 		killed := time.Now()
 		second.said(t, works)
-		if took := time.Since(killed); took > 25*time.Second {
+		if took := time.Since(killed); took > time.Minute {
 			t.Errorf("the second works %s after the first was killed", took)
 		}
 		leads := time.Now()
@@ -109,7 +109,7 @@ func TestTheOtherReplicaTakesOver(t *testing.T) {
 		began := time.Now()
 		first.wait().exits(t, 0)
 		second.said(t, works)
-		if took := time.Since(began); took > 8*time.Second {
+		if took := time.Since(began); took > 12*time.Second {
 			t.Errorf("the hand-over took %s", took)
 		}
 		second.passes(t, 1)
