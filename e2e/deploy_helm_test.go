@@ -123,6 +123,7 @@ func TestTheChartAndTheManifestsAreTheSame(t *testing.T) {
 		"agent: {runtime: mixed}":                            {[]string{"deployment-with-agent"}, []string{"agent/components/mixed"}},
 		"agent: {admissionPolicy: false}":                    {[]string{"deployment-with-agent"}, []string{"agent/components/without-admission-policy"}},
 		"openshift: true":                                    {[]string{"deployment-with-agent"}, []string{"agent/components/openshift", "components/openshift"}},
+		"agent: {metrics: {secure: true}}":                   {[]string{"deployment-with-agent"}, []string{"agent/components/secure-metrics"}},
 		"{metrics: {secure: true}, agent: {enabled: false}}": {[]string{"deployment"}, []string{"components/secure-metrics"}},
 	} {
 		for _, namespace := range []string{metav1.NamespaceSystem, "addresses"} {

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -129,6 +130,25 @@ func TestTheAgentsPortMetricsEnvironmentAndFoldersAreValues(t *testing.T) {
 	endpoints, _, err := unstructured.NestedSlice(monitor.Object, "spec", "podMetricsEndpoints")
 	check(t, err)
 	equal(t, "its port", endpoints[0].(map[string]any)["port"], "metrics")
+}
+
+// A PodMonitor cannot present the scraper's own token.
+func TestAgentsWithSecureMetricsAreScrapedByHTTPSWithATokenOfTheScrapersOwn(t *testing.T) {
+	t.Parallel()
+	objects := installed(t, "{openshift: true, agent: {metrics: {secure: true, securePort: 9999}, podMonitor: {enabled: true}}}")
+	c := agentContainer(t, objects)
+	equal(t, "the program", append(c.Command, c.Args...), []string{"/ip-reconcile", "agent", "--secure-metrics-bind-address=:9999"})
+	equal(t, "ports", c.Ports, []corev1.ContainerPort{{Name: "metrics", ContainerPort: 9999}})
+	equal(t, "the probed port", c.LivenessProbe.HTTPGet.Port.IntValue(), 9746)
+	named := byName(t, objects)
+	equal(t, "OpenShift lets it", named["SecurityContextConstraints "+agentName].Object["allowHostPorts"], true)
+	if named["PodMonitor "+agentName] != nil || named["Service "+agentName+"-metrics"] == nil {
+		t.Error("there is a PodMonitor, or no Service for the ServiceMonitor")
+	}
+	endpoints, _, err := unstructured.NestedSlice(named["ServiceMonitor "+agentName].Object, "spec", "endpoints")
+	check(t, err)
+	endpoint := endpoints[0].(map[string]any)
+	equal(t, "how it is scraped", fmt.Sprint(endpoint["port"], endpoint["scheme"], endpoint["bearerTokenFile"]), "metricshttps/var/run/secrets/kubernetes.io/serviceaccount/token")
 }
 
 // A look may take as long as it takes: a shim that hangs costs seconds each time.

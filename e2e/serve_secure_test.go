@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -12,6 +13,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/ip-reconcile/ip-reconcile/podstate/cri/critest"
 )
 
 func TestSecureMetricsAreForWhoMayGetThem(t *testing.T) {
@@ -21,15 +24,43 @@ func TestSecureMetricsAreForWhoMayGetThem(t *testing.T) {
 	v := &server{metrics: freeAddress(t), health: freeAddress(t)}
 	v.command = begin(t, "serve", "--kubeconfig", s.applied(t, folder), "--metrics-secure", "--metrics-bind-address", v.metrics, "--health-probe-bind-address", v.health)
 	v.said(t, "reconciler run succeeded")
+	s.areForReaders(t, v.metrics, "ip-reconcile-metrics-reader")
+}
+
+func TestTheAgentsSecureMetricsAreForWhoMayGetThem(t *testing.T) {
+	t.Parallel()
+	s := newStageWithReports(t, "worker-1")
+	folder := overlay(t, "", []string{"deployment-with-agent"}, []string{"agent/components/secure-metrics"}, "")
+	container := daemonSet(t, s.rendered(t, folder)).Spec.Template.Spec.Containers[0]
+	s.applied(t, folder)
+	address, plain := freeAddress(t), freeAddress(t)
+	n := newMadeUpNode(t, "worker-1", critest.Containerd)
+	args := slices.Clone(container.Args)
+	equal(t, "the program", container.Command, []string{"/ip-reconcile"})
+	equal(t, "the address", args[len(args)-1], "--secure-metrics-bind-address=:9747")
+	args[len(args)-1] = "--secure-metrics-bind-address=" + address
+	begin(t, append(args, "--kubeconfig", s.inPod(t, metav1.NamespaceSystem, agentName, "worker-1").kubeconfig,
+		"--node", "worker-1", "--outside-pod", "--cri", n.Socket, "--cni-results", n.results, "--cni-multus", n.multus, "--netns-dir", n.netns,
+		"--metrics-bind-address", plain)...).tellOnFailure("worker-1")
+	s.areForReaders(t, address, "ip-reconcile-agent-metrics-reader")
+	eventually(t, "the node's own kubelet to be told of its health", func() bool {
+		response, err := http.Get("http://" + plain + "/healthz")
+		return err == nil && response.StatusCode == http.StatusOK && response.Body.Close() == nil
+	})
+}
+
+// areForReaders checks that metrics are served by HTTPS to who has the ClusterRole, and to
+// nobody else.
+func (s *stage) areForReaders(t *testing.T, address, role string) {
+	t.Helper()
 	eventually(t, "the metrics to be served", func() bool { // a short pass is over before the certificate is made
-		connection, err := net.Dial("tcp", v.metrics)
+		connection, err := net.Dial("tcp", address)
 		return err == nil && connection.Close() == nil
 	})
-
 	get := func(token string) int {
 		t.Helper()
 		client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}, Timeout: 10 * time.Second}
-		request := try(http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+v.metrics+"/metrics", nil)).must(t)
+		request := try(http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+address+"/metrics", nil)).must(t)
 		if token != "" {
 			request.Header.Set("Authorization", "Bearer "+token)
 		}
@@ -53,13 +84,13 @@ func TestSecureMetricsAreForWhoMayGetThem(t *testing.T) {
 	stranger, reader := tokenFor("stranger"), tokenFor("prometheus")
 	try(s.Client().RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "prometheus"},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "ip-reconcile-metrics-reader"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
 		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "default", Name: "prometheus"}},
 	}, metav1.CreateOptions{})).must(t)
 	equal(t, "nobody", get(""), http.StatusUnauthorized)
 	equal(t, "who has no right", get(stranger), http.StatusForbidden)
 	eventually(t, "who has it to get them", func() bool { return get(reader) == http.StatusOK })
-	if response, err := http.Get("http://" + v.metrics + "/metrics"); err == nil {
+	if response, err := http.Get("http://" + address + "/metrics"); err == nil {
 		equal(t, "without TLS", response.StatusCode, http.StatusBadRequest)
 	}
 }

@@ -6,18 +6,15 @@ package agentcmd
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
-	"net"
-	"net/http"
 	"os"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
 
 	"github.com/ip-reconcile/ip-reconcile/cmd/flags"
 	"github.com/ip-reconcile/ip-reconcile/podstate/agent"
@@ -30,11 +27,31 @@ type options struct {
 	podUID     string
 	outsidePod bool
 	metrics    string
+
+	secure                 *SecureMetrics
+	secureMetrics, certDir string
 }
 
-// New is the command; it logs to the given file.
-func New(logs io.Writer) *cobra.Command {
-	o := &options{}
+// SecureMetrics is the agent's metrics by HTTPS. It comes from outside since it brings
+// much code with it, which the program for the DaemonSet has no room for.
+type SecureMetrics struct {
+	// Registry is what Serve serves.
+	Registry Registry
+	// Serve serves /metrics until the context ends, with tls.crt and tls.key of a
+	// folder, or with a certificate that it makes where certDir is "".
+	Serve func(ctx context.Context, config *rest.Config, address, certDir string, log *slog.Logger) error
+}
+
+// Registry is where metrics are registered, and gathered.
+type Registry interface {
+	prometheus.Registerer
+	prometheus.Gatherer
+}
+
+// New is the command; it logs to the given file. Where secure is nil it cannot serve
+// metrics by HTTPS.
+func New(logs io.Writer, secure *SecureMetrics) *cobra.Command {
+	o := &options{secure: secure}
 	c := &cobra.Command{
 		Use:   "agent",
 		Short: "Publish what this node's container runtime really runs: the DaemonSet",
@@ -59,6 +76,10 @@ is published: the last report stands and goes stale.`,
 	f.StringVar(&o.podUID, "pod-uid", os.Getenv("POD_UID"), "UID of the agent's own pod, whose sandbox must be in every look (default: $POD_UID)")
 	f.BoolVar(&o.outsidePod, "outside-pod", false, "the agent does not run in a pod, so that no sandbox is its own")
 	f.StringVar(&o.metrics, "metrics-bind-address", "127.0.0.1:9746", "where /metrics, /healthz and /readyz are served; 0 for nowhere")
+	if secure != nil {
+		f.StringVar(&o.secureMetrics, "secure-metrics-bind-address", "0", "where /metrics is served by HTTPS, to who may get them (nonResourceURLs /metrics); 0 for nowhere")
+		f.StringVar(&o.certDir, "metrics-cert-dir", "", "folder with tls.crt and tls.key for --secure-metrics-bind-address (default: a certificate made at start)")
+	}
 	o.Completions(c)
 	return c
 }
@@ -99,10 +120,8 @@ func (o *options) run(ctx context.Context, logs io.Writer) error {
 	if err != nil {
 		return err
 	}
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewGoCollector())
-	state := agent.NewState(log, registry)
-	if err := serve(o.metrics, state.Handler(registry), log); err != nil {
+	state, err := o.serve(ctx, config, log)
+	if err != nil {
 		return err
 	}
 	small := time.AfterFunc(startOver, small)
@@ -160,20 +179,4 @@ func follow(ctx context.Context, log *slog.Logger, what string, stream func() er
 		case <-time.After(wait):
 		}
 	}
-}
-
-// serve serves metrics and health.
-func serve(address string, handler http.Handler, log *slog.Logger) error {
-	if address == "0" || address == "" {
-		return nil
-	}
-	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		return fmt.Errorf("--metrics-bind-address %s: %w", address, err)
-	}
-	go func() {
-		err := (&http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second}).Serve(listener)
-		log.Error("metrics and health are not served any more", "error", err)
-	}()
-	return nil
 }

@@ -17,7 +17,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	memory.Bound(100, 0) // from the first look on, which is the largest; agentcmd makes it less later
-	command := agentcmd.New(os.Stderr)
+	command := agentcmd.New(os.Stderr, nil)
 	command.Use = "ip-reconcile-agent"
 	command.SilenceErrors, command.SilenceUsage = true, true
 	if err := command.ExecuteContext(ctx); err != nil {

@@ -122,8 +122,8 @@ subjects:
 {{- if and .Values.agent.enabled .Values.agent.admissionPolicy (semverCompare "<1.30.0-0" .Capabilities.KubeVersion.Version) }}
 {{- fail (printf "agent.admissionPolicy: it needs Kubernetes 1.30 or newer, this is %s. Without it whoever is root on one node can write what another is said to run, and have addresses freed that are in use there: set agent.admissionPolicy=false to go without it all the same, or agent.enabled=false to go without agents" .Capabilities.KubeVersion.Version) }}
 {{- end }}
-{{- if and .Values.agent.podMonitor.enabled (not .Values.agent.metrics.expose) }}
-{{- fail "agent.podMonitor.enabled: the agents' metrics are for the node itself only; set agent.metrics.expose=true" }}
+{{- if and .Values.agent.podMonitor.enabled (not .Values.agent.metrics.expose) (not .Values.agent.metrics.secure) }}
+{{- fail "agent.podMonitor.enabled: the agents' metrics are for the node itself only; set agent.metrics.secure=true, or agent.metrics.expose=true" }}
 {{- end }}
 {{- if and .Values.hostNetwork .Values.openshift }}
 {{- fail "hostNetwork: no SecurityContextConstraints of OpenShift's own let this run on the node's network; leave it off with openshift=true" }}

@@ -1,0 +1,53 @@
+package agentcmd
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"k8s.io/client-go/rest"
+
+	"github.com/ip-reconcile/ip-reconcile/podstate/agent"
+)
+
+// serve serves metrics and health, where that was asked for, and returns what they tell of.
+func (o *options) serve(ctx context.Context, config *rest.Config, log *slog.Logger) (*agent.State, error) {
+	var registry Registry = prometheus.NewRegistry()
+	if o.secure != nil {
+		registry = o.secure.Registry
+	}
+	registry.MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewGoCollector())
+	state := agent.NewState(log, registry)
+	if err := listen(o.metrics, state.Handler(registry), log); err != nil {
+		return nil, err
+	}
+	if o.secureMetrics != "" && o.secureMetrics != "0" {
+		go func() {
+			if err := o.secure.Serve(ctx, config, o.secureMetrics, o.certDir, log); err != nil {
+				log.Error("metrics are not served by HTTPS", "--secure-metrics-bind-address", o.secureMetrics, "error", err)
+			}
+		}()
+	}
+	return state, nil
+}
+
+// listen serves metrics and health in plain text.
+func listen(address string, handler http.Handler, log *slog.Logger) error {
+	if address == "0" || address == "" {
+		return nil
+	}
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return fmt.Errorf("--metrics-bind-address %s: %w", address, err)
+	}
+	go func() {
+		err := (&http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second}).Serve(listener)
+		log.Error("metrics and health are not served any more", "error", err)
+	}()
+	return nil
+}
