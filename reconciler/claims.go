@@ -175,7 +175,7 @@ func (x *index) findUnread() []unreadBox {
 
 // podOf is the pod of a sandbox, nil if it is not known.
 func (x *index) podOf(b *v1alpha1.Sandbox) *podstate.Pod {
-	if p := x.pod(b.Namespace, b.Name); p != nil && b.UID != "" && (b.UID == p.UID || b.UID == p.RuntimeUID) {
+	if p := x.pod(b.Namespace, b.Name); p != nil && p.Has(b.UID) {
 		return p
 	}
 	return nil

@@ -66,9 +66,9 @@ func (x *index) gather(s *subject, e *Evidence) {
 	}
 	x.sandbox(s, e)
 	if s.pod != nil {
-		switch e.SandboxUID {
-		case "":
-		case s.pod.UID, s.pod.RuntimeUID:
+		switch {
+		case e.SandboxUID == "":
+		case s.pod.Has(e.SandboxUID):
 			e.Own = ItsPod
 		default:
 			e.Own = NotItsPod

@@ -78,7 +78,7 @@ func uniqueAddresses(in []netip.Addr) []netip.Addr {
 // known reports whether the API has the sandbox's pod.
 func (x *index) known(g *sighting) bool {
 	p := x.pod(g.box.Namespace, g.box.Name)
-	return p != nil && (g.box.UID == "" || g.box.UID == p.UID || g.box.UID == p.RuntimeUID)
+	return p != nil && (g.box.UID == "" || p.Has(g.box.UID))
 }
 
 // runs reports whether a fresh report has the sighting as a READY sandbox.

@@ -181,7 +181,7 @@ func (x *index) podsAt(addr netip.Addr) []podAddress {
 func (x *index) reported(p *podstate.Pod) bool {
 	r := x.byNode[p.Node]
 	return r != nil && r.fresh && slices.ContainsFunc(r.sandboxes, func(b v1alpha1.Sandbox) bool {
-		return b.State == v1alpha1.SandboxReady && len(b.Addresses) > 0 && !b.AddressesUnread && b.UID != "" && (b.UID == p.UID || b.UID == p.RuntimeUID)
+		return b.State == v1alpha1.SandboxReady && len(b.Addresses) > 0 && !b.AddressesUnread && p.Has(b.UID)
 	})
 }
 

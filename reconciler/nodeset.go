@@ -165,8 +165,8 @@ type namedNodes struct {
 // the id, the node of the pod by that name, and those of pods that were seen
 // carrying the address. Where no report has it, also the nodes whose slice the pool is,
 // by a readable definition; else every node with an agent.
-// Without reports it is the pod's own node, where there is a pod. certain is whether a
-// report has the id and nothing but such nodes could run it.
+// Without reports it is the pod's own node, where there is a pod. certain reports
+// whether no other node could run it: where a report has the id, and without agents.
 func (x *index) couldRun(s *subject) (n *nodeSet, certain bool) {
 	if !x.inUse && s.pod != nil {
 		if s.pod.Node == "" {

@@ -169,10 +169,10 @@ func (x *index) standsAgainst(g *sighting) bool {
 	switch {
 	case g.gone != nil || x.lost(g.report):
 		return false
-	case g.att != nil:
+	case g.att != nil: // however old
 		return !podstate.Closed(g.att.NetworkClosed)
 	}
-	return g.box.State == v1alpha1.SandboxReady || !podstate.Closed(g.box.NetworkClosed)
+	return x.mayRun(g)
 }
 
 // stateOf is what a fresh report's mention proves; ok is false where it proves
