@@ -47,7 +47,7 @@ func TestInAClusterASandboxThatIsStoppedLosesItsAddressAlthoughItStaysListed(t *
 	equal(t, "who answers at the address", name, next.Name)
 	before := i.contents(t)
 	check(t, worker.Kubelet.Thaw())
-	eventually(t, "kubelet to remove the sandbox", func() bool {
+	eventuallyWithin(t, 3*time.Minute, "kubelet to remove the sandbox", func() bool { // it collects them once a minute
 		_, err := worker.Status(t.Context(), id)
 		return err != nil
 	})
