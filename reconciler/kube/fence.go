@@ -18,6 +18,9 @@ import (
 // FenceHolder is the holder that whereabouts' Leases name under a fence.
 const FenceHolder = "ip-reconcile/fence"
 
+// RestoredAnnotation on them says what showed a replica that etcd was restored.
+const RestoredAnnotation = "ip-reconcile.dev/etcd-restored"
+
 const (
 	// fenceLease is for how long ADDs and DELs respect a Lease of the fence that
 	// nobody renews. It is longer than a hold's: a replica that takes over must be
@@ -54,6 +57,10 @@ const (
 //     last write. A conflict leaves it to who wrote; only a replica that leads reads
 //     and tries again. A replica that does not lead takes a Lease without holder for
 //     the end of the fence; one that leads takes it back.
+//   - What showed one replica that etcd was restored is an annotation of the Lease while
+//     the fence stands. The others read it when they meet a conflict, so that none of
+//     them ends the fence because it has seen nothing itself. Until it is written a
+//     Lease without holder is taken back, too.
 //   - A replica that ends does not give it back: another one takes over, or 3 s later
 //     whoever waits.
 //
@@ -68,7 +75,9 @@ type Fence struct {
 	began   time.Time // of the age, by our own clock; zero while none of the Leases was had
 	since   time.Time // by the API server's clock; zero while one of the Leases is missing
 	stood   chan struct{}
-	dropped bool // another replica has given one of the Leases back
+	dropped bool   // another replica has given one of the Leases back
+	why     string // what showed this replica that etcd was restored
+	told    string // what showed another one
 	ctx     context.Context
 	stop    context.CancelFunc // nil while it is not raised
 	running sync.WaitGroup
@@ -94,6 +103,7 @@ func (f *Fence) Raise(leases map[string][]string) (stood <-chan struct{}) {
 		f.ctx, f.stop = context.WithCancel(context.Background())
 		f.posts, f.stood = map[types.NamespacedName]*post{}, make(chan struct{})
 		f.began, f.since, f.dropped = time.Time{}, time.Time{}, false
+		f.why, f.told = "", ""
 	}
 	for namespace, names := range leases {
 		for _, name := range names {
@@ -106,7 +116,25 @@ func (f *Fence) Raise(leases map[string][]string) (stood <-chan struct{}) {
 			f.running.Go(func() { p.keep(f.ctx) })
 		}
 	}
+	if !f.stands() {
+		f.since, f.stood = time.Time{}, make(chan struct{})
+	}
 	return f.stood
+}
+
+// Know has the other replicas know what shows that etcd was restored, while the fence is
+// raised.
+func (f *Fence) Know(why string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.why = why
+}
+
+// Told is what showed another replica that etcd was restored, "" if none has said so.
+func (f *Fence) Told() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.told
 }
 
 // Covers reports whether all these Leases are among those that are being held.
@@ -206,20 +234,21 @@ func (f *Fence) Missing() (names []string) {
 	return names
 }
 
-// Others reports whether a fence of another replica stands over one of the Leases.
-func (f *Fence) Others(ctx context.Context, leases map[string][]string) (bool, error) {
+// Others is what the fence of another replica says of a restore, "" where none stands over
+// these Leases or none says anything.
+func (f *Fence) Others(ctx context.Context, leases map[string][]string) (why string, err error) {
 	for _, namespace := range slices.Sorted(maps.Keys(leases)) {
 		for _, name := range leases[namespace] {
 			l, err := f.c.lease(ctx, types.NamespacedName{Namespace: namespace, Name: name})
 			if err != nil {
-				return false, err
+				return "", err
 			}
-			if _, alive := f.c.fenceOf(l); alive {
-				return true, nil
+			if _, alive := f.c.fenceOf(l); alive && l.Annotations[RestoredAnnotation] != "" {
+				return l.Annotations[RestoredAnnotation], nil
 			}
 		}
 	}
-	return false, nil
+	return "", nil
 }
 
 // fenceOf is the age of the fence that a Lease is of, and whether that fence is alive.

@@ -30,6 +30,8 @@ type post struct {
 	own     bool                  // by us
 	changed time.Time             // when it was seen to change
 
+	published bool // with what shows that etcd was restored
+
 	// Under f.mu:
 	kept      time.Time // when it was last known to be the fence's, since it is; zero while it is not
 	renewed   time.Time // when our own last confirmed renewal was sent
@@ -100,16 +102,16 @@ func (p *post) renewOrTake(ctx context.Context) error {
 		p.last, p.changed = l, time.Now()
 	}
 	p.f.mu.Lock()
-	leads, held := p.f.leads, p.stands()
+	held, follows := p.stands(), !p.f.leads && (p.f.why == "" || l.Annotations[RestoredAnnotation] != "" || p.published)
 	p.f.mu.Unlock()
 	switch holder := holderOf(l); {
-	case holder == FenceHolder && held && !leads && time.Since(p.changed) < quietFor:
-		p.follow()
+	case holder == FenceHolder && held && follows && time.Since(p.changed) < quietFor:
+		p.follow(l)
 		return nil
 	case holder == FenceHolder:
 		p.carryOn(l)
 		return p.write(ctx, l)
-	case holder == "" && held && !leads:
+	case holder == "" && held && follows:
 		p.f.mu.Lock()
 		defer p.f.mu.Unlock()
 		p.kept, p.f.dropped = time.Time{}, true
@@ -129,10 +131,18 @@ func (p *post) lost() {
 }
 
 // follow takes note that another replica renews the Lease.
-func (p *post) follow() {
+func (p *post) follow(l *coordinationv1.Lease) {
 	p.f.mu.Lock()
 	defer p.f.mu.Unlock()
 	p.kept = later(p.kept, p.changed)
+	p.read(l)
+}
+
+// read takes in what another replica says. The caller holds f.mu.
+func (p *post) read(l *coordinationv1.Lease) {
+	if why := l.Annotations[RestoredAnnotation]; why != "" {
+		p.f.told, p.published = why, true
+	}
 }
 
 // carryOn takes the age over of a fence that is alive.
@@ -143,6 +153,7 @@ func (p *post) carryOn(l *coordinationv1.Lease) {
 	}
 	p.f.mu.Lock()
 	defer p.f.mu.Unlock()
+	p.read(l)
 	if began := time.Now().Add(-age); p.f.began.IsZero() || began.Before(p.f.began) {
 		p.f.began = began
 	}
@@ -153,7 +164,10 @@ func (p *post) carryOn(l *coordinationv1.Lease) {
 func (p *post) write(ctx context.Context, l *coordinationv1.Lease) error {
 	sent := time.Now()
 	p.f.mu.Lock()
-	began := p.f.began
+	began, why := p.f.began, p.f.why
+	if why == "" {
+		why = p.f.told
+	}
 	p.f.mu.Unlock()
 	if began.IsZero() {
 		began = sent
@@ -170,6 +184,7 @@ func (p *post) write(ctx context.Context, l *coordinationv1.Lease) error {
 		HolderIdentity: ptr.To(FenceHolder), LeaseDurationSeconds: ptr.To(int32(fenceLease / time.Second)),
 		AcquireTime: ptr.To(metav1.NewMicroTime(began)), RenewTime: ptr.To(metav1.NewMicroTime(sent)), LeaseTransitions: &transitions,
 	}
+	annotate(next, why) // what a remnant says counts for nothing
 	api := p.f.c.core.CoordinationV1().Leases(p.Namespace)
 	var err error
 	if l == nil {
@@ -180,7 +195,7 @@ func (p *post) write(ctx context.Context, l *coordinationv1.Lease) error {
 	if err != nil {
 		return err
 	}
-	p.last, p.own, p.changed = next, true, time.Now()
+	p.last, p.own, p.changed, p.published = next, true, time.Now(), why != ""
 	p.f.mu.Lock()
 	defer p.f.mu.Unlock()
 	p.kept, p.renewed = sent, sent
@@ -200,6 +215,7 @@ func (p *post) giveBack(ctx context.Context) {
 			return
 		}
 		next := p.last.DeepCopy()
+		annotate(next, "")
 		next.Spec.HolderIdentity = ptr.To("")
 		next.Spec.RenewTime = ptr.To(metav1.NowMicro())
 		_, err := p.f.c.core.CoordinationV1().Leases(p.Namespace).Update(ctx, next, metav1.UpdateOptions{FieldManager: fieldManager})
@@ -214,6 +230,15 @@ func (p *post) giveBack(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// annotate says what shows that etcd was restored; "" for nothing.
+func annotate(l *coordinationv1.Lease, why string) {
+	if why == "" {
+		delete(l.Annotations, RestoredAnnotation)
+		return
+	}
+	metav1.SetMetaDataAnnotation(&l.ObjectMeta, RestoredAnnotation, why)
 }
 
 // lease reads a Lease by quorum; nil where there is none.
