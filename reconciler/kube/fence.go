@@ -28,7 +28,7 @@ const (
 	fenceLease = 3 * time.Second
 	// quietFor is after how long without a renewal by another replica a replica that
 	// does not lead renews itself.
-	quietFor = 600 * time.Millisecond
+	quietFor = 450 * time.Millisecond
 	// aliveFor is within what time a fence must have been renewed, by the API
 	// server's clock, to be another replica's and no remnant: of one that has died,
 	// or of a backup.
@@ -48,7 +48,7 @@ const (
 //   - Who wrote last goes on, by an update at the resourceVersion of its own last
 //     write, every 250 ms. A conflict says that another one has written. Where that is
 //     the fence again, a replica that leads writes once more at once; any other only
-//     looks, and writes when nothing was renewed for 600 ms.
+//     looks, and writes when nothing was renewed for 450 ms.
 //   - spec.renewTime less spec.acquireTime is the fence's age at that write. Both are
 //     by the writer's clock, so that no other clock matters; who takes over a fence
 //     that is alive (renewed within 4 s by the API server's clock) carries the age on.
@@ -102,9 +102,10 @@ func (f *Fence) Raise(leases map[string][]string) (stood <-chan struct{}) {
 	if f.stop == nil {
 		f.ctx, f.stop = context.WithCancel(context.Background())
 		f.posts, f.stood = map[types.NamespacedName]*post{}, make(chan struct{})
-		f.began, f.since, f.dropped = time.Time{}, time.Time{}, false
+		f.began, f.since = time.Time{}, time.Time{}
 		f.why, f.told = "", ""
 	}
+	f.dropped = false
 	for namespace, names := range leases {
 		for _, name := range names {
 			at := types.NamespacedName{Namespace: namespace, Name: name}
@@ -253,13 +254,17 @@ func (f *Fence) Others(ctx context.Context, leases map[string][]string) (why str
 
 // fenceOf is the age of the fence that a Lease is of, and whether that fence is alive.
 func (c *Cluster) fenceOf(l *coordinationv1.Lease) (age time.Duration, alive bool) {
-	if l == nil || holderOf(l) != FenceHolder || c.Now().Sub(podstate.Heard(l)) > aliveFor {
+	if l == nil || holderOf(l) != FenceHolder {
 		return 0, false
 	}
-	if l.Spec.AcquireTime == nil || l.Spec.RenewTime == nil {
-		return 0, true
+	since := c.Now().Sub(podstate.Heard(l))
+	if since > aliveFor {
+		return 0, false
 	}
-	return max(l.Spec.RenewTime.Sub(l.Spec.AcquireTime.Time), 0), true
+	if l.Spec.AcquireTime != nil && l.Spec.RenewTime != nil {
+		age = l.Spec.RenewTime.Sub(l.Spec.AcquireTime.Time)
+	}
+	return max(age, 0) + max(since, 0), true
 }
 
 // stands reports whether all of the Leases are held that there is a right to. The

@@ -81,6 +81,9 @@ func (p *post) step(ctx context.Context) {
 }
 
 func (p *post) renewOrTake(ctx context.Context) error {
+	if p.f.Dropped() {
+		return nil
+	}
 	if p.own {
 		err := p.write(ctx, p.last)
 		if err == nil || !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
