@@ -432,6 +432,14 @@ func TestAFenceThatSomebodyElseHadForAMomentStandsSinceThen(t *testing.T) {
 		since, standing := f.Since()
 		equal(t, "it stands again", standing, true)
 		equal(t, "since later", since.Sub(before) > 9*time.Second, true)
+
+		// So short that it was no one's when we looked.
+		time.Sleep(10 * time.Second)
+		a.has(shared, "", 0, func(l *coordinationv1.Lease) { l.Spec.LeaseTransitions = ptr.To(int32(20)) })
+		time.Sleep(time.Second)
+		again, standing := f.Since()
+		equal(t, "it stands again", standing, true)
+		equal(t, "since later", again.Sub(since) > 9*time.Second, true)
 		f.Lower(t.Context())
 	})
 }
