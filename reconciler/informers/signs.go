@@ -34,6 +34,16 @@ func (s *Source) Leases() map[string][]string {
 	return leases
 }
 
+// LookAgain has a full look that is under way begin anew: its requests may wait for an
+// API server that is not there any more.
+func (s *Source) LookAgain() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.looking != nil {
+		s.looking()
+	}
+}
+
 // RanBackwards says what shows that etcd was restored since the caches were built, ""
 // if nothing does: its revision, or, where that has grown past the old one or was
 // bumped, an object at an older resourceVersion than before. The next full look tells

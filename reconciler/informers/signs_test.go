@@ -90,3 +90,24 @@ func TestAnErrorIsNoSignThatEtcdDidNotRunBackwards(t *testing.T) {
 		t.Errorf("it says %q, %v", why, err)
 	}
 }
+
+func TestAFullLookThatHangsBeginsAnewWhenTheAPIServerIsBack(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	hangs, hung := make(chan struct{}), make(chan struct{})
+	defer close(hangs)
+	b.api.onList = func(resource string, n int) {
+		if resource == "ippools" && n == 1 {
+			close(hung)
+			<-hangs
+		}
+	}
+	go func() {
+		<-hung
+		b.LookAgain()
+	}()
+	b.full(t)
+	equal(t, "lists of pools", b.api.lists["ippools"], 2)
+	b.LookAgain() // none is under way
+	b.full(t)
+}

@@ -103,7 +103,6 @@ func (f *Fence) Raise(leases map[string][]string) (stood <-chan struct{}) {
 		f.ctx, f.stop = context.WithCancel(context.Background())
 		f.posts, f.stood = map[types.NamespacedName]*post{}, make(chan struct{})
 		f.began, f.since = time.Time{}, time.Time{}
-		f.why, f.told = "", ""
 	}
 	f.dropped = false
 	for namespace, names := range leases {
@@ -167,6 +166,7 @@ func (f *Fence) Lower(ctx context.Context) {
 		off = min(max(time.Since(f.began), stayOff), longestOff)
 	}
 	f.posts, f.began, f.since = nil, time.Time{}, time.Time{}
+	f.why, f.told = "", ""
 	f.mu.Unlock()
 	f.c.mu.Lock()
 	defer f.c.mu.Unlock()

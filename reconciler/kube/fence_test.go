@@ -291,6 +291,7 @@ func TestTheFenceEndsForTheOtherReplicaWhenTheLeaderLowersIt(t *testing.T) {
 		equal(t, "dropped", other.Dropped(), true)
 		equal(t, "the holder", a.holder(shared), "")
 		other.Lower(t.Context())
+		equal(t, "told afterwards", other.Told(), "")
 	})
 }
 

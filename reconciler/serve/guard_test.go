@@ -57,6 +57,8 @@ func (w *watched) Pulse(ctx context.Context) (uint64, error) {
 
 func (w *watched) Leases() map[string][]string { w.mu.Lock(); defer w.mu.Unlock(); return w.leases }
 
+func (w *watched) LookAgain() {}
+
 func (w *watched) RanBackwards(context.Context) (string, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

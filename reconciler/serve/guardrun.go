@@ -98,6 +98,7 @@ func (g *Guard) known(amiss bool) {
 // back begins what is to be done after a time without the API server.
 func (g *Guard) back() {
 	g.answered, g.asking = time.Now(), true
+	g.Signs.LookAgain()
 	if time.Now().After(g.rests) {
 		g.raise("the API server was away")
 	}
