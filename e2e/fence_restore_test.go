@@ -50,8 +50,6 @@ func (s *stage) fencedAfter(ctx context.Context) <-chan time.Duration {
 	return took
 }
 
-func sorted(times []time.Duration) []time.Duration { slices.Sort(times); return times }
-
 // keepAdding makes ADDs for pods, each again until it is done, as kubelet does. It returns
 // how many are, and how to wait for all.
 func keepAdding(pods []*pod, n harness.Network) (ended func() int, wait func(t testing.TB)) {
@@ -133,8 +131,9 @@ func TestAfterARestoreOfEtcdTheFenceStandsAtOnce(t *testing.T) {
 		}
 	}
 	slices.Sort(times)
+	slices.Sort(waited)
 	t.Logf("%d restores: the fence stood %s after the API server's first answer at the median, %s at the longest; %d of %d ADDs that had been waiting for it were done before; the others ended %s after it stood at the median",
-		len(times), median(times).Round(time.Millisecond), longest(times).Round(time.Millisecond), slipped, 2*len(times), median(sorted(waited)).Round(time.Millisecond))
+		len(times), median(times).Round(time.Millisecond), longest(times).Round(time.Millisecond), slipped, 2*len(times), median(waited).Round(time.Millisecond))
 	if median(times) > 2*time.Second {
 		t.Error("that is too late")
 	}

@@ -94,9 +94,12 @@ const (
 	pulseEvery = time.Second
 	// pulseFor is how long it may take to answer then.
 	pulseFor = 3 * time.Second
-	// tryEvery is how often it is asked while it is away, or the fence is raised.
-	tryEvery = 200 * time.Millisecond
+	// tryEvery is how often it is asked while it is away: ADDs that wait for it ask
+	// every half second.
+	tryEvery = 50 * time.Millisecond
 	tryFor   = time.Second
+	// stepEvery is how often it is asked while the fence is raised.
+	stepEvery = 200 * time.Millisecond
 	// askFor is how long one comparison may take.
 	askFor = 10 * time.Second
 	// takeFor is how long the Leases may take to be had before that counts for nothing.

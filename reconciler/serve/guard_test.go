@@ -192,7 +192,7 @@ func TestAfterATimeWithoutTheAPIServerTheFenceIsRaisedAndGivenBackWhereNothingWa
 			guarded(t, w, func(t *testing.T, g *Guard) {
 				w.is(func() { gone(w, true) }, 20*time.Second)
 				w.stands(t, false) // nobody could take a Lease
-				w.is(func() { gone(w, false); w.unsure = errors.New("not served yet") }, time.Second+tryEvery)
+				w.is(func() { gone(w, false); w.unsure = errors.New("not served yet") }, time.Second+stepEvery)
 				w.stands(t, true)
 				w.is(func() {}, 10*time.Second)
 				w.stands(t, true) // an error is no answer

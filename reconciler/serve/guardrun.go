@@ -14,8 +14,11 @@ func (g *Guard) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		g.step(ctx)
 		pause := pulseEvery
-		if g.away || !g.raisedAt.IsZero() {
+		switch {
+		case g.away:
 			pause = tryEvery
+		case !g.raisedAt.IsZero():
+			pause = stepEvery
 		}
 		select {
 		case <-ctx.Done():
@@ -79,7 +82,7 @@ func (g *Guard) pulse(ctx context.Context) (revision uint64, answers bool) {
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(tryEvery / 2):
+		case <-time.After(2 * tryEvery):
 		}
 	}
 }
