@@ -190,11 +190,11 @@ func TestTheAPIServerAcceptsWhatIsRendered(t *testing.T) {
 		"agent: {runtime: mixed, env: [{name: A, value: b}], cni: {multus: /run/multus}, port: 9999, metrics: {expose: true}, podMonitor: {enabled: true}}": {"PodMonitor"},
 		"agent: {leaseNamespace: kube-system}": nil,
 		"openshift: true":                      {"SecurityContextConstraints"},
-		"{prometheusRule: {enabled: true}, serviceMonitor: {enabled: true, labels: {release: prometheus}}, metrics: {secure: true}}":              {"PrometheusRule", "ServiceMonitor"},
-		"{replicas: 1, networkPolicy: {enabled: false}, podDisruptionBudget: {enabled: false}, priorityClassName: '', tolerations: []}":           nil,
-		"{cron: {expression: '*/5 * * * * # five'}, extraArgs: ['--agent-nodes=a in (b, c)'], confirmAfter: 1h30m, podLabels: {team: '007'}}":     nil,
-		"{agent: {extraArgs: [--log-level=debug], podAnnotations: {a: b}, podLabels: {c: d}, nodeSelector: {e: f}}}":                              nil,
-		"{podAnnotations: {a: b}, imagePullSecrets: [{name: pull}], affinity: {nodeAffinity: {}}, image: {repository: r.example.com/i, tag: v1}}": nil,
+		"{prometheusRule: {enabled: true}, serviceMonitor: {enabled: true, labels: {release: prometheus}}, metrics: {secure: true}}":                             {"PrometheusRule", "ServiceMonitor"},
+		"{replicas: 1, networkPolicy: {enabled: false}, podDisruptionBudget: {enabled: false}, priorityClassName: '', tolerations: []}":                          nil,
+		"{cron: {expression: '*/5 * * * * # five'}, extraArgs: ['--agent-nodes=a in (b, c)'], confirmAfter: 1h30m, fenceTimeout: 60s, podLabels: {team: '007'}}": nil,
+		"{agent: {extraArgs: [--log-level=debug], podAnnotations: {a: b}, podLabels: {c: d}, nodeSelector: {e: f}}}":                                             nil,
+		"{podAnnotations: {a: b}, imagePullSecrets: [{name: pull}], affinity: {nodeAffinity: {}}, image: {repository: r.example.com/i, tag: v1}}":                nil,
 	} {
 		t.Run("of the chart with "+values, func(t *testing.T) {
 			objects, err := helm(metav1.NamespaceSystem, values)
@@ -268,6 +268,7 @@ func TestTheChartSaysWhichValueIsWrong(t *testing.T) {
 		"agent: {resources: {memory: 1Gi}}":                    "agent/resources",
 		"openshift: 'yes'":                                     "openshift",
 		"confirmAfter: 15 minutes":                             "confirmAfter",
+		"fenceTimeout: 1 minute":                               "fenceTimeout",
 		"repair: maybe":                                        "repair",
 		"cron: {configMap: {key: ''}}":                         "cron/configMap/key",
 		"extraArgs: --log-level=debug":                         "extraArgs",

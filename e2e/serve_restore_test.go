@@ -70,7 +70,7 @@ func TestServeUnderARestoreOfEtcd(t *testing.T) {
 			s := newStageWithReports(t, "worker-1", "worker-2")
 			one, two := s.agent(t, "worker-1"), s.agent(t, "worker-2")
 			l, kubeconfig := s.link(t)
-			v := s.serve(t, kubeconfig)
+			v := s.serve(t, kubeconfig, "--fence-timeout=0") // what is asked for here is what is released
 			keep, leaked := s.up(t, "worker-1", "keep", blue), s.up(t, "worker-1", "leaked", blue)
 			one.says(t, keep.box("Ready"), leaked.box("Ready"))
 			v.inUse(t, 2)
@@ -140,7 +140,7 @@ func TestServeUnderARestoreOfEtcdWithoutAgents(t *testing.T) {
 			t.Parallel()
 			s := newStage(t, "worker-1")
 			l, kubeconfig := s.link(t)
-			v := s.serve(t, kubeconfig, "--confirm-after", "31s")
+			v := s.serve(t, kubeconfig, "--confirm-after", "31s", "--fence-timeout=0")
 			keep, back := s.up(t, "worker-1", "keep", blue), s.up(t, "worker-1", "back", blue)
 			onPod := `ip_reconcile_allocations{pool="kube-system/10.1.0.0-24",reason="AddressOnPod",verdict="InUse"}`
 			v.is(t, onPod, 2)

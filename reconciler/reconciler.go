@@ -27,6 +27,9 @@ type Reconciler struct {
 	History *History
 	// Window keeps what the breaker counts beyond this process; nil for nowhere.
 	Window Window
+	// Fence tells whether ADDs and DELs are kept waiting because etcd was restored;
+	// nil where nothing does.
+	Fence Fence
 	// Progress, where set, is told what is being done, by several goroutines at once.
 	Progress func(string)
 }

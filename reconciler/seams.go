@@ -76,6 +76,14 @@ type Writer interface {
 	CreateReservation(ctx context.Context, o *unstructured.Unstructured) error
 }
 
+// Fence tells of the time for which nothing is handed out and nothing given back.
+type Fence interface {
+	// Since is since when it stands, by the API server's clock as Report.Renewed is,
+	// and not a moment too early: no ADD or DEL is under way from then on. standing is
+	// false while one may be.
+	Since() (since time.Time, standing bool)
+}
+
 var (
 	// ErrConflict: what a write was based on has changed; read and judge again.
 	ErrConflict = errors.New("changed in the meantime")

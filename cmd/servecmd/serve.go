@@ -41,6 +41,8 @@ type Options struct {
 	// Cron overrules CronFile, and CronFile whereabouts' own configuration files.
 	Cron, CronFile string
 	LeaderElect    bool
+	// FenceTimeout is for how long ADDs and DELs may be kept waiting; 0 for never.
+	FenceTimeout time.Duration
 	// Addresses to listen at; "0" for nowhere.
 	Metrics, Health, Pprof string
 	MetricsSecure          bool
@@ -92,6 +94,7 @@ func (o *Options) Add(f *pflag.FlagSet, logLevel string) {
 	f.StringVar(&o.Cron, "cron", "", `when full passes are made, as in "*/15 * * * *" or "@every 15m"; UTC, or TZ=Area/City before it`)
 	f.StringVar(&o.CronFile, "cron-file", schedule.DefaultFile, "file with that expression; followed without a restart, and it may be missing")
 	f.BoolVar(&o.LeaderElect, "leader-elect", true, "work only while holding the Lease ip-reconcile in --namespace")
+	f.DurationVar(&o.FenceTimeout, "fence-timeout", serve.MaxFence, "after a restore of etcd, for how long at most nothing is handed out while it is found out what runs: whereabouts' Leases are held; 0 for never")
 	f.StringVar(&o.Metrics, "metrics-bind-address", "127.0.0.1:9745", "where /metrics is served; 0 for nowhere")
 	f.BoolVar(&o.MetricsSecure, "metrics-secure", false, "serve metrics by HTTPS, to who may get them (nonResourceURLs /metrics)")
 	f.StringVar(&o.MetricsCertDir, "metrics-cert-dir", "", "folder with tls.crt and tls.key for --metrics-secure (default: a certificate made at start)")
@@ -106,6 +109,9 @@ func (o *Options) Run(ctx context.Context, log *slog.Logger) error {
 		if _, err := schedule.Next(o.Cron, time.Now()); err != nil {
 			return fmt.Errorf("--cron: %w", err)
 		}
+	}
+	if err := serve.CheckFence(o.FenceTimeout); err != nil {
+		return err
 	}
 	cluster, config, err := o.Connect(log)
 	if err != nil {
@@ -123,8 +129,16 @@ func (o *Options) Run(ctx context.Context, log *slog.Logger) error {
 	if err := mgr.Add(standby{source.Run}); err != nil {
 		return err
 	}
+	if server.Guard != nil {
+		if err := mgr.Add(standby{server.Guard.Run}); err != nil {
+			return err
+		}
+	}
 	if err := mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
 		log.Info("this replica works from now on")
+		if server.Guard != nil {
+			server.Guard.Lead()
+		}
 		server.State.Lead()
 		return server.Run(ctx)
 	})); err != nil {
@@ -183,10 +197,29 @@ func (o *Options) server(ctx context.Context, cluster *kube.Cluster, config *res
 	full.Source, full.Writer = &informers.Full{Source: source, Broken: teller.Broken}, cluster
 	full.Window = cluster
 	full.Progress = func(string) { s.State.Tick() }
+	if s.Guard = o.guard(cluster, source, s); s.Guard != nil {
+		full.Fence = cluster.Fence()
+	}
 	quick := *full
 	quick.Source = source
 	s.Full, s.Quick, s.Caches = full, &quick, source
 	return s, source, nil
+}
+
+// guard is nil where no fence is to be raised.
+func (o *Options) guard(cluster *kube.Cluster, source *informers.Source, s *serve.Server) *serve.Guard {
+	if o.WithoutLease && o.FenceTimeout > 0 {
+		s.Log.Warn("--without-lease: after a restore of etcd nothing keeps addresses that are in use from being handed out")
+	}
+	if o.WithoutLease || o.FenceTimeout == 0 {
+		return nil
+	}
+	g := &serve.Guard{
+		Fence: cluster.Fence(), Signs: source, Timeout: o.FenceTimeout, FullPass: s.FullPass,
+		Metrics: s.Teller.Metrics, Events: s.Teller.Events, Log: s.Log,
+	}
+	g.Init()
+	return g
 }
 
 // events writes events, a few at a time: the recorder's own limits are per object.

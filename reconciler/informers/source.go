@@ -41,6 +41,7 @@ type Source struct {
 	last    *reconciler.Observation // by the last full look; what is not watched comes from there
 	// restored says what showed that etcd was restored, until the next full look tells.
 	restored string
+	looking  context.CancelFunc // of the full look that is under way, or was last; nil before the first
 }
 
 // New makes a Source; changed is called when something changed that may change

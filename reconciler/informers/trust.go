@@ -118,6 +118,21 @@ type Full struct {
 // and what a cache holds unchanged although both reads say otherwise is a ghost
 // or a gap.
 func (f *Full) Observe(ctx context.Context) (*reconciler.Observation, error) {
+	for {
+		looking, end := context.WithCancel(ctx)
+		f.mu.Lock()
+		f.looking = end
+		f.mu.Unlock()
+		o, err := f.observe(looking)
+		again := looking.Err() != nil && ctx.Err() == nil
+		end()
+		if err == nil || !again {
+			return o, err
+		}
+	}
+}
+
+func (f *Full) observe(ctx context.Context) (*reconciler.Observation, error) {
 	g := f.get()
 	faults, opens := 0, 0
 	if g != nil {

@@ -58,6 +58,7 @@ type Cluster struct {
 	custom   rest.Interface             // for single custom resources, which are too
 	noGet    atomic.Bool                // no right to get pods, so they are listed by name
 	told     atomic.Pointer[serverDate] // the Date of its last answer
+	fence    *Fence
 
 	mu      sync.Mutex
 	free    map[string]time.Time   // until when a Lease is left to others
@@ -71,6 +72,7 @@ func New(config *rest.Config, s Settings) (*Cluster, error) {
 	}
 	s.LeaseNamespace = cmp.Or(s.LeaseNamespace, s.Namespace)
 	c := &Cluster{Settings: s, host: config.Host, free: map[string]time.Time{}, foreign: map[string]foreignHold{}}
+	c.fence = &Fence{c: c}
 	config = rest.CopyConfig(config)
 	config.Timeout = s.Timeout
 	config.DisableCompression = config.DisableCompression || near(config.Host)

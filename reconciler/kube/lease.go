@@ -41,10 +41,14 @@ type foreignHold struct {
 
 // Hold takes the first of the Leases, and of the others those that are free, and
 // runs work. The Leases are renewed meanwhile; afterwards they are left alone for
-// at least as long as they were held, and 1.5 s.
+// at least as long as they were held, and 1.5 s. Under the fence the work runs at once,
+// with those of the Leases that the fence holds.
 func (c *Cluster) Hold(ctx context.Context, namespace string, names []string, work func(context.Context, *reconciler.Hold) error) error {
 	if c.WithoutLease {
 		return work(ctx, &reconciler.Hold{})
+	}
+	if f, over := c.fence.of(namespace, names); f != nil {
+		return c.holdFenced(ctx, f, over, work)
 	}
 	h, err := c.take(ctx, namespace, names)
 	if err != nil {
@@ -258,7 +262,7 @@ var errNotSent = errors.New("not sent: the hold of whereabouts' Lease is over, o
 // maySend reports whether a request may go out now. What puts a reservation back
 // always may.
 func maySend(r *http.Request) bool {
-	h, held := r.Context().Value(holdKey{}).(*leases)
+	h, held := r.Context().Value(holdKey{}).(interface{ mayWrite() bool })
 	return !held || r.Method != http.MethodPatch && r.Method != http.MethodDelete || h.mayWrite()
 }
 

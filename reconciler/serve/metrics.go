@@ -15,9 +15,10 @@ import (
 // look; there are none before the first, nor from a process that does not lead.
 type Metrics struct {
 	released, refused, repaired, passes, looks *prometheus.CounterVec
+	fences                                     *prometheus.CounterVec
 	conflicts, rebuilds, restores, badSchedule prometheus.Counter
-	duration                                   prometheus.Histogram
-	success, scheduleBad, next                 prometheus.Gauge
+	duration, fenced                           prometheus.Histogram
+	success, scheduleBad, next, fence          prometheus.Gauge
 
 	mu         sync.Mutex
 	last       *gauges
@@ -67,6 +68,10 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		next:        gauge("schedule_next_timestamp_seconds", "When the next full pass is due after the last that succeeded; in the past while one is overdue."),
 		duration: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "ip_reconcile_pass_duration_seconds",
 			Help: "How long full passes took, waiting for whereabouts' Lease included.", Buckets: prometheus.ExponentialBuckets(0.05, 2.5, 10)}),
+		fence:  gauge("fence", "1 while this replica keeps ADDs and DELs waiting, because etcd was restored or may have been."),
+		fences: vec("fences_total", "Times that this replica kept ADDs and DELs waiting, by how that ended.", "outcome"),
+		fenced: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "ip_reconcile_fence_duration_seconds",
+			Help: "For how long ADDs and DELs were kept waiting.", Buckets: []float64{0.5, 1, 2, 5, 10, 20, 30, 45, 60, 90}}),
 	}
 	// A counter that begins with its first event shows no increase.
 	for _, why := range []reconciler.Refusal{
@@ -75,7 +80,10 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 	} {
 		m.refused.WithLabelValues(string(why))
 	}
-	registry.MustRegister(m.released, m.refused, m.repaired, m.passes, m.looks, m.conflicts, m.rebuilds, m.restores, m.badSchedule,
+	for _, outcome := range []string{noRestore, settled, timedOut} {
+		m.fences.WithLabelValues(outcome)
+	}
+	registry.MustRegister(m.fence, m.fences, m.fenced, m.released, m.refused, m.repaired, m.passes, m.looks, m.conflicts, m.rebuilds, m.restores, m.badSchedule,
 		m.scheduleBad, m.success, m.next, m.duration, m)
 	return m
 }
@@ -180,6 +188,16 @@ func (m *Metrics) wrote(out *reconciler.Result) {
 		m.repaired.WithLabelValues(string(f.Kind)).Inc()
 	}
 	m.conflicts.Add(float64(out.Conflicts))
+}
+
+// lowered counts a fence that this replica has ended.
+func (m *Metrics) lowered(outcome string, stood time.Duration) {
+	m.fence.Set(0)
+	if outcome == dropped {
+		return
+	}
+	m.fences.WithLabelValues(outcome).Inc()
+	m.fenced.Observe(stood.Seconds())
 }
 
 func (m *Metrics) passed(took time.Duration, err error) {

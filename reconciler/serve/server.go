@@ -29,7 +29,9 @@ type Server struct {
 	Caches      Caches
 	Schedule    *schedule.Schedule
 	// Sweep removes what is left of nodes that are gone, after each pass.
-	Sweep  func(context.Context, *reconciler.Result) (next time.Time)
+	Sweep func(context.Context, *reconciler.Result) (next time.Time)
+	// Guard raises the fence; nil for no fence.
+	Guard  *Guard
 	Teller *Teller
 	State  *State
 	Clock  clock.WithTicker
@@ -78,6 +80,8 @@ const (
 	lastRetry  = 30 * time.Second
 	// sameRestore is within what time agents and looks tell of one restore.
 	sameRestore = 10 * time.Minute
+	// restoreEvery is how soon after a full pass the next one follows under the fence.
+	restoreEvery = 500 * time.Millisecond
 	// later is when what only time or an operator changes is tried again.
 	later = 5 * time.Minute
 )
@@ -114,6 +118,9 @@ func (s *Server) Run(ctx context.Context) error {
 	defer s.queue.ShutDown() // also where the schedule cannot be run
 	return s.Schedule.Run(ctx, s.askForFullPass)
 }
+
+// FullPass asks for a full pass soon, even before this replica leads. It does not block.
+func (s *Server) FullPass() { s.queue.Add(fullPass) }
 
 // askForFullPass returns when a full pass that began after the call has ended.
 func (s *Server) askForFullPass(ctx context.Context) {
@@ -187,12 +194,16 @@ func (s *Server) full(ctx context.Context) {
 	s.asked = false
 	began := s.Clock.Now()
 	s.Teller.begin()
+	defer s.restoring()
 	out, until, err := s.Full.Pass(ctx, nil)
 	if err != nil && ctx.Err() == nil {
 		s.queue.AddRateLimited(fullPass)
 	}
 	if err == nil {
 		s.after(ctx, out, until)
+		if s.Guard != nil {
+			s.Guard.Passed(began, out)
+		}
 		if out.Observation.ReportsUnreadable || out.Observation.Paused {
 			s.queue.AddAfter(fullPass, later) // looks at the caches take it from here where it is not watched
 		}
@@ -201,6 +212,13 @@ func (s *Server) full(ctx context.Context) {
 	s.State.look(err)
 	for _, w := range waiters {
 		close(w)
+	}
+}
+
+// restoring has one full pass follow the other while the fence stands for a restore.
+func (s *Server) restoring() {
+	if s.Guard != nil && s.Guard.Restoring() {
+		s.queue.AddAfter(fullPass, restoreEvery)
 	}
 }
 
@@ -322,4 +340,7 @@ func (s *Server) restored(out *reconciler.Result) {
 	}
 	s.Teller.restored(why, when)
 	s.Caches.Rebuild(why)
+	if s.Guard != nil && out.Observation.Now.Sub(when) < sameRestore { // else it is too late
+		s.Guard.Restored(why)
+	}
 }

@@ -1,0 +1,241 @@
+package e2e
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
+)
+
+// restores is how often the tests restore etcd: `IP_RECONCILE_RESTORES=20` to measure.
+func restores(t testing.TB) int {
+	if text := os.Getenv("IP_RECONCILE_RESTORES"); text != "" {
+		return try(strconv.Atoi(text)).must(t)
+	}
+	return 3
+}
+
+// fencedAfter waits, from before the API server is back, until whereabouts' Lease is the
+// fence's, and sends how long after its first answer that was.
+func (s *stage) fencedAfter(ctx context.Context) <-chan time.Duration {
+	took := make(chan time.Duration, 1)
+	go func() {
+		var answered time.Time
+		for ctx.Err() == nil {
+			asked, cancel := context.WithTimeout(ctx, time.Second)
+			l, err := s.Client().CoordinationV1().Leases(metav1.NamespaceSystem).Get(asked, "whereabouts", metav1.GetOptions{})
+			cancel()
+			if err == nil && answered.IsZero() {
+				answered = time.Now()
+			}
+			if err == nil && ptr.Deref(l.Spec.HolderIdentity, "") == kube.FenceHolder {
+				took <- time.Since(answered)
+				return
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	}()
+	return took
+}
+
+// keepAdding makes ADDs for pods, each again until it is done, as kubelet does. It returns
+// how many are, and how to wait for all.
+func keepAdding(pods []*pod, n harness.Network) (ended func() int, wait func(t testing.TB)) {
+	var done atomic.Int64
+	var all sync.WaitGroup
+	var last atomic.Value
+	for _, p := range pods {
+		all.Go(func() {
+			var err error
+			if p.sandbox, err = p.node.NewSandbox(); err != nil {
+				last.Store(err)
+				return
+			}
+			for range 100 {
+				err = p.add(harness.Attachment{Sandbox: p.sandbox, Namespace: p.Namespace, Pod: p.Name, UID: string(p.UID), IfName: "net1", Network: n})
+				if err == nil {
+					done.Add(1)
+					return
+				}
+				time.Sleep(100 * time.Millisecond)
+			}
+			last.Store(err)
+		})
+	}
+	return func() int { return int(done.Load()) }, func(t testing.TB) {
+		t.Helper()
+		all.Wait()
+		if n := int(done.Load()); n < len(pods) {
+			t.Errorf("%d of %d ADDs succeeded: %v", n, len(pods), last.Load())
+		}
+	}
+}
+
+// lowered waits until no fence stands.
+func (s *stage) lowered(t *testing.T) {
+	t.Helper()
+	eventuallyWithin(t, 2*time.Minute, "the fence to be lowered", func() bool { return s.heldBy(t, "whereabouts") != kube.FenceHolder })
+}
+
+// TestAfterARestoreOfEtcdTheFenceStandsAtOnce measures how long after the API server's
+// first answer that is, with a replica that leads and one that stands by.
+func TestAfterARestoreOfEtcdTheFenceStandsAtOnce(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, "worker-1")
+	s.up(t, "worker-1", "keep", blue)
+	replicas := []*server{s.replica(t, s.Kubeconfig()), s.replica(t, s.Kubeconfig())}
+	var times []time.Duration
+	slipped, waited := 0, []time.Duration(nil)
+	for i := range restores(t) {
+		newcomers := []*pod{s.bare(t, "worker-1", "newcomer-"+strconv.Itoa(2*i)), s.bare(t, "worker-1", "newcomer-"+strconv.Itoa(2*i+1))}
+		restore := s.backup(t)
+		s.lowered(t) // that was a time without the API server, too
+		for i, v := range replicas {
+			if !v.runs() {
+				replicas[i] = s.replica(t, s.Kubeconfig())
+			}
+		}
+		late := s.up(t, "worker-1", "late-"+strconv.Itoa(i), blue) // newer than the backup
+		eventually(t, "both replicas to watch", func() bool { return replicas[0].ready() && replicas[1].ready() })
+		time.Sleep(2 * time.Second) // for a pulse that sees the newest revision
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+		took := s.fencedAfter(ctx)
+		ended, wait := keepAdding(newcomers, blue)
+		restore()
+		select {
+		case d := <-took:
+			times = append(times, d)
+		case <-ctx.Done():
+			t.Fatal("no fence stands")
+		}
+		slipped += ended()
+		cancel()
+		began := time.Now()
+		wait(t)
+		waited = append(waited, time.Since(began))
+		s.lowered(t)
+		for _, p := range append(newcomers, late) {
+			check(t, p.sandbox.Close())
+		}
+	}
+	slices.Sort(times)
+	slices.Sort(waited)
+	t.Logf("%d restores: the fence stood %s after the API server's first answer at the median, %s at the longest; %d of %d ADDs that had been waiting for it were done before; the others ended %s after it stood at the median",
+		len(times), median(times).Round(time.Millisecond), longest(times).Round(time.Millisecond), slipped, 2*len(times), median(waited).Round(time.Millisecond))
+	if median(times) > 2*time.Second {
+		t.Error("that is too late")
+	}
+	for _, v := range replicas {
+		if n := v.metric(`ip_reconcile_fences_total{outcome="TimedOut"}`); n > 0 {
+			t.Errorf("%g fences timed out", n)
+		}
+	}
+}
+
+// ready asks the server's own probe.
+func (v *server) ready() bool {
+	resp, err := http.Get("http://" + v.health + "/readyz")
+	if err != nil {
+		return false
+	}
+	resp.Body.Close()
+	return resp.StatusCode == http.StatusOK
+}
+
+// runs reports whether the server answers at all: one that led ends when it could not
+// renew for 10 s.
+func (v *server) runs() bool {
+	resp, err := http.Get("http://" + v.health + "/healthz")
+	if err == nil {
+		resp.Body.Close()
+	}
+	return err == nil
+}
+
+// TestAFenceOutlivesTheReplicaThatRaisedIt: an agent that is not heard after the restore
+// keeps it up, for as long as it may stand.
+func TestAFenceOutlivesTheReplicaThatRaisedIt(t *testing.T) {
+	t.Parallel()
+	s := newStageWithReports(t, "worker-1")
+	one := s.agent(t, "worker-1")
+	keep := s.up(t, "worker-1", "keep", blue)
+	one.says(t, keep.box("Ready"))
+	const timeout = 40 * time.Second
+	first := s.replica(t, s.Kubeconfig(), "--fence-timeout", timeout.String())
+	first.passes(t, 1)
+	second := s.replica(t, s.Kubeconfig(), "--fence-timeout", timeout.String())
+	var restore func()
+	silently(func() { restore = s.backup(t) }, one)
+	s.lowered(t)
+	s.up(t, "worker-1", "late", blue)
+	s.outgrows(t, s.revision(t)+20)
+	eventually(t, "both replicas to watch", func() bool { return first.ready() && second.ready() })
+	time.Sleep(2 * time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	took := s.fencedAfter(ctx)
+	one.change(func() { // it is not heard any more
+		restore()
+		t.Logf("the fence stood %s after the API server's first answer", (<-took).Round(time.Millisecond))
+		stood := time.Now()
+		second.said(t, "etcd was restored: whereabouts' Leases are kept")
+		leases := s.recordLeases(t)
+		from := s.revision(t)
+		ended, wait := s.adds(t, "newcomer", 2, blue)
+		check(t, first.cmd.Process.Signal(syscall.SIGKILL))
+		time.Sleep(10 * time.Second)
+		equal(t, "ADDs that did not wait", ended(), 0)
+		check(t, leases.catchUp(t.Context()))
+		equal(t, "who held the Lease meanwhile", leases.holders(from), []string{kube.FenceHolder})
+		s.lowered(t)
+		if age := time.Since(stood); age > timeout+10*time.Second {
+			t.Errorf("it stood for %s", age)
+		}
+		second.counts(t, `ip_reconcile_fences_total{outcome="TimedOut"}`, 1)
+		second.said(t, "level=ERROR msg=\"the fence is lowered")
+		equal(t, "pods", len(wait()), 2)
+		contains(t, "the event", s.event(t, "FenceTimedOut", "Namespace", metav1.NamespaceSystem), "not all is settled")
+	})
+}
+
+// TestATimeWithoutTheAPIServerCostsADDsNextToNothing: nothing was restored.
+func TestATimeWithoutTheAPIServerCostsADDsNextToNothing(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, "worker-1")
+	s.up(t, "worker-1", "keep", blue)
+	l, kubeconfig := s.link(t)
+	first := s.serve(t, kubeconfig)
+	m, other := s.link(t)
+	second := s.replica(t, other)
+	alone := time.Now()
+	s.pending(t, "worker-1", "alone", blue)
+	usual := time.Since(alone)
+	eventually(t, "both replicas to watch", func() bool { return first.ready() && second.ready() })
+	var began time.Time
+	l.away(func() {
+		m.away(func() { time.Sleep(5 * time.Second) })
+		began = time.Now()
+	})
+	eventually(t, "the fence", func() bool { return s.heldBy(t, "whereabouts") == kube.FenceHolder })
+	_, wait := s.adds(t, "web", 1, blue)
+	wait()
+	took := time.Since(began)
+	t.Logf("an ADD took %s as usual, and ended %s after the API server was back for us", usual.Round(time.Millisecond), took.Round(time.Millisecond))
+	if took > 20*time.Second {
+		t.Error("that is too long")
+	}
+	first.counts(t, `ip_reconcile_fences_total{outcome="NoRestore"}`, 1)
+	equal(t, "it stands", first.metric("ip_reconcile_fence ")+second.metric("ip_reconcile_fence "), 0.0)
+}

@@ -1,0 +1,143 @@
+package e2e
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
+)
+
+var (
+	red       = network("red", harness.IPAM{"range": "10.2.0.0/24", "network_name": "red"})
+	allLeases = map[string][]string{metav1.NamespaceSystem: {"whereabouts", "red-10.2.0.0-24"}}
+)
+
+// adds begins real ADDs at once and returns how many have ended so far, and how to wait
+// for all: it returns the pods.
+func (s *stage) adds(t *testing.T, name string, n int, networks ...harness.Network) (ended func() int, wait func() []*pod) {
+	var mu sync.Mutex
+	var pods []*pod
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() {
+			p := s.pending(t, "worker-1", fmt.Sprint(name, "-", i), networks...)
+			mu.Lock()
+			defer mu.Unlock()
+			pods = append(pods, p)
+		})
+	}
+	return func() int { mu.Lock(); defer mu.Unlock(); return len(pods) }, func() []*pod { all.Wait(); return pods }
+}
+
+// holders are who held whereabouts' shared Lease from one revision on, each for as long
+// as that did not change.
+func (h *history) holders(from uint64) (names []string) {
+	for _, v := range h.during("whereabouts", from, 1<<62) {
+		if v.object == nil {
+			continue
+		}
+		spec, _ := v.object.Object["spec"].(map[string]any)
+		names = append(names, fmt.Sprint(spec["holderIdentity"]))
+	}
+	return slices.Compact(names)
+}
+
+func (s *stage) recordLeases(t *testing.T) *history {
+	t.Helper()
+	return try(record(t.Context(), s.Dynamic().Resource(coordinationv1.SchemeGroupVersion.WithResource("leases")).Namespace(metav1.NamespaceSystem))).must(t)
+}
+
+// stood waits until a fence stands.
+func stood(t *testing.T, f *kube.Fence, leases map[string][]string) {
+	t.Helper()
+	select {
+	case <-f.Raise(leases):
+	case <-time.After(time.Minute):
+		t.Fatalf("the fence does not stand: %v", f.Missing())
+	}
+}
+
+func TestTheFenceKeepsADDsWaitingAndAllOfThemSucceedAfterwards(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, "worker-1")
+	s.up(t, "worker-1", "first", blue, red)
+
+	s.play(t, "by one replica", func(t *testing.T) {
+		f := s.holder(t, "us").Fence()
+		stood(t, f, allLeases)
+		ended, wait := s.adds(t, "web", 6, blue, red)
+		time.Sleep(8 * time.Second)
+		equal(t, "ADDs that did not wait", ended(), 0)
+		if since, standing := f.Since(); !standing || time.Since(since) > 10*time.Second {
+			t.Errorf("it stands: %v, since %s", standing, since)
+		}
+		f.Lower(t.Context())
+		began := time.Now()
+		var ips []string
+		for _, p := range wait() {
+			ips = append(ips, p.ips...)
+		}
+		t.Logf("6 pods with two addresses each had them %s after the fence", time.Since(began).Round(time.Millisecond))
+		slices.Sort(ips)
+		equal(t, "addresses", len(slices.Compact(ips)), 12)
+	})
+
+	s.play(t, "by two, of which the one that leads ends", func(t *testing.T) {
+		leases := s.recordLeases(t)
+		leader, other := s.holder(t, "leader").Fence(), s.holder(t, "other").Fence()
+		leader.Lead()
+		stood(t, other, allLeases)
+		stood(t, leader, allLeases)
+		from := s.revision(t)
+		ended, wait := s.adds(t, "web", 4, blue, red)
+		time.Sleep(3 * time.Second)
+		leader.Leave()
+		time.Sleep(5 * time.Second)
+		equal(t, "ADDs that did not wait", ended(), 0)
+		_, standing := other.Since()
+		equal(t, "it stands", standing, true)
+		check(t, leases.catchUp(t.Context()))
+		equal(t, "who held the Lease meanwhile", leases.holders(from), []string{kube.FenceHolder})
+		if age := other.Age(); age < 7*time.Second || age > 2*time.Minute {
+			t.Errorf("its age is %s", age)
+		}
+		other.Lower(t.Context())
+		equal(t, "pods", len(wait()), 4)
+	})
+
+	s.play(t, "by two, of which the one that leads lowers it", func(t *testing.T) {
+		leader, other := s.holder(t, "leader").Fence(), s.holder(t, "other").Fence()
+		leader.Lead()
+		stood(t, other, allLeases)
+		stood(t, leader, allLeases)
+		leader.Know("an object is older")
+		eventually(t, "the other to be told", func() bool { return other.Told() != "" })
+		_, wait := s.adds(t, "web", 2, blue)
+		leader.Lower(t.Context())
+		eventually(t, "the other to see that it is over", other.Dropped)
+		other.Lower(t.Context())
+		equal(t, "pods", len(wait()), 2)
+		for _, l := range try(s.Client().CoordinationV1().Leases(metav1.NamespaceSystem).List(t.Context(), metav1.ListOptions{})).must(t).Items {
+			equal(t, "what "+l.Name+" says of a restore", l.Annotations[kube.RestoredAnnotation], "")
+		}
+	})
+
+	s.play(t, "and waits for an ADD that is under way", func(t *testing.T) {
+		slow := network("slow", harness.IPAM{"range": "10.3.0.0/24", "sleep_for_race": 3})
+		ended, wait := s.adds(t, "slow", 1, slow)
+		eventually(t, "ADD to hold the Lease", func() bool { return s.heldBy(t, "whereabouts") == "default/slow-0" })
+		f := s.holder(t, "us").Fence()
+		stood(t, f, allLeases)
+		equal(t, "entries when it stands", s.contents(t)["10.3.0.0-24 1"] != "", true)
+		f.Lower(t.Context())
+		wait()
+		equal(t, "ended", ended(), 1)
+	})
+}

@@ -1,0 +1,113 @@
+package informers
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/podstate/v1alpha1"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
+)
+
+// Leases are whereabouts' Leases that ADDs and DELs may take for the pools that the
+// watches have told of, by namespace; nil where there are no caches.
+func (s *Source) Leases() map[string][]string {
+	g := s.get()
+	if g == nil {
+		return nil
+	}
+	g.view.mu.Lock()
+	defer g.view.mu.Unlock()
+	leases := map[string][]string{}
+	for name, i := range g.view.objects[ippool.PoolResource.Resource] {
+		for _, lease := range i.parsed.(*ippool.Pool).LeaseNames() {
+			if !slices.Contains(leases[name.Namespace], lease) {
+				leases[name.Namespace] = append(leases[name.Namespace], lease)
+			}
+		}
+	}
+	return leases
+}
+
+// LookAgain has a full look that is under way begin anew: its requests may wait for an
+// API server that is not there any more.
+func (s *Source) LookAgain() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.looking != nil {
+		s.looking()
+	}
+}
+
+// RanBackwards says what shows that etcd was restored since the caches were built, ""
+// if nothing does: its revision, or, where that has grown past the old one or was
+// bumped, an object at an older resourceVersion than before. The next full look tells
+// of it, too, and the caches are built anew. Without caches there is nothing to
+// compare with.
+func (s *Source) RanBackwards(ctx context.Context) (why string, err error) {
+	g := s.get()
+	if g == nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.restored, nil
+	}
+	if why, err = s.backwards(ctx, g); why == "" && err == nil {
+		why, err = s.olderObject(ctx, g)
+	}
+	if why == "" || err != nil {
+		return "", err
+	}
+	s.Restored(why)
+	return why, nil
+}
+
+// Restored takes in that etcd was restored: the next full look tells of it, and the
+// caches are built anew.
+func (s *Source) Restored(why string) {
+	s.mu.Lock()
+	s.restored = why
+	s.mu.Unlock()
+	s.Rebuild(why)
+}
+
+// olderObject names an object that is older now than the caches have had it. Only kinds
+// are asked for of which there are few objects, or that change all the time.
+func (s *Source) olderObject(ctx context.Context, g *generation) (why string, err error) {
+	small := []string{
+		ippool.PoolResource.Resource, v1alpha1.Resource().Resource, core("nodes").Resource,
+		coordinationv1.SchemeGroupVersion.WithResource("leases").Resource,
+	}
+	for _, k := range g.kinds {
+		resource := k.resource.Resource
+		if !slices.Contains(small, resource) {
+			continue
+		}
+		known := g.view.versions(resource) // before what is read, so that it cannot be newer
+		now, err := s.Versions(ctx, k.resource, k.where["metadata.namespace"])
+		if err != nil {
+			return "", err
+		}
+		for name, was := range known {
+			if is, there := now[name]; there && is.UID == was.UID && number(is.ResourceVersion) < number(was.ResourceVersion) {
+				return fmt.Sprintf("%s %s is at resourceVersion %s after %s", resource, name, is.ResourceVersion, was.ResourceVersion), nil
+			}
+		}
+	}
+	return "", nil
+}
+
+func (v *view) versions(resource string) map[types.NamespacedName]kube.Version {
+	v.mu.Lock()
+	objects := maps.Clone(v.objects[resource])
+	v.mu.Unlock()
+	found := make(map[types.NamespacedName]kube.Version, len(objects))
+	for name, i := range objects {
+		found[name] = kube.Version{UID: i.UID, ResourceVersion: i.ResourceVersion}
+	}
+	return found
+}

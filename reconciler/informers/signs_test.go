@@ -1,0 +1,113 @@
+package informers
+
+import (
+	"testing"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func leaseOfNode(name, version string) *coordinationv1.Lease {
+	return &coordinationv1.Lease{TypeMeta: metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "Lease"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: name, UID: "uid-1", ResourceVersion: version}}
+}
+
+func TestTheLeasesOfThePoolsThatTheWatchesHaveToldOf(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	equal(t, "of no pool", len(b.Leases()), 0)
+	slice := aPool("8", "web")
+	slice.SetName("worker-1-10.0.0.0-24")
+	elsewhere := aPool("9", "web")
+	elsewhere.SetNamespace("other")
+	b.tells("ippools", aPool("7", "web"))
+	b.tells("ippools", slice)
+	b.tells("ippools", elsewhere)
+	all := b.Leases()
+	equal(t, "namespaces", len(all), 2)
+	equal(t, "of one", len(all["kube-system"]), 2)
+	equal(t, "of the other", all["other"], []string{"whereabouts"})
+	b.put(nil)
+	equal(t, "without caches it is not known", b.Leases() == nil, true)
+}
+
+func TestWhatShowsThatEtcdRanBackwards(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		happens func(b *bench)
+		why     string
+	}{
+		"nothing": {func(b *bench) {}, ""},
+		"its revision": {func(b *bench) { b.tells("pods", aPod("web", "120")) },
+			"etcd is at resourceVersion 100 after 120"},
+		"a pool, though the revision was bumped": {func(b *bench) {
+			b.tells("ippools", aPool("90", "web"))
+			b.api.has("ippools", aPool("80", "web"))
+		}, "ippools kube-system/10.0.0.0-24 is at resourceVersion 80 after 90"},
+		"an agent's Lease, though the revision was bumped": {func(b *bench) {
+			b.tells("leases", leaseOfNode("worker-1", "90"))
+			b.api.has("leases", leaseOfNode("worker-1", "80"))
+		}, "leases kube-system/worker-1 is at resourceVersion 80 after 90"},
+		"not one that was made anew": {func(b *bench) {
+			other := leaseOfNode("worker-1", "80")
+			other.UID = "uid-2"
+			b.tells("leases", leaseOfNode("worker-1", "90"))
+			b.api.has("leases", other)
+		}, ""},
+		"not one that has changed since": {func(b *bench) {
+			b.tells("ippools", aPool("80", "web"))
+			b.api.has("ippools", aPool("90", "web"))
+		}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			tt.happens(b)
+			why, err := b.RanBackwards(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if name == "its revision" {
+				why, tt.why = why[:24], tt.why[:24]
+			}
+			equal(t, "why", why, tt.why)
+			equal(t, "rebuilt", b.rebuilt() != "", tt.why != "")
+			if o := b.full(t); (o.Restored != "") != (tt.why != "") {
+				t.Errorf("the next full look tells %q", o.Restored)
+			}
+		})
+	}
+}
+
+func TestAnErrorIsNoSignThatEtcdDidNotRunBackwards(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.tells("ippools", aPool("90", "web"))
+	b.api.mu.Lock()
+	b.api.denied = "ippools"
+	b.api.mu.Unlock()
+	if why, err := b.RanBackwards(t.Context()); err == nil || why != "" {
+		t.Errorf("it says %q, %v", why, err)
+	}
+}
+
+func TestAFullLookThatHangsBeginsAnewWhenTheAPIServerIsBack(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	hangs, hung := make(chan struct{}), make(chan struct{})
+	defer close(hangs)
+	b.api.onList = func(resource string, n int) {
+		if resource == "ippools" && n == 1 {
+			close(hung)
+			<-hangs
+		}
+	}
+	go func() {
+		<-hung
+		b.LookAgain()
+	}()
+	b.full(t)
+	equal(t, "lists of pools", b.api.lists["ippools"], 2)
+	b.LookAgain() // none is under way
+	b.full(t)
+}

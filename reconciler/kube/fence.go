@@ -1,0 +1,363 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
+)
+
+// FenceHolder is the holder that whereabouts' Leases name under a fence.
+const FenceHolder = "ip-reconcile/fence"
+
+// RestoredAnnotation on them says what showed a replica that etcd was restored.
+const RestoredAnnotation = "ip-reconcile.dev/etcd-restored"
+
+const (
+	// fenceLease is for how long ADDs and DELs respect a Lease of the fence that
+	// nobody renews. It is longer than a hold's: a replica that takes over must be
+	// in time on a slow machine, too.
+	fenceLease = 3 * time.Second
+	// quietFor is after how long without a renewal by another replica a replica that
+	// does not lead renews itself.
+	quietFor = 450 * time.Millisecond
+	// aliveFor is within what time a fence must have been renewed, by the API
+	// server's clock, to be another replica's and no remnant: of one that has died,
+	// or of a backup.
+	aliveFor = 4 * time.Second
+	// longestOff is for how long Leases are left to others after a long fence.
+	longestOff = 30 * time.Second
+)
+
+// Fence keeps whereabouts' Leases from ADDs and DELs while a restore of etcd is
+// made good: nothing is handed out then. All replicas keep it together and need no
+// leader for it, since after a restore their own Lease is as old as all else. The
+// protocol, for each Lease by itself:
+//
+//   - The holder is FenceHolder, whoever renews. A replica that raises the fence
+//     takes the Lease when it is free, has expired, or is the fence's: always by a
+//     write of its own. It waits while anybody else renews it.
+//   - Who wrote last goes on, by an update at the resourceVersion of its own last
+//     write, every 250 ms. A conflict says that another one has written. Where that is
+//     the fence again, a replica that leads writes once more at once; any other only
+//     looks, and writes when nothing was renewed for 450 ms.
+//   - spec.renewTime less spec.acquireTime is the fence's age at that write. Both are
+//     by the writer's clock, so that no other clock matters; who takes over a fence
+//     that is alive (renewed within 4 s by the API server's clock) carries the age on.
+//     Thus no chain of replicas keeps a fence for longer than one may.
+//   - It is given back by an update to no holder, at the resourceVersion of the own
+//     last write. A conflict leaves it to who wrote; only a replica that leads reads
+//     and tries again. A replica that does not lead takes a Lease without holder for
+//     the end of the fence; one that leads takes it back.
+//   - What showed one replica that etcd was restored is an annotation of the Lease while
+//     the fence stands. The others read it when they meet a conflict, so that none of
+//     them ends the fence because it has seen nothing itself. Until it is written a
+//     Lease without holder is taken back, too.
+//   - A replica that ends does not give it back: another one takes over, or 3 s later
+//     whoever waits.
+//
+// Writes of pools go out only within 700 ms after a renewal by this very process.
+// It is safe for use by several goroutines.
+type Fence struct {
+	c *Cluster
+
+	mu      sync.Mutex
+	posts   map[types.NamespacedName]*post
+	leads   bool
+	began   time.Time // of the age, by our own clock; zero while none of the Leases was had
+	since   time.Time // by the API server's clock; zero while one of the Leases is missing
+	stood   chan struct{}
+	dropped bool   // another replica has given one of the Leases back
+	why     string // what showed this replica that etcd was restored
+	told    string // what showed another one
+	ctx     context.Context
+	stop    context.CancelFunc // nil while it is not raised
+	running sync.WaitGroup
+}
+
+// Fence is the cluster's.
+func (c *Cluster) Fence() *Fence { return c.fence }
+
+// Lead says that this replica leads from now on.
+func (f *Fence) Lead() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.leads = true
+}
+
+// Raise begins to take the Leases, by namespace, or takes these too, and returns at
+// once. stood is closed as soon as all of them are held, but for those to which there
+// is no right. It goes on until Lower or Leave, whatever fails.
+func (f *Fence) Raise(leases map[string][]string) (stood <-chan struct{}) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.stop == nil {
+		f.ctx, f.stop = context.WithCancel(context.Background())
+		f.posts, f.stood = map[types.NamespacedName]*post{}, make(chan struct{})
+		f.began, f.since = time.Time{}, time.Time{}
+	}
+	f.dropped = false
+	for namespace, names := range leases {
+		for _, name := range names {
+			at := types.NamespacedName{Namespace: namespace, Name: name}
+			if f.posts[at] != nil {
+				continue
+			}
+			p := &post{f: f, NamespacedName: at}
+			f.posts[at] = p
+			f.running.Go(func() { p.keep(f.ctx) })
+		}
+	}
+	if !f.stands() {
+		f.since, f.stood = time.Time{}, make(chan struct{})
+	}
+	return f.stood
+}
+
+// Know has the other replicas know what shows that etcd was restored, while the fence is
+// raised.
+func (f *Fence) Know(why string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.why = why
+}
+
+// Told is what showed another replica that etcd was restored, "" if none has said so.
+func (f *Fence) Told() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.told
+}
+
+// Covers reports whether all these Leases are among those that are being held.
+func (f *Fence) Covers(leases map[string][]string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for namespace, names := range leases {
+		if slices.ContainsFunc(names, func(name string) bool { return f.posts[types.NamespacedName{Namespace: namespace, Name: name}] == nil }) {
+			return false
+		}
+	}
+	return true
+}
+
+// Lower gives the Leases back that this replica wrote last. Then they are left to
+// others for as long as they were held, at most 30 s.
+func (f *Fence) Lower(ctx context.Context) {
+	posts := f.end()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	defer cancel()
+	var wg sync.WaitGroup
+	for _, p := range posts {
+		wg.Go(func() { p.giveBack(ctx) })
+	}
+	wg.Wait()
+	f.mu.Lock()
+	off := time.Duration(0)
+	if !f.began.IsZero() {
+		off = min(max(time.Since(f.began), stayOff), longestOff)
+	}
+	f.posts, f.began, f.since = nil, time.Time{}, time.Time{}
+	f.why, f.told = "", ""
+	f.mu.Unlock()
+	f.c.mu.Lock()
+	defer f.c.mu.Unlock()
+	for _, p := range posts {
+		f.c.free[p.String()] = time.Now().Add(off)
+	}
+}
+
+// Leave ends this replica's part and gives nothing back: another one goes on, or the
+// Leases expire.
+func (f *Fence) Leave() { f.end() }
+
+// end ends all renewals, and the work under the fence.
+func (f *Fence) end() map[types.NamespacedName]*post {
+	f.mu.Lock()
+	stop := f.stop
+	f.stop = nil
+	posts := f.posts
+	f.mu.Unlock()
+	if stop == nil {
+		return nil
+	}
+	stop()
+	f.running.Wait()
+	return posts
+}
+
+// Since is since when the fence stands, by the API server's clock and not a moment too
+// early: an ADD or DEL that was under way before has given its Lease back by then.
+// standing is false while it is not raised, or one of the Leases is not held.
+func (f *Fence) Since() (since time.Time, standing bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.since, f.stands()
+}
+
+// Age is for how long the first of the Leases has been kept from others, by whichever
+// replica; zero while none is.
+func (f *Fence) Age() time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.began.IsZero() {
+		return 0
+	}
+	return time.Since(f.began)
+}
+
+// Dropped reports whether another replica has ended the fence.
+func (f *Fence) Dropped() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.dropped && !f.leads
+}
+
+// Missing names the Leases that are not held, as namespace/name, with those to which
+// there is no right.
+func (f *Fence) Missing() (names []string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for at, p := range f.posts {
+		if !p.stands() {
+			names = append(names, at.String())
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Others is what the fence of another replica says of a restore, "" where none stands over
+// these Leases or none says anything.
+func (f *Fence) Others(ctx context.Context, leases map[string][]string) (why string, err error) {
+	for _, namespace := range slices.Sorted(maps.Keys(leases)) {
+		for _, name := range leases[namespace] {
+			l, err := f.c.lease(ctx, types.NamespacedName{Namespace: namespace, Name: name})
+			if err != nil {
+				return "", err
+			}
+			if _, alive := f.c.fenceOf(l); alive && l.Annotations[RestoredAnnotation] != "" {
+				return l.Annotations[RestoredAnnotation], nil
+			}
+		}
+	}
+	return "", nil
+}
+
+// fenceOf is the age of the fence that a Lease is of, and whether that fence is alive.
+func (c *Cluster) fenceOf(l *coordinationv1.Lease) (age time.Duration, alive bool) {
+	if l == nil || holderOf(l) != FenceHolder {
+		return 0, false
+	}
+	since := c.Now().Sub(podstate.Heard(l))
+	if since > aliveFor {
+		return 0, false
+	}
+	if l.Spec.AcquireTime != nil && l.Spec.RenewTime != nil {
+		age = l.Spec.RenewTime.Sub(l.Spec.AcquireTime.Time)
+	}
+	return max(age, 0) + max(since, 0), true
+}
+
+// stands reports whether all of the Leases are held that there is a right to. The
+// caller holds mu, as for all below.
+func (f *Fence) stands() bool {
+	held := 0
+	for _, p := range f.posts {
+		switch {
+		case p.stands():
+			held++
+		case !p.forbidden:
+			return false
+		}
+	}
+	return f.stop != nil && held > 0
+}
+
+// settle takes note of what a post has come to.
+func (f *Fence) settle() {
+	switch stands := f.stands(); {
+	case !stands:
+		f.since = time.Time{}
+	case f.since.IsZero():
+		f.since = f.c.Now().Add(time.Second) // Now may be a second behind
+		select {
+		case <-f.stood:
+		default:
+			close(f.stood)
+		}
+	}
+}
+
+// fenced is the work under the fence on some of its Leases.
+type fenced struct {
+	f     *Fence
+	posts []*post
+}
+
+// mayWrite reports whether this process renewed all of the Leases so recently that
+// they are still the fence's when a write arrives.
+func (h *fenced) mayWrite() bool {
+	h.f.mu.Lock()
+	defer h.f.mu.Unlock()
+	return h.f.stop != nil && !slices.ContainsFunc(h.posts, func(p *post) bool { return time.Since(p.renewed) >= writeWithin })
+}
+
+// of are those of the Leases that the fence keeps; nil where it keeps none.
+func (f *Fence) of(namespace string, names []string) (h *fenced, over context.Context) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.stop == nil {
+		return nil, nil
+	}
+	h, waits := &fenced{f: f}, &fenced{f: f}
+	for _, name := range names {
+		switch p := f.posts[types.NamespacedName{Namespace: namespace, Name: name}]; {
+		case p == nil || p.forbidden:
+		case p.stands():
+			h.posts = append(h.posts, p)
+		default:
+			waits.posts = append(waits.posts, p)
+		}
+	}
+	switch {
+	case len(h.posts) > 0: // what needs the others waits for another hold
+		return h, f.ctx
+	case len(waits.posts) > 0:
+		return waits, f.ctx
+	}
+	return nil, nil
+}
+
+// holdFenced runs work under the fence: for as long as that is kept, and at once.
+func (c *Cluster) holdFenced(ctx context.Context, h *fenced, over context.Context, work func(context.Context, *reconciler.Hold) error) error {
+	held, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(over, cancel)()
+	for end := time.Now().Add(fenceLease); !h.mayWrite(); { // one of the Leases is about to be had
+		if time.Now().After(end) || held.Err() != nil {
+			return fmt.Errorf("%w: the fence does not hold it now", reconciler.ErrLeaseBusy)
+		}
+		select {
+		case <-held.Done():
+		case <-time.After(pollEvery):
+		}
+	}
+	var names []string
+	for _, p := range h.posts {
+		names = append(names, p.Name)
+	}
+	err := work(context.WithValue(held, holdKey{}, h), &reconciler.Hold{Leases: names, MayWrite: h.mayWrite})
+	if err != nil && held.Err() != nil && ctx.Err() == nil {
+		return fmt.Errorf("%w: %v", reconciler.ErrHoldSpent, err)
+	}
+	return err
+}

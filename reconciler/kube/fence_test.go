@@ -1,0 +1,446 @@
+package kube_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"path"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
+)
+
+// leaseAPI is an API server that has nothing but Leases, in memory, so that time is
+// the test's: the real one is in e2e.
+type leaseAPI struct {
+	mu      sync.Mutex
+	version int
+	leases  map[string]*coordinationv1.Lease // by namespace/name
+	writes  map[string]int                   // that were done, by replica
+	fails   func(replica string, r *http.Request) (code int)
+	late    time.Duration // how much behind the replica's clocks the times in Leases are
+}
+
+func newLeaseAPI() *leaseAPI {
+	return &leaseAPI{leases: map[string]*coordinationv1.Lease{}, writes: map[string]int{}}
+}
+
+// client is the API as one replica sees it.
+type client struct {
+	*leaseAPI
+	replica string
+}
+
+func (c client) RoundTrip(r *http.Request) (*http.Response, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.fails != nil {
+		switch code := c.fails(c.replica, r); code {
+		case 0:
+		case -1:
+			return nil, errors.New("connection refused")
+		default:
+			return answered(r, code, &metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Code: int32(code), Reason: map[int]metav1.StatusReason{403: "Forbidden"}[code], Status: "Failure"}), nil
+		}
+	}
+	parts := strings.Split(r.URL.Path, "/") // /apis/coordination.k8s.io/v1/namespaces/NS/leases/NAME
+	key := parts[5] + "/" + path.Base(r.URL.Path)
+	var written *coordinationv1.Lease
+	if r.Body != nil {
+		body, _ := io.ReadAll(r.Body)
+		o, _, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, nil)
+		if err != nil {
+			panic(err)
+		}
+		written = o.(*coordinationv1.Lease)
+		key = written.Namespace + "/" + written.Name
+	}
+	status := func(code int, reason metav1.StatusReason) (*http.Response, error) {
+		return answered(r, code, &metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Code: int32(code), Reason: reason, Status: "Failure"}), nil
+	}
+	is := c.leases[key]
+	switch {
+	case r.Method == http.MethodPost && is != nil:
+		return status(http.StatusConflict, metav1.StatusReasonAlreadyExists)
+	case r.Method == http.MethodPost:
+	case is == nil:
+		return status(http.StatusNotFound, metav1.StatusReasonNotFound)
+	case r.Method == http.MethodPut && written.ResourceVersion != is.ResourceVersion:
+		return status(http.StatusConflict, metav1.StatusReasonConflict)
+	case r.Method == http.MethodGet:
+		return answered(r, http.StatusOK, is), nil
+	}
+	c.writes[c.replica]++
+	if c.late != 0 && written.Spec.AcquireTime != nil {
+		written.Spec.AcquireTime = ptr.To(metav1.NewMicroTime(written.Spec.AcquireTime.Add(-c.late)))
+		written.Spec.RenewTime = ptr.To(metav1.NewMicroTime(written.Spec.RenewTime.Add(-c.late)))
+	}
+	c.store(written)
+	return answered(r, http.StatusOK, written), nil
+}
+
+// store is what the API server makes of a write. The caller holds mu.
+func (a *leaseAPI) store(l *coordinationv1.Lease) {
+	a.version++
+	l.ResourceVersion = fmt.Sprint(a.version)
+	now := metav1.NewTime(time.Now().Truncate(time.Second))
+	l.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "x", Operation: "Update", Time: &now, FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{"f:renewTime":{}}}`)}}}
+	l.APIVersion, l.Kind = "coordination.k8s.io/v1", "Lease"
+	a.leases[l.Namespace+"/"+l.Name] = l.DeepCopy()
+}
+
+func answered(r *http.Request, code int, o any) *http.Response {
+	w := &strings.Builder{}
+	if err := json.NewEncoder(w).Encode(o); err != nil {
+		panic(err)
+	}
+	return &http.Response{StatusCode: code, Status: http.StatusText(code), Request: r, Body: io.NopCloser(strings.NewReader(w.String())),
+		Header: http.Header{"Content-Type": {"application/json"}, "Date": {time.Now().UTC().Format(http.TimeFormat)}}}
+}
+
+func (a *leaseAPI) cluster(t *testing.T, replica string) *kube.Cluster {
+	t.Helper()
+	c, err := kube.New(&rest.Config{Host: "http://api", QPS: -1, Transport: client{a, replica}}, kube.Settings{
+		Namespace: "kube-system", Identity: replica, Timeout: 5 * time.Second,
+		Log: slog.New(slog.DiscardHandler), Jitter: func(d time.Duration) time.Duration { return d },
+	})
+	check(t, err)
+	return c
+}
+
+// holder is who holds a Lease now; "" for nobody.
+func (a *leaseAPI) holder(name string) string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if l := a.leases[name]; l != nil {
+		return ptr.Deref(l.Spec.HolderIdentity, "")
+	}
+	return ""
+}
+
+// has puts a Lease there that somebody renewed last a while ago.
+func (a *leaseAPI) has(name, holder string, ago time.Duration, edit ...func(*coordinationv1.Lease)) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	then := metav1.NewMicroTime(time.Now().Add(-ago))
+	l := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: path.Dir(name), Name: path.Base(name)},
+		Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder, AcquireTime: &then, RenewTime: &then, LeaseDurationSeconds: ptr.To(int32(1)), LeaseTransitions: ptr.To(int32(7))}}
+	for _, e := range edit {
+		e(l)
+	}
+	a.store(l)
+	a.leases[name].ManagedFields[0].Time = ptr.To(metav1.NewTime(then.Time))
+}
+
+const shared = "kube-system/whereabouts"
+
+var theShared = map[string][]string{"kube-system": {"whereabouts"}}
+
+// stands waits until the fence does, but not for longer than limit.
+func stands(t *testing.T, stood <-chan struct{}, limit time.Duration) {
+	t.Helper()
+	select {
+	case <-stood:
+	case <-time.After(limit):
+		t.Errorf("the fence does not stand after %s", limit)
+	}
+}
+
+func TestAReplicaThatDoesNotLeadOnlyLooksOnWhileTheLeaderRenewsTheFence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newLeaseAPI()
+		leader, other := a.cluster(t, "leader").Fence(), a.cluster(t, "other").Fence()
+		leader.Lead()
+		stands(t, other.Raise(theShared), time.Second)
+		stands(t, leader.Raise(theShared), time.Second)
+		time.Sleep(2 * time.Second)
+		a.mu.Lock()
+		before, theirs := a.writes["leader"], a.writes["other"]
+		a.mu.Unlock()
+		time.Sleep(10 * time.Second)
+		a.mu.Lock()
+		equal(t, "writes of the other", a.writes["other"]-theirs, 0)
+		equal(t, "writes of the leader are about four a second", a.writes["leader"]-before > 36, true)
+		a.mu.Unlock()
+		for name, f := range map[string]*kube.Fence{"leader": leader, "other": other} {
+			_, standing := f.Since()
+			equal(t, name+": it stands", standing, true)
+		}
+
+		// The leader ends, or dies, which is the same here.
+		leader.Leave()
+		gone := time.Now()
+		for {
+			a.mu.Lock()
+			now := a.writes["other"]
+			a.mu.Unlock()
+			if now > theirs {
+				break
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		equal(t, "taken over within a second", time.Since(gone) < time.Second, true)
+		equal(t, "the holder", a.holder(shared), kube.FenceHolder)
+		other.Lower(t.Context())
+		equal(t, "the holder in the end", a.holder(shared), "")
+	})
+}
+
+func TestAFenceThatIsTakenOverIsNoYounger(t *testing.T) {
+	for name, late := range map[string]time.Duration{"by a clock that is right": 0, "by clocks that are an hour apart": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := newLeaseAPI()
+				first, second := a.cluster(t, "first").Fence(), a.cluster(t, "second").Fence()
+				stands(t, first.Raise(theShared), time.Second)
+				a.mu.Lock()
+				a.late = late
+				a.mu.Unlock()
+				time.Sleep(50 * time.Second)
+				stands(t, second.Raise(theShared), time.Second)
+				first.Leave()
+				time.Sleep(5 * time.Second)
+				if age := second.Age(); age < 54500*time.Millisecond || age > 57*time.Second { // the API server tells whole seconds
+					t.Errorf("after 55 s its age is %s", age)
+				}
+				second.Lower(t.Context())
+			})
+		})
+	}
+}
+
+// A backup may have been made while a fence stood.
+func TestARemnantOfAFenceCountsForNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newLeaseAPI()
+		a.has(shared, kube.FenceHolder, time.Hour, func(l *coordinationv1.Lease) {
+			l.Spec.AcquireTime = ptr.To(metav1.NewMicroTime(l.Spec.RenewTime.Add(-80 * time.Second)))
+			l.Annotations = map[string]string{kube.RestoredAnnotation: "the one before"}
+		})
+		f := a.cluster(t, "us").Fence()
+		why, err := f.Others(t.Context(), theShared)
+		equal(t, "what others say", fmt.Sprint(why, err), "<nil>")
+		stands(t, f.Raise(theShared), time.Second)
+		time.Sleep(time.Second)
+		equal(t, "it is young", f.Age() < 2*time.Second, true)
+		equal(t, "told", f.Told(), "")
+		a.mu.Lock()
+		equal(t, "the annotation", a.leases[shared].Annotations[kube.RestoredAnnotation], "")
+		a.mu.Unlock()
+		f.Lower(t.Context())
+	})
+}
+
+func TestTheFenceWaitsForWhoHoldsALeaseAndStandsOnlyWithAllOfThem(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newLeaseAPI()
+		a.has(shared, "default/web-0", 0)
+		f := a.cluster(t, "us").Fence()
+		began := time.Now()
+		stood := f.Raise(map[string][]string{"kube-system": {"whereabouts", "worker-1-10.0.0.0-24"}, "other": {"whereabouts"}})
+		for range 4 { // it is renewed for 4 s
+			time.Sleep(time.Second)
+			a.has(shared, "default/web-0", 0)
+			if _, standing := f.Since(); standing {
+				t.Fatal("it stands although an ADD is under way")
+			}
+			equal(t, "missing", f.Missing(), []string{shared})
+			equal(t, "the holder of another one", a.holder("other/whereabouts"), kube.FenceHolder)
+		}
+		a.has(shared, "", 0)
+		stands(t, stood, time.Second)
+		since, standing := f.Since()
+		equal(t, "it stands", standing, true)
+		if since.Before(time.Now()) || since.Sub(began) > 6*time.Second {
+			t.Errorf("since %s after it was raised", since.Sub(began))
+		}
+		f.Lower(t.Context())
+		for _, name := range []string{shared, "kube-system/worker-1-10.0.0.0-24", "other/whereabouts"} {
+			equal(t, name+" in the end", a.holder(name), "")
+		}
+	})
+}
+
+func TestTheFenceEndsForTheOtherReplicaWhenTheLeaderLowersIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newLeaseAPI()
+		leader, other := a.cluster(t, "leader").Fence(), a.cluster(t, "other").Fence()
+		leader.Lead()
+		stands(t, other.Raise(theShared), time.Second)
+		stands(t, leader.Raise(theShared), time.Second)
+		leader.Know("it ran backwards")
+		time.Sleep(2 * time.Second)
+		equal(t, "told", other.Told(), "it ran backwards")
+		leader.Lower(t.Context())
+		time.Sleep(time.Second)
+		equal(t, "dropped", other.Dropped(), true)
+		equal(t, "the holder", a.holder(shared), "")
+		other.Lower(t.Context())
+		equal(t, "told afterwards", other.Told(), "")
+	})
+}
+
+func TestTheLeaderTakesBackWhatTheOtherReplicaGivesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newLeaseAPI()
+		leader, other := a.cluster(t, "leader").Fence(), a.cluster(t, "other").Fence()
+		leader.Lead()
+		stands(t, leader.Raise(theShared), time.Second)
+		time.Sleep(time.Second)
+		stands(t, other.Raise(theShared), time.Second) // and writes last
+		other.Lower(t.Context())
+		time.Sleep(time.Second)
+		equal(t, "the holder", a.holder(shared), kube.FenceHolder)
+		equal(t, "dropped", leader.Dropped(), false)
+		leader.Lower(t.Context())
+	})
+}
+
+// The leader saw nothing of a restore, and gives the Leases back before the other
+// replica, which did, could say so.
+func TestWhoKnowsOfARestoreTakesBackWhatTheLeaderGaveBackUnknowing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newLeaseAPI()
+		leader, other := a.cluster(t, "leader").Fence(), a.cluster(t, "other").Fence()
+		leader.Lead()
+		stands(t, other.Raise(theShared), time.Second)
+		stands(t, leader.Raise(theShared), time.Second)
+		time.Sleep(2 * time.Second)
+		other.Know("it ran backwards")
+		leader.Lower(t.Context())
+		time.Sleep(time.Second)
+		equal(t, "the holder", a.holder(shared), kube.FenceHolder)
+		equal(t, "dropped", other.Dropped(), false)
+		why, err := leader.Others(t.Context(), theShared)
+		equal(t, "what the leader learns", fmt.Sprint(why, err), "it ran backwards<nil>")
+		other.Lower(t.Context())
+	})
+}
+
+func TestWorkUnderTheFence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newLeaseAPI()
+		c := a.cluster(t, "us")
+		f := c.Fence()
+		f.Lead()
+		stands(t, f.Raise(theShared), time.Second)
+		time.Sleep(time.Second)
+		began := time.Now()
+		check(t, c.Hold(t.Context(), "kube-system", []string{"red-10.1.0.0-24", "whereabouts"}, func(ctx context.Context, h *reconciler.Hold) error {
+			equal(t, "it began at once", time.Since(began), time.Duration(0))
+			equal(t, "the Leases", h.Leases, []string{"whereabouts"})
+			equal(t, "it is bounded", h.Until.IsZero(), true)
+			for range 100 { // for much longer than a hold
+				time.Sleep(100 * time.Millisecond)
+				if !h.MayWrite() || ctx.Err() != nil {
+					t.Fatalf("nothing may be written after %s", time.Since(began))
+				}
+			}
+			a.mu.Lock()
+			a.fails = func(string, *http.Request) int { return -1 }
+			a.mu.Unlock()
+			time.Sleep(time.Second)
+			equal(t, "writes may go out while nothing is renewed", h.MayWrite(), false)
+			a.mu.Lock()
+			a.fails = nil
+			a.mu.Unlock()
+			time.Sleep(time.Second)
+			equal(t, "writes may go out again", h.MayWrite(), true)
+			return nil
+		}))
+		began = time.Now()
+		check(t, c.Hold(t.Context(), "kube-system", []string{"whereabouts"}, func(context.Context, *reconciler.Hold) error { return nil }))
+		equal(t, "the next hold waits for", time.Since(began), time.Duration(0))
+		check(t, c.Hold(t.Context(), "other", []string{"whereabouts"}, func(_ context.Context, h *reconciler.Hold) error {
+			equal(t, "a hold of what is not under the fence is bounded", h.Until.IsZero(), false)
+			return nil
+		}))
+
+		go func() {
+			time.Sleep(3 * time.Second)
+			f.Lower(context.Background())
+		}()
+		err := c.Hold(t.Context(), "kube-system", []string{"whereabouts"}, func(ctx context.Context, h *reconciler.Hold) error {
+			<-ctx.Done()
+			equal(t, "writes may go out when the fence is over", h.MayWrite(), false)
+			return ctx.Err()
+		})
+		equal(t, "the error", errors.Is(err, reconciler.ErrHoldSpent), true)
+		time.Sleep(time.Second)
+		began = time.Now()
+		check(t, c.Hold(t.Context(), "kube-system", []string{"whereabouts"}, func(context.Context, *reconciler.Hold) error { return nil }))
+		if off := time.Since(began); off < 10*time.Second || off > 31*time.Second { // for as long as it was on
+			t.Errorf("the Leases were left to others for %s after the fence", off)
+		}
+	})
+}
+
+func TestANamespaceWithoutTheRightToLeasesIsLeftOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newLeaseAPI()
+		a.fails = func(_ string, r *http.Request) int {
+			if strings.Contains(r.URL.Path, "/namespaces/closed/") {
+				return http.StatusForbidden
+			}
+			return 0
+		}
+		f := a.cluster(t, "us").Fence()
+		stands(t, f.Raise(map[string][]string{"kube-system": {"whereabouts"}, "closed": {"whereabouts"}}), time.Second)
+		equal(t, "missing", f.Missing(), []string{"closed/whereabouts"})
+		f.Lower(t.Context())
+		alone := a.cluster(t, "us").Fence()
+		stood := alone.Raise(map[string][]string{"closed": {"whereabouts"}})
+		time.Sleep(5 * time.Second)
+		select {
+		case <-stood:
+			t.Error("it stands on nothing")
+		default:
+		}
+		alone.Lower(t.Context())
+	})
+}
+
+// What a report says of the time before a moment without the fence proves nothing.
+func TestAFenceThatSomebodyElseHadForAMomentStandsSinceThen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newLeaseAPI()
+		f := a.cluster(t, "us").Fence()
+		f.Lead()
+		stands(t, f.Raise(theShared), time.Second)
+		before, _ := f.Since()
+		time.Sleep(10 * time.Second)
+		a.has(shared, "default/web-0", 0, func(l *coordinationv1.Lease) { l.Spec.LeaseTransitions = ptr.To(int32(9)) })
+		time.Sleep(500 * time.Millisecond)
+		_, standing := f.Since()
+		equal(t, "it stands", standing, false)
+		a.has(shared, "", 0, func(l *coordinationv1.Lease) { l.Spec.LeaseTransitions = ptr.To(int32(9)) })
+		time.Sleep(time.Second)
+		since, standing := f.Since()
+		equal(t, "it stands again", standing, true)
+		equal(t, "since later", since.Sub(before) > 9*time.Second, true)
+
+		// So short that it was no one's when we looked.
+		time.Sleep(10 * time.Second)
+		a.has(shared, "", 0, func(l *coordinationv1.Lease) { l.Spec.LeaseTransitions = ptr.To(int32(20)) })
+		time.Sleep(time.Second)
+		again, standing := f.Since()
+		equal(t, "it stands again", standing, true)
+		equal(t, "since later", again.Sub(since) > 9*time.Second, true)
+		f.Lower(t.Context())
+	})
+}

@@ -1,0 +1,430 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
+)
+
+// A watched is a cluster as a guard sees it, with its fence. Its parts are changed
+// by the test.
+type watched struct {
+	mu       sync.Mutex
+	away     bool
+	hangs    bool
+	revision uint64
+	leases   map[string][]string
+	older    string // what a comparison finds
+	unsure   error  // why one cannot be made
+	asked    int
+	restored []string // what the source was told
+
+	raised, lowered, left int
+	up                    time.Time // since when the fence stands; zero if it does not
+	busy                  bool      // the Leases are not to be had
+	age                   time.Duration
+	dropped, leads        bool
+	know, told, others    string
+	passes                int
+	events                []string
+}
+
+func (w *watched) Pulse(ctx context.Context) (uint64, error) {
+	w.mu.Lock()
+	away, hangs, revision := w.away, w.hangs, w.revision
+	w.mu.Unlock()
+	switch {
+	case hangs:
+		<-ctx.Done()
+		return 0, ctx.Err()
+	case away:
+		return 0, errors.New("connection refused")
+	}
+	return revision, nil
+}
+
+func (w *watched) Leases() map[string][]string { w.mu.Lock(); defer w.mu.Unlock(); return w.leases }
+
+func (w *watched) LookAgain() {}
+
+func (w *watched) RanBackwards(context.Context) (string, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.asked++
+	return w.older, w.unsure
+}
+
+func (w *watched) Restored(why string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.restored = append(w.restored, why)
+}
+func (w *watched) Lead()             { w.mu.Lock(); defer w.mu.Unlock(); w.leads = true }
+func (w *watched) Leave()            { w.mu.Lock(); defer w.mu.Unlock(); w.left++; w.up = time.Time{} }
+func (w *watched) Know(why string)   { w.mu.Lock(); defer w.mu.Unlock(); w.know = why }
+func (w *watched) Told() string      { w.mu.Lock(); defer w.mu.Unlock(); return w.told }
+func (w *watched) Dropped() bool     { w.mu.Lock(); defer w.mu.Unlock(); return w.dropped }
+func (w *watched) Missing() []string { return nil }
+
+func (w *watched) Raise(map[string][]string) <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.raised++
+	stood := make(chan struct{})
+	if !w.busy {
+		if w.up.IsZero() {
+			w.up = time.Now().Add(-w.age)
+		}
+		close(stood)
+	}
+	return stood
+}
+
+func (w *watched) Lower(context.Context) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.up.IsZero() || w.busy {
+		w.lowered++
+	}
+	w.up = time.Time{}
+}
+
+func (w *watched) Covers(map[string][]string) bool { return true }
+
+func (w *watched) Age() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.up.IsZero() {
+		return 0
+	}
+	return time.Since(w.up)
+}
+
+func (w *watched) Others(context.Context, map[string][]string) (string, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.others, nil
+}
+
+// is changes the cluster, and waits for a while.
+func (w *watched) is(change func(), d time.Duration) {
+	w.mu.Lock()
+	change()
+	w.mu.Unlock()
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// stands checks whether the fence stands.
+func (w *watched) stands(t *testing.T, want bool) {
+	t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	equal(t, "it stands", !w.up.IsZero(), want)
+}
+
+// guarded runs a guard in a bubble until the test has ended.
+func guarded(t *testing.T, w *watched, test func(t *testing.T, g *Guard), edits ...func(*Guard)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w.revision = 100
+		g := &Guard{Fence: w, Signs: w, Timeout: MaxFence, Log: slog.New(slog.DiscardHandler),
+			Metrics: NewMetrics(prometheus.NewRegistry()), Events: &Events{EventRecorder: unheard{}},
+			FullPass: func() { w.mu.Lock(); defer w.mu.Unlock(); w.passes++ }}
+		g.Init()
+		for _, edit := range edits {
+			edit(g)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { g.Run(ctx); close(ended) }()
+		w.is(func() {}, time.Second)
+		test(t, g)
+		stop()
+		<-ended
+	})
+}
+
+func aCluster() *watched {
+	return &watched{leases: map[string][]string{"kube-system": {"whereabouts"}}}
+}
+
+func (g *Guard) outcomes(t *testing.T, want map[string]float64) {
+	t.Helper()
+	for _, outcome := range []string{noRestore, settled, timedOut} {
+		m := &dto.Metric{}
+		if err := g.Metrics.fences.WithLabelValues(outcome).Write(m); err != nil {
+			t.Fatal(err)
+		}
+		equal(t, "fences that ended "+outcome, m.GetCounter().GetValue(), want[outcome])
+	}
+}
+
+func TestNoFenceIsRaisedWhileTheAPIServerAnswers(t *testing.T) {
+	w := aCluster()
+	guarded(t, w, func(t *testing.T, g *Guard) {
+		for range 600 {
+			w.is(func() { w.revision++ }, time.Second)
+		}
+		equal(t, "raised", w.raised, 0)
+	})
+}
+
+func TestAfterATimeWithoutTheAPIServerTheFenceIsRaisedAndGivenBackWhereNothingWasRestored(t *testing.T) {
+	for name, gone := range map[string]func(w *watched, is bool){
+		"no connection": func(w *watched, is bool) { w.away = is },
+		"no answer":     func(w *watched, is bool) { w.hangs = is },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := aCluster()
+			guarded(t, w, func(t *testing.T, g *Guard) {
+				w.is(func() { gone(w, true) }, 20*time.Second)
+				w.stands(t, false) // nobody could take a Lease
+				w.is(func() { gone(w, false); w.unsure = errors.New("not served yet") }, time.Second+stepEvery)
+				w.stands(t, true)
+				w.is(func() {}, 10*time.Second)
+				w.stands(t, true) // an error is no answer
+				w.is(func() { w.unsure = nil }, time.Second)
+				w.stands(t, false)
+				g.outcomes(t, map[string]float64{noRestore: 1})
+
+				// A control plane that comes and goes must not keep ADDs off all the time.
+				w.is(func() { gone(w, true) }, 8*time.Second)
+				w.is(func() { gone(w, false) }, 2*time.Second)
+				equal(t, "raised", w.raised, 1)
+				equal(t, "asked", w.asked > 1, true)
+				w.is(func() { gone(w, true) }, 8*time.Second)
+				w.is(func() { gone(w, false); w.older = "a pool is older" }, 2*time.Second)
+				w.stands(t, true) // but for a restore
+			})
+		})
+	}
+}
+
+func TestAConnectionThatBreaksIsNoTimeWithoutTheAPIServer(t *testing.T) {
+	w := aCluster()
+	failures := 0
+	guarded(t, w, func(t *testing.T, g *Guard) {
+		w.is(func() {}, time.Minute)
+		equal(t, "failures", failures > 10, true)
+		equal(t, "raised", w.raised, 0)
+	}, func(g *Guard) { g.Signs = failsOnce{w, &failures} })
+}
+
+// failsOnce fails every other time.
+type failsOnce struct {
+	*watched
+	n *int
+}
+
+func (f failsOnce) Pulse(ctx context.Context) (uint64, error) {
+	if *f.n++; *f.n%2 == 1 {
+		return 0, errors.New("connection reset by peer")
+	}
+	return f.watched.Pulse(ctx)
+}
+
+func TestARevisionThatRanBackwardsRaisesTheFenceThoughTheAPIServerWasNeverAway(t *testing.T) {
+	w := aCluster()
+	guarded(t, w, func(t *testing.T, g *Guard) {
+		w.is(func() { w.revision = 50 }, 1100*time.Millisecond)
+		w.stands(t, true)
+		equal(t, "the source was told", w.restored, []string{"etcd is at resourceVersion 50 after 100"})
+		equal(t, "the other replica is told", w.know, "etcd is at resourceVersion 50 after 100")
+		equal(t, "full passes were asked for", w.passes > 0, true)
+	})
+}
+
+// restore makes the guard notice a restore.
+func (w *watched) restore() {
+	w.is(func() { w.away = true }, 20*time.Second)
+	w.is(func() { w.away, w.older, w.revision = false, "a pool is older", 10 }, time.Second)
+}
+
+func (g *Guard) pass(nodes map[string]reconciler.NodeState, restored string) {
+	o := &reconciler.Observation{Restored: restored, Pools: []*ippool.Pool{aPool("10.0.0.0-24", "10.0.0.0/24")}}
+	g.Passed(time.Now(), &reconciler.Result{Judgement: &reconciler.Judgement{Observation: o, Nodes: nodes}})
+}
+
+func TestAFenceForARestoreStandsUntilAllIsSettledOrItsTimeIsUp(t *testing.T) {
+	fresh, stale := map[string]reconciler.NodeState{"worker-1": reconciler.NodeFresh}, map[string]reconciler.NodeState{"worker-1": reconciler.NodeStale}
+	t.Run("settled", func(t *testing.T) {
+		w := aCluster()
+		guarded(t, w, func(t *testing.T, g *Guard) {
+			w.restore()
+			g.pass(fresh, "it ran backwards") // which is the look that shows it
+			w.is(func() {}, 5*time.Second)
+			w.stands(t, true)
+			g.pass(stale, "")
+			w.is(func() {}, 5*time.Second)
+			w.stands(t, true)
+			equal(t, "passes follow each other", g.Restoring(), true)
+			g.pass(fresh, "")
+			w.is(func() {}, time.Second)
+			w.stands(t, false)
+			equal(t, "passes follow each other afterwards", g.Restoring(), false)
+			g.outcomes(t, map[string]float64{settled: 1})
+		})
+	})
+	t.Run("a pass that began before it stood settles nothing", func(t *testing.T) {
+		w := aCluster()
+		guarded(t, w, func(t *testing.T, g *Guard) {
+			w.restore()
+			o := &reconciler.Observation{}
+			g.Passed(time.Now().Add(-time.Minute), &reconciler.Result{Judgement: &reconciler.Judgement{Observation: o, Nodes: fresh}})
+			w.is(func() {}, 5*time.Second)
+			w.stands(t, true)
+		})
+	})
+	t.Run("not settled", func(t *testing.T) {
+		w := aCluster()
+		guarded(t, w, func(t *testing.T, g *Guard) {
+			w.restore()
+			for range 88 {
+				g.pass(stale, "")
+				w.is(func() {}, time.Second)
+			}
+			w.stands(t, true)
+			w.is(func() {}, 2*time.Second)
+			w.stands(t, false)
+			g.outcomes(t, map[string]float64{timedOut: 1})
+		})
+	})
+	t.Run("taken over from another replica when it was 80 s old", func(t *testing.T) {
+		w := aCluster()
+		w.age = 80 * time.Second
+		guarded(t, w, func(t *testing.T, g *Guard) {
+			w.restore()
+			w.is(func() {}, 8*time.Second)
+			w.stands(t, true)
+			w.is(func() {}, 3*time.Second)
+			w.stands(t, false)
+			g.outcomes(t, map[string]float64{timedOut: 1})
+		})
+	})
+	t.Run("never had", func(t *testing.T) {
+		w := aCluster()
+		w.busy = true
+		guarded(t, w, func(t *testing.T, g *Guard) {
+			w.restore()
+			w.is(func() {}, 91*time.Second)
+			equal(t, "lowered", w.lowered, 1)
+			g.outcomes(t, map[string]float64{timedOut: 1})
+		})
+	})
+}
+
+func TestWhatALookOrAnAgentShowsRaisesTheFence(t *testing.T) {
+	w := aCluster()
+	guarded(t, w, func(t *testing.T, g *Guard) {
+		g.Restored("the agent of worker-1 saw it")
+		w.is(func() {}, 100*time.Millisecond)
+		w.stands(t, true)
+		equal(t, "asked", w.asked, 0)
+	})
+}
+
+func TestAReplicaThatKnowsOfNoRestoreLearnsItFromTheOne(t *testing.T) {
+	fresh := map[string]reconciler.NodeState{"worker-1": reconciler.NodeFresh}
+	t.Run("that keeps the fence beside it", func(t *testing.T) {
+		w := aCluster()
+		guarded(t, w, func(t *testing.T, g *Guard) {
+			w.is(func() { w.away = true }, 5*time.Second)
+			w.is(func() { w.away, w.unsure = false, errors.New("not served yet") }, time.Second)
+			w.is(func() { w.told, w.unsure = "a pool is older", nil }, 5*time.Second)
+			w.stands(t, true)
+		})
+	})
+	t.Run("that kept it before this one began to lead", func(t *testing.T) {
+		w := aCluster()
+		w.others = "a pool is older"
+		guarded(t, w, func(t *testing.T, g *Guard) {
+			g.pass(fresh, "")
+			w.is(func() {}, time.Second)
+			w.stands(t, false) // it does not lead
+			g.Lead()
+			g.pass(fresh, "")
+			w.is(func() {}, time.Second)
+			w.stands(t, true)
+		})
+	})
+}
+
+func TestAFenceThatTheOtherReplicaHasLoweredIsOver(t *testing.T) {
+	w := aCluster()
+	guarded(t, w, func(t *testing.T, g *Guard) {
+		w.restore()
+		w.stands(t, true)
+		w.is(func() { w.dropped = true }, time.Second)
+		w.stands(t, false)
+		g.outcomes(t, nil)
+		equal(t, "passes follow each other", g.Restoring(), false)
+	})
+}
+
+func TestWhereItIsNotKnownWherePoolsAreThereIsNoFenceAndThatIsSaidOnce(t *testing.T) {
+	w := &watched{}
+	var said strings.Builder
+	guarded(t, w, func(t *testing.T, g *Guard) {
+		for range 3 {
+			w.is(func() { w.away = true }, 10*time.Second)
+			w.is(func() { w.away = false }, 60*time.Second)
+		}
+		equal(t, "raised", w.raised, 0)
+		equal(t, "said", strings.Count(said.String(), "no fence can be raised"), 1)
+	}, func(g *Guard) { g.Log = slog.New(slog.NewTextHandler(&said, nil)) })
+}
+
+// A restore may lose the pool that a pod has an address of.
+func TestTheLeasesOfPoolsThatTheRestoreHasLostAreTakenToo(t *testing.T) {
+	w := aCluster()
+	guarded(t, w, func(t *testing.T, g *Guard) {
+		w.is(func() { w.away = true }, 5*time.Second)
+		w.is(func() { w.away, w.leases = false, map[string][]string{"other": {"whereabouts"}} }, time.Second)
+		equal(t, "known", g.leases, map[string][]string{"kube-system": {"whereabouts"}, "other": {"whereabouts"}})
+	})
+}
+
+func TestAProcessThatEndsLeavesTheFenceOfARestoreToTheOther(t *testing.T) {
+	for name, restored := range map[string]bool{"of a restore": true, "of which it is not known": false} {
+		t.Run(name, func(t *testing.T) {
+			w := aCluster()
+			guarded(t, w, func(t *testing.T, g *Guard) {
+				if restored {
+					w.restore()
+					return
+				}
+				w.is(func() { w.away = true }, 5*time.Second)
+				w.is(func() { w.away, w.unsure = false, errors.New("not served yet") }, time.Second)
+			})
+			equal(t, "left, lowered", []int{w.left, w.lowered}, map[bool][]int{true: {1, 0}, false: {0, 1}}[restored])
+		})
+	}
+}
+
+func TestTheFencesTimeoutIsLessThanADDsWait(t *testing.T) {
+	for d, good := range map[time.Duration]bool{0: true, time.Second: true, MaxFence: true, MaxFence + 1: false, -1: false} {
+		if err := CheckFence(d); (err == nil) != good {
+			t.Errorf("%s: %v", d, err)
+		}
+	}
+}
+
+func equal(t *testing.T, what string, got, want any) {
+	t.Helper()
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}
