@@ -276,8 +276,8 @@ func (j *Judgement) Notes() []string {
 	if note := j.agentlessNote(); note != "" {
 		notes = append(notes, note)
 	}
-	if text := j.Restore.text(); text != "" {
-		notes = append(notes, "nothing is released: "+text)
+	if text := j.Restore.Text(); text != "" {
+		notes = append(notes, text)
 	}
 	return append(notes, j.Observation.Warnings...)
 }

@@ -341,8 +341,11 @@ func TestReportsThatARestoreHasTakenAreWaitedFor(t *testing.T) {
 	if j := Judge(p.next, Policy{}); allocation(t, j, "10.0.0.5").Reason != NodeUnheard {
 		t.Errorf("judged %v", outcomeOf(allocation(t, j, "10.0.0.5")))
 	}
+	if plan := p.restarted().look(150*time.Second, bare, revision(92)); len(plan.Release) > 0 {
+		t.Errorf("a process that has just started and finds what was kept releases %d", len(plan.Release))
+	}
 	again := leakOn(3 * minute)
-	p.wantReleased("reported again", p.look(3*minute, again, revision(92)))
+	p.wantReleased("reported again", p.look(3*minute, again, revision(93)))
 }
 
 func TestForWhomARestoreWaitsIsSaid(t *testing.T) {

@@ -108,9 +108,9 @@ func (h *History) adopt(d restoreDocument) {
 	for _, name := range d.Lost {
 		r.lost[name] = true
 	}
-	// Agents were there before the restore: that it lost their reports is no sign that
-	// there are none.
-	h.reports = h.reports || !r.settled && len(r.lost)+len(r.gone) > 0
+	// Agents were there before a restore that is not settled: that it lost their reports
+	// is no sign that there are none.
+	h.reports = h.reports || !r.at.IsZero() && !r.settled && len(r.lost)+len(r.gone)+len(r.nodes) > 0
 }
 
 // keepRestore keeps what has changed for others. Where somebody else knows of a later

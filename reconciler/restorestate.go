@@ -51,8 +51,8 @@ func (s *RestoreState) row() *RestoreRow {
 // namesShown is how many nodes a sentence names.
 const namesShown = 10
 
-// text says why nothing is released, "" where the restore is settled.
-func (s *RestoreState) text() string {
+// Text says why nothing is released, "" where the restore is settled.
+func (s *RestoreState) Text() string {
 	if s.Settled() {
 		return ""
 	}
@@ -71,7 +71,7 @@ func (s *RestoreState) text() string {
 		who += " have not written their SandboxReports"
 	}
 	at := s.Restored.UTC().Format(time.RFC3339)
-	return fmt.Sprintf("etcd was restored at %s (%s), and %s since; one that is gone does not count an hour after its Node object is deleted, "+
+	return fmt.Sprintf("etcd was restored at %s (%s), and %s since: nothing is released; one that is gone does not count an hour after its Node object is deleted, "+
 		"one without an agent is for --agent-nodes to leave out, and none is waited for after: kubectl annotate --overwrite namespace <the reconciler's> %s=%s",
 		at, s.Why, who, AcknowledgedAnnotation, at)
 }
@@ -87,7 +87,7 @@ func (h *History) restoreGate(j *Judgement) string {
 		return fmt.Sprintf("what is kept of restores of etcd could not be read: %v", h.kept.unread)
 	}
 	h.noteRestores(o) // the second look may be the first that has an agent's word
-	return h.restoreState(j).text()
+	return h.restoreState(j).Text()
 }
 
 // goneFor is how long a Node must have been gone before it is not waited for: nodes

@@ -105,7 +105,8 @@ func (t *Teller) tell(out *reconciler.Result) {
 	t.tellRefused(out)
 	t.tellFindings(out)
 	t.tellAwaited(out)
-	t.notes = t.each(t.notes, out.Notes(), func(note string) { t.Log.Warn(note) })
+	notes := slices.DeleteFunc(out.Notes(), func(note string) bool { return note == out.Restore.Text() }) // which is told
+	t.notes = t.each(t.notes, notes, func(note string) { t.Log.Warn(note) })
 }
 
 // followed tells of what was released because of a change; the next look at
