@@ -19,8 +19,8 @@ type restore struct {
 	intact  time.Time
 	why     string
 	settled bool // nobody is waited for any more: asked once, a node that joins later is not asked
-	// lost are the nodes that were known before and that the API did not have at any
-	// look since.
+	// lost are the nodes that were known before and of which no look since has seen the
+	// Node object or a report that was written since.
 	lost map[string]bool
 	// gone is since when there is no Node object of a node that is waited for.
 	gone    map[string]time.Time
@@ -132,13 +132,11 @@ func (h *History) noteNodes(j *Judgement) {
 		}
 	}
 	missed := map[string]time.Time{}
-	for name := range r.nodes {
-		if _, known := j.Nodes[name]; !known {
-			missed[name] = o.Now
-		}
+	for name := range r.nodes.Difference(there) {
+		missed[name] = o.Now
 	}
 	for name, since := range r.missed {
-		if _, known := j.Nodes[name]; !known && o.Now.Sub(since) <= sameRestore {
+		if !there.Has(name) && o.Now.Sub(since) <= sameRestore {
 			missed[name] = since
 		}
 	}
@@ -156,11 +154,9 @@ func (h *History) noteAwaited(j *Judgement) {
 	r.awaited = r.asked(j) // one that is seen again is not lost any more, and still waited for
 	for name := range r.awaited {
 		report, node := reports[name], o.Nodes[name]
-		if report != nil || node != nil {
-			delete(r.lost, name)
-		}
 		switch {
 		case node != nil || report != nil && r.hasSince(report):
+			delete(r.lost, name)
 			delete(r.gone, name)
 		case r.lost[name] || len(o.Nodes) == 0:
 		case r.gone[name].IsZero():

@@ -45,13 +45,14 @@ func TestANodeThatIsGoneIsNotWaitedForAnHourAfterItsObjectWas(t *testing.T) {
 		until time.Duration // since when it is not waited for
 	}{
 		"its object was deleted since":             {all(aNode("worker-2", notReadyFor(hour)), stale), hour + 2*minute},
-		"its object was deleted before the backup": {stale, hour + 2*minute},
+		"its object was deleted before the backup": {stale, hour + 90*time.Second},
 	} {
 		t.Run(says, func(t *testing.T) {
 			p := newProcess(t, atOnce)
 			p.Restores = &shelf{}
 			p.look(0, leakOn(0), c.there, revision(100))
 			p.wantRefused("the look that saw it", EtcdRestored, p.look(minute, leakOn(0), c.there, revision(90)))
+			p.wantRefused("the look after it", EtcdRestored, p.look(90*time.Second, leakOn(0), c.there, revision(90)))
 			p.wantRefused("its object is gone", EtcdRestored, p.look(2*minute, leakOn(2*minute), stale, revision(91)))
 			p.wantRefused("a second less than an hour later", EtcdRestored, p.look(c.until-time.Second, leakOn(2*minute), stale, revision(92)))
 			p = p.restarted()
@@ -185,6 +186,14 @@ func TestANodeThatTheRestoreHasLostIsWaitedFor(t *testing.T) {
 		p.wantRefused("of all that are to come", EtcdRestored, p.look(3*minute, leakOn(2*minute), acknowledged(day), revision(92)))
 		p.wantReleased("of this one", p.look(4*minute, leakOn(2*minute), acknowledged(minute), revision(93)))
 		p.wantReleased("which is remembered", p.restarted().look(5*minute, leakOn(2*minute), revision(94)))
+	})
+	t.Run("also where the backup has a report of one before it by its name", func(t *testing.T) {
+		p := newProcess(t, atOnce)
+		p.look(0, leakOn(0), newer, revision(100))
+		older := staleReport("worker-9", writtenBefore)
+		p.wantRefused("the look that saw it", EtcdRestored, p.look(minute, leakOn(0), older, revision(90)))
+		p.wantRefused("the look after it", EtcdRestored, p.look(2*minute, leakOn(2*minute), older, revision(91)))
+		p.wantRefused("a day later", EtcdRestored, p.look(day, leakOn(2*minute), older, revision(92)))
 	})
 	t.Run("also where an agent was the first to tell", func(t *testing.T) {
 		p := newProcess(t, atOnce)

@@ -32,8 +32,8 @@ type RestoreState struct {
 	// Awaiting are the nodes that have not written their report since, sorted. While
 	// there are any nothing is released.
 	Awaiting []string
-	// Lost are those of them that were known before it and of which the API has neither
-	// a Node object nor a report since.
+	// Lost are those of them that were known before it and whose Node object was not seen
+	// since: the restore has lost it, and what ran there runs on.
 	Lost []string
 }
 
@@ -109,7 +109,7 @@ func (h *History) restoreState(j *Judgement) *RestoreState {
 		report := reports[name]
 		if r.owes(name, report, j.Observation) {
 			state.Awaiting = append(state.Awaiting, name)
-			if r.lost[name] && report == nil && j.Observation.Nodes[name] == nil {
+			if r.lost[name] && j.Observation.Nodes[name] == nil && (report == nil || len(j.Observation.Nodes) > 0) {
 				state.Lost = append(state.Lost, name)
 			}
 		}
@@ -129,8 +129,8 @@ func (r *restore) asked(j *Judgement) sets.Set[string] {
 // owes reports whether a node has yet to write its report. That it is dead, or that
 // somebody has deleted its Node object since the restore and an hour ago, is proof that
 // it has none to write. An object that the restore itself has lost proves nothing: what
-// ran there runs on. Where it has left the report, the object had been deleted before
-// the backup: no node has a report before it has an object.
+// ran there runs on. Of a node that was not known before, and of which the restore has
+// left the report alone, the object had been deleted before the backup.
 func (r *restore) owes(name string, report *podstate.Report, o *Observation) bool {
 	node := o.Nodes[name]
 	switch {
