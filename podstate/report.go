@@ -37,8 +37,12 @@ type Report struct {
 	LastHeard time.Time
 	// Written is when the content was written, by the API server's clock.
 	Written time.Time
-	// RestoreSeen is when the agent noticed that etcd was restored; zero if never.
+	// RestoreSeen is the agent's date of the last restore of etcd that it noticed, never
+	// later than it was written by the API server's clock; zero if it noticed none.
 	RestoreSeen time.Time
+	// RestoreNote is the text that says so: one that does not change is no news, however
+	// it reads.
+	RestoreNote string
 
 	hash string // of the content
 }
@@ -132,7 +136,7 @@ func ReadHashedReport(o *v1alpha1.SandboxReport, contentHash string, lease *coor
 // Vouched is the same report with its node's Lease as it is now.
 func (r *Report) Vouched(lease *coordinationv1.Lease) *Report {
 	r = &Report{SandboxReport: r.SandboxReport, Written: r.Written, hash: r.hash}
-	r.RestoreSeen = restoreTime(r.Annotations, r.Written)
+	r.noteRestore(r.Annotations, r.Written, r.ManagedFields)
 	if lease == nil {
 		return r
 	}
@@ -140,9 +144,7 @@ func (r *Report) Vouched(lease *coordinationv1.Lease) *Report {
 	if hash := lease.Annotations[v1alpha1.HashAnnotation]; hash != "" && hash == r.hash {
 		r.Renewed = r.LastHeard
 	}
-	if seen := restoreTime(lease.Annotations, r.LastHeard); seen.After(r.RestoreSeen) {
-		r.RestoreSeen = seen
-	}
+	r.noteRestore(lease.Annotations, r.LastHeard, lease.ManagedFields)
 	return r
 }
 
@@ -151,13 +153,11 @@ func (r *Report) Vouched(lease *coordinationv1.Lease) *Report {
 // without any such Lease (leases false) the report's observedAt stands in.
 func ReadSnapshotReport(o *v1alpha1.SandboxReport, lease *coordinationv1.Lease, leases bool) *Report {
 	r := &Report{SandboxReport: o, Written: o.ObservedAt.Time}
-	r.RestoreSeen = restoreTime(o.Annotations, r.Written)
+	r.noteRestore(o.Annotations, r.Written, nil) // a node's clock is no limit
 	switch {
 	case lease != nil && lease.Spec.RenewTime != nil:
 		r.Renewed = lease.Spec.RenewTime.Time
-		if seen := restoreTime(lease.Annotations, r.Renewed); seen.After(r.RestoreSeen) {
-			r.RestoreSeen = seen
-		}
+		r.noteRestore(lease.Annotations, r.Renewed, nil)
 	case !leases:
 		r.Renewed = o.ObservedAt.Time
 	}
@@ -165,17 +165,28 @@ func ReadSnapshotReport(o *v1alpha1.SandboxReport, lease *coordinationv1.Lease, 
 	return r
 }
 
-// restoreTime reads the annotation; one that cannot be read still says that
-// there was a restore, no later than it was written.
-func restoreTime(annotations map[string]string, written time.Time) time.Time {
+// noteRestore reads the annotation. One that cannot be read still says that there was a
+// restore, no later than the object was written. Nor was one noticed later than the API
+// server wrote that it was, whatever it says.
+func (r *Report) noteRestore(annotations map[string]string, written time.Time, fields []metav1.ManagedFieldsEntry) {
 	text, there := annotations[v1alpha1.RestoreAnnotation]
 	if !there {
-		return time.Time{}
+		return
 	}
-	if t, err := time.Parse(time.RFC3339, text); err == nil {
-		return t
+	limit := fieldTime(fields, `"f:`+v1alpha1.RestoreAnnotation+`"`)
+	if limit.IsZero() && len(fields) > 0 {
+		limit = written
 	}
-	return written
+	seen, err := time.Parse(time.RFC3339, text)
+	switch {
+	case err != nil:
+		seen = written
+	case !limit.IsZero() && seen.After(limit):
+		seen = limit
+	}
+	if seen.After(r.RestoreSeen) {
+		r.RestoreSeen, r.RestoreNote = seen, text
+	}
 }
 
 // fieldTime is the newest time at which a manager wrote fields that include

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/podstate/v1alpha1"
 )
@@ -77,9 +79,26 @@ func TestARestoreWhoseTimeCannotBeReadCountsFromTheWriting(t *testing.T) {
 	equal(t, "on a snapshot's Lease", podstate.ReadSnapshotReport(o, l, true).RestoreSeen, noon.Add(time.Hour))
 }
 
+// Who may write one report must not stop all releases for as long as they please.
+func TestARestoreIsNeverLaterThanItWasWrittenByTheAPIServersClock(t *testing.T) {
+	note := func(m *metav1.ObjectMeta) {
+		m.Annotations = map[string]string{v1alpha1.RestoreAnnotation: "2099-01-01T00:00:00Z"}
+	}
+	byHand := fields("kubectl", `{"f:metadata":{"f:annotations":{"f:ip-reconcile.dev/etcd-restored":{}}}}`, -time.Minute)
+	o, l := report(), lease(report())
+	note(&o.ObjectMeta)
+	equal(t, "on the report", podstate.ReadReport(o, nil).RestoreSeen, noon.Add(-5*time.Minute))
+	o.ManagedFields = append(o.ManagedFields, byHand)
+	equal(t, "by somebody else's hand", podstate.ReadReport(o, nil).RestoreSeen, noon.Add(-time.Minute))
+	equal(t, "what it says", podstate.ReadReport(o, nil).RestoreNote, "2099-01-01T00:00:00Z")
+	note(&l.ObjectMeta)
+	equal(t, "on the Lease", podstate.ReadReport(report(), l).RestoreSeen, noon.Add(-10*time.Second))
+}
+
 func TestARestoreOnALeaseThatDoesNotVouchIsSeenAllTheSame(t *testing.T) {
 	o := report()
 	l := lease(o)
-	l.Annotations = map[string]string{v1alpha1.RestoreAnnotation: noon.Format(time.RFC3339), v1alpha1.HashAnnotation: "other"}
-	equal(t, "live", podstate.ReadReport(o, l).RestoreSeen, noon)
+	seen := noon.Add(-time.Minute)
+	l.Annotations = map[string]string{v1alpha1.RestoreAnnotation: seen.Format(time.RFC3339), v1alpha1.HashAnnotation: "other"}
+	equal(t, "live", podstate.ReadReport(o, l).RestoreSeen, seen)
 }

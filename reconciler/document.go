@@ -27,6 +27,15 @@ type Summary struct {
 	Stale        int `json:"stale"`
 	Reservations int `json:"reservations"`
 	Findings     int `json:"findings"`
+	// Restore is there while nothing is released because etcd was restored.
+	Restore *RestoreRow `json:"restore,omitempty"`
+}
+
+// RestoreRow is what a restore of etcd still waits for.
+type RestoreRow struct {
+	Restored string   `json:"restored"` // RFC 3339
+	Why      string   `json:"why"`
+	Awaiting []string `json:"awaiting"` // nodes
 }
 
 // AllocationRow is one allocation.
@@ -105,7 +114,7 @@ func sortedItems(items []*Item) []*Item {
 
 // Summary counts a judgement.
 func (j *Judgement) Summary() Summary {
-	s := Summary{Pools: len(j.Observation.Pools), Allocations: len(j.Allocations), Reservations: len(j.Reservations), Findings: len(j.Findings)}
+	s := Summary{Pools: len(j.Observation.Pools), Allocations: len(j.Allocations), Reservations: len(j.Reservations), Findings: len(j.Findings), Restore: j.Restore.row()}
 	for _, it := range j.Allocations {
 		switch it.Verdict {
 		case InUse:

@@ -24,6 +24,7 @@ func (r *Reconciler) Follow(ctx context.Context, last *Judgement, changes *Live,
 		j.Observation.Local = r.Clock.Now()
 	}
 	r.History.noteAll(j)
+	j.Restore = r.History.restoreState(j)
 	out := &Result{}
 	r.act(ctx, j, out, ready)
 	return out

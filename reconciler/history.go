@@ -2,7 +2,6 @@ package reconciler
 
 import (
 	"encoding/binary"
-	"fmt"
 	"hash/maphash"
 	"maps"
 	"slices"
@@ -19,14 +18,14 @@ type History struct {
 	seeds    [2]maphash.Seed
 	buffer   []byte
 	subjects map[subjectKey]seen
-	look     uint32    // counts the looks
-	reports  bool      // a SandboxReport was seen
-	revision uint64    // etcd's revision at the last look
-	released window    // as it was amended last
-	alone    bool      // there is no right to a window that others find
-	massed   int       // unconfirmed releases that the breaker refused at the last look at everything
-	restored time.Time // when a look showed that etcd was restored
-	intact   time.Time // the last look before that one
+	look     uint32 // counts the looks
+	reports  bool   // a SandboxReport was seen
+	revision uint64 // etcd's revision at the last look
+	released window // as it was amended last
+	alone    bool   // there is no right to a window that others find
+	massed   int    // unconfirmed releases that the breaker refused at the last look at everything
+	restore  restore
+	kept     keptRestore
 	last     time.Time // the last look
 	repairs  map[string]time.Time
 }
@@ -122,43 +121,20 @@ func (h *History) of(s *subject) seen {
 	return h.subjects[h.reservationKey(s.reservation)]
 }
 
-// Restored is when a look last showed that etcd was restored; zero if none did.
-func (h *History) Restored() time.Time { return h.restored }
-
-// checkRevision notices that etcd was restored: its revision ran backwards.
-func (h *History) checkRevision(o *Observation) {
-	if o.Revision != 0 && o.Revision < h.revision && o.Restored == "" {
-		o.Restored = fmt.Sprintf("resourceVersion %d after %d", o.Revision, h.revision)
-	}
-	if o.Revision != 0 {
-		h.revision = o.Revision
-	}
-	if o.Restored != "" { // at once: what follows may fail
-		h.noteRestore(o.Now)
-	}
-}
-
-func (h *History) noteRestore(now time.Time) {
-	if !h.restored.Before(now) {
-		return
-	}
-	h.restored, h.intact = now, h.last
-	for _, s := range h.subjects { // what was seen before is no ground for what ripens
-		s.ripens.forget()
-	}
-}
-
 // Remember takes in a look at everything.
 func (h *History) Remember(j *Judgement) {
 	h.last = j.Observation.Now
 	h.look++
+	h.noteNodes(j)
 	h.noteAll(j)
+	h.noteAwaited(j)
 	maps.DeleteFunc(h.subjects, func(_ subjectKey, s seen) bool { return s.look != h.look })
 }
 
 // noteAll takes in what a judgement says of its items.
 func (h *History) noteAll(j *Judgement) {
 	h.reports = h.reports || len(j.Observation.Reports) > 0
+	h.noteRestores(j.Observation)
 	for _, items := range [][]*Item{j.Allocations, j.Reservations} {
 		for _, it := range items {
 			h.note(it, j.Observation)

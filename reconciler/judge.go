@@ -23,6 +23,8 @@ type Judgement struct {
 	// Nodes are those that should have an agent, and those that have a report;
 	// none where there are no agents.
 	Nodes map[string]NodeState
+	// Restore is what is known of the last restore of etcd; nil where none is.
+	Restore *RestoreState
 	// Due is when a verdict or finding may change although nothing that was
 	// observed does; zero for never.
 	Due time.Time

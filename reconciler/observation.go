@@ -35,6 +35,8 @@ type Observation struct {
 	Past *History
 	// Paused: the operator stopped every release.
 	Paused bool
+	// Acknowledged is the time of AcknowledgedAnnotation; zero for none.
+	Acknowledged time.Time
 	// Revision is etcd's revision at which the pools were listed; 0 if unknown.
 	Revision uint64
 	// Restored says what showed that etcd was restored, "" if nothing did.

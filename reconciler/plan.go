@@ -2,12 +2,10 @@ package reconciler
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
-	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
 // Options are what an operator decides about releasing.
@@ -195,39 +193,4 @@ func (it *Item) poolsWith() []*ippool.Pool {
 // mayShare reports whether an entry of the pool may need a reservation of the item.
 func (p *pool) mayShare(it *Item) bool {
 	return slices.ContainsFunc(it.With(), func(r *Item) bool { return p.of(r.Network()) })
-}
-
-// restoreGate says why nothing may be released since etcd was restored: an
-// entry and a pod that the API has lost may live on, and only the agents know.
-func (h *History) restoreGate(j *Judgement) string {
-	o := j.Observation
-	if o.Restored != "" {
-		h.noteRestore(o.Now)
-		return "etcd was restored (" + o.Restored + "): nothing is released by a look that began before"
-	}
-	since := h.restored
-	for _, r := range o.Reports {
-		since = later(since, r.RestoreSeen)
-	}
-	if since.IsZero() || j.WithoutAgents {
-		return ""
-	}
-	reports := make(map[string]*podstate.Report, len(o.Reports))
-	for _, r := range o.Reports {
-		reports[r.Name] = r
-	}
-	for _, n := range slices.Sorted(maps.Keys(j.Nodes)) {
-		dead := o.Nodes[n] != nil && o.Nodes[n].Dead() // a Node object that is missing may be lost, too
-		if r := reports[n]; !dead && (r == nil || r.Written.Before(since) && !h.faster(r, since)) {
-			return fmt.Sprintf("etcd was restored at %s, and node %s has not written its SandboxReport since (a node that is gone: kubectl delete sandboxreport %s; one without an agent: --agent-nodes)", since.UTC().Format(time.RFC3339), n, n)
-		}
-	}
-	return ""
-}
-
-// faster says whether an agent has noticed a restore before this process did: it
-// has written since the last look of before, and vouches for that by now. It has
-// no cause to write again.
-func (h *History) faster(r *podstate.Report, since time.Time) bool {
-	return since.Equal(h.restored) && !h.intact.IsZero() && r.Written.After(h.intact) && !r.Renewed.Before(since)
 }

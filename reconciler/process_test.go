@@ -40,7 +40,32 @@ func (p *process) look(after time.Duration, parts ...part) *Plan {
 	if err != nil {
 		p.t.Fatal(err)
 	}
+	p.keepRestore(p.t.Context(), p.next)
 	return p.History.plan(j, p.Options)
+}
+
+// restarted is the process after it: what it remembered is gone.
+func (p *process) restarted() *process {
+	next := newProcess(p.t, p.Options)
+	next.Restores = p.Restores
+	return next
+}
+
+// shelf is where a process keeps what the next one finds.
+type shelf struct {
+	text string
+	err  error
+}
+
+func (s *shelf) Amend(_ context.Context, change func(string) (string, error)) error {
+	if s.err != nil {
+		return s.err
+	}
+	text, err := change(s.text)
+	if err == nil {
+		s.text = text
+	}
+	return err
 }
 
 // pass is a look after which everything that may be is released.

@@ -30,6 +30,9 @@ type Reconciler struct {
 	// Fence tells whether ADDs and DELs are kept waiting because etcd was restored;
 	// nil where nothing does.
 	Fence Fence
+	// Restores keeps what is known of restores of etcd beyond this process; nil for
+	// nowhere.
+	Restores Window
 	// Progress, where set, is told what is being done, by several goroutines at once.
 	Progress func(string)
 }
@@ -74,9 +77,12 @@ func (r *Reconciler) Look(ctx context.Context) (*Judgement, error) {
 	if !r.Options.Settled {
 		o.Local = r.Clock.Now()
 	}
+	r.recallRestore(ctx, o)
 	r.History.checkRevision(o)
 	j := Judge(o, r.Options.judging())
 	r.History.Remember(j)
+	j.Restore = r.History.restoreState(j)
+	j.Due = Sooner(j.Due, r.History.restore.due(o.Now))
 	return j, nil
 }
 
@@ -142,6 +148,7 @@ func (r *Reconciler) pass(ctx context.Context, out *Result, ready func(*Item) bo
 		return time.Time{}, err
 	}
 	out.Looking = r.Clock.Since(began)
+	r.keepRestore(ctx, j.Observation)
 	until = r.act(ctx, j, out, ready)
 	if r.Options.Repair && !r.Options.DryRun {
 		until = Sooner(until, r.repair(ctx, j, out))
@@ -271,6 +278,9 @@ func (j *Judgement) Notes() []string {
 	}
 	if note := j.agentlessNote(); note != "" {
 		notes = append(notes, note)
+	}
+	if text := j.Restore.Text(); text != "" {
+		notes = append(notes, text)
 	}
 	return append(notes, j.Observation.Warnings...)
 }

@@ -147,7 +147,7 @@ func TestARestoreThatAnAgentSaw(t *testing.T) {
 		{"a report says so, and both are of since", false, report("worker-1", since, at0, ""), report("worker-2", since, "", "")},
 		{"a Lease says so, and both are of since", false, report("worker-1", since, "", at0), report("worker-2", since, "", "")},
 		{"what it says cannot be read as a time", true, report("worker-1", since, "just now", ""), report("worker-2", before, "", "")},
-		{"the later of two restores counts", true, report("worker-1", since, at0, ""), report("worker-2", since, now.Add(5*time.Minute).Format(time.RFC3339), "")},
+		{"the later of two restores counts", true, report("worker-1", since, at0, ""), report("worker-2", since+30*time.Second, now.Add(since+time.Second).Format(time.RFC3339), "")},
 	} {
 		t.Run(c.says, func(t *testing.T) {
 			p := newProcess(t, atOnce)

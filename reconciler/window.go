@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Window keeps, where other processes find it, what the breaker counts: for the next
-// one after a restart, for that of a Job, for a run by hand beside a Deployment.
+// Window keeps a text where other processes find it, as what the breaker counts: for the
+// next one after a restart, for that of a Job, for a run by hand beside a Deployment.
 type Window interface {
 	// Amend replaces the text that is kept, which is "" at first, by what change makes
 	// of it. Where somebody else writes in between, change is called again. Nothing is

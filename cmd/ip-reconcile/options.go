@@ -93,7 +93,7 @@ func (o *options) connect(r *reconciler.Reconciler) error {
 	if err != nil {
 		return err
 	}
-	r.Source, r.Writer, r.Window = onNode(cluster), cluster, cluster
+	r.Source, r.Writer, r.Window, r.Restores = onNode(cluster), cluster, cluster, cluster.Restores()
 	return nil
 }
 

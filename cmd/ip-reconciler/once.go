@@ -19,7 +19,7 @@ func onePass(ctx context.Context, o *servecmd.Options, cluster *kube.Cluster, lo
 		log.Error(err.Error())
 		return exitNoLook
 	}
-	r.Source, r.Writer, r.Window = cluster, cluster, cluster
+	r.Source, r.Writer, r.Window, r.Restores = cluster, cluster, cluster, cluster.Restores()
 	return makePass(ctx, r)
 }
 

@@ -195,7 +195,7 @@ func (o *Options) server(ctx context.Context, cluster *kube.Cluster, config *res
 	})
 	s.State = serve.NewState(s.Clock, source.Synced)
 	full.Source, full.Writer = &informers.Full{Source: source, Broken: teller.Broken}, cluster
-	full.Window = cluster
+	full.Window, full.Restores = cluster, cluster.Restores()
 	full.Progress = func(string) { s.State.Tick() }
 	if s.Guard = o.guard(cluster, source, s); s.Guard != nil {
 		full.Fence = cluster.Fence()

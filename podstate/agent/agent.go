@@ -44,6 +44,7 @@ type Store interface {
 	Renew(ctx context.Context) error
 	Intact(ctx context.Context, report *v1alpha1.SandboxReport) (bool, error)
 	Wrote(resourceVersion string) bool
+	Outdated() bool
 }
 
 // Agent publishes what it sees of its node, for as long as it runs.
@@ -176,6 +177,7 @@ func (a *Agent) turn(ctx context.Context) time.Duration {
 	look.Identity = identity
 	a.State.saw(look, a.Eye.Unread())
 	next := Next(a.report, look)
+	a.anew = a.anew || a.Store.Outdated()
 	if a.anew && next == a.report {
 		again := *a.report
 		again.ObservedAt = seconds(look.At)

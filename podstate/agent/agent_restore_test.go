@@ -73,6 +73,19 @@ func TestAfterTheServerWasAwayTheReportIsWrittenAnew(t *testing.T) {
 	})
 }
 
+// A note that would stay on the report of a quiet node is news to every reconciler that
+// starts.
+func TestAReportWhoseNoteOfARestoreIsADayOldIsWrittenAnew(t *testing.T) {
+	play(t, nil, func(s *scene) {
+		s.after(5 * time.Second)
+		s.now(func() { s.outdated = true })
+		did := s.after(10 * time.Second)
+		s.now(func() { s.outdated = false })
+		equal(t, "then", did, []string{"publish"})
+		equal(t, "after it", slices.Contains(s.after(time.Minute), "publish"), false)
+	})
+}
+
 // As long as the report is not written, it is to be written anew.
 func TestARestoreIsNotForgottenWhenTheWriteAfterItFails(t *testing.T) {
 	play(t, nil, func(s *scene) {

@@ -43,6 +43,7 @@ type scene struct {
 	noIntact  error
 	otherBoot error
 	intact    bool
+	outdated  bool                      // a note of the report is
 	did       []deed                    // since the last after
 	window    []deed                    // between that and the one before it
 	content   []*v1alpha1.SandboxReport // published
@@ -211,6 +212,12 @@ func (s store) Intact(context.Context, *v1alpha1.SandboxReport) (bool, error) {
 }
 
 func (s store) Wrote(version string) bool { return version == "own" }
+
+func (s store) Outdated() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.outdated
+}
 
 var nothing []string
 

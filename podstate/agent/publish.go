@@ -3,7 +3,6 @@ package agent
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -11,7 +10,6 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 
@@ -21,12 +19,6 @@ import (
 
 // leaseSeconds is for how long a renewal vouches for the report.
 const leaseSeconds = 60
-
-// RestoreError: an answer showed that etcd was restored since this agent wrote
-// last. What it had written may be lost, and must be written anew.
-type RestoreError struct{ Sign string }
-
-func (e *RestoreError) Error() string { return "etcd was restored: " + e.Sign }
 
 // API keeps the node's report and Lease at the API server. It is for one
 // goroutine.
@@ -41,16 +33,12 @@ type API struct {
 	report metav1.ObjectMeta     // the report's, as last answered; no ResourceVersion: none is there
 	hash   string                // of the report as it was last written
 	lease  *coordinationv1.Lease // as last answered; no ResourceVersion: none is there
-	// reportMark and leaseMark are the newest resourceVersions answered. An object
-	// that vanished is created anew, and the answer must still run forwards.
-	reportMark, leaseMark string
+	// reportMark and leaseMark are the newest versions answered. An object that
+	// vanished is created anew, and the answer must still run forwards.
+	reportMark, leaseMark mark
 	wrote                 []string // the last resourceVersions of the report
 	stores                paths    // of content that the API server is known to store
-	// heard is when a write was last answered, by the API server's clock: a
-	// restore that shows later happened after it.
-	heard time.Time
-	// restored is the annotation that says so.
-	restored string
+	restored              string   // the annotation that says that etcd was, "" for none
 }
 
 // NewAPI makes an API for a node. The Lease is in the reconciler's namespace.
@@ -77,14 +65,13 @@ func (a *API) Load(ctx context.Context) (*v1alpha1.SandboxReport, error) {
 		if err := a.own(lease); err != nil {
 			return nil, err
 		}
-		a.lease, a.leaseMark = lease, lease.ResourceVersion
-		a.hear(podstate.Heard(lease))
+		a.lease, a.leaseMark = lease, markOf(lease.ObjectMeta)
 	case !apierrors.IsNotFound(err):
 		return nil, err
 	}
 	if report != nil {
-		a.hear(podstate.ReadReport(report, nil).Written)
-		a.reportMark, a.wrote, a.restored = report.ResourceVersion, []string{report.ResourceVersion}, report.Annotations[v1alpha1.RestoreAnnotation]
+		a.reportMark, a.wrote = markOf(report.ObjectMeta), []string{report.ResourceVersion}
+		a.restored = noteText(podstate.ReadReport(report, a.lease).RestoreSeen)
 	}
 	return report, nil
 }
@@ -120,13 +107,6 @@ func (a *API) read(ctx context.Context) (*v1alpha1.SandboxReport, error) {
 	}
 	a.report = head.ObjectMeta
 	return report, nil
-}
-
-// hear notes when the API server is known to have written something of this agent's.
-func (a *API) hear(t time.Time) {
-	if t.After(a.heard) {
-		a.heard = t
-	}
 }
 
 // own says whether a Lease is one that agents write. Any program may have a Lease by
@@ -173,7 +153,7 @@ func (a *API) Intact(ctx context.Context, report *v1alpha1.SandboxReport) (bool,
 	if err != nil || stored == nil {
 		return false, err
 	}
-	if err := a.forwards("SandboxReport", &a.reportMark, stored.ResourceVersion); err != nil {
+	if err := a.readForwards(ctx, &a.reportMark, stored.ObjectMeta); err != nil {
 		return false, err
 	}
 	return podstate.Hash(stored) == podstate.Hash(report) && stored.Annotations[v1alpha1.RestoreAnnotation] == a.restored, nil
@@ -184,9 +164,10 @@ func (a *API) Intact(ctx context.Context, report *v1alpha1.SandboxReport) (bool,
 func (a *API) write(ctx context.Context, report *v1alpha1.SandboxReport) error {
 	out := *report
 	out.ObjectMeta = kept(a.node, a.report)
-	if a.restored != "" {
-		out.Annotations = with(out.Annotations, v1alpha1.RestoreAnnotation, a.restored)
+	if a.Outdated() {
+		a.restored = ""
 	}
+	out.Annotations = a.noted(out.Annotations)
 	request := a.client.Put().AbsPath(reportsPath, a.node)
 	if out.ResourceVersion == "" {
 		request = a.client.Post().AbsPath(reportsPath)
@@ -196,11 +177,7 @@ func (a *API) write(ctx context.Context, report *v1alpha1.SandboxReport) error {
 		return err
 	}
 	a.report = stored.ObjectMeta
-	if err := a.forwards("SandboxReport", &a.reportMark, stored.ResourceVersion); err != nil {
-		return err
-	}
-	a.hear(podstate.ReadReport(&v1alpha1.SandboxReport{ObjectMeta: stored.ObjectMeta}, nil).Written)
-	return nil
+	return a.forwards(ctx, &a.reportMark, stored.ObjectMeta)
 }
 
 // Renew renews the Lease, so that it vouches for the report as it was last
@@ -231,10 +208,7 @@ func (a *API) renew(ctx context.Context) error {
 	if a.lease != nil {
 		out.ObjectMeta = kept(a.node, a.lease.ObjectMeta)
 	}
-	out.Annotations = with(out.Annotations, v1alpha1.HashAnnotation, a.hash)
-	if a.restored != "" {
-		out.Annotations = with(out.Annotations, v1alpha1.RestoreAnnotation, a.restored)
-	}
+	out.Annotations = a.noted(with(out.Annotations, v1alpha1.HashAnnotation, a.hash))
 	out.Spec = coordinationv1.LeaseSpec{
 		HolderIdentity: &a.node, LeaseDurationSeconds: ptr.To[int32](leaseSeconds), RenewTime: ptr.To(metav1.NewMicroTime(now(a.Now))),
 	}
@@ -247,11 +221,7 @@ func (a *API) renew(ctx context.Context) error {
 		return err
 	}
 	a.lease = stored
-	if err := a.forwards("Lease", &a.leaseMark, stored.ResourceVersion); err != nil {
-		return err
-	}
-	a.hear(podstate.Heard(stored))
-	return nil
+	return a.forwards(ctx, &a.leaseMark, stored.ObjectMeta)
 }
 
 func (a *API) getLease(ctx context.Context) (*coordinationv1.Lease, error) {
@@ -263,8 +233,7 @@ func (a *API) getLease(ctx context.Context) (*coordinationv1.Lease, error) {
 }
 
 // rereadLease finds out why the Lease is not what was written last: by someone's
-// hand, or by a restore, which takes the time of its renewal back (the API server's,
-// since a node's clock may be set back).
+// hand, or by a restore.
 func (a *API) rereadLease(ctx context.Context) error {
 	stored, err := a.getLease(ctx)
 	if apierrors.IsNotFound(err) {
@@ -277,46 +246,13 @@ func (a *API) rereadLease(ctx context.Context) error {
 	if err := a.own(stored); err != nil {
 		return err
 	}
-	last := a.lease
 	a.lease = stored
-	if err := a.forwards("Lease", &a.leaseMark, stored.ResourceVersion); err != nil || last == nil {
-		return err
-	}
-	if then, now := podstate.Heard(last), podstate.Heard(stored); !now.IsZero() && now.Before(then) {
-		return a.restoredSince(fmt.Sprintf("Lease %s was last renewed at %s after it was renewed at %s", a.node, now.UTC().Format(time.RFC3339), then.UTC().Format(time.RFC3339)))
-	}
-	return nil
-}
-
-// restoredSince notes a restore. It is dated to the last write that was answered
-// before it, so that what other agents wrote since they noticed it is later.
-func (a *API) restoredSince(sign string) error {
-	// The same restore shows in both objects: the second sign would date it later.
-	a.reportMark, a.leaseMark, a.lease = "", "", nil
-	a.restored = a.heard.UTC().Format(time.RFC3339)
-	return &RestoreError{sign}
+	return a.readForwards(ctx, &a.leaseMark, stored.ObjectMeta)
 }
 
 // Wrote says whether a resourceVersion of the report is one that was written or
 // read here not long ago.
 func (a *API) Wrote(resourceVersion string) bool { return slices.Contains(a.wrote, resourceVersion) }
-
-// forwards moves the mark on, and returns a RestoreError where the
-// resourceVersion ran backwards.
-func (a *API) forwards(kind string, mark *string, resourceVersion string) error {
-	before := *mark
-	*mark = resourceVersion
-	if mark == &a.reportMark {
-		a.wrote = append(a.wrote[max(0, len(a.wrote)-7):], resourceVersion)
-	}
-	if before == "" {
-		return nil
-	}
-	if order, err := resourceversion.CompareResourceVersion(resourceVersion, before); err != nil || order >= 0 {
-		return nil
-	}
-	return a.restoredSince(fmt.Sprintf("%s %s is at resourceVersion %s after %s", kind, a.node, resourceVersion, before))
-}
 
 // kept is what a write keeps of an object's metadata: what others may have set.
 func kept(name string, m metav1.ObjectMeta) metav1.ObjectMeta {
@@ -334,6 +270,3 @@ func with(m map[string]string, key, value string) map[string]string {
 	out[key] = value
 	return out
 }
-
-// isRestore says whether an error says that etcd was restored.
-func isRestore(err error) bool { return errors.As(err, new(*RestoreError)) }

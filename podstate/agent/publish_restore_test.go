@@ -61,6 +61,87 @@ func TestARestoreOfEtcdIsNoticedAndNoted(t *testing.T) {
 	}
 }
 
+// The first write after a restore may succeed without showing it: the backup has the
+// very version that it replaces. Dated to that write, the restore would be later than
+// what other agents have written since, and they have no cause to write again.
+func TestARestoreIsDatedBeforeTheFirstWriteThatSucceededAfterIt(t *testing.T) {
+	for name, c := range map[string]struct {
+		lost, after func(*apiServer, *agent.API) error // a write before the restore, and one after it
+		shows       func(*apiServer, *agent.API) error
+	}{
+		"a report whose Lease then shows it": {
+			lost:  func(s *apiServer, a *agent.API) error { return a.Renew(s.Context()) },
+			shows: func(s *apiServer, a *agent.API) error { return a.Publish(s.Context(), aReport("b")) }},
+		"a Lease whose report then shows it": {
+			lost: func(s *apiServer, a *agent.API) error {
+				s.fail["PUT leases"] = 500
+				defer delete(s.fail, "PUT leases")
+				if a.Publish(s.Context(), aReport("b")) == nil {
+					s.Error("no error")
+				}
+				return nil
+			},
+			after: func(s *apiServer, a *agent.API) error { return a.Renew(s.Context()) },
+			shows: func(s *apiServer, a *agent.API) error { _, err := a.Intact(s.Context(), aReport("b")); return err }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newAPIServer(t)
+			a := s.api()
+			s.fine(a.Publish(t.Context(), aReport("a")))
+			restore := s.backup()
+			s.fine(c.lost(s, a))
+			lost := s.clock
+			restore()
+			s.clock = s.clock.Add(10 * time.Minute) // others write
+			if c.after != nil {
+				s.fine(c.after(s, a))
+			}
+			s.restored(c.shows(s, a))
+			s.fine(a.Publish(t.Context(), aReport("c")))
+			for what, m := range map[string]metav1.ObjectMeta{"report": s.report().ObjectMeta, "Lease": s.lease().ObjectMeta} {
+				equal(t, "noted on the "+what, m.Annotations[v1alpha1.RestoreAnnotation], lost.UTC().Format(time.RFC3339))
+			}
+			s.vouched(aReport("c"))
+		})
+	}
+}
+
+func TestTheNoteOfARestoreIsLeftOutAfterADay(t *testing.T) {
+	s := newAPIServer(t)
+	a := s.api()
+	s.fine(a.Publish(t.Context(), aReport("a")))
+	restore := s.backup()
+	s.fine(a.Renew(t.Context()))
+	restore()
+	s.restored(a.Publish(t.Context(), aReport("b")))
+	s.fine(a.Publish(t.Context(), aReport("b")))
+	noted := s.report().Annotations[v1alpha1.RestoreAnnotation]
+	s.clock = s.clock.Add(23 * time.Hour)
+	s.fine(a.Renew(t.Context()))
+	equal(t, "outdated after 23 hours", a.Outdated(), false)
+	s.clock = s.clock.Add(time.Hour)
+	s.fine(a.Renew(t.Context()))
+	equal(t, "outdated after a day", a.Outdated(), true)
+	equal(t, "noted until it is written", s.report().Annotations[v1alpha1.RestoreAnnotation], noted)
+	s.fine(a.Publish(t.Context(), aReport("b")))
+	s.noRestoreNoted()
+	equal(t, "outdated", a.Outdated(), false)
+	s.fine(s.api().Publish(t.Context(), aReport("b"))) // nor by an agent that starts then
+	s.noRestoreNoted()
+}
+
+// A note of the future would count for as long as that is to come.
+func TestANoteOfTheFutureIsDatedToWhenItWasWritten(t *testing.T) {
+	s := newAPIServer(t)
+	s.fine(s.api().Publish(t.Context(), aReport("a")))
+	s.edit(reportPath, func(o map[string]any) {
+		o["metadata"].(map[string]any)["annotations"] = map[string]any{v1alpha1.RestoreAnnotation: "2099-01-01T00:00:00Z"}
+	})
+	written := s.clock
+	s.fine(s.api().Publish(t.Context(), aReport("b")))
+	equal(t, "noted", s.report().Annotations[v1alpha1.RestoreAnnotation], written.UTC().Format(time.RFC3339))
+}
+
 // After a restore others may have written so much that the resourceVersion is
 // beyond the old one: the Lease's own time tells.
 func TestALeaseThatWasRenewedEarlierThanItWasIsASignOfARestore(t *testing.T) {

@@ -6,8 +6,9 @@ const (
 	// HashAnnotation on a node's Lease carries the Hash of the report that the
 	// Lease vouches for.
 	HashAnnotation = "ip-reconcile.dev/report-hash"
-	// RestoreAnnotation on a report or its Lease says, as an RFC 3339 time of
-	// the API server, when the agent noticed that etcd had been restored.
+	// RestoreAnnotation on a report or its Lease says that the agent noticed that
+	// etcd had been restored, as an RFC 3339 time of the API server: reports that
+	// were written at that time or later were written since. It stays for a day.
 	RestoreAnnotation = "ip-reconcile.dev/etcd-restored"
 )
 

@@ -15,6 +15,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/podstate/v1alpha1"
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
 )
 
 // kind is one kind of object that is watched.
@@ -60,7 +61,7 @@ func kinds(own, leases string) []kind {
 			parse: func(o client.Object) any { return slimLease(o.(*coordinationv1.Lease)) }},
 		{resource: core("namespaces"), object: &corev1.Namespace{},
 			where: fields.Set{"metadata.name": own},
-			parse: func(o client.Object) any { return paused(o.GetAnnotations()[ippool.PausedAnnotation] == "true") }},
+			parse: func(o client.Object) any { return readWord(o.GetAnnotations()) }},
 	}
 }
 
@@ -70,8 +71,15 @@ func slim(o client.Object) *unstructured.Unstructured {
 	return o.(*unstructured.Unstructured)
 }
 
-// paused is what is read of the reconciler's own namespace.
-type paused bool
+// word is what an operator says with the reconciler's own namespace.
+type word struct {
+	paused       bool
+	acknowledged time.Time
+}
+
+func readWord(annotations map[string]string) word {
+	return word{annotations[ippool.PausedAnnotation] == "true", reconciler.Acknowledged(annotations)}
+}
 
 // report is a SandboxReport with its hash, or why it cannot be read.
 type report struct {

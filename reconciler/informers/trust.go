@@ -214,7 +214,7 @@ func (f *Full) broken(why string) {
 func (f *Full) keep(o *reconciler.Observation) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.last = &reconciler.Observation{Warnings: o.Warnings, ReportsUnreadable: o.ReportsUnreadable, Paused: o.Paused}
+	f.last = &reconciler.Observation{Warnings: o.Warnings, ReportsUnreadable: o.ReportsUnreadable, Paused: o.Paused, Acknowledged: o.Acknowledged}
 }
 
 // kindsChanged says whether a kind is served or allowed that was not, or the

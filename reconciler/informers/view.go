@@ -129,7 +129,7 @@ func (v *view) matters(before, after *item) bool {
 		return !same(before, after, func(n *ippool.NAD) { n.ResourceVersion = "" })
 	case *coordinationv1.Lease:
 		return v.leaseMatters(before, after)
-	case paused:
+	case word:
 		return before == nil || after == nil || before.parsed != after.parsed
 	}
 	return true
@@ -190,7 +190,7 @@ func (v *view) observe(last *reconciler.Observation) *reconciler.Observation {
 	v.changes = newChanges()
 	o := &reconciler.Observation{
 		Now: v.now(), NADs: map[types.NamespacedName]*ippool.NAD{}, Pods: map[types.NamespacedName]*podstate.Pod{},
-		Warnings: last.Warnings, ReportsUnreadable: last.ReportsUnreadable, Paused: last.Paused,
+		Warnings: last.Warnings, ReportsUnreadable: last.ReportsUnreadable, Paused: last.Paused, Acknowledged: last.Acknowledged,
 	}
 	for _, resource := range slices.Sorted(maps.Keys(v.objects)) {
 		for name, i := range v.objects[resource] {
@@ -210,8 +210,8 @@ func (v *view) observe(last *reconciler.Observation) *reconciler.Observation {
 				o.Nodes[name.Name] = p
 			case *report:
 				v.addReport(o, name.Name, p)
-			case paused:
-				o.Paused = bool(p)
+			case word:
+				o.Paused, o.Acknowledged = p.paused, p.acknowledged
 			}
 		}
 	}

@@ -31,6 +31,30 @@ func aNamespace(version, paused string) *corev1.Namespace {
 		Annotations: map[string]string{"ip-reconcile.dev/paused": paused}}}
 }
 
+// acknowledging is the namespace in which an operator has acknowledged a restore.
+func acknowledging(version, at string) *corev1.Namespace {
+	n := aNamespace(version, "")
+	n.Annotations[reconciler.AcknowledgedAnnotation] = at
+	return n
+}
+
+func TestWhatAnOperatorSaysWithTheNamespaceIsObserved(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.tells("namespaces", acknowledging("7", "2026-11-20T10:00:00Z"))
+	o := b.g.view.observe(&reconciler.Observation{Paused: true})
+	equal(t, "acknowledged", o.Acknowledged, time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC))
+	equal(t, "paused", o.Paused, false)
+	b.tells("namespaces", acknowledging("8", "soon"))
+	equal(t, "what cannot be read", b.g.view.observe(o).Acknowledged, time.Time{})
+}
+
+func TestWhereTheNamespaceIsNotWatchedAnAcknowledgementIsThatOfTheLastFullLook(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+	equal(t, "acknowledged", newBench(t).g.view.observe(&reconciler.Observation{Acknowledged: at}).Acknowledged, at)
+}
+
 // aLease was renewed that long ago, with a hash.
 func aLease(version, name, hash string, ago time.Duration) *coordinationv1.Lease {
 	at := metav1.NewTime(time.Now().Add(-ago))
@@ -60,32 +84,33 @@ func TestWhichChangesAreLookedAt(t *testing.T) {
 		before, after client.Object // nil: it is new, it is deleted
 		want          bool
 	}{
-		"a new pod that a pool names":                   {"pods", nil, aPod("web", "7"), true},
-		"such a pod that goes":                          {"pods", aPod("web", "7"), nil, true},
-		"such a pod that finishes":                      {"pods", aPod("web", "7"), aPod("web", "8", finished), true},
-		"such a pod that gets a label":                  {"pods", aPod("web", "7"), aPod("web", "8", labelled), false},
-		"a new pod that no pool names":                  {"pods", nil, aPod("other", "7"), false},
-		"such a pod that goes, too":                     {"pods", aPod("other", "7"), nil, false},
-		"a pod that comes to carry a pool's address":    {"pods", aPod("other", "7"), aPod("other", "8", carrying("10.0.0.9")), true},
-		"a pod that carries a pool's address and goes":  {"pods", aPod("other", "7", carrying("10.0.0.9")), nil, true},
-		"a pod that loses a pool's address":             {"pods", aPod("other", "7", carrying("10.0.0.9")), aPod("other", "8"), true},
-		"a pod that carries another address":            {"pods", nil, aPod("other", "7", carrying("10.9.0.9")), false},
-		"a node that is not Ready any more":             {"nodes", aNode("7", corev1.ConditionTrue), aNode("8", corev1.ConditionFalse), true},
-		"a node that tells the same again":              {"nodes", aNode("7", corev1.ConditionTrue), aNode("8", corev1.ConditionTrue), false},
-		"a node that goes":                              {"nodes", aNode("7", corev1.ConditionTrue), nil, true},
-		"a pool that changes":                           {"ippools", aPool("1", "web"), aPool("8", "other"), true},
-		"a pool that goes":                              {"ippools", aPool("1", "web"), nil, true},
-		"a definition that changes":                     {"network-attachment-definitions", aNAD("7", `{"ipam":{"type":"whereabouts","range":"10.0.0.0/24"}}`), aNAD("8", `{"ipam":{"type":"whereabouts","range":"10.9.0.0/24"}}`), true},
-		"a definition that is written as it was":        {"network-attachment-definitions", aNAD("7", `{"type":"macvlan"}`), aNAD("8", `{"type":"macvlan"}`), false},
-		"a report that changes":                         {"sandboxreports", aReport("1"), aReport("8"), true},
-		"a report that goes":                            {"sandboxreports", aReport("1"), nil, true},
-		"the Lease of a report that is renewed":         {"leases", aLease("7", "worker-1", "abc", 20*time.Second), aLease("8", "worker-1", "abc", 0), false},
-		"the Lease of a report that was too old":        {"leases", aLease("7", "worker-1", "abc", 2*time.Minute), aLease("8", "worker-1", "abc", 0), true},
-		"the Lease of a report with another hash":       {"leases", aLease("7", "worker-1", "abc", 20*time.Second), aLease("8", "worker-1", "def", 0), true},
-		"the first Lease of a report":                   {"leases", nil, aLease("8", "worker-1", "abc", 0), true},
-		"the Lease of something else":                   {"leases", nil, aLease("8", "whereabouts", "", 0), false},
-		"the reconciler's namespace, which is paused":   {"namespaces", aNamespace("7", "false"), aNamespace("8", "true"), true},
-		"the reconciler's namespace, written as it was": {"namespaces", aNamespace("7", "true"), aNamespace("8", "true"), false},
+		"a new pod that a pool names":                    {"pods", nil, aPod("web", "7"), true},
+		"such a pod that goes":                           {"pods", aPod("web", "7"), nil, true},
+		"such a pod that finishes":                       {"pods", aPod("web", "7"), aPod("web", "8", finished), true},
+		"such a pod that gets a label":                   {"pods", aPod("web", "7"), aPod("web", "8", labelled), false},
+		"a new pod that no pool names":                   {"pods", nil, aPod("other", "7"), false},
+		"such a pod that goes, too":                      {"pods", aPod("other", "7"), nil, false},
+		"a pod that comes to carry a pool's address":     {"pods", aPod("other", "7"), aPod("other", "8", carrying("10.0.0.9")), true},
+		"a pod that carries a pool's address and goes":   {"pods", aPod("other", "7", carrying("10.0.0.9")), nil, true},
+		"a pod that loses a pool's address":              {"pods", aPod("other", "7", carrying("10.0.0.9")), aPod("other", "8"), true},
+		"a pod that carries another address":             {"pods", nil, aPod("other", "7", carrying("10.9.0.9")), false},
+		"a node that is not Ready any more":              {"nodes", aNode("7", corev1.ConditionTrue), aNode("8", corev1.ConditionFalse), true},
+		"a node that tells the same again":               {"nodes", aNode("7", corev1.ConditionTrue), aNode("8", corev1.ConditionTrue), false},
+		"a node that goes":                               {"nodes", aNode("7", corev1.ConditionTrue), nil, true},
+		"a pool that changes":                            {"ippools", aPool("1", "web"), aPool("8", "other"), true},
+		"a pool that goes":                               {"ippools", aPool("1", "web"), nil, true},
+		"a definition that changes":                      {"network-attachment-definitions", aNAD("7", `{"ipam":{"type":"whereabouts","range":"10.0.0.0/24"}}`), aNAD("8", `{"ipam":{"type":"whereabouts","range":"10.9.0.0/24"}}`), true},
+		"a definition that is written as it was":         {"network-attachment-definitions", aNAD("7", `{"type":"macvlan"}`), aNAD("8", `{"type":"macvlan"}`), false},
+		"a report that changes":                          {"sandboxreports", aReport("1"), aReport("8"), true},
+		"a report that goes":                             {"sandboxreports", aReport("1"), nil, true},
+		"the Lease of a report that is renewed":          {"leases", aLease("7", "worker-1", "abc", 20*time.Second), aLease("8", "worker-1", "abc", 0), false},
+		"the Lease of a report that was too old":         {"leases", aLease("7", "worker-1", "abc", 2*time.Minute), aLease("8", "worker-1", "abc", 0), true},
+		"the Lease of a report with another hash":        {"leases", aLease("7", "worker-1", "abc", 20*time.Second), aLease("8", "worker-1", "def", 0), true},
+		"the first Lease of a report":                    {"leases", nil, aLease("8", "worker-1", "abc", 0), true},
+		"the Lease of something else":                    {"leases", nil, aLease("8", "whereabouts", "", 0), false},
+		"the reconciler's namespace, which is paused":    {"namespaces", aNamespace("7", "false"), aNamespace("8", "true"), true},
+		"the reconciler's namespace, which acknowledges": {"namespaces", aNamespace("7", ""), acknowledging("8", "2026-11-20T10:00:00Z"), true},
+		"the reconciler's namespace, written as it was":  {"namespaces", aNamespace("7", "true"), aNamespace("8", "true"), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

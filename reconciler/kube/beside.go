@@ -38,7 +38,7 @@ func (c *Cluster) beside(ctx context.Context, g *errgroup.Group, before *reconci
 		return c.readNodes(ctx, &agents, before.Nodes)
 	})
 	return func(o *reconciler.Observation) {
-		o.NADs, o.Paused = nads.NADs, pause.Paused
+		o.NADs, o.Paused, o.Acknowledged = nads.NADs, pause.Paused, pause.Acknowledged
 		o.Nodes, o.Reports, o.ReportsUnreadable, o.Unreadable = agents.Nodes, agents.Reports, agents.ReportsUnreadable, agents.Unreadable
 		if agents.Now.After(o.Now) {
 			o.Now = agents.Now
@@ -61,13 +61,14 @@ func (c *Cluster) readPause(ctx context.Context, o *reconciler.Observation) {
 		ns, err := c.core.CoreV1().Namespaces().Get(ctx, c.Namespace, metav1.GetOptions{})
 		if err == nil {
 			o.Paused = ns.Annotations[ippool.PausedAnnotation] == "true"
+			o.Acknowledged = reconciler.Acknowledged(ns.Annotations)
 		}
 		return err
 	})
 	switch {
 	case err == nil, absent(err):
 	case apierrors.IsForbidden(err):
-		o.Warnings = append(o.Warnings, fmt.Sprintf("no right to get namespace %s: the annotation %s on it is not seen", c.Namespace, ippool.PausedAnnotation))
+		o.Warnings = append(o.Warnings, fmt.Sprintf("no right to get namespace %s: the annotations %s and %s on it are not seen", c.Namespace, ippool.PausedAnnotation, reconciler.AcknowledgedAnnotation))
 	default:
 		// Whether the operator has stopped everything is not known: so it is.
 		o.Paused = true

@@ -148,6 +148,15 @@ func TestANamespaceThatCannotBeReadIsPaused(t *testing.T) {
 	equal(t, "paused", o.Paused, true)
 }
 
+func TestAnAcknowledgedRestoreIsReadFromTheNamespace(t *testing.T) {
+	f := newFakeAPI(t)
+	f.answers[namespace] = object(map[string]any{"kind": "Namespace", "apiVersion": "v1", "metadata": map[string]any{"name": "kube-system",
+		"annotations": map[string]any{reconciler.AcknowledgedAnnotation: "2026-11-20T10:00:00Z"}}})
+	o, err := f.cluster(t).Observe(t.Context())
+	check(t, err)
+	equal(t, "acknowledged", o.Acknowledged, time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC))
+}
+
 // That there are no node agents is known only where the API does not serve
 // their reports, or an allowed list is empty.
 func TestWhetherThereAreNodeAgents(t *testing.T) {

@@ -7,6 +7,8 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
 )
 
 const (
@@ -16,6 +18,11 @@ const (
 	// ReleasedAnnotation on it is what the breaker counts. An elector that renews the
 	// Lease keeps it.
 	ReleasedAnnotation = "ip-reconcile.dev/released"
+	// RestoreLease is the Lease in the reconciler's namespace that has what is known of
+	// restores of etcd. Nobody holds it.
+	RestoreLease = "ip-reconcile-restore"
+	// RestoreAnnotation on it is that.
+	RestoreAnnotation = "ip-reconcile.dev/restore"
 )
 
 // amendTries is how often what is kept is read again after somebody else wrote the
@@ -25,36 +32,53 @@ const amendTries = 5
 // Amend keeps what the breaker counts in an annotation of the own Lease, which is made
 // where it is missing.
 func (c *Cluster) Amend(ctx context.Context, change func(kept string) (string, error)) error {
+	return (&note{c, OwnLease, ReleasedAnnotation}).Amend(ctx, change)
+}
+
+// Restores keeps what is known of restores of etcd. It may be long, with the names of
+// all nodes, and the own Lease is written every 2 s: so it is on another one.
+func (c *Cluster) Restores() reconciler.Window {
+	return &note{c, RestoreLease, RestoreAnnotation}
+}
+
+// note is a text in an annotation of a Lease in the reconciler's namespace.
+type note struct {
+	*Cluster
+	lease, annotation string
+}
+
+// Amend is a Window's. The Lease is made where it is missing.
+func (n *note) Amend(ctx context.Context, change func(kept string) (string, error)) error {
 	var sent string
 	for try := 1; ; try++ {
-		err := c.amendOnce(ctx, &sent, change)
+		err := n.amendOnce(ctx, &sent, change)
 		if err == nil {
 			return nil
 		}
 		if try < amendTries && ctx.Err() == nil && (apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)) {
 			continue
 		}
-		return failed(fmt.Sprintf("keep what was released in Lease %s/%s, annotation %s", c.Namespace, OwnLease, ReleasedAnnotation), err)
+		return failed(fmt.Sprintf("keep annotation %s of Lease %s/%s", n.annotation, n.Namespace, n.lease), err)
 	}
 }
 
 // amendOnce is one try. What was sent at the one before may have arrived although its
 // answer did not.
-func (c *Cluster) amendOnce(ctx context.Context, sent *string, change func(kept string) (string, error)) error {
-	api := c.core.CoordinationV1().Leases(c.Namespace)
+func (n *note) amendOnce(ctx context.Context, sent *string, change func(kept string) (string, error)) error {
+	api := n.core.CoordinationV1().Leases(n.Namespace)
 	var lease *coordinationv1.Lease
-	err := c.call(ctx, func(ctx context.Context) (err error) {
-		lease, err = api.Get(ctx, OwnLease, metav1.GetOptions{})
+	err := n.call(ctx, func(ctx context.Context) (err error) {
+		lease, err = api.Get(ctx, n.lease, metav1.GetOptions{})
 		return err
 	})
 	missing := absent(err)
 	if missing {
-		lease, err = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: OwnLease}}, nil
+		lease, err = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: n.Namespace, Name: n.lease}}, nil
 	}
 	if err != nil {
 		return err
 	}
-	kept := lease.Annotations[ReleasedAnnotation]
+	kept := lease.Annotations[n.annotation]
 	if *sent != "" && kept == *sent {
 		return nil
 	}
@@ -66,11 +90,11 @@ func (c *Cluster) amendOnce(ctx context.Context, sent *string, change func(kept 
 	if lease.Annotations == nil {
 		lease.Annotations = map[string]string{}
 	}
-	lease.Annotations[ReleasedAnnotation] = next
+	lease.Annotations[n.annotation] = next
 	if next == "" {
-		delete(lease.Annotations, ReleasedAnnotation)
+		delete(lease.Annotations, n.annotation)
 	}
-	return c.call(ctx, func(ctx context.Context) (err error) {
+	return n.call(ctx, func(ctx context.Context) (err error) {
 		if missing {
 			_, err = api.Create(ctx, lease, metav1.CreateOptions{FieldManager: fieldManager})
 		} else {

@@ -139,3 +139,16 @@ func TestWhatTheBreakerCountsIsKeptOnTheOwnLease(t *testing.T) {
 		})
 	}
 }
+
+// It may be long: the own Lease is written every 2 s.
+func TestWhatIsKnownOfRestoresIsKeptOnALeaseOfItsOwn(t *testing.T) {
+	f, l := newFakeAPI(t), &ownLease{}
+	l.on(f)
+	f.answers[leases+"/"+kube.RestoreLease] = f.answers[leases+"/"+kube.OwnLease]
+	delete(f.answers, leases+"/"+kube.OwnLease)
+	restores := f.cluster(t).Restores()
+	check(t, restores.Amend(t.Context(), add("a")))
+	check(t, restores.Amend(t.Context(), add("b")))
+	equal(t, "its name", l.lease.Name, kube.RestoreLease)
+	equal(t, "kept", l.lease.Annotations, map[string]string{kube.RestoreAnnotation: "ab"})
+}

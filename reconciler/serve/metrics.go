@@ -32,6 +32,7 @@ type gauges struct {
 	findings    map[reconciler.Kind]int
 	nodes       map[reconciler.NodeState]int
 	paused      bool
+	awaited     int
 }
 
 var (
@@ -39,6 +40,7 @@ var (
 	candidatesDesc  = prometheus.NewDesc("ip_reconcile_candidates", "Allocations and reservations that are stale and not released yet: must return to 0.", nil, nil)
 	findingsDesc    = prometheus.NewDesc("ip_reconcile_findings", "What is wrong beside the verdicts, by kind.", []string{"kind"}, nil)
 	nodesDesc       = prometheus.NewDesc("ip_reconcile_nodes", "Nodes that should have an agent, by the state of their SandboxReport.", []string{"state"}, nil)
+	awaitedDesc     = prometheus.NewDesc("ip_reconcile_restore_awaited_nodes", "Nodes that have not written their SandboxReport since etcd was restored: nothing is released until they have.", nil, nil)
 	pausedDesc      = prometheus.NewDesc("ip_reconcile_paused", "1 where an operator has paused everything.", nil, nil)
 )
 
@@ -90,7 +92,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 
 // Describe is that of a collector.
 func (m *Metrics) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{allocationsDesc, candidatesDesc, findingsDesc, nodesDesc, pausedDesc} {
+	for _, d := range []*prometheus.Desc{allocationsDesc, candidatesDesc, findingsDesc, nodesDesc, awaitedDesc, pausedDesc} {
 		out <- d
 	}
 }
@@ -116,6 +118,7 @@ func (m *Metrics) Collect(out chan<- prometheus.Metric) {
 		send(nodesDesc, n, string(state))
 	}
 	send(candidatesDesc, g.candidates)
+	send(awaitedDesc, g.awaited)
 	paused := 0
 	if g.paused {
 		paused = 1
@@ -165,6 +168,9 @@ func (m *Metrics) looked(out *reconciler.Result) {
 	}
 	for _, s := range out.Nodes {
 		g.nodes[s]++
+	}
+	if out.Restore != nil {
+		g.awaited = len(out.Restore.Awaiting)
 	}
 	m.wrote(out)
 	m.mu.Lock()

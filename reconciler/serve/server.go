@@ -316,15 +316,10 @@ func (s *Server) at(until, now time.Time) {
 }
 
 // restored throws the caches away when etcd was restored, as a look or an agent
-// saw. Agents go on telling of one long after: to a process that has just started
-// it is news only while it stands against releases.
+// saw. To a process that has just started one of before is news only while it stands
+// against releases.
 func (s *Server) restored(out *reconciler.Result) {
-	when, why := s.Full.History.Restored(), "etcd was restored"
-	for _, r := range out.Observation.Reports {
-		if r.RestoreSeen.After(when) {
-			when, why = r.RestoreSeen, "the agent of "+r.Name+" saw that etcd was restored"
-		}
-	}
+	when, why := s.Full.History.LastRestore()
 	before := s.seen
 	if before == nil || when.After(*before) {
 		s.seen = &when

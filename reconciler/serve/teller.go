@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,6 +28,8 @@ type Teller struct {
 	failed   string // why the last full pass could not look
 	distrust bool   // it was said that the caches cannot be relied upon
 	breaker  bool
+	awaited  []string  // nodes that a restore waited for when that was last said
+	waiting  time.Time // when that was
 }
 
 // begin and end are around a full pass. Their wording is whereabouts' own
@@ -101,7 +104,9 @@ func (t *Teller) tell(out *reconciler.Result) {
 	t.tellHeld(out)
 	t.tellRefused(out)
 	t.tellFindings(out)
-	t.notes = t.each(t.notes, out.Notes(), func(note string) { t.Log.Warn(note) })
+	t.tellAwaited(out)
+	notes := slices.DeleteFunc(out.Notes(), func(note string) bool { return note == out.Restore.Text() }) // which is told
+	t.notes = t.each(t.notes, notes, func(note string) { t.Log.Warn(note) })
 }
 
 // followed tells of what was released because of a change; the next look at
@@ -217,6 +222,29 @@ func (t *Teller) tellFindings(out *reconciler.Result) {
 		findings[key] = true
 	}
 	t.findings = findings
+}
+
+// sayAwaitedEvery is how often it is said for whom a restore waits, where that changes:
+// in a large cluster one node after the other writes its report.
+const sayAwaitedEvery = time.Minute
+
+// tellAwaited tells for which nodes a restore waits.
+func (t *Teller) tellAwaited(out *reconciler.Result) {
+	var awaited []string
+	if out.Restore != nil {
+		awaited = out.Restore.Awaiting
+	}
+	now := out.Observation.Now
+	switch {
+	case slices.Equal(awaited, t.awaited):
+	case len(awaited) == 0:
+		t.Log.Info("every node has written its report since etcd was restored, or needs not", "nodes", len(t.awaited))
+		t.awaited, t.waiting = nil, time.Time{}
+	case len(t.awaited) == 0 || now.Sub(t.waiting) >= sayAwaitedEvery:
+		t.Log.Error("nothing is released until these nodes have written their reports", "nodes", awaited, "lost", out.Restore.Lost,
+			"restored", out.Restore.Restored, "why", out.Restore.Why)
+		t.awaited, t.waiting = awaited, now
+	}
 }
 
 func (t *Teller) restored(why string, when time.Time) {

@@ -83,3 +83,46 @@ func TestThatFullPassesStandInForTheCachesIsToldOnce(t *testing.T) {
 		t.Errorf("said: %s", log.String())
 	}
 }
+
+// In a large cluster one node after the other writes its report.
+func TestForWhomARestoreWaitsIsToldAsAnErrorOnceAMinute(t *testing.T) {
+	var log strings.Builder
+	teller := newTeller(&log)
+	out := looks(t, reconciler.NewHistory())
+	look := func(after time.Duration, awaited ...string) (said int) {
+		before := strings.Count(log.String(), "level=ERROR")
+		out.Observation.Now = out.Observation.Now.Add(after)
+		out.Restore = &reconciler.RestoreState{Restored: noon, Why: "resourceVersion 90 after 100", Awaiting: awaited}
+		teller.tell(out)
+		if got := teller.Metrics.last.awaited; got != len(awaited) {
+			t.Errorf("%d nodes in the metric, want %d", got, len(awaited))
+		}
+		return strings.Count(log.String(), "level=ERROR") - before
+	}
+	for _, c := range []struct {
+		says    string
+		after   time.Duration
+		awaited []string
+		said    int
+	}{
+		{"at first", 0, []string{"worker-1", "worker-2", "worker-3"}, 1},
+		{"the same again", time.Hour, []string{"worker-1", "worker-2", "worker-3"}, 0},
+		{"one less", time.Second, []string{"worker-2", "worker-3"}, 1},
+		{"one less a second later", time.Second, []string{"worker-3"}, 0},
+		{"and a minute later", time.Minute, []string{"worker-3"}, 1},
+		{"nobody", time.Second, nil, 0},
+		{"the next restore", time.Second, []string{"worker-1"}, 1},
+	} {
+		if said := look(c.after, c.awaited...); said != c.said {
+			t.Errorf("%s: said %d times, want %d", c.says, said, c.said)
+		}
+	}
+	for _, want := range []string{"[worker-1 worker-2 worker-3]", "resourceVersion 90 after 100", "every node has written its report"} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("%q is not in %s", want, log.String())
+		}
+	}
+	if n := strings.Count(log.String(), "worker-2"); n != 2 {
+		t.Errorf("worker-2 is named %d times: %s", n, log.String())
+	}
+}

@@ -3,6 +3,7 @@ package snapshot_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
@@ -238,4 +239,7 @@ func TestTheReconcilersNamespaceCanPauseASnapshotToo(t *testing.T) {
 	equal(t, "its own namespace", look(t, strings.Replace(paused, "NAME", home, 1)).Paused, true)
 	equal(t, "another namespace", look(t, strings.Replace(paused, "NAME", "default", 1)).Paused, false)
 	equal(t, "another word", look(t, strings.Replace(strings.Replace(paused, "NAME", home, 1), `"true"`, `"no"`, 1)).Paused, false)
+	const word = "kind: Namespace\napiVersion: v1\nmetadata: {name: NAME, annotations: {ip-reconcile.dev/restore-acknowledged: \"2026-11-20T10:00:00Z\"}}\n"
+	equal(t, "a restore that is acknowledged", look(t, strings.Replace(word, "NAME", home, 1)).Acknowledged, time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC))
+	equal(t, "by another namespace", look(t, strings.Replace(word, "NAME", "default", 1)).Acknowledged, time.Time{})
 }

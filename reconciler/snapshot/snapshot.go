@@ -41,8 +41,8 @@ type Folder struct {
 	nodes        map[string]*podstate.Node
 	reports      []*v1alpha1.SandboxReport
 	leases       []*coordinationv1.Lease
-	paused       map[string]bool   // namespaces
-	stands       map[string]string // "<kind> <namespace> <name>" → file
+	namespaces   map[string]map[string]string // their annotations
+	stands       map[string]string            // "<kind> <namespace> <name>" → file
 	unreadable   []string
 	badReport    bool     // one of them is a report
 	unsure       []string // names of reports that stand in the folder with two contents
@@ -75,7 +75,7 @@ func Open(dir string, now time.Time, namespace string) (*Folder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read snapshot: %w", err)
 	}
-	f := &Folder{dir: &disk{root}, now: now, namespace: namespace, nads: map[types.NamespacedName]*ippool.NAD{}, pods: map[types.NamespacedName]*podstate.Pod{}, nodes: map[string]*podstate.Node{}, paused: map[string]bool{}, stands: map[string]string{}}
+	f := &Folder{dir: &disk{root}, now: now, namespace: namespace, nads: map[types.NamespacedName]*ippool.NAD{}, pods: map[types.NamespacedName]*podstate.Pod{}, nodes: map[string]*podstate.Node{}, namespaces: map[string]map[string]string{}, stands: map[string]string{}}
 	names, err := f.dir.list()
 	if err != nil {
 		return nil, fmt.Errorf("read snapshot: %w", err)
@@ -155,7 +155,7 @@ func (f *Folder) sort(o *object) {
 	case "Namespace":
 		ns := &metav1.PartialObjectMetadata{}
 		err = decode(o.text, ns)
-		f.paused[o.name] = ns.Annotations[ippool.PausedAnnotation] == "true"
+		f.namespaces[o.name] = ns.Annotations
 	case "Pod":
 		pod := &corev1.Pod{}
 		if err = decode(o.text, pod); err == nil {
@@ -292,8 +292,9 @@ func (f *Folder) newest() time.Time {
 // observe builds the observation from what is in memory, which is what is, or
 // will be, in the files.
 func (f *Folder) observe() *reconciler.Observation {
+	own := f.namespaces[f.namespace]
 	o := &reconciler.Observation{
-		Now: f.now, Paused: f.paused[f.namespace], Pods: f.pods, Nodes: f.nodes,
+		Now: f.now, Paused: own[ippool.PausedAnnotation] == "true", Acknowledged: reconciler.Acknowledged(own), Pods: f.pods, Nodes: f.nodes,
 		Unreadable: f.unreadable, ReportsUnreadable: f.badReport,
 		NADs: f.nads,
 	}

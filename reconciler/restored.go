@@ -1,0 +1,184 @@
+package reconciler
+
+import (
+	"fmt"
+	"maps"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+)
+
+// sameRestore is within what time agents and looks tell of one restore.
+const sameRestore = 10 * time.Minute
+
+// restore is what is remembered of the last restore of etcd, beyond this process where
+// there is a right to that.
+type restore struct {
+	at time.Time // what was written from then on was written since; zero for none
+	// intact is the last look before it, where a look showed it and at is of that look.
+	intact  time.Time
+	why     string
+	settled bool // nobody is waited for any more: asked once, a node that joins later is not asked
+	// lost are the nodes that were known before and of which no look since has seen the
+	// Node object or a report that was written since.
+	lost map[string]bool
+	// gone is since when there is no Node object of a node that is waited for.
+	gone    map[string]time.Time
+	awaited sets.Set[string] // at the last look
+
+	nodes  sets.Set[string]     // at the last look: those that should have an agent or have a report
+	missed map[string]time.Time // those that were not there any more at a look, and when first
+	told   map[string]string    // what reports have said of restores
+	seen   time.Time            // when a look showed one
+}
+
+// Restored is when a look last showed that etcd was restored; zero if none did.
+func (h *History) Restored() time.Time { return h.restore.seen }
+
+// LastRestore dates the last restore of etcd that is known, and says what showed it or
+// whose word it is. It is zero where there was none.
+func (h *History) LastRestore() (at time.Time, why string) { return h.restore.at, h.restore.why }
+
+// checkRevision notices that etcd was restored: its revision ran backwards.
+func (h *History) checkRevision(o *Observation) {
+	if o.Revision != 0 && o.Revision < h.revision && o.Restored == "" {
+		o.Restored = fmt.Sprintf("resourceVersion %d after %d", o.Revision, h.revision)
+	}
+	if o.Revision != 0 {
+		h.revision = o.Revision
+	}
+	if o.Restored != "" { // at once: what follows may fail
+		h.NoteRestore(o.Now, o.Restored)
+	}
+}
+
+// NoteRestore notes a restore that this process has seen by the API server's time now.
+// What was seen before it is no ground for what ripens.
+func (h *History) NoteRestore(now time.Time, why string) {
+	r := &h.restore
+	if !r.seen.Before(now) {
+		return
+	}
+	intact := h.last
+	if byAgent := r.intact.IsZero() && !r.settled; byAgent && now.Sub(r.at) <= sameRestore && r.at.Before(intact) {
+		intact = r.at // an agent has dated it better
+	}
+	r.seen = now
+	r.begin(now, why, time.Time{})
+	r.intact = intact
+	for _, s := range h.subjects {
+		s.ripens.forget()
+	}
+}
+
+// begin begins with a restore. What may be lost by it is what there was at the last look
+// and what was missed since a time, and what one before it had lost.
+func (r *restore) begin(at time.Time, why string, since time.Time) {
+	lost := maps.Clone(r.lost)
+	if lost == nil {
+		lost = map[string]bool{}
+	}
+	for name := range r.nodes {
+		lost[name] = true
+	}
+	for name, missed := range r.missed {
+		if missed.After(since) {
+			lost[name] = true
+		}
+	}
+	r.at, r.intact, r.why, r.settled = at, time.Time{}, why, false
+	r.lost, r.gone, r.awaited = lost, map[string]time.Time{}, nil
+}
+
+// noteRestores takes in what reports say of restores. Several may tell of one: the
+// first dates it. What an agent has said once is no news as long as it stays.
+func (h *History) noteRestores(o *Observation) {
+	r := &h.restore
+	told := make(map[string]string, len(r.told))
+	var last time.Time
+	var by string
+	for _, report := range o.Reports {
+		if report.RestoreSeen.IsZero() {
+			continue
+		}
+		before, known := r.told[report.Name]
+		if told[report.Name] = report.RestoreNote; known && before == report.RestoreNote {
+			continue
+		}
+		at := report.RestoreSeen
+		if at.After(o.Now) {
+			at = o.Now
+		}
+		if at.After(last) {
+			last, by = at, report.Name
+		}
+	}
+	r.told = told
+	if !last.IsZero() && (r.at.IsZero() || last.After(r.at.Add(sameRestore))) {
+		r.begin(last, "by the word of the agent of node "+by, last)
+	}
+}
+
+// noteNodes takes in which nodes there are.
+func (h *History) noteNodes(j *Judgement) {
+	r, o := &h.restore, j.Observation
+	if j.WithoutAgents || o.ReportsUnreadable {
+		return
+	}
+	there := sets.New[string]()
+	for name, state := range j.Nodes {
+		if state != NodeLost {
+			there.Insert(name)
+		}
+	}
+	missed := map[string]time.Time{}
+	for name := range r.nodes.Difference(there) {
+		missed[name] = o.Now
+	}
+	for name, since := range r.missed {
+		if !there.Has(name) && o.Now.Sub(since) <= sameRestore {
+			missed[name] = since
+		}
+	}
+	r.nodes, r.missed = there, missed
+}
+
+// noteAwaited takes in for whom a restore still waits, and settles it when that is
+// nobody. A Node object that is missing settles it only where it was asked for by quorum.
+func (h *History) noteAwaited(j *Judgement) {
+	r, o := &h.restore, j.Observation
+	if r.at.IsZero() || r.settled || j.WithoutAgents || o.Restored != "" || o.ReportsUnreadable {
+		return
+	}
+	reports, excused := reportsByName(o), false
+	r.awaited = r.asked(j) // one that is seen again is not lost any more, and still waited for
+	for name := range r.awaited {
+		report, node := reports[name], o.Nodes[name]
+		switch {
+		case node != nil || report != nil && r.hasSince(report):
+			delete(r.lost, name)
+			delete(r.gone, name)
+		case r.lost[name] || len(o.Nodes) == 0:
+		case r.gone[name].IsZero():
+			r.gone[name] = o.Now
+		default:
+			excused = excused || o.Now.Sub(r.gone[name]) >= goneFor
+		}
+	}
+	state := h.restoreState(j)
+	r.awaited = sets.New(state.Awaiting...)
+	if !state.Settled() || excused && o.Revision == 0 && !r.acknowledged(o) {
+		return
+	}
+	r.settled, r.lost, r.gone, r.awaited = true, nil, nil, nil
+}
+
+// due is when the next node that is gone does not count any more; zero for never.
+func (r *restore) due(now time.Time) (next time.Time) {
+	for _, since := range r.gone {
+		if at := since.Add(goneFor); at.After(now) {
+			next = Sooner(next, at)
+		}
+	}
+	return next
+}

@@ -1,0 +1,143 @@
+package reconciler
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+)
+
+// keptRestore is how what is remembered of restores is shared with other processes: the
+// next one after a restart, that of a Job, a run by hand. A restore takes it back as well:
+// the memory of a process counts first.
+type keptRestore struct {
+	text   string // as it was read or written last
+	read   bool
+	unread error // why it could not be read
+	alone  bool  // there is no right to it
+}
+
+// restoreDocument is what is kept.
+type restoreDocument struct {
+	At      time.Time            `json:"restored,omitzero"`
+	Intact  time.Time            `json:"intact,omitzero"`
+	Why     string               `json:"why,omitempty"`
+	Settled bool                 `json:"settled,omitempty"`
+	Lost    []string             `json:"lost,omitempty"`
+	Gone    map[string]time.Time `json:"gone,omitempty"`
+	Nodes   []string             `json:"nodes,omitempty"`
+}
+
+// keptMost is how long the text may get: annotations may have 256 KiB in all.
+const keptMost = 128 << 10
+
+// document is what is to be kept. Of very many nodes the names are left out: those that
+// a restore has lost then count for as long as this process lives.
+func (r *restore) document() (string, error) {
+	d := restoreDocument{At: r.at, Intact: r.intact, Why: r.why, Settled: r.settled, Gone: r.gone,
+		Lost: slices.Sorted(maps.Keys(r.lost)), Nodes: sets.List(r.nodes)}
+	text, err := json.Marshal(d)
+	if err == nil && len(text) > keptMost {
+		d.Nodes = nil
+		text, err = json.Marshal(d)
+	}
+	if err == nil && len(text) > keptMost {
+		d.Lost = nil
+		text, err = json.Marshal(d)
+	}
+	return string(text), err
+}
+
+func readRestore(text string, now time.Time) (d restoreDocument, err error) {
+	if text == "" {
+		return d, nil
+	}
+	if err := json.Unmarshal([]byte(text), &d); err != nil {
+		return d, fmt.Errorf("it is not what was written there (%w); remove it, and it begins again", err)
+	}
+	if d.At.After(now) { // a clock that was wrong
+		d.At = now
+	}
+	return d, nil
+}
+
+// recallRestore reads once what was kept by others. An error holds releases back until
+// it could be read.
+func (r *Reconciler) recallRestore(ctx context.Context, o *Observation) {
+	k := &r.History.kept
+	if r.Restores == nil || k.read || k.alone {
+		return
+	}
+	var d restoreDocument
+	err := r.Restores.Amend(ctx, func(kept string) (_ string, err error) {
+		k.text = kept
+		d, err = readRestore(kept, o.Now)
+		return kept, err
+	})
+	switch {
+	case errors.Is(err, ErrForbidden):
+		k.alone, k.unread = true, nil
+		r.Log.Warn("what this process learns of restores of etcd it cannot tell to the next: there is no right to keep it", "error", err)
+	case err != nil:
+		k.unread = err
+		o.Warnings = append(o.Warnings, fmt.Sprintf("what is kept of restores of etcd could not be read, so nothing is released: %v", err))
+	default:
+		k.read, k.unread = true, nil
+		r.History.recall(d)
+	}
+}
+
+// recall begins with what others have kept.
+func (h *History) recall(d restoreDocument) {
+	r := &h.restore
+	r.nodes = sets.New(d.Nodes...)
+	h.adopt(d)
+}
+
+// adopt takes over what others know of a restore.
+func (h *History) adopt(d restoreDocument) {
+	r := &h.restore
+	r.at, r.intact, r.why, r.settled = d.At, d.Intact, d.Why, d.Settled
+	r.lost, r.gone, r.awaited = map[string]bool{}, map[string]time.Time{}, nil
+	maps.Copy(r.gone, d.Gone)
+	for _, name := range d.Lost {
+		r.lost[name] = true
+	}
+	// Agents were there before a restore that is not settled: that it lost their reports
+	// is no sign that there are none.
+	h.reports = h.reports || !r.at.IsZero() && !r.settled && len(r.lost)+len(r.gone)+len(r.nodes) > 0
+}
+
+// keepRestore keeps what has changed for others. Where somebody else knows of a later
+// restore, or has seen this one settled, that counts.
+func (r *Reconciler) keepRestore(ctx context.Context, o *Observation) {
+	k := &r.History.kept
+	if r.Restores == nil || !k.read || r.Options.DryRun {
+		return
+	}
+	text, err := r.History.restore.document()
+	if err == nil && text == k.text {
+		return
+	}
+	if err == nil {
+		err = r.Restores.Amend(ctx, func(kept string) (string, error) {
+			if d, err := readRestore(kept, o.Now); err == nil && kept != k.text {
+				if own := &r.History.restore; d.At.After(own.at) || d.At.Equal(own.at) && d.Settled {
+					r.History.adopt(d)
+				}
+			}
+			text, err = r.History.restore.document()
+			k.text = text
+			return text, err
+		})
+	}
+	if err != nil {
+		k.text = ""
+		r.Log.Warn("what is known of restores of etcd could not be kept for the next process", "error", err)
+	}
+}

@@ -1,0 +1,166 @@
+package reconciler
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/ip-reconcile/ip-reconcile/podstate"
+)
+
+// AcknowledgedAnnotation on the reconciler's namespace is an operator's word that no
+// node has to be waited for any more because of restores of etcd up to this RFC 3339 time.
+const AcknowledgedAnnotation = "ip-reconcile.dev/restore-acknowledged"
+
+// Acknowledged is the time that a namespace's annotation names; zero for none.
+func Acknowledged(annotations map[string]string) time.Time {
+	t, _ := time.Parse(time.RFC3339, annotations[AcknowledgedAnnotation])
+	return t
+}
+
+// RestoreState is what is known at a look of the last restore of etcd: an entry and a
+// pod that the API has lost may live on, and only the agents know.
+type RestoreState struct {
+	// Restored dates it by the API server's clock: a report that was written at that time
+	// or later was written since.
+	Restored time.Time
+	// Why is what showed it, or whose word it is.
+	Why string
+	// Awaiting are the nodes that have not written their report since, sorted. While
+	// there are any nothing is released.
+	Awaiting []string
+	// Lost are those of them that were known before it and whose Node object was not seen
+	// since: the restore has lost it, and what ran there runs on.
+	Lost []string
+}
+
+// Settled reports whether no node is waited for; nil is no restore.
+func (s *RestoreState) Settled() bool { return s == nil || len(s.Awaiting) == 0 }
+
+// row is the state as check prints it; nil where the restore is settled.
+func (s *RestoreState) row() *RestoreRow {
+	if s.Settled() {
+		return nil
+	}
+	return &RestoreRow{Restored: s.Restored.UTC().Format(time.RFC3339), Why: s.Why, Awaiting: s.Awaiting}
+}
+
+// namesShown is how many nodes a sentence names.
+const namesShown = 10
+
+// Text says why nothing is released, "" where the restore is settled.
+func (s *RestoreState) Text() string {
+	if s.Settled() {
+		return ""
+	}
+	names := slices.Clone(s.Awaiting[:min(len(s.Awaiting), namesShown)])
+	for i, n := range names {
+		if slices.Contains(s.Lost, n) {
+			names[i] += " (which the restore has lost)"
+		}
+	}
+	who := "node " + names[0] + " has not written its SandboxReport"
+	if len(s.Awaiting) > 1 {
+		who = "nodes " + strings.Join(names, ", ")
+		if n := len(s.Awaiting) - len(names); n > 0 {
+			who += fmt.Sprintf(" and %d more", n)
+		}
+		who += " have not written their SandboxReports"
+	}
+	at := s.Restored.UTC().Format(time.RFC3339)
+	return fmt.Sprintf("etcd was restored at %s (%s), and %s since: nothing is released; one that is gone does not count an hour after its Node object is deleted, "+
+		"one without an agent is for --agent-nodes to leave out, and none is waited for after: kubectl annotate --overwrite namespace <the reconciler's> %s=%s",
+		at, s.Why, who, AcknowledgedAnnotation, at)
+}
+
+// restoreGate says why nothing may be released because of a restore; "" where it may.
+func (h *History) restoreGate(j *Judgement) string {
+	o := j.Observation
+	if o.Restored != "" {
+		h.NoteRestore(o.Now, o.Restored)
+		return "etcd was restored (" + o.Restored + "): nothing is released by a look that began before"
+	}
+	if h.kept.unread != nil {
+		return fmt.Sprintf("what is kept of restores of etcd could not be read: %v", h.kept.unread)
+	}
+	h.noteRestores(o) // the second look may be the first that has an agent's word
+	return h.restoreState(j).Text()
+}
+
+// goneFor is how long a Node must have been gone before it is not waited for: nodes
+// are deleted and join again under the same name.
+const goneFor = time.Hour
+
+// restoreState is what is known of the last restore at a look; nil where there was none.
+func (h *History) restoreState(j *Judgement) *RestoreState {
+	r := &h.restore
+	if r.at.IsZero() || j.WithoutAgents {
+		return nil
+	}
+	state := &RestoreState{Restored: r.at, Why: r.why, Awaiting: []string{}}
+	if r.settled || r.acknowledged(j.Observation) {
+		return state
+	}
+	reports := reportsByName(j.Observation)
+	for name := range r.asked(j) {
+		report := reports[name]
+		if r.owes(name, report, j.Observation) {
+			state.Awaiting = append(state.Awaiting, name)
+			if r.lost[name] && j.Observation.Nodes[name] == nil && (report == nil || len(j.Observation.Nodes) > 0) {
+				state.Lost = append(state.Lost, name)
+			}
+		}
+	}
+	slices.Sort(state.Awaiting)
+	slices.Sort(state.Lost)
+	return state
+}
+
+// asked are the nodes that a restore asks for: those that should have an agent or have
+// a report, and those of which that was known before.
+func (r *restore) asked(j *Judgement) sets.Set[string] {
+	all := sets.KeySet(j.Nodes).Union(sets.KeySet(r.lost)).Union(sets.KeySet(r.gone))
+	return all.Union(r.awaited)
+}
+
+// owes reports whether a node has yet to write its report. That it is dead, or that
+// somebody has deleted its Node object since the restore and an hour ago, is proof that
+// it has none to write. An object that the restore itself has lost proves nothing: what
+// ran there runs on. Of a node that was not known before, and of which the restore has
+// left the report alone, the object had been deleted before the backup.
+func (r *restore) owes(name string, report *podstate.Report, o *Observation) bool {
+	node := o.Nodes[name]
+	switch {
+	case report != nil && r.hasSince(report):
+		return false
+	case node != nil:
+		return !node.Dead()
+	}
+	since, gone := r.gone[name]
+	return !gone || o.Now.Sub(since) < goneFor
+}
+
+// hasSince reports whether a report was written since. An agent may have noticed the
+// restore before this process did: it has written since the last look of before, and
+// vouches for that by now. It has no cause to write again.
+func (r *restore) hasSince(report *podstate.Report) bool {
+	return !report.Written.Before(r.at) ||
+		!r.intact.IsZero() && report.Written.After(r.intact) && !report.Renewed.Before(r.at)
+}
+
+// acknowledged reports whether an operator has said that nobody is to be waited for.
+// Restores that are yet to come cannot be acknowledged.
+func (r *restore) acknowledged(o *Observation) bool {
+	return !o.Acknowledged.Before(r.at.Truncate(time.Second)) && !o.Acknowledged.After(o.Now)
+}
+
+func reportsByName(o *Observation) map[string]*podstate.Report {
+	reports := make(map[string]*podstate.Report, len(o.Reports))
+	for _, r := range o.Reports {
+		reports[r.Name] = r
+	}
+	return reports
+}
