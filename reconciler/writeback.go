@@ -78,7 +78,7 @@ func (m *repairs) writeEntries(ctx context.Context, h *Hold, pool *ippool.Pool, 
 		w := f.repair
 		entries = append(entries, ippool.NewEntry{Key: w.key, ContainerID: w.containerID, PodRef: w.podRef, IfName: w.ifName})
 	}
-	patch, err := ippool.AddPatch(pool, entries)
+	patch, err := ippool.WritePatch(pool, entries)
 	if err != nil {
 		return err
 	}

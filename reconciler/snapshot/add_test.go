@@ -14,7 +14,7 @@ import (
 // add writes an entry back as a repair does.
 func add(t *testing.T, f *snapshot.Folder, p *ippool.Pool, key string) error {
 	t.Helper()
-	patch, err := ippool.AddPatch(p, []ippool.NewEntry{{Key: key, ContainerID: "c" + key, PodRef: "default/back", IfName: "net1"}})
+	patch, err := ippool.WritePatch(p, []ippool.NewEntry{{Key: key, ContainerID: "c" + key, PodRef: "default/back", IfName: "net1"}})
 	if err != nil {
 		t.Fatal(err)
 	}
