@@ -29,6 +29,7 @@ type History struct {
 	intact   time.Time // the last look before that one
 	last     time.Time // the last look
 	repairs  map[string]time.Time
+	repaired map[word]window // entries written by --repair
 }
 
 // subjectKey is a hash of an ID: of a hundred thousand entries the names would be

@@ -25,6 +25,9 @@ type Reconciler struct {
 	Jitter  func(time.Duration) time.Duration
 	Log     *slog.Logger
 	History *History
+	// Fence tells of whereabouts' Leases that this process holds for longer than one
+	// hold; nil for none.
+	Fence Fence
 	// Window keeps what the breaker counts beyond this process; nil for nowhere.
 	Window Window
 	// Progress, where set, is told what is being done, by several goroutines at once.
@@ -38,8 +41,11 @@ type Result struct {
 	Refused  []Refused
 	refused  map[ID]bool // the same
 	Repaired []Finding
-	// Unrepaired are findings that --repair could not mend, with why.
-	Unrepaired []string
+	// Unrepaired are findings that --repair could not mend.
+	Unrepaired []Unrepaired
+	// ToRepair is how many findings are left that --repair would mend: they wait, are
+	// paused, were withheld or failed.
+	ToRepair int
 	// Tried is for how many a second check was made.
 	Tried int
 	// Conflicts is how many writes failed because what they were based on had
@@ -67,7 +73,7 @@ func (r *Reconciler) Look(ctx context.Context) (*Judgement, error) {
 	if err := o.podsMissing(); err != nil && !r.Options.PodsComplete {
 		return nil, err
 	}
-	o.Past = r.History
+	o.Past, o.Fenced = r.History, r.fencedSince()
 	if !r.Options.Settled {
 		o.Local = r.Clock.Now()
 	}
@@ -75,6 +81,24 @@ func (r *Reconciler) Look(ctx context.Context) (*Judgement, error) {
 	j := Judge(o, r.Options.judging())
 	r.History.Remember(j)
 	return j, nil
+}
+
+// Fence is a standing hold of all of whereabouts' Leases: as long as it stands no ADD
+// or DEL is done.
+type Fence interface {
+	// Since is when it came to stand, by the API server's clock.
+	Since() (since time.Time, standing bool)
+}
+
+func (r *Reconciler) fencedSince() time.Time {
+	if r.Fence == nil {
+		return time.Time{}
+	}
+	since, standing := r.Fence.Since()
+	if !standing {
+		return time.Time{}
+	}
+	return since
 }
 
 // Run makes one pass: it judges everything, releases what is Stale, and waits
