@@ -39,6 +39,9 @@ type Finding struct {
 	repair *repair
 }
 
+// CanRepair reports whether --repair would mend it.
+func (f Finding) CanRepair() bool { return f.repair != nil }
+
 func (w *judging) findings() []Finding {
 	x := w.x
 	found := w.phantoms()

@@ -29,6 +29,7 @@ func TestMisrecorded(t *testing.T) {
 
 		{"the entry names the one that runs", 0, []part{usualPool, nodes, web(), freshReport("worker-1", box("box-1", its1, holding("10.0.0.5", ""))), freshReport("worker-2")}},
 		{"both run: a Conflict", 0, []part{usualPool, nodes, runner, runs, freshReport("worker-1", box("box-1", its1, holding("10.0.0.5", "")))}},
+		{"the entry's sandbox runs, and nothing tells its addresses", 0, []part{usualPool, nodes, runner, runs, freshReport("worker-1", box("box-1", its1))}},
 		{"two others run with it: a Conflict", 0, []part{usualPool, nodes, runs, freshReport("worker-1", box("box-8", "uid-8", holding("10.0.0.5", "")))}},
 		{"a node that could run the entry's sandbox is not heard", 0, []part{usualPool, nodes, runner, runs, staleReport("worker-1")}},
 		{"the entry's sandbox is being set up", 0, []part{usualPool, nodes, runner, runs, freshReport("worker-1", attachment("box-1", its1, time.Minute, open))}},
