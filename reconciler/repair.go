@@ -40,9 +40,10 @@ type repair struct {
 // mend is a finding on its way to being mended.
 type mend struct {
 	*Finding
-	waited bool // it has stood for long enough
-	unsure bool // what was read of its reservation may no longer hold
-	follow bool // the reservation of an entry that was mended
+	first  time.Time // when it was found first
+	waited bool      // it has stood for long enough
+	unsure bool      // what was read of its reservation may no longer hold
+	follow bool      // the reservation of an entry that was mended
 }
 
 // Unrepaired is a finding that was not mended.
@@ -94,7 +95,7 @@ func (r *Reconciler) dueRepairs(j *Judgement, out *Result) (due []*mend, until t
 			until = Sooner(until, at)
 			continue
 		}
-		due = append(due, &mend{Finding: f, waited: waited})
+		due = append(due, &mend{Finding: f, first: first, waited: waited})
 	}
 	r.History.repairs = known
 	if end := o.Fenced.Add(endOfDEL); !o.Fenced.IsZero() && !until.IsZero() && end.After(o.Now) {

@@ -113,6 +113,33 @@ func TestBehindTheFenceAnEntryOfThePastIsRewrittenAtOnce(t *testing.T) {
 	}
 }
 
+// lostFence stands at so many questions, and then no more.
+type lostFence struct {
+	since time.Time
+	left  int
+}
+
+func (f *lostFence) Since() (time.Time, bool) {
+	f.left--
+	return f.since, f.left >= 0
+}
+
+func TestWhenTheFenceIsLostInBetweenAFindingWaitsItsMinute(t *testing.T) {
+	bubble(t, func(t *testing.T, s *simulator) {
+		s.aRestoredPast()
+		r := s.reconciler(t)
+		r.Options.Repair, r.Fence = true, &lostFence{time.Now().Add(-time.Minute), 1}
+		out, _, err := r.Pass(t.Context(), nil)
+		same(t, "error", err, nil)
+		same(t, "writes", s.made("patch", "delete", "create"), []string{})
+		same(t, "left", out.ToRepair, 1)
+		_, took := run(t, r)
+		same(t, "it took", took, time.Minute)
+		entry, _ := s.recorded(t, 1)
+		same(t, "entry", entry, "box-web default/web")
+	})
+}
+
 // What is written is proven at the moment of the write: the pod of the past comes back,
 // or ends its own entry, while the Lease is waited for.
 func TestAnEntryThatChangesBeforeItIsRewrittenStaysAsItIs(t *testing.T) {

@@ -69,6 +69,9 @@ func (r *Reconciler) boundRepairs(j *Judgement, due []*mend, out *Result) (allow
 		}
 		if text != "" {
 			out.Unrepaired = append(out.Unrepaired, Unrepaired{*f.Finding, Breaker, text})
+			if f.waited {
+				r.History.repairs[f.key()] = f.first // it need not stand for a minute anew
+			}
 			continue
 		}
 		if f.repair.key != "" {

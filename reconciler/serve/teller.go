@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,6 +29,8 @@ type Teller struct {
 	failed   string // why the last full pass could not look
 	distrust bool   // it was said that the caches cannot be relied upon
 	breaker  bool
+
+	unrepaired map[string]bool
 }
 
 // begin and end are around a full pass. Their wording is whereabouts' own
@@ -101,6 +105,7 @@ func (t *Teller) tell(out *reconciler.Result) {
 	t.tellHeld(out)
 	t.tellRefused(out)
 	t.tellFindings(out)
+	t.tellUnrepaired(out)
 	t.notes = t.each(t.notes, out.Notes(), func(note string) { t.Log.Warn(note) })
 }
 
@@ -217,6 +222,30 @@ func (t *Teller) tellFindings(out *reconciler.Result) {
 		findings[key] = true
 	}
 	t.findings = findings
+}
+
+// tellUnrepaired counts what could not be mended; the reconciler has logged each. What
+// the breaker withholds is many at a time, and is told once with its reason.
+func (t *Teller) tellUnrepaired(out *reconciler.Result) {
+	now, withheld := map[string]bool{}, map[string]int{}
+	for _, u := range out.Unrepaired {
+		key := fmt.Sprint(u.Why, " ", u.Kind, u.Pool, u.IP, u.ContainerIDs)
+		if !t.unrepaired[key] && !now[key] {
+			t.Metrics.unrepaired.WithLabelValues(string(u.Why)).Inc()
+		}
+		now[key] = true
+		if u.Why == reconciler.Breaker {
+			now[u.Detail] = true
+			withheld[u.Detail]++
+		}
+	}
+	for _, why := range slices.Sorted(maps.Keys(withheld)) {
+		if !t.unrepaired[why] {
+			t.Log.Error("mass repair refused", "findings", withheld[why], "why", why)
+			t.Events.self("MassRepairRefused", why)
+		}
+	}
+	t.unrepaired = now
 }
 
 func (t *Teller) restored(why string, when time.Time) {
