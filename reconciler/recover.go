@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"time"
 )
@@ -96,7 +97,7 @@ type WriteRow struct {
 	Message string `json:"message"`
 }
 
-// Writes lists what was written, was not, or is still to be, by pool.
+// Writes lists what was written, was not, or is still to be, by pool, then address.
 func (out *Result) Writes() []WriteRow {
 	rows, said := []WriteRow{}, map[string]bool{}
 	add := func(f *Finding, state, message string) {
@@ -118,7 +119,11 @@ func (out *Result) Writes() []WriteRow {
 		}
 		add(f, "Planned", f.Message)
 	}
-	slices.SortStableFunc(rows, func(a, b WriteRow) int { return cmp.Or(cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.IP, b.IP)) })
+	address := func(row WriteRow) netip.Addr {
+		addr, _ := netip.ParseAddr(row.IP)
+		return addr
+	}
+	slices.SortStableFunc(rows, func(a, b WriteRow) int { return cmp.Or(cmp.Compare(a.Pool, b.Pool), address(a).Compare(address(b))) })
 	return rows
 }
 
