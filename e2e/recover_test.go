@@ -66,7 +66,7 @@ func TestThousandsOfUnrecordedAddressesAreBackInAFewHolds(t *testing.T) {
 				return 0
 			}}
 			leases := try(record(t.Context(), s.Dynamic().Resource(coordinationv1.SchemeGroupVersion.WithResource("leases")).Namespace("kube-system"))).must(t)
-			out := product(t, "recover", "--yes", "-o", "json", "--kubeconfig", p.start(t, s))
+			out := product(t, "recover", "--yes", "--kubeconfig", p.start(t, s))
 			out.exits(t, 0)
 			equal(t, "what is there again", s.records(t), before)
 			equal(t, "patches", patches.Load(), int64(c.pools))
