@@ -270,6 +270,7 @@ func TestTheChartSaysWhichValueIsWrong(t *testing.T) {
 		"confirmAfter: 15 minutes":                             "confirmAfter",
 		"fenceTimeout: 1 minute":                               "fenceTimeout",
 		"repair: maybe":                                        "repair",
+		"allowMassRepair: 1":                                   "allowMassRepair",
 		"cron: {configMap: {key: ''}}":                         "cron/configMap/key",
 		"extraArgs: --log-level=debug":                         "extraArgs",
 		"agent: {leaseNamespace: A_b}":                         "agent/leaseNamespace",
@@ -291,6 +292,15 @@ func TestTheChartSaysWhichValueIsWrong(t *testing.T) {
 			}
 			contains(t, "the error", err.Error(), says)
 		})
+	}
+}
+
+func TestMassRepairIsAllowedOnlyWhereItIsSaid(t *testing.T) {
+	t.Parallel()
+	for values, want := range map[string]bool{"{}": false, "allowMassRepair: true": true, "{allowMassRepair: true, mode: cronjob}": true} {
+		objects, err := helm(metav1.NamespaceSystem, values)
+		check(t, err)
+		equal(t, values, slices.Contains(reconcilerPod(t, objects).Spec.Containers[0].Args, "--allow-mass-repair"), want)
 	}
 }
 

@@ -70,28 +70,46 @@ func RemovePatch(p *Pool, allocations []Allocation) ([]byte, error) {
 	return checked(p, ops, change{gone: gone})
 }
 
-// NewEntry is an entry that AddPatch writes. IfName is left out where it is "".
-type NewEntry struct{ Key, ContainerID, PodRef, IfName string }
+// NewEntry is an entry that WritePatch writes. IfName is left out where it is "".
+// Instead is the entry that it takes the place of; nil for an empty slot.
+type NewEntry struct {
+	Key, ContainerID, PodRef, IfName string
+	Instead                          *Allocation
+}
 
-// AddPatch builds the JSON patch that writes entries back into empty slots of the
-// pool; it tests the resourceVersion and that each slot is empty. At most
-// MaxRemovals entries go into one patch.
-func AddPatch(p *Pool, entries []NewEntry) ([]byte, error) {
+// WritePatch builds the JSON patch that writes entries into empty slots of the pool,
+// or in the place of others. It tests the resourceVersion, and that each slot is
+// empty or has the very entry that is replaced. At most MaxRemovals entries go into
+// one patch.
+func WritePatch(p *Pool, entries []NewEntry) ([]byte, error) {
 	if len(entries) > MaxRemovals {
 		return nil, fmt.Errorf("pool %s: %d entries in one patch; the API server takes %d", p.Ref(), len(entries), MaxRemovals)
 	}
 	ops := []any{versionTest(p)}
-	added := map[string]Entry{}
+	meant := change{gone: map[string]bool{}, added: map[string]Entry{}}
 	for i := range entries {
 		e := &entries[i]
-		entry := Entry{ID: &e.ContainerID, PodRef: &e.PodRef}
-		if e.IfName != "" {
-			entry.IfName = &e.IfName
+		test, write := operation{"test", entryPath(e.Key), nil}, "add"
+		if old := e.Instead; old != nil {
+			if old.Problem != "" || old.Key != e.Key {
+				return nil, fmt.Errorf("pool %s: entry %q (%s) is never replaced under key %q", p.Ref(), old.Key, old.Problem, e.Key)
+			}
+			test.Value, write = old.Entry(), "replace"
+			meant.gone[e.Key] = true
 		}
-		ops = append(ops, operation{"test", entryPath(e.Key), nil}, operation{"add", entryPath(e.Key), entry})
-		added[e.Key] = entry
+		entry := e.stored()
+		ops = append(ops, test, operation{write, entryPath(e.Key), entry})
+		meant.added[e.Key] = entry
 	}
-	return checked(p, ops, change{added: added})
+	return checked(p, ops, meant)
+}
+
+func (e *NewEntry) stored() Entry {
+	entry := Entry{ID: &e.ContainerID, PodRef: &e.PodRef}
+	if e.IfName != "" {
+		entry.IfName = &e.IfName
+	}
+	return entry
 }
 
 // change is what a patch is meant to do to the entries of a pool, by key.

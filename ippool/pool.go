@@ -128,9 +128,7 @@ func readPool(r *rawjson.Reader) *Pool {
 	for i := range p.Allocations {
 		p.Allocations[i].place(p)
 	}
-	slices.SortFunc(p.Allocations, func(a, b Allocation) int {
-		return cmp.Or(a.Address.Compare(b.Address), cmp.Compare(a.Key, b.Key))
-	})
+	slices.SortFunc(p.Allocations, byAddress)
 	return p
 }
 
@@ -228,6 +226,37 @@ func (p *Pool) Without(entries []Allocation, resourceVersion string) *Pool {
 		}
 	}
 	return &after
+}
+
+// With is the pool after the patch that writes these entries, as the API server
+// stored it at the given resourceVersion. The pool itself stays as it is.
+func (p *Pool) With(entries []NewEntry, resourceVersion string) *Pool {
+	after := *p
+	after.ResourceVersion, after.noMap = resourceVersion, false
+	after.Allocations = make([]Allocation, 0, len(p.Allocations)+len(entries))
+	written := make(map[string]bool, len(entries))
+	for i := range entries {
+		e := &entries[i]
+		a := Allocation{Key: e.Key, ContainerID: e.ContainerID, PodRef: e.PodRef, IfName: e.IfName, hasID: true, hasIfName: e.IfName != ""}
+		var err error
+		if a.Owner, err = ParsePodRef(a.PodRef); err != nil {
+			a.malformed(err.Error())
+		}
+		a.place(p)
+		after.Allocations = append(after.Allocations, a)
+		written[e.Key] = true
+	}
+	for i := range p.Allocations {
+		if !written[p.Allocations[i].Key] {
+			after.Allocations = append(after.Allocations, p.Allocations[i])
+		}
+	}
+	slices.SortFunc(after.Allocations, byAddress)
+	return &after
+}
+
+func byAddress(a, b Allocation) int {
+	return cmp.Or(a.Address.Compare(b.Address), cmp.Compare(a.Key, b.Key))
 }
 
 // malformed keeps the first thing found wrong, except that a broken entry is

@@ -17,6 +17,7 @@ type Node struct {
 	Ready        bool
 	NotReadyFor  time.Time // since when Ready is not True; zero if it is, or if nothing tells
 	OutOfService bool      // the taint node.kubernetes.io/out-of-service
+	MaxPods      int       // how many pods it can run; 0 if it does not tell
 
 	UID, ResourceVersion string
 }
@@ -26,6 +27,11 @@ func ReadNode(o *corev1.Node) *Node {
 	info := &o.Status.NodeInfo
 	n := &Node{Name: o.Name, Labels: o.Labels, BootID: info.BootID, Machine: v1alpha1.Machine{SystemUUID: info.SystemUUID, MachineID: info.MachineID},
 		UID: string(o.UID), ResourceVersion: o.ResourceVersion}
+	pods := o.Status.Allocatable.Pods()
+	if pods.IsZero() {
+		pods = o.Status.Capacity.Pods()
+	}
+	n.MaxPods = int(max(pods.Value(), 0))
 	for _, c := range o.Status.Conditions {
 		if c.Type != corev1.NodeReady {
 			continue

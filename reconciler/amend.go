@@ -175,7 +175,9 @@ func (x *index) setReservation(name types.NamespacedName, r *ippool.Reservation)
 // evidence there is. The cost grows with the addresses; the first time with the
 // number of reservations. There are no findings in it, and Nodes are as they
 // were when the index was built.
-func (x *index) judgeOnly(addresses []netip.Addr) *Judgement {
+func (x *index) judgeOnly(addresses []netip.Addr) *Judgement { return x.judgingOf(addresses).j }
+
+func (x *index) judgingOf(addresses []netip.Addr) *judging {
 	x.indexReservations()
 	addresses = uniqueAddresses(slices.Clone(addresses))
 	var entries []entry
@@ -199,7 +201,7 @@ func (x *index) judgeOnly(addresses []netip.Addr) *Judgement {
 	for _, r := range slices.SortedFunc(maps.Keys(reservations), byName) {
 		w.reservation(r, x.readings(w.readings[:0], r), func(e entry) *Item { return items[e.Allocation] })
 	}
-	return w.j
+	return w
 }
 
 // networksIn are the networks that a pool may be of.

@@ -164,7 +164,7 @@ func described(found []Finding) []string {
 	for _, f := range found {
 		text := fmt.Sprint(f.Kind, f.IP, f.Pool, f.Pods, f.ContainerIDs, f.Node, f.Message)
 		if r := f.repair; r != nil {
-			text += fmt.Sprint(r.in().Ref(), r.key, r.address, r.network, r.containerID, r.podRef, r.ifName)
+			text += fmt.Sprint(r.pool.Ref(), r.key, r.address, r.network, r.containerID, r.podRef, r.ifName)
 		}
 		all = append(all, text)
 	}

@@ -37,7 +37,7 @@ func (b *basis) refresh(ctx context.Context) error {
 		return fmt.Errorf("read reports, nodes and pools again: %w", err)
 	}
 	b.History.checkRevision(o)
-	o.Local, o.Past = before.Local, b.History
+	o.Local, o.Past, o.Fenced = before.Local, b.History, b.fencedSince()
 	if o.Now.Before(before.Now) {
 		o.Now = before.Now // the API server tells the time to the second; what was confirmed stays so
 	}

@@ -20,6 +20,7 @@ const (
 	Phantom            Kind = "Phantom"
 	Conflict           Kind = "Conflict"
 	Unrecorded         Kind = "Unrecorded"
+	Misrecorded        Kind = "Misrecorded"
 	MissingReservation Kind = "MissingReservation"
 	SilentNode         Kind = "SilentNode"
 	MalformedFinding   Kind = "Malformed"
@@ -38,17 +39,8 @@ type Finding struct {
 	repair *repair
 }
 
-// repair is what --repair would write for a finding.
-type repair struct {
-	pool        *ippool.Pool // to write an entry into
-	item        *Item        // of the allocation whose reservation is missing
-	key         string
-	address     netip.Addr
-	network     string
-	containerID string
-	podRef      string
-	ifName      string
-}
+// CanRepair reports whether --repair would mend it.
+func (f Finding) CanRepair() bool { return f.repair != nil }
 
 func (w *judging) findings() []Finding {
 	x := w.x
@@ -59,7 +51,16 @@ func (w *judging) findings() []Finding {
 	for _, addr := range uniqueAddresses(x.loose) {
 		found = append(found, x.unrecordedAt(addr)...)
 	}
-	found = slices.Concat(found, w.missingReservations(), w.silentNodes(), x.malformed(w.j))
+	for _, addr := range uniqueAddresses(w.ended) {
+		found = append(found, x.misrecordedAt(addr)...)
+	}
+	uses := w.overlapping()
+	for i := range found {
+		if r := found[i].repair; r != nil {
+			r.overlapping = uses[r.pool]
+		}
+	}
+	found = slices.Concat(found, w.missingReservations(uses), w.silentNodes(), x.malformed(w.j))
 	for i := range found {
 		f := &found[i]
 		f.Pods, f.ContainerIDs = append([]string{}, f.Pods...), append([]string{}, f.ContainerIDs...)
@@ -183,62 +184,6 @@ func (x *index) poolNameOf(addr netip.Addr, network string) string {
 		}
 	}
 	return ""
-}
-
-// missingReservations are allocations in use without their reservation, where
-// the network uses overlapping ranges. One that may be in the middle of its ADD
-// is left out.
-func (w *judging) missingReservations() []Finding {
-	var found []Finding
-	uses := w.overlapping()
-	for _, p := range w.x.pools {
-		if !uses[p] {
-			continue
-		}
-		for _, it := range w.j.Allocations[p.first : p.first+len(p.Allocations)] {
-			if it.Verdict != InUse || it.Reason == PodPending || len(it.With()) > 0 || w.reserved[it] {
-				continue
-			}
-			e := it.Evidence()
-			if e.Pod == nil || w.x.now.Sub(e.Pod.Created) < recentFor {
-				continue
-			}
-			f := Finding{Kind: MissingReservation, IP: it.Address().String(), Pool: p.ref, Pods: []string{it.PodRef()},
-				ContainerIDs: []string{it.ContainerID()}, Node: e.node(),
-				Message: fmt.Sprintf("%s of %s has no reservation: a pool with an overlapping range may hand it out", it.Address(), it.PodRef())}
-			if len(p.networks) == 1 && p.keyed == nil {
-				f.repair = &repair{item: it, address: it.Address(), network: p.networks[0], podRef: it.PodRef(), ifName: it.IfName()}
-			}
-			found = append(found, f)
-		}
-	}
-	return found
-}
-
-// overlapping tells which pools' networks use overlapping ranges: by their
-// readable definitions; without any, by other allocations having reservations.
-func (w *judging) overlapping() map[*pool]bool {
-	x, uses, told := w.x, map[*pool]bool{}, map[*pool]bool{}
-	for _, nad := range x.o.NADs {
-		for _, n := range nad.Networks {
-			x.mappedBy(n, func(p *pool) { told[p], uses[p] = true, uses[p] || n.Overlapping })
-		}
-	}
-	reserved := map[string]bool{}
-	for _, p := range x.pools {
-		items := w.j.Allocations[p.first : p.first+len(p.Allocations)]
-		if slices.ContainsFunc(items, func(it *Item) bool { return len(it.With()) > 0 }) {
-			for _, n := range p.networks {
-				reserved[n] = true
-			}
-		}
-	}
-	for _, p := range x.pools {
-		if !told[p] {
-			uses[p] = slices.ContainsFunc(p.networks, func(n string) bool { return reserved[n] })
-		}
-	}
-	return uses
 }
 
 // mappedBy calls f for the pools that a network of a definition maps to.

@@ -28,6 +28,7 @@ type History struct {
 	kept     keptRestore
 	last     time.Time // the last look
 	repairs  map[string]time.Time
+	repaired map[word]window // entries written by --repair
 }
 
 // subjectKey is a hash of an ID: of a hundred thousand entries the names would be

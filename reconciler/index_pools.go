@@ -136,6 +136,15 @@ func (x *index) indexed(p *ippool.Pool) *pool {
 	return q
 }
 
+// poolNamed is the pool "<namespace>/<name>", nil if there is none.
+func (x *index) poolNamed(ref string) *pool {
+	at, found := sort.Find(len(x.pools), func(i int) int { return cmp.Compare(ref, x.pools[i].ref) })
+	if !found {
+		return nil
+	}
+	return x.pools[at]
+}
+
 // poolsAt are the readable pools that have an address in their range, by name.
 func (x *index) poolsAt(addr netip.Addr) []*pool {
 	var found []*pool

@@ -101,6 +101,7 @@ type judging struct {
 	readings     []reading
 	entries      []entry
 	mores        []more
+	ended        []netip.Addr   // of entries whose sandbox is known not to run
 	reserved     map[*Item]bool // allocations whose reservation has a field that is not known
 }
 
@@ -131,6 +132,9 @@ func (w *judging) allocation(p *pool, a *ippool.Allocation, idHash, podHash uint
 	it.Judged = x.rules.judge(e)
 	w.addDue(e)
 	w.addSilent(e)
+	if e.ended() && a.Problem == "" {
+		w.ended = append(w.ended, a.Address)
+	}
 	if e.Own == ItsPod {
 		w.vouch(a.Owner)
 	}

@@ -39,6 +39,9 @@ type Observation struct {
 	Acknowledged time.Time
 	// Revision is etcd's revision at which the pools were listed; 0 if unknown.
 	Revision uint64
+	// Fenced is since when no ADD or DEL can be done, by the clock of Now: this process
+	// holds whereabouts' Leases. Zero where it does not.
+	Fenced time.Time
 	// Restored says what showed that etcd was restored, "" if nothing did.
 	Restored string
 	// Unreadable are objects that could not be read at all, a sentence each.

@@ -21,8 +21,10 @@ type Options struct {
 	PodsComplete bool
 	// DryRun: plan, and write nothing.
 	DryRun bool
-	// Repair writes back what the findings say is missing.
+	// Repair writes back what the findings say is missing or wrong.
 	Repair bool
+	// AllowMassRepair switches off the breaker for what is written back.
+	AllowMassRepair bool
 }
 
 // judging is the policy by which is judged.

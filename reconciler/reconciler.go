@@ -44,8 +44,11 @@ type Result struct {
 	Refused  []Refused
 	refused  map[ID]bool // the same
 	Repaired []Finding
-	// Unrepaired are findings that --repair could not mend, with why.
-	Unrepaired []string
+	// Unrepaired are findings that --repair could not mend.
+	Unrepaired []Unrepaired
+	// ToRepair is how many findings are left that --repair would mend: they wait, are
+	// paused, were withheld or failed.
+	ToRepair int
 	// Tried is for how many a second check was made.
 	Tried int
 	// Conflicts is how many writes failed because what they were based on had
@@ -73,7 +76,7 @@ func (r *Reconciler) Look(ctx context.Context) (*Judgement, error) {
 	if err := o.podsMissing(); err != nil && !r.Options.PodsComplete {
 		return nil, err
 	}
-	o.Past = r.History
+	o.Past, o.Fenced = r.History, r.fencedSince()
 	if !r.Options.Settled {
 		o.Local = r.Clock.Now()
 	}
@@ -84,6 +87,17 @@ func (r *Reconciler) Look(ctx context.Context) (*Judgement, error) {
 	j.Restore = r.History.restoreState(j)
 	j.Due = Sooner(j.Due, r.History.restore.due(o.Now))
 	return j, nil
+}
+
+func (r *Reconciler) fencedSince() time.Time {
+	if r.Fence == nil {
+		return time.Time{}
+	}
+	since, standing := r.Fence.Since()
+	if !standing {
+		return time.Time{}
+	}
+	return since
 }
 
 // Run makes one pass: it judges everything, releases what is Stale, and waits

@@ -34,6 +34,7 @@ type simulator struct {
 	pods         map[types.NamespacedName]*corev1.Pod
 	nads         map[types.NamespacedName]*ippool.NAD
 	reports      []*podstate.Report
+	nodes        map[string]*podstate.Node
 
 	// takes is how long a call takes, by its name; fault may give it an error
 	// instead, before it does anything, or with after after it has done it.
@@ -138,7 +139,7 @@ func (s *simulator) Observe(ctx context.Context) (*reconciler.Observation, error
 }
 
 func (s *simulator) surroundings(o *reconciler.Observation) {
-	o.Now, o.Revision, o.Reports = time.Now(), s.revision, s.reports
+	o.Now, o.Revision, o.Reports, o.Nodes = time.Now(), s.revision, s.reports, s.nodes
 	for _, name := range slices.Sorted(maps.Keys(s.pools)) {
 		o.Pools = append(o.Pools, ippool.ReadPool(s.pools[name].DeepCopy()))
 	}

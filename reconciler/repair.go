@@ -1,9 +1,12 @@
 package reconciler
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -12,55 +15,105 @@ import (
 )
 
 // repairAfter is how long a finding must have stood, seen twice, before it is
-// mended: an ADD in progress looks the same for a moment.
+// mended: an ADD in progress looks the same for a moment. Behind the fence none is
+// in progress.
 const repairAfter = time.Minute
+
+// repair is what --repair would write for a finding: an entry where it has a key,
+// else a reservation.
+type repair struct {
+	pool        *ippool.Pool        // of the entry
+	key         string              // of the entry
+	instead     *ippool.Allocation  // the entry that is replaced; nil for an empty slot
+	overlapping bool                // the entry needs a reservation, too
+	replaced    *ippool.Reservation // another pod's, in the place of which it is written; nil for none
+	address     netip.Addr
+	network     string
+	containerID string
+	podRef      string
+	ifName      string
+	node        string // by whose report it is known
+	phantom     bool   // the API does not have its pod
+	fenced      bool   // what it rests on was seen behind the fence: nothing is waited for
+}
+
+// mend is a finding on its way to being mended.
+type mend struct {
+	*Finding
+	first  time.Time // when it was found first
+	waited bool      // it has stood for long enough
+	unsure bool      // what was read of its reservation may no longer hold
+	follow bool      // the reservation of an entry that was mended
+}
+
+// Unrepaired is a finding that was not mended.
+type Unrepaired struct {
+	Finding
+	Why    Refusal
+	Detail string // a sentence
+}
+
+func (u Unrepaired) String() string {
+	return fmt.Sprintf("%s of %s in %s: %s", u.Kind, u.IP, u.Pool, u.Detail)
+}
 
 // repair mends the findings that have stood for long enough, and returns when
 // the next will have; zero if none waits.
 func (r *Reconciler) repair(ctx context.Context, j *Judgement, out *Result) time.Time {
 	o := j.Observation
-	if o.Paused {
-		return time.Time{} // and the findings' ages begin again
+	due, until := r.dueRepairs(j, out)
+	due = r.boundRepairs(j, due, out)
+	for _, g := range grouped(due, func(f *mend) (string, []string) { return f.repair.pool.Namespace, f.leaseNames() }) {
+		m := &repairs{basis: basis{Reconciler: r, first: o}, namespace: g.namespace, leases: g.leases, out: out, pace: newPace(r.Options.Settled), lost: map[string]int{}}
+		m.run(ctx, g.items)
 	}
-	known := map[string]time.Time{}
-	var until time.Time
-	var due []*Finding
+	return until
+}
+
+// dueRepairs are the findings that may be mended now.
+func (r *Reconciler) dueRepairs(j *Judgement, out *Result) (due []*mend, until time.Time) {
+	o, known := j.Observation, map[string]time.Time{}
+	out.ToRepair = 0
 	for i := range j.Findings {
 		f := &j.Findings[i]
-		if f.repair == nil || f.repair.in().Paused {
+		if f.repair == nil {
 			continue
+		}
+		out.ToRepair++
+		if o.Paused || f.repair.pool.Paused {
+			continue // and its age begins again
 		}
 		key := f.key()
 		first, seen := r.History.repairs[key]
 		if !seen {
 			first = o.Now
 		}
-		if at := first.Add(repairAfter); !r.Options.Settled && at.After(o.Now) {
+		at := first.Add(repairAfter)
+		waited := r.Options.Settled || !at.After(o.Now)
+		if !waited && !f.repair.fenced {
 			known[key] = first
 			until = Sooner(until, at)
 			continue
 		}
-		due = append(due, f)
+		due = append(due, &mend{Finding: f, first: first, waited: waited})
 	}
 	r.History.repairs = known
-	for _, g := range grouped(due, func(f *Finding) (string, []string) { return f.repair.in().Namespace, f.repair.in().LeaseNames() }) {
-		m := &repairs{basis: basis{Reconciler: r, first: o}, namespace: g.namespace, leases: g.leases, out: out, pace: newPace(r.Options.Settled)}
-		m.run(ctx, g.items)
+	if end := o.Fenced.Add(endOfDEL); !o.Fenced.IsZero() && !until.IsZero() && end.After(o.Now) {
+		until = Sooner(until, end) // what waits may then rest on what is seen behind the fence
 	}
-	return until
+	return due, until
 }
 
 func (f *Finding) key() string {
-	return fmt.Sprint(f.Kind, f.Pool, f.IP, f.repair.podRef, f.repair.containerID)
+	w := f.repair
+	was := ""
+	if w.instead != nil {
+		was = w.instead.ContainerID
+	}
+	return fmt.Sprint(f.Kind, f.Pool, f.IP, w.podRef, w.containerID, " ", was)
 }
 
-// in is the pool that a repair is about.
-func (w *repair) in() *ippool.Pool {
-	if w.pool != nil {
-		return w.pool
-	}
-	return w.item.Pool
-}
+func (f *Finding) leaseNames() []string { return f.repair.pool.LeaseNames() }
 
 // repairs mends findings whose writes go under the same Leases.
 type repairs struct {
@@ -69,21 +122,30 @@ type repairs struct {
 	leases    []string
 	out       *Result
 	pace      pace
+	wrote     int            // writes that were done
+	lost      map[string]int // findings given up, by pool
 }
 
-func (m *repairs) run(ctx context.Context, todo []*Finding) {
-	for try, lost := 1, 0; len(todo) > 0; {
+// run mends the findings, so many at a time as a hold has room for. One pool that
+// cannot be written does not stop the others.
+func (m *repairs) run(ctx context.Context, todo []*mend) {
+	for try := 1; len(todo) > 0; {
 		n := min(m.pace.size, len(todo))
 		m.progress("repairing in namespace %s: %d to go", m.namespace, len(todo))
+		wrote, began := m.wrote, m.Clock.Now()
 		left, err := m.attempt(ctx, todo[:n])
 		rest := todo[n:]
+		todo = slices.Concat(left, rest)
 		switch {
-		case errors.Is(err, ErrForbidden), errors.Is(err, ErrLeaseForbidden), errors.Is(err, ErrLeaseBusy), errors.Is(err, errNoGround), ctx.Err() != nil, lost == maxLost:
-			m.failed(left, err)
-			m.failed(rest, err)
+		case len(left) == 0:
+			m.pace.fits(n, m.Clock.Since(began))
+			try = 1
+			continue
+		case errors.Is(err, ErrForbidden), errors.Is(err, ErrLeaseForbidden), errors.Is(err, ErrLeaseBusy), errors.Is(err, errNoGround), ctx.Err() != nil:
+			m.failed(todo, cmp.Or(err, ctx.Err()))
 			return
-		case len(left) < n: // some were mended
-			todo, try = append(left, rest...), 1
+		case m.wrote > wrote, len(left) < n: // what is left has not been tried in vain
+			try = 1
 			continue
 		case n > 1 && (try > 1 || errors.Is(err, ErrHoldSpent)): // one of them may be what fails
 			m.pace.spent(n)
@@ -92,42 +154,83 @@ func (m *repairs) run(ctx context.Context, todo []*Finding) {
 			try++
 		default:
 			m.failed(left, err)
-			todo, try, lost = rest, 1, lost+1
+			todo, try = m.withoutLost(rest, left[0].Pool, err), 1
 		}
 		m.wait(ctx, 100*time.Millisecond<<try) // the hold was too short, or somebody was faster
 	}
 }
 
-func (m *repairs) failed(findings []*Finding, err error) {
+// withoutLost gives up the rest of a pool of which so many failed that it is not the
+// findings that fail, or of all.
+func (m *repairs) withoutLost(todo []*mend, pool string, err error) (others []*mend) {
+	m.lost[pool]++
+	inAll := 0
+	for _, n := range m.lost {
+		inAll += n
+	}
+	var lost []*mend
+	for _, f := range todo {
+		if f.Pool == pool && m.lost[pool] >= maxLost || inAll >= maxLostInAll {
+			lost = append(lost, f)
+		} else {
+			others = append(others, f)
+		}
+	}
+	m.failed(lost, err)
+	return others
+}
+
+func (m *repairs) failed(findings []*mend, err error) {
+	why := WriteFailed
+	switch {
+	case errors.Is(err, ErrLeaseBusy), errors.Is(err, errLeaseMissing):
+		why = LeaseBusy
+	case errors.Is(err, ErrLeaseForbidden):
+		why = NoLease
+	case errors.Is(err, ErrConflict):
+		why = Changed
+	}
 	for _, f := range findings {
 		m.Log.Warn("not repaired", "kind", f.Kind, "address", f.IP, "pool", f.Pool, "error", err)
-		m.out.Unrepaired = append(m.out.Unrepaired, fmt.Sprintf("%s of %s in %s: %v", f.Kind, f.IP, f.Pool, err))
+		m.out.Unrepaired = append(m.out.Unrepaired, Unrepaired{*f.Finding, why, err.Error()})
 	}
 }
 
 // errNoGround: what was seen is no ground to write any more.
 var errNoGround = errors.New("nothing is written now")
 
-// attempt checks the findings once more, under the Leases, and writes where they
-// still stand. It returns those that must be tried again.
-func (m *repairs) attempt(ctx context.Context, todo []*Finding) (left []*Finding, err error) {
+// attempt reads whose sandboxes they are, and checks the findings once more under the
+// Leases, where it writes what still stands. It returns those that must be tried again.
+func (m *repairs) attempt(ctx context.Context, todo []*mend) (left []*mend, err error) {
 	if err := m.refresh(ctx); err != nil {
 		return todo, err
 	}
 	if err := m.ground(); err != nil {
 		return todo, err
 	}
-	left = todo
+	if _, err := m.read(ctx, ownersOf(todo)); err != nil {
+		return todo, err
+	}
+	left = m.standing(todo)
+	if len(left) == 0 {
+		return nil, nil
+	}
 	err = m.Writer.Hold(ctx, m.namespace, m.leases, func(ctx context.Context, h *Hold) error {
-		work, later := covered(todo, h, func(f *Finding) []string { return f.repair.in().LeaseNames() })
+		if err := m.refresh(ctx); err != nil { // the wait for the Lease may have been long
+			return err
+		}
+		work, later := covered(left, h, (*mend).leases)
 		if len(work) == 0 {
 			return errLeaseMissing
 		}
-		if _, err := m.read(ctx, needOf(work)); err != nil {
+		if _, err := m.read(ctx, poolsOf(work)); err != nil {
 			return err
 		}
 		if err := m.ground(); err != nil {
 			return err
+		}
+		if end := m.Clock.Now().Add(writeBackFor); !h.Until.IsZero() && end.Before(h.Until) {
+			h.Until = end
 		}
 		failed, err := m.write(ctx, h, m.standing(work))
 		left = append(failed, later...)
@@ -135,6 +238,8 @@ func (m *repairs) attempt(ctx context.Context, todo []*Finding) (left []*Finding
 	})
 	return left, err
 }
+
+func (f *mend) leases() []string { return f.leaseNames() }
 
 // ground says why nothing may be written now, nil if nothing stands against it.
 func (m *repairs) ground() error {
@@ -147,33 +252,67 @@ func (m *repairs) ground() error {
 	return nil
 }
 
-// needOf names what the second check of findings reads.
-func needOf(findings []*Finding) Need {
-	need := Need{Reread: true} // who writes an entry must know that its slot is empty
+// ownersOf names what is read before the Leases are taken: whose pods the sandboxes
+// are, and reservations of which a write failed.
+func ownersOf(findings []*mend) Need {
+	var need Need
 	for _, f := range findings {
-		w := f.repair
-		need.Pools = append(need.Pools, types.NamespacedName{Namespace: w.in().Namespace, Name: w.in().Name})
-		need.Reservations = append(need.Reservations, types.NamespacedName{Namespace: w.in().Namespace, Name: ippool.ReservationName(w.network, w.address)})
-		if ref, err := ippool.ParsePodRef(w.podRef); err == nil {
+		if ref, err := ippool.ParsePodRef(f.repair.podRef); err == nil {
 			need.Pods = append(need.Pods, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name})
 		}
+		if f.unsure {
+			need.Reservations = append(need.Reservations, types.NamespacedName{Namespace: f.repair.pool.Namespace, Name: ippool.ReservationName(f.repair.network, f.repair.address)})
+		}
 	}
-	need.Pools, need.Reservations, need.Pods = uniqueNames(need.Pools), uniqueNames(need.Reservations), uniqueNames(need.Pods)
+	need.Pods, need.Reservations = uniqueNames(need.Pods), uniqueNames(need.Reservations)
 	return need
 }
 
-// standing are those of the findings that are found by now, too.
-func (m *repairs) standing(findings []*Finding) []*Finding {
-	asked := make(map[string]bool, len(findings))
+// poolsOf names what is read under the Leases: who writes an entry must know what is in
+// its slot.
+func poolsOf(findings []*mend) Need {
+	need := Need{Reread: true}
 	for _, f := range findings {
-		asked[f.key()] = true
+		need.Pools = append(need.Pools, types.NamespacedName{Namespace: f.repair.pool.Namespace, Name: f.repair.pool.Name})
 	}
-	var still []*Finding
-	found := Judge(m.x.observation(), m.Options.judging()).Findings
+	need.Pools = uniqueNames(need.Pools)
+	return need
+}
+
+// standing are those of the findings that are found by now, too, as they are found now.
+// The cost grows with the findings, not with the cluster.
+func (m *repairs) standing(findings []*mend) []*mend {
+	asked := make(map[string]*mend, len(findings))
+	var entries, reservations []netip.Addr
+	for _, f := range findings {
+		asked[f.key()] = f
+		if f.repair.key != "" {
+			entries = append(entries, f.repair.address)
+		} else {
+			reservations = append(reservations, f.repair.address)
+		}
+	}
+	var found []Finding
+	for _, addr := range uniqueAddresses(entries) {
+		found = slices.Concat(found, m.x.unrecordedAt(addr), m.x.misrecordedAt(addr))
+	}
+	if len(reservations) > 0 {
+		w := m.x.judgingOf(reservations)
+		for _, it := range w.j.Allocations {
+			if f := w.missingReservation(m.x.poolNamed(it.Pool.Ref()), it); f != nil {
+				found = append(found, *f)
+			}
+		}
+	}
+	var still []*mend
 	for i := range found {
-		if f := &found[i]; f.repair != nil && asked[f.key()] {
-			still = append(still, f)
-			delete(asked, f.key())
+		f := &found[i]
+		if f.repair == nil {
+			continue
+		}
+		if was := asked[f.key()]; was != nil && (was.waited || f.repair.fenced) {
+			f.repair.overlapping = was.repair.overlapping
+			still = append(still, &mend{Finding: f, waited: was.waited, follow: was.follow})
 		}
 	}
 	return still

@@ -3,7 +3,6 @@ package reconciler
 import (
 	"fmt"
 	"net/netip"
-	"strconv"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
@@ -23,22 +22,20 @@ func (x *index) unrecordedAt(addr netip.Addr) []Finding {
 	}
 	said := map[*pool]bool{} // a pod and its sandbox both tell of one address
 	for _, b := range x.boxesAt(addr) {
-		if !b.runs() || !b.report.Settled(b.box, x.now) {
+		fenced := x.heardBehindFence(0, b.report.node)
+		if !b.runs() || !fenced && !b.report.Settled(b.box, x.now) {
 			continue
 		}
 		for _, p := range lacking {
 			if !p.of(b.NetworkName) || !x.ofRange(p, b.Range) {
 				continue
 			}
-			podRef := ippool.PodRef{Namespace: b.box.Namespace, Name: b.box.Name}
-			known := x.known(&b.sighting)
-			if !known {
-				podRef.UID = b.box.UID // a name that no successor takes over
-			}
+			first := !said[p] // of two that carry it one has the entry, and the other is a Conflict
 			said[p] = true
-			f := p.lacking(addr, podRef.Namespace+"/"+podRef.Name, b.box.ID, b.report.Name)
-			if known || b.box.UID != "" {
-				f.repair = p.entryFor(addr, b.box.ID, podRef.String(), b.IfName)
+			f := p.lacking(addr, b.box.Namespace+"/"+b.box.Name, b.box.ID, b.report.Name)
+			if podRef, ok := x.podRefFor(&b); ok && first {
+				f.repair = p.entryFor(addr, &b, podRef)
+				f.repair.fenced = fenced
 			}
 			found = append(found, f)
 		}
@@ -77,12 +74,4 @@ func (p *pool) lacking(addr netip.Addr, pod, containerID, node string) Finding {
 		f.ContainerIDs = []string{containerID}
 	}
 	return f
-}
-
-func (p *pool) entryFor(addr netip.Addr, containerID, podRef, ifName string) *repair {
-	key, ok := p.Range.Key(addr)
-	if !ok {
-		return nil
-	}
-	return &repair{pool: p.Pool, key: strconv.FormatUint(key, 10), address: addr, containerID: containerID, podRef: podRef, ifName: ifName}
 }

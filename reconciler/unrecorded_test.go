@@ -87,7 +87,7 @@ func TestWhatARepairWrites(t *testing.T) {
 			t.Fatalf("got %+v", found)
 		}
 		r := found[0].repair
-		if r.pool != nil || r.network != "" || r.address.String() != "10.0.0.5" || r.podRef != "default/web-0" || r.ifName != "net1" {
+		if r.key != "" || r.network != "" || r.address.String() != "10.0.0.5" || r.podRef != "default/web-0" || r.ifName != "net1" {
 			t.Errorf("got %+v", r)
 		}
 	})

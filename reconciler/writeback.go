@@ -2,58 +2,48 @@ package reconciler
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 )
 
-// write writes what the findings say is missing: entries with one patch for each
-// pool, reservations one by one. It returns the findings of which that failed.
-func (m *repairs) write(ctx context.Context, h *Hold, findings []*Finding) (failed []*Finding, err error) {
-	entries := map[*ippool.Pool][]*Finding{}
-	var reservations []*Finding
+// writeBackFor is for how long writes are begun under one hold: ADDs are kept off for
+// a second at most, unless a large pool takes the API server longer.
+const writeBackFor = 700 * time.Millisecond
+
+// write writes what the findings say is missing or wrong: entries with one patch for
+// each pool, then their reservations. It returns the findings of which that failed,
+// and reservations that there was no time for.
+func (m *repairs) write(ctx context.Context, h *Hold, findings []*mend) (left []*mend, err error) {
+	entries := map[*ippool.Pool][]*mend{}
+	var reservations []*mend
 	for _, f := range findings {
-		switch pool := f.repair.in(); {
+		switch pool := f.repair.pool; {
 		case pool.Paused:
-			m.failed([]*Finding{f}, fmt.Errorf("pool %s is paused by its annotation %s", pool.Ref(), ippool.PausedAnnotation))
-		case f.repair.pool != nil:
+			m.failed([]*mend{f}, fmt.Errorf("pool %s is paused by its annotation %s", pool.Ref(), ippool.PausedAnnotation))
+		case f.repair.key != "":
 			entries[pool] = append(entries[pool], f)
 		default:
 			reservations = append(reservations, f)
 		}
 	}
+	left, err = m.writeEntries(ctx, h, entries)
 	for _, pool := range sortedPools(entries) {
-		if perr := m.writeEntries(ctx, h, pool, entries[pool]); perr != nil {
-			failed, err = append(failed, entries[pool]...), worse(err, perr)
-			continue
-		}
-		m.done(entries[pool]...)
-	}
-	errs := make([]error, len(reservations))
-	var g errgroup.Group
-	g.SetLimit(parallelWrites)
-	for i, f := range reservations {
-		g.Go(func() error {
-			errs[i] = ErrHoldSpent
-			if h.open(ctx, m.Clock) {
-				errs[i] = m.during(ctx, h, func(ctx context.Context) error { return m.createReservation(ctx, f.repair) })
+		for _, f := range entries[pool] {
+			if r := m.reservationOf(f); r != nil && !slices.Contains(left, f) {
+				reservations = append(reservations, r)
 			}
-			return nil
-		})
-	}
-	_ = g.Wait()
-	for i, f := range reservations {
-		if errs[i] != nil {
-			failed, err = append(failed, f), worse(err, errs[i])
-			continue
 		}
-		m.done(f)
 	}
-	return failed, err
+	failed, rerr := m.writeReservations(ctx, h, reservations)
+	return append(left, failed...), worse(err, rerr)
 }
 
 func sortedPools[T any](by map[*ippool.Pool]T) []*ippool.Pool {
@@ -65,29 +55,129 @@ func sortedPools[T any](by map[*ippool.Pool]T) []*ippool.Pool {
 	return pools
 }
 
-func (m *repairs) done(findings ...*Finding) {
-	for _, f := range findings {
-		m.Log.Info("repaired", "kind", f.Kind, "address", f.IP, "pool", f.Pool, "pods", f.Pods)
-		m.out.Repaired = append(m.out.Repaired, *f)
+func (m *repairs) done(f *mend) {
+	m.Log.Info("repaired", "kind", f.Kind, "address", f.IP, "pool", f.Pool, "pods", f.Pods, "podRef", f.repair.podRef, "containerID", f.repair.containerID)
+	m.out.Repaired = append(m.out.Repaired, *f.Finding)
+	m.wrote++
+	if !f.follow {
+		m.out.ToRepair--
+	}
+	if f.repair.key != "" {
+		m.History.noteRepair(m.observation().Now, f.repair)
 	}
 }
 
-func (m *repairs) writeEntries(ctx context.Context, h *Hold, pool *ippool.Pool, findings []*Finding) error {
+// writeEntries patches the pools beside each other.
+func (m *repairs) writeEntries(ctx context.Context, h *Hold, by map[*ippool.Pool][]*mend) (failed []*mend, err error) {
+	pools := sortedPools(by)
+	errs, versions := make([]error, len(pools)), make([]string, len(pools))
+	var g errgroup.Group
+	g.SetLimit(parallelPools)
+	for i, pool := range pools {
+		g.Go(func() error {
+			errs[i] = ErrHoldSpent
+			if h.open(ctx, m.Clock) {
+				versions[i], errs[i] = m.patch(ctx, h, pool, newEntries(by[pool]))
+			}
+			return nil
+		})
+	}
+	_ = g.Wait()
+	wrote := &Live{Pools: map[types.NamespacedName]*ippool.Pool{}}
+	for i, pool := range pools {
+		if errs[i] != nil {
+			failed, err = append(failed, by[pool]...), worse(err, errs[i])
+			if errors.Is(errs[i], ErrConflict) {
+				m.out.Conflicts++
+			}
+			continue
+		}
+		wrote.Pools[types.NamespacedName{Namespace: pool.Namespace, Name: pool.Name}] = pool.With(newEntries(by[pool]), versions[i])
+		for _, f := range by[pool] {
+			m.done(f)
+		}
+	}
+	m.x.amend(wrote)
+	return failed, err
+}
+
+func newEntries(findings []*mend) []ippool.NewEntry {
 	entries := make([]ippool.NewEntry, 0, len(findings))
 	for _, f := range findings {
 		w := f.repair
-		entries = append(entries, ippool.NewEntry{Key: w.key, ContainerID: w.containerID, PodRef: w.podRef, IfName: w.ifName})
+		entries = append(entries, ippool.NewEntry{Key: w.key, ContainerID: w.containerID, PodRef: w.podRef, IfName: w.ifName, Instead: w.instead})
 	}
-	patch, err := ippool.AddPatch(pool, entries)
-	if err != nil {
-		return err
-	}
-	return m.during(ctx, h, func(ctx context.Context) error {
-		_, err := m.Writer.PatchPool(ctx, pool, patch)
-		return err
-	})
+	return entries
 }
 
-func (m *repairs) createReservation(ctx context.Context, w *repair) error {
-	return m.Writer.CreateReservation(ctx, ippool.NewReservation(w.item.Pool.Namespace, w.network, w.address, w.podRef, w.ifName))
+func (m *repairs) patch(ctx context.Context, h *Hold, pool *ippool.Pool, entries []ippool.NewEntry) (version string, err error) {
+	patch, err := ippool.WritePatch(pool, entries)
+	if err != nil {
+		return "", err
+	}
+	err = m.during(ctx, h, func(ctx context.Context) (err error) {
+		version, err = m.Writer.PatchPool(ctx, pool, patch)
+		return err
+	})
+	return version, err
+}
+
+// reservationOf is the missing reservation of an entry that was written; nil where it
+// needs none, has it, or another pod needs the one that is there.
+func (m *repairs) reservationOf(f *mend) *mend {
+	w := *f.repair
+	own, other := m.x.reservedFor(&w)
+	if !w.overlapping || own != nil || other != nil && !m.x.outlived(other, &w) {
+		return nil
+	}
+	w.key, w.instead, w.replaced = "", nil, other
+	missing := *f.Finding
+	missing.Kind, missing.repair = MissingReservation, &w
+	missing.Message = fmt.Sprintf("the entry of %s was written back, and its reservation was missing", f.IP)
+	return &mend{Finding: &missing, waited: f.waited, follow: true}
+}
+
+func (m *repairs) writeReservations(ctx context.Context, h *Hold, findings []*mend) (failed []*mend, err error) {
+	errs := make([]error, len(findings))
+	var g errgroup.Group
+	g.SetLimit(parallelWrites)
+	for i, f := range findings {
+		g.Go(func() error {
+			errs[i] = ErrHoldSpent
+			if h.open(ctx, m.Clock) {
+				errs[i] = m.writeReservation(ctx, h, f.repair)
+			}
+			return nil
+		})
+	}
+	_ = g.Wait()
+	wrote := &Live{Reservations: map[types.NamespacedName]*ippool.Reservation{}}
+	for i, f := range findings {
+		if errs[i] != nil {
+			f.unsure = !errors.Is(errs[i], ErrHoldSpent)
+			failed, err = append(failed, f), worse(err, errs[i])
+			continue
+		}
+		r := ippool.ReadReservation(f.repair.reservation())
+		wrote.Reservations[types.NamespacedName{Namespace: r.Namespace, Name: r.Name}] = r
+		m.done(f)
+	}
+	m.x.amend(wrote)
+	return failed, err
+}
+
+// writeReservation creates a reservation. One in its place that another pod has
+// outlived is deleted before, with its UID and resourceVersion: left alone it would let
+// that pod have the address from a pool with an overlapping range.
+func (m *repairs) writeReservation(ctx context.Context, h *Hold, w *repair) error {
+	create := func(ctx context.Context) error { return m.Writer.CreateReservation(ctx, w.reservation()) }
+	if w.replaced == nil {
+		return m.during(ctx, h, create)
+	}
+	if err := m.during(ctx, h, func(ctx context.Context) error { return m.Writer.DeleteReservation(ctx, w.replaced) }); err != nil {
+		return err
+	}
+	ctx, cancel := inAnyCase(ctx) // it must not be left half done
+	defer cancel()
+	return create(ctx)
 }

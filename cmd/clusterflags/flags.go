@@ -34,6 +34,7 @@ type Flags struct {
 	// ConfirmAfter is how long an unconfirmed verdict must hold.
 	ConfirmAfter         time.Duration
 	WithoutLease, Repair bool
+	AllowMassRepair      bool
 
 	agents, agentNodes string
 	unreachable        time.Duration
@@ -57,7 +58,17 @@ func (o *Flags) Add(f *pflag.FlagSet, logLevel string) {
 // AddWriting adds the flags that say how to release.
 func (o *Flags) AddWriting(f *pflag.FlagSet) {
 	f.DurationVar(&o.ConfirmAfter, "confirm-after", confirmAfter, "how long an unconfirmed verdict must hold, at every look, before it is acted upon")
-	f.BoolVar(&o.Repair, "repair", false, "write back entries and reservations that running pods lack")
+	f.BoolVar(&o.Repair, "repair", false, "write back entries and reservations that running pods lack, and rewrite those of pods of the past")
+	o.AddMassRepair(f)
+	o.AddWithoutLease(f)
+}
+
+// AddMassRepair and AddWithoutLease add one flag each.
+func (o *Flags) AddMassRepair(f *pflag.FlagSet) {
+	f.BoolVar(&o.AllowMassRepair, "allow-mass-repair", false, "write back more on the word of one node than it can hold, or than half of a pool")
+}
+
+func (o *Flags) AddWithoutLease(f *pflag.FlagSet) {
 	f.BoolVar(&o.WithoutLease, "without-lease", false, "write without taking whereabouts' Lease, where there is no right to it")
 }
 
@@ -71,7 +82,7 @@ func (o *Flags) Completions(c *cobra.Command) {
 func (o *Flags) Options() (reconciler.Options, error) {
 	out := reconciler.Options{
 		Policy:       reconciler.Policy{AgentsRequired: o.agents == "required", UnreachableNodeTimeout: o.unreachable},
-		ConfirmAfter: o.ConfirmAfter, Repair: o.Repair,
+		ConfirmAfter: o.ConfirmAfter, Repair: o.Repair, AllowMassRepair: o.AllowMassRepair,
 	}
 	if o.agents != "auto" && o.agents != "required" {
 		return out, fmt.Errorf("--agents %q: must be auto or required", o.agents)

@@ -40,7 +40,7 @@ Exit code 0: nothing is stale and there are no findings; 1: there is something;
 			if err != nil {
 				return err
 			}
-			if err := o.print(std, j, func(t *table) { t.judgement(j, o.all) }); err != nil {
+			if err := o.print(std, j.Notes(), func() any { return j.Document() }, func(t *table) { t.judgement(j, o.all) }); err != nil {
 				return err
 			}
 			if j.Stale() > 0 || len(j.Findings) > 0 {
@@ -87,7 +87,7 @@ With --snapshot the same patches are applied to the files.`,
 			if err != nil {
 				return err
 			}
-			if err := o.print(std, out, func(t *table) { t.result(out, o.all) }); err != nil {
+			if err := o.print(std, out.Notes(), func() any { return out.Document() }, func(t *table) { t.result(out, o.all) }); err != nil {
 				return err
 			}
 			if out.Left() > 0 {
@@ -139,7 +139,7 @@ looked at.
 				return err
 			}
 			j = j.About(addr.Unmap())
-			if err := o.print(std, j, func(t *table) { t.explain(addr.Unmap(), j) }); err != nil {
+			if err := o.print(std, j.Notes(), func() any { return j.Document() }, func(t *table) { t.explain(addr.Unmap(), j) }); err != nil {
 				return err
 			}
 			if len(j.Allocations)+len(j.Reservations) == 0 {

@@ -2,8 +2,10 @@ package main
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -65,7 +67,7 @@ func TestTheSampleShowsEveryVerdictAndEveryFinding(t *testing.T) {
 			t.Errorf("the sample shows no %s", want)
 		}
 	}
-	for _, want := range strings.Fields("Phantom Conflict Unrecorded MissingReservation SilentNode Malformed") {
+	for _, want := range strings.Fields("Phantom Conflict Unrecorded Misrecorded MissingReservation SilentNode Malformed") {
 		if !seen["finding "+want] {
 			t.Errorf("the sample shows no finding %s", want)
 		}
@@ -139,6 +141,94 @@ func TestRunOnASnapshotFreesWhatIsStaleAndASecondRunFindsNothing(t *testing.T) {
 	if after.Summary.Stale != 0 || after.Summary.InUse != d.Summary.InUse || after.Summary.Held != d.Summary.Held {
 		t.Errorf("after the run: %+v, before: %+v", after.Summary, d.Summary)
 	}
+}
+
+func TestRecoverPrintsWhatItWouldWriteAndWritesItWithYes(t *testing.T) {
+	dir := copySample(t)
+	before := contents(t, dir)
+	code, out, errs := run(t, "recover", "--snapshot", dir, "-o", "json")
+	if code != exitLeft {
+		t.Fatalf("exit code %d; stderr: %s", code, errs)
+	}
+	type row struct {
+		kind                       reconciler.Kind
+		ip, podRef, instead, state string
+	}
+	rows := func(out string) (rows []row) {
+		var d reconciler.Recovery
+		if err := json.Unmarshal([]byte(out), &d); err != nil {
+			t.Fatal(err)
+		}
+		for _, w := range d.Writes {
+			rows = append(rows, row{w.Kind, w.IP, w.PodRef, w.Instead, w.State})
+		}
+		return rows
+	}
+	want := []row{
+		{reconciler.MissingReservation, "10.0.0.30", "default/web-15", "", "Planned"},
+		{reconciler.Unrecorded, "10.0.0.40", "default/lost", "", "Planned"},
+		{reconciler.Misrecorded, "10.0.0.41", "default/moved", "default/past-0", "Planned"},
+	}
+	if got := rows(out); !slices.Equal(got, want) {
+		t.Errorf("would write %v\nwant %v", got, want)
+	}
+	if !maps.Equal(contents(t, dir), before) {
+		t.Error("it has written without --yes")
+	}
+	code, out, errs = run(t, "recover", "--yes", "--snapshot", dir, "-o", "json")
+	if code != exitClean {
+		t.Fatalf("exit code %d; stderr: %s", code, errs)
+	}
+	for _, r := range rows(out) {
+		if r.state != "Written" {
+			t.Errorf("%v", r)
+		}
+	}
+	code, out, _ = run(t, "recover", "--snapshot", dir, "-o", "json")
+	if left := rows(out); code != exitClean || len(left) > 0 {
+		t.Errorf("exit code %d; it would still write %v", code, left)
+	}
+	_, out, _ = run(t, "check", "--snapshot", dir, "-o", "json")
+	var d reconciler.Document
+	if err := json.Unmarshal([]byte(out), &d); err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range d.Allocations {
+		if a.IP == "10.0.0.41" && (a.PodRef != "default/moved" || a.Reason.String() != "SandboxReady") {
+			t.Errorf("%+v", a)
+		}
+	}
+	if d.Summary.Allocations != 27 || d.Summary.Reservations != 28 {
+		t.Errorf("%+v", d.Summary)
+	}
+}
+
+func TestRecoverNeedsReports(t *testing.T) {
+	dir := copySample(t)
+	if err := os.Remove(filepath.Join(dir, "sandboxreports.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	code, _, errs := run(t, "recover", "--snapshot", dir)
+	if code != exitFailed || !strings.Contains(errs, "no node agent has reported what runs") {
+		t.Errorf("exit code %d; stderr: %s", code, errs)
+	}
+}
+
+func contents(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		text, err := os.ReadFile(filepath.Join(dir, f.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[f.Name()] = string(text)
+	}
+	return all
 }
 
 func TestADryRunWritesNothingAndSaysThatSomethingIsStale(t *testing.T) {

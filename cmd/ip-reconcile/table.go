@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -20,15 +21,9 @@ const width = 120
 // manyRows is from how many rows on a section leaves out the sentences.
 const manyRows = 40
 
-// outcome is a judgement, or the result of a run.
-type outcome interface {
-	Document() *reconciler.Document
-	Notes() []string
-}
-
 // print writes an outcome in the form asked for. The notes that a table has at
 // its head go to stderr beside a document, whose fields are a contract.
-func (o *options) print(std streams, what outcome, asTable func(*table)) error {
+func (o *options) print(std streams, notes []string, document func() any, asTable func(*table)) error {
 	var text []byte
 	switch o.output {
 	case "json":
@@ -36,13 +31,13 @@ func (o *options) print(std streams, what outcome, asTable func(*table)) error {
 		enc := json.NewEncoder(&buf)
 		enc.SetEscapeHTML(false)
 		enc.SetIndent("", "  ")
-		if err := enc.Encode(what.Document()); err != nil {
+		if err := enc.Encode(document()); err != nil {
 			return err
 		}
 		text = buf.Bytes()
 	case "yaml":
 		var err error
-		if text, err = yaml.Marshal(what.Document()); err != nil {
+		if text, err = yaml.Marshal(document()); err != nil {
 			return err
 		}
 	default:
@@ -51,7 +46,7 @@ func (o *options) print(std streams, what outcome, asTable func(*table)) error {
 		text = []byte(t.String())
 	}
 	if o.output != "table" {
-		for _, note := range what.Notes() {
+		for _, note := range notes {
 			fmt.Fprintln(std.err, "Note:", note)
 		}
 	}
@@ -96,16 +91,34 @@ func (t *table) result(out *reconciler.Result, all bool) {
 		why[x.Item] = fmt.Sprintf("%s: %s", x.Why, x.Detail)
 	}
 	t.items("NOT RELEASED", left, why)
-	if len(out.Repaired)+len(out.Unrepaired) > 0 {
-		t.line("\nREPAIRED (%d)", len(out.Repaired))
-		for _, f := range out.Repaired {
-			t.line("%s of %s in %s", f.Kind, f.IP, f.Pool)
-		}
-		for _, text := range out.Unrepaired {
-			t.line("not repaired: %s", text)
+	t.repaired(out)
+	t.rest(out.Judgement, all)
+}
+
+func (t *table) repaired(out *reconciler.Result) {
+	if len(out.Repaired)+len(out.Unrepaired) == 0 {
+		return
+	}
+	t.line("\nREPAIRED (%d)", len(out.Repaired))
+	for _, f := range out.Repaired {
+		t.line("%s of %s in %s", f.Kind, f.IP, f.Pool)
+	}
+	why := map[string]int{}
+	for _, u := range out.Unrepaired {
+		if u.Why == reconciler.Breaker { // the same for many
+			why[u.Detail]++
+		} else {
+			t.line("not repaired: %s", u)
 		}
 	}
-	t.rest(out.Judgement, all)
+	t.reasons(why)
+}
+
+// reasons tells each reason once, with how many it is about.
+func (t *table) reasons(why map[string]int) {
+	for _, text := range slices.Sorted(maps.Keys(why)) {
+		t.wrapped(fmt.Sprintf("%d not repaired: ", why[text]), text)
+	}
 }
 
 func (t *table) rest(j *reconciler.Judgement, all bool) {

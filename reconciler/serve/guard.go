@@ -143,7 +143,7 @@ func (g *Guard) Passed(began time.Time, out *reconciler.Result) {
 	defer g.mu.Unlock()
 	g.looked = leases
 	if g.restored != "" && !g.stoodAt.IsZero() && began.After(g.stoodAt) {
-		g.left = unsettled(out, g.joined)
+		g.left = unsettled(out)
 		g.settled = g.left == ""
 	}
 	g.wake()

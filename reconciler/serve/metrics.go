@@ -14,11 +14,10 @@ import (
 // Metrics are what the long-running form counts. Gauges are those of the last
 // look; there are none before the first, nor from a process that does not lead.
 type Metrics struct {
-	released, refused, repaired, passes, looks *prometheus.CounterVec
-	fences                                     *prometheus.CounterVec
-	conflicts, rebuilds, restores, badSchedule prometheus.Counter
-	duration, fenced                           prometheus.Histogram
-	success, scheduleBad, next, fence          prometheus.Gauge
+	released, refused, repaired, unrepaired, passes, looks, fences *prometheus.CounterVec
+	conflicts, rebuilds, restores, badSchedule                     prometheus.Counter
+	duration, fenced                                               prometheus.Histogram
+	success, scheduleBad, next, fence                              prometheus.Gauge
 
 	mu         sync.Mutex
 	last       *gauges
@@ -59,6 +58,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		released:    vec("released_total", "Allocations and reservations released, by reason.", "reason"),
 		refused:     vec("refused_total", "Stale allocations and reservations that were not released, by why; each once until that changes.", "reason"),
 		repaired:    vec("repaired_total", "Entries and reservations written back, by the finding's kind.", "kind"),
+		unrepaired:  vec("not_repaired_total", "Findings that could not be mended, by why; each once until that changes.", "reason"),
 		passes:      vec("passes_total", "Full passes, by result.", "result"),
 		looks:       vec("looks_total", "Looks at the caches between full passes, by result.", "result"),
 		conflicts:   counter("patch_conflicts_total", "Writes that failed because what they were based on had changed; it was judged anew."),
@@ -85,7 +85,10 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 	for _, outcome := range []string{noRestore, settled, timedOut} {
 		m.fences.WithLabelValues(outcome)
 	}
-	registry.MustRegister(m.fence, m.fences, m.fenced, m.released, m.refused, m.repaired, m.passes, m.looks, m.conflicts, m.rebuilds, m.restores, m.badSchedule,
+	for _, why := range []reconciler.Refusal{reconciler.Breaker, reconciler.Changed, reconciler.LeaseBusy, reconciler.NoLease, reconciler.WriteFailed} {
+		m.unrepaired.WithLabelValues(string(why))
+	}
+	registry.MustRegister(m.fence, m.fences, m.fenced, m.released, m.refused, m.repaired, m.unrepaired, m.passes, m.looks, m.conflicts, m.rebuilds, m.restores, m.badSchedule,
 		m.scheduleBad, m.success, m.next, m.duration, m)
 	return m
 }
@@ -131,7 +134,7 @@ func (m *Metrics) looked(out *reconciler.Result) {
 	g := &gauges{
 		allocations: map[[3]string]int{}, paused: out.Observation.Paused,
 		findings: map[reconciler.Kind]int{
-			reconciler.Phantom: 0, reconciler.Conflict: 0, reconciler.Unrecorded: 0,
+			reconciler.Phantom: 0, reconciler.Conflict: 0, reconciler.Unrecorded: 0, reconciler.Misrecorded: 0,
 			reconciler.MissingReservation: 0, reconciler.SilentNode: 0, reconciler.MalformedFinding: 0,
 		},
 		nodes: map[reconciler.NodeState]int{reconciler.NodeFresh: 0, reconciler.NodeStale: 0, reconciler.NodeNoReport: 0, reconciler.NodeLost: 0},

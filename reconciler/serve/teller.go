@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -30,6 +31,8 @@ type Teller struct {
 	breaker  bool
 	awaited  []string  // nodes that a restore waited for when that was last said
 	waiting  time.Time // when that was
+
+	unrepaired map[string]bool
 }
 
 // begin and end are around a full pass. Their wording is whereabouts' own
@@ -105,6 +108,7 @@ func (t *Teller) tell(out *reconciler.Result) {
 	t.tellRefused(out)
 	t.tellFindings(out)
 	t.tellAwaited(out)
+	t.tellUnrepaired(out)
 	notes := slices.DeleteFunc(out.Notes(), func(note string) bool { return note == out.Restore.Text() }) // which is told
 	t.notes = t.each(t.notes, notes, func(note string) { t.Log.Warn(note) })
 }
@@ -245,6 +249,30 @@ func (t *Teller) tellAwaited(out *reconciler.Result) {
 			"restored", out.Restore.Restored, "why", out.Restore.Why)
 		t.awaited, t.waiting = awaited, now
 	}
+}
+
+// tellUnrepaired counts what could not be mended; the reconciler has logged each. What
+// the breaker withholds is many at a time, and is told once with its reason.
+func (t *Teller) tellUnrepaired(out *reconciler.Result) {
+	now, withheld := map[string]bool{}, map[string]int{}
+	for _, u := range out.Unrepaired {
+		key := fmt.Sprint(u.Why, " ", u.Kind, u.Pool, u.IP, u.ContainerIDs)
+		if !t.unrepaired[key] && !now[key] {
+			t.Metrics.unrepaired.WithLabelValues(string(u.Why)).Inc()
+		}
+		now[key] = true
+		if u.Why == reconciler.Breaker {
+			now[u.Detail] = true
+			withheld[u.Detail]++
+		}
+	}
+	for _, why := range slices.Sorted(maps.Keys(withheld)) {
+		if !t.unrepaired[why] {
+			t.Log.Error("mass repair refused", "findings", withheld[why], "why", why)
+			t.Events.self("MassRepairRefused", why)
+		}
+	}
+	t.unrepaired = now
 }
 
 func (t *Teller) restored(why string, when time.Time) {

@@ -14,7 +14,7 @@ import (
 // add writes an entry back as a repair does.
 func add(t *testing.T, f *snapshot.Folder, p *ippool.Pool, key string) error {
 	t.Helper()
-	patch, err := ippool.AddPatch(p, []ippool.NewEntry{{Key: key, ContainerID: "c" + key, PodRef: "default/back", IfName: "net1"}})
+	patch, err := ippool.WritePatch(p, []ippool.NewEntry{{Key: key, ContainerID: "c" + key, PodRef: "default/back", IfName: "net1"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,6 +52,33 @@ func TestAnEntryIsWrittenBackIntoAFileOfEitherFormat(t *testing.T) {
 					t.Errorf("entry %q is gone", was.Key)
 				}
 			}
+		})
+	}
+}
+
+func TestAnEntryIsReplacedInItsPlace(t *testing.T) {
+	for title, file := range map[string][2]string{
+		"YAML":             {"p.yaml", strings.Replace(onePool, "10.0.0.0-24", "p", 1)},
+		"YAML, a flow map": {"p.yaml", "apiVersion: whereabouts.cni.cncf.io/v1alpha1\nkind: IPPool\nmetadata: {name: p, namespace: x}\nspec: {range: 10.0.0.0/24, allocations: {\"5\": {id: c5, podref: default/a}}}\n"},
+		"JSON":             {"p.json", `{"apiVersion":"whereabouts.cni.cncf.io/v1alpha1","kind":"IPPool","metadata":{"name":"p","namespace":"x"},"spec":{"allocations":{"5":{"id":"c5","podref":"default/a"}},"range":"10.0.0.0/24"}}`},
+	} {
+		t.Run(title, func(t *testing.T) {
+			dir := folder(t, map[string]string{file[0]: file[1]})
+			f := open(t, dir)
+			p := poolNamed(t, observe(t, f), "p")
+			hold(t, f, func(context.Context, *reconciler.Hold) error {
+				patch, err := ippool.WritePatch(p, []ippool.NewEntry{{Key: "5", ContainerID: "new", PodRef: "default/new", IfName: "net1", Instead: p.Find("5")}})
+				if err != nil {
+					return err
+				}
+				_, err = f.PatchPool(t.Context(), p, patch)
+				return err
+			})
+			after := poolNamed(t, observe(t, open(t, dir)), "p")
+			if a := after.Find("5"); a == nil || a.Problem != "" || a.ContainerID != "new" || a.PodRef != "default/new" || a.IfName != "net1" {
+				t.Errorf("entry %+v in\n%s", a, read(t, dir+"/"+file[0]))
+			}
+			equal(t, "entries", len(after.Allocations), len(p.Allocations))
 		})
 	}
 }

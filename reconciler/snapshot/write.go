@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 
 	"go.yaml.in/yaml/v3"
@@ -78,8 +79,8 @@ func (f *Folder) PatchPool(_ context.Context, p *ippool.Pool, patch []byte) (str
 		}
 	}
 	for key, entry := range has {
-		if _, already := had[key]; !already {
-			if err := s.addEntry(key, entry); err != nil {
+		if was, already := had[key]; !already || !reflect.DeepEqual(was, entry) {
+			if err := s.setEntry(key, entry); err != nil {
 				return "", fmt.Errorf("patch IPPool %s in %s: %w", p.Ref(), o.file.path, err)
 			}
 		}
@@ -98,7 +99,8 @@ func (s *stored) removeEntry(key string) {
 	delete(s.value["spec"].(map[string]any)["allocations"].(map[string]any), key)
 }
 
-func (s *stored) addEntry(key string, entry any) error {
+// setEntry writes an entry, in the place of one that has the key.
+func (s *stored) setEntry(key string, entry any) error {
 	if s.node == nil {
 		spec := s.value["spec"].(map[string]any)
 		entries, ok := spec["allocations"].(map[string]any)
@@ -116,6 +118,11 @@ func (s *stored) addEntry(key string, entry any) error {
 	value := &yaml.Node{}
 	if err := value.Encode(entry); err != nil {
 		return err
+	}
+	if was := child(entries, key); was != nil {
+		value.Style = was.Style
+		*was = *value
+		return nil
 	}
 	entries.Style &^= yaml.FlowStyle
 	entries.Content = append(entries.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Style: yaml.DoubleQuotedStyle, Value: key}, value)

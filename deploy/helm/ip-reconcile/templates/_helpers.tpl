@@ -45,6 +45,9 @@ imagePullPolicy: {{ .pullPolicy }}
 {{- if or .Values.repair (and (kindIs "invalid" .Values.repair) .Values.agent.enabled) }}
 - --repair
 {{- end }}
+{{- if .Values.allowMassRepair }}
+- --allow-mass-repair
+{{- end }}
 {{- with .Values.confirmAfter }}
 - --confirm-after={{ . }}
 {{- end }}

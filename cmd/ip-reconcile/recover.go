@@ -1,0 +1,105 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
+)
+
+func newRecover(std streams) *cobra.Command {
+	o := &options{}
+	var yes bool
+	c := &cobra.Command{
+		Use:   "recover",
+		Short: "After a restore of etcd: make pools and reservations say what runs",
+		Long: `Write back the entries and reservations of all addresses that running sandboxes
+carry, as the node agents report them, and rewrite those that name a sandbox of the
+past. It frees nothing. It is what 'serve' does by itself after a restore of etcd,
+for a cluster without it.
+
+Without --yes it prints what it would write, and writes nothing. With it each write is
+made under whereabouts' own Lease, with a test on what it replaces, and what was seen
+once only is waited for and seen again a minute later.
+
+Exit code 0: nothing is left to be written; 1: something is, and the output says why;
+2: the cluster could not be looked at, or no agent reports.
+` + snapshotHelp + `
+With --snapshot --yes the same patches are applied to the files.`,
+		Example: `  ip-reconcile recover
+  ip-reconcile recover --yes
+  ip-reconcile recover --snapshot ./must-gather -o yaml`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			r, err := o.reconciler(std)
+			if err != nil {
+				return err
+			}
+			r.Options.DryRun = !yes
+			stop := showProgress(std, r)
+			out, err := r.Recover(c.Context())
+			stop()
+			if err != nil {
+				return err
+			}
+			if err := o.print(std, out.Notes(), func() any { return out.Recovery() }, func(t *table) { t.recovery(out, yes) }); err != nil {
+				return err
+			}
+			if out.ToRepair+len(out.Unrepaired) > 0 {
+				return errLeft
+			}
+			return nil
+		},
+	}
+	o.add(c.Flags(), "warn")
+	o.completions(c)
+	f := c.Flags()
+	f.BoolVar(&yes, "yes", false, "write; without it only what would be written is printed")
+	o.AddMassRepair(f)
+	o.AddWithoutLease(f)
+	return c
+}
+
+func (t *table) recovery(out *reconciler.Result, wrote bool) {
+	t.summary(out.Judgement)
+	rows := out.Writes()
+	written := 0
+	for _, row := range rows {
+		if row.State == "Written" {
+			written++
+		}
+	}
+	if wrote {
+		t.line("Wrote %d; %d left.", written, len(rows)-written)
+	} else {
+		t.line("%d to write; nothing is written without --yes.", len(rows))
+	}
+	if len(rows) > 0 {
+		t.line("")
+		t.writes(rows)
+	}
+	t.findings(slices.DeleteFunc(slices.Clone(out.Findings), reconciler.Finding.CanRepair))
+}
+
+// writes lists what is written, and below why something is not.
+func (t *table) writes(rows []reconciler.WriteRow) {
+	var text strings.Builder
+	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "ADDRESS\tSTATE\tWHY\tPOD\tINSTEAD OF\tNODE\tPOOL")
+	why := map[string]int{}
+	for _, r := range rows {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.IP, r.State, r.Kind, shorten(r.PodRef, 40), dash(shorten(r.Instead, 24)), dash(shorten(r.Node, 24)), r.Pool)
+		if r.State != "Planned" && r.State != "Written" {
+			why[r.Message]++
+		}
+	}
+	w.Flush()
+	for line := range strings.Lines(text.String()) {
+		t.line("%s", shorten(strings.TrimRight(line, " \n"), width))
+	}
+	t.reasons(why)
+}

@@ -1,0 +1,163 @@
+package ippool_test
+
+import (
+	"reflect"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+)
+
+func TestWritingBackTestsTheVersionAndTheEmptySlotThenAdds(t *testing.T) {
+	p := poolOf("10.0.0.0/24", map[string]any{"7": entryOf("c7", "default/c")})
+	patch, err := ippool.WritePatch(p.Pool, []ippool.NewEntry{{Key: "5", ContainerID: "c5", PodRef: "default/a", IfName: "net1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []operation{
+		{"test", "/metadata/resourceVersion", "41"},
+		{"test", "/spec/allocations/5", nil},
+		{"add", "/spec/allocations/5", entryOf("c5", "default/a")},
+	}
+	if got := operations(t, patch); !reflect.DeepEqual(got, want) {
+		t.Errorf("operations\n%s\nwant\n%s", jsonOf(got), jsonOf(want))
+	}
+	out, err := ippool.ApplyPatch(p.Object, patch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	after := ippool.ReadPool(out)
+	if a := after.Find("5"); a == nil || a.Problem != "" || a.ContainerID != "c5" || a.PodRef != "default/a" || a.IfName != "net1" {
+		t.Errorf("entry %+v", a)
+	}
+	if after.Find("7") == nil || len(after.Allocations) != 2 {
+		t.Errorf("the pool is now %s", jsonOf(out))
+	}
+}
+
+func TestWritingBackIntoATakenSlotFails(t *testing.T) {
+	p := poolOf("10.0.0.0/24", map[string]any{"5": entryOf("c5", "default/b")})
+	if patch, err := ippool.WritePatch(p.Pool, []ippool.NewEntry{{Key: "5", ContainerID: "c9", PodRef: "default/a", IfName: "net1"}}); err == nil {
+		t.Errorf("the slot was taken when it was read, and still: %s", patch)
+	}
+	// The very same entry is no empty slot either.
+	if patch, err := ippool.WritePatch(p.Pool, []ippool.NewEntry{{Key: "5", ContainerID: "c5", PodRef: "default/b", IfName: "net1"}}); err == nil {
+		t.Errorf("%s", patch)
+	}
+}
+
+func TestWritingBackFailsOnceTheSlotIsTakenOrThePoolChanged(t *testing.T) {
+	p := poolOf("10.0.0.0/24", nil)
+	patch, err := ippool.WritePatch(p.Pool, []ippool.NewEntry{{Key: "5", ContainerID: "c5", PodRef: "default/a", IfName: "net1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	taken := p.Object.DeepCopy()
+	setEntry(t, taken, "5", entryOf("new", "default/new"))
+	if _, err := ippool.ApplyPatch(taken, patch); err == nil {
+		t.Error("it overwrites what ADD gave to another pod")
+	}
+	newer := p.Object.DeepCopy()
+	newer.SetResourceVersion("42")
+	if _, err := ippool.ApplyPatch(newer, patch); err == nil {
+		t.Error("it applies to another resourceVersion")
+	}
+	if _, err := ippool.ApplyPatch(p.Object, patch); err != nil {
+		t.Errorf("on what was read: %v", err)
+	}
+}
+
+func TestAnEntryIsWrittenBackWithoutAnIfNameThatIsNotKnown(t *testing.T) {
+	p := poolOf("10.0.0.0/24", nil)
+	patch, err := ippool.WritePatch(p.Pool, []ippool.NewEntry{{Key: "5", ContainerID: "c5", PodRef: "default/a_uid-1", IfName: ""}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := jsonOf(operations(t, patch)[2].Value); got != `{"id":"c5","podref":"default/a_uid-1"}` {
+		t.Errorf("entry %s", got)
+	}
+}
+
+// A pool without the map cannot be added to by "add" on a key of it; that must
+// be an error here, not a patch that the API server refuses later.
+func TestWritingBackIntoAPoolWithoutAllocationsIsAnErrorOrWorks(t *testing.T) {
+	p := poolOf("10.0.0.0/24", nil)
+	o := p.Object.DeepCopy()
+	unstructured.RemoveNestedField(o.Object, "spec", "allocations")
+	p = read(o)
+	patch, err := ippool.WritePatch(p.Pool, []ippool.NewEntry{{Key: "5", ContainerID: "c5", PodRef: "default/a", IfName: "net1"}})
+	if err != nil {
+		return
+	}
+	if out, err := ippool.ApplyPatch(p.Object, patch); err != nil || ippool.ReadPool(out).Find("5") == nil {
+		t.Errorf("%s gives %s, %v", patch, jsonOf(out), err)
+	}
+}
+
+func TestAnEntryIsReplacedOnlyWhileItIsTheVeryOneThatWasSeen(t *testing.T) {
+	p := poolOf("10.0.0.0/24", map[string]any{"5": entryOf("old", "default/a"), "7": entryOf("c7", "default/c")})
+	patch, err := ippool.WritePatch(p.Pool, []ippool.NewEntry{
+		{Key: "5", ContainerID: "new", PodRef: "default/b", IfName: "net1", Instead: p.Find("5")},
+		{Key: "6", ContainerID: "c6", PodRef: "default/d", IfName: "net1"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []operation{
+		{"test", "/metadata/resourceVersion", "41"},
+		{"test", "/spec/allocations/5", entryOf("old", "default/a")},
+		{"replace", "/spec/allocations/5", entryOf("new", "default/b")},
+		{"test", "/spec/allocations/6", nil},
+		{"add", "/spec/allocations/6", entryOf("c6", "default/d")},
+	}
+	if got := operations(t, patch); !reflect.DeepEqual(got, want) {
+		t.Errorf("operations\n%s\nwant\n%s", jsonOf(got), jsonOf(want))
+	}
+	for says, entry := range map[string]map[string]any{
+		"its id changed": entryOf("other", "default/a"), "its podref changed": entryOf("old", "default/x"), "it is gone": nil,
+	} {
+		changed := p.Object.DeepCopy()
+		setEntry(t, changed, "5", entry)
+		if _, err := ippool.ApplyPatch(changed, patch); err == nil {
+			t.Errorf("%s, and it is replaced all the same", says)
+		}
+	}
+}
+
+func TestOnlyAReadableEntryOfThatKeyIsReplaced(t *testing.T) {
+	odd := entryOf("c6", "default/b")
+	odd["since"] = "2026"
+	p := poolOf("10.0.0.0/24", map[string]any{"5": entryOf("c5", "default/a"), "6": odd})
+	for says, e := range map[string]ippool.NewEntry{
+		"an entry with a field that is not known": {Key: "6", ContainerID: "new", PodRef: "default/n", Instead: p.Find("6")},
+		"the entry under another key":             {Key: "7", ContainerID: "new", PodRef: "default/n", Instead: p.Find("5")},
+	} {
+		if patch, err := ippool.WritePatch(p.Pool, []ippool.NewEntry{e}); err == nil {
+			t.Errorf("%s: %s", says, patch)
+		}
+	}
+}
+
+func TestAPoolWithWhatWasWrittenIsAsItIsStored(t *testing.T) {
+	p := poolOf("10.0.0.0/24", map[string]any{"5": entryOf("c5", "default/a"), "9": entryOf("c9", "default/c")})
+	entries := []ippool.NewEntry{
+		{Key: "5", ContainerID: "new", PodRef: "default/b_uid-1", IfName: "net1", Instead: p.Find("5")},
+		{Key: "7", ContainerID: "c7", PodRef: "default/d"},
+	}
+	patch, err := ippool.WritePatch(p.Pool, entries)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := ippool.ApplyPatch(p.Object, patch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out.SetResourceVersion("42")
+	if got, want := p.With(entries, "42"), ippool.ReadPool(out); !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+	if p.Find("7") != nil || p.Find("5").ContainerID != "c5" {
+		t.Error("the pool itself has changed")
+	}
+}

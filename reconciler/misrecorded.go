@@ -1,0 +1,125 @@
+package reconciler
+
+import (
+	"fmt"
+	"net/netip"
+	"strconv"
+	"time"
+
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+)
+
+// endOfDEL is how long the fence must have stood before the report was renewed by
+// which an entry is rewritten. CRI-O takes the network of a sandbox down while it is
+// still READY, and a DEL that was under way then must have had the time to end.
+const endOfDEL = 10 * time.Second
+
+// misrecordedAt are the pools of which the entry for an address names a sandbox that
+// does not run, while another one carries it: the record is of the past, as after a
+// restore of etcd, or was taken over. Its own DEL would free the address, and its pod
+// gets it again at the next ADD. Where both run it is a Conflict.
+func (x *index) misrecordedAt(addr netip.Addr) []Finding {
+	var found []Finding
+	for _, p := range x.poolsAt(addr) {
+		if p.keyed != nil {
+			continue // nothing tells which address the entry stands for
+		}
+		entries := p.entriesFor(nil, addr)
+		if len(entries) != 1 || entries[0].Problem != "" {
+			continue
+		}
+		a := entries[0].Allocation
+		b := x.carrier(p, addr)
+		if b == nil || b.box.ID == a.ContainerID {
+			continue
+		}
+		e := &Evidence{}
+		x.gather(&subject{pool: p, alloc: a, owner: a.Owner, sighted: x.sightings(nil, a.ContainerID), pod: x.owner(a.Owner)}, e)
+		if !e.ended() {
+			continue
+		}
+		fenced := x.heardBehindFence(endOfDEL, b.report.node) && (e.Sandbox == NodeDead || x.heardBehindFence(endOfDEL, e.Nodes))
+		if !fenced && !b.report.Settled(b.box, x.now) {
+			continue
+		}
+		found = append(found, x.misrecorded(p, a, b, e, fenced))
+	}
+	return found
+}
+
+// ended reports whether the sandbox of an entry is known not to run.
+func (e *Evidence) ended() bool {
+	switch e.Sandbox {
+	case Absent, Gone, Stopped, NodeDead:
+		return e.Problem == ""
+	}
+	return false
+}
+
+func (x *index) misrecorded(p *pool, a *ippool.Allocation, b *boxAddress, e *Evidence, fenced bool) Finding {
+	who := b.box.Namespace + "/" + b.box.Name
+	f := Finding{Kind: Misrecorded, IP: a.Address.String(), Pool: p.ref, Pods: sortedUnique([]string{who, a.Owner.Namespace + "/" + a.Owner.Name}),
+		ContainerIDs: []string{b.box.ID}, Node: b.report.Name,
+		Message: fmt.Sprintf("%s carries %s on %s, and pool %s records it for a sandbox of %s that does not run (%s): an ADD or DEL of that pod may give it away",
+			who, a.Address, b.report.Name, p.ref, a.PodRef, e.Sandbox)}
+	if a.ContainerID != "" {
+		f.ContainerIDs = append(f.ContainerIDs, a.ContainerID)
+	}
+	if podRef, ok := x.podRefFor(b); ok {
+		f.repair = p.entryFor(a.Address, b, podRef)
+		f.repair.instead, f.repair.key, f.repair.fenced = a, a.Key, fenced
+	}
+	return f
+}
+
+// carrier is the one READY sandbox that carries an address of the pool on its network,
+// nil where there is none, or where several do: that is a Conflict. The pool is known
+// by the CNI result cache.
+func (x *index) carrier(p *pool, addr netip.Addr) *boxAddress {
+	var one *boxAddress
+	for _, b := range x.boxesAt(addr) {
+		if !b.runs() || !p.of(b.NetworkName) {
+			continue
+		}
+		if one != nil && (one.box.ID != b.box.ID || one.report != b.report) {
+			return nil
+		}
+		one = &b
+	}
+	if one == nil || !x.ofRange(p, one.Range) {
+		return nil
+	}
+	return one
+}
+
+// podRefFor is the podref of a sandbox's entry: one that no successor takes over where
+// the API does not have its pod on this node. ok is false where neither can be told.
+func (x *index) podRefFor(b *boxAddress) (podRef string, ok bool) {
+	ref := ippool.PodRef{Namespace: b.box.Namespace, Name: b.box.Name}
+	if pod := x.pod(ref.Namespace, ref.Name); x.known(&b.sighting) && (pod.Node == "" || pod.Node == b.report.Name) {
+		return ref.String(), true
+	}
+	ref.UID = b.box.UID
+	return ref.String(), ref.UID != ""
+}
+
+func (p *pool) entryFor(addr netip.Addr, b *boxAddress, podRef string) *repair {
+	key, _ := p.Range.Key(addr)
+	return &repair{pool: p.Pool, key: strconv.FormatUint(key, 10), address: addr, network: b.NetworkName,
+		containerID: b.box.ID, podRef: podRef, ifName: b.IfName, node: b.report.Name, phantom: podRef != b.box.Namespace+"/"+b.box.Name}
+}
+
+// heardBehindFence reports whether the fence had stood for so long when each of these
+// nodes' reports was last renewed: behind it no ADD or DEL is half done.
+func (x *index) heardBehindFence(stood time.Duration, nodes []string) bool {
+	if x.o.Fenced.IsZero() || len(nodes) == 0 {
+		return false
+	}
+	since := x.o.Fenced.Add(stood)
+	for _, name := range nodes {
+		if r := x.byNode[name]; r == nil || !r.fresh || r.Renewed.Before(since) {
+			return false
+		}
+	}
+	return true
+}

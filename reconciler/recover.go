@@ -1,0 +1,145 @@
+package reconciler
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+)
+
+// errNoReports: without a report nothing tells what runs.
+var errNoReports = errors.New("could not look: no node agent has reported what runs, so that nothing can be written back; " +
+	"deploy the agents, look at a single node with --cri, or take a --snapshot with their sandboxreports and leases")
+
+// recoverEvery is how often Recover looks behind a fence, where reports come in all the time.
+const recoverEvery = 2 * time.Second
+
+// Recover makes pools and reservations say what runs, and releases nothing. It waits
+// for the findings that have not stood for long enough. With DryRun it looks once, and
+// the result tells what it would write. The error says that the cluster could not be
+// looked at.
+func (r *Reconciler) Recover(ctx context.Context) (*Result, error) {
+	out := &Result{}
+	for failed := 0; ; {
+		j, err := r.Look(ctx)
+		if err == nil && j.WithoutAgents {
+			err = errNoReports
+		}
+		switch {
+		case err != nil && (out.Judgement == nil || ctx.Err() != nil):
+			return nil, err
+		case err != nil:
+			if failed++; failed == maxFailedLooks {
+				out.Observation.Warnings = append(out.Observation.Warnings, fmt.Sprintf("gave up waiting: %v", err))
+				return out, nil
+			}
+			r.pause(ctx, lookEvery)
+			continue
+		}
+		failed, out.Judgement, out.Unrepaired = 0, j, nil
+		if r.Options.DryRun {
+			r.planRepairs(j, out)
+			return out, nil
+		}
+		until := r.repair(ctx, j, out)
+		if until.IsZero() || ctx.Err() != nil {
+			return out, nil
+		}
+		most := lookEvery
+		if !j.Observation.Fenced.IsZero() {
+			most = recoverEvery
+		}
+		pause := min(max(until.Sub(j.Observation.Now), time.Second), most)
+		r.progress("%d to be written, the next at %s; next look in %s", out.ToRepair, until.Format(time.TimeOnly), pause.Round(time.Second))
+		if !r.pause(ctx, pause) {
+			return out, nil
+		}
+	}
+}
+
+// planRepairs tells what would be withheld if all were to be written now.
+func (r *Reconciler) planRepairs(j *Judgement, out *Result) {
+	var all []*mend
+	for i := range j.Findings {
+		if f := &j.Findings[i]; f.repair != nil {
+			all = append(all, &mend{Finding: f})
+		}
+	}
+	out.ToRepair = len(all)
+	r.boundRepairs(j, all, out)
+}
+
+// Recovery is what recover prints as JSON or YAML. Its names are a contract.
+type Recovery struct {
+	Summary Summary `json:"summary"`
+	// Writes are what was written, or would be.
+	Writes   []WriteRow `json:"writes"`
+	Findings []Finding  `json:"findings"`
+}
+
+// WriteRow is an entry or a reservation that is written because of a finding.
+type WriteRow struct {
+	Kind Kind   `json:"kind"`
+	IP   string `json:"ip"`
+	Pool string `json:"pool"`
+	// PodRef, ContainerID and IfName are those that are written.
+	PodRef      string `json:"podRef"`
+	ContainerID string `json:"containerID"`
+	IfName      string `json:"ifName"`
+	// Instead is the podref of what is replaced, "" for nothing.
+	Instead string `json:"instead"`
+	Node    string `json:"node"`
+	// State is Planned, Written, or why it was not: Paused, Breaker, WriteFailed and so on.
+	State   string `json:"state"`
+	Message string `json:"message"`
+}
+
+// Writes lists what was written, was not, or is still to be, by pool, then address.
+func (out *Result) Writes() []WriteRow {
+	rows, said := []WriteRow{}, map[string]bool{}
+	add := func(f *Finding, state, message string) {
+		if f.repair != nil && !said[f.key()] {
+			said[f.key()] = true
+			rows = append(rows, f.writeRow(state, message))
+		}
+	}
+	for i := range out.Repaired {
+		add(&out.Repaired[i], "Written", out.Repaired[i].Message)
+	}
+	for i := range out.Unrepaired {
+		add(&out.Unrepaired[i].Finding, string(out.Unrepaired[i].Why), out.Unrepaired[i].Detail)
+	}
+	for i := range out.Findings {
+		f := &out.Findings[i]
+		if f.repair != nil && (f.repair.pool.Paused || out.Observation.Paused) {
+			add(f, string(Paused), "it is paused by an annotation")
+		}
+		add(f, "Planned", f.Message)
+	}
+	address := func(row WriteRow) netip.Addr {
+		addr, _ := netip.ParseAddr(row.IP)
+		return addr
+	}
+	slices.SortStableFunc(rows, func(a, b WriteRow) int { return cmp.Or(cmp.Compare(a.Pool, b.Pool), address(a).Compare(address(b))) })
+	return rows
+}
+
+func (f *Finding) writeRow(state, message string) WriteRow {
+	w := f.repair
+	row := WriteRow{Kind: f.Kind, IP: f.IP, Pool: f.Pool, PodRef: w.podRef, ContainerID: w.containerID, IfName: w.ifName, Node: w.node, State: state, Message: message}
+	switch {
+	case w.instead != nil:
+		row.Instead = w.instead.PodRef
+	case w.replaced != nil:
+		row.Instead = w.replaced.PodRef
+	}
+	return row
+}
+
+// Recovery lists a result as recover prints it.
+func (out *Result) Recovery() *Recovery {
+	return &Recovery{Summary: out.Summary(), Writes: out.Writes(), Findings: append([]Finding{}, out.Findings...)}
+}

@@ -1,0 +1,296 @@
+package reconciler_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/podstate/v1alpha1"
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
+)
+
+// running is a READY sandbox with an address of the pool, of a pod that has its name.
+func running(name string, i int) v1alpha1.Sandbox {
+	return v1alpha1.Sandbox{ID: "box-" + name, Namespace: "default", Name: name, UID: "u", State: v1alpha1.SandboxReady,
+		Addresses: []v1alpha1.Address{{IP: addressOf(i).String(), IfName: "net1", Network: "wb", Range: "10.0.0.0/16"}}}
+}
+
+// reported has the nodes report these sandboxes, renewed all the time.
+func (s *simulator) reported(by map[string][]v1alpha1.Sandbox) {
+	before := s.step
+	s.step = func(call, object string) {
+		if before != nil {
+			before(call, object)
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.reports = nil
+		for node, boxes := range by {
+			r := &v1alpha1.SandboxReport{Sandboxes: boxes}
+			r.Name, r.ObservedAt.Time = node, time.Now()
+			s.reports = append(s.reports, &podstate.Report{SandboxReport: r, Renewed: time.Now(), LastHeard: time.Now(), Written: time.Now()})
+		}
+	}
+}
+
+// runsOn binds a simulated pod to a node.
+func (s *simulator) runsOn(node string, names ...string) {
+	for _, name := range names {
+		s.pods[types.NamespacedName{Namespace: "default", Name: name}].Spec.NodeName = node
+	}
+}
+
+// emptyPool is one without entries.
+func (s *simulator) emptyPool(name, cidr string) {
+	s.entry(name, 1, "default/x", "x", false)
+	u := s.pools[name]
+	u.Object["spec"] = map[string]any{"range": cidr, "allocations": map[string]any{}}
+	s.store(s.pools, u)
+}
+
+// fenced is a fence that has stood since a time.
+type fenced struct{ since time.Time }
+
+func (f fenced) Since() (time.Time, bool) { return f.since, true }
+
+// aRestoredPast is a pool with the entry and the reservation of a pod of the past, whose
+// address another pod has by now. The pod of the past is in the API, and runs nowhere.
+func (s *simulator) aRestoredPast() {
+	s.aNetwork()
+	s.entry(bluePool, 1, "default/past", "box-past", true)
+	s.pod("past", "p", 1)
+	s.pod("web", "u", 1)
+	s.runsOn("worker-1", "past", "web")
+	s.reported(map[string][]v1alpha1.Sandbox{"worker-1": {running("web", 1)}})
+	time.Sleep(5 * time.Minute)
+}
+
+func (s *simulator) recorded(t *testing.T, i int) (entry, reservation string) {
+	t.Helper()
+	e, _ := entriesOf(s.pools[bluePool])[fmt.Sprint(i)].(map[string]any)
+	if r := s.reservations[addressOf(i).String()]; r != nil {
+		reservation = fmt.Sprint(r.Object["spec"].(map[string]any)["podref"])
+	}
+	return fmt.Sprint(e["id"], " ", e["podref"]), reservation
+}
+
+func TestAnEntryOfThePastIsRewrittenWithItsReservation(t *testing.T) {
+	bubble(t, func(t *testing.T, s *simulator) {
+		s.aRestoredPast()
+		r := s.reconciler(t)
+		r.Options.Repair = true
+		out, took := run(t, r)
+		same(t, "it took", took, time.Minute)
+		same(t, "not repaired", fmt.Sprint(out.Unrepaired), "[]")
+		entry, reservation := s.recorded(t, 1)
+		same(t, "entry", entry, "box-web default/web")
+		same(t, "reservation", reservation, "default/web")
+		same(t, "writes", s.made("patch", "delete", "create"), []string{"patch " + bluePool, "delete 10.0.0.1", "create 10.0.0.1"})
+		same(t, "released", len(out.Released), 0)
+		same(t, "left", out.ToRepair, 0)
+	})
+}
+
+func TestBehindTheFenceAnEntryOfThePastIsRewrittenAtOnce(t *testing.T) {
+	for ago, took := range map[time.Duration]time.Duration{10 * time.Second: 0, 4 * time.Second: 6 * time.Second} {
+		t.Run(fmt.Sprint("the fence stood for ", ago), func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *simulator) {
+				s.aRestoredPast()
+				r := s.reconciler(t)
+				r.Options.Repair, r.Fence = true, fenced{time.Now().Add(-ago)}
+				out, waited := run(t, r)
+				same(t, "it took", waited, took)
+				same(t, "not repaired", fmt.Sprint(out.Unrepaired), "[]")
+				entry, _ := s.recorded(t, 1)
+				same(t, "entry", entry, "box-web default/web")
+			})
+		})
+	}
+}
+
+// lostFence stands at so many questions, and then no more.
+type lostFence struct {
+	since time.Time
+	left  int
+}
+
+func (f *lostFence) Since() (time.Time, bool) {
+	f.left--
+	return f.since, f.left >= 0
+}
+
+func TestWhenTheFenceIsLostInBetweenAFindingWaitsItsMinute(t *testing.T) {
+	bubble(t, func(t *testing.T, s *simulator) {
+		s.aRestoredPast()
+		r := s.reconciler(t)
+		r.Options.Repair, r.Fence = true, &lostFence{time.Now().Add(-time.Minute), 1}
+		out, _, err := r.Pass(t.Context(), nil)
+		same(t, "error", err, nil)
+		same(t, "writes", s.made("patch", "delete", "create"), []string{})
+		same(t, "left", out.ToRepair, 1)
+		_, took := run(t, r)
+		same(t, "it took", took, time.Minute)
+		entry, _ := s.recorded(t, 1)
+		same(t, "entry", entry, "box-web default/web")
+	})
+}
+
+// What is written is proven at the moment of the write: the pod of the past comes back,
+// or ends its own entry, while the Lease is waited for.
+func TestAnEntryThatChangesBeforeItIsRewrittenStaysAsItIs(t *testing.T) {
+	for says, c := range map[string]struct {
+		change func(s *simulator)
+		want   string
+	}{
+		"a DEL took it away, and an ADD gave it to another": {func(s *simulator) {
+			s.entry(bluePool, 1, "default/new", "box-new", false)
+		}, "box-new default/new"},
+		"it is somebody's who is being set up": {func(s *simulator) {
+			s.entry(bluePool, 1, "default/past", "box-attached", false)
+		}, "box-attached default/past"},
+	} {
+		for _, moment := range []string{"hold", "patch"} {
+			t.Run(says+", before "+moment, func(t *testing.T) {
+				bubble(t, func(t *testing.T, s *simulator) {
+					s.aRestoredPast()
+					reports := s.step
+					done := false
+					s.step = func(call, object string) {
+						reports(call, object)
+						for _, r := range s.reports {
+							for _, id := range []string{"box-attached", "box-new"} {
+								r.Attachments = append(r.Attachments, v1alpha1.Attachment{ID: id, Since: r.ObservedAt})
+							}
+						}
+						if call == moment && !done {
+							done = true
+							c.change(s)
+						}
+					}
+					r := s.reconciler(t)
+					r.Options.Repair = true
+					out, _ := run(t, r)
+					entry, _ := s.recorded(t, 1)
+					same(t, "entry", entry, c.want)
+					same(t, "repaired", len(out.Repaired), 0)
+				})
+			})
+		}
+	}
+}
+
+// A reservation of the past that stayed when its entry was rewritten would give the
+// address to that pod from a pool with an overlapping range.
+func TestAReservationOfThePastIsReplacedLaterToo(t *testing.T) {
+	bubble(t, func(t *testing.T, s *simulator) {
+		s.aNetwork()
+		s.entry(bluePool, 1, "default/web", "box-web", false)
+		s.store(s.reservations, ippool.NewReservation("kube-system", "", addressOf(1), "default/past", "net1"))
+		s.pod("web", "u", 1)
+		s.runsOn("worker-1", "web")
+		s.reported(map[string][]v1alpha1.Sandbox{"worker-1": {running("web", 1)}})
+		time.Sleep(5 * time.Minute)
+		r := s.reconciler(t)
+		r.Options.Repair = true
+		out, _ := run(t, r)
+		same(t, "not repaired", fmt.Sprint(out.Unrepaired), "[]")
+		_, reservation := s.recorded(t, 1)
+		same(t, "reservation", reservation, "default/web")
+	})
+}
+
+func TestAReservationThatAnotherEntryNeedsIsNotReplaced(t *testing.T) {
+	bubble(t, func(t *testing.T, s *simulator) {
+		s.aNetwork()
+		s.entry(bluePool, 1, "default/past", "box-past", true)
+		s.emptyPool("10.0.0.0-15", "10.0.0.0/15")
+		s.entry("10.0.0.0-15", 1, "default/past", "box-past2", false)
+		s.pod("web", "u", 1)
+		s.runsOn("worker-1", "web")
+		s.reported(map[string][]v1alpha1.Sandbox{"worker-1": {running("web", 1)}})
+		time.Sleep(5 * time.Minute)
+		r := s.reconciler(t)
+		r.Options.Repair = true
+		run(t, r)
+		entry, reservation := s.recorded(t, 1)
+		same(t, "entry", entry, "box-web default/web")
+		same(t, "reservation", reservation, "default/past")
+	})
+}
+
+// One agent's word does not fill a range: the first half goes in, of pods that the API
+// knows before others, and the rest is refused loudly.
+func TestOneNodesWordDoesNotFillAPool(t *testing.T) {
+	bubble(t, func(t *testing.T, s *simulator) {
+		const pool = "10.0.0.0-24"
+		s.emptyPool(pool, "10.0.0.0/24")
+		var boxes []v1alpha1.Sandbox
+		for i := 1; i <= 254; i++ {
+			b := running(fmt.Sprint("liar-", i), i)
+			b.Addresses[0].Range = "10.0.0.0/24"
+			boxes = append(boxes, b)
+		}
+		s.pod("liar-250", "u", 250)
+		s.runsOn("worker-1", "liar-250")
+		s.reported(map[string][]v1alpha1.Sandbox{"worker-1": boxes, "worker-2": {}})
+		time.Sleep(5 * time.Minute)
+		r := s.reconciler(nil)
+		r.Options.Repair = true
+		out, _ := run(t, r)
+		entries := entriesOf(s.pools[pool])
+		same(t, "entries", len(entries), 127)
+		if entries["250"] == nil {
+			t.Error("the one whose pod is known is not among them")
+		}
+		same(t, "refused", len(out.Unrepaired), 127)
+		same(t, "left", out.ToRepair, 127)
+		for _, u := range out.Unrepaired {
+			if u.Why != reconciler.Breaker || !strings.Contains(u.Detail, "node worker-1 alone") || !strings.Contains(u.Detail, "--allow-mass-repair") {
+				t.Fatalf("%s: %s", u.Why, u)
+			}
+		}
+		run(t, r)
+		same(t, "entries after another run", len(entriesOf(s.pools[pool])), 127)
+		next := s.reconciler(nil)
+		next.Options.Repair = true
+		run(t, next) // it counts the phantoms that it finds recorded, and not the one pod
+		same(t, "entries after a run of another process", len(entriesOf(s.pools[pool])), 128)
+		r.Options.AllowMassRepair = true
+		run(t, r)
+		same(t, "entries with the operator's word", len(entriesOf(s.pools[pool])), 254)
+	})
+}
+
+func TestANodesWordIsBoundedByWhatItCanHold(t *testing.T) {
+	for _, c := range []struct {
+		says        string
+		maxPods, of int
+		want        int
+	}{{"it does not tell how many pods it runs", 0, 400, 165}, {"it runs 20 pods", 20, 100, 30}, {"it has no more than it can hold", 20, 25, 25}} {
+		t.Run(c.says, func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *simulator) {
+				s.entry(bluePool, 9999, "default/other", "box-other", false)
+				var boxes []v1alpha1.Sandbox
+				for i := 1; i <= c.of; i++ {
+					boxes = append(boxes, running(fmt.Sprint("web-", i), i))
+				}
+				other := running("other", 9999)
+				s.pod("other", "u", 9999)
+				s.runsOn("worker-2", "other")
+				s.nodes = map[string]*podstate.Node{"worker-1": {Name: "worker-1", Ready: true, MaxPods: c.maxPods}, "worker-2": {Name: "worker-2", Ready: true}}
+				s.reported(map[string][]v1alpha1.Sandbox{"worker-1": boxes, "worker-2": {other}})
+				time.Sleep(5 * time.Minute)
+				r := s.reconciler(nil)
+				r.Options.Repair = true
+				out, _ := run(t, r)
+				same(t, "entries", len(entriesOf(s.pools[bluePool])), c.want+1)
+				same(t, "refused", len(out.Unrepaired), c.of-c.want)
+			})
+		})
+	}
+}
