@@ -40,9 +40,10 @@ type Guard struct {
 	answered time.Time // when the API server first answered again
 	raisedAt time.Time // zero while the fence is not raised
 	stood    <-chan struct{}
-	asking   bool      // it is not known yet whether etcd was restored
-	rests    time.Time // until when no fence is raised for nothing but that the API server was away
-	unknown  bool      // it was said that the Leases are not known
+	asking   bool          // it is not known yet whether etcd was restored
+	limit    time.Duration // of the next comparison
+	rests    time.Time     // until when no fence is raised for nothing but that the API server was away
+	unknown  bool          // it was said that the Leases are not known
 
 	mu       sync.Mutex
 	leads    bool
@@ -63,6 +64,7 @@ type Fence interface {
 	Leave()
 	Covers(leases map[string][]string) bool
 	Age() time.Duration
+	Since() (since time.Time, standing bool)
 	Dropped() bool
 	Know(why string)
 	Told() string
@@ -100,8 +102,10 @@ const (
 	tryFor   = time.Second
 	// stepEvery is how often it is asked while the fence is raised.
 	stepEvery = 200 * time.Millisecond
-	// askFor is how long one comparison may take.
-	askFor = 10 * time.Second
+	// askFirst is how long the first comparison may take, and askFor the longest: an API
+	// server that has just begun answers that it is asked again after 5 s.
+	askFirst = time.Second
+	askFor   = 16 * time.Second
 	// takeFor is how long the Leases may take to be had before that counts for nothing.
 	takeFor = 2 * time.Second
 	// fenceRest is for how long after a fence no other is raised, but for a restore.
@@ -143,8 +147,9 @@ func (g *Guard) Passed(began time.Time, out *reconciler.Result) {
 	defer g.mu.Unlock()
 	g.looked = leases
 	if g.restored != "" && !g.stoodAt.IsZero() && began.After(g.stoodAt) {
-		g.left = unsettled(out)
-		g.settled = g.left == ""
+		since, standing := g.Fence.Since()
+		g.left = unsettled(out, since)
+		g.settled = standing && g.left == ""
 	}
 	g.wake()
 }

@@ -13,8 +13,11 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/podstate/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 )
 
@@ -102,6 +105,12 @@ func (w *watched) Lower(context.Context) {
 }
 
 func (w *watched) Covers(map[string][]string) bool { return true }
+
+func (w *watched) Since() (time.Time, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.up, !w.up.IsZero()
+}
 
 func (w *watched) Age() time.Duration {
 	w.mu.Lock()
@@ -255,6 +264,13 @@ func (w *watched) restore() {
 
 func (g *Guard) pass(nodes map[string]reconciler.NodeState, restored string) {
 	o := &reconciler.Observation{Restored: restored, Pools: []*ippool.Pool{aPool("10.0.0.0-24", "10.0.0.0/24")}}
+	for name, state := range nodes {
+		r := &podstate.Report{SandboxReport: &v1alpha1.SandboxReport{ObjectMeta: metav1.ObjectMeta{Name: name}}, Renewed: time.Now()}
+		if state != reconciler.NodeFresh {
+			r.Renewed = time.Now().Add(-time.Hour)
+		}
+		o.Reports = append(o.Reports, r)
+	}
 	g.Passed(time.Now(), &reconciler.Result{Judgement: &reconciler.Judgement{Observation: o, Nodes: nodes}})
 }
 
@@ -282,8 +298,7 @@ func TestAFenceForARestoreStandsUntilAllIsSettledOrItsTimeIsUp(t *testing.T) {
 		w := aCluster()
 		guarded(t, w, func(t *testing.T, g *Guard) {
 			w.restore()
-			o := &reconciler.Observation{}
-			g.Passed(time.Now().Add(-time.Minute), &reconciler.Result{Judgement: &reconciler.Judgement{Observation: o, Nodes: fresh}})
+			g.Passed(time.Now().Add(-time.Minute), &reconciler.Result{Judgement: &reconciler.Judgement{Observation: &reconciler.Observation{}}})
 			w.is(func() {}, 5*time.Second)
 			w.stands(t, true)
 		})

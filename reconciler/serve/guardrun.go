@@ -100,7 +100,7 @@ func (g *Guard) known(amiss bool) {
 
 // back begins what is to be done after a time without the API server.
 func (g *Guard) back() {
-	g.answered, g.asking = time.Now(), true
+	g.answered, g.asking, g.limit = time.Now(), true, askFirst
 	g.Signs.LookAgain()
 	if time.Now().After(g.rests) {
 		g.raise("the API server was away")
@@ -150,14 +150,18 @@ func (g *Guard) ask(ctx context.Context) {
 	if !g.asking {
 		return
 	}
-	asked, cancel := context.WithTimeout(ctx, askFor)
+	asked, cancel := context.WithTimeout(ctx, g.limit)
 	defer cancel()
 	why, err := g.Signs.RanBackwards(asked)
 	if err != nil {
 		g.Log.Debug("it cannot be told yet whether etcd was restored", "error", err)
+		if asked.Err() != nil {
+			g.limit = min(2*g.limit, askFor)
+		}
 		return
 	}
 	g.asking = false
+	g.Signs.LookAgain() // all is served now
 	if why != "" {
 		g.restore(why, false)
 	}
