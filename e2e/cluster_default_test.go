@@ -35,7 +35,7 @@ func TestInAClusterTheDefaultNetworkMayHaveItsAddressesFromWhereabouts(t *testin
 	i.eachHasItsOwn(t, 6)
 	out = i.product(t, "check")
 	out.exits(t, 0)
-	equal(t, "the summary", fmt.Sprintf("%+v", out.Summary), "{Pools:2 Allocations:9 InUse:9 Held:0 Stale:0 Reservations:9 Findings:0}")
+	equal(t, "the summary", fmt.Sprintf("%+v", out.Summary.counts), "{Pools:2 Allocations:9 InUse:9 Held:0 Stale:0 Reservations:9 Findings:0}")
 
 	worker, address := i.whole.Worker("worker-2"), addressOn(t, lost, "eth0")
 	key := fmt.Sprint(address.As4()[3])

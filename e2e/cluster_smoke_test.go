@@ -46,7 +46,7 @@ func TestInAClusterWhatRunsIsSeenByNodeAgentsAndKept(t *testing.T) {
 
 	out := i.asPod(t, "check")
 	out.exits(t, 0)
-	equal(t, "the summary", fmt.Sprintf("%+v", out.Summary), "{Pools:2 Allocations:6 InUse:6 Held:0 Stale:0 Reservations:6 Findings:0}")
+	equal(t, "the summary", fmt.Sprintf("%+v", out.Summary.counts), "{Pools:2 Allocations:6 InUse:6 Held:0 Stale:0 Reservations:6 Findings:0}")
 	for place, verdict := range out.verdicts() {
 		equal(t, place, verdict, "InUse SandboxReady")
 	}

@@ -62,13 +62,24 @@ type outcome struct {
 // document is what -o json prints, by the names that scripts read.
 type document struct {
 	Summary struct {
-		Pools, Allocations, InUse, Held, Stale, Reservations, Findings int
+		counts
+		Restore *awaits
 	} `json:"summary"`
 	Allocations  []item    `json:"allocations"`
 	Reservations []item    `json:"reservations"`
 	Findings     []finding `json:"findings"`
 	Released     []item    `json:"released"`
 	Failed       []item    `json:"failed"`
+}
+
+type counts struct {
+	Pools, Allocations, InUse, Held, Stale, Reservations, Findings int
+}
+
+// awaits is what a restore of etcd still waits for.
+type awaits struct {
+	Restored, Why string
+	Awaiting      []string
 }
 
 // item is an allocation (with a pool) or a reservation.

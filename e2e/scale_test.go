@@ -45,7 +45,7 @@ func TestAReleaseOfHundredsFromPoolsOfThousandsIsAFewHolds(t *testing.T) {
 
 	checked := s.product(t, "check")
 	checked.exits(t, 1)
-	equal(t, "summary", fmt.Sprint(checked.Summary), fmt.Sprintf("{%d %d %d 0 %d %d 0}", c.Pools, c.Entries(), c.Pods, c.Stale, c.Entries()))
+	equal(t, "summary", fmt.Sprint(checked.Summary.counts), fmt.Sprintf("{%d %d %d 0 %d %d 0}", c.Pools, c.Entries(), c.Pods, c.Stale, c.Entries()))
 
 	var deletes, creates, patches atomic.Int64
 	p := &proxy{before: func(r *http.Request) int {

@@ -10,6 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
+const takenOver = "the entry was taken over by another sandbox, and no report or pod tells of this one"
+
 // cannotBeKnown is why an address that is in use may be judged Stale all the
 // same, "" where it may not. These are all the exceptions.
 func (w *truth) cannotBeKnown(b *trueBox, it *Item) string {
@@ -23,7 +25,7 @@ func (w *truth) cannotBeKnown(b *trueBox, it *Item) string {
 	case !m.selected && m.report == nil && !w.boundTo(b) && !w.seen[b]:
 		return "the operator's word is that no such pod runs on that node, and nothing says otherwise"
 	case e.ContainerID != "" && e.ContainerID != b.id && !w.told(b):
-		return "the entry was taken over by another sandbox, and no report or pod tells of this one"
+		return takenOver
 	case w.copied(b) && !w.told(b) && !w.boundTo(b) && !w.seen[b]:
 		return "a copy of its machine says that it has ended, and its own never told of it, nor does the API"
 	}
