@@ -33,6 +33,9 @@ type Observation struct {
 	ReportsUnreadable bool
 	// Past is what earlier looks of this process saw; nil for none.
 	Past *History
+	// Watched: pods and reservations are what watches have told, not what a quorum read
+	// found.
+	Watched bool
 	// Paused: the operator stopped every release.
 	Paused bool
 	// Acknowledged is the time of AcknowledgedAnnotation; zero for none.

@@ -35,6 +35,7 @@ type simulator struct {
 	nads         map[types.NamespacedName]*ippool.NAD
 	reports      []*podstate.Report
 	nodes        map[string]*podstate.Node
+	watched      bool // Observe tells what watches told
 
 	// takes is how long a call takes, by its name; fault may give it an error
 	// instead, before it does anything, or with after after it has done it.
@@ -110,7 +111,7 @@ func (s *simulator) writing(ctx context.Context, what string) {
 }
 
 func (s *simulator) Observe(ctx context.Context) (*reconciler.Observation, error) {
-	o := &reconciler.Observation{NADs: maps.Clone(s.nads), Pods: map[types.NamespacedName]*podstate.Pod{}}
+	o := &reconciler.Observation{Watched: s.watched, NADs: maps.Clone(s.nads), Pods: map[types.NamespacedName]*podstate.Pod{}}
 	done, err := s.call(ctx, "observe", "")
 	if err != nil {
 		return nil, err

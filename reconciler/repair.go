@@ -64,7 +64,7 @@ func (r *Reconciler) repair(ctx context.Context, j *Judgement, out *Result) time
 	due, until := r.dueRepairs(j, out)
 	due = r.boundRepairs(j, due, out)
 	for _, g := range grouped(due, func(f *mend) (string, []string) { return f.repair.pool.Namespace, f.leaseNames() }) {
-		m := &repairs{basis: basis{Reconciler: r, first: o}, namespace: g.namespace, leases: g.leases, out: out, pace: newPace(r.Options.Settled), lost: map[string]int{}}
+		m := &repairs{basis: basis{Reconciler: r, first: o}, namespace: g.namespace, leases: g.leases, out: out, pace: pace{ippool.MaxRemovals}, lost: map[string]int{}}
 		m.run(ctx, g.items)
 	}
 	return until
@@ -136,6 +136,7 @@ func (m *repairs) run(ctx context.Context, todo []*mend) {
 		left, err := m.attempt(ctx, todo[:n])
 		rest := todo[n:]
 		todo = slices.Concat(left, rest)
+		slices.SortStableFunc(todo, entriesFirst) // a reservation matters to pools with an overlapping range alone
 		switch {
 		case len(left) == 0:
 			m.pace.fits(n, m.Clock.Since(began))
@@ -158,6 +159,10 @@ func (m *repairs) run(ctx context.Context, todo []*mend) {
 		}
 		m.wait(ctx, 100*time.Millisecond<<try) // the hold was too short, or somebody was faster
 	}
+}
+
+func entriesFirst(a, b *mend) int {
+	return cmp.Compare(min(len(b.repair.key), 1), min(len(a.repair.key), 1))
 }
 
 // withoutLost gives up the rest of a pool of which so many failed that it is not the
@@ -199,8 +204,8 @@ func (m *repairs) failed(findings []*mend, err error) {
 // errNoGround: what was seen is no ground to write any more.
 var errNoGround = errors.New("nothing is written now")
 
-// attempt reads whose sandboxes they are, and checks the findings once more under the
-// Leases, where it writes what still stands. It returns those that must be tried again.
+// attempt checks the findings once more, and again under the Leases, where it writes
+// what still stands. It returns those that must be tried again.
 func (m *repairs) attempt(ctx context.Context, todo []*mend) (left []*mend, err error) {
 	if err := m.refresh(ctx); err != nil {
 		return todo, err
@@ -208,7 +213,7 @@ func (m *repairs) attempt(ctx context.Context, todo []*mend) (left []*mend, err 
 	if err := m.ground(); err != nil {
 		return todo, err
 	}
-	if _, err := m.read(ctx, ownersOf(todo)); err != nil {
+	if _, err := m.read(ctx, m.unsureOf(todo)); err != nil {
 		return todo, err
 	}
 	left = m.standing(todo)
@@ -219,7 +224,8 @@ func (m *repairs) attempt(ctx context.Context, todo []*mend) (left []*mend, err 
 		if err := m.refresh(ctx); err != nil { // the wait for the Lease may have been long
 			return err
 		}
-		work, later := covered(left, h, (*mend).leases)
+		end := m.Clock.Now().Add(writeBackFor)
+		work, others := covered(left, h, (*mend).leases)
 		if len(work) == 0 {
 			return errLeaseMissing
 		}
@@ -229,11 +235,11 @@ func (m *repairs) attempt(ctx context.Context, todo []*mend) (left []*mend, err 
 		if err := m.ground(); err != nil {
 			return err
 		}
-		if end := m.Clock.Now().Add(writeBackFor); !h.Until.IsZero() && end.Before(h.Until) {
-			h.Until = end
+		if !h.Until.IsZero() { // else nobody waits, or everybody does
+			h.Until = later(end, m.Clock.Now().Add(writeBackFor/2))
 		}
 		failed, err := m.write(ctx, h, m.standing(work))
-		left = append(failed, later...)
+		left = append(failed, others...)
 		return err
 	})
 	return left, err
@@ -252,12 +258,13 @@ func (m *repairs) ground() error {
 	return nil
 }
 
-// ownersOf names what is read before the Leases are taken: whose pods the sandboxes
-// are, and reservations of which a write failed.
-func ownersOf(findings []*mend) Need {
+// unsureOf names what is read before the Leases are taken: whose pods the sandboxes are,
+// where only watches have told, and reservations of which a write failed. A pod that has
+// ended since it was listed is no matter: its entry would have been as it is written.
+func (m *repairs) unsureOf(findings []*mend) Need {
 	var need Need
 	for _, f := range findings {
-		if ref, err := ippool.ParsePodRef(f.repair.podRef); err == nil {
+		if ref, err := ippool.ParsePodRef(f.repair.podRef); err == nil && m.first.Watched && f.repair.key != "" {
 			need.Pods = append(need.Pods, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name})
 		}
 		if f.unsure {

@@ -113,6 +113,37 @@ func TestBehindTheFenceAnEntryOfThePastIsRewrittenAtOnce(t *testing.T) {
 	}
 }
 
+// A watch may still have a pod that a restore has lost: its successor must not take the
+// entry over.
+func TestWhatOnlyWatchesHaveToldIsReadBeforeAnEntryIsWritten(t *testing.T) {
+	bubble(t, func(t *testing.T, s *simulator) {
+		s.aRestoredPast()
+		s.watched = true
+		ghost := s.pods[types.NamespacedName{Namespace: "default", Name: "web"}]
+		reports := s.step
+		s.step = func(call, object string) {
+			reports(call, object)
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			delete(s.pods, types.NamespacedName{Namespace: "default", Name: "web"})
+			if call == "observe" {
+				s.pods[types.NamespacedName{Namespace: "default", Name: "web"}] = ghost
+			}
+		}
+		observing := s.step
+		s.step = func(call, object string) {
+			if call != "observing" {
+				observing(call, object)
+			}
+		}
+		r := s.reconciler(t)
+		r.Options.Repair = true
+		run(t, r)
+		entry, _ := s.recorded(t, 1)
+		same(t, "nothing is written as what was waited for", entry, "box-past default/past")
+	})
+}
+
 // lostFence stands at so many questions, and then no more.
 type lostFence struct {
 	since time.Time

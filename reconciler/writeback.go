@@ -14,8 +14,9 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 )
 
-// writeBackFor is for how long writes are begun under one hold: ADDs are kept off for
-// a second at most, unless a large pool takes the API server longer.
+// writeBackFor is for how long after a hold began writes are begun under it, and for
+// half as long at least: ADDs are kept off for a second at most, unless a large pool
+// takes the API server longer.
 const writeBackFor = 700 * time.Millisecond
 
 // write writes what the findings say is missing or wrong: entries with one patch for

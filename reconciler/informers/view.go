@@ -189,7 +189,7 @@ func (v *view) observe(last *reconciler.Observation) *reconciler.Observation {
 	defer v.mu.Unlock()
 	v.changes = newChanges()
 	o := &reconciler.Observation{
-		Now: v.now(), NADs: map[types.NamespacedName]*ippool.NAD{}, Pods: map[types.NamespacedName]*podstate.Pod{},
+		Watched: true, Now: v.now(), NADs: map[types.NamespacedName]*ippool.NAD{}, Pods: map[types.NamespacedName]*podstate.Pod{},
 		Warnings: last.Warnings, ReportsUnreadable: last.ReportsUnreadable, Paused: last.Paused, Acknowledged: last.Acknowledged,
 	}
 	for _, resource := range slices.Sorted(maps.Keys(v.objects)) {
