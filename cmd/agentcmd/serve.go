@@ -18,7 +18,8 @@ import (
 // serve serves metrics and health, where that was asked for, and returns what they tell of.
 func (o *options) serve(ctx context.Context, config *rest.Config, log *slog.Logger) (*agent.State, error) {
 	var registry Registry = prometheus.NewRegistry()
-	if o.secure != nil {
+	secure := o.secureMetrics != "" && o.secureMetrics != "0"
+	if secure {
 		registry = o.secure.Registry
 	}
 	registry.MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewGoCollector())
@@ -26,7 +27,7 @@ func (o *options) serve(ctx context.Context, config *rest.Config, log *slog.Logg
 	if err := listen(o.metrics, state.Handler(registry), log); err != nil {
 		return nil, err
 	}
-	if o.secureMetrics != "" && o.secureMetrics != "0" {
+	if secure {
 		go func() {
 			if err := o.secure.Serve(ctx, config, o.secureMetrics, o.certDir, log); err != nil {
 				log.Error("metrics are not served by HTTPS", "--secure-metrics-bind-address", o.secureMetrics, "error", err)
