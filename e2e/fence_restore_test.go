@@ -95,7 +95,7 @@ func TestAfterARestoreOfEtcdTheFenceStandsAtOnce(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "worker-1")
 	s.up(t, "worker-1", "keep", blue)
-	replicas := []*server{s.replica(t, s.Kubeconfig()), s.replica(t, s.Kubeconfig())}
+	replicas := []*server{s.replica(t, s.Kubeconfig(), "--repair"), s.replica(t, s.Kubeconfig(), "--repair")}
 	var times []time.Duration
 	slipped, waited := 0, []time.Duration(nil)
 	for i := range restores(t) {
@@ -104,7 +104,7 @@ func TestAfterARestoreOfEtcdTheFenceStandsAtOnce(t *testing.T) {
 		s.lowered(t) // that was a time without the API server, too
 		for i, v := range replicas {
 			if !v.runs() {
-				replicas[i] = s.replica(t, s.Kubeconfig())
+				replicas[i] = s.replica(t, s.Kubeconfig(), "--repair")
 			}
 		}
 		late := s.up(t, "worker-1", "late-"+strconv.Itoa(i), blue) // newer than the backup
@@ -173,9 +173,9 @@ func TestAFenceOutlivesTheReplicaThatRaisedIt(t *testing.T) {
 	keep := s.up(t, "worker-1", "keep", blue)
 	one.says(t, keep.box("Ready"))
 	const timeout = 40 * time.Second
-	first := s.replica(t, s.Kubeconfig(), "--fence-timeout", timeout.String())
+	first := s.replica(t, s.Kubeconfig(), "--repair", "--fence-timeout", timeout.String())
 	first.passes(t, 1)
-	second := s.replica(t, s.Kubeconfig(), "--fence-timeout", timeout.String())
+	second := s.replica(t, s.Kubeconfig(), "--repair", "--fence-timeout", timeout.String())
 	var restore func()
 	silently(func() { restore = s.backup(t) }, one)
 	s.lowered(t)
@@ -216,9 +216,9 @@ func TestATimeWithoutTheAPIServerCostsADDsNextToNothing(t *testing.T) {
 	s := newStage(t, "worker-1")
 	s.up(t, "worker-1", "keep", blue)
 	l, kubeconfig := s.link(t)
-	first := s.serve(t, kubeconfig)
+	first := s.serve(t, kubeconfig, "--repair")
 	m, other := s.link(t)
-	second := s.replica(t, other)
+	second := s.replica(t, other, "--repair")
 	alone := time.Now()
 	s.pending(t, "worker-1", "alone", blue)
 	usual := time.Since(alone)

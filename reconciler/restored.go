@@ -15,7 +15,7 @@ const sameRestore = 10 * time.Minute
 // there is a right to that.
 type restore struct {
 	at time.Time // what was written from then on was written since; zero for none
-	// intact is the last look before it, where a look showed it and at is of that look.
+	// intact is when all was well before it, where a look showed it and at is of that look.
 	intact  time.Time
 	why     string
 	settled bool // nobody is waited for any more: asked once, a node that joins later is not asked
@@ -48,23 +48,25 @@ func (h *History) checkRevision(o *Observation) {
 		h.revision = o.Revision
 	}
 	if o.Restored != "" { // at once: what follows may fail
-		h.NoteRestore(o.Now, o.Restored)
+		h.noteRestores(o) // an agent may have dated it
+		h.noteRestore(o)
 	}
 }
 
-// NoteRestore notes a restore that this process has seen by the API server's time now.
-// What was seen before it is no ground for what ripens.
-func (h *History) NoteRestore(now time.Time, why string) {
-	r := &h.restore
+// noteRestore notes a restore that a look has shown. What was seen before it is no
+// ground for what ripens.
+func (h *History) noteRestore(o *Observation) {
+	r, now := &h.restore, o.Now
 	if !r.seen.Before(now) {
 		return
 	}
-	intact := h.last
-	if byAgent := r.intact.IsZero() && !r.settled; byAgent && now.Sub(r.at) <= sameRestore && r.at.Before(intact) {
+	intact := later(h.last, o.Intact)
+	byAgent := r.intact.IsZero() && !r.settled && now.Sub(r.at) <= sameRestore
+	if byAgent && (intact.IsZero() || r.at.Before(intact)) {
 		intact = r.at // an agent has dated it better
 	}
 	r.seen = now
-	r.begin(now, why, time.Time{})
+	r.begin(now, o.Restored, time.Time{})
 	r.intact = intact
 	for _, s := range h.subjects {
 		s.ripens.forget()

@@ -381,3 +381,42 @@ func TestForWhomARestoreWaitsIsSaid(t *testing.T) {
 		t.Errorf("settled: %+v, %v", j.Restore, err)
 	}
 }
+
+// A replica that begins to lead after a restore has made no look before, and agents write
+// their reports within seconds of it, once.
+func TestAReplicaThatBeginsToLeadAfterARestoreDoesNotWaitForWhatWasWrittenBeforeItsFirstLook(t *testing.T) {
+	shown := func(intact time.Duration) part {
+		return func(o *Observation) {
+			o.Restored = "a pool is older"
+			if intact != 0 {
+				o.Intact = now.Add(intact)
+			}
+		}
+	}
+	for says, c := range map[string]struct {
+		there part
+		why   Refusal // "" for none
+	}{
+		"it knows when all was well, and the report is younger": {all(leakOn(10*time.Second), shown(5*time.Second)), ""},
+		"it knows when all was well, and the report is older":   {all(leakOn(4*time.Second), shown(5*time.Second)), EtcdRestored},
+		"it does not, but the agent has dated it":               {all(aNode("worker-1"), usualPool, noticedWith(5*time.Second, 10*time.Second), shown(0)), ""},
+		"it does not, and no agent has":                         {all(leakOn(10*time.Second), shown(0)), EtcdRestored},
+	} {
+		t.Run(says, func(t *testing.T) {
+			p := newProcess(t, atOnce)
+			p.wantRefused("the look that shows it", EtcdRestored, p.look(20*time.Second, c.there, revision(90)))
+			later := all(c.there, func(o *Observation) { o.Restored, o.Intact = "", time.Time{} })
+			if out := p.look(30*time.Second, later, revision(91)); c.why == "" {
+				p.wantReleased("the look after it", out)
+			} else {
+				p.wantRefused("the look after it", c.why, out)
+			}
+		})
+	}
+}
+
+// noticedWith is the report of worker-1 with a leak, whose agent says that etcd was restored.
+func noticedWith(after, write time.Duration) part {
+	text := now.Add(after).Format(time.RFC3339)
+	return written("worker-1", write, gone("box-1", its1), func(r *podstate.Report) { r.RestoreNote, r.RestoreSeen = text, now.Add(after) })
+}

@@ -94,7 +94,7 @@ func (o *Options) Add(f *pflag.FlagSet, logLevel string) {
 	f.StringVar(&o.Cron, "cron", "", `when full passes are made, as in "*/15 * * * *" or "@every 15m"; UTC, or TZ=Area/City before it`)
 	f.StringVar(&o.CronFile, "cron-file", schedule.DefaultFile, "file with that expression; followed without a restart, and it may be missing")
 	f.BoolVar(&o.LeaderElect, "leader-elect", true, "work only while holding the Lease ip-reconcile in --namespace")
-	f.DurationVar(&o.FenceTimeout, "fence-timeout", serve.MaxFence, "after a restore of etcd, for how long at most nothing is handed out while it is found out what runs: whereabouts' Leases are held; 0 for never")
+	f.DurationVar(&o.FenceTimeout, "fence-timeout", serve.MaxFence, "with --repair, after a restore of etcd: for how long at most nothing is handed out while it is found out what runs (whereabouts' Leases are held); 0 for never")
 	f.StringVar(&o.Metrics, "metrics-bind-address", "127.0.0.1:9745", "where /metrics is served; 0 for nowhere")
 	f.BoolVar(&o.MetricsSecure, "metrics-secure", false, "serve metrics by HTTPS, to who may get them (nonResourceURLs /metrics)")
 	f.StringVar(&o.MetricsCertDir, "metrics-cert-dir", "", "folder with tls.crt and tls.key for --metrics-secure (default: a certificate made at start)")
@@ -206,12 +206,14 @@ func (o *Options) server(ctx context.Context, cluster *kube.Cluster, config *res
 	return s, source, nil
 }
 
-// guard is nil where no fence is to be raised.
+// guard is nil where no fence is to be raised. Without --repair nothing would be better
+// when it is lowered.
 func (o *Options) guard(cluster *kube.Cluster, source *informers.Source, s *serve.Server) *serve.Guard {
-	if o.WithoutLease && o.FenceTimeout > 0 {
-		s.Log.Warn("--without-lease: after a restore of etcd nothing keeps addresses that are in use from being handed out")
-	}
-	if o.WithoutLease || o.FenceTimeout == 0 {
+	switch {
+	case o.FenceTimeout == 0:
+		return nil
+	case o.WithoutLease, !o.Repair:
+		s.Log.Info("after a restore of etcd nothing keeps addresses that are in use from being handed out: that needs --repair, node agents, and whereabouts' Lease")
 		return nil
 	}
 	g := &serve.Guard{

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -46,9 +47,8 @@ func (s *Source) LookAgain() {
 
 // RanBackwards says what shows that etcd was restored since the caches were built, ""
 // if nothing does: its revision, or, where that has grown past the old one or was
-// bumped, an object at an older resourceVersion than before. The next full look tells
-// of it, too, and the caches are built anew. Without caches there is nothing to
-// compare with.
+// bumped, an object at an older resourceVersion than before. Without caches there is
+// nothing to compare with.
 func (s *Source) RanBackwards(ctx context.Context) (why string, err error) {
 	g := s.get()
 	if g == nil {
@@ -59,18 +59,18 @@ func (s *Source) RanBackwards(ctx context.Context) (why string, err error) {
 	if why, err = s.backwards(ctx, g); why == "" && err == nil {
 		why, err = s.olderObject(ctx, g)
 	}
-	if why == "" || err != nil {
+	if err != nil {
 		return "", err
 	}
-	s.Restored(why)
 	return why, nil
 }
 
-// Restored takes in that etcd was restored: the next full look tells of it, and the
-// caches are built anew.
-func (s *Source) Restored(why string) {
+// Restored takes in that etcd was restored, and when the API server last answered
+// before, by its clock, zero if that is not known: the next full look tells of it, and
+// the caches are built again.
+func (s *Source) Restored(why string, intact time.Time) {
 	s.mu.Lock()
-	s.restored = why
+	s.restored, s.intact = why, intact
 	s.mu.Unlock()
 	s.Rebuild(why)
 }

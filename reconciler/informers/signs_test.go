@@ -2,6 +2,7 @@ package informers
 
 import (
 	"testing"
+	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -71,12 +72,20 @@ func TestWhatShowsThatEtcdRanBackwards(t *testing.T) {
 				why, tt.why = why[:24], tt.why[:24]
 			}
 			equal(t, "why", why, tt.why)
-			equal(t, "rebuilt", b.rebuilt() != "", tt.why != "")
-			if o := b.full(t); (o.Restored != "") != (tt.why != "") {
-				t.Errorf("the next full look tells %q", o.Restored)
-			}
 		})
 	}
+}
+
+func TestARestoreThatIsNoticedIsInTheNextFullLookAndTheCachesAreBuiltAgain(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	intact := time.Now().Add(-time.Minute)
+	b.Restored("a pool is older", intact)
+	equal(t, "rebuilt", b.rebuilt(), "a pool is older")
+	o := b.full(t)
+	equal(t, "what the look tells", []any{o.Restored, o.Intact}, []any{"a pool is older", intact})
+	o = b.full(t)
+	equal(t, "the look after it", []any{o.Restored, o.Intact.IsZero()}, []any{"", true})
 }
 
 func TestAnErrorIsNoSignThatEtcdDidNotRunBackwards(t *testing.T) {

@@ -39,8 +39,10 @@ type Source struct {
 	mu      sync.Mutex
 	current *generation             // nil before the first is in step, and between two
 	last    *reconciler.Observation // by the last full look; what is not watched comes from there
-	// restored says what showed that etcd was restored, until the next full look tells.
+	// restored says what showed that etcd was restored, and intact when the API server
+	// last answered before, until the next full look tells.
 	restored string
+	intact   time.Time
 	looking  context.CancelFunc // of the full look that is under way, or was last; nil before the first
 }
 

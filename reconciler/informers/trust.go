@@ -145,6 +145,7 @@ func (f *Full) observe(ctx context.Context) (*reconciler.Observation, error) {
 	}
 	if g == nil {
 		f.keep(o)
+		f.tellRestore(o, "", nil)
 		return o, nil
 	}
 	differences := g.view.compare(o, g.kinds)
@@ -162,7 +163,7 @@ func (f *Full) observe(ctx context.Context) (*reconciler.Observation, error) {
 	}
 	f.keep(o)
 	restored, err := f.backwards(ctx, g)
-	o.Restored = f.sawRestore(restored, differences)
+	f.tellRestore(o, restored, differences)
 	switch {
 	case o.Restored != "":
 		f.broken(o.Restored)
@@ -182,19 +183,20 @@ func (f *Full) observe(ctx context.Context) (*reconciler.Observation, error) {
 	return o, nil
 }
 
-// sawRestore says what showed that etcd was restored since the last full look, ""
-// if nothing did: what a look at the caches or the caches themselves saw, or an
-// object that they hold at a newer resourceVersion than was read after them.
-func (f *Full) sawRestore(why string, differences map[string]difference) string {
+// tellRestore says in a look what showed that etcd was restored since the one before:
+// what a look at the caches or the caches themselves saw, or an object that they hold
+// at a newer resourceVersion than was read after them.
+func (f *Full) tellRestore(o *reconciler.Observation, why string, differences map[string]difference) {
 	f.mu.Lock()
-	why, f.restored = cmp.Or(f.restored, why), ""
+	why, o.Intact = cmp.Or(f.restored, why), f.intact
+	f.restored, f.intact = "", time.Time{}
 	f.mu.Unlock()
 	for _, key := range slices.Sorted(maps.Keys(differences)) {
 		if d := differences[key]; why == "" && d.listed != "" && number(d.listed) < number(d.cached) {
 			why = fmt.Sprintf("%s is at resourceVersion %s after %s", key, d.listed, d.cached)
 		}
 	}
-	return why
+	o.Restored = why
 }
 
 func (f *Full) settle() time.Duration {

@@ -37,6 +37,7 @@ type Guard struct {
 	leases   map[string][]string // of the pools, when all was well
 	revision uint64
 	away     bool
+	intact   time.Time // when the API server last answered while all was well, by its clock
 	answered time.Time // when the API server first answered again
 	raisedAt time.Time // zero while the fence is not raised
 	stood    <-chan struct{}
@@ -50,7 +51,6 @@ type Guard struct {
 	shown    string // what showed others that etcd was restored
 	looked   map[string][]string
 	restored string    // what showed it, for the fence that is raised
-	joined   bool      // another replica knew it
 	stoodAt  time.Time // since when the fence stands, by our own clock
 	left     string    // what the last full pass under the fence left to be settled
 	settled  bool      // nothing
@@ -84,8 +84,11 @@ type Signs interface {
 	// RanBackwards says what shows that etcd was restored since the watches told of
 	// what they did, "" if nothing does.
 	RanBackwards(ctx context.Context) (why string, err error)
-	// Restored takes in that it was.
-	Restored(why string)
+	// Restored takes in that it was, and when the API server last answered before, by
+	// its clock; zero if that is not known.
+	Restored(why string, intact time.Time)
+	// Now is the time by the API server's clock.
+	Now() time.Time
 }
 
 // MaxFence is for how long a fence may stand.

@@ -33,6 +33,7 @@ type watched struct {
 	unsure   error  // why one cannot be made
 	asked    int
 	restored []string // what the source was told
+	intact   time.Time
 
 	raised, lowered, left int
 	up                    time.Time // since when the fence stands; zero if it does not
@@ -69,10 +70,12 @@ func (w *watched) RanBackwards(context.Context) (string, error) {
 	return w.older, w.unsure
 }
 
-func (w *watched) Restored(why string) {
+func (w *watched) Now() time.Time { return time.Now() }
+
+func (w *watched) Restored(why string, intact time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.restored = append(w.restored, why)
+	w.restored, w.intact = append(w.restored, why), intact
 }
 func (w *watched) Lead()             { w.mu.Lock(); defer w.mu.Unlock(); w.leads = true }
 func (w *watched) Leave()            { w.mu.Lock(); defer w.mu.Unlock(); w.left++; w.up = time.Time{} }
@@ -271,7 +274,8 @@ func (g *Guard) pass(nodes map[string]reconciler.NodeState, restored string) {
 		}
 		o.Reports = append(o.Reports, r)
 	}
-	g.Passed(time.Now(), &reconciler.Result{Judgement: &reconciler.Judgement{Observation: o, Nodes: nodes}})
+	state := &reconciler.RestoreState{Restored: time.Now(), Why: "it ran backwards"}
+	g.Passed(time.Now(), &reconciler.Result{Judgement: &reconciler.Judgement{Observation: o, Nodes: nodes, Restore: state}})
 }
 
 func TestAFenceForARestoreStandsUntilAllIsSettledOrItsTimeIsUp(t *testing.T) {

@@ -42,12 +42,14 @@ func (g *Guard) step(ctx context.Context) {
 		g.known(was)
 		if revision != 0 && revision < g.revision {
 			why := fmt.Sprintf("etcd is at resourceVersion %d after %d", revision, g.revision)
-			g.Signs.Restored(why)
-			g.restore(why, false)
+			g.sawRestore(why)
 		}
 		g.revision = cmp.Or(revision, g.revision)
 		if was {
 			g.back()
+		}
+		if !g.asking && g.raisedAt.IsZero() {
+			g.intact = g.Signs.Now()
 		}
 		g.ask(ctx)
 		g.told(ctx)
@@ -163,8 +165,21 @@ func (g *Guard) ask(ctx context.Context) {
 	g.asking = false
 	g.Signs.LookAgain() // all is served now
 	if why != "" {
-		g.restore(why, false)
+		g.sawRestore(why)
 	}
+}
+
+// sawRestore raises the fence for a restore that no look has shown yet.
+func (g *Guard) sawRestore(why string) {
+	g.Signs.Restored(why, g.intact)
+	g.restore(why, false)
+}
+
+// join raises the fence for a restore that another replica knows of.
+func (g *Guard) join(told string) {
+	why := "another replica says: " + told
+	g.Signs.Restored(why, g.intact)
+	g.restore(why, true)
 }
 
 // told takes in what looks have told.
@@ -183,7 +198,7 @@ func (g *Guard) told(ctx context.Context) {
 	case shown != "":
 		g.restore(shown, false)
 	case told != "" && !g.Restoring():
-		g.restore("another replica says: "+told, true)
+		g.join(told)
 	case looked == nil:
 	case !g.raisedAt.IsZero():
 		if !g.Fence.Covers(looked) {
@@ -195,7 +210,7 @@ func (g *Guard) told(ctx context.Context) {
 			g.Log.Debug("it cannot be told whether another replica keeps the fence", "error", err)
 		}
 		if told != "" {
-			g.restore("another replica says: "+told, true)
+			g.join(told)
 		}
 	}
 }
@@ -204,7 +219,7 @@ func (g *Guard) told(ctx context.Context) {
 func (g *Guard) restore(why string, joined bool) {
 	g.mu.Lock()
 	news := g.restored == ""
-	g.restored, g.joined, g.settled, g.left = why, joined, false, ""
+	g.restored, g.settled, g.left = why, false, ""
 	g.mu.Unlock()
 	g.asking = false
 	g.raise(why)
@@ -260,7 +275,7 @@ func (g *Guard) end(ctx context.Context) {
 	g.raisedAt, g.stood, g.answered, g.asking = time.Time{}, nil, time.Time{}, false
 	g.rests = time.Now().Add(fenceRest)
 	g.mu.Lock()
-	g.restored, g.joined, g.settled, g.left, g.stoodAt = "", false, false, "", time.Time{}
+	g.restored, g.settled, g.left, g.stoodAt = "", false, "", time.Time{}
 	g.mu.Unlock()
 	g.tell(outcome, age, left, missing)
 }
