@@ -161,7 +161,7 @@ func (i *installation) leader(t testing.TB) *server {
 		if err != nil {
 			return false
 		}
-		v.metrics = pod.Status.PodIP + ":9745"
+		v.metrics, v.node = pod.Status.PodIP+":9745", pod.Spec.NodeName
 		return v.metric(`ip_reconcile_passes_total{result="done"}`) > 0
 	})
 	return v
@@ -203,7 +203,12 @@ func (i *installation) start(t testing.TB, p *corev1.Pod) *corev1.Pod {
 // running waits until pods of the namespace "default" run.
 func (i *installation) running(t testing.TB, names ...string) (pods []*corev1.Pod) {
 	t.Helper()
-	eventuallyWithin(t, 2*time.Minute, strings.Join(names, ", ")+" to run", func() bool {
+	return i.runningWithin(t, 2*time.Minute, names...)
+}
+
+func (i *installation) runningWithin(t testing.TB, limit time.Duration, names ...string) (pods []*corev1.Pod) {
+	t.Helper()
+	eventuallyWithin(t, limit, strings.Join(names, ", ")+" to run", func() bool {
 		pods = nil
 		for _, name := range names {
 			p, err := i.Client().CoreV1().Pods("default").Get(t.Context(), name, metav1.GetOptions{})

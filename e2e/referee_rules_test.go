@@ -55,3 +55,32 @@ func TestARefereeTellsWhatIsWrongFromWhatPasses(t *testing.T) {
 		})
 	}
 }
+
+func TestARefereeLetsARestoreTakeEntriesBackAndNothingElse(t *testing.T) {
+	t.Parallel()
+	one, two := []string{"ns1"}, []string{"ns1", "ns2"}
+	for name, c := range map[string]struct {
+		after            []moment // the restore
+		wrong, duplicate bool
+	}{
+		"its entry is of the past":              {after: []moment{{"a/old", one}, {"a/old", one}}},
+		"its entry is gone":                     {after: []moment{{"", one}, {"", one}}},
+		"its entry is back, and goes":           {after: []moment{{"", one}, {"a/x", one}, {"", one}, {"", one}}, wrong: true},
+		"its address is given to another pod":   {after: []moment{{"", one}, {"a/y", two}, {"a/y", two}}, duplicate: true},
+		"an entry of the past becomes its own":  {after: []moment{{"a/old", one}, {"a/x", one}, {"a/x", one}}},
+		"and then is somebody else's once more": {after: []moment{{"a/x", one}, {"a/y", one}, {"a/y", one}}, wrong: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var a account
+			now := time.Unix(0, 0)
+			a.look(now, time.Time{}, "a/x", one)
+			a.restored()
+			for _, m := range c.after {
+				now = now.Add(delTakes)
+				a.look(now, time.Time{}, podOf(m.pod), m.holders)
+			}
+			equal(t, "wrongly freed", a.wrong, c.wrong)
+			equal(t, "on the wire twice", a.duplicate, c.duplicate)
+		})
+	}
+}

@@ -45,7 +45,7 @@ type account struct {
 type holder struct {
 	pod     string    // whose entry it was
 	bare    time.Time // since when there is none, or another pod's
-	excused bool      // etcd was restored to before its entry
+	excused bool      // etcd was restored, and its entry is not back yet
 }
 
 // A ruling is what a referee has seen.
@@ -150,11 +150,12 @@ func (a *account) look(now, since time.Time, pod string, namespaces []string) {
 		}
 		on[ns] = h
 		switch {
+		case h.excused && (pod == "" || pod != h.pod): // the entry of a restored pool may be of the past
 		case pod != "" && (h.pod == "" || h.pod == pod):
 			*h = holder{pod: pod}
 		case h.bare.IsZero():
 			h.bare = now
-		case now.Sub(h.bare) >= delTakes && !h.excused:
+		case now.Sub(h.bare) >= delTakes:
 			a.wrong = true
 		}
 	}
@@ -189,9 +190,13 @@ func (r *referee) restored() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, a := range r.all {
-		for _, h := range a.on {
-			*h = holder{excused: true}
-		}
+		a.restored()
+	}
+}
+
+func (a *account) restored() {
+	for _, h := range a.on {
+		*h = holder{pod: h.pod, excused: true}
 	}
 }
 

@@ -1,0 +1,124 @@
+package e2e
+
+import (
+	"testing"
+	"time"
+)
+
+// Pods are made from the first second on after a restore: no controller waits until the
+// pools are right. The referee fails a test in which an address is on the wire twice.
+func TestInAClusterNoPodGetsAPhantomsAddressAfterARestore(t *testing.T) {
+	t.Parallel()
+	const pods = 30
+	i := install(t, 2)
+	check(t, i.CreateNAD(t.Context(), blue))
+	kept := i.start(t, workload("kept", "worker-1", "blue"))
+	i.leader(t)
+	snapshot := try(i.whole.Snapshot()).must(t)
+	phantoms := i.running(t, i.create(t, "phantom", "", pods)...)
+	i.told(t, phantoms...)
+
+	var names []string
+	done := i.restores(t, snapshot, func() { names = i.create(t, "newcomer", "", pods) })
+	began := time.Now()
+	newcomers := i.runningWithin(t, 4*time.Minute, names...)
+	t.Logf("%d newcomers ran after %.1fs", pods, time.Since(began).Seconds())
+	if done().fenced.IsZero() {
+		t.Error("there was no fence")
+	}
+	i.apart(t, append(append(newcomers, kept), phantoms...)...)
+}
+
+func TestInAClusterPodsOfThePastDoNotGetTheAddressesOfThosePodsThatRunAfterARestore(t *testing.T) {
+	t.Parallel()
+	for name, restarted := range map[string]bool{"and kubelets run on": false, "and kubelets start again": true} {
+		t.Run(name, func(t *testing.T) {
+			i := install(t, 2)
+			check(t, i.CreateNAD(t.Context(), blue))
+			i.deployment(t, "web", 12, "blue")
+			i.statefulSet(t, "db", 6, nil, "blue")
+			i.mustKubectl(t, "rollout", "status", "--timeout=180s", "deployment/web")
+			i.leader(t)
+			snapshot := try(i.whole.Snapshot()).must(t)
+			i.mustKubectl(t, "rollout", "restart", "deployment/web", "statefulset/db")
+			for _, what := range []string{"deployment/web", "statefulset/db"} {
+				i.mustKubectl(t, "rollout", "status", "--timeout=300s", what)
+			}
+			var names []string
+			done := i.restores(t, snapshot, func() {
+				names = i.create(t, "newcomer", "", 6)
+				if restarted {
+					for _, w := range i.whole.Workers {
+						w.Kubelet.Kill()
+						check(t, w.StartKubelet())
+					}
+				}
+			})
+			newcomers := i.runningWithin(t, 4*time.Minute, names...)
+			if done().fenced.IsZero() {
+				t.Error("there was no fence")
+			}
+			if restarted {
+				for _, what := range []string{"deployment/web", "statefulset/db"} {
+					i.mustKubectl(t, "rollout", "status", "--timeout=300s", what)
+				}
+			}
+			i.apart(t, newcomers...)
+			i.referee.sees(t)
+		})
+	}
+}
+
+// The entries of pods that were deleted after the backup come back with it.
+func TestInAClusterTheAddressesOfPodsThatAreOfThePastAreFreedAfterARestore(t *testing.T) {
+	t.Parallel()
+	i := install(t, 2)
+	check(t, i.CreateNAD(t.Context(), blue))
+	i.start(t, workload("kept", "worker-1", "blue"))
+	past := i.running(t, i.create(t, "past", "", 6)...)
+	i.leader(t)
+	snapshot := try(i.whole.Snapshot()).must(t)
+	for _, p := range past {
+		check(t, i.DeletePod(t.Context(), p, 1))
+	}
+	eventuallyWithin(t, time.Minute, "the entries to go", func() bool { return len(i.contents(t)) == 2 })
+	var names []string
+	done := i.restores(t, snapshot, func() {
+		for _, p := range past {
+			check(t, i.DeletePod(t.Context(), p, 0))
+		}
+		names = i.create(t, "newcomer", "", 6)
+	})
+	newcomers := i.runningWithin(t, 4*time.Minute, names...)
+	if done().fenced.IsZero() {
+		t.Error("there was no fence")
+	}
+	i.apart(t, newcomers...)
+	eventuallyWithin(t, 2*time.Minute, "the entries of the past to go", func() bool { return len(i.contents(t)) == 2*(1+len(newcomers)) })
+}
+
+// The lost node says nothing, so that the fence stands for as long as it may.
+func TestInAClusterTheOtherReplicaFencesWhereTheLeadersNodeIsLostWithTheRestore(t *testing.T) {
+	t.Parallel()
+	const pods = 12
+	i := install(t, 2)
+	check(t, i.CreateNAD(t.Context(), blue))
+	lost, other := i.whole.Worker(i.leader(t).node), i.whole.Workers[0]
+	if other == lost {
+		other = i.whole.Workers[1]
+	}
+	i.start(t, workload("lost", lost.Name, "blue"))
+	snapshot := try(i.whole.Snapshot()).must(t)
+	phantoms := i.running(t, i.create(t, "phantom", other.Name, pods)...)
+	i.told(t, phantoms...)
+
+	lost.PowerOff()
+	var names []string
+	done := i.restores(t, snapshot, func() { names = i.create(t, "newcomer", other.Name, pods) })
+	newcomers := i.runningWithin(t, 5*time.Minute, names...)
+	if done().fenced.IsZero() {
+		t.Error("there was no fence")
+	}
+	i.apart(t, append(newcomers, phantoms...)...)
+	equal(t, "the entry of the pod on the lost node is there", i.contents(t)["10.1.0.0-24 1"] != "", true)
+}
