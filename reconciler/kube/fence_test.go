@@ -444,3 +444,26 @@ func TestAFenceThatSomebodyElseHadForAMomentStandsSinceThen(t *testing.T) {
 		f.Lower(t.Context())
 	})
 }
+
+// Whoever raised it may hang, or may have lost all its time.
+func TestAFenceThatNobodyLowersIsNotRenewedAfter90Seconds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newLeaseAPI()
+		first, second := a.cluster(t, "first").Fence(), a.cluster(t, "second").Fence()
+		stands(t, first.Raise(theShared), time.Second)
+		time.Sleep(60 * time.Second)
+		stands(t, second.Raise(theShared), time.Second)
+		time.Sleep(28 * time.Second)
+		_, standing := second.Since()
+		equal(t, "it stands after 88 s", standing, true)
+		time.Sleep(4 * time.Second)
+		a.mu.Lock()
+		last := a.leases[shared].Spec.RenewTime.Time
+		a.mu.Unlock()
+		equal(t, "renewed after 92 s", time.Since(last) > time.Second, true)
+		_, standing = second.Since()
+		equal(t, "it stands", standing, false)
+		first.Lower(t.Context())
+		second.Lower(t.Context())
+	})
+}

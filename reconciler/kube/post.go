@@ -81,7 +81,7 @@ func (p *post) step(ctx context.Context) {
 }
 
 func (p *post) renewOrTake(ctx context.Context) error {
-	if p.f.Dropped() {
+	if p.f.Dropped() || p.f.Age() >= LongestFence {
 		return nil
 	}
 	if p.own {
