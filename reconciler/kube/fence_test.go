@@ -277,6 +277,16 @@ func TestTheFenceWaitsForWhoHoldsALeaseAndStandsOnlyWithAllOfThem(t *testing.T) 
 }
 
 func TestTheFenceEndsForTheOtherReplicaWhenTheLeaderLowersIt(t *testing.T) {
+	t.Run("and nobody takes the Lease", func(t *testing.T) { theLeaderLowers(t, nil, "") })
+	t.Run("and an ADD takes it at once", func(t *testing.T) {
+		theLeaderLowers(t, func(a *leaseAPI) { a.has(shared, "default/web-0", 0) }, "default/web-0")
+	})
+	t.Run("and an ADD has had it before the other looks", func(t *testing.T) {
+		theLeaderLowers(t, func(a *leaseAPI) { a.has(shared, "", 0) }, "") // with more transitions
+	})
+}
+
+func theLeaderLowers(t *testing.T, then func(a *leaseAPI), holder string) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newLeaseAPI()
 		leader, other := a.cluster(t, "leader").Fence(), a.cluster(t, "other").Fence()
@@ -287,9 +297,12 @@ func TestTheFenceEndsForTheOtherReplicaWhenTheLeaderLowersIt(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		equal(t, "told", other.Told(), "it ran backwards")
 		leader.Lower(t.Context())
+		if then != nil {
+			then(a)
+		}
 		time.Sleep(time.Second)
 		equal(t, "dropped", other.Dropped(), true)
-		equal(t, "the holder", a.holder(shared), "")
+		equal(t, "the holder", a.holder(shared), holder)
 		other.Lower(t.Context())
 		equal(t, "told afterwards", other.Told(), "")
 	})

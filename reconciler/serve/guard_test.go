@@ -410,6 +410,18 @@ func TestAFenceThatTheOtherReplicaHasLoweredIsOver(t *testing.T) {
 	})
 }
 
+func TestAFenceThatTheOtherReplicaHasLoweredTooSoonIsRaisedAgain(t *testing.T) {
+	w := aCluster()
+	guarded(t, w, func(t *testing.T, g *Guard) {
+		w.is(func() { w.away = true }, 5*time.Second)
+		w.is(func() { w.away, w.unsure = false, errors.New("not served yet") }, time.Second)
+		w.is(func() { w.dropped = true }, time.Second)
+		w.stands(t, false)
+		w.is(func() { w.dropped, w.unsure, w.older = false, nil, "a pool is older" }, 2*time.Second)
+		w.stands(t, true)
+	})
+}
+
 func TestWhereItIsNotKnownWherePoolsAreThereIsNoFenceAndThatIsSaidOnce(t *testing.T) {
 	w := &watched{}
 	var said strings.Builder

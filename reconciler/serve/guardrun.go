@@ -261,7 +261,8 @@ func (g *Guard) end(ctx context.Context) {
 	}
 	age, missing := g.Fence.Age(), g.Fence.Missing()
 	g.Fence.Lower(ctx)
-	g.raisedAt, g.stood, g.answered, g.asking = time.Time{}, nil, time.Time{}, false
+	g.raisedAt, g.stood, g.answered = time.Time{}, nil, time.Time{}
+	g.asking = g.asking && outcome == dropped // the other replica may know less
 	g.rests = time.Now().Add(fenceRest)
 	g.mu.Lock()
 	g.restored, g.joined, g.settled, g.left, g.stoodAt = "", false, false, "", time.Time{}
