@@ -3,6 +3,7 @@ package e2e
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -22,11 +23,15 @@ func TestServeIsSmall(t *testing.T) {
 	s.fill(t, c)
 
 	var mu sync.Mutex
-	calls, last := map[string]int{}, time.Now()
+	calls, pulses, last := map[string]int{}, 0, time.Now()
 	p := &proxy{before: func(r *http.Request) int {
 		mu.Lock()
 		defer mu.Unlock()
-		if !r.URL.Query().Has("watch") {
+		switch q := r.URL.Query(); {
+		case q.Has("watch"):
+		case strings.HasSuffix(r.URL.Path, "/leases") && q.Get("fieldSelector") == "metadata.name=ip-reconcile": // is the API server there?
+			pulses++
+		default:
 			calls[r.Method+" "+r.URL.Path]++
 			last = time.Now()
 		}
@@ -38,6 +43,7 @@ func TestServeIsSmall(t *testing.T) {
 		t.Helper()
 		mu.Lock()
 		clear(calls)
+		pulses = 0
 		mu.Unlock()
 		began, used, looks := time.Now(), cpuTime(t, v.command), v.metric("ip_reconcile_looks_total")
 		for i := range seconds {
@@ -57,6 +63,9 @@ func TestServeIsSmall(t *testing.T) {
 	mu.Lock()
 	if len(calls) > 0 {
 		t.Errorf("requests while nothing happens: %v", calls)
+	}
+	if pulses > 2*seconds {
+		t.Errorf("%d pulses in %d s", pulses, seconds)
 	}
 	mu.Unlock()
 	measure("ten pods change each second", func(second int) {

@@ -66,6 +66,10 @@ func New(logs io.Writer, filter Filter) *cobra.Command {
 confirmed when it has been judged so at every look for --confirm-after. By the
 schedule, and at start, everything is read anew and compared with the watches.
 
+After any time without the API server every replica holds whereabouts' Leases, so
+that nothing is handed out, until it is known that etcd was not restored; or, if it
+was, until the pools say what runs, for --fence-timeout at most.
+
 Of several replicas one works: the one that holds the Lease ip-reconcile. The
 schedule is read from --cron, else --cron-file, else whereabouts' own
 configuration (reconciler_cron_expression), else it is "30 4 * * *"; a file is

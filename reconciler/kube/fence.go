@@ -21,6 +21,10 @@ const FenceHolder = "ip-reconcile/fence"
 // RestoredAnnotation on them says what showed a replica that etcd was restored.
 const RestoredAnnotation = "ip-reconcile.dev/etcd-restored"
 
+// LongestFence is after what age no replica renews a fence any more, whatever happens:
+// an ADD waits up to 2 min for its turn.
+const LongestFence = 90 * time.Second
+
 const (
 	// fenceLease is for how long ADDs and DELs respect a Lease of the fence that
 	// nobody renews. It is longer than a hold's: a replica that takes over must be
@@ -52,15 +56,16 @@ const (
 //   - spec.renewTime less spec.acquireTime is the fence's age at that write. Both are
 //     by the writer's clock, so that no other clock matters; who takes over a fence
 //     that is alive (renewed within 4 s by the API server's clock) carries the age on.
-//     Thus no chain of replicas keeps a fence for longer than one may.
+//     Nobody renews one of 90 s, so that no chain of replicas keeps it for longer.
 //   - It is given back by an update to no holder, at the resourceVersion of the own
 //     last write. A conflict leaves it to who wrote; only a replica that leads reads
-//     and tries again. A replica that does not lead takes a Lease without holder for
-//     the end of the fence; one that leads takes it back.
+//     and tries again. A replica that does not lead takes it for the end of the fence
+//     when a Lease is nobody's or somebody else's that was the fence's a moment ago; one
+//     that leads takes it back in its turn.
 //   - What showed one replica that etcd was restored is an annotation of the Lease while
 //     the fence stands. The others read it when they meet a conflict, so that none of
 //     them ends the fence because it has seen nothing itself. Until it is written a
-//     Lease without holder is taken back, too.
+//     Lease is taken back, too.
 //   - A replica that ends does not give it back: another one takes over, or 3 s later
 //     whoever waits.
 //

@@ -277,6 +277,16 @@ func TestTheFenceWaitsForWhoHoldsALeaseAndStandsOnlyWithAllOfThem(t *testing.T) 
 }
 
 func TestTheFenceEndsForTheOtherReplicaWhenTheLeaderLowersIt(t *testing.T) {
+	t.Run("and nobody takes the Lease", func(t *testing.T) { theLeaderLowers(t, nil, "") })
+	t.Run("and an ADD takes it at once", func(t *testing.T) {
+		theLeaderLowers(t, func(a *leaseAPI) { a.has(shared, "default/web-0", 0) }, "default/web-0")
+	})
+	t.Run("and an ADD has had it before the other looks", func(t *testing.T) {
+		theLeaderLowers(t, func(a *leaseAPI) { a.has(shared, "", 0) }, "") // with more transitions
+	})
+}
+
+func theLeaderLowers(t *testing.T, then func(a *leaseAPI), holder string) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newLeaseAPI()
 		leader, other := a.cluster(t, "leader").Fence(), a.cluster(t, "other").Fence()
@@ -287,9 +297,12 @@ func TestTheFenceEndsForTheOtherReplicaWhenTheLeaderLowersIt(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		equal(t, "told", other.Told(), "it ran backwards")
 		leader.Lower(t.Context())
+		if then != nil {
+			then(a)
+		}
 		time.Sleep(time.Second)
 		equal(t, "dropped", other.Dropped(), true)
-		equal(t, "the holder", a.holder(shared), "")
+		equal(t, "the holder", a.holder(shared), holder)
 		other.Lower(t.Context())
 		equal(t, "told afterwards", other.Told(), "")
 	})
@@ -442,5 +455,28 @@ func TestAFenceThatSomebodyElseHadForAMomentStandsSinceThen(t *testing.T) {
 		equal(t, "it stands again", standing, true)
 		equal(t, "since later", again.Sub(since) > 9*time.Second, true)
 		f.Lower(t.Context())
+	})
+}
+
+// Whoever raised it may hang, or may have lost all its time.
+func TestAFenceThatNobodyLowersIsNotRenewedAfter90Seconds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newLeaseAPI()
+		first, second := a.cluster(t, "first").Fence(), a.cluster(t, "second").Fence()
+		stands(t, first.Raise(theShared), time.Second)
+		time.Sleep(60 * time.Second)
+		stands(t, second.Raise(theShared), time.Second)
+		time.Sleep(28 * time.Second)
+		_, standing := second.Since()
+		equal(t, "it stands after 88 s", standing, true)
+		time.Sleep(4 * time.Second)
+		a.mu.Lock()
+		last := a.leases[shared].Spec.RenewTime.Time
+		a.mu.Unlock()
+		equal(t, "renewed after 92 s", time.Since(last) > time.Second, true)
+		_, standing = second.Since()
+		equal(t, "it stands", standing, false)
+		first.Lower(t.Context())
+		second.Lower(t.Context())
 	})
 }

@@ -81,7 +81,7 @@ func (p *post) step(ctx context.Context) {
 }
 
 func (p *post) renewOrTake(ctx context.Context) error {
-	if p.f.Dropped() {
+	if p.f.Dropped() || p.f.Age() >= LongestFence {
 		return nil
 	}
 	if p.own {
@@ -98,27 +98,30 @@ func (p *post) renewOrTake(ctx context.Context) error {
 	if l == nil {
 		return p.write(ctx, nil)
 	}
+	p.f.mu.Lock()
+	held, follows := p.stands(), !p.f.leads && (p.f.why == "" || l.Annotations[RestoredAnnotation] != "" || p.published)
+	p.f.mu.Unlock()
+	holder := holderOf(l)
+	if holder != FenceHolder && held && follows {
+		p.f.mu.Lock()
+		defer p.f.mu.Unlock()
+		p.kept, p.f.dropped = time.Time{}, true
+		return nil
+	}
 	if p.last != nil && transitionsOf(p.last) != transitionsOf(l) {
+		held = false
 		p.lost() // somebody else has had it in between
 	}
 	if p.last == nil || p.last.ResourceVersion != l.ResourceVersion {
 		p.last, p.changed = l, time.Now()
 	}
-	p.f.mu.Lock()
-	held, follows := p.stands(), !p.f.leads && (p.f.why == "" || l.Annotations[RestoredAnnotation] != "" || p.published)
-	p.f.mu.Unlock()
-	switch holder := holderOf(l); {
+	switch {
 	case holder == FenceHolder && held && follows && time.Since(p.changed) < quietFor:
 		p.follow(l)
 		return nil
 	case holder == FenceHolder:
 		p.carryOn(l)
 		return p.write(ctx, l)
-	case holder == "" && held && follows:
-		p.f.mu.Lock()
-		defer p.f.mu.Unlock()
-		p.kept, p.f.dropped = time.Time{}, true
-		return nil
 	case holder == "" || p.f.c.expired(l):
 		return p.write(ctx, l)
 	}

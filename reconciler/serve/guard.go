@@ -10,6 +10,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
 // Guard raises the fence when etcd may have been restored, and lowers it when it was
@@ -92,7 +93,7 @@ type Signs interface {
 }
 
 // MaxFence is for how long a fence may stand.
-const MaxFence = 90 * time.Second
+const MaxFence = kube.LongestFence
 
 const (
 	// pulseEvery is how often the API server is asked while all is well.

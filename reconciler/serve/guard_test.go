@@ -345,6 +345,27 @@ func TestAFenceForARestoreStandsUntilAllIsSettledOrItsTimeIsUp(t *testing.T) {
 	})
 }
 
+// A comparison that hangs must not keep ADDs waiting.
+func TestAFenceIsLoweredInTimeThoughAComparisonHangs(t *testing.T) {
+	w := aCluster()
+	guarded(t, w, func(t *testing.T, g *Guard) {
+		w.is(func() { w.away = true }, 5*time.Second)
+		w.is(func() { w.away = false }, 89*time.Second)
+		w.stands(t, true)
+		w.is(func() {}, 2*time.Second)
+		w.stands(t, false)
+		g.outcomes(t, map[string]float64{timedOut: 1})
+	}, func(g *Guard) { g.Signs = neverTells{w} })
+}
+
+// neverTells hangs when it is to compare.
+type neverTells struct{ *watched }
+
+func (neverTells) RanBackwards(ctx context.Context) (string, error) {
+	<-ctx.Done()
+	return "", ctx.Err()
+}
+
 func TestWhatALookOrAnAgentShowsRaisesTheFence(t *testing.T) {
 	w := aCluster()
 	guarded(t, w, func(t *testing.T, g *Guard) {
@@ -390,6 +411,18 @@ func TestAFenceThatTheOtherReplicaHasLoweredIsOver(t *testing.T) {
 		w.stands(t, false)
 		g.outcomes(t, nil)
 		equal(t, "passes follow each other", g.Restoring(), false)
+	})
+}
+
+func TestAFenceThatTheOtherReplicaHasLoweredTooSoonIsRaisedAgain(t *testing.T) {
+	w := aCluster()
+	guarded(t, w, func(t *testing.T, g *Guard) {
+		w.is(func() { w.away = true }, 5*time.Second)
+		w.is(func() { w.away, w.unsure = false, errors.New("not served yet") }, time.Second)
+		w.is(func() { w.dropped = true }, time.Second)
+		w.stands(t, false)
+		w.is(func() { w.dropped, w.unsure, w.older = false, nil, "a pool is older" }, 2*time.Second)
+		w.stands(t, true)
 	})
 }
 

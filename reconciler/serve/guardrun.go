@@ -152,7 +152,11 @@ func (g *Guard) ask(ctx context.Context) {
 	if !g.asking {
 		return
 	}
-	asked, cancel := context.WithTimeout(ctx, g.limit)
+	limit := g.limit
+	if !g.raisedAt.IsZero() { // the fence must not wait for this
+		limit = min(limit, max(g.Timeout-g.age(), tryEvery))
+	}
+	asked, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	why, err := g.Signs.RanBackwards(asked)
 	if err != nil {
@@ -261,7 +265,7 @@ func (g *Guard) end(ctx context.Context) {
 	switch {
 	case g.Fence.Dropped():
 		outcome = dropped
-	case max(g.Fence.Age(), time.Since(g.raisedAt)) >= g.Timeout:
+	case g.age() >= g.Timeout:
 		outcome = timedOut
 	case restored == "" && !g.asking && !g.away && taken: // until then another replica may have something to say
 		outcome = noRestore
@@ -272,13 +276,17 @@ func (g *Guard) end(ctx context.Context) {
 	}
 	age, missing := g.Fence.Age(), g.Fence.Missing()
 	g.Fence.Lower(ctx)
-	g.raisedAt, g.stood, g.answered, g.asking = time.Time{}, nil, time.Time{}, false
+	g.raisedAt, g.stood, g.answered = time.Time{}, nil, time.Time{}
+	g.asking = g.asking && outcome == dropped // the other replica may know less
 	g.rests = time.Now().Add(fenceRest)
 	g.mu.Lock()
 	g.restored, g.settled, g.left, g.stoodAt = "", false, "", time.Time{}
 	g.mu.Unlock()
 	g.tell(outcome, age, left, missing)
 }
+
+// age is that of the fence, also where none of the Leases could be had.
+func (g *Guard) age() time.Duration { return max(g.Fence.Age(), time.Since(g.raisedAt)) }
 
 func (g *Guard) tell(outcome string, age time.Duration, left string, missing []string) {
 	g.Metrics.lowered(outcome, age)
