@@ -64,7 +64,7 @@ func (r *Reconciler) repair(ctx context.Context, j *Judgement, out *Result) time
 	due, until := r.dueRepairs(j, out)
 	due = r.boundRepairs(j, due, out)
 	for _, g := range grouped(due, func(f *mend) (string, []string) { return f.repair.pool.Namespace, f.leaseNames() }) {
-		m := &repairs{basis: basis{Reconciler: r, first: o}, namespace: g.namespace, leases: g.leases, out: out, pace: newPace(r.Options.Settled), lost: map[string]int{}}
+		m := &repairs{basis: basis{Reconciler: r, first: o}, namespace: g.namespace, leases: g.leases, out: out, pace: newPace(r.Options.Settled || !o.Fenced.IsZero()), lost: map[string]int{}}
 		m.run(ctx, g.items)
 	}
 	return until
@@ -123,7 +123,7 @@ type repairs struct {
 	out       *Result
 	pace      pace
 	wrote     int            // writes that were done
-	held      time.Duration  // how long the last hold was worked under
+	held      time.Duration  // how long the last hold kept others off
 	lost      map[string]int // findings given up, by pool
 }
 
@@ -244,7 +244,9 @@ func (m *repairs) attempt(ctx context.Context, todo []*mend) (left []*mend, err 
 			return err
 		}
 		began := m.Clock.Now()
-		defer func() { m.held = m.Clock.Since(began) }()
+		if !h.Until.IsZero() { // else nobody waits, or everybody does
+			defer func() { m.held = m.Clock.Since(began) }()
+		}
 		work, others := covered(left, h, func(f *mend) []string { return f.leaseNames() })
 		if len(work) == 0 {
 			return errLeaseMissing
@@ -255,7 +257,7 @@ func (m *repairs) attempt(ctx context.Context, todo []*mend) (left []*mend, err 
 		if err := m.ground(); err != nil {
 			return err
 		}
-		if !h.Until.IsZero() { // else nobody waits, or everybody does
+		if !h.Until.IsZero() {
 			h.Until = later(began.Add(writeBackFor), m.Clock.Now().Add(writeBackFor/2))
 		}
 		failed, err := m.write(ctx, h, m.standing(work))
