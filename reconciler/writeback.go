@@ -28,7 +28,7 @@ func (m *repairs) write(ctx context.Context, h *Hold, findings []*mend) (left []
 	for _, f := range findings {
 		switch pool := f.repair.pool; {
 		case pool.Paused:
-			m.failed([]*mend{f}, fmt.Errorf("pool %s is paused by its annotation %s", pool.Ref(), ippool.PausedAnnotation))
+			m.failed([]*mend{f}, fmt.Errorf("%w: pool %s, by its annotation %s", errPaused, pool.Ref(), ippool.PausedAnnotation))
 		case f.repair.key != "":
 			entries[pool] = append(entries[pool], f)
 		default:

@@ -85,7 +85,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 	for _, outcome := range []string{noRestore, settled, timedOut} {
 		m.fences.WithLabelValues(outcome)
 	}
-	for _, why := range []reconciler.Refusal{reconciler.Breaker, reconciler.Changed, reconciler.LeaseBusy, reconciler.NoLease, reconciler.WriteFailed} {
+	for _, why := range []reconciler.Refusal{reconciler.Paused, reconciler.EtcdRestored, reconciler.Breaker, reconciler.Changed, reconciler.LeaseBusy, reconciler.NoLease, reconciler.WriteFailed} {
 		m.unrepaired.WithLabelValues(string(why))
 	}
 	registry.MustRegister(m.fence, m.fences, m.fenced, m.released, m.refused, m.repaired, m.unrepaired, m.passes, m.looks, m.conflicts, m.rebuilds, m.restores, m.badSchedule,
