@@ -119,6 +119,14 @@ func (h *History) noteRestores(o *Observation) {
 	}
 }
 
+// noteMissed takes in what the source knew of nodes before the first look. Where there
+// are no reports it is the sign that there were some.
+func (h *History) noteMissed(o *Observation) {
+	if h.last.IsZero() && len(o.Missed) > 0 {
+		h.reports, h.restore.missed = true, maps.Clone(o.Missed)
+	}
+}
+
 // noteNodes takes in which nodes there are.
 func (h *History) noteNodes(j *Judgement) {
 	r, o := &h.restore, j.Observation
