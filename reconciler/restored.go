@@ -15,7 +15,8 @@ const sameRestore = 10 * time.Minute
 // there is a right to that.
 type restore struct {
 	at time.Time // what was written from then on was written since; zero for none
-	// intact is the last look before it, where a look showed it and at is of that look.
+	// intact is a time before it, where a look showed it and at is of that look: that of
+	// the last look before, or as an agent dates it.
 	intact  time.Time
 	why     string
 	settled bool // nobody is waited for any more: asked once, a node that joins later is not asked
@@ -30,6 +31,8 @@ type restore struct {
 	missed map[string]time.Time // those that were not there any more at a look, and when first
 	told   map[string]string    // what reports have said of restores
 	seen   time.Time            // when a look showed one
+	// unlooked is at where the first look of this process showed it.
+	unlooked time.Time
 }
 
 // Restored is when a look last showed that etcd was restored; zero if none did.
@@ -60,12 +63,15 @@ func (h *History) NoteRestore(now time.Time, why string) {
 		return
 	}
 	intact := h.last
-	if byAgent := r.intact.IsZero() && !r.settled; byAgent && now.Sub(r.at) <= sameRestore && r.at.Before(intact) {
+	if byAgent := !r.at.Equal(r.seen) && !r.settled; byAgent && now.Sub(r.at) <= sameRestore && r.at.Before(intact) {
 		intact = r.at // an agent has dated it better
 	}
 	r.seen = now
 	r.begin(now, why, time.Time{})
 	r.intact = intact
+	if h.last.IsZero() {
+		r.unlooked = now
+	}
 	for _, s := range h.subjects {
 		s.ripens.forget()
 	}
@@ -97,9 +103,15 @@ func (h *History) noteRestores(o *Observation) {
 	told := make(map[string]string, len(r.told))
 	var last time.Time
 	var by string
+	// A process whose first look shows a restore has nothing to date it by: agents that
+	// were faster have no cause to write again.
+	unlooked := !r.at.IsZero() && r.at.Equal(r.unlooked)
 	for _, report := range o.Reports {
 		if report.RestoreSeen.IsZero() {
 			continue
+		}
+		if unlooked && report.RestoreSeen.Before(r.at) && (r.intact.IsZero() || report.RestoreSeen.Before(r.intact)) {
+			r.intact = report.RestoreSeen
 		}
 		before, known := r.told[report.Name]
 		if told[report.Name] = report.RestoreNote; known && before == report.RestoreNote {

@@ -243,6 +243,31 @@ func TestANodeThatTheRestoreHasLostIsWaitedFor(t *testing.T) {
 
 func newerSince(o *Observation) { all(aNode("worker-9"), written("worker-9", 3*minute))(o) }
 
+// The leader ended while the API server was away, and the agents are faster than the next.
+func TestAProcessWhoseFirstLookShowsARestoreTakesTheAgentsDate(t *testing.T) {
+	byWatches := func(o *Observation) { o.Restored = "its watches say so" }
+	quiet := all(aNode("worker-2"), written("worker-2", 90*time.Second)) // lost nothing, and wrote anew
+	lost := noticed("worker-1", minute, 80*time.Second)
+	leak := all(usualPool, aNode("worker-1"), lost, func(o *Observation) { gone("box-1", its1)(o.Reports[0]) })
+	t.Run("which is there at that look", func(t *testing.T) {
+		p := newProcess(t, atOnce)
+		p.wantRefused("the look that saw it", EtcdRestored, p.look(2*minute, leak, quiet, byWatches))
+		p.wantRefused("renewed before it", EtcdRestored, p.look(2*minute+5*time.Second, leak, quiet))
+		p.wantReleased("renewed after it", p.look(3*minute, leak, quiet))
+	})
+	t.Run("or comes later", func(t *testing.T) {
+		p := newProcess(t, atOnce)
+		p.wantRefused("the look that saw it", EtcdRestored, p.look(2*minute, leakOn(80*time.Second), quiet, byWatches))
+		p.wantRefused("nobody tells", EtcdRestored, p.look(3*minute, leakOn(80*time.Second), quiet))
+		p.wantReleased("an agent tells", p.look(4*minute, leak, quiet))
+	})
+	t.Run("and what was written before that does not count", func(t *testing.T) {
+		p := newProcess(t, atOnce)
+		p.look(2*minute, leak, aNode("worker-2"), written("worker-2", 50*time.Second), byWatches)
+		p.wantRefused("later", EtcdRestored, p.look(hour, leak, aNode("worker-2"), written("worker-2", 50*time.Second)))
+	})
+}
+
 // Whoever can write one report must not stop all releases for as long as they please.
 func TestOneAgentsWordCountsOnce(t *testing.T) {
 	scene := func(liar part) part { return all(leakOn(0), aNode("worker-2"), liar) }

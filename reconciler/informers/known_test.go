@@ -30,7 +30,7 @@ func TestAReportThatTheWatchesHadToldOfIsMissedForAWhile(t *testing.T) {
 	one := b.tells("sandboxreports", aReport("7"))
 	equal(t, "of one that is there", sees(b.known, now, "worker-1"), nothing)
 	b.g.view.remove("sandboxreports", one)
-	equal(t, "of one that went", sees(b.known, now), []string{"worker-1"})
+	equal(t, "of one that went", sees(b.known, now.Add(5*time.Minute)), []string{"worker-1"})
 	equal(t, "ten minutes later", sees(b.known, now.Add(missedFor)), []string{"worker-1"})
 	equal(t, "after that", sees(b.known, now.Add(missedFor+time.Minute)), nothing)
 
