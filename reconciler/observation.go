@@ -31,6 +31,9 @@ type Observation struct {
 	// ReportsUnreadable: SandboxReports are served and could not be read, so
 	// that no report is no proof that there is no agent.
 	ReportsUnreadable bool
+	// Missed are nodes whose reports this process knew before it looked, and that are not
+	// there any more; the time is since when. They are of the last minutes.
+	Missed map[string]time.Time
 	// Past is what earlier looks of this process saw; nil for none.
 	Past *History
 	// Watched: pods and reservations are what watches have told, not what a quorum read

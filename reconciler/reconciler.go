@@ -81,6 +81,7 @@ func (r *Reconciler) Look(ctx context.Context) (*Judgement, error) {
 		o.Local = r.Clock.Now()
 	}
 	r.recallRestore(ctx, o)
+	r.History.noteMissed(o)
 	r.History.checkRevision(o)
 	j := Judge(o, r.Options.judging())
 	r.History.Remember(j)

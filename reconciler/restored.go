@@ -15,7 +15,8 @@ const sameRestore = 10 * time.Minute
 // there is a right to that.
 type restore struct {
 	at time.Time // what was written from then on was written since; zero for none
-	// intact is when all was well before it, where a look showed it and at is of that look.
+	// intact is a time before it, where a look showed it and at is of that look: when all
+	// was last well, or as an agent dates it.
 	intact  time.Time
 	why     string
 	settled bool // nobody is waited for any more: asked once, a node that joins later is not asked
@@ -30,6 +31,8 @@ type restore struct {
 	missed map[string]time.Time // those that were not there any more at a look, and when first
 	told   map[string]string    // what reports have said of restores
 	seen   time.Time            // when a look showed one
+	// unlooked is at where nothing told when all was last well.
+	unlooked time.Time
 }
 
 // Restored is when a look last showed that etcd was restored; zero if none did.
@@ -48,7 +51,6 @@ func (h *History) checkRevision(o *Observation) {
 		h.revision = o.Revision
 	}
 	if o.Restored != "" { // at once: what follows may fail
-		h.noteRestores(o) // an agent may have dated it
 		h.noteRestore(o)
 	}
 }
@@ -61,13 +63,16 @@ func (h *History) noteRestore(o *Observation) {
 		return
 	}
 	intact := later(h.last, o.Intact)
-	byAgent := r.intact.IsZero() && !r.settled && now.Sub(r.at) <= sameRestore
+	byAgent := !r.at.Equal(r.seen) && !r.settled && now.Sub(r.at) <= sameRestore
 	if byAgent && (intact.IsZero() || r.at.Before(intact)) {
 		intact = r.at // an agent has dated it better
 	}
 	r.seen = now
 	r.begin(now, o.Restored, time.Time{})
 	r.intact = intact
+	if intact.IsZero() {
+		r.unlooked = now
+	}
 	for _, s := range h.subjects {
 		s.ripens.forget()
 	}
@@ -99,9 +104,15 @@ func (h *History) noteRestores(o *Observation) {
 	told := make(map[string]string, len(r.told))
 	var last time.Time
 	var by string
+	// A process whose first look shows a restore has nothing to date it by: agents that
+	// were faster have no cause to write again.
+	unlooked := !r.at.IsZero() && r.at.Equal(r.unlooked)
 	for _, report := range o.Reports {
 		if report.RestoreSeen.IsZero() {
 			continue
+		}
+		if unlooked && report.RestoreSeen.Before(r.at) && (r.intact.IsZero() || report.RestoreSeen.Before(r.intact)) {
+			r.intact = report.RestoreSeen
 		}
 		before, known := r.told[report.Name]
 		if told[report.Name] = report.RestoreNote; known && before == report.RestoreNote {
@@ -118,6 +129,14 @@ func (h *History) noteRestores(o *Observation) {
 	r.told = told
 	if !last.IsZero() && (r.at.IsZero() || last.After(r.at.Add(sameRestore))) {
 		r.begin(last, "by the word of the agent of node "+by, last)
+	}
+}
+
+// noteMissed takes in what the source knew of nodes before the first look. Where there
+// are no reports it is the sign that there were some.
+func (h *History) noteMissed(o *Observation) {
+	if h.last.IsZero() && len(o.Missed) > 0 {
+		h.reports, h.restore.missed = true, maps.Clone(o.Missed)
 	}
 }
 

@@ -204,6 +204,27 @@ func TestANodeThatTheRestoreHasLostIsWaitedFor(t *testing.T) {
 		p.wantRefused("told when it was missed already", EtcdRestored, p.look(3*minute, told))
 		p.wantReleased("its report", p.look(4*minute, told, newerSince))
 	})
+	t.Run("also by a replica that watched before and looks for the first time", func(t *testing.T) {
+		missed := func(after time.Duration) part {
+			return func(o *Observation) { o.Missed = map[string]time.Time{"worker-9": now.Add(after)} }
+		}
+		told := all(usualPool, aNode("worker-1"), noticed("worker-1", minute, 2*minute), func(o *Observation) { gone("box-1", its1)(o.Reports[0]) })
+		p := newProcess(t, atOnce)
+		p.wantRefused("told by an agent", EtcdRestored, p.look(3*minute, told, missed(2*minute)))
+		p.wantRefused("and later", EtcdRestored, p.look(hour, told))
+		p = newProcess(t, atOnce)
+		p.wantRefused("seen by itself", EtcdRestored, p.look(3*minute, leakOn(0), missed(2*minute), func(o *Observation) { o.Restored = "its watches say so" }))
+		p.wantRefused("and later", EtcdRestored, p.look(hour, leakOn(4*minute)))
+		p = newProcess(t, atOnce)
+		p.wantReleased("missed long before", p.look(3*minute, told, missed(0)))
+		p = newProcess(t, atOnce)
+		p.look(2*minute, leakOn(0))
+		p.wantReleased("removed before its eyes", p.look(3*minute, told, missed(2*minute)))
+		p = newProcess(t, atOnce)
+		if plan := p.look(3*minute, usualPool, aNode("worker-1"), missed(2*minute)); len(plan.Release)+len(plan.Refused) > 0 {
+			t.Errorf("there were reports, and without them it is judged stale: releases %d, refuses %s", len(plan.Release), refusals(plan))
+		}
+	})
 	t.Run("not where its object had been gone before", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		p.look(-minute, leakOn(0), staleReport("worker-9", writtenBefore), revision(99))
@@ -221,6 +242,31 @@ func TestANodeThatTheRestoreHasLostIsWaitedFor(t *testing.T) {
 }
 
 func newerSince(o *Observation) { all(aNode("worker-9"), written("worker-9", 3*minute))(o) }
+
+// The leader ended while the API server was away, and the agents are faster than the next.
+func TestAProcessWhoseFirstLookShowsARestoreTakesTheAgentsDate(t *testing.T) {
+	byWatches := func(o *Observation) { o.Restored = "its watches say so" }
+	quiet := all(aNode("worker-2"), written("worker-2", 90*time.Second)) // lost nothing, and wrote anew
+	lost := noticed("worker-1", minute, 80*time.Second)
+	leak := all(usualPool, aNode("worker-1"), lost, func(o *Observation) { gone("box-1", its1)(o.Reports[0]) })
+	t.Run("which is there at that look", func(t *testing.T) {
+		p := newProcess(t, atOnce)
+		p.wantRefused("the look that saw it", EtcdRestored, p.look(2*minute, leak, quiet, byWatches))
+		p.wantRefused("renewed before it", EtcdRestored, p.look(2*minute+5*time.Second, leak, quiet))
+		p.wantReleased("renewed after it", p.look(3*minute, leak, quiet))
+	})
+	t.Run("or comes later", func(t *testing.T) {
+		p := newProcess(t, atOnce)
+		p.wantRefused("the look that saw it", EtcdRestored, p.look(2*minute, leakOn(80*time.Second), quiet, byWatches))
+		p.wantRefused("nobody tells", EtcdRestored, p.look(3*minute, leakOn(80*time.Second), quiet))
+		p.wantReleased("an agent tells", p.look(4*minute, leak, quiet))
+	})
+	t.Run("and what was written before that does not count", func(t *testing.T) {
+		p := newProcess(t, atOnce)
+		p.look(2*minute, leak, aNode("worker-2"), written("worker-2", 50*time.Second), byWatches)
+		p.wantRefused("later", EtcdRestored, p.look(hour, leak, aNode("worker-2"), written("worker-2", 50*time.Second)))
+	})
+}
 
 // Whoever can write one report must not stop all releases for as long as they please.
 func TestOneAgentsWordCountsOnce(t *testing.T) {

@@ -117,6 +117,7 @@ func newBench(t *testing.T) *bench {
 		view:    newView("kube-system", s.Now, func(what string) { b.changed = append(b.changed, what) }),
 		streams: newStreams(func() {}),
 	}
+	b.g.view.known = s.known
 	for _, k := range b.g.kinds {
 		b.g.streams.begin(k.resource.Resource)
 	}

@@ -35,6 +35,7 @@ type Source struct {
 	log     *slog.Logger
 	changed func(what string)
 	rebuild chan string
+	known   *known
 
 	mu      sync.Mutex
 	current *generation             // nil before the first is in step, and between two
@@ -49,7 +50,7 @@ type Source struct {
 // New makes a Source; changed is called when something changed that may change
 // a verdict, with what it was: the name of a resource. It must not block.
 func New(cluster *kube.Cluster, config *rest.Config, log *slog.Logger, changed func(what string)) *Source {
-	return &Source{Cluster: cluster, config: config, log: log, changed: changed, rebuild: make(chan string, 1), last: &reconciler.Observation{}}
+	return &Source{Cluster: cluster, config: config, log: log, changed: changed, rebuild: make(chan string, 1), known: newKnown(), last: &reconciler.Observation{}}
 }
 
 // generation is one set of caches, from their first list to their end.
@@ -110,6 +111,7 @@ func (s *Source) live(ctx context.Context) error {
 			s.changed(what)
 		}
 	})
+	g.view.known = s.known
 	g.streams = newStreams(func() {
 		if s.is(g) {
 			s.changed("a watch")

@@ -30,7 +30,9 @@ func (s *Source) Observe(ctx context.Context) (*reconciler.Observation, error) {
 	s.mu.Lock()
 	last := s.last
 	s.mu.Unlock()
-	return g.view.observe(last), nil
+	o := g.view.observe(last)
+	s.known.tell(o)
+	return o, nil
 }
 
 // trust says why the caches cannot be relied upon. Where a watch was opened
@@ -214,6 +216,7 @@ func (f *Full) broken(why string) {
 }
 
 func (f *Full) keep(o *reconciler.Observation) {
+	f.known.tell(o)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.last = &reconciler.Observation{Warnings: o.Warnings, ReportsUnreadable: o.ReportsUnreadable, Paused: o.Paused, Acknowledged: o.Acknowledged}

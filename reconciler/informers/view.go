@@ -58,10 +58,11 @@ type view struct {
 	now      func() time.Time  // the API server's time
 	changed  func(what string)
 	leases   string // the namespace of the agents' Leases
+	known    *known
 }
 
 func newView(leases string, now func() time.Time, changed func(string)) *view {
-	return &view{objects: map[string]map[types.NamespacedName]*item{}, newest: map[string]uint64{}, named: map[string]int{}, leases: leases, now: now, changed: changed}
+	return &view{objects: map[string]map[types.NamespacedName]*item{}, newest: map[string]uint64{}, named: map[string]int{}, leases: leases, now: now, changed: changed, known: newKnown()}
 }
 
 // set takes in a new or changed object.
@@ -76,6 +77,7 @@ func (v *view) set(resource string, i *item) {
 	all[i.NamespacedName] = i
 	v.newest[resource] = max(v.newest[resource], revision(i))
 	v.keepVouched(before, i)
+	v.known.has(resource, i.NamespacedName)
 	if before != nil && before.UID == i.UID && revision(i) < revision(before) {
 		v.restored = fmt.Sprintf("%s %s is at resourceVersion %s after %s", resource, i.NamespacedName, i.ResourceVersion, before.ResourceVersion)
 	}
@@ -93,6 +95,7 @@ func (v *view) remove(resource string, i *item) {
 	v.mu.Lock()
 	v.countNames(v.objects[resource][i.NamespacedName], -1)
 	delete(v.objects[resource], i.NamespacedName)
+	v.known.misses(resource, i.NamespacedName, v.now())
 	v.newest[resource] = max(v.newest[resource], revision(i))
 	matters := v.matters(i, nil)
 	v.note(nil, i, matters)

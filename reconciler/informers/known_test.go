@@ -1,0 +1,56 @@
+package informers
+
+import (
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/podstate/v1alpha1"
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
+)
+
+func TestAReportThatTheWatchesHadToldOfIsMissedForAWhile(t *testing.T) {
+	t.Parallel()
+	sees := func(k *known, now time.Time, there ...string) []string {
+		o := &reconciler.Observation{Now: now}
+		for _, name := range there {
+			r := &v1alpha1.SandboxReport{}
+			r.Name = name
+			o.Reports = append(o.Reports, &podstate.Report{SandboxReport: r})
+		}
+		k.tell(o)
+		return slices.Sorted(maps.Keys(o.Missed))
+	}
+	now := time.Now()
+	b := newBench(t)
+	nothing := []string(nil)
+	equal(t, "of none", sees(b.known, now), nothing)
+	one := b.tells("sandboxreports", aReport("7"))
+	equal(t, "of one that is there", sees(b.known, now, "worker-1"), nothing)
+	b.g.view.remove("sandboxreports", one)
+	equal(t, "of one that went", sees(b.known, now.Add(5*time.Minute)), []string{"worker-1"})
+	equal(t, "ten minutes later", sees(b.known, now.Add(missedFor)), []string{"worker-1"})
+	equal(t, "after that", sees(b.known, now.Add(missedFor+time.Minute)), nothing)
+
+	b.tells("sandboxreports", aReport("8"))
+	equal(t, "in caches that are thrown away", sees(b.known, now), []string{"worker-1"}) // nobody told that it went
+	b.tells("sandboxreports", aReport("9"))
+	equal(t, "and that is there again", sees(b.known, now, "worker-1"), nothing)
+	b.tells("sandboxreports", aReport("10"))
+	b.known.tell(&reconciler.Observation{Now: now, ReportsUnreadable: true})
+	equal(t, "after a look that could not read reports", sees(b.known, now, "worker-1"), nothing)
+}
+
+func TestBothKindsOfLooksTellWhichReportsAreMissed(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.g.view.remove("sandboxreports", b.tells("sandboxreports", aReport("7")))
+	equal(t, "a full look", len(b.full(t).Missed), 1)
+	o, err := b.Source.Observe(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "a look at the caches", len(o.Missed), 1)
+}
