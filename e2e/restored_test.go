@@ -35,8 +35,8 @@ func (r *restore) String() string {
 	return text
 }
 
-// restores puts a backup back, with what begins at the moment in which the API server
-// answers, and lets kubelets hear of new pods. Its answer is complete when done returns.
+// restores puts a backup back, with what begins at the moment in which kubelets can hear
+// of new pods. Its answer is complete when done returns.
 func (i *installation) restores(t *testing.T, snapshot string, atOnce func()) (done func() *restore) {
 	t.Helper()
 	revision := try(i.whole.Revision(t.Context())).must(t)
@@ -77,8 +77,8 @@ func (i *installation) restores(t *testing.T, snapshot string, atOnce func()) (d
 	})
 	check(t, i.whole.Restore(ctx, snapshot))
 	i.referee.restored()
-	atOnce()
 	check(t, i.whole.CatchUp(ctx, revision))
+	atOnce()
 	t.Logf("etcd was restored and had caught up after %.1fs", time.Since(before).Seconds())
 	return sync.OnceValue(func() *restore {
 		within(2*time.Minute, 100*time.Millisecond, func() bool {

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -49,6 +50,14 @@ func (w *WholeCluster) Revision(ctx context.Context) (int64, error) {
 // CatchUp writes until a revision of before a restore has passed. Before that, kubelets
 // do not hear of new pods: they watch from where they were.
 func (w *WholeCluster) CatchUp(ctx context.Context, revision int64) error {
+	var g errgroup.Group
+	for range 8 {
+		g.Go(func() error { return w.catchUp(ctx, revision) })
+	}
+	return g.Wait()
+}
+
+func (w *WholeCluster) catchUp(ctx context.Context, revision int64) error {
 	name := "catch-up-" + randomHex(4)
 	maps := w.client.CoreV1().ConfigMaps(metav1.NamespaceDefault)
 	m, err := maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
