@@ -99,7 +99,7 @@ func (a *leaseAPI) store(l *coordinationv1.Lease) {
 	a.version++
 	l.ResourceVersion = fmt.Sprint(a.version)
 	now := metav1.NewTime(time.Now().Truncate(time.Second))
-	l.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "x", Operation: "Update", Time: &now, FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{"f:renewTime":{}}}`)}}}
+	l.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "x", Operation: "Update", Time: &now, FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:renewTime":{}}}`)}}
 	l.APIVersion, l.Kind = "coordination.k8s.io/v1", "Lease"
 	a.leases[l.Namespace+"/"+l.Name] = l.DeepCopy()
 }

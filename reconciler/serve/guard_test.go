@@ -41,7 +41,6 @@ type watched struct {
 	dropped, leads        bool
 	know, told, others    string
 	passes                int
-	events                []string
 }
 
 func (w *watched) Pulse(ctx context.Context) (uint64, error) {
