@@ -67,7 +67,7 @@ func TestAReplicaThatDoesNotLeadOnlyLooksOnWhileTheLeaderRenewsTheFence(t *testi
 		}
 		equal(t, "taken over within a second", time.Since(gone) < time.Second, true)
 		equal(t, "the holder", a.holder(shared), kube.FenceHolder)
-		other.Lower(t.Context())
+		other.Lower(t.Context(), true)
 		equal(t, "the holder in the end", a.holder(shared), "")
 	})
 }
@@ -89,7 +89,7 @@ func TestAFenceThatIsTakenOverIsNoYounger(t *testing.T) {
 				if age := second.Age(); age < 54500*time.Millisecond || age > 57*time.Second { // the API server tells whole seconds
 					t.Errorf("after 55 s its age is %s", age)
 				}
-				second.Lower(t.Context())
+				second.Lower(t.Context(), true)
 			})
 		})
 	}
@@ -113,7 +113,7 @@ func TestARemnantOfAFenceCountsForNothing(t *testing.T) {
 		a.mu.Lock()
 		equal(t, "the annotation", a.leases[shared].Annotations[kube.RestoredAnnotation], "")
 		a.mu.Unlock()
-		f.Lower(t.Context())
+		f.Lower(t.Context(), true)
 	})
 }
 
@@ -140,7 +140,7 @@ func TestTheFenceWaitsForWhoHoldsALeaseAndStandsOnlyWithAllOfThem(t *testing.T) 
 		if since.Before(time.Now()) || since.Sub(began) > 6*time.Second {
 			t.Errorf("since %s after it was raised", since.Sub(began))
 		}
-		f.Lower(t.Context())
+		f.Lower(t.Context(), true)
 		for _, name := range []string{shared, "kube-system/worker-1-10.0.0.0-24", "other/whereabouts"} {
 			equal(t, name+" in the end", a.holder(name), "")
 		}
@@ -167,14 +167,14 @@ func theLeaderLowers(t *testing.T, then func(a *leaseAPI), holder string) {
 		leader.Know("it ran backwards")
 		time.Sleep(2 * time.Second)
 		equal(t, "told", other.Told(), "it ran backwards")
-		leader.Lower(t.Context())
+		leader.Lower(t.Context(), true)
 		if then != nil {
 			then(a)
 		}
 		time.Sleep(time.Second)
 		equal(t, "dropped", other.Dropped(), true)
 		equal(t, "the holder", a.holder(shared), holder)
-		other.Lower(t.Context())
+		other.Lower(t.Context(), true)
 		equal(t, "told afterwards", other.Told(), "")
 	})
 }
@@ -187,11 +187,11 @@ func TestTheLeaderTakesBackWhatTheOtherReplicaGivesBack(t *testing.T) {
 		stands(t, leader.Raise(theShared), time.Second)
 		time.Sleep(time.Second)
 		stands(t, other.Raise(theShared), time.Second) // and writes last
-		other.Lower(t.Context())
+		other.Lower(t.Context(), false)
 		time.Sleep(time.Second)
 		equal(t, "the holder", a.holder(shared), kube.FenceHolder)
 		equal(t, "dropped", leader.Dropped(), false)
-		leader.Lower(t.Context())
+		leader.Lower(t.Context(), true)
 	})
 }
 
@@ -206,13 +206,13 @@ func TestWhoKnowsOfARestoreTakesBackWhatTheLeaderGaveBackUnknowing(t *testing.T)
 		stands(t, leader.Raise(theShared), time.Second)
 		time.Sleep(2 * time.Second)
 		other.Know("it ran backwards")
-		leader.Lower(t.Context())
+		leader.Lower(t.Context(), false)
 		time.Sleep(time.Second)
 		equal(t, "the holder", a.holder(shared), kube.FenceHolder)
 		equal(t, "dropped", other.Dropped(), false)
 		why, err := leader.Others(t.Context(), theShared)
 		equal(t, "what the leader learns", fmt.Sprint(why, err), "it ran backwards<nil>")
-		other.Lower(t.Context())
+		other.Lower(t.Context(), true)
 	})
 }
 
@@ -257,7 +257,7 @@ func TestWorkUnderTheFence(t *testing.T) {
 
 		go func() {
 			time.Sleep(3 * time.Second)
-			f.Lower(context.Background())
+			f.Lower(context.Background(), true)
 		}()
 		err := c.Hold(t.Context(), "kube-system", []string{"whereabouts"}, func(ctx context.Context, h *reconciler.Hold) error {
 			<-ctx.Done()
@@ -286,7 +286,7 @@ func TestANamespaceWithoutTheRightToLeasesIsLeftOut(t *testing.T) {
 		f := a.cluster(t, "us").Fence()
 		stands(t, f.Raise(map[string][]string{"kube-system": {"whereabouts"}, "closed": {"whereabouts"}}), time.Second)
 		equal(t, "missing", f.Missing(), []string{"closed/whereabouts"})
-		f.Lower(t.Context())
+		f.Lower(t.Context(), true)
 		alone := a.cluster(t, "us").Fence()
 		stood := alone.Raise(map[string][]string{"closed": {"whereabouts"}})
 		time.Sleep(5 * time.Second)
@@ -295,7 +295,7 @@ func TestANamespaceWithoutTheRightToLeasesIsLeftOut(t *testing.T) {
 			t.Error("it stands on nothing")
 		default:
 		}
-		alone.Lower(t.Context())
+		alone.Lower(t.Context(), true)
 	})
 }
 
@@ -325,7 +325,7 @@ func TestAFenceThatSomebodyElseHadForAMomentStandsSinceThen(t *testing.T) {
 		again, standing := f.Since()
 		equal(t, "it stands again", standing, true)
 		equal(t, "since later", again.Sub(since) > 9*time.Second, true)
-		f.Lower(t.Context())
+		f.Lower(t.Context(), true)
 	})
 }
 
@@ -347,7 +347,7 @@ func TestAFenceThatNobodyLowersIsNotRenewedAfter90Seconds(t *testing.T) {
 		equal(t, "renewed after 92 s", time.Since(last) > time.Second, true)
 		_, standing = second.Since()
 		equal(t, "it stands", standing, false)
-		first.Lower(t.Context())
-		second.Lower(t.Context())
+		first.Lower(t.Context(), true)
+		second.Lower(t.Context(), true)
 	})
 }

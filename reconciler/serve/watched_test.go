@@ -85,7 +85,7 @@ func (w *watched) Raise(map[string][]string) <-chan struct{} {
 	return stood
 }
 
-func (w *watched) Lower(context.Context) {
+func (w *watched) Lower(context.Context, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.up.IsZero() || w.busy {
