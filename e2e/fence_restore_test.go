@@ -101,14 +101,16 @@ func TestAfterARestoreOfEtcdTheFenceStandsAtOnce(t *testing.T) {
 	for i := range restores(t) {
 		newcomers := []*pod{s.bare(t, "worker-1", "newcomer-"+strconv.Itoa(2*i)), s.bare(t, "worker-1", "newcomer-"+strconv.Itoa(2*i+1))}
 		restore := s.backup(t)
-		s.lowered(t) // that was a time without the API server, too
-		for i, v := range replicas {
-			if !v.runs() {
-				replicas[i] = s.replica(t, s.Kubeconfig(), "--repair")
-			}
-		}
+		s.lowered(t)                                               // that was a time without the API server, too
 		late := s.up(t, "worker-1", "late-"+strconv.Itoa(i), blue) // newer than the backup
-		eventually(t, "both replicas to watch", func() bool { return replicas[0].ready() && replicas[1].ready() })
+		eventuallyWithin(t, 2*time.Minute, "both replicas to watch", func() bool {
+			for i, v := range replicas {
+				if !v.runs() {
+					replicas[i] = s.replica(t, s.Kubeconfig(), "--repair")
+				}
+			}
+			return replicas[0].ready() && replicas[1].ready()
+		})
 		time.Sleep(2 * time.Second) // for a pulse that sees the newest revision
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 		took := s.fencedAfter(ctx)
@@ -173,12 +175,11 @@ func TestAFenceOutlivesTheReplicaThatRaisedIt(t *testing.T) {
 	keep := s.up(t, "worker-1", "keep", blue)
 	one.says(t, keep.box("Ready"))
 	const timeout = 40 * time.Second
+	var restore func()
+	silently(func() { restore = s.backup(t) }, one)
 	first := s.replica(t, s.Kubeconfig(), "--repair", "--fence-timeout", timeout.String())
 	first.passes(t, 1)
 	second := s.replica(t, s.Kubeconfig(), "--repair", "--fence-timeout", timeout.String())
-	var restore func()
-	silently(func() { restore = s.backup(t) }, one)
-	s.lowered(t)
 	s.up(t, "worker-1", "late", blue)
 	s.outgrows(t, s.revision(t)+20)
 	eventually(t, "both replicas to watch", func() bool { return first.ready() && second.ready() })

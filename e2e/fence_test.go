@@ -78,7 +78,7 @@ func TestTheFenceKeepsADDsWaitingAndAllOfThemSucceedAfterwards(t *testing.T) {
 		if since, standing := f.Since(); !standing || time.Since(since) > time.Minute {
 			t.Errorf("it stands: %v, since %s", standing, since)
 		}
-		f.Lower(t.Context())
+		f.Lower(t.Context(), true)
 		began := time.Now()
 		var ips []string
 		for _, p := range wait() {
@@ -108,7 +108,7 @@ func TestTheFenceKeepsADDsWaitingAndAllOfThemSucceedAfterwards(t *testing.T) {
 		if age := other.Age(); age < 7*time.Second || age > 2*time.Minute {
 			t.Errorf("its age is %s", age)
 		}
-		other.Lower(t.Context())
+		other.Lower(t.Context(), true)
 		equal(t, "pods", len(wait()), 4)
 	})
 
@@ -120,9 +120,9 @@ func TestTheFenceKeepsADDsWaitingAndAllOfThemSucceedAfterwards(t *testing.T) {
 		leader.Know("an object is older")
 		eventually(t, "the other to be told", func() bool { return other.Told() != "" })
 		_, wait := s.adds(t, "web", 2, blue)
-		leader.Lower(t.Context())
+		leader.Lower(t.Context(), true)
 		eventually(t, "the other to see that it is over", other.Dropped)
-		other.Lower(t.Context())
+		other.Lower(t.Context(), true)
 		equal(t, "pods", len(wait()), 2)
 		for _, l := range try(s.Client().CoordinationV1().Leases(metav1.NamespaceSystem).List(t.Context(), metav1.ListOptions{})).must(t).Items {
 			equal(t, "what "+l.Name+" says of a restore", l.Annotations[kube.RestoredAnnotation], "")
@@ -136,7 +136,7 @@ func TestTheFenceKeepsADDsWaitingAndAllOfThemSucceedAfterwards(t *testing.T) {
 		f := s.holder(t, "us").Fence()
 		stood(t, f, allLeases)
 		equal(t, "entries when it stands", s.contents(t)["10.3.0.0-24 1"] != "", true)
-		f.Lower(t.Context())
+		f.Lower(t.Context(), true)
 		wait()
 		equal(t, "ended", ended(), 1)
 	})

@@ -59,7 +59,8 @@ const (
 //     Nobody renews one of 90 s, so that no chain of replicas keeps it for longer.
 //   - It is given back by an update to no holder, at the resourceVersion of the own
 //     last write. A conflict leaves it to who wrote; only a replica that leads reads
-//     and tries again. A replica that does not lead takes it for the end of the fence
+//     and tries again, and does not where another one says that etcd was restored and
+//     it has not seen that itself. A replica that does not lead takes it for the end of the fence
 //     when a Lease is nobody's or somebody else's that was the fence's a moment ago; one
 //     that leads takes it back in its turn.
 //   - What showed one replica that etcd was restored is an annotation of the Lease while
@@ -154,15 +155,16 @@ func (f *Fence) Covers(leases map[string][]string) bool {
 	return true
 }
 
-// Lower gives the Leases back that this replica wrote last. Then they are left to
-// others for as long as they were held, at most 30 s.
-func (f *Fence) Lower(ctx context.Context) {
+// Lower gives the Leases back that this replica wrote last; where over is false not those of
+// which another one says that etcd was restored: that one ends the fence. Then they are left
+// to others for as long as they were held, at most 30 s.
+func (f *Fence) Lower(ctx context.Context, over bool) {
 	posts := f.end()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
 	var wg sync.WaitGroup
 	for _, p := range posts {
-		wg.Go(func() { p.giveBack(ctx) })
+		wg.Go(func() { p.giveBack(ctx, over) })
 	}
 	wg.Wait()
 	f.mu.Lock()

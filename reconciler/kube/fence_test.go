@@ -2,150 +2,21 @@ package kube_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"log/slog"
 	"net/http"
-	"path"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
-
-// leaseAPI is an API server that has nothing but Leases, in memory, so that time is
-// the test's: the real one is in e2e.
-type leaseAPI struct {
-	mu      sync.Mutex
-	version int
-	leases  map[string]*coordinationv1.Lease // by namespace/name
-	writes  map[string]int                   // that were done, by replica
-	fails   func(replica string, r *http.Request) (code int)
-	late    time.Duration // how much behind the replica's clocks the times in Leases are
-}
-
-func newLeaseAPI() *leaseAPI {
-	return &leaseAPI{leases: map[string]*coordinationv1.Lease{}, writes: map[string]int{}}
-}
-
-// client is the API as one replica sees it.
-type client struct {
-	*leaseAPI
-	replica string
-}
-
-func (c client) RoundTrip(r *http.Request) (*http.Response, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.fails != nil {
-		switch code := c.fails(c.replica, r); code {
-		case 0:
-		case -1:
-			return nil, errors.New("connection refused")
-		default:
-			return answered(r, code, &metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Code: int32(code), Reason: map[int]metav1.StatusReason{403: "Forbidden"}[code], Status: "Failure"}), nil
-		}
-	}
-	parts := strings.Split(r.URL.Path, "/") // /apis/coordination.k8s.io/v1/namespaces/NS/leases/NAME
-	key := parts[5] + "/" + path.Base(r.URL.Path)
-	var written *coordinationv1.Lease
-	if r.Body != nil {
-		body, _ := io.ReadAll(r.Body)
-		o, _, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, nil)
-		if err != nil {
-			panic(err)
-		}
-		written = o.(*coordinationv1.Lease)
-		key = written.Namespace + "/" + written.Name
-	}
-	status := func(code int, reason metav1.StatusReason) (*http.Response, error) {
-		return answered(r, code, &metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Code: int32(code), Reason: reason, Status: "Failure"}), nil
-	}
-	is := c.leases[key]
-	switch {
-	case r.Method == http.MethodPost && is != nil:
-		return status(http.StatusConflict, metav1.StatusReasonAlreadyExists)
-	case r.Method == http.MethodPost:
-	case is == nil:
-		return status(http.StatusNotFound, metav1.StatusReasonNotFound)
-	case r.Method == http.MethodPut && written.ResourceVersion != is.ResourceVersion:
-		return status(http.StatusConflict, metav1.StatusReasonConflict)
-	case r.Method == http.MethodGet:
-		return answered(r, http.StatusOK, is), nil
-	}
-	c.writes[c.replica]++
-	if c.late != 0 && written.Spec.AcquireTime != nil {
-		written.Spec.AcquireTime = ptr.To(metav1.NewMicroTime(written.Spec.AcquireTime.Add(-c.late)))
-		written.Spec.RenewTime = ptr.To(metav1.NewMicroTime(written.Spec.RenewTime.Add(-c.late)))
-	}
-	c.store(written)
-	return answered(r, http.StatusOK, written), nil
-}
-
-// store is what the API server makes of a write. The caller holds mu.
-func (a *leaseAPI) store(l *coordinationv1.Lease) {
-	a.version++
-	l.ResourceVersion = fmt.Sprint(a.version)
-	now := metav1.NewTime(time.Now().Truncate(time.Second))
-	l.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "x", Operation: "Update", Time: &now, FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{"f:renewTime":{}}}`)}}}
-	l.APIVersion, l.Kind = "coordination.k8s.io/v1", "Lease"
-	a.leases[l.Namespace+"/"+l.Name] = l.DeepCopy()
-}
-
-func answered(r *http.Request, code int, o any) *http.Response {
-	w := &strings.Builder{}
-	if err := json.NewEncoder(w).Encode(o); err != nil {
-		panic(err)
-	}
-	return &http.Response{StatusCode: code, Status: http.StatusText(code), Request: r, Body: io.NopCloser(strings.NewReader(w.String())),
-		Header: http.Header{"Content-Type": {"application/json"}, "Date": {time.Now().UTC().Format(http.TimeFormat)}}}
-}
-
-func (a *leaseAPI) cluster(t *testing.T, replica string) *kube.Cluster {
-	t.Helper()
-	c, err := kube.New(&rest.Config{Host: "http://api", QPS: -1, Transport: client{a, replica}}, kube.Settings{
-		Namespace: "kube-system", Identity: replica, Timeout: 5 * time.Second,
-		Log: slog.New(slog.DiscardHandler), Jitter: func(d time.Duration) time.Duration { return d },
-	})
-	check(t, err)
-	return c
-}
-
-// holder is who holds a Lease now; "" for nobody.
-func (a *leaseAPI) holder(name string) string {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if l := a.leases[name]; l != nil {
-		return ptr.Deref(l.Spec.HolderIdentity, "")
-	}
-	return ""
-}
-
-// has puts a Lease there that somebody renewed last a while ago.
-func (a *leaseAPI) has(name, holder string, ago time.Duration, edit ...func(*coordinationv1.Lease)) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	then := metav1.NewMicroTime(time.Now().Add(-ago))
-	l := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: path.Dir(name), Name: path.Base(name)},
-		Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder, AcquireTime: &then, RenewTime: &then, LeaseDurationSeconds: ptr.To(int32(1)), LeaseTransitions: ptr.To(int32(7))}}
-	for _, e := range edit {
-		e(l)
-	}
-	a.store(l)
-	a.leases[name].ManagedFields[0].Time = ptr.To(metav1.NewTime(then.Time))
-}
 
 const shared = "kube-system/whereabouts"
 
@@ -196,7 +67,7 @@ func TestAReplicaThatDoesNotLeadOnlyLooksOnWhileTheLeaderRenewsTheFence(t *testi
 		}
 		equal(t, "taken over within a second", time.Since(gone) < time.Second, true)
 		equal(t, "the holder", a.holder(shared), kube.FenceHolder)
-		other.Lower(t.Context())
+		other.Lower(t.Context(), true)
 		equal(t, "the holder in the end", a.holder(shared), "")
 	})
 }
@@ -218,7 +89,7 @@ func TestAFenceThatIsTakenOverIsNoYounger(t *testing.T) {
 				if age := second.Age(); age < 54500*time.Millisecond || age > 57*time.Second { // the API server tells whole seconds
 					t.Errorf("after 55 s its age is %s", age)
 				}
-				second.Lower(t.Context())
+				second.Lower(t.Context(), true)
 			})
 		})
 	}
@@ -242,7 +113,7 @@ func TestARemnantOfAFenceCountsForNothing(t *testing.T) {
 		a.mu.Lock()
 		equal(t, "the annotation", a.leases[shared].Annotations[kube.RestoredAnnotation], "")
 		a.mu.Unlock()
-		f.Lower(t.Context())
+		f.Lower(t.Context(), true)
 	})
 }
 
@@ -269,7 +140,7 @@ func TestTheFenceWaitsForWhoHoldsALeaseAndStandsOnlyWithAllOfThem(t *testing.T) 
 		if since.Before(time.Now()) || since.Sub(began) > 6*time.Second {
 			t.Errorf("since %s after it was raised", since.Sub(began))
 		}
-		f.Lower(t.Context())
+		f.Lower(t.Context(), true)
 		for _, name := range []string{shared, "kube-system/worker-1-10.0.0.0-24", "other/whereabouts"} {
 			equal(t, name+" in the end", a.holder(name), "")
 		}
@@ -296,14 +167,14 @@ func theLeaderLowers(t *testing.T, then func(a *leaseAPI), holder string) {
 		leader.Know("it ran backwards")
 		time.Sleep(2 * time.Second)
 		equal(t, "told", other.Told(), "it ran backwards")
-		leader.Lower(t.Context())
+		leader.Lower(t.Context(), true)
 		if then != nil {
 			then(a)
 		}
 		time.Sleep(time.Second)
 		equal(t, "dropped", other.Dropped(), true)
 		equal(t, "the holder", a.holder(shared), holder)
-		other.Lower(t.Context())
+		other.Lower(t.Context(), true)
 		equal(t, "told afterwards", other.Told(), "")
 	})
 }
@@ -316,11 +187,11 @@ func TestTheLeaderTakesBackWhatTheOtherReplicaGivesBack(t *testing.T) {
 		stands(t, leader.Raise(theShared), time.Second)
 		time.Sleep(time.Second)
 		stands(t, other.Raise(theShared), time.Second) // and writes last
-		other.Lower(t.Context())
+		other.Lower(t.Context(), false)
 		time.Sleep(time.Second)
 		equal(t, "the holder", a.holder(shared), kube.FenceHolder)
 		equal(t, "dropped", leader.Dropped(), false)
-		leader.Lower(t.Context())
+		leader.Lower(t.Context(), true)
 	})
 }
 
@@ -335,13 +206,13 @@ func TestWhoKnowsOfARestoreTakesBackWhatTheLeaderGaveBackUnknowing(t *testing.T)
 		stands(t, leader.Raise(theShared), time.Second)
 		time.Sleep(2 * time.Second)
 		other.Know("it ran backwards")
-		leader.Lower(t.Context())
+		leader.Lower(t.Context(), false)
 		time.Sleep(time.Second)
 		equal(t, "the holder", a.holder(shared), kube.FenceHolder)
 		equal(t, "dropped", other.Dropped(), false)
 		why, err := leader.Others(t.Context(), theShared)
 		equal(t, "what the leader learns", fmt.Sprint(why, err), "it ran backwards<nil>")
-		other.Lower(t.Context())
+		other.Lower(t.Context(), true)
 	})
 }
 
@@ -386,7 +257,7 @@ func TestWorkUnderTheFence(t *testing.T) {
 
 		go func() {
 			time.Sleep(3 * time.Second)
-			f.Lower(context.Background())
+			f.Lower(context.Background(), true)
 		}()
 		err := c.Hold(t.Context(), "kube-system", []string{"whereabouts"}, func(ctx context.Context, h *reconciler.Hold) error {
 			<-ctx.Done()
@@ -415,7 +286,7 @@ func TestANamespaceWithoutTheRightToLeasesIsLeftOut(t *testing.T) {
 		f := a.cluster(t, "us").Fence()
 		stands(t, f.Raise(map[string][]string{"kube-system": {"whereabouts"}, "closed": {"whereabouts"}}), time.Second)
 		equal(t, "missing", f.Missing(), []string{"closed/whereabouts"})
-		f.Lower(t.Context())
+		f.Lower(t.Context(), true)
 		alone := a.cluster(t, "us").Fence()
 		stood := alone.Raise(map[string][]string{"closed": {"whereabouts"}})
 		time.Sleep(5 * time.Second)
@@ -424,7 +295,7 @@ func TestANamespaceWithoutTheRightToLeasesIsLeftOut(t *testing.T) {
 			t.Error("it stands on nothing")
 		default:
 		}
-		alone.Lower(t.Context())
+		alone.Lower(t.Context(), true)
 	})
 }
 
@@ -454,7 +325,7 @@ func TestAFenceThatSomebodyElseHadForAMomentStandsSinceThen(t *testing.T) {
 		again, standing := f.Since()
 		equal(t, "it stands again", standing, true)
 		equal(t, "since later", again.Sub(since) > 9*time.Second, true)
-		f.Lower(t.Context())
+		f.Lower(t.Context(), true)
 	})
 }
 
@@ -476,7 +347,7 @@ func TestAFenceThatNobodyLowersIsNotRenewedAfter90Seconds(t *testing.T) {
 		equal(t, "renewed after 92 s", time.Since(last) > time.Second, true)
 		_, standing = second.Since()
 		equal(t, "it stands", standing, false)
-		first.Lower(t.Context())
-		second.Lower(t.Context())
+		first.Lower(t.Context(), true)
+		second.Lower(t.Context(), true)
 	})
 }

@@ -212,12 +212,12 @@ func (p *post) write(ctx context.Context, l *coordinationv1.Lease) error {
 }
 
 // giveBack clears the holder, where that is the fence by this replica's own write.
-func (p *post) giveBack(ctx context.Context) {
+func (p *post) giveBack(ctx context.Context, over bool) {
 	p.f.mu.Lock()
 	leads := p.f.leads
 	p.f.mu.Unlock()
 	for range 3 {
-		if p.last == nil || !p.own && !leads || holderOf(p.last) != FenceHolder {
+		if p.last == nil || !p.own && !leads || holderOf(p.last) != FenceHolder || !over && p.last.Annotations[RestoredAnnotation] != "" {
 			return
 		}
 		next := p.last.DeepCopy()

@@ -61,7 +61,7 @@ type Guard struct {
 type Fence interface {
 	Lead()
 	Raise(leases map[string][]string) (stood <-chan struct{})
-	Lower(ctx context.Context)
+	Lower(ctx context.Context, over bool)
 	Leave()
 	Covers(leases map[string][]string) bool
 	Age() time.Duration

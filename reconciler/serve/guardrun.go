@@ -32,7 +32,7 @@ func (g *Guard) Run(ctx context.Context) {
 		g.Fence.Leave()
 		return
 	}
-	g.Fence.Lower(ctx)
+	g.Fence.Lower(ctx, false)
 }
 
 func (g *Guard) step(ctx context.Context) {
@@ -275,7 +275,7 @@ func (g *Guard) end(ctx context.Context) {
 		return
 	}
 	age, missing := g.Fence.Age(), g.Fence.Missing()
-	g.Fence.Lower(ctx)
+	g.Fence.Lower(ctx, outcome != noRestore)
 	g.raisedAt, g.stood, g.answered = time.Time{}, nil, time.Time{}
 	g.asking = g.asking && outcome == dropped // the other replica may know less
 	g.rests = time.Now().Add(fenceRest)
