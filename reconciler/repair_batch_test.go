@@ -109,6 +109,7 @@ func TestOfTwoThatCarryAnUnrecordedAddressOneGetsTheEntry(t *testing.T) {
 		same(t, "not repaired", fmt.Sprint(out.Unrepaired), "[]")
 		entry, _ := s.recorded(t, 1)
 		same(t, "entry", entry, "box-one default/one")
+		same(t, "holds", len(s.holds), 1)
 		entry, _ = s.recorded(t, 3)
 		same(t, "that of the third", entry, "box-third default/third_u")
 	})
