@@ -55,7 +55,7 @@ func TestServeWaitsForANodeThatARestoreHasLostUntilThatIsAcknowledged(t *testing
 		t.Fatalf("check says nothing of the restore: %s", out.stdout)
 	}
 	equal(t, "awaited", out.Summary.Restore.Awaiting, []string{"worker-2"})
-	contains(t, "the notes", out.stderr, "node worker-2 has not written its SandboxReport since", "ip-reconcile.dev/restore-acknowledged="+out.Summary.Restore.Restored)
+	contains(t, "the notes", out.stderr, "node worker-2 (which the restore has lost) has not written its SandboxReport since", "ip-reconcile.dev/restore-acknowledged="+out.Summary.Restore.Restored)
 	out = s.run(t)
 	out.exits(t, 1)
 	equal(t, "released", places(out.Released), "")

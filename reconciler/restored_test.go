@@ -1,8 +1,6 @@
 package reconciler
 
 import (
-	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -305,81 +303,6 @@ func TestOneAgentsWordCountsOnce(t *testing.T) {
 		if at, _ := p.History.LastRestore(); !at.Equal(now.Add(2 * minute)) {
 			t.Errorf("dated %s", at)
 		}
-	})
-}
-
-func TestWhatIsKeptOfRestores(t *testing.T) {
-	t.Run("cannot be read: nothing is released", func(t *testing.T) {
-		p := newProcess(t, atOnce)
-		s := &shelf{err: errors.New("the server is away")}
-		p.Restores = s
-		p.wantRefused("at first", EtcdRestored, p.look(0, leakOn(0)))
-		s.err = nil
-		p.wantReleased("then", p.look(minute, leakOn(0)))
-	})
-	t.Run("is not what was written there", func(t *testing.T) {
-		p := newProcess(t, atOnce)
-		p.Restores = &shelf{text: "{"}
-		plan := p.look(0, leakOn(0))
-		p.wantRefused("at first", EtcdRestored, plan)
-		if text := plan.Refused[0].Detail; !strings.Contains(text, "remove it") {
-			t.Errorf("it says %q", text)
-		}
-	})
-	t.Run("must not be kept", func(t *testing.T) {
-		p := newProcess(t, atOnce)
-		p.Restores = &shelf{err: fmt.Errorf("%w: no right", ErrForbidden)}
-		p.wantReleased("all the same", p.look(0, leakOn(0)))
-	})
-	t.Run("is written when it changes", func(t *testing.T) {
-		p := newProcess(t, atOnce)
-		s := &shelf{}
-		p.Restores = s
-		p.look(0, leakOn(0))
-		if s.text != `{"nodes":["worker-1"]}` {
-			t.Errorf("kept: %s", s.text)
-		}
-		s.err = errors.New("it was asked for again")
-		p.look(minute, leakOn(0))
-		if text := p.History.kept.text; text != s.text {
-			t.Errorf("it was written though nothing changed: %q", text)
-		}
-	})
-	t.Run("is not written by a dry run", func(t *testing.T) {
-		p := newProcess(t, Options{DryRun: true})
-		s := &shelf{}
-		p.Restores = s
-		p.look(0, leakOn(0))
-		if s.text != "" {
-			t.Errorf("kept: %s", s.text)
-		}
-	})
-	t.Run("by somebody else who has seen it settled", func(t *testing.T) {
-		s := &shelf{}
-		one, two := newProcess(t, atOnce), newProcess(t, atOnce)
-		one.Restores, two.Restores = s, s
-		one.look(0, leakOn(0), revision(100))
-		one.look(minute, leakOn(0), revision(90))
-		two.look(2*minute, leakOn(0), revision(91))
-		two.wantReleased("the other", two.look(3*minute, leakOn(0), acknowledged(minute), revision(92)))
-		one.look(4*minute, leakOn(0), aNode("worker-2"), revision(93))
-		one.wantReleased("this one", one.look(5*minute, leakOn(0), aNode("worker-2"), revision(94)))
-	})
-	t.Run("is short, however many nodes there are", func(t *testing.T) {
-		p := newProcess(t, atOnce)
-		s := &shelf{}
-		p.Restores = s
-		many := make([]part, 0, 20000)
-		for i := range 20000 {
-			many = append(many, aNode(fmt.Sprint("node-with-a-long-name-", i)))
-		}
-		p.look(0, leakOn(0), all(many...), revision(100))
-		p.look(minute, leakOn(0), revision(90))
-		p.look(2*minute, leakOn(0), revision(91))
-		if len(s.text) > keptMost || !strings.Contains(s.text, `"restored"`) {
-			t.Errorf("%d bytes are kept", len(s.text))
-		}
-		p.wantRefused("all are waited for", EtcdRestored, p.look(3*minute, leakOn(3*minute), revision(92)))
 	})
 }
 

@@ -319,7 +319,8 @@ func (s *Server) at(until, now time.Time) {
 // saw. To a process that has just started one of before is news only while it stands
 // against releases.
 func (s *Server) restored(out *reconciler.Result) {
-	when, why := s.Full.History.LastRestore()
+	when, sign := s.Full.History.LastRestore()
+	why := "etcd was restored (" + sign + ")"
 	before := s.seen
 	if before == nil || when.After(*before) {
 		s.seen = &when
