@@ -18,6 +18,10 @@ const (
 	// renewEvery is the pause between renewals of the Lease, which vouches for the
 	// report for a minute.
 	renewEvery = 20 * time.Second
+	// For soonFor after the API server was away it looks and renews every soonEvery: if
+	// etcd was restored nothing is handed out until every node has told what it runs.
+	soonFor   = 30 * time.Second
+	soonEvery = 5 * time.Second
 	// merge is how long changes are gathered: a burst is one report.
 	merge = time.Second
 	// retryAfter is the pause after a look or a write that failed; for writes it
@@ -69,6 +73,7 @@ type Agent struct {
 	published bool                    // it is what the Store has
 	anew      bool                    // it must be written by a look of now, even if nothing changed
 	renewed   time.Time               // when the Lease last was
+	soon      time.Time               // until when it is renewed soon
 	failed    int                     // attempts to publish in a row
 }
 
@@ -110,7 +115,7 @@ func (a *Agent) wait(ctx context.Context, relist <-chan time.Time) {
 		case <-a.Hints:
 			return
 		case <-a.Again:
-			a.published, a.anew = false, true
+			a.writeAgain()
 			return
 		case version := <-a.Changes:
 			if !a.intact(ctx, version) {
@@ -186,14 +191,17 @@ func (a *Agent) turn(ctx context.Context) time.Duration {
 	if next != a.report {
 		a.report, a.published = next, false
 	}
-	wait := relistEvery
+	wait, due := relistEvery, renewEvery-relistEvery/2
+	if time.Now().Before(a.soon) {
+		wait, due = soonEvery, soonEvery/2
+	}
 	if look.Closing {
 		wait = closingEvery
 	}
 	switch {
 	case !a.published:
 		err = a.Store.Publish(ctx, a.report)
-	case time.Since(a.renewed) > renewEvery-relistEvery/2:
+	case time.Since(a.renewed) > due:
 		err = a.Store.Renew(ctx)
 	default:
 		return wait
@@ -218,8 +226,13 @@ func (a *Agent) sawRestore(err error) bool {
 		return false
 	}
 	a.State.restored(err)
-	a.published, a.anew = false, true
+	a.writeAgain()
 	return true
+}
+
+// writeAgain has the report written by a look that is yet to be made, and renewed soon.
+func (a *Agent) writeAgain() {
+	a.published, a.anew, a.soon = false, true, time.Now().Add(soonFor)
 }
 
 // intact says whether the report at the API server, which changed, is the one that
