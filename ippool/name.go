@@ -112,6 +112,20 @@ func (p *Pool) LeaseNames() []string {
 	return []string{p.Name, SharedLease}
 }
 
+// LeasesOf are the Leases that ADD and DEL may take for these pools, by namespace.
+func LeasesOf(pools []*Pool) map[string][]string {
+	leases, known := map[string][]string{}, map[[2]string]bool{}
+	for _, p := range pools {
+		for _, name := range p.LeaseNames() {
+			if at := [2]string{p.Namespace, name}; !known[at] {
+				known[at] = true
+				leases[p.Namespace] = append(leases[p.Namespace], name)
+			}
+		}
+	}
+	return leases
+}
+
 // SharedLease is the Lease that ADD and DEL of every pool that is not a node
 // slice take.
 const SharedLease = "whereabouts"

@@ -1,14 +1,18 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
 func newRecover(std streams) *cobra.Command {
@@ -22,9 +26,11 @@ carry, as the node agents report them, and rewrite those that name a sandbox of 
 past. It frees nothing. It is what 'serve' does by itself after a restore of etcd,
 for a cluster without it.
 
-Without --yes it prints what it would write, and writes nothing. With it each write is
-made under whereabouts' own Lease, with a test on what it replaces, and what was seen
-once only is waited for and seen again a minute later.
+Without --yes it prints what it would write, and writes nothing. With it whereabouts'
+own Leases are held meanwhile, for 90 seconds at most: ADDs and DELs wait until all
+nodes have renewed their reports, some 20 seconds, and everything is written. What
+cannot be settled by then is seen again a minute later. Each write tests what it
+replaces.
 
 Exit code 0: nothing is left to be written; 1: something is, and the output says why;
 2: the cluster could not be looked at, or no agent reports.
@@ -41,7 +47,7 @@ With --snapshot --yes the same patches are applied to the files.`,
 			}
 			r.Options.DryRun = !yes
 			stop := showProgress(std, r)
-			out, err := r.Recover(c.Context())
+			out, err := underFence(c.Context(), r, yes)
 			stop()
 			if err != nil {
 				return err
@@ -63,6 +69,33 @@ With --snapshot --yes the same patches are applied to the files.`,
 	o.AddWithoutLease(f)
 	return c
 }
+
+// underFence recovers while whereabouts' Leases of all pools are held. In a folder, and
+// where nothing is written, none is needed.
+func underFence(ctx context.Context, r *reconciler.Reconciler, writes bool) (*reconciler.Result, error) {
+	cluster, live := r.Writer.(*kube.Cluster)
+	if !live || !writes || cluster.WithoutLease {
+		return r.Recover(ctx)
+	}
+	j, err := r.Look(ctx)
+	if err != nil {
+		return nil, err
+	}
+	fence := cluster.Fence()
+	fence.Lead()
+	defer fence.Lower(ctx, true)
+	select {
+	case <-fence.Raise(ippool.LeasesOf(j.Observation.Pools)):
+		r.Fence = fence
+	case <-ctx.Done():
+	case <-time.After(raiseFor):
+		r.Log.Warn("whereabouts' Leases were not to be had, so that ADDs and DELs go on beside this", "missing", fence.Missing())
+	}
+	return r.Recover(ctx)
+}
+
+// raiseFor is how long ADDs and DELs that are under way may take to give the Leases back.
+const raiseFor = 20 * time.Second
 
 func (t *table) recovery(out *reconciler.Result, wrote bool) {
 	t.summary(out.Judgement)

@@ -24,15 +24,11 @@ func (s *Source) Leases() map[string][]string {
 	}
 	g.view.mu.Lock()
 	defer g.view.mu.Unlock()
-	leases := map[string][]string{}
-	for name, i := range g.view.objects[ippool.PoolResource.Resource] {
-		for _, lease := range i.parsed.(*ippool.Pool).LeaseNames() {
-			if !slices.Contains(leases[name.Namespace], lease) {
-				leases[name.Namespace] = append(leases[name.Namespace], lease)
-			}
-		}
+	var pools []*ippool.Pool
+	for _, i := range g.view.objects[ippool.PoolResource.Resource] {
+		pools = append(pools, i.parsed.(*ippool.Pool))
 	}
-	return leases
+	return ippool.LeasesOf(pools)
 }
 
 // LookAgain has a full look that is under way begin anew: its requests may wait for an

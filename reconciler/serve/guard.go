@@ -145,8 +145,7 @@ func (g *Guard) Restoring() bool {
 
 // Passed takes in a full pass that began at a time by our own clock.
 func (g *Guard) Passed(began time.Time, out *reconciler.Result) {
-	leases := map[string][]string{}
-	add(leases, out.Observation.Pools)
+	leases := ippool.LeasesOf(out.Observation.Pools)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.looked = leases
@@ -156,12 +155,6 @@ func (g *Guard) Passed(began time.Time, out *reconciler.Result) {
 		g.settled = standing && g.left == ""
 	}
 	g.wake()
-}
-
-func add(leases map[string][]string, pools []*ippool.Pool) {
-	for _, p := range pools {
-		merge(leases, map[string][]string{p.Namespace: p.LeaseNames()})
-	}
 }
 
 func merge(into, from map[string][]string) {
