@@ -78,8 +78,8 @@ func uniqueAddresses(in []netip.Addr) []netip.Addr {
 
 // known reports whether the API has the sandbox's pod.
 func (x *index) known(g *sighting) bool {
-	p := x.pod(g.box.Namespace, g.box.Name)
-	return p != nil && (g.box.UID == "" || p.Has(g.box.UID))
+	p := x.pod(g.pod())
+	return p != nil && (g.uid() == "" || p.Has(g.uid()))
 }
 
 // runs reports whether a fresh report has the sighting as a READY sandbox.

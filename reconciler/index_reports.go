@@ -163,7 +163,7 @@ func (x *index) sight(number uint32, id string, addresses []v1alpha1.Address, re
 		}
 		byAddress.add(x.address(addr), number)
 		byAddress.addresses = append(byAddress.addresses, addr)
-		if ready && slices.ContainsFunc(x.poolsAt(addr), func(p *pool) bool { return p.lacks(addr) && p.of(a.NetworkName) }) {
+		if (ready || !x.o.Fenced.IsZero()) && slices.ContainsFunc(x.poolsAt(addr), func(p *pool) bool { return p.lacks(addr) && p.of(a.NetworkName) }) {
 			x.loose = append(x.loose, addr)
 		}
 		for _, p := range x.odd {

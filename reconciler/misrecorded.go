@@ -30,7 +30,7 @@ func (x *index) misrecordedAt(addr netip.Addr) []Finding {
 		}
 		a := entries[0].Allocation
 		b := x.carrier(p, addr)
-		if b == nil || b.box.ID == a.ContainerID {
+		if b == nil || b.containerID() == a.ContainerID {
 			continue
 		}
 		e := &Evidence{}
@@ -39,7 +39,7 @@ func (x *index) misrecordedAt(addr netip.Addr) []Finding {
 			continue
 		}
 		fenced := x.heardBehindFence(endOfDEL, b.report.node) && (e.Sandbox == NodeDead || x.heardBehindFence(endOfDEL, e.Nodes))
-		if !fenced && !b.report.Settled(b.box, x.now) {
+		if !fenced && !x.settledCarrier(b) {
 			continue
 		}
 		found = append(found, x.misrecorded(p, a, b, e, fenced))
@@ -57,9 +57,9 @@ func (e *Evidence) ended() bool {
 }
 
 func (x *index) misrecorded(p *pool, a *ippool.Allocation, b *boxAddress, e *Evidence, fenced bool) Finding {
-	who := b.box.Namespace + "/" + b.box.Name
+	who := b.name()
 	f := Finding{Kind: Misrecorded, IP: a.Address.String(), Pool: p.ref, Pods: sortedUnique([]string{who, a.Owner.Namespace + "/" + a.Owner.Name}),
-		ContainerIDs: []string{b.box.ID}, Node: b.report.Name,
+		ContainerIDs: []string{b.containerID()}, Node: b.report.Name,
 		Message: fmt.Sprintf("%s carries %s on %s, and pool %s records it for a sandbox of %s that does not run (%s): an ADD or DEL of that pod may give it away",
 			who, a.Address, b.report.Name, p.ref, a.PodRef, e.Sandbox)}
 	if a.ContainerID != "" {
@@ -72,41 +72,61 @@ func (x *index) misrecorded(p *pool, a *ippool.Allocation, b *boxAddress, e *Evi
 	return f
 }
 
-// carrier is the one READY sandbox that carries an address of the pool on its network,
-// nil where there is none, or where several do: that is a Conflict. The pool is known
-// by the CNI result cache.
+// carrier is the one sandbox that carries an address of the pool on its network, nil
+// where there is none, or where several do: that is a Conflict. One that is READY goes
+// before all others. The pool is known by the CNI result cache.
 func (x *index) carrier(p *pool, addr netip.Addr) *boxAddress {
 	var one *boxAddress
+	several := false
 	for _, b := range x.boxesAt(addr) {
-		if !b.runs() || !p.of(b.NetworkName) {
+		if !p.of(b.NetworkName) || !x.needsEntry(&b, x.heardBehindFence(endOfDEL, b.report.node)) {
 			continue
 		}
-		if one != nil && (one.box.ID != b.box.ID || one.report != b.report) {
-			return nil
+		switch {
+		case one == nil, b.runs() && !one.runs():
+			one, several = &b, false
+		case one.runs() && !b.runs():
+		case one.containerID() != b.containerID() || one.report != b.report:
+			several = true
 		}
-		one = &b
 	}
-	if one == nil || !x.ofRange(p, one.Range) {
+	if one == nil || several || !x.ofRange(p, one.Range) {
 		return nil
 	}
 	return one
 }
 
+// needsEntry reports whether the pools need an entry for what a sandbox carries. Behind the
+// fence that is so for one, too, that is stopped or being set up and has a network: its
+// DEL waits, and when the fence is lowered an ADD may be faster.
+func (x *index) needsEntry(b *boxAddress, fenced bool) bool {
+	return b.runs() || fenced && x.mayRun(&b.sighting)
+}
+
+// settledCarrier reports whether a sandbox has been READY for so long that its ADD is done.
+func (x *index) settledCarrier(b *boxAddress) bool { return b.runs() && b.report.Settled(b.box, x.now) }
+
+func (b *boxAddress) name() string {
+	namespace, name := b.pod()
+	return namespace + "/" + name
+}
+
 // podRefFor is the podref of a sandbox's entry: one that no successor takes over where
 // the API does not have its pod on this node. ok is false where neither can be told.
 func (x *index) podRefFor(b *boxAddress) (podRef string, ok bool) {
-	ref := ippool.PodRef{Namespace: b.box.Namespace, Name: b.box.Name}
+	namespace, name := b.pod()
+	ref := ippool.PodRef{Namespace: namespace, Name: name}
 	if pod := x.pod(ref.Namespace, ref.Name); x.known(&b.sighting) && (pod.Node == "" || pod.Node == b.report.Name) {
 		return ref.String(), true
 	}
-	ref.UID = b.box.UID
+	ref.UID = b.uid()
 	return ref.String(), ref.UID != ""
 }
 
 func (p *pool) entryFor(addr netip.Addr, b *boxAddress, podRef string) *repair {
 	key, _ := p.Range.Key(addr)
 	return &repair{pool: p.Pool, key: strconv.FormatUint(key, 10), address: addr, network: b.NetworkName,
-		containerID: b.box.ID, podRef: podRef, ifName: b.IfName, node: b.report.Name, phantom: podRef != b.box.Namespace+"/"+b.box.Name}
+		containerID: b.containerID(), podRef: podRef, ifName: b.IfName, node: b.report.Name, phantom: podRef != b.name()}
 }
 
 // heardBehindFence reports whether the fence had stood for so long when each of these

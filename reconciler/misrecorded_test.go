@@ -4,7 +4,10 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/utils/ptr"
+
 	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/podstate/v1alpha1"
 )
 
 // The usual entry is of default/web-0, sandbox box-1 on worker-1. Here box-7 of
@@ -121,6 +124,11 @@ func TestBehindTheFenceFindingsRestOnReportsOfAfterItStood(t *testing.T) {
 	fence := func(ago time.Duration) part { return func(o *Observation) { o.Fenced = now.Add(-ago) } }
 	nodes := all(aNode("worker-1"), aNode("worker-2"))
 	empty := aPool("10.0.0.0-24", "10.0.0.0/24")
+	// Its DEL waits for the fence, and the address is on the wire meanwhile.
+	stopping := func(closed *bool) content {
+		return box("box-7", "uid-7", of("web-7"), holding("10.0.0.5", ""), notReady(closed))
+	}
+	ip := v1alpha1.Address{IP: "10.0.0.5", IfName: "net1", Network: "wb", Range: "10.0.0.0/24"}
 	for _, c := range []struct {
 		says  string
 		kind  Kind
@@ -130,6 +138,15 @@ func TestBehindTheFenceFindingsRestOnReportsOfAfterItStood(t *testing.T) {
 		{"without a fence a young sandbox waits", Unrecorded, 0, []part{empty, freshReport("worker-2", young, renewed(0))}},
 		{"the report was renewed since", Unrecorded, 1, []part{empty, fence(2 * time.Second), freshReport("worker-2", young, renewed(time.Second))}},
 		{"the report was renewed before", Unrecorded, 0, []part{empty, fence(2 * time.Second), freshReport("worker-2", young, renewed(3*time.Second))}},
+		{"a sandbox that is stopped and has its network", Unrecorded, 1, []part{empty, fence(2 * time.Second), freshReport("worker-2", stopping(ptr.To(false)), renewed(time.Second))}},
+		{"a sandbox that is stopped, and nothing tells of its network", Unrecorded, 1, []part{empty, fence(2 * time.Second), freshReport("worker-2", stopping(nil), renewed(time.Second))}},
+		{"a sandbox without its network", Unrecorded, 0, []part{empty, fence(2 * time.Second), freshReport("worker-2", stopping(ptr.To(true)), renewed(time.Second))}},
+		{"without a fence a sandbox that is stopped has a DEL to come", Unrecorded, 0, []part{empty, freshReport("worker-2", stopping(ptr.To(false)), renewed(time.Second))}},
+		{"one that is being set up", Unrecorded, 1, []part{empty, fence(2 * time.Second), freshReport("worker-2", attachment("box-7", "uid-7", time.Second, nil, ip), renewed(time.Second))}},
+		{"a sandbox that is stopped, instead of one of the past", Misrecorded, 1, []part{usualPool, fence(12 * time.Second),
+			freshReport("worker-2", stopping(ptr.To(false)), renewed(time.Second)), freshReport("worker-1", renewed(2*time.Second))}},
+		{"one that is READY goes before one that is stopped", Misrecorded, 1, []part{usualPool, fence(12 * time.Second),
+			freshReport("worker-2", young, box("box-8", "uid-8", of("web-8"), holding("10.0.0.5", ""), notReady(nil)), renewed(time.Second)), freshReport("worker-1", renewed(2*time.Second))}},
 		{"all reports were renewed 10 s after it stood", Misrecorded, 1, []part{usualPool, fence(12 * time.Second),
 			freshReport("worker-2", young, renewed(time.Second)), freshReport("worker-1", renewed(2*time.Second))}},
 		{"the one that carries it was told of too early", Misrecorded, 0, []part{usualPool, fence(12 * time.Second),

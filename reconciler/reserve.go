@@ -38,7 +38,7 @@ func (w *judging) missingReservation(p *pool, it *Item) *Finding {
 	case fenced:
 	case e.Pod == nil || it.Reason == PhantomPod:
 		b := x.carrier(p, it.Address())
-		if b == nil || !b.report.Settled(b.box, x.now) {
+		if b == nil || !x.settledCarrier(b) {
 			return nil
 		}
 	case x.now.Sub(e.Pod.Created) < recentFor:
@@ -84,7 +84,7 @@ func (x *index) outlived(r *ippool.Reservation, w *repair) bool {
 	}
 	b := x.carrier(p, w.address)
 	switch {
-	case b == nil || b.box.ID != w.containerID || r.Problem != "":
+	case b == nil || b.containerID() != w.containerID || r.Problem != "":
 		return false
 	case !w.fenced && x.now.Sub(r.Created) < recentFor:
 		return false

@@ -194,6 +194,14 @@ func (x *index) stateOf(g *sighting) (state Sandbox, ok bool) {
 	return 0, false
 }
 
+// pod names whose sandbox or attachment a mention is.
+func (g *sighting) pod() (namespace, name string) {
+	if g.box != nil {
+		return g.box.Namespace, g.box.Name
+	}
+	return g.att.Namespace, g.att.Name
+}
+
 func (g *sighting) uid() string {
 	switch {
 	case g.box != nil:

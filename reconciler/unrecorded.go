@@ -23,7 +23,7 @@ func (x *index) unrecordedAt(addr netip.Addr) []Finding {
 	said := map[*pool]bool{} // a pod and its sandbox both tell of one address
 	for _, b := range x.boxesAt(addr) {
 		fenced := x.heardBehindFence(0, b.report.node)
-		if !b.runs() || !fenced && !b.report.Settled(b.box, x.now) {
+		if !x.needsEntry(&b, fenced) || !fenced && !x.settledCarrier(&b) {
 			continue
 		}
 		for _, p := range lacking {
@@ -32,7 +32,7 @@ func (x *index) unrecordedAt(addr netip.Addr) []Finding {
 			}
 			first := !said[p] // of two that carry it one has the entry, and the other is a Conflict
 			said[p] = true
-			f := p.lacking(addr, b.box.Namespace+"/"+b.box.Name, b.box.ID, b.report.Name)
+			f := p.lacking(addr, b.name(), b.containerID(), b.report.Name)
 			if podRef, ok := x.podRefFor(&b); ok && first {
 				f.repair = p.entryFor(addr, &b, podRef)
 				f.repair.fenced = fenced
