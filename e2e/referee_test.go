@@ -36,6 +36,8 @@ type account struct {
 	on  map[string]*holder // by network namespace
 	off time.Time          // since when there is an entry for nothing
 
+	story []string // what changed, and when
+
 	crowded          int // looks in a row that saw it in two network namespaces
 	wrong, duplicate bool
 	freed            []time.Duration // how long its entry had been there for nothing
@@ -137,7 +139,16 @@ func (r *referee) look(now time.Time, entries map[netip.Addr]string, wire map[ne
 	}
 	r.looks++
 	for address, a := range r.all {
+		a.note(now, entries[address], wire[address])
 		a.look(now, r.since, podOf(entries[address]), wire[address])
+	}
+}
+
+// note remembers a change, for who reads why a test has failed.
+func (a *account) note(now time.Time, podRef string, namespaces []string) {
+	is := fmt.Sprintf("entry of %q, in %v", podRef, slices.Sorted(slices.Values(namespaces)))
+	if n := len(a.story); n == 0 || !strings.HasSuffix(a.story[n-1], is) {
+		a.story = append(a.story, now.Format("15:04:05.0 ")+is)
 	}
 }
 
@@ -233,10 +244,16 @@ func (r *referee) finds(t *testing.T) {
 	for what, addresses := range map[string][]netip.Addr{"freed while it was on the wire": saw.Wrong, "on the wire twice": saw.Duplicates} {
 		for _, a := range addresses {
 			if !slices.Contains(r.excused, a) {
-				t.Errorf("the referee saw %s %s", a, what)
+				t.Errorf("the referee saw %s %s:\n%s", a, what, r.story(a))
 			}
 		}
 	}
+}
+
+func (r *referee) story(address netip.Addr) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return strings.Join(r.all[address].story, "\n")
 }
 
 // ruling is what was seen until now.

@@ -9,8 +9,8 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 )
 
-// endOfDEL is how long the fence must have stood before the report was renewed by
-// which an entry is rewritten. CRI-O takes the network of a sandbox down while it is
+// endOfDEL is how long the fence must have stood when the report was renewed by which an
+// entry is rewritten. CRI-O takes the network of a sandbox down while it is
 // still READY, and a DEL that was under way then must have had the time to end.
 const endOfDEL = 10 * time.Second
 

@@ -2,6 +2,7 @@ package reconciler
 
 import (
 	"slices"
+	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
@@ -37,6 +38,22 @@ func (x *index) nodeStates() map[string]NodeState {
 		}
 	}
 	return states
+}
+
+// Unsettled are the nodes, sorted, that are not proven dead and whose reports were not
+// renewed since every ADD and DEL has ended that was under way when a fence came to stand.
+func (j *Judgement) Unsettled(fenced time.Time) (nodes []string) {
+	renewed := map[string]bool{}
+	for _, r := range j.Observation.Reports {
+		renewed[r.Name] = !r.Renewed.Before(fenced.Add(endOfDEL))
+	}
+	for node, state := range j.Nodes {
+		if state != NodeLost && !renewed[node] {
+			nodes = append(nodes, node)
+		}
+	}
+	slices.Sort(nodes)
+	return nodes
 }
 
 // Needs reports whether an allocation or reservation that was not released rests

@@ -44,13 +44,15 @@ func (r *Reconciler) Recover(ctx context.Context) (*Result, error) {
 			r.planRepairs(j, out)
 			return out, nil
 		}
-		until := r.repair(ctx, j, out)
+		until, most := r.repair(ctx, j, out), lookEvery
+		if fenced := j.Observation.Fenced; !fenced.IsZero() {
+			most = recoverEvery
+			if len(j.Unsettled(fenced)) > 0 {
+				until = Sooner(until, j.Observation.Now.Add(recoverEvery))
+			}
+		}
 		if until.IsZero() || ctx.Err() != nil {
 			return out, nil
-		}
-		most := lookEvery
-		if !j.Observation.Fenced.IsZero() {
-			most = recoverEvery
 		}
 		pause := min(max(until.Sub(j.Observation.Now), time.Second), most)
 		r.progress("%d to be written, the next at %s; next look in %s", out.ToRepair, until.Format(time.TimeOnly), pause.Round(time.Second))

@@ -2,8 +2,6 @@ package serve
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -11,8 +9,8 @@ import (
 )
 
 // unsettled says what a full pass has left to be settled after a restore, "" for
-// nothing. The fence stands since a time by the API server's clock: a sandbox of which
-// the ADD was under way before is in a report that was renewed since.
+// nothing. The fence stands since a time by the API server's clock. What a report says
+// that was renewed before an ADD or DEL of then must have ended may not be all.
 func unsettled(out *reconciler.Result, since time.Time) string {
 	switch {
 	case out.Observation.Restored != "":
@@ -24,20 +22,10 @@ func unsettled(out *reconciler.Result, since time.Time) string {
 	case !out.Restore.Settled():
 		return "nodes that have not written their report since: " + strings.Join(out.Restore.Awaiting, ", ")
 	}
-	renewed := map[string]bool{}
-	for _, r := range out.Observation.Reports {
-		renewed[r.Name] = !r.Renewed.Before(since)
+	if nodes := out.Unsettled(since); len(nodes) > 0 {
+		return "nodes that have not renewed their report since the fence has stood for long enough: " + strings.Join(nodes, ", ")
 	}
-	var left []string
-	for _, node := range slices.Sorted(maps.Keys(out.Nodes)) {
-		if s := out.Nodes[node]; s != reconciler.NodeLost && !renewed[node] {
-			left = append(left, node)
-		}
-	}
-	switch {
-	case len(left) > 0:
-		return "nodes that have not renewed their report since the fence stood: " + strings.Join(left, ", ")
-	case out.ToRepair > 0:
+	if out.ToRepair > 0 {
 		return fmt.Sprintf("%d entries and reservations are still to be written", out.ToRepair)
 	}
 	return ""

@@ -29,10 +29,10 @@ func TestWhatIsLeftToBeSettledAfterARestore(t *testing.T) {
 		"it does not know of the restore":    {reconciler.Result{Judgement: &reconciler.Judgement{Observation: &reconciler.Observation{}}}, "does not know"},
 		"there are no agents":                {reconciler.Result{Judgement: &reconciler.Judgement{Observation: &reconciler.Observation{}, WithoutAgents: true}}, ""},
 		"all is paused":                      {reconciler.Result{Judgement: &reconciler.Judgement{Observation: &reconciler.Observation{Paused: true}, Restore: state("worker-1")}, ToRepair: 3}, ""},
-		"a node is waited for":               {reconciler.Result{Judgement: &reconciler.Judgement{Observation: &reconciler.Observation{Reports: report(now)}, Nodes: fresh, Restore: state("worker-9")}}, "worker-9"},
-		"a report was renewed before":        {reconciler.Result{Judgement: &reconciler.Judgement{Observation: &reconciler.Observation{Reports: report(now.Add(-time.Second))}, Nodes: fresh, Restore: state()}}, "worker-1"},
-		"something is not written yet":       {reconciler.Result{Judgement: &reconciler.Judgement{Observation: &reconciler.Observation{Reports: report(now)}, Nodes: fresh, Restore: state()}, ToRepair: 3}, "3 entries"},
-		"nothing":                            {reconciler.Result{Judgement: &reconciler.Judgement{Observation: &reconciler.Observation{Reports: report(now)}, Nodes: fresh, Restore: state()}}, ""},
+		"a node is waited for":               {reconciler.Result{Judgement: &reconciler.Judgement{Observation: &reconciler.Observation{Reports: report(now.Add(10 * time.Second))}, Nodes: fresh, Restore: state("worker-9")}}, "worker-9"},
+		"a report was renewed too early":     {reconciler.Result{Judgement: &reconciler.Judgement{Observation: &reconciler.Observation{Reports: report(now.Add(10*time.Second - time.Second))}, Nodes: fresh, Restore: state()}}, "worker-1"},
+		"something is not written yet":       {reconciler.Result{Judgement: &reconciler.Judgement{Observation: &reconciler.Observation{Reports: report(now.Add(10 * time.Second))}, Nodes: fresh, Restore: state()}, ToRepair: 3}, "3 entries"},
+		"nothing":                            {reconciler.Result{Judgement: &reconciler.Judgement{Observation: &reconciler.Observation{Reports: report(now.Add(10 * time.Second))}, Nodes: fresh, Restore: state()}}, ""},
 	} {
 		t.Run(says, func(t *testing.T) {
 			if left := unsettled(&c.out, now); !strings.Contains(left, c.left) || (left == "") != (c.left == "") {
