@@ -46,6 +46,8 @@ func TestAThousandAddressesInTenPoolsAreBackInSeconds(t *testing.T) {
 		reports := s.step
 		s.step = func(call, object string) {
 			reports(call, object)
+			s.mu.Lock()
+			defer s.mu.Unlock()
 			if n := len(s.holds); n > 0 && (call == "patch" || call == "create") {
 				late = max(late, time.Since(s.holds[n-1].began))
 			}
