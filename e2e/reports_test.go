@@ -312,7 +312,7 @@ func TestWhatIsMissingIsWrittenBack(t *testing.T) {
 		t.Errorf("it was written back after %s", out.took)
 	}
 	after := s.contents(t)
-	equal(t, "what is there", len(after), len(whole)-2)
+	equal(t, "what is there", len(after), len(whole))
 	equal(t, "the entry of the live pod", after[stored(live)[0]], whole[stored(live)[0]])
 	equal(t, "the reservation of the live pod", after[stored(live)[1]], whole[stored(live)[1]])
 	_, spec, _ := strings.Cut(whole[stored(lacking)[1]], " ")
@@ -320,6 +320,7 @@ func TestWhatIsMissingIsWrittenBack(t *testing.T) {
 	for _, p := range []*pod{phantom, second} {
 		want := strings.Replace(whole[stored(p)[0]], `"default/`+p.Name+`"`, `"default/`+p.Name+"_"+string(p.UID)+`"`, 1)
 		equal(t, "the entry of the phantom", after[stored(p)[0]], want)
+		contains(t, "its reservation", after[stored(p)[1]], `"default/`+p.Name+"_"+string(p.UID)+`"`)
 	}
 
 	// A pod of the same name neither takes the entry over nor gets the address.
@@ -335,13 +336,13 @@ func TestWhatIsMissingIsWrittenBack(t *testing.T) {
 	// It goes with the sandbox: at the next run, or by the sandbox's own DEL.
 	before = s.contents(t)
 	second.del(t)
-	s.lost(t, before, stored(second)[0])
+	s.lost(t, before, stored(second)...)
 	check(t, phantom.sandbox.Close())
 	one.says(t, append(boxes[2:], phantom.stopped(), second.gone())...)
 	out = s.product(t, "run")
 	out.exits(t, 0)
 	out.expect(t, at(phantom), "Stale PodGone proven", at(successor), "InUse AddressOnPod")
-	s.lost(t, before, stored(second)[0], stored(phantom)[0])
+	s.lost(t, before, append(stored(second), stored(phantom)...)...)
 }
 
 // forget removes a pod's entry in the network blue, as if it had never been stored.

@@ -190,7 +190,9 @@ func TestAfterARestoreARepairKeepsThePhantomsAddressFromTheNextPod(t *testing.T)
 		t.Errorf("it was written back after %s", out.took)
 	}
 	after := s.contents(t)
-	before["10.1.0.0-24 2"] = written(phantom, "net1", "default/web-0_"+string(phantom.UID))
+	owner := "default/web-0_" + string(phantom.UID)
+	contains(t, "the phantom's reservation", after["reservation 10.1.0.2"], `"`+owner+`"`)
+	before["10.1.0.0-24 2"], before["reservation 10.1.0.2"] = written(phantom, "net1", owner), after["reservation 10.1.0.2"]
 	equal(t, "what is stored", after, before)
 
 	// Now neither a pod of another name gets it, nor one of the same.
@@ -217,7 +219,7 @@ func TestAfterARestoreARepairKeepsThePhantomsAddressFromTheNextPod(t *testing.T)
 	out.exits(t, 0)
 	out.expect(t, "10.1.0.0-24 10.1.0.2", "Stale PodGone proven")
 	equal(t, "findings", len(out.Findings), 0)
-	s.lost(t, before, "10.1.0.0-24 2")
+	s.lost(t, before, "10.1.0.0-24 2", "reservation 10.1.0.2")
 }
 
 // settled waits until a sandbox is older than a minute by its node's report, and
