@@ -18,7 +18,7 @@ import (
 // serve serves metrics and health, where that was asked for, and returns what they tell of.
 func (o *options) serve(ctx context.Context, config *rest.Config, log *slog.Logger) (*agent.State, error) {
 	var registry Registry = prometheus.NewRegistry()
-	secure := o.secureMetrics != "" && o.secureMetrics != "0"
+	secure := !nowhere(o.secureMetrics)
 	if secure {
 		registry = o.secure.Registry
 	}
@@ -37,9 +37,12 @@ func (o *options) serve(ctx context.Context, config *rest.Config, log *slog.Logg
 	return state, nil
 }
 
+// nowhere reports whether nothing is to be served at an address.
+func nowhere(address string) bool { return address == "" || address == "0" }
+
 // listen serves metrics and health in plain text.
 func listen(address string, handler http.Handler, log *slog.Logger) error {
-	if address == "0" || address == "" {
+	if nowhere(address) {
 		return nil
 	}
 	listener, err := net.Listen("tcp", address)
