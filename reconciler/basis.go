@@ -1,6 +1,7 @@
 package reconciler
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -37,6 +38,7 @@ func (b *basis) refresh(ctx context.Context) error {
 		return fmt.Errorf("read reports, nodes and pools again: %w", err)
 	}
 	b.History.checkRevision(o)
+	o.Restored = cmp.Or(o.Restored, before.Restored)
 	o.Local, o.Past, o.Fenced = before.Local, b.History, b.fencedSince()
 	if o.Now.Before(before.Now) {
 		o.Now = before.Now // the API server tells the time to the second; what was confirmed stays so
@@ -56,5 +58,8 @@ func (b *basis) read(ctx context.Context, need Need) (*Live, error) {
 		return nil, fmt.Errorf("live read: %w", err)
 	}
 	b.x.amend(live)
+	if live.Restored != "" {
+		b.History.noteRestore(b.x.o)
+	}
 	return live, nil
 }

@@ -26,7 +26,7 @@ type History struct {
 	massed   int    // unconfirmed releases that the breaker refused at the last look at everything
 	restore  restore
 	kept     keptRestore
-	last     time.Time // the last look
+	last     time.Time // the last look that no restore of etcd showed in
 	repairs  map[string]time.Time
 	repaired map[word]window // entries written by --repair
 }
@@ -124,7 +124,9 @@ func (h *History) of(s *subject) seen {
 
 // Remember takes in a look at everything.
 func (h *History) Remember(j *Judgement) {
-	h.last = j.Observation.Now
+	if j.Observation.Restored == "" {
+		h.last = j.Observation.Now
+	}
 	h.look++
 	h.noteNodes(j)
 	h.noteAll(j)

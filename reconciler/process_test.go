@@ -27,7 +27,12 @@ func newProcess(t *testing.T, opts Options) *process {
 
 func (p *process) Observe(context.Context) (*Observation, error) { return p.next, nil }
 
-func (p *process) Refresh(_ context.Context, o *Observation) (*Observation, error) { return o, nil }
+// Refresh reads the same again. What shows a restore has shown it once.
+func (p *process) Refresh(_ context.Context, o *Observation) (*Observation, error) {
+	again := *o
+	again.Restored, again.Now = "", p.Clock.Now().Add(-p.skew)
+	return &again, nil
+}
 
 func (p *process) Fresh(context.Context, *Observation, Need) (*Live, error) { return &Live{}, nil }
 

@@ -62,7 +62,10 @@ func (h *History) noteRestore(o *Observation) {
 	if !r.seen.Before(now) {
 		return
 	}
-	intact := later(h.last, o.Intact)
+	intact := o.Intact
+	if intact.IsZero() {
+		intact = h.last
+	}
 	byAgent := !r.at.Equal(r.seen) && !r.settled && now.Sub(r.at) <= sameRestore
 	if byAgent && (intact.IsZero() || r.at.Before(intact)) {
 		intact = r.at // an agent has dated it better

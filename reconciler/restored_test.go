@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	clocktesting "k8s.io/utils/clock/testing"
+
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
@@ -388,4 +390,30 @@ func TestAReplicaThatBeginsToLeadAfterARestoreDoesNotWaitForWhatWasWrittenBefore
 func noticedWith(after, write time.Duration) part {
 	text := now.Add(after).Format(time.RFC3339)
 	return written("worker-1", write, gone("box-1", its1), func(r *podstate.Report) { r.RestoreNote, r.RestoreSeen = text, now.Add(after) })
+}
+
+// A pass reads again before it writes, and that takes long on a busy machine: the agents
+// wrote before, and have no cause to write again.
+func TestAPassThatReadsAgainDatesARestoreByWhatItsFirstLookShowed(t *testing.T) {
+	quiet := leakOn(70 * time.Second)
+	for says, intact := range map[string]time.Duration{"somebody knows when all was last well": minute, "nobody does": 0} {
+		t.Run(says, func(t *testing.T) {
+			p := newProcess(t, atOnce)
+			p.look(0, leakOn(0), revision(100))
+			p.look(2*minute, quiet, revision(90), func(o *Observation) {
+				if intact != 0 {
+					o.Intact = now.Add(intact)
+				}
+			})
+			b := &basis{Reconciler: p.Reconciler, first: p.next}
+			p.Clock.(*clocktesting.FakeClock).SetTime(now.Add(3 * minute))
+			if err := b.refresh(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if b.observation().Restored == "" {
+				t.Error("what is read again does not say what the first look showed")
+			}
+			p.wantReleased("the look after it", p.look(4*minute, quiet, revision(91)))
+		})
+	}
 }

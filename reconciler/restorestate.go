@@ -80,7 +80,6 @@ func (s *RestoreState) Text() string {
 func (h *History) restoreGate(j *Judgement) string {
 	o := j.Observation
 	if o.Restored != "" {
-		h.noteRestore(o)
 		return "etcd was restored (" + o.Restored + "): nothing is released by a look that began before"
 	}
 	if h.kept.unread != nil {

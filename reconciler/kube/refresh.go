@@ -21,7 +21,7 @@ import (
 // reports the metadata, and in full only those that have changed.
 func (c *Cluster) Refresh(ctx context.Context, before *reconciler.Observation) (*reconciler.Observation, error) {
 	o := &reconciler.Observation{
-		Reservations: before.Reservations, Pods: before.Pods, Past: before.Past, Restored: before.Restored,
+		Reservations: before.Reservations, Pods: before.Pods, Past: before.Past,
 	}
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return c.refreshPools(gctx, o, before.Pools) })

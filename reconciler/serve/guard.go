@@ -70,7 +70,7 @@ type Fence interface {
 	Know(why string)
 	Told() string
 	Missing() []string
-	Others(ctx context.Context, leases map[string][]string) (why string, err error)
+	Others(ctx context.Context, leases map[string][]string) (why string, age time.Duration, err error)
 }
 
 // Signs are how it is noticed that etcd was restored.
@@ -112,6 +112,8 @@ const (
 	askFor   = 16 * time.Second
 	// takeFor is how long the Leases may take to be had before that counts for nothing.
 	takeFor = 2 * time.Second
+	// fencedWithin is how soon after the API server answers again a fence is taken.
+	fencedWithin = 5 * time.Second
 	// fenceRest is for how long after a fence no other is raised, but for a restore.
 	fenceRest = 30 * time.Second
 )

@@ -179,10 +179,15 @@ func (g *Guard) sawRestore(why string) {
 	g.restore(why, false)
 }
 
-// join raises the fence for a restore that another replica knows of.
-func (g *Guard) join(told string) {
-	why := "another replica says: " + told
-	g.Signs.Restored(why, g.intact)
+// join raises the fence for a restore that another replica knows of, whose fence is of
+// this age. A process that began after the restore does not know when all was last well
+// before it.
+func (g *Guard) join(told string, age time.Duration) {
+	why, intact := "another replica says: "+told, g.intact
+	if before := g.Signs.Now().Add(-age - fencedWithin); intact.After(before) {
+		intact = before
+	}
+	g.Signs.Restored(why, intact)
 	g.restore(why, true)
 }
 
@@ -202,19 +207,19 @@ func (g *Guard) told(ctx context.Context) {
 	case shown != "":
 		g.restore(shown, false)
 	case told != "" && !g.Restoring():
-		g.join(told)
+		g.join(told, g.Fence.Age())
 	case looked == nil:
 	case !g.raisedAt.IsZero():
 		if !g.Fence.Covers(looked) {
 			g.raise("there are more pools")
 		}
 	case leads: // who has just begun to lead may know of no restore
-		told, err := g.Fence.Others(ctx, looked)
+		told, age, err := g.Fence.Others(ctx, looked)
 		if err != nil {
 			g.Log.Debug("it cannot be told whether another replica keeps the fence", "error", err)
 		}
 		if told != "" {
-			g.join(told)
+			g.join(told, age)
 		}
 	}
 }

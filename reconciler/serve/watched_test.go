@@ -114,10 +114,10 @@ func (w *watched) Age() time.Duration {
 	return time.Since(w.up)
 }
 
-func (w *watched) Others(context.Context, map[string][]string) (string, error) {
+func (w *watched) Others(context.Context, map[string][]string) (string, time.Duration, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.others, nil
+	return w.others, w.age, nil
 }
 
 // is changes the cluster, and waits for a while.
