@@ -7,6 +7,9 @@ CONTROLLER_GEN := sigs.k8s.io/controller-tools/cmd/controller-gen@v0.23.0
 SAMPLE       := samples/cluster
 VERSION      := $(shell sed -n 's/^version: //p' deploy/helm/ip-reconcile/Chart.yaml)
 
+# Arguments by which gotestsum runs a failed test on real parts once more. Empty by hand.
+RERUN ?=
+
 # With a kubeconfig 'make run' looks at that cluster, without one at the sample.
 ARGS ?= $(if $(KUBECONFIG)$(wildcard $(HOME)/.kube/config),check,check --all --snapshot $(SAMPLE))
 
@@ -28,13 +31,13 @@ build: ## Build bin/ip-reconcile, bin/ip-reconcile-agent and the drop-in bin/ip-
 test: ## Run all tests: unit, property, and (as root on Linux) on a real API server, whereabouts, Multus and containerd, then 'make e2e'
 	@$(GO) run $(GOTESTSUM) --format pkgname -- -race -count=1 ./...
 	@cd e2e && $(GO) run ./harness/cmd/why
-	@mkdir -p bin && cd e2e && $(GO) run $(GOTESTSUM) --format pkgname --jsonfile ../bin/e2e.json -- -race -count=1 -timeout 60m -skip '^TestInACluster' ./... ; code=$$?; \
+	@mkdir -p bin && cd e2e && $(GO) run $(GOTESTSUM) --format pkgname --jsonfile ../bin/e2e.json $(RERUN) --packages ./... -- -race -count=1 -timeout 60m -skip '^TestInACluster' ; code=$$?; \
 		sed -nE 's/.*"Output":" *((storm|scale|upstream_linux|agentcost_linux|servecost_linux)_test.go:[^"]*)\\n"}$$/\1/p' ../bin/e2e.json; exit $$code
 	@$(MAKE) --no-print-directory e2e
 
 .PHONY: e2e
 e2e: ## Run the scenarios in a whole cluster (as root on Linux): kubelets, containerd, and the product as its manifests install it
-	@cd e2e && $(GO) run $(GOTESTSUM) --format testname -- -count=1 -timeout 60m -parallel 3 -run '^TestInACluster' .
+	@cd e2e && $(GO) run $(GOTESTSUM) --format testname $(RERUN) --packages . -- -count=1 -timeout 60m -parallel 3 -run '^TestInACluster'
 
 .PHONY: beside
 beside: ## Play situations in a whole cluster with ours and with upstream's reconciler, and write the table in docs/beside-upstream.md

@@ -187,8 +187,9 @@ func start(t testing.TB, cmd *exec.Cmd) *command {
 	return c
 }
 
-// patience is how long one command may take: twice the longest wait there is.
-const patience = 2 * time.Minute
+// patience is how long one command may take: the longest is a minute and a half on a
+// machine that has a fifth of a core for it.
+const patience = 5 * time.Minute
 
 // wait returns what the command came to. With -o json its output must be the
 // document and nothing else.
@@ -205,7 +206,7 @@ func (c *command) wait() *outcome {
 	o := &outcome{code: c.cmd.ProcessState.ExitCode(), stdout: c.stdout.String(), stderr: c.stderr.String(), took: time.Since(c.began)}
 	c.t.Cleanup(func() {
 		if c.t.Failed() {
-			c.t.Logf("%v: exit code %d after %.1fs\n%s%s", c.cmd.Args[1:], o.code, o.took.Seconds(), shortened(o.stdout), shortened(o.stderr))
+			c.t.Logf("%v: exit code %d after %.1fs\n%s%s", c.cmd.Args[1:], o.code, o.took.Seconds(), o.shown(), shortened(o.stderr))
 		}
 	})
 	if !slices.Contains(c.cmd.Args, "json") || o.stdout == "" && o.code == 2 {
@@ -237,6 +238,15 @@ func shortened(text string) string {
 		text = text[:most/2] + "\n[…]\n" + text[len(text)-most/2:]
 	}
 	return text
+}
+
+// shown is what was printed. Of a document of thousands the beginning tells enough: what
+// else failed must be seen beside it.
+func (o *outcome) shown() string {
+	if most := 1000; len(o.Allocations) > 100 {
+		return o.stdout[:min(most, len(o.stdout))] + "\n[…]\n"
+	}
+	return shortened(o.stdout)
 }
 
 // verdicts are those of everything judged, by place. Entries whose address

@@ -67,8 +67,9 @@ func TestAReleaseOfHundredsFromPoolsOfThousandsIsAFewHolds(t *testing.T) {
 	equal(t, "reservations put back", creates.Load(), 0)
 	equal(t, "deletes of reservations", deletes.Load(), c.Stale)
 	holds := leases.holds(t, "whereabouts")
-	const most = 8 // nobody else wants the Lease, but the machine may be loaded
-	if holds == 0 || holds > most {
+	// Two on an idle machine. Where a write takes seconds batches shrink, but never to
+	// one hold for each few entries.
+	if most := c.Stale / 10; holds == 0 || holds > most {
 		t.Errorf("the Lease was taken %d times, want %d times at most", holds, most)
 	}
 	t.Logf("run freed %d entries and as many reservations beside %d pods in %.1fs, in %d holds with %d patches and %d requests over all",

@@ -14,9 +14,9 @@ import (
 )
 
 // TestServeIsSmall measures the long-running form beside 5,000 pods: when nothing
-// happens, and when every second ten pods change that have an address.
+// happens, and when every second ten pods change that have an address. It is not parallel:
+// an API server that has no time ends watches, and then there are requests.
 func TestServeIsSmall(t *testing.T) {
-	t.Parallel()
 	s := newStage(t, "worker-1")
 	const pods, seconds = 5000, 20
 	c := &fill.Content{Pods: pods, Pools: 1, Nodes: 50}
@@ -54,7 +54,7 @@ func TestServeIsSmall(t *testing.T) {
 		t.Logf("serve beside %d pods, %s: %.1f %% of a core, %.0f looks, %.1f MiB resident (%.1f MiB of it the program's file)", pods, what,
 			100*(cpuTime(t, v.command)-used).Seconds()/time.Since(began).Seconds(), v.metric("ip_reconcile_looks_total")-looks, resident, file)
 	}
-	eventuallyWithin(t, 2*time.Minute, "what it reads at its start to be read", func() bool {
+	eventuallyWithin(t, 5*time.Minute, "what it reads at its start to be read", func() bool {
 		mu.Lock()
 		defer mu.Unlock()
 		return time.Since(last) > 5*time.Second
