@@ -115,12 +115,13 @@ func (s *stage) freed(t testing.TB, limit time.Duration, pool, key string) time.
 	return time.Since(began)
 }
 
-// event waits for an event with a reason about an object, and returns its message.
+// event waits for an event with a reason about an object, or "" for any of the kind, and
+// returns its message.
 func (s *stage) event(t testing.TB, reason, kind, name string) (message string) {
 	t.Helper()
 	eventually(t, "an event "+reason+" on "+kind+" "+name, func() bool {
 		for _, e := range try(s.Client().CoreV1().Events("").List(context.Background(), metav1.ListOptions{})).must(t).Items {
-			if e.Reason == reason && e.InvolvedObject.Kind == kind && e.InvolvedObject.Name == name {
+			if e.Reason == reason && e.InvolvedObject.Kind == kind && (name == "" || e.InvolvedObject.Name == name) {
 				message = e.Message
 				if reason == "IPAddressGarbageCollected" {
 					equal(t, "its type", e.Type, corev1.EventTypeNormal)

@@ -15,6 +15,8 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/podstate/v1alpha1"
+	"k8s.io/client-go/tools/record"
+
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 )
 
@@ -192,6 +194,36 @@ func TestAFenceForARestoreStandsUntilAllIsSettledOrItsTimeIsUp(t *testing.T) {
 			g.outcomes(t, map[string]float64{timedOut: 1})
 		})
 	})
+}
+
+// Two replicas keep one fence, and the one that leads alone knows what was left.
+func TestWhatATimedOutFenceHasLeftIsToldByTheReplicaThatLeads(t *testing.T) {
+	for name, leads := range map[string]bool{"leads": true, "does not lead": false} {
+		t.Run(name, func(t *testing.T) {
+			w, events := aCluster(), record.NewFakeRecorder(10)
+			guarded(t, w, func(t *testing.T, g *Guard) {
+				if leads {
+					g.Lead()
+				}
+				w.restore()
+				if leads {
+					g.pass(map[string]reconciler.NodeState{"worker-1": reconciler.NodeStale}, "")
+				}
+				w.is(func() {}, 91*time.Second)
+				g.outcomes(t, map[string]float64{timedOut: 1})
+			}, func(g *Guard) { g.Events = &Events{EventRecorder: events} })
+			close(events.Events)
+			var told []string
+			for e := range events.Events {
+				if strings.Contains(e, "FenceTimedOut") {
+					told = append(told, e)
+				}
+			}
+			if (len(told) == 1 && strings.Contains(told[0], "worker-1")) != leads || len(told) > 1 {
+				t.Errorf("the events are %q", told)
+			}
+		})
+	}
 }
 
 // A comparison that hangs must not keep ADDs waiting.

@@ -263,7 +263,7 @@ func (g *Guard) end(ctx context.Context) {
 		return
 	}
 	g.mu.Lock()
-	restored, done, left := g.restored, g.settled, g.left
+	restored, done, left, leads := g.restored, g.settled, g.left, g.leads
 	taken := !g.stoodAt.IsZero() || time.Since(g.raisedAt) > takeFor
 	g.mu.Unlock()
 	var outcome string
@@ -287,13 +287,16 @@ func (g *Guard) end(ctx context.Context) {
 	g.mu.Lock()
 	g.restored, g.settled, g.left, g.stoodAt = "", false, "", time.Time{}
 	g.mu.Unlock()
-	g.tell(outcome, age, left, missing)
+	if outcome == timedOut && !leads && left == "" {
+		left = "this replica does not lead, and looks at nothing: the leader's log has what is left"
+	}
+	g.tell(outcome, age, left, missing, leads)
 }
 
 // age is that of the fence, also where none of the Leases could be had.
 func (g *Guard) age() time.Duration { return max(g.Fence.Age(), time.Since(g.raisedAt)) }
 
-func (g *Guard) tell(outcome string, age time.Duration, left string, missing []string) {
+func (g *Guard) tell(outcome string, age time.Duration, left string, missing []string, leads bool) {
 	g.Metrics.lowered(outcome, age)
 	stood := age.Round(time.Millisecond)
 	switch outcome {
@@ -307,6 +310,9 @@ func (g *Guard) tell(outcome string, age time.Duration, left string, missing []s
 			left += "; not held were " + strings.Join(missing, ", ")
 		}
 		g.Log.Error("the fence is lowered, since ADDs and DELs must not wait for longer: addresses may be handed out that are in use", "stood", stood, "left", left)
+		if !leads {
+			return // the leader tells more
+		}
 		g.Events.self("FenceTimedOut", fmt.Sprintf("after %s ADDs and DELs go on, although not all is settled: %s", stood, left))
 	default:
 		g.Log.Info("the fence was lowered by the other replica", "stood", stood)

@@ -1,0 +1,146 @@
+package e2e
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ip-reconcile/ip-reconcile/podstate/v1alpha1"
+)
+
+// What runs on a node whose agent is down is not known to anybody, and a fence cannot
+// wait for it for ever. Those addresses are at risk, and that is said; no others are.
+func TestInAClusterARestoreWithAnAgentDownEndangersTheAddressesOfThatNodeAlone(t *testing.T) {
+	t.Parallel()
+	const pods = 5 // on each worker
+	i := install(t, 2)
+	check(t, i.CreateNAD(t.Context(), blue))
+	kept := i.start(t, workload("kept", "worker-2", "blue"))
+	i.told(t, kept)
+	i.leader(t)
+	i.agentsOn(t, `"worker-1"`)
+	snapshot := try(i.whole.Snapshot()).must(t)
+	known := i.running(t, i.create(t, "known", "worker-1", pods)...)
+	unknown := i.running(t, i.create(t, "unknown", "worker-2", pods)...)
+	i.told(t, known...)
+	atRisk := i.excuse(t, unknown...)
+
+	var names []string
+	done := i.restores(t, snapshot, func() { names = i.create(t, "newcomer", "", 2*pods) })
+	newcomers := i.runningWithin(t, 5*time.Minute, names...)
+	if done().fenced.IsZero() {
+		t.Error("there was no fence")
+	}
+	contains(t, "the event", i.event(t, "FenceTimedOut", "Pod", ""), "not all is settled", "nodes that have not written their report since: worker-2")
+	out := i.asPod(t, "check")
+	contains(t, "the notes", out.stderr, "node worker-2 has not written its SandboxReport since")
+	equal(t, "the entry of the pod that the backup has on that node", podOf(try(i.entries(t.Context())).must(t)[addressOn(t, kept, "net1")]), "default/kept")
+	twice := i.sharing(t, atRisk, append(newcomers, known...)...)
+	t.Logf("%d of %d addresses that nobody knew of were handed out again", len(twice), len(atRisk))
+
+	i.agentsOn(t, "null")
+	i.told(t, unknown...)
+	i.conflictsAre(t, twice)
+	eventuallyWithin(t, 3*time.Minute, "the others to have entries", func() bool {
+		entries := try(i.entries(t.Context())).must(t)
+		return !slices.ContainsFunc(atRisk, func(a netip.Addr) bool { return entries[a] == "" })
+	})
+}
+
+// The backup is older than the reconciler. Its pods are ended like all that the API does
+// not know, and the agents alone say what has happened, until somebody recovers by hand.
+func TestInAClusterARestoreThatLosesTheReconcilerIsToldByTheAgentsAndMendedByHand(t *testing.T) {
+	t.Parallel()
+	const pods = 6
+	i := install(t, 2)
+	check(t, i.CreateNAD(t.Context(), blue))
+	i.mustKubectl(t, "delete", "deployment", "-n", "kube-system", "ip-reconcile", "--cascade=foreground")
+	snapshot := try(i.whole.Snapshot()).must(t)
+	i.deploy(t)
+	i.leader(t)
+	phantoms := i.running(t, i.create(t, "phantom", "", pods)...)
+	i.told(t, phantoms...)
+	atRisk := i.excuse(t, phantoms...)
+
+	var names []string
+	done := i.restores(t, snapshot, func() { names = i.create(t, "early", "", pods/2) })
+	early := i.runningWithin(t, 4*time.Minute, names...)
+	done()
+	if _, err := i.Client().AppsV1().Deployments(metav1.NamespaceSystem).Get(t.Context(), "ip-reconcile", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Fatalf("the reconciler is there: %v", err)
+	}
+	for _, w := range i.whole.Workers {
+		i.reported(t, w.Name, "that etcd was restored", func(r *v1alpha1.SandboxReport) bool { return r.Annotations[v1alpha1.RestoreAnnotation] != "" })
+	}
+	twice := i.sharing(t, atRisk, early...)
+	t.Logf("%d of %d addresses were handed out again before anybody recovered", len(twice), len(atRisk))
+
+	i.told(t, early...)
+	product(t, "recover", "--yes", "--kubeconfig", i.Kubeconfig())
+	later := i.running(t, i.create(t, "later", "", pods)...)
+	i.apart(t, later...)
+	equal(t, "shared by those that came after that", len(i.sharing(t, nil, append(later, phantoms...)...)), 0)
+	i.conflictsAre(t, twice)
+}
+
+// agentsOn has agents run on a worker alone, or on all: null.
+func (i *installation) agentsOn(t *testing.T, worker string) {
+	t.Helper()
+	i.mustKubectl(t, "patch", "daemonset", "-n", "kube-system", "ip-reconcile-agent", "-p",
+		`{"spec":{"template":{"spec":{"nodeSelector":{"`+corev1.LabelHostname+`":`+worker+`}}}}}`)
+	i.rolledOut(t, "daemonset/ip-reconcile-agent")
+}
+
+// excuse has the referee excuse the addresses of pods.
+func (i *installation) excuse(t *testing.T, pods ...*corev1.Pod) (atRisk []netip.Addr) {
+	t.Helper()
+	for _, p := range pods {
+		atRisk = append(atRisk, addressOn(t, p, "net1"))
+		i.referee.excuses(addressOn(t, p, "net1"))
+	}
+	return atRisk
+}
+
+// sharing are those of the addresses at risk that one of the pods has, too. No two of the
+// pods may have the same.
+func (i *installation) sharing(t *testing.T, atRisk []netip.Addr, pods ...*corev1.Pod) (twice []netip.Addr) {
+	t.Helper()
+	on := map[netip.Addr]string{}
+	for _, p := range pods {
+		a := addressOn(t, p, "net1")
+		if other := on[a]; other != "" {
+			t.Errorf("%s and %s both have %s", other, p.Name, a)
+		}
+		if on[a] = p.Name; slices.Contains(atRisk, a) {
+			twice = append(twice, a)
+		}
+	}
+	slices.SortFunc(twice, netip.Addr.Compare)
+	return twice
+}
+
+// conflictsAre waits until check finds these addresses to be in use twice, and no others.
+func (i *installation) conflictsAre(t *testing.T, twice []netip.Addr) {
+	t.Helper()
+	var want []string
+	for _, a := range twice {
+		want = append(want, a.String())
+	}
+	var found []string
+	within(time.Minute, time.Second, func() bool {
+		found = nil
+		for _, f := range i.product(t, "check").found("Conflict") {
+			found = append(found, f.IP)
+		}
+		slices.Sort(found)
+		slices.Sort(want)
+		return slices.Equal(found, want)
+	})
+	equal(t, "addresses that are in conflict", strings.Join(found, " "), strings.Join(want, " "))
+}
