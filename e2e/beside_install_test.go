@@ -14,15 +14,20 @@ const upstreamImage = "e2e.invalid/whereabouts:0.9.4"
 // A contender is a way to free what leaks.
 type contender struct {
 	name string
+	// restores: it plays the restores of etcd alone.
+	restores bool
 	// install starts a cluster of two workers with it. Passes are made by the schedule.
 	install func(t *testing.T, schedule string) *installation
 }
 
 var contenders = []contender{
-	{"ip-reconcile", func(t *testing.T, schedule string) *installation {
+	{name: "ip-reconcile", install: func(t *testing.T, schedule string) *installation {
 		return install(t, 2, "--cron="+schedule)
 	}},
-	{"whereabouts v0.9.4", installUpstream},
+	{name: "ip-reconcile, no fence", restores: true, install: func(t *testing.T, schedule string) *installation {
+		return install(t, 2, "--cron="+schedule, "--fence-timeout=0")
+	}},
+	{name: "whereabouts v0.9.4", install: installUpstream},
 }
 
 // installUpstream starts a cluster with whereabouts' own ip-reconciler and, on every

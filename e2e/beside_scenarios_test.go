@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -13,23 +14,37 @@ import (
 // do, never for what a contender does: it has two passes' time for that.
 var besides = []struct {
 	name, schedule string // everyMinute unless it is said
+	restores       bool   // of etcd
 	play           func(t *testing.T, m *match)
 }{
-	{name: "A restore of etcd loses a pod that runs on", play: func(t *testing.T, m *match) {
+	{name: "A restore of etcd loses 30 pods that run on; 30 new ones start at once", restores: true, play: func(t *testing.T, m *match) {
 		m.start(t, workload("kept", "worker-1", "blue"))
-		worker := m.whole.Worker("worker-1")
-		check(t, worker.LoseDELs(true))
 		snapshot := try(m.whole.Snapshot()).must(t)
-		lost := m.start(t, workload("lost", "worker-1", "blue"))
-		revision := try(m.whole.Revision(t.Context())).must(t)
-		check(t, m.whole.Restore(t.Context(), snapshot))
-		m.referee.restored()
-		check(t, m.whole.CatchUp(t.Context(), revision))
-		m.passes()
-		m.newcomer(t, "worker-2", lost)
-		m.ends(t, worker.Name, lost, func() {
-			worker.Kubelet.Kill()
-			check(t, worker.StartKubelet())
+		m.running(t, m.create(t, "lost", "", 30)...)
+		m.restored(t, snapshot, 30, func() {})
+	}},
+	{name: "A restore of etcd after 18 pods were rolled; 6 new ones start at once", restores: true, play: func(t *testing.T, m *match) {
+		m.deployment(t, "web", 12, "blue")
+		m.statefulSet(t, "db", 6, nil, "blue")
+		m.mustKubectl(t, "rollout", "status", "--timeout=180s", "deployment/web")
+		snapshot := try(m.whole.Snapshot()).must(t)
+		m.mustKubectl(t, "rollout", "restart", "deployment/web", "statefulset/db")
+		for _, what := range []string{"deployment/web", "statefulset/db"} {
+			m.mustKubectl(t, "rollout", "status", "--timeout=300s", what)
+		}
+		m.restored(t, snapshot, 6, func() {})
+	}},
+	{name: "A restore of etcd brings 6 deleted pods back; 6 new ones start at once", restores: true, play: func(t *testing.T, m *match) {
+		past := m.running(t, m.create(t, "past", "", 6)...)
+		snapshot := try(m.whole.Snapshot()).must(t)
+		for _, p := range past {
+			check(t, m.DeletePod(t.Context(), p, 1))
+		}
+		eventuallyWithin(t, time.Minute, "the entries to go", func() bool { return len(m.contents(t)) == 0 })
+		m.restored(t, snapshot, 6, func() {
+			for _, p := range past {
+				check(t, m.DeletePod(t.Context(), p, 0))
+			}
 		})
 	}},
 	{name: "A pod that runs on is deleted by force", play: func(t *testing.T, m *match) {
@@ -122,6 +137,23 @@ var besides = []struct {
 		check(t, m.whole.Worker("worker-2").LoseDELs(true))
 		m.rolls(t, func() {})
 	}},
+}
+
+// restored restores etcd with new pods from the first second on, and waits until they run
+// and two passes were made.
+func (m *match) restored(t *testing.T, snapshot string, newcomers int, atOnce func()) {
+	t.Helper()
+	var names []string
+	done := m.restores(t, snapshot, func() {
+		atOnce()
+		names = m.create(t, "newcomer", "", newcomers)
+	})
+	began := time.Now()
+	m.runningWithin(t, 5*time.Minute, names...)
+	m.remark(fmt.Sprintf("The new ones ran after %.0f s.", time.Since(began).Seconds()))
+	done()
+	m.referee.now()
+	m.passes()
 }
 
 // ends waits until nobody on a worker has the pod's address, after something was done.
