@@ -194,19 +194,23 @@ func TestAFenceOutlivesTheReplicaThatRaisedIt(t *testing.T) {
 		second.said(t, "etcd was restored: whereabouts' Leases are kept")
 		leases := s.recordLeases(t)
 		from := s.revision(t)
-		ended, wait := s.adds(t, "newcomer", 2, blue)
+		const newcomers = 10
+		ended, wait := s.adds(t, "newcomer", newcomers, blue)
+		adding := time.Now()
 		check(t, first.cmd.Process.Signal(syscall.SIGKILL))
 		time.Sleep(10 * time.Second)
 		equal(t, "ADDs that did not wait", ended(), 0)
 		check(t, leases.catchUp(t.Context()))
 		equal(t, "who held the Lease meanwhile", leases.holders(from), []string{kube.FenceHolder})
 		s.lowered(t)
+		fell := time.Now()
 		if age := time.Since(stood); age > timeout+30*time.Second {
 			t.Errorf("it stood for %s", age)
 		}
+		equal(t, "pods", len(wait()), newcomers)
+		t.Logf("%d ADDs waited for %.0fs while the fence stood, and all had ended %.1fs after it fell", newcomers, fell.Sub(adding).Seconds(), time.Since(fell).Seconds())
 		second.counts(t, `ip_reconcile_fences_total{outcome="TimedOut"}`, 1)
 		second.said(t, "level=ERROR msg=\"the fence is lowered")
-		equal(t, "pods", len(wait()), 2)
 		contains(t, "the event", s.event(t, "FenceTimedOut", "Namespace", metav1.NamespaceSystem), "not all is settled")
 	})
 }
