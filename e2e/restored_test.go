@@ -35,9 +35,9 @@ func (r *restore) String() string {
 	return text
 }
 
-// restores puts a backup back, with what begins at the moment in which kubelets can hear
-// of new pods. Its answer is complete when done returns.
-func (i *installation) restores(t *testing.T, snapshot string, atOnce func()) (done func() *restore) {
+// restores puts a backup back, perhaps with flags of etcdutl, with what begins at the
+// moment in which kubelets can hear of new pods. Its answer is complete when done returns.
+func (i *installation) restores(t *testing.T, snapshot string, atOnce func(), flags ...string) (done func() *restore) {
 	t.Helper()
 	revision := try(i.whole.Revision(t.Context())).must(t)
 	r, ctx, stop := &restore{}, t.Context(), make(chan struct{})
@@ -75,7 +75,7 @@ func (i *installation) restores(t *testing.T, snapshot string, atOnce func()) (d
 			}
 		}
 	})
-	check(t, i.whole.Restore(ctx, snapshot))
+	check(t, i.whole.Restore(ctx, snapshot, flags...))
 	i.referee.restored()
 	check(t, i.whole.CatchUp(ctx, revision))
 	atOnce()

@@ -20,10 +20,10 @@ func (w *WholeCluster) Snapshot() (file string, err error) {
 	return file, err
 }
 
-// Restore puts a backup back as etcdutl does without further flags: the resource
+// Restore puts a backup back as etcdutl does. Without further flags of it the resource
 // versions run backwards. The control plane starts again, and nothing on the workers
 // does.
-func (w *WholeCluster) Restore(ctx context.Context, file string) error {
+func (w *WholeCluster) Restore(ctx context.Context, file string, flags ...string) error {
 	w.stopControllers()
 	w.StopAPI()
 	w.StopEtcd()
@@ -31,8 +31,9 @@ func (w *WholeCluster) Restore(ctx context.Context, file string) error {
 		return err
 	}
 	peer := w.url("http", 2380)
-	if _, err := command(w.parts, "etcdutl", "snapshot", "restore", file, "--data-dir="+w.EtcdData(),
-		"--initial-cluster=default="+peer, "--initial-advertise-peer-urls="+peer); err != nil {
+	args := append([]string{"etcdutl", "snapshot", "restore", file, "--data-dir=" + w.EtcdData(),
+		"--initial-cluster=default=" + peer, "--initial-advertise-peer-urls=" + peer}, flags...)
+	if _, err := command(w.parts, args...); err != nil {
 		return err
 	}
 	return errors.Join(w.StartEtcd(), w.StartAPI(ctx), w.startControllers())
