@@ -65,7 +65,7 @@ func TestANodeThatIsGoneIsNotWaitedForAnHourAfterItsObjectWas(t *testing.T) {
 		p.look(minute, leakOn(0), stale, revision(90))
 		p.look(2*minute, leakOn(2*minute), stale, revision(91))
 		p.wantRefused("there", EtcdRestored, p.look(30*minute, leakOn(2*minute), stale, aNode("worker-2"), revision(92)))
-		p.wantRefused("gone anew", EtcdRestored, p.look(70*minute, leakOn(2*minute), stale, revision(93)))
+		p.wantRefused("gone again", EtcdRestored, p.look(70*minute, leakOn(2*minute), stale, revision(93)))
 	})
 	t.Run("by the watches alone it is not settled", func(t *testing.T) {
 		p := newProcess(t, atOnce)
@@ -246,7 +246,7 @@ func newerSince(o *Observation) { all(aNode("worker-9"), written("worker-9", 3*m
 // The leader ended while the API server was away, and the agents are faster than the next.
 func TestAProcessWhoseFirstLookShowsARestoreTakesTheAgentsDate(t *testing.T) {
 	byWatches := func(o *Observation) { o.Restored = "its watches say so" }
-	quiet := all(aNode("worker-2"), written("worker-2", 90*time.Second)) // lost nothing, and wrote anew
+	quiet := all(aNode("worker-2"), written("worker-2", 90*time.Second)) // lost nothing, and wrote again
 	lost := noticed("worker-1", minute, 80*time.Second)
 	leak := all(usualPool, aNode("worker-1"), lost, func(o *Observation) { gone("box-1", its1)(o.Reports[0]) })
 	t.Run("which is there at that look", func(t *testing.T) {

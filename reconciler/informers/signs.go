@@ -31,7 +31,7 @@ func (s *Source) Leases() map[string][]string {
 	return ippool.LeasesOf(pools)
 }
 
-// LookAgain has a full look that is under way begin anew: its requests may wait for an
+// LookAgain has a full look that is under way begin again: its requests may wait for an
 // API server that is not there any more.
 func (s *Source) LookAgain() {
 	s.mu.Lock()

@@ -80,7 +80,7 @@ type Signs interface {
 	Pulse(ctx context.Context) (revision uint64, err error)
 	// Leases are whereabouts' Leases for the pools that are known, by namespace.
 	Leases() map[string][]string
-	// LookAgain has a full look that is under way begin anew.
+	// LookAgain has a full look that is under way begin again.
 	LookAgain()
 	// RanBackwards says what shows that etcd was restored since the watches told of
 	// what they did, "" if nothing does.
