@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	clocktesting "k8s.io/utils/clock/testing"
-
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
@@ -243,31 +241,6 @@ func TestANodeThatTheRestoreHasLostIsWaitedFor(t *testing.T) {
 
 func newerSince(o *Observation) { all(aNode("worker-9"), written("worker-9", 3*minute))(o) }
 
-// The leader ended while the API server was away, and the agents are faster than the next.
-func TestAProcessWhoseFirstLookShowsARestoreTakesTheAgentsDate(t *testing.T) {
-	byWatches := func(o *Observation) { o.Restored = "its watches say so" }
-	quiet := all(aNode("worker-2"), written("worker-2", 90*time.Second)) // lost nothing, and wrote again
-	lost := noticed("worker-1", minute, 80*time.Second)
-	leak := all(usualPool, aNode("worker-1"), lost, func(o *Observation) { gone("box-1", its1)(o.Reports[0]) })
-	t.Run("which is there at that look", func(t *testing.T) {
-		p := newProcess(t, atOnce)
-		p.wantRefused("the look that saw it", EtcdRestored, p.look(2*minute, leak, quiet, byWatches))
-		p.wantRefused("renewed before it", EtcdRestored, p.look(2*minute+5*time.Second, leak, quiet))
-		p.wantReleased("renewed after it", p.look(3*minute, leak, quiet))
-	})
-	t.Run("or comes later", func(t *testing.T) {
-		p := newProcess(t, atOnce)
-		p.wantRefused("the look that saw it", EtcdRestored, p.look(2*minute, leakOn(80*time.Second), quiet, byWatches))
-		p.wantRefused("nobody tells", EtcdRestored, p.look(3*minute, leakOn(80*time.Second), quiet))
-		p.wantReleased("an agent tells", p.look(4*minute, leak, quiet))
-	})
-	t.Run("and what was written before that does not count", func(t *testing.T) {
-		p := newProcess(t, atOnce)
-		p.look(2*minute, leak, aNode("worker-2"), written("worker-2", 50*time.Second), byWatches)
-		p.wantRefused("later", EtcdRestored, p.look(hour, leak, aNode("worker-2"), written("worker-2", 50*time.Second)))
-	})
-}
-
 // Whoever can write one report must not stop all releases for as long as they please.
 func TestOneAgentsWordCountsOnce(t *testing.T) {
 	scene := func(liar part) part { return all(leakOn(0), aNode("worker-2"), liar) }
@@ -350,70 +323,5 @@ func TestForWhomARestoreWaitsIsSaid(t *testing.T) {
 	p.look(3*minute, leakOn(2*minute), aNode("worker-2"), acknowledged(minute), revision(92))
 	if j, err = p.Look(t.Context()); err != nil || j.Document().Summary.Restore != nil || j.Restore == nil || !j.Restore.Settled() {
 		t.Errorf("settled: %+v, %v", j.Restore, err)
-	}
-}
-
-// A replica that begins to lead after a restore has made no look before, and agents write
-// their reports within seconds of it, once.
-func TestAReplicaThatBeginsToLeadAfterARestoreDoesNotWaitForWhatWasWrittenBeforeItsFirstLook(t *testing.T) {
-	shown := func(intact time.Duration) part {
-		return func(o *Observation) {
-			o.Restored = "a pool is older"
-			if intact != 0 {
-				o.Intact = now.Add(intact)
-			}
-		}
-	}
-	for says, c := range map[string]struct {
-		there part
-		why   Refusal // "" for none
-	}{
-		"it knows when all was well, and the report is younger": {all(leakOn(10*time.Second), shown(5*time.Second)), ""},
-		"it knows when all was well, and the report is older":   {all(leakOn(4*time.Second), shown(5*time.Second)), EtcdRestored},
-		"it does not, but the agent has dated it":               {all(aNode("worker-1"), usualPool, noticedWith(5*time.Second, 10*time.Second), shown(0)), ""},
-		"it does not, and no agent has":                         {all(leakOn(10*time.Second), shown(0)), EtcdRestored},
-	} {
-		t.Run(says, func(t *testing.T) {
-			p := newProcess(t, atOnce)
-			p.wantRefused("the look that shows it", EtcdRestored, p.look(20*time.Second, c.there, revision(90)))
-			later := all(c.there, func(o *Observation) { o.Restored, o.Intact = "", time.Time{} })
-			if out := p.look(30*time.Second, later, revision(91)); c.why == "" {
-				p.wantReleased("the look after it", out)
-			} else {
-				p.wantRefused("the look after it", c.why, out)
-			}
-		})
-	}
-}
-
-// noticedWith is the report of worker-1 with a leak, whose agent says that etcd was restored.
-func noticedWith(after, write time.Duration) part {
-	text := now.Add(after).Format(time.RFC3339)
-	return written("worker-1", write, gone("box-1", its1), func(r *podstate.Report) { r.RestoreNote, r.RestoreSeen = text, now.Add(after) })
-}
-
-// A pass reads again before it writes, and that takes long on a busy machine: the agents
-// wrote before, and have no cause to write again.
-func TestAPassThatReadsAgainDatesARestoreByWhatItsFirstLookShowed(t *testing.T) {
-	quiet := leakOn(70 * time.Second)
-	for says, intact := range map[string]time.Duration{"somebody knows when all was last well": minute, "nobody does": 0} {
-		t.Run(says, func(t *testing.T) {
-			p := newProcess(t, atOnce)
-			p.look(0, leakOn(0), revision(100))
-			p.look(2*minute, quiet, revision(90), func(o *Observation) {
-				if intact != 0 {
-					o.Intact = now.Add(intact)
-				}
-			})
-			b := &basis{Reconciler: p.Reconciler, first: p.next}
-			p.Clock.(*clocktesting.FakeClock).SetTime(now.Add(3 * minute))
-			if err := b.refresh(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			if b.observation().Restored == "" {
-				t.Error("what is read again does not say what the first look showed")
-			}
-			p.wantReleased("the look after it", p.look(4*minute, quiet, revision(91)))
-		})
 	}
 }
