@@ -74,6 +74,7 @@ func (r *Reconciler) Look(ctx context.Context) (*Judgement, error) {
 		return nil, err
 	}
 	if err := o.podsMissing(); err != nil && !r.Options.PodsComplete {
+		r.History.checkRevision(o) // it is not shown again
 		return nil, err
 	}
 	o.Past, o.Fenced = r.History, r.fencedSince()

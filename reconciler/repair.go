@@ -79,10 +79,10 @@ func (r *Reconciler) dueRepairs(j *Judgement, out *Result) (due []*mend, until t
 		if f.repair == nil {
 			continue
 		}
-		out.ToRepair++
 		if o.Paused || f.repair.pool.Paused {
 			continue // and its age begins again
 		}
+		out.ToRepair++
 		key := f.key()
 		first, seen := r.History.repairs[key]
 		if !seen {

@@ -325,3 +325,16 @@ func TestANodesWordIsBoundedByWhatItCanHold(t *testing.T) {
 		})
 	}
 }
+
+// What is paused is not written, however long the fence stands.
+func TestAPausedPoolDoesNotKeepTheFenceUp(t *testing.T) {
+	bubble(t, func(t *testing.T, s *simulator) {
+		s.aRestoredPast()
+		s.pools[bluePool].SetAnnotations(map[string]string{ippool.PausedAnnotation: "true"})
+		r := s.reconciler(t)
+		r.Options.Repair, r.Fence = true, fenced{time.Now().Add(-time.Minute)}
+		out, _, err := r.Pass(t.Context(), nil)
+		same(t, "error", err, nil)
+		same(t, "still to be written", out.ToRepair, 0)
+	})
+}

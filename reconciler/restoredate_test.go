@@ -98,3 +98,18 @@ func TestAPassThatReadsAgainDatesARestoreByWhatItsFirstLookShowed(t *testing.T) 
 		})
 	}
 }
+
+// As in TestAProcessWhoseFirstLookShowsARestoreTakesTheAgentsDate, "or comes later", and
+// the process is restarted in between.
+func TestTheProcessAfterOneWithNothingToDateARestoreByTakesTheAgentsDateToo(t *testing.T) {
+	byWatches := func(o *Observation) { o.Restored = "its watches say so" }
+	quiet := all(aNode("worker-2"), written("worker-2", 90*time.Second)) // lost nothing, and wrote again
+	lost := noticed("worker-1", minute, 80*time.Second)
+	leak := all(usualPool, aNode("worker-1"), lost, func(o *Observation) { gone("box-1", its1)(o.Reports[0]) })
+	p := newProcess(t, atOnce)
+	p.Restores = &shelf{}
+	p.wantRefused("the look that saw it", EtcdRestored, p.look(2*minute, leakOn(80*time.Second), quiet, byWatches))
+	p = p.restarted()
+	p.wantReleased("an agent tells", p.look(4*minute, leak, quiet))
+	p.wantReleased("a day later", p.look(day, leak, quiet))
+}

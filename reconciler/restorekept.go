@@ -19,8 +19,13 @@ type keptRestore struct {
 	text   string // as it was read or written last
 	read   bool
 	unread error // why it could not be read
-	alone  bool  // there is no right to it
+	// forbidden is until when there is no right to it: an API server that has just begun
+	// may say so of all.
+	forbidden time.Time
 }
+
+// askAgain is how long after a refusal it is asked for again.
+const askAgain = time.Minute
 
 // restoreDocument is what is kept.
 type restoreDocument struct {
@@ -70,7 +75,7 @@ func readRestore(text string, now time.Time) (d restoreDocument, err error) {
 // it could be read.
 func (r *Reconciler) recallRestore(ctx context.Context, o *Observation) {
 	k := &r.History.kept
-	if r.Restores == nil || k.read || k.alone {
+	if r.Restores == nil || k.read || o.Now.Before(k.forbidden) {
 		return
 	}
 	var d restoreDocument
@@ -81,7 +86,10 @@ func (r *Reconciler) recallRestore(ctx context.Context, o *Observation) {
 	})
 	switch {
 	case errors.Is(err, ErrForbidden):
-		k.alone, k.unread = true, nil
+		first := k.forbidden.IsZero()
+		if k.forbidden, k.unread = o.Now.Add(askAgain), nil; !first {
+			return
+		}
 		r.Log.Warn("what this process learns of restores of etcd it cannot tell to the next: there is no right to keep it", "error", err)
 	case err != nil:
 		k.unread = err
@@ -92,18 +100,29 @@ func (r *Reconciler) recallRestore(ctx context.Context, o *Observation) {
 	}
 }
 
-// recall begins with what others have kept.
+// recall takes over what others have kept. A restore that was noticed here before that
+// could be read counts: what is kept may be of the backup.
 func (h *History) recall(d restoreDocument) {
 	r := &h.restore
-	r.nodes = sets.New(d.Nodes...)
-	h.adopt(d)
+	r.nodes = r.nodes.Union(sets.New(d.Nodes...))
+	if !r.at.After(d.At) {
+		h.adopt(d)
+		return
+	}
+	for _, name := range slices.Concat(d.Lost, d.Nodes) {
+		if !r.settled {
+			r.lost[name] = true
+		}
+	}
 }
 
 // adopt takes over what others know of a restore.
 func (h *History) adopt(d restoreDocument) {
 	r := &h.restore
 	r.at, r.intact, r.why, r.settled = d.At, d.Intact, d.Why, d.Settled
-	r.lost, r.gone, r.awaited = map[string]bool{}, map[string]time.Time{}, nil
+	if r.lost, r.gone, r.awaited = map[string]bool{}, map[string]time.Time{}, nil; r.intact.IsZero() {
+		r.unlooked = r.at
+	}
 	maps.Copy(r.gone, d.Gone)
 	for _, name := range d.Lost {
 		r.lost[name] = true

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestWhatIsKeptOfRestores(t *testing.T) {
@@ -80,4 +81,38 @@ func TestWhatIsKeptOfRestores(t *testing.T) {
 		}
 		p.wantRefused("all are waited for", EtcdRestored, p.look(3*minute, leakOn(3*minute), revision(92)))
 	})
+}
+
+// The Lease with what is kept of restores cannot be read at the look that shows a restore:
+// the API server has just come back. When it can be, what it says is of the backup.
+func TestARestoreThatWasNoticedBeforeWhatIsKeptCouldBeReadStaysNoticed(t *testing.T) {
+	for says, c := range map[string]struct {
+		first part
+		text  string
+	}{
+		"a look has shown it, nothing was kept":   {all(leakOn(0), func(o *Observation) { o.Restored = "its watches say so" }), ""},
+		"a look has shown it, kept is one before": {all(leakOn(0), func(o *Observation) { o.Restored = "its watches say so" }), `{"restored":"2020-01-01T00:00:00Z","settled":true,"nodes":["worker-1"]}`},
+		"an agent has told of it":                 {all(leakOn(0), aNode("worker-2"), noticed("worker-2", minute, 2*minute)), ""},
+	} {
+		t.Run(says, func(t *testing.T) {
+			p := newProcess(t, atOnce)
+			s := &shelf{text: c.text, err: errors.New("etcdserver: request timed out")}
+			p.Restores = s
+			p.wantRefused("the look that shows it", EtcdRestored, p.look(3*minute, c.first))
+			s.err = nil
+			later := all(c.first, func(o *Observation) { o.Restored = "" })
+			p.wantRefused("worker-1 has not written since", EtcdRestored, p.look(4*minute, later))
+		})
+	}
+}
+
+// One 403, as API servers give while their caches of roles are not complete.
+func TestOneRefusalToReadWhatIsKeptIsNotForEver(t *testing.T) {
+	p := newProcess(t, atOnce)
+	s := &shelf{text: fmt.Sprintf(`{"restored":%q,"why":"x","lost":["worker-9"],"nodes":["worker-1","worker-9"]}`, now.Add(-time.Minute).Format(time.RFC3339)),
+		err: fmt.Errorf("%w: not yet", ErrForbidden)}
+	p.Restores = s
+	p.look(0, leakOn(0))
+	s.err = nil
+	p.wantRefused("worker-9 is waited for", EtcdRestored, p.look(minute, leakOn(0)))
 }

@@ -198,11 +198,12 @@ func (o *Options) server(ctx context.Context, cluster *kube.Cluster, config *res
 		s.Changed()
 	})
 	s.State = serve.NewState(s.Clock, source.Synced)
-	full.Source, full.Writer = &informers.Full{Source: source, Broken: teller.Broken}, cluster
+	looks := &informers.Full{Source: source, Broken: teller.Broken}
+	full.Source, full.Writer = looks, cluster
 	full.Window, full.Restores = cluster, cluster.Restores()
 	full.Progress = func(string) { s.State.Tick() }
 	if s.Guard = o.guard(cluster, source, s); s.Guard != nil {
-		full.Fence = cluster.Fence()
+		full.Fence, looks.Shown = cluster.Fence(), s.Guard.Restored
 	}
 	quick := *full
 	quick.Source = source

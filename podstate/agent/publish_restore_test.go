@@ -289,3 +289,22 @@ func TestAReportThatCannotBeUnderstoodIsWrittenOver(t *testing.T) {
 	s.fine(s.api().Publish(t.Context(), aReport("a"))) // an agent that starts
 	s.vouched(aReport("a"))
 }
+
+// Two API servers behind one address, of which the clock of one is two seconds ahead. A
+// write arrives at the other, and its answer is lost.
+func TestTwoClocksAreNoRestore(t *testing.T) {
+	s := newAPIServer(t)
+	a := s.api()
+	s.fine(a.Publish(t.Context(), aReport("a")))
+	s.mu.Lock()
+	s.clock = s.clock.Add(-2*time.Minute - 2*time.Second) // the next write is 2 s before the last by its own clock
+	s.cut["PUT sandboxreports"] = true
+	s.mu.Unlock()
+	if err := a.Publish(t.Context(), aReport("b")); err == nil {
+		t.Fatal("no answer was lost")
+	}
+	s.fine(a.Publish(t.Context(), aReport("b")))
+	if note, there := s.lease().Annotations[v1alpha1.RestoreAnnotation]; there {
+		t.Errorf("nothing was restored, and resourceVersions only rose: noted %s", note)
+	}
+}

@@ -64,6 +64,10 @@ func (a *API) forwards(ctx context.Context, m *mark, answered metav1.ObjectMeta)
 	return a.lost(ctx, m, before, fmt.Sprintf("%s %s is at resourceVersion %s after %s", a.kind(m), a.node, m.version, before.version))
 }
 
+// clocksApart is by how much the clocks of two API servers may differ: the answer to a
+// write may be lost, and that of the next come from the other one.
+const clocksApart = 10 * time.Second
+
 // readForwards is forwards for an object that was read and not written: its last write
 // may not be of an earlier time either, where a restore has moved the versions on.
 func (a *API) readForwards(ctx context.Context, m *mark, read metav1.ObjectMeta) error {
@@ -71,7 +75,7 @@ func (a *API) readForwards(ctx context.Context, m *mark, read metav1.ObjectMeta)
 	if err := a.forwards(ctx, m, read); err != nil || before.version == "" {
 		return err
 	}
-	if m.at.IsZero() || !m.at.Before(before.at) {
+	if m.at.IsZero() || !m.at.Before(before.at.Add(-clocksApart)) {
 		return nil
 	}
 	return a.lost(ctx, m, before, fmt.Sprintf("%s %s was last written at %s after it was written at %s",

@@ -50,7 +50,7 @@ func (s *Source) RanBackwards(ctx context.Context) (why string, err error) {
 	if g == nil {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		return s.restored, nil
+		return s.sign(), nil
 	}
 	if why, err = s.backwards(ctx, g); why == "" && err == nil {
 		why, err = s.olderObject(ctx, g)
@@ -66,9 +66,19 @@ func (s *Source) RanBackwards(ctx context.Context) (why string, err error) {
 // the caches are built again.
 func (s *Source) Restored(why string, intact time.Time) {
 	s.mu.Lock()
-	s.restored, s.intact = why, intact
+	s.restored, s.intact, s.noticed = why, intact, s.Now()
 	s.mu.Unlock()
 	s.Rebuild(why)
+}
+
+// sign is what showed that etcd was restored, and no look has told yet. A replica that
+// does not lead makes no look, and a restore of long ago is no news when it begins to:
+// the leader of then has kept it. The caller holds mu.
+func (s *Source) sign() string {
+	if s.Now().Sub(s.noticed) > missedFor {
+		s.restored, s.intact = "", time.Time{}
+	}
+	return s.restored
 }
 
 // olderObject names an object that is older now than the caches have had it. Only kinds

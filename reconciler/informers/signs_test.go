@@ -1,6 +1,7 @@
 package informers
 
 import (
+	"net/http"
 	"testing"
 	"time"
 
@@ -119,4 +120,51 @@ func TestAFullLookThatHangsBeginsAnewWhenTheAPIServerIsBack(t *testing.T) {
 	equal(t, "lists of pools", b.api.lists["ippools"], 2)
 	b.LookAgain() // none is under way
 	b.full(t)
+}
+
+// A replica that does not lead notices a restore as well, and makes no full look before it
+// leads: that may be days later.
+func TestARestoreThatNoLookHasToldIsNoNewsADayLater(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	late := time.Duration(0)
+	next := b.api.Config.Handler
+	b.api.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Date", time.Now().Add(late).UTC().Format(http.TimeFormat))
+		next.ServeHTTP(w, r)
+	})
+	if _, err := b.Pulse(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.Restored("a pool is older", b.Now().Add(-time.Minute)) // the guard of the replica that does not lead
+	late = 24 * time.Hour
+	if _, err := b.Pulse(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if o := b.full(t); o.Restored != "" { // its first look as the leader
+		t.Errorf("at %s etcd was restored: %q, all was well at %s", o.Now, o.Restored, o.Intact)
+	}
+}
+
+// While the guard asks whether etcd was restored, behind a fence, a full look may see it
+// first, and throws away the caches that show it.
+func TestWhatAFullLookShowsIsToldBeforeTheCachesAreThrownAway(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.api.has("pods", aPod("web", "70"))
+	b.tells("pods", aPod("web", "70"))
+	b.full(t)
+	var told []string
+	b.Full.Shown = func(why string, at time.Time) {
+		told = append(told, why)
+		if at.IsZero() || len(b.broken) > 0 {
+			t.Errorf("it is told for %s, when %v caches were thrown away", at, b.broken)
+		}
+	}
+	b.api.mu.Lock()
+	b.api.revision = 50
+	b.api.mu.Unlock()
+	if o := b.full(t); o.Restored == "" || len(told) != 1 || told[0] != o.Restored {
+		t.Errorf("the look shows %q, and %q was told", o.Restored, told)
+	}
 }

@@ -59,7 +59,7 @@ func (s *Source) trust(ctx context.Context, g *generation) error {
 	if why != "" {
 		g.distrust()
 		s.mu.Lock()
-		s.restored = why
+		s.restored, s.noticed = why, s.Now()
 		s.mu.Unlock()
 		return errors.New(why)
 	}
@@ -111,6 +111,9 @@ type Full struct {
 	// Settle is how long the caches get to come into step with a first read
 	// before a second is made; 2 s if zero.
 	Settle time.Duration
+	// Shown is told at once what shows in a look that etcd was restored, and when by the API
+	// server's clock: before the caches are thrown away, after which nothing shows it.
+	Shown func(why string, at time.Time)
 	// Broken is told what was wrong with caches that are thrown away.
 	Broken func(why string)
 }
@@ -190,7 +193,7 @@ func (f *Full) observe(ctx context.Context) (*reconciler.Observation, error) {
 // at a newer resourceVersion than was read after them.
 func (f *Full) tellRestore(o *reconciler.Observation, why string, differences map[string]difference) {
 	f.mu.Lock()
-	why, o.Intact = cmp.Or(f.restored, why), f.intact
+	why, o.Intact = cmp.Or(f.sign(), why), f.intact
 	f.restored, f.intact = "", time.Time{}
 	f.mu.Unlock()
 	for _, key := range slices.Sorted(maps.Keys(differences)) {
@@ -198,7 +201,9 @@ func (f *Full) tellRestore(o *reconciler.Observation, why string, differences ma
 			why = fmt.Sprintf("%s is at resourceVersion %s after %s", key, d.listed, d.cached)
 		}
 	}
-	o.Restored = why
+	if o.Restored = why; why != "" && f.Shown != nil {
+		f.Shown(why, o.Now)
+	}
 }
 
 func (f *Full) settle() time.Duration {

@@ -322,7 +322,7 @@ func (h *fenced) mayWrite() bool {
 func (f *Fence) of(namespace string, names []string) (h *fenced, over context.Context) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.stop == nil {
+	if f.stop == nil || !f.began.IsZero() && time.Since(f.began) >= LongestFence {
 		return nil, nil
 	}
 	h, waits := &fenced{f: f}, &fenced{f: f}

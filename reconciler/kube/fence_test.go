@@ -352,3 +352,47 @@ func TestAFenceThatNobodyLowersIsNotRenewedAfter90Seconds(t *testing.T) {
 		second.Lower(t.Context(), true)
 	})
 }
+
+// recover --yes raises the fence and lowers it at its very end. What is left when the fence
+// is 90 s old is to be written as it is without a fence.
+func TestAFenceThatIsTooOldKeepsNoHoldFromItsOwnProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newLeaseAPI()
+		c := a.cluster(t, "recover")
+		f := c.Fence()
+		f.Lead()
+		stands(t, f.Raise(theShared), time.Second)
+		time.Sleep(100 * time.Second)
+		err := c.Hold(t.Context(), "kube-system", []string{"whereabouts"}, func(context.Context, *reconciler.Hold) error { return nil })
+		if err != nil {
+			t.Errorf("the Lease has been free for ten seconds (holder %q), and: %v", a.holder(shared), err)
+		}
+		f.Lower(t.Context(), true)
+	})
+}
+
+// An API server that has just begun gives 403 while its caches of roles are not complete.
+func TestALeaseThatWasForbiddenForAWhileStandsSinceItIsHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newLeaseAPI()
+		a.fails = func(_ string, r *http.Request) int {
+			if strings.Contains(r.URL.Path, "/namespaces/late/") {
+				return http.StatusForbidden
+			}
+			return 0
+		}
+		f := a.cluster(t, "us").Fence()
+		stands(t, f.Raise(map[string][]string{"kube-system": {"whereabouts"}, "late": {"whereabouts"}}), time.Second)
+		time.Sleep(20 * time.Second)
+		a.mu.Lock()
+		a.fails = nil
+		a.mu.Unlock()
+		allowed := time.Now()
+		time.Sleep(2 * time.Second)
+		since, standing := f.Since()
+		if standing && since.Before(allowed) {
+			t.Errorf("it stands since %s before an ADD in the other namespace could be kept off", allowed.Sub(since))
+		}
+		f.Lower(t.Context(), true)
+	})
+}

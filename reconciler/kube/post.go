@@ -73,7 +73,9 @@ func (p *post) step(ctx context.Context) {
 	err := p.renewOrTake(request)
 	p.f.mu.Lock()
 	defer p.f.mu.Unlock()
-	p.forbidden = apierrors.IsForbidden(err)
+	if now := apierrors.IsForbidden(err); now != p.forbidden {
+		p.forbidden, p.f.since = now, time.Time{} // until now it was not kept from anybody
+	}
 	if err != nil {
 		p.f.c.Log.Debug("a Lease of the fence was not renewed; it is tried again", "lease", p.String(), "error", err)
 	}

@@ -46,10 +46,13 @@ type Guard struct {
 	limit    time.Duration // of the next comparison
 	rests    time.Time     // until when no fence is raised for nothing but that the API server was away
 	unknown  bool          // it was said that the Leases are not known
+	gone     time.Time     // since when the API server is away
 
 	mu       sync.Mutex
 	leads    bool
-	shown    string // what showed others that etcd was restored
+	shown    string    // what showed others that etcd was restored
+	ended    string    // what showed the restore whose fence was the last to end
+	over     time.Time // when that ended, by the API server's clock
 	looked   map[string][]string
 	restored string    // what showed it, for the fence that is raised
 	stoodAt  time.Time // since when the fence stands, by our own clock
@@ -112,6 +115,8 @@ const (
 	askFor   = 16 * time.Second
 	// takeFor is how long the Leases may take to be had before that counts for nothing.
 	takeFor = 2 * time.Second
+	// expired is after how long Leases that nobody renewed have surely gone to others.
+	expired = 5 * time.Second
 	// fencedWithin is how soon after the API server answers again a fence is taken.
 	fencedWithin = 5 * time.Second
 	// fenceRest is for how long after a fence no other is raised, but for a restore.
@@ -129,10 +134,14 @@ func (g *Guard) Lead() {
 	g.leads = true
 }
 
-// Restored takes in that a look or an agent showed that etcd was restored.
-func (g *Guard) Restored(why string) {
+// Restored takes in that a look or an agent showed that etcd was restored, and its date by
+// the API server's clock. One whose fence has ended is no news: another leader may tell of
+// it when it begins.
+func (g *Guard) Restored(why string, at time.Time) {
 	g.mu.Lock()
-	g.shown = why
+	if why != g.ended && at.After(g.over) {
+		g.shown = why
+	}
 	g.mu.Unlock()
 	g.wake()
 }

@@ -40,14 +40,14 @@ func (g *Guard) step(ctx context.Context) {
 	revision, answers := g.pulse(ctx)
 	if answers {
 		g.known(was)
+		if was {
+			g.back()
+		}
 		if revision != 0 && revision < g.revision {
 			why := fmt.Sprintf("etcd is at resourceVersion %d after %d", revision, g.revision)
 			g.sawRestore(why)
 		}
 		g.revision = cmp.Or(revision, g.revision)
-		if was {
-			g.back()
-		}
 		if !g.asking && g.raisedAt.IsZero() {
 			g.intact = g.Signs.Now()
 		}
@@ -79,7 +79,7 @@ func (g *Guard) pulse(ctx context.Context) (revision uint64, answers bool) {
 			return 0, false
 		case hung || try > 1:
 			g.Log.Debug("the API server is away", "error", err)
-			g.away = true
+			g.away, g.gone = true, time.Now()
 			return 0, false
 		}
 		select {
@@ -104,7 +104,12 @@ func (g *Guard) known(amiss bool) {
 func (g *Guard) back() {
 	g.answered, g.asking, g.limit = time.Now(), true, askFirst
 	g.Signs.LookAgain()
-	if time.Now().After(g.rests) {
+	restoring := g.Restoring()
+	if !g.raisedAt.IsZero() && time.Since(g.gone) > expired { // nothing was kept from anybody meanwhile
+		g.Fence.Leave()
+		g.raisedAt, g.stood = time.Time{}, nil
+	}
+	if restoring || time.Now().After(g.rests) {
 		g.raise("the API server was away")
 	}
 }
@@ -214,7 +219,9 @@ func (g *Guard) told(ctx context.Context) {
 			g.raise("there are more pools")
 		}
 	case leads: // who has just begun to lead may know of no restore
-		told, age, err := g.Fence.Others(ctx, looked)
+		asked, cancel := context.WithTimeout(ctx, askFirst)
+		told, age, err := g.Fence.Others(asked, looked)
+		cancel()
 		if err != nil {
 			g.Log.Debug("it cannot be told whether another replica keeps the fence", "error", err)
 		}
@@ -270,7 +277,7 @@ func (g *Guard) end(ctx context.Context) {
 	switch {
 	case g.Fence.Dropped():
 		outcome = dropped
-	case g.age() >= g.Timeout:
+	case g.age() >= g.Timeout && !g.away: // else nobody waits for it
 		outcome = timedOut
 	case restored == "" && !g.asking && !g.away && taken: // until then another replica may have something to say
 		outcome = noRestore
@@ -285,6 +292,9 @@ func (g *Guard) end(ctx context.Context) {
 	g.asking = g.asking && outcome == dropped // the other replica may know less
 	g.rests = time.Now().Add(fenceRest)
 	g.mu.Lock()
+	if restored != "" {
+		g.ended, g.over = restored, g.Signs.Now()
+	}
 	g.restored, g.settled, g.left, g.stoodAt = "", false, "", time.Time{}
 	g.mu.Unlock()
 	if outcome == timedOut && !leads && left == "" {

@@ -337,6 +337,6 @@ func (s *Server) restored(out *reconciler.Result) {
 	s.Teller.restored(why, when)
 	s.Caches.Rebuild(why)
 	if s.Guard != nil && out.Observation.Now.Sub(when) < sameRestore { // else it is too late
-		s.Guard.Restored(why)
+		s.Guard.Restored(sign, when)
 	}
 }
