@@ -44,7 +44,7 @@ type Source struct {
 	// last answered before, until the next full look tells.
 	restored string
 	intact   time.Time
-	noticed  time.Time // when, by the API server's clock
+	noticed  time.Time          // when, by the API server's clock
 	looking  context.CancelFunc // of the full look that is under way, or was last; nil before the first
 }
 
