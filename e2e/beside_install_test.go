@@ -25,7 +25,9 @@ var contenders = []contender{
 		return install(t, 2, "--cron="+schedule)
 	}},
 	{name: "ip-reconcile, no fence", restores: true, install: func(t *testing.T, schedule string) *installation {
-		return install(t, 2, "--cron="+schedule, "--fence-timeout=0")
+		i := ready(t, 2)
+		i.apply(t, "--cron="+schedule, "--fence-timeout=0")
+		return i
 	}},
 	{name: "whereabouts v0.9.4", install: installUpstream},
 }

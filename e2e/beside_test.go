@@ -77,8 +77,8 @@ func row(scenario, contender string, saw ruling, remarks []string) string {
 	took := "–"
 	if n := len(saw.Freed); n > 0 {
 		took = fmt.Sprintf("%.0f s", saw.Freed[n-1].Seconds())
-		if n > 1 {
-			took = fmt.Sprintf("%.0f–%s", saw.Freed[0].Seconds(), took)
+		if first := fmt.Sprintf("%.0f", saw.Freed[0].Seconds()); n > 1 && first+" s" != took {
+			took = first + "–" + took
 		}
 	}
 	return fmt.Sprintf("%s %d | %d | %d | %s | %s |\n", begins(scenario, contender),

@@ -48,6 +48,13 @@ func install(t *testing.T, workers int, args ...string) *installation {
 // deploy installs them in a cluster that is ready.
 func (i *installation) deploy(t *testing.T, args ...string) {
 	t.Helper()
+	i.apply(t, args...)
+	t.Cleanup(func() { i.referee.finds(t) })
+}
+
+// apply is deploy without a referee's judgement in the end.
+func (i *installation) apply(t *testing.T, args ...string) {
+	t.Helper()
 	began := time.Now()
 	patch := "patches:\n- target: {kind: Deployment}\n  patch: |\n    - {op: test, path: /spec/template/spec/containers/0/args/0, value: serve}\n"
 	for _, a := range args {
@@ -55,7 +62,6 @@ func (i *installation) deploy(t *testing.T, args ...string) {
 	}
 	i.mustKubectl(t, "apply", "--validate=strict", "-k", overlay(t, "", []string{"deployment-with-agent"}, nil, patch))
 	i.rolledOut(t, "daemonset/ip-reconcile-agent", "deployment/ip-reconcile")
-	t.Cleanup(func() { i.referee.finds(t) })
 	t.Logf("the product was ready after %.1fs", time.Since(began).Seconds())
 }
 
