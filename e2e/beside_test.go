@@ -38,7 +38,7 @@ const everyMinute = "* * * * *"
 func TestBesideUpstreamInACluster(t *testing.T) {
 	file := os.Getenv("IP_RECONCILE_TABLE")
 	if file == "" {
-		t.Skip("this is half an hour to fill a table, not a test of the product: make beside")
+		t.Skip("this is 45 minutes to fill a table, not a test of the product: make beside")
 	}
 	rows := make([][]string, len(besides))
 	t.Run("match", func(t *testing.T) {
