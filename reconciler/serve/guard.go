@@ -135,11 +135,11 @@ func (g *Guard) Lead() {
 }
 
 // Restored takes in that a look or an agent showed that etcd was restored, and its date by
-// the API server's clock. One whose fence has ended is no news: another leader may tell of
-// it when it begins.
+// the API server's clock. One whose fence has ended is no news: who begins to lead tells of
+// it by its date, or as what this replica itself has noticed by the date of now.
 func (g *Guard) Restored(why string, at time.Time) {
 	g.mu.Lock()
-	if why != g.ended && at.After(g.over) {
+	if at.After(g.over) && (why != g.ended || at.Sub(g.over) > sameRestore) {
 		g.shown = why
 	}
 	g.mu.Unlock()

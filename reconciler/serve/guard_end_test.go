@@ -1,0 +1,56 @@
+package serve
+
+import (
+	"testing"
+	"time"
+)
+
+// API servers that start after a restore end and start again: the restore is known, and
+// then they are away for longer than the fence may stand. No ADD waits meanwhile, and the
+// Leases have expired.
+func TestATimeWithoutTheAPIServerIsNoTimeBehindTheFence(t *testing.T) {
+	for name, away := range map[string]time.Duration{"for longer than a fence": 95 * time.Second, "for nearly as long": 80 * time.Second} {
+		t.Run(name, func(t *testing.T) {
+			w := aCluster()
+			guarded(t, w, func(t *testing.T, g *Guard) {
+				w.restore()
+				w.stands(t, true)
+				w.is(func() { w.away, w.up = true, time.Time{} }, away)   // nobody renews: 3 s later they are nobody's
+				w.is(func() { w.away, w.older = false, "" }, time.Second) // the caches were built anew meanwhile
+				equal(t, "it is raised, or still is", g.Restoring() || !g.raisedAt.IsZero(), true)
+				w.is(func() {}, 16*time.Second) // what the agents need, by docs/restore.md
+				equal(t, "it stands for as long as the agents need", g.Restoring() || !g.raisedAt.IsZero(), true)
+				g.outcomes(t, nil)
+			})
+		})
+	}
+}
+
+// What Server.restored does at the first pass of a replica that begins to lead while nodes
+// are still waited for: it has kept the fence of this very restore, for its whole time.
+func TestAFenceWhoseTimeIsUpIsNotRaisedAgainForTheSameRestore(t *testing.T) {
+	w := aCluster()
+	guarded(t, w, func(t *testing.T, g *Guard) {
+		w.restore()
+		w.is(func() {}, 92*time.Second)
+		w.stands(t, false)
+		w.is(func() {}, 10*time.Second)
+		g.Lead()
+		w.mu.Lock()
+		sign := w.restored[len(w.restored)-1] // that the source was told, and will tell
+		w.mu.Unlock()
+		for _, at := range []time.Duration{-102 * time.Second, 0} {
+			g.Restored(sign, time.Now().Add(at))
+			w.is(func() {}, time.Second)
+			w.stands(t, false)
+		}
+		g.Restored("another pool is older", time.Now())
+		w.is(func() {}, time.Second)
+		w.stands(t, true)
+		w.is(func() {}, 20*time.Minute)
+		w.stands(t, false)
+		g.Restored("another pool is older", time.Now()) // again, by another restore
+		w.is(func() {}, time.Second)
+		w.stands(t, true)
+	})
+}
