@@ -47,28 +47,28 @@ func TestAlertsAreAboutMetricsThatThereAre(t *testing.T) {
 	}
 }
 
-func TestTheREADMEAndTheChartHaveTheSameAlerts(t *testing.T) {
+func TestTheDocsAndTheChartHaveTheSameAlerts(t *testing.T) {
 	t.Parallel()
-	readme := string(try(os.ReadFile("../README.md")).must(t))
+	docs := string(try(os.ReadFile("../docs/metrics.md")).must(t))
 	var told []alert
-	for _, row := range regexp.MustCompile("(?m)^\\| `(IPReconcile\\w+)`: [^|]+ \\| (\\w+) \\| `(.*)` \\| (\\w+) \\|$").FindAllStringSubmatch(readme, -1) {
+	for _, row := range regexp.MustCompile("(?m)^\\| `(IPReconcile\\w+)`: [^|]+ \\| (\\w+) \\| `(.*)` \\| (\\w+) \\|$").FindAllStringSubmatch(docs, -1) {
 		told = append(told, alert{row[1], row[2], strings.ReplaceAll(row[3], `\|`, "|"), row[4]})
 	}
-	equal(t, "the README's alerts", told, chartsAlerts(t))
+	equal(t, "the alerts in docs/metrics.md", told, chartsAlerts(t))
 }
 
 // Terminating ends by itself, or becomes StuckTerminating.
 func TestThereIsAnAlertForEveryReasonToHoldOnWhichAnOperatorMustAct(t *testing.T) {
 	t.Parallel()
-	readme := string(try(os.ReadFile("../README.md")).must(t))
+	docs := string(try(os.ReadFile("../docs/usage.md")).must(t))
 	var reasons []string
-	for _, row := range regexp.MustCompile(`(?m)^\| Held: .*\|$`).FindAllString(readme, -1) {
+	for _, row := range regexp.MustCompile(`(?m)^\| Held: .*\|$`).FindAllString(docs, -1) {
 		for _, reason := range regexp.MustCompile("`(\\w+)`").FindAllStringSubmatch(row, -1) {
 			reasons = append(reasons, reason[1])
 		}
 	}
 	if len(reasons) < 10 || !slices.Contains(reasons, "ClaimedByOther") {
-		t.Fatalf("the README has %q", reasons)
+		t.Fatalf("docs/usage.md has %q", reasons)
 	}
 	matcher := regexp.MustCompile(`verdict="Held",reason(=|!~)"([^"]*)"`)
 	for _, reason := range reasons {

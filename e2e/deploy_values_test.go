@@ -196,5 +196,5 @@ func TestTheInstallationSaysHowTheCRDIsUpgraded(t *testing.T) {
 	apply := "kubectl apply --server-side --force-conflicts -f "
 	contains(t, "the notes", notesOf(t, ""), "Helm never upgrades CRDs", "helm show crds", apply)
 	containsNot(t, "the notes without agents", notesOf(t, "agent: {enabled: false}"), "CRD")
-	contains(t, "the README", string(try(os.ReadFile("../README.md")).must(t)), "**Upgrade** the CRD first", apply+"deploy/crds")
+	contains(t, "docs/install.md", string(try(os.ReadFile("../docs/install.md")).must(t)), "**Upgrade** the CRD first", apply+"deploy/crds")
 }
