@@ -174,7 +174,7 @@ func (m *match) newcomer(t *testing.T, worker string, other *corev1.Pod) {
 	m.referee.sees(t)
 }
 
-// recorded says whether a pod's address has its entry.
+// recorded reports whether a pod's address has its entry.
 func (m *match) recorded(t *testing.T, p *corev1.Pod) bool {
 	t.Helper()
 	return podOf(try(m.entries(t.Context())).must(t)[addressOn(t, p, "net1")]) == p.Namespace+"/"+p.Name

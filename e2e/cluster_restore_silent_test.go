@@ -7,7 +7,7 @@ import (
 
 // Without --repair and a fence nothing keeps the address of a pod that a restore has lost: the next
 // ADD gives it away. That is said; and what the restore brought back and is a leak is
-// not freed before every node has been heard anew, since any of them may use it.
+// not freed before every node has been heard again, since any of them may use it.
 func TestInAClusterARestoreWithoutRepairGivesAnAddressAwayAndSaysSo(t *testing.T) {
 	t.Parallel()
 	i := install(t, 2, "--repair=false", "--fence-timeout=0")

@@ -8,7 +8,7 @@ import (
 )
 
 // No runtime tells that it closed the network of a sandbox that had stopped before: an
-// agent sees that when it lists them anew, every ten seconds.
+// agent sees that when it lists them again, every ten seconds.
 const seenAnew = 20 * time.Second
 
 func TestInAClusterAHundredAddressesThatWhereaboutsLostAreFreedAtOnce(t *testing.T) {

@@ -112,7 +112,7 @@ func says(file, part string) bool {
 	return err == nil && strings.Contains(string(text), part)
 }
 
-// sleeps says whether a process waits for a `sleep`.
+// sleeps reports whether a process waits for a `sleep`.
 func sleeps(pid int) bool {
 	children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", pid))
 	for _, child := range strings.Fields(string(children)) {

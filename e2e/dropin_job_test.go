@@ -119,7 +119,7 @@ func TestTheCronJobOfV054RunsWithOnlyItsImageChanged(t *testing.T) {
 	})
 }
 
-// matches says whether the log has it.
+// matches reports whether the log has it.
 func matches(c *command, pattern string) bool {
 	return regexp.MustCompile(pattern).MatchString(c.stderr.String())
 }

@@ -76,7 +76,7 @@ func TestWhatTheRealPluginLeavesBehind(t *testing.T) {
 		s.patch(t, harness.IPPools, "10.1.0.0-24", `{"spec":{"allocations":{"1":{"ifname":null}}}}`)
 		s.patch(t, harness.Reservations, "10.1.0.1", `{"spec":{"ifname":null}}`)
 		s.run(t).expect(t, "10.1.0.0-24 10.1.0.1", "InUse AddressOnPod", "reservation 10.1.0.1", "InUse AddressOnPod")
-		p.del(t) // the sandbox is made anew
+		p.del(t) // the sandbox is recreated
 		check(t, p.sandbox.Close())
 		p.attach(t, blue)
 		p.running(t)
@@ -92,7 +92,7 @@ func TestWhatTheRealPluginLeavesBehind(t *testing.T) {
 	s.play(t, "D5 a v6 address that came later and got no reservation", func(t *testing.T) {
 		p := s.up(t, "worker-1", "p", simple("dual", "10.2.0.0/24"))
 		check(t, p.sandbox.Close())
-		check(t, s.CreateNAD(t.Context(), dual)) // the network was edited, the sandbox is made anew
+		check(t, s.CreateNAD(t.Context(), dual)) // the network was edited, the sandbox is recreated
 		p.attach(t, dual)
 		p.running(t).age(t, 5*time.Minute)
 		equal(t, "addresses", p.ips, []string{"10.2.0.1", "fd00:2::1"})

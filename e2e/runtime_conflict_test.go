@@ -62,7 +62,7 @@ func TestASuccessorThatTookAPhantomsAddressOverIsSaidToConflictWithIt(t *testing
 		equal(t, "versions of the report", len(versions), 2)
 		equal(t, "the sandboxes in it", aged.Sandboxes, seen.Sandboxes)
 		if age := aged.ObservedAt.Sub(aged.Sandboxes[0].CreatedAt.Time); age > 80*time.Second {
-			t.Errorf("the report was written anew when the sandbox was %s old", age)
+			t.Errorf("the report was rewritten when the sandbox was %s old", age)
 		}
 
 		out = s.product(t, "check")

@@ -76,7 +76,7 @@ func TestServeWaitsForARightThatIsTakenFromIt(t *testing.T) {
 		}
 		s.play(t, verb+" "+tt.resource, func(t *testing.T) {
 			one.says(t)
-			// Watches that are open outlive the right: passes ask anew.
+			// Watches that are open outlive the right: passes ask again.
 			v := s.serve(t, kubeconfig, "--cron", "@every 5s")
 			web, keep := s.up(t, "worker-1", "web", blue), s.up(t, "worker-1", "keep", blue)
 			one.says(t, web.box("Ready"), keep.box("Ready"))

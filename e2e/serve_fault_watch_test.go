@@ -41,7 +41,7 @@ func TestServeWhoseWatchesFail(t *testing.T) {
 		}
 		s.lost(t, before)
 		v.is(t, `ip_reconcile_candidates`, 0)
-		equal(t, "caches that were built anew", v.metric(`ip_reconcile_cache_rebuilds_total`), 0.0)
+		equal(t, "caches that were rebuilt", v.metric(`ip_reconcile_cache_rebuilds_total`), 0.0)
 	})
 
 	// What is read of others than the owner, a look has from the caches alone.
@@ -102,7 +102,7 @@ func TestServeWhoseWatchesAreOpenAndTellNothing(t *testing.T) {
 		before := s.contents(t)
 		v.counts(t, `ip_reconcile_cache_rebuilds_total`, 1)
 		contains(t, "the event", s.event(t, "CacheRebuilt", "Namespace", metav1.NamespaceSystem), "out of step", "pods default/unseen")
-		v.said(t, `level=ERROR msg="the caches were out of step with the API server and are built anew" why="pods default/unseen`)
+		v.said(t, `level=ERROR msg="the caches were out of step with the API server and are rebuilt" why="pods default/unseen`)
 		passes := v.metric(`ip_reconcile_passes_total`)
 		v.passes(t, passes+1) // by which it could be freed, if it were on the caches' word
 		s.lost(t, before)
@@ -110,7 +110,7 @@ func TestServeWhoseWatchesAreOpenAndTellNothing(t *testing.T) {
 		v.said(t, "(?s)the cluster is watched.*the cluster is watched")
 		unseen.leak(t)
 		v.is(t, `ip_reconcile_candidates`, 1)
-		equal(t, "caches that were built anew", v.metric(`ip_reconcile_cache_rebuilds_total`), 1.0)
+		equal(t, "caches that were rebuilt", v.metric(`ip_reconcile_cache_rebuilds_total`), 1.0)
 		v.repeatsNothing(t)
 	})
 }

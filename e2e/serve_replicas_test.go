@@ -91,7 +91,7 @@ func TestTheOtherReplicaTakesOver(t *testing.T) {
 		s.freed(t, recovery, "10.1.0.0-24", "219")
 		second.counts(t, `ip_reconcile_released_total{reason="PodGone"}`, leaks)
 		s.lost(t, before, places...)
-		// What is not confirmed ripens anew.
+		// What is not confirmed ripens again.
 		s.freed(t, time.Minute, "10.1.0.0-24", "3")
 		if took := time.Since(leads); took < 28*time.Second {
 			t.Errorf("freed %s after the second works, unconfirmed", took)

@@ -113,7 +113,7 @@ func TestServeUnderARestoreOfEtcd(t *testing.T) {
 			v.said(t, `level=ERROR msg="etcd was restored`)
 			s.lost(t, before)
 
-			// One agent writes anew, and says what it found; the other does not yet.
+			// One agent writes again, and says what it found; the other does not yet.
 			late := s.up(t, "worker-2", "late", blue)
 			one.change(func() { one.restored = time.Now().UTC().Format(time.RFC3339) })
 			one.says(t, keep.box("Ready"), phantom.box("Ready"))

@@ -228,7 +228,7 @@ func eventually(t testing.TB, what string, is func() bool) {
 	}
 }
 
-// within asks again and again whether something is so, and says whether it was in
+// within asks again and again whether something is so, and reports whether it was in
 // time.
 func within(limit, pause time.Duration, is func() bool) bool {
 	for deadline := time.Now().Add(limit); !is(); time.Sleep(pause) {

@@ -19,7 +19,7 @@ type history struct {
 	client dynamic.ResourceInterface
 	mu     sync.Mutex
 	of     map[string][]version
-	news   chan struct{} // closed and made anew at each event
+	news   chan struct{} // closed and recreated at each event
 	broken error
 }
 
@@ -166,7 +166,7 @@ func (h *holding) String() string {
 	return fmt.Sprintf("%s of %s %s (%.12s) in %s", h.address, h.podRef, h.ifName, h.id, h.pool)
 }
 
-// recorded says whether a version of the pool has the holding's entry.
+// recorded reports whether a version of the pool has the holding's entry.
 func (h *holding) recorded(pool *unstructured.Unstructured) bool {
 	for _, e := range entriesOf(pool) {
 		if e["id"] == h.id && e["ifname"] == h.ifName && e["podref"] == h.podRef {
@@ -211,7 +211,7 @@ func (l *ledger) end(h *holding, revision uint64) {
 	}
 }
 
-// isLive says whether a container id belongs to a sandbox that lives.
+// isLive reports whether a container id belongs to a sandbox that lives.
 func (l *ledger) isLive(id string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -163,7 +163,7 @@ func ParseConfiguredRange(text string) (netip.Prefix, error) {
 	return r.Prefix(), err
 }
 
-// Maps says whether whereabouts would use this pool for the network: the same
+// Maps reports whether whereabouts would use this pool for the network: the same
 // network_name and the same network address, or a slice of it. names are the
 // pool's Networks; nil admits any.
 func (n Network) Maps(p *Pool, names []string) bool {

@@ -38,16 +38,16 @@ func ParseRange(text string) (Range, error) {
 // Prefix is the range as a network, host bits cleared.
 func (r Range) Prefix() netip.Prefix { return r.prefix }
 
-// Contains says whether an address lies in the range. It compares addresses,
+// Contains reports whether an address lies in the range. It compares addresses,
 // so a v4-mapped one counts as v4.
 func (r Range) Contains(a netip.Addr) bool { return r.prefix.Contains(a.Unmap().WithZone("")) }
 
-// Wide says whether several addresses of the range share a key: whereabouts
+// Wide reports whether several addresses of the range share a key: whereabouts
 // stores offsets modulo 2^64, and an IPv6 range wider than /64 has more
 // addresses than that.
 func (r Range) Wide() bool { return r.base.Is6() && r.prefix.Bits() < 64 }
 
-// AmbiguousKeys says whether an address of the range may be stored under a key
+// AmbiguousKeys reports whether an address of the range may be stored under a key
 // that reads back as another address: in a Wide range, and in one whose base
 // is not its first address (see Keys).
 func (r Range) AmbiguousKeys() bool { return r.Wide() || r.base != r.prefix.Addr() }
@@ -129,7 +129,7 @@ func (r Range) Keys(a netip.Addr) []uint64 {
 	return []uint64{k}
 }
 
-// HasKey says whether whereabouts may have stored address a under key.
+// HasKey reports whether whereabouts may have stored address a under key.
 func (r Range) HasKey(a netip.Addr, key uint64) bool { return slices.Contains(r.Keys(a), key) }
 
 func low64(a netip.Addr) uint64 {

@@ -146,7 +146,7 @@ func stopped(o *corev1.Pod) (bool, time.Time) {
 // Has reports whether a sandbox with this UID is the pod's; no UID is nobody's.
 func (p *Pod) Has(uid string) bool { return uid != "" && (uid == p.UID || uid == p.RuntimeUID) }
 
-// Overdue says whether the pod should have been gone five minutes ago.
+// Overdue reports whether the pod should have been gone five minutes ago.
 func (p *Pod) Overdue(now time.Time) bool {
 	return !p.Deleted.IsZero() && now.After(p.OverdueAfter())
 }

@@ -47,7 +47,7 @@ type Report struct {
 	hash string // of the content
 }
 
-// Fresh says whether the report may be relied upon at this time.
+// Fresh reports whether the report may be relied upon at this time.
 func (r *Report) Fresh(now time.Time) bool {
 	return !r.Renewed.IsZero() && now.Sub(r.Renewed).Abs() <= freshFor
 }
@@ -83,7 +83,7 @@ func (r *Report) asOf(now time.Time) time.Time {
 	return now
 }
 
-// Counts says whether an attachment is evidence: its network namespace is
+// Counts reports whether an attachment is evidence: its network namespace is
 // there, or it is young enough to be one that is being set up and is not known
 // to be closed.
 func (r *Report) Counts(a *v1alpha1.Attachment, now time.Time) bool {
@@ -93,12 +93,12 @@ func (r *Report) Counts(a *v1alpha1.Attachment, now time.Time) bool {
 	return r.asOf(now).Sub(a.Since.Time) < attachedFor
 }
 
-// Settled says whether a sandbox is old enough that its pod should be known.
+// Settled reports whether a sandbox is old enough that its pod should be known.
 func (r *Report) Settled(s *v1alpha1.Sandbox, now time.Time) bool {
 	return r.asOf(now).Sub(s.CreatedAt.Time) > youngFor
 }
 
-// Closed says whether a network namespace is known to be gone.
+// Closed reports whether a network namespace is known to be gone.
 func Closed(networkClosed *bool) bool { return networkClosed != nil && *networkClosed }
 
 // ParseAddress reads a report's address; ok is false where it is none.
@@ -204,9 +204,9 @@ func fieldTime(fields []metav1.ManagedFieldsEntry, field string) time.Time {
 	return newest
 }
 
-// Aged says whether an entry has come of an age that matters since the report
+// Aged reports whether an entry has come of an age that matters since the report
 // was observed: ages count to observedAt, so a report that does not change must
-// still be written anew for it.
+// still be rewritten for it.
 func (r *Report) Aged(now time.Time) bool {
 	if !r.ObservedAt.Time.Before(now) {
 		return false

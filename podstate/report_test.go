@@ -100,7 +100,7 @@ func TestOnlyWhoWritesRenewTimeRenews(t *testing.T) {
 	equal(t, "no managedFields", podstate.ReadReport(o, l).Fresh(noon.Add(time.Hour)), false)
 }
 
-// After a restore a node must have written its report anew; a label that an
+// After a restore a node must have written its report again; a label that an
 // operator puts on it is not that.
 func TestOnlyWhoWritesContentHasWrittenTheReport(t *testing.T) {
 	o := report()

@@ -76,7 +76,7 @@ func TestDefectsThatFreedWhatIsInUse(t *testing.T) {
 			ip: "10.0.0.5", want: InUse, reason: AddressOnPod},
 		{id: "A5", says: "a live pod whose network-status was stripped", parts: []part{usualPool, node, web(noStatusAtAll)},
 			ip: "10.0.0.5", want: Held, reason: NetworkStatusMissing},
-		{id: "A5", says: "a live pod whose sandbox was made anew: its status lacks the new address", parts: []part{usualPool, web(), onWorker(box("box-1", its1, createdAgo(5*time.Second)))},
+		{id: "A5", says: "a live pod whose sandbox was recreated: its status lacks the new address", parts: []part{usualPool, web(), onWorker(box("box-1", its1, createdAgo(5*time.Second)))},
 			ip: "10.0.0.5", want: InUse, reason: SandboxReady},
 		{id: "A5", says: "the same while the new sandbox is being set up", parts: []part{usualPool, web(), onWorker(attachment("box-1", its1, 5*time.Second, nil))},
 			ip: "10.0.0.5", want: Held, reason: AttachedReason},
@@ -176,16 +176,16 @@ func TestDefectA15AReleaseRewritesNoOtherEntry(t *testing.T) {
 	}
 }
 
-// A16: a reservation that was made anew under the same name is another one.
+// A16: a reservation that was recreated under the same name is another one.
 func TestDefectA16AReservationMadeAnewIsAnotherOne(t *testing.T) {
 	alone := all(aPool("10.0.0.0-24", "10.0.0.0/24"), onWorker())
 	p := newProcess(t, quarter)
 	p.look(0, alone, aReservation("10.0.0.5", "default/web-0", old))
-	anew := func(o *Observation) {
+	recreated := func(o *Observation) {
 		aReservation("10.0.0.5", "default/web-1", time.Second)(o)
 		o.Reservations[0].UID = "new"
 	}
-	plan := p.look(15*time.Minute, alone, anew)
+	plan := p.look(15*time.Minute, alone, recreated)
 	if len(plan.Release) > 0 {
 		t.Errorf("released: %+v", plan.Release[0].Judged)
 	}

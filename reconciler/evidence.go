@@ -8,7 +8,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
-// Ownership says whether the pod by the allocation's name is the sandbox's pod.
+// Ownership reports whether the pod by the allocation's name is the sandbox's pod.
 type Ownership int
 
 const (

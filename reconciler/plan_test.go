@@ -38,7 +38,7 @@ func TestUnconfirmedRipens(t *testing.T) {
 		p := newProcess(t, quarter)
 		p.wantRefused("a process that has just started", Unripe, p.look(24*time.Hour, unconfirmed))
 	})
-	t.Run("a contradiction in between begins it anew", func(t *testing.T) {
+	t.Run("a contradiction in between begins it again", func(t *testing.T) {
 		for says, c := range map[string]part{
 			"in use":                      all(usualPool, carrier.pod, onWorker()),
 			"held":                        all(usualPool, aNode("worker-1"), staleReport("worker-1")),
@@ -86,7 +86,7 @@ func TestUnconfirmedRipens(t *testing.T) {
 		p.wantRefused("at the first look", Unripe, p.look(0, alone))
 		p.wantReleased("after 15 minutes", p.look(15*time.Minute, alone))
 	})
-	t.Run("a reservation that was made anew under its name begins anew", func(t *testing.T) {
+	t.Run("a reservation that was recreated under its name begins again", func(t *testing.T) {
 		alone := all(aPool("10.0.0.0-24", "10.0.0.0/24"), onWorker())
 		p := newProcess(t, quarter)
 		p.look(0, alone, aReservation("10.0.0.5", "default/web-0", old))

@@ -52,7 +52,7 @@ type Result struct {
 	// Tried is for how many a second check was made.
 	Tried int
 	// Conflicts is how many writes failed because what they were based on had
-	// changed; they were judged anew.
+	// changed; they were judged again.
 	Conflicts int
 	// Looking is how long it took to look and to judge.
 	Looking time.Duration

@@ -134,7 +134,7 @@ func (w *world) add(b box) func() bool {
 		case tries > 100:
 			return false // its own entry, and another's reservation: ADD fails (D6)
 		case !read:
-			// whereabouts itself does not reset this when it begins anew; where our
+			// whereabouts itself does not reset this when it begins again; where our
 			// hold keeps it out that makes no difference.
 			version, skip, read = pool.GetResourceVersion(), false, true
 			b.key = pick(entriesOf(pool), podRef, taken)

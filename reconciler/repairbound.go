@@ -70,7 +70,7 @@ func (r *Reconciler) boundRepairs(j *Judgement, due []*mend, out *Result) (allow
 		if text != "" {
 			out.Unrepaired = append(out.Unrepaired, Unrepaired{*f.Finding, Breaker, text})
 			if f.waited {
-				r.History.repairs[f.key()] = f.first // it need not stand for a minute anew
+				r.History.repairs[f.key()] = f.first // it need not stand for a minute again
 			}
 			continue
 		}

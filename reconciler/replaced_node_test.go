@@ -44,11 +44,11 @@ func TestAPodThatEndsSlowlyOnAMachineThatReplacedAnotherKeepsItsAddress(t *testi
 	}
 }
 
-// The machine id can be made anew while all runs on; a boot id is of one boot of one
+// The machine id can be recreated while all runs on; a boot id is of one boot of one
 // machine only.
 func TestANodeOfTheSameBootIsTheSameMachineWhateverItsIDsAre(t *testing.T) {
 	expectKept(t, usualPool, aNode("worker-2"), freshReport("worker-2"),
-		aNode("worker-1", onMachine(v1alpha1.Machine{SystemUUID: machineOf("worker-1").SystemUUID, MachineID: "made anew"})),
+		aNode("worker-1", onMachine(v1alpha1.Machine{SystemUUID: machineOf("worker-1").SystemUUID, MachineID: "recreated"})),
 		staleReport("worker-1", box("box-1", its1), heardAt(now.Add(-time.Hour))))
 }
 

@@ -105,14 +105,14 @@ func TestDeadNodes(t *testing.T) {
 		{"out of service and not Ready", NodeDead, []part{aNode("worker-1", notReadyFor(time.Hour), outOfService), last}},
 		{"out of service and Ready", Unheard, []part{aNode("worker-1", outOfService), last}},
 		{"not Ready for weeks, and no taint", Unheard, []part{aNode("worker-1", notReadyFor(500*time.Hour)), last}},
-		{"booted anew since the last report that has the id", NodeDead, []part{aNode("worker-1", booted("boot-2")), last}},
+		{"rebooted since the last report that has the id", NodeDead, []part{aNode("worker-1", booted("boot-2")), last}},
 		{"still of the same boot", Unheard, []part{aNode("worker-1", booted("boot-1")), last}},
 		{"the report carries no bootID", Unheard, []part{aNode("worker-1", booted("boot-2")), staleReport("worker-1", box("box-1", its1), bootID(""))}},
 		{"the Node carries no bootID", Unheard, []part{aNode("worker-1", booted("")), last}},
 		// The id was not there any more before the reboot: that the node has
-		// booted anew says nothing about where it runs.
-		{"booted anew since a report that names the id as gone", Unheard, []part{aNode("worker-1", booted("boot-2")), staleReport("worker-1", gone("box-1", its1))}},
-		{"booted anew since a report that does not have the id", Unheard, []part{aNode("worker-1", booted("boot-2")), staleReport("worker-1")}},
+		// rebooted says nothing about where it runs.
+		{"rebooted since a report that names the id as gone", Unheard, []part{aNode("worker-1", booted("boot-2")), staleReport("worker-1", gone("box-1", its1))}},
+		{"rebooted since a report that does not have the id", Unheard, []part{aNode("worker-1", booted("boot-2")), staleReport("worker-1")}},
 		{"without agents, the pod's node out of service", NodeDead, []part{aNode("worker-1", notReadyFor(time.Hour), outOfService), terminating.pod}},
 	})
 }

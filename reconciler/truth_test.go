@@ -84,7 +84,7 @@ type held struct {
 	listed, ready, cached bool
 	copied                bool // by cloning the machine that runs it
 	closed                bool
-	tells                 bool // something says whether the network is closed
+	tells                 bool // something reports whether the network is closed
 	since                 time.Time
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
-// ownedByJob says whether a Job runs this pod: the CronJob of whereabouts v0.5.4
+// ownedByJob reports whether a Job runs this pod: the CronJob of whereabouts v0.5.4
 // gives no flag that tells it from the Deployment.
 //
 // An error, a 403 too, ends the program: whoever may not or cannot list pods can

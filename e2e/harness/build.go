@@ -164,7 +164,7 @@ func build(k kit) (string, error) {
 	return dir, os.Rename(temp, dir)
 }
 
-// built says whether the folder is there, and marks it as used.
+// built reports whether the folder is there, and marks it as used.
 func built(dir string) bool {
 	now := time.Now()
 	return os.Chtimes(dir, now, now) == nil

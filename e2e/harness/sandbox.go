@@ -52,7 +52,7 @@ func (s *Sandbox) Close() error {
 // without link-local and loopback ones.
 func (s *Sandbox) Addresses() (map[string][]netip.Addr, error) { return addressesIn(s.NetNS) }
 
-// Has says whether the address is configured on any interface.
+// Has reports whether the address is configured on any interface.
 func (s *Sandbox) Has(address netip.Addr) (bool, error) {
 	all, err := s.Addresses()
 	for _, on := range all {

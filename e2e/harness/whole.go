@@ -223,7 +223,7 @@ func (w *WholeCluster) Worker(name string) *Worker {
 // as often.
 const nodeGrace = 12 * time.Second
 
-// nodeReady says whether pods may be scheduled to a node.
+// nodeReady reports whether pods may be scheduled to a node.
 func nodeReady(node *corev1.Node) bool {
 	for _, c := range node.Status.Conditions {
 		if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue {

@@ -54,7 +54,7 @@ func (r *Runtime) OnWire() (map[netip.Addr][]string, error) {
 	return found, nil
 }
 
-// Answers says whether an address is really configured in any network namespace of
+// Answers reports whether an address is really configured in any network namespace of
 // the node.
 func (r *Runtime) Answers(t testing.TB, address netip.Addr) bool {
 	t.Helper()

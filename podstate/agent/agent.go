@@ -64,14 +64,14 @@ type Agent struct {
 	Changes <-chan string
 	// Again tells that the API server was away. If etcd was restored meanwhile, and
 	// nothing of this node was lost by it, nothing else shows it; so the report is
-	// written anew.
+	// rewritten.
 	Again <-chan struct{}
 	State *State
 
 	report    *v1alpha1.SandboxReport // as last made
 	here      bool                    // it is known whether that is of this machine, and what it was of another is dropped
 	published bool                    // it is what the Store has
-	anew      bool                    // it must be written by a look of now, even if nothing changed
+	rewrite   bool                    // it must be written by a look of now, even if nothing changed
 	renewed   time.Time               // when the Lease last was
 	soon      time.Time               // until when it is renewed soon
 	failed    int                     // attempts to publish in a row
@@ -126,7 +126,7 @@ func (a *Agent) wait(ctx context.Context, relist <-chan time.Time) {
 }
 
 // load begins with the report of an earlier agent on this node, so that what was
-// gone stays gone. It is written anew in any case: since then etcd may have been
+// gone stays gone. It is rewritten in any case: since then etcd may have been
 // restored.
 func (a *Agent) load(ctx context.Context) bool {
 	report, err := a.Store.Load(ctx)
@@ -137,7 +137,7 @@ func (a *Agent) load(ctx context.Context) bool {
 	if report == nil {
 		report = &v1alpha1.SandboxReport{ObjectMeta: metav1.ObjectMeta{Name: a.Node}}
 	}
-	a.report, a.anew = report, true
+	a.report, a.rewrite = report, true
 	return true
 }
 
@@ -182,8 +182,8 @@ func (a *Agent) turn(ctx context.Context) time.Duration {
 	look.Identity = identity
 	a.State.saw(look, a.Eye.Unread())
 	next := Next(a.report, look)
-	a.anew = a.anew || a.Store.Outdated()
-	if a.anew && next == a.report {
+	a.rewrite = a.rewrite || a.Store.Outdated()
+	if a.rewrite && next == a.report {
 		again := *a.report
 		again.ObservedAt = seconds(look.At)
 		next = &again
@@ -214,13 +214,13 @@ func (a *Agent) turn(ctx context.Context) time.Duration {
 		a.failed++
 		return min(retryAfter<<min(a.failed-1, 3), maxRetry)
 	}
-	a.published, a.anew, a.renewed, a.failed = true, false, time.Now(), 0
+	a.published, a.rewrite, a.renewed, a.failed = true, false, time.Now(), 0
 	a.State.published(a.report)
 	return wait
 }
 
-// sawRestore says whether an error is the sign of a restore. The report must then
-// be written anew, by a look that was made since.
+// sawRestore reports whether an error is the sign of a restore. The report must then
+// be rewritten, by a look that was made since.
 func (a *Agent) sawRestore(err error) bool {
 	if !isRestore(err) {
 		return false
@@ -232,10 +232,10 @@ func (a *Agent) sawRestore(err error) bool {
 
 // writeAgain has the report written by a look that is yet to be made, and renewed soon.
 func (a *Agent) writeAgain() {
-	a.published, a.anew, a.soon = false, true, time.Now().Add(soonFor)
+	a.published, a.rewrite, a.soon = false, true, time.Now().Add(soonFor)
 }
 
-// intact says whether the report at the API server, which changed, is the one that
+// intact reports whether the report at the API server, which changed, is the one that
 // was written.
 func (a *Agent) intact(ctx context.Context, version string) bool {
 	if !a.published || version != "" && a.Store.Wrote(version) {
@@ -254,7 +254,7 @@ func (a *Agent) intact(ctx context.Context, version string) bool {
 	return intact
 }
 
-// pause waits, and says whether to go on.
+// pause waits, and reports whether to go on.
 func pause(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():

@@ -49,7 +49,7 @@ func TestASignOfARestoreWritesTheReportAnewByALookMadeSince(t *testing.T) {
 				r := s.last()
 				equal(t, "published", len(s.content), 2)
 				if !r.ObservedAt.After(first.ObservedAt.Time) || r.ObservedAt.Time.Before(showed.Add(-20*time.Millisecond).Truncate(time.Second)) {
-					t.Errorf("it showed at %s, the report of %s was written anew with %s", showed, first.ObservedAt, r.ObservedAt)
+					t.Errorf("it showed at %s, the report of %s was rewritten with %s", showed, first.ObservedAt, r.ObservedAt)
 				}
 				equal(t, "sandboxes", len(r.Sandboxes), 1)
 				did := s.after(30 * time.Second)
@@ -86,7 +86,7 @@ func TestAReportWhoseNoteOfARestoreIsADayOldIsWrittenAnew(t *testing.T) {
 	})
 }
 
-// As long as the report is not written, it is to be written anew.
+// As long as the report is not written, it is to be rewritten.
 func TestARestoreIsNotForgottenWhenTheWriteAfterItFails(t *testing.T) {
 	play(t, nil, func(s *scene) {
 		s.after(5 * time.Second)
@@ -156,7 +156,7 @@ func TestNothingIsLookedAtBeforeTheReportOfTheAgentBeforeIsKnown(t *testing.T) {
 }
 
 // What the report of before the boot says is proof, until kubelet has said that the
-// node was booted anew.
+// node was rebooted.
 func TestAReportOfBeforeABootStandsUntilTheNodeObjectHasTheNewBootID(t *testing.T) {
 	play(t, func(s *scene) {
 		s.before = stored(t, agent.Next(nil, look(0, old("x"))))

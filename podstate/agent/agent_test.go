@@ -247,7 +247,7 @@ func TestOneReportIsPublishedAtTheStartAndThenTheLeaseIsRenewed(t *testing.T) {
 	})
 }
 
-// Its mate of before left a report: it is gone on from, and written anew.
+// Its mate of before left a report: it is gone on from, and rewritten.
 func TestAnAgentGoesOnFromTheReportOfTheOneBefore(t *testing.T) {
 	play(t, func(s *scene) {
 		l := look(0, old("a"), old("x"))

@@ -70,7 +70,7 @@ type Eyes struct {
 // it is the wrong runtime, or its answer is short.
 var ErrNotOwn = errors.New("the runtime does not list the agent's own sandbox as READY: it is another runtime than the one that runs this pod, or its answer is short")
 
-// lookTries is how often a look begins anew because a sandbox went while its
+// lookTries is how often a look begins again because a sandbox went while its
 // status was asked for.
 const lookTries = 3
 

@@ -48,7 +48,7 @@ func (e *Eyes) namespaces(listed []cri.Sandbox) *namespaces {
 	return n
 }
 
-// trusted says whether a folder is one that was seen, by whatever name:
+// trusted reports whether a folder is one that was seen, by whatever name:
 // /var/run/netns is /run/netns on most nodes.
 func (n *namespaces) trusted(folder os.FileInfo) bool {
 	for _, s := range n.mine {
@@ -59,7 +59,7 @@ func (n *namespaces) trusted(folder os.FileInfo) bool {
 	return false
 }
 
-// closed says whether the namespaces at these paths are all gone (true), one of
+// closed reports whether the namespaces at these paths are all gone (true), one of
 // them is there (false), or nothing tells (nil).
 func (n *namespaces) closed(paths []string) *bool {
 	if len(paths) == 0 {

@@ -34,7 +34,7 @@ type API struct {
 	hash   string                // of the report as it was last written
 	lease  *coordinationv1.Lease // as last answered; no ResourceVersion: none is there
 	// reportMark and leaseMark are the newest versions answered. An object that
-	// vanished is created anew, and the answer must still run forwards.
+	// vanished is recreated, and the answer must still run forwards.
 	reportMark, leaseMark mark
 	wrote                 []string // the last resourceVersions of the report
 	stores                paths    // of content that the API server is known to store
@@ -109,7 +109,7 @@ func (a *API) read(ctx context.Context) (*v1alpha1.SandboxReport, error) {
 	return report, nil
 }
 
-// own says whether a Lease is one that agents write. Any program may have a Lease by
+// own reports whether a Lease is one that agents write. Any program may have a Lease by
 // the name of a node in this namespace.
 func (a *API) own(lease *coordinationv1.Lease) error {
 	holder := lease.Spec.HolderIdentity
@@ -120,7 +120,7 @@ func (a *API) own(lease *coordinationv1.Lease) error {
 }
 
 // Publish writes the report and then the Lease that vouches for it. A
-// RestoreError means that the report must be made anew and published again; a
+// RestoreError means that the report must be recreated and published again; a
 // DroppedError, that the API server does not store all of it, and there is no Lease
 // that vouches for what is left.
 func (a *API) Publish(ctx context.Context, report *v1alpha1.SandboxReport) error {
@@ -147,7 +147,7 @@ func (a *API) Publish(ctx context.Context, report *v1alpha1.SandboxReport) error
 	}
 }
 
-// Intact reads the report back and says whether it is still what was written.
+// Intact reads the report back and reports whether it is still what was written.
 func (a *API) Intact(ctx context.Context, report *v1alpha1.SandboxReport) (bool, error) {
 	stored, err := a.read(ctx)
 	if err != nil || stored == nil {
@@ -181,7 +181,7 @@ func (a *API) write(ctx context.Context, report *v1alpha1.SandboxReport) error {
 }
 
 // Renew renews the Lease, so that it vouches for the report as it was last
-// written. A RestoreError means that the report must be made anew and published.
+// written. A RestoreError means that the report must be recreated and published.
 func (a *API) Renew(ctx context.Context) error {
 	for try := 1; ; try++ {
 		err := a.renew(ctx)
@@ -250,7 +250,7 @@ func (a *API) rereadLease(ctx context.Context) error {
 	return a.readForwards(ctx, &a.leaseMark, stored.ObjectMeta)
 }
 
-// Wrote says whether a resourceVersion of the report is one that was written or
+// Wrote reports whether a resourceVersion of the report is one that was written or
 // read here not long ago.
 func (a *API) Wrote(resourceVersion string) bool { return slices.Contains(a.wrote, resourceVersion) }
 

@@ -137,7 +137,7 @@ func summary(r *v1alpha1.SandboxReport) v1alpha1.Summary {
 	return s
 }
 
-// same says whether two reports say the same, whoever keeps them and whenever it
+// same reports whether two reports say the same, whoever keeps them and whenever it
 // was observed.
 func same(a, b *v1alpha1.SandboxReport) bool {
 	x := *a

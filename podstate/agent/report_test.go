@@ -244,7 +244,7 @@ func TestOfMoreThan500GoneIDsTheNewestAreKept(t *testing.T) {
 	equal(t, "by id", slices.IsSortedFunc(r.Gone, func(a, b v1alpha1.Gone) int { return strings.Compare(a.ID, b.ID) }), true)
 }
 
-// Ages count to observedAt: a report that does not change is written anew when an
+// Ages count to observedAt: a report that does not change is rewritten when an
 // entry comes of an age that matters.
 func TestAnAgeThatMattersGivesANewReportExactlyOnce(t *testing.T) {
 	born := func(s v1alpha1.Sandbox, state v1alpha1.SandboxState) v1alpha1.Sandbox {
@@ -278,7 +278,7 @@ func TestAnAgeThatMattersGivesANewReportExactlyOnce(t *testing.T) {
 				}
 				r = stored(t, next)
 			}
-			equal(t, "written anew at", changed, c.at)
+			equal(t, "rewritten at", changed, c.at)
 		})
 	}
 }

@@ -21,7 +21,7 @@ import (
 const restoreToldFor = 24 * time.Hour
 
 // RestoreError: an answer showed that etcd was restored since this agent wrote
-// last. What it had written may be lost, and must be written anew.
+// last. What it had written may be lost, and must be rewritten.
 type RestoreError struct{ Sign string }
 
 func (e *RestoreError) Error() string { return "etcd was restored: " + e.Sign }

@@ -144,7 +144,7 @@ func (s *State) unpublished(err error) {
 
 func (s *State) restored(err error) {
 	s.metrics.signs.WithLabelValues("restored").Inc()
-	s.log.Warn("the report is written anew, and nothing is released until every node has done so", "error", err)
+	s.log.Warn("the report is rewritten, and nothing is released until every node has done so", "error", err)
 }
 
 func (s *State) mended() {

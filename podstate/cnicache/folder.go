@@ -115,7 +115,7 @@ func list(root *os.Root) ([]string, error) {
 	return dir.Readdirnames(-1)
 }
 
-// read parses a file; keep says whether the answer stays true while the file
+// read parses a file; keep reports whether the answer stays true while the file
 // does not change. It returns nil when the file has gone since it was listed.
 func (f *folder) read(root *os.Root, name, id string, info fs.FileInfo) (r *record, keep bool) {
 	data, keep, err := content(root, name, info)
@@ -173,7 +173,7 @@ func content(root *os.Root, name string, info fs.FileInfo) (data []byte, keep bo
 	return data, true, nil
 }
 
-// same says whether both are of one file that did not change in between.
+// same reports whether both are of one file that did not change in between.
 func same(a, b fs.FileInfo) bool {
 	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime()) && a.Mode() == b.Mode()
 }
@@ -197,7 +197,7 @@ func (k kind) id(name string) (string, bool) {
 	}
 }
 
-// isID says whether it is an id as containerd and CRI-O make them.
+// isID reports whether it is an id as containerd and CRI-O make them.
 func isID(text string) bool {
 	if len(text) != 64 {
 		return false

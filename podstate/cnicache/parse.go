@@ -189,7 +189,7 @@ func decodeResult(data []byte) (result, error) {
 
 const whereabouts = "whereabouts"
 
-// mentions says whether whereabouts is mentioned anywhere in JSON: in a key, a
+// mentions reports whether whereabouts is mentioned anywhere in JSON: in a key, a
 // text, or JSON that is kept in it as base64, as both caches keep configs.
 func mentions(data []byte) bool {
 	if mentionedIn(string(data)) {

@@ -111,7 +111,7 @@ type Sandbox struct {
 	UID       string       `json:"uid,omitempty"`
 	Attempt   uint32       `json:"attempt,omitempty"`
 	State     SandboxState `json:"state"`
-	// NetworkClosed says whether the network namespace is gone; left out when
+	// NetworkClosed reports whether the network namespace is gone; left out when
 	// nothing tells.
 	// +optional
 	NetworkClosed *bool `json:"networkClosed,omitempty"`

@@ -50,7 +50,7 @@ func TestWhatShowsThatEtcdRanBackwards(t *testing.T) {
 			b.tells("leases", leaseOfNode("worker-1", "90"))
 			b.api.has("leases", leaseOfNode("worker-1", "80"))
 		}, "leases kube-system/worker-1 is at resourceVersion 80 after 90"},
-		"not one that was made anew": {func(b *bench) {
+		"not one that was recreated": {func(b *bench) {
 			other := leaseOfNode("worker-1", "80")
 			other.UID = "uid-2"
 			b.tells("leases", leaseOfNode("worker-1", "90"))

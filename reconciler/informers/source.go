@@ -139,7 +139,7 @@ func (s *Source) live(ctx context.Context) error {
 		case err := <-ended:
 			return err
 		case why := <-s.rebuild:
-			s.log.Info("the caches are built anew", "why", why)
+			s.log.Info("the caches are rebuilt", "why", why)
 			return nil
 		case <-missing.C:
 			if what := s.nowWatchable(ctx, g); what != "" {
@@ -262,7 +262,7 @@ func (s *Source) get() *generation {
 
 func (s *Source) is(g *generation) bool { return s.get() == g }
 
-// Synced says whether there are caches that have listed everything.
+// Synced reports whether there are caches that have listed everything.
 func (s *Source) Synced() bool { return s.get() != nil }
 
 // Rebuild throws the caches away and builds new ones.

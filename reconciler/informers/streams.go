@@ -44,7 +44,7 @@ func (t tripper) RoundTrip(r *http.Request) (*http.Response, error) {
 	case err != nil && r.Context().Err() != nil: // we ended it
 	case err != nil:
 		t.fail(fmt.Errorf("%s: %w", resource, err))
-	case resp.StatusCode == http.StatusGone, // all is listed anew
+	case resp.StatusCode == http.StatusGone, // all is listed again
 		resp.StatusCode == http.StatusTooManyRequests: // it is asked again, and a full look would ask for much more
 	case resp.StatusCode >= http.StatusBadRequest:
 		t.fail(fmt.Errorf("%s: %s", resource, resp.Status))

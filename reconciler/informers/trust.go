@@ -36,7 +36,7 @@ func (s *Source) Observe(ctx context.Context) (*reconciler.Observation, error) {
 }
 
 // trust says why the caches cannot be relied upon. Where a watch was opened
-// anew since, the revision is compared: one that was resumed at a revision that
+// again since, the revision is compared: one that was resumed at a revision that
 // a restored etcd has not reached yet is open and tells nothing.
 func (s *Source) trust(ctx context.Context, g *generation) error {
 	if err := g.streams.state(g.kinds); err != nil {
@@ -227,7 +227,7 @@ func (f *Full) keep(o *reconciler.Observation) {
 	f.last = &reconciler.Observation{Warnings: o.Warnings, ReportsUnreadable: o.ReportsUnreadable, Paused: o.Paused, Acknowledged: o.Acknowledged}
 }
 
-// kindsChanged says whether a kind is served or allowed that was not, or the
+// kindsChanged reports whether a kind is served or allowed that was not, or the
 // other way round. A question that is not answered is no answer.
 func (f *Full) kindsChanged(ctx context.Context, g *generation) bool {
 	names := func(kinds []kind) (all []string) {

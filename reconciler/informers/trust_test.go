@@ -21,7 +21,7 @@ func (b *bench) full(t *testing.T) *reconciler.Observation {
 	return o
 }
 
-// trusted says whether a look at the caches can be made.
+// trusted reports whether a look at the caches can be made.
 func (b *bench) trusted(t *testing.T) bool {
 	t.Helper()
 	_, err := b.Source.Observe(t.Context())
@@ -31,7 +31,7 @@ func (b *bench) trusted(t *testing.T) bool {
 	return err == nil
 }
 
-// rebuilt says why the caches are to be built anew, "" if they are not.
+// rebuilt says why the caches are to be rebuilt, "" if they are not.
 func (b *bench) rebuilt() string {
 	select {
 	case why := <-b.rebuild:
@@ -126,8 +126,8 @@ func TestCachesThatCatchUpAreNotThrownAway(t *testing.T) {
 func TestAWatchThatWasClosedMayStillTell(t *testing.T) {
 	t.Parallel()
 	for name, closed := range map[string]func(b *bench){
-		"closed":              func(b *bench) { b.g.streams.end("pods") },
-		"closed, opened anew": func(b *bench) { b.g.streams.end("pods"); b.g.streams.begin("pods") },
+		"closed":           func(b *bench) { b.g.streams.end("pods") },
+		"closed, reopened": func(b *bench) { b.g.streams.end("pods"); b.g.streams.begin("pods") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -159,7 +159,7 @@ func TestARestoreOfEtcdIsSeenBy(t *testing.T) {
 		"an object that was read at an older version than the cache has": {func(b *bench) {
 			b.api.has("pods", aPod("web", "60"))
 		}, "pods default/web is at resourceVersion 60 after 70"},
-		"an object that a watch told of anew": {func(b *bench) {
+		"an object that a watch told of again": {func(b *bench) {
 			b.api.has("pods", aPod("web", "60"))
 			b.tells("pods", aPod("web", "60"))
 		}, "pods default/web is at resourceVersion 60 after 70"},

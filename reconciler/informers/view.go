@@ -113,7 +113,7 @@ func number(version string) uint64 {
 	return n
 }
 
-// matters says whether a change may change a verdict. One of the two may be nil.
+// matters reports whether a change may change a verdict. One of the two may be nil.
 func (v *view) matters(before, after *item) bool {
 	if before == nil && after == nil {
 		return false
@@ -149,7 +149,7 @@ func same[T any](before, after *item, trim func(*T)) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-// concerns says whether a pod has to do with a pool: it is named there, or
+// concerns reports whether a pod has to do with a pool: it is named there, or
 // carries an address of its range.
 func (v *view) concerns(i *item) bool {
 	if i == nil {
@@ -248,7 +248,7 @@ const inStepFor = 5 * time.Second
 
 // keepVouched keeps, beside a report that has just come, the one before it while
 // the agent's Lease still vouches for that: else each report would make its node
-// unheard until the Lease is written, and what ripens would begin anew.
+// unheard until the Lease is written, and what ripens would begin again.
 func (v *view) keepVouched(before, after *item) {
 	r, ok := after.parsed.(*report)
 	if !ok || before == nil {

@@ -144,7 +144,7 @@ func (c *Cluster) call(ctx context.Context, f func(context.Context) error) error
 	}
 }
 
-// passes says whether an error may be gone at the next try. It is never taken
+// passes reports whether an error may be gone at the next try. It is never taken
 // for an answer.
 func passes(err error) bool {
 	return apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) || apierrors.IsTooManyRequests(err) ||

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// OwnedByJob says whether a Job runs the pod, and whether there is a pod of that
+// OwnedByJob reports whether a Job runs the pod, and whether there is a pod of that
 // name at all. It asks with a LIST, for which every ClusterRole of whereabouts
 // has the right; get on pods came with v0.9.0.
 func (c *Cluster) OwnedByJob(ctx context.Context, pod types.NamespacedName) (job, there bool, err error) {

@@ -63,14 +63,14 @@ func (w workload) program() string {
 	return ""
 }
 
-// isOurs says whether a workload runs our drop-in: this process is of its pods,
+// isOurs reports whether a workload runs our drop-in: this process is of its pods,
 // or its image has our name.
 func (c *Cluster) isOurs(w workload) bool {
 	return w.made(c.Pod) ||
 		slices.ContainsFunc(w.spec.Containers, func(container corev1.Container) bool { return strings.Contains(container.Image, "ip-reconcile") })
 }
 
-// made says whether a workload made a pod, by the names that controllers give:
+// made reports whether a workload made a pod, by the names that controllers give:
 // <Deployment>-<hash>-<5>, <CronJob>-<minutes>-<5>, <DaemonSet>-<5>.
 func (w workload) made(pod string) bool {
 	rest, ok := strings.CutPrefix(pod, w.name+"-")

@@ -26,7 +26,7 @@ type keeper struct {
 	told       State // without Next
 }
 
-// keep reads the files anew after every burst of changes, and every
+// keep reads the files again after every burst of changes, and every
 // recheckEvery, until the context ends.
 func (k *keeper) keep(ctx context.Context, w *watch) {
 	recheck := time.NewTicker(recheckEvery)

@@ -1,7 +1,7 @@
 // Package schedule says when a full pass is due: at start, and then by a cron
 // expression that is read from where whereabouts v0.9.4 reads it
 // (cmd/reconciler/main.go, pkg/reconciler/config.go, pkg/config/config.go:
-// GetFlatIPAM) and is read anew whenever it changes there.
+// GetFlatIPAM) and is read again whenever it changes there.
 //
 // What differs from whereabouts v0.9.4: a pass runs at start, passes never
 // overlap, an expression that does not parse is reported instead of ending the
@@ -31,7 +31,7 @@ type Schedule struct {
 	FlatFiles []string
 	// Changed, where set, is told what is in force: at start, and whenever that
 	// changes. It is called by one goroutine at a time, never by the one that
-	// runs a pass; while it runs nothing is read anew.
+	// runs a pass; while it runs nothing is read again.
 	Changed func(State)
 	// Log, where set, is told the same, and of passes that were skipped.
 	Log *slog.Logger

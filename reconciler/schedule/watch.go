@@ -33,7 +33,7 @@ type watch struct {
 
 // arm watches what there is to watch now. Files must be read after it, not
 // before: whatever changes later is an event. Folders that are watched already
-// are watched anew when they were replaced; ancestors that are not needed any
+// are watched again when they were replaced; ancestors that are not needed any
 // more stay, they are few.
 func (w *watch) arm() {
 	if len(w.files) == 0 {

@@ -16,7 +16,7 @@ func TestATimeWithoutTheAPIServerIsNoTimeBehindTheFence(t *testing.T) {
 				w.restore()
 				w.stands(t, true)
 				w.is(func() { w.away, w.up = true, time.Time{} }, away)   // nobody renews: 3 s later they are nobody's
-				w.is(func() { w.away, w.older = false, "" }, time.Second) // the caches were built anew meanwhile
+				w.is(func() { w.away, w.older = false, "" }, time.Second) // the caches were rebuilt meanwhile
 				equal(t, "it is raised, or still is", g.Restoring() || !g.raisedAt.IsZero(), true)
 				w.is(func() {}, 16*time.Second) // what the agents need, by docs/restore.md
 				equal(t, "it stands for as long as the agents need", g.Restoring() || !g.raisedAt.IsZero(), true)

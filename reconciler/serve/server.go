@@ -50,7 +50,7 @@ type Server struct {
 
 // Caches are what Quick looks at.
 type Caches interface {
-	// Synced says whether there are caches.
+	// Synced reports whether there are caches.
 	Synced() bool
 	// Rebuild throws them away and builds new ones.
 	Rebuild(why string)

@@ -31,7 +31,7 @@ type State struct {
 	failed  error     // why the last one could not
 }
 
-// NewState makes a State; synced says whether the caches have listed everything.
+// NewState makes a State; synced reports whether the caches have listed everything.
 func NewState(clock clock.PassiveClock, synced func() bool) *State {
 	return &State{clock: clock, synced: synced}
 }

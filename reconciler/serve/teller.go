@@ -278,14 +278,14 @@ func (t *Teller) tellUnrepaired(out *reconciler.Result) {
 func (t *Teller) restored(why string, when time.Time) {
 	t.Metrics.restores.Inc()
 	t.Log.Error("etcd was restored: nothing is released until every node has written its report since", "why", why, "at", when)
-	t.Events.self("EtcdRestored", why+": nothing is released until every node has written its report since; the caches are built anew")
+	t.Events.self("EtcdRestored", why+": nothing is released until every node has written its report since; the caches are rebuilt")
 }
 
 // Broken tells of caches that were out of step with the API server.
 func (t *Teller) Broken(why string) {
 	t.Metrics.rebuilds.Inc()
-	t.Log.Error("the caches were out of step with the API server and are built anew", "why", why)
-	t.Events.self("CacheRebuilt", "the caches were out of step with the API server and are built anew: "+why)
+	t.Log.Error("the caches were out of step with the API server and are rebuilt", "why", why)
+	t.Events.self("CacheRebuilt", "the caches were out of step with the API server and are rebuilt: "+why)
 }
 
 // Scheduled tells of the schedule that is in force. It may be called while a

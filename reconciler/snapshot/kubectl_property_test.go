@@ -184,7 +184,7 @@ func TestAReleaseFromKubectlsJSONLeavesWhatKubectlWouldWriteWithoutIt(t *testing
 			err := enc.Encode(v)
 			return out.Bytes(), err
 		}
-		// The keys' order is fixed in JSON, so that the rest can be written anew.
+		// The keys' order is fixed in JSON, so that the rest can be rewritten.
 		checkRelease(t, dir, "all.json", cluster, marshal, func(t *rapid.T, _ string, keys []string) string {
 			out, err := marshal(released(cluster, keys))
 			if err != nil {

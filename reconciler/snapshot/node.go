@@ -54,7 +54,7 @@ func without(nodes []*yaml.Node, gone *yaml.Node) []*yaml.Node {
 	return rest
 }
 
-// isCompact says whether a sequence in the node stands in the column of its key.
+// isCompact reports whether a sequence in the node stands in the column of its key.
 func isCompact(n *yaml.Node) bool {
 	if n.Kind == yaml.MappingNode {
 		for i := 0; i+1 < len(n.Content); i += 2 {
@@ -96,7 +96,7 @@ func indentOf(text []byte) string {
 	return string(rest[:len(rest)-len(bytes.TrimLeft(rest, " \t"))])
 }
 
-// sameMap says whether two maps are one and the same, not only equal.
+// sameMap reports whether two maps are one and the same, not only equal.
 func sameMap(a, b map[string]any) bool {
 	return reflect.ValueOf(a).Pointer() == reflect.ValueOf(b).Pointer()
 }

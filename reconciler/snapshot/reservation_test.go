@@ -139,7 +139,7 @@ func TestAReservationThatIsCreatedIsReadBack(t *testing.T) {
 	dir := folder(t, map[string]string{"pool.yaml": onePool})
 	f := open(t, dir)
 	hold(t, f, func(ctx context.Context, _ *reconciler.Hold) error { return f.CreateReservation(ctx, newReservation()) })
-	for title, o := range map[string]*reconciler.Observation{"the same folder": observe(t, f), "opened anew": observe(t, open(t, dir))} {
+	for title, o := range map[string]*reconciler.Observation{"the same folder": observe(t, f), "reopened": observe(t, open(t, dir))} {
 		r := reservationNamed(t, o, "10.0.0.5")
 		if r.PodRef != "default/a" || r.IfName != "net1" || r.Namespace != "kube-system" || r.Problem != "" {
 			t.Errorf("%s: %+v", title, r)

@@ -73,7 +73,7 @@ func TestOnlyFilesThatChangeAreWritten(t *testing.T) {
 	release(t, open(t, dir), "10.0.0.0-24", "5")
 	for file, info := range before {
 		if !os.SameFile(info, stat(t, filepath.Join(dir, file))) {
-			t.Errorf("%s was written anew", file)
+			t.Errorf("%s was rewritten", file)
 		}
 	}
 	if strings.Contains(read(t, dir+"/one.yaml"), "c5") {
@@ -97,7 +97,7 @@ func TestLookingWritesNothing(t *testing.T) {
 	observe(t, f)
 	hold(t, f, func(context.Context, *reconciler.Hold) error { return nil })
 	if !os.SameFile(before, stat(t, dir+"/all.yaml")) {
-		t.Error("the file was written anew")
+		t.Error("the file was rewritten")
 	}
 }
 
@@ -126,7 +126,7 @@ func TestWhatWasReleasedIsGoneFromTheNextLookToo(t *testing.T) {
 	dir := folder(t, map[string]string{"pool.yaml": onePool})
 	f := open(t, dir)
 	release(t, f, "10.0.0.0-24", "5")
-	for title, o := range map[string]*reconciler.Observation{"the same folder": observe(t, f), "opened anew": observe(t, open(t, dir))} {
+	for title, o := range map[string]*reconciler.Observation{"the same folder": observe(t, f), "reopened": observe(t, open(t, dir))} {
 		if p := poolNamed(t, o, "10.0.0.0-24"); p.Find("5") != nil || p.Find("6") == nil {
 			t.Errorf("%s: %d entries", title, len(p.Allocations))
 		}
