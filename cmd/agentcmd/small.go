@@ -2,7 +2,7 @@ package agentcmd
 
 import (
 	"github.com/ip-reconcile/ip-reconcile/cmd/memory"
-	"github.com/ip-reconcile/ip-reconcile/cmd/ownfile"
+	"github.com/ip-reconcile/ip-reconcile/cmd/residentmem"
 )
 
 // small keeps the agent's memory small, since there is one on every node: the
@@ -10,5 +10,5 @@ import (
 // touched are given back. Most of the program is for the other commands.
 func small() {
 	memory.Bound(80, 48<<20) // pods with huge annotations make huge answers
-	ownfile.GiveBack()
+	residentmem.GiveBack()
 }

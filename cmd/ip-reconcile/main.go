@@ -15,7 +15,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/cmd/agentcmd"
 	"github.com/ip-reconcile/ip-reconcile/cmd/memory"
-	"github.com/ip-reconcile/ip-reconcile/cmd/ownfile"
+	"github.com/ip-reconcile/ip-reconcile/cmd/residentmem"
 	"github.com/ip-reconcile/ip-reconcile/cmd/servecmd"
 )
 
@@ -30,7 +30,7 @@ const (
 var errLeft = errors.New("something is left")
 
 func main() {
-	ownfile.KeepGivingBack()
+	residentmem.KeepGivingBack()
 	memory.Bound(40, 0)
 	os.Exit(execute(os.Args[1:], terminal()))
 }

@@ -26,7 +26,7 @@ import (
 	"syscall"
 
 	"github.com/ip-reconcile/ip-reconcile/cmd/memory"
-	"github.com/ip-reconcile/ip-reconcile/cmd/ownfile"
+	"github.com/ip-reconcile/ip-reconcile/cmd/residentmem"
 	"github.com/ip-reconcile/ip-reconcile/cmd/servecmd"
 )
 
@@ -43,8 +43,8 @@ func main() {
 	defer stop()
 	// What is read around each page by default is more than whereabouts' 50Mi leave
 	// beside the heap.
-	ownfile.ReadSparsely()
-	ownfile.KeepGivingBack()
+	residentmem.ReadSparsely()
+	residentmem.KeepGivingBack()
 	memory.Bound(40, 0)
 	os.Exit(run(ctx, os.Args[1:], os.Stderr))
 }

@@ -1,6 +1,6 @@
-// Package ownfile is about the memory that a program's own file takes: its pages
+// Package residentmem is about the memory that a program's own file takes: its pages
 // are resident, and count against a container's limit, once they were touched.
-package ownfile
+package residentmem
 
 import (
 	"bufio"

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package ownfile
+package residentmem
 
 // GiveBack does nothing: nodes and containers run Linux.
 func GiveBack() {}
