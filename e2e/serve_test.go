@@ -108,7 +108,7 @@ func TestServeWaitsForWhatIsNotProven(t *testing.T) {
 	s.up(t, "worker-1", "web", blue).leak(t)
 	v := s.serve(t, s.Kubeconfig(), "--confirm-after", "6s")
 	v.is(t, `ip_reconcile_candidates`, 1)
-	v.counts(t, `ip_reconcile_refused_total{reason="Unripe"}`, 1)
+	v.counts(t, `ip_reconcile_refused_total{reason="AwaitingConfirmation"}`, 1)
 	took := s.freed(t, 30*time.Second, "10.1.0.0-24", "1")
 	if took < 4*time.Second {
 		t.Errorf("freed %s after it was found", took)

@@ -21,7 +21,7 @@ var errLeaseMissing = errors.New("a pool's own Lease was busy with ADDs and DELs
 // checks what can have changed since and writes. It returns the items that must
 // be tried again, and an error where that is for a reason; ErrConflict says that
 // something had changed. Where some items got through the error counts for little.
-func (b *batch) attempt(ctx context.Context, todo []*tracked, try int) (left []*tracked, err error) {
+func (b *batch) attempt(ctx context.Context, todo []*releaseAttempt, try int) (left []*releaseAttempt, err error) {
 	if err := b.refresh(ctx); err != nil {
 		return todo, err
 	}
@@ -49,7 +49,7 @@ func (b *batch) attempt(ctx context.Context, todo []*tracked, try int) (left []*
 		// The Lease does not keep those out who write without it: after a conflict
 		// the pool is read again once before the Lease is given back.
 		for round := range 2 {
-			work, without := covered(left, h, func(t *tracked) []string { return t.leases })
+			work, without := covered(left, h, func(t *releaseAttempt) []string { return t.leases })
 			if len(work) == 0 {
 				return cmp.Or(conflict, errLeaseMissing)
 			}
@@ -83,7 +83,7 @@ func (b *batch) attempt(ctx context.Context, todo []*tracked, try int) (left []*
 		b.Log.Debug("a hold of the Lease", "namespace", b.namespace, "leases", b.leases, "items", len(ready.items), "left", len(left),
 			"waited", began.Sub(asked), "read", read.Sub(began), "wrote", b.Clock.Since(read), "error", err)
 	}
-	if slices.ContainsFunc(left, (*tracked).begun) {
+	if slices.ContainsFunc(left, (*releaseAttempt).begun) {
 		// A write failed after reservations were deleted: whatever proves live
 		// must have its own back at once, not at the next turn with the Lease.
 		if still, changed, checkErr := b.recheck(ctx, left, true); checkErr == nil {
@@ -95,7 +95,7 @@ func (b *batch) attempt(ctx context.Context, todo []*tracked, try int) (left []*
 
 // prepared is what is made ready before the Lease is taken.
 type prepared struct {
-	items   []*tracked
+	items   []*releaseAttempt
 	patches map[string]*poolPatch // by pool
 }
 
@@ -111,8 +111,8 @@ type poolPatch struct {
 // release them. An item of which something was written already is left to the
 // live read: only that knows whether its pod has come back, and what was deleted
 // must then be put back.
-func (b *batch) prepare(ctx context.Context, todo []*tracked) (prepared, error) {
-	var begun, fresh []*tracked
+func (b *batch) prepare(ctx context.Context, todo []*releaseAttempt) (prepared, error) {
+	var begun, fresh []*releaseAttempt
 	for _, t := range todo {
 		if t.begun() {
 			begun = append(begun, t)
@@ -133,10 +133,10 @@ func (b *batch) prepare(ctx context.Context, todo []*tracked) (prepared, error) 
 }
 
 // begun reports whether something was written for the item.
-func (t *tracked) begun() bool { return len(t.deleted) > 0 || t.sent }
+func (t *releaseAttempt) begun() bool { return len(t.deleted) > 0 || t.sent }
 
-func byPool(items []*tracked) map[*ippool.Pool][]*tracked {
-	pools := map[*ippool.Pool][]*tracked{}
+func byPool(items []*releaseAttempt) map[*ippool.Pool][]*releaseAttempt {
+	pools := map[*ippool.Pool][]*releaseAttempt{}
 	for _, t := range items {
 		if t.Pool != nil {
 			pools[t.Pool] = append(pools[t.Pool], t)
@@ -148,14 +148,14 @@ func byPool(items []*tracked) map[*ippool.Pool][]*tracked {
 // recheck is the second check: it reads live what can have changed, and judges
 // again. It returns what is still Stale, and the items of pools that have changed
 // and were not read in full.
-func (b *batch) recheck(ctx context.Context, todo []*tracked, reread bool) (still, changed []*tracked, err error) {
+func (b *batch) recheck(ctx context.Context, todo []*releaseAttempt, reread bool) (still, changed []*releaseAttempt, err error) {
 	need := b.need(todo)
 	need.Reread = reread
 	live, err := b.read(ctx, need)
 	if err != nil {
 		return todo, nil, err
 	}
-	var judged []*tracked
+	var judged []*releaseAttempt
 	for _, t := range todo {
 		if slices.ContainsFunc(t.poolNames(), func(pool types.NamespacedName) bool { return live.Changed[pool] }) {
 			changed = append(changed, t)
@@ -169,7 +169,7 @@ func (b *batch) recheck(ctx context.Context, todo []*tracked, reread bool) (stil
 
 // judge judges items again. What is no longer Stale gets back the reservations that
 // were deleted for it, and so does whatever else needs them.
-func (b *batch) judge(ctx context.Context, todo []*tracked) []*tracked {
+func (b *batch) judge(ctx context.Context, todo []*releaseAttempt) []*releaseAttempt {
 	addresses := make([]netip.Addr, 0, len(todo))
 	for _, t := range todo {
 		addresses = append(addresses, t.Address())
@@ -187,7 +187,7 @@ func (b *batch) judge(ctx context.Context, todo []*tracked) []*tracked {
 	for _, x := range plan.Refused {
 		refused[x.ID()] = x
 	}
-	var still, done []*tracked
+	var still, done []*releaseAttempt
 	for _, t := range todo {
 		it, there := now[t.ID()]
 		switch {
@@ -207,7 +207,7 @@ func (b *batch) judge(ctx context.Context, todo []*tracked) []*tracked {
 			still = append(still, t)
 		}
 	}
-	b.putBack(ctx, todo, still, j)
+	b.rollback(ctx, todo, still, j)
 	for _, t := range done {
 		b.finish(t)
 	}
@@ -230,7 +230,7 @@ func (b *batch) second() Options {
 // need names what the second check of items reads. A reservation that is known
 // is not read: its delete tests the UID and the resourceVersion, which is the
 // same check, made at the moment that counts.
-func (b *batch) need(todo []*tracked) Need {
+func (b *batch) need(todo []*releaseAttempt) Need {
 	var n Need
 	for _, t := range todo {
 		if t.unsure && t.Reservation != nil {

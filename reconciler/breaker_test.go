@@ -71,7 +71,7 @@ func TestBreaker(t *testing.T) {
 		p := newProcess(t, quarter)
 		p.look(0, many(0, 20))
 		plan := p.look(15*time.Minute, many(0, 100))
-		if len(plan.Release) != 20 || len(plan.Refused) != 80 || plan.Refused[0].Why != Unripe {
+		if len(plan.Release) != 20 || len(plan.Refused) != 80 || plan.Refused[0].Why != AwaitingConfirmation {
 			t.Errorf("releases %d, refuses %d", len(plan.Release), len(plan.Refused))
 		}
 	})

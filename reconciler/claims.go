@@ -10,7 +10,7 @@ import (
 )
 
 // addClaims notes who else carries the address in the same network.
-func (x *index) addClaims(s *subject, e *Evidence) {
+func (x *index) addClaims(s *candidate, e *Evidence) {
 	if x.onSuccessor(s, e) {
 		e.Claimant, e.claimedOn = "pod "+s.pod.String(), s.pod.Node
 		return
@@ -23,7 +23,7 @@ func (x *index) addClaims(s *subject, e *Evidence) {
 
 // onSuccessor reports whether the address is on a pod by the owner's name that may be
 // another than the sandbox's: what is known of the sandbox says nothing of that pod.
-func (x *index) onSuccessor(s *subject, e *Evidence) bool {
+func (x *index) onSuccessor(s *candidate, e *Evidence) bool {
 	if !e.OnPod || s.pod.Node == "" || e.Phase != podstate.Pending && e.Phase != podstate.Terminating {
 		return false
 	}
@@ -38,7 +38,7 @@ func (x *index) onSuccessor(s *subject, e *Evidence) bool {
 // attachment whose network is not known to be closed, of a node that is not
 // proven dead. A network that cannot be told counts as the same. What lapsed with
 // a node that is gone is no claim; the evidence then says that it rests on that.
-func (x *index) claimant(s *subject, e *Evidence) (who, node string) {
+func (x *index) claimant(s *candidate, e *Evidence) (who, node string) {
 	own, same := "", func(network string) bool { return network == s.network }
 	if s.alloc != nil {
 		own, same = s.alloc.ContainerID, s.pool.of
@@ -54,7 +54,7 @@ func (x *index) claimant(s *subject, e *Evidence) (who, node string) {
 			}
 		}
 		for _, b := range x.boxesAt(addr) {
-			if own != "" && b.containerID() == own || !same(b.NetworkName) || !x.holds(&b.sighting) {
+			if own != "" && b.containerID() == own || !same(b.NetworkName) || !x.holds(&b.reportEntry) {
 				continue
 			}
 			if x.lapsed(b.report) {
@@ -67,8 +67,8 @@ func (x *index) claimant(s *subject, e *Evidence) (who, node string) {
 	return "", ""
 }
 
-// addresses are those that a subject may be about.
-func (s *subject) addresses() []netip.Addr {
+// addresses are those that a candidate may be about.
+func (s *candidate) addresses() []netip.Addr {
 	if s.alloc != nil {
 		return s.pool.mayBe(s.alloc)
 	}
@@ -76,8 +76,8 @@ func (s *subject) addresses() []netip.Addr {
 }
 
 // mayBeOf reports whether an interface of this definition, nil if it cannot be read,
-// may be on the subject's network.
-func (x *index) mayBeOf(s *subject, nad *ippool.NAD) bool {
+// may be on the candidate's network.
+func (x *index) mayBeOf(s *candidate, nad *ippool.NAD) bool {
 	return nad == nil || slices.ContainsFunc(nad.Networks, func(n ippool.Network) bool {
 		if s.alloc != nil {
 			return s.pool.of(n.Name)
@@ -87,7 +87,7 @@ func (x *index) mayBeOf(s *subject, nad *ippool.NAD) bool {
 }
 
 // holds reports whether a sandbox or attachment may hold its addresses.
-func (x *index) holds(g *sighting) bool {
+func (x *index) holds(g *reportEntry) bool {
 	if x.lost(g.report) {
 		return false
 	}
@@ -104,8 +104,8 @@ type unreadBox struct {
 	on  []*ippool.NAD // nil: one that cannot be read
 }
 
-// unreadClaim names a sandbox whose addresses are not known, and may be the subject's.
-func (x *index) unreadClaim(s *subject, e *Evidence) (who, node string) {
+// unreadClaim names a sandbox whose addresses are not known, and may be the candidate's.
+func (x *index) unreadClaim(s *candidate, e *Evidence) (who, node string) {
 	if x.unread == nil {
 		x.unread = x.findUnread()
 	}
@@ -137,7 +137,7 @@ func (x *index) unreadClaim(s *subject, e *Evidence) (who, node string) {
 	}
 	for i := range r.sandboxes {
 		b := &r.sandboxes[i]
-		if b.AddressesUnread && x.podOf(b) == s.pod && x.holds(&sighting{report: r, box: b}) && claims(b, r) {
+		if b.AddressesUnread && x.podOf(b) == s.pod && x.holds(&reportEntry{report: r, box: b}) && claims(b, r) {
 			return who, node
 		}
 	}
@@ -152,7 +152,7 @@ func (x *index) findUnread() []unreadBox {
 		}
 		for i := range r.sandboxes {
 			b := &r.sandboxes[i]
-			if !b.AddressesUnread || !x.holds(&sighting{report: r, box: b}) {
+			if !b.AddressesUnread || !x.holds(&reportEntry{report: r, box: b}) {
 				continue
 			}
 			u := unreadBox{report: r, box: b}

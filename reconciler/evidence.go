@@ -53,8 +53,8 @@ type Evidence struct {
 	claimedOn     string // the node of a claimant that is a pod
 }
 
-// gather collects the evidence on a subject.
-func (x *index) gather(s *subject, e *Evidence) {
+// gather collects the evidence on a candidate.
+func (x *index) gather(s *candidate, e *Evidence) {
 	*e = Evidence{Owner: s.owner}
 	if s.pod != nil {
 		e.Pod, e.OnPod = s.pod, x.onPod(s)
@@ -79,9 +79,9 @@ func (x *index) gather(s *subject, e *Evidence) {
 	e.Unsettled = e.Phase == podstate.Pending && e.Own == NotItsPod && !x.settled(s)
 }
 
-// settled reports whether the subject has been Stale for so long that the agent of the
+// settled reports whether the candidate has been Stale for so long that the agent of the
 // node knows of a sandbox that the pod by its name may have by now.
-func (x *index) settled(s *subject) bool {
+func (x *index) settled(s *candidate) bool {
 	since := x.o.Past.staleSince(s)
 	return !since.IsZero() && x.now.Sub(since) >= heardSince
 }
@@ -90,7 +90,7 @@ func (x *index) settled(s *subject) bool {
 // default network's entry too, or its podIPs. With agents, an interface does not
 // count when its definition maps to another pool that holds an entry of its own for
 // it; that the definition maps elsewhere is no proof, it may have been edited.
-func (x *index) onPod(s *subject) bool {
+func (x *index) onPod(s *candidate) bool {
 	for _, ip := range s.pod.IPs {
 		if s.standsFor(ip) {
 			return true
@@ -107,8 +107,8 @@ func (x *index) onPod(s *subject) bool {
 	return false
 }
 
-// standsFor reports whether the subject may be about this address.
-func (s *subject) standsFor(ip netip.Addr) bool {
+// standsFor reports whether the candidate may be about this address.
+func (s *candidate) standsFor(ip netip.Addr) bool {
 	switch {
 	case s.alloc == nil:
 		return ip == s.address
@@ -118,7 +118,7 @@ func (s *subject) standsFor(ip netip.Addr) bool {
 	return s.pool.Range.HasKey(ip, s.alloc.Offset)
 }
 
-func (x *index) recordedElsewhere(s *subject, i *podstate.Interface, ip netip.Addr) bool {
+func (x *index) recordedElsewhere(s *candidate, i *podstate.Interface, ip netip.Addr) bool {
 	nad := x.nads[i.Network]
 	if nad == nil || s.mapped(nad) || !x.inUse { // without agents nothing tells which of the two is the interface's
 		return false
@@ -128,9 +128,9 @@ func (x *index) recordedElsewhere(s *subject, i *podstate.Interface, ip netip.Ad
 	})
 }
 
-// mapped reports whether a definition is of the subject's pool, or for a
+// mapped reports whether a definition is of the candidate's pool, or for a
 // reservation of its network.
-func (s *subject) mapped(nad *ippool.NAD) bool {
+func (s *candidate) mapped(nad *ippool.NAD) bool {
 	if s.pool != nil {
 		return s.pool.mapped(nad)
 	}
@@ -156,11 +156,11 @@ func (x *index) reachability(nodes []string) (unreachable, givenUp bool) {
 // staleSaysRun reports whether a last report that has the id speaks against a pod that
 // kubelet says it has stopped: it was vouched for, by the API server's clock, when the
 // containers had ended.
-func (x *index) staleSaysRun(s *subject) bool {
+func (x *index) staleSaysRun(s *candidate) bool {
 	if s.pod == nil {
 		return false
 	}
-	return slices.ContainsFunc(s.sighted, func(g sighting) bool {
+	return slices.ContainsFunc(s.sighted, func(g reportEntry) bool {
 		if g.report.fresh || g.gone != nil || x.lost(g.report) {
 			return false
 		}

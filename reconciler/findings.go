@@ -77,13 +77,13 @@ func uniqueAddresses(in []netip.Addr) []netip.Addr {
 }
 
 // known reports whether the API has the sandbox's pod.
-func (x *index) known(g *sighting) bool {
+func (x *index) known(g *reportEntry) bool {
 	p := x.pod(g.pod())
 	return p != nil && (g.uid() == "" || p.Has(g.uid()))
 }
 
-// runs reports whether a fresh report has the sighting as a READY sandbox.
-func (g *sighting) runs() bool {
+// runs reports whether a fresh report has the reportEntry as a READY sandbox.
+func (g *reportEntry) runs() bool {
 	return g.report.fresh && g.box != nil && g.box.State == v1alpha1.SandboxReady
 }
 
@@ -91,7 +91,7 @@ func (w *judging) phantoms() []Finding {
 	var found []Finding
 	for _, r := range w.x.reports {
 		for i := range r.Sandboxes {
-			g := sighting{report: r, number: r.first + uint32(i), box: &r.Sandboxes[i]}
+			g := reportEntry{report: r, number: r.first + uint32(i), box: &r.Sandboxes[i]}
 			if g.runs() && !w.vouched.has(uint64(g.number)) && r.Settled(g.box, w.x.now) && !w.x.known(&g) {
 				found = append(found, w.x.phantom(&g))
 			}
@@ -100,7 +100,7 @@ func (w *judging) phantoms() []Finding {
 	return found
 }
 
-func (x *index) phantom(g *sighting) Finding {
+func (x *index) phantom(g *reportEntry) Finding {
 	pod := g.box.Namespace + "/" + g.box.Name
 	var ips, pools, missing []string
 	for _, a := range g.box.Addresses {
@@ -134,7 +134,7 @@ func (x *index) phantom(g *sighting) Finding {
 // address.
 func (x *index) conflictsAt(addr netip.Addr) []Finding {
 	var found []Finding
-	pods, boxes := map[string][]string{}, map[string][]sighting{}
+	pods, boxes := map[string][]string{}, map[string][]reportEntry{}
 	for _, c := range x.podsAt(addr) {
 		if c.nad == nil {
 			continue // not known which network: no finding
@@ -145,7 +145,7 @@ func (x *index) conflictsAt(addr netip.Addr) []Finding {
 	}
 	for _, b := range x.boxesAt(addr) {
 		if b.runs() {
-			boxes[b.NetworkName] = append(boxes[b.NetworkName], b.sighting)
+			boxes[b.NetworkName] = append(boxes[b.NetworkName], b.reportEntry)
 			if pod := x.podOf(b.box); pod != nil && x.reported(pod) {
 				pods[b.NetworkName] = append(pods[b.NetworkName], pod.String())
 			}

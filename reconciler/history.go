@@ -12,28 +12,28 @@ import (
 )
 
 // History is what the looks of one process saw. It is empty after a start,
-// which makes releases slower and never wrong. It keeps nothing of subjects
+// which makes releases slower and never wrong. It keeps nothing of candidates
 // that are no longer there.
 type History struct {
-	seeds    [2]maphash.Seed
-	buffer   []byte
-	subjects map[subjectKey]seen
-	look     uint32 // counts the looks
-	reports  bool   // a SandboxReport was seen
-	revision uint64 // etcd's revision at the last look
-	released window // as it was amended last
-	alone    bool   // there is no right to a window that others find
-	massed   int    // unconfirmed releases that the breaker refused at the last look at everything
-	restore  restore
-	kept     keptRestore
-	last     time.Time // the last look that no restore of etcd showed in
-	repairs  map[string]time.Time
-	repaired map[word]window // entries written by --repair
+	seeds      [2]maphash.Seed
+	buffer     []byte
+	candidates map[candidateKey]seen
+	look       uint32 // counts the looks
+	reports    bool   // a SandboxReport was seen
+	revision   uint64 // etcd's revision at the last look
+	released   window // as it was amended last
+	alone      bool   // there is no right to a window that others find
+	massed     int    // unconfirmed releases that the breaker refused at the last look at everything
+	restore    restore
+	kept       keptRestore
+	last       time.Time // the last look that no restore of etcd showed in
+	repairs    map[string]time.Time
+	repaired   map[word]window // entries written by --repair
 }
 
-// subjectKey is a hash of an ID: of a hundred thousand entries the names would be
+// candidateKey is a hash of an ID: of a hundred thousand entries the names would be
 // most of what is remembered. No two IDs share 128 bits.
-type subjectKey [2]uint64
+type candidateKey [2]uint64
 
 type seen struct {
 	first   int64         // when it was seen first, in nanoseconds
@@ -57,11 +57,11 @@ type ripening struct {
 
 // NewHistory is the memory of a process that has just started.
 func NewHistory() *History {
-	return &History{seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, subjects: map[subjectKey]seen{}}
+	return &History{seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, candidates: map[candidateKey]seen{}}
 }
 
 // key is the hash of an ID, made of its fields.
-func (h *History) key(object [2]string, fields ...string) subjectKey {
+func (h *History) key(object [2]string, fields ...string) candidateKey {
 	b := h.buffer[:0]
 	for _, text := range object {
 		b = append(binary.AppendUvarint(b, uint64(len(text))), text...)
@@ -70,31 +70,31 @@ func (h *History) key(object [2]string, fields ...string) subjectKey {
 		b = append(binary.AppendUvarint(b, uint64(len(text))), text...)
 	}
 	h.buffer = b
-	return subjectKey{maphash.Bytes(h.seeds[0], b), maphash.Bytes(h.seeds[1], b)}
+	return candidateKey{maphash.Bytes(h.seeds[0], b), maphash.Bytes(h.seeds[1], b)}
 }
 
-func (h *History) keyOf(it *Item) subjectKey {
+func (h *History) keyOf(it *Item) candidateKey {
 	if it.Allocation != nil {
 		return h.allocationKey(it.Pool, it.Allocation)
 	}
 	return h.reservationKey(it.Reservation)
 }
 
-func (h *History) allocationKey(p *ippool.Pool, a *ippool.Allocation) subjectKey {
+func (h *History) allocationKey(p *ippool.Pool, a *ippool.Allocation) candidateKey {
 	return h.key([2]string{p.Namespace, p.Name}, "", a.Key, a.ContainerID, a.PodRef, a.IfName)
 }
 
-func (h *History) reservationKey(r *ippool.Reservation) subjectKey {
+func (h *History) reservationKey(r *ippool.Reservation) candidateKey {
 	return h.key([2]string{r.Namespace, r.Name}, r.UID, r.PodRef, r.IfName)
 }
 
 func (h *History) sawReports() bool { return h != nil && h.reports }
 
 // carriedOn are the nodes of pods of other names that were seen carrying the address.
-func (h *History) carriedOn(s *subject) []string { return h.of(s).carried }
+func (h *History) carriedOn(s *candidate) []string { return h.of(s).carried }
 
 // ranOn are the nodes of pods that were seen by the owner's name.
-func (h *History) ranOn(s *subject) []string {
+func (h *History) ranOn(s *candidate) []string {
 	was := h.of(s)
 	if was.node == "" {
 		return slices.Clone(was.others)
@@ -102,24 +102,24 @@ func (h *History) ranOn(s *subject) []string {
 	return append(slices.Clone(was.others), was.node)
 }
 
-// staleSince is since when the subject was judged Stale at every look; zero if it was
+// staleSince is since when the candidate was judged Stale at every look; zero if it was
 // not at the last one.
-func (h *History) staleSince(s *subject) time.Time {
+func (h *History) staleSince(s *candidate) time.Time {
 	if r := h.of(s).ripens; r != nil {
 		return r.stale
 	}
 	return time.Time{}
 }
 
-// of is what is remembered of a subject.
-func (h *History) of(s *subject) seen {
+// of is what is remembered of a candidate.
+func (h *History) of(s *candidate) seen {
 	switch {
-	case h == nil || len(h.subjects) == 0:
+	case h == nil || len(h.candidates) == 0:
 		return seen{}
 	case s.alloc != nil:
-		return h.subjects[h.allocationKey(s.pool.Pool, s.alloc)]
+		return h.candidates[h.allocationKey(s.pool.Pool, s.alloc)]
 	}
-	return h.subjects[h.reservationKey(s.reservation)]
+	return h.candidates[h.reservationKey(s.reservation)]
 }
 
 // Remember takes in a look at everything.
@@ -131,7 +131,7 @@ func (h *History) Remember(j *Judgement) {
 	h.noteNodes(j)
 	h.noteAll(j)
 	h.noteAwaited(j)
-	maps.DeleteFunc(h.subjects, func(_ subjectKey, s seen) bool { return s.look != h.look })
+	maps.DeleteFunc(h.candidates, func(_ candidateKey, s seen) bool { return s.look != h.look })
 }
 
 // noteAll takes in what a judgement says of its items.
@@ -147,7 +147,7 @@ func (h *History) noteAll(j *Judgement) {
 
 func (h *History) note(it *Item, o *Observation) {
 	k := h.keyOf(it)
-	s, known := h.subjects[k]
+	s, known := h.candidates[k]
 	if !known {
 		s.first = o.Now.UnixNano()
 	}
@@ -175,7 +175,7 @@ func (h *History) note(it *Item, o *Observation) {
 		}
 		s.notePod(pod)
 	}
-	h.subjects[k] = s
+	h.candidates[k] = s
 }
 
 // ranOn notes the node of the pod by the owner's name.
@@ -214,7 +214,7 @@ func (s *seen) notePod(pod *podstate.Pod) {
 // Age is for how long this process has known an entry or reservation: whereabouts
 // writes no time beside it. 0 if it does not know it.
 func (h *History) Age(it *Item, now time.Time) time.Duration {
-	if s, known := h.subjects[h.keyOf(it)]; known {
+	if s, known := h.candidates[h.keyOf(it)]; known {
 		return now.Sub(time.Unix(0, s.first)).Round(time.Second)
 	}
 	return 0
@@ -222,7 +222,7 @@ func (h *History) Age(it *Item, now time.Time) time.Duration {
 
 // forgetStale makes an unconfirmed verdict ripen from now on: something contradicted it.
 func (h *History) forgetStale(it *Item) {
-	h.subjects[h.keyOf(it)].ripens.forget()
+	h.candidates[h.keyOf(it)].ripens.forget()
 }
 
 func (r *ripening) forget() {
@@ -245,7 +245,7 @@ const heardSince = time.Minute
 // every look for confirmAfter, or for longer where the pod may still be within
 // its grace period.
 func (h *History) ripe(it *Item, o *Observation, confirmAfter time.Duration) time.Time {
-	s := h.subjects[h.keyOf(it)]
+	s := h.candidates[h.keyOf(it)]
 	r := s.ripens
 	if r == nil || r.stale.IsZero() {
 		s, r = seen{}, &ripening{stale: o.Now, local: o.Local}

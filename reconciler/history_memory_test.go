@@ -27,12 +27,12 @@ func TestHistoryKeepsNothingOfWhatIsGone(t *testing.T) {
 		pool := aPool("10.0.0.0-24", "10.0.0.0/24", entries...)
 		look(append(pods, pool)...)
 		look(pool)
-		if n := len(h.subjects); n != 100 {
-			t.Fatalf("%d subjects", n)
+		if n := len(h.candidates); n != 100 {
+			t.Fatalf("%d candidates", n)
 		}
 	}
 	look(aPool("10.0.0.0-24", "10.0.0.0/24"))
-	if n := len(h.subjects) + len(h.released) + len(h.repairs); n != 0 {
+	if n := len(h.candidates) + len(h.released) + len(h.repairs); n != 0 {
 		t.Errorf("%d things are remembered of nothing", n)
 	}
 }

@@ -21,8 +21,8 @@ type report struct {
 	unread int      // sandboxes of which no cache entry tells the addresses
 }
 
-// sighting is one mention of a container id in a report; one of the three is set.
-type sighting struct {
+// reportEntry is one mention of a container id in a report; one of the three is set.
+type reportEntry struct {
 	report *report
 	number uint32
 	box    *v1alpha1.Sandbox
@@ -173,9 +173,9 @@ func (x *index) sight(number uint32, id string, addresses []v1alpha1.Address, re
 }
 
 // entry is the entry of a report with this number.
-func (x *index) entry(number uint32) sighting {
+func (x *index) entry(number uint32) reportEntry {
 	r := x.blocks[number/blockSize]
-	s := sighting{report: r, number: number}
+	s := reportEntry{report: r, number: number}
 	switch i := int(number - r.first); {
 	case i < len(r.sandboxes):
 		s.box = &r.sandboxes[i]
@@ -187,12 +187,12 @@ func (x *index) entry(number uint32) sighting {
 	return s
 }
 
-// sightings adds the mentions of a container id, by the names of the reports.
-func (x *index) sightings(into []sighting, id string) []sighting {
+// reportEntries adds the mentions of a container id, by the names of the reports.
+func (x *index) reportEntries(into []reportEntry, id string) []reportEntry {
 	return x.sightingsOf(into, id, x.text(id))
 }
 
-func (x *index) sightingsOf(into []sighting, id string, hash uint64) []sighting {
+func (x *index) sightingsOf(into []reportEntry, id string, hash uint64) []reportEntry {
 	if id == "" {
 		return into
 	}
@@ -214,8 +214,8 @@ func (x *index) sightingsOf(into []sighting, id string, hash uint64) []sighting 
 // bySighting orders by node, then sandboxes before attachments before what is
 // gone, then as they stand in the report: the order in which reports are read, or
 // amended, must not decide.
-func bySighting(a, b sighting) int {
-	kind := func(s *sighting) int {
+func bySighting(a, b reportEntry) int {
+	kind := func(s *reportEntry) int {
 		switch {
 		case s.box != nil:
 			return 0
@@ -239,17 +239,17 @@ func (x *index) boxesAt(addr netip.Addr) []boxAddress {
 			}
 		}
 	}
-	slices.SortStableFunc(found, func(a, b boxAddress) int { return bySighting(a.sighting, b.sighting) })
+	slices.SortStableFunc(found, func(a, b boxAddress) int { return bySighting(a.reportEntry, b.reportEntry) })
 	return found
 }
 
 // boxAddress is an address that a report says is configured in a sandbox.
 type boxAddress struct {
-	sighting
+	reportEntry
 	v1alpha1.Address
 }
 
-func (g *sighting) addresses() []v1alpha1.Address {
+func (g *reportEntry) addresses() []v1alpha1.Address {
 	switch {
 	case g.box != nil:
 		return g.box.Addresses

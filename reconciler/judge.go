@@ -95,9 +95,9 @@ type judging struct {
 	silent       map[string]int // allocations that a node keeps from being judged
 	silentEvery  int            // those that all nodes with an agent do
 	hashes       hashes
-	subject      subject // these are used again for each item
+	candidate    candidate // these are used again for each item
 	evidence     Evidence
-	sighted      []sighting
+	sighted      []reportEntry
 	readings     []reading
 	entries      []entry
 	mores        []more
@@ -126,8 +126,8 @@ func (w *judging) allocation(p *pool, a *ippool.Allocation, idHash, podHash uint
 		*e = Evidence{Problem: a.Problem, Detail: a.Detail, Owner: a.Owner, Sandbox: NoSource}
 	} else {
 		w.sighted = x.sightingsOf(w.sighted[:0], a.ContainerID, idHash)
-		w.subject = subject{pool: p, alloc: a, owner: a.Owner, sighted: w.sighted, pod: x.ownerPod(a.Owner, podHash)}
-		x.gather(&w.subject, e)
+		w.candidate = candidate{pool: p, alloc: a, owner: a.Owner, sighted: w.sighted, pod: x.ownerPod(a.Owner, podHash)}
+		x.gather(&w.candidate, e)
 	}
 	it.Judged = x.rules.judge(e)
 	w.addDue(e)
@@ -142,7 +142,7 @@ func (w *judging) allocation(p *pool, a *ippool.Allocation, idHash, podHash uint
 		return it
 	}
 	if a.Problem == "" {
-		x.addClaims(&w.subject, e)
+		x.addClaims(&w.candidate, e)
 	}
 	it.overrule(e)
 	kept := *e
@@ -162,7 +162,7 @@ func (w *judging) vouch(owner ippool.PodRef) {
 
 // evidenceOn is the evidence on one allocation.
 func (x *index) evidenceOn(p *pool, a *ippool.Allocation) *Evidence {
-	s, e := &subject{pool: p, alloc: a, owner: a.Owner, sighted: x.sightings(nil, a.ContainerID), pod: x.owner(a.Owner)}, &Evidence{}
+	s, e := &candidate{pool: p, alloc: a, owner: a.Owner, sighted: x.reportEntries(nil, a.ContainerID), pod: x.owner(a.Owner)}, &Evidence{}
 	x.gather(s, e)
 	x.addClaims(s, e)
 	return e
@@ -294,11 +294,11 @@ func mostCareful(items []*Item) *Item {
 func (x *index) standsAlone(r *ippool.Reservation, readings []reading) *Evidence {
 	e := &Evidence{Owner: r.Owner, Sandbox: NoSource}
 	if len(readings) == 1 {
-		s := &subject{reservation: r, owner: r.Owner, network: readings[0].network, address: readings[0].address, pod: x.owner(r.Owner)}
+		s := &candidate{reservation: r, owner: r.Owner, network: readings[0].network, address: readings[0].address, pod: x.owner(r.Owner)}
 		for _, b := range x.boxesAt(s.address) {
 			// A leftover says nothing of what the reservation was made for.
-			if b.NetworkName == s.network && x.holds(&b.sighting) {
-				s.sighted = append(s.sighted, b.sighting)
+			if b.NetworkName == s.network && x.holds(&b.reportEntry) {
+				s.sighted = append(s.sighted, b.reportEntry)
 			}
 		}
 		x.gather(s, e)

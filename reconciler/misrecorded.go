@@ -34,7 +34,7 @@ func (x *index) misrecordedAt(addr netip.Addr) []Finding {
 			continue
 		}
 		e := &Evidence{}
-		x.gather(&subject{pool: p, alloc: a, owner: a.Owner, sighted: x.sightings(nil, a.ContainerID), pod: x.owner(a.Owner)}, e)
+		x.gather(&candidate{pool: p, alloc: a, owner: a.Owner, sighted: x.reportEntries(nil, a.ContainerID), pod: x.owner(a.Owner)}, e)
 		if !e.ended() {
 			continue
 		}
@@ -100,7 +100,7 @@ func (x *index) carrier(p *pool, addr netip.Addr) *boxAddress {
 // fence that is so for one, too, that is stopped or being set up and has a network: its
 // DEL waits, and when the fence is lowered an ADD may be faster.
 func (x *index) needsEntry(b *boxAddress, fenced bool) bool {
-	return b.runs() || fenced && x.mayRun(&b.sighting)
+	return b.runs() || fenced && x.mayRun(&b.reportEntry)
 }
 
 // settledCarrier reports whether a sandbox has been READY for so long that its ADD is done.
@@ -116,7 +116,7 @@ func (b *boxAddress) name() string {
 func (x *index) podRefFor(b *boxAddress) (podRef string, ok bool) {
 	namespace, name := b.pod()
 	ref := ippool.PodRef{Namespace: namespace, Name: name}
-	if pod := x.pod(ref.Namespace, ref.Name); x.known(&b.sighting) && (pod.Node == "" || pod.Node == b.report.Name) {
+	if pod := x.pod(ref.Namespace, ref.Name); x.known(&b.reportEntry) && (pod.Node == "" || pod.Node == b.report.Name) {
 		return ref.String(), true
 	}
 	ref.UID = b.uid()

@@ -15,7 +15,7 @@ func TestNodeMissingRipensByThisProcessOwnClockToo(t *testing.T) {
 			p := newProcess(t, quarter)
 			p.look(0, c)
 			p.skew = 10*time.Second - time.Hour // this machine's clock went on by as much
-			p.wantRefused("the API server's clock went on by an hour", Unripe, p.look(time.Hour, c))
+			p.wantRefused("the API server's clock went on by an hour", AwaitingConfirmation, p.look(time.Hour, c))
 		})
 		t.Run("a node "+says+", missing for an hour", func(t *testing.T) {
 			p := newProcess(t, quarter)
@@ -28,7 +28,7 @@ func TestNodeMissingRipensByThisProcessOwnClockToo(t *testing.T) {
 		p := newProcess(t, quarter)
 		p.look(0, c)
 		p.skew = 14*time.Minute - time.Hour
-		p.wantRefused("the API server's clock went on by an hour", Unripe, p.look(time.Hour, c))
+		p.wantRefused("the API server's clock went on by an hour", AwaitingConfirmation, p.look(time.Hour, c))
 	})
 }
 

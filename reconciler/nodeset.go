@@ -84,7 +84,7 @@ func (x *index) fate(name string) fate {
 }
 
 // nodeSet judges nodes of which no report has the sandbox.
-func (x *index) nodeSet(s *subject, names []string) *nodeSet {
+func (x *index) nodeSet(s *candidate, names []string) *nodeSet {
 	if s.alloc != nil {
 		return x.newNodeSet(names, x.fate)
 	}
@@ -117,12 +117,12 @@ func (x *index) forReservation(names []string) *nodeSet {
 }
 
 // single is the nodeSet of one node, of which there are few and asked for often.
-func (x *index) single(s *subject, name string) *nodeSet {
+func (x *index) single(s *candidate, name string) *nodeSet {
 	return x.nodesAs(s, name, func() []string { return []string{name} })
 }
 
 // every is the nodeSet of all nodes with an agent.
-func (x *index) every(s *subject) *nodeSet {
+func (x *index) every(s *candidate) *nodeSet {
 	n := &x.agents[0]
 	if s.alloc == nil {
 		n = &x.agents[1]
@@ -134,7 +134,7 @@ func (x *index) every(s *subject) *nodeSet {
 }
 
 // everyAnd is every with more nodes, most of which have an agent anyway.
-func (x *index) everyAnd(s *subject, more []string) *nodeSet {
+func (x *index) everyAnd(s *candidate, more []string) *nodeSet {
 	more = slices.DeleteFunc(more, func(name string) bool {
 		_, found := slices.BinarySearch(x.agentNodes, name)
 		return found
@@ -146,7 +146,7 @@ func (x *index) everyAnd(s *subject, more []string) *nodeSet {
 }
 
 // nodesAs is the nodeSet of names under which many ask for the same nodes.
-func (x *index) nodesAs(s *subject, as string, names func() []string) *nodeSet {
+func (x *index) nodesAs(s *candidate, as string, names func() []string) *nodeSet {
 	at := namedNodes{as, s.alloc == nil}
 	n := x.nodeSets[at]
 	if n == nil {
@@ -167,7 +167,7 @@ type namedNodes struct {
 // by a readable definition; else every node with an agent.
 // Without reports it is the pod's own node, where there is a pod. certain reports
 // whether no other node could run it: where a report has the id, and without agents.
-func (x *index) couldRun(s *subject) (n *nodeSet, certain bool) {
+func (x *index) couldRun(s *candidate) (n *nodeSet, certain bool) {
 	if !x.inUse && s.pod != nil {
 		if s.pod.Node == "" {
 			return x.nodeSet(s, nil), true
@@ -193,7 +193,7 @@ func (x *index) couldRun(s *subject) (n *nodeSet, certain bool) {
 }
 
 // sightedOn are the nodes whose last report has the sandbox.
-func (s *subject) sightedOn() (nodes []string) {
+func (s *candidate) sightedOn() (nodes []string) {
 	for i := range s.sighted {
 		if g := &s.sighted[i]; g.gone == nil { // a stale report does not have what it names as gone
 			nodes = append(nodes, g.report.Name)
@@ -204,7 +204,7 @@ func (s *subject) sightedOn() (nodes []string) {
 
 // seenOn are the nodes of the pod by the owner's name, and of pods that carry the
 // address, or were seen to.
-func (x *index) seenOn(s *subject) []string {
+func (x *index) seenOn(s *candidate) []string {
 	nodes := append(x.o.Past.ranOn(s), x.o.Past.carriedOn(s)...)
 	if s.pod != nil && s.pod.Node != "" {
 		nodes = append(nodes, s.pod.Node)
@@ -273,10 +273,10 @@ func (x *index) findAgentNodes() []string {
 	return nodes
 }
 
-// fateFor is the fate of a node as far as the subject goes: where a report of the
+// fateFor is the fate of a node as far as the candidate goes: where a report of the
 // node mentions it, that report decides, so that a fresh one counts even if the node
 // is out of service, and one of a machine that was replaced is of a node that is gone.
-func (x *index) fateFor(s *subject, node string) fate {
+func (x *index) fateFor(s *candidate, node string) fate {
 	for i := range s.sighted {
 		g := &s.sighted[i]
 		switch {

@@ -106,7 +106,7 @@ func (p Policy) selector() func(*podstate.Node) bool {
 }
 
 // ID identifies what is judged across looks: the very entry of a pool, or the
-// very reservation. An entry that whereabouts rewrote is another subject.
+// very reservation. An entry that whereabouts rewrote is another candidate.
 type ID struct {
 	Object      string // "<namespace>/<name>" of the pool or reservation
 	UID         string // of the reservation; "" for an allocation

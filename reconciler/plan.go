@@ -38,15 +38,15 @@ func (o Options) judging() Policy {
 type Refusal string
 
 const (
-	Paused        Refusal = "Paused"
-	EtcdRestored  Refusal = "EtcdRestored"
-	Breaker       Refusal = "Breaker"
-	Unripe        Refusal = "Unripe"
-	Changed       Refusal = "Changed"
-	LeaseBusy     Refusal = "LeaseBusy"
-	NoLease       Refusal = "NoLease"
-	WriteFailed   Refusal = "WriteFailed"
-	DryRunRefusal Refusal = "DryRun"
+	Paused               Refusal = "Paused"
+	EtcdRestored         Refusal = "EtcdRestored"
+	Breaker              Refusal = "Breaker"
+	AwaitingConfirmation Refusal = "AwaitingConfirmation"
+	Changed              Refusal = "Changed"
+	LeaseBusy            Refusal = "LeaseBusy"
+	NoLease              Refusal = "NoLease"
+	WriteFailed          Refusal = "WriteFailed"
+	DryRunRefusal        Refusal = "DryRun"
 )
 
 // Refused is a Stale item that is not released, with why.
@@ -93,7 +93,7 @@ func (h *History) plan(j *Judgement, opts Options) *Plan {
 		default:
 			at := h.ripe(it, o, opts.ConfirmAfter)
 			if !opts.Settled && at.After(o.Now) {
-				p.refuse(it, Unripe, fmt.Sprintf("must be judged so until %s", at.UTC().Format(time.RFC3339)))
+				p.refuse(it, AwaitingConfirmation, fmt.Sprintf("must be judged so until %s", at.UTC().Format(time.RFC3339)))
 				if p.Until.IsZero() || at.Before(p.Until) {
 					p.Until = at
 				}

@@ -27,16 +27,16 @@ func TestUnconfirmedRipens(t *testing.T) {
 	t.Run("it must have been judged so for --confirm-after", func(t *testing.T) {
 		p := newProcess(t, quarter)
 		plan := p.look(0, unconfirmed)
-		p.wantRefused("at the first look", Unripe, plan)
+		p.wantRefused("at the first look", AwaitingConfirmation, plan)
 		if want := now.Add(15 * time.Minute); !plan.Until.Equal(want) {
 			t.Errorf("it waits until %v, want %v", plan.Until, want)
 		}
-		p.wantRefused("a second too early", Unripe, p.look(15*time.Minute-time.Second, unconfirmed))
+		p.wantRefused("a second too early", AwaitingConfirmation, p.look(15*time.Minute-time.Second, unconfirmed))
 		p.wantReleased("after 15 minutes", p.look(15*time.Minute, unconfirmed))
 	})
 	t.Run("one look is none, however late", func(t *testing.T) {
 		p := newProcess(t, quarter)
-		p.wantRefused("a process that has just started", Unripe, p.look(24*time.Hour, unconfirmed))
+		p.wantRefused("a process that has just started", AwaitingConfirmation, p.look(24*time.Hour, unconfirmed))
 	})
 	t.Run("a contradiction in between begins it again", func(t *testing.T) {
 		for says, c := range map[string]part{
@@ -50,8 +50,8 @@ func TestUnconfirmedRipens(t *testing.T) {
 			p.look(0, unconfirmed)
 			p.look(10*time.Minute, c)
 			p.look(11*time.Minute, unconfirmed)
-			p.wantRefused(says+", 15 minutes after the first look", Unripe, p.look(15*time.Minute, unconfirmed))
-			p.wantRefused(says+", a second too early", Unripe, p.look(26*time.Minute-time.Second, unconfirmed))
+			p.wantRefused(says+", 15 minutes after the first look", AwaitingConfirmation, p.look(15*time.Minute, unconfirmed))
+			p.wantRefused(says+", a second too early", AwaitingConfirmation, p.look(26*time.Minute-time.Second, unconfirmed))
 			p.wantReleased(says+", 15 minutes after the contradiction", p.look(26*time.Minute, unconfirmed))
 		}
 	})
@@ -64,7 +64,7 @@ func TestUnconfirmedRipens(t *testing.T) {
 	t.Run("an entry that replaces another ripens by itself", func(t *testing.T) {
 		p := newProcess(t, quarter)
 		p.look(0, unconfirmed)
-		p.wantRefused("another sandbox", Unripe, p.look(15*time.Minute, onWorker(), aPool("10.0.0.0-24", "10.0.0.0/24", alloc{"5", "default/web-0", "box-2", "net1"})))
+		p.wantRefused("another sandbox", AwaitingConfirmation, p.look(15*time.Minute, onWorker(), aPool("10.0.0.0-24", "10.0.0.0/24", alloc{"5", "default/web-0", "box-2", "net1"})))
 	})
 	t.Run("in a snapshot nothing is waited for", func(t *testing.T) {
 		p := newProcess(t, Options{ConfirmAfter: 15 * time.Minute, Settled: true})
@@ -73,17 +73,17 @@ func TestUnconfirmedRipens(t *testing.T) {
 	t.Run("a pod that is being set up has the minute in which a report may be from before its ADD, whatever --confirm-after says", func(t *testing.T) {
 		settingUp := all(unconfirmed, web(phaseIs("Pending")))
 		p := newProcess(t, Options{})
-		p.wantRefused("at the first look", Unripe, p.look(0, settingUp))
-		p.wantRefused("after 59 s", Unripe, p.look(59*time.Second, settingUp))
+		p.wantRefused("at the first look", AwaitingConfirmation, p.look(0, settingUp))
+		p.wantRefused("after 59 s", AwaitingConfirmation, p.look(59*time.Second, settingUp))
 		p.wantReleased("after a minute", p.look(time.Minute, settingUp))
 		p = newProcess(t, quarter)
 		p.look(0, settingUp)
-		p.wantRefused("a second before --confirm-after", Unripe, p.look(15*time.Minute-time.Second, settingUp))
+		p.wantRefused("a second before --confirm-after", AwaitingConfirmation, p.look(15*time.Minute-time.Second, settingUp))
 	})
 	t.Run("a reservation that stands alone ripens too", func(t *testing.T) {
 		alone := all(aPool("10.0.0.0-24", "10.0.0.0/24"), onWorker(), aReservation("10.0.0.5", "default/web-0", old))
 		p := newProcess(t, quarter)
-		p.wantRefused("at the first look", Unripe, p.look(0, alone))
+		p.wantRefused("at the first look", AwaitingConfirmation, p.look(0, alone))
 		p.wantReleased("after 15 minutes", p.look(15*time.Minute, alone))
 	})
 	t.Run("a reservation that was recreated under its name begins again", func(t *testing.T) {
@@ -93,7 +93,7 @@ func TestUnconfirmedRipens(t *testing.T) {
 		plan := p.look(15*time.Minute, alone, aReservation("10.0.0.5", "default/web-0", old), func(o *Observation) {
 			o.Reservations[0].UID = "another"
 		})
-		p.wantRefused("another UID", Unripe, plan)
+		p.wantRefused("another UID", AwaitingConfirmation, plan)
 	})
 	t.Run("what is ripe does not wait for what is not", func(t *testing.T) {
 		two := all(onWorker(), aPool("10.0.0.0-24", "10.0.0.0/24", usual, alloc{"6", "default/web-1", "box-2", "net1"}))
@@ -113,14 +113,14 @@ func TestALongGracePeriodLengthensTheWait(t *testing.T) {
 	t.Run("of a pod that is being deleted", func(t *testing.T) {
 		p := newProcess(t, quarter)
 		p.look(0, unconfirmed, web(deletedAgo(-time.Hour), hour))
-		p.wantRefused("before", Unripe, p.look(61*time.Minute-time.Second, unconfirmed, web(deletedAgo(-time.Hour), hour)))
+		p.wantRefused("before", AwaitingConfirmation, p.look(61*time.Minute-time.Second, unconfirmed, web(deletedAgo(-time.Hour), hour)))
 		p.wantReleased("after", p.look(61*time.Minute, unconfirmed, web(deletedAgo(-time.Hour), hour)))
 	})
 	t.Run("of a pod that was seen and is gone", func(t *testing.T) {
 		p := newProcess(t, quarter)
 		p.look(-time.Minute, usualPool, onWorker(), web(carrying("10.0.0.5"), hour))
 		p.look(0, unconfirmed)
-		p.wantRefused("before", Unripe, p.look(61*time.Minute-time.Second, unconfirmed))
+		p.wantRefused("before", AwaitingConfirmation, p.look(61*time.Minute-time.Second, unconfirmed))
 		p.wantReleased("after", p.look(61*time.Minute, unconfirmed))
 	})
 	t.Run("of a pod that was seen and is gone, though its successor has a short one", func(t *testing.T) {
@@ -128,7 +128,7 @@ func TestALongGracePeriodLengthensTheWait(t *testing.T) {
 		next := web(uid("uid-2"), grace(30*time.Second))
 		p.look(-time.Minute, usualPool, onWorker(), web(carrying("10.0.0.5"), hour))
 		p.look(0, unconfirmed, next)
-		p.wantRefused("before", Unripe, p.look(16*time.Minute, unconfirmed, next))
+		p.wantRefused("before", AwaitingConfirmation, p.look(16*time.Minute, unconfirmed, next))
 		p.wantReleased("after", p.look(61*time.Minute, unconfirmed, next))
 	})
 	t.Run("not of a pod that finished and was not deleted", func(t *testing.T) {
@@ -139,7 +139,7 @@ func TestALongGracePeriodLengthensTheWait(t *testing.T) {
 	t.Run("a shorter one shortens nothing", func(t *testing.T) {
 		p := newProcess(t, quarter)
 		p.look(0, unconfirmed, web(deletedAgo(0), grace(5*time.Minute)))
-		p.wantRefused("before", Unripe, p.look(14*time.Minute, unconfirmed))
+		p.wantRefused("before", AwaitingConfirmation, p.look(14*time.Minute, unconfirmed))
 		p.wantReleased("after", p.look(15*time.Minute, unconfirmed))
 	})
 }
@@ -155,28 +155,28 @@ func TestNodeMissingRipens(t *testing.T) {
 	}
 	t.Run("it counts from the last fresh report", func(t *testing.T) {
 		p := newProcess(t, quarter)
-		p.wantRefused("at the first look", Unripe, p.look(0, missing(10*time.Minute)))
-		p.wantRefused("before", Unripe, p.look(5*time.Minute-time.Second, missing(10*time.Minute)))
+		p.wantRefused("at the first look", AwaitingConfirmation, p.look(0, missing(10*time.Minute)))
+		p.wantRefused("before", AwaitingConfirmation, p.look(5*time.Minute-time.Second, missing(10*time.Minute)))
 		p.wantReleased("15 minutes after the last report", p.look(5*time.Minute, missing(10*time.Minute)))
 	})
 	t.Run("a Node object that has just gone is not counted missing, however long its agent has been silent", func(t *testing.T) {
 		p := newProcess(t, quarter)
 		p.look(-10*time.Second, usualPool, aNode("worker-1"), aNode("worker-2"), freshReport("worker-2"), staleReport("worker-1", box("box-1", its1)))
-		p.wantRefused("at the first look without it", Unripe, p.look(0, missing(10*time.Hour)))
-		p.wantRefused("after 39 s", Unripe, p.look(39*time.Second, missing(10*time.Hour)))
+		p.wantRefused("at the first look without it", AwaitingConfirmation, p.look(0, missing(10*time.Hour)))
+		p.wantRefused("after 39 s", AwaitingConfirmation, p.look(39*time.Second, missing(10*time.Hour)))
 		p.wantReleased("after 40 s", p.look(40*time.Second, missing(10*time.Hour)))
 	})
 	t.Run("the 40 s stand whatever --confirm-after says", func(t *testing.T) {
 		p := newProcess(t, Options{})
-		p.wantRefused("at the first look", Unripe, p.look(0, missing(2*time.Minute)))
-		p.wantRefused("after 39 s", Unripe, p.look(39*time.Second, missing(2*time.Minute)))
+		p.wantRefused("at the first look", AwaitingConfirmation, p.look(0, missing(2*time.Minute)))
+		p.wantRefused("after 39 s", AwaitingConfirmation, p.look(39*time.Second, missing(2*time.Minute)))
 		p.wantReleased("after 40 s", p.look(40*time.Second, missing(2*time.Minute)))
 	})
 	t.Run("without a report it counts from the first look", func(t *testing.T) {
 		seen := all(usualPool, web(onNode("worker-9"), deletedAgo(0)), aNode("worker-2"))
 		p := newProcess(t, quarter)
 		p.look(0, seen)
-		p.wantRefused("before", Unripe, p.look(15*time.Minute-time.Second, seen))
+		p.wantRefused("before", AwaitingConfirmation, p.look(15*time.Minute-time.Second, seen))
 		p.wantReleased("after", p.look(15*time.Minute, seen))
 	})
 	t.Run("a node that comes back contradicts", func(t *testing.T) {
@@ -246,10 +246,10 @@ func TestAnUnconfirmedVerdictMustHoldByOurOwnClockToo(t *testing.T) {
 	unconfirmed := all(usualPool, aNode("worker-1"))
 	p := newProcess(t, quarter)
 	p.skew = 20 * time.Minute // the API server of the first look is behind
-	p.wantRefused("at the first look", Unripe, p.look(-20*time.Minute, unconfirmed))
+	p.wantRefused("at the first look", AwaitingConfirmation, p.look(-20*time.Minute, unconfirmed))
 	p.skew = 0
 	plan := p.look(time.Second, unconfirmed)
-	p.wantRefused("a second later", Unripe, plan)
+	p.wantRefused("a second later", AwaitingConfirmation, plan)
 	if want := now.Add(15 * time.Minute); !plan.Until.Equal(want) {
 		t.Errorf("ripe at %s, want %s", plan.Until, want)
 	}
@@ -261,6 +261,6 @@ func TestWhatWasUnconfirmedBeforeARestoreOfEtcdRipensAnew(t *testing.T) {
 	p := newProcess(t, quarter)
 	p.look(0, unconfirmed, revision(100))
 	p.wantRefused("the look that saw it", EtcdRestored, p.look(14*time.Minute, unconfirmed, revision(90)))
-	p.wantRefused("15 minutes after the first look", Unripe, p.look(15*time.Minute, unconfirmed, revision(91)))
+	p.wantRefused("15 minutes after the first look", AwaitingConfirmation, p.look(15*time.Minute, unconfirmed, revision(91)))
 	p.wantReleased("15 minutes after the restore", p.look(29*time.Minute, unconfirmed, revision(92)))
 }

@@ -14,12 +14,12 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 )
 
-// putBack creates again the reservations that were deleted for items and that an
+// rollback creates again the reservations that were deleted for items and that an
 // entry needs which stays: its ADD may have seen the reservation, kept it, and will
 // not make another. What is still to be released needs none, nor does an entry that
 // is proven Stale under another id, nor that of another pod, which makes its own.
-func (b *batch) putBack(ctx context.Context, items, still []*tracked, j *Judgement) {
-	begun := map[place][]*tracked{}
+func (b *batch) rollback(ctx context.Context, items, still []*releaseAttempt, j *Judgement) {
+	begun := map[place][]*releaseAttempt{}
 	for _, t := range items {
 		if len(t.deleted) > 0 && t.Allocation != nil {
 			begun[t.place()] = append(begun[t.place()], t)
@@ -40,7 +40,7 @@ func (b *batch) putBack(ctx context.Context, items, still []*tracked, j *Judgeme
 			}
 		}
 	}
-	needed := map[*tracked]bool{}
+	needed := map[*releaseAttempt]bool{}
 	for _, it := range j.Allocations {
 		for _, t := range begun[it.place()] {
 			if !leaving[it.ID()] && (it.Verdict != Stale || !it.Proven || it.ID() == t.ID()) {
@@ -55,7 +55,7 @@ func (b *batch) putBack(ctx context.Context, items, still []*tracked, j *Judgeme
 			}
 		}
 	}
-	b.recreateAll(ctx, slices.DeleteFunc(slices.Clone(items), func(t *tracked) bool { return !needed[t] }))
+	b.recreateAll(ctx, slices.DeleteFunc(slices.Clone(items), func(t *releaseAttempt) bool { return !needed[t] }))
 }
 
 // place is what entries have in common that may share a reservation.
@@ -80,7 +80,7 @@ func (o *Observation) hides(it *Item) bool {
 // abandon leaves items for the next run. What is not known to have gone well
 // gets its reservations back: one too many is found and freed later, one too
 // few may give a live address away.
-func (b *batch) abandon(ctx context.Context, items []*tracked, why Refusal, detail string) {
+func (b *batch) abandon(ctx context.Context, items []*releaseAttempt, why Refusal, detail string) {
 	for _, t := range items {
 		b.out.refuse(Refused{t.Item, why, detail})
 	}
@@ -90,7 +90,7 @@ func (b *batch) abandon(ctx context.Context, items []*tracked, why Refusal, deta
 // recreateAll creates the deleted reservations of items again, whatever becomes of
 // the run. Each has its own time at each try, more of it at the next one, so that
 // calls that hang cost the others none.
-func (b *batch) recreateAll(ctx context.Context, items []*tracked) {
+func (b *batch) recreateAll(ctx context.Context, items []*releaseAttempt) {
 	ctx = context.WithoutCancel(ctx)
 	var todo []*ippool.Reservation
 	for _, t := range items {

@@ -136,8 +136,8 @@ func (r *Reconciler) run(ctx context.Context, out *Result) error {
 		}
 		failed = 0
 		pause := min(max(until.Sub(out.Observation.Now), time.Second), lookEvery)
-		r.progress("%d unconfirmed, the first to be freed at %s; next look in %s", countUnripe(out.Refused), until.Format(time.TimeOnly), pause.Round(time.Second))
-		r.Log.Info("waiting before the next look", "pause", pause, "unconfirmed", countUnripe(out.Refused), "until", until)
+		r.progress("%d unconfirmed, the first to be freed at %s; next look in %s", countUnconfirmed(out.Refused), until.Format(time.TimeOnly), pause.Round(time.Second))
+		r.Log.Info("waiting before the next look", "pause", pause, "unconfirmed", countUnconfirmed(out.Refused), "until", until)
 		if !r.pause(ctx, pause) {
 			return nil
 		}
@@ -206,7 +206,9 @@ func Sooner(a, b time.Time) time.Time {
 	return a
 }
 
-func countUnripe(refused []Refused) int { return (&Plan{Refused: refused}).count(Unripe) }
+func countUnconfirmed(refused []Refused) int {
+	return (&Plan{Refused: refused}).count(AwaitingConfirmation)
+}
 
 // listReleased adds what earlier looks released to what the last one saw.
 func (out *Result) listReleased() {

@@ -28,8 +28,8 @@ const (
 	maxLostInAll = 3 * maxLost
 )
 
-// tracked is an item on its way to being released.
-type tracked struct {
+// releaseAttempt is an item on its way to being released.
+type releaseAttempt struct {
 	*Item
 	leases  []string
 	pools   []types.NamespacedName // that may have entries which need its reservations
@@ -45,18 +45,18 @@ func (r *Reconciler) release(ctx context.Context, x *index, items []*Item, out *
 	if len(items) == 0 {
 		return
 	}
-	o, sorted := x.observation(), make([]*tracked, 0, len(items))
+	o, sorted := x.observation(), make([]*releaseAttempt, 0, len(items))
 	for _, it := range items {
-		sorted = append(sorted, &tracked{Item: it, leases: it.leaseNames(), pools: it.poolNames()})
+		sorted = append(sorted, &releaseAttempt{Item: it, leases: it.leaseNames(), pools: it.poolNames()})
 	}
-	slices.SortStableFunc(sorted, func(a, b *tracked) int { return byPlace(a.Item, b.Item) })
-	for _, g := range grouped(sorted, func(t *tracked) (string, []string) { return t.namespace(), t.leases }) {
+	slices.SortStableFunc(sorted, func(a, b *releaseAttempt) int { return byPlace(a.Item, b.Item) })
+	for _, g := range grouped(sorted, func(t *releaseAttempt) (string, []string) { return t.namespace(), t.leases }) {
 		b := &batch{basis: basis{Reconciler: r, first: o}, namespace: g.namespace, leases: g.leases, out: out, pace: newPace(r.Options.Settled), told: map[string]bool{}, lost: map[string]int{}}
 		b.run(ctx, g.items)
 	}
 }
 
-func (t *tracked) namespace() string {
+func (t *releaseAttempt) namespace() string {
 	if t.Pool != nil {
 		return t.Pool.Namespace
 	}
@@ -83,7 +83,7 @@ func (it *Item) poolNames() []types.NamespacedName {
 
 // poolNames are those of before a reservation was deleted, too: they do not follow
 // from what is read then.
-func (t *tracked) poolNames() []types.NamespacedName {
+func (t *releaseAttempt) poolNames() []types.NamespacedName {
 	return uniqueNames(slices.Concat(t.pools, t.Item.poolNames()))
 }
 
@@ -100,7 +100,7 @@ type batch struct {
 
 // run releases the items, so many at a time as a hold has room for. What a hold
 // had no time for comes first under the next one; what failed lets others go first.
-func (b *batch) run(ctx context.Context, todo []*tracked) {
+func (b *batch) run(ctx context.Context, todo []*releaseAttempt) {
 	spent := false
 	for try := 1; len(todo) > 0; {
 		n := min(b.pace.size, len(todo))
@@ -160,8 +160,8 @@ func (b *batch) run(ctx context.Context, todo []*tracked) {
 
 // abandonDenied abandons the items whose write is not allowed: to try it again
 // would be useless. It returns the others, which may be allowed.
-func (b *batch) abandonDenied(ctx context.Context, left []*tracked) (others []*tracked) {
-	var denied []*tracked
+func (b *batch) abandonDenied(ctx context.Context, left []*releaseAttempt) (others []*releaseAttempt) {
+	var denied []*releaseAttempt
 	for _, t := range left {
 		if errors.Is(t.failed, ErrForbidden) {
 			denied = append(denied, t)
@@ -177,7 +177,7 @@ func (b *batch) abandonDenied(ctx context.Context, left []*tracked) (others []*t
 
 // withoutLost counts an item that was abandoned for an error, and abandons others
 // of its pool, or all, where so many were that it is not the items that fail.
-func (b *batch) withoutLost(ctx context.Context, todo []*tracked, t *tracked, err error) []*tracked {
+func (b *batch) withoutLost(ctx context.Context, todo []*releaseAttempt, t *releaseAttempt, err error) []*releaseAttempt {
 	pool := ""
 	if t.Pool != nil {
 		pool = t.Object()
@@ -187,7 +187,7 @@ func (b *batch) withoutLost(ctx context.Context, todo []*tracked, t *tracked, er
 	for _, n := range b.lost {
 		inAll += n
 	}
-	var lost, others []*tracked
+	var lost, others []*releaseAttempt
 	for _, x := range todo {
 		same := x.Pool == nil && pool == "" || x.Pool != nil && x.Object() == pool
 		if same && b.lost[pool] >= maxLost || inAll >= maxLostInAll {
@@ -200,7 +200,7 @@ func (b *batch) withoutLost(ctx context.Context, todo []*tracked, t *tracked, er
 	return others
 }
 
-func begunFirst(a, b *tracked) int {
+func begunFirst(a, b *releaseAttempt) int {
 	switch {
 	case a.begun() == b.begun():
 		return 0
@@ -210,7 +210,7 @@ func begunFirst(a, b *tracked) int {
 	return 1
 }
 
-func countBegun(items []*tracked) (n int) {
+func countBegun(items []*releaseAttempt) (n int) {
 	for _, t := range items {
 		if t.begun() {
 			n++

@@ -223,7 +223,7 @@ func TestADryRunWritesNothing(t *testing.T) {
 		r.Options.DryRun, r.Options.Repair, r.Options.ConfirmAfter = true, true, time.Hour
 		out, took := run(t, r)
 		same(t, "calls", s.made("hold", "fresh", "refresh", "delete", "patch", "create"), []string{})
-		same(t, "refused", why(out), map[reconciler.Refusal]int{reconciler.Unripe: 3})
+		same(t, "refused", why(out), map[reconciler.Refusal]int{reconciler.AwaitingConfirmation: 3})
 		same(t, "it took", took, time.Duration(0))
 		r.Options.ConfirmAfter = 0
 		out, _ = run(t, r)

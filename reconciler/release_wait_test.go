@@ -126,7 +126,7 @@ func TestARunThatIsStoppedWhileItWaitsSaysWhatItLeft(t *testing.T) {
 			t.Fatal(err)
 		}
 		same(t, "it took", time.Since(began), 150*time.Second)
-		same(t, "refused", why(out), map[reconciler.Refusal]int{reconciler.Unripe: 3})
+		same(t, "refused", why(out), map[reconciler.Refusal]int{reconciler.AwaitingConfirmation: 3})
 		same(t, "writes", s.made("delete", "patch", "hold"), []string{})
 	})
 }

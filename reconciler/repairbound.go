@@ -140,7 +140,7 @@ func (p *pool) size() int {
 // sandboxes of which no API has the pod, by the nodes that still report them.
 func (x *index) phantomsRecorded(due []*mend) map[word]int {
 	count, seen := map[word]int{}, map[string]bool{}
-	var sighted []sighting
+	var sighted []reportEntry
 	for _, f := range due {
 		p := x.poolNamed(f.repair.pool.Ref())
 		if p == nil || seen[p.ref] {
@@ -152,7 +152,7 @@ func (x *index) phantomsRecorded(due []*mend) map[word]int {
 			if a.Owner.UID == "" {
 				continue
 			}
-			sighted = x.sightings(sighted[:0], a.ContainerID)
+			sighted = x.reportEntries(sighted[:0], a.ContainerID)
 			for k := range sighted {
 				if sighted[k].runs() {
 					count[word{sighted[k].report.Name, p.ref}]++

@@ -142,7 +142,7 @@ func TestAReservationOfSeveralAllocationsIsAsSafeAsTheSafest(t *testing.T) {
 	t.Run("it is not deleted with the one that is proven while the other must ripen", func(t *testing.T) {
 		j := Judge(observe(usualPool, wide("box-2", "net2"), res, onWorker(gone("box-1", its1))), Policy{})
 		for _, it := range j.Allocations {
-			if it.Proven && len((&tracked{Item: it}).reservations(map[ID]bool{it.ID(): true})) > 0 {
+			if it.Proven && len((&releaseAttempt{Item: it}).reservations(map[ID]bool{it.ID(): true})) > 0 {
 				t.Errorf("the release of %s deletes the reservation that the unconfirmed entry still has", it.Object())
 			}
 		}

@@ -76,7 +76,7 @@ func (h *History) noteRestore(o *Observation) {
 	if intact.IsZero() {
 		r.unlooked = now
 	}
-	for _, s := range h.subjects {
+	for _, s := range h.candidates {
 		s.ripens.forget()
 	}
 }

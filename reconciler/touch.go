@@ -74,7 +74,7 @@ func (x *index) touchAllocations(all []ippool.Allocation, h *hashes) {
 		h.id[i], h.pod[i] = x.text(all[i].ContainerID), x.name(all[i].Owner.Namespace, all[i].Owner.Name)
 		*t += x.ids.touch(h.id[i]) + x.byName.touch(h.pod[i])
 	}
-	var boxes [chunk]sighting
+	var boxes [chunk]reportEntry
 	var pods [chunk]*podstate.Pod
 	for i := range all {
 		if c := x.ids.find(h.id[i]); true {

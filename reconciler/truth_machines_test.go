@@ -13,14 +13,14 @@ import (
 // timePasses, and whoever can is heard.
 func (w *truth) timePasses(s step) {
 	w.now = w.now.Add([]time.Duration{20 * time.Second, 2 * time.Minute, 20 * time.Minute, 3 * time.Hour}[s.How])
-	w.giveUp()
+	w.abandon()
 	w.agentsLook()
 	w.say("agents are heard")
 }
 
-// giveUp what is not set up in time: no runtime sets up for longer than 12 min, and
+// abandon what is not set up in time: no runtime sets up for longer than 12 min, and
 // the entry is left.
-func (w *truth) giveUp() {
+func (w *truth) abandon() {
 	for _, b := range w.boxes {
 		if h := b.node.has(b); b.open && !h.listed && w.now.Sub(b.added) > 12*time.Minute {
 			w.close(b, h)

@@ -22,12 +22,12 @@ const (
 
 // write deletes the reservations of the items and then removes their entries,
 // pools beside each other. It returns the items of which something failed.
-func (b *batch) write(ctx context.Context, h *Hold, still []*tracked, ready prepared) (failed []*tracked, err error) {
+func (b *batch) write(ctx context.Context, h *Hold, still []*releaseAttempt, ready prepared) (failed []*releaseAttempt, err error) {
 	leaving := map[ID]bool{}
 	for _, t := range still {
 		leaving[t.ID()] = true
 	}
-	parts := []*poolWrite{{items: slices.DeleteFunc(slices.Clone(still), func(t *tracked) bool { return t.Reservation == nil })}}
+	parts := []*poolWrite{{items: slices.DeleteFunc(slices.Clone(still), func(t *releaseAttempt) bool { return t.Reservation == nil })}}
 	pools := byPool(still)
 	for _, p := range sortedPools(pools) {
 		parts = append(parts, &poolWrite{pool: p, items: pools[p], patch: ready.patches[p.Ref()]})
@@ -80,10 +80,10 @@ func noteShared(parts []*poolWrite, leaving map[ID]bool) {
 // poolWrite is what is written of one pool, or of the reservations that stand alone.
 type poolWrite struct {
 	pool  *ippool.Pool // nil for reservations
-	items []*tracked
+	items []*releaseAttempt
 	patch *poolPatch // what was prepared; nil for none
 
-	done, failed []*tracked
+	done, failed []*releaseAttempt
 	version      string // of the pool, where something was done
 	conflict     bool   // the pool had changed
 	err          error
@@ -127,7 +127,7 @@ func (r *Reconciler) during(ctx context.Context, h *Hold, write func(context.Con
 
 // finish records that an item was released, with its reservations. One that two
 // entries shared is recorded once.
-func (b *batch) finish(t *tracked) {
+func (b *batch) finish(t *releaseAttempt) {
 	for _, res := range t.deleted {
 		if id := res.Ref() + " " + res.UID; !b.told[id] {
 			b.told[id] = true
@@ -156,7 +156,7 @@ func (o *Observation) poolOf(it *Item) *ippool.Pool {
 
 // deleteReservations deletes what goes before its entry. An item of which one
 // was not deleted keeps its entry for now.
-func (b *batch) deleteReservations(ctx context.Context, h *Hold, items []*tracked, leaving map[ID]bool, slots chan struct{}) (failed, gone []*tracked, err error) {
+func (b *batch) deleteReservations(ctx context.Context, h *Hold, items []*releaseAttempt, leaving map[ID]bool, slots chan struct{}) (failed, gone []*releaseAttempt, err error) {
 	of := map[*ippool.Reservation]error{} // one that two entries share is deleted once
 	var todo []*ippool.Reservation
 	for _, t := range items {
@@ -207,11 +207,11 @@ func (b *batch) deleteReservations(ctx context.Context, h *Hold, items []*tracke
 }
 
 // hasDeleted reports whether a reservation was deleted for the item for certain.
-func (t *tracked) hasDeleted(res *ippool.Reservation) bool {
+func (t *releaseAttempt) hasDeleted(res *ippool.Reservation) bool {
 	return !t.unsure && slices.Contains(t.deleted, res)
 }
 
-func (t *tracked) noteDeleted(res *ippool.Reservation) {
+func (t *releaseAttempt) noteDeleted(res *ippool.Reservation) {
 	if !slices.ContainsFunc(t.deleted, func(x *ippool.Reservation) bool { return x.UID == res.UID && x.Ref() == res.Ref() }) {
 		t.deleted = append(t.deleted, res)
 	}
@@ -219,7 +219,7 @@ func (t *tracked) noteDeleted(res *ippool.Reservation) {
 
 // reservations are those to delete for an item: its own, where it is one; else
 // the ones that no allocation needs which is not leaving as well.
-func (t *tracked) reservations(leaving map[ID]bool) []*ippool.Reservation {
+func (t *releaseAttempt) reservations(leaving map[ID]bool) []*ippool.Reservation {
 	if t.Reservation != nil {
 		return []*ippool.Reservation{t.Reservation}
 	}
@@ -232,7 +232,7 @@ func (t *tracked) reservations(leaving map[ID]bool) []*ippool.Reservation {
 	return all
 }
 
-func (t *tracked) withReservation(res *ippool.Reservation) *Item {
+func (t *releaseAttempt) withReservation(res *ippool.Reservation) *Item {
 	for _, r := range t.With() {
 		if r.Reservation == res {
 			return r
@@ -274,7 +274,7 @@ func (b *batch) wrote(w *poolWrite) {
 	b.x.amend(done)
 }
 
-func entriesOf(items []*tracked) []ippool.Allocation {
+func entriesOf(items []*releaseAttempt) []ippool.Allocation {
 	entries := make([]ippool.Allocation, 0, len(items))
 	for _, t := range items {
 		entries = append(entries, *t.Allocation)

@@ -99,7 +99,7 @@ func (o *options) run(ctx context.Context, logs io.Writer) error {
 	case o.podUID == "":
 		return errors.New("--pod-uid must be the UID of the agent's own pod (POD_UID from metadata.uid), or --outside-pod say that it runs in none")
 	}
-	eyes, runtime, err := o.node.Eyes(o.podUID)
+	eyes, runtime, err := o.node.NodeInspector(o.podUID)
 	if err != nil {
 		return err
 	}
@@ -144,7 +144,7 @@ func (o *options) run(ctx context.Context, logs io.Writer) error {
 	}}
 	log.Info("the node agent starts", "node", o.node.Name, "leaseNamespace", o.LeaseNamespace())
 	(&agent.Agent{
-		Node: o.node.Name, Eye: eyes, Store: store, State: state, Hints: hints, Changes: changes, Again: again,
+		Node: o.node.Name, Inspector: eyes, Store: store, State: state, Hints: hints, Changes: changes, Again: again,
 		Identity: confirmer.Identity,
 	}).Run(ctx)
 	return nil

@@ -33,9 +33,9 @@ func (n *Node) Add(f *pflag.FlagSet, socket string) {
 	f.StringVar(&n.bootIDFile, "boot-id-file", "/proc/sys/kernel/random/boot_id", "file with the node's boot id")
 }
 
-// Eyes makes what looks at the node. ownUID is the UID of the pod that looks, ""
+// NodeInspector makes what looks at the node. ownUID is the UID of the pod that looks, ""
 // outside a pod.
-func (n *Node) Eyes(ownUID string) (*agent.Eyes, *cri.Runtime, error) {
+func (n *Node) NodeInspector(ownUID string) (*agent.NodeInspector, *cri.Runtime, error) {
 	if n.Name == "" {
 		return nil, nil, errors.New("--node must name the node on which this runs (in a pod: NODE_NAME from spec.nodeName)")
 	}
@@ -59,7 +59,7 @@ func (n *Node) Eyes(ownUID string) (*agent.Eyes, *cri.Runtime, error) {
 	}
 	caches := cnicache.New(cnicache.Folders{Results: n.results, Multus: n.multus})
 	caches.Recheck = 5 * time.Second // below the pause between relists
-	return &agent.Eyes{Runtime: runtime, NetNSDirs: n.namespaces, OwnUID: ownUID, Caches: caches}, runtime, nil
+	return &agent.NodeInspector{Runtime: runtime, NetNSDirs: n.namespaces, OwnUID: ownUID, Caches: caches}, runtime, nil
 }
 
 // BootID reads the boot id of this machine.

@@ -105,7 +105,7 @@ func (o *options) completions(c *cobra.Command) {
 
 // onNode makes a cluster's source one that looks at this node as well, here and now.
 func (o *options) onNode() (func(reconciler.Source) reconciler.Source, error) {
-	eyes, _, err := o.node.Eyes("")
+	eyes, _, err := o.node.NodeInspector("")
 	if err != nil {
 		return nil, err
 	}

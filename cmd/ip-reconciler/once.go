@@ -47,7 +47,7 @@ func judge(out *reconciler.Result) (code int, err error) {
 	for _, x := range out.Refused {
 		switch {
 		case x.Why == reconciler.Paused || x.Why == reconciler.EtcdRestored:
-		case x.Why == reconciler.Unripe:
+		case x.Why == reconciler.AwaitingConfirmation:
 			unripe++
 		case x.Allocation != nil:
 			allocations++

@@ -186,10 +186,10 @@ func (o *Options) server(ctx context.Context, cluster *kube.Cluster, config *res
 	if err != nil {
 		return nil, nil, err
 	}
-	teller := &serve.Teller{Log: log, Metrics: serve.NewMetrics(metrics.Registry), Events: events}
+	recorder := &serve.Recorder{Log: log, Metrics: serve.NewMetrics(metrics.Registry), Events: events}
 	s := &serve.Server{
-		Teller: teller, Clock: clock.RealClock{}, Log: log,
-		Schedule: &schedule.Schedule{Expression: o.Cron, File: o.CronFile, FlatFiles: schedule.DefaultFlatFiles(), Changed: teller.Scheduled, Log: log},
+		Recorder: recorder, Clock: clock.RealClock{}, Log: log,
+		Schedule: &schedule.Schedule{Expression: o.Cron, File: o.CronFile, FlatFiles: schedule.DefaultFlatFiles(), Changed: recorder.Scheduled, Log: log},
 		Sweep:    (&serve.Sweeper{API: cluster, Log: log}).Sweep,
 	}
 	s.Init()
@@ -198,7 +198,7 @@ func (o *Options) server(ctx context.Context, cluster *kube.Cluster, config *res
 		s.Changed()
 	})
 	s.State = serve.NewState(s.Clock, source.Synced)
-	looks := &informers.Full{Source: source, Broken: teller.Broken}
+	looks := &informers.Full{Source: source, Broken: recorder.Broken}
 	full.Source, full.Writer = looks, cluster
 	full.Window, full.Restores = cluster, cluster.Restores()
 	full.Progress = func(string) { s.State.Tick() }
@@ -223,7 +223,7 @@ func (o *Options) guard(cluster *kube.Cluster, source *informers.Source, s *serv
 	}
 	g := &serve.Guard{
 		Fence: cluster.Fence(), Signs: source, Timeout: o.FenceTimeout, FullPass: s.FullPass,
-		Metrics: s.Teller.Metrics, Events: s.Teller.Events, Log: s.Log,
+		Metrics: s.Recorder.Metrics, Events: s.Recorder.Events, Log: s.Log,
 	}
 	g.Init()
 	return g

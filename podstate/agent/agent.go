@@ -33,8 +33,8 @@ const (
 	lastFor = 4 * time.Second
 )
 
-// Eye makes looks; Eyes is the one that looks at a node.
-type Eye interface {
+// Inspector makes looks; NodeInspector is the one that looks at a node.
+type Inspector interface {
 	Recall(report *v1alpha1.SandboxReport, thisMachine bool)
 	Look(ctx context.Context) (*Look, error)
 	Unread() map[string]error
@@ -53,9 +53,9 @@ type Store interface {
 
 // Agent publishes what it sees of its node, for as long as it runs.
 type Agent struct {
-	Node  string
-	Eye   Eye
-	Store Store
+	Node      string
+	Inspector Inspector
+	Store     Store
 	// Identity is a Confirmer's.
 	Identity func(ctx context.Context, before *v1alpha1.SandboxReport) (Identity, error)
 	// Hints tell that the runtime changed something; Changes, the resourceVersion
@@ -154,7 +154,7 @@ func (a *Agent) settle(ctx context.Context) (Identity, error) {
 	if !a.here {
 		a.here = true
 		same := identity.wasHere(a.report)
-		a.Eye.Recall(a.report, same)
+		a.Inspector.Recall(a.report, same)
 		if !same {
 			a.State.elsewhere(a.report, identity)
 			a.report = &v1alpha1.SandboxReport{ObjectMeta: a.report.ObjectMeta}
@@ -170,7 +170,7 @@ func (a *Agent) turn(ctx context.Context) time.Duration {
 	identity, err := a.settle(ctx)
 	var look *Look
 	if err == nil {
-		look, err = a.Eye.Look(ctx)
+		look, err = a.Inspector.Look(ctx)
 	}
 	if ctx.Err() != nil {
 		return 0
@@ -180,7 +180,7 @@ func (a *Agent) turn(ctx context.Context) time.Duration {
 		return retryAfter
 	}
 	look.Identity = identity
-	a.State.saw(look, a.Eye.Unread())
+	a.State.saw(look, a.Inspector.Unread())
 	next := Next(a.report, look)
 	a.rewrite = a.rewrite || a.Store.Outdated()
 	if a.rewrite && next == a.report {

@@ -65,7 +65,7 @@ func play(t *testing.T, change func(*scene), act func(*scene)) {
 			change(s)
 		}
 		s.Agent = &agent.Agent{
-			Node: "worker-1", Eye: eye{s, began}, Store: store{s, began}, Hints: s.hints, Changes: s.changes, Again: s.again,
+			Node: "worker-1", Inspector: inspector{s, began}, Store: store{s, began}, Hints: s.hints, Changes: s.changes, Again: s.again,
 			State: agent.NewState(slog.New(slog.DiscardHandler), prometheus.NewRegistry()),
 			Identity: func(context.Context, *v1alpha1.SandboxReport) (agent.Identity, error) {
 				s.mu.Lock()
@@ -147,18 +147,18 @@ func (s *scene) ready(want string) {
 	}
 }
 
-type eye struct {
+type inspector struct {
 	*scene
 	began time.Time
 }
 
-func (e eye) Recall(_ *v1alpha1.SandboxReport, thisMachine bool) {
+func (e inspector) Recall(_ *v1alpha1.SandboxReport, thisMachine bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.recalled = append(e.recalled, thisMachine)
 }
 
-func (e eye) Look(context.Context) (*agent.Look, error) {
+func (e inspector) Look(context.Context) (*agent.Look, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.do("look", e.began)
@@ -173,7 +173,7 @@ func (e eye) Look(context.Context) (*agent.Look, error) {
 	return l, nil
 }
 
-func (eye) Unread() map[string]error { return nil }
+func (inspector) Unread() map[string]error { return nil }
 
 type store struct {
 	*scene

@@ -36,7 +36,7 @@ func equal(t testing.TB, what string, got, want any) {
 // aNode is a node with a runtime, CNI caches and network namespaces.
 type aNode struct {
 	testing.TB
-	*agent.Eyes
+	*agent.NodeInspector
 	runtime *critest.Server
 	cni     string // /var/lib/cni
 	netns   string // /run/netns
@@ -50,19 +50,19 @@ func newNode(t testing.TB, style critest.Style) *aNode {
 	n.mkdir(n.results())
 	n.own = critest.Sandbox{ID: id("99"), Namespace: "kube-system", Name: "agent", UID: "own-uid", HostNetwork: true, CreatedAt: noon}
 	n.runtime.Set(n.own)
-	n.Eyes = n.newEyes()
+	n.NodeInspector = n.newEyes()
 	return n
 }
 
 // newEyes are those of an agent that starts now.
-func (n *aNode) newEyes() *agent.Eyes {
+func (n *aNode) newEyes() *agent.NodeInspector {
 	n.Helper()
 	r, err := cri.Dial(n.runtime.Socket)
 	if err != nil {
 		n.Fatal(err)
 	}
 	n.Cleanup(func() { r.Close() })
-	return &agent.Eyes{
+	return &agent.NodeInspector{
 		Runtime: r, NetNSDirs: []string{n.netns}, OwnUID: "own-uid",
 		Caches: cnicache.New(cnicache.Folders{Results: n.results(), Multus: filepath.Join(n.cni, "multus")}),
 	}

@@ -55,7 +55,7 @@ func TestAHundredHungShimsOf250CostOnlyThemselves(t *testing.T) {
 			k := kept{store: store{scene: &scene{T: t}, began: time.Now()}, reports: make(chan *v1alpha1.SandboxReport, 9)}
 			ctx, stop := context.WithCancel(t.Context())
 			ended := make(chan struct{})
-			a := &agent.Agent{Node: "worker-1", Eye: n.Eyes, Store: k, State: agent.NewState(slog.New(slog.DiscardHandler), prometheus.NewRegistry()),
+			a := &agent.Agent{Node: "worker-1", Inspector: n.NodeInspector, Store: k, State: agent.NewState(slog.New(slog.DiscardHandler), prometheus.NewRegistry()),
 				Identity: func(context.Context, *v1alpha1.SandboxReport) (agent.Identity, error) {
 					return agent.Identity{BootID: "boot-1"}, nil
 				}}

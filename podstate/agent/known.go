@@ -49,7 +49,7 @@ type known struct {
 // Recall takes what an earlier agent by this node's name knew of what it saw. Of a
 // machine that is not known to be this one, ids and their addresses still say what
 // may be in use, and nothing says that it ended.
-func (e *Eyes) Recall(report *v1alpha1.SandboxReport, thisMachine bool) {
+func (e *NodeInspector) Recall(report *v1alpha1.SandboxReport, thisMachine bool) {
 	recalled := map[string]*known{}
 	for i := range report.Sandboxes {
 		s := report.Sandboxes[i]
@@ -73,7 +73,7 @@ func (e *Eyes) Recall(report *v1alpha1.SandboxReport, thisMachine bool) {
 }
 
 // describe is a sandbox that the runtime lists, with what else is known of it.
-func (e *Eyes) describe(s cri.Sandbox, entry *cnicache.Entry, namespaces *namespaces) Listed {
+func (e *NodeInspector) describe(s cri.Sandbox, entry *cnicache.Entry, namespaces *namespaces) Listed {
 	k := e.known[s.ID]
 	out := Listed{
 		Sandbox: v1alpha1.Sandbox{

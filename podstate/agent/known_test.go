@@ -22,8 +22,8 @@ func ips(s agent.Listed) string {
 func TestASandboxKeepsItsLastKnownAddressesUntilItsNetworkCloses(t *testing.T) {
 	for name, restart := range map[string]func(n *aNode, report *v1alpha1.SandboxReport){
 		"while the agent runs":     func(*aNode, *v1alpha1.SandboxReport) {},
-		"and the agent restarts":   func(n *aNode, r *v1alpha1.SandboxReport) { n.Eyes = n.newEyes(); n.Recall(stored(n, r), true) },
-		"and it is not known here": func(n *aNode, r *v1alpha1.SandboxReport) { n.Eyes = n.newEyes(); n.Recall(stored(n, r), false) },
+		"and the agent restarts":   func(n *aNode, r *v1alpha1.SandboxReport) { n.NodeInspector = n.newEyes(); n.Recall(stored(n, r), true) },
+		"and it is not known here": func(n *aNode, r *v1alpha1.SandboxReport) { n.NodeInspector = n.newEyes(); n.Recall(stored(n, r), false) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t, critest.Containerd)

@@ -34,7 +34,7 @@ var errNotAsked = errors.New("its status was not asked for yet, the runtime is s
 // wraps cri.ErrNotFound, unless this is the last try. Sandboxes whose status is
 // not to be had (their shims hang, their records are broken) do not blind the node:
 // they are listed, and whether their networks are closed is not known.
-func (e *Eyes) learn(ctx context.Context, listed []cri.Sandbox, entries map[string]*cnicache.Entry, last bool) error {
+func (e *NodeInspector) learn(ctx context.Context, listed []cri.Sandbox, entries map[string]*cnicache.Entry, last bool) error {
 	next, began := make(map[string]*known, len(listed)), now(e.Now)
 	var open []cri.Sandbox // questions
 	for _, s := range listed {
@@ -69,7 +69,7 @@ func (e *Eyes) learn(ctx context.Context, listed []cri.Sandbox, entries map[stri
 }
 
 // ask asks for the details of sandboxes, as learn says.
-func (e *Eyes) ask(ctx context.Context, about []cri.Sandbox, began time.Time, last bool) (gone error) {
+func (e *NodeInspector) ask(ctx context.Context, about []cri.Sandbox, began time.Time, last bool) (gone error) {
 	type answer struct {
 		detail cri.Detail
 		err    error

@@ -49,8 +49,8 @@ type Listed struct {
 	Irrelevant bool
 }
 
-// Eyes look at a node, again and again.
-type Eyes struct {
+// NodeInspector look at a node, again and again.
+type NodeInspector struct {
 	Runtime *cri.Runtime
 	Caches  *cnicache.Cache
 	// NetNSDirs are the folders of the node's network namespaces as this process
@@ -75,7 +75,7 @@ var ErrNotOwn = errors.New("the runtime does not list the agent's own sandbox as
 const lookTries = 3
 
 // Look makes a look. An error means that nothing may be concluded.
-func (e *Eyes) Look(ctx context.Context) (*Look, error) {
+func (e *NodeInspector) Look(ctx context.Context) (*Look, error) {
 	for try := 1; ; try++ {
 		look, err := e.look(ctx, try == lookTries)
 		if err == nil || !errors.Is(err, cri.ErrNotFound) {
@@ -86,7 +86,7 @@ func (e *Eyes) Look(ctx context.Context) (*Look, error) {
 
 // look reads the runtime first and the caches after it: a sandbox whose setup
 // ends in between is then seen in the cache, and never in neither.
-func (e *Eyes) look(ctx context.Context, last bool) (*Look, error) {
+func (e *NodeInspector) look(ctx context.Context, last bool) (*Look, error) {
 	look := &Look{At: now(e.Now)}
 	var err error
 	if look.Runtime.Name, look.Runtime.Version, err = e.Runtime.Version(ctx); err != nil {
@@ -143,7 +143,7 @@ func (e *Eyes) look(ctx context.Context, last bool) (*Look, error) {
 // lost finds out what became of sandboxes that are neither listed nor in a cache
 // any more. One whose network namespace is still there runs on behind the back of
 // a runtime that lost its state, and is kept in sight.
-func (e *Eyes) lost(look *Look, entries map[string]*cnicache.Entry, namespaces *namespaces) {
+func (e *NodeInspector) lost(look *Look, entries map[string]*cnicache.Entry, namespaces *namespaces) {
 	look.Closed = map[string]bool{}
 	for id, k := range e.known {
 		if k.listed || entries[id] != nil {
@@ -162,7 +162,7 @@ func (e *Eyes) lost(look *Look, entries map[string]*cnicache.Entry, namespaces *
 // elsewhere is an error where the caches are not those of the pods that run here: were
 // they, one of them at least would be in there. What is being set up could not be
 // seen either.
-func (e *Eyes) elsewhere(listed []cri.Sandbox, entries map[string]*cnicache.Entry) error {
+func (e *NodeInspector) elsewhere(listed []cri.Sandbox, entries map[string]*cnicache.Entry) error {
 	pods, cached, byMultus, inMultus := 0, 0, 0, 0
 	count := func(n *int, is bool) {
 		if is {
@@ -195,7 +195,7 @@ func (e *Eyes) elsewhere(listed []cri.Sandbox, entries map[string]*cnicache.Entr
 
 // Unread is what cost only its own entry in the last look: cache files that could
 // not be read, by path, and sandboxes whose status is not to be had, by id.
-func (e *Eyes) Unread() map[string]error {
+func (e *NodeInspector) Unread() map[string]error {
 	all := maps.Clone(e.Caches.Unread())
 	for id, k := range e.known {
 		if k.listed && k.trouble != nil {
@@ -247,7 +247,7 @@ func (l *Look) String() string {
 
 // Report is a look as a report, going on from the one before it, which must be of this
 // machine (nil for none), and the UIDs of all pods that run.
-func (e *Eyes) Report(ctx context.Context, before *v1alpha1.SandboxReport) (next *v1alpha1.SandboxReport, runs []string, err error) {
+func (e *NodeInspector) Report(ctx context.Context, before *v1alpha1.SandboxReport) (next *v1alpha1.SandboxReport, runs []string, err error) {
 	if before != nil {
 		e.Recall(before, true)
 	}

@@ -114,7 +114,7 @@ func TestWhatTheCachesSaidBeforeDELIsRememberedForAsLongAsTheAgentRuns(t *testin
 	_ = n.fails()
 	n.runtime.Fail("ListPodSandbox", nil)
 	equal(t, "irrelevant after a look that failed", n.sandbox(box.ID).Irrelevant, true)
-	n.Eyes = n.newEyes()
+	n.NodeInspector = n.newEyes()
 	equal(t, "irrelevant to an agent that starts now", n.sandbox(box.ID).Irrelevant, false)
 }
 

@@ -32,7 +32,7 @@ func TestASandboxThatIsListedNoMoreIsGoneOnlyWhereItsNetworkIs(t *testing.T) {
 			c.happens(n, &box)
 			n.runs(other)
 			if c.restart {
-				n.Eyes = n.newEyes()
+				n.NodeInspector = n.newEyes()
 				n.Recall(stored(t, report), true)
 			}
 			for range 3 { // it stays so

@@ -20,7 +20,7 @@ type namespaces struct {
 
 // namespaces looks which folders hold the namespace of a sandbox that runs. A folder
 // that once did stays the node's: were it unmounted, another would be in its place.
-func (e *Eyes) namespaces(listed []cri.Sandbox) *namespaces {
+func (e *NodeInspector) namespaces(listed []cri.Sandbox) *namespaces {
 	n := &namespaces{folders: map[string]os.FileInfo{}, mine: e.mine}
 	for _, dir := range e.NetNSDirs {
 		if info, err := os.Stat(dir); err == nil && info.IsDir() {

@@ -68,15 +68,15 @@ func unreadable(i *item) bool {
 }
 
 // Changes are what has changed since the last Observe or Changes; nil where that
-// cannot be told and everything must be observed. The error is ErrUntrusted, as
+// cannot be told and everything must be observed. The error is ErrCacheUnverified, as
 // that of Observe.
 func (s *Source) Changes(ctx context.Context) (*reconciler.Live, error) {
 	g := s.get()
 	if g == nil {
-		return nil, fmt.Errorf("%w: there are none yet", ErrUntrusted)
+		return nil, fmt.Errorf("%w: there are none yet", ErrCacheUnverified)
 	}
 	if err := s.trust(ctx, g); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrUntrusted, err)
+		return nil, fmt.Errorf("%w: %w", ErrCacheUnverified, err)
 	}
 	return g.view.changesSince(), nil
 }

@@ -94,7 +94,7 @@ func (f *fakeAPI) has(resource string, objects ...client.Object) {
 type bench struct {
 	*Full
 	api     *fakeAPI
-	g       *generation
+	g       *cacheSession
 	changed []string // what was said to matter
 	broken  []string
 }
@@ -112,7 +112,7 @@ func newBench(t *testing.T) *bench {
 	}
 	s := New(cluster, config, log, func(string) {})
 	b.Full = &Full{Source: s, Settle: time.Millisecond, Broken: func(why string) { b.broken = append(b.broken, why) }}
-	b.g = &generation{
+	b.g = &cacheSession{
 		kinds:   kinds("kube-system", "kube-system"),
 		view:    newView("kube-system", s.Now, func(what string) { b.changed = append(b.changed, what) }),
 		streams: newStreams(func() {}),

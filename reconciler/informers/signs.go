@@ -83,7 +83,7 @@ func (s *Source) sign() string {
 
 // olderObject names an object that is older now than the caches have had it. Only kinds
 // are asked for of which there are few objects, or that change all the time.
-func (s *Source) olderObject(ctx context.Context, g *generation) (why string, err error) {
+func (s *Source) olderObject(ctx context.Context, g *cacheSession) (why string, err error) {
 	small := []string{
 		ippool.PoolResource.Resource, v1alpha1.Resource().Resource, core("nodes").Resource,
 		coordinationv1.SchemeGroupVersion.WithResource("leases").Resource,

@@ -25,8 +25,8 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
-// ErrUntrusted: the caches cannot be relied upon now; a full look can.
-var ErrUntrusted = errors.New("the caches cannot be relied upon")
+// ErrCacheUnverified: the caches cannot be relied upon now; a full look can.
+var ErrCacheUnverified = errors.New("the caches cannot be relied upon")
 
 // Source observes by watches. Its Run must be running.
 type Source struct {
@@ -38,7 +38,7 @@ type Source struct {
 	known   *known
 
 	mu      sync.Mutex
-	current *generation             // nil before the first is in step, and between two
+	current *cacheSession           // nil before the first is in step, and between two
 	last    *reconciler.Observation // by the last full look; what is not watched comes from there
 	// restored says what showed that etcd was restored, and intact when the API server
 	// last answered before, until the next full look tells.
@@ -54,8 +54,8 @@ func New(cluster *kube.Cluster, config *rest.Config, log *slog.Logger, changed f
 	return &Source{Cluster: cluster, config: config, log: log, changed: changed, rebuild: make(chan string, 1), known: newKnown(), last: &reconciler.Observation{}}
 }
 
-// generation is one set of caches, from their first list to their end.
-type generation struct {
+// cacheSession is one set of caches, from their first list to their end.
+type cacheSession struct {
 	kinds   []kind
 	view    *view
 	streams *streams
@@ -98,7 +98,7 @@ const (
 	syncTimeout = 5 * time.Minute
 )
 
-// live builds one generation and ends it when a rebuild is asked for.
+// live builds one cacheSession and ends it when a rebuild is asked for.
 func (s *Source) live(ctx context.Context) error {
 	kinds, err := s.watchable(ctx)
 	if err != nil {
@@ -106,7 +106,7 @@ func (s *Source) live(ctx context.Context) error {
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	g := &generation{kinds: kinds}
+	g := &cacheSession{kinds: kinds}
 	g.view = newView(s.LeaseNamespace, s.Now, func(what string) {
 		if s.is(g) {
 			s.changed(what)
@@ -151,7 +151,7 @@ func (s *Source) live(ctx context.Context) error {
 
 // nowWatchable names a kind that is not watched and could be, "" for none: the
 // agents' reports may be served later, a right may be given.
-func (s *Source) nowWatchable(ctx context.Context, g *generation) string {
+func (s *Source) nowWatchable(ctx context.Context, g *cacheSession) string {
 	watched := map[string]bool{}
 	for _, k := range g.kinds {
 		watched[k.resource.Resource] = true
@@ -168,7 +168,7 @@ func (s *Source) nowWatchable(ctx context.Context, g *generation) string {
 }
 
 // start starts the caches and waits until they have listed all.
-func (s *Source) start(ctx context.Context, g *generation) (ended <-chan error, err error) {
+func (s *Source) start(ctx context.Context, g *cacheSession) (ended <-chan error, err error) {
 	config := rest.CopyConfig(s.config)
 	g.streams.wrap(config)
 	by := map[client.Object]cache.ByObject{}
@@ -248,19 +248,19 @@ func (s *Source) mayWatch(ctx context.Context, k kind) (why string, err error) {
 	return s.MayWatch(ctx, k.resource, k.where["metadata.namespace"], k.where["metadata.name"])
 }
 
-func (s *Source) put(g *generation) {
+func (s *Source) put(g *cacheSession) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.current = g
 }
 
-func (s *Source) get() *generation {
+func (s *Source) get() *cacheSession {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.current
 }
 
-func (s *Source) is(g *generation) bool { return s.get() == g }
+func (s *Source) is(g *cacheSession) bool { return s.get() == g }
 
 // Synced reports whether there are caches that have listed everything.
 func (s *Source) Synced() bool { return s.get() != nil }

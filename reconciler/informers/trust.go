@@ -17,15 +17,15 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 )
 
-// Observe returns what the watches have told. The error is ErrUntrusted where
+// Observe returns what the watches have told. The error is ErrCacheUnverified where
 // that may be out of step with the API server.
 func (s *Source) Observe(ctx context.Context) (*reconciler.Observation, error) {
 	g := s.get()
 	if g == nil {
-		return nil, fmt.Errorf("%w: there are none yet", ErrUntrusted)
+		return nil, fmt.Errorf("%w: there are none yet", ErrCacheUnverified)
 	}
 	if err := s.trust(ctx, g); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrUntrusted, err)
+		return nil, fmt.Errorf("%w: %w", ErrCacheUnverified, err)
 	}
 	s.mu.Lock()
 	last := s.last
@@ -38,7 +38,7 @@ func (s *Source) Observe(ctx context.Context) (*reconciler.Observation, error) {
 // trust says why the caches cannot be relied upon. Where a watch was opened
 // again since, the revision is compared: one that was resumed at a revision that
 // a restored etcd has not reached yet is open and tells nothing.
-func (s *Source) trust(ctx context.Context, g *generation) error {
+func (s *Source) trust(ctx context.Context, g *cacheSession) error {
 	if err := g.streams.state(g.kinds); err != nil {
 		return err
 	}
@@ -72,7 +72,7 @@ func (s *Source) trust(ctx context.Context, g *generation) error {
 // backwards says what showed that etcd was restored since the caches were built,
 // "" if nothing did: an object came at an older resourceVersion than before, or
 // etcd is at an older one than the watches have told of.
-func (s *Source) backwards(ctx context.Context, g *generation) (why string, err error) {
+func (s *Source) backwards(ctx context.Context, g *cacheSession) (why string, err error) {
 	newest, why := g.view.seen()
 	for _, k := range g.kinds {
 		seen := newest[k.resource.Resource]
@@ -90,7 +90,7 @@ func (s *Source) backwards(ctx context.Context, g *generation) (why string, err 
 	return why, nil
 }
 
-func (g *generation) distrust() {
+func (g *cacheSession) distrust() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.checked = false
@@ -229,7 +229,7 @@ func (f *Full) keep(o *reconciler.Observation) {
 
 // kindsChanged reports whether a kind is served or allowed that was not, or the
 // other way round. A question that is not answered is no answer.
-func (f *Full) kindsChanged(ctx context.Context, g *generation) bool {
+func (f *Full) kindsChanged(ctx context.Context, g *cacheSession) bool {
 	names := func(kinds []kind) (all []string) {
 		for _, k := range kinds {
 			all = append(all, k.resource.Resource)

@@ -25,7 +25,7 @@ func (b *bench) full(t *testing.T) *reconciler.Observation {
 func (b *bench) trusted(t *testing.T) bool {
 	t.Helper()
 	_, err := b.Source.Observe(t.Context())
-	if err != nil && !errors.Is(err, ErrUntrusted) {
+	if err != nil && !errors.Is(err, ErrCacheUnverified) {
 		t.Fatal(err)
 	}
 	return err == nil

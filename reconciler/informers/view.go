@@ -76,7 +76,7 @@ func (v *view) set(resource string, i *item) {
 	before := all[i.NamespacedName]
 	all[i.NamespacedName] = i
 	v.newest[resource] = max(v.newest[resource], revision(i))
-	v.keepVouched(before, i)
+	v.retainVerified(before, i)
 	v.known.has(resource, i.NamespacedName)
 	if before != nil && before.UID == i.UID && revision(i) < revision(before) {
 		v.restored = fmt.Sprintf("%s %s is at resourceVersion %s after %s", resource, i.NamespacedName, i.ResourceVersion, before.ResourceVersion)
@@ -246,10 +246,10 @@ func (v *view) reportOf(name string, r *report, now time.Time) *podstate.Report 
 // Lease that vouches for it.
 const inStepFor = 5 * time.Second
 
-// keepVouched keeps, beside a report that has just come, the one before it while
+// retainVerified keeps, beside a report that has just come, the one before it while
 // the agent's Lease still vouches for that: else each report would make its node
 // unheard until the Lease is written, and what ripens would begin again.
-func (v *view) keepVouched(before, after *item) {
+func (v *view) retainVerified(before, after *item) {
 	r, ok := after.parsed.(*report)
 	if !ok || before == nil {
 		return

@@ -17,7 +17,7 @@ func TestALeaseIsNotRenewedAfterFiveSecondsWhateverTheWorkDoes(t *testing.T) {
 	updates := func() int { l.mu.Lock(); defer l.mu.Unlock(); return l.updates }
 	late := 0
 	_ = held(t, f, []string{"whereabouts"}, func(ctx context.Context, _ *reconciler.Hold) error {
-		<-ctx.Done() // as putBack does, which must not be left half done
+		<-ctx.Done() // as rollback does, which must not be left half done
 		time.Sleep(300 * time.Millisecond)
 		before := updates()
 		time.Sleep(1200 * time.Millisecond)

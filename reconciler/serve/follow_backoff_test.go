@@ -36,7 +36,7 @@ func TestWhatIsRefusedWhileFollowingIsLeftAloneAndCounted(t *testing.T) {
 			c.sleep(500 * time.Millisecond)
 		}
 		var m dto.Metric
-		if err := s.Teller.Metrics.refused.WithLabelValues(string(reconciler.LeaseBusy)).Write(&m); err != nil {
+		if err := s.Recorder.Metrics.refused.WithLabelValues(string(reconciler.LeaseBusy)).Write(&m); err != nil {
 			t.Fatal(err)
 		}
 		counted := m.GetCounter().GetValue()

@@ -205,7 +205,7 @@ func servingAt(t *testing.T, cron string, c *cluster, opts reconciler.Options, t
 		s := &Server{
 			Full: full, Quick: &quick, Caches: c, Clock: clock.RealClock{}, Log: log,
 			Schedule: &schedule.Schedule{Expression: cron, Log: log},
-			Teller:   &Teller{Log: log, Metrics: NewMetrics(prometheus.NewRegistry()), Events: &Events{EventRecorder: unheard{}}},
+			Recorder: &Recorder{Log: log, Metrics: NewMetrics(prometheus.NewRegistry()), Events: &Events{EventRecorder: unheard{}}},
 		}
 		s.Init()
 		s.State = NewState(s.Clock, c.Synced)

@@ -77,7 +77,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 	}
 	// A counter that begins with its first event shows no increase.
 	for _, why := range []reconciler.Refusal{
-		reconciler.Paused, reconciler.EtcdRestored, reconciler.Breaker, reconciler.Unripe,
+		reconciler.Paused, reconciler.EtcdRestored, reconciler.Breaker, reconciler.AwaitingConfirmation,
 		reconciler.Changed, reconciler.LeaseBusy, reconciler.NoLease, reconciler.WriteFailed,
 	} {
 		m.refused.WithLabelValues(string(why))

@@ -15,7 +15,7 @@ import (
 // one-shot form (v0.5) writes no events. A pass that has both a result and an
 // error looked, and left things.
 func Once(log *slog.Logger, pass func() (*reconciler.Result, error)) {
-	t := &Teller{Log: log, Metrics: NewMetrics(prometheus.NewRegistry()), Events: &Events{EventRecorder: unheard{}}}
+	t := &Recorder{Log: log, Metrics: NewMetrics(prometheus.NewRegistry()), Events: &Events{EventRecorder: unheard{}}}
 	t.begin()
 	began := time.Now()
 	out, err := pass()

@@ -31,11 +31,11 @@ type Server struct {
 	// Sweep removes what is left of nodes that are gone, after each pass.
 	Sweep func(context.Context, *reconciler.Result) (next time.Time)
 	// Guard raises the fence; nil for no fence.
-	Guard  *Guard
-	Teller *Teller
-	State  *State
-	Clock  clock.WithTicker
-	Log    *slog.Logger
+	Guard    *Guard
+	Recorder *Recorder
+	State    *State
+	Clock    clock.WithTicker
+	Log      *slog.Logger
 
 	moved   chan struct{} // something changed since a look
 	queue   workqueue.TypedRateLimitingInterface[string]
@@ -193,7 +193,7 @@ func (s *Server) full(ctx context.Context) {
 	s.mu.Unlock()
 	s.asked = false
 	began := s.Clock.Now()
-	s.Teller.begin()
+	s.Recorder.begin()
 	defer s.restoring()
 	out, until, err := s.Full.Pass(ctx, nil)
 	if err != nil && ctx.Err() == nil {
@@ -208,7 +208,7 @@ func (s *Server) full(ctx context.Context) {
 			s.queue.AddAfter(fullPass, later) // looks at the caches take it from here where it is not watched
 		}
 	}
-	s.Teller.end(out, s.Clock.Since(began), err)
+	s.Recorder.end(out, s.Clock.Since(began), err)
 	s.State.look(err)
 	for _, w := range waiters {
 		close(w)
@@ -228,11 +228,11 @@ func (s *Server) look(ctx context.Context) *reconciler.Result {
 	s.notMoved()
 	out, until, err := s.Quick.Pass(ctx, s.ready)
 	s.State.look(err)
-	s.Teller.looked(err)
+	s.Recorder.looked(err)
 	switch {
 	case ctx.Err() != nil:
-	case errors.Is(err, informers.ErrUntrusted):
-		s.Teller.untrusted(err, s.queue.NumRequeues(fullPass))
+	case errors.Is(err, informers.ErrCacheUnverified):
+		s.Recorder.untrusted(err, s.queue.NumRequeues(fullPass))
 		switch {
 		case !s.Caches.Synced(): // what this look was for must not wait for the schedule
 			s.queue.AddAfter(fullPass, lastRetry)
@@ -246,7 +246,7 @@ func (s *Server) look(ctx context.Context) *reconciler.Result {
 		s.queue.Forget(aLook)
 		s.queue.Forget(fullPass)
 		s.after(ctx, out, until)
-		s.Teller.tell(out)
+		s.Recorder.tell(out)
 		return out
 	}
 	return nil
@@ -257,9 +257,9 @@ func (s *Server) after(ctx context.Context, out *reconciler.Result, until time.T
 	failed, planned := s.leaveAlone(out), until
 	for _, x := range out.Refused {
 		switch x.Why {
-		case reconciler.Breaker, reconciler.Unripe:
+		case reconciler.Breaker, reconciler.AwaitingConfirmation:
 			pause := later
-			if x.Why == reconciler.Unripe && planned.IsZero() { // the second check refused it: nothing else tells when
+			if x.Why == reconciler.AwaitingConfirmation && planned.IsZero() { // the second check refused it: nothing else tells when
 				pause = time.Second
 			}
 			until = reconciler.Sooner(until, out.Observation.Now.Add(pause))
@@ -334,7 +334,7 @@ func (s *Server) restored(out *reconciler.Result) {
 	if !when.After(before.Add(sameRestore)) {
 		return
 	}
-	s.Teller.restored(why, when)
+	s.Recorder.restored(why, when)
 	s.Caches.Rebuild(why)
 	if s.Guard != nil && out.Observation.Now.Sub(when) < sameRestore { // else it is too late
 		s.Guard.Restored(sign, when)

@@ -177,7 +177,7 @@ func TestPassesThatTakeLongerThanTheirPeriodDoNotOverlap(t *testing.T) {
 func TestCachesThatCannotBeReliedUponAskForFullPassesWithGrowingPauses(t *testing.T) {
 	c := newCluster()
 	serving(t, c, reconciler.Options{AllowMassRelease: true}, func(t *testing.T, s *Server) {
-		c.untrusted = fmt.Errorf("%w: a watch is closed", informers.ErrUntrusted)
+		c.untrusted = fmt.Errorf("%w: a watch is closed", informers.ErrCacheUnverified)
 		began := time.Now()
 		for time.Since(began) < 10*time.Minute { // changes go on and on
 			s.Changed()
@@ -199,7 +199,7 @@ func TestCachesThatCannotBeReliedUponAskForFullPassesWithGrowingPauses(t *testin
 		c.untrusted = nil
 		s.Changed()
 		c.sleep(time.Second)
-		c.untrusted = informers.ErrUntrusted
+		c.untrusted = informers.ErrCacheUnverified
 		again := time.Now()
 		s.Changed()
 		c.sleep(10 * time.Second)
@@ -215,7 +215,7 @@ func TestWhatIsDueWhileThereAreNoCachesIsNotLeftToTheSchedule(t *testing.T) {
 		c.has("10.1.0.0-24", "10.1.0.0/24")
 		s.Changed()
 		c.sleep(time.Second)
-		c.noCaches, c.untrusted = true, fmt.Errorf("%w: there are none", informers.ErrUntrusted)
+		c.noCaches, c.untrusted = true, fmt.Errorf("%w: there are none", informers.ErrCacheUnverified)
 		c.sleep(3 * time.Minute)
 		if n := len(c.patches); n != 1 {
 			t.Errorf("%d patches", n)
@@ -226,7 +226,7 @@ func TestWhatIsDueWhileThereAreNoCachesIsNotLeftToTheSchedule(t *testing.T) {
 func TestAClusterThatCannotBeLookedAtIsTriedWithGrowingPauses(t *testing.T) {
 	c := newCluster()
 	serving(t, c, reconciler.Options{AllowMassRelease: true}, func(t *testing.T, s *Server) {
-		c.down, c.untrusted = errors.New("cannot be reached"), informers.ErrUntrusted
+		c.down, c.untrusted = errors.New("cannot be reached"), informers.ErrCacheUnverified
 		began := time.Now()
 		s.Changed()
 		c.sleep(10 * time.Minute)

@@ -11,7 +11,7 @@ import (
 
 func TestWhatTheBreakerForRepairWithholdsIsToldOnceAndCountedEach(t *testing.T) {
 	var log strings.Builder
-	teller := newTeller(&log)
+	recorder := newTeller(&log)
 	out := looks(t, reconciler.NewHistory())
 	for _, ip := range []string{"10.0.0.1", "10.0.0.2", "10.0.0.3"} {
 		f := reconciler.Finding{Kind: reconciler.Unrecorded, IP: ip, Pool: "kube-system/p"}
@@ -19,22 +19,22 @@ func TestWhatTheBreakerForRepairWithholdsIsToldOnceAndCountedEach(t *testing.T) 
 	}
 	count := func() float64 {
 		var m dto.Metric
-		if err := teller.Metrics.unrepaired.WithLabelValues(string(reconciler.Breaker)).Write(&m); err != nil {
+		if err := recorder.Metrics.unrepaired.WithLabelValues(string(reconciler.Breaker)).Write(&m); err != nil {
 			t.Fatal(err)
 		}
 		return m.GetCounter().GetValue()
 	}
 	for range 3 {
-		teller.tell(out)
+		recorder.tell(out)
 	}
 	if n := strings.Count(log.String(), "mass repair refused"); n != 1 || !strings.Contains(log.String(), "findings=3") || count() != 3 {
 		t.Errorf("counted %v, told %d times: %s", count(), n, log.String())
 	}
 	refused := out.Unrepaired
 	out.Unrepaired = nil
-	teller.tell(out)
+	recorder.tell(out)
 	out.Unrepaired = refused
-	teller.tell(out)
+	recorder.tell(out)
 	if n := strings.Count(log.String(), "mass repair refused"); n != 2 || count() != 6 {
 		t.Errorf("after it had passed: counted %v, told %d times", count(), n)
 	}

@@ -15,9 +15,9 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/schedule"
 )
 
-// Teller tells of looks in the log, in metrics and in events: what is new, once.
-// What it remembers goes with its subject.
-type Teller struct {
+// Recorder tells of looks in the log, in metrics and in events: what is new, once.
+// What it remembers goes with its candidate.
+type Recorder struct {
 	Log     *slog.Logger
 	Metrics *Metrics
 	Events  *Events
@@ -37,9 +37,9 @@ type Teller struct {
 
 // begin and end are around a full pass. Their wording is whereabouts' own
 // (v0.9.4, pkg/reconciler): people search their logs for it.
-func (t *Teller) begin() { t.Log.Info("starting reconciler run") }
+func (t *Recorder) begin() { t.Log.Info("starting reconciler run") }
 
-func (t *Teller) end(out *reconciler.Result, took time.Duration, err error) {
+func (t *Recorder) end(out *reconciler.Result, took time.Duration, err error) {
 	t.Metrics.passed(took, err)
 	if out != nil {
 		t.tell(out)
@@ -60,7 +60,7 @@ func (t *Teller) end(out *reconciler.Result, took time.Duration, err error) {
 		"held", s.Held, "stale", s.Stale, "reservations", s.Reservations, "findings", s.Findings, "released", len(out.Released), "left", out.Left())
 }
 
-func (t *Teller) tellCleaned(out *reconciler.Result) {
+func (t *Recorder) tellCleaned(out *reconciler.Result) {
 	var addresses []string
 	for _, it := range out.Released {
 		if it.Allocation != nil {
@@ -75,7 +75,7 @@ func (t *Teller) tellCleaned(out *reconciler.Result) {
 }
 
 // looked counts a look at the caches.
-func (t *Teller) looked(err error) {
+func (t *Recorder) looked(err error) {
 	switch {
 	case err == nil:
 		t.Metrics.looks.WithLabelValues("done").Inc()
@@ -83,7 +83,7 @@ func (t *Teller) looked(err error) {
 			t.Log.Info("the caches can be relied upon again")
 			t.distrust = false
 		}
-	case errors.Is(err, informers.ErrUntrusted):
+	case errors.Is(err, informers.ErrCacheUnverified):
 		t.Metrics.looks.WithLabelValues("untrusted").Inc()
 	default:
 		t.Metrics.looks.WithLabelValues("failed").Inc()
@@ -92,7 +92,7 @@ func (t *Teller) looked(err error) {
 
 // untrusted tells of caches that cannot be relied upon although full passes were
 // made for that: a watch that is closed for a moment is nothing to tell of.
-func (t *Teller) untrusted(why error, passes int) {
+func (t *Recorder) untrusted(why error, passes int) {
 	t.Log.Debug("no look at the caches", "why", why)
 	if passes > 1 && !t.distrust {
 		t.Log.Warn("until the caches can be relied upon, full passes are made instead of looks at them", "why", why)
@@ -101,7 +101,7 @@ func (t *Teller) untrusted(why error, passes int) {
 }
 
 // tell tells of one look.
-func (t *Teller) tell(out *reconciler.Result) {
+func (t *Recorder) tell(out *reconciler.Result) {
 	t.Metrics.looked(out)
 	t.tellReleased(out)
 	t.tellHeld(out)
@@ -115,7 +115,7 @@ func (t *Teller) tell(out *reconciler.Result) {
 
 // followed tells of what was released because of a change; the next look at
 // everything tells the rest.
-func (t *Teller) followed(out *reconciler.Result) {
+func (t *Recorder) followed(out *reconciler.Result) {
 	t.Metrics.followed(out)
 	t.tellReleased(out)
 	if t.refused == nil {
@@ -127,7 +127,7 @@ func (t *Teller) followed(out *reconciler.Result) {
 	}
 }
 
-func (t *Teller) tellReleased(out *reconciler.Result) {
+func (t *Recorder) tellReleased(out *reconciler.Result) {
 	for _, it := range out.Released {
 		if it.Reservation != nil {
 			t.Log.Info("removed stale overlappingIP allocation [" + it.Object() + "]")
@@ -138,7 +138,7 @@ func (t *Teller) tellReleased(out *reconciler.Result) {
 }
 
 // each calls say for what was not said before, and returns what was said now.
-func (t *Teller) each(said map[string]bool, now []string, say func(string)) map[string]bool {
+func (t *Recorder) each(said map[string]bool, now []string, say func(string)) map[string]bool {
 	next := map[string]bool{}
 	for _, text := range now {
 		if !said[text] && !next[text] {
@@ -149,7 +149,7 @@ func (t *Teller) each(said map[string]bool, now []string, say func(string)) map[
 	return next
 }
 
-func (t *Teller) tellHeld(out *reconciler.Result) {
+func (t *Recorder) tellHeld(out *reconciler.Result) {
 	held := map[reconciler.ID]reconciler.Reason{}
 	for _, it := range out.Allocations {
 		if it.Verdict != reconciler.Held {
@@ -163,7 +163,7 @@ func (t *Teller) tellHeld(out *reconciler.Result) {
 	t.held = held
 }
 
-func (t *Teller) tellRefused(out *reconciler.Result) {
+func (t *Recorder) tellRefused(out *reconciler.Result) {
 	refused := map[reconciler.ID]reconciler.Refusal{}
 	breaker := ""
 	for _, x := range out.Refused {
@@ -197,12 +197,12 @@ func (t *Teller) tellRefused(out *reconciler.Result) {
 }
 
 // tellRefusal tells of what is not released, where that is new.
-func (t *Teller) tellRefusal(x reconciler.Refused) {
+func (t *Recorder) tellRefusal(x reconciler.Refused) {
 	if t.refused[x.ID()] == x.Why {
 		return
 	}
 	t.Metrics.refused.WithLabelValues(string(x.Why)).Inc()
-	if x.Why == reconciler.Unripe || x.Why == reconciler.Breaker || x.Why == reconciler.EtcdRestored || x.Why == reconciler.Paused {
+	if x.Why == reconciler.AwaitingConfirmation || x.Why == reconciler.Breaker || x.Why == reconciler.EtcdRestored || x.Why == reconciler.Paused {
 		t.Log.Debug("not released", append(x.Attrs(), "why", x.Why, "detail", x.Detail)...)
 		return
 	}
@@ -212,7 +212,7 @@ func (t *Teller) tellRefusal(x reconciler.Refused) {
 	}
 }
 
-func (t *Teller) tellFindings(out *reconciler.Result) {
+func (t *Recorder) tellFindings(out *reconciler.Result) {
 	findings := map[string]bool{}
 	for _, f := range out.Findings {
 		key := fmt.Sprint(f.Kind, f.Pool, f.IP, f.Node, f.Pods, f.ContainerIDs)
@@ -233,7 +233,7 @@ func (t *Teller) tellFindings(out *reconciler.Result) {
 const sayAwaitedEvery = time.Minute
 
 // tellAwaited tells for which nodes a restore waits.
-func (t *Teller) tellAwaited(out *reconciler.Result) {
+func (t *Recorder) tellAwaited(out *reconciler.Result) {
 	var awaited []string
 	if out.Restore != nil {
 		awaited = out.Restore.Awaiting
@@ -253,7 +253,7 @@ func (t *Teller) tellAwaited(out *reconciler.Result) {
 
 // tellUnrepaired counts what could not be mended; the reconciler has logged each. What
 // the breaker withholds is many at a time, and is told once with its reason.
-func (t *Teller) tellUnrepaired(out *reconciler.Result) {
+func (t *Recorder) tellUnrepaired(out *reconciler.Result) {
 	now, withheld := map[string]bool{}, map[string]int{}
 	for _, u := range out.Unrepaired {
 		key := fmt.Sprint(u.Why, " ", u.Kind, u.Pool, u.IP, u.ContainerIDs)
@@ -275,14 +275,14 @@ func (t *Teller) tellUnrepaired(out *reconciler.Result) {
 	t.unrepaired = now
 }
 
-func (t *Teller) restored(why string, when time.Time) {
+func (t *Recorder) restored(why string, when time.Time) {
 	t.Metrics.restores.Inc()
 	t.Log.Error("etcd was restored: nothing is released until every node has written its report since", "why", why, "at", when)
 	t.Events.self("EtcdRestored", why+": nothing is released until every node has written its report since; the caches are rebuilt")
 }
 
 // Broken tells of caches that were out of step with the API server.
-func (t *Teller) Broken(why string) {
+func (t *Recorder) Broken(why string) {
 	t.Metrics.rebuilds.Inc()
 	t.Log.Error("the caches were out of step with the API server and are rebuilt", "why", why)
 	t.Events.self("CacheRebuilt", "the caches were out of step with the API server and are rebuilt: "+why)
@@ -290,7 +290,7 @@ func (t *Teller) Broken(why string) {
 
 // Scheduled tells of the schedule that is in force. It may be called while a
 // look is told of.
-func (t *Teller) Scheduled(state schedule.State) {
+func (t *Recorder) Scheduled(state schedule.State) {
 	t.Metrics.scheduled(state)
 	if state.Err != nil {
 		t.Events.self("BadSchedule", state.Err.Error())
