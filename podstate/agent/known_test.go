@@ -21,9 +21,12 @@ func ips(s agent.Listed) string {
 // Someone empties the CNI caches by hand, and what runs keeps its addresses.
 func TestASandboxKeepsItsLastKnownAddressesUntilItsNetworkCloses(t *testing.T) {
 	for name, restart := range map[string]func(n *aNode, report *v1alpha1.SandboxReport){
-		"while the agent runs":     func(*aNode, *v1alpha1.SandboxReport) {},
-		"and the agent restarts":   func(n *aNode, r *v1alpha1.SandboxReport) { n.NodeInspector = n.newEyes(); n.Recall(stored(n, r), true) },
-		"and it is not known here": func(n *aNode, r *v1alpha1.SandboxReport) { n.NodeInspector = n.newEyes(); n.Recall(stored(n, r), false) },
+		"while the agent runs":   func(*aNode, *v1alpha1.SandboxReport) {},
+		"and the agent restarts": func(n *aNode, r *v1alpha1.SandboxReport) { n.NodeInspector = n.newEyes(); n.Recall(stored(n, r), true) },
+		"and it is not known here": func(n *aNode, r *v1alpha1.SandboxReport) {
+			n.NodeInspector = n.newEyes()
+			n.Recall(stored(n, r), false)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t, critest.Containerd)

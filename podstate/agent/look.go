@@ -49,7 +49,7 @@ type Listed struct {
 	Irrelevant bool
 }
 
-// NodeInspector look at a node, again and again.
+// NodeInspector inspects a node, again and again.
 type NodeInspector struct {
 	Runtime *cri.Runtime
 	Caches  *cnicache.Cache
