@@ -232,8 +232,9 @@ func product(t testing.TB, args ...string) *outcome {
 	return begin(t, args...).wait()
 }
 
-func shortened(text string) string {
-	const most = 8000
+func shortened(text string) string { return shortenedTo(8000, text) }
+
+func shortenedTo(most int, text string) string {
 	if len(text) > most {
 		text = text[:most/2] + "\n[…]\n" + text[len(text)-most/2:]
 	}
@@ -243,8 +244,8 @@ func shortened(text string) string {
 // shown is what was printed. Of a document of thousands the beginning tells enough: what
 // else failed must be seen beside it.
 func (o *outcome) shown() string {
-	if most := 1000; len(o.Allocations) > 100 {
-		return o.stdout[:min(most, len(o.stdout))] + "\n[…]\n"
+	if len(o.Allocations) > 100 {
+		return shortenedTo(1000, o.stdout)
 	}
 	return shortened(o.stdout)
 }

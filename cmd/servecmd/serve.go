@@ -198,12 +198,12 @@ func (o *Options) server(ctx context.Context, cluster *kube.Cluster, config *res
 		s.Changed()
 	})
 	s.State = serve.NewState(s.Clock, source.Synced)
-	looks := &informers.Full{Source: source, Broken: recorder.Broken}
-	full.Source, full.Writer = looks, cluster
+	quorum := &informers.Full{Source: source, Broken: recorder.Broken}
+	full.Source, full.Writer = quorum, cluster
 	full.Window, full.Restores = cluster, cluster.Restores()
 	full.Progress = func(string) { s.State.Tick() }
 	if s.Guard = o.guard(cluster, source, s); s.Guard != nil {
-		full.Fence, looks.Shown = cluster.Fence(), s.Guard.Restored
+		full.Fence, quorum.Shown = cluster.Fence(), s.Guard.Restored
 	}
 	quick := *full
 	quick.Source = source
