@@ -60,8 +60,8 @@ lint: ## Run gofmt, go vet and staticcheck
 	cd e2e && $(GO) run $(STATICCHECK) ./...
 
 .PHONY: generate
-generate: ## Generate the SandboxReport CRD and deepcopy code from podstate/v1alpha1
-	$(GO) run $(CONTROLLER_GEN) object crd paths=./podstate/v1alpha1 output:crd:dir=deploy/crds
+generate: ## Generate the SandboxReport CRD and deepcopy code from api/v1alpha1
+	$(GO) run $(CONTROLLER_GEN) object crd paths=./api/v1alpha1 output:crd:dir=deploy/crds
 	cp deploy/crds/*.yaml deploy/helm/ip-reconcile/crds/
 
 .PHONY: image

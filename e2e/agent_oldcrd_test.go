@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/ip-reconcile/ip-reconcile/podstate/cri/critest"
-	"github.com/ip-reconcile/ip-reconcile/podstate/v1alpha1"
+	"github.com/ip-reconcile/ip-reconcile/agent/cri/critest"
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 )
 
 // TestAnAgentBesideAnOlderCRDSaysSoAndVouchesForNothing: Helm never upgrades CRDs, and

@@ -12,10 +12,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ip-reconcile/ip-reconcile/agent/cri/critest"
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
-	"github.com/ip-reconcile/ip-reconcile/podstate/cri/critest"
-	"github.com/ip-reconcile/ip-reconcile/podstate/v1alpha1"
 )
 
 func hashOf(r *v1alpha1.SandboxReport) string { return podstate.Hash(r) }

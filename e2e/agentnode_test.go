@@ -13,12 +13,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/tools/clientcmd"
 
+	nodeagent "github.com/ip-reconcile/ip-reconcile/agent"
+	"github.com/ip-reconcile/ip-reconcile/agent/cnicache"
+	"github.com/ip-reconcile/ip-reconcile/agent/cri"
+	"github.com/ip-reconcile/ip-reconcile/agent/cri/critest"
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
-	nodeagent "github.com/ip-reconcile/ip-reconcile/podstate/agent"
-	"github.com/ip-reconcile/ip-reconcile/podstate/cnicache"
-	"github.com/ip-reconcile/ip-reconcile/podstate/cri"
-	"github.com/ip-reconcile/ip-reconcile/podstate/cri/critest"
-	"github.com/ip-reconcile/ip-reconcile/podstate/v1alpha1"
 )
 
 func TestTheClockOfANodeReleasesNothing(t *testing.T) {

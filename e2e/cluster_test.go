@@ -17,8 +17,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
-	"github.com/ip-reconcile/ip-reconcile/podstate/v1alpha1"
 )
 
 // An installation is a whole cluster in which the product runs as its users run it:

@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
-	"github.com/ip-reconcile/ip-reconcile/podstate/v1alpha1"
 )
 
 func TestTheRightsOfTheCronJobSuffice(t *testing.T) {

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ip-reconcile/ip-reconcile/podstate/v1alpha1"
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 )
 
 // The Deployment's own ServiceAccount and arguments, but for the addresses.

@@ -12,8 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
-	"github.com/ip-reconcile/ip-reconcile/podstate/v1alpha1"
 )
 
 var blue = simple("blue", "10.1.0.0/24")

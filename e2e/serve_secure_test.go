@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/ip-reconcile/ip-reconcile/podstate/cri/critest"
+	"github.com/ip-reconcile/ip-reconcile/agent/cri/critest"
 )
 
 func TestSecureMetricsAreForWhoMayGetThem(t *testing.T) {

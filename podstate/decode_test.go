@@ -19,8 +19,8 @@ import (
 	"pgregory.net/rapid"
 	"sigs.k8s.io/randfill"
 
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
-	"github.com/ip-reconcile/ip-reconcile/podstate/v1alpha1"
 )
 
 // filler fills every field of an object, and sets often what the rules read.

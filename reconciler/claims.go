@@ -4,9 +4,9 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
-	"github.com/ip-reconcile/ip-reconcile/podstate/v1alpha1"
 )
 
 // addClaims notes who else carries the address in the same network.

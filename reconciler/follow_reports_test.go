@@ -8,8 +8,8 @@ import (
 
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
-	"github.com/ip-reconcile/ip-reconcile/podstate/v1alpha1"
 )
 
 // Reports that were there and are not any more are no proof that there are no agents,

@@ -6,8 +6,8 @@ import (
 
 	"k8s.io/utils/ptr"
 
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
-	"github.com/ip-reconcile/ip-reconcile/podstate/v1alpha1"
 )
 
 // The usual entry is of default/web-0, sandbox box-1 on worker-1. Here box-7 of

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ip-reconcile/ip-reconcile/podstate/v1alpha1"
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 )
 
 // Without the Lease an ADD comes between the delete of the reservation, which it

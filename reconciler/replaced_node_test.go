@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ip-reconcile/ip-reconcile/podstate/v1alpha1"
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 )
 
 // anotherMachine runs under the name of worker-2, and its agent was never heard: the

@@ -9,8 +9,8 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/ip-reconcile/ip-reconcile/cmd/agentcmd"
-	"github.com/ip-reconcile/ip-reconcile/cmd/memory"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/agentcmd"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/memory"
 )
 
 func main() {

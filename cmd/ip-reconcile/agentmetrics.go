@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	"github.com/ip-reconcile/ip-reconcile/cmd/agentcmd"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/agentcmd"
 )
 
 // agentMetrics serves the node agent's metrics by HTTPS, to who may get /metrics. It is

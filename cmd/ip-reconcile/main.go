@@ -13,10 +13,9 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 
-	"github.com/ip-reconcile/ip-reconcile/cmd/agentcmd"
-	"github.com/ip-reconcile/ip-reconcile/cmd/memory"
-	"github.com/ip-reconcile/ip-reconcile/cmd/residentmem"
-	"github.com/ip-reconcile/ip-reconcile/cmd/servecmd"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/agentcmd"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/memory"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/servecmd"
 )
 
 // The exit codes of run and check.
@@ -30,7 +29,7 @@ const (
 var errLeft = errors.New("something is left")
 
 func main() {
-	residentmem.KeepGivingBack()
+	memory.KeepDroppingFilePages()
 	memory.Bound(40, 0)
 	os.Exit(execute(os.Args[1:], terminal()))
 }

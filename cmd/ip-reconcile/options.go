@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/ip-reconcile/ip-reconcile/cmd/clusterflags"
-	"github.com/ip-reconcile/ip-reconcile/cmd/flags"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/clusterflags"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/flags"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/snapshot"
 )

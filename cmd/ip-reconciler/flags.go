@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/ip-reconcile/ip-reconcile/cmd/servecmd"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/servecmd"
 )
 
 // settings are what the command line says.

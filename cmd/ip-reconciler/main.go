@@ -25,9 +25,8 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/ip-reconcile/ip-reconcile/cmd/memory"
-	"github.com/ip-reconcile/ip-reconcile/cmd/residentmem"
-	"github.com/ip-reconcile/ip-reconcile/cmd/servecmd"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/memory"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/servecmd"
 )
 
 const (
@@ -43,8 +42,8 @@ func main() {
 	defer stop()
 	// What is read around each page by default is more than whereabouts' 50Mi leave
 	// beside the heap.
-	residentmem.ReadSparsely()
-	residentmem.KeepGivingBack()
+	memory.ReadFileSparsely()
+	memory.KeepDroppingFilePages()
 	memory.Bound(40, 0)
 	os.Exit(run(ctx, os.Args[1:], os.Stderr))
 }

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 
-	"github.com/ip-reconcile/ip-reconcile/cmd/servecmd"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/servecmd"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/serve"

@@ -1,0 +1,155 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
+)
+
+const (
+	reportsPath = "/apis/ip-reconcile.dev/v1alpha1/sandboxreports"
+	leasesPath  = "/apis/coordination.k8s.io/v1/namespaces"
+	nodesPath   = "/api/v1/nodes"
+	// metadataOnly asks for the metadata of an object only: a report of hundreds
+	// of sandboxes need not come back with every answer.
+	metadataOnly = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+)
+
+// newClient is a client for requests made by hand. Typed clients bring every kind
+// that Kubernetes has into memory, and unstructured objects cost several times as
+// much to encode and decode.
+func newClient(config *rest.Config) (rest.Interface, error) {
+	config = metadata.ConfigFor(config)
+	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
+	client, err := rest.UnversionedRESTClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("set up a client for %s: %w", config.Host, err)
+	}
+	return client, nil
+}
+
+// answer makes a request and reads what is answered.
+func answer(ctx context.Context, r *rest.Request, into any) error {
+	result := r.Do(ctx)
+	if err := result.Error(); err != nil { // Raw would lose what the server says
+		return err
+	}
+	text, err := result.Raw()
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(text, into); err != nil {
+		return fmt.Errorf("the answer cannot be read: %w", err)
+	}
+	return nil
+}
+
+// send sends an object and reads what is answered.
+func send(ctx context.Context, r *rest.Request, object, into any) error {
+	body, err := json.Marshal(object)
+	if err != nil {
+		return err
+	}
+	return answer(ctx, r.Body(body), into)
+}
+
+// watchFor is how long a watch of the report lasts, unless it is cut off.
+const watchFor = 30 * time.Minute
+
+// A Watcher follows the node's report.
+type Watcher struct {
+	// Again is called when a watch begins after one that was cut off, or that failed:
+	// the API server was away, for however short a time.
+	Again func()
+
+	node    string
+	reports metadata.ResourceInterface
+	away    bool
+}
+
+// NewWatcher makes a Watcher.
+func NewWatcher(config *rest.Config, node string) (*Watcher, error) {
+	client, err := metadata.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("set up a client for %s: %w", config.Host, err)
+	}
+	return &Watcher{node: node, reports: client.Resource(v1alpha1.Resource()), Again: func() {}}, nil
+}
+
+// Watch calls changed with the resourceVersion of each change of the report, ""
+// for one that is not there, until the watch ends. It begins with what is there.
+func (w *Watcher) Watch(ctx context.Context, changed func(resourceVersion string)) error {
+	only := fields.OneTermEqualSelector(metav1.ObjectNameField, w.node).String()
+	again := w.away
+	w.away = true // until a watch has lasted as long as it was asked to
+	list, err := w.reports.List(ctx, metav1.ListOptions{FieldSelector: only})
+	if err != nil {
+		return fmt.Errorf("list SandboxReport %s: %w", w.node, err)
+	}
+	if again {
+		w.Again()
+	}
+	if len(list.Items) == 0 {
+		changed("")
+	}
+	for i := range list.Items {
+		changed(list.Items[i].ResourceVersion)
+	}
+	began := time.Now()
+	events, err := w.reports.Watch(ctx, metav1.ListOptions{
+		FieldSelector: only, ResourceVersion: list.ResourceVersion, TimeoutSeconds: ptr.To(int64(watchFor.Seconds())),
+	})
+	if err != nil {
+		w.away = !apierrors.IsForbidden(err) // which no attempt changes
+		return fmt.Errorf("watch SandboxReport %s: %w", w.node, err)
+	}
+	defer events.Stop()
+	for e := range events.ResultChan() {
+		switch object, ok := e.Object.(*metav1.PartialObjectMetadata); {
+		case e.Type == watch.Deleted:
+			changed("")
+		case e.Type == watch.Error || !ok:
+			return fmt.Errorf("watch SandboxReport %s: %v", w.node, e.Object)
+		default:
+			changed(object.ResourceVersion)
+		}
+	}
+	w.away = time.Since(began) < watchFor
+	return nil
+}
+
+// NodeIdentity reads from a Node object which machine it is.
+func NodeIdentity(ctx context.Context, config *rest.Config, node string) (Identity, error) {
+	config = rest.CopyConfig(config)
+	config.Timeout = 10 * time.Second
+	client, err := newClient(config)
+	if err != nil {
+		return Identity{}, err
+	}
+	var n struct {
+		Status struct {
+			NodeInfo struct {
+				BootID     string `json:"bootID"`
+				SystemUUID string `json:"systemUUID"`
+				MachineID  string `json:"machineID"`
+			} `json:"nodeInfo"`
+		} `json:"status"`
+	}
+	if err := answer(ctx, client.Get().AbsPath(nodesPath, node), &n); err != nil {
+		return Identity{}, fmt.Errorf("get Node %s: %w", node, err)
+	}
+	info := n.Status.NodeInfo
+	return Identity{BootID: info.BootID, Machine: v1alpha1.Machine{SystemUUID: info.SystemUUID, MachineID: info.MachineID}}, nil
+}

@@ -1,0 +1,87 @@
+package agent_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/ip-reconcile/ip-reconcile/agent"
+)
+
+// watched answers a list, and a watch with something, for some time.
+type watched struct {
+	list, watch int // status
+	says        string
+	lasts       time.Duration
+}
+
+func (w watched) RoundTrip(r *http.Request) (*http.Response, error) {
+	status, body := w.list, io.ReadCloser(io.NopCloser(strings.NewReader(
+		`{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":{"resourceVersion":"7"},"items":[]}`)))
+	asked := r.URL.Query()
+	if asked.Has("watch") {
+		status = w.watch
+	}
+	switch limit, err := time.ParseDuration(asked.Get("timeoutSeconds") + "s"); {
+	case status != http.StatusOK:
+		body = io.NopCloser(strings.NewReader(`{"kind":"Status","apiVersion":"v1"}`))
+	case asked.Has("watch") && err != nil:
+		return nil, err
+	case asked.Has("watch"):
+		from, to := io.Pipe()
+		body = from
+		go func() {
+			fmt.Fprint(to, w.says)
+			time.Sleep(min(w.lasts, limit))
+			to.Close()
+		}()
+	}
+	return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {"application/json"}}, Body: body, Request: r}, nil
+}
+
+// An API server may be away, and etcd be restored, in the pause between two watches.
+func TestTheAPIServerWasAwayWhenAWatchDidNotLastItsTime(t *testing.T) {
+	const ok, long = http.StatusOK, 24 * time.Hour
+	for name, c := range map[string]struct {
+		first watched
+		again int
+	}{
+		"it lasted its time":        {watched{list: ok, watch: ok, lasts: long}, 0},
+		"it was cut off":            {watched{list: ok, watch: ok, lasts: 15 * time.Second}, 1},
+		"it ended with an error":    {watched{list: ok, watch: ok, lasts: long, says: `{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","code":410}}`}, 1},
+		"it was refused":            {watched{list: ok, watch: http.StatusInternalServerError}, 1},
+		"it is not allowed":         {watched{list: ok, watch: http.StatusForbidden}, 0},
+		"the list before it failed": {watched{list: http.StatusInternalServerError}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				answers := &c.first
+				w, err := agent.NewWatcher(&rest.Config{Host: "http://api", Transport: transport(func(r *http.Request) (*http.Response, error) { return answers.RoundTrip(r) })}, "worker-1")
+				if err != nil {
+					t.Fatal(err)
+				}
+				again := 0
+				w.Again = func() { again++ }
+				w.Watch(t.Context(), func(string) {})
+				equal(t, "again, by the first watch", again, 0)
+				answers = &watched{list: ok, watch: ok, lasts: long}
+				for range 2 {
+					if err := w.Watch(t.Context(), func(string) {}); err != nil {
+						t.Error(err)
+					}
+				}
+				equal(t, "again", again, c.again)
+			})
+		})
+	}
+}
+
+type transport func(*http.Request) (*http.Response, error)
+
+func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

@@ -1,0 +1,139 @@
+package cnicache_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
+)
+
+func TestTheRangeIsTheOneThatHasTheAddressAsWhereaboutsTakesIt(t *testing.T) {
+	ranges := func(texts ...string) string {
+		return `{"type":"whereabouts","ipRanges":[{"range":"` + strings.Join(texts, `"},{"range":"`) + `"}]}`
+	}
+	at := func(ip, r string) v1alpha1.Address {
+		return v1alpha1.Address{IP: ip, IfName: "net1", Network: "wb", Range: r}
+	}
+	named := at("10.0.0.5", "10.0.0.0/24")
+	named.NetworkName = "blue"
+	unknown := at("10.0.0.5", "")
+	unknown.NetworkName = "blue"
+	cases := map[string]struct {
+		ipam string
+		ips  []string
+		want []v1alpha1.Address
+	}{
+		"a range":           {wbIPAM, []string{"10.0.0.5/24"}, []v1alpha1.Address{wbAddr}},
+		"host bits set":     {`{"type":"whereabouts","range":"10.0.0.5/16"}`, []string{"10.0.7.1/16"}, []v1alpha1.Address{at("10.0.7.1", "10.0.0.0/16")}},
+		"first and last":    {`{"type":"whereabouts","range":"10.0.0.10-10.0.0.20/24"}`, []string{"10.0.0.11/24"}, []v1alpha1.Address{at("10.0.0.11", "10.0.0.0/24")}},
+		"leading zeros":     {`{"type":"whereabouts","range":"10.0.000.0/24"}`, []string{"10.0.0.5/24"}, []v1alpha1.Address{wbAddr}},
+		"a mapped range":    {`{"type":"whereabouts","range":"::ffff:10.0.0.0/120"}`, []string{"10.0.0.5/24"}, []v1alpha1.Address{wbAddr}},
+		"a mapped address":  {wbIPAM, []string{"::ffff:10.0.0.5/120"}, []v1alpha1.Address{wbAddr}},
+		"IPv6":              {ranges("fd00:0:0::/64"), []string{"fd00::00a/64"}, []v1alpha1.Address{at("fd00::a", "fd00::/64")}},
+		"dual stack":        {ranges("fd00::/64", "10.0.0.0/24"), []string{"fd00::a/64", "10.0.0.5/24"}, []v1alpha1.Address{at("10.0.0.5", "10.0.0.0/24"), at("fd00::a", "fd00::/64")}},
+		"by number":         {ranges("10.0.0.0/24", "10.0.0.0/24"), []string{"10.0.0.10/24", "10.0.0.9/24"}, []v1alpha1.Address{at("10.0.0.9", "10.0.0.0/24"), at("10.0.0.10", "10.0.0.0/24")}},
+		"ranges overlap":    {ranges("10.0.0.0/16", "10.0.0.0/24"), []string{"10.0.0.5/16", "10.0.0.6/24"}, []v1alpha1.Address{at("10.0.0.5", "10.0.0.0/16"), at("10.0.0.6", "10.0.0.0/24")}},
+		"range and ranges":  {`{"type":"whereabouts","range":"10.0.0.0/24","ipRanges":[{"range":"10.1.0.0/24"}]}`, []string{"10.1.0.5/24"}, []v1alpha1.Address{at("10.1.0.5", "10.1.0.0/24")}},
+		"a name":            {`{"type":"whereabouts","range":"10.0.0.0/24","network_name":"blue"}`, []string{"10.0.0.5/24"}, []v1alpha1.Address{named}},
+		"a slice of it":     {`{"type":"whereabouts","range":"10.0.0.0/16","node_slice_size":"/24"}`, []string{"10.0.0.5/16"}, []v1alpha1.Address{at("10.0.0.5", "10.0.0.0/16")}},
+		"elsewhere":         {wbIPAM, []string{"10.0.0.5/24", "192.168.0.1/24"}, []v1alpha1.Address{wbAddr}},
+		"no range":          {`{"type":"whereabouts","network_name":"blue"}`, []string{"10.0.0.5/24"}, []v1alpha1.Address{unknown}},
+		"none readable":     {`{"type":"whereabouts","range":"10.0.0.0","network_name":"blue"}`, []string{"10.0.0.5/24"}, []v1alpha1.Address{unknown}},
+		"not even a text":   {`{"type":"whereabouts","range":7}`, []string{"10.0.0.5/24"}, []v1alpha1.Address{at("10.0.0.5", "")}},
+		"the same twice":    {wbIPAM, []string{"10.0.0.5/24", "10.0.0.5/24"}, []v1alpha1.Address{wbAddr}},
+		"another ipam":      {`{"type":"host-local","range":"10.0.0.0/24"}`, []string{"10.0.0.5/24"}, nil},
+		"one of like name":  {`{"type":"whereabouts2","range":"10.0.0.0/24"}`, []string{"10.0.0.5/24"}, nil},
+		"no address at all": {wbIPAM, nil, nil},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			c := newCaches(t)
+			c.delegate(one, "net1", conf("wb", tc.ipam), result(tc.ips...))
+			e := c.readEntry(one)
+			same(t, "addresses", e.Addresses, tc.want)
+			if name != "not even a text" {
+				c.readable()
+			}
+		})
+	}
+}
+
+func TestAResultOfEveryCNIVersionTellsItsAddresses(t *testing.T) {
+	both := []v1alpha1.Address{wbAddr, {IP: "fd00::a", IfName: "net1", Network: "wb", Range: "fd00::/64"}}
+	for _, v := range []string{"0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"} {
+		text := `{"cniVersion":"` + v + `","ips":[{"address":"fd00::a/64"},{"address":"10.0.0.5/24"}]}`
+		switch v {
+		case "0.1.0", "0.2.0":
+			text = `{"cniVersion":"` + v + `","ip4":{"ip":"10.0.0.5/24"},"ip6":{"ip":"fd00::a/64"}}`
+		case "0.3.0", "0.3.1", "0.4.0":
+			text = strings.NewReplacer(`"address":"f`, `"version":"6","address":"f`, `"address":"1`, `"version":"4","address":"1`).Replace(text)
+		}
+		c := newCaches(t)
+		ipam := `{"type":"whereabouts","ipRanges":[{"range":"10.0.0.0/24"},{"range":"fd00::/64"}]}`
+		c.delegate(one, "net1", strings.Replace(conf("wb", ipam), "1.0.0", v, 1), text)
+		addresses(t, c.readEntry(one), both...)
+		c.readable()
+	}
+}
+
+// libcni's own conversion of such a result panics (v1.3.0,
+// pkg/types/100/types.go, convertFrom04x).
+func TestAResultWithNullsInItIsRead(t *testing.T) {
+	for _, v := range []string{"0.4.0", "1.0.0"} {
+		c := newCaches(t)
+		path := c.delegate(one, "net1", strings.Replace(wb, "1.0.0", v, 1), strings.Replace(net1, "1.0.0", v, 1))
+		tamper(c, path, `"ips":[`, `"ips":[null,{},`)
+		tamper(c, path, `"interfaces":[`, `"routes":[null],"interfaces":[null,`)
+		e := c.readEntry(one)
+		addresses(t, e, wbAddr)
+		c.readable()
+	}
+}
+
+func TestOnlyTheAddressesOfAChainThatLieInWhereaboutsRangesAreItsOwn(t *testing.T) {
+	c := newCaches(t)
+	c.runtime(one, "net1", `{"cniVersion":"1.0.0","name":"chain","plugins":[{"type":"macvlan","ipam":`+wbIPAM+`},{"type":"own","ipam":{"type":"static"}},`+
+		`{"type":"vlan","ipam":{"type":"whereabouts","range":"10.2.0.0/24","network_name":"blue"}}]}`,
+		result("10.2.0.7/24", "10.0.0.5/24", "172.16.0.1/24"))
+	a, b := wbAddr, v1alpha1.Address{IP: "10.2.0.7", IfName: "net1", Network: "chain", Range: "10.2.0.0/24", NetworkName: "blue"}
+	a.Network = "chain"
+	addresses(t, c.readEntry(one), a, b)
+}
+
+// What Multus returns to the runtime is its first delegate's result.
+func TestAnAddressIsNotMultusEntrysButItsDelegates(t *testing.T) {
+	for _, kind := range []string{"multus", "multus-shim", "multus-cni"} {
+		c := newCaches(t)
+		c.runtime(one, "eth0", `{"cniVersion":"1.0.0","name":"multus","type":"`+kind+`","ipam":`+wbIPAM+`,"delegates":[`+wb+`]}`, net1)
+		addresses(t, c.readEntry(one))
+		c.delegate(one, "eth0", wb, net1)
+		c.own(one, wb)
+		a := wbAddr
+		a.IfName = "eth0"
+		addresses(t, c.readEntry(one), a)
+	}
+}
+
+func TestAnAddressThatBothCachesHoldIsThereOnce(t *testing.T) {
+	c := newCaches(t)
+	c.runtime(one, "net1", wb, net1)
+	c.delegate(one, "net1", wb, net1)
+	c.delegate(one, "net0", wb, net1)
+	a := wbAddr
+	a.IfName = "net0"
+	addresses(t, c.readEntry(one), a, wbAddr)
+}
+
+func TestAtMost64AddressesAreKept(t *testing.T) {
+	c := newCaches(t)
+	var ips []string
+	for i := range 70 {
+		ips = append(ips, fmt.Sprintf("10.0.0.%d/24", 200-i))
+	}
+	c.runtime(one, "net1", wb, result(ips...))
+	e := c.readEntry(one)
+	if len(e.Addresses) != 64 || e.Addresses[0].IP != "10.0.0.131" || e.Addresses[63].IP != "10.0.0.194" {
+		t.Errorf("got %d: %v", len(e.Addresses), e.Addresses)
+	}
+}

@@ -1,0 +1,249 @@
+package cnicache_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ip-reconcile/ip-reconcile/agent/cnicache"
+)
+
+func TestASandboxBehindMultusHasItsPodItsNamespaceAndItsAddress(t *testing.T) {
+	c := newCaches(t)
+	c.from(c.runtime(one, "eth0", multus, eth0), noon.Add(3*time.Second))
+	c.from(c.own(one, kindnet, wb), noon.Add(time.Second))
+	c.from(c.delegate(one, "eth0", kindnet, eth0), noon.Add(2*time.Second))
+	c.from(c.delegate(one, "net1", wb, net1), noon.Add(2*time.Second))
+	e := c.readEntry(one)
+	c.readable()
+	addresses(t, e, wbAddr)
+	e.Addresses = nil
+	if !e.Since.Equal(noon.Add(time.Second)) {
+		t.Errorf("since: got %v, want the time of Multus' own file, the oldest", e.Since)
+	}
+	e.Since = time.Time{}
+	same(t, "entry", *e, cnicache.Entry{
+		ID: one, Namespace: "default", Name: "web-0", UID: "uid-1",
+		NetNS: []string{"/var/run/netns/cni-1a00", "/var/run/netns/pod"}, Told: true, ByMultus: true, InMultus: true,
+	})
+}
+
+func TestASandboxBeingSetUpIsKnownByMultusOwnFileAlone(t *testing.T) {
+	c := newCaches(t)
+	c.own(one, kindnet, wb)
+	e := c.readEntry(one)
+	c.readable()
+	same(t, "entry", *e, cnicache.Entry{ID: one, Since: e.Since, InMultus: true})
+}
+
+func TestASandboxSurelyHasNoWhereaboutsAddressOnlyWhereEveryFileSaysSo(t *testing.T) {
+	pod := func(c *caches) { c.runtime(one, "eth0", multus, eth0); c.delegate(one, "eth0", kindnet, eth0) }
+	cases := map[string]struct {
+		files func(c *caches)
+		want  bool
+	}{
+		"a runtime's own network": {func(c *caches) { c.runtime(one, "eth0", kindnet, eth0) }, true},
+		"two of them":             {func(c *caches) { c.runtime(one, "eth0", kindnet, eth0); c.runtime(one, "net1", fixed, net1) }, true},
+		"the loopback alone, while others may come or have gone": {func(c *caches) {
+			c.runtime(one, "lo", `{"cniVersion":"1.0.0","name":"cni-loopback","type":"loopback"}`, eth0)
+		}, false},
+		"the loopback and another": {func(c *caches) {
+			c.runtime(one, "lo", `{"cniVersion":"1.0.0","name":"cni-loopback","type":"loopback"}`, eth0)
+			c.runtime(one, "eth0", kindnet, eth0)
+		}, true},
+		"Multus with its own file": {func(c *caches) { pod(c); c.own(one, kindnet) }, true},
+		"the shim with it": {func(c *caches) {
+			c.runtime(one, "eth0", shim, eth0)
+			c.own(one, kindnet)
+		}, true},
+		"Multus without its own file":     {pod, false},
+		"the shim without it":             {func(c *caches) { c.runtime(one, "eth0", shim, eth0) }, false},
+		"a delegate's result alone":       {func(c *caches) { c.delegate(one, "eth0", kindnet, eth0) }, false},
+		"Multus' own file alone":          {func(c *caches) { c.own(one, kindnet) }, false},
+		"its own file half-written":       {func(c *caches) { pod(c); c.write(c.own(one, kindnet), `[{"Conf":`) }, false},
+		"its own file without networks":   {func(c *caches) { pod(c); c.write(c.own(one), `null`) }, false},
+		"its own file with an unread one": {func(c *caches) { pod(c); c.write(c.own(one), `[{"Bytes":"e30="}]`) }, false},
+		"whereabouts among the delegates": {func(c *caches) { pod(c); c.own(one, kindnet, wb) }, false},
+		"whereabouts in the runtime's":    {func(c *caches) { c.runtime(one, "eth0", wb, eth0) }, false},
+		"whereabouts in an unread place":  {func(c *caches) { c.runtime(one, "eth0", conf("x", `{"type":"own","by":{"WhereAbouts":1}}`), eth0) }, false},
+		"whereabouts inlined in Multus": {func(c *caches) {
+			c.runtime(one, "eth0", strings.Replace(multus, "ptp", "whereabouts", 1), eth0)
+			c.own(one, kindnet)
+		}, false},
+		"whereabouts in escapes": {func(c *caches) { c.runtime(one, "eth0", conf("x", `{"type":"where\u0061bouts"}`), eth0) }, false},
+		"a result beside that is empty": {func(c *caches) {
+			c.runtime(one, "eth0", kindnet, eth0)
+			c.write(c.folders.Results+"/b-"+one+"-net1", "")
+		}, false},
+		"a result of an unknown version": {func(c *caches) {
+			tamper(c, c.runtime(one, "eth0", kindnet, eth0), `"cniVersion":"1.0.0"`, `"cniVersion":"9.0.0"`)
+		}, false},
+		"a plugin that may run others":  {func(c *caches) { c.runtime(one, "eth0", strings.Replace(kindnet, "ptp", "genie", 1), eth0) }, false},
+		"an ipam plugin that may":       {func(c *caches) { c.runtime(one, "eth0", conf("x", `{"type":"ours"}`), eth0) }, false},
+		"a delegate of Multus that may": {func(c *caches) { pod(c); c.own(one, kindnet, strings.Replace(kindnet, "ptp", "danm", 1)) }, false},
+		"a chain of which one plugin may": {func(c *caches) {
+			c.runtime(one, "eth0", `{"cniVersion":"1.0.0","name":"x","plugins":[{"type":"bridge"},{"type":"ours"}]}`, eth0)
+		}, false},
+		"a chain of plugins that are all known": {func(c *caches) {
+			c.runtime(one, "eth0", `{"cniVersion":"1.0.0","name":"x","plugins":[{"type":"bridge"},{"type":"tuning"}]}`, eth0)
+		}, true},
+		"a chain of plugins from elsewhere": {func(c *caches) { rewrite(c, c.runtime(one, "eth0", kindnet, eth0), `{"name":"kindnet"}`) }, false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			c := newCaches(t)
+			tc.files(c)
+			if got := c.readEntry(one).NoWhereabouts; got != tc.want {
+				t.Errorf("no whereabouts: got %v, want %v; unread: %v", got, tc.want, c.Unread())
+			}
+		})
+	}
+}
+
+// A fifo or a link must never be waited for or followed, a file that is not
+// JSON yet is being written: all of them count by their name.
+func TestAFileThatCannotBeReadCountsByItsNameAndCostsNoOther(t *testing.T) {
+	cases := map[string]func(c *caches, path string) error{
+		"half-written": func(c *caches, path string) error { return os.Truncate(path, 100) },
+		"empty":        func(c *caches, path string) error { return os.Truncate(path, 0) },
+		"huge":         func(c *caches, path string) error { return os.Truncate(path, 1<<40) },
+		"not JSON":     func(c *caches, path string) error { return os.WriteFile(path, []byte("\x00\xff{"), 0o600) },
+		"null":         func(c *caches, path string) error { return os.WriteFile(path, []byte("null"), 0o600) },
+		"a folder":     func(c *caches, path string) error { c.remove(path); return os.Mkdir(path, 0o700) },
+		"a link":       func(c *caches, path string) error { return relink(path) },
+		"a dead link":  func(c *caches, path string) error { c.remove(path); return os.Symlink("nowhere", path) },
+		"a fifo":       func(c *caches, path string) error { c.remove(path); return mkfifo(path) },
+		"without right": func(c *caches, path string) error {
+			if os.Geteuid() == 0 {
+				c.Skip("root may read everything")
+			}
+			return os.Chmod(path, 0)
+		},
+		"of another container": func(c *caches, path string) error { tamper(c, path, one, two); return nil },
+		"of no container":      func(c *caches, path string) error { tamper(c, path, one, ""); return nil },
+		"of another kind":      func(c *caches, path string) error { tamper(c, path, "cniCacheV1", "cniCacheV2"); return nil },
+	}
+	for name, spoil := range cases {
+		t.Run(name, func(t *testing.T) {
+			c := newCaches(t)
+			path := c.runtime(one, "net1", wb, net1)
+			c.delegate(two, "net1", wb, net1)
+			if err := spoil(c, path); err != nil {
+				t.Fatal(err)
+			}
+			info, err := os.Lstat(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 2 { // the second time as it is kept
+				entries := c.read()
+				c.unreadable(path)
+				if err := c.Unread()[path]; name == "huge" && !strings.Contains(err.Error(), "larger") {
+					t.Errorf("was read: %v", err)
+				}
+				e := entries[one]
+				if e == nil {
+					t.Fatal("the id is gone")
+				}
+				same(t, "entry", *e, cnicache.Entry{ID: one, Since: info.ModTime()})
+				if len(entries) != 2 {
+					t.Errorf("entries: got %d, want 2", len(entries))
+				}
+				addresses(t, entries[two], wbAddr)
+			}
+		})
+	}
+}
+
+func TestMultusOwnFileThatCannotBeReadCountsByItsName(t *testing.T) {
+	for _, content := range []string{"", "[", "null", "[]", "{}", "[null]", `[{"Bytes":"!"}]`, `[{"Bytes":"W10="}]`} {
+		c := newCaches(t)
+		path := c.write(c.own(one, kindnet), content)
+		e := c.readEntry(one)
+		c.unreadable(path)
+		same(t, content, *e, cnicache.Entry{ID: one, Since: e.Since, InMultus: true})
+	}
+}
+
+// Before 2019 libcni kept the bare result.
+func TestABareResultTellsTheNetworkNamespaceAndNoAddress(t *testing.T) {
+	c := newCaches(t)
+	path := c.write(filepath.Join(c.folders.Results, "wb-"+one+"-net1"), net1)
+	e := c.readEntry(one)
+	c.unreadable(path)
+	same(t, "entry", *e, cnicache.Entry{ID: one, Since: e.Since, NetNS: []string{"/var/run/netns/pod"}})
+}
+
+func TestWhatCanBeReadOfAnEntryIsKept(t *testing.T) {
+	c := newCaches(t)
+	path := c.runtime(one, "net1", wb, net1)
+	tamper(c, path, `"address":"10.0.0.5/24"`, `"address":"10.0.0.5"`)
+	e := c.readEntry(one)
+	c.unreadable(path)
+	same(t, "entry", *e, cnicache.Entry{
+		ID: one, Since: e.Since, Namespace: "default", Name: "web-0", UID: "uid-1", NetNS: []string{"/var/run/netns/cni-1a00"},
+	})
+}
+
+func TestTheContainerIsTheLastIDInTheName(t *testing.T) {
+	cases := map[string]string{
+		"wb-" + one + "-net1":               one,
+		"a-b-" + one + "-net-1-x":           one,
+		two + "-" + one + "-net1":           one,
+		"wb-" + two + "-" + one + "-net1":   one,
+		"wb-" + strings.ToUpper(one) + "-e": strings.ToUpper(one),
+		"wb-" + one[1:] + "-net1":           "",
+		"wb-" + one + "0-net1":              "",
+		"wb-" + one[1:] + "g-net1":          "",
+		"-" + one + "-net1":                 "",
+		"wb-" + one:                         "",
+		"wb-" + one + "-":                   "",
+		one:                                 "",
+		".nfs0001":                          "",
+	}
+	for name, want := range cases {
+		c := newCaches(t)
+		c.write(filepath.Join(c.folders.Results, name), "{")
+		entries := c.read()
+		if want == "" {
+			if len(entries) != 0 || len(c.Unread()) != 0 {
+				t.Errorf("%s: got %v, want it to be ignored", name, entries)
+			}
+			continue
+		}
+		if len(entries) != 1 || entries[want] == nil {
+			t.Errorf("%s: got %v, want %s", name, entries, want)
+		}
+	}
+}
+
+func TestForeignFilesInMultusFolderAreIgnored(t *testing.T) {
+	c := newCaches(t)
+	c.write(filepath.Join(c.folders.Multus, "multus.kubeconfig"), "x")
+	c.write(filepath.Join(c.folders.Multus, "wb-"+one+"-net1"), "x")
+	c.write(filepath.Join(c.folders.Multus, one[1:]), "x")
+	if entries := c.read(); len(entries) != 0 {
+		t.Errorf("got %v", entries)
+	}
+	c.readable()
+}
+
+// A UID proves that a sandbox is another pod's: one in dispute is none.
+func TestAPodThatFilesContradictEachOtherAboutIsNotSaid(t *testing.T) {
+	c := newCaches(t)
+	c.runtime(one, "eth0", kindnet, eth0)
+	for i, uid := range []string{"uid-2", "uid-1", ""} {
+		c.add(c.folders.Multus, one, "net"+string(rune('1'+i)), wb, net1, [2]string{"K8S_POD_NAMESPACE", "default"}, [2]string{"K8S_POD_UID", uid})
+	}
+	e := c.readEntry(one)
+	same(t, "pod", []string{e.Namespace, e.Name, e.UID}, []string{"default", "web-0", ""})
+	c.unreadable(one)
+}
+
+func TestOnlyPathsAreNetworkNamespaces(t *testing.T) {
+	c := newCaches(t)
+	c.runtime(one, "net1", wb, `{"cniVersion":"0.4.0","interfaces":[{"name":"veth1"},{"name":"net1","sandbox":"/proc/7/ns/net"},{"name":"x","sandbox":"vm-7"},{"name":"y","sandbox":"/proc/7/ns/net"}]}`)
+	same(t, "paths", c.readEntry(one).NetNS, []string{"/proc/7/ns/net", "/var/run/netns/cni-1a00"})
+}

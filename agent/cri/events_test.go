@@ -1,0 +1,70 @@
+package cri_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/ip-reconcile/ip-reconcile/agent/cri"
+	"github.com/ip-reconcile/ip-reconcile/agent/cri/critest"
+)
+
+func TestEventsAreTakenOnlyFromARuntimeThatSendsThemToEveryReader(t *testing.T) {
+	for version, takes := range map[string]bool{
+		"1.6.20~ds1": false, "v1.7.13": false, "1.7.30-k3s1": false, "": false, "unknown": false,
+		"2.0.0": true, "v2.1.4-k3s2": true, "2.4.2+unknown": true, "10.0.0": true,
+	} {
+		t.Run(version, func(t *testing.T) {
+			s := critest.Start(t, critest.Containerd)
+			s.Upgrade(version)
+			ctx, stop := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			go func() { ended <- dial(t, s.Socket).Watch(ctx, stop) }()
+			for {
+				select {
+				case err := <-ended:
+					if errors.Is(err, cri.ErrNotBroadcast) == takes || (s.Calls("GetContainerEvents") > 0) != takes {
+						t.Errorf("%d streams: %v", s.Calls("GetContainerEvents"), err)
+					}
+					return
+				default:
+					s.Set() // until the stream is there, nobody hears it
+				}
+			}
+		})
+	}
+}
+
+func TestEventsAreHandedOnUntilTheStreamEndsWithAnError(t *testing.T) {
+	changes := 0
+	if err := dialOdd(t, &odd{events: 3}).Watch(t.Context(), func() { changes++ }); err == nil || changes != 3 {
+		t.Errorf("%d of 3 changes, %v", changes, err)
+	}
+}
+
+func TestARuntimeWithoutEventsIsAnErrorWithoutAdvice(t *testing.T) {
+	err := dial(t, critest.Start(t, critest.CRIO).Socket).Watch(t.Context(), func() { t.Error("a change") })
+	if err == nil || strings.Contains(err.Error(), "CRI v1") {
+		t.Errorf("spoken as CRI-O does: %v", err)
+	}
+}
+
+func TestWatchingEndsWithTheContextAfterAChangeWasSeen(t *testing.T) {
+	s := critest.Start(t, critest.Containerd)
+	r := dial(t, s.Socket)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- r.Watch(ctx, stop) }()
+	for {
+		select {
+		case err := <-ended:
+			if err == nil || ctx.Err() == nil {
+				t.Errorf("ended with %v", err)
+			}
+			return
+		default:
+			s.Set() // until the stream is there, nobody hears it
+		}
+	}
+}

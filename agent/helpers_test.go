@@ -1,0 +1,207 @@
+package agent_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ip-reconcile/ip-reconcile/agent"
+	"github.com/ip-reconcile/ip-reconcile/agent/cnicache"
+	"github.com/ip-reconcile/ip-reconcile/agent/cri"
+	"github.com/ip-reconcile/ip-reconcile/agent/cri/critest"
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
+)
+
+var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+func at(d time.Duration) metav1.Time { return metav1.NewTime(noon.Add(d)) }
+
+// id is a container id that begins with the given hex digits.
+func id(head string) string { return head + strings.Repeat("0", 64-len(head)) }
+
+func equal(t testing.TB, what string, got, want any) {
+	t.Helper()
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%s:\n got %v\nwant %v", what, got, want)
+	}
+}
+
+// aNode is a node with a runtime, CNI caches and network namespaces.
+type aNode struct {
+	testing.TB
+	*agent.NodeInspector
+	runtime *critest.Server
+	cni     string // /var/lib/cni
+	netns   string // /run/netns
+	own     critest.Sandbox
+}
+
+// newNode is one on which only the agent runs, whose network namespace is there.
+func newNode(t testing.TB, style critest.Style) *aNode {
+	t.Helper()
+	n := &aNode{TB: t, runtime: critest.Start(t, style), cni: t.TempDir(), netns: t.TempDir()}
+	n.mkdir(n.results())
+	n.own = critest.Sandbox{ID: id("99"), Namespace: "kube-system", Name: "agent", UID: "own-uid", HostNetwork: true, CreatedAt: noon}
+	n.runtime.Set(n.own)
+	n.NodeInspector = n.newEyes()
+	return n
+}
+
+// newEyes are those of an agent that starts now.
+func (n *aNode) newEyes() *agent.NodeInspector {
+	n.Helper()
+	r, err := cri.Dial(n.runtime.Socket)
+	if err != nil {
+		n.Fatal(err)
+	}
+	n.Cleanup(func() { r.Close() })
+	return &agent.NodeInspector{
+		Runtime: r, NetNSDirs: []string{n.netns}, OwnUID: "own-uid",
+		Caches: cnicache.New(cnicache.Folders{Results: n.results(), Multus: filepath.Join(n.cni, "multus")}),
+	}
+}
+
+func (n *aNode) results() string { return filepath.Join(n.cni, "results") }
+
+func (n *aNode) mkdir(path string) {
+	n.Helper()
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		n.Fatal(err)
+	}
+}
+
+// runs are the sandboxes that the runtime lists beside the agent's own, and beside one
+// that is in the CNI caches and has no address of whereabouts: it shows that the caches
+// are the node's, and looks leave it out.
+func (n *aNode) runs(all ...critest.Sandbox) {
+	n.Helper()
+	if slices.ContainsFunc(all, func(b critest.Sandbox) bool { return !b.NotReady && !b.HostNetwork }) {
+		beside := critest.Sandbox{ID: id("88"), Namespace: "kube-system", Name: "dns-0", UID: "uid-dns", CreatedAt: noon}
+		n.cached("kindnet", beside.ID, "eth0", "/elsewhere/dns", "10.244.0.8/24")
+		all = append(slices.Clone(all), beside)
+	}
+	n.runtime.Set(append(all, n.own)...)
+}
+
+func (n *aNode) file(path, content string) string {
+	n.Helper()
+	n.mkdir(filepath.Dir(path))
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		n.Fatal(err)
+	}
+	if err := os.Chtimes(path, noon, noon); err != nil {
+		n.Fatal(err)
+	}
+	return path
+}
+
+// namespace makes a network namespace, or what looks like one.
+func (n *aNode) namespace(name string) string { return n.file(filepath.Join(n.netns, name), "") }
+
+func (n *aNode) remove(path string) {
+	n.Helper()
+	if err := os.RemoveAll(path); err != nil {
+		n.Fatal(err)
+	}
+}
+
+// cached writes what libcni keeps of an ADD of a network: wb has whereabouts'
+// addresses, kindnet others.
+func (n *aNode) cached(network, id, ifName, netns string, ips ...string) string {
+	n.Helper()
+	ipam := `{"type":"host-local"}`
+	if network == "wb" {
+		ipam = `{"type":"whereabouts","range":"10.0.0.0/24"}`
+	}
+	return n.entry(id, network, ifName, `{"cniVersion":"1.0.0","name":"`+network+`","type":"macvlan","ipam":`+ipam+`}`, append([]string{netns}, ips...)...)
+}
+
+// entry writes what libcni keeps of an ADD with this config, in a namespace and with
+// addresses.
+func (n *aNode) entry(id, network, ifName, config string, with ...string) string {
+	n.Helper()
+	netns := "/x"
+	if len(with) > 0 {
+		netns, with = with[0], with[1:]
+	}
+	var addresses []map[string]any
+	for _, ip := range with {
+		addresses = append(addresses, map[string]any{"interface": 0, "address": ip})
+	}
+	text, err := json.Marshal(map[string]any{
+		"kind": "cniCacheV1", "containerId": id, "ifName": ifName, "networkName": network, "netns": netns,
+		"config":  []byte(config),
+		"cniArgs": [][2]string{{"K8S_POD_NAMESPACE", "default"}, {"K8S_POD_NAME", "web-0"}, {"K8S_POD_UID", "uid-1"}},
+		"result": map[string]any{
+			"cniVersion": "1.0.0", "interfaces": []any{map[string]any{"name": ifName, "sandbox": netns}}, "ips": addresses,
+		},
+	})
+	if err != nil {
+		n.Fatal(err)
+	}
+	return n.file(filepath.Join(n.results(), network+"-"+id+"-"+ifName), string(text))
+}
+
+func (n *aNode) look() *agent.Look {
+	n.Helper()
+	look, err := n.Look(n.Context())
+	if err != nil {
+		n.Fatal(err)
+	}
+	look.Sandboxes = slices.DeleteFunc(look.Sandboxes, func(s agent.Listed) bool { return s.ID == id("88") })
+	look.Attachments = slices.DeleteFunc(look.Attachments, func(a v1alpha1.Attachment) bool { return a.ID == id("88") })
+	return look
+}
+
+// fails looks, and says why there is no look.
+func (n *aNode) fails() error {
+	n.Helper()
+	look, err := n.Look(n.Context())
+	if err == nil || look != nil {
+		n.Fatalf("there is a look: %v, %v", look, err)
+	}
+	return err
+}
+
+// sandbox is the one of a look that must be there.
+func (n *aNode) sandbox(id string) agent.Listed {
+	n.Helper()
+	for _, s := range n.look().Sandboxes {
+		if s.ID == id {
+			return s
+		}
+	}
+	n.Fatalf("%s is not in the look", id[:4])
+	return agent.Listed{}
+}
+
+// attachment is the only one of a look.
+func (n *aNode) attachment() v1alpha1.Attachment {
+	n.Helper()
+	look := n.look()
+	if len(look.Attachments) != 1 {
+		n.Fatalf("not one attachment: %v", look.Attachments)
+	}
+	return look.Attachments[0]
+}
+
+func web(head string) critest.Sandbox {
+	return critest.Sandbox{ID: id(head), Namespace: "default", Name: "web-0", UID: "uid-1", CreatedAt: noon}
+}
+
+func told(closed *bool) string {
+	switch {
+	case closed == nil:
+		return "not known"
+	case *closed:
+		return "closed"
+	}
+	return "open"
+}

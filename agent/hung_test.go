@@ -1,0 +1,109 @@
+package agent_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/ip-reconcile/ip-reconcile/agent"
+	"github.com/ip-reconcile/ip-reconcile/agent/cri/critest"
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
+)
+
+// crowd are 250 sandboxes that have stopped, of which the first 100 are so.
+func crowd(n *aNode, so func(*critest.Sandbox)) []critest.Sandbox {
+	all := make([]critest.Sandbox, 250)
+	for i := range all {
+		all[i] = web(fmt.Sprintf("%03x", i))
+		all[i].NotReady, all[i].Closed = true, true
+		if i < 100 {
+			so(&all[i])
+		}
+	}
+	n.runs(all...)
+	return all
+}
+
+// kept is a Store that remembers.
+type kept struct {
+	store
+	reports chan *v1alpha1.SandboxReport
+}
+
+func (k kept) Publish(_ context.Context, r *v1alpha1.SandboxReport) error {
+	k.reports <- r.DeepCopy()
+	return nil
+}
+
+func (k kept) Renew(context.Context) error { return nil }
+
+func TestAHundredHungShimsOf250CostOnlyThemselves(t *testing.T) {
+	for name, so := range map[string]func(*critest.Sandbox){
+		"that hang":         func(s *critest.Sandbox) { s.Hung = true },
+		"that hang wholly":  func(s *critest.Sandbox) { s.Hung, s.Deaf = true, true },
+		"that were killed":  func(s *critest.Sandbox) { s.Away = true },
+		"that are not told": func(s *critest.Sandbox) { s.Broken = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := newNode(t, critest.Containerd)
+			all := crowd(n, so)
+			k := kept{store: store{scene: &scene{T: t}, began: time.Now()}, reports: make(chan *v1alpha1.SandboxReport, 9)}
+			ctx, stop := context.WithCancel(t.Context())
+			ended := make(chan struct{})
+			a := &agent.Agent{Node: "worker-1", Inspector: n.NodeInspector, Store: k, State: agent.NewState(slog.New(slog.DiscardHandler), prometheus.NewRegistry()),
+				Identity: func(context.Context, *v1alpha1.SandboxReport) (agent.Identity, error) {
+					return agent.Identity{BootID: "boot-1"}, nil
+				}}
+			began := time.Now()
+			go func() { a.Run(ctx); close(ended) }()
+			r := <-k.reports
+			if took := time.Since(began); took > 15*time.Second {
+				t.Errorf("the report took %s", took)
+			}
+			closed := map[string]int{}
+			for i := range r.Sandboxes {
+				closed[told(r.Sandboxes[i].NetworkClosed)]++
+			}
+			equal(t, "networks", closed, map[string]int{"not known": 100, "closed": 150})
+			if err := a.State.Alive(); err != nil {
+				t.Error(err)
+			}
+			stop()
+			<-ended
+			equal(t, "unread", len(n.Unread()), 100)
+			n.runs(all[100:]...)
+			n.look()
+			equal(t, "unread when they are gone", len(n.Unread()), 0)
+		})
+	}
+}
+
+// Whatever the statuses of one look take, the others come at the next.
+func TestALookEndsWithinItsTimeAndTheNextOneAsksForTheRest(t *testing.T) {
+	n := newNode(t, critest.Containerd)
+	crowd(n, func(s *critest.Sandbox) { s.Hung = true })
+	ctx, stop := context.WithTimeout(t.Context(), 3*time.Second)
+	defer stop()
+	look, err := n.Look(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := func(l *agent.Look) (n int) {
+		for i := range l.Sandboxes {
+			if l.Sandboxes[i].NetworkClosed != nil {
+				n++
+			}
+		}
+		return n
+	}
+	first := known(look)
+	if first == 252 || len(look.Sandboxes) != 252-1 {
+		t.Errorf("%d of %d are known", first, len(look.Sandboxes))
+	}
+	equal(t, "known at the next", known(n.look()), 150+1)
+}

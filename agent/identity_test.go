@@ -1,0 +1,152 @@
+package agent_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/ip-reconcile/ip-reconcile/agent"
+	"github.com/ip-reconcile/ip-reconcile/agent/cri/critest"
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
+)
+
+var (
+	machine   = v1alpha1.Machine{SystemUUID: "uuid-1", MachineID: "machine-1"}
+	clone     = v1alpha1.Machine{SystemUUID: "uuid-2", MachineID: "machine-1"}
+	nodes     = schema.GroupResource{Resource: "nodes"}
+	forbidden = apierrors.NewForbidden(nodes, "worker-1", errors.New("no right"))
+	noNode    = apierrors.NewNotFound(nodes, "worker-1")
+)
+
+func TestWhichMachineItIsIsKnownOnceTheNodeObjectHasItsBootID(t *testing.T) {
+	here := agent.Identity{BootID: "boot-1", Machine: machine}
+	of := func(bootID string) *v1alpha1.SandboxReport {
+		return &v1alpha1.SandboxReport{BootID: bootID, Machine: machine}
+	}
+	for name, c := range map[string]struct {
+		node   agent.Identity
+		err    error
+		before *v1alpha1.SandboxReport
+		want   agent.Identity
+		says   string // the error
+		again  time.Duration
+	}{
+		"the Node has its boot id":            {node: here, before: of(""), want: here},
+		"the Node was booted otherwise":       {node: agent.Identity{BootID: "boot-0", Machine: machine}, before: of("boot-1"), says: "booted as boot-0", again: 10 * time.Second},
+		"the Node has none yet":               {before: of("boot-1"), says: "no boot id", again: 10 * time.Second},
+		"the API server is away":              {err: errors.New("away"), before: of("boot-1"), says: "away", again: 10 * time.Second},
+		"no right, a report of this boot":     {err: forbidden, before: of("boot-1"), want: here},
+		"no right, a report of another boot":  {err: forbidden, before: of("boot-0"), again: 10 * time.Minute},
+		"no right, and nothing was before":    {err: forbidden, before: of(""), again: 10 * time.Minute},
+		"no such Node, a report of this boot": {err: noNode, before: of("boot-1"), want: here},
+		"no such Node, nothing was before":    {err: noNode, before: of(""), again: 10 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var asked []time.Duration
+				began := time.Now()
+				x := &agent.Confirmer{Node: "worker-1", BootID: "boot-1", Log: slog.New(slog.DiscardHandler), Get: func(context.Context) (agent.Identity, error) {
+					asked = append(asked, time.Since(began))
+					return c.node, c.err
+				}}
+				for range 20 {
+					got, err := x.Identity(t.Context(), c.before)
+					if got != c.want || (err != nil) != (c.says != "") || err != nil && !strings.Contains(err.Error(), c.says) {
+						t.Fatalf("got %v, %v", got, err)
+					}
+					time.Sleep(time.Minute / 2)
+				}
+				want := 1
+				switch c.again {
+				case 10 * time.Second:
+					want = 20
+				}
+				equal(t, "how often it asked", len(asked), want)
+			})
+		})
+	}
+}
+
+// The first replacement machine by an old node's name has another boot id, as the same
+// machine has after a reboot.
+func TestAnotherMachineUnderTheSameNameIsNoReboot(t *testing.T) {
+	left := func(s *scene) {
+		l := look(0, old("x"), hook("c", &yes))
+		s.before = stored(t, agent.Next(agent.Next(nil, look(0, box("g"), box("x"))), l))
+		s.before.Gone = []v1alpha1.Gone{{ID: "g", UID: "uid-g", Since: at(0)}}
+		s.before.Name, s.before.BootID, s.before.Machine = "worker-1", "boot-0", machine
+		s.bootID = "boot-1"
+	}
+	for name, c := range map[string]struct {
+		machine v1alpha1.Machine
+		gone    string
+	}{
+		"the same, booted again":  {machine, "c g x"},
+		"a clone":                 {clone, ""},
+		"which is not known":      {v1alpha1.Machine{}, ""},
+		"of which one id differs": {v1alpha1.Machine{SystemUUID: machine.SystemUUID, MachineID: "machine-2"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			play(t, func(s *scene) { left(s); s.machine = c.machine }, func(s *scene) {
+				equal(t, "gone", goneIDs(s.last()), c.gone)
+				equal(t, "sandboxes", len(s.last().Sandboxes), 1)
+				equal(t, "attachments", len(s.last().Attachments), 0)
+				equal(t, "machine", s.last().Machine, c.machine)
+				equal(t, "recalled as this machine's", s.recalled, []bool{c.gone != ""})
+				s.now(func() { s.parts = nil })
+				s.after(11 * time.Second)
+				want := strings.TrimSpace("a " + c.gone)
+				equal(t, "gone, when one of its own goes", goneIDs(s.last()), want)
+			})
+		})
+	}
+}
+
+// Neither a restart nor a right that was taken away makes an agent forget what it
+// reported of this very boot.
+func TestAnAgentThatStartsAgainOnTheSameBootGoesOn(t *testing.T) {
+	play(t, func(s *scene) {
+		s.before = stored(t, agent.Next(nil, look(0, old("x"))))
+		s.before.BootID, s.bootID = "boot-1", "boot-1" // and no machine, as of an older agent
+	}, func(s *scene) {
+		equal(t, "gone", goneIDs(s.last()), "x")
+		equal(t, "recalled as this machine's", s.recalled, []bool{true})
+	})
+}
+
+func TestWhatAnotherMachinesReportHadIsNeverClosedHere(t *testing.T) {
+	for name, thisMachine := range map[string]bool{"this machine's": true, "another's": false} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t, critest.Containerd)
+			listed, cached, neither, runs := web("1a"), web("2b"), web("3c"), web("4d")
+			runs.NetNS = n.namespace("runs")
+			report := &v1alpha1.SandboxReport{ObservedAt: at(0)}
+			for _, b := range []string{listed.ID, cached.ID, neither.ID} {
+				report.Sandboxes = append(report.Sandboxes, v1alpha1.Sandbox{ID: b, State: v1alpha1.SandboxReady, NetNS: n.netns + "/" + b})
+			}
+			n.Recall(report, thisMachine)
+			listed.NotReady, listed.Closed = true, true // as on a clone of the disk
+			n.cached("wb", cached.ID, "net1", n.netns+"/"+cached.ID, "10.0.0.5/24")
+			n.runs(listed, runs)
+			look := n.look()
+			want := "closed"
+			if !thisMachine {
+				want = "not known"
+			}
+			for _, s := range look.Sandboxes {
+				if s.ID == listed.ID {
+					equal(t, "that is listed", told(s.NetworkClosed), want)
+				}
+			}
+			equal(t, "that is in a cache", told(look.Attachments[0].NetworkClosed), want)
+			equal(t, "that is nowhere is closed", look.Closed[neither.ID], thisMachine)
+		})
+	}
+}

@@ -1,0 +1,177 @@
+package agent_test
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/ip-reconcile/ip-reconcile/agent"
+	"github.com/ip-reconcile/ip-reconcile/agent/cri/critest"
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
+)
+
+func ips(s agent.Listed) string {
+	var all []string
+	for _, a := range s.Addresses {
+		all = append(all, a.IP)
+	}
+	return strings.Join(all, " ")
+}
+
+// Someone empties the CNI caches by hand, and what runs keeps its addresses.
+func TestASandboxKeepsItsLastKnownAddressesUntilItsNetworkCloses(t *testing.T) {
+	for name, restart := range map[string]func(n *aNode, report *v1alpha1.SandboxReport){
+		"while the agent runs":   func(*aNode, *v1alpha1.SandboxReport) {},
+		"and the agent restarts": func(n *aNode, r *v1alpha1.SandboxReport) { n.NodeInspector = n.newEyes(); n.Recall(stored(n, r), true) },
+		"and it is not known here": func(n *aNode, r *v1alpha1.SandboxReport) {
+			n.NodeInspector = n.newEyes()
+			n.Recall(stored(n, r), false)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t, critest.Containerd)
+			box := web("1a")
+			file := n.cached("wb", box.ID, "net1", "/x", "10.0.0.5/24")
+			n.runs(box)
+			report := agent.Next(nil, n.look())
+			n.remove(file)
+			restart(n, report)
+			for range 2 {
+				s := n.sandbox(box.ID)
+				equal(t, "addresses while it runs", ips(s), "10.0.0.5")
+				equal(t, "unread while it runs", s.AddressesUnread, false)
+			}
+			box.NotReady = true
+			n.runs(box)
+			s := n.sandbox(box.ID)
+			equal(t, "addresses when it is not ready", ips(s), "10.0.0.5")
+			equal(t, "unread when it is not ready", s.AddressesUnread, false)
+			box.Closed = true
+			n.runs(box)
+			s = n.sandbox(box.ID)
+			equal(t, "addresses when its network is closed", ips(s), "")
+			equal(t, "unread when its network is closed", s.AddressesUnread, false)
+		})
+	}
+}
+
+func TestAnInterfaceThatItsEntryTellsOfHasTheAddressesOfTheEntry(t *testing.T) {
+	n := newNode(t, critest.Containerd)
+	box := web("1a")
+	n.cached("wb", box.ID, "net1", "/x", "10.0.0.5/24")
+	second := n.cached("wb", box.ID, "net2", "/x", "10.0.0.6/24")
+	n.runs(box)
+	equal(t, "at first", ips(n.sandbox(box.ID)), "10.0.0.5 10.0.0.6")
+	n.remove(second)
+	equal(t, "when a complete entry tells of less", ips(n.sandbox(box.ID)), "10.0.0.5")
+	n.cached("wb", box.ID, "net1", "/x", "10.0.0.70/24")
+	n.file(filepath.Join(n.results(), "wb-"+box.ID+"-net2"), "{")
+	equal(t, "when one of two files cannot be read", ips(n.sandbox(box.ID)), "10.0.0.70")
+	equal(t, "unread then", n.sandbox(box.ID).AddressesUnread, false)
+}
+
+func TestASandboxOfWhichNothingTellsTheAddressesMayHaveAny(t *testing.T) {
+	for name, c := range map[string]struct {
+		unread bool
+		with   func(n *aNode, s *critest.Sandbox)
+	}{
+		"no entry":              {true, func(*aNode, *critest.Sandbox) {}},
+		"an entry with all":     {false, func(n *aNode, s *critest.Sandbox) { n.cached("wb", s.ID, "net1", "/x", "10.0.0.5/24") }},
+		"one without addresses": {false, func(n *aNode, s *critest.Sandbox) { n.cached("kindnet", s.ID, "eth0", "/x", "10.244.0.5/24") }},
+		"one that cannot be read": {true, func(n *aNode, s *critest.Sandbox) {
+			n.file(filepath.Join(n.results(), "wb-"+s.ID+"-net1"), "{")
+		}},
+		"Multus' own list alone": {true, func(n *aNode, s *critest.Sandbox) {
+			n.file(filepath.Join(n.cni, "multus", s.ID), `[{"Bytes":"eyJ0eXBlIjoibWFjdmxhbiIsImlwYW0iOnsidHlwZSI6IndoZXJlYWJvdXRzIn19"}]`)
+		}},
+		"none, and it is on the host network":                 {false, func(_ *aNode, s *critest.Sandbox) { s.HostNetwork = true }},
+		"none, and it is not ready":                           {true, func(_ *aNode, s *critest.Sandbox) { s.NotReady = true }},
+		"none, and its network is closed":                     {false, func(_ *aNode, s *critest.Sandbox) { s.NotReady, s.Closed = true, true }},
+		"none, and its status is told in part":                {true, func(_ *aNode, s *critest.Sandbox) { s.Broken = true }},
+		"none, and its status is not told":                    {true, func(_ *aNode, s *critest.Sandbox) { s.Broken, s.Deaf, s.HostNetwork = true, true, true }},
+		"none, and it is told that it is on the host network": {false, func(_ *aNode, s *critest.Sandbox) { s.Broken, s.HostNetwork = true, true }},
+		"none, and a report said that it is unread": {true, func(n *aNode, s *critest.Sandbox) {
+			n.Recall(&v1alpha1.SandboxReport{Sandboxes: []v1alpha1.Sandbox{{ID: s.ID, AddressesUnread: true, Addresses: []v1alpha1.Address{{IP: "10.0.0.5"}}}}}, true)
+		}},
+		"none, and a report said none": {true, func(n *aNode, s *critest.Sandbox) {
+			n.Recall(&v1alpha1.SandboxReport{Sandboxes: []v1alpha1.Sandbox{{ID: s.ID}}}, true)
+		}},
+		"none, and a report told them": {false, func(n *aNode, s *critest.Sandbox) {
+			n.Recall(&v1alpha1.SandboxReport{Sandboxes: []v1alpha1.Sandbox{{ID: s.ID, Addresses: []v1alpha1.Address{{IP: "10.0.0.5"}}}}}, true)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t, critest.Containerd)
+			box, other := web("1a"), web("2b")
+			n.cached("wb", other.ID, "net1", "/x", "10.0.0.6/24")
+			c.with(n, &box)
+			n.runs(box, other)
+			equal(t, "unread", n.sandbox(box.ID).AddressesUnread, c.unread)
+			equal(t, "unread at the next look", n.sandbox(box.ID).AddressesUnread, c.unread)
+			equal(t, "the other's", n.sandbox(other.ID).AddressesUnread, false)
+		})
+	}
+}
+
+// The folders are those of another runtime, Multus has another cniDir, or the node's was
+// unmounted: what is being set up cannot be seen either.
+func TestWhereNoneOfThePodsIsInTheCachesThereIsNoLook(t *testing.T) {
+	byMultus := func(n *aNode, id string) string {
+		return n.entry(id, "m", "eth0", `{"cniVersion":"1.0.0","name":"m","type":"multus-shim"}`)
+	}
+	for name, c := range map[string]struct {
+		says string // the error, "" for none
+		with func(n *aNode, boxes []critest.Sandbox)
+	}{
+		"none has an entry":                      {"none of the 2 sandboxes that run with a network of their own has an entry in", func(*aNode, []critest.Sandbox) {}},
+		"one has":                                {"", func(n *aNode, b []critest.Sandbox) { n.cached("kindnet", b[0].ID, "eth0", "/x") }},
+		"none, but they are on the host network": {"", func(_ *aNode, b []critest.Sandbox) { b[0].HostNetwork, b[1].HostNetwork = true, true }},
+		"none, but they are not ready":           {"", func(_ *aNode, b []critest.Sandbox) { b[0].NotReady, b[1].NotReady = true, true }},
+		"Multus has none": {"none of the 2 sandboxes that Multus gave their networks has an entry in", func(n *aNode, b []critest.Sandbox) {
+			byMultus(n, b[0].ID)
+			byMultus(n, b[1].ID)
+		}},
+		"Multus has one": {"", func(n *aNode, b []critest.Sandbox) {
+			byMultus(n, b[0].ID)
+			byMultus(n, b[1].ID)
+			n.file(filepath.Join(n.cni, "multus", b[1].ID), "[]")
+		}},
+		"one is of Multus, which has none": {"none of the 1 sandboxes that Multus", func(n *aNode, b []critest.Sandbox) {
+			byMultus(n, b[0].ID)
+			n.cached("kindnet", b[1].ID, "eth0", "/x")
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t, critest.Containerd)
+			boxes := []critest.Sandbox{web("1a"), web("2b")}
+			c.with(n, boxes)
+			n.runtime.Set(append(boxes, n.own)...)
+			if c.says == "" {
+				n.look()
+				return
+			}
+			err := n.fails()
+			for _, want := range []string{c.says, filepath.Join(n.cni, "multus"), "--cni-multus"} {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("%q lacks %q", err, want)
+				}
+			}
+		})
+	}
+}
+
+func TestWhatIsUnreadIsForgottenWhenItIsGone(t *testing.T) {
+	n := newNode(t, critest.Containerd)
+	box, lost, other := web("1a"), web("2b"), web("3c")
+	box.NetNS, lost.NetNS, other.NetNS = n.namespace("a"), n.namespace("b"), n.namespace("c")
+	n.runs(box, lost, other)
+	n.look()
+	box.Broken, box.NotReady, lost.Broken, lost.NotReady = true, true, true, true
+	n.runs(box, lost, other)
+	n.look()
+	equal(t, "while they are listed", len(n.Unread()), 2)
+	n.remove(box.NetNS)
+	n.runs(other)
+	equal(t, "whose network is still there", n.attachment().ID, lost.ID)
+	equal(t, "when they are gone", len(n.Unread()), 0)
+}

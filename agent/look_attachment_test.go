@@ -1,0 +1,159 @@
+package agent_test
+
+import (
+	"context"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/ip-reconcile/ip-reconcile/agent/cri"
+	"github.com/ip-reconcile/ip-reconcile/agent/cri/critest"
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
+)
+
+func TestAnIDInACacheThatIsNotListedIsAnAttachment(t *testing.T) {
+	for name, c := range map[string]struct {
+		want string
+		path func(n *aNode) string
+	}{
+		"its network is there":      {"open", func(n *aNode) string { return n.namespace("a") }},
+		"its network is gone":       {"closed", func(n *aNode) string { return filepath.Join(n.netns, "a") }},
+		"its network is elsewhere":  {"not known", func(*aNode) string { return "/elsewhere/a" }},
+		"it names no network":       {"not known", func(*aNode) string { return "" }},
+		"its network has no folder": {"not known", func(*aNode) string { return "a" }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t, critest.Containerd)
+			runs := web("2b")
+			runs.NetNS = n.namespace("b")
+			n.runs(runs)
+			n.cached("wb", runs.ID, "net1", runs.NetNS, "10.0.0.6/24")
+			file := n.cached("wb", id("1a"), "net1", c.path(n), "10.0.0.5/24")
+			since := noon.Add(-time.Hour + 900*time.Millisecond)
+			if err := os.Chtimes(file, noon, since); err != nil {
+				t.Fatal(err)
+			}
+			got := n.attachment()
+			equal(t, "network", told(got.NetworkClosed), c.want)
+			want := c.path(n)
+			if !filepath.IsAbs(want) {
+				want = ""
+			}
+			equal(t, "its path", got.NetNS, want)
+			got.NetworkClosed, got.NetNS = nil, ""
+			equal(t, "attachment", got, v1alpha1.Attachment{
+				ID: id("1a"), Since: at(-time.Hour), Namespace: "default", Name: "web-0", UID: "uid-1",
+				Addresses: []v1alpha1.Address{{IP: "10.0.0.5", IfName: "net1", Network: "wb", Range: "10.0.0.0/24"}},
+			})
+		})
+	}
+}
+
+// Of an attachment the caches may say that it has no whereabouts address: it is
+// being set up, and that may come.
+func TestAttachmentsCountWhateverTheirCacheSays(t *testing.T) {
+	n := newNode(t, critest.Containerd)
+	n.cached("kindnet", id("3c"), "eth0", "/x", "10.244.0.5/24")
+	n.file(filepath.Join(n.results(), "wb-"+id("1a")+"-net1"), "{")
+	n.file(filepath.Join(n.cni, "multus", id("2b")), "[]")
+	var ids []string
+	for _, a := range n.look().Attachments {
+		ids = append(ids, a.ID)
+	}
+	equal(t, "attachments, by id", ids, []string{id("1a"), id("2b"), id("3c")})
+	equal(t, "unread files", len(n.Unread()), 2)
+}
+
+// One that is listed while its setup ends is in the list or an attachment, and
+// one that is deleted is neither in the end.
+func TestAnAttachmentBecomesASandboxAndGoes(t *testing.T) {
+	n := newNode(t, critest.Containerd)
+	box := web("1a")
+	file := n.cached("wb", box.ID, "net1", "/x", "10.0.0.5/24")
+	equal(t, "while it is set up", n.attachment().ID, box.ID)
+	n.runs(box)
+	look := n.look()
+	equal(t, "attachments when it runs", len(look.Attachments), 0)
+	equal(t, "sandboxes when it runs", len(look.Sandboxes), 2)
+	n.runs()
+	equal(t, "after a lost DEL", n.attachment().ID, box.ID)
+	n.remove(file)
+	look = n.look()
+	equal(t, "attachments in the end", len(look.Attachments), 0)
+	equal(t, "sandboxes in the end", len(look.Sandboxes), 1)
+}
+
+// during is a runtime on which something happens while it is asked for its list.
+type during struct {
+	*critest.Server
+	happens func()
+}
+
+func (d *during) ListPodSandbox(ctx context.Context, r *runtimeapi.ListPodSandboxRequest) (*runtimeapi.ListPodSandboxResponse, error) {
+	answer, err := d.Server.ListPodSandbox(ctx, r)
+	d.happens()
+	return answer, err
+}
+
+// A sandbox whose setup ends during a look is in the cache then, and not in
+// neither: the runtime is asked first.
+func TestASandboxThatIsSetUpDuringALookIsSeenInTheCache(t *testing.T) {
+	n := newNode(t, critest.Containerd)
+	n.runs(web("2b"))
+	socket := filepath.Join(filepath.Dir(n.runtime.Socket), "during.sock")
+	listener, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer()
+	runtimeapi.RegisterRuntimeServiceServer(server, &during{n.runtime, func() { n.cached("wb", id("1a"), "net1", "/x", "10.0.0.5/24") }})
+	go server.Serve(listener)
+	t.Cleanup(server.Stop)
+	if n.Runtime, err = cri.Dial(socket); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { n.Runtime.Close() })
+	equal(t, "attachment", n.attachment().ID, id("1a"))
+}
+
+func TestEyesMakeAReportThatGoesOnFromTheOneBefore(t *testing.T) {
+	n := newNode(t, critest.Containerd)
+	box, other := web("1a"), web("2b")
+	box.NetNS, other.NetNS = n.namespace("a"), n.namespace("b")
+	n.runs(box, other)
+	first, runs, err := n.Report(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "sandboxes", len(first.Sandboxes), 2)
+	equal(t, "pods that run, the agent's and one without whereabouts included", runs, []string{box.UID, other.UID, "uid-dns", "own-uid"})
+	first.ObservedAt = at(0)
+	again, _, err := n.Report(t.Context(), first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again == first || !again.ObservedAt.After(noon) {
+		t.Errorf("nothing changed, and it was observed at %s", again.ObservedAt)
+	}
+	equal(t, "the one before", first.ObservedAt, at(0))
+	n.runs(other)
+	n.remove(box.NetNS)
+	last, _, err := n.Report(t.Context(), again)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(last.Sandboxes) != 1 || len(last.Gone) != 1 || last.Gone[0].ID != box.ID {
+		t.Errorf("sandboxes %v, gone %v", last.Sandboxes, last.Gone)
+	}
+	n.runtime.Fail("ListPodSandbox", status.Error(codes.Unavailable, "x"))
+	if r, _, err := n.Report(t.Context(), last); err == nil {
+		t.Errorf("a report of a look that failed: %v", r)
+	}
+}

@@ -1,0 +1,316 @@
+package agent_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ip-reconcile/ip-reconcile/agent"
+	"github.com/ip-reconcile/ip-reconcile/agent/cri/critest"
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
+)
+
+var styles = map[string]critest.Style{
+	"spoken as containerd does": critest.Containerd,
+	"spoken as CRI-O does":      critest.CRIO,
+}
+
+func TestALookHasWhatTheRuntimeListsWithTheAddressesOfTheCaches(t *testing.T) {
+	for name, style := range styles {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t, style)
+			path := n.namespace("cni-1")
+			box := web("2b")
+			box.NetNS, box.Attempt, box.CreatedAt = path, 2, noon.Add(700*time.Millisecond)
+			stopped := critest.Sandbox{ID: id("1a"), Namespace: "db", Name: "db-0", UID: "uid-2", NotReady: true, CreatedAt: noon, NetNS: path, Closed: false}
+			n.runs(box, stopped)
+			n.cached("wb", box.ID, "net1", path, "10.0.0.5/24")
+			began := time.Now()
+			look := n.look()
+
+			if look.At.Before(began) || look.At.After(time.Now()) {
+				t.Errorf("made at %s", look.At)
+			}
+			want := map[critest.Style]v1alpha1.Runtime{
+				critest.Containerd: {Name: "containerd", Version: "2.4.2"}, critest.CRIO: {Name: "cri-o", Version: "1.34.0"}}[style]
+			equal(t, "runtime", look.Runtime, want)
+			equal(t, "boot id", look.BootID, "")
+			open := false
+			ownWord := &open
+			if style == critest.CRIO {
+				ownWord = nil
+			}
+			equal(t, "sandboxes, by id", look.Sandboxes, []agent.Listed{
+				{Sandbox: v1alpha1.Sandbox{ID: stopped.ID, Namespace: "db", Name: "db-0", UID: "uid-2", State: v1alpha1.SandboxNotReady,
+					NetworkClosed: &open, NetNS: path, CreatedAt: at(0), AddressesUnread: true}},
+				{Sandbox: v1alpha1.Sandbox{ID: box.ID, Namespace: "default", Name: "web-0", UID: "uid-1", Attempt: 2, State: v1alpha1.SandboxReady,
+					NetworkClosed: &open, NetNS: path, CreatedAt: at(0),
+					Addresses: []v1alpha1.Address{{IP: "10.0.0.5", IfName: "net1", Network: "wb", Range: "10.0.0.0/24"}}}},
+				{Sandbox: v1alpha1.Sandbox{ID: n.own.ID, Namespace: "kube-system", Name: "agent", UID: "own-uid", State: v1alpha1.SandboxReady,
+					NetworkClosed: ownWord, CreatedAt: at(0)}, Irrelevant: true},
+			})
+			equal(t, "attachments", len(look.Attachments), 0)
+		})
+	}
+}
+
+func TestOnlyHostNetworkAndSurelyNoWhereaboutsAreIrrelevant(t *testing.T) {
+	for name, c := range map[string]struct {
+		is   bool
+		with func(n *aNode, s *critest.Sandbox)
+	}{
+		"on the host network":              {true, func(_ *aNode, s *critest.Sandbox) { s.HostNetwork = true }},
+		"a cache that has another network": {true, func(n *aNode, s *critest.Sandbox) { n.cached("kindnet", s.ID, "eth0", "/run/netns/a", "10.244.0.5/24") }},
+		"a cache that has whereabouts":     {false, func(n *aNode, s *critest.Sandbox) { n.cached("wb", s.ID, "net1", "/run/netns/a", "10.0.0.5/24") }},
+		"whereabouts without an address":   {false, func(n *aNode, s *critest.Sandbox) { n.cached("wb", s.ID, "net1", "/run/netns/a") }},
+		"no cache":                         {false, func(*aNode, *critest.Sandbox) {}},
+		"a cache file that cannot be read": {false, func(n *aNode, s *critest.Sandbox) { n.file(filepath.Join(n.results(), "kindnet-"+s.ID+"-eth0"), "{") }},
+		"one of two files that cannot be read": {false, func(n *aNode, s *critest.Sandbox) {
+			n.cached("kindnet", s.ID, "eth0", "/run/netns/a", "10.244.0.5/24")
+			n.file(filepath.Join(n.results(), "other-"+s.ID+"-net1"), "{")
+		}},
+		"Multus' list that names whereabouts": {false, func(n *aNode, s *critest.Sandbox) {
+			n.cached("kindnet", s.ID, "eth0", "/run/netns/a", "10.244.0.5/24")
+			n.file(filepath.Join(n.cni, "multus", s.ID), `[{"Bytes":"eyJpcGFtIjp7InR5cGUiOiJ3aGVyZWFib3V0cyJ9fQ=="}]`)
+		}},
+		"not ready from the beginning, with a cache that has another network": {false, func(n *aNode, s *critest.Sandbox) {
+			s.NotReady = true
+			n.cached("kindnet", s.ID, "eth0", "/run/netns/a", "10.244.0.5/24")
+		}},
+	} {
+		for said, style := range styles {
+			t.Run(name+", "+said, func(t *testing.T) {
+				n := newNode(t, style)
+				box := web("1a")
+				c.with(n, &box)
+				n.runs(box)
+				equal(t, "irrelevant", n.sandbox(box.ID).Irrelevant, c.is)
+			})
+		}
+	}
+}
+
+// DEL empties the caches: what they said while the sandbox ran is remembered. An
+// agent that starts after it cannot know, and reports the sandbox.
+func TestWhatTheCachesSaidBeforeDELIsRememberedForAsLongAsTheAgentRuns(t *testing.T) {
+	n := newNode(t, critest.Containerd)
+	box := web("1a")
+	file := n.cached("kindnet", box.ID, "eth0", "/run/netns/a", "10.244.0.5/24")
+	n.runs(box)
+	equal(t, "irrelevant while it runs", n.sandbox(box.ID).Irrelevant, true)
+	n.remove(file)
+	box.NotReady = true
+	n.runs(box)
+	equal(t, "irrelevant after DEL", n.sandbox(box.ID).Irrelevant, true)
+	n.runtime.Fail("ListPodSandbox", status.Error(codes.Unavailable, "restarting"))
+	_ = n.fails()
+	n.runtime.Fail("ListPodSandbox", nil)
+	equal(t, "irrelevant after a look that failed", n.sandbox(box.ID).Irrelevant, true)
+	n.NodeInspector = n.newEyes()
+	equal(t, "irrelevant to an agent that starts now", n.sandbox(box.ID).Irrelevant, false)
+}
+
+// An interface may be plugged into a pod that runs.
+func TestASandboxThatIsGivenAWhereaboutsAddressLaterIsRelevantFromThenOn(t *testing.T) {
+	n := newNode(t, critest.Containerd)
+	box := web("1a")
+	n.cached("kindnet", box.ID, "eth0", "/run/netns/a", "10.244.0.5/24")
+	n.runs(box)
+	equal(t, "irrelevant at first", n.sandbox(box.ID).Irrelevant, true)
+	n.cached("wb", box.ID, "net1", "/run/netns/a", "10.0.0.5/24")
+	s := n.sandbox(box.ID)
+	equal(t, "irrelevant then", s.Irrelevant, false)
+	equal(t, "addresses", len(s.Addresses), 1)
+	box.NotReady = true
+	n.runs(box)
+	equal(t, "irrelevant when it has stopped", n.sandbox(box.ID).Irrelevant, false)
+}
+
+func TestALookWithoutTheAgentsOwnSandboxIsNone(t *testing.T) {
+	stopped := func(s critest.Sandbox) critest.Sandbox { s.NotReady = true; return s }
+	replaced := func(s critest.Sandbox) critest.Sandbox { s.UID = "uid-of-its-predecessor"; return s }
+	n := newNode(t, critest.Containerd)
+	for name, all := range map[string][]critest.Sandbox{
+		"nothing is listed":                {},
+		"others are listed":                {web("1a")},
+		"it is not ready":                  {web("1a"), stopped(n.own)},
+		"a pod of its name with other UID": {web("1a"), replaced(n.own)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n.runtime.Set(all...)
+			if err := n.fails(); !errors.Is(err, agent.ErrNotOwn) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+	n.runs()
+	n.look()
+	again := stopped(n.own)
+	again.ID = id("98")
+	n.runs(again)
+	n.look()
+	n.OwnUID = ""
+	n.cached("wb", id("1a"), "net1", "/x", "10.0.0.5/24")
+	n.runtime.Set(web("1a"))
+	equal(t, "sandboxes seen from outside a pod", len(n.look().Sandboxes), 1)
+}
+
+func TestNothingIsSeenWhenOneThingCannotBeSeen(t *testing.T) {
+	for name, breaks := range map[string]func(n *aNode){
+		"the version":                 func(n *aNode) { n.runtime.Fail("Version", status.Error(codes.Unavailable, "x")) },
+		"the list":                    func(n *aNode) { n.runtime.Fail("ListPodSandbox", status.Error(codes.Unavailable, "x")) },
+		"the folder of results":       func(n *aNode) { n.remove(n.results()) },
+		"Multus' folder that was":     func(n *aNode) { n.remove(filepath.Join(n.cni, "multus")) },
+		"a folder that is a file now": func(n *aNode) { n.remove(n.results()); n.file(n.results(), "") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t, critest.Containerd)
+			n.mkdir(filepath.Join(n.cni, "multus", "results"))
+			n.runs(web("1a"))
+			n.look()
+			breaks(n)
+			_ = n.fails()
+			_ = n.fails()
+		})
+	}
+}
+
+func TestALookIsMadeAnewWhenASandboxGoesMeanwhile(t *testing.T) {
+	n := newNode(t, critest.Containerd)
+	going := web("1a")
+	going.Unknown, going.NotReady = true, true
+	n.runs(going)
+	b := n.sandbox(going.ID)
+	equal(t, "lists for a sandbox that stays half gone", n.runtime.Calls("ListPodSandbox"), 3)
+	equal(t, "its network", told(b.NetworkClosed), "not known")
+	n.runs()
+	equal(t, "sandboxes when it is gone", len(n.look().Sandboxes), 1)
+	equal(t, "lists for a good look", n.runtime.Calls("ListPodSandbox"), 4)
+}
+
+// A shim that hangs, or a record that is broken, is one sandbox's trouble.
+func TestASandboxWhoseStatusIsNotToBeHadCostsOnlyItself(t *testing.T) {
+	n := newNode(t, critest.Containerd)
+	clock := noon
+	n.Now = func() time.Time { return clock }
+	well, ill := web("1a"), web("2b")
+	well.NetNS, ill.NetNS = n.namespace("a"), n.namespace("b")
+	n.runs(well, ill)
+	n.look()
+	well.NotReady, well.Closed, ill.NotReady, ill.Closed, ill.Broken = true, true, true, true, true
+	n.runs(well, ill)
+	equal(t, "the other's network", told(n.sandbox(well.ID).NetworkClosed), "closed")
+	b := n.sandbox(ill.ID)
+	equal(t, "its own", told(b.NetworkClosed), "open") // by its path
+	equal(t, "relevant", b.Irrelevant, false)
+	equal(t, "said", len(n.Unread()), 1)
+	calls := n.runtime.Calls("PodSandboxStatus")
+	for range 4 {
+		clock = clock.Add(time.Second)
+		n.look()
+	}
+	equal(t, "it is asked again at once", n.runtime.Calls("PodSandboxStatus"), calls)
+	ill.Broken = false
+	n.runs(well, ill)
+	clock = clock.Add(10 * time.Second)
+	equal(t, "when it answers again", told(n.sandbox(ill.ID).NetworkClosed), "closed")
+	equal(t, "said then", len(n.Unread()), 0)
+}
+
+func TestWithoutAFolderOfResultsTheNodeIsSeenOnlyWhileNoPodHasANetwork(t *testing.T) {
+	n := newNode(t, critest.Containerd)
+	n.remove(n.results())
+	equal(t, "sandboxes on the host network", len(n.look().Sandboxes), 1)
+	n.runtime.Set(web("1a"), n.own)
+	if err := n.fails(); !strings.Contains(err.Error(), "--cni-results") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestTimesThatTheAPIRefusesAreMoved(t *testing.T) {
+	n := newNode(t, critest.Containerd)
+	box := web("1a")
+	box.CreatedAt = time.Date(1754, 8, 30, 0, 0, 0, 0, time.UTC)
+	n.runs(box)
+	file := n.cached("wb", id("2b"), "net1", "/x", "10.0.0.5/24")
+	before := time.Unix(-1000, 0)
+	if err := os.Chtimes(file, before, before); err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "created", n.sandbox(box.ID).CreatedAt, metav1.Time{})
+	equal(t, "since", n.attachment().Since.UTC(), time.Unix(0, 0).UTC())
+}
+
+func TestDetailsAreAskedOncePerSandboxAndStateAndAgainWhileTheRuntimeSaysOpen(t *testing.T) {
+	for name, c := range map[string]struct {
+		style critest.Style
+		calls []int // of each look, beginning with the first: also for the agent and the one beside
+	}{
+		"spoken as containerd does": {critest.Containerd, []int{3, 0, 1, 1, 1, 0, 1, 0}},
+		"spoken as CRI-O does":      {critest.CRIO, []int{3, 0, 1, 0, 0, 0, 1, 0}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t, c.style)
+			box := web("1a")
+			for i, change := range []func(){
+				func() {},
+				func() {}, // nothing changed
+				func() { box.NotReady = true },
+				func() {},                    // its network is still open
+				func() { box.Closed = true }, // without a change of state
+				func() {},
+				func() { box.ID = id("2b") }, // another sandbox
+				func() {},
+			} {
+				change()
+				n.runs(box)
+				before := n.runtime.Calls("PodSandboxStatus")
+				s := n.sandbox(box.ID)
+				equal(t, "calls for details at look "+string(rune('1'+i)), n.runtime.Calls("PodSandboxStatus")-before, c.calls[i])
+				want := "not known"
+				if c.style == critest.Containerd {
+					want = "open"
+					if box.Closed {
+						want = "closed"
+					}
+				}
+				equal(t, "network at look "+string(rune('1'+i)), told(s.NetworkClosed), want)
+			}
+		})
+	}
+}
+
+func TestANetworkIsClosingForAMinuteAfterItsSandboxStopped(t *testing.T) {
+	for name, style := range styles {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t, style)
+			clock := noon
+			n.Now = func() time.Time { return clock }
+			box, other := web("1a"), web("2b")
+			box.NetNS, other.NetNS = n.namespace("a"), n.namespace("b")
+			n.runs(box, other)
+			equal(t, "while it runs", n.look().Closing, false)
+			box.NotReady = true
+			n.runs(box, other)
+			for range 60 {
+				equal(t, "when it has stopped", n.look().Closing, true)
+				clock = clock.Add(time.Second)
+			}
+			equal(t, "a minute later", n.look().Closing, false)
+			clock = clock.Add(-30 * time.Second)
+			equal(t, "within the minute", n.look().Closing, true)
+			box.Closed = true
+			n.remove(box.NetNS)
+			n.runs(box, other)
+			equal(t, "when it is closed", n.look().Closing, false)
+		})
+	}
+}

@@ -1,0 +1,103 @@
+package agent_test
+
+import (
+	"testing"
+
+	"github.com/ip-reconcile/ip-reconcile/agent"
+	"github.com/ip-reconcile/ip-reconcile/agent/cri/critest"
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
+)
+
+// A runtime that lost its state lists nothing, and somebody may have emptied the CNI
+// caches with it. What runs on, runs on.
+func TestASandboxThatIsListedNoMoreIsGoneOnlyWhereItsNetworkIs(t *testing.T) {
+	for name, c := range map[string]struct {
+		happens func(n *aNode, box *critest.Sandbox) // after it was READY and reported
+		restart bool                                 // of the agent, at the same time
+		want    string
+	}{
+		"removed, with its namespace":                        {func(n *aNode, box *critest.Sandbox) { n.remove(box.NetNS) }, false, "gone"},
+		"removed with its namespace while no agent ran":      {func(n *aNode, box *critest.Sandbox) { n.remove(box.NetNS) }, true, "gone"},
+		"its namespace is there":                             {func(*aNode, *critest.Sandbox) {}, false, "open"},
+		"its namespace is there, and the agent starts again": {func(*aNode, *critest.Sandbox) {}, true, "open"},
+		"where the namespaces are cannot be seen":            {func(n *aNode, box *critest.Sandbox) { n.remove(n.netns) }, false, "nowhere"},
+		"the folder of namespaces was exchanged":             {func(n *aNode, box *critest.Sandbox) { n.remove(n.netns); n.mkdir(n.netns) }, false, "nowhere"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t, critest.CRIO)
+			box, other := web("1a"), web("2b")
+			box.NetNS, other.NetNS = n.namespace("a"), n.namespace("b")
+			n.runs(box, other)
+			report := agent.Next(nil, n.look())
+			c.happens(n, &box)
+			n.runs(other)
+			if c.restart {
+				n.NodeInspector = n.newEyes()
+				n.Recall(stored(t, report), true)
+			}
+			for range 3 { // it stays so
+				report = agent.Next(report, n.look())
+			}
+			equal(t, "it is", fate(report, box.ID), c.want)
+		})
+	}
+}
+
+func fate(r *v1alpha1.SandboxReport, id string) string {
+	for _, g := range r.Gone {
+		if g.ID == id {
+			return "gone"
+		}
+	}
+	for _, a := range r.Attachments {
+		if a.ID == id {
+			return told(a.NetworkClosed)
+		}
+	}
+	return "nowhere"
+}
+
+func TestASandboxThatLivesOnIsKeptWithItsAddressesUntilItsNetworkCloses(t *testing.T) {
+	n := newNode(t, critest.Containerd)
+	box, other := web("1a"), web("2b")
+	box.NetNS, other.NetNS = n.namespace("a"), n.namespace("b")
+	file := n.cached("wb", box.ID, "net1", box.NetNS, "10.0.0.5/24")
+	n.runs(box, other)
+	report := agent.Next(nil, n.look())
+	n.runs(other)
+	report = agent.Next(report, n.look())
+	equal(t, "by its cache", fate(report, box.ID), "open")
+	n.remove(file)
+	report = agent.Next(report, n.look())
+	equal(t, "by its namespace", fate(report, box.ID), "open")
+	equal(t, "its address", report.Attachments[0].Addresses[0].IP, "10.0.0.5")
+	equal(t, "its pod", report.Attachments[0].UID, box.UID)
+	n.remove(box.NetNS)
+	report = agent.Next(report, n.look())
+	equal(t, "in the end", fate(report, box.ID), "gone")
+}
+
+func TestAfterARebootOfTheSameMachineWhatWasListedIsGoneWhateverIsThere(t *testing.T) {
+	one, clone := v1alpha1.Machine{SystemUUID: "uuid-1", MachineID: "machine"}, v1alpha1.Machine{SystemUUID: "uuid-2", MachineID: "machine"}
+	for name, c := range map[string]struct {
+		before, after v1alpha1.Machine
+		boot          string
+		want          string
+	}{
+		"another boot":                           {one, one, "boot-2", "a"},
+		"it is not known whether it has booted":  {one, one, "", ""},
+		"a clone by the same name":               {one, clone, "boot-2", ""},
+		"it was not known which machine it was":  {v1alpha1.Machine{}, one, "boot-2", ""},
+		"it is not known which machine it is":    {one, v1alpha1.Machine{}, "boot-2", ""},
+		"neither is known":                       {v1alpha1.Machine{}, v1alpha1.Machine{}, "boot-2", ""},
+		"machines of which only one id is known": {v1alpha1.Machine{MachineID: "machine"}, v1alpha1.Machine{MachineID: "machine"}, "boot-2", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := stored(t, agent.Next(nil, look(0, box("a"))))
+			before.BootID, before.Machine = "boot-1", c.before
+			after := look(1)
+			after.BootID, after.Machine = c.boot, c.after
+			equal(t, "gone", goneIDs(agent.Next(before, after)), c.want)
+		})
+	}
+}

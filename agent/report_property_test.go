@@ -1,0 +1,133 @@
+package agent_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
+
+	"github.com/ip-reconcile/ip-reconcile/agent"
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
+	"github.com/ip-reconcile/ip-reconcile/podstate"
+)
+
+func TestAReportOfABusyNodeIsSmall(t *testing.T) {
+	var all []any
+	for i := range 500 {
+		s := v1alpha1.Sandbox{
+			ID: fmt.Sprintf("%064x", i), Namespace: "a-namespace-of-some-team", Name: fmt.Sprintf("a-deployment-5d4f8c7b9d-x%04d", i),
+			UID: fmt.Sprintf("0b0f5a1e-5c1c-4a2e-9d3f-%012d", i), State: v1alpha1.SandboxReady, CreatedAt: at(-time.Hour), NetworkClosed: &no,
+		}
+		for net := range 3 {
+			s.Addresses = append(s.Addresses, v1alpha1.Address{IP: fmt.Sprintf("10.%d.%d.%d", net, i/256, i%256), IfName: fmt.Sprintf("net%d", net+1),
+				Network: fmt.Sprintf("a-network-%d", net), Range: fmt.Sprintf("10.%d.0.0/16", net)})
+		}
+		all = append(all, s)
+	}
+	text, err := json.Marshal(ended(nil, look(0, all...)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d KiB", len(text)>>10)
+	if len(text) >= 400<<10 {
+		t.Errorf("%d bytes", len(text))
+	}
+}
+
+// Whatever comes and goes: an id that a report listed, or had as a closed
+// attachment, and that is in the next look no more is gone, until it is back, a
+// day has passed or 500 others went after it.
+func TestNoIDIsLostSilently(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var r *v1alpha1.SandboxReport
+		went := map[string]time.Time{} // what must be gone, by a model of its own
+		clock := time.Duration(0)
+		for range rapid.IntRange(1, 12).Draw(t, "looks") {
+			clock += rapid.SampledFrom([]time.Duration{500 * time.Millisecond, 10 * time.Second, time.Hour, 9 * time.Hour}).Draw(t, "pause")
+			var parts []any
+			in := map[string]bool{}
+			for i := range 8 {
+				name := string(rune('a' + i))
+				switch rapid.IntRange(0, 6).Draw(t, name) {
+				case 0, 1:
+					continue
+				case 2:
+					parts = append(parts, box(name))
+				case 3:
+					parts = append(parts, agent.Listed{Sandbox: box(name), Irrelevant: true})
+				case 4:
+					parts = append(parts, hook(name, &yes))
+				case 5:
+					parts = append(parts, hook(name, &no))
+				case 6:
+					parts = append(parts, hook(name, nil))
+				}
+				in[name] = true
+			}
+			// Sometimes a great many come at once, to go together.
+			if rapid.IntRange(0, 3).Draw(t, "many") == 0 {
+				which := rapid.SampledFrom([]string{"m", "n", "o"}).Draw(t, "which")
+				for i := range 300 {
+					name := fmt.Sprintf("%s%03d", which, i)
+					parts, in[name] = append(parts, box(name)), true
+				}
+			}
+			l := look(clock, parts...)
+			if r != nil {
+				for _, s := range r.Sandboxes {
+					went[s.ID] = l.At
+				}
+				for _, a := range r.Attachments {
+					if podstate.Closed(a.NetworkClosed) {
+						went[a.ID] = l.At
+					}
+				}
+			}
+			for name := range in {
+				delete(went, name)
+			}
+			before := r
+			r = ended(before, l)
+			gone := map[string]metav1.Time{}
+			for _, g := range r.Gone {
+				gone[g.ID] = g.Since
+				if in[g.ID] {
+					t.Fatalf("%s is in the look, and gone", g.ID)
+				}
+				if _, ok := went[g.ID]; !ok {
+					t.Fatalf("%s is gone, and never was there", g.ID)
+				}
+			}
+			if len(gone) != len(r.Gone) {
+				t.Fatalf("an id is gone twice")
+			}
+			later := func(than time.Time) (n int) {
+				for _, since := range went {
+					if !since.Truncate(time.Second).Before(than.Truncate(time.Second)) {
+						n++
+					}
+				}
+				return n
+			}
+			var forgotten []string
+			for id, since := range went {
+				if _, ok := gone[id]; ok {
+					continue
+				}
+				if l.At.Sub(since) <= 24*time.Hour && (len(gone) < 500 || later(since) <= 500) {
+					t.Fatalf("%s went %s ago and is not among the %d that are gone", id, l.At.Sub(since), len(gone))
+				}
+				forgotten = append(forgotten, id)
+			}
+			for _, id := range forgotten {
+				delete(went, id)
+			}
+			if again := ended(r, l); again != r {
+				t.Fatalf("another report of the same look")
+			}
+		}
+	})
+}

@@ -1,0 +1,343 @@
+package agent_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ip-reconcile/ip-reconcile/agent"
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
+	"github.com/ip-reconcile/ip-reconcile/podstate"
+)
+
+var yes, no = true, false
+
+// box is a sandbox that runs for an hour at noon.
+func box(id string) v1alpha1.Sandbox {
+	return v1alpha1.Sandbox{ID: id, Namespace: "default", Name: "web-" + id, UID: "uid-" + id, State: v1alpha1.SandboxReady, CreatedAt: at(-time.Hour),
+		Addresses: []v1alpha1.Address{{IP: "10.0.0.5", IfName: "net1", Network: "wb", Range: "10.0.0.0/24"}}}
+}
+
+// hook is an attachment of an hour at noon.
+func hook(id string, closed *bool) v1alpha1.Attachment {
+	return v1alpha1.Attachment{ID: id, Since: at(-time.Hour), NetworkClosed: closed, Namespace: "default", Name: "web-" + id, UID: "uid-" + id}
+}
+
+// look is one at a time after noon with these sandboxes and attachments.
+func look(d time.Duration, parts ...any) *agent.Look {
+	l := &agent.Look{At: noon.Add(d), Runtime: v1alpha1.Runtime{Name: "containerd", Version: "2.4.2"}, Identity: agent.Identity{BootID: "boot-1"}}
+	for _, p := range parts {
+		switch p := p.(type) {
+		case v1alpha1.Sandbox:
+			l.Sandboxes = append(l.Sandboxes, agent.Listed{Sandbox: p})
+		case agent.Listed:
+			l.Sandboxes = append(l.Sandboxes, p)
+		case v1alpha1.Attachment:
+			l.Attachments = append(l.Attachments, p)
+		default:
+			panic(fmt.Sprintf("%T", p))
+		}
+	}
+	return l
+}
+
+// ended is the report after a look at which the networks of the sandboxes that are
+// there no more are known to be closed.
+func ended(before *v1alpha1.SandboxReport, l *agent.Look) *v1alpha1.SandboxReport {
+	if before != nil {
+		l.Closed = map[string]bool{}
+		for _, s := range before.Sandboxes {
+			l.Closed[s.ID] = true
+		}
+	}
+	return agent.Next(before, l)
+}
+
+// stored is a report as an agent that starts reads it from the API server.
+func stored(t testing.TB, r *v1alpha1.SandboxReport) *v1alpha1.SandboxReport {
+	t.Helper()
+	text, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := &v1alpha1.SandboxReport{}
+	if err := json.Unmarshal(text, out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func goneIDs(r *v1alpha1.SandboxReport) string {
+	var ids []string
+	for _, g := range r.Gone {
+		ids = append(ids, g.ID)
+	}
+	return strings.Join(ids, " ")
+}
+
+func TestTheFirstReportIsWhatWasSeen(t *testing.T) {
+	stopped := box("b")
+	stopped.State = v1alpha1.SandboxNotReady
+	r := ended(nil, look(300*time.Millisecond, box("a"), agent.Listed{Sandbox: box("host"), Irrelevant: true}, stopped, hook("c", &yes)))
+	equal(t, "kind", r.TypeMeta, metav1.TypeMeta{APIVersion: "ip-reconcile.dev/v1alpha1", Kind: "SandboxReport"})
+	equal(t, "boot id", r.BootID, "boot-1")
+	equal(t, "runtime", r.Runtime, v1alpha1.Runtime{Name: "containerd", Version: "2.4.2"})
+	equal(t, "observed at", r.ObservedAt, at(0))
+	equal(t, "sandboxes", r.Sandboxes, []v1alpha1.Sandbox{box("a"), stopped})
+	equal(t, "attachments", r.Attachments, []v1alpha1.Attachment{hook("c", &yes)})
+	equal(t, "gone", len(r.Gone), 0)
+	equal(t, "summary", r.Summary, v1alpha1.Summary{Sandboxes: 2, NotReady: 1, Attachments: 1})
+}
+
+func TestALookThatChangesNothingGivesTheVerySameReport(t *testing.T) {
+	parts := []any{box("a"), agent.Listed{Sandbox: box("host"), Irrelevant: true}, hook("c", nil), hook("d", &no)}
+	for name, before := range map[string]*v1alpha1.SandboxReport{
+		"of nothing":    ended(nil, look(0)),
+		"of sandboxes":  ended(nil, look(0, parts...)),
+		"with gone ids": ended(ended(nil, look(0, box("x"), hook("y", &yes))), look(0, parts...)),
+	} {
+		var now []any
+		if len(before.Sandboxes) > 0 {
+			now = parts
+		}
+		for _, kept := range []*v1alpha1.SandboxReport{before, stored(t, before)} {
+			text, _ := json.Marshal(kept)
+			for _, d := range []time.Duration{0, time.Second, time.Hour, 48 * time.Hour} {
+				if ended(kept, look(d, now...)) != kept {
+					t.Errorf("%s: another report after %s", name, d)
+				}
+			}
+			if after, _ := json.Marshal(kept); string(after) != string(text) {
+				t.Errorf("%s: the report was changed:\n%s\n%s", name, text, after)
+			}
+		}
+	}
+}
+
+func TestEachChangeGivesANewReport(t *testing.T) {
+	for name, change := range map[string]func(*agent.Look){
+		"the boot id":                    func(l *agent.Look) { l.BootID = "boot-2" },
+		"the boot id is not known":       func(l *agent.Look) { l.BootID = "" },
+		"the runtime's version":          func(l *agent.Look) { l.Runtime.Version = "2.4.3" },
+		"a sandbox more":                 func(l *agent.Look) { l.Sandboxes = append(l.Sandboxes, agent.Listed{Sandbox: box("z")}) },
+		"a sandbox less":                 func(l *agent.Look) { l.Sandboxes = nil },
+		"a sandbox that is relevant now": func(l *agent.Look) { l.Sandboxes[1].Irrelevant = false },
+		"one that is irrelevant now":     func(l *agent.Look) { l.Sandboxes[0].Irrelevant = true },
+		"its state":                      func(l *agent.Look) { l.Sandboxes[0].State = v1alpha1.SandboxNotReady },
+		"its network":                    func(l *agent.Look) { l.Sandboxes[0].NetworkClosed = &no },
+		"its pod's name":                 func(l *agent.Look) { l.Sandboxes[0].Name = "other" },
+		"its UID":                        func(l *agent.Look) { l.Sandboxes[0].UID = "other" },
+		"its attempt":                    func(l *agent.Look) { l.Sandboxes[0].Attempt = 1 },
+		"when it was created":            func(l *agent.Look) { l.Sandboxes[0].CreatedAt = at(-2 * time.Hour) },
+		"an address less":                func(l *agent.Look) { l.Sandboxes[0].Addresses = nil },
+		"an address":                     func(l *agent.Look) { l.Sandboxes[0].Addresses[0].IP = "10.0.0.6" },
+		"its network's name":             func(l *agent.Look) { l.Sandboxes[0].Addresses[0].NetworkName = "blue" },
+		"an attachment more":             func(l *agent.Look) { l.Attachments = append(l.Attachments, hook("z", nil)) },
+		"an attachment less":             func(l *agent.Look) { l.Attachments = nil },
+		"an attachment's network":        func(l *agent.Look) { l.Attachments[0].NetworkClosed = &yes },
+		"an attachment's age":            func(l *agent.Look) { l.Attachments[0].Since = at(-2 * time.Hour) },
+		"a gone id is back":              func(l *agent.Look) { l.Attachments = append(l.Attachments, hook("x", nil)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			now := func() *agent.Look {
+				return look(time.Minute, box("a"), agent.Listed{Sandbox: box("host"), Irrelevant: true}, hook("c", &no))
+			}
+			first := now()
+			first.Sandboxes = append(first.Sandboxes, agent.Listed{Sandbox: box("x")})
+			before := ended(ended(nil, first), now())
+			before.ObservedAt = at(0)
+			hash := podstate.Hash(before)
+			after := now()
+			change(after)
+			next := ended(before, after)
+			if next == before || podstate.Hash(next) == hash {
+				t.Error("the same report")
+			}
+			equal(t, "observed at", next.ObservedAt, at(time.Minute))
+			equal(t, "hash of the report before", podstate.Hash(before), hash)
+			if again := ended(next, after); again != next {
+				t.Error("another report of the same look")
+			}
+		})
+	}
+}
+
+func TestAnIDIsGoneWhenItWasListedOrClosedAndIsInTheLookNoMore(t *testing.T) {
+	for name, c := range map[string]struct {
+		want  string
+		looks []*agent.Look
+	}{
+		"never seen":                          {"", []*agent.Look{look(0), look(1)}},
+		"listed":                              {"a", []*agent.Look{look(0, box("a")), look(1)}},
+		"several, by id":                      {"a b c", []*agent.Look{look(0, box("c"), box("b"), hook("a", &yes)), look(1)}},
+		"one after the other, by id":          {"a b", []*agent.Look{look(0, box("a"), box("b")), look(1, box("a")), look(2)}},
+		"irrelevant":                          {"", []*agent.Look{look(0, agent.Listed{Sandbox: box("a"), Irrelevant: true}), look(1)}},
+		"an attachment now":                   {"", []*agent.Look{look(0, box("a")), look(1, hook("a", &yes))}},
+		"listed, attached, closed, and away":  {"a", []*agent.Look{look(0, box("a")), look(1, hook("a", nil)), look(2, hook("a", &yes)), look(3)}},
+		"listed, attached openly, and away":   {"", []*agent.Look{look(0, box("a")), look(1, hook("a", &no)), look(2)}},
+		"attached and closed":                 {"a", []*agent.Look{look(0, hook("a", &yes)), look(1)}},
+		"attached and open":                   {"", []*agent.Look{look(0, hook("a", &no)), look(1)}},
+		"attached and not known":              {"", []*agent.Look{look(0, hook("a", nil)), look(1)}},
+		"back as a sandbox":                   {"", []*agent.Look{look(0, box("a")), look(1), look(2, box("a"))}},
+		"back as an attachment":               {"", []*agent.Look{look(0, box("a")), look(1), look(2, hook("a", nil))}},
+		"back, and the network not known":     {"", []*agent.Look{look(0, box("a")), look(1), look(2, hook("a", nil)), look(3)}},
+		"back as an irrelevant one":           {"", []*agent.Look{look(0, box("a")), look(1), look(2, agent.Listed{Sandbox: box("a"), Irrelevant: true})}},
+		"back and away again":                 {"a", []*agent.Look{look(0, box("a")), look(1), look(2, box("a")), look(3)}},
+		"gone stays gone as others come":      {"a", []*agent.Look{look(0, box("a")), look(1), look(2, box("b")), look(3, box("b"), box("c"))}},
+		"gone stays gone when nothing is new": {"a", []*agent.Look{look(0, box("a")), look(1), look(2), look(48 * time.Hour)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var r *v1alpha1.SandboxReport
+			for _, l := range c.looks {
+				if r = ended(r, l); r != nil {
+					r = stored(t, r)
+				}
+			}
+			equal(t, "gone", goneIDs(r), c.want)
+		})
+	}
+}
+
+func TestAGoneIDSaysWhoseItWasAndSinceWhen(t *testing.T) {
+	r := ended(nil, look(0, box("a"), hook("b", &yes)))
+	r = ended(r, look(time.Minute+300*time.Millisecond))
+	want := []v1alpha1.Gone{{ID: "a", UID: "uid-a", Since: at(time.Minute)}, {ID: "b", UID: "uid-b", Since: at(time.Minute)}}
+	equal(t, "gone", r.Gone, want)
+	r = ended(r, look(time.Hour, box("c")))
+	equal(t, "gone, later", r.Gone, want)
+}
+
+func TestGoneIDsAreForgottenAfterADayByAReportThatIsWrittenAnyway(t *testing.T) {
+	r := ended(ended(nil, look(0, box("old"), box("new"))), look(0, box("new")))
+	r = ended(r, look(time.Hour))
+	equal(t, "gone", goneIDs(r), "new old")
+	if ended(r, look(25*time.Hour)) != r {
+		t.Error("expiry alone makes a new report")
+	}
+	equal(t, "gone after a day, to the second", goneIDs(ended(r, look(24*time.Hour, box("x")))), "new old")
+	equal(t, "gone after a day and a second", goneIDs(ended(r, look(24*time.Hour+time.Second, box("x")))), "new")
+	equal(t, "gone after two days", goneIDs(ended(r, look(48*time.Hour, box("x")))), "")
+	equal(t, "gone in the report before", goneIDs(r), "new old")
+}
+
+func TestOfMoreThan500GoneIDsTheNewestAreKept(t *testing.T) {
+	var older, newer []any
+	for i := range 300 {
+		// Their order by id is the other way round.
+		older, newer = append(older, box(fmt.Sprintf("z%03d", i))), append(newer, box(fmt.Sprintf("a%03d", i)))
+	}
+	r := ended(nil, look(0, append(slices.Clone(older), newer...)...))
+	r = ended(r, look(time.Minute, newer...))
+	equal(t, "gone of the older", len(r.Gone), 300)
+	r = ended(r, look(2*time.Minute))
+	equal(t, "gone", len(r.Gone), 500)
+	counts := map[byte]int{}
+	for _, g := range r.Gone {
+		counts[g.ID[0]]++
+	}
+	equal(t, "of the newer", counts['a'], 300)
+	equal(t, "by id", slices.IsSortedFunc(r.Gone, func(a, b v1alpha1.Gone) int { return strings.Compare(a.ID, b.ID) }), true)
+}
+
+// Ages count to observedAt: a report that does not change is rewritten when an
+// entry comes of an age that matters.
+func TestAnAgeThatMattersGivesANewReportExactlyOnce(t *testing.T) {
+	born := func(s v1alpha1.Sandbox, state v1alpha1.SandboxState) v1alpha1.Sandbox {
+		s.CreatedAt, s.State = at(0), state
+		return s
+	}
+	since := func(a v1alpha1.Attachment) v1alpha1.Attachment { a.Since = at(0); return a }
+	for name, c := range map[string]struct {
+		part  any
+		first time.Duration // the first look; they are 10 s apart
+		at    []time.Duration
+	}{
+		"a sandbox past a minute":                         {born(box("a"), v1alpha1.SandboxReady), 5 * time.Second, []time.Duration{65 * time.Second}},
+		"a sandbox of a minute is not past it":            {born(box("a"), v1alpha1.SandboxReady), 10 * time.Second, []time.Duration{70 * time.Second}},
+		"a sandbox past a minute by less than a second":   {born(box("a"), v1alpha1.SandboxReady), 500 * time.Millisecond, []time.Duration{70*time.Second + 500*time.Millisecond}},
+		"one that is not ready":                           {born(box("a"), v1alpha1.SandboxNotReady), 5 * time.Second, nil},
+		"an attachment of 15 minutes":                     {since(hook("a", nil)), 10 * time.Second, []time.Duration{15 * time.Minute}},
+		"an attachment past 15 minutes":                   {since(hook("a", nil)), 5 * time.Second, []time.Duration{15*time.Minute + 5*time.Second}},
+		"an attachment that is 15 minutes within seconds": {since(hook("a", nil)), 500 * time.Millisecond, []time.Duration{15*time.Minute + 500*time.Millisecond}},
+		"an attachment whose network is there":            {since(hook("a", &no)), 5 * time.Second, nil},
+		"an attachment whose network is closed":           {since(hook("a", &yes)), 5 * time.Second, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var changed []time.Duration
+			r := ended(nil, look(c.first, c.part))
+			for d := c.first + 10*time.Second; d < 20*time.Minute; d += 10 * time.Second {
+				next := ended(r, look(d, c.part))
+				if next != r {
+					changed = append(changed, d)
+					equal(t, "observed at", next.ObservedAt, at(d.Truncate(time.Second)))
+				}
+				r = stored(t, next)
+			}
+			equal(t, "rewritten at", changed, c.at)
+		})
+	}
+}
+
+func TestAClockThatGoesBackMakesNothingOlder(t *testing.T) {
+	young := box("a")
+	young.CreatedAt = at(0)
+	r := ended(nil, look(30*time.Second, young))
+	if ended(r, look(-time.Hour, young)) != r {
+		t.Error("another report")
+	}
+}
+
+func TestBeyondAThousandAttachmentsTheOldestClosedOnesAreLeftOut(t *testing.T) {
+	many := func(closed *bool, n int, head string, from time.Duration) (out []any) {
+		for i := range n {
+			a := hook(fmt.Sprintf("%s%04d", head, i), closed)
+			a.Since = at(from - time.Duration(i)*time.Second) // the last is the oldest
+			out = append(out, a)
+		}
+		return out
+	}
+	count := func(r *v1alpha1.SandboxReport) map[string]int {
+		counts := map[string]int{}
+		for _, a := range r.Attachments {
+			counts[a.ID[:1]]++
+		}
+		return counts
+	}
+	all := slices.Concat(many(&yes, 600, "c", 0), many(&no, 300, "o", -time.Hour), many(nil, 300, "u", -time.Hour))
+	l := look(0, all...)
+	r := ended(nil, l)
+	equal(t, "of 1200", count(r), map[string]int{"c": 400, "o": 300, "u": 300})
+	for _, a := range r.Attachments {
+		if a.ID > "c0399" && a.ID < "d" {
+			t.Fatalf("%s, one of the oldest, is kept", a.ID)
+		}
+	}
+	equal(t, "attachments of the look", len(l.Attachments), 1200)
+	if ended(r, look(time.Minute, all...)) != r {
+		t.Error("another report of the same attachments")
+	}
+	r = ended(nil, look(0, slices.Concat(many(&yes, 10, "c", 0), many(&no, 700, "o", 0), many(nil, 700, "u", 0))...))
+	equal(t, "when too many may be in use", count(r), map[string]int{"o": 700, "u": 700})
+	r = ended(nil, look(0, slices.Concat(many(&yes, 10, "c", 0), many(&no, 700, "o", 0), many(nil, 700, "u", -time.Hour))...))
+	equal(t, "when too many are old and not known", count(r), map[string]int{"o": 700, "u": 300})
+	// One that was left out and is still there is not gone.
+	r = ended(ended(nil, look(0, all...)), look(time.Minute, all[:599]...))
+	equal(t, "gone", goneIDs(r), "")
+}
+
+func TestAReportHasTheSameHashWhenItIsReadBack(t *testing.T) {
+	stopped := box("b")
+	stopped.State, stopped.NetworkClosed = v1alpha1.SandboxNotReady, &yes
+	bare := v1alpha1.Sandbox{ID: "d", State: v1alpha1.SandboxReady}
+	r := ended(nil, look(0, box("a"), stopped, bare, box("x"), hook("c", nil)))
+	r = ended(r, look(time.Minute, box("a"), stopped, bare, hook("c", nil)))
+	equal(t, "gone", goneIDs(r), "x")
+	equal(t, "hash", podstate.Hash(stored(t, r)), podstate.Hash(r))
+	empty := ended(nil, look(0))
+	equal(t, "hash of one that is empty", podstate.Hash(stored(t, empty)), podstate.Hash(empty))
+}

@@ -1,0 +1,182 @@
+// Package agentcmd is the command of the node agent. It is part of ip-reconcile, and
+// alone in ip-reconcile-agent, which is half its size: there is an agent on every
+// node, and what the other commands need would be resident memory there.
+package agentcmd
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
+
+	"github.com/ip-reconcile/ip-reconcile/agent"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/flags"
+)
+
+// options are the flags of the node agent.
+type options struct {
+	flags.Common
+	node       flags.Node
+	podUID     string
+	outsidePod bool
+	metrics    string
+
+	secure                 *SecureMetrics
+	secureMetrics, certDir string
+}
+
+// SecureMetrics is the agent's metrics by HTTPS. It comes from outside since it brings
+// much code with it, which the program for the DaemonSet has no room for.
+type SecureMetrics struct {
+	// Registry is what Serve serves.
+	Registry Registry
+	// Serve serves /metrics until the context ends, with tls.crt and tls.key of a
+	// folder, or with a certificate that it makes where certDir is "".
+	Serve func(ctx context.Context, config *rest.Config, address, certDir string, log *slog.Logger) error
+}
+
+// Registry is where metrics are registered, and gathered.
+type Registry interface {
+	prometheus.Registerer
+	prometheus.Gatherer
+}
+
+// New is the command; it logs to the given file. Where secure is nil it cannot serve
+// metrics by HTTPS.
+func New(logs io.Writer, secure *SecureMetrics) *cobra.Command {
+	o := &options{secure: secure}
+	c := &cobra.Command{
+		Use:   "agent",
+		Short: "Publish what this node's container runtime really runs: the DaemonSet",
+		Long: `Look at this node's container runtime and CNI caches, and publish what they hold
+as the node's SandboxReport, with a Lease that vouches for it. The reconciler
+reads the reports to tell phantom pods, stuck-terminating pods and sandboxes that
+were kept after their end from leaks. The agent itself frees nothing.
+
+It looks every 10 seconds, every 2 while a sandbox that stopped still has its
+network, and at once when the runtime sends an event (containerd before 2.0 gives
+each event to one reader only: there kubelet keeps them). When a look fails, nothing
+is published: the last report stands and goes stale.`,
+		Example: `  ip-reconcile agent                                 # in the DaemonSet of deploy/agent
+  ip-reconcile agent --node worker-1 --outside-pod   # on a node, as root
+  ip-reconcile agent --cri /run/crio/crio.sock`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context(), logs) },
+	}
+	f := c.Flags()
+	o.Common.Add(f, "info")
+	o.node.Add(f, "socket of the container runtime (default: the usual one of containerd, CRI-O, k3s or RKE2 that is there)")
+	f.StringVar(&o.podUID, "pod-uid", os.Getenv("POD_UID"), "UID of the agent's own pod, whose sandbox must be in every look (default: $POD_UID)")
+	f.BoolVar(&o.outsidePod, "outside-pod", false, "the agent does not run in a pod, so that no sandbox is its own")
+	f.StringVar(&o.metrics, "metrics-bind-address", "127.0.0.1:9746", "where /metrics, /healthz and /readyz are served; 0 for nowhere")
+	if secure != nil {
+		f.StringVar(&o.secureMetrics, "secure-metrics-bind-address", "0", "where /metrics is served by HTTPS, to who may get them (nonResourceURLs /metrics); 0 for nowhere")
+		f.StringVar(&o.certDir, "metrics-cert-dir", "", "folder with tls.crt and tls.key for --secure-metrics-bind-address (default: a certificate made at start)")
+	}
+	o.Completions(c)
+	return c
+}
+
+// startOver is when an agent does only what it does all the time.
+const startOver = 20 * time.Second
+
+// run runs the agent until the context ends.
+func (o *options) run(ctx context.Context, logs io.Writer) error {
+	log, err := o.Logger(logs)
+	if err != nil {
+		return err
+	}
+	switch {
+	case o.outsidePod:
+		o.podUID = ""
+	case o.podUID == "":
+		return errors.New("--pod-uid must be the UID of the agent's own pod (POD_UID from metadata.uid), or --outside-pod say that it runs in none")
+	}
+	eyes, runtime, err := o.node.NodeInspector(o.podUID)
+	if err != nil {
+		return err
+	}
+	defer runtime.Close()
+	bootID, err := o.node.BootID()
+	if err != nil {
+		return err
+	}
+	config, err := o.Config(10, 20)
+	if err != nil {
+		return err
+	}
+	store, err := agent.NewAPI(config, o.node.Name, o.LeaseNamespace())
+	if err != nil {
+		return err
+	}
+	watcher, err := agent.NewWatcher(config, o.node.Name)
+	if err != nil {
+		return err
+	}
+	state, err := o.serve(ctx, config, log)
+	if err != nil {
+		return err
+	}
+	small := time.AfterFunc(startOver, small)
+	defer small.Stop()
+	hints, changes, again := make(chan struct{}, 1), make(chan string, 16), make(chan struct{}, 1)
+	go follow(ctx, log, "the container runtime's events", func() error {
+		return runtime.Watch(ctx, func() { wake(hints) })
+	})
+	watcher.Again = func() { wake(again) }
+	go follow(ctx, log, "the report", func() error {
+		return watcher.Watch(ctx, func(version string) {
+			select {
+			case changes <- version:
+			case <-ctx.Done():
+			}
+		})
+	})
+	confirmer := &agent.Confirmer{Node: o.node.Name, BootID: bootID, Log: log, Get: func(ctx context.Context) (agent.Identity, error) {
+		return agent.NodeIdentity(ctx, config, o.node.Name)
+	}}
+	log.Info("the node agent starts", "node", o.node.Name, "leaseNamespace", o.LeaseNamespace())
+	(&agent.Agent{
+		Node: o.node.Name, Inspector: eyes, Store: store, State: state, Hints: hints, Changes: changes, Again: again,
+		Identity: confirmer.Identity,
+	}).Run(ctx)
+	return nil
+}
+
+// wake wakes who waits, unless it is being woken already.
+func wake(who chan<- struct{}) {
+	select {
+	case who <- struct{}{}:
+	default:
+	}
+}
+
+// follow keeps a stream open, with growing pauses when it fails at once.
+func follow(ctx context.Context, log *slog.Logger, what string, stream func() error) {
+	pauses := func() wait.Backoff {
+		return wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.5, Steps: 6, Cap: 30 * time.Second}
+	}
+	for pause := pauses(); ctx.Err() == nil; {
+		began := time.Now()
+		err := stream()
+		if time.Since(began) > time.Minute {
+			pause = pauses()
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		wait := pause.Step()
+		log.Debug("following "+what+" ended", "error", err, "again in", wait)
+		select {
+		case <-ctx.Done():
+		case <-time.After(wait):
+		}
+	}
+}

@@ -1,0 +1,135 @@
+// Package clusterflags are the flags of the commands that judge a cluster, and
+// what they stand for. It is apart from package flags, which the node agent has
+// too: an agent must not carry what judges.
+package clusterflags
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/flags"
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
+)
+
+// Flags are the values; their zero is not their default, see Add.
+type Flags struct {
+	flags.Common
+	// QPS and Burst limit the requests to the API server.
+	QPS   float32
+	Burst int
+	// Timeout of one request.
+	Timeout time.Duration
+	// ConfirmAfter is how long an unconfirmed verdict must hold.
+	ConfirmAfter         time.Duration
+	WithoutLease, Repair bool
+	AllowMassRepair      bool
+
+	agents, agentNodes string
+	unreachable        time.Duration
+}
+
+// confirmAfter is longer than the time for which a runtime may not list a sandbox
+// that it is setting up.
+const confirmAfter = 15 * time.Minute
+
+// Add adds the flags that say how to look, with the log level that is the default.
+func (o *Flags) Add(f *pflag.FlagSet, logLevel string) {
+	o.Common.Add(f, logLevel)
+	f.Float32Var(&o.QPS, "kube-api-qps", 1000, "requests per second to the API server")
+	f.IntVar(&o.Burst, "kube-api-burst", 2000, "requests that may be made at once")
+	f.DurationVar(&o.Timeout, "request-timeout", 30*time.Second, "limit of one request; there is none over all")
+	f.StringVar(&o.agents, "agents", "auto", "auto: judge without node agents where there are none; required: never conclude anything without their reports")
+	f.StringVar(&o.agentNodes, "agent-nodes", "kubernetes.io/os=linux", "label selector of the nodes that run an agent")
+	f.DurationVar(&o.unreachable, "unreachable-node-timeout", 0, "free what a node holds that has been not Ready for so long; 0 never does: behind a partition the addresses are in use")
+}
+
+// AddWriting adds the flags that say how to release.
+func (o *Flags) AddWriting(f *pflag.FlagSet) {
+	f.DurationVar(&o.ConfirmAfter, "confirm-after", confirmAfter, "how long an unconfirmed verdict must hold, at every look, before it is acted upon")
+	f.BoolVar(&o.Repair, "repair", false, "write back entries and reservations that running pods lack, and rewrite those of pods of the past")
+	o.AddMassRepair(f)
+	o.AddWithoutLease(f)
+}
+
+// AddMassRepair and AddWithoutLease add one flag each.
+func (o *Flags) AddMassRepair(f *pflag.FlagSet) {
+	f.BoolVar(&o.AllowMassRepair, "allow-mass-repair", false, "write back more on the word of one node than it can hold, or than half of a pool")
+}
+
+func (o *Flags) AddWithoutLease(f *pflag.FlagSet) {
+	f.BoolVar(&o.WithoutLease, "without-lease", false, "write without taking whereabouts' Lease, where there is no right to it")
+}
+
+// Completions completes the flags in a shell.
+func (o *Flags) Completions(c *cobra.Command) {
+	o.Common.Completions(c)
+	flags.Complete(c, "agents", "auto", "required")
+}
+
+// Options are what the flags say about judging and releasing.
+func (o *Flags) Options() (reconciler.Options, error) {
+	out := reconciler.Options{
+		Policy:       reconciler.Policy{AgentsRequired: o.agents == "required", UnreachableNodeTimeout: o.unreachable},
+		ConfirmAfter: o.ConfirmAfter, Repair: o.Repair, AllowMassRepair: o.AllowMassRepair,
+	}
+	if o.agents != "auto" && o.agents != "required" {
+		return out, fmt.Errorf("--agents %q: must be auto or required", o.agents)
+	}
+	if o.unreachable < 0 {
+		return out, fmt.Errorf("--unreachable-node-timeout %s: must not be negative", o.unreachable)
+	}
+	if o.ConfirmAfter < 0 {
+		return out, fmt.Errorf("--confirm-after %s: must not be negative", o.ConfirmAfter)
+	}
+	var err error
+	if out.AgentNodes, err = labels.Parse(o.agentNodes); err != nil {
+		return out, fmt.Errorf("--agent-nodes: %w", err)
+	}
+	return out, nil
+}
+
+// Reconciler makes a reconciler of the flags, without a source and a writer.
+func (o *Flags) Reconciler(log *slog.Logger) (*reconciler.Reconciler, error) {
+	options, err := o.Options()
+	if err != nil {
+		return nil, err
+	}
+	return &reconciler.Reconciler{
+		Options: options, Clock: clock.RealClock{}, Jitter: jitter, Log: log, History: reconciler.NewHistory(),
+	}, nil
+}
+
+func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d) }
+
+// Connect returns the cluster that the flags name, and its client's configuration.
+func (o *Flags) Connect(log *slog.Logger) (*kube.Cluster, *rest.Config, error) {
+	if o.QPS <= 0 || o.Burst <= 0 {
+		return nil, nil, errors.New("--kube-api-qps and --kube-api-burst must be above zero")
+	}
+	config, err := o.Config(o.QPS, o.Burst)
+	if err != nil {
+		return nil, nil, err
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	cluster, err := kube.New(config, kube.Settings{
+		Namespace: o.Namespace(), LeaseNamespace: o.LeaseNamespace(), Timeout: o.Timeout, WithoutLease: o.WithoutLease, Jitter: jitter, Log: log,
+		Pod:      cmp.Or(os.Getenv("POD_NAME"), os.Getenv("HOSTNAME"), host), // the host's name is the pod's but on the host's network
+		Identity: fmt.Sprintf("ip-reconcile/%s_%08x", host, rand.Uint32()),
+	})
+	return cluster, config, err
+}

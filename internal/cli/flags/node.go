@@ -1,0 +1,76 @@
+package flags
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/ip-reconcile/ip-reconcile/agent"
+	"github.com/ip-reconcile/ip-reconcile/agent/cnicache"
+	"github.com/ip-reconcile/ip-reconcile/agent/cri"
+)
+
+// Node are the flags that say how to look at the node on which the process runs.
+type Node struct {
+	// Socket is the container runtime's, Name the node's.
+	Socket, Name                string
+	results, multus, bootIDFile string
+	namespaces                  []string
+}
+
+// Add adds the flags; socket is what --cri is for.
+func (n *Node) Add(f *pflag.FlagSet, socket string) {
+	f.StringVar(&n.Socket, "cri", "", socket)
+	f.StringVar(&n.Name, "node", os.Getenv("NODE_NAME"), "name of the node on which this runs (default: $NODE_NAME)")
+	f.StringVar(&n.results, "cni-results", "/var/lib/cni/results", "folder of the container runtime's CNI result cache")
+	f.StringVar(&n.multus, "cni-multus", "/var/lib/cni/multus", "Multus' cniDir; what its configs in the CNI results name is read too")
+	f.StringSliceVar(&n.namespaces, "netns-dir", []string{"/run/netns", "/var/run/netns"}, "folders of the network namespaces")
+	f.StringVar(&n.bootIDFile, "boot-id-file", "/proc/sys/kernel/random/boot_id", "file with the node's boot id")
+}
+
+// NodeInspector makes what looks at the node. ownUID is the UID of the pod that looks, ""
+// outside a pod.
+func (n *Node) NodeInspector(ownUID string) (*agent.NodeInspector, *cri.Runtime, error) {
+	if n.Name == "" {
+		return nil, nil, errors.New("--node must name the node on which this runs (in a pod: NODE_NAME from spec.nodeName)")
+	}
+	for flag, path := range map[string]string{"--cni-results": n.results, "--cni-multus": n.multus} {
+		if !filepath.IsAbs(path) {
+			return nil, nil, fmt.Errorf("%s %q: must be the absolute path of a folder", flag, path)
+		}
+	}
+	for _, path := range n.namespaces {
+		if !filepath.IsAbs(path) {
+			return nil, nil, fmt.Errorf("--netns-dir %q: must be the absolute path of a folder", path)
+		}
+	}
+	socket, err := cri.Find(n.Socket)
+	if err != nil {
+		return nil, nil, err
+	}
+	runtime, err := cri.Dial(socket)
+	if err != nil {
+		return nil, nil, err
+	}
+	caches := cnicache.New(cnicache.Folders{Results: n.results, Multus: n.multus})
+	caches.Recheck = 5 * time.Second // below the pause between relists
+	return &agent.NodeInspector{Runtime: runtime, NetNSDirs: n.namespaces, OwnUID: ownUID, Caches: caches}, runtime, nil
+}
+
+// BootID reads the boot id of this machine.
+func (n *Node) BootID() (string, error) {
+	text, err := os.ReadFile(n.bootIDFile)
+	if err != nil {
+		return "", fmt.Errorf("--boot-id-file: %w", err)
+	}
+	id := strings.TrimSpace(string(text))
+	if id == "" {
+		return "", fmt.Errorf("--boot-id-file %s: is empty", n.bootIDFile)
+	}
+	return id, nil
+}
