@@ -49,8 +49,8 @@ func (m *meddler) Hold(ctx context.Context, namespace string, leases []string, w
 	return m.Cluster.Hold(ctx, namespace, leases, work)
 }
 
-func (m *meddler) Fresh(ctx context.Context, o *reconciler.Observation, what reconciler.Need) (*reconciler.Live, error) {
-	fresh, err := m.Cluster.Fresh(ctx, o, what)
+func (m *meddler) GetLive(ctx context.Context, o *reconciler.Observation, what reconciler.LiveKeys) (*reconciler.Live, error) {
+	fresh, err := m.Cluster.GetLive(ctx, o, what)
 	if n := m.count("fresh"); m.onFresh != nil {
 		m.onFresh(n)
 	}

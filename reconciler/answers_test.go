@@ -21,7 +21,7 @@ func TestAnEmptyAnswerForPodsProvesNothing(t *testing.T) {
 			p := newProcess(t, quarter)
 			p.Options.PodsComplete = false
 			p.next = observe(parts...)
-			if j, err := p.Look(t.Context()); err == nil {
+			if j, err := p.Check(t.Context()); err == nil {
 				t.Errorf("it could look: %v", outcomeOf(slices.Concat(j.Allocations, j.Reservations)[0]))
 			} else if text := err.Error(); !strings.Contains(text, "pod") || strings.Contains(text, "\n") {
 				t.Errorf("it does not say in a line that pods were missing: %s", text)
@@ -31,7 +31,7 @@ func TestAnEmptyAnswerForPodsProvesNothing(t *testing.T) {
 	p := newProcess(t, quarter)
 	p.Options.PodsComplete = false
 	p.next = observe(aPool("10.0.0.0-24", "10.0.0.0/24"), onWorker())
-	if _, err := p.Look(t.Context()); err != nil {
+	if _, err := p.Check(t.Context()); err != nil {
 		t.Errorf("nothing is recorded, so that no pod need be there: %v", err)
 	}
 }

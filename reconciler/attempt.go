@@ -230,8 +230,8 @@ func (b *batch) second() Options {
 // need names what the second check of items reads. A reservation that is known
 // is not read: its delete tests the UID and the resourceVersion, which is the
 // same check, made at the moment that counts.
-func (b *batch) need(todo []*releaseAttempt) Need {
-	var n Need
+func (b *batch) need(todo []*releaseAttempt) LiveKeys {
+	var n LiveKeys
 	for _, t := range todo {
 		if t.unsure && t.Reservation != nil {
 			n.Reservations = append(n.Reservations, types.NamespacedName{Namespace: t.Reservation.Namespace, Name: t.Reservation.Name})

@@ -33,7 +33,7 @@ func (b *basis) refresh(ctx context.Context) error {
 	if b.x != nil {
 		before = b.x.observation()
 	}
-	o, err := b.Source.Refresh(ctx, before)
+	o, err := b.Source.Relist(ctx, before)
 	if err != nil {
 		return fmt.Errorf("read reports, nodes and pools again: %w", err)
 	}
@@ -52,8 +52,8 @@ func (b *basis) refresh(ctx context.Context) error {
 func (b *basis) outdated() { b.refreshed = time.Time{} }
 
 // read makes a live read and amends the basis by what it found.
-func (b *basis) read(ctx context.Context, need Need) (*Live, error) {
-	live, err := b.Source.Fresh(ctx, b.x.o, need)
+func (b *basis) read(ctx context.Context, need LiveKeys) (*Live, error) {
+	live, err := b.Source.GetLive(ctx, b.x.o, need)
 	if err != nil {
 		return nil, fmt.Errorf("live read: %w", err)
 	}

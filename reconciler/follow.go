@@ -20,7 +20,7 @@ import (
 // address, and pools in which one key may stand for several addresses.
 func (r *Reconciler) Follow(ctx context.Context, last *Judgement, changes *Live, ready func(*Item) bool) *Result {
 	j := last.x.follow(changes)
-	if !r.Options.Settled {
+	if !r.Options.StaticSource {
 		j.Observation.Local = r.Clock.Now()
 	}
 	r.History.noteAll(j)

@@ -24,7 +24,7 @@ func TestReportsThatWereFollowedAreNotForgotten(t *testing.T) {
 	p.look(time.Second, pool, aNode("worker-1"), aNode("worker-2"), freshReport("worker-1"))
 	p.look(2*time.Second, pool, aNode("worker-1"), aNode("worker-2"))
 	p.next = observe(pool, aNode("worker-1"), aNode("worker-2"))
-	j, _ := p.Look(t.Context())
+	j, _ := p.Check(t.Context())
 	if v := j.Allocations[0]; v.Verdict != Held || j.WithoutAgents {
 		t.Fatalf("looks at everything: %s %s", v.Verdict, v.Reason)
 	}
@@ -32,7 +32,7 @@ func TestReportsThatWereFollowedAreNotForgotten(t *testing.T) {
 	p = newProcess(t, Options{DryRun: true})
 	p.next = observe(pool, aNode("worker-1"), aNode("worker-2"))
 	p.Clock.(*clocktesting.FakeClock).SetTime(p.next.Now)
-	last, err := p.Look(t.Context())
+	last, err := p.Check(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +40,7 @@ func TestReportsThatWereFollowedAreNotForgotten(t *testing.T) {
 		p.Follow(t.Context(), last, &Live{Now: p.next.Now.Add(time.Second), Reports: map[string]*podstate.Report{"worker-1": r}}, nil)
 	}
 	p.next = observe(pool, aNode("worker-1"), aNode("worker-2"), at(now.Add(2*time.Second)))
-	j, _ = p.Look(t.Context())
+	j, _ = p.Check(t.Context())
 	if v := j.Allocations[0]; v.Verdict != Held || j.WithoutAgents {
 		t.Errorf("after what was followed: %s %s, without agents %v", v.Verdict, v.Reason, j.WithoutAgents)
 	}

@@ -81,7 +81,7 @@ func (w *world) pass(r *reconciler.Reconciler, follow bool) ([]*reconciler.Item,
 		}
 		return out.Released, nil
 	}
-	before, err := w.Observe(context.Background())
+	before, err := w.List(context.Background())
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +92,7 @@ func (w *world) pass(r *reconciler.Reconciler, follow bool) ([]*reconciler.Item,
 	released := out.Released
 	for range 3 {
 		time.Sleep(30 * time.Second) // what is not confirmed ripens
-		now, err := w.Observe(context.Background())
+		now, err := w.List(context.Background())
 		if err != nil {
 			return nil, err
 		}

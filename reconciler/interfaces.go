@@ -14,20 +14,20 @@ import (
 
 // Source reads a cluster: the live API, a folder of files, a simulator.
 type Source interface {
-	// Observe reads everything: reservations and pools first, pods last. An
+	// List reads everything: reservations and pools first, pods last. An
 	// error means that the look as a whole cannot be made; what can be done
 	// without is said in the observation's Warnings.
-	Observe(ctx context.Context) (*Observation, error)
-	// Refresh reads again, by quorum, all but pods and reservations.
-	Refresh(ctx context.Context, o *Observation) (*Observation, error)
-	// Fresh reads again, by quorum, what is named and what may have changed of
+	List(ctx context.Context) (*Observation, error)
+	// Relist reads again, by quorum, all but pods and reservations.
+	Relist(ctx context.Context, o *Observation) (*Observation, error)
+	// GetLive reads again, by quorum, what is named and what may have changed of
 	// it since the observation, pods last. Its cost grows with what is named,
 	// not with the cluster: it is called while whereabouts' Lease is held.
-	Fresh(ctx context.Context, o *Observation, what Need) (*Live, error)
+	GetLive(ctx context.Context, o *Observation, what LiveKeys) (*Live, error)
 }
 
-// Need names what a live read is about.
-type Need struct {
+// LiveKeys names what a live read is about.
+type LiveKeys struct {
 	// Pools are compared by their resourceVersion with the observation's.
 	Pools []types.NamespacedName
 	// Reread: pools that have another resourceVersion are read in full.

@@ -11,9 +11,9 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
-// OnNode is a Source on a node: whatever agent that node has or has not, its
+// WithLocalNode is a Source on a node: whatever agent that node has or has not, its
 // container runtime is looked at here and now, and so the node counts as heard.
-type OnNode struct {
+type WithLocalNode struct {
 	Source
 	Node   string
 	BootID string // of this machine
@@ -22,18 +22,18 @@ type OnNode struct {
 	Look func(ctx context.Context, before *v1alpha1.SandboxReport) (report *v1alpha1.SandboxReport, runs []string, err error)
 }
 
-// Observe is the Source's, with the node's report.
-func (s *OnNode) Observe(ctx context.Context) (*Observation, error) {
-	o, err := s.Source.Observe(ctx)
+// List is the Source's, with the node's report.
+func (s *WithLocalNode) List(ctx context.Context) (*Observation, error) {
+	o, err := s.Source.List(ctx)
 	if err != nil {
 		return nil, err
 	}
 	return s.look(ctx, o)
 }
 
-// Refresh is the Source's, with the node's report.
-func (s *OnNode) Refresh(ctx context.Context, before *Observation) (*Observation, error) {
-	o, err := s.Source.Refresh(ctx, before)
+// Relist is the Source's, with the node's report.
+func (s *WithLocalNode) Relist(ctx context.Context, before *Observation) (*Observation, error) {
+	o, err := s.Source.Relist(ctx, before)
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +42,7 @@ func (s *OnNode) Refresh(ctx context.Context, before *Observation) (*Observation
 
 // look is made after the pools were read, so that it has the sandbox of every
 // entry that they have.
-func (s *OnNode) look(ctx context.Context, o *Observation) (*Observation, error) {
+func (s *WithLocalNode) look(ctx context.Context, o *Observation) (*Observation, error) {
 	at := slices.IndexFunc(o.Reports, func(r *podstate.Report) bool { return r.Name == s.Node })
 	last := &podstate.Report{SandboxReport: &v1alpha1.SandboxReport{}}
 	if at >= 0 {
@@ -89,7 +89,7 @@ func (s *OnNode) look(ctx context.Context, o *Observation) (*Observation, error)
 // known reports whether the node is known to be this machine by its boot id: its Node
 // object's, or where that has none or Nodes may not be read, its last report's. It is
 // an error where it is known to be another.
-func (s *OnNode) known(o *Observation, last *podstate.Report) (bool, error) {
+func (s *WithLocalNode) known(o *Observation, last *podstate.Report) (bool, error) {
 	node := o.Nodes[s.Node]
 	switch {
 	case node == nil && len(o.Nodes) > 0:
@@ -108,7 +108,7 @@ func (s *OnNode) known(o *Observation, last *podstate.Report) (bool, error) {
 
 // runsHere is an error unless the pods that run here are the node's by the API: a pod
 // of one UID never moves.
-func (s *OnNode) runsHere(o *Observation, runs []string) error {
+func (s *WithLocalNode) runsHere(o *Observation, runs []string) error {
 	here, running := false, sets.New(runs...)
 	for _, p := range o.Pods {
 		if p.Node == "" || !running.Has(p.RuntimeUID) {

@@ -19,24 +19,24 @@ type scripted struct {
 	err   error
 }
 
-func (s *scripted) Observe(context.Context) (*Observation, error) {
+func (s *scripted) List(context.Context) (*Observation, error) {
 	if s.err != nil {
 		return nil, s.err
 	}
 	return observe(s.parts...), nil
 }
 
-func (s *scripted) Refresh(context.Context, *Observation) (*Observation, error) {
-	return s.Observe(context.Background())
+func (s *scripted) Relist(context.Context, *Observation) (*Observation, error) {
+	return s.List(context.Background())
 }
 
-func (s *scripted) Fresh(context.Context, *Observation, Need) (*Live, error) { return &Live{}, nil }
+func (s *scripted) GetLive(context.Context, *Observation, LiveKeys) (*Live, error) { return &Live{}, nil }
 
 // lookedAt is an OnNode of worker-1 whose look, made an hour behind the API
 // server's clock, has this content. before is what it was given to go on from.
-func lookedAt(source Source, c ...content) (on *OnNode, before **v1alpha1.SandboxReport) {
+func lookedAt(source Source, c ...content) (on *WithLocalNode, before **v1alpha1.SandboxReport) {
 	before = new(*v1alpha1.SandboxReport)
-	return &OnNode{Source: source, Node: "worker-1", BootID: "boot-1",
+	return &WithLocalNode{Source: source, Node: "worker-1", BootID: "boot-1",
 		Look: func(_ context.Context, b *v1alpha1.SandboxReport) (*v1alpha1.SandboxReport, []string, error) {
 			*before = b
 			r := &podstate.Report{SandboxReport: &v1alpha1.SandboxReport{ObservedAt: metav1.NewTime(now.Add(-time.Hour))}}
@@ -52,14 +52,14 @@ func lookedAt(source Source, c ...content) (on *OnNode, before **v1alpha1.Sandbo
 }
 
 // both looks both ways in which a report comes into an observation.
-func both(t *testing.T, on *OnNode, check func(t *testing.T, o *Observation)) {
+func both(t *testing.T, on *WithLocalNode, check func(t *testing.T, o *Observation)) {
 	t.Helper()
-	o, err := on.Observe(t.Context())
+	o, err := on.List(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Run("observed", func(t *testing.T) { check(t, o) })
-	if o, err = on.Refresh(t.Context(), o); err != nil {
+	if o, err = on.Relist(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
 	t.Run("refreshed", func(t *testing.T) { check(t, o) })
@@ -150,21 +150,21 @@ func TestTheBootIDIsInTheReportOnlyWhenItIsTheNodesOwn(t *testing.T) {
 
 func TestALookOnANodeThatCannotBeMadeIsAnError(t *testing.T) {
 	for name, c := range map[string]struct {
-		change func(*OnNode)
+		change func(*WithLocalNode)
 		want   string
 	}{
-		"the cluster has no such Node":  {func(on *OnNode) { on.Node = "worker-7" }, "--node worker-7"},
-		"the Node was booted otherwise": {func(on *OnNode) { on.Source = &scripted{parts: []part{aNode("worker-1", booted("boot-2"))}} }, "another machine"},
-		"the runtime does not answer":   {func(on *OnNode) { on.Look = blindly }, "worker-1: no socket"},
-		"the cluster cannot be read":    {func(on *OnNode) { on.Source = &scripted{err: errors.New("no API")} }, "no API"},
+		"the cluster has no such Node":  {func(on *WithLocalNode) { on.Node = "worker-7" }, "--node worker-7"},
+		"the Node was booted otherwise": {func(on *WithLocalNode) { on.Source = &scripted{parts: []part{aNode("worker-1", booted("boot-2"))}} }, "another machine"},
+		"the runtime does not answer":   {func(on *WithLocalNode) { on.Look = blindly }, "worker-1: no socket"},
+		"the cluster cannot be read":    {func(on *WithLocalNode) { on.Source = &scripted{err: errors.New("no API")} }, "no API"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			on, _ := lookedAt(&scripted{parts: []part{aNode("worker-1")}})
 			c.change(on)
-			if o, err := on.Observe(t.Context()); o != nil || err == nil || !strings.Contains(err.Error(), c.want) {
+			if o, err := on.List(t.Context()); o != nil || err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("observed: %v, %v", o, err)
 			}
-			if o, err := on.Refresh(t.Context(), observe()); o != nil || err == nil || !strings.Contains(err.Error(), c.want) {
+			if o, err := on.Relist(t.Context(), observe()); o != nil || err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("refreshed: %v, %v", o, err)
 			}
 		})
@@ -228,8 +228,8 @@ func TestAnotherMachineThanTheNamedNodeIsNoticedAlsoWithoutNodes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			on, _ := lookedAt(&scripted{parts: []part{c.has}}, c.sees...)
 			for what, look := range map[string]func() (*Observation, error){
-				"observed":  func() (*Observation, error) { return on.Observe(t.Context()) },
-				"refreshed": func() (*Observation, error) { return on.Refresh(t.Context(), observe()) },
+				"observed":  func() (*Observation, error) { return on.List(t.Context()) },
+				"refreshed": func() (*Observation, error) { return on.Relist(t.Context(), observe()) },
 			} {
 				o, err := look()
 				switch {

@@ -14,7 +14,7 @@ type Options struct {
 	// ConfirmAfter is how long an unconfirmed verdict must have held.
 	ConfirmAfter time.Duration
 	// Settled: what is observed cannot change, so that nothing is waited for.
-	Settled bool
+	StaticSource bool
 	// AllowMassRelease switches the breaker off.
 	AllowMassRelease bool
 	// PodsComplete: the operator vouches for the pods that are listed, even for none.
@@ -92,7 +92,7 @@ func (h *History) plan(j *Judgement, opts Options) *Plan {
 			p.Release = append(p.Release, it)
 		default:
 			at := h.ripe(it, o, opts.ConfirmAfter)
-			if !opts.Settled && at.After(o.Now) {
+			if !opts.StaticSource && at.After(o.Now) {
 				p.refuse(it, AwaitingConfirmation, fmt.Sprintf("must be judged so until %s", at.UTC().Format(time.RFC3339)))
 				if p.Until.IsZero() || at.Before(p.Until) {
 					p.Until = at

@@ -67,7 +67,7 @@ func TestUnconfirmedRipens(t *testing.T) {
 		p.wantRefused("another sandbox", AwaitingConfirmation, p.look(15*time.Minute, onWorker(), aPool("10.0.0.0-24", "10.0.0.0/24", alloc{"5", "default/web-0", "box-2", "net1"})))
 	})
 	t.Run("in a snapshot nothing is waited for", func(t *testing.T) {
-		p := newProcess(t, Options{ConfirmAfter: 15 * time.Minute, Settled: true})
+		p := newProcess(t, Options{ConfirmAfter: 15 * time.Minute, StaticSource: true})
 		p.wantReleased("settled", p.look(0, unconfirmed))
 	})
 	t.Run("a pod that is being set up has the minute in which a report may be from before its ADD, whatever --confirm-after says", func(t *testing.T) {

@@ -25,23 +25,23 @@ func newProcess(t *testing.T, opts Options) *process {
 	return p
 }
 
-func (p *process) Observe(context.Context) (*Observation, error) { return p.next, nil }
+func (p *process) List(context.Context) (*Observation, error) { return p.next, nil }
 
 // Refresh reads the same again. What shows a restore has shown it once.
-func (p *process) Refresh(_ context.Context, o *Observation) (*Observation, error) {
+func (p *process) Relist(_ context.Context, o *Observation) (*Observation, error) {
 	again := *o
 	again.Restored, again.Now = "", p.Clock.Now().Add(-p.skew)
 	return &again, nil
 }
 
-func (p *process) Fresh(context.Context, *Observation, Need) (*Live, error) { return &Live{}, nil }
+func (p *process) GetLive(context.Context, *Observation, LiveKeys) (*Live, error) { return &Live{}, nil }
 
 // look is made so long after the beginning.
 func (p *process) look(after time.Duration, parts ...part) *Plan {
 	p.t.Helper()
 	p.next = observe(append([]part{at(now.Add(after))}, parts...)...)
 	p.Clock.(*clocktesting.FakeClock).SetTime(p.next.Now.Add(p.skew))
-	j, err := p.Look(p.t.Context())
+	j, err := p.Check(p.t.Context())
 	if err != nil {
 		p.t.Fatal(err)
 	}

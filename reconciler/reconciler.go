@@ -54,22 +54,22 @@ type Result struct {
 	// Conflicts is how many writes failed because what they were based on had
 	// changed; they were judged again.
 	Conflicts int
-	// Looking is how long it took to look and to judge.
-	Looking time.Duration
+	// CheckDuration is how long it took to look and to judge.
+	CheckDuration time.Duration
 }
 
-// lookEvery is how often a run that waits looks at everything again: an
+// recheckEvery is how often a run that waits looks at everything again: an
 // unconfirmed verdict must hold at every look.
-const lookEvery = time.Minute
+const recheckEvery = time.Minute
 
-// maxFailedLooks is after how many looks in a row that could not be made a run
+// maxFailedChecks is after how many looks in a row that could not be made a run
 // that waits gives up.
-const maxFailedLooks = 5
+const maxFailedChecks = 5
 
-// Look observes and judges once.
-func (r *Reconciler) Look(ctx context.Context) (*Judgement, error) {
+// Check observes and judges once.
+func (r *Reconciler) Check(ctx context.Context) (*Judgement, error) {
 	r.progress("reading the cluster…")
-	o, err := r.Source.Observe(ctx)
+	o, err := r.Source.List(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +78,7 @@ func (r *Reconciler) Look(ctx context.Context) (*Judgement, error) {
 		return nil, err
 	}
 	o.Past, o.Fenced = r.History, r.fencedSince()
-	if !r.Options.Settled {
+	if !r.Options.StaticSource {
 		o.Local = r.Clock.Now()
 	}
 	r.recallRestore(ctx, o)
@@ -121,11 +121,11 @@ func (r *Reconciler) run(ctx context.Context, out *Result) error {
 		if err != nil && out.Judgement != nil && ctx.Err() == nil {
 			// What earlier looks did must be told, and what waits may still ripen.
 			r.Log.Warn("could not look again", "error", err)
-			if failed++; failed == maxFailedLooks {
+			if failed++; failed == maxFailedChecks {
 				out.Observation.Warnings = append(out.Observation.Warnings, fmt.Sprintf("gave up waiting: %v", err))
 				return nil
 			}
-			r.pause(ctx, lookEvery)
+			r.pause(ctx, recheckEvery)
 			continue
 		}
 		if err != nil && out.Judgement == nil {
@@ -135,7 +135,7 @@ func (r *Reconciler) run(ctx context.Context, out *Result) error {
 			return nil
 		}
 		failed = 0
-		pause := min(max(until.Sub(out.Observation.Now), time.Second), lookEvery)
+		pause := min(max(until.Sub(out.Observation.Now), time.Second), recheckEvery)
 		r.progress("%d unconfirmed, the first to be freed at %s; next look in %s", countUnconfirmed(out.Refused), until.Format(time.TimeOnly), pause.Round(time.Second))
 		r.Log.Info("waiting before the next look", "pause", pause, "unconfirmed", countUnconfirmed(out.Refused), "until", until)
 		if !r.pause(ctx, pause) {
@@ -159,11 +159,11 @@ func (r *Reconciler) Pass(ctx context.Context, ready func(*Item) bool) (*Result,
 
 func (r *Reconciler) pass(ctx context.Context, out *Result, ready func(*Item) bool) (until time.Time, err error) {
 	began := r.Clock.Now()
-	j, err := r.Look(ctx)
+	j, err := r.Check(ctx)
 	if err != nil {
 		return time.Time{}, err
 	}
-	out.Looking = r.Clock.Since(began)
+	out.CheckDuration = r.Clock.Since(began)
 	r.keepRestore(ctx, j.Observation)
 	until = r.act(ctx, j, out, ready)
 	if r.Options.Repair && !r.Options.DryRun {

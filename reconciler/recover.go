@@ -24,7 +24,7 @@ const recoverEvery = 2 * time.Second
 func (r *Reconciler) Recover(ctx context.Context) (*Result, error) {
 	out := &Result{}
 	for failed := 0; ; {
-		j, err := r.Look(ctx)
+		j, err := r.Check(ctx)
 		if err == nil && j.WithoutAgents {
 			err = errNoReports
 		}
@@ -32,11 +32,11 @@ func (r *Reconciler) Recover(ctx context.Context) (*Result, error) {
 		case err != nil && (out.Judgement == nil || ctx.Err() != nil):
 			return nil, err
 		case err != nil:
-			if failed++; failed == maxFailedLooks {
+			if failed++; failed == maxFailedChecks {
 				out.Observation.Warnings = append(out.Observation.Warnings, fmt.Sprintf("gave up waiting: %v", err))
 				return out, nil
 			}
-			r.pause(ctx, lookEvery)
+			r.pause(ctx, recheckEvery)
 			continue
 		}
 		failed, out.Judgement, out.Unrepaired = 0, j, nil
@@ -44,7 +44,7 @@ func (r *Reconciler) Recover(ctx context.Context) (*Result, error) {
 			r.planRepairs(j, out)
 			return out, nil
 		}
-		until, most := r.repair(ctx, j, out), lookEvery
+		until, most := r.repair(ctx, j, out), recheckEvery
 		if fenced := j.Observation.Fenced; !fenced.IsZero() {
 			most = recoverEvery
 			if len(j.Unsettled(fenced)) > 0 {

@@ -51,7 +51,7 @@ func (r *Reconciler) release(ctx context.Context, x *index, items []*Item, out *
 	}
 	slices.SortStableFunc(sorted, func(a, b *releaseAttempt) int { return byPlace(a.Item, b.Item) })
 	for _, g := range grouped(sorted, func(t *releaseAttempt) (string, []string) { return t.namespace(), t.leases }) {
-		b := &batch{basis: basis{Reconciler: r, first: o}, namespace: g.namespace, leases: g.leases, out: out, pace: newPace(r.Options.Settled), told: map[string]bool{}, lost: map[string]int{}}
+		b := &batch{basis: basis{Reconciler: r, first: o}, namespace: g.namespace, leases: g.leases, out: out, pace: newPace(r.Options.StaticSource), told: map[string]bool{}, lost: map[string]int{}}
 		b.run(ctx, g.items)
 	}
 }

@@ -35,7 +35,7 @@ type simulator struct {
 	nads         map[types.NamespacedName]*ippool.NAD
 	reports      []*podstate.Report
 	nodes        map[string]*podstate.Node
-	watched      bool // Observe tells what watches told
+	watched      bool // List tells what watches told
 
 	// takes is how long a call takes, by its name; fault may give it an error
 	// instead, before it does anything, or with after after it has done it.
@@ -48,7 +48,7 @@ type simulator struct {
 	// calls are all that were made, as "<call> <object>".
 	calls []string
 	holds []hold
-	// behind is by how much the time that Refresh tells is behind that of Observe.
+	// behind is by how much the time that Refresh tells is behind that of List.
 	behind time.Duration
 	busy   map[string]int // for how many holds more a Lease is somebody else's
 	kept   string         // what the breaker counts
@@ -110,7 +110,7 @@ func (s *simulator) writing(ctx context.Context, what string) {
 	}
 }
 
-func (s *simulator) Observe(ctx context.Context) (*reconciler.Observation, error) {
+func (s *simulator) List(ctx context.Context) (*reconciler.Observation, error) {
 	o := &reconciler.Observation{Watched: s.watched, NADs: maps.Clone(s.nads), Pods: map[types.NamespacedName]*podstate.Pod{}}
 	done, err := s.call(ctx, "observe", "")
 	if err != nil {
@@ -146,7 +146,7 @@ func (s *simulator) surroundings(o *reconciler.Observation) {
 	}
 }
 
-func (s *simulator) Refresh(ctx context.Context, before *reconciler.Observation) (*reconciler.Observation, error) {
+func (s *simulator) Relist(ctx context.Context, before *reconciler.Observation) (*reconciler.Observation, error) {
 	done, err := s.call(ctx, "refresh", "")
 	if err != nil {
 		return nil, err
@@ -163,7 +163,7 @@ func (s *simulator) Refresh(ctx context.Context, before *reconciler.Observation)
 	return &o, done()
 }
 
-func (s *simulator) Fresh(ctx context.Context, before *reconciler.Observation, need reconciler.Need) (*reconciler.Live, error) {
+func (s *simulator) GetLive(ctx context.Context, before *reconciler.Observation, need reconciler.LiveKeys) (*reconciler.Live, error) {
 	done, err := s.call(ctx, "fresh", "")
 	if err != nil {
 		return nil, err

@@ -64,7 +64,7 @@ func (r *Reconciler) repair(ctx context.Context, j *Judgement, out *Result) time
 	due, until := r.dueRepairs(j, out)
 	due = r.boundRepairs(j, due, out)
 	for _, g := range grouped(due, func(f *mend) (string, []string) { return f.repair.pool.Namespace, f.leaseNames() }) {
-		m := &repairs{basis: basis{Reconciler: r, first: o}, namespace: g.namespace, leases: g.leases, out: out, pace: newPace(r.Options.Settled || !o.Fenced.IsZero()), lost: map[string]int{}}
+		m := &repairs{basis: basis{Reconciler: r, first: o}, namespace: g.namespace, leases: g.leases, out: out, pace: newPace(r.Options.StaticSource || !o.Fenced.IsZero()), lost: map[string]int{}}
 		m.run(ctx, g.items)
 	}
 	return until
@@ -89,7 +89,7 @@ func (r *Reconciler) dueRepairs(j *Judgement, out *Result) (due []*mend, until t
 			first = o.Now
 		}
 		at := first.Add(repairAfter)
-		waited := r.Options.Settled || !at.After(o.Now)
+		waited := r.Options.StaticSource || !at.After(o.Now)
 		if !waited && !f.repair.fenced {
 			known[key] = first
 			until = Sooner(until, at)
@@ -281,8 +281,8 @@ func (m *repairs) ground() error {
 // unsureOf names what is read before the Leases are taken: whose pods the sandboxes are,
 // where only watches have told, and reservations of which a write failed. A pod that has
 // ended since it was listed is no matter: its entry would have been as it is written.
-func (m *repairs) unsureOf(findings []*mend) Need {
-	var need Need
+func (m *repairs) unsureOf(findings []*mend) LiveKeys {
+	var need LiveKeys
 	for _, f := range findings {
 		if ref, err := ippool.ParsePodRef(f.repair.podRef); err == nil && m.first.Watched && f.repair.key != "" {
 			need.Pods = append(need.Pods, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name})
@@ -297,8 +297,8 @@ func (m *repairs) unsureOf(findings []*mend) Need {
 
 // poolsOf names what is read under the Leases: who writes an entry must know what is in
 // its slot.
-func poolsOf(findings []*mend) Need {
-	need := Need{Reread: true}
+func poolsOf(findings []*mend) LiveKeys {
+	need := LiveKeys{Reread: true}
 	for _, f := range findings {
 		need.Pools = append(need.Pools, types.NamespacedName{Namespace: f.repair.pool.Namespace, Name: f.repair.pool.Name})
 	}

@@ -306,7 +306,7 @@ func TestForWhomARestoreWaitsIsSaid(t *testing.T) {
 	p.look(0, leakOn(0), aNode("worker-2"), written("worker-9", 0), aNode("worker-9"), revision(100))
 	p.look(minute, leakOn(0), aNode("worker-2"), revision(90))
 	p.look(2*minute, leakOn(2*minute), aNode("worker-2"), revision(91))
-	j, err := p.Look(t.Context())
+	j, err := p.Check(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -321,7 +321,7 @@ func TestForWhomARestoreWaitsIsSaid(t *testing.T) {
 		t.Errorf("the notes are %s", notes)
 	}
 	p.look(3*minute, leakOn(2*minute), aNode("worker-2"), acknowledged(minute), revision(92))
-	if j, err = p.Look(t.Context()); err != nil || j.Document().Summary.Restore != nil || j.Restore == nil || !j.Restore.Settled() {
+	if j, err = p.Check(t.Context()); err != nil || j.Document().Summary.Restore != nil || j.Restore == nil || !j.Restore.Settled() {
 		t.Errorf("settled: %+v, %v", j.Restore, err)
 	}
 }

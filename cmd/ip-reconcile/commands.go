@@ -36,7 +36,7 @@ Exit code 0: nothing is stale and there are no findings; 1: there is something;
 				return err
 			}
 			defer showProgress(std, r)()
-			j, err := r.Look(c.Context())
+			j, err := r.Check(c.Context())
 			if err != nil {
 				return err
 			}
@@ -134,7 +134,7 @@ looked at.
 				return err
 			}
 			defer showProgress(std, r)()
-			j, err := r.Look(c.Context())
+			j, err := r.Check(c.Context())
 			if err != nil {
 				return err
 			}

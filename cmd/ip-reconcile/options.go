@@ -74,7 +74,7 @@ func (o *options) openSnapshot(r *reconciler.Reconciler) error {
 	if err != nil {
 		return err
 	}
-	r.Source, r.Writer, r.Options.Settled, r.Options.PodsComplete = folder, folder, true, o.podsComplete
+	r.Source, r.Writer, r.Options.StaticSource, r.Options.PodsComplete = folder, folder, true, o.podsComplete
 	return nil
 }
 
@@ -114,6 +114,6 @@ func (o *options) onNode() (func(reconciler.Source) reconciler.Source, error) {
 		return nil, err
 	}
 	return func(cluster reconciler.Source) reconciler.Source {
-		return &reconciler.OnNode{Source: cluster, Node: o.node.Name, BootID: bootID, Look: eyes.Report}
+		return &reconciler.WithLocalNode{Source: cluster, Node: o.node.Name, BootID: bootID, Look: eyes.Report}
 	}, nil
 }

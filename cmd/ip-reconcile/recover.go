@@ -77,7 +77,7 @@ func underFence(ctx context.Context, r *reconciler.Reconciler, writes bool) (*re
 	if !live || !writes || cluster.WithoutLease {
 		return r.Recover(ctx)
 	}
-	j, err := r.Look(ctx)
+	j, err := r.Check(ctx)
 	if err != nil {
 		return nil, err
 	}

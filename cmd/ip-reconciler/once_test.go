@@ -56,7 +56,7 @@ type cluster struct {
 	beginsTo                     func(look int)
 }
 
-func (c *cluster) Observe(ctx context.Context) (*reconciler.Observation, error) {
+func (c *cluster) List(ctx context.Context) (*reconciler.Observation, error) {
 	c.looks++
 	if c.beginsTo != nil {
 		c.beginsTo(c.looks)
@@ -64,11 +64,11 @@ func (c *cluster) Observe(ctx context.Context) (*reconciler.Observation, error) 
 	if c.failFrom > 0 && c.looks >= c.failFrom {
 		return nil, errors.New("the API server cannot be reached")
 	}
-	return inTime(c.Folder.Observe(ctx))
+	return inTime(c.Folder.List(ctx))
 }
 
-func (c *cluster) Refresh(ctx context.Context, o *reconciler.Observation) (*reconciler.Observation, error) {
-	return inTime(c.Folder.Refresh(ctx, o))
+func (c *cluster) Relist(ctx context.Context, o *reconciler.Observation) (*reconciler.Observation, error) {
+	return inTime(c.Folder.Relist(ctx, o))
 }
 
 func inTime(o *reconciler.Observation, err error) (*reconciler.Observation, error) {

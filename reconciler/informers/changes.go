@@ -67,9 +67,9 @@ func unreadable(i *item) bool {
 	return ok && r.err != nil
 }
 
-// Changes are what has changed since the last Observe or Changes; nil where that
+// Changes are what has changed since the last List or Changes; nil where that
 // cannot be told and everything must be observed. The error is ErrCacheUnverified, as
-// that of Observe.
+// that of List.
 func (s *Source) Changes(ctx context.Context) (*reconciler.Live, error) {
 	g := s.get()
 	if g == nil {

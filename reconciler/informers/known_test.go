@@ -48,7 +48,7 @@ func TestBothKindsOfLooksTellWhichReportsAreMissed(t *testing.T) {
 	b := newBench(t)
 	b.g.view.remove("sandboxreports", b.tells("sandboxreports", aReport("7")))
 	equal(t, "a full look", len(b.full(t).Missed), 1)
-	o, err := b.Source.Observe(t.Context())
+	o, err := b.Source.List(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,9 +17,9 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 )
 
-// Observe returns what the watches have told. The error is ErrCacheUnverified where
+// List returns what the watches have told. The error is ErrCacheUnverified where
 // that may be out of step with the API server.
-func (s *Source) Observe(ctx context.Context) (*reconciler.Observation, error) {
+func (s *Source) List(ctx context.Context) (*reconciler.Observation, error) {
 	g := s.get()
 	if g == nil {
 		return nil, fmt.Errorf("%w: there are none yet", ErrCacheUnverified)
@@ -118,11 +118,11 @@ type Full struct {
 	Broken func(why string)
 }
 
-// Observe reads everything by quorum. Then the caches are compared: what
+// List reads everything by quorum. Then the caches are compared: what
 // differs at once may be on its way, so after a pause everything is read again,
 // and what a cache holds unchanged although both reads say otherwise is a ghost
 // or a gap.
-func (f *Full) Observe(ctx context.Context) (*reconciler.Observation, error) {
+func (f *Full) List(ctx context.Context) (*reconciler.Observation, error) {
 	for {
 		looking, end := context.WithCancel(ctx)
 		f.mu.Lock()
@@ -144,7 +144,7 @@ func (f *Full) observe(ctx context.Context) (*reconciler.Observation, error) {
 		faults, opens = g.streams.counts()
 	}
 	first := opens
-	o, err := f.Cluster.Observe(ctx)
+	o, err := f.Cluster.List(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -161,7 +161,7 @@ func (f *Full) observe(ctx context.Context) (*reconciler.Observation, error) {
 		case <-time.After(f.settle()):
 		}
 		faults, opens = g.streams.counts()
-		if o, err = f.Cluster.Observe(ctx); err != nil {
+		if o, err = f.Cluster.List(ctx); err != nil {
 			return nil, err
 		}
 		differences = still(differences, g.view.compare(o, g.kinds))

@@ -14,7 +14,7 @@ import (
 // full makes a full look.
 func (b *bench) full(t *testing.T) *reconciler.Observation {
 	t.Helper()
-	o, err := b.Full.Observe(t.Context())
+	o, err := b.Full.List(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,7 +24,7 @@ func (b *bench) full(t *testing.T) *reconciler.Observation {
 // trusted reports whether a look at the caches can be made.
 func (b *bench) trusted(t *testing.T) bool {
 	t.Helper()
-	_, err := b.Source.Observe(t.Context())
+	_, err := b.Source.List(t.Context())
 	if err != nil && !errors.Is(err, ErrCacheUnverified) {
 		t.Fatal(err)
 	}

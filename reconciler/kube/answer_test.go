@@ -12,7 +12,7 @@ func TestA404ThatIsNoAnswerOfAnAPIServerIsNone(t *testing.T) {
 		f.answers[onePool], f.answers[onePod] = object(pool("8")), object(pod("web-0"))
 		f.answers[oneRes] = object(reservation().Object)
 		f.answers[path] = bare(http.StatusNotFound)
-		live, err := f.cluster(t).Fresh(t.Context(), seen(), need)
+		live, err := f.cluster(t).GetLive(t.Context(), seen(), need)
 		if err == nil {
 			t.Errorf("%s: %d %d %d was taken for an answer", path, len(live.Pools), len(live.Reservations), len(live.Pods))
 		}
@@ -20,7 +20,7 @@ func TestA404ThatIsNoAnswerOfAnAPIServerIsNone(t *testing.T) {
 	// Nor is it the word that there are no agents.
 	f := newFakeAPI(t)
 	f.answers[discovery], f.answers["/apis"] = bare(http.StatusNotFound), bare(http.StatusNotFound)
-	o, err := f.cluster(t).Observe(t.Context())
+	o, err := f.cluster(t).List(t.Context())
 	if err == nil && !o.ReportsUnreadable {
 		t.Error("discovery: it was taken for an API without SandboxReports")
 	}
@@ -33,7 +33,7 @@ func TestAnAnswerThatIsNoListIsNoEmptyList(t *testing.T) {
 			w.Header().Set("Content-Type", "application/json")
 			_, _ = w.Write([]byte(text))
 		}
-		if o, err := f.cluster(t).Observe(t.Context()); err == nil {
+		if o, err := f.cluster(t).List(t.Context()); err == nil {
 			t.Errorf("%q was read as a list of %d pods", text, len(o.Pods))
 		}
 	}
@@ -55,7 +55,7 @@ func TestAnAnswerThatIsNotTheObjectIsNoEmptyObject(t *testing.T) {
 			if f.answers[path] = a; path == onePool {
 				f.answers[path] = first(object(pool("8")), a) // the metadata, and then all of it
 			}
-			if live, err := f.cluster(t).Fresh(impatient(t), seen(), need); err == nil {
+			if live, err := f.cluster(t).GetLive(impatient(t), seen(), need); err == nil {
 				t.Errorf("%s: %s was taken for an answer: %+v", path, title, live)
 			}
 		}
@@ -68,7 +68,7 @@ func TestAClusterWithoutTheReservationsCRDHasNone(t *testing.T) {
 		f.answers[onePool], f.answers[onePod], f.answers[oneRes] = object(pool("8")), object(pod("web-0")), bare(http.StatusNotFound)
 		f.answers["/apis/whereabouts.cni.cncf.io/v1alpha1"] = object(map[string]any{"kind": "APIResourceList", "apiVersion": "v1",
 			"groupVersion": "whereabouts.cni.cncf.io/v1alpha1", "resources": []any{map[string]any{"name": kind, "kind": "X", "namespaced": true}}})
-		live, err := f.cluster(t).Fresh(t.Context(), seen(), need)
+		live, err := f.cluster(t).GetLive(t.Context(), seen(), need)
 		if none != (err == nil) || err == nil && live.Reservations[need.Reservations[0]] != nil {
 			t.Errorf("%s are served: %+v, %v", kind, live, err)
 		}

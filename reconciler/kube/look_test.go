@@ -27,7 +27,7 @@ func podNames(o *reconciler.Observation) []string {
 func TestAListIsReadPageByPage(t *testing.T) {
 	f := newFakeAPI(t)
 	f.answers[pods] = first(list("second", pod("a"), pod("b")), list("third", pod("c")), list("", pod("d")))
-	o, err := f.cluster(t).Observe(t.Context())
+	o, err := f.cluster(t).List(t.Context())
 	check(t, err)
 	equal(t, "pods", podNames(o), []string{"a", "b", "c", "d"})
 	var asked []string
@@ -42,7 +42,7 @@ func TestAnExpiredTokenBeginsTheListAnew(t *testing.T) {
 	f := newFakeAPI(t)
 	f.answers[pods] = first(list("old", pod("a"), pod("gone-by-then")), fails(http.StatusGone), list("new", pod("a")), list("", pod("b")))
 	f.answers[pools] = first(list("old", pool("7")), fails(http.StatusGone), list("", pool("8")))
-	o, err := f.cluster(t).Observe(t.Context())
+	o, err := f.cluster(t).List(t.Context())
 	check(t, err)
 	equal(t, "pods", podNames(o), []string{"a", "b"})
 	equal(t, "pools", len(o.Pools), 1)
@@ -59,7 +59,7 @@ func TestATokenThatAlwaysExpiresIsAnError(t *testing.T) {
 		}
 		list("more", pod("a"))(w, r, n)
 	}
-	if o, err := f.cluster(t).Observe(t.Context()); err == nil {
+	if o, err := f.cluster(t).List(t.Context()); err == nil {
 		t.Errorf("half a list was taken for all: %v", podNames(o))
 	}
 }
@@ -81,7 +81,7 @@ func TestAFailureThatPassesIsTriedAgain(t *testing.T) {
 			f.answers[pools] = first(failure, list("", pool("7")))
 			f.answers[nodes] = first(failure, list(""))
 			f.answers[discovery] = first(failure, fails(http.StatusNotFound))
-			o, err := f.cluster(t).Observe(t.Context())
+			o, err := f.cluster(t).List(t.Context())
 			check(t, err)
 			equal(t, "pods", podNames(o), []string{"a", "b"})
 			equal(t, "pools", len(o.Pools), 1)
@@ -109,7 +109,7 @@ func TestAFailureThatStaysIsNeverAnAnswer(t *testing.T) {
 				for part, a := range map[string]answer{"all of it": failure, "the second page": first(list("more"), failure)} {
 					f := newFakeAPI(t)
 					f.answers[path] = a
-					if o, err := f.cluster(t).Observe(impatient(t)); err == nil {
+					if o, err := f.cluster(t).List(impatient(t)); err == nil {
 						t.Errorf("%s could not be read, and a look was made: %+v", part, o)
 					}
 				}
@@ -123,7 +123,7 @@ func TestWhatMayNotBeRead(t *testing.T) {
 	for path, needed := range map[string]bool{pods: true, pools: true, reservations: true, nodes: false, nads: false, namespace: false} {
 		f := newFakeAPI(t)
 		f.answers[path] = fails(http.StatusForbidden)
-		o, err := f.cluster(t).Observe(t.Context())
+		o, err := f.cluster(t).List(t.Context())
 		if needed {
 			if err == nil {
 				t.Errorf("%s: a look was made", path)
@@ -143,7 +143,7 @@ func TestWhatMayNotBeRead(t *testing.T) {
 func TestANamespaceThatCannotBeReadIsPaused(t *testing.T) {
 	f := newFakeAPI(t)
 	f.answers[namespace] = fails(http.StatusInternalServerError)
-	o, err := f.cluster(t).Observe(t.Context())
+	o, err := f.cluster(t).List(t.Context())
 	check(t, err)
 	equal(t, "paused", o.Paused, true)
 }
@@ -152,7 +152,7 @@ func TestAnAcknowledgedRestoreIsReadFromTheNamespace(t *testing.T) {
 	f := newFakeAPI(t)
 	f.answers[namespace] = object(map[string]any{"kind": "Namespace", "apiVersion": "v1", "metadata": map[string]any{"name": "kube-system",
 		"annotations": map[string]any{reconciler.AcknowledgedAnnotation: "2026-11-20T10:00:00Z"}}})
-	o, err := f.cluster(t).Observe(t.Context())
+	o, err := f.cluster(t).List(t.Context())
 	check(t, err)
 	equal(t, "acknowledged", o.Acknowledged, time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC))
 }
@@ -179,7 +179,7 @@ func TestWhetherThereAreNodeAgents(t *testing.T) {
 			t.Parallel()
 			f := newFakeAPI(t)
 			f.answers[discovery], f.answers[reports] = c.discovery, c.list
-			o, err := f.cluster(t).Observe(t.Context())
+			o, err := f.cluster(t).List(t.Context())
 			check(t, err)
 			equal(t, "unreadable", o.ReportsUnreadable, c.unreadable)
 			equal(t, "said", len(o.Warnings) > 0, c.unreadable)
@@ -191,7 +191,7 @@ func TestWhetherThereAreNodeAgents(t *testing.T) {
 func TestTheOrderOfALookHasPodsLast(t *testing.T) {
 	f := newFakeAPI(t)
 	f.answers[pods] = list("", pod("a"))
-	_, err := f.cluster(t).Observe(t.Context())
+	_, err := f.cluster(t).List(t.Context())
 	check(t, err)
 	var order []string
 	for _, r := range f.requests {
@@ -229,7 +229,7 @@ func TestFreshnessIsToldByTheAPIServersClock(t *testing.T) {
 					"managedFields": []any{map[string]any{"manager": "agent", "operation": "Update", "time": server.Add(-c.written).UTC().Format(time.RFC3339),
 						"fieldsType": "FieldsV1", "fieldsV1": map[string]any{"f:spec": map[string]any{"f:renewTime": map[string]any{}}}}}},
 				"spec": map[string]any{"renewTime": server.Add(-c.renewed).UTC().Format("2006-01-02T15:04:05.000000Z")}})
-			o, err := f.cluster(t).Observe(t.Context())
+			o, err := f.cluster(t).List(t.Context())
 			check(t, err)
 			equal(t, "now", o.Now.UTC(), server.UTC())
 			equal(t, "reports", len(o.Reports), 1)
@@ -245,7 +245,7 @@ func TestWithoutLeasesNoReportIsFresh(t *testing.T) {
 	f.answers[reports] = list("", map[string]any{"apiVersion": "ip-reconcile.dev/v1alpha1", "kind": "SandboxReport",
 		"metadata": map[string]any{"name": "worker-1"}, "observedAt": time.Now().UTC().Format(time.RFC3339)})
 	f.answers[leases] = fails(http.StatusForbidden)
-	o, err := f.cluster(t).Observe(t.Context())
+	o, err := f.cluster(t).List(t.Context())
 	check(t, err)
 	equal(t, "reports", len(o.Reports), 1)
 	equal(t, "fresh", o.Reports[0].Fresh(o.Now), false)
@@ -286,7 +286,7 @@ func TestAReportIsReadAgainWhereItsLeaseIsBehind(t *testing.T) {
 				answers = append(answers, list("", l))
 			}
 			f.answers[leases] = first(answers...)
-			o, err := f.cluster(t).Observe(t.Context())
+			o, err := f.cluster(t).List(t.Context())
 			check(t, err)
 			equal(t, "fresh", o.Reports[0].Fresh(o.Now), c.fresh)
 			if c.reads >= 0 {

@@ -17,11 +17,11 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 )
 
-// Observe reads everything, by quorum: reservations, then pools, pods last. An
+// List reads everything, by quorum: reservations, then pools, pods last. An
 // ADD writes the pool before the reservation and needs its pod before either,
 // so that whatever was seen has its owner in what is read after it. What else
 // there is says nothing of ADDs, and is read beside reservations and pools.
-func (c *Cluster) Observe(ctx context.Context) (*reconciler.Observation, error) {
+func (c *Cluster) List(ctx context.Context) (*reconciler.Observation, error) {
 	o := &reconciler.Observation{}
 	var reservations []*ippool.Reservation
 	g, gctx := errgroup.WithContext(ctx)

@@ -63,7 +63,7 @@ func TestARefreshReadsInFullOnlyWhatHasChanged(t *testing.T) {
 	}
 	f.answers[leases] = list("", lease("worker-1", now), lease("worker-2", now))
 	c := f.cluster(t)
-	before, err := c.Observe(t.Context())
+	before, err := c.List(t.Context())
 	check(t, err)
 	equal(t, "pools, nodes, reports", []int{len(before.Pools), len(before.Nodes), len(before.Reports)}, []int{3, 2, 2})
 
@@ -88,7 +88,7 @@ func TestARefreshReadsInFullOnlyWhatHasChanged(t *testing.T) {
 	f.mu.Lock()
 	since := len(f.requests)
 	f.mu.Unlock()
-	after, err := c.Refresh(t.Context(), before)
+	after, err := c.Relist(t.Context(), before)
 	check(t, err)
 
 	podRefs := map[string]string{}
@@ -114,7 +114,7 @@ func TestARefreshThatFailsIsAnErrorOrSaysSo(t *testing.T) {
 	f.answers[pools] = list("", poolCalled("one", "1", "default/a"))
 	f.answers[nodes] = list("", node("worker-1", "1", "boot-1"))
 	f.answers[reports] = list("", report("worker-1", "1", time.Now()))
-	before, err := f.cluster(t).Observe(t.Context())
+	before, err := f.cluster(t).List(t.Context())
 	check(t, err)
 	for _, path := range []string{pools, nodes, reports} {
 		good := f.answers[path]
@@ -123,7 +123,7 @@ func TestARefreshThatFailsIsAnErrorOrSaysSo(t *testing.T) {
 			"the changed one": byAccept(list("", map[string]any{"metadata": map[string]any{"name": "one", "namespace": "kube-system", "resourceVersion": "2"}}), fails(http.StatusBadRequest)),
 		} {
 			f.nowAnswers(bad, path, inWhereabouts+"ippools")
-			after, err := f.cluster(t).Refresh(t.Context(), before)
+			after, err := f.cluster(t).Relist(t.Context(), before)
 			if path == reports {
 				check(t, err)
 				equal(t, name+" of the reports is unreadable", []any{after.ReportsUnreadable, len(after.Reports)}, []any{true, 0})
@@ -134,7 +134,7 @@ func TestARefreshThatFailsIsAnErrorOrSaysSo(t *testing.T) {
 		f.nowAnswers(good, path)
 	}
 	f.nowAnswers(fails(http.StatusForbidden), nodes)
-	after, err := f.cluster(t).Refresh(t.Context(), before)
+	after, err := f.cluster(t).Relist(t.Context(), before)
 	check(t, err)
 	equal(t, "nodes that must not be read any more", len(after.Nodes), 0)
 }
@@ -142,10 +142,10 @@ func TestARefreshThatFailsIsAnErrorOrSaysSo(t *testing.T) {
 func TestARevisionThatRanBackwardsIsARestore(t *testing.T) {
 	f := newFakeAPI(t)
 	f.answers[pools] = list("", poolCalled("one", "1", "default/a"))
-	before, err := f.cluster(t).Observe(t.Context())
+	before, err := f.cluster(t).List(t.Context())
 	check(t, err)
 	before.Revision = 101 // the list's is 100
-	after, err := f.cluster(t).Refresh(t.Context(), before)
+	after, err := f.cluster(t).Relist(t.Context(), before)
 	check(t, err)
 	if after.Restored == "" {
 		t.Error("nothing is said of a restore")

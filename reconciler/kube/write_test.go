@@ -38,7 +38,7 @@ func reservation() *unstructured.Unstructured {
 }
 
 // need names one of each.
-var need = reconciler.Need{
+var need = reconciler.LiveKeys{
 	Pools:        []types.NamespacedName{{Namespace: "kube-system", Name: "10.0.0.0-24"}},
 	Reservations: []types.NamespacedName{{Namespace: "kube-system", Name: "10.0.0.5"}},
 	Pods:         []types.NamespacedName{{Namespace: "default", Name: "web-0"}},
@@ -61,7 +61,7 @@ func TestAFreshLookTakesNotFoundForAnAnswerAndNothingElse(t *testing.T) {
 	}
 	f := newFakeAPI(t)
 	all(f)
-	live, err := f.cluster(t).Fresh(t.Context(), seen(), need)
+	live, err := f.cluster(t).GetLive(t.Context(), seen(), need)
 	check(t, err)
 	equal(t, "pools, reservations, pods", []int{len(live.Pools), len(live.Reservations), len(live.Pods)}, []int{1, 1, 1})
 	equal(t, "the pool's version", live.Pools[need.Pools[0]].ResourceVersion, "8")
@@ -76,7 +76,7 @@ func TestAFreshLookTakesNotFoundForAnAnswerAndNothingElse(t *testing.T) {
 		f.answers[onePool] = object(pool(version))
 		what := need
 		what.Reread = reread
-		live, err := f.cluster(t).Fresh(t.Context(), seen(), what)
+		live, err := f.cluster(t).GetLive(t.Context(), seen(), what)
 		check(t, err)
 		equal(t, "pools read in full", len(live.Pools), 0)
 		equal(t, "pools that have changed", live.Changed[need.Pools[0]], version == "8")
@@ -90,7 +90,7 @@ func TestAFreshLookTakesNotFoundForAnAnswerAndNothingElse(t *testing.T) {
 		f := newFakeAPI(t)
 		all(f)
 		f.answers[path] = fails(http.StatusNotFound)
-		live, err := f.cluster(t).Fresh(t.Context(), seen(), need)
+		live, err := f.cluster(t).GetLive(t.Context(), seen(), need)
 		check(t, err)
 		there := func(is bool) int { return map[bool]int{true: 1}[is] }
 		equal(t, "what is there without "+path, there(live.Pools[need.Pools[0]] != nil)+there(live.Reservations[need.Reservations[0]] != nil)+there(live.Pods[need.Pods[0]] != nil), 2)
@@ -101,7 +101,7 @@ func TestAFreshLookTakesNotFoundForAnAnswerAndNothingElse(t *testing.T) {
 				f := newFakeAPI(t)
 				all(f)
 				f.answers[path] = failure
-				if _, err := f.cluster(t).Fresh(impatient(t), seen(), need); err == nil {
+				if _, err := f.cluster(t).GetLive(impatient(t), seen(), need); err == nil {
 					t.Error("it was taken for an answer")
 				}
 			})
@@ -111,7 +111,7 @@ func TestAFreshLookTakesNotFoundForAnAnswerAndNothingElse(t *testing.T) {
 		f := newFakeAPI(t)
 		all(f)
 		f.answers[path] = fails(http.StatusForbidden)
-		if _, err := f.cluster(t).Fresh(t.Context(), seen(), need); err == nil {
+		if _, err := f.cluster(t).GetLive(t.Context(), seen(), need); err == nil {
 			t.Errorf("%s: a 403 was taken for an answer", path)
 		}
 	}
@@ -128,7 +128,7 @@ func TestPodsThatMayNotBeGotAreListedByName(t *testing.T) {
 		}
 		c := f.cluster(t)
 		for range 2 {
-			o, err := c.Fresh(t.Context(), seen(), need)
+			o, err := c.GetLive(t.Context(), seen(), need)
 			check(t, err)
 			equal(t, "the pod is found", o.Pods[need.Pods[0]] != nil, there)
 		}
@@ -138,7 +138,7 @@ func TestPodsThatMayNotBeGotAreListedByName(t *testing.T) {
 		equal(t, "the field selector", lists[0].URL.Query().Get("fieldSelector"), "metadata.name=web-0")
 
 		f.answers[podsOfDefault] = fails(http.StatusForbidden)
-		if _, err := c.Fresh(t.Context(), seen(), need); err == nil {
+		if _, err := c.GetLive(t.Context(), seen(), need); err == nil {
 			t.Error("a 403 on both was taken for an answer")
 		}
 	}
@@ -147,14 +147,14 @@ func TestPodsThatMayNotBeGotAreListedByName(t *testing.T) {
 func TestAPoolThatIsOlderThanBeforeMeansARestore(t *testing.T) {
 	f := newFakeAPI(t)
 	f.answers[onePool], f.answers[oneRes], f.answers[onePod] = object(pool("6")), fails(http.StatusNotFound), fails(http.StatusNotFound)
-	o, err := f.cluster(t).Fresh(t.Context(), seen(), need)
+	o, err := f.cluster(t).GetLive(t.Context(), seen(), need)
 	check(t, err)
 	if o.Restored == "" {
 		t.Error("resourceVersion 6 after 7 is nothing special")
 	}
 	before := seen()
 	before.Revision = 200 // the fake API server is at 100
-	if o, err := f.cluster(t).Refresh(t.Context(), before); err != nil || o.Restored == "" {
+	if o, err := f.cluster(t).Relist(t.Context(), before); err != nil || o.Restored == "" {
 		t.Errorf("revision 100 after 200 is nothing special: %v", err)
 	}
 }

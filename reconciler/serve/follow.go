@@ -8,7 +8,7 @@ import (
 
 // rest follows what changes until everything may be looked at again.
 func (s *Server) rest(ctx context.Context, out *reconciler.Result) {
-	d := min(rest*out.Looking, maxRest)
+	d := min(rest*out.CheckDuration, maxRest)
 	end := s.Clock.NewTimer(d)
 	defer end.Stop()
 	for {

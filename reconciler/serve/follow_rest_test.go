@@ -17,11 +17,11 @@ type refreshing struct {
 	n     *int
 }
 
-func (r refreshing) Refresh(ctx context.Context, o *reconciler.Observation) (*reconciler.Observation, error) {
+func (r refreshing) Relist(ctx context.Context, o *reconciler.Observation) (*reconciler.Observation, error) {
 	time.Sleep(r.takes)
 	*r.spent += r.takes
 	*r.n++
-	return r.view.Refresh(ctx, o)
+	return r.view.Relist(ctx, o)
 }
 
 // A rest is one: what is followed must not read everything again and again.

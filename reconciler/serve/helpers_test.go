@@ -53,7 +53,7 @@ type view struct {
 	full bool
 }
 
-func (c view) Observe(context.Context) (*reconciler.Observation, error) {
+func (c view) List(context.Context) (*reconciler.Observation, error) {
 	if c.full {
 		c.mu.Lock()
 		c.passes = append(c.passes, time.Now())
@@ -107,14 +107,14 @@ func (c *cluster) observation() *reconciler.Observation {
 	return o
 }
 
-func (c view) Refresh(context.Context, *reconciler.Observation) (*reconciler.Observation, error) {
+func (c view) Relist(context.Context, *reconciler.Observation) (*reconciler.Observation, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.observation(), nil
 }
 
 // Fresh reads pools and pods; all else stays as it was seen.
-func (c view) Fresh(_ context.Context, before *reconciler.Observation, need reconciler.Need) (*reconciler.Live, error) {
+func (c view) GetLive(_ context.Context, before *reconciler.Observation, need reconciler.LiveKeys) (*reconciler.Live, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.observation()

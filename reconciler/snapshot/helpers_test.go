@@ -57,7 +57,7 @@ func open(t tester, dir string) *snapshot.Folder {
 
 func observe(t tester, f *snapshot.Folder) *reconciler.Observation {
 	t.Helper()
-	o, err := f.Observe(context.Background())
+	o, err := f.List(context.Background())
 	if err != nil {
 		t.Fatalf("observe: %v", err)
 	}

@@ -15,18 +15,18 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 )
 
-// Observe reads everything that is in the folder.
-func (f *Folder) Observe(context.Context) (*reconciler.Observation, error) { return f.observe(), nil }
+// List reads everything that is in the folder.
+func (f *Folder) List(context.Context) (*reconciler.Observation, error) { return f.observe(), nil }
 
-// Refresh reads the folder as it is by now.
-func (f *Folder) Refresh(_ context.Context, o *reconciler.Observation) (*reconciler.Observation, error) {
+// Relist reads the folder as it is by now.
+func (f *Folder) Relist(_ context.Context, o *reconciler.Observation) (*reconciler.Observation, error) {
 	fresh := f.observe()
 	fresh.Past = o.Past
 	return fresh, nil
 }
 
-// Fresh finds nothing changed: nobody else writes to a snapshot.
-func (f *Folder) Fresh(context.Context, *reconciler.Observation, reconciler.Need) (*reconciler.Live, error) {
+// GetLive finds nothing changed: nobody else writes to a snapshot.
+func (f *Folder) GetLive(context.Context, *reconciler.Observation, reconciler.LiveKeys) (*reconciler.Live, error) {
 	return &reconciler.Live{}, nil
 }
 

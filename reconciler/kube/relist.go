@@ -17,9 +17,9 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 )
 
-// Refresh reads again what is not a pod or a reservation: of pools, nodes and
+// Relist reads again what is not a pod or a reservation: of pools, nodes and
 // reports the metadata, and in full only those that have changed.
-func (c *Cluster) Refresh(ctx context.Context, before *reconciler.Observation) (*reconciler.Observation, error) {
+func (c *Cluster) Relist(ctx context.Context, before *reconciler.Observation) (*reconciler.Observation, error) {
 	o := &reconciler.Observation{
 		Reservations: before.Reservations, Pods: before.Pods, Past: before.Past,
 	}

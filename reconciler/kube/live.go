@@ -23,9 +23,9 @@ import (
 // whereabouts' Lease is held, and ADDs wait for that.
 const parallel = 32
 
-// Fresh reads what is named, by quorum, pods last. Of a pool the metadata are
+// GetLive reads what is named, by quorum, pods last. Of a pool the metadata are
 // read: one at the resourceVersion of the observation is what it was.
-func (c *Cluster) Fresh(ctx context.Context, before *reconciler.Observation, need reconciler.Need) (*reconciler.Live, error) {
+func (c *Cluster) GetLive(ctx context.Context, before *reconciler.Observation, need reconciler.LiveKeys) (*reconciler.Live, error) {
 	live := &reconciler.Live{
 		Pools: map[types.NamespacedName]*ippool.Pool{}, Changed: map[types.NamespacedName]bool{},
 		Reservations: map[types.NamespacedName]*ippool.Reservation{}, Pods: map[types.NamespacedName]*podstate.Pod{},
