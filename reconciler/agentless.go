@@ -52,3 +52,18 @@ func (j *Judgement) agentlessNote() string {
 	return fmt.Sprintf("no node agent can run on %s, and addresses are held for want of their reports: if no pod there has an address of whereabouts, leave them out with --agent-nodes, by adding %q to it",
 		named, strings.Join(slices.Sorted(maps.Keys(leftOutBy)), ","))
 }
+
+// Notes are what an operator should know of how the look was made.
+func (j *Judgement) Notes() []string {
+	var notes []string
+	if j.WithoutAgents {
+		notes = append(notes, "no node agent reports: a phantom pod on a Ready node, or an address that a pod's own user edited out of its network-status, cannot be told from a leak; unconfirmed releases rest on the API alone")
+	}
+	if note := j.agentlessNote(); note != "" {
+		notes = append(notes, note)
+	}
+	if text := j.Restore.Text(); text != "" {
+		notes = append(notes, text)
+	}
+	return append(notes, j.Observation.Warnings...)
+}

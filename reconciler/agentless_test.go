@@ -30,7 +30,7 @@ func TestNodesOnWhichNoAgentCanRunAreNamedWithTheFlagToSet(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var notes []string
-			for _, n := range Judge(observe(c.parts...), c.policy).Notes() {
+			for _, n := range judged(observe(c.parts...), c.policy).Notes() {
 				if strings.Contains(n, "no node agent can run") {
 					notes = append(notes, n)
 				}

@@ -56,7 +56,7 @@ func (x *index) amend(live *Live) {
 		x.setReservation(name, r)
 	}
 	if rebuild {
-		*x = *newIndex(x.observation(), x.policy)
+		*x = *newIndex(x.observation(), x.past, x.policy)
 	}
 }
 

@@ -38,12 +38,12 @@ func accountOf(it *Item) string {
 
 // amendedAtRandom is an index amended by a few changes, beside the observation
 // that it must be equal to.
-func amendedAtRandom(c chance) (*index, *Observation, Policy) {
+func amendedAtRandom(c chance) (*index, *observed, Policy) {
 	o, policy := sceneOf(c.scene()), c.policy()
-	x := newIndex(o, policy)
-	o = x.observation()
+	x := newIndex(o.Observation, o.past, policy)
+	o = &observed{x.observation(), o.past}
 	for range 1 + c.IntN(4) {
-		x.judge() // what it keeps of that must not be of the past later
+		x.judgeAll() // what it keeps of that must not be of the past later
 		var to *Live
 		to, o = c.changes(o)
 		x.amend(to)
@@ -52,9 +52,8 @@ func amendedAtRandom(c chance) (*index, *Observation, Policy) {
 }
 
 // changes are a few changes, beside the observation after them.
-func (c chance) changes(before *Observation) (*Live, *Observation) {
-	own := *before
-	o := &own
+func (c chance) changes(before *observed) (*Live, *observed) {
+	o := before.copied()
 	o.Pools, o.Reservations, o.Reports, o.Pods = slices.Clone(o.Pools), slices.Clone(o.Reservations), slices.Clone(o.Reports), maps.Clone(o.Pods)
 	to := &Live{Pods: map[types.NamespacedName]*podstate.Pod{}, Pools: map[types.NamespacedName]*ippool.Pool{},
 		Reservations: map[types.NamespacedName]*ippool.Reservation{}, Reports: map[string]*podstate.Report{}}
@@ -118,15 +117,14 @@ func (c chance) changes(before *Observation) (*Live, *Observation) {
 func TestAnIndexThatWasAmendedJudgesAsOneBuiltFromWhatThereIsNow(t *testing.T) {
 	for seed := range uint64(3000) {
 		x, o, policy := amendedAtRandom(chance{rand.New(rand.NewPCG(seed, 2))})
-		w := x.judge()
-		is, want := w.j, Judge(o, policy)
+		is, want := x.judgeAll(), judged(o, policy)
 		if got, want := account(is), account(want); !slices.Equal(got, want) {
 			t.Fatalf("seed %d: got\n%s\nwant\n%s", seed, differing(got, want), differing(want, got))
 		}
-		if got, want := fmt.Sprintf("%+v", described(w.findings())), fmt.Sprintf("%+v", described(want.Findings)); got != want {
+		if got, want := fmt.Sprintf("%+v", described(is.Findings)), fmt.Sprintf("%+v", described(want.Findings)); got != want {
 			t.Fatalf("seed %d: found\n%s\nwant\n%s", seed, got, want)
 		}
-		if due := x.due(w.due); !due.Equal(want.Due) {
+		if due := is.Due; !due.Equal(want.Due) {
 			t.Fatalf("seed %d: due %s, want %s", seed, due, want.Due)
 		}
 	}
@@ -141,7 +139,7 @@ func TestWhatIsAskedForAloneIsJudgedAsWithAllTheRest(t *testing.T) {
 			asked = append(asked, netip.MustParseAddr(c.ip()))
 		}
 		var want []string
-		all := Judge(o, policy)
+		all := judged(o, policy)
 		for _, it := range slices.Concat(all.Allocations, all.Reservations) {
 			if slices.Contains(asked, it.Address()) && !slices.ContainsFunc(it.With(), func(w *Item) bool { return !slices.Contains(asked, w.Address()) }) {
 				want = append(want, accountOf(it))

@@ -41,7 +41,7 @@ func TestAnEditedDefinitionBesideALeftoverEntryCountsForBothWithoutAgents(t *tes
 	red := aPool("red-10.0.0.0-24", "10.0.0.0/24", alloc{"5", "default/web-0", "box-2", "net1"})
 	edited := aNAD("wb", whereabouts("10.0.0.0/24", "red"))
 	verdicts := func(nodes part) (of, ofRed outcome) {
-		for _, it := range Judge(observe(usualPool, red, edited, carrier.pod, nodes), Policy{}).Allocations {
+		for _, it := range judged(observe(usualPool, red, edited, carrier.pod, nodes), Policy{}).Allocations {
 			if it.Pool.Name == "10.0.0.0-24" {
 				of = outcomeOf(it)
 			} else {
@@ -84,7 +84,7 @@ func TestWithAgentsATenantCannotMakeItsAddressLookFree(t *testing.T) {
 			"its node is not heard, and no report has it":      all(aNode("worker-1"), staleReport("worker-1"), aNode("worker-2"), freshReport("worker-2")),
 			"its node has no agent, and others have":           all(aNode("worker-1"), aNode("worker-2"), freshReport("worker-2")),
 			"its node should have no agent, and others have":   all(aNode("worker-1", noAgentRuns), aNode("worker-2"), freshReport("worker-2")),
-			"the reports are there and may not be read":        all(aNode("worker-1"), func(o *Observation) { o.ReportsUnreadable = true }),
+			"the reports are there and may not be read":        all(aNode("worker-1"), func(o *observed) { o.ReportsUnreadable = true }),
 			"a clone of its node has stopped it":               all(aNode("worker-1"), staleReport("worker-1", runs), aNode("worker-2"), freshReport("worker-2", box("box-1", its1, notReady(closed)))),
 			"another agent calls it gone, its own is silent":   all(aNode("worker-1"), staleReport("worker-1"), aNode("worker-2"), freshReport("worker-2", gone("box-1", its1))),
 			"a clone of its node was booted again, its own is": all(aNode("worker-1"), staleReport("worker-1"), aNode("worker-2", booted("boot-2")), staleReport("worker-2", runs)),
@@ -98,13 +98,13 @@ func TestWithAgentsATenantCannotMakeItsAddressLookFree(t *testing.T) {
 func TestAReservationWithAnUnknownFieldCountsAsTheReservation(t *testing.T) {
 	res := rawReservation("10.0.0.5", old, map[string]any{"podref": "default/web-0", "ifname": "net1", "ipamclaimref": "claim"})
 	scene := []part{usualPool, res, aNAD("wb", whereabouts("10.0.0.0/24", "")), carrier.pod, onWorker(box("box-1", its1, holding("10.0.0.5", "")))}
-	for _, f := range Judge(observe(scene...), Policy{}).Findings {
+	for _, f := range judged(observe(scene...), Policy{}).Findings {
 		if f.Kind == MissingReservation {
 			t.Errorf("%s", f.Message)
 		}
 	}
 	expectReservation(t, "10.0.0.5", resOutcome{Held, UnknownField, false}, scene...)
-	found := slices.ContainsFunc(Judge(observe(append(scene[:1:1], scene[2:]...)...), Policy{}).Findings, func(f Finding) bool { return f.Kind == MissingReservation })
+	found := slices.ContainsFunc(judged(observe(append(scene[:1:1], scene[2:]...)...), Policy{}).Findings, func(f Finding) bool { return f.Kind == MissingReservation })
 	if !found {
 		t.Error("without it none is missing: this shows nothing")
 	}
@@ -143,7 +143,7 @@ func TestAtMost64AddressesOfANetworkStatusAreRead(t *testing.T) {
 
 func TestOnlyAddressesWithinSomePoolsRangeAreIndexed(t *testing.T) {
 	wide := aNAD("wb", whereabouts("10.0.0.0/8", ""))
-	x := newIndex(observe(usualPool, wide, web(status(`[{"name":"default/wb","interface":"net1","ips":["10.9.0.1","10.0.0.7"]}]`))), Policy{})
+	x := newIndex(observe(usualPool, wide, web(status(`[{"name":"default/wb","interface":"net1","ips":["10.9.0.1","10.0.0.7"]}]`))).Observation, nil, Policy{})
 	if got := x.podsAt(netip.MustParseAddr("10.9.0.1")); len(got) > 0 {
 		t.Error("an address of no pool's range is indexed")
 	}

@@ -254,20 +254,3 @@ func uniqueNames(names []types.NamespacedName) []types.NamespacedName {
 	})
 	return slices.Compact(names)
 }
-
-// reservationsOf are the names of all reservations that may be an allocation's:
-// those seen, and those that may have been made since.
-func (o *Observation) reservationsOf(it *Item) []types.NamespacedName {
-	var names []types.NamespacedName
-	for _, r := range it.With() {
-		names = append(names, types.NamespacedName{Namespace: r.Reservation.Namespace, Name: r.Reservation.Name})
-	}
-	nodes := map[string]bool{}
-	for n := range o.Nodes {
-		nodes[n] = true
-	}
-	for _, network := range it.Pool.Networks(nodes) {
-		names = append(names, types.NamespacedName{Namespace: it.Pool.Namespace, Name: ippool.ReservationName(network, it.Address())})
-	}
-	return names
-}

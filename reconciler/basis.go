@@ -39,11 +39,11 @@ func (b *basis) refresh(ctx context.Context) error {
 	}
 	b.History.checkRevision(o)
 	o.Restored = cmp.Or(o.Restored, before.Restored)
-	o.Local, o.Past, o.Fenced = before.Local, b.History, b.fencedSince()
+	o.Local, o.Fenced = before.Local, b.fencedSince()
 	if o.Now.Before(before.Now) {
 		o.Now = before.Now // the API server tells the time to the second; what was confirmed stays so
 	}
-	b.x, b.refreshed = newIndex(o, b.Options.judging()), b.Clock.Now()
+	b.x, b.refreshed = newIndex(o, b.History, b.Options.judging()), b.Clock.Now()
 	b.x.indexReservations()
 	return nil
 }

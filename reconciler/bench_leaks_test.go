@@ -14,7 +14,7 @@ import (
 )
 
 // leaks makes so many pods of a cluster, and what reports say of them, not be there.
-func leaks(o *Observation, n int, each func(i int, a *ippool.Allocation)) {
+func leaks(o *observed, n int, each func(i int, a *ippool.Allocation)) {
 	gone := map[string]bool{}
 	left := n
 	for _, p := range o.Pools {
@@ -51,7 +51,7 @@ func BenchmarkLeaksAmong(b *testing.B) {
 			c.make(o)
 			b.ReportAllocs()
 			for b.Loop() {
-				j := Judge(o, Policy{})
+				j := judged(o, Policy{})
 				if j.Summary().Allocations != 10_000 {
 					b.Fatal(j.Summary())
 				}
@@ -62,13 +62,13 @@ func BenchmarkLeaksAmong(b *testing.B) {
 
 type leakCase struct {
 	says string
-	make func(*Observation)
+	make func(*observed)
 }
 
 func leaksAmong() []leakCase {
 	return []leakCase{
-		{"nothing", func(o *Observation) { leaks(o, 1000, nil) }},
-		{"an unread sandbox on each node", func(o *Observation) {
+		{"nothing", func(o *observed) { leaks(o, 1000, nil) }},
+		{"an unread sandbox on each node", func(o *observed) {
 			leaks(o, 1000, nil)
 			for _, r := range o.Reports {
 				for i := range r.Sandboxes[:1] {
@@ -76,7 +76,7 @@ func leaksAmong() []leakCase {
 				}
 			}
 		}},
-		{"unread sandboxes alone", func(o *Observation) {
+		{"unread sandboxes alone", func(o *observed) {
 			leaks(o, 1000, nil)
 			for _, r := range o.Reports {
 				for i := range r.Sandboxes {
@@ -84,7 +84,7 @@ func leaksAmong() []leakCase {
 				}
 			}
 		}},
-		{"500 definitions of a sliced network", func(o *Observation) {
+		{"500 definitions of a sliced network", func(o *observed) {
 			leaks(o, 1000, nil)
 			for i := range 500 {
 				u := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"config": whereabouts("192.168.0.0/16", "slow", `"node_slice_size":"/24"`)}}}
@@ -93,8 +93,8 @@ func leaksAmong() []leakCase {
 				o.NADs[types.NamespacedName{Namespace: u.GetNamespace(), Name: "slow"}] = ippool.ReadNAD(u)
 			}
 		}},
-		{"each seen on another node that is gone", func(o *Observation) {
-			before := *o
+		{"each seen on another node that is gone", func(o *observed) {
+			before := o.copied()
 			before.Now = o.Now.Add(-time.Hour)
 			before.Pods = map[types.NamespacedName]*podstate.Pod{}
 			for k, v := range o.Pods {
@@ -109,11 +109,11 @@ func leaksAmong() []leakCase {
 				before.Pods[k] = &p
 			})
 			past := NewHistory()
-			before.Past = past
-			past.Remember(Judge(&before, Policy{}))
-			o.Past = past
+			before.past = past
+			past.Remember(judged(before, Policy{}))
+			o.past = past
 		}},
-		{"1,000 pods that carry one address", func(o *Observation) {
+		{"1,000 pods that carry one address", func(o *observed) {
 			leaks(o, 1000, nil)
 			addr := o.Pools[0].Allocations[0].Address
 			i := 0

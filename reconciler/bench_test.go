@@ -29,13 +29,13 @@ const (
 // an entry and a sandbox for each, spread over the nodes as a scheduler does.
 // The names that repeat are shared and each other text is a copy of its own, as
 // it is after decoding.
-func cluster(n int, reservations bool) *Observation {
+func cluster(n int, reservations bool) *observed {
 	random := rand.New(rand.NewPCG(1, 2))
 	nodes := max(n/perNode, 1)
-	o := &Observation{
+	o := &observed{past: NewHistory(), Observation: &Observation{
 		Now: now, NADs: map[types.NamespacedName]*ippool.NAD{}, Nodes: map[string]*podstate.Node{},
-		Pods: make(map[types.NamespacedName]*podstate.Pod, n), Past: NewHistory(),
-	}
+		Pods: make(map[types.NamespacedName]*podstate.Pod, n),
+	}}
 	old := metav1.NewTime(now.Add(-time.Hour))
 	var namespaces []string
 	for i := range 200 {
@@ -122,7 +122,7 @@ func BenchmarkJudge(b *testing.B) {
 				o := cluster(n, reservations)
 				b.ReportAllocs()
 				for b.Loop() {
-					if j := Judge(o, Policy{}); j.Summary().InUse != n || len(j.Findings) > 0 {
+					if j := judged(o, Policy{}); j.Summary().InUse != n || len(j.Findings) > 0 {
 						b.Fatalf("%+v", j.Summary())
 					}
 				}
@@ -141,7 +141,7 @@ func BenchmarkSecondLook(b *testing.B) {
 				b.Skip()
 			}
 			o := cluster(n, true)
-			x := newIndex(o, Policy{})
+			x := newIndex(o.Observation, o.past, Policy{})
 			x.indexReservations()
 			a := o.Pools[0].Allocations[17]
 			name := types.NamespacedName{Namespace: a.Owner.Namespace, Name: a.Owner.Name}

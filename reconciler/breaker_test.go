@@ -52,13 +52,13 @@ func TestBreaker(t *testing.T) {
 	})
 	t.Run("what is proven neither counts nor waits", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		plan := p.look(0, many(0, 30), func(o *Observation) {
+		plan := p.look(0, many(0, 30), func(o *observed) {
 			for i := range 15 {
 				gone(fmt.Sprint("leak-", i), "x")(o.Reports[0])
 			}
 		})
 		p.wantReleased("15 proven and 15 unconfirmed of 30", plan)
-		plan = newProcess(t, atOnce).look(0, many(0, 60), func(o *Observation) {
+		plan = newProcess(t, atOnce).look(0, many(0, 60), func(o *observed) {
 			for i := range 25 {
 				gone(fmt.Sprint("leak-", i), "x")(o.Reports[0])
 			}

@@ -22,14 +22,29 @@ import (
 
 var now = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 
-// part puts something into an observation.
-type part func(*Observation)
+// observed is an observation, with what earlier ones taught.
+type observed struct {
+	*Observation
+	past Past // nil for nothing
+}
 
-func observe(parts ...part) *Observation {
-	o := &Observation{
+// copied is a shallow copy.
+func (o *observed) copied() *observed {
+	own := *o.Observation
+	return &observed{&own, o.past}
+}
+
+// judged judges what is observed.
+func judged(o *observed, policy Policy) *Judgement { return Judge(o.Observation, o.past, policy) }
+
+// part puts something into an observation.
+type part func(*observed)
+
+func observe(parts ...part) *observed {
+	o := &observed{Observation: &Observation{
 		Now: now, NADs: map[types.NamespacedName]*ippool.NAD{},
 		Pods: map[types.NamespacedName]*podstate.Pod{}, Nodes: map[string]*podstate.Node{},
-	}
+	}}
 	for _, p := range parts {
 		p(o)
 	}
@@ -37,16 +52,16 @@ func observe(parts ...part) *Observation {
 }
 
 func all(parts ...part) part {
-	return func(o *Observation) {
+	return func(o *observed) {
 		for _, p := range parts {
 			p(o)
 		}
 	}
 }
 
-func nothing(*Observation) {}
+func nothing(*observed) {}
 
-func at(t time.Time) part { return func(o *Observation) { o.Now = t } }
+func at(t time.Time) part { return func(o *observed) { o.Now = t } }
 
 // --- pools, reservations, definitions
 
@@ -54,7 +69,7 @@ type alloc struct{ key, podRef, id, ifName string }
 
 var usual = alloc{"5", "default/web-0", "box-1", "net1"}
 
-func usualPool(o *Observation) { aPool("10.0.0.0-24", "10.0.0.0/24", usual)(o) }
+func usualPool(o *observed) { aPool("10.0.0.0-24", "10.0.0.0/24", usual)(o) }
 
 func aPool(name, cidr string, allocs ...alloc) part {
 	entries := map[string]any{}
@@ -65,7 +80,7 @@ func aPool(name, cidr string, allocs ...alloc) part {
 }
 
 func rawPool(name string, spec map[string]any) part {
-	return func(o *Observation) {
+	return func(o *observed) {
 		u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "whereabouts.cni.cncf.io/v1alpha1", "kind": "IPPool", "spec": spec}}
 		u.SetNamespace("kube-system")
 		u.SetName(name)
@@ -79,7 +94,7 @@ func aReservation(name, podRef string, age time.Duration) part {
 }
 
 func rawReservation(name string, age time.Duration, spec map[string]any) part {
-	return func(o *Observation) {
+	return func(o *observed) {
 		u := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
 		u.SetNamespace("kube-system")
 		u.SetName(name)
@@ -91,7 +106,7 @@ func rawReservation(name string, age time.Duration, spec map[string]any) part {
 
 // aNAD is default/<name> with the given CNI config.
 func aNAD(name, config string) part {
-	return func(o *Observation) {
+	return func(o *observed) {
 		u := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"config": config}}}
 		u.SetNamespace("default")
 		u.SetName(name)
@@ -112,7 +127,7 @@ type podEdit func(*corev1.Pod)
 // aPod is default/<name>: Running for an hour, with a readable network-status
 // that has the default network's address and no other.
 func aPod(name string, edits ...podEdit) part {
-	return func(o *Observation) {
+	return func(o *observed) {
 		p := &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: "uid-1", CreationTimestamp: metav1.NewTime(now.Add(-time.Hour))},
 			Spec:       corev1.PodSpec{NodeName: "worker-1", Containers: []corev1.Container{{Name: "app"}}},
@@ -213,7 +228,7 @@ type nodeEdit func(*nodeObject)
 
 // aNode is a Ready Linux node, running boot-1.
 func aNode(name string, edits ...nodeEdit) part {
-	return func(o *Observation) {
+	return func(o *observed) {
 		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"kubernetes.io/os": "linux"}}}
 		n.Status.NodeInfo.BootID, n.Status.NodeInfo.SystemUUID, n.Status.NodeInfo.MachineID = "boot-1", machineOf(name).SystemUUID, machineOf(name).MachineID
 		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
@@ -249,7 +264,7 @@ func freshReport(node string, c ...content) part { return reportFrom(node, 10*ti
 func staleReport(node string, c ...content) part { return reportFrom(node, 10*time.Minute, c...) }
 
 func reportFrom(node string, ago time.Duration, c ...content) part {
-	return func(o *Observation) {
+	return func(o *observed) {
 		t := o.Now.Add(-ago)
 		r := &podstate.Report{
 			SandboxReport: &v1alpha1.SandboxReport{ObjectMeta: metav1.ObjectMeta{Name: node}, BootID: "boot-1", Machine: machineOf(node), ObservedAt: metav1.NewTime(t)},
@@ -386,7 +401,7 @@ func expect(t *testing.T, want outcome, parts ...part) {
 
 func expectUnder(t *testing.T, policy Policy, want outcome, parts ...part) {
 	t.Helper()
-	it := allocation(t, Judge(observe(parts...), policy), "10.0.0.5")
+	it := allocation(t, judged(observe(parts...), policy), "10.0.0.5")
 	if got := outcomeOf(it); got != want {
 		t.Errorf("got  %v\nwant %v\nit says: %s", got, want, it.Message())
 	}

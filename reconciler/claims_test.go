@@ -51,14 +51,14 @@ func TestAnotherPodCarriesTheAddress(t *testing.T) {
 		expect(t, outcome{Stale, SandboxStopped, true, Gone}, goneBox, here, web(carrying("10.0.0.5"), deletedAgo(0)))
 	})
 	t.Run("it says who", func(t *testing.T) {
-		it := allocation(t, Judge(observe(goneBox, here, other(carrying("10.0.0.5"))), Policy{}), "10.0.0.5")
+		it := allocation(t, judged(observe(goneBox, here, other(carrying("10.0.0.5"))), Policy{}), "10.0.0.5")
 		if !strings.Contains(it.Message(), "default/web-1") {
 			t.Errorf("it does not name the pod: %s", it.Message())
 		}
 	})
 	t.Run("by any address that a key of a wide range stands for", func(t *testing.T) {
 		o := observe(aPool("193---24", "193::/24", alloc{"2", "default/web-0", "box-1", "net1"}), onWorker(gone("box-1", its1)), other(carrying("193:21:4::2")))
-		if got := outcomeOf(Judge(o, Policy{}).Allocations[0]); got != claimed {
+		if got := outcomeOf(judged(o, Policy{}).Allocations[0]); got != claimed {
 			t.Errorf("got %v", got)
 		}
 	})
@@ -115,7 +115,7 @@ func TestAnotherSandboxRecordsTheAddress(t *testing.T) {
 			staleReport("worker-1", box("box-1", its1, holding("10.0.0.5", ""))))
 	})
 	t.Run("it says which, and where", func(t *testing.T) {
-		it := allocation(t, Judge(observe(goneBox, second, freshReport("worker-2", other())), Policy{}), "10.0.0.5")
+		it := allocation(t, judged(observe(goneBox, second, freshReport("worker-2", other())), Policy{}), "10.0.0.5")
 		if !strings.Contains(it.Message(), "box-2") || !strings.Contains(it.Message(), "worker-2") {
 			t.Errorf("it does not name the sandbox and its node: %s", it.Message())
 		}
@@ -152,7 +152,7 @@ func TestAClaimOverrulesOnlyStale(t *testing.T) {
 				if b.state == NoSource { // with the claimant's report there would be agents
 					continue
 				}
-				it := allocation(t, Judge(observe(usualPool, p.pod, b.parts, claimant), Policy{}), "10.0.0.5")
+				it := allocation(t, judged(observe(usualPool, p.pod, b.parts, claimant), Policy{}), "10.0.0.5")
 				if it.Verdict == Stale {
 					t.Errorf("%s whose sandbox %s: stale (%s) although another sandbox has the address", p.says, b.says, it.Reason)
 				}

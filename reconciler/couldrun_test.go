@@ -10,15 +10,16 @@ import (
 
 func nodesIn(t *testing.T, parts ...part) []string {
 	t.Helper()
-	return allocation(t, Judge(observe(parts...), Policy{}), "10.0.0.5").Evidence().Nodes
+	return allocation(t, judged(observe(parts...), Policy{}), "10.0.0.5").Evidence().Nodes
 }
 
 // seenWhile puts what an earlier look, an hour ago, saw into the past.
 func seenWhile(parts ...part) part {
-	return func(o *Observation) {
+	return func(o *observed) {
 		before := observe(append([]part{at(now.Add(-time.Hour))}, parts...)...)
-		o.Past = NewHistory()
-		o.Past.Remember(Judge(before, Policy{}))
+		h := NewHistory()
+		h.Remember(judged(before, Policy{}))
+		o.past = h
 	}
 }
 
@@ -103,7 +104,7 @@ func TestSeveralNodesThatCouldRunIt(t *testing.T) {
 		{"one is dead, the other not heard", Unheard, []part{dead("a-b"), aNode("b"), staleReport("b")}},
 	} {
 		t.Run(c.says+": "+c.want.String(), func(t *testing.T) {
-			it := allocation(t, Judge(observe(append([]part{slice}, c.parts...)...), Policy{}), "10.0.0.5")
+			it := allocation(t, judged(observe(append([]part{slice}, c.parts...)...), Policy{}), "10.0.0.5")
 			if it.Evidence().Sandbox != c.want {
 				t.Errorf("got %s", it.Evidence().Sandbox)
 			}
@@ -120,7 +121,7 @@ func TestSeveralNodesThatCouldRunIt(t *testing.T) {
 		expect(t, outcome{Held, NodeUnheard, false, Unheard}, usualPool, dead("worker-1"), staleReport("worker-1"))
 	})
 	t.Run("no node at all is not unreachable", func(t *testing.T) {
-		expect(t, outcome{Held, NodeUnheard, false, Unheard}, usualPool, func(o *Observation) { o.ReportsUnreadable = true })
+		expect(t, outcome{Held, NodeUnheard, false, Unheard}, usualPool, func(o *observed) { o.ReportsUnreadable = true })
 	})
 }
 

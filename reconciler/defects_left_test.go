@@ -46,7 +46,7 @@ func TestDefectB6AnAddressInTwoNetworks(t *testing.T) {
 	blue := aPool("blue-10.0.0.0-24", "10.0.0.0/24", alloc{"5", "default/web-0", "box-1", "net1"})
 	red := aPool("red-10.0.0.0-24", "10.0.0.0/24", alloc{"5", "default/web-0", "box-0", "net1"})
 	pod := web(attached("default/blue", "net1", "10.0.0.5"))
-	j := Judge(observe(blue, red, pod, onWorker(), aNAD("blue", whereabouts("10.0.0.0/24", "blue")), aNAD("red", whereabouts("10.0.0.0/24", "red")),
+	j := judged(observe(blue, red, pod, onWorker(), aNAD("blue", whereabouts("10.0.0.0/24", "blue")), aNAD("red", whereabouts("10.0.0.0/24", "red")),
 		aReservation("blue-10.0.0.5", "default/web-0", old), aReservation("red-10.0.0.5", "default/web-0", old)), Policy{})
 	want := map[string]Reason{"kube-system/blue-10.0.0.0-24": AddressOnPod, "kube-system/red-10.0.0.0-24": AddressNotOnPod}
 	for _, it := range j.Allocations {
@@ -77,7 +77,7 @@ func TestDefectB8PendingPodsAreNotWaitedFor(t *testing.T) {
 	if len(plan.Release) > 0 || len(plan.Refused) > 0 || !plan.Until.IsZero() {
 		t.Errorf("releases %d, refuses %d, waits until %v", len(plan.Release), len(plan.Refused), plan.Until)
 	}
-	for _, it := range Judge(p.next, Policy{}).Allocations {
+	for _, it := range judged(p.next, Policy{}).Allocations {
 		if it.Reason != PodPending {
 			t.Fatalf("%s: %v", it.PodRef(), outcomeOf(it))
 		}

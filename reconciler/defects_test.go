@@ -32,7 +32,7 @@ func (s situation) check(t *testing.T) {
 	t.Run(s.id+" "+s.says, func(t *testing.T) {
 		p := newProcess(t, Options{ConfirmAfter: 15 * time.Minute})
 		plan := p.look(0, s.parts...)
-		j := Judge(p.next, Policy{})
+		j := judged(p.next, Policy{})
 		if s.want != 0 {
 			if it := allocation(t, j, s.ip); it.Verdict != s.want || it.Reason != s.reason {
 				t.Errorf("allocation: got %v, want %s, %s: %s", outcomeOf(it), s.want, s.reason, it.Message())
@@ -137,7 +137,7 @@ func TestDefectA15AReleaseRewritesNoOtherEntry(t *testing.T) {
 	}
 	o := observe(pool, aNode("worker-1"), aPod("live", status(fmt.Sprintf(`[{"name":"default/wb","interface":"net1","ips":[%q,"2001:db8::9"]}]`, live))))
 	var release []ippool.Allocation
-	for _, it := range Judge(o, Policy{}).Allocations {
+	for _, it := range judged(o, Policy{}).Allocations {
 		switch it.PodRef() {
 		case "default/live":
 			if it.Reason != AddressOnPod {
@@ -181,7 +181,7 @@ func TestDefectA16AReservationMadeAnewIsAnotherOne(t *testing.T) {
 	alone := all(aPool("10.0.0.0-24", "10.0.0.0/24"), onWorker())
 	p := newProcess(t, quarter)
 	p.look(0, alone, aReservation("10.0.0.5", "default/web-0", old))
-	recreated := func(o *Observation) {
+	recreated := func(o *observed) {
 		aReservation("10.0.0.5", "default/web-1", time.Second)(o)
 		o.Reservations[0].UID = "new"
 	}
@@ -189,7 +189,7 @@ func TestDefectA16AReservationMadeAnewIsAnotherOne(t *testing.T) {
 	if len(plan.Release) > 0 {
 		t.Errorf("released: %+v", plan.Release[0].Judged)
 	}
-	if it := reservationIn(t, Judge(p.next, Policy{}), "10.0.0.5"); it.Reason != Recent {
+	if it := reservationIn(t, judged(p.next, Policy{}), "10.0.0.5"); it.Reason != Recent {
 		t.Errorf("got %s", it.Reason)
 	}
 }

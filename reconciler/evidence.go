@@ -3,6 +3,7 @@ package reconciler
 import (
 	"net/netip"
 	"slices"
+	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
@@ -82,7 +83,7 @@ func (x *index) gather(s *candidate, e *Evidence) {
 // settled reports whether the candidate has been Stale for so long that the agent of the
 // node knows of a sandbox that the pod by its name may have by now.
 func (x *index) settled(s *candidate) bool {
-	since := x.o.Past.staleSince(s)
+	since := x.seen(s).StaleSince
 	return !since.IsZero() && x.now.Sub(since) >= heardSince
 }
 
@@ -168,3 +169,8 @@ func (x *index) staleSaysRun(s *candidate) bool {
 		return x.mayRun(&g) && (heard.IsZero() || !heard.Before(s.pod.LastFinished))
 	})
 }
+
+// heardSince is how long a sandbox must have been absent before that counts while its
+// pod is Pending, whatever --confirm-after says: as long as a report is fresh. Before
+// that its agent may have looked last when the ADD had not yet begun.
+const heardSince = time.Minute

@@ -71,6 +71,25 @@ func (w *judging) findings() []Finding {
 	return found
 }
 
+// findingsAt are the findings that can be mended: of entries at some addresses, and of
+// missing reservations at others. The cost grows with the addresses.
+func (x *index) findingsAt(entries, reservations []netip.Addr) []Finding {
+	var found []Finding
+	for _, addr := range uniqueAddresses(entries) {
+		found = slices.Concat(found, x.unrecordedAt(addr), x.misrecordedAt(addr))
+	}
+	if len(reservations) == 0 {
+		return found
+	}
+	w := x.judgingOf(reservations)
+	for _, it := range w.j.Allocations {
+		if f := w.missingReservation(x.poolNamed(it.Pool.Ref()), it); f != nil {
+			found = append(found, *f)
+		}
+	}
+	return found
+}
+
 func uniqueAddresses(in []netip.Addr) []netip.Addr {
 	slices.SortFunc(in, netip.Addr.Compare)
 	return slices.Compact(in)

@@ -9,7 +9,7 @@ import (
 
 func findingsIn(kind Kind, parts ...part) []Finding {
 	var found []Finding
-	for _, f := range Judge(observe(parts...), Policy{}).Findings {
+	for _, f := range judged(observe(parts...), Policy{}).Findings {
 		if f.Kind == kind {
 			found = append(found, f)
 		}
@@ -121,7 +121,7 @@ func TestConflict(t *testing.T) {
 	})
 	t.Run("it names both, and nothing is freed because of it", func(t *testing.T) {
 		pool := aPool("10.0.0.0-24", "10.0.0.0/24", alloc{"5", "default/a", "box-1", "net1"})
-		j := Judge(observe(pool, wb, a, b), Policy{})
+		j := judged(observe(pool, wb, a, b), Policy{})
 		if it := allocation(t, j, "10.0.0.5"); it.Verdict != InUse {
 			t.Errorf("got %v", outcomeOf(it))
 		}
@@ -190,13 +190,13 @@ func TestMalformedIsAFindingAndStopsNothing(t *testing.T) {
 		{"an entry with a key outside of the range", 1, []part{good, aPool("10.1.0.0-24", "10.1.0.0/24", alloc{"999", "default/x", "box-x", "net1"})}},
 		{"a reservation without podref", 1, []part{good, aReservation("10.0.0.7", "", old)}},
 		{"a reservation under no pool", 1, []part{good, aReservation("10.77.0.7", "default/x", old)}},
-		{"an object that could not be read", 1, []part{good, func(o *Observation) { o.Unreadable = []string{"Pod x: not an object"} }}},
+		{"an object that could not be read", 1, []part{good, func(o *observed) { o.Unreadable = []string{"Pod x: not an object"} }}},
 		{"a field that is not known", 0, []part{good, rawPool("10.1.0.0-24", map[string]any{"range": "10.1.0.0/24", "allocations": map[string]any{
 			"1": map[string]any{"id": "x", "podref": "default/x", "ifname": "net1", "ipamclaimref": "c"}}})}},
 		{"nothing", 0, []part{good}},
 	})
 	for _, order := range [][]part{{bad, good}, {good, bad}} {
-		if it := allocation(t, Judge(observe(order...), Policy{}), "10.0.0.5"); it.Reason != SandboxReady {
+		if it := allocation(t, judged(observe(order...), Policy{}), "10.0.0.5"); it.Reason != SandboxReady {
 			t.Errorf("a pool that cannot be read stops another: %v", outcomeOf(it))
 		}
 	}

@@ -49,7 +49,7 @@ func TestReportsThatWereFollowedAreNotForgotten(t *testing.T) {
 // A report that is replaced is not kept.
 func TestReportsThatWereReplacedAreNotKept(t *testing.T) {
 	o := observe(aPool("10.0.0.0-24", "10.0.0.0/24", alloc{"5", "default/web-1", "box-1", "net1"}), onWorker(box("box-1", "uid-1")))
-	last := Judge(o, Policy{})
+	last := judged(o, Policy{})
 	var old []weak.Pointer[v1alpha1.SandboxReport]
 	for i := range 100 {
 		next := observe(onWorker(box("box-1", "uid-1"))).Reports[0]

@@ -33,10 +33,10 @@ func carriedIn(j *Judgement, changes *Live) map[netip.Addr]bool {
 // becameStale are the items that one judgement has as Stale and an earlier one has not.
 func becameStale(before, after *Judgement) []*Item {
 	was := map[ID]bool{}
-	for _, it := range before.stale() {
+	for _, it := range before.StaleItems() {
 		was[it.ID()] = true
 	}
-	return slices.DeleteFunc(after.stale(), func(it *Item) bool { return was[it.ID()] })
+	return slices.DeleteFunc(after.StaleItems(), func(it *Item) bool { return was[it.ID()] })
 }
 
 // Whatever the changes and their order: what is followed is judged as by a look at
@@ -47,11 +47,11 @@ func TestWhatIsFollowedIsJudgedAsByALookAtEverything(t *testing.T) {
 	for seed := range uint64(4000) {
 		c := chance{rand.New(rand.NewPCG(seed, 5))}
 		o, policy := sceneOf(c.scene()), c.policy()
-		last := Judge(o, policy)
+		last := judged(o, policy)
 		for step := range 4 {
 			changes, now := c.changes(o)
-			before := Judge(o, policy)
-			all := Judge(now, policy)
+			before := judged(o, policy)
+			all := judged(now, policy)
 			got := last.x.follow(changes)
 			if wrong := differing(account(got), account(all)); len(wrong) > 0 {
 				t.Fatalf("seed %d, step %d: judged\n%s\nwhich everything has as\n%s", seed, step, wrong, account(all))
@@ -100,8 +100,8 @@ func TestAChangeFollowedDoesNotRipenWhatAnotherLookContradicted(t *testing.T) {
 	name := types.NamespacedName{Namespace: "default", Name: "web-1"}
 	carries := observe(pool, web).Pods[name]
 	o := observe(pool)
-	o.Past = h
-	j := Judge(o, Policy{})
+	o.past = h
+	j := judged(o, Policy{})
 	h.Remember(j)
 	seen := func(p *podstate.Pod, after time.Duration) *Judgement {
 		got := j.x.follow(&Live{Now: o.Now.Add(after), Pods: map[types.NamespacedName]*podstate.Pod{name: p}})
@@ -130,7 +130,7 @@ func BenchmarkFollow(b *testing.B) {
 				b.Skip()
 			}
 			o := cluster(n, true)
-			last := Judge(o, Policy{})
+			last := judged(o, Policy{})
 			a := o.Pools[0].Allocations[17]
 			name := types.NamespacedName{Namespace: a.Owner.Namespace, Name: a.Owner.Name}
 			states := []*podstate.Pod{nil, o.Pods[name]}
@@ -150,7 +150,7 @@ func BenchmarkFollow(b *testing.B) {
 // BenchmarkFollowPool is one entry of a pool of 5,000 that goes and comes.
 func BenchmarkFollowPool(b *testing.B) {
 	o := cluster(10_000, true)
-	last := Judge(o, Policy{})
+	last := judged(o, Policy{})
 	p := o.Pools[0]
 	name := types.NamespacedName{Namespace: p.Namespace, Name: p.Name}
 	less := *p

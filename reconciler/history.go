@@ -28,7 +28,7 @@ type History struct {
 	kept       keptRestore
 	last       time.Time // the last look that no restore of etcd showed in
 	repairs    map[string]time.Time
-	repaired   map[word]window // entries written by --repair
+	repaired   map[NodePool]window // entries written by --repair
 }
 
 // candidateKey is a hash of an ID: of a hundred thousand entries the names would be
@@ -88,38 +88,35 @@ func (h *History) reservationKey(r *ippool.Reservation) candidateKey {
 	return h.key([2]string{r.Namespace, r.Name}, r.UID, r.PodRef, r.IfName)
 }
 
-func (h *History) sawReports() bool { return h != nil && h.reports }
+// SawReports reports whether a SandboxReport was there at any observation.
+func (h *History) SawReports() bool { return h.reports }
 
-// carriedOn are the nodes of pods of other names that were seen carrying the address.
-func (h *History) carriedOn(s *candidate) []string { return h.of(s).carried }
-
-// ranOn are the nodes of pods that were seen by the owner's name.
-func (h *History) ranOn(s *candidate) []string {
-	was := h.of(s)
-	if was.node == "" {
-		return slices.Clone(was.others)
+// OfAllocation is what is known of an allocation.
+func (h *History) OfAllocation(p *ippool.Pool, a *ippool.Allocation) Seen {
+	if len(h.candidates) == 0 {
+		return Seen{}
 	}
-	return append(slices.Clone(was.others), was.node)
+	return h.candidates[h.allocationKey(p, a)].seen()
 }
 
-// staleSince is since when the candidate was judged Stale at every look; zero if it was
-// not at the last one.
-func (h *History) staleSince(s *candidate) time.Time {
-	if r := h.of(s).ripens; r != nil {
-		return r.stale
+// OfReservation is what is known of a reservation.
+func (h *History) OfReservation(r *ippool.Reservation) Seen {
+	if len(h.candidates) == 0 {
+		return Seen{}
 	}
-	return time.Time{}
+	return h.candidates[h.reservationKey(r)].seen()
 }
 
-// of is what is remembered of a candidate.
-func (h *History) of(s *candidate) seen {
-	switch {
-	case h == nil || len(h.candidates) == 0:
-		return seen{}
-	case s.alloc != nil:
-		return h.candidates[h.allocationKey(s.pool.Pool, s.alloc)]
+// seen is the memory of a candidate as judging reads it.
+func (s seen) seen() Seen {
+	known := Seen{Node: s.node, OtherNodes: s.others, CarriedOn: s.carried}
+	if s.first != 0 {
+		known.First = time.Unix(0, s.first)
 	}
-	return h.candidates[h.reservationKey(s.reservation)]
+	if s.ripens != nil {
+		known.StaleSince = s.ripens.stale
+	}
+	return known
 }
 
 // Remember takes in a look at everything.
@@ -165,11 +162,11 @@ func (h *History) note(it *Item, o *Observation) {
 		s.ripens.missing = since(s.ripens.missing, rests, o.Now)
 		s.ripens.gone = since(s.ripens.gone, rests, o.Local)
 	}
-	if e := it.more.evidence; e != nil && e.claimedOn != "" && !slices.Contains(s.carried, e.claimedOn) {
-		s.carried = append(s.carried, e.claimedOn)
+	if node := it.claimedOn(); node != "" && !slices.Contains(s.carried, node) {
+		s.carried = append(s.carried, node)
 	}
 	if owner := it.owner(); owner.UID == "" {
-		pod := it.more.x.pod(owner.Namespace, owner.Name)
+		pod := it.namesake()
 		if pod != nil && pod.Node != "" {
 			s.ranOn(pod.Node)
 		}
@@ -211,15 +208,6 @@ func (s *seen) notePod(pod *podstate.Pod) {
 	}
 }
 
-// Age is for how long this process has known an entry or reservation: whereabouts
-// writes no time beside it. 0 if it does not know it.
-func (h *History) Age(it *Item, now time.Time) time.Duration {
-	if s, known := h.candidates[h.keyOf(it)]; known {
-		return now.Sub(time.Unix(0, s.first)).Round(time.Second)
-	}
-	return 0
-}
-
 // forgetStale makes an unconfirmed verdict ripen from now on: something contradicted it.
 func (h *History) forgetStale(it *Item) {
 	h.candidates[h.keyOf(it)].ripens.forget()
@@ -235,11 +223,6 @@ func (r *ripening) forget() {
 // whatever --confirm-after says (Kubernetes v1.36,
 // pkg/controller/podgc/gc_controller.go, quarantineTime).
 const quarantine = 40 * time.Second
-
-// heardSince is how long a sandbox must have been absent before that counts while its
-// pod is Pending, whatever --confirm-after says: as long as a report is fresh. Before
-// that its agent may have looked last when the ADD had not yet begun.
-const heardSince = time.Minute
 
 // ripe is when an unconfirmed verdict may be acted upon: when it has held at
 // every look for confirmAfter, or for longer where the pod may still be within
@@ -263,7 +246,7 @@ func (h *History) ripe(it *Item, o *Observation, confirmAfter time.Duration) tim
 	}
 	at := later(r.stale.Add(confirmAfter), lapsed(o, r.local, confirmAfter))
 	if it.Reason == NodeMissingReason {
-		if heard := lastHeard(it, r.stale); heard.Before(r.stale) {
+		if heard := it.lastHeard(); !heard.IsZero() && heard.Before(r.stale) {
 			at = heard.Add(confirmAfter)
 		}
 	}
@@ -291,19 +274,4 @@ func later(a, b time.Time) time.Time {
 		return b
 	}
 	return a
-}
-
-// lastHeard is when the agent of a missing node was last heard, if that is
-// longer ago than since.
-func lastHeard(it *Item, since time.Time) time.Time {
-	var last time.Time
-	for _, node := range it.Evidence().Nodes {
-		if r := it.more.x.byNode[node]; r != nil {
-			last = later(last, r.LastHeard)
-		}
-	}
-	if last.IsZero() || last.After(since) {
-		return since
-	}
-	return last
 }

@@ -11,8 +11,8 @@ func TestHistoryKeepsNothingOfWhatIsGone(t *testing.T) {
 	h := NewHistory()
 	look := func(parts ...part) {
 		o := observe(parts...)
-		o.Past = h
-		j := Judge(o, Policy{})
+		o.past = h
+		j := judged(o, Policy{})
 		h.Remember(j)
 		h.plan(j, Options{ConfirmAfter: time.Hour})
 	}

@@ -16,6 +16,7 @@ import (
 type index struct {
 	hasher
 	o       *Observation // its Pods and Reservations are those of before the amendments
+	past    Past         // nil for nothing
 	amended bool
 	now     time.Time
 	policy  Policy
@@ -59,10 +60,10 @@ type index struct {
 	byReservation lookup // numbers of reservations by name; empty before the first amendment
 }
 
-func newIndex(o *Observation, policy Policy) *index {
+func newIndex(o *Observation, past Past, policy Policy) *index {
 	x := &index{
-		hasher: newHasher(), o: o, now: o.Now, policy: policy, rules: newRules(),
-		inUse: len(o.Reports) > 0 || o.ReportsUnreadable || policy.AgentsRequired || o.Past.sawReports(),
+		hasher: newHasher(), o: o, past: past, now: o.Now, policy: policy, rules: newRules(),
+		inUse: len(o.Reports) > 0 || o.ReportsUnreadable || policy.AgentsRequired || past != nil && past.SawReports(),
 	}
 	x.nameNodes()
 	x.addPools()

@@ -2,6 +2,7 @@ package reconciler
 
 import (
 	"net/netip"
+	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
@@ -138,6 +139,20 @@ func (it *Item) Rule() string {
 	return it.more.x.rules.text(it.Judged)
 }
 
+// Age is for how long this process has known an entry or reservation: whereabouts
+// writes no time beside it. 0 if it does not know it.
+func (it *Item) Age(now time.Time) time.Duration {
+	s := &candidate{alloc: it.Allocation, reservation: it.Reservation}
+	if it.Pool != nil {
+		s.pool = &pool{Pool: it.Pool}
+	}
+	first := it.more.x.seen(s).First
+	if first.IsZero() {
+		return 0
+	}
+	return now.Sub(first).Round(time.Second)
+}
+
 // Text is an item's address, "" where it cannot be read.
 func (it *Item) Text() string {
 	if !it.Address().IsValid() {
@@ -173,4 +188,44 @@ func (e *Evidence) node() string {
 		return e.Pod.Node
 	}
 	return ""
+}
+
+// Attrs are an item's fields in the log.
+func (it *Item) Attrs() []any {
+	attrs := []any{"pool", it.Object(), "address", it.Address(), "podRef", it.PodRef(), "ifName", it.IfName(),
+		"verdict", it.Verdict, "reason", it.Reason, "evidence", it.Message()}
+	if it.Reservation != nil {
+		attrs[0] = "reservation"
+	}
+	if it.ContainerID() != "" {
+		attrs = append(attrs, "containerID", it.ContainerID())
+	}
+	return attrs
+}
+
+// claimedOn is the node of a pod of another name that carries the address; "" where none
+// was found.
+func (it *Item) claimedOn() string {
+	if it.more.evidence == nil {
+		return ""
+	}
+	return it.more.evidence.claimedOn
+}
+
+// namesake is the pod by the owner's name; nil where there is none.
+func (it *Item) namesake() *podstate.Pod {
+	owner := it.owner()
+	return it.more.x.pod(owner.Namespace, owner.Name)
+}
+
+// lastHeard is when the last agent was heard of those of the nodes that could run the
+// sandbox; zero where none was.
+func (it *Item) lastHeard() time.Time {
+	var last time.Time
+	for _, node := range it.Evidence().Nodes {
+		if r := it.more.x.byNode[node]; r != nil && r.LastHeard.After(last) {
+			last = r.LastHeard
+		}
+	}
+	return last
 }

@@ -41,10 +41,15 @@ type Judgement struct {
 const recentFor = 2 * time.Minute
 
 // Judge gives everything observed its verdict. It does no I/O, and the same
-// observation and policy always give the same judgement: the first look, the
-// fresh look before a write, the CLI on a folder and the Deployment all call it.
-func Judge(o *Observation, policy Policy) *Judgement {
-	x := newIndex(o, policy)
+// observation, past and policy always give the same judgement: the first pass, the
+// second check before a write, the CLI on a folder and the Deployment all call it.
+// past is nil where nothing is known of earlier observations.
+func Judge(o *Observation, past Past, policy Policy) *Judgement {
+	return newIndex(o, past, policy).judgeAll()
+}
+
+// judgeAll is the judgement of all that the index stands for.
+func (x *index) judgeAll() *Judgement {
 	w := x.judge()
 	w.j.Findings = w.findings()
 	w.j.Due = x.due(w.due)

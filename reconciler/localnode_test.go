@@ -23,14 +23,16 @@ func (s *scripted) List(context.Context) (*Observation, error) {
 	if s.err != nil {
 		return nil, s.err
 	}
-	return observe(s.parts...), nil
+	return observe(s.parts...).Observation, nil
 }
 
 func (s *scripted) Relist(context.Context, *Observation) (*Observation, error) {
 	return s.List(context.Background())
 }
 
-func (s *scripted) GetLive(context.Context, *Observation, LiveKeys) (*Live, error) { return &Live{}, nil }
+func (s *scripted) GetLive(context.Context, *Observation, LiveKeys) (*Live, error) {
+	return &Live{}, nil
+}
 
 // lookedAt is an OnNode of worker-1 whose look, made an hour behind the API
 // server's clock, has this content. before is what it was given to go on from.
@@ -85,7 +87,7 @@ func TestANodeThatIsLookedAtHereCountsAsHeard(t *testing.T) {
 				if len(o.Reports) != 1 || o.Reports[0].Name != "worker-1" || !o.Reports[0].Fresh(o.Now) {
 					t.Fatalf("reports: %+v", o.Reports)
 				}
-				if got := outcomeOf(allocation(t, Judge(o, Policy{}), "10.0.0.5")); got != c.want {
+				if got := outcomeOf(allocation(t, Judge(o, nil, Policy{}), "10.0.0.5")); got != c.want {
 					t.Errorf("got  %v\nwant %v", got, c.want)
 				}
 			})
@@ -164,7 +166,7 @@ func TestALookOnANodeThatCannotBeMadeIsAnError(t *testing.T) {
 			if o, err := on.List(t.Context()); o != nil || err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("observed: %v, %v", o, err)
 			}
-			if o, err := on.Relist(t.Context(), observe()); o != nil || err == nil || !strings.Contains(err.Error(), c.want) {
+			if o, err := on.Relist(t.Context(), observe().Observation); o != nil || err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("refreshed: %v, %v", o, err)
 			}
 		})
@@ -229,7 +231,7 @@ func TestAnotherMachineThanTheNamedNodeIsNoticedAlsoWithoutNodes(t *testing.T) {
 			on, _ := lookedAt(&scripted{parts: []part{c.has}}, c.sees...)
 			for what, look := range map[string]func() (*Observation, error){
 				"observed":  func() (*Observation, error) { return on.List(t.Context()) },
-				"refreshed": func() (*Observation, error) { return on.Relist(t.Context(), observe()) },
+				"refreshed": func() (*Observation, error) { return on.Relist(t.Context(), observe().Observation) },
 			} {
 				o, err := look()
 				switch {

@@ -69,8 +69,8 @@ func TestWhatIsMisrecordedIsNeverStale(t *testing.T) {
 	} {
 		t.Run(says, func(t *testing.T) {
 			o := observe(append(parts, usualPool, aNode("worker-1"), aNode("worker-2"), runs, aReservation("10.0.0.5", "default/web-0", time.Hour))...)
-			j := Judge(o, Policy{})
-			if it := allocation(t, j, "10.0.0.5"); it.Verdict == Stale || len(j.stale()) > 0 {
+			j := judged(o, Policy{})
+			if it := allocation(t, j, "10.0.0.5"); it.Verdict == Stale || len(j.StaleItems()) > 0 {
 				t.Errorf("%v: %s", outcomeOf(it), it.Message())
 			}
 			if n := len(findingsOf(j, Misrecorded)); n != 1 {
@@ -121,7 +121,7 @@ func TestBehindTheFenceFindingsRestOnReportsOfAfterItStood(t *testing.T) {
 	renewed := func(ago time.Duration) content {
 		return func(r *podstate.Report) { r.Renewed = now.Add(-ago) }
 	}
-	fence := func(ago time.Duration) part { return func(o *Observation) { o.Fenced = now.Add(-ago) } }
+	fence := func(ago time.Duration) part { return func(o *observed) { o.Fenced = now.Add(-ago) } }
 	nodes := all(aNode("worker-1"), aNode("worker-2"))
 	empty := aPool("10.0.0.0-24", "10.0.0.0/24")
 	// Its DEL waits for the fence, and the address is on the wire meanwhile.

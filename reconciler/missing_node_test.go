@@ -54,7 +54,7 @@ func TestTheClaimsOfAMissingNodeEndWhenNodeMissingIsRipe(t *testing.T) {
 			[]part{freshReport("worker-2", claims), seenEvery(2*time.Hour, goneBox, gone)}},
 		{"silent for hours, and there", claimed, []part{aNode("worker-2"), gone, seenEvery(2*time.Hour, goneBox, aNode("worker-2"), gone)}},
 		{"there a moment ago", ends, []part{gone, seenEvery(2*time.Hour, goneBox, aNode("worker-2"), gone)}},
-		{"missing, where nothing is known of nodes", claimed, []part{gone, func(o *Observation) { clear(o.Nodes) }}},
+		{"missing, where nothing is known of nodes", claimed, []part{gone, func(o *observed) { clear(o.Nodes) }}},
 	} {
 		t.Run(c.says, func(t *testing.T) { expect(t, c.want, append([]part{goneBox}, c.parts...)...) })
 	}

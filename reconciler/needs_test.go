@@ -10,7 +10,7 @@ import (
 // What is swept must be of no use to anybody: a claim that only a report of a
 // node which is gone tells of keeps an address from being freed.
 func TestAReportIsNeededWhileAnythingIsHeldBecauseOfIt(t *testing.T) {
-	report := func(o *Observation, node string) *podstate.Report {
+	report := func(o *observed, node string) *podstate.Report {
 		for _, r := range o.Reports {
 			if r.Name == node {
 				return r
@@ -31,7 +31,7 @@ func TestAReportIsNeededWhileAnythingIsHeldBecauseOfIt(t *testing.T) {
 		"its sandbox had it and has closed": {[]part{goneBox, staleReport("worker-9", box("box-9", "uid-9", holding("10.0.0.5", ""), notReady(&[]bool{true}[0])))}, false},
 	} {
 		o := observe(c.parts...)
-		out := &Result{Judgement: Judge(o, Policy{})}
+		out := &Result{Judgement: judged(o, Policy{})}
 		if got := out.Needs(report(o, "worker-9")); got != c.want {
 			t.Errorf("%s: needed %v, want %v", says, got, c.want)
 		}

@@ -205,7 +205,8 @@ func (s *candidate) sightedOn() (nodes []string) {
 // seenOn are the nodes of the pod by the owner's name, and of pods that carry the
 // address, or were seen to.
 func (x *index) seenOn(s *candidate) []string {
-	nodes := append(x.o.Past.ranOn(s), x.o.Past.carriedOn(s)...)
+	seen := x.seen(s)
+	nodes := append(seen.ranOn(), seen.CarriedOn...)
 	if s.pod != nil && s.pod.Node != "" {
 		nodes = append(nodes, s.pod.Node)
 	}

@@ -3,8 +3,6 @@ package reconciler
 import (
 	"slices"
 	"time"
-
-	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
 // NodeState is what is known of a node that should have an agent.
@@ -54,18 +52,4 @@ func (j *Judgement) Unsettled(fenced time.Time) (nodes []string) {
 	}
 	slices.Sort(nodes)
 	return nodes
-}
-
-// Needs reports whether an allocation or reservation that was not released rests
-// on a report: it could be of a sandbox of that node, or is held because one of
-// that node carries the address.
-func (out *Result) Needs(r *podstate.Report) bool {
-	released := map[ID]bool{}
-	for _, it := range out.Released {
-		released[it.ID()] = true
-	}
-	return slices.ContainsFunc(slices.Concat(out.Allocations, out.Reservations), func(it *Item) bool {
-		e := it.Evidence()
-		return e != nil && (slices.Contains(e.Nodes, r.Name) || e.ClaimantNode == r.Name) && !released[it.ID()]
-	})
 }

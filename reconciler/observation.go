@@ -34,8 +34,6 @@ type Observation struct {
 	// Missed are nodes whose reports this process knew before it looked, and that are not
 	// there any more; the time is since when. They are of the last minutes.
 	Missed map[string]time.Time
-	// Past is what earlier looks of this process saw; nil for none.
-	Past *History
 	// Watched: pods and reservations are what watches have told, not what a quorum read
 	// found.
 	Watched bool

@@ -57,7 +57,7 @@ func TestTheAddressIsOnThePod(t *testing.T) {
 			if ip == "" {
 				ip = "10.0.0.5"
 			}
-			if got := outcomeOf(allocation(t, Judge(observe(c.pool, c.pod, onWorker()), Policy{}), ip)); got != c.want {
+			if got := outcomeOf(allocation(t, judged(observe(c.pool, c.pod, onWorker()), Policy{}), ip)); got != c.want {
 				t.Errorf("got  %v\nwant %v", got, c.want)
 			}
 		})
@@ -131,7 +131,7 @@ func TestAnInterfaceOfAnotherPool(t *testing.T) {
 			web(attached("default/wb", "net2", "10.0.0.5")), redWith(alloc{"5", "default/web-0", "box-2", "net2"}), of(whereabouts("10.0.0.0/24", "red"))}},
 	} {
 		t.Run(c.says, func(t *testing.T) {
-			j := Judge(observe(append([]part{usualPool, onWorker()}, c.parts...)...), Policy{})
+			j := judged(observe(append([]part{usualPool, onWorker()}, c.parts...)...), Policy{})
 			for _, it := range j.Allocations {
 				if it.Pool.Name != "10.0.0.0-24" {
 					continue
@@ -143,7 +143,7 @@ func TestAnInterfaceOfAnotherPool(t *testing.T) {
 		})
 	}
 	t.Run("the entry of the pool whose interface it is stays", func(t *testing.T) {
-		j := Judge(observe(usualPool, red, carrier, of(whereabouts("10.0.0.0/24", "red")), onWorker()), Policy{})
+		j := judged(observe(usualPool, red, carrier, of(whereabouts("10.0.0.0/24", "red")), onWorker()), Policy{})
 		for _, it := range j.Allocations {
 			if it.Pool.Name == "red-10.0.0.0-24" && it.Reason != AddressOnPod {
 				t.Errorf("got %v", outcomeOf(it))
@@ -159,7 +159,7 @@ func TestMapsToComparesMaskedNetworks(t *testing.T) {
 		return aPool("red-10.0.0.0-24", cidr, alloc{"5", "default/web-0", "box-2", "net1"})
 	}
 	for _, text := range []string{"10.0.0.0/24", "10.0.0.77/24", "10.0.0.5-10.0.0.9/24"} {
-		j := Judge(observe(usualPool, red("10.0.0.0/24"), carrier, aNAD("wb", whereabouts(text, "red")), onWorker()), Policy{})
+		j := judged(observe(usualPool, red("10.0.0.0/24"), carrier, aNAD("wb", whereabouts(text, "red")), onWorker()), Policy{})
 		if it := j.Allocations[0]; it.Reason != AddressNotOnPod {
 			t.Errorf("range %s: %v", text, outcomeOf(it))
 		}

@@ -72,7 +72,7 @@ func TestOneNodeDoesNotSpeakForThePodOfAnother(t *testing.T) {
 				expectKept(t, usualPool, first, pod, aNode("worker-2"), staleReport("worker-2"))
 			})
 			t.Run(word+", and the node of the pod, which is "+phase+", is heard", func(t *testing.T) {
-				it := allocation(t, Judge(observe(usualPool, first, pod, aNode("worker-2"), freshReport("worker-2")), Policy{}), "10.0.0.5")
+				it := allocation(t, judged(observe(usualPool, first, pod, aNode("worker-2"), freshReport("worker-2")), Policy{}), "10.0.0.5")
 				if it.Proven {
 					t.Errorf("%v\nit says: %s", outcomeOf(it), it.Message())
 				}

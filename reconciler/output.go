@@ -83,20 +83,6 @@ func (j *Judgement) Document() *Document {
 	return d
 }
 
-// Document lists a result as run prints it.
-func (out *Result) Document() *Document {
-	d := out.Judgement.Document()
-	released, failed := []any{}, []any{}
-	for _, it := range sortedItems(out.Released) {
-		released = append(released, it.row(it.Message()))
-	}
-	for _, x := range out.Refused {
-		failed = append(failed, x.row(x.Message()+"; not released: "+x.Detail))
-	}
-	d.Released, d.Failed = &released, &failed
-	return d
-}
-
 // sortedItems puts allocations first, each kind by place.
 func sortedItems(items []*Item) []*Item {
 	sorted := slices.Clone(items)
@@ -129,17 +115,7 @@ func (j *Judgement) Summary() Summary {
 }
 
 // Stale is how many allocations and reservations are stale.
-func (j *Judgement) Stale() int {
-	n := 0
-	for _, items := range [][]*Item{j.Allocations, j.Reservations} {
-		for _, it := range items {
-			if it.Verdict == Stale {
-				n++
-			}
-		}
-	}
-	return n
-}
+func (j *Judgement) Stale() int { return len(j.StaleItems()) }
 
 func (it *Item) row(message string) any {
 	if it.Allocation == nil {

@@ -90,7 +90,7 @@ func TestUnconfirmedRipens(t *testing.T) {
 		alone := all(aPool("10.0.0.0-24", "10.0.0.0/24"), onWorker())
 		p := newProcess(t, quarter)
 		p.look(0, alone, aReservation("10.0.0.5", "default/web-0", old))
-		plan := p.look(15*time.Minute, alone, aReservation("10.0.0.5", "default/web-0", old), func(o *Observation) {
+		plan := p.look(15*time.Minute, alone, aReservation("10.0.0.5", "default/web-0", old), func(o *observed) {
 			o.Reservations[0].UID = "another"
 		})
 		p.wantRefused("another UID", AwaitingConfirmation, plan)
@@ -148,7 +148,7 @@ func TestALongGracePeriodLengthensTheWait(t *testing.T) {
 // from when the node was last heard.
 func TestNodeMissingRipens(t *testing.T) {
 	missing := func(lastHeard time.Duration) part {
-		return func(o *Observation) {
+		return func(o *observed) {
 			all(usualPool, aNode("worker-2"), freshReport("worker-2"))(o)
 			reportFrom("worker-1", o.Now.Sub(now)+lastHeard, box("box-1", its1))(o)
 		}
@@ -191,7 +191,7 @@ func TestNodeMissingRipens(t *testing.T) {
 
 func TestPaused(t *testing.T) {
 	pause := func(value string) part {
-		return func(o *Observation) {
+		return func(o *observed) {
 			annotated, err := ippool.DecodePool(fmt.Appendf(nil, `{"metadata": {"annotations": {"ip-reconcile.dev/paused": %q}}}`, value))
 			if err != nil {
 				t.Fatal(err)
@@ -201,7 +201,7 @@ func TestPaused(t *testing.T) {
 			o.Pools[0] = &p
 		}
 	}
-	everything := func(o *Observation) { o.Paused = true }
+	everything := func(o *observed) { o.Paused = true }
 	alone := all(aPool("10.0.0.0-24", "10.0.0.0/24"), onWorker(), aReservation("10.0.0.5", "default/web-0", old))
 	other := aPool("10.1.0.0-24", "10.1.0.0/24", alloc{"5", "default/web-1", "box-2", "net1"})
 	t.Run("a pool: what is proven", func(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 type process struct {
 	t *testing.T
 	*Reconciler
-	next *Observation
+	next *observed
 	skew time.Duration // of the machine's clock
 }
 
@@ -25,27 +25,30 @@ func newProcess(t *testing.T, opts Options) *process {
 	return p
 }
 
-func (p *process) List(context.Context) (*Observation, error) { return p.next, nil }
+func (p *process) List(context.Context) (*Observation, error) { return p.next.Observation, nil }
 
-// Refresh reads the same again. What shows a restore has shown it once.
+// Relist reads the same again. What shows a restore has shown it once.
 func (p *process) Relist(_ context.Context, o *Observation) (*Observation, error) {
 	again := *o
 	again.Restored, again.Now = "", p.Clock.Now().Add(-p.skew)
 	return &again, nil
 }
 
-func (p *process) GetLive(context.Context, *Observation, LiveKeys) (*Live, error) { return &Live{}, nil }
+func (p *process) GetLive(context.Context, *Observation, LiveKeys) (*Live, error) {
+	return &Live{}, nil
+}
 
 // look is made so long after the beginning.
 func (p *process) look(after time.Duration, parts ...part) *Plan {
 	p.t.Helper()
 	p.next = observe(append([]part{at(now.Add(after))}, parts...)...)
+	p.next.past = p.History
 	p.Clock.(*clocktesting.FakeClock).SetTime(p.next.Now.Add(p.skew))
 	j, err := p.Check(p.t.Context())
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	p.keepRestore(p.t.Context(), p.next)
+	p.keepRestore(p.t.Context(), p.next.Observation)
 	return p.History.plan(j, p.Options)
 }
 
@@ -77,7 +80,7 @@ func (s *shelf) Amend(_ context.Context, change func(string) (string, error)) er
 func (p *process) pass(after time.Duration, parts ...part) *Plan {
 	p.t.Helper()
 	plan := p.look(after, parts...)
-	j := Judge(p.next, p.Options.Policy)
+	j := judged(p.next, p.Options.Policy)
 	p.made(p.t.Context(), j, p.intend(p.t.Context(), j, plan), plan.Release)
 	return plan
 }

@@ -22,7 +22,7 @@ func (b *batch) rollback(ctx context.Context, items, still []*releaseAttempt, j 
 	begun := map[place][]*releaseAttempt{}
 	for _, t := range items {
 		if len(t.deleted) > 0 && t.Allocation != nil {
-			begun[t.place()] = append(begun[t.place()], t)
+			begun[placeOf(t.Item)] = append(begun[placeOf(t.Item)], t)
 		}
 	}
 	if len(begun) == 0 {
@@ -34,7 +34,7 @@ func (b *batch) rollback(ctx context.Context, items, still []*releaseAttempt, j 
 		if t.Allocation == nil {
 			continue
 		}
-		for _, u := range begun[t.place()] { // what proves live later must have it back, too
+		for _, u := range begun[placeOf(t.Item)] { // what proves live later must have it back, too
 			for _, res := range u.deleted {
 				t.noteDeleted(res)
 			}
@@ -42,7 +42,7 @@ func (b *batch) rollback(ctx context.Context, items, still []*releaseAttempt, j 
 	}
 	needed := map[*releaseAttempt]bool{}
 	for _, it := range j.Allocations {
-		for _, t := range begun[it.place()] {
+		for _, t := range begun[placeOf(it)] {
 			if !leaving[it.ID()] && (it.Verdict != Stale || !it.Proven || it.ID() == t.ID()) {
 				needed[t] = true
 			}
@@ -64,18 +64,7 @@ type place struct {
 	address           netip.Addr
 }
 
-func (it *Item) place() place { return place{it.Pool.Namespace, it.PodRef(), it.Address()} }
-
-// hides reports whether an allocation's pool, or what is under its key, cannot be
-// read: then nothing tells whose it is.
-func (o *Observation) hides(it *Item) bool {
-	p := o.poolOf(it)
-	if p == nil {
-		return false
-	}
-	a := p.Find(it.Key())
-	return p.Problem != "" || a != nil && a.Problem != ""
-}
+func placeOf(it *Item) place { return place{it.Pool.Namespace, it.PodRef(), it.Address()} }
 
 // abandon leaves items for the next run. What is not known to have gone well
 // gets its reservations back: one too many is found and freed later, one too

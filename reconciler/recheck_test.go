@@ -19,7 +19,7 @@ func TestNothingChangesByTimeAloneBeforeItIsDue(t *testing.T) {
 		if rapid.Bool().Draw(t, "unreachable nodes time out") {
 			policy.UnreachableNodeTimeout = 30 * time.Minute
 		}
-		j := Judge(observe(scene...), policy)
+		j := judged(observe(scene...), policy)
 		until := j.Due
 		if until.IsZero() {
 			until = now.Add(72 * time.Hour)
@@ -37,7 +37,7 @@ func TestNothingChangesByTimeAloneBeforeItIsDue(t *testing.T) {
 		}
 		o := observe(scene...)
 		o.Now = then
-		if was, is := told(j), told(Judge(o, policy)); !slices.Equal(was, is) {
+		if was, is := told(j), told(judged(o, policy)); !slices.Equal(was, is) {
 			t.Fatalf("due in %s; after %s:\n%q\nbefore:\n%q", until.Sub(now), then.Sub(now), is, was)
 		}
 	})

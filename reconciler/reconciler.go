@@ -77,14 +77,14 @@ func (r *Reconciler) Check(ctx context.Context) (*Judgement, error) {
 		r.History.checkRevision(o) // it is not shown again
 		return nil, err
 	}
-	o.Past, o.Fenced = r.History, r.fencedSince()
+	o.Fenced = r.fencedSince()
 	if !r.Options.StaticSource {
 		o.Local = r.Clock.Now()
 	}
 	r.recallRestore(ctx, o)
 	r.History.noteMissed(o)
 	r.History.checkRevision(o)
-	j := Judge(o, r.Options.judging())
+	j := Judge(o, r.History, r.Options.judging())
 	r.History.Remember(j)
 	j.Restore = r.History.restoreState(j)
 	j.Due = Sooner(j.Due, r.History.restore.due(o.Now))
@@ -249,20 +249,7 @@ func (out *Result) refuse(x Refused) {
 // done records a release.
 func (r *Reconciler) done(out *Result, it *Item, o *Observation) {
 	out.Released = append(out.Released, it)
-	r.Log.Info("released", append(it.Attrs(), "age", r.History.Age(it, o.Now))...)
-}
-
-// Attrs are an item's fields in the log.
-func (it *Item) Attrs() []any {
-	attrs := []any{"pool", it.Object(), "address", it.Address(), "podRef", it.PodRef(), "ifName", it.IfName(),
-		"verdict", it.Verdict, "reason", it.Reason, "evidence", it.Message()}
-	if it.Reservation != nil {
-		attrs[0] = "reservation"
-	}
-	if it.ContainerID() != "" {
-		attrs = append(attrs, "containerID", it.ContainerID())
-	}
-	return attrs
+	r.Log.Info("released", append(it.Attrs(), "age", it.Age(o.Now))...)
 }
 
 func (r *Reconciler) progress(format string, args ...any) {
@@ -287,26 +274,3 @@ func (r *Reconciler) pause(ctx context.Context, d time.Duration) bool {
 
 // Left is how many Stale allocations and reservations the pass left.
 func (out *Result) Left() int { return len(out.Refused) }
-
-// Notes are what an operator should know of how the look was made.
-func (j *Judgement) Notes() []string {
-	var notes []string
-	if j.WithoutAgents {
-		notes = append(notes, "no node agent reports: a phantom pod on a Ready node, or an address that a pod's own user edited out of its network-status, cannot be told from a leak; unconfirmed releases rest on the API alone")
-	}
-	if note := j.agentlessNote(); note != "" {
-		notes = append(notes, note)
-	}
-	if text := j.Restore.Text(); text != "" {
-		notes = append(notes, text)
-	}
-	return append(notes, j.Observation.Warnings...)
-}
-
-// Age is for how long the process that looked has known an item; see History.Age.
-func (j *Judgement) Age(it *Item) time.Duration {
-	if j.Observation.Past == nil {
-		return 0
-	}
-	return j.Observation.Past.Age(it, j.Observation.Now)
-}

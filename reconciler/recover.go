@@ -103,9 +103,9 @@ type WriteRow struct {
 func (out *Result) Writes() []WriteRow {
 	rows, said := []WriteRow{}, map[string]bool{}
 	add := func(f *Finding, state, message string) {
-		if f.repair != nil && !said[f.key()] {
-			said[f.key()] = true
-			rows = append(rows, f.writeRow(state, message))
+		if f.repair != nil && !said[findingKey(f)] {
+			said[findingKey(f)] = true
+			rows = append(rows, writeRow(f, state, message))
 		}
 	}
 	for i := range out.Repaired {
@@ -129,7 +129,7 @@ func (out *Result) Writes() []WriteRow {
 	return rows
 }
 
-func (f *Finding) writeRow(state, message string) WriteRow {
+func writeRow(f *Finding, state, message string) WriteRow {
 	w := f.repair
 	row := WriteRow{Kind: f.Kind, IP: f.IP, Pool: f.Pool, PodRef: w.podRef, ContainerID: w.containerID, IfName: w.ifName, Node: w.node, State: state, Message: message}
 	switch {

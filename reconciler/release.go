@@ -63,24 +63,6 @@ func (t *releaseAttempt) namespace() string {
 	return t.Reservation.Namespace
 }
 
-// leaseNames are the Leases that ADD and DEL take for the pools that an item is about.
-func (it *Item) leaseNames() []string {
-	names := []string{ippool.SharedLease}
-	for _, p := range it.poolsWith() {
-		names = append(names, p.LeaseNames()...)
-	}
-	return sortedUnique(names)
-}
-
-// poolNames are the pools that an item is about.
-func (it *Item) poolNames() []types.NamespacedName {
-	var names []types.NamespacedName
-	for _, p := range it.poolsWith() {
-		names = append(names, types.NamespacedName{Namespace: p.Namespace, Name: p.Name})
-	}
-	return names
-}
-
 // poolNames are those of before a reservation was deleted, too: they do not follow
 // from what is read then.
 func (t *releaseAttempt) poolNames() []types.NamespacedName {

@@ -19,24 +19,6 @@ import (
 // in progress.
 const repairAfter = time.Minute
 
-// repair is what --repair would write for a finding: an entry where it has a key,
-// else a reservation.
-type repair struct {
-	pool        *ippool.Pool        // of the entry
-	key         string              // of the entry
-	instead     *ippool.Allocation  // the entry that is replaced; nil for an empty slot
-	overlapping bool                // the entry needs a reservation, too
-	replaced    *ippool.Reservation // another pod's, in the place of which it is written; nil for none
-	address     netip.Addr
-	network     string
-	containerID string
-	podRef      string
-	ifName      string
-	node        string // by whose report it is known
-	phantom     bool   // the API does not have its pod
-	fenced      bool   // what it rests on was seen behind the fence: nothing is waited for
-}
-
 // mend is a finding on its way to being mended.
 type mend struct {
 	*Finding
@@ -83,7 +65,7 @@ func (r *Reconciler) dueRepairs(j *Judgement, out *Result) (due []*mend, until t
 			continue // and its age begins again
 		}
 		out.ToRepair++
-		key := f.key()
+		key := findingKey(f)
 		first, seen := r.History.repairs[key]
 		if !seen {
 			first = o.Now
@@ -104,7 +86,7 @@ func (r *Reconciler) dueRepairs(j *Judgement, out *Result) (due []*mend, until t
 	return due, until
 }
 
-func (f *Finding) key() string {
+func findingKey(f *Finding) string {
 	w := f.repair
 	was := ""
 	if w.instead != nil {
@@ -113,7 +95,7 @@ func (f *Finding) key() string {
 	return fmt.Sprint(f.Kind, f.Pool, f.IP, w.podRef, w.containerID, " ", was)
 }
 
-func (f *Finding) leaseNames() []string { return f.repair.pool.LeaseNames() }
+func (f *mend) leaseNames() []string { return f.repair.pool.LeaseNames() }
 
 // repairs mends findings whose writes go under the same Leases.
 type repairs struct {
@@ -312,32 +294,21 @@ func (m *repairs) standing(findings []*mend) []*mend {
 	asked := make(map[string]*mend, len(findings))
 	var entries, reservations []netip.Addr
 	for _, f := range findings {
-		asked[f.key()] = f
+		asked[findingKey(f.Finding)] = f
 		if f.repair.key != "" {
 			entries = append(entries, f.repair.address)
 		} else {
 			reservations = append(reservations, f.repair.address)
 		}
 	}
-	var found []Finding
-	for _, addr := range uniqueAddresses(entries) {
-		found = slices.Concat(found, m.x.unrecordedAt(addr), m.x.misrecordedAt(addr))
-	}
-	if len(reservations) > 0 {
-		w := m.x.judgingOf(reservations)
-		for _, it := range w.j.Allocations {
-			if f := w.missingReservation(m.x.poolNamed(it.Pool.Ref()), it); f != nil {
-				found = append(found, *f)
-			}
-		}
-	}
+	found := m.x.findingsAt(entries, reservations)
 	var still []*mend
 	for i := range found {
 		f := &found[i]
 		if f.repair == nil {
 			continue
 		}
-		if was := asked[f.key()]; was != nil && (was.waited || f.repair.fenced) {
+		if was := asked[findingKey(f)]; was != nil && (was.waited || f.repair.fenced) {
 			f.repair.overlapping = was.repair.overlapping
 			still = append(still, &mend{Finding: f, waited: was.waited, follow: was.follow})
 		}

@@ -28,7 +28,7 @@ func TestAMachineThatReplacedAnotherMayRunWhatNoReportHas(t *testing.T) {
 
 // As for allocations: the sandbox may be one of the new machine.
 func TestAMachineThatReplacedAnotherMayRunWhatAReservationAloneIsFor(t *testing.T) {
-	j := Judge(observe(aPool("10.0.0.0-24", "10.0.0.0/24"), aReservation("10.0.0.5", "default/web-0", time.Hour), anotherMachine()), Policy{})
+	j := judged(observe(aPool("10.0.0.0-24", "10.0.0.0/24"), aReservation("10.0.0.5", "default/web-0", time.Hour), anotherMachine()), Policy{})
 	if it := reservationIn(t, j, "10.0.0.5"); it.Verdict == Stale {
 		t.Errorf("%v\nit says: %s", outcomeOf(it), it.Message())
 	}
@@ -56,7 +56,7 @@ func TestANodeOfTheSameBootIsTheSameMachineWhateverItsIDsAre(t *testing.T) {
 // what the sandbox's own node says has ended.
 func TestAPodThatClaimedTheAddressAndIsGoneDoesNotHoldWhatHasEnded(t *testing.T) {
 	base := all(usualPool, aNode("worker-1"), aNode("win", label("kubernetes.io/os", "windows")), freshReport("worker-1", gone("box-1", its1)))
-	it := allocation(t, Judge(observe(base, seenWhile(base, aPod("tenant", uid("uid-9"), onNode("win"), carrying("10.0.0.5")))), Policy{}), "10.0.0.5")
+	it := allocation(t, judged(observe(base, seenWhile(base, aPod("tenant", uid("uid-9"), onNode("win"), carrying("10.0.0.5")))), Policy{}), "10.0.0.5")
 	if it.Verdict != Stale {
 		t.Errorf("%v\nit says: %s", outcomeOf(it), it.Message())
 	}
@@ -65,7 +65,7 @@ func TestAPodThatClaimedTheAddressAndIsGoneDoesNotHoldWhatHasEnded(t *testing.T)
 // The Node object of the pod's node must have been gone for as long as that must be,
 // whatever --confirm-after says.
 func TestWhatOneNodeTellsOfAPodOnAMissingNodeRestsOnThatNodeBeingGone(t *testing.T) {
-	j := Judge(observe(usualPool, aNode("worker-1"), freshReport("worker-1", gone("box-1", others)), web(onNode("worker-2"), deletedAgo(0))), Policy{})
+	j := judged(observe(usualPool, aNode("worker-1"), freshReport("worker-1", gone("box-1", others)), web(onNode("worker-2"), deletedAgo(0))), Policy{})
 	it := allocation(t, j, "10.0.0.5")
 	if it.Verdict == Stale && !it.Evidence().MissingNode {
 		t.Errorf("%v\nit says: %s", outcomeOf(it), it.Message())
@@ -82,7 +82,7 @@ func TestWhatOneNodeTellsOfAPodOnAMissingNodeRestsOnThatNodeBeingGone(t *testing
 func TestWithoutAgentsANodeThatIsProvenDeadHoldsNothingOfAPodThatWasSeenThere(t *testing.T) {
 	dead := aNode("worker-4", notReadyFor(time.Hour), outOfService)
 	expect(t, outcome{Stale, PodGone, false, NoSource}, usualPool, three, dead)
-	it := allocation(t, Judge(observe(usualPool, three, dead, seenWhile(usualPool, web(onNode("worker-4"), carrying("10.0.0.5")))), Policy{}), "10.0.0.5")
+	it := allocation(t, judged(observe(usualPool, three, dead, seenWhile(usualPool, web(onNode("worker-4"), carrying("10.0.0.5")))), Policy{}), "10.0.0.5")
 	if it.Verdict != Stale {
 		t.Errorf("%v\nit says: %s", outcomeOf(it), it.Message())
 	}

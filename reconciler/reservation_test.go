@@ -27,7 +27,7 @@ func reservationIn(t *testing.T, j *Judgement, name string) *Item {
 
 func expectReservation(t *testing.T, name string, want resOutcome, parts ...part) *Item {
 	t.Helper()
-	it := reservationIn(t, Judge(observe(parts...), Policy{}), name)
+	it := reservationIn(t, judged(observe(parts...), Policy{}), name)
 	if got := (resOutcome{it.Verdict, it.Reason, it.Proven}); got != want {
 		t.Errorf("got  %v\nwant %v\nit says: %s", got, want, it.Message())
 	}
@@ -43,7 +43,7 @@ func TestAReservationSharesItsAllocationsVerdict(t *testing.T) {
 	for _, r := range rows() {
 		for _, p := range r.pods {
 			for _, b := range r.boxes {
-				it := reservationIn(t, Judge(observe(usualPool, res, p.pod, b.parts), Policy{}), "10.0.0.5")
+				it := reservationIn(t, judged(observe(usualPool, res, p.pod, b.parts), Policy{}), "10.0.0.5")
 				if got, want := (resOutcome{it.Verdict, it.Reason, it.Proven}), (resOutcome{r.verdict, r.reason, r.proven}); got != want {
 					t.Errorf("%s whose sandbox %s: got %v, want %v", p.says, b.says, got, want)
 				}
@@ -140,7 +140,7 @@ func TestAReservationOfSeveralAllocationsIsAsSafeAsTheSafest(t *testing.T) {
 	}
 	// The reservation protects both entries until neither is needed any more.
 	t.Run("it is not deleted with the one that is proven while the other must ripen", func(t *testing.T) {
-		j := Judge(observe(usualPool, wide("box-2", "net2"), res, onWorker(gone("box-1", its1))), Policy{})
+		j := judged(observe(usualPool, wide("box-2", "net2"), res, onWorker(gone("box-1", its1))), Policy{})
 		for _, it := range j.Allocations {
 			if it.Proven && len((&releaseAttempt{Item: it}).reservations(map[ID]bool{it.ID(): true})) > 0 {
 				t.Errorf("the release of %s deletes the reservation that the unconfirmed entry still has", it.Object())
@@ -218,7 +218,7 @@ func TestAReservationThatStandsAloneIsNeverProven(t *testing.T) {
 						report.Attachments[i].Addresses = append(report.Attachments[i].Addresses, address("10.0.0.5", ""))
 					}
 				}
-				it := reservationIn(t, Judge(o, Policy{}), "10.0.0.5")
+				it := reservationIn(t, judged(o, Policy{}), "10.0.0.5")
 				name := fmt.Sprintf("%s whose sandbox %s", p.says, b.says)
 				if it.Proven || it.Reason == NodeDeadReason || it.Reason == NodeMissingReason {
 					t.Errorf("%s: %+v", name, it.Judged)

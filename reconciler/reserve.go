@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 )
 
@@ -92,11 +90,6 @@ func (x *index) outlived(r *ippool.Reservation, w *repair) bool {
 	return !slices.ContainsFunc(x.entriesFor(nil, w.address), func(e entry) bool {
 		return e.pool.Namespace == r.Namespace && e.pool.of(w.network) && e.PodRef == r.PodRef
 	})
-}
-
-// reservation is what a repair creates.
-func (w *repair) reservation() *unstructured.Unstructured {
-	return ippool.NewReservation(w.pool.Namespace, w.network, w.address, w.podRef, w.ifName)
 }
 
 // overlapping tells which pools' networks use overlapping ranges: by their

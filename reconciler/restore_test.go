@@ -11,7 +11,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
-func revision(n uint64) part { return func(o *Observation) { o.Revision = n } }
+func revision(n uint64) part { return func(o *observed) { o.Revision = n } }
 
 // written is a fresh report whose content was written so long after the
 // beginning, whatever its Lease says.
@@ -44,7 +44,7 @@ func TestNothingIsReleasedAfterARestore(t *testing.T) {
 	t.Run("also where what follows the fresh look that saw it fails", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		p.look(0, leak, told(-time.Hour), revision(100))
-		p.History.checkRevision(observe(at(now.Add(time.Minute)), leak, told(-time.Hour), revision(90))) // and then the Lease was busy
+		p.History.checkRevision(observe(at(now.Add(time.Minute)), leak, told(-time.Hour), revision(90)).Observation) // and then the Lease was busy
 		p.wantRefused("the next look", EtcdRestored, p.look(2*time.Minute, leak, told(-time.Hour), revision(91)))
 	})
 	t.Run("a revision that stands still is none", func(t *testing.T) {
@@ -60,7 +60,7 @@ func TestNothingIsReleasedAfterARestore(t *testing.T) {
 	})
 	t.Run("a fresh look that sees it stops too", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		restored := func(o *Observation) { o.Restored = "IPPools are at resourceVersion 90 after 100" }
+		restored := func(o *observed) { o.Restored = "IPPools are at resourceVersion 90 after 100" }
 		p.wantRefused("said by the source", EtcdRestored, p.look(0, leak, told(-time.Hour), restored))
 		p.wantRefused("at the look after it", EtcdRestored, p.look(time.Minute, leak, told(-time.Hour)))
 		p.wantReleased("a report of since", p.look(5*time.Minute, leak, told(2*time.Minute)))
@@ -78,7 +78,7 @@ func TestNothingIsReleasedAfterARestore(t *testing.T) {
 	t.Run("paused says so first", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		p.look(0, leak, told(-time.Hour), revision(100))
-		p.wantRefused("both", Paused, p.look(time.Minute, leak, told(-time.Hour), revision(90), func(o *Observation) { o.Paused = true }))
+		p.wantRefused("both", Paused, p.look(time.Minute, leak, told(-time.Hour), revision(90), func(o *observed) { o.Paused = true }))
 	})
 }
 
@@ -117,7 +117,7 @@ func TestForWhichNodesARestoreWaits(t *testing.T) {
 // that has just started knows of it from there alone.
 func TestARestoreThatAnAgentSaw(t *testing.T) {
 	report := func(node string, write time.Duration, reportSays, leaseSays string) part {
-		return func(o *Observation) {
+		return func(o *observed) {
 			r := &v1alpha1.SandboxReport{ObjectMeta: metav1.ObjectMeta{Name: node, Annotations: map[string]string{}}, BootID: "boot-1",
 				ObservedAt: metav1.NewTime(now.Add(write)), Gone: []v1alpha1.Gone{{ID: "box-1", UID: its1}}}
 			lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: node, Annotations: map[string]string{v1alpha1.HashAnnotation: podstate.Hash(r)}}}

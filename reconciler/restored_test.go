@@ -29,7 +29,7 @@ func said(node, text string, after, write time.Duration) part {
 func writtenBefore(r *podstate.Report) { r.Written = now.Add(-hour) }
 
 func acknowledged(after time.Duration) part {
-	return func(o *Observation) { o.Acknowledged = now.Add(after) }
+	return func(o *observed) { o.Acknowledged = now.Add(after) }
 }
 
 const minute, hour, day = time.Minute, time.Hour, 24 * time.Hour
@@ -112,7 +112,7 @@ func TestARestoreThatIsSettledStaysSo(t *testing.T) {
 		p.Restores = &shelf{}
 		settled(p)
 		told := noticed("worker-1", minute-5*time.Second, 2*minute)
-		next := all(usualPool, aNode("worker-1"), told, func(o *Observation) { gone("box-1", its1)(o.Reports[0]) }, newNode)
+		next := all(usualPool, aNode("worker-1"), told, func(o *observed) { gone("box-1", its1)(o.Reports[0]) }, newNode)
 		p.wantReleased("with what was kept", p.restarted().look(10*minute, next, revision(92)))
 		forgetful := p.restarted()
 		forgetful.Restores = nil
@@ -197,21 +197,21 @@ func TestANodeThatTheRestoreHasLostIsWaitedFor(t *testing.T) {
 		p := newProcess(t, atOnce)
 		p.look(0, leakOn(0), newer)
 		// Its revision is beyond the old one, as by --bump-revision: a look notices nothing.
-		told := all(usualPool, aNode("worker-1"), noticed("worker-1", minute, 2*minute), func(o *Observation) { gone("box-1", its1)(o.Reports[0]) })
+		told := all(usualPool, aNode("worker-1"), noticed("worker-1", minute, 2*minute), func(o *observed) { gone("box-1", its1)(o.Reports[0]) })
 		p.look(90*time.Second, leakOn(0))
 		p.wantRefused("told when it was missed already", EtcdRestored, p.look(3*minute, told))
 		p.wantReleased("its report", p.look(4*minute, told, newerSince))
 	})
 	t.Run("also by a replica that watched before and looks for the first time", func(t *testing.T) {
 		missed := func(after time.Duration) part {
-			return func(o *Observation) { o.Missed = map[string]time.Time{"worker-9": now.Add(after)} }
+			return func(o *observed) { o.Missed = map[string]time.Time{"worker-9": now.Add(after)} }
 		}
-		told := all(usualPool, aNode("worker-1"), noticed("worker-1", minute, 2*minute), func(o *Observation) { gone("box-1", its1)(o.Reports[0]) })
+		told := all(usualPool, aNode("worker-1"), noticed("worker-1", minute, 2*minute), func(o *observed) { gone("box-1", its1)(o.Reports[0]) })
 		p := newProcess(t, atOnce)
 		p.wantRefused("told by an agent", EtcdRestored, p.look(3*minute, told, missed(2*minute)))
 		p.wantRefused("and later", EtcdRestored, p.look(hour, told))
 		p = newProcess(t, atOnce)
-		p.wantRefused("seen by itself", EtcdRestored, p.look(3*minute, leakOn(0), missed(2*minute), func(o *Observation) { o.Restored = "its watches say so" }))
+		p.wantRefused("seen by itself", EtcdRestored, p.look(3*minute, leakOn(0), missed(2*minute), func(o *observed) { o.Restored = "its watches say so" }))
 		p.wantRefused("and later", EtcdRestored, p.look(hour, leakOn(4*minute)))
 		p = newProcess(t, atOnce)
 		p.wantReleased("missed long before", p.look(3*minute, told, missed(0)))
@@ -234,12 +234,12 @@ func TestANodeThatTheRestoreHasLostIsWaitedFor(t *testing.T) {
 		p := newProcess(t, atOnce)
 		p.look(0, leakOn(0), newer)
 		p.look(minute, leakOn(0))
-		told := all(usualPool, aNode("worker-1"), noticed("worker-1", 5*minute, 6*minute), func(o *Observation) { gone("box-1", its1)(o.Reports[0]) })
+		told := all(usualPool, aNode("worker-1"), noticed("worker-1", 5*minute, 6*minute), func(o *observed) { gone("box-1", its1)(o.Reports[0]) })
 		p.wantReleased("its object was deleted before", p.look(7*minute, told))
 	})
 }
 
-func newerSince(o *Observation) { all(aNode("worker-9"), written("worker-9", 3*minute))(o) }
+func newerSince(o *observed) { all(aNode("worker-9"), written("worker-9", 3*minute))(o) }
 
 // Whoever can write one report must not stop all releases for as long as they please.
 func TestOneAgentsWordCountsOnce(t *testing.T) {
@@ -291,7 +291,7 @@ func TestReportsThatARestoreHasTakenAreWaitedFor(t *testing.T) {
 	if plan := p.look(2*minute, bare, revision(91)); len(plan.Release)+len(plan.Refused) > 0 {
 		t.Errorf("judged stale without reports: releases %d, refuses %s", len(plan.Release), refusals(plan))
 	}
-	if j := Judge(p.next, Policy{}); allocation(t, j, "10.0.0.5").Reason != NodeUnheard {
+	if j := judged(p.next, Policy{}); allocation(t, j, "10.0.0.5").Reason != NodeUnheard {
 		t.Errorf("judged %v", outcomeOf(allocation(t, j, "10.0.0.5")))
 	}
 	if plan := p.restarted().look(150*time.Second, bare, revision(92)); len(plan.Release) > 0 {

@@ -11,10 +11,10 @@ import (
 
 // The leader ended while the API server was away, and the agents are faster than the next.
 func TestAProcessWhoseFirstLookShowsARestoreTakesTheAgentsDate(t *testing.T) {
-	byWatches := func(o *Observation) { o.Restored = "its watches say so" }
+	byWatches := func(o *observed) { o.Restored = "its watches say so" }
 	quiet := all(aNode("worker-2"), written("worker-2", 90*time.Second)) // lost nothing, and wrote again
 	lost := noticed("worker-1", minute, 80*time.Second)
-	leak := all(usualPool, aNode("worker-1"), lost, func(o *Observation) { gone("box-1", its1)(o.Reports[0]) })
+	leak := all(usualPool, aNode("worker-1"), lost, func(o *observed) { gone("box-1", its1)(o.Reports[0]) })
 	t.Run("which is there at that look", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		p.wantRefused("the look that saw it", EtcdRestored, p.look(2*minute, leak, quiet, byWatches))
@@ -38,7 +38,7 @@ func TestAProcessWhoseFirstLookShowsARestoreTakesTheAgentsDate(t *testing.T) {
 // their reports within seconds of it, once.
 func TestAReplicaThatBeginsToLeadAfterARestoreDoesNotWaitForWhatWasWrittenBeforeItsFirstLook(t *testing.T) {
 	shown := func(intact time.Duration) part {
-		return func(o *Observation) {
+		return func(o *observed) {
 			o.Restored = "a pool is older"
 			if intact != 0 {
 				o.Intact = now.Add(intact)
@@ -57,7 +57,7 @@ func TestAReplicaThatBeginsToLeadAfterARestoreDoesNotWaitForWhatWasWrittenBefore
 		t.Run(says, func(t *testing.T) {
 			p := newProcess(t, atOnce)
 			p.wantRefused("the look that shows it", EtcdRestored, p.look(20*time.Second, c.there, revision(90)))
-			later := all(c.there, func(o *Observation) { o.Restored, o.Intact = "", time.Time{} })
+			later := all(c.there, func(o *observed) { o.Restored, o.Intact = "", time.Time{} })
 			if out := p.look(30*time.Second, later, revision(91)); c.why == "" {
 				p.wantReleased("the look after it", out)
 			} else {
@@ -81,12 +81,12 @@ func TestAPassThatReadsAgainDatesARestoreByWhatItsFirstLookShowed(t *testing.T) 
 		t.Run(says, func(t *testing.T) {
 			p := newProcess(t, atOnce)
 			p.look(0, leakOn(0), revision(100))
-			p.look(2*minute, quiet, revision(90), func(o *Observation) {
+			p.look(2*minute, quiet, revision(90), func(o *observed) {
 				if intact != 0 {
 					o.Intact = now.Add(intact)
 				}
 			})
-			b := &basis{Reconciler: p.Reconciler, first: p.next}
+			b := &basis{Reconciler: p.Reconciler, first: p.next.Observation}
 			p.Clock.(*clocktesting.FakeClock).SetTime(now.Add(3 * minute))
 			if err := b.refresh(t.Context()); err != nil {
 				t.Fatal(err)
@@ -102,10 +102,10 @@ func TestAPassThatReadsAgainDatesARestoreByWhatItsFirstLookShowed(t *testing.T) 
 // As in TestAProcessWhoseFirstLookShowsARestoreTakesTheAgentsDate, "or comes later", and
 // the process is restarted in between.
 func TestTheProcessAfterOneWithNothingToDateARestoreByTakesTheAgentsDateToo(t *testing.T) {
-	byWatches := func(o *Observation) { o.Restored = "its watches say so" }
+	byWatches := func(o *observed) { o.Restored = "its watches say so" }
 	quiet := all(aNode("worker-2"), written("worker-2", 90*time.Second)) // lost nothing, and wrote again
 	lost := noticed("worker-1", minute, 80*time.Second)
-	leak := all(usualPool, aNode("worker-1"), lost, func(o *Observation) { gone("box-1", its1)(o.Reports[0]) })
+	leak := all(usualPool, aNode("worker-1"), lost, func(o *observed) { gone("box-1", its1)(o.Reports[0]) })
 	p := newProcess(t, atOnce)
 	p.Restores = &shelf{}
 	p.wantRefused("the look that saw it", EtcdRestored, p.look(2*minute, leakOn(80*time.Second), quiet, byWatches))

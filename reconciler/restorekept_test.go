@@ -90,8 +90,8 @@ func TestARestoreThatWasNoticedBeforeWhatIsKeptCouldBeReadStaysNoticed(t *testin
 		first part
 		text  string
 	}{
-		"a look has shown it, nothing was kept":   {all(leakOn(0), func(o *Observation) { o.Restored = "its watches say so" }), ""},
-		"a look has shown it, kept is one before": {all(leakOn(0), func(o *Observation) { o.Restored = "its watches say so" }), `{"restored":"2020-01-01T00:00:00Z","settled":true,"nodes":["worker-1"]}`},
+		"a look has shown it, nothing was kept":   {all(leakOn(0), func(o *observed) { o.Restored = "its watches say so" }), ""},
+		"a look has shown it, kept is one before": {all(leakOn(0), func(o *observed) { o.Restored = "its watches say so" }), `{"restored":"2020-01-01T00:00:00Z","settled":true,"nodes":["worker-1"]}`},
 		"an agent has told of it":                 {all(leakOn(0), aNode("worker-2"), noticed("worker-2", minute, 2*minute)), ""},
 	} {
 		t.Run(says, func(t *testing.T) {
@@ -100,7 +100,7 @@ func TestARestoreThatWasNoticedBeforeWhatIsKeptCouldBeReadStaysNoticed(t *testin
 			p.Restores = s
 			p.wantRefused("the look that shows it", EtcdRestored, p.look(3*minute, c.first))
 			s.err = nil
-			later := all(c.first, func(o *Observation) { o.Restored = "" })
+			later := all(c.first, func(o *observed) { o.Restored = "" })
 			p.wantRefused("worker-1 has not written since", EtcdRestored, p.look(4*minute, later))
 		})
 	}

@@ -126,7 +126,7 @@ func (x *index) doubt(s *candidate, e *Evidence) {
 	if x.contradict(s, e) {
 		return
 	}
-	others := x.o.Past.ranOn(s)
+	others := x.seen(s).ranOn()
 	if !slices.ContainsFunc(s.sightedOn(), func(node string) bool { return !slices.Contains(told, node) }) {
 		others = append(others, s.pool.slice...) // else it is known where it ran
 	}

@@ -12,7 +12,7 @@ import (
 // is known of its sandbox.
 func stateIn(t *testing.T, policy Policy, parts ...part) Sandbox {
 	t.Helper()
-	return allocation(t, Judge(observe(append([]part{usualPool}, parts...)...), policy), "10.0.0.5").Evidence().Sandbox
+	return allocation(t, judged(observe(append([]part{usualPool}, parts...)...), policy), "10.0.0.5").Evidence().Sandbox
 }
 
 type stateCase struct {
@@ -130,14 +130,16 @@ func TestMissingNodes(t *testing.T) {
 }
 
 func TestWhetherThereAreAgents(t *testing.T) {
-	sawReports := func(o *Observation) {
-		o.Past = NewHistory()
-		o.Past.Remember(Judge(observe(freshReport("worker-1")), Policy{}))
+	sawReports := func(o *observed) {
+		h := NewHistory()
+		h.Remember(judged(observe(freshReport("worker-1")), Policy{}))
+		o.past = h
 	}
-	unreadable := func(o *Observation) { o.ReportsUnreadable = true }
-	sawNone := func(o *Observation) {
-		o.Past = NewHistory()
-		o.Past.Remember(Judge(observe(), Policy{}))
+	unreadable := func(o *observed) { o.ReportsUnreadable = true }
+	sawNone := func(o *observed) {
+		h := NewHistory()
+		h.Remember(judged(observe(), Policy{}))
+		o.past = h
 	}
 	worker := aNode("worker-1")
 	expectStates(t, []stateCase{
@@ -165,7 +167,7 @@ func TestWhetherThereAreAgents(t *testing.T) {
 		"reports that were there": {Policy{}, []part{sawReports}, false},
 	} {
 		t.Run(says+": whether the summary says that phantoms cannot be told", func(t *testing.T) {
-			j := Judge(observe(append([]part{worker}, c.parts...)...), c.policy)
+			j := judged(observe(append([]part{worker}, c.parts...)...), c.policy)
 			if j.WithoutAgents != c.want || (strings.Join(j.Notes(), " ") != "") != c.want {
 				t.Errorf("WithoutAgents %v, advice %q; want %v", j.WithoutAgents, strings.Join(j.Notes(), " "), c.want)
 			}

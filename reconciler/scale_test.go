@@ -26,8 +26,8 @@ func allocated(work func()) (bytes, objects uint64) {
 func TestJudgingWhatIsInUseAllocatesNoObjectForEach(t *testing.T) {
 	const n = 4 * perPool
 	o := cluster(n, false)
-	Judge(o, Policy{}) // the first of a process makes what stays
-	bytes, objects := allocated(func() { Judge(o, Policy{}) })
+	judged(o, Policy{}) // the first of a process makes what stays
+	bytes, objects := allocated(func() { judged(o, Policy{}) })
 	if bytes/n > 120 || objects*10 > n {
 		t.Errorf("%d bytes and %d objects for %d allocations", bytes, objects, n)
 	}
@@ -37,8 +37,8 @@ func TestJudgingTwiceAsMuchAllocatesTwiceAsMuch(t *testing.T) {
 	for says, reservations := range map[string]bool{"pools alone": false, "with reservations": true} {
 		t.Run(says, func(t *testing.T) {
 			one, two := cluster(perPool, reservations), cluster(2*perPool, reservations)
-			a, _ := allocated(func() { Judge(one, Policy{}) })
-			b, _ := allocated(func() { Judge(two, Policy{}) })
+			a, _ := allocated(func() { judged(one, Policy{}) })
+			b, _ := allocated(func() { judged(two, Policy{}) })
 			if b > a*5/2 {
 				t.Errorf("%d bytes for %d, %d for twice as many", a, perPool, b)
 			}
@@ -50,7 +50,7 @@ func TestJudgingTwiceAsMuchAllocatesTwiceAsMuch(t *testing.T) {
 func TestASecondLookAllocatesByWhatIsAskedAndNotByTheCluster(t *testing.T) {
 	cost := func(n int) uint64 {
 		o := cluster(n, true)
-		x := newIndex(o, Policy{})
+		x := newIndex(o.Observation, o.past, Policy{})
 		x.indexReservations()
 		it := o.Pools[0].Allocations[17]
 		name := types.NamespacedName{Namespace: it.Owner.Namespace, Name: it.Owner.Name}

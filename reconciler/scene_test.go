@@ -183,7 +183,7 @@ func (c chance) scene() []part {
 }
 
 // sceneOf observes a scene; a name that comes twice counts once.
-func sceneOf(parts []part) *Observation {
+func sceneOf(parts []part) *observed {
 	o := observe(parts...)
 	seen := map[string]bool{}
 	kept := o.Reservations[:0]

@@ -12,7 +12,7 @@ func TestWhatStandsIsWhatALookAtEverythingFinds(t *testing.T) {
 	kinds := map[Kind]int{}
 	for seed := range uint64(6000) {
 		x, o, policy := amendedAtRandom(chance{rand.New(rand.NewPCG(seed, 4))})
-		all := Judge(o, policy).Findings
+		all := judged(o, policy).Findings
 		m := &repairs{basis: basis{x: x}}
 		x.indexReservations()
 		for i := range all {

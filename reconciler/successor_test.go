@@ -47,7 +47,7 @@ func TestASuccessorThatIsPendingIsNotProvenWithinItsFirstMinute(t *testing.T) {
 	for _, c := range []what{hasStopped(others), isGone(others), diedWithNode(others)} {
 		young := web(phaseIs("Pending"), func(p *corev1.Pod) { p.CreationTimestamp = metav1.NewTime(now.Add(-30 * time.Second)) })
 		t.Run("whose sandbox "+c.says, func(t *testing.T) {
-			it := allocation(t, Judge(observe(usualPool, young, c.parts), Policy{}), "10.0.0.5")
+			it := allocation(t, judged(observe(usualPool, young, c.parts), Policy{}), "10.0.0.5")
 			if it.Proven {
 				t.Errorf("%v\nit says: %s", outcomeOf(it), it.Message())
 			}

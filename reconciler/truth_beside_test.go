@@ -15,7 +15,7 @@ import (
 
 // Something that may stand beside a scene and says nothing of use: a change, and
 // what it is in words; nil where the scene does not allow for it.
-func (c chance) beside(o *Observation) (part, string) {
+func (c chance) beside(o *observed) (part, string) {
 	newcomer := c.pick("zz", "red", "blue-10", "n-1-x", "worker-1-10.0.0.16")
 	node := newcomer
 	if c.oneIn(2) {
@@ -47,14 +47,14 @@ func (c chance) beside(o *Observation) (part, string) {
 // amongNodes adds a node where others are known: where Nodes may not be listed,
 // none is. A name that something speaks of is no newcomer's.
 func amongNodes(newcomer string, node part) part {
-	return func(o *Observation) {
+	return func(o *observed) {
 		if len(o.Nodes) > 0 && o.Nodes[newcomer] == nil && !mentioned(o, newcomer) {
 			node(o)
 		}
 	}
 }
 
-func mentioned(o *Observation, node string) bool {
+func mentioned(o *observed, node string) bool {
 	for _, p := range o.Pods {
 		if p.Node == node {
 			return true
@@ -63,7 +63,7 @@ func mentioned(o *Observation, node string) bool {
 	return reportOf(o, node) != nil
 }
 
-func reportOf(o *Observation, node string) *podstate.Report {
+func reportOf(o *observed, node string) *podstate.Report {
 	for _, r := range o.Reports {
 		if r.Name == node {
 			return r
@@ -73,7 +73,7 @@ func reportOf(o *Observation, node string) *podstate.Report {
 }
 
 // nobodyToAsk: every node that should have an agent is proven dead.
-func nobodyToAsk(o *Observation) bool {
+func nobodyToAsk(o *observed) bool {
 	for _, n := range o.Nodes {
 		if (Policy{}).selector()(n) && !n.Dead() {
 			return false
@@ -95,7 +95,7 @@ func (c chance) stranger(node string) part {
 
 // leftover of somebody else in a report that is there: closed, or stopped, or gone,
 // maybe with an address that is recorded.
-func (c chance) leftover(o *Observation) (part, string) {
+func (c chance) leftover(o *observed) (part, string) {
 	if len(o.Reports) == 0 {
 		return nil, ""
 	}
@@ -122,7 +122,7 @@ func (c chance) leftover(o *Observation) (part, string) {
 	default:
 		add, says = gone("box-77", "uid-77"), "something gone"
 	}
-	return func(o *Observation) {
+	return func(o *observed) {
 		for i, r := range o.Reports {
 			if r.Name == node {
 				more := *r
@@ -136,7 +136,7 @@ func (c chance) leftover(o *Observation) (part, string) {
 
 func (c chance) leftoverReservation() part {
 	name := fmt.Sprint("10.0.0.", c.IntN(24))
-	return func(o *Observation) {
+	return func(o *observed) {
 		for _, r := range o.Reservations {
 			if r.Name == name {
 				return
@@ -157,7 +157,7 @@ func TestWhatSaysNothingOfUseFreesNothing(t *testing.T) {
 			return
 		}
 		tried[len(says)]++
-		never(rt, scene, story, "there is "+says+" besides", beside, func(o *Observation, _, _ *Item) bool {
+		never(rt, scene, story, "there is "+says+" besides", beside, func(o *observed, _, _ *Item) bool {
 			return nobodyToAsk(o) // it was held for want of anybody, and not for what anybody said
 		})
 	})

@@ -118,7 +118,7 @@ func (w *truth) runtimeForgets(s step) {
 // looks: the reconciler judges, and remembers.
 func (w *truth) looks(step) {
 	o := observe(w.parts()...)
-	w.past.Remember(Judge(o, Policy{}))
+	w.past.Remember(judged(o, Policy{}))
 	for _, b := range w.boxes {
 		if p := w.pods[b.pod]; p != nil && p.uid == b.uid && p.node == b.node && p.phase != "Failed" && p.phase != "Succeeded" && slices.Contains(p.ips, b.ip) {
 			w.seen[b] = true

@@ -18,7 +18,7 @@ func (w *truth) byPlaceInTruth() map[string]*Item {
 	for name, r := range w.reserved {
 		reservations[name] = fmt.Sprint("reservation of ", r.pool.index, " ", r.ip)
 	}
-	j, found := Judge(observe(w.parts()...), Policy{}), map[string]*Item{}
+	j, found := judged(observe(w.parts()...), Policy{}), map[string]*Item{}
 	for _, it := range j.Allocations {
 		found[fmt.Sprint(pools[it.Pool.Name], " ", it.Address())] = it
 	}

@@ -92,7 +92,7 @@ func (w *truth) recorded() map[*trueBox]bool {
 // released of what runs. A sandbox that had an entry when etcd was restored, and has not
 // any more, is not excused by that: until its agent tells of it nothing is released.
 func (w *truth) decides(p *process, rev uint64, had map[*trueBox]bool) (wrong []string, released, refused int) {
-	plan := p.look(w.now.Sub(now), all(w.parts()...), revision(rev), func(o *Observation) { o.Past = p.History })
+	plan := p.look(w.now.Sub(now), all(w.parts()...), revision(rev), func(o *observed) { o.past = p.History })
 	w.say("the reconciler looks: %d to release, %s", len(plan.Release), refusals(plan))
 	for _, b := range w.boxes {
 		for _, it := range plan.Release {

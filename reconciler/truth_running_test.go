@@ -103,7 +103,7 @@ func TestNothingThatRunsIsEverStale(t *testing.T) {
 		w := newTruth(p, rapid.SampledFrom([]names{apart, colliding}).Draw(rt, "names"))
 		w.run(p)
 		o := observe(w.parts()...)
-		j := Judge(o, Policy{})
+		j := judged(o, Policy{})
 		for _, it := range j.Allocations {
 			if it.Verdict == Stale {
 				stale++

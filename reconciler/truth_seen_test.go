@@ -20,13 +20,13 @@ func (p *truePool) reservationOf(ip string) string {
 
 // parts are what a look sees of a truth.
 func (w *truth) parts() []part {
-	parts := []part{at(w.now), func(o *Observation) { o.Past = w.past }}
+	parts := []part{at(w.now), func(o *observed) { o.past = w.past }}
 	for _, m := range w.nodes {
 		if m.object {
 			parts = append(parts, aNode(m.name, m.edits()...))
 		}
 		if m.report != nil {
-			parts = append(parts, func(o *Observation) {
+			parts = append(parts, func(o *observed) {
 				o.Reports = append(o.Reports, &podstate.Report{SandboxReport: m.report, Renewed: m.heard, LastHeard: m.heard, Written: m.report.ObservedAt.Time})
 			})
 		}
@@ -97,7 +97,7 @@ func (w *truth) podPart(p *truePod) part {
 }
 
 // describe tells what an observation has, for who reads a failure.
-func describeScene(o *Observation) string {
+func describeScene(o *observed) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, "  "+format+"\n", args...) }
 	ago := func(t time.Time) string {

@@ -29,31 +29,31 @@ func drawCluster(rt *rapid.T) (scene []part, story string) {
 }
 
 // partsOf is an observation, taken to pieces.
-func partsOf(o *Observation) (parts []part) {
+func partsOf(o *observed) (parts []part) {
 	for _, p := range o.Pools {
-		parts = append(parts, func(o *Observation) { o.Pools = append(o.Pools, p) })
+		parts = append(parts, func(o *observed) { o.Pools = append(o.Pools, p) })
 	}
 	for _, r := range o.Reservations {
-		parts = append(parts, func(o *Observation) { o.Reservations = append(o.Reservations, r) })
+		parts = append(parts, func(o *observed) { o.Reservations = append(o.Reservations, r) })
 	}
 	for _, r := range o.Reports {
-		parts = append(parts, func(o *Observation) { o.Reports = append(o.Reports, r) })
+		parts = append(parts, func(o *observed) { o.Reports = append(o.Reports, r) })
 	}
 	for name, n := range o.NADs {
-		parts = append(parts, func(o *Observation) { o.NADs[name] = n })
+		parts = append(parts, func(o *observed) { o.NADs[name] = n })
 	}
 	for name, p := range o.Pods {
-		parts = append(parts, func(o *Observation) { o.Pods[name] = p })
+		parts = append(parts, func(o *observed) { o.Pods[name] = p })
 	}
 	for name, n := range o.Nodes {
-		parts = append(parts, func(o *Observation) { o.Nodes[name] = n })
+		parts = append(parts, func(o *observed) { o.Nodes[name] = n })
 	}
 	return parts
 }
 
 // verdicts are those of all that is recorded, by what it is.
-func verdictsOf(o *Observation, policy Policy) map[ID]*Item {
-	j, found := Judge(o, policy), map[ID]*Item{}
+func verdictsOf(o *observed, policy Policy) map[ID]*Item {
+	j, found := judged(o, policy), map[ID]*Item{}
 	for _, it := range slices.Concat(j.Allocations, j.Reservations) {
 		found[it.ID()] = it
 	}
@@ -85,7 +85,7 @@ func smallest(scene []part, fails func([]part) bool) []part {
 
 // never fails where a change of a scene frees what was not free; the scene is
 // shown as small as it gets.
-func never(rt *rapid.T, scene []part, story, says string, change func(*Observation), unless func(o *Observation, before, after *Item) bool) {
+func never(rt *rapid.T, scene []part, story, says string, change func(*observed), unless func(o *observed, before, after *Item) bool) {
 	freed := func(scene []part) (first, second *Item) {
 		before, changed := sceneOf(scene), sceneOf(scene)
 		change(changed)
@@ -115,7 +115,7 @@ func never(rt *rapid.T, scene []part, story, says string, change func(*Observati
 }
 
 // uidsOf is how many UIDs the reports give an id.
-func uidsOf(o *Observation, id string) int {
+func uidsOf(o *observed, id string) int {
 	uids := map[string]bool{}
 	for _, r := range o.Reports {
 		for _, b := range r.Sandboxes {
@@ -156,8 +156,8 @@ func manyTimes(t *testing.T, times int, property func(*rapid.T)) {
 }
 
 // silenced has the agent of a node fall silent: what it said last stays.
-func silenced(node string, since time.Duration) func(*Observation) {
-	return func(o *Observation) {
+func silenced(node string, since time.Duration) func(*observed) {
+	return func(o *observed) {
 		for i, r := range o.Reports {
 			if at := o.Now.Add(-since); r.Name == node && r.Renewed.After(at) && !lostNode(o, r) {
 				old := *r
@@ -169,8 +169,8 @@ func silenced(node string, since time.Duration) func(*Observation) {
 }
 
 // vouchedNoMore leaves a report of which no Lease has the hash.
-func vouchedNoMore(node string) func(*Observation) {
-	return func(o *Observation) {
+func vouchedNoMore(node string) func(*observed) {
+	return func(o *observed) {
 		for i, r := range o.Reports {
 			if r.Name == node && !lostNode(o, r) {
 				old := *r
@@ -183,7 +183,7 @@ func vouchedNoMore(node string) func(*Observation) {
 
 // lostNode reports whether silence is what is to be expected of the node, so that
 // what it ran ended with it.
-func lostNode(o *Observation, r *podstate.Report) bool {
+func lostNode(o *observed, r *podstate.Report) bool {
 	n := o.Nodes[r.Name]
 	return len(o.Nodes) > 0 && (n == nil || n.Dead() || r.BootID != "" && n.BootID != r.BootID)
 }
@@ -195,7 +195,7 @@ func TestSilencingAnAgentNeverFreesAnything(t *testing.T) {
 		scene, story := drawCluster(rt)
 		o := sceneOf(scene)
 		since := freshFor + time.Second
-		saidOtherwise := func(_ *Observation, _, after *Item) bool {
+		saidOtherwise := func(_ *observed, _, after *Item) bool {
 			if after.Reason == PodFinished { // kubelet said so since the agent was heard
 				return evidenceOf(after).Pod.LastFinished.After(o.Now.Add(-since))
 			}
@@ -218,13 +218,13 @@ func TestAgentsOnSomeNodesAreNeverLessCarefulThanNone(t *testing.T) {
 	manyTimes(t, 8, func(rt *rapid.T) {
 		scene, story := drawCluster(rt)
 		withAgents := sceneOf(scene)
-		without := append(slices.Clone(scene), func(o *Observation) { o.Reports, o.Past = nil, nil })
+		without := append(slices.Clone(scene), func(o *observed) { o.Reports, o.past = nil, nil })
 		if len(withAgents.Reports) == 0 {
 			return
 		}
-		never(rt, without, story, "there are agents", func(o *Observation) {
-			o.Reports, o.Past = slices.Clone(withAgents.Reports), withAgents.Past
-		}, func(o *Observation, _, after *Item) bool {
+		never(rt, without, story, "there are agents", func(o *observed) {
+			o.Reports, o.past = slices.Clone(withAgents.Reports), withAgents.past
+		}, func(o *observed, _, after *Item) bool {
 			return evidenceOf(after).Sandbox != Absent || allHeard(o, after)
 		})
 	})
@@ -233,7 +233,7 @@ func TestAgentsOnSomeNodesAreNeverLessCarefulThanNone(t *testing.T) {
 // allHeard reports whether all who may tell of a sandbox that is absent are heard:
 // the agents of the pod's own node, and of the nodes that had it; where none had,
 // of those of its slice, or else of all that are selected or have a report.
-func allHeard(o *Observation, it *Item) bool {
+func allHeard(o *observed, it *Item) bool {
 	e := evidenceOf(it)
 	if it.Evidence() == nil {
 		it = mostCareful(it.With())

@@ -11,7 +11,7 @@ import (
 // the rules, and not what the state of its sandbox is called.
 func expectVerdict(t *testing.T, want resOutcome, parts ...part) {
 	t.Helper()
-	it := allocation(t, Judge(observe(parts...), Policy{}), "10.0.0.5")
+	it := allocation(t, judged(observe(parts...), Policy{}), "10.0.0.5")
 	if got := (resOutcome{it.Verdict, it.Reason, it.Proven}); got != want {
 		t.Errorf("got  %v\nwant %v\nit says: %s", got, want, it.Message())
 	}
@@ -20,7 +20,7 @@ func expectVerdict(t *testing.T, want resOutcome, parts ...part) {
 // expectKept: the usual allocation is in use or held, whatever the reason.
 func expectKept(t *testing.T, parts ...part) {
 	t.Helper()
-	if it := allocation(t, Judge(observe(parts...), Policy{}), "10.0.0.5"); it.Verdict == Stale {
+	if it := allocation(t, judged(observe(parts...), Policy{}), "10.0.0.5"); it.Verdict == Stale {
 		t.Errorf("%v\nit says: %s", outcomeOf(it), it.Message())
 	}
 }
@@ -36,12 +36,13 @@ func heardAt(t time.Time) content {
 // seenEvery has looks of the same things in the past, every ten minutes from so
 // long ago on.
 func seenEvery(ago time.Duration, parts ...part) part {
-	return func(o *Observation) {
-		o.Past = NewHistory()
+	return func(o *observed) {
+		h := NewHistory()
+		o.past = h
 		for ; ago > 0; ago -= 10 * time.Minute {
 			before := observe(append([]part{at(now.Add(-ago))}, parts...)...)
-			before.Past = o.Past
-			o.Past.Remember(Judge(before, Policy{}))
+			before.past = h
+			h.Remember(judged(before, Policy{}))
 		}
 	}
 }

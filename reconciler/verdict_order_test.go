@@ -186,7 +186,7 @@ func TestEveryCombinationHasAVerdict(t *testing.T) {
 			for _, b := range boxes {
 				name := fmt.Sprintf("%s whose sandbox %s, under %+v", p.says, b.says, policy)
 				o := observe(usualPool, p.pod, b.parts)
-				it := allocation(t, Judge(o, policy), "10.0.0.5")
+				it := allocation(t, judged(o, policy), "10.0.0.5")
 				state := it.Evidence().Sandbox
 				seenStates[state] = true
 				if it.Verdict != InUse && it.Verdict != Held && it.Verdict != Stale || it.Reason == 0 || it.Message() == "" || it.Rule() == "" || it.Rule() == "none" {

@@ -209,7 +209,7 @@ func TestWhatCannotBeReadIsHeld(t *testing.T) {
 		for _, pod := range []who{nobody, live, carrier, succeeded} {
 			for _, b := range []what{runs(its1), isGone(its1), noSource} {
 				t.Run(fmt.Sprintf("%s is held, with %s whose sandbox %s", says, pod.says, b.says), func(t *testing.T) {
-					j := Judge(observe(c.pool, pod.pod, b.parts), Policy{})
+					j := judged(observe(c.pool, pod.pod, b.parts), Policy{})
 					if c.reason == 0 {
 						if len(j.Allocations) != 0 {
 							t.Errorf("judged %d allocations of a pool whose allocations cannot be read", len(j.Allocations))

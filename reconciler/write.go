@@ -138,22 +138,6 @@ func (b *batch) finish(t *releaseAttempt) {
 	t.deleted, t.sent = nil, false
 }
 
-// lacks reports whether an allocation's pool was read and has nothing under its key.
-func (o *Observation) lacks(it *Item) bool {
-	p := o.poolOf(it)
-	return p != nil && p.Problem == "" && p.Find(it.Key()) == nil
-}
-
-// poolOf is an allocation's pool as it was read last, nil where there is none.
-func (o *Observation) poolOf(it *Item) *ippool.Pool {
-	for _, p := range o.Pools {
-		if it.Pool != nil && p.Ref() == it.Object() {
-			return p
-		}
-	}
-	return nil
-}
-
 // deleteReservations deletes what goes before its entry. An item of which one
 // was not deleted keeps its entry for now.
 func (b *batch) deleteReservations(ctx context.Context, h *Hold, items []*releaseAttempt, leaving map[ID]bool, slots chan struct{}) (failed, gone []*releaseAttempt, err error) {

@@ -21,7 +21,7 @@ import (
 // reports the metadata, and in full only those that have changed.
 func (c *Cluster) Relist(ctx context.Context, before *reconciler.Observation) (*reconciler.Observation, error) {
 	o := &reconciler.Observation{
-		Reservations: before.Reservations, Pods: before.Pods, Past: before.Past,
+		Reservations: before.Reservations, Pods: before.Pods,
 	}
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return c.refreshPools(gctx, o, before.Pools) })

@@ -113,7 +113,7 @@ func (c view) Relist(context.Context, *reconciler.Observation) (*reconciler.Obse
 	return c.observation(), nil
 }
 
-// Fresh reads pools and pods; all else stays as it was seen.
+// GetLive reads pools and pods; all else stays as it was seen.
 func (c view) GetLive(_ context.Context, before *reconciler.Observation, need reconciler.LiveKeys) (*reconciler.Live, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

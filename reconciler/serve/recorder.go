@@ -157,7 +157,7 @@ func (t *Recorder) tellHeld(out *reconciler.Result) {
 		}
 		held[it.ID()] = it.Reason
 		if t.held[it.ID()] != it.Reason {
-			t.Log.Info("held", append(it.Attrs(), "age", out.Age(it))...)
+			t.Log.Info("held", append(it.Attrs(), "age", it.Age(out.Observation.Now))...)
 		}
 	}
 	t.held = held

@@ -65,7 +65,7 @@ func (s *sweeping) at(after time.Duration) {
 			Renewed: s.heard, LastHeard: s.heard,
 		}},
 	}
-	s.next = s.Sweep(context.Background(), &reconciler.Result{Judgement: reconciler.Judge(o, reconciler.Policy{})})
+	s.next = s.Sweep(context.Background(), &reconciler.Result{Judgement: reconciler.Judge(o, nil, reconciler.Policy{})})
 }
 
 // swept checks whether the report was removed, and how often the API was asked.

@@ -29,7 +29,7 @@ func TestTwoCopiesThatDifferAreSaidAndTheMoreCarefulOneCounts(t *testing.T) {
 			o := observe(t, open(t, folder(t, map[string]string{"pool.yaml": strings.Replace(onePool, "default/b", "default/a", 1), "a.yaml": copies[0], "b.yaml": copies[1]})))
 			saysUnreadable(t, o.Unreadable, "Pod default/a", "a.yaml", "b.yaml", "differ")
 			judged := 0
-			for _, it := range reconciler.Judge(o, reconciler.Policy{}).Allocations {
+			for _, it := range reconciler.Judge(o, nil, reconciler.Policy{}).Allocations {
 				if it.PodRef() == "default/a" {
 					judged++
 					equal(t, "verdict on "+it.Text(), it.Verdict, reconciler.Held)

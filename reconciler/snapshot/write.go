@@ -19,10 +19,8 @@ import (
 func (f *Folder) List(context.Context) (*reconciler.Observation, error) { return f.observe(), nil }
 
 // Relist reads the folder as it is by now.
-func (f *Folder) Relist(_ context.Context, o *reconciler.Observation) (*reconciler.Observation, error) {
-	fresh := f.observe()
-	fresh.Past = o.Past
-	return fresh, nil
+func (f *Folder) Relist(context.Context, *reconciler.Observation) (*reconciler.Observation, error) {
+	return f.observe(), nil
 }
 
 // GetLive finds nothing changed: nobody else writes to a snapshot.

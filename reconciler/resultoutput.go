@@ -1,0 +1,15 @@
+package reconciler
+
+// Document lists a result as run prints it.
+func (out *Result) Document() *Document {
+	d := out.Judgement.Document()
+	released, failed := []any{}, []any{}
+	for _, it := range sortedItems(out.Released) {
+		released = append(released, it.row(it.Message()))
+	}
+	for _, x := range out.Refused {
+		failed = append(failed, x.row(x.Message()+"; not released: "+x.Detail))
+	}
+	d.Released, d.Failed = &released, &failed
+	return d
+}
