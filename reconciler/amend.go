@@ -14,12 +14,12 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
-// amend puts what a live read found in the place of what was there. The cost grows
+// Amend puts what a live read found in the place of what was there. The cost grows
 // with the change, with the entries of the pools in it, and, where the time or a
 // report changes, with the number of reports. Only what changes the ranges or
 // networks of the pools, which nodes have a report, or the nodes where no Node
 // object is known, makes it build all of the index again.
-func (x *index) amend(live *Live) {
+func (x *Index) Amend(live *Live) {
 	own := *x.o // what was observed first stays as it was
 	x.o, x.amended = &own, true
 	x.o.Restored = cmp.Or(live.Restored, x.o.Restored)
@@ -50,18 +50,22 @@ func (x *index) amend(live *Live) {
 		}
 	}
 	if len(live.Reservations) > 0 {
-		x.indexReservations()
+		x.IndexReservations()
 	}
 	for name, r := range live.Reservations {
 		x.setReservation(name, r)
 	}
 	if rebuild {
-		*x = *newIndex(x.observation(), x.past, x.policy)
+		*x = *NewIndex(x.Observation(), x.past, x.policy)
 	}
 }
 
-// observation is what the index stands for now.
-func (x *index) observation() *Observation {
+// BasedOn is what the index was built from, amended, but for the pods and reservations:
+// those are the ones of before the amendments. It costs nothing.
+func (x *Index) BasedOn() *Observation { return x.o }
+
+// Observation is what the index stands for now.
+func (x *Index) Observation() *Observation {
 	if !x.amended {
 		return x.o
 	}
@@ -76,7 +80,7 @@ func (x *index) observation() *Observation {
 	return &o
 }
 
-func (x *index) setNow(now time.Time) {
+func (x *Index) setNow(now time.Time) {
 	x.now, x.o.Now = now, now
 	for _, r := range x.reports {
 		r.fresh = r.Fresh(now)
@@ -87,7 +91,7 @@ func (x *index) setNow(now time.Time) {
 }
 
 // setPod reports whether all must be built again.
-func (x *index) setPod(name types.NamespacedName, p *podstate.Pod) (rebuild bool) {
+func (x *Index) setPod(name types.NamespacedName, p *podstate.Pod) (rebuild bool) {
 	if number, ok := x.podNumber(name.Namespace, name.Name, x.name(name.Namespace, name.Name)); ok {
 		rebuild = x.removePod(number)
 	}
@@ -97,7 +101,7 @@ func (x *index) setPod(name types.NamespacedName, p *podstate.Pod) (rebuild bool
 	return rebuild
 }
 
-func (x *index) removePod(number uint32) (rebuild bool) {
+func (x *Index) removePod(number uint32) (rebuild bool) {
 	p := x.pods[number]
 	x.byName.remove(x.name(p.Namespace, p.Name), number)
 	x.claims(p, func(addr netip.Addr, _ *ippool.NAD) { x.carried.remove(x.address(addr), number) })
@@ -108,7 +112,7 @@ func (x *index) removePod(number uint32) (rebuild bool) {
 }
 
 // setPool reports whether all must be built again.
-func (x *index) setPool(name types.NamespacedName, p *ippool.Pool) (rebuild bool) {
+func (x *Index) setPool(name types.NamespacedName, p *ippool.Pool) (rebuild bool) {
 	ref := name.String()
 	at := sort.Search(len(x.pools), func(i int) bool { return x.pools[i].ref >= ref })
 	if at == len(x.pools) || x.pools[at].ref != ref {
@@ -145,8 +149,8 @@ func (x *index) setPool(name types.NamespacedName, p *ippool.Pool) (rebuild bool
 	return false
 }
 
-// indexReservations makes reservations be found by name.
-func (x *index) indexReservations() {
+// IndexReservations makes reservations be found by name.
+func (x *Index) IndexReservations() {
 	if x.byReservation.slots != nil {
 		return
 	}
@@ -157,7 +161,7 @@ func (x *index) indexReservations() {
 	}
 }
 
-func (x *index) setReservation(name types.NamespacedName, r *ippool.Reservation) {
+func (x *Index) setReservation(name types.NamespacedName, r *ippool.Reservation) {
 	hash := x.name(name.Namespace, name.Name)
 	for _, number := range x.byReservation.all(hash) {
 		if old := x.reservations[number]; old.Namespace == name.Namespace && old.Name == name.Name {
@@ -171,14 +175,14 @@ func (x *index) setReservation(name types.NamespacedName, r *ippool.Reservation)
 	}
 }
 
-// judgeOnly gives verdicts to what is recorded of some addresses, on all the
+// JudgeAddresses gives verdicts to what is recorded of some addresses, on all the
 // evidence there is. The cost grows with the addresses; the first time with the
 // number of reservations. There are no findings in it, and Nodes are as they
 // were when the index was built.
-func (x *index) judgeOnly(addresses []netip.Addr) *Judgement { return x.judgingOf(addresses).j }
+func (x *Index) JudgeAddresses(addresses []netip.Addr) *Judgement { return x.judgingOf(addresses).j }
 
-func (x *index) judgingOf(addresses []netip.Addr) *judging {
-	x.indexReservations()
+func (x *Index) judgingOf(addresses []netip.Addr) *judging {
+	x.IndexReservations()
 	addresses = uniqueAddresses(slices.Clone(addresses))
 	var entries []entry
 	reservations := map[*ippool.Reservation]bool{}
@@ -205,7 +209,7 @@ func (x *index) judgingOf(addresses []netip.Addr) *judging {
 }
 
 // networksIn are the networks that a pool may be of.
-func (x *index) networksIn(p *pool) []string {
+func (x *Index) networksIn(p *pool) []string {
 	if p.networks != nil {
 		return p.networks
 	}
@@ -218,7 +222,7 @@ func (x *index) networksIn(p *pool) []string {
 	return sortedUnique(names)
 }
 
-func (x *index) reservationsNamed(namespace, name string, f func(*ippool.Reservation)) {
+func (x *Index) reservationsNamed(namespace, name string, f func(*ippool.Reservation)) {
 	for c := x.byReservation.find(x.name(namespace, name)); ; {
 		number, ok := c.next()
 		if !ok {

@@ -28,12 +28,12 @@ func TestAnAmendedIndexJudgesNodesByTheReportsThatThereAreNow(t *testing.T) {
 	} {
 		t.Run(c.says, func(t *testing.T) {
 			o := observe(c.scene, c.report)
-			x := newIndex(o.Observation, o.past, Policy{})
-			x.judgeAll()
+			x := NewIndex(o.Observation, o.past, Policy{})
+			x.Judge()
 			after := observe(c.now).Reports[0]
-			x.amend(&Live{Reports: map[string]*podstate.Report{"worker-2": after}})
+			x.Amend(&Live{Reports: map[string]*podstate.Report{"worker-2": after}})
 			built := judged(observe(c.scene, c.now), Policy{})
-			if got, want := account(x.judgeAll()), account(built); !slices.Equal(got, want) {
+			if got, want := account(x.Judge()), account(built); !slices.Equal(got, want) {
 				t.Errorf("amended %v\nbuilt   %v", got, want)
 			}
 		})

@@ -38,15 +38,15 @@ func accountOf(it *Item) string {
 
 // amendedAtRandom is an index amended by a few changes, beside the observation
 // that it must be equal to.
-func amendedAtRandom(c chance) (*index, *observed, Policy) {
+func amendedAtRandom(c chance) (*Index, *observed, Policy) {
 	o, policy := sceneOf(c.scene()), c.policy()
-	x := newIndex(o.Observation, o.past, policy)
-	o = &observed{x.observation(), o.past}
+	x := NewIndex(o.Observation, o.past, policy)
+	o = &observed{x.Observation(), o.past}
 	for range 1 + c.IntN(4) {
-		x.judgeAll() // what it keeps of that must not be of the past later
+		x.Judge() // what it keeps of that must not be of the past later
 		var to *Live
 		to, o = c.changes(o)
-		x.amend(to)
+		x.Amend(to)
 	}
 	return x, o, policy
 }
@@ -117,7 +117,7 @@ func (c chance) changes(before *observed) (*Live, *observed) {
 func TestAnIndexThatWasAmendedJudgesAsOneBuiltFromWhatThereIsNow(t *testing.T) {
 	for seed := range uint64(3000) {
 		x, o, policy := amendedAtRandom(chance{rand.New(rand.NewPCG(seed, 2))})
-		is, want := x.judgeAll(), judged(o, policy)
+		is, want := x.Judge(), judged(o, policy)
 		if got, want := account(is), account(want); !slices.Equal(got, want) {
 			t.Fatalf("seed %d: got\n%s\nwant\n%s", seed, differing(got, want), differing(want, got))
 		}
@@ -145,7 +145,7 @@ func TestWhatIsAskedForAloneIsJudgedAsWithAllTheRest(t *testing.T) {
 				want = append(want, accountOf(it))
 			}
 		}
-		got := account(x.judgeOnly(asked))
+		got := account(x.JudgeAddresses(asked))
 		if missing := differing(want, got); len(missing) > 0 {
 			t.Fatalf("seed %d: of %v got\n%s\nbut not\n%s", seed, asked, got, missing)
 		}
@@ -161,8 +161,8 @@ func described(found []Finding) []string {
 	var all []string
 	for _, f := range found {
 		text := fmt.Sprint(f.Kind, f.IP, f.Pool, f.Pods, f.ContainerIDs, f.Node, f.Message)
-		if r := f.repair; r != nil {
-			text += fmt.Sprint(r.pool.Ref(), r.key, r.address, r.network, r.containerID, r.podRef, r.ifName)
+		if r := f.Repair; r != nil {
+			text += fmt.Sprint(r.Pool.Ref(), r.Key, r.Address, r.Network, r.ContainerID, r.PodRef, r.IfName)
 		}
 		all = append(all, text)
 	}

@@ -2,7 +2,6 @@ package reconciler
 
 import (
 	"fmt"
-	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -138,16 +137,5 @@ func TestAtMost64AddressesOfANetworkStatusAreRead(t *testing.T) {
 	}
 	if n > 64 {
 		t.Errorf("%d addresses are kept of one pod", n)
-	}
-}
-
-func TestOnlyAddressesWithinSomePoolsRangeAreIndexed(t *testing.T) {
-	wide := aNAD("wb", whereabouts("10.0.0.0/8", ""))
-	x := newIndex(observe(usualPool, wide, web(status(`[{"name":"default/wb","interface":"net1","ips":["10.9.0.1","10.0.0.7"]}]`))).Observation, nil, Policy{})
-	if got := x.podsAt(netip.MustParseAddr("10.9.0.1")); len(got) > 0 {
-		t.Error("an address of no pool's range is indexed")
-	}
-	if got := x.podsAt(netip.MustParseAddr("10.0.0.7")); len(got) != 1 {
-		t.Error("an address of a pool's range is not indexed")
 	}
 }

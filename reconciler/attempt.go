@@ -177,7 +177,7 @@ func (b *batch) judge(ctx context.Context, todo []*releaseAttempt) []*releaseAtt
 			addresses = append(addresses, r.Address()) // in a wide range not the one that reads back from the key
 		}
 	}
-	j := b.x.judgeOnly(sortedAddresses(addresses))
+	j := b.x.JudgeAddresses(sortedAddresses(addresses))
 	now := map[ID]*Item{}
 	for _, it := range slices.Concat(j.Allocations, j.Reservations) {
 		now[it.ID()] = it
@@ -191,7 +191,7 @@ func (b *batch) judge(ctx context.Context, todo []*releaseAttempt) []*releaseAtt
 	for _, t := range todo {
 		it, there := now[t.ID()]
 		switch {
-		case !there && t.sent && b.observation().lacks(t.Item):
+		case !there && t.sent && b.observation().Lacks(t.Item):
 			done = append(done, t) // the answer was lost, the write was not
 		case !there:
 			b.Log.Info("not released: it is gone or was rewritten since the first check", t.Attrs()...)
@@ -237,10 +237,10 @@ func (b *batch) need(todo []*releaseAttempt) LiveKeys {
 			n.Reservations = append(n.Reservations, types.NamespacedName{Namespace: t.Reservation.Namespace, Name: t.Reservation.Name})
 		}
 		if t.Pool != nil && (t.unsure || len(t.With()) == 0) {
-			n.Reservations = append(n.Reservations, b.observation().reservationsOf(t.Item)...)
+			n.Reservations = append(n.Reservations, b.observation().ReservationsOf(t.Item)...)
 		}
 		n.Pools = append(n.Pools, t.poolNames()...)
-		if owner := t.owner(); owner.UID == "" {
+		if owner := t.Owner(); owner.UID == "" {
 			n.Pods = append(n.Pods, types.NamespacedName{Namespace: owner.Namespace, Name: owner.Name})
 		}
 	}

@@ -16,12 +16,12 @@ const refreshEvery = 5 * time.Second
 type basis struct {
 	*Reconciler
 	first     *Observation // of before the first refresh
-	x         *index       // nil before it
+	x         *Index       // nil before it
 	refreshed time.Time
 }
 
 // observation is the basis without the pods and reservations that were amended.
-func (b *basis) observation() *Observation { return b.x.o }
+func (b *basis) observation() *Observation { return b.x.BasedOn() }
 
 // refresh reads again what is not read live, where that was long ago. It is best
 // called while no Lease is held.
@@ -31,7 +31,7 @@ func (b *basis) refresh(ctx context.Context) error {
 	}
 	before := b.first
 	if b.x != nil {
-		before = b.x.observation()
+		before = b.x.Observation()
 	}
 	o, err := b.Source.Relist(ctx, before)
 	if err != nil {
@@ -43,8 +43,8 @@ func (b *basis) refresh(ctx context.Context) error {
 	if o.Now.Before(before.Now) {
 		o.Now = before.Now // the API server tells the time to the second; what was confirmed stays so
 	}
-	b.x, b.refreshed = newIndex(o, b.History, b.Options.judging()), b.Clock.Now()
-	b.x.indexReservations()
+	b.x, b.refreshed = NewIndex(o, b.History, b.Options.judging()), b.Clock.Now()
+	b.x.IndexReservations()
 	return nil
 }
 
@@ -53,13 +53,13 @@ func (b *basis) outdated() { b.refreshed = time.Time{} }
 
 // read makes a live read and amends the basis by what it found.
 func (b *basis) read(ctx context.Context, need LiveKeys) (*Live, error) {
-	live, err := b.Source.GetLive(ctx, b.x.o, need)
+	live, err := b.Source.GetLive(ctx, b.observation(), need)
 	if err != nil {
 		return nil, fmt.Errorf("live read: %w", err)
 	}
-	b.x.amend(live)
+	b.x.Amend(live)
 	if live.Restored != "" {
-		b.History.noteRestore(b.x.o)
+		b.History.noteRestore(b.observation())
 	}
 	return live, nil
 }

@@ -141,16 +141,16 @@ func BenchmarkSecondLook(b *testing.B) {
 				b.Skip()
 			}
 			o := cluster(n, true)
-			x := newIndex(o.Observation, o.past, Policy{})
-			x.indexReservations()
+			x := NewIndex(o.Observation, o.past, Policy{})
+			x.IndexReservations()
 			a := o.Pools[0].Allocations[17]
 			name := types.NamespacedName{Namespace: a.Owner.Namespace, Name: a.Owner.Name}
 			states := []*podstate.Pod{nil, o.Pods[name]}
 			want := []Reason{PhantomPod, SandboxReady}
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
-				x.amend(&Live{Pods: map[types.NamespacedName]*podstate.Pod{name: states[i%2]}})
-				if j := x.judgeOnly([]netip.Addr{a.Address}); j.Allocations[0].Reason != want[i%2] {
+				x.Amend(&Live{Pods: map[types.NamespacedName]*podstate.Pod{name: states[i%2]}})
+				if j := x.JudgeAddresses([]netip.Addr{a.Address}); j.Allocations[0].Reason != want[i%2] {
 					b.Fatal(outcomeOf(j.Allocations[0]))
 				}
 			}

@@ -10,7 +10,7 @@ import (
 )
 
 // addClaims notes who else carries the address in the same network.
-func (x *index) addClaims(s *candidate, e *Evidence) {
+func (x *Index) addClaims(s *candidate, e *Evidence) {
 	if x.onSuccessor(s, e) {
 		e.Claimant, e.claimedOn = "pod "+s.pod.String(), s.pod.Node
 		return
@@ -23,7 +23,7 @@ func (x *index) addClaims(s *candidate, e *Evidence) {
 
 // onSuccessor reports whether the address is on a pod by the owner's name that may be
 // another than the sandbox's: what is known of the sandbox says nothing of that pod.
-func (x *index) onSuccessor(s *candidate, e *Evidence) bool {
+func (x *Index) onSuccessor(s *candidate, e *Evidence) bool {
 	if !e.OnPod || s.pod.Node == "" || e.Phase != podstate.Pending && e.Phase != podstate.Terminating {
 		return false
 	}
@@ -38,7 +38,7 @@ func (x *index) onSuccessor(s *candidate, e *Evidence) bool {
 // attachment whose network is not known to be closed, of a node that is not
 // proven dead. A network that cannot be told counts as the same. What lapsed with
 // a node that is gone is no claim; the evidence then says that it rests on that.
-func (x *index) claimant(s *candidate, e *Evidence) (who, node string) {
+func (x *Index) claimant(s *candidate, e *Evidence) (who, node string) {
 	own, same := "", func(network string) bool { return network == s.network }
 	if s.alloc != nil {
 		own, same = s.alloc.ContainerID, s.pool.of
@@ -77,7 +77,7 @@ func (s *candidate) addresses() []netip.Addr {
 
 // mayBeOf reports whether an interface of this definition, nil if it cannot be read,
 // may be on the candidate's network.
-func (x *index) mayBeOf(s *candidate, nad *ippool.NAD) bool {
+func (x *Index) mayBeOf(s *candidate, nad *ippool.NAD) bool {
 	return nad == nil || slices.ContainsFunc(nad.Networks, func(n ippool.Network) bool {
 		if s.alloc != nil {
 			return s.pool.of(n.Name)
@@ -87,7 +87,7 @@ func (x *index) mayBeOf(s *candidate, nad *ippool.NAD) bool {
 }
 
 // holds reports whether a sandbox or attachment may hold its addresses.
-func (x *index) holds(g *reportEntry) bool {
+func (x *Index) holds(g *reportEntry) bool {
 	if x.lost(g.report) {
 		return false
 	}
@@ -105,7 +105,7 @@ type unreadBox struct {
 }
 
 // unreadClaim names a sandbox whose addresses are not known, and may be the candidate's.
-func (x *index) unreadClaim(s *candidate, e *Evidence) (who, node string) {
+func (x *Index) unreadClaim(s *candidate, e *Evidence) (who, node string) {
 	if x.unread == nil {
 		x.unread = x.findUnread()
 	}
@@ -144,7 +144,7 @@ func (x *index) unreadClaim(s *candidate, e *Evidence) (who, node string) {
 	return "", ""
 }
 
-func (x *index) findUnread() []unreadBox {
+func (x *Index) findUnread() []unreadBox {
 	found := []unreadBox{}
 	for _, r := range x.reports {
 		if r.unread == 0 {
@@ -174,7 +174,7 @@ func (x *index) findUnread() []unreadBox {
 }
 
 // podOf is the pod of a sandbox, nil if it is not known.
-func (x *index) podOf(b *v1alpha1.Sandbox) *podstate.Pod {
+func (x *Index) podOf(b *v1alpha1.Sandbox) *podstate.Pod {
 	if p := x.pod(b.Namespace, b.Name); p != nil && p.Has(b.UID) {
 		return p
 	}

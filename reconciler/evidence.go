@@ -55,7 +55,7 @@ type Evidence struct {
 }
 
 // gather collects the evidence on a candidate.
-func (x *index) gather(s *candidate, e *Evidence) {
+func (x *Index) gather(s *candidate, e *Evidence) {
 	*e = Evidence{Owner: s.owner}
 	if s.pod != nil {
 		e.Pod, e.OnPod = s.pod, x.onPod(s)
@@ -82,16 +82,16 @@ func (x *index) gather(s *candidate, e *Evidence) {
 
 // settled reports whether the candidate has been Stale for so long that the agent of the
 // node knows of a sandbox that the pod by its name may have by now.
-func (x *index) settled(s *candidate) bool {
+func (x *Index) settled(s *candidate) bool {
 	since := x.seen(s).StaleSince
-	return !since.IsZero() && x.now.Sub(since) >= heardSince
+	return !since.IsZero() && x.now.Sub(since) >= HeardSince
 }
 
 // onPod reports whether the address is on the pod: by its network-status, the
 // default network's entry too, or its podIPs. With agents, an interface does not
 // count when its definition maps to another pool that holds an entry of its own for
 // it; that the definition maps elsewhere is no proof, it may have been edited.
-func (x *index) onPod(s *candidate) bool {
+func (x *Index) onPod(s *candidate) bool {
 	for _, ip := range s.pod.IPs {
 		if s.standsFor(ip) {
 			return true
@@ -119,7 +119,7 @@ func (s *candidate) standsFor(ip netip.Addr) bool {
 	return s.pool.Range.HasKey(ip, s.alloc.Offset)
 }
 
-func (x *index) recordedElsewhere(s *candidate, i *podstate.Interface, ip netip.Addr) bool {
+func (x *Index) recordedElsewhere(s *candidate, i *podstate.Interface, ip netip.Addr) bool {
 	nad := x.nads[i.Network]
 	if nad == nil || s.mapped(nad) || !x.inUse { // without agents nothing tells which of the two is the interface's
 		return false
@@ -140,7 +140,7 @@ func (s *candidate) mapped(nad *ippool.NAD) bool {
 
 // reachability tells whether nodes are not known about because they all are not
 // Ready, and whether they have been so for longer than the operator allows for.
-func (x *index) reachability(nodes []string) (unreachable, givenUp bool) {
+func (x *Index) reachability(nodes []string) (unreachable, givenUp bool) {
 	givenUp = len(nodes) > 0 && x.policy.UnreachableNodeTimeout > 0
 	for _, n := range nodes {
 		if !x.notReady(n) {
@@ -157,7 +157,7 @@ func (x *index) reachability(nodes []string) (unreachable, givenUp bool) {
 // staleSaysRun reports whether a last report that has the id speaks against a pod that
 // kubelet says it has stopped: it was vouched for, by the API server's clock, when the
 // containers had ended.
-func (x *index) staleSaysRun(s *candidate) bool {
+func (x *Index) staleSaysRun(s *candidate) bool {
 	if s.pod == nil {
 		return false
 	}
@@ -170,7 +170,7 @@ func (x *index) staleSaysRun(s *candidate) bool {
 	})
 }
 
-// heardSince is how long a sandbox must have been absent before that counts while its
+// HeardSince is how long a sandbox must have been absent before that counts while its
 // pod is Pending, whatever --confirm-after says: as long as a report is fresh. Before
 // that its agent may have looked last when the ADD had not yet begun.
-const heardSince = time.Minute
+const HeardSince = time.Minute

@@ -36,11 +36,12 @@ type Finding struct {
 	Node         string   `json:"node"`
 	Message      string   `json:"message"`
 
-	repair *repair
+	// Repair is what --repair would write; nil for nothing.
+	Repair *Repair `json:"-"`
 }
 
 // CanRepair reports whether --repair would mend it.
-func (f Finding) CanRepair() bool { return f.repair != nil }
+func (f Finding) CanRepair() bool { return f.Repair != nil }
 
 func (w *judging) findings() []Finding {
 	x := w.x
@@ -56,8 +57,8 @@ func (w *judging) findings() []Finding {
 	}
 	uses := w.overlapping()
 	for i := range found {
-		if r := found[i].repair; r != nil {
-			r.overlapping = uses[r.pool]
+		if r := found[i].Repair; r != nil {
+			r.Overlapping = uses[r.Pool]
 		}
 	}
 	found = slices.Concat(found, w.missingReservations(uses), w.silentNodes(), x.malformed(w.j))
@@ -71,9 +72,9 @@ func (w *judging) findings() []Finding {
 	return found
 }
 
-// findingsAt are the findings that can be mended: of entries at some addresses, and of
+// FindingsAt are the findings that can be mended: of entries at some addresses, and of
 // missing reservations at others. The cost grows with the addresses.
-func (x *index) findingsAt(entries, reservations []netip.Addr) []Finding {
+func (x *Index) FindingsAt(entries, reservations []netip.Addr) []Finding {
 	var found []Finding
 	for _, addr := range uniqueAddresses(entries) {
 		found = slices.Concat(found, x.unrecordedAt(addr), x.misrecordedAt(addr))
@@ -96,7 +97,7 @@ func uniqueAddresses(in []netip.Addr) []netip.Addr {
 }
 
 // known reports whether the API has the sandbox's pod.
-func (x *index) known(g *reportEntry) bool {
+func (x *Index) known(g *reportEntry) bool {
 	p := x.pod(g.pod())
 	return p != nil && (g.uid() == "" || p.Has(g.uid()))
 }
@@ -119,7 +120,7 @@ func (w *judging) phantoms() []Finding {
 	return found
 }
 
-func (x *index) phantom(g *reportEntry) Finding {
+func (x *Index) phantom(g *reportEntry) Finding {
 	pod := g.box.Namespace + "/" + g.box.Name
 	var ips, pools, missing []string
 	for _, a := range g.box.Addresses {
@@ -151,7 +152,7 @@ func (x *index) phantom(g *reportEntry) Finding {
 
 // conflictsAt are the networks in which two pods, or two sandboxes, carry an
 // address.
-func (x *index) conflictsAt(addr netip.Addr) []Finding {
+func (x *Index) conflictsAt(addr netip.Addr) []Finding {
 	var found []Finding
 	pods, boxes := map[string][]string{}, map[string][]reportEntry{}
 	for _, c := range x.podsAt(addr) {
@@ -196,7 +197,7 @@ func (x *index) conflictsAt(addr netip.Addr) []Finding {
 }
 
 // poolNameOf names a pool that has the address on the network.
-func (x *index) poolNameOf(addr netip.Addr, network string) string {
+func (x *Index) poolNameOf(addr netip.Addr, network string) string {
 	for _, p := range x.poolsAt(addr) {
 		if p.of(network) {
 			return p.ref
@@ -206,7 +207,7 @@ func (x *index) poolNameOf(addr netip.Addr, network string) string {
 }
 
 // mappedBy calls f for the pools that a network of a definition maps to.
-func (x *index) mappedBy(n ippool.Network, f func(*pool)) {
+func (x *Index) mappedBy(n ippool.Network, f func(*pool)) {
 	candidates := x.pools
 	if !n.Slices {
 		candidates = nil
@@ -250,7 +251,7 @@ func (w *judging) addSilent(e *Evidence) {
 	}
 }
 
-func (x *index) malformed(j *Judgement) []Finding {
+func (x *Index) malformed(j *Judgement) []Finding {
 	var found []Finding
 	for _, text := range x.o.Unreadable {
 		found = append(found, Finding{Kind: MalformedFinding, Message: text})

@@ -11,13 +11,13 @@ import (
 // Follow amends what was judged by changes, and judges what they may have changed.
 func (j *Judgement) Follow(changes *Live) *Judgement { return j.x.follow(changes) }
 
-func (x *index) follow(changes *Live) *Judgement {
-	x.indexReservations()
+func (x *Index) follow(changes *Live) *Judgement {
+	x.IndexReservations()
 	addresses := x.changedBy(changes)
-	x.amend(changes)
+	x.Amend(changes)
 	ambiguous := func(p *pool) bool { return p.keyed != nil }
-	j := x.judgeOnly(slices.DeleteFunc(addresses, func(addr netip.Addr) bool { return slices.ContainsFunc(x.poolsAt(addr), ambiguous) }))
-	j.x, j.followed = x, true
+	j := x.JudgeAddresses(slices.DeleteFunc(addresses, func(addr netip.Addr) bool { return slices.ContainsFunc(x.poolsAt(addr), ambiguous) }))
+	j.x, j.Partial = x, true
 	for _, p := range x.pools {
 		j.Total += len(p.Allocations)
 	}
@@ -27,7 +27,7 @@ func (x *index) follow(changes *Live) *Judgement {
 // changedBy are the addresses of which changes that are not amended yet may change
 // the verdict: those that a pod or a report carries or has carried, and those of
 // entries and reservations that were changed.
-func (x *index) changedBy(changes *Live) []netip.Addr {
+func (x *Index) changedBy(changes *Live) []netip.Addr {
 	var found []netip.Addr
 	add := func(addr netip.Addr) {
 		if addr.IsValid() {

@@ -162,11 +162,11 @@ func (h *History) note(it *Item, o *Observation) {
 		s.ripens.missing = since(s.ripens.missing, rests, o.Now)
 		s.ripens.gone = since(s.ripens.gone, rests, o.Local)
 	}
-	if node := it.claimedOn(); node != "" && !slices.Contains(s.carried, node) {
+	if node := it.ClaimedOn(); node != "" && !slices.Contains(s.carried, node) {
 		s.carried = append(s.carried, node)
 	}
-	if owner := it.owner(); owner.UID == "" {
-		pod := it.namesake()
+	if owner := it.Owner(); owner.UID == "" {
+		pod := it.Namesake()
 		if pod != nil && pod.Node != "" {
 			s.ranOn(pod.Node)
 		}
@@ -237,16 +237,16 @@ func (h *History) ripe(it *Item, o *Observation, confirmAfter time.Duration) tim
 	switch {
 	case e == nil || e.Phase != podstate.Pending:
 	case e.Sandbox == Absent:
-		confirmAfter = max(confirmAfter, heardSince)
+		confirmAfter = max(confirmAfter, HeardSince)
 	case e.Unsettled && !e.Unproven: // then it is proven
-		confirmAfter = heardSince
+		confirmAfter = HeardSince
 	}
 	if s.deleted > confirmAfter {
 		confirmAfter = s.deleted + time.Minute
 	}
 	at := later(r.stale.Add(confirmAfter), lapsed(o, r.local, confirmAfter))
 	if it.Reason == NodeMissingReason {
-		if heard := it.lastHeard(); !heard.IsZero() && heard.Before(r.stale) {
+		if heard := it.LastHeard(); !heard.IsZero() && heard.Before(r.stale) {
 			at = heard.Add(confirmAfter)
 		}
 	}

@@ -10,10 +10,10 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
-// index is an observation as judging looks things up in it. It is built once,
+// Index is an observation as judging looks things up in it. It is built once,
 // and then amended by what has changed, at a cost that grows with the change.
 // It is used by one goroutine.
-type index struct {
+type Index struct {
 	hasher
 	o       *Observation // its Pods and Reservations are those of before the amendments
 	past    Past         // nil for nothing
@@ -60,8 +60,8 @@ type index struct {
 	byReservation lookup // numbers of reservations by name; empty before the first amendment
 }
 
-func newIndex(o *Observation, past Past, policy Policy) *index {
-	x := &index{
+func NewIndex(o *Observation, past Past, policy Policy) *Index {
+	x := &Index{
 		hasher: newHasher(), o: o, past: past, now: o.Now, policy: policy, rules: newRules(),
 		inUse: len(o.Reports) > 0 || o.ReportsUnreadable || policy.AgentsRequired || past != nil && past.SawReports(),
 	}
@@ -77,7 +77,7 @@ func newIndex(o *Observation, past Past, policy Policy) *index {
 
 // nameNodes collects the names that a node slice's pool may carry: those of the
 // Node objects; without any, those in reports and pods.
-func (x *index) nameNodes() {
+func (x *Index) nameNodes() {
 	x.nodeNames = make(map[string]bool, len(x.o.Nodes))
 	for name := range x.o.Nodes {
 		x.nodeNames[name] = true
@@ -96,21 +96,21 @@ func (x *index) nameNodes() {
 }
 
 // dead reports whether a node is proven dead by its Node object.
-func (x *index) dead(node string) bool {
+func (x *Index) dead(node string) bool {
 	n := x.o.Nodes[node]
 	return n != nil && n.Dead()
 }
 
 // rebooted reports whether the node runs another boot than at the time of the report,
 // on the same machine: another machine under the name says nothing of the one before.
-func (x *index) rebooted(r *report) bool {
+func (x *Index) rebooted(r *report) bool {
 	n := x.o.Nodes[r.Name]
 	return n != nil && n.BootID != "" && r.BootID != "" && n.BootID != r.BootID && n.Machine.Same(r.Machine)
 }
 
 // replaced reports whether another machine runs under the node's name than at the
 // time of the report: what the one before ran is then as that of a missing node.
-func (x *index) replaced(r *report) bool {
+func (x *Index) replaced(r *report) bool {
 	n := x.o.Nodes[r.Name]
 	return !r.fresh && n != nil && n.Machine.Known() && r.Machine.Known() && n.Machine != r.Machine &&
 		n.BootID != "" && r.BootID != "" && n.BootID != r.BootID // a machine id can be made again while all runs on
@@ -118,13 +118,13 @@ func (x *index) replaced(r *report) bool {
 
 // lapsed reports whether the machine of a report has been gone, and its agent silent,
 // for as long as an unconfirmed verdict must hold.
-func (x *index) lapsed(r *report) bool {
+func (x *Index) lapsed(r *report) bool {
 	at, ok := x.lapses(r)
 	return ok && !x.now.Before(at)
 }
 
 // lapses is when what a report says lapses; ok is false while its machine is there.
-func (x *index) lapses(r *report) (at time.Time, ok bool) {
+func (x *Index) lapses(r *report) (at time.Time, ok bool) {
 	heard := r.LastHeard
 	if heard.IsZero() {
 		heard = r.Written
@@ -134,21 +134,21 @@ func (x *index) lapses(r *report) (at time.Time, ok bool) {
 
 // lost reports whether what a report says ended with its node: it is stale, and
 // the node is dead or has booted again since.
-func (x *index) lost(r *report) bool {
+func (x *Index) lost(r *report) bool {
 	return !r.fresh && (x.dead(r.Name) || x.rebooted(r))
 }
 
-func (x *index) missing(node string) bool {
+func (x *Index) missing(node string) bool {
 	return len(x.o.Nodes) > 0 && node != "" && x.o.Nodes[node] == nil
 }
 
-func (x *index) heard(node string) bool {
+func (x *Index) heard(node string) bool {
 	r := x.byNode[node]
 	return r != nil && r.fresh
 }
 
 // notReady reports whether a node is known not to be Ready.
-func (x *index) notReady(node string) bool {
+func (x *Index) notReady(node string) bool {
 	n := x.o.Nodes[node]
 	return n != nil && !n.Ready
 }

@@ -17,7 +17,7 @@ type podAddress struct {
 	nad   *ippool.NAD // nil: it cannot be read
 }
 
-func (x *index) addPods() {
+func (x *Index) addPods() {
 	x.pods = make([]*podstate.Pod, 0, len(x.o.Pods))
 	x.byName, x.carried = newLookup(len(x.o.Pods)), newLookup(len(x.o.Pods))
 	x.young, x.podsOn = map[*podstate.Pod]bool{}, map[string]int{}
@@ -36,14 +36,14 @@ func (x *index) addPods() {
 }
 
 // flushPods puts what was indexed of pods where it is looked up.
-func (x *index) flushPods() {
+func (x *Index) flushPods() {
 	x.byName.addAll(&x.names, &x.touched, func(int) {})
 	x.carried.addAll(&x.claimed, &x.touched, func(i int) { x.shared = append(x.shared, x.claimed.addresses[i]) })
 }
 
 // addPod reports whether the pod is on a node whose name was not known, where
 // that matters.
-func (x *index) addPod(p *podstate.Pod) (newNode bool) {
+func (x *Index) addPod(p *podstate.Pod) (newNode bool) {
 	number := uint32(len(x.pods))
 	if last := len(x.free) - 1; last >= 0 {
 		number, x.free = x.free[last], x.free[:last]
@@ -56,7 +56,7 @@ func (x *index) addPod(p *podstate.Pod) (newNode bool) {
 	return newNode
 }
 
-func (x *index) indexPod(number uint32, p *podstate.Pod) (newNode bool) {
+func (x *Index) indexPod(number uint32, p *podstate.Pod) (newNode bool) {
 	x.names.add(x.name(p.Namespace, p.Name), number)
 	x.claims(p, func(addr netip.Addr, nad *ippool.NAD) {
 		x.claimed.add(x.address(addr), number)
@@ -77,7 +77,7 @@ func (x *index) indexPod(number uint32, p *podstate.Pod) (newNode bool) {
 
 // joins and leaves count the pods by node where no Node object is known: their
 // nodes are then all the nodes there are. They report whether those change.
-func (x *index) joins(node string) bool {
+func (x *Index) joins(node string) bool {
 	if len(x.o.Nodes) > 0 || node == "" {
 		return false
 	}
@@ -85,7 +85,7 @@ func (x *index) joins(node string) bool {
 	return !x.nodeNames[node]
 }
 
-func (x *index) leaves(node string) bool {
+func (x *Index) leaves(node string) bool {
 	if len(x.o.Nodes) > 0 || node == "" {
 		return false
 	}
@@ -94,7 +94,7 @@ func (x *index) leaves(node string) bool {
 }
 
 // ages reports whether a pod with an address is so new that its age will matter.
-func (x *index) ages(p *podstate.Pod) bool {
+func (x *Index) ages(p *podstate.Pod) bool {
 	return x.now.Sub(p.Created) <= recentFor &&
 		slices.ContainsFunc(p.Interfaces, func(i podstate.Interface) bool { return len(i.Addresses) > 0 })
 }
@@ -103,7 +103,7 @@ func (x *index) ages(p *podstate.Pod) bool {
 // another pod: those in a pool's range, of a network of whereabouts or of one that is
 // not known. A pod that was never bound to a node has no network: what its
 // network-status says was written by somebody else.
-func (x *index) claims(p *podstate.Pod, f func(netip.Addr, *ippool.NAD)) {
+func (x *Index) claims(p *podstate.Pod, f func(netip.Addr, *ippool.NAD)) {
 	if p.Node == "" {
 		return
 	}
@@ -122,7 +122,7 @@ func (x *index) claims(p *podstate.Pod, f func(netip.Addr, *ippool.NAD)) {
 }
 
 // pod is the pod by that name, nil if there is none.
-func (x *index) pod(namespace, name string) *podstate.Pod {
+func (x *Index) pod(namespace, name string) *podstate.Pod {
 	if number, ok := x.podNumber(namespace, name, x.name(namespace, name)); ok {
 		return x.pods[number]
 	}
@@ -131,18 +131,18 @@ func (x *index) pod(namespace, name string) *podstate.Pod {
 
 // owner is the pod by an owner's name. What a repair wrote for a phantom names a
 // pod that is known to be none.
-func (x *index) owner(owner ippool.PodRef) *podstate.Pod {
+func (x *Index) owner(owner ippool.PodRef) *podstate.Pod {
 	return x.ownerPod(owner, x.name(owner.Namespace, owner.Name))
 }
 
-func (x *index) ownerPod(owner ippool.PodRef, hash uint64) *podstate.Pod {
+func (x *Index) ownerPod(owner ippool.PodRef, hash uint64) *podstate.Pod {
 	if number, ok := x.podNumber(owner.Namespace, owner.Name, hash); ok && owner.UID == "" {
 		return x.pods[number]
 	}
 	return nil
 }
 
-func (x *index) podNumber(namespace, name string, hash uint64) (uint32, bool) {
+func (x *Index) podNumber(namespace, name string, hash uint64) (uint32, bool) {
 	for c := x.byName.find(hash); ; {
 		number, ok := c.next()
 		if !ok {
@@ -156,7 +156,7 @@ func (x *index) podNumber(namespace, name string, hash uint64) (uint32, bool) {
 
 // podsAt are the pods that carry an address, by name: what the runtime's report says of
 // a pod's sandbox counts, where it says something, and not the annotation.
-func (x *index) podsAt(addr netip.Addr) []podAddress {
+func (x *Index) podsAt(addr netip.Addr) []podAddress {
 	var found []podAddress
 	for _, number := range x.carried.all(x.address(addr)) {
 		p := x.pods[number]
@@ -178,7 +178,7 @@ func (x *index) podsAt(addr netip.Addr) []podAddress {
 
 // reported reports whether the fresh report of a pod's node lists its sandbox with
 // all of its addresses.
-func (x *index) reported(p *podstate.Pod) bool {
+func (x *Index) reported(p *podstate.Pod) bool {
 	r := x.byNode[p.Node]
 	return r != nil && r.fresh && slices.ContainsFunc(r.sandboxes, func(b v1alpha1.Sandbox) bool {
 		return b.State == v1alpha1.SandboxReady && len(b.Addresses) > 0 && !b.AddressesUnread && p.Has(b.UID)

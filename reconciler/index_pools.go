@@ -35,7 +35,7 @@ type entry struct {
 // networkName is a network that a pool of a namespace may be of.
 type networkName struct{ namespace, network string }
 
-func (x *index) addPools() {
+func (x *Index) addPools() {
 	x.nads = readableNADs(x.o)
 	x.ranges = make(map[netip.Prefix][]*pool, len(x.o.Pools))
 	x.named = map[networkName]bool{}
@@ -96,7 +96,7 @@ func (p *pool) carry(addr netip.Addr) {
 	}
 }
 
-func (x *index) sliceNetworks() []ippool.Network {
+func (x *Index) sliceNetworks() []ippool.Network {
 	var found []ippool.Network
 	for _, nad := range x.o.NADs {
 		for _, n := range nad.Networks {
@@ -110,7 +110,7 @@ func (x *index) sliceNetworks() []ippool.Network {
 
 // networksOf are the network names that a pool's name admits: also, where a
 // definition cuts the pool's range into slices, that of a slice whose node is gone.
-func (x *index) networksOf(p *ippool.Pool) []string {
+func (x *Index) networksOf(p *ippool.Pool) []string {
 	names := p.Networks(x.nodeNames)
 	if names == nil {
 		return nil
@@ -125,7 +125,7 @@ func (x *index) networksOf(p *ippool.Pool) []string {
 
 // indexed is a pool as it is in the index, or if that has another by now, as it
 // would be.
-func (x *index) indexed(p *ippool.Pool) *pool {
+func (x *Index) indexed(p *ippool.Pool) *pool {
 	for _, q := range x.ranges[p.Range.Prefix()] {
 		if q.Pool == p {
 			return q
@@ -137,7 +137,7 @@ func (x *index) indexed(p *ippool.Pool) *pool {
 }
 
 // poolNamed is the pool "<namespace>/<name>", nil if there is none.
-func (x *index) poolNamed(ref string) *pool {
+func (x *Index) poolNamed(ref string) *pool {
 	at, found := sort.Find(len(x.pools), func(i int) int { return cmp.Compare(ref, x.pools[i].ref) })
 	if !found {
 		return nil
@@ -146,7 +146,7 @@ func (x *index) poolNamed(ref string) *pool {
 }
 
 // poolsAt are the readable pools that have an address in their range, by name.
-func (x *index) poolsAt(addr netip.Addr) []*pool {
+func (x *Index) poolsAt(addr netip.Addr) []*pool {
 	var found []*pool
 	family := &x.lengths[0]
 	if addr.Is6() {
@@ -168,7 +168,7 @@ func (x *index) poolsAt(addr netip.Addr) []*pool {
 	return found
 }
 
-func (x *index) inRange(addr netip.Addr) bool { return len(x.poolsAt(addr)) > 0 }
+func (x *Index) inRange(addr netip.Addr) bool { return len(x.poolsAt(addr)) > 0 }
 
 // from is the number of the first entry at or after an address.
 func (p *pool) from(addr netip.Addr) int {
@@ -177,7 +177,7 @@ func (p *pool) from(addr netip.Addr) int {
 
 // entriesFor are all entries that may stand for an address, also those that
 // cannot be judged for another Problem.
-func (x *index) entriesFor(into []entry, addr netip.Addr) []entry {
+func (x *Index) entriesFor(into []entry, addr netip.Addr) []entry {
 	for _, p := range x.poolsAt(addr) {
 		into = p.entriesFor(into, addr)
 	}
@@ -296,7 +296,7 @@ type reading struct {
 // readings are the ways to read a reservation's name that a readable pool
 // allows for: the pool may be of the network, and has the address in its range.
 // They are ordered by network.
-func (x *index) readings(into []reading, r *ippool.Reservation) []reading {
+func (x *Index) readings(into []reading, r *ippool.Reservation) []reading {
 	read := func(network string) {
 		addr, ok := ippool.ReservedAddress(r.Name, network)
 		if ok && slices.ContainsFunc(x.poolsAt(addr), func(p *pool) bool { return p.Namespace == r.Namespace && p.of(network) }) {

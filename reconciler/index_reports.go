@@ -34,7 +34,7 @@ type reportEntry struct {
 // its report without a search.
 const blockSize = 64
 
-func (x *index) addReports() {
+func (x *Index) addReports() {
 	x.byNode = make(map[string]*report, len(x.o.Reports))
 	ids, addresses := 0, 0
 	for _, r := range x.o.Reports {
@@ -56,7 +56,7 @@ func (x *index) addReports() {
 }
 
 // addReport gives the entries of a report the numbers from a block on.
-func (x *index) addReport(r *podstate.Report, block int, byID, byAddress *additions) *report {
+func (x *Index) addReport(r *podstate.Report, block int, byID, byAddress *additions) *report {
 	rep := &report{Report: r, fresh: r.Fresh(x.now), first: uint32(block * blockSize), node: []string{r.Name},
 		sandboxes: r.Sandboxes, attachments: r.Attachments}
 	x.byNode[r.Name] = rep
@@ -89,7 +89,7 @@ func (x *index) addReport(r *podstate.Report, block int, byID, byAddress *additi
 }
 
 // setReport reports whether all must be built again.
-func (x *index) setReport(name string, r *podstate.Report) (rebuild bool) {
+func (x *Index) setReport(name string, r *podstate.Report) (rebuild bool) {
 	at, there := slices.BinarySearchFunc(x.reports, name, func(r *report, name string) int { return cmp.Compare(r.Name, name) })
 	switch {
 	case !there && r == nil:
@@ -119,7 +119,7 @@ func (x *index) setReport(name string, r *podstate.Report) (rebuild bool) {
 
 // removeReport returns the block from which on as many entries find room as those of
 // the report that follows.
-func (x *index) removeReport(r *report, entries int) (block int) {
+func (x *Index) removeReport(r *report, entries int) (block int) {
 	number := r.first
 	remove := func(id string, addresses []v1alpha1.Address) {
 		if id != "" {
@@ -151,7 +151,7 @@ func (x *index) removeReport(r *report, entries int) (block int) {
 	return block
 }
 
-func (x *index) sight(number uint32, id string, addresses []v1alpha1.Address, ready bool, byID, byAddress *additions) {
+func (x *Index) sight(number uint32, id string, addresses []v1alpha1.Address, ready bool, byID, byAddress *additions) {
 	if id != "" {
 		byID.add(x.text(id), number)
 	}
@@ -173,7 +173,7 @@ func (x *index) sight(number uint32, id string, addresses []v1alpha1.Address, re
 }
 
 // entry is the entry of a report with this number.
-func (x *index) entry(number uint32) reportEntry {
+func (x *Index) entry(number uint32) reportEntry {
 	r := x.blocks[number/blockSize]
 	s := reportEntry{report: r, number: number}
 	switch i := int(number - r.first); {
@@ -188,11 +188,11 @@ func (x *index) entry(number uint32) reportEntry {
 }
 
 // reportEntries adds the mentions of a container id, by the names of the reports.
-func (x *index) reportEntries(into []reportEntry, id string) []reportEntry {
+func (x *Index) reportEntries(into []reportEntry, id string) []reportEntry {
 	return x.sightingsOf(into, id, x.text(id))
 }
 
-func (x *index) sightingsOf(into []reportEntry, id string, hash uint64) []reportEntry {
+func (x *Index) sightingsOf(into []reportEntry, id string, hash uint64) []reportEntry {
 	if id == "" {
 		return into
 	}
@@ -229,7 +229,7 @@ func bySighting(a, b reportEntry) int {
 
 // boxesAt are the sandboxes and attachments that a report gives an address, each
 // once for each of its mentions, with the mention.
-func (x *index) boxesAt(addr netip.Addr) []boxAddress {
+func (x *Index) boxesAt(addr netip.Addr) []boxAddress {
 	var found []boxAddress
 	for _, number := range x.boxes.all(x.address(addr)) {
 		s := x.entry(number)

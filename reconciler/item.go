@@ -21,13 +21,13 @@ type Item struct {
 // more is what only some items have. Those that have nothing of their own share
 // one.
 type more struct {
-	x        *index
+	x        *Index
 	evidence *Evidence // of allocations that are not in use, and of reservations that stand alone
 	with     []*Item
 	one      [1]*Item // with, where it is one
 	like     *Item    // whose verdict a reservation shares
 	reading  reading
-	// reserved is the reservation whose more this is, where its only allocation,
+	// WithReservation is the reservation whose more this is, where its only allocation,
 	// which is in use, has nothing else of its own: the two share one.
 	reserved [1]*Item
 }
@@ -153,6 +153,9 @@ func (it *Item) Age(now time.Time) time.Duration {
 	return now.Sub(first).Round(time.Second)
 }
 
+// SharesVerdictOf is the allocation whose verdict a reservation shares; nil for none.
+func (it *Item) SharesVerdictOf() *Item { return it.more.like }
+
 // Text is an item's address, "" where it cannot be read.
 func (it *Item) Text() string {
 	if !it.Address().IsValid() {
@@ -164,15 +167,15 @@ func (it *Item) Text() string {
 // Node is the node that the verdict is about, "" where there is no single one.
 func (it *Item) Node() string { return it.Evidence().node() }
 
-func (it *Item) owner() ippool.PodRef {
+func (it *Item) Owner() ippool.PodRef {
 	if it.Allocation != nil {
 		return it.Allocation.Owner
 	}
 	return it.Reservation.Owner
 }
 
-// reserved is a reservation that shares an allocation's verdict.
-func (it *Item) reserved(r *ippool.Reservation) *Item {
+// WithReservation is a reservation that shares an allocation's verdict.
+func (it *Item) WithReservation(r *ippool.Reservation) *Item {
 	return &Item{Judged: it.Judged, Reservation: r,
 		more: &more{x: it.more.x, like: it, with: []*Item{it}, reading: reading{address: it.Address()}}}
 }
@@ -203,24 +206,24 @@ func (it *Item) Attrs() []any {
 	return attrs
 }
 
-// claimedOn is the node of a pod of another name that carries the address; "" where none
+// ClaimedOn is the node of a pod of another name that carries the address; "" where none
 // was found.
-func (it *Item) claimedOn() string {
+func (it *Item) ClaimedOn() string {
 	if it.more.evidence == nil {
 		return ""
 	}
 	return it.more.evidence.claimedOn
 }
 
-// namesake is the pod by the owner's name; nil where there is none.
-func (it *Item) namesake() *podstate.Pod {
-	owner := it.owner()
+// Namesake is the pod by the owner's name; nil where there is none.
+func (it *Item) Namesake() *podstate.Pod {
+	owner := it.Owner()
 	return it.more.x.pod(owner.Namespace, owner.Name)
 }
 
-// lastHeard is when the last agent was heard of those of the nodes that could run the
+// LastHeard is when the last agent was heard of those of the nodes that could run the
 // sandbox; zero where none was.
-func (it *Item) lastHeard() time.Time {
+func (it *Item) LastHeard() time.Time {
 	var last time.Time
 	for _, node := range it.Evidence().Nodes {
 		if r := it.more.x.byNode[node]; r != nil && r.LastHeard.After(last) {

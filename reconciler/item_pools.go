@@ -7,9 +7,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// pausedPool is the paused pool that an item is in, or for a reservation one
+// PausedPool is the paused pool that an item is in, or for a reservation one
 // that has its address.
-func (it *Item) pausedPool() *ippool.Pool {
+func (it *Item) PausedPool() *ippool.Pool {
 	for _, p := range it.pools() {
 		if p.Paused {
 			return p
@@ -52,8 +52,8 @@ func (p *pool) mayShare(it *Item) bool {
 	return slices.ContainsFunc(it.With(), func(r *Item) bool { return p.of(r.Network()) })
 }
 
-// leaseNames are the Leases that ADD and DEL take for the pools that an item is about.
-func (it *Item) leaseNames() []string {
+// LeaseNames are the Leases that ADD and DEL take for the pools that an item is about.
+func (it *Item) LeaseNames() []string {
 	names := []string{ippool.SharedLease}
 	for _, p := range it.poolsWith() {
 		names = append(names, p.LeaseNames()...)
@@ -61,8 +61,8 @@ func (it *Item) leaseNames() []string {
 	return sortedUnique(names)
 }
 
-// poolNames are the pools that an item is about.
-func (it *Item) poolNames() []types.NamespacedName {
+// PoolNames are the pools that an item is about.
+func (it *Item) PoolNames() []types.NamespacedName {
 	var names []types.NamespacedName
 	for _, p := range it.poolsWith() {
 		names = append(names, types.NamespacedName{Namespace: p.Namespace, Name: p.Name})

@@ -32,8 +32,9 @@ type Judgement struct {
 	// changed has fewer.
 	Total int
 
-	x        *index
-	followed bool // it is of what has changed, and of nothing else
+	x *Index
+	// Partial: it is of what has changed, and of nothing else.
+	Partial bool
 }
 
 // recentFor is how long an ADD or DEL may keep a reservation without its entry
@@ -45,20 +46,20 @@ const recentFor = 2 * time.Minute
 // second check before a write, the CLI on a folder and the Deployment all call it.
 // past is nil where nothing is known of earlier observations.
 func Judge(o *Observation, past Past, policy Policy) *Judgement {
-	return newIndex(o, past, policy).judgeAll()
+	return NewIndex(o, past, policy).Judge()
 }
 
-// judgeAll is the judgement of all that the index stands for.
-func (x *index) judgeAll() *Judgement {
-	w := x.judge()
+// Judge is the judgement of all that the index stands for.
+func (x *Index) Judge() *Judgement {
+	w := x.judgeRecorded()
 	w.j.Findings = w.findings()
 	w.j.Due = x.due(w.due)
 	w.j.Total, w.j.x = len(w.j.Allocations), x
 	return w.j
 }
 
-// judge gives verdicts to all that is recorded.
-func (x *index) judge() *judging {
+// judgeRecorded gives verdicts to all that is recorded.
+func (x *Index) judgeRecorded() *judging {
 	n := 0
 	for _, p := range x.pools {
 		p.first = n
@@ -90,7 +91,7 @@ func (x *index) judge() *judging {
 
 // judging is one pass of giving verdicts.
 type judging struct {
-	x            *index
+	x            *Index
 	j            *Judgement
 	plain        *more // of all items that have nothing of their own
 	items        []Item
@@ -110,7 +111,7 @@ type judging struct {
 	reserved     map[*Item]bool // allocations whose reservation has a field that is not known
 }
 
-func (x *index) newJudging(allocations, reservations int) *judging {
+func (x *Index) newJudging(allocations, reservations int) *judging {
 	return &judging{
 		x: x, due: deadline{now: x.now}, plain: &more{x: x}, silent: map[string]int{}, items: make([]Item, 0, allocations+reservations),
 		j: &Judgement{Observation: x.o, WithoutAgents: !x.inUse, Nodes: x.states,
@@ -166,7 +167,7 @@ func (w *judging) vouch(owner ippool.PodRef) {
 }
 
 // evidenceOn is the evidence on one allocation.
-func (x *index) evidenceOn(p *pool, a *ippool.Allocation) *Evidence {
+func (x *Index) evidenceOn(p *pool, a *ippool.Allocation) *Evidence {
 	s, e := &candidate{pool: p, alloc: a, owner: a.Owner, sighted: x.reportEntries(nil, a.ContainerID), pod: x.owner(a.Owner)}, &Evidence{}
 	x.gather(s, e)
 	x.addClaims(s, e)
@@ -246,8 +247,8 @@ func byName(a, b *ippool.Reservation) int {
 	return cmp.Compare(a.Ref(), b.Ref())
 }
 
-// byPlace orders items by pool or name, then address.
-func byPlace(a, b *Item) int {
+// ByPlace orders items by pool or name, then address.
+func ByPlace(a, b *Item) int {
 	if a.Pool == nil || a.Pool != b.Pool {
 		if c := cmp.Compare(a.Object(), b.Object()); c != 0 {
 			return c
@@ -296,7 +297,7 @@ func mostCareful(items []*Item) *Item {
 
 // standsAlone gathers the evidence on a reservation without an allocation. Its
 // sandbox is looked for by address and network.
-func (x *index) standsAlone(r *ippool.Reservation, readings []reading) *Evidence {
+func (x *Index) standsAlone(r *ippool.Reservation, readings []reading) *Evidence {
 	e := &Evidence{Owner: r.Owner, Sandbox: NoSource}
 	if len(readings) == 1 {
 		s := &candidate{reservation: r, owner: r.Owner, network: readings[0].network, address: readings[0].address, pod: x.owner(r.Owner)}
@@ -330,6 +331,9 @@ func describe(readings []reading) string {
 	}
 	return text
 }
+
+// Index is what was judged, for those who amend it and judge again.
+func (j *Judgement) Index() *Index { return j.x }
 
 // About is the part of a judgement that is about one address.
 func (j *Judgement) About(addr netip.Addr) *Judgement {

@@ -5,9 +5,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// reservationsOf are the names of all reservations that may be an allocation's:
+// ReservationsOf are the names of all reservations that may be an allocation's:
 // those seen, and those that may have been made since.
-func (o *Observation) reservationsOf(it *Item) []types.NamespacedName {
+func (o *Observation) ReservationsOf(it *Item) []types.NamespacedName {
 	var names []types.NamespacedName
 	for _, r := range it.With() {
 		names = append(names, types.NamespacedName{Namespace: r.Reservation.Namespace, Name: r.Reservation.Name})
@@ -22,8 +22,8 @@ func (o *Observation) reservationsOf(it *Item) []types.NamespacedName {
 	return names
 }
 
-// lacks reports whether an allocation's pool was read and has nothing under its key.
-func (o *Observation) lacks(it *Item) bool {
+// Lacks reports whether an allocation's pool was read and has nothing under its key.
+func (o *Observation) Lacks(it *Item) bool {
 	p := o.poolOf(it)
 	return p != nil && p.Problem == "" && p.Find(it.Key()) == nil
 }
@@ -38,9 +38,9 @@ func (o *Observation) poolOf(it *Item) *ippool.Pool {
 	return nil
 }
 
-// hides reports whether an allocation's pool, or what is under its key, cannot be
+// Hides reports whether an allocation's pool, or what is under its key, cannot be
 // read: then nothing tells whose it is.
-func (o *Observation) hides(it *Item) bool {
+func (o *Observation) Hides(it *Item) bool {
 	p := o.poolOf(it)
 	if p == nil {
 		return false

@@ -9,16 +9,16 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 )
 
-// endOfDEL is how long the fence must have stood when the report was renewed by which an
+// EndOfDEL is how long the fence must have stood when the report was renewed by which an
 // entry is rewritten. CRI-O takes the network of a sandbox down while it is
 // still READY, and a DEL that was under way then must have had the time to end.
-const endOfDEL = 10 * time.Second
+const EndOfDEL = 10 * time.Second
 
 // misrecordedAt are the pools of which the entry for an address names a sandbox that
 // does not run, while another one carries it: the record is of the past, as after a
 // restore of etcd, or was taken over. Its own DEL would free the address, and its pod
 // gets it again at the next ADD. Where both run it is a Conflict.
-func (x *index) misrecordedAt(addr netip.Addr) []Finding {
+func (x *Index) misrecordedAt(addr netip.Addr) []Finding {
 	var found []Finding
 	for _, p := range x.poolsAt(addr) {
 		if p.keyed != nil {
@@ -38,7 +38,7 @@ func (x *index) misrecordedAt(addr netip.Addr) []Finding {
 		if !e.ended() {
 			continue
 		}
-		fenced := x.heardBehindFence(endOfDEL, b.report.node) && (e.Sandbox == NodeDead || x.heardBehindFence(endOfDEL, e.Nodes))
+		fenced := x.heardBehindFence(EndOfDEL, b.report.node) && (e.Sandbox == NodeDead || x.heardBehindFence(EndOfDEL, e.Nodes))
 		if !fenced && !x.settledCarrier(b) {
 			continue
 		}
@@ -56,7 +56,7 @@ func (e *Evidence) ended() bool {
 	return false
 }
 
-func (x *index) misrecorded(p *pool, a *ippool.Allocation, b *boxAddress, e *Evidence, fenced bool) Finding {
+func (x *Index) misrecorded(p *pool, a *ippool.Allocation, b *boxAddress, e *Evidence, fenced bool) Finding {
 	who := b.name()
 	f := Finding{Kind: Misrecorded, IP: a.Address.String(), Pool: p.ref, Pods: sortedUnique([]string{who, a.Owner.Namespace + "/" + a.Owner.Name}),
 		ContainerIDs: []string{b.containerID()}, Node: b.report.Name,
@@ -66,8 +66,8 @@ func (x *index) misrecorded(p *pool, a *ippool.Allocation, b *boxAddress, e *Evi
 		f.ContainerIDs = append(f.ContainerIDs, a.ContainerID)
 	}
 	if podRef, ok := x.podRefFor(b); ok {
-		f.repair = p.entryFor(a.Address, b, podRef)
-		f.repair.instead, f.repair.key, f.repair.fenced = a, a.Key, fenced
+		f.Repair = p.entryFor(a.Address, b, podRef)
+		f.Repair.Instead, f.Repair.Key, f.Repair.Fenced = a, a.Key, fenced
 	}
 	return f
 }
@@ -75,11 +75,11 @@ func (x *index) misrecorded(p *pool, a *ippool.Allocation, b *boxAddress, e *Evi
 // carrier is the one sandbox that carries an address of the pool on its network, nil
 // where there is none, or where several do: that is a Conflict. One that is READY goes
 // before all others. The pool is known by the CNI result cache.
-func (x *index) carrier(p *pool, addr netip.Addr) *boxAddress {
+func (x *Index) carrier(p *pool, addr netip.Addr) *boxAddress {
 	var one *boxAddress
 	several := false
 	for _, b := range x.boxesAt(addr) {
-		if !p.of(b.NetworkName) || !x.needsEntry(&b, x.heardBehindFence(endOfDEL, b.report.node)) {
+		if !p.of(b.NetworkName) || !x.needsEntry(&b, x.heardBehindFence(EndOfDEL, b.report.node)) {
 			continue
 		}
 		switch {
@@ -99,12 +99,12 @@ func (x *index) carrier(p *pool, addr netip.Addr) *boxAddress {
 // needsEntry reports whether the pools need an entry for what a sandbox carries. Behind the
 // fence that is so for one, too, that is stopped or being set up and has a network: its
 // DEL waits, and when the fence is lowered an ADD may be faster.
-func (x *index) needsEntry(b *boxAddress, fenced bool) bool {
+func (x *Index) needsEntry(b *boxAddress, fenced bool) bool {
 	return b.runs() || fenced && x.mayRun(&b.reportEntry)
 }
 
 // settledCarrier reports whether a sandbox has been READY for so long that its ADD is done.
-func (x *index) settledCarrier(b *boxAddress) bool { return b.runs() && b.report.Settled(b.box, x.now) }
+func (x *Index) settledCarrier(b *boxAddress) bool { return b.runs() && b.report.Settled(b.box, x.now) }
 
 func (b *boxAddress) name() string {
 	namespace, name := b.pod()
@@ -113,7 +113,7 @@ func (b *boxAddress) name() string {
 
 // podRefFor is the podref of a sandbox's entry: one that no successor takes over where
 // the API does not have its pod on this node. ok is false where neither can be told.
-func (x *index) podRefFor(b *boxAddress) (podRef string, ok bool) {
+func (x *Index) podRefFor(b *boxAddress) (podRef string, ok bool) {
 	namespace, name := b.pod()
 	ref := ippool.PodRef{Namespace: namespace, Name: name}
 	if pod := x.pod(ref.Namespace, ref.Name); x.known(&b.reportEntry) && (pod.Node == "" || pod.Node == b.report.Name) {
@@ -123,15 +123,15 @@ func (x *index) podRefFor(b *boxAddress) (podRef string, ok bool) {
 	return ref.String(), ref.UID != ""
 }
 
-func (p *pool) entryFor(addr netip.Addr, b *boxAddress, podRef string) *repair {
+func (p *pool) entryFor(addr netip.Addr, b *boxAddress, podRef string) *Repair {
 	key, _ := p.Range.Key(addr)
-	return &repair{pool: p.Pool, key: strconv.FormatUint(key, 10), address: addr, network: b.NetworkName,
-		containerID: b.containerID(), podRef: podRef, ifName: b.IfName, node: b.report.Name, phantom: podRef != b.name()}
+	return &Repair{Pool: p.Pool, Key: strconv.FormatUint(key, 10), Address: addr, Network: b.NetworkName,
+		ContainerID: b.containerID(), PodRef: podRef, IfName: b.IfName, Node: b.report.Name, Phantom: podRef != b.name()}
 }
 
 // heardBehindFence reports whether the fence had stood for so long when each of these
 // nodes' reports was last renewed: behind it no ADD or DEL is half done.
-func (x *index) heardBehindFence(stood time.Duration, nodes []string) bool {
+func (x *Index) heardBehindFence(stood time.Duration, nodes []string) bool {
 	if x.o.Fenced.IsZero() || len(nodes) == 0 {
 		return false
 	}

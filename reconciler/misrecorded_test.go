@@ -103,11 +103,11 @@ func TestWhatARepairRewrites(t *testing.T) {
 	} {
 		t.Run(says, func(t *testing.T) {
 			found := findingsIn(Misrecorded, usualPool, nodes, runs, freshReport("worker-1"), c.pods)
-			if len(found) != 1 || found[0].repair == nil {
+			if len(found) != 1 || found[0].Repair == nil {
 				t.Fatalf("got %+v", found)
 			}
-			r := found[0].repair
-			if r.key != "5" || r.containerID != "box-7" || r.ifName != "net1" || r.podRef != c.podRef || r.instead == nil || r.instead.ContainerID != "box-1" {
+			r := found[0].Repair
+			if r.Key != "5" || r.ContainerID != "box-7" || r.IfName != "net1" || r.PodRef != c.podRef || r.Instead == nil || r.Instead.ContainerID != "box-1" {
 				t.Errorf("got %+v", r)
 			}
 		})
@@ -157,8 +157,8 @@ func TestBehindTheFenceFindingsRestOnReportsOfAfterItStood(t *testing.T) {
 			if len(found) != c.want {
 				t.Fatalf("got %+v", found)
 			}
-			if len(found) > 0 && (found[0].repair == nil || !found[0].repair.fenced) {
-				t.Errorf("it would wait: %+v", found[0].repair)
+			if len(found) > 0 && (found[0].Repair == nil || !found[0].Repair.Fenced) {
+				t.Errorf("it would wait: %+v", found[0].Repair)
 			}
 		})
 	}
@@ -166,7 +166,7 @@ func TestBehindTheFenceFindingsRestOnReportsOfAfterItStood(t *testing.T) {
 		old := box("box-7", "uid-7", of("web-7"), holding("10.0.0.5", ""))
 		found := findingsIn(Misrecorded, usualPool, nodes, fence(12*time.Second),
 			freshReport("worker-2", old, renewed(time.Second)), freshReport("worker-1", renewed(3*time.Second), gone("box-1", its1)))
-		if len(found) != 1 || found[0].repair == nil || found[0].repair.fenced {
+		if len(found) != 1 || found[0].Repair == nil || found[0].Repair.Fenced {
 			t.Errorf("got %+v", found)
 		}
 	})

@@ -32,7 +32,7 @@ const (
 )
 
 // newNodeSet judges nodes by the fate of each.
-func (x *index) newNodeSet(names []string, fateOf func(string) fate) *nodeSet {
+func (x *Index) newNodeSet(names []string, fateOf func(string) fate) *nodeSet {
 	n := &nodeSet{names: names}
 	var count [missing + 1]int
 	for _, name := range names {
@@ -71,7 +71,7 @@ func (x *index) newNodeSet(names []string, fateOf func(string) fate) *nodeSet {
 }
 
 // fate is what is known of a node by its report and its Node object.
-func (x *index) fate(name string) fate {
+func (x *Index) fate(name string) fate {
 	switch {
 	case x.heard(name):
 		return heard
@@ -84,7 +84,7 @@ func (x *index) fate(name string) fate {
 }
 
 // nodeSet judges nodes of which no report has the sandbox.
-func (x *index) nodeSet(s *candidate, names []string) *nodeSet {
+func (x *Index) nodeSet(s *candidate, names []string) *nodeSet {
 	if s.alloc != nil {
 		return x.newNodeSet(names, x.fate)
 	}
@@ -94,7 +94,7 @@ func (x *index) nodeSet(s *candidate, names []string) *nodeSet {
 // forReservation judges nodes for a reservation that stands alone. It names no
 // sandbox, so that no node is known to have run it: nodes that are dead, or have
 // been gone for long, only do not have to be heard.
-func (x *index) forReservation(names []string) *nodeSet {
+func (x *Index) forReservation(names []string) *nodeSet {
 	gone := false
 	n := x.newNodeSet(names, func(name string) fate {
 		switch f := x.fate(name); {
@@ -117,12 +117,12 @@ func (x *index) forReservation(names []string) *nodeSet {
 }
 
 // single is the nodeSet of one node, of which there are few and asked for often.
-func (x *index) single(s *candidate, name string) *nodeSet {
+func (x *Index) single(s *candidate, name string) *nodeSet {
 	return x.nodesAs(s, name, func() []string { return []string{name} })
 }
 
 // every is the nodeSet of all nodes with an agent.
-func (x *index) every(s *candidate) *nodeSet {
+func (x *Index) every(s *candidate) *nodeSet {
 	n := &x.agents[0]
 	if s.alloc == nil {
 		n = &x.agents[1]
@@ -134,7 +134,7 @@ func (x *index) every(s *candidate) *nodeSet {
 }
 
 // everyAnd is every with more nodes, most of which have an agent anyway.
-func (x *index) everyAnd(s *candidate, more []string) *nodeSet {
+func (x *Index) everyAnd(s *candidate, more []string) *nodeSet {
 	more = slices.DeleteFunc(more, func(name string) bool {
 		_, found := slices.BinarySearch(x.agentNodes, name)
 		return found
@@ -146,7 +146,7 @@ func (x *index) everyAnd(s *candidate, more []string) *nodeSet {
 }
 
 // nodesAs is the nodeSet of names under which many ask for the same nodes.
-func (x *index) nodesAs(s *candidate, as string, names func() []string) *nodeSet {
+func (x *Index) nodesAs(s *candidate, as string, names func() []string) *nodeSet {
 	at := namedNodes{as, s.alloc == nil}
 	n := x.nodeSets[at]
 	if n == nil {
@@ -167,7 +167,7 @@ type namedNodes struct {
 // by a readable definition; else every node with an agent.
 // Without reports it is the pod's own node, where there is a pod. certain reports
 // whether no other node could run it: where a report has the id, and without agents.
-func (x *index) couldRun(s *candidate) (n *nodeSet, certain bool) {
+func (x *Index) couldRun(s *candidate) (n *nodeSet, certain bool) {
 	if !x.inUse && s.pod != nil {
 		if s.pod.Node == "" {
 			return x.nodeSet(s, nil), true
@@ -204,7 +204,7 @@ func (s *candidate) sightedOn() (nodes []string) {
 
 // seenOn are the nodes of the pod by the owner's name, and of pods that carry the
 // address, or were seen to.
-func (x *index) seenOn(s *candidate) []string {
+func (x *Index) seenOn(s *candidate) []string {
 	seen := x.seen(s)
 	nodes := append(seen.ranOn(), seen.CarriedOn...)
 	if s.pod != nil && s.pod.Node != "" {
@@ -221,7 +221,7 @@ func (x *index) seenOn(s *candidate) []string {
 }
 
 // over reports whether a node is dead or missing, and so is not heard.
-func (x *index) over(node string) bool {
+func (x *Index) over(node string) bool {
 	if node == "" {
 		return false
 	}
@@ -232,7 +232,7 @@ func (x *index) over(node string) bool {
 // sliceNodes are the nodes whose slice a pool is by a definition that can be read
 // and cuts its range into slices of that size; a name alone says nothing, and where
 // it may as well be another network's none are.
-func (x *index) sliceNodes(p *pool) []string {
+func (x *Index) sliceNodes(p *pool) []string {
 	var found []string
 	for _, n := range x.slices {
 		if node, ok := n.SliceOf(p.Pool); ok && n.SliceBits == p.Range.Prefix().Bits() && x.nodeNames[node] {
@@ -247,7 +247,7 @@ func (x *index) sliceNodes(p *pool) []string {
 
 // networkOfItsOwn reports whether a definition says that the pool is all of a range,
 // and no slice.
-func (x *index) networkOfItsOwn(p *pool) bool {
+func (x *Index) networkOfItsOwn(p *pool) bool {
 	for _, nad := range x.nads {
 		if slices.ContainsFunc(nad.Networks, func(n ippool.Network) bool { return !n.Slices && n.Maps(p.Pool, p.networks) }) {
 			return true
@@ -259,11 +259,11 @@ func (x *index) networkOfItsOwn(p *pool) bool {
 // findAgentNodes are all nodes that should have an agent or have a report and are
 // neither dead nor missing; where nothing is known of nodes, those that reports and
 // pods name.
-func (x *index) findAgentNodes() []string {
+func (x *Index) findAgentNodes() []string {
 	if len(x.o.Nodes) == 0 {
 		return slices.Sorted(maps.Keys(x.nodeNames))
 	}
-	selects := x.policy.selector()
+	selects := x.policy.Selector()
 	var nodes []string
 	for name, n := range x.o.Nodes {
 		if !n.Dead() && (selects(n) || x.byNode[name] != nil) {
@@ -277,7 +277,7 @@ func (x *index) findAgentNodes() []string {
 // fateFor is the fate of a node as far as the candidate goes: where a report of the
 // node mentions it, that report decides, so that a fresh one counts even if the node
 // is out of service, and one of a machine that was replaced is of a node that is gone.
-func (x *index) fateFor(s *candidate, node string) fate {
+func (x *Index) fateFor(s *candidate, node string) fate {
 	for i := range s.sighted {
 		g := &s.sighted[i]
 		switch {

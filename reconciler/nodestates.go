@@ -17,7 +17,7 @@ const (
 
 // nodeStates are the nodes that should have an agent, and those that have a
 // report, by name; none where there are no agents.
-func (x *index) nodeStates() map[string]NodeState {
+func (x *Index) nodeStates() map[string]NodeState {
 	states := make(map[string]NodeState, len(x.byNode))
 	if !x.inUse {
 		return states
@@ -43,7 +43,7 @@ func (x *index) nodeStates() map[string]NodeState {
 func (j *Judgement) Unsettled(fenced time.Time) (nodes []string) {
 	renewed := map[string]bool{}
 	for _, r := range j.Observation.Reports {
-		renewed[r.Name] = !r.Renewed.Before(fenced.Add(endOfDEL))
+		renewed[r.Name] = !r.Renewed.Before(fenced.Add(EndOfDEL))
 	}
 	for node, state := range j.Nodes {
 		if state != NodeLost && !renewed[node] {

@@ -57,9 +57,9 @@ type Observation struct {
 	Warnings []string
 }
 
-// podsMissing is an error where no pod at all was listed although something is
+// PodsMissing is an error where no pod at all was listed although something is
 // allocated: an empty answer proves nothing, and where whereabouts runs there are pods.
-func (o *Observation) podsMissing() error {
+func (o *Observation) PodsMissing() error {
 	n := len(o.Reservations)
 	for _, p := range o.Pools {
 		n += len(p.Allocations)
@@ -94,8 +94,8 @@ func (p Policy) missingAfter() time.Duration {
 	return p.MissingAfter
 }
 
-// selector reports whether a node should have an agent.
-func (p Policy) selector() func(*podstate.Node) bool {
+// Selector reports whether a node should have an agent.
+func (p Policy) Selector() func(*podstate.Node) bool {
 	s := p.AgentNodes
 	if s == nil {
 		s = labels.SelectorFromSet(labels.Set{"kubernetes.io/os": "linux"})

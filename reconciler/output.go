@@ -75,16 +75,16 @@ func (j *Judgement) Document() *Document {
 		Findings:     append([]Finding{}, j.Findings...),
 	}
 	for _, it := range j.Allocations {
-		d.Allocations = append(d.Allocations, it.row(it.Message()).(AllocationRow))
+		d.Allocations = append(d.Allocations, it.Row(it.Message()).(AllocationRow))
 	}
 	for _, it := range j.Reservations {
-		d.Reservations = append(d.Reservations, it.row(it.Message()).(ReservationRow))
+		d.Reservations = append(d.Reservations, it.Row(it.Message()).(ReservationRow))
 	}
 	return d
 }
 
-// sortedItems puts allocations first, each kind by place.
-func sortedItems(items []*Item) []*Item {
+// Sorted puts allocations first, each kind by place.
+func Sorted(items []*Item) []*Item {
 	sorted := slices.Clone(items)
 	slices.SortStableFunc(sorted, func(a, b *Item) int {
 		if (a.Allocation == nil) != (b.Allocation == nil) {
@@ -93,7 +93,7 @@ func sortedItems(items []*Item) []*Item {
 			}
 			return 1
 		}
-		return byPlace(a, b)
+		return ByPlace(a, b)
 	})
 	return sorted
 }
@@ -117,7 +117,7 @@ func (j *Judgement) Summary() Summary {
 // Stale is how many allocations and reservations are stale.
 func (j *Judgement) Stale() int { return len(j.StaleItems()) }
 
-func (it *Item) row(message string) any {
+func (it *Item) Row(message string) any {
 	if it.Allocation == nil {
 		return ReservationRow{
 			Reservation: it.Object(), IP: it.Text(), Network: it.Network(), PodRef: it.PodRef(),

@@ -43,7 +43,7 @@ func (s Seen) ranOn() []string {
 }
 
 // seen is what earlier observations taught of a candidate.
-func (x *index) seen(s *candidate) Seen {
+func (x *Index) seen(s *candidate) Seen {
 	switch {
 	case x.past == nil:
 		return Seen{}

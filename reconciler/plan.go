@@ -83,8 +83,8 @@ func (h *History) plan(j *Judgement, opts Options) *Plan {
 		switch {
 		case o.Paused:
 			p.refuse(it, Paused, pausedText)
-		case it.pausedPool() != nil:
-			p.refuse(it, Paused, fmt.Sprintf("pool %s is paused by its annotation %s", it.pausedPool().Ref(), ippool.PausedAnnotation))
+		case it.PausedPool() != nil:
+			p.refuse(it, Paused, fmt.Sprintf("pool %s is paused by its annotation %s", it.PausedPool().Ref(), ippool.PausedAnnotation))
 		case restored != "":
 			p.refuse(it, EtcdRestored, restored)
 		case it.Proven:
@@ -102,7 +102,7 @@ func (h *History) plan(j *Judgement, opts Options) *Plan {
 		}
 	}
 	p.Release, p.unconfirmed = append(p.Release, unconfirmed...), len(unconfirmed)
-	if j.followed { // else what was refused together would be released bit by bit
+	if j.Partial { // else what was refused together would be released bit by bit
 		p.unconfirmed += h.massed
 	}
 	if text := h.released.breaker(o.Now, p.unconfirmed, j.Total); text != "" && !opts.AllowMassRelease {

@@ -50,7 +50,7 @@ func (b *batch) rollback(ctx context.Context, items, still []*releaseAttempt, j 
 	}
 	for _, at := range begun {
 		for _, t := range at {
-			if !leaving[t.ID()] && b.observation().hides(t.Item) {
+			if !leaving[t.ID()] && b.observation().Hides(t.Item) {
 				needed[t] = true
 			}
 		}

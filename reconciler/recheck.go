@@ -5,7 +5,7 @@ import "time"
 // due is the first time after now at which a rule that looks at the clock may
 // come to another answer; d is what verdicts have asked of it. What is unripe is
 // not in it: that is the plan's.
-func (x *index) due(d deadline) time.Time {
+func (x *Index) due(d deadline) time.Time {
 	for _, r := range x.reports {
 		d.add(r.FreshUntil())
 		if at, ok := x.lapses(r); ok {

@@ -73,7 +73,7 @@ func (r *Reconciler) Check(ctx context.Context) (*Judgement, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := o.podsMissing(); err != nil && !r.Options.PodsComplete {
+	if err := o.PodsMissing(); err != nil && !r.Options.PodsComplete {
 		r.History.checkRevision(o) // it is not shown again
 		return nil, err
 	}
@@ -180,7 +180,7 @@ func (r *Reconciler) act(ctx context.Context, j *Judgement, out *Result, ready f
 		plan.Release = slices.DeleteFunc(plan.Release, func(it *Item) bool { return !ready(it) })
 	}
 	intended, before := r.intend(ctx, j, plan), len(out.Released)
-	if !j.followed {
+	if !j.Partial {
 		r.History.massed = plan.count(Breaker)
 	}
 	if r.Options.DryRun {
@@ -189,7 +189,7 @@ func (r *Reconciler) act(ctx context.Context, j *Judgement, out *Result, ready f
 		}
 	} else {
 		out.Tried += len(plan.Release)
-		r.release(ctx, j.x, plan.Release, out)
+		r.release(ctx, j.Index(), plan.Release, out)
 		r.made(ctx, j, intended, out.Released[before:])
 	}
 	for _, x := range plan.Refused {
@@ -231,8 +231,8 @@ func (out *Result) listReleased() {
 		}
 		there[it.ID()] = true
 	}
-	slices.SortStableFunc(j.Allocations, byPlace)
-	slices.SortStableFunc(j.Reservations, byPlace)
+	slices.SortStableFunc(j.Allocations, ByPlace)
+	slices.SortStableFunc(j.Reservations, ByPlace)
 }
 
 // refuse notes an item that is not released, once.

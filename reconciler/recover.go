@@ -66,7 +66,7 @@ func (r *Reconciler) Recover(ctx context.Context) (*Result, error) {
 func (r *Reconciler) planRepairs(j *Judgement, out *Result) {
 	var all []*mend
 	for i := range j.Findings {
-		if f := &j.Findings[i]; f.repair != nil {
+		if f := &j.Findings[i]; f.Repair != nil {
 			all = append(all, &mend{Finding: f})
 		}
 	}
@@ -103,7 +103,7 @@ type WriteRow struct {
 func (out *Result) Writes() []WriteRow {
 	rows, said := []WriteRow{}, map[string]bool{}
 	add := func(f *Finding, state, message string) {
-		if f.repair != nil && !said[findingKey(f)] {
+		if f.Repair != nil && !said[findingKey(f)] {
 			said[findingKey(f)] = true
 			rows = append(rows, writeRow(f, state, message))
 		}
@@ -116,7 +116,7 @@ func (out *Result) Writes() []WriteRow {
 	}
 	for i := range out.Findings {
 		f := &out.Findings[i]
-		if f.repair != nil && (f.repair.pool.Paused || out.Observation.Paused) {
+		if f.Repair != nil && (f.Repair.Pool.Paused || out.Observation.Paused) {
 			add(f, string(Paused), "it is paused by an annotation")
 		}
 		add(f, "Planned", f.Message)
@@ -130,13 +130,13 @@ func (out *Result) Writes() []WriteRow {
 }
 
 func writeRow(f *Finding, state, message string) WriteRow {
-	w := f.repair
-	row := WriteRow{Kind: f.Kind, IP: f.IP, Pool: f.Pool, PodRef: w.podRef, ContainerID: w.containerID, IfName: w.ifName, Node: w.node, State: state, Message: message}
+	w := f.Repair
+	row := WriteRow{Kind: f.Kind, IP: f.IP, Pool: f.Pool, PodRef: w.PodRef, ContainerID: w.ContainerID, IfName: w.IfName, Node: w.Node, State: state, Message: message}
 	switch {
-	case w.instead != nil:
-		row.Instead = w.instead.PodRef
-	case w.replaced != nil:
-		row.Instead = w.replaced.PodRef
+	case w.Instead != nil:
+		row.Instead = w.Instead.PodRef
+	case w.Replaced != nil:
+		row.Instead = w.Replaced.PodRef
 	}
 	return row
 }

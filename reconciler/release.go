@@ -41,15 +41,15 @@ type releaseAttempt struct {
 
 // release makes the second check of each item and releases what is still Stale.
 // One batch that fails does not stop the others.
-func (r *Reconciler) release(ctx context.Context, x *index, items []*Item, out *Result) {
+func (r *Reconciler) release(ctx context.Context, x *Index, items []*Item, out *Result) {
 	if len(items) == 0 {
 		return
 	}
-	o, sorted := x.observation(), make([]*releaseAttempt, 0, len(items))
+	o, sorted := x.Observation(), make([]*releaseAttempt, 0, len(items))
 	for _, it := range items {
-		sorted = append(sorted, &releaseAttempt{Item: it, leases: it.leaseNames(), pools: it.poolNames()})
+		sorted = append(sorted, &releaseAttempt{Item: it, leases: it.LeaseNames(), pools: it.PoolNames()})
 	}
-	slices.SortStableFunc(sorted, func(a, b *releaseAttempt) int { return byPlace(a.Item, b.Item) })
+	slices.SortStableFunc(sorted, func(a, b *releaseAttempt) int { return ByPlace(a.Item, b.Item) })
 	for _, g := range grouped(sorted, func(t *releaseAttempt) (string, []string) { return t.namespace(), t.leases }) {
 		b := &batch{basis: basis{Reconciler: r, first: o}, namespace: g.namespace, leases: g.leases, out: out, pace: newPace(r.Options.StaticSource), told: map[string]bool{}, lost: map[string]int{}}
 		b.run(ctx, g.items)
@@ -66,7 +66,7 @@ func (t *releaseAttempt) namespace() string {
 // poolNames are those of before a reservation was deleted, too: they do not follow
 // from what is read then.
 func (t *releaseAttempt) poolNames() []types.NamespacedName {
-	return uniqueNames(slices.Concat(t.pools, t.Item.poolNames()))
+	return uniqueNames(slices.Concat(t.pools, t.Item.PoolNames()))
 }
 
 // batch releases items whose writes go under the same Leases.

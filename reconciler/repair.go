@@ -45,7 +45,7 @@ func (r *Reconciler) repair(ctx context.Context, j *Judgement, out *Result) time
 	o := j.Observation
 	due, until := r.dueRepairs(j, out)
 	due = r.boundRepairs(j, due, out)
-	for _, g := range grouped(due, func(f *mend) (string, []string) { return f.repair.pool.Namespace, f.leaseNames() }) {
+	for _, g := range grouped(due, func(f *mend) (string, []string) { return f.Repair.Pool.Namespace, f.leaseNames() }) {
 		m := &repairs{basis: basis{Reconciler: r, first: o}, namespace: g.namespace, leases: g.leases, out: out, pace: newPace(r.Options.StaticSource || !o.Fenced.IsZero()), lost: map[string]int{}}
 		m.run(ctx, g.items)
 	}
@@ -58,10 +58,10 @@ func (r *Reconciler) dueRepairs(j *Judgement, out *Result) (due []*mend, until t
 	out.ToRepair, out.Unrepaired = 0, nil
 	for i := range j.Findings {
 		f := &j.Findings[i]
-		if f.repair == nil {
+		if f.Repair == nil {
 			continue
 		}
-		if o.Paused || f.repair.pool.Paused {
+		if o.Paused || f.Repair.Pool.Paused {
 			continue // and its age begins again
 		}
 		out.ToRepair++
@@ -72,7 +72,7 @@ func (r *Reconciler) dueRepairs(j *Judgement, out *Result) (due []*mend, until t
 		}
 		at := first.Add(repairAfter)
 		waited := r.Options.StaticSource || !at.After(o.Now)
-		if !waited && !f.repair.fenced {
+		if !waited && !f.Repair.Fenced {
 			known[key] = first
 			until = Sooner(until, at)
 			continue
@@ -80,22 +80,22 @@ func (r *Reconciler) dueRepairs(j *Judgement, out *Result) (due []*mend, until t
 		due = append(due, &mend{Finding: f, first: first, waited: waited})
 	}
 	r.History.repairs = known
-	if end := o.Fenced.Add(endOfDEL); !o.Fenced.IsZero() && !until.IsZero() && end.After(o.Now) {
+	if end := o.Fenced.Add(EndOfDEL); !o.Fenced.IsZero() && !until.IsZero() && end.After(o.Now) {
 		until = Sooner(until, end) // what waits may then rest on what is seen behind the fence
 	}
 	return due, until
 }
 
 func findingKey(f *Finding) string {
-	w := f.repair
+	w := f.Repair
 	was := ""
-	if w.instead != nil {
-		was = w.instead.ContainerID
+	if w.Instead != nil {
+		was = w.Instead.ContainerID
 	}
-	return fmt.Sprint(f.Kind, f.Pool, f.IP, w.podRef, w.containerID, " ", was)
+	return fmt.Sprint(f.Kind, f.Pool, f.IP, w.PodRef, w.ContainerID, " ", was)
 }
 
-func (f *mend) leaseNames() []string { return f.repair.pool.LeaseNames() }
+func (f *mend) leaseNames() []string { return f.Repair.Pool.LeaseNames() }
 
 // repairs mends findings whose writes go under the same Leases.
 type repairs struct {
@@ -156,7 +156,7 @@ func (m *repairs) keepPace(n, wrote int) {
 }
 
 func entriesFirst(a, b *mend) int {
-	return cmp.Compare(min(len(b.repair.key), 1), min(len(a.repair.key), 1))
+	return cmp.Compare(min(len(b.Repair.Key), 1), min(len(a.Repair.Key), 1))
 }
 
 // withoutLost gives up the rest of a pool of which so many failed that it is not the
@@ -266,11 +266,11 @@ func (m *repairs) ground() error {
 func (m *repairs) unsureOf(findings []*mend) LiveKeys {
 	var need LiveKeys
 	for _, f := range findings {
-		if ref, err := ippool.ParsePodRef(f.repair.podRef); err == nil && m.first.Watched && f.repair.key != "" {
+		if ref, err := ippool.ParsePodRef(f.Repair.PodRef); err == nil && m.first.Watched && f.Repair.Key != "" {
 			need.Pods = append(need.Pods, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name})
 		}
 		if f.unsure {
-			need.Reservations = append(need.Reservations, types.NamespacedName{Namespace: f.repair.pool.Namespace, Name: ippool.ReservationName(f.repair.network, f.repair.address)})
+			need.Reservations = append(need.Reservations, types.NamespacedName{Namespace: f.Repair.Pool.Namespace, Name: ippool.ReservationName(f.Repair.Network, f.Repair.Address)})
 		}
 	}
 	need.Pods, need.Reservations = uniqueNames(need.Pods), uniqueNames(need.Reservations)
@@ -282,7 +282,7 @@ func (m *repairs) unsureOf(findings []*mend) LiveKeys {
 func poolsOf(findings []*mend) LiveKeys {
 	need := LiveKeys{Reread: true}
 	for _, f := range findings {
-		need.Pools = append(need.Pools, types.NamespacedName{Namespace: f.repair.pool.Namespace, Name: f.repair.pool.Name})
+		need.Pools = append(need.Pools, types.NamespacedName{Namespace: f.Repair.Pool.Namespace, Name: f.Repair.Pool.Name})
 	}
 	need.Pools = uniqueNames(need.Pools)
 	return need
@@ -295,21 +295,21 @@ func (m *repairs) standing(findings []*mend) []*mend {
 	var entries, reservations []netip.Addr
 	for _, f := range findings {
 		asked[findingKey(f.Finding)] = f
-		if f.repair.key != "" {
-			entries = append(entries, f.repair.address)
+		if f.Repair.Key != "" {
+			entries = append(entries, f.Repair.Address)
 		} else {
-			reservations = append(reservations, f.repair.address)
+			reservations = append(reservations, f.Repair.Address)
 		}
 	}
-	found := m.x.findingsAt(entries, reservations)
+	found := m.x.FindingsAt(entries, reservations)
 	var still []*mend
 	for i := range found {
 		f := &found[i]
-		if f.repair == nil {
+		if f.Repair == nil {
 			continue
 		}
-		if was := asked[findingKey(f)]; was != nil && (was.waited || f.repair.fenced) {
-			f.repair.overlapping = was.repair.overlapping
+		if was := asked[findingKey(f)]; was != nil && (was.waited || f.Repair.Fenced) {
+			f.Repair.Overlapping = was.Repair.Overlapping
 			still = append(still, &mend{Finding: f, waited: was.waited, follow: was.follow})
 		}
 	}

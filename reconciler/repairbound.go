@@ -7,11 +7,11 @@ import (
 )
 
 // noteRepair counts an entry that was written.
-func (h *History) noteRepair(now time.Time, w *repair) {
+func (h *History) noteRepair(now time.Time, w *Repair) {
 	if h.repaired == nil {
 		h.repaired = map[NodePool]window{}
 	}
-	at := NodePool{w.node, w.pool.Ref()}
+	at := NodePool{w.Node, w.Pool.Ref()}
 	h.repaired[at] = h.repaired[at].since(now).and(now, 1, 0)
 }
 
@@ -38,10 +38,10 @@ func (r *Reconciler) boundRepairs(j *Judgement, due []*mend, out *Result) (allow
 	}
 	pools := make([]string, len(due))
 	for i, f := range due {
-		pools[i] = f.repair.pool.Ref()
+		pools[i] = f.Repair.Pool.Ref()
 	}
-	x, inPool := j.x, r.History.repairedWithin(j.Observation.Now)
-	for at, n := range x.phantomsRecorded(pools) { // an earlier process may have written them
+	x, inPool := j.Index(), r.History.repairedWithin(j.Observation.Now)
+	for at, n := range x.PhantomsRecorded(pools) { // an earlier process may have written them
 		inPool[at] = max(inPool[at], n)
 	}
 	byNode := map[string]int{}
@@ -49,11 +49,11 @@ func (r *Reconciler) boundRepairs(j *Judgement, due []*mend, out *Result) (allow
 		byNode[at.Node] += n
 	}
 	due = slices.Clone(due)
-	slices.SortStableFunc(due, func(a, b *mend) int { return cmp.Compare(rank(a.repair), rank(b.repair)) })
+	slices.SortStableFunc(due, func(a, b *mend) int { return cmp.Compare(rank(a.Repair), rank(b.Repair)) })
 	for _, f := range due {
-		at, text := NodePool{f.repair.node, f.repair.pool.Ref()}, ""
-		if f.repair.key != "" {
-			text = x.tooMuch(at, byNode[at.Node]+1, inPool[at]+1)
+		at, text := NodePool{f.Repair.Node, f.Repair.Pool.Ref()}, ""
+		if f.Repair.Key != "" {
+			text = x.RepairLimit(at, byNode[at.Node]+1, inPool[at]+1)
 		}
 		if text != "" {
 			out.Unrepaired = append(out.Unrepaired, Unrepaired{*f.Finding, Breaker, text})
@@ -62,7 +62,7 @@ func (r *Reconciler) boundRepairs(j *Judgement, due []*mend, out *Result) (allow
 			}
 			continue
 		}
-		if f.repair.key != "" {
+		if f.Repair.Key != "" {
 			byNode[at.Node]++
 			inPool[at]++
 		}
@@ -71,8 +71,8 @@ func (r *Reconciler) boundRepairs(j *Judgement, due []*mend, out *Result) (allow
 	return allowed
 }
 
-func rank(w *repair) int {
-	if w.phantom {
+func rank(w *Repair) int {
+	if w.Phantom {
 		return 1
 	}
 	return 0

@@ -17,9 +17,9 @@ const (
 // NodePool is what one node's report says of one pool.
 type NodePool struct{ Node, Pool string }
 
-// tooMuch says why so many entries on the word of one node are not written, "" if they
+// RepairLimit says why so many entries on the word of one node are not written, "" if they
 // may be.
-func (x *index) tooMuch(at NodePool, byNode, inPool int) string {
+func (x *Index) RepairLimit(at NodePool, byNode, inPool int) string {
 	const advice = "; look at the node and its agent and, if they are right, use --allow-mass-repair"
 	if limit, pods, addresses := x.mostOn(at.Node); byNode > limit {
 		return fmt.Sprintf("more than %d entries within an hour on the word of node %s, which can run %d pods with %d addresses each%s", limit, at.Node, pods, addresses, advice)
@@ -36,7 +36,7 @@ func (x *index) tooMuch(at NodePool, byNode, inPool int) string {
 
 // mostOn is how many addresses a node can hold, with some to spare, by how many pods it
 // can run and by the most addresses that one of its sandboxes has.
-func (x *index) mostOn(node string) (limit, pods, addresses int) {
+func (x *Index) mostOn(node string) (limit, pods, addresses int) {
 	pods, addresses = defaultMaxPods, 1
 	if n := x.o.Nodes[node]; n != nil && n.MaxPods > 0 {
 		pods = n.MaxPods
@@ -63,9 +63,9 @@ func (p *pool) size() int {
 	return 1<<host - 2
 }
 
-// phantomsRecorded counts, in these pools, the entries that a repair wrote for
+// PhantomsRecorded counts, in these pools, the entries that a repair wrote for
 // sandboxes of which no API has the pod, by the nodes that still report them.
-func (x *index) phantomsRecorded(pools []string) map[NodePool]int {
+func (x *Index) PhantomsRecorded(pools []string) map[NodePool]int {
 	count := map[NodePool]int{}
 	var sighted []reportEntry
 	for _, ref := range sortedUnique(pools) {

@@ -48,23 +48,23 @@ func (w *judging) missingReservation(p *pool, it *Item) *Finding {
 	if len(p.networks) != 1 || p.keyed != nil {
 		return f
 	}
-	f.repair = &repair{pool: p.Pool, address: it.Address(), network: p.networks[0], containerID: it.ContainerID(),
-		podRef: it.PodRef(), ifName: it.IfName(), node: f.Node, fenced: fenced}
-	if _, r := x.reservedFor(f.repair); r != nil {
+	f.Repair = &Repair{Pool: p.Pool, Address: it.Address(), Network: p.networks[0], ContainerID: it.ContainerID(),
+		PodRef: it.PodRef(), IfName: it.IfName(), Node: f.Node, Fenced: fenced}
+	if _, r := x.ReservedFor(f.Repair); r != nil {
 		f.Message = fmt.Sprintf("the reservation of %s, which %s carries, is %s's: a pool with an overlapping range may hand it out to that pod", it.Address(), it.PodRef(), r.PodRef)
-		if f.repair.replaced = r; !x.outlived(r, f.repair) {
-			f.repair = nil
+		if f.Repair.Replaced = r; !x.Outlived(r, f.Repair) {
+			f.Repair = nil
 		}
 	}
 	return f
 }
 
-// reservedFor are the reservations by the name that a repair would write: its own, and
+// ReservedFor are the reservations by the name that a repair would write: its own, and
 // another pod's.
-func (x *index) reservedFor(w *repair) (own, other *ippool.Reservation) {
-	x.indexReservations()
-	x.reservationsNamed(w.pool.Namespace, ippool.ReservationName(w.network, w.address), func(r *ippool.Reservation) {
-		if r.PodRef == w.podRef {
+func (x *Index) ReservedFor(w *Repair) (own, other *ippool.Reservation) {
+	x.IndexReservations()
+	x.reservationsNamed(w.Pool.Namespace, ippool.ReservationName(w.Network, w.Address), func(r *ippool.Reservation) {
+		if r.PodRef == w.PodRef {
 			own = r
 		} else {
 			other = r
@@ -73,22 +73,22 @@ func (x *index) reservedFor(w *repair) (own, other *ippool.Reservation) {
 	return own, other
 }
 
-// outlived reports whether a reservation may be replaced: no entry needs it, no ADD that
+// Outlived reports whether a reservation may be replaced: no entry needs it, no ADD that
 // is under way has made it, and the repair's sandbox alone carries the address.
-func (x *index) outlived(r *ippool.Reservation, w *repair) bool {
-	p := x.poolNamed(w.pool.Ref())
+func (x *Index) Outlived(r *ippool.Reservation, w *Repair) bool {
+	p := x.poolNamed(w.Pool.Ref())
 	if p == nil || p.Problem != "" {
 		return false
 	}
-	b := x.carrier(p, w.address)
+	b := x.carrier(p, w.Address)
 	switch {
-	case b == nil || b.containerID() != w.containerID || r.Problem != "":
+	case b == nil || b.containerID() != w.ContainerID || r.Problem != "":
 		return false
-	case !w.fenced && x.now.Sub(r.Created) < recentFor:
+	case !w.Fenced && x.now.Sub(r.Created) < recentFor:
 		return false
 	}
-	return !slices.ContainsFunc(x.entriesFor(nil, w.address), func(e entry) bool {
-		return e.pool.Namespace == r.Namespace && e.pool.of(w.network) && e.PodRef == r.PodRef
+	return !slices.ContainsFunc(x.entriesFor(nil, w.Address), func(e entry) bool {
+		return e.pool.Namespace == r.Namespace && e.pool.of(w.Network) && e.PodRef == r.PodRef
 	})
 }
 

@@ -4,11 +4,11 @@ package reconciler
 func (out *Result) Document() *Document {
 	d := out.Judgement.Document()
 	released, failed := []any{}, []any{}
-	for _, it := range sortedItems(out.Released) {
-		released = append(released, it.row(it.Message()))
+	for _, it := range Sorted(out.Released) {
+		released = append(released, it.Row(it.Message()))
 	}
 	for _, x := range out.Refused {
-		failed = append(failed, x.row(x.Message()+"; not released: "+x.Detail))
+		failed = append(failed, x.Row(x.Message()+"; not released: "+x.Detail))
 	}
 	d.Released, d.Failed = &released, &failed
 	return d

@@ -61,7 +61,7 @@ func (s *candidate) podRef() string {
 }
 
 // sandbox finds the state of a candidate's sandbox, and what it is concluded from.
-func (x *index) sandbox(s *candidate, e *Evidence) {
+func (x *Index) sandbox(s *candidate, e *Evidence) {
 	if s.alloc != nil {
 		e.ContainerID = s.alloc.ContainerID
 	}
@@ -85,7 +85,7 @@ func (e *Evidence) setNodes(n *nodeSet) {
 
 // fromFreshReports takes the strongest word of the reports that may be relied
 // upon, and remembers which UID any report gives the id.
-func (x *index) fromFreshReports(s *candidate, e *Evidence) bool {
+func (x *Index) fromFreshReports(s *candidate, e *Evidence) bool {
 	found := false
 	for i := range s.sighted {
 		g := &s.sighted[i]
@@ -121,7 +121,7 @@ func (x *index) fromFreshReports(s *candidate, e *Evidence) bool {
 // other nodes: one node does not speak for another, as that of the pod by that name.
 // A machine that was cloned, or one agent that lies, would else free the address of a
 // sandbox that runs.
-func (x *index) doubt(s *candidate, e *Evidence) {
+func (x *Index) doubt(s *candidate, e *Evidence) {
 	told := e.Nodes
 	if x.contradict(s, e) {
 		return
@@ -146,7 +146,7 @@ func (x *index) doubt(s *candidate, e *Evidence) {
 
 // contradict reports whether another node than those of the evidence has the id as
 // what may be running, and holds it so.
-func (x *index) contradict(s *candidate, e *Evidence) bool {
+func (x *Index) contradict(s *candidate, e *Evidence) bool {
 	for i := range s.sighted {
 		g := &s.sighted[i]
 		switch {
@@ -165,7 +165,7 @@ func (x *index) contradict(s *candidate, e *Evidence) bool {
 
 // standsAgainst reports whether a node's report, fresh or stale, has the id and does
 // not say itself that its network is closed.
-func (x *index) standsAgainst(g *reportEntry) bool {
+func (x *Index) standsAgainst(g *reportEntry) bool {
 	switch {
 	case g.gone != nil || x.lost(g.report):
 		return false
@@ -177,7 +177,7 @@ func (x *index) standsAgainst(g *reportEntry) bool {
 
 // stateOf is what a fresh report's mention proves; ok is false where it proves
 // nothing, or the report is not fresh.
-func (x *index) stateOf(g *reportEntry) (state Sandbox, ok bool) {
+func (x *Index) stateOf(g *reportEntry) (state Sandbox, ok bool) {
 	switch {
 	case !g.report.fresh:
 	case g.box != nil && g.box.State == v1alpha1.SandboxReady:
@@ -224,7 +224,7 @@ func (g *reportEntry) containerID() string {
 
 // mayRun reports whether a mention is Ready, NotReady or Attached as of its report,
 // fresh or stale.
-func (x *index) mayRun(g *reportEntry) bool {
+func (x *Index) mayRun(g *reportEntry) bool {
 	switch {
 	case g.box != nil:
 		return g.box.State == v1alpha1.SandboxReady || !podstate.Closed(g.box.NetworkClosed)

@@ -50,14 +50,14 @@ func TestJudgingTwiceAsMuchAllocatesTwiceAsMuch(t *testing.T) {
 func TestASecondLookAllocatesByWhatIsAskedAndNotByTheCluster(t *testing.T) {
 	cost := func(n int) uint64 {
 		o := cluster(n, true)
-		x := newIndex(o.Observation, o.past, Policy{})
-		x.indexReservations()
+		x := NewIndex(o.Observation, o.past, Policy{})
+		x.IndexReservations()
 		it := o.Pools[0].Allocations[17]
 		name := types.NamespacedName{Namespace: it.Owner.Namespace, Name: it.Owner.Name}
 		gone := &Live{Pods: map[types.NamespacedName]*podstate.Pod{name: nil}}
 		bytes, _ := allocated(func() {
-			x.amend(gone)
-			if j := x.judgeOnly([]netip.Addr{it.Address}); len(j.Allocations) != 1 || len(j.Reservations) != 1 || j.Allocations[0].Reason != PhantomPod {
+			x.Amend(gone)
+			if j := x.JudgeAddresses([]netip.Addr{it.Address}); len(j.Allocations) != 1 || len(j.Reservations) != 1 || j.Allocations[0].Reason != PhantomPod {
 				t.Error(fmt.Sprint(len(j.Allocations), len(j.Reservations), outcomeOf(j.Allocations[0])))
 			}
 		})

@@ -14,10 +14,10 @@ func TestWhatStandsIsWhatALookAtEverythingFinds(t *testing.T) {
 		x, o, policy := amendedAtRandom(chance{rand.New(rand.NewPCG(seed, 4))})
 		all := judged(o, policy).Findings
 		m := &repairs{basis: basis{x: x}}
-		x.indexReservations()
+		x.IndexReservations()
 		for i := range all {
 			f := &all[i]
-			if f.repair == nil {
+			if f.Repair == nil {
 				continue
 			}
 			kinds[f.Kind]++

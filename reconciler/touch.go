@@ -64,7 +64,7 @@ func (t *touched) report(r *podstate.Report) {
 type hashes struct{ id, pod [chunk]uint64 }
 
 // allocations touches what allocations lead to, and hashes their names on the way.
-func (x *index) touchAllocations(all []ippool.Allocation, h *hashes) {
+func (x *Index) touchAllocations(all []ippool.Allocation, h *hashes) {
 	t := &x.touched
 	for i := range all {
 		t.text(all[i].ContainerID)

@@ -75,7 +75,7 @@ func reportOf(o *observed, node string) *podstate.Report {
 // nobodyToAsk: every node that should have an agent is proven dead.
 func nobodyToAsk(o *observed) bool {
 	for _, n := range o.Nodes {
-		if (Policy{}).selector()(n) && !n.Dead() {
+		if (Policy{}).Selector()(n) && !n.Dead() {
 			return false
 		}
 	}

@@ -138,7 +138,7 @@ func evidenceOf(it *Item) *Evidence {
 	if e := it.Evidence(); e != nil {
 		return e
 	}
-	return mostCareful(it.With()).Evidence()
+	return it.SharesVerdictOf().Evidence()
 }
 
 func sayOutcome(it *Item) string {
@@ -236,7 +236,7 @@ func TestAgentsOnSomeNodesAreNeverLessCarefulThanNone(t *testing.T) {
 func allHeard(o *observed, it *Item) bool {
 	e := evidenceOf(it)
 	if it.Evidence() == nil {
-		it = mostCareful(it.With())
+		it = it.SharesVerdictOf()
 	}
 	fresh := map[string]bool{}
 	var had []string
@@ -261,7 +261,7 @@ func allHeard(o *observed, it *Item) bool {
 		return !slices.ContainsFunc(slices.Concat(had, e.Nodes), silent)
 	}
 	for _, n := range o.Nodes {
-		if (Policy{}).selector()(n) && silent(n.Name) {
+		if (Policy{}).Selector()(n) && silent(n.Name) {
 			return false
 		}
 	}

@@ -12,7 +12,7 @@ import (
 // or a READY sandbox carries on their network: the next ADD may hand it out
 // again. The pool is known by the CNI result cache or by a readable
 // NetworkAttachmentDefinition, never by podIPs.
-func (x *index) unrecordedAt(addr netip.Addr) []Finding {
+func (x *Index) unrecordedAt(addr netip.Addr) []Finding {
 	var found []Finding
 	var lacking []*pool
 	for _, p := range x.poolsAt(addr) {
@@ -34,8 +34,8 @@ func (x *index) unrecordedAt(addr netip.Addr) []Finding {
 			said[p] = true
 			f := p.lacking(addr, b.name(), b.containerID(), b.report.Name)
 			if podRef, ok := x.podRefFor(&b); ok && first {
-				f.repair = p.entryFor(addr, &b, podRef)
-				f.repair.fenced = fenced
+				f.Repair = p.entryFor(addr, &b, podRef)
+				f.Repair.Fenced = fenced
 			}
 			found = append(found, f)
 		}
@@ -58,7 +58,7 @@ func (x *index) unrecordedAt(addr netip.Addr) []Finding {
 
 // ofRange reports whether a cached range is the pool's, or a range that the pool
 // is a slice of.
-func (x *index) ofRange(p *pool, text string) bool {
+func (x *Index) ofRange(p *pool, text string) bool {
 	r, err := ippool.ParseConfiguredRange(text)
 	if err != nil {
 		return false

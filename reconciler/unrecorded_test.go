@@ -59,18 +59,18 @@ func TestWhatARepairWrites(t *testing.T) {
 	} {
 		t.Run(says, func(t *testing.T) {
 			found := findingsIn(Unrecorded, empty, worker, runsWith, c.pods)
-			if len(found) != 1 || found[0].repair == nil {
+			if len(found) != 1 || found[0].Repair == nil {
 				t.Fatalf("got %+v", found)
 			}
-			r := found[0].repair
-			if r.pool.Name != "10.0.0.0-24" || r.key != "5" || r.containerID != "box-1" || r.ifName != "net1" || r.podRef != c.podRef {
+			r := found[0].Repair
+			if r.Pool.Name != "10.0.0.0-24" || r.Key != "5" || r.ContainerID != "box-1" || r.IfName != "net1" || r.PodRef != c.podRef {
 				t.Errorf("got %+v", r)
 			}
 		})
 	}
 	t.Run("a pod alone: its sandbox is not known, and nothing is written", func(t *testing.T) {
 		found := findingsIn(Unrecorded, empty, aNAD("wb", whereabouts("10.0.0.0/24", "")), carrier.pod)
-		if len(found) != 1 || found[0].repair != nil {
+		if len(found) != 1 || found[0].Repair != nil {
 			t.Errorf("got %+v", found)
 		}
 	})
@@ -83,11 +83,11 @@ func TestWhatARepairWrites(t *testing.T) {
 	})
 	t.Run("a reservation is written for its allocation", func(t *testing.T) {
 		found := findingsIn(MissingReservation, usualPool, carrier.pod, onWorker(), aNAD("wb", whereabouts("10.0.0.0/24", "")))
-		if len(found) != 1 || found[0].repair == nil {
+		if len(found) != 1 || found[0].Repair == nil {
 			t.Fatalf("got %+v", found)
 		}
-		r := found[0].repair
-		if r.key != "" || r.network != "" || r.address.String() != "10.0.0.5" || r.podRef != "default/web-0" || r.ifName != "net1" {
+		r := found[0].Repair
+		if r.Key != "" || r.Network != "" || r.Address.String() != "10.0.0.5" || r.PodRef != "default/web-0" || r.IfName != "net1" {
 			t.Errorf("got %+v", r)
 		}
 	})

@@ -222,7 +222,7 @@ func (t *releaseAttempt) withReservation(res *ippool.Reservation) *Item {
 			return r
 		}
 	}
-	return t.reserved(res)
+	return t.WithReservation(res)
 }
 
 // removeEntries removes the items' entries from their pool, with the patch that
@@ -255,7 +255,7 @@ func (b *batch) wrote(w *poolWrite) {
 			done.Reservations[types.NamespacedName{Namespace: res.Namespace, Name: res.Name}] = nil
 		}
 	}
-	b.x.amend(done)
+	b.x.Amend(done)
 }
 
 func entriesOf(items []*releaseAttempt) []ippool.Allocation {

@@ -26,10 +26,10 @@ func (m *repairs) write(ctx context.Context, h *Hold, findings []*mend) (left []
 	entries := map[*ippool.Pool][]*mend{}
 	var reservations []*mend
 	for _, f := range findings {
-		switch pool := f.repair.pool; {
+		switch pool := f.Repair.Pool; {
 		case pool.Paused:
 			m.failed([]*mend{f}, fmt.Errorf("%w: pool %s, by its annotation %s", errPaused, pool.Ref(), ippool.PausedAnnotation))
-		case f.repair.key != "":
+		case f.Repair.Key != "":
 			entries[pool] = append(entries[pool], f)
 		default:
 			reservations = append(reservations, f)
@@ -57,14 +57,14 @@ func sortedPools[T any](by map[*ippool.Pool]T) []*ippool.Pool {
 }
 
 func (m *repairs) done(f *mend) {
-	m.Log.Info("repaired", "kind", f.Kind, "address", f.IP, "pool", f.Pool, "pods", f.Pods, "podRef", f.repair.podRef, "containerID", f.repair.containerID)
+	m.Log.Info("repaired", "kind", f.Kind, "address", f.IP, "pool", f.Pool, "pods", f.Pods, "podRef", f.Repair.PodRef, "containerID", f.Repair.ContainerID)
 	m.out.Repaired = append(m.out.Repaired, *f.Finding)
 	m.wrote++
 	if !f.follow {
 		m.out.ToRepair--
 	}
-	if f.repair.key != "" {
-		m.History.noteRepair(m.observation().Now, f.repair)
+	if f.Repair.Key != "" {
+		m.History.noteRepair(m.observation().Now, f.Repair)
 	}
 }
 
@@ -98,15 +98,15 @@ func (m *repairs) writeEntries(ctx context.Context, h *Hold, by map[*ippool.Pool
 			m.done(f)
 		}
 	}
-	m.x.amend(wrote)
+	m.x.Amend(wrote)
 	return failed, err
 }
 
 func newEntries(findings []*mend) []ippool.NewEntry {
 	entries := make([]ippool.NewEntry, 0, len(findings))
 	for _, f := range findings {
-		w := f.repair
-		entries = append(entries, ippool.NewEntry{Key: w.key, ContainerID: w.containerID, PodRef: w.podRef, IfName: w.ifName, Instead: w.instead})
+		w := f.Repair
+		entries = append(entries, ippool.NewEntry{Key: w.Key, ContainerID: w.ContainerID, PodRef: w.PodRef, IfName: w.IfName, Instead: w.Instead})
 	}
 	return entries
 }
@@ -126,14 +126,14 @@ func (m *repairs) patch(ctx context.Context, h *Hold, pool *ippool.Pool, entries
 // reservationOf is the missing reservation of an entry that was written; nil where it
 // needs none, has it, or another pod needs the one that is there.
 func (m *repairs) reservationOf(f *mend) *mend {
-	w := *f.repair
-	own, other := m.x.reservedFor(&w)
-	if !w.overlapping || own != nil || other != nil && !m.x.outlived(other, &w) {
+	w := *f.Repair
+	own, other := m.x.ReservedFor(&w)
+	if !w.Overlapping || own != nil || other != nil && !m.x.Outlived(other, &w) {
 		return nil
 	}
-	w.key, w.instead, w.replaced = "", nil, other
+	w.Key, w.Instead, w.Replaced = "", nil, other
 	missing := *f.Finding
-	missing.Kind, missing.repair = MissingReservation, &w
+	missing.Kind, missing.Repair = MissingReservation, &w
 	missing.Message = fmt.Sprintf("the entry of %s was written back, and its reservation was missing", f.IP)
 	return &mend{Finding: &missing, waited: f.waited, follow: true}
 }
@@ -146,7 +146,7 @@ func (m *repairs) writeReservations(ctx context.Context, h *Hold, findings []*me
 		g.Go(func() error {
 			errs[i] = ErrHoldSpent
 			if h.open(ctx, m.Clock) {
-				errs[i] = m.writeReservation(ctx, h, f.repair)
+				errs[i] = m.writeReservation(ctx, h, f.Repair)
 			}
 			return nil
 		})
@@ -159,23 +159,23 @@ func (m *repairs) writeReservations(ctx context.Context, h *Hold, findings []*me
 			failed, err = append(failed, f), worse(err, errs[i])
 			continue
 		}
-		r := ippool.ReadReservation(f.repair.reservation())
+		r := ippool.ReadReservation(f.Repair.NewReservation())
 		wrote.Reservations[types.NamespacedName{Namespace: r.Namespace, Name: r.Name}] = r
 		m.done(f)
 	}
-	m.x.amend(wrote)
+	m.x.Amend(wrote)
 	return failed, err
 }
 
 // writeReservation creates a reservation. One in its place that another pod has
 // outlived is deleted before, with its UID and resourceVersion: left alone it would let
 // that pod have the address from a pool with an overlapping range.
-func (m *repairs) writeReservation(ctx context.Context, h *Hold, w *repair) error {
-	create := func(ctx context.Context) error { return m.Writer.CreateReservation(ctx, w.reservation()) }
-	if w.replaced == nil {
+func (m *repairs) writeReservation(ctx context.Context, h *Hold, w *Repair) error {
+	create := func(ctx context.Context) error { return m.Writer.CreateReservation(ctx, w.NewReservation()) }
+	if w.Replaced == nil {
 		return m.during(ctx, h, create)
 	}
-	if err := m.during(ctx, h, func(ctx context.Context) error { return m.Writer.DeleteReservation(ctx, w.replaced) }); err != nil {
+	if err := m.during(ctx, h, func(ctx context.Context) error { return m.Writer.DeleteReservation(ctx, w.Replaced) }); err != nil {
 		return err
 	}
 	ctx, cancel := inAnyCase(ctx) // it must not be left half done
