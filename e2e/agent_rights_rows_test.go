@@ -104,7 +104,7 @@ func (s *stage) agentsMayOnly(t *testing.T, namespace string) {
 	})
 
 	kubeNodeLease, elsewhere := thing{leasesResource, "kube-node-lease", newLease}, thing{leasesResource, metav1.NamespaceDefault, newLease}
-	judge(t, "an agent may", []trial{
+	checkTrials(t, "an agent may", []trial{
 		{"create its own report", one, reports.create("worker-1"), ""},
 		{"update its own report", one, reports.update("worker-1"), ""},
 		{"patch its own report", one, reports.merge("worker-1"), ""},
@@ -117,7 +117,7 @@ func (s *stage) agentsMayOnly(t *testing.T, namespace string) {
 		{"read the other nodes' reports", one, reports.list(), ""},
 		{"get its node", one, thing{r: nodesResource}.get("worker-1"), ""},
 	})
-	judge(t, "of another's it is refused", []trial{
+	checkTrials(t, "of another's it is refused", []trial{
 		{"updating another node's report", one, reports.update("worker-2"), ofOwnNodeOnly("report", "worker-1", "worker-2")},
 		{"patching another node's report", one, reports.merge("worker-2"), ofOwnNodeOnly("report", "worker-1", "worker-2")},
 		{"applying another node's report", two, reports.apply("worker-1"), ofOwnNodeOnly("report", "worker-2", "worker-1")},
@@ -137,7 +137,7 @@ func (s *stage) agentsMayOnly(t *testing.T, namespace string) {
 		{"applying a Lease of another name", one, own.apply("whereabouts"), ofOwnNodeOnly("Lease", "worker-1", "whereabouts")},
 		{"not even for a look is one created for another node", one, reports.dryRun("worker-3"), ofOwnNodeOnly("report", "worker-1", "worker-3")},
 	})
-	judge(t, "without a node it is refused", []trial{
+	checkTrials(t, "without a node it is refused", []trial{
 		{"creating a report with a token that is of no pod", unbound, reports.create("worker-3"), ofNoNode},
 		{"creating a Lease with a token that is of no pod", unbound, own.create("worker-3"), ofNoNode},
 		{"creating a report with the token of a pod on no node", unscheduled, reports.create("worker-3"), ofNoNode},
@@ -145,7 +145,7 @@ func (s *stage) agentsMayOnly(t *testing.T, namespace string) {
 		{"patching a Lease with a token that is of no pod", unbound, own.merge("worker-1"), ofNoNode},
 		{"who only calls himself an agent", s.as(t, "system:serviceaccount:"+in+":"+agentName, "system:serviceaccounts"), reports.merge("worker-1"), ofNoNode},
 	})
-	judge(t, "it has no right for", []trial{
+	checkTrials(t, "it has no right for", []trial{
 		{"listing nodes", one, thing{r: nodesResource}.list(), noRight},
 		{"changing its own node", one, thing{r: nodesResource}.merge("worker-1"), noRight},
 		{"its own node's status", one, thing{r: nodesResource}.patch("worker-1", types.MergePatchType, `{}`, "status"), noRight},
@@ -177,7 +177,7 @@ func (s *stage) agentsMayOnly(t *testing.T, namespace string) {
 		},
 	}, metav1.CreateOptions{})).must(t)
 	s.mayNow(t, one.kubeconfig, rbacv1.PolicyRule{APIGroups: []string{sandboxReports.Group}, Resources: []string{sandboxReports.Resource}, Verbs: []string{"delete"}})
-	judge(t, "with every right that RBAC has", []trial{
+	checkTrials(t, "with every right that RBAC has", []trial{
 		{"deleting another node's report", one, reports.delete("worker-2"), ofOwnNodeOnly("report", "worker-1", "worker-2")},
 		{"deleting all reports", two, reports.deleteAll(), ofOwnNodeOnly("report", "worker-2", "worker-1")},
 		{"deleting another node's Lease", one, own.delete("worker-2"), ofOwnNodeOnly("Lease", "worker-1", "worker-2")},
@@ -200,7 +200,7 @@ func (s *stage) agentsMayOnly(t *testing.T, namespace string) {
 	kubelet, manager, admin := s.as(t, "system:node:worker-2", "system:nodes"), s.as(t, "system:kube-controller-manager"), newVisitor(t, s.Config(), "")
 	kubeLeases := thing{leasesResource, metav1.NamespaceSystem, newLease}
 	eventually(t, "the rights of the kubelet", func() bool { return kubeNodeLease.dryRun("worker-2")(t.Context(), kubelet) == nil })
-	judge(t, "nobody else is affected", []trial{
+	checkTrials(t, "nobody else is affected", []trial{
 		{"the reconciler creates a report", reconciler, reports.create("worker-4"), ""},
 		{"the reconciler deletes a report", reconciler, reports.delete("worker-4"), ""},
 		{"the reconciler creates its Lease", reconciler, own.create("ip-reconcile"), ""},

@@ -239,7 +239,7 @@ type trial struct {
 	says string
 }
 
-func judge(t *testing.T, what string, trials []trial) {
+func checkTrials(t *testing.T, what string, trials []trial) {
 	t.Helper()
 	t.Run(what, func(t *testing.T) {
 		for _, c := range trials {

@@ -152,7 +152,7 @@ func TestTheReconcilersRightsAreTheseAndNoMore(t *testing.T) {
 	namespaces := thing{r: schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}}
 	secrets := schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
 	pods := thing{r: podsResource, namespace: metav1.NamespaceSystem}
-	judge(t, "in fact it has none for", []trial{
+	checkTrials(t, "in fact it has none for", []trial{
 		{"reading Secrets", v, thing{r: secrets, namespace: metav1.NamespaceSystem}.list(), noRight},
 		{"deleting a pod", v, pods.delete(reconcilerName + "-0"), noRight},
 		{"changing a pod", v, pods.merge(reconcilerName + "-0"), noRight},
@@ -165,7 +165,7 @@ func TestTheReconcilersRightsAreTheseAndNoMore(t *testing.T) {
 		{"listing all namespaces", v, namespaces.list(), noRight},
 		{"changing its own namespace", v, namespaces.merge(metav1.NamespaceSystem), noRight},
 	})
-	judge(t, "it may", []trial{
+	checkTrials(t, "it may", []trial{
 		{"get its own namespace", v, namespaces.get(metav1.NamespaceSystem), ""},
 		{"list its own namespace", v, namespaces.listOne(metav1.NamespaceSystem), ""},
 		{"write a reservation back", v, thing{harness.Reservations, metav1.NamespaceSystem, newReservation}.create("10.9.0.1"), ""},

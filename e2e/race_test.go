@@ -15,6 +15,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
@@ -49,7 +50,7 @@ func (m *meddler) Hold(ctx context.Context, namespace string, leases []string, w
 	return m.Cluster.Hold(ctx, namespace, leases, work)
 }
 
-func (m *meddler) GetLive(ctx context.Context, o *reconciler.Observation, what reconciler.LiveKeys) (*reconciler.Live, error) {
+func (m *meddler) GetLive(ctx context.Context, o *judge.Observation, what reconciler.LiveKeys) (*judge.Live, error) {
 	fresh, err := m.Cluster.GetLive(ctx, o, what)
 	if n := m.count("fresh"); m.onFresh != nil {
 		m.onFresh(n)

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"k8s.io/apimachinery/pkg/labels"
 )
 
@@ -12,21 +13,21 @@ func TestNodesOnWhichNoAgentCanRunAreNamedWithTheFlagToSet(t *testing.T) {
 	virtual := aNode("virtual", label("type", "virtual-kubelet"))
 	fargate := aNode("fargate-10", label("eks.amazonaws.com/compute-type", "fargate"))
 	windows := aNode("win-1", label("kubernetes.io/os", "windows"))
-	all := Policy{AgentNodes: labels.Everything()}
+	all := judge.Policy{AgentNodes: labels.Everything()}
 	for name, c := range map[string]struct {
-		policy Policy
+		policy judge.Policy
 		parts  []part
 		want   []string // nil for no note
 	}{
-		"a virtual kubelet": {Policy{}, []part{worker, report, virtual}, []string{"virtual", `--agent-nodes, by adding "type!=virtual-kubelet"`}},
-		"two kinds": {Policy{AgentsRequired: true}, []part{worker, virtual, fargate},
+		"a virtual kubelet": {judge.Policy{}, []part{worker, report, virtual}, []string{"virtual", `--agent-nodes, by adding "type!=virtual-kubelet"`}},
+		"two kinds": {judge.Policy{AgentsRequired: true}, []part{worker, virtual, fargate},
 			[]string{"fargate-10, virtual", `"eks.amazonaws.com/compute-type!=fargate,type!=virtual-kubelet"`}},
 		"another OS that is selected":   {all, []part{worker, report, windows}, []string{"win-1", `"kubernetes.io/os=linux"`}},
-		"another OS that is not":        {Policy{}, []part{worker, report, windows}, nil},
-		"one that has a report":         {Policy{}, []part{virtual, freshReport("virtual")}, nil},
-		"one whose agent is silent":     {Policy{}, []part{worker, report, aNode("worker-2")}, nil},
-		"where there are no agents":     {Policy{}, []part{worker, virtual}, nil},
-		"one that is proven to be dead": {Policy{}, []part{worker, report, aNode("virtual", label("type", "virtual-kubelet"), notReadyFor(0), outOfService)}, nil},
+		"another OS that is not":        {judge.Policy{}, []part{worker, report, windows}, nil},
+		"one that has a report":         {judge.Policy{}, []part{virtual, freshReport("virtual")}, nil},
+		"one whose agent is silent":     {judge.Policy{}, []part{worker, report, aNode("worker-2")}, nil},
+		"where there are no agents":     {judge.Policy{}, []part{worker, virtual}, nil},
+		"one that is proven to be dead": {judge.Policy{}, []part{worker, report, aNode("virtual", label("type", "virtual-kubelet"), notReadyFor(0), outOfService)}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var notes []string

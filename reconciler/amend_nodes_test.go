@@ -7,6 +7,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // What was judged before the change must not be of the past later, though no report has
@@ -28,11 +29,11 @@ func TestAnAmendedIndexJudgesNodesByTheReportsThatThereAreNow(t *testing.T) {
 	} {
 		t.Run(c.says, func(t *testing.T) {
 			o := observe(c.scene, c.report)
-			x := NewIndex(o.Observation, o.past, Policy{})
+			x := judge.NewIndex(o.Observation, o.past, judge.Policy{})
 			x.Judge()
 			after := observe(c.now).Reports[0]
-			x.Amend(&Live{Reports: map[string]*podstate.Report{"worker-2": after}})
-			built := judged(observe(c.scene, c.now), Policy{})
+			x.Amend(&judge.Live{Reports: map[string]*podstate.Report{"worker-2": after}})
+			built := judged(observe(c.scene, c.now), judge.Policy{})
 			if got, want := account(x.Judge()), account(built); !slices.Equal(got, want) {
 				t.Errorf("amended %v\nbuilt   %v", got, want)
 			}

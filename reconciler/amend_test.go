@@ -13,10 +13,11 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // account is all that a judgement says, a line each.
-func account(j *Judgement) []string {
+func account(j *judge.Judgement) []string {
 	var lines []string
 	for _, it := range slices.Concat(j.Allocations, j.Reservations) {
 		lines = append(lines, accountOf(it))
@@ -24,27 +25,27 @@ func account(j *Judgement) []string {
 	return lines
 }
 
-func accountOf(it *Item) string {
-	var with []ID
+func accountOf(it *judge.Item) string {
+	var with []judge.ID
 	for _, x := range it.With() {
 		with = append(with, x.ID())
 	}
 	e := it.Evidence()
 	if e == nil {
-		e = &Evidence{}
+		e = &judge.Evidence{}
 	}
 	return fmt.Sprint(it.ID(), it.Address(), it.Network(), outcomeOf(it), it.Message(), it.Rule(), with, e.OnPod, e.Own, e.Nodes, e.Unheard, e.Claimant, e.ClaimantNode)
 }
 
 // amendedAtRandom is an index amended by a few changes, beside the observation
 // that it must be equal to.
-func amendedAtRandom(c chance) (*Index, *observed, Policy) {
+func amendedAtRandom(c chance) (*judge.Index, *observed, judge.Policy) {
 	o, policy := sceneOf(c.scene()), c.policy()
-	x := NewIndex(o.Observation, o.past, policy)
+	x := judge.NewIndex(o.Observation, o.past, policy)
 	o = &observed{x.Observation(), o.past}
 	for range 1 + c.IntN(4) {
 		x.Judge() // what it keeps of that must not be of the past later
-		var to *Live
+		var to *judge.Live
 		to, o = c.changes(o)
 		x.Amend(to)
 	}
@@ -52,10 +53,10 @@ func amendedAtRandom(c chance) (*Index, *observed, Policy) {
 }
 
 // changes are a few changes, beside the observation after them.
-func (c chance) changes(before *observed) (*Live, *observed) {
+func (c chance) changes(before *observed) (*judge.Live, *observed) {
 	o := before.copied()
 	o.Pools, o.Reservations, o.Reports, o.Pods = slices.Clone(o.Pools), slices.Clone(o.Reservations), slices.Clone(o.Reports), maps.Clone(o.Pods)
-	to := &Live{Pods: map[types.NamespacedName]*podstate.Pod{}, Pools: map[types.NamespacedName]*ippool.Pool{},
+	to := &judge.Live{Pods: map[types.NamespacedName]*podstate.Pod{}, Pools: map[types.NamespacedName]*ippool.Pool{},
 		Reservations: map[types.NamespacedName]*ippool.Reservation{}, Reports: map[string]*podstate.Report{}}
 	if c.oneIn(3) {
 		to.Now = o.Now.Add(time.Duration(c.IntN(120)) * time.Second)
@@ -141,7 +142,7 @@ func TestWhatIsAskedForAloneIsJudgedAsWithAllTheRest(t *testing.T) {
 		var want []string
 		all := judged(o, policy)
 		for _, it := range slices.Concat(all.Allocations, all.Reservations) {
-			if slices.Contains(asked, it.Address()) && !slices.ContainsFunc(it.With(), func(w *Item) bool { return !slices.Contains(asked, w.Address()) }) {
+			if slices.Contains(asked, it.Address()) && !slices.ContainsFunc(it.With(), func(w *judge.Item) bool { return !slices.Contains(asked, w.Address()) }) {
 				want = append(want, accountOf(it))
 			}
 		}
@@ -157,7 +158,7 @@ func differing(a, b []string) []string {
 	return slices.DeleteFunc(slices.Clone(a), func(line string) bool { return slices.Contains(b, line) })
 }
 
-func described(found []Finding) []string {
+func described(found []judge.Finding) []string {
 	var all []string
 	for _, f := range found {
 		text := fmt.Sprint(f.Kind, f.IP, f.Pool, f.Pods, f.ContainerIDs, f.Node, f.Message)

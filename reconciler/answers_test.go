@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // A cluster whose pools have entries has pods, if only those of whereabouts.
@@ -40,7 +42,7 @@ func TestAnEditedDefinitionBesideALeftoverEntryCountsForBothWithoutAgents(t *tes
 	red := aPool("red-10.0.0.0-24", "10.0.0.0/24", alloc{"5", "default/web-0", "box-2", "net1"})
 	edited := aNAD("wb", whereabouts("10.0.0.0/24", "red"))
 	verdicts := func(nodes part) (of, ofRed outcome) {
-		for _, it := range judged(observe(usualPool, red, edited, carrier.pod, nodes), Policy{}).Allocations {
+		for _, it := range judged(observe(usualPool, red, edited, carrier.pod, nodes), judge.Policy{}).Allocations {
 			if it.Pool.Name == "10.0.0.0-24" {
 				of = outcomeOf(it)
 			} else {
@@ -49,7 +51,7 @@ func TestAnEditedDefinitionBesideALeftoverEntryCountsForBothWithoutAgents(t *tes
 		}
 		return of, ofRed
 	}
-	kept := outcome{InUse, AddressOnPod, false, NoSource}
+	kept := outcome{judge.InUse, judge.AddressOnPod, false, judge.NoSource}
 	if of, ofRed := verdicts(aNode("worker-1")); of != kept || ofRed != kept {
 		t.Errorf("without agents: %v, and of the definition's pool %v", of, ofRed)
 	}
@@ -57,7 +59,7 @@ func TestAnEditedDefinitionBesideALeftoverEntryCountsForBothWithoutAgents(t *tes
 		t.Errorf("with agents: %v, and of the definition's pool %v", of, ofRed)
 	}
 	t.Run("and a reservation that stands alone", func(t *testing.T) {
-		expectReservation(t, "10.0.0.5", resOutcome{InUse, AddressOnPod, false}, aPool("10.0.0.0-24", "10.0.0.0/24"), red, edited, carrier.pod, aNode("worker-1"),
+		expectReservation(t, "10.0.0.5", resOutcome{judge.InUse, judge.AddressOnPod, false}, aPool("10.0.0.0-24", "10.0.0.0/24"), red, edited, carrier.pod, aNode("worker-1"),
 			aReservation("10.0.0.5", "default/web-0", old))
 	})
 }
@@ -97,13 +99,13 @@ func TestWithAgentsATenantCannotMakeItsAddressLookFree(t *testing.T) {
 func TestAReservationWithAnUnknownFieldCountsAsTheReservation(t *testing.T) {
 	res := rawReservation("10.0.0.5", old, map[string]any{"podref": "default/web-0", "ifname": "net1", "ipamclaimref": "claim"})
 	scene := []part{usualPool, res, aNAD("wb", whereabouts("10.0.0.0/24", "")), carrier.pod, onWorker(box("box-1", its1, holding("10.0.0.5", "")))}
-	for _, f := range judged(observe(scene...), Policy{}).Findings {
-		if f.Kind == MissingReservation {
+	for _, f := range judged(observe(scene...), judge.Policy{}).Findings {
+		if f.Kind == judge.MissingReservation {
 			t.Errorf("%s", f.Message)
 		}
 	}
-	expectReservation(t, "10.0.0.5", resOutcome{Held, UnknownField, false}, scene...)
-	found := slices.ContainsFunc(judged(observe(append(scene[:1:1], scene[2:]...)...), Policy{}).Findings, func(f Finding) bool { return f.Kind == MissingReservation })
+	expectReservation(t, "10.0.0.5", resOutcome{judge.Held, judge.UnknownField, false}, scene...)
+	found := slices.ContainsFunc(judged(observe(append(scene[:1:1], scene[2:]...)...), judge.Policy{}).Findings, func(f judge.Finding) bool { return f.Kind == judge.MissingReservation })
 	if !found {
 		t.Error("without it none is missing: this shows nothing")
 	}

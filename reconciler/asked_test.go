@@ -4,12 +4,14 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // The address of a pod that is starting, ending or just deleted is on no pod, so
 // that asking the right nodes is all that protects it.
 func TestThePodsOwnNodeIsAlwaysAsked(t *testing.T) {
-	unheard := outcome{Held, NodeUnheard, false, Unheard}
+	unheard := outcome{judge.Held, judge.NodeUnheard, false, judge.Unheard}
 	there, selected := onNode("worker-2"), all(aNode("worker-1"), freshReport("worker-1"))
 	nodes := all(selected, aNode("worker-2", noAgentRuns))
 	for _, c := range []struct {
@@ -17,7 +19,7 @@ func TestThePodsOwnNodeIsAlwaysAsked(t *testing.T) {
 		want  outcome
 		parts []part
 	}{
-		{"a Pending pod on a node that no selector selects", outcome{InUse, PodPending, false, Unheard}, []part{nodes, web(phaseIs("Pending"), there)}},
+		{"a Pending pod on a node that no selector selects", outcome{judge.InUse, judge.PodPending, false, judge.Unheard}, []part{nodes, web(phaseIs("Pending"), there)}},
 		{"a live pod whose status does not have the address yet", unheard, []part{nodes, web(there)}},
 		{"a live pod without a status", unheard, []part{nodes, web(there, noStatusAtAll)}},
 		{"a terminating pod", unheard, []part{nodes, web(there, deletedAgo(0))}},
@@ -44,14 +46,14 @@ func TestThePodsOwnNodeIsAlwaysAsked(t *testing.T) {
 		})
 	}
 	t.Run("what a dead node had is not proven where the pod's node could run it too", func(t *testing.T) {
-		expect(t, outcome{Stale, NodeDeadReason, false, NodeDead}, usualPool, aNode("worker-1", notReadyFor(time.Hour), outOfService),
+		expect(t, outcome{judge.Stale, judge.NodeDeadReason, false, judge.NodeDead}, usualPool, aNode("worker-1", notReadyFor(time.Hour), outOfService),
 			staleReport("worker-1", box("box-1", unsaid)), aNode("worker-2"), freshReport("worker-2"), web(there, deletedAgo(0)))
 	})
 }
 
 // network_name "worker-1" and the slice of worker-1 give a pool the same name.
 func TestANameNeverNarrows(t *testing.T) {
-	held := outcome{Held, NodeUnheard, false, Unheard}
+	held := outcome{judge.Held, judge.NodeUnheard, false, judge.Unheard}
 	heard := all(three, freshReport("worker-1"), staleReport("worker-2"), staleReport("worker-3"))
 	for _, name := range []string{"worker-1-10.0.0.0-28", "red-worker-1-10.0.0.0-28"} {
 		pool := aPool(name, "10.0.0.0/28", usual)
@@ -65,12 +67,12 @@ func TestANameNeverNarrows(t *testing.T) {
 			expect(t, held, pool, heard, aNAD("wb", whereabouts("10.0.0.0/28", "worker-1")))
 		})
 		t.Run(name+": without agents, a node that is not Ready counts", func(t *testing.T) {
-			expect(t, outcome{Held, NodeUnreachable, false, NoSource}, pool, aNode("worker-1"), aNode("worker-2", notReadyFor(time.Hour)))
+			expect(t, outcome{judge.Held, judge.NodeUnreachable, false, judge.NoSource}, pool, aNode("worker-1"), aNode("worker-2", notReadyFor(time.Hour)))
 		})
 	}
 	slice, sliced := aPool("worker-1-10.0.0.0-28", "10.0.0.0/28", usual), aNAD("wb", whereabouts("10.0.0.0/24", "", `"node_slice_size":"/28"`))
 	t.Run("a definition that cuts slices does", func(t *testing.T) {
-		expect(t, outcome{Stale, PodGone, false, Absent}, slice, sliced, heard)
+		expect(t, outcome{judge.Stale, judge.PodGone, false, judge.Absent}, slice, sliced, heard)
 	})
 	t.Run("but not beside the pod's own node", func(t *testing.T) {
 		expect(t, held, slice, sliced, heard, web(onNode("worker-2"), deletedAgo(0)))
@@ -93,7 +95,7 @@ func TestAReservationThatStandsAloneIsNeverNarrowedByStrangers(t *testing.T) {
 	}
 	leftover := attachment("box-7", "uid-9", time.Hour, nil, address("10.0.0.5", ""))
 	closedLeftover := attachment("box-7", "uid-9", time.Minute, closed, address("10.0.0.5", ""))
-	held := resOutcome{Held, NodeUnheard, false}
+	held := resOutcome{judge.Held, judge.NodeUnheard, false}
 	for _, c := range []struct {
 		says  string
 		want  resOutcome
@@ -104,19 +106,19 @@ func TestAReservationThatStandsAloneIsNeverNarrowedByStrangers(t *testing.T) {
 		{"a stopped sandbox, while another node is not heard", held, []part{unheard, freshReport("worker-2", stranger(notReady(closed)))}},
 		{"a stopped sandbox, while the terminating pod's node is not heard", held,
 			[]part{unheard, freshReport("worker-2", stranger(notReady(closed))), web(deletedAgo(0))}},
-		{"a stopped sandbox, while the live pod's status is not there", resOutcome{Held, NetworkStatusMissing, false},
+		{"a stopped sandbox, while the live pod's status is not there", resOutcome{judge.Held, judge.NetworkStatusMissing, false},
 			[]part{heard, freshReport("worker-2", stranger(notReady(closed))), web(noStatusAtAll)}},
-		{"a stopped sandbox, while the pod is Pending and its node not heard", resOutcome{InUse, PodPending, false},
+		{"a stopped sandbox, while the pod is Pending and its node not heard", resOutcome{judge.InUse, judge.PodPending, false},
 			[]part{unheard, freshReport("worker-2", stranger(notReady(closed))), web(phaseIs("Pending"))}},
-		{"a leftover in a cache, and all nodes are heard", resOutcome{Stale, PodGone, false}, []part{heard, freshReport("worker-2", leftover)}},
-		{"a running sandbox is evidence of use", resOutcome{Held, PhantomPod, false}, []part{unheard, freshReport("worker-2", stranger())}},
-		{"a sandbox that is not known to be closed is evidence of use", resOutcome{Held, SandboxNotReady, false}, []part{unheard, freshReport("worker-2", stranger(notReady(nil)))}},
+		{"a leftover in a cache, and all nodes are heard", resOutcome{judge.Stale, judge.PodGone, false}, []part{heard, freshReport("worker-2", leftover)}},
+		{"a running sandbox is evidence of use", resOutcome{judge.Held, judge.PhantomPod, false}, []part{unheard, freshReport("worker-2", stranger())}},
+		{"a sandbox that is not known to be closed is evidence of use", resOutcome{judge.Held, judge.SandboxNotReady, false}, []part{unheard, freshReport("worker-2", stranger(notReady(nil)))}},
 	} {
 		t.Run(c.says, func(t *testing.T) { expectReservation(t, "10.0.0.5", c.want, append([]part{pool, res}, c.parts...)...) })
 	}
 	t.Run("a stopped sandbox is no evidence", func(t *testing.T) {
-		it := expectReservation(t, "10.0.0.5", resOutcome{Stale, AddressNotOnPod, false}, pool, res, heard, freshReport("worker-2", stranger(notReady(closed))), web())
-		if got := it.Evidence().Sandbox; got != Absent {
+		it := expectReservation(t, "10.0.0.5", resOutcome{judge.Stale, judge.AddressNotOnPod, false}, pool, res, heard, freshReport("worker-2", stranger(notReady(closed))), web())
+		if got := it.Evidence().Sandbox; got != judge.Absent {
 			t.Errorf("its sandbox is %s", got)
 		}
 	})

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 var errLeaseMissing = errors.New("a pool's own Lease was busy with ADDs and DELs each time")
@@ -178,12 +179,12 @@ func (b *batch) judge(ctx context.Context, todo []*releaseAttempt) []*releaseAtt
 		}
 	}
 	j := b.x.JudgeAddresses(sortedAddresses(addresses))
-	now := map[ID]*Item{}
+	now := map[judge.ID]*judge.Item{}
 	for _, it := range slices.Concat(j.Allocations, j.Reservations) {
 		now[it.ID()] = it
 	}
 	plan := b.History.plan(j, b.second())
-	refused := map[ID]Refused{}
+	refused := map[judge.ID]Refused{}
 	for _, x := range plan.Refused {
 		refused[x.ID()] = x
 	}
@@ -197,7 +198,7 @@ func (b *batch) judge(ctx context.Context, todo []*releaseAttempt) []*releaseAtt
 			b.Log.Info("not released: it is gone or was rewritten since the first check", t.Attrs()...)
 		case it.Reservation != nil && len(it.With()) > 0:
 			b.Log.Info("not released: an allocation of this reservation has appeared", it.Attrs()...)
-		case it.Verdict != Stale:
+		case it.Verdict != judge.Stale:
 			b.Log.Info("not released: the live read contradicts", it.Attrs()...)
 			b.History.forgetStale(t.Item)
 		case refused[t.ID()].Item != nil:

@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // refreshEvery is how old reports, Leases, Nodes and definitions may be when
@@ -15,13 +17,13 @@ const refreshEvery = 5 * time.Second
 // reads found and by what our own writes did since.
 type basis struct {
 	*Reconciler
-	first     *Observation // of before the first refresh
-	x         *Index       // nil before it
+	first     *judge.Observation // of before the first refresh
+	x         *judge.Index       // nil before it
 	refreshed time.Time
 }
 
 // observation is the basis without the pods and reservations that were amended.
-func (b *basis) observation() *Observation { return b.x.BasedOn() }
+func (b *basis) observation() *judge.Observation { return b.x.BasedOn() }
 
 // refresh reads again what is not read live, where that was long ago. It is best
 // called while no Lease is held.
@@ -43,7 +45,7 @@ func (b *basis) refresh(ctx context.Context) error {
 	if o.Now.Before(before.Now) {
 		o.Now = before.Now // the API server tells the time to the second; what was confirmed stays so
 	}
-	b.x, b.refreshed = NewIndex(o, b.History, b.Options.judging()), b.Clock.Now()
+	b.x, b.refreshed = judge.NewIndex(o, b.History, b.Options.judging()), b.Clock.Now()
 	b.x.IndexReservations()
 	return nil
 }
@@ -52,7 +54,7 @@ func (b *basis) refresh(ctx context.Context) error {
 func (b *basis) outdated() { b.refreshed = time.Time{} }
 
 // read makes a live read and amends the basis by what it found.
-func (b *basis) read(ctx context.Context, need LiveKeys) (*Live, error) {
+func (b *basis) read(ctx context.Context, need LiveKeys) (*judge.Live, error) {
 	live, err := b.Source.GetLive(ctx, b.observation(), need)
 	if err != nil {
 		return nil, fmt.Errorf("live read: %w", err)

@@ -11,6 +11,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // leaks makes so many pods of a cluster, and what reports say of them, not be there.
@@ -51,7 +52,7 @@ func BenchmarkLeaksAmong(b *testing.B) {
 			c.make(o)
 			b.ReportAllocs()
 			for b.Loop() {
-				j := judged(o, Policy{})
+				j := judged(o, judge.Policy{})
 				if j.Summary().Allocations != 10_000 {
 					b.Fatal(j.Summary())
 				}
@@ -110,7 +111,7 @@ func leaksAmong() []leakCase {
 			})
 			past := NewHistory()
 			before.past = past
-			past.Remember(judged(before, Policy{}))
+			past.Remember(judged(before, judge.Policy{}))
 			o.past = past
 		}},
 		{"1,000 pods that carry one address", func(o *observed) {

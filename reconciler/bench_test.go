@@ -16,6 +16,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // perPool and perNode are how many allocations a pool has, and how many pods
@@ -32,7 +33,7 @@ const (
 func cluster(n int, reservations bool) *observed {
 	random := rand.New(rand.NewPCG(1, 2))
 	nodes := max(n/perNode, 1)
-	o := &observed{past: NewHistory(), Observation: &Observation{
+	o := &observed{past: NewHistory(), Observation: &judge.Observation{
 		Now: now, NADs: map[types.NamespacedName]*ippool.NAD{}, Nodes: map[string]*podstate.Node{},
 		Pods: make(map[types.NamespacedName]*podstate.Pod, n),
 	}}
@@ -122,7 +123,7 @@ func BenchmarkJudge(b *testing.B) {
 				o := cluster(n, reservations)
 				b.ReportAllocs()
 				for b.Loop() {
-					if j := judged(o, Policy{}); j.Summary().InUse != n || len(j.Findings) > 0 {
+					if j := judged(o, judge.Policy{}); j.Summary().InUse != n || len(j.Findings) > 0 {
 						b.Fatalf("%+v", j.Summary())
 					}
 				}
@@ -141,15 +142,15 @@ func BenchmarkSecondLook(b *testing.B) {
 				b.Skip()
 			}
 			o := cluster(n, true)
-			x := NewIndex(o.Observation, o.past, Policy{})
+			x := judge.NewIndex(o.Observation, o.past, judge.Policy{})
 			x.IndexReservations()
 			a := o.Pools[0].Allocations[17]
 			name := types.NamespacedName{Namespace: a.Owner.Namespace, Name: a.Owner.Name}
 			states := []*podstate.Pod{nil, o.Pods[name]}
-			want := []Reason{PhantomPod, SandboxReady}
+			want := []judge.Reason{judge.PhantomPod, judge.SandboxReady}
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
-				x.Amend(&Live{Pods: map[types.NamespacedName]*podstate.Pod{name: states[i%2]}})
+				x.Amend(&judge.Live{Pods: map[types.NamespacedName]*podstate.Pod{name: states[i%2]}})
 				if j := x.JudgeAddresses([]netip.Addr{a.Address}); j.Allocations[0].Reason != want[i%2] {
 					b.Fatal(outcomeOf(j.Allocations[0]))
 				}

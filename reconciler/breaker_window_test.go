@@ -13,6 +13,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // alone makes reservations that stand alone.
@@ -241,7 +242,7 @@ func TestWhatTheBreakerHasRefusedIsNotReleasedBitByBitBesideWhatIsProven(t *test
 		s.store(s.reservations, u)
 		changed := ippool.ReadReservation(u.DeepCopy())
 		s.mu.Unlock()
-		done := r.Follow(t.Context(), out.Judgement, &reconciler.Live{Now: time.Now(),
+		done := r.Follow(t.Context(), out.Judgement, &judge.Live{Now: time.Now(),
 			Reservations: map[types.NamespacedName]*ippool.Reservation{{Namespace: "kube-system", Name: name}: changed}}, nil)
 		same(t, "released by what was followed", len(done.Released), 0)
 	})

@@ -14,6 +14,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // The usual scene: pool kube-system/10.0.0.0-24 has under key "5" the entry of
@@ -24,8 +25,8 @@ var now = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 
 // observed is an observation, with what earlier ones taught.
 type observed struct {
-	*Observation
-	past Past // nil for nothing
+	*judge.Observation
+	past judge.Past // nil for nothing
 }
 
 // copied is a shallow copy.
@@ -35,13 +36,15 @@ func (o *observed) copied() *observed {
 }
 
 // judged judges what is observed.
-func judged(o *observed, policy Policy) *Judgement { return Judge(o.Observation, o.past, policy) }
+func judged(o *observed, policy judge.Policy) *judge.Judgement {
+	return judge.Judge(o.Observation, o.past, policy)
+}
 
 // part puts something into an observation.
 type part func(*observed)
 
 func observe(parts ...part) *observed {
-	o := &observed{Observation: &Observation{
+	o := &observed{Observation: &judge.Observation{
 		Now: now, NADs: map[types.NamespacedName]*ippool.NAD{},
 		Pods: map[types.NamespacedName]*podstate.Pod{}, Nodes: map[string]*podstate.Node{},
 	}}
@@ -353,10 +356,10 @@ func gone(id, uid string) content {
 // --- what is asserted
 
 type outcome struct {
-	Verdict Verdict
-	Reason  Reason
+	Verdict judge.Verdict
+	Reason  judge.Reason
 	Proven  bool
-	Sandbox Sandbox
+	Sandbox judge.Sandbox
 }
 
 func (x outcome) String() string {
@@ -367,7 +370,7 @@ func (x outcome) String() string {
 	return text
 }
 
-func outcomeOf(it *Item) outcome {
+func outcomeOf(it *judge.Item) outcome {
 	x := outcome{Verdict: it.Verdict, Reason: it.Reason, Proven: it.Proven, Sandbox: -1}
 	if it.Evidence() != nil {
 		x.Sandbox = it.Evidence().Sandbox
@@ -376,9 +379,9 @@ func outcomeOf(it *Item) outcome {
 }
 
 // allocation is the judged allocation with this address; it must be the only one.
-func allocation(t *testing.T, j *Judgement, ip string) *Item {
+func allocation(t *testing.T, j *judge.Judgement, ip string) *judge.Item {
 	t.Helper()
-	var found *Item
+	var found *judge.Item
 	for _, it := range j.Allocations {
 		if it.Address().String() == ip {
 			if found != nil {
@@ -396,10 +399,10 @@ func allocation(t *testing.T, j *Judgement, ip string) *Item {
 // expect judges the usual allocation, 10.0.0.5.
 func expect(t *testing.T, want outcome, parts ...part) {
 	t.Helper()
-	expectUnder(t, Policy{}, want, parts...)
+	expectUnder(t, judge.Policy{}, want, parts...)
 }
 
-func expectUnder(t *testing.T, policy Policy, want outcome, parts ...part) {
+func expectUnder(t *testing.T, policy judge.Policy, want outcome, parts ...part) {
 	t.Helper()
 	it := allocation(t, judged(observe(parts...), policy), "10.0.0.5")
 	if got := outcomeOf(it); got != want {

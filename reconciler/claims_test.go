@@ -5,12 +5,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	corev1 "k8s.io/api/core/v1"
 )
 
 var (
-	claimed = outcome{Held, ClaimedByOther, false, Gone}
-	freed   = outcome{Stale, PodGone, true, Gone}
+	claimed = outcome{judge.Held, judge.ClaimedByOther, false, judge.Gone}
+	freed   = outcome{judge.Stale, judge.PodGone, true, judge.Gone}
 )
 
 // goneBox: the usual entry's sandbox is gone and so is its pod, which is proof.
@@ -48,17 +49,17 @@ func TestAnotherPodCarriesTheAddress(t *testing.T) {
 		t.Run(c.says, func(t *testing.T) { expect(t, c.want, append([]part{goneBox}, c.parts...)...) })
 	}
 	t.Run("the entry's own pod is nobody else", func(t *testing.T) {
-		expect(t, outcome{Stale, SandboxStopped, true, Gone}, goneBox, here, web(carrying("10.0.0.5"), deletedAgo(0)))
+		expect(t, outcome{judge.Stale, judge.SandboxStopped, true, judge.Gone}, goneBox, here, web(carrying("10.0.0.5"), deletedAgo(0)))
 	})
 	t.Run("it says who", func(t *testing.T) {
-		it := allocation(t, judged(observe(goneBox, here, other(carrying("10.0.0.5"))), Policy{}), "10.0.0.5")
+		it := allocation(t, judged(observe(goneBox, here, other(carrying("10.0.0.5"))), judge.Policy{}), "10.0.0.5")
 		if !strings.Contains(it.Message(), "default/web-1") {
 			t.Errorf("it does not name the pod: %s", it.Message())
 		}
 	})
 	t.Run("by any address that a key of a wide range stands for", func(t *testing.T) {
 		o := observe(aPool("193---24", "193::/24", alloc{"2", "default/web-0", "box-1", "net1"}), onWorker(gone("box-1", its1)), other(carrying("193:21:4::2")))
-		if got := outcomeOf(judged(o, Policy{}).Allocations[0]); got != claimed {
+		if got := outcomeOf(judged(o, judge.Policy{}).Allocations[0]); got != claimed {
 			t.Errorf("got %v", got)
 		}
 	})
@@ -111,11 +112,11 @@ func TestAnotherSandboxRecordsTheAddress(t *testing.T) {
 		t.Run(c.says, func(t *testing.T) { expect(t, c.want, append([]part{goneBox}, c.parts...)...) })
 	}
 	t.Run("the entry's own sandbox is nobody else", func(t *testing.T) {
-		expect(t, outcome{Stale, NodeMissingReason, false, NodeMissing}, usualPool, aNode("worker-2"), freshReport("worker-2"),
+		expect(t, outcome{judge.Stale, judge.NodeMissingReason, false, judge.NodeMissing}, usualPool, aNode("worker-2"), freshReport("worker-2"),
 			staleReport("worker-1", box("box-1", its1, holding("10.0.0.5", ""))))
 	})
 	t.Run("it says which, and where", func(t *testing.T) {
-		it := allocation(t, judged(observe(goneBox, second, freshReport("worker-2", other())), Policy{}), "10.0.0.5")
+		it := allocation(t, judged(observe(goneBox, second, freshReport("worker-2", other())), judge.Policy{}), "10.0.0.5")
 		if !strings.Contains(it.Message(), "box-2") || !strings.Contains(it.Message(), "worker-2") {
 			t.Errorf("it does not name the sandbox and its node: %s", it.Message())
 		}
@@ -149,14 +150,14 @@ func TestAClaimOverrulesOnlyStale(t *testing.T) {
 	for _, r := range rows() {
 		for _, p := range r.pods {
 			for _, b := range r.boxes {
-				if b.state == NoSource { // with the claimant's report there would be agents
+				if b.state == judge.NoSource { // with the claimant's report there would be agents
 					continue
 				}
-				it := allocation(t, judged(observe(usualPool, p.pod, b.parts, claimant), Policy{}), "10.0.0.5")
-				if it.Verdict == Stale {
+				it := allocation(t, judged(observe(usualPool, p.pod, b.parts, claimant), judge.Policy{}), "10.0.0.5")
+				if it.Verdict == judge.Stale {
 					t.Errorf("%s whose sandbox %s: stale (%s) although another sandbox has the address", p.says, b.says, it.Reason)
 				}
-				if r.verdict != Stale && r.reason != ClaimedByOther && it.Reason == ClaimedByOther && it.Evidence().Sandbox == b.state {
+				if r.verdict != judge.Stale && r.reason != judge.ClaimedByOther && it.Reason == judge.ClaimedByOther && it.Evidence().Sandbox == b.state {
 					t.Errorf("%s whose sandbox %s: its own reason is %s", p.says, b.says, r.reason)
 				}
 			}
@@ -173,13 +174,13 @@ func TestAnEntryWrittenForAPhantom(t *testing.T) {
 		want  outcome
 		parts []part
 	}{
-		{"its sandbox runs", outcome{Held, PhantomPod, false, Ready}, []part{web(carrying("10.0.0.6")), onWorker(box("box-1", others))}},
-		{"its sandbox runs, and a pod of that name and UID is there again", outcome{Held, PhantomPod, false, Ready}, []part{web(uid(others)), onWorker(box("box-1", others))}},
+		{"its sandbox runs", outcome{judge.Held, judge.PhantomPod, false, judge.Ready}, []part{web(carrying("10.0.0.6")), onWorker(box("box-1", others))}},
+		{"its sandbox runs, and a pod of that name and UID is there again", outcome{judge.Held, judge.PhantomPod, false, judge.Ready}, []part{web(uid(others)), onWorker(box("box-1", others))}},
 		{"its sandbox has gone", freed, []part{web(carrying("10.0.0.6")), onWorker(gone("box-1", others))}},
 		{"its sandbox has gone, and the successor is Pending", freed, []part{pending.pod, onWorker(gone("box-1", others))}},
 		{"its sandbox has gone, and the successor carries the address", claimed, []part{web(carrying("10.0.0.5")), onWorker(gone("box-1", others))}},
-		{"its node is not heard", outcome{Held, NodeUnheard, false, Unheard}, []part{aNode("worker-1"), staleReport("worker-1", box("box-1", others))}},
-		{"no report has it", outcome{Stale, PodGone, false, Absent}, []part{onWorker()}},
+		{"its node is not heard", outcome{judge.Held, judge.NodeUnheard, false, judge.Unheard}, []part{aNode("worker-1"), staleReport("worker-1", box("box-1", others))}},
+		{"no report has it", outcome{judge.Stale, judge.PodGone, false, judge.Absent}, []part{onWorker()}},
 	} {
 		t.Run(c.says, func(t *testing.T) { expect(t, c.want, append([]part{pool}, c.parts...)...) })
 	}

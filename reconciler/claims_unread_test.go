@@ -3,6 +3,8 @@ package reconciler
 import (
 	"testing"
 	"time"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 func unread(b *reportedBox) { b.AddressesUnread = true }
@@ -30,7 +32,7 @@ func TestWhatLapsedWithAMissingNodeProvesNothingWhereItWasNotRead(t *testing.T) 
 	base := all(usualPool, aNode("worker-1"), freshReport("worker-1", gone("box-1", its1)))
 	for says, report := range map[string]part{"read": lapsed(holding("10.0.0.5", "")), "not read": lapsed(unread)} {
 		t.Run(says, func(t *testing.T) {
-			it := allocation(t, judged(observe(base, report), Policy{}), "10.0.0.5")
+			it := allocation(t, judged(observe(base, report), judge.Policy{}), "10.0.0.5")
 			if it.Proven || !it.Evidence().MissingNode {
 				t.Errorf("%v, rests on a missing node: %v\nit says: %s", outcomeOf(it), it.Evidence().MissingNode, it.Message())
 			}

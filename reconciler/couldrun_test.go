@@ -4,13 +4,15 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // Which nodes could run the sandbox: those must have a fresh report.
 
 func nodesIn(t *testing.T, parts ...part) []string {
 	t.Helper()
-	return allocation(t, judged(observe(parts...), Policy{}), "10.0.0.5").Evidence().Nodes
+	return allocation(t, judged(observe(parts...), judge.Policy{}), "10.0.0.5").Evidence().Nodes
 }
 
 // seenWhile puts what an earlier look, an hour ago, saw into the past.
@@ -18,7 +20,7 @@ func seenWhile(parts ...part) part {
 	return func(o *observed) {
 		before := observe(append([]part{at(now.Add(-time.Hour))}, parts...)...)
 		h := NewHistory()
-		h.Remember(judged(before, Policy{}))
+		h.Remember(judged(before, judge.Policy{}))
 		o.past = h
 	}
 }
@@ -97,37 +99,37 @@ func TestSeveralNodesThatCouldRunIt(t *testing.T) {
 	slice := all(aPool("a-b-10.0.0.0-28", "10.0.0.0/28", usual), sliced(""), sliced("a")) // a-b's, or b's in network "a"
 	dead := func(name string) part { return aNode(name, notReadyFor(time.Hour), outOfService) }
 	for _, c := range []stateCase{
-		{"both are heard", Absent, []part{aNode("a-b"), aNode("b"), freshReport("a-b"), freshReport("b")}},
-		{"one is not heard", Unheard, []part{aNode("a-b"), aNode("b"), freshReport("a-b"), staleReport("b")}},
-		{"both are dead", NodeDead, []part{dead("a-b"), dead("b"), staleReport("a-b")}},
-		{"one is dead, the other heard", NodeDead, []part{dead("a-b"), aNode("b"), freshReport("b")}},
-		{"one is dead, the other not heard", Unheard, []part{dead("a-b"), aNode("b"), staleReport("b")}},
+		{"both are heard", judge.Absent, []part{aNode("a-b"), aNode("b"), freshReport("a-b"), freshReport("b")}},
+		{"one is not heard", judge.Unheard, []part{aNode("a-b"), aNode("b"), freshReport("a-b"), staleReport("b")}},
+		{"both are dead", judge.NodeDead, []part{dead("a-b"), dead("b"), staleReport("a-b")}},
+		{"one is dead, the other heard", judge.NodeDead, []part{dead("a-b"), aNode("b"), freshReport("b")}},
+		{"one is dead, the other not heard", judge.Unheard, []part{dead("a-b"), aNode("b"), staleReport("b")}},
 	} {
 		t.Run(c.says+": "+c.want.String(), func(t *testing.T) {
-			it := allocation(t, judged(observe(append([]part{slice}, c.parts...)...), Policy{}), "10.0.0.5")
+			it := allocation(t, judged(observe(append([]part{slice}, c.parts...)...), judge.Policy{}), "10.0.0.5")
 			if it.Evidence().Sandbox != c.want {
 				t.Errorf("got %s", it.Evidence().Sandbox)
 			}
 		})
 	}
 	t.Run("one unheard node that is not Ready and one that is: NodeUnheard", func(t *testing.T) {
-		expect(t, outcome{Held, NodeUnheard, false, Unheard}, usualPool, aNode("worker-1", notReadyFor(time.Hour)), aNode("worker-2"), staleReport("worker-1"))
+		expect(t, outcome{judge.Held, judge.NodeUnheard, false, judge.Unheard}, usualPool, aNode("worker-1", notReadyFor(time.Hour)), aNode("worker-2"), staleReport("worker-1"))
 	})
 	t.Run("one unheard node that is not Ready and one that is heard: NodeUnreachable", func(t *testing.T) {
-		expect(t, outcome{Held, NodeUnreachable, false, Unheard}, usualPool,
+		expect(t, outcome{judge.Held, judge.NodeUnreachable, false, judge.Unheard}, usualPool,
 			aNode("worker-1", notReadyFor(time.Hour)), aNode("worker-2"), staleReport("worker-1"), freshReport("worker-2"))
 	})
 	t.Run("every node is dead, so that none could run it: Unheard", func(t *testing.T) {
-		expect(t, outcome{Held, NodeUnheard, false, Unheard}, usualPool, dead("worker-1"), staleReport("worker-1"))
+		expect(t, outcome{judge.Held, judge.NodeUnheard, false, judge.Unheard}, usualPool, dead("worker-1"), staleReport("worker-1"))
 	})
 	t.Run("no node at all is not unreachable", func(t *testing.T) {
-		expect(t, outcome{Held, NodeUnheard, false, Unheard}, usualPool, func(o *observed) { o.ReportsUnreadable = true })
+		expect(t, outcome{judge.Held, judge.NodeUnheard, false, judge.Unheard}, usualPool, func(o *observed) { o.ReportsUnreadable = true })
 	})
 }
 
 // Without agents, one node that is not Ready and could run it is enough.
 func TestNoPodAndNoAgents(t *testing.T) {
-	stale, held := outcome{Stale, PodGone, false, NoSource}, outcome{Held, NodeUnreachable, false, NoSource}
+	stale, held := outcome{judge.Stale, judge.PodGone, false, judge.NoSource}, outcome{judge.Held, judge.NodeUnreachable, false, judge.NoSource}
 	for says, c := range map[string]struct {
 		want  outcome
 		parts []part

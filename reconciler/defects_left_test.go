@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // B: what upstream's reconciler left behind, or failed or took too long on.
@@ -15,26 +17,26 @@ func TestDefectsThatLeftThingsBehind(t *testing.T) {
 	}
 	for _, s := range []situation{
 		{id: "B1", says: "a pool whose range has no length, before a good one", parts: []part{aPool("a", "10.1.0.0", usual), leak("10.0.0.0-24", "10.0.0.0/24", "5"), node},
-			ip: "10.0.0.5", want: Stale, reason: PodGone},
+			ip: "10.0.0.5", want: judge.Stale, reason: judge.PodGone},
 		{id: "B1", says: "a pool with an empty range, before a good one", parts: []part{aPool("a", "", usual), leak("10.0.0.0-24", "10.0.0.0/24", "5"), node},
-			ip: "10.0.0.5", want: Stale, reason: PodGone},
+			ip: "10.0.0.5", want: judge.Stale, reason: judge.PodGone},
 		{id: "B2", says: "a pool beside one that is busy", parts: []part{
 			aPool("10.1.0.0-24", "10.1.0.0/24", alloc{"1", "default/web-0", "box-1", "net1"}), leak("10.0.0.0-24", "10.0.0.0/24", "5"), node, web(phaseIs("Pending"))},
-			ip: "10.0.0.5", want: Stale, reason: PodGone},
+			ip: "10.0.0.5", want: judge.Stale, reason: judge.PodGone},
 		{id: "B3", says: "a stale entry beside one with the key -1 and no podref", parts: []part{
 			aPool("10.0.0.0-24", "10.0.0.0/24", alloc{"-1", "", "box-1", "net1"}, alloc{"5", "default/web-9", "box-9", "net1"}), node},
-			ip: "10.0.0.5", want: Stale, reason: PodGone},
+			ip: "10.0.0.5", want: judge.Stale, reason: judge.PodGone},
 		{id: "B4", says: "an entry without podref is held", parts: []part{aPool("10.0.0.0-24", "10.0.0.0/24", alloc{"5", "", "box-1", "net1"}), node},
-			ip: "10.0.0.5", want: Held, reason: Malformed},
+			ip: "10.0.0.5", want: judge.Held, reason: judge.Malformed},
 		{id: "B5", says: "a finished pod that still lists the address", parts: []part{usualPool, node, web(phaseIs("Succeeded"), carrying("10.0.0.5"), stoppedByKubelet(time.Hour))},
-			ip: "10.0.0.5", want: Stale, reason: PodFinished},
+			ip: "10.0.0.5", want: judge.Stale, reason: judge.PodFinished},
 		{id: "B5", says: "a failed pod that still lists the address, its sandbox gone", parts: []part{usualPool, web(phaseIs("Failed"), carrying("10.0.0.5")), onWorker(gone("box-1", its1))},
-			ip: "10.0.0.5", want: Stale, reason: PodFinished},
+			ip: "10.0.0.5", want: judge.Stale, reason: judge.PodFinished},
 	} {
 		s.check(t)
 	}
 	t.Run("B4 an entry without podref is a finding", func(t *testing.T) {
-		if n := len(findingsIn(MalformedFinding, aPool("10.0.0.0-24", "10.0.0.0/24", alloc{"5", "", "box-1", "net1"}), node)); n != 1 {
+		if n := len(findingsIn(judge.MalformedFinding, aPool("10.0.0.0-24", "10.0.0.0/24", alloc{"5", "", "box-1", "net1"}), node)); n != 1 {
 			t.Errorf("%d findings", n)
 		}
 	})
@@ -47,17 +49,17 @@ func TestDefectB6AnAddressInTwoNetworks(t *testing.T) {
 	red := aPool("red-10.0.0.0-24", "10.0.0.0/24", alloc{"5", "default/web-0", "box-0", "net1"})
 	pod := web(attached("default/blue", "net1", "10.0.0.5"))
 	j := judged(observe(blue, red, pod, onWorker(), aNAD("blue", whereabouts("10.0.0.0/24", "blue")), aNAD("red", whereabouts("10.0.0.0/24", "red")),
-		aReservation("blue-10.0.0.5", "default/web-0", old), aReservation("red-10.0.0.5", "default/web-0", old)), Policy{})
-	want := map[string]Reason{"kube-system/blue-10.0.0.0-24": AddressOnPod, "kube-system/red-10.0.0.0-24": AddressNotOnPod}
+		aReservation("blue-10.0.0.5", "default/web-0", old), aReservation("red-10.0.0.5", "default/web-0", old)), judge.Policy{})
+	want := map[string]judge.Reason{"kube-system/blue-10.0.0.0-24": judge.AddressOnPod, "kube-system/red-10.0.0.0-24": judge.AddressNotOnPod}
 	for _, it := range j.Allocations {
 		if it.Reason != want[it.Object()] {
 			t.Errorf("%s: %v, want %s", it.Object(), outcomeOf(it), want[it.Object()])
 		}
 	}
-	if it := reservationIn(t, j, "blue-10.0.0.5"); it.Verdict != InUse {
+	if it := reservationIn(t, j, "blue-10.0.0.5"); it.Verdict != judge.InUse {
 		t.Errorf("blue's reservation: %+v", it.Judged)
 	}
-	if it := reservationIn(t, j, "red-10.0.0.5"); it.Verdict != Stale || it.Proven {
+	if it := reservationIn(t, j, "red-10.0.0.5"); it.Verdict != judge.Stale || it.Proven {
 		t.Errorf("red's reservation: %+v", it.Judged)
 	}
 }
@@ -77,8 +79,8 @@ func TestDefectB8PendingPodsAreNotWaitedFor(t *testing.T) {
 	if len(plan.Release) > 0 || len(plan.Refused) > 0 || !plan.Until.IsZero() {
 		t.Errorf("releases %d, refuses %d, waits until %v", len(plan.Release), len(plan.Refused), plan.Until)
 	}
-	for _, it := range judged(p.next, Policy{}).Allocations {
-		if it.Reason != PodPending {
+	for _, it := range judged(p.next, judge.Policy{}).Allocations {
+		if it.Reason != judge.PodPending {
 			t.Fatalf("%s: %v", it.PodRef(), outcomeOf(it))
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	jsonpatch "github.com/evanphx/json-patch/v5"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // The defects of whereabouts' own reconciler and pod-delete controller that
@@ -20,19 +21,19 @@ type situation struct {
 	id, says string
 	parts    []part
 	ip       string
-	want     Verdict
-	reason   Reason
+	want     judge.Verdict
+	reason   judge.Reason
 
 	reservation       string
-	reservationWant   Verdict
-	reservationReason Reason
+	reservationWant   judge.Verdict
+	reservationReason judge.Reason
 }
 
 func (s situation) check(t *testing.T) {
 	t.Run(s.id+" "+s.says, func(t *testing.T) {
 		p := newProcess(t, Options{ConfirmAfter: 15 * time.Minute})
 		plan := p.look(0, s.parts...)
-		j := judged(p.next, Policy{})
+		j := judged(p.next, judge.Policy{})
 		if s.want != 0 {
 			if it := allocation(t, j, s.ip); it.Verdict != s.want || it.Reason != s.reason {
 				t.Errorf("allocation: got %v, want %s, %s: %s", outcomeOf(it), s.want, s.reason, it.Message())
@@ -45,7 +46,7 @@ func (s situation) check(t *testing.T) {
 			}
 		}
 		// What upstream freed at once is in no plan, now or when it would be ripe.
-		if s.want != Stale && s.reservationWant != Stale {
+		if s.want != judge.Stale && s.reservationWant != judge.Stale {
 			plan.Release = append(plan.Release, p.look(15*time.Minute, s.parts...).Release...)
 			for _, it := range plan.Release {
 				t.Errorf("released: %s %s, %s", it.Object(), it.Key(), it.Reason)
@@ -64,54 +65,54 @@ func TestDefectsThatFreedWhatIsInUse(t *testing.T) {
 	noStatus := web(phaseIs("Pending"), noStatusAtAll)
 	for _, s := range []situation{
 		{id: "A1", says: "a Pending pod without network-status: nothing has to be read again to keep its address", parts: []part{usualPool, res, noStatus, node},
-			ip: "10.0.0.5", want: InUse, reason: PodPending, reservation: "10.0.0.5", reservationWant: InUse, reservationReason: PodPending},
+			ip: "10.0.0.5", want: judge.InUse, reason: judge.PodPending, reservation: "10.0.0.5", reservationWant: judge.InUse, reservationReason: judge.PodPending},
 		{id: "A2", says: "the same where pods may be listed and not got, nor nodes or reports", parts: []part{usualPool, noStatus},
-			ip: "10.0.0.5", want: InUse, reason: PodPending},
+			ip: "10.0.0.5", want: judge.InUse, reason: judge.PodPending},
 		{id: "A3", says: "a Pending pod whose further networks are being attached for long", parts: []part{usualPool, res, node,
 			web(phaseIs("Pending"), noStatusAtAll, createdLongAgo)},
-			ip: "10.0.0.5", want: InUse, reason: PodPending, reservation: "10.0.0.5", reservationWant: InUse, reservationReason: PodPending},
+			ip: "10.0.0.5", want: judge.InUse, reason: judge.PodPending, reservation: "10.0.0.5", reservationWant: judge.InUse, reservationReason: judge.PodPending},
 		{id: "A4", says: "a live pod whose network-status is not JSON", parts: []part{usualPool, res, node, web(status(`[{"ips":["10.0.0.5"]`))},
-			ip: "10.0.0.5", want: Held, reason: NetworkStatusMissing, reservation: "10.0.0.5", reservationWant: Held, reservationReason: NetworkStatusMissing},
+			ip: "10.0.0.5", want: judge.Held, reason: judge.NetworkStatusMissing, reservation: "10.0.0.5", reservationWant: judge.Held, reservationReason: judge.NetworkStatusMissing},
 		{id: "A5", says: "a live pod without network-status whose podIPs have the address", parts: []part{usualPool, node, web(noStatusAtAll, podIPs("10.0.0.5"))},
-			ip: "10.0.0.5", want: InUse, reason: AddressOnPod},
+			ip: "10.0.0.5", want: judge.InUse, reason: judge.AddressOnPod},
 		{id: "A5", says: "a live pod whose network-status was stripped", parts: []part{usualPool, node, web(noStatusAtAll)},
-			ip: "10.0.0.5", want: Held, reason: NetworkStatusMissing},
+			ip: "10.0.0.5", want: judge.Held, reason: judge.NetworkStatusMissing},
 		{id: "A5", says: "a live pod whose sandbox was recreated: its status lacks the new address", parts: []part{usualPool, web(), onWorker(box("box-1", its1, createdAgo(5*time.Second)))},
-			ip: "10.0.0.5", want: InUse, reason: SandboxReady},
+			ip: "10.0.0.5", want: judge.InUse, reason: judge.SandboxReady},
 		{id: "A5", says: "the same while the new sandbox is being set up", parts: []part{usualPool, web(), onWorker(attachment("box-1", its1, 5*time.Second, nil))},
-			ip: "10.0.0.5", want: Held, reason: AttachedReason},
+			ip: "10.0.0.5", want: judge.Held, reason: judge.AttachedReason},
 		{id: "A6", says: "the address is on the cluster's default network", parts: []part{usualPool, node,
 			web(status(`[{"name":"default/macvlan","interface":"eth0","ips":["10.0.0.5"],"default":true}]`))},
-			ip: "10.0.0.5", want: InUse, reason: AddressOnPod},
+			ip: "10.0.0.5", want: judge.InUse, reason: judge.AddressOnPod},
 		{id: "A7", says: "the status spells an IPv6 address otherwise", parts: []part{v6Pool, node, web(carrying("2001:DB8::A"))},
-			ip: "2001:db8::a", want: InUse, reason: AddressOnPod},
+			ip: "2001:db8::a", want: judge.InUse, reason: judge.AddressOnPod},
 		{id: "A8", says: "a reservation of a named network, its pod live", parts: []part{redPool, red, node, web(carrying("10.0.0.5")), aNAD("wb", whereabouts("10.0.0.0/24", "red"))},
-			ip: "10.0.0.5", want: InUse, reason: AddressOnPod, reservation: "red-10.0.0.5", reservationWant: InUse, reservationReason: AddressOnPod},
+			ip: "10.0.0.5", want: judge.InUse, reason: judge.AddressOnPod, reservation: "red-10.0.0.5", reservationWant: judge.InUse, reservationReason: judge.AddressOnPod},
 		{id: "A8", says: "the same without an entry in the pool", parts: []part{aPool("red-10.0.0.0-24", "10.0.0.0/24"), red, node, web(carrying("10.0.0.5"))},
-			reservation: "red-10.0.0.5", reservationWant: InUse, reservationReason: AddressOnPod},
+			reservation: "red-10.0.0.5", reservationWant: judge.InUse, reservationReason: judge.AddressOnPod},
 		{id: "A9", says: "a reservation of an IPv6 address that ends in two colons, its pod live", parts: []part{
 			aPool("2001-db8-0-0-1---80", "2001:db8:0:0:1::/80", alloc{"0", "default/web-9", "box-9", "net1"}),
 			aReservation("2001-db8-0-0-1--0", "default/web-9", old), node, aPod("web-9", carrying("2001:db8:0:0:1::"))},
-			reservation: "2001-db8-0-0-1--0", reservationWant: InUse, reservationReason: AddressOnPod},
+			reservation: "2001-db8-0-0-1--0", reservationWant: judge.InUse, reservationReason: judge.AddressOnPod},
 		{id: "A10", says: "a reservation that was made after pools and pods were read", parts: []part{emptyPool, aReservation("10.0.0.6", "default/new", 5*time.Second), node},
-			reservation: "10.0.0.6", reservationWant: InUse, reservationReason: Recent},
+			reservation: "10.0.0.6", reservationWant: judge.InUse, reservationReason: judge.Recent},
 		{id: "A11", says: "a live pod's reservation whose pool entry is missing", parts: []part{emptyPool, res, node, carrier.pod},
-			reservation: "10.0.0.5", reservationWant: InUse, reservationReason: AddressOnPod},
+			reservation: "10.0.0.5", reservationWant: judge.InUse, reservationReason: judge.AddressOnPod},
 		{id: "A12", says: "a reservation with an empty podref, while a live pod has the address", parts: []part{usualPool, aReservation("10.0.0.5", "", old), node, carrier.pod},
-			ip: "10.0.0.5", want: InUse, reason: AddressOnPod, reservation: "10.0.0.5", reservationWant: Held, reservationReason: Malformed},
+			ip: "10.0.0.5", want: judge.InUse, reason: judge.AddressOnPod, reservation: "10.0.0.5", reservationWant: judge.Held, reservationReason: judge.Malformed},
 		{id: "A12", says: "a reservation and an entry whose podref is no podref", parts: []part{aPool("10.0.0.0-24", "10.0.0.0/24", alloc{"5", "weird", "box-1", "net1"}), aReservation("10.0.0.5", "a/b/c", old), node},
-			ip: "10.0.0.5", want: Held, reason: Malformed, reservation: "10.0.0.5", reservationWant: Held, reservationReason: Malformed},
+			ip: "10.0.0.5", want: judge.Held, reason: judge.Malformed, reservation: "10.0.0.5", reservationWant: judge.Held, reservationReason: judge.Malformed},
 		{id: "A13", says: "a terminating pod of a tainted node, an hour of grace ahead of it, without agents", parts: []part{usualPool, node,
 			web(carrying("10.0.0.5"), deletedAgo(-time.Hour), grace(time.Hour), disrupted)},
-			ip: "10.0.0.5", want: Held, reason: Terminating},
+			ip: "10.0.0.5", want: judge.Held, reason: judge.Terminating},
 		{id: "A13", says: "the same on a node that is not Ready", parts: []part{usualPool, aNode("worker-1", notReadyFor(time.Minute)), web(carrying("10.0.0.5"), deletedAgo(time.Hour), disrupted)},
-			ip: "10.0.0.5", want: Held, reason: NodeUnreachable},
+			ip: "10.0.0.5", want: judge.Held, reason: judge.NodeUnreachable},
 		{id: "A13", says: "the same on a partitioned node whose agent is not heard", parts: []part{usualPool, aNode("worker-1", notReadyFor(time.Minute)), staleReport("worker-1", box("box-1", its1)),
 			web(carrying("10.0.0.5"), deletedAgo(time.Hour), disrupted)},
-			ip: "10.0.0.5", want: Held, reason: NodeUnreachable},
+			ip: "10.0.0.5", want: judge.Held, reason: judge.NodeUnreachable},
 		{id: "A14", says: "an address of a range wider than /64, stored modulo 2^64", parts: []part{
 			aPool("193---24", "193::/24", alloc{"2", "default/web-0", "box-1", "net1"}), node, web(carrying("193:21:4::2"))},
-			ip: "193::2", want: InUse, reason: AddressOnPod},
+			ip: "193::2", want: judge.InUse, reason: judge.AddressOnPod},
 	} {
 		s.check(t)
 	}
@@ -137,16 +138,16 @@ func TestDefectA15AReleaseRewritesNoOtherEntry(t *testing.T) {
 	}
 	o := observe(pool, aNode("worker-1"), aPod("live", status(fmt.Sprintf(`[{"name":"default/wb","interface":"net1","ips":[%q,"2001:db8::9"]}]`, live))))
 	var release []ippool.Allocation
-	for _, it := range judged(o, Policy{}).Allocations {
+	for _, it := range judged(o, judge.Policy{}).Allocations {
 		switch it.PodRef() {
 		case "default/live":
-			if it.Reason != AddressOnPod {
+			if it.Reason != judge.AddressOnPod {
 				t.Errorf("key %s: %v", it.Key(), outcomeOf(it))
 			}
 		case "default/dead":
 			release = append(release, *it.Allocation)
 		default:
-			if it.Verdict == Stale {
+			if it.Verdict == judge.Stale {
 				t.Errorf("key %s: %v", it.Key(), outcomeOf(it))
 			}
 		}
@@ -189,7 +190,7 @@ func TestDefectA16AReservationMadeAnewIsAnotherOne(t *testing.T) {
 	if len(plan.Release) > 0 {
 		t.Errorf("released: %+v", plan.Release[0].Judged)
 	}
-	if it := reservationIn(t, judged(p.next, Policy{}), "10.0.0.5"); it.Reason != Recent {
+	if it := reservationIn(t, judged(p.next, judge.Policy{}), "10.0.0.5"); it.Reason != judge.Recent {
 		t.Errorf("got %s", it.Reason)
 	}
 }
@@ -199,14 +200,14 @@ func TestDefectA17TheSuccessorIsNotItsPredecessor(t *testing.T) {
 	successor := web(uid("uid-2"), onNode("worker-2"), carrying("10.0.0.5"), deletedAgo(-time.Hour), grace(time.Hour))
 	nodes := all(aNode("worker-1"), aNode("worker-2"))
 	t.Run("its own sandbox runs, though it is being deleted and its predecessor's has ended", func(t *testing.T) {
-		expect(t, outcome{Held, Terminating, false, Ready}, usualPool, nodes, successor,
+		expect(t, outcome{judge.Held, judge.Terminating, false, judge.Ready}, usualPool, nodes, successor,
 			freshReport("worker-1", gone("box-0", "uid-1")), freshReport("worker-2", box("box-1", "uid-2")))
 	})
 	t.Run("it carries the address, its node is not heard, and its predecessor's sandbox has ended", func(t *testing.T) {
-		expect(t, outcome{Held, NodeUnheard, false, Unheard}, usualPool, nodes, successor,
+		expect(t, outcome{judge.Held, judge.NodeUnheard, false, judge.Unheard}, usualPool, nodes, successor,
 			freshReport("worker-1", gone("box-0", "uid-1")), staleReport("worker-2", box("box-1", "uid-2")))
 	})
 	t.Run("without agents", func(t *testing.T) {
-		expect(t, outcome{Held, Terminating, false, NoSource}, usualPool, nodes, successor)
+		expect(t, outcome{judge.Held, judge.Terminating, false, judge.NoSource}, usualPool, nodes, successor)
 	})
 }

@@ -5,11 +5,13 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-func findingsIn(kind Kind, parts ...part) []Finding {
-	var found []Finding
-	for _, f := range judged(observe(parts...), Policy{}).Findings {
+func findingsIn(kind judge.Kind, parts ...part) []judge.Finding {
+	var found []judge.Finding
+	for _, f := range judged(observe(parts...), judge.Policy{}).Findings {
 		if f.Kind == kind {
 			found = append(found, f)
 		}
@@ -23,7 +25,7 @@ type findingCase struct {
 	parts []part
 }
 
-func expectFindings(t *testing.T, kind Kind, cases []findingCase) {
+func expectFindings(t *testing.T, kind judge.Kind, cases []findingCase) {
 	t.Helper()
 	for _, c := range cases {
 		t.Run(c.says, func(t *testing.T) {
@@ -43,7 +45,7 @@ func expectFindings(t *testing.T, kind Kind, cases []findingCase) {
 func TestPhantom(t *testing.T) {
 	worker := aNode("worker-1")
 	box7 := func(uid string, edits ...boxEdit) content { return box("box-7", uid, edits...) }
-	expectFindings(t, Phantom, []findingCase{
+	expectFindings(t, judge.Phantom, []findingCase{
 		{"a running sandbox whose pod the API does not have", 1, []part{worker, freshReport("worker-1", box7(its1))}},
 		{"a running sandbox of an earlier pod of that name", 1, []part{worker, web(), freshReport("worker-1", box7(others))}},
 		{"its pod is there", 0, []part{worker, web(), freshReport("worker-1", box7(its1))}},
@@ -59,19 +61,19 @@ func TestPhantom(t *testing.T) {
 		{"30 s old when it was observed", 0, []part{worker, freshReport("worker-1", box7(its1, createdAgo(90*time.Second)), observedAgo(time.Minute))}},
 	})
 	t.Run("it says the node, the addresses and that no pool records them", func(t *testing.T) {
-		f := findingsIn(Phantom, worker, aPool("10.0.0.0-24", "10.0.0.0/24"), freshReport("worker-1", box7(its1, holding("10.0.0.5", ""))))[0]
+		f := findingsIn(judge.Phantom, worker, aPool("10.0.0.0-24", "10.0.0.0/24"), freshReport("worker-1", box7(its1, holding("10.0.0.5", ""))))[0]
 		if f.Node != "worker-1" || f.IP != "10.0.0.5" || f.Pool != "" || !slices.Equal(f.Pods, []string{"default/web-0"}) || !slices.Equal(f.ContainerIDs, []string{"box-7"}) {
 			t.Errorf("got %+v", f)
 		}
 	})
 	t.Run("it says which pool records its address", func(t *testing.T) {
-		f := findingsIn(Phantom, worker, usualPool, freshReport("worker-1", box("box-1", its1, holding("10.0.0.5", ""))))[0]
+		f := findingsIn(judge.Phantom, worker, usualPool, freshReport("worker-1", box("box-1", its1, holding("10.0.0.5", ""))))[0]
 		if f.Pool != "kube-system/10.0.0.0-24" || strings.Contains(f.Message, "no pool records") {
 			t.Errorf("got %+v", f)
 		}
 	})
 	t.Run("a pool records it, in an entry with a field that is not known", func(t *testing.T) {
-		f := findingsIn(Phantom, worker, freshReport("worker-1", box("box-1", its1, holding("10.0.0.5", ""))),
+		f := findingsIn(judge.Phantom, worker, freshReport("worker-1", box("box-1", its1, holding("10.0.0.5", ""))),
 			rawPool("10.0.0.0-24", map[string]any{"range": "10.0.0.0/24", "allocations": map[string]any{
 				"5": map[string]any{"id": "box-1", "podref": "default/web-0", "ifname": "net1", "ipamclaimref": "claim"}}}))[0]
 		if f.Pool != "kube-system/10.0.0.0-24" {
@@ -79,7 +81,7 @@ func TestPhantom(t *testing.T) {
 		}
 	})
 	t.Run("a successor of its name took the entry over: no pool records it", func(t *testing.T) {
-		f := findingsIn(Phantom, worker, web(), usualPool, freshReport("worker-1", box("box-1", its1, holding("10.0.0.5", "")), box("box-0", others, holding("10.0.0.5", ""))))
+		f := findingsIn(judge.Phantom, worker, web(), usualPool, freshReport("worker-1", box("box-1", its1, holding("10.0.0.5", "")), box("box-0", others, holding("10.0.0.5", ""))))
 		if len(f) != 1 || f[0].Pool != "" || f[0].ContainerIDs[0] != "box-0" {
 			t.Errorf("got %+v", f)
 		}
@@ -96,7 +98,7 @@ func TestConflict(t *testing.T) {
 	one := freshReport("worker-1", box("box-1", "uid-a", of("a"), holding("10.0.0.5", "")))
 	wb := here
 	here = all(usualPool, here)
-	expectFindings(t, Conflict, []findingCase{
+	expectFindings(t, judge.Conflict, []findingCase{
 		{"two pods carry one address in one network", 1, []part{here, a, b}},
 		{"two definitions of one network", 1, []part{here, aNAD("wb2", whereabouts("10.0.0.0/16", "")), a, bBy("default/wb2")}},
 		{"two spellings of one address", 1, []part{here, a, aPod("b", carrying("::ffff:a00:5"))}},
@@ -121,17 +123,17 @@ func TestConflict(t *testing.T) {
 	})
 	t.Run("it names both, and nothing is freed because of it", func(t *testing.T) {
 		pool := aPool("10.0.0.0-24", "10.0.0.0/24", alloc{"5", "default/a", "box-1", "net1"})
-		j := judged(observe(pool, wb, a, b), Policy{})
-		if it := allocation(t, j, "10.0.0.5"); it.Verdict != InUse {
+		j := judged(observe(pool, wb, a, b), judge.Policy{})
+		if it := allocation(t, j, "10.0.0.5"); it.Verdict != judge.InUse {
 			t.Errorf("got %v", outcomeOf(it))
 		}
-		f := findingsIn(Conflict, pool, wb, a, b)[0]
+		f := findingsIn(judge.Conflict, pool, wb, a, b)[0]
 		if f.IP != "10.0.0.5" || !slices.Equal(f.Pods, []string{"default/a", "default/b"}) || f.Pool != "kube-system/10.0.0.0-24" {
 			t.Errorf("got %+v", f)
 		}
 	})
 	t.Run("it names both sandboxes", func(t *testing.T) {
-		f := findingsIn(Conflict, worker, one, freshReport("worker-2", box("box-2", "uid-b", of("b"), holding("10.0.0.5", ""))))[0]
+		f := findingsIn(judge.Conflict, worker, one, freshReport("worker-2", box("box-2", "uid-b", of("b"), holding("10.0.0.5", ""))))[0]
 		slices.Sort(f.ContainerIDs)
 		if !slices.Equal(f.ContainerIDs, []string{"box-1", "box-2"}) || !slices.Equal(f.Pods, []string{"default/a", "default/b"}) {
 			t.Errorf("got %+v", f)
@@ -144,7 +146,7 @@ func TestMissingReservation(t *testing.T) {
 	here := aNAD("wb", whereabouts("10.0.0.0/24", ""))
 	// Another allocation of the network, that has its reservation.
 	neighbour := all(aPool("10.0.0.0-16", "10.0.0.0/16", alloc{"9", "default/n", "box-9", "net1"}), aReservation("10.0.0.9", "default/n", old))
-	expectFindings(t, MissingReservation, []findingCase{
+	expectFindings(t, judge.MissingReservation, []findingCase{
 		{"its network uses overlapping ranges by default", 1, []part{use, here}},
 		{"its network says that it uses them", 1, []part{use, aNAD("wb", whereabouts("10.0.0.0/24", "", `"enable_overlapping_ranges":true`))}},
 		{"its network says that it does not", 0, []part{use, aNAD("wb", whereabouts("10.0.0.0/24", "", `"enable_overlapping_ranges":false`))}},
@@ -163,7 +165,7 @@ func TestMissingReservation(t *testing.T) {
 }
 
 func TestSilentNode(t *testing.T) {
-	expectFindings(t, SilentNode, []findingCase{
+	expectFindings(t, judge.SilentNode, []findingCase{
 		{"a node without a fresh report", 1, []part{usualPool, aNode("worker-1"), staleReport("worker-1")}},
 		{"a node without any report", 1, []part{usualPool, onWorker(), aNode("worker-2")}},
 		{"two nodes", 2, []part{usualPool, aNode("worker-1"), aNode("worker-2"), staleReport("worker-1")}},
@@ -173,7 +175,7 @@ func TestSilentNode(t *testing.T) {
 		{"no allocations", 0, []part{aNode("worker-1"), staleReport("worker-1")}},
 	})
 	t.Run("it says how many", func(t *testing.T) {
-		f := findingsIn(SilentNode, aNode("worker-1"), staleReport("worker-1"), aPool("10.0.0.0-24", "10.0.0.0/24",
+		f := findingsIn(judge.SilentNode, aNode("worker-1"), staleReport("worker-1"), aPool("10.0.0.0-24", "10.0.0.0/24",
 			usual, alloc{"6", "default/web-1", "box-2", "net1"}, alloc{"7", "default/web-2", "box-3", "net1"}))[0]
 		if f.Node != "worker-1" || !strings.Contains(f.Message, "3 allocations") {
 			t.Errorf("got %+v", f)
@@ -184,7 +186,7 @@ func TestSilentNode(t *testing.T) {
 func TestMalformedIsAFindingAndStopsNothing(t *testing.T) {
 	good := all(usualPool, onWorker(box("box-1", its1)), web())
 	bad := aPool("bad", "10.0.0.0", alloc{"1", "default/x", "box-x", "net1"})
-	expectFindings(t, MalformedFinding, []findingCase{
+	expectFindings(t, judge.MalformedFinding, []findingCase{
 		{"a pool without a range that can be read", 1, []part{good, bad}},
 		{"an entry without podref", 1, []part{good, aPool("10.1.0.0-24", "10.1.0.0/24", alloc{"1", "", "box-x", "net1"})}},
 		{"an entry with a key outside of the range", 1, []part{good, aPool("10.1.0.0-24", "10.1.0.0/24", alloc{"999", "default/x", "box-x", "net1"})}},
@@ -196,7 +198,7 @@ func TestMalformedIsAFindingAndStopsNothing(t *testing.T) {
 		{"nothing", 0, []part{good}},
 	})
 	for _, order := range [][]part{{bad, good}, {good, bad}} {
-		if it := allocation(t, judged(observe(order...), Policy{}), "10.0.0.5"); it.Reason != SandboxReady {
+		if it := allocation(t, judged(observe(order...), judge.Policy{}), "10.0.0.5"); it.Reason != judge.SandboxReady {
 			t.Errorf("a pool that cannot be read stops another: %v", outcomeOf(it))
 		}
 	}

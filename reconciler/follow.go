@@ -1,6 +1,10 @@
 package reconciler
 
-import "context"
+import (
+	"context"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+)
 
 // Follow makes a pass over what has changed since everything was judged, and over
 // nothing else: its cost grows with the change, not with the cluster. The judgement
@@ -11,7 +15,7 @@ import "context"
 // nothing that is wrong beside the verdicts, and leaves to the next look at
 // everything what only a name leads to, as to the entry of a pod that carries no
 // address, and pools in which one key may stand for several addresses.
-func (r *Reconciler) Follow(ctx context.Context, last *Judgement, changes *Live, ready func(*Item) bool) *Result {
+func (r *Reconciler) Follow(ctx context.Context, last *judge.Judgement, changes *judge.Live, ready func(*judge.Item) bool) *Result {
 	j := last.Follow(changes)
 	if !r.Options.StaticSource {
 		j.Observation.Local = r.Clock.Now()

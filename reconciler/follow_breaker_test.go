@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
-	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // What a look at everything refuses as a mass release must not be released bit by
@@ -43,7 +43,7 @@ func TestWhatTheBreakerHasRefusedIsNotReleasedBecauseItIsFollowed(t *testing.T) 
 			now := ippool.ReadReservation(u.DeepCopy())
 			s.mu.Unlock()
 			time.Sleep(200 * time.Millisecond)
-			done := r.Follow(t.Context(), out.Judgement, &reconciler.Live{Now: time.Now(),
+			done := r.Follow(t.Context(), out.Judgement, &judge.Live{Now: time.Now(),
 				Reservations: map[types.NamespacedName]*ippool.Reservation{{Namespace: now.Namespace, Name: now.Name}: now}}, nil)
 			for _, it := range done.Released {
 				if it.Allocation != nil {

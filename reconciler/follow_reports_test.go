@@ -10,6 +10,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // Reports that were there and are not any more are no proof that there are no agents,
@@ -25,7 +26,7 @@ func TestReportsThatWereFollowedAreNotForgotten(t *testing.T) {
 	p.look(2*time.Second, pool, aNode("worker-1"), aNode("worker-2"))
 	p.next = observe(pool, aNode("worker-1"), aNode("worker-2"))
 	j, _ := p.Check(t.Context())
-	if v := j.Allocations[0]; v.Verdict != Held || j.WithoutAgents {
+	if v := j.Allocations[0]; v.Verdict != judge.Held || j.WithoutAgents {
 		t.Fatalf("looks at everything: %s %s", v.Verdict, v.Reason)
 	}
 
@@ -37,11 +38,11 @@ func TestReportsThatWereFollowedAreNotForgotten(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, r := range []*podstate.Report{report, nil} {
-		p.Follow(t.Context(), last, &Live{Now: p.next.Now.Add(time.Second), Reports: map[string]*podstate.Report{"worker-1": r}}, nil)
+		p.Follow(t.Context(), last, &judge.Live{Now: p.next.Now.Add(time.Second), Reports: map[string]*podstate.Report{"worker-1": r}}, nil)
 	}
 	p.next = observe(pool, aNode("worker-1"), aNode("worker-2"), at(now.Add(2*time.Second)))
 	j, _ = p.Check(t.Context())
-	if v := j.Allocations[0]; v.Verdict != Held || j.WithoutAgents {
+	if v := j.Allocations[0]; v.Verdict != judge.Held || j.WithoutAgents {
 		t.Errorf("after what was followed: %s %s, without agents %v", v.Verdict, v.Reason, j.WithoutAgents)
 	}
 }
@@ -49,11 +50,11 @@ func TestReportsThatWereFollowedAreNotForgotten(t *testing.T) {
 // A report that is replaced is not kept.
 func TestReportsThatWereReplacedAreNotKept(t *testing.T) {
 	o := observe(aPool("10.0.0.0-24", "10.0.0.0/24", alloc{"5", "default/web-1", "box-1", "net1"}), onWorker(box("box-1", "uid-1")))
-	last := judged(o, Policy{})
+	last := judged(o, judge.Policy{})
 	var old []weak.Pointer[v1alpha1.SandboxReport]
 	for i := range 100 {
 		next := observe(onWorker(box("box-1", "uid-1"))).Reports[0]
-		last.Follow(&Live{Now: o.Now.Add(time.Duration(i) * time.Millisecond), Reports: map[string]*podstate.Report{"worker-1": next}})
+		last.Follow(&judge.Live{Now: o.Now.Add(time.Duration(i) * time.Millisecond), Reports: map[string]*podstate.Report{"worker-1": next}})
 		old = append(old, weak.Make(next.SandboxReport))
 	}
 	runtime.GC()

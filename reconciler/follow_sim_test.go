@@ -10,6 +10,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // What is followed comes again and again in a busy cluster: a finding that waits
@@ -29,7 +30,7 @@ func TestWhatIsFollowedDoesNotPutARepairOff(t *testing.T) {
 		other := map[types.NamespacedName]*podstate.Pod{{Namespace: "default", Name: "other"}: nil}
 		for now := time.Now(); now.Before(until); now = time.Now() {
 			time.Sleep(5 * time.Second)
-			r.Follow(t.Context(), out.Judgement, &reconciler.Live{Now: time.Now(), Pods: other}, nil)
+			r.Follow(t.Context(), out.Judgement, &judge.Live{Now: time.Now(), Pods: other}, nil)
 		}
 		if out, _, err = r.Pass(t.Context(), nil); err != nil {
 			t.Fatal(err)
@@ -59,7 +60,7 @@ func TestWhatIsFollowedIsReleasedAfterTheSecondCheck(t *testing.T) {
 					delete(s.pods, gone)
 					s.mu.Unlock()
 				}
-				changes := &reconciler.Live{Now: time.Now(), Pods: map[types.NamespacedName]*podstate.Pod{gone: nil}}
+				changes := &judge.Live{Now: time.Now(), Pods: map[types.NamespacedName]*podstate.Pod{gone: nil}}
 				done := r.Follow(t.Context(), out.Judgement, changes, nil)
 				want := 2 // the entry and its reservation
 				if back {
@@ -73,7 +74,7 @@ func TestWhatIsFollowedIsReleasedAfterTheSecondCheck(t *testing.T) {
 }
 
 // pass is a run, or a look whose changes are then followed, and what was released.
-func (w *world) pass(r *reconciler.Reconciler, follow bool) ([]*reconciler.Item, error) {
+func (w *world) pass(r *reconciler.Reconciler, follow bool) ([]*judge.Item, error) {
 	if !follow {
 		out, err := r.Run(context.Background())
 		if err != nil {
@@ -104,9 +105,9 @@ func (w *world) pass(r *reconciler.Reconciler, follow bool) ([]*reconciler.Item,
 }
 
 // changesOf tells of every object in either observation.
-func changesOf(before, now *reconciler.Observation) *reconciler.Live {
-	live := &reconciler.Live{Now: now.Now, Pods: map[types.NamespacedName]*podstate.Pod{}, Pools: map[types.NamespacedName]*ippool.Pool{}, Reservations: map[types.NamespacedName]*ippool.Reservation{}}
-	for _, o := range []*reconciler.Observation{before, now} {
+func changesOf(before, now *judge.Observation) *judge.Live {
+	live := &judge.Live{Now: now.Now, Pods: map[types.NamespacedName]*podstate.Pod{}, Pools: map[types.NamespacedName]*ippool.Pool{}, Reservations: map[types.NamespacedName]*ippool.Reservation{}}
+	for _, o := range []*judge.Observation{before, now} {
 		is := o == now
 		for name, p := range o.Pods {
 			if live.Pods[name] = nil; is {

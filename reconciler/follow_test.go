@@ -13,10 +13,11 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // carriedIn are the addresses that the changed objects carry in what was judged.
-func carriedIn(j *Judgement, changes *Live) map[netip.Addr]bool {
+func carriedIn(j *judge.Judgement, changes *judge.Live) map[netip.Addr]bool {
 	found := map[netip.Addr]bool{}
 	for name := range changes.Pods {
 		if p := j.Observation.Pods[name]; p != nil {
@@ -47,12 +48,12 @@ func carriedIn(j *Judgement, changes *Live) map[netip.Addr]bool {
 }
 
 // becameStale are the items that one judgement has as Stale and an earlier one has not.
-func becameStale(before, after *Judgement) []*Item {
-	was := map[ID]bool{}
+func becameStale(before, after *judge.Judgement) []*judge.Item {
+	was := map[judge.ID]bool{}
 	for _, it := range before.StaleItems() {
 		was[it.ID()] = true
 	}
-	return slices.DeleteFunc(after.StaleItems(), func(it *Item) bool { return was[it.ID()] })
+	return slices.DeleteFunc(after.StaleItems(), func(it *judge.Item) bool { return was[it.ID()] })
 }
 
 // Whatever the changes and their order: what is followed is judged as by a look at
@@ -85,7 +86,7 @@ func TestWhatIsFollowedIsJudgedAsByALookAtEverything(t *testing.T) {
 				}
 			}
 			was, is := carriedIn(before, changes), carriedIn(all, changes)
-			there := map[ID]bool{}
+			there := map[judge.ID]bool{}
 			for _, it := range slices.Concat(before.Allocations, before.Reservations) {
 				there[it.ID()] = true
 			}
@@ -105,7 +106,7 @@ func TestWhatIsFollowedIsJudgedAsByALookAtEverything(t *testing.T) {
 }
 
 // ambiguous reports whether an address is in a pool in which another has its key.
-func ambiguous(j *Judgement, addr netip.Addr) bool {
+func ambiguous(j *judge.Judgement, addr netip.Addr) bool {
 	return slices.ContainsFunc(j.Observation.Pools, func(p *ippool.Pool) bool {
 		return p.Problem == "" && p.Range.Prefix().Contains(addr) && p.Range.AmbiguousKeys()
 	})
@@ -119,16 +120,16 @@ func TestAChangeFollowedDoesNotRipenWhatAnotherLookContradicted(t *testing.T) {
 	carries := observe(pool, web).Pods[name]
 	o := observe(pool)
 	o.past = h
-	j := judged(o, Policy{})
+	j := judged(o, judge.Policy{})
 	h.Remember(j)
-	seen := func(p *podstate.Pod, after time.Duration) *Judgement {
-		got := j.Follow(&Live{Now: o.Now.Add(after), Pods: map[types.NamespacedName]*podstate.Pod{name: p}})
+	seen := func(p *podstate.Pod, after time.Duration) *judge.Judgement {
+		got := j.Follow(&judge.Live{Now: o.Now.Add(after), Pods: map[types.NamespacedName]*podstate.Pod{name: p}})
 		h.noteAll(got)
 		return got
 	}
 	seen(carries, time.Minute)
 	gone := seen(nil, 2*time.Minute)
-	if len(gone.Allocations) != 1 || gone.Allocations[0].Verdict != Stale {
+	if len(gone.Allocations) != 1 || gone.Allocations[0].Verdict != judge.Stale {
 		t.Fatalf("judged %s", account(gone))
 	}
 	if ripe := h.ripe(gone.Allocations[0], gone.Observation, 5*time.Minute); ripe.Before(o.Now.Add(7 * time.Minute)) {
@@ -148,15 +149,15 @@ func BenchmarkFollow(b *testing.B) {
 				b.Skip()
 			}
 			o := cluster(n, true)
-			last := judged(o, Policy{})
+			last := judged(o, judge.Policy{})
 			a := o.Pools[0].Allocations[17]
 			name := types.NamespacedName{Namespace: a.Owner.Namespace, Name: a.Owner.Name}
 			states := []*podstate.Pod{nil, o.Pods[name]}
-			want := []Reason{PhantomPod, SandboxReady}
-			last.Follow(&Live{}) // the first makes the reservations be found by name
+			want := []judge.Reason{judge.PhantomPod, judge.SandboxReady}
+			last.Follow(&judge.Live{}) // the first makes the reservations be found by name
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
-				j := last.Follow(&Live{Pods: map[types.NamespacedName]*podstate.Pod{name: states[i%2]}})
+				j := last.Follow(&judge.Live{Pods: map[types.NamespacedName]*podstate.Pod{name: states[i%2]}})
 				if len(j.Allocations) != 1 || j.Allocations[0].Reason != want[i%2] {
 					b.Fatal(account(j))
 				}
@@ -168,16 +169,16 @@ func BenchmarkFollow(b *testing.B) {
 // BenchmarkFollowPool is one entry of a pool of 5,000 that goes and comes.
 func BenchmarkFollowPool(b *testing.B) {
 	o := cluster(10_000, true)
-	last := judged(o, Policy{})
+	last := judged(o, judge.Policy{})
 	p := o.Pools[0]
 	name := types.NamespacedName{Namespace: p.Namespace, Name: p.Name}
 	less := *p
 	less.Allocations = slices.Delete(slices.Clone(p.Allocations), 17, 18)
 	states := []*ippool.Pool{&less, p}
-	last.Follow(&Live{})
+	last.Follow(&judge.Live{})
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
-		if j := last.Follow(&Live{Pools: map[types.NamespacedName]*ippool.Pool{name: states[i%2]}}); len(j.Allocations) != i%2 {
+		if j := last.Follow(&judge.Live{Pools: map[types.NamespacedName]*ippool.Pool{name: states[i%2]}}); len(j.Allocations) != i%2 {
 			b.Fatal(account(j))
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // History is what the looks of one process saw. It is empty after a start,
@@ -28,7 +29,7 @@ type History struct {
 	kept       keptRestore
 	last       time.Time // the last look that no restore of etcd showed in
 	repairs    map[string]time.Time
-	repaired   map[NodePool]window // entries written by --repair
+	repaired   map[judge.NodePool]window // entries written by --repair
 }
 
 // candidateKey is a hash of an ID: of a hundred thousand entries the names would be
@@ -73,7 +74,7 @@ func (h *History) key(object [2]string, fields ...string) candidateKey {
 	return candidateKey{maphash.Bytes(h.seeds[0], b), maphash.Bytes(h.seeds[1], b)}
 }
 
-func (h *History) keyOf(it *Item) candidateKey {
+func (h *History) keyOf(it *judge.Item) candidateKey {
 	if it.Allocation != nil {
 		return h.allocationKey(it.Pool, it.Allocation)
 	}
@@ -92,24 +93,24 @@ func (h *History) reservationKey(r *ippool.Reservation) candidateKey {
 func (h *History) SawReports() bool { return h.reports }
 
 // OfAllocation is what is known of an allocation.
-func (h *History) OfAllocation(p *ippool.Pool, a *ippool.Allocation) Seen {
+func (h *History) OfAllocation(p *ippool.Pool, a *ippool.Allocation) judge.Seen {
 	if len(h.candidates) == 0 {
-		return Seen{}
+		return judge.Seen{}
 	}
 	return h.candidates[h.allocationKey(p, a)].seen()
 }
 
 // OfReservation is what is known of a reservation.
-func (h *History) OfReservation(r *ippool.Reservation) Seen {
+func (h *History) OfReservation(r *ippool.Reservation) judge.Seen {
 	if len(h.candidates) == 0 {
-		return Seen{}
+		return judge.Seen{}
 	}
 	return h.candidates[h.reservationKey(r)].seen()
 }
 
 // seen is the memory of a candidate as judging reads it.
-func (s seen) seen() Seen {
-	known := Seen{Node: s.node, OtherNodes: s.others, CarriedOn: s.carried}
+func (s seen) seen() judge.Seen {
+	known := judge.Seen{Node: s.node, OtherNodes: s.others, CarriedOn: s.carried}
 	if s.first != 0 {
 		known.First = time.Unix(0, s.first)
 	}
@@ -120,7 +121,7 @@ func (s seen) seen() Seen {
 }
 
 // Remember takes in a look at everything.
-func (h *History) Remember(j *Judgement) {
+func (h *History) Remember(j *judge.Judgement) {
 	if j.Observation.Restored == "" {
 		h.last = j.Observation.Now
 	}
@@ -132,17 +133,17 @@ func (h *History) Remember(j *Judgement) {
 }
 
 // noteAll takes in what a judgement says of its items.
-func (h *History) noteAll(j *Judgement) {
+func (h *History) noteAll(j *judge.Judgement) {
 	h.reports = h.reports || len(j.Observation.Reports) > 0
 	h.noteRestores(j.Observation)
-	for _, items := range [][]*Item{j.Allocations, j.Reservations} {
+	for _, items := range [][]*judge.Item{j.Allocations, j.Reservations} {
 		for _, it := range items {
 			h.note(it, j.Observation)
 		}
 	}
 }
 
-func (h *History) note(it *Item, o *Observation) {
+func (h *History) note(it *judge.Item, o *judge.Observation) {
 	k := h.keyOf(it)
 	s, known := h.candidates[k]
 	if !known {
@@ -150,7 +151,7 @@ func (h *History) note(it *Item, o *Observation) {
 	}
 	s.look = h.look
 	switch {
-	case it.Verdict != Stale:
+	case it.Verdict != judge.Stale:
 		s.ripens = nil
 	case s.ripens == nil:
 		s.ripens = &ripening{}
@@ -209,7 +210,7 @@ func (s *seen) notePod(pod *podstate.Pod) {
 }
 
 // forgetStale makes an unconfirmed verdict ripen from now on: something contradicted it.
-func (h *History) forgetStale(it *Item) {
+func (h *History) forgetStale(it *judge.Item) {
 	h.candidates[h.keyOf(it)].ripens.forget()
 }
 
@@ -227,7 +228,7 @@ const quarantine = 40 * time.Second
 // ripe is when an unconfirmed verdict may be acted upon: when it has held at
 // every look for confirmAfter, or for longer where the pod may still be within
 // its grace period.
-func (h *History) ripe(it *Item, o *Observation, confirmAfter time.Duration) time.Time {
+func (h *History) ripe(it *judge.Item, o *judge.Observation, confirmAfter time.Duration) time.Time {
 	s := h.candidates[h.keyOf(it)]
 	r := s.ripens
 	if r == nil || r.stale.IsZero() {
@@ -236,16 +237,16 @@ func (h *History) ripe(it *Item, o *Observation, confirmAfter time.Duration) tim
 	e := it.Evidence()
 	switch {
 	case e == nil || e.Phase != podstate.Pending:
-	case e.Sandbox == Absent:
-		confirmAfter = max(confirmAfter, HeardSince)
+	case e.Sandbox == judge.Absent:
+		confirmAfter = max(confirmAfter, judge.HeardSince)
 	case e.Unsettled && !e.Unproven: // then it is proven
-		confirmAfter = HeardSince
+		confirmAfter = judge.HeardSince
 	}
 	if s.deleted > confirmAfter {
 		confirmAfter = s.deleted + time.Minute
 	}
 	at := later(r.stale.Add(confirmAfter), lapsed(o, r.local, confirmAfter))
-	if it.Reason == NodeMissingReason {
+	if it.Reason == judge.NodeMissingReason {
 		if heard := it.LastHeard(); !heard.IsZero() && heard.Before(r.stale) {
 			at = heard.Add(confirmAfter)
 		}
@@ -262,7 +263,7 @@ func (h *History) ripe(it *Item, o *Observation, confirmAfter time.Duration) tim
 
 // lapsed is when d will have passed since a time by this process' own clock: o.Now may
 // be by another API server's than at the look before. Zero where there is no such clock.
-func lapsed(o *Observation, since time.Time, d time.Duration) time.Time {
+func lapsed(o *judge.Observation, since time.Time, d time.Duration) time.Time {
 	if since.IsZero() {
 		return time.Time{}
 	}

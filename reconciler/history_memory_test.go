@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // TestHistoryKeepsNothingOfWhatIsGone: two thousand pods come, leak and go.
@@ -12,7 +14,7 @@ func TestHistoryKeepsNothingOfWhatIsGone(t *testing.T) {
 	look := func(parts ...part) {
 		o := observe(parts...)
 		o.past = h
-		j := judged(o, Policy{})
+		j := judged(o, judge.Policy{})
 		h.Remember(j)
 		h.plan(j, Options{ConfirmAfter: time.Hour})
 	}

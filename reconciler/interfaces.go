@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // Source reads a cluster: the live API, a folder of files, a simulator.
@@ -16,13 +17,13 @@ type Source interface {
 	// List reads everything: reservations and pools first, pods last. An
 	// error means that the look as a whole cannot be made; what can be done
 	// without is said in the observation's Warnings.
-	List(ctx context.Context) (*Observation, error)
+	List(ctx context.Context) (*judge.Observation, error)
 	// Relist reads again, by quorum, all but pods and reservations.
-	Relist(ctx context.Context, o *Observation) (*Observation, error)
+	Relist(ctx context.Context, o *judge.Observation) (*judge.Observation, error)
 	// GetLive reads again, by quorum, what is named and what may have changed of
 	// it since the observation, pods last. Its cost grows with what is named,
 	// not with the cluster: it is called while whereabouts' Lease is held.
-	GetLive(ctx context.Context, o *Observation, what LiveKeys) (*Live, error)
+	GetLive(ctx context.Context, o *judge.Observation, what LiveKeys) (*judge.Live, error)
 }
 
 // LiveKeys names what a live read is about.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // WithLocalNode is a Source on a node: whatever agent that node has or has not, its
@@ -23,7 +24,7 @@ type WithLocalNode struct {
 }
 
 // List is the Source's, with the node's report.
-func (s *WithLocalNode) List(ctx context.Context) (*Observation, error) {
+func (s *WithLocalNode) List(ctx context.Context) (*judge.Observation, error) {
 	o, err := s.Source.List(ctx)
 	if err != nil {
 		return nil, err
@@ -32,7 +33,7 @@ func (s *WithLocalNode) List(ctx context.Context) (*Observation, error) {
 }
 
 // Relist is the Source's, with the node's report.
-func (s *WithLocalNode) Relist(ctx context.Context, before *Observation) (*Observation, error) {
+func (s *WithLocalNode) Relist(ctx context.Context, before *judge.Observation) (*judge.Observation, error) {
 	o, err := s.Source.Relist(ctx, before)
 	if err != nil {
 		return nil, err
@@ -42,7 +43,7 @@ func (s *WithLocalNode) Relist(ctx context.Context, before *Observation) (*Obser
 
 // look is made after the pools were read, so that it has the sandbox of every
 // entry that they have.
-func (s *WithLocalNode) look(ctx context.Context, o *Observation) (*Observation, error) {
+func (s *WithLocalNode) look(ctx context.Context, o *judge.Observation) (*judge.Observation, error) {
 	at := slices.IndexFunc(o.Reports, func(r *podstate.Report) bool { return r.Name == s.Node })
 	last := &podstate.Report{SandboxReport: &v1alpha1.SandboxReport{}}
 	if at >= 0 {
@@ -89,7 +90,7 @@ func (s *WithLocalNode) look(ctx context.Context, o *Observation) (*Observation,
 // known reports whether the node is known to be this machine by its boot id: its Node
 // object's, or where that has none or Nodes may not be read, its last report's. It is
 // an error where it is known to be another.
-func (s *WithLocalNode) known(o *Observation, last *podstate.Report) (bool, error) {
+func (s *WithLocalNode) known(o *judge.Observation, last *podstate.Report) (bool, error) {
 	node := o.Nodes[s.Node]
 	switch {
 	case node == nil && len(o.Nodes) > 0:
@@ -108,7 +109,7 @@ func (s *WithLocalNode) known(o *Observation, last *podstate.Report) (bool, erro
 
 // runsHere is an error unless the pods that run here are the node's by the API: a pod
 // of one UID never moves.
-func (s *WithLocalNode) runsHere(o *Observation, runs []string) error {
+func (s *WithLocalNode) runsHere(o *judge.Observation, runs []string) error {
 	here, running := false, sets.New(runs...)
 	for _, p := range o.Pods {
 		if p.Node == "" || !running.Has(p.RuntimeUID) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // scripted is a Source that reads the same again and again.
@@ -19,19 +20,19 @@ type scripted struct {
 	err   error
 }
 
-func (s *scripted) List(context.Context) (*Observation, error) {
+func (s *scripted) List(context.Context) (*judge.Observation, error) {
 	if s.err != nil {
 		return nil, s.err
 	}
 	return observe(s.parts...).Observation, nil
 }
 
-func (s *scripted) Relist(context.Context, *Observation) (*Observation, error) {
+func (s *scripted) Relist(context.Context, *judge.Observation) (*judge.Observation, error) {
 	return s.List(context.Background())
 }
 
-func (s *scripted) GetLive(context.Context, *Observation, LiveKeys) (*Live, error) {
-	return &Live{}, nil
+func (s *scripted) GetLive(context.Context, *judge.Observation, LiveKeys) (*judge.Live, error) {
+	return &judge.Live{}, nil
 }
 
 // lookedAt is an OnNode of worker-1 whose look, made an hour behind the API
@@ -54,7 +55,7 @@ func lookedAt(source Source, c ...content) (on *WithLocalNode, before **v1alpha1
 }
 
 // both looks both ways in which a report comes into an observation.
-func both(t *testing.T, on *WithLocalNode, check func(t *testing.T, o *Observation)) {
+func both(t *testing.T, on *WithLocalNode, check func(t *testing.T, o *judge.Observation)) {
 	t.Helper()
 	o, err := on.List(t.Context())
 	if err != nil {
@@ -73,21 +74,21 @@ func TestANodeThatIsLookedAtHereCountsAsHeard(t *testing.T) {
 		sees []content
 		want outcome
 	}{
-		"no agent, and the sandbox runs":       {nothing, []content{box("box-1", "uid-1")}, outcome{InUse, SandboxReady, false, Ready}},
-		"no agent, and the sandbox is stopped": {nothing, []content{box("box-1", "uid-2", notReady(closed))}, outcome{Stale, PodReplaced, true, Stopped}},
-		"no agent, and nothing is seen":        {nothing, nil, outcome{Stale, AddressNotOnPod, false, Absent}},
+		"no agent, and the sandbox runs":       {nothing, []content{box("box-1", "uid-1")}, outcome{judge.InUse, judge.SandboxReady, false, judge.Ready}},
+		"no agent, and the sandbox is stopped": {nothing, []content{box("box-1", "uid-2", notReady(closed))}, outcome{judge.Stale, judge.PodReplaced, true, judge.Stopped}},
+		"no agent, and nothing is seen":        {nothing, nil, outcome{judge.Stale, judge.AddressNotOnPod, false, judge.Absent}},
 		"a stale report that has it, and it runs no more": {staleReport("worker-1", box("box-1", "uid-2")),
-			[]content{gone("box-1", "uid-2")}, outcome{Stale, PodReplaced, true, Gone}},
+			[]content{gone("box-1", "uid-2")}, outcome{judge.Stale, judge.PodReplaced, true, judge.Gone}},
 		"a fresh report that knows nothing, and it runs": {freshReport("worker-1"),
-			[]content{box("box-1", "uid-1")}, outcome{InUse, SandboxReady, false, Ready}},
+			[]content{box("box-1", "uid-1")}, outcome{judge.InUse, judge.SandboxReady, false, judge.Ready}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			on, _ := lookedAt(&scripted{parts: []part{usualPool, web(carrying("10.0.0.7")), aNode("worker-1"), c.has}}, c.sees...)
-			both(t, on, func(t *testing.T, o *Observation) {
+			both(t, on, func(t *testing.T, o *judge.Observation) {
 				if len(o.Reports) != 1 || o.Reports[0].Name != "worker-1" || !o.Reports[0].Fresh(o.Now) {
 					t.Fatalf("reports: %+v", o.Reports)
 				}
-				if got := outcomeOf(allocation(t, Judge(o, nil, Policy{}), "10.0.0.5")); got != c.want {
+				if got := outcomeOf(allocation(t, judge.Judge(o, nil, judge.Policy{}), "10.0.0.5")); got != c.want {
 					t.Errorf("got  %v\nwant %v", got, c.want)
 				}
 			})
@@ -102,7 +103,7 @@ func TestTheReportOfTheLookTakesThePlaceOfTheNodesOwn(t *testing.T) {
 		aNode("worker-1"), aNode("worker-2"),
 		freshReport("worker-2", box("other", "uid-9")), staleReport("worker-1", restored, box("old", "uid-1"), gone("older", "uid-0")),
 	}}, box("box-1", "uid-1"))
-	both(t, on, func(t *testing.T, o *Observation) {
+	both(t, on, func(t *testing.T, o *judge.Observation) {
 		if len(o.Reports) != 2 || o.Reports[0].Name != "worker-2" || o.Reports[0].Sandboxes[0].ID != "other" {
 			t.Fatalf("reports: %+v", o.Reports)
 		}
@@ -123,7 +124,7 @@ func TestTheReportOfTheLookTakesThePlaceOfTheNodesOwn(t *testing.T) {
 
 func TestWithoutAReportOfTheNodeALookStartsAnew(t *testing.T) {
 	on, before := lookedAt(&scripted{parts: []part{aNode("worker-1"), freshReport("worker-2")}})
-	both(t, on, func(t *testing.T, o *Observation) {
+	both(t, on, func(t *testing.T, o *judge.Observation) {
 		if *before != nil || len(o.Reports) != 2 {
 			t.Errorf("it goes on from %+v; reports %v", *before, o.Reports)
 		}
@@ -141,7 +142,7 @@ func TestTheBootIDIsInTheReportOnlyWhenItIsTheNodesOwn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			on, _ := lookedAt(&scripted{parts: []part{c.node, web()}}, box("box-1", "uid-1"))
-			both(t, on, func(t *testing.T, o *Observation) {
+			both(t, on, func(t *testing.T, o *judge.Observation) {
 				if got := o.Reports[0].BootID; got != c.want {
 					t.Errorf("got %q", got)
 				}
@@ -195,7 +196,7 @@ func TestALookGoesOnOnlyFromAReportOfThisBoot(t *testing.T) {
 		for known, nodes := range map[string]part{"Nodes may not be listed": nothing, "the Node has no boot id": aNode("worker-1", booted("")), "the Node is this machine": aNode("worker-1")} {
 			t.Run(name+", "+known, func(t *testing.T) {
 				on, before := lookedAt(&scripted{parts: []part{nodes, web(), c.report}}, box("box-1", "uid-1"))
-				both(t, on, func(t *testing.T, o *Observation) {
+				both(t, on, func(t *testing.T, o *judge.Observation) {
 					if (*before != nil) != c.goesOn {
 						t.Errorf("it goes on from %+v", *before)
 					}
@@ -229,9 +230,9 @@ func TestAnotherMachineThanTheNamedNodeIsNoticedAlsoWithoutNodes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			on, _ := lookedAt(&scripted{parts: []part{c.has}}, c.sees...)
-			for what, look := range map[string]func() (*Observation, error){
-				"observed":  func() (*Observation, error) { return on.List(t.Context()) },
-				"refreshed": func() (*Observation, error) { return on.Relist(t.Context(), observe().Observation) },
+			for what, look := range map[string]func() (*judge.Observation, error){
+				"observed":  func() (*judge.Observation, error) { return on.List(t.Context()) },
+				"refreshed": func() (*judge.Observation, error) { return on.Relist(t.Context(), observe().Observation) },
 			} {
 				o, err := look()
 				switch {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // The usual entry is of default/web-0, sandbox box-1 on worker-1. Here box-7 of
@@ -17,7 +18,7 @@ func TestMisrecorded(t *testing.T) {
 	runs := freshReport("worker-2", box("box-7", "uid-7", of("web-7"), holding("10.0.0.5", "")))
 	runner := aPod("web-7", uid("uid-7"), onNode("worker-2"))
 	quiet := freshReport("worker-1")
-	expectFindings(t, Misrecorded, []findingCase{
+	expectFindings(t, judge.Misrecorded, []findingCase{
 		{"the entry's sandbox is known to no node", 1, []part{usualPool, nodes, runner, runs, quiet}},
 		{"its pod of the past is live in the API, with the address", 1, []part{usualPool, nodes, web(carrying("10.0.0.5")), runner, runs, quiet}},
 		{"its pod of the past is Pending", 1, []part{usualPool, nodes, web(phaseIs("Pending")), runner, runs, quiet}},
@@ -69,18 +70,18 @@ func TestWhatIsMisrecordedIsNeverStale(t *testing.T) {
 	} {
 		t.Run(says, func(t *testing.T) {
 			o := observe(append(parts, usualPool, aNode("worker-1"), aNode("worker-2"), runs, aReservation("10.0.0.5", "default/web-0", time.Hour))...)
-			j := judged(o, Policy{})
-			if it := allocation(t, j, "10.0.0.5"); it.Verdict == Stale || len(j.StaleItems()) > 0 {
+			j := judged(o, judge.Policy{})
+			if it := allocation(t, j, "10.0.0.5"); it.Verdict == judge.Stale || len(j.StaleItems()) > 0 {
 				t.Errorf("%v: %s", outcomeOf(it), it.Message())
 			}
-			if n := len(findingsOf(j, Misrecorded)); n != 1 {
+			if n := len(findingsOf(j, judge.Misrecorded)); n != 1 {
 				t.Errorf("%d findings", n)
 			}
 		})
 	}
 }
 
-func findingsOf(j *Judgement, kind Kind) (found []Finding) {
+func findingsOf(j *judge.Judgement, kind judge.Kind) (found []judge.Finding) {
 	for _, f := range j.Findings {
 		if f.Kind == kind {
 			found = append(found, f)
@@ -102,7 +103,7 @@ func TestWhatARepairRewrites(t *testing.T) {
 		"to a sandbox that another node has of a live pod": {aPod("web-7", uid("uid-7"), onNode("worker-1")), "default/web-7_uid-7"},
 	} {
 		t.Run(says, func(t *testing.T) {
-			found := findingsIn(Misrecorded, usualPool, nodes, runs, freshReport("worker-1"), c.pods)
+			found := findingsIn(judge.Misrecorded, usualPool, nodes, runs, freshReport("worker-1"), c.pods)
 			if len(found) != 1 || found[0].Repair == nil {
 				t.Fatalf("got %+v", found)
 			}
@@ -131,25 +132,25 @@ func TestBehindTheFenceFindingsRestOnReportsOfAfterItStood(t *testing.T) {
 	ip := v1alpha1.Address{IP: "10.0.0.5", IfName: "net1", Network: "wb", Range: "10.0.0.0/24"}
 	for _, c := range []struct {
 		says  string
-		kind  Kind
+		kind  judge.Kind
 		want  int
 		parts []part
 	}{
-		{"without a fence a young sandbox waits", Unrecorded, 0, []part{empty, freshReport("worker-2", young, renewed(0))}},
-		{"the report was renewed since", Unrecorded, 1, []part{empty, fence(2 * time.Second), freshReport("worker-2", young, renewed(time.Second))}},
-		{"the report was renewed before", Unrecorded, 0, []part{empty, fence(2 * time.Second), freshReport("worker-2", young, renewed(3*time.Second))}},
-		{"a sandbox that is stopped and has its network", Unrecorded, 1, []part{empty, fence(2 * time.Second), freshReport("worker-2", stopping(ptr.To(false)), renewed(time.Second))}},
-		{"a sandbox that is stopped, and nothing tells of its network", Unrecorded, 1, []part{empty, fence(2 * time.Second), freshReport("worker-2", stopping(nil), renewed(time.Second))}},
-		{"a sandbox without its network", Unrecorded, 0, []part{empty, fence(2 * time.Second), freshReport("worker-2", stopping(ptr.To(true)), renewed(time.Second))}},
-		{"without a fence a sandbox that is stopped has a DEL to come", Unrecorded, 0, []part{empty, freshReport("worker-2", stopping(ptr.To(false)), renewed(time.Second))}},
-		{"one that is being set up", Unrecorded, 1, []part{empty, fence(2 * time.Second), freshReport("worker-2", attachment("box-7", "uid-7", time.Second, nil, ip), renewed(time.Second))}},
-		{"a sandbox that is stopped, instead of one of the past", Misrecorded, 1, []part{usualPool, fence(12 * time.Second),
+		{"without a fence a young sandbox waits", judge.Unrecorded, 0, []part{empty, freshReport("worker-2", young, renewed(0))}},
+		{"the report was renewed since", judge.Unrecorded, 1, []part{empty, fence(2 * time.Second), freshReport("worker-2", young, renewed(time.Second))}},
+		{"the report was renewed before", judge.Unrecorded, 0, []part{empty, fence(2 * time.Second), freshReport("worker-2", young, renewed(3*time.Second))}},
+		{"a sandbox that is stopped and has its network", judge.Unrecorded, 1, []part{empty, fence(2 * time.Second), freshReport("worker-2", stopping(ptr.To(false)), renewed(time.Second))}},
+		{"a sandbox that is stopped, and nothing tells of its network", judge.Unrecorded, 1, []part{empty, fence(2 * time.Second), freshReport("worker-2", stopping(nil), renewed(time.Second))}},
+		{"a sandbox without its network", judge.Unrecorded, 0, []part{empty, fence(2 * time.Second), freshReport("worker-2", stopping(ptr.To(true)), renewed(time.Second))}},
+		{"without a fence a sandbox that is stopped has a DEL to come", judge.Unrecorded, 0, []part{empty, freshReport("worker-2", stopping(ptr.To(false)), renewed(time.Second))}},
+		{"one that is being set up", judge.Unrecorded, 1, []part{empty, fence(2 * time.Second), freshReport("worker-2", attachment("box-7", "uid-7", time.Second, nil, ip), renewed(time.Second))}},
+		{"a sandbox that is stopped, instead of one of the past", judge.Misrecorded, 1, []part{usualPool, fence(12 * time.Second),
 			freshReport("worker-2", stopping(ptr.To(false)), renewed(time.Second)), freshReport("worker-1", renewed(2*time.Second))}},
-		{"one that is READY goes before one that is stopped", Misrecorded, 1, []part{usualPool, fence(12 * time.Second),
+		{"one that is READY goes before one that is stopped", judge.Misrecorded, 1, []part{usualPool, fence(12 * time.Second),
 			freshReport("worker-2", young, box("box-8", "uid-8", of("web-8"), holding("10.0.0.5", ""), notReady(nil)), renewed(time.Second)), freshReport("worker-1", renewed(2*time.Second))}},
-		{"all reports were renewed 10 s after it stood", Misrecorded, 1, []part{usualPool, fence(12 * time.Second),
+		{"all reports were renewed 10 s after it stood", judge.Misrecorded, 1, []part{usualPool, fence(12 * time.Second),
 			freshReport("worker-2", young, renewed(time.Second)), freshReport("worker-1", renewed(2*time.Second))}},
-		{"the one that carries it was told of too early", Misrecorded, 0, []part{usualPool, fence(12 * time.Second),
+		{"the one that carries it was told of too early", judge.Misrecorded, 0, []part{usualPool, fence(12 * time.Second),
 			freshReport("worker-2", young, renewed(3*time.Second)), freshReport("worker-1", renewed(time.Second))}},
 	} {
 		t.Run(c.says, func(t *testing.T) {
@@ -164,7 +165,7 @@ func TestBehindTheFenceFindingsRestOnReportsOfAfterItStood(t *testing.T) {
 	}
 	t.Run("the end of the entry's sandbox was told too early: it is found, and waits", func(t *testing.T) {
 		old := box("box-7", "uid-7", of("web-7"), holding("10.0.0.5", ""))
-		found := findingsIn(Misrecorded, usualPool, nodes, fence(12*time.Second),
+		found := findingsIn(judge.Misrecorded, usualPool, nodes, fence(12*time.Second),
 			freshReport("worker-2", old, renewed(time.Second)), freshReport("worker-1", renewed(3*time.Second), gone("box-1", its1)))
 		if len(found) != 1 || found[0].Repair == nil || found[0].Repair.Fenced {
 			t.Errorf("got %+v", found)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // What is swept must be of no use to anybody: a claim that only a report of a
@@ -31,7 +32,7 @@ func TestAReportIsNeededWhileAnythingIsHeldBecauseOfIt(t *testing.T) {
 		"its sandbox had it and has closed": {[]part{goneBox, staleReport("worker-9", box("box-9", "uid-9", holding("10.0.0.5", ""), notReady(&[]bool{true}[0])))}, false},
 	} {
 		o := observe(c.parts...)
-		out := &Result{Judgement: judged(o, Policy{})}
+		out := &Result{Judgement: judged(o, judge.Policy{})}
 		if got := out.Needs(report(o, "worker-9")); got != c.want {
 			t.Errorf("%s: needed %v, want %v", says, got, c.want)
 		}

@@ -1,13 +1,17 @@
 package reconciler
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+)
 
 // Whether an address is on the pod is seen by the verdict: a live pod whose
 // sandbox is in no report keeps what it carries, and nothing else.
 var (
-	carried    = outcome{InUse, AddressOnPod, false, Absent}
-	notCarried = outcome{Stale, AddressNotOnPod, false, Absent}
-	notKnown   = outcome{Held, NetworkStatusMissing, false, Absent}
+	carried    = outcome{judge.InUse, judge.AddressOnPod, false, judge.Absent}
+	notCarried = outcome{judge.Stale, judge.AddressNotOnPod, false, judge.Absent}
+	notKnown   = outcome{judge.Held, judge.NetworkStatusMissing, false, judge.Absent}
 )
 
 func TestTheAddressIsOnThePod(t *testing.T) {
@@ -57,7 +61,7 @@ func TestTheAddressIsOnThePod(t *testing.T) {
 			if ip == "" {
 				ip = "10.0.0.5"
 			}
-			if got := outcomeOf(allocation(t, judged(observe(c.pool, c.pod, onWorker()), Policy{}), ip)); got != c.want {
+			if got := outcomeOf(allocation(t, judged(observe(c.pool, c.pod, onWorker()), judge.Policy{}), ip)); got != c.want {
 				t.Errorf("got  %v\nwant %v", got, c.want)
 			}
 		})
@@ -78,16 +82,16 @@ func TestNetworkStatusThatCannotBeRead(t *testing.T) {
 	} {
 		t.Run(says, func(t *testing.T) {
 			expect(t, notKnown, usualPool, web(status(text)), onWorker())
-			expect(t, outcome{Held, NetworkStatusMissing, false, NoSource}, usualPool, web(status(text)), aNode("worker-1"))
+			expect(t, outcome{judge.Held, judge.NetworkStatusMissing, false, judge.NoSource}, usualPool, web(status(text)), aNode("worker-1"))
 		})
 	}
 }
 
 // The addresses of a finished pod stay in its status on purpose.
 func TestAFinishedPodCarriesNothing(t *testing.T) {
-	done := outcome{Stale, PodFinished, false, Absent}
+	done := outcome{judge.Stale, judge.PodFinished, false, judge.Absent}
 	expect(t, done, usualPool, web(phaseIs("Succeeded"), carrying("10.0.0.5"), podIPs("10.0.0.5")), onWorker())
-	expect(t, outcome{Stale, PodFinished, true, Gone}, usualPool, web(phaseIs("Failed"), carrying("10.0.0.5"), podIPs("10.0.0.5")), onWorker(gone("box-1", its1)))
+	expect(t, outcome{judge.Stale, judge.PodFinished, true, judge.Gone}, usualPool, web(phaseIs("Failed"), carrying("10.0.0.5"), podIPs("10.0.0.5")), onWorker(gone("box-1", its1)))
 }
 
 // An interface of another network does not count, where that other network's
@@ -131,7 +135,7 @@ func TestAnInterfaceOfAnotherPool(t *testing.T) {
 			web(attached("default/wb", "net2", "10.0.0.5")), redWith(alloc{"5", "default/web-0", "box-2", "net2"}), of(whereabouts("10.0.0.0/24", "red"))}},
 	} {
 		t.Run(c.says, func(t *testing.T) {
-			j := judged(observe(append([]part{usualPool, onWorker()}, c.parts...)...), Policy{})
+			j := judged(observe(append([]part{usualPool, onWorker()}, c.parts...)...), judge.Policy{})
 			for _, it := range j.Allocations {
 				if it.Pool.Name != "10.0.0.0-24" {
 					continue
@@ -143,9 +147,9 @@ func TestAnInterfaceOfAnotherPool(t *testing.T) {
 		})
 	}
 	t.Run("the entry of the pool whose interface it is stays", func(t *testing.T) {
-		j := judged(observe(usualPool, red, carrier, of(whereabouts("10.0.0.0/24", "red")), onWorker()), Policy{})
+		j := judged(observe(usualPool, red, carrier, of(whereabouts("10.0.0.0/24", "red")), onWorker()), judge.Policy{})
 		for _, it := range j.Allocations {
-			if it.Pool.Name == "red-10.0.0.0-24" && it.Reason != AddressOnPod {
+			if it.Pool.Name == "red-10.0.0.0-24" && it.Reason != judge.AddressOnPod {
 				t.Errorf("got %v", outcomeOf(it))
 			}
 		}
@@ -159,8 +163,8 @@ func TestMapsToComparesMaskedNetworks(t *testing.T) {
 		return aPool("red-10.0.0.0-24", cidr, alloc{"5", "default/web-0", "box-2", "net1"})
 	}
 	for _, text := range []string{"10.0.0.0/24", "10.0.0.77/24", "10.0.0.5-10.0.0.9/24"} {
-		j := judged(observe(usualPool, red("10.0.0.0/24"), carrier, aNAD("wb", whereabouts(text, "red")), onWorker()), Policy{})
-		if it := j.Allocations[0]; it.Reason != AddressNotOnPod {
+		j := judged(observe(usualPool, red("10.0.0.0/24"), carrier, aNAD("wb", whereabouts(text, "red")), onWorker()), judge.Policy{})
+		if it := j.Allocations[0]; it.Reason != judge.AddressNotOnPod {
 			t.Errorf("range %s: %v", text, outcomeOf(it))
 		}
 	}

@@ -4,12 +4,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // A cloned machine, or one agent that lies, has the ids of sandboxes that run
 // elsewhere.
 func TestOneNodeDoesNotSpeakForAnother(t *testing.T) {
-	held, proven := resOutcome{Held, SandboxNotReady, false}, resOutcome{Stale, PodGone, true}
+	held, proven := resOutcome{judge.Held, judge.SandboxNotReady, false}, resOutcome{judge.Stale, judge.PodGone, true}
 	nodes := all(aNode("worker-1"), aNode("worker-2"))
 	rebooted := all(aNode("worker-1", booted("boot-2")), aNode("worker-2"))
 	ends := map[string]part{
@@ -47,7 +49,7 @@ func TestOneNodeDoesNotSpeakForAnother(t *testing.T) {
 	})
 	t.Run("gone on one, and the other is missing for two hours", func(t *testing.T) {
 		missing := staleReport("worker-2", box("box-1", its1), heardAt(now.Add(-3*time.Hour)))
-		expectVerdict(t, resOutcome{Stale, PodGone, false}, gones, missing, seenEvery(2*time.Hour, gones, missing))
+		expectVerdict(t, resOutcome{judge.Stale, judge.PodGone, false}, gones, missing, seenEvery(2*time.Hour, gones, missing))
 	})
 }
 
@@ -72,7 +74,7 @@ func TestOneNodeDoesNotSpeakForThePodOfAnother(t *testing.T) {
 				expectKept(t, usualPool, first, pod, aNode("worker-2"), staleReport("worker-2"))
 			})
 			t.Run(word+", and the node of the pod, which is "+phase+", is heard", func(t *testing.T) {
-				it := allocation(t, judged(observe(usualPool, first, pod, aNode("worker-2"), freshReport("worker-2")), Policy{}), "10.0.0.5")
+				it := allocation(t, judged(observe(usualPool, first, pod, aNode("worker-2"), freshReport("worker-2")), judge.Policy{}), "10.0.0.5")
 				if it.Proven {
 					t.Errorf("%v\nit says: %s", outcomeOf(it), it.Message())
 				}
@@ -80,7 +82,7 @@ func TestOneNodeDoesNotSpeakForThePodOfAnother(t *testing.T) {
 		}
 	}
 	t.Run("a pod that kubelet has stopped is no reason to ask its node", func(t *testing.T) {
-		expectVerdict(t, resOutcome{Stale, PodFinished, true}, usualPool, says["gone, its"], aNode("worker-2"), freshReport("worker-2"),
+		expectVerdict(t, resOutcome{judge.Stale, judge.PodFinished, true}, usualPool, says["gone, its"], aNode("worker-2"), freshReport("worker-2"),
 			web(onNode("worker-2"), phaseIs("Succeeded"), stoppedByKubelet(time.Hour)))
 	})
 	// Whoever says that a pod failed, the node that it is bound to may run it.
@@ -94,7 +96,7 @@ func TestOneNodeDoesNotSpeakForThePodOfAnother(t *testing.T) {
 // Kubelet's word that the containers stopped is about the pod on its node, at
 // the time at which they did.
 func TestFinishedAndUnheardRestsOnKubeletsWordForThePodsOwnNodeOnly(t *testing.T) {
-	held, freed := resOutcome{Held, NodeUnheard, false}, resOutcome{Stale, PodFinished, false}
+	held, freed := resOutcome{judge.Held, judge.NodeUnheard, false}, resOutcome{judge.Stale, judge.PodFinished, false}
 	ended := func(ago time.Duration) part { return web(phaseIs("Succeeded"), stoppedByKubelet(ago)) }
 	one, two := aNode("worker-1"), aNode("worker-2")
 	for _, c := range []struct {

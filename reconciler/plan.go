@@ -5,11 +5,12 @@ import (
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // Options are what an operator decides about releasing.
 type Options struct {
-	Policy
+	judge.Policy
 	// ConfirmAfter is how long an unconfirmed verdict must have held.
 	ConfirmAfter time.Duration
 	// Settled: what is observed cannot change, so that nothing is waited for.
@@ -27,7 +28,7 @@ type Options struct {
 }
 
 // judging is the policy by which is judged.
-func (o Options) judging() Policy {
+func (o Options) judging() judge.Policy {
 	p := o.Policy
 	p.MissingAfter = max(o.ConfirmAfter, quarantine)
 	return p
@@ -50,14 +51,14 @@ const (
 
 // Refused is a Stale item that is not released, with why.
 type Refused struct {
-	*Item
+	*judge.Item
 	Why    Refusal
 	Detail string // a sentence
 }
 
 // Plan is what is to be done about a judgement now.
 type Plan struct {
-	Release []*Item
+	Release []*judge.Item
 	Refused []Refused
 	// Until is when the next refused item becomes ripe; zero if none waits.
 	Until time.Time
@@ -72,10 +73,10 @@ const breakerFloor = 20
 
 // plan picks from a judgement what may be released now. Reservations that share
 // an allocation's verdict are released with it and are not in the plan.
-func (h *History) plan(j *Judgement, opts Options) *Plan {
+func (h *History) plan(j *judge.Judgement, opts Options) *Plan {
 	o, p := j.Observation, &Plan{}
 	restored := h.restoreGate(j)
-	var unconfirmed []*Item
+	var unconfirmed []*judge.Item
 	for _, it := range j.StaleItems() {
 		if it.Reservation != nil && len(it.With()) > 0 {
 			continue
@@ -113,7 +114,7 @@ func (h *History) plan(j *Judgement, opts Options) *Plan {
 
 // withhold takes what is unconfirmed out of a plan.
 func (p *Plan) withhold(why Refusal, text string) {
-	var release []*Item
+	var release []*judge.Item
 	for _, it := range p.Release {
 		if it.Proven {
 			release = append(release, it)
@@ -124,7 +125,7 @@ func (p *Plan) withhold(why Refusal, text string) {
 	p.Release = release
 }
 
-func (p *Plan) refuse(it *Item, why Refusal, detail string) {
+func (p *Plan) refuse(it *judge.Item, why Refusal, detail string) {
 	p.Refused = append(p.Refused, Refused{it, why, detail})
 }
 

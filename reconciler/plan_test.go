@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 var quarter = Options{ConfirmAfter: 15 * time.Minute}
@@ -232,7 +233,7 @@ func TestPaused(t *testing.T) {
 		p.wantRefused("paused", Paused, p.look(0, proven, other, aReservation("10.1.0.9", "default/web-0", old), everything))
 	})
 	t.Run("judging goes on", func(t *testing.T) {
-		expect(t, outcome{Stale, PodGone, true, Gone}, proven, pause("true"), everything)
+		expect(t, outcome{judge.Stale, judge.PodGone, true, judge.Gone}, proven, pause("true"), everything)
 	})
 	t.Run("and so does ripening", func(t *testing.T) {
 		p := newProcess(t, quarter)

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
@@ -25,17 +26,17 @@ func newProcess(t *testing.T, opts Options) *process {
 	return p
 }
 
-func (p *process) List(context.Context) (*Observation, error) { return p.next.Observation, nil }
+func (p *process) List(context.Context) (*judge.Observation, error) { return p.next.Observation, nil }
 
 // Relist reads the same again. What shows a restore has shown it once.
-func (p *process) Relist(_ context.Context, o *Observation) (*Observation, error) {
+func (p *process) Relist(_ context.Context, o *judge.Observation) (*judge.Observation, error) {
 	again := *o
 	again.Restored, again.Now = "", p.Clock.Now().Add(-p.skew)
 	return &again, nil
 }
 
-func (p *process) GetLive(context.Context, *Observation, LiveKeys) (*Live, error) {
-	return &Live{}, nil
+func (p *process) GetLive(context.Context, *judge.Observation, LiveKeys) (*judge.Live, error) {
+	return &judge.Live{}, nil
 }
 
 // look is made so long after the beginning.

@@ -12,13 +12,14 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // rollback creates again the reservations that were deleted for items and that an
 // entry needs which stays: its ADD may have seen the reservation, kept it, and will
 // not make another. What is still to be released needs none, nor does an entry that
 // is proven Stale under another id, nor that of another pod, which makes its own.
-func (b *batch) rollback(ctx context.Context, items, still []*releaseAttempt, j *Judgement) {
+func (b *batch) rollback(ctx context.Context, items, still []*releaseAttempt, j *judge.Judgement) {
 	begun := map[place][]*releaseAttempt{}
 	for _, t := range items {
 		if len(t.deleted) > 0 && t.Allocation != nil {
@@ -28,7 +29,7 @@ func (b *batch) rollback(ctx context.Context, items, still []*releaseAttempt, j 
 	if len(begun) == 0 {
 		return
 	}
-	leaving := map[ID]bool{}
+	leaving := map[judge.ID]bool{}
 	for _, t := range still {
 		leaving[t.ID()] = true
 		if t.Allocation == nil {
@@ -43,7 +44,7 @@ func (b *batch) rollback(ctx context.Context, items, still []*releaseAttempt, j 
 	needed := map[*releaseAttempt]bool{}
 	for _, it := range j.Allocations {
 		for _, t := range begun[placeOf(it)] {
-			if !leaving[it.ID()] && (it.Verdict != Stale || !it.Proven || it.ID() == t.ID()) {
+			if !leaving[it.ID()] && (it.Verdict != judge.Stale || !it.Proven || it.ID() == t.ID()) {
 				needed[t] = true
 			}
 		}
@@ -64,7 +65,7 @@ type place struct {
 	address           netip.Addr
 }
 
-func placeOf(it *Item) place { return place{it.Pool.Namespace, it.PodRef(), it.Address()} }
+func placeOf(it *judge.Item) place { return place{it.Pool.Namespace, it.PodRef(), it.Address()} }
 
 // abandon leaves items for the next run. What is not known to have gone well
 // gets its reservations back: one too many is found and freed later, one too

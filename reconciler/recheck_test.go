@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	corev1 "k8s.io/api/core/v1"
 	"pgregory.net/rapid"
 )
@@ -15,7 +16,7 @@ import (
 func TestNothingChangesByTimeAloneBeforeItIsDue(t *testing.T) {
 	dueSooner := 0
 	rapid.Check(t, func(t *rapid.T) {
-		scene, policy := drawScene(t), Policy{}
+		scene, policy := drawScene(t), judge.Policy{}
 		if rapid.Bool().Draw(t, "unreachable nodes time out") {
 			policy.UnreachableNodeTimeout = 30 * time.Minute
 		}
@@ -47,7 +48,7 @@ func TestNothingChangesByTimeAloneBeforeItIsDue(t *testing.T) {
 }
 
 // told is what a judgement comes to, without the sentences, which may tell ages.
-func told(j *Judgement) (all []string) {
+func told(j *judge.Judgement) (all []string) {
 	for _, it := range slices.Concat(j.Allocations, j.Reservations) {
 		all = append(all, fmt.Sprint(it.Object(), it.Address(), outcomeOf(it)))
 	}

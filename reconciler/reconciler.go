@@ -1,8 +1,14 @@
-// Package reconciler joins what is stored (ippool) with who is alive (podstate):
-// observation → evidence → verdict → plan → fresh look → patch. Judging does no
-// I/O and takes the time as an argument. Sources and writers come in from
-// outside, so that the live API, a folder of files and a simulator are judged
-// and written by the very same code.
+// Package reconciler acts on what package judge decides: it plans what may be released
+// now, checks that again under whereabouts' Lease, writes with proofs (patches that test
+// what they replace, deletes with preconditions), repairs what is missing, and remembers
+// what the next pass must know.
+//
+//	Source → judge.Judge → Plan → second check under the Lease → Writer
+//
+// Sources and writers come in from outside (kube, informers, snapshot), so that the live
+// API, a folder of files and a simulator run through the very same code. Read
+// reconciler.go, plan.go, release.go and attempt.go, in that order; history.go is what is
+// remembered, restored.go and fence what a restore of etcd asks for.
 package reconciler
 
 import (
@@ -12,6 +18,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"k8s.io/utils/clock"
 )
 
@@ -39,11 +46,11 @@ type Reconciler struct {
 
 // Result is what a pass saw and did.
 type Result struct {
-	*Judgement
-	Released []*Item
+	*judge.Judgement
+	Released []*judge.Item
 	Refused  []Refused
-	refused  map[ID]bool // the same
-	Repaired []Finding
+	refused  map[judge.ID]bool // the same
+	Repaired []judge.Finding
 	// Unrepaired are findings that --repair could not mend.
 	Unrepaired []Unrepaired
 	// ToRepair is how many findings are left that --repair would mend: they wait, are
@@ -67,7 +74,7 @@ const recheckEvery = time.Minute
 const maxFailedChecks = 5
 
 // Check observes and judges once.
-func (r *Reconciler) Check(ctx context.Context) (*Judgement, error) {
+func (r *Reconciler) Check(ctx context.Context) (*judge.Judgement, error) {
 	r.progress("reading the cluster…")
 	o, err := r.Source.List(ctx)
 	if err != nil {
@@ -84,7 +91,7 @@ func (r *Reconciler) Check(ctx context.Context) (*Judgement, error) {
 	r.recallRestore(ctx, o)
 	r.History.noteMissed(o)
 	r.History.checkRevision(o)
-	j := Judge(o, r.History, r.Options.judging())
+	j := judge.Judge(o, r.History, r.Options.judging())
 	r.History.Remember(j)
 	j.Restore = r.History.restoreState(j)
 	j.Due = Sooner(j.Due, r.History.restore.due(o.Now))
@@ -148,7 +155,7 @@ func (r *Reconciler) run(ctx context.Context, out *Result) error {
 // anything to ripen. Where ready is given, only items that it lets through are
 // released; the others stay out of the result's lists. The time is when what
 // waits now will be ripe; zero if nothing waits. Verdicts may change at Due, too.
-func (r *Reconciler) Pass(ctx context.Context, ready func(*Item) bool) (*Result, time.Time, error) {
+func (r *Reconciler) Pass(ctx context.Context, ready func(*judge.Item) bool) (*Result, time.Time, error) {
 	out := &Result{}
 	until, err := r.pass(ctx, out, ready)
 	if err != nil {
@@ -157,7 +164,7 @@ func (r *Reconciler) Pass(ctx context.Context, ready func(*Item) bool) (*Result,
 	return out, until, nil
 }
 
-func (r *Reconciler) pass(ctx context.Context, out *Result, ready func(*Item) bool) (until time.Time, err error) {
+func (r *Reconciler) pass(ctx context.Context, out *Result, ready func(*judge.Item) bool) (until time.Time, err error) {
 	began := r.Clock.Now()
 	j, err := r.Check(ctx)
 	if err != nil {
@@ -173,11 +180,11 @@ func (r *Reconciler) pass(ctx context.Context, out *Result, ready func(*Item) bo
 }
 
 // act releases what a judgement says, and returns when what waits now will be ripe.
-func (r *Reconciler) act(ctx context.Context, j *Judgement, out *Result, ready func(*Item) bool) (until time.Time) {
+func (r *Reconciler) act(ctx context.Context, j *judge.Judgement, out *Result, ready func(*judge.Item) bool) (until time.Time) {
 	out.Judgement, out.Refused = j, nil
 	plan := r.History.plan(j, r.Options)
 	if ready != nil {
-		plan.Release = slices.DeleteFunc(plan.Release, func(it *Item) bool { return !ready(it) })
+		plan.Release = slices.DeleteFunc(plan.Release, func(it *judge.Item) bool { return !ready(it) })
 	}
 	intended, before := r.intend(ctx, j, plan), len(out.Released)
 	if !j.Partial {
@@ -215,8 +222,8 @@ func (out *Result) listReleased() {
 	if len(out.Released) == 0 {
 		return
 	}
-	j, there := out.Judgement, map[ID]bool{}
-	for _, items := range [][]*Item{j.Allocations, j.Reservations} {
+	j, there := out.Judgement, map[judge.ID]bool{}
+	for _, items := range [][]*judge.Item{j.Allocations, j.Reservations} {
 		for _, it := range items {
 			there[it.ID()] = true
 		}
@@ -231,14 +238,14 @@ func (out *Result) listReleased() {
 		}
 		there[it.ID()] = true
 	}
-	slices.SortStableFunc(j.Allocations, ByPlace)
-	slices.SortStableFunc(j.Reservations, ByPlace)
+	slices.SortStableFunc(j.Allocations, judge.ByPlace)
+	slices.SortStableFunc(j.Reservations, judge.ByPlace)
 }
 
 // refuse notes an item that is not released, once.
 func (out *Result) refuse(x Refused) {
 	if len(out.Refused) == 0 { // a pass begins with none
-		out.refused = map[ID]bool{}
+		out.refused = map[judge.ID]bool{}
 	}
 	if id := x.ID(); !out.refused[id] {
 		out.refused[id] = true
@@ -247,7 +254,7 @@ func (out *Result) refuse(x Refused) {
 }
 
 // done records a release.
-func (r *Reconciler) done(out *Result, it *Item, o *Observation) {
+func (r *Reconciler) done(out *Result, it *judge.Item, o *judge.Observation) {
 	out.Released = append(out.Released, it)
 	r.Log.Info("released", append(it.Attrs(), "age", it.Age(o.Now))...)
 }

@@ -8,6 +8,8 @@ import (
 	"net/netip"
 	"slices"
 	"time"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // errNoReports: without a report nothing tells what runs.
@@ -63,7 +65,7 @@ func (r *Reconciler) Recover(ctx context.Context) (*Result, error) {
 }
 
 // planRepairs tells what would be withheld if all were to be written now.
-func (r *Reconciler) planRepairs(j *Judgement, out *Result) {
+func (r *Reconciler) planRepairs(j *judge.Judgement, out *Result) {
 	var all []*mend
 	for i := range j.Findings {
 		if f := &j.Findings[i]; f.Repair != nil {
@@ -76,17 +78,17 @@ func (r *Reconciler) planRepairs(j *Judgement, out *Result) {
 
 // Recovery is what recover prints as JSON or YAML. Its names are a contract.
 type Recovery struct {
-	Summary Summary `json:"summary"`
+	Summary judge.Summary `json:"summary"`
 	// Writes are what was written, or would be.
-	Writes   []WriteRow `json:"writes"`
-	Findings []Finding  `json:"findings"`
+	Writes   []WriteRow      `json:"writes"`
+	Findings []judge.Finding `json:"findings"`
 }
 
 // WriteRow is an entry or a reservation that is written because of a finding.
 type WriteRow struct {
-	Kind Kind   `json:"kind"`
-	IP   string `json:"ip"`
-	Pool string `json:"pool"`
+	Kind judge.Kind `json:"kind"`
+	IP   string     `json:"ip"`
+	Pool string     `json:"pool"`
 	// PodRef, ContainerID and IfName are those that are written.
 	PodRef      string `json:"podRef"`
 	ContainerID string `json:"containerID"`
@@ -102,7 +104,7 @@ type WriteRow struct {
 // Writes lists what was written, was not, or is still to be, by pool, then address.
 func (out *Result) Writes() []WriteRow {
 	rows, said := []WriteRow{}, map[string]bool{}
-	add := func(f *Finding, state, message string) {
+	add := func(f *judge.Finding, state, message string) {
 		if f.Repair != nil && !said[findingKey(f)] {
 			said[findingKey(f)] = true
 			rows = append(rows, writeRow(f, state, message))
@@ -129,7 +131,7 @@ func (out *Result) Writes() []WriteRow {
 	return rows
 }
 
-func writeRow(f *Finding, state, message string) WriteRow {
+func writeRow(f *judge.Finding, state, message string) WriteRow {
 	w := f.Repair
 	row := WriteRow{Kind: f.Kind, IP: f.IP, Pool: f.Pool, PodRef: w.PodRef, ContainerID: w.ContainerID, IfName: w.IfName, Node: w.Node, State: state, Message: message}
 	switch {
@@ -143,5 +145,5 @@ func writeRow(f *Finding, state, message string) WriteRow {
 
 // Recovery lists a result as recover prints it.
 func (out *Result) Recovery() *Recovery {
-	return &Recovery{Summary: out.Summary(), Writes: out.Writes(), Findings: append([]Finding{}, out.Findings...)}
+	return &Recovery{Summary: out.Summary(), Writes: out.Writes(), Findings: append([]judge.Finding{}, out.Findings...)}
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 const (
@@ -30,7 +31,7 @@ const (
 
 // releaseAttempt is an item on its way to being released.
 type releaseAttempt struct {
-	*Item
+	*judge.Item
 	leases  []string
 	pools   []types.NamespacedName // that may have entries which need its reservations
 	deleted []*ippool.Reservation  // so far, for this item
@@ -41,7 +42,7 @@ type releaseAttempt struct {
 
 // release makes the second check of each item and releases what is still Stale.
 // One batch that fails does not stop the others.
-func (r *Reconciler) release(ctx context.Context, x *Index, items []*Item, out *Result) {
+func (r *Reconciler) release(ctx context.Context, x *judge.Index, items []*judge.Item, out *Result) {
 	if len(items) == 0 {
 		return
 	}
@@ -49,7 +50,7 @@ func (r *Reconciler) release(ctx context.Context, x *Index, items []*Item, out *
 	for _, it := range items {
 		sorted = append(sorted, &releaseAttempt{Item: it, leases: it.LeaseNames(), pools: it.PoolNames()})
 	}
-	slices.SortStableFunc(sorted, func(a, b *releaseAttempt) int { return ByPlace(a.Item, b.Item) })
+	slices.SortStableFunc(sorted, func(a, b *releaseAttempt) int { return judge.ByPlace(a.Item, b.Item) })
 	for _, g := range grouped(sorted, func(t *releaseAttempt) (string, []string) { return t.namespace(), t.leases }) {
 		b := &batch{basis: basis{Reconciler: r, first: o}, namespace: g.namespace, leases: g.leases, out: out, pace: newPace(r.Options.StaticSource), told: map[string]bool{}, lost: map[string]int{}}
 		b.run(ctx, g.items)

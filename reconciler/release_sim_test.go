@@ -21,6 +21,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // A simulator is a small cluster in memory, a Source and a Writer: objects with
@@ -110,8 +111,8 @@ func (s *simulator) writing(ctx context.Context, what string) {
 	}
 }
 
-func (s *simulator) List(ctx context.Context) (*reconciler.Observation, error) {
-	o := &reconciler.Observation{Watched: s.watched, NADs: maps.Clone(s.nads), Pods: map[types.NamespacedName]*podstate.Pod{}}
+func (s *simulator) List(ctx context.Context) (*judge.Observation, error) {
+	o := &judge.Observation{Watched: s.watched, NADs: maps.Clone(s.nads), Pods: map[types.NamespacedName]*podstate.Pod{}}
 	done, err := s.call(ctx, "observe", "")
 	if err != nil {
 		return nil, err
@@ -139,14 +140,14 @@ func (s *simulator) List(ctx context.Context) (*reconciler.Observation, error) {
 	return o, done()
 }
 
-func (s *simulator) surroundings(o *reconciler.Observation) {
+func (s *simulator) surroundings(o *judge.Observation) {
 	o.Now, o.Revision, o.Reports, o.Nodes = time.Now(), s.revision, s.reports, s.nodes
 	for _, name := range slices.Sorted(maps.Keys(s.pools)) {
 		o.Pools = append(o.Pools, ippool.ReadPool(s.pools[name].DeepCopy()))
 	}
 }
 
-func (s *simulator) Relist(ctx context.Context, before *reconciler.Observation) (*reconciler.Observation, error) {
+func (s *simulator) Relist(ctx context.Context, before *judge.Observation) (*judge.Observation, error) {
 	done, err := s.call(ctx, "refresh", "")
 	if err != nil {
 		return nil, err
@@ -163,13 +164,13 @@ func (s *simulator) Relist(ctx context.Context, before *reconciler.Observation) 
 	return &o, done()
 }
 
-func (s *simulator) GetLive(ctx context.Context, before *reconciler.Observation, need reconciler.LiveKeys) (*reconciler.Live, error) {
+func (s *simulator) GetLive(ctx context.Context, before *judge.Observation, need reconciler.LiveKeys) (*judge.Live, error) {
 	done, err := s.call(ctx, "fresh", "")
 	if err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
-	live := &reconciler.Live{Now: time.Now(), Pools: map[types.NamespacedName]*ippool.Pool{}, Changed: map[types.NamespacedName]bool{},
+	live := &judge.Live{Now: time.Now(), Pools: map[types.NamespacedName]*ippool.Pool{}, Changed: map[types.NamespacedName]bool{},
 		Reservations: map[types.NamespacedName]*ippool.Reservation{}, Pods: map[types.NamespacedName]*podstate.Pod{}}
 	for _, n := range need.Pools {
 		at := slices.IndexFunc(before.Pools, func(p *ippool.Pool) bool { return p.Namespace == n.Namespace && p.Name == n.Name })

@@ -12,6 +12,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 var errServer = errors.New("the API server does not answer")
@@ -268,7 +269,7 @@ func TestAPodThatAppearsWhileTheFreshLookIsMadeIsSeen(t *testing.T) {
 		out, _ := run(t, s.reconciler(t))
 		same(t, "released", len(out.Released), 0)
 		same(t, "writes", s.made("delete", "patch"), []string{})
-		if !slices.ContainsFunc(out.Allocations, func(it *reconciler.Item) bool { return strings.Contains(it.PodRef(), "gone-1") }) {
+		if !slices.ContainsFunc(out.Allocations, func(it *judge.Item) bool { return strings.Contains(it.PodRef(), "gone-1") }) {
 			t.Error("the entry is not in the result")
 		}
 	})

@@ -15,6 +15,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // at lets something happen before the look of a minute, counted from the first.
@@ -274,7 +275,7 @@ func TestRepairWritesAnEntryBack(t *testing.T) {
 				}
 				same(t, "podref", fmt.Sprint(entry["podref"]), want)
 				same(t, "id and ifname", fmt.Sprint(entry["id"], entry["ifname"]), "box-1net1")
-				if !slices.ContainsFunc(out.Repaired, func(f reconciler.Finding) bool { return strings.Contains(f.IP, "10.0.0.1") }) {
+				if !slices.ContainsFunc(out.Repaired, func(f judge.Finding) bool { return strings.Contains(f.IP, "10.0.0.1") }) {
 					t.Errorf("repaired is %v", out.Repaired)
 				}
 			})

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // repairAfter is how long a finding must have stood, seen twice, before it is
@@ -21,7 +22,7 @@ const repairAfter = time.Minute
 
 // mend is a finding on its way to being mended.
 type mend struct {
-	*Finding
+	*judge.Finding
 	first  time.Time // when it was found first
 	waited bool      // it has stood for long enough
 	unsure bool      // what was read of its reservation may no longer hold
@@ -30,7 +31,7 @@ type mend struct {
 
 // Unrepaired is a finding that was not mended.
 type Unrepaired struct {
-	Finding
+	judge.Finding
 	Why    Refusal
 	Detail string // a sentence
 }
@@ -41,7 +42,7 @@ func (u Unrepaired) String() string {
 
 // repair mends the findings that have stood for long enough, and returns when
 // the next will have; zero if none waits.
-func (r *Reconciler) repair(ctx context.Context, j *Judgement, out *Result) time.Time {
+func (r *Reconciler) repair(ctx context.Context, j *judge.Judgement, out *Result) time.Time {
 	o := j.Observation
 	due, until := r.dueRepairs(j, out)
 	due = r.boundRepairs(j, due, out)
@@ -53,7 +54,7 @@ func (r *Reconciler) repair(ctx context.Context, j *Judgement, out *Result) time
 }
 
 // dueRepairs are the findings that may be mended now.
-func (r *Reconciler) dueRepairs(j *Judgement, out *Result) (due []*mend, until time.Time) {
+func (r *Reconciler) dueRepairs(j *judge.Judgement, out *Result) (due []*mend, until time.Time) {
 	o, known := j.Observation, map[string]time.Time{}
 	out.ToRepair, out.Unrepaired = 0, nil
 	for i := range j.Findings {
@@ -80,13 +81,13 @@ func (r *Reconciler) dueRepairs(j *Judgement, out *Result) (due []*mend, until t
 		due = append(due, &mend{Finding: f, first: first, waited: waited})
 	}
 	r.History.repairs = known
-	if end := o.Fenced.Add(EndOfDEL); !o.Fenced.IsZero() && !until.IsZero() && end.After(o.Now) {
+	if end := o.Fenced.Add(judge.EndOfDEL); !o.Fenced.IsZero() && !until.IsZero() && end.After(o.Now) {
 		until = Sooner(until, end) // what waits may then rest on what is seen behind the fence
 	}
 	return due, until
 }
 
-func findingKey(f *Finding) string {
+func findingKey(f *judge.Finding) string {
 	w := f.Repair
 	was := ""
 	if w.Instead != nil {

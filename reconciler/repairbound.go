@@ -4,20 +4,22 @@ import (
 	"cmp"
 	"slices"
 	"time"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // noteRepair counts an entry that was written.
-func (h *History) noteRepair(now time.Time, w *Repair) {
+func (h *History) noteRepair(now time.Time, w *judge.Repair) {
 	if h.repaired == nil {
-		h.repaired = map[NodePool]window{}
+		h.repaired = map[judge.NodePool]window{}
 	}
-	at := NodePool{w.Node, w.Pool.Ref()}
+	at := judge.NodePool{Node: w.Node, Pool: w.Pool.Ref()}
 	h.repaired[at] = h.repaired[at].since(now).and(now, 1, 0)
 }
 
 // repairedWithin is how many entries were written within the last hour.
-func (h *History) repairedWithin(now time.Time) map[NodePool]int {
-	count := map[NodePool]int{}
+func (h *History) repairedWithin(now time.Time) map[judge.NodePool]int {
+	count := map[judge.NodePool]int{}
 	for at, w := range h.repaired {
 		if w = w.since(now); len(w) == 0 {
 			delete(h.repaired, at)
@@ -32,7 +34,7 @@ func (h *History) repairedWithin(now time.Time) map[NodePool]int {
 
 // boundRepairs withholds what would be too much on the word of one node. Those of pods
 // that the API has come first.
-func (r *Reconciler) boundRepairs(j *Judgement, due []*mend, out *Result) (allowed []*mend) {
+func (r *Reconciler) boundRepairs(j *judge.Judgement, due []*mend, out *Result) (allowed []*mend) {
 	if r.Options.AllowMassRepair || len(due) == 0 {
 		return due
 	}
@@ -51,7 +53,7 @@ func (r *Reconciler) boundRepairs(j *Judgement, due []*mend, out *Result) (allow
 	due = slices.Clone(due)
 	slices.SortStableFunc(due, func(a, b *mend) int { return cmp.Compare(rank(a.Repair), rank(b.Repair)) })
 	for _, f := range due {
-		at, text := NodePool{f.Repair.Node, f.Repair.Pool.Ref()}, ""
+		at, text := judge.NodePool{Node: f.Repair.Node, Pool: f.Repair.Pool.Ref()}, ""
 		if f.Repair.Key != "" {
 			text = x.RepairLimit(at, byNode[at.Node]+1, inPool[at]+1)
 		}
@@ -71,7 +73,7 @@ func (r *Reconciler) boundRepairs(j *Judgement, due []*mend, out *Result) (allow
 	return allowed
 }
 
-func rank(w *Repair) int {
+func rank(w *judge.Repair) int {
 	if w.Phantom {
 		return 1
 	}

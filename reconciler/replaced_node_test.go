@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // anotherMachine runs under the name of worker-2, and its agent was never heard: the
@@ -28,8 +29,8 @@ func TestAMachineThatReplacedAnotherMayRunWhatNoReportHas(t *testing.T) {
 
 // As for allocations: the sandbox may be one of the new machine.
 func TestAMachineThatReplacedAnotherMayRunWhatAReservationAloneIsFor(t *testing.T) {
-	j := judged(observe(aPool("10.0.0.0-24", "10.0.0.0/24"), aReservation("10.0.0.5", "default/web-0", time.Hour), anotherMachine()), Policy{})
-	if it := reservationIn(t, j, "10.0.0.5"); it.Verdict == Stale {
+	j := judged(observe(aPool("10.0.0.0-24", "10.0.0.0/24"), aReservation("10.0.0.5", "default/web-0", time.Hour), anotherMachine()), judge.Policy{})
+	if it := reservationIn(t, j, "10.0.0.5"); it.Verdict == judge.Stale {
 		t.Errorf("%v\nit says: %s", outcomeOf(it), it.Message())
 	}
 }
@@ -56,8 +57,8 @@ func TestANodeOfTheSameBootIsTheSameMachineWhateverItsIDsAre(t *testing.T) {
 // what the sandbox's own node says has ended.
 func TestAPodThatClaimedTheAddressAndIsGoneDoesNotHoldWhatHasEnded(t *testing.T) {
 	base := all(usualPool, aNode("worker-1"), aNode("win", label("kubernetes.io/os", "windows")), freshReport("worker-1", gone("box-1", its1)))
-	it := allocation(t, judged(observe(base, seenWhile(base, aPod("tenant", uid("uid-9"), onNode("win"), carrying("10.0.0.5")))), Policy{}), "10.0.0.5")
-	if it.Verdict != Stale {
+	it := allocation(t, judged(observe(base, seenWhile(base, aPod("tenant", uid("uid-9"), onNode("win"), carrying("10.0.0.5")))), judge.Policy{}), "10.0.0.5")
+	if it.Verdict != judge.Stale {
 		t.Errorf("%v\nit says: %s", outcomeOf(it), it.Message())
 	}
 }
@@ -65,9 +66,9 @@ func TestAPodThatClaimedTheAddressAndIsGoneDoesNotHoldWhatHasEnded(t *testing.T)
 // The Node object of the pod's node must have been gone for as long as that must be,
 // whatever --confirm-after says.
 func TestWhatOneNodeTellsOfAPodOnAMissingNodeRestsOnThatNodeBeingGone(t *testing.T) {
-	j := judged(observe(usualPool, aNode("worker-1"), freshReport("worker-1", gone("box-1", others)), web(onNode("worker-2"), deletedAgo(0))), Policy{})
+	j := judged(observe(usualPool, aNode("worker-1"), freshReport("worker-1", gone("box-1", others)), web(onNode("worker-2"), deletedAgo(0))), judge.Policy{})
 	it := allocation(t, j, "10.0.0.5")
-	if it.Verdict == Stale && !it.Evidence().MissingNode {
+	if it.Verdict == judge.Stale && !it.Evidence().MissingNode {
 		t.Errorf("%v\nit says: %s", outcomeOf(it), it.Message())
 	}
 	p := newProcess(t, Options{})
@@ -81,9 +82,9 @@ func TestWhatOneNodeTellsOfAPodOnAMissingNodeRestsOnThatNodeBeingGone(t *testing
 // there had for ever, while a process that has just started releases it.
 func TestWithoutAgentsANodeThatIsProvenDeadHoldsNothingOfAPodThatWasSeenThere(t *testing.T) {
 	dead := aNode("worker-4", notReadyFor(time.Hour), outOfService)
-	expect(t, outcome{Stale, PodGone, false, NoSource}, usualPool, three, dead)
-	it := allocation(t, judged(observe(usualPool, three, dead, seenWhile(usualPool, web(onNode("worker-4"), carrying("10.0.0.5")))), Policy{}), "10.0.0.5")
-	if it.Verdict != Stale {
+	expect(t, outcome{judge.Stale, judge.PodGone, false, judge.NoSource}, usualPool, three, dead)
+	it := allocation(t, judged(observe(usualPool, three, dead, seenWhile(usualPool, web(onNode("worker-4"), carrying("10.0.0.5")))), judge.Policy{}), "10.0.0.5")
+	if it.Verdict != judge.Stale {
 		t.Errorf("%v\nit says: %s", outcomeOf(it), it.Message())
 	}
 }

@@ -4,17 +4,19 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 type resOutcome struct {
-	Verdict Verdict
-	Reason  Reason
+	Verdict judge.Verdict
+	Reason  judge.Reason
 	Proven  bool
 }
 
 const old = time.Hour // an ADD or DEL is long over
 
-func reservationIn(t *testing.T, j *Judgement, name string) *Item {
+func reservationIn(t *testing.T, j *judge.Judgement, name string) *judge.Item {
 	t.Helper()
 	for _, it := range j.Reservations {
 		if it.Reservation.Name == name {
@@ -25,9 +27,9 @@ func reservationIn(t *testing.T, j *Judgement, name string) *Item {
 	return nil
 }
 
-func expectReservation(t *testing.T, name string, want resOutcome, parts ...part) *Item {
+func expectReservation(t *testing.T, name string, want resOutcome, parts ...part) *judge.Item {
 	t.Helper()
-	it := reservationIn(t, judged(observe(parts...), Policy{}), name)
+	it := reservationIn(t, judged(observe(parts...), judge.Policy{}), name)
 	if got := (resOutcome{it.Verdict, it.Reason, it.Proven}); got != want {
 		t.Errorf("got  %v\nwant %v\nit says: %s", got, want, it.Message())
 	}
@@ -43,7 +45,7 @@ func TestAReservationSharesItsAllocationsVerdict(t *testing.T) {
 	for _, r := range rows() {
 		for _, p := range r.pods {
 			for _, b := range r.boxes {
-				it := reservationIn(t, judged(observe(usualPool, res, p.pod, b.parts), Policy{}), "10.0.0.5")
+				it := reservationIn(t, judged(observe(usualPool, res, p.pod, b.parts), judge.Policy{}), "10.0.0.5")
 				if got, want := (resOutcome{it.Verdict, it.Reason, it.Proven}), (resOutcome{r.verdict, r.reason, r.proven}); got != want {
 					t.Errorf("%s whose sandbox %s: got %v, want %v", p.says, b.says, got, want)
 				}
@@ -51,15 +53,15 @@ func TestAReservationSharesItsAllocationsVerdict(t *testing.T) {
 		}
 	}
 	t.Run("a verdict that was overruled too", func(t *testing.T) {
-		expectReservation(t, "10.0.0.5", resOutcome{Held, ClaimedByOther, false}, goneBox, res, aPod("web-1", carrying("10.0.0.5")))
+		expectReservation(t, "10.0.0.5", resOutcome{judge.Held, judge.ClaimedByOther, false}, goneBox, res, aPod("web-1", carrying("10.0.0.5")))
 	})
 	t.Run("the verdict on an entry with a field that is not known too", func(t *testing.T) {
-		expectReservation(t, "10.0.0.5", resOutcome{Held, UnknownField, false}, res, aNode("worker-1"),
+		expectReservation(t, "10.0.0.5", resOutcome{judge.Held, judge.UnknownField, false}, res, aNode("worker-1"),
 			rawPool("10.0.0.0-24", map[string]any{"range": "10.0.0.0/24", "allocations": map[string]any{
 				"5": map[string]any{"id": "box-1", "podref": "default/web-0", "ifname": "net1", "ipamclaimref": "claim"}}}))
 	})
 	t.Run("the verdict on an entry that cannot be read too", func(t *testing.T) {
-		expectReservation(t, "10.0.0.5", resOutcome{Held, Malformed, false}, res, aNode("worker-1"),
+		expectReservation(t, "10.0.0.5", resOutcome{judge.Held, judge.Malformed, false}, res, aNode("worker-1"),
 			rawPool("10.0.0.0-24", map[string]any{"range": "10.0.0.0/24", "allocations": map[string]any{
 				"5": map[string]any{"id": int64(7), "podref": "default/web-0", "ifname": "net1"}}}))
 	})
@@ -86,7 +88,7 @@ func TestReservationsAreMatchedByBuildingTheirNames(t *testing.T) {
 		{"a v4-mapped range prints as v4", "--ffff-10.0.0.0-120", "::ffff:10.0.0.0/120", "5", "10.0.0.5"},
 	} {
 		t.Run(c.says, func(t *testing.T) {
-			it := expectReservation(t, c.reservation, resOutcome{Stale, PodGone, true},
+			it := expectReservation(t, c.reservation, resOutcome{judge.Stale, judge.PodGone, true},
 				aPool(c.pool, c.cidr, alloc{c.key, "default/web-0", "box-1", "net1"}), aReservation(c.reservation, "default/web-0", old), onWorker(gone("box-1", its1)))
 			if len(it.With()) != 1 || it.Evidence() != nil {
 				t.Errorf("it was not matched with its allocation: %+v", it)
@@ -94,7 +96,7 @@ func TestReservationsAreMatchedByBuildingTheirNames(t *testing.T) {
 		})
 	}
 	t.Run("an address of a wide range by its key", func(t *testing.T) {
-		expectReservation(t, "193-21-4--2", resOutcome{Stale, PodGone, true},
+		expectReservation(t, "193-21-4--2", resOutcome{judge.Stale, judge.PodGone, true},
 			aPool("193---24", "193::/24", alloc{"2", "default/web-0", "box-1", "net1"}), aReservation("193-21-4--2", "default/web-0", old), onWorker(gone("box-1", its1)))
 	})
 }
@@ -102,16 +104,16 @@ func TestReservationsAreMatchedByBuildingTheirNames(t *testing.T) {
 func TestAReservationOfAnotherIsNotTheAllocations(t *testing.T) {
 	live := all(usualPool, carrier.pod, onWorker())
 	t.Run("another podref: it stands alone, and the live allocation does not keep it", func(t *testing.T) {
-		it := expectReservation(t, "10.0.0.5", resOutcome{Stale, PodGone, false}, usualPool, web(), onWorker(), aReservation("10.0.0.5", "default/gone", old))
+		it := expectReservation(t, "10.0.0.5", resOutcome{judge.Stale, judge.PodGone, false}, usualPool, web(), onWorker(), aReservation("10.0.0.5", "default/gone", old))
 		if len(it.With()) > 0 {
 			t.Error("it was matched with an allocation of another pod")
 		}
 	})
 	t.Run("another podref, while the allocation's pod carries the address: claimed", func(t *testing.T) {
-		expectReservation(t, "10.0.0.5", resOutcome{Held, ClaimedByOther, false}, live, aReservation("10.0.0.5", "default/gone", old))
+		expectReservation(t, "10.0.0.5", resOutcome{judge.Held, judge.ClaimedByOther, false}, live, aReservation("10.0.0.5", "default/gone", old))
 	})
 	t.Run("another network", func(t *testing.T) {
-		expectReservation(t, "red-10.0.0.5", resOutcome{Stale, PodGone, false}, goneBox, aPool("red-10.0.0.0-24", "10.0.0.0/24"), aReservation("red-10.0.0.5", "default/web-0", old))
+		expectReservation(t, "red-10.0.0.5", resOutcome{judge.Stale, judge.PodGone, false}, goneBox, aPool("red-10.0.0.0-24", "10.0.0.0/24"), aReservation("red-10.0.0.5", "default/web-0", old))
 	})
 }
 
@@ -125,10 +127,10 @@ func TestAReservationOfSeveralAllocationsIsAsSafeAsTheSafest(t *testing.T) {
 		want  resOutcome
 		parts []part
 	}{
-		{"stale, proven, and in use", resOutcome{InUse, SandboxReady, false}, []part{web(), onWorker(gone("box-1", its1), box("box-2", its1))}},
-		{"stale, proven, and held", resOutcome{Held, SandboxNotReady, false}, []part{onWorker(gone("box-1", its1), box("box-2", its1, notReady(nil)))}},
-		{"stale, proven, and stale, unconfirmed", resOutcome{Stale, PodGone, false}, []part{onWorker(gone("box-1", its1))}},
-		{"stale, proven, both", resOutcome{Stale, PodGone, true}, []part{onWorker(gone("box-1", its1), gone("box-2", its1))}},
+		{"stale, proven, and in use", resOutcome{judge.InUse, judge.SandboxReady, false}, []part{web(), onWorker(gone("box-1", its1), box("box-2", its1))}},
+		{"stale, proven, and held", resOutcome{judge.Held, judge.SandboxNotReady, false}, []part{onWorker(gone("box-1", its1), box("box-2", its1, notReady(nil)))}},
+		{"stale, proven, and stale, unconfirmed", resOutcome{judge.Stale, judge.PodGone, false}, []part{onWorker(gone("box-1", its1))}},
+		{"stale, proven, both", resOutcome{judge.Stale, judge.PodGone, true}, []part{onWorker(gone("box-1", its1), gone("box-2", its1))}},
 	} {
 		t.Run(c.says, func(t *testing.T) {
 			first := expectReservation(t, "10.0.0.5", c.want, append([]part{usualPool, wide("box-2", "net2"), res}, c.parts...)...)
@@ -140,9 +142,9 @@ func TestAReservationOfSeveralAllocationsIsAsSafeAsTheSafest(t *testing.T) {
 	}
 	// The reservation protects both entries until neither is needed any more.
 	t.Run("it is not deleted with the one that is proven while the other must ripen", func(t *testing.T) {
-		j := judged(observe(usualPool, wide("box-2", "net2"), res, onWorker(gone("box-1", its1))), Policy{})
+		j := judged(observe(usualPool, wide("box-2", "net2"), res, onWorker(gone("box-1", its1))), judge.Policy{})
 		for _, it := range j.Allocations {
-			if it.Proven && len((&releaseAttempt{Item: it}).reservations(map[ID]bool{it.ID(): true})) > 0 {
+			if it.Proven && len((&releaseAttempt{Item: it}).reservations(map[judge.ID]bool{it.ID(): true})) > 0 {
 				t.Errorf("the release of %s deletes the reservation that the unconfirmed entry still has", it.Object())
 			}
 		}
@@ -161,43 +163,43 @@ func TestAReservationThatStandsAlone(t *testing.T) {
 		want  resOutcome
 		parts []part
 	}{
-		{"no pod, and no report has the address", resOutcome{Stale, PodGone, false}, []part{onWorker()}},
-		{"no pod and no agents", resOutcome{Stale, PodGone, false}, []part{worker}},
-		{"no pod, no agents, and a node not Ready", resOutcome{Held, NodeUnreachable, false}, []part{noSourceDown.parts}},
-		{"no pod, and a node not heard", resOutcome{Held, NodeUnheard, false}, []part{worker, staleReport("worker-1")}},
-		{"the pod carries the address", resOutcome{InUse, AddressOnPod, false}, []part{carrier.pod, onWorker()}},
-		{"the pod carries the address, without agents", resOutcome{InUse, AddressOnPod, false}, []part{carrier.pod, worker}},
-		{"the pod is Pending", resOutcome{InUse, PodPending, false}, []part{pending.pod, worker}},
-		{"the pod's sandbox has it and runs", resOutcome{InUse, SandboxReady, false}, []part{web(), onWorker(has())}},
-		{"a sandbox without its pod has it and runs", resOutcome{Held, PhantomPod, false}, []part{onWorker(has())}},
-		{"another pod's sandbox has it and runs", resOutcome{Held, PhantomPod, false}, []part{web(), onWorker(box("box-7", "uid-9", of("web-9"), holding("10.0.0.5", "")))}},
-		{"a sandbox has it and is not ready", resOutcome{Held, SandboxNotReady, false}, []part{onWorker(has(notReady(nil)))}},
-		{"a sandbox has it and has stopped: never proven", resOutcome{Stale, PodGone, false}, []part{onWorker(has(notReady(closed)))}},
-		{"a stopped sandbox has it, the pod is live without it: never proven", resOutcome{Stale, AddressNotOnPod, false}, []part{web(), onWorker(has(notReady(closed)))}},
-		{"an attachment has it", resOutcome{Held, AttachedReason, false}, []part{onWorker(attachment("box-7", its1, time.Minute, nil, address("10.0.0.5", "")))}},
-		{"one sandbox that has it stopped and another runs", resOutcome{InUse, SandboxReady, false},
+		{"no pod, and no report has the address", resOutcome{judge.Stale, judge.PodGone, false}, []part{onWorker()}},
+		{"no pod and no agents", resOutcome{judge.Stale, judge.PodGone, false}, []part{worker}},
+		{"no pod, no agents, and a node not Ready", resOutcome{judge.Held, judge.NodeUnreachable, false}, []part{noSourceDown.parts}},
+		{"no pod, and a node not heard", resOutcome{judge.Held, judge.NodeUnheard, false}, []part{worker, staleReport("worker-1")}},
+		{"the pod carries the address", resOutcome{judge.InUse, judge.AddressOnPod, false}, []part{carrier.pod, onWorker()}},
+		{"the pod carries the address, without agents", resOutcome{judge.InUse, judge.AddressOnPod, false}, []part{carrier.pod, worker}},
+		{"the pod is Pending", resOutcome{judge.InUse, judge.PodPending, false}, []part{pending.pod, worker}},
+		{"the pod's sandbox has it and runs", resOutcome{judge.InUse, judge.SandboxReady, false}, []part{web(), onWorker(has())}},
+		{"a sandbox without its pod has it and runs", resOutcome{judge.Held, judge.PhantomPod, false}, []part{onWorker(has())}},
+		{"another pod's sandbox has it and runs", resOutcome{judge.Held, judge.PhantomPod, false}, []part{web(), onWorker(box("box-7", "uid-9", of("web-9"), holding("10.0.0.5", "")))}},
+		{"a sandbox has it and is not ready", resOutcome{judge.Held, judge.SandboxNotReady, false}, []part{onWorker(has(notReady(nil)))}},
+		{"a sandbox has it and has stopped: never proven", resOutcome{judge.Stale, judge.PodGone, false}, []part{onWorker(has(notReady(closed)))}},
+		{"a stopped sandbox has it, the pod is live without it: never proven", resOutcome{judge.Stale, judge.AddressNotOnPod, false}, []part{web(), onWorker(has(notReady(closed)))}},
+		{"an attachment has it", resOutcome{judge.Held, judge.AttachedReason, false}, []part{onWorker(attachment("box-7", its1, time.Minute, nil, address("10.0.0.5", "")))}},
+		{"one sandbox that has it stopped and another runs", resOutcome{judge.InUse, judge.SandboxReady, false},
 			[]part{web(), onWorker(box("box-6", others, holding("10.0.0.5", ""), notReady(closed)), has())}},
-		{"a sandbox has the address in another network", resOutcome{Stale, PodGone, false}, []part{onWorker(box("box-7", its1, holding("10.0.0.5", "red")))}},
-		{"a sandbox of an unheard node has it", resOutcome{Held, NodeUnheard, false}, []part{worker, aNode("worker-2"), freshReport("worker-1"), staleReport("worker-2", has())}},
-		{"the pod is live without the address", resOutcome{Stale, AddressNotOnPod, false}, []part{web(), onWorker()}},
-		{"the pod is live without a status", resOutcome{Held, NetworkStatusMissing, false}, []part{web(noStatusAtAll), onWorker()}},
-		{"another pod carries the address", resOutcome{Held, ClaimedByOther, false}, []part{aPod("web-1", carrying("10.0.0.5")), onWorker()}},
-		{"the pod is finished and kubelet stopped it", resOutcome{Stale, PodFinished, false}, []part{succeeded.pod, worker}},
+		{"a sandbox has the address in another network", resOutcome{judge.Stale, judge.PodGone, false}, []part{onWorker(box("box-7", its1, holding("10.0.0.5", "red")))}},
+		{"a sandbox of an unheard node has it", resOutcome{judge.Held, judge.NodeUnheard, false}, []part{worker, aNode("worker-2"), freshReport("worker-1"), staleReport("worker-2", has())}},
+		{"the pod is live without the address", resOutcome{judge.Stale, judge.AddressNotOnPod, false}, []part{web(), onWorker()}},
+		{"the pod is live without a status", resOutcome{judge.Held, judge.NetworkStatusMissing, false}, []part{web(noStatusAtAll), onWorker()}},
+		{"another pod carries the address", resOutcome{judge.Held, judge.ClaimedByOther, false}, []part{aPod("web-1", carrying("10.0.0.5")), onWorker()}},
+		{"the pod is finished and kubelet stopped it", resOutcome{judge.Stale, judge.PodFinished, false}, []part{succeeded.pod, worker}},
 		// It names no sandbox, so that no node is known to have run it.
-		{"the node that has the address is dead: not NodeDead", resOutcome{Held, NodeUnheard, false},
+		{"the node that has the address is dead: not NodeDead", resOutcome{judge.Held, judge.NodeUnheard, false},
 			[]part{aNode("worker-1", notReadyFor(time.Hour), outOfService), staleReport("worker-1", has())}},
-		{"the node that has the address is missing: not NodeMissing", resOutcome{Held, NodeUnheard, false},
+		{"the node that has the address is missing: not NodeMissing", resOutcome{judge.Held, judge.NodeUnheard, false},
 			[]part{aNode("worker-2"), freshReport("worker-2"), staleReport("worker-1", has())}},
-		{"without agents, the terminating pod's node is dead: not NodeDead", resOutcome{Held, NodeUnreachable, false},
+		{"without agents, the terminating pod's node is dead: not NodeDead", resOutcome{judge.Held, judge.NodeUnreachable, false},
 			[]part{aNode("worker-1", notReadyFor(time.Hour), outOfService), terminating.pod}},
-		{"without agents, the terminating pod's node is missing: not NodeMissing", resOutcome{Held, Terminating, false}, []part{aNode("worker-2"), terminating.pod}},
-		{"the pod carries the address in another network, whose pool has the entry", resOutcome{Stale, AddressNotOnPod, false}, []part{carrier.pod, onWorker(),
+		{"without agents, the terminating pod's node is missing: not NodeMissing", resOutcome{judge.Held, judge.Terminating, false}, []part{aNode("worker-2"), terminating.pod}},
+		{"the pod carries the address in another network, whose pool has the entry", resOutcome{judge.Stale, judge.AddressNotOnPod, false}, []part{carrier.pod, onWorker(),
 			aPool("red-10.0.0.0-24", "10.0.0.0/24", alloc{"5", "default/web-0", "box-2", "net1"}), aNAD("wb", whereabouts("10.0.0.0/24", "red"))}},
-		{"the pod carries the address in another network by a definition that was edited", resOutcome{InUse, AddressOnPod, false},
+		{"the pod carries the address in another network by a definition that was edited", resOutcome{judge.InUse, judge.AddressOnPod, false},
 			[]part{carrier.pod, onWorker(), aNAD("wb", whereabouts("10.0.0.0/24", "red"))}},
-		{"the pod carries the address in this network, and in another whose pool has the entry", resOutcome{InUse, AddressOnPod, false}, []part{carrier.pod, onWorker(),
+		{"the pod carries the address in this network, and in another whose pool has the entry", resOutcome{judge.InUse, judge.AddressOnPod, false}, []part{carrier.pod, onWorker(),
 			aPool("red-10.0.0.0-24", "10.0.0.0/24", alloc{"5", "default/web-0", "box-2", "net1"}), aNAD("wb", whereabouts("10.0.0.0/24", ""))}},
-		{"every other node is dead, and the rest are heard", resOutcome{Stale, PodGone, false},
+		{"every other node is dead, and the rest are heard", resOutcome{judge.Stale, judge.PodGone, false},
 			[]part{onWorker(), aNode("worker-2", notReadyFor(time.Hour), outOfService)}},
 	} {
 		t.Run(c.says, func(t *testing.T) { expectReservation(t, "10.0.0.5", c.want, append([]part{pool, res}, c.parts...)...) })
@@ -218,12 +220,12 @@ func TestAReservationThatStandsAloneIsNeverProven(t *testing.T) {
 						report.Attachments[i].Addresses = append(report.Attachments[i].Addresses, address("10.0.0.5", ""))
 					}
 				}
-				it := reservationIn(t, judged(o, Policy{}), "10.0.0.5")
+				it := reservationIn(t, judged(o, judge.Policy{}), "10.0.0.5")
 				name := fmt.Sprintf("%s whose sandbox %s", p.says, b.says)
-				if it.Proven || it.Reason == NodeDeadReason || it.Reason == NodeMissingReason {
+				if it.Proven || it.Reason == judge.NodeDeadReason || it.Reason == judge.NodeMissingReason {
 					t.Errorf("%s: %+v", name, it.Judged)
 				}
-				if s := it.Evidence().Sandbox; it.Verdict == Stale && (s == Ready || s == NotReady || s == Attached) {
+				if s := it.Evidence().Sandbox; it.Verdict == judge.Stale && (s == judge.Ready || s == judge.NotReady || s == judge.Attached) {
 					t.Errorf("%s: stale with sandbox %s", name, s)
 				}
 			}
@@ -232,7 +234,7 @@ func TestAReservationThatStandsAloneIsNeverProven(t *testing.T) {
 }
 
 func TestAReservationMustBeUnambiguous(t *testing.T) {
-	stale, bad := resOutcome{Stale, PodGone, false}, resOutcome{Held, Malformed, false}
+	stale, bad := resOutcome{judge.Stale, judge.PodGone, false}, resOutcome{judge.Held, judge.Malformed, false}
 	unnamed := aPool("fd00---16", "fd00::/16")                                               // fd00:1::2 in the unnamed network
 	named := func(allocs ...alloc) part { return aPool("fd00-1---64", "1::/64", allocs...) } // 1::2 in network "fd00"
 	other := func(name, podRef string) part { return aReservation(name, podRef, old) }
@@ -254,7 +256,7 @@ func TestAReservationMustBeUnambiguous(t *testing.T) {
 		{"no podref", "10.0.0.5", bad, []part{aPool("10.0.0.0-24", "10.0.0.0/24"), other("10.0.0.5", "")}},
 		{"a podref that cannot be read", "10.0.0.5", bad, []part{aPool("10.0.0.0-24", "10.0.0.0/24"), other("10.0.0.5", "a/b/c")}},
 		{"no spec", "10.0.0.5", bad, []part{aPool("10.0.0.0-24", "10.0.0.0/24"), rawReservation("10.0.0.5", old, nil)}},
-		{"a field that is not known", "10.0.0.5", resOutcome{Held, UnknownField, false}, []part{aPool("10.0.0.0-24", "10.0.0.0/24"),
+		{"a field that is not known", "10.0.0.5", resOutcome{judge.Held, judge.UnknownField, false}, []part{aPool("10.0.0.0-24", "10.0.0.0/24"),
 			rawReservation("10.0.0.5", old, map[string]any{"podref": "default/web-0", "ipamclaimref": "claim"})}},
 		{"the field that is known and never set", "10.0.0.5", stale, []part{aPool("10.0.0.0-24", "10.0.0.0/24"),
 			rawReservation("10.0.0.5", old, map[string]any{"podref": "default/web-0", "containerid": "box-1"})}},
@@ -262,22 +264,22 @@ func TestAReservationMustBeUnambiguous(t *testing.T) {
 		t.Run(c.says, func(t *testing.T) { expectReservation(t, c.name, c.want, append([]part{onWorker()}, c.parts...)...) })
 	}
 	t.Run("ambiguous by name, and an allocation of its podref settles it", func(t *testing.T) {
-		expectReservation(t, "fd00-1--2", resOutcome{Stale, PodGone, true}, onWorker(gone("box-1", its1)),
+		expectReservation(t, "fd00-1--2", resOutcome{judge.Stale, judge.PodGone, true}, onWorker(gone("box-1", its1)),
 			unnamed, named(alloc{"2", "default/web-0", "box-1", "net1"}), other("fd00-1--2", "default/web-0"))
 	})
 	t.Run("a field that is not known holds it although its allocation is stale", func(t *testing.T) {
-		expectReservation(t, "10.0.0.5", resOutcome{Held, UnknownField, false}, goneBox,
+		expectReservation(t, "10.0.0.5", resOutcome{judge.Held, judge.UnknownField, false}, goneBox,
 			rawReservation("10.0.0.5", old, map[string]any{"podref": "default/web-0", "ipamclaimref": "claim"}))
 	})
 }
 
 func TestARecentReservation(t *testing.T) {
-	pool, young := aPool("10.0.0.0-24", "10.0.0.0/24"), resOutcome{InUse, Recent, false}
+	pool, young := aPool("10.0.0.0-24", "10.0.0.0/24"), resOutcome{judge.InUse, judge.Recent, false}
 	of := func(age time.Duration) part { return aReservation("10.0.0.5", "default/web-0", age) }
 	t.Run("younger than two minutes", func(t *testing.T) { expectReservation(t, "10.0.0.5", young, pool, onWorker(), of(119*time.Second)) })
 	t.Run("of the future", func(t *testing.T) { expectReservation(t, "10.0.0.5", young, pool, onWorker(), of(-time.Minute)) })
 	t.Run("older than two minutes", func(t *testing.T) {
-		expectReservation(t, "10.0.0.5", resOutcome{Stale, PodGone, false}, pool, onWorker(), of(121*time.Second))
+		expectReservation(t, "10.0.0.5", resOutcome{judge.Stale, judge.PodGone, false}, pool, onWorker(), of(121*time.Second))
 	})
 	t.Run("young and with another's podref than the allocation's", func(t *testing.T) {
 		expectReservation(t, "10.0.0.5", young, goneBox, aReservation("10.0.0.5", "default/new", time.Minute))

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"time"
 
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
@@ -43,7 +44,7 @@ func (h *History) Restored() time.Time { return h.restore.seen }
 func (h *History) LastRestore() (at time.Time, why string) { return h.restore.at, h.restore.why }
 
 // checkRevision notices that etcd was restored: its revision ran backwards.
-func (h *History) checkRevision(o *Observation) {
+func (h *History) checkRevision(o *judge.Observation) {
 	if o.Revision != 0 && o.Revision < h.revision && o.Restored == "" {
 		o.Restored = fmt.Sprintf("resourceVersion %d after %d", o.Revision, h.revision)
 	}
@@ -57,7 +58,7 @@ func (h *History) checkRevision(o *Observation) {
 
 // noteRestore notes a restore that a look has shown. What was seen before it is no
 // ground for what ripens.
-func (h *History) noteRestore(o *Observation) {
+func (h *History) noteRestore(o *judge.Observation) {
 	r, now := &h.restore, o.Now
 	if !r.seen.Before(now) {
 		return
@@ -102,7 +103,7 @@ func (r *restore) begin(at time.Time, why string, since time.Time) {
 
 // noteRestores takes in what reports say of restores. Several may tell of one: the
 // first dates it. What an agent has said once is no news as long as it stays.
-func (h *History) noteRestores(o *Observation) {
+func (h *History) noteRestores(o *judge.Observation) {
 	r := &h.restore
 	told := make(map[string]string, len(r.told))
 	var last time.Time
@@ -137,21 +138,21 @@ func (h *History) noteRestores(o *Observation) {
 
 // noteMissed takes in what the source knew of nodes before the first look. Where there
 // are no reports it is the sign that there were some.
-func (h *History) noteMissed(o *Observation) {
+func (h *History) noteMissed(o *judge.Observation) {
 	if h.last.IsZero() && len(o.Missed) > 0 {
 		h.reports, h.restore.missed = true, maps.Clone(o.Missed)
 	}
 }
 
 // noteNodes takes in which nodes there are.
-func (h *History) noteNodes(j *Judgement) {
+func (h *History) noteNodes(j *judge.Judgement) {
 	r, o := &h.restore, j.Observation
 	if j.WithoutAgents || o.ReportsUnreadable {
 		return
 	}
 	there := sets.New[string]()
 	for name, state := range j.Nodes {
-		if state != NodeLost {
+		if state != judge.NodeLost {
 			there.Insert(name)
 		}
 	}
@@ -169,7 +170,7 @@ func (h *History) noteNodes(j *Judgement) {
 
 // noteAwaited takes in for whom a restore still waits, and settles it when that is
 // nobody. A Node object that is missing settles it only where it was asked for by quorum.
-func (h *History) noteAwaited(j *Judgement) {
+func (h *History) noteAwaited(j *judge.Judgement) {
 	r, o := &h.restore, j.Observation
 	if r.at.IsZero() || r.settled || j.WithoutAgents || o.Restored != "" || o.ReportsUnreadable {
 		return

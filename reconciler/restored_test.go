@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // leakOn is a proven leak of worker-1, whose report was written so long after the
@@ -151,7 +152,7 @@ func TestANodeThatTheRestoreHasLostIsWaitedFor(t *testing.T) {
 		p := lost(t)
 		plan := p.look(3*day, leakOn(2*minute), revision(91))
 		p.wantRefused("days later", EtcdRestored, plan)
-		if text := plan.Refused[0].Detail; !strings.Contains(text, "worker-9") || !strings.Contains(text, "kubectl annotate") || !strings.Contains(text, AcknowledgedAnnotation+"="+now.Add(minute).Format(time.RFC3339)) {
+		if text := plan.Refused[0].Detail; !strings.Contains(text, "worker-9") || !strings.Contains(text, "kubectl annotate") || !strings.Contains(text, judge.AcknowledgedAnnotation+"="+now.Add(minute).Format(time.RFC3339)) {
 			t.Errorf("it says %q", text)
 		}
 		p.wantRefused("in the process after it", EtcdRestored, p.restarted().look(4*day, leakOn(2*minute), revision(92)))
@@ -291,7 +292,7 @@ func TestReportsThatARestoreHasTakenAreWaitedFor(t *testing.T) {
 	if plan := p.look(2*minute, bare, revision(91)); len(plan.Release)+len(plan.Refused) > 0 {
 		t.Errorf("judged stale without reports: releases %d, refuses %s", len(plan.Release), refusals(plan))
 	}
-	if j := judged(p.next, Policy{}); allocation(t, j, "10.0.0.5").Reason != NodeUnheard {
+	if j := judged(p.next, judge.Policy{}); allocation(t, j, "10.0.0.5").Reason != judge.NodeUnheard {
 		t.Errorf("judged %v", outcomeOf(allocation(t, j, "10.0.0.5")))
 	}
 	if plan := p.restarted().look(150*time.Second, bare, revision(92)); len(plan.Release) > 0 {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
@@ -73,7 +74,7 @@ func readRestore(text string, now time.Time) (d restoreDocument, err error) {
 
 // recallRestore reads once what was kept by others. An error holds releases back until
 // it could be read.
-func (r *Reconciler) recallRestore(ctx context.Context, o *Observation) {
+func (r *Reconciler) recallRestore(ctx context.Context, o *judge.Observation) {
 	k := &r.History.kept
 	if r.Restores == nil || k.read || o.Now.Before(k.forbidden) {
 		return
@@ -134,7 +135,7 @@ func (h *History) adopt(d restoreDocument) {
 
 // keepRestore keeps what has changed for others. Where somebody else knows of a later
 // restore, or has seen this one settled, that counts.
-func (r *Reconciler) keepRestore(ctx context.Context, o *Observation) {
+func (r *Reconciler) keepRestore(ctx context.Context, o *judge.Observation) {
 	k := &r.History.kept
 	if r.Restores == nil || !k.read || r.Options.DryRun {
 		return

@@ -8,10 +8,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // restoreGate says why nothing may be released because of a restore; "" where it may.
-func (h *History) restoreGate(j *Judgement) string {
+func (h *History) restoreGate(j *judge.Judgement) string {
 	o := j.Observation
 	if o.Restored != "" {
 		return "etcd was restored (" + o.Restored + "): nothing is released by a look that began before"
@@ -28,12 +29,12 @@ func (h *History) restoreGate(j *Judgement) string {
 const goneFor = time.Hour
 
 // restoreState is what is known of the last restore at a look; nil where there was none.
-func (h *History) restoreState(j *Judgement) *RestoreState {
+func (h *History) restoreState(j *judge.Judgement) *judge.RestoreState {
 	r := &h.restore
 	if r.at.IsZero() || j.WithoutAgents {
 		return nil
 	}
-	state := &RestoreState{Restored: r.at, Why: r.why, Awaiting: []string{}}
+	state := &judge.RestoreState{Restored: r.at, Why: r.why, Awaiting: []string{}}
 	if r.settled || r.acknowledged(j.Observation) {
 		return state
 	}
@@ -54,7 +55,7 @@ func (h *History) restoreState(j *Judgement) *RestoreState {
 
 // asked are the nodes that a restore asks for: those that should have an agent or have
 // a report, and those of which that was known before.
-func (r *restore) asked(j *Judgement) sets.Set[string] {
+func (r *restore) asked(j *judge.Judgement) sets.Set[string] {
 	all := sets.KeySet(j.Nodes).Union(sets.KeySet(r.lost)).Union(sets.KeySet(r.gone))
 	return all.Union(r.awaited)
 }
@@ -64,7 +65,7 @@ func (r *restore) asked(j *Judgement) sets.Set[string] {
 // it has none to write. An object that the restore itself has lost proves nothing: what
 // ran there runs on. Of a node that was not known before, and of which the restore has
 // left the report alone, the object had been deleted before the backup.
-func (r *restore) owes(name string, report *podstate.Report, o *Observation) bool {
+func (r *restore) owes(name string, report *podstate.Report, o *judge.Observation) bool {
 	node := o.Nodes[name]
 	switch {
 	case report != nil && r.hasSince(report):
@@ -86,11 +87,11 @@ func (r *restore) hasSince(report *podstate.Report) bool {
 
 // acknowledged reports whether an operator has said that nobody is to be waited for.
 // Restores that are yet to come cannot be acknowledged.
-func (r *restore) acknowledged(o *Observation) bool {
+func (r *restore) acknowledged(o *judge.Observation) bool {
 	return !o.Acknowledged.Before(r.at.Truncate(time.Second)) && !o.Acknowledged.After(o.Now)
 }
 
-func reportsByName(o *Observation) map[string]*podstate.Report {
+func reportsByName(o *judge.Observation) map[string]*podstate.Report {
 	reports := make(map[string]*podstate.Report, len(o.Reports))
 	for _, r := range o.Reports {
 		reports[r.Name] = r

@@ -1,10 +1,14 @@
 package reconciler
 
+import (
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+)
+
 // Document lists a result as run prints it.
-func (out *Result) Document() *Document {
+func (out *Result) Document() *judge.Document {
 	d := out.Judgement.Document()
 	released, failed := []any{}, []any{}
-	for _, it := range Sorted(out.Released) {
+	for _, it := range judge.Sorted(out.Released) {
 		released = append(released, it.Row(it.Message()))
 	}
 	for _, x := range out.Refused {

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // allocated is how many bytes and objects work allocates.
@@ -26,8 +27,8 @@ func allocated(work func()) (bytes, objects uint64) {
 func TestJudgingWhatIsInUseAllocatesNoObjectForEach(t *testing.T) {
 	const n = 4 * perPool
 	o := cluster(n, false)
-	judged(o, Policy{}) // the first of a process makes what stays
-	bytes, objects := allocated(func() { judged(o, Policy{}) })
+	judged(o, judge.Policy{}) // the first of a process makes what stays
+	bytes, objects := allocated(func() { judged(o, judge.Policy{}) })
 	if bytes/n > 120 || objects*10 > n {
 		t.Errorf("%d bytes and %d objects for %d allocations", bytes, objects, n)
 	}
@@ -37,8 +38,8 @@ func TestJudgingTwiceAsMuchAllocatesTwiceAsMuch(t *testing.T) {
 	for says, reservations := range map[string]bool{"pools alone": false, "with reservations": true} {
 		t.Run(says, func(t *testing.T) {
 			one, two := cluster(perPool, reservations), cluster(2*perPool, reservations)
-			a, _ := allocated(func() { judged(one, Policy{}) })
-			b, _ := allocated(func() { judged(two, Policy{}) })
+			a, _ := allocated(func() { judged(one, judge.Policy{}) })
+			b, _ := allocated(func() { judged(two, judge.Policy{}) })
 			if b > a*5/2 {
 				t.Errorf("%d bytes for %d, %d for twice as many", a, perPool, b)
 			}
@@ -50,14 +51,14 @@ func TestJudgingTwiceAsMuchAllocatesTwiceAsMuch(t *testing.T) {
 func TestASecondLookAllocatesByWhatIsAskedAndNotByTheCluster(t *testing.T) {
 	cost := func(n int) uint64 {
 		o := cluster(n, true)
-		x := NewIndex(o.Observation, o.past, Policy{})
+		x := judge.NewIndex(o.Observation, o.past, judge.Policy{})
 		x.IndexReservations()
 		it := o.Pools[0].Allocations[17]
 		name := types.NamespacedName{Namespace: it.Owner.Namespace, Name: it.Owner.Name}
-		gone := &Live{Pods: map[types.NamespacedName]*podstate.Pod{name: nil}}
+		gone := &judge.Live{Pods: map[types.NamespacedName]*podstate.Pod{name: nil}}
 		bytes, _ := allocated(func() {
 			x.Amend(gone)
-			if j := x.JudgeAddresses([]netip.Addr{it.Address}); len(j.Allocations) != 1 || len(j.Reservations) != 1 || j.Allocations[0].Reason != PhantomPod {
+			if j := x.JudgeAddresses([]netip.Addr{it.Address}); len(j.Allocations) != 1 || len(j.Reservations) != 1 || j.Allocations[0].Reason != judge.PhantomPod {
 				t.Error(fmt.Sprint(len(j.Allocations), len(j.Reservations), outcomeOf(j.Allocations[0])))
 			}
 		})

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // chance makes scenes of few names, addresses and ids, so that everything meets
@@ -197,8 +198,8 @@ func sceneOf(parts []part) *observed {
 	return o
 }
 
-func (c chance) policy() Policy {
-	p := Policy{AgentsRequired: c.oneIn(5)}
+func (c chance) policy() judge.Policy {
+	p := judge.Policy{AgentsRequired: c.oneIn(5)}
 	if c.oneIn(3) {
 		p.UnreachableNodeTimeout = 10 * time.Minute
 	}

@@ -4,12 +4,14 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // What is found of some addresses alone, under the Lease, is what a look at everything
 // finds of them.
 func TestWhatStandsIsWhatALookAtEverythingFinds(t *testing.T) {
-	kinds := map[Kind]int{}
+	kinds := map[judge.Kind]int{}
 	for seed := range uint64(6000) {
 		x, o, policy := amendedAtRandom(chance{rand.New(rand.NewPCG(seed, 4))})
 		all := judged(o, policy).Findings
@@ -22,16 +24,16 @@ func TestWhatStandsIsWhatALookAtEverythingFinds(t *testing.T) {
 			}
 			kinds[f.Kind]++
 			still := m.standing([]*mend{{Finding: f, waited: true}})
-			var found []Finding
+			var found []judge.Finding
 			for _, s := range still {
 				found = append(found, *s.Finding)
 			}
-			if want := described([]Finding{*f}); !slices.Equal(described(found), want) {
+			if want := described([]judge.Finding{*f}); !slices.Equal(described(found), want) {
 				t.Fatalf("seed %d: stands\n%v\nfound was\n%v", seed, described(found), want)
 			}
 		}
 	}
-	for _, kind := range []Kind{Unrecorded, Misrecorded, MissingReservation} {
+	for _, kind := range []judge.Kind{judge.Unrecorded, judge.Misrecorded, judge.MissingReservation} {
 		if kinds[kind] < 5 {
 			t.Errorf("%d findings of kind %s: the scenes show too little", kinds[kind], kind)
 		}

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -11,7 +12,7 @@ import (
 // ADD reuses the entry of a pod of the same name before it writes its own id
 // there, and what a successor carries is in use.
 func TestTheAddressIsOnASuccessor(t *testing.T) {
-	held := resOutcome{Held, ClaimedByOther, false}
+	held := resOutcome{judge.Held, judge.ClaimedByOther, false}
 	carries, starts, ends := carrying("10.0.0.5"), phaseIs("Pending"), deletedAgo(-30*time.Second)
 	elsewhere := all(aNode("worker-1"), aNode("worker-2"), freshReport("worker-2"))
 	for _, c := range []struct {
@@ -31,12 +32,12 @@ func TestTheAddressIsOnASuccessor(t *testing.T) {
 		{"terminating, and no report has the sandbox", held, []part{web(ends, carries), onWorker()}},
 		{"terminating on another node than the one where the sandbox is gone", held, []part{web(ends, carries, onNode("worker-2")),
 			elsewhere, freshReport("worker-1", gone("box-1", its1))}},
-		{"terminating on a node that is missing", resOutcome{Stale, NodeMissingReason, false},
+		{"terminating on a node that is missing", resOutcome{judge.Stale, judge.NodeMissingReason, false},
 			[]part{web(ends, carries), aNode("worker-2"), freshReport("worker-2"), staleReport("worker-1", box("box-1", its1))}},
-		{"terminating on a node that is dead", resOutcome{Stale, NodeDeadReason, true}, []part{web(ends, carries), diedWithNode(its1).parts}},
-		{"terminating, and its own sandbox is gone from its own node", resOutcome{Stale, SandboxStopped, true}, []part{web(ends, carries), onWorker(gone("box-1", its1))}},
-		{"Pending and never bound to a node", resOutcome{Stale, PodReplaced, false}, []part{web(starts, carries, onNode("")), onWorker()}},
-		{"terminating and never bound to a node", resOutcome{Stale, SandboxStopped, true}, []part{web(ends, carries, onNode("")), onWorker(gone("box-1", others))}},
+		{"terminating on a node that is dead", resOutcome{judge.Stale, judge.NodeDeadReason, true}, []part{web(ends, carries), diedWithNode(its1).parts}},
+		{"terminating, and its own sandbox is gone from its own node", resOutcome{judge.Stale, judge.SandboxStopped, true}, []part{web(ends, carries), onWorker(gone("box-1", its1))}},
+		{"Pending and never bound to a node", resOutcome{judge.Stale, judge.PodReplaced, false}, []part{web(starts, carries, onNode("")), onWorker()}},
+		{"terminating and never bound to a node", resOutcome{judge.Stale, judge.SandboxStopped, true}, []part{web(ends, carries, onNode("")), onWorker(gone("box-1", others))}},
 	} {
 		t.Run(c.says, func(t *testing.T) { expectVerdict(t, c.want, append([]part{usualPool}, c.parts...)...) })
 	}
@@ -47,11 +48,11 @@ func TestASuccessorThatIsPendingIsNotProvenWithinItsFirstMinute(t *testing.T) {
 	for _, c := range []what{hasStopped(others), isGone(others), diedWithNode(others)} {
 		young := web(phaseIs("Pending"), func(p *corev1.Pod) { p.CreationTimestamp = metav1.NewTime(now.Add(-30 * time.Second)) })
 		t.Run("whose sandbox "+c.says, func(t *testing.T) {
-			it := allocation(t, judged(observe(usualPool, young, c.parts), Policy{}), "10.0.0.5")
+			it := allocation(t, judged(observe(usualPool, young, c.parts), judge.Policy{}), "10.0.0.5")
 			if it.Proven {
 				t.Errorf("%v\nit says: %s", outcomeOf(it), it.Message())
 			}
-			expectVerdict(t, resOutcome{Stale, PodReplaced, true}, usualPool, pending.pod, c.parts, seenEvery(20*time.Minute, usualPool, pending.pod, c.parts))
+			expectVerdict(t, resOutcome{judge.Stale, judge.PodReplaced, true}, usualPool, pending.pod, c.parts, seenEvery(20*time.Minute, usualPool, pending.pod, c.parts))
 		})
 	}
 }
@@ -62,7 +63,7 @@ func TestAReadySandboxAlwaysHoldsItsAddresses(t *testing.T) {
 	other := box("box-2", "uid-9", of("web-1"), holding("10.0.0.5", ""), ready)
 	expect(t, claimed, goneBox, aNode("worker-2"), freshReport("worker-2", other))
 	expect(t, claimed, goneBox, aNode("worker-2"), staleReport("worker-2", other))
-	expectReservation(t, "10.0.0.5", resOutcome{Held, PhantomPod, false}, aPool("10.0.0.0-24", "10.0.0.0/24"), aReservation("10.0.0.5", "default/web-0", old), onWorker(other))
+	expectReservation(t, "10.0.0.5", resOutcome{judge.Held, judge.PhantomPod, false}, aPool("10.0.0.0-24", "10.0.0.0/24"), aReservation("10.0.0.5", "default/web-0", old), onWorker(other))
 }
 
 // One pod that waits for a node for ever must not keep a whole range.
@@ -70,7 +71,7 @@ func TestAPodThatWasNeverBoundToANodeClaimsNothing(t *testing.T) {
 	carries := []podEdit{uid("uid-9"), phaseIs("Pending"), carrying("10.0.0.5")}
 	expect(t, freed, goneBox, aPod("web-1", append(carries, onNode(""))...))
 	expect(t, claimed, goneBox, aPod("web-1", append(carries, onNode("worker-2"))...))
-	expectReservation(t, "10.0.0.5", resOutcome{Stale, PodGone, false}, aPool("10.0.0.0-24", "10.0.0.0/24"), aReservation("10.0.0.5", "default/web-0", old),
+	expectReservation(t, "10.0.0.5", resOutcome{judge.Stale, judge.PodGone, false}, aPool("10.0.0.0-24", "10.0.0.0/24"), aReservation("10.0.0.5", "default/web-0", old),
 		onWorker(), aPod("web-1", append(carries, onNode(""))...))
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // Something that may stand beside a scene and says nothing of use: a change, and
@@ -75,7 +76,7 @@ func reportOf(o *observed, node string) *podstate.Report {
 // nobodyToAsk: every node that should have an agent is proven dead.
 func nobodyToAsk(o *observed) bool {
 	for _, n := range o.Nodes {
-		if (Policy{}).Selector()(n) && !n.Dead() {
+		if (judge.Policy{}).Selector()(n) && !n.Dead() {
 			return false
 		}
 	}
@@ -157,7 +158,7 @@ func TestWhatSaysNothingOfUseFreesNothing(t *testing.T) {
 			return
 		}
 		tried[len(says)]++
-		never(rt, scene, story, "there is "+says+" besides", beside, func(o *observed, _, _ *Item) bool {
+		never(rt, scene, story, "there is "+says+" besides", beside, func(o *observed, _, _ *judge.Item) bool {
 			return nobodyToAsk(o) // it was held for want of anybody, and not for what anybody said
 		})
 	})

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // timePasses, and whoever can is heard.
@@ -118,7 +119,7 @@ func (w *truth) runtimeForgets(s step) {
 // looks: the reconciler judges, and remembers.
 func (w *truth) looks(step) {
 	o := observe(w.parts()...)
-	w.past.Remember(judged(o, Policy{}))
+	w.past.Remember(judged(o, judge.Policy{}))
 	for _, b := range w.boxes {
 		if p := w.pods[b.pod]; p != nil && p.uid == b.uid && p.node == b.node && p.phase != "Failed" && p.phase != "Succeeded" && slices.Contains(p.ips, b.ip) {
 			w.seen[b] = true

@@ -5,11 +5,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"pgregory.net/rapid"
 )
 
 // byPlaceInTruth are the verdicts of a truth, by what does not depend on names.
-func (w *truth) byPlaceInTruth() map[string]*Item {
+func (w *truth) byPlaceInTruth() map[string]*judge.Item {
 	pools := map[string]string{}
 	for _, p := range w.pools() {
 		pools[p.name] = p.index
@@ -18,7 +19,7 @@ func (w *truth) byPlaceInTruth() map[string]*Item {
 	for name, r := range w.reserved {
 		reservations[name] = fmt.Sprint("reservation of ", r.pool.index, " ", r.ip)
 	}
-	j, found := judged(observe(w.parts()...), Policy{}), map[string]*Item{}
+	j, found := judged(observe(w.parts()...), judge.Policy{}), map[string]*judge.Item{}
 	for _, it := range j.Allocations {
 		found[fmt.Sprint(pools[it.Pool.Name], " ", it.Address())] = it
 	}
@@ -28,7 +29,7 @@ func (w *truth) byPlaceInTruth() map[string]*Item {
 	return found
 }
 
-func twice(rt *rapid.T, called names, check func(place string, first, second *Item, say func(format string, args ...any))) {
+func twice(rt *rapid.T, called names, check func(place string, first, second *judge.Item, say func(format string, args ...any))) {
 	p := plots(16).Draw(rt, "plot")
 	one, other := newTruth(p, apart), newTruth(p, called)
 	one.run(p)
@@ -48,7 +49,7 @@ func twice(rt *rapid.T, called names, check func(place string, first, second *It
 // What nodes and networks are called says nothing of what they are.
 func TestRenamingNetworksAndNodesChangesNoVerdict(t *testing.T) {
 	manyTimes(t, 8, func(rt *rapid.T) {
-		twice(rt, otherwise, func(place string, first, second *Item, say func(string, ...any)) {
+		twice(rt, otherwise, func(place string, first, second *judge.Item, say func(string, ...any)) {
 			if second == nil || first.Verdict != second.Verdict || first.Reason != second.Reason || first.Proven != second.Proven {
 				say("it was %s: %s, and renamed it is %s: %s", sayOutcome(first), first.Message(), sayOutcome(second), second.Message())
 			}
@@ -61,11 +62,11 @@ func TestRenamingNetworksAndNodesChangesNoVerdict(t *testing.T) {
 // nothing is free for that.
 func TestNamesThatCollideFreeNothing(t *testing.T) {
 	manyTimes(t, 8, func(rt *rapid.T) {
-		twice(rt, colliding, func(place string, first, second *Item, say func(string, ...any)) {
+		twice(rt, colliding, func(place string, first, second *judge.Item, say func(string, ...any)) {
 			switch {
-			case second == nil || first.Verdict != Stale && second.Verdict == Stale || second.Proven && !first.Proven:
+			case second == nil || first.Verdict != judge.Stale && second.Verdict == judge.Stale || second.Proven && !first.Proven:
 				say("it was %s: %s, and with names that collide it is %s: %s", sayOutcome(first), first.Message(), sayOutcome(second), second.Message())
-			case strings.Contains(place, ".-1") && first.Verdict == Stale && second.Verdict != Stale && second.Reason != ClaimedByOther && second.Reason != Malformed:
+			case strings.Contains(place, ".-1") && first.Verdict == judge.Stale && second.Verdict != judge.Stale && second.Reason != judge.ClaimedByOther && second.Reason != judge.Malformed:
 				say("it was %s: %s, and with names that collide it is held for no reason of theirs: %s: %s", sayOutcome(first), first.Message(), sayOutcome(second), second.Message())
 			}
 		})

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // apiState is what etcd has of a truth. What runs is not in it.
@@ -61,7 +62,7 @@ func (w *truth) restore(b apiState) {
 }
 
 // release does what a look has planned: addresses are given to others then.
-func (w *truth) release(items []*Item) {
+func (w *truth) release(items []*judge.Item) {
 	for _, it := range items {
 		if it.Reservation != nil {
 			delete(w.reserved, it.Reservation.Name)

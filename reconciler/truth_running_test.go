@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"pgregory.net/rapid"
 )
 
@@ -14,11 +15,11 @@ const takenOver = "the entry was taken over by another sandbox, and no report or
 
 // cannotBeKnown is why an address that is in use may be judged Stale all the
 // same, "" where it may not. These are all the exceptions.
-func (w *truth) cannotBeKnown(b *trueBox, it *Item) string {
+func (w *truth) cannotBeKnown(b *trueBox, it *judge.Item) string {
 	e, m := evidenceOf(it), b.node
 	heard := m.report != nil && w.now.Sub(m.heard) <= time.Minute
 	switch {
-	case e.Sandbox == NoSource:
+	case e.Sandbox == judge.NoSource:
 		return "without agents the API is all there is, and a phantom looks like a leak"
 	case heard && b.added.After(m.heard) && !it.Proven:
 		return "its agent looked last before its ADD; --confirm-after is longer than that lasts"
@@ -64,10 +65,10 @@ func (w *truth) told(b *trueBox) bool {
 }
 
 // wronglyFreed are sandboxes that run and whose address is judged to be free.
-func (w *truth) wronglyFreed(j *Judgement) []string {
+func (w *truth) wronglyFreed(j *judge.Judgement) []string {
 	var found []string
-	add := func(b *trueBox, it *Item) {
-		if it.Verdict != Stale || w.cannotBeKnown(b, it) != "" {
+	add := func(b *trueBox, it *judge.Item) {
+		if it.Verdict != judge.Stale || w.cannotBeKnown(b, it) != "" {
 			return
 		}
 		asked := ""
@@ -103,9 +104,9 @@ func TestNothingThatRunsIsEverStale(t *testing.T) {
 		w := newTruth(p, rapid.SampledFrom([]names{apart, colliding}).Draw(rt, "names"))
 		w.run(p)
 		o := observe(w.parts()...)
-		j := judged(o, Policy{})
+		j := judged(o, judge.Policy{})
 		for _, it := range j.Allocations {
-			if it.Verdict == Stale {
+			if it.Verdict == judge.Stale {
 				stale++
 			}
 		}

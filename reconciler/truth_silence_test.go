@@ -13,6 +13,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // drawCluster draws what a look may see: of a cluster as it really is, or of one
@@ -52,8 +53,8 @@ func partsOf(o *observed) (parts []part) {
 }
 
 // verdicts are those of all that is recorded, by what it is.
-func verdictsOf(o *observed, policy Policy) map[ID]*Item {
-	j, found := judged(o, policy), map[ID]*Item{}
+func verdictsOf(o *observed, policy judge.Policy) map[judge.ID]*judge.Item {
+	j, found := judged(o, policy), map[judge.ID]*judge.Item{}
 	for _, it := range slices.Concat(j.Allocations, j.Reservations) {
 		found[it.ID()] = it
 	}
@@ -61,9 +62,9 @@ func verdictsOf(o *observed, policy Policy) map[ID]*Item {
 }
 
 // freed are the items that the second look has as Stale and the first has not.
-func freedBetween(before, after map[ID]*Item) (found []ID) {
+func freedBetween(before, after map[judge.ID]*judge.Item) (found []judge.ID) {
 	for id, it := range after {
-		if was := before[id]; was != nil && was.Verdict != Stale && it.Verdict == Stale {
+		if was := before[id]; was != nil && was.Verdict != judge.Stale && it.Verdict == judge.Stale {
 			found = append(found, id)
 		}
 	}
@@ -85,13 +86,13 @@ func smallest(scene []part, fails func([]part) bool) []part {
 
 // never fails where a change of a scene frees what was not free; the scene is
 // shown as small as it gets.
-func never(rt *rapid.T, scene []part, story, says string, change func(*observed), unless func(o *observed, before, after *Item) bool) {
-	freed := func(scene []part) (first, second *Item) {
+func never(rt *rapid.T, scene []part, story, says string, change func(*observed), unless func(o *observed, before, after *judge.Item) bool) {
+	freed := func(scene []part) (first, second *judge.Item) {
 		before, changed := sceneOf(scene), sceneOf(scene)
 		change(changed)
-		was, is := verdictsOf(before, Policy{}), verdictsOf(changed, Policy{})
+		was, is := verdictsOf(before, judge.Policy{}), verdictsOf(changed, judge.Policy{})
 		for _, id := range freedBetween(was, is) {
-			if was[id].Reason == Malformed { // a name may be read where there is another node
+			if was[id].Reason == judge.Malformed { // a name may be read where there is another node
 				continue
 			}
 			if uidsOf(before, evidenceOf(was[id]).ContainerID) > 1 { // no runtime gives one id twice
@@ -134,14 +135,14 @@ func uidsOf(o *observed, id string) int {
 
 // evidenceOf is what an item's verdict rests on: of a reservation with an
 // allocation, that on the allocation whose verdict it shares.
-func evidenceOf(it *Item) *Evidence {
+func evidenceOf(it *judge.Item) *judge.Evidence {
 	if e := it.Evidence(); e != nil {
 		return e
 	}
 	return it.SharesVerdictOf().Evidence()
 }
 
-func sayOutcome(it *Item) string {
+func sayOutcome(it *judge.Item) string {
 	return outcome{it.Verdict, it.Reason, it.Proven, evidenceOf(it).Sandbox}.String()
 }
 
@@ -195,11 +196,11 @@ func TestSilencingAnAgentNeverFreesAnything(t *testing.T) {
 		scene, story := drawCluster(rt)
 		o := sceneOf(scene)
 		since := freshFor + time.Second
-		saidOtherwise := func(_ *observed, _, after *Item) bool {
-			if after.Reason == PodFinished { // kubelet said so since the agent was heard
+		saidOtherwise := func(_ *observed, _, after *judge.Item) bool {
+			if after.Reason == judge.PodFinished { // kubelet said so since the agent was heard
 				return evidenceOf(after).Pod.LastFinished.After(o.Now.Add(-since))
 			}
-			return after.Reason == NodeMissingReason // which ripens from when that node was heard
+			return after.Reason == judge.NodeMissingReason // which ripens from when that node was heard
 		}
 		for _, r := range o.Reports {
 			never(rt, scene, story, "the agent of "+r.Name+" falls silent", silenced(r.Name, since), saidOtherwise)
@@ -224,8 +225,8 @@ func TestAgentsOnSomeNodesAreNeverLessCarefulThanNone(t *testing.T) {
 		}
 		never(rt, without, story, "there are agents", func(o *observed) {
 			o.Reports, o.past = slices.Clone(withAgents.Reports), withAgents.past
-		}, func(o *observed, _, after *Item) bool {
-			return evidenceOf(after).Sandbox != Absent || allHeard(o, after)
+		}, func(o *observed, _, after *judge.Item) bool {
+			return evidenceOf(after).Sandbox != judge.Absent || allHeard(o, after)
 		})
 	})
 }
@@ -233,7 +234,7 @@ func TestAgentsOnSomeNodesAreNeverLessCarefulThanNone(t *testing.T) {
 // allHeard reports whether all who may tell of a sandbox that is absent are heard:
 // the agents of the pod's own node, and of the nodes that had it; where none had,
 // of those of its slice, or else of all that are selected or have a report.
-func allHeard(o *observed, it *Item) bool {
+func allHeard(o *observed, it *judge.Item) bool {
 	e := evidenceOf(it)
 	if it.Evidence() == nil {
 		it = it.SharesVerdictOf()
@@ -261,7 +262,7 @@ func allHeard(o *observed, it *Item) bool {
 		return !slices.ContainsFunc(slices.Concat(had, e.Nodes), silent)
 	}
 	for _, n := range o.Nodes {
-		if (Policy{}).Selector()(n) && silent(n.Name) {
+		if (judge.Policy{}).Selector()(n) && silent(n.Name) {
 			return false
 		}
 	}

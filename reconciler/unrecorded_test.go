@@ -3,6 +3,8 @@ package reconciler
 import (
 	"testing"
 	"time"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 func TestUnrecorded(t *testing.T) {
@@ -10,7 +12,7 @@ func TestUnrecorded(t *testing.T) {
 	here := aNAD("wb", whereabouts("10.0.0.0/24", ""))
 	worker := aNode("worker-1")
 	runsWith := func(edits ...boxEdit) part { return freshReport("worker-1", box("box-1", its1, edits...)) }
-	expectFindings(t, Unrecorded, []findingCase{
+	expectFindings(t, judge.Unrecorded, []findingCase{
 		{"a live pod carries an address that the pool has no entry for", 1, []part{empty, here, carrier.pod}},
 		{"a running sandbox has one", 1, []part{empty, worker, web(), runsWith(holding("10.0.0.5", ""))}},
 		{"a phantom's sandbox has one", 1, []part{empty, worker, runsWith(holding("10.0.0.5", ""))}},
@@ -58,7 +60,7 @@ func TestWhatARepairWrites(t *testing.T) {
 		"a mirror pod":                             {web(uid("uid-2"), mirrorOf(its1)), "default/web-0"},
 	} {
 		t.Run(says, func(t *testing.T) {
-			found := findingsIn(Unrecorded, empty, worker, runsWith, c.pods)
+			found := findingsIn(judge.Unrecorded, empty, worker, runsWith, c.pods)
 			if len(found) != 1 || found[0].Repair == nil {
 				t.Fatalf("got %+v", found)
 			}
@@ -69,20 +71,20 @@ func TestWhatARepairWrites(t *testing.T) {
 		})
 	}
 	t.Run("a pod alone: its sandbox is not known, and nothing is written", func(t *testing.T) {
-		found := findingsIn(Unrecorded, empty, aNAD("wb", whereabouts("10.0.0.0/24", "")), carrier.pod)
+		found := findingsIn(judge.Unrecorded, empty, aNAD("wb", whereabouts("10.0.0.0/24", "")), carrier.pod)
 		if len(found) != 1 || found[0].Repair != nil {
 			t.Errorf("got %+v", found)
 		}
 	})
 	t.Run("what is read back of a phantom's is held while it runs", func(t *testing.T) {
 		pool := aPool("10.0.0.0-24", "10.0.0.0/24", alloc{"5", "default/web-0_uid-1", "box-1", "net1"})
-		expect(t, outcome{Held, PhantomPod, false, Ready}, pool, worker, runsWith)
-		if n := len(findingsIn(Unrecorded, pool, worker, runsWith)); n > 0 {
+		expect(t, outcome{judge.Held, judge.PhantomPod, false, judge.Ready}, pool, worker, runsWith)
+		if n := len(findingsIn(judge.Unrecorded, pool, worker, runsWith)); n > 0 {
 			t.Errorf("%d Unrecorded findings after the repair", n)
 		}
 	})
 	t.Run("a reservation is written for its allocation", func(t *testing.T) {
-		found := findingsIn(MissingReservation, usualPool, carrier.pod, onWorker(), aNAD("wb", whereabouts("10.0.0.0/24", "")))
+		found := findingsIn(judge.MissingReservation, usualPool, carrier.pod, onWorker(), aNAD("wb", whereabouts("10.0.0.0/24", "")))
 		if len(found) != 1 || found[0].Repair == nil {
 			t.Fatalf("got %+v", found)
 		}

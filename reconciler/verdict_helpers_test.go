@@ -5,13 +5,14 @@ import (
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // expectVerdict judges the usual allocation where only the verdict is told by
 // the rules, and not what the state of its sandbox is called.
 func expectVerdict(t *testing.T, want resOutcome, parts ...part) {
 	t.Helper()
-	it := allocation(t, judged(observe(parts...), Policy{}), "10.0.0.5")
+	it := allocation(t, judged(observe(parts...), judge.Policy{}), "10.0.0.5")
 	if got := (resOutcome{it.Verdict, it.Reason, it.Proven}); got != want {
 		t.Errorf("got  %v\nwant %v\nit says: %s", got, want, it.Message())
 	}
@@ -20,7 +21,7 @@ func expectVerdict(t *testing.T, want resOutcome, parts ...part) {
 // expectKept: the usual allocation is in use or held, whatever the reason.
 func expectKept(t *testing.T, parts ...part) {
 	t.Helper()
-	if it := allocation(t, judged(observe(parts...), Policy{}), "10.0.0.5"); it.Verdict == Stale {
+	if it := allocation(t, judged(observe(parts...), judge.Policy{}), "10.0.0.5"); it.Verdict == judge.Stale {
 		t.Errorf("%v\nit says: %s", outcomeOf(it), it.Message())
 	}
 }
@@ -42,7 +43,7 @@ func seenEvery(ago time.Duration, parts ...part) part {
 		for ; ago > 0; ago -= 10 * time.Minute {
 			before := observe(append([]part{at(now.Add(-ago))}, parts...)...)
 			before.past = h
-			h.Remember(judged(before, Policy{}))
+			h.Remember(judged(before, judge.Policy{}))
 		}
 	}
 }

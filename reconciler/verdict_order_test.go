@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // Finished counts before terminating, terminating before Pending, Pending
@@ -16,15 +17,15 @@ func TestWhichPhaseCounts(t *testing.T) {
 		pod  part
 		want outcome
 	}{
-		"a Failed pod that is being deleted is finished":    {web(phaseIs("Failed"), deleted), outcome{Stale, PodFinished, true, Gone}},
-		"a Succeeded pod that is being deleted is finished": {web(phaseIs("Succeeded"), deleted), outcome{Stale, PodFinished, true, Gone}},
+		"a Failed pod that is being deleted is finished":    {web(phaseIs("Failed"), deleted), outcome{judge.Stale, judge.PodFinished, true, judge.Gone}},
+		"a Succeeded pod that is being deleted is finished": {web(phaseIs("Succeeded"), deleted), outcome{judge.Stale, judge.PodFinished, true, judge.Gone}},
 		"a Pending pod that is being deleted is terminating": {
-			web(phaseIs("Pending"), deleted), outcome{Stale, SandboxStopped, true, Gone}},
-		"a Running pod that is being deleted is terminating": {web(deleted), outcome{Stale, SandboxStopped, true, Gone}},
-		"a Pending pod is Pending":                           {web(phaseIs("Pending")), outcome{InUse, PodPending, false, Gone}},
-		"a Pending pod is not asked for its addresses":       {web(phaseIs("Pending"), carrying("10.0.0.5")), outcome{InUse, PodPending, false, Gone}},
-		"a Running pod is live":                              {web(), outcome{Stale, SandboxReplaced, true, Gone}},
-		"a pod of phase Unknown is live":                     {web(phaseIs("Unknown")), outcome{Stale, SandboxReplaced, true, Gone}},
+			web(phaseIs("Pending"), deleted), outcome{judge.Stale, judge.SandboxStopped, true, judge.Gone}},
+		"a Running pod that is being deleted is terminating": {web(deleted), outcome{judge.Stale, judge.SandboxStopped, true, judge.Gone}},
+		"a Pending pod is Pending":                           {web(phaseIs("Pending")), outcome{judge.InUse, judge.PodPending, false, judge.Gone}},
+		"a Pending pod is not asked for its addresses":       {web(phaseIs("Pending"), carrying("10.0.0.5")), outcome{judge.InUse, judge.PodPending, false, judge.Gone}},
+		"a Running pod is live":                              {web(), outcome{judge.Stale, judge.SandboxReplaced, true, judge.Gone}},
+		"a pod of phase Unknown is live":                     {web(phaseIs("Unknown")), outcome{judge.Stale, judge.SandboxReplaced, true, judge.Gone}},
 	} {
 		t.Run(says, func(t *testing.T) { expect(t, c.want, usualPool, c.pod, onWorker(gone("box-1", its1))) })
 	}
@@ -37,31 +38,31 @@ func TestTheFirstRowWins(t *testing.T) {
 		want  outcome
 	}{
 		"a READY sandbox beats an address that the pod does not carry": {
-			[]part{web(), onWorker(box("box-1", its1))}, outcome{InUse, SandboxReady, false, Ready}},
+			[]part{web(), onWorker(box("box-1", its1))}, outcome{judge.InUse, judge.SandboxReady, false, judge.Ready}},
 		"a READY sandbox of another pod beats the address being on the pod": {
-			[]part{web(carrying("10.0.0.5")), onWorker(box("box-1", others))}, outcome{Held, PhantomPod, false, Ready}},
+			[]part{web(carrying("10.0.0.5")), onWorker(box("box-1", others))}, outcome{judge.Held, judge.PhantomPod, false, judge.Ready}},
 		"a READY sandbox of another pod beats the pod being Pending": {
-			[]part{pending.pod, onWorker(box("box-1", others))}, outcome{Held, PhantomPod, false, Ready}},
+			[]part{pending.pod, onWorker(box("box-1", others))}, outcome{judge.Held, judge.PhantomPod, false, judge.Ready}},
 		"a READY sandbox beats kubelet's word that the pod was stopped": {
-			[]part{succeeded.pod, onWorker(box("box-1", its1))}, outcome{Held, TerminalButRunning, false, Ready}},
+			[]part{succeeded.pod, onWorker(box("box-1", its1))}, outcome{judge.Held, judge.TerminalButRunning, false, judge.Ready}},
 		"the address being on the pod beats a stopped sandbox": {
-			[]part{carrier.pod, onWorker(box("box-1", its1, notReady(closed)))}, outcome{InUse, AddressOnPod, false, Stopped}},
+			[]part{carrier.pod, onWorker(box("box-1", its1, notReady(closed)))}, outcome{judge.InUse, judge.AddressOnPod, false, judge.Stopped}},
 		"the address being on the pod beats the stopped sandbox of an earlier pod": {
-			[]part{carrier.pod, onWorker(box("box-1", others, notReady(closed)))}, outcome{InUse, AddressOnPod, false, Stopped}},
+			[]part{carrier.pod, onWorker(box("box-1", others, notReady(closed)))}, outcome{judge.InUse, judge.AddressOnPod, false, judge.Stopped}},
 		"the address being on the pod beats a dead node": {
-			[]part{carrier.pod, diedWithNode(its1).parts}, outcome{InUse, AddressOnPod, false, NodeDead}},
+			[]part{carrier.pod, diedWithNode(its1).parts}, outcome{judge.InUse, judge.AddressOnPod, false, judge.NodeDead}},
 		"the address being on the pod beats an attachment": {
-			[]part{carrier.pod, onWorker(attachment("box-1", its1, time.Minute, nil))}, outcome{InUse, AddressOnPod, false, Attached}},
+			[]part{carrier.pod, onWorker(attachment("box-1", its1, time.Minute, nil))}, outcome{judge.InUse, judge.AddressOnPod, false, judge.Attached}},
 		"being Pending beats an attachment": {
-			[]part{pending.pod, onWorker(attachment("box-1", its1, time.Minute, nil))}, outcome{InUse, PodPending, false, Attached}},
+			[]part{pending.pod, onWorker(attachment("box-1", its1, time.Minute, nil))}, outcome{judge.InUse, judge.PodPending, false, judge.Attached}},
 		"an attachment beats the pod being finished": {
-			[]part{succeeded.pod, onWorker(attachment("box-1", its1, time.Minute, nil))}, outcome{Held, AttachedReason, false, Attached}},
+			[]part{succeeded.pod, onWorker(attachment("box-1", its1, time.Minute, nil))}, outcome{judge.Held, judge.AttachedReason, false, judge.Attached}},
 		"a dead node beats the pod being stuck": {
-			[]part{stuck.pod, diedWithNode(its1).parts}, outcome{Stale, NodeDeadReason, true, NodeDead}},
+			[]part{stuck.pod, diedWithNode(its1).parts}, outcome{judge.Stale, judge.NodeDeadReason, true, judge.NodeDead}},
 		"a dead node beats kubelet's word that the pod was stopped": {
-			[]part{succeeded.pod, diedWithNode(its1).parts}, outcome{Stale, NodeDeadReason, true, NodeDead}},
+			[]part{succeeded.pod, diedWithNode(its1).parts}, outcome{judge.Stale, judge.NodeDeadReason, true, judge.NodeDead}},
 		"an unreachable node beats the pod being stuck": {
-			[]part{stuck.pod, noSourceDown.parts}, outcome{Held, NodeUnreachable, false, NoSource}},
+			[]part{stuck.pod, noSourceDown.parts}, outcome{judge.Held, judge.NodeUnreachable, false, judge.NoSource}},
 	} {
 		t.Run(says, func(t *testing.T) { expect(t, c.want, append([]part{usualPool}, c.parts...)...) })
 	}
@@ -70,19 +71,19 @@ func TestTheFirstRowWins(t *testing.T) {
 func TestStuckTerminatingBeginsFiveMinutesAfterTheDeletionTimestamp(t *testing.T) {
 	for _, c := range []struct {
 		ago    time.Duration
-		reason Reason
+		reason judge.Reason
 	}{
-		{-time.Hour, Terminating}, {0, Terminating}, {5*time.Minute - time.Second, Terminating}, {5*time.Minute + time.Second, StuckTerminating},
+		{-time.Hour, judge.Terminating}, {0, judge.Terminating}, {5*time.Minute - time.Second, judge.Terminating}, {5*time.Minute + time.Second, judge.StuckTerminating},
 	} {
 		t.Run(fmt.Sprintf("%v after it, the reason is %s", c.ago, c.reason), func(t *testing.T) {
 			pod := web(deletedAgo(c.ago))
-			expect(t, outcome{Held, c.reason, false, Ready}, usualPool, pod, runs(its1).parts)
-			expect(t, outcome{Held, c.reason, false, NoSource}, usualPool, pod, noSource.parts)
+			expect(t, outcome{judge.Held, c.reason, false, judge.Ready}, usualPool, pod, runs(its1).parts)
+			expect(t, outcome{judge.Held, c.reason, false, judge.NoSource}, usualPool, pod, noSource.parts)
 			notReadyReason := c.reason
-			if c.reason == Terminating {
-				notReadyReason = SandboxNotReady
+			if c.reason == judge.Terminating {
+				notReadyReason = judge.SandboxNotReady
 			}
-			expect(t, outcome{Held, notReadyReason, false, NotReady}, usualPool, pod, isNotReady(its1).parts)
+			expect(t, outcome{judge.Held, notReadyReason, false, judge.NotReady}, usualPool, pod, isNotReady(its1).parts)
 		})
 	}
 }
@@ -91,21 +92,21 @@ func TestStuckTerminatingBeginsFiveMinutesAfterTheDeletionTimestamp(t *testing.T
 func TestAMirrorPodIsKnownByItsAnnotation(t *testing.T) {
 	mirror := web(uid("uid-of-the-mirror"), mirrorOf("uid-of-the-static-pod"))
 	t.Run("its running sandbox is its own", func(t *testing.T) {
-		expect(t, outcome{InUse, SandboxReady, false, Ready}, usualPool, mirror, onWorker(box("box-1", "uid-of-the-static-pod")))
+		expect(t, outcome{judge.InUse, judge.SandboxReady, false, judge.Ready}, usualPool, mirror, onWorker(box("box-1", "uid-of-the-static-pod")))
 	})
 	t.Run("its stopped sandbox was not an earlier pod's", func(t *testing.T) {
-		expect(t, outcome{Stale, SandboxReplaced, true, Stopped}, usualPool, mirror, onWorker(box("box-1", "uid-of-the-static-pod", notReady(closed))))
+		expect(t, outcome{judge.Stale, judge.SandboxReplaced, true, judge.Stopped}, usualPool, mirror, onWorker(box("box-1", "uid-of-the-static-pod", notReady(closed))))
 	})
 	t.Run("another sandbox is not its own", func(t *testing.T) {
-		expect(t, outcome{Held, PhantomPod, false, Ready}, usualPool, mirror, onWorker(box("box-1", "uid-of-an-earlier-one")))
+		expect(t, outcome{judge.Held, judge.PhantomPod, false, judge.Ready}, usualPool, mirror, onWorker(box("box-1", "uid-of-an-earlier-one")))
 	})
 }
 
 // A finished pod on an unheard node, or without agents: only kubelet's word
 // counts, and on an unheard node only where the last report does not contradict it.
 func TestFinishedWithoutAFreshReport(t *testing.T) {
-	freed, unheard := outcome{Stale, PodFinished, false, Unheard}, outcome{Held, NodeUnheard, false, Unheard}
-	bare, running := outcome{Stale, PodFinished, false, NoSource}, outcome{Held, TerminalButRunning, false, NoSource}
+	freed, unheard := outcome{judge.Stale, judge.PodFinished, false, judge.Unheard}, outcome{judge.Held, judge.NodeUnheard, false, judge.Unheard}
+	bare, running := outcome{judge.Stale, judge.PodFinished, false, judge.NoSource}, outcome{judge.Held, judge.TerminalButRunning, false, judge.NoSource}
 	done := func(ago time.Duration, edits ...podEdit) part {
 		return web(append([]podEdit{phaseIs("Succeeded"), stoppedByKubelet(ago)}, edits...)...)
 	}
@@ -138,12 +139,12 @@ func TestFinishedWithoutAFreshReport(t *testing.T) {
 // --unreachable-node-timeout is off by default; where an operator sets it, it
 // counts from when the node stopped being Ready.
 func TestUnreachableNodeTimeout(t *testing.T) {
-	hour := Policy{UnreachableNodeTimeout: time.Hour}
+	hour := judge.Policy{UnreachableNodeTimeout: time.Hour}
 	down := func(d time.Duration) part {
 		return all(aNode("worker-1", notReadyFor(d)), staleReport("worker-1", box("box-1", its1)))
 	}
-	held := outcome{Held, NodeUnreachable, false, Unheard}
-	stale := outcome{Stale, NodeUnreachable, false, Unheard}
+	held := outcome{judge.Held, judge.NodeUnreachable, false, judge.Unheard}
+	stale := outcome{judge.Stale, judge.NodeUnreachable, false, judge.Unheard}
 	t.Run("off by default, however long the node has been away", func(t *testing.T) {
 		expect(t, held, usualPool, down(1000*time.Hour))
 	})
@@ -153,7 +154,7 @@ func TestUnreachableNodeTimeout(t *testing.T) {
 		expectUnder(t, hour, held, usualPool, aNode("worker-1", func(n *nodeObject) { n.Status.Conditions = nil }), staleReport("worker-1", box("box-1", its1)))
 	})
 	t.Run("held while one of the nodes in question is Ready", func(t *testing.T) {
-		expectUnder(t, hour, outcome{Held, NodeUnheard, false, Unheard}, usualPool,
+		expectUnder(t, hour, outcome{judge.Held, judge.NodeUnheard, false, judge.Unheard}, usualPool,
 			aNode("worker-1", notReadyFor(2*time.Hour)), aNode("worker-2"), staleReport("worker-1"), staleReport("worker-2"))
 	})
 	t.Run("held while one of the nodes in question went away later", func(t *testing.T) {
@@ -161,11 +162,11 @@ func TestUnreachableNodeTimeout(t *testing.T) {
 			aNode("worker-1", notReadyFor(2*time.Hour)), aNode("worker-2", notReadyFor(time.Minute)), staleReport("worker-1"), staleReport("worker-2"))
 	})
 	t.Run("a terminating pod without agents", func(t *testing.T) {
-		expectUnder(t, hour, outcome{Stale, NodeUnreachable, false, NoSource}, usualPool, terminating.pod, aNode("worker-1", notReadyFor(2*time.Hour)))
-		expectUnder(t, hour, outcome{Held, NodeUnreachable, false, NoSource}, usualPool, terminating.pod, aNode("worker-1", notReadyFor(time.Minute)))
+		expectUnder(t, hour, outcome{judge.Stale, judge.NodeUnreachable, false, judge.NoSource}, usualPool, terminating.pod, aNode("worker-1", notReadyFor(2*time.Hour)))
+		expectUnder(t, hour, outcome{judge.Held, judge.NodeUnreachable, false, judge.NoSource}, usualPool, terminating.pod, aNode("worker-1", notReadyFor(time.Minute)))
 	})
 	t.Run("an address that the pod carries stays in use", func(t *testing.T) {
-		expectUnder(t, hour, outcome{InUse, AddressOnPod, false, Unheard}, usualPool, carrier.pod, down(2*time.Hour))
+		expectUnder(t, hour, outcome{judge.InUse, judge.AddressOnPod, false, judge.Unheard}, usualPool, carrier.pod, down(2*time.Hour))
 	})
 }
 
@@ -180,8 +181,8 @@ func TestEveryCombinationHasAVerdict(t *testing.T) {
 	for _, u := range []string{its1, others, unsaid} {
 		boxes = append(boxes, runs(u), isNotReady(u), hasStopped(u), isAttached(u), isGone(u), diedWithNode(u), lostItsNode(u), isUnheard(u), isUnreachable(u))
 	}
-	seenStates := map[Sandbox]bool{}
-	for _, policy := range []Policy{{}, {UnreachableNodeTimeout: time.Minute}, {AgentsRequired: true}} {
+	seenStates := map[judge.Sandbox]bool{}
+	for _, policy := range []judge.Policy{{}, {UnreachableNodeTimeout: time.Minute}, {AgentsRequired: true}} {
 		for _, p := range pods {
 			for _, b := range boxes {
 				name := fmt.Sprintf("%s whose sandbox %s, under %+v", p.says, b.says, policy)
@@ -189,16 +190,16 @@ func TestEveryCombinationHasAVerdict(t *testing.T) {
 				it := allocation(t, judged(o, policy), "10.0.0.5")
 				state := it.Evidence().Sandbox
 				seenStates[state] = true
-				if it.Verdict != InUse && it.Verdict != Held && it.Verdict != Stale || it.Reason == 0 || it.Message() == "" || it.Rule() == "" || it.Rule() == "none" {
+				if it.Verdict != judge.InUse && it.Verdict != judge.Held && it.Verdict != judge.Stale || it.Reason == 0 || it.Message() == "" || it.Rule() == "" || it.Rule() == "none" {
 					t.Errorf("%s: no verdict: %+v", name, it.Judged)
 				}
-				if it.Verdict == Stale && (state == Ready || state == NotReady || state == Attached) {
+				if it.Verdict == judge.Stale && (state == judge.Ready || state == judge.NotReady || state == judge.Attached) {
 					t.Errorf("%s: stale (%s) although its address may be in use", name, it.Reason)
 				}
-				if it.Proven && (it.Verdict != Stale || state != Stopped && state != Gone && state != NodeDead) {
+				if it.Proven && (it.Verdict != judge.Stale || state != judge.Stopped && state != judge.Gone && state != judge.NodeDead) {
 					t.Errorf("%s: proven with sandbox %s", name, state)
 				}
-				if it.Verdict == Stale && o.Pods[podName("web-0")] != nil && it.Evidence().OnPod && it.Evidence().Phase == podstate.Live {
+				if it.Verdict == judge.Stale && o.Pods[podName("web-0")] != nil && it.Evidence().OnPod && it.Evidence().Phase == podstate.Live {
 					t.Errorf("%s: stale although the live pod carries the address", name)
 				}
 				if !b.isNoSource() && state != b.state {
@@ -207,11 +208,11 @@ func TestEveryCombinationHasAVerdict(t *testing.T) {
 			}
 		}
 	}
-	for s := Ready; s <= NoSource; s++ {
+	for s := judge.Ready; s <= judge.NoSource; s++ {
 		if !seenStates[s] {
 			t.Errorf("no combination had the sandbox %s", s)
 		}
 	}
 }
 
-func (w what) isNoSource() bool { return w.state == NoSource }
+func (w what) isNoSource() bool { return w.state == judge.NoSource }

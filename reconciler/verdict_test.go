@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // who is what the API has by the allocation's name.
@@ -17,7 +19,7 @@ type who struct {
 type what struct {
 	says  string
 	parts part
-	state Sandbox
+	state judge.Sandbox
 }
 
 var (
@@ -40,42 +42,42 @@ func onWorker(c ...content) part { return all(aNode("worker-1"), freshReport("wo
 
 // The sandbox of a pod with this UID; "" where the report does not say.
 func runs(uid string) what {
-	return what{owned(uid) + "runs", onWorker(box("box-1", uid)), Ready}
+	return what{owned(uid) + "runs", onWorker(box("box-1", uid)), judge.Ready}
 }
 func isNotReady(uid string) what {
-	return what{owned(uid) + "is not ready", onWorker(box("box-1", uid, notReady(nil))), NotReady}
+	return what{owned(uid) + "is not ready", onWorker(box("box-1", uid, notReady(nil))), judge.NotReady}
 }
 func hasStopped(uid string) what {
-	return what{owned(uid) + "has stopped", onWorker(box("box-1", uid, notReady(closed))), Stopped}
+	return what{owned(uid) + "has stopped", onWorker(box("box-1", uid, notReady(closed))), judge.Stopped}
 }
 func isAttached(uid string) what {
-	return what{owned(uid) + "is attached", onWorker(attachment("box-1", uid, time.Minute, nil)), Attached}
+	return what{owned(uid) + "is attached", onWorker(attachment("box-1", uid, time.Minute, nil)), judge.Attached}
 }
 func isGone(uid string) what {
-	return what{owned(uid) + "is gone", onWorker(gone("box-1", uid)), Gone}
+	return what{owned(uid) + "is gone", onWorker(gone("box-1", uid)), judge.Gone}
 }
 func diedWithNode(uid string) what {
 	return what{owned(uid) + "was on a dead node",
-		all(aNode("worker-1", notReadyFor(time.Hour), outOfService), staleReport("worker-1", box("box-1", uid))), NodeDead}
+		all(aNode("worker-1", notReadyFor(time.Hour), outOfService), staleReport("worker-1", box("box-1", uid))), judge.NodeDead}
 }
 func lostItsNode(uid string) what {
 	return what{owned(uid) + "was on a node that is missing",
-		all(aNode("worker-2"), freshReport("worker-2"), staleReport("worker-1", box("box-1", uid))), NodeMissing}
+		all(aNode("worker-2"), freshReport("worker-2"), staleReport("worker-1", box("box-1", uid))), judge.NodeMissing}
 }
 func isUnheard(uid string) what {
-	return what{owned(uid) + "is on an unheard node", all(aNode("worker-1"), staleReport("worker-1", box("box-1", uid))), Unheard}
+	return what{owned(uid) + "is on an unheard node", all(aNode("worker-1"), staleReport("worker-1", box("box-1", uid))), judge.Unheard}
 }
 func isUnreachable(uid string) what {
 	return what{owned(uid) + "is on an unheard node that is not Ready",
-		all(aNode("worker-1", notReadyFor(time.Hour)), staleReport("worker-1", box("box-1", uid))), Unheard}
+		all(aNode("worker-1", notReadyFor(time.Hour)), staleReport("worker-1", box("box-1", uid))), judge.Unheard}
 }
 
 var (
-	isAbsent      = what{"is in no report", onWorker(), Absent}
-	noSource      = what{"no agent can tell of", aNode("worker-1"), NoSource}
-	noSourceNodes = what{"no agent can tell of, with nodes that may not be listed", nothing, NoSource}
+	isAbsent      = what{"is in no report", onWorker(), judge.Absent}
+	noSource      = what{"no agent can tell of", aNode("worker-1"), judge.NoSource}
+	noSourceNodes = what{"no agent can tell of, with nodes that may not be listed", nothing, judge.NoSource}
 	noSourceDown  = what{"no agent can tell of, with a node that is not Ready",
-		all(aNode("worker-1", notReadyFor(time.Hour)), aNode("worker-2")), NoSource}
+		all(aNode("worker-1", notReadyFor(time.Hour)), aNode("worker-2")), judge.NoSource}
 )
 
 func owned(uid string) string {
@@ -94,9 +96,9 @@ const its1, others, unsaid = "uid-1", "uid-0", ""
 type row struct {
 	pods    []who
 	boxes   []what
-	verdict Verdict
+	verdict judge.Verdict
 	proven  bool
-	reason  Reason
+	reason  judge.Reason
 }
 
 // rows are the design's table, in its order; a cell with several states or two
@@ -107,55 +109,55 @@ func rows() []row {
 		diedWithNode(its1), diedWithNode(others), lostItsNode(its1), isAbsent, isUnheard(its1), isUnheard(others), isUnreachable(its1), noSource, noSourceDown,
 	}
 	return []row{
-		{[]who{nobody, pending, live, carrier, terminating, carrierEnds, stuck, finished, succeeded}, []what{runs(others)}, Held, false, PhantomPod},
-		{[]who{nobody}, []what{runs(its1), runs(unsaid)}, Held, false, PhantomPod},
-		{[]who{finished, succeeded, finishedDel}, []what{runs(its1)}, Held, false, TerminalButRunning},
-		{[]who{stuck}, []what{runs(its1)}, Held, false, StuckTerminating},
-		{[]who{terminating, carrierEnds}, []what{runs(its1)}, Held, false, Terminating},
-		{[]who{pending, live, carrier, unknown}, []what{runs(its1)}, InUse, false, SandboxReady},
-		{[]who{settling}, []what{hasStopped(others), isGone(others), diedWithNode(others)}, Stale, true, PodReplaced},
-		{[]who{pending}, []what{hasStopped(others), isGone(others), diedWithNode(others)}, Stale, false, PodReplaced}, // its node's agent may not know of its sandbox yet
-		{[]who{pending}, []what{isAbsent}, Stale, false, PodReplaced},
+		{[]who{nobody, pending, live, carrier, terminating, carrierEnds, stuck, finished, succeeded}, []what{runs(others)}, judge.Held, false, judge.PhantomPod},
+		{[]who{nobody}, []what{runs(its1), runs(unsaid)}, judge.Held, false, judge.PhantomPod},
+		{[]who{finished, succeeded, finishedDel}, []what{runs(its1)}, judge.Held, false, judge.TerminalButRunning},
+		{[]who{stuck}, []what{runs(its1)}, judge.Held, false, judge.StuckTerminating},
+		{[]who{terminating, carrierEnds}, []what{runs(its1)}, judge.Held, false, judge.Terminating},
+		{[]who{pending, live, carrier, unknown}, []what{runs(its1)}, judge.InUse, false, judge.SandboxReady},
+		{[]who{settling}, []what{hasStopped(others), isGone(others), diedWithNode(others)}, judge.Stale, true, judge.PodReplaced},
+		{[]who{pending}, []what{hasStopped(others), isGone(others), diedWithNode(others)}, judge.Stale, false, judge.PodReplaced}, // its node's agent may not know of its sandbox yet
+		{[]who{pending}, []what{isAbsent}, judge.Stale, false, judge.PodReplaced},
 		{[]who{pending}, []what{
 			hasStopped(its1), hasStopped(unsaid), isGone(its1), isGone(unsaid), diedWithNode(its1), diedWithNode(unsaid),
 			isNotReady(its1), isNotReady(others), isAttached(its1), isAttached(others), lostItsNode(its1), lostItsNode(others),
 			isUnheard(its1), isUnheard(others), isUnreachable(its1), noSource, noSourceDown, noSourceNodes,
-		}, InUse, false, PodPending},
-		{[]who{carrier, unknown}, beside, InUse, false, AddressOnPod},
-		{[]who{nobody, live, terminating, carrierEnds, stuck, finished, succeeded}, []what{isAttached(its1), isAttached(others), isAttached(unsaid)}, Held, false, AttachedReason},
-		{[]who{stuck}, []what{isNotReady(its1), isNotReady(others)}, Held, false, StuckTerminating},
-		{[]who{nobody, live, terminating, carrierEnds, finished, succeeded, finishedDel}, []what{isNotReady(its1), isNotReady(others), isNotReady(unsaid)}, Held, false, SandboxNotReady},
-		{[]who{nobody, live, terminating, carrierEnds, stuck, finished, succeeded}, []what{diedWithNode(its1), diedWithNode(others), diedWithNode(unsaid)}, Stale, true, NodeDeadReason},
-		{[]who{nobody, live, terminating, carrierEnds, stuck, finished, succeeded}, []what{lostItsNode(its1), lostItsNode(others)}, Stale, false, NodeMissingReason},
-		{[]who{nobody, live, terminating, carrierEnds, stuck, finished, finishedDel}, []what{isUnheard(its1)}, Held, false, NodeUnheard},
-		{[]who{nobody, live, terminating, carrierEnds, stuck, finished, finishedDel}, []what{isUnreachable(its1)}, Held, false, NodeUnreachable},
+		}, judge.InUse, false, judge.PodPending},
+		{[]who{carrier, unknown}, beside, judge.InUse, false, judge.AddressOnPod},
+		{[]who{nobody, live, terminating, carrierEnds, stuck, finished, succeeded}, []what{isAttached(its1), isAttached(others), isAttached(unsaid)}, judge.Held, false, judge.AttachedReason},
+		{[]who{stuck}, []what{isNotReady(its1), isNotReady(others)}, judge.Held, false, judge.StuckTerminating},
+		{[]who{nobody, live, terminating, carrierEnds, finished, succeeded, finishedDel}, []what{isNotReady(its1), isNotReady(others), isNotReady(unsaid)}, judge.Held, false, judge.SandboxNotReady},
+		{[]who{nobody, live, terminating, carrierEnds, stuck, finished, succeeded}, []what{diedWithNode(its1), diedWithNode(others), diedWithNode(unsaid)}, judge.Stale, true, judge.NodeDeadReason},
+		{[]who{nobody, live, terminating, carrierEnds, stuck, finished, succeeded}, []what{lostItsNode(its1), lostItsNode(others)}, judge.Stale, false, judge.NodeMissingReason},
+		{[]who{nobody, live, terminating, carrierEnds, stuck, finished, finishedDel}, []what{isUnheard(its1)}, judge.Held, false, judge.NodeUnheard},
+		{[]who{nobody, live, terminating, carrierEnds, stuck, finished, finishedDel}, []what{isUnreachable(its1)}, judge.Held, false, judge.NodeUnreachable},
 		// Kubelet's word is about the successor, not about the sandbox on the node that is not heard.
 		{[]who{{"a successor that kubelet stopped since the last report", web(phaseIs("Succeeded"), stoppedByKubelet(time.Minute))}},
-			[]what{isUnheard(others)}, Held, false, NodeUnheard},
-		{[]who{live}, []what{hasStopped(others), isGone(others)}, Stale, true, PodReplaced},
-		{[]who{live}, []what{hasStopped(its1), hasStopped(unsaid), isGone(its1), isGone(unsaid)}, Stale, true, SandboxReplaced},
+			[]what{isUnheard(others)}, judge.Held, false, judge.NodeUnheard},
+		{[]who{live}, []what{hasStopped(others), isGone(others)}, judge.Stale, true, judge.PodReplaced},
+		{[]who{live}, []what{hasStopped(its1), hasStopped(unsaid), isGone(its1), isGone(unsaid)}, judge.Stale, true, judge.SandboxReplaced},
 		{[]who{
 			{"a live pod without a network-status", web(noStatusAtAll)},
 			{"a live pod with a network-status of no text", web(status(" "))},
 			{"a live pod with a network-status of no entries", web(status("[]"))},
 			{"a live pod with a network-status that is not JSON", web(status(`[{"ips":["10.0.0.7"]`))},
-		}, []what{isAbsent, noSource, noSourceDown, noSourceNodes}, Held, false, NetworkStatusMissing},
-		{[]who{live}, []what{isAbsent, noSource, noSourceNodes}, Stale, false, AddressNotOnPod},
-		{[]who{terminating, stuck}, []what{hasStopped(its1), hasStopped(others), hasStopped(unsaid), isGone(its1), isGone(others), isGone(unsaid)}, Stale, true, SandboxStopped},
-		{[]who{terminating, stuck}, []what{isAbsent}, Stale, false, SandboxStopped},
-		{[]who{carrierEnds}, []what{hasStopped(its1), isGone(its1)}, Stale, true, SandboxStopped},
-		{[]who{carrierEnds}, []what{hasStopped(others), hasStopped(unsaid), isGone(others), isGone(unsaid), isAbsent}, Held, false, ClaimedByOther},
-		{[]who{terminating, carrierEnds, stuck}, []what{noSourceDown}, Held, false, NodeUnreachable},
-		{[]who{stuck}, []what{noSource, noSourceNodes}, Held, false, StuckTerminating},
-		{[]who{terminating, carrierEnds}, []what{noSource, noSourceNodes}, Held, false, Terminating},
-		{[]who{finished, succeeded, finishedDel}, []what{hasStopped(its1), hasStopped(others), hasStopped(unsaid), isGone(its1), isGone(others)}, Stale, true, PodFinished},
-		{[]who{finished, succeeded, finishedDel}, []what{isAbsent}, Stale, false, PodFinished},
-		{[]who{succeeded}, []what{noSource, noSourceNodes, noSourceDown}, Stale, false, PodFinished},
-		{[]who{finished, finishedDel}, []what{noSource, noSourceNodes, noSourceDown}, Held, false, TerminalButRunning},
-		{[]who{nobody}, []what{hasStopped(its1), hasStopped(unsaid), isGone(its1), isGone(unsaid)}, Stale, true, PodGone},
-		{[]who{nobody}, []what{isAbsent}, Stale, false, PodGone},
-		{[]who{nobody}, []what{noSourceDown}, Held, false, NodeUnreachable},
-		{[]who{nobody}, []what{noSource, noSourceNodes}, Stale, false, PodGone},
+		}, []what{isAbsent, noSource, noSourceDown, noSourceNodes}, judge.Held, false, judge.NetworkStatusMissing},
+		{[]who{live}, []what{isAbsent, noSource, noSourceNodes}, judge.Stale, false, judge.AddressNotOnPod},
+		{[]who{terminating, stuck}, []what{hasStopped(its1), hasStopped(others), hasStopped(unsaid), isGone(its1), isGone(others), isGone(unsaid)}, judge.Stale, true, judge.SandboxStopped},
+		{[]who{terminating, stuck}, []what{isAbsent}, judge.Stale, false, judge.SandboxStopped},
+		{[]who{carrierEnds}, []what{hasStopped(its1), isGone(its1)}, judge.Stale, true, judge.SandboxStopped},
+		{[]who{carrierEnds}, []what{hasStopped(others), hasStopped(unsaid), isGone(others), isGone(unsaid), isAbsent}, judge.Held, false, judge.ClaimedByOther},
+		{[]who{terminating, carrierEnds, stuck}, []what{noSourceDown}, judge.Held, false, judge.NodeUnreachable},
+		{[]who{stuck}, []what{noSource, noSourceNodes}, judge.Held, false, judge.StuckTerminating},
+		{[]who{terminating, carrierEnds}, []what{noSource, noSourceNodes}, judge.Held, false, judge.Terminating},
+		{[]who{finished, succeeded, finishedDel}, []what{hasStopped(its1), hasStopped(others), hasStopped(unsaid), isGone(its1), isGone(others)}, judge.Stale, true, judge.PodFinished},
+		{[]who{finished, succeeded, finishedDel}, []what{isAbsent}, judge.Stale, false, judge.PodFinished},
+		{[]who{succeeded}, []what{noSource, noSourceNodes, noSourceDown}, judge.Stale, false, judge.PodFinished},
+		{[]who{finished, finishedDel}, []what{noSource, noSourceNodes, noSourceDown}, judge.Held, false, judge.TerminalButRunning},
+		{[]who{nobody}, []what{hasStopped(its1), hasStopped(unsaid), isGone(its1), isGone(unsaid)}, judge.Stale, true, judge.PodGone},
+		{[]who{nobody}, []what{isAbsent}, judge.Stale, false, judge.PodGone},
+		{[]who{nobody}, []what{noSourceDown}, judge.Held, false, judge.NodeUnreachable},
+		{[]who{nobody}, []what{noSource, noSourceNodes}, judge.Stale, false, judge.PodGone},
 	}
 }
 
@@ -163,7 +165,7 @@ func TestVerdictTable(t *testing.T) {
 	for _, r := range rows() {
 		for _, p := range r.pods {
 			for _, b := range r.boxes {
-				says := map[Verdict]string{InUse: "in use", Held: "held", Stale: "stale, unconfirmed"}[r.verdict]
+				says := map[judge.Verdict]string{judge.InUse: "in use", judge.Held: "held", judge.Stale: "stale, unconfirmed"}[r.verdict]
 				if r.proven {
 					says = "stale, proven"
 				}
@@ -186,30 +188,30 @@ func TestWhatCannotBeReadIsHeld(t *testing.T) {
 	podref := func(text string) part { return entry(func(e map[string]any) { e["podref"] = text }) }
 	for says, c := range map[string]struct {
 		pool   part
-		reason Reason
+		reason judge.Reason
 	}{
-		"an entry without podref":                     {entry(func(e map[string]any) { delete(e, "podref") }), Malformed},
-		"a podref that is empty":                      {podref(""), Malformed},
-		"a podref without a namespace":                {podref("weird"), Malformed},
-		"a podref of three parts":                     {podref("a/b/c"), Malformed},
-		"a podref that no pod can have":               {podref("default/Web_0 x"), Malformed},
-		"a podref with an underscore and no UID":      {podref("default/web-0_"), Malformed},
-		"an id that is not a text":                    {entry(func(e map[string]any) { e["id"] = int64(7) }), Malformed},
-		"a field that is not known":                   {entry(func(e map[string]any) { e["ipamclaimref"] = "claim" }), UnknownField},
-		"a field that is not known and a bad podref":  {entry(func(e map[string]any) { e["ipamclaimref"], e["podref"] = "claim", "weird" }), Malformed},
-		"a field that is not known, without a value":  {entry(func(e map[string]any) { e["ipamclaimref"] = nil }), UnknownField},
-		"a key that is no number":                     {aPool("10.0.0.0-24", "10.0.0.0/24", alloc{"x", "default/web-0", "box-1", "net1"}), Malformed},
-		"a key that is outside of the range":          {aPool("10.0.0.0-24", "10.0.0.0/24", alloc{"256", "default/web-0", "box-1", "net1"}), Malformed},
-		"a key below the range":                       {aPool("10.0.0.0-24", "10.0.0.0/24", alloc{"-1", "default/web-0", "box-1", "net1"}), Malformed},
-		"a range without a length":                    {aPool("10.0.0.0", "10.0.0.0", usual), Malformed},
-		"a range that is empty":                       {aPool("x", "", usual), Malformed},
-		"an entry that is no object":                  {rawPool("10.0.0.0-24", map[string]any{"range": "10.0.0.0/24", "allocations": map[string]any{"5": "box-1"}}), Malformed},
+		"an entry without podref":                     {entry(func(e map[string]any) { delete(e, "podref") }), judge.Malformed},
+		"a podref that is empty":                      {podref(""), judge.Malformed},
+		"a podref without a namespace":                {podref("weird"), judge.Malformed},
+		"a podref of three parts":                     {podref("a/b/c"), judge.Malformed},
+		"a podref that no pod can have":               {podref("default/Web_0 x"), judge.Malformed},
+		"a podref with an underscore and no UID":      {podref("default/web-0_"), judge.Malformed},
+		"an id that is not a text":                    {entry(func(e map[string]any) { e["id"] = int64(7) }), judge.Malformed},
+		"a field that is not known":                   {entry(func(e map[string]any) { e["ipamclaimref"] = "claim" }), judge.UnknownField},
+		"a field that is not known and a bad podref":  {entry(func(e map[string]any) { e["ipamclaimref"], e["podref"] = "claim", "weird" }), judge.Malformed},
+		"a field that is not known, without a value":  {entry(func(e map[string]any) { e["ipamclaimref"] = nil }), judge.UnknownField},
+		"a key that is no number":                     {aPool("10.0.0.0-24", "10.0.0.0/24", alloc{"x", "default/web-0", "box-1", "net1"}), judge.Malformed},
+		"a key that is outside of the range":          {aPool("10.0.0.0-24", "10.0.0.0/24", alloc{"256", "default/web-0", "box-1", "net1"}), judge.Malformed},
+		"a key below the range":                       {aPool("10.0.0.0-24", "10.0.0.0/24", alloc{"-1", "default/web-0", "box-1", "net1"}), judge.Malformed},
+		"a range without a length":                    {aPool("10.0.0.0", "10.0.0.0", usual), judge.Malformed},
+		"a range that is empty":                       {aPool("x", "", usual), judge.Malformed},
+		"an entry that is no object":                  {rawPool("10.0.0.0-24", map[string]any{"range": "10.0.0.0/24", "allocations": map[string]any{"5": "box-1"}}), judge.Malformed},
 		"allocations that are a list, so no entry is": {rawPool("10.0.0.0-24", map[string]any{"range": "10.0.0.0/24", "allocations": []any{"box-1"}}), 0},
 	} {
 		for _, pod := range []who{nobody, live, carrier, succeeded} {
 			for _, b := range []what{runs(its1), isGone(its1), noSource} {
 				t.Run(fmt.Sprintf("%s is held, with %s whose sandbox %s", says, pod.says, b.says), func(t *testing.T) {
-					j := judged(observe(c.pool, pod.pod, b.parts), Policy{})
+					j := judged(observe(c.pool, pod.pod, b.parts), judge.Policy{})
 					if c.reason == 0 {
 						if len(j.Allocations) != 0 {
 							t.Errorf("judged %d allocations of a pool whose allocations cannot be read", len(j.Allocations))
@@ -217,7 +219,7 @@ func TestWhatCannotBeReadIsHeld(t *testing.T) {
 						return
 					}
 					it := j.Allocations[0]
-					if it.Verdict != Held || it.Reason != c.reason || it.Proven {
+					if it.Verdict != judge.Held || it.Reason != c.reason || it.Proven {
 						t.Errorf("got %s, %s; want Held, %s", it.Verdict, it.Reason, c.reason)
 					}
 					if strings.TrimSpace(it.Message()) == "" {

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // Window keeps a text where other processes find it, as what the breaker counts: for the
@@ -140,7 +142,7 @@ func (r *Reconciler) amendWindow(ctx context.Context, now time.Time, change func
 // that ends half-way through must not have made them unseen. Where others have made
 // so many that these are too many, or they cannot be counted, they are taken out of
 // the plan. It returns how many were counted.
-func (r *Reconciler) intend(ctx context.Context, j *Judgement, plan *Plan) (n int) {
+func (r *Reconciler) intend(ctx context.Context, j *judge.Judgement, plan *Plan) (n int) {
 	for _, it := range plan.Release {
 		if !it.Proven {
 			n++
@@ -170,7 +172,7 @@ func (r *Reconciler) intend(ctx context.Context, j *Judgement, plan *Plan) (n in
 }
 
 // made corrects what was intended: only what was made counts.
-func (r *Reconciler) made(ctx context.Context, j *Judgement, intended int, released []*Item) {
+func (r *Reconciler) made(ctx context.Context, j *judge.Judgement, intended int, released []*judge.Item) {
 	n := 0
 	for _, it := range released {
 		if !it.Proven && (it.Allocation != nil || len(it.With()) == 0) {

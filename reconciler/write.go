@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 const (
@@ -23,7 +24,7 @@ const (
 // write deletes the reservations of the items and then removes their entries,
 // pools beside each other. It returns the items of which something failed.
 func (b *batch) write(ctx context.Context, h *Hold, still []*releaseAttempt, ready prepared) (failed []*releaseAttempt, err error) {
-	leaving := map[ID]bool{}
+	leaving := map[judge.ID]bool{}
 	for _, t := range still {
 		leaving[t.ID()] = true
 	}
@@ -57,7 +58,7 @@ func (b *batch) write(ctx context.Context, h *Hold, still []*releaseAttempt, rea
 
 // noteShared notes a reservation that was deleted for the entry of one pool for
 // those of other pools, too: one that proves live must have it back.
-func noteShared(parts []*poolWrite, leaving map[ID]bool) {
+func noteShared(parts []*poolWrite, leaving map[judge.ID]bool) {
 	deleted := map[*ippool.Reservation]bool{}
 	for _, w := range parts {
 		for _, t := range slices.Concat(w.done, w.failed) {
@@ -90,7 +91,7 @@ type poolWrite struct {
 }
 
 // writeOne writes what is to be written of one pool. It is called for several at once.
-func (b *batch) writeOne(ctx context.Context, h *Hold, w *poolWrite, leaving map[ID]bool, slots chan struct{}) {
+func (b *batch) writeOne(ctx context.Context, h *Hold, w *poolWrite, leaving map[judge.ID]bool, slots chan struct{}) {
 	w.failed, w.done, w.err = b.deleteReservations(ctx, h, w.items, leaving, slots)
 	if w.pool == nil || len(w.done) == 0 {
 		return
@@ -140,7 +141,7 @@ func (b *batch) finish(t *releaseAttempt) {
 
 // deleteReservations deletes what goes before its entry. An item of which one
 // was not deleted keeps its entry for now.
-func (b *batch) deleteReservations(ctx context.Context, h *Hold, items []*releaseAttempt, leaving map[ID]bool, slots chan struct{}) (failed, gone []*releaseAttempt, err error) {
+func (b *batch) deleteReservations(ctx context.Context, h *Hold, items []*releaseAttempt, leaving map[judge.ID]bool, slots chan struct{}) (failed, gone []*releaseAttempt, err error) {
 	of := map[*ippool.Reservation]error{} // one that two entries share is deleted once
 	var todo []*ippool.Reservation
 	for _, t := range items {
@@ -203,20 +204,20 @@ func (t *releaseAttempt) noteDeleted(res *ippool.Reservation) {
 
 // reservations are those to delete for an item: its own, where it is one; else
 // the ones that no allocation needs which is not leaving as well.
-func (t *releaseAttempt) reservations(leaving map[ID]bool) []*ippool.Reservation {
+func (t *releaseAttempt) reservations(leaving map[judge.ID]bool) []*ippool.Reservation {
 	if t.Reservation != nil {
 		return []*ippool.Reservation{t.Reservation}
 	}
 	var all []*ippool.Reservation
 	for _, r := range t.With() {
-		if r.Verdict == Stale && !slices.ContainsFunc(r.With(), func(a *Item) bool { return !leaving[a.ID()] }) {
+		if r.Verdict == judge.Stale && !slices.ContainsFunc(r.With(), func(a *judge.Item) bool { return !leaving[a.ID()] }) {
 			all = append(all, r.Reservation)
 		}
 	}
 	return all
 }
 
-func (t *releaseAttempt) withReservation(res *ippool.Reservation) *Item {
+func (t *releaseAttempt) withReservation(res *ippool.Reservation) *judge.Item {
 	for _, r := range t.With() {
 		if r.Reservation == res {
 			return r
@@ -249,7 +250,7 @@ func (b *batch) removeEntries(ctx context.Context, h *Hold, w *poolWrite) (err e
 // wrote puts what our own writes did into what was read.
 func (b *batch) wrote(w *poolWrite) {
 	p := w.pool.Without(entriesOf(w.done), w.version)
-	done := &Live{Pools: map[types.NamespacedName]*ippool.Pool{{Namespace: p.Namespace, Name: p.Name}: p}, Reservations: map[types.NamespacedName]*ippool.Reservation{}}
+	done := &judge.Live{Pools: map[types.NamespacedName]*ippool.Pool{{Namespace: p.Namespace, Name: p.Name}: p}, Reservations: map[types.NamespacedName]*ippool.Reservation{}}
 	for _, t := range w.done {
 		for _, res := range t.deleted {
 			done.Reservations[types.NamespacedName{Namespace: res.Namespace, Name: res.Name}] = nil

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // writeBackFor is for how long after a hold began writes are begun under it, and for
@@ -84,7 +85,7 @@ func (m *repairs) writeEntries(ctx context.Context, h *Hold, by map[*ippool.Pool
 		})
 	}
 	_ = g.Wait()
-	wrote := &Live{Pools: map[types.NamespacedName]*ippool.Pool{}}
+	wrote := &judge.Live{Pools: map[types.NamespacedName]*ippool.Pool{}}
 	for i, pool := range pools {
 		if errs[i] != nil {
 			failed, err = append(failed, by[pool]...), worse(err, errs[i])
@@ -133,7 +134,7 @@ func (m *repairs) reservationOf(f *mend) *mend {
 	}
 	w.Key, w.Instead, w.Replaced = "", nil, other
 	missing := *f.Finding
-	missing.Kind, missing.Repair = MissingReservation, &w
+	missing.Kind, missing.Repair = judge.MissingReservation, &w
 	missing.Message = fmt.Sprintf("the entry of %s was written back, and its reservation was missing", f.IP)
 	return &mend{Finding: &missing, waited: f.waited, follow: true}
 }
@@ -152,7 +153,7 @@ func (m *repairs) writeReservations(ctx context.Context, h *Hold, findings []*me
 		})
 	}
 	_ = g.Wait()
-	wrote := &Live{Reservations: map[types.NamespacedName]*ippool.Reservation{}}
+	wrote := &judge.Live{Reservations: map[types.NamespacedName]*ippool.Reservation{}}
 	for i, f := range findings {
 		if errs[i] != nil {
 			f.unsure = !errors.Is(errs[i], ErrHoldSpent)
@@ -170,7 +171,7 @@ func (m *repairs) writeReservations(ctx context.Context, h *Hold, findings []*me
 // writeReservation creates a reservation. One in its place that another pod has
 // outlived is deleted before, with its UID and resourceVersion: left alone it would let
 // that pod have the address from a pool with an overlapping range.
-func (m *repairs) writeReservation(ctx context.Context, h *Hold, w *Repair) error {
+func (m *repairs) writeReservation(ctx context.Context, h *Hold, w *judge.Repair) error {
 	create := func(ctx context.Context) error { return m.Writer.CreateReservation(ctx, w.NewReservation()) }
 	if w.Replaced == nil {
 		return m.during(ctx, h, create)

@@ -6,11 +6,11 @@ import (
 	"strings"
 
 	"github.com/ip-reconcile/ip-reconcile/podstate"
-	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // explain writes all that is known of one address.
-func (t *table) explain(addr netip.Addr, j *reconciler.Judgement) {
+func (t *table) explain(addr netip.Addr, j *judge.Judgement) {
 	if len(j.Allocations)+len(j.Reservations) == 0 {
 		t.line("%s is recorded in no pool and has no reservation.", addr)
 		for _, p := range j.Observation.Pools {
@@ -45,9 +45,9 @@ func (t *table) explain(addr netip.Addr, j *reconciler.Judgement) {
 	t.notes(j)
 }
 
-func (t *table) verdict(it *reconciler.Item) {
+func (t *table) verdict(it *judge.Item) {
 	kind := it.Verdict.String()
-	if it.Verdict == reconciler.Stale {
+	if it.Verdict == judge.Stale {
 		kind += map[bool]string{true: ", proven (freed at once)", false: ", unconfirmed (freed when judged so for --confirm-after)"}[it.Proven]
 	}
 	t.fact("verdict", fmt.Sprintf("%s: %s", kind, it.Reason))
@@ -60,22 +60,22 @@ func (t *table) verdict(it *reconciler.Item) {
 	}
 }
 
-func aboutPod(e *reconciler.Evidence) string {
+func aboutPod(e *judge.Evidence) string {
 	if e.Pod == nil {
 		return "none by that name"
 	}
 	status := map[podstate.NetworkStatus]string{
 		podstate.StatusMissing: "missing", podstate.StatusUnreadable: "not readable", podstate.StatusReadable: "readable",
 	}[e.Pod.Status]
-	own := map[reconciler.Ownership]string{
-		reconciler.OwnerUnknown: "not known whether the sandbox is its own", reconciler.ItsPod: "the sandbox is its own",
-		reconciler.NotItsPod: "the sandbox is another pod's",
+	own := map[judge.Ownership]string{
+		judge.OwnerUnknown: "not known whether the sandbox is its own", judge.ItsPod: "the sandbox is its own",
+		judge.NotItsPod: "the sandbox is another pod's",
 	}[e.Own]
 	return fmt.Sprintf("%s on node %s, UID %s; %s; network-status %s; the address is %son it",
 		e.Phase, dash(e.Pod.Node), e.Pod.UID, own, status, map[bool]string{true: "", false: "not "}[e.OnPod])
 }
 
-func aboutSandbox(e *reconciler.Evidence) string {
+func aboutSandbox(e *judge.Evidence) string {
 	text := e.Sandbox.String()
 	if e.SandboxUID != "" {
 		text += ", run for pod UID " + e.SandboxUID
@@ -83,7 +83,7 @@ func aboutSandbox(e *reconciler.Evidence) string {
 	if len(e.Nodes) > 0 {
 		text += "; could run on " + strings.Join(e.Nodes, ", ")
 	}
-	if e.Sandbox == reconciler.Unheard {
+	if e.Sandbox == judge.Unheard {
 		text += "; not heard: " + strings.Join(e.Unheard, ", ")
 	}
 	return text

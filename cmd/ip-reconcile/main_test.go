@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 const sample = "../../samples/cluster"
@@ -45,7 +46,7 @@ func TestTheSampleShowsEveryVerdictAndEveryFinding(t *testing.T) {
 	if code != exitLeft {
 		t.Fatalf("exit code %d, want %d; stderr: %s", code, exitLeft, errs)
 	}
-	var d reconciler.Document
+	var d judge.Document
 	if err := json.Unmarshal([]byte(out), &d); err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +78,7 @@ func TestTheSampleShowsEveryVerdictAndEveryFinding(t *testing.T) {
 // The comment before each entry of the sample says what becomes of it.
 func TestTheSamplesCommentsAreTrue(t *testing.T) {
 	_, out, _ := run(t, "check", "--snapshot", sample, "-o", "json")
-	var d reconciler.Document
+	var d judge.Document
 	if err := json.Unmarshal([]byte(out), &d); err != nil {
 		t.Fatal(err)
 	}
@@ -106,11 +107,11 @@ func TestTheSamplesCommentsAreTrue(t *testing.T) {
 			if strings.HasSuffix(comment, ")") && !strings.Contains(comment, "("+a.Reason.String()+")") && !strings.Contains(comment, "MissingReservation") {
 				t.Errorf("%s: the comment says %q, the verdict is %s", podRef, comment, a.Reason)
 			}
-			want := map[reconciler.Verdict]string{reconciler.InUse: "in use", reconciler.Held: "held", reconciler.Stale: "stale"}[a.Verdict]
+			want := map[judge.Verdict]string{judge.InUse: "in use", judge.Held: "held", judge.Stale: "stale"}[a.Verdict]
 			if !strings.HasPrefix(comment, want) {
 				t.Errorf("%s: the comment says %q, the verdict is %s", podRef, comment, a.Verdict)
 			}
-			if a.Verdict == reconciler.Stale && a.Proven == strings.Contains(comment, "unconfirmed") && a.Reason != reconciler.NodeMissingReason {
+			if a.Verdict == judge.Stale && a.Proven == strings.Contains(comment, "unconfirmed") && a.Reason != judge.NodeMissingReason {
 				t.Errorf("%s: the comment says %q, proven is %v", podRef, comment, a.Proven)
 			}
 		}
@@ -126,7 +127,7 @@ func TestRunOnASnapshotFreesWhatIsStaleAndASecondRunFindsNothing(t *testing.T) {
 	if code != exitClean {
 		t.Fatalf("exit code %d; stderr: %s", code, errs)
 	}
-	var d reconciler.Document
+	var d judge.Document
 	if err := yaml.Unmarshal([]byte(out), &d); err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +135,7 @@ func TestRunOnASnapshotFreesWhatIsStaleAndASecondRunFindsNothing(t *testing.T) {
 		t.Errorf("released %v, failed %v; want the %d stale allocations with a reservation each", d.Released, d.Failed, d.Summary.Stale)
 	}
 	_, out, _ = run(t, "check", "--snapshot", dir, "-o", "json")
-	var after reconciler.Document
+	var after judge.Document
 	if err := json.Unmarshal([]byte(out), &after); err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +152,7 @@ func TestRecoverPrintsWhatItWouldWriteAndWritesItWithYes(t *testing.T) {
 		t.Fatalf("exit code %d; stderr: %s", code, errs)
 	}
 	type row struct {
-		kind                       reconciler.Kind
+		kind                       judge.Kind
 		ip, podRef, instead, state string
 	}
 	rows := func(out string) (rows []row) {
@@ -165,9 +166,9 @@ func TestRecoverPrintsWhatItWouldWriteAndWritesItWithYes(t *testing.T) {
 		return rows
 	}
 	want := []row{
-		{reconciler.MissingReservation, "10.0.0.30", "default/web-15", "", "Planned"},
-		{reconciler.Unrecorded, "10.0.0.40", "default/lost", "", "Planned"},
-		{reconciler.Misrecorded, "10.0.0.41", "default/moved", "default/past-0", "Planned"},
+		{judge.MissingReservation, "10.0.0.30", "default/web-15", "", "Planned"},
+		{judge.Unrecorded, "10.0.0.40", "default/lost", "", "Planned"},
+		{judge.Misrecorded, "10.0.0.41", "default/moved", "default/past-0", "Planned"},
 	}
 	if got := rows(out); !slices.Equal(got, want) {
 		t.Errorf("would write %v\nwant %v", got, want)
@@ -189,7 +190,7 @@ func TestRecoverPrintsWhatItWouldWriteAndWritesItWithYes(t *testing.T) {
 		t.Errorf("exit code %d; it would still write %v", code, left)
 	}
 	_, out, _ = run(t, "check", "--snapshot", dir, "-o", "json")
-	var d reconciler.Document
+	var d judge.Document
 	if err := json.Unmarshal([]byte(out), &d); err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
@@ -115,7 +116,7 @@ func (t *table) recovery(out *reconciler.Result, wrote bool) {
 		t.line("")
 		t.writes(rows)
 	}
-	t.findings(slices.DeleteFunc(slices.Clone(out.Findings), reconciler.Finding.CanRepair))
+	t.findings(slices.DeleteFunc(slices.Clone(out.Findings), judge.Finding.CanRepair))
 }
 
 // writes lists what is written, and below why something is not.

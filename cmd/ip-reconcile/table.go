@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // width is what a line of a table fits in.
@@ -59,16 +60,16 @@ type table struct{ strings.Builder }
 
 func (t *table) line(format string, args ...any) { fmt.Fprintf(t, format+"\n", args...) }
 
-func (t *table) judgement(j *reconciler.Judgement, all bool) {
+func (t *table) judgement(j *judge.Judgement, all bool) {
 	t.summary(j)
-	t.items("STALE", pick(j, reconciler.Stale), nil)
+	t.items("STALE", pick(j, judge.Stale), nil)
 	t.rest(j, all)
 }
 
 func (t *table) result(out *reconciler.Result, all bool) {
 	t.summary(out.Judgement)
 	allocations, reservations := 0, 0
-	var released []*reconciler.Item
+	var released []*judge.Item
 	for _, it := range out.Released {
 		if it.Allocation != nil {
 			allocations++
@@ -80,12 +81,12 @@ func (t *table) result(out *reconciler.Result, all bool) {
 		}
 	}
 	t.line("Released %s and %s; %s left.", count(allocations, "allocation"), count(reservations, "reservation"), count(len(out.Refused), "stale one"))
-	slices.SortStableFunc(released, func(a, b *reconciler.Item) int {
+	slices.SortStableFunc(released, func(a, b *judge.Item) int {
 		return cmp.Or(cmp.Compare(a.Object(), b.Object()), a.Address().Compare(b.Address()))
 	})
-	t.items("RELEASED", released, map[*reconciler.Item]string{})
-	var left []*reconciler.Item
-	why := map[*reconciler.Item]string{}
+	t.items("RELEASED", released, map[*judge.Item]string{})
+	var left []*judge.Item
+	why := map[*judge.Item]string{}
 	for _, x := range out.Refused {
 		left = append(left, x.Item)
 		why[x.Item] = fmt.Sprintf("%s: %s", x.Why, x.Detail)
@@ -121,15 +122,15 @@ func (t *table) reasons(why map[string]int) {
 	}
 }
 
-func (t *table) rest(j *reconciler.Judgement, all bool) {
+func (t *table) rest(j *judge.Judgement, all bool) {
 	t.findings(j.Findings)
-	t.items("HELD", pick(j, reconciler.Held), nil)
+	t.items("HELD", pick(j, judge.Held), nil)
 	if all {
-		t.items("IN USE", pick(j, reconciler.InUse), nil)
+		t.items("IN USE", pick(j, judge.InUse), nil)
 	}
 }
 
-func (t *table) summary(j *reconciler.Judgement) {
+func (t *table) summary(j *judge.Judgement) {
 	s := j.Summary()
 	t.line("%s, %s: %d in use, %d held, %d stale; %s, %s.", count(s.Pools, "pool"), count(s.Allocations, "allocation"),
 		s.InUse, s.Held, s.Stale, count(s.Reservations, "reservation"), count(s.Findings, "finding"))
@@ -139,7 +140,7 @@ func (t *table) summary(j *reconciler.Judgement) {
 	}
 }
 
-func (t *table) notes(j *reconciler.Judgement) {
+func (t *table) notes(j *judge.Judgement) {
 	for _, text := range j.Notes() {
 		t.wrapped("Note: ", text)
 	}
@@ -154,8 +155,8 @@ func count(n int, what string) string {
 
 // pick are the items of a verdict; a reservation that shares its allocation's
 // stands in its allocation's row.
-func pick(j *reconciler.Judgement, v reconciler.Verdict) []*reconciler.Item {
-	var found []*reconciler.Item
+func pick(j *judge.Judgement, v judge.Verdict) []*judge.Item {
+	var found []*judge.Item
 	for _, it := range slices.Concat(j.Allocations, j.Reservations) {
 		if it.Verdict == v && (it.Allocation != nil || len(it.With()) == 0) {
 			found = append(found, it)
@@ -166,7 +167,7 @@ func pick(j *reconciler.Judgement, v reconciler.Verdict) []*reconciler.Item {
 
 // items lists a section. why, where given, replaces the verdict's sentence: the
 // section is then about what was done and not about what is to come.
-func (t *table) items(title string, items []*reconciler.Item, why map[*reconciler.Item]string) {
+func (t *table) items(title string, items []*judge.Item, why map[*judge.Item]string) {
 	if len(items) == 0 {
 		return
 	}
@@ -179,7 +180,7 @@ func (t *table) items(title string, items []*reconciler.Item, why map[*reconcile
 		if it.Evidence() != nil {
 			sandbox = it.Evidence().Sandbox.String()
 		}
-		if why == nil && it.Verdict == reconciler.Stale && !it.Proven {
+		if why == nil && it.Verdict == judge.Stale && !it.Proven {
 			reason += "?"
 		}
 		place := it.Object()
@@ -200,12 +201,12 @@ func (t *table) items(title string, items []*reconciler.Item, why map[*reconcile
 	if len(items) > manyRows {
 		t.line("The sentence behind each is in 'ip-reconcile explain ADDRESS' and in -o json.")
 	}
-	if why == nil && slices.ContainsFunc(items, func(it *reconciler.Item) bool { return it.Verdict == reconciler.Stale && !it.Proven }) {
+	if why == nil && slices.ContainsFunc(items, func(it *judge.Item) bool { return it.Verdict == judge.Stale && !it.Proven }) {
 		t.line("? not confirmed yet: freed when it has been judged so at every look for --confirm-after.")
 	}
 }
 
-func (t *table) findings(found []reconciler.Finding) {
+func (t *table) findings(found []judge.Finding) {
 	if len(found) == 0 {
 		return
 	}

@@ -32,17 +32,17 @@ func makePass(ctx context.Context, r *reconciler.Reconciler) (code int) {
 		case err != nil:
 			code = exitNoLook
 		default:
-			code, err = judge(out)
+			code, err = exitCode(out)
 		}
 		return out, err
 	})
 	return code
 }
 
-// judge says what a pass came to that was made to its end. What an operator has
+// exitCode says what a pass came to that was made to its end. What an operator has
 // paused, and what waits for the agents after a restore of etcd, is no failure. A
 // pass waits until nothing is unripe, unless it cannot look any more.
-func judge(out *reconciler.Result) (code int, err error) {
+func exitCode(out *reconciler.Result) (code int, err error) {
 	allocations, reservations, unripe := 0, 0, 0
 	for _, x := range out.Refused {
 		switch {

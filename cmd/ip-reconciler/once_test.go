@@ -16,6 +16,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/servecmd"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/snapshot"
 	"github.com/spf13/pflag"
 )
@@ -56,7 +57,7 @@ type cluster struct {
 	beginsTo                     func(look int)
 }
 
-func (c *cluster) List(ctx context.Context) (*reconciler.Observation, error) {
+func (c *cluster) List(ctx context.Context) (*judge.Observation, error) {
 	c.looks++
 	if c.beginsTo != nil {
 		c.beginsTo(c.looks)
@@ -67,11 +68,11 @@ func (c *cluster) List(ctx context.Context) (*reconciler.Observation, error) {
 	return inTime(c.Folder.List(ctx))
 }
 
-func (c *cluster) Relist(ctx context.Context, o *reconciler.Observation) (*reconciler.Observation, error) {
+func (c *cluster) Relist(ctx context.Context, o *judge.Observation) (*judge.Observation, error) {
 	return inTime(c.Folder.Relist(ctx, o))
 }
 
-func inTime(o *reconciler.Observation, err error) (*reconciler.Observation, error) {
+func inTime(o *judge.Observation, err error) (*judge.Observation, error) {
 	if err == nil {
 		o.Now = time.Now()
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
-	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // mostChanges is for how many objects it is told that they have changed: where
@@ -70,7 +70,7 @@ func unreadable(i *item) bool {
 // Changes are what has changed since the last List or Changes; nil where that
 // cannot be told and everything must be observed. The error is ErrCacheUnverified, as
 // that of List.
-func (s *Source) Changes(ctx context.Context) (*reconciler.Live, error) {
+func (s *Source) Changes(ctx context.Context) (*judge.Live, error) {
 	g := s.get()
 	if g == nil {
 		return nil, fmt.Errorf("%w: there are none yet", ErrCacheUnverified)
@@ -81,7 +81,7 @@ func (s *Source) Changes(ctx context.Context) (*reconciler.Live, error) {
 	return g.view.changesSince(), nil
 }
 
-func (v *view) changesSince() *reconciler.Live {
+func (v *view) changesSince() *judge.Live {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	c := v.changes
@@ -89,7 +89,7 @@ func (v *view) changesSince() *reconciler.Live {
 		return nil
 	}
 	v.changes = newChanges()
-	live := &reconciler.Live{
+	live := &judge.Live{
 		Now:  v.now(),
 		Pods: map[types.NamespacedName]*podstate.Pod{}, Pools: map[types.NamespacedName]*ippool.Pool{},
 		Reservations: map[types.NamespacedName]*ippool.Reservation{}, Reports: map[string]*podstate.Report{},

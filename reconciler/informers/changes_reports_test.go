@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // A report that cannot be read, and still cannot, is no news because its agent renews its Lease.
@@ -16,7 +16,7 @@ func TestTheLeaseOfAReportThatCannotBeReadIsNotEverything(t *testing.T) {
 	r := aReport("23")
 	r.Object["sandboxes"] = "nonsense"
 	b.tells("sandboxreports", r)
-	v.observe(&reconciler.Observation{})
+	v.observe(&judge.Observation{})
 	b.tells("leases", aLease("24", "worker-1", "abc", 0))
 	b.tells("pods", aPod("web", "25"))
 	equal(t, "a pod, and a Lease that was renewed", fmt.Sprint(told(v.changesSince())), "[pod web]")
@@ -27,13 +27,13 @@ func TestANodeWhoseLeaseDoesNotComeIsUnheardForWhatIsFollowed(t *testing.T) {
 	v := newAgentOnly()
 	v.vouches(v.reports("box-1", "1"), "2")
 	v.reports("box-2", "3")
-	o := v.observe(&reconciler.Observation{}) // box-1, fresh
+	o := v.observe(&judge.Observation{}) // box-1, fresh
 	known := o.Reports[0]
 	v.time = v.time.Add(inStepFor + time.Second)
 	if r := v.changesSince().Reports["worker-1"]; r != nil {
 		known = r
 	}
-	all := v.observe(&reconciler.Observation{}).Reports[0]
+	all := v.observe(&judge.Observation{}).Reports[0]
 	if known.Sandboxes[0].ID != all.Sandboxes[0].ID || known.Fresh(v.time) != all.Fresh(v.time) {
 		t.Errorf("followed: sandbox %s, fresh %v; a look at everything: %s, %v", known.Sandboxes[0].ID, known.Fresh(v.time), all.Sandboxes[0].ID, all.Fresh(v.time))
 	}

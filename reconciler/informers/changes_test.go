@@ -8,11 +8,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // told are the names of what has changed.
-func told(l *reconciler.Live) []string {
+func told(l *judge.Live) []string {
 	if l == nil {
 		return []string{"everything"}
 	}
@@ -45,7 +45,7 @@ func TestTheViewTellsWhatHasChangedSinceALook(t *testing.T) {
 	b := newBench(t)
 	v := b.g.view
 	equal(t, "before the first look", fmt.Sprint(told(v.changesSince())), "[everything]")
-	v.observe(&reconciler.Observation{})
+	v.observe(&judge.Observation{})
 	equal(t, "nothing", fmt.Sprint(told(v.changesSince())), "[]")
 	web := b.tells("pods", aPod("web", "21"))
 	b.tells("ippools", aPool("22", "web"))
@@ -71,7 +71,7 @@ func TestWhatChangesForAllIsNotToldByName(t *testing.T) {
 	for what, change := range map[string]func(){
 		"a Node that is not Ready": func() {
 			b.tells("nodes", aNode("31", corev1.ConditionTrue))
-			v.observe(&reconciler.Observation{})
+			v.observe(&judge.Observation{})
 			b.tells("nodes", aNode("32", corev1.ConditionFalse))
 		},
 		"a definition": func() {
@@ -89,13 +89,13 @@ func TestWhatChangesForAllIsNotToldByName(t *testing.T) {
 			}
 		},
 	} {
-		v.observe(&reconciler.Observation{})
+		v.observe(&judge.Observation{})
 		change()
 		equal(t, what, fmt.Sprint(told(v.changesSince())), "[everything]")
 		equal(t, what+", until the next look", fmt.Sprint(told(v.changesSince())), "[everything]")
 	}
 	b.tells("nodes", aNode("41", corev1.ConditionTrue))
-	v.observe(&reconciler.Observation{})
+	v.observe(&judge.Observation{})
 	b.tells("nodes", aNode("42", corev1.ConditionTrue))
 	equal(t, "a Node that tells the same again", fmt.Sprint(told(v.changesSince())), "[]")
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
-	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // kind is one kind of object that is watched.
@@ -78,7 +78,7 @@ type word struct {
 }
 
 func readWord(annotations map[string]string) word {
-	return word{annotations[ippool.PausedAnnotation] == "true", reconciler.Acknowledged(annotations)}
+	return word{annotations[ippool.PausedAnnotation] == "true", judge.Acknowledged(annotations)}
 }
 
 // report is a SandboxReport with its hash, or why it cannot be read.

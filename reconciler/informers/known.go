@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
-	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // known are the nodes whose reports the watches have told of, whichever caches they fed.
@@ -50,7 +50,7 @@ func (k *known) misses(resource string, name types.NamespacedName, now time.Time
 
 // tell puts into an observation which reports it lacks. Caches that were thrown away did
 // not tell that a report went.
-func (k *known) tell(o *reconciler.Observation) {
+func (k *known) tell(o *judge.Observation) {
 	if o.ReportsUnreadable {
 		return
 	}

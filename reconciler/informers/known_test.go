@@ -8,13 +8,13 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
-	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 func TestAReportThatTheWatchesHadToldOfIsMissedForAWhile(t *testing.T) {
 	t.Parallel()
 	sees := func(k *known, now time.Time, there ...string) []string {
-		o := &reconciler.Observation{Now: now}
+		o := &judge.Observation{Now: now}
 		for _, name := range there {
 			r := &v1alpha1.SandboxReport{}
 			r.Name = name
@@ -39,7 +39,7 @@ func TestAReportThatTheWatchesHadToldOfIsMissedForAWhile(t *testing.T) {
 	b.tells("sandboxreports", aReport("9"))
 	equal(t, "and that is there again", sees(b.known, now, "worker-1"), nothing)
 	b.tells("sandboxreports", aReport("10"))
-	b.known.tell(&reconciler.Observation{Now: now, ReportsUnreadable: true})
+	b.known.tell(&judge.Observation{Now: now, ReportsUnreadable: true})
 	equal(t, "after a look that could not read reports", sees(b.known, now, "worker-1"), nothing)
 }
 

@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
@@ -38,8 +38,8 @@ type Source struct {
 	known   *known
 
 	mu      sync.Mutex
-	current *cacheSession           // nil before the first is in step, and between two
-	last    *reconciler.Observation // by the last full look; what is not watched comes from there
+	current *cacheSession      // nil before the first is in step, and between two
+	last    *judge.Observation // by the last full look; what is not watched comes from there
 	// restored says what showed that etcd was restored, and intact when the API server
 	// last answered before, until the next full look tells.
 	restored string
@@ -51,7 +51,7 @@ type Source struct {
 // New makes a Source; changed is called when something changed that may change
 // a verdict, with what it was: the name of a resource. It must not block.
 func New(cluster *kube.Cluster, config *rest.Config, log *slog.Logger, changed func(what string)) *Source {
-	return &Source{Cluster: cluster, config: config, log: log, changed: changed, rebuild: make(chan string, 1), known: newKnown(), last: &reconciler.Observation{}}
+	return &Source{Cluster: cluster, config: config, log: log, changed: changed, rebuild: make(chan string, 1), known: newKnown(), last: &judge.Observation{}}
 }
 
 // cacheSession is one set of caches, from their first list to their end.

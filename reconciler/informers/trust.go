@@ -14,12 +14,12 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
-	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // List returns what the watches have told. The error is ErrCacheUnverified where
 // that may be out of step with the API server.
-func (s *Source) List(ctx context.Context) (*reconciler.Observation, error) {
+func (s *Source) List(ctx context.Context) (*judge.Observation, error) {
 	g := s.get()
 	if g == nil {
 		return nil, fmt.Errorf("%w: there are none yet", ErrCacheUnverified)
@@ -122,7 +122,7 @@ type Full struct {
 // differs at once may be on its way, so after a pause everything is read again,
 // and what a cache holds unchanged although both reads say otherwise is a ghost
 // or a gap.
-func (f *Full) List(ctx context.Context) (*reconciler.Observation, error) {
+func (f *Full) List(ctx context.Context) (*judge.Observation, error) {
 	for {
 		looking, end := context.WithCancel(ctx)
 		f.mu.Lock()
@@ -137,7 +137,7 @@ func (f *Full) List(ctx context.Context) (*reconciler.Observation, error) {
 	}
 }
 
-func (f *Full) observe(ctx context.Context) (*reconciler.Observation, error) {
+func (f *Full) observe(ctx context.Context) (*judge.Observation, error) {
 	g := f.get()
 	faults, opens := 0, 0
 	if g != nil {
@@ -191,7 +191,7 @@ func (f *Full) observe(ctx context.Context) (*reconciler.Observation, error) {
 // tellRestore says in a look what showed that etcd was restored since the one before:
 // what a look at the caches or the caches themselves saw, or an object that they hold
 // at a newer resourceVersion than was read after them.
-func (f *Full) tellRestore(o *reconciler.Observation, why string, differences map[string]difference) {
+func (f *Full) tellRestore(o *judge.Observation, why string, differences map[string]difference) {
 	f.mu.Lock()
 	why, o.Intact = cmp.Or(f.sign(), why), f.intact
 	f.restored, f.intact = "", time.Time{}
@@ -220,11 +220,11 @@ func (f *Full) broken(why string) {
 	}
 }
 
-func (f *Full) keep(o *reconciler.Observation) {
+func (f *Full) keep(o *judge.Observation) {
 	f.known.tell(o)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.last = &reconciler.Observation{Warnings: o.Warnings, ReportsUnreadable: o.ReportsUnreadable, Paused: o.Paused, Acknowledged: o.Acknowledged}
+	f.last = &judge.Observation{Warnings: o.Warnings, ReportsUnreadable: o.ReportsUnreadable, Paused: o.Paused, Acknowledged: o.Acknowledged}
 }
 
 // kindsChanged reports whether a kind is served or allowed that was not, or the
@@ -248,7 +248,7 @@ type difference struct {
 }
 
 // compare finds what differs between the caches and a full look.
-func (v *view) compare(o *reconciler.Observation, kinds []kind) map[string]difference {
+func (v *view) compare(o *judge.Observation, kinds []kind) map[string]difference {
 	listed := map[string]map[types.NamespacedName]string{}
 	add := func(resource, namespace, name, version string) {
 		if listed[resource] == nil {

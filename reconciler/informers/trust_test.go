@@ -8,11 +8,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // full makes a full look.
-func (b *bench) full(t *testing.T) *reconciler.Observation {
+func (b *bench) full(t *testing.T) *judge.Observation {
 	t.Helper()
 	o, err := b.Full.List(t.Context())
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
-	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // item is what a cache keeps of an object.
@@ -187,11 +187,11 @@ func (v *view) leaseMatters(before, after *item) bool {
 
 // observe puts together what is to be judged. What a look cannot know from the
 // watches is taken from the last full look, where there was one.
-func (v *view) observe(last *reconciler.Observation) *reconciler.Observation {
+func (v *view) observe(last *judge.Observation) *judge.Observation {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.changes = newChanges()
-	o := &reconciler.Observation{
+	o := &judge.Observation{
 		Watched: true, Now: v.now(), NADs: map[types.NamespacedName]*ippool.NAD{}, Pods: map[types.NamespacedName]*podstate.Pod{},
 		Warnings: last.Warnings, ReportsUnreadable: last.ReportsUnreadable, Paused: last.Paused, Acknowledged: last.Acknowledged,
 	}
@@ -221,7 +221,7 @@ func (v *view) observe(last *reconciler.Observation) *reconciler.Observation {
 	return o
 }
 
-func (v *view) addReport(o *reconciler.Observation, name string, r *report) {
+func (v *view) addReport(o *judge.Observation, name string, r *report) {
 	if r.err != nil {
 		o.ReportsUnreadable = true
 		o.Unreadable = append(o.Unreadable, fmt.Sprintf("SandboxReport %s: %v", name, r.err))

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
-	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 func carrying(ip string) func(*corev1.Pod) {
@@ -34,7 +34,7 @@ func aNamespace(version, paused string) *corev1.Namespace {
 // acknowledging is the namespace in which an operator has acknowledged a restore.
 func acknowledging(version, at string) *corev1.Namespace {
 	n := aNamespace(version, "")
-	n.Annotations[reconciler.AcknowledgedAnnotation] = at
+	n.Annotations[judge.AcknowledgedAnnotation] = at
 	return n
 }
 
@@ -42,7 +42,7 @@ func TestWhatAnOperatorSaysWithTheNamespaceIsObserved(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.tells("namespaces", acknowledging("7", "2026-11-20T10:00:00Z"))
-	o := b.g.view.observe(&reconciler.Observation{Paused: true})
+	o := b.g.view.observe(&judge.Observation{Paused: true})
 	equal(t, "acknowledged", o.Acknowledged, time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC))
 	equal(t, "paused", o.Paused, false)
 	b.tells("namespaces", acknowledging("8", "soon"))
@@ -52,7 +52,7 @@ func TestWhatAnOperatorSaysWithTheNamespaceIsObserved(t *testing.T) {
 func TestWhereTheNamespaceIsNotWatchedAnAcknowledgementIsThatOfTheLastFullLook(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
-	equal(t, "acknowledged", newBench(t).g.view.observe(&reconciler.Observation{Acknowledged: at}).Acknowledged, at)
+	equal(t, "acknowledged", newBench(t).g.view.observe(&judge.Observation{Acknowledged: at}).Acknowledged, at)
 }
 
 // aLease was renewed that long ago, with a hash.
@@ -156,7 +156,7 @@ func TestTheViewForgetsWhatIsGone(t *testing.T) {
 		name := fmt.Sprint("web-", i)
 		pod := b.tells("pods", aPod(name, "7", carrying("10.0.0.5")))
 		b.tells("ippools", aPool(fmt.Sprint(10+i), name))
-		b.g.view.observe(&reconciler.Observation{})
+		b.g.view.observe(&judge.Observation{})
 		b.g.view.remove("pods", pod)
 	}
 	empty := aPool("9000", "")

@@ -10,7 +10,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
-	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // agentOnly is a view that only the agent of worker-1 writes to.
@@ -44,7 +44,7 @@ func TestANodeIsHeardWhileItsAgentWrites(t *testing.T) {
 	v := newAgentOnly()
 	look := func(what, id string, fresh bool) {
 		t.Helper()
-		o := v.observe(&reconciler.Observation{})
+		o := v.observe(&judge.Observation{})
 		if r := o.Reports[0]; r.Sandboxes[0].ID != id || r.Fresh(o.Now) != fresh {
 			t.Errorf("%s: sandbox %s, fresh %v; want %s, %v", what, r.Sandboxes[0].ID, r.Fresh(o.Now), id, fresh)
 		}

@@ -17,14 +17,14 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
-	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // beside reads what is not whereabouts' and no pod, each kind on its own; put
 // takes it over once the group has ended. Nodes and reports that stand in before
 // are read again only where they have changed.
-func (c *Cluster) beside(ctx context.Context, g *errgroup.Group, before *reconciler.Observation) (put func(*reconciler.Observation)) {
-	var nads, pause, agents reconciler.Observation
+func (c *Cluster) beside(ctx context.Context, g *errgroup.Group, before *judge.Observation) (put func(*judge.Observation)) {
+	var nads, pause, agents judge.Observation
 	g.Go(func() error { return c.readNADs(ctx, &nads) })
 	g.Go(func() error {
 		c.readPause(ctx, &pause)
@@ -37,7 +37,7 @@ func (c *Cluster) beside(ctx context.Context, g *errgroup.Group, before *reconci
 		}
 		return c.readNodes(ctx, &agents, before.Nodes)
 	})
-	return func(o *reconciler.Observation) {
+	return func(o *judge.Observation) {
 		o.NADs, o.Paused, o.Acknowledged = nads.NADs, pause.Paused, pause.Acknowledged
 		o.Nodes, o.Reports, o.ReportsUnreadable, o.Unreadable = agents.Nodes, agents.Reports, agents.ReportsUnreadable, agents.Unreadable
 		if agents.Now.After(o.Now) {
@@ -47,7 +47,7 @@ func (c *Cluster) beside(ctx context.Context, g *errgroup.Group, before *reconci
 	}
 }
 
-func (c *Cluster) readNADs(ctx context.Context, o *reconciler.Observation) error {
+func (c *Cluster) readNADs(ctx context.Context, o *judge.Observation) error {
 	nads, _, err := listCustom(ctx, c, listing{resource: ippool.NADResource}, ippool.DecodeNADs)
 	o.NADs = map[types.NamespacedName]*ippool.NAD{}
 	for _, n := range nads {
@@ -56,19 +56,19 @@ func (c *Cluster) readNADs(ctx context.Context, o *reconciler.Observation) error
 	return c.optional(o, "NetworkAttachmentDefinitions", err)
 }
 
-func (c *Cluster) readPause(ctx context.Context, o *reconciler.Observation) {
+func (c *Cluster) readPause(ctx context.Context, o *judge.Observation) {
 	err := c.call(ctx, func(ctx context.Context) error {
 		ns, err := c.core.CoreV1().Namespaces().Get(ctx, c.Namespace, metav1.GetOptions{})
 		if err == nil {
 			o.Paused = ns.Annotations[ippool.PausedAnnotation] == "true"
-			o.Acknowledged = reconciler.Acknowledged(ns.Annotations)
+			o.Acknowledged = judge.Acknowledged(ns.Annotations)
 		}
 		return err
 	})
 	switch {
 	case err == nil, absent(err):
 	case apierrors.IsForbidden(err):
-		o.Warnings = append(o.Warnings, fmt.Sprintf("no right to get namespace %s: the annotations %s and %s on it are not seen", c.Namespace, ippool.PausedAnnotation, reconciler.AcknowledgedAnnotation))
+		o.Warnings = append(o.Warnings, fmt.Sprintf("no right to get namespace %s: the annotations %s and %s on it are not seen", c.Namespace, ippool.PausedAnnotation, judge.AcknowledgedAnnotation))
 	default:
 		// Whether the operator has stopped everything is not known: so it is.
 		o.Paused = true
@@ -76,7 +76,7 @@ func (c *Cluster) readPause(ctx context.Context, o *reconciler.Observation) {
 	}
 }
 
-func (c *Cluster) readNodes(ctx context.Context, o *reconciler.Observation, before map[string]*podstate.Node) error {
+func (c *Cluster) readNodes(ctx context.Context, o *judge.Observation, before map[string]*podstate.Node) error {
 	known := map[types.NamespacedName]*podstate.Node{}
 	for name, n := range before {
 		known[types.NamespacedName{Name: name}] = n
@@ -103,7 +103,7 @@ func (c *Cluster) readNodes(ctx context.Context, o *reconciler.Observation, befo
 // readReports reads the agents' reports and Leases. Only where the API does not
 // serve reports at all, or an allowed LIST is empty, is there no agent: a 403
 // or an error says nothing.
-func (c *Cluster) readReports(ctx context.Context, o *reconciler.Observation, before []*podstate.Report) error {
+func (c *Cluster) readReports(ctx context.Context, o *judge.Observation, before []*podstate.Report) error {
 	served, err := c.serves(ctx, v1alpha1.Resource().GroupVersion().String())
 	if err == nil && !served {
 		return nil

@@ -8,7 +8,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
-	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // inStepFor is how long a look waits for agents that have written their report
@@ -19,7 +19,7 @@ const inStepFor = 250 * time.Millisecond
 // bringInStep reads again the reports that agents which are alive do not vouch
 // for: an agent writes the report and then the Lease, and the lists may have been
 // in between. What stays so, or cannot be read again, is as it was.
-func (c *Cluster) bringInStep(ctx context.Context, o *reconciler.Observation) {
+func (c *Cluster) bringInStep(ctx context.Context, o *judge.Observation) {
 	ctx, cancel := context.WithTimeout(ctx, inStepFor)
 	defer cancel()
 	for i, r := range o.Reports {

@@ -17,6 +17,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // parallel is how many requests a live read has under way: it is made while
@@ -25,8 +26,8 @@ const parallel = 32
 
 // GetLive reads what is named, by quorum, pods last. Of a pool the metadata are
 // read: one at the resourceVersion of the observation is what it was.
-func (c *Cluster) GetLive(ctx context.Context, before *reconciler.Observation, need reconciler.LiveKeys) (*reconciler.Live, error) {
-	live := &reconciler.Live{
+func (c *Cluster) GetLive(ctx context.Context, before *judge.Observation, need reconciler.LiveKeys) (*judge.Live, error) {
+	live := &judge.Live{
 		Pools: map[types.NamespacedName]*ippool.Pool{}, Changed: map[types.NamespacedName]bool{},
 		Reservations: map[types.NamespacedName]*ippool.Reservation{}, Pods: map[types.NamespacedName]*podstate.Pod{},
 	}
@@ -83,7 +84,7 @@ func (c *Cluster) GetLive(ctx context.Context, before *reconciler.Observation, n
 }
 
 // livePool compares one pool with what is known of it.
-func (c *Cluster) livePool(ctx context.Context, name types.NamespacedName, known *ippool.Pool, reread bool, live *reconciler.Live, mu *sync.Mutex) error {
+func (c *Cluster) livePool(ctx context.Context, name types.NamespacedName, known *ippool.Pool, reread bool, live *judge.Live, mu *sync.Mutex) error {
 	m, err := c.metadata.Resource(ippool.PoolResource).Namespace(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
 	changed := err == nil && (known == nil || m.ResourceVersion != known.ResourceVersion || string(m.UID) != known.UID)
 	var p *ippool.Pool

@@ -11,11 +11,11 @@ import (
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
-	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // podNames are the names of the pods that a look saw.
-func podNames(o *reconciler.Observation) []string {
+func podNames(o *judge.Observation) []string {
 	names := []string{}
 	for n := range maps.Keys(o.Pods) {
 		names = append(names, n.Name)
@@ -151,7 +151,7 @@ func TestANamespaceThatCannotBeReadIsPaused(t *testing.T) {
 func TestAnAcknowledgedRestoreIsReadFromTheNamespace(t *testing.T) {
 	f := newFakeAPI(t)
 	f.answers[namespace] = object(map[string]any{"kind": "Namespace", "apiVersion": "v1", "metadata": map[string]any{"name": "kube-system",
-		"annotations": map[string]any{reconciler.AcknowledgedAnnotation: "2026-11-20T10:00:00Z"}}})
+		"annotations": map[string]any{judge.AcknowledgedAnnotation: "2026-11-20T10:00:00Z"}}})
 	o, err := f.cluster(t).List(t.Context())
 	check(t, err)
 	equal(t, "acknowledged", o.Acknowledged, time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC))

@@ -14,15 +14,15 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
-	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // List reads everything, by quorum: reservations, then pools, pods last. An
 // ADD writes the pool before the reservation and needs its pod before either,
 // so that whatever was seen has its owner in what is read after it. What else
 // there is says nothing of ADDs, and is read beside reservations and pools.
-func (c *Cluster) List(ctx context.Context) (*reconciler.Observation, error) {
-	o := &reconciler.Observation{}
+func (c *Cluster) List(ctx context.Context) (*judge.Observation, error) {
+	o := &judge.Observation{}
 	var reservations []*ippool.Reservation
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
@@ -33,7 +33,7 @@ func (c *Cluster) List(ctx context.Context) (*reconciler.Observation, error) {
 		}
 		return c.readPools(gctx, o)
 	})
-	put := c.beside(gctx, g, &reconciler.Observation{})
+	put := c.beside(gctx, g, &judge.Observation{})
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
@@ -56,7 +56,7 @@ func (c *Cluster) List(ctx context.Context) (*reconciler.Observation, error) {
 	return o, nil
 }
 
-func (c *Cluster) readPools(ctx context.Context, o *reconciler.Observation) error {
+func (c *Cluster) readPools(ctx context.Context, o *judge.Observation) error {
 	dated, date := withDate(ctx)
 	pools, revision, err := listCustom(dated, c, listing{resource: ippool.PoolResource, first: firstPageOfPools}, ippool.DecodePools)
 	if err != nil {
@@ -76,7 +76,7 @@ func (c *Cluster) explainPools(err error) error {
 
 // optional lets a look go on without a kind that is not served or must not be
 // read: what is then unknown makes verdicts more careful, never less.
-func (c *Cluster) optional(o *reconciler.Observation, kind string, err error) error {
+func (c *Cluster) optional(o *judge.Observation, kind string, err error) error {
 	switch {
 	case err == nil, apierrors.IsNotFound(err):
 		return nil

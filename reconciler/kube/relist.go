@@ -14,13 +14,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
-	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // Relist reads again what is not a pod or a reservation: of pools, nodes and
 // reports the metadata, and in full only those that have changed.
-func (c *Cluster) Relist(ctx context.Context, before *reconciler.Observation) (*reconciler.Observation, error) {
-	o := &reconciler.Observation{
+func (c *Cluster) Relist(ctx context.Context, before *judge.Observation) (*judge.Observation, error) {
+	o := &judge.Observation{
 		Reservations: before.Reservations, Pods: before.Pods,
 	}
 	g, gctx := errgroup.WithContext(ctx)
@@ -36,7 +36,7 @@ func (c *Cluster) Relist(ctx context.Context, before *reconciler.Observation) (*
 	return o, nil
 }
 
-func (c *Cluster) refreshPools(ctx context.Context, o *reconciler.Observation, before []*ippool.Pool) error {
+func (c *Cluster) refreshPools(ctx context.Context, o *judge.Observation, before []*ippool.Pool) error {
 	known := map[types.NamespacedName]*ippool.Pool{}
 	for _, p := range before {
 		known[types.NamespacedName{Namespace: p.Namespace, Name: p.Name}] = p

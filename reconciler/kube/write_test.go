@@ -16,6 +16,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // hashOf is what an agent's Lease carries for a report without content.
@@ -46,9 +47,9 @@ var need = reconciler.LiveKeys{
 }
 
 // seen is a first look that had one of each, and another pod.
-func seen() *reconciler.Observation {
+func seen() *judge.Observation {
 	web, other := types.NamespacedName{Namespace: "default", Name: "web-0"}, types.NamespacedName{Namespace: "default", Name: "other"}
-	return &reconciler.Observation{
+	return &judge.Observation{
 		Pools: []*ippool.Pool{readPool("7")}, Reservations: []*ippool.Reservation{readReservation()},
 		Pods: map[types.NamespacedName]*podstate.Pod{web: {NamespacedName: web}, other: {NamespacedName: other}},
 	}

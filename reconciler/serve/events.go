@@ -11,6 +11,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // The reasons of events that people alert on (whereabouts v0.9.4,
@@ -28,7 +29,7 @@ type Events struct {
 	Self *corev1.ObjectReference
 }
 
-func (e *Events) released(it *reconciler.Item) {
+func (e *Events) released(it *judge.Item) {
 	e.Eventf(about(it), corev1.EventTypeNormal, collected, "successful cleanup of IP address [%s] from network %s", it.Text(), network(it))
 }
 
@@ -41,7 +42,7 @@ func (e *Events) self(reason, text string) {
 }
 
 // found is about the pool that a finding names, else about the node.
-func (e *Events) found(f reconciler.Finding, poolUID string) {
+func (e *Events) found(f judge.Finding, poolUID string) {
 	on := e.Self
 	if pool, _, _ := strings.Cut(f.Pool, ","); pool != "" {
 		on = poolReference(pool, poolUID)
@@ -64,8 +65,8 @@ func uidOf(pools string, out *reconciler.Result) string {
 
 // about is the allocation's pod where there is one; else its pool. A successor
 // of the same name is not its pod.
-func about(it *reconciler.Item) *corev1.ObjectReference {
-	if p := it.Evidence().Pod; p != nil && it.Evidence().Phase != podstate.None && it.Evidence().Own != reconciler.NotItsPod {
+func about(it *judge.Item) *corev1.ObjectReference {
+	if p := it.Evidence().Pod; p != nil && it.Evidence().Phase != podstate.None && it.Evidence().Own != judge.NotItsPod {
 		return &corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: p.Namespace, Name: p.Name, UID: types.UID(p.UID), ResourceVersion: p.ResourceVersion}
 	}
 	return poolReference(it.Object(), it.Pool.UID)
@@ -78,7 +79,7 @@ func poolReference(ref, uid string) *corev1.ObjectReference {
 
 // network names the network as its pool does: by its range, and its name where
 // the pool's name tells it.
-func network(it *reconciler.Item) string {
+func network(it *judge.Item) string {
 	for _, r := range it.With() {
 		if r.Network() != "" {
 			return fmt.Sprintf("%s (%s)", r.Network(), it.Pool.RangeText)

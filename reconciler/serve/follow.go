@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // rest follows what changes until everything may be looked at again.
@@ -48,11 +49,11 @@ func (s *Server) follow(ctx context.Context, last *reconciler.Result) *reconcile
 	}
 	s.State.begin()
 	defer s.State.end()
-	released := map[reconciler.ID]bool{} // the watches may not have told of that yet
+	released := map[judge.ID]bool{} // the watches may not have told of that yet
 	for _, it := range last.Released {
 		released[it.ID()] = true
 	}
-	out := s.Quick.Follow(ctx, last.Judgement, changes, func(it *reconciler.Item) bool { return s.ready(it) && !released[it.ID()] })
+	out := s.Quick.Follow(ctx, last.Judgement, changes, func(it *judge.Item) bool { return s.ready(it) && !released[it.ID()] })
 	s.leaveAlone(out)
 	s.Recorder.followed(out)
 	s.restored(out)
@@ -60,7 +61,7 @@ func (s *Server) follow(ctx context.Context, last *reconciler.Result) *reconcile
 }
 
 // ready reports whether an item may be released now.
-func (s *Server) ready(it *reconciler.Item) bool { return !s.waiting[it.Object()] }
+func (s *Server) ready(it *judge.Item) bool { return !s.waiting[it.Object()] }
 
 // notMoved is called before what has changed is asked for: that has all so far.
 func (s *Server) notMoved() {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // refreshing is a cluster of which the second check's reading of everything takes time.
@@ -17,7 +18,7 @@ type refreshing struct {
 	n     *int
 }
 
-func (r refreshing) Relist(ctx context.Context, o *reconciler.Observation) (*reconciler.Observation, error) {
+func (r refreshing) Relist(ctx context.Context, o *judge.Observation) (*judge.Observation, error) {
 	time.Sleep(r.takes)
 	*r.spent += r.takes
 	*r.n++

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 func aCluster() *watched {
@@ -116,21 +117,21 @@ func (w *watched) restore() {
 	w.is(func() { w.away, w.older, w.revision = false, "a pool is older", 10 }, time.Second)
 }
 
-func (g *Guard) pass(nodes map[string]reconciler.NodeState, restored string) {
-	o := &reconciler.Observation{Restored: restored, Pools: []*ippool.Pool{aPool("10.0.0.0-24", "10.0.0.0/24")}}
+func (g *Guard) pass(nodes map[string]judge.NodeState, restored string) {
+	o := &judge.Observation{Restored: restored, Pools: []*ippool.Pool{aPool("10.0.0.0-24", "10.0.0.0/24")}}
 	for name, state := range nodes {
 		r := &podstate.Report{SandboxReport: &v1alpha1.SandboxReport{ObjectMeta: metav1.ObjectMeta{Name: name}}, Renewed: time.Now()}
-		if state != reconciler.NodeFresh {
+		if state != judge.NodeFresh {
 			r.Renewed = time.Now().Add(-time.Hour)
 		}
 		o.Reports = append(o.Reports, r)
 	}
-	state := &reconciler.RestoreState{Restored: time.Now(), Why: "it ran backwards"}
-	g.Passed(time.Now(), &reconciler.Result{Judgement: &reconciler.Judgement{Observation: o, Nodes: nodes, Restore: state}})
+	state := &judge.RestoreState{Restored: time.Now(), Why: "it ran backwards"}
+	g.Passed(time.Now(), &reconciler.Result{Judgement: &judge.Judgement{Observation: o, Nodes: nodes, Restore: state}})
 }
 
 func TestAFenceForARestoreStandsUntilAllIsSettledOrItsTimeIsUp(t *testing.T) {
-	fresh, stale := map[string]reconciler.NodeState{"worker-1": reconciler.NodeFresh}, map[string]reconciler.NodeState{"worker-1": reconciler.NodeStale}
+	fresh, stale := map[string]judge.NodeState{"worker-1": judge.NodeFresh}, map[string]judge.NodeState{"worker-1": judge.NodeStale}
 	t.Run("settled", func(t *testing.T) {
 		w := aCluster()
 		guarded(t, w, func(t *testing.T, g *Guard) {
@@ -153,7 +154,7 @@ func TestAFenceForARestoreStandsUntilAllIsSettledOrItsTimeIsUp(t *testing.T) {
 		w := aCluster()
 		guarded(t, w, func(t *testing.T, g *Guard) {
 			w.restore()
-			g.Passed(time.Now().Add(-time.Minute), &reconciler.Result{Judgement: &reconciler.Judgement{Observation: &reconciler.Observation{}}})
+			g.Passed(time.Now().Add(-time.Minute), &reconciler.Result{Judgement: &judge.Judgement{Observation: &judge.Observation{}}})
 			w.is(func() {}, 5*time.Second)
 			w.stands(t, true)
 		})
@@ -207,7 +208,7 @@ func TestWhatATimedOutFenceHasLeftIsToldByTheReplicaThatLeads(t *testing.T) {
 				}
 				w.restore()
 				if leads {
-					g.pass(map[string]reconciler.NodeState{"worker-1": reconciler.NodeStale}, "")
+					g.pass(map[string]judge.NodeState{"worker-1": judge.NodeStale}, "")
 				}
 				w.is(func() {}, 91*time.Second)
 				g.outcomes(t, map[string]float64{timedOut: 1})
@@ -258,7 +259,7 @@ func TestWhatALookOrAnAgentShowsRaisesTheFence(t *testing.T) {
 }
 
 func TestAReplicaThatKnowsOfNoRestoreLearnsItFromTheOne(t *testing.T) {
-	fresh := map[string]reconciler.NodeState{"worker-1": reconciler.NodeFresh}
+	fresh := map[string]judge.NodeState{"worker-1": judge.NodeFresh}
 	t.Run("that keeps the fence beside it", func(t *testing.T) {
 		w := aCluster()
 		guarded(t, w, func(t *testing.T, g *Guard) {

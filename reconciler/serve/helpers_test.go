@@ -20,6 +20,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/schedule"
 )
 
@@ -53,7 +54,7 @@ type view struct {
 	full bool
 }
 
-func (c view) List(context.Context) (*reconciler.Observation, error) {
+func (c view) List(context.Context) (*judge.Observation, error) {
 	if c.full {
 		c.mu.Lock()
 		c.passes = append(c.passes, time.Now())
@@ -80,14 +81,14 @@ func (c view) List(context.Context) (*reconciler.Observation, error) {
 	return o, nil
 }
 
-func (c *cluster) Changes(context.Context) (*reconciler.Live, error) {
+func (c *cluster) Changes(context.Context) (*judge.Live, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.untrusted != nil || c.untold {
 		return nil, c.untrusted
 	}
 	c.followed = append(c.followed, time.Now())
-	live := &reconciler.Live{Now: time.Now(), Pools: map[types.NamespacedName]*ippool.Pool{}}
+	live := &judge.Live{Now: time.Now(), Pools: map[types.NamespacedName]*ippool.Pool{}}
 	for name, p := range c.pools {
 		if c.told[name] != p {
 			live.Pools[types.NamespacedName{Namespace: p.Namespace, Name: name}] = p
@@ -97,8 +98,8 @@ func (c *cluster) Changes(context.Context) (*reconciler.Live, error) {
 	return live, nil
 }
 
-func (c *cluster) observation() *reconciler.Observation {
-	o := &reconciler.Observation{
+func (c *cluster) observation() *judge.Observation {
+	o := &judge.Observation{
 		Now: time.Now(), NADs: map[types.NamespacedName]*ippool.NAD{}, Pods: map[types.NamespacedName]*podstate.Pod{}, Reports: c.reports, Revision: c.revision,
 	}
 	for _, p := range c.pools {
@@ -107,18 +108,18 @@ func (c *cluster) observation() *reconciler.Observation {
 	return o
 }
 
-func (c view) Relist(context.Context, *reconciler.Observation) (*reconciler.Observation, error) {
+func (c view) Relist(context.Context, *judge.Observation) (*judge.Observation, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.observation(), nil
 }
 
 // GetLive reads pools and pods; all else stays as it was seen.
-func (c view) GetLive(_ context.Context, before *reconciler.Observation, need reconciler.LiveKeys) (*reconciler.Live, error) {
+func (c view) GetLive(_ context.Context, before *judge.Observation, need reconciler.LiveKeys) (*judge.Live, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.observation()
-	live := &reconciler.Live{Now: now.Now, Pools: map[types.NamespacedName]*ippool.Pool{}, Pods: map[types.NamespacedName]*podstate.Pod{}}
+	live := &judge.Live{Now: now.Now, Pools: map[types.NamespacedName]*ippool.Pool{}, Pods: map[types.NamespacedName]*podstate.Pod{}}
 	for _, n := range need.Pools {
 		live.Pools[n] = c.pools[n.Name]
 	}

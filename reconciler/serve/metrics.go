@@ -8,6 +8,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/schedule"
 )
 
@@ -28,8 +29,8 @@ type Metrics struct {
 type gauges struct {
 	allocations map[[3]string]int // by pool, verdict, reason
 	candidates  int
-	findings    map[reconciler.Kind]int
-	nodes       map[reconciler.NodeState]int
+	findings    map[judge.Kind]int
+	nodes       map[judge.NodeState]int
 	paused      bool
 	awaited     int
 }
@@ -133,24 +134,24 @@ func (m *Metrics) Collect(out chan<- prometheus.Metric) {
 func (m *Metrics) looked(out *reconciler.Result) {
 	g := &gauges{
 		allocations: map[[3]string]int{}, paused: out.Observation.Paused,
-		findings: map[reconciler.Kind]int{
-			reconciler.Phantom: 0, reconciler.Conflict: 0, reconciler.Unrecorded: 0, reconciler.Misrecorded: 0,
-			reconciler.MissingReservation: 0, reconciler.SilentNode: 0, reconciler.MalformedFinding: 0,
+		findings: map[judge.Kind]int{
+			judge.Phantom: 0, judge.Conflict: 0, judge.Unrecorded: 0, judge.Misrecorded: 0,
+			judge.MissingReservation: 0, judge.SilentNode: 0, judge.MalformedFinding: 0,
 		},
-		nodes: map[reconciler.NodeState]int{reconciler.NodeFresh: 0, reconciler.NodeStale: 0, reconciler.NodeNoReport: 0, reconciler.NodeLost: 0},
+		nodes: map[judge.NodeState]int{judge.NodeFresh: 0, judge.NodeStale: 0, judge.NodeNoReport: 0, judge.NodeLost: 0},
 	}
-	released := map[reconciler.ID]bool{}
+	released := map[judge.ID]bool{}
 	for _, it := range out.Released {
 		released[it.ID()] = true
 	}
 	type kind struct { // without the texts: there may be many
 		pool    *ippool.Pool
-		verdict reconciler.Verdict
-		reason  reconciler.Reason
+		verdict judge.Verdict
+		reason  judge.Reason
 	}
 	kinds := map[kind]int{}
 	for _, it := range out.Allocations {
-		if it.Verdict == reconciler.Stale {
+		if it.Verdict == judge.Stale {
 			if released[it.ID()] {
 				continue
 			}
@@ -162,7 +163,7 @@ func (m *Metrics) looked(out *reconciler.Result) {
 		g.allocations[[3]string{k.pool.Ref(), k.verdict.String(), k.reason.String()}] += n
 	}
 	for _, it := range out.Reservations {
-		if it.Verdict == reconciler.Stale && len(it.With()) == 0 && !released[it.ID()] {
+		if it.Verdict == judge.Stale && len(it.With()) == 0 && !released[it.ID()] {
 			g.candidates++
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/informers"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/schedule"
 )
 
@@ -22,8 +23,8 @@ type Recorder struct {
 	Metrics *Metrics
 	Events  *Events
 
-	held     map[reconciler.ID]reconciler.Reason
-	refused  map[reconciler.ID]reconciler.Refusal
+	held     map[judge.ID]judge.Reason
+	refused  map[judge.ID]reconciler.Refusal
 	findings map[string]bool
 	notes    map[string]bool
 	failed   string // why the last full pass could not look
@@ -119,7 +120,7 @@ func (t *Recorder) followed(out *reconciler.Result) {
 	t.Metrics.followed(out)
 	t.tellReleased(out)
 	if t.refused == nil {
-		t.refused = map[reconciler.ID]reconciler.Refusal{}
+		t.refused = map[judge.ID]reconciler.Refusal{}
 	}
 	for _, x := range out.Refused {
 		t.tellRefusal(x)
@@ -150,9 +151,9 @@ func (t *Recorder) each(said map[string]bool, now []string, say func(string)) ma
 }
 
 func (t *Recorder) tellHeld(out *reconciler.Result) {
-	held := map[reconciler.ID]reconciler.Reason{}
+	held := map[judge.ID]judge.Reason{}
 	for _, it := range out.Allocations {
-		if it.Verdict != reconciler.Held {
+		if it.Verdict != judge.Held {
 			continue
 		}
 		held[it.ID()] = it.Reason
@@ -164,7 +165,7 @@ func (t *Recorder) tellHeld(out *reconciler.Result) {
 }
 
 func (t *Recorder) tellRefused(out *reconciler.Result) {
-	refused := map[reconciler.ID]reconciler.Refusal{}
+	refused := map[judge.ID]reconciler.Refusal{}
 	breaker := ""
 	for _, x := range out.Refused {
 		refused[x.ID()] = x.Why
@@ -174,9 +175,9 @@ func (t *Recorder) tellRefused(out *reconciler.Result) {
 		t.tellRefusal(x)
 	}
 	// What is left alone for a while is in no list, and stays what it was.
-	for _, items := range [][]*reconciler.Item{out.Allocations, out.Reservations} {
+	for _, items := range [][]*judge.Item{out.Allocations, out.Reservations} {
 		for _, it := range items {
-			if it.Verdict != reconciler.Stale {
+			if it.Verdict != judge.Stale {
 				continue
 			}
 			why, was := t.refused[it.ID()]
@@ -216,7 +217,7 @@ func (t *Recorder) tellFindings(out *reconciler.Result) {
 	findings := map[string]bool{}
 	for _, f := range out.Findings {
 		key := fmt.Sprint(f.Kind, f.Pool, f.IP, f.Node, f.Pods, f.ContainerIDs)
-		if f.Kind == reconciler.MalformedFinding {
+		if f.Kind == judge.MalformedFinding {
 			key += f.Message
 		}
 		if !t.findings[key] && !findings[key] {

@@ -14,6 +14,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/informers"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 func newTeller(log *strings.Builder) *Recorder {
@@ -92,7 +93,7 @@ func TestForWhomARestoreWaitsIsToldAsAnErrorOnceAMinute(t *testing.T) {
 	look := func(after time.Duration, awaited ...string) (said int) {
 		before := strings.Count(log.String(), "level=ERROR")
 		out.Observation.Now = out.Observation.Now.Add(after)
-		out.Restore = &reconciler.RestoreState{Restored: noon, Why: "resourceVersion 90 after 100", Awaiting: awaited}
+		out.Restore = &judge.RestoreState{Restored: noon, Why: "resourceVersion 90 after 100", Awaiting: awaited}
 		recorder.tell(out)
 		if got := recorder.Metrics.last.awaited; got != len(awaited) {
 			t.Errorf("%d nodes in the metric, want %d", got, len(awaited))

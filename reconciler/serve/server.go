@@ -18,6 +18,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/informers"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/schedule"
 )
 
@@ -56,7 +57,7 @@ type Caches interface {
 	Rebuild(why string)
 	// Changes are what has changed since Quick looked last or since the last call;
 	// nil where only a look at everything tells.
-	Changes(ctx context.Context) (*reconciler.Live, error)
+	Changes(ctx context.Context) (*judge.Live, error)
 }
 
 // The keys of the queue that are no pool's or reservation's, which have a slash.

@@ -10,29 +10,30 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 func TestWhatIsLeftToBeSettledAfterARestore(t *testing.T) {
 	now := time.Now()
-	state := func(awaiting ...string) *reconciler.RestoreState {
-		return &reconciler.RestoreState{Restored: now, Awaiting: awaiting}
+	state := func(awaiting ...string) *judge.RestoreState {
+		return &judge.RestoreState{Restored: now, Awaiting: awaiting}
 	}
 	report := func(renewed time.Time) []*podstate.Report {
 		return []*podstate.Report{{SandboxReport: &v1alpha1.SandboxReport{ObjectMeta: metav1.ObjectMeta{Name: "worker-1"}}, Renewed: renewed}}
 	}
-	fresh := map[string]reconciler.NodeState{"worker-1": reconciler.NodeFresh, "worker-2": reconciler.NodeLost}
+	fresh := map[string]judge.NodeState{"worker-1": judge.NodeFresh, "worker-2": judge.NodeLost}
 	for says, c := range map[string]struct {
 		out  reconciler.Result
 		left string
 	}{
-		"the pass showed the restore itself": {reconciler.Result{Judgement: &reconciler.Judgement{Observation: &reconciler.Observation{Restored: "x"}}}, "another one is needed"},
-		"it does not know of the restore":    {reconciler.Result{Judgement: &reconciler.Judgement{Observation: &reconciler.Observation{}}}, "does not know"},
-		"there are no agents":                {reconciler.Result{Judgement: &reconciler.Judgement{Observation: &reconciler.Observation{}, WithoutAgents: true}}, ""},
-		"all is paused":                      {reconciler.Result{Judgement: &reconciler.Judgement{Observation: &reconciler.Observation{Paused: true}, Restore: state("worker-1")}, ToRepair: 3}, ""},
-		"a node is waited for":               {reconciler.Result{Judgement: &reconciler.Judgement{Observation: &reconciler.Observation{Reports: report(now.Add(10 * time.Second))}, Nodes: fresh, Restore: state("worker-9")}}, "worker-9"},
-		"a report was renewed too early":     {reconciler.Result{Judgement: &reconciler.Judgement{Observation: &reconciler.Observation{Reports: report(now.Add(10*time.Second - time.Second))}, Nodes: fresh, Restore: state()}}, "worker-1"},
-		"something is not written yet":       {reconciler.Result{Judgement: &reconciler.Judgement{Observation: &reconciler.Observation{Reports: report(now.Add(10 * time.Second))}, Nodes: fresh, Restore: state()}, ToRepair: 3}, "3 entries"},
-		"nothing":                            {reconciler.Result{Judgement: &reconciler.Judgement{Observation: &reconciler.Observation{Reports: report(now.Add(10 * time.Second))}, Nodes: fresh, Restore: state()}}, ""},
+		"the pass showed the restore itself": {reconciler.Result{Judgement: &judge.Judgement{Observation: &judge.Observation{Restored: "x"}}}, "another one is needed"},
+		"it does not know of the restore":    {reconciler.Result{Judgement: &judge.Judgement{Observation: &judge.Observation{}}}, "does not know"},
+		"there are no agents":                {reconciler.Result{Judgement: &judge.Judgement{Observation: &judge.Observation{}, WithoutAgents: true}}, ""},
+		"all is paused":                      {reconciler.Result{Judgement: &judge.Judgement{Observation: &judge.Observation{Paused: true}, Restore: state("worker-1")}, ToRepair: 3}, ""},
+		"a node is waited for":               {reconciler.Result{Judgement: &judge.Judgement{Observation: &judge.Observation{Reports: report(now.Add(10 * time.Second))}, Nodes: fresh, Restore: state("worker-9")}}, "worker-9"},
+		"a report was renewed too early":     {reconciler.Result{Judgement: &judge.Judgement{Observation: &judge.Observation{Reports: report(now.Add(10*time.Second - time.Second))}, Nodes: fresh, Restore: state()}}, "worker-1"},
+		"something is not written yet":       {reconciler.Result{Judgement: &judge.Judgement{Observation: &judge.Observation{Reports: report(now.Add(10 * time.Second))}, Nodes: fresh, Restore: state()}, ToRepair: 3}, "3 entries"},
+		"nothing":                            {reconciler.Result{Judgement: &judge.Judgement{Observation: &judge.Observation{Reports: report(now.Add(10 * time.Second))}, Nodes: fresh, Restore: state()}}, ""},
 	} {
 		t.Run(says, func(t *testing.T) {
 			if left := unsettled(&c.out, now); !strings.Contains(left, c.left) || (left == "") != (c.left == "") {

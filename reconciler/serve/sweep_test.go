@@ -14,6 +14,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // sweepAPI is what the API says of one node.
@@ -57,7 +58,7 @@ func newSweeping() *sweeping {
 
 // at sweeps so long after noon.
 func (s *sweeping) at(after time.Duration) {
-	o := &reconciler.Observation{
+	o := &judge.Observation{
 		Now: noon.Add(after), Nodes: s.nodes, Pools: s.pools, NADs: map[types.NamespacedName]*ippool.NAD{}, Pods: map[types.NamespacedName]*podstate.Pod{},
 		Reports: []*podstate.Report{{
 			SandboxReport: &v1alpha1.SandboxReport{ObjectMeta: metav1.ObjectMeta{Name: "worker-2"},
@@ -65,7 +66,7 @@ func (s *sweeping) at(after time.Duration) {
 			Renewed: s.heard, LastHeard: s.heard,
 		}},
 	}
-	s.next = s.Sweep(context.Background(), &reconciler.Result{Judgement: reconciler.Judge(o, nil, reconciler.Policy{})})
+	s.next = s.Sweep(context.Background(), &reconciler.Result{Judgement: judge.Judge(o, nil, judge.Policy{})})
 }
 
 // swept checks whether the report was removed, and how often the API was asked.

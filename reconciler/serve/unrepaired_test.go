@@ -7,6 +7,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 func TestWhatTheBreakerForRepairWithholdsIsToldOnceAndCountedEach(t *testing.T) {
@@ -14,7 +15,7 @@ func TestWhatTheBreakerForRepairWithholdsIsToldOnceAndCountedEach(t *testing.T) 
 	recorder := newTeller(&log)
 	out := looks(t, reconciler.NewHistory())
 	for _, ip := range []string{"10.0.0.1", "10.0.0.2", "10.0.0.3"} {
-		f := reconciler.Finding{Kind: reconciler.Unrecorded, IP: ip, Pool: "kube-system/p"}
+		f := judge.Finding{Kind: judge.Unrecorded, IP: ip, Pool: "kube-system/p"}
 		out.Unrepaired = append(out.Unrepaired, reconciler.Unrepaired{Finding: f, Why: reconciler.Breaker, Detail: "worker-1 says too much"})
 	}
 	count := func() float64 {

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/snapshot"
 )
 
@@ -21,7 +21,7 @@ func nodeObject(node string) string {
 }
 
 // lookAt opens a folder at a time of its own (zero for its default).
-func lookAt(t *testing.T, now time.Time, text string) *reconciler.Observation {
+func lookAt(t *testing.T, now time.Time, text string) *judge.Observation {
 	t.Helper()
 	f, err := snapshot.Open(folder(t, map[string]string{"pool.yaml": onePool, "other.yaml": text}), now, home)
 	if err != nil {
@@ -61,7 +61,7 @@ func TestNowIsTheWallClockWhereNothingInTheFolderHasATime(t *testing.T) {
 }
 
 // freshReports are the names of the reports that may be relied upon.
-func freshReports(o *reconciler.Observation) string {
+func freshReports(o *judge.Observation) string {
 	var names string
 	for _, r := range o.Reports {
 		if r.Fresh(o.Now) {

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/ip-reconcile/ip-reconcile/podstate"
-	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 const podA = `apiVersion: v1
@@ -29,10 +29,10 @@ func TestTwoCopiesThatDifferAreSaidAndTheMoreCarefulOneCounts(t *testing.T) {
 			o := observe(t, open(t, folder(t, map[string]string{"pool.yaml": strings.Replace(onePool, "default/b", "default/a", 1), "a.yaml": copies[0], "b.yaml": copies[1]})))
 			saysUnreadable(t, o.Unreadable, "Pod default/a", "a.yaml", "b.yaml", "differ")
 			judged := 0
-			for _, it := range reconciler.Judge(o, nil, reconciler.Policy{}).Allocations {
+			for _, it := range judge.Judge(o, nil, judge.Policy{}).Allocations {
 				if it.PodRef() == "default/a" {
 					judged++
-					equal(t, "verdict on "+it.Text(), it.Verdict, reconciler.Held)
+					equal(t, "verdict on "+it.Text(), it.Verdict, judge.Held)
 				}
 			}
 			equal(t, "entries of the pod", judged, 2)

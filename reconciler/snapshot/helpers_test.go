@@ -12,6 +12,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/snapshot"
 )
 
@@ -55,7 +56,7 @@ func open(t tester, dir string) *snapshot.Folder {
 	return f
 }
 
-func observe(t tester, f *snapshot.Folder) *reconciler.Observation {
+func observe(t tester, f *snapshot.Folder) *judge.Observation {
 	t.Helper()
 	o, err := f.List(context.Background())
 	if err != nil {
@@ -65,12 +66,12 @@ func observe(t tester, f *snapshot.Folder) *reconciler.Observation {
 }
 
 // look opens a folder of one file beside a pool, and observes it.
-func look(t *testing.T, text string) *reconciler.Observation {
+func look(t *testing.T, text string) *judge.Observation {
 	t.Helper()
 	return observe(t, open(t, folder(t, map[string]string{"pool.yaml": onePool, "other.yaml": text})))
 }
 
-func poolNamed(t tester, o *reconciler.Observation, name string) *ippool.Pool {
+func poolNamed(t tester, o *judge.Observation, name string) *ippool.Pool {
 	t.Helper()
 	for _, p := range o.Pools {
 		if p.Name == name {
@@ -107,7 +108,7 @@ func hold(t tester, f *snapshot.Folder, work func(context.Context, *reconciler.H
 	}
 }
 
-func reservationNamed(t tester, o *reconciler.Observation, name string) *ippool.Reservation {
+func reservationNamed(t tester, o *judge.Observation, name string) *ippool.Reservation {
 	t.Helper()
 	for _, r := range o.Reservations {
 		if r.Name == name {

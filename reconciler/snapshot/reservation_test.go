@@ -15,6 +15,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 const oneReservation = `apiVersion: whereabouts.cni.cncf.io/v1alpha1
@@ -139,7 +140,7 @@ func TestAReservationThatIsCreatedIsReadBack(t *testing.T) {
 	dir := folder(t, map[string]string{"pool.yaml": onePool})
 	f := open(t, dir)
 	hold(t, f, func(ctx context.Context, _ *reconciler.Hold) error { return f.CreateReservation(ctx, newReservation()) })
-	for title, o := range map[string]*reconciler.Observation{"the same folder": observe(t, f), "reopened": observe(t, open(t, dir))} {
+	for title, o := range map[string]*judge.Observation{"the same folder": observe(t, f), "reopened": observe(t, open(t, dir))} {
 		r := reservationNamed(t, o, "10.0.0.5")
 		if r.PodRef != "default/a" || r.IfName != "net1" || r.Namespace != "kube-system" || r.Problem != "" {
 			t.Errorf("%s: %+v", title, r)

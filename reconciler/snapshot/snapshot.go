@@ -24,7 +24,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
-	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // Folder is a snapshot of a cluster.
@@ -291,10 +291,10 @@ func (f *Folder) newest() time.Time {
 
 // observe builds the observation from what is in memory, which is what is, or
 // will be, in the files.
-func (f *Folder) observe() *reconciler.Observation {
+func (f *Folder) observe() *judge.Observation {
 	own := f.namespaces[f.namespace]
-	o := &reconciler.Observation{
-		Now: f.now, Paused: own[ippool.PausedAnnotation] == "true", Acknowledged: reconciler.Acknowledged(own), Pods: f.pods, Nodes: f.nodes,
+	o := &judge.Observation{
+		Now: f.now, Paused: own[ippool.PausedAnnotation] == "true", Acknowledged: judge.Acknowledged(own), Pods: f.pods, Nodes: f.nodes,
 		Unreadable: f.unreadable, ReportsUnreadable: f.badReport,
 		NADs: f.nads,
 	}

@@ -13,19 +13,20 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // List reads everything that is in the folder.
-func (f *Folder) List(context.Context) (*reconciler.Observation, error) { return f.observe(), nil }
+func (f *Folder) List(context.Context) (*judge.Observation, error) { return f.observe(), nil }
 
 // Relist reads the folder as it is by now.
-func (f *Folder) Relist(context.Context, *reconciler.Observation) (*reconciler.Observation, error) {
+func (f *Folder) Relist(context.Context, *judge.Observation) (*judge.Observation, error) {
 	return f.observe(), nil
 }
 
 // GetLive finds nothing changed: nobody else writes to a snapshot.
-func (f *Folder) GetLive(context.Context, *reconciler.Observation, reconciler.LiveKeys) (*reconciler.Live, error) {
-	return &reconciler.Live{}, nil
+func (f *Folder) GetLive(context.Context, *judge.Observation, reconciler.LiveKeys) (*judge.Live, error) {
+	return &judge.Live{}, nil
 }
 
 // Hold runs work, and then writes the files that it changed: nobody else writes

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/snapshot"
 )
 
@@ -126,7 +127,7 @@ func TestWhatWasReleasedIsGoneFromTheNextLookToo(t *testing.T) {
 	dir := folder(t, map[string]string{"pool.yaml": onePool})
 	f := open(t, dir)
 	release(t, f, "10.0.0.0-24", "5")
-	for title, o := range map[string]*reconciler.Observation{"the same folder": observe(t, f), "reopened": observe(t, open(t, dir))} {
+	for title, o := range map[string]*judge.Observation{"the same folder": observe(t, f), "reopened": observe(t, open(t, dir))} {
 		if p := poolNamed(t, o, "10.0.0.0-24"); p.Find("5") != nil || p.Find("6") == nil {
 			t.Errorf("%s: %d entries", title, len(p.Allocations))
 		}

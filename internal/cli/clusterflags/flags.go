@@ -20,6 +20,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/flags"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
@@ -81,7 +82,7 @@ func (o *Flags) Completions(c *cobra.Command) {
 // Options are what the flags say about judging and releasing.
 func (o *Flags) Options() (reconciler.Options, error) {
 	out := reconciler.Options{
-		Policy:       reconciler.Policy{AgentsRequired: o.agents == "required", UnreachableNodeTimeout: o.unreachable},
+		Policy:       judge.Policy{AgentsRequired: o.agents == "required", UnreachableNodeTimeout: o.unreachable},
 		ConfirmAfter: o.ConfirmAfter, Repair: o.Repair, AllowMassRepair: o.AllowMassRepair,
 	}
 	if o.agents != "auto" && o.agents != "required" {

@@ -1,0 +1,182 @@
+package judge
+
+import (
+	"net/netip"
+	"slices"
+
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/podstate"
+)
+
+// addClaims notes who else carries the address in the same network.
+func (x *Index) addClaims(s *candidate, e *Evidence) {
+	if x.onSuccessor(s, e) {
+		e.Claimant, e.claimedOn = "pod "+s.pod.String(), s.pod.Node
+		return
+	}
+	if e.Claimant, e.ClaimantNode = x.claimant(s, e); e.Claimant == "" {
+		e.Claimant, e.ClaimantNode = x.unreadClaim(s, e)
+		e.ClaimUnread = e.Claimant != ""
+	}
+}
+
+// onSuccessor reports whether the address is on a pod by the owner's name that may be
+// another than the sandbox's: what is known of the sandbox says nothing of that pod.
+func (x *Index) onSuccessor(s *candidate, e *Evidence) bool {
+	if !e.OnPod || s.pod.Node == "" || e.Phase != podstate.Pending && e.Phase != podstate.Terminating {
+		return false
+	}
+	if e.Phase == podstate.Terminating && (x.over(s.pod.Node) || e.UnreachableOK) {
+		return false
+	}
+	return x.inUse && (e.Own != ItsPod || !slices.Contains(e.Nodes, s.pod.Node))
+}
+
+// claimant names somebody else who carries the address in the same network, ""
+// if there is nobody: another pod that is not finished, or another sandbox or
+// attachment whose network is not known to be closed, of a node that is not
+// proven dead. A network that cannot be told counts as the same. What lapsed with
+// a node that is gone is no claim; the evidence then says that it rests on that.
+func (x *Index) claimant(s *candidate, e *Evidence) (who, node string) {
+	own, same := "", func(network string) bool { return network == s.network }
+	if s.alloc != nil {
+		own, same = s.alloc.ContainerID, s.pool.of
+	}
+	for _, addr := range s.addresses() {
+		for _, c := range x.podsAt(addr) {
+			if s.owner.UID == "" && c.pod.Namespace == s.owner.Namespace && c.pod.Name == s.owner.Name {
+				continue
+			}
+			if x.mayBeOf(s, c.nad) {
+				e.claimedOn = c.pod.Node
+				return "pod " + c.pod.String(), ""
+			}
+		}
+		for _, b := range x.boxesAt(addr) {
+			if own != "" && b.containerID() == own || !same(b.NetworkName) || !x.holds(&b.reportEntry) {
+				continue
+			}
+			if x.lapsed(b.report) {
+				e.MissingNode, e.Unproven = true, true
+				continue
+			}
+			return "sandbox " + b.containerID() + " on node " + b.report.Name, b.report.Name
+		}
+	}
+	return "", ""
+}
+
+// addresses are those that a candidate may be about.
+func (s *candidate) addresses() []netip.Addr {
+	if s.alloc != nil {
+		return s.pool.mayBe(s.alloc)
+	}
+	return []netip.Addr{s.address}
+}
+
+// mayBeOf reports whether an interface of this definition, nil if it cannot be read,
+// may be on the candidate's network.
+func (x *Index) mayBeOf(s *candidate, nad *ippool.NAD) bool {
+	return nad == nil || slices.ContainsFunc(nad.Networks, func(n ippool.Network) bool {
+		if s.alloc != nil {
+			return s.pool.of(n.Name)
+		}
+		return n.Name == s.network
+	})
+}
+
+// holds reports whether a sandbox or attachment may hold its addresses.
+func (x *Index) holds(g *reportEntry) bool {
+	if x.lost(g.report) {
+		return false
+	}
+	return x.mayRun(g)
+}
+
+// unreadBox is a sandbox of which no cache entry tells all addresses, and which may
+// carry others than those that its pod's status tells: any address of these networks,
+// or where that is not known, any at all.
+type unreadBox struct {
+	*report
+	box *v1alpha1.Sandbox
+	any bool
+	on  []*ippool.NAD // nil: one that cannot be read
+}
+
+// unreadClaim names a sandbox whose addresses are not known, and may be the candidate's.
+func (x *Index) unreadClaim(s *candidate, e *Evidence) (who, node string) {
+	if x.unread == nil {
+		x.unread = x.findUnread()
+	}
+	claims := func(b *v1alpha1.Sandbox, r *report) bool {
+		if s.alloc != nil && b.ID == s.alloc.ContainerID {
+			return false
+		}
+		if x.lapsed(r) {
+			e.MissingNode, e.Unproven = true, true
+			return false
+		}
+		who, node = "sandbox "+b.ID+" on node "+r.Name, r.Name
+		return true
+	}
+	for i := range x.unread {
+		u := &x.unread[i]
+		on := func(nad *ippool.NAD) bool { return x.mayBeOf(s, nad) }
+		if (u.any || slices.ContainsFunc(u.on, on)) && claims(u.box, u.report) {
+			return who, node
+		}
+	}
+	// The address is on the owner's own pod, and so may be on another sandbox of its.
+	r := (*report)(nil)
+	if e.OnPod {
+		r = x.byNode[s.pod.Node]
+	}
+	if r == nil || r.unread == 0 {
+		return "", ""
+	}
+	for i := range r.sandboxes {
+		b := &r.sandboxes[i]
+		if b.AddressesUnread && x.podOf(b) == s.pod && x.holds(&reportEntry{report: r, box: b}) && claims(b, r) {
+			return who, node
+		}
+	}
+	return "", ""
+}
+
+func (x *Index) findUnread() []unreadBox {
+	found := []unreadBox{}
+	for _, r := range x.reports {
+		if r.unread == 0 {
+			continue
+		}
+		for i := range r.sandboxes {
+			b := &r.sandboxes[i]
+			if !b.AddressesUnread || !x.holds(&reportEntry{report: r, box: b}) {
+				continue
+			}
+			u := unreadBox{report: r, box: b}
+			if pod := x.podOf(b); pod == nil || pod.Status != podstate.StatusReadable {
+				u.any = true
+			} else {
+				for _, iface := range pod.Interfaces {
+					if _, _, named := iface.NAD(); named && len(iface.Addresses) == 0 {
+						u.on = append(u.on, x.nads[iface.Network])
+					}
+				}
+			}
+			if u.any || len(u.on) > 0 {
+				found = append(found, u)
+			}
+		}
+	}
+	return found
+}
+
+// podOf is the pod of a sandbox, nil if it is not known.
+func (x *Index) podOf(b *v1alpha1.Sandbox) *podstate.Pod {
+	if p := x.pod(b.Namespace, b.Name); p != nil && p.Has(b.UID) {
+		return p
+	}
+	return nil
+}

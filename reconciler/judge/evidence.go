@@ -1,0 +1,176 @@
+package judge
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/podstate"
+)
+
+// Ownership reports whether the pod by the allocation's name is the sandbox's pod.
+type Ownership int
+
+const (
+	// OwnerUnknown: no report gives the sandbox a UID, or there is no pod.
+	OwnerUnknown Ownership = iota
+	// ItsPod: the pod has the UID that the runtime ran the sandbox for.
+	ItsPod
+	// NotItsPod: the pod has another UID: a successor of the same name.
+	NotItsPod
+)
+
+// Evidence is all that the verdict on one allocation or reservation rests on.
+type Evidence struct {
+	Problem ippool.Problem
+	Detail  string // what the Problem is
+
+	Owner   ippool.PodRef
+	Pod     *podstate.Pod  // nil: no pod by that name
+	Phase   podstate.Phase // of that pod
+	Own     Ownership
+	Overdue bool
+
+	Sandbox     Sandbox
+	SandboxUID  string
+	ContainerID string   // of the sandbox, where it was found by address
+	Nodes       []string // that could run the sandbox
+	Unheard     []string // those of them without a fresh report
+	over        []string // those of them that are dead or missing
+
+	OnPod         bool // the address is on the pod
+	Unreachable   bool // every unheard node, or without agents the node in question, is not Ready
+	UnreachableOK bool // and has been so for longer than the operator allows for
+	StaleSaysRun  bool // a stale report has the sandbox as one that may be running, and was vouched for after the containers' end
+	Recent        bool // a reservation younger than an ADD may take
+	MissingNode   bool // it rests on a Node object being gone
+	Unproven      bool // what would be proven is not: something else could speak against it
+	Unsettled     bool // nor yet: the node's agent may not know of the sandbox of the pod by that name
+	Elsewhere     bool // another node tells that the sandbox has ended
+	Claimant      string
+	ClaimantNode  string // of the report that tells of the claimant; "" for a pod
+	ClaimUnread   bool   // no cache entry tells the claimant's addresses
+	claimedOn     string // the node of a claimant that is a pod
+}
+
+// gather collects the evidence on a candidate.
+func (x *Index) gather(s *candidate, e *Evidence) {
+	*e = Evidence{Owner: s.owner}
+	if s.pod != nil {
+		e.Pod, e.OnPod = s.pod, x.onPod(s)
+		e.Phase = s.pod.Phase
+		if s.pod.Disputed != "" {
+			e.Problem, e.Detail = ippool.Malformed, s.pod.Disputed
+		}
+		e.Overdue = s.pod.Overdue(x.now)
+	}
+	x.sandbox(s, e)
+	if s.pod != nil {
+		switch {
+		case e.SandboxUID == "":
+		case s.pod.Has(e.SandboxUID):
+			e.Own = ItsPod
+		default:
+			e.Own = NotItsPod
+		}
+	}
+	e.StaleSaysRun = x.staleSaysRun(s)
+	e.Unproven = e.Unproven || s.alloc == nil // nothing names the sandbox of a reservation
+	e.Unsettled = e.Phase == podstate.Pending && e.Own == NotItsPod && !x.settled(s)
+}
+
+// settled reports whether the candidate has been Stale for so long that the agent of the
+// node knows of a sandbox that the pod by its name may have by now.
+func (x *Index) settled(s *candidate) bool {
+	since := x.seen(s).StaleSince
+	return !since.IsZero() && x.now.Sub(since) >= HeardSince
+}
+
+// onPod reports whether the address is on the pod: by its network-status, the
+// default network's entry too, or its podIPs. With agents, an interface does not
+// count when its definition maps to another pool that holds an entry of its own for
+// it; that the definition maps elsewhere is no proof, it may have been edited.
+func (x *Index) onPod(s *candidate) bool {
+	for _, ip := range s.pod.IPs {
+		if s.standsFor(ip) {
+			return true
+		}
+	}
+	for i := range s.pod.Interfaces {
+		iface := &s.pod.Interfaces[i]
+		for _, ip := range iface.Addresses {
+			if s.standsFor(ip) && !x.recordedElsewhere(s, iface, ip) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// standsFor reports whether the candidate may be about this address.
+func (s *candidate) standsFor(ip netip.Addr) bool {
+	switch {
+	case s.alloc == nil:
+		return ip == s.address
+	case s.pool.keyed == nil:
+		return ip == s.alloc.Address
+	}
+	return s.pool.Range.HasKey(ip, s.alloc.Offset)
+}
+
+func (x *Index) recordedElsewhere(s *candidate, i *podstate.Interface, ip netip.Addr) bool {
+	nad := x.nads[i.Network]
+	if nad == nil || s.mapped(nad) || !x.inUse { // without agents nothing tells which of the two is the interface's
+		return false
+	}
+	return slices.ContainsFunc(x.entriesFor(nil, ip), func(e entry) bool {
+		return e.pool != s.pool && e.PodRef == s.podRef() && e.IfName == i.Name && e.pool.mapped(nad)
+	})
+}
+
+// mapped reports whether a definition is of the candidate's pool, or for a
+// reservation of its network.
+func (s *candidate) mapped(nad *ippool.NAD) bool {
+	if s.pool != nil {
+		return s.pool.mapped(nad)
+	}
+	return slices.ContainsFunc(nad.Networks, func(n ippool.Network) bool { return n.Name == s.network })
+}
+
+// reachability tells whether nodes are not known about because they all are not
+// Ready, and whether they have been so for longer than the operator allows for.
+func (x *Index) reachability(nodes []string) (unreachable, givenUp bool) {
+	givenUp = len(nodes) > 0 && x.policy.UnreachableNodeTimeout > 0
+	for _, n := range nodes {
+		if !x.notReady(n) {
+			return false, false
+		}
+		since := x.o.Nodes[n].NotReadyFor
+		if since.IsZero() || x.now.Sub(since) < x.policy.UnreachableNodeTimeout {
+			givenUp = false
+		}
+	}
+	return len(nodes) > 0, givenUp
+}
+
+// staleSaysRun reports whether a last report that has the id speaks against a pod that
+// kubelet says it has stopped: it was vouched for, by the API server's clock, when the
+// containers had ended.
+func (x *Index) staleSaysRun(s *candidate) bool {
+	if s.pod == nil {
+		return false
+	}
+	return slices.ContainsFunc(s.sighted, func(g reportEntry) bool {
+		if g.report.fresh || g.gone != nil || x.lost(g.report) {
+			return false
+		}
+		heard := g.report.LastHeard
+		return x.mayRun(&g) && (heard.IsZero() || !heard.Before(s.pod.LastFinished))
+	})
+}
+
+// HeardSince is how long a sandbox must have been absent before that counts while its
+// pod is Pending, whatever --confirm-after says: as long as a report is fresh. Before
+// that its agent may have looked last when the ADD had not yet begun.
+const HeardSince = time.Minute

@@ -1,0 +1,283 @@
+package judge
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/podstate"
+)
+
+// Kind names a finding.
+type Kind string
+
+const (
+	Phantom            Kind = "Phantom"
+	Conflict           Kind = "Conflict"
+	Unrecorded         Kind = "Unrecorded"
+	Misrecorded        Kind = "Misrecorded"
+	MissingReservation Kind = "MissingReservation"
+	SilentNode         Kind = "SilentNode"
+	MalformedFinding   Kind = "Malformed"
+)
+
+// Finding is something wrong beside the verdicts. The JSON names are a contract.
+type Finding struct {
+	Kind         Kind     `json:"kind"`
+	IP           string   `json:"ip"`
+	Pool         string   `json:"pool"`
+	Pods         []string `json:"pods"`
+	ContainerIDs []string `json:"containerIDs"`
+	Node         string   `json:"node"`
+	Message      string   `json:"message"`
+
+	// Repair is what --repair would write; nil for nothing.
+	Repair *Repair `json:"-"`
+}
+
+// CanRepair reports whether --repair would mend it.
+func (f Finding) CanRepair() bool { return f.Repair != nil }
+
+func (w *judging) findings() []Finding {
+	x := w.x
+	found := w.phantoms()
+	for _, addr := range uniqueAddresses(x.shared) {
+		found = append(found, x.conflictsAt(addr)...)
+	}
+	for _, addr := range uniqueAddresses(x.loose) {
+		found = append(found, x.unrecordedAt(addr)...)
+	}
+	for _, addr := range uniqueAddresses(w.ended) {
+		found = append(found, x.misrecordedAt(addr)...)
+	}
+	uses := w.overlapping()
+	for i := range found {
+		if r := found[i].Repair; r != nil {
+			r.Overlapping = uses[r.Pool]
+		}
+	}
+	found = slices.Concat(found, w.missingReservations(uses), w.silentNodes(), x.malformed(w.j))
+	for i := range found {
+		f := &found[i]
+		f.Pods, f.ContainerIDs = append([]string{}, f.Pods...), append([]string{}, f.ContainerIDs...)
+	}
+	slices.SortStableFunc(found, func(a, b Finding) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.IP, b.IP), cmp.Compare(a.Node, b.Node), cmp.Compare(a.Message, b.Message))
+	})
+	return found
+}
+
+// FindingsAt are the findings that can be mended: of entries at some addresses, and of
+// missing reservations at others. The cost grows with the addresses.
+func (x *Index) FindingsAt(entries, reservations []netip.Addr) []Finding {
+	var found []Finding
+	for _, addr := range uniqueAddresses(entries) {
+		found = slices.Concat(found, x.unrecordedAt(addr), x.misrecordedAt(addr))
+	}
+	if len(reservations) == 0 {
+		return found
+	}
+	w := x.judgingOf(reservations)
+	for _, it := range w.j.Allocations {
+		if f := w.missingReservation(x.poolNamed(it.Pool.Ref()), it); f != nil {
+			found = append(found, *f)
+		}
+	}
+	return found
+}
+
+func uniqueAddresses(in []netip.Addr) []netip.Addr {
+	slices.SortFunc(in, netip.Addr.Compare)
+	return slices.Compact(in)
+}
+
+// known reports whether the API has the sandbox's pod.
+func (x *Index) known(g *reportEntry) bool {
+	p := x.pod(g.pod())
+	return p != nil && (g.uid() == "" || p.Has(g.uid()))
+}
+
+// runs reports whether a fresh report has the reportEntry as a READY sandbox.
+func (g *reportEntry) runs() bool {
+	return g.report.fresh && g.box != nil && g.box.State == v1alpha1.SandboxReady
+}
+
+func (w *judging) phantoms() []Finding {
+	var found []Finding
+	for _, r := range w.x.reports {
+		for i := range r.Sandboxes {
+			g := reportEntry{report: r, number: r.first + uint32(i), box: &r.Sandboxes[i]}
+			if g.runs() && !w.vouched.has(uint64(g.number)) && r.Settled(g.box, w.x.now) && !w.x.known(&g) {
+				found = append(found, w.x.phantom(&g))
+			}
+		}
+	}
+	return found
+}
+
+func (x *Index) phantom(g *reportEntry) Finding {
+	pod := g.box.Namespace + "/" + g.box.Name
+	var ips, pools, missing []string
+	for _, a := range g.box.Addresses {
+		addr, ok := podstate.ParseAddress(a)
+		if !ok {
+			continue
+		}
+		ips = append(ips, addr.String())
+		recorded := false
+		for _, e := range x.entriesFor(nil, addr) {
+			if e.ContainerID == g.box.ID && e.pool.of(a.NetworkName) {
+				recorded, pools = true, append(pools, e.pool.ref)
+			}
+		}
+		if !recorded {
+			missing = append(missing, addr.String())
+		}
+	}
+	message := fmt.Sprintf("pod %s (UID %s) runs on %s and the API does not know it", pod, g.box.UID, g.report.Name)
+	switch {
+	case len(missing) > 0:
+		message += "; no pool records its " + strings.Join(missing, ", ") + ": the next ADD may hand it out again"
+	case len(pools) > 0:
+		message += "; its address is recorded and held"
+	}
+	return Finding{Kind: Phantom, IP: strings.Join(ips, ","), Pool: strings.Join(sortedUnique(pools), ","),
+		Pods: []string{pod}, ContainerIDs: []string{g.box.ID}, Node: g.report.Name, Message: message}
+}
+
+// conflictsAt are the networks in which two pods, or two sandboxes, carry an
+// address.
+func (x *Index) conflictsAt(addr netip.Addr) []Finding {
+	var found []Finding
+	pods, boxes := map[string][]string{}, map[string][]reportEntry{}
+	for _, c := range x.podsAt(addr) {
+		if c.nad == nil {
+			continue // not known which network: no finding
+		}
+		for _, n := range c.nad.Networks {
+			pods[n.Name] = append(pods[n.Name], c.pod.String())
+		}
+	}
+	for _, b := range x.boxesAt(addr) {
+		if b.runs() {
+			boxes[b.NetworkName] = append(boxes[b.NetworkName], b.reportEntry)
+			if pod := x.podOf(b.box); pod != nil && x.reported(pod) {
+				pods[b.NetworkName] = append(pods[b.NetworkName], pod.String())
+			}
+		}
+	}
+	for network, names := range pods {
+		if names = sortedUnique(names); len(names) > 1 {
+			found = append(found, Finding{Kind: Conflict, IP: addr.String(), Pool: x.poolNameOf(addr, network), Pods: names,
+				Message: fmt.Sprintf("%s is carried by %s", addr, strings.Join(names, " and "))})
+		}
+	}
+	for network, gs := range boxes {
+		var ids, names, where []string
+		said := map[string]bool{}
+		for _, g := range gs {
+			if !said[g.box.ID] {
+				said[g.box.ID] = true
+				ids = append(ids, g.box.ID)
+				names = append(names, g.box.Namespace+"/"+g.box.Name)
+				where = append(where, fmt.Sprintf("%s/%s on %s", g.box.Namespace, g.box.Name, g.report.Name))
+			}
+		}
+		if len(ids) > 1 {
+			found = append(found, Finding{Kind: Conflict, IP: addr.String(), Pool: x.poolNameOf(addr, network), Pods: sortedUnique(names), ContainerIDs: ids,
+				Message: fmt.Sprintf("%s is configured in two running sandboxes: %s", addr, strings.Join(where, " and "))})
+		}
+	}
+	return found
+}
+
+// poolNameOf names a pool that has the address on the network.
+func (x *Index) poolNameOf(addr netip.Addr, network string) string {
+	for _, p := range x.poolsAt(addr) {
+		if p.of(network) {
+			return p.ref
+		}
+	}
+	return ""
+}
+
+// mappedBy calls f for the pools that a network of a definition maps to.
+func (x *Index) mappedBy(n ippool.Network, f func(*pool)) {
+	candidates := x.pools
+	if !n.Slices {
+		candidates = nil
+		for _, r := range n.Ranges {
+			candidates = append(candidates, x.ranges[r]...)
+		}
+	}
+	for _, p := range candidates {
+		if n.Maps(p.Pool, p.networks) {
+			f(p)
+		}
+	}
+}
+
+func (w *judging) silentNodes() []Finding {
+	var found []Finding
+	if w.silentEvery > 0 {
+		for _, n := range w.x.agents[0].unheard {
+			w.silent[n] += w.silentEvery
+		}
+	}
+	for _, node := range slices.Sorted(maps.Keys(w.silent)) {
+		found = append(found, Finding{Kind: SilentNode, Node: node,
+			Message: fmt.Sprintf("no fresh SandboxReport from %s: %d allocations cannot be judged; look at its node agent", node, w.silent[node])})
+	}
+	return found
+}
+
+// addSilent counts an allocation for the nodes that keep it from being judged.
+func (w *judging) addSilent(e *Evidence) {
+	if e.Sandbox != Unheard {
+		return
+	}
+	every := w.x.agents[0]
+	if every != nil && len(e.Unheard) > 0 && len(e.Unheard) == len(every.unheard) && &e.Unheard[0] == &every.unheard[0] {
+		w.silentEvery++
+		return
+	}
+	for _, n := range e.Unheard {
+		w.silent[n]++
+	}
+}
+
+func (x *Index) malformed(j *Judgement) []Finding {
+	var found []Finding
+	for _, text := range x.o.Unreadable {
+		found = append(found, Finding{Kind: MalformedFinding, Message: text})
+	}
+	for _, p := range x.pools {
+		if p.Problem != "" {
+			found = append(found, Finding{Kind: MalformedFinding, Pool: p.ref, Message: "pool " + p.ref + ": " + p.Problem})
+		}
+	}
+	for _, items := range [][]*Item{j.Allocations, j.Reservations} {
+		for _, it := range items {
+			if it.Reason == Malformed && (it.Pool == nil || it.Pool.Problem == "") {
+				found = append(found, it.malformed())
+			}
+		}
+	}
+	return found
+}
+
+func (it *Item) malformed() Finding {
+	f := Finding{Kind: MalformedFinding, IP: it.Text(), Message: "reservation " + it.Object() + ": " + it.Message()}
+	if it.Allocation != nil {
+		f.Pool, f.Message = it.Object(), fmt.Sprintf("pool %s, entry %q: %s", it.Object(), it.Key(), it.Message())
+	}
+	if it.PodRef() != "" {
+		f.Pods = []string{it.PodRef()}
+	}
+	return f
+}

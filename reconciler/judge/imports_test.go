@@ -1,0 +1,74 @@
+package judge_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Judging is a function of what was read: nothing that it is made of can do I/O with a
+// cluster, a runtime or a file, and nothing of what acts on its verdicts is known to it.
+func TestJudgingImportsNothingThatDoesIO(t *testing.T) {
+	const module = "github.com/ip-reconcile/ip-reconcile/"
+	mayImport := map[string]bool{
+		module + "ippool": true, module + "podstate": true, module + "api/v1alpha1": true,
+		module + "internal/rawjson": true, module + "internal/protofields": true,
+	}
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", "{{.ImportPath}}", ".").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	packages := strings.Fields(string(out))
+	if len(packages) < 20 {
+		t.Fatalf("only %d packages are listed", len(packages))
+	}
+	for _, p := range packages {
+		switch {
+		case p == module+"reconciler/judge", mayImport[p]:
+		case strings.HasPrefix(p, module):
+			t.Errorf("judging imports %s", p)
+		case strings.HasPrefix(p, "k8s.io/client-go"), strings.HasPrefix(p, "k8s.io/cri-"), strings.HasPrefix(p, "sigs.k8s.io/controller-runtime"), strings.HasPrefix(p, "google.golang.org/grpc"):
+			t.Errorf("judging imports %s", p)
+		}
+	}
+	direct, err := exec.CommandContext(t.Context(), "go", "list", "-f", `{{join .Imports "\n"}}`, ".").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range strings.Fields(string(direct)) {
+		switch p {
+		case "os", "io", "io/fs", "net", "net/http", "context", "sync", "syscall", "log", "log/slog", "path/filepath":
+			t.Errorf("judging imports %s", p)
+		}
+	}
+}
+
+// The time is an argument.
+func TestJudgingDoesNotAskTheClock(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	if err != nil || len(files) < 20 {
+		t.Fatal(files, err)
+	}
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			if s, ok := n.(*ast.SelectorExpr); ok {
+				if x, ok := s.X.(*ast.Ident); ok && x.Name == "time" && slices.Contains([]string{"Now", "Since", "Until", "Sleep", "After", "Tick", "NewTimer", "NewTicker", "AfterFunc"}, s.Sel.Name) {
+					t.Errorf("%s calls time.%s", name, s.Sel.Name)
+				}
+			}
+			return true
+		})
+	}
+}

@@ -1,0 +1,171 @@
+package judge
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/podstate"
+)
+
+// Index is an observation as judging looks things up in it. It is built once,
+// and then amended by what has changed, at a cost that grows with the change.
+// It is used by one goroutine.
+type Index struct {
+	hasher
+	o       *Observation // its Pods and Reservations are those of before the amendments
+	past    Past         // nil for nothing
+	amended bool
+	now     time.Time
+	policy  Policy
+	rules   *rules
+	inUse   bool // reports are in use
+
+	nodeNames  map[string]bool      // for the names of node slices
+	agentNodes []string             // see findAgentNodes
+	agents     [2]*nodeSet          // the same, for allocations and for reservations; nil until it is asked for
+	states     map[string]NodeState // when the index was built
+	nodeSets   map[namedNodes]*nodeSet
+
+	reports []*report // by name
+	byNode  map[string]*report
+	unread  []unreadBox // see findUnread; nil until it is asked for, and where something has changed
+	blocks  []*report   // by the numbers of their entries, see addReport
+	ids     lookup      // by container id: numbers of entries
+	boxes   lookup      // by address: numbers of entries
+
+	nads    map[string]*ippool.NAD // the readable ones, by "<namespace>/<name>"
+	slices  []ippool.Network       // of readable definitions that cut their range into slices
+	pools   []*pool                // by name
+	ranges  map[netip.Prefix][]*pool
+	lengths [2][]int // of those ranges, of IPv4 and of IPv6
+	odd     []*pool  // those with ambiguous keys
+
+	pods           []*podstate.Pod
+	free           []uint32               // numbers that no pod has any more
+	podsOn         map[string]int         // by node, where no Node object is known
+	byName         lookup                 // numbers of pods
+	carried        lookup                 // by address: numbers of pods
+	young          map[*podstate.Pod]bool // with an address, and so new that its age matters
+	names, claimed additions              // of pods that are being indexed
+	touched        touched
+	// loose are addresses that somebody carries without an entry, and shared
+	// those that several carry: where a finding may be.
+	loose, shared []netip.Addr
+
+	named         map[networkName]bool // the networks of all pools
+	reservations  []*ippool.Reservation
+	byReservation lookup // numbers of reservations by name; empty before the first amendment
+}
+
+func NewIndex(o *Observation, past Past, policy Policy) *Index {
+	x := &Index{
+		hasher: newHasher(), o: o, past: past, now: o.Now, policy: policy, rules: newRules(),
+		inUse: len(o.Reports) > 0 || o.ReportsUnreadable || policy.AgentsRequired || past != nil && past.SawReports(),
+	}
+	x.nameNodes()
+	x.addPools()
+	x.addReports()
+	x.agentNodes, x.nodeSets = x.findAgentNodes(), map[namedNodes]*nodeSet{}
+	x.addPods()
+	x.reservations = o.Reservations
+	x.states = x.nodeStates()
+	return x
+}
+
+// nameNodes collects the names that a node slice's pool may carry: those of the
+// Node objects; without any, those in reports and pods.
+func (x *Index) nameNodes() {
+	x.nodeNames = make(map[string]bool, len(x.o.Nodes))
+	for name := range x.o.Nodes {
+		x.nodeNames[name] = true
+	}
+	if len(x.o.Nodes) > 0 {
+		return
+	}
+	for _, r := range x.o.Reports {
+		x.nodeNames[r.Name] = true
+	}
+	for _, p := range x.o.Pods {
+		if p.Node != "" {
+			x.nodeNames[p.Node] = true
+		}
+	}
+}
+
+// dead reports whether a node is proven dead by its Node object.
+func (x *Index) dead(node string) bool {
+	n := x.o.Nodes[node]
+	return n != nil && n.Dead()
+}
+
+// rebooted reports whether the node runs another boot than at the time of the report,
+// on the same machine: another machine under the name says nothing of the one before.
+func (x *Index) rebooted(r *report) bool {
+	n := x.o.Nodes[r.Name]
+	return n != nil && n.BootID != "" && r.BootID != "" && n.BootID != r.BootID && n.Machine.Same(r.Machine)
+}
+
+// replaced reports whether another machine runs under the node's name than at the
+// time of the report: what the one before ran is then as that of a missing node.
+func (x *Index) replaced(r *report) bool {
+	n := x.o.Nodes[r.Name]
+	return !r.fresh && n != nil && n.Machine.Known() && r.Machine.Known() && n.Machine != r.Machine &&
+		n.BootID != "" && r.BootID != "" && n.BootID != r.BootID // a machine id can be made again while all runs on
+}
+
+// lapsed reports whether the machine of a report has been gone, and its agent silent,
+// for as long as an unconfirmed verdict must hold.
+func (x *Index) lapsed(r *report) bool {
+	at, ok := x.lapses(r)
+	return ok && !x.now.Before(at)
+}
+
+// lapses is when what a report says lapses; ok is false while its machine is there.
+func (x *Index) lapses(r *report) (at time.Time, ok bool) {
+	heard := r.LastHeard
+	if heard.IsZero() {
+		heard = r.Written
+	}
+	return heard.Add(x.policy.missingAfter()), !r.fresh && !heard.IsZero() && (x.missing(r.Name) || x.replaced(r))
+}
+
+// lost reports whether what a report says ended with its node: it is stale, and
+// the node is dead or has booted again since.
+func (x *Index) lost(r *report) bool {
+	return !r.fresh && (x.dead(r.Name) || x.rebooted(r))
+}
+
+func (x *Index) missing(node string) bool {
+	return len(x.o.Nodes) > 0 && node != "" && x.o.Nodes[node] == nil
+}
+
+func (x *Index) heard(node string) bool {
+	r := x.byNode[node]
+	return r != nil && r.fresh
+}
+
+// notReady reports whether a node is known not to be Ready.
+func (x *Index) notReady(node string) bool {
+	n := x.o.Nodes[node]
+	return n != nil && !n.Ready
+}
+
+func sortedUnique[T cmp.Ordered](in []T) []T {
+	slices.Sort(in)
+	return slices.Compact(in)
+}
+
+// readableNADs are those that can be read, by the name that a network-status
+// gives them.
+func readableNADs(o *Observation) map[string]*ippool.NAD {
+	found := make(map[string]*ippool.NAD, len(o.NADs))
+	for name, n := range o.NADs {
+		if n != nil && n.Problem == "" && name.Namespace != "" && name.Name != "" {
+			found[name.Namespace+"/"+name.Name] = n
+		}
+	}
+	return found
+}

@@ -1,0 +1,195 @@
+package judge
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/podstate"
+)
+
+// podAddress is an address in the network-status of a pod that is not finished.
+type podAddress struct {
+	pod   *podstate.Pod
+	iface *podstate.Interface
+	nad   *ippool.NAD // nil: it cannot be read
+}
+
+func (x *Index) addPods() {
+	x.pods = make([]*podstate.Pod, 0, len(x.o.Pods))
+	x.byName, x.carried = newLookup(len(x.o.Pods)), newLookup(len(x.o.Pods))
+	x.young, x.podsOn = map[*podstate.Pod]bool{}, map[string]int{}
+	for _, p := range x.o.Pods {
+		x.pods = append(x.pods, p)
+	}
+	number := uint32(0)
+	for pods := range slices.Chunk(x.pods, chunk) {
+		x.touched.pods(pods)
+		for _, p := range pods {
+			x.indexPod(number, p)
+			number++
+		}
+		x.flushPods()
+	}
+}
+
+// flushPods puts what was indexed of pods where it is looked up.
+func (x *Index) flushPods() {
+	x.byName.addAll(&x.names, &x.touched, func(int) {})
+	x.carried.addAll(&x.claimed, &x.touched, func(i int) { x.shared = append(x.shared, x.claimed.addresses[i]) })
+}
+
+// addPod reports whether the pod is on a node whose name was not known, where
+// that matters.
+func (x *Index) addPod(p *podstate.Pod) (newNode bool) {
+	number := uint32(len(x.pods))
+	if last := len(x.free) - 1; last >= 0 {
+		number, x.free = x.free[last], x.free[:last]
+		x.pods[number] = p
+	} else {
+		x.pods = append(x.pods, p)
+	}
+	newNode = x.indexPod(number, p)
+	x.flushPods()
+	return newNode
+}
+
+func (x *Index) indexPod(number uint32, p *podstate.Pod) (newNode bool) {
+	x.names.add(x.name(p.Namespace, p.Name), number)
+	x.claims(p, func(addr netip.Addr, nad *ippool.NAD) {
+		x.claimed.add(x.address(addr), number)
+		x.claimed.addresses = append(x.claimed.addresses, addr)
+		if nad != nil && p.Phase == podstate.Live &&
+			slices.ContainsFunc(x.poolsAt(addr), func(p *pool) bool { return p.lacks(addr) && p.mapped(nad) }) {
+			x.loose = append(x.loose, addr)
+		}
+		for _, o := range x.odd {
+			o.carry(addr)
+		}
+	})
+	if x.ages(p) {
+		x.young[p] = true
+	}
+	return x.joins(p.Node)
+}
+
+// joins and leaves count the pods by node where no Node object is known: their
+// nodes are then all the nodes there are. They report whether those change.
+func (x *Index) joins(node string) bool {
+	if len(x.o.Nodes) > 0 || node == "" {
+		return false
+	}
+	x.podsOn[node]++
+	return !x.nodeNames[node]
+}
+
+func (x *Index) leaves(node string) bool {
+	if len(x.o.Nodes) > 0 || node == "" {
+		return false
+	}
+	x.podsOn[node]--
+	return x.podsOn[node] == 0 && x.byNode[node] == nil
+}
+
+// ages reports whether a pod with an address is so new that its age will matter.
+func (x *Index) ages(p *podstate.Pod) bool {
+	return x.now.Sub(p.Created) <= recentFor &&
+		slices.ContainsFunc(p.Interfaces, func(i podstate.Interface) bool { return len(i.Addresses) > 0 })
+}
+
+// claims calls f for the addresses of a pod that may matter to a pool or to
+// another pod: those in a pool's range, of a network of whereabouts or of one that is
+// not known. A pod that was never bound to a node has no network: what its
+// network-status says was written by somebody else.
+func (x *Index) claims(p *podstate.Pod, f func(netip.Addr, *ippool.NAD)) {
+	if p.Node == "" {
+		return
+	}
+	for i := range p.Interfaces {
+		iface := &p.Interfaces[i]
+		nad := x.nads[iface.Network]
+		if nad != nil && len(nad.Networks) == 0 {
+			continue
+		}
+		for _, addr := range iface.Addresses {
+			if x.inRange(addr) {
+				f(addr, nad)
+			}
+		}
+	}
+}
+
+// pod is the pod by that name, nil if there is none.
+func (x *Index) pod(namespace, name string) *podstate.Pod {
+	if number, ok := x.podNumber(namespace, name, x.name(namespace, name)); ok {
+		return x.pods[number]
+	}
+	return nil
+}
+
+// owner is the pod by an owner's name. What a repair wrote for a phantom names a
+// pod that is known to be none.
+func (x *Index) owner(owner ippool.PodRef) *podstate.Pod {
+	return x.ownerPod(owner, x.name(owner.Namespace, owner.Name))
+}
+
+func (x *Index) ownerPod(owner ippool.PodRef, hash uint64) *podstate.Pod {
+	if number, ok := x.podNumber(owner.Namespace, owner.Name, hash); ok && owner.UID == "" {
+		return x.pods[number]
+	}
+	return nil
+}
+
+func (x *Index) podNumber(namespace, name string, hash uint64) (uint32, bool) {
+	for c := x.byName.find(hash); ; {
+		number, ok := c.next()
+		if !ok {
+			return 0, false
+		}
+		if p := x.pods[number]; p.Name == name && p.Namespace == namespace {
+			return number, true
+		}
+	}
+}
+
+// podsAt are the pods that carry an address, by name: what the runtime's report says of
+// a pod's sandbox counts, where it says something, and not the annotation.
+func (x *Index) podsAt(addr netip.Addr) []podAddress {
+	var found []podAddress
+	for _, number := range x.carried.all(x.address(addr)) {
+		p := x.pods[number]
+		if x.reported(p) {
+			continue
+		}
+		for i := range p.Interfaces {
+			iface := &p.Interfaces[i]
+			for range occurrences(iface.Addresses, addr) {
+				found = append(found, podAddress{p, iface, x.nads[iface.Network]})
+			}
+		}
+	}
+	slices.SortStableFunc(found, func(a, b podAddress) int {
+		return cmp.Or(cmp.Compare(a.pod.Namespace, b.pod.Namespace), cmp.Compare(a.pod.Name, b.pod.Name))
+	})
+	return found
+}
+
+// reported reports whether the fresh report of a pod's node lists its sandbox with
+// all of its addresses.
+func (x *Index) reported(p *podstate.Pod) bool {
+	r := x.byNode[p.Node]
+	return r != nil && r.fresh && slices.ContainsFunc(r.sandboxes, func(b v1alpha1.Sandbox) bool {
+		return b.State == v1alpha1.SandboxReady && len(b.Addresses) > 0 && !b.AddressesUnread && p.Has(b.UID)
+	})
+}
+
+func occurrences(all []netip.Addr, addr netip.Addr) (n int) {
+	for _, a := range all {
+		if a == addr {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,317 @@
+package judge
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+	"sort"
+	"strings"
+
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+)
+
+// pool is a pool with what its entries are looked up by.
+type pool struct {
+	*ippool.Pool
+	ref      string
+	networks []string // that its name admits; nil admits any
+	slice    []string // see sliceNodes
+	taken    keySet   // keys that have an entry, readable or not
+	// Only where keys are ambiguous may an entry stand for an address that does
+	// not read back from its key, so every address that is carried is looked up
+	// by every key it may have.
+	keyed     map[uint64][]int               // by offset: numbers of entries; nil where keys are unambiguous
+	carriedAs map[uint64]map[netip.Addr]bool // may hold addresses that nobody carries any more
+	first     int                            // the number of its first item, while all is judged
+}
+
+// entry is an entry that may stand for an address.
+type entry struct {
+	pool *pool
+	at   int // in the pool
+	*ippool.Allocation
+}
+
+// networkName is a network that a pool of a namespace may be of.
+type networkName struct{ namespace, network string }
+
+func (x *Index) addPools() {
+	x.nads = readableNADs(x.o)
+	x.ranges = make(map[netip.Prefix][]*pool, len(x.o.Pools))
+	x.named = map[networkName]bool{}
+	x.slices = x.sliceNetworks()
+	for _, p := range x.o.Pools {
+		q := newPool(p, x.networksOf(p))
+		x.pools = append(x.pools, q)
+		for _, n := range q.networks {
+			x.named[networkName{p.Namespace, n}] = true
+		}
+	}
+	slices.SortStableFunc(x.pools, func(a, b *pool) int { return cmp.Compare(a.ref, b.ref) })
+	for _, p := range x.pools {
+		if p.Problem != "" {
+			continue
+		}
+		p.slice = x.sliceNodes(p)
+		at := p.Range.Prefix()
+		if x.ranges[at] == nil {
+			family := &x.lengths[0]
+			if at.Addr().Is6() {
+				family = &x.lengths[1]
+			}
+			if !slices.Contains(*family, at.Bits()) {
+				*family = append(*family, at.Bits())
+			}
+		}
+		x.ranges[at] = append(x.ranges[at], p)
+		if p.keyed != nil {
+			x.odd = append(x.odd, p)
+		}
+	}
+}
+
+func newPool(p *ippool.Pool, networks []string) *pool {
+	q := &pool{Pool: p, ref: p.Ref(), networks: networks}
+	if p.Problem != "" {
+		return q
+	}
+	q.taken = keysOf(p)
+	if p.Range.AmbiguousKeys() {
+		q.keyed, q.carriedAs = map[uint64][]int{}, map[uint64]map[netip.Addr]bool{}
+		for i := range p.Allocations {
+			if a := &p.Allocations[i]; a.Address.IsValid() {
+				q.keyed[a.Offset] = append(q.keyed[a.Offset], i)
+			}
+		}
+	}
+	return q
+}
+
+func (p *pool) carry(addr netip.Addr) {
+	for _, k := range p.Range.Keys(addr) {
+		if p.carriedAs[k] == nil {
+			p.carriedAs[k] = map[netip.Addr]bool{}
+		}
+		p.carriedAs[k][addr] = true
+	}
+}
+
+func (x *Index) sliceNetworks() []ippool.Network {
+	var found []ippool.Network
+	for _, nad := range x.o.NADs {
+		for _, n := range nad.Networks {
+			if n.Slices {
+				found = append(found, n)
+			}
+		}
+	}
+	return found
+}
+
+// networksOf are the network names that a pool's name admits: also, where a
+// definition cuts the pool's range into slices, that of a slice whose node is gone.
+func (x *Index) networksOf(p *ippool.Pool) []string {
+	names := p.Networks(x.nodeNames)
+	if names == nil {
+		return nil
+	}
+	for _, n := range x.slices {
+		if _, ok := n.SliceOf(p); ok && !slices.Contains(names, n.Name) {
+			names = append(names, n.Name)
+		}
+	}
+	return sortedUnique(names)
+}
+
+// indexed is a pool as it is in the index, or if that has another by now, as it
+// would be.
+func (x *Index) indexed(p *ippool.Pool) *pool {
+	for _, q := range x.ranges[p.Range.Prefix()] {
+		if q.Pool == p {
+			return q
+		}
+	}
+	q := newPool(p, x.networksOf(p))
+	q.slice = x.sliceNodes(q)
+	return q
+}
+
+// poolNamed is the pool "<namespace>/<name>", nil if there is none.
+func (x *Index) poolNamed(ref string) *pool {
+	at, found := sort.Find(len(x.pools), func(i int) int { return cmp.Compare(ref, x.pools[i].ref) })
+	if !found {
+		return nil
+	}
+	return x.pools[at]
+}
+
+// poolsAt are the readable pools that have an address in their range, by name.
+func (x *Index) poolsAt(addr netip.Addr) []*pool {
+	var found []*pool
+	family := &x.lengths[0]
+	if addr.Is6() {
+		family = &x.lengths[1]
+	}
+	for _, bits := range *family {
+		at, err := addr.Prefix(bits)
+		if err != nil {
+			continue
+		}
+		switch more := x.ranges[at]; {
+		case len(found) == 0:
+			found = more
+		case len(more) > 0:
+			found = slices.Concat(found, more)
+			slices.SortStableFunc(found, func(a, b *pool) int { return cmp.Compare(a.ref, b.ref) })
+		}
+	}
+	return found
+}
+
+func (x *Index) inRange(addr netip.Addr) bool { return len(x.poolsAt(addr)) > 0 }
+
+// from is the number of the first entry at or after an address.
+func (p *pool) from(addr netip.Addr) int {
+	return sort.Search(len(p.Allocations), func(i int) bool { return p.Allocations[i].Address.Compare(addr) >= 0 })
+}
+
+// entriesFor are all entries that may stand for an address, also those that
+// cannot be judged for another Problem.
+func (x *Index) entriesFor(into []entry, addr netip.Addr) []entry {
+	for _, p := range x.poolsAt(addr) {
+		into = p.entriesFor(into, addr)
+	}
+	return into
+}
+
+func (p *pool) entriesFor(into []entry, addr netip.Addr) []entry {
+	all := p.Allocations
+	for i := p.from(addr); i < len(all) && all[i].Address == addr; i++ {
+		into = append(into, entry{p, i, &all[i]})
+	}
+	if p.keyed == nil {
+		return into
+	}
+	for _, k := range p.Range.Keys(addr) {
+		for _, i := range p.keyed[k] {
+			if all[i].Address != addr {
+				into = append(into, entry{p, i, &all[i]})
+			}
+		}
+	}
+	return into
+}
+
+// mayBe are all addresses that an entry may stand for and that somebody carries,
+// the one that reads back from its key first.
+func (p *pool) mayBe(a *ippool.Allocation) []netip.Addr {
+	all := []netip.Addr{a.Address}
+	for addr := range p.carriedAs[a.Offset] {
+		if addr != a.Address {
+			all = append(all, addr)
+		}
+	}
+	slices.SortFunc(all[1:], netip.Addr.Compare)
+	return all
+}
+
+// of reports whether a pool may be of a network, by name. A pool whose name says
+// nothing may be of any.
+func (p *pool) of(network string) bool {
+	return p.networks == nil || slices.Contains(p.networks, network)
+}
+
+// mapped reports whether a definition is of the pool.
+func (p *pool) mapped(nad *ippool.NAD) bool {
+	return slices.ContainsFunc(nad.Networks, func(n ippool.Network) bool { return n.Maps(p.Pool, p.networks) })
+}
+
+// lacks reports whether an address of the pool's range has no entry there.
+func (p *pool) lacks(addr netip.Addr) bool {
+	if k, ok := p.Range.Key(addr); !ok || p.taken.has(k) {
+		return false
+	}
+	return p.keyed == nil || !slices.ContainsFunc(p.Range.Keys(addr), p.taken.has)
+}
+
+// keySet is a set of keys: bits for the small ones, which most are.
+type keySet struct {
+	small bitSet
+	more  map[uint64]bool
+}
+
+func keysOf(p *ippool.Pool) keySet {
+	dense := uint64(64*len(p.Allocations) + 64) // a bit for each costs less than the entries
+	var most uint64
+	for i := range p.Allocations {
+		if k := p.Allocations[i].Offset; k < dense {
+			most = max(most, k)
+		}
+	}
+	s := keySet{small: newBitSet(int(most) + 1)}
+	for i := range p.Allocations {
+		a := &p.Allocations[i]
+		k := a.Offset
+		if !a.Address.IsValid() {
+			var err error
+			if k, err = ippool.ParseKey(a.Key); err != nil {
+				continue
+			}
+		}
+		if s.small.set(k) {
+			continue
+		}
+		if s.more == nil {
+			s.more = map[uint64]bool{}
+		}
+		s.more[k] = true
+	}
+	return s
+}
+
+func (s *keySet) has(k uint64) bool { return s.small.has(k) || s.more[k] }
+
+// bitSet is a set of small numbers.
+type bitSet []uint64
+
+func newBitSet(n int) bitSet { return make(bitSet, (n+63)/64) }
+
+func (s bitSet) has(n uint64) bool { return n/64 < uint64(len(s)) && s[n/64]&(1<<(n%64)) != 0 }
+
+// set returns false for a number that it has no room for.
+func (s bitSet) set(n uint64) bool {
+	if n/64 >= uint64(len(s)) {
+		return false
+	}
+	s[n/64] |= 1 << (n % 64)
+	return true
+}
+
+// reading is one way to read a reservation's name.
+type reading struct {
+	network string
+	address netip.Addr
+}
+
+// readings are the ways to read a reservation's name that a readable pool
+// allows for: the pool may be of the network, and has the address in its range.
+// They are ordered by network.
+func (x *Index) readings(into []reading, r *ippool.Reservation) []reading {
+	read := func(network string) {
+		addr, ok := ippool.ReservedAddress(r.Name, network)
+		if ok && slices.ContainsFunc(x.poolsAt(addr), func(p *pool) bool { return p.Namespace == r.Namespace && p.of(network) }) {
+			into = append(into, reading{network, addr})
+		}
+	}
+	read("")
+	for from := 0; ; {
+		dash := strings.IndexByte(r.Name[from:], '-')
+		if dash < 0 {
+			return into
+		}
+		from += dash + 1
+		if network := r.Name[:from-1]; network != "" && x.named[networkName{r.Namespace, network}] {
+			read(network)
+		}
+	}
+}

@@ -1,0 +1,353 @@
+package judge
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+)
+
+// Judgement is the verdict on everything that was observed.
+type Judgement struct {
+	Observation  *Observation
+	Allocations  []*Item // by pool, then address
+	Reservations []*Item // by name
+	Findings     []Finding
+	// WithoutAgents: no node agent reports, so that a phantom pod on a Ready
+	// node cannot be told from a leak.
+	WithoutAgents bool
+	// Nodes are those that should have an agent, and those that have a report;
+	// none where there are no agents.
+	Nodes map[string]NodeState
+	// Restore is what is known of the last restore of etcd; nil where none is.
+	Restore *RestoreState
+	// Due is when a verdict or finding may change although nothing that was
+	// observed does; zero for never.
+	Due time.Time
+	// Total is the number of allocations that there are; a judgement of what has
+	// changed has fewer.
+	Total int
+
+	x *Index
+	// Partial: it is of what has changed, and of nothing else.
+	Partial bool
+}
+
+// recentFor is how long an ADD or DEL may keep a reservation without its entry
+// (whereabouts v0.9.4, pkg/types/types.go, AddTimeLimit).
+const recentFor = 2 * time.Minute
+
+// Judge gives everything observed its verdict. It does no I/O, and the same
+// observation, past and policy always give the same judgement: the first pass, the
+// second check before a write, the CLI on a folder and the Deployment all call it.
+// past is nil where nothing is known of earlier observations.
+func Judge(o *Observation, past Past, policy Policy) *Judgement {
+	return NewIndex(o, past, policy).Judge()
+}
+
+// Judge is the judgement of all that the index stands for.
+func (x *Index) Judge() *Judgement {
+	w := x.judgeRecorded()
+	w.j.Findings = w.findings()
+	w.j.Due = x.due(w.due)
+	w.j.Total, w.j.x = len(w.j.Allocations), x
+	return w.j
+}
+
+// judgeRecorded gives verdicts to all that is recorded.
+func (x *Index) judgeRecorded() *judging {
+	n := 0
+	for _, p := range x.pools {
+		p.first = n
+		n += len(p.Allocations)
+	}
+	w := x.newJudging(n, len(x.reservations))
+	w.vouched = newBitSet(len(x.blocks) * blockSize)
+	for _, p := range x.pools {
+		for all := range slices.Chunk(p.Allocations, chunk) {
+			x.touchAllocations(all, &w.hashes)
+			for i := range all {
+				w.allocation(p, &all[i], w.hashes.id[i], w.hashes.pod[i])
+			}
+		}
+	}
+	item := func(e entry) *Item { return w.j.Allocations[e.pool.first+e.at] }
+	reservations := x.reservations
+	if slices.Contains(reservations, nil) {
+		reservations = slices.DeleteFunc(slices.Clone(reservations), func(r *ippool.Reservation) bool { return r == nil })
+	}
+	if !slices.IsSortedFunc(reservations, byName) {
+		reservations = slices.SortedStableFunc(slices.Values(reservations), byName)
+	}
+	for _, r := range reservations {
+		w.reservation(r, x.readings(w.readings[:0], r), item)
+	}
+	return w
+}
+
+// judging is one pass of giving verdicts.
+type judging struct {
+	x            *Index
+	j            *Judgement
+	plain        *more // of all items that have nothing of their own
+	items        []Item
+	due          deadline // of what the verdicts ask of the clock
+	agentsAreDue bool
+	vouched      bitSet         // the numbers of sandboxes whose pod the API has
+	silent       map[string]int // allocations that a node keeps from being judged
+	silentEvery  int            // those that all nodes with an agent do
+	hashes       hashes
+	candidate    candidate // these are used again for each item
+	evidence     Evidence
+	sighted      []reportEntry
+	readings     []reading
+	entries      []entry
+	mores        []more
+	ended        []netip.Addr   // of entries whose sandbox is known not to run
+	reserved     map[*Item]bool // allocations whose reservation has a field that is not known
+}
+
+func (x *Index) newJudging(allocations, reservations int) *judging {
+	return &judging{
+		x: x, due: deadline{now: x.now}, plain: &more{x: x}, silent: map[string]int{}, items: make([]Item, 0, allocations+reservations),
+		j: &Judgement{Observation: x.o, WithoutAgents: !x.inUse, Nodes: x.states,
+			Allocations: make([]*Item, 0, allocations), Reservations: make([]*Item, 0, reservations)},
+	}
+}
+
+func (w *judging) newItem(it Item) *Item {
+	w.items = append(w.items, it)
+	return &w.items[len(w.items)-1]
+}
+
+func (w *judging) allocation(p *pool, a *ippool.Allocation, idHash, podHash uint64) *Item {
+	x, e := w.x, &w.evidence
+	it := w.newItem(Item{Pool: p.Pool, Allocation: a, more: w.plain})
+	w.j.Allocations = append(w.j.Allocations, it)
+	if a.Problem != "" {
+		*e = Evidence{Problem: a.Problem, Detail: a.Detail, Owner: a.Owner, Sandbox: NoSource}
+	} else {
+		w.sighted = x.sightingsOf(w.sighted[:0], a.ContainerID, idHash)
+		w.candidate = candidate{pool: p, alloc: a, owner: a.Owner, sighted: w.sighted, pod: x.ownerPod(a.Owner, podHash)}
+		x.gather(&w.candidate, e)
+	}
+	it.Judged = x.rules.judge(e)
+	w.addDue(e)
+	w.addSilent(e)
+	if e.ended() && a.Problem == "" {
+		w.ended = append(w.ended, a.Address)
+	}
+	if e.Own == ItsPod {
+		w.vouch(a.Owner)
+	}
+	if it.Verdict == InUse {
+		return it
+	}
+	if a.Problem == "" {
+		x.addClaims(&w.candidate, e)
+	}
+	it.overrule(e)
+	kept := *e
+	it.more = &more{x: x, evidence: &kept}
+	return it
+}
+
+// vouch notes which of the sandboxes sighted are of the owner, who has their UID.
+func (w *judging) vouch(owner ippool.PodRef) {
+	for i := range w.sighted {
+		g := &w.sighted[i]
+		if g.box != nil && g.box.UID == w.evidence.SandboxUID && g.box.Name == owner.Name && g.box.Namespace == owner.Namespace {
+			w.vouched.set(uint64(g.number))
+		}
+	}
+}
+
+// evidenceOn is the evidence on one allocation.
+func (x *Index) evidenceOn(p *pool, a *ippool.Allocation) *Evidence {
+	s, e := &candidate{pool: p, alloc: a, owner: a.Owner, sighted: x.reportEntries(nil, a.ContainerID), pod: x.owner(a.Owner)}, &Evidence{}
+	x.gather(s, e)
+	x.addClaims(s, e)
+	return e
+}
+
+// reservation gives a reservation the verdict of its allocation, or judges one
+// that has none by the same table.
+func (w *judging) reservation(r *ippool.Reservation, readings []reading, item func(entry) *Item) {
+	x, m := w.x, w.newMore()
+	it := w.newItem(Item{Reservation: r, more: m})
+	w.j.Reservations = append(w.j.Reservations, it)
+	w.due.add(r.Created.Add(recentFor))
+	w.readings = readings
+	if len(readings) > 0 {
+		m.reading = readings[0]
+	}
+	switch r.Problem {
+	case "":
+		w.allocationsOf(r, readings, item, m)
+	case ippool.UnknownField:
+		w.noteReserved(r, readings, item)
+	}
+	if len(m.with) > 0 {
+		m.like = mostCareful(m.with)
+		it.Judged = m.like.Judged
+		for _, a := range m.with {
+			w.addReservation(a, it)
+		}
+		return
+	}
+	if r.Problem != "" {
+		m.evidence = &Evidence{Problem: r.Problem, Detail: r.Detail, Owner: r.Owner, Sandbox: NoSource}
+	} else {
+		m.evidence = x.standsAlone(r, readings)
+	}
+	it.Judged = x.rules.judge(m.evidence)
+	it.overrule(m.evidence)
+	w.addDue(m.evidence)
+}
+
+// noteReserved notes the allocations of a reservation with a field that is not known:
+// it stands for nothing, and still is the reservation.
+func (w *judging) noteReserved(r *ippool.Reservation, readings []reading, item func(entry) *Item) {
+	var m more
+	w.allocationsOf(r, readings, item, &m)
+	for _, it := range m.with {
+		if w.reserved == nil {
+			w.reserved = map[*Item]bool{}
+		}
+		w.reserved[it] = true
+	}
+}
+
+// addReservation notes that an allocation has a reservation.
+func (w *judging) addReservation(a, r *Item) {
+	switch {
+	case a.more == w.plain && len(r.more.with) == 1:
+		a.more, r.more.reserved[0] = r.more, r
+		return
+	case a.more == w.plain:
+		a.more = w.newMore()
+	case a.more.reserved[0] != nil: // a second one
+		first := a.more.reserved[0]
+		first.more.reserved[0] = nil
+		a.more = w.newMore()
+		a.more.addWith(first)
+	}
+	a.more.addWith(r)
+}
+
+// byName orders reservations as "<namespace>/<name>".
+func byName(a, b *ippool.Reservation) int {
+	if a.Namespace == b.Namespace {
+		return cmp.Compare(a.Name, b.Name)
+	}
+	return cmp.Compare(a.Ref(), b.Ref())
+}
+
+// ByPlace orders items by pool or name, then address.
+func ByPlace(a, b *Item) int {
+	if a.Pool == nil || a.Pool != b.Pool {
+		if c := cmp.Compare(a.Object(), b.Object()); c != 0 {
+			return c
+		}
+	}
+	return cmp.Or(a.Address().Compare(b.Address()), cmp.Compare(a.Key(), b.Key()))
+}
+
+// allocationsOf adds the allocations of the same address, network and podref.
+func (w *judging) allocationsOf(r *ippool.Reservation, readings []reading, item func(entry) *Item, m *more) {
+	for _, read := range readings {
+		w.entries = w.x.entriesFor(w.entries[:0], read.address)
+		for _, e := range w.entries {
+			if e.pool.Namespace == r.Namespace && e.PodRef == r.PodRef && e.pool.of(read.network) {
+				if it := item(e); it != nil && !slices.Contains(m.with, it) {
+					m.addWith(it)
+				}
+			}
+		}
+	}
+}
+
+// newMore is one of many that lie beside each other.
+func (w *judging) newMore() *more {
+	if len(w.mores) == cap(w.mores) {
+		w.mores = make([]more, 0, min(chunk, 2*cap(w.j.Reservations)+1))
+	}
+	w.mores = append(w.mores, more{x: w.x})
+	return &w.mores[len(w.mores)-1]
+}
+
+func mostCareful(items []*Item) *Item {
+	care := func(j Judged) int {
+		switch {
+		case j.Verdict == InUse:
+			return 0
+		case j.Verdict == Held:
+			return 1
+		case !j.Proven:
+			return 2
+		}
+		return 3
+	}
+	return slices.MinFunc(items, func(a, b *Item) int { return cmp.Compare(care(a.Judged), care(b.Judged)) })
+}
+
+// standsAlone gathers the evidence on a reservation without an allocation. Its
+// sandbox is looked for by address and network.
+func (x *Index) standsAlone(r *ippool.Reservation, readings []reading) *Evidence {
+	e := &Evidence{Owner: r.Owner, Sandbox: NoSource}
+	if len(readings) == 1 {
+		s := &candidate{reservation: r, owner: r.Owner, network: readings[0].network, address: readings[0].address, pod: x.owner(r.Owner)}
+		for _, b := range x.boxesAt(s.address) {
+			// A leftover says nothing of what the reservation was made for.
+			if b.NetworkName == s.network && x.holds(&b.reportEntry) {
+				s.sighted = append(s.sighted, b.reportEntry)
+			}
+		}
+		x.gather(s, e)
+		x.addClaims(s, e)
+	}
+	switch {
+	case x.now.Sub(r.Created) < recentFor:
+		e.Recent = true
+	case len(readings) == 0:
+		e.Problem, e.Detail = ippool.Malformed, "no pool's range and network give this name"
+	case len(readings) > 1:
+		e.Problem, e.Detail = ippool.Malformed, fmt.Sprintf("the name is ambiguous: %s", describe(readings))
+	}
+	return e
+}
+
+func describe(readings []reading) string {
+	text := ""
+	for i, r := range readings {
+		if i > 0 {
+			text += ", or "
+		}
+		text += fmt.Sprintf("%s in network %q", r.address, r.network)
+	}
+	return text
+}
+
+// Index is what was judged, for those who amend it and judge again.
+func (j *Judgement) Index() *Index { return j.x }
+
+// About is the part of a judgement that is about one address.
+func (j *Judgement) About(addr netip.Addr) *Judgement {
+	about := *j
+	other := func(it *Item) bool {
+		if it.Allocation != nil && it.Pool.Problem == "" && it.Allocation.Problem == "" {
+			return !it.Pool.Range.HasKey(addr, it.Allocation.Offset)
+		}
+		return it.Address() != addr
+	}
+	about.Allocations = slices.DeleteFunc(slices.Clone(j.Allocations), other)
+	about.Reservations = slices.DeleteFunc(slices.Clone(j.Reservations), other)
+	about.Findings = slices.DeleteFunc(slices.Clone(j.Findings), func(f Finding) bool {
+		return !slices.Contains(strings.Split(f.IP, ","), addr.String())
+	})
+	return &about
+}

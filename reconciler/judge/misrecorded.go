@@ -1,0 +1,145 @@
+package judge
+
+import (
+	"fmt"
+	"net/netip"
+	"strconv"
+	"time"
+
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+)
+
+// EndOfDEL is how long the fence must have stood when the report was renewed by which an
+// entry is rewritten. CRI-O takes the network of a sandbox down while it is
+// still READY, and a DEL that was under way then must have had the time to end.
+const EndOfDEL = 10 * time.Second
+
+// misrecordedAt are the pools of which the entry for an address names a sandbox that
+// does not run, while another one carries it: the record is of the past, as after a
+// restore of etcd, or was taken over. Its own DEL would free the address, and its pod
+// gets it again at the next ADD. Where both run it is a Conflict.
+func (x *Index) misrecordedAt(addr netip.Addr) []Finding {
+	var found []Finding
+	for _, p := range x.poolsAt(addr) {
+		if p.keyed != nil {
+			continue // nothing tells which address the entry stands for
+		}
+		entries := p.entriesFor(nil, addr)
+		if len(entries) != 1 || entries[0].Problem != "" {
+			continue
+		}
+		a := entries[0].Allocation
+		b := x.carrier(p, addr)
+		if b == nil || b.containerID() == a.ContainerID {
+			continue
+		}
+		e := &Evidence{}
+		x.gather(&candidate{pool: p, alloc: a, owner: a.Owner, sighted: x.reportEntries(nil, a.ContainerID), pod: x.owner(a.Owner)}, e)
+		if !e.ended() {
+			continue
+		}
+		fenced := x.heardBehindFence(EndOfDEL, b.report.node) && (e.Sandbox == NodeDead || x.heardBehindFence(EndOfDEL, e.Nodes))
+		if !fenced && !x.settledCarrier(b) {
+			continue
+		}
+		found = append(found, x.misrecorded(p, a, b, e, fenced))
+	}
+	return found
+}
+
+// ended reports whether the sandbox of an entry is known not to run.
+func (e *Evidence) ended() bool {
+	switch e.Sandbox {
+	case Absent, Gone, Stopped, NodeDead:
+		return e.Problem == ""
+	}
+	return false
+}
+
+func (x *Index) misrecorded(p *pool, a *ippool.Allocation, b *boxAddress, e *Evidence, fenced bool) Finding {
+	who := b.name()
+	f := Finding{Kind: Misrecorded, IP: a.Address.String(), Pool: p.ref, Pods: sortedUnique([]string{who, a.Owner.Namespace + "/" + a.Owner.Name}),
+		ContainerIDs: []string{b.containerID()}, Node: b.report.Name,
+		Message: fmt.Sprintf("%s carries %s on %s, and pool %s records it for a sandbox of %s that does not run (%s): an ADD or DEL of that pod may give it away",
+			who, a.Address, b.report.Name, p.ref, a.PodRef, e.Sandbox)}
+	if a.ContainerID != "" {
+		f.ContainerIDs = append(f.ContainerIDs, a.ContainerID)
+	}
+	if podRef, ok := x.podRefFor(b); ok {
+		f.Repair = p.entryFor(a.Address, b, podRef)
+		f.Repair.Instead, f.Repair.Key, f.Repair.Fenced = a, a.Key, fenced
+	}
+	return f
+}
+
+// carrier is the one sandbox that carries an address of the pool on its network, nil
+// where there is none, or where several do: that is a Conflict. One that is READY goes
+// before all others. The pool is known by the CNI result cache.
+func (x *Index) carrier(p *pool, addr netip.Addr) *boxAddress {
+	var one *boxAddress
+	several := false
+	for _, b := range x.boxesAt(addr) {
+		if !p.of(b.NetworkName) || !x.needsEntry(&b, x.heardBehindFence(EndOfDEL, b.report.node)) {
+			continue
+		}
+		switch {
+		case one == nil, b.runs() && !one.runs():
+			one, several = &b, false
+		case one.runs() && !b.runs():
+		case one.containerID() != b.containerID() || one.report != b.report:
+			several = true
+		}
+	}
+	if one == nil || several || !x.ofRange(p, one.Range) {
+		return nil
+	}
+	return one
+}
+
+// needsEntry reports whether the pools need an entry for what a sandbox carries. Behind the
+// fence that is so for one, too, that is stopped or being set up and has a network: its
+// DEL waits, and when the fence is lowered an ADD may be faster.
+func (x *Index) needsEntry(b *boxAddress, fenced bool) bool {
+	return b.runs() || fenced && x.mayRun(&b.reportEntry)
+}
+
+// settledCarrier reports whether a sandbox has been READY for so long that its ADD is done.
+func (x *Index) settledCarrier(b *boxAddress) bool { return b.runs() && b.report.Settled(b.box, x.now) }
+
+func (b *boxAddress) name() string {
+	namespace, name := b.pod()
+	return namespace + "/" + name
+}
+
+// podRefFor is the podref of a sandbox's entry: one that no successor takes over where
+// the API does not have its pod on this node. ok is false where neither can be told.
+func (x *Index) podRefFor(b *boxAddress) (podRef string, ok bool) {
+	namespace, name := b.pod()
+	ref := ippool.PodRef{Namespace: namespace, Name: name}
+	if pod := x.pod(ref.Namespace, ref.Name); x.known(&b.reportEntry) && (pod.Node == "" || pod.Node == b.report.Name) {
+		return ref.String(), true
+	}
+	ref.UID = b.uid()
+	return ref.String(), ref.UID != ""
+}
+
+func (p *pool) entryFor(addr netip.Addr, b *boxAddress, podRef string) *Repair {
+	key, _ := p.Range.Key(addr)
+	return &Repair{Pool: p.Pool, Key: strconv.FormatUint(key, 10), Address: addr, Network: b.NetworkName,
+		ContainerID: b.containerID(), PodRef: podRef, IfName: b.IfName, Node: b.report.Name, Phantom: podRef != b.name()}
+}
+
+// heardBehindFence reports whether the fence had stood for so long when each of these
+// nodes' reports was last renewed: behind it no ADD or DEL is half done.
+func (x *Index) heardBehindFence(stood time.Duration, nodes []string) bool {
+	if x.o.Fenced.IsZero() || len(nodes) == 0 {
+		return false
+	}
+	since := x.o.Fenced.Add(stood)
+	for _, name := range nodes {
+		if r := x.byNode[name]; r == nil || !r.fresh || r.Renewed.Before(since) {
+			return false
+		}
+	}
+	return true
+}

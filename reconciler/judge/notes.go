@@ -1,0 +1,69 @@
+package judge
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/ip-reconcile/ip-reconcile/podstate"
+)
+
+// agentless reports that no agent can run on a node, with the requirement of a
+// label selector that leaves such nodes out; "" where nothing says so. A DaemonSet
+// has no pods on virtual kubelets and on Fargate, and the agent is a program for
+// Linux.
+func agentless(n *podstate.Node) (leftOutBy string) {
+	switch {
+	case n.Labels["type"] == "virtual-kubelet": // virtual-kubelet's own, AKS' and OpenShift's too
+		return "type!=virtual-kubelet"
+	case n.Labels["eks.amazonaws.com/compute-type"] == "fargate":
+		return "eks.amazonaws.com/compute-type!=fargate"
+	case n.Labels[corev1.LabelOSStable] != "" && n.Labels[corev1.LabelOSStable] != "linux":
+		return corev1.LabelOSStable + "=linux"
+	}
+	return ""
+}
+
+// agentlessNote names the nodes that are asked for a report and can have no agent:
+// what they may hold is held for ever.
+func (j *Judgement) agentlessNote() string {
+	var nodes []string
+	leftOutBy := map[string]bool{}
+	for _, name := range slices.Sorted(maps.Keys(j.Nodes)) {
+		n := j.Observation.Nodes[name]
+		if n == nil || j.Nodes[name] != NodeNoReport {
+			continue
+		}
+		if by := agentless(n); by != "" {
+			nodes = append(nodes, name)
+			leftOutBy[by] = true
+		}
+	}
+	if len(nodes) == 0 {
+		return ""
+	}
+	named := strings.Join(nodes[:min(len(nodes), 5)], ", ")
+	if more := len(nodes) - 5; more > 0 {
+		named += fmt.Sprintf(" and %d more", more)
+	}
+	return fmt.Sprintf("no node agent can run on %s, and addresses are held for want of their reports: if no pod there has an address of whereabouts, leave them out with --agent-nodes, by adding %q to it",
+		named, strings.Join(slices.Sorted(maps.Keys(leftOutBy)), ","))
+}
+
+// Notes are what an operator should know of how the look was made.
+func (j *Judgement) Notes() []string {
+	var notes []string
+	if j.WithoutAgents {
+		notes = append(notes, "no node agent reports: a phantom pod on a Ready node, or an address that a pod's own user edited out of its network-status, cannot be told from a leak; unconfirmed releases rest on the API alone")
+	}
+	if note := j.agentlessNote(); note != "" {
+		notes = append(notes, note)
+	}
+	if text := j.Restore.Text(); text != "" {
+		notes = append(notes, text)
+	}
+	return append(notes, j.Observation.Warnings...)
+}

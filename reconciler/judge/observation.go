@@ -1,0 +1,123 @@
+package judge
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/podstate"
+)
+
+// Observation is everything that is judged, as it was read: reservations and
+// pools first, pods last, so that an entry which was seen belongs to a pod that
+// existed before the pods were read.
+type Observation struct {
+	// Now is the time by the clock that wrote the objects' timestamps: the API
+	// server's, or the snapshot's.
+	Now time.Time
+	// Local is the time by this process' own clock; zero where it plays no part.
+	Local        time.Time
+	Pools        []*ippool.Pool
+	Reservations []*ippool.Reservation
+	NADs         map[types.NamespacedName]*ippool.NAD
+	Pods         map[types.NamespacedName]*podstate.Pod
+	// Nodes by name. Empty means that nothing is known of nodes, not that
+	// there are none.
+	Nodes   map[string]*podstate.Node
+	Reports []*podstate.Report
+	// ReportsUnreadable: SandboxReports are served and could not be read, so
+	// that no report is no proof that there is no agent.
+	ReportsUnreadable bool
+	// Missed are nodes whose reports this process knew before it looked, and that are not
+	// there any more; the time is since when. They are of the last minutes.
+	Missed map[string]time.Time
+	// Watched: pods and reservations are what watches have told, not what a quorum read
+	// found.
+	Watched bool
+	// Paused: the operator stopped every release.
+	Paused bool
+	// Acknowledged is the time of AcknowledgedAnnotation; zero for none.
+	Acknowledged time.Time
+	// Revision is etcd's revision at which the pools were listed; 0 if unknown.
+	Revision uint64
+	// Fenced is since when no ADD or DEL can be done, by the clock of Now: this process
+	// holds whereabouts' Leases. Zero where it does not.
+	Fenced time.Time
+	// Restored says what showed that etcd was restored, "" if nothing did.
+	Restored string
+	// Intact is when the API server last answered before that, by its own clock, where
+	// somebody knows: what was written later was written since. Zero if nobody does.
+	Intact time.Time
+	// Unreadable are objects that could not be read at all, a sentence each.
+	Unreadable []string
+	// Warnings are what could not be looked at, a sentence each.
+	Warnings []string
+}
+
+// PodsMissing is an error where no pod at all was listed although something is
+// allocated: an empty answer proves nothing, and where whereabouts runs there are pods.
+func (o *Observation) PodsMissing() error {
+	n := len(o.Reservations)
+	for _, p := range o.Pools {
+		n += len(p.Allocations)
+	}
+	if n == 0 || len(o.Pods) > 0 {
+		return nil
+	}
+	return fmt.Errorf("could not look: there is no pod at all beside %d allocations and reservations, so the list of pods is not complete; look at 'kubectl get pods -A' (in a folder add that list, or if there are none use --pods-complete)", n)
+}
+
+// Policy is what an operator decides about judging.
+type Policy struct {
+	// AgentsRequired: without reports nothing is known, instead of judging by
+	// the API alone.
+	AgentsRequired bool
+	// AgentNodes selects the nodes that run an agent. Nil selects those with
+	// kubernetes.io/os=linux.
+	AgentNodes labels.Selector
+	// UnreachableNodeTimeout makes what a node that is not Ready for so long
+	// keeps Held stale. 0, the default, never does: behind a partition the
+	// address is still in use.
+	UnreachableNodeTimeout time.Duration
+	// MissingAfter is for how long the last report of a node whose Node object is gone
+	// still claims its addresses: as long as an unconfirmed verdict must hold. 0 is 15 min.
+	MissingAfter time.Duration
+}
+
+func (p Policy) missingAfter() time.Duration {
+	if p.MissingAfter == 0 {
+		return 15 * time.Minute
+	}
+	return p.MissingAfter
+}
+
+// Selector reports whether a node should have an agent.
+func (p Policy) Selector() func(*podstate.Node) bool {
+	s := p.AgentNodes
+	if s == nil {
+		s = labels.SelectorFromSet(labels.Set{"kubernetes.io/os": "linux"})
+	}
+	return func(n *podstate.Node) bool { return s.Matches(labels.Set(n.Labels)) }
+}
+
+// ID identifies what is judged across looks: the very entry of a pool, or the
+// very reservation. An entry that whereabouts rewrote is another candidate.
+type ID struct {
+	Object      string // "<namespace>/<name>" of the pool or reservation
+	UID         string // of the reservation; "" for an allocation
+	Key         string
+	ContainerID string
+	PodRef      string
+	IfName      string
+}
+
+func allocationID(p *ippool.Pool, a *ippool.Allocation) ID {
+	return ID{Object: p.Ref(), Key: a.Key, ContainerID: a.ContainerID, PodRef: a.PodRef, IfName: a.IfName}
+}
+
+func reservationID(r *ippool.Reservation) ID {
+	return ID{Object: r.Ref(), UID: r.Name + "/" + r.UID, PodRef: r.PodRef, IfName: r.IfName}
+}

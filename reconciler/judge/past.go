@@ -1,0 +1,54 @@
+package judge
+
+import (
+	"slices"
+	"time"
+
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+)
+
+// Past is what earlier observations of this process taught. Judging reads it and
+// never writes it.
+type Past interface {
+	// SawReports reports whether a SandboxReport was ever there: without one now there
+	// are agents all the same.
+	SawReports() bool
+	// OfAllocation and OfReservation are what is known of one; the zero Seen where
+	// nothing is.
+	OfAllocation(p *ippool.Pool, a *ippool.Allocation) Seen
+	OfReservation(r *ippool.Reservation) Seen
+}
+
+// Seen is what earlier observations taught of one allocation or reservation.
+type Seen struct {
+	// First is when it was seen first; zero where it was not.
+	First time.Time
+	// StaleSince is since when it was judged Stale at every observation; zero if it was
+	// not at the last one.
+	StaleSince time.Time
+	// Node is that of the pod that was last seen by the owner's name, and OtherNodes are
+	// those of other pods that were.
+	Node       string
+	OtherNodes []string
+	// CarriedOn are the nodes of pods of other names that were seen carrying the address.
+	CarriedOn []string
+}
+
+// ranOn are the nodes of pods that were seen by the owner's name.
+func (s Seen) ranOn() []string {
+	if s.Node == "" {
+		return slices.Clone(s.OtherNodes)
+	}
+	return append(slices.Clone(s.OtherNodes), s.Node)
+}
+
+// seen is what earlier observations taught of a candidate.
+func (x *Index) seen(s *candidate) Seen {
+	switch {
+	case x.past == nil:
+		return Seen{}
+	case s.alloc != nil:
+		return x.past.OfAllocation(s.pool.Pool, s.alloc)
+	}
+	return x.past.OfReservation(s.reservation)
+}

@@ -1,0 +1,55 @@
+package judge
+
+import "time"
+
+// due is the first time after now at which a rule that looks at the clock may
+// come to another answer; d is what verdicts have asked of it. What is unripe is
+// not in it: that is the plan's.
+func (x *Index) due(d deadline) time.Time {
+	for _, r := range x.reports {
+		d.add(r.FreshUntil())
+		if at, ok := x.lapses(r); ok {
+			d.add(at)
+		}
+		if r.ObservedAt.After(x.now) { // else ages do not grow: they count to it
+			d.add(r.AgesAfter(x.now))
+		}
+	}
+	for p := range x.young {
+		d.add(p.Created.Add(recentFor))
+	}
+	return d.first
+}
+
+// addDue adds what the rules ask of the pod and the nodes of an item.
+func (w *judging) addDue(e *Evidence) {
+	if e.Pod != nil {
+		w.due.add(e.Pod.Created.Add(recentFor))
+		if !e.Pod.Deleted.IsZero() {
+			w.due.add(e.Pod.OverdueAfter())
+		}
+	}
+	if w.x.policy.UnreachableNodeTimeout == 0 {
+		return
+	}
+	if len(e.Nodes) > 1 && len(e.Nodes) == len(w.x.agentNodes) && &e.Nodes[0] == &w.x.agentNodes[0] { // shared by many
+		if w.agentsAreDue {
+			return
+		}
+		w.agentsAreDue = true
+	}
+	for _, n := range e.Nodes {
+		if w.x.notReady(n) {
+			w.due.add(w.x.o.Nodes[n].NotReadyFor.Add(w.x.policy.UnreachableNodeTimeout))
+		}
+	}
+}
+
+// deadline keeps the first of the times that are still to come.
+type deadline struct{ now, first time.Time }
+
+func (d *deadline) add(t time.Time) {
+	if !t.Before(d.now) && (d.first.IsZero() || t.Before(d.first)) {
+		d.first = t
+	}
+}

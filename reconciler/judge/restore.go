@@ -1,0 +1,73 @@
+package judge
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// AcknowledgedAnnotation on the reconciler's namespace is an operator's word that no
+// node has to be waited for any more because of restores of etcd up to this RFC 3339 time.
+const AcknowledgedAnnotation = "ip-reconcile.dev/restore-acknowledged"
+
+// Acknowledged is the time that a namespace's annotation names; zero for none.
+func Acknowledged(annotations map[string]string) time.Time {
+	t, _ := time.Parse(time.RFC3339, annotations[AcknowledgedAnnotation])
+	return t
+}
+
+// RestoreState is what is known at a look of the last restore of etcd: an entry and a
+// pod that the API has lost may live on, and only the agents know.
+type RestoreState struct {
+	// Restored dates it by the API server's clock: a report that was written at that time
+	// or later was written since.
+	Restored time.Time
+	// Why is what showed it, or whose word it is.
+	Why string
+	// Awaiting are the nodes that have not written their report since, sorted. While
+	// there are any nothing is released.
+	Awaiting []string
+	// Lost are those of them that were known before it and whose Node object was not seen
+	// since: the restore has lost it, and what ran there runs on.
+	Lost []string
+}
+
+// Settled reports whether no node is waited for; nil is no restore.
+func (s *RestoreState) Settled() bool { return s == nil || len(s.Awaiting) == 0 }
+
+// namesShown is how many nodes a sentence names.
+const namesShown = 10
+
+// Text says why nothing is released, "" where the restore is settled.
+func (s *RestoreState) Text() string {
+	if s.Settled() {
+		return ""
+	}
+	names := slices.Clone(s.Awaiting[:min(len(s.Awaiting), namesShown)])
+	for i, n := range names {
+		if slices.Contains(s.Lost, n) {
+			names[i] += " (which the restore has lost)"
+		}
+	}
+	who := "node " + names[0] + " has not written its SandboxReport"
+	if len(s.Awaiting) > 1 {
+		who = "nodes " + strings.Join(names, ", ")
+		if n := len(s.Awaiting) - len(names); n > 0 {
+			who += fmt.Sprintf(" and %d more", n)
+		}
+		who += " have not written their SandboxReports"
+	}
+	at := s.Restored.UTC().Format(time.RFC3339)
+	return fmt.Sprintf("etcd was restored at %s (%s), and %s since: nothing is released; one that is gone does not count an hour after its Node object is deleted, "+
+		"one without an agent is for --agent-nodes to leave out, and none is waited for after: kubectl annotate --overwrite namespace <the reconciler's> %s=%s",
+		at, s.Why, who, AcknowledgedAnnotation, at)
+}
+
+// row is the state as check prints it; nil where the restore is settled.
+func (s *RestoreState) row() *RestoreRow {
+	if s.Settled() {
+		return nil
+	}
+	return &RestoreRow{Restored: s.Restored.UTC().Format(time.RFC3339), Why: s.Why, Awaiting: s.Awaiting}
+}
