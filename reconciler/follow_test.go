@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -20,8 +21,13 @@ import (
 func carriedIn(j *judge.Judgement, changes *judge.Live) map[netip.Addr]bool {
 	found := map[netip.Addr]bool{}
 	for name := range changes.Pods {
-		if p := j.Observation.Pods[name]; p != nil {
+		if p := j.Observation.Pods[name]; p != nil && p.Node != "" {
 			for _, i := range p.Interfaces {
+				namespace, network, _ := strings.Cut(i.Network, "/")
+				nad := j.Observation.NADs[types.NamespacedName{Namespace: namespace, Name: network}]
+				if nad != nil && nad.Problem == "" && len(nad.Networks) == 0 {
+					continue // it is not of whereabouts
+				}
 				for _, addr := range i.Addresses {
 					found[addr] = true
 				}
