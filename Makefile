@@ -60,9 +60,10 @@ lint: ## Run gofmt, go vet and staticcheck
 	cd e2e && $(GO) run $(STATICCHECK) ./...
 
 .PHONY: generate
-generate: ## Generate the SandboxReport CRD and deepcopy code from api/v1alpha1
+generate: ## Generate the SandboxReport CRD and deepcopy code from api/v1alpha1, and docs/verdicts.md from the verdict table
 	$(GO) run $(CONTROLLER_GEN) object crd paths=./api/v1alpha1 output:crd:dir=deploy/crds
 	cp deploy/crds/*.yaml deploy/helm/ip-reconcile/crds/
+	UPDATE_DOCS=1 $(GO) test -count=1 -run '^TestTheVerdictsInTheDocsAreThoseOfTheTable$$' ./reconciler/judge
 
 .PHONY: image
 image: ## Build the container image with docker, tagged with the version (IMAGE=example.com/ip-reconcile)

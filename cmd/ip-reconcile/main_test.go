@@ -265,7 +265,7 @@ func TestTablesFitIn120Columns(t *testing.T) {
 
 func TestExplainGivesTheEvidenceAndTheRule(t *testing.T) {
 	code, out, _ := run(t, "explain", "10.0.0.20", "--snapshot", sample)
-	for _, want := range []string{"PodReplaced", "pod: live | sandbox: Stopped, Gone | Stale, PodReplaced, proven", "podref default/db-0", "the sandbox is another pod's", "reservation   kube-system/10.0.0.20: Stale"} {
+	for _, want := range []string{"PodReplaced", "live-replaced | pod: live | sandbox: Stopped, Gone | when: it is not its pod", "podref default/db-0", "the sandbox is another pod's", "reservation   kube-system/10.0.0.20: Stale"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the explanation lacks %q:\n%s", want, out)
 		}

@@ -131,12 +131,12 @@ func (it *Item) Message() string {
 	return it.more.x.rules.message(it.Judged, it.Evidence())
 }
 
-// Rule is the row of the verdict table that decided.
+// Rule is the row of the verdict table that decided, with its conditions.
 func (it *Item) Rule() string {
 	if it.Reservation != nil && it.more.like != nil {
 		return it.more.like.Rule()
 	}
-	return it.more.x.rules.text(it.Judged)
+	return it.more.x.rules.text(it.Judged, it.Evidence())
 }
 
 // Age is for how long this process has known an entry or reservation: whereabouts

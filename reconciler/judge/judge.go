@@ -150,7 +150,7 @@ func (w *judging) allocation(p *pool, a *ippool.Allocation, idHash, podHash uint
 	if a.Problem == "" {
 		x.addClaims(&w.candidate, e)
 	}
-	it.overrule(e)
+	x.rules.overrule(&it.Judged, e)
 	kept := *e
 	it.more = &more{x: x, evidence: &kept}
 	return it
@@ -205,7 +205,7 @@ func (w *judging) reservation(r *ippool.Reservation, readings []reading, item fu
 		m.evidence = x.standsAlone(r, readings)
 	}
 	it.Judged = x.rules.judge(m.evidence)
-	it.overrule(m.evidence)
+	x.rules.overrule(&it.Judged, m.evidence)
 	w.addDue(m.evidence)
 }
 

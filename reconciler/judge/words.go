@@ -3,8 +3,6 @@ package judge
 import (
 	"fmt"
 	"slices"
-
-	"github.com/ip-reconcile/ip-reconcile/ippool"
 )
 
 // Verdict is what is to become of an allocation or reservation. Its text is the
@@ -67,13 +65,14 @@ const (
 	PodGone
 	ClaimedByOther
 	Recent
+	NoRule
 )
 
 func reasonNames() []string {
 	return []string{"", "Malformed", "UnknownField", "PhantomPod", "TerminalButRunning", "Terminating", "StuckTerminating",
 		"SandboxReady", "PodReplaced", "PodPending", "AddressOnPod", "Attached", "SandboxNotReady", "NodeDead", "NodeMissing",
 		"PodFinished", "NodeUnreachable", "NodeUnheard", "SandboxReplaced", "NetworkStatusMissing", "AddressNotOnPod",
-		"SandboxStopped", "PodGone", "ClaimedByOther", "Recent"}
+		"SandboxStopped", "PodGone", "ClaimedByOther", "Recent", "NoRule"}
 }
 
 func (r Reason) String() string { return reasonNames()[r] }
@@ -89,12 +88,4 @@ func (r *Reason) UnmarshalText(text []byte) error {
 	}
 	*r = Reason(i)
 	return nil
-}
-
-// reasonFor is the reason of what cannot be judged.
-func reasonFor(p ippool.Problem) Reason {
-	if p == ippool.UnknownField {
-		return UnknownField
-	}
-	return Malformed
 }
