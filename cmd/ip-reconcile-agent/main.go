@@ -11,6 +11,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/agentcmd"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/memory"
+	"github.com/ip-reconcile/ip-reconcile/internal/version"
 )
 
 func main() {
@@ -18,7 +19,7 @@ func main() {
 	defer stop()
 	memory.Bound(100, 0) // from the first look on, which is the largest; agentcmd makes it less later
 	command := agentcmd.New(os.Stderr, nil)
-	command.Use = "ip-reconcile-agent"
+	command.Use, command.Version = "ip-reconcile-agent", version.Get().String()
 	command.SilenceErrors, command.SilenceUsage = true, true
 	if err := command.ExecuteContext(ctx); err != nil {
 		fmt.Fprintf(os.Stderr, "ip-reconcile-agent: %v\n", err)

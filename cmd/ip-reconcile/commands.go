@@ -15,7 +15,7 @@ A snapshot is a folder of YAML or JSON files as kubectl writes them:
 Where node agents run, add sandboxreports.ip-reconcile.dev and their leases.`
 
 func newCheck(std streams) *cobra.Command {
-	o := &options{}
+	o := &options{component: "check"}
 	c := &cobra.Command{
 		Use:   "check",
 		Short: "Judge every address and print the verdicts; never writes",
@@ -55,7 +55,7 @@ Exit code 0: nothing is stale and there are no findings; 1: there is something;
 }
 
 func newRun(std streams) *cobra.Command {
-	o := &options{}
+	o := &options{component: "run"}
 	var dryRun, massRelease bool
 	c := &cobra.Command{
 		Use:   "run",
@@ -106,7 +106,7 @@ With --snapshot the same patches are applied to the files.`,
 }
 
 func newExplain(std streams) *cobra.Command {
-	o := &options{}
+	o := &options{component: "explain"}
 	c := &cobra.Command{
 		Use:   "explain IP",
 		Short: "Say what is known of one address, and the rule behind its verdict",

@@ -16,6 +16,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/agentcmd"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/memory"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/servecmd"
+	"github.com/ip-reconcile/ip-reconcile/internal/version"
 )
 
 // The exit codes of run and check.
@@ -69,6 +70,7 @@ stale, and says of every other why it is kept.`,
   ip-reconcile run --dry-run                  # what a run would free
   ip-reconcile run                            # free what is stale
   ip-reconcile check --snapshot ./must-gather # the same, on exported YAML or JSON files`,
+		Version:       version.Get().String(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          cobra.NoArgs,

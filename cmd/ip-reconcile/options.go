@@ -17,6 +17,7 @@ import (
 // options are the flags that run, check and explain share.
 type options struct {
 	clusterflags.Flags
+	component     string // the command, for the User-Agent
 	node          flags.Node
 	snapshot, now string
 	output        string
@@ -86,7 +87,7 @@ func (o *options) connect(r *reconciler.Reconciler) error {
 			return err
 		}
 	}
-	cluster, _, err := o.Connect(r.Log)
+	cluster, _, err := o.Connect(o.component, r.Log)
 	if errors.Is(err, flags.ErrNoCluster) && o.node.Socket == "" {
 		return fmt.Errorf("%w, or --snapshot for exported files", err)
 	}

@@ -108,7 +108,7 @@ func (o *options) run(ctx context.Context, logs io.Writer) error {
 	if err != nil {
 		return err
 	}
-	config, err := o.Config(10, 20)
+	config, err := o.Config("agent", 10, 20)
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/ip-reconcile/ip-reconcile/agent"
+	"github.com/ip-reconcile/ip-reconcile/internal/version"
 )
 
 // serve serves metrics and health, where that was asked for, and returns what they tell of.
@@ -22,7 +23,7 @@ func (o *options) serve(ctx context.Context, config *rest.Config, log *slog.Logg
 	if secure {
 		registry = o.secure.Registry
 	}
-	registry.MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewGoCollector())
+	registry.MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewGoCollector(), version.Get().Collector())
 	state := agent.NewState(log, registry)
 	if err := listen(o.metrics, state.Handler(registry), log); err != nil {
 		return nil, err

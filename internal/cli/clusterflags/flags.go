@@ -113,12 +113,13 @@ func (o *Flags) Reconciler(log *slog.Logger) (*reconciler.Reconciler, error) {
 
 func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d) }
 
-// Connect returns the cluster that the flags name, and its client's configuration.
-func (o *Flags) Connect(log *slog.Logger) (*kube.Cluster, *rest.Config, error) {
+// Connect returns the cluster that the flags name, and its client's configuration;
+// component is what the User-Agent says of the program.
+func (o *Flags) Connect(component string, log *slog.Logger) (*kube.Cluster, *rest.Config, error) {
 	if o.QPS <= 0 || o.Burst <= 0 {
 		return nil, nil, errors.New("--kube-api-qps and --kube-api-burst must be above zero")
 	}
-	config, err := o.Config(o.QPS, o.Burst)
+	config, err := o.Config(component, o.QPS, o.Burst)
 	if err != nil {
 		return nil, nil, err
 	}

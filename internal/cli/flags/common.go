@@ -14,6 +14,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
+
+	"github.com/ip-reconcile/ip-reconcile/internal/version"
 )
 
 // Common are the flags that every command has: which cluster, and how to log.
@@ -36,8 +38,9 @@ func (o *Common) Add(f *pflag.FlagSet, logLevel string) {
 // ErrNoCluster: nothing says which cluster it is.
 var ErrNoCluster = errors.New("no cluster to look at: no kubeconfig was found and this is no pod; give --kubeconfig")
 
-// Config leads to the cluster that the flags name.
-func (o *Common) Config(qps float32, burst int) (*rest.Config, error) {
+// Config returns the client configuration for the cluster that the flags name; component
+// is what the User-Agent says of the program.
+func (o *Common) Config(component string, qps float32, burst int) (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = o.kubeconfig
 	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: o.context}).ClientConfig()
@@ -48,7 +51,7 @@ func (o *Common) Config(qps float32, burst int) (*rest.Config, error) {
 		return nil, fmt.Errorf("kubeconfig: %w", err)
 	}
 	config.QPS, config.Burst = qps, burst
-	config.UserAgent = "ip-reconcile"
+	config.UserAgent = version.Get().UserAgent(component)
 	return config, nil
 }
 

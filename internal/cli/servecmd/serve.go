@@ -29,6 +29,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/clusterflags"
+	"github.com/ip-reconcile/ip-reconcile/internal/version"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/informers"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/schedule"
@@ -117,7 +118,7 @@ func (o *Options) Run(ctx context.Context, log *slog.Logger) error {
 	if err := serve.CheckFence(o.FenceTimeout); err != nil {
 		return err
 	}
-	cluster, config, err := o.Connect(log)
+	cluster, config, err := o.Connect("serve", log)
 	if err != nil {
 		return err
 	}
@@ -186,6 +187,7 @@ func (o *Options) server(ctx context.Context, cluster *kube.Cluster, config *res
 	if err != nil {
 		return nil, nil, err
 	}
+	metrics.Registry.MustRegister(version.Get().Collector())
 	recorder := &serve.Recorder{Log: log, Metrics: serve.NewMetrics(metrics.Registry), Events: events}
 	s := &serve.Server{
 		Recorder: recorder, Clock: clock.RealClock{}, Log: log,
