@@ -146,7 +146,7 @@ func TestNothingIsLookedAtBeforeTheReportOfTheAgentBeforeIsKnown(t *testing.T) {
 			t.Errorf("got %v", did)
 		}
 		s.ready("the server is away")
-		if err := s.State.Alive(); err != nil {
+		if err := s.Health.Alive(); err != nil {
 			t.Error(err)
 		}
 		s.now(func() { s.noLoad = nil })
@@ -204,7 +204,7 @@ func TestAnAgentEndsAtOnceWithItsContext(t *testing.T) {
 
 func TestAnAgentThatIsStuckIsNotAlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		state := agent.NewState(slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+		state := agent.NewHealth(slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 		time.Sleep(5 * time.Minute) // of the bubble
 		if err := state.Alive(); err != nil {
 			t.Error(err)

@@ -65,8 +65,8 @@ func play(t *testing.T, change func(*scene), act func(*scene)) {
 			change(s)
 		}
 		s.Agent = &agent.Agent{
-			Node: "worker-1", Inspector: inspector{s, began}, Store: store{s, began}, Hints: s.hints, Changes: s.changes, Again: s.again,
-			State: agent.NewState(slog.New(slog.DiscardHandler), prometheus.NewRegistry()),
+			Node: "worker-1", Inspector: inspector{s, began}, Store: store{s, began}, RuntimeEvents: s.hints, ReportChanges: s.changes, Reconnected: s.again,
+			Health: agent.NewHealth(slog.New(slog.DiscardHandler), prometheus.NewRegistry()),
 			Identity: func(context.Context, *v1alpha1.SandboxReport) (agent.Identity, error) {
 				s.mu.Lock()
 				defer s.mu.Unlock()
@@ -139,7 +139,7 @@ func (s *scene) last() *v1alpha1.SandboxReport {
 
 func (s *scene) ready(want string) {
 	s.Helper()
-	switch err := s.State.Ready(); {
+	switch err := s.Health.Ready(); {
 	case want == "" && err != nil:
 		s.Errorf("not ready: %v", err)
 	case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
@@ -152,13 +152,13 @@ type inspector struct {
 	began time.Time
 }
 
-func (e inspector) Recall(_ *v1alpha1.SandboxReport, thisMachine bool) {
+func (e inspector) Resume(_ *v1alpha1.SandboxReport, thisMachine bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.recalled = append(e.recalled, thisMachine)
 }
 
-func (e inspector) Look(context.Context) (*agent.Look, error) {
+func (e inspector) Inspect(context.Context) (*agent.Inspection, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.do("look", e.began)
@@ -173,7 +173,7 @@ func (e inspector) Look(context.Context) (*agent.Look, error) {
 	return l, nil
 }
 
-func (inspector) Unread() map[string]error { return nil }
+func (inspector) Unreadable() map[string]error { return nil }
 
 type store struct {
 	*scene
@@ -213,7 +213,7 @@ func (s store) Intact(context.Context, *v1alpha1.SandboxReport) (bool, error) {
 
 func (s store) Wrote(version string) bool { return version == "own" }
 
-func (s store) Outdated() bool {
+func (s store) RestoreNoteExpired() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.outdated
@@ -329,10 +329,10 @@ func TestABurstOfHintsIsOneLookASecond(t *testing.T) {
 func TestALookThatFailsPublishesAndRenewsNothingUntilOneSucceeds(t *testing.T) {
 	play(t, nil, func(s *scene) {
 		s.after(15 * time.Second)
-		s.now(func() { s.blind = agent.ErrNotOwn; s.parts = append(s.parts, old("b")) })
+		s.now(func() { s.blind = agent.ErrOwnSandboxMissing; s.parts = append(s.parts, old("b")) })
 		equal(t, "for three minutes", s.after(3*time.Minute), nothing)
 		s.ready("own sandbox")
-		if err := s.State.Alive(); err != nil {
+		if err := s.Health.Alive(); err != nil {
 			t.Errorf("it tries, and is not alive: %v", err)
 		}
 		if n := len(s.times("look")); n < 60 || n > 180 {

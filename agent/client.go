@@ -40,8 +40,8 @@ func newClient(config *rest.Config) (rest.Interface, error) {
 	return client, nil
 }
 
-// answer makes a request and reads what is answered.
-func answer(ctx context.Context, r *rest.Request, into any) error {
+// doRequest makes a request and reads what is answered.
+func doRequest(ctx context.Context, r *rest.Request, into any) error {
 	result := r.Do(ctx)
 	if err := result.Error(); err != nil { // Raw would lose what the server says
 		return err
@@ -56,17 +56,17 @@ func answer(ctx context.Context, r *rest.Request, into any) error {
 	return nil
 }
 
-// send sends an object and reads what is answered.
-func send(ctx context.Context, r *rest.Request, object, into any) error {
+// sendObject sends an object and reads what is answered.
+func sendObject(ctx context.Context, r *rest.Request, object, into any) error {
 	body, err := json.Marshal(object)
 	if err != nil {
 		return err
 	}
-	return answer(ctx, r.Body(body), into)
+	return doRequest(ctx, r.Body(body), into)
 }
 
-// watchFor is how long a watch of the report lasts, unless it is cut off.
-const watchFor = 30 * time.Minute
+// watchTimeout is how long a watch of the report lasts, unless it is cut off.
+const watchTimeout = 30 * time.Minute
 
 // A Watcher follows the node's report.
 type Watcher struct {
@@ -109,7 +109,7 @@ func (w *Watcher) Watch(ctx context.Context, changed func(resourceVersion string
 	}
 	began := time.Now()
 	events, err := w.reports.Watch(ctx, metav1.ListOptions{
-		FieldSelector: only, ResourceVersion: list.ResourceVersion, TimeoutSeconds: ptr.To(int64(watchFor.Seconds())),
+		FieldSelector: only, ResourceVersion: list.ResourceVersion, TimeoutSeconds: ptr.To(int64(watchTimeout.Seconds())),
 	})
 	if err != nil {
 		w.away = !apierrors.IsForbidden(err) // which no attempt changes
@@ -126,7 +126,7 @@ func (w *Watcher) Watch(ctx context.Context, changed func(resourceVersion string
 			changed(object.ResourceVersion)
 		}
 	}
-	w.away = time.Since(began) < watchFor
+	w.away = time.Since(began) < watchTimeout
 	return nil
 }
 
@@ -147,7 +147,7 @@ func NodeIdentity(ctx context.Context, config *rest.Config, node string) (Identi
 			} `json:"nodeInfo"`
 		} `json:"status"`
 	}
-	if err := answer(ctx, client.Get().AbsPath(nodesPath, node), &n); err != nil {
+	if err := doRequest(ctx, client.Get().AbsPath(nodesPath, node), &n); err != nil {
 		return Identity{}, fmt.Errorf("get Node %s: %w", node, err)
 	}
 	info := n.Status.NodeInfo

@@ -149,13 +149,13 @@ func (n *aNode) entry(id, network, ifName, config string, with ...string) string
 	return n.file(filepath.Join(n.results(), network+"-"+id+"-"+ifName), string(text))
 }
 
-func (n *aNode) look() *agent.Look {
+func (n *aNode) look() *agent.Inspection {
 	n.Helper()
-	look, err := n.Look(n.Context())
+	look, err := n.Inspect(n.Context())
 	if err != nil {
 		n.Fatal(err)
 	}
-	look.Sandboxes = slices.DeleteFunc(look.Sandboxes, func(s agent.Listed) bool { return s.ID == id("88") })
+	look.Sandboxes = slices.DeleteFunc(look.Sandboxes, func(s agent.ListedSandbox) bool { return s.ID == id("88") })
 	look.Attachments = slices.DeleteFunc(look.Attachments, func(a v1alpha1.Attachment) bool { return a.ID == id("88") })
 	return look
 }
@@ -163,7 +163,7 @@ func (n *aNode) look() *agent.Look {
 // fails looks, and says why there is no look.
 func (n *aNode) fails() error {
 	n.Helper()
-	look, err := n.Look(n.Context())
+	look, err := n.Inspect(n.Context())
 	if err == nil || look != nil {
 		n.Fatalf("there is a look: %v, %v", look, err)
 	}
@@ -171,7 +171,7 @@ func (n *aNode) fails() error {
 }
 
 // sandbox is the one of a look that must be there.
-func (n *aNode) sandbox(id string) agent.Listed {
+func (n *aNode) sandbox(id string) agent.ListedSandbox {
 	n.Helper()
 	for _, s := range n.look().Sandboxes {
 		if s.ID == id {
@@ -179,7 +179,7 @@ func (n *aNode) sandbox(id string) agent.Listed {
 		}
 	}
 	n.Fatalf("%s is not in the look", id[:4])
-	return agent.Listed{}
+	return agent.ListedSandbox{}
 }
 
 // attachment is the only one of a look.

@@ -28,18 +28,18 @@ func crowd(n *aNode, so func(*critest.Sandbox)) []critest.Sandbox {
 	return all
 }
 
-// kept is a Store that remembers.
-type kept struct {
+// keptMetadata is a Store that remembers.
+type keptMetadata struct {
 	store
 	reports chan *v1alpha1.SandboxReport
 }
 
-func (k kept) Publish(_ context.Context, r *v1alpha1.SandboxReport) error {
+func (k keptMetadata) Publish(_ context.Context, r *v1alpha1.SandboxReport) error {
 	k.reports <- r.DeepCopy()
 	return nil
 }
 
-func (k kept) Renew(context.Context) error { return nil }
+func (k keptMetadata) Renew(context.Context) error { return nil }
 
 func TestAHundredHungShimsOf250CostOnlyThemselves(t *testing.T) {
 	for name, so := range map[string]func(*critest.Sandbox){
@@ -52,10 +52,10 @@ func TestAHundredHungShimsOf250CostOnlyThemselves(t *testing.T) {
 			t.Parallel()
 			n := newNode(t, critest.Containerd)
 			all := crowd(n, so)
-			k := kept{store: store{scene: &scene{T: t}, began: time.Now()}, reports: make(chan *v1alpha1.SandboxReport, 9)}
+			k := keptMetadata{store: store{scene: &scene{T: t}, began: time.Now()}, reports: make(chan *v1alpha1.SandboxReport, 9)}
 			ctx, stop := context.WithCancel(t.Context())
 			ended := make(chan struct{})
-			a := &agent.Agent{Node: "worker-1", Inspector: n.NodeInspector, Store: k, State: agent.NewState(slog.New(slog.DiscardHandler), prometheus.NewRegistry()),
+			a := &agent.Agent{Node: "worker-1", Inspector: n.NodeInspector, Store: k, Health: agent.NewHealth(slog.New(slog.DiscardHandler), prometheus.NewRegistry()),
 				Identity: func(context.Context, *v1alpha1.SandboxReport) (agent.Identity, error) {
 					return agent.Identity{BootID: "boot-1"}, nil
 				}}
@@ -70,15 +70,15 @@ func TestAHundredHungShimsOf250CostOnlyThemselves(t *testing.T) {
 				closed[told(r.Sandboxes[i].NetworkClosed)]++
 			}
 			equal(t, "networks", closed, map[string]int{"not known": 100, "closed": 150})
-			if err := a.State.Alive(); err != nil {
+			if err := a.Health.Alive(); err != nil {
 				t.Error(err)
 			}
 			stop()
 			<-ended
-			equal(t, "unread", len(n.Unread()), 100)
+			equal(t, "unread", len(n.Unreadable()), 100)
 			n.runs(all[100:]...)
 			n.look()
-			equal(t, "unread when they are gone", len(n.Unread()), 0)
+			equal(t, "unread when they are gone", len(n.Unreadable()), 0)
 		})
 	}
 }
@@ -89,11 +89,11 @@ func TestALookEndsWithinItsTimeAndTheNextOneAsksForTheRest(t *testing.T) {
 	crowd(n, func(s *critest.Sandbox) { s.Hung = true })
 	ctx, stop := context.WithTimeout(t.Context(), 3*time.Second)
 	defer stop()
-	look, err := n.Look(ctx)
+	look, err := n.Inspect(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
-	known := func(l *agent.Look) (n int) {
+	known := func(l *agent.Inspection) (n int) {
 		for i := range l.Sandboxes {
 			if l.Sandboxes[i].NetworkClosed != nil {
 				n++

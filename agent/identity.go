@@ -21,9 +21,9 @@ type Identity struct {
 	Machine v1alpha1.Machine
 }
 
-// wasHere reports whether a report is known to be of this machine: made since it was
+// matches reports whether a report is known to be of this machine: made since it was
 // booted, or by a machine with both of its ids.
-func (i Identity) wasHere(report *v1alpha1.SandboxReport) bool {
+func (i Identity) matches(report *v1alpha1.SandboxReport) bool {
 	return i.BootID != "" && i.BootID == report.BootID || i.Machine.Same(report.Machine)
 }
 
@@ -42,7 +42,7 @@ type Confirmer struct {
 	Get func(ctx context.Context) (Identity, error)
 	Log *slog.Logger
 
-	said      bool
+	warned    bool
 	confirmed *Identity
 	next      time.Time
 	last      error
@@ -82,8 +82,8 @@ func (c *Confirmer) Identity(ctx context.Context, before *v1alpha1.SandboxReport
 	default:
 		c.last = fmt.Errorf("the Node %s was booted as %s and this machine as %s: its kubelet has not said yet that it was booted again, or --node names another machine", c.Node, node.BootID, c.BootID)
 	}
-	if !c.said {
-		c.said = true
+	if !c.warned {
+		c.warned = true
 		c.Log.Warn("the boot id and the machine are left out of the report until the Node object has the same boot id", "node", c.Node, "error", cmp.Or(err, c.last))
 	}
 	return Identity{}, c.last

@@ -131,7 +131,7 @@ func TestWhatAnotherMachinesReportHadIsNeverClosedHere(t *testing.T) {
 			for _, b := range []string{listed.ID, cached.ID, neither.ID} {
 				report.Sandboxes = append(report.Sandboxes, v1alpha1.Sandbox{ID: b, State: v1alpha1.SandboxReady, NetNS: n.netns + "/" + b})
 			}
-			n.Recall(report, thisMachine)
+			n.Resume(report, thisMachine)
 			listed.NotReady, listed.Closed = true, true // as on a clone of the disk
 			n.cached("wb", cached.ID, "net1", n.netns+"/"+cached.ID, "10.0.0.5/24")
 			n.runs(listed, runs)

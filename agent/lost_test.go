@@ -33,7 +33,7 @@ func TestASandboxThatIsListedNoMoreIsGoneOnlyWhereItsNetworkIs(t *testing.T) {
 			n.runs(other)
 			if c.restart {
 				n.NodeInspector = n.newEyes()
-				n.Recall(stored(t, report), true)
+				n.Resume(stored(t, report), true)
 			}
 			for range 3 { // it stays so
 				report = agent.Next(report, n.look())

@@ -57,7 +57,7 @@ func TestNoIDIsLostSilently(t *testing.T) {
 				case 2:
 					parts = append(parts, box(name))
 				case 3:
-					parts = append(parts, agent.Listed{Sandbox: box(name), Irrelevant: true})
+					parts = append(parts, agent.ListedSandbox{Sandbox: box(name), Irrelevant: true})
 				case 4:
 					parts = append(parts, hook(name, &yes))
 				case 5:

@@ -29,13 +29,13 @@ func hook(id string, closed *bool) v1alpha1.Attachment {
 }
 
 // look is one at a time after noon with these sandboxes and attachments.
-func look(d time.Duration, parts ...any) *agent.Look {
-	l := &agent.Look{At: noon.Add(d), Runtime: v1alpha1.Runtime{Name: "containerd", Version: "2.4.2"}, Identity: agent.Identity{BootID: "boot-1"}}
+func look(d time.Duration, parts ...any) *agent.Inspection {
+	l := &agent.Inspection{At: noon.Add(d), Runtime: v1alpha1.Runtime{Name: "containerd", Version: "2.4.2"}, Identity: agent.Identity{BootID: "boot-1"}}
 	for _, p := range parts {
 		switch p := p.(type) {
 		case v1alpha1.Sandbox:
-			l.Sandboxes = append(l.Sandboxes, agent.Listed{Sandbox: p})
-		case agent.Listed:
+			l.Sandboxes = append(l.Sandboxes, agent.ListedSandbox{Sandbox: p})
+		case agent.ListedSandbox:
 			l.Sandboxes = append(l.Sandboxes, p)
 		case v1alpha1.Attachment:
 			l.Attachments = append(l.Attachments, p)
@@ -48,7 +48,7 @@ func look(d time.Duration, parts ...any) *agent.Look {
 
 // ended is the report after a look at which the networks of the sandboxes that are
 // there no more are known to be closed.
-func ended(before *v1alpha1.SandboxReport, l *agent.Look) *v1alpha1.SandboxReport {
+func ended(before *v1alpha1.SandboxReport, l *agent.Inspection) *v1alpha1.SandboxReport {
 	if before != nil {
 		l.Closed = map[string]bool{}
 		for _, s := range before.Sandboxes {
@@ -83,7 +83,7 @@ func goneIDs(r *v1alpha1.SandboxReport) string {
 func TestTheFirstReportIsWhatWasSeen(t *testing.T) {
 	stopped := box("b")
 	stopped.State = v1alpha1.SandboxNotReady
-	r := ended(nil, look(300*time.Millisecond, box("a"), agent.Listed{Sandbox: box("host"), Irrelevant: true}, stopped, hook("c", &yes)))
+	r := ended(nil, look(300*time.Millisecond, box("a"), agent.ListedSandbox{Sandbox: box("host"), Irrelevant: true}, stopped, hook("c", &yes)))
 	equal(t, "kind", r.TypeMeta, metav1.TypeMeta{APIVersion: "ip-reconcile.dev/v1alpha1", Kind: "SandboxReport"})
 	equal(t, "boot id", r.BootID, "boot-1")
 	equal(t, "runtime", r.Runtime, v1alpha1.Runtime{Name: "containerd", Version: "2.4.2"})
@@ -95,7 +95,7 @@ func TestTheFirstReportIsWhatWasSeen(t *testing.T) {
 }
 
 func TestALookThatChangesNothingGivesTheVerySameReport(t *testing.T) {
-	parts := []any{box("a"), agent.Listed{Sandbox: box("host"), Irrelevant: true}, hook("c", nil), hook("d", &no)}
+	parts := []any{box("a"), agent.ListedSandbox{Sandbox: box("host"), Irrelevant: true}, hook("c", nil), hook("d", &no)}
 	for name, before := range map[string]*v1alpha1.SandboxReport{
 		"of nothing":    ended(nil, look(0)),
 		"of sandboxes":  ended(nil, look(0, parts...)),
@@ -120,35 +120,35 @@ func TestALookThatChangesNothingGivesTheVerySameReport(t *testing.T) {
 }
 
 func TestEachChangeGivesANewReport(t *testing.T) {
-	for name, change := range map[string]func(*agent.Look){
-		"the boot id":                    func(l *agent.Look) { l.BootID = "boot-2" },
-		"the boot id is not known":       func(l *agent.Look) { l.BootID = "" },
-		"the runtime's version":          func(l *agent.Look) { l.Runtime.Version = "2.4.3" },
-		"a sandbox more":                 func(l *agent.Look) { l.Sandboxes = append(l.Sandboxes, agent.Listed{Sandbox: box("z")}) },
-		"a sandbox less":                 func(l *agent.Look) { l.Sandboxes = nil },
-		"a sandbox that is relevant now": func(l *agent.Look) { l.Sandboxes[1].Irrelevant = false },
-		"one that is irrelevant now":     func(l *agent.Look) { l.Sandboxes[0].Irrelevant = true },
-		"its state":                      func(l *agent.Look) { l.Sandboxes[0].State = v1alpha1.SandboxNotReady },
-		"its network":                    func(l *agent.Look) { l.Sandboxes[0].NetworkClosed = &no },
-		"its pod's name":                 func(l *agent.Look) { l.Sandboxes[0].Name = "other" },
-		"its UID":                        func(l *agent.Look) { l.Sandboxes[0].UID = "other" },
-		"its attempt":                    func(l *agent.Look) { l.Sandboxes[0].Attempt = 1 },
-		"when it was created":            func(l *agent.Look) { l.Sandboxes[0].CreatedAt = at(-2 * time.Hour) },
-		"an address less":                func(l *agent.Look) { l.Sandboxes[0].Addresses = nil },
-		"an address":                     func(l *agent.Look) { l.Sandboxes[0].Addresses[0].IP = "10.0.0.6" },
-		"its network's name":             func(l *agent.Look) { l.Sandboxes[0].Addresses[0].NetworkName = "blue" },
-		"an attachment more":             func(l *agent.Look) { l.Attachments = append(l.Attachments, hook("z", nil)) },
-		"an attachment less":             func(l *agent.Look) { l.Attachments = nil },
-		"an attachment's network":        func(l *agent.Look) { l.Attachments[0].NetworkClosed = &yes },
-		"an attachment's age":            func(l *agent.Look) { l.Attachments[0].Since = at(-2 * time.Hour) },
-		"a gone id is back":              func(l *agent.Look) { l.Attachments = append(l.Attachments, hook("x", nil)) },
+	for name, change := range map[string]func(*agent.Inspection){
+		"the boot id":                    func(l *agent.Inspection) { l.BootID = "boot-2" },
+		"the boot id is not known":       func(l *agent.Inspection) { l.BootID = "" },
+		"the runtime's version":          func(l *agent.Inspection) { l.Runtime.Version = "2.4.3" },
+		"a sandbox more":                 func(l *agent.Inspection) { l.Sandboxes = append(l.Sandboxes, agent.ListedSandbox{Sandbox: box("z")}) },
+		"a sandbox less":                 func(l *agent.Inspection) { l.Sandboxes = nil },
+		"a sandbox that is relevant now": func(l *agent.Inspection) { l.Sandboxes[1].Irrelevant = false },
+		"one that is irrelevant now":     func(l *agent.Inspection) { l.Sandboxes[0].Irrelevant = true },
+		"its state":                      func(l *agent.Inspection) { l.Sandboxes[0].State = v1alpha1.SandboxNotReady },
+		"its network":                    func(l *agent.Inspection) { l.Sandboxes[0].NetworkClosed = &no },
+		"its pod's name":                 func(l *agent.Inspection) { l.Sandboxes[0].Name = "other" },
+		"its UID":                        func(l *agent.Inspection) { l.Sandboxes[0].UID = "other" },
+		"its attempt":                    func(l *agent.Inspection) { l.Sandboxes[0].Attempt = 1 },
+		"when it was created":            func(l *agent.Inspection) { l.Sandboxes[0].CreatedAt = at(-2 * time.Hour) },
+		"an address less":                func(l *agent.Inspection) { l.Sandboxes[0].Addresses = nil },
+		"an address":                     func(l *agent.Inspection) { l.Sandboxes[0].Addresses[0].IP = "10.0.0.6" },
+		"its network's name":             func(l *agent.Inspection) { l.Sandboxes[0].Addresses[0].NetworkName = "blue" },
+		"an attachment more":             func(l *agent.Inspection) { l.Attachments = append(l.Attachments, hook("z", nil)) },
+		"an attachment less":             func(l *agent.Inspection) { l.Attachments = nil },
+		"an attachment's network":        func(l *agent.Inspection) { l.Attachments[0].NetworkClosed = &yes },
+		"an attachment's age":            func(l *agent.Inspection) { l.Attachments[0].Since = at(-2 * time.Hour) },
+		"a gone id is back":              func(l *agent.Inspection) { l.Attachments = append(l.Attachments, hook("x", nil)) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			now := func() *agent.Look {
-				return look(time.Minute, box("a"), agent.Listed{Sandbox: box("host"), Irrelevant: true}, hook("c", &no))
+			now := func() *agent.Inspection {
+				return look(time.Minute, box("a"), agent.ListedSandbox{Sandbox: box("host"), Irrelevant: true}, hook("c", &no))
 			}
 			first := now()
-			first.Sandboxes = append(first.Sandboxes, agent.Listed{Sandbox: box("x")})
+			first.Sandboxes = append(first.Sandboxes, agent.ListedSandbox{Sandbox: box("x")})
 			before := ended(ended(nil, first), now())
 			before.ObservedAt = at(0)
 			hash := podstate.Hash(before)
@@ -170,26 +170,26 @@ func TestEachChangeGivesANewReport(t *testing.T) {
 func TestAnIDIsGoneWhenItWasListedOrClosedAndIsInTheLookNoMore(t *testing.T) {
 	for name, c := range map[string]struct {
 		want  string
-		looks []*agent.Look
+		looks []*agent.Inspection
 	}{
-		"never seen":                          {"", []*agent.Look{look(0), look(1)}},
-		"listed":                              {"a", []*agent.Look{look(0, box("a")), look(1)}},
-		"several, by id":                      {"a b c", []*agent.Look{look(0, box("c"), box("b"), hook("a", &yes)), look(1)}},
-		"one after the other, by id":          {"a b", []*agent.Look{look(0, box("a"), box("b")), look(1, box("a")), look(2)}},
-		"irrelevant":                          {"", []*agent.Look{look(0, agent.Listed{Sandbox: box("a"), Irrelevant: true}), look(1)}},
-		"an attachment now":                   {"", []*agent.Look{look(0, box("a")), look(1, hook("a", &yes))}},
-		"listed, attached, closed, and away":  {"a", []*agent.Look{look(0, box("a")), look(1, hook("a", nil)), look(2, hook("a", &yes)), look(3)}},
-		"listed, attached openly, and away":   {"", []*agent.Look{look(0, box("a")), look(1, hook("a", &no)), look(2)}},
-		"attached and closed":                 {"a", []*agent.Look{look(0, hook("a", &yes)), look(1)}},
-		"attached and open":                   {"", []*agent.Look{look(0, hook("a", &no)), look(1)}},
-		"attached and not known":              {"", []*agent.Look{look(0, hook("a", nil)), look(1)}},
-		"back as a sandbox":                   {"", []*agent.Look{look(0, box("a")), look(1), look(2, box("a"))}},
-		"back as an attachment":               {"", []*agent.Look{look(0, box("a")), look(1), look(2, hook("a", nil))}},
-		"back, and the network not known":     {"", []*agent.Look{look(0, box("a")), look(1), look(2, hook("a", nil)), look(3)}},
-		"back as an irrelevant one":           {"", []*agent.Look{look(0, box("a")), look(1), look(2, agent.Listed{Sandbox: box("a"), Irrelevant: true})}},
-		"back and away again":                 {"a", []*agent.Look{look(0, box("a")), look(1), look(2, box("a")), look(3)}},
-		"gone stays gone as others come":      {"a", []*agent.Look{look(0, box("a")), look(1), look(2, box("b")), look(3, box("b"), box("c"))}},
-		"gone stays gone when nothing is new": {"a", []*agent.Look{look(0, box("a")), look(1), look(2), look(48 * time.Hour)}},
+		"never seen":                          {"", []*agent.Inspection{look(0), look(1)}},
+		"listed":                              {"a", []*agent.Inspection{look(0, box("a")), look(1)}},
+		"several, by id":                      {"a b c", []*agent.Inspection{look(0, box("c"), box("b"), hook("a", &yes)), look(1)}},
+		"one after the other, by id":          {"a b", []*agent.Inspection{look(0, box("a"), box("b")), look(1, box("a")), look(2)}},
+		"irrelevant":                          {"", []*agent.Inspection{look(0, agent.ListedSandbox{Sandbox: box("a"), Irrelevant: true}), look(1)}},
+		"an attachment now":                   {"", []*agent.Inspection{look(0, box("a")), look(1, hook("a", &yes))}},
+		"listed, attached, closed, and away":  {"a", []*agent.Inspection{look(0, box("a")), look(1, hook("a", nil)), look(2, hook("a", &yes)), look(3)}},
+		"listed, attached openly, and away":   {"", []*agent.Inspection{look(0, box("a")), look(1, hook("a", &no)), look(2)}},
+		"attached and closed":                 {"a", []*agent.Inspection{look(0, hook("a", &yes)), look(1)}},
+		"attached and open":                   {"", []*agent.Inspection{look(0, hook("a", &no)), look(1)}},
+		"attached and not known":              {"", []*agent.Inspection{look(0, hook("a", nil)), look(1)}},
+		"back as a sandbox":                   {"", []*agent.Inspection{look(0, box("a")), look(1), look(2, box("a"))}},
+		"back as an attachment":               {"", []*agent.Inspection{look(0, box("a")), look(1), look(2, hook("a", nil))}},
+		"back, and the network not known":     {"", []*agent.Inspection{look(0, box("a")), look(1), look(2, hook("a", nil)), look(3)}},
+		"back as an irrelevant one":           {"", []*agent.Inspection{look(0, box("a")), look(1), look(2, agent.ListedSandbox{Sandbox: box("a"), Irrelevant: true})}},
+		"back and away again":                 {"a", []*agent.Inspection{look(0, box("a")), look(1), look(2, box("a")), look(3)}},
+		"gone stays gone as others come":      {"a", []*agent.Inspection{look(0, box("a")), look(1), look(2, box("b")), look(3, box("b"), box("c"))}},
+		"gone stays gone when nothing is new": {"a", []*agent.Inspection{look(0, box("a")), look(1), look(2), look(48 * time.Hour)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var r *v1alpha1.SandboxReport

@@ -59,7 +59,7 @@ func TestTheClockOfANodeReleasesNothing(t *testing.T) {
 func (n *madeUpNode) inProcess(t testing.TB, s *stage, clock func() time.Time) {
 	t.Helper()
 	config := try(clientcmd.BuildConfigFromFlags("", s.Kubeconfig())).must(t)
-	store := try(nodeagent.NewAPI(config, n.name, harness.LeaseNamespace)).must(t)
+	store := try(nodeagent.NewAPIStore(config, n.name, harness.LeaseNamespace)).must(t)
 	store.Now = clock
 	runtime := try(cri.Dial(n.Socket)).must(t)
 	ctx, stop := context.WithCancel(context.Background())
@@ -71,7 +71,7 @@ func (n *madeUpNode) inProcess(t testing.TB, s *stage, clock func() time.Time) {
 				return nodeagent.Identity{}, nil
 			},
 			Inspector: &nodeagent.NodeInspector{Runtime: runtime, Caches: cnicache.New(cnicache.Folders{Results: n.results, Multus: n.multus}), NetNSDirs: []string{n.netns}, Now: clock},
-			State:     nodeagent.NewState(slog.New(slog.NewTextHandler(io.Discard, nil)), prometheus.NewRegistry()),
+			Health:    nodeagent.NewHealth(slog.New(slog.NewTextHandler(io.Discard, nil)), prometheus.NewRegistry()),
 		}).Run(ctx)
 	}()
 	t.Cleanup(func() { stop(); <-done; runtime.Close() })

@@ -185,7 +185,7 @@ func (n Network) SliceOf(p *Pool) (node string, ok bool) {
 	if !n.Slices {
 		return "", false
 	}
-	node, ok = p.nameHead()
+	node, ok = p.namePrefix()
 	if n.Name != "" {
 		var named bool
 		node, named = strings.CutPrefix(node, n.Name+"-")

@@ -111,7 +111,7 @@ func readPool(r *rawjson.Reader) *Pool {
 			r.Object(func(name []byte) {
 				switch string(name) {
 				case "range":
-					p.RangeText = sharedText(r)
+					p.RangeText = internedText(r)
 				case "allocations":
 					problem = p.readAllocations(r)
 				}
@@ -289,7 +289,7 @@ func readFields(r *rawjson.Reader, known []field) (object bool, problem Problem,
 			text, ok := r.String()
 			f.there, f.broken = true, !ok
 			if f.shared {
-				f.text = share(text)
+				f.text = intern(text)
 			} else {
 				f.text = string(text)
 			}

@@ -46,7 +46,7 @@ func TestAReportHasAgedWhenANewOneWouldSayMore(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.report.ObservedAt = at(c.observed)
-			equal(t, "aged", (&podstate.Report{SandboxReport: c.report}).Aged(noon.Add(c.now)), c.want)
+			equal(t, "aged", (&podstate.Report{SandboxReport: c.report}).AgeChanged(noon.Add(c.now)), c.want)
 			equal(t, "observed at", c.report.ObservedAt, at(c.observed))
 		})
 	}
@@ -54,9 +54,9 @@ func TestAReportHasAgedWhenANewOneWouldSayMore(t *testing.T) {
 
 func TestALeaseWasHeardWhenTheServerSaysThatItsTimeOfRenewalWasWritten(t *testing.T) {
 	l := &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{RenewTime: ptr(metav1.NewMicroTime(noon.Add(time.Hour)))}}
-	equal(t, "heard, by the node's clock alone", podstate.Heard(l), time.Time{})
+	equal(t, "heard, by the node's clock alone", podstate.LeaseRenewed(l), time.Time{})
 	l.ManagedFields = []metav1.ManagedFieldsEntry{
 		fields("someone", `{"f:metadata":{"f:labels":{}}}`, 0), fields("agent", leaseFields, -time.Minute),
 	}
-	equal(t, "heard, by the server's", podstate.Heard(l), noon.Add(-time.Minute))
+	equal(t, "heard, by the server's", podstate.LeaseRenewed(l), noon.Add(-time.Minute))
 }

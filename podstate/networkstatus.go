@@ -126,7 +126,7 @@ func readText(r *rawjson.Reader, into *string) bool {
 	}
 	text, ok := r.String()
 	if ok {
-		*into = share(string(text))
+		*into = intern(string(text))
 	}
 	return ok
 }

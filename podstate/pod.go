@@ -62,11 +62,11 @@ type Pod struct {
 // finished pod stay in its status on purpose and are not read.
 func ReadPod(o *corev1.Pod) *Pod {
 	p := &Pod{
-		NamespacedName:  types.NamespacedName{Namespace: share(o.Namespace), Name: o.Name},
+		NamespacedName:  types.NamespacedName{Namespace: intern(o.Namespace), Name: o.Name},
 		UID:             string(o.UID),
 		RuntimeUID:      string(o.UID),
 		ResourceVersion: o.ResourceVersion,
-		Node:            share(o.Spec.NodeName),
+		Node:            intern(o.Spec.NodeName),
 		Phase:           phase(o),
 		Created:         o.CreationTimestamp.Time,
 	}

@@ -145,7 +145,7 @@ func (x *index) reachability(nodes []string) (unreachable, givenUp bool) {
 		if !x.notReady(n) {
 			return false, false
 		}
-		since := x.o.Nodes[n].NotReadyFor
+		since := x.o.Nodes[n].NotReadySince
 		if since.IsZero() || x.now.Sub(since) < x.policy.UnreachableNodeTimeout {
 			givenUp = false
 		}
@@ -164,7 +164,7 @@ func (x *index) staleSaysRun(s *candidate) bool {
 		if g.report.fresh || g.gone != nil || x.lost(g.report) {
 			return false
 		}
-		heard := g.report.LastHeard
+		heard := g.report.LeaseRenewed
 		return x.mayRun(&g) && (heard.IsZero() || !heard.Before(s.pod.LastFinished))
 	})
 }

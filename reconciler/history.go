@@ -299,7 +299,7 @@ func lastHeard(it *Item, since time.Time) time.Time {
 	var last time.Time
 	for _, node := range it.Evidence().Nodes {
 		if r := it.more.x.byNode[node]; r != nil {
-			last = later(last, r.LastHeard)
+			last = later(last, r.LeaseRenewed)
 		}
 	}
 	if last.IsZero() || last.After(since) {

@@ -106,7 +106,7 @@ func newEntries(findings []*mend) []ippool.NewEntry {
 	entries := make([]ippool.NewEntry, 0, len(findings))
 	for _, f := range findings {
 		w := f.repair
-		entries = append(entries, ippool.NewEntry{Key: w.key, ContainerID: w.containerID, PodRef: w.podRef, IfName: w.ifName, Instead: w.instead})
+		entries = append(entries, ippool.NewEntry{Key: w.key, ContainerID: w.containerID, PodRef: w.podRef, IfName: w.ifName, Replaces: w.instead})
 	}
 	return entries
 }

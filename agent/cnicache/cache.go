@@ -51,9 +51,9 @@ type Entry struct {
 	// others, and where Multus has to do with it, Multus' own list of its networks is
 	// one of the files.
 	NoWhereabouts bool
-	// Told is set where its files tell all of its addresses: those that prove that it
+	// AddressesComplete is set where its files tell all of its addresses: those that prove that it
 	// has none, or, read in full, a result of each of its networks.
-	Told bool
+	AddressesComplete bool
 	// ByMultus: its result of the runtime is Multus'. InMultus: one of its files is in
 	// a folder of Multus.
 	ByMultus, InMultus bool
@@ -71,26 +71,26 @@ type Cache struct {
 	// their cost is asking for what is known.
 	Recheck time.Duration
 
-	results *folder
-	named   []*folder            // of Multus, by Folders
-	found   map[string][]*folder // of Multus, by the cniDir that its configs name
-	unread  map[string]error
+	results          *folder
+	configuredMultus []*folder            // of Multus, by Folders
+	discoveredMultus map[string][]*folder // of Multus, by the cniDir that its configs name
+	unreadable       map[string]error
 }
 
 // New is a Cache that has read nothing yet.
 func New(f Folders) *Cache {
 	// libcni makes its folder with the first result: a node on which no pod has had a
 	// network yet has only the folder above it.
-	c := &Cache{results: &folder{path: f.Results, kind: runtimeResults, optional: true, above: filepath.Dir(f.Results)}, found: map[string][]*folder{}}
+	c := &Cache{results: &folder{path: f.Results, kind: runtimeResults, optional: true, parent: filepath.Dir(f.Results)}, discoveredMultus: map[string][]*folder{}}
 	if f.Multus != "" {
-		c.named = ofMultus(f.Multus)
+		c.configuredMultus = multusFolders(f.Multus)
 	}
 	return c
 }
 
-func ofMultus(cniDir string) []*folder {
+func multusFolders(cniDir string) []*folder {
 	return []*folder{
-		{path: filepath.Clean(cniDir), kind: multusOwn, optional: true},
+		{path: filepath.Clean(cniDir), kind: multusDelegates, optional: true},
 		{path: filepath.Join(cniDir, "results"), kind: multusResults, optional: true},
 	}
 }
@@ -100,53 +100,53 @@ func ofMultus(cniDir string) []*folder {
 // folder may be missing as long as this Cache has never seen it; for that of the
 // runtime's results, the folder above it must be there.
 func (c *Cache) Read() (map[string]*Entry, error) {
-	c.unread = map[string]error{}
+	c.unreadable = map[string]error{}
 	now := time.Now()
-	sums := map[string]*sum{}
+	sums := map[string]*entryBuilder{}
 	if err := c.readFolder(c.results, now, sums); err != nil {
 		return nil, err
 	}
-	for _, f := range c.multus(sums) {
+	for _, f := range c.multusFolders(sums) {
 		if err := c.readFolder(f, now, sums); err != nil {
 			return nil, err
 		}
 	}
 	entries := make(map[string]*Entry, len(sums))
 	for id, s := range sums {
-		e, err := s.entry(id)
+		e, err := s.build(id)
 		if err != nil {
-			c.unread[id] = err
+			c.unreadable[id] = err
 		}
 		entries[id] = e
 	}
 	return entries, nil
 }
 
-// multus are Multus' folders: those that were named, and those that its own configs
+// multusFolders are Multus' folders: those that were named, and those that its own configs
 // among the runtime's results name now.
-func (c *Cache) multus(sums map[string]*sum) []*folder {
+func (c *Cache) multusFolders(sums map[string]*entryBuilder) []*folder {
 	found := map[string][]*folder{}
 	for _, s := range sums {
-		if s.cniDir == "" || len(c.named) > 0 && s.cniDir == c.named[0].path {
+		if s.cniDir == "" || len(c.configuredMultus) > 0 && s.cniDir == c.configuredMultus[0].path {
 			continue
 		}
-		found[s.cniDir] = c.found[s.cniDir]
+		found[s.cniDir] = c.discoveredMultus[s.cniDir]
 		if found[s.cniDir] == nil {
-			found[s.cniDir] = ofMultus(s.cniDir)
+			found[s.cniDir] = multusFolders(s.cniDir)
 		}
 	}
-	c.found = found
-	all := slices.Clone(c.named)
+	c.discoveredMultus = found
+	all := slices.Clone(c.configuredMultus)
 	for _, dir := range slices.Sorted(maps.Keys(found)) {
 		all = append(all, found[dir]...)
 	}
 	return all
 }
 
-// Missing is the folder of the runtime's results where the last Read found none, ""
+// MissingResults is the folder of the runtime's results where the last Read found none, ""
 // where it is there.
-func (c *Cache) Missing() string {
-	if !c.results.seen {
+func (c *Cache) MissingResults() string {
+	if !c.results.existed {
 		return c.results.path
 	}
 	return ""
@@ -158,138 +158,138 @@ func (c *Cache) Results() string { return c.results.path }
 // MultusDirs are the cniDirs of the last Read.
 func (c *Cache) MultusDirs() []string {
 	var dirs []string
-	if len(c.named) > 0 {
-		dirs = append(dirs, c.named[0].path)
+	if len(c.configuredMultus) > 0 {
+		dirs = append(dirs, c.configuredMultus[0].path)
 	}
-	return append(dirs, slices.Sorted(maps.Keys(c.found))...)
+	return append(dirs, slices.Sorted(maps.Keys(c.discoveredMultus))...)
 }
 
-// Unread says what of the last Read cost only its own entry, and why: by path
+// Unreadable says what of the last Read cost only its own entry, and why: by path
 // each file that could not be read in full, and by id each container whose
 // files contradict each other.
-func (c *Cache) Unread() map[string]error { return c.unread }
+func (c *Cache) Unreadable() map[string]error { return c.unreadable }
 
-func (c *Cache) readFolder(f *folder, now time.Time, sums map[string]*sum) error {
-	err := f.look(now, c.Recheck, func(id, name string, r *record) {
+func (c *Cache) readFolder(f *folder, now time.Time, sums map[string]*entryBuilder) error {
+	err := f.read(now, c.Recheck, func(id, name string, r *parsedFile) {
 		s := sums[id]
 		if s == nil {
-			s = &sum{}
+			s = &entryBuilder{}
 			sums[id] = s
 		}
 		s.add(f.kind, r)
 		if r.problem != nil {
-			c.unread[filepath.Join(f.path, name)] = r.problem
+			c.unreadable[filepath.Join(f.path, name)] = r.problem
 		}
 	})
-	if errors.Is(err, fs.ErrNotExist) && f.optional && !f.seen {
-		if f.above == "" {
+	if errors.Is(err, fs.ErrNotExist) && f.optional && !f.existed {
+		if f.parent == "" {
 			return nil
 		}
-		if _, aerr := os.ReadDir(f.above); aerr == nil {
+		if _, aerr := os.ReadDir(f.parent); aerr == nil {
 			return nil
 		}
 	}
 	if err != nil {
 		return fmt.Errorf("CNI cache: %w", err)
 	}
-	f.seen = true
+	f.existed = true
 	return nil
 }
 
-// sum is what the files of one id say together, in whatever order they come.
-type sum struct {
-	since                time.Time
-	namespace, name, uid word
-	netns                []string
-	addresses            []address
-	result               bool // one of more than the loopback is there
-	own                  bool // Multus' own file is
-	byMultus, inMultus   bool
-	networks, delegates  int    // by Multus' own file; results of them
-	cniDir               string // Multus', by its own config
-	mentioned            bool   // whereabouts is
-	unread               bool   // a file could not be read in full
-	strange              bool   // a plugin may run others
+// entryBuilder is what the files of one id say together, in whatever order they come.
+type entryBuilder struct {
+	since                      time.Time
+	namespace, name, uid       podField
+	netns                      []string
+	addresses                  []address
+	hasResult                  bool // one of more than the loopback is there
+	hasDelegates               bool // Multus' own file is
+	byMultus, inMultus         bool
+	delegates, delegateResults int    // by Multus' own file; results of them
+	cniDir                     string // Multus', by its own config
+	mentionsWhereabouts        bool   // whereabouts is
+	unreadable                 bool   // a file could not be read in full
+	unknownPlugin              bool   // a plugin may run others
 }
 
-func (s *sum) add(kind kind, r *record) {
+func (s *entryBuilder) add(kind fileKind, r *parsedFile) {
 	if t := r.info.ModTime(); s.since.IsZero() || t.Before(s.since) {
 		s.since = t
 	}
-	s.namespace.say(r.namespace)
-	s.name.say(r.name)
-	s.uid.say(r.uid)
+	s.namespace.add(r.namespace)
+	s.name.add(r.name)
+	s.uid.add(r.uid)
 	s.netns = append(s.netns, r.netns...)
 	s.addresses = append(s.addresses, r.addresses...)
-	s.mentioned = s.mentioned || r.mentioned
-	s.unread = s.unread || r.problem != nil
-	s.strange = s.strange || r.strange
+	s.mentionsWhereabouts = s.mentionsWhereabouts || r.mentionsWhereabouts
+	s.unreadable = s.unreadable || r.problem != nil
+	s.unknownPlugin = s.unknownPlugin || r.unknownPlugin
 	// A delegate's result is Multus' also while the runtime has none of Multus.
 	s.byMultus = s.byMultus || r.multus
 	s.inMultus = s.inMultus || kind != runtimeResults
 	switch kind {
-	case multusOwn:
-		s.own, s.networks = true, r.networks
+	case multusDelegates:
+		s.hasDelegates, s.delegates = true, r.delegates
 		return
 	case multusResults:
-		s.delegates++
+		s.delegateResults++
 	case runtimeResults:
 		s.cniDir = max(s.cniDir, r.cniDir)
 	}
-	s.result = s.result || !r.loopback
+	s.hasResult = s.hasResult || !r.loopback
 }
 
-// without reports whether the files prove that there is no whereabouts address.
-func (s *sum) without() bool {
-	return s.result && !s.unread && !s.mentioned && !s.strange && (s.own || !s.byMultus && !s.inMultus)
+// provesNoWhereabouts reports whether the files prove that there is no whereabouts address.
+func (s *entryBuilder) provesNoWhereabouts() bool {
+	return s.hasResult && !s.unreadable && !s.mentionsWhereabouts && !s.unknownPlugin && (s.hasDelegates || !s.byMultus && !s.inMultus)
 }
 
-// told reports whether the files tell all addresses.
-func (s *sum) told() bool {
-	if !s.result || s.unread || s.strange && len(s.addresses) == 0 {
+// complete reports whether the files tell all addresses.
+func (s *entryBuilder) complete() bool {
+	if !s.hasResult || s.unreadable || s.unknownPlugin && len(s.addresses) == 0 {
 		return false
 	}
-	return !s.byMultus && !s.inMultus || s.own && s.delegates >= s.networks
+	return !s.byMultus && !s.inMultus || s.hasDelegates && s.delegateResults >= s.delegates
 }
 
-func (s *sum) entry(id string) (*Entry, error) {
+func (s *entryBuilder) build(id string) (*Entry, error) {
 	slices.Sort(s.netns)
 	slices.SortFunc(s.addresses, address.compare)
 	e := &Entry{
 		ID: id, Since: s.since,
-		Namespace: s.namespace.text, Name: s.name.text, UID: s.uid.text,
-		NetNS: slices.Compact(s.netns), NoWhereabouts: s.without(), ByMultus: s.byMultus, InMultus: s.inMultus,
+		Namespace: s.namespace.value, Name: s.name.value, UID: s.uid.value,
+		NetNS: slices.Compact(s.netns), NoWhereabouts: s.provesNoWhereabouts(), ByMultus: s.byMultus, InMultus: s.inMultus,
 	}
-	e.Told = e.NoWhereabouts || s.told()
+	e.AddressesComplete = e.NoWhereabouts || s.complete()
 	for _, a := range slices.Compact(s.addresses) {
 		if len(e.Addresses) == maxAddresses {
-			e.Told = false
+			e.AddressesComplete = false
 			break
 		}
 		e.Addresses = append(e.Addresses, a.Address)
 	}
-	if s.namespace.torn || s.name.torn || s.uid.torn {
+	if s.namespace.conflict || s.name.conflict || s.uid.conflict {
 		return e, errors.New("its files name different pods")
 	}
 	return e, nil
 }
 
-// word is a text that several files may say. A UID proves that a pod is another
+// podField is a text that several files may say. A UID proves that a pod is another
 // one, so one that is in dispute is none.
-type word struct {
-	text string
-	torn bool
+type podField struct {
+	value    string
+	conflict bool
 }
 
-func (w *word) say(text string) {
-	if text == "" || w.torn || text == w.text {
+func (w *podField) add(text string) {
+	if text == "" || w.conflict || text == w.value {
 		return
 	}
-	if w.text != "" {
-		*w = word{torn: true}
+	if w.value != "" {
+		*w = podField{conflict: true}
 		return
 	}
-	w.text = text
+	w.value = text
 }
 
 // address is one of a result, with its parsed form for the order.

@@ -160,7 +160,7 @@ func TestReadingWhileSandboxesComeAndGoFailsNeverAndEndsWithWhatIsThere(t *testi
 	}()
 	for range 500 {
 		addresses(t, c.readEntry(one), wbAddr)
-		for p, err := range c.Unread() {
+		for p, err := range c.Unreadable() {
 			if !strings.Contains(p, two) || errors.Is(err, fs.ErrNotExist) {
 				t.Fatal(p, err)
 			}
@@ -179,7 +179,7 @@ func TestWhatACallerDoesToAnEntryIsNotSeenByTheNextRead(t *testing.T) {
 	e.Addresses[0].IP, e.NetNS[0] = "changed", "changed"
 	e = c.readEntry(one)
 	addresses(t, e, wbAddr)
-	same(t, "paths", e.NetNS, []string{"/var/run/netns/cni-1a00", "/var/run/netns/pod"})
+	sameFile(t, "paths", e.NetNS, []string{"/var/run/netns/cni-1a00", "/var/run/netns/pod"})
 }
 
 func TestArbitraryContentNeitherPanicsNorCostsAnotherEntry(t *testing.T) {
@@ -212,13 +212,13 @@ func TestArbitraryContentNeitherPanicsNorCostsAnotherEntry(t *testing.T) {
 		if len(entries) != 2 || entries[two] == nil {
 			r.Fatalf("got %v", entries)
 		}
-		same(t, "the other entry", *entries[one], want)
-		for p := range c.Unread() {
+		sameFile(t, "the other entry", *entries[one], want)
+		for p := range c.Unreadable() {
 			if p != two && !strings.Contains(p, two) {
-				r.Fatalf("%s: %v", p, c.Unread()[p])
+				r.Fatalf("%s: %v", p, c.Unreadable()[p])
 			}
 		}
-		if _, bad := c.Unread()[path]; bad && entries[two].NoWhereabouts {
+		if _, bad := c.Unreadable()[path]; bad && entries[two].NoWhereabouts {
 			r.Fatal("surely without whereabouts though a file could not be read")
 		}
 		c.write(path, originals[path])

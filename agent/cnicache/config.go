@@ -15,11 +15,11 @@ import (
 
 // config is what a network's config in the cache says of whereabouts.
 type config struct {
-	multus   bool   // Multus is one of its plugins
-	cniDir   string // Multus', where its config names one
-	loopback bool   // it has no other plugin than loopback
-	strange  bool   // a plugin is not known not to run others
-	ipams    []ipam
+	multus        bool   // Multus is one of its plugins
+	cniDir        string // Multus', where its config names one
+	loopback      bool   // it has no other plugin than loopback
+	unknownPlugin bool   // a plugin is not known not to run others
+	ipams         []ipam
 }
 
 // ipam is one ipam section. Without ranges those of whereabouts are unknown: they may
@@ -36,10 +36,10 @@ type plugin struct {
 	CNIDir string          `json:"cniDir"`
 }
 
-// alone reports whether a plugin, or one for ipam, configures what its own config
+// selfContained reports whether a plugin, or one for ipam, configures what its own config
 // says and hands nothing on to a config from elsewhere. Flannel and others run plugins
 // of a config that stands in their own.
-func alone(plugin string) bool {
+func selfContained(plugin string) bool {
 	switch plugin {
 	// github.com/containernetworking/plugins
 	case "bandwidth", "bridge", "dummy", "firewall", "flannel", "host-device", "ipvlan", "loopback", "macvlan", "portmap", "ptp",
@@ -80,7 +80,7 @@ func readConfig(data []byte) (config, error) {
 			}
 			continue
 		}
-		c.strange = c.strange || p.Type != "" && !alone(p.Type)
+		c.unknownPlugin = c.unknownPlugin || p.Type != "" && !selfContained(p.Type)
 		i, err := readIPAM(p.IPAM)
 		if err != nil {
 			problem = err
@@ -88,8 +88,8 @@ func readConfig(data []byte) (config, error) {
 		switch {
 		case i.kind == whereabouts:
 			c.ipams = append(c.ipams, i)
-		case i.kind != "" && !alone(i.kind):
-			c.strange = true
+		case i.kind != "" && !selfContained(i.kind):
+			c.unknownPlugin = true
 		}
 	}
 	if !named {

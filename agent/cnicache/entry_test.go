@@ -24,9 +24,9 @@ func TestASandboxBehindMultusHasItsPodItsNamespaceAndItsAddress(t *testing.T) {
 		t.Errorf("since: got %v, want the time of Multus' own file, the oldest", e.Since)
 	}
 	e.Since = time.Time{}
-	same(t, "entry", *e, cnicache.Entry{
+	sameFile(t, "entry", *e, cnicache.Entry{
 		ID: one, Namespace: "default", Name: "web-0", UID: "uid-1",
-		NetNS: []string{"/var/run/netns/cni-1a00", "/var/run/netns/pod"}, Told: true, ByMultus: true, InMultus: true,
+		NetNS: []string{"/var/run/netns/cni-1a00", "/var/run/netns/pod"}, AddressesComplete: true, ByMultus: true, InMultus: true,
 	})
 }
 
@@ -35,7 +35,7 @@ func TestASandboxBeingSetUpIsKnownByMultusOwnFileAlone(t *testing.T) {
 	c.own(one, kindnet, wb)
 	e := c.readEntry(one)
 	c.readable()
-	same(t, "entry", *e, cnicache.Entry{ID: one, Since: e.Since, InMultus: true})
+	sameFile(t, "entry", *e, cnicache.Entry{ID: one, Since: e.Since, InMultus: true})
 }
 
 func TestASandboxSurelyHasNoWhereaboutsAddressOnlyWhereEveryFileSaysSo(t *testing.T) {
@@ -96,7 +96,7 @@ func TestASandboxSurelyHasNoWhereaboutsAddressOnlyWhereEveryFileSaysSo(t *testin
 			c := newCaches(t)
 			tc.files(c)
 			if got := c.readEntry(one).NoWhereabouts; got != tc.want {
-				t.Errorf("no whereabouts: got %v, want %v; unread: %v", got, tc.want, c.Unread())
+				t.Errorf("no whereabouts: got %v, want %v; unread: %v", got, tc.want, c.Unreadable())
 			}
 		})
 	}
@@ -140,14 +140,14 @@ func TestAFileThatCannotBeReadCountsByItsNameAndCostsNoOther(t *testing.T) {
 			for range 2 { // the second time as it is kept
 				entries := c.read()
 				c.unreadable(path)
-				if err := c.Unread()[path]; name == "huge" && !strings.Contains(err.Error(), "larger") {
+				if err := c.Unreadable()[path]; name == "huge" && !strings.Contains(err.Error(), "larger") {
 					t.Errorf("was read: %v", err)
 				}
 				e := entries[one]
 				if e == nil {
 					t.Fatal("the id is gone")
 				}
-				same(t, "entry", *e, cnicache.Entry{ID: one, Since: info.ModTime()})
+				sameFile(t, "entry", *e, cnicache.Entry{ID: one, Since: info.ModTime()})
 				if len(entries) != 2 {
 					t.Errorf("entries: got %d, want 2", len(entries))
 				}
@@ -163,7 +163,7 @@ func TestMultusOwnFileThatCannotBeReadCountsByItsName(t *testing.T) {
 		path := c.write(c.own(one, kindnet), content)
 		e := c.readEntry(one)
 		c.unreadable(path)
-		same(t, content, *e, cnicache.Entry{ID: one, Since: e.Since, InMultus: true})
+		sameFile(t, content, *e, cnicache.Entry{ID: one, Since: e.Since, InMultus: true})
 	}
 }
 
@@ -173,7 +173,7 @@ func TestABareResultTellsTheNetworkNamespaceAndNoAddress(t *testing.T) {
 	path := c.write(filepath.Join(c.folders.Results, "wb-"+one+"-net1"), net1)
 	e := c.readEntry(one)
 	c.unreadable(path)
-	same(t, "entry", *e, cnicache.Entry{ID: one, Since: e.Since, NetNS: []string{"/var/run/netns/pod"}})
+	sameFile(t, "entry", *e, cnicache.Entry{ID: one, Since: e.Since, NetNS: []string{"/var/run/netns/pod"}})
 }
 
 func TestWhatCanBeReadOfAnEntryIsKept(t *testing.T) {
@@ -182,7 +182,7 @@ func TestWhatCanBeReadOfAnEntryIsKept(t *testing.T) {
 	tamper(c, path, `"address":"10.0.0.5/24"`, `"address":"10.0.0.5"`)
 	e := c.readEntry(one)
 	c.unreadable(path)
-	same(t, "entry", *e, cnicache.Entry{
+	sameFile(t, "entry", *e, cnicache.Entry{
 		ID: one, Since: e.Since, Namespace: "default", Name: "web-0", UID: "uid-1", NetNS: []string{"/var/run/netns/cni-1a00"},
 	})
 }
@@ -208,7 +208,7 @@ func TestTheContainerIsTheLastIDInTheName(t *testing.T) {
 		c.write(filepath.Join(c.folders.Results, name), "{")
 		entries := c.read()
 		if want == "" {
-			if len(entries) != 0 || len(c.Unread()) != 0 {
+			if len(entries) != 0 || len(c.Unreadable()) != 0 {
 				t.Errorf("%s: got %v, want it to be ignored", name, entries)
 			}
 			continue
@@ -238,12 +238,12 @@ func TestAPodThatFilesContradictEachOtherAboutIsNotSaid(t *testing.T) {
 		c.add(c.folders.Multus, one, "net"+string(rune('1'+i)), wb, net1, [2]string{"K8S_POD_NAMESPACE", "default"}, [2]string{"K8S_POD_UID", uid})
 	}
 	e := c.readEntry(one)
-	same(t, "pod", []string{e.Namespace, e.Name, e.UID}, []string{"default", "web-0", ""})
+	sameFile(t, "pod", []string{e.Namespace, e.Name, e.UID}, []string{"default", "web-0", ""})
 	c.unreadable(one)
 }
 
 func TestOnlyPathsAreNetworkNamespaces(t *testing.T) {
 	c := newCaches(t)
 	c.runtime(one, "net1", wb, `{"cniVersion":"0.4.0","interfaces":[{"name":"veth1"},{"name":"net1","sandbox":"/proc/7/ns/net"},{"name":"x","sandbox":"vm-7"},{"name":"y","sandbox":"/proc/7/ns/net"}]}`)
-	same(t, "paths", c.readEntry(one).NetNS, []string{"/proc/7/ns/net", "/var/run/netns/cni-1a00"})
+	sameFile(t, "paths", c.readEntry(one).NetNS, []string{"/proc/7/ns/net", "/var/run/netns/cni-1a00"})
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/containernetworking/cni/pkg/types/create"
 )
 
-// record is what one file says.
-type record struct {
+// parsedFile is what one file says.
+type parsedFile struct {
 	info                 fs.FileInfo
 	problem              error // why it could not be read in full
 	namespace, name, uid string
@@ -25,10 +25,10 @@ type record struct {
 	addresses            []address
 	multus               bool   // its network is one of Multus'
 	loopback             bool   // its network is the one that containerd gives every pod before any other
-	mentioned            bool   // whereabouts is
-	strange              bool   // a plugin of it is not known not to run others
+	mentionsWhereabouts  bool   // whereabouts is
+	unknownPlugin        bool   // a plugin of it is not known not to run others
 	cniDir               string // Multus', by its own config
-	networks             int    // of Multus' own file
+	delegates            int    // of Multus' own file
 }
 
 // cacheV1 is the kind of a result file (libcni v1.3.0, libcni/api.go,
@@ -37,8 +37,8 @@ const cacheV1 = "cniCacheV1"
 
 // parseResult reads a result file, libcni's cachedInfo (libcni v1.3.0,
 // libcni/api.go, cacheAdd).
-func parseResult(id string, data []byte) *record {
-	r := &record{mentioned: mentions(data)}
+func parseResult(id string, data []byte) *parsedFile {
+	r := &parsedFile{mentionsWhereabouts: mentions(data)}
 	var info struct {
 		Kind        string          `json:"kind"`
 		ContainerID string          `json:"containerId"`
@@ -57,7 +57,7 @@ func parseResult(id string, data []byte) *record {
 	case info.Kind == "":
 		r.problem = errors.New("is a bare result, without the network it is of")
 		if found, err := decodeResult(data); err == nil {
-			r.addNetNS(found.sandboxes...)
+			r.addNetNS(found.netns...)
 		}
 		return r
 	case info.Kind != cacheV1:
@@ -73,12 +73,12 @@ func parseResult(id string, data []byte) *record {
 	if err != nil {
 		r.problem = fmt.Errorf("its result: %w", err)
 	}
-	r.addNetNS(found.sandboxes...)
+	r.addNetNS(found.netns...)
 	conf, err := readConfig(info.Config)
 	if err != nil {
 		r.problem = fmt.Errorf("its config: %w", err)
 	}
-	r.multus, r.loopback, r.strange, r.cniDir = conf.multus, conf.loopback, conf.strange, conf.cniDir
+	r.multus, r.loopback, r.unknownPlugin, r.cniDir = conf.multus, conf.loopback, conf.unknownPlugin, conf.cniDir
 	r.addresses = conf.addresses(found.ips, info.IfName, info.NetworkName)
 	return r
 }
@@ -86,13 +86,13 @@ func parseResult(id string, data []byte) *record {
 // parseDelegates reads Multus' own file: the networks that the container is
 // given, each with its whole config in Bytes (Multus v4.2.4, pkg/multus/multus.go,
 // saveDelegates; pkg/types/types.go, DelegateNetConf).
-func parseDelegates(data []byte) *record {
-	r := &record{mentioned: mentions(data)}
+func parseDelegates(data []byte) *parsedFile {
+	r := &parsedFile{mentionsWhereabouts: mentions(data)}
 	var delegates []struct{ Bytes []byte }
 	if r.problem = json.Unmarshal(data, &delegates); r.problem != nil {
 		return r
 	}
-	r.networks = len(delegates)
+	r.delegates = len(delegates)
 	if len(delegates) == 0 {
 		r.problem = errors.New("names no network")
 	}
@@ -102,14 +102,14 @@ func parseDelegates(data []byte) *record {
 			r.problem = fmt.Errorf("network %d is without a config that can be read", i)
 		}
 		conf, err := readConfig(d.Bytes)
-		r.strange = r.strange || conf.strange || err != nil
+		r.unknownPlugin = r.unknownPlugin || conf.unknownPlugin || err != nil
 	}
 	return r
 }
 
 // addNetNS takes paths only: the sandbox of an interface may name an isolation
 // domain of another sort (CNI specification, "ADD Success").
-func (r *record) addNetNS(paths ...string) {
+func (r *parsedFile) addNetNS(paths ...string) {
 	for _, p := range paths {
 		if filepath.IsAbs(p) {
 			r.netns = append(r.netns, p)
@@ -117,24 +117,24 @@ func (r *record) addNetNS(paths ...string) {
 	}
 }
 
-func (r *record) addPod(args [][2]string) {
-	var namespace, name, uid word
+func (r *parsedFile) addPod(args [][2]string) {
+	var namespace, name, uid podField
 	for _, a := range args {
 		switch a[0] {
 		case "K8S_POD_NAMESPACE":
-			namespace.say(a[1])
+			namespace.add(a[1])
 		case "K8S_POD_NAME":
-			name.say(a[1])
+			name.add(a[1])
 		case "K8S_POD_UID":
-			uid.say(a[1])
+			uid.add(a[1])
 		}
 	}
-	r.namespace, r.name, r.uid = namespace.text, name.text, uid.text
+	r.namespace, r.name, r.uid = namespace.value, name.value, uid.value
 }
 
-type result struct {
-	sandboxes []string
-	ips       []net.IP
+type decodedResult struct {
+	netns []string
+	ips   []net.IP
 }
 
 // decodeResult decodes the bytes of a result of any CNI version. libcni's own
@@ -143,8 +143,8 @@ type result struct {
 // panics on an interface or address that is null (libcni v1.3.0,
 // pkg/types/100/types.go, convertFrom04x). So only the library's decoding of
 // each version is used.
-func decodeResult(data []byte) (result, error) {
-	var found result
+func decodeResult(data []byte) (decodedResult, error) {
+	var found decodedResult
 	if len(data) == 0 {
 		return found, nil // as libcni's reader takes it: an empty result
 	}
@@ -156,7 +156,7 @@ func decodeResult(data []byte) (result, error) {
 	case *types100.Result:
 		for _, i := range r.Interfaces {
 			if i != nil {
-				found.sandboxes = append(found.sandboxes, i.Sandbox)
+				found.netns = append(found.netns, i.Sandbox)
 			}
 		}
 		for _, ip := range r.IPs {
@@ -167,7 +167,7 @@ func decodeResult(data []byte) (result, error) {
 	case *types040.Result:
 		for _, i := range r.Interfaces {
 			if i != nil {
-				found.sandboxes = append(found.sandboxes, i.Sandbox)
+				found.netns = append(found.netns, i.Sandbox)
 			}
 		}
 		for _, ip := range r.IPs {

@@ -195,10 +195,10 @@ func TestWhereTheVerboseStatusIsNotToBeHadThePlainOneTellsTheNetworkMode(t *test
 			deaf.ID, deaf.Deaf = "b", true
 			s.Set(box, deaf)
 			r := dial(t, s.Socket)
-			if got, err := r.Detail(t.Context(), "a"); !errors.Is(err, cri.ErrPart) || got != (cri.Detail{HostNetwork: true}) {
+			if got, err := r.Detail(t.Context(), "a"); !errors.Is(err, cri.ErrPartialStatus) || got != (cri.Detail{HostNetwork: true}) {
 				t.Errorf("got %+v, %v", got, err)
 			}
-			if got, err := r.Detail(t.Context(), "b"); err == nil || errors.Is(err, cri.ErrPart) || got != (cri.Detail{}) {
+			if got, err := r.Detail(t.Context(), "b"); err == nil || errors.Is(err, cri.ErrPartialStatus) || got != (cri.Detail{}) {
 				t.Errorf("deaf: got %+v, %v", got, err)
 			}
 		})

@@ -112,7 +112,7 @@ func (o *options) run(ctx context.Context, logs io.Writer) error {
 	if err != nil {
 		return err
 	}
-	store, err := agent.NewAPI(config, o.node.Name, o.LeaseNamespace())
+	store, err := agent.NewAPIStore(config, o.node.Name, o.LeaseNamespace())
 	if err != nil {
 		return err
 	}
@@ -144,7 +144,7 @@ func (o *options) run(ctx context.Context, logs io.Writer) error {
 	}}
 	log.Info("the node agent starts", "node", o.node.Name, "leaseNamespace", o.LeaseNamespace())
 	(&agent.Agent{
-		Node: o.node.Name, Inspector: eyes, Store: store, State: state, Hints: hints, Changes: changes, Again: again,
+		Node: o.node.Name, Inspector: eyes, Store: store, Health: state, RuntimeEvents: hints, ReportChanges: changes, Reconnected: again,
 		Identity: confirmer.Identity,
 	}).Run(ctx)
 	return nil

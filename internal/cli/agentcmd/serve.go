@@ -17,14 +17,14 @@ import (
 )
 
 // serve serves metrics and health, where that was asked for, and returns what they tell of.
-func (o *options) serve(ctx context.Context, config *rest.Config, log *slog.Logger) (*agent.State, error) {
+func (o *options) serve(ctx context.Context, config *rest.Config, log *slog.Logger) (*agent.Health, error) {
 	var registry Registry = prometheus.NewRegistry()
 	secure := !nowhere(o.secureMetrics)
 	if secure {
 		registry = o.secure.Registry
 	}
 	registry.MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewGoCollector(), version.Get().Collector())
-	state := agent.NewState(log, registry)
+	state := agent.NewHealth(log, registry)
 	if err := listen(o.metrics, state.Handler(registry), log); err != nil {
 		return nil, err
 	}

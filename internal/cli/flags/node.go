@@ -49,7 +49,7 @@ func (n *Node) NodeInspector(ownUID string) (*agent.NodeInspector, *cri.Runtime,
 			return nil, nil, fmt.Errorf("--netns-dir %q: must be the absolute path of a folder", path)
 		}
 	}
-	socket, err := cri.Find(n.Socket)
+	socket, err := cri.FindSocket(n.Socket)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -68,7 +68,7 @@ func TestAttachmentsCountWhateverTheirCacheSays(t *testing.T) {
 		ids = append(ids, a.ID)
 	}
 	equal(t, "attachments, by id", ids, []string{id("1a"), id("2b"), id("3c")})
-	equal(t, "unread files", len(n.Unread()), 2)
+	equal(t, "unread files", len(n.Unreadable()), 2)
 }
 
 // One that is listed while its setup ends is in the list or an attachment, and

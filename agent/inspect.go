@@ -20,9 +20,9 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 )
 
-// Look is one good look at a node: every call succeeded, the caches could be
+// Inspection is one good look at a node: every call succeeded, the caches could be
 // read, and the agent itself was in it.
-type Look struct {
+type Inspection struct {
 	// At is when the look began, by the node's clock.
 	At      time.Time
 	Runtime v1alpha1.Runtime
@@ -30,7 +30,7 @@ type Look struct {
 	Identity
 	// Sandboxes are all that the runtime lists, those without a whereabouts
 	// address included.
-	Sandboxes []Listed
+	Sandboxes []ListedSandbox
 	// Attachments are the ids that the runtime does not list, and that are in a CNI
 	// cache, or whose network namespace is known to be there.
 	Attachments []v1alpha1.Attachment
@@ -42,8 +42,8 @@ type Look struct {
 	Closing bool
 }
 
-// Listed is a sandbox that the runtime lists.
-type Listed struct {
+// ListedSandbox is a sandbox that the runtime lists.
+type ListedSandbox struct {
 	v1alpha1.Sandbox
 	// Irrelevant: it is on the host network, or surely has no whereabouts address.
 	Irrelevant bool
@@ -62,32 +62,32 @@ type NodeInspector struct {
 	// Now is the node's clock; time.Now where it is nil.
 	Now func() time.Time
 
-	known map[string]*known
-	mine  []os.FileInfo // folders that were found to be the node's
+	tracked  map[string]*trackedSandbox
+	nodeDirs []os.FileInfo // folders that were found to be the node's
 }
 
-// ErrNotOwn: the runtime does not list the agent's own sandbox as READY, so that
+// ErrOwnSandboxMissing: the runtime does not list the agent's own sandbox as READY, so that
 // it is the wrong runtime, or its answer is short.
-var ErrNotOwn = errors.New("the runtime does not list the agent's own sandbox as READY: it is another runtime than the one that runs this pod, or its answer is short")
+var ErrOwnSandboxMissing = errors.New("the runtime does not list the agent's own sandbox as READY: it is another runtime than the one that runs this pod, or its answer is short")
 
-// lookTries is how often a look begins again because a sandbox went while its
+// inspectTries is how often a look begins again because a sandbox went while its
 // status was asked for.
-const lookTries = 3
+const inspectTries = 3
 
-// Look makes a look. An error means that nothing may be concluded.
-func (e *NodeInspector) Look(ctx context.Context) (*Look, error) {
+// Inspect makes a look. An error means that nothing may be concluded.
+func (e *NodeInspector) Inspect(ctx context.Context) (*Inspection, error) {
 	for try := 1; ; try++ {
-		look, err := e.look(ctx, try == lookTries)
+		look, err := e.inspectOnce(ctx, try == inspectTries)
 		if err == nil || !errors.Is(err, cri.ErrNotFound) {
 			return look, err
 		}
 	}
 }
 
-// look reads the runtime first and the caches after it: a sandbox whose setup
+// inspectOnce reads the runtime first and the caches after it: a sandbox whose setup
 // ends in between is then seen in the cache, and never in neither.
-func (e *NodeInspector) look(ctx context.Context, last bool) (*Look, error) {
-	look := &Look{At: now(e.Now)}
+func (e *NodeInspector) inspectOnce(ctx context.Context, last bool) (*Inspection, error) {
+	look := &Inspection{At: now(e.Now)}
 	var err error
 	if look.Runtime.Name, look.Runtime.Version, err = e.Runtime.Version(ctx); err != nil {
 		return nil, err
@@ -97,33 +97,33 @@ func (e *NodeInspector) look(ctx context.Context, last bool) (*Look, error) {
 		return nil, err
 	}
 	if e.OwnUID != "" && !slices.ContainsFunc(listed, func(s cri.Sandbox) bool { return s.Ready && s.UID == e.OwnUID }) {
-		return nil, ErrNotOwn
+		return nil, ErrOwnSandboxMissing
 	}
 	entries, err := e.Caches.Read()
 	if err != nil {
 		return nil, err
 	}
-	if err := e.learn(ctx, listed, entries, last); err != nil {
+	if err := e.updateTracked(ctx, listed, entries, last); err != nil {
 		return nil, err
 	}
-	if path := e.Caches.Missing(); path != "" && slices.ContainsFunc(listed, func(s cri.Sandbox) bool { return s.Ready && !e.known[s.ID].detail.HostNetwork }) {
+	if path := e.Caches.MissingResults(); path != "" && slices.ContainsFunc(listed, func(s cri.Sandbox) bool { return s.Ready && !e.tracked[s.ID].detail.HostNetwork }) {
 		return nil, fmt.Errorf("CNI cache: there is no %s, and pods have networks: name the right folder with --cni-results, and mount it", path)
 	}
-	if err := e.elsewhere(listed, entries); err != nil {
+	if err := e.checkCaches(listed, entries); err != nil {
 		return nil, err
 	}
-	namespaces := e.namespaces(listed)
+	namespaces := e.findNetNSDirs(listed)
 	for _, s := range listed {
-		out := e.describe(s, entries[s.ID], namespaces)
+		out := e.describeSandbox(s, entries[s.ID], namespaces)
 		look.Sandboxes = append(look.Sandboxes, out)
-		look.Closing = look.Closing || !s.Ready && !out.Irrelevant && open(out.NetworkClosed) && look.At.Sub(e.known[s.ID].stopped) < closesWithin
+		look.Closing = look.Closing || !s.Ready && !out.Irrelevant && knownOpen(out.NetworkClosed) && look.At.Sub(e.tracked[s.ID].stoppedAt) < closingFor
 	}
-	slices.SortFunc(look.Sandboxes, func(a, b Listed) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortFunc(look.Sandboxes, func(a, b ListedSandbox) int { return cmp.Compare(a.ID, b.ID) })
 	for id, entry := range entries {
-		k := e.known[id]
+		k := e.tracked[id]
 		if k == nil {
-			k = &known{}
-			e.known[id] = k
+			k = &trackedSandbox{}
+			e.tracked[id] = k
 		}
 		if k.listed {
 			continue
@@ -131,27 +131,27 @@ func (e *NodeInspector) look(ctx context.Context, last bool) (*Look, error) {
 		if len(entry.NetNS) > 0 {
 			k.detail.NetNS = entry.NetNS[0]
 		}
-		k.since = entry.Since
+		k.unlistedSince = entry.Since
 		k.last = v1alpha1.Sandbox{ID: id, Namespace: entry.Namespace, Name: entry.Name, UID: entry.UID, Addresses: entry.Addresses}
-		look.Attachments = append(look.Attachments, k.attachment(k.own(namespaces.closed(entry.NetNS))))
+		look.Attachments = append(look.Attachments, k.attachment(k.closedHere(namespaces.closed(entry.NetNS))))
 	}
-	e.lost(look, entries, namespaces)
+	e.inspectVanished(look, entries, namespaces)
 	slices.SortFunc(look.Attachments, func(a, b v1alpha1.Attachment) int { return cmp.Compare(a.ID, b.ID) })
 	return look, nil
 }
 
-// lost finds out what became of sandboxes that are neither listed nor in a cache
+// inspectVanished finds out what became of sandboxes that are neither listed nor in a cache
 // any more. One whose network namespace is still there runs on behind the back of
 // a runtime that lost its state, and is kept in sight.
-func (e *NodeInspector) lost(look *Look, entries map[string]*cnicache.Entry, namespaces *namespaces) {
+func (e *NodeInspector) inspectVanished(look *Inspection, entries map[string]*cnicache.Entry, namespaces *netnsDirs) {
 	look.Closed = map[string]bool{}
-	for id, k := range e.known {
+	for id, k := range e.tracked {
 		if k.listed || entries[id] != nil {
 			continue
 		}
-		closed := k.own(namespaces.closed(k.paths()))
-		if !open(closed) {
-			delete(e.known, id)
+		closed := k.closedHere(namespaces.closed(k.netnsPaths()))
+		if !knownOpen(closed) {
+			delete(e.tracked, id)
 			look.Closed[id] = closed != nil
 			continue
 		}
@@ -159,10 +159,10 @@ func (e *NodeInspector) lost(look *Look, entries map[string]*cnicache.Entry, nam
 	}
 }
 
-// elsewhere is an error where the caches are not those of the pods that run here: were
+// checkCaches is an error where the caches are not those of the pods that run here: were
 // they, one of them at least would be in there. What is being set up could not be
 // seen either.
-func (e *NodeInspector) elsewhere(listed []cri.Sandbox, entries map[string]*cnicache.Entry) error {
+func (e *NodeInspector) checkCaches(listed []cri.Sandbox, entries map[string]*cnicache.Entry) error {
 	pods, cached, byMultus, inMultus := 0, 0, 0, 0
 	count := func(n *int, is bool) {
 		if is {
@@ -170,8 +170,8 @@ func (e *NodeInspector) elsewhere(listed []cri.Sandbox, entries map[string]*cnic
 		}
 	}
 	for _, s := range listed {
-		k, entry := e.known[s.ID], entries[s.ID]
-		if !s.Ready || !k.answered || k.detail.HostNetwork {
+		k, entry := e.tracked[s.ID], entries[s.ID]
+		if !s.Ready || !k.networkModeKnown || k.detail.HostNetwork {
 			continue
 		}
 		pods++
@@ -193,13 +193,13 @@ func (e *NodeInspector) elsewhere(listed []cri.Sandbox, entries map[string]*cnic
 	return nil
 }
 
-// Unread is what cost only its own entry in the last look: cache files that could
+// Unreadable is what cost only its own entry in the last look: cache files that could
 // not be read, by path, and sandboxes whose status is not to be had, by id.
-func (e *NodeInspector) Unread() map[string]error {
-	all := maps.Clone(e.Caches.Unread())
-	for id, k := range e.known {
-		if k.listed && k.trouble != nil {
-			all[id] = k.trouble
+func (e *NodeInspector) Unreadable() map[string]error {
+	all := maps.Clone(e.Caches.Unreadable())
+	for id, k := range e.tracked {
+		if k.listed && k.statusErr != nil {
+			all[id] = k.statusErr
 		}
 	}
 	return all
@@ -212,9 +212,9 @@ func now(clock func() time.Time) time.Time {
 	return clock()
 }
 
-// seconds is a time as the API keeps it. A time that it would refuse, as of a file
+// apiTime is a time as the API keeps it. A time that it would refuse, as of a file
 // that was written before the clock was set, is moved to the next that it takes.
-func seconds(t time.Time) metav1.Time {
+func apiTime(t time.Time) metav1.Time {
 	t = t.UTC().Truncate(time.Second)
 	switch {
 	case t.Unix() < 0:
@@ -225,17 +225,17 @@ func seconds(t time.Time) metav1.Time {
 	return metav1.NewTime(t)
 }
 
-// created is the time of a sandbox. What is none is left out: containerd 2.4 gives
+// creationTime is the time of a sandbox. What is none is left out: containerd 2.4 gives
 // 1754 to a sandbox that it found half made after a crash.
-func created(t time.Time) metav1.Time {
+func creationTime(t time.Time) metav1.Time {
 	if t.Unix() <= 0 {
 		return metav1.Time{}
 	}
-	return seconds(t)
+	return apiTime(t)
 }
 
 // String names a look for a log line.
-func (l *Look) String() string {
+func (l *Inspection) String() string {
 	ready := 0
 	for i := range l.Sandboxes {
 		if l.Sandboxes[i].State == v1alpha1.SandboxReady {
@@ -249,9 +249,9 @@ func (l *Look) String() string {
 // machine (nil for none), and the UIDs of all pods that run.
 func (e *NodeInspector) Report(ctx context.Context, before *v1alpha1.SandboxReport) (next *v1alpha1.SandboxReport, runs []string, err error) {
 	if before != nil {
-		e.Recall(before, true)
+		e.Resume(before, true)
 	}
-	look, err := e.Look(ctx)
+	look, err := e.Inspect(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -261,6 +261,6 @@ func (e *NodeInspector) Report(ctx context.Context, before *v1alpha1.SandboxRepo
 		}
 	}
 	report := *Next(before, look)
-	report.ObservedAt = seconds(look.At)
+	report.ObservedAt = apiTime(look.At)
 	return &report, runs, nil
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 )
 
-func ips(s agent.Listed) string {
+func ips(s agent.ListedSandbox) string {
 	var all []string
 	for _, a := range s.Addresses {
 		all = append(all, a.IP)
@@ -22,10 +22,10 @@ func ips(s agent.Listed) string {
 func TestASandboxKeepsItsLastKnownAddressesUntilItsNetworkCloses(t *testing.T) {
 	for name, restart := range map[string]func(n *aNode, report *v1alpha1.SandboxReport){
 		"while the agent runs":   func(*aNode, *v1alpha1.SandboxReport) {},
-		"and the agent restarts": func(n *aNode, r *v1alpha1.SandboxReport) { n.NodeInspector = n.newEyes(); n.Recall(stored(n, r), true) },
+		"and the agent restarts": func(n *aNode, r *v1alpha1.SandboxReport) { n.NodeInspector = n.newEyes(); n.Resume(stored(n, r), true) },
 		"and it is not known here": func(n *aNode, r *v1alpha1.SandboxReport) {
 			n.NodeInspector = n.newEyes()
-			n.Recall(stored(n, r), false)
+			n.Resume(stored(n, r), false)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -91,13 +91,13 @@ func TestASandboxOfWhichNothingTellsTheAddressesMayHaveAny(t *testing.T) {
 		"none, and its status is not told":                    {true, func(_ *aNode, s *critest.Sandbox) { s.Broken, s.Deaf, s.HostNetwork = true, true, true }},
 		"none, and it is told that it is on the host network": {false, func(_ *aNode, s *critest.Sandbox) { s.Broken, s.HostNetwork = true, true }},
 		"none, and a report said that it is unread": {true, func(n *aNode, s *critest.Sandbox) {
-			n.Recall(&v1alpha1.SandboxReport{Sandboxes: []v1alpha1.Sandbox{{ID: s.ID, AddressesUnread: true, Addresses: []v1alpha1.Address{{IP: "10.0.0.5"}}}}}, true)
+			n.Resume(&v1alpha1.SandboxReport{Sandboxes: []v1alpha1.Sandbox{{ID: s.ID, AddressesUnread: true, Addresses: []v1alpha1.Address{{IP: "10.0.0.5"}}}}}, true)
 		}},
 		"none, and a report said none": {true, func(n *aNode, s *critest.Sandbox) {
-			n.Recall(&v1alpha1.SandboxReport{Sandboxes: []v1alpha1.Sandbox{{ID: s.ID}}}, true)
+			n.Resume(&v1alpha1.SandboxReport{Sandboxes: []v1alpha1.Sandbox{{ID: s.ID}}}, true)
 		}},
 		"none, and a report told them": {false, func(n *aNode, s *critest.Sandbox) {
-			n.Recall(&v1alpha1.SandboxReport{Sandboxes: []v1alpha1.Sandbox{{ID: s.ID, Addresses: []v1alpha1.Address{{IP: "10.0.0.5"}}}}}, true)
+			n.Resume(&v1alpha1.SandboxReport{Sandboxes: []v1alpha1.Sandbox{{ID: s.ID, Addresses: []v1alpha1.Address{{IP: "10.0.0.5"}}}}}, true)
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -169,9 +169,9 @@ func TestWhatIsUnreadIsForgottenWhenItIsGone(t *testing.T) {
 	box.Broken, box.NotReady, lost.Broken, lost.NotReady = true, true, true, true
 	n.runs(box, lost, other)
 	n.look()
-	equal(t, "while they are listed", len(n.Unread()), 2)
+	equal(t, "while they are listed", len(n.Unreadable()), 2)
 	n.remove(box.NetNS)
 	n.runs(other)
 	equal(t, "whose network is still there", n.attachment().ID, lost.ID)
-	equal(t, "when they are gone", len(n.Unread()), 0)
+	equal(t, "when they are gone", len(n.Unreadable()), 0)
 }

@@ -210,9 +210,9 @@ func (s *apiServer) vouched(r *v1alpha1.SandboxReport) {
 }
 
 // api is an agent's store that has loaded.
-func (s *apiServer) api() *agent.API {
+func (s *apiServer) api() *agent.APIStore {
 	s.Helper()
-	a, err := agent.NewAPI(s.config, "worker-1", "own-ns")
+	a, err := agent.NewAPIStore(s.config, "worker-1", "own-ns")
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -272,11 +272,11 @@ func TestAReportAndALeaseThatVouchesForItAreWritten(t *testing.T) {
 	s.fine(a.Publish(t.Context(), second))
 	s.vouched(second)
 	version := s.report().ResourceVersion
-	heard := podstate.Heard(s.lease())
+	heard := podstate.LeaseRenewed(s.lease())
 	s.fine(a.Renew(t.Context()))
 	s.vouched(second)
 	equal(t, "version of the report after a renewal", s.report().ResourceVersion, version)
-	if !podstate.Heard(s.lease()).After(heard) {
+	if !podstate.LeaseRenewed(s.lease()).After(heard) {
 		t.Error("the Lease is not renewed")
 	}
 	intact, err := a.Intact(t.Context(), second)
@@ -286,7 +286,7 @@ func TestAReportAndALeaseThatVouchesForItAreWritten(t *testing.T) {
 
 func TestTheReportOfTheAgentBeforeIsLoaded(t *testing.T) {
 	s := newAPIServer(t)
-	a, err := agent.NewAPI(s.config, "worker-1", "own-ns")
+	a, err := agent.NewAPIStore(s.config, "worker-1", "own-ns")
 	s.fine(err)
 	none, err := a.Load(t.Context())
 	if none != nil || err != nil {

@@ -48,7 +48,7 @@ func TestALookHasWhatTheRuntimeListsWithTheAddressesOfTheCaches(t *testing.T) {
 			if style == critest.CRIO {
 				ownWord = nil
 			}
-			equal(t, "sandboxes, by id", look.Sandboxes, []agent.Listed{
+			equal(t, "sandboxes, by id", look.Sandboxes, []agent.ListedSandbox{
 				{Sandbox: v1alpha1.Sandbox{ID: stopped.ID, Namespace: "db", Name: "db-0", UID: "uid-2", State: v1alpha1.SandboxNotReady,
 					NetworkClosed: &open, NetNS: path, CreatedAt: at(0), AddressesUnread: true}},
 				{Sandbox: v1alpha1.Sandbox{ID: box.ID, Namespace: "default", Name: "web-0", UID: "uid-1", Attempt: 2, State: v1alpha1.SandboxReady,
@@ -146,7 +146,7 @@ func TestALookWithoutTheAgentsOwnSandboxIsNone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			n.runtime.Set(all...)
-			if err := n.fails(); !errors.Is(err, agent.ErrNotOwn) {
+			if err := n.fails(); !errors.Is(err, agent.ErrOwnSandboxMissing) {
 				t.Errorf("got %v", err)
 			}
 		})
@@ -211,7 +211,7 @@ func TestASandboxWhoseStatusIsNotToBeHadCostsOnlyItself(t *testing.T) {
 	b := n.sandbox(ill.ID)
 	equal(t, "its own", told(b.NetworkClosed), "open") // by its path
 	equal(t, "relevant", b.Irrelevant, false)
-	equal(t, "said", len(n.Unread()), 1)
+	equal(t, "said", len(n.Unreadable()), 1)
 	calls := n.runtime.Calls("PodSandboxStatus")
 	for range 4 {
 		clock = clock.Add(time.Second)
@@ -222,7 +222,7 @@ func TestASandboxWhoseStatusIsNotToBeHadCostsOnlyItself(t *testing.T) {
 	n.runs(well, ill)
 	clock = clock.Add(10 * time.Second)
 	equal(t, "when it answers again", told(n.sandbox(ill.ID).NetworkClosed), "closed")
-	equal(t, "said then", len(n.Unread()), 0)
+	equal(t, "said then", len(n.Unreadable()), 0)
 }
 
 func TestWithoutAFolderOfResultsTheNodeIsSeenOnlyWhileNoPodHasANetwork(t *testing.T) {
