@@ -28,18 +28,18 @@ func crowd(n *aNode, so func(*critest.Sandbox)) []critest.Sandbox {
 	return all
 }
 
-// keptMetadata is a Store that remembers.
-type keptMetadata struct {
+// memoryStore is a Store that remembers.
+type memoryStore struct {
 	store
 	reports chan *v1alpha1.SandboxReport
 }
 
-func (k keptMetadata) Publish(_ context.Context, r *v1alpha1.SandboxReport) error {
+func (k memoryStore) Publish(_ context.Context, r *v1alpha1.SandboxReport) error {
 	k.reports <- r.DeepCopy()
 	return nil
 }
 
-func (k keptMetadata) Renew(context.Context) error { return nil }
+func (k memoryStore) Renew(context.Context) error { return nil }
 
 func TestAHundredHungShimsOf250CostOnlyThemselves(t *testing.T) {
 	for name, so := range map[string]func(*critest.Sandbox){
@@ -52,7 +52,7 @@ func TestAHundredHungShimsOf250CostOnlyThemselves(t *testing.T) {
 			t.Parallel()
 			n := newNode(t, critest.Containerd)
 			all := crowd(n, so)
-			k := keptMetadata{store: store{scene: &scene{T: t}, began: time.Now()}, reports: make(chan *v1alpha1.SandboxReport, 9)}
+			k := memoryStore{store: store{scene: &scene{T: t}, began: time.Now()}, reports: make(chan *v1alpha1.SandboxReport, 9)}
 			ctx, stop := context.WithCancel(t.Context())
 			ended := make(chan struct{})
 			a := &agent.Agent{Node: "worker-1", Inspector: n.NodeInspector, Store: k, Health: agent.NewHealth(slog.New(slog.DiscardHandler), prometheus.NewRegistry()),

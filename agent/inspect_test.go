@@ -249,7 +249,7 @@ func TestTimesThatTheAPIRefusesAreMoved(t *testing.T) {
 	equal(t, "since", n.attachment().Since.UTC(), time.Unix(0, 0).UTC())
 }
 
-func TestDetailsAreAskedOncePerSandboxAndStateAndAgainWhileTheRuntimeSaysOpen(t *testing.T) {
+func TestDetailsAreAskedOncePerStateAndAgainWhileTheRuntimeSaysOpen(t *testing.T) {
 	for name, c := range map[string]struct {
 		style critest.Style
 		calls []int // of each look, beginning with the first: also for the agent and the one beside

@@ -49,9 +49,9 @@ func TestTheRangeIsTheOneThatHasTheAddressAsWhereaboutsTakesIt(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			c := newCaches(t)
-			c.delegate(one, "net1", conf("wb", tc.ipam), decodedResult(tc.ips...))
+			c.delegate(one, "net1", conf("wb", tc.ipam), result(tc.ips...))
 			e := c.readEntry(one)
-			sameFile(t, "addresses", e.Addresses, tc.want)
+			same(t, "addresses", e.Addresses, tc.want)
 			if name != "not even a text" {
 				c.readable()
 			}
@@ -95,7 +95,7 @@ func TestOnlyTheAddressesOfAChainThatLieInWhereaboutsRangesAreItsOwn(t *testing.
 	c := newCaches(t)
 	c.runtime(one, "net1", `{"cniVersion":"1.0.0","name":"chain","plugins":[{"type":"macvlan","ipam":`+wbIPAM+`},{"type":"own","ipam":{"type":"static"}},`+
 		`{"type":"vlan","ipam":{"type":"whereabouts","range":"10.2.0.0/24","network_name":"blue"}}]}`,
-		decodedResult("10.2.0.7/24", "10.0.0.5/24", "172.16.0.1/24"))
+		result("10.2.0.7/24", "10.0.0.5/24", "172.16.0.1/24"))
 	a, b := wbAddr, v1alpha1.Address{IP: "10.2.0.7", IfName: "net1", Network: "chain", Range: "10.2.0.0/24", NetworkName: "blue"}
 	a.Network = "chain"
 	addresses(t, c.readEntry(one), a, b)
@@ -131,7 +131,7 @@ func TestAtMost64AddressesAreKept(t *testing.T) {
 	for i := range 70 {
 		ips = append(ips, fmt.Sprintf("10.0.0.%d/24", 200-i))
 	}
-	c.runtime(one, "net1", wb, decodedResult(ips...))
+	c.runtime(one, "net1", wb, result(ips...))
 	e := c.readEntry(one)
 	if len(e.Addresses) != 64 || e.Addresses[0].IP != "10.0.0.131" || e.Addresses[63].IP != "10.0.0.194" {
 		t.Errorf("got %d: %v", len(e.Addresses), e.Addresses)

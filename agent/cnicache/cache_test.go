@@ -27,7 +27,7 @@ func TestTheRuntimesFolderMayBeMissingUntilItWasSeenIfTheOneAboveIsThere(t *test
 	if entries, err := c.Read(); err == nil || entries != nil {
 		t.Errorf("got %v and no error", entries)
 	}
-	elsewhere := cnicache.New(cnicache.Folders{Results: filepath.Join(t.TempDir(), "cni", "results")})
+	elsewhere := cnicache.New(cnicache.Folders{Results: filepath.Join(t.TempDir(), "cni", "results")}, 0)
 	if entries, err := elsewhere.Read(); err == nil || entries != nil {
 		t.Errorf("nothing is there: got %v and no error", entries)
 	}
@@ -70,7 +70,7 @@ func TestAFolderOfMultusThatCannotBeListedIsAnErrorAtOnce(t *testing.T) {
 func TestWithoutMultusItsFolderIsNotLookedAt(t *testing.T) {
 	c := newCaches(t)
 	c.runtime(one, "eth0", kindnet, eth0)
-	entries, err := cnicache.New(cnicache.Folders{Results: c.folders.Results}).Read()
+	entries, err := cnicache.New(cnicache.Folders{Results: c.folders.Results}, 0).Read()
 	if err != nil || len(entries) != 1 {
 		t.Errorf("got %v, %v", entries, err)
 	}
@@ -179,7 +179,7 @@ func TestWhatACallerDoesToAnEntryIsNotSeenByTheNextRead(t *testing.T) {
 	e.Addresses[0].IP, e.NetNS[0] = "changed", "changed"
 	e = c.readEntry(one)
 	addresses(t, e, wbAddr)
-	sameFile(t, "paths", e.NetNS, []string{"/var/run/netns/cni-1a00", "/var/run/netns/pod"})
+	same(t, "paths", e.NetNS, []string{"/var/run/netns/cni-1a00", "/var/run/netns/pod"})
 }
 
 func TestArbitraryContentNeitherPanicsNorCostsAnotherEntry(t *testing.T) {
@@ -212,7 +212,7 @@ func TestArbitraryContentNeitherPanicsNorCostsAnotherEntry(t *testing.T) {
 		if len(entries) != 2 || entries[two] == nil {
 			r.Fatalf("got %v", entries)
 		}
-		sameFile(t, "the other entry", *entries[one], want)
+		same(t, "the other entry", *entries[one], want)
 		for p := range c.Unreadable() {
 			if p != two && !strings.Contains(p, two) {
 				r.Fatalf("%s: %v", p, c.Unreadable()[p])
@@ -285,7 +285,7 @@ func BenchmarkRead(b *testing.B) {
 			}
 		}
 	}
-	b.Run("cold", func(b *testing.B) { run(b, func() *cnicache.Cache { return cnicache.New(c.folders) }) })
-	warm := cnicache.New(c.folders)
+	b.Run("cold", func(b *testing.B) { run(b, func() *cnicache.Cache { return cnicache.New(c.folders, 0) }) })
+	warm := cnicache.New(c.folders, 0)
 	b.Run("warm", func(b *testing.B) { run(b, func() *cnicache.Cache { return warm }) })
 }

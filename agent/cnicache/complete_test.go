@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestAnEntryTellsAllAddressesOnlyWhereEachNetworkHasAResultThatCanBeRead(t *testing.T) {
+func TestAddressesAreCompleteOnlyWhereEachNetworkHasAReadableResult(t *testing.T) {
 	pod := func(c *caches) {
 		c.runtime(one, "eth0", multus, eth0)
 		c.own(one, kindnet, wb)
@@ -66,11 +66,11 @@ func TestTheCNIDirThatMultusConfigNamesIsReadToo(t *testing.T) {
 	config, cniDir := elsewhere(c)
 	c.runtime(one, "eth0", config, eth0)
 	usual := c.folders.Multus
-	sameFile(t, "before anything was read", c.MultusDirs(), []string{usual})
+	same(t, "before anything was read", c.MultusDirs(), []string{usual})
 	if e := c.readEntry(one); e.AddressesComplete || e.InMultus || !e.ByMultus {
 		t.Errorf("without that folder: %+v", e)
 	}
-	sameFile(t, "folders", c.MultusDirs(), []string{usual, cniDir})
+	same(t, "folders", c.MultusDirs(), []string{usual, cniDir})
 	c.folders.Multus = cniDir
 	c.own(one, kindnet, wb)
 	c.delegate(one, "eth0", kindnet, eth0)
@@ -101,5 +101,5 @@ func TestACNIDirThatNothingNamesAnyMoreMayGo(t *testing.T) {
 	if entries := c.read(); len(entries) != 0 {
 		t.Errorf("got %v", entries)
 	}
-	sameFile(t, "folders", c.MultusDirs(), []string{c.folders.Multus})
+	same(t, "folders", c.MultusDirs(), []string{c.folders.Multus})
 }

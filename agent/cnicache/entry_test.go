@@ -24,7 +24,7 @@ func TestASandboxBehindMultusHasItsPodItsNamespaceAndItsAddress(t *testing.T) {
 		t.Errorf("since: got %v, want the time of Multus' own file, the oldest", e.Since)
 	}
 	e.Since = time.Time{}
-	sameFile(t, "entry", *e, cnicache.Entry{
+	same(t, "entry", *e, cnicache.Entry{
 		ID: one, Namespace: "default", Name: "web-0", UID: "uid-1",
 		NetNS: []string{"/var/run/netns/cni-1a00", "/var/run/netns/pod"}, AddressesComplete: true, ByMultus: true, InMultus: true,
 	})
@@ -35,7 +35,7 @@ func TestASandboxBeingSetUpIsKnownByMultusOwnFileAlone(t *testing.T) {
 	c.own(one, kindnet, wb)
 	e := c.readEntry(one)
 	c.readable()
-	sameFile(t, "entry", *e, cnicache.Entry{ID: one, Since: e.Since, InMultus: true})
+	same(t, "entry", *e, cnicache.Entry{ID: one, Since: e.Since, InMultus: true})
 }
 
 func TestASandboxSurelyHasNoWhereaboutsAddressOnlyWhereEveryFileSaysSo(t *testing.T) {
@@ -147,7 +147,7 @@ func TestAFileThatCannotBeReadCountsByItsNameAndCostsNoOther(t *testing.T) {
 				if e == nil {
 					t.Fatal("the id is gone")
 				}
-				sameFile(t, "entry", *e, cnicache.Entry{ID: one, Since: info.ModTime()})
+				same(t, "entry", *e, cnicache.Entry{ID: one, Since: info.ModTime()})
 				if len(entries) != 2 {
 					t.Errorf("entries: got %d, want 2", len(entries))
 				}
@@ -163,7 +163,7 @@ func TestMultusOwnFileThatCannotBeReadCountsByItsName(t *testing.T) {
 		path := c.write(c.own(one, kindnet), content)
 		e := c.readEntry(one)
 		c.unreadable(path)
-		sameFile(t, content, *e, cnicache.Entry{ID: one, Since: e.Since, InMultus: true})
+		same(t, content, *e, cnicache.Entry{ID: one, Since: e.Since, InMultus: true})
 	}
 }
 
@@ -173,7 +173,7 @@ func TestABareResultTellsTheNetworkNamespaceAndNoAddress(t *testing.T) {
 	path := c.write(filepath.Join(c.folders.Results, "wb-"+one+"-net1"), net1)
 	e := c.readEntry(one)
 	c.unreadable(path)
-	sameFile(t, "entry", *e, cnicache.Entry{ID: one, Since: e.Since, NetNS: []string{"/var/run/netns/pod"}})
+	same(t, "entry", *e, cnicache.Entry{ID: one, Since: e.Since, NetNS: []string{"/var/run/netns/pod"}})
 }
 
 func TestWhatCanBeReadOfAnEntryIsKept(t *testing.T) {
@@ -182,7 +182,7 @@ func TestWhatCanBeReadOfAnEntryIsKept(t *testing.T) {
 	tamper(c, path, `"address":"10.0.0.5/24"`, `"address":"10.0.0.5"`)
 	e := c.readEntry(one)
 	c.unreadable(path)
-	sameFile(t, "entry", *e, cnicache.Entry{
+	same(t, "entry", *e, cnicache.Entry{
 		ID: one, Since: e.Since, Namespace: "default", Name: "web-0", UID: "uid-1", NetNS: []string{"/var/run/netns/cni-1a00"},
 	})
 }
@@ -238,12 +238,12 @@ func TestAPodThatFilesContradictEachOtherAboutIsNotSaid(t *testing.T) {
 		c.add(c.folders.Multus, one, "net"+string(rune('1'+i)), wb, net1, [2]string{"K8S_POD_NAMESPACE", "default"}, [2]string{"K8S_POD_UID", uid})
 	}
 	e := c.readEntry(one)
-	sameFile(t, "pod", []string{e.Namespace, e.Name, e.UID}, []string{"default", "web-0", ""})
+	same(t, "pod", []string{e.Namespace, e.Name, e.UID}, []string{"default", "web-0", ""})
 	c.unreadable(one)
 }
 
 func TestOnlyPathsAreNetworkNamespaces(t *testing.T) {
 	c := newCaches(t)
 	c.runtime(one, "net1", wb, `{"cniVersion":"0.4.0","interfaces":[{"name":"veth1"},{"name":"net1","sandbox":"/proc/7/ns/net"},{"name":"x","sandbox":"vm-7"},{"name":"y","sandbox":"/proc/7/ns/net"}]}`)
-	sameFile(t, "paths", c.readEntry(one).NetNS, []string{"/proc/7/ns/net", "/var/run/netns/cni-1a00"})
+	same(t, "paths", c.readEntry(one).NetNS, []string{"/proc/7/ns/net", "/var/run/netns/cni-1a00"})
 }

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// fileKind is what the files of a folder are.
+// fileKind is which cache the files of a folder belong to.
 type fileKind int
 
 const (
@@ -24,8 +24,8 @@ const (
 const (
 	// maxFileSize is beyond any real file: a result is a few KB.
 	maxFileSize = 1 << 20
-	// mtimeReliableAfter is how old a file must be for its mtime to tell the next change:
-	// the kernel's file times are coarse, and a file that is being written may
+	// mtimeReliableAfter is how old a file must be for its next change to show in its
+	// mtime: the kernel's file times are coarse, and a file that is being written may
 	// change without another mtime.
 	mtimeReliableAfter = 2 * time.Second
 )
@@ -34,22 +34,22 @@ const (
 type folder struct {
 	path     string
 	kind     fileKind
-	optional bool   // may be missing until it was seen
-	parent   string // must be there even then; "" for none
+	optional bool   // may be missing until it has existed once
+	parent   string // must exist even then; "" for none
 	existed  bool
-	reads    int
+	reads    int // how often it was read
 	files    map[string]*cachedFile
 }
 
 type cachedFile struct {
-	record    *parsedFile
-	lastRead  int       // the last one that found it
-	checkedAt time.Time // when it was last seen to be unchanged
+	parsed    *parsedFile
+	lastRead  int       // the folder's last read that listed it
+	checkedAt time.Time // when it was last found unchanged
 }
 
-// read hands every file with an id in its name to found. Its error means that
-// the folder as a whole cannot be trusted.
-func (f *folder) read(now time.Time, recheck time.Duration, found func(id, name string, r *parsedFile)) error {
+// read calls found for every file with an id in its name. Its error means that
+// the folder as a whole cannot be relied upon.
+func (f *folder) read(now time.Time, recheckAfter time.Duration, found func(id, name string, r *parsedFile)) error {
 	// Files are opened below the very folder that was listed: were the path
 	// another by then (an unmount), all of them would seem to have gone.
 	root, err := os.OpenRoot(f.path)
@@ -70,33 +70,13 @@ func (f *folder) read(now time.Time, recheck time.Duration, found func(id, name 
 		if !ok {
 			continue
 		}
-		known := f.files[name]
-		if known != nil && now.Sub(known.checkedAt).Abs() < recheck {
-			known.lastRead = f.reads
-			found(id, name, known.record)
-			continue
-		}
-		info, err := root.Lstat(name)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
+		r, err := f.readFile(root, name, id, now, recheckAfter)
 		if err != nil {
-			// Without its age it can neither count nor be left out.
-			return fmt.Errorf("look at %s: %w", filepath.Join(f.path, name), err)
+			return err
 		}
-		if known != nil && sameFile(known.record.info, info) {
-			known.lastRead, known.checkedAt = f.reads, now
-			found(id, name, known.record)
-			continue
+		if r != nil {
+			found(id, name, r)
 		}
-		r, keep := f.parseFile(root, name, id, info)
-		if r == nil {
-			continue
-		}
-		if keep && now.Sub(info.ModTime()).Abs() > mtimeReliableAfter {
-			f.files[name] = &cachedFile{record: r, lastRead: f.reads, checkedAt: now}
-		}
-		found(id, name, r)
 	}
 	for name, known := range f.files {
 		if known.lastRead != f.reads {
@@ -104,6 +84,33 @@ func (f *folder) read(now time.Time, recheck time.Duration, found func(id, name 
 		}
 	}
 	return nil
+}
+
+// readFile returns what was parsed of a file, now or before if it did not change; nil
+// if it has gone since it was listed.
+func (f *folder) readFile(root *os.Root, name, id string, now time.Time, recheckAfter time.Duration) (*parsedFile, error) {
+	known := f.files[name]
+	if known != nil && now.Sub(known.checkedAt).Abs() < recheckAfter {
+		known.lastRead = f.reads
+		return known.parsed, nil
+	}
+	info, err := root.Lstat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		// Without its age it can neither count nor be left out.
+		return nil, fmt.Errorf("look at %s: %w", filepath.Join(f.path, name), err)
+	}
+	if known != nil && sameFile(known.parsed.info, info) {
+		known.lastRead, known.checkedAt = f.reads, now
+		return known.parsed, nil
+	}
+	r, keep := f.parseFile(root, name, id, info)
+	if r != nil && keep && now.Sub(info.ModTime()).Abs() > mtimeReliableAfter {
+		f.files[name] = &cachedFile{parsed: r, lastRead: f.reads, checkedAt: now}
+	}
+	return r, nil
 }
 
 func readNames(root *os.Root) ([]string, error) {
@@ -115,8 +122,8 @@ func readNames(root *os.Root) ([]string, error) {
 	return dir.Readdirnames(-1)
 }
 
-// parseFile parses a file; keep reports whether the answer stays true while the file
-// does not change. It returns nil when the file has gone since it was listed.
+// parseFile parses a file; keep reports whether what it returns holds for as long as the
+// file does not change. It returns nil if the file has gone since it was listed.
 func (f *folder) parseFile(root *os.Root, name, id string, info fs.FileInfo) (r *parsedFile, keep bool) {
 	data, keep, err := readContent(root, name, info)
 	switch {
@@ -133,7 +140,7 @@ func (f *folder) parseFile(root *os.Root, name, id string, info fs.FileInfo) (r 
 	return r, keep
 }
 
-// readContent reads a regular file and never blocks.
+// readContent reads a regular file and never blocks; keep is as for parseFile.
 func readContent(root *os.Root, name string, info fs.FileInfo) (data []byte, keep bool, err error) {
 	if !info.Mode().IsRegular() {
 		return nil, true, fmt.Errorf("is no regular file: %v", info.Mode())
@@ -141,7 +148,7 @@ func readContent(root *os.Root, name string, info fs.FileInfo) (data []byte, kee
 	if info.Size() > maxFileSize {
 		return nil, true, fmt.Errorf("is larger than %d bytes: %d", maxFileSize, info.Size())
 	}
-	// Nothing but the file that was looked at is read, whatever takes its name
+	// Nothing but the file that info describes is read, whatever takes its name
 	// meanwhile: Root would follow a link inside the folder, and a fifo must not
 	// block.
 	h, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
@@ -173,7 +180,7 @@ func readContent(root *os.Root, name string, info fs.FileInfo) (data []byte, kee
 	return data, true, nil
 }
 
-// sameFile reports whether both are of one file that did not change in between.
+// sameFile reports whether a and b describe one file that did not change in between.
 func sameFile(a, b fs.FileInfo) bool {
 	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime()) && a.Mode() == b.Mode()
 }

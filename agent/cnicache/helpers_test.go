@@ -47,7 +47,7 @@ func newCaches(t testing.TB) *caches {
 	if err := os.MkdirAll(f.Results, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	return &caches{TB: t, cni: cni, folders: f, Cache: cnicache.New(f)}
+	return &caches{TB: t, cni: cni, folders: f, Cache: cnicache.New(f, 0)}
 }
 
 // plugin answers every ADD with the same result, so that the real libcni writes
@@ -226,10 +226,10 @@ func (c *caches) readable() {
 func (c *caches) unreadable(paths ...string) {
 	c.Helper()
 	slices.Sort(paths)
-	sameFile(c, "could not be read", slices.Sorted(maps.Keys(c.Unreadable())), paths)
+	same(c, "could not be read", slices.Sorted(maps.Keys(c.Unreadable())), paths)
 }
 
-func sameFile(t testing.TB, what string, got, want any) {
+func same(t testing.TB, what string, got, want any) {
 	t.Helper()
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%s:\n got %v\nwant %v", what, got, want)
@@ -238,7 +238,7 @@ func sameFile(t testing.TB, what string, got, want any) {
 
 func addresses(t testing.TB, e *cnicache.Entry, want ...v1alpha1.Address) {
 	t.Helper()
-	sameFile(t, "addresses", e.Addresses, want)
+	same(t, "addresses", e.Addresses, want)
 }
 
 // conf is a single plugin's config with this ipam section.
@@ -246,8 +246,8 @@ func conf(name, ipam string) string {
 	return `{"cniVersion":"1.0.0","name":"` + name + `","type":"macvlan","master":"eth0","ipam":` + ipam + `}`
 }
 
-// decodedResult is one with these addresses.
-func decodedResult(ips ...string) string {
+// result is one with these addresses.
+func result(ips ...string) string {
 	var texts []string
 	for _, ip := range ips {
 		texts = append(texts, `{"interface":0,"address":"`+ip+`"}`)
@@ -266,7 +266,7 @@ const (
 var (
 	wb     = conf("wb", wbIPAM)
 	fixed  = conf("fixed", `{"type":"static"}`)
-	eth0   = strings.ReplaceAll(decodedResult("10.244.0.5/24"), "net1", "eth0")
-	net1   = decodedResult("10.0.0.5/24")
+	eth0   = strings.ReplaceAll(result("10.244.0.5/24"), "net1", "eth0")
+	net1   = result("10.0.0.5/24")
 	wbAddr = v1alpha1.Address{IP: "10.0.0.5", IfName: "net1", Network: "wb", Range: "10.0.0.0/24"}
 )

@@ -1,38 +1,30 @@
 package cnicache
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"path/filepath"
-	"strings"
-
-	types020 "github.com/containernetworking/cni/pkg/types/020"
-	types040 "github.com/containernetworking/cni/pkg/types/040"
-	types100 "github.com/containernetworking/cni/pkg/types/100"
-	"github.com/containernetworking/cni/pkg/types/create"
 )
 
-// parsedFile is what one file says.
+// parsedFile is the content of one cache file, as far as it is used.
 type parsedFile struct {
 	info                 fs.FileInfo
 	problem              error // why it could not be read in full
 	namespace, name, uid string
 	netns                []string
 	addresses            []address
-	multus               bool   // its network is one of Multus'
-	loopback             bool   // its network is the one that containerd gives every pod before any other
-	mentionsWhereabouts  bool   // whereabouts is
-	unknownPlugin        bool   // a plugin of it is not known not to run others
+	multus               bool   // the network is one of Multus'
+	loopback             bool   // the network is the one that containerd gives every pod before any other
+	mentionsWhereabouts  bool   // anywhere in the file
+	unknownPlugin        bool   // one of the plugins may run others, see selfContained
 	cniDir               string // Multus', by its own config
-	delegates            int    // of Multus' own file
+	delegates            int    // number of networks in Multus' own file
 }
 
 // cacheV1 is the kind of a result file (libcni v1.3.0, libcni/api.go,
-// CNICacheV1). Files of before have no kind and are the bare result.
+// CNICacheV1). Older files have no kind and are the bare result.
 const cacheV1 = "cniCacheV1"
 
 // parseResult reads a result file, libcni's cachedInfo (libcni v1.3.0,
@@ -57,7 +49,7 @@ func parseResult(id string, data []byte) *parsedFile {
 	case info.Kind == "":
 		r.problem = errors.New("is a bare result, without the network it is of")
 		if found, err := decodeResult(data); err == nil {
-			r.addNetNS(found.netns...)
+			r.addNetNS(found.sandboxes...)
 		}
 		return r
 	case info.Kind != cacheV1:
@@ -73,7 +65,7 @@ func parseResult(id string, data []byte) *parsedFile {
 	if err != nil {
 		r.problem = fmt.Errorf("its result: %w", err)
 	}
-	r.addNetNS(found.netns...)
+	r.addNetNS(found.sandboxes...)
 	conf, err := readConfig(info.Config)
 	if err != nil {
 		r.problem = fmt.Errorf("its config: %w", err)
@@ -131,99 +123,3 @@ func (r *parsedFile) addPod(args [][2]string) {
 	}
 	r.namespace, r.name, r.uid = namespace.value, name.value, uid.value
 }
-
-type decodedResult struct {
-	netns []string
-	ips   []net.IP
-}
-
-// decodeResult decodes the bytes of a result of any CNI version. libcni's own
-// reader (GetNetworkCachedResult) would open the file again, by its path and
-// without a limit, and convert the result to one version; that conversion
-// panics on an interface or address that is null (libcni v1.3.0,
-// pkg/types/100/types.go, convertFrom04x). So only the library's decoding of
-// each version is used.
-func decodeResult(data []byte) (decodedResult, error) {
-	var found decodedResult
-	if len(data) == 0 {
-		return found, nil // as libcni's reader takes it: an empty result
-	}
-	decoded, err := create.CreateFromBytes(data)
-	if err != nil {
-		return found, err
-	}
-	switch r := decoded.(type) {
-	case *types100.Result:
-		for _, i := range r.Interfaces {
-			if i != nil {
-				found.netns = append(found.netns, i.Sandbox)
-			}
-		}
-		for _, ip := range r.IPs {
-			if ip != nil {
-				found.ips = append(found.ips, ip.Address.IP)
-			}
-		}
-	case *types040.Result:
-		for _, i := range r.Interfaces {
-			if i != nil {
-				found.netns = append(found.netns, i.Sandbox)
-			}
-		}
-		for _, ip := range r.IPs {
-			if ip != nil {
-				found.ips = append(found.ips, ip.Address.IP)
-			}
-		}
-	case *types020.Result:
-		for _, ip := range []*types020.IPConfig{r.IP4, r.IP6} {
-			if ip != nil {
-				found.ips = append(found.ips, ip.IP.IP)
-			}
-		}
-	default:
-		return found, fmt.Errorf("version %q is not known here", decoded.Version())
-	}
-	return found, nil
-}
-
-const whereabouts = "whereabouts"
-
-// mentions reports whether whereabouts is mentioned anywhere in JSON: in a key, a
-// text, or JSON that is kept in it as base64, as both caches keep configs.
-func mentions(data []byte) bool {
-	if mentionedIn(string(data)) {
-		return true
-	}
-	var v any
-	return json.Unmarshal(data, &v) == nil && mentionedBy(v)
-}
-
-func mentionedBy(v any) bool {
-	switch v := v.(type) {
-	case string:
-		if mentionedIn(v) {
-			return true
-		}
-		if base64.StdEncoding.DecodedLen(len(v)) < len(whereabouts) {
-			return false
-		}
-		inner, err := base64.StdEncoding.DecodeString(v)
-		return err == nil && mentions(inner)
-	case []any:
-		for _, e := range v {
-			if mentionedBy(e) {
-				return true
-			}
-		}
-	case map[string]any:
-		for k, e := range v {
-			if mentionedIn(k) || mentionedBy(e) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-func mentionedIn(text string) bool { return strings.Contains(strings.ToLower(text), whereabouts) }

@@ -57,10 +57,12 @@ func (n *Node) NodeInspector(ownUID string) (*agent.NodeInspector, *cri.Runtime,
 	if err != nil {
 		return nil, nil, err
 	}
-	caches := cnicache.New(cnicache.Folders{Results: n.results, Multus: n.multus})
-	caches.Recheck = 5 * time.Second // below the pause between relists
+	caches := cnicache.New(cnicache.Folders{Results: n.results, Multus: n.multus}, recheckAfter)
 	return &agent.NodeInspector{Runtime: runtime, NetNSDirs: n.namespaces, OwnUID: ownUID, Caches: caches}, runtime, nil
 }
+
+// recheckAfter is below the agent's pause between inspections when nothing happens.
+const recheckAfter = 5 * time.Second
 
 // BootID reads the boot id of this machine.
 func (n *Node) BootID() (string, error) {
