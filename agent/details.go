@@ -15,66 +15,90 @@ import (
 )
 
 const (
-	// statusBudget is what the statuses of one look may take together: a look must
-	// come well within the minute for which a renewal vouches.
+	// statusBudget is what the status calls of one inspection may take together: it must
+	// end well within the minute for which a renewal of the Lease confirms the report.
 	statusBudget = 8 * time.Second
-	// statusCalls is how many statuses are asked for at a time. Those of shims that
+	// statusCalls is how many statuses are fetched at a time. Those of shims that
 	// hang wait for as long as a call may last, and must not keep the others waiting.
 	statusCalls = 64
-	// minStatusTime is what must be left of the budget for one more.
+	// minStatusTime is what must be left of the budget for one more call.
 	minStatusTime = statusBudget / 16
 )
 
-// errStatusNotFetched: the statuses of other sandboxes took the whole budget of a look.
+// errStatusNotFetched: the statuses of other sandboxes took the whole budget.
 var errStatusNotFetched = errors.New("its status was not asked for yet, the runtime is slow to tell those of others")
 
-// updateTracked asks for the details of sandboxes that are new or in a new state, and of
-// those that are not ready while the runtime says that their network is open:
-// it closes without a change of state. One that went meanwhile is an error that
-// wraps cri.ErrNotFound, unless this is the last try. Sandboxes whose status is
-// not to be had (their shims hang, their records are broken) do not blind the node:
-// they are listed, and whether their networks are closed is not known.
-func (e *NodeInspector) updateTracked(ctx context.Context, listed []cri.Sandbox, entries map[string]*cnicache.Entry, last bool) error {
-	next, began := make(map[string]*trackedSandbox, len(listed)), now(e.Now)
-	var open []cri.Sandbox // questions
+// updateTracked notes which sandboxes are listed, and fetches the details of those that
+// are new or in a new state, and of those that are not ready while the runtime says that
+// their network is open: it closes without a change of state. A sandbox that was removed
+// meanwhile is an error that wraps cri.ErrNotFound, unless this is the last try. A
+// sandbox whose status cannot be fetched (its shim hangs, its record is broken) does not
+// fail the inspection: it is listed, and whether its network is closed is not known.
+func (ni *NodeInspector) updateTracked(ctx context.Context, listed []cri.Sandbox, entries map[string]*cnicache.Entry, last bool) error {
+	next, began := make(map[string]*trackedSandbox, len(listed)), now(ni.Now)
+	var toFetch []cri.Sandbox
 	for _, s := range listed {
-		k := e.tracked[s.ID]
-		if k == nil {
-			k = &trackedSandbox{}
+		t := ni.tracked[s.ID]
+		if t == nil {
+			t = &trackedSandbox{}
 		}
-		next[s.ID] = k
-		closes := !s.Ready && k.detail.NetworkClosed != nil && !*k.detail.NetworkClosed
-		if (!k.detailed || k.detailedReady != s.Ready || closes || k.statusFailures > 0) && !began.Before(k.retryAt) {
-			open = append(open, s)
+		next[s.ID] = t
+		if t.needsDetails(s.Ready) && !began.Before(t.retryAt) {
+			toFetch = append(toFetch, s)
 		}
-		if k.listed = true; !s.Ready && k.stoppedAt.IsZero() {
-			k.stoppedAt = began
+		if t.listed = true; !s.Ready && t.stoppedAt.IsZero() {
+			t.stoppedAt = began
 		}
 		if entry := entries[s.ID]; s.Ready && entry != nil {
-			k.noWhereabouts = entry.NoWhereabouts
+			t.noWhereabouts = entry.NoWhereabouts
 		}
 	}
-	for id, k := range e.tracked {
-		if next[id] != nil || k.detail.HostNetwork || k.noWhereabouts {
+	for id, t := range ni.tracked {
+		if next[id] != nil || t.detail.HostNetwork || t.noWhereabouts {
 			continue
 		}
-		if k.listed {
-			k.listed, k.unlistedSince = false, began
+		if t.listed {
+			t.listed, t.attachedSince = false, began
 		}
-		next[id] = k
+		next[id] = t
 	}
-	e.tracked = next
-	slices.SortStableFunc(open, func(a, b cri.Sandbox) int { return cmp.Compare(next[a.ID].statusFailures, next[b.ID].statusFailures) })
-	return e.fetchDetails(ctx, open, began, last)
+	ni.tracked = next
+	slices.SortStableFunc(toFetch, func(a, b cri.Sandbox) int {
+		return cmp.Compare(next[a.ID].statusFailures, next[b.ID].statusFailures)
+	})
+	return ni.fetchDetails(ctx, toFetch, began, last)
 }
 
-// fetchDetails asks for the details of sandboxes, as learn says.
-func (e *NodeInspector) fetchDetails(ctx context.Context, about []cri.Sandbox, began time.Time, last bool) (gone error) {
-	type answer struct {
-		detail cri.Detail
-		err    error
+// needsDetails reports whether details must be fetched of a sandbox that is listed.
+func (t *trackedSandbox) needsDetails(ready bool) bool {
+	closing := !ready && t.detail.NetworkClosed != nil && !*t.detail.NetworkClosed
+	return !t.detailed || t.detailedReady != ready || closing || t.statusFailures > 0
+}
+
+type detailAnswer struct {
+	detail cri.Detail
+	err    error
+}
+
+// fetchDetails fetches the details of sandboxes and notes what came of it, see
+// updateTracked.
+func (ni *NodeInspector) fetchDetails(ctx context.Context, sandboxes []cri.Sandbox, began time.Time, last bool) (gone error) {
+	answers := ni.callStatuses(ctx, sandboxes)
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("ask for the statuses of sandboxes: %w", err)
 	}
-	answers := make([]answer, len(about))
+	for i, s := range sandboxes {
+		if err := answers[i].err; errors.Is(err, cri.ErrNotFound) && !last {
+			gone = err
+		}
+		ni.tracked[s.ID].noteDetails(answers[i], s.Ready, began, last)
+	}
+	return gone
+}
+
+// callStatuses makes the calls, as many as the budget allows.
+func (ni *NodeInspector) callStatuses(ctx context.Context, sandboxes []cri.Sandbox) []detailAnswer {
+	answers := make([]detailAnswer, len(sandboxes))
 	budget := statusBudget
 	if deadline, ok := ctx.Deadline(); ok {
 		budget = min(budget, time.Until(deadline)/2)
@@ -84,36 +108,33 @@ func (e *NodeInspector) fetchDetails(ctx context.Context, about []cri.Sandbox, b
 	defer stop()
 	var calls errgroup.Group
 	calls.SetLimit(statusCalls)
-	for i, s := range about {
+	for i, s := range sandboxes {
 		calls.Go(func() error {
 			if answers[i].err = errStatusNotFetched; time.Until(end) > minStatusTime {
-				answers[i].detail, answers[i].err = e.Runtime.Detail(limited, s.ID)
+				answers[i].detail, answers[i].err = ni.Runtime.Detail(limited, s.ID)
 			}
 			return nil
 		})
 	}
-	_ = calls.Wait() // each has its own
-	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("ask for the statuses of sandboxes: %w", err)
-	}
-	for i, s := range about {
-		k, a := e.tracked[s.ID], answers[i]
-		switch {
-		case a.err == nil:
-			k.detailed, k.networkModeKnown, k.detailedReady, k.detail, k.statusFailures, k.retryAt = true, true, s.Ready, a.detail, 0, time.Time{}
-		case errors.Is(a.err, errStatusNotFetched):
-			k.detailed, k.detail.NetworkClosed = false, nil
-		case errors.Is(a.err, cri.ErrNotFound) && !last:
-			k.detailed, gone = false, a.err
-		default:
-			k.detailed, k.detailedReady, k.detail.NetworkClosed = true, s.Ready, nil
-			if errors.Is(a.err, cri.ErrPartialStatus) {
-				k.networkModeKnown, k.detail.HostNetwork = true, a.detail.HostNetwork
-			}
-			k.statusFailures++
-			k.retryAt = began.Add(min(5*time.Second<<min(k.statusFailures, 6), 5*time.Minute))
+	_ = calls.Wait() // each answer has its own error
+	return answers
+}
+
+func (t *trackedSandbox) noteDetails(a detailAnswer, ready bool, began time.Time, last bool) {
+	switch {
+	case a.err == nil:
+		t.detailed, t.networkModeKnown, t.detailedReady, t.detail, t.statusFailures, t.retryAt = true, true, ready, a.detail, 0, time.Time{}
+	case errors.Is(a.err, errStatusNotFetched):
+		t.detailed, t.detail.NetworkClosed = false, nil
+	case errors.Is(a.err, cri.ErrNotFound) && !last:
+		t.detailed = false
+	default:
+		t.detailed, t.detailedReady, t.detail.NetworkClosed = true, ready, nil
+		if errors.Is(a.err, cri.ErrPartialStatus) {
+			t.networkModeKnown, t.detail.HostNetwork = true, a.detail.HostNetwork
 		}
-		k.statusErr = a.err
+		t.statusFailures++
+		t.retryAt = began.Add(min(5*time.Second<<min(t.statusFailures, 6), 5*time.Minute))
 	}
-	return gone
+	t.statusErr = a.err
 }
