@@ -33,8 +33,8 @@ const (
 	forbiddenFor = 10 * time.Minute
 )
 
-// Confirmer finds out whether the Node object is of this machine. It asks until it
-// knows, and not after. It is for one goroutine.
+// Confirmer finds out whether the Node object is of this machine. It reads the object
+// until it knows, and not after. It is for one goroutine.
 type Confirmer struct {
 	// Node is the name, and BootID this machine's.
 	Node, BootID string
@@ -50,8 +50,8 @@ type Confirmer struct {
 
 // Identity returns this machine's once the Node object has the same boot id, which
 // kubelet writes there some time after a boot, and an empty one where that cannot be
-// known. An error says that the Node object could not be read, or has another boot id:
-// kubelet has not said yet that the node was booted again, or it is another machine.
+// known. It is an error if the Node object could not be read, or has another boot id:
+// kubelet has not updated it yet after a boot, or it is another machine.
 // Where the Node object may not be read, before, the node's report, stands in for it
 // if it is of this boot.
 func (c *Confirmer) Identity(ctx context.Context, before *v1alpha1.SandboxReport) (Identity, error) {

@@ -15,7 +15,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 )
 
-// restoreNoteFor is for how long an agent says that it noticed a restore: longer than
+// restoreNoteFor is for how long the report has the note of a restore: longer than
 // a reconciler is away. After that a restore has long been settled, and a note that
 // stays would be news to each reconciler that starts.
 const restoreNoteFor = 24 * time.Hour
@@ -26,7 +26,7 @@ type RestoreError struct{ Sign string }
 
 func (e *RestoreError) Error() string { return "etcd was restored: " + e.Sign }
 
-// isRestore reports whether an error says that etcd was restored.
+// isRestore reports whether an error is a RestoreError.
 func isRestore(err error) bool { return errors.As(err, new(*RestoreError)) }
 
 // objectVersion is a version of an object, and when the API server wrote it.
@@ -35,8 +35,8 @@ type objectVersion struct {
 	writtenAt       time.Time
 }
 
-// versionOf is the mark of an object as it was answered. Its time is that of the newest
-// write by anybody.
+// versionOf returns the version of an object as it was answered. Its time is that of the
+// newest write by anybody.
 func versionOf(m metav1.ObjectMeta) objectVersion {
 	newest := objectVersion{resourceVersion: m.ResourceVersion}
 	for _, f := range m.ManagedFields {
@@ -47,7 +47,7 @@ func versionOf(m metav1.ObjectMeta) objectVersion {
 	return newest
 }
 
-// advance moves a mark on to what was answered, and returns a RestoreError where the
+// advance moves a version on to what was answered, and returns a RestoreError if the
 // resourceVersion ran backwards.
 func (a *APIStore) advance(ctx context.Context, m *objectVersion, answered metav1.ObjectMeta) error {
 	before := *m
@@ -68,7 +68,7 @@ func (a *APIStore) advance(ctx context.Context, m *objectVersion, answered metav
 // write may be lost, and that of the next come from the other one.
 const maxClockSkew = 10 * time.Second
 
-// advanceRead is forwards for an object that was read and not written: its last write
+// advanceRead is advance for an object that was read and not written: its last write
 // may not be of an earlier time either, where a restore has moved the versions on.
 func (a *APIStore) advanceRead(ctx context.Context, m *objectVersion, read metav1.ObjectMeta) error {
 	before := *m

@@ -17,14 +17,14 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
-// leaseSeconds is for how long a renewal vouches for the report.
+// leaseSeconds is for how long a renewal confirms the report.
 const leaseSeconds = 60
 
 // APIStore keeps the node's report and Lease at the API server. It is for one
 // goroutine.
 type APIStore struct {
-	// Now is the node's clock; time.Now where it is nil. Nobody relies upon what it
-	// says.
+	// Now is the node's clock; time.Now where it is nil. It is in the Lease's renewTime,
+	// on which nothing relies.
 	Now func() time.Time
 
 	node, namespace string
@@ -33,15 +33,15 @@ type APIStore struct {
 	report metav1.ObjectMeta     // the report's, as last answered; no ResourceVersion: none is there
 	hash   string                // of the report as it was last written
 	lease  *coordinationv1.Lease // as last answered; no ResourceVersion: none is there
-	// reportVersion and leaseMark are the newest versions answered. An object that
-	// vanished is recreated, and the answer must still run forwards.
+	// reportVersion and leaseVersion are the newest versions answered. An object that
+	// vanished is recreated, and its resourceVersion must still be newer.
 	reportVersion, leaseVersion objectVersion
 	wrote                       []string   // the last resourceVersions of the report
-	storedFields                fieldPaths // of content that the API server is known to store
-	restoreNote                 string     // the annotation that says that etcd was, "" for none
+	storedFields                fieldPaths // that the API server is known to store
+	restoreNote                 string     // the annotation's value once etcd was restored, "" for none
 }
 
-// NewAPIStore makes an API for a node. The Lease is in the reconciler's namespace.
+// NewAPIStore makes the store of a node's report; namespace is that of the Lease.
 func NewAPIStore(config *rest.Config, node, namespace string) (*APIStore, error) {
 	config = rest.CopyConfig(config)
 	config.Timeout = 10 * time.Second
@@ -119,10 +119,10 @@ func (a *APIStore) checkHolder(lease *coordinationv1.Lease) error {
 	return fmt.Errorf("the Lease %s in namespace %s is held by %q, another program's: run the agents in a namespace of their own (--namespace)", a.node, a.namespace, *holder)
 }
 
-// Publish writes the report and then the Lease that vouches for it. A
+// Publish writes the report and then the Lease that confirms it. A
 // RestoreError means that the report must be recreated and published again; a
 // DroppedError, that the API server does not store all of it, and there is no Lease
-// that vouches for what is left.
+// that confirms what is left.
 func (a *APIStore) Publish(ctx context.Context, report *v1alpha1.SandboxReport) error {
 	for try := 1; ; try++ {
 		err := a.writeReport(ctx, report)
@@ -140,7 +140,7 @@ func (a *APIStore) Publish(ctx context.Context, report *v1alpha1.SandboxReport) 
 				return err
 			}
 		case apierrors.IsNotFound(err) && a.report.ResourceVersion != "":
-			a.report.ResourceVersion = "" // someone deleted it, or a restore did: what a new one is answered tells
+			a.report.ResourceVersion = "" // someone deleted it, or a restore did: the answer to a new one shows which
 		default:
 			return fmt.Errorf("write SandboxReport %s: %w", a.node, err)
 		}
@@ -180,7 +180,7 @@ func (a *APIStore) writeReport(ctx context.Context, report *v1alpha1.SandboxRepo
 	return a.advance(ctx, &a.reportVersion, stored.ObjectMeta)
 }
 
-// Renew renews the Lease, so that it vouches for the report as it was last
+// Renew renews the Lease, so that it confirms the report as it was last
 // written. A RestoreError means that the report must be recreated and published.
 func (a *APIStore) Renew(ctx context.Context) error {
 	for try := 1; ; try++ {

@@ -16,7 +16,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/version"
 )
 
-// serve serves metrics and health, where that was asked for, and returns what they tell of.
+// serve serves metrics and health, where that was asked for, and returns the Health that they are of.
 func (o *options) serve(ctx context.Context, config *rest.Config, log *slog.Logger) (*agent.Health, error) {
 	var registry Registry = prometheus.NewRegistry()
 	secure := !nowhere(o.secureMetrics)
@@ -24,8 +24,8 @@ func (o *options) serve(ctx context.Context, config *rest.Config, log *slog.Logg
 		registry = o.secure.Registry
 	}
 	registry.MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewGoCollector(), version.Get().Collector())
-	state := agent.NewHealth(log, registry)
-	if err := listen(o.metrics, state.Handler(registry), log); err != nil {
+	health := agent.NewHealth(log, registry)
+	if err := listen(o.metrics, health.Handler(registry), log); err != nil {
 		return nil, err
 	}
 	if secure {
@@ -35,7 +35,7 @@ func (o *options) serve(ctx context.Context, config *rest.Config, log *slog.Logg
 			}
 		}()
 	}
-	return state, nil
+	return health, nil
 }
 
 // nowhere reports whether nothing is to be served at an address.
