@@ -86,7 +86,7 @@ func play(t *testing.T, change func(*scene), act func(*scene)) {
 
 // old is a sandbox that was there long before the bubble's clock began.
 func old(id string) v1alpha1.Sandbox {
-	s := box(id)
+	s := sandbox(id)
 	s.CreatedAt = at(-100 * 365 * 24 * time.Hour)
 	return s
 }

@@ -50,12 +50,12 @@ func newNode(t testing.TB, style critest.Style) *aNode {
 	n.mkdir(n.results())
 	n.own = critest.Sandbox{ID: id("99"), Namespace: "kube-system", Name: "agent", UID: "own-uid", HostNetwork: true, CreatedAt: noon}
 	n.runtime.Set(n.own)
-	n.NodeInspector = n.newEyes()
+	n.NodeInspector = n.newInspector()
 	return n
 }
 
-// newEyes are those of an agent that starts now.
-func (n *aNode) newEyes() *agent.NodeInspector {
+// newInspector is that of an agent that starts now.
+func (n *aNode) newInspector() *agent.NodeInspector {
 	n.Helper()
 	r, err := cri.Dial(n.runtime.Socket)
 	if err != nil {

@@ -79,7 +79,7 @@ func TestWhichMachineItIsIsKnownOnceTheNodeObjectHasItsBootID(t *testing.T) {
 func TestAnotherMachineUnderTheSameNameIsNoReboot(t *testing.T) {
 	left := func(s *scene) {
 		l := look(0, old("x"), hook("c", &yes))
-		s.before = stored(t, agent.Next(agent.Next(nil, look(0, box("g"), box("x"))), l))
+		s.before = stored(t, agent.Next(agent.Next(nil, look(0, sandbox("g"), sandbox("x"))), l))
 		s.before.Gone = []v1alpha1.Gone{{ID: "g", UID: "uid-g", Since: at(0)}}
 		s.before.Name, s.before.BootID, s.before.Machine = "worker-1", "boot-0", machine
 		s.bootID = "boot-1"

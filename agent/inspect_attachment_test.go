@@ -75,15 +75,15 @@ func TestAttachmentsCountWhateverTheirCacheSays(t *testing.T) {
 // one that is deleted is neither in the end.
 func TestAnAttachmentBecomesASandboxAndGoes(t *testing.T) {
 	n := newNode(t, critest.Containerd)
-	box := web("1a")
-	file := n.cached("wb", box.ID, "net1", "/x", "10.0.0.5/24")
-	equal(t, "while it is set up", n.attachment().ID, box.ID)
-	n.runs(box)
+	sandbox := web("1a")
+	file := n.cached("wb", sandbox.ID, "net1", "/x", "10.0.0.5/24")
+	equal(t, "while it is set up", n.attachment().ID, sandbox.ID)
+	n.runs(sandbox)
 	look := n.look()
 	equal(t, "attachments when it runs", len(look.Attachments), 0)
 	equal(t, "sandboxes when it runs", len(look.Sandboxes), 2)
 	n.runs()
-	equal(t, "after a lost DEL", n.attachment().ID, box.ID)
+	equal(t, "after a lost DEL", n.attachment().ID, sandbox.ID)
 	n.remove(file)
 	look = n.look()
 	equal(t, "attachments in the end", len(look.Attachments), 0)
@@ -125,15 +125,15 @@ func TestASandboxThatIsSetUpDuringALookIsSeenInTheCache(t *testing.T) {
 
 func TestEyesMakeAReportThatGoesOnFromTheOneBefore(t *testing.T) {
 	n := newNode(t, critest.Containerd)
-	box, other := web("1a"), web("2b")
-	box.NetNS, other.NetNS = n.namespace("a"), n.namespace("b")
-	n.runs(box, other)
+	sandbox, other := web("1a"), web("2b")
+	sandbox.NetNS, other.NetNS = n.namespace("a"), n.namespace("b")
+	n.runs(sandbox, other)
 	first, runs, err := n.Report(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	equal(t, "sandboxes", len(first.Sandboxes), 2)
-	equal(t, "pods that run, the agent's and one without whereabouts included", runs, []string{box.UID, other.UID, "uid-dns", "own-uid"})
+	equal(t, "pods that run, the agent's and one without whereabouts included", runs, []string{sandbox.UID, other.UID, "uid-dns", "own-uid"})
 	first.ObservedAt = at(0)
 	again, _, err := n.Report(t.Context(), first)
 	if err != nil {
@@ -144,12 +144,12 @@ func TestEyesMakeAReportThatGoesOnFromTheOneBefore(t *testing.T) {
 	}
 	equal(t, "the one before", first.ObservedAt, at(0))
 	n.runs(other)
-	n.remove(box.NetNS)
+	n.remove(sandbox.NetNS)
 	last, _, err := n.Report(t.Context(), again)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(last.Sandboxes) != 1 || len(last.Gone) != 1 || last.Gone[0].ID != box.ID {
+	if len(last.Sandboxes) != 1 || len(last.Gone) != 1 || last.Gone[0].ID != sandbox.ID {
 		t.Errorf("sandboxes %v, gone %v", last.Sandboxes, last.Gone)
 	}
 	n.runtime.Fail("ListPodSandbox", status.Error(codes.Unavailable, "x"))

@@ -28,11 +28,11 @@ func TestALookHasWhatTheRuntimeListsWithTheAddressesOfTheCaches(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t, style)
 			path := n.namespace("cni-1")
-			box := web("2b")
-			box.NetNS, box.Attempt, box.CreatedAt = path, 2, noon.Add(700*time.Millisecond)
+			sandbox := web("2b")
+			sandbox.NetNS, sandbox.Attempt, sandbox.CreatedAt = path, 2, noon.Add(700*time.Millisecond)
 			stopped := critest.Sandbox{ID: id("1a"), Namespace: "db", Name: "db-0", UID: "uid-2", NotReady: true, CreatedAt: noon, NetNS: path, Closed: false}
-			n.runs(box, stopped)
-			n.cached("wb", box.ID, "net1", path, "10.0.0.5/24")
+			n.runs(sandbox, stopped)
+			n.cached("wb", sandbox.ID, "net1", path, "10.0.0.5/24")
 			began := time.Now()
 			look := n.look()
 
@@ -51,7 +51,7 @@ func TestALookHasWhatTheRuntimeListsWithTheAddressesOfTheCaches(t *testing.T) {
 			equal(t, "sandboxes, by id", look.Sandboxes, []agent.ListedSandbox{
 				{Sandbox: v1alpha1.Sandbox{ID: stopped.ID, Namespace: "db", Name: "db-0", UID: "uid-2", State: v1alpha1.SandboxNotReady,
 					NetworkClosed: &open, NetNS: path, CreatedAt: at(0), AddressesUnread: true}},
-				{Sandbox: v1alpha1.Sandbox{ID: box.ID, Namespace: "default", Name: "web-0", UID: "uid-1", Attempt: 2, State: v1alpha1.SandboxReady,
+				{Sandbox: v1alpha1.Sandbox{ID: sandbox.ID, Namespace: "default", Name: "web-0", UID: "uid-1", Attempt: 2, State: v1alpha1.SandboxReady,
 					NetworkClosed: &open, NetNS: path, CreatedAt: at(0),
 					Addresses: []v1alpha1.Address{{IP: "10.0.0.5", IfName: "net1", Network: "wb", Range: "10.0.0.0/24"}}}},
 				{Sandbox: v1alpha1.Sandbox{ID: n.own.ID, Namespace: "kube-system", Name: "agent", UID: "own-uid", State: v1alpha1.SandboxReady,
@@ -89,10 +89,10 @@ func TestOnlyHostNetworkAndSurelyNoWhereaboutsAreIrrelevant(t *testing.T) {
 		for said, style := range styles {
 			t.Run(name+", "+said, func(t *testing.T) {
 				n := newNode(t, style)
-				box := web("1a")
-				c.with(n, &box)
-				n.runs(box)
-				equal(t, "irrelevant", n.sandbox(box.ID).Irrelevant, c.is)
+				sandbox := web("1a")
+				c.with(n, &sandbox)
+				n.runs(sandbox)
+				equal(t, "irrelevant", n.sandbox(sandbox.ID).Irrelevant, c.is)
 			})
 		}
 	}
@@ -102,36 +102,36 @@ func TestOnlyHostNetworkAndSurelyNoWhereaboutsAreIrrelevant(t *testing.T) {
 // agent that starts after it cannot know, and reports the sandbox.
 func TestWhatTheCachesSaidBeforeDELIsRememberedForAsLongAsTheAgentRuns(t *testing.T) {
 	n := newNode(t, critest.Containerd)
-	box := web("1a")
-	file := n.cached("kindnet", box.ID, "eth0", "/run/netns/a", "10.244.0.5/24")
-	n.runs(box)
-	equal(t, "irrelevant while it runs", n.sandbox(box.ID).Irrelevant, true)
+	sandbox := web("1a")
+	file := n.cached("kindnet", sandbox.ID, "eth0", "/run/netns/a", "10.244.0.5/24")
+	n.runs(sandbox)
+	equal(t, "irrelevant while it runs", n.sandbox(sandbox.ID).Irrelevant, true)
 	n.remove(file)
-	box.NotReady = true
-	n.runs(box)
-	equal(t, "irrelevant after DEL", n.sandbox(box.ID).Irrelevant, true)
+	sandbox.NotReady = true
+	n.runs(sandbox)
+	equal(t, "irrelevant after DEL", n.sandbox(sandbox.ID).Irrelevant, true)
 	n.runtime.Fail("ListPodSandbox", status.Error(codes.Unavailable, "restarting"))
 	_ = n.fails()
 	n.runtime.Fail("ListPodSandbox", nil)
-	equal(t, "irrelevant after a look that failed", n.sandbox(box.ID).Irrelevant, true)
-	n.NodeInspector = n.newEyes()
-	equal(t, "irrelevant to an agent that starts now", n.sandbox(box.ID).Irrelevant, false)
+	equal(t, "irrelevant after a look that failed", n.sandbox(sandbox.ID).Irrelevant, true)
+	n.NodeInspector = n.newInspector()
+	equal(t, "irrelevant to an agent that starts now", n.sandbox(sandbox.ID).Irrelevant, false)
 }
 
 // An interface may be plugged into a pod that runs.
 func TestASandboxThatIsGivenAWhereaboutsAddressLaterIsRelevantFromThenOn(t *testing.T) {
 	n := newNode(t, critest.Containerd)
-	box := web("1a")
-	n.cached("kindnet", box.ID, "eth0", "/run/netns/a", "10.244.0.5/24")
-	n.runs(box)
-	equal(t, "irrelevant at first", n.sandbox(box.ID).Irrelevant, true)
-	n.cached("wb", box.ID, "net1", "/run/netns/a", "10.0.0.5/24")
-	s := n.sandbox(box.ID)
+	sandbox := web("1a")
+	n.cached("kindnet", sandbox.ID, "eth0", "/run/netns/a", "10.244.0.5/24")
+	n.runs(sandbox)
+	equal(t, "irrelevant at first", n.sandbox(sandbox.ID).Irrelevant, true)
+	n.cached("wb", sandbox.ID, "net1", "/run/netns/a", "10.0.0.5/24")
+	s := n.sandbox(sandbox.ID)
 	equal(t, "irrelevant then", s.Irrelevant, false)
 	equal(t, "addresses", len(s.Addresses), 1)
-	box.NotReady = true
-	n.runs(box)
-	equal(t, "irrelevant when it has stopped", n.sandbox(box.ID).Irrelevant, false)
+	sandbox.NotReady = true
+	n.runs(sandbox)
+	equal(t, "irrelevant when it has stopped", n.sandbox(sandbox.ID).Irrelevant, false)
 }
 
 func TestALookWithoutTheAgentsOwnSandboxIsNone(t *testing.T) {
@@ -237,15 +237,15 @@ func TestWithoutAFolderOfResultsTheNodeIsSeenOnlyWhileNoPodHasANetwork(t *testin
 
 func TestTimesThatTheAPIRefusesAreMoved(t *testing.T) {
 	n := newNode(t, critest.Containerd)
-	box := web("1a")
-	box.CreatedAt = time.Date(1754, 8, 30, 0, 0, 0, 0, time.UTC)
-	n.runs(box)
+	sandbox := web("1a")
+	sandbox.CreatedAt = time.Date(1754, 8, 30, 0, 0, 0, 0, time.UTC)
+	n.runs(sandbox)
 	file := n.cached("wb", id("2b"), "net1", "/x", "10.0.0.5/24")
 	before := time.Unix(-1000, 0)
 	if err := os.Chtimes(file, before, before); err != nil {
 		t.Fatal(err)
 	}
-	equal(t, "created", n.sandbox(box.ID).CreatedAt, metav1.Time{})
+	equal(t, "created", n.sandbox(sandbox.ID).CreatedAt, metav1.Time{})
 	equal(t, "since", n.attachment().Since.UTC(), time.Unix(0, 0).UTC())
 }
 
@@ -259,26 +259,26 @@ func TestDetailsAreAskedOncePerStateAndAgainWhileTheRuntimeSaysOpen(t *testing.T
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t, c.style)
-			box := web("1a")
+			sandbox := web("1a")
 			for i, change := range []func(){
 				func() {},
 				func() {}, // nothing changed
-				func() { box.NotReady = true },
-				func() {},                    // its network is still open
-				func() { box.Closed = true }, // without a change of state
+				func() { sandbox.NotReady = true },
+				func() {},                        // its network is still open
+				func() { sandbox.Closed = true }, // without a change of state
 				func() {},
-				func() { box.ID = id("2b") }, // another sandbox
+				func() { sandbox.ID = id("2b") }, // another sandbox
 				func() {},
 			} {
 				change()
-				n.runs(box)
+				n.runs(sandbox)
 				before := n.runtime.Calls("PodSandboxStatus")
-				s := n.sandbox(box.ID)
+				s := n.sandbox(sandbox.ID)
 				equal(t, "calls for details at look "+string(rune('1'+i)), n.runtime.Calls("PodSandboxStatus")-before, c.calls[i])
 				want := "not known"
 				if c.style == critest.Containerd {
 					want = "open"
-					if box.Closed {
+					if sandbox.Closed {
 						want = "closed"
 					}
 				}
@@ -294,12 +294,12 @@ func TestANetworkIsClosingForAMinuteAfterItsSandboxStopped(t *testing.T) {
 			n := newNode(t, style)
 			clock := noon
 			n.Now = func() time.Time { return clock }
-			box, other := web("1a"), web("2b")
-			box.NetNS, other.NetNS = n.namespace("a"), n.namespace("b")
-			n.runs(box, other)
+			sandbox, other := web("1a"), web("2b")
+			sandbox.NetNS, other.NetNS = n.namespace("a"), n.namespace("b")
+			n.runs(sandbox, other)
 			equal(t, "while it runs", n.look().Closing, false)
-			box.NotReady = true
-			n.runs(box, other)
+			sandbox.NotReady = true
+			n.runs(sandbox, other)
 			for range 60 {
 				equal(t, "when it has stopped", n.look().Closing, true)
 				clock = clock.Add(time.Second)
@@ -307,9 +307,9 @@ func TestANetworkIsClosingForAMinuteAfterItsSandboxStopped(t *testing.T) {
 			equal(t, "a minute later", n.look().Closing, false)
 			clock = clock.Add(-30 * time.Second)
 			equal(t, "within the minute", n.look().Closing, true)
-			box.Closed = true
-			n.remove(box.NetNS)
-			n.runs(box, other)
+			sandbox.Closed = true
+			n.remove(sandbox.NetNS)
+			n.runs(sandbox, other)
 			equal(t, "when it is closed", n.look().Closing, false)
 		})
 	}

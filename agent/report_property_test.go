@@ -55,9 +55,9 @@ func TestNoIDIsLostSilently(t *testing.T) {
 				case 0, 1:
 					continue
 				case 2:
-					parts = append(parts, box(name))
+					parts = append(parts, sandbox(name))
 				case 3:
-					parts = append(parts, agent.ListedSandbox{Sandbox: box(name), Irrelevant: true})
+					parts = append(parts, agent.ListedSandbox{Sandbox: sandbox(name), Irrelevant: true})
 				case 4:
 					parts = append(parts, hook(name, &yes))
 				case 5:
@@ -72,7 +72,7 @@ func TestNoIDIsLostSilently(t *testing.T) {
 				which := rapid.SampledFrom([]string{"m", "n", "o"}).Draw(t, "which")
 				for i := range 300 {
 					name := fmt.Sprintf("%s%03d", which, i)
-					parts, in[name] = append(parts, box(name)), true
+					parts, in[name] = append(parts, sandbox(name)), true
 				}
 			}
 			l := look(clock, parts...)

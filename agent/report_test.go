@@ -17,8 +17,8 @@ import (
 
 var yes, no = true, false
 
-// box is a sandbox that runs for an hour at noon.
-func box(id string) v1alpha1.Sandbox {
+// sandbox is a sandbox that runs for an hour at noon.
+func sandbox(id string) v1alpha1.Sandbox {
 	return v1alpha1.Sandbox{ID: id, Namespace: "default", Name: "web-" + id, UID: "uid-" + id, State: v1alpha1.SandboxReady, CreatedAt: at(-time.Hour),
 		Addresses: []v1alpha1.Address{{IP: "10.0.0.5", IfName: "net1", Network: "wb", Range: "10.0.0.0/24"}}}
 }
@@ -81,25 +81,25 @@ func goneIDs(r *v1alpha1.SandboxReport) string {
 }
 
 func TestTheFirstReportIsWhatWasSeen(t *testing.T) {
-	stopped := box("b")
+	stopped := sandbox("b")
 	stopped.State = v1alpha1.SandboxNotReady
-	r := ended(nil, look(300*time.Millisecond, box("a"), agent.ListedSandbox{Sandbox: box("host"), Irrelevant: true}, stopped, hook("c", &yes)))
+	r := ended(nil, look(300*time.Millisecond, sandbox("a"), agent.ListedSandbox{Sandbox: sandbox("host"), Irrelevant: true}, stopped, hook("c", &yes)))
 	equal(t, "kind", r.TypeMeta, metav1.TypeMeta{APIVersion: "ip-reconcile.dev/v1alpha1", Kind: "SandboxReport"})
 	equal(t, "boot id", r.BootID, "boot-1")
 	equal(t, "runtime", r.Runtime, v1alpha1.Runtime{Name: "containerd", Version: "2.4.2"})
 	equal(t, "observed at", r.ObservedAt, at(0))
-	equal(t, "sandboxes", r.Sandboxes, []v1alpha1.Sandbox{box("a"), stopped})
+	equal(t, "sandboxes", r.Sandboxes, []v1alpha1.Sandbox{sandbox("a"), stopped})
 	equal(t, "attachments", r.Attachments, []v1alpha1.Attachment{hook("c", &yes)})
 	equal(t, "gone", len(r.Gone), 0)
 	equal(t, "summary", r.Summary, v1alpha1.Summary{Sandboxes: 2, NotReady: 1, Attachments: 1})
 }
 
 func TestALookThatChangesNothingGivesTheVerySameReport(t *testing.T) {
-	parts := []any{box("a"), agent.ListedSandbox{Sandbox: box("host"), Irrelevant: true}, hook("c", nil), hook("d", &no)}
+	parts := []any{sandbox("a"), agent.ListedSandbox{Sandbox: sandbox("host"), Irrelevant: true}, hook("c", nil), hook("d", &no)}
 	for name, before := range map[string]*v1alpha1.SandboxReport{
 		"of nothing":    ended(nil, look(0)),
 		"of sandboxes":  ended(nil, look(0, parts...)),
-		"with gone ids": ended(ended(nil, look(0, box("x"), hook("y", &yes))), look(0, parts...)),
+		"with gone ids": ended(ended(nil, look(0, sandbox("x"), hook("y", &yes))), look(0, parts...)),
 	} {
 		var now []any
 		if len(before.Sandboxes) > 0 {
@@ -121,10 +121,12 @@ func TestALookThatChangesNothingGivesTheVerySameReport(t *testing.T) {
 
 func TestEachChangeGivesANewReport(t *testing.T) {
 	for name, change := range map[string]func(*agent.Inspection){
-		"the boot id":                    func(l *agent.Inspection) { l.BootID = "boot-2" },
-		"the boot id is not known":       func(l *agent.Inspection) { l.BootID = "" },
-		"the runtime's version":          func(l *agent.Inspection) { l.Runtime.Version = "2.4.3" },
-		"a sandbox more":                 func(l *agent.Inspection) { l.Sandboxes = append(l.Sandboxes, agent.ListedSandbox{Sandbox: box("z")}) },
+		"the boot id":              func(l *agent.Inspection) { l.BootID = "boot-2" },
+		"the boot id is not known": func(l *agent.Inspection) { l.BootID = "" },
+		"the runtime's version":    func(l *agent.Inspection) { l.Runtime.Version = "2.4.3" },
+		"a sandbox more": func(l *agent.Inspection) {
+			l.Sandboxes = append(l.Sandboxes, agent.ListedSandbox{Sandbox: sandbox("z")})
+		},
 		"a sandbox less":                 func(l *agent.Inspection) { l.Sandboxes = nil },
 		"a sandbox that is relevant now": func(l *agent.Inspection) { l.Sandboxes[1].Irrelevant = false },
 		"one that is irrelevant now":     func(l *agent.Inspection) { l.Sandboxes[0].Irrelevant = true },
@@ -145,10 +147,10 @@ func TestEachChangeGivesANewReport(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			now := func() *agent.Inspection {
-				return look(time.Minute, box("a"), agent.ListedSandbox{Sandbox: box("host"), Irrelevant: true}, hook("c", &no))
+				return look(time.Minute, sandbox("a"), agent.ListedSandbox{Sandbox: sandbox("host"), Irrelevant: true}, hook("c", &no))
 			}
 			first := now()
-			first.Sandboxes = append(first.Sandboxes, agent.ListedSandbox{Sandbox: box("x")})
+			first.Sandboxes = append(first.Sandboxes, agent.ListedSandbox{Sandbox: sandbox("x")})
 			before := ended(ended(nil, first), now())
 			before.ObservedAt = at(0)
 			hash := podstate.Hash(before)
@@ -173,23 +175,23 @@ func TestAnIDIsGoneWhenItWasListedOrClosedAndIsInTheLookNoMore(t *testing.T) {
 		looks []*agent.Inspection
 	}{
 		"never seen":                          {"", []*agent.Inspection{look(0), look(1)}},
-		"listed":                              {"a", []*agent.Inspection{look(0, box("a")), look(1)}},
-		"several, by id":                      {"a b c", []*agent.Inspection{look(0, box("c"), box("b"), hook("a", &yes)), look(1)}},
-		"one after the other, by id":          {"a b", []*agent.Inspection{look(0, box("a"), box("b")), look(1, box("a")), look(2)}},
-		"irrelevant":                          {"", []*agent.Inspection{look(0, agent.ListedSandbox{Sandbox: box("a"), Irrelevant: true}), look(1)}},
-		"an attachment now":                   {"", []*agent.Inspection{look(0, box("a")), look(1, hook("a", &yes))}},
-		"listed, attached, closed, and away":  {"a", []*agent.Inspection{look(0, box("a")), look(1, hook("a", nil)), look(2, hook("a", &yes)), look(3)}},
-		"listed, attached openly, and away":   {"", []*agent.Inspection{look(0, box("a")), look(1, hook("a", &no)), look(2)}},
+		"listed":                              {"a", []*agent.Inspection{look(0, sandbox("a")), look(1)}},
+		"several, by id":                      {"a b c", []*agent.Inspection{look(0, sandbox("c"), sandbox("b"), hook("a", &yes)), look(1)}},
+		"one after the other, by id":          {"a b", []*agent.Inspection{look(0, sandbox("a"), sandbox("b")), look(1, sandbox("a")), look(2)}},
+		"irrelevant":                          {"", []*agent.Inspection{look(0, agent.ListedSandbox{Sandbox: sandbox("a"), Irrelevant: true}), look(1)}},
+		"an attachment now":                   {"", []*agent.Inspection{look(0, sandbox("a")), look(1, hook("a", &yes))}},
+		"listed, attached, closed, and away":  {"a", []*agent.Inspection{look(0, sandbox("a")), look(1, hook("a", nil)), look(2, hook("a", &yes)), look(3)}},
+		"listed, attached openly, and away":   {"", []*agent.Inspection{look(0, sandbox("a")), look(1, hook("a", &no)), look(2)}},
 		"attached and closed":                 {"a", []*agent.Inspection{look(0, hook("a", &yes)), look(1)}},
 		"attached and open":                   {"", []*agent.Inspection{look(0, hook("a", &no)), look(1)}},
 		"attached and not known":              {"", []*agent.Inspection{look(0, hook("a", nil)), look(1)}},
-		"back as a sandbox":                   {"", []*agent.Inspection{look(0, box("a")), look(1), look(2, box("a"))}},
-		"back as an attachment":               {"", []*agent.Inspection{look(0, box("a")), look(1), look(2, hook("a", nil))}},
-		"back, and the network not known":     {"", []*agent.Inspection{look(0, box("a")), look(1), look(2, hook("a", nil)), look(3)}},
-		"back as an irrelevant one":           {"", []*agent.Inspection{look(0, box("a")), look(1), look(2, agent.ListedSandbox{Sandbox: box("a"), Irrelevant: true})}},
-		"back and away again":                 {"a", []*agent.Inspection{look(0, box("a")), look(1), look(2, box("a")), look(3)}},
-		"gone stays gone as others come":      {"a", []*agent.Inspection{look(0, box("a")), look(1), look(2, box("b")), look(3, box("b"), box("c"))}},
-		"gone stays gone when nothing is new": {"a", []*agent.Inspection{look(0, box("a")), look(1), look(2), look(48 * time.Hour)}},
+		"back as a sandbox":                   {"", []*agent.Inspection{look(0, sandbox("a")), look(1), look(2, sandbox("a"))}},
+		"back as an attachment":               {"", []*agent.Inspection{look(0, sandbox("a")), look(1), look(2, hook("a", nil))}},
+		"back, and the network not known":     {"", []*agent.Inspection{look(0, sandbox("a")), look(1), look(2, hook("a", nil)), look(3)}},
+		"back as an irrelevant one":           {"", []*agent.Inspection{look(0, sandbox("a")), look(1), look(2, agent.ListedSandbox{Sandbox: sandbox("a"), Irrelevant: true})}},
+		"back and away again":                 {"a", []*agent.Inspection{look(0, sandbox("a")), look(1), look(2, sandbox("a")), look(3)}},
+		"gone stays gone as others come":      {"a", []*agent.Inspection{look(0, sandbox("a")), look(1), look(2, sandbox("b")), look(3, sandbox("b"), sandbox("c"))}},
+		"gone stays gone when nothing is new": {"a", []*agent.Inspection{look(0, sandbox("a")), look(1), look(2), look(48 * time.Hour)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var r *v1alpha1.SandboxReport
@@ -204,24 +206,24 @@ func TestAnIDIsGoneWhenItWasListedOrClosedAndIsInTheLookNoMore(t *testing.T) {
 }
 
 func TestAGoneIDSaysWhoseItWasAndSinceWhen(t *testing.T) {
-	r := ended(nil, look(0, box("a"), hook("b", &yes)))
+	r := ended(nil, look(0, sandbox("a"), hook("b", &yes)))
 	r = ended(r, look(time.Minute+300*time.Millisecond))
 	want := []v1alpha1.Gone{{ID: "a", UID: "uid-a", Since: at(time.Minute)}, {ID: "b", UID: "uid-b", Since: at(time.Minute)}}
 	equal(t, "gone", r.Gone, want)
-	r = ended(r, look(time.Hour, box("c")))
+	r = ended(r, look(time.Hour, sandbox("c")))
 	equal(t, "gone, later", r.Gone, want)
 }
 
 func TestGoneIDsAreForgottenAfterADayByAReportThatIsWrittenAnyway(t *testing.T) {
-	r := ended(ended(nil, look(0, box("old"), box("new"))), look(0, box("new")))
+	r := ended(ended(nil, look(0, sandbox("old"), sandbox("new"))), look(0, sandbox("new")))
 	r = ended(r, look(time.Hour))
 	equal(t, "gone", goneIDs(r), "new old")
 	if ended(r, look(25*time.Hour)) != r {
 		t.Error("expiry alone makes a new report")
 	}
-	equal(t, "gone after a day, to the second", goneIDs(ended(r, look(24*time.Hour, box("x")))), "new old")
-	equal(t, "gone after a day and a second", goneIDs(ended(r, look(24*time.Hour+time.Second, box("x")))), "new")
-	equal(t, "gone after two days", goneIDs(ended(r, look(48*time.Hour, box("x")))), "")
+	equal(t, "gone after a day, to the second", goneIDs(ended(r, look(24*time.Hour, sandbox("x")))), "new old")
+	equal(t, "gone after a day and a second", goneIDs(ended(r, look(24*time.Hour+time.Second, sandbox("x")))), "new")
+	equal(t, "gone after two days", goneIDs(ended(r, look(48*time.Hour, sandbox("x")))), "")
 	equal(t, "gone in the report before", goneIDs(r), "new old")
 }
 
@@ -229,7 +231,7 @@ func TestOfMoreThan500GoneIDsTheNewestAreKept(t *testing.T) {
 	var older, newer []any
 	for i := range 300 {
 		// Their order by id is the other way round.
-		older, newer = append(older, box(fmt.Sprintf("z%03d", i))), append(newer, box(fmt.Sprintf("a%03d", i)))
+		older, newer = append(older, sandbox(fmt.Sprintf("z%03d", i))), append(newer, sandbox(fmt.Sprintf("a%03d", i)))
 	}
 	r := ended(nil, look(0, append(slices.Clone(older), newer...)...))
 	r = ended(r, look(time.Minute, newer...))
@@ -257,10 +259,10 @@ func TestAnAgeThatMattersGivesANewReportExactlyOnce(t *testing.T) {
 		first time.Duration // the first look; they are 10 s apart
 		at    []time.Duration
 	}{
-		"a sandbox past a minute":                         {born(box("a"), v1alpha1.SandboxReady), 5 * time.Second, []time.Duration{65 * time.Second}},
-		"a sandbox of a minute is not past it":            {born(box("a"), v1alpha1.SandboxReady), 10 * time.Second, []time.Duration{70 * time.Second}},
-		"a sandbox past a minute by less than a second":   {born(box("a"), v1alpha1.SandboxReady), 500 * time.Millisecond, []time.Duration{70*time.Second + 500*time.Millisecond}},
-		"one that is not ready":                           {born(box("a"), v1alpha1.SandboxNotReady), 5 * time.Second, nil},
+		"a sandbox past a minute":                         {born(sandbox("a"), v1alpha1.SandboxReady), 5 * time.Second, []time.Duration{65 * time.Second}},
+		"a sandbox of a minute is not past it":            {born(sandbox("a"), v1alpha1.SandboxReady), 10 * time.Second, []time.Duration{70 * time.Second}},
+		"a sandbox past a minute by less than a second":   {born(sandbox("a"), v1alpha1.SandboxReady), 500 * time.Millisecond, []time.Duration{70*time.Second + 500*time.Millisecond}},
+		"one that is not ready":                           {born(sandbox("a"), v1alpha1.SandboxNotReady), 5 * time.Second, nil},
 		"an attachment of 15 minutes":                     {since(hook("a", nil)), 10 * time.Second, []time.Duration{15 * time.Minute}},
 		"an attachment past 15 minutes":                   {since(hook("a", nil)), 5 * time.Second, []time.Duration{15*time.Minute + 5*time.Second}},
 		"an attachment that is 15 minutes within seconds": {since(hook("a", nil)), 500 * time.Millisecond, []time.Duration{15*time.Minute + 500*time.Millisecond}},
@@ -284,7 +286,7 @@ func TestAnAgeThatMattersGivesANewReportExactlyOnce(t *testing.T) {
 }
 
 func TestAClockThatGoesBackMakesNothingOlder(t *testing.T) {
-	young := box("a")
+	young := sandbox("a")
 	young.CreatedAt = at(0)
 	r := ended(nil, look(30*time.Second, young))
 	if ended(r, look(-time.Hour, young)) != r {
@@ -331,11 +333,11 @@ func TestBeyondAThousandAttachmentsTheOldestClosedOnesAreLeftOut(t *testing.T) {
 }
 
 func TestAReportHasTheSameHashWhenItIsReadBack(t *testing.T) {
-	stopped := box("b")
+	stopped := sandbox("b")
 	stopped.State, stopped.NetworkClosed = v1alpha1.SandboxNotReady, &yes
 	bare := v1alpha1.Sandbox{ID: "d", State: v1alpha1.SandboxReady}
-	r := ended(nil, look(0, box("a"), stopped, bare, box("x"), hook("c", nil)))
-	r = ended(r, look(time.Minute, box("a"), stopped, bare, hook("c", nil)))
+	r := ended(nil, look(0, sandbox("a"), stopped, bare, sandbox("x"), hook("c", nil)))
+	r = ended(r, look(time.Minute, sandbox("a"), stopped, bare, hook("c", nil)))
 	equal(t, "gone", goneIDs(r), "x")
 	equal(t, "hash", podstate.Hash(stored(t, r)), podstate.Hash(r))
 	empty := ended(nil, look(0))

@@ -249,7 +249,7 @@ func (s *apiServer) noRestoreNoted() {
 func aReport(ids ...string) *v1alpha1.SandboxReport {
 	var parts []any
 	for _, id := range ids {
-		parts = append(parts, box(id))
+		parts = append(parts, sandbox(id))
 	}
 	return agent.Next(nil, look(0, parts...))
 }

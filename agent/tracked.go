@@ -28,7 +28,7 @@ type trackedSandbox struct {
 	detailed      bool             // detail was fetched by this agent,
 	detailedReady bool             // when the sandbox was ready
 	detail        cri.Detail
-	// networkModeKnown is whether detail.HostNetwork was told.
+	// networkModeKnown is whether the runtime reported detail.HostNetwork.
 	networkModeKnown bool
 	stoppedAt        time.Time // when it was first observed not to be ready
 	// statusFailures is how often in a row its status could not be fetched, and retryAt

@@ -21,34 +21,37 @@ func ips(s agent.ListedSandbox) string {
 // Someone empties the CNI caches by hand, and what runs keeps its addresses.
 func TestASandboxKeepsItsLastKnownAddressesUntilItsNetworkCloses(t *testing.T) {
 	for name, restart := range map[string]func(n *aNode, report *v1alpha1.SandboxReport){
-		"while the agent runs":   func(*aNode, *v1alpha1.SandboxReport) {},
-		"and the agent restarts": func(n *aNode, r *v1alpha1.SandboxReport) { n.NodeInspector = n.newEyes(); n.Resume(stored(n, r), true) },
+		"while the agent runs": func(*aNode, *v1alpha1.SandboxReport) {},
+		"and the agent restarts": func(n *aNode, r *v1alpha1.SandboxReport) {
+			n.NodeInspector = n.newInspector()
+			n.Resume(stored(n, r), true)
+		},
 		"and it is not known here": func(n *aNode, r *v1alpha1.SandboxReport) {
-			n.NodeInspector = n.newEyes()
+			n.NodeInspector = n.newInspector()
 			n.Resume(stored(n, r), false)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t, critest.Containerd)
-			box := web("1a")
-			file := n.cached("wb", box.ID, "net1", "/x", "10.0.0.5/24")
-			n.runs(box)
+			sandbox := web("1a")
+			file := n.cached("wb", sandbox.ID, "net1", "/x", "10.0.0.5/24")
+			n.runs(sandbox)
 			report := agent.Next(nil, n.look())
 			n.remove(file)
 			restart(n, report)
 			for range 2 {
-				s := n.sandbox(box.ID)
+				s := n.sandbox(sandbox.ID)
 				equal(t, "addresses while it runs", ips(s), "10.0.0.5")
 				equal(t, "unread while it runs", s.AddressesUnread, false)
 			}
-			box.NotReady = true
-			n.runs(box)
-			s := n.sandbox(box.ID)
+			sandbox.NotReady = true
+			n.runs(sandbox)
+			s := n.sandbox(sandbox.ID)
 			equal(t, "addresses when it is not ready", ips(s), "10.0.0.5")
 			equal(t, "unread when it is not ready", s.AddressesUnread, false)
-			box.Closed = true
-			n.runs(box)
-			s = n.sandbox(box.ID)
+			sandbox.Closed = true
+			n.runs(sandbox)
+			s = n.sandbox(sandbox.ID)
 			equal(t, "addresses when its network is closed", ips(s), "")
 			equal(t, "unread when its network is closed", s.AddressesUnread, false)
 		})
@@ -57,17 +60,17 @@ func TestASandboxKeepsItsLastKnownAddressesUntilItsNetworkCloses(t *testing.T) {
 
 func TestAnInterfaceThatItsEntryTellsOfHasTheAddressesOfTheEntry(t *testing.T) {
 	n := newNode(t, critest.Containerd)
-	box := web("1a")
-	n.cached("wb", box.ID, "net1", "/x", "10.0.0.5/24")
-	second := n.cached("wb", box.ID, "net2", "/x", "10.0.0.6/24")
-	n.runs(box)
-	equal(t, "at first", ips(n.sandbox(box.ID)), "10.0.0.5 10.0.0.6")
+	sandbox := web("1a")
+	n.cached("wb", sandbox.ID, "net1", "/x", "10.0.0.5/24")
+	second := n.cached("wb", sandbox.ID, "net2", "/x", "10.0.0.6/24")
+	n.runs(sandbox)
+	equal(t, "at first", ips(n.sandbox(sandbox.ID)), "10.0.0.5 10.0.0.6")
 	n.remove(second)
-	equal(t, "when a complete entry tells of less", ips(n.sandbox(box.ID)), "10.0.0.5")
-	n.cached("wb", box.ID, "net1", "/x", "10.0.0.70/24")
-	n.file(filepath.Join(n.results(), "wb-"+box.ID+"-net2"), "{")
-	equal(t, "when one of two files cannot be read", ips(n.sandbox(box.ID)), "10.0.0.70")
-	equal(t, "unread then", n.sandbox(box.ID).AddressesUnread, false)
+	equal(t, "when a complete entry tells of less", ips(n.sandbox(sandbox.ID)), "10.0.0.5")
+	n.cached("wb", sandbox.ID, "net1", "/x", "10.0.0.70/24")
+	n.file(filepath.Join(n.results(), "wb-"+sandbox.ID+"-net2"), "{")
+	equal(t, "when one of two files cannot be read", ips(n.sandbox(sandbox.ID)), "10.0.0.70")
+	equal(t, "unread then", n.sandbox(sandbox.ID).AddressesUnread, false)
 }
 
 func TestASandboxOfWhichNothingTellsTheAddressesMayHaveAny(t *testing.T) {
@@ -102,12 +105,12 @@ func TestASandboxOfWhichNothingTellsTheAddressesMayHaveAny(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t, critest.Containerd)
-			box, other := web("1a"), web("2b")
+			sandbox, other := web("1a"), web("2b")
 			n.cached("wb", other.ID, "net1", "/x", "10.0.0.6/24")
-			c.with(n, &box)
-			n.runs(box, other)
-			equal(t, "unread", n.sandbox(box.ID).AddressesUnread, c.unread)
-			equal(t, "unread at the next look", n.sandbox(box.ID).AddressesUnread, c.unread)
+			c.with(n, &sandbox)
+			n.runs(sandbox, other)
+			equal(t, "unread", n.sandbox(sandbox.ID).AddressesUnread, c.unread)
+			equal(t, "unread at the next look", n.sandbox(sandbox.ID).AddressesUnread, c.unread)
 			equal(t, "the other's", n.sandbox(other.ID).AddressesUnread, false)
 		})
 	}
@@ -121,7 +124,7 @@ func TestWhereNoneOfThePodsIsInTheCachesThereIsNoLook(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		says string // the error, "" for none
-		with func(n *aNode, boxes []critest.Sandbox)
+		with func(n *aNode, sandboxes []critest.Sandbox)
 	}{
 		"none has an entry":                      {"none of the 2 sandboxes that run with a network of their own has an entry in", func(*aNode, []critest.Sandbox) {}},
 		"one has":                                {"", func(n *aNode, b []critest.Sandbox) { n.cached("kindnet", b[0].ID, "eth0", "/x") }},
@@ -143,9 +146,9 @@ func TestWhereNoneOfThePodsIsInTheCachesThereIsNoLook(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t, critest.Containerd)
-			boxes := []critest.Sandbox{web("1a"), web("2b")}
-			c.with(n, boxes)
-			n.runtime.Set(append(boxes, n.own)...)
+			sandboxes := []critest.Sandbox{web("1a"), web("2b")}
+			c.with(n, sandboxes)
+			n.runtime.Set(append(sandboxes, n.own)...)
 			if c.says == "" {
 				n.look()
 				return
@@ -162,15 +165,15 @@ func TestWhereNoneOfThePodsIsInTheCachesThereIsNoLook(t *testing.T) {
 
 func TestWhatIsUnreadIsForgottenWhenItIsGone(t *testing.T) {
 	n := newNode(t, critest.Containerd)
-	box, lost, other := web("1a"), web("2b"), web("3c")
-	box.NetNS, lost.NetNS, other.NetNS = n.namespace("a"), n.namespace("b"), n.namespace("c")
-	n.runs(box, lost, other)
+	sandbox, lost, other := web("1a"), web("2b"), web("3c")
+	sandbox.NetNS, lost.NetNS, other.NetNS = n.namespace("a"), n.namespace("b"), n.namespace("c")
+	n.runs(sandbox, lost, other)
 	n.look()
-	box.Broken, box.NotReady, lost.Broken, lost.NotReady = true, true, true, true
-	n.runs(box, lost, other)
+	sandbox.Broken, sandbox.NotReady, lost.Broken, lost.NotReady = true, true, true, true
+	n.runs(sandbox, lost, other)
 	n.look()
 	equal(t, "while they are listed", len(n.Unreadable()), 2)
-	n.remove(box.NetNS)
+	n.remove(sandbox.NetNS)
 	n.runs(other)
 	equal(t, "whose network is still there", n.attachment().ID, lost.ID)
 	equal(t, "when they are gone", len(n.Unreadable()), 0)

@@ -71,7 +71,7 @@ func RemovePatch(p *Pool, allocations []Allocation) ([]byte, error) {
 }
 
 // NewEntry is an entry that WritePatch writes. IfName is left out where it is "".
-// Instead is the entry that it takes the place of; nil for an empty slot.
+// Replaces is the entry that it takes the place of; nil for an empty slot.
 type NewEntry struct {
 	Key, ContainerID, PodRef, IfName string
 	Replaces                         *Allocation
@@ -120,7 +120,7 @@ type change struct {
 
 // marshalChecked applies a patch to the pool as it was read and compares the outcome
 // with what is meant. A patch that does anything else is never sent: this is
-// the last look at a write before an address can be handed out twice.
+// the last check of a write that could let an address be handed out twice.
 func marshalChecked(p *Pool, ops []any, meant change) ([]byte, error) {
 	if p.ResourceVersion == "" {
 		return nil, fmt.Errorf("pool %s has no resourceVersion: a patch could prove nothing", p.Ref())

@@ -8,7 +8,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/rawjson"
 )
 
-// NetworkStatus says what became of reading a pod's network-status annotation.
+// NetworkStatus is the outcome of reading a pod's network-status annotation.
 type NetworkStatus int
 
 const (

@@ -15,9 +15,9 @@ type Node struct {
 	BootID        string
 	Machine       v1alpha1.Machine
 	Ready         bool
-	NotReadySince time.Time // since when Ready is not True; zero if it is, or if nothing tells
+	NotReadySince time.Time // since when Ready is not True; zero if it is, or if that is not known
 	OutOfService  bool      // the taint node.kubernetes.io/out-of-service
-	MaxPods       int       // how many pods it can run; 0 if it does not tell
+	MaxPods       int       // how many pods it can run; 0 if that is not known
 
 	UID, ResourceVersion string
 }
@@ -49,6 +49,6 @@ func ReadNode(o *corev1.Node) *Node {
 	return n
 }
 
-// Dead reports whether the node is proven dead: an operator vouched for it with
+// Dead reports whether the node is proven dead: an operator declared it so with
 // the out-of-service taint, and its kubelet does not contradict by being Ready.
 func (n *Node) Dead() bool { return n.OutOfService && !n.Ready }

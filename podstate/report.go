@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// freshFor is how long a report counts as heard after its last renewal;
+	// freshFor is how long a report may be relied upon after the last renewal of its Lease;
 	// agents renew every 20 s.
 	freshFor = 60 * time.Second
 	// attachedFor is how long a container id in a CNI cache that the runtime
@@ -23,17 +23,17 @@ const (
 	// window of containerd (5 min) and of CRI-O (12 min).
 	attachedFor = 15 * time.Minute
 	// settledAfter is the age up to which a sandbox without a pod may be one that
-	// the API simply has not told of yet.
+	// the API has not delivered yet.
 	settledAfter = time.Minute
 )
 
-// Report is a node's SandboxReport with what vouches for it.
+// Report is a node's SandboxReport with the evidence that it is current: its node's Lease.
 type Report struct {
 	*v1alpha1.SandboxReport
-	// Renewed is when the report was last vouched for, by the API server's
-	// clock; zero if it never was, or not with this content.
+	// Renewed is when the Lease was last renewed for this content, by the API server's
+	// clock; zero if it never was, or for other content.
 	Renewed time.Time
-	// LeaseRenewed is when the node's agent was last heard at all; zero if never.
+	// LeaseRenewed is when the Lease was last renewed, for whatever content; zero if never.
 	LeaseRenewed time.Time
 	// Written is when the content was written, by the API server's clock.
 	Written time.Time
@@ -75,7 +75,7 @@ func (r *Report) NextAgeChange(now time.Time) time.Time {
 
 // ageReference is the time that ages in the report count to: the younger of now and
 // when it was observed, so that neither a stale report nor a wrong clock makes
-// anything look older than it was seen to be.
+// anything appear older than it was when it was observed.
 func (r *Report) ageReference(now time.Time) time.Time {
 	if r.ObservedAt.Time.Before(now) {
 		return r.ObservedAt.Time
@@ -108,13 +108,13 @@ func ParseAddress(a v1alpha1.Address) (netip.Addr, bool) {
 }
 
 // Hash identifies a report's content: everything but its metadata. The agent
-// puts it on its Lease, which so vouches for this content and for no other.
+// puts it on its Lease, which so confirms this content and no other.
 func Hash(r *v1alpha1.SandboxReport) string {
 	content := *r
 	content.TypeMeta, content.ObjectMeta = metav1.TypeMeta{}, metav1.ObjectMeta{}
 	text, err := json.Marshal(&content)
 	if err != nil {
-		return "" // matches no Lease: a report that cannot be hashed is not vouched for
+		return "" // matches no Lease: a report that cannot be hashed is not confirmed
 	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])

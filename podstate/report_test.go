@@ -35,7 +35,7 @@ func report() *v1alpha1.SandboxReport {
 	}
 }
 
-// lease vouches for the report ten seconds before noon.
+// lease confirms the report ten seconds before noon.
 func lease(o *v1alpha1.SandboxReport) *coordinationv1.Lease {
 	return &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{
@@ -57,7 +57,7 @@ func TestAReportIsRenewedByItsLeaseAtTheAPIServersTime(t *testing.T) {
 	equal(t, "fresh", r.Fresh(noon), true)
 }
 
-// The Lease vouches for one content and for no other: a report that was changed,
+// The Lease confirms one content and no other: a report that was changed,
 // or whose Lease was renewed for the next content already, is not fresh.
 func TestALeaseForAnotherContentIsHeardAndDoesNotVouch(t *testing.T) {
 	for name, hash := range map[string]string{"another hash": "0123", "an empty hash": "", "none": "-"} {

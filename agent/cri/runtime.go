@@ -1,5 +1,9 @@
 // Package cri asks a container runtime which pod sandboxes it has, through its
 // CRI v1 socket.
+//
+// FindSocket finds the socket, Dial connects to it. A Runtime lists the sandboxes (List),
+// fetches what only the status of one tells (Detail) and follows the runtime's events
+// (Watch).
 package cri
 
 import (
@@ -22,12 +26,13 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// ErrNotFound: the runtime does not know the sandbox, or not yet: containerd and
+// ErrNotFound is returned if the runtime does not know the sandbox, or not yet: containerd and
 // CRI-O answer alike for an id that is being set up (facts of containerd 2.4
 // internal/cri/server/sandbox_run.go, CRI-O 1.34 server/sandbox_status.go).
 var ErrNotFound = errors.New("the runtime does not know the sandbox")
 
-// ErrPartialStatus: the runtime tells of a sandbox only what it has in its memory.
+// ErrPartialStatus is returned if the runtime answers only with what it has of a sandbox
+// in its memory.
 var ErrPartialStatus = errors.New("only the network mode of the sandbox is known")
 
 // statusTimeout is the limit of a call for one status, which may wait for that
@@ -43,7 +48,7 @@ func DefaultSockets() []string {
 	return []string{"/run/containerd/containerd.sock", "/run/crio/crio.sock", "/run/k3s/containerd/containerd.sock"}
 }
 
-// FindSocket returns the socket to use: the named one, else the first of UsualSockets
+// FindSocket returns the socket to use: the named one, else the first of DefaultSockets
 // that is there. More than one is an error, since only the operator knows which
 // of them runs the pods.
 func FindSocket(socket string) (string, error) {
@@ -121,7 +126,7 @@ func (r *Runtime) Version(ctx context.Context) (name, version string, err error)
 // List lists all sandboxes, also those that are not ready. A sandbox that is
 // being set up is not among them. An answer in which a sandbox has no id, no
 // pod or a state that the CRI does not know is an error: what it leaves out or
-// means cannot be told.
+// means cannot be known.
 func (r *Runtime) List(ctx context.Context) ([]Sandbox, error) {
 	ctx, stop := context.WithTimeout(ctx, callTimeout)
 	defer stop()
@@ -150,15 +155,15 @@ func (r *Runtime) List(ctx context.Context) ([]Sandbox, error) {
 // Detail is what only the status of a sandbox tells.
 type Detail struct {
 	HostNetwork bool
-	// NetworkClosed is the runtime's own word on whether the network namespace
-	// is gone; nil where it has none (CRI-O).
+	// NetworkClosed is whether the network namespace is gone, as the runtime has it; nil
+	// where it does not report that (CRI-O).
 	NetworkClosed *bool
-	// NetNS is the path of the network namespace; "" where it is not told.
+	// NetNS is the path of the network namespace; "" where it is not reported.
 	NetNS string
 }
 
 // Detail asks for the status of a sandbox. It returns ErrNotFound where the
-// runtime does not know the id, and ErrPart where only HostNetwork is told: containerd
+// runtime does not know the id, and ErrPartialStatus where only HostNetwork is known: containerd
 // answers the verbose status with its shim's help, and the plain one from its memory
 // (1.7 pkg/cri/server/sandbox_status.go, 2.4 internal/cri/server/podsandbox/sandbox_status.go).
 func (r *Runtime) Detail(ctx context.Context, id string) (Detail, error) {
@@ -192,7 +197,7 @@ func onHostNetwork(answer *runtimeapi.PodSandboxStatusResponse) bool {
 
 // parseInfo reads the verbose info of a status. The CRI promises nothing about
 // it; containerd 1.6–2.4 and CRI-O put the sandbox's OCI spec in it, containerd
-// also netNamespaceClosed. What cannot be read tells nothing.
+// also netNamespaceClosed. What cannot be read is left out.
 func parseInfo(text string) Detail {
 	var info struct {
 		NetNamespaceClosed *bool `json:"netNamespaceClosed"`
@@ -219,13 +224,13 @@ func parseInfo(text string) Detail {
 
 const readEventsOf = "read the events of"
 
-// ErrEventsNotShared: each event of the runtime goes to one reader only, and so would be
-// missing where kubelet reads them too.
+// ErrEventsNotShared is returned if each event of the runtime goes to one reader only, and
+// so would be missing where kubelet reads them too.
 var ErrEventsNotShared = errors.New("the runtime is not known to send its events to every reader")
 
 // Watch calls changed for each event of a sandbox or container until the stream
 // ends, which it always does with an error. Events are hints: containerd drops
-// them when nobody reads fast enough, and CRI-O sends none unless told to. It
+// them when nobody reads fast enough, and CRI-O sends none unless it is configured to. It
 // returns ErrNotBroadcast, and takes no event, where it would take them from
 // others.
 func (r *Runtime) Watch(ctx context.Context, changed func()) error {

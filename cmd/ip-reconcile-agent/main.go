@@ -17,7 +17,7 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	memory.Bound(100, 0) // from the first look on, which is the largest; agentcmd makes it less later
+	memory.Bound(100, 0) // from the first inspection on, which is the largest; agentcmd lowers it later
 	command := agentcmd.New(os.Stderr, nil)
 	command.Use, command.Version = "ip-reconcile-agent", version.Get().String()
 	command.SilenceErrors, command.SilenceUsage = true, true

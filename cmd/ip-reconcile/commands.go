@@ -62,9 +62,9 @@ func newRun(std streams) *cobra.Command {
 		Short: "Make one pass: judge every address, free the stale ones",
 		Long: `Make one pass: judge every allocation and reservation and free those that are
 Stale. What is proven stale is freed at once; what is not confirmed is freed when
-it has been judged so at every look for --confirm-after, for which run waits.
-Each write is made under whereabouts' own Lease, after a second, fresh look, and
-fails if anything changed in between.
+it has been judged so in every pass for --confirm-after, for which run waits.
+Each write is made under whereabouts' own Lease, after a second check of fresh objects,
+and fails if anything changed in between.
 
 Exit code 0: nothing stale is left; 1: something is, and the output says why;
 2: the cluster could not be looked at.

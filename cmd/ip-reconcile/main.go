@@ -26,7 +26,7 @@ const (
 	exitFailed = 2
 )
 
-// leftOver ends a command with exit code 1: it could look, and something is left.
+// errLeft ends a command with exit code 1: it could judge, and something is left.
 var errLeft = errors.New("something is left")
 
 func main() {

@@ -106,7 +106,7 @@ func (o *options) completions(c *cobra.Command) {
 
 // onNode makes a cluster's source one that looks at this node as well, here and now.
 func (o *options) onNode() (func(reconciler.Source) reconciler.Source, error) {
-	eyes, _, err := o.node.NodeInspector("")
+	inspector, _, err := o.node.NodeInspector("")
 	if err != nil {
 		return nil, err
 	}
@@ -115,6 +115,6 @@ func (o *options) onNode() (func(reconciler.Source) reconciler.Source, error) {
 		return nil, err
 	}
 	return func(cluster reconciler.Source) reconciler.Source {
-		return &reconciler.OnNode{Source: cluster, Node: o.node.Name, BootID: bootID, Look: eyes.Report}
+		return &reconciler.OnNode{Source: cluster, Node: o.node.Name, BootID: bootID, Look: inspector.Report}
 	}, nil
 }

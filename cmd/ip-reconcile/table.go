@@ -201,7 +201,7 @@ func (t *table) items(title string, items []*reconciler.Item, why map[*reconcile
 		t.line("The sentence behind each is in 'ip-reconcile explain ADDRESS' and in -o json.")
 	}
 	if why == nil && slices.ContainsFunc(items, func(it *reconciler.Item) bool { return it.Verdict == reconciler.Stale && !it.Proven }) {
-		t.line("? not confirmed yet: freed when it has been judged so at every look for --confirm-after.")
+		t.line("? not confirmed yet: freed when it has been judged so in every pass for --confirm-after.")
 	}
 }
 

@@ -50,7 +50,7 @@ func parse(args []string, stderr io.Writer) (given *settings, code int) {
 		fmt.Fprintln(stderr, err)
 	}
 	if err != nil {
-		return nil, exitNoLook
+		return nil, exitNotObserved
 	}
 	given = &settings{kubeconfig: *kubeconfig, timeout: time.Duration(*timeout) * time.Second, level: levels[strings.ToLower(*level)], version: *version}
 	if given.level == "" {

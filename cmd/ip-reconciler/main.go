@@ -34,7 +34,7 @@ import (
 const (
 	exitDone         = 0
 	exitServing      = 1
-	exitNoLook       = 2
+	exitNotObserved  = 2
 	exitAllocations  = 3
 	exitReservations = 4
 )
@@ -63,7 +63,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	options, log, err := given.options(stderr)
 	if err != nil {
 		slog.New(slog.NewTextHandler(stderr, nil)).Error(err.Error())
-		return exitNoLook
+		return exitNotObserved
 	}
 	if given.badLevel != "" {
 		log.Warn("-log-level " + given.badLevel + " is not known: it is debug, verbose, info, warn, error or panic; taken for debug")
@@ -71,7 +71,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	cluster, _, err := options.Connect("reconciler", log)
 	if err != nil {
 		log.Error("reconciler run failed: " + err.Error())
-		return exitNoLook
+		return exitNotObserved
 	}
 	once := given.once
 	if !once {
@@ -82,7 +82,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return exitDone
 	case err != nil:
 		log.Error("reconciler run failed: it cannot be told whether a Job runs this pod: " + err.Error())
-		return exitNoLook
+		return exitNotObserved
 	case once:
 		return onePass(ctx, options, cluster, log)
 	}

@@ -64,7 +64,7 @@ func New(logs io.Writer, filter Filter) *cobra.Command {
 		Use:   "serve",
 		Short: "Free what is stale as soon as that is proven, and by a schedule: the Deployment",
 		Long: `Watch the cluster and free what is proven stale as soon as it is, what is not
-confirmed when it has been judged so at every look for --confirm-after. By the
+confirmed when it has been judged so in every pass for --confirm-after. By the
 schedule, and at start, everything is read again and compared with the watches.
 
 After any time without the API server every replica holds whereabouts' Leases, so
