@@ -67,7 +67,7 @@ func TestAHundredHungShimsOf250CostOnlyThemselves(t *testing.T) {
 			}
 			closed := map[string]int{}
 			for i := range r.Sandboxes {
-				closed[told(r.Sandboxes[i].NetworkClosed)]++
+				closed[networkState(r.Sandboxes[i].NetworkClosed)]++
 			}
 			equal(t, "networks", closed, map[string]int{"not known": 100, "closed": 150})
 			if err := a.Health.Alive(); err != nil {
@@ -77,19 +77,19 @@ func TestAHundredHungShimsOf250CostOnlyThemselves(t *testing.T) {
 			<-ended
 			equal(t, "unread", len(n.Unreadable()), 100)
 			n.runs(all[100:]...)
-			n.look()
+			n.inspect()
 			equal(t, "unread when they are gone", len(n.Unreadable()), 0)
 		})
 	}
 }
 
-// Whatever the statuses of one look take, the others come at the next.
-func TestALookEndsWithinItsTimeAndTheNextOneAsksForTheRest(t *testing.T) {
+// Whatever the statuses of one inspection take, the others come at the next.
+func TestAnInspectionEndsWithinItsTimeAndTheNextAsksForTheRest(t *testing.T) {
 	n := newNode(t, critest.Containerd)
 	crowd(n, func(s *critest.Sandbox) { s.Hung = true })
 	ctx, stop := context.WithTimeout(t.Context(), 3*time.Second)
 	defer stop()
-	look, err := n.Inspect(ctx)
+	inspection, err := n.Inspect(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,9 +101,9 @@ func TestALookEndsWithinItsTimeAndTheNextOneAsksForTheRest(t *testing.T) {
 		}
 		return n
 	}
-	first := known(look)
-	if first == 252 || len(look.Sandboxes) != 252-1 {
-		t.Errorf("%d of %d are known", first, len(look.Sandboxes))
+	first := known(inspection)
+	if first == 252 || len(inspection.Sandboxes) != 252-1 {
+		t.Errorf("%d of %d are known", first, len(inspection.Sandboxes))
 	}
-	equal(t, "known at the next", known(n.look()), 150+1)
+	equal(t, "known at the next", known(n.inspect()), 150+1)
 }

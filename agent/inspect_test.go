@@ -23,7 +23,7 @@ var styles = map[string]critest.Style{
 	"spoken as CRI-O does":      critest.CRIO,
 }
 
-func TestALookHasWhatTheRuntimeListsWithTheAddressesOfTheCaches(t *testing.T) {
+func TestAnInspectionHasTheRuntimesSandboxesAndTheCachesAddresses(t *testing.T) {
 	for name, style := range styles {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t, style)
@@ -34,21 +34,21 @@ func TestALookHasWhatTheRuntimeListsWithTheAddressesOfTheCaches(t *testing.T) {
 			n.runs(sandbox, stopped)
 			n.cached("wb", sandbox.ID, "net1", path, "10.0.0.5/24")
 			began := time.Now()
-			look := n.look()
+			inspection := n.inspect()
 
-			if look.At.Before(began) || look.At.After(time.Now()) {
-				t.Errorf("made at %s", look.At)
+			if inspection.At.Before(began) || inspection.At.After(time.Now()) {
+				t.Errorf("made at %s", inspection.At)
 			}
 			want := map[critest.Style]v1alpha1.Runtime{
 				critest.Containerd: {Name: "containerd", Version: "2.4.2"}, critest.CRIO: {Name: "cri-o", Version: "1.34.0"}}[style]
-			equal(t, "runtime", look.Runtime, want)
-			equal(t, "boot id", look.BootID, "")
+			equal(t, "runtime", inspection.Runtime, want)
+			equal(t, "boot id", inspection.BootID, "")
 			open := false
 			ownWord := &open
 			if style == critest.CRIO {
 				ownWord = nil
 			}
-			equal(t, "sandboxes, by id", look.Sandboxes, []agent.ListedSandbox{
+			equal(t, "sandboxes, by id", inspection.Sandboxes, []agent.ListedSandbox{
 				{Sandbox: v1alpha1.Sandbox{ID: stopped.ID, Namespace: "db", Name: "db-0", UID: "uid-2", State: v1alpha1.SandboxNotReady,
 					NetworkClosed: &open, NetNS: path, CreatedAt: at(0), AddressesUnread: true}},
 				{Sandbox: v1alpha1.Sandbox{ID: sandbox.ID, Namespace: "default", Name: "web-0", UID: "uid-1", Attempt: 2, State: v1alpha1.SandboxReady,
@@ -57,7 +57,7 @@ func TestALookHasWhatTheRuntimeListsWithTheAddressesOfTheCaches(t *testing.T) {
 				{Sandbox: v1alpha1.Sandbox{ID: n.own.ID, Namespace: "kube-system", Name: "agent", UID: "own-uid", State: v1alpha1.SandboxReady,
 					NetworkClosed: ownWord, CreatedAt: at(0)}, Irrelevant: true},
 			})
-			equal(t, "attachments", len(look.Attachments), 0)
+			equal(t, "attachments", len(inspection.Attachments), 0)
 		})
 	}
 }
@@ -113,7 +113,7 @@ func TestWhatTheCachesSaidBeforeDELIsRememberedForAsLongAsTheAgentRuns(t *testin
 	n.runtime.Fail("ListPodSandbox", status.Error(codes.Unavailable, "restarting"))
 	_ = n.fails()
 	n.runtime.Fail("ListPodSandbox", nil)
-	equal(t, "irrelevant after a look that failed", n.sandbox(sandbox.ID).Irrelevant, true)
+	equal(t, "irrelevant after an inspection that failed", n.sandbox(sandbox.ID).Irrelevant, true)
 	n.NodeInspector = n.newInspector()
 	equal(t, "irrelevant to an agent that starts now", n.sandbox(sandbox.ID).Irrelevant, false)
 }
@@ -134,7 +134,7 @@ func TestASandboxThatIsGivenAWhereaboutsAddressLaterIsRelevantFromThenOn(t *test
 	equal(t, "irrelevant when it has stopped", n.sandbox(sandbox.ID).Irrelevant, false)
 }
 
-func TestALookWithoutTheAgentsOwnSandboxIsNone(t *testing.T) {
+func TestAnInspectionWithoutTheAgentsOwnSandboxFails(t *testing.T) {
 	stopped := func(s critest.Sandbox) critest.Sandbox { s.NotReady = true; return s }
 	replaced := func(s critest.Sandbox) critest.Sandbox { s.UID = "uid-of-its-predecessor"; return s }
 	n := newNode(t, critest.Containerd)
@@ -152,15 +152,15 @@ func TestALookWithoutTheAgentsOwnSandboxIsNone(t *testing.T) {
 		})
 	}
 	n.runs()
-	n.look()
+	n.inspect()
 	again := stopped(n.own)
 	again.ID = id("98")
 	n.runs(again)
-	n.look()
+	n.inspect()
 	n.OwnUID = ""
 	n.cached("wb", id("1a"), "net1", "/x", "10.0.0.5/24")
 	n.runtime.Set(web("1a"))
-	equal(t, "sandboxes seen from outside a pod", len(n.look().Sandboxes), 1)
+	equal(t, "sandboxes seen from outside a pod", len(n.inspect().Sandboxes), 1)
 }
 
 func TestNothingIsSeenWhenOneThingCannotBeSeen(t *testing.T) {
@@ -175,7 +175,7 @@ func TestNothingIsSeenWhenOneThingCannotBeSeen(t *testing.T) {
 			n := newNode(t, critest.Containerd)
 			n.mkdir(filepath.Join(n.cni, "multus", "results"))
 			n.runs(web("1a"))
-			n.look()
+			n.inspect()
 			breaks(n)
 			_ = n.fails()
 			_ = n.fails()
@@ -183,17 +183,17 @@ func TestNothingIsSeenWhenOneThingCannotBeSeen(t *testing.T) {
 	}
 }
 
-func TestALookIsMadeAnewWhenASandboxGoesMeanwhile(t *testing.T) {
+func TestAnInspectionStartsAgainWhenASandboxGoesMeanwhile(t *testing.T) {
 	n := newNode(t, critest.Containerd)
 	going := web("1a")
 	going.Unknown, going.NotReady = true, true
 	n.runs(going)
 	b := n.sandbox(going.ID)
 	equal(t, "lists for a sandbox that stays half gone", n.runtime.Calls("ListPodSandbox"), 3)
-	equal(t, "its network", told(b.NetworkClosed), "not known")
+	equal(t, "its network", networkState(b.NetworkClosed), "not known")
 	n.runs()
-	equal(t, "sandboxes when it is gone", len(n.look().Sandboxes), 1)
-	equal(t, "lists for a good look", n.runtime.Calls("ListPodSandbox"), 4)
+	equal(t, "sandboxes when it is gone", len(n.inspect().Sandboxes), 1)
+	equal(t, "lists for a good inspection", n.runtime.Calls("ListPodSandbox"), 4)
 }
 
 // A shim that hangs, or a record that is broken, is one sandbox's trouble.
@@ -204,31 +204,31 @@ func TestASandboxWhoseStatusIsNotToBeHadCostsOnlyItself(t *testing.T) {
 	well, ill := web("1a"), web("2b")
 	well.NetNS, ill.NetNS = n.namespace("a"), n.namespace("b")
 	n.runs(well, ill)
-	n.look()
+	n.inspect()
 	well.NotReady, well.Closed, ill.NotReady, ill.Closed, ill.Broken = true, true, true, true, true
 	n.runs(well, ill)
-	equal(t, "the other's network", told(n.sandbox(well.ID).NetworkClosed), "closed")
+	equal(t, "the other's network", networkState(n.sandbox(well.ID).NetworkClosed), "closed")
 	b := n.sandbox(ill.ID)
-	equal(t, "its own", told(b.NetworkClosed), "open") // by its path
+	equal(t, "its own", networkState(b.NetworkClosed), "open") // by its path
 	equal(t, "relevant", b.Irrelevant, false)
 	equal(t, "said", len(n.Unreadable()), 1)
 	calls := n.runtime.Calls("PodSandboxStatus")
 	for range 4 {
 		clock = clock.Add(time.Second)
-		n.look()
+		n.inspect()
 	}
 	equal(t, "it is asked again at once", n.runtime.Calls("PodSandboxStatus"), calls)
 	ill.Broken = false
 	n.runs(well, ill)
 	clock = clock.Add(10 * time.Second)
-	equal(t, "when it answers again", told(n.sandbox(ill.ID).NetworkClosed), "closed")
+	equal(t, "when it answers again", networkState(n.sandbox(ill.ID).NetworkClosed), "closed")
 	equal(t, "said then", len(n.Unreadable()), 0)
 }
 
 func TestWithoutAFolderOfResultsTheNodeIsSeenOnlyWhileNoPodHasANetwork(t *testing.T) {
 	n := newNode(t, critest.Containerd)
 	n.remove(n.results())
-	equal(t, "sandboxes on the host network", len(n.look().Sandboxes), 1)
+	equal(t, "sandboxes on the host network", len(n.inspect().Sandboxes), 1)
 	n.runtime.Set(web("1a"), n.own)
 	if err := n.fails(); !strings.Contains(err.Error(), "--cni-results") {
 		t.Errorf("got %v", err)
@@ -252,7 +252,7 @@ func TestTimesThatTheAPIRefusesAreMoved(t *testing.T) {
 func TestDetailsAreAskedOncePerStateAndAgainWhileTheRuntimeSaysOpen(t *testing.T) {
 	for name, c := range map[string]struct {
 		style critest.Style
-		calls []int // of each look, beginning with the first: also for the agent and the one beside
+		calls []int // of each inspection, beginning with the first: also for the agent and the one beside
 	}{
 		"spoken as containerd does": {critest.Containerd, []int{3, 0, 1, 1, 1, 0, 1, 0}},
 		"spoken as CRI-O does":      {critest.CRIO, []int{3, 0, 1, 0, 0, 0, 1, 0}},
@@ -274,7 +274,7 @@ func TestDetailsAreAskedOncePerStateAndAgainWhileTheRuntimeSaysOpen(t *testing.T
 				n.runs(sandbox)
 				before := n.runtime.Calls("PodSandboxStatus")
 				s := n.sandbox(sandbox.ID)
-				equal(t, "calls for details at look "+string(rune('1'+i)), n.runtime.Calls("PodSandboxStatus")-before, c.calls[i])
+				equal(t, "calls for details at inspection "+string(rune('1'+i)), n.runtime.Calls("PodSandboxStatus")-before, c.calls[i])
 				want := "not known"
 				if c.style == critest.Containerd {
 					want = "open"
@@ -282,7 +282,7 @@ func TestDetailsAreAskedOncePerStateAndAgainWhileTheRuntimeSaysOpen(t *testing.T
 						want = "closed"
 					}
 				}
-				equal(t, "network at look "+string(rune('1'+i)), told(s.NetworkClosed), want)
+				equal(t, "network at inspection "+string(rune('1'+i)), networkState(s.NetworkClosed), want)
 			}
 		})
 	}
@@ -297,20 +297,20 @@ func TestANetworkIsClosingForAMinuteAfterItsSandboxStopped(t *testing.T) {
 			sandbox, other := web("1a"), web("2b")
 			sandbox.NetNS, other.NetNS = n.namespace("a"), n.namespace("b")
 			n.runs(sandbox, other)
-			equal(t, "while it runs", n.look().Closing, false)
+			equal(t, "while it runs", n.inspect().Closing, false)
 			sandbox.NotReady = true
 			n.runs(sandbox, other)
 			for range 60 {
-				equal(t, "when it has stopped", n.look().Closing, true)
+				equal(t, "when it has stopped", n.inspect().Closing, true)
 				clock = clock.Add(time.Second)
 			}
-			equal(t, "a minute later", n.look().Closing, false)
+			equal(t, "a minute later", n.inspect().Closing, false)
 			clock = clock.Add(-30 * time.Second)
-			equal(t, "within the minute", n.look().Closing, true)
+			equal(t, "within the minute", n.inspect().Closing, true)
 			sandbox.Closed = true
 			n.remove(sandbox.NetNS)
 			n.runs(sandbox, other)
-			equal(t, "when it is closed", n.look().Closing, false)
+			equal(t, "when it is closed", n.inspect().Closing, false)
 		})
 	}
 }

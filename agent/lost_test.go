@@ -28,7 +28,7 @@ func TestASandboxThatIsListedNoMoreIsGoneOnlyWhereItsNetworkIs(t *testing.T) {
 			sandbox, other := web("1a"), web("2b")
 			sandbox.NetNS, other.NetNS = n.namespace("a"), n.namespace("b")
 			n.runs(sandbox, other)
-			report := agent.Next(nil, n.look())
+			report := agent.Next(nil, n.inspect())
 			c.happens(n, &sandbox)
 			n.runs(other)
 			if c.restart {
@@ -36,7 +36,7 @@ func TestASandboxThatIsListedNoMoreIsGoneOnlyWhereItsNetworkIs(t *testing.T) {
 				n.Resume(stored(t, report), true)
 			}
 			for range 3 { // it stays so
-				report = agent.Next(report, n.look())
+				report = agent.Next(report, n.inspect())
 			}
 			equal(t, "it is", fate(report, sandbox.ID), c.want)
 		})
@@ -51,7 +51,7 @@ func fate(r *v1alpha1.SandboxReport, id string) string {
 	}
 	for _, a := range r.Attachments {
 		if a.ID == id {
-			return told(a.NetworkClosed)
+			return networkState(a.NetworkClosed)
 		}
 	}
 	return "nowhere"
@@ -63,17 +63,17 @@ func TestASandboxThatLivesOnIsKeptWithItsAddressesUntilItsNetworkCloses(t *testi
 	sandbox.NetNS, other.NetNS = n.namespace("a"), n.namespace("b")
 	file := n.cached("wb", sandbox.ID, "net1", sandbox.NetNS, "10.0.0.5/24")
 	n.runs(sandbox, other)
-	report := agent.Next(nil, n.look())
+	report := agent.Next(nil, n.inspect())
 	n.runs(other)
-	report = agent.Next(report, n.look())
+	report = agent.Next(report, n.inspect())
 	equal(t, "by its cache", fate(report, sandbox.ID), "open")
 	n.remove(file)
-	report = agent.Next(report, n.look())
+	report = agent.Next(report, n.inspect())
 	equal(t, "by its namespace", fate(report, sandbox.ID), "open")
 	equal(t, "its address", report.Attachments[0].Addresses[0].IP, "10.0.0.5")
 	equal(t, "its pod", report.Attachments[0].UID, sandbox.UID)
 	n.remove(sandbox.NetNS)
-	report = agent.Next(report, n.look())
+	report = agent.Next(report, n.inspect())
 	equal(t, "in the end", fate(report, sandbox.ID), "gone")
 }
 
@@ -93,9 +93,9 @@ func TestAfterARebootOfTheSameMachineWhatWasListedIsGoneWhateverIsThere(t *testi
 		"machines of which only one id is known": {v1alpha1.Machine{MachineID: "machine"}, v1alpha1.Machine{MachineID: "machine"}, "boot-2", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			before := stored(t, agent.Next(nil, look(0, sandbox("a"))))
+			before := stored(t, agent.Next(nil, inspected(0, sandbox("a"))))
 			before.BootID, before.Machine = "boot-1", c.before
-			after := look(1)
+			after := inspected(1)
 			after.BootID, after.Machine = c.boot, c.after
 			equal(t, "gone", goneIDs(agent.Next(before, after)), c.want)
 		})

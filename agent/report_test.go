@@ -28,8 +28,8 @@ func hook(id string, closed *bool) v1alpha1.Attachment {
 	return v1alpha1.Attachment{ID: id, Since: at(-time.Hour), NetworkClosed: closed, Namespace: "default", Name: "web-" + id, UID: "uid-" + id}
 }
 
-// look is one at a time after noon with these sandboxes and attachments.
-func look(d time.Duration, parts ...any) *agent.Inspection {
+// inspected is an inspection at a time after noon with these sandboxes and attachments.
+func inspected(d time.Duration, parts ...any) *agent.Inspection {
 	l := &agent.Inspection{At: noon.Add(d), Runtime: v1alpha1.Runtime{Name: "containerd", Version: "2.4.2"}, Identity: agent.Identity{BootID: "boot-1"}}
 	for _, p := range parts {
 		switch p := p.(type) {
@@ -46,7 +46,7 @@ func look(d time.Duration, parts ...any) *agent.Inspection {
 	return l
 }
 
-// ended is the report after a look at which the networks of the sandboxes that are
+// ended is the report after an inspection at which the networks of the sandboxes that are
 // there no more are known to be closed.
 func ended(before *v1alpha1.SandboxReport, l *agent.Inspection) *v1alpha1.SandboxReport {
 	if before != nil {
@@ -83,7 +83,7 @@ func goneIDs(r *v1alpha1.SandboxReport) string {
 func TestTheFirstReportIsWhatWasSeen(t *testing.T) {
 	stopped := sandbox("b")
 	stopped.State = v1alpha1.SandboxNotReady
-	r := ended(nil, look(300*time.Millisecond, sandbox("a"), agent.ListedSandbox{Sandbox: sandbox("host"), Irrelevant: true}, stopped, hook("c", &yes)))
+	r := ended(nil, inspected(300*time.Millisecond, sandbox("a"), agent.ListedSandbox{Sandbox: sandbox("host"), Irrelevant: true}, stopped, hook("c", &yes)))
 	equal(t, "kind", r.TypeMeta, metav1.TypeMeta{APIVersion: "ip-reconcile.dev/v1alpha1", Kind: "SandboxReport"})
 	equal(t, "boot id", r.BootID, "boot-1")
 	equal(t, "runtime", r.Runtime, v1alpha1.Runtime{Name: "containerd", Version: "2.4.2"})
@@ -94,12 +94,12 @@ func TestTheFirstReportIsWhatWasSeen(t *testing.T) {
 	equal(t, "summary", r.Summary, v1alpha1.Summary{Sandboxes: 2, NotReady: 1, Attachments: 1})
 }
 
-func TestALookThatChangesNothingGivesTheVerySameReport(t *testing.T) {
+func TestAnInspectionThatChangesNothingGivesTheSameReport(t *testing.T) {
 	parts := []any{sandbox("a"), agent.ListedSandbox{Sandbox: sandbox("host"), Irrelevant: true}, hook("c", nil), hook("d", &no)}
 	for name, before := range map[string]*v1alpha1.SandboxReport{
-		"of nothing":    ended(nil, look(0)),
-		"of sandboxes":  ended(nil, look(0, parts...)),
-		"with gone ids": ended(ended(nil, look(0, sandbox("x"), hook("y", &yes))), look(0, parts...)),
+		"of nothing":    ended(nil, inspected(0)),
+		"of sandboxes":  ended(nil, inspected(0, parts...)),
+		"with gone ids": ended(ended(nil, inspected(0, sandbox("x"), hook("y", &yes))), inspected(0, parts...)),
 	} {
 		var now []any
 		if len(before.Sandboxes) > 0 {
@@ -108,7 +108,7 @@ func TestALookThatChangesNothingGivesTheVerySameReport(t *testing.T) {
 		for _, kept := range []*v1alpha1.SandboxReport{before, stored(t, before)} {
 			text, _ := json.Marshal(kept)
 			for _, d := range []time.Duration{0, time.Second, time.Hour, 48 * time.Hour} {
-				if ended(kept, look(d, now...)) != kept {
+				if ended(kept, inspected(d, now...)) != kept {
 					t.Errorf("%s: another report after %s", name, d)
 				}
 			}
@@ -147,7 +147,7 @@ func TestEachChangeGivesANewReport(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			now := func() *agent.Inspection {
-				return look(time.Minute, sandbox("a"), agent.ListedSandbox{Sandbox: sandbox("host"), Irrelevant: true}, hook("c", &no))
+				return inspected(time.Minute, sandbox("a"), agent.ListedSandbox{Sandbox: sandbox("host"), Irrelevant: true}, hook("c", &no))
 			}
 			first := now()
 			first.Sandboxes = append(first.Sandboxes, agent.ListedSandbox{Sandbox: sandbox("x")})
@@ -163,39 +163,39 @@ func TestEachChangeGivesANewReport(t *testing.T) {
 			equal(t, "observed at", next.ObservedAt, at(time.Minute))
 			equal(t, "hash of the report before", podstate.Hash(before), hash)
 			if again := ended(next, after); again != next {
-				t.Error("another report of the same look")
+				t.Error("another report of the same inspection")
 			}
 		})
 	}
 }
 
-func TestAnIDIsGoneWhenItWasListedOrClosedAndIsInTheLookNoMore(t *testing.T) {
+func TestAnIDIsGoneWhenItWasListedOrClosedAndIsNotInspectedAnyMore(t *testing.T) {
 	for name, c := range map[string]struct {
-		want  string
-		looks []*agent.Inspection
+		want        string
+		inspections []*agent.Inspection
 	}{
-		"never seen":                          {"", []*agent.Inspection{look(0), look(1)}},
-		"listed":                              {"a", []*agent.Inspection{look(0, sandbox("a")), look(1)}},
-		"several, by id":                      {"a b c", []*agent.Inspection{look(0, sandbox("c"), sandbox("b"), hook("a", &yes)), look(1)}},
-		"one after the other, by id":          {"a b", []*agent.Inspection{look(0, sandbox("a"), sandbox("b")), look(1, sandbox("a")), look(2)}},
-		"irrelevant":                          {"", []*agent.Inspection{look(0, agent.ListedSandbox{Sandbox: sandbox("a"), Irrelevant: true}), look(1)}},
-		"an attachment now":                   {"", []*agent.Inspection{look(0, sandbox("a")), look(1, hook("a", &yes))}},
-		"listed, attached, closed, and away":  {"a", []*agent.Inspection{look(0, sandbox("a")), look(1, hook("a", nil)), look(2, hook("a", &yes)), look(3)}},
-		"listed, attached openly, and away":   {"", []*agent.Inspection{look(0, sandbox("a")), look(1, hook("a", &no)), look(2)}},
-		"attached and closed":                 {"a", []*agent.Inspection{look(0, hook("a", &yes)), look(1)}},
-		"attached and open":                   {"", []*agent.Inspection{look(0, hook("a", &no)), look(1)}},
-		"attached and not known":              {"", []*agent.Inspection{look(0, hook("a", nil)), look(1)}},
-		"back as a sandbox":                   {"", []*agent.Inspection{look(0, sandbox("a")), look(1), look(2, sandbox("a"))}},
-		"back as an attachment":               {"", []*agent.Inspection{look(0, sandbox("a")), look(1), look(2, hook("a", nil))}},
-		"back, and the network not known":     {"", []*agent.Inspection{look(0, sandbox("a")), look(1), look(2, hook("a", nil)), look(3)}},
-		"back as an irrelevant one":           {"", []*agent.Inspection{look(0, sandbox("a")), look(1), look(2, agent.ListedSandbox{Sandbox: sandbox("a"), Irrelevant: true})}},
-		"back and away again":                 {"a", []*agent.Inspection{look(0, sandbox("a")), look(1), look(2, sandbox("a")), look(3)}},
-		"gone stays gone as others come":      {"a", []*agent.Inspection{look(0, sandbox("a")), look(1), look(2, sandbox("b")), look(3, sandbox("b"), sandbox("c"))}},
-		"gone stays gone when nothing is new": {"a", []*agent.Inspection{look(0, sandbox("a")), look(1), look(2), look(48 * time.Hour)}},
+		"never seen":                          {"", []*agent.Inspection{inspected(0), inspected(1)}},
+		"listed":                              {"a", []*agent.Inspection{inspected(0, sandbox("a")), inspected(1)}},
+		"several, by id":                      {"a b c", []*agent.Inspection{inspected(0, sandbox("c"), sandbox("b"), hook("a", &yes)), inspected(1)}},
+		"one after the other, by id":          {"a b", []*agent.Inspection{inspected(0, sandbox("a"), sandbox("b")), inspected(1, sandbox("a")), inspected(2)}},
+		"irrelevant":                          {"", []*agent.Inspection{inspected(0, agent.ListedSandbox{Sandbox: sandbox("a"), Irrelevant: true}), inspected(1)}},
+		"an attachment now":                   {"", []*agent.Inspection{inspected(0, sandbox("a")), inspected(1, hook("a", &yes))}},
+		"listed, attached, closed, and away":  {"a", []*agent.Inspection{inspected(0, sandbox("a")), inspected(1, hook("a", nil)), inspected(2, hook("a", &yes)), inspected(3)}},
+		"listed, attached openly, and away":   {"", []*agent.Inspection{inspected(0, sandbox("a")), inspected(1, hook("a", &no)), inspected(2)}},
+		"attached and closed":                 {"a", []*agent.Inspection{inspected(0, hook("a", &yes)), inspected(1)}},
+		"attached and open":                   {"", []*agent.Inspection{inspected(0, hook("a", &no)), inspected(1)}},
+		"attached and not known":              {"", []*agent.Inspection{inspected(0, hook("a", nil)), inspected(1)}},
+		"back as a sandbox":                   {"", []*agent.Inspection{inspected(0, sandbox("a")), inspected(1), inspected(2, sandbox("a"))}},
+		"back as an attachment":               {"", []*agent.Inspection{inspected(0, sandbox("a")), inspected(1), inspected(2, hook("a", nil))}},
+		"back, and the network not known":     {"", []*agent.Inspection{inspected(0, sandbox("a")), inspected(1), inspected(2, hook("a", nil)), inspected(3)}},
+		"back as an irrelevant one":           {"", []*agent.Inspection{inspected(0, sandbox("a")), inspected(1), inspected(2, agent.ListedSandbox{Sandbox: sandbox("a"), Irrelevant: true})}},
+		"back and away again":                 {"a", []*agent.Inspection{inspected(0, sandbox("a")), inspected(1), inspected(2, sandbox("a")), inspected(3)}},
+		"gone stays gone as others come":      {"a", []*agent.Inspection{inspected(0, sandbox("a")), inspected(1), inspected(2, sandbox("b")), inspected(3, sandbox("b"), sandbox("c"))}},
+		"gone stays gone when nothing is new": {"a", []*agent.Inspection{inspected(0, sandbox("a")), inspected(1), inspected(2), inspected(48 * time.Hour)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var r *v1alpha1.SandboxReport
-			for _, l := range c.looks {
+			for _, l := range c.inspections {
 				if r = ended(r, l); r != nil {
 					r = stored(t, r)
 				}
@@ -206,24 +206,24 @@ func TestAnIDIsGoneWhenItWasListedOrClosedAndIsInTheLookNoMore(t *testing.T) {
 }
 
 func TestAGoneIDSaysWhoseItWasAndSinceWhen(t *testing.T) {
-	r := ended(nil, look(0, sandbox("a"), hook("b", &yes)))
-	r = ended(r, look(time.Minute+300*time.Millisecond))
+	r := ended(nil, inspected(0, sandbox("a"), hook("b", &yes)))
+	r = ended(r, inspected(time.Minute+300*time.Millisecond))
 	want := []v1alpha1.Gone{{ID: "a", UID: "uid-a", Since: at(time.Minute)}, {ID: "b", UID: "uid-b", Since: at(time.Minute)}}
 	equal(t, "gone", r.Gone, want)
-	r = ended(r, look(time.Hour, sandbox("c")))
+	r = ended(r, inspected(time.Hour, sandbox("c")))
 	equal(t, "gone, later", r.Gone, want)
 }
 
 func TestGoneIDsAreForgottenAfterADayByAReportThatIsWrittenAnyway(t *testing.T) {
-	r := ended(ended(nil, look(0, sandbox("old"), sandbox("new"))), look(0, sandbox("new")))
-	r = ended(r, look(time.Hour))
+	r := ended(ended(nil, inspected(0, sandbox("old"), sandbox("new"))), inspected(0, sandbox("new")))
+	r = ended(r, inspected(time.Hour))
 	equal(t, "gone", goneIDs(r), "new old")
-	if ended(r, look(25*time.Hour)) != r {
+	if ended(r, inspected(25*time.Hour)) != r {
 		t.Error("expiry alone makes a new report")
 	}
-	equal(t, "gone after a day, to the second", goneIDs(ended(r, look(24*time.Hour, sandbox("x")))), "new old")
-	equal(t, "gone after a day and a second", goneIDs(ended(r, look(24*time.Hour+time.Second, sandbox("x")))), "new")
-	equal(t, "gone after two days", goneIDs(ended(r, look(48*time.Hour, sandbox("x")))), "")
+	equal(t, "gone after a day, to the second", goneIDs(ended(r, inspected(24*time.Hour, sandbox("x")))), "new old")
+	equal(t, "gone after a day and a second", goneIDs(ended(r, inspected(24*time.Hour+time.Second, sandbox("x")))), "new")
+	equal(t, "gone after two days", goneIDs(ended(r, inspected(48*time.Hour, sandbox("x")))), "")
 	equal(t, "gone in the report before", goneIDs(r), "new old")
 }
 
@@ -233,10 +233,10 @@ func TestOfMoreThan500GoneIDsTheNewestAreKept(t *testing.T) {
 		// Their order by id is the other way round.
 		older, newer = append(older, sandbox(fmt.Sprintf("z%03d", i))), append(newer, sandbox(fmt.Sprintf("a%03d", i)))
 	}
-	r := ended(nil, look(0, append(slices.Clone(older), newer...)...))
-	r = ended(r, look(time.Minute, newer...))
+	r := ended(nil, inspected(0, append(slices.Clone(older), newer...)...))
+	r = ended(r, inspected(time.Minute, newer...))
 	equal(t, "gone of the older", len(r.Gone), 300)
-	r = ended(r, look(2*time.Minute))
+	r = ended(r, inspected(2*time.Minute))
 	equal(t, "gone", len(r.Gone), 500)
 	counts := map[byte]int{}
 	for _, g := range r.Gone {
@@ -256,7 +256,7 @@ func TestAnAgeThatMattersGivesANewReportExactlyOnce(t *testing.T) {
 	since := func(a v1alpha1.Attachment) v1alpha1.Attachment { a.Since = at(0); return a }
 	for name, c := range map[string]struct {
 		part  any
-		first time.Duration // the first look; they are 10 s apart
+		first time.Duration // the first inspection; they are 10 s apart
 		at    []time.Duration
 	}{
 		"a sandbox past a minute":                         {born(sandbox("a"), v1alpha1.SandboxReady), 5 * time.Second, []time.Duration{65 * time.Second}},
@@ -271,9 +271,9 @@ func TestAnAgeThatMattersGivesANewReportExactlyOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var changed []time.Duration
-			r := ended(nil, look(c.first, c.part))
+			r := ended(nil, inspected(c.first, c.part))
 			for d := c.first + 10*time.Second; d < 20*time.Minute; d += 10 * time.Second {
-				next := ended(r, look(d, c.part))
+				next := ended(r, inspected(d, c.part))
 				if next != r {
 					changed = append(changed, d)
 					equal(t, "observed at", next.ObservedAt, at(d.Truncate(time.Second)))
@@ -288,8 +288,8 @@ func TestAnAgeThatMattersGivesANewReportExactlyOnce(t *testing.T) {
 func TestAClockThatGoesBackMakesNothingOlder(t *testing.T) {
 	young := sandbox("a")
 	young.CreatedAt = at(0)
-	r := ended(nil, look(30*time.Second, young))
-	if ended(r, look(-time.Hour, young)) != r {
+	r := ended(nil, inspected(30*time.Second, young))
+	if ended(r, inspected(-time.Hour, young)) != r {
 		t.Error("another report")
 	}
 }
@@ -311,7 +311,7 @@ func TestBeyondAThousandAttachmentsTheOldestClosedOnesAreLeftOut(t *testing.T) {
 		return counts
 	}
 	all := slices.Concat(many(&yes, 600, "c", 0), many(&no, 300, "o", -time.Hour), many(nil, 300, "u", -time.Hour))
-	l := look(0, all...)
+	l := inspected(0, all...)
 	r := ended(nil, l)
 	equal(t, "of 1200", count(r), map[string]int{"c": 400, "o": 300, "u": 300})
 	for _, a := range r.Attachments {
@@ -319,16 +319,16 @@ func TestBeyondAThousandAttachmentsTheOldestClosedOnesAreLeftOut(t *testing.T) {
 			t.Fatalf("%s, one of the oldest, is kept", a.ID)
 		}
 	}
-	equal(t, "attachments of the look", len(l.Attachments), 1200)
-	if ended(r, look(time.Minute, all...)) != r {
+	equal(t, "attachments of the inspection", len(l.Attachments), 1200)
+	if ended(r, inspected(time.Minute, all...)) != r {
 		t.Error("another report of the same attachments")
 	}
-	r = ended(nil, look(0, slices.Concat(many(&yes, 10, "c", 0), many(&no, 700, "o", 0), many(nil, 700, "u", 0))...))
+	r = ended(nil, inspected(0, slices.Concat(many(&yes, 10, "c", 0), many(&no, 700, "o", 0), many(nil, 700, "u", 0))...))
 	equal(t, "when too many may be in use", count(r), map[string]int{"o": 700, "u": 700})
-	r = ended(nil, look(0, slices.Concat(many(&yes, 10, "c", 0), many(&no, 700, "o", 0), many(nil, 700, "u", -time.Hour))...))
+	r = ended(nil, inspected(0, slices.Concat(many(&yes, 10, "c", 0), many(&no, 700, "o", 0), many(nil, 700, "u", -time.Hour))...))
 	equal(t, "when too many are old and not known", count(r), map[string]int{"o": 700, "u": 300})
 	// One that was left out and is still there is not gone.
-	r = ended(ended(nil, look(0, all...)), look(time.Minute, all[:599]...))
+	r = ended(ended(nil, inspected(0, all...)), inspected(time.Minute, all[:599]...))
 	equal(t, "gone", goneIDs(r), "")
 }
 
@@ -336,10 +336,10 @@ func TestAReportHasTheSameHashWhenItIsReadBack(t *testing.T) {
 	stopped := sandbox("b")
 	stopped.State, stopped.NetworkClosed = v1alpha1.SandboxNotReady, &yes
 	bare := v1alpha1.Sandbox{ID: "d", State: v1alpha1.SandboxReady}
-	r := ended(nil, look(0, sandbox("a"), stopped, bare, sandbox("x"), hook("c", nil)))
-	r = ended(r, look(time.Minute, sandbox("a"), stopped, bare, hook("c", nil)))
+	r := ended(nil, inspected(0, sandbox("a"), stopped, bare, sandbox("x"), hook("c", nil)))
+	r = ended(r, inspected(time.Minute, sandbox("a"), stopped, bare, hook("c", nil)))
 	equal(t, "gone", goneIDs(r), "x")
 	equal(t, "hash", podstate.Hash(stored(t, r)), podstate.Hash(r))
-	empty := ended(nil, look(0))
+	empty := ended(nil, inspected(0))
 	equal(t, "hash of one that is empty", podstate.Hash(stored(t, empty)), podstate.Hash(empty))
 }

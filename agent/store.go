@@ -116,7 +116,7 @@ func (a *APIStore) checkHolder(lease *coordinationv1.Lease) error {
 	if _, ours := lease.Annotations[v1alpha1.HashAnnotation]; ours || holder == nil || *holder == "" || *holder == a.node {
 		return nil
 	}
-	return fmt.Errorf("the Lease %s in namespace %s is held by %q, another program's: run the agents in a namespace of their own (--namespace)", a.node, a.namespace, *holder)
+	return fmt.Errorf("the Lease %s in namespace %s is held by %q, another program's: run the agents in a namespace of their own (--lease-namespace)", a.node, a.namespace, *holder)
 }
 
 // Publish writes the report and then the Lease that confirms it. A

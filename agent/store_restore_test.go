@@ -180,7 +180,7 @@ func TestARefusalIsAnErrorAndTheNextAttemptSucceeds(t *testing.T) {
 }
 
 // The Lease must not vouch for a report that was not written.
-func TestARenewalAfterAWriteThatFailedVouchesForWhatIsThere(t *testing.T) {
+func TestARenewalAfterAWriteThatFailedConfirmsWhatIsThere(t *testing.T) {
 	s := newAPIServer(t)
 	a := s.api()
 	s.fine(a.Publish(t.Context(), aReport("a")))

@@ -251,10 +251,10 @@ func aReport(ids ...string) *v1alpha1.SandboxReport {
 	for _, id := range ids {
 		parts = append(parts, sandbox(id))
 	}
-	return agent.Next(nil, look(0, parts...))
+	return agent.Next(nil, inspected(0, parts...))
 }
 
-func TestAReportAndALeaseThatVouchesForItAreWritten(t *testing.T) {
+func TestAReportAndALeaseThatConfirmsItAreWritten(t *testing.T) {
 	s := newAPIServer(t)
 	a, first := s.api(), aReport("a")
 	s.fine(a.Publish(t.Context(), first))

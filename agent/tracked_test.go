@@ -36,7 +36,7 @@ func TestASandboxKeepsItsLastKnownAddressesUntilItsNetworkCloses(t *testing.T) {
 			sandbox := web("1a")
 			file := n.cached("wb", sandbox.ID, "net1", "/x", "10.0.0.5/24")
 			n.runs(sandbox)
-			report := agent.Next(nil, n.look())
+			report := agent.Next(nil, n.inspect())
 			n.remove(file)
 			restart(n, report)
 			for range 2 {
@@ -110,7 +110,7 @@ func TestASandboxOfWhichNothingTellsTheAddressesMayHaveAny(t *testing.T) {
 			c.with(n, &sandbox)
 			n.runs(sandbox, other)
 			equal(t, "unread", n.sandbox(sandbox.ID).AddressesUnread, c.unread)
-			equal(t, "unread at the next look", n.sandbox(sandbox.ID).AddressesUnread, c.unread)
+			equal(t, "unread at the next inspection", n.sandbox(sandbox.ID).AddressesUnread, c.unread)
 			equal(t, "the other's", n.sandbox(other.ID).AddressesUnread, false)
 		})
 	}
@@ -118,7 +118,7 @@ func TestASandboxOfWhichNothingTellsTheAddressesMayHaveAny(t *testing.T) {
 
 // The folders are those of another runtime, Multus has another cniDir, or the node's was
 // unmounted: what is being set up cannot be seen either.
-func TestWhereNoneOfThePodsIsInTheCachesThereIsNoLook(t *testing.T) {
+func TestAnInspectionFailsWhereNoneOfThePodsIsInTheCaches(t *testing.T) {
 	byMultus := func(n *aNode, id string) string {
 		return n.entry(id, "m", "eth0", `{"cniVersion":"1.0.0","name":"m","type":"multus-shim"}`)
 	}
@@ -150,7 +150,7 @@ func TestWhereNoneOfThePodsIsInTheCachesThereIsNoLook(t *testing.T) {
 			c.with(n, sandboxes)
 			n.runtime.Set(append(sandboxes, n.own)...)
 			if c.says == "" {
-				n.look()
+				n.inspect()
 				return
 			}
 			err := n.fails()
@@ -168,10 +168,10 @@ func TestWhatIsUnreadIsForgottenWhenItIsGone(t *testing.T) {
 	sandbox, lost, other := web("1a"), web("2b"), web("3c")
 	sandbox.NetNS, lost.NetNS, other.NetNS = n.namespace("a"), n.namespace("b"), n.namespace("c")
 	n.runs(sandbox, lost, other)
-	n.look()
+	n.inspect()
 	sandbox.Broken, sandbox.NotReady, lost.Broken, lost.NotReady = true, true, true, true
 	n.runs(sandbox, lost, other)
-	n.look()
+	n.inspect()
 	equal(t, "while they are listed", len(n.Unreadable()), 2)
 	n.remove(sandbox.NetNS)
 	n.runs(other)

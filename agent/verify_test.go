@@ -13,7 +13,7 @@ import (
 
 // Helm never upgrades a CustomResourceDefinition. What an older one does not know is
 // dropped without an error, and the report's hash then matches no Lease.
-func TestAnOlderCustomResourceDefinitionIsNoticedAndNothingIsVouchedFor(t *testing.T) {
+func TestAnOlderCRDIsNoticedAndNoLeaseConfirmsTheReport(t *testing.T) {
 	s := newAPIServer(t)
 	s.drops = []string{"machine", "sandboxes.addressesUnread"}
 	a := s.api()
@@ -61,7 +61,7 @@ func TestAReportIsReadBackOnceForWhatItHas(t *testing.T) {
 	equal(t, "without it", reads(aReport("a")), 0)
 }
 
-func TestAReportThatCannotBeReadBackIsNotVouchedFor(t *testing.T) {
+func TestNoLeaseConfirmsAReportThatCannotBeReadBack(t *testing.T) {
 	s := newAPIServer(t)
 	a := s.api()
 	s.fail["GET sandboxreports"] = 500

@@ -52,7 +52,7 @@ func TestAReportHasAgedWhenANewOneWouldSayMore(t *testing.T) {
 	}
 }
 
-func TestALeaseWasHeardWhenTheServerSaysThatItsTimeOfRenewalWasWritten(t *testing.T) {
+func TestALeaseWasRenewedWhenTheServerWroteItsRenewTime(t *testing.T) {
 	l := &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{RenewTime: ptr(metav1.NewMicroTime(noon.Add(time.Hour)))}}
 	equal(t, "heard, by the node's clock alone", podstate.LeaseRenewed(l), time.Time{})
 	l.ManagedFields = []metav1.ManagedFieldsEntry{

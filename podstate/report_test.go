@@ -59,7 +59,7 @@ func TestAReportIsRenewedByItsLeaseAtTheAPIServersTime(t *testing.T) {
 
 // The Lease confirms one content and no other: a report that was changed,
 // or whose Lease was renewed for the next content already, is not fresh.
-func TestALeaseForAnotherContentIsHeardAndDoesNotVouch(t *testing.T) {
+func TestALeaseForOtherContentIsRenewedAndConfirmsNothing(t *testing.T) {
 	for name, hash := range map[string]string{"another hash": "0123", "an empty hash": "", "none": "-"} {
 		o := report()
 		l := lease(o)
@@ -78,7 +78,7 @@ func TestALeaseForAnotherContentIsHeardAndDoesNotVouch(t *testing.T) {
 	equal(t, "a changed report is fresh", podstate.ReadReport(o, l).Fresh(noon), false)
 }
 
-func TestAReportWithoutALeaseIsNotHeard(t *testing.T) {
+func TestAReportWithoutALeaseWasNeverRenewed(t *testing.T) {
 	r := podstate.ReadReport(report(), nil)
 	equal(t, "renewed", r.Renewed, time.Time{})
 	equal(t, "last heard", r.LeaseRenewed, time.Time{})

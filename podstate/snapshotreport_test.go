@@ -21,7 +21,7 @@ func TestASnapshotsReportIsRenewedByItsLeasesRenewTime(t *testing.T) {
 	equal(t, "written", r.Written, o.ObservedAt.Time)
 }
 
-func TestASnapshotsReportWithoutItsLeaseIsHeardOnlyWhereThereAreNoLeases(t *testing.T) {
+func TestASnapshotsReportWithoutALeaseCountsOnlyWhereThereAreNoLeases(t *testing.T) {
 	o := report()
 	r := podstate.ReadSnapshotReport(o, nil, false)
 	equal(t, "no Leases at all: its observedAt", r.Renewed, o.ObservedAt.Time)
@@ -95,7 +95,7 @@ func TestARestoreIsNeverLaterThanItWasWrittenByTheAPIServersClock(t *testing.T) 
 	equal(t, "on the Lease", podstate.ReadReport(report(), l).RestoreSeen, noon.Add(-10*time.Second))
 }
 
-func TestARestoreOnALeaseThatDoesNotVouchIsSeenAllTheSame(t *testing.T) {
+func TestARestoreOnALeaseForOtherContentIsSeenAllTheSame(t *testing.T) {
 	o := report()
 	l := lease(o)
 	seen := noon.Add(-time.Minute)

@@ -67,7 +67,7 @@ func TestAFolderOfMultusThatCannotBeListedIsAnErrorAtOnce(t *testing.T) {
 	}
 }
 
-func TestWithoutMultusItsFolderIsNotLookedAt(t *testing.T) {
+func TestWithoutMultusItsFolderIsNotRead(t *testing.T) {
 	c := newCaches(t)
 	c.runtime(one, "eth0", kindnet, eth0)
 	entries, err := cnicache.New(cnicache.Folders{Results: c.folders.Results}, 0).Read()

@@ -148,7 +148,7 @@ func TestAListOfThousandsIsRead(t *testing.T) {
 	}
 }
 
-func TestDetailsAreTheRuntimesOwnWordAndThePathOfTheNamespace(t *testing.T) {
+func TestDetailsAreWhatTheRuntimeReportsAndTheNamespacesPath(t *testing.T) {
 	yes, no := true, false
 	const path = "/run/netns/cni-1"
 	for _, c := range []struct {
