@@ -219,7 +219,7 @@ func TestAnAgentThatIsStuckIsNotAlive(t *testing.T) {
 	})
 }
 
-// The reconciler keeps ADDs waiting until it has heard from every node.
+// The reconciler keeps ADDs waiting until every node has reported.
 func TestAfterTheAPIServerWasAwayTheLeaseIsRenewedSoonForHalfAMinute(t *testing.T) {
 	play(t, nil, func(s *scene) {
 		equal(s, "as usual", s.after(time.Minute), []string{"renew", "renew", "renew"})

@@ -109,8 +109,8 @@ func (a *APIStore) readReport(ctx context.Context) (*v1alpha1.SandboxReport, err
 	return report, nil
 }
 
-// checkHolder reports whether a Lease is one that agents write. Any program may have a Lease by
-// the name of a node in this namespace.
+// checkHolder returns an error if a Lease is not one that agents write. Any program may
+// have a Lease by the name of a node in this namespace.
 func (a *APIStore) checkHolder(lease *coordinationv1.Lease) error {
 	holder := lease.Spec.HolderIdentity
 	if _, ours := lease.Annotations[v1alpha1.HashAnnotation]; ours || holder == nil || *holder == "" || *holder == a.node {

@@ -47,7 +47,7 @@ func TestARestoreOfEtcdIsNoticedAndNoted(t *testing.T) {
 				s.restored(err)
 				s.fine(a.Publish(t.Context(), aReport("c")))
 			}
-			s.vouched(aReport("c"))
+			s.confirmed(aReport("c"))
 			for what, m := range map[string]metav1.ObjectMeta{"report": s.report().ObjectMeta, "Lease": s.lease().ObjectMeta} {
 				equal(t, "noted on the "+what, m.Annotations[v1alpha1.RestoreAnnotation], last.UTC().Format(time.RFC3339))
 			}
@@ -101,7 +101,7 @@ func TestARestoreIsDatedBeforeTheFirstWriteThatSucceededAfterIt(t *testing.T) {
 			for what, m := range map[string]metav1.ObjectMeta{"report": s.report().ObjectMeta, "Lease": s.lease().ObjectMeta} {
 				equal(t, "noted on the "+what, m.Annotations[v1alpha1.RestoreAnnotation], lost.UTC().Format(time.RFC3339))
 			}
-			s.vouched(aReport("c"))
+			s.confirmed(aReport("c"))
 		})
 	}
 }
@@ -153,7 +153,7 @@ func TestALeaseThatWasRenewedEarlierThanItWasIsASignOfARestore(t *testing.T) {
 	s.edit(leasePath, func(map[string]any) {})
 	s.restored(a.Renew(t.Context()))
 	s.fine(a.Publish(t.Context(), aReport("a")))
-	s.vouched(aReport("a"))
+	s.confirmed(aReport("a"))
 }
 
 func TestARefusalIsAnErrorAndTheNextAttemptSucceeds(t *testing.T) {
@@ -172,14 +172,14 @@ func TestARefusalIsAnErrorAndTheNextAttemptSucceeds(t *testing.T) {
 				}
 				s.fail = map[string]int{}
 				s.fine(a.Publish(t.Context(), aReport("b")))
-				s.vouched(aReport("b"))
+				s.confirmed(aReport("b"))
 				s.noRestoreNoted()
 			})
 		}
 	}
 }
 
-// The Lease must not vouch for a report that was not written.
+// The Lease must not confirm a report that was not written.
 func TestARenewalAfterAWriteThatFailedConfirmsWhatIsThere(t *testing.T) {
 	s := newAPIServer(t)
 	a := s.api()
@@ -189,7 +189,7 @@ func TestARenewalAfterAWriteThatFailedConfirmsWhatIsThere(t *testing.T) {
 		t.Error("no error")
 	}
 	s.fine(a.Renew(t.Context()))
-	s.vouched(aReport("a"))
+	s.confirmed(aReport("a"))
 }
 
 func TestAnAnswerThatWasLostIsNoRestore(t *testing.T) {
@@ -205,7 +205,7 @@ func TestAnAnswerThatWasLostIsNoRestore(t *testing.T) {
 				t.Errorf("got %v", err)
 			}
 			s.fine(a.Publish(t.Context(), aReport("b", "c")))
-			s.vouched(aReport("b", "c"))
+			s.confirmed(aReport("b", "c"))
 			s.noRestoreNoted()
 		})
 	}
@@ -284,10 +284,10 @@ func TestAReportThatCannotBeUnderstoodIsWrittenOver(t *testing.T) {
 		t.Errorf("intact %t, %v", intact, err)
 	}
 	s.fine(a.Publish(t.Context(), aReport("a")))
-	s.vouched(aReport("a"))
+	s.confirmed(aReport("a"))
 	s.edit(reportPath, func(o map[string]any) { o["sandboxes"] = "none" })
 	s.fine(s.api().Publish(t.Context(), aReport("a"))) // an agent that starts
-	s.vouched(aReport("a"))
+	s.confirmed(aReport("a"))
 }
 
 // Two API servers behind one address, of which the clock of one is two seconds ahead. A

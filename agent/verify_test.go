@@ -39,7 +39,7 @@ func TestAnOlderCRDIsNoticedAndNoLeaseConfirmsTheReport(t *testing.T) {
 	}
 	s.drops = nil
 	s.fine(a.Publish(t.Context(), full))
-	s.vouched(full)
+	s.confirmed(full)
 }
 
 func TestAReportIsReadBackOnceForWhatItHas(t *testing.T) {
@@ -48,7 +48,7 @@ func TestAReportIsReadBackOnceForWhatItHas(t *testing.T) {
 	reads := func(r *v1alpha1.SandboxReport) int {
 		s.asked = nil
 		s.fine(a.Publish(t.Context(), r))
-		s.vouched(r)
+		s.confirmed(r)
 		return len(slices.DeleteFunc(s.asked, func(what string) bool { return what != "GET sandboxreports" }))
 	}
 	equal(t, "the first", reads(aReport("a")), 1)
@@ -71,5 +71,5 @@ func TestNoLeaseConfirmsAReportThatCannotBeReadBack(t *testing.T) {
 	equal(t, "the Lease", s.objects[leasePath], "")
 	delete(s.fail, "GET sandboxreports")
 	s.fine(a.Publish(t.Context(), aReport("a")))
-	s.vouched(aReport("a"))
+	s.confirmed(aReport("a"))
 }

@@ -54,9 +54,9 @@ func TestAReportHasAgedWhenANewOneWouldSayMore(t *testing.T) {
 
 func TestALeaseWasRenewedWhenTheServerWroteItsRenewTime(t *testing.T) {
 	l := &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{RenewTime: ptr(metav1.NewMicroTime(noon.Add(time.Hour)))}}
-	equal(t, "heard, by the node's clock alone", podstate.LeaseRenewed(l), time.Time{})
+	equal(t, "renewed, by the node's clock alone", podstate.LeaseRenewed(l), time.Time{})
 	l.ManagedFields = []metav1.ManagedFieldsEntry{
 		fields("someone", `{"f:metadata":{"f:labels":{}}}`, 0), fields("agent", leaseFields, -time.Minute),
 	}
-	equal(t, "heard, by the server's", podstate.LeaseRenewed(l), noon.Add(-time.Minute))
+	equal(t, "renewed, by the server's", podstate.LeaseRenewed(l), noon.Add(-time.Minute))
 }

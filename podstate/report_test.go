@@ -51,7 +51,7 @@ func TestAReportIsRenewedByItsLeaseAtTheAPIServersTime(t *testing.T) {
 	o := report()
 	r := podstate.ReadReport(o, lease(o))
 	equal(t, "renewed, not when the node's clock says", r.Renewed, noon.Add(-10*time.Second))
-	equal(t, "last heard", r.LeaseRenewed, noon.Add(-10*time.Second))
+	equal(t, "Lease renewed", r.LeaseRenewed, noon.Add(-10*time.Second))
 	equal(t, "written, not when the node's clock says", r.Written, noon.Add(-5*time.Minute))
 	equal(t, "restore seen", r.RestoreSeen, time.Time{})
 	equal(t, "fresh", r.Fresh(noon), true)
@@ -70,7 +70,7 @@ func TestALeaseForOtherContentIsRenewedAndConfirmsNothing(t *testing.T) {
 		r := podstate.ReadReport(o, l)
 		equal(t, name+": renewed", r.Renewed, time.Time{})
 		equal(t, name+": fresh", r.Fresh(noon), false)
-		equal(t, name+": last heard", r.LeaseRenewed, noon.Add(-10*time.Second))
+		equal(t, name+": Lease renewed", r.LeaseRenewed, noon.Add(-10*time.Second))
 	}
 	o := report()
 	l := lease(o)
@@ -81,7 +81,7 @@ func TestALeaseForOtherContentIsRenewedAndConfirmsNothing(t *testing.T) {
 func TestAReportWithoutALeaseWasNeverRenewed(t *testing.T) {
 	r := podstate.ReadReport(report(), nil)
 	equal(t, "renewed", r.Renewed, time.Time{})
-	equal(t, "last heard", r.LeaseRenewed, time.Time{})
+	equal(t, "Lease renewed", r.LeaseRenewed, time.Time{})
 	equal(t, "fresh", r.Fresh(noon), false)
 	equal(t, "written", r.Written, noon.Add(-5*time.Minute))
 }

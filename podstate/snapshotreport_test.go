@@ -17,7 +17,7 @@ func TestASnapshotsReportIsRenewedByItsLeasesRenewTime(t *testing.T) {
 	l.ManagedFields, l.Annotations = nil, nil // neither of them is looked at
 	r := podstate.ReadSnapshotReport(o, l, true)
 	equal(t, "renewed", r.Renewed, noon.Add(time.Hour))
-	equal(t, "last heard", r.LeaseRenewed, noon.Add(time.Hour))
+	equal(t, "Lease renewed", r.LeaseRenewed, noon.Add(time.Hour))
 	equal(t, "written", r.Written, o.ObservedAt.Time)
 }
 
@@ -27,7 +27,7 @@ func TestASnapshotsReportWithoutALeaseCountsOnlyWhereThereAreNoLeases(t *testing
 	equal(t, "no Leases at all: its observedAt", r.Renewed, o.ObservedAt.Time)
 	r = podstate.ReadSnapshotReport(o, nil, true)
 	equal(t, "others have Leases", r.Renewed, time.Time{})
-	equal(t, "others have Leases: last heard", r.LeaseRenewed, time.Time{})
+	equal(t, "others have Leases: Lease renewed", r.LeaseRenewed, time.Time{})
 	l := lease(o)
 	l.Spec.RenewTime = nil
 	equal(t, "a Lease that was never renewed", podstate.ReadSnapshotReport(o, l, true).Renewed, time.Time{})

@@ -153,8 +153,8 @@ looked at.
 	return c
 }
 
-// showProgress tells a waiting person what is being done; it returns how to stop.
-func showProgress(std streams, r *reconciler.Reconciler) func() {
+// showProgress shows on a terminal what is being done, until stop is called.
+func showProgress(std streams, r *reconciler.Reconciler) (stop func()) {
 	p := &progress{w: std.err}
 	if !isTerminal(std.err) {
 		return func() {}

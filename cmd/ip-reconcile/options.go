@@ -80,10 +80,10 @@ func (o *options) openSnapshot(r *reconciler.Reconciler) error {
 }
 
 func (o *options) connect(r *reconciler.Reconciler) error {
-	onNode := func(cluster reconciler.Source) reconciler.Source { return cluster }
+	withNode := func(cluster reconciler.Source) reconciler.Source { return cluster }
 	if o.node.Socket != "" {
 		var err error
-		if onNode, err = o.onNode(); err != nil {
+		if withNode, err = o.withLocalNode(); err != nil {
 			return err
 		}
 	}
@@ -94,7 +94,7 @@ func (o *options) connect(r *reconciler.Reconciler) error {
 	if err != nil {
 		return err
 	}
-	r.Source, r.Writer, r.Window, r.Restores = onNode(cluster), cluster, cluster, cluster.Restores()
+	r.Source, r.Writer, r.Window, r.Restores = withNode(cluster), cluster, cluster, cluster.Restores()
 	return nil
 }
 
@@ -104,8 +104,8 @@ func (o *options) completions(c *cobra.Command) {
 	_ = c.MarkFlagDirname("snapshot")
 }
 
-// onNode makes a cluster's source one that looks at this node as well, here and now.
-func (o *options) onNode() (func(reconciler.Source) reconciler.Source, error) {
+// withLocalNode returns what adds an inspection of this node to a cluster's source.
+func (o *options) withLocalNode() (func(reconciler.Source) reconciler.Source, error) {
 	inspector, _, err := o.node.NodeInspector("")
 	if err != nil {
 		return nil, err

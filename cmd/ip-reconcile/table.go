@@ -114,7 +114,7 @@ func (t *table) repaired(out *reconciler.Result) {
 	t.reasons(why)
 }
 
-// reasons tells each reason once, with how many it is about.
+// reasons writes each reason once, with how many it is about.
 func (t *table) reasons(why map[string]int) {
 	for _, text := range slices.Sorted(maps.Keys(why)) {
 		t.wrapped(fmt.Sprintf("%d not repaired: ", why[text]), text)
