@@ -21,7 +21,9 @@ help: ## Show this help
 run: build ## Judge the cluster of the current kubeconfig, or without one the bundled sample (ARGS="run --dry-run" for another command)
 	@bin/ip-reconcile $(ARGS); code=$$?; [ $$code -le 1 ] || exit $$code
 
-BUILD := CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w"
+# A build in the image has no version control to take REVISION from.
+LINKED := github.com/ip-reconcile/ip-reconcile/internal/version.linked
+BUILD := CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w -X $(LINKED)Version=$(VERSION) -X $(LINKED)Revision=$(REVISION)"
 
 .PHONY: build
 build: ## Build bin/ip-reconcile, bin/ip-reconcile-agent and the drop-in bin/ip-reconciler

@@ -10,76 +10,82 @@ import (
 )
 
 const (
-	// relistEvery is the pause between looks when nothing happens: events may be
+	// relistEvery is the pause between inspections when nothing happens: events may be
 	// lost, or not be sent at all.
 	relistEvery = 10 * time.Second
 	// closingEvery is that pause while the network of a sandbox that stopped is to close.
 	closingEvery = 2 * time.Second
-	// renewEvery is the pause between renewals of the Lease, which vouches for the
+	// renewEvery is the pause between renewals of the Lease, which confirms the
 	// report for a minute.
 	renewEvery = 20 * time.Second
-	// For soonFor after the API server was away it looks and renews every soonEvery: if
-	// etcd was restored nothing is handed out until every node has told what it runs.
-	soonFor   = 30 * time.Second
-	soonEvery = 5 * time.Second
-	// merge is how long changes are gathered: a burst is one report.
-	merge = time.Second
-	// retryAfter is the pause after a look or a write that failed; for writes it
-	// doubles up to maxRetry.
-	retryAfter = 2 * time.Second
-	maxRetry   = 15 * time.Second
-	// lastFor is what the last look may take, and the report of it: less than the grace
-	// that the DaemonSet gives.
-	lastFor = 4 * time.Second
+	// For frequentFor after the API server was away the agent inspects and renews every
+	// frequentEvery: if etcd was restored nothing is handed out until every node has
+	// reported what it runs.
+	frequentFor   = 30 * time.Second
+	frequentEvery = 5 * time.Second
+	// mergeWindow is how long changes are gathered: a burst is one report.
+	mergeWindow = time.Second
+	// retryAfter is the pause after an inspection or a write that failed; for writes it
+	// doubles up to maxRetryAfter.
+	retryAfter    = 2 * time.Second
+	maxRetryAfter = 15 * time.Second
+	// finalTimeout limits the last inspection and the report of it: less than the grace
+	// period of the DaemonSet.
+	finalTimeout = 4 * time.Second
 )
 
-// Inspector makes looks; NodeInspector is the one that looks at a node.
+// Inspector inspects a node; NodeInspector is the real one.
 type Inspector interface {
-	Recall(report *v1alpha1.SandboxReport, thisMachine bool)
-	Look(ctx context.Context) (*Look, error)
-	Unread() map[string]error
+	// Resume takes over what the report of an earlier agent knew, and is called before
+	// the first Inspect; thisMachine is whether that agent ran on this machine.
+	Resume(report *v1alpha1.SandboxReport, thisMachine bool)
+	// Inspect returns an error where nothing may be concluded.
+	Inspect(ctx context.Context) (*Inspection, error)
+	// Unreadable returns what the last Inspect could not read, and did not fail for.
+	Unreadable() map[string]error
 }
 
-// Store keeps the report and the Lease that vouches for it; API is the one at
-// the API server.
+// Store keeps the report and the Lease that confirms it; APIStore is the one at
+// the API server, and describes the methods.
 type Store interface {
 	Load(ctx context.Context) (*v1alpha1.SandboxReport, error)
 	Publish(ctx context.Context, report *v1alpha1.SandboxReport) error
 	Renew(ctx context.Context) error
 	Intact(ctx context.Context, report *v1alpha1.SandboxReport) (bool, error)
 	Wrote(resourceVersion string) bool
-	Outdated() bool
+	RestoreNoteExpired() bool
 }
 
-// Agent publishes what it sees of its node, for as long as it runs.
+// Agent publishes the state of its node for as long as it runs.
 type Agent struct {
 	Node      string
 	Inspector Inspector
 	Store     Store
 	// Identity is a Confirmer's.
 	Identity func(ctx context.Context, before *v1alpha1.SandboxReport) (Identity, error)
-	// Hints tell that the runtime changed something; Changes, the resourceVersion
-	// of each change of the report, "" where it is not there.
-	Hints   <-chan struct{}
-	Changes <-chan string
-	// Again tells that the API server was away. If etcd was restored meanwhile, and
-	// nothing of this node was lost by it, nothing else shows it; so the report is
+	// RuntimeEvents receives when the runtime changed something.
+	RuntimeEvents <-chan struct{}
+	// ReportChanges receives the resourceVersion of each change of the report, "" when
+	// it is not there.
+	ReportChanges <-chan string
+	// Reconnected receives when the API server was away. If etcd was restored meanwhile,
+	// and nothing of this node was lost by it, nothing else shows it; so the report is
 	// rewritten.
-	Again <-chan struct{}
-	State *State
+	Reconnected <-chan struct{}
+	Health      *Health
 
-	report    *v1alpha1.SandboxReport // as last made
-	here      bool                    // it is known whether that is of this machine, and what it was of another is dropped
-	published bool                    // it is what the Store has
-	rewrite   bool                    // it must be written by a look of now, even if nothing changed
-	renewed   time.Time               // when the Lease last was
-	soon      time.Time               // until when it is renewed soon
-	failed    int                     // attempts to publish in a row
+	report          *v1alpha1.SandboxReport // as last made
+	resumed         bool                    // the Inspector knows the report of before
+	published       bool                    // the Store has the report
+	rewrite         bool                    // the report must be written with a new observedAt, even if nothing changed
+	lastRenewal     time.Time               // of the Lease
+	frequentUntil   time.Time
+	publishFailures int // in a row
 }
 
-// Run looks and publishes until the context ends, and then once more: what the next
-// agent on this node, or nobody, sees is then of the very end. Every failure is said
-// and tried again; none ends it.
+// Run inspects and publishes until the context ends, and then once more, so that the
+// next agent on this node finds the state at the end of this one. Every failure is
+// logged and retried; none ends it.
 func (a *Agent) Run(ctx context.Context) {
 	for !a.load(ctx) {
 		if !pause(ctx, retryAfter) {
@@ -87,24 +93,24 @@ func (a *Agent) Run(ctx context.Context) {
 		}
 	}
 	for ctx.Err() == nil {
-		relist := time.After(a.turn(ctx))
-		gathered := time.After(merge)
+		relist := time.After(a.inspectAndPublish(ctx))
+		gathered := time.After(mergeWindow)
 		a.wait(ctx, relist)
 		select {
 		case <-ctx.Done():
 		case <-gathered:
 		}
 		select {
-		case <-a.Hints: // the next look answers it
+		case <-a.RuntimeEvents: // the next inspection covers it
 		default:
 		}
 	}
-	last, stop := context.WithTimeout(context.WithoutCancel(ctx), lastFor)
+	final, stop := context.WithTimeout(context.WithoutCancel(ctx), finalTimeout)
 	defer stop()
-	a.turn(last)
+	a.inspectAndPublish(final)
 }
 
-// wait waits for a reason to look again.
+// wait waits for a reason to inspect again.
 func (a *Agent) wait(ctx context.Context, relist <-chan time.Time) {
 	for {
 		select {
@@ -112,12 +118,12 @@ func (a *Agent) wait(ctx context.Context, relist <-chan time.Time) {
 			return
 		case <-relist:
 			return
-		case <-a.Hints:
+		case <-a.RuntimeEvents:
 			return
-		case <-a.Again:
-			a.writeAgain()
+		case <-a.Reconnected:
+			a.rewriteSoon()
 			return
-		case version := <-a.Changes:
+		case version := <-a.ReportChanges:
 			if !a.intact(ctx, version) {
 				return
 			}
@@ -131,7 +137,7 @@ func (a *Agent) wait(ctx context.Context, relist <-chan time.Time) {
 func (a *Agent) load(ctx context.Context) bool {
 	report, err := a.Store.Load(ctx)
 	if err != nil {
-		a.State.unpublished(err)
+		a.Health.publishFailed(err)
 		return false
 	}
 	if report == nil {
@@ -141,98 +147,115 @@ func (a *Agent) load(ctx context.Context) bool {
 	return true
 }
 
-// settle finds out which machine this is, and whether the report of an earlier agent is
-// of the same. Of another machine by this node's name nothing is known here: what it
-// ran is not in the report any more, and is not gone.
-func (a *Agent) settle(ctx context.Context) (Identity, error) {
+// inspectAndPublish inspects the node and publishes what changed, or renews the Lease if
+// nothing did. After a failed inspection nothing is written. It returns the pause until
+// the next inspection.
+func (a *Agent) inspectAndPublish(ctx context.Context) time.Duration {
+	inspection, err := a.inspect(ctx)
+	if ctx.Err() != nil {
+		return 0
+	}
+	if err != nil {
+		a.Health.inspectFailed(err)
+		return retryAfter
+	}
+	a.Health.inspected(inspection, a.Inspector.Unreadable())
+	a.update(inspection)
+	interval, renewAfter := relistEvery, renewEvery-relistEvery/2
+	if time.Now().Before(a.frequentUntil) {
+		interval, renewAfter = frequentEvery, frequentEvery/2
+	}
+	if inspection.Closing {
+		interval = closingEvery
+	}
+	if a.published && time.Since(a.lastRenewal) <= renewAfter {
+		return interval
+	}
+	err = a.publish(ctx)
+	switch {
+	case a.handledRestore(err):
+		return 0
+	case err != nil:
+		a.Health.publishFailed(err)
+		a.publishFailures++
+		return min(retryAfter<<min(a.publishFailures-1, 3), maxRetryAfter)
+	}
+	a.published, a.rewrite, a.lastRenewal, a.publishFailures = true, false, time.Now(), 0
+	a.Health.published(a.report)
+	return interval
+}
+
+func (a *Agent) inspect(ctx context.Context) (*Inspection, error) {
+	identity, err := a.confirmIdentity(ctx)
+	if err != nil {
+		return nil, err
+	}
+	inspection, err := a.Inspector.Inspect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	inspection.Identity = identity
+	return inspection, nil
+}
+
+// confirmIdentity finds out which machine this is, and before the first inspection
+// whether the report of an earlier agent is of the same one. Of another machine by this
+// node's name nothing is known here: what it ran is dropped from the report, and is not
+// gone.
+func (a *Agent) confirmIdentity(ctx context.Context) (Identity, error) {
 	identity, err := a.Identity(ctx, a.report)
 	if err != nil && a.report.BootID != "" {
-		// What was there before the boot is proven dead by the boot id of the report
-		// that stands. It is not replaced by one that cannot say so.
+		// The boot id of the report that stands proves dead what ran before the boot.
+		// It is not replaced by a report that cannot.
 		return identity, err
 	}
-	if !a.here {
-		a.here = true
-		same := identity.wasHere(a.report)
-		a.Inspector.Recall(a.report, same)
+	if !a.resumed {
+		a.resumed = true
+		same := identity.matches(a.report)
+		a.Inspector.Resume(a.report, same)
 		if !same {
-			a.State.elsewhere(a.report, identity)
+			a.Health.otherMachine(a.report, identity)
 			a.report = &v1alpha1.SandboxReport{ObjectMeta: a.report.ObjectMeta}
 		}
 	}
 	return identity, nil
 }
 
-// turn makes a look and publishes what it changed, or renews the Lease where it
-// changed nothing. Without a good look nothing is written. It says when to look
-// again.
-func (a *Agent) turn(ctx context.Context) time.Duration {
-	identity, err := a.settle(ctx)
-	var look *Look
-	if err == nil {
-		look, err = a.Inspector.Look(ctx)
-	}
-	if ctx.Err() != nil {
-		return 0
-	}
-	if err != nil {
-		a.State.blind(err)
-		return retryAfter
-	}
-	look.Identity = identity
-	a.State.saw(look, a.Inspector.Unread())
-	next := Next(a.report, look)
-	a.rewrite = a.rewrite || a.Store.Outdated()
+// update makes the next report of an inspection.
+func (a *Agent) update(inspection *Inspection) {
+	next := Next(a.report, inspection)
+	a.rewrite = a.rewrite || a.Store.RestoreNoteExpired()
 	if a.rewrite && next == a.report {
-		again := *a.report
-		again.ObservedAt = seconds(look.At)
-		next = &again
+		rewritten := *a.report
+		rewritten.ObservedAt = apiTime(inspection.At)
+		next = &rewritten
 	}
 	if next != a.report {
 		a.report, a.published = next, false
 	}
-	wait, due := relistEvery, renewEvery-relistEvery/2
-	if time.Now().Before(a.soon) {
-		wait, due = soonEvery, soonEvery/2
-	}
-	if look.Closing {
-		wait = closingEvery
-	}
-	switch {
-	case !a.published:
-		err = a.Store.Publish(ctx, a.report)
-	case time.Since(a.renewed) > due:
-		err = a.Store.Renew(ctx)
-	default:
-		return wait
-	}
-	if a.sawRestore(err) {
-		return 0
-	}
-	if err != nil {
-		a.State.unpublished(err)
-		a.failed++
-		return min(retryAfter<<min(a.failed-1, 3), maxRetry)
-	}
-	a.published, a.rewrite, a.renewed, a.failed = true, false, time.Now(), 0
-	a.State.published(a.report)
-	return wait
 }
 
-// sawRestore reports whether an error is the sign of a restore. The report must then
-// be rewritten, by a look that was made since.
-func (a *Agent) sawRestore(err error) bool {
+func (a *Agent) publish(ctx context.Context) error {
+	if !a.published {
+		return a.Store.Publish(ctx, a.report)
+	}
+	return a.Store.Renew(ctx)
+}
+
+// handledRestore reports whether an error is the sign of a restore. The report must then
+// be rewritten, by an inspection that was made since.
+func (a *Agent) handledRestore(err error) bool {
 	if !isRestore(err) {
 		return false
 	}
-	a.State.restored(err)
-	a.writeAgain()
+	a.Health.restoreNoticed(err)
+	a.rewriteSoon()
 	return true
 }
 
-// writeAgain has the report written by a look that is yet to be made, and renewed soon.
-func (a *Agent) writeAgain() {
-	a.published, a.rewrite, a.soon = false, true, time.Now().Add(soonFor)
+// rewriteSoon has the report written by the next inspection, and renewed frequently.
+func (a *Agent) rewriteSoon() {
+	a.published, a.rewrite, a.frequentUntil = false, true, time.Now().Add(frequentFor)
 }
 
 // intact reports whether the report at the API server, which changed, is the one that
@@ -243,12 +266,12 @@ func (a *Agent) intact(ctx context.Context, version string) bool {
 	}
 	intact, err := a.Store.Intact(ctx, a.report)
 	switch {
-	case a.sawRestore(err):
+	case a.handledRestore(err):
 	case err != nil:
-		a.State.unpublished(err)
-		a.published = false // the event is gone; writing it again finds out
+		a.Health.publishFailed(err)
+		a.published = false // the event is gone; writing the report again finds out
 	case !intact:
-		a.State.mended()
+		a.Health.reportChanged()
 		a.published = false
 	}
 	return intact

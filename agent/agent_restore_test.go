@@ -15,7 +15,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
-func TestASignOfARestoreWritesTheReportAnewByALookMadeSince(t *testing.T) {
+func TestASignOfARestoreRewritesTheReportByAnInspectionMadeSince(t *testing.T) {
 	restore := &agent.RestoreError{Sign: "a resourceVersion ran backwards"}
 	for name, c := range map[string]struct {
 		sign  func(*scene) // the restore shows
@@ -62,7 +62,7 @@ func TestASignOfARestoreWritesTheReportAnewByALookMadeSince(t *testing.T) {
 }
 
 // A restore that lost nothing of this node shows nowhere else.
-func TestAfterTheServerWasAwayTheReportIsWrittenAnew(t *testing.T) {
+func TestAfterTheServerWasAwayTheReportIsRewritten(t *testing.T) {
 	play(t, nil, func(s *scene) {
 		s.after(5 * time.Second)
 		first := s.last()
@@ -75,7 +75,7 @@ func TestAfterTheServerWasAwayTheReportIsWrittenAnew(t *testing.T) {
 
 // A note that would stay on the report of a quiet node is news to every reconciler that
 // starts.
-func TestAReportWhoseNoteOfARestoreIsADayOldIsWrittenAnew(t *testing.T) {
+func TestAReportWhoseNoteOfARestoreIsADayOldIsRewritten(t *testing.T) {
 	play(t, nil, func(s *scene) {
 		s.after(5 * time.Second)
 		s.now(func() { s.outdated = true })
@@ -139,18 +139,18 @@ func TestAChangeThatCannotBeReadBackAtOnceIsReadBackLater(t *testing.T) {
 	})
 }
 
-func TestNothingIsLookedAtBeforeTheReportOfTheAgentBeforeIsKnown(t *testing.T) {
+func TestNothingIsInspectedBeforeTheEarlierAgentsReportIsKnown(t *testing.T) {
 	play(t, func(s *scene) { s.noLoad = errors.New("the server is away") }, func(s *scene) {
 		did := s.all(time.Minute)
 		if len(did) < 20 || slices.ContainsFunc(did, func(what string) bool { return what != "load" }) {
 			t.Errorf("got %v", did)
 		}
 		s.ready("the server is away")
-		if err := s.State.Alive(); err != nil {
+		if err := s.Health.Alive(); err != nil {
 			t.Error(err)
 		}
 		s.now(func() { s.noLoad = nil })
-		equal(t, "then", s.all(3 * time.Second)[:3], []string{"load", "look", "publish"})
+		equal(t, "then", s.all(3 * time.Second)[:3], []string{"load", "inspect", "publish"})
 		s.ready("")
 	})
 }
@@ -159,7 +159,7 @@ func TestNothingIsLookedAtBeforeTheReportOfTheAgentBeforeIsKnown(t *testing.T) {
 // node was rebooted.
 func TestAReportOfBeforeABootStandsUntilTheNodeObjectHasTheNewBootID(t *testing.T) {
 	play(t, func(s *scene) {
-		s.before = stored(t, agent.Next(nil, look(0, old("x"))))
+		s.before = stored(t, agent.Next(nil, inspected(0, old("x"))))
 		s.machine = v1alpha1.Machine{SystemUUID: "uuid-1", MachineID: "machine-1"}
 		s.before.Machine, s.before.BootID, s.bootID, s.otherBoot = s.machine, "boot-0", "", errors.New("booted as boot-0")
 	}, func(s *scene) {
@@ -204,7 +204,7 @@ func TestAnAgentEndsAtOnceWithItsContext(t *testing.T) {
 
 func TestAnAgentThatIsStuckIsNotAlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		state := agent.NewState(slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+		state := agent.NewHealth(slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 		time.Sleep(5 * time.Minute) // of the bubble
 		if err := state.Alive(); err != nil {
 			t.Error(err)
@@ -219,7 +219,7 @@ func TestAnAgentThatIsStuckIsNotAlive(t *testing.T) {
 	})
 }
 
-// The reconciler keeps ADDs waiting until it has heard from every node.
+// The reconciler keeps ADDs waiting until every node has reported.
 func TestAfterTheAPIServerWasAwayTheLeaseIsRenewedSoonForHalfAMinute(t *testing.T) {
 	play(t, nil, func(s *scene) {
 		equal(s, "as usual", s.after(time.Minute), []string{"renew", "renew", "renew"})

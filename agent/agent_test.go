@@ -23,7 +23,7 @@ import (
 type scene struct {
 	*testing.T
 	*agent.Agent
-	hints   chan struct{}
+	events  chan struct{}
 	changes chan string
 	again   chan struct{}
 	stop    func()
@@ -58,15 +58,15 @@ type deed struct {
 func play(t *testing.T, change func(*scene), act func(*scene)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		s := &scene{T: t, hints: make(chan struct{}, 1), changes: make(chan string, 16), again: make(chan struct{}, 1), ended: make(chan struct{}), intact: true,
+		s := &scene{T: t, events: make(chan struct{}, 1), changes: make(chan string, 16), again: make(chan struct{}, 1), ended: make(chan struct{}), intact: true,
 			parts: []any{old("a")}, bootID: "boot-1"}
 		began := time.Now()
 		if change != nil {
 			change(s)
 		}
 		s.Agent = &agent.Agent{
-			Node: "worker-1", Inspector: inspector{s, began}, Store: store{s, began}, Hints: s.hints, Changes: s.changes, Again: s.again,
-			State: agent.NewState(slog.New(slog.DiscardHandler), prometheus.NewRegistry()),
+			Node: "worker-1", Inspector: inspector{s, began}, Store: store{s, began}, RuntimeEvents: s.events, ReportChanges: s.changes, Reconnected: s.again,
+			Health: agent.NewHealth(slog.New(slog.DiscardHandler), prometheus.NewRegistry()),
 			Identity: func(context.Context, *v1alpha1.SandboxReport) (agent.Identity, error) {
 				s.mu.Lock()
 				defer s.mu.Unlock()
@@ -86,7 +86,7 @@ func play(t *testing.T, change func(*scene), act func(*scene)) {
 
 // old is a sandbox that was there long before the bubble's clock began.
 func old(id string) v1alpha1.Sandbox {
-	s := box(id)
+	s := sandbox(id)
 	s.CreatedAt = at(-100 * 365 * 24 * time.Hour)
 	return s
 }
@@ -98,10 +98,10 @@ func (s *scene) do(what string, began time.Time) {
 // now changes the scene while the agent runs.
 func (s *scene) now(change func()) { s.mu.Lock(); defer s.mu.Unlock(); change() }
 
-// after lets time go by and returns what was done meanwhile, looks left out.
+// after lets time go by and returns what was done meanwhile, inspections left out.
 func (s *scene) after(d time.Duration) []string {
 	s.Helper()
-	return slices.Clip(append([]string(nil), slices.DeleteFunc(s.all(d), func(what string) bool { return what == "look" })...))
+	return slices.Clip(append([]string(nil), slices.DeleteFunc(s.all(d), func(what string) bool { return what == "inspect" })...))
 }
 
 func (s *scene) all(d time.Duration) (out []string) {
@@ -139,7 +139,7 @@ func (s *scene) last() *v1alpha1.SandboxReport {
 
 func (s *scene) ready(want string) {
 	s.Helper()
-	switch err := s.State.Ready(); {
+	switch err := s.Health.Ready(); {
 	case want == "" && err != nil:
 		s.Errorf("not ready: %v", err)
 	case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
@@ -152,20 +152,20 @@ type inspector struct {
 	began time.Time
 }
 
-func (e inspector) Recall(_ *v1alpha1.SandboxReport, thisMachine bool) {
+func (e inspector) Resume(_ *v1alpha1.SandboxReport, thisMachine bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.recalled = append(e.recalled, thisMachine)
 }
 
-func (e inspector) Look(context.Context) (*agent.Look, error) {
+func (e inspector) Inspect(context.Context) (*agent.Inspection, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.do("look", e.began)
+	e.do("inspect", e.began)
 	if e.blind != nil {
 		return nil, e.blind
 	}
-	l := look(0, e.parts...)
+	l := inspected(0, e.parts...)
 	l.At, l.Closed, l.Closing = time.Now(), map[string]bool{}, e.closing
 	for _, id := range []string{"a", "b", "c", "x"} {
 		l.Closed[id] = true // where it is there no more
@@ -173,7 +173,7 @@ func (e inspector) Look(context.Context) (*agent.Look, error) {
 	return l, nil
 }
 
-func (inspector) Unread() map[string]error { return nil }
+func (inspector) Unreadable() map[string]error { return nil }
 
 type store struct {
 	*scene
@@ -213,7 +213,7 @@ func (s store) Intact(context.Context, *v1alpha1.SandboxReport) (bool, error) {
 
 func (s store) Wrote(version string) bool { return version == "own" }
 
-func (s store) Outdated() bool {
+func (s store) RestoreNoteExpired() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.outdated
@@ -236,7 +236,7 @@ func TestOneReportIsPublishedAtTheStartAndThenTheLeaseIsRenewed(t *testing.T) {
 				t.Errorf("%s, though nothing changed", what)
 			}
 		}
-		for what, every := range map[string]time.Duration{"renew": 20 * time.Second, "look": 10 * time.Second} {
+		for what, every := range map[string]time.Duration{"renew": 20 * time.Second, "inspect": 10 * time.Second} {
 			times := s.times(what)
 			equal(t, what+"s in ten minutes", len(times), int(10*time.Minute/every))
 			for i, d := range times {
@@ -250,7 +250,7 @@ func TestOneReportIsPublishedAtTheStartAndThenTheLeaseIsRenewed(t *testing.T) {
 // Its mate of before left a report: it is gone on from, and rewritten.
 func TestAnAgentGoesOnFromTheReportOfTheOneBefore(t *testing.T) {
 	play(t, func(s *scene) {
-		l := look(0, old("a"), old("x"))
+		l := inspected(0, old("a"), old("x"))
 		l.At = time.Now().Add(-time.Minute)
 		s.before = stored(t, agent.Next(nil, l))
 		s.before.Name = "worker-1"
@@ -258,7 +258,7 @@ func TestAnAgentGoesOnFromTheReportOfTheOneBefore(t *testing.T) {
 		equal(t, "gone", goneIDs(s.last()), "x")
 	})
 	play(t, func(s *scene) {
-		l := look(0, old("a"))
+		l := inspected(0, old("a"))
 		l.At = time.Now().Add(-time.Minute)
 		s.before = stored(t, agent.Next(nil, l))
 		s.before.Name = "worker-1"
@@ -275,68 +275,68 @@ func TestAChangeIsPublishedAndRenewsTheLease(t *testing.T) {
 	play(t, nil, func(s *scene) {
 		s.after(15 * time.Second)
 		s.now(func() { s.parts = append(s.parts, old("b")) })
-		s.hints <- struct{}{}
-		equal(t, "at a hint", s.all(time.Millisecond), []string{"look", "publish"})
+		s.events <- struct{}{}
+		equal(t, "at an event", s.all(time.Millisecond), []string{"inspect", "publish"})
 		equal(t, "sandboxes", len(s.last().Sandboxes), 2)
 		equal(t, "for 19 s after it", s.after(19*time.Second), nothing)
 		equal(t, "20 s after it", s.after(2*time.Second), []string{"renew"})
 		s.now(func() { s.parts = []any{old("b")} })
-		equal(t, "without a hint, within 10 s", s.after(10*time.Second), []string{"publish"})
+		equal(t, "without an event, within 10 s", s.after(10*time.Second), []string{"publish"})
 		equal(t, "gone", goneIDs(s.last()), "a")
 	})
 }
 
-func TestABurstOfHintsIsOneLookASecond(t *testing.T) {
+func TestABurstOfEventsIsOneInspectionASecond(t *testing.T) {
 	play(t, nil, func(s *scene) {
 		s.after(5 * time.Second)
 		for range 100 {
 			select {
-			case s.hints <- struct{}{}:
+			case s.events <- struct{}{}:
 			default:
 			}
 			time.Sleep(3 * time.Millisecond) // of the bubble
 			synctest.Wait()
 		}
-		equal(t, "looks in 300 ms", s.all(0), []string{"look"})
-		// What came after the look is looked at: one hint waits.
+		equal(t, "inspections in 300 ms", s.all(0), []string{"inspect"})
+		// What came after the inspection is looked at: one event waits.
 		if n := len(s.all(2 * time.Second)); n < 1 || n > 2 {
-			t.Errorf("%d looks in the two seconds after it", n)
+			t.Errorf("%d inspections in the two seconds after it", n)
 		}
-		equal(t, "looks in the 8 s then", s.all(8*time.Second), nothing)
+		equal(t, "inspections in the 8 s then", s.all(8*time.Second), nothing)
 	})
 	play(t, nil, func(s *scene) {
 		s.after(5 * time.Second)
 		for range 100 { // for ten seconds
 			select {
-			case s.hints <- struct{}{}:
+			case s.events <- struct{}{}:
 			default:
 			}
 			time.Sleep(100 * time.Millisecond) // of the bubble
 		}
 		s.all(0)
-		times := s.times("look")
+		times := s.times("inspect")
 		if len(times) < 9 {
-			t.Errorf("%d looks in ten seconds of hints", len(times))
+			t.Errorf("%d inspections in ten seconds of events", len(times))
 		}
 		for i := 1; i < len(times); i++ {
 			if times[i]-times[i-1] < time.Second {
-				t.Errorf("looks at %s and %s", times[i-1], times[i])
+				t.Errorf("inspections at %s and %s", times[i-1], times[i])
 			}
 		}
 	})
 }
 
-func TestALookThatFailsPublishesAndRenewsNothingUntilOneSucceeds(t *testing.T) {
+func TestAFailedInspectionPublishesAndRenewsNothingUntilOneSucceeds(t *testing.T) {
 	play(t, nil, func(s *scene) {
 		s.after(15 * time.Second)
-		s.now(func() { s.blind = agent.ErrNotOwn; s.parts = append(s.parts, old("b")) })
+		s.now(func() { s.blind = agent.ErrOwnSandboxMissing; s.parts = append(s.parts, old("b")) })
 		equal(t, "for three minutes", s.after(3*time.Minute), nothing)
 		s.ready("own sandbox")
-		if err := s.State.Alive(); err != nil {
+		if err := s.Health.Alive(); err != nil {
 			t.Errorf("it tries, and is not alive: %v", err)
 		}
-		if n := len(s.times("look")); n < 60 || n > 180 {
-			t.Errorf("%d looks in three minutes", n)
+		if n := len(s.times("inspect")); n < 60 || n > 180 {
+			t.Errorf("%d inspections in three minutes", n)
 		}
 		s.now(func() { s.blind = nil })
 		equal(t, "then", s.after(3*time.Second), []string{"publish"})
@@ -349,7 +349,7 @@ func TestALookThatFailsPublishesAndRenewsNothingUntilOneSucceeds(t *testing.T) {
 	})
 }
 
-func TestALookThatFailsAtTheStartPublishesNothing(t *testing.T) {
+func TestAnInspectionThatFailsAtTheStartPublishesNothing(t *testing.T) {
 	play(t, func(s *scene) { s.blind = errors.New("no socket") }, func(s *scene) {
 		s.ready("no socket")
 		equal(t, "for a minute", s.after(time.Minute), nothing)

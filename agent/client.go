@@ -40,10 +40,10 @@ func newClient(config *rest.Config) (rest.Interface, error) {
 	return client, nil
 }
 
-// answer makes a request and reads what is answered.
-func answer(ctx context.Context, r *rest.Request, into any) error {
+// doRequest makes a request and reads what is answered.
+func doRequest(ctx context.Context, r *rest.Request, into any) error {
 	result := r.Do(ctx)
-	if err := result.Error(); err != nil { // Raw would lose what the server says
+	if err := result.Error(); err != nil { // Raw would lose the server's message
 		return err
 	}
 	text, err := result.Raw()
@@ -56,50 +56,49 @@ func answer(ctx context.Context, r *rest.Request, into any) error {
 	return nil
 }
 
-// send sends an object and reads what is answered.
-func send(ctx context.Context, r *rest.Request, object, into any) error {
+// sendObject sends an object and reads what is answered.
+func sendObject(ctx context.Context, r *rest.Request, object, into any) error {
 	body, err := json.Marshal(object)
 	if err != nil {
 		return err
 	}
-	return answer(ctx, r.Body(body), into)
+	return doRequest(ctx, r.Body(body), into)
 }
 
-// watchFor is how long a watch of the report lasts, unless it is cut off.
-const watchFor = 30 * time.Minute
+// watchTimeout is how long a watch of the report lasts, unless it is cut off.
+const watchTimeout = 30 * time.Minute
 
-// A Watcher follows the node's report.
+// A Watcher follows the node's report. It is for one goroutine.
 type Watcher struct {
-	// Again is called when a watch begins after one that was cut off, or that failed:
-	// the API server was away, for however short a time.
-	Again func()
-
-	node    string
-	reports metadata.ResourceInterface
-	away    bool
+	reconnected func()
+	node        string
+	reports     metadata.ResourceInterface
+	away        bool // the last watch was cut off, or failed
 }
 
-// NewWatcher makes a Watcher.
-func NewWatcher(config *rest.Config, node string) (*Watcher, error) {
+// NewWatcher makes a Watcher of the node's report. It calls reconnected when a watch
+// begins after one that was cut off, or that failed: the API server was away, for
+// however short a time.
+func NewWatcher(config *rest.Config, node string, reconnected func()) (*Watcher, error) {
 	client, err := metadata.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("set up a client for %s: %w", config.Host, err)
 	}
-	return &Watcher{node: node, reports: client.Resource(v1alpha1.Resource()), Again: func() {}}, nil
+	return &Watcher{node: node, reports: client.Resource(v1alpha1.Resource()), reconnected: reconnected}, nil
 }
 
 // Watch calls changed with the resourceVersion of each change of the report, ""
 // for one that is not there, until the watch ends. It begins with what is there.
 func (w *Watcher) Watch(ctx context.Context, changed func(resourceVersion string)) error {
 	only := fields.OneTermEqualSelector(metav1.ObjectNameField, w.node).String()
-	again := w.away
+	wasAway := w.away
 	w.away = true // until a watch has lasted as long as it was asked to
 	list, err := w.reports.List(ctx, metav1.ListOptions{FieldSelector: only})
 	if err != nil {
 		return fmt.Errorf("list SandboxReport %s: %w", w.node, err)
 	}
-	if again {
-		w.Again()
+	if wasAway {
+		w.reconnected()
 	}
 	if len(list.Items) == 0 {
 		changed("")
@@ -109,7 +108,7 @@ func (w *Watcher) Watch(ctx context.Context, changed func(resourceVersion string
 	}
 	began := time.Now()
 	events, err := w.reports.Watch(ctx, metav1.ListOptions{
-		FieldSelector: only, ResourceVersion: list.ResourceVersion, TimeoutSeconds: ptr.To(int64(watchFor.Seconds())),
+		FieldSelector: only, ResourceVersion: list.ResourceVersion, TimeoutSeconds: ptr.To(int64(watchTimeout.Seconds())),
 	})
 	if err != nil {
 		w.away = !apierrors.IsForbidden(err) // which no attempt changes
@@ -126,7 +125,7 @@ func (w *Watcher) Watch(ctx context.Context, changed func(resourceVersion string
 			changed(object.ResourceVersion)
 		}
 	}
-	w.away = time.Since(began) < watchFor
+	w.away = time.Since(began) < watchTimeout
 	return nil
 }
 
@@ -147,7 +146,7 @@ func NodeIdentity(ctx context.Context, config *rest.Config, node string) (Identi
 			} `json:"nodeInfo"`
 		} `json:"status"`
 	}
-	if err := answer(ctx, client.Get().AbsPath(nodesPath, node), &n); err != nil {
+	if err := doRequest(ctx, client.Get().AbsPath(nodesPath, node), &n); err != nil {
 		return Identity{}, fmt.Errorf("get Node %s: %w", node, err)
 	}
 	info := n.Status.NodeInfo

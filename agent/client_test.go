@@ -61,13 +61,11 @@ func TestTheAPIServerWasAwayWhenAWatchDidNotLastItsTime(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				answers := &c.first
-				w, err := agent.NewWatcher(&rest.Config{Host: "http://api", Transport: transport(func(r *http.Request) (*http.Response, error) { return answers.RoundTrip(r) })}, "worker-1")
+				answers, again := &c.first, 0
+				w, err := agent.NewWatcher(&rest.Config{Host: "http://api", Transport: transport(func(r *http.Request) (*http.Response, error) { return answers.RoundTrip(r) })}, "worker-1", func() { again++ })
 				if err != nil {
 					t.Fatal(err)
 				}
-				again := 0
-				w.Again = func() { again++ }
 				w.Watch(t.Context(), func(string) {})
 				equal(t, "again, by the first watch", again, 0)
 				answers = &watched{list: ok, watch: ok, lasts: long}

@@ -50,12 +50,12 @@ func newNode(t testing.TB, style critest.Style) *aNode {
 	n.mkdir(n.results())
 	n.own = critest.Sandbox{ID: id("99"), Namespace: "kube-system", Name: "agent", UID: "own-uid", HostNetwork: true, CreatedAt: noon}
 	n.runtime.Set(n.own)
-	n.NodeInspector = n.newEyes()
+	n.NodeInspector = n.newInspector()
 	return n
 }
 
-// newEyes are those of an agent that starts now.
-func (n *aNode) newEyes() *agent.NodeInspector {
+// newInspector is that of an agent that starts now.
+func (n *aNode) newInspector() *agent.NodeInspector {
 	n.Helper()
 	r, err := cri.Dial(n.runtime.Socket)
 	if err != nil {
@@ -64,7 +64,7 @@ func (n *aNode) newEyes() *agent.NodeInspector {
 	n.Cleanup(func() { r.Close() })
 	return &agent.NodeInspector{
 		Runtime: r, NetNSDirs: []string{n.netns}, OwnUID: "own-uid",
-		Caches: cnicache.New(cnicache.Folders{Results: n.results(), Multus: filepath.Join(n.cni, "multus")}),
+		Caches: cnicache.New(cnicache.Folders{Results: n.results(), Multus: filepath.Join(n.cni, "multus")}, 0),
 	}
 }
 
@@ -79,7 +79,7 @@ func (n *aNode) mkdir(path string) {
 
 // runs are the sandboxes that the runtime lists beside the agent's own, and beside one
 // that is in the CNI caches and has no address of whereabouts: it shows that the caches
-// are the node's, and looks leave it out.
+// are the node's, and inspections leave it out.
 func (n *aNode) runs(all ...critest.Sandbox) {
 	n.Helper()
 	if slices.ContainsFunc(all, func(b critest.Sandbox) bool { return !b.NotReady && !b.HostNetwork }) {
@@ -149,54 +149,54 @@ func (n *aNode) entry(id, network, ifName, config string, with ...string) string
 	return n.file(filepath.Join(n.results(), network+"-"+id+"-"+ifName), string(text))
 }
 
-func (n *aNode) look() *agent.Look {
+func (n *aNode) inspect() *agent.Inspection {
 	n.Helper()
-	look, err := n.Look(n.Context())
+	inspection, err := n.Inspect(n.Context())
 	if err != nil {
 		n.Fatal(err)
 	}
-	look.Sandboxes = slices.DeleteFunc(look.Sandboxes, func(s agent.Listed) bool { return s.ID == id("88") })
-	look.Attachments = slices.DeleteFunc(look.Attachments, func(a v1alpha1.Attachment) bool { return a.ID == id("88") })
-	return look
+	inspection.Sandboxes = slices.DeleteFunc(inspection.Sandboxes, func(s agent.ListedSandbox) bool { return s.ID == id("88") })
+	inspection.Attachments = slices.DeleteFunc(inspection.Attachments, func(a v1alpha1.Attachment) bool { return a.ID == id("88") })
+	return inspection
 }
 
-// fails looks, and says why there is no look.
+// fails inspects, and returns the error, which there must be.
 func (n *aNode) fails() error {
 	n.Helper()
-	look, err := n.Look(n.Context())
-	if err == nil || look != nil {
-		n.Fatalf("there is a look: %v, %v", look, err)
+	inspection, err := n.Inspect(n.Context())
+	if err == nil || inspection != nil {
+		n.Fatalf("there is an inspection: %v, %v", inspection, err)
 	}
 	return err
 }
 
-// sandbox is the one of a look that must be there.
-func (n *aNode) sandbox(id string) agent.Listed {
+// sandbox is the one of an inspection that must be there.
+func (n *aNode) sandbox(id string) agent.ListedSandbox {
 	n.Helper()
-	for _, s := range n.look().Sandboxes {
+	for _, s := range n.inspect().Sandboxes {
 		if s.ID == id {
 			return s
 		}
 	}
-	n.Fatalf("%s is not in the look", id[:4])
-	return agent.Listed{}
+	n.Fatalf("%s is not in the inspection", id[:4])
+	return agent.ListedSandbox{}
 }
 
-// attachment is the only one of a look.
+// attachment is the only one of an inspection.
 func (n *aNode) attachment() v1alpha1.Attachment {
 	n.Helper()
-	look := n.look()
-	if len(look.Attachments) != 1 {
-		n.Fatalf("not one attachment: %v", look.Attachments)
+	inspection := n.inspect()
+	if len(inspection.Attachments) != 1 {
+		n.Fatalf("not one attachment: %v", inspection.Attachments)
 	}
-	return look.Attachments[0]
+	return inspection.Attachments[0]
 }
 
 func web(head string) critest.Sandbox {
 	return critest.Sandbox{ID: id(head), Namespace: "default", Name: "web-0", UID: "uid-1", CreatedAt: noon}
 }
 
-func told(closed *bool) string {
+func networkState(closed *bool) string {
 	switch {
 	case closed == nil:
 		return "not known"

@@ -28,18 +28,18 @@ func crowd(n *aNode, so func(*critest.Sandbox)) []critest.Sandbox {
 	return all
 }
 
-// kept is a Store that remembers.
-type kept struct {
+// memoryStore is a Store that remembers.
+type memoryStore struct {
 	store
 	reports chan *v1alpha1.SandboxReport
 }
 
-func (k kept) Publish(_ context.Context, r *v1alpha1.SandboxReport) error {
+func (k memoryStore) Publish(_ context.Context, r *v1alpha1.SandboxReport) error {
 	k.reports <- r.DeepCopy()
 	return nil
 }
 
-func (k kept) Renew(context.Context) error { return nil }
+func (k memoryStore) Renew(context.Context) error { return nil }
 
 func TestAHundredHungShimsOf250CostOnlyThemselves(t *testing.T) {
 	for name, so := range map[string]func(*critest.Sandbox){
@@ -52,10 +52,10 @@ func TestAHundredHungShimsOf250CostOnlyThemselves(t *testing.T) {
 			t.Parallel()
 			n := newNode(t, critest.Containerd)
 			all := crowd(n, so)
-			k := kept{store: store{scene: &scene{T: t}, began: time.Now()}, reports: make(chan *v1alpha1.SandboxReport, 9)}
+			k := memoryStore{store: store{scene: &scene{T: t}, began: time.Now()}, reports: make(chan *v1alpha1.SandboxReport, 9)}
 			ctx, stop := context.WithCancel(t.Context())
 			ended := make(chan struct{})
-			a := &agent.Agent{Node: "worker-1", Inspector: n.NodeInspector, Store: k, State: agent.NewState(slog.New(slog.DiscardHandler), prometheus.NewRegistry()),
+			a := &agent.Agent{Node: "worker-1", Inspector: n.NodeInspector, Store: k, Health: agent.NewHealth(slog.New(slog.DiscardHandler), prometheus.NewRegistry()),
 				Identity: func(context.Context, *v1alpha1.SandboxReport) (agent.Identity, error) {
 					return agent.Identity{BootID: "boot-1"}, nil
 				}}
@@ -67,33 +67,33 @@ func TestAHundredHungShimsOf250CostOnlyThemselves(t *testing.T) {
 			}
 			closed := map[string]int{}
 			for i := range r.Sandboxes {
-				closed[told(r.Sandboxes[i].NetworkClosed)]++
+				closed[networkState(r.Sandboxes[i].NetworkClosed)]++
 			}
 			equal(t, "networks", closed, map[string]int{"not known": 100, "closed": 150})
-			if err := a.State.Alive(); err != nil {
+			if err := a.Health.Alive(); err != nil {
 				t.Error(err)
 			}
 			stop()
 			<-ended
-			equal(t, "unread", len(n.Unread()), 100)
+			equal(t, "unread", len(n.Unreadable()), 100)
 			n.runs(all[100:]...)
-			n.look()
-			equal(t, "unread when they are gone", len(n.Unread()), 0)
+			n.inspect()
+			equal(t, "unread when they are gone", len(n.Unreadable()), 0)
 		})
 	}
 }
 
-// Whatever the statuses of one look take, the others come at the next.
-func TestALookEndsWithinItsTimeAndTheNextOneAsksForTheRest(t *testing.T) {
+// Whatever the statuses of one inspection take, the others come at the next.
+func TestAnInspectionEndsWithinItsTimeAndTheNextAsksForTheRest(t *testing.T) {
 	n := newNode(t, critest.Containerd)
 	crowd(n, func(s *critest.Sandbox) { s.Hung = true })
 	ctx, stop := context.WithTimeout(t.Context(), 3*time.Second)
 	defer stop()
-	look, err := n.Look(ctx)
+	inspection, err := n.Inspect(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
-	known := func(l *agent.Look) (n int) {
+	known := func(l *agent.Inspection) (n int) {
 		for i := range l.Sandboxes {
 			if l.Sandboxes[i].NetworkClosed != nil {
 				n++
@@ -101,9 +101,9 @@ func TestALookEndsWithinItsTimeAndTheNextOneAsksForTheRest(t *testing.T) {
 		}
 		return n
 	}
-	first := known(look)
-	if first == 252 || len(look.Sandboxes) != 252-1 {
-		t.Errorf("%d of %d are known", first, len(look.Sandboxes))
+	first := known(inspection)
+	if first == 252 || len(inspection.Sandboxes) != 252-1 {
+		t.Errorf("%d of %d are known", first, len(inspection.Sandboxes))
 	}
-	equal(t, "known at the next", known(n.look()), 150+1)
+	equal(t, "known at the next", known(n.inspect()), 150+1)
 }

@@ -21,9 +21,9 @@ type Identity struct {
 	Machine v1alpha1.Machine
 }
 
-// wasHere reports whether a report is known to be of this machine: made since it was
+// matches reports whether a report is known to be of this machine: made since it was
 // booted, or by a machine with both of its ids.
-func (i Identity) wasHere(report *v1alpha1.SandboxReport) bool {
+func (i Identity) matches(report *v1alpha1.SandboxReport) bool {
 	return i.BootID != "" && i.BootID == report.BootID || i.Machine.Same(report.Machine)
 }
 
@@ -33,8 +33,8 @@ const (
 	forbiddenFor = 10 * time.Minute
 )
 
-// Confirmer finds out whether the Node object is of this machine. It asks until it
-// knows, and not after. It is for one goroutine.
+// Confirmer finds out whether the Node object is of this machine. It reads the object
+// until it knows, and not after. It is for one goroutine.
 type Confirmer struct {
 	// Node is the name, and BootID this machine's.
 	Node, BootID string
@@ -42,7 +42,7 @@ type Confirmer struct {
 	Get func(ctx context.Context) (Identity, error)
 	Log *slog.Logger
 
-	said      bool
+	warned    bool
 	confirmed *Identity
 	next      time.Time
 	last      error
@@ -50,8 +50,8 @@ type Confirmer struct {
 
 // Identity returns this machine's once the Node object has the same boot id, which
 // kubelet writes there some time after a boot, and an empty one where that cannot be
-// known. An error says that the Node object could not be read, or has another boot id:
-// kubelet has not said yet that the node was booted again, or it is another machine.
+// known. It is an error if the Node object could not be read, or has another boot id:
+// kubelet has not updated it yet after a boot, or it is another machine.
 // Where the Node object may not be read, before, the node's report, stands in for it
 // if it is of this boot.
 func (c *Confirmer) Identity(ctx context.Context, before *v1alpha1.SandboxReport) (Identity, error) {
@@ -82,8 +82,8 @@ func (c *Confirmer) Identity(ctx context.Context, before *v1alpha1.SandboxReport
 	default:
 		c.last = fmt.Errorf("the Node %s was booted as %s and this machine as %s: its kubelet has not said yet that it was booted again, or --node names another machine", c.Node, node.BootID, c.BootID)
 	}
-	if !c.said {
-		c.said = true
+	if !c.warned {
+		c.warned = true
 		c.Log.Warn("the boot id and the machine are left out of the report until the Node object has the same boot id", "node", c.Node, "error", cmp.Or(err, c.last))
 	}
 	return Identity{}, c.last

@@ -78,8 +78,8 @@ func TestWhichMachineItIsIsKnownOnceTheNodeObjectHasItsBootID(t *testing.T) {
 // machine has after a reboot.
 func TestAnotherMachineUnderTheSameNameIsNoReboot(t *testing.T) {
 	left := func(s *scene) {
-		l := look(0, old("x"), hook("c", &yes))
-		s.before = stored(t, agent.Next(agent.Next(nil, look(0, box("g"), box("x"))), l))
+		l := inspected(0, old("x"), hook("c", &yes))
+		s.before = stored(t, agent.Next(agent.Next(nil, inspected(0, sandbox("g"), sandbox("x"))), l))
 		s.before.Gone = []v1alpha1.Gone{{ID: "g", UID: "uid-g", Since: at(0)}}
 		s.before.Name, s.before.BootID, s.before.Machine = "worker-1", "boot-0", machine
 		s.bootID = "boot-1"
@@ -113,7 +113,7 @@ func TestAnotherMachineUnderTheSameNameIsNoReboot(t *testing.T) {
 // reported of this very boot.
 func TestAnAgentThatStartsAgainOnTheSameBootGoesOn(t *testing.T) {
 	play(t, func(s *scene) {
-		s.before = stored(t, agent.Next(nil, look(0, old("x"))))
+		s.before = stored(t, agent.Next(nil, inspected(0, old("x"))))
 		s.before.BootID, s.bootID = "boot-1", "boot-1" // and no machine, as of an older agent
 	}, func(s *scene) {
 		equal(t, "gone", goneIDs(s.last()), "x")
@@ -131,22 +131,22 @@ func TestWhatAnotherMachinesReportHadIsNeverClosedHere(t *testing.T) {
 			for _, b := range []string{listed.ID, cached.ID, neither.ID} {
 				report.Sandboxes = append(report.Sandboxes, v1alpha1.Sandbox{ID: b, State: v1alpha1.SandboxReady, NetNS: n.netns + "/" + b})
 			}
-			n.Recall(report, thisMachine)
+			n.Resume(report, thisMachine)
 			listed.NotReady, listed.Closed = true, true // as on a clone of the disk
 			n.cached("wb", cached.ID, "net1", n.netns+"/"+cached.ID, "10.0.0.5/24")
 			n.runs(listed, runs)
-			look := n.look()
+			inspection := n.inspect()
 			want := "closed"
 			if !thisMachine {
 				want = "not known"
 			}
-			for _, s := range look.Sandboxes {
+			for _, s := range inspection.Sandboxes {
 				if s.ID == listed.ID {
-					equal(t, "that is listed", told(s.NetworkClosed), want)
+					equal(t, "that is listed", networkState(s.NetworkClosed), want)
 				}
 			}
-			equal(t, "that is in a cache", told(look.Attachments[0].NetworkClosed), want)
-			equal(t, "that is nowhere is closed", look.Closed[neither.ID], thisMachine)
+			equal(t, "that is in a cache", networkState(inspection.Attachments[0].NetworkClosed), want)
+			equal(t, "that is nowhere is closed", inspection.Closed[neither.ID], thisMachine)
 		})
 	}
 }

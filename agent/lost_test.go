@@ -12,33 +12,33 @@ import (
 // caches with it. What runs on, runs on.
 func TestASandboxThatIsListedNoMoreIsGoneOnlyWhereItsNetworkIs(t *testing.T) {
 	for name, c := range map[string]struct {
-		happens func(n *aNode, box *critest.Sandbox) // after it was READY and reported
-		restart bool                                 // of the agent, at the same time
+		happens func(n *aNode, sandbox *critest.Sandbox) // after it was READY and reported
+		restart bool                                     // of the agent, at the same time
 		want    string
 	}{
-		"removed, with its namespace":                        {func(n *aNode, box *critest.Sandbox) { n.remove(box.NetNS) }, false, "gone"},
-		"removed with its namespace while no agent ran":      {func(n *aNode, box *critest.Sandbox) { n.remove(box.NetNS) }, true, "gone"},
+		"removed, with its namespace":                        {func(n *aNode, sandbox *critest.Sandbox) { n.remove(sandbox.NetNS) }, false, "gone"},
+		"removed with its namespace while no agent ran":      {func(n *aNode, sandbox *critest.Sandbox) { n.remove(sandbox.NetNS) }, true, "gone"},
 		"its namespace is there":                             {func(*aNode, *critest.Sandbox) {}, false, "open"},
 		"its namespace is there, and the agent starts again": {func(*aNode, *critest.Sandbox) {}, true, "open"},
-		"where the namespaces are cannot be seen":            {func(n *aNode, box *critest.Sandbox) { n.remove(n.netns) }, false, "nowhere"},
-		"the folder of namespaces was exchanged":             {func(n *aNode, box *critest.Sandbox) { n.remove(n.netns); n.mkdir(n.netns) }, false, "nowhere"},
+		"where the namespaces are cannot be seen":            {func(n *aNode, sandbox *critest.Sandbox) { n.remove(n.netns) }, false, "nowhere"},
+		"the folder of namespaces was exchanged":             {func(n *aNode, sandbox *critest.Sandbox) { n.remove(n.netns); n.mkdir(n.netns) }, false, "nowhere"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t, critest.CRIO)
-			box, other := web("1a"), web("2b")
-			box.NetNS, other.NetNS = n.namespace("a"), n.namespace("b")
-			n.runs(box, other)
-			report := agent.Next(nil, n.look())
-			c.happens(n, &box)
+			sandbox, other := web("1a"), web("2b")
+			sandbox.NetNS, other.NetNS = n.namespace("a"), n.namespace("b")
+			n.runs(sandbox, other)
+			report := agent.Next(nil, n.inspect())
+			c.happens(n, &sandbox)
 			n.runs(other)
 			if c.restart {
-				n.NodeInspector = n.newEyes()
-				n.Recall(stored(t, report), true)
+				n.NodeInspector = n.newInspector()
+				n.Resume(stored(t, report), true)
 			}
 			for range 3 { // it stays so
-				report = agent.Next(report, n.look())
+				report = agent.Next(report, n.inspect())
 			}
-			equal(t, "it is", fate(report, box.ID), c.want)
+			equal(t, "it is", fate(report, sandbox.ID), c.want)
 		})
 	}
 }
@@ -51,7 +51,7 @@ func fate(r *v1alpha1.SandboxReport, id string) string {
 	}
 	for _, a := range r.Attachments {
 		if a.ID == id {
-			return told(a.NetworkClosed)
+			return networkState(a.NetworkClosed)
 		}
 	}
 	return "nowhere"
@@ -59,22 +59,22 @@ func fate(r *v1alpha1.SandboxReport, id string) string {
 
 func TestASandboxThatLivesOnIsKeptWithItsAddressesUntilItsNetworkCloses(t *testing.T) {
 	n := newNode(t, critest.Containerd)
-	box, other := web("1a"), web("2b")
-	box.NetNS, other.NetNS = n.namespace("a"), n.namespace("b")
-	file := n.cached("wb", box.ID, "net1", box.NetNS, "10.0.0.5/24")
-	n.runs(box, other)
-	report := agent.Next(nil, n.look())
+	sandbox, other := web("1a"), web("2b")
+	sandbox.NetNS, other.NetNS = n.namespace("a"), n.namespace("b")
+	file := n.cached("wb", sandbox.ID, "net1", sandbox.NetNS, "10.0.0.5/24")
+	n.runs(sandbox, other)
+	report := agent.Next(nil, n.inspect())
 	n.runs(other)
-	report = agent.Next(report, n.look())
-	equal(t, "by its cache", fate(report, box.ID), "open")
+	report = agent.Next(report, n.inspect())
+	equal(t, "by its cache", fate(report, sandbox.ID), "open")
 	n.remove(file)
-	report = agent.Next(report, n.look())
-	equal(t, "by its namespace", fate(report, box.ID), "open")
+	report = agent.Next(report, n.inspect())
+	equal(t, "by its namespace", fate(report, sandbox.ID), "open")
 	equal(t, "its address", report.Attachments[0].Addresses[0].IP, "10.0.0.5")
-	equal(t, "its pod", report.Attachments[0].UID, box.UID)
-	n.remove(box.NetNS)
-	report = agent.Next(report, n.look())
-	equal(t, "in the end", fate(report, box.ID), "gone")
+	equal(t, "its pod", report.Attachments[0].UID, sandbox.UID)
+	n.remove(sandbox.NetNS)
+	report = agent.Next(report, n.inspect())
+	equal(t, "in the end", fate(report, sandbox.ID), "gone")
 }
 
 func TestAfterARebootOfTheSameMachineWhatWasListedIsGoneWhateverIsThere(t *testing.T) {
@@ -93,9 +93,9 @@ func TestAfterARebootOfTheSameMachineWhatWasListedIsGoneWhateverIsThere(t *testi
 		"machines of which only one id is known": {v1alpha1.Machine{MachineID: "machine"}, v1alpha1.Machine{MachineID: "machine"}, "boot-2", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			before := stored(t, agent.Next(nil, look(0, box("a"))))
+			before := stored(t, agent.Next(nil, inspected(0, sandbox("a"))))
 			before.BootID, before.Machine = "boot-1", c.before
-			after := look(1)
+			after := inspected(1)
 			after.BootID, after.Machine = c.boot, c.after
 			equal(t, "gone", goneIDs(agent.Next(before, after)), c.want)
 		})

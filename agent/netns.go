@@ -10,72 +10,67 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/agent/cri"
 )
 
-// namespaces tell whether network namespaces are still there, by their paths. A
-// missing path proves something only in a folder that is really the node's: one
-// in which the namespace of a sandbox that runs was seen.
-type namespaces struct {
-	folders map[string]os.FileInfo // as named by flag, those that are there
-	mine    []os.FileInfo          // those that were found to be the node's
+// netnsDirs are the folders of network namespaces in which a path shows whether the
+// namespace still exists. A missing path proves that only in a folder that is really the
+// node's: one in which the namespace of a sandbox that runs was found.
+type netnsDirs struct {
+	dirs     map[string]os.FileInfo // those of NetNSDirs that exist, by path
+	nodeDirs []os.FileInfo          // those that were found to be the node's
 }
 
-// namespaces looks which folders hold the namespace of a sandbox that runs. A folder
+// findNetNSDirs finds the folders that hold the namespace of a sandbox that runs. A folder
 // that once did stays the node's: were it unmounted, another would be in its place.
-func (e *NodeInspector) namespaces(listed []cri.Sandbox) *namespaces {
-	n := &namespaces{folders: map[string]os.FileInfo{}, mine: e.mine}
-	for _, dir := range e.NetNSDirs {
+func (ni *NodeInspector) findNetNSDirs(listed []cri.Sandbox) *netnsDirs {
+	n := &netnsDirs{dirs: map[string]os.FileInfo{}, nodeDirs: ni.nodeDirs}
+	for _, dir := range ni.NetNSDirs {
 		if info, err := os.Stat(dir); err == nil && info.IsDir() {
-			n.folders[filepath.Clean(dir)] = info
+			n.dirs[filepath.Clean(dir)] = info
 		}
 	}
-	var missing []os.FileInfo
+	var incomplete []os.FileInfo
 	for _, s := range listed {
-		path := e.known[s.ID].detail.NetNS
-		folder := n.folders[filepath.Dir(path)]
-		if !s.Ready || folder == nil {
+		path := ni.tracked[s.ID].detail.NetNS
+		dir := n.dirs[filepath.Dir(path)]
+		if !s.Ready || dir == nil {
 			continue
 		}
 		if _, err := os.Lstat(path); err != nil {
-			missing = append(missing, folder)
-		} else if !n.trusted(folder) {
-			n.mine = append(n.mine, folder)
+			incomplete = append(incomplete, dir)
+		} else if !n.isNodeDir(dir) {
+			n.nodeDirs = append(n.nodeDirs, dir)
 		}
 	}
-	// One that lacks the namespace of a sandbox that runs is not to be relied upon.
-	n.mine = slices.DeleteFunc(slices.Clone(n.mine), func(f os.FileInfo) bool {
-		return slices.ContainsFunc(missing, func(m os.FileInfo) bool { return os.SameFile(m, f) })
-	})
-	e.mine = n.mine
+	// A folder without the namespace of a sandbox that runs proves nothing.
+	n.nodeDirs = slices.DeleteFunc(slices.Clone(n.nodeDirs), func(f os.FileInfo) bool { return contains(incomplete, f) })
+	ni.nodeDirs = n.nodeDirs
 	return n
 }
 
-// trusted reports whether a folder is one that was seen, by whatever name:
+// isNodeDir reports whether a folder was found to be the node's, by whatever name:
 // /var/run/netns is /run/netns on most nodes.
-func (n *namespaces) trusted(folder os.FileInfo) bool {
-	for _, s := range n.mine {
-		if os.SameFile(s, folder) {
-			return true
-		}
-	}
-	return false
+func (n *netnsDirs) isNodeDir(dir os.FileInfo) bool { return contains(n.nodeDirs, dir) }
+
+func contains(dirs []os.FileInfo, dir os.FileInfo) bool {
+	return slices.ContainsFunc(dirs, func(d os.FileInfo) bool { return os.SameFile(d, dir) })
 }
 
 // closed reports whether the namespaces at these paths are all gone (true), one of
-// them is there (false), or nothing tells (nil).
-func (n *namespaces) closed(paths []string) *bool {
+// them exists (false), or neither is known (nil).
+func (n *netnsDirs) closed(paths []string) *bool {
 	if len(paths) == 0 {
 		return nil
 	}
 	closed, open := true, false
 	for _, path := range paths {
-		folder := n.folders[filepath.Dir(path)]
-		if folder == nil {
+		dir := n.dirs[filepath.Dir(path)]
+		if dir == nil {
 			closed = false
 			continue
 		}
 		switch _, err := os.Lstat(path); {
 		case err == nil:
 			return &open
-		case !errors.Is(err, fs.ErrNotExist) || !n.trusted(folder):
+		case !errors.Is(err, fs.ErrNotExist) || !n.isNodeDir(dir):
 			closed = false
 		}
 	}

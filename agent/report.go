@@ -16,41 +16,41 @@ const (
 	// goneFor is how long an id stays among the gone ones, and goneMax how many
 	// of them there are: longer than a reconciler is away, and bounded.
 	goneFor = 24 * time.Hour
-	goneMax = 500
-	// attachmentsMax bounds what lost DELs leave in the caches. Beyond it the
+	maxGone = 500
+	// maxAttachments bounds what lost DELs leave in the caches. Beyond it the
 	// oldest are left out that are evidence of nothing but the node.
-	attachmentsMax = 1000
+	maxAttachments = 1000
 )
 
-// Next is the report after a look. It starts from the report before it (nil if
+// Next returns the report that follows from an inspection and the report before (nil if
 // there is none), which may be one of an earlier agent on this machine, and is that
 // same report where nothing in it changes.
-func Next(before *v1alpha1.SandboxReport, look *Look) *v1alpha1.SandboxReport {
+func Next(before *v1alpha1.SandboxReport, inspection *Inspection) *v1alpha1.SandboxReport {
 	if before == nil {
 		before = &v1alpha1.SandboxReport{}
 	}
 	next := &v1alpha1.SandboxReport{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.Resource().GroupVersion().String(), Kind: "SandboxReport"},
 		ObjectMeta: before.ObjectMeta,
-		BootID:     look.BootID,
-		Machine:    look.Machine,
-		Runtime:    look.Runtime,
-		ObservedAt: seconds(look.At),
-		Gone:       gone(before, look),
+		BootID:     inspection.BootID,
+		Machine:    inspection.Machine,
+		Runtime:    inspection.Runtime,
+		ObservedAt: apiTime(inspection.At),
+		Gone:       goneIDs(before, inspection),
 	}
-	for i := range look.Sandboxes {
-		if s := &look.Sandboxes[i]; !s.Irrelevant {
+	for i := range inspection.Sandboxes {
+		if s := &inspection.Sandboxes[i]; !s.Irrelevant {
 			next.Sandboxes = append(next.Sandboxes, s.Sandbox)
 		}
 	}
-	next.Attachments = bounded(look.Attachments, next.ObservedAt.Time)
-	next.Summary = summary(next)
-	if same(before, next) && !(&podstate.Report{SandboxReport: before}).Aged(next.ObservedAt.Time) {
+	next.Attachments = dropOldest(inspection.Attachments, next.ObservedAt.Time)
+	next.Summary = summarize(next)
+	if sameContent(before, next) && !(&podstate.Report{SandboxReport: before}).AgeChanged(next.ObservedAt.Time) {
 		return before
 	}
 	// Only a report that is written anyway is cleared of what is long gone.
-	next.Gone = slices.DeleteFunc(next.Gone, func(g v1alpha1.Gone) bool { return look.At.Sub(g.Since.Time) > goneFor })
-	if over := len(next.Gone) - goneMax; over > 0 {
+	next.Gone = slices.DeleteFunc(next.Gone, func(g v1alpha1.Gone) bool { return inspection.At.Sub(g.Since.Time) > goneFor })
+	if over := len(next.Gone) - maxGone; over > 0 {
 		slices.SortStableFunc(next.Gone, func(a, b v1alpha1.Gone) int { return a.Since.Compare(b.Since.Time) })
 		next.Gone = slices.Delete(next.Gone, 0, over)
 	}
@@ -58,20 +58,20 @@ func Next(before *v1alpha1.SandboxReport, look *Look) *v1alpha1.SandboxReport {
 	return next
 }
 
-// gone are the ids that were listed or attached and are in the look no more, with
+// goneIDs are the ids that were listed or attached and are in the inspection no more, with
 // those that were gone before. A sandbox whose network was not known to be closed
 // is gone only where that is known now: a runtime that lost its state, and caches
 // that were emptied, do not end what runs. An attachment whose network was never
 // known to be closed is not gone: it only cannot be seen any more.
-func gone(before *v1alpha1.SandboxReport, look *Look) []v1alpha1.Gone {
-	seen := make(map[string]bool, len(look.Sandboxes)+len(look.Attachments))
-	for i := range look.Sandboxes {
-		seen[look.Sandboxes[i].ID] = true
+func goneIDs(before *v1alpha1.SandboxReport, inspection *Inspection) []v1alpha1.Gone {
+	seen := make(map[string]bool, len(inspection.Sandboxes)+len(inspection.Attachments))
+	for i := range inspection.Sandboxes {
+		seen[inspection.Sandboxes[i].ID] = true
 	}
-	for i := range look.Attachments {
-		seen[look.Attachments[i].ID] = true
+	for i := range inspection.Attachments {
+		seen[inspection.Attachments[i].ID] = true
 	}
-	rebooted := before.BootID != "" && look.BootID != "" && before.BootID != look.BootID && before.Machine.Same(look.Machine)
+	rebooted := before.BootID != "" && inspection.BootID != "" && before.BootID != inspection.BootID && before.Machine.Same(inspection.Machine)
 	var all []v1alpha1.Gone
 	add := func(g v1alpha1.Gone) {
 		if !seen[g.ID] {
@@ -81,13 +81,13 @@ func gone(before *v1alpha1.SandboxReport, look *Look) []v1alpha1.Gone {
 	}
 	for i := range before.Sandboxes {
 		s := &before.Sandboxes[i]
-		if podstate.Closed(s.NetworkClosed) || rebooted || look.Closed[s.ID] {
-			add(v1alpha1.Gone{ID: s.ID, UID: s.UID, Since: seconds(look.At)})
+		if podstate.Closed(s.NetworkClosed) || rebooted || inspection.Closed[s.ID] {
+			add(v1alpha1.Gone{ID: s.ID, UID: s.UID, Since: apiTime(inspection.At)})
 		}
 	}
 	for i := range before.Attachments {
-		if a := &before.Attachments[i]; podstate.Closed(a.NetworkClosed) || rebooted || look.Closed[a.ID] {
-			add(v1alpha1.Gone{ID: a.ID, UID: a.UID, Since: seconds(look.At)})
+		if a := &before.Attachments[i]; podstate.Closed(a.NetworkClosed) || rebooted || inspection.Closed[a.ID] {
+			add(v1alpha1.Gone{ID: a.ID, UID: a.UID, Since: apiTime(inspection.At)})
 		}
 	}
 	for _, g := range before.Gone {
@@ -97,10 +97,10 @@ func gone(before *v1alpha1.SandboxReport, look *Look) []v1alpha1.Gone {
 	return all
 }
 
-// bounded leaves out the oldest attachments that are no evidence, where there are
+// dropOldest leaves out the oldest attachments that are no evidence, where there are
 // too many: what is known to be closed, and what nothing is known of for long.
-func bounded(attachments []v1alpha1.Attachment, observed time.Time) []v1alpha1.Attachment {
-	over := len(attachments) - attachmentsMax
+func dropOldest(attachments []v1alpha1.Attachment, observed time.Time) []v1alpha1.Attachment {
+	over := len(attachments) - maxAttachments
 	if over <= 0 {
 		return attachments
 	}
@@ -127,7 +127,7 @@ func bounded(attachments []v1alpha1.Attachment, observed time.Time) []v1alpha1.A
 	return slices.DeleteFunc(slices.Clone(attachments), func(a v1alpha1.Attachment) bool { return out[a.ID] })
 }
 
-func summary(r *v1alpha1.SandboxReport) v1alpha1.Summary {
+func summarize(r *v1alpha1.SandboxReport) v1alpha1.Summary {
 	s := v1alpha1.Summary{Sandboxes: int32(len(r.Sandboxes)), Attachments: int32(len(r.Attachments))}
 	for i := range r.Sandboxes {
 		if r.Sandboxes[i].State == v1alpha1.SandboxNotReady {
@@ -137,9 +137,9 @@ func summary(r *v1alpha1.SandboxReport) v1alpha1.Summary {
 	return s
 }
 
-// same reports whether two reports say the same, whoever keeps them and whenever it
+// sameContent reports whether two reports say the same, whoever keeps them and whenever it
 // was observed.
-func same(a, b *v1alpha1.SandboxReport) bool {
+func sameContent(a, b *v1alpha1.SandboxReport) bool {
 	x := *a
 	x.TypeMeta, x.ObjectMeta, x.ObservedAt = b.TypeMeta, b.ObjectMeta, b.ObservedAt
 	return equality.Semantic.DeepEqual(&x, b)

@@ -27,7 +27,7 @@ func TestAReportOfABusyNodeIsSmall(t *testing.T) {
 		}
 		all = append(all, s)
 	}
-	text, err := json.Marshal(ended(nil, look(0, all...)))
+	text, err := json.Marshal(ended(nil, inspected(0, all...)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,14 +38,14 @@ func TestAReportOfABusyNodeIsSmall(t *testing.T) {
 }
 
 // Whatever comes and goes: an id that a report listed, or had as a closed
-// attachment, and that is in the next look no more is gone, until it is back, a
+// attachment, and that is in the next inspection no more is gone, until it is back, a
 // day has passed or 500 others went after it.
 func TestNoIDIsLostSilently(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var r *v1alpha1.SandboxReport
 		went := map[string]time.Time{} // what must be gone, by a model of its own
 		clock := time.Duration(0)
-		for range rapid.IntRange(1, 12).Draw(t, "looks") {
+		for range rapid.IntRange(1, 12).Draw(t, "inspections") {
 			clock += rapid.SampledFrom([]time.Duration{500 * time.Millisecond, 10 * time.Second, time.Hour, 9 * time.Hour}).Draw(t, "pause")
 			var parts []any
 			in := map[string]bool{}
@@ -55,9 +55,9 @@ func TestNoIDIsLostSilently(t *testing.T) {
 				case 0, 1:
 					continue
 				case 2:
-					parts = append(parts, box(name))
+					parts = append(parts, sandbox(name))
 				case 3:
-					parts = append(parts, agent.Listed{Sandbox: box(name), Irrelevant: true})
+					parts = append(parts, agent.ListedSandbox{Sandbox: sandbox(name), Irrelevant: true})
 				case 4:
 					parts = append(parts, hook(name, &yes))
 				case 5:
@@ -72,10 +72,10 @@ func TestNoIDIsLostSilently(t *testing.T) {
 				which := rapid.SampledFrom([]string{"m", "n", "o"}).Draw(t, "which")
 				for i := range 300 {
 					name := fmt.Sprintf("%s%03d", which, i)
-					parts, in[name] = append(parts, box(name)), true
+					parts, in[name] = append(parts, sandbox(name)), true
 				}
 			}
-			l := look(clock, parts...)
+			l := inspected(clock, parts...)
 			if r != nil {
 				for _, s := range r.Sandboxes {
 					went[s.ID] = l.At
@@ -95,7 +95,7 @@ func TestNoIDIsLostSilently(t *testing.T) {
 			for _, g := range r.Gone {
 				gone[g.ID] = g.Since
 				if in[g.ID] {
-					t.Fatalf("%s is in the look, and gone", g.ID)
+					t.Fatalf("%s is in the inspection, and gone", g.ID)
 				}
 				if _, ok := went[g.ID]; !ok {
 					t.Fatalf("%s is gone, and never was there", g.ID)
@@ -126,7 +126,7 @@ func TestNoIDIsLostSilently(t *testing.T) {
 				delete(went, id)
 			}
 			if again := ended(r, l); again != r {
-				t.Fatalf("another report of the same look")
+				t.Fatalf("another report of the same inspection")
 			}
 		}
 	})

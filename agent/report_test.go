@@ -17,8 +17,8 @@ import (
 
 var yes, no = true, false
 
-// box is a sandbox that runs for an hour at noon.
-func box(id string) v1alpha1.Sandbox {
+// sandbox is a sandbox that runs for an hour at noon.
+func sandbox(id string) v1alpha1.Sandbox {
 	return v1alpha1.Sandbox{ID: id, Namespace: "default", Name: "web-" + id, UID: "uid-" + id, State: v1alpha1.SandboxReady, CreatedAt: at(-time.Hour),
 		Addresses: []v1alpha1.Address{{IP: "10.0.0.5", IfName: "net1", Network: "wb", Range: "10.0.0.0/24"}}}
 }
@@ -28,14 +28,14 @@ func hook(id string, closed *bool) v1alpha1.Attachment {
 	return v1alpha1.Attachment{ID: id, Since: at(-time.Hour), NetworkClosed: closed, Namespace: "default", Name: "web-" + id, UID: "uid-" + id}
 }
 
-// look is one at a time after noon with these sandboxes and attachments.
-func look(d time.Duration, parts ...any) *agent.Look {
-	l := &agent.Look{At: noon.Add(d), Runtime: v1alpha1.Runtime{Name: "containerd", Version: "2.4.2"}, Identity: agent.Identity{BootID: "boot-1"}}
+// inspected is an inspection at a time after noon with these sandboxes and attachments.
+func inspected(d time.Duration, parts ...any) *agent.Inspection {
+	l := &agent.Inspection{At: noon.Add(d), Runtime: v1alpha1.Runtime{Name: "containerd", Version: "2.4.2"}, Identity: agent.Identity{BootID: "boot-1"}}
 	for _, p := range parts {
 		switch p := p.(type) {
 		case v1alpha1.Sandbox:
-			l.Sandboxes = append(l.Sandboxes, agent.Listed{Sandbox: p})
-		case agent.Listed:
+			l.Sandboxes = append(l.Sandboxes, agent.ListedSandbox{Sandbox: p})
+		case agent.ListedSandbox:
 			l.Sandboxes = append(l.Sandboxes, p)
 		case v1alpha1.Attachment:
 			l.Attachments = append(l.Attachments, p)
@@ -46,9 +46,9 @@ func look(d time.Duration, parts ...any) *agent.Look {
 	return l
 }
 
-// ended is the report after a look at which the networks of the sandboxes that are
+// ended is the report after an inspection at which the networks of the sandboxes that are
 // there no more are known to be closed.
-func ended(before *v1alpha1.SandboxReport, l *agent.Look) *v1alpha1.SandboxReport {
+func ended(before *v1alpha1.SandboxReport, l *agent.Inspection) *v1alpha1.SandboxReport {
 	if before != nil {
 		l.Closed = map[string]bool{}
 		for _, s := range before.Sandboxes {
@@ -81,25 +81,25 @@ func goneIDs(r *v1alpha1.SandboxReport) string {
 }
 
 func TestTheFirstReportIsWhatWasSeen(t *testing.T) {
-	stopped := box("b")
+	stopped := sandbox("b")
 	stopped.State = v1alpha1.SandboxNotReady
-	r := ended(nil, look(300*time.Millisecond, box("a"), agent.Listed{Sandbox: box("host"), Irrelevant: true}, stopped, hook("c", &yes)))
+	r := ended(nil, inspected(300*time.Millisecond, sandbox("a"), agent.ListedSandbox{Sandbox: sandbox("host"), Irrelevant: true}, stopped, hook("c", &yes)))
 	equal(t, "kind", r.TypeMeta, metav1.TypeMeta{APIVersion: "ip-reconcile.dev/v1alpha1", Kind: "SandboxReport"})
 	equal(t, "boot id", r.BootID, "boot-1")
 	equal(t, "runtime", r.Runtime, v1alpha1.Runtime{Name: "containerd", Version: "2.4.2"})
 	equal(t, "observed at", r.ObservedAt, at(0))
-	equal(t, "sandboxes", r.Sandboxes, []v1alpha1.Sandbox{box("a"), stopped})
+	equal(t, "sandboxes", r.Sandboxes, []v1alpha1.Sandbox{sandbox("a"), stopped})
 	equal(t, "attachments", r.Attachments, []v1alpha1.Attachment{hook("c", &yes)})
 	equal(t, "gone", len(r.Gone), 0)
 	equal(t, "summary", r.Summary, v1alpha1.Summary{Sandboxes: 2, NotReady: 1, Attachments: 1})
 }
 
-func TestALookThatChangesNothingGivesTheVerySameReport(t *testing.T) {
-	parts := []any{box("a"), agent.Listed{Sandbox: box("host"), Irrelevant: true}, hook("c", nil), hook("d", &no)}
+func TestAnInspectionThatChangesNothingGivesTheSameReport(t *testing.T) {
+	parts := []any{sandbox("a"), agent.ListedSandbox{Sandbox: sandbox("host"), Irrelevant: true}, hook("c", nil), hook("d", &no)}
 	for name, before := range map[string]*v1alpha1.SandboxReport{
-		"of nothing":    ended(nil, look(0)),
-		"of sandboxes":  ended(nil, look(0, parts...)),
-		"with gone ids": ended(ended(nil, look(0, box("x"), hook("y", &yes))), look(0, parts...)),
+		"of nothing":    ended(nil, inspected(0)),
+		"of sandboxes":  ended(nil, inspected(0, parts...)),
+		"with gone ids": ended(ended(nil, inspected(0, sandbox("x"), hook("y", &yes))), inspected(0, parts...)),
 	} {
 		var now []any
 		if len(before.Sandboxes) > 0 {
@@ -108,7 +108,7 @@ func TestALookThatChangesNothingGivesTheVerySameReport(t *testing.T) {
 		for _, kept := range []*v1alpha1.SandboxReport{before, stored(t, before)} {
 			text, _ := json.Marshal(kept)
 			for _, d := range []time.Duration{0, time.Second, time.Hour, 48 * time.Hour} {
-				if ended(kept, look(d, now...)) != kept {
+				if ended(kept, inspected(d, now...)) != kept {
 					t.Errorf("%s: another report after %s", name, d)
 				}
 			}
@@ -120,35 +120,37 @@ func TestALookThatChangesNothingGivesTheVerySameReport(t *testing.T) {
 }
 
 func TestEachChangeGivesANewReport(t *testing.T) {
-	for name, change := range map[string]func(*agent.Look){
-		"the boot id":                    func(l *agent.Look) { l.BootID = "boot-2" },
-		"the boot id is not known":       func(l *agent.Look) { l.BootID = "" },
-		"the runtime's version":          func(l *agent.Look) { l.Runtime.Version = "2.4.3" },
-		"a sandbox more":                 func(l *agent.Look) { l.Sandboxes = append(l.Sandboxes, agent.Listed{Sandbox: box("z")}) },
-		"a sandbox less":                 func(l *agent.Look) { l.Sandboxes = nil },
-		"a sandbox that is relevant now": func(l *agent.Look) { l.Sandboxes[1].Irrelevant = false },
-		"one that is irrelevant now":     func(l *agent.Look) { l.Sandboxes[0].Irrelevant = true },
-		"its state":                      func(l *agent.Look) { l.Sandboxes[0].State = v1alpha1.SandboxNotReady },
-		"its network":                    func(l *agent.Look) { l.Sandboxes[0].NetworkClosed = &no },
-		"its pod's name":                 func(l *agent.Look) { l.Sandboxes[0].Name = "other" },
-		"its UID":                        func(l *agent.Look) { l.Sandboxes[0].UID = "other" },
-		"its attempt":                    func(l *agent.Look) { l.Sandboxes[0].Attempt = 1 },
-		"when it was created":            func(l *agent.Look) { l.Sandboxes[0].CreatedAt = at(-2 * time.Hour) },
-		"an address less":                func(l *agent.Look) { l.Sandboxes[0].Addresses = nil },
-		"an address":                     func(l *agent.Look) { l.Sandboxes[0].Addresses[0].IP = "10.0.0.6" },
-		"its network's name":             func(l *agent.Look) { l.Sandboxes[0].Addresses[0].NetworkName = "blue" },
-		"an attachment more":             func(l *agent.Look) { l.Attachments = append(l.Attachments, hook("z", nil)) },
-		"an attachment less":             func(l *agent.Look) { l.Attachments = nil },
-		"an attachment's network":        func(l *agent.Look) { l.Attachments[0].NetworkClosed = &yes },
-		"an attachment's age":            func(l *agent.Look) { l.Attachments[0].Since = at(-2 * time.Hour) },
-		"a gone id is back":              func(l *agent.Look) { l.Attachments = append(l.Attachments, hook("x", nil)) },
+	for name, change := range map[string]func(*agent.Inspection){
+		"the boot id":              func(l *agent.Inspection) { l.BootID = "boot-2" },
+		"the boot id is not known": func(l *agent.Inspection) { l.BootID = "" },
+		"the runtime's version":    func(l *agent.Inspection) { l.Runtime.Version = "2.4.3" },
+		"a sandbox more": func(l *agent.Inspection) {
+			l.Sandboxes = append(l.Sandboxes, agent.ListedSandbox{Sandbox: sandbox("z")})
+		},
+		"a sandbox less":                 func(l *agent.Inspection) { l.Sandboxes = nil },
+		"a sandbox that is relevant now": func(l *agent.Inspection) { l.Sandboxes[1].Irrelevant = false },
+		"one that is irrelevant now":     func(l *agent.Inspection) { l.Sandboxes[0].Irrelevant = true },
+		"its state":                      func(l *agent.Inspection) { l.Sandboxes[0].State = v1alpha1.SandboxNotReady },
+		"its network":                    func(l *agent.Inspection) { l.Sandboxes[0].NetworkClosed = &no },
+		"its pod's name":                 func(l *agent.Inspection) { l.Sandboxes[0].Name = "other" },
+		"its UID":                        func(l *agent.Inspection) { l.Sandboxes[0].UID = "other" },
+		"its attempt":                    func(l *agent.Inspection) { l.Sandboxes[0].Attempt = 1 },
+		"when it was created":            func(l *agent.Inspection) { l.Sandboxes[0].CreatedAt = at(-2 * time.Hour) },
+		"an address less":                func(l *agent.Inspection) { l.Sandboxes[0].Addresses = nil },
+		"an address":                     func(l *agent.Inspection) { l.Sandboxes[0].Addresses[0].IP = "10.0.0.6" },
+		"its network's name":             func(l *agent.Inspection) { l.Sandboxes[0].Addresses[0].NetworkName = "blue" },
+		"an attachment more":             func(l *agent.Inspection) { l.Attachments = append(l.Attachments, hook("z", nil)) },
+		"an attachment less":             func(l *agent.Inspection) { l.Attachments = nil },
+		"an attachment's network":        func(l *agent.Inspection) { l.Attachments[0].NetworkClosed = &yes },
+		"an attachment's age":            func(l *agent.Inspection) { l.Attachments[0].Since = at(-2 * time.Hour) },
+		"a gone id is back":              func(l *agent.Inspection) { l.Attachments = append(l.Attachments, hook("x", nil)) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			now := func() *agent.Look {
-				return look(time.Minute, box("a"), agent.Listed{Sandbox: box("host"), Irrelevant: true}, hook("c", &no))
+			now := func() *agent.Inspection {
+				return inspected(time.Minute, sandbox("a"), agent.ListedSandbox{Sandbox: sandbox("host"), Irrelevant: true}, hook("c", &no))
 			}
 			first := now()
-			first.Sandboxes = append(first.Sandboxes, agent.Listed{Sandbox: box("x")})
+			first.Sandboxes = append(first.Sandboxes, agent.ListedSandbox{Sandbox: sandbox("x")})
 			before := ended(ended(nil, first), now())
 			before.ObservedAt = at(0)
 			hash := podstate.Hash(before)
@@ -161,39 +163,39 @@ func TestEachChangeGivesANewReport(t *testing.T) {
 			equal(t, "observed at", next.ObservedAt, at(time.Minute))
 			equal(t, "hash of the report before", podstate.Hash(before), hash)
 			if again := ended(next, after); again != next {
-				t.Error("another report of the same look")
+				t.Error("another report of the same inspection")
 			}
 		})
 	}
 }
 
-func TestAnIDIsGoneWhenItWasListedOrClosedAndIsInTheLookNoMore(t *testing.T) {
+func TestAnIDIsGoneWhenItWasListedOrClosedAndIsNotInspectedAnyMore(t *testing.T) {
 	for name, c := range map[string]struct {
-		want  string
-		looks []*agent.Look
+		want        string
+		inspections []*agent.Inspection
 	}{
-		"never seen":                          {"", []*agent.Look{look(0), look(1)}},
-		"listed":                              {"a", []*agent.Look{look(0, box("a")), look(1)}},
-		"several, by id":                      {"a b c", []*agent.Look{look(0, box("c"), box("b"), hook("a", &yes)), look(1)}},
-		"one after the other, by id":          {"a b", []*agent.Look{look(0, box("a"), box("b")), look(1, box("a")), look(2)}},
-		"irrelevant":                          {"", []*agent.Look{look(0, agent.Listed{Sandbox: box("a"), Irrelevant: true}), look(1)}},
-		"an attachment now":                   {"", []*agent.Look{look(0, box("a")), look(1, hook("a", &yes))}},
-		"listed, attached, closed, and away":  {"a", []*agent.Look{look(0, box("a")), look(1, hook("a", nil)), look(2, hook("a", &yes)), look(3)}},
-		"listed, attached openly, and away":   {"", []*agent.Look{look(0, box("a")), look(1, hook("a", &no)), look(2)}},
-		"attached and closed":                 {"a", []*agent.Look{look(0, hook("a", &yes)), look(1)}},
-		"attached and open":                   {"", []*agent.Look{look(0, hook("a", &no)), look(1)}},
-		"attached and not known":              {"", []*agent.Look{look(0, hook("a", nil)), look(1)}},
-		"back as a sandbox":                   {"", []*agent.Look{look(0, box("a")), look(1), look(2, box("a"))}},
-		"back as an attachment":               {"", []*agent.Look{look(0, box("a")), look(1), look(2, hook("a", nil))}},
-		"back, and the network not known":     {"", []*agent.Look{look(0, box("a")), look(1), look(2, hook("a", nil)), look(3)}},
-		"back as an irrelevant one":           {"", []*agent.Look{look(0, box("a")), look(1), look(2, agent.Listed{Sandbox: box("a"), Irrelevant: true})}},
-		"back and away again":                 {"a", []*agent.Look{look(0, box("a")), look(1), look(2, box("a")), look(3)}},
-		"gone stays gone as others come":      {"a", []*agent.Look{look(0, box("a")), look(1), look(2, box("b")), look(3, box("b"), box("c"))}},
-		"gone stays gone when nothing is new": {"a", []*agent.Look{look(0, box("a")), look(1), look(2), look(48 * time.Hour)}},
+		"never seen":                          {"", []*agent.Inspection{inspected(0), inspected(1)}},
+		"listed":                              {"a", []*agent.Inspection{inspected(0, sandbox("a")), inspected(1)}},
+		"several, by id":                      {"a b c", []*agent.Inspection{inspected(0, sandbox("c"), sandbox("b"), hook("a", &yes)), inspected(1)}},
+		"one after the other, by id":          {"a b", []*agent.Inspection{inspected(0, sandbox("a"), sandbox("b")), inspected(1, sandbox("a")), inspected(2)}},
+		"irrelevant":                          {"", []*agent.Inspection{inspected(0, agent.ListedSandbox{Sandbox: sandbox("a"), Irrelevant: true}), inspected(1)}},
+		"an attachment now":                   {"", []*agent.Inspection{inspected(0, sandbox("a")), inspected(1, hook("a", &yes))}},
+		"listed, attached, closed, and away":  {"a", []*agent.Inspection{inspected(0, sandbox("a")), inspected(1, hook("a", nil)), inspected(2, hook("a", &yes)), inspected(3)}},
+		"listed, attached openly, and away":   {"", []*agent.Inspection{inspected(0, sandbox("a")), inspected(1, hook("a", &no)), inspected(2)}},
+		"attached and closed":                 {"a", []*agent.Inspection{inspected(0, hook("a", &yes)), inspected(1)}},
+		"attached and open":                   {"", []*agent.Inspection{inspected(0, hook("a", &no)), inspected(1)}},
+		"attached and not known":              {"", []*agent.Inspection{inspected(0, hook("a", nil)), inspected(1)}},
+		"back as a sandbox":                   {"", []*agent.Inspection{inspected(0, sandbox("a")), inspected(1), inspected(2, sandbox("a"))}},
+		"back as an attachment":               {"", []*agent.Inspection{inspected(0, sandbox("a")), inspected(1), inspected(2, hook("a", nil))}},
+		"back, and the network not known":     {"", []*agent.Inspection{inspected(0, sandbox("a")), inspected(1), inspected(2, hook("a", nil)), inspected(3)}},
+		"back as an irrelevant one":           {"", []*agent.Inspection{inspected(0, sandbox("a")), inspected(1), inspected(2, agent.ListedSandbox{Sandbox: sandbox("a"), Irrelevant: true})}},
+		"back and away again":                 {"a", []*agent.Inspection{inspected(0, sandbox("a")), inspected(1), inspected(2, sandbox("a")), inspected(3)}},
+		"gone stays gone as others come":      {"a", []*agent.Inspection{inspected(0, sandbox("a")), inspected(1), inspected(2, sandbox("b")), inspected(3, sandbox("b"), sandbox("c"))}},
+		"gone stays gone when nothing is new": {"a", []*agent.Inspection{inspected(0, sandbox("a")), inspected(1), inspected(2), inspected(48 * time.Hour)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var r *v1alpha1.SandboxReport
-			for _, l := range c.looks {
+			for _, l := range c.inspections {
 				if r = ended(r, l); r != nil {
 					r = stored(t, r)
 				}
@@ -204,24 +206,24 @@ func TestAnIDIsGoneWhenItWasListedOrClosedAndIsInTheLookNoMore(t *testing.T) {
 }
 
 func TestAGoneIDSaysWhoseItWasAndSinceWhen(t *testing.T) {
-	r := ended(nil, look(0, box("a"), hook("b", &yes)))
-	r = ended(r, look(time.Minute+300*time.Millisecond))
+	r := ended(nil, inspected(0, sandbox("a"), hook("b", &yes)))
+	r = ended(r, inspected(time.Minute+300*time.Millisecond))
 	want := []v1alpha1.Gone{{ID: "a", UID: "uid-a", Since: at(time.Minute)}, {ID: "b", UID: "uid-b", Since: at(time.Minute)}}
 	equal(t, "gone", r.Gone, want)
-	r = ended(r, look(time.Hour, box("c")))
+	r = ended(r, inspected(time.Hour, sandbox("c")))
 	equal(t, "gone, later", r.Gone, want)
 }
 
 func TestGoneIDsAreForgottenAfterADayByAReportThatIsWrittenAnyway(t *testing.T) {
-	r := ended(ended(nil, look(0, box("old"), box("new"))), look(0, box("new")))
-	r = ended(r, look(time.Hour))
+	r := ended(ended(nil, inspected(0, sandbox("old"), sandbox("new"))), inspected(0, sandbox("new")))
+	r = ended(r, inspected(time.Hour))
 	equal(t, "gone", goneIDs(r), "new old")
-	if ended(r, look(25*time.Hour)) != r {
+	if ended(r, inspected(25*time.Hour)) != r {
 		t.Error("expiry alone makes a new report")
 	}
-	equal(t, "gone after a day, to the second", goneIDs(ended(r, look(24*time.Hour, box("x")))), "new old")
-	equal(t, "gone after a day and a second", goneIDs(ended(r, look(24*time.Hour+time.Second, box("x")))), "new")
-	equal(t, "gone after two days", goneIDs(ended(r, look(48*time.Hour, box("x")))), "")
+	equal(t, "gone after a day, to the second", goneIDs(ended(r, inspected(24*time.Hour, sandbox("x")))), "new old")
+	equal(t, "gone after a day and a second", goneIDs(ended(r, inspected(24*time.Hour+time.Second, sandbox("x")))), "new")
+	equal(t, "gone after two days", goneIDs(ended(r, inspected(48*time.Hour, sandbox("x")))), "")
 	equal(t, "gone in the report before", goneIDs(r), "new old")
 }
 
@@ -229,12 +231,12 @@ func TestOfMoreThan500GoneIDsTheNewestAreKept(t *testing.T) {
 	var older, newer []any
 	for i := range 300 {
 		// Their order by id is the other way round.
-		older, newer = append(older, box(fmt.Sprintf("z%03d", i))), append(newer, box(fmt.Sprintf("a%03d", i)))
+		older, newer = append(older, sandbox(fmt.Sprintf("z%03d", i))), append(newer, sandbox(fmt.Sprintf("a%03d", i)))
 	}
-	r := ended(nil, look(0, append(slices.Clone(older), newer...)...))
-	r = ended(r, look(time.Minute, newer...))
+	r := ended(nil, inspected(0, append(slices.Clone(older), newer...)...))
+	r = ended(r, inspected(time.Minute, newer...))
 	equal(t, "gone of the older", len(r.Gone), 300)
-	r = ended(r, look(2*time.Minute))
+	r = ended(r, inspected(2*time.Minute))
 	equal(t, "gone", len(r.Gone), 500)
 	counts := map[byte]int{}
 	for _, g := range r.Gone {
@@ -254,13 +256,13 @@ func TestAnAgeThatMattersGivesANewReportExactlyOnce(t *testing.T) {
 	since := func(a v1alpha1.Attachment) v1alpha1.Attachment { a.Since = at(0); return a }
 	for name, c := range map[string]struct {
 		part  any
-		first time.Duration // the first look; they are 10 s apart
+		first time.Duration // the first inspection; they are 10 s apart
 		at    []time.Duration
 	}{
-		"a sandbox past a minute":                         {born(box("a"), v1alpha1.SandboxReady), 5 * time.Second, []time.Duration{65 * time.Second}},
-		"a sandbox of a minute is not past it":            {born(box("a"), v1alpha1.SandboxReady), 10 * time.Second, []time.Duration{70 * time.Second}},
-		"a sandbox past a minute by less than a second":   {born(box("a"), v1alpha1.SandboxReady), 500 * time.Millisecond, []time.Duration{70*time.Second + 500*time.Millisecond}},
-		"one that is not ready":                           {born(box("a"), v1alpha1.SandboxNotReady), 5 * time.Second, nil},
+		"a sandbox past a minute":                         {born(sandbox("a"), v1alpha1.SandboxReady), 5 * time.Second, []time.Duration{65 * time.Second}},
+		"a sandbox of a minute is not past it":            {born(sandbox("a"), v1alpha1.SandboxReady), 10 * time.Second, []time.Duration{70 * time.Second}},
+		"a sandbox past a minute by less than a second":   {born(sandbox("a"), v1alpha1.SandboxReady), 500 * time.Millisecond, []time.Duration{70*time.Second + 500*time.Millisecond}},
+		"one that is not ready":                           {born(sandbox("a"), v1alpha1.SandboxNotReady), 5 * time.Second, nil},
 		"an attachment of 15 minutes":                     {since(hook("a", nil)), 10 * time.Second, []time.Duration{15 * time.Minute}},
 		"an attachment past 15 minutes":                   {since(hook("a", nil)), 5 * time.Second, []time.Duration{15*time.Minute + 5*time.Second}},
 		"an attachment that is 15 minutes within seconds": {since(hook("a", nil)), 500 * time.Millisecond, []time.Duration{15*time.Minute + 500*time.Millisecond}},
@@ -269,9 +271,9 @@ func TestAnAgeThatMattersGivesANewReportExactlyOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var changed []time.Duration
-			r := ended(nil, look(c.first, c.part))
+			r := ended(nil, inspected(c.first, c.part))
 			for d := c.first + 10*time.Second; d < 20*time.Minute; d += 10 * time.Second {
-				next := ended(r, look(d, c.part))
+				next := ended(r, inspected(d, c.part))
 				if next != r {
 					changed = append(changed, d)
 					equal(t, "observed at", next.ObservedAt, at(d.Truncate(time.Second)))
@@ -284,10 +286,10 @@ func TestAnAgeThatMattersGivesANewReportExactlyOnce(t *testing.T) {
 }
 
 func TestAClockThatGoesBackMakesNothingOlder(t *testing.T) {
-	young := box("a")
+	young := sandbox("a")
 	young.CreatedAt = at(0)
-	r := ended(nil, look(30*time.Second, young))
-	if ended(r, look(-time.Hour, young)) != r {
+	r := ended(nil, inspected(30*time.Second, young))
+	if ended(r, inspected(-time.Hour, young)) != r {
 		t.Error("another report")
 	}
 }
@@ -309,7 +311,7 @@ func TestBeyondAThousandAttachmentsTheOldestClosedOnesAreLeftOut(t *testing.T) {
 		return counts
 	}
 	all := slices.Concat(many(&yes, 600, "c", 0), many(&no, 300, "o", -time.Hour), many(nil, 300, "u", -time.Hour))
-	l := look(0, all...)
+	l := inspected(0, all...)
 	r := ended(nil, l)
 	equal(t, "of 1200", count(r), map[string]int{"c": 400, "o": 300, "u": 300})
 	for _, a := range r.Attachments {
@@ -317,27 +319,27 @@ func TestBeyondAThousandAttachmentsTheOldestClosedOnesAreLeftOut(t *testing.T) {
 			t.Fatalf("%s, one of the oldest, is kept", a.ID)
 		}
 	}
-	equal(t, "attachments of the look", len(l.Attachments), 1200)
-	if ended(r, look(time.Minute, all...)) != r {
+	equal(t, "attachments of the inspection", len(l.Attachments), 1200)
+	if ended(r, inspected(time.Minute, all...)) != r {
 		t.Error("another report of the same attachments")
 	}
-	r = ended(nil, look(0, slices.Concat(many(&yes, 10, "c", 0), many(&no, 700, "o", 0), many(nil, 700, "u", 0))...))
+	r = ended(nil, inspected(0, slices.Concat(many(&yes, 10, "c", 0), many(&no, 700, "o", 0), many(nil, 700, "u", 0))...))
 	equal(t, "when too many may be in use", count(r), map[string]int{"o": 700, "u": 700})
-	r = ended(nil, look(0, slices.Concat(many(&yes, 10, "c", 0), many(&no, 700, "o", 0), many(nil, 700, "u", -time.Hour))...))
+	r = ended(nil, inspected(0, slices.Concat(many(&yes, 10, "c", 0), many(&no, 700, "o", 0), many(nil, 700, "u", -time.Hour))...))
 	equal(t, "when too many are old and not known", count(r), map[string]int{"o": 700, "u": 300})
 	// One that was left out and is still there is not gone.
-	r = ended(ended(nil, look(0, all...)), look(time.Minute, all[:599]...))
+	r = ended(ended(nil, inspected(0, all...)), inspected(time.Minute, all[:599]...))
 	equal(t, "gone", goneIDs(r), "")
 }
 
 func TestAReportHasTheSameHashWhenItIsReadBack(t *testing.T) {
-	stopped := box("b")
+	stopped := sandbox("b")
 	stopped.State, stopped.NetworkClosed = v1alpha1.SandboxNotReady, &yes
 	bare := v1alpha1.Sandbox{ID: "d", State: v1alpha1.SandboxReady}
-	r := ended(nil, look(0, box("a"), stopped, bare, box("x"), hook("c", nil)))
-	r = ended(r, look(time.Minute, box("a"), stopped, bare, hook("c", nil)))
+	r := ended(nil, inspected(0, sandbox("a"), stopped, bare, sandbox("x"), hook("c", nil)))
+	r = ended(r, inspected(time.Minute, sandbox("a"), stopped, bare, hook("c", nil)))
 	equal(t, "gone", goneIDs(r), "x")
 	equal(t, "hash", podstate.Hash(stored(t, r)), podstate.Hash(r))
-	empty := ended(nil, look(0))
+	empty := ended(nil, inspected(0))
 	equal(t, "hash of one that is empty", podstate.Hash(stored(t, empty)), podstate.Hash(empty))
 }

@@ -26,10 +26,10 @@ func (e *DroppedError) Error() string {
 		"apply the one of this version (kubectl apply --server-side --force-conflicts -f deploy/crds, or the crds folder of the chart)", e.Node, strings.Join(e.Fields, ", "))
 }
 
-// paths are fields of JSON, those of all entries of a list as one: sandboxes.id.
-type paths map[string]bool
+// fieldPaths are fields of JSON, those of all entries of a list as one: sandboxes.id.
+type fieldPaths map[string]bool
 
-func (p paths) add(prefix string, v any) {
+func (p fieldPaths) add(prefix string, v any) {
 	switch v := v.(type) {
 	case map[string]any:
 		for name, field := range v {
@@ -44,41 +44,41 @@ func (p paths) add(prefix string, v any) {
 	}
 }
 
-// contentOf are the fields of a report but its metadata.
-func contentOf(report []byte) (paths, error) {
+// contentFields are the fields of a report but its metadata.
+func contentFields(report []byte) (fieldPaths, error) {
 	var fields map[string]any
 	if err := json.Unmarshal(report, &fields); err != nil {
 		return nil, err
 	}
 	delete(fields, "metadata")
-	p := paths{}
+	p := fieldPaths{}
 	p.add("", fields)
 	return p, nil
 }
 
-// verify reads the report back when it is the first one, or has a field that none before
+// verifyStored reads the report back when it is the first one, or has a field that none before
 // it had: an older CustomResourceDefinition makes the API server drop what it does not
 // know, without an error.
-func (a *API) verify(ctx context.Context, report *v1alpha1.SandboxReport) error {
+func (a *APIStore) verifyStored(ctx context.Context, report *v1alpha1.SandboxReport) error {
 	sent, err := json.Marshal(report)
 	if err != nil {
 		return err
 	}
-	want, err := contentOf(sent)
+	want, err := contentFields(sent)
 	if err != nil {
 		return err
 	}
-	known := func(path string, _ bool) bool { return a.stores[path] }
+	known := func(path string, _ bool) bool { return a.storedFields[path] }
 	if maps.DeleteFunc(want, known); len(want) == 0 {
 		return nil
 	}
-	text, err := a.get(ctx)
+	text, err := a.getReport(ctx)
 	if err != nil {
 		return err
 	}
 	var head metav1.PartialObjectMetadata
 	err = json.Unmarshal(text, &head)
-	stored, cerr := contentOf(text)
+	stored, cerr := contentFields(text)
 	if err := cmp.Or(err, cerr); err != nil {
 		return fmt.Errorf("get SandboxReport %s: the answer cannot be read: %w", a.node, err)
 	}
@@ -90,9 +90,9 @@ func (a *API) verify(ctx context.Context, report *v1alpha1.SandboxReport) error 
 	if len(dropped) > 0 {
 		return &DroppedError{Node: a.node, Fields: slices.Sorted(maps.Keys(dropped))}
 	}
-	if a.stores == nil {
-		a.stores = paths{}
+	if a.storedFields == nil {
+		a.storedFields = fieldPaths{}
 	}
-	maps.Copy(a.stores, want)
+	maps.Copy(a.storedFields, want)
 	return nil
 }

@@ -13,7 +13,7 @@ import (
 
 // Helm never upgrades a CustomResourceDefinition. What an older one does not know is
 // dropped without an error, and the report's hash then matches no Lease.
-func TestAnOlderCustomResourceDefinitionIsNoticedAndNothingIsVouchedFor(t *testing.T) {
+func TestAnOlderCRDIsNoticedAndNoLeaseConfirmsTheReport(t *testing.T) {
 	s := newAPIServer(t)
 	s.drops = []string{"machine", "sandboxes.addressesUnread"}
 	a := s.api()
@@ -39,7 +39,7 @@ func TestAnOlderCustomResourceDefinitionIsNoticedAndNothingIsVouchedFor(t *testi
 	}
 	s.drops = nil
 	s.fine(a.Publish(t.Context(), full))
-	s.vouched(full)
+	s.confirmed(full)
 }
 
 func TestAReportIsReadBackOnceForWhatItHas(t *testing.T) {
@@ -48,7 +48,7 @@ func TestAReportIsReadBackOnceForWhatItHas(t *testing.T) {
 	reads := func(r *v1alpha1.SandboxReport) int {
 		s.asked = nil
 		s.fine(a.Publish(t.Context(), r))
-		s.vouched(r)
+		s.confirmed(r)
 		return len(slices.DeleteFunc(s.asked, func(what string) bool { return what != "GET sandboxreports" }))
 	}
 	equal(t, "the first", reads(aReport("a")), 1)
@@ -61,7 +61,7 @@ func TestAReportIsReadBackOnceForWhatItHas(t *testing.T) {
 	equal(t, "without it", reads(aReport("a")), 0)
 }
 
-func TestAReportThatCannotBeReadBackIsNotVouchedFor(t *testing.T) {
+func TestNoLeaseConfirmsAReportThatCannotBeReadBack(t *testing.T) {
 	s := newAPIServer(t)
 	a := s.api()
 	s.fail["GET sandboxreports"] = 500
@@ -71,5 +71,5 @@ func TestAReportThatCannotBeReadBackIsNotVouchedFor(t *testing.T) {
 	equal(t, "the Lease", s.objects[leasePath], "")
 	delete(s.fail, "GET sandboxreports")
 	s.fine(a.Publish(t.Context(), aReport("a")))
-	s.vouched(aReport("a"))
+	s.confirmed(aReport("a"))
 }

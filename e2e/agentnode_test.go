@@ -59,7 +59,7 @@ func TestTheClockOfANodeReleasesNothing(t *testing.T) {
 func (n *madeUpNode) inProcess(t testing.TB, s *stage, clock func() time.Time) {
 	t.Helper()
 	config := try(clientcmd.BuildConfigFromFlags("", s.Kubeconfig())).must(t)
-	store := try(nodeagent.NewAPI(config, n.name, harness.LeaseNamespace)).must(t)
+	store := try(nodeagent.NewAPIStore(config, n.name, harness.LeaseNamespace)).must(t)
 	store.Now = clock
 	runtime := try(cri.Dial(n.Socket)).must(t)
 	ctx, stop := context.WithCancel(context.Background())
@@ -70,8 +70,8 @@ func (n *madeUpNode) inProcess(t testing.TB, s *stage, clock func() time.Time) {
 			Node: n.name, Store: store, Identity: func(context.Context, *v1alpha1.SandboxReport) (nodeagent.Identity, error) {
 				return nodeagent.Identity{}, nil
 			},
-			Inspector: &nodeagent.NodeInspector{Runtime: runtime, Caches: cnicache.New(cnicache.Folders{Results: n.results, Multus: n.multus}), NetNSDirs: []string{n.netns}, Now: clock},
-			State:     nodeagent.NewState(slog.New(slog.NewTextHandler(io.Discard, nil)), prometheus.NewRegistry()),
+			Inspector: &nodeagent.NodeInspector{Runtime: runtime, Caches: cnicache.New(cnicache.Folders{Results: n.results, Multus: n.multus}, 0), NetNSDirs: []string{n.netns}, Now: clock},
+			Health:    nodeagent.NewHealth(slog.New(slog.NewTextHandler(io.Discard, nil)), prometheus.NewRegistry()),
 		}).Run(ctx)
 	}()
 	t.Cleanup(func() { stop(); <-done; runtime.Close() })

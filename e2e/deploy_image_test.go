@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -90,6 +91,14 @@ func TestTheImageSaysWhatItIsAndIsBuiltByAKnownGo(t *testing.T) {
 			t.Errorf("it is built from %s", from[1])
 		}
 	}
+	chart := try(loader.LoadDir(chartFolder)).must(t)
+	made := string(try(exec.Command("make", "-C", "..", "--no-print-directory", "-n", "build", "REVISION=abc").Output()).must(t))
+	source := string(try(os.ReadFile("../internal/version/version.go")).must(t))
+	for name, value := range map[string]string{"linkedVersion": chart.Metadata.Version, "linkedRevision": "abc"} {
+		contains(t, "make build", made, "-X github.com/ip-reconcile/ip-reconcile/internal/version."+name+"="+value)
+		contains(t, "what is linked in", source, name)
+	}
+	contains(t, "the image's build", dockerfile, "make build ${VERSION:+VERSION=$VERSION} REVISION=$REVISION")
 	for _, label := range []string{"title", "description", "version", "revision", "licenses"} {
 		contains(t, "the labels", dockerfile, "org.opencontainers.image."+label+"=")
 	}

@@ -159,7 +159,7 @@ func TestWhileContainerdIsDeadItsNodeIsUnheard(t *testing.T) {
 		}
 
 		// It is vouched for for a minute, by the API server's clock.
-		for until := podstate.Heard(lease).Add(61 * time.Second); time.Now().Before(until); {
+		for until := podstate.LeaseRenewed(lease).Add(61 * time.Second); time.Now().Before(until); {
 			time.Sleep(time.Until(until))
 		}
 		equal(t, "the Lease", s.leaseOf(t, "worker-1").ResourceVersion, lease.ResourceVersion)

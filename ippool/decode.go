@@ -47,9 +47,9 @@ func decodeList[T any](text []byte, item func(*rawjson.Reader) T) (all []T, page
 			r.Object(func(name []byte) {
 				switch string(name) {
 				case "resourceVersion":
-					page.ResourceVersion = ownText(r)
+					page.ResourceVersion = copyText(r)
 				case "continue":
-					page.Continue = ownText(r)
+					page.Continue = copyText(r)
 				}
 			})
 		case "items":
@@ -81,15 +81,15 @@ func readMetadata(r *rawjson.Reader) metadata {
 	r.Object(func(name []byte) {
 		switch string(name) {
 		case "namespace":
-			m.namespace = sharedText(r)
+			m.namespace = internedText(r)
 		case "name":
-			m.name = ownText(r)
+			m.name = copyText(r)
 		case "uid":
-			m.uid = ownText(r)
+			m.uid = copyText(r)
 		case "resourceVersion":
-			m.resourceVersion = ownText(r)
+			m.resourceVersion = copyText(r)
 		case "creationTimestamp":
-			m.created = ownText(r)
+			m.created = copyText(r)
 		case "annotations":
 			m.paused, m.more = readPaused(r), true
 		case "generation", "managedFields", "selfLink", "deletionTimestamp", "deletionGracePeriodSeconds":
@@ -115,16 +115,16 @@ func readPaused(r *rawjson.Reader) bool {
 	return paused && !broken
 }
 
-// ownText reads a text of its own: it does not keep the page in memory.
-func ownText(r *rawjson.Reader) string {
+// copyText reads a text of its own: it does not keep the page in memory.
+func copyText(r *rawjson.Reader) string {
 	text, _ := r.String()
 	return string(text)
 }
 
-// sharedText reads a text that many objects have; they share it.
-func sharedText(r *rawjson.Reader) string {
+// internedText reads a text that many objects have; they share it.
+func internedText(r *rawjson.Reader) string {
 	text, _ := r.String()
-	return share(text)
+	return intern(text)
 }
 
-func share(text []byte) string { return unique.Make(string(text)).Value() }
+func intern(text []byte) string { return unique.Make(string(text)).Value() }

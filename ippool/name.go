@@ -59,7 +59,7 @@ func ReservedAddress(name, network string) (netip.Addr, bool) {
 // "<network>-<node>-<slice>" cannot be told apart by parsing. It is empty for a
 // name that whereabouts does not give: then nothing is known of the network.
 func (p *Pool) Networks(nodes map[string]bool) []string {
-	head, ok := p.nameHead()
+	head, ok := p.namePrefix()
 	switch {
 	case !ok:
 		return nil
@@ -78,7 +78,7 @@ func (p *Pool) Networks(nodes map[string]bool) []string {
 
 // SliceNodes are the nodes whose slice the pool may be, by its name.
 func (p *Pool) SliceNodes(nodes map[string]bool) []string {
-	head, _ := p.nameHead()
+	head, _ := p.namePrefix()
 	var found []string
 	for i := 0; i < len(head); i++ {
 		if (i == 0 || head[i-1] == '-') && nodes[head[i:]] {
@@ -88,8 +88,8 @@ func (p *Pool) SliceNodes(nodes map[string]bool) []string {
 	return found
 }
 
-// nameHead is what stands before the range in the pool's name, without the dash.
-func (p *Pool) nameHead() (string, bool) {
+// namePrefix is what stands before the range in the pool's name, without the dash.
+func (p *Pool) namePrefix() (string, bool) {
 	for _, text := range []string{p.RangeText, p.Range.Prefix().String()} {
 		norm := normalizeRange(text)
 		if p.Name == norm {
@@ -106,7 +106,7 @@ func (p *Pool) nameHead() (string, bool) {
 // for this pool: the shared one, and for what may be a node's slice one named
 // like the pool (whereabouts v0.9.4, newLeaderElector).
 func (p *Pool) LeaseNames() []string {
-	if head, ok := p.nameHead(); ok && head == "" {
+	if head, ok := p.namePrefix(); ok && head == "" {
 		return []string{SharedLease}
 	}
 	return []string{p.Name, SharedLease}

@@ -19,7 +19,7 @@ import (
 // NADResource is NetworkAttachmentDefinitions as they are served.
 var NADResource = schema.GroupVersionResource{Group: "k8s.cni.cncf.io", Version: "v1", Resource: "network-attachment-definitions"}
 
-// NAD is what a NetworkAttachmentDefinition says of whereabouts. Networks is
+// NAD is the part of a NetworkAttachmentDefinition that is about whereabouts. Networks is
 // empty where it uses another IPAM. Problem is set where it cannot be read; it
 // then says nothing about any pool.
 type NAD struct {
@@ -50,7 +50,7 @@ func ReadNAD(o *unstructured.Unstructured) *NAD {
 
 // DecodeNAD reads the JSON of a NetworkAttachmentDefinition, spec.config as
 // whereabouts does (v0.9.4, pkg/config/config.go, LoadIPAMConfig). What cannot
-// be read is told in Problem; it is an error only where the text is not JSON.
+// be read is in Problem; it is an error only where the text is not JSON.
 func DecodeNAD(text []byte) (*NAD, error) { return decode(text, readNAD) }
 
 func readNAD(r *rawjson.Reader) *NAD {
@@ -185,7 +185,7 @@ func (n Network) SliceOf(p *Pool) (node string, ok bool) {
 	if !n.Slices {
 		return "", false
 	}
-	node, ok = p.nameHead()
+	node, ok = p.namePrefix()
 	if n.Name != "" {
 		var named bool
 		node, named = strings.CutPrefix(node, n.Name+"-")

@@ -67,14 +67,14 @@ func RemovePatch(p *Pool, allocations []Allocation) ([]byte, error) {
 		ops = append(ops, operation{"test", entryPath(a.Key), a.Entry()}, removal{"remove", entryPath(a.Key)})
 		gone[a.Key] = true
 	}
-	return checked(p, ops, change{gone: gone})
+	return marshalChecked(p, ops, change{gone: gone})
 }
 
 // NewEntry is an entry that WritePatch writes. IfName is left out where it is "".
-// Instead is the entry that it takes the place of; nil for an empty slot.
+// Replaces is the entry that it takes the place of; nil for an empty slot.
 type NewEntry struct {
 	Key, ContainerID, PodRef, IfName string
-	Instead                          *Allocation
+	Replaces                         *Allocation
 }
 
 // WritePatch builds the JSON patch that writes entries into empty slots of the pool,
@@ -90,7 +90,7 @@ func WritePatch(p *Pool, entries []NewEntry) ([]byte, error) {
 	for i := range entries {
 		e := &entries[i]
 		test, write := operation{"test", entryPath(e.Key), nil}, "add"
-		if old := e.Instead; old != nil {
+		if old := e.Replaces; old != nil {
 			if old.Problem != "" || old.Key != e.Key {
 				return nil, fmt.Errorf("pool %s: entry %q (%s) is never replaced under key %q", p.Ref(), old.Key, old.Problem, e.Key)
 			}
@@ -101,7 +101,7 @@ func WritePatch(p *Pool, entries []NewEntry) ([]byte, error) {
 		ops = append(ops, test, operation{write, entryPath(e.Key), entry})
 		meant.added[e.Key] = entry
 	}
-	return checked(p, ops, meant)
+	return marshalChecked(p, ops, meant)
 }
 
 func (e *NewEntry) stored() Entry {
@@ -118,10 +118,10 @@ type change struct {
 	added map[string]Entry
 }
 
-// checked applies a patch to the pool as it was read and compares the outcome
+// marshalChecked applies a patch to the pool as it was read and compares the outcome
 // with what is meant. A patch that does anything else is never sent: this is
-// the last look at a write before an address can be handed out twice.
-func checked(p *Pool, ops []any, meant change) ([]byte, error) {
+// the last check of a write that could let an address be handed out twice.
+func marshalChecked(p *Pool, ops []any, meant change) ([]byte, error) {
 	if p.ResourceVersion == "" {
 		return nil, fmt.Errorf("pool %s has no resourceVersion: a patch could prove nothing", p.Ref())
 	}
@@ -144,7 +144,7 @@ func check(p *Pool, patch []byte, meant change) error {
 	if err != nil {
 		return err
 	}
-	before, after, err := p.outlines(keys, meant)
+	before, after, err := p.beforeAndAfter(keys, meant)
 	if err != nil {
 		return err
 	}
@@ -179,10 +179,10 @@ func keysOf(patch jsonpatch.Patch) (map[string]bool, error) {
 	return keys, nil
 }
 
-// outlines are the pool before and after a change, as JSON with sorted names:
+// beforeAndAfter are the pool before and after a change, as JSON with sorted names:
 // the resourceVersion and the entries that the patch is about. What is not meant
 // to change has a text of its own in the place of the entry.
-func (p *Pool) outlines(keys map[string]bool, meant change) (before, after []byte, err error) {
+func (p *Pool) beforeAndAfter(keys map[string]bool, meant change) (before, after []byte, err error) {
 	maps.Copy(keys, meant.gone)
 	was, will := map[string]any{}, map[string]any{}
 	for key := range keys {
@@ -198,13 +198,13 @@ func (p *Pool) outlines(keys map[string]bool, meant change) (before, after []byt
 	for key, e := range meant.added {
 		will[key] = e
 	}
-	if before, err = p.outline(was); err == nil {
-		after, err = p.outline(will)
+	if before, err = p.marshalOutline(was); err == nil {
+		after, err = p.marshalOutline(will)
 	}
 	return before, after, err
 }
 
-func (p *Pool) outline(entries map[string]any) ([]byte, error) {
+func (p *Pool) marshalOutline(entries map[string]any) ([]byte, error) {
 	spec := map[string]any{"allocations": entries}
 	if p.noMap {
 		spec = map[string]any{}

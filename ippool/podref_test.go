@@ -51,7 +51,7 @@ func TestARepairedPodRefWhoseUIDIsNoUIDIsAnError(t *testing.T) {
 	}
 }
 
-// The names are told without Kubernetes' regular expressions, and as they tell them.
+// Names are validated without Kubernetes' regular expressions, and with the same outcome.
 func TestTheNamesOfAPodRefAreThoseThatKubernetesAdmits(t *testing.T) {
 	part := rapid.OneOf(rapid.StringMatching(`[-.a-z0-9]{0,6}`), rapid.StringMatching(`[a-z0-9]{60,66}`), rapid.StringMatching(`([a-z0-9]{1,40}\.){4,8}a`), rapid.StringMatching(`[-._/a-zA-Z0-9\n é]{0,5}`))
 	rapid.Check(t, func(t *rapid.T) {

@@ -52,7 +52,7 @@ type Pool struct {
 
 // Allocation is one entry of a pool. Key, ContainerID, PodRef and IfName are as
 // they are stored: they are what a patch tests and removes. With a Problem the
-// fields that could not be read are zero, and Detail says what is wrong.
+// fields that could not be read are zero, and Detail is what is wrong.
 type Allocation struct {
 	Key, ContainerID, PodRef, IfName string
 	Owner                            PodRef
@@ -94,7 +94,7 @@ func ReadPool(o *unstructured.Unstructured) *Pool {
 	return p
 }
 
-// DecodePool reads the JSON of an IPPool. What cannot be read is told in
+// DecodePool reads the JSON of an IPPool. What cannot be read is in
 // Problem, of the pool or of the entry; it is an error only where the text is
 // not JSON. Nothing of the text is kept.
 func DecodePool(text []byte) (*Pool, error) { return decode(text, readPool) }
@@ -111,7 +111,7 @@ func readPool(r *rawjson.Reader) *Pool {
 			r.Object(func(name []byte) {
 				switch string(name) {
 				case "range":
-					p.RangeText = sharedText(r)
+					p.RangeText = internedText(r)
 				case "allocations":
 					problem = p.readAllocations(r)
 				}
@@ -276,7 +276,7 @@ type field struct {
 	broken bool // it is there and not a text
 }
 
-// readFields reads the fields that are known and tells of the others. It
+// readFields reads the fields that are known and reports the others. It
 // reports whether there was an object at all.
 func readFields(r *rawjson.Reader, known []field) (object bool, problem Problem, detail string) {
 	var unknown, broken []string
@@ -289,7 +289,7 @@ func readFields(r *rawjson.Reader, known []field) (object bool, problem Problem,
 			text, ok := r.String()
 			f.there, f.broken = true, !ok
 			if f.shared {
-				f.text = share(text)
+				f.text = intern(text)
 			} else {
 				f.text = string(text)
 			}

@@ -73,7 +73,7 @@ func TestReadingAPoolLosesAndChangesNothing(t *testing.T) {
 	}
 }
 
-func TestPausedIsOnlyTheWordTrue(t *testing.T) {
+func TestOnlyTheValueTruePauses(t *testing.T) {
 	for value, want := range map[string]bool{"true": true, "false": false, "": false, "yes": false} {
 		o := object(t, anyPool)
 		o.SetAnnotations(map[string]string{ippool.PausedAnnotation: value})

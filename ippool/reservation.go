@@ -38,7 +38,7 @@ func ReadReservation(o *unstructured.Unstructured) *Reservation {
 }
 
 // DecodeReservation reads the JSON of a reservation. What cannot be read is
-// told in Problem; it is an error only where the text is not JSON.
+// in Problem; it is an error only where the text is not JSON.
 func DecodeReservation(text []byte) (*Reservation, error) { return decode(text, readReservation) }
 
 func readReservation(r *rawjson.Reader) *Reservation {

@@ -98,7 +98,7 @@ func TestWritingBackIntoAPoolWithoutAllocationsIsAnErrorOrWorks(t *testing.T) {
 func TestAnEntryIsReplacedOnlyWhileItIsTheVeryOneThatWasSeen(t *testing.T) {
 	p := poolOf("10.0.0.0/24", map[string]any{"5": entryOf("old", "default/a"), "7": entryOf("c7", "default/c")})
 	patch, err := ippool.WritePatch(p.Pool, []ippool.NewEntry{
-		{Key: "5", ContainerID: "new", PodRef: "default/b", IfName: "net1", Instead: p.Find("5")},
+		{Key: "5", ContainerID: "new", PodRef: "default/b", IfName: "net1", Replaces: p.Find("5")},
 		{Key: "6", ContainerID: "c6", PodRef: "default/d", IfName: "net1"},
 	})
 	if err != nil {
@@ -130,8 +130,8 @@ func TestOnlyAReadableEntryOfThatKeyIsReplaced(t *testing.T) {
 	odd["since"] = "2026"
 	p := poolOf("10.0.0.0/24", map[string]any{"5": entryOf("c5", "default/a"), "6": odd})
 	for says, e := range map[string]ippool.NewEntry{
-		"an entry with a field that is not known": {Key: "6", ContainerID: "new", PodRef: "default/n", Instead: p.Find("6")},
-		"the entry under another key":             {Key: "7", ContainerID: "new", PodRef: "default/n", Instead: p.Find("5")},
+		"an entry with a field that is not known": {Key: "6", ContainerID: "new", PodRef: "default/n", Replaces: p.Find("6")},
+		"the entry under another key":             {Key: "7", ContainerID: "new", PodRef: "default/n", Replaces: p.Find("5")},
 	} {
 		if patch, err := ippool.WritePatch(p.Pool, []ippool.NewEntry{e}); err == nil {
 			t.Errorf("%s: %s", says, patch)
@@ -142,7 +142,7 @@ func TestOnlyAReadableEntryOfThatKeyIsReplaced(t *testing.T) {
 func TestAPoolWithWhatWasWrittenIsAsItIsStored(t *testing.T) {
 	p := poolOf("10.0.0.0/24", map[string]any{"5": entryOf("c5", "default/a"), "9": entryOf("c9", "default/c")})
 	entries := []ippool.NewEntry{
-		{Key: "5", ContainerID: "new", PodRef: "default/b_uid-1", IfName: "net1", Instead: p.Find("5")},
+		{Key: "5", ContainerID: "new", PodRef: "default/b_uid-1", IfName: "net1", Replaces: p.Find("5")},
 		{Key: "7", ContainerID: "c7", PodRef: "default/d"},
 	}
 	patch, err := ippool.WritePatch(p.Pool, entries)

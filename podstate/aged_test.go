@@ -12,7 +12,7 @@ import (
 )
 
 // A report's ages count to when it was observed: one that is relied upon later
-// says less than a new look would.
+// says less than a new inspection would.
 func TestAReportHasAgedWhenANewOneWouldSayMore(t *testing.T) {
 	const minute, quarter = time.Minute, 15 * time.Minute
 	sandbox := func(state v1alpha1.SandboxState) *v1alpha1.SandboxReport {
@@ -46,17 +46,17 @@ func TestAReportHasAgedWhenANewOneWouldSayMore(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.report.ObservedAt = at(c.observed)
-			equal(t, "aged", (&podstate.Report{SandboxReport: c.report}).Aged(noon.Add(c.now)), c.want)
+			equal(t, "aged", (&podstate.Report{SandboxReport: c.report}).AgeChanged(noon.Add(c.now)), c.want)
 			equal(t, "observed at", c.report.ObservedAt, at(c.observed))
 		})
 	}
 }
 
-func TestALeaseWasHeardWhenTheServerSaysThatItsTimeOfRenewalWasWritten(t *testing.T) {
+func TestALeaseWasRenewedWhenTheServerWroteItsRenewTime(t *testing.T) {
 	l := &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{RenewTime: ptr(metav1.NewMicroTime(noon.Add(time.Hour)))}}
-	equal(t, "heard, by the node's clock alone", podstate.Heard(l), time.Time{})
+	equal(t, "renewed, by the node's clock alone", podstate.LeaseRenewed(l), time.Time{})
 	l.ManagedFields = []metav1.ManagedFieldsEntry{
 		fields("someone", `{"f:metadata":{"f:labels":{}}}`, 0), fields("agent", leaseFields, -time.Minute),
 	}
-	equal(t, "heard, by the server's", podstate.Heard(l), noon.Add(-time.Minute))
+	equal(t, "renewed, by the server's", podstate.LeaseRenewed(l), noon.Add(-time.Minute))
 }

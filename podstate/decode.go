@@ -148,5 +148,5 @@ func decodeJSONList[T any](body []byte, each func(*T)) (metav1.ListMeta, error) 
 	return list.ListMeta, nil
 }
 
-// share makes equal texts of many objects one.
-func share(text string) string { return unique.Make(text).Value() }
+// intern makes equal texts of many objects one.
+func intern(text string) string { return unique.Make(text).Value() }

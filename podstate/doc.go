@@ -1,5 +1,9 @@
-// Package podstate knows who is alive: what a pod object proves, what a node
-// proves, and what a node agent's report of its container runtime proves. It
-// reads objects into the few facts that a rule needs and keeps nothing else of
-// them; it does no I/O and knows nothing of pools.
+// Package podstate reads Kubernetes objects into the few facts from which the rules conclude
+// whether a pod is alive: pods (Pod, with its Phase and the addresses of its
+// network-status), nodes (Node) and the node agents' reports of what the container runtimes
+// run (Report, with the Lease that confirms it). It keeps nothing else of the objects, does
+// no I/O and knows nothing of pools.
+//
+// Pod, Node and Report are in a file each; decode.go reads whole lists of them without
+// decoding the fields that no rule needs.
 package podstate

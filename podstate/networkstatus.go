@@ -8,7 +8,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/rawjson"
 )
 
-// NetworkStatus says what became of reading a pod's network-status annotation.
+// NetworkStatus is the outcome of reading a pod's network-status annotation.
 type NetworkStatus int
 
 const (
@@ -126,7 +126,7 @@ func readText(r *rawjson.Reader, into *string) bool {
 	}
 	text, ok := r.String()
 	if ok {
-		*into = share(string(text))
+		*into = intern(string(text))
 	}
 	return ok
 }

@@ -10,14 +10,14 @@ import (
 
 // Node is what the rules need of a Node object.
 type Node struct {
-	Name         string
-	Labels       map[string]string
-	BootID       string
-	Machine      v1alpha1.Machine
-	Ready        bool
-	NotReadyFor  time.Time // since when Ready is not True; zero if it is, or if nothing tells
-	OutOfService bool      // the taint node.kubernetes.io/out-of-service
-	MaxPods      int       // how many pods it can run; 0 if it does not tell
+	Name          string
+	Labels        map[string]string
+	BootID        string
+	Machine       v1alpha1.Machine
+	Ready         bool
+	NotReadySince time.Time // since when Ready is not True; zero if it is, or if that is not known
+	OutOfService  bool      // the taint node.kubernetes.io/out-of-service
+	MaxPods       int       // how many pods it can run; 0 if that is not known
 
 	UID, ResourceVersion string
 }
@@ -38,7 +38,7 @@ func ReadNode(o *corev1.Node) *Node {
 		}
 		n.Ready = c.Status == corev1.ConditionTrue
 		if !n.Ready {
-			n.NotReadyFor = c.LastTransitionTime.Time
+			n.NotReadySince = c.LastTransitionTime.Time
 		}
 	}
 	for _, t := range o.Spec.Taints {
@@ -49,6 +49,6 @@ func ReadNode(o *corev1.Node) *Node {
 	return n
 }
 
-// Dead reports whether the node is proven dead: an operator vouched for it with
+// Dead reports whether the node is proven dead: an operator declared it so with
 // the out-of-service taint, and its kubelet does not contradict by being Ready.
 func (n *Node) Dead() bool { return n.OutOfService && !n.Ready }

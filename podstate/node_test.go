@@ -44,8 +44,8 @@ func TestANodeIsReadyOnlyWhereTheConditionSaysTrue(t *testing.T) {
 		{"", false, time.Time{}},                                 // no condition: not ready, and nothing tells since when
 	} {
 		n := podstate.ReadNode(node(c.status))
-		if n.Ready != c.ready || !n.NotReadyFor.Equal(c.since) {
-			t.Errorf("Ready %q: ready %v since %v; want %v, %v", c.status, n.Ready, n.NotReadyFor, c.ready, c.since)
+		if n.Ready != c.ready || !n.NotReadySince.Equal(c.since) {
+			t.Errorf("Ready %q: ready %v since %v; want %v, %v", c.status, n.Ready, n.NotReadySince, c.ready, c.since)
 		}
 	}
 }

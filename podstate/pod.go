@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Phase is what a pod object says of itself, in the order in which it counts:
+// Phase is how far a pod is in its life by its object, in the order in which it counts:
 // a finished pod is Finished even while it is being deleted.
 type Phase int
 
@@ -53,8 +53,8 @@ type Pod struct {
 	// leaves a pod; other writers of a terminal phase do not touch the statuses.
 	StoppedByKubelet bool
 	LastFinished     time.Time // the last container's finishedAt
-	// Disputed says, where it is not empty, why nothing of this may be relied upon: in
-	// a folder the pod stands twice, and differs.
+	// Disputed is why nothing of this may be relied upon, "" if it may: a snapshot has
+	// the pod twice, and differently.
 	Disputed string
 }
 
@@ -62,11 +62,11 @@ type Pod struct {
 // finished pod stay in its status on purpose and are not read.
 func ReadPod(o *corev1.Pod) *Pod {
 	p := &Pod{
-		NamespacedName:  types.NamespacedName{Namespace: share(o.Namespace), Name: o.Name},
+		NamespacedName:  types.NamespacedName{Namespace: intern(o.Namespace), Name: o.Name},
 		UID:             string(o.UID),
 		RuntimeUID:      string(o.UID),
 		ResourceVersion: o.ResourceVersion,
-		Node:            share(o.Spec.NodeName),
+		Node:            intern(o.Spec.NodeName),
 		Phase:           phase(o),
 		Created:         o.CreationTimestamp.Time,
 	}

@@ -15,26 +15,26 @@ import (
 )
 
 const (
-	// freshFor is how long a report counts as heard after its last renewal;
+	// freshFor is how long a report may be relied upon after the last renewal of its Lease;
 	// agents renew every 20 s.
 	freshFor = 60 * time.Second
 	// attachedFor is how long a container id in a CNI cache that the runtime
 	// does not list may be one that is being set up: longer than the blind
 	// window of containerd (5 min) and of CRI-O (12 min).
 	attachedFor = 15 * time.Minute
-	// youngFor is the age up to which a sandbox without a pod may be one that
-	// the API simply has not told of yet.
-	youngFor = time.Minute
+	// settledAfter is the age up to which a sandbox without a pod may be one that
+	// the API has not delivered yet.
+	settledAfter = time.Minute
 )
 
-// Report is a node's SandboxReport with what vouches for it.
+// Report is a node's SandboxReport with the evidence that it is current: its node's Lease.
 type Report struct {
 	*v1alpha1.SandboxReport
-	// Renewed is when the report was last vouched for, by the API server's
-	// clock; zero if it never was, or not with this content.
+	// Renewed is when the Lease was last renewed for this content, by the API server's
+	// clock; zero if it never was, or for other content.
 	Renewed time.Time
-	// LastHeard is when the node's agent was last heard at all; zero if never.
-	LastHeard time.Time
+	// LeaseRenewed is when the Lease was last renewed, for whatever content; zero if never.
+	LeaseRenewed time.Time
 	// Written is when the content was written, by the API server's clock.
 	Written time.Time
 	// RestoreSeen is the agent's date of the last restore of etcd that it noticed, never
@@ -55,9 +55,9 @@ func (r *Report) Fresh(now time.Time) bool {
 // FreshUntil is until when the report may be relied upon without a renewal.
 func (r *Report) FreshUntil() time.Time { return r.Renewed.Add(freshFor) }
 
-// AgesAfter is the first time from now on after which an entry is of an age that
+// NextAgeChange is the first time from now on after which an entry is of an age that
 // matters; zero for never.
-func (r *Report) AgesAfter(now time.Time) time.Time {
+func (r *Report) NextAgeChange(now time.Time) time.Time {
 	var first time.Time
 	add := func(t time.Time) {
 		if !t.Before(now) && (first.IsZero() || t.Before(first)) {
@@ -65,7 +65,7 @@ func (r *Report) AgesAfter(now time.Time) time.Time {
 		}
 	}
 	for i := range r.Sandboxes {
-		add(r.Sandboxes[i].CreatedAt.Add(youngFor))
+		add(r.Sandboxes[i].CreatedAt.Add(settledAfter))
 	}
 	for i := range r.Attachments {
 		add(r.Attachments[i].Since.Add(attachedFor))
@@ -73,10 +73,10 @@ func (r *Report) AgesAfter(now time.Time) time.Time {
 	return first
 }
 
-// asOf is the time that ages in the report count to: the younger of now and
+// ageReference is the time that ages in the report count to: the younger of now and
 // when it was observed, so that neither a stale report nor a wrong clock makes
-// anything look older than it was seen to be.
-func (r *Report) asOf(now time.Time) time.Time {
+// anything appear older than it was when it was observed.
+func (r *Report) ageReference(now time.Time) time.Time {
 	if r.ObservedAt.Time.Before(now) {
 		return r.ObservedAt.Time
 	}
@@ -90,12 +90,12 @@ func (r *Report) Counts(a *v1alpha1.Attachment, now time.Time) bool {
 	if a.NetworkClosed != nil {
 		return !*a.NetworkClosed
 	}
-	return r.asOf(now).Sub(a.Since.Time) < attachedFor
+	return r.ageReference(now).Sub(a.Since.Time) < attachedFor
 }
 
 // Settled reports whether a sandbox is old enough that its pod should be known.
 func (r *Report) Settled(s *v1alpha1.Sandbox, now time.Time) bool {
-	return r.asOf(now).Sub(s.CreatedAt.Time) > youngFor
+	return r.ageReference(now).Sub(s.CreatedAt.Time) > settledAfter
 }
 
 // Closed reports whether a network namespace is known to be gone.
@@ -108,13 +108,13 @@ func ParseAddress(a v1alpha1.Address) (netip.Addr, bool) {
 }
 
 // Hash identifies a report's content: everything but its metadata. The agent
-// puts it on its Lease, which so vouches for this content and for no other.
+// puts it on its Lease, which so confirms this content and no other.
 func Hash(r *v1alpha1.SandboxReport) string {
 	content := *r
 	content.TypeMeta, content.ObjectMeta = metav1.TypeMeta{}, metav1.ObjectMeta{}
 	text, err := json.Marshal(&content)
 	if err != nil {
-		return "" // matches no Lease: a report that cannot be hashed is not vouched for
+		return "" // matches no Lease: a report that cannot be hashed is not confirmed
 	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])
@@ -130,21 +130,21 @@ func ReadReport(o *v1alpha1.SandboxReport, lease *coordinationv1.Lease) *Report 
 // ReadHashedReport is ReadReport for a report whose Hash is known already.
 func ReadHashedReport(o *v1alpha1.SandboxReport, contentHash string, lease *coordinationv1.Lease) *Report {
 	r := &Report{SandboxReport: o, Written: fieldTime(o.ManagedFields, `"f:observedAt"`), hash: contentHash}
-	return r.Vouched(lease)
+	return r.WithLease(lease)
 }
 
-// Vouched is the same report with its node's Lease as it is now.
-func (r *Report) Vouched(lease *coordinationv1.Lease) *Report {
+// WithLease is the same report with its node's Lease as it is now.
+func (r *Report) WithLease(lease *coordinationv1.Lease) *Report {
 	r = &Report{SandboxReport: r.SandboxReport, Written: r.Written, hash: r.hash}
 	r.noteRestore(r.Annotations, r.Written, r.ManagedFields)
 	if lease == nil {
 		return r
 	}
-	r.LastHeard = Heard(lease)
+	r.LeaseRenewed = LeaseRenewed(lease)
 	if hash := lease.Annotations[v1alpha1.HashAnnotation]; hash != "" && hash == r.hash {
-		r.Renewed = r.LastHeard
+		r.Renewed = r.LeaseRenewed
 	}
-	r.noteRestore(lease.Annotations, r.LastHeard, lease.ManagedFields)
+	r.noteRestore(lease.Annotations, r.LeaseRenewed, lease.ManagedFields)
 	return r
 }
 
@@ -161,7 +161,7 @@ func ReadSnapshotReport(o *v1alpha1.SandboxReport, lease *coordinationv1.Lease, 
 	case !leases:
 		r.Renewed = o.ObservedAt.Time
 	}
-	r.LastHeard = r.Renewed
+	r.LeaseRenewed = r.Renewed
 	return r
 }
 
@@ -204,10 +204,10 @@ func fieldTime(fields []metav1.ManagedFieldsEntry, field string) time.Time {
 	return newest
 }
 
-// Aged reports whether an entry has come of an age that matters since the report
+// AgeChanged reports whether an entry has come of an age that matters since the report
 // was observed: ages count to observedAt, so a report that does not change must
 // still be rewritten for it.
-func (r *Report) Aged(now time.Time) bool {
+func (r *Report) AgeChanged(now time.Time) bool {
 	if !r.ObservedAt.Time.Before(now) {
 		return false
 	}
@@ -227,8 +227,8 @@ func (r *Report) Aged(now time.Time) bool {
 	return false
 }
 
-// Heard is when an agent's Lease was last renewed, by the API server's clock;
+// LeaseRenewed is when an agent's Lease was last renewed, by the API server's clock;
 // zero if that is not known.
-func Heard(lease *coordinationv1.Lease) time.Time {
+func LeaseRenewed(lease *coordinationv1.Lease) time.Time {
 	return fieldTime(lease.ManagedFields, `"f:renewTime"`)
 }

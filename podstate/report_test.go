@@ -35,7 +35,7 @@ func report() *v1alpha1.SandboxReport {
 	}
 }
 
-// lease vouches for the report ten seconds before noon.
+// lease confirms the report ten seconds before noon.
 func lease(o *v1alpha1.SandboxReport) *coordinationv1.Lease {
 	return &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{
@@ -51,15 +51,15 @@ func TestAReportIsRenewedByItsLeaseAtTheAPIServersTime(t *testing.T) {
 	o := report()
 	r := podstate.ReadReport(o, lease(o))
 	equal(t, "renewed, not when the node's clock says", r.Renewed, noon.Add(-10*time.Second))
-	equal(t, "last heard", r.LastHeard, noon.Add(-10*time.Second))
+	equal(t, "Lease renewed", r.LeaseRenewed, noon.Add(-10*time.Second))
 	equal(t, "written, not when the node's clock says", r.Written, noon.Add(-5*time.Minute))
 	equal(t, "restore seen", r.RestoreSeen, time.Time{})
 	equal(t, "fresh", r.Fresh(noon), true)
 }
 
-// The Lease vouches for one content and for no other: a report that was changed,
+// The Lease confirms one content and no other: a report that was changed,
 // or whose Lease was renewed for the next content already, is not fresh.
-func TestALeaseForAnotherContentIsHeardAndDoesNotVouch(t *testing.T) {
+func TestALeaseForOtherContentIsRenewedAndConfirmsNothing(t *testing.T) {
 	for name, hash := range map[string]string{"another hash": "0123", "an empty hash": "", "none": "-"} {
 		o := report()
 		l := lease(o)
@@ -70,7 +70,7 @@ func TestALeaseForAnotherContentIsHeardAndDoesNotVouch(t *testing.T) {
 		r := podstate.ReadReport(o, l)
 		equal(t, name+": renewed", r.Renewed, time.Time{})
 		equal(t, name+": fresh", r.Fresh(noon), false)
-		equal(t, name+": last heard", r.LastHeard, noon.Add(-10*time.Second))
+		equal(t, name+": Lease renewed", r.LeaseRenewed, noon.Add(-10*time.Second))
 	}
 	o := report()
 	l := lease(o)
@@ -78,10 +78,10 @@ func TestALeaseForAnotherContentIsHeardAndDoesNotVouch(t *testing.T) {
 	equal(t, "a changed report is fresh", podstate.ReadReport(o, l).Fresh(noon), false)
 }
 
-func TestAReportWithoutALeaseIsNotHeard(t *testing.T) {
+func TestAReportWithoutALeaseWasNeverRenewed(t *testing.T) {
 	r := podstate.ReadReport(report(), nil)
 	equal(t, "renewed", r.Renewed, time.Time{})
-	equal(t, "last heard", r.LastHeard, time.Time{})
+	equal(t, "Lease renewed", r.LeaseRenewed, time.Time{})
 	equal(t, "fresh", r.Fresh(noon), false)
 	equal(t, "written", r.Written, noon.Add(-5*time.Minute))
 }

@@ -17,17 +17,17 @@ func TestASnapshotsReportIsRenewedByItsLeasesRenewTime(t *testing.T) {
 	l.ManagedFields, l.Annotations = nil, nil // neither of them is looked at
 	r := podstate.ReadSnapshotReport(o, l, true)
 	equal(t, "renewed", r.Renewed, noon.Add(time.Hour))
-	equal(t, "last heard", r.LastHeard, noon.Add(time.Hour))
+	equal(t, "Lease renewed", r.LeaseRenewed, noon.Add(time.Hour))
 	equal(t, "written", r.Written, o.ObservedAt.Time)
 }
 
-func TestASnapshotsReportWithoutItsLeaseIsHeardOnlyWhereThereAreNoLeases(t *testing.T) {
+func TestASnapshotsReportWithoutALeaseCountsOnlyWhereThereAreNoLeases(t *testing.T) {
 	o := report()
 	r := podstate.ReadSnapshotReport(o, nil, false)
 	equal(t, "no Leases at all: its observedAt", r.Renewed, o.ObservedAt.Time)
 	r = podstate.ReadSnapshotReport(o, nil, true)
 	equal(t, "others have Leases", r.Renewed, time.Time{})
-	equal(t, "others have Leases: last heard", r.LastHeard, time.Time{})
+	equal(t, "others have Leases: Lease renewed", r.LeaseRenewed, time.Time{})
 	l := lease(o)
 	l.Spec.RenewTime = nil
 	equal(t, "a Lease that was never renewed", podstate.ReadSnapshotReport(o, l, true).Renewed, time.Time{})
@@ -95,7 +95,7 @@ func TestARestoreIsNeverLaterThanItWasWrittenByTheAPIServersClock(t *testing.T) 
 	equal(t, "on the Lease", podstate.ReadReport(report(), l).RestoreSeen, noon.Add(-10*time.Second))
 }
 
-func TestARestoreOnALeaseThatDoesNotVouchIsSeenAllTheSame(t *testing.T) {
+func TestARestoreOnALeaseForOtherContentIsSeenAllTheSame(t *testing.T) {
 	o := report()
 	l := lease(o)
 	seen := noon.Add(-time.Minute)

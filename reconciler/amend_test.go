@@ -89,7 +89,7 @@ func (c chance) changes(before *observed) (*judge.Live, *observed) {
 			switch {
 			case i >= 0 && c.oneIn(3):
 				renewed := *o.Reports[i] // by its Lease
-				renewed.Renewed, renewed.LastHeard = o.Now, o.Now
+				renewed.Renewed, renewed.LeaseRenewed = o.Now, o.Now
 				r = &renewed
 			case !c.oneIn(4):
 				c.report(name)(made)

@@ -47,7 +47,7 @@ func cluster(n int, reservations bool) *observed {
 		o.Nodes[name] = &podstate.Node{Name: name, Ready: true, BootID: "boot-1", Labels: map[string]string{"kubernetes.io/os": "linux"}}
 		o.Reports = append(o.Reports, &podstate.Report{
 			SandboxReport: &v1alpha1.SandboxReport{ObjectMeta: metav1.ObjectMeta{Name: name}, BootID: "boot-1", ObservedAt: metav1.NewTime(now)},
-			Renewed:       now, LastHeard: now, Written: now,
+			Renewed:       now, LeaseRenewed: now, Written: now,
 		})
 	}
 	overlapping := ""

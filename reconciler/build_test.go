@@ -271,7 +271,7 @@ func reportFrom(node string, ago time.Duration, c ...content) part {
 		t := o.Now.Add(-ago)
 		r := &podstate.Report{
 			SandboxReport: &v1alpha1.SandboxReport{ObjectMeta: metav1.ObjectMeta{Name: node}, BootID: "boot-1", Machine: machineOf(node), ObservedAt: metav1.NewTime(t)},
-			Renewed:       t, LastHeard: t, Written: t,
+			Renewed:       t, LeaseRenewed: t, Written: t,
 		}
 		for _, f := range c {
 			f(r)

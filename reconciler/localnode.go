@@ -61,7 +61,7 @@ func (s *WithLocalNode) look(ctx context.Context, o *judge.Observation) (*judge.
 	if at >= 0 && last.BootID == s.BootID { // else what another machine ran would seem to be gone
 		before = last.SandboxReport
 	}
-	report := &podstate.Report{Renewed: o.Now, LastHeard: o.Now, Written: o.Now, RestoreSeen: last.RestoreSeen}
+	report := &podstate.Report{Renewed: o.Now, LeaseRenewed: o.Now, Written: o.Now, RestoreSeen: last.RestoreSeen}
 	var runs []string
 	if report.SandboxReport, runs, err = s.Look(ctx, before); err != nil {
 		return nil, fmt.Errorf("look at node %s: %w", s.Node, err)

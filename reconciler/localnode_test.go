@@ -111,8 +111,8 @@ func TestTheReportOfTheLookTakesThePlaceOfTheNodesOwn(t *testing.T) {
 		if len(r.Sandboxes) != 1 || r.Sandboxes[0].ID != "box-1" {
 			t.Errorf("sandboxes: %v", r.Sandboxes)
 		}
-		if !r.Written.Equal(now) || !r.LastHeard.Equal(now) || !r.RestoreSeen.Equal(seen) {
-			t.Errorf("written %s, heard %s, restore seen %s", r.Written, r.LastHeard, r.RestoreSeen)
+		if !r.Written.Equal(now) || !r.LeaseRenewed.Equal(now) || !r.RestoreSeen.Equal(seen) {
+			t.Errorf("written %s, heard %s, restore seen %s", r.Written, r.LeaseRenewed, r.RestoreSeen)
 		}
 		// What is gone goes on from what the node's own report has.
 		b := *before

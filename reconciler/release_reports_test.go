@@ -14,7 +14,7 @@ func (s *simulator) heard(report *v1alpha1.SandboxReport) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	report.ObservedAt.Time = time.Now()
-	s.reports = []*podstate.Report{{SandboxReport: report, Renewed: time.Now(), LastHeard: time.Now(), Written: time.Now()}}
+	s.reports = []*podstate.Report{{SandboxReport: report, Renewed: time.Now(), LeaseRenewed: time.Now(), Written: time.Now()}}
 }
 
 func goneOn(node string, gone ...v1alpha1.Gone) *v1alpha1.SandboxReport {

@@ -144,7 +144,7 @@ func TestWhatIsProvenGoesAtOnce(t *testing.T) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			report.ObservedAt.Time = time.Now()
-			s.reports = []*podstate.Report{{SandboxReport: report, Renewed: time.Now(), LastHeard: time.Now(), Written: time.Now()}}
+			s.reports = []*podstate.Report{{SandboxReport: report, Renewed: time.Now(), LeaseRenewed: time.Now(), Written: time.Now()}}
 		}
 		began := time.Now()
 		out, took := run(t, r)
@@ -261,7 +261,7 @@ func TestRepairWritesAnEntryBack(t *testing.T) {
 					s.mu.Lock()
 					defer s.mu.Unlock()
 					report.ObservedAt.Time = time.Now()
-					s.reports = []*podstate.Report{{SandboxReport: report, Renewed: time.Now(), LastHeard: time.Now(), Written: time.Now()}}
+					s.reports = []*podstate.Report{{SandboxReport: report, Renewed: time.Now(), LeaseRenewed: time.Now(), Written: time.Now()}}
 				}
 				r := s.reconciler(t)
 				r.Options.Repair = true

@@ -77,7 +77,7 @@ func TestRepairWritesManyUnderOneHold(t *testing.T) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			report.ObservedAt.Time = time.Now()
-			s.reports = []*podstate.Report{{SandboxReport: report, Renewed: time.Now(), LastHeard: time.Now(), Written: time.Now()}}
+			s.reports = []*podstate.Report{{SandboxReport: report, Renewed: time.Now(), LeaseRenewed: time.Now(), Written: time.Now()}}
 		}
 		r := s.reconciler(nil)
 		r.Options.Repair, r.Options.AllowMassRepair = true, true // one node does not have so many

@@ -33,7 +33,7 @@ func (s *simulator) reported(by map[string][]v1alpha1.Sandbox) {
 		for node, boxes := range by {
 			r := &v1alpha1.SandboxReport{Sandboxes: boxes}
 			r.Name, r.ObservedAt.Time = node, time.Now()
-			s.reports = append(s.reports, &podstate.Report{SandboxReport: r, Renewed: time.Now(), LastHeard: time.Now(), Written: time.Now()})
+			s.reports = append(s.reports, &podstate.Report{SandboxReport: r, Renewed: time.Now(), LeaseRenewed: time.Now(), Written: time.Now()})
 		}
 	}
 }

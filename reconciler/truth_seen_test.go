@@ -27,7 +27,7 @@ func (w *truth) parts() []part {
 		}
 		if m.report != nil {
 			parts = append(parts, func(o *observed) {
-				o.Reports = append(o.Reports, &podstate.Report{SandboxReport: m.report, Renewed: m.heard, LastHeard: m.heard, Written: m.report.ObservedAt.Time})
+				o.Reports = append(o.Reports, &podstate.Report{SandboxReport: m.report, Renewed: m.heard, LeaseRenewed: m.heard, Written: m.report.ObservedAt.Time})
 			})
 		}
 	}

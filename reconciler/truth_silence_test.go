@@ -162,7 +162,7 @@ func silenced(node string, since time.Duration) func(*observed) {
 		for i, r := range o.Reports {
 			if at := o.Now.Add(-since); r.Name == node && r.Renewed.After(at) && !lostNode(o, r) {
 				old := *r
-				old.Renewed, old.LastHeard = at, at
+				old.Renewed, old.LeaseRenewed = at, at
 				o.Reports[i] = &old
 			}
 		}

@@ -31,7 +31,7 @@ var noAgentRuns = label("kubernetes.io/os", "other")
 
 // heardAt is when the agent was last heard, and vouched for this content.
 func heardAt(t time.Time) content {
-	return func(r *podstate.Report) { r.Renewed, r.LastHeard = t, t }
+	return func(r *podstate.Report) { r.Renewed, r.LeaseRenewed = t, t }
 }
 
 // seenEvery has looks of the same things in the past, every ten minutes from so

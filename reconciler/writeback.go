@@ -107,7 +107,7 @@ func newEntries(findings []*mend) []ippool.NewEntry {
 	entries := make([]ippool.NewEntry, 0, len(findings))
 	for _, f := range findings {
 		w := f.Repair
-		entries = append(entries, ippool.NewEntry{Key: w.Key, ContainerID: w.ContainerID, PodRef: w.PodRef, IfName: w.IfName, Instead: w.Instead})
+		entries = append(entries, ippool.NewEntry{Key: w.Key, ContainerID: w.ContainerID, PodRef: w.PodRef, IfName: w.IfName, Replaces: w.Instead})
 	}
 	return entries
 }

@@ -1,8 +1,3 @@
-// Package cnicache reads what a node's CNI caches say of each container: the
-// results that libcni keeps for the container runtime, those that it keeps for
-// Multus, and the list of networks that Multus keeps for each container. They
-// know of a sandbox before the runtime lists it, and after a DEL was lost; and
-// they hold the addresses that are really configured.
 package cnicache
 
 import (
@@ -10,14 +5,10 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
-
-	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 )
 
 // Folders are where the caches lie on this node.
@@ -32,280 +23,135 @@ type Folders struct {
 	Multus string
 }
 
-// Entry is what the caches say of one container id.
-type Entry struct {
-	ID string
-	// Since is when the first of its files appeared: their oldest mtime.
-	Since time.Time
-	// Namespace, Name and UID are the pod's by the CNI arguments K8S_POD_*; ""
-	// where none says, or where files of one id say different things.
-	Namespace, Name, UID string
-	// NetNS are the paths of network namespaces that its files name, sorted.
-	NetNS []string
-	// Addresses are the whereabouts addresses that are really configured, sorted
-	// by interface and address, each once, at most 64.
-	Addresses []v1alpha1.Address
-	// NoWhereabouts is set where it surely has no whereabouts address: there is a
-	// result of more than the loopback, every file could be read in full, nothing in
-	// them mentions whereabouts, every plugin is of a type that is known not to run
-	// others, and where Multus has to do with it, Multus' own list of its networks is
-	// one of the files.
-	NoWhereabouts bool
-	// Told is set where its files tell all of its addresses: those that prove that it
-	// has none, or, read in full, a result of each of its networks.
-	Told bool
-	// ByMultus: its result of the runtime is Multus'. InMultus: one of its files is in
-	// a folder of Multus.
-	ByMultus, InMultus bool
-}
-
-// maxAddresses is what a SandboxReport takes for one sandbox.
-const maxAddresses = 64
-
-// Cache reads the folders again and again and keeps what it parsed of files
-// that did not change, so that a look costs a readdir, and a stat per file. It
+// Cache reads the folders whenever Read is called and keeps what it parsed of files
+// that did not change, so that a Read costs a readdir, and a stat per file. It
 // is not for concurrent use.
 type Cache struct {
-	// Recheck is for how long a file that was looked at, and is still listed, is
-	// taken for unchanged; 0 for not at all. Where looks come every second, most of
-	// their cost is asking for what is known.
-	Recheck time.Duration
+	recheckAfter time.Duration
 
-	results *folder
-	named   []*folder            // of Multus, by Folders
-	found   map[string][]*folder // of Multus, by the cniDir that its configs name
-	unread  map[string]error
+	results          *folder
+	configuredMultus []*folder            // Multus', by Folders
+	discoveredMultus map[string][]*folder // Multus', by the cniDir that its configs name
+	unreadable       map[string]error
 }
 
-// New is a Cache that has read nothing yet.
-func New(f Folders) *Cache {
+// New returns a Cache that has read nothing yet. For recheckAfter a file that was
+// inspected, and is still listed, is taken for unchanged; 0 for not at all. Where Reads
+// come every second, most of their cost is the stats.
+func New(f Folders, recheckAfter time.Duration) *Cache {
 	// libcni makes its folder with the first result: a node on which no pod has had a
-	// network yet has only the folder above it.
-	c := &Cache{results: &folder{path: f.Results, kind: runtimeResults, optional: true, above: filepath.Dir(f.Results)}, found: map[string][]*folder{}}
+	// network yet has only the parent folder.
+	c := &Cache{recheckAfter: recheckAfter, results: &folder{path: f.Results, kind: runtimeResults, optional: true, parent: filepath.Dir(f.Results)}, discoveredMultus: map[string][]*folder{}}
 	if f.Multus != "" {
-		c.named = ofMultus(f.Multus)
+		c.configuredMultus = multusFolders(f.Multus)
 	}
 	return c
 }
 
-func ofMultus(cniDir string) []*folder {
+func multusFolders(cniDir string) []*folder {
 	return []*folder{
-		{path: filepath.Clean(cniDir), kind: multusOwn, optional: true},
+		{path: filepath.Clean(cniDir), kind: multusDelegates, optional: true},
 		{path: filepath.Join(cniDir, "results"), kind: multusResults, optional: true},
 	}
 }
 
 // Read returns the entries by container id; they are the caller's own. It is an
-// error when a folder could not be listed or its files not be looked at. A
+// error when a folder could not be listed, or the metadata of its files not be read. A
 // folder may be missing as long as this Cache has never seen it; for that of the
-// runtime's results, the folder above it must be there.
+// runtime's results, the parent folder must be there.
 func (c *Cache) Read() (map[string]*Entry, error) {
-	c.unread = map[string]error{}
+	c.unreadable = map[string]error{}
 	now := time.Now()
-	sums := map[string]*sum{}
-	if err := c.readFolder(c.results, now, sums); err != nil {
+	builders := map[string]*entryBuilder{}
+	if err := c.readFolder(c.results, now, builders); err != nil {
 		return nil, err
 	}
-	for _, f := range c.multus(sums) {
-		if err := c.readFolder(f, now, sums); err != nil {
+	for _, f := range c.multusFolders(builders) {
+		if err := c.readFolder(f, now, builders); err != nil {
 			return nil, err
 		}
 	}
-	entries := make(map[string]*Entry, len(sums))
-	for id, s := range sums {
-		e, err := s.entry(id)
+	entries := make(map[string]*Entry, len(builders))
+	for id, b := range builders {
+		e, err := b.build(id)
 		if err != nil {
-			c.unread[id] = err
+			c.unreadable[id] = err
 		}
 		entries[id] = e
 	}
 	return entries, nil
 }
 
-// multus are Multus' folders: those that were named, and those that its own configs
+// multusFolders returns Multus' folders: those of Folders, and those that its own configs
 // among the runtime's results name now.
-func (c *Cache) multus(sums map[string]*sum) []*folder {
+func (c *Cache) multusFolders(builders map[string]*entryBuilder) []*folder {
 	found := map[string][]*folder{}
-	for _, s := range sums {
-		if s.cniDir == "" || len(c.named) > 0 && s.cniDir == c.named[0].path {
+	for _, b := range builders {
+		if b.cniDir == "" || len(c.configuredMultus) > 0 && b.cniDir == c.configuredMultus[0].path {
 			continue
 		}
-		found[s.cniDir] = c.found[s.cniDir]
-		if found[s.cniDir] == nil {
-			found[s.cniDir] = ofMultus(s.cniDir)
+		found[b.cniDir] = c.discoveredMultus[b.cniDir]
+		if found[b.cniDir] == nil {
+			found[b.cniDir] = multusFolders(b.cniDir)
 		}
 	}
-	c.found = found
-	all := slices.Clone(c.named)
+	c.discoveredMultus = found
+	all := slices.Clone(c.configuredMultus)
 	for _, dir := range slices.Sorted(maps.Keys(found)) {
 		all = append(all, found[dir]...)
 	}
 	return all
 }
 
-// Missing is the folder of the runtime's results where the last Read found none, ""
-// where it is there.
-func (c *Cache) Missing() string {
-	if !c.results.seen {
+// MissingResults returns the folder of the runtime's results if the last Read found
+// none, and "" if it is there.
+func (c *Cache) MissingResults() string {
+	if !c.results.existed {
 		return c.results.path
 	}
 	return ""
 }
 
-// Results is the folder of the runtime's results.
+// Results returns the folder of the runtime's results.
 func (c *Cache) Results() string { return c.results.path }
 
-// MultusDirs are the cniDirs of the last Read.
+// MultusDirs returns the cniDirs of the last Read.
 func (c *Cache) MultusDirs() []string {
 	var dirs []string
-	if len(c.named) > 0 {
-		dirs = append(dirs, c.named[0].path)
+	if len(c.configuredMultus) > 0 {
+		dirs = append(dirs, c.configuredMultus[0].path)
 	}
-	return append(dirs, slices.Sorted(maps.Keys(c.found))...)
+	return append(dirs, slices.Sorted(maps.Keys(c.discoveredMultus))...)
 }
 
-// Unread says what of the last Read cost only its own entry, and why: by path
-// each file that could not be read in full, and by id each container whose
-// files contradict each other.
-func (c *Cache) Unread() map[string]error { return c.unread }
+// Unreadable returns what could not be read in the last Read and affects only its own
+// entry, with the error: by path each file that could not be read in full, and by id
+// each container whose files contradict each other.
+func (c *Cache) Unreadable() map[string]error { return c.unreadable }
 
-func (c *Cache) readFolder(f *folder, now time.Time, sums map[string]*sum) error {
-	err := f.look(now, c.Recheck, func(id, name string, r *record) {
-		s := sums[id]
-		if s == nil {
-			s = &sum{}
-			sums[id] = s
+func (c *Cache) readFolder(f *folder, now time.Time, builders map[string]*entryBuilder) error {
+	err := f.read(now, c.recheckAfter, func(id, name string, r *parsedFile) {
+		b := builders[id]
+		if b == nil {
+			b = &entryBuilder{}
+			builders[id] = b
 		}
-		s.add(f.kind, r)
+		b.add(f.kind, r)
 		if r.problem != nil {
-			c.unread[filepath.Join(f.path, name)] = r.problem
+			c.unreadable[filepath.Join(f.path, name)] = r.problem
 		}
 	})
-	if errors.Is(err, fs.ErrNotExist) && f.optional && !f.seen {
-		if f.above == "" {
+	if errors.Is(err, fs.ErrNotExist) && f.optional && !f.existed {
+		if f.parent == "" {
 			return nil
 		}
-		if _, aerr := os.ReadDir(f.above); aerr == nil {
+		if _, aerr := os.ReadDir(f.parent); aerr == nil {
 			return nil
 		}
 	}
 	if err != nil {
 		return fmt.Errorf("CNI cache: %w", err)
 	}
-	f.seen = true
+	f.existed = true
 	return nil
-}
-
-// sum is what the files of one id say together, in whatever order they come.
-type sum struct {
-	since                time.Time
-	namespace, name, uid word
-	netns                []string
-	addresses            []address
-	result               bool // one of more than the loopback is there
-	own                  bool // Multus' own file is
-	byMultus, inMultus   bool
-	networks, delegates  int    // by Multus' own file; results of them
-	cniDir               string // Multus', by its own config
-	mentioned            bool   // whereabouts is
-	unread               bool   // a file could not be read in full
-	strange              bool   // a plugin may run others
-}
-
-func (s *sum) add(kind kind, r *record) {
-	if t := r.info.ModTime(); s.since.IsZero() || t.Before(s.since) {
-		s.since = t
-	}
-	s.namespace.say(r.namespace)
-	s.name.say(r.name)
-	s.uid.say(r.uid)
-	s.netns = append(s.netns, r.netns...)
-	s.addresses = append(s.addresses, r.addresses...)
-	s.mentioned = s.mentioned || r.mentioned
-	s.unread = s.unread || r.problem != nil
-	s.strange = s.strange || r.strange
-	// A delegate's result is Multus' also while the runtime has none of Multus.
-	s.byMultus = s.byMultus || r.multus
-	s.inMultus = s.inMultus || kind != runtimeResults
-	switch kind {
-	case multusOwn:
-		s.own, s.networks = true, r.networks
-		return
-	case multusResults:
-		s.delegates++
-	case runtimeResults:
-		s.cniDir = max(s.cniDir, r.cniDir)
-	}
-	s.result = s.result || !r.loopback
-}
-
-// without reports whether the files prove that there is no whereabouts address.
-func (s *sum) without() bool {
-	return s.result && !s.unread && !s.mentioned && !s.strange && (s.own || !s.byMultus && !s.inMultus)
-}
-
-// told reports whether the files tell all addresses.
-func (s *sum) told() bool {
-	if !s.result || s.unread || s.strange && len(s.addresses) == 0 {
-		return false
-	}
-	return !s.byMultus && !s.inMultus || s.own && s.delegates >= s.networks
-}
-
-func (s *sum) entry(id string) (*Entry, error) {
-	slices.Sort(s.netns)
-	slices.SortFunc(s.addresses, address.compare)
-	e := &Entry{
-		ID: id, Since: s.since,
-		Namespace: s.namespace.text, Name: s.name.text, UID: s.uid.text,
-		NetNS: slices.Compact(s.netns), NoWhereabouts: s.without(), ByMultus: s.byMultus, InMultus: s.inMultus,
-	}
-	e.Told = e.NoWhereabouts || s.told()
-	for _, a := range slices.Compact(s.addresses) {
-		if len(e.Addresses) == maxAddresses {
-			e.Told = false
-			break
-		}
-		e.Addresses = append(e.Addresses, a.Address)
-	}
-	if s.namespace.torn || s.name.torn || s.uid.torn {
-		return e, errors.New("its files name different pods")
-	}
-	return e, nil
-}
-
-// word is a text that several files may say. A UID proves that a pod is another
-// one, so one that is in dispute is none.
-type word struct {
-	text string
-	torn bool
-}
-
-func (w *word) say(text string) {
-	if text == "" || w.torn || text == w.text {
-		return
-	}
-	if w.text != "" {
-		*w = word{torn: true}
-		return
-	}
-	w.text = text
-}
-
-// address is one of a result, with its parsed form for the order.
-type address struct {
-	v1alpha1.Address
-	addr netip.Addr
-}
-
-func (a address) compare(b address) int {
-	for _, c := range []int{
-		strings.Compare(a.IfName, b.IfName), a.addr.Compare(b.addr), strings.Compare(a.Network, b.Network),
-		strings.Compare(a.NetworkName, b.NetworkName), strings.Compare(a.Range, b.Range),
-	} {
-		if c != 0 {
-			return c
-		}
-	}
-	return 0
 }

@@ -27,7 +27,7 @@ func TestTheRuntimesFolderMayBeMissingUntilItWasSeenIfTheOneAboveIsThere(t *test
 	if entries, err := c.Read(); err == nil || entries != nil {
 		t.Errorf("got %v and no error", entries)
 	}
-	elsewhere := cnicache.New(cnicache.Folders{Results: filepath.Join(t.TempDir(), "cni", "results")})
+	elsewhere := cnicache.New(cnicache.Folders{Results: filepath.Join(t.TempDir(), "cni", "results")}, 0)
 	if entries, err := elsewhere.Read(); err == nil || entries != nil {
 		t.Errorf("nothing is there: got %v and no error", entries)
 	}
@@ -67,10 +67,10 @@ func TestAFolderOfMultusThatCannotBeListedIsAnErrorAtOnce(t *testing.T) {
 	}
 }
 
-func TestWithoutMultusItsFolderIsNotLookedAt(t *testing.T) {
+func TestWithoutMultusItsFolderIsNotRead(t *testing.T) {
 	c := newCaches(t)
 	c.runtime(one, "eth0", kindnet, eth0)
-	entries, err := cnicache.New(cnicache.Folders{Results: c.folders.Results}).Read()
+	entries, err := cnicache.New(cnicache.Folders{Results: c.folders.Results}, 0).Read()
 	if err != nil || len(entries) != 1 {
 		t.Errorf("got %v, %v", entries, err)
 	}
@@ -160,7 +160,7 @@ func TestReadingWhileSandboxesComeAndGoFailsNeverAndEndsWithWhatIsThere(t *testi
 	}()
 	for range 500 {
 		addresses(t, c.readEntry(one), wbAddr)
-		for p, err := range c.Unread() {
+		for p, err := range c.Unreadable() {
 			if !strings.Contains(p, two) || errors.Is(err, fs.ErrNotExist) {
 				t.Fatal(p, err)
 			}
@@ -213,12 +213,12 @@ func TestArbitraryContentNeitherPanicsNorCostsAnotherEntry(t *testing.T) {
 			r.Fatalf("got %v", entries)
 		}
 		same(t, "the other entry", *entries[one], want)
-		for p := range c.Unread() {
+		for p := range c.Unreadable() {
 			if p != two && !strings.Contains(p, two) {
-				r.Fatalf("%s: %v", p, c.Unread()[p])
+				r.Fatalf("%s: %v", p, c.Unreadable()[p])
 			}
 		}
-		if _, bad := c.Unread()[path]; bad && entries[two].NoWhereabouts {
+		if _, bad := c.Unreadable()[path]; bad && entries[two].NoWhereabouts {
 			r.Fatal("surely without whereabouts though a file could not be read")
 		}
 		c.write(path, originals[path])
@@ -285,7 +285,7 @@ func BenchmarkRead(b *testing.B) {
 			}
 		}
 	}
-	b.Run("cold", func(b *testing.B) { run(b, func() *cnicache.Cache { return cnicache.New(c.folders) }) })
-	warm := cnicache.New(c.folders)
+	b.Run("cold", func(b *testing.B) { run(b, func() *cnicache.Cache { return cnicache.New(c.folders, 0) }) })
+	warm := cnicache.New(c.folders, 0)
 	b.Run("warm", func(b *testing.B) { run(b, func() *cnicache.Cache { return warm }) })
 }

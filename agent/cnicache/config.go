@@ -13,17 +13,17 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 )
 
-// config is what a network's config in the cache says of whereabouts.
+// config is the part of a CNI network's config that tells its whereabouts addresses.
 type config struct {
-	multus   bool   // Multus is one of its plugins
-	cniDir   string // Multus', where its config names one
-	loopback bool   // it has no other plugin than loopback
-	strange  bool   // a plugin is not known not to run others
-	ipams    []ipam
+	multus        bool   // Multus is one of its plugins
+	cniDir        string // Multus', where its config names one
+	loopback      bool   // loopback is its only plugin
+	unknownPlugin bool   // one of the plugins may run others, see selfContained
+	ipams         []ipam
 }
 
-// ipam is one ipam section. Without ranges those of whereabouts are unknown: they may
-// stand in whereabouts' own file on the node.
+// ipam is one ipam section. One of whereabouts without ranges may take them from
+// whereabouts' own file on the node: they are unknown then.
 type ipam struct {
 	kind        string
 	ranges      []*net.IPNet
@@ -36,10 +36,10 @@ type plugin struct {
 	CNIDir string          `json:"cniDir"`
 }
 
-// alone reports whether a plugin, or one for ipam, configures what its own config
-// says and hands nothing on to a config from elsewhere. Flannel and others run plugins
-// of a config that stands in their own.
-func alone(plugin string) bool {
+// selfContained reports whether an interface or IPAM plugin is known to be configured
+// by its own config alone and to delegate to no config from elsewhere. Flannel and others
+// delegate to plugins whose config is embedded in their own.
+func selfContained(plugin string) bool {
 	switch plugin {
 	// github.com/containernetworking/plugins
 	case "bandwidth", "bridge", "dummy", "firewall", "flannel", "host-device", "ipvlan", "loopback", "macvlan", "portmap", "ptp",
@@ -57,7 +57,8 @@ func alone(plugin string) bool {
 	return false
 }
 
-// readConfig reads the config of a single plugin or of a chain.
+// readConfig reads the config of a single plugin or of a chain. With an error what
+// could be read is returned all the same.
 func readConfig(data []byte) (config, error) {
 	var list struct {
 		plugin
@@ -72,24 +73,8 @@ func readConfig(data []byte) (config, error) {
 	for _, p := range append(list.Plugins, list.plugin) {
 		named = named || p.Type != ""
 		others = others || p.Type != "" && p.Type != "loopback"
-		if strings.HasPrefix(p.Type, "multus") {
-			// What it returned is its first delegate's, which has a result of its own.
-			c.multus = true
-			if filepath.IsAbs(p.CNIDir) {
-				c.cniDir = filepath.Clean(p.CNIDir)
-			}
-			continue
-		}
-		c.strange = c.strange || p.Type != "" && !alone(p.Type)
-		i, err := readIPAM(p.IPAM)
-		if err != nil {
+		if err := c.add(p); err != nil {
 			problem = err
-		}
-		switch {
-		case i.kind == whereabouts:
-			c.ipams = append(c.ipams, i)
-		case i.kind != "" && !alone(i.kind):
-			c.strange = true
 		}
 	}
 	if !named {
@@ -99,6 +84,26 @@ func readConfig(data []byte) (config, error) {
 	}
 	c.loopback = named && !others
 	return c, problem
+}
+
+func (c *config) add(p plugin) error {
+	if strings.HasPrefix(p.Type, "multus") {
+		// What it returned is its first delegate's, which has a result of its own.
+		c.multus = true
+		if filepath.IsAbs(p.CNIDir) {
+			c.cniDir = filepath.Clean(p.CNIDir)
+		}
+		return nil
+	}
+	c.unknownPlugin = c.unknownPlugin || p.Type != "" && !selfContained(p.Type)
+	i, err := readIPAM(p.IPAM)
+	switch {
+	case i.kind == whereabouts:
+		c.ipams = append(c.ipams, i)
+	case i.kind != "" && !selfContained(i.kind):
+		c.unknownPlugin = true
+	}
+	return err
 }
 
 func readIPAM(raw json.RawMessage) (ipam, error) {
@@ -141,26 +146,34 @@ func (i *ipam) add(text string) {
 	}
 }
 
-// addresses are those of a result that whereabouts gave. It gives one of each
+// rangeSlot is a range from which whereabouts gives a result one address. ipNet is nil
+// where the range is unknown.
+type rangeSlot struct {
+	ipNet       *net.IPNet
+	networkName string
+	taken       bool
+}
+
+// rangeSlots returns the ranges in whereabouts' order, and the slot of unknown ranges,
+// nil where all are known.
+func (c config) rangeSlots() (slots []*rangeSlot, unknown *rangeSlot) {
+	for _, i := range c.ipams {
+		for _, r := range i.ranges {
+			slots = append(slots, &rangeSlot{ipNet: r, networkName: i.networkName})
+		}
+		if len(i.ranges) == 0 && unknown == nil {
+			unknown = &rangeSlot{networkName: i.networkName}
+		}
+	}
+	return slots, unknown
+}
+
+// addresses are those of a result's that whereabouts gave. It gives one of each
 // range, in their order (v0.9.4, pkg/storage/kubernetes/ipam.go, IPManagement),
 // which tells ranges that overlap apart. One in none of the ranges came from
 // elsewhere in the chain, or is a static one of the config.
 func (c config) addresses(ips []net.IP, ifName, network string) []address {
-	type slot struct {
-		r     *net.IPNet
-		name  string
-		taken bool
-	}
-	var slots []*slot
-	var unknown *slot
-	for _, i := range c.ipams {
-		for _, r := range i.ranges {
-			slots = append(slots, &slot{r: r, name: i.networkName})
-		}
-		if len(i.ranges) == 0 && unknown == nil {
-			unknown = &slot{name: i.networkName}
-		}
-	}
+	slots, unknown := c.rangeSlots()
 	var found []address
 	for _, ip := range ips {
 		addr, ok := netip.AddrFromSlice(ip)
@@ -169,18 +182,18 @@ func (c config) addresses(ips []net.IP, ifName, network string) []address {
 		}
 		from := unknown
 		for _, s := range slots {
-			if s.r.Contains(ip) && (from == unknown || from.taken && !s.taken) {
+			if s.ipNet.Contains(ip) && (from == unknown || from.taken && !s.taken) {
 				from = s
 			}
 		}
 		if from == nil {
 			continue
 		}
-		a := address{addr: addr.Unmap(), Address: v1alpha1.Address{IfName: ifName, Network: network, NetworkName: from.name}}
+		a := address{addr: addr.Unmap(), Address: v1alpha1.Address{IfName: ifName, Network: network, NetworkName: from.networkName}}
 		a.IP = a.addr.String()
-		if from.r != nil {
+		if from.ipNet != nil {
 			from.taken = true
-			a.Range = from.r.String()
+			a.Range = from.ipNet.String()
 		}
 		found = append(found, a)
 	}

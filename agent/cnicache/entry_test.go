@@ -26,7 +26,7 @@ func TestASandboxBehindMultusHasItsPodItsNamespaceAndItsAddress(t *testing.T) {
 	e.Since = time.Time{}
 	same(t, "entry", *e, cnicache.Entry{
 		ID: one, Namespace: "default", Name: "web-0", UID: "uid-1",
-		NetNS: []string{"/var/run/netns/cni-1a00", "/var/run/netns/pod"}, Told: true, ByMultus: true, InMultus: true,
+		NetNS: []string{"/var/run/netns/cni-1a00", "/var/run/netns/pod"}, AddressesComplete: true, ByMultus: true, InMultus: true,
 	})
 }
 
@@ -96,7 +96,7 @@ func TestASandboxSurelyHasNoWhereaboutsAddressOnlyWhereEveryFileSaysSo(t *testin
 			c := newCaches(t)
 			tc.files(c)
 			if got := c.readEntry(one).NoWhereabouts; got != tc.want {
-				t.Errorf("no whereabouts: got %v, want %v; unread: %v", got, tc.want, c.Unread())
+				t.Errorf("no whereabouts: got %v, want %v; unread: %v", got, tc.want, c.Unreadable())
 			}
 		})
 	}
@@ -140,7 +140,7 @@ func TestAFileThatCannotBeReadCountsByItsNameAndCostsNoOther(t *testing.T) {
 			for range 2 { // the second time as it is kept
 				entries := c.read()
 				c.unreadable(path)
-				if err := c.Unread()[path]; name == "huge" && !strings.Contains(err.Error(), "larger") {
+				if err := c.Unreadable()[path]; name == "huge" && !strings.Contains(err.Error(), "larger") {
 					t.Errorf("was read: %v", err)
 				}
 				e := entries[one]
@@ -208,7 +208,7 @@ func TestTheContainerIsTheLastIDInTheName(t *testing.T) {
 		c.write(filepath.Join(c.folders.Results, name), "{")
 		entries := c.read()
 		if want == "" {
-			if len(entries) != 0 || len(c.Unread()) != 0 {
+			if len(entries) != 0 || len(c.Unreadable()) != 0 {
 				t.Errorf("%s: got %v, want it to be ignored", name, entries)
 			}
 			continue

@@ -12,44 +12,44 @@ import (
 	"time"
 )
 
-// kind is what the files of a folder are.
-type kind int
+// fileKind is which cache the files of a folder belong to.
+type fileKind int
 
 const (
-	runtimeResults kind = iota // libcni's, of the container runtime
-	multusOwn                  // <containerID>, the delegates
-	multusResults              // libcni's, of Multus' delegates
+	runtimeResults  fileKind = iota // libcni's, of the container runtime
+	multusDelegates                 // <containerID>, the delegates
+	multusResults                   // libcni's, of Multus' delegates
 )
 
 const (
-	// maxSize is beyond any real file: a result is a few KB.
-	maxSize = 1 << 20
-	// settled is how old a file must be for its mtime to tell the next change:
-	// the kernel's file times are coarse, and a file that is being written may
+	// maxFileSize is beyond any real file: a result is a few KB.
+	maxFileSize = 1 << 20
+	// mtimeReliableAfter is how old a file must be for its next change to show in its
+	// mtime: the kernel's file times are coarse, and a file that is being written may
 	// change without another mtime.
-	settled = 2 * time.Second
+	mtimeReliableAfter = 2 * time.Second
 )
 
 // folder is one of the folders and what was parsed of its files.
 type folder struct {
 	path     string
-	kind     kind
-	optional bool   // may be missing until it was seen
-	above    string // must be there even then; "" for none
-	seen     bool
-	looks    int
-	files    map[string]*file
+	kind     fileKind
+	optional bool   // may be missing until it has existed once
+	parent   string // must exist even then; "" for none
+	existed  bool
+	reads    int // how often it was read
+	files    map[string]*cachedFile
 }
 
-type file struct {
-	record  *record
-	look    int       // the last one that found it
-	checked time.Time // when it was last seen to be unchanged
+type cachedFile struct {
+	parsed    *parsedFile
+	lastRead  int       // the folder's last read that listed it
+	checkedAt time.Time // when it was last found unchanged
 }
 
-// look hands every file with an id in its name to found. Its error means that
-// the folder as a whole cannot be trusted.
-func (f *folder) look(now time.Time, recheck time.Duration, found func(id, name string, r *record)) error {
+// read calls found for every file with an id in its name. Its error means that
+// the folder as a whole cannot be relied upon.
+func (f *folder) read(now time.Time, recheckAfter time.Duration, found func(id, name string, r *parsedFile)) error {
 	// Files are opened below the very folder that was listed: were the path
 	// another by then (an unmount), all of them would seem to have gone.
 	root, err := os.OpenRoot(f.path)
@@ -57,56 +57,63 @@ func (f *folder) look(now time.Time, recheck time.Duration, found func(id, name 
 		return err
 	}
 	defer root.Close()
-	names, err := list(root)
+	names, err := readNames(root)
 	if err != nil {
 		return fmt.Errorf("list %s: %w", f.path, err)
 	}
 	if f.files == nil {
-		f.files = map[string]*file{}
+		f.files = map[string]*cachedFile{}
 	}
-	f.looks++
+	f.reads++
 	for _, name := range names {
 		id, ok := f.kind.id(name)
 		if !ok {
 			continue
 		}
-		known := f.files[name]
-		if known != nil && now.Sub(known.checked).Abs() < recheck {
-			known.look = f.looks
-			found(id, name, known.record)
-			continue
-		}
-		info, err := root.Lstat(name)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
+		r, err := f.readFile(root, name, id, now, recheckAfter)
 		if err != nil {
-			// Without its age it can neither count nor be left out.
-			return fmt.Errorf("look at %s: %w", filepath.Join(f.path, name), err)
+			return err
 		}
-		if known != nil && same(known.record.info, info) {
-			known.look, known.checked = f.looks, now
-			found(id, name, known.record)
-			continue
+		if r != nil {
+			found(id, name, r)
 		}
-		r, keep := f.read(root, name, id, info)
-		if r == nil {
-			continue
-		}
-		if keep && now.Sub(info.ModTime()).Abs() > settled {
-			f.files[name] = &file{record: r, look: f.looks, checked: now}
-		}
-		found(id, name, r)
 	}
 	for name, known := range f.files {
-		if known.look != f.looks {
+		if known.lastRead != f.reads {
 			delete(f.files, name)
 		}
 	}
 	return nil
 }
 
-func list(root *os.Root) ([]string, error) {
+// readFile returns what was parsed of a file, now or before if it did not change; nil
+// if it has gone since it was listed.
+func (f *folder) readFile(root *os.Root, name, id string, now time.Time, recheckAfter time.Duration) (*parsedFile, error) {
+	known := f.files[name]
+	if known != nil && now.Sub(known.checkedAt).Abs() < recheckAfter {
+		known.lastRead = f.reads
+		return known.parsed, nil
+	}
+	info, err := root.Lstat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		// Without its age it can neither count nor be left out.
+		return nil, fmt.Errorf("look at %s: %w", filepath.Join(f.path, name), err)
+	}
+	if known != nil && sameFile(known.parsed.info, info) {
+		known.lastRead, known.checkedAt = f.reads, now
+		return known.parsed, nil
+	}
+	r, keep := f.parseFile(root, name, id, info)
+	if r != nil && keep && now.Sub(info.ModTime()).Abs() > mtimeReliableAfter {
+		f.files[name] = &cachedFile{parsed: r, lastRead: f.reads, checkedAt: now}
+	}
+	return r, nil
+}
+
+func readNames(root *os.Root) ([]string, error) {
 	dir, err := root.Open(".")
 	if err != nil {
 		return nil, err
@@ -115,16 +122,16 @@ func list(root *os.Root) ([]string, error) {
 	return dir.Readdirnames(-1)
 }
 
-// read parses a file; keep reports whether the answer stays true while the file
-// does not change. It returns nil when the file has gone since it was listed.
-func (f *folder) read(root *os.Root, name, id string, info fs.FileInfo) (r *record, keep bool) {
-	data, keep, err := content(root, name, info)
+// parseFile parses a file; keep reports whether what it returns holds for as long as the
+// file does not change. It returns nil if the file has gone since it was listed.
+func (f *folder) parseFile(root *os.Root, name, id string, info fs.FileInfo) (r *parsedFile, keep bool) {
+	data, keep, err := readContent(root, name, info)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, false
 	case err != nil:
-		r = &record{problem: err}
-	case f.kind == multusOwn:
+		r = &parsedFile{problem: err}
+	case f.kind == multusDelegates:
 		r = parseDelegates(data)
 	default:
 		r = parseResult(id, data)
@@ -133,15 +140,15 @@ func (f *folder) read(root *os.Root, name, id string, info fs.FileInfo) (r *reco
 	return r, keep
 }
 
-// content reads a regular file and never blocks.
-func content(root *os.Root, name string, info fs.FileInfo) (data []byte, keep bool, err error) {
+// readContent reads a regular file and never blocks; keep is as for parseFile.
+func readContent(root *os.Root, name string, info fs.FileInfo) (data []byte, keep bool, err error) {
 	if !info.Mode().IsRegular() {
 		return nil, true, fmt.Errorf("is no regular file: %v", info.Mode())
 	}
-	if info.Size() > maxSize {
-		return nil, true, fmt.Errorf("is larger than %d bytes: %d", maxSize, info.Size())
+	if info.Size() > maxFileSize {
+		return nil, true, fmt.Errorf("is larger than %d bytes: %d", maxFileSize, info.Size())
 	}
-	// Nothing but the file that was looked at is read, whatever takes its name
+	// Nothing but the file that info describes is read, whatever takes its name
 	// meanwhile: Root would follow a link inside the folder, and a fifo must not
 	// block.
 	h, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
@@ -153,10 +160,10 @@ func content(root *os.Root, name string, info fs.FileInfo) (data []byte, keep bo
 	if err != nil {
 		return nil, false, err
 	}
-	if !same(before, info) {
+	if !sameFile(before, info) {
 		return nil, false, errors.New("changed while it was looked at")
 	}
-	data, err = io.ReadAll(io.LimitReader(h, maxSize+1))
+	data, err = io.ReadAll(io.LimitReader(h, maxFileSize+1))
 	if err != nil {
 		return nil, false, err
 	}
@@ -164,7 +171,7 @@ func content(root *os.Root, name string, info fs.FileInfo) (data []byte, keep bo
 	if err != nil {
 		return nil, false, err
 	}
-	if !same(after, info) || int64(len(data)) != info.Size() {
+	if !sameFile(after, info) || int64(len(data)) != info.Size() {
 		return nil, false, errors.New("changed while it was read")
 	}
 	if len(data) == 0 {
@@ -173,16 +180,16 @@ func content(root *os.Root, name string, info fs.FileInfo) (data []byte, keep bo
 	return data, true, nil
 }
 
-// same reports whether both are of one file that did not change in between.
-func same(a, b fs.FileInfo) bool {
+// sameFile reports whether a and b describe one file that did not change in between.
+func sameFile(a, b fs.FileInfo) bool {
 	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime()) && a.Mode() == b.Mode()
 }
 
 // id is the container id in the name of a file: all of it for Multus' own, the
 // last run of 64 hex digits between dashes in <network>-<containerID>-<ifname>.
 // The last: a network may be named like an id, an interface name is too short.
-func (k kind) id(name string) (string, bool) {
-	if k == multusOwn {
+func (k fileKind) id(name string) (string, bool) {
+	if k == multusDelegates {
 		return name, isID(name)
 	}
 	for end := len(name); ; {

@@ -47,7 +47,7 @@ func newCaches(t testing.TB) *caches {
 	if err := os.MkdirAll(f.Results, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	return &caches{TB: t, cni: cni, folders: f, Cache: cnicache.New(f)}
+	return &caches{TB: t, cni: cni, folders: f, Cache: cnicache.New(f, 0)}
 }
 
 // plugin answers every ADD with the same result, so that the real libcni writes
@@ -211,22 +211,22 @@ func (c *caches) readEntry(id string) *cnicache.Entry {
 	entries := c.read()
 	e := entries[id]
 	if e == nil {
-		c.Fatalf("no entry of %s among %v; unread: %v", id[:4], slices.Sorted(maps.Keys(entries)), c.Unread())
+		c.Fatalf("no entry of %s among %v; unread: %v", id[:4], slices.Sorted(maps.Keys(entries)), c.Unreadable())
 	}
 	return e
 }
 
 func (c *caches) readable() {
 	c.Helper()
-	if len(c.Unread()) != 0 {
-		c.Errorf("could not be read: %v", c.Unread())
+	if len(c.Unreadable()) != 0 {
+		c.Errorf("could not be read: %v", c.Unreadable())
 	}
 }
 
 func (c *caches) unreadable(paths ...string) {
 	c.Helper()
 	slices.Sort(paths)
-	same(c, "could not be read", slices.Sorted(maps.Keys(c.Unread())), paths)
+	same(c, "could not be read", slices.Sorted(maps.Keys(c.Unreadable())), paths)
 }
 
 func same(t testing.TB, what string, got, want any) {

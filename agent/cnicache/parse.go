@@ -1,44 +1,36 @@
 package cnicache
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"path/filepath"
-	"strings"
-
-	types020 "github.com/containernetworking/cni/pkg/types/020"
-	types040 "github.com/containernetworking/cni/pkg/types/040"
-	types100 "github.com/containernetworking/cni/pkg/types/100"
-	"github.com/containernetworking/cni/pkg/types/create"
 )
 
-// record is what one file says.
-type record struct {
+// parsedFile is the content of one cache file, as far as it is used.
+type parsedFile struct {
 	info                 fs.FileInfo
 	problem              error // why it could not be read in full
 	namespace, name, uid string
 	netns                []string
 	addresses            []address
-	multus               bool   // its network is one of Multus'
-	loopback             bool   // its network is the one that containerd gives every pod before any other
-	mentioned            bool   // whereabouts is
-	strange              bool   // a plugin of it is not known not to run others
+	multus               bool   // the network is one of Multus'
+	loopback             bool   // the network is the one that containerd gives every pod before any other
+	mentionsWhereabouts  bool   // anywhere in the file
+	unknownPlugin        bool   // one of the plugins may run others, see selfContained
 	cniDir               string // Multus', by its own config
-	networks             int    // of Multus' own file
+	delegates            int    // number of networks in Multus' own file
 }
 
 // cacheV1 is the kind of a result file (libcni v1.3.0, libcni/api.go,
-// CNICacheV1). Files of before have no kind and are the bare result.
+// CNICacheV1). Older files have no kind and are the bare result.
 const cacheV1 = "cniCacheV1"
 
 // parseResult reads a result file, libcni's cachedInfo (libcni v1.3.0,
 // libcni/api.go, cacheAdd).
-func parseResult(id string, data []byte) *record {
-	r := &record{mentioned: mentions(data)}
+func parseResult(id string, data []byte) *parsedFile {
+	r := &parsedFile{mentionsWhereabouts: mentions(data)}
 	var info struct {
 		Kind        string          `json:"kind"`
 		ContainerID string          `json:"containerId"`
@@ -78,7 +70,7 @@ func parseResult(id string, data []byte) *record {
 	if err != nil {
 		r.problem = fmt.Errorf("its config: %w", err)
 	}
-	r.multus, r.loopback, r.strange, r.cniDir = conf.multus, conf.loopback, conf.strange, conf.cniDir
+	r.multus, r.loopback, r.unknownPlugin, r.cniDir = conf.multus, conf.loopback, conf.unknownPlugin, conf.cniDir
 	r.addresses = conf.addresses(found.ips, info.IfName, info.NetworkName)
 	return r
 }
@@ -86,13 +78,13 @@ func parseResult(id string, data []byte) *record {
 // parseDelegates reads Multus' own file: the networks that the container is
 // given, each with its whole config in Bytes (Multus v4.2.4, pkg/multus/multus.go,
 // saveDelegates; pkg/types/types.go, DelegateNetConf).
-func parseDelegates(data []byte) *record {
-	r := &record{mentioned: mentions(data)}
+func parseDelegates(data []byte) *parsedFile {
+	r := &parsedFile{mentionsWhereabouts: mentions(data)}
 	var delegates []struct{ Bytes []byte }
 	if r.problem = json.Unmarshal(data, &delegates); r.problem != nil {
 		return r
 	}
-	r.networks = len(delegates)
+	r.delegates = len(delegates)
 	if len(delegates) == 0 {
 		r.problem = errors.New("names no network")
 	}
@@ -102,14 +94,14 @@ func parseDelegates(data []byte) *record {
 			r.problem = fmt.Errorf("network %d is without a config that can be read", i)
 		}
 		conf, err := readConfig(d.Bytes)
-		r.strange = r.strange || conf.strange || err != nil
+		r.unknownPlugin = r.unknownPlugin || conf.unknownPlugin || err != nil
 	}
 	return r
 }
 
 // addNetNS takes paths only: the sandbox of an interface may name an isolation
 // domain of another sort (CNI specification, "ADD Success").
-func (r *record) addNetNS(paths ...string) {
+func (r *parsedFile) addNetNS(paths ...string) {
 	for _, p := range paths {
 		if filepath.IsAbs(p) {
 			r.netns = append(r.netns, p)
@@ -117,113 +109,17 @@ func (r *record) addNetNS(paths ...string) {
 	}
 }
 
-func (r *record) addPod(args [][2]string) {
-	var namespace, name, uid word
+func (r *parsedFile) addPod(args [][2]string) {
+	var namespace, name, uid podField
 	for _, a := range args {
 		switch a[0] {
 		case "K8S_POD_NAMESPACE":
-			namespace.say(a[1])
+			namespace.add(a[1])
 		case "K8S_POD_NAME":
-			name.say(a[1])
+			name.add(a[1])
 		case "K8S_POD_UID":
-			uid.say(a[1])
+			uid.add(a[1])
 		}
 	}
-	r.namespace, r.name, r.uid = namespace.text, name.text, uid.text
+	r.namespace, r.name, r.uid = namespace.value, name.value, uid.value
 }
-
-type result struct {
-	sandboxes []string
-	ips       []net.IP
-}
-
-// decodeResult decodes the bytes of a result of any CNI version. libcni's own
-// reader (GetNetworkCachedResult) would open the file again, by its path and
-// without a limit, and convert the result to one version; that conversion
-// panics on an interface or address that is null (libcni v1.3.0,
-// pkg/types/100/types.go, convertFrom04x). So only the library's decoding of
-// each version is used.
-func decodeResult(data []byte) (result, error) {
-	var found result
-	if len(data) == 0 {
-		return found, nil // as libcni's reader takes it: an empty result
-	}
-	decoded, err := create.CreateFromBytes(data)
-	if err != nil {
-		return found, err
-	}
-	switch r := decoded.(type) {
-	case *types100.Result:
-		for _, i := range r.Interfaces {
-			if i != nil {
-				found.sandboxes = append(found.sandboxes, i.Sandbox)
-			}
-		}
-		for _, ip := range r.IPs {
-			if ip != nil {
-				found.ips = append(found.ips, ip.Address.IP)
-			}
-		}
-	case *types040.Result:
-		for _, i := range r.Interfaces {
-			if i != nil {
-				found.sandboxes = append(found.sandboxes, i.Sandbox)
-			}
-		}
-		for _, ip := range r.IPs {
-			if ip != nil {
-				found.ips = append(found.ips, ip.Address.IP)
-			}
-		}
-	case *types020.Result:
-		for _, ip := range []*types020.IPConfig{r.IP4, r.IP6} {
-			if ip != nil {
-				found.ips = append(found.ips, ip.IP.IP)
-			}
-		}
-	default:
-		return found, fmt.Errorf("version %q is not known here", decoded.Version())
-	}
-	return found, nil
-}
-
-const whereabouts = "whereabouts"
-
-// mentions reports whether whereabouts is mentioned anywhere in JSON: in a key, a
-// text, or JSON that is kept in it as base64, as both caches keep configs.
-func mentions(data []byte) bool {
-	if mentionedIn(string(data)) {
-		return true
-	}
-	var v any
-	return json.Unmarshal(data, &v) == nil && mentionedBy(v)
-}
-
-func mentionedBy(v any) bool {
-	switch v := v.(type) {
-	case string:
-		if mentionedIn(v) {
-			return true
-		}
-		if base64.StdEncoding.DecodedLen(len(v)) < len(whereabouts) {
-			return false
-		}
-		inner, err := base64.StdEncoding.DecodeString(v)
-		return err == nil && mentions(inner)
-	case []any:
-		for _, e := range v {
-			if mentionedBy(e) {
-				return true
-			}
-		}
-	case map[string]any:
-		for k, e := range v {
-			if mentionedIn(k) || mentionedBy(e) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-func mentionedIn(text string) bool { return strings.Contains(strings.ToLower(text), whereabouts) }

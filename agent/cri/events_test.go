@@ -24,7 +24,7 @@ func TestEventsAreTakenOnlyFromARuntimeThatSendsThemToEveryReader(t *testing.T) 
 			for {
 				select {
 				case err := <-ended:
-					if errors.Is(err, cri.ErrNotBroadcast) == takes || (s.Calls("GetContainerEvents") > 0) != takes {
+					if errors.Is(err, cri.ErrEventsNotShared) == takes || (s.Calls("GetContainerEvents") > 0) != takes {
 						t.Errorf("%d streams: %v", s.Calls("GetContainerEvents"), err)
 					}
 					return

@@ -15,12 +15,12 @@ func TestTheNamedSocketIsUsedAndMustBeAbsolute(t *testing.T) {
 		"unix:///run/crio/crio.sock":      "/run/crio/crio.sock",
 		"/not/there.sock":                 "/not/there.sock",
 	} {
-		if got, err := cri.Find(flag); err != nil || got != want {
+		if got, err := cri.FindSocket(flag); err != nil || got != want {
 			t.Errorf("%s: got %s, %v", flag, got, err)
 		}
 	}
 	for _, flag := range []string{"crio.sock", "run/crio.sock", "unix://crio.sock", "unix://", "tcp://127.0.0.1:1234"} {
-		if got, err := cri.Find(flag); err == nil || !strings.Contains(err.Error(), "--cri") {
+		if got, err := cri.FindSocket(flag); err == nil || !strings.Contains(err.Error(), "--cri") {
 			t.Errorf("%s: got %s, %v", flag, got, err)
 		}
 	}
@@ -29,7 +29,7 @@ func TestTheNamedSocketIsUsedAndMustBeAbsolute(t *testing.T) {
 // The usual places are fixed, so that only what this machine has can be tried.
 func TestWithoutANameTheOneUsualSocketThatIsThereIsUsed(t *testing.T) {
 	var there []string
-	for _, path := range cri.UsualSockets() {
+	for _, path := range cri.DefaultSockets() {
 		if !filepath.IsAbs(path) {
 			t.Errorf("%s is not absolute", path)
 		}
@@ -38,7 +38,7 @@ func TestWithoutANameTheOneUsualSocketThatIsThereIsUsed(t *testing.T) {
 			there = append(there, path)
 		}
 	}
-	got, err := cri.Find("")
+	got, err := cri.FindSocket("")
 	switch len(there) {
 	case 0:
 		if err == nil {

@@ -1,5 +1,9 @@
 // Package cri asks a container runtime which pod sandboxes it has, through its
 // CRI v1 socket.
+//
+// FindSocket finds the socket, Dial connects to it. A Runtime lists the sandboxes (List),
+// fetches what only the status of one tells (Detail) and follows the runtime's events
+// (Watch).
 package cri
 
 import (
@@ -22,13 +26,14 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// ErrNotFound: the runtime does not know the sandbox, or not yet: containerd and
+// ErrNotFound is returned if the runtime does not know the sandbox, or not yet: containerd and
 // CRI-O answer alike for an id that is being set up (facts of containerd 2.4
 // internal/cri/server/sandbox_run.go, CRI-O 1.34 server/sandbox_status.go).
 var ErrNotFound = errors.New("the runtime does not know the sandbox")
 
-// ErrPart: the runtime tells of a sandbox only what it has in its memory.
-var ErrPart = errors.New("only the network mode of the sandbox is known")
+// ErrPartialStatus is returned if the runtime answers only with what it has of a sandbox
+// in its memory.
+var ErrPartialStatus = errors.New("only the network mode of the sandbox is known")
 
 // statusTimeout is the limit of a call for one status, which may wait for that
 // sandbox's shim.
@@ -38,15 +43,15 @@ const statusTimeout = 2 * time.Second
 // memory; one that takes longer is in trouble.
 const callTimeout = 10 * time.Second
 
-// UsualSockets are where runtimes listen: containerd, CRI-O, k3s and RKE2.
-func UsualSockets() []string {
+// DefaultSockets are where runtimes listen: containerd, CRI-O, k3s and RKE2.
+func DefaultSockets() []string {
 	return []string{"/run/containerd/containerd.sock", "/run/crio/crio.sock", "/run/k3s/containerd/containerd.sock"}
 }
 
-// Find returns the socket to use: the named one, else the first of UsualSockets
+// FindSocket returns the socket to use: the named one, else the first of DefaultSockets
 // that is there. More than one is an error, since only the operator knows which
 // of them runs the pods.
-func Find(socket string) (string, error) {
+func FindSocket(socket string) (string, error) {
 	if socket != "" {
 		path := strings.TrimPrefix(socket, "unix://")
 		if !filepath.IsAbs(path) {
@@ -55,7 +60,7 @@ func Find(socket string) (string, error) {
 		return path, nil
 	}
 	var found []string
-	for _, path := range UsualSockets() {
+	for _, path := range DefaultSockets() {
 		info, err := os.Stat(path)
 		if err == nil && info.Mode()&fs.ModeSocket != 0 {
 			found = append(found, path)
@@ -63,7 +68,7 @@ func Find(socket string) (string, error) {
 	}
 	switch len(found) {
 	case 0:
-		return "", fmt.Errorf("no container runtime's socket at %s: name it with --cri", strings.Join(UsualSockets(), ", "))
+		return "", fmt.Errorf("no container runtime's socket at %s: name it with --cri", strings.Join(DefaultSockets(), ", "))
 	case 1:
 		return found[0], nil
 	}
@@ -113,7 +118,7 @@ func (r *Runtime) Version(ctx context.Context) (name, version string, err error)
 	defer stop()
 	v, err := r.client.Version(ctx, &runtimeapi.VersionRequest{})
 	if err != nil {
-		return "", "", r.explain("ask the version of", err)
+		return "", "", r.wrapError("ask the version of", err)
 	}
 	return v.GetRuntimeName(), v.GetRuntimeVersion(), nil
 }
@@ -121,13 +126,13 @@ func (r *Runtime) Version(ctx context.Context) (name, version string, err error)
 // List lists all sandboxes, also those that are not ready. A sandbox that is
 // being set up is not among them. An answer in which a sandbox has no id, no
 // pod or a state that the CRI does not know is an error: what it leaves out or
-// means cannot be told.
+// means cannot be known.
 func (r *Runtime) List(ctx context.Context) ([]Sandbox, error) {
 	ctx, stop := context.WithTimeout(ctx, callTimeout)
 	defer stop()
 	answer, err := r.client.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{})
 	if err != nil {
-		return nil, r.explain("list the sandboxes of", err)
+		return nil, r.wrapError("list the sandboxes of", err)
 	}
 	all := make([]Sandbox, 0, len(answer.GetItems()))
 	for _, item := range answer.GetItems() {
@@ -150,15 +155,15 @@ func (r *Runtime) List(ctx context.Context) ([]Sandbox, error) {
 // Detail is what only the status of a sandbox tells.
 type Detail struct {
 	HostNetwork bool
-	// NetworkClosed is the runtime's own word on whether the network namespace
-	// is gone; nil where it has none (CRI-O).
+	// NetworkClosed is whether the network namespace is gone, as the runtime has it; nil
+	// where it does not report that (CRI-O).
 	NetworkClosed *bool
-	// NetNS is the path of the network namespace; "" where it is not told.
+	// NetNS is the path of the network namespace; "" where it is not reported.
 	NetNS string
 }
 
 // Detail asks for the status of a sandbox. It returns ErrNotFound where the
-// runtime does not know the id, and ErrPart where only HostNetwork is told: containerd
+// runtime does not know the id, and ErrPartialStatus where only HostNetwork is known: containerd
 // answers the verbose status with its shim's help, and the plain one from its memory
 // (1.7 pkg/cri/server/sandbox_status.go, 2.4 internal/cri/server/podsandbox/sandbox_status.go).
 func (r *Runtime) Detail(ctx context.Context, id string) (Detail, error) {
@@ -167,15 +172,15 @@ func (r *Runtime) Detail(ctx context.Context, id string) (Detail, error) {
 		return Detail{}, fmt.Errorf("%w %s", ErrNotFound, id)
 	}
 	if err != nil {
-		err = r.explain("ask for the status of sandbox "+id+" of", err)
+		err = r.wrapError("ask for the status of sandbox "+id+" of", err)
 		plain, perr := r.status(ctx, id, false, statusTimeout/2)
 		if perr != nil {
 			return Detail{}, err
 		}
-		return Detail{HostNetwork: onHost(plain)}, fmt.Errorf("%w: %w", ErrPart, err)
+		return Detail{HostNetwork: onHostNetwork(plain)}, fmt.Errorf("%w: %w", ErrPartialStatus, err)
 	}
-	d := readInfo(answer.GetInfo()["info"])
-	d.HostNetwork = onHost(answer)
+	d := parseInfo(answer.GetInfo()["info"])
+	d.HostNetwork = onHostNetwork(answer)
 	return d, nil
 }
 
@@ -185,15 +190,15 @@ func (r *Runtime) status(ctx context.Context, id string, verbose bool, limit tim
 	return r.client.PodSandboxStatus(ctx, &runtimeapi.PodSandboxStatusRequest{PodSandboxId: id, Verbose: verbose})
 }
 
-func onHost(answer *runtimeapi.PodSandboxStatusResponse) bool {
+func onHostNetwork(answer *runtimeapi.PodSandboxStatusResponse) bool {
 	options := answer.GetStatus().GetLinux().GetNamespaces().GetOptions()
 	return options != nil && options.GetNetwork() == runtimeapi.NamespaceMode_NODE
 }
 
-// readInfo reads the verbose info of a status. The CRI promises nothing about
+// parseInfo reads the verbose info of a status. The CRI promises nothing about
 // it; containerd 1.6–2.4 and CRI-O put the sandbox's OCI spec in it, containerd
-// also netNamespaceClosed. What cannot be read tells nothing.
-func readInfo(text string) Detail {
+// also netNamespaceClosed. What cannot be read is left out.
+func parseInfo(text string) Detail {
 	var info struct {
 		NetNamespaceClosed *bool `json:"netNamespaceClosed"`
 		RuntimeSpec        struct {
@@ -217,15 +222,15 @@ func readInfo(text string) Detail {
 	return d
 }
 
-const readEvents = "read the events of"
+const readEventsOf = "read the events of"
 
-// ErrNotBroadcast: each event of the runtime goes to one reader only, and so would be
-// missing where kubelet reads them too.
-var ErrNotBroadcast = errors.New("the runtime is not known to send its events to every reader")
+// ErrEventsNotShared is returned if each event of the runtime goes to one reader only, and
+// so would be missing where kubelet reads them too.
+var ErrEventsNotShared = errors.New("the runtime is not known to send its events to every reader")
 
 // Watch calls changed for each event of a sandbox or container until the stream
 // ends, which it always does with an error. Events are hints: containerd drops
-// them when nobody reads fast enough, and CRI-O sends none unless told to. It
+// them when nobody reads fast enough, and CRI-O sends none unless it is configured to. It
 // returns ErrNotBroadcast, and takes no event, where it would take them from
 // others.
 func (r *Runtime) Watch(ctx context.Context, changed func()) error {
@@ -233,8 +238,8 @@ func (r *Runtime) Watch(ctx context.Context, changed func()) error {
 	if err != nil {
 		return err
 	}
-	if !broadcasts(name, version) {
-		return fmt.Errorf("%w: %s %s", ErrNotBroadcast, name, version)
+	if !sharesEvents(name, version) {
+		return fmt.Errorf("%w: %s %s", ErrEventsNotShared, name, version)
 	}
 	stream, err := r.client.GetContainerEvents(ctx, &runtimeapi.GetEventsRequest{})
 	for err == nil {
@@ -242,13 +247,13 @@ func (r *Runtime) Watch(ctx context.Context, changed func()) error {
 			changed()
 		}
 	}
-	return r.explain(readEvents, err)
+	return r.wrapError(readEventsOf, err)
 }
 
-// broadcasts reports whether every reader gets every event: of CRI-O always (server/
+// sharesEvents reports whether every reader gets every event: of CRI-O always (server/
 // server.go, broadcastEvents), of containerd since 2.0 (internal/eventq); 1.7 has one
 // channel for all readers (pkg/cri/server/container_events.go).
-func broadcasts(name, version string) bool {
+func sharesEvents(name, version string) bool {
 	switch name {
 	case "cri-o":
 		return true
@@ -260,10 +265,10 @@ func broadcasts(name, version string) bool {
 	return false
 }
 
-func (r *Runtime) explain(what string, err error) error {
+func (r *Runtime) wrapError(what string, err error) error {
 	hint := ""
 	switch code := status.Code(err); {
-	case code == codes.Unimplemented && what != readEvents:
+	case code == codes.Unimplemented && what != readEventsOf:
 		hint = ": it does not speak CRI v1 (containerd before 1.6, or its CRI plugin is off)"
 	case code == codes.Unavailable && strings.Contains(err.Error(), "permission denied"):
 		hint = ": run as root, and where SELinux is enforced as spc_t"

@@ -148,7 +148,7 @@ func TestAListOfThousandsIsRead(t *testing.T) {
 	}
 }
 
-func TestDetailsAreTheRuntimesOwnWordAndThePathOfTheNamespace(t *testing.T) {
+func TestDetailsAreWhatTheRuntimeReportsAndTheNamespacesPath(t *testing.T) {
 	yes, no := true, false
 	const path = "/run/netns/cni-1"
 	for _, c := range []struct {
@@ -187,18 +187,18 @@ func TestDetailsAreTheRuntimesOwnWordAndThePathOfTheNamespace(t *testing.T) {
 }
 
 func TestWhereTheVerboseStatusIsNotToBeHadThePlainOneTellsTheNetworkMode(t *testing.T) {
-	for name, box := range map[string]critest.Sandbox{"hangs": {Hung: true}, "is broken": {Broken: true}, "was killed": {Away: true}} {
+	for name, sandbox := range map[string]critest.Sandbox{"hangs": {Hung: true}, "is broken": {Broken: true}, "was killed": {Away: true}} {
 		t.Run(name, func(t *testing.T) {
 			s := critest.Start(t, critest.Containerd)
-			box.ID, box.HostNetwork = "a", true
-			deaf := box
+			sandbox.ID, sandbox.HostNetwork = "a", true
+			deaf := sandbox
 			deaf.ID, deaf.Deaf = "b", true
-			s.Set(box, deaf)
+			s.Set(sandbox, deaf)
 			r := dial(t, s.Socket)
-			if got, err := r.Detail(t.Context(), "a"); !errors.Is(err, cri.ErrPart) || got != (cri.Detail{HostNetwork: true}) {
+			if got, err := r.Detail(t.Context(), "a"); !errors.Is(err, cri.ErrPartialStatus) || got != (cri.Detail{HostNetwork: true}) {
 				t.Errorf("got %+v, %v", got, err)
 			}
-			if got, err := r.Detail(t.Context(), "b"); err == nil || errors.Is(err, cri.ErrPart) || got != (cri.Detail{}) {
+			if got, err := r.Detail(t.Context(), "b"); err == nil || errors.Is(err, cri.ErrPartialStatus) || got != (cri.Detail{}) {
 				t.Errorf("deaf: got %+v, %v", got, err)
 			}
 		})

@@ -1,5 +1,7 @@
 // Package v1alpha1 is the SandboxReport API: what the container runtime of one
-// node really runs, written by that node's agent.
+// node really runs, written by that node's agent (package agent) and read by the
+// reconciler (podstate.Report). The types are in types.go; the CRD in deploy/crds is
+// generated from them.
 //
 // +kubebuilder:object:generate=true
 // +groupName=ip-reconcile.dev

@@ -3,8 +3,8 @@ package v1alpha1
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 const (
-	// HashAnnotation on a node's Lease carries the Hash of the report that the
-	// Lease vouches for.
+	// HashAnnotation on a node's Lease carries the podstate.Hash of the report that the
+	// Lease confirms.
 	HashAnnotation = "ip-reconcile.dev/report-hash"
 	// RestoreAnnotation on a report or its Lease says that the agent noticed that
 	// etcd had been restored, as an RFC 3339 time of the API server: reports that

@@ -11,14 +11,15 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/agentcmd"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/memory"
+	"github.com/ip-reconcile/ip-reconcile/internal/version"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	memory.Bound(100, 0) // from the first look on, which is the largest; agentcmd makes it less later
+	memory.Bound(100, 0) // from the first inspection on, which is the largest; agentcmd lowers it later
 	command := agentcmd.New(os.Stderr, nil)
-	command.Use = "ip-reconcile-agent"
+	command.Use, command.Version = "ip-reconcile-agent", version.Get().String()
 	command.SilenceErrors, command.SilenceUsage = true, true
 	if err := command.ExecuteContext(ctx); err != nil {
 		fmt.Fprintf(os.Stderr, "ip-reconcile-agent: %v\n", err)

@@ -15,7 +15,7 @@ A snapshot is a folder of YAML or JSON files as kubectl writes them:
 Where node agents run, add sandboxreports.ip-reconcile.dev and their leases.`
 
 func newCheck(std streams) *cobra.Command {
-	o := &options{}
+	o := &options{component: "check"}
 	c := &cobra.Command{
 		Use:   "check",
 		Short: "Judge every address and print the verdicts; never writes",
@@ -55,16 +55,16 @@ Exit code 0: nothing is stale and there are no findings; 1: there is something;
 }
 
 func newRun(std streams) *cobra.Command {
-	o := &options{}
+	o := &options{component: "run"}
 	var dryRun, massRelease bool
 	c := &cobra.Command{
 		Use:   "run",
 		Short: "Make one pass: judge every address, free the stale ones",
 		Long: `Make one pass: judge every allocation and reservation and free those that are
 Stale. What is proven stale is freed at once; what is not confirmed is freed when
-it has been judged so at every look for --confirm-after, for which run waits.
-Each write is made under whereabouts' own Lease, after a second, fresh look, and
-fails if anything changed in between.
+it has been judged so in every pass for --confirm-after, for which run waits.
+Each write is made under whereabouts' own Lease, after a second check of fresh objects,
+and fails if anything changed in between.
 
 Exit code 0: nothing stale is left; 1: something is, and the output says why;
 2: the cluster could not be looked at.
@@ -106,7 +106,7 @@ With --snapshot the same patches are applied to the files.`,
 }
 
 func newExplain(std streams) *cobra.Command {
-	o := &options{}
+	o := &options{component: "explain"}
 	c := &cobra.Command{
 		Use:   "explain IP",
 		Short: "Say what is known of one address, and the rule behind its verdict",
@@ -153,8 +153,8 @@ looked at.
 	return c
 }
 
-// showProgress tells a waiting person what is being done; it returns how to stop.
-func showProgress(std streams, r *reconciler.Reconciler) func() {
+// showProgress shows on a terminal what is being done, until stop is called.
+func showProgress(std streams, r *reconciler.Reconciler) (stop func()) {
 	p := &progress{w: std.err}
 	if !isTerminal(std.err) {
 		return func() {}

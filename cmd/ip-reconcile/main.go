@@ -16,6 +16,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/agentcmd"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/memory"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/servecmd"
+	"github.com/ip-reconcile/ip-reconcile/internal/version"
 )
 
 // The exit codes of run and check.
@@ -25,7 +26,7 @@ const (
 	exitFailed = 2
 )
 
-// leftOver ends a command with exit code 1: it could look, and something is left.
+// errLeft ends a command with exit code 1: it could judge, and something is left.
 var errLeft = errors.New("something is left")
 
 func main() {
@@ -69,6 +70,7 @@ stale, and says of every other why it is kept.`,
   ip-reconcile run --dry-run                  # what a run would free
   ip-reconcile run                            # free what is stale
   ip-reconcile check --snapshot ./must-gather # the same, on exported YAML or JSON files`,
+		Version:       version.Get().String(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          cobra.NoArgs,

@@ -11,6 +11,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/ip-reconcile/ip-reconcile/internal/version"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
@@ -39,6 +40,13 @@ func run(t *testing.T, args ...string) (code int, stdout, stderr string) {
 		return string(text)
 	}
 	return code, read(std.out), read(std.err)
+}
+
+func TestTheVersionIsPrinted(t *testing.T) {
+	code, out, errs := run(t, "--version")
+	if want := "ip-reconcile version " + version.Get().String() + "\n"; code != exitClean || out != want || errs != "" {
+		t.Errorf("exit code %d: got %q, want %q; stderr: %s", code, out, want, errs)
+	}
 }
 
 func TestTheSampleShowsEveryVerdictAndEveryFinding(t *testing.T) {

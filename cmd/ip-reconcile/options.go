@@ -17,6 +17,7 @@ import (
 // options are the flags that run, check and explain share.
 type options struct {
 	clusterflags.Flags
+	component     string // the command, for the User-Agent
 	node          flags.Node
 	snapshot, now string
 	output        string
@@ -79,21 +80,21 @@ func (o *options) openSnapshot(r *reconciler.Reconciler) error {
 }
 
 func (o *options) connect(r *reconciler.Reconciler) error {
-	onNode := func(cluster reconciler.Source) reconciler.Source { return cluster }
+	withNode := func(cluster reconciler.Source) reconciler.Source { return cluster }
 	if o.node.Socket != "" {
 		var err error
-		if onNode, err = o.onNode(); err != nil {
+		if withNode, err = o.withLocalNode(); err != nil {
 			return err
 		}
 	}
-	cluster, _, err := o.Connect(r.Log)
+	cluster, _, err := o.Connect(o.component, r.Log)
 	if errors.Is(err, flags.ErrNoCluster) && o.node.Socket == "" {
 		return fmt.Errorf("%w, or --snapshot for exported files", err)
 	}
 	if err != nil {
 		return err
 	}
-	r.Source, r.Writer, r.Window, r.Restores = onNode(cluster), cluster, cluster, cluster.Restores()
+	r.Source, r.Writer, r.Window, r.Restores = withNode(cluster), cluster, cluster, cluster.Restores()
 	return nil
 }
 
@@ -103,9 +104,9 @@ func (o *options) completions(c *cobra.Command) {
 	_ = c.MarkFlagDirname("snapshot")
 }
 
-// onNode makes a cluster's source one that looks at this node as well, here and now.
-func (o *options) onNode() (func(reconciler.Source) reconciler.Source, error) {
-	eyes, _, err := o.node.NodeInspector("")
+// withLocalNode returns what adds an inspection of this node to a cluster's source.
+func (o *options) withLocalNode() (func(reconciler.Source) reconciler.Source, error) {
+	inspector, _, err := o.node.NodeInspector("")
 	if err != nil {
 		return nil, err
 	}
@@ -114,6 +115,6 @@ func (o *options) onNode() (func(reconciler.Source) reconciler.Source, error) {
 		return nil, err
 	}
 	return func(cluster reconciler.Source) reconciler.Source {
-		return &reconciler.WithLocalNode{Source: cluster, Node: o.node.Name, BootID: bootID, Look: eyes.Report}
+		return &reconciler.WithLocalNode{Source: cluster, Node: o.node.Name, BootID: bootID, Look: inspector.Report}
 	}, nil
 }

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// patience is how long a person waits before being told what for.
-const patience = 2 * time.Second
+// progressAfter is how long a command runs before it shows what it is doing.
+const progressAfter = 2 * time.Second
 
 // progress shows one changing line to a person at a terminal.
 type progress struct {
@@ -34,7 +34,7 @@ func (p *progress) draw() {
 }
 
 func (p *progress) start() (stop func()) {
-	timer := time.AfterFunc(patience, func() {
+	timer := time.AfterFunc(progressAfter, func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		if p.text != "" {

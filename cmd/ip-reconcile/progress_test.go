@@ -18,7 +18,7 @@ func TestProgressIsShownOnlyToWhoWaitsLongerThanTwoSeconds(t *testing.T) {
 		}
 		stop := p.start()
 		p.say("reading the cluster…")
-		time.Sleep(patience - time.Millisecond)
+		time.Sleep(progressAfter - time.Millisecond)
 		synctest.Wait()
 		if shown() != "" {
 			t.Errorf("shown before its time: %q", shown())
@@ -45,7 +45,7 @@ func TestProgressOfAQuickCommandLeavesNoTrace(t *testing.T) {
 		stop := p.start()
 		p.say("reading the cluster…")
 		stop()
-		time.Sleep(2 * patience)
+		time.Sleep(2 * progressAfter)
 		synctest.Wait()
 		if shown() != "" {
 			t.Errorf("shown: %q", shown())

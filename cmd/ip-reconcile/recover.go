@@ -17,7 +17,7 @@ import (
 )
 
 func newRecover(std streams) *cobra.Command {
-	o := &options{}
+	o := &options{component: "recover"}
 	var yes bool
 	c := &cobra.Command{
 		Use:   "recover",

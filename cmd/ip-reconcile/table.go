@@ -115,7 +115,7 @@ func (t *table) repaired(out *reconciler.Result) {
 	t.reasons(why)
 }
 
-// reasons tells each reason once, with how many it is about.
+// reasons writes each reason once, with how many it is about.
 func (t *table) reasons(why map[string]int) {
 	for _, text := range slices.Sorted(maps.Keys(why)) {
 		t.wrapped(fmt.Sprintf("%d not repaired: ", why[text]), text)
@@ -202,7 +202,7 @@ func (t *table) items(title string, items []*judge.Item, why map[*judge.Item]str
 		t.line("The sentence behind each is in 'ip-reconcile explain ADDRESS' and in -o json.")
 	}
 	if why == nil && slices.ContainsFunc(items, func(it *judge.Item) bool { return it.Verdict == judge.Stale && !it.Proven }) {
-		t.line("? not confirmed yet: freed when it has been judged so at every look for --confirm-after.")
+		t.line("? not confirmed yet: freed when it has been judged so in every pass for --confirm-after.")
 	}
 }
 

@@ -23,6 +23,7 @@ type settings struct {
 	level      string        // as ip-reconcile's --log-level takes it
 	badLevel   string        // one that is not known
 	once       bool          // a flag that only the one-shot form had is given
+	version    bool          // print the version and end
 }
 
 // levels are whereabouts' log levels (v0.9.4, pkg/logging/logging.go), with two
@@ -39,6 +40,7 @@ func parse(args []string, stderr io.Writer) (given *settings, code int) {
 	kubeconfig := f.String("kubeconfig", "", "make one pass, with this kubeconfig file; empty: with the pod's own account")
 	level := f.String("log-level", "debug", "debug, verbose, info, warn, error or panic")
 	timeout := f.Int("timeout", 30, "make one pass; the limit of each of its requests, in seconds")
+	version := f.Bool("version", false, "print the version and end")
 	err := f.Parse(args)
 	if errors.Is(err, flag.ErrHelp) {
 		return nil, exitDone
@@ -48,13 +50,13 @@ func parse(args []string, stderr io.Writer) (given *settings, code int) {
 		fmt.Fprintln(stderr, err)
 	}
 	if err != nil {
-		return nil, exitNoLook
+		return nil, exitNotObserved
 	}
-	given = &settings{kubeconfig: *kubeconfig, timeout: time.Duration(*timeout) * time.Second, level: levels[strings.ToLower(*level)]}
+	given = &settings{kubeconfig: *kubeconfig, timeout: time.Duration(*timeout) * time.Second, level: levels[strings.ToLower(*level)], version: *version}
 	if given.level == "" {
 		given.level, given.badLevel = "debug", *level
 	}
-	f.Visit(func(f *flag.Flag) { given.once = given.once || f.Name != "log-level" })
+	f.Visit(func(f *flag.Flag) { given.once = given.once || f.Name != "log-level" && f.Name != "version" })
 	return given, 0
 }
 

@@ -19,6 +19,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -27,12 +28,13 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/memory"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/servecmd"
+	"github.com/ip-reconcile/ip-reconcile/internal/version"
 )
 
 const (
 	exitDone         = 0
 	exitServing      = 1
-	exitNoLook       = 2
+	exitNotObserved  = 2
 	exitAllocations  = 3
 	exitReservations = 4
 )
@@ -45,27 +47,31 @@ func main() {
 	memory.ReadFileSparsely()
 	memory.KeepDroppingFilePages()
 	memory.Bound(40, 0)
-	os.Exit(run(ctx, os.Args[1:], os.Stderr))
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// run is the program; it writes to stderr.
-func run(ctx context.Context, args []string, stderr io.Writer) int {
+// run is the program; it logs to stderr.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	given, code := parse(args, stderr)
 	if given == nil {
 		return code
 	}
+	if given.version {
+		fmt.Fprintln(stdout, "ip-reconciler version", version.Get())
+		return exitDone
+	}
 	options, log, err := given.options(stderr)
 	if err != nil {
 		slog.New(slog.NewTextHandler(stderr, nil)).Error(err.Error())
-		return exitNoLook
+		return exitNotObserved
 	}
 	if given.badLevel != "" {
 		log.Warn("-log-level " + given.badLevel + " is not known: it is debug, verbose, info, warn, error or panic; taken for debug")
 	}
-	cluster, _, err := options.Connect(log)
+	cluster, _, err := options.Connect("reconciler", log)
 	if err != nil {
 		log.Error("reconciler run failed: " + err.Error())
-		return exitNoLook
+		return exitNotObserved
 	}
 	once := given.once
 	if !once {
@@ -76,7 +82,7 @@ func run(ctx context.Context, args []string, stderr io.Writer) int {
 		return exitDone
 	case err != nil:
 		log.Error("reconciler run failed: it cannot be told whether a Job runs this pod: " + err.Error())
-		return exitNoLook
+		return exitNotObserved
 	case once:
 		return onePass(ctx, options, cluster, log)
 	}

@@ -2,12 +2,15 @@ package main
 
 import (
 	"bytes"
+	"io"
 	"log/slog"
 	"net"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/ip-reconcile/ip-reconcile/internal/version"
 )
 
 func TestTheFlagsOfWhereaboutsAreUnderstood(t *testing.T) {
@@ -28,9 +31,9 @@ func TestTheFlagsOfWhereaboutsAreUnderstood(t *testing.T) {
 		{args: "-timeout 5", want: &settings{timeout: 5 * time.Second, level: "debug", once: true}},
 		{args: "-kubeconfig=/a/b", want: &settings{kubeconfig: "/a/b", timeout: 30 * time.Second, level: "debug", once: true}},
 		{args: "-kubeconfig=", want: &settings{timeout: 30 * time.Second, level: "debug", once: true}},
-		{args: "-timeout 0", code: exitNoLook, says: "-timeout 0: must be above zero"},
-		{args: "-timeout soon", code: exitNoLook, says: "-timeout"},
-		{args: "-dry-run", code: exitNoLook, says: "-dry-run"},
+		{args: "-timeout 0", code: exitNotObserved, says: "-timeout 0: must be above zero"},
+		{args: "-timeout soon", code: exitNotObserved, says: "-timeout"},
+		{args: "-dry-run", code: exitNotObserved, says: "-dry-run"},
 		{args: "-h", code: exitDone, says: "-kubeconfig"},
 	} {
 		var stderr bytes.Buffer
@@ -64,12 +67,24 @@ func TestAnUnknownLogLevelIsWarnedOf(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	var stderr bytes.Buffer
-	if code := run(t.Context(), []string{"-log-level", "loud"}, &stderr); code != exitNoLook {
+	if code := run(t.Context(), []string{"-log-level", "loud"}, io.Discard, &stderr); code != exitNotObserved {
 		t.Errorf("exit code %d", code)
 	}
 	for _, want := range []string{"level=WARN", "-log-level loud is not known", "reconciler run failed: no cluster to look at"} {
 		if !strings.Contains(stderr.String(), want) {
 			t.Errorf("it does not say %q:\n%s", want, stderr.String())
+		}
+	}
+}
+
+func TestTheVersionIsPrintedAndNothingElseIsDone(t *testing.T) {
+	for _, flag := range []string{"-version", "--version"} {
+		var stdout, stderr bytes.Buffer
+		if code := run(t.Context(), []string{flag}, &stdout, &stderr); code != exitDone || stderr.Len() > 0 {
+			t.Errorf("exit code %d: %s", code, stderr.String())
+		}
+		if want := "ip-reconciler version " + version.Get().String() + "\n"; stdout.String() != want {
+			t.Errorf("got %q, want %q", stdout.String(), want)
 		}
 	}
 }

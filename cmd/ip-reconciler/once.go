@@ -17,7 +17,7 @@ func onePass(ctx context.Context, o *servecmd.Options, cluster *kube.Cluster, lo
 	r, err := o.Reconciler(log)
 	if err != nil {
 		log.Error(err.Error())
-		return exitNoLook
+		return exitNotObserved
 	}
 	r.Source, r.Writer, r.Window, r.Restores = cluster, cluster, cluster, cluster.Restores()
 	return makePass(ctx, r)
@@ -30,7 +30,7 @@ func makePass(ctx context.Context, r *reconciler.Reconciler) (code int) {
 		case ctx.Err() != nil:
 			code, err = exitDone, errors.New("it was told to end")
 		case err != nil:
-			code = exitNoLook
+			code = exitNotObserved
 		default:
 			code, err = exitCode(out)
 		}
@@ -41,7 +41,7 @@ func makePass(ctx context.Context, r *reconciler.Reconciler) (code int) {
 
 // exitCode says what a pass came to that was made to its end. What an operator has
 // paused, and what waits for the agents after a restore of etcd, is no failure. A
-// pass waits until nothing is unripe, unless it cannot look any more.
+// pass waits until nothing is unripe, unless the cluster cannot be observed any more.
 func exitCode(out *reconciler.Result) (code int, err error) {
 	allocations, reservations, unripe := 0, 0, 0
 	for _, x := range out.Refused {
@@ -61,7 +61,7 @@ func exitCode(out *reconciler.Result) (code int, err error) {
 	case reservations > 0:
 		return exitReservations, fmt.Errorf("%d reservations are stale and could not be freed", reservations)
 	case unripe > 0:
-		return exitNoLook, fmt.Errorf("%d allocations and reservations look stale, and could not be looked at until that was confirmed", unripe)
+		return exitNotObserved, fmt.Errorf("%d allocations and reservations look stale, and could not be looked at until that was confirmed", unripe)
 	}
 	return exitDone, nil
 }

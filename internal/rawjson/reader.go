@@ -22,7 +22,7 @@ var errMalformed = errors.New("not JSON")
 
 // A Reader reads one text. Object, Array and String each read one value,
 // whatever it is, and report whether it was of that type. After an error every
-// call reports false and does nothing; End tells the error.
+// call reports false and does nothing; End returns the error.
 type Reader struct {
 	text  []byte
 	at    int

@@ -57,7 +57,7 @@ func TestTheViewTellsWhatHasChangedSinceALook(t *testing.T) {
 	b.tells("leases", aLease("24", "worker-1", "abc", 0))
 	live := v.changesSince()
 	equal(t, "a Lease", fmt.Sprint(told(live)), "[report worker-1]")
-	if live.Reports["worker-1"].LastHeard.IsZero() {
+	if live.Reports["worker-1"].LeaseRenewed.IsZero() {
 		t.Error("the report does not have its new Lease")
 	}
 	b.tells("leases", aLease("25", "leader", "", 0))

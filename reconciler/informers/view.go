@@ -181,7 +181,7 @@ func (v *view) leaseMatters(before, after *item) bool {
 		return true
 	}
 	a, b := before.parsed.(*coordinationv1.Lease), after.parsed.(*coordinationv1.Lease)
-	heard := podstate.Report{Renewed: podstate.Heard(a)}
+	heard := podstate.Report{Renewed: podstate.LeaseRenewed(a)}
 	return !maps.Equal(a.Annotations, b.Annotations) || !heard.Fresh(v.now())
 }
 

@@ -146,7 +146,7 @@ func (x *Index) reachability(nodes []string) (unreachable, givenUp bool) {
 		if !x.notReady(n) {
 			return false, false
 		}
-		since := x.o.Nodes[n].NotReadyFor
+		since := x.o.Nodes[n].NotReadySince
 		if since.IsZero() || x.now.Sub(since) < x.policy.UnreachableNodeTimeout {
 			givenUp = false
 		}
@@ -165,7 +165,7 @@ func (x *Index) staleSaysRun(s *candidate) bool {
 		if g.report.fresh || g.gone != nil || x.lost(g.report) {
 			return false
 		}
-		heard := g.report.LastHeard
+		heard := g.report.LeaseRenewed
 		return x.mayRun(&g) && (heard.IsZero() || !heard.Before(s.pod.LastFinished))
 	})
 }

@@ -125,7 +125,7 @@ func (x *Index) lapsed(r *report) bool {
 
 // lapses is when what a report says lapses; ok is false while its machine is there.
 func (x *Index) lapses(r *report) (at time.Time, ok bool) {
-	heard := r.LastHeard
+	heard := r.LeaseRenewed
 	if heard.IsZero() {
 		heard = r.Written
 	}

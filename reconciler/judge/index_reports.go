@@ -110,7 +110,7 @@ func (x *Index) setReport(name string, r *podstate.Report) (rebuild bool) {
 		x.reports[at] = x.addReport(r, block, &additions{}, &additions{})
 	}
 	now := x.reports[at]
-	if heard != now.fresh || !heard && (was.LastHeard != now.LastHeard || was.Written != now.Written || was.Machine != now.Machine || was.BootID != now.BootID) {
+	if heard != now.fresh || !heard && (was.LeaseRenewed != now.LeaseRenewed || was.Written != now.Written || was.Machine != now.Machine || was.BootID != now.BootID) {
 		x.agents = [2]*nodeSet{}
 		clear(x.nodeSets)
 	}

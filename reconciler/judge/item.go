@@ -226,8 +226,8 @@ func (it *Item) Namesake() *podstate.Pod {
 func (it *Item) LastHeard() time.Time {
 	var last time.Time
 	for _, node := range it.Evidence().Nodes {
-		if r := it.more.x.byNode[node]; r != nil && r.LastHeard.After(last) {
-			last = r.LastHeard
+		if r := it.more.x.byNode[node]; r != nil && r.LeaseRenewed.After(last) {
+			last = r.LeaseRenewed
 		}
 	}
 	return last

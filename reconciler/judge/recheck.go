@@ -12,7 +12,7 @@ func (x *Index) due(d deadline) time.Time {
 			d.add(at)
 		}
 		if r.ObservedAt.After(x.now) { // else ages do not grow: they count to it
-			d.add(r.AgesAfter(x.now))
+			d.add(r.NextAgeChange(x.now))
 		}
 	}
 	for p := range x.young {
@@ -40,7 +40,7 @@ func (w *judging) addDue(e *Evidence) {
 	}
 	for _, n := range e.Nodes {
 		if w.x.notReady(n) {
-			w.due.add(w.x.o.Nodes[n].NotReadyFor.Add(w.x.policy.UnreachableNodeTimeout))
+			w.due.add(w.x.o.Nodes[n].NotReadySince.Add(w.x.policy.UnreachableNodeTimeout))
 		}
 	}
 }

@@ -133,7 +133,7 @@ func (c *Cluster) readReports(ctx context.Context, o *judge.Observation, before 
 	heard := false
 	for _, r := range reports {
 		heard = heard || leases[r.Name] != nil
-		o.Reports = append(o.Reports, r.Vouched(leases[r.Name]))
+		o.Reports = append(o.Reports, r.WithLease(leases[r.Name]))
 	}
 	c.bringInStep(ctx, o)
 	if !heard && err == nil {

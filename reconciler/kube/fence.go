@@ -264,7 +264,7 @@ func (c *Cluster) fenceOf(l *coordinationv1.Lease) (age time.Duration, alive boo
 	if l == nil || holderOf(l) != FenceHolder {
 		return 0, false
 	}
-	since := c.Now().Sub(podstate.Heard(l))
+	since := c.Now().Sub(podstate.LeaseRenewed(l))
 	if since > aliveFor {
 		return 0, false
 	}

@@ -23,7 +23,7 @@ func (c *Cluster) bringInStep(ctx context.Context, o *judge.Observation) {
 	ctx, cancel := context.WithTimeout(ctx, inStepFor)
 	defer cancel()
 	for i, r := range o.Reports {
-		alive := podstate.Report{Renewed: r.LastHeard}
+		alive := podstate.Report{Renewed: r.LeaseRenewed}
 		for r.Renewed.IsZero() && alive.Fresh(o.Now) && ctx.Err() == nil {
 			again := c.readAgain(ctx, r.Name)
 			if again == nil {

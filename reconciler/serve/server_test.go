@@ -59,7 +59,7 @@ func TestADayOnWhichNothingHappens(t *testing.T) {
 					<-renewing.C
 					for i, r := range c.reports {
 						renewed := *r // who looks has the one from before
-						renewed.Renewed, renewed.LastHeard = time.Now(), time.Now()
+						renewed.Renewed, renewed.LeaseRenewed = time.Now(), time.Now()
 						c.reports[i] = &renewed
 					}
 				}

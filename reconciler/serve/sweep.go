@@ -67,6 +67,6 @@ func (s *Sweeper) remove(ctx context.Context, r *podstate.Report) error {
 	if err := s.API.DeleteReport(ctx, r); err != nil {
 		return err
 	}
-	s.Log.Info("removed the SandboxReport and the Lease of a node that is gone", "node", r.Name, "lastHeard", r.LastHeard)
+	s.Log.Info("removed the SandboxReport and the Lease of a node that is gone", "node", r.Name, "lastHeard", r.LeaseRenewed)
 	return nil
 }

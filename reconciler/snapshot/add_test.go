@@ -67,7 +67,7 @@ func TestAnEntryIsReplacedInItsPlace(t *testing.T) {
 			f := open(t, dir)
 			p := poolNamed(t, observe(t, f), "p")
 			hold(t, f, func(context.Context, *reconciler.Hold) error {
-				patch, err := ippool.WritePatch(p, []ippool.NewEntry{{Key: "5", ContainerID: "new", PodRef: "default/new", IfName: "net1", Instead: p.Find("5")}})
+				patch, err := ippool.WritePatch(p, []ippool.NewEntry{{Key: "5", ContainerID: "new", PodRef: "default/new", IfName: "net1", Replaces: p.Find("5")}})
 				if err != nil {
 					return err
 				}

@@ -1,5 +1,5 @@
-// Package critest is a CRI server for tests: it speaks as containerd or as CRI-O
-// does, of sandboxes that the test makes up. It is for what real runtimes cannot
+// Package critest is a CRI server for tests: it answers as containerd or as CRI-O
+// does, with sandboxes that the test makes up. It is for what real runtimes cannot
 // be made to show, and for CRI-O, where that cannot be installed.
 package critest
 
@@ -20,7 +20,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Style is whose manner of speaking it is.
+// Style is which runtime the server answers as.
 type Style int
 
 const (
@@ -37,7 +37,7 @@ type Sandbox struct {
 	NotReady                 bool
 	HostNetwork              bool
 	NetNS                    string
-	// Closed is what containerd says in netNamespaceClosed.
+	// Closed is containerd's netNamespaceClosed.
 	Closed    bool
 	CreatedAt time.Time
 	// Unknown: it is listed, and its status is not to be had, as for one that is
@@ -169,7 +169,7 @@ func (s *Server) ListPodSandbox(context.Context, *runtimeapi.ListPodSandboxReque
 	return answer, nil
 }
 
-// PodSandboxStatus tells of one sandbox.
+// PodSandboxStatus answers as the runtime of the style does for one sandbox.
 func (s *Server) PodSandboxStatus(ctx context.Context, r *runtimeapi.PodSandboxStatusRequest) (*runtimeapi.PodSandboxStatusResponse, error) {
 	b, err := s.sandbox(r.PodSandboxId)
 	switch {

@@ -1,5 +1,5 @@
-// Package agentcmd is the command of the node agent. It is part of ip-reconcile, and
-// alone in ip-reconcile-agent, which is half its size: there is an agent on every
+// Package agentcmd is the command of the node agent, see New. It is part of ip-reconcile,
+// and alone in ip-reconcile-agent, which is half its size: there is an agent on every
 // node, and what the other commands need would be resident memory there.
 package agentcmd
 
@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/ip-reconcile/ip-reconcile/agent"
+	"github.com/ip-reconcile/ip-reconcile/agent/cri"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/flags"
 )
 
@@ -55,15 +56,15 @@ func New(logs io.Writer, secure *SecureMetrics) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "agent",
 		Short: "Publish what this node's container runtime really runs: the DaemonSet",
-		Long: `Look at this node's container runtime and CNI caches, and publish what they hold
-as the node's SandboxReport, with a Lease that vouches for it. The reconciler
+		Long: `Inspect this node's container runtime and CNI caches, and publish what they hold
+as the node's SandboxReport, with a Lease that confirms it. The reconciler
 reads the reports to tell phantom pods, stuck-terminating pods and sandboxes that
 were kept after their end from leaks. The agent itself frees nothing.
 
-It looks every 10 seconds, every 2 while a sandbox that stopped still has its
+It inspects them every 10 seconds, every 2 while a sandbox that stopped still has its
 network, and at once when the runtime sends an event (containerd before 2.0 gives
-each event to one reader only: there kubelet keeps them). When a look fails, nothing
-is published: the last report stands and goes stale.`,
+each event to one reader only: there kubelet keeps them). When an inspection fails,
+nothing is published: the last report stands and goes stale.`,
 		Example: `  ip-reconcile agent                                 # in the DaemonSet of deploy/agent
   ip-reconcile agent --node worker-1 --outside-pod   # on a node, as root
   ip-reconcile agent --cri /run/crio/crio.sock`,
@@ -73,7 +74,7 @@ is published: the last report stands and goes stale.`,
 	f := c.Flags()
 	o.Common.Add(f, "info")
 	o.node.Add(f, "socket of the container runtime (default: the usual one of containerd, CRI-O, k3s or RKE2 that is there)")
-	f.StringVar(&o.podUID, "pod-uid", os.Getenv("POD_UID"), "UID of the agent's own pod, whose sandbox must be in every look (default: $POD_UID)")
+	f.StringVar(&o.podUID, "pod-uid", os.Getenv("POD_UID"), "UID of the agent's own pod, whose sandbox must be in every list of the runtime (default: $POD_UID)")
 	f.BoolVar(&o.outsidePod, "outside-pod", false, "the agent does not run in a pod, so that no sandbox is its own")
 	f.StringVar(&o.metrics, "metrics-bind-address", "127.0.0.1:9746", "where /metrics, /healthz and /readyz are served; 0 for nowhere")
 	if secure != nil {
@@ -84,8 +85,8 @@ is published: the last report stands and goes stale.`,
 	return c
 }
 
-// startOver is when an agent does only what it does all the time.
-const startOver = 20 * time.Second
+// startupTime is after how long an agent needs none of the memory of its start any more.
+const startupTime = 20 * time.Second
 
 // run runs the agent until the context ends.
 func (o *options) run(ctx context.Context, logs io.Writer) error {
@@ -99,7 +100,7 @@ func (o *options) run(ctx context.Context, logs io.Writer) error {
 	case o.podUID == "":
 		return errors.New("--pod-uid must be the UID of the agent's own pod (POD_UID from metadata.uid), or --outside-pod say that it runs in none")
 	}
-	eyes, runtime, err := o.node.NodeInspector(o.podUID)
+	inspector, runtime, err := o.node.NodeInspector(o.podUID)
 	if err != nil {
 		return err
 	}
@@ -108,29 +109,48 @@ func (o *options) run(ctx context.Context, logs io.Writer) error {
 	if err != nil {
 		return err
 	}
-	config, err := o.Config(10, 20)
+	config, err := o.Config("agent", 10, 20)
 	if err != nil {
 		return err
 	}
-	store, err := agent.NewAPI(config, o.node.Name, o.LeaseNamespace())
+	store, err := agent.NewAPIStore(config, o.node.Name, o.LeaseNamespace())
 	if err != nil {
 		return err
 	}
-	watcher, err := agent.NewWatcher(config, o.node.Name)
+	reconnected := make(chan struct{}, 1)
+	watcher, err := agent.NewWatcher(config, o.node.Name, func() { wake(reconnected) })
 	if err != nil {
 		return err
 	}
-	state, err := o.serve(ctx, config, log)
+	health, err := o.serve(ctx, config, log)
 	if err != nil {
 		return err
 	}
-	small := time.AfterFunc(startOver, small)
-	defer small.Stop()
-	hints, changes, again := make(chan struct{}, 1), make(chan string, 16), make(chan struct{}, 1)
+	settled := time.AfterFunc(startupTime, boundMemory)
+	defer settled.Stop()
+	confirmer := &agent.Confirmer{Node: o.node.Name, BootID: bootID, Log: log, Get: func(ctx context.Context) (agent.Identity, error) {
+		return agent.NodeIdentity(ctx, config, o.node.Name)
+	}}
+	log.Info("the node agent starts", "node", o.node.Name, "leaseNamespace", o.LeaseNamespace())
+	(&agent.Agent{
+		Node: o.node.Name, Inspector: inspector, Store: store, Health: health, Identity: confirmer.Identity,
+		RuntimeEvents: runtimeEvents(ctx, log, runtime), ReportChanges: reportChanges(ctx, log, watcher), Reconnected: reconnected,
+	}).Run(ctx)
+	return nil
+}
+
+// runtimeEvents follows the container runtime's events until the context ends.
+func runtimeEvents(ctx context.Context, log *slog.Logger, runtime *cri.Runtime) <-chan struct{} {
+	events := make(chan struct{}, 1)
 	go follow(ctx, log, "the container runtime's events", func() error {
-		return runtime.Watch(ctx, func() { wake(hints) })
+		return runtime.Watch(ctx, func() { wake(events) })
 	})
-	watcher.Again = func() { wake(again) }
+	return events
+}
+
+// reportChanges follows the node's report until the context ends.
+func reportChanges(ctx context.Context, log *slog.Logger, watcher *agent.Watcher) <-chan string {
+	changes := make(chan string, 16)
 	go follow(ctx, log, "the report", func() error {
 		return watcher.Watch(ctx, func(version string) {
 			select {
@@ -139,21 +159,13 @@ func (o *options) run(ctx context.Context, logs io.Writer) error {
 			}
 		})
 	})
-	confirmer := &agent.Confirmer{Node: o.node.Name, BootID: bootID, Log: log, Get: func(ctx context.Context) (agent.Identity, error) {
-		return agent.NodeIdentity(ctx, config, o.node.Name)
-	}}
-	log.Info("the node agent starts", "node", o.node.Name, "leaseNamespace", o.LeaseNamespace())
-	(&agent.Agent{
-		Node: o.node.Name, Inspector: eyes, Store: store, State: state, Hints: hints, Changes: changes, Again: again,
-		Identity: confirmer.Identity,
-	}).Run(ctx)
-	return nil
+	return changes
 }
 
-// wake wakes who waits, unless it is being woken already.
-func wake(who chan<- struct{}) {
+// wake signals a channel of capacity 1, unless it is signalled already.
+func wake(signal chan<- struct{}) {
 	select {
-	case who <- struct{}{}:
+	case signal <- struct{}{}:
 	default:
 	}
 }

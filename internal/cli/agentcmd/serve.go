@@ -13,18 +13,19 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/ip-reconcile/ip-reconcile/agent"
+	"github.com/ip-reconcile/ip-reconcile/internal/version"
 )
 
-// serve serves metrics and health, where that was asked for, and returns what they tell of.
-func (o *options) serve(ctx context.Context, config *rest.Config, log *slog.Logger) (*agent.State, error) {
+// serve serves metrics and health, where that was asked for, and returns the Health that they are of.
+func (o *options) serve(ctx context.Context, config *rest.Config, log *slog.Logger) (*agent.Health, error) {
 	var registry Registry = prometheus.NewRegistry()
 	secure := !nowhere(o.secureMetrics)
 	if secure {
 		registry = o.secure.Registry
 	}
-	registry.MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewGoCollector())
-	state := agent.NewState(log, registry)
-	if err := listen(o.metrics, state.Handler(registry), log); err != nil {
+	registry.MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewGoCollector(), version.Get().Collector())
+	health := agent.NewHealth(log, registry)
+	if err := listen(o.metrics, health.Handler(registry), log); err != nil {
 		return nil, err
 	}
 	if secure {
@@ -34,7 +35,7 @@ func (o *options) serve(ctx context.Context, config *rest.Config, log *slog.Logg
 			}
 		}()
 	}
-	return state, nil
+	return health, nil
 }
 
 // nowhere reports whether nothing is to be served at an address.

@@ -1,6 +1,7 @@
-// Package clusterflags are the flags of the commands that judge a cluster, and
-// what they stand for. It is apart from package flags, which the node agent has
-// too: an agent must not carry what judges.
+// Package clusterflags has the flags of the commands that judge a cluster, and makes of
+// them the reconciler's options (Options, Reconciler) and the connection (Connect). It is
+// apart from package flags, which the node agent has too: the agent must not link what
+// judges.
 package clusterflags
 
 import (
@@ -45,7 +46,7 @@ type Flags struct {
 // that it is setting up.
 const confirmAfter = 15 * time.Minute
 
-// Add adds the flags that say how to look, with the log level that is the default.
+// Add adds the flags of observing and judging; logLevel is the default of --log-level.
 func (o *Flags) Add(f *pflag.FlagSet, logLevel string) {
 	o.Common.Add(f, logLevel)
 	f.Float32Var(&o.QPS, "kube-api-qps", 1000, "requests per second to the API server")
@@ -56,9 +57,9 @@ func (o *Flags) Add(f *pflag.FlagSet, logLevel string) {
 	f.DurationVar(&o.unreachable, "unreachable-node-timeout", 0, "free what a node holds that has been not Ready for so long; 0 never does: behind a partition the addresses are in use")
 }
 
-// AddWriting adds the flags that say how to release.
+// AddWriting adds the flags of releasing.
 func (o *Flags) AddWriting(f *pflag.FlagSet) {
-	f.DurationVar(&o.ConfirmAfter, "confirm-after", confirmAfter, "how long an unconfirmed verdict must hold, at every look, before it is acted upon")
+	f.DurationVar(&o.ConfirmAfter, "confirm-after", confirmAfter, "how long an unconfirmed verdict must hold, in every pass, before it is acted upon")
 	f.BoolVar(&o.Repair, "repair", false, "write back entries and reservations that running pods lack, and rewrite those of pods of the past")
 	o.AddMassRepair(f)
 	o.AddWithoutLease(f)
@@ -114,12 +115,13 @@ func (o *Flags) Reconciler(log *slog.Logger) (*reconciler.Reconciler, error) {
 
 func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d) }
 
-// Connect returns the cluster that the flags name, and its client's configuration.
-func (o *Flags) Connect(log *slog.Logger) (*kube.Cluster, *rest.Config, error) {
+// Connect returns the cluster that the flags name, and its client's configuration;
+// component is what the User-Agent says of the program.
+func (o *Flags) Connect(component string, log *slog.Logger) (*kube.Cluster, *rest.Config, error) {
 	if o.QPS <= 0 || o.Burst <= 0 {
 		return nil, nil, errors.New("--kube-api-qps and --kube-api-burst must be above zero")
 	}
-	config, err := o.Config(o.QPS, o.Burst)
+	config, err := o.Config(component, o.QPS, o.Burst)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -1,4 +1,6 @@
-// Package flags are command-line flags that commands share, and what they stand for.
+// Package flags has the command-line flags that all commands share (Common: which cluster,
+// how to log) and those of the commands that inspect the node on which they run (Node), and
+// makes of them clients, loggers and inspectors.
 package flags
 
 import (
@@ -14,6 +16,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
+
+	"github.com/ip-reconcile/ip-reconcile/internal/version"
 )
 
 // Common are the flags that every command has: which cluster, and how to log.
@@ -33,11 +37,13 @@ func (o *Common) Add(f *pflag.FlagSet, logLevel string) {
 	f.StringVar(&o.logFormat, "log-format", "text", "text or json")
 }
 
-// ErrNoCluster: nothing says which cluster it is.
+// ErrNoCluster is returned if neither a flag, nor a kubeconfig, nor a pod says which
+// cluster it is.
 var ErrNoCluster = errors.New("no cluster to look at: no kubeconfig was found and this is no pod; give --kubeconfig")
 
-// Config leads to the cluster that the flags name.
-func (o *Common) Config(qps float32, burst int) (*rest.Config, error) {
+// Config returns the client configuration for the cluster that the flags name; component
+// is what the User-Agent says of the program.
+func (o *Common) Config(component string, qps float32, burst int) (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = o.kubeconfig
 	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: o.context}).ClientConfig()
@@ -48,7 +54,7 @@ func (o *Common) Config(qps float32, burst int) (*rest.Config, error) {
 		return nil, fmt.Errorf("kubeconfig: %w", err)
 	}
 	config.QPS, config.Burst = qps, burst
-	config.UserAgent = "ip-reconcile"
+	config.UserAgent = version.Get().UserAgent(component)
 	return config, nil
 }
 
@@ -70,10 +76,10 @@ func (o *Common) Logger(w io.Writer) (*slog.Logger, error) {
 }
 
 // LeaseNamespace is where the node agents' Leases are, wherever agents and reconciler
-// live: whoever looks finds them without being told.
+// run: neither needs to be told where the other is.
 func (o *Common) LeaseNamespace() string { return o.leaseNamespace }
 
-// Namespace is the reconciler's own.
+// Namespace is the reconciler's own: by the flag, else the pod's, else kube-system.
 func (o *Common) Namespace() string {
 	if o.namespace != "" {
 		return o.namespace

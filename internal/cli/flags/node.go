@@ -15,7 +15,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/agent/cri"
 )
 
-// Node are the flags that say how to look at the node on which the process runs.
+// Node are the flags of inspecting the node on which the process runs.
 type Node struct {
 	// Socket is the container runtime's, Name the node's.
 	Socket, Name                string
@@ -33,8 +33,8 @@ func (n *Node) Add(f *pflag.FlagSet, socket string) {
 	f.StringVar(&n.bootIDFile, "boot-id-file", "/proc/sys/kernel/random/boot_id", "file with the node's boot id")
 }
 
-// NodeInspector makes what looks at the node. ownUID is the UID of the pod that looks, ""
-// outside a pod.
+// NodeInspector makes the inspector of the node, and the connection to its runtime, which
+// the caller closes. ownUID is the UID of the inspecting pod, "" outside a pod.
 func (n *Node) NodeInspector(ownUID string) (*agent.NodeInspector, *cri.Runtime, error) {
 	if n.Name == "" {
 		return nil, nil, errors.New("--node must name the node on which this runs (in a pod: NODE_NAME from spec.nodeName)")
@@ -49,7 +49,7 @@ func (n *Node) NodeInspector(ownUID string) (*agent.NodeInspector, *cri.Runtime,
 			return nil, nil, fmt.Errorf("--netns-dir %q: must be the absolute path of a folder", path)
 		}
 	}
-	socket, err := cri.Find(n.Socket)
+	socket, err := cri.FindSocket(n.Socket)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -57,10 +57,12 @@ func (n *Node) NodeInspector(ownUID string) (*agent.NodeInspector, *cri.Runtime,
 	if err != nil {
 		return nil, nil, err
 	}
-	caches := cnicache.New(cnicache.Folders{Results: n.results, Multus: n.multus})
-	caches.Recheck = 5 * time.Second // below the pause between relists
+	caches := cnicache.New(cnicache.Folders{Results: n.results, Multus: n.multus}, recheckAfter)
 	return &agent.NodeInspector{Runtime: runtime, NetNSDirs: n.namespaces, OwnUID: ownUID, Caches: caches}, runtime, nil
 }
+
+// recheckAfter is below the agent's pause between inspections when nothing happens.
+const recheckAfter = 5 * time.Second
 
 // BootID reads the boot id of this machine.
 func (n *Node) BootID() (string, error) {

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// DropFilePages gives the pages that were touched so far back to the page cache, from
-// where those that are needed come again.
+// DropFilePages drops the pages of the program's own file that were touched so far. Those
+// that are needed again are mapped from the page cache.
 func DropFilePages() { advise(unix.MADV_DONTNEED) }
 
 // KeepDroppingFilePages is DropFilePages now and twice a second from then on: what is read of
@@ -30,7 +30,7 @@ func KeepDroppingFilePages() {
 // without those around it.
 func ReadFileSparsely() { advise(unix.MADV_RANDOM, unix.MADV_DONTNEED) }
 
-// advise tells the kernel about all of the file that is mapped and not written.
+// advise calls madvise(2) for every mapping of the program's own file that is not written.
 func advise(advice ...uintptr) {
 	self, err := os.Executable()
 	if err != nil {

@@ -5,8 +5,8 @@ import (
 	"log/slog"
 )
 
-// quiet is a handler without what is below warnings: what controller-runtime
-// says beside repeats what we say.
+// quiet is a handler that drops everything below warnings: controller-runtime's other
+// lines repeat ours.
 type quiet struct{ slog.Handler }
 
 // Enabled is a Handler's.

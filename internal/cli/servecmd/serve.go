@@ -29,6 +29,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/clusterflags"
+	"github.com/ip-reconcile/ip-reconcile/internal/version"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/informers"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/schedule"
@@ -63,7 +64,7 @@ func New(logs io.Writer, filter Filter) *cobra.Command {
 		Use:   "serve",
 		Short: "Free what is stale as soon as that is proven, and by a schedule: the Deployment",
 		Long: `Watch the cluster and free what is proven stale as soon as it is, what is not
-confirmed when it has been judged so at every look for --confirm-after. By the
+confirmed when it has been judged so in every pass for --confirm-after. By the
 schedule, and at start, everything is read again and compared with the watches.
 
 After any time without the API server every replica holds whereabouts' Leases, so
@@ -117,7 +118,7 @@ func (o *Options) Run(ctx context.Context, log *slog.Logger) error {
 	if err := serve.CheckFence(o.FenceTimeout); err != nil {
 		return err
 	}
-	cluster, config, err := o.Connect(log)
+	cluster, config, err := o.Connect("serve", log)
 	if err != nil {
 		return err
 	}
@@ -186,6 +187,7 @@ func (o *Options) server(ctx context.Context, cluster *kube.Cluster, config *res
 	if err != nil {
 		return nil, nil, err
 	}
+	metrics.Registry.MustRegister(version.Get().Collector())
 	recorder := &serve.Recorder{Log: log, Metrics: serve.NewMetrics(metrics.Registry), Events: events}
 	s := &serve.Server{
 		Recorder: recorder, Clock: clock.RealClock{}, Log: log,

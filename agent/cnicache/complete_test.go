@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestAnEntryTellsAllAddressesOnlyWhereEachNetworkHasAResultThatCanBeRead(t *testing.T) {
+func TestAddressesAreCompleteOnlyWhereEachNetworkHasAReadableResult(t *testing.T) {
 	pod := func(c *caches) {
 		c.runtime(one, "eth0", multus, eth0)
 		c.own(one, kindnet, wb)
@@ -48,8 +48,8 @@ func TestAnEntryTellsAllAddressesOnlyWhereEachNetworkHasAResultThatCanBeRead(t *
 		t.Run(name, func(t *testing.T) {
 			c := newCaches(t)
 			tc.files(c)
-			if got := c.readEntry(one).Told; got != tc.want {
-				t.Errorf("told: got %v, want %v; unread: %v", got, tc.want, c.Unread())
+			if got := c.readEntry(one).AddressesComplete; got != tc.want {
+				t.Errorf("told: got %v, want %v; unread: %v", got, tc.want, c.Unreadable())
 			}
 		})
 	}
@@ -67,7 +67,7 @@ func TestTheCNIDirThatMultusConfigNamesIsReadToo(t *testing.T) {
 	c.runtime(one, "eth0", config, eth0)
 	usual := c.folders.Multus
 	same(t, "before anything was read", c.MultusDirs(), []string{usual})
-	if e := c.readEntry(one); e.Told || e.InMultus || !e.ByMultus {
+	if e := c.readEntry(one); e.AddressesComplete || e.InMultus || !e.ByMultus {
 		t.Errorf("without that folder: %+v", e)
 	}
 	same(t, "folders", c.MultusDirs(), []string{usual, cniDir})
@@ -79,7 +79,7 @@ func TestTheCNIDirThatMultusConfigNamesIsReadToo(t *testing.T) {
 	c.folders.Multus = usual
 	e := c.readEntry(one)
 	addresses(t, e, wbAddr)
-	if !e.Told || !e.InMultus {
+	if !e.AddressesComplete || !e.InMultus {
 		t.Errorf("got %+v", e)
 	}
 	c.readEntry(two)

@@ -19,13 +19,13 @@ import (
 func TestARestoreOfEtcdIsNoticedAndNoted(t *testing.T) {
 	for name, c := range map[string]struct {
 		before bool // the backup is of before the agent's first write
-		shows  func(*apiServer, *agent.API) error
+		shows  func(*apiServer, *agent.APIStore) error
 	}{
-		"by a report that conflicts":  {false, func(s *apiServer, a *agent.API) error { return a.Publish(s.Context(), aReport("c")) }},
-		"by a Lease that conflicts":   {false, func(s *apiServer, a *agent.API) error { return a.Renew(s.Context()) }},
-		"by a report that is older":   {false, func(s *apiServer, a *agent.API) error { _, err := a.Intact(s.Context(), aReport("b")); return err }},
-		"by a report that is missing": {true, func(s *apiServer, a *agent.API) error { return a.Publish(s.Context(), aReport("c")) }},
-		"by a Lease that is missing":  {true, func(s *apiServer, a *agent.API) error { return a.Renew(s.Context()) }},
+		"by a report that conflicts":  {false, func(s *apiServer, a *agent.APIStore) error { return a.Publish(s.Context(), aReport("c")) }},
+		"by a Lease that conflicts":   {false, func(s *apiServer, a *agent.APIStore) error { return a.Renew(s.Context()) }},
+		"by a report that is older":   {false, func(s *apiServer, a *agent.APIStore) error { _, err := a.Intact(s.Context(), aReport("b")); return err }},
+		"by a report that is missing": {true, func(s *apiServer, a *agent.APIStore) error { return a.Publish(s.Context(), aReport("c")) }},
+		"by a Lease that is missing":  {true, func(s *apiServer, a *agent.APIStore) error { return a.Renew(s.Context()) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newAPIServer(t)
@@ -39,7 +39,7 @@ func TestARestoreOfEtcdIsNoticedAndNoted(t *testing.T) {
 				s.fine(a.Renew(t.Context()))
 			}
 			s.fine(a.Publish(t.Context(), aReport("b")))
-			last := podstate.Heard(s.lease())
+			last := podstate.LeaseRenewed(s.lease())
 			restore()
 			s.restored(c.shows(s, a))
 			// The report and the Lease may each show it, once.
@@ -47,7 +47,7 @@ func TestARestoreOfEtcdIsNoticedAndNoted(t *testing.T) {
 				s.restored(err)
 				s.fine(a.Publish(t.Context(), aReport("c")))
 			}
-			s.vouched(aReport("c"))
+			s.confirmed(aReport("c"))
 			for what, m := range map[string]metav1.ObjectMeta{"report": s.report().ObjectMeta, "Lease": s.lease().ObjectMeta} {
 				equal(t, "noted on the "+what, m.Annotations[v1alpha1.RestoreAnnotation], last.UTC().Format(time.RFC3339))
 			}
@@ -66,14 +66,14 @@ func TestARestoreOfEtcdIsNoticedAndNoted(t *testing.T) {
 // what other agents have written since, and they have no cause to write again.
 func TestARestoreIsDatedBeforeTheFirstWriteThatSucceededAfterIt(t *testing.T) {
 	for name, c := range map[string]struct {
-		lost, after func(*apiServer, *agent.API) error // a write before the restore, and one after it
-		shows       func(*apiServer, *agent.API) error
+		lost, after func(*apiServer, *agent.APIStore) error // a write before the restore, and one after it
+		shows       func(*apiServer, *agent.APIStore) error
 	}{
 		"a report whose Lease then shows it": {
-			lost:  func(s *apiServer, a *agent.API) error { return a.Renew(s.Context()) },
-			shows: func(s *apiServer, a *agent.API) error { return a.Publish(s.Context(), aReport("b")) }},
+			lost:  func(s *apiServer, a *agent.APIStore) error { return a.Renew(s.Context()) },
+			shows: func(s *apiServer, a *agent.APIStore) error { return a.Publish(s.Context(), aReport("b")) }},
 		"a Lease whose report then shows it": {
-			lost: func(s *apiServer, a *agent.API) error {
+			lost: func(s *apiServer, a *agent.APIStore) error {
 				s.fail["PUT leases"] = 500
 				defer delete(s.fail, "PUT leases")
 				if a.Publish(s.Context(), aReport("b")) == nil {
@@ -81,8 +81,8 @@ func TestARestoreIsDatedBeforeTheFirstWriteThatSucceededAfterIt(t *testing.T) {
 				}
 				return nil
 			},
-			after: func(s *apiServer, a *agent.API) error { return a.Renew(s.Context()) },
-			shows: func(s *apiServer, a *agent.API) error { _, err := a.Intact(s.Context(), aReport("b")); return err }},
+			after: func(s *apiServer, a *agent.APIStore) error { return a.Renew(s.Context()) },
+			shows: func(s *apiServer, a *agent.APIStore) error { _, err := a.Intact(s.Context(), aReport("b")); return err }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newAPIServer(t)
@@ -101,7 +101,7 @@ func TestARestoreIsDatedBeforeTheFirstWriteThatSucceededAfterIt(t *testing.T) {
 			for what, m := range map[string]metav1.ObjectMeta{"report": s.report().ObjectMeta, "Lease": s.lease().ObjectMeta} {
 				equal(t, "noted on the "+what, m.Annotations[v1alpha1.RestoreAnnotation], lost.UTC().Format(time.RFC3339))
 			}
-			s.vouched(aReport("c"))
+			s.confirmed(aReport("c"))
 		})
 	}
 }
@@ -118,14 +118,14 @@ func TestTheNoteOfARestoreIsLeftOutAfterADay(t *testing.T) {
 	noted := s.report().Annotations[v1alpha1.RestoreAnnotation]
 	s.clock = s.clock.Add(23 * time.Hour)
 	s.fine(a.Renew(t.Context()))
-	equal(t, "outdated after 23 hours", a.Outdated(), false)
+	equal(t, "outdated after 23 hours", a.RestoreNoteExpired(), false)
 	s.clock = s.clock.Add(time.Hour)
 	s.fine(a.Renew(t.Context()))
-	equal(t, "outdated after a day", a.Outdated(), true)
+	equal(t, "outdated after a day", a.RestoreNoteExpired(), true)
 	equal(t, "noted until it is written", s.report().Annotations[v1alpha1.RestoreAnnotation], noted)
 	s.fine(a.Publish(t.Context(), aReport("b")))
 	s.noRestoreNoted()
-	equal(t, "outdated", a.Outdated(), false)
+	equal(t, "outdated", a.RestoreNoteExpired(), false)
 	s.fine(s.api().Publish(t.Context(), aReport("b"))) // nor by an agent that starts then
 	s.noRestoreNoted()
 }
@@ -153,7 +153,7 @@ func TestALeaseThatWasRenewedEarlierThanItWasIsASignOfARestore(t *testing.T) {
 	s.edit(leasePath, func(map[string]any) {})
 	s.restored(a.Renew(t.Context()))
 	s.fine(a.Publish(t.Context(), aReport("a")))
-	s.vouched(aReport("a"))
+	s.confirmed(aReport("a"))
 }
 
 func TestARefusalIsAnErrorAndTheNextAttemptSucceeds(t *testing.T) {
@@ -172,15 +172,15 @@ func TestARefusalIsAnErrorAndTheNextAttemptSucceeds(t *testing.T) {
 				}
 				s.fail = map[string]int{}
 				s.fine(a.Publish(t.Context(), aReport("b")))
-				s.vouched(aReport("b"))
+				s.confirmed(aReport("b"))
 				s.noRestoreNoted()
 			})
 		}
 	}
 }
 
-// The Lease must not vouch for a report that was not written.
-func TestARenewalAfterAWriteThatFailedVouchesForWhatIsThere(t *testing.T) {
+// The Lease must not confirm a report that was not written.
+func TestARenewalAfterAWriteThatFailedConfirmsWhatIsThere(t *testing.T) {
 	s := newAPIServer(t)
 	a := s.api()
 	s.fine(a.Publish(t.Context(), aReport("a")))
@@ -189,7 +189,7 @@ func TestARenewalAfterAWriteThatFailedVouchesForWhatIsThere(t *testing.T) {
 		t.Error("no error")
 	}
 	s.fine(a.Renew(t.Context()))
-	s.vouched(aReport("a"))
+	s.confirmed(aReport("a"))
 }
 
 func TestAnAnswerThatWasLostIsNoRestore(t *testing.T) {
@@ -205,7 +205,7 @@ func TestAnAnswerThatWasLostIsNoRestore(t *testing.T) {
 				t.Errorf("got %v", err)
 			}
 			s.fine(a.Publish(t.Context(), aReport("b", "c")))
-			s.vouched(aReport("b", "c"))
+			s.confirmed(aReport("b", "c"))
 			s.noRestoreNoted()
 		})
 	}
@@ -261,7 +261,7 @@ func TestALeaseOfAnotherProgramIsLeftAlone(t *testing.T) {
 	foreign := `{"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{"name":"worker-1"},"spec":{"holderIdentity":"another-program"}}`
 	s.put(leasePath, foreign)
 	before := s.objects[leasePath]
-	starting, err := agent.NewAPI(s.config, "worker-1", "own-ns")
+	starting, err := agent.NewAPIStore(s.config, "worker-1", "own-ns")
 	s.fine(err)
 	if _, err := starting.Load(t.Context()); err == nil || !strings.Contains(err.Error(), "another-program") {
 		t.Errorf("got %v", err)
@@ -284,10 +284,10 @@ func TestAReportThatCannotBeUnderstoodIsWrittenOver(t *testing.T) {
 		t.Errorf("intact %t, %v", intact, err)
 	}
 	s.fine(a.Publish(t.Context(), aReport("a")))
-	s.vouched(aReport("a"))
+	s.confirmed(aReport("a"))
 	s.edit(reportPath, func(o map[string]any) { o["sandboxes"] = "none" })
 	s.fine(s.api().Publish(t.Context(), aReport("a"))) // an agent that starts
-	s.vouched(aReport("a"))
+	s.confirmed(aReport("a"))
 }
 
 // Two API servers behind one address, of which the clock of one is two seconds ahead. A

@@ -7,13 +7,13 @@ import (
 )
 
 // What stops before the agent does is in the report that it leaves.
-func TestTheLastThingAnAgentDoesIsALookAndItsReport(t *testing.T) {
+func TestTheLastThingAnAgentDoesIsAnInspectionAndItsReport(t *testing.T) {
 	play(t, nil, func(s *scene) {
 		s.after(3 * time.Second)
 		s.now(func() { s.parts = []any{old("b")} })
 		s.stop()
 		<-s.ended
-		equal(t, "done", s.all(0), []string{"look", "publish"})
+		equal(t, "done", s.all(0), []string{"inspect", "publish"})
 		equal(t, "gone", goneIDs(s.last()), "a")
 	})
 	play(t, func(s *scene) { s.noLoad = errors.New("x") }, func(s *scene) {
@@ -25,16 +25,16 @@ func TestTheLastThingAnAgentDoesIsALookAndItsReport(t *testing.T) {
 }
 
 // Runtimes send no event when the network of a sandbox that had stopped before closes.
-func TestWhileTheNetworkOfAStoppedSandboxClosesLooksComeEveryTwoSeconds(t *testing.T) {
+func TestTheNodeIsInspectedEveryTwoSecondsWhileAStoppedNetworkCloses(t *testing.T) {
 	play(t, nil, func(s *scene) {
 		s.after(10*time.Second + time.Millisecond)
 		s.now(func() { s.closing = true })
 		s.after(10 * time.Second)
 		s.after(20 * time.Second)
-		equal(t, "looks in 20 s", len(s.times("look")), 10)
+		equal(t, "inspections in 20 s", len(s.times("inspect")), 10)
 		s.now(func() { s.closing = false })
 		s.after(2 * time.Second)
 		s.after(20 * time.Second)
-		equal(t, "looks in 20 s then", len(s.times("look")), 2)
+		equal(t, "inspections in 20 s then", len(s.times("inspect")), 2)
 	})
 }

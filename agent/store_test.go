@@ -202,17 +202,17 @@ func (s *apiServer) lease() *coordinationv1.Lease {
 	return out
 }
 
-// vouched checks that the Lease vouches for this report, and that it is there.
-func (s *apiServer) vouched(r *v1alpha1.SandboxReport) {
+// confirmed checks that the Lease confirms this report, and that it is there.
+func (s *apiServer) confirmed(r *v1alpha1.SandboxReport) {
 	s.Helper()
 	equal(s, "hash of the report", podstate.Hash(s.report()), podstate.Hash(r))
-	equal(s, "hash that the Lease vouches for", s.lease().Annotations[v1alpha1.HashAnnotation], podstate.Hash(r))
+	equal(s, "hash that the Lease confirms", s.lease().Annotations[v1alpha1.HashAnnotation], podstate.Hash(r))
 }
 
 // api is an agent's store that has loaded.
-func (s *apiServer) api() *agent.API {
+func (s *apiServer) api() *agent.APIStore {
 	s.Helper()
-	a, err := agent.NewAPI(s.config, "worker-1", "own-ns")
+	a, err := agent.NewAPIStore(s.config, "worker-1", "own-ns")
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -249,16 +249,16 @@ func (s *apiServer) noRestoreNoted() {
 func aReport(ids ...string) *v1alpha1.SandboxReport {
 	var parts []any
 	for _, id := range ids {
-		parts = append(parts, box(id))
+		parts = append(parts, sandbox(id))
 	}
-	return agent.Next(nil, look(0, parts...))
+	return agent.Next(nil, inspected(0, parts...))
 }
 
-func TestAReportAndALeaseThatVouchesForItAreWritten(t *testing.T) {
+func TestAReportAndALeaseThatConfirmsItAreWritten(t *testing.T) {
 	s := newAPIServer(t)
 	a, first := s.api(), aReport("a")
 	s.fine(a.Publish(t.Context(), first))
-	s.vouched(first)
+	s.confirmed(first)
 	spec := s.lease().Spec
 	equal(t, "holder", *spec.HolderIdentity, "worker-1")
 	equal(t, "duration", *spec.LeaseDurationSeconds, int32(60))
@@ -270,13 +270,13 @@ func TestAReportAndALeaseThatVouchesForItAreWritten(t *testing.T) {
 	}
 	second := aReport("a", "b")
 	s.fine(a.Publish(t.Context(), second))
-	s.vouched(second)
+	s.confirmed(second)
 	version := s.report().ResourceVersion
-	heard := podstate.Heard(s.lease())
+	renewed := podstate.LeaseRenewed(s.lease())
 	s.fine(a.Renew(t.Context()))
-	s.vouched(second)
+	s.confirmed(second)
 	equal(t, "version of the report after a renewal", s.report().ResourceVersion, version)
-	if !podstate.Heard(s.lease()).After(heard) {
+	if !podstate.LeaseRenewed(s.lease()).After(renewed) {
 		t.Error("the Lease is not renewed")
 	}
 	intact, err := a.Intact(t.Context(), second)
@@ -286,7 +286,7 @@ func TestAReportAndALeaseThatVouchesForItAreWritten(t *testing.T) {
 
 func TestTheReportOfTheAgentBeforeIsLoaded(t *testing.T) {
 	s := newAPIServer(t)
-	a, err := agent.NewAPI(s.config, "worker-1", "own-ns")
+	a, err := agent.NewAPIStore(s.config, "worker-1", "own-ns")
 	s.fine(err)
 	none, err := a.Load(t.Context())
 	if none != nil || err != nil {
@@ -305,7 +305,7 @@ func TestTheReportOfTheAgentBeforeIsLoaded(t *testing.T) {
 		t.Errorf("got %v, %v", r, err)
 	}
 	s.fine(a.Publish(t.Context(), aReport("b")))
-	s.vouched(aReport("b"))
+	s.confirmed(aReport("b"))
 	s.noRestoreNoted()
 }
 
@@ -330,7 +330,7 @@ func TestSomeonesLabelsAndAnnotationsAreKept(t *testing.T) {
 		t.Errorf("changed by someone: %v, %v", intact, err)
 	}
 	s.fine(a.Publish(t.Context(), aReport("b")))
-	s.vouched(aReport("b"))
+	s.confirmed(aReport("b"))
 	for what, m := range map[string]metav1.ObjectMeta{"report": s.report().ObjectMeta, "Lease": s.lease().ObjectMeta} {
 		equal(t, what+"'s label", m.Labels["team"], "blue")
 		equal(t, what+"'s annotation", m.Annotations["note"], "x")
@@ -350,7 +350,7 @@ func TestWhatSomeoneDeletedIsWrittenAgain(t *testing.T) {
 			intact, err := a.Intact(t.Context(), aReport("a"))
 			equal(t, "intact", []any{intact, err}, []any{gone[0] != reportPath, error(nil)})
 			s.fine(a.Publish(t.Context(), aReport("a")))
-			s.vouched(aReport("a"))
+			s.confirmed(aReport("a"))
 			s.noRestoreNoted()
 		})
 	}

@@ -23,41 +23,41 @@ var styles = map[string]critest.Style{
 	"spoken as CRI-O does":      critest.CRIO,
 }
 
-func TestALookHasWhatTheRuntimeListsWithTheAddressesOfTheCaches(t *testing.T) {
+func TestAnInspectionHasTheRuntimesSandboxesAndTheCachesAddresses(t *testing.T) {
 	for name, style := range styles {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t, style)
 			path := n.namespace("cni-1")
-			box := web("2b")
-			box.NetNS, box.Attempt, box.CreatedAt = path, 2, noon.Add(700*time.Millisecond)
+			sandbox := web("2b")
+			sandbox.NetNS, sandbox.Attempt, sandbox.CreatedAt = path, 2, noon.Add(700*time.Millisecond)
 			stopped := critest.Sandbox{ID: id("1a"), Namespace: "db", Name: "db-0", UID: "uid-2", NotReady: true, CreatedAt: noon, NetNS: path, Closed: false}
-			n.runs(box, stopped)
-			n.cached("wb", box.ID, "net1", path, "10.0.0.5/24")
+			n.runs(sandbox, stopped)
+			n.cached("wb", sandbox.ID, "net1", path, "10.0.0.5/24")
 			began := time.Now()
-			look := n.look()
+			inspection := n.inspect()
 
-			if look.At.Before(began) || look.At.After(time.Now()) {
-				t.Errorf("made at %s", look.At)
+			if inspection.At.Before(began) || inspection.At.After(time.Now()) {
+				t.Errorf("made at %s", inspection.At)
 			}
 			want := map[critest.Style]v1alpha1.Runtime{
 				critest.Containerd: {Name: "containerd", Version: "2.4.2"}, critest.CRIO: {Name: "cri-o", Version: "1.34.0"}}[style]
-			equal(t, "runtime", look.Runtime, want)
-			equal(t, "boot id", look.BootID, "")
+			equal(t, "runtime", inspection.Runtime, want)
+			equal(t, "boot id", inspection.BootID, "")
 			open := false
 			ownWord := &open
 			if style == critest.CRIO {
 				ownWord = nil
 			}
-			equal(t, "sandboxes, by id", look.Sandboxes, []agent.Listed{
+			equal(t, "sandboxes, by id", inspection.Sandboxes, []agent.ListedSandbox{
 				{Sandbox: v1alpha1.Sandbox{ID: stopped.ID, Namespace: "db", Name: "db-0", UID: "uid-2", State: v1alpha1.SandboxNotReady,
 					NetworkClosed: &open, NetNS: path, CreatedAt: at(0), AddressesUnread: true}},
-				{Sandbox: v1alpha1.Sandbox{ID: box.ID, Namespace: "default", Name: "web-0", UID: "uid-1", Attempt: 2, State: v1alpha1.SandboxReady,
+				{Sandbox: v1alpha1.Sandbox{ID: sandbox.ID, Namespace: "default", Name: "web-0", UID: "uid-1", Attempt: 2, State: v1alpha1.SandboxReady,
 					NetworkClosed: &open, NetNS: path, CreatedAt: at(0),
 					Addresses: []v1alpha1.Address{{IP: "10.0.0.5", IfName: "net1", Network: "wb", Range: "10.0.0.0/24"}}}},
 				{Sandbox: v1alpha1.Sandbox{ID: n.own.ID, Namespace: "kube-system", Name: "agent", UID: "own-uid", State: v1alpha1.SandboxReady,
 					NetworkClosed: ownWord, CreatedAt: at(0)}, Irrelevant: true},
 			})
-			equal(t, "attachments", len(look.Attachments), 0)
+			equal(t, "attachments", len(inspection.Attachments), 0)
 		})
 	}
 }
@@ -89,10 +89,10 @@ func TestOnlyHostNetworkAndSurelyNoWhereaboutsAreIrrelevant(t *testing.T) {
 		for said, style := range styles {
 			t.Run(name+", "+said, func(t *testing.T) {
 				n := newNode(t, style)
-				box := web("1a")
-				c.with(n, &box)
-				n.runs(box)
-				equal(t, "irrelevant", n.sandbox(box.ID).Irrelevant, c.is)
+				sandbox := web("1a")
+				c.with(n, &sandbox)
+				n.runs(sandbox)
+				equal(t, "irrelevant", n.sandbox(sandbox.ID).Irrelevant, c.is)
 			})
 		}
 	}
@@ -102,39 +102,39 @@ func TestOnlyHostNetworkAndSurelyNoWhereaboutsAreIrrelevant(t *testing.T) {
 // agent that starts after it cannot know, and reports the sandbox.
 func TestWhatTheCachesSaidBeforeDELIsRememberedForAsLongAsTheAgentRuns(t *testing.T) {
 	n := newNode(t, critest.Containerd)
-	box := web("1a")
-	file := n.cached("kindnet", box.ID, "eth0", "/run/netns/a", "10.244.0.5/24")
-	n.runs(box)
-	equal(t, "irrelevant while it runs", n.sandbox(box.ID).Irrelevant, true)
+	sandbox := web("1a")
+	file := n.cached("kindnet", sandbox.ID, "eth0", "/run/netns/a", "10.244.0.5/24")
+	n.runs(sandbox)
+	equal(t, "irrelevant while it runs", n.sandbox(sandbox.ID).Irrelevant, true)
 	n.remove(file)
-	box.NotReady = true
-	n.runs(box)
-	equal(t, "irrelevant after DEL", n.sandbox(box.ID).Irrelevant, true)
+	sandbox.NotReady = true
+	n.runs(sandbox)
+	equal(t, "irrelevant after DEL", n.sandbox(sandbox.ID).Irrelevant, true)
 	n.runtime.Fail("ListPodSandbox", status.Error(codes.Unavailable, "restarting"))
 	_ = n.fails()
 	n.runtime.Fail("ListPodSandbox", nil)
-	equal(t, "irrelevant after a look that failed", n.sandbox(box.ID).Irrelevant, true)
-	n.NodeInspector = n.newEyes()
-	equal(t, "irrelevant to an agent that starts now", n.sandbox(box.ID).Irrelevant, false)
+	equal(t, "irrelevant after an inspection that failed", n.sandbox(sandbox.ID).Irrelevant, true)
+	n.NodeInspector = n.newInspector()
+	equal(t, "irrelevant to an agent that starts now", n.sandbox(sandbox.ID).Irrelevant, false)
 }
 
 // An interface may be plugged into a pod that runs.
 func TestASandboxThatIsGivenAWhereaboutsAddressLaterIsRelevantFromThenOn(t *testing.T) {
 	n := newNode(t, critest.Containerd)
-	box := web("1a")
-	n.cached("kindnet", box.ID, "eth0", "/run/netns/a", "10.244.0.5/24")
-	n.runs(box)
-	equal(t, "irrelevant at first", n.sandbox(box.ID).Irrelevant, true)
-	n.cached("wb", box.ID, "net1", "/run/netns/a", "10.0.0.5/24")
-	s := n.sandbox(box.ID)
+	sandbox := web("1a")
+	n.cached("kindnet", sandbox.ID, "eth0", "/run/netns/a", "10.244.0.5/24")
+	n.runs(sandbox)
+	equal(t, "irrelevant at first", n.sandbox(sandbox.ID).Irrelevant, true)
+	n.cached("wb", sandbox.ID, "net1", "/run/netns/a", "10.0.0.5/24")
+	s := n.sandbox(sandbox.ID)
 	equal(t, "irrelevant then", s.Irrelevant, false)
 	equal(t, "addresses", len(s.Addresses), 1)
-	box.NotReady = true
-	n.runs(box)
-	equal(t, "irrelevant when it has stopped", n.sandbox(box.ID).Irrelevant, false)
+	sandbox.NotReady = true
+	n.runs(sandbox)
+	equal(t, "irrelevant when it has stopped", n.sandbox(sandbox.ID).Irrelevant, false)
 }
 
-func TestALookWithoutTheAgentsOwnSandboxIsNone(t *testing.T) {
+func TestAnInspectionWithoutTheAgentsOwnSandboxFails(t *testing.T) {
 	stopped := func(s critest.Sandbox) critest.Sandbox { s.NotReady = true; return s }
 	replaced := func(s critest.Sandbox) critest.Sandbox { s.UID = "uid-of-its-predecessor"; return s }
 	n := newNode(t, critest.Containerd)
@@ -146,21 +146,21 @@ func TestALookWithoutTheAgentsOwnSandboxIsNone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			n.runtime.Set(all...)
-			if err := n.fails(); !errors.Is(err, agent.ErrNotOwn) {
+			if err := n.fails(); !errors.Is(err, agent.ErrOwnSandboxMissing) {
 				t.Errorf("got %v", err)
 			}
 		})
 	}
 	n.runs()
-	n.look()
+	n.inspect()
 	again := stopped(n.own)
 	again.ID = id("98")
 	n.runs(again)
-	n.look()
+	n.inspect()
 	n.OwnUID = ""
 	n.cached("wb", id("1a"), "net1", "/x", "10.0.0.5/24")
 	n.runtime.Set(web("1a"))
-	equal(t, "sandboxes seen from outside a pod", len(n.look().Sandboxes), 1)
+	equal(t, "sandboxes seen from outside a pod", len(n.inspect().Sandboxes), 1)
 }
 
 func TestNothingIsSeenWhenOneThingCannotBeSeen(t *testing.T) {
@@ -175,7 +175,7 @@ func TestNothingIsSeenWhenOneThingCannotBeSeen(t *testing.T) {
 			n := newNode(t, critest.Containerd)
 			n.mkdir(filepath.Join(n.cni, "multus", "results"))
 			n.runs(web("1a"))
-			n.look()
+			n.inspect()
 			breaks(n)
 			_ = n.fails()
 			_ = n.fails()
@@ -183,17 +183,17 @@ func TestNothingIsSeenWhenOneThingCannotBeSeen(t *testing.T) {
 	}
 }
 
-func TestALookIsMadeAnewWhenASandboxGoesMeanwhile(t *testing.T) {
+func TestAnInspectionStartsAgainWhenASandboxGoesMeanwhile(t *testing.T) {
 	n := newNode(t, critest.Containerd)
 	going := web("1a")
 	going.Unknown, going.NotReady = true, true
 	n.runs(going)
 	b := n.sandbox(going.ID)
 	equal(t, "lists for a sandbox that stays half gone", n.runtime.Calls("ListPodSandbox"), 3)
-	equal(t, "its network", told(b.NetworkClosed), "not known")
+	equal(t, "its network", networkState(b.NetworkClosed), "not known")
 	n.runs()
-	equal(t, "sandboxes when it is gone", len(n.look().Sandboxes), 1)
-	equal(t, "lists for a good look", n.runtime.Calls("ListPodSandbox"), 4)
+	equal(t, "sandboxes when it is gone", len(n.inspect().Sandboxes), 1)
+	equal(t, "lists for a good inspection", n.runtime.Calls("ListPodSandbox"), 4)
 }
 
 // A shim that hangs, or a record that is broken, is one sandbox's trouble.
@@ -204,31 +204,31 @@ func TestASandboxWhoseStatusIsNotToBeHadCostsOnlyItself(t *testing.T) {
 	well, ill := web("1a"), web("2b")
 	well.NetNS, ill.NetNS = n.namespace("a"), n.namespace("b")
 	n.runs(well, ill)
-	n.look()
+	n.inspect()
 	well.NotReady, well.Closed, ill.NotReady, ill.Closed, ill.Broken = true, true, true, true, true
 	n.runs(well, ill)
-	equal(t, "the other's network", told(n.sandbox(well.ID).NetworkClosed), "closed")
+	equal(t, "the other's network", networkState(n.sandbox(well.ID).NetworkClosed), "closed")
 	b := n.sandbox(ill.ID)
-	equal(t, "its own", told(b.NetworkClosed), "open") // by its path
+	equal(t, "its own", networkState(b.NetworkClosed), "open") // by its path
 	equal(t, "relevant", b.Irrelevant, false)
-	equal(t, "said", len(n.Unread()), 1)
+	equal(t, "said", len(n.Unreadable()), 1)
 	calls := n.runtime.Calls("PodSandboxStatus")
 	for range 4 {
 		clock = clock.Add(time.Second)
-		n.look()
+		n.inspect()
 	}
 	equal(t, "it is asked again at once", n.runtime.Calls("PodSandboxStatus"), calls)
 	ill.Broken = false
 	n.runs(well, ill)
 	clock = clock.Add(10 * time.Second)
-	equal(t, "when it answers again", told(n.sandbox(ill.ID).NetworkClosed), "closed")
-	equal(t, "said then", len(n.Unread()), 0)
+	equal(t, "when it answers again", networkState(n.sandbox(ill.ID).NetworkClosed), "closed")
+	equal(t, "said then", len(n.Unreadable()), 0)
 }
 
 func TestWithoutAFolderOfResultsTheNodeIsSeenOnlyWhileNoPodHasANetwork(t *testing.T) {
 	n := newNode(t, critest.Containerd)
 	n.remove(n.results())
-	equal(t, "sandboxes on the host network", len(n.look().Sandboxes), 1)
+	equal(t, "sandboxes on the host network", len(n.inspect().Sandboxes), 1)
 	n.runtime.Set(web("1a"), n.own)
 	if err := n.fails(); !strings.Contains(err.Error(), "--cni-results") {
 		t.Errorf("got %v", err)
@@ -237,52 +237,52 @@ func TestWithoutAFolderOfResultsTheNodeIsSeenOnlyWhileNoPodHasANetwork(t *testin
 
 func TestTimesThatTheAPIRefusesAreMoved(t *testing.T) {
 	n := newNode(t, critest.Containerd)
-	box := web("1a")
-	box.CreatedAt = time.Date(1754, 8, 30, 0, 0, 0, 0, time.UTC)
-	n.runs(box)
+	sandbox := web("1a")
+	sandbox.CreatedAt = time.Date(1754, 8, 30, 0, 0, 0, 0, time.UTC)
+	n.runs(sandbox)
 	file := n.cached("wb", id("2b"), "net1", "/x", "10.0.0.5/24")
 	before := time.Unix(-1000, 0)
 	if err := os.Chtimes(file, before, before); err != nil {
 		t.Fatal(err)
 	}
-	equal(t, "created", n.sandbox(box.ID).CreatedAt, metav1.Time{})
+	equal(t, "created", n.sandbox(sandbox.ID).CreatedAt, metav1.Time{})
 	equal(t, "since", n.attachment().Since.UTC(), time.Unix(0, 0).UTC())
 }
 
-func TestDetailsAreAskedOncePerSandboxAndStateAndAgainWhileTheRuntimeSaysOpen(t *testing.T) {
+func TestDetailsAreAskedOncePerStateAndAgainWhileTheRuntimeSaysOpen(t *testing.T) {
 	for name, c := range map[string]struct {
 		style critest.Style
-		calls []int // of each look, beginning with the first: also for the agent and the one beside
+		calls []int // of each inspection, beginning with the first: also for the agent and the one beside
 	}{
 		"spoken as containerd does": {critest.Containerd, []int{3, 0, 1, 1, 1, 0, 1, 0}},
 		"spoken as CRI-O does":      {critest.CRIO, []int{3, 0, 1, 0, 0, 0, 1, 0}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t, c.style)
-			box := web("1a")
+			sandbox := web("1a")
 			for i, change := range []func(){
 				func() {},
 				func() {}, // nothing changed
-				func() { box.NotReady = true },
-				func() {},                    // its network is still open
-				func() { box.Closed = true }, // without a change of state
+				func() { sandbox.NotReady = true },
+				func() {},                        // its network is still open
+				func() { sandbox.Closed = true }, // without a change of state
 				func() {},
-				func() { box.ID = id("2b") }, // another sandbox
+				func() { sandbox.ID = id("2b") }, // another sandbox
 				func() {},
 			} {
 				change()
-				n.runs(box)
+				n.runs(sandbox)
 				before := n.runtime.Calls("PodSandboxStatus")
-				s := n.sandbox(box.ID)
-				equal(t, "calls for details at look "+string(rune('1'+i)), n.runtime.Calls("PodSandboxStatus")-before, c.calls[i])
+				s := n.sandbox(sandbox.ID)
+				equal(t, "calls for details at inspection "+string(rune('1'+i)), n.runtime.Calls("PodSandboxStatus")-before, c.calls[i])
 				want := "not known"
 				if c.style == critest.Containerd {
 					want = "open"
-					if box.Closed {
+					if sandbox.Closed {
 						want = "closed"
 					}
 				}
-				equal(t, "network at look "+string(rune('1'+i)), told(s.NetworkClosed), want)
+				equal(t, "network at inspection "+string(rune('1'+i)), networkState(s.NetworkClosed), want)
 			}
 		})
 	}
@@ -294,23 +294,23 @@ func TestANetworkIsClosingForAMinuteAfterItsSandboxStopped(t *testing.T) {
 			n := newNode(t, style)
 			clock := noon
 			n.Now = func() time.Time { return clock }
-			box, other := web("1a"), web("2b")
-			box.NetNS, other.NetNS = n.namespace("a"), n.namespace("b")
-			n.runs(box, other)
-			equal(t, "while it runs", n.look().Closing, false)
-			box.NotReady = true
-			n.runs(box, other)
+			sandbox, other := web("1a"), web("2b")
+			sandbox.NetNS, other.NetNS = n.namespace("a"), n.namespace("b")
+			n.runs(sandbox, other)
+			equal(t, "while it runs", n.inspect().Closing, false)
+			sandbox.NotReady = true
+			n.runs(sandbox, other)
 			for range 60 {
-				equal(t, "when it has stopped", n.look().Closing, true)
+				equal(t, "when it has stopped", n.inspect().Closing, true)
 				clock = clock.Add(time.Second)
 			}
-			equal(t, "a minute later", n.look().Closing, false)
+			equal(t, "a minute later", n.inspect().Closing, false)
 			clock = clock.Add(-30 * time.Second)
-			equal(t, "within the minute", n.look().Closing, true)
-			box.Closed = true
-			n.remove(box.NetNS)
-			n.runs(box, other)
-			equal(t, "when it is closed", n.look().Closing, false)
+			equal(t, "within the minute", n.inspect().Closing, true)
+			sandbox.Closed = true
+			n.remove(sandbox.NetNS)
+			n.runs(sandbox, other)
+			equal(t, "when it is closed", n.inspect().Closing, false)
 		})
 	}
 }

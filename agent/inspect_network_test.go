@@ -9,7 +9,7 @@ import (
 )
 
 // A path that is missing proves something only in a folder that is really the
-// node's: a sandbox that runs has its namespace there, at this very look.
+// node's: a sandbox that runs has its namespace there, at this very inspection.
 func TestANetworkIsClosedByItsPathOnlyInTheNodesOwnFolder(t *testing.T) {
 	for name, c := range map[string]struct {
 		want string
@@ -84,31 +84,31 @@ func TestANetworkIsClosedByItsPathOnlyInTheNodesOwnFolder(t *testing.T) {
 			gone.NotReady = true
 			c.with(n, &gone, &runs)
 			n.runs(gone, runs)
-			equal(t, "network", told(n.sandbox(gone.ID).NetworkClosed), c.want)
+			equal(t, "network", networkState(n.sandbox(gone.ID).NetworkClosed), c.want)
 		})
 	}
 }
 
-// The path is looked at in every look, and the folder with it.
-func TestANetworkThatClosesOrAFolderThatGoesIsSeenAtTheNextLook(t *testing.T) {
+// The path is looked at in every inspection, and the folder with it.
+func TestANetworkThatClosesOrAFolderThatGoesIsSeenAtTheNextInspection(t *testing.T) {
 	n := newNode(t, critest.CRIO)
 	gone, runs := web("1a"), web("2b")
 	gone.NotReady, gone.NetNS, runs.NetNS = true, n.namespace("a"), n.namespace("b")
 	n.runs(gone, runs)
-	equal(t, "at first", told(n.sandbox(gone.ID).NetworkClosed), "open")
+	equal(t, "at first", networkState(n.sandbox(gone.ID).NetworkClosed), "open")
 	n.remove(gone.NetNS)
-	equal(t, "closed", told(n.sandbox(gone.ID).NetworkClosed), "closed")
+	equal(t, "closed", networkState(n.sandbox(gone.ID).NetworkClosed), "closed")
 	n.remove(runs.NetNS)
-	equal(t, "with the folder's content", told(n.sandbox(gone.ID).NetworkClosed), "not known")
+	equal(t, "with the folder's content", networkState(n.sandbox(gone.ID).NetworkClosed), "not known")
 }
 
-func TestTheRuntimesOwnWordGoesBeforeThePath(t *testing.T) {
+func TestWhatTheRuntimeReportsOfANetworkGoesBeforeThePath(t *testing.T) {
 	n := newNode(t, critest.Containerd)
 	closed, open, runs := web("1a"), web("2b"), web("3c")
 	runs.NetNS = n.namespace("r")
 	closed.NotReady, closed.Closed, closed.NetNS = true, true, n.namespace("c")
 	open.NotReady, open.NetNS = true, filepath.Join(n.netns, "missing")
 	n.runs(closed, open, runs)
-	equal(t, "closed by its word, with a path that is there", told(n.sandbox(closed.ID).NetworkClosed), "closed")
-	equal(t, "open by its word, with a path that is missing", told(n.sandbox(open.ID).NetworkClosed), "open")
+	equal(t, "closed by its word, with a path that is there", networkState(n.sandbox(closed.ID).NetworkClosed), "closed")
+	equal(t, "open by its word, with a path that is missing", networkState(n.sandbox(open.ID).NetworkClosed), "open")
 }

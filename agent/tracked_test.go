@@ -10,7 +10,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 )
 
-func ips(s agent.Listed) string {
+func ips(s agent.ListedSandbox) string {
 	var all []string
 	for _, a := range s.Addresses {
 		all = append(all, a.IP)
@@ -21,34 +21,37 @@ func ips(s agent.Listed) string {
 // Someone empties the CNI caches by hand, and what runs keeps its addresses.
 func TestASandboxKeepsItsLastKnownAddressesUntilItsNetworkCloses(t *testing.T) {
 	for name, restart := range map[string]func(n *aNode, report *v1alpha1.SandboxReport){
-		"while the agent runs":   func(*aNode, *v1alpha1.SandboxReport) {},
-		"and the agent restarts": func(n *aNode, r *v1alpha1.SandboxReport) { n.NodeInspector = n.newEyes(); n.Recall(stored(n, r), true) },
+		"while the agent runs": func(*aNode, *v1alpha1.SandboxReport) {},
+		"and the agent restarts": func(n *aNode, r *v1alpha1.SandboxReport) {
+			n.NodeInspector = n.newInspector()
+			n.Resume(stored(n, r), true)
+		},
 		"and it is not known here": func(n *aNode, r *v1alpha1.SandboxReport) {
-			n.NodeInspector = n.newEyes()
-			n.Recall(stored(n, r), false)
+			n.NodeInspector = n.newInspector()
+			n.Resume(stored(n, r), false)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t, critest.Containerd)
-			box := web("1a")
-			file := n.cached("wb", box.ID, "net1", "/x", "10.0.0.5/24")
-			n.runs(box)
-			report := agent.Next(nil, n.look())
+			sandbox := web("1a")
+			file := n.cached("wb", sandbox.ID, "net1", "/x", "10.0.0.5/24")
+			n.runs(sandbox)
+			report := agent.Next(nil, n.inspect())
 			n.remove(file)
 			restart(n, report)
 			for range 2 {
-				s := n.sandbox(box.ID)
+				s := n.sandbox(sandbox.ID)
 				equal(t, "addresses while it runs", ips(s), "10.0.0.5")
 				equal(t, "unread while it runs", s.AddressesUnread, false)
 			}
-			box.NotReady = true
-			n.runs(box)
-			s := n.sandbox(box.ID)
+			sandbox.NotReady = true
+			n.runs(sandbox)
+			s := n.sandbox(sandbox.ID)
 			equal(t, "addresses when it is not ready", ips(s), "10.0.0.5")
 			equal(t, "unread when it is not ready", s.AddressesUnread, false)
-			box.Closed = true
-			n.runs(box)
-			s = n.sandbox(box.ID)
+			sandbox.Closed = true
+			n.runs(sandbox)
+			s = n.sandbox(sandbox.ID)
 			equal(t, "addresses when its network is closed", ips(s), "")
 			equal(t, "unread when its network is closed", s.AddressesUnread, false)
 		})
@@ -57,17 +60,17 @@ func TestASandboxKeepsItsLastKnownAddressesUntilItsNetworkCloses(t *testing.T) {
 
 func TestAnInterfaceThatItsEntryTellsOfHasTheAddressesOfTheEntry(t *testing.T) {
 	n := newNode(t, critest.Containerd)
-	box := web("1a")
-	n.cached("wb", box.ID, "net1", "/x", "10.0.0.5/24")
-	second := n.cached("wb", box.ID, "net2", "/x", "10.0.0.6/24")
-	n.runs(box)
-	equal(t, "at first", ips(n.sandbox(box.ID)), "10.0.0.5 10.0.0.6")
+	sandbox := web("1a")
+	n.cached("wb", sandbox.ID, "net1", "/x", "10.0.0.5/24")
+	second := n.cached("wb", sandbox.ID, "net2", "/x", "10.0.0.6/24")
+	n.runs(sandbox)
+	equal(t, "at first", ips(n.sandbox(sandbox.ID)), "10.0.0.5 10.0.0.6")
 	n.remove(second)
-	equal(t, "when a complete entry tells of less", ips(n.sandbox(box.ID)), "10.0.0.5")
-	n.cached("wb", box.ID, "net1", "/x", "10.0.0.70/24")
-	n.file(filepath.Join(n.results(), "wb-"+box.ID+"-net2"), "{")
-	equal(t, "when one of two files cannot be read", ips(n.sandbox(box.ID)), "10.0.0.70")
-	equal(t, "unread then", n.sandbox(box.ID).AddressesUnread, false)
+	equal(t, "when a complete entry tells of less", ips(n.sandbox(sandbox.ID)), "10.0.0.5")
+	n.cached("wb", sandbox.ID, "net1", "/x", "10.0.0.70/24")
+	n.file(filepath.Join(n.results(), "wb-"+sandbox.ID+"-net2"), "{")
+	equal(t, "when one of two files cannot be read", ips(n.sandbox(sandbox.ID)), "10.0.0.70")
+	equal(t, "unread then", n.sandbox(sandbox.ID).AddressesUnread, false)
 }
 
 func TestASandboxOfWhichNothingTellsTheAddressesMayHaveAny(t *testing.T) {
@@ -91,23 +94,23 @@ func TestASandboxOfWhichNothingTellsTheAddressesMayHaveAny(t *testing.T) {
 		"none, and its status is not told":                    {true, func(_ *aNode, s *critest.Sandbox) { s.Broken, s.Deaf, s.HostNetwork = true, true, true }},
 		"none, and it is told that it is on the host network": {false, func(_ *aNode, s *critest.Sandbox) { s.Broken, s.HostNetwork = true, true }},
 		"none, and a report said that it is unread": {true, func(n *aNode, s *critest.Sandbox) {
-			n.Recall(&v1alpha1.SandboxReport{Sandboxes: []v1alpha1.Sandbox{{ID: s.ID, AddressesUnread: true, Addresses: []v1alpha1.Address{{IP: "10.0.0.5"}}}}}, true)
+			n.Resume(&v1alpha1.SandboxReport{Sandboxes: []v1alpha1.Sandbox{{ID: s.ID, AddressesUnread: true, Addresses: []v1alpha1.Address{{IP: "10.0.0.5"}}}}}, true)
 		}},
 		"none, and a report said none": {true, func(n *aNode, s *critest.Sandbox) {
-			n.Recall(&v1alpha1.SandboxReport{Sandboxes: []v1alpha1.Sandbox{{ID: s.ID}}}, true)
+			n.Resume(&v1alpha1.SandboxReport{Sandboxes: []v1alpha1.Sandbox{{ID: s.ID}}}, true)
 		}},
 		"none, and a report told them": {false, func(n *aNode, s *critest.Sandbox) {
-			n.Recall(&v1alpha1.SandboxReport{Sandboxes: []v1alpha1.Sandbox{{ID: s.ID, Addresses: []v1alpha1.Address{{IP: "10.0.0.5"}}}}}, true)
+			n.Resume(&v1alpha1.SandboxReport{Sandboxes: []v1alpha1.Sandbox{{ID: s.ID, Addresses: []v1alpha1.Address{{IP: "10.0.0.5"}}}}}, true)
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t, critest.Containerd)
-			box, other := web("1a"), web("2b")
+			sandbox, other := web("1a"), web("2b")
 			n.cached("wb", other.ID, "net1", "/x", "10.0.0.6/24")
-			c.with(n, &box)
-			n.runs(box, other)
-			equal(t, "unread", n.sandbox(box.ID).AddressesUnread, c.unread)
-			equal(t, "unread at the next look", n.sandbox(box.ID).AddressesUnread, c.unread)
+			c.with(n, &sandbox)
+			n.runs(sandbox, other)
+			equal(t, "unread", n.sandbox(sandbox.ID).AddressesUnread, c.unread)
+			equal(t, "unread at the next inspection", n.sandbox(sandbox.ID).AddressesUnread, c.unread)
 			equal(t, "the other's", n.sandbox(other.ID).AddressesUnread, false)
 		})
 	}
@@ -115,13 +118,13 @@ func TestASandboxOfWhichNothingTellsTheAddressesMayHaveAny(t *testing.T) {
 
 // The folders are those of another runtime, Multus has another cniDir, or the node's was
 // unmounted: what is being set up cannot be seen either.
-func TestWhereNoneOfThePodsIsInTheCachesThereIsNoLook(t *testing.T) {
+func TestAnInspectionFailsWhereNoneOfThePodsIsInTheCaches(t *testing.T) {
 	byMultus := func(n *aNode, id string) string {
 		return n.entry(id, "m", "eth0", `{"cniVersion":"1.0.0","name":"m","type":"multus-shim"}`)
 	}
 	for name, c := range map[string]struct {
 		says string // the error, "" for none
-		with func(n *aNode, boxes []critest.Sandbox)
+		with func(n *aNode, sandboxes []critest.Sandbox)
 	}{
 		"none has an entry":                      {"none of the 2 sandboxes that run with a network of their own has an entry in", func(*aNode, []critest.Sandbox) {}},
 		"one has":                                {"", func(n *aNode, b []critest.Sandbox) { n.cached("kindnet", b[0].ID, "eth0", "/x") }},
@@ -143,11 +146,11 @@ func TestWhereNoneOfThePodsIsInTheCachesThereIsNoLook(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t, critest.Containerd)
-			boxes := []critest.Sandbox{web("1a"), web("2b")}
-			c.with(n, boxes)
-			n.runtime.Set(append(boxes, n.own)...)
+			sandboxes := []critest.Sandbox{web("1a"), web("2b")}
+			c.with(n, sandboxes)
+			n.runtime.Set(append(sandboxes, n.own)...)
 			if c.says == "" {
-				n.look()
+				n.inspect()
 				return
 			}
 			err := n.fails()
@@ -162,16 +165,16 @@ func TestWhereNoneOfThePodsIsInTheCachesThereIsNoLook(t *testing.T) {
 
 func TestWhatIsUnreadIsForgottenWhenItIsGone(t *testing.T) {
 	n := newNode(t, critest.Containerd)
-	box, lost, other := web("1a"), web("2b"), web("3c")
-	box.NetNS, lost.NetNS, other.NetNS = n.namespace("a"), n.namespace("b"), n.namespace("c")
-	n.runs(box, lost, other)
-	n.look()
-	box.Broken, box.NotReady, lost.Broken, lost.NotReady = true, true, true, true
-	n.runs(box, lost, other)
-	n.look()
-	equal(t, "while they are listed", len(n.Unread()), 2)
-	n.remove(box.NetNS)
+	sandbox, lost, other := web("1a"), web("2b"), web("3c")
+	sandbox.NetNS, lost.NetNS, other.NetNS = n.namespace("a"), n.namespace("b"), n.namespace("c")
+	n.runs(sandbox, lost, other)
+	n.inspect()
+	sandbox.Broken, sandbox.NotReady, lost.Broken, lost.NotReady = true, true, true, true
+	n.runs(sandbox, lost, other)
+	n.inspect()
+	equal(t, "while they are listed", len(n.Unreadable()), 2)
+	n.remove(sandbox.NetNS)
 	n.runs(other)
 	equal(t, "whose network is still there", n.attachment().ID, lost.ID)
-	equal(t, "when they are gone", len(n.Unread()), 0)
+	equal(t, "when they are gone", len(n.Unreadable()), 0)
 }

@@ -41,7 +41,7 @@ func TestAnIDInACacheThatIsNotListedIsAnAttachment(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := n.attachment()
-			equal(t, "network", told(got.NetworkClosed), c.want)
+			equal(t, "network", networkState(got.NetworkClosed), c.want)
 			want := c.path(n)
 			if !filepath.IsAbs(want) {
 				want = ""
@@ -64,30 +64,30 @@ func TestAttachmentsCountWhateverTheirCacheSays(t *testing.T) {
 	n.file(filepath.Join(n.results(), "wb-"+id("1a")+"-net1"), "{")
 	n.file(filepath.Join(n.cni, "multus", id("2b")), "[]")
 	var ids []string
-	for _, a := range n.look().Attachments {
+	for _, a := range n.inspect().Attachments {
 		ids = append(ids, a.ID)
 	}
 	equal(t, "attachments, by id", ids, []string{id("1a"), id("2b"), id("3c")})
-	equal(t, "unread files", len(n.Unread()), 2)
+	equal(t, "unread files", len(n.Unreadable()), 2)
 }
 
 // One that is listed while its setup ends is in the list or an attachment, and
 // one that is deleted is neither in the end.
 func TestAnAttachmentBecomesASandboxAndGoes(t *testing.T) {
 	n := newNode(t, critest.Containerd)
-	box := web("1a")
-	file := n.cached("wb", box.ID, "net1", "/x", "10.0.0.5/24")
-	equal(t, "while it is set up", n.attachment().ID, box.ID)
-	n.runs(box)
-	look := n.look()
-	equal(t, "attachments when it runs", len(look.Attachments), 0)
-	equal(t, "sandboxes when it runs", len(look.Sandboxes), 2)
+	sandbox := web("1a")
+	file := n.cached("wb", sandbox.ID, "net1", "/x", "10.0.0.5/24")
+	equal(t, "while it is set up", n.attachment().ID, sandbox.ID)
+	n.runs(sandbox)
+	inspection := n.inspect()
+	equal(t, "attachments when it runs", len(inspection.Attachments), 0)
+	equal(t, "sandboxes when it runs", len(inspection.Sandboxes), 2)
 	n.runs()
-	equal(t, "after a lost DEL", n.attachment().ID, box.ID)
+	equal(t, "after a lost DEL", n.attachment().ID, sandbox.ID)
 	n.remove(file)
-	look = n.look()
-	equal(t, "attachments in the end", len(look.Attachments), 0)
-	equal(t, "sandboxes in the end", len(look.Sandboxes), 1)
+	inspection = n.inspect()
+	equal(t, "attachments in the end", len(inspection.Attachments), 0)
+	equal(t, "sandboxes in the end", len(inspection.Sandboxes), 1)
 }
 
 // during is a runtime on which something happens while it is asked for its list.
@@ -102,9 +102,9 @@ func (d *during) ListPodSandbox(ctx context.Context, r *runtimeapi.ListPodSandbo
 	return answer, err
 }
 
-// A sandbox whose setup ends during a look is in the cache then, and not in
+// A sandbox whose setup ends during an inspection is in the cache then, and not in
 // neither: the runtime is asked first.
-func TestASandboxThatIsSetUpDuringALookIsSeenInTheCache(t *testing.T) {
+func TestASandboxThatIsSetUpDuringAnInspectionIsSeenInTheCache(t *testing.T) {
 	n := newNode(t, critest.Containerd)
 	n.runs(web("2b"))
 	socket := filepath.Join(filepath.Dir(n.runtime.Socket), "during.sock")
@@ -123,17 +123,17 @@ func TestASandboxThatIsSetUpDuringALookIsSeenInTheCache(t *testing.T) {
 	equal(t, "attachment", n.attachment().ID, id("1a"))
 }
 
-func TestEyesMakeAReportThatGoesOnFromTheOneBefore(t *testing.T) {
+func TestAReportContinuesTheOneBefore(t *testing.T) {
 	n := newNode(t, critest.Containerd)
-	box, other := web("1a"), web("2b")
-	box.NetNS, other.NetNS = n.namespace("a"), n.namespace("b")
-	n.runs(box, other)
+	sandbox, other := web("1a"), web("2b")
+	sandbox.NetNS, other.NetNS = n.namespace("a"), n.namespace("b")
+	n.runs(sandbox, other)
 	first, runs, err := n.Report(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	equal(t, "sandboxes", len(first.Sandboxes), 2)
-	equal(t, "pods that run, the agent's and one without whereabouts included", runs, []string{box.UID, other.UID, "uid-dns", "own-uid"})
+	equal(t, "pods that run, the agent's and one without whereabouts included", runs, []string{sandbox.UID, other.UID, "uid-dns", "own-uid"})
 	first.ObservedAt = at(0)
 	again, _, err := n.Report(t.Context(), first)
 	if err != nil {
@@ -144,16 +144,16 @@ func TestEyesMakeAReportThatGoesOnFromTheOneBefore(t *testing.T) {
 	}
 	equal(t, "the one before", first.ObservedAt, at(0))
 	n.runs(other)
-	n.remove(box.NetNS)
+	n.remove(sandbox.NetNS)
 	last, _, err := n.Report(t.Context(), again)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(last.Sandboxes) != 1 || len(last.Gone) != 1 || last.Gone[0].ID != box.ID {
+	if len(last.Sandboxes) != 1 || len(last.Gone) != 1 || last.Gone[0].ID != sandbox.ID {
 		t.Errorf("sandboxes %v, gone %v", last.Sandboxes, last.Gone)
 	}
 	n.runtime.Fail("ListPodSandbox", status.Error(codes.Unavailable, "x"))
 	if r, _, err := n.Report(t.Context(), last); err == nil {
-		t.Errorf("a report of a look that failed: %v", r)
+		t.Errorf("a report of an inspection that failed: %v", r)
 	}
 }

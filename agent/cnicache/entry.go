@@ -1,0 +1,151 @@
+package cnicache
+
+import (
+	"cmp"
+	"errors"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
+)
+
+// Entry is everything that the caches hold of one container id.
+type Entry struct {
+	ID string
+	// Since is when the first of its files appeared: their oldest mtime.
+	Since time.Time
+	// Namespace, Name and UID are the pod's by the CNI arguments K8S_POD_*; ""
+	// where no file has them, or where the files of one id contradict each other.
+	Namespace, Name, UID string
+	// NetNS are the paths of network namespaces that its files name, sorted.
+	NetNS []string
+	// Addresses are the whereabouts addresses that are really configured, sorted
+	// by interface and address, each once, at most 64.
+	Addresses []v1alpha1.Address
+	// NoWhereabouts is set where it surely has no whereabouts address: there is a
+	// result of more than the loopback, every file could be read in full, nothing in
+	// them mentions whereabouts, every plugin is of a type that is known to run no
+	// others, and where Multus is involved, Multus' own list of its networks is
+	// one of the files.
+	NoWhereabouts bool
+	// AddressesComplete is set where Addresses are known to be all: its files prove that
+	// it has none, or are a result of each of its networks and could be read in full.
+	AddressesComplete bool
+	// ByMultus: its result of the runtime is Multus'. InMultus: one of its files is in
+	// a folder of Multus.
+	ByMultus, InMultus bool
+}
+
+// maxAddresses is what a SandboxReport takes for one sandbox.
+const maxAddresses = 64
+
+// entryBuilder collects the files of one container id, in whatever order they come.
+type entryBuilder struct {
+	since                      time.Time
+	namespace, name, uid       podField
+	netns                      []string
+	addresses                  []address
+	hasResult                  bool // of more than the loopback
+	hasDelegates               bool // Multus' own file is
+	byMultus, inMultus         bool
+	delegates, delegateResults int    // networks in Multus' own file; results of them
+	cniDir                     string // Multus', by its own config
+	mentionsWhereabouts        bool   // anywhere in the files
+	unreadable                 bool   // a file could not be read in full
+	unknownPlugin              bool   // a plugin may run others, see selfContained
+}
+
+func (b *entryBuilder) add(kind fileKind, r *parsedFile) {
+	if t := r.info.ModTime(); b.since.IsZero() || t.Before(b.since) {
+		b.since = t
+	}
+	b.namespace.add(r.namespace)
+	b.name.add(r.name)
+	b.uid.add(r.uid)
+	b.netns = append(b.netns, r.netns...)
+	b.addresses = append(b.addresses, r.addresses...)
+	b.mentionsWhereabouts = b.mentionsWhereabouts || r.mentionsWhereabouts
+	b.unreadable = b.unreadable || r.problem != nil
+	b.unknownPlugin = b.unknownPlugin || r.unknownPlugin
+	// A delegate's result is Multus' also while the runtime has none of Multus.
+	b.byMultus = b.byMultus || r.multus
+	b.inMultus = b.inMultus || kind != runtimeResults
+	switch kind {
+	case multusDelegates:
+		b.hasDelegates, b.delegates = true, r.delegates
+		return
+	case multusResults:
+		b.delegateResults++
+	case runtimeResults:
+		b.cniDir = max(b.cniDir, r.cniDir)
+	}
+	b.hasResult = b.hasResult || !r.loopback
+}
+
+// provesNoWhereabouts reports whether the files prove that there is no whereabouts address.
+func (b *entryBuilder) provesNoWhereabouts() bool {
+	return b.hasResult && !b.unreadable && !b.mentionsWhereabouts && !b.unknownPlugin && (b.hasDelegates || !b.byMultus && !b.inMultus)
+}
+
+// complete reports whether the addresses that were found are all that there are.
+func (b *entryBuilder) complete() bool {
+	if !b.hasResult || b.unreadable || b.unknownPlugin && len(b.addresses) == 0 {
+		return false
+	}
+	return !b.byMultus && !b.inMultus || b.hasDelegates && b.delegateResults >= b.delegates
+}
+
+func (b *entryBuilder) build(id string) (*Entry, error) {
+	slices.Sort(b.netns)
+	slices.SortFunc(b.addresses, address.compare)
+	e := &Entry{
+		ID: id, Since: b.since,
+		Namespace: b.namespace.value, Name: b.name.value, UID: b.uid.value,
+		NetNS: slices.Compact(b.netns), NoWhereabouts: b.provesNoWhereabouts(), ByMultus: b.byMultus, InMultus: b.inMultus,
+	}
+	e.AddressesComplete = e.NoWhereabouts || b.complete()
+	for _, a := range slices.Compact(b.addresses) {
+		if len(e.Addresses) == maxAddresses {
+			e.AddressesComplete = false
+			break
+		}
+		e.Addresses = append(e.Addresses, a.Address)
+	}
+	if b.namespace.conflict || b.name.conflict || b.uid.conflict {
+		return e, errors.New("its files name different pods")
+	}
+	return e, nil
+}
+
+// podField is a name or UID that several files may have. A UID proves that a pod is
+// another one, so where they contradict each other it is "".
+type podField struct {
+	value    string
+	conflict bool
+}
+
+func (w *podField) add(text string) {
+	if text == "" || w.conflict || text == w.value {
+		return
+	}
+	if w.value != "" {
+		*w = podField{conflict: true}
+		return
+	}
+	w.value = text
+}
+
+// address is an address of a result with its parsed form, by which it is sorted.
+type address struct {
+	v1alpha1.Address
+	addr netip.Addr
+}
+
+func (a address) compare(b address) int {
+	return cmp.Or(
+		strings.Compare(a.IfName, b.IfName), a.addr.Compare(b.addr), strings.Compare(a.Network, b.Network),
+		strings.Compare(a.NetworkName, b.NetworkName), strings.Compare(a.Range, b.Range),
+	)
+}
