@@ -27,14 +27,14 @@ func account(j *judge.Judgement) []string {
 
 func accountOf(it *judge.Item) string {
 	var with []judge.ID
-	for _, x := range it.With() {
+	for _, x := range it.Related() {
 		with = append(with, x.ID())
 	}
 	e := it.Evidence()
 	if e == nil {
 		e = &judge.Evidence{}
 	}
-	return fmt.Sprint(it.ID(), it.Address(), it.Network(), outcomeOf(it), it.Message(), it.Rule(), with, e.OnPod, e.Own, e.Nodes, e.Unheard, e.Claimant, e.ClaimantNode)
+	return fmt.Sprint(it.ID(), it.Address(), it.Network(), outcomeOf(it), it.Message(), it.Rule(), with, e.OnPod, e.Ownership, e.Nodes, e.WithoutReport, e.Claimant, e.ClaimantNode)
 }
 
 // amendedAtRandom is an index amended by a few changes, beside the observation
@@ -125,8 +125,8 @@ func TestAnIndexThatWasAmendedJudgesAsOneBuiltFromWhatThereIsNow(t *testing.T) {
 		if got, want := fmt.Sprintf("%+v", described(is.Findings)), fmt.Sprintf("%+v", described(want.Findings)); got != want {
 			t.Fatalf("seed %d: found\n%s\nwant\n%s", seed, got, want)
 		}
-		if due := is.Due; !due.Equal(want.Due) {
-			t.Fatalf("seed %d: due %s, want %s", seed, due, want.Due)
+		if due := is.Recheck; !due.Equal(want.Recheck) {
+			t.Fatalf("seed %d: due %s, want %s", seed, due, want.Recheck)
 		}
 	}
 }
@@ -142,7 +142,7 @@ func TestWhatIsAskedForAloneIsJudgedAsWithAllTheRest(t *testing.T) {
 		var want []string
 		all := judged(o, policy)
 		for _, it := range slices.Concat(all.Allocations, all.Reservations) {
-			if slices.Contains(asked, it.Address()) && !slices.ContainsFunc(it.With(), func(w *judge.Item) bool { return !slices.Contains(asked, w.Address()) }) {
+			if slices.Contains(asked, it.Address()) && !slices.ContainsFunc(it.Related(), func(w *judge.Item) bool { return !slices.Contains(asked, w.Address()) }) {
 				want = append(want, accountOf(it))
 			}
 		}

@@ -11,7 +11,7 @@ import (
 // The address of a pod that is starting, ending or just deleted is on no pod, so
 // that asking the right nodes is all that protects it.
 func TestThePodsOwnNodeIsAlwaysAsked(t *testing.T) {
-	unheard := outcome{judge.Held, judge.NodeUnheard, false, judge.Unheard}
+	unheard := outcome{judge.Held, judge.NoFreshReportReason, false, judge.NoFreshReport}
 	there, selected := onNode("worker-2"), all(aNode("worker-1"), freshReport("worker-1"))
 	nodes := all(selected, aNode("worker-2", noAgentRuns))
 	for _, c := range []struct {
@@ -19,7 +19,7 @@ func TestThePodsOwnNodeIsAlwaysAsked(t *testing.T) {
 		want  outcome
 		parts []part
 	}{
-		{"a Pending pod on a node that no selector selects", outcome{judge.InUse, judge.PodPending, false, judge.Unheard}, []part{nodes, web(phaseIs("Pending"), there)}},
+		{"a Pending pod on a node that no selector selects", outcome{judge.InUse, judge.PodPending, false, judge.NoFreshReport}, []part{nodes, web(phaseIs("Pending"), there)}},
 		{"a live pod whose status does not have the address yet", unheard, []part{nodes, web(there)}},
 		{"a live pod without a status", unheard, []part{nodes, web(there, noStatusAtAll)}},
 		{"a terminating pod", unheard, []part{nodes, web(there, deletedAgo(0))}},
@@ -53,7 +53,7 @@ func TestThePodsOwnNodeIsAlwaysAsked(t *testing.T) {
 
 // network_name "worker-1" and the slice of worker-1 give a pool the same name.
 func TestANameNeverNarrows(t *testing.T) {
-	held := outcome{judge.Held, judge.NodeUnheard, false, judge.Unheard}
+	held := outcome{judge.Held, judge.NoFreshReportReason, false, judge.NoFreshReport}
 	heard := all(three, freshReport("worker-1"), staleReport("worker-2"), staleReport("worker-3"))
 	for _, name := range []string{"worker-1-10.0.0.0-28", "red-worker-1-10.0.0.0-28"} {
 		pool := aPool(name, "10.0.0.0/28", usual)
@@ -95,7 +95,7 @@ func TestAReservationThatStandsAloneIsNeverNarrowedByStrangers(t *testing.T) {
 	}
 	leftover := attachment("box-7", "uid-9", time.Hour, nil, address("10.0.0.5", ""))
 	closedLeftover := attachment("box-7", "uid-9", time.Minute, closed, address("10.0.0.5", ""))
-	held := resOutcome{judge.Held, judge.NodeUnheard, false}
+	held := resOutcome{judge.Held, judge.NoFreshReportReason, false}
 	for _, c := range []struct {
 		says  string
 		want  resOutcome

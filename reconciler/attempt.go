@@ -63,14 +63,14 @@ func (b *batch) attempt(ctx context.Context, todo []*releaseAttempt, try int) (l
 			failed, err := b.write(ctx, h, still, ready)
 			left = slices.Concat(failed, changed, without)
 			if len(changed) > 0 {
-				b.outdated() // they are read without the Lease
+				b.invalidate() // they are read without the Lease
 				conflict = cmp.Or(conflict, fmt.Errorf("%w: pool %s", ErrConflict, changed[0].Object()))
 			}
 			if err != nil && !errors.Is(err, ErrConflict) {
 				return err
 			}
 			conflict = cmp.Or(err, conflict)
-			if len(failed) == 0 || err == nil || !h.open(ctx, b.Clock) {
+			if len(failed) == 0 || err == nil || !h.mayBegin(ctx, b.Clock) {
 				break
 			}
 		}
@@ -150,7 +150,7 @@ func byPool(items []*releaseAttempt) map[*ippool.Pool][]*releaseAttempt {
 // again. It returns what is still Stale, and the items of pools that have changed
 // and were not read in full.
 func (b *batch) recheck(ctx context.Context, todo []*releaseAttempt, reread bool) (still, changed []*releaseAttempt, err error) {
-	need := b.need(todo)
+	need := b.liveKeys(todo)
 	need.Reread = reread
 	live, err := b.read(ctx, need)
 	if err != nil {
@@ -174,7 +174,7 @@ func (b *batch) judge(ctx context.Context, todo []*releaseAttempt) []*releaseAtt
 	addresses := make([]netip.Addr, 0, len(todo))
 	for _, t := range todo {
 		addresses = append(addresses, t.Address())
-		for _, r := range t.With() {
+		for _, r := range t.Related() {
 			addresses = append(addresses, r.Address()) // in a wide range not the one that reads back from the key
 		}
 	}
@@ -183,7 +183,7 @@ func (b *batch) judge(ctx context.Context, todo []*releaseAttempt) []*releaseAtt
 	for _, it := range slices.Concat(j.Allocations, j.Reservations) {
 		now[it.ID()] = it
 	}
-	plan := b.History.plan(j, b.second())
+	plan := b.History.plan(j, b.secondCheckOptions())
 	refused := map[judge.ID]Refused{}
 	for _, x := range plan.Refused {
 		refused[x.ID()] = x
@@ -192,15 +192,15 @@ func (b *batch) judge(ctx context.Context, todo []*releaseAttempt) []*releaseAtt
 	for _, t := range todo {
 		it, there := now[t.ID()]
 		switch {
-		case !there && t.sent && b.observation().Lacks(t.Item):
+		case !there && t.sent && b.observation().EntryRemoved(t.Item):
 			done = append(done, t) // the answer was lost, the write was not
 		case !there:
 			b.Log.Info("not released: it is gone or was rewritten since the first check", t.Attrs()...)
-		case it.Reservation != nil && len(it.With()) > 0:
+		case it.Reservation != nil && len(it.Related()) > 0:
 			b.Log.Info("not released: an allocation of this reservation has appeared", it.Attrs()...)
 		case it.Verdict != judge.Stale:
 			b.Log.Info("not released: the live read contradicts", it.Attrs()...)
-			b.History.forgetStale(t.Item)
+			b.History.contradicted(t.Item)
 		case refused[t.ID()].Item != nil:
 			b.out.refuse(refused[t.ID()])
 		default:
@@ -220,24 +220,24 @@ func sortedAddresses(all []netip.Addr) []netip.Addr {
 	return slices.Compact(all)
 }
 
-// second are the options for the second check: what was confirmed at the first
+// secondCheckOptions are the options for the second check: what was confirmed at the first
 // is confirmed, and the breaker has had its say.
-func (b *batch) second() Options {
+func (b *batch) secondCheckOptions() Options {
 	o := b.Options
 	o.AllowMassRelease = true
 	return o
 }
 
-// need names what the second check of items reads. A reservation that is known
+// liveKeys names what the second check of items reads. A reservation that is known
 // is not read: its delete tests the UID and the resourceVersion, which is the
 // same check, made at the moment that counts.
-func (b *batch) need(todo []*releaseAttempt) LiveKeys {
+func (b *batch) liveKeys(todo []*releaseAttempt) LiveKeys {
 	var n LiveKeys
 	for _, t := range todo {
 		if t.unsure && t.Reservation != nil {
 			n.Reservations = append(n.Reservations, types.NamespacedName{Namespace: t.Reservation.Namespace, Name: t.Reservation.Name})
 		}
-		if t.Pool != nil && (t.unsure || len(t.With()) == 0) {
+		if t.Pool != nil && (t.unsure || len(t.Related()) == 0) {
 			n.Reservations = append(n.Reservations, b.observation().ReservationsOf(t.Item)...)
 		}
 		n.Pools = append(n.Pools, t.poolNames()...)

@@ -13,9 +13,9 @@ import (
 // something is judged that is about to be written.
 const refreshEvery = 5 * time.Second
 
-// basis is what writes are judged on: what was read last, amended by what live
+// snapshot is what writes are judged on: what was read last, amended by what live
 // reads found and by what our own writes did since.
-type basis struct {
+type snapshot struct {
 	*Reconciler
 	first     *judge.Observation // of before the first refresh
 	x         *judge.Index       // nil before it
@@ -23,11 +23,11 @@ type basis struct {
 }
 
 // observation is the basis without the pods and reservations that were amended.
-func (b *basis) observation() *judge.Observation { return b.x.BasedOn() }
+func (b *snapshot) observation() *judge.Observation { return b.x.BasedOn() }
 
 // refresh reads again what is not read live, where that was long ago. It is best
 // called while no Lease is held.
-func (b *basis) refresh(ctx context.Context) error {
+func (b *snapshot) refresh(ctx context.Context) error {
 	if !b.refreshed.IsZero() && b.Clock.Since(b.refreshed) < refreshEvery {
 		return nil
 	}
@@ -50,11 +50,11 @@ func (b *basis) refresh(ctx context.Context) error {
 	return nil
 }
 
-// outdated has the next refresh read again in any case.
-func (b *basis) outdated() { b.refreshed = time.Time{} }
+// invalidate has the next refresh read again in any case.
+func (b *snapshot) invalidate() { b.refreshed = time.Time{} }
 
 // read makes a live read and amends the basis by what it found.
-func (b *basis) read(ctx context.Context, need LiveKeys) (*judge.Live, error) {
+func (b *snapshot) read(ctx context.Context, need LiveKeys) (*judge.Live, error) {
 	live, err := b.Source.GetLive(ctx, b.observation(), need)
 	if err != nil {
 		return nil, fmt.Errorf("live read: %w", err)

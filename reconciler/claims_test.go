@@ -179,7 +179,7 @@ func TestAnEntryWrittenForAPhantom(t *testing.T) {
 		{"its sandbox has gone", freed, []part{web(carrying("10.0.0.6")), onWorker(gone("box-1", others))}},
 		{"its sandbox has gone, and the successor is Pending", freed, []part{pending.pod, onWorker(gone("box-1", others))}},
 		{"its sandbox has gone, and the successor carries the address", claimed, []part{web(carrying("10.0.0.5")), onWorker(gone("box-1", others))}},
-		{"its node is not heard", outcome{judge.Held, judge.NodeUnheard, false, judge.Unheard}, []part{aNode("worker-1"), staleReport("worker-1", box("box-1", others))}},
+		{"its node is not heard", outcome{judge.Held, judge.NoFreshReportReason, false, judge.NoFreshReport}, []part{aNode("worker-1"), staleReport("worker-1", box("box-1", others))}},
 		{"no report has it", outcome{judge.Stale, judge.PodGone, false, judge.Absent}, []part{onWorker()}},
 	} {
 		t.Run(c.says, func(t *testing.T) { expect(t, c.want, append([]part{pool}, c.parts...)...) })

@@ -100,10 +100,10 @@ func TestSeveralNodesThatCouldRunIt(t *testing.T) {
 	dead := func(name string) part { return aNode(name, notReadyFor(time.Hour), outOfService) }
 	for _, c := range []stateCase{
 		{"both are heard", judge.Absent, []part{aNode("a-b"), aNode("b"), freshReport("a-b"), freshReport("b")}},
-		{"one is not heard", judge.Unheard, []part{aNode("a-b"), aNode("b"), freshReport("a-b"), staleReport("b")}},
+		{"one is not heard", judge.NoFreshReport, []part{aNode("a-b"), aNode("b"), freshReport("a-b"), staleReport("b")}},
 		{"both are dead", judge.NodeDead, []part{dead("a-b"), dead("b"), staleReport("a-b")}},
 		{"one is dead, the other heard", judge.NodeDead, []part{dead("a-b"), aNode("b"), freshReport("b")}},
-		{"one is dead, the other not heard", judge.Unheard, []part{dead("a-b"), aNode("b"), staleReport("b")}},
+		{"one is dead, the other not heard", judge.NoFreshReport, []part{dead("a-b"), aNode("b"), staleReport("b")}},
 	} {
 		t.Run(c.says+": "+c.want.String(), func(t *testing.T) {
 			it := allocation(t, judged(observe(append([]part{slice}, c.parts...)...), judge.Policy{}), "10.0.0.5")
@@ -113,17 +113,17 @@ func TestSeveralNodesThatCouldRunIt(t *testing.T) {
 		})
 	}
 	t.Run("one unheard node that is not Ready and one that is: NodeUnheard", func(t *testing.T) {
-		expect(t, outcome{judge.Held, judge.NodeUnheard, false, judge.Unheard}, usualPool, aNode("worker-1", notReadyFor(time.Hour)), aNode("worker-2"), staleReport("worker-1"))
+		expect(t, outcome{judge.Held, judge.NoFreshReportReason, false, judge.NoFreshReport}, usualPool, aNode("worker-1", notReadyFor(time.Hour)), aNode("worker-2"), staleReport("worker-1"))
 	})
 	t.Run("one unheard node that is not Ready and one that is heard: NodeUnreachable", func(t *testing.T) {
-		expect(t, outcome{judge.Held, judge.NodeUnreachable, false, judge.Unheard}, usualPool,
+		expect(t, outcome{judge.Held, judge.NodeUnreachable, false, judge.NoFreshReport}, usualPool,
 			aNode("worker-1", notReadyFor(time.Hour)), aNode("worker-2"), staleReport("worker-1"), freshReport("worker-2"))
 	})
 	t.Run("every node is dead, so that none could run it: Unheard", func(t *testing.T) {
-		expect(t, outcome{judge.Held, judge.NodeUnheard, false, judge.Unheard}, usualPool, dead("worker-1"), staleReport("worker-1"))
+		expect(t, outcome{judge.Held, judge.NoFreshReportReason, false, judge.NoFreshReport}, usualPool, dead("worker-1"), staleReport("worker-1"))
 	})
 	t.Run("no node at all is not unreachable", func(t *testing.T) {
-		expect(t, outcome{judge.Held, judge.NodeUnheard, false, judge.Unheard}, usualPool, func(o *observed) { o.ReportsUnreadable = true })
+		expect(t, outcome{judge.Held, judge.NoFreshReportReason, false, judge.NoFreshReport}, usualPool, func(o *observed) { o.ReportsUnreadable = true })
 	})
 }
 

@@ -204,7 +204,7 @@ func TestDefectA17TheSuccessorIsNotItsPredecessor(t *testing.T) {
 			freshReport("worker-1", gone("box-0", "uid-1")), freshReport("worker-2", box("box-1", "uid-2")))
 	})
 	t.Run("it carries the address, its node is not heard, and its predecessor's sandbox has ended", func(t *testing.T) {
-		expect(t, outcome{judge.Held, judge.NodeUnheard, false, judge.Unheard}, usualPool, nodes, successor,
+		expect(t, outcome{judge.Held, judge.NoFreshReportReason, false, judge.NoFreshReport}, usualPool, nodes, successor,
 			freshReport("worker-1", gone("box-0", "uid-1")), staleReport("worker-2", box("box-1", "uid-2")))
 	})
 	t.Run("without agents", func(t *testing.T) {

@@ -165,7 +165,7 @@ func TestMissingReservation(t *testing.T) {
 }
 
 func TestSilentNode(t *testing.T) {
-	expectFindings(t, judge.SilentNode, []findingCase{
+	expectFindings(t, judge.NoFreshReportFinding, []findingCase{
 		{"a node without a fresh report", 1, []part{usualPool, aNode("worker-1"), staleReport("worker-1")}},
 		{"a node without any report", 1, []part{usualPool, onWorker(), aNode("worker-2")}},
 		{"two nodes", 2, []part{usualPool, aNode("worker-1"), aNode("worker-2"), staleReport("worker-1")}},
@@ -175,7 +175,7 @@ func TestSilentNode(t *testing.T) {
 		{"no allocations", 0, []part{aNode("worker-1"), staleReport("worker-1")}},
 	})
 	t.Run("it says how many", func(t *testing.T) {
-		f := findingsIn(judge.SilentNode, aNode("worker-1"), staleReport("worker-1"), aPool("10.0.0.0-24", "10.0.0.0/24",
+		f := findingsIn(judge.NoFreshReportFinding, aNode("worker-1"), staleReport("worker-1"), aPool("10.0.0.0-24", "10.0.0.0/24",
 			usual, alloc{"6", "default/web-1", "box-2", "net1"}, alloc{"7", "default/web-2", "box-3", "net1"}))[0]
 		if f.Node != "worker-1" || !strings.Contains(f.Message, "3 allocations") {
 			t.Errorf("got %+v", f)

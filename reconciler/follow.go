@@ -20,9 +20,9 @@ func (r *Reconciler) Follow(ctx context.Context, last *judge.Judgement, changes 
 	if !r.Options.StaticSource {
 		j.Observation.Local = r.Clock.Now()
 	}
-	r.History.noteAll(j)
+	r.History.noteItems(j)
 	j.Restore = r.History.restoreState(j)
 	out := &Result{}
-	r.act(ctx, j, out, ready)
+	r.releasePlanned(ctx, j, out, ready)
 	return out
 }

@@ -130,7 +130,7 @@ func TestAChangeFollowedDoesNotRipenWhatAnotherLookContradicted(t *testing.T) {
 	h.Remember(j)
 	seen := func(p *podstate.Pod, after time.Duration) *judge.Judgement {
 		got := j.Follow(&judge.Live{Now: o.Now.Add(after), Pods: map[types.NamespacedName]*podstate.Pod{name: p}})
-		h.noteAll(got)
+		h.noteItems(got)
 		return got
 	}
 	seen(carries, time.Minute)
@@ -138,10 +138,10 @@ func TestAChangeFollowedDoesNotRipenWhatAnotherLookContradicted(t *testing.T) {
 	if len(gone.Allocations) != 1 || gone.Allocations[0].Verdict != judge.Stale {
 		t.Fatalf("judged %s", account(gone))
 	}
-	if ripe := h.ripe(gone.Allocations[0], gone.Observation, 5*time.Minute); ripe.Before(o.Now.Add(7 * time.Minute)) {
+	if ripe := h.confirmedAt(gone.Allocations[0], gone.Observation, 5*time.Minute); ripe.Before(o.Now.Add(7 * time.Minute)) {
 		t.Errorf("ripe after %s", ripe.Sub(o.Now))
 	}
-	if ripe := h.ripe(j.Allocations[1], gone.Observation, 5*time.Minute); !ripe.Equal(o.Now.Add(5 * time.Minute)) {
+	if ripe := h.confirmedAt(j.Allocations[1], gone.Observation, 5*time.Minute); !ripe.Equal(o.Now.Add(5 * time.Minute)) {
 		t.Errorf("what was not touched is ripe after %s", ripe.Sub(o.Now))
 	}
 }

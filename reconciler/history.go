@@ -16,20 +16,20 @@ import (
 // which makes releases slower and never wrong. It keeps nothing of candidates
 // that are no longer there.
 type History struct {
-	seeds      [2]maphash.Seed
-	buffer     []byte
-	candidates map[candidateKey]seen
-	look       uint32 // counts the looks
-	reports    bool   // a SandboxReport was seen
-	revision   uint64 // etcd's revision at the last look
-	released   window // as it was amended last
-	alone      bool   // there is no right to a window that others find
-	massed     int    // unconfirmed releases that the breaker refused at the last look at everything
-	restore    restore
-	kept       keptRestore
-	last       time.Time // the last look that no restore of etcd showed in
-	repairs    map[string]time.Time
-	repaired   map[judge.NodePool]window // entries written by --repair
+	seeds            [2]maphash.Seed
+	buffer           []byte
+	candidates       map[candidateKey]seen
+	passes           uint32 // counts the looks
+	reports          bool   // a SandboxReport was seen
+	revision         uint64 // etcd's revision at the last look
+	released         window // as it was amended last
+	windowForbidden  bool   // there is no right to a window that others find
+	refusedByBreaker int    // unconfirmed releases that the breaker refused at the last look at everything
+	restore          restore
+	storedRestore    storedRestore
+	last             time.Time // the last look that no restore of etcd showed in
+	repairs          map[string]time.Time
+	repaired         map[judge.NodePool]window // entries written by --repair
 }
 
 // candidateKey is a hash of an ID: of a hundred thousand entries the names would be
@@ -37,23 +37,23 @@ type History struct {
 type candidateKey [2]uint64
 
 type seen struct {
-	first   int64         // when it was seen first, in nanoseconds
-	ripens  *ripening     // nil where it was not Stale at the last look
-	node    string        // of the pod that was last seen by the owner's name
-	others  []string      // nodes of other pods that were seen by that name
-	carried []string      // nodes of pods of other names that were seen carrying the address
-	pod     string        // UID of the pod that was last seen by the owner's name
-	grace   time.Duration // of that pod
-	deleted time.Duration // the longest grace period of a pod that was deleted
-	look    uint32        // the last look that saw it
+	first        int64         // when it was seen first, in nanoseconds
+	confirmation *confirmation // nil where it was not Stale at the last look
+	node         string        // of the pod that was last seen by the owner's name
+	others       []string      // nodes of other pods that were seen by that name
+	carried      []string      // nodes of pods of other names that were seen carrying the address
+	pod          string        // UID of the pod that was last seen by the owner's name
+	grace        time.Duration // of that pod
+	deleted      time.Duration // the longest grace period of a pod that was deleted
+	pass         uint32        // the last look that saw it
 }
 
-// ripening is since when a verdict is as it is.
-type ripening struct {
-	stale   time.Time // since when judged Stale at every look; zero after what contradicted it
-	local   time.Time // the same by this process' own clock
-	missing time.Time // since when so because its Node is gone
-	gone    time.Time // the same by this process' own clock
+// confirmation is since when a verdict is as it is.
+type confirmation struct {
+	stale        time.Time // since when judged Stale at every look; zero after what contradicted it
+	local        time.Time // the same by this process' own clock
+	missing      time.Time // since when so because its Node is gone
+	missingLocal time.Time // the same by this process' own clock
 }
 
 // NewHistory is the memory of a process that has just started.
@@ -114,8 +114,8 @@ func (s seen) seen() judge.Seen {
 	if s.first != 0 {
 		known.First = time.Unix(0, s.first)
 	}
-	if s.ripens != nil {
-		known.StaleSince = s.ripens.stale
+	if s.confirmation != nil {
+		known.StaleSince = s.confirmation.stale
 	}
 	return known
 }
@@ -125,15 +125,15 @@ func (h *History) Remember(j *judge.Judgement) {
 	if j.Observation.Restored == "" {
 		h.last = j.Observation.Now
 	}
-	h.look++
+	h.passes++
 	h.noteNodes(j)
-	h.noteAll(j)
+	h.noteItems(j)
 	h.noteAwaited(j)
-	maps.DeleteFunc(h.candidates, func(_ candidateKey, s seen) bool { return s.look != h.look })
+	maps.DeleteFunc(h.candidates, func(_ candidateKey, s seen) bool { return s.pass != h.passes })
 }
 
-// noteAll takes in what a judgement says of its items.
-func (h *History) noteAll(j *judge.Judgement) {
+// noteItems takes in what a judgement says of its items.
+func (h *History) noteItems(j *judge.Judgement) {
 	h.reports = h.reports || len(j.Observation.Reports) > 0
 	h.noteRestores(j.Observation)
 	for _, items := range [][]*judge.Item{j.Allocations, j.Reservations} {
@@ -149,25 +149,25 @@ func (h *History) note(it *judge.Item, o *judge.Observation) {
 	if !known {
 		s.first = o.Now.UnixNano()
 	}
-	s.look = h.look
+	s.pass = h.passes
 	switch {
 	case it.Verdict != judge.Stale:
-		s.ripens = nil
-	case s.ripens == nil:
-		s.ripens = &ripening{}
+		s.confirmation = nil
+	case s.confirmation == nil:
+		s.confirmation = &confirmation{}
 		fallthrough
 	default:
-		s.ripens.stale = since(s.ripens.stale, true, o.Now)
-		s.ripens.local = since(s.ripens.local, true, o.Local)
+		s.confirmation.stale = since(s.confirmation.stale, true, o.Now)
+		s.confirmation.local = since(s.confirmation.local, true, o.Local)
 		rests := it.Evidence() != nil && it.Evidence().MissingNode
-		s.ripens.missing = since(s.ripens.missing, rests, o.Now)
-		s.ripens.gone = since(s.ripens.gone, rests, o.Local)
+		s.confirmation.missing = since(s.confirmation.missing, rests, o.Now)
+		s.confirmation.missingLocal = since(s.confirmation.missingLocal, rests, o.Local)
 	}
 	if node := it.ClaimedOn(); node != "" && !slices.Contains(s.carried, node) {
 		s.carried = append(s.carried, node)
 	}
 	if owner := it.Owner(); owner.UID == "" {
-		pod := it.Namesake()
+		pod := it.PodByOwnerName()
 		if pod != nil && pod.Node != "" {
 			s.ranOn(pod.Node)
 		}
@@ -209,14 +209,14 @@ func (s *seen) notePod(pod *podstate.Pod) {
 	}
 }
 
-// forgetStale makes an unconfirmed verdict ripen from now on: something contradicted it.
-func (h *History) forgetStale(it *judge.Item) {
-	h.candidates[h.keyOf(it)].ripens.forget()
+// contradicted makes an unconfirmed verdict ripen from now on: something contradicted it.
+func (h *History) contradicted(it *judge.Item) {
+	h.candidates[h.keyOf(it)].confirmation.reset()
 }
 
-func (r *ripening) forget() {
+func (r *confirmation) reset() {
 	if r != nil {
-		*r = ripening{}
+		*r = confirmation{}
 	}
 }
 
@@ -225,21 +225,21 @@ func (r *ripening) forget() {
 // pkg/controller/podgc/gc_controller.go, quarantineTime).
 const quarantine = 40 * time.Second
 
-// ripe is when an unconfirmed verdict may be acted upon: when it has held at
+// confirmedAt is when an unconfirmed verdict may be acted upon: when it has held at
 // every look for confirmAfter, or for longer where the pod may still be within
 // its grace period.
-func (h *History) ripe(it *judge.Item, o *judge.Observation, confirmAfter time.Duration) time.Time {
+func (h *History) confirmedAt(it *judge.Item, o *judge.Observation, confirmAfter time.Duration) time.Time {
 	s := h.candidates[h.keyOf(it)]
-	r := s.ripens
+	r := s.confirmation
 	if r == nil || r.stale.IsZero() {
-		s, r = seen{}, &ripening{stale: o.Now, local: o.Local}
+		s, r = seen{}, &confirmation{stale: o.Now, local: o.Local}
 	}
 	e := it.Evidence()
 	switch {
 	case e == nil || e.Phase != podstate.Pending:
 	case e.Sandbox == judge.Absent:
 		confirmAfter = max(confirmAfter, judge.HeardSince)
-	case e.Unsettled && !e.Unproven: // then it is proven
+	case e.AgentMayNotKnow && !e.Unproven: // then it is proven
 		confirmAfter = judge.HeardSince
 	}
 	if s.deleted > confirmAfter {
@@ -247,14 +247,14 @@ func (h *History) ripe(it *judge.Item, o *judge.Observation, confirmAfter time.D
 	}
 	at := later(r.stale.Add(confirmAfter), lapsed(o, r.local, confirmAfter))
 	if it.Reason == judge.NodeMissingReason {
-		if heard := it.LastHeard(); !heard.IsZero() && heard.Before(r.stale) {
+		if heard := it.LastRenewed(); !heard.IsZero() && heard.Before(r.stale) {
 			at = heard.Add(confirmAfter)
 		}
 	}
 	if e == nil || !e.MissingNode {
 		return at
 	}
-	missing, gone := r.missing, r.gone
+	missing, gone := r.missing, r.missingLocal
 	if missing.IsZero() {
 		missing, gone = o.Now, o.Local
 	}

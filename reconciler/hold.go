@@ -47,9 +47,9 @@ func covered[T any](items []T, h *Hold, leasesOf func(T) []string) (with, withou
 	return with, without
 }
 
-// open reports whether new work may begin: something that is not needed to
+// mayBegin reports whether new work may begin: something that is not needed to
 // finish what was begun.
-func (h *Hold) open(ctx context.Context, c clock.PassiveClock) bool {
+func (h *Hold) mayBegin(ctx context.Context, c clock.PassiveClock) bool {
 	return h.mayWrite(ctx) && (h.Until.IsZero() || c.Now().Before(h.Until))
 }
 
@@ -57,8 +57,8 @@ func (h *Hold) mayWrite(ctx context.Context) bool {
 	return ctx.Err() == nil && !h.late.Load() && (h.MayWrite == nil || h.MayWrite())
 }
 
-// answered takes note of how long a write took: one that was late ends the hold.
-func (h *Hold) answered(took time.Duration) {
+// noteLatency takes note of how long a write took: one that was late ends the hold.
+func (h *Hold) noteLatency(took time.Duration) {
 	if h.MayWrite != nil && took > lateAfter {
 		h.late.Store(true)
 	}

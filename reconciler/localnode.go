@@ -18,9 +18,9 @@ type WithLocalNode struct {
 	Source
 	Node   string
 	BootID string // of this machine
-	// Look makes the node's report, going on from the one before it, nil for none, and
+	// Inspect makes the node's report, going on from the one before it, nil for none, and
 	// the UIDs of all pods that the runtime runs, those on the host network included.
-	Look func(ctx context.Context, before *v1alpha1.SandboxReport) (report *v1alpha1.SandboxReport, runs []string, err error)
+	Inspect func(ctx context.Context, before *v1alpha1.SandboxReport) (report *v1alpha1.SandboxReport, runs []string, err error)
 }
 
 // List is the Source's, with the node's report.
@@ -29,7 +29,7 @@ func (s *WithLocalNode) List(ctx context.Context) (*judge.Observation, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.look(ctx, o)
+	return s.inspect(ctx, o)
 }
 
 // Relist is the Source's, with the node's report.
@@ -38,12 +38,12 @@ func (s *WithLocalNode) Relist(ctx context.Context, before *judge.Observation) (
 	if err != nil {
 		return nil, err
 	}
-	return s.look(ctx, o)
+	return s.inspect(ctx, o)
 }
 
-// look is made after the pools were read, so that it has the sandbox of every
+// inspect is made after the pools were read, so that it has the sandbox of every
 // entry that they have.
-func (s *WithLocalNode) look(ctx context.Context, o *judge.Observation) (*judge.Observation, error) {
+func (s *WithLocalNode) inspect(ctx context.Context, o *judge.Observation) (*judge.Observation, error) {
 	at := slices.IndexFunc(o.Reports, func(r *podstate.Report) bool { return r.Name == s.Node })
 	last := &podstate.Report{SandboxReport: &v1alpha1.SandboxReport{}}
 	if at >= 0 {
@@ -63,7 +63,7 @@ func (s *WithLocalNode) look(ctx context.Context, o *judge.Observation) (*judge.
 	}
 	report := &podstate.Report{Renewed: o.Now, LeaseRenewed: o.Now, Written: o.Now, RestoreSeen: last.RestoreSeen}
 	var runs []string
-	if report.SandboxReport, runs, err = s.Look(ctx, before); err != nil {
+	if report.SandboxReport, runs, err = s.Inspect(ctx, before); err != nil {
 		return nil, fmt.Errorf("look at node %s: %w", s.Node, err)
 	}
 	if !known {

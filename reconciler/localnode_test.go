@@ -40,7 +40,7 @@ func (s *scripted) GetLive(context.Context, *judge.Observation, LiveKeys) (*judg
 func lookedAt(source Source, c ...content) (on *WithLocalNode, before **v1alpha1.SandboxReport) {
 	before = new(*v1alpha1.SandboxReport)
 	return &WithLocalNode{Source: source, Node: "worker-1", BootID: "boot-1",
-		Look: func(_ context.Context, b *v1alpha1.SandboxReport) (*v1alpha1.SandboxReport, []string, error) {
+		Inspect: func(_ context.Context, b *v1alpha1.SandboxReport) (*v1alpha1.SandboxReport, []string, error) {
 			*before = b
 			r := &podstate.Report{SandboxReport: &v1alpha1.SandboxReport{ObservedAt: metav1.NewTime(now.Add(-time.Hour))}}
 			for _, f := range c {
@@ -158,7 +158,7 @@ func TestALookOnANodeThatCannotBeMadeIsAnError(t *testing.T) {
 	}{
 		"the cluster has no such Node":  {func(on *WithLocalNode) { on.Node = "worker-7" }, "--node worker-7"},
 		"the Node was booted otherwise": {func(on *WithLocalNode) { on.Source = &scripted{parts: []part{aNode("worker-1", booted("boot-2"))}} }, "another machine"},
-		"the runtime does not answer":   {func(on *WithLocalNode) { on.Look = blindly }, "worker-1: no socket"},
+		"the runtime does not answer":   {func(on *WithLocalNode) { on.Inspect = blindly }, "worker-1: no socket"},
 		"the cluster cannot be read":    {func(on *WithLocalNode) { on.Source = &scripted{err: errors.New("no API")} }, "no API"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -96,7 +96,7 @@ func TestOneNodeDoesNotSpeakForThePodOfAnother(t *testing.T) {
 // Kubelet's word that the containers stopped is about the pod on its node, at
 // the time at which they did.
 func TestFinishedAndUnheardRestsOnKubeletsWordForThePodsOwnNodeOnly(t *testing.T) {
-	held, freed := resOutcome{judge.Held, judge.NodeUnheard, false}, resOutcome{judge.Stale, judge.PodFinished, false}
+	held, freed := resOutcome{judge.Held, judge.NoFreshReportReason, false}, resOutcome{judge.Stale, judge.PodFinished, false}
 	ended := func(ago time.Duration) part { return web(phaseIs("Succeeded"), stoppedByKubelet(ago)) }
 	one, two := aNode("worker-1"), aNode("worker-2")
 	for _, c := range []struct {

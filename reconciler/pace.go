@@ -51,32 +51,32 @@ func (g *group[T]) takes(names []string) bool {
 	return more == 0 || len(g.leases)+more <= maxLeases
 }
 
-// pace is how many items are tried under one hold. It follows what holds turn
+// batchSize is how many items are tried under one hold. It follows what holds turn
 // out to have room for, down and up again: one slow moment must not cost the
 // rest of the run.
-type pace struct{ size int }
+type batchSize struct{ size int }
 
 const (
 	// firstSize is what a hold of two seconds has room for on a server that
 	// needs some 2 ms for an item.
 	firstSize = 1000
-	// quick is how long a hold may have taken for the next one to try more.
-	quick = time.Second
+	// quickHold is how long a hold may have taken for the next one to try more.
+	quickHold = time.Second
 )
 
-func newPace(settled bool) pace {
+func newPace(settled bool) batchSize {
 	if settled {
-		return pace{ippool.MaxRemovals} // nobody waits for a Lease
+		return batchSize{ippool.MaxRemovals} // nobody waits for a Lease
 	}
-	return pace{firstSize}
+	return batchSize{firstSize}
 }
 
 // spent takes note that a hold did not have room for n items.
-func (p *pace) spent(n int) { p.size = max(n/2, 1) }
+func (p *batchSize) spent(n int) { p.size = max(n/2, 1) }
 
 // fits takes note that all of n items were dealt with, and how long it took.
-func (p *pace) fits(n int, took time.Duration) {
-	if n >= p.size && took < quick {
+func (p *batchSize) fits(n int, took time.Duration) {
+	if n >= p.size && took < quickHold {
 		p.size = min(2*p.size, ippool.MaxRemovals)
 	}
 }

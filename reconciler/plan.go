@@ -78,7 +78,7 @@ func (h *History) plan(j *judge.Judgement, opts Options) *Plan {
 	restored := h.restoreGate(j)
 	var unconfirmed []*judge.Item
 	for _, it := range j.StaleItems() {
-		if it.Reservation != nil && len(it.With()) > 0 {
+		if it.Reservation != nil && len(it.Related()) > 0 {
 			continue
 		}
 		switch {
@@ -91,7 +91,7 @@ func (h *History) plan(j *judge.Judgement, opts Options) *Plan {
 		case it.Proven:
 			p.Release = append(p.Release, it)
 		default:
-			at := h.ripe(it, o, opts.ConfirmAfter)
+			at := h.confirmedAt(it, o, opts.ConfirmAfter)
 			if !opts.StaticSource && at.After(o.Now) {
 				p.refuse(it, AwaitingConfirmation, fmt.Sprintf("must be judged so until %s", at.UTC().Format(time.RFC3339)))
 				if p.Until.IsZero() || at.Before(p.Until) {
@@ -104,7 +104,7 @@ func (h *History) plan(j *judge.Judgement, opts Options) *Plan {
 	}
 	p.Release, p.unconfirmed = append(p.Release, unconfirmed...), len(unconfirmed)
 	if j.Partial { // else what was refused together would be released bit by bit
-		p.unconfirmed += h.massed
+		p.unconfirmed += h.refusedByBreaker
 	}
 	if text := h.released.breaker(o.Now, p.unconfirmed, j.Total); text != "" && !opts.AllowMassRelease {
 		p.withhold(Breaker, text)

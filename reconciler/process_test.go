@@ -49,7 +49,7 @@ func (p *process) look(after time.Duration, parts ...part) *Plan {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	p.keepRestore(p.t.Context(), p.next.Observation)
+	p.saveRestore(p.t.Context(), p.next.Observation)
 	return p.History.plan(j, p.Options)
 }
 
@@ -82,7 +82,7 @@ func (p *process) pass(after time.Duration, parts ...part) *Plan {
 	p.t.Helper()
 	plan := p.look(after, parts...)
 	j := judged(p.next, p.Options.Policy)
-	p.made(p.t.Context(), j, p.intend(p.t.Context(), j, plan), plan.Release)
+	p.correctWindow(p.t.Context(), j, p.countInWindow(p.t.Context(), j, plan), plan.Release)
 	return plan
 }
 

@@ -20,10 +20,10 @@ import (
 // not make another. What is still to be released needs none, nor does an entry that
 // is proven Stale under another id, nor that of another pod, which makes its own.
 func (b *batch) rollback(ctx context.Context, items, still []*releaseAttempt, j *judge.Judgement) {
-	begun := map[place][]*releaseAttempt{}
+	begun := map[sharedKey][]*releaseAttempt{}
 	for _, t := range items {
 		if len(t.deleted) > 0 && t.Allocation != nil {
-			begun[placeOf(t.Item)] = append(begun[placeOf(t.Item)], t)
+			begun[sharedKeyOf(t.Item)] = append(begun[sharedKeyOf(t.Item)], t)
 		}
 	}
 	if len(begun) == 0 {
@@ -35,7 +35,7 @@ func (b *batch) rollback(ctx context.Context, items, still []*releaseAttempt, j 
 		if t.Allocation == nil {
 			continue
 		}
-		for _, u := range begun[placeOf(t.Item)] { // what proves live later must have it back, too
+		for _, u := range begun[sharedKeyOf(t.Item)] { // what proves live later must have it back, too
 			for _, res := range u.deleted {
 				t.noteDeleted(res)
 			}
@@ -43,7 +43,7 @@ func (b *batch) rollback(ctx context.Context, items, still []*releaseAttempt, j 
 	}
 	needed := map[*releaseAttempt]bool{}
 	for _, it := range j.Allocations {
-		for _, t := range begun[placeOf(it)] {
+		for _, t := range begun[sharedKeyOf(it)] {
 			if !leaving[it.ID()] && (it.Verdict != judge.Stale || !it.Proven || it.ID() == t.ID()) {
 				needed[t] = true
 			}
@@ -51,7 +51,7 @@ func (b *batch) rollback(ctx context.Context, items, still []*releaseAttempt, j 
 	}
 	for _, at := range begun {
 		for _, t := range at {
-			if !leaving[t.ID()] && b.observation().Hides(t.Item) {
+			if !leaving[t.ID()] && b.observation().PoolUnreadable(t.Item) {
 				needed[t] = true
 			}
 		}
@@ -59,13 +59,15 @@ func (b *batch) rollback(ctx context.Context, items, still []*releaseAttempt, j 
 	b.recreateAll(ctx, slices.DeleteFunc(slices.Clone(items), func(t *releaseAttempt) bool { return !needed[t] }))
 }
 
-// place is what entries have in common that may share a reservation.
-type place struct {
+// sharedKey is what entries have in common that may share a reservation.
+type sharedKey struct {
 	namespace, podRef string
 	address           netip.Addr
 }
 
-func placeOf(it *judge.Item) place { return place{it.Pool.Namespace, it.PodRef(), it.Address()} }
+func sharedKeyOf(it *judge.Item) sharedKey {
+	return sharedKey{it.Pool.Namespace, it.PodRef(), it.Address()}
+}
 
 // abandon leaves items for the next run. What is not known to have gone well
 // gets its reservations back: one too many is found and freed later, one too
@@ -103,7 +105,7 @@ func (b *batch) recreateAll(ctx context.Context, items []*releaseAttempt) {
 		for i, res := range todo {
 			switch {
 			case errs[i] == nil:
-			case try+1 == putBackTries:
+			case try+1 == recreateTries:
 				b.Log.Error("could not put back the reservation of an address in use; create it by hand, or run with --repair",
 					"reservation", res.Ref(), "podRef", res.PodRef, "ifName", res.IfName, "error", errs[i])
 			default:
@@ -116,9 +118,9 @@ func (b *batch) recreateAll(ctx context.Context, items []*releaseAttempt) {
 	}
 }
 
-// putBackTries is how often a reservation is tried to be put back: where few are left
+// recreateTries is how often a reservation is tried to be put back: where few are left
 // it is done within 20 s, or given up.
-const putBackTries = 4
+const recreateTries = 4
 
 // recreate creates a reservation again, for which it has so much time.
 func (b *batch) recreate(ctx context.Context, res *ippool.Reservation, within time.Duration) error {
@@ -132,9 +134,9 @@ func (b *batch) recreate(ctx context.Context, res *ippool.Reservation, within ti
 	return nil
 }
 
-// inAnyCase is the time for a write that must not be left half done, even where
+// detached is the time for a write that must not be left half done, even where
 // the run is being stopped or the Lease was given back. It bounds how long a
 // process takes to end.
-func inAnyCase(ctx context.Context) (context.Context, context.CancelFunc) {
+func detached(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 }

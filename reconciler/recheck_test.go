@@ -21,7 +21,7 @@ func TestNothingChangesByTimeAloneBeforeItIsDue(t *testing.T) {
 			policy.UnreachableNodeTimeout = 30 * time.Minute
 		}
 		j := judged(observe(scene...), policy)
-		until := j.Due
+		until := j.Recheck
 		if until.IsZero() {
 			until = now.Add(72 * time.Hour)
 		} else {

@@ -88,13 +88,13 @@ func (r *Reconciler) Check(ctx context.Context) (*judge.Judgement, error) {
 	if !r.Options.StaticSource {
 		o.Local = r.Clock.Now()
 	}
-	r.recallRestore(ctx, o)
+	r.loadRestore(ctx, o)
 	r.History.noteMissed(o)
 	r.History.checkRevision(o)
 	j := judge.Judge(o, r.History, r.Options.judging())
 	r.History.Remember(j)
 	j.Restore = r.History.restoreState(j)
-	j.Due = Sooner(j.Due, r.History.restore.due(o.Now))
+	j.Recheck = Sooner(j.Recheck, r.History.restore.due(o.Now))
 	return j, nil
 }
 
@@ -171,24 +171,24 @@ func (r *Reconciler) pass(ctx context.Context, out *Result, ready func(*judge.It
 		return time.Time{}, err
 	}
 	out.CheckDuration = r.Clock.Since(began)
-	r.keepRestore(ctx, j.Observation)
-	until = r.act(ctx, j, out, ready)
+	r.saveRestore(ctx, j.Observation)
+	until = r.releasePlanned(ctx, j, out, ready)
 	if r.Options.Repair && !r.Options.DryRun {
 		until = Sooner(until, r.repair(ctx, j, out))
 	}
 	return until, nil
 }
 
-// act releases what a judgement says, and returns when what waits now will be ripe.
-func (r *Reconciler) act(ctx context.Context, j *judge.Judgement, out *Result, ready func(*judge.Item) bool) (until time.Time) {
+// releasePlanned releases what a judgement says, and returns when what waits now will be ripe.
+func (r *Reconciler) releasePlanned(ctx context.Context, j *judge.Judgement, out *Result, ready func(*judge.Item) bool) (until time.Time) {
 	out.Judgement, out.Refused = j, nil
 	plan := r.History.plan(j, r.Options)
 	if ready != nil {
 		plan.Release = slices.DeleteFunc(plan.Release, func(it *judge.Item) bool { return !ready(it) })
 	}
-	intended, before := r.intend(ctx, j, plan), len(out.Released)
+	intended, before := r.countInWindow(ctx, j, plan), len(out.Released)
 	if !j.Partial {
-		r.History.massed = plan.count(Breaker)
+		r.History.refusedByBreaker = plan.count(Breaker)
 	}
 	if r.Options.DryRun {
 		for _, it := range plan.Release {
@@ -197,7 +197,7 @@ func (r *Reconciler) act(ctx context.Context, j *judge.Judgement, out *Result, r
 	} else {
 		out.Tried += len(plan.Release)
 		r.release(ctx, j.Index(), plan.Release, out)
-		r.made(ctx, j, intended, out.Released[before:])
+		r.correctWindow(ctx, j, intended, out.Released[before:])
 	}
 	for _, x := range plan.Refused {
 		out.refuse(x)

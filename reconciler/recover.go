@@ -49,7 +49,7 @@ func (r *Reconciler) Recover(ctx context.Context) (*Result, error) {
 		until, most := r.repair(ctx, j, out), recheckEvery
 		if fenced := j.Observation.Fenced; !fenced.IsZero() {
 			most = recoverEvery
-			if len(j.Unsettled(fenced)) > 0 {
+			if len(j.NotRenewedSince(fenced)) > 0 {
 				until = Sooner(until, j.Observation.Now.Add(recoverEvery))
 			}
 		}
@@ -66,10 +66,10 @@ func (r *Reconciler) Recover(ctx context.Context) (*Result, error) {
 
 // planRepairs tells what would be withheld if all were to be written now.
 func (r *Reconciler) planRepairs(j *judge.Judgement, out *Result) {
-	var all []*mend
+	var all []*repairAttempt
 	for i := range j.Findings {
 		if f := &j.Findings[i]; f.Repair != nil {
-			all = append(all, &mend{Finding: f})
+			all = append(all, &repairAttempt{Finding: f})
 		}
 	}
 	out.ToRepair = len(all)

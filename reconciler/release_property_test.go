@@ -301,7 +301,7 @@ func TestNoInterleavingAndNoFaultFreesALiveAddress(t *testing.T) {
 				}
 				released += len(done)
 				for _, it := range done {
-					alone[it.Object()] = alone[it.Object()] || it.Reservation != nil && len(it.With()) == 0
+					alone[it.Object()] = alone[it.Object()] || it.Reservation != nil && len(it.Related()) == 0
 				}
 				time.Sleep(time.Minute)
 			}

@@ -20,8 +20,8 @@ import (
 // in progress.
 const repairAfter = time.Minute
 
-// mend is a finding on its way to being mended.
-type mend struct {
+// repairAttempt is a finding on its way to being mended.
+type repairAttempt struct {
 	*judge.Finding
 	first  time.Time // when it was found first
 	waited bool      // it has stood for long enough
@@ -46,15 +46,15 @@ func (r *Reconciler) repair(ctx context.Context, j *judge.Judgement, out *Result
 	o := j.Observation
 	due, until := r.dueRepairs(j, out)
 	due = r.boundRepairs(j, due, out)
-	for _, g := range grouped(due, func(f *mend) (string, []string) { return f.Repair.Pool.Namespace, f.leaseNames() }) {
-		m := &repairs{basis: basis{Reconciler: r, first: o}, namespace: g.namespace, leases: g.leases, out: out, pace: newPace(r.Options.StaticSource || !o.Fenced.IsZero()), lost: map[string]int{}}
+	for _, g := range grouped(due, func(f *repairAttempt) (string, []string) { return f.Repair.Pool.Namespace, f.leaseNames() }) {
+		m := &repairBatch{snapshot: snapshot{Reconciler: r, first: o}, namespace: g.namespace, leases: g.leases, out: out, pace: newPace(r.Options.StaticSource || !o.Fenced.IsZero()), lost: map[string]int{}}
 		m.run(ctx, g.items)
 	}
 	return until
 }
 
 // dueRepairs are the findings that may be mended now.
-func (r *Reconciler) dueRepairs(j *judge.Judgement, out *Result) (due []*mend, until time.Time) {
+func (r *Reconciler) dueRepairs(j *judge.Judgement, out *Result) (due []*repairAttempt, until time.Time) {
 	o, known := j.Observation, map[string]time.Time{}
 	out.ToRepair, out.Unrepaired = 0, nil
 	for i := range j.Findings {
@@ -78,10 +78,10 @@ func (r *Reconciler) dueRepairs(j *judge.Judgement, out *Result) (due []*mend, u
 			until = Sooner(until, at)
 			continue
 		}
-		due = append(due, &mend{Finding: f, first: first, waited: waited})
+		due = append(due, &repairAttempt{Finding: f, first: first, waited: waited})
 	}
 	r.History.repairs = known
-	if end := o.Fenced.Add(judge.EndOfDEL); !o.Fenced.IsZero() && !until.IsZero() && end.After(o.Now) {
+	if end := o.Fenced.Add(judge.DELTimeout); !o.Fenced.IsZero() && !until.IsZero() && end.After(o.Now) {
 		until = Sooner(until, end) // what waits may then rest on what is seen behind the fence
 	}
 	return due, until
@@ -96,15 +96,15 @@ func findingKey(f *judge.Finding) string {
 	return fmt.Sprint(f.Kind, f.Pool, f.IP, w.PodRef, w.ContainerID, " ", was)
 }
 
-func (f *mend) leaseNames() []string { return f.Repair.Pool.LeaseNames() }
+func (f *repairAttempt) leaseNames() []string { return f.Repair.Pool.LeaseNames() }
 
-// repairs mends findings whose writes go under the same Leases.
-type repairs struct {
-	basis
+// repairBatch mends findings whose writes go under the same Leases.
+type repairBatch struct {
+	snapshot
 	namespace string
 	leases    []string
 	out       *Result
-	pace      pace
+	pace      batchSize
 	wrote     int            // writes that were done
 	held      time.Duration  // how long the last hold kept others off
 	lost      map[string]int // findings given up, by pool
@@ -112,13 +112,13 @@ type repairs struct {
 
 // run mends the findings, so many at a time as a hold has room for. One pool that
 // cannot be written does not stop the others.
-func (m *repairs) run(ctx context.Context, todo []*mend) {
+func (m *repairBatch) run(ctx context.Context, todo []*repairAttempt) {
 	for try := 1; len(todo) > 0; {
 		n := min(m.pace.size, len(todo))
 		m.progress("repairing in namespace %s: %d to go", m.namespace, len(todo))
 		wrote := m.wrote
 		left, err := m.attempt(ctx, todo[:n])
-		m.keepPace(n, m.wrote-wrote)
+		m.adjustBatchSize(n, m.wrote-wrote)
 		rest := todo[n:]
 		todo = slices.Concat(left, rest)
 		slices.SortStableFunc(todo, entriesFirst) // a reservation matters to pools with an overlapping range alone
@@ -126,7 +126,7 @@ func (m *repairs) run(ctx context.Context, todo []*mend) {
 		case len(left) == 0:
 			try = 1
 			continue
-		case errors.Is(err, ErrForbidden), errors.Is(err, ErrLeaseForbidden), errors.Is(err, ErrLeaseBusy), errors.Is(err, errNoGround), ctx.Err() != nil:
+		case errors.Is(err, ErrForbidden), errors.Is(err, ErrLeaseForbidden), errors.Is(err, ErrLeaseBusy), errors.Is(err, errPreconditions), ctx.Err() != nil:
 			m.failed(todo, cmp.Or(err, ctx.Err()))
 			return
 		case m.wrote > wrote, len(left) < n: // what is left has not been tried in vain
@@ -145,30 +145,30 @@ func (m *repairs) run(ctx context.Context, todo []*mend) {
 	}
 }
 
-// keepPace has the next hold try less where this one was long, and more where it was not.
-func (m *repairs) keepPace(n, wrote int) {
+// adjustBatchSize has the next hold try less where this one was long, and more where it was not.
+func (m *repairBatch) adjustBatchSize(n, wrote int) {
 	const least = 32
 	switch {
-	case m.held > quick:
+	case m.held > quickHold:
 		m.pace.size = max(min(m.pace.size, n)/2, least)
 	case wrote >= n:
 		m.pace.fits(n, m.held)
 	}
 }
 
-func entriesFirst(a, b *mend) int {
+func entriesFirst(a, b *repairAttempt) int {
 	return cmp.Compare(min(len(b.Repair.Key), 1), min(len(a.Repair.Key), 1))
 }
 
 // withoutLost gives up the rest of a pool of which so many failed that it is not the
 // findings that fail, or of all.
-func (m *repairs) withoutLost(todo []*mend, pool string, err error) (others []*mend) {
+func (m *repairBatch) withoutLost(todo []*repairAttempt, pool string, err error) (others []*repairAttempt) {
 	m.lost[pool]++
 	inAll := 0
 	for _, n := range m.lost {
 		inAll += n
 	}
-	var lost []*mend
+	var lost []*repairAttempt
 	for _, f := range todo {
 		if f.Pool == pool && m.lost[pool] >= maxLost || inAll >= maxLostInAll {
 			lost = append(lost, f)
@@ -180,7 +180,7 @@ func (m *repairs) withoutLost(todo []*mend, pool string, err error) (others []*m
 	return others
 }
 
-func (m *repairs) failed(findings []*mend, err error) {
+func (m *repairBatch) failed(findings []*repairAttempt, err error) {
 	why := WriteFailed
 	switch {
 	case errors.Is(err, ErrLeaseBusy), errors.Is(err, errLeaseMissing):
@@ -191,7 +191,7 @@ func (m *repairs) failed(findings []*mend, err error) {
 		why = Changed
 	case errors.Is(err, errPaused):
 		why = Paused
-	case errors.Is(err, errNoGround):
+	case errors.Is(err, errPreconditions):
 		why = EtcdRestored
 	}
 	for _, f := range findings {
@@ -202,23 +202,23 @@ func (m *repairs) failed(findings []*mend, err error) {
 
 var (
 	// errNoGround: what was seen is no ground to write any more.
-	errNoGround = errors.New("nothing is written now")
-	errPaused   = errors.New("it is paused")
+	errPreconditions = errors.New("nothing is written now")
+	errPaused        = errors.New("it is paused")
 )
 
 // attempt checks the findings once more, and again under the Leases, where it writes
 // what still stands. It returns those that must be tried again.
-func (m *repairs) attempt(ctx context.Context, todo []*mend) (left []*mend, err error) {
+func (m *repairBatch) attempt(ctx context.Context, todo []*repairAttempt) (left []*repairAttempt, err error) {
 	if err := m.refresh(ctx); err != nil {
 		return todo, err
 	}
-	if err := m.ground(); err != nil {
+	if err := m.checkPreconditions(); err != nil {
 		return todo, err
 	}
-	if _, err := m.read(ctx, m.unsureOf(todo)); err != nil {
+	if _, err := m.read(ctx, m.keysToRecheck(todo)); err != nil {
 		return todo, err
 	}
-	left, m.held = m.standing(todo), 0
+	left, m.held = m.stillFound(todo), 0
 	if len(left) == 0 {
 		return nil, nil
 	}
@@ -230,41 +230,41 @@ func (m *repairs) attempt(ctx context.Context, todo []*mend) (left []*mend, err 
 		if !h.Until.IsZero() { // else nobody waits, or everybody does
 			defer func() { m.held = m.Clock.Since(began) }()
 		}
-		work, others := covered(left, h, func(f *mend) []string { return f.leaseNames() })
+		work, others := covered(left, h, func(f *repairAttempt) []string { return f.leaseNames() })
 		if len(work) == 0 {
 			return errLeaseMissing
 		}
 		if _, err := m.read(ctx, poolsOf(work)); err != nil {
 			return err
 		}
-		if err := m.ground(); err != nil {
+		if err := m.checkPreconditions(); err != nil {
 			return err
 		}
 		if !h.Until.IsZero() {
 			h.Until = later(began.Add(writeBackFor), m.Clock.Now().Add(writeBackFor/2))
 		}
-		failed, err := m.write(ctx, h, m.standing(work))
+		failed, err := m.write(ctx, h, m.stillFound(work))
 		left = append(failed, others...)
 		return err
 	})
 	return left, err
 }
 
-// ground says why nothing may be written now, nil if nothing stands against it.
-func (m *repairs) ground() error {
+// checkPreconditions says why nothing may be written now, nil if nothing stands against it.
+func (m *repairBatch) checkPreconditions() error {
 	switch o := m.observation(); {
 	case o.Restored != "":
-		return fmt.Errorf("%w: etcd was restored (%s), and what was seen before proves nothing", errNoGround, o.Restored)
+		return fmt.Errorf("%w: etcd was restored (%s), and what was seen before proves nothing", errPreconditions, o.Restored)
 	case o.Paused:
-		return fmt.Errorf("%w: %w: everything, by the annotation %s", errNoGround, errPaused, ippool.PausedAnnotation)
+		return fmt.Errorf("%w: %w: everything, by the annotation %s", errPreconditions, errPaused, ippool.PausedAnnotation)
 	}
 	return nil
 }
 
-// unsureOf names what is read before the Leases are taken: whose pods the sandboxes are,
+// keysToRecheck names what is read before the Leases are taken: whose pods the sandboxes are,
 // where only watches have told, and reservations of which a write failed. A pod that has
 // ended since it was listed is no matter: its entry would have been as it is written.
-func (m *repairs) unsureOf(findings []*mend) LiveKeys {
+func (m *repairBatch) keysToRecheck(findings []*repairAttempt) LiveKeys {
 	var need LiveKeys
 	for _, f := range findings {
 		if ref, err := ippool.ParsePodRef(f.Repair.PodRef); err == nil && m.first.Watched && f.Repair.Key != "" {
@@ -280,7 +280,7 @@ func (m *repairs) unsureOf(findings []*mend) LiveKeys {
 
 // poolsOf names what is read under the Leases: who writes an entry must know what is in
 // its slot.
-func poolsOf(findings []*mend) LiveKeys {
+func poolsOf(findings []*repairAttempt) LiveKeys {
 	need := LiveKeys{Reread: true}
 	for _, f := range findings {
 		need.Pools = append(need.Pools, types.NamespacedName{Namespace: f.Repair.Pool.Namespace, Name: f.Repair.Pool.Name})
@@ -289,10 +289,10 @@ func poolsOf(findings []*mend) LiveKeys {
 	return need
 }
 
-// standing are those of the findings that are found by now, too, as they are found now.
+// stillFound are those of the findings that are found by now, too, as they are found now.
 // The cost grows with the findings, not with the cluster.
-func (m *repairs) standing(findings []*mend) []*mend {
-	asked := make(map[string]*mend, len(findings))
+func (m *repairBatch) stillFound(findings []*repairAttempt) []*repairAttempt {
+	asked := make(map[string]*repairAttempt, len(findings))
 	var entries, reservations []netip.Addr
 	for _, f := range findings {
 		asked[findingKey(f.Finding)] = f
@@ -303,7 +303,7 @@ func (m *repairs) standing(findings []*mend) []*mend {
 		}
 	}
 	found := m.x.FindingsAt(entries, reservations)
-	var still []*mend
+	var still []*repairAttempt
 	for i := range found {
 		f := &found[i]
 		if f.Repair == nil {
@@ -311,7 +311,7 @@ func (m *repairs) standing(findings []*mend) []*mend {
 		}
 		if was := asked[findingKey(f)]; was != nil && (was.waited || f.Repair.Fenced) {
 			f.Repair.Overlapping = was.Repair.Overlapping
-			still = append(still, &mend{Finding: f, waited: was.waited, follow: was.follow})
+			still = append(still, &repairAttempt{Finding: f, waited: was.waited, follow: was.follow})
 		}
 	}
 	return still

@@ -34,7 +34,7 @@ func (h *History) repairedWithin(now time.Time) map[judge.NodePool]int {
 
 // boundRepairs withholds what would be too much on the word of one node. Those of pods
 // that the API has come first.
-func (r *Reconciler) boundRepairs(j *judge.Judgement, due []*mend, out *Result) (allowed []*mend) {
+func (r *Reconciler) boundRepairs(j *judge.Judgement, due []*repairAttempt, out *Result) (allowed []*repairAttempt) {
 	if r.Options.AllowMassRepair || len(due) == 0 {
 		return due
 	}
@@ -51,7 +51,7 @@ func (r *Reconciler) boundRepairs(j *judge.Judgement, due []*mend, out *Result) 
 		byNode[at.Node] += n
 	}
 	due = slices.Clone(due)
-	slices.SortStableFunc(due, func(a, b *mend) int { return cmp.Compare(rank(a.Repair), rank(b.Repair)) })
+	slices.SortStableFunc(due, func(a, b *repairAttempt) int { return cmp.Compare(rank(a.Repair), rank(b.Repair)) })
 	for _, f := range due {
 		at, text := judge.NodePool{Node: f.Repair.Node, Pool: f.Repair.Pool.Ref()}, ""
 		if f.Repair.Key != "" {

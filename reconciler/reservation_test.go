@@ -90,7 +90,7 @@ func TestReservationsAreMatchedByBuildingTheirNames(t *testing.T) {
 		t.Run(c.says, func(t *testing.T) {
 			it := expectReservation(t, c.reservation, resOutcome{judge.Stale, judge.PodGone, true},
 				aPool(c.pool, c.cidr, alloc{c.key, "default/web-0", "box-1", "net1"}), aReservation(c.reservation, "default/web-0", old), onWorker(gone("box-1", its1)))
-			if len(it.With()) != 1 || it.Evidence() != nil {
+			if len(it.Related()) != 1 || it.Evidence() != nil {
 				t.Errorf("it was not matched with its allocation: %+v", it)
 			}
 		})
@@ -105,7 +105,7 @@ func TestAReservationOfAnotherIsNotTheAllocations(t *testing.T) {
 	live := all(usualPool, carrier.pod, onWorker())
 	t.Run("another podref: it stands alone, and the live allocation does not keep it", func(t *testing.T) {
 		it := expectReservation(t, "10.0.0.5", resOutcome{judge.Stale, judge.PodGone, false}, usualPool, web(), onWorker(), aReservation("10.0.0.5", "default/gone", old))
-		if len(it.With()) > 0 {
+		if len(it.Related()) > 0 {
 			t.Error("it was matched with an allocation of another pod")
 		}
 	})
@@ -135,8 +135,8 @@ func TestAReservationOfSeveralAllocationsIsAsSafeAsTheSafest(t *testing.T) {
 		t.Run(c.says, func(t *testing.T) {
 			first := expectReservation(t, "10.0.0.5", c.want, append([]part{usualPool, wide("box-2", "net2"), res}, c.parts...)...)
 			second := expectReservation(t, "10.0.0.5", c.want, append([]part{wide("box-2", "net2"), usualPool, res}, c.parts...)...)
-			if len(first.With()) != 2 || len(second.With()) != 2 {
-				t.Errorf("matched with %d and %d allocations", len(first.With()), len(second.With()))
+			if len(first.Related()) != 2 || len(second.Related()) != 2 {
+				t.Errorf("matched with %d and %d allocations", len(first.Related()), len(second.Related()))
 			}
 		})
 	}
@@ -166,7 +166,7 @@ func TestAReservationThatStandsAlone(t *testing.T) {
 		{"no pod, and no report has the address", resOutcome{judge.Stale, judge.PodGone, false}, []part{onWorker()}},
 		{"no pod and no agents", resOutcome{judge.Stale, judge.PodGone, false}, []part{worker}},
 		{"no pod, no agents, and a node not Ready", resOutcome{judge.Held, judge.NodeUnreachable, false}, []part{noSourceDown.parts}},
-		{"no pod, and a node not heard", resOutcome{judge.Held, judge.NodeUnheard, false}, []part{worker, staleReport("worker-1")}},
+		{"no pod, and a node not heard", resOutcome{judge.Held, judge.NoFreshReportReason, false}, []part{worker, staleReport("worker-1")}},
 		{"the pod carries the address", resOutcome{judge.InUse, judge.AddressOnPod, false}, []part{carrier.pod, onWorker()}},
 		{"the pod carries the address, without agents", resOutcome{judge.InUse, judge.AddressOnPod, false}, []part{carrier.pod, worker}},
 		{"the pod is Pending", resOutcome{judge.InUse, judge.PodPending, false}, []part{pending.pod, worker}},
@@ -180,15 +180,15 @@ func TestAReservationThatStandsAlone(t *testing.T) {
 		{"one sandbox that has it stopped and another runs", resOutcome{judge.InUse, judge.SandboxReady, false},
 			[]part{web(), onWorker(box("box-6", others, holding("10.0.0.5", ""), notReady(closed)), has())}},
 		{"a sandbox has the address in another network", resOutcome{judge.Stale, judge.PodGone, false}, []part{onWorker(box("box-7", its1, holding("10.0.0.5", "red")))}},
-		{"a sandbox of an unheard node has it", resOutcome{judge.Held, judge.NodeUnheard, false}, []part{worker, aNode("worker-2"), freshReport("worker-1"), staleReport("worker-2", has())}},
+		{"a sandbox of an unheard node has it", resOutcome{judge.Held, judge.NoFreshReportReason, false}, []part{worker, aNode("worker-2"), freshReport("worker-1"), staleReport("worker-2", has())}},
 		{"the pod is live without the address", resOutcome{judge.Stale, judge.AddressNotOnPod, false}, []part{web(), onWorker()}},
 		{"the pod is live without a status", resOutcome{judge.Held, judge.NetworkStatusMissing, false}, []part{web(noStatusAtAll), onWorker()}},
 		{"another pod carries the address", resOutcome{judge.Held, judge.ClaimedByOther, false}, []part{aPod("web-1", carrying("10.0.0.5")), onWorker()}},
 		{"the pod is finished and kubelet stopped it", resOutcome{judge.Stale, judge.PodFinished, false}, []part{succeeded.pod, worker}},
 		// It names no sandbox, so that no node is known to have run it.
-		{"the node that has the address is dead: not NodeDead", resOutcome{judge.Held, judge.NodeUnheard, false},
+		{"the node that has the address is dead: not NodeDead", resOutcome{judge.Held, judge.NoFreshReportReason, false},
 			[]part{aNode("worker-1", notReadyFor(time.Hour), outOfService), staleReport("worker-1", has())}},
-		{"the node that has the address is missing: not NodeMissing", resOutcome{judge.Held, judge.NodeUnheard, false},
+		{"the node that has the address is missing: not NodeMissing", resOutcome{judge.Held, judge.NoFreshReportReason, false},
 			[]part{aNode("worker-2"), freshReport("worker-2"), staleReport("worker-1", has())}},
 		{"without agents, the terminating pod's node is dead: not NodeDead", resOutcome{judge.Held, judge.NodeUnreachable, false},
 			[]part{aNode("worker-1", notReadyFor(time.Hour), outOfService), terminating.pod}},

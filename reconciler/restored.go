@@ -78,7 +78,7 @@ func (h *History) noteRestore(o *judge.Observation) {
 		r.unlooked = now
 	}
 	for _, s := range h.candidates {
-		s.ripens.forget()
+		s.confirmation.reset()
 	}
 }
 
@@ -176,11 +176,11 @@ func (h *History) noteAwaited(j *judge.Judgement) {
 		return
 	}
 	reports, excused := reportsByName(o), false
-	r.awaited = r.asked(j) // one that is seen again is not lost any more, and still waited for
+	r.awaited = r.nodesAsked(j) // one that is seen again is not lost any more, and still waited for
 	for name := range r.awaited {
 		report, node := reports[name], o.Nodes[name]
 		switch {
-		case node != nil || report != nil && r.hasSince(report):
+		case node != nil || report != nil && r.wroteSince(report):
 			delete(r.lost, name)
 			delete(r.gone, name)
 		case r.lost[name] || len(o.Nodes) == 0:
@@ -192,7 +192,7 @@ func (h *History) noteAwaited(j *judge.Judgement) {
 	}
 	state := h.restoreState(j)
 	r.awaited = sets.New(state.Awaiting...)
-	if !state.Settled() || excused && o.Revision == 0 && !r.acknowledged(o) {
+	if !state.Complete() || excused && o.Revision == 0 && !r.acknowledged(o) {
 		return
 	}
 	r.settled, r.lost, r.gone, r.awaited = true, nil, nil, nil

@@ -292,7 +292,7 @@ func TestReportsThatARestoreHasTakenAreWaitedFor(t *testing.T) {
 	if plan := p.look(2*minute, bare, revision(91)); len(plan.Release)+len(plan.Refused) > 0 {
 		t.Errorf("judged stale without reports: releases %d, refuses %s", len(plan.Release), refusals(plan))
 	}
-	if j := judged(p.next, judge.Policy{}); allocation(t, j, "10.0.0.5").Reason != judge.NodeUnheard {
+	if j := judged(p.next, judge.Policy{}); allocation(t, j, "10.0.0.5").Reason != judge.NoFreshReportReason {
 		t.Errorf("judged %v", outcomeOf(allocation(t, j, "10.0.0.5")))
 	}
 	if plan := p.restarted().look(150*time.Second, bare, revision(92)); len(plan.Release) > 0 {
@@ -322,7 +322,7 @@ func TestForWhomARestoreWaitsIsSaid(t *testing.T) {
 		t.Errorf("the notes are %s", notes)
 	}
 	p.look(3*minute, leakOn(2*minute), aNode("worker-2"), acknowledged(minute), revision(92))
-	if j, err = p.Check(t.Context()); err != nil || j.Document().Summary.Restore != nil || j.Restore == nil || !j.Restore.Settled() {
+	if j, err = p.Check(t.Context()); err != nil || j.Document().Summary.Restore != nil || j.Restore == nil || !j.Restore.Complete() {
 		t.Errorf("settled: %+v, %v", j.Restore, err)
 	}
 }

@@ -86,7 +86,7 @@ func TestAPassThatReadsAgainDatesARestoreByWhatItsFirstLookShowed(t *testing.T) 
 					o.Intact = now.Add(intact)
 				}
 			})
-			b := &basis{Reconciler: p.Reconciler, first: p.next.Observation}
+			b := &snapshot{Reconciler: p.Reconciler, first: p.next.Observation}
 			p.Clock.(*clocktesting.FakeClock).SetTime(now.Add(3 * minute))
 			if err := b.refresh(t.Context()); err != nil {
 				t.Fatal(err)

@@ -13,10 +13,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// keptRestore is how what is remembered of restores is shared with other processes: the
+// storedRestore is how what is remembered of restores is shared with other processes: the
 // next one after a restart, that of a Job, a run by hand. A restore takes it back as well:
 // the memory of a process counts first.
-type keptRestore struct {
+type storedRestore struct {
 	text   string // as it was read or written last
 	read   bool
 	unread error // why it could not be read
@@ -72,10 +72,10 @@ func readRestore(text string, now time.Time) (d restoreDocument, err error) {
 	return d, nil
 }
 
-// recallRestore reads once what was kept by others. An error holds releases back until
+// loadRestore reads once what was kept by others. An error holds releases back until
 // it could be read.
-func (r *Reconciler) recallRestore(ctx context.Context, o *judge.Observation) {
-	k := &r.History.kept
+func (r *Reconciler) loadRestore(ctx context.Context, o *judge.Observation) {
+	k := &r.History.storedRestore
 	if r.Restores == nil || k.read || o.Now.Before(k.forbidden) {
 		return
 	}
@@ -97,17 +97,17 @@ func (r *Reconciler) recallRestore(ctx context.Context, o *judge.Observation) {
 		o.Warnings = append(o.Warnings, fmt.Sprintf("what is kept of restores of etcd could not be read, so nothing is released: %v", err))
 	default:
 		k.read, k.unread = true, nil
-		r.History.recall(d)
+		r.History.loadRestore(d)
 	}
 }
 
-// recall takes over what others have kept. A restore that was noticed here before that
+// loadRestore takes over what others have kept. A restore that was noticed here before that
 // could be read counts: what is kept may be of the backup.
-func (h *History) recall(d restoreDocument) {
+func (h *History) loadRestore(d restoreDocument) {
 	r := &h.restore
 	r.nodes = r.nodes.Union(sets.New(d.Nodes...))
 	if !r.at.After(d.At) {
-		h.adopt(d)
+		h.adoptRestore(d)
 		return
 	}
 	for _, name := range slices.Concat(d.Lost, d.Nodes) {
@@ -117,8 +117,8 @@ func (h *History) recall(d restoreDocument) {
 	}
 }
 
-// adopt takes over what others know of a restore.
-func (h *History) adopt(d restoreDocument) {
+// adoptRestore takes over what others know of a restore.
+func (h *History) adoptRestore(d restoreDocument) {
 	r := &h.restore
 	r.at, r.intact, r.why, r.settled = d.At, d.Intact, d.Why, d.Settled
 	if r.lost, r.gone, r.awaited = map[string]bool{}, map[string]time.Time{}, nil; r.intact.IsZero() {
@@ -133,10 +133,10 @@ func (h *History) adopt(d restoreDocument) {
 	h.reports = h.reports || !r.at.IsZero() && !r.settled && len(r.lost)+len(r.gone)+len(r.nodes) > 0
 }
 
-// keepRestore keeps what has changed for others. Where somebody else knows of a later
+// saveRestore keeps what has changed for others. Where somebody else knows of a later
 // restore, or has seen this one settled, that counts.
-func (r *Reconciler) keepRestore(ctx context.Context, o *judge.Observation) {
-	k := &r.History.kept
+func (r *Reconciler) saveRestore(ctx context.Context, o *judge.Observation) {
+	k := &r.History.storedRestore
 	if r.Restores == nil || !k.read || r.Options.DryRun {
 		return
 	}
@@ -148,7 +148,7 @@ func (r *Reconciler) keepRestore(ctx context.Context, o *judge.Observation) {
 		err = r.Restores.Amend(ctx, func(kept string) (string, error) {
 			if d, err := readRestore(kept, o.Now); err == nil && kept != k.text {
 				if own := &r.History.restore; d.At.After(own.at) || d.At.Equal(own.at) && d.Settled {
-					r.History.adopt(d)
+					r.History.adoptRestore(d)
 				}
 			}
 			text, err = r.History.restore.document()

@@ -41,7 +41,7 @@ func TestWhatIsKeptOfRestores(t *testing.T) {
 		}
 		s.err = errors.New("it was asked for again")
 		p.look(minute, leakOn(0))
-		if text := p.History.kept.text; text != s.text {
+		if text := p.History.storedRestore.text; text != s.text {
 			t.Errorf("it was written though nothing changed: %q", text)
 		}
 	})

@@ -17,8 +17,8 @@ func (h *History) restoreGate(j *judge.Judgement) string {
 	if o.Restored != "" {
 		return "etcd was restored (" + o.Restored + "): nothing is released by a look that began before"
 	}
-	if h.kept.unread != nil {
-		return fmt.Sprintf("what is kept of restores of etcd could not be read: %v", h.kept.unread)
+	if h.storedRestore.unread != nil {
+		return fmt.Sprintf("what is kept of restores of etcd could not be read: %v", h.storedRestore.unread)
 	}
 	h.noteRestores(o) // the second look may be the first that has an agent's word
 	return h.restoreState(j).Text()
@@ -39,9 +39,9 @@ func (h *History) restoreState(j *judge.Judgement) *judge.RestoreState {
 		return state
 	}
 	reports := reportsByName(j.Observation)
-	for name := range r.asked(j) {
+	for name := range r.nodesAsked(j) {
 		report := reports[name]
-		if r.owes(name, report, j.Observation) {
+		if r.awaits(name, report, j.Observation) {
 			state.Awaiting = append(state.Awaiting, name)
 			if r.lost[name] && j.Observation.Nodes[name] == nil && (report == nil || len(j.Observation.Nodes) > 0) {
 				state.Lost = append(state.Lost, name)
@@ -53,22 +53,22 @@ func (h *History) restoreState(j *judge.Judgement) *judge.RestoreState {
 	return state
 }
 
-// asked are the nodes that a restore asks for: those that should have an agent or have
+// nodesAsked are the nodes that a restore asks for: those that should have an agent or have
 // a report, and those of which that was known before.
-func (r *restore) asked(j *judge.Judgement) sets.Set[string] {
+func (r *restore) nodesAsked(j *judge.Judgement) sets.Set[string] {
 	all := sets.KeySet(j.Nodes).Union(sets.KeySet(r.lost)).Union(sets.KeySet(r.gone))
 	return all.Union(r.awaited)
 }
 
-// owes reports whether a node has yet to write its report. That it is dead, or that
+// awaits reports whether a node has yet to write its report. That it is dead, or that
 // somebody has deleted its Node object since the restore and an hour ago, is proof that
 // it has none to write. An object that the restore itself has lost proves nothing: what
 // ran there runs on. Of a node that was not known before, and of which the restore has
 // left the report alone, the object had been deleted before the backup.
-func (r *restore) owes(name string, report *podstate.Report, o *judge.Observation) bool {
+func (r *restore) awaits(name string, report *podstate.Report, o *judge.Observation) bool {
 	node := o.Nodes[name]
 	switch {
-	case report != nil && r.hasSince(report):
+	case report != nil && r.wroteSince(report):
 		return false
 	case node != nil:
 		return !node.Dead()
@@ -77,10 +77,10 @@ func (r *restore) owes(name string, report *podstate.Report, o *judge.Observatio
 	return !gone || o.Now.Sub(since) < goneFor
 }
 
-// hasSince reports whether a report was written since. An agent may have noticed the
+// wroteSince reports whether a report was written since. An agent may have noticed the
 // restore before this process did: it has written since the last look of before, and
 // vouches for that by now. It has no cause to write again.
-func (r *restore) hasSince(report *podstate.Report) bool {
+func (r *restore) wroteSince(report *podstate.Report) bool {
 	return !report.Written.Before(r.at) ||
 		!r.intact.IsZero() && report.Written.After(r.intact) && !report.Renewed.Before(r.at)
 }

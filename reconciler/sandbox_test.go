@@ -73,11 +73,11 @@ func TestAttachments(t *testing.T) {
 		{"younger than 15 min when it was observed", judge.Attached, report(attachment("box-1", its1, 20*time.Minute, nil), observedAgo(10*time.Minute))},
 		{"older than 15 min when it was observed", judge.Absent, report(attachment("box-1", its1, 30*time.Minute, nil), observedAgo(10*time.Minute))},
 		{"younger than 15 min by this clock, observed in the future by the node's", judge.Attached, report(attachment("box-1", its1, young, nil), observedAgo(-time.Hour))},
-		{"in a stale report, young", judge.Unheard, []part{aNode("worker-1"), staleReport("worker-1", attachment("box-1", its1, time.Minute, nil))}},
+		{"in a stale report, young", judge.NoFreshReport, []part{aNode("worker-1"), staleReport("worker-1", attachment("box-1", its1, time.Minute, nil))}},
 		// One that does not count is evidence of the node all the same.
 		{"closed, on the one node that is heard", judge.Absent, []part{aNode("worker-1"), aNode("worker-2"),
 			freshReport("worker-1", attachment("box-1", its1, young, closed)), staleReport("worker-2")}},
-		{"closed, on a node that is not heard, while the others are", judge.Unheard, []part{aNode("worker-1"), aNode("worker-2"),
+		{"closed, on a node that is not heard, while the others are", judge.NoFreshReport, []part{aNode("worker-1"), aNode("worker-2"),
 			staleReport("worker-1", attachment("box-1", its1, old, closed)), freshReport("worker-2")}},
 		{"too old, in the last report of a node that was rebooted", judge.NodeDead, []part{aNode("worker-1", booted("boot-2")),
 			staleReport("worker-1", attachment("box-1", its1, old, nil))}},
@@ -92,11 +92,11 @@ func TestFreshness(t *testing.T) {
 	expectStates(t, []stateCase{
 		{"renewed 59 s ago", judge.Ready, at(59 * time.Second)},
 		{"renewed 60 s ago", judge.Ready, at(60 * time.Second)},
-		{"renewed 61 s ago", judge.Unheard, at(61 * time.Second)},
-		{"never vouched for with this content", judge.Unheard, []part{worker, reportFrom("worker-1", 0, box("box-1", its1), unvouched)}},
-		{"renewed hours from now, so that the clocks tell nothing", judge.Unheard, at(-5 * time.Hour)},
-		{"gone in a stale report", judge.Unheard, []part{worker, staleReport("worker-1", gone("box-1", its1))}},
-		{"stopped in a stale report", judge.Unheard, []part{worker, staleReport("worker-1", box("box-1", its1, notReady(closed)))}},
+		{"renewed 61 s ago", judge.NoFreshReport, at(61 * time.Second)},
+		{"never vouched for with this content", judge.NoFreshReport, []part{worker, reportFrom("worker-1", 0, box("box-1", its1), unvouched)}},
+		{"renewed hours from now, so that the clocks tell nothing", judge.NoFreshReport, at(-5 * time.Hour)},
+		{"gone in a stale report", judge.NoFreshReport, []part{worker, staleReport("worker-1", gone("box-1", its1))}},
+		{"stopped in a stale report", judge.NoFreshReport, []part{worker, staleReport("worker-1", box("box-1", its1, notReady(closed)))}},
 	})
 }
 
@@ -104,16 +104,16 @@ func TestDeadNodes(t *testing.T) {
 	last := staleReport("worker-1", box("box-1", its1))
 	expectStates(t, []stateCase{
 		{"out of service and not Ready", judge.NodeDead, []part{aNode("worker-1", notReadyFor(time.Hour), outOfService), last}},
-		{"out of service and Ready", judge.Unheard, []part{aNode("worker-1", outOfService), last}},
-		{"not Ready for weeks, and no taint", judge.Unheard, []part{aNode("worker-1", notReadyFor(500*time.Hour)), last}},
+		{"out of service and Ready", judge.NoFreshReport, []part{aNode("worker-1", outOfService), last}},
+		{"not Ready for weeks, and no taint", judge.NoFreshReport, []part{aNode("worker-1", notReadyFor(500*time.Hour)), last}},
 		{"rebooted since the last report that has the id", judge.NodeDead, []part{aNode("worker-1", booted("boot-2")), last}},
-		{"still of the same boot", judge.Unheard, []part{aNode("worker-1", booted("boot-1")), last}},
-		{"the report carries no bootID", judge.Unheard, []part{aNode("worker-1", booted("boot-2")), staleReport("worker-1", box("box-1", its1), bootID(""))}},
-		{"the Node carries no bootID", judge.Unheard, []part{aNode("worker-1", booted("")), last}},
+		{"still of the same boot", judge.NoFreshReport, []part{aNode("worker-1", booted("boot-1")), last}},
+		{"the report carries no bootID", judge.NoFreshReport, []part{aNode("worker-1", booted("boot-2")), staleReport("worker-1", box("box-1", its1), bootID(""))}},
+		{"the Node carries no bootID", judge.NoFreshReport, []part{aNode("worker-1", booted("")), last}},
 		// The id was not there any more before the reboot: that the node has
 		// rebooted says nothing about where it runs.
-		{"rebooted since a report that names the id as gone", judge.Unheard, []part{aNode("worker-1", booted("boot-2")), staleReport("worker-1", gone("box-1", its1))}},
-		{"rebooted since a report that does not have the id", judge.Unheard, []part{aNode("worker-1", booted("boot-2")), staleReport("worker-1")}},
+		{"rebooted since a report that names the id as gone", judge.NoFreshReport, []part{aNode("worker-1", booted("boot-2")), staleReport("worker-1", gone("box-1", its1))}},
+		{"rebooted since a report that does not have the id", judge.NoFreshReport, []part{aNode("worker-1", booted("boot-2")), staleReport("worker-1")}},
 		{"without agents, the pod's node out of service", judge.NodeDead, []part{aNode("worker-1", notReadyFor(time.Hour), outOfService), terminating.pod}},
 	})
 }
@@ -122,7 +122,7 @@ func TestMissingNodes(t *testing.T) {
 	last := staleReport("worker-1", box("box-1", its1))
 	expectStates(t, []stateCase{
 		{"no Node object of the node whose last report has the id", judge.NodeMissing, []part{aNode("worker-2"), freshReport("worker-2"), last}},
-		{"no Node objects at all: nothing is known of nodes", judge.Unheard, []part{freshReport("worker-2"), last}},
+		{"no Node objects at all: nothing is known of nodes", judge.NoFreshReport, []part{freshReport("worker-2"), last}},
 		{"no Node object, and the report names the id as gone", judge.Absent,
 			[]part{aNode("worker-2"), freshReport("worker-2"), staleReport("worker-1", gone("box-1", its1))}},
 		{"without agents, no Node object of the pod's node", judge.NodeMissing, []part{aNode("worker-2"), terminating.pod}},
@@ -146,13 +146,13 @@ func TestWhetherThereAreAgents(t *testing.T) {
 	expectStates(t, []stateCase{
 		{"no report, and none was ever seen", judge.NoSource, []part{worker}},
 		{"no report, and earlier looks saw none", judge.NoSource, []part{worker, sawNone}},
-		{"no report any more", judge.Unheard, []part{worker, sawReports}},
-		{"reports that could not be read", judge.Unheard, []part{worker, unreadable}},
-		{"reports that could not be read, and no nodes known", judge.Unheard, []part{unreadable}},
-		{"reports of other nodes only", judge.Unheard, []part{worker, aNode("worker-2"), freshReport("worker-2")}},
+		{"no report any more", judge.NoFreshReport, []part{worker, sawReports}},
+		{"reports that could not be read", judge.NoFreshReport, []part{worker, unreadable}},
+		{"reports that could not be read, and no nodes known", judge.NoFreshReport, []part{unreadable}},
+		{"reports of other nodes only", judge.NoFreshReport, []part{worker, aNode("worker-2"), freshReport("worker-2")}},
 	})
 	t.Run("agents are required and none reports: Unheard", func(t *testing.T) {
-		if got := stateIn(t, judge.Policy{AgentsRequired: true}, worker); got != judge.Unheard {
+		if got := stateIn(t, judge.Policy{AgentsRequired: true}, worker); got != judge.NoFreshReport {
 			t.Errorf("got %s", got)
 		}
 	})
@@ -190,14 +190,14 @@ func TestAgentNodes(t *testing.T) {
 		parts  []part
 	}{
 		{"a Windows node is not waited for", judge.Policy{}, judge.Absent, []part{aNode("worker-1"), aNode("win", windows), freshReport("worker-1")}},
-		{"a Linux node without a report is", judge.Policy{}, judge.Unheard, []part{aNode("worker-1"), aNode("worker-2"), freshReport("worker-1")}},
+		{"a Linux node without a report is", judge.Policy{}, judge.NoFreshReport, []part{aNode("worker-1"), aNode("worker-2"), freshReport("worker-1")}},
 		{"a selector of one's own leaves out a Linux node", judge.Policy{AgentNodes: selector}, judge.Absent,
 			[]part{aNode("worker-1", label("agent", "yes")), aNode("worker-2"), freshReport("worker-1")}},
-		{"a selector of one's own takes in a Windows node", judge.Policy{AgentNodes: selector}, judge.Unheard,
+		{"a selector of one's own takes in a Windows node", judge.Policy{AgentNodes: selector}, judge.NoFreshReport,
 			[]part{aNode("worker-1", label("agent", "yes")), aNode("win", windows, label("agent", "yes")), freshReport("worker-1")}},
-		{"a node that is not selected counts where its report has the id", judge.Policy{}, judge.Unheard,
+		{"a node that is not selected counts where its report has the id", judge.Policy{}, judge.NoFreshReport,
 			[]part{aNode("worker-1"), aNode("win", windows), freshReport("worker-1"), staleReport("win", box("box-1", its1))}},
-		{"none is selected, and none has a report, so none could run it", judge.Policy{AgentNodes: selector, AgentsRequired: true}, judge.Unheard, []part{aNode("worker-1")}},
+		{"none is selected, and none has a report, so none could run it", judge.Policy{AgentNodes: selector, AgentsRequired: true}, judge.NoFreshReport, []part{aNode("worker-1")}},
 		{"a node that is not selected counts where it has a report", judge.Policy{AgentNodes: selector}, judge.Absent, []part{aNode("worker-1"), freshReport("worker-1")}},
 	} {
 		t.Run(c.says+": "+c.want.String(), func(t *testing.T) {

@@ -15,7 +15,7 @@ func TestWhatStandsIsWhatALookAtEverythingFinds(t *testing.T) {
 	for seed := range uint64(6000) {
 		x, o, policy := amendedAtRandom(chance{rand.New(rand.NewPCG(seed, 4))})
 		all := judged(o, policy).Findings
-		m := &repairs{basis: basis{x: x}}
+		m := &repairBatch{snapshot: snapshot{x: x}}
 		x.IndexReservations()
 		for i := range all {
 			f := &all[i]
@@ -23,7 +23,7 @@ func TestWhatStandsIsWhatALookAtEverythingFinds(t *testing.T) {
 				continue
 			}
 			kinds[f.Kind]++
-			still := m.standing([]*mend{{Finding: f, waited: true}})
+			still := m.stillFound([]*repairAttempt{{Finding: f, waited: true}})
 			var found []judge.Finding
 			for _, s := range still {
 				found = append(found, *s.Finding)

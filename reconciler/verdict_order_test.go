@@ -105,7 +105,7 @@ func TestAMirrorPodIsKnownByItsAnnotation(t *testing.T) {
 // A finished pod on an unheard node, or without agents: only kubelet's word
 // counts, and on an unheard node only where the last report does not contradict it.
 func TestFinishedWithoutAFreshReport(t *testing.T) {
-	freed, unheard := outcome{judge.Stale, judge.PodFinished, false, judge.Unheard}, outcome{judge.Held, judge.NodeUnheard, false, judge.Unheard}
+	freed, unheard := outcome{judge.Stale, judge.PodFinished, false, judge.NoFreshReport}, outcome{judge.Held, judge.NoFreshReportReason, false, judge.NoFreshReport}
 	bare, running := outcome{judge.Stale, judge.PodFinished, false, judge.NoSource}, outcome{judge.Held, judge.TerminalButRunning, false, judge.NoSource}
 	done := func(ago time.Duration, edits ...podEdit) part {
 		return web(append([]podEdit{phaseIs("Succeeded"), stoppedByKubelet(ago)}, edits...)...)
@@ -143,8 +143,8 @@ func TestUnreachableNodeTimeout(t *testing.T) {
 	down := func(d time.Duration) part {
 		return all(aNode("worker-1", notReadyFor(d)), staleReport("worker-1", box("box-1", its1)))
 	}
-	held := outcome{judge.Held, judge.NodeUnreachable, false, judge.Unheard}
-	stale := outcome{judge.Stale, judge.NodeUnreachable, false, judge.Unheard}
+	held := outcome{judge.Held, judge.NodeUnreachable, false, judge.NoFreshReport}
+	stale := outcome{judge.Stale, judge.NodeUnreachable, false, judge.NoFreshReport}
 	t.Run("off by default, however long the node has been away", func(t *testing.T) {
 		expect(t, held, usualPool, down(1000*time.Hour))
 	})
@@ -154,7 +154,7 @@ func TestUnreachableNodeTimeout(t *testing.T) {
 		expectUnder(t, hour, held, usualPool, aNode("worker-1", func(n *nodeObject) { n.Status.Conditions = nil }), staleReport("worker-1", box("box-1", its1)))
 	})
 	t.Run("held while one of the nodes in question is Ready", func(t *testing.T) {
-		expectUnder(t, hour, outcome{judge.Held, judge.NodeUnheard, false, judge.Unheard}, usualPool,
+		expectUnder(t, hour, outcome{judge.Held, judge.NoFreshReportReason, false, judge.NoFreshReport}, usualPool,
 			aNode("worker-1", notReadyFor(2*time.Hour)), aNode("worker-2"), staleReport("worker-1"), staleReport("worker-2"))
 	})
 	t.Run("held while one of the nodes in question went away later", func(t *testing.T) {
@@ -166,7 +166,7 @@ func TestUnreachableNodeTimeout(t *testing.T) {
 		expectUnder(t, hour, outcome{judge.Held, judge.NodeUnreachable, false, judge.NoSource}, usualPool, terminating.pod, aNode("worker-1", notReadyFor(time.Minute)))
 	})
 	t.Run("an address that the pod carries stays in use", func(t *testing.T) {
-		expectUnder(t, hour, outcome{judge.InUse, judge.AddressOnPod, false, judge.Unheard}, usualPool, carrier.pod, down(2*time.Hour))
+		expectUnder(t, hour, outcome{judge.InUse, judge.AddressOnPod, false, judge.NoFreshReport}, usualPool, carrier.pod, down(2*time.Hour))
 	})
 }
 

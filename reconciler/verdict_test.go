@@ -65,11 +65,11 @@ func lostItsNode(uid string) what {
 		all(aNode("worker-2"), freshReport("worker-2"), staleReport("worker-1", box("box-1", uid))), judge.NodeMissing}
 }
 func isUnheard(uid string) what {
-	return what{owned(uid) + "is on an unheard node", all(aNode("worker-1"), staleReport("worker-1", box("box-1", uid))), judge.Unheard}
+	return what{owned(uid) + "is on an unheard node", all(aNode("worker-1"), staleReport("worker-1", box("box-1", uid))), judge.NoFreshReport}
 }
 func isUnreachable(uid string) what {
 	return what{owned(uid) + "is on an unheard node that is not Ready",
-		all(aNode("worker-1", notReadyFor(time.Hour)), staleReport("worker-1", box("box-1", uid))), judge.Unheard}
+		all(aNode("worker-1", notReadyFor(time.Hour)), staleReport("worker-1", box("box-1", uid))), judge.NoFreshReport}
 }
 
 var (
@@ -129,11 +129,11 @@ func rows() []row {
 		{[]who{nobody, live, terminating, carrierEnds, finished, succeeded, finishedDel}, []what{isNotReady(its1), isNotReady(others), isNotReady(unsaid)}, judge.Held, false, judge.SandboxNotReady},
 		{[]who{nobody, live, terminating, carrierEnds, stuck, finished, succeeded}, []what{diedWithNode(its1), diedWithNode(others), diedWithNode(unsaid)}, judge.Stale, true, judge.NodeDeadReason},
 		{[]who{nobody, live, terminating, carrierEnds, stuck, finished, succeeded}, []what{lostItsNode(its1), lostItsNode(others)}, judge.Stale, false, judge.NodeMissingReason},
-		{[]who{nobody, live, terminating, carrierEnds, stuck, finished, finishedDel}, []what{isUnheard(its1)}, judge.Held, false, judge.NodeUnheard},
+		{[]who{nobody, live, terminating, carrierEnds, stuck, finished, finishedDel}, []what{isUnheard(its1)}, judge.Held, false, judge.NoFreshReportReason},
 		{[]who{nobody, live, terminating, carrierEnds, stuck, finished, finishedDel}, []what{isUnreachable(its1)}, judge.Held, false, judge.NodeUnreachable},
 		// Kubelet's word is about the successor, not about the sandbox on the node that is not heard.
 		{[]who{{"a successor that kubelet stopped since the last report", web(phaseIs("Succeeded"), stoppedByKubelet(time.Minute))}},
-			[]what{isUnheard(others)}, judge.Held, false, judge.NodeUnheard},
+			[]what{isUnheard(others)}, judge.Held, false, judge.NoFreshReportReason},
 		{[]who{live}, []what{hasStopped(others), isGone(others)}, judge.Stale, true, judge.PodReplaced},
 		{[]who{live}, []what{hasStopped(its1), hasStopped(unsaid), isGone(its1), isGone(unsaid)}, judge.Stale, true, judge.SandboxReplaced},
 		{[]who{

@@ -111,7 +111,7 @@ func (w window) breaker(now time.Time, n, total int) string {
 // amendWindow changes the window, the one that others find where there is a right to it.
 func (r *Reconciler) amendWindow(ctx context.Context, now time.Time, change func(window) window) error {
 	h := r.History
-	if r.Window != nil && !h.alone {
+	if r.Window != nil && !h.windowForbidden {
 		err := r.Window.Amend(ctx, func(kept string) (string, error) {
 			w, mended, err := readWindow(kept, now)
 			if err != nil {
@@ -131,18 +131,18 @@ func (r *Reconciler) amendWindow(ctx context.Context, now time.Time, change func
 		if !errors.Is(err, ErrForbidden) {
 			return err
 		}
-		h.alone = true
+		h.windowForbidden = true
 		r.Log.Warn("the breaker counts the releases of this process only: there is no right to keep them for others", "error", err)
 	}
 	h.released = change(h.released.since(now))
 	return nil
 }
 
-// intend counts the unconfirmed releases of a plan before they are made: a process
+// countInWindow counts the unconfirmed releases of a plan before they are made: a process
 // that ends half-way through must not have made them unseen. Where others have made
 // so many that these are too many, or they cannot be counted, they are taken out of
 // the plan. It returns how many were counted.
-func (r *Reconciler) intend(ctx context.Context, j *judge.Judgement, plan *Plan) (n int) {
+func (r *Reconciler) countInWindow(ctx context.Context, j *judge.Judgement, plan *Plan) (n int) {
 	for _, it := range plan.Release {
 		if !it.Proven {
 			n++
@@ -171,11 +171,11 @@ func (r *Reconciler) intend(ctx context.Context, j *judge.Judgement, plan *Plan)
 	return 0
 }
 
-// made corrects what was intended: only what was made counts.
-func (r *Reconciler) made(ctx context.Context, j *judge.Judgement, intended int, released []*judge.Item) {
+// correctWindow corrects what was intended: only what was made counts.
+func (r *Reconciler) correctWindow(ctx context.Context, j *judge.Judgement, intended int, released []*judge.Item) {
 	n := 0
 	for _, it := range released {
-		if !it.Proven && (it.Allocation != nil || len(it.With()) == 0) {
+		if !it.Proven && (it.Allocation != nil || len(it.Related()) == 0) {
 			n++
 		}
 	}

@@ -42,7 +42,7 @@ func (b *batch) write(ctx context.Context, h *Hold, still []*releaseAttempt, rea
 	_ = g.Wait()
 	noteShared(parts, leaving)
 	for _, w := range parts {
-		failed, err = append(failed, w.failed...), worse(err, w.err)
+		failed, err = append(failed, w.failed...), moreSevere(err, w.err)
 		if w.conflict {
 			b.out.Conflicts++
 		}
@@ -97,32 +97,32 @@ func (b *batch) writeOne(ctx context.Context, h *Hold, w *poolWrite, leaving map
 		return
 	}
 	if err := b.removeEntries(ctx, h, w); err != nil {
-		w.failed, w.done, w.err = append(w.failed, w.done...), nil, worse(w.err, err)
+		w.failed, w.done, w.err = append(w.failed, w.done...), nil, moreSevere(w.err, err)
 		w.conflict = errors.Is(err, ErrConflict)
 	}
 }
 
-// worse is the error that says more: a conflict concerns one object, which is
+// moreSevere is the error that says more: a conflict concerns one object, which is
 // read again.
-func worse(a, b error) error {
+func moreSevere(a, b error) error {
 	if a == nil || errors.Is(a, ErrConflict) && b != nil {
 		return b
 	}
 	return a
 }
 
-// during makes one write if the hold allows for it. One that is under way is not
+// writeUnderHold makes one write if the hold allows for it. One that is under way is not
 // broken off when the hold ends: it carries its proof, and the API server would
 // have worked on it in vain.
-func (r *Reconciler) during(ctx context.Context, h *Hold, write func(context.Context) error) error {
+func (r *Reconciler) writeUnderHold(ctx context.Context, h *Hold, write func(context.Context) error) error {
 	if !h.mayWrite(ctx) {
 		return ErrHoldSpent
 	}
-	ctx, cancel := inAnyCase(ctx)
+	ctx, cancel := detached(ctx)
 	defer cancel()
 	began := r.Clock.Now()
 	err := write(ctx)
-	h.answered(r.Clock.Since(began))
+	h.noteLatency(r.Clock.Since(began))
 	return err
 }
 
@@ -159,8 +159,8 @@ func (b *batch) deleteReservations(ctx context.Context, h *Hold, items []*releas
 		wg.Go(func() {
 			defer func() { <-slots }()
 			errs[i] = ErrHoldSpent // time is left for the entries of those that are deleted
-			if h.open(ctx, b.Clock) {
-				errs[i] = b.during(ctx, h, func(ctx context.Context) error { return b.Writer.DeleteReservation(ctx, res) })
+			if h.mayBegin(ctx, b.Clock) {
+				errs[i] = b.writeUnderHold(ctx, h, func(ctx context.Context) error { return b.Writer.DeleteReservation(ctx, res) })
 			}
 		})
 	}
@@ -180,13 +180,13 @@ func (b *batch) deleteReservations(ctx context.Context, h *Hold, items []*releas
 				t.noteDeleted(res)
 			}
 			t.unsure = t.unsure || derr != nil
-			t.failed = worse(t.failed, derr)
+			t.failed = moreSevere(t.failed, derr)
 		}
 		if t.failed == nil {
 			gone = append(gone, t)
 			continue
 		}
-		failed, err = append(failed, t), worse(err, t.failed)
+		failed, err = append(failed, t), moreSevere(err, t.failed)
 	}
 	return failed, gone, err
 }
@@ -209,8 +209,8 @@ func (t *releaseAttempt) reservations(leaving map[judge.ID]bool) []*ippool.Reser
 		return []*ippool.Reservation{t.Reservation}
 	}
 	var all []*ippool.Reservation
-	for _, r := range t.With() {
-		if r.Verdict == judge.Stale && !slices.ContainsFunc(r.With(), func(a *judge.Item) bool { return !leaving[a.ID()] }) {
+	for _, r := range t.Related() {
+		if r.Verdict == judge.Stale && !slices.ContainsFunc(r.Related(), func(a *judge.Item) bool { return !leaving[a.ID()] }) {
 			all = append(all, r.Reservation)
 		}
 	}
@@ -218,12 +218,12 @@ func (t *releaseAttempt) reservations(leaving map[judge.ID]bool) []*ippool.Reser
 }
 
 func (t *releaseAttempt) withReservation(res *ippool.Reservation) *judge.Item {
-	for _, r := range t.With() {
+	for _, r := range t.Related() {
 		if r.Reservation == res {
 			return r
 		}
 	}
-	return t.WithReservation(res)
+	return t.ReservationItem(res)
 }
 
 // removeEntries removes the items' entries from their pool, with the patch that
@@ -235,7 +235,7 @@ func (b *batch) removeEntries(ctx context.Context, h *Hold, w *poolWrite) (err e
 	} else if patch, err = ippool.RemovePatch(w.pool, entriesOf(w.done)); err != nil {
 		return err
 	}
-	err = b.during(ctx, h, func(ctx context.Context) (err error) {
+	err = b.writeUnderHold(ctx, h, func(ctx context.Context) (err error) {
 		w.version, err = b.Writer.PatchPool(ctx, w.pool, patch)
 		return err
 	})

@@ -23,13 +23,13 @@ const writeBackFor = 700 * time.Millisecond
 // write writes what the findings say is missing or wrong: entries with one patch for
 // each pool, then their reservations. It returns the findings of which that failed,
 // and reservations that there was no time for.
-func (m *repairs) write(ctx context.Context, h *Hold, findings []*mend) (left []*mend, err error) {
-	entries := map[*ippool.Pool][]*mend{}
-	var reservations []*mend
+func (m *repairBatch) write(ctx context.Context, h *Hold, findings []*repairAttempt) (left []*repairAttempt, err error) {
+	entries := map[*ippool.Pool][]*repairAttempt{}
+	var reservations []*repairAttempt
 	for _, f := range findings {
 		switch pool := f.Repair.Pool; {
 		case pool.Paused:
-			m.failed([]*mend{f}, fmt.Errorf("%w: pool %s, by its annotation %s", errPaused, pool.Ref(), ippool.PausedAnnotation))
+			m.failed([]*repairAttempt{f}, fmt.Errorf("%w: pool %s, by its annotation %s", errPaused, pool.Ref(), ippool.PausedAnnotation))
 		case f.Repair.Key != "":
 			entries[pool] = append(entries[pool], f)
 		default:
@@ -45,7 +45,7 @@ func (m *repairs) write(ctx context.Context, h *Hold, findings []*mend) (left []
 		}
 	}
 	failed, rerr := m.writeReservations(ctx, h, reservations)
-	return append(left, failed...), worse(err, rerr)
+	return append(left, failed...), moreSevere(err, rerr)
 }
 
 func sortedPools[T any](by map[*ippool.Pool]T) []*ippool.Pool {
@@ -57,7 +57,7 @@ func sortedPools[T any](by map[*ippool.Pool]T) []*ippool.Pool {
 	return pools
 }
 
-func (m *repairs) done(f *mend) {
+func (m *repairBatch) done(f *repairAttempt) {
 	m.Log.Info("repaired", "kind", f.Kind, "address", f.IP, "pool", f.Pool, "pods", f.Pods, "podRef", f.Repair.PodRef, "containerID", f.Repair.ContainerID)
 	m.out.Repaired = append(m.out.Repaired, *f.Finding)
 	m.wrote++
@@ -70,7 +70,7 @@ func (m *repairs) done(f *mend) {
 }
 
 // writeEntries patches the pools beside each other.
-func (m *repairs) writeEntries(ctx context.Context, h *Hold, by map[*ippool.Pool][]*mend) (failed []*mend, err error) {
+func (m *repairBatch) writeEntries(ctx context.Context, h *Hold, by map[*ippool.Pool][]*repairAttempt) (failed []*repairAttempt, err error) {
 	pools := sortedPools(by)
 	errs, versions := make([]error, len(pools)), make([]string, len(pools))
 	var g errgroup.Group
@@ -78,7 +78,7 @@ func (m *repairs) writeEntries(ctx context.Context, h *Hold, by map[*ippool.Pool
 	for i, pool := range pools {
 		g.Go(func() error {
 			errs[i] = ErrHoldSpent
-			if h.open(ctx, m.Clock) {
+			if h.mayBegin(ctx, m.Clock) {
 				versions[i], errs[i] = m.patch(ctx, h, pool, newEntries(by[pool]))
 			}
 			return nil
@@ -88,7 +88,7 @@ func (m *repairs) writeEntries(ctx context.Context, h *Hold, by map[*ippool.Pool
 	wrote := &judge.Live{Pools: map[types.NamespacedName]*ippool.Pool{}}
 	for i, pool := range pools {
 		if errs[i] != nil {
-			failed, err = append(failed, by[pool]...), worse(err, errs[i])
+			failed, err = append(failed, by[pool]...), moreSevere(err, errs[i])
 			if errors.Is(errs[i], ErrConflict) {
 				m.out.Conflicts++
 			}
@@ -103,7 +103,7 @@ func (m *repairs) writeEntries(ctx context.Context, h *Hold, by map[*ippool.Pool
 	return failed, err
 }
 
-func newEntries(findings []*mend) []ippool.NewEntry {
+func newEntries(findings []*repairAttempt) []ippool.NewEntry {
 	entries := make([]ippool.NewEntry, 0, len(findings))
 	for _, f := range findings {
 		w := f.Repair
@@ -112,12 +112,12 @@ func newEntries(findings []*mend) []ippool.NewEntry {
 	return entries
 }
 
-func (m *repairs) patch(ctx context.Context, h *Hold, pool *ippool.Pool, entries []ippool.NewEntry) (version string, err error) {
+func (m *repairBatch) patch(ctx context.Context, h *Hold, pool *ippool.Pool, entries []ippool.NewEntry) (version string, err error) {
 	patch, err := ippool.WritePatch(pool, entries)
 	if err != nil {
 		return "", err
 	}
-	err = m.during(ctx, h, func(ctx context.Context) (err error) {
+	err = m.writeUnderHold(ctx, h, func(ctx context.Context) (err error) {
 		version, err = m.Writer.PatchPool(ctx, pool, patch)
 		return err
 	})
@@ -126,27 +126,27 @@ func (m *repairs) patch(ctx context.Context, h *Hold, pool *ippool.Pool, entries
 
 // reservationOf is the missing reservation of an entry that was written; nil where it
 // needs none, has it, or another pod needs the one that is there.
-func (m *repairs) reservationOf(f *mend) *mend {
+func (m *repairBatch) reservationOf(f *repairAttempt) *repairAttempt {
 	w := *f.Repair
 	own, other := m.x.ReservedFor(&w)
-	if !w.Overlapping || own != nil || other != nil && !m.x.Outlived(other, &w) {
+	if !w.Overlapping || own != nil || other != nil && !m.x.MayReplace(other, &w) {
 		return nil
 	}
 	w.Key, w.Instead, w.Replaced = "", nil, other
 	missing := *f.Finding
 	missing.Kind, missing.Repair = judge.MissingReservation, &w
 	missing.Message = fmt.Sprintf("the entry of %s was written back, and its reservation was missing", f.IP)
-	return &mend{Finding: &missing, waited: f.waited, follow: true}
+	return &repairAttempt{Finding: &missing, waited: f.waited, follow: true}
 }
 
-func (m *repairs) writeReservations(ctx context.Context, h *Hold, findings []*mend) (failed []*mend, err error) {
+func (m *repairBatch) writeReservations(ctx context.Context, h *Hold, findings []*repairAttempt) (failed []*repairAttempt, err error) {
 	errs := make([]error, len(findings))
 	var g errgroup.Group
 	g.SetLimit(parallelWrites)
 	for i, f := range findings {
 		g.Go(func() error {
 			errs[i] = ErrHoldSpent
-			if h.open(ctx, m.Clock) {
+			if h.mayBegin(ctx, m.Clock) {
 				errs[i] = m.writeReservation(ctx, h, f.Repair)
 			}
 			return nil
@@ -157,7 +157,7 @@ func (m *repairs) writeReservations(ctx context.Context, h *Hold, findings []*me
 	for i, f := range findings {
 		if errs[i] != nil {
 			f.unsure = !errors.Is(errs[i], ErrHoldSpent)
-			failed, err = append(failed, f), worse(err, errs[i])
+			failed, err = append(failed, f), moreSevere(err, errs[i])
 			continue
 		}
 		r := ippool.ReadReservation(f.Repair.NewReservation())
@@ -171,15 +171,15 @@ func (m *repairs) writeReservations(ctx context.Context, h *Hold, findings []*me
 // writeReservation creates a reservation. One in its place that another pod has
 // outlived is deleted before, with its UID and resourceVersion: left alone it would let
 // that pod have the address from a pool with an overlapping range.
-func (m *repairs) writeReservation(ctx context.Context, h *Hold, w *judge.Repair) error {
+func (m *repairBatch) writeReservation(ctx context.Context, h *Hold, w *judge.Repair) error {
 	create := func(ctx context.Context) error { return m.Writer.CreateReservation(ctx, w.NewReservation()) }
 	if w.Replaced == nil {
-		return m.during(ctx, h, create)
+		return m.writeUnderHold(ctx, h, create)
 	}
-	if err := m.during(ctx, h, func(ctx context.Context) error { return m.Writer.DeleteReservation(ctx, w.Replaced) }); err != nil {
+	if err := m.writeUnderHold(ctx, h, func(ctx context.Context) error { return m.Writer.DeleteReservation(ctx, w.Replaced) }); err != nil {
 		return err
 	}
-	ctx, cancel := inAnyCase(ctx) // it must not be left half done
+	ctx, cancel := detached(ctx) // it must not be left half done
 	defer cancel()
 	return create(ctx)
 }

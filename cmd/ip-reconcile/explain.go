@@ -23,10 +23,10 @@ func (t *table) explain(addr netip.Addr, j *judge.Judgement) {
 		t.line("%s in pool %s (%s, key %q)", it.Text(), it.Object(), it.Pool.RangeText, it.Key())
 		t.fact("entry", fmt.Sprintf("podref %s, id %s, ifname %s", dash(it.PodRef()), dash(it.ContainerID()), dash(it.IfName())))
 		t.verdict(it)
-		for _, r := range it.With() {
+		for _, r := range it.Related() {
 			t.fact("reservation", fmt.Sprintf("%s: %s, %s", r.Object(), r.Verdict, r.Reason))
 		}
-		if len(it.With()) == 0 {
+		if len(it.Related()) == 0 {
 			t.fact("reservation", "none")
 		}
 		t.line("")
@@ -34,8 +34,8 @@ func (t *table) explain(addr netip.Addr, j *judge.Judgement) {
 	for _, it := range j.Reservations {
 		t.line("%s in reservation %s (network %q)", it.Text(), it.Object(), it.Network())
 		t.fact("entry", fmt.Sprintf("podref %s, ifname %s", dash(it.PodRef()), dash(it.IfName())))
-		if len(it.With()) > 0 {
-			t.fact("verdict", fmt.Sprintf("%s: %s, shared with its allocation in %s", it.Verdict, it.Reason, it.With()[0].Object()))
+		if len(it.Related()) > 0 {
+			t.fact("verdict", fmt.Sprintf("%s: %s, shared with its allocation in %s", it.Verdict, it.Reason, it.Related()[0].Object()))
 		} else {
 			t.verdict(it)
 		}
@@ -70,7 +70,7 @@ func aboutPod(e *judge.Evidence) string {
 	own := map[judge.Ownership]string{
 		judge.OwnerUnknown: "not known whether the sandbox is its own", judge.ItsPod: "the sandbox is its own",
 		judge.NotItsPod: "the sandbox is another pod's",
-	}[e.Own]
+	}[e.Ownership]
 	return fmt.Sprintf("%s on node %s, UID %s; %s; network-status %s; the address is %son it",
 		e.Phase, dash(e.Pod.Node), e.Pod.UID, own, status, map[bool]string{true: "", false: "not "}[e.OnPod])
 }
@@ -83,8 +83,8 @@ func aboutSandbox(e *judge.Evidence) string {
 	if len(e.Nodes) > 0 {
 		text += "; could run on " + strings.Join(e.Nodes, ", ")
 	}
-	if e.Sandbox == judge.Unheard {
-		text += "; not heard: " + strings.Join(e.Unheard, ", ")
+	if e.Sandbox == judge.NoFreshReport {
+		text += "; not heard: " + strings.Join(e.WithoutReport, ", ")
 	}
 	return text
 }

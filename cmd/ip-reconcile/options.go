@@ -115,6 +115,6 @@ func (o *options) withLocalNode() (func(reconciler.Source) reconciler.Source, er
 		return nil, err
 	}
 	return func(cluster reconciler.Source) reconciler.Source {
-		return &reconciler.WithLocalNode{Source: cluster, Node: o.node.Name, BootID: bootID, Look: inspector.Report}
+		return &reconciler.WithLocalNode{Source: cluster, Node: o.node.Name, BootID: bootID, Inspect: inspector.Report}
 	}, nil
 }

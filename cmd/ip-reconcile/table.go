@@ -76,7 +76,7 @@ func (t *table) result(out *reconciler.Result, all bool) {
 		} else {
 			reservations++
 		}
-		if it.Allocation != nil || len(it.With()) == 0 {
+		if it.Allocation != nil || len(it.Related()) == 0 {
 			released = append(released, it)
 		}
 	}
@@ -158,7 +158,7 @@ func count(n int, what string) string {
 func pick(j *judge.Judgement, v judge.Verdict) []*judge.Item {
 	var found []*judge.Item
 	for _, it := range slices.Concat(j.Allocations, j.Reservations) {
-		if it.Verdict == v && (it.Allocation != nil || len(it.With()) == 0) {
+		if it.Verdict == v && (it.Allocation != nil || len(it.Related()) == 0) {
 			found = append(found, it)
 		}
 	}

@@ -87,7 +87,7 @@ func (x *Index) setNow(now time.Time) {
 	}
 	x.agents = [2]*nodeSet{}
 	clear(x.nodeSets)
-	maps.DeleteFunc(x.young, func(p *podstate.Pod, _ bool) bool { return !x.ages(p) })
+	maps.DeleteFunc(x.youngPods, func(p *podstate.Pod, _ bool) bool { return !x.ageMatters(p) })
 }
 
 // setPod reports whether all must be built again.
@@ -104,11 +104,11 @@ func (x *Index) setPod(name types.NamespacedName, p *podstate.Pod) (rebuild bool
 func (x *Index) removePod(number uint32) (rebuild bool) {
 	p := x.pods[number]
 	x.byName.remove(x.name(p.Namespace, p.Name), number)
-	x.claims(p, func(addr netip.Addr, _ *ippool.NAD) { x.carried.remove(x.address(addr), number) })
-	delete(x.young, p)
+	x.whereaboutsAddresses(p, func(addr netip.Addr, _ *ippool.NAD) { x.podsByAddress.remove(x.address(addr), number) })
+	delete(x.youngPods, p)
 	x.pods[number] = nil
-	x.free = append(x.free, number)
-	return x.leaves(p.Node)
+	x.freePodNumbers = append(x.freePodNumbers, number)
+	return x.removeFromNode(p.Node)
 }
 
 // setPool reports whether all must be built again.
@@ -137,13 +137,13 @@ func (x *Index) setPool(name types.NamespacedName, p *ippool.Pool) (rebuild bool
 	if alike := x.ranges[p.Range.Prefix()]; p.Problem == "" {
 		alike[slices.IndexFunc(alike, same)] = q
 	}
-	if i := slices.IndexFunc(x.odd, same); i >= 0 {
-		x.odd[i] = q
+	if i := slices.IndexFunc(x.ambiguousPools, same); i >= 0 {
+		x.ambiguousPools[i] = q
 	}
 	for i := range old.Allocations {
 		a := &old.Allocations[i]
 		if a.Address.IsValid() && !q.taken.has(a.Offset) {
-			x.loose = append(x.loose, old.mayBe(a)...)
+			x.maybeUnrecorded = append(x.maybeUnrecorded, old.possibleAddresses(a)...)
 		}
 	}
 	return false
@@ -179,9 +179,9 @@ func (x *Index) setReservation(name types.NamespacedName, r *ippool.Reservation)
 // evidence there is. The cost grows with the addresses; the first time with the
 // number of reservations. There are no findings in it, and Nodes are as they
 // were when the index was built.
-func (x *Index) JudgeAddresses(addresses []netip.Addr) *Judgement { return x.judgingOf(addresses).j }
+func (x *Index) JudgeAddresses(addresses []netip.Addr) *Judgement { return x.verdictsOn(addresses).out }
 
-func (x *Index) judgingOf(addresses []netip.Addr) *judging {
+func (x *Index) verdictsOn(addresses []netip.Addr) *verdicts {
 	x.IndexReservations()
 	addresses = uniqueAddresses(slices.Clone(addresses))
 	var entries []entry
@@ -196,14 +196,14 @@ func (x *Index) judgingOf(addresses []netip.Addr) *judging {
 	}
 	slices.SortFunc(entries, func(a, b entry) int { return cmp.Or(cmp.Compare(a.pool.ref, b.pool.ref), cmp.Compare(a.at, b.at)) })
 	entries = slices.CompactFunc(entries, func(a, b entry) bool { return a.Allocation == b.Allocation })
-	w := x.newJudging(len(entries), len(reservations))
+	w := x.newVerdicts(len(entries), len(reservations))
 	items := make(map[*ippool.Allocation]*Item, len(entries))
 	for _, e := range entries {
 		a := e.Allocation
 		items[a] = w.allocation(e.pool, a, x.text(a.ContainerID), x.name(a.Owner.Namespace, a.Owner.Name))
 	}
 	for _, r := range slices.SortedFunc(maps.Keys(reservations), byName) {
-		w.reservation(r, x.readings(w.readings[:0], r), func(e entry) *Item { return items[e.Allocation] })
+		w.reservation(r, x.readingsOf(w.readings[:0], r), func(e entry) *Item { return items[e.Allocation] })
 	}
 	return w
 }
@@ -214,7 +214,7 @@ func (x *Index) networksIn(p *pool) []string {
 		return p.networks
 	}
 	names := []string{""}
-	for n := range x.named {
+	for n := range x.networksByNamespace {
 		if n.namespace == p.Namespace {
 			names = append(names, n.network)
 		}

@@ -27,10 +27,10 @@ func (x *Index) onSuccessor(s *candidate, e *Evidence) bool {
 	if !e.OnPod || s.pod.Node == "" || e.Phase != podstate.Pending && e.Phase != podstate.Terminating {
 		return false
 	}
-	if e.Phase == podstate.Terminating && (x.over(s.pod.Node) || e.UnreachableOK) {
+	if e.Phase == podstate.Terminating && (x.isGone(s.pod.Node) || e.UnreachableTimedOut) {
 		return false
 	}
-	return x.inUse && (e.Own != ItsPod || !slices.Contains(e.Nodes, s.pod.Node))
+	return x.inUse && (e.Ownership != ItsPod || !slices.Contains(e.Nodes, s.pod.Node))
 }
 
 // claimant names somebody else who carries the address in the same network, ""
@@ -41,7 +41,7 @@ func (x *Index) onSuccessor(s *candidate, e *Evidence) bool {
 func (x *Index) claimant(s *candidate, e *Evidence) (who, node string) {
 	own, same := "", func(network string) bool { return network == s.network }
 	if s.alloc != nil {
-		own, same = s.alloc.ContainerID, s.pool.of
+		own, same = s.alloc.ContainerID, s.pool.isOfNetwork
 	}
 	for _, addr := range s.addresses() {
 		for _, c := range x.podsAt(addr) {
@@ -53,11 +53,11 @@ func (x *Index) claimant(s *candidate, e *Evidence) (who, node string) {
 				return "pod " + c.pod.String(), ""
 			}
 		}
-		for _, b := range x.boxesAt(addr) {
+		for _, b := range x.sandboxesAt(addr) {
 			if own != "" && b.containerID() == own || !same(b.NetworkName) || !x.holds(&b.reportEntry) {
 				continue
 			}
-			if x.lapsed(b.report) {
+			if x.expired(b.report) {
 				e.MissingNode, e.Unproven = true, true
 				continue
 			}
@@ -70,7 +70,7 @@ func (x *Index) claimant(s *candidate, e *Evidence) (who, node string) {
 // addresses are those that a candidate may be about.
 func (s *candidate) addresses() []netip.Addr {
 	if s.alloc != nil {
-		return s.pool.mayBe(s.alloc)
+		return s.pool.possibleAddresses(s.alloc)
 	}
 	return []netip.Addr{s.address}
 }
@@ -80,7 +80,7 @@ func (s *candidate) addresses() []netip.Addr {
 func (x *Index) mayBeOf(s *candidate, nad *ippool.NAD) bool {
 	return nad == nil || slices.ContainsFunc(nad.Networks, func(n ippool.Network) bool {
 		if s.alloc != nil {
-			return s.pool.of(n.Name)
+			return s.pool.isOfNetwork(n.Name)
 		}
 		return n.Name == s.network
 	})
@@ -88,16 +88,16 @@ func (x *Index) mayBeOf(s *candidate, nad *ippool.NAD) bool {
 
 // holds reports whether a sandbox or attachment may hold its addresses.
 func (x *Index) holds(g *reportEntry) bool {
-	if x.lost(g.report) {
+	if x.endedWithNode(g.report) {
 		return false
 	}
 	return x.mayRun(g)
 }
 
-// unreadBox is a sandbox of which no cache entry tells all addresses, and which may
+// unreadSandbox is a sandbox of which no cache entry tells all addresses, and which may
 // carry others than those that its pod's status tells: any address of these networks,
 // or where that is not known, any at all.
-type unreadBox struct {
+type unreadSandbox struct {
 	*report
 	box *v1alpha1.Sandbox
 	any bool
@@ -113,7 +113,7 @@ func (x *Index) unreadClaim(s *candidate, e *Evidence) (who, node string) {
 		if s.alloc != nil && b.ID == s.alloc.ContainerID {
 			return false
 		}
-		if x.lapsed(r) {
+		if x.expired(r) {
 			e.MissingNode, e.Unproven = true, true
 			return false
 		}
@@ -135,27 +135,27 @@ func (x *Index) unreadClaim(s *candidate, e *Evidence) (who, node string) {
 	if r == nil || r.unread == 0 {
 		return "", ""
 	}
-	for i := range r.sandboxes {
-		b := &r.sandboxes[i]
-		if b.AddressesUnread && x.podOf(b) == s.pod && x.holds(&reportEntry{report: r, box: b}) && claims(b, r) {
+	for i := range r.listed {
+		b := &r.listed[i]
+		if b.AddressesUnread && x.podOf(b) == s.pod && x.holds(&reportEntry{report: r, sandbox: b}) && claims(b, r) {
 			return who, node
 		}
 	}
 	return "", ""
 }
 
-func (x *Index) findUnread() []unreadBox {
-	found := []unreadBox{}
+func (x *Index) findUnread() []unreadSandbox {
+	found := []unreadSandbox{}
 	for _, r := range x.reports {
 		if r.unread == 0 {
 			continue
 		}
-		for i := range r.sandboxes {
-			b := &r.sandboxes[i]
-			if !b.AddressesUnread || !x.holds(&reportEntry{report: r, box: b}) {
+		for i := range r.listed {
+			b := &r.listed[i]
+			if !b.AddressesUnread || !x.holds(&reportEntry{report: r, sandbox: b}) {
 				continue
 			}
-			u := unreadBox{report: r, box: b}
+			u := unreadSandbox{report: r, box: b}
 			if pod := x.podOf(b); pod == nil || pod.Status != podstate.StatusReadable {
 				u.any = true
 			} else {

@@ -26,32 +26,32 @@ type Evidence struct {
 	Problem ippool.Problem
 	Detail  string // what the Problem is
 
-	Owner   ippool.PodRef
-	Pod     *podstate.Pod  // nil: no pod by that name
-	Phase   podstate.Phase // of that pod
-	Own     Ownership
-	Overdue bool
+	Owner     ippool.PodRef
+	Pod       *podstate.Pod  // nil: no pod by that name
+	Phase     podstate.Phase // of that pod
+	Ownership Ownership
+	Overdue   bool
 
-	Sandbox     Sandbox
-	SandboxUID  string
-	ContainerID string   // of the sandbox, where it was found by address
-	Nodes       []string // that could run the sandbox
-	Unheard     []string // those of them without a fresh report
-	over        []string // those of them that are dead or missing
+	Sandbox       Sandbox
+	SandboxUID    string
+	ContainerID   string   // of the sandbox, where it was found by address
+	Nodes         []string // that could run the sandbox
+	WithoutReport []string // those of them without a fresh report
+	gone          []string // those of them that are dead or missing
 
-	OnPod         bool // the address is on the pod
-	Unreachable   bool // every unheard node, or without agents the node in question, is not Ready
-	UnreachableOK bool // and has been so for longer than the operator allows for
-	StaleSaysRun  bool // a stale report has the sandbox as one that may be running, and was vouched for after the containers' end
-	Recent        bool // a reservation younger than an ADD may take
-	MissingNode   bool // it rests on a Node object being gone
-	Unproven      bool // what would be proven is not: something else could speak against it
-	Unsettled     bool // nor yet: the node's agent may not know of the sandbox of the pod by that name
-	Elsewhere     bool // another node tells that the sandbox has ended
-	Claimant      string
-	ClaimantNode  string // of the report that tells of the claimant; "" for a pod
-	ClaimUnread   bool   // no cache entry tells the claimant's addresses
-	claimedOn     string // the node of a claimant that is a pod
+	OnPod                  bool // the address is on the pod
+	Unreachable            bool // every unheard node, or without agents the node in question, is not Ready
+	UnreachableTimedOut    bool // and has been so for longer than the operator allows for
+	StaleReportContradicts bool // a stale report has the sandbox as one that may be running, and was vouched for after the containers' end
+	Recent                 bool // a reservation younger than an ADD may take
+	MissingNode            bool // it rests on a Node object being gone
+	Unproven               bool // what would be proven is not: something else could speak against it
+	AgentMayNotKnow        bool // nor yet: the node's agent may not know of the sandbox of the pod by that name
+	EndedElsewhere         bool // another node tells that the sandbox has ended
+	Claimant               string
+	ClaimantNode           string // of the report that tells of the claimant; "" for a pod
+	ClaimUnread            bool   // no cache entry tells the claimant's addresses
+	claimedOn              string // the node of a claimant that is a pod
 }
 
 // gather collects the evidence on a candidate.
@@ -70,19 +70,19 @@ func (x *Index) gather(s *candidate, e *Evidence) {
 		switch {
 		case e.SandboxUID == "":
 		case s.pod.Has(e.SandboxUID):
-			e.Own = ItsPod
+			e.Ownership = ItsPod
 		default:
-			e.Own = NotItsPod
+			e.Ownership = NotItsPod
 		}
 	}
-	e.StaleSaysRun = x.staleSaysRun(s)
+	e.StaleReportContradicts = x.staleReportContradicts(s)
 	e.Unproven = e.Unproven || s.alloc == nil // nothing names the sandbox of a reservation
-	e.Unsettled = e.Phase == podstate.Pending && e.Own == NotItsPod && !x.settled(s)
+	e.AgentMayNotKnow = e.Phase == podstate.Pending && e.Ownership == NotItsPod && !x.staleLongEnough(s)
 }
 
-// settled reports whether the candidate has been Stale for so long that the agent of the
+// staleLongEnough reports whether the candidate has been Stale for so long that the agent of the
 // node knows of a sandbox that the pod by its name may have by now.
-func (x *Index) settled(s *candidate) bool {
+func (x *Index) staleLongEnough(s *candidate) bool {
 	since := x.seen(s).StaleSince
 	return !since.IsZero() && x.now.Sub(since) >= HeardSince
 }
@@ -93,14 +93,14 @@ func (x *Index) settled(s *candidate) bool {
 // it; that the definition maps elsewhere is no proof, it may have been edited.
 func (x *Index) onPod(s *candidate) bool {
 	for _, ip := range s.pod.IPs {
-		if s.standsFor(ip) {
+		if s.mayBeAbout(ip) {
 			return true
 		}
 	}
 	for i := range s.pod.Interfaces {
 		iface := &s.pod.Interfaces[i]
 		for _, ip := range iface.Addresses {
-			if s.standsFor(ip) && !x.recordedElsewhere(s, iface, ip) {
+			if s.mayBeAbout(ip) && !x.recordedElsewhere(s, iface, ip) {
 				return true
 			}
 		}
@@ -108,8 +108,8 @@ func (x *Index) onPod(s *candidate) bool {
 	return false
 }
 
-// standsFor reports whether the candidate may be about this address.
-func (s *candidate) standsFor(ip netip.Addr) bool {
+// mayBeAbout reports whether the candidate may be about this address.
+func (s *candidate) mayBeAbout(ip netip.Addr) bool {
 	switch {
 	case s.alloc == nil:
 		return ip == s.address
@@ -154,15 +154,15 @@ func (x *Index) reachability(nodes []string) (unreachable, givenUp bool) {
 	return len(nodes) > 0, givenUp
 }
 
-// staleSaysRun reports whether a last report that has the id speaks against a pod that
+// staleReportContradicts reports whether a last report that has the id speaks against a pod that
 // kubelet says it has stopped: it was vouched for, by the API server's clock, when the
 // containers had ended.
-func (x *Index) staleSaysRun(s *candidate) bool {
+func (x *Index) staleReportContradicts(s *candidate) bool {
 	if s.pod == nil {
 		return false
 	}
-	return slices.ContainsFunc(s.sighted, func(g reportEntry) bool {
-		if g.report.fresh || g.gone != nil || x.lost(g.report) {
+	return slices.ContainsFunc(s.reported, func(g reportEntry) bool {
+		if g.report.fresh || g.gone != nil || x.endedWithNode(g.report) {
 			return false
 		}
 		heard := g.report.LeaseRenewed

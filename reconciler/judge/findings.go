@@ -17,13 +17,13 @@ import (
 type Kind string
 
 const (
-	Phantom            Kind = "Phantom"
-	Conflict           Kind = "Conflict"
-	Unrecorded         Kind = "Unrecorded"
-	Misrecorded        Kind = "Misrecorded"
-	MissingReservation Kind = "MissingReservation"
-	SilentNode         Kind = "SilentNode"
-	MalformedFinding   Kind = "Malformed"
+	Phantom              Kind = "Phantom"
+	Conflict             Kind = "Conflict"
+	Unrecorded           Kind = "Unrecorded"
+	Misrecorded          Kind = "Misrecorded"
+	MissingReservation   Kind = "MissingReservation"
+	NoFreshReportFinding Kind = "SilentNode"
+	MalformedFinding     Kind = "Malformed"
 )
 
 // Finding is something wrong beside the verdicts. The JSON names are a contract.
@@ -43,13 +43,13 @@ type Finding struct {
 // CanRepair reports whether --repair would mend it.
 func (f Finding) CanRepair() bool { return f.Repair != nil }
 
-func (w *judging) findings() []Finding {
+func (w *verdicts) findings() []Finding {
 	x := w.x
 	found := w.phantoms()
-	for _, addr := range uniqueAddresses(x.shared) {
+	for _, addr := range uniqueAddresses(x.maybeConflicting) {
 		found = append(found, x.conflictsAt(addr)...)
 	}
-	for _, addr := range uniqueAddresses(x.loose) {
+	for _, addr := range uniqueAddresses(x.maybeUnrecorded) {
 		found = append(found, x.unrecordedAt(addr)...)
 	}
 	for _, addr := range uniqueAddresses(w.ended) {
@@ -61,7 +61,7 @@ func (w *judging) findings() []Finding {
 			r.Overlapping = uses[r.Pool]
 		}
 	}
-	found = slices.Concat(found, w.missingReservations(uses), w.silentNodes(), x.malformed(w.j))
+	found = slices.Concat(found, w.missingReservations(uses), w.nodesWithoutReport(), x.malformed(w.out))
 	for i := range found {
 		f := &found[i]
 		f.Pods, f.ContainerIDs = append([]string{}, f.Pods...), append([]string{}, f.ContainerIDs...)
@@ -82,8 +82,8 @@ func (x *Index) FindingsAt(entries, reservations []netip.Addr) []Finding {
 	if len(reservations) == 0 {
 		return found
 	}
-	w := x.judgingOf(reservations)
-	for _, it := range w.j.Allocations {
+	w := x.verdictsOn(reservations)
+	for _, it := range w.out.Allocations {
 		if f := w.missingReservation(x.poolNamed(it.Pool.Ref()), it); f != nil {
 			found = append(found, *f)
 		}
@@ -96,23 +96,23 @@ func uniqueAddresses(in []netip.Addr) []netip.Addr {
 	return slices.Compact(in)
 }
 
-// known reports whether the API has the sandbox's pod.
-func (x *Index) known(g *reportEntry) bool {
+// apiHasPod reports whether the API has the sandbox's pod.
+func (x *Index) apiHasPod(g *reportEntry) bool {
 	p := x.pod(g.pod())
 	return p != nil && (g.uid() == "" || p.Has(g.uid()))
 }
 
-// runs reports whether a fresh report has the reportEntry as a READY sandbox.
-func (g *reportEntry) runs() bool {
-	return g.report.fresh && g.box != nil && g.box.State == v1alpha1.SandboxReady
+// isReady reports whether a fresh report has the reportEntry as a READY sandbox.
+func (g *reportEntry) isReady() bool {
+	return g.report.fresh && g.sandbox != nil && g.sandbox.State == v1alpha1.SandboxReady
 }
 
-func (w *judging) phantoms() []Finding {
+func (w *verdicts) phantoms() []Finding {
 	var found []Finding
 	for _, r := range w.x.reports {
 		for i := range r.Sandboxes {
-			g := reportEntry{report: r, number: r.first + uint32(i), box: &r.Sandboxes[i]}
-			if g.runs() && !w.vouched.has(uint64(g.number)) && r.Settled(g.box, w.x.now) && !w.x.known(&g) {
+			g := reportEntry{report: r, number: r.first + uint32(i), sandbox: &r.Sandboxes[i]}
+			if g.isReady() && !w.ownedSandboxes.has(uint64(g.number)) && r.Settled(g.sandbox, w.x.now) && !w.x.apiHasPod(&g) {
 				found = append(found, w.x.phantom(&g))
 			}
 		}
@@ -121,9 +121,9 @@ func (w *judging) phantoms() []Finding {
 }
 
 func (x *Index) phantom(g *reportEntry) Finding {
-	pod := g.box.Namespace + "/" + g.box.Name
+	pod := g.sandbox.Namespace + "/" + g.sandbox.Name
 	var ips, pools, missing []string
-	for _, a := range g.box.Addresses {
+	for _, a := range g.sandbox.Addresses {
 		addr, ok := podstate.ParseAddress(a)
 		if !ok {
 			continue
@@ -131,7 +131,7 @@ func (x *Index) phantom(g *reportEntry) Finding {
 		ips = append(ips, addr.String())
 		recorded := false
 		for _, e := range x.entriesFor(nil, addr) {
-			if e.ContainerID == g.box.ID && e.pool.of(a.NetworkName) {
+			if e.ContainerID == g.sandbox.ID && e.pool.isOfNetwork(a.NetworkName) {
 				recorded, pools = true, append(pools, e.pool.ref)
 			}
 		}
@@ -139,7 +139,7 @@ func (x *Index) phantom(g *reportEntry) Finding {
 			missing = append(missing, addr.String())
 		}
 	}
-	message := fmt.Sprintf("pod %s (UID %s) runs on %s and the API does not know it", pod, g.box.UID, g.report.Name)
+	message := fmt.Sprintf("pod %s (UID %s) runs on %s and the API does not know it", pod, g.sandbox.UID, g.report.Name)
 	switch {
 	case len(missing) > 0:
 		message += "; no pool records its " + strings.Join(missing, ", ") + ": the next ADD may hand it out again"
@@ -147,7 +147,7 @@ func (x *Index) phantom(g *reportEntry) Finding {
 		message += "; its address is recorded and held"
 	}
 	return Finding{Kind: Phantom, IP: strings.Join(ips, ","), Pool: strings.Join(sortedUnique(pools), ","),
-		Pods: []string{pod}, ContainerIDs: []string{g.box.ID}, Node: g.report.Name, Message: message}
+		Pods: []string{pod}, ContainerIDs: []string{g.sandbox.ID}, Node: g.report.Name, Message: message}
 }
 
 // conflictsAt are the networks in which two pods, or two sandboxes, carry an
@@ -163,10 +163,10 @@ func (x *Index) conflictsAt(addr netip.Addr) []Finding {
 			pods[n.Name] = append(pods[n.Name], c.pod.String())
 		}
 	}
-	for _, b := range x.boxesAt(addr) {
-		if b.runs() {
+	for _, b := range x.sandboxesAt(addr) {
+		if b.isReady() {
 			boxes[b.NetworkName] = append(boxes[b.NetworkName], b.reportEntry)
-			if pod := x.podOf(b.box); pod != nil && x.reported(pod) {
+			if pod := x.podOf(b.sandbox); pod != nil && x.reported(pod) {
 				pods[b.NetworkName] = append(pods[b.NetworkName], pod.String())
 			}
 		}
@@ -181,11 +181,11 @@ func (x *Index) conflictsAt(addr netip.Addr) []Finding {
 		var ids, names, where []string
 		said := map[string]bool{}
 		for _, g := range gs {
-			if !said[g.box.ID] {
-				said[g.box.ID] = true
-				ids = append(ids, g.box.ID)
-				names = append(names, g.box.Namespace+"/"+g.box.Name)
-				where = append(where, fmt.Sprintf("%s/%s on %s", g.box.Namespace, g.box.Name, g.report.Name))
+			if !said[g.sandbox.ID] {
+				said[g.sandbox.ID] = true
+				ids = append(ids, g.sandbox.ID)
+				names = append(names, g.sandbox.Namespace+"/"+g.sandbox.Name)
+				where = append(where, fmt.Sprintf("%s/%s on %s", g.sandbox.Namespace, g.sandbox.Name, g.report.Name))
 			}
 		}
 		if len(ids) > 1 {
@@ -199,15 +199,15 @@ func (x *Index) conflictsAt(addr netip.Addr) []Finding {
 // poolNameOf names a pool that has the address on the network.
 func (x *Index) poolNameOf(addr netip.Addr, network string) string {
 	for _, p := range x.poolsAt(addr) {
-		if p.of(network) {
+		if p.isOfNetwork(network) {
 			return p.ref
 		}
 	}
 	return ""
 }
 
-// mappedBy calls f for the pools that a network of a definition maps to.
-func (x *Index) mappedBy(n ippool.Network, f func(*pool)) {
+// poolsMappedBy calls f for the pools that a network of a definition maps to.
+func (x *Index) poolsMappedBy(n ippool.Network, f func(*pool)) {
 	candidates := x.pools
 	if !n.Slices {
 		candidates = nil
@@ -222,32 +222,32 @@ func (x *Index) mappedBy(n ippool.Network, f func(*pool)) {
 	}
 }
 
-func (w *judging) silentNodes() []Finding {
+func (w *verdicts) nodesWithoutReport() []Finding {
 	var found []Finding
-	if w.silentEvery > 0 {
-		for _, n := range w.x.agents[0].unheard {
-			w.silent[n] += w.silentEvery
+	if w.withoutReportEverywhere > 0 {
+		for _, n := range w.x.agents[0].withoutReport {
+			w.withoutReport[n] += w.withoutReportEverywhere
 		}
 	}
-	for _, node := range slices.Sorted(maps.Keys(w.silent)) {
-		found = append(found, Finding{Kind: SilentNode, Node: node,
-			Message: fmt.Sprintf("no fresh SandboxReport from %s: %d allocations cannot be judged; look at its node agent", node, w.silent[node])})
+	for _, node := range slices.Sorted(maps.Keys(w.withoutReport)) {
+		found = append(found, Finding{Kind: NoFreshReportFinding, Node: node,
+			Message: fmt.Sprintf("no fresh SandboxReport from %s: %d allocations cannot be judged; look at its node agent", node, w.withoutReport[node])})
 	}
 	return found
 }
 
-// addSilent counts an allocation for the nodes that keep it from being judged.
-func (w *judging) addSilent(e *Evidence) {
-	if e.Sandbox != Unheard {
+// addWithoutReport counts an allocation for the nodes that keep it from being judged.
+func (w *verdicts) addWithoutReport(e *Evidence) {
+	if e.Sandbox != NoFreshReport {
 		return
 	}
 	every := w.x.agents[0]
-	if every != nil && len(e.Unheard) > 0 && len(e.Unheard) == len(every.unheard) && &e.Unheard[0] == &every.unheard[0] {
-		w.silentEvery++
+	if every != nil && len(e.WithoutReport) > 0 && len(e.WithoutReport) == len(every.withoutReport) && &e.WithoutReport[0] == &every.withoutReport[0] {
+		w.withoutReportEverywhere++
 		return
 	}
-	for _, n := range e.Unheard {
-		w.silent[n]++
+	for _, n := range e.WithoutReport {
+		w.withoutReport[n]++
 	}
 }
 

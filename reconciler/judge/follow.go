@@ -37,7 +37,7 @@ func (x *Index) changedBy(changes *Live) []netip.Addr {
 	for name, now := range changes.Pods {
 		for _, p := range []*podstate.Pod{x.pod(name.Namespace, name.Name), now} {
 			if p != nil {
-				x.claims(p, func(addr netip.Addr, _ *ippool.NAD) { add(addr) })
+				x.whereaboutsAddresses(p, func(addr netip.Addr, _ *ippool.NAD) { add(addr) })
 			}
 		}
 	}
@@ -71,7 +71,7 @@ func (x *Index) changedBy(changes *Live) []netip.Addr {
 	}
 	for name, now := range changes.Reservations {
 		read := func(r *ippool.Reservation) {
-			for _, reading := range x.readings(nil, r) {
+			for _, reading := range x.readingsOf(nil, r) {
 				add(reading.address)
 			}
 		}

@@ -27,37 +27,37 @@ type Index struct {
 	agentNodes []string             // see findAgentNodes
 	agents     [2]*nodeSet          // the same, for allocations and for reservations; nil until it is asked for
 	states     map[string]NodeState // when the index was built
-	nodeSets   map[namedNodes]*nodeSet
+	nodeSets   map[nodeSetKey]*nodeSet
 
-	reports []*report // by name
-	byNode  map[string]*report
-	unread  []unreadBox // see findUnread; nil until it is asked for, and where something has changed
-	blocks  []*report   // by the numbers of their entries, see addReport
-	ids     lookup      // by container id: numbers of entries
-	boxes   lookup      // by address: numbers of entries
+	reports            []*report // by name
+	byNode             map[string]*report
+	unread             []unreadSandbox // see findUnread; nil until it is asked for, and where something has changed
+	reportsByNumber    []*report       // by the numbers of their entries, see addReport
+	byContainerID      lookup          // by container id: numbers of entries
+	sandboxesByAddress lookup          // by address: numbers of entries
 
-	nads    map[string]*ippool.NAD // the readable ones, by "<namespace>/<name>"
-	slices  []ippool.Network       // of readable definitions that cut their range into slices
-	pools   []*pool                // by name
-	ranges  map[netip.Prefix][]*pool
-	lengths [2][]int // of those ranges, of IPv4 and of IPv6
-	odd     []*pool  // those with ambiguous keys
+	nads           map[string]*ippool.NAD // the readable ones, by "<namespace>/<name>"
+	slices         []ippool.Network       // of readable definitions that cut their range into slices
+	pools          []*pool                // by name
+	ranges         map[netip.Prefix][]*pool
+	lengths        [2][]int // of those ranges, of IPv4 and of IPv6
+	ambiguousPools []*pool  // those with ambiguous keys
 
 	pods           []*podstate.Pod
-	free           []uint32               // numbers that no pod has any more
+	freePodNumbers []uint32               // numbers that no pod has any more
 	podsOn         map[string]int         // by node, where no Node object is known
 	byName         lookup                 // numbers of pods
-	carried        lookup                 // by address: numbers of pods
-	young          map[*podstate.Pod]bool // with an address, and so new that its age matters
+	podsByAddress  lookup                 // by address: numbers of pods
+	youngPods      map[*podstate.Pod]bool // with an address, and so new that its age matters
 	names, claimed additions              // of pods that are being indexed
-	touched        touched
-	// loose are addresses that somebody carries without an entry, and shared
+	touched        changedHashes
+	// maybeUnrecorded are addresses that somebody carries without an entry, and shared
 	// those that several carry: where a finding may be.
-	loose, shared []netip.Addr
+	maybeUnrecorded, maybeConflicting []netip.Addr
 
-	named         map[networkName]bool // the networks of all pools
-	reservations  []*ippool.Reservation
-	byReservation lookup // numbers of reservations by name; empty before the first amendment
+	networksByNamespace map[networkName]bool // the networks of all pools
+	reservations        []*ippool.Reservation
+	byReservation       lookup // numbers of reservations by name; empty before the first amendment
 }
 
 func NewIndex(o *Observation, past Past, policy Policy) *Index {
@@ -68,7 +68,7 @@ func NewIndex(o *Observation, past Past, policy Policy) *Index {
 	x.nameNodes()
 	x.addPools()
 	x.addReports()
-	x.agentNodes, x.nodeSets = x.findAgentNodes(), map[namedNodes]*nodeSet{}
+	x.agentNodes, x.nodeSets = x.findAgentNodes(), map[nodeSetKey]*nodeSet{}
 	x.addPods()
 	x.reservations = o.Reservations
 	x.states = x.nodeStates()
@@ -116,15 +116,15 @@ func (x *Index) replaced(r *report) bool {
 		n.BootID != "" && r.BootID != "" && n.BootID != r.BootID // a machine id can be made again while all runs on
 }
 
-// lapsed reports whether the machine of a report has been gone, and its agent silent,
+// expired reports whether the machine of a report has been gone, and its agent silent,
 // for as long as an unconfirmed verdict must hold.
-func (x *Index) lapsed(r *report) bool {
-	at, ok := x.lapses(r)
+func (x *Index) expired(r *report) bool {
+	at, ok := x.expires(r)
 	return ok && !x.now.Before(at)
 }
 
-// lapses is when what a report says lapses; ok is false while its machine is there.
-func (x *Index) lapses(r *report) (at time.Time, ok bool) {
+// expires is when what a report says lapses; ok is false while its machine is there.
+func (x *Index) expires(r *report) (at time.Time, ok bool) {
 	heard := r.LeaseRenewed
 	if heard.IsZero() {
 		heard = r.Written
@@ -132,9 +132,9 @@ func (x *Index) lapses(r *report) (at time.Time, ok bool) {
 	return heard.Add(x.policy.missingAfter()), !r.fresh && !heard.IsZero() && (x.missing(r.Name) || x.replaced(r))
 }
 
-// lost reports whether what a report says ended with its node: it is stale, and
+// endedWithNode reports whether what a report says ended with its node: it is stale, and
 // the node is dead or has booted again since.
-func (x *Index) lost(r *report) bool {
+func (x *Index) endedWithNode(r *report) bool {
 	return !r.fresh && (x.dead(r.Name) || x.rebooted(r))
 }
 
@@ -142,7 +142,7 @@ func (x *Index) missing(node string) bool {
 	return len(x.o.Nodes) > 0 && node != "" && x.o.Nodes[node] == nil
 }
 
-func (x *Index) heard(node string) bool {
+func (x *Index) hasFreshReport(node string) bool {
 	r := x.byNode[node]
 	return r != nil && r.fresh
 }

@@ -19,8 +19,8 @@ type podAddress struct {
 
 func (x *Index) addPods() {
 	x.pods = make([]*podstate.Pod, 0, len(x.o.Pods))
-	x.byName, x.carried = newLookup(len(x.o.Pods)), newLookup(len(x.o.Pods))
-	x.young, x.podsOn = map[*podstate.Pod]bool{}, map[string]int{}
+	x.byName, x.podsByAddress = newLookup(len(x.o.Pods)), newLookup(len(x.o.Pods))
+	x.youngPods, x.podsOn = map[*podstate.Pod]bool{}, map[string]int{}
 	for _, p := range x.o.Pods {
 		x.pods = append(x.pods, p)
 	}
@@ -38,15 +38,15 @@ func (x *Index) addPods() {
 // flushPods puts what was indexed of pods where it is looked up.
 func (x *Index) flushPods() {
 	x.byName.addAll(&x.names, &x.touched, func(int) {})
-	x.carried.addAll(&x.claimed, &x.touched, func(i int) { x.shared = append(x.shared, x.claimed.addresses[i]) })
+	x.podsByAddress.addAll(&x.claimed, &x.touched, func(i int) { x.maybeConflicting = append(x.maybeConflicting, x.claimed.addresses[i]) })
 }
 
 // addPod reports whether the pod is on a node whose name was not known, where
 // that matters.
 func (x *Index) addPod(p *podstate.Pod) (newNode bool) {
 	number := uint32(len(x.pods))
-	if last := len(x.free) - 1; last >= 0 {
-		number, x.free = x.free[last], x.free[:last]
+	if last := len(x.freePodNumbers) - 1; last >= 0 {
+		number, x.freePodNumbers = x.freePodNumbers[last], x.freePodNumbers[:last]
 		x.pods[number] = p
 	} else {
 		x.pods = append(x.pods, p)
@@ -58,26 +58,26 @@ func (x *Index) addPod(p *podstate.Pod) (newNode bool) {
 
 func (x *Index) indexPod(number uint32, p *podstate.Pod) (newNode bool) {
 	x.names.add(x.name(p.Namespace, p.Name), number)
-	x.claims(p, func(addr netip.Addr, nad *ippool.NAD) {
+	x.whereaboutsAddresses(p, func(addr netip.Addr, nad *ippool.NAD) {
 		x.claimed.add(x.address(addr), number)
 		x.claimed.addresses = append(x.claimed.addresses, addr)
 		if nad != nil && p.Phase == podstate.Live &&
-			slices.ContainsFunc(x.poolsAt(addr), func(p *pool) bool { return p.lacks(addr) && p.mapped(nad) }) {
-			x.loose = append(x.loose, addr)
+			slices.ContainsFunc(x.poolsAt(addr), func(p *pool) bool { return p.hasNoEntryFor(addr) && p.mapped(nad) }) {
+			x.maybeUnrecorded = append(x.maybeUnrecorded, addr)
 		}
-		for _, o := range x.odd {
-			o.carry(addr)
+		for _, o := range x.ambiguousPools {
+			o.podCarries(addr)
 		}
 	})
-	if x.ages(p) {
-		x.young[p] = true
+	if x.ageMatters(p) {
+		x.youngPods[p] = true
 	}
-	return x.joins(p.Node)
+	return x.addToNode(p.Node)
 }
 
-// joins and leaves count the pods by node where no Node object is known: their
+// addToNode and leaves count the pods by node where no Node object is known: their
 // nodes are then all the nodes there are. They report whether those change.
-func (x *Index) joins(node string) bool {
+func (x *Index) addToNode(node string) bool {
 	if len(x.o.Nodes) > 0 || node == "" {
 		return false
 	}
@@ -85,7 +85,7 @@ func (x *Index) joins(node string) bool {
 	return !x.nodeNames[node]
 }
 
-func (x *Index) leaves(node string) bool {
+func (x *Index) removeFromNode(node string) bool {
 	if len(x.o.Nodes) > 0 || node == "" {
 		return false
 	}
@@ -93,17 +93,17 @@ func (x *Index) leaves(node string) bool {
 	return x.podsOn[node] == 0 && x.byNode[node] == nil
 }
 
-// ages reports whether a pod with an address is so new that its age will matter.
-func (x *Index) ages(p *podstate.Pod) bool {
-	return x.now.Sub(p.Created) <= recentFor &&
+// ageMatters reports whether a pod with an address is so new that its age will matter.
+func (x *Index) ageMatters(p *podstate.Pod) bool {
+	return x.now.Sub(p.Created) <= addTimeLimit &&
 		slices.ContainsFunc(p.Interfaces, func(i podstate.Interface) bool { return len(i.Addresses) > 0 })
 }
 
-// claims calls f for the addresses of a pod that may matter to a pool or to
+// whereaboutsAddresses calls f for the addresses of a pod that may matter to a pool or to
 // another pod: those in a pool's range, of a network of whereabouts or of one that is
 // not known. A pod that was never bound to a node has no network: what its
 // network-status says was written by somebody else.
-func (x *Index) claims(p *podstate.Pod, f func(netip.Addr, *ippool.NAD)) {
+func (x *Index) whereaboutsAddresses(p *podstate.Pod, f func(netip.Addr, *ippool.NAD)) {
 	if p.Node == "" {
 		return
 	}
@@ -158,7 +158,7 @@ func (x *Index) podNumber(namespace, name string, hash uint64) (uint32, bool) {
 // a pod's sandbox counts, where it says something, and not the annotation.
 func (x *Index) podsAt(addr netip.Addr) []podAddress {
 	var found []podAddress
-	for _, number := range x.carried.all(x.address(addr)) {
+	for _, number := range x.podsByAddress.all(x.address(addr)) {
 		p := x.pods[number]
 		if x.reported(p) {
 			continue
@@ -180,7 +180,7 @@ func (x *Index) podsAt(addr netip.Addr) []podAddress {
 // all of its addresses.
 func (x *Index) reported(p *podstate.Pod) bool {
 	r := x.byNode[p.Node]
-	return r != nil && r.fresh && slices.ContainsFunc(r.sandboxes, func(b v1alpha1.Sandbox) bool {
+	return r != nil && r.fresh && slices.ContainsFunc(r.listed, func(b v1alpha1.Sandbox) bool {
 		return b.State == v1alpha1.SandboxReady && len(b.Addresses) > 0 && !b.AddressesUnread && p.Has(b.UID)
 	})
 }

@@ -38,13 +38,13 @@ type networkName struct{ namespace, network string }
 func (x *Index) addPools() {
 	x.nads = readableNADs(x.o)
 	x.ranges = make(map[netip.Prefix][]*pool, len(x.o.Pools))
-	x.named = map[networkName]bool{}
+	x.networksByNamespace = map[networkName]bool{}
 	x.slices = x.sliceNetworks()
 	for _, p := range x.o.Pools {
 		q := newPool(p, x.networksOf(p))
 		x.pools = append(x.pools, q)
 		for _, n := range q.networks {
-			x.named[networkName{p.Namespace, n}] = true
+			x.networksByNamespace[networkName{p.Namespace, n}] = true
 		}
 	}
 	slices.SortStableFunc(x.pools, func(a, b *pool) int { return cmp.Compare(a.ref, b.ref) })
@@ -65,7 +65,7 @@ func (x *Index) addPools() {
 		}
 		x.ranges[at] = append(x.ranges[at], p)
 		if p.keyed != nil {
-			x.odd = append(x.odd, p)
+			x.ambiguousPools = append(x.ambiguousPools, p)
 		}
 	}
 }
@@ -87,7 +87,7 @@ func newPool(p *ippool.Pool, networks []string) *pool {
 	return q
 }
 
-func (p *pool) carry(addr netip.Addr) {
+func (p *pool) podCarries(addr netip.Addr) {
 	for _, k := range p.Range.Keys(addr) {
 		if p.carriedAs[k] == nil {
 			p.carriedAs[k] = map[netip.Addr]bool{}
@@ -170,8 +170,8 @@ func (x *Index) poolsAt(addr netip.Addr) []*pool {
 
 func (x *Index) inRange(addr netip.Addr) bool { return len(x.poolsAt(addr)) > 0 }
 
-// from is the number of the first entry at or after an address.
-func (p *pool) from(addr netip.Addr) int {
+// firstNumber is the number of the first entry at or after an address.
+func (p *pool) firstNumber(addr netip.Addr) int {
 	return sort.Search(len(p.Allocations), func(i int) bool { return p.Allocations[i].Address.Compare(addr) >= 0 })
 }
 
@@ -186,7 +186,7 @@ func (x *Index) entriesFor(into []entry, addr netip.Addr) []entry {
 
 func (p *pool) entriesFor(into []entry, addr netip.Addr) []entry {
 	all := p.Allocations
-	for i := p.from(addr); i < len(all) && all[i].Address == addr; i++ {
+	for i := p.firstNumber(addr); i < len(all) && all[i].Address == addr; i++ {
 		into = append(into, entry{p, i, &all[i]})
 	}
 	if p.keyed == nil {
@@ -202,9 +202,9 @@ func (p *pool) entriesFor(into []entry, addr netip.Addr) []entry {
 	return into
 }
 
-// mayBe are all addresses that an entry may stand for and that somebody carries,
+// possibleAddresses are all addresses that an entry may stand for and that somebody carries,
 // the one that reads back from its key first.
-func (p *pool) mayBe(a *ippool.Allocation) []netip.Addr {
+func (p *pool) possibleAddresses(a *ippool.Allocation) []netip.Addr {
 	all := []netip.Addr{a.Address}
 	for addr := range p.carriedAs[a.Offset] {
 		if addr != a.Address {
@@ -215,9 +215,9 @@ func (p *pool) mayBe(a *ippool.Allocation) []netip.Addr {
 	return all
 }
 
-// of reports whether a pool may be of a network, by name. A pool whose name says
+// isOfNetwork reports whether a pool may be of a network, by name. A pool whose name says
 // nothing may be of any.
-func (p *pool) of(network string) bool {
+func (p *pool) isOfNetwork(network string) bool {
 	return p.networks == nil || slices.Contains(p.networks, network)
 }
 
@@ -226,8 +226,8 @@ func (p *pool) mapped(nad *ippool.NAD) bool {
 	return slices.ContainsFunc(nad.Networks, func(n ippool.Network) bool { return n.Maps(p.Pool, p.networks) })
 }
 
-// lacks reports whether an address of the pool's range has no entry there.
-func (p *pool) lacks(addr netip.Addr) bool {
+// hasNoEntryFor reports whether an address of the pool's range has no entry there.
+func (p *pool) hasNoEntryFor(addr netip.Addr) bool {
 	if k, ok := p.Range.Key(addr); !ok || p.taken.has(k) {
 		return false
 	}
@@ -287,20 +287,20 @@ func (s bitSet) set(n uint64) bool {
 	return true
 }
 
-// reading is one way to read a reservation's name.
-type reading struct {
+// nameReading is one way to read a reservation's name.
+type nameReading struct {
 	network string
 	address netip.Addr
 }
 
-// readings are the ways to read a reservation's name that a readable pool
+// readingsOf are the ways to read a reservation's name that a readable pool
 // allows for: the pool may be of the network, and has the address in its range.
 // They are ordered by network.
-func (x *Index) readings(into []reading, r *ippool.Reservation) []reading {
+func (x *Index) readingsOf(into []nameReading, r *ippool.Reservation) []nameReading {
 	read := func(network string) {
 		addr, ok := ippool.ReservedAddress(r.Name, network)
-		if ok && slices.ContainsFunc(x.poolsAt(addr), func(p *pool) bool { return p.Namespace == r.Namespace && p.of(network) }) {
-			into = append(into, reading{network, addr})
+		if ok && slices.ContainsFunc(x.poolsAt(addr), func(p *pool) bool { return p.Namespace == r.Namespace && p.isOfNetwork(network) }) {
+			into = append(into, nameReading{network, addr})
 		}
 	}
 	read("")
@@ -310,7 +310,7 @@ func (x *Index) readings(into []reading, r *ippool.Reservation) []reading {
 			return into
 		}
 		from += dash + 1
-		if network := r.Name[:from-1]; network != "" && x.named[networkName{r.Namespace, network}] {
+		if network := r.Name[:from-1]; network != "" && x.networksByNamespace[networkName{r.Namespace, network}] {
 			read(network)
 		}
 	}

@@ -14,20 +14,20 @@ type report struct {
 	// What leads from a number to an entry is beside each other.
 	first       uint32 // the number of its first entry
 	fresh       bool
-	sandboxes   []v1alpha1.Sandbox
+	listed      []v1alpha1.Sandbox
 	attachments []v1alpha1.Attachment
 	*podstate.Report
 	node   []string // its name alone
-	unread int      // sandboxes of which no cache entry tells the addresses
+	unread int      // listed of which no cache entry tells the addresses
 }
 
 // reportEntry is one mention of a container id in a report; one of the three is set.
 type reportEntry struct {
-	report *report
-	number uint32
-	box    *v1alpha1.Sandbox
-	att    *v1alpha1.Attachment
-	gone   *v1alpha1.Gone
+	report  *report
+	number  uint32
+	sandbox *v1alpha1.Sandbox
+	att     *v1alpha1.Attachment
+	gone    *v1alpha1.Gone
 }
 
 // blockSize is how many numbers go to one report at a time: a number so leads to
@@ -46,11 +46,11 @@ func (x *Index) addReports() {
 			addresses += len(r.Attachments[i].Addresses)
 		}
 	}
-	x.ids, x.boxes = newLookup(ids), newLookup(addresses)
+	x.byContainerID, x.sandboxesByAddress = newLookup(ids), newLookup(addresses)
 	var byID, byAddress additions
 	for _, r := range x.o.Reports {
 		x.touched.report(r)
-		x.reports = append(x.reports, x.addReport(r, len(x.blocks), &byID, &byAddress))
+		x.reports = append(x.reports, x.addReport(r, len(x.reportsByNumber), &byID, &byAddress))
 	}
 	slices.SortStableFunc(x.reports, func(a, b *report) int { return cmp.Compare(a.Name, b.Name) })
 }
@@ -58,32 +58,32 @@ func (x *Index) addReports() {
 // addReport gives the entries of a report the numbers from a block on.
 func (x *Index) addReport(r *podstate.Report, block int, byID, byAddress *additions) *report {
 	rep := &report{Report: r, fresh: r.Fresh(x.now), first: uint32(block * blockSize), node: []string{r.Name},
-		sandboxes: r.Sandboxes, attachments: r.Attachments}
+		listed: r.Sandboxes, attachments: r.Attachments}
 	x.byNode[r.Name] = rep
 	number := rep.first
 	for i := range r.Sandboxes {
 		b := &r.Sandboxes[i]
-		x.sight(number, b.ID, b.Addresses, b.State == v1alpha1.SandboxReady, byID, byAddress)
+		x.addReportEntry(number, b.ID, b.Addresses, b.State == v1alpha1.SandboxReady, byID, byAddress)
 		if b.AddressesUnread {
 			rep.unread++
 		}
 		number++
 	}
 	for i := range r.Attachments {
-		x.sight(number, r.Attachments[i].ID, r.Attachments[i].Addresses, false, byID, byAddress)
+		x.addReportEntry(number, r.Attachments[i].ID, r.Attachments[i].Addresses, false, byID, byAddress)
 		number++
 	}
 	for i := range r.Gone {
-		x.sight(number, r.Gone[i].ID, nil, false, byID, byAddress)
+		x.addReportEntry(number, r.Gone[i].ID, nil, false, byID, byAddress)
 		number++
 	}
-	x.ids.addAll(byID, &x.touched, func(int) {})
-	x.boxes.addAll(byAddress, &x.touched, func(i int) { x.shared = append(x.shared, byAddress.addresses[i]) })
+	x.byContainerID.addAll(byID, &x.touched, func(int) {})
+	x.sandboxesByAddress.addAll(byAddress, &x.touched, func(i int) { x.maybeConflicting = append(x.maybeConflicting, byAddress.addresses[i]) })
 	for ; block*blockSize < int(number); block++ {
-		if block == len(x.blocks) {
-			x.blocks = append(x.blocks, nil)
+		if block == len(x.reportsByNumber) {
+			x.reportsByNumber = append(x.reportsByNumber, nil)
 		}
-		x.blocks[block] = rep
+		x.reportsByNumber[block] = rep
 	}
 	return rep
 }
@@ -123,17 +123,17 @@ func (x *Index) removeReport(r *report, entries int) (block int) {
 	number := r.first
 	remove := func(id string, addresses []v1alpha1.Address) {
 		if id != "" {
-			x.ids.remove(x.text(id), number)
+			x.byContainerID.remove(x.text(id), number)
 		}
 		for _, a := range addresses {
 			if addr, ok := podstate.ParseAddress(a); ok {
-				x.boxes.remove(x.address(addr), number)
+				x.sandboxesByAddress.remove(x.address(addr), number)
 			}
 		}
 		number++
 	}
-	for i := range r.sandboxes {
-		remove(r.sandboxes[i].ID, r.sandboxes[i].Addresses)
+	for i := range r.listed {
+		remove(r.listed[i].ID, r.listed[i].Addresses)
 	}
 	for i := range r.attachments {
 		remove(r.attachments[i].ID, r.attachments[i].Addresses)
@@ -142,16 +142,16 @@ func (x *Index) removeReport(r *report, entries int) (block int) {
 		remove(r.Gone[i].ID, nil)
 	}
 	room := 0
-	for block = int(r.first / blockSize); block+room < len(x.blocks) && x.blocks[block+room] == r; room++ {
-		x.blocks[block+room] = nil
+	for block = int(r.first / blockSize); block+room < len(x.reportsByNumber) && x.reportsByNumber[block+room] == r; room++ {
+		x.reportsByNumber[block+room] = nil
 	}
 	if entries > room*blockSize {
-		return len(x.blocks)
+		return len(x.reportsByNumber)
 	}
 	return block
 }
 
-func (x *Index) sight(number uint32, id string, addresses []v1alpha1.Address, ready bool, byID, byAddress *additions) {
+func (x *Index) addReportEntry(number uint32, id string, addresses []v1alpha1.Address, ready bool, byID, byAddress *additions) {
 	if id != "" {
 		byID.add(x.text(id), number)
 	}
@@ -163,40 +163,40 @@ func (x *Index) sight(number uint32, id string, addresses []v1alpha1.Address, re
 		}
 		byAddress.add(x.address(addr), number)
 		byAddress.addresses = append(byAddress.addresses, addr)
-		if (ready || !x.o.Fenced.IsZero()) && slices.ContainsFunc(x.poolsAt(addr), func(p *pool) bool { return p.lacks(addr) && p.of(a.NetworkName) }) {
-			x.loose = append(x.loose, addr)
+		if (ready || !x.o.Fenced.IsZero()) && slices.ContainsFunc(x.poolsAt(addr), func(p *pool) bool { return p.hasNoEntryFor(addr) && p.isOfNetwork(a.NetworkName) }) {
+			x.maybeUnrecorded = append(x.maybeUnrecorded, addr)
 		}
-		for _, p := range x.odd {
-			p.carry(addr)
+		for _, p := range x.ambiguousPools {
+			p.podCarries(addr)
 		}
 	}
 }
 
 // entry is the entry of a report with this number.
 func (x *Index) entry(number uint32) reportEntry {
-	r := x.blocks[number/blockSize]
+	r := x.reportsByNumber[number/blockSize]
 	s := reportEntry{report: r, number: number}
 	switch i := int(number - r.first); {
-	case i < len(r.sandboxes):
-		s.box = &r.sandboxes[i]
-	case i < len(r.sandboxes)+len(r.attachments):
-		s.att = &r.attachments[i-len(r.sandboxes)]
+	case i < len(r.listed):
+		s.sandbox = &r.listed[i]
+	case i < len(r.listed)+len(r.attachments):
+		s.att = &r.attachments[i-len(r.listed)]
 	default:
-		s.gone = &r.Gone[i-len(r.sandboxes)-len(r.attachments)]
+		s.gone = &r.Gone[i-len(r.listed)-len(r.attachments)]
 	}
 	return s
 }
 
 // reportEntries adds the mentions of a container id, by the names of the reports.
 func (x *Index) reportEntries(into []reportEntry, id string) []reportEntry {
-	return x.sightingsOf(into, id, x.text(id))
+	return x.reportEntriesOf(into, id, x.text(id))
 }
 
-func (x *Index) sightingsOf(into []reportEntry, id string, hash uint64) []reportEntry {
+func (x *Index) reportEntriesOf(into []reportEntry, id string, hash uint64) []reportEntry {
 	if id == "" {
 		return into
 	}
-	for c := x.ids.find(hash); ; {
+	for c := x.byContainerID.find(hash); ; {
 		number, ok := c.next()
 		if !ok {
 			break
@@ -206,18 +206,18 @@ func (x *Index) sightingsOf(into []reportEntry, id string, hash uint64) []report
 		}
 	}
 	if len(into) > 1 {
-		slices.SortStableFunc(into, bySighting)
+		slices.SortStableFunc(into, byReportEntry)
 	}
 	return into
 }
 
-// bySighting orders by node, then sandboxes before attachments before what is
+// byReportEntry orders by node, then sandboxes before attachments before what is
 // gone, then as they stand in the report: the order in which reports are read, or
 // amended, must not decide.
-func bySighting(a, b reportEntry) int {
+func byReportEntry(a, b reportEntry) int {
 	kind := func(s *reportEntry) int {
 		switch {
-		case s.box != nil:
+		case s.sandbox != nil:
 			return 0
 		case s.att != nil:
 			return 1
@@ -227,32 +227,32 @@ func bySighting(a, b reportEntry) int {
 	return cmp.Or(cmp.Compare(a.report.Name, b.report.Name), cmp.Compare(kind(&a), kind(&b)), cmp.Compare(a.number, b.number))
 }
 
-// boxesAt are the sandboxes and attachments that a report gives an address, each
+// sandboxesAt are the sandboxes and attachments that a report gives an address, each
 // once for each of its mentions, with the mention.
-func (x *Index) boxesAt(addr netip.Addr) []boxAddress {
-	var found []boxAddress
-	for _, number := range x.boxes.all(x.address(addr)) {
+func (x *Index) sandboxesAt(addr netip.Addr) []sandboxAddress {
+	var found []sandboxAddress
+	for _, number := range x.sandboxesByAddress.all(x.address(addr)) {
 		s := x.entry(number)
 		for _, a := range s.addresses() {
 			if ip, ok := podstate.ParseAddress(a); ok && ip == addr {
-				found = append(found, boxAddress{s, a})
+				found = append(found, sandboxAddress{s, a})
 			}
 		}
 	}
-	slices.SortStableFunc(found, func(a, b boxAddress) int { return bySighting(a.reportEntry, b.reportEntry) })
+	slices.SortStableFunc(found, func(a, b sandboxAddress) int { return byReportEntry(a.reportEntry, b.reportEntry) })
 	return found
 }
 
-// boxAddress is an address that a report says is configured in a sandbox.
-type boxAddress struct {
+// sandboxAddress is an address that a report says is configured in a sandbox.
+type sandboxAddress struct {
 	reportEntry
 	v1alpha1.Address
 }
 
 func (g *reportEntry) addresses() []v1alpha1.Address {
 	switch {
-	case g.box != nil:
-		return g.box.Addresses
+	case g.sandbox != nil:
+		return g.sandbox.Addresses
 	case g.att != nil:
 		return g.att.Addresses
 	}

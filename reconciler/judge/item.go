@@ -15,28 +15,28 @@ type Item struct {
 	Pool        *ippool.Pool        // of an allocation
 	Allocation  *ippool.Allocation  // nil for a reservation
 	Reservation *ippool.Reservation // nil for an allocation
-	more        *more
+	details     *details
 }
 
-// more is what only some items have. Those that have nothing of their own share
+// details is what only some items have. Those that have nothing of their own share
 // one.
-type more struct {
-	x        *Index
-	evidence *Evidence // of allocations that are not in use, and of reservations that stand alone
-	with     []*Item
-	one      [1]*Item // with, where it is one
-	like     *Item    // whose verdict a reservation shares
-	reading  reading
-	// WithReservation is the reservation whose more this is, where its only allocation,
+type details struct {
+	index      *Index
+	evidence   *Evidence // of allocations that are not in use, and of reservations that stand alone
+	related    []*Item
+	relatedOne [1]*Item // with, where it is one
+	sharedWith *Item    // whose verdict a reservation shares
+	reading    nameReading
+	// ReservationItem is the reservation whose more this is, where its only allocation,
 	// which is in use, has nothing else of its own: the two share one.
 	reserved [1]*Item
 }
 
-func (m *more) addWith(it *Item) {
-	if m.with == nil {
-		m.with = m.one[:0]
+func (m *details) addRelated(it *Item) {
+	if m.related == nil {
+		m.related = m.relatedOne[:0]
 	}
-	m.with = append(m.with, it)
+	m.related = append(m.related, it)
 }
 
 // ID identifies the item across looks.
@@ -60,7 +60,7 @@ func (it *Item) Address() netip.Addr {
 	if it.Allocation != nil {
 		return it.Allocation.Address
 	}
-	return it.more.reading.address
+	return it.details.reading.address
 }
 
 // Network is that of a reservation, where it is known.
@@ -68,7 +68,7 @@ func (it *Item) Network() string {
 	if it.Allocation != nil {
 		return ""
 	}
-	return it.more.reading.network
+	return it.details.reading.network
 }
 
 // Key is that of an allocation.
@@ -103,40 +103,40 @@ func (it *Item) IfName() string {
 	return it.Reservation.IfName
 }
 
-// With are the reservations of an allocation, or the allocations of a reservation.
-func (it *Item) With() []*Item {
-	if it.Allocation != nil && it.more.reserved[0] != nil {
-		return it.more.reserved[:]
+// Related are the reservations of an allocation, or the allocations of a reservation.
+func (it *Item) Related() []*Item {
+	if it.Allocation != nil && it.details.reserved[0] != nil {
+		return it.details.reserved[:]
 	}
-	return it.more.with
+	return it.details.related
 }
 
 // Evidence is what the verdict rests on; nil for a reservation that shares an
 // allocation's verdict.
 func (it *Item) Evidence() *Evidence {
 	switch {
-	case it.more.evidence != nil:
-		return it.more.evidence
+	case it.details.evidence != nil:
+		return it.details.evidence
 	case it.Allocation == nil:
 		return nil
 	}
-	return it.more.x.evidenceOn(it.more.x.indexed(it.Pool), it.Allocation)
+	return it.details.index.evidenceOnAllocation(it.details.index.indexed(it.Pool), it.Allocation)
 }
 
 // Message says why, in a sentence.
 func (it *Item) Message() string {
-	if it.Reservation != nil && it.more.like != nil {
-		return it.more.like.Message()
+	if it.Reservation != nil && it.details.sharedWith != nil {
+		return it.details.sharedWith.Message()
 	}
-	return it.more.x.rules.message(it.Judged, it.Evidence())
+	return it.details.index.rules.message(it.Judged, it.Evidence())
 }
 
 // Rule is the row of the verdict table that decided, with its conditions.
 func (it *Item) Rule() string {
-	if it.Reservation != nil && it.more.like != nil {
-		return it.more.like.Rule()
+	if it.Reservation != nil && it.details.sharedWith != nil {
+		return it.details.sharedWith.Rule()
 	}
-	return it.more.x.rules.text(it.Judged, it.Evidence())
+	return it.details.index.rules.text(it.Judged, it.Evidence())
 }
 
 // Age is for how long this process has known an entry or reservation: whereabouts
@@ -146,7 +146,7 @@ func (it *Item) Age(now time.Time) time.Duration {
 	if it.Pool != nil {
 		s.pool = &pool{Pool: it.Pool}
 	}
-	first := it.more.x.seen(s).First
+	first := it.details.index.seen(s).First
 	if first.IsZero() {
 		return 0
 	}
@@ -154,7 +154,7 @@ func (it *Item) Age(now time.Time) time.Duration {
 }
 
 // SharesVerdictOf is the allocation whose verdict a reservation shares; nil for none.
-func (it *Item) SharesVerdictOf() *Item { return it.more.like }
+func (it *Item) SharesVerdictOf() *Item { return it.details.sharedWith }
 
 // Text is an item's address, "" where it cannot be read.
 func (it *Item) Text() string {
@@ -174,10 +174,10 @@ func (it *Item) Owner() ippool.PodRef {
 	return it.Reservation.Owner
 }
 
-// WithReservation is a reservation that shares an allocation's verdict.
-func (it *Item) WithReservation(r *ippool.Reservation) *Item {
+// ReservationItem is a reservation that shares an allocation's verdict.
+func (it *Item) ReservationItem(r *ippool.Reservation) *Item {
 	return &Item{Judged: it.Judged, Reservation: r,
-		more: &more{x: it.more.x, like: it, with: []*Item{it}, reading: reading{address: it.Address()}}}
+		details: &details{index: it.details.index, sharedWith: it, related: []*Item{it}, reading: nameReading{address: it.Address()}}}
 }
 
 // node is the one node that the evidence is about, "" where there are several.
@@ -187,7 +187,7 @@ func (e *Evidence) node() string {
 		return ""
 	case len(e.Nodes) == 1:
 		return e.Nodes[0]
-	case e.Phase != podstate.None && e.Pod != nil && e.Own != NotItsPod:
+	case e.Phase != podstate.None && e.Pod != nil && e.Ownership != NotItsPod:
 		return e.Pod.Node
 	}
 	return ""
@@ -209,24 +209,24 @@ func (it *Item) Attrs() []any {
 // ClaimedOn is the node of a pod of another name that carries the address; "" where none
 // was found.
 func (it *Item) ClaimedOn() string {
-	if it.more.evidence == nil {
+	if it.details.evidence == nil {
 		return ""
 	}
-	return it.more.evidence.claimedOn
+	return it.details.evidence.claimedOn
 }
 
-// Namesake is the pod by the owner's name; nil where there is none.
-func (it *Item) Namesake() *podstate.Pod {
+// PodByOwnerName is the pod by the owner's name; nil where there is none.
+func (it *Item) PodByOwnerName() *podstate.Pod {
 	owner := it.Owner()
-	return it.more.x.pod(owner.Namespace, owner.Name)
+	return it.details.index.pod(owner.Namespace, owner.Name)
 }
 
-// LastHeard is when the last agent was heard of those of the nodes that could run the
+// LastRenewed is when the last agent was heard of those of the nodes that could run the
 // sandbox; zero where none was.
-func (it *Item) LastHeard() time.Time {
+func (it *Item) LastRenewed() time.Time {
 	var last time.Time
 	for _, node := range it.Evidence().Nodes {
-		if r := it.more.x.byNode[node]; r != nil && r.LeaseRenewed.After(last) {
+		if r := it.details.index.byNode[node]; r != nil && r.LeaseRenewed.After(last) {
 			last = r.LeaseRenewed
 		}
 	}

@@ -33,13 +33,13 @@ func (it *Item) poolsWith() []*ippool.Pool {
 	namespace := ""
 	if it.Pool != nil {
 		found, namespace = []*ippool.Pool{it.Pool}, it.Pool.Namespace
-		if len(it.With()) == 0 {
+		if len(it.Related()) == 0 {
 			return found
 		}
 	} else {
 		namespace = it.Reservation.Namespace
 	}
-	for _, p := range it.more.x.poolsAt(it.Address()) {
+	for _, p := range it.details.index.poolsAt(it.Address()) {
 		if p.Namespace == namespace && (it.Pool == nil || p.Name != it.Pool.Name && p.mayShare(it)) {
 			found = append(found, p.Pool)
 		}
@@ -49,7 +49,7 @@ func (it *Item) poolsWith() []*ippool.Pool {
 
 // mayShare reports whether an entry of the pool may need a reservation of the item.
 func (p *pool) mayShare(it *Item) bool {
-	return slices.ContainsFunc(it.With(), func(r *Item) bool { return p.of(r.Network()) })
+	return slices.ContainsFunc(it.Related(), func(r *Item) bool { return p.isOfNetwork(r.Network()) })
 }
 
 // LeaseNames are the Leases that ADD and DEL take for the pools that an item is about.

@@ -25,9 +25,9 @@ type Judgement struct {
 	Nodes map[string]NodeState
 	// Restore is what is known of the last restore of etcd; nil where none is.
 	Restore *RestoreState
-	// Due is when a verdict or finding may change although nothing that was
+	// Recheck is when a verdict or finding may change although nothing that was
 	// observed does; zero for never.
-	Due time.Time
+	Recheck time.Time
 	// Total is the number of allocations that there are; a judgement of what has
 	// changed has fewer.
 	Total int
@@ -37,9 +37,9 @@ type Judgement struct {
 	Partial bool
 }
 
-// recentFor is how long an ADD or DEL may keep a reservation without its entry
+// addTimeLimit is how long an ADD or DEL may keep a reservation without its entry
 // (whereabouts v0.9.4, pkg/types/types.go, AddTimeLimit).
-const recentFor = 2 * time.Minute
+const addTimeLimit = 2 * time.Minute
 
 // Judge gives everything observed its verdict. It does no I/O, and the same
 // observation, past and policy always give the same judgement: the first pass, the
@@ -52,21 +52,21 @@ func Judge(o *Observation, past Past, policy Policy) *Judgement {
 // Judge is the judgement of all that the index stands for.
 func (x *Index) Judge() *Judgement {
 	w := x.judgeRecorded()
-	w.j.Findings = w.findings()
-	w.j.Due = x.due(w.due)
-	w.j.Total, w.j.x = len(w.j.Allocations), x
-	return w.j
+	w.out.Findings = w.findings()
+	w.out.Recheck = x.nextRecheck(w.recheck)
+	w.out.Total, w.out.x = len(w.out.Allocations), x
+	return w.out
 }
 
 // judgeRecorded gives verdicts to all that is recorded.
-func (x *Index) judgeRecorded() *judging {
+func (x *Index) judgeRecorded() *verdicts {
 	n := 0
 	for _, p := range x.pools {
 		p.first = n
 		n += len(p.Allocations)
 	}
-	w := x.newJudging(n, len(x.reservations))
-	w.vouched = newBitSet(len(x.blocks) * blockSize)
+	w := x.newVerdicts(n, len(x.reservations))
+	w.ownedSandboxes = newBitSet(len(x.reportsByNumber) * blockSize)
 	for _, p := range x.pools {
 		for all := range slices.Chunk(p.Allocations, chunk) {
 			x.touchAllocations(all, &w.hashes)
@@ -75,7 +75,7 @@ func (x *Index) judgeRecorded() *judging {
 			}
 		}
 	}
-	item := func(e entry) *Item { return w.j.Allocations[e.pool.first+e.at] }
+	item := func(e entry) *Item { return w.out.Allocations[e.pool.first+e.at] }
 	reservations := x.reservations
 	if slices.Contains(reservations, nil) {
 		reservations = slices.DeleteFunc(slices.Clone(reservations), func(r *ippool.Reservation) bool { return r == nil })
@@ -84,65 +84,65 @@ func (x *Index) judgeRecorded() *judging {
 		reservations = slices.SortedStableFunc(slices.Values(reservations), byName)
 	}
 	for _, r := range reservations {
-		w.reservation(r, x.readings(w.readings[:0], r), item)
+		w.reservation(r, x.readingsOf(w.readings[:0], r), item)
 	}
 	return w
 }
 
-// judging is one pass of giving verdicts.
-type judging struct {
-	x            *Index
-	j            *Judgement
-	plain        *more // of all items that have nothing of their own
-	items        []Item
-	due          deadline // of what the verdicts ask of the clock
-	agentsAreDue bool
-	vouched      bitSet         // the numbers of sandboxes whose pod the API has
-	silent       map[string]int // allocations that a node keeps from being judged
-	silentEvery  int            // those that all nodes with an agent do
-	hashes       hashes
-	candidate    candidate // these are used again for each item
-	evidence     Evidence
-	sighted      []reportEntry
-	readings     []reading
-	entries      []entry
-	mores        []more
-	ended        []netip.Addr   // of entries whose sandbox is known not to run
-	reserved     map[*Item]bool // allocations whose reservation has a field that is not known
+// verdicts is one pass of giving verdicts.
+type verdicts struct {
+	x                       *Index
+	out                     *Judgement
+	shared                  *details // of all items that have nothing of their own
+	items                   []Item
+	recheck                 recheckTime // of what the verdicts ask of the clock
+	agentNodesAdded         bool
+	ownedSandboxes          bitSet         // the numbers of sandboxes whose pod the API has
+	withoutReport           map[string]int // allocations that a node keeps from being judged
+	withoutReportEverywhere int            // those that all nodes with an agent do
+	hashes                  hashes
+	candidate               candidate // these are used again for each item
+	evidence                Evidence
+	reported                []reportEntry
+	readings                []nameReading
+	entries                 []entry
+	detailsPool             []details
+	ended                   []netip.Addr   // of entries whose sandbox is known not to run
+	reserved                map[*Item]bool // allocations whose reservation has a field that is not known
 }
 
-func (x *Index) newJudging(allocations, reservations int) *judging {
-	return &judging{
-		x: x, due: deadline{now: x.now}, plain: &more{x: x}, silent: map[string]int{}, items: make([]Item, 0, allocations+reservations),
-		j: &Judgement{Observation: x.o, WithoutAgents: !x.inUse, Nodes: x.states,
+func (x *Index) newVerdicts(allocations, reservations int) *verdicts {
+	return &verdicts{
+		x: x, recheck: recheckTime{now: x.now}, shared: &details{index: x}, withoutReport: map[string]int{}, items: make([]Item, 0, allocations+reservations),
+		out: &Judgement{Observation: x.o, WithoutAgents: !x.inUse, Nodes: x.states,
 			Allocations: make([]*Item, 0, allocations), Reservations: make([]*Item, 0, reservations)},
 	}
 }
 
-func (w *judging) newItem(it Item) *Item {
+func (w *verdicts) newItem(it Item) *Item {
 	w.items = append(w.items, it)
 	return &w.items[len(w.items)-1]
 }
 
-func (w *judging) allocation(p *pool, a *ippool.Allocation, idHash, podHash uint64) *Item {
+func (w *verdicts) allocation(p *pool, a *ippool.Allocation, idHash, podHash uint64) *Item {
 	x, e := w.x, &w.evidence
-	it := w.newItem(Item{Pool: p.Pool, Allocation: a, more: w.plain})
-	w.j.Allocations = append(w.j.Allocations, it)
+	it := w.newItem(Item{Pool: p.Pool, Allocation: a, details: w.shared})
+	w.out.Allocations = append(w.out.Allocations, it)
 	if a.Problem != "" {
 		*e = Evidence{Problem: a.Problem, Detail: a.Detail, Owner: a.Owner, Sandbox: NoSource}
 	} else {
-		w.sighted = x.sightingsOf(w.sighted[:0], a.ContainerID, idHash)
-		w.candidate = candidate{pool: p, alloc: a, owner: a.Owner, sighted: w.sighted, pod: x.ownerPod(a.Owner, podHash)}
+		w.reported = x.reportEntriesOf(w.reported[:0], a.ContainerID, idHash)
+		w.candidate = candidate{pool: p, alloc: a, owner: a.Owner, reported: w.reported, pod: x.ownerPod(a.Owner, podHash)}
 		x.gather(&w.candidate, e)
 	}
 	it.Judged = x.rules.judge(e)
-	w.addDue(e)
-	w.addSilent(e)
+	w.addRecheck(e)
+	w.addWithoutReport(e)
 	if e.ended() && a.Problem == "" {
 		w.ended = append(w.ended, a.Address)
 	}
-	if e.Own == ItsPod {
-		w.vouch(a.Owner)
+	if e.Ownership == ItsPod {
+		w.noteOwned(a.Owner)
 	}
 	if it.Verdict == InUse {
 		return it
@@ -152,23 +152,23 @@ func (w *judging) allocation(p *pool, a *ippool.Allocation, idHash, podHash uint
 	}
 	x.rules.overrule(&it.Judged, e)
 	kept := *e
-	it.more = &more{x: x, evidence: &kept}
+	it.details = &details{index: x, evidence: &kept}
 	return it
 }
 
-// vouch notes which of the sandboxes sighted are of the owner, who has their UID.
-func (w *judging) vouch(owner ippool.PodRef) {
-	for i := range w.sighted {
-		g := &w.sighted[i]
-		if g.box != nil && g.box.UID == w.evidence.SandboxUID && g.box.Name == owner.Name && g.box.Namespace == owner.Namespace {
-			w.vouched.set(uint64(g.number))
+// noteOwned notes which of the sandboxes sighted are of the owner, who has their UID.
+func (w *verdicts) noteOwned(owner ippool.PodRef) {
+	for i := range w.reported {
+		g := &w.reported[i]
+		if g.sandbox != nil && g.sandbox.UID == w.evidence.SandboxUID && g.sandbox.Name == owner.Name && g.sandbox.Namespace == owner.Namespace {
+			w.ownedSandboxes.set(uint64(g.number))
 		}
 	}
 }
 
-// evidenceOn is the evidence on one allocation.
-func (x *Index) evidenceOn(p *pool, a *ippool.Allocation) *Evidence {
-	s, e := &candidate{pool: p, alloc: a, owner: a.Owner, sighted: x.reportEntries(nil, a.ContainerID), pod: x.owner(a.Owner)}, &Evidence{}
+// evidenceOnAllocation is the evidence on one allocation.
+func (x *Index) evidenceOnAllocation(p *pool, a *ippool.Allocation) *Evidence {
+	s, e := &candidate{pool: p, alloc: a, owner: a.Owner, reported: x.reportEntries(nil, a.ContainerID), pod: x.owner(a.Owner)}, &Evidence{}
 	x.gather(s, e)
 	x.addClaims(s, e)
 	return e
@@ -176,11 +176,11 @@ func (x *Index) evidenceOn(p *pool, a *ippool.Allocation) *Evidence {
 
 // reservation gives a reservation the verdict of its allocation, or judges one
 // that has none by the same table.
-func (w *judging) reservation(r *ippool.Reservation, readings []reading, item func(entry) *Item) {
-	x, m := w.x, w.newMore()
-	it := w.newItem(Item{Reservation: r, more: m})
-	w.j.Reservations = append(w.j.Reservations, it)
-	w.due.add(r.Created.Add(recentFor))
+func (w *verdicts) reservation(r *ippool.Reservation, readings []nameReading, item func(entry) *Item) {
+	x, m := w.x, w.newDetails()
+	it := w.newItem(Item{Reservation: r, details: m})
+	w.out.Reservations = append(w.out.Reservations, it)
+	w.recheck.add(r.Created.Add(addTimeLimit))
 	w.readings = readings
 	if len(readings) > 0 {
 		m.reading = readings[0]
@@ -191,10 +191,10 @@ func (w *judging) reservation(r *ippool.Reservation, readings []reading, item fu
 	case ippool.UnknownField:
 		w.noteReserved(r, readings, item)
 	}
-	if len(m.with) > 0 {
-		m.like = mostCareful(m.with)
-		it.Judged = m.like.Judged
-		for _, a := range m.with {
+	if len(m.related) > 0 {
+		m.sharedWith = strictest(m.related)
+		it.Judged = m.sharedWith.Judged
+		for _, a := range m.related {
 			w.addReservation(a, it)
 		}
 		return
@@ -202,19 +202,19 @@ func (w *judging) reservation(r *ippool.Reservation, readings []reading, item fu
 	if r.Problem != "" {
 		m.evidence = &Evidence{Problem: r.Problem, Detail: r.Detail, Owner: r.Owner, Sandbox: NoSource}
 	} else {
-		m.evidence = x.standsAlone(r, readings)
+		m.evidence = x.evidenceOnReservation(r, readings)
 	}
 	it.Judged = x.rules.judge(m.evidence)
 	x.rules.overrule(&it.Judged, m.evidence)
-	w.addDue(m.evidence)
+	w.addRecheck(m.evidence)
 }
 
 // noteReserved notes the allocations of a reservation with a field that is not known:
 // it stands for nothing, and still is the reservation.
-func (w *judging) noteReserved(r *ippool.Reservation, readings []reading, item func(entry) *Item) {
-	var m more
+func (w *verdicts) noteReserved(r *ippool.Reservation, readings []nameReading, item func(entry) *Item) {
+	var m details
 	w.allocationsOf(r, readings, item, &m)
-	for _, it := range m.with {
+	for _, it := range m.related {
 		if w.reserved == nil {
 			w.reserved = map[*Item]bool{}
 		}
@@ -223,20 +223,20 @@ func (w *judging) noteReserved(r *ippool.Reservation, readings []reading, item f
 }
 
 // addReservation notes that an allocation has a reservation.
-func (w *judging) addReservation(a, r *Item) {
+func (w *verdicts) addReservation(a, r *Item) {
 	switch {
-	case a.more == w.plain && len(r.more.with) == 1:
-		a.more, r.more.reserved[0] = r.more, r
+	case a.details == w.shared && len(r.details.related) == 1:
+		a.details, r.details.reserved[0] = r.details, r
 		return
-	case a.more == w.plain:
-		a.more = w.newMore()
-	case a.more.reserved[0] != nil: // a second one
-		first := a.more.reserved[0]
-		first.more.reserved[0] = nil
-		a.more = w.newMore()
-		a.more.addWith(first)
+	case a.details == w.shared:
+		a.details = w.newDetails()
+	case a.details.reserved[0] != nil: // a second one
+		first := a.details.reserved[0]
+		first.details.reserved[0] = nil
+		a.details = w.newDetails()
+		a.details.addRelated(first)
 	}
-	a.more.addWith(r)
+	a.details.addRelated(r)
 }
 
 // byName orders reservations as "<namespace>/<name>".
@@ -258,29 +258,29 @@ func ByPlace(a, b *Item) int {
 }
 
 // allocationsOf adds the allocations of the same address, network and podref.
-func (w *judging) allocationsOf(r *ippool.Reservation, readings []reading, item func(entry) *Item, m *more) {
+func (w *verdicts) allocationsOf(r *ippool.Reservation, readings []nameReading, item func(entry) *Item, m *details) {
 	for _, read := range readings {
 		w.entries = w.x.entriesFor(w.entries[:0], read.address)
 		for _, e := range w.entries {
-			if e.pool.Namespace == r.Namespace && e.PodRef == r.PodRef && e.pool.of(read.network) {
-				if it := item(e); it != nil && !slices.Contains(m.with, it) {
-					m.addWith(it)
+			if e.pool.Namespace == r.Namespace && e.PodRef == r.PodRef && e.pool.isOfNetwork(read.network) {
+				if it := item(e); it != nil && !slices.Contains(m.related, it) {
+					m.addRelated(it)
 				}
 			}
 		}
 	}
 }
 
-// newMore is one of many that lie beside each other.
-func (w *judging) newMore() *more {
-	if len(w.mores) == cap(w.mores) {
-		w.mores = make([]more, 0, min(chunk, 2*cap(w.j.Reservations)+1))
+// newDetails is one of many that lie beside each other.
+func (w *verdicts) newDetails() *details {
+	if len(w.detailsPool) == cap(w.detailsPool) {
+		w.detailsPool = make([]details, 0, min(chunk, 2*cap(w.out.Reservations)+1))
 	}
-	w.mores = append(w.mores, more{x: w.x})
-	return &w.mores[len(w.mores)-1]
+	w.detailsPool = append(w.detailsPool, details{index: w.x})
+	return &w.detailsPool[len(w.detailsPool)-1]
 }
 
-func mostCareful(items []*Item) *Item {
+func strictest(items []*Item) *Item {
 	care := func(j Judged) int {
 		switch {
 		case j.Verdict == InUse:
@@ -295,23 +295,23 @@ func mostCareful(items []*Item) *Item {
 	return slices.MinFunc(items, func(a, b *Item) int { return cmp.Compare(care(a.Judged), care(b.Judged)) })
 }
 
-// standsAlone gathers the evidence on a reservation without an allocation. Its
+// evidenceOnReservation gathers the evidence on a reservation without an allocation. Its
 // sandbox is looked for by address and network.
-func (x *Index) standsAlone(r *ippool.Reservation, readings []reading) *Evidence {
+func (x *Index) evidenceOnReservation(r *ippool.Reservation, readings []nameReading) *Evidence {
 	e := &Evidence{Owner: r.Owner, Sandbox: NoSource}
 	if len(readings) == 1 {
 		s := &candidate{reservation: r, owner: r.Owner, network: readings[0].network, address: readings[0].address, pod: x.owner(r.Owner)}
-		for _, b := range x.boxesAt(s.address) {
+		for _, b := range x.sandboxesAt(s.address) {
 			// A leftover says nothing of what the reservation was made for.
 			if b.NetworkName == s.network && x.holds(&b.reportEntry) {
-				s.sighted = append(s.sighted, b.reportEntry)
+				s.reported = append(s.reported, b.reportEntry)
 			}
 		}
 		x.gather(s, e)
 		x.addClaims(s, e)
 	}
 	switch {
-	case x.now.Sub(r.Created) < recentFor:
+	case x.now.Sub(r.Created) < addTimeLimit:
 		e.Recent = true
 	case len(readings) == 0:
 		e.Problem, e.Detail = ippool.Malformed, "no pool's range and network give this name"
@@ -321,7 +321,7 @@ func (x *Index) standsAlone(r *ippool.Reservation, readings []reading) *Evidence
 	return e
 }
 
-func describe(readings []reading) string {
+func describe(readings []nameReading) string {
 	text := ""
 	for i, r := range readings {
 		if i > 0 {

@@ -9,10 +9,10 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 )
 
-// EndOfDEL is how long the fence must have stood when the report was renewed by which an
+// DELTimeout is how long the fence must have stood when the report was renewed by which an
 // entry is rewritten. CRI-O takes the network of a sandbox down while it is
 // still READY, and a DEL that was under way then must have had the time to end.
-const EndOfDEL = 10 * time.Second
+const DELTimeout = 10 * time.Second
 
 // misrecordedAt are the pools of which the entry for an address names a sandbox that
 // does not run, while another one carries it: the record is of the past, as after a
@@ -34,12 +34,12 @@ func (x *Index) misrecordedAt(addr netip.Addr) []Finding {
 			continue
 		}
 		e := &Evidence{}
-		x.gather(&candidate{pool: p, alloc: a, owner: a.Owner, sighted: x.reportEntries(nil, a.ContainerID), pod: x.owner(a.Owner)}, e)
+		x.gather(&candidate{pool: p, alloc: a, owner: a.Owner, reported: x.reportEntries(nil, a.ContainerID), pod: x.owner(a.Owner)}, e)
 		if !e.ended() {
 			continue
 		}
-		fenced := x.heardBehindFence(EndOfDEL, b.report.node) && (e.Sandbox == NodeDead || x.heardBehindFence(EndOfDEL, e.Nodes))
-		if !fenced && !x.settledCarrier(b) {
+		fenced := x.renewedBehindFence(DELTimeout, b.report.node) && (e.Sandbox == NodeDead || x.renewedBehindFence(DELTimeout, e.Nodes))
+		if !fenced && !x.doneWithADD(b) {
 			continue
 		}
 		found = append(found, x.misrecorded(p, a, b, e, fenced))
@@ -56,7 +56,7 @@ func (e *Evidence) ended() bool {
 	return false
 }
 
-func (x *Index) misrecorded(p *pool, a *ippool.Allocation, b *boxAddress, e *Evidence, fenced bool) Finding {
+func (x *Index) misrecorded(p *pool, a *ippool.Allocation, b *sandboxAddress, e *Evidence, fenced bool) Finding {
 	who := b.name()
 	f := Finding{Kind: Misrecorded, IP: a.Address.String(), Pool: p.ref, Pods: sortedUnique([]string{who, a.Owner.Namespace + "/" + a.Owner.Name}),
 		ContainerIDs: []string{b.containerID()}, Node: b.report.Name,
@@ -75,22 +75,22 @@ func (x *Index) misrecorded(p *pool, a *ippool.Allocation, b *boxAddress, e *Evi
 // carrier is the one sandbox that carries an address of the pool on its network, nil
 // where there is none, or where several do: that is a Conflict. One that is READY goes
 // before all others. The pool is known by the CNI result cache.
-func (x *Index) carrier(p *pool, addr netip.Addr) *boxAddress {
-	var one *boxAddress
+func (x *Index) carrier(p *pool, addr netip.Addr) *sandboxAddress {
+	var one *sandboxAddress
 	several := false
-	for _, b := range x.boxesAt(addr) {
-		if !p.of(b.NetworkName) || !x.needsEntry(&b, x.heardBehindFence(EndOfDEL, b.report.node)) {
+	for _, b := range x.sandboxesAt(addr) {
+		if !p.isOfNetwork(b.NetworkName) || !x.needsEntry(&b, x.renewedBehindFence(DELTimeout, b.report.node)) {
 			continue
 		}
 		switch {
-		case one == nil, b.runs() && !one.runs():
+		case one == nil, b.isReady() && !one.isReady():
 			one, several = &b, false
-		case one.runs() && !b.runs():
+		case one.isReady() && !b.isReady():
 		case one.containerID() != b.containerID() || one.report != b.report:
 			several = true
 		}
 	}
-	if one == nil || several || !x.ofRange(p, one.Range) {
+	if one == nil || several || !x.isRangeOf(p, one.Range) {
 		return nil
 	}
 	return one
@@ -99,39 +99,41 @@ func (x *Index) carrier(p *pool, addr netip.Addr) *boxAddress {
 // needsEntry reports whether the pools need an entry for what a sandbox carries. Behind the
 // fence that is so for one, too, that is stopped or being set up and has a network: its
 // DEL waits, and when the fence is lowered an ADD may be faster.
-func (x *Index) needsEntry(b *boxAddress, fenced bool) bool {
-	return b.runs() || fenced && x.mayRun(&b.reportEntry)
+func (x *Index) needsEntry(b *sandboxAddress, fenced bool) bool {
+	return b.isReady() || fenced && x.mayRun(&b.reportEntry)
 }
 
-// settledCarrier reports whether a sandbox has been READY for so long that its ADD is done.
-func (x *Index) settledCarrier(b *boxAddress) bool { return b.runs() && b.report.Settled(b.box, x.now) }
+// doneWithADD reports whether a sandbox has been READY for so long that its ADD is done.
+func (x *Index) doneWithADD(b *sandboxAddress) bool {
+	return b.isReady() && b.report.Settled(b.sandbox, x.now)
+}
 
-func (b *boxAddress) name() string {
+func (b *sandboxAddress) name() string {
 	namespace, name := b.pod()
 	return namespace + "/" + name
 }
 
 // podRefFor is the podref of a sandbox's entry: one that no successor takes over where
 // the API does not have its pod on this node. ok is false where neither can be told.
-func (x *Index) podRefFor(b *boxAddress) (podRef string, ok bool) {
+func (x *Index) podRefFor(b *sandboxAddress) (podRef string, ok bool) {
 	namespace, name := b.pod()
 	ref := ippool.PodRef{Namespace: namespace, Name: name}
-	if pod := x.pod(ref.Namespace, ref.Name); x.known(&b.reportEntry) && (pod.Node == "" || pod.Node == b.report.Name) {
+	if pod := x.pod(ref.Namespace, ref.Name); x.apiHasPod(&b.reportEntry) && (pod.Node == "" || pod.Node == b.report.Name) {
 		return ref.String(), true
 	}
 	ref.UID = b.uid()
 	return ref.String(), ref.UID != ""
 }
 
-func (p *pool) entryFor(addr netip.Addr, b *boxAddress, podRef string) *Repair {
+func (p *pool) entryFor(addr netip.Addr, b *sandboxAddress, podRef string) *Repair {
 	key, _ := p.Range.Key(addr)
 	return &Repair{Pool: p.Pool, Key: strconv.FormatUint(key, 10), Address: addr, Network: b.NetworkName,
 		ContainerID: b.containerID(), PodRef: podRef, IfName: b.IfName, Node: b.report.Name, Phantom: podRef != b.name()}
 }
 
-// heardBehindFence reports whether the fence had stood for so long when each of these
+// renewedBehindFence reports whether the fence had stood for so long when each of these
 // nodes' reports was last renewed: behind it no ADD or DEL is half done.
-func (x *Index) heardBehindFence(stood time.Duration, nodes []string) bool {
+func (x *Index) renewedBehindFence(stood time.Duration, nodes []string) bool {
 	if x.o.Fenced.IsZero() || len(nodes) == 0 {
 		return false
 	}

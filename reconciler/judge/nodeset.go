@@ -11,82 +11,82 @@ import (
 // nodeSet are nodes that could run a sandbox, with what follows where no fresh
 // report has it.
 type nodeSet struct {
-	names   []string // sorted
-	unheard []string // those of them that nothing fresh is known of
-	over    []string // those of them that are dead or missing
-	state   Sandbox
-	missing bool // the state rests on a Node object being gone
+	names         []string // sorted
+	withoutReport []string // those of them that nothing fresh is known of
+	gone          []string // those of them that are dead or missing
+	state         Sandbox
+	missing       bool // the state rests on a Node object being gone
 	// unreachable: every unheard node, or without agents one of the nodes, is not
 	// Ready; givenUp: and so for longer than the operator allows for.
-	unreachable, givenUp bool
+	unreachable, timedOut bool
 }
 
-// fate is what is known of a node that no fresh report of has the sandbox.
-type fate int
+// nodeCondition is what is known of a node that no fresh report of has the sandbox.
+type nodeCondition int
 
 const (
-	unheard fate = iota // nothing
-	heard               // a fresh report does not have the sandbox
-	dead
-	missing
+	notReporting nodeCondition = iota // nothing
+	reporting                         // a fresh report does not have the sandbox
+	provenDead
+	nodeObjectMissing
 )
 
 // newNodeSet judges nodes by the fate of each.
-func (x *Index) newNodeSet(names []string, fateOf func(string) fate) *nodeSet {
+func (x *Index) newNodeSet(names []string, fateOf func(string) nodeCondition) *nodeSet {
 	n := &nodeSet{names: names}
-	var count [missing + 1]int
+	var count [nodeObjectMissing + 1]int
 	for _, name := range names {
 		f := fateOf(name)
 		count[f]++
 		switch f {
-		case unheard:
-			n.unheard = append(n.unheard, name)
-		case dead, missing:
-			n.over = append(n.over, name)
+		case notReporting:
+			n.withoutReport = append(n.withoutReport, name)
+		case provenDead, nodeObjectMissing:
+			n.gone = append(n.gone, name)
 		}
 	}
-	silent := n.unheard
+	silent := n.withoutReport
 	switch {
-	case len(names) > 0 && count[dead] == len(names):
+	case len(names) > 0 && count[provenDead] == len(names):
 		n.state = NodeDead
-	case len(names) > 0 && count[dead]+count[missing] == len(names):
+	case len(names) > 0 && count[provenDead]+count[nodeObjectMissing] == len(names):
 		n.state = NodeMissing
 	case !x.inUse:
 		n.state = NoSource
 		// Without agents one node that is not Ready is enough to hold what it
 		// may run: its kubelet cannot say that the sandbox is gone.
 		silent = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !x.notReady(name) || len(names) > 1 && x.dead(name) })
-	case len(names) == 0 || count[unheard] > 0:
-		n.state = Unheard
-	case count[missing] > 0:
+	case len(names) == 0 || count[notReporting] > 0:
+		n.state = NoFreshReport
+	case count[nodeObjectMissing] > 0:
 		n.state = NodeMissing
-	case count[dead] > 0:
+	case count[provenDead] > 0:
 		n.state = NodeDead
 	default:
 		n.state = Absent
 	}
 	n.missing = n.state == NodeMissing
-	n.unreachable, n.givenUp = x.reachability(silent)
+	n.unreachable, n.timedOut = x.reachability(silent)
 	return n
 }
 
-// fate is what is known of a node by its report and its Node object.
-func (x *Index) fate(name string) fate {
+// nodeCondition is what is known of a node by its report and its Node object.
+func (x *Index) nodeCondition(name string) nodeCondition {
 	switch {
-	case x.heard(name):
-		return heard
+	case x.hasFreshReport(name):
+		return reporting
 	case x.dead(name):
-		return dead
+		return provenDead
 	case x.missing(name):
-		return missing
+		return nodeObjectMissing
 	}
-	return unheard
+	return notReporting
 }
 
 // nodeSet judges nodes of which no report has the sandbox.
 func (x *Index) nodeSet(s *candidate, names []string) *nodeSet {
 	if s.alloc != nil {
-		return x.newNodeSet(names, x.fate)
+		return x.newNodeSet(names, x.nodeCondition)
 	}
 	return x.forReservation(names)
 }
@@ -96,33 +96,33 @@ func (x *Index) nodeSet(s *candidate, names []string) *nodeSet {
 // been gone for long, only do not have to be heard.
 func (x *Index) forReservation(names []string) *nodeSet {
 	gone := false
-	n := x.newNodeSet(names, func(name string) fate {
-		switch f := x.fate(name); {
-		case f == dead:
-			return heard
-		case f == missing && (x.byNode[name] == nil || x.lapsed(x.byNode[name])):
+	n := x.newNodeSet(names, func(name string) nodeCondition {
+		switch f := x.nodeCondition(name); {
+		case f == provenDead:
+			return reporting
+		case f == nodeObjectMissing && (x.byNode[name] == nil || x.expired(x.byNode[name])):
 			gone = true
-			return heard
-		case f == missing:
-			return unheard
+			return reporting
+		case f == nodeObjectMissing:
+			return notReporting
 		default:
 			return f
 		}
 	})
 	n.missing = gone
-	if n.state == Absent && !slices.ContainsFunc(names, x.heard) {
-		n.state = Unheard
+	if n.state == Absent && !slices.ContainsFunc(names, x.hasFreshReport) {
+		n.state = NoFreshReport
 	}
 	return n
 }
 
-// single is the nodeSet of one node, of which there are few and asked for often.
-func (x *Index) single(s *candidate, name string) *nodeSet {
-	return x.nodesAs(s, name, func() []string { return []string{name} })
+// oneNode is the nodeSet of one node, of which there are few and asked for often.
+func (x *Index) oneNode(s *candidate, name string) *nodeSet {
+	return x.cachedNodeSet(s, name, func() []string { return []string{name} })
 }
 
-// every is the nodeSet of all nodes with an agent.
-func (x *Index) every(s *candidate) *nodeSet {
+// allAgentNodes is the nodeSet of all nodes with an agent.
+func (x *Index) allAgentNodes(s *candidate) *nodeSet {
 	n := &x.agents[0]
 	if s.alloc == nil {
 		n = &x.agents[1]
@@ -133,21 +133,21 @@ func (x *Index) every(s *candidate) *nodeSet {
 	return *n
 }
 
-// everyAnd is every with more nodes, most of which have an agent anyway.
-func (x *Index) everyAnd(s *candidate, more []string) *nodeSet {
+// agentNodesAnd is every with more nodes, most of which have an agent anyway.
+func (x *Index) agentNodesAnd(s *candidate, more []string) *nodeSet {
 	more = slices.DeleteFunc(more, func(name string) bool {
 		_, found := slices.BinarySearch(x.agentNodes, name)
 		return found
 	})
 	if len(more) == 0 {
-		return x.every(s)
+		return x.allAgentNodes(s)
 	}
-	return x.nodesAs(s, "+"+strings.Join(more, "+"), func() []string { return sortedUnique(slices.Concat(x.agentNodes, more)) })
+	return x.cachedNodeSet(s, "+"+strings.Join(more, "+"), func() []string { return sortedUnique(slices.Concat(x.agentNodes, more)) })
 }
 
-// nodesAs is the nodeSet of names under which many ask for the same nodes.
-func (x *Index) nodesAs(s *candidate, as string, names func() []string) *nodeSet {
-	at := namedNodes{as, s.alloc == nil}
+// cachedNodeSet is the nodeSet of names under which many ask for the same nodes.
+func (x *Index) cachedNodeSet(s *candidate, as string, names func() []string) *nodeSet {
+	at := nodeSetKey{as, s.alloc == nil}
 	n := x.nodeSets[at]
 	if n == nil {
 		n = x.nodeSet(s, names())
@@ -156,8 +156,8 @@ func (x *Index) nodesAs(s *candidate, as string, names func() []string) *nodeSet
 	return n
 }
 
-type namedNodes struct {
-	as          string // node names have no "+"
+type nodeSetKey struct {
+	name        string // node names have no "+"
 	reservation bool
 }
 
@@ -172,30 +172,30 @@ func (x *Index) couldRun(s *candidate) (n *nodeSet, certain bool) {
 		if s.pod.Node == "" {
 			return x.nodeSet(s, nil), true
 		}
-		return x.single(s, s.pod.Node), true
+		return x.oneNode(s, s.pod.Node), true
 	}
-	sighted := s.sightedOn()
+	sighted := s.reportedOn()
 	all := append(x.seenOn(s), sighted...)
 	switch {
-	case s.alloc == nil && s.pod != nil && x.over(s.pod.Node):
-		return x.newNodeSet([]string{s.pod.Node}, func(string) fate { return unheard }), false
+	case s.alloc == nil && s.pod != nil && x.isGone(s.pod.Node):
+		return x.newNodeSet([]string{s.pod.Node}, func(string) nodeCondition { return notReporting }), false
 	case s.alloc == nil:
-		return x.everyAnd(s, sortedUnique(all)), false
+		return x.agentNodesAnd(s, sortedUnique(all)), false
 	case len(sighted) > 0:
 		all = sortedUnique(all)
-		n = x.newNodeSet(all, func(node string) fate { return x.fateFor(s, node) })
+		n = x.newNodeSet(all, func(node string) nodeCondition { return x.nodeConditionFor(s, node) })
 		return n, len(all) == len(sighted)
 	}
 	if len(s.pool.slice) > 0 {
 		return x.nodeSet(s, sortedUnique(append(all, s.pool.slice...))), false
 	}
-	return x.everyAnd(s, sortedUnique(all)), false
+	return x.agentNodesAnd(s, sortedUnique(all)), false
 }
 
-// sightedOn are the nodes whose last report has the sandbox.
-func (s *candidate) sightedOn() (nodes []string) {
-	for i := range s.sighted {
-		if g := &s.sighted[i]; g.gone == nil { // a stale report does not have what it names as gone
+// reportedOn are the nodes whose last report has the sandbox.
+func (s *candidate) reportedOn() (nodes []string) {
+	for i := range s.reported {
+		if g := &s.reported[i]; g.gone == nil { // a stale report does not have what it names as gone
 			nodes = append(nodes, g.report.Name)
 		}
 	}
@@ -220,13 +220,13 @@ func (x *Index) seenOn(s *candidate) []string {
 	return nodes
 }
 
-// over reports whether a node is dead or missing, and so is not heard.
-func (x *Index) over(node string) bool {
+// isGone reports whether a node is dead or missing, and so is not heard.
+func (x *Index) isGone(node string) bool {
 	if node == "" {
 		return false
 	}
-	f := x.fate(node)
-	return f == dead || f == missing
+	f := x.nodeCondition(node)
+	return f == provenDead || f == nodeObjectMissing
 }
 
 // sliceNodes are the nodes whose slice a pool is by a definition that can be read
@@ -274,19 +274,19 @@ func (x *Index) findAgentNodes() []string {
 	return nodes
 }
 
-// fateFor is the fate of a node as far as the candidate goes: where a report of the
+// nodeConditionFor is the fate of a node as far as the candidate goes: where a report of the
 // node mentions it, that report decides, so that a fresh one counts even if the node
 // is out of service, and one of a machine that was replaced is of a node that is gone.
-func (x *Index) fateFor(s *candidate, node string) fate {
-	for i := range s.sighted {
-		g := &s.sighted[i]
+func (x *Index) nodeConditionFor(s *candidate, node string) nodeCondition {
+	for i := range s.reported {
+		g := &s.reported[i]
 		switch {
 		case g.gone != nil || g.report.Name != node:
-		case x.lost(g.report):
-			return dead
+		case x.endedWithNode(g.report):
+			return provenDead
 		case x.replaced(g.report):
-			return missing
+			return nodeObjectMissing
 		}
 	}
-	return x.fate(node)
+	return x.nodeCondition(node)
 }

@@ -38,12 +38,12 @@ func (x *Index) nodeStates() map[string]NodeState {
 	return states
 }
 
-// Unsettled are the nodes, sorted, that are not proven dead and whose reports were not
+// NotRenewedSince are the nodes, sorted, that are not proven dead and whose reports were not
 // renewed since every ADD and DEL has ended that was under way when a fence came to stand.
-func (j *Judgement) Unsettled(fenced time.Time) (nodes []string) {
+func (j *Judgement) NotRenewedSince(fenced time.Time) (nodes []string) {
 	renewed := map[string]bool{}
 	for _, r := range j.Observation.Reports {
-		renewed[r.Name] = !r.Renewed.Before(fenced.Add(EndOfDEL))
+		renewed[r.Name] = !r.Renewed.Before(fenced.Add(DELTimeout))
 	}
 	for node, state := range j.Nodes {
 		if state != NodeLost && !renewed[node] {

@@ -9,7 +9,7 @@ import (
 // those seen, and those that may have been made since.
 func (o *Observation) ReservationsOf(it *Item) []types.NamespacedName {
 	var names []types.NamespacedName
-	for _, r := range it.With() {
+	for _, r := range it.Related() {
 		names = append(names, types.NamespacedName{Namespace: r.Reservation.Namespace, Name: r.Reservation.Name})
 	}
 	nodes := map[string]bool{}
@@ -22,8 +22,8 @@ func (o *Observation) ReservationsOf(it *Item) []types.NamespacedName {
 	return names
 }
 
-// Lacks reports whether an allocation's pool was read and has nothing under its key.
-func (o *Observation) Lacks(it *Item) bool {
+// EntryRemoved reports whether an allocation's pool was read and has nothing under its key.
+func (o *Observation) EntryRemoved(it *Item) bool {
 	p := o.poolOf(it)
 	return p != nil && p.Problem == "" && p.Find(it.Key()) == nil
 }
@@ -38,9 +38,9 @@ func (o *Observation) poolOf(it *Item) *ippool.Pool {
 	return nil
 }
 
-// Hides reports whether an allocation's pool, or what is under its key, cannot be
+// PoolUnreadable reports whether an allocation's pool, or what is under its key, cannot be
 // read: then nothing tells whose it is.
-func (o *Observation) Hides(it *Item) bool {
+func (o *Observation) PoolUnreadable(it *Item) bool {
 	p := o.poolOf(it)
 	if p == nil {
 		return false

@@ -2,53 +2,53 @@ package judge
 
 import "time"
 
-// due is the first time after now at which a rule that looks at the clock may
+// nextRecheck is the first time after now at which a rule that looks at the clock may
 // come to another answer; d is what verdicts have asked of it. What is unripe is
 // not in it: that is the plan's.
-func (x *Index) due(d deadline) time.Time {
+func (x *Index) nextRecheck(d recheckTime) time.Time {
 	for _, r := range x.reports {
 		d.add(r.FreshUntil())
-		if at, ok := x.lapses(r); ok {
+		if at, ok := x.expires(r); ok {
 			d.add(at)
 		}
 		if r.ObservedAt.After(x.now) { // else ages do not grow: they count to it
 			d.add(r.NextAgeChange(x.now))
 		}
 	}
-	for p := range x.young {
-		d.add(p.Created.Add(recentFor))
+	for p := range x.youngPods {
+		d.add(p.Created.Add(addTimeLimit))
 	}
 	return d.first
 }
 
-// addDue adds what the rules ask of the pod and the nodes of an item.
-func (w *judging) addDue(e *Evidence) {
+// addRecheck adds what the rules ask of the pod and the nodes of an item.
+func (w *verdicts) addRecheck(e *Evidence) {
 	if e.Pod != nil {
-		w.due.add(e.Pod.Created.Add(recentFor))
+		w.recheck.add(e.Pod.Created.Add(addTimeLimit))
 		if !e.Pod.Deleted.IsZero() {
-			w.due.add(e.Pod.OverdueAfter())
+			w.recheck.add(e.Pod.OverdueAfter())
 		}
 	}
 	if w.x.policy.UnreachableNodeTimeout == 0 {
 		return
 	}
 	if len(e.Nodes) > 1 && len(e.Nodes) == len(w.x.agentNodes) && &e.Nodes[0] == &w.x.agentNodes[0] { // shared by many
-		if w.agentsAreDue {
+		if w.agentNodesAdded {
 			return
 		}
-		w.agentsAreDue = true
+		w.agentNodesAdded = true
 	}
 	for _, n := range e.Nodes {
 		if w.x.notReady(n) {
-			w.due.add(w.x.o.Nodes[n].NotReadySince.Add(w.x.policy.UnreachableNodeTimeout))
+			w.recheck.add(w.x.o.Nodes[n].NotReadySince.Add(w.x.policy.UnreachableNodeTimeout))
 		}
 	}
 }
 
-// deadline keeps the first of the times that are still to come.
-type deadline struct{ now, first time.Time }
+// recheckTime keeps the first of the times that are still to come.
+type recheckTime struct{ now, first time.Time }
 
-func (d *deadline) add(t time.Time) {
+func (d *recheckTime) add(t time.Time) {
 	if !t.Before(d.now) && (d.first.IsZero() || t.Before(d.first)) {
 		d.first = t
 	}

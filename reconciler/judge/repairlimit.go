@@ -10,8 +10,8 @@ const (
 	// defaultMaxPods is how many pods a node runs that does not tell (Kubernetes v1.36,
 	// pkg/kubelet/apis/config/v1beta1/defaults.go, MaxPods).
 	defaultMaxPods = 110
-	// churn allows for sandboxes that come and go within the hour: half as many again.
-	churn = 1.5
+	// repairAllowance allows for sandboxes that come and go within the hour: half as many again.
+	repairAllowance = 1.5
 )
 
 // NodePool is what one node's report says of one pool.
@@ -21,7 +21,7 @@ type NodePool struct{ Node, Pool string }
 // may be.
 func (x *Index) RepairLimit(at NodePool, byNode, inPool int) string {
 	const advice = "; look at the node and its agent and, if they are right, use --allow-mass-repair"
-	if limit, pods, addresses := x.mostOn(at.Node); byNode > limit {
+	if limit, pods, addresses := x.nodeCapacity(at.Node); byNode > limit {
 		return fmt.Sprintf("more than %d entries within an hour on the word of node %s, which can run %d pods with %d addresses each%s", limit, at.Node, pods, addresses, advice)
 	}
 	p := x.poolNamed(at.Pool)
@@ -34,19 +34,19 @@ func (x *Index) RepairLimit(at NodePool, byNode, inPool int) string {
 	return ""
 }
 
-// mostOn is how many addresses a node can hold, with some to spare, by how many pods it
+// nodeCapacity is how many addresses a node can hold, with some to spare, by how many pods it
 // can run and by the most addresses that one of its sandboxes has.
-func (x *Index) mostOn(node string) (limit, pods, addresses int) {
+func (x *Index) nodeCapacity(node string) (limit, pods, addresses int) {
 	pods, addresses = defaultMaxPods, 1
 	if n := x.o.Nodes[node]; n != nil && n.MaxPods > 0 {
 		pods = n.MaxPods
 	}
 	if r := x.byNode[node]; r != nil {
-		for i := range r.sandboxes {
-			addresses = max(addresses, len(r.sandboxes[i].Addresses))
+		for i := range r.listed {
+			addresses = max(addresses, len(r.listed[i].Addresses))
 		}
 	}
-	return int(churn * float64(pods*addresses)), pods, addresses
+	return int(repairAllowance * float64(pods*addresses)), pods, addresses
 }
 
 // size is how many addresses whereabouts gives away of a pool at most; 0 for too many to
@@ -80,7 +80,7 @@ func (x *Index) PhantomsRecorded(pools []string) map[NodePool]int {
 			}
 			sighted = x.reportEntries(sighted[:0], a.ContainerID)
 			for k := range sighted {
-				if sighted[k].runs() {
+				if sighted[k].isReady() {
 					count[NodePool{sighted[k].report.Name, p.ref}]++
 				}
 			}

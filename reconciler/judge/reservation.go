@@ -10,13 +10,13 @@ import (
 // missingReservations are allocations without their reservation, where the network
 // uses overlapping ranges: those in use, and those of phantoms. One that may be in
 // the middle of its ADD is left out.
-func (w *judging) missingReservations(uses map[*ippool.Pool]bool) []Finding {
+func (w *verdicts) missingReservations(uses map[*ippool.Pool]bool) []Finding {
 	var found []Finding
 	for _, p := range w.x.pools {
 		if !uses[p.Pool] {
 			continue
 		}
-		for _, it := range w.j.Allocations[p.first : p.first+len(p.Allocations)] {
+		for _, it := range w.out.Allocations[p.first : p.first+len(p.Allocations)] {
 			if f := w.missingReservation(p, it); f != nil {
 				found = append(found, *f)
 			}
@@ -25,21 +25,21 @@ func (w *judging) missingReservations(uses map[*ippool.Pool]bool) []Finding {
 	return found
 }
 
-func (w *judging) missingReservation(p *pool, it *Item) *Finding {
+func (w *verdicts) missingReservation(p *pool, it *Item) *Finding {
 	carried := it.Verdict == InUse && it.Reason != PodPending || it.Reason == PhantomPod
-	if !carried || len(it.With()) > 0 || w.reserved[it] {
+	if !carried || len(it.Related()) > 0 || w.reserved[it] {
 		return nil
 	}
 	x, e := w.x, it.Evidence()
-	fenced := e.Sandbox == Ready && x.heardBehindFence(0, e.Nodes)
+	fenced := e.Sandbox == Ready && x.renewedBehindFence(0, e.Nodes)
 	switch {
 	case fenced:
 	case e.Pod == nil || it.Reason == PhantomPod:
 		b := x.carrier(p, it.Address())
-		if b == nil || !x.settledCarrier(b) {
+		if b == nil || !x.doneWithADD(b) {
 			return nil
 		}
-	case x.now.Sub(e.Pod.Created) < recentFor:
+	case x.now.Sub(e.Pod.Created) < addTimeLimit:
 		return nil
 	}
 	f := &Finding{Kind: MissingReservation, IP: it.Address().String(), Pool: p.ref, Pods: []string{it.PodRef()},
@@ -52,7 +52,7 @@ func (w *judging) missingReservation(p *pool, it *Item) *Finding {
 		PodRef: it.PodRef(), IfName: it.IfName(), Node: f.Node, Fenced: fenced}
 	if _, r := x.ReservedFor(f.Repair); r != nil {
 		f.Message = fmt.Sprintf("the reservation of %s, which %s carries, is %s's: a pool with an overlapping range may hand it out to that pod", it.Address(), it.PodRef(), r.PodRef)
-		if f.Repair.Replaced = r; !x.Outlived(r, f.Repair) {
+		if f.Repair.Replaced = r; !x.MayReplace(r, f.Repair) {
 			f.Repair = nil
 		}
 	}
@@ -73,9 +73,9 @@ func (x *Index) ReservedFor(w *Repair) (own, other *ippool.Reservation) {
 	return own, other
 }
 
-// Outlived reports whether a reservation may be replaced: no entry needs it, no ADD that
+// MayReplace reports whether a reservation may be replaced: no entry needs it, no ADD that
 // is under way has made it, and the repair's sandbox alone carries the address.
-func (x *Index) Outlived(r *ippool.Reservation, w *Repair) bool {
+func (x *Index) MayReplace(r *ippool.Reservation, w *Repair) bool {
 	p := x.poolNamed(w.Pool.Ref())
 	if p == nil || p.Problem != "" {
 		return false
@@ -84,27 +84,27 @@ func (x *Index) Outlived(r *ippool.Reservation, w *Repair) bool {
 	switch {
 	case b == nil || b.containerID() != w.ContainerID || r.Problem != "":
 		return false
-	case !w.Fenced && x.now.Sub(r.Created) < recentFor:
+	case !w.Fenced && x.now.Sub(r.Created) < addTimeLimit:
 		return false
 	}
 	return !slices.ContainsFunc(x.entriesFor(nil, w.Address), func(e entry) bool {
-		return e.pool.Namespace == r.Namespace && e.pool.of(w.Network) && e.PodRef == r.PodRef
+		return e.pool.Namespace == r.Namespace && e.pool.isOfNetwork(w.Network) && e.PodRef == r.PodRef
 	})
 }
 
 // overlapping tells which pools' networks use overlapping ranges: by their
 // readable definitions; without any, by other allocations having reservations.
-func (w *judging) overlapping() map[*ippool.Pool]bool {
+func (w *verdicts) overlapping() map[*ippool.Pool]bool {
 	x, uses, told := w.x, map[*ippool.Pool]bool{}, map[*pool]bool{}
 	for _, nad := range x.o.NADs {
 		for _, n := range nad.Networks {
-			x.mappedBy(n, func(p *pool) { told[p], uses[p.Pool] = true, uses[p.Pool] || n.Overlapping })
+			x.poolsMappedBy(n, func(p *pool) { told[p], uses[p.Pool] = true, uses[p.Pool] || n.Overlapping })
 		}
 	}
 	reserved := map[string]bool{}
 	for _, p := range x.pools {
-		items := w.j.Allocations[p.first : p.first+len(p.Allocations)]
-		if slices.ContainsFunc(items, func(it *Item) bool { return len(it.With()) > 0 }) {
+		items := w.out.Allocations[p.first : p.first+len(p.Allocations)]
+		if slices.ContainsFunc(items, func(it *Item) bool { return len(it.Related()) > 0 }) {
 			for _, n := range p.networks {
 				reserved[n] = true
 			}

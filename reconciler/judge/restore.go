@@ -33,15 +33,15 @@ type RestoreState struct {
 	Lost []string
 }
 
-// Settled reports whether no node is waited for; nil is no restore.
-func (s *RestoreState) Settled() bool { return s == nil || len(s.Awaiting) == 0 }
+// Complete reports whether no node is waited for; nil is no restore.
+func (s *RestoreState) Complete() bool { return s == nil || len(s.Awaiting) == 0 }
 
 // namesShown is how many nodes a sentence names.
 const namesShown = 10
 
 // Text says why nothing is released, "" where the restore is settled.
 func (s *RestoreState) Text() string {
-	if s.Settled() {
+	if s.Complete() {
 		return ""
 	}
 	names := slices.Clone(s.Awaiting[:min(len(s.Awaiting), namesShown)])
@@ -66,7 +66,7 @@ func (s *RestoreState) Text() string {
 
 // row is the state as check prints it; nil where the restore is settled.
 func (s *RestoreState) row() *RestoreRow {
-	if s.Settled() {
+	if s.Complete() {
 		return nil
 	}
 	return &RestoreRow{Restored: s.Restored.UTC().Format(time.RFC3339), Why: s.Why, Awaiting: s.Awaiting}

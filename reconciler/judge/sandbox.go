@@ -32,7 +32,7 @@ const (
 	// Absent: no report has it, and every node that could run it has a fresh one.
 	Absent
 	// Unheard: reports are in use, and a node that could run it has no fresh one.
-	Unheard
+	NoFreshReport
 	// NoSource: there are no agents.
 	NoSource
 )
@@ -50,7 +50,7 @@ type candidate struct {
 	network     string        // of a reservation
 	address     netip.Addr    // of a reservation
 	pod         *podstate.Pod // nil: none by that name
-	sighted     []reportEntry
+	reported    []reportEntry
 }
 
 func (s *candidate) podRef() string {
@@ -67,7 +67,7 @@ func (x *Index) sandbox(s *candidate, e *Evidence) {
 	}
 	if x.fromFreshReports(s, e) {
 		if e.Sandbox == Stopped || e.Sandbox == Gone {
-			x.doubt(s, e)
+			x.checkOtherNodes(s, e)
 		}
 		return
 	}
@@ -75,20 +75,20 @@ func (x *Index) sandbox(s *candidate, e *Evidence) {
 	e.setNodes(n)
 	e.MissingNode, e.Unproven = n.missing, !certain
 	if n.state == NodeDead {
-		x.contradict(s, e)
+		x.contradictedElsewhere(s, e)
 	}
 }
 
 func (e *Evidence) setNodes(n *nodeSet) {
-	e.Sandbox, e.Nodes, e.Unheard, e.over, e.Unreachable, e.UnreachableOK = n.state, n.names, n.unheard, n.over, n.unreachable, n.givenUp
+	e.Sandbox, e.Nodes, e.WithoutReport, e.gone, e.Unreachable, e.UnreachableTimedOut = n.state, n.names, n.withoutReport, n.gone, n.unreachable, n.timedOut
 }
 
 // fromFreshReports takes the strongest word of the reports that may be relied
 // upon, and remembers which UID any report gives the id.
 func (x *Index) fromFreshReports(s *candidate, e *Evidence) bool {
 	found := false
-	for i := range s.sighted {
-		g := &s.sighted[i]
+	for i := range s.reported {
+		g := &s.reported[i]
 		uid := g.uid()
 		state, ok := x.stateOf(g)
 		if s.alloc == nil && (state == Stopped || state == Gone) {
@@ -117,17 +117,17 @@ func (x *Index) fromFreshReports(s *candidate, e *Evidence) bool {
 	return found
 }
 
-// doubt weighs the end of a sandbox that one node tells of against what is known of
+// checkOtherNodes weighs the end of a sandbox that one node tells of against what is known of
 // other nodes: one node does not speak for another, as that of the pod by that name.
 // A machine that was cloned, or one agent that lies, would else free the address of a
 // sandbox that runs.
-func (x *Index) doubt(s *candidate, e *Evidence) {
+func (x *Index) checkOtherNodes(s *candidate, e *Evidence) {
 	told := e.Nodes
-	if x.contradict(s, e) {
+	if x.contradictedElsewhere(s, e) {
 		return
 	}
 	others := x.seen(s).ranOn()
-	if !slices.ContainsFunc(s.sightedOn(), func(node string) bool { return !slices.Contains(told, node) }) {
+	if !slices.ContainsFunc(s.reportedOn(), func(node string) bool { return !slices.Contains(told, node) }) {
 		others = append(others, s.pool.slice...) // else it is known where it ran
 	}
 	if s.pod != nil && !(s.pod.Phase == podstate.Finished && s.pod.StoppedByKubelet) && s.pod.Node != "" {
@@ -137,37 +137,37 @@ func (x *Index) doubt(s *candidate, e *Evidence) {
 	if len(others) == 0 {
 		return
 	}
-	n := x.newNodeSet(others, func(node string) fate { return x.fateFor(s, node) })
+	n := x.newNodeSet(others, func(node string) nodeCondition { return x.nodeConditionFor(s, node) })
 	e.MissingNode, e.Unproven = e.MissingNode || n.missing, true
-	if n.state == Unheard {
+	if n.state == NoFreshReport {
 		e.setNodes(n)
 	}
 }
 
-// contradict reports whether another node than those of the evidence has the id as
+// contradictedElsewhere reports whether another node than those of the evidence has the id as
 // what may be running, and holds it so.
-func (x *Index) contradict(s *candidate, e *Evidence) bool {
-	for i := range s.sighted {
-		g := &s.sighted[i]
+func (x *Index) contradictedElsewhere(s *candidate, e *Evidence) bool {
+	for i := range s.reported {
+		g := &s.reported[i]
 		switch {
-		case !x.standsAgainst(g) || e.Sandbox != NodeDead && slices.Contains(e.Nodes, g.report.Name):
+		case !x.contradicts(g) || e.Sandbox != NodeDead && slices.Contains(e.Nodes, g.report.Name):
 		case g.att != nil && g.report.fresh && !g.report.Counts(g.att, x.now): // a leftover, or one that takes long
 			e.Unproven = true
-		case x.lapsed(g.report):
+		case x.expired(g.report):
 			e.MissingNode, e.Unproven = true, true
 		default:
-			e.Sandbox, e.Nodes, e.Elsewhere = NotReady, g.report.node, true
+			e.Sandbox, e.Nodes, e.EndedElsewhere = NotReady, g.report.node, true
 			return true
 		}
 	}
 	return false
 }
 
-// standsAgainst reports whether a node's report, fresh or stale, has the id and does
+// contradicts reports whether a node's report, fresh or stale, has the id and does
 // not say itself that its network is closed.
-func (x *Index) standsAgainst(g *reportEntry) bool {
+func (x *Index) contradicts(g *reportEntry) bool {
 	switch {
-	case g.gone != nil || x.lost(g.report):
+	case g.gone != nil || x.endedWithNode(g.report):
 		return false
 	case g.att != nil: // however old
 		return !podstate.Closed(g.att.NetworkClosed)
@@ -180,11 +180,11 @@ func (x *Index) standsAgainst(g *reportEntry) bool {
 func (x *Index) stateOf(g *reportEntry) (state Sandbox, ok bool) {
 	switch {
 	case !g.report.fresh:
-	case g.box != nil && g.box.State == v1alpha1.SandboxReady:
+	case g.sandbox != nil && g.sandbox.State == v1alpha1.SandboxReady:
 		return Ready, true
-	case g.box != nil && g.box.State == v1alpha1.SandboxNotReady && podstate.Closed(g.box.NetworkClosed):
+	case g.sandbox != nil && g.sandbox.State == v1alpha1.SandboxNotReady && podstate.Closed(g.sandbox.NetworkClosed):
 		return Stopped, true
-	case g.box != nil:
+	case g.sandbox != nil:
 		return NotReady, true
 	case g.att != nil && g.report.Counts(g.att, x.now):
 		return Attached, true
@@ -196,16 +196,16 @@ func (x *Index) stateOf(g *reportEntry) (state Sandbox, ok bool) {
 
 // pod names whose sandbox or attachment a mention is.
 func (g *reportEntry) pod() (namespace, name string) {
-	if g.box != nil {
-		return g.box.Namespace, g.box.Name
+	if g.sandbox != nil {
+		return g.sandbox.Namespace, g.sandbox.Name
 	}
 	return g.att.Namespace, g.att.Name
 }
 
 func (g *reportEntry) uid() string {
 	switch {
-	case g.box != nil:
-		return g.box.UID
+	case g.sandbox != nil:
+		return g.sandbox.UID
 	case g.att != nil:
 		return g.att.UID
 	}
@@ -214,8 +214,8 @@ func (g *reportEntry) uid() string {
 
 func (g *reportEntry) containerID() string {
 	switch {
-	case g.box != nil:
-		return g.box.ID
+	case g.sandbox != nil:
+		return g.sandbox.ID
 	case g.att != nil:
 		return g.att.ID
 	}
@@ -226,8 +226,8 @@ func (g *reportEntry) containerID() string {
 // fresh or stale.
 func (x *Index) mayRun(g *reportEntry) bool {
 	switch {
-	case g.box != nil:
-		return g.box.State == v1alpha1.SandboxReady || !podstate.Closed(g.box.NetworkClosed)
+	case g.sandbox != nil:
+		return g.sandbox.State == v1alpha1.SandboxReady || !podstate.Closed(g.sandbox.NetworkClosed)
 	case g.att != nil:
 		return g.report.Counts(g.att, x.now)
 	}

@@ -15,23 +15,23 @@ import (
 // chunk is how many objects are touched at a time: they must fit in its cache.
 const chunk = 128
 
-// touched sums up what was touched, so that the reads are made.
-type touched uint64
+// changedHashes sums up what was touched, so that the reads are made.
+type changedHashes uint64
 
-func (t *touched) text(s string) {
+func (t *changedHashes) text(s string) {
 	if len(s) > 0 {
-		*t += touched(s[len(s)-1])
+		*t += changedHashes(s[len(s)-1])
 	}
 }
 
-func (t *touched) pods(pods []*podstate.Pod) {
+func (t *changedHashes) pods(pods []*podstate.Pod) {
 	for _, p := range pods {
-		*t += touched(len(p.Name)) + touched(len(p.Interfaces)) + touched(p.Phase)
+		*t += changedHashes(len(p.Name)) + changedHashes(len(p.Interfaces)) + changedHashes(p.Phase)
 	}
 	for _, p := range pods {
 		t.text(p.Name)
 		for i := range p.Interfaces {
-			*t += touched(len(p.Interfaces[i].Addresses))
+			*t += changedHashes(len(p.Interfaces[i].Addresses))
 		}
 	}
 	for _, p := range pods {
@@ -39,18 +39,18 @@ func (t *touched) pods(pods []*podstate.Pod) {
 			iface := &p.Interfaces[i]
 			t.text(iface.Network)
 			if len(iface.Addresses) > 0 {
-				*t += touched(iface.Addresses[0].BitLen())
+				*t += changedHashes(iface.Addresses[0].BitLen())
 			}
 		}
 	}
 }
 
-func (t *touched) report(r *podstate.Report) {
+func (t *changedHashes) report(r *podstate.Report) {
 	for i := range r.Sandboxes {
 		b := &r.Sandboxes[i]
 		t.text(b.ID)
 		if len(b.Addresses) > 0 {
-			*t += touched(len(b.Addresses[0].IP))
+			*t += changedHashes(len(b.Addresses[0].IP))
 		}
 	}
 	for i := range r.Sandboxes {
@@ -72,12 +72,12 @@ func (x *Index) touchAllocations(all []ippool.Allocation, h *hashes) {
 	}
 	for i := range all {
 		h.id[i], h.pod[i] = x.text(all[i].ContainerID), x.name(all[i].Owner.Namespace, all[i].Owner.Name)
-		*t += x.ids.touch(h.id[i]) + x.byName.touch(h.pod[i])
+		*t += x.byContainerID.touch(h.id[i]) + x.byName.touch(h.pod[i])
 	}
 	var boxes [chunk]reportEntry
 	var pods [chunk]*podstate.Pod
 	for i := range all {
-		if c := x.ids.find(h.id[i]); true {
+		if c := x.byContainerID.find(h.id[i]); true {
 			if number, ok := c.next(); ok {
 				boxes[i] = x.entry(number)
 			}
@@ -89,15 +89,15 @@ func (x *Index) touchAllocations(all []ippool.Allocation, h *hashes) {
 		}
 	}
 	for i := range all {
-		if b := boxes[i].box; b != nil {
-			*t += touched(len(b.ID)) + touched(len(b.State))
+		if b := boxes[i].sandbox; b != nil {
+			*t += changedHashes(len(b.ID)) + changedHashes(len(b.State))
 		}
 		if p := pods[i]; p != nil {
-			*t += touched(len(p.Name)) + touched(len(p.Interfaces)) + touched(p.Phase)
+			*t += changedHashes(len(p.Name)) + changedHashes(len(p.Interfaces)) + changedHashes(p.Phase)
 		}
 	}
 	for i := range all {
-		if b := boxes[i].box; b != nil {
+		if b := boxes[i].sandbox; b != nil {
 			t.text(b.ID)
 			t.text(b.UID)
 			t.text(b.Name)
@@ -106,10 +106,10 @@ func (x *Index) touchAllocations(all []ippool.Allocation, h *hashes) {
 			t.text(p.Name)
 			t.text(p.UID)
 			for k := range p.Interfaces {
-				*t += touched(len(p.Interfaces[k].Addresses))
+				*t += changedHashes(len(p.Interfaces[k].Addresses))
 			}
 			if len(p.IPs) > 0 {
-				*t += touched(p.IPs[0].BitLen())
+				*t += changedHashes(p.IPs[0].BitLen())
 			}
 		}
 	}
@@ -117,7 +117,7 @@ func (x *Index) touchAllocations(all []ippool.Allocation, h *hashes) {
 		if p := pods[i]; p != nil {
 			for k := range p.Interfaces {
 				if a := p.Interfaces[k].Addresses; len(a) > 0 {
-					*t += touched(a[0].BitLen())
+					*t += changedHashes(a[0].BitLen())
 				}
 			}
 		}
@@ -125,11 +125,11 @@ func (x *Index) touchAllocations(all []ippool.Allocation, h *hashes) {
 }
 
 // touch reads where a hash is looked up.
-func (l *lookup) touch(hash uint64) touched {
+func (l *lookup) touch(hash uint64) changedHashes {
 	if len(l.slots) == 0 {
 		return 0
 	}
-	return touched(l.slots[l.home(uint32(hash>>32))].tag)
+	return changedHashes(l.slots[l.home(uint32(hash>>32))].tag)
 }
 
 // additions are numbers that go into a lookup together.
@@ -144,7 +144,7 @@ func (p *additions) add(hash uint64, number uint32) {
 }
 
 // addAll adds them, and calls shared for what shares a tag.
-func (l *lookup) addAll(p *additions, t *touched, shared func(i int)) {
+func (l *lookup) addAll(p *additions, t *changedHashes, shared func(i int)) {
 	for _, h := range p.hashes {
 		*t += l.touch(h)
 	}

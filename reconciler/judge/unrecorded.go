@@ -16,23 +16,23 @@ func (x *Index) unrecordedAt(addr netip.Addr) []Finding {
 	var found []Finding
 	var lacking []*pool
 	for _, p := range x.poolsAt(addr) {
-		if p.lacks(addr) {
+		if p.hasNoEntryFor(addr) {
 			lacking = append(lacking, p)
 		}
 	}
 	said := map[*pool]bool{} // a pod and its sandbox both tell of one address
-	for _, b := range x.boxesAt(addr) {
-		fenced := x.heardBehindFence(0, b.report.node)
-		if !x.needsEntry(&b, fenced) || !fenced && !x.settledCarrier(&b) {
+	for _, b := range x.sandboxesAt(addr) {
+		fenced := x.renewedBehindFence(0, b.report.node)
+		if !x.needsEntry(&b, fenced) || !fenced && !x.doneWithADD(&b) {
 			continue
 		}
 		for _, p := range lacking {
-			if !p.of(b.NetworkName) || !x.ofRange(p, b.Range) {
+			if !p.isOfNetwork(b.NetworkName) || !x.isRangeOf(p, b.Range) {
 				continue
 			}
 			first := !said[p] // of two that carry it one has the entry, and the other is a Conflict
 			said[p] = true
-			f := p.lacking(addr, b.name(), b.containerID(), b.report.Name)
+			f := p.unrecorded(addr, b.name(), b.containerID(), b.report.Name)
 			if podRef, ok := x.podRefFor(&b); ok && first {
 				f.Repair = p.entryFor(addr, &b, podRef)
 				f.Repair.Fenced = fenced
@@ -41,14 +41,14 @@ func (x *Index) unrecordedAt(addr netip.Addr) []Finding {
 		}
 	}
 	for _, c := range x.podsAt(addr) {
-		if c.nad == nil || c.pod.Phase != podstate.Live || x.now.Sub(c.pod.Created) < recentFor {
+		if c.nad == nil || c.pod.Phase != podstate.Live || x.now.Sub(c.pod.Created) < addTimeLimit {
 			continue // what was read first may be older than the pod
 		}
 		for _, p := range lacking {
 			if !p.mapped(c.nad) || said[p] {
 				continue
 			}
-			f := p.lacking(addr, c.pod.String(), "", c.pod.Node)
+			f := p.unrecorded(addr, c.pod.String(), "", c.pod.Node)
 			f.Message += "; its sandbox is not known, so that no entry can be written back"
 			found = append(found, f)
 		}
@@ -56,9 +56,9 @@ func (x *Index) unrecordedAt(addr netip.Addr) []Finding {
 	return found
 }
 
-// ofRange reports whether a cached range is the pool's, or a range that the pool
+// isRangeOf reports whether a cached range is the pool's, or a range that the pool
 // is a slice of.
-func (x *Index) ofRange(p *pool, text string) bool {
+func (x *Index) isRangeOf(p *pool, text string) bool {
 	r, err := ippool.ParseConfiguredRange(text)
 	if err != nil {
 		return false
@@ -67,7 +67,7 @@ func (x *Index) ofRange(p *pool, text string) bool {
 		len(p.SliceNodes(x.nodeNames)) > 0 && r.Contains(p.Range.Prefix().Addr())
 }
 
-func (p *pool) lacking(addr netip.Addr, pod, containerID, node string) Finding {
+func (p *pool) unrecorded(addr netip.Addr, pod, containerID, node string) Finding {
 	f := Finding{Kind: Unrecorded, IP: addr.String(), Pool: p.ref, Pods: []string{pod}, Node: node,
 		Message: fmt.Sprintf("%s carries %s, and pool %s has no entry for it: the next ADD may hand it out again", pod, addr, p.ref)}
 	if containerID != "" {

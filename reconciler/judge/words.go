@@ -57,7 +57,7 @@ const (
 	NodeMissingReason
 	PodFinished
 	NodeUnreachable
-	NodeUnheard
+	NoFreshReportReason
 	SandboxReplaced
 	NetworkStatusMissing
 	AddressNotOnPod

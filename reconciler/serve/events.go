@@ -66,7 +66,7 @@ func uidOf(pools string, out *reconciler.Result) string {
 // about is the allocation's pod where there is one; else its pool. A successor
 // of the same name is not its pod.
 func about(it *judge.Item) *corev1.ObjectReference {
-	if p := it.Evidence().Pod; p != nil && it.Evidence().Phase != podstate.None && it.Evidence().Own != judge.NotItsPod {
+	if p := it.Evidence().Pod; p != nil && it.Evidence().Phase != podstate.None && it.Evidence().Ownership != judge.NotItsPod {
 		return &corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: p.Namespace, Name: p.Name, UID: types.UID(p.UID), ResourceVersion: p.ResourceVersion}
 	}
 	return poolReference(it.Object(), it.Pool.UID)
@@ -80,7 +80,7 @@ func poolReference(ref, uid string) *corev1.ObjectReference {
 // network names the network as its pool does: by its range, and its name where
 // the pool's name tells it.
 func network(it *judge.Item) string {
-	for _, r := range it.With() {
+	for _, r := range it.Related() {
 		if r.Network() != "" {
 			return fmt.Sprintf("%s (%s)", r.Network(), it.Pool.RangeText)
 		}

@@ -136,7 +136,7 @@ func (m *Metrics) looked(out *reconciler.Result) {
 		allocations: map[[3]string]int{}, paused: out.Observation.Paused,
 		findings: map[judge.Kind]int{
 			judge.Phantom: 0, judge.Conflict: 0, judge.Unrecorded: 0, judge.Misrecorded: 0,
-			judge.MissingReservation: 0, judge.SilentNode: 0, judge.MalformedFinding: 0,
+			judge.MissingReservation: 0, judge.NoFreshReportFinding: 0, judge.MalformedFinding: 0,
 		},
 		nodes: map[judge.NodeState]int{judge.NodeFresh: 0, judge.NodeStale: 0, judge.NodeNoReport: 0, judge.NodeLost: 0},
 	}
@@ -163,7 +163,7 @@ func (m *Metrics) looked(out *reconciler.Result) {
 		g.allocations[[3]string{k.pool.Ref(), k.verdict.String(), k.reason.String()}] += n
 	}
 	for _, it := range out.Reservations {
-		if it.Verdict == judge.Stale && len(it.With()) == 0 && !released[it.ID()] {
+		if it.Verdict == judge.Stale && len(it.Related()) == 0 && !released[it.ID()] {
 			g.candidates++
 		}
 	}

@@ -279,7 +279,7 @@ func (s *Server) after(ctx context.Context, out *reconciler.Result, until time.T
 		until = reconciler.Sooner(until, s.Sweep(ctx, out))
 	}
 	if s.Caches.Synced() {
-		until = reconciler.Sooner(until, out.Due)
+		until = reconciler.Sooner(until, out.Recheck)
 	}
 	if !until.IsZero() {
 		s.at(until, out.Observation.Now)

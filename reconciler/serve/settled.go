@@ -19,10 +19,10 @@ func unsettled(out *reconciler.Result, since time.Time) string {
 		return "" // nothing more will be known, or written
 	case out.Restore == nil:
 		return "the pass does not know of the restore yet"
-	case !out.Restore.Settled():
+	case !out.Restore.Complete():
 		return "nodes that have not written their report since: " + strings.Join(out.Restore.Awaiting, ", ")
 	}
-	if nodes := out.Unsettled(since); len(nodes) > 0 {
+	if nodes := out.NotRenewedSince(since); len(nodes) > 0 {
 		return "nodes that have not renewed their report since the fence has stood for long enough: " + strings.Join(nodes, ", ")
 	}
 	if out.ToRepair > 0 {
