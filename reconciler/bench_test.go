@@ -111,7 +111,7 @@ func hexOf(random *rand.Rand, n int) string {
 }
 
 // BenchmarkJudge gives everything its verdict, the index included, beside what
-// was read: nothing is kept from a look before. B7: see that the time for an
+// was read: nothing is kept from a pass before. B7: see that the time for an
 // allocation stays about the same from row to row.
 func BenchmarkJudge(b *testing.B) {
 	for _, reservations := range []bool{false, true} {

@@ -25,7 +25,7 @@ func many(inUse, stale int) part {
 	return all(aPool("10.0.0.0-16", "10.0.0.0/16", allocs...), all(pods...), onWorker(boxes...))
 }
 
-var atOnce = Options{} // nothing to ripen
+var atOnce = Options{} // nothing to be confirmed
 
 func TestBreaker(t *testing.T) {
 	for _, c := range []struct {

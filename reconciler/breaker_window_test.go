@@ -220,7 +220,7 @@ func TestTheWindowStaysSmallHoweverManyPassesThereAre(t *testing.T) {
 	})
 }
 
-// What a look at everything refuses stays refused, also where it released what is
+// What a full pass refuses stays refused, also where it released what is
 // proven.
 func TestWhatTheBreakerHasRefusedIsNotReleasedBitByBitBesideWhatIsProven(t *testing.T) {
 	bubble(t, func(t *testing.T, s *simulator) {

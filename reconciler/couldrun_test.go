@@ -15,7 +15,7 @@ func nodesIn(t *testing.T, parts ...part) []string {
 	return allocation(t, judged(observe(parts...), judge.Policy{}), "10.0.0.5").Evidence().Nodes
 }
 
-// seenWhile puts what an earlier look, an hour ago, saw into the past.
+// seenWhile puts what an earlier pass, an hour ago, saw into the past.
 func seenWhile(parts ...part) part {
 	return func(o *observed) {
 		before := observe(append([]part{at(now.Add(-time.Hour))}, parts...)...)

@@ -64,7 +64,7 @@ func TestDefectB6AnAddressInTwoNetworks(t *testing.T) {
 	}
 }
 
-// B8: a thousand Pending pods are judged in one look at one time, and the next
+// B8: a thousand Pending pods are judged in one pass at one time, and the next
 // look at the same objects says the same.
 func TestDefectB8PendingPodsAreNotWaitedFor(t *testing.T) {
 	var allocs []alloc

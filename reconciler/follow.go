@@ -11,9 +11,9 @@ import (
 // is that of the last Pass; what has changed is amended in what it was made from, so
 // that the next Follow may be given it again.
 //
-// It releases what a look at everything would release of what it judges. It finds
-// nothing that is wrong beside the verdicts, and leaves to the next look at
-// everything what only a name leads to, as to the entry of a pod that carries no
+// It releases what a full pass would release of what it judges. It finds
+// nothing that is wrong beside the verdicts, and leaves to the next full pass
+// what only a name leads to, as to the entry of a pod that carries no
 // address, and pools in which one key may stand for several addresses.
 func (r *Reconciler) Follow(ctx context.Context, last *judge.Judgement, changes *judge.Live, ready func(*judge.Item) bool) *Result {
 	j := last.Follow(changes)

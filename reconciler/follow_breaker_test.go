@@ -12,7 +12,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// What a look at everything refuses as a mass release must not be released bit by
+// What a full pass refuses as a mass release must not be released bit by
 // bit because something small of it changes.
 func TestWhatTheBreakerHasRefusedIsNotReleasedBecauseItIsFollowed(t *testing.T) {
 	bubble(t, func(t *testing.T, s *simulator) {

@@ -73,7 +73,7 @@ func TestWhatIsFollowedIsReleasedAfterTheSecondCheck(t *testing.T) {
 	}
 }
 
-// pass is a run, or a look whose changes are then followed, and what was released.
+// pass is a run, or a pass whose changes are then followed, and what was released.
 func (w *world) pass(r *reconciler.Reconciler, follow bool) ([]*judge.Item, error) {
 	if !follow {
 		out, err := r.Run(context.Background())
@@ -92,7 +92,7 @@ func (w *world) pass(r *reconciler.Reconciler, follow bool) ([]*judge.Item, erro
 	}
 	released := out.Released
 	for range 3 {
-		time.Sleep(30 * time.Second) // what is not confirmed ripens
+		time.Sleep(30 * time.Second) // what is not confirmed waits to be confirmed
 		now, err := w.List(context.Background())
 		if err != nil {
 			return nil, err

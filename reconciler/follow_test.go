@@ -62,7 +62,7 @@ func becameStale(before, after *judge.Judgement) []*judge.Item {
 	return slices.DeleteFunc(after.StaleItems(), func(it *judge.Item) bool { return was[it.ID()] })
 }
 
-// Whatever the changes and their order: what is followed is judged as by a look at
+// Whatever the changes and their order: what is followed is judged as by a pass at
 // everything, and nothing is left out that has become stale at an address which a
 // changed object carries, or because its own record was changed.
 func TestWhatIsFollowedIsJudgedAsByALookAtEverything(t *testing.T) {

@@ -12,22 +12,22 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// History is what the looks of one process saw. It is empty after a start,
+// History is what the passes of one process saw. It is empty after a start,
 // which makes releases slower and never wrong. It keeps nothing of candidates
 // that are no longer there.
 type History struct {
 	seeds            [2]maphash.Seed
 	buffer           []byte
 	candidates       map[candidateKey]seen
-	passes           uint32 // counts the looks
+	passes           uint32 // counts the passes
 	reports          bool   // a SandboxReport was seen
-	revision         uint64 // etcd's revision at the last look
+	revision         uint64 // etcd's revision in the last pass
 	released         window // as it was amended last
 	windowForbidden  bool   // there is no right to a window that others find
-	refusedByBreaker int    // unconfirmed releases that the breaker refused at the last look at everything
+	refusedByBreaker int    // unconfirmed releases that the breaker refused at the last full pass
 	restore          restore
 	storedRestore    storedRestore
-	last             time.Time // the last look that no restore of etcd showed in
+	last             time.Time // the last pass that showed no restore of etcd
 	repairs          map[string]time.Time
 	repaired         map[judge.NodePool]window // entries written by --repair
 }
@@ -38,19 +38,19 @@ type candidateKey [2]uint64
 
 type seen struct {
 	first        int64         // when it was seen first, in nanoseconds
-	confirmation *confirmation // nil where it was not Stale at the last look
+	confirmation *confirmation // nil where it was not Stale in the last pass
 	node         string        // of the pod that was last seen by the owner's name
 	others       []string      // nodes of other pods that were seen by that name
 	carried      []string      // nodes of pods of other names that were seen carrying the address
 	pod          string        // UID of the pod that was last seen by the owner's name
 	grace        time.Duration // of that pod
 	deleted      time.Duration // the longest grace period of a pod that was deleted
-	pass         uint32        // the last look that saw it
+	pass         uint32        // the last pass that saw it
 }
 
 // confirmation is since when a verdict is as it is.
 type confirmation struct {
-	stale        time.Time // since when judged Stale at every look; zero after what contradicted it
+	stale        time.Time // since when judged Stale in every pass; zero after what contradicted it
 	local        time.Time // the same by this process' own clock
 	missing      time.Time // since when so because its Node is gone
 	missingLocal time.Time // the same by this process' own clock
@@ -120,7 +120,7 @@ func (s seen) seen() judge.Seen {
 	return known
 }
 
-// Remember takes in a look at everything.
+// Remember takes in a full pass.
 func (h *History) Remember(j *judge.Judgement) {
 	if j.Observation.Restored == "" {
 		h.last = j.Observation.Now
@@ -209,7 +209,7 @@ func (s *seen) notePod(pod *podstate.Pod) {
 	}
 }
 
-// contradicted makes an unconfirmed verdict ripen from now on: something contradicted it.
+// contradicted makes an unconfirmed verdict be confirmed from now on: something contradicted it.
 func (h *History) contradicted(it *judge.Item) {
 	h.candidates[h.keyOf(it)].confirmation.reset()
 }
@@ -226,7 +226,7 @@ func (r *confirmation) reset() {
 const quarantine = 40 * time.Second
 
 // confirmedAt is when an unconfirmed verdict may be acted upon: when it has held at
-// every look for confirmAfter, or for longer where the pod may still be within
+// every pass for confirmAfter, or for longer where the pod may still be within
 // its grace period.
 func (h *History) confirmedAt(it *judge.Item, o *judge.Observation, confirmAfter time.Duration) time.Time {
 	s := h.candidates[h.keyOf(it)]
@@ -247,8 +247,8 @@ func (h *History) confirmedAt(it *judge.Item, o *judge.Observation, confirmAfter
 	}
 	at := later(r.stale.Add(confirmAfter), lapsed(o, r.local, confirmAfter))
 	if it.Reason == judge.NodeMissingReason {
-		if heard := it.LastRenewed(); !heard.IsZero() && heard.Before(r.stale) {
-			at = heard.Add(confirmAfter)
+		if renewed := it.LastRenewed(); !renewed.IsZero() && renewed.Before(r.stale) {
+			at = renewed.Add(confirmAfter)
 		}
 	}
 	if e == nil || !e.MissingNode {
@@ -262,7 +262,7 @@ func (h *History) confirmedAt(it *judge.Item, o *judge.Observation, confirmAfter
 }
 
 // lapsed is when d will have passed since a time by this process' own clock: o.Now may
-// be by another API server's than at the look before. Zero where there is no such clock.
+// be by another API server's than in the pass before. Zero where there is no such clock.
 func lapsed(o *judge.Observation, since time.Time, d time.Duration) time.Time {
 	if since.IsZero() {
 		return time.Time{}

@@ -15,7 +15,7 @@ import (
 // Source reads a cluster: the live API, a folder of files, a simulator.
 type Source interface {
 	// List reads everything: reservations and pools first, pods last. An
-	// error means that the look as a whole cannot be made; what can be done
+	// error means that the cluster as a whole cannot be observed; what can be done
 	// without is said in the observation's Warnings.
 	List(ctx context.Context) (*judge.Observation, error)
 	// Relist reads again, by quorum, all but pods and reservations.

@@ -7,7 +7,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// o.Now may be by another API server's clock than at the look before.
+// o.Now may be by another API server's clock than in the pass before.
 func TestNodeMissingRipensByThisProcessOwnClockToo(t *testing.T) {
 	for says, c := range map[string]part{
 		"of which there is a report": all(usualPool, aNode("worker-2"), freshReport("worker-2"), staleReport("worker-1", box("box-1", its1), heardAt(now.Add(-time.Hour)))),
@@ -37,7 +37,7 @@ func TestNodeMissingRipensByThisProcessOwnClockToo(t *testing.T) {
 // Nobody would ever write that report again.
 func TestTheClaimsOfAMissingNodeEndWhenNodeMissingIsRipe(t *testing.T) {
 	claims := box("box-2", "uid-9", of("web-1"), holding("10.0.0.5", ""))
-	ends := outcome{judge.Stale, judge.PodGone, false, judge.Gone} // and ripens for as long as NodeMissing at the least
+	ends := outcome{judge.Stale, judge.PodGone, false, judge.Gone} // and waits to be confirmed for as long as NodeMissing at the least
 	heard := heardAt(now.Add(-3 * time.Hour))
 	gone := staleReport("worker-2", claims, heard)
 	for _, c := range []struct {

@@ -64,8 +64,8 @@ const (
 	quickHold = time.Second
 )
 
-func newPace(settled bool) batchSize {
-	if settled {
+func newPace(static bool) batchSize {
+	if static {
 		return batchSize{ippool.MaxRemovals} // nobody waits for a Lease
 	}
 	return batchSize{firstSize}

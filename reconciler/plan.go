@@ -17,7 +17,7 @@ type Options struct {
 	StaticSource bool
 	// AllowMassRelease switches the breaker off.
 	AllowMassRelease bool
-	// PodsComplete: the operator vouches for the pods that are listed, even for none.
+	// PodsComplete: the operator is certain of the pods that are listed, even for none.
 	PodsComplete bool
 	// DryRun: plan, and write nothing.
 	DryRun bool
@@ -60,7 +60,7 @@ type Refused struct {
 type Plan struct {
 	Release []*judge.Item
 	Refused []Refused
-	// Until is when the next refused item becomes ripe; zero if none waits.
+	// Until is when the next refused item is confirmed; zero if none waits.
 	Until time.Time
 
 	unconfirmed int // what the breaker counts, with what it has refused and is not judged now

@@ -242,11 +242,11 @@ func TestPaused(t *testing.T) {
 	})
 }
 
-// The next look may be answered by another API server, with another clock.
+// The next pass may be answered by another API server, with another clock.
 func TestAnUnconfirmedVerdictMustHoldByOurOwnClockToo(t *testing.T) {
 	unconfirmed := all(usualPool, aNode("worker-1"))
 	p := newProcess(t, quarter)
-	p.skew = 20 * time.Minute // the API server of the first look is behind
+	p.skew = 20 * time.Minute // the API server of the first pass is behind
 	p.wantRefused("at the first look", AwaitingConfirmation, p.look(-20*time.Minute, unconfirmed))
 	p.skew = 0
 	plan := p.look(time.Second, unconfirmed)

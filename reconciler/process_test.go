@@ -77,7 +77,7 @@ func (s *shelf) Amend(_ context.Context, change func(string) (string, error)) er
 	return err
 }
 
-// pass is a look after which everything that may be is released.
+// pass is a pass after which everything that may be is released.
 func (p *process) pass(after time.Duration, parts ...part) *Plan {
 	p.t.Helper()
 	plan := p.look(after, parts...)

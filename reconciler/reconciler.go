@@ -51,9 +51,9 @@ type Result struct {
 	Refused  []Refused
 	refused  map[judge.ID]bool // the same
 	Repaired []judge.Finding
-	// Unrepaired are findings that --repair could not mend.
+	// Unrepaired are findings that --repair could not repair.
 	Unrepaired []Unrepaired
-	// ToRepair is how many findings are left that --repair would mend: they wait, are
+	// ToRepair is how many findings are left that --repair would repair: they wait, are
 	// paused, were withheld or failed.
 	ToRepair int
 	// Tried is for how many a second check was made.
@@ -61,15 +61,15 @@ type Result struct {
 	// Conflicts is how many writes failed because what they were based on had
 	// changed; they were judged again.
 	Conflicts int
-	// CheckDuration is how long it took to look and to judge.
+	// CheckDuration is how long it took to observe and to judge.
 	CheckDuration time.Duration
 }
 
-// recheckEvery is how often a run that waits looks at everything again: an
-// unconfirmed verdict must hold at every look.
+// recheckEvery is how often a run that waits observes everything again: an
+// unconfirmed verdict must hold in every pass.
 const recheckEvery = time.Minute
 
-// maxFailedChecks is after how many looks in a row that could not be made a run
+// maxFailedChecks is after how many passes in a row that could not be made a run
 // that waits gives up.
 const maxFailedChecks = 5
 
@@ -110,7 +110,7 @@ func (r *Reconciler) fencedSince() time.Time {
 }
 
 // Run makes one pass: it judges everything, releases what is Stale, and waits
-// for unconfirmed verdicts to ripen where there are any. The error says that
+// for unconfirmed verdicts to be confirmed where there are any. The error says that
 // the cluster could not be looked at; what went wrong with single objects is in
 // the result.
 func (r *Reconciler) Run(ctx context.Context) (*Result, error) {
@@ -126,7 +126,7 @@ func (r *Reconciler) run(ctx context.Context, out *Result) error {
 	for failed := 0; ; {
 		until, err := r.pass(ctx, out, nil)
 		if err != nil && out.Judgement != nil && ctx.Err() == nil {
-			// What earlier looks did must be told, and what waits may still ripen.
+			// What earlier passes did must be told, and what waits may still be confirmed.
 			r.Log.Warn("could not look again", "error", err)
 			if failed++; failed == maxFailedChecks {
 				out.Observation.Warnings = append(out.Observation.Warnings, fmt.Sprintf("gave up waiting: %v", err))
@@ -151,10 +151,10 @@ func (r *Reconciler) run(ctx context.Context, out *Result) error {
 	}
 }
 
-// Pass looks once, releases what may be released now, and does not wait for
-// anything to ripen. Where ready is given, only items that it lets through are
+// Pass observes once, releases what may be released now, and does not wait for
+// anything to be confirmed. Where ready is given, only items that it lets through are
 // released; the others stay out of the result's lists. The time is when what
-// waits now will be ripe; zero if nothing waits. Verdicts may change at Due, too.
+// waits now will be confirmed; zero if nothing waits. Verdicts may change at Due, too.
 func (r *Reconciler) Pass(ctx context.Context, ready func(*judge.Item) bool) (*Result, time.Time, error) {
 	out := &Result{}
 	until, err := r.pass(ctx, out, ready)
@@ -179,7 +179,7 @@ func (r *Reconciler) pass(ctx context.Context, out *Result, ready func(*judge.It
 	return until, nil
 }
 
-// releasePlanned releases what a judgement says, and returns when what waits now will be ripe.
+// releasePlanned releases what a judgement says, and returns when what waits now will be confirmed.
 func (r *Reconciler) releasePlanned(ctx context.Context, j *judge.Judgement, out *Result, ready func(*judge.Item) bool) (until time.Time) {
 	out.Judgement, out.Refused = j, nil
 	plan := r.History.plan(j, r.Options)
@@ -217,7 +217,7 @@ func countUnconfirmed(refused []Refused) int {
 	return (&Plan{Refused: refused}).count(AwaitingConfirmation)
 }
 
-// listReleased adds what earlier looks released to what the last one saw.
+// listReleased adds what earlier passes released to what the last one saw.
 func (out *Result) listReleased() {
 	if len(out.Released) == 0 {
 		return

@@ -20,7 +20,7 @@ var errNoReports = errors.New("could not look: no node agent has reported what r
 const recoverEvery = 2 * time.Second
 
 // Recover makes pools and reservations say what runs, and releases nothing. It waits
-// for the findings that have not stood for long enough. With DryRun it looks once, and
+// for the findings that have not stood for long enough. With DryRun it observes once, and
 // the result tells what it would write. The error says that the cluster could not be
 // looked at.
 func (r *Reconciler) Recover(ctx context.Context) (*Result, error) {

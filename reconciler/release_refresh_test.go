@@ -20,7 +20,7 @@ func TestALongWaitForTheLeaseAndASlowRefreshDoNotStopEveryRelease(t *testing.T) 
 	})
 }
 
-// The API server tells the time to the second: a look between seconds seems to be
+// The API server tells the time to the second: a pass between seconds seems to be
 // later than what is read again after it.
 func TestWhatTheFirstCheckConfirmedIsNotRefusedForTheServersCoarserClock(t *testing.T) {
 	bubble(t, func(t *testing.T, s *simulator) {

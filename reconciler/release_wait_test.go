@@ -67,7 +67,7 @@ func TestAContradictionBeginsTheWaitAnew(t *testing.T) {
 	})
 }
 
-// A contradiction in the fresh look alone counts as well.
+// A contradiction in the second check alone counts as well.
 func TestAContradictionInTheFreshLookBeginsTheWaitAnew(t *testing.T) {
 	bubble(t, func(t *testing.T, s *simulator) {
 		s.leaks(bluePool, 2)
@@ -140,7 +140,7 @@ func TestWhatIsProvenGoesAtOnce(t *testing.T) {
 		report.Name = "worker-1"
 		r := s.reconciler(t)
 		r.Options.ConfirmAfter = 15 * time.Minute
-		s.step = func(string, string) { // heard at every look
+		s.step = func(string, string) { // heard in every pass
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			report.ObservedAt.Time = time.Now()
@@ -230,7 +230,7 @@ func TestRepairLeavesAloneWhatMendsItself(t *testing.T) {
 				out, _ := run(t, r)
 				same(t, "repaired", len(out.Repaired), 0)
 				same(t, "not repaired", len(out.Unrepaired), 0)
-				if moment == "hold" { // what is there already stays as it is, and the next look tells
+				if moment == "hold" { // what is there already stays as it is, and the next pass tells
 					same(t, "writes", s.made("create", "patch"), []string{"create 10.0.0.1"})
 					return
 				}

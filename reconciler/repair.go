@@ -16,20 +16,20 @@ import (
 )
 
 // repairAfter is how long a finding must have stood, seen twice, before it is
-// mended: an ADD in progress looks the same for a moment. Behind the fence none is
+// repaired: an ADD in progress looks the same for a moment. Behind the fence none is
 // in progress.
 const repairAfter = time.Minute
 
-// repairAttempt is a finding on its way to being mended.
+// repairAttempt is a finding on its way to being repaired.
 type repairAttempt struct {
 	*judge.Finding
 	first  time.Time // when it was found first
 	waited bool      // it has stood for long enough
 	unsure bool      // what was read of its reservation may no longer hold
-	follow bool      // the reservation of an entry that was mended
+	follow bool      // the reservation of an entry that was repaired
 }
 
-// Unrepaired is a finding that was not mended.
+// Unrepaired is a finding that was not repaired.
 type Unrepaired struct {
 	judge.Finding
 	Why    Refusal
@@ -40,7 +40,7 @@ func (u Unrepaired) String() string {
 	return fmt.Sprintf("%s of %s in %s: %s", u.Kind, u.IP, u.Pool, u.Detail)
 }
 
-// repair mends the findings that have stood for long enough, and returns when
+// repair repairs the findings that have stood for long enough, and returns when
 // the next will have; zero if none waits.
 func (r *Reconciler) repair(ctx context.Context, j *judge.Judgement, out *Result) time.Time {
 	o := j.Observation
@@ -53,7 +53,7 @@ func (r *Reconciler) repair(ctx context.Context, j *judge.Judgement, out *Result
 	return until
 }
 
-// dueRepairs are the findings that may be mended now.
+// dueRepairs are the findings that may be repaired now.
 func (r *Reconciler) dueRepairs(j *judge.Judgement, out *Result) (due []*repairAttempt, until time.Time) {
 	o, known := j.Observation, map[string]time.Time{}
 	out.ToRepair, out.Unrepaired = 0, nil
@@ -98,7 +98,7 @@ func findingKey(f *judge.Finding) string {
 
 func (f *repairAttempt) leaseNames() []string { return f.Repair.Pool.LeaseNames() }
 
-// repairBatch mends findings whose writes go under the same Leases.
+// repairBatch repairs findings whose writes go under the same Leases.
 type repairBatch struct {
 	snapshot
 	namespace string
@@ -110,7 +110,7 @@ type repairBatch struct {
 	lost      map[string]int // findings given up, by pool
 }
 
-// run mends the findings, so many at a time as a hold has room for. One pool that
+// run repairs the findings, so many at a time as a hold has room for. One pool that
 // cannot be written does not stop the others.
 func (m *repairBatch) run(ctx context.Context, todo []*repairAttempt) {
 	for try := 1; len(todo) > 0; {

@@ -35,7 +35,7 @@ func TestAMachineThatReplacedAnotherMayRunWhatAReservationAloneIsFor(t *testing.
 	}
 }
 
-// From the first look to the plan.
+// From the first pass to the plan.
 func TestAPodThatEndsSlowlyOnAMachineThatReplacedAnotherKeepsItsAddress(t *testing.T) {
 	p := newProcess(t, quarter)
 	scene := []part{usualPool, web(onNode("worker-2"), deletedAgo(-2*time.Hour), carrying("10.0.0.5")), anotherMachine()}

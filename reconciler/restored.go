@@ -9,34 +9,34 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// sameRestore is within what time agents and looks tell of one restore.
+// sameRestore is within what time agents and passes tell of one restore.
 const sameRestore = 10 * time.Minute
 
 // restore is what is remembered of the last restore of etcd, beyond this process where
 // there is a right to that.
 type restore struct {
 	at time.Time // what was written from then on was written since; zero for none
-	// intact is a time before it, where a look showed it and at is of that look: when all
+	// intact is a time before it, where a pass showed it and at is of that pass: when all
 	// was last well, or as an agent dates it.
 	intact  time.Time
 	why     string
 	settled bool // nobody is waited for any more: asked once, a node that joins later is not asked
-	// lost are the nodes that were known before and of which no look since has seen the
+	// lost are the nodes that were known before and of which no pass since has seen the
 	// Node object or a report that was written since.
 	lost map[string]bool
 	// gone is since when there is no Node object of a node that is waited for.
 	gone    map[string]time.Time
-	awaited sets.Set[string] // at the last look
+	awaited sets.Set[string] // in the last pass
 
-	nodes  sets.Set[string]     // at the last look: those that should have an agent or have a report
-	missed map[string]time.Time // those that were not there any more at a look, and when first
+	nodes  sets.Set[string]     // in the last pass: those that should have an agent or have a report
+	missed map[string]time.Time // those that were not there any more in a pass, and when first
 	told   map[string]string    // what reports have said of restores
-	seen   time.Time            // when a look showed one
+	seen   time.Time            // when a pass showed one
 	// unlooked is at where nothing told when all was last well.
 	unlooked time.Time
 }
 
-// Restored is when a look last showed that etcd was restored; zero if none did.
+// Restored is when a pass last showed that etcd was restored; zero if none did.
 func (h *History) Restored() time.Time { return h.restore.seen }
 
 // LastRestore dates the last restore of etcd that is known, and says what showed it or
@@ -56,8 +56,8 @@ func (h *History) checkRevision(o *judge.Observation) {
 	}
 }
 
-// noteRestore notes a restore that a look has shown. What was seen before it is no
-// ground for what ripens.
+// noteRestore notes a restore that a pass has shown. What was seen before it is no
+// ground for what waits to be confirmed.
 func (h *History) noteRestore(o *judge.Observation) {
 	r, now := &h.restore, o.Now
 	if !r.seen.Before(now) {
@@ -82,7 +82,7 @@ func (h *History) noteRestore(o *judge.Observation) {
 	}
 }
 
-// begin begins with a restore. What may be lost by it is what there was at the last look
+// begin begins with a restore. What may be lost by it is what there was in the last pass
 // and what was missed since a time, and what one before it had lost.
 func (r *restore) begin(at time.Time, why string, since time.Time) {
 	lost := maps.Clone(r.lost)
@@ -108,7 +108,7 @@ func (h *History) noteRestores(o *judge.Observation) {
 	told := make(map[string]string, len(r.told))
 	var last time.Time
 	var by string
-	// A process whose first look shows a restore has nothing to date it by: agents that
+	// A process whose first pass shows a restore has nothing to date it by: agents that
 	// were faster have no cause to write again.
 	unlooked := !r.at.IsZero() && r.at.Equal(r.unlooked)
 	for _, report := range o.Reports {
@@ -136,7 +136,7 @@ func (h *History) noteRestores(o *judge.Observation) {
 	}
 }
 
-// noteMissed takes in what the source knew of nodes before the first look. Where there
+// noteMissed takes in what the source knew of nodes before the first pass. Where there
 // are no reports it is the sign that there were some.
 func (h *History) noteMissed(o *judge.Observation) {
 	if h.last.IsZero() && len(o.Missed) > 0 {

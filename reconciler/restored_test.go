@@ -197,7 +197,7 @@ func TestANodeThatTheRestoreHasLostIsWaitedFor(t *testing.T) {
 	t.Run("also where an agent was the first to tell", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		p.look(0, leakOn(0), newer)
-		// Its revision is beyond the old one, as by --bump-revision: a look notices nothing.
+		// Its revision is beyond the old one, as by --bump-revision: a pass notices nothing.
 		told := all(usualPool, aNode("worker-1"), noticed("worker-1", minute, 2*minute), func(o *observed) { gone("box-1", its1)(o.Reports[0]) })
 		p.look(90*time.Second, leakOn(0))
 		p.wantRefused("told when it was missed already", EtcdRestored, p.look(3*minute, told))

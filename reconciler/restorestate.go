@@ -20,7 +20,7 @@ func (h *History) restoreGate(j *judge.Judgement) string {
 	if h.storedRestore.unread != nil {
 		return fmt.Sprintf("what is kept of restores of etcd could not be read: %v", h.storedRestore.unread)
 	}
-	h.noteRestores(o) // the second look may be the first that has an agent's word
+	h.noteRestores(o) // the second check may be the first that has an agent's word
 	return h.restoreState(j).Text()
 }
 
@@ -28,7 +28,7 @@ func (h *History) restoreGate(j *judge.Judgement) string {
 // are deleted and join again under the same name.
 const goneFor = time.Hour
 
-// restoreState is what is known of the last restore at a look; nil where there was none.
+// restoreState is what is known of the last restore in a pass; nil where there was none.
 func (h *History) restoreState(j *judge.Judgement) *judge.RestoreState {
 	r := &h.restore
 	if r.at.IsZero() || j.WithoutAgents {
@@ -78,8 +78,8 @@ func (r *restore) awaits(name string, report *podstate.Report, o *judge.Observat
 }
 
 // wroteSince reports whether a report was written since. An agent may have noticed the
-// restore before this process did: it has written since the last look of before, and
-// vouches for that by now. It has no cause to write again.
+// restore before this process did: it has written since the last pass before it, and
+// confirms that by now. It has no cause to write again.
 func (r *restore) wroteSince(report *podstate.Report) bool {
 	return !report.Written.Before(r.at) ||
 		!r.intact.IsZero() && report.Written.After(r.intact) && !report.Renewed.Before(r.at)

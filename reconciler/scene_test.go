@@ -143,7 +143,7 @@ func (c chance) report(node string) part {
 	return reportFrom(node, time.Duration(c.IntN(100))*time.Second, what...)
 }
 
-// scene is what a look may see.
+// scene is what a pass may see.
 func (c chance) scene() []part {
 	var parts []part
 	for _, name := range slices.Sorted(maps.Keys(shapes)) {

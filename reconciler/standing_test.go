@@ -8,7 +8,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// What is found of some addresses alone, under the Lease, is what a look at everything
+// What is found of some addresses alone, under the Lease, is what a full pass
 // finds of them.
 func TestWhatStandsIsWhatALookAtEverythingFinds(t *testing.T) {
 	kinds := map[judge.Kind]int{}

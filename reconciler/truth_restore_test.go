@@ -61,7 +61,7 @@ func (w *truth) restore(b apiState) {
 	w.say("etcd is restored")
 }
 
-// release does what a look has planned: addresses are given to others then.
+// release does what a pass has planned: addresses are given to others then.
 func (w *truth) release(items []*judge.Item) {
 	for _, it := range items {
 		if it.Reservation != nil {
@@ -89,7 +89,7 @@ func (w *truth) recorded() map[*trueBox]bool {
 	return found
 }
 
-// decides is a look of the reconciler's, at a revision of etcd. It returns what is
+// decides is a pass of the reconciler's, at a revision of etcd. It returns what is
 // released of what runs. A sandbox that had an entry when etcd was restored, and has not
 // any more, is not excused by that: until its agent tells of it nothing is released.
 func (w *truth) decides(p *process, rev uint64, had map[*trueBox]bool) (wrong []string, released, refused int) {

@@ -18,7 +18,7 @@ func (p *truePool) reservationOf(ip string) string {
 	return ippool.ReservationName(p.net.name, netip.MustParseAddr(ip))
 }
 
-// parts are what a look sees of a truth.
+// parts are what a pass sees of a truth.
 func (w *truth) parts() []part {
 	parts := []part{at(w.now), func(o *observed) { o.past = w.past }}
 	for _, m := range w.nodes {

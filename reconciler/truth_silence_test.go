@@ -16,7 +16,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// drawCluster draws what a look may see: of a cluster as it really is, or of one
+// drawCluster draws what a pass may see: of a cluster as it really is, or of one
 // that could not be, in which everything meets everything.
 func drawCluster(rt *rapid.T) (scene []part, story string) {
 	if rapid.Bool().Draw(rt, "as it may be") {
@@ -61,7 +61,7 @@ func verdictsOf(o *observed, policy judge.Policy) map[judge.ID]*judge.Item {
 	return found
 }
 
-// freed are the items that the second look has as Stale and the first has not.
+// freed are the items that the second check has as Stale and the first has not.
 func freedBetween(before, after map[judge.ID]*judge.Item) (found []judge.ID) {
 	for id, it := range after {
 		if was := before[id]; was != nil && was.Verdict != judge.Stale && it.Verdict == judge.Stale {
@@ -200,7 +200,7 @@ func TestSilencingAnAgentNeverFreesAnything(t *testing.T) {
 			if after.Reason == judge.PodFinished { // kubelet said so since the agent was heard
 				return evidenceOf(after).Pod.LastFinished.After(o.Now.Add(-since))
 			}
-			return after.Reason == judge.NodeMissingReason // which ripens from when that node was heard
+			return after.Reason == judge.NodeMissingReason // which waits to be confirmed from when that node was heard
 		}
 		for _, r := range o.Reports {
 			never(rt, scene, story, "the agent of "+r.Name+" falls silent", silenced(r.Name, since), saidOtherwise)

@@ -24,7 +24,7 @@ type truth struct {
 	boxes    []*trueBox
 	reserved map[string]*trueReservation
 	past     *History
-	seen     map[*trueBox]bool // by a look: its pod carried its address there
+	seen     map[*trueBox]bool // by a pass: its pod carried its address there
 	log      []string
 	uids     int
 }

@@ -99,7 +99,7 @@ func (x *Index) holds(g *reportEntry) bool {
 // or where that is not known, any at all.
 type unreadSandbox struct {
 	*report
-	box *v1alpha1.Sandbox
+	sandbox *v1alpha1.Sandbox
 	any bool
 	on  []*ippool.NAD // nil: one that cannot be read
 }
@@ -123,7 +123,7 @@ func (x *Index) unreadClaim(s *candidate, e *Evidence) (who, node string) {
 	for i := range x.unread {
 		u := &x.unread[i]
 		on := func(nad *ippool.NAD) bool { return x.mayBeOf(s, nad) }
-		if (u.any || slices.ContainsFunc(u.on, on)) && claims(u.box, u.report) {
+		if (u.any || slices.ContainsFunc(u.on, on)) && claims(u.sandbox, u.report) {
 			return who, node
 		}
 	}
@@ -155,7 +155,7 @@ func (x *Index) findUnread() []unreadSandbox {
 			if !b.AddressesUnread || !x.holds(&reportEntry{report: r, sandbox: b}) {
 				continue
 			}
-			u := unreadSandbox{report: r, box: b}
+			u := unreadSandbox{report: r, sandbox: b}
 			if pod := x.podOf(b); pod == nil || pod.Status != podstate.StatusReadable {
 				u.any = true
 			} else {

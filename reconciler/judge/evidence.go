@@ -40,9 +40,9 @@ type Evidence struct {
 	gone          []string // those of them that are dead or missing
 
 	OnPod                  bool // the address is on the pod
-	Unreachable            bool // every unheard node, or without agents the node in question, is not Ready
+	Unreachable            bool // every node without a fresh report, or without agents the node in question, is not Ready
 	UnreachableTimedOut    bool // and has been so for longer than the operator allows for
-	StaleReportContradicts bool // a stale report has the sandbox as one that may be running, and was vouched for after the containers' end
+	StaleReportContradicts bool // a stale report has the sandbox as one that may be running, and was renewed after the containers' end
 	Recent                 bool // a reservation younger than an ADD may take
 	MissingNode            bool // it rests on a Node object being gone
 	Unproven               bool // what would be proven is not: something else could speak against it
@@ -155,7 +155,7 @@ func (x *Index) reachability(nodes []string) (unreachable, givenUp bool) {
 }
 
 // staleReportContradicts reports whether a last report that has the id speaks against a pod that
-// kubelet says it has stopped: it was vouched for, by the API server's clock, when the
+// kubelet says it has stopped: it was renewed, by the API server's clock, when the
 // containers had ended.
 func (x *Index) staleReportContradicts(s *candidate) bool {
 	if s.pod == nil {
@@ -165,8 +165,8 @@ func (x *Index) staleReportContradicts(s *candidate) bool {
 		if g.report.fresh || g.gone != nil || x.endedWithNode(g.report) {
 			return false
 		}
-		heard := g.report.LeaseRenewed
-		return x.mayRun(&g) && (heard.IsZero() || !heard.Before(s.pod.LastFinished))
+		renewed := g.report.LeaseRenewed
+		return x.mayRun(&g) && (renewed.IsZero() || !renewed.Before(s.pod.LastFinished))
 	})
 }
 

@@ -40,7 +40,7 @@ type Finding struct {
 	Repair *Repair `json:"-"`
 }
 
-// CanRepair reports whether --repair would mend it.
+// CanRepair reports whether --repair would repair it.
 func (f Finding) CanRepair() bool { return f.Repair != nil }
 
 func (w *verdicts) findings() []Finding {
@@ -72,7 +72,7 @@ func (w *verdicts) findings() []Finding {
 	return found
 }
 
-// FindingsAt are the findings that can be mended: of entries at some addresses, and of
+// FindingsAt are the findings that can be repaired: of entries at some addresses, and of
 // missing reservations at others. The cost grows with the addresses.
 func (x *Index) FindingsAt(entries, reservations []netip.Addr) []Finding {
 	var found []Finding
@@ -154,7 +154,7 @@ func (x *Index) phantom(g *reportEntry) Finding {
 // address.
 func (x *Index) conflictsAt(addr netip.Addr) []Finding {
 	var found []Finding
-	pods, boxes := map[string][]string{}, map[string][]reportEntry{}
+	pods, sandboxes := map[string][]string{}, map[string][]reportEntry{}
 	for _, c := range x.podsAt(addr) {
 		if c.nad == nil {
 			continue // not known which network: no finding
@@ -165,7 +165,7 @@ func (x *Index) conflictsAt(addr netip.Addr) []Finding {
 	}
 	for _, b := range x.sandboxesAt(addr) {
 		if b.isReady() {
-			boxes[b.NetworkName] = append(boxes[b.NetworkName], b.reportEntry)
+			sandboxes[b.NetworkName] = append(sandboxes[b.NetworkName], b.reportEntry)
 			if pod := x.podOf(b.sandbox); pod != nil && x.reported(pod) {
 				pods[b.NetworkName] = append(pods[b.NetworkName], pod.String())
 			}
@@ -177,7 +177,7 @@ func (x *Index) conflictsAt(addr netip.Addr) []Finding {
 				Message: fmt.Sprintf("%s is carried by %s", addr, strings.Join(names, " and "))})
 		}
 	}
-	for network, gs := range boxes {
+	for network, gs := range sandboxes {
 		var ids, names, where []string
 		said := map[string]bool{}
 		for _, g := range gs {

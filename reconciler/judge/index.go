@@ -125,11 +125,11 @@ func (x *Index) expired(r *report) bool {
 
 // expires is when what a report says lapses; ok is false while its machine is there.
 func (x *Index) expires(r *report) (at time.Time, ok bool) {
-	heard := r.LeaseRenewed
-	if heard.IsZero() {
-		heard = r.Written
+	renewed := r.LeaseRenewed
+	if renewed.IsZero() {
+		renewed = r.Written
 	}
-	return heard.Add(x.policy.missingAfter()), !r.fresh && !heard.IsZero() && (x.missing(r.Name) || x.replaced(r))
+	return renewed.Add(x.policy.missingAfter()), !r.fresh && !renewed.IsZero() && (x.missing(r.Name) || x.replaced(r))
 }
 
 // endedWithNode reports whether what a report says ended with its node: it is stale, and

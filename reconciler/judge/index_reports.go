@@ -102,7 +102,7 @@ func (x *Index) setReport(name string, r *podstate.Report) (rebuild bool) {
 		return true
 	}
 	old := x.reports[at]
-	heard, was := old.fresh, old.Report
+	wasFresh, was := old.fresh, old.Report
 	if old.SandboxReport == r.SandboxReport { // its Lease alone has changed
 		old.Report, old.fresh = r, r.Fresh(x.now)
 	} else {
@@ -110,7 +110,7 @@ func (x *Index) setReport(name string, r *podstate.Report) (rebuild bool) {
 		x.reports[at] = x.addReport(r, block, &additions{}, &additions{})
 	}
 	now := x.reports[at]
-	if heard != now.fresh || !heard && (was.LeaseRenewed != now.LeaseRenewed || was.Written != now.Written || was.Machine != now.Machine || was.BootID != now.BootID) {
+	if wasFresh != now.fresh || !wasFresh && (was.LeaseRenewed != now.LeaseRenewed || was.Written != now.Written || was.Machine != now.Machine || was.BootID != now.BootID) {
 		x.agents = [2]*nodeSet{}
 		clear(x.nodeSets)
 	}

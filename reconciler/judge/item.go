@@ -39,7 +39,7 @@ func (m *details) addRelated(it *Item) {
 	m.related = append(m.related, it)
 }
 
-// ID identifies the item across looks.
+// ID identifies the item across passes.
 func (it *Item) ID() ID {
 	if it.Allocation != nil {
 		return allocationID(it.Pool, it.Allocation)

@@ -156,7 +156,7 @@ func (w *verdicts) allocation(p *pool, a *ippool.Allocation, idHash, podHash uin
 	return it
 }
 
-// noteOwned notes which of the sandboxes sighted are of the owner, who has their UID.
+// noteOwned notes which of the reported sandboxes are of the owner, who has their UID.
 func (w *verdicts) noteOwned(owner ippool.PodRef) {
 	for i := range w.reported {
 		g := &w.reported[i]

@@ -16,8 +16,8 @@ type nodeSet struct {
 	gone          []string // those of them that are dead or missing
 	state         Sandbox
 	missing       bool // the state rests on a Node object being gone
-	// unreachable: every unheard node, or without agents one of the nodes, is not
-	// Ready; givenUp: and so for longer than the operator allows for.
+	// unreachable: every node without a fresh report, or without agents one of the nodes, is not
+	// Ready; timedOut: and so for longer than the operator allows for.
 	unreachable, timedOut bool
 }
 
@@ -31,12 +31,12 @@ const (
 	nodeObjectMissing
 )
 
-// newNodeSet judges nodes by the fate of each.
-func (x *Index) newNodeSet(names []string, fateOf func(string) nodeCondition) *nodeSet {
+// newNodeSet judges nodes by what is known of each.
+func (x *Index) newNodeSet(names []string, conditionOf func(string) nodeCondition) *nodeSet {
 	n := &nodeSet{names: names}
 	var count [nodeObjectMissing + 1]int
 	for _, name := range names {
-		f := fateOf(name)
+		f := conditionOf(name)
 		count[f]++
 		switch f {
 		case notReporting:
@@ -45,7 +45,7 @@ func (x *Index) newNodeSet(names []string, fateOf func(string) nodeCondition) *n
 			n.gone = append(n.gone, name)
 		}
 	}
-	silent := n.withoutReport
+	without := n.withoutReport
 	switch {
 	case len(names) > 0 && count[provenDead] == len(names):
 		n.state = NodeDead
@@ -55,7 +55,7 @@ func (x *Index) newNodeSet(names []string, fateOf func(string) nodeCondition) *n
 		n.state = NoSource
 		// Without agents one node that is not Ready is enough to hold what it
 		// may run: its kubelet cannot say that the sandbox is gone.
-		silent = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !x.notReady(name) || len(names) > 1 && x.dead(name) })
+		without = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !x.notReady(name) || len(names) > 1 && x.dead(name) })
 	case len(names) == 0 || count[notReporting] > 0:
 		n.state = NoFreshReport
 	case count[nodeObjectMissing] > 0:
@@ -66,7 +66,7 @@ func (x *Index) newNodeSet(names []string, fateOf func(string) nodeCondition) *n
 		n.state = Absent
 	}
 	n.missing = n.state == NodeMissing
-	n.unreachable, n.timedOut = x.reachability(silent)
+	n.unreachable, n.timedOut = x.reachability(without)
 	return n
 }
 
@@ -174,17 +174,17 @@ func (x *Index) couldRun(s *candidate) (n *nodeSet, certain bool) {
 		}
 		return x.oneNode(s, s.pod.Node), true
 	}
-	sighted := s.reportedOn()
-	all := append(x.seenOn(s), sighted...)
+	reported := s.reportedOn()
+	all := append(x.seenOn(s), reported...)
 	switch {
 	case s.alloc == nil && s.pod != nil && x.isGone(s.pod.Node):
 		return x.newNodeSet([]string{s.pod.Node}, func(string) nodeCondition { return notReporting }), false
 	case s.alloc == nil:
 		return x.agentNodesAnd(s, sortedUnique(all)), false
-	case len(sighted) > 0:
+	case len(reported) > 0:
 		all = sortedUnique(all)
 		n = x.newNodeSet(all, func(node string) nodeCondition { return x.nodeConditionFor(s, node) })
-		return n, len(all) == len(sighted)
+		return n, len(all) == len(reported)
 	}
 	if len(s.pool.slice) > 0 {
 		return x.nodeSet(s, sortedUnique(append(all, s.pool.slice...))), false
@@ -274,7 +274,7 @@ func (x *Index) findAgentNodes() []string {
 	return nodes
 }
 
-// nodeConditionFor is the fate of a node as far as the candidate goes: where a report of the
+// nodeConditionFor is what is known of a node as far as the candidate goes: where a report of the
 // node mentions it, that report decides, so that a fresh one counts even if the node
 // is out of service, and one of a machine that was replaced is of a node that is gone.
 func (x *Index) nodeConditionFor(s *candidate, node string) nodeCondition {

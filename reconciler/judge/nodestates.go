@@ -10,7 +10,7 @@ type NodeState string
 
 const (
 	NodeFresh    NodeState = "Fresh"    // its report may be relied upon
-	NodeStale    NodeState = "Stale"    // it has a report that is not vouched for now
+	NodeStale    NodeState = "Stale"    // it has a report that is not renewed now
 	NodeNoReport NodeState = "NoReport" // it has none
 	NodeLost     NodeState = "Dead"     // it is proven dead, or its Node object is gone
 )

@@ -53,7 +53,7 @@ func (j *Judgement) agentlessNote() string {
 		named, strings.Join(slices.Sorted(maps.Keys(leftOutBy)), ","))
 }
 
-// Notes are what an operator should know of how the look was made.
+// Notes are what an operator should know of how it was observed.
 func (j *Judgement) Notes() []string {
 	var notes []string
 	if j.WithoutAgents {

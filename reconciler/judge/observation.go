@@ -31,7 +31,7 @@ type Observation struct {
 	// ReportsUnreadable: SandboxReports are served and could not be read, so
 	// that no report is no proof that there is no agent.
 	ReportsUnreadable bool
-	// Missed are nodes whose reports this process knew before it looked, and that are not
+	// Missed are nodes whose reports this process knew before it observed the cluster, and that are not
 	// there any more; the time is since when. They are of the last minutes.
 	Missed map[string]time.Time
 	// Watched: pods and reservations are what watches have told, not what a quorum read
@@ -103,7 +103,7 @@ func (p Policy) Selector() func(*podstate.Node) bool {
 	return func(n *podstate.Node) bool { return s.Matches(labels.Set(n.Labels)) }
 }
 
-// ID identifies what is judged across looks: the very entry of a pool, or the
+// ID identifies what is judged across passes: the very entry of a pool, or the
 // very reservation. An entry that whereabouts rewrote is another candidate.
 type ID struct {
 	Object      string // "<namespace>/<name>" of the pool or reservation

@@ -3,7 +3,7 @@ package judge
 import "time"
 
 // nextRecheck is the first time after now at which a rule that looks at the clock may
-// come to another answer; d is what verdicts have asked of it. What is unripe is
+// come to another answer; d is what verdicts have asked of it. What is unconfirmed is
 // not in it: that is the plan's.
 func (x *Index) nextRecheck(d recheckTime) time.Time {
 	for _, r := range x.reports {

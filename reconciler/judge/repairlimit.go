@@ -2,7 +2,7 @@ package judge
 
 import "fmt"
 
-// A report is what one node's agent says, and nothing else vouches for the addresses in
+// A report is what one node's agent says, and nothing else confirms the addresses in
 // it. So what is written back on its word is bounded: by what the node can hold, and in
 // each pool by a half, or an agent that lies could fill every range.
 
@@ -67,7 +67,7 @@ func (p *pool) size() int {
 // sandboxes of which no API has the pod, by the nodes that still report them.
 func (x *Index) PhantomsRecorded(pools []string) map[NodePool]int {
 	count := map[NodePool]int{}
-	var sighted []reportEntry
+	var entries []reportEntry
 	for _, ref := range sortedUnique(pools) {
 		p := x.poolNamed(ref)
 		if p == nil {
@@ -78,10 +78,10 @@ func (x *Index) PhantomsRecorded(pools []string) map[NodePool]int {
 			if a.Owner.UID == "" {
 				continue
 			}
-			sighted = x.reportEntries(sighted[:0], a.ContainerID)
-			for k := range sighted {
-				if sighted[k].isReady() {
-					count[NodePool{sighted[k].report.Name, p.ref}]++
+			entries = x.reportEntries(entries[:0], a.ContainerID)
+			for k := range entries {
+				if entries[k].isReady() {
+					count[NodePool{entries[k].report.Name, p.ref}]++
 				}
 			}
 		}

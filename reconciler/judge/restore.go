@@ -17,7 +17,7 @@ func Acknowledged(annotations map[string]string) time.Time {
 	return t
 }
 
-// RestoreState is what is known at a look of the last restore of etcd: an entry and a
+// RestoreState is what is known in a pass of the last restore of etcd: an entry and a
 // pod that the API has lost may live on, and only the agents know.
 type RestoreState struct {
 	// Restored dates it by the API server's clock: a report that was written at that time

@@ -74,12 +74,12 @@ func (x *Index) touchAllocations(all []ippool.Allocation, h *hashes) {
 		h.id[i], h.pod[i] = x.text(all[i].ContainerID), x.name(all[i].Owner.Namespace, all[i].Owner.Name)
 		*t += x.byContainerID.touch(h.id[i]) + x.byName.touch(h.pod[i])
 	}
-	var boxes [chunk]reportEntry
+	var entries [chunk]reportEntry
 	var pods [chunk]*podstate.Pod
 	for i := range all {
 		if c := x.byContainerID.find(h.id[i]); true {
 			if number, ok := c.next(); ok {
-				boxes[i] = x.entry(number)
+				entries[i] = x.entry(number)
 			}
 		}
 		if c := x.byName.find(h.pod[i]); true {
@@ -89,7 +89,7 @@ func (x *Index) touchAllocations(all []ippool.Allocation, h *hashes) {
 		}
 	}
 	for i := range all {
-		if b := boxes[i].sandbox; b != nil {
+		if b := entries[i].sandbox; b != nil {
 			*t += changedHashes(len(b.ID)) + changedHashes(len(b.State))
 		}
 		if p := pods[i]; p != nil {
@@ -97,7 +97,7 @@ func (x *Index) touchAllocations(all []ippool.Allocation, h *hashes) {
 		}
 	}
 	for i := range all {
-		if b := boxes[i].sandbox; b != nil {
+		if b := entries[i].sandbox; b != nil {
 			t.text(b.ID)
 			t.text(b.UID)
 			t.text(b.Name)

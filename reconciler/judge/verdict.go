@@ -30,7 +30,7 @@ type rule struct {
 	verdict Verdict
 	proven  bool
 	reason  Reason
-	say     string // {sandbox}, {nodes}, {unheard}, {over}, {phase}, {deleted}, {uid}, {detail} and {claimant} are filled in
+	say     string // {sandbox}, {nodes}, {without}, {gone}, {phase}, {deleted}, {uid}, {detail} and {claimant} are filled in
 }
 
 // anyPod matches whatever the API has by that name.
@@ -185,6 +185,6 @@ func (e *Evidence) fill(text string) string {
 	if e.Pod != nil {
 		phase, deleted = e.Phase.String(), e.Pod.Deleted.UTC().Format("2006-01-02T15:04:05Z")
 	}
-	return strings.NewReplacer("{nodes}", list(e.Nodes), "{over}", list(e.gone), "{unheard}", list(e.WithoutReport), "{phase}", phase,
+	return strings.NewReplacer("{nodes}", list(e.Nodes), "{gone}", list(e.gone), "{without}", list(e.WithoutReport), "{phase}", phase,
 		"{deleted}", deleted, "{uid}", uid, "{sandbox}", e.Sandbox.String(), "{detail}", e.Detail, "{claimant}", e.Claimant).Replace(text)
 }
