@@ -183,7 +183,8 @@ func (b *batch) judge(ctx context.Context, todo []*releaseAttempt) []*releaseAtt
 	for _, it := range slices.Concat(j.Allocations, j.Reservations) {
 		now[it.ID()] = it
 	}
-	plan := b.History.plan(j, b.secondCheckOptions())
+	b.History.noteRestores(j.Observation)     // this check may be the first that has an agent's word
+	plan := b.History.passGates(j, b.Options) // the breaker was asked before
 	refused := map[judge.ID]Refused{}
 	for _, x := range plan.Refused {
 		refused[x.ID()] = x
@@ -218,14 +219,6 @@ func (b *batch) judge(ctx context.Context, todo []*releaseAttempt) []*releaseAtt
 func sortedAddresses(all []netip.Addr) []netip.Addr {
 	slices.SortFunc(all, netip.Addr.Compare)
 	return slices.Compact(all)
-}
-
-// secondCheckOptions are the options for the second check: what was confirmed at the first
-// is confirmed, and the breaker has had its say.
-func (b *batch) secondCheckOptions() Options {
-	o := b.Options
-	o.AllowMassRelease = true
-	return o
 }
 
 // liveKeys names what the second check of items reads. A reservation that is known

@@ -129,6 +129,7 @@ func (h *History) Remember(j *judge.Judgement) {
 	h.noteNodes(j)
 	h.noteItems(j)
 	h.noteAwaited(j)
+	h.forgetRepairs(j.Observation.Now)
 	maps.DeleteFunc(h.candidates, func(_ candidateKey, s seen) bool { return s.pass != h.passes })
 }
 

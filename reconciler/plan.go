@@ -71,9 +71,20 @@ const pausedText = "everything is paused: the reconciler's namespace has the ann
 // breakerFloor is how many unconfirmed releases are never a mass release.
 const breakerFloor = 20
 
-// plan picks from a judgement what may be released now. Reservations that share
-// an allocation's verdict are released with it and are not in the plan.
+// plan picks from a judgement what may be released now: the gates let each item pass or
+// not, then the breaker all of those that are unconfirmed. It changes nothing.
 func (h *History) plan(j *judge.Judgement, opts Options) *Plan {
+	p := h.passGates(j, opts)
+	if text := h.released.breaker(j.Observation.Now, p.unconfirmed, j.Total); text != "" && !opts.AllowMassRelease {
+		p.withhold(Breaker, text)
+	}
+	return p
+}
+
+// passGates are the items that nothing stands against but the breaker, which is asked
+// once about all of them. Reservations that share an allocation's verdict are released
+// with it and are not in the plan.
+func (h *History) passGates(j *judge.Judgement, opts Options) *Plan {
 	o, p := j.Observation, &Plan{}
 	restored := h.restoreGate(j)
 	var unconfirmed []*judge.Item
@@ -94,9 +105,7 @@ func (h *History) plan(j *judge.Judgement, opts Options) *Plan {
 			at := h.confirmedAt(it, o, opts.ConfirmAfter)
 			if !opts.StaticSource && at.After(o.Now) {
 				p.refuse(it, AwaitingConfirmation, fmt.Sprintf("must be judged so until %s", at.UTC().Format(time.RFC3339)))
-				if p.Until.IsZero() || at.Before(p.Until) {
-					p.Until = at
-				}
+				p.Until = Sooner(p.Until, at)
 				continue
 			}
 			unconfirmed = append(unconfirmed, it)
@@ -105,9 +114,6 @@ func (h *History) plan(j *judge.Judgement, opts Options) *Plan {
 	p.Release, p.unconfirmed = append(p.Release, unconfirmed...), len(unconfirmed)
 	if j.Partial { // else what was refused together would be released bit by bit
 		p.unconfirmed += h.refusedByBreaker
-	}
-	if text := h.released.breaker(o.Now, p.unconfirmed, j.Total); text != "" && !opts.AllowMassRelease {
-		p.withhold(Breaker, text)
 	}
 	return p
 }

@@ -43,7 +43,7 @@ func (r *Reconciler) Recover(ctx context.Context) (*Result, error) {
 		}
 		failed, out.Judgement, out.Unrepaired = 0, j, nil
 		if r.Options.DryRun {
-			r.planRepairs(j, out)
+			r.planAllRepairs(j, out)
 			return out, nil
 		}
 		until, most := r.repair(ctx, j, out), recheckEvery
@@ -64,8 +64,8 @@ func (r *Reconciler) Recover(ctx context.Context) (*Result, error) {
 	}
 }
 
-// planRepairs tells what would be withheld if all were to be written now.
-func (r *Reconciler) planRepairs(j *judge.Judgement, out *Result) {
+// planAllRepairs is what would be withheld if all were to be written now.
+func (r *Reconciler) planAllRepairs(j *judge.Judgement, out *Result) {
 	var all []*repairAttempt
 	for i := range j.Findings {
 		if f := &j.Findings[i]; f.Repair != nil {
@@ -73,7 +73,9 @@ func (r *Reconciler) planRepairs(j *judge.Judgement, out *Result) {
 		}
 	}
 	out.ToRepair = len(all)
-	r.boundRepairs(j, all, out)
+	if !r.Options.AllowMassRepair {
+		_, _, out.Unrepaired = r.History.boundRepairs(j, all)
+	}
 }
 
 // Recovery is what recover prints as JSON or YAML. Its names are a contract.

@@ -43,48 +43,13 @@ func (u Unrepaired) String() string {
 // repair repairs the findings that have stood for long enough, and returns when
 // the next will have; zero if none waits.
 func (r *Reconciler) repair(ctx context.Context, j *judge.Judgement, out *Result) time.Time {
-	o := j.Observation
-	due, until := r.dueRepairs(j, out)
-	due = r.boundRepairs(j, due, out)
-	for _, g := range grouped(due, func(f *repairAttempt) (string, []string) { return f.Repair.Pool.Namespace, f.leaseNames() }) {
+	o, p := j.Observation, r.History.planRepairs(j, r.Options)
+	r.History.repairs, out.ToRepair, out.Unrepaired = p.since, p.toRepair, p.withheld
+	for _, g := range grouped(p.due, func(f *repairAttempt) (string, []string) { return f.Repair.Pool.Namespace, f.leaseNames() }) {
 		m := &repairBatch{snapshot: snapshot{Reconciler: r, first: o}, namespace: g.namespace, leases: g.leases, out: out, pace: newPace(r.Options.StaticSource || !o.Fenced.IsZero()), lost: map[string]int{}}
 		m.run(ctx, g.items)
 	}
-	return until
-}
-
-// dueRepairs are the findings that may be repaired now.
-func (r *Reconciler) dueRepairs(j *judge.Judgement, out *Result) (due []*repairAttempt, until time.Time) {
-	o, known := j.Observation, map[string]time.Time{}
-	out.ToRepair, out.Unrepaired = 0, nil
-	for i := range j.Findings {
-		f := &j.Findings[i]
-		if f.Repair == nil {
-			continue
-		}
-		if o.Paused || f.Repair.Pool.Paused {
-			continue // and its age begins again
-		}
-		out.ToRepair++
-		key := findingKey(f)
-		first, seen := r.History.repairs[key]
-		if !seen {
-			first = o.Now
-		}
-		at := first.Add(repairAfter)
-		waited := r.Options.StaticSource || !at.After(o.Now)
-		if !waited && !f.Repair.Fenced {
-			known[key] = first
-			until = Sooner(until, at)
-			continue
-		}
-		due = append(due, &repairAttempt{Finding: f, first: first, waited: waited})
-	}
-	r.History.repairs = known
-	if end := o.Fenced.Add(judge.DELTimeout); !o.Fenced.IsZero() && !until.IsZero() && end.After(o.Now) {
-		until = Sooner(until, end) // what waits may then rest on what is seen behind the fence
-	}
-	return due, until
+	return p.until
 }
 
 func findingKey(f *judge.Finding) string {

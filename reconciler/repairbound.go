@@ -2,6 +2,7 @@ package reconciler
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -21,28 +22,29 @@ func (h *History) noteRepair(now time.Time, w *judge.Repair) {
 func (h *History) repairedWithin(now time.Time) map[judge.NodePool]int {
 	count := map[judge.NodePool]int{}
 	for at, w := range h.repaired {
-		if w = w.since(now); len(w) == 0 {
-			delete(h.repaired, at)
-			continue
-		}
-		for _, r := range w {
+		for _, r := range w.since(now) {
 			count[at] += r.Count
 		}
 	}
 	return count
 }
 
+// forgetRepairs forgets the entries that were written more than an hour ago.
+func (h *History) forgetRepairs(now time.Time) {
+	maps.DeleteFunc(h.repaired, func(_ judge.NodePool, w window) bool { return len(w.since(now)) == 0 })
+}
+
 // boundRepairs withholds what would be too much on the word of one node. Those of pods
 // that the API has come first.
-func (r *Reconciler) boundRepairs(j *judge.Judgement, due []*repairAttempt, out *Result) (allowed []*repairAttempt) {
-	if r.Options.AllowMassRepair || len(due) == 0 {
-		return due
+func (h *History) boundRepairs(j *judge.Judgement, due []*repairAttempt) (allowed, withheld []*repairAttempt, why []Unrepaired) {
+	if len(due) == 0 {
+		return nil, nil, nil
 	}
 	pools := make([]string, len(due))
 	for i, f := range due {
 		pools[i] = f.Repair.Pool.Ref()
 	}
-	x, inPool := j.Index(), r.History.repairedWithin(j.Observation.Now)
+	x, inPool := j.Index(), h.repairedWithin(j.Observation.Now)
 	for at, n := range x.PhantomsRecorded(pools) { // an earlier process may have written them
 		inPool[at] = max(inPool[at], n)
 	}
@@ -58,10 +60,7 @@ func (r *Reconciler) boundRepairs(j *judge.Judgement, due []*repairAttempt, out 
 			text = x.RepairLimit(at, byNode[at.Node]+1, inPool[at]+1)
 		}
 		if text != "" {
-			out.Unrepaired = append(out.Unrepaired, Unrepaired{*f.Finding, Breaker, text})
-			if f.waited {
-				r.History.repairs[findingKey(f.Finding)] = f.first // it need not stand for a minute again
-			}
+			withheld, why = append(withheld, f), append(why, Unrepaired{*f.Finding, Breaker, text})
 			continue
 		}
 		if f.Repair.Key != "" {
@@ -70,7 +69,7 @@ func (r *Reconciler) boundRepairs(j *judge.Judgement, due []*repairAttempt, out 
 		}
 		allowed = append(allowed, f)
 	}
-	return allowed
+	return allowed, withheld, why
 }
 
 func rank(w *judge.Repair) int {

@@ -20,7 +20,6 @@ func (h *History) restoreGate(j *judge.Judgement) string {
 	if h.storedRestore.unread != nil {
 		return fmt.Sprintf("what is kept of restores of etcd could not be read: %v", h.storedRestore.unread)
 	}
-	h.noteRestores(o) // the second check may be the first that has an agent's word
 	return h.restoreState(j).Text()
 }
 

@@ -100,8 +100,8 @@ func (x *Index) holds(g *reportEntry) bool {
 type unreadSandbox struct {
 	*report
 	sandbox *v1alpha1.Sandbox
-	any bool
-	on  []*ippool.NAD // nil: one that cannot be read
+	any     bool
+	on      []*ippool.NAD // nil: one that cannot be read
 }
 
 // unreadClaim names a sandbox whose addresses are not known, and may be the candidate's.

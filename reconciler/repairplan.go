@@ -1,0 +1,61 @@
+package reconciler
+
+import (
+	"time"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+)
+
+// repairPlan is what is to be done about the findings of a judgement now.
+type repairPlan struct {
+	due      []*repairAttempt
+	withheld []Unrepaired         // by the breaker
+	toRepair int                  // findings that --repair would repair and that are not paused
+	since    map[string]time.Time // when those that wait were found first
+	until    time.Time            // when the next has waited for long enough; zero if none waits
+}
+
+// planRepairs picks the findings that may be repaired now. It changes nothing.
+func (h *History) planRepairs(j *judge.Judgement, opts Options) *repairPlan {
+	p := h.dueRepairs(j, opts)
+	if opts.AllowMassRepair {
+		return p
+	}
+	var withheld []*repairAttempt
+	p.due, withheld, p.withheld = h.boundRepairs(j, p.due)
+	for _, f := range withheld {
+		if f.waited {
+			p.since[findingKey(f.Finding)] = f.first // it need not stand for a minute again
+		}
+	}
+	return p
+}
+
+// dueRepairs are the findings that have stood for long enough.
+func (h *History) dueRepairs(j *judge.Judgement, opts Options) *repairPlan {
+	o, p := j.Observation, &repairPlan{since: map[string]time.Time{}}
+	for i := range j.Findings {
+		f := &j.Findings[i]
+		if f.Repair == nil || o.Paused || f.Repair.Pool.Paused { // the age of what is paused begins again
+			continue
+		}
+		p.toRepair++
+		key := findingKey(f)
+		first, seen := h.repairs[key]
+		if !seen {
+			first = o.Now
+		}
+		at := first.Add(repairAfter)
+		waited := opts.StaticSource || !at.After(o.Now)
+		if !waited && !f.Repair.Fenced {
+			p.since[key] = first
+			p.until = Sooner(p.until, at)
+			continue
+		}
+		p.due = append(p.due, &repairAttempt{Finding: f, first: first, waited: waited})
+	}
+	if end := o.Fenced.Add(judge.DELTimeout); !o.Fenced.IsZero() && !p.until.IsZero() && end.After(o.Now) {
+		p.until = Sooner(p.until, end) // what waits may then rest on what is seen behind the fence
+	}
+	return p
+}
