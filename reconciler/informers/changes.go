@@ -13,9 +13,9 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 )
 
-// mostChanges is for how many objects it is told that they have changed: where
+// maxChanges is for how many objects it is told that they have changed: where
 // there are more, everything is best observed again.
-const mostChanges = 5000
+const maxChanges = 5000
 
 // changes are the names of objects that have changed.
 type changes struct {
@@ -27,9 +27,9 @@ func newChanges() *changes {
 	return &changes{map[types.NamespacedName]bool{}, map[types.NamespacedName]bool{}, map[types.NamespacedName]bool{}, map[string]bool{}}
 }
 
-// note takes in that an object has changed. What changes for all that a node or a
+// recordChange takes in that an object has changed. What changes for all that a node or a
 // definition has to do with is not told by name.
-func (v *view) note(before, i *item, matters bool) {
+func (v *view) recordChange(before, i *item, matters bool) {
 	c := v.changes
 	if c == nil {
 		return
@@ -54,7 +54,7 @@ func (v *view) note(before, i *item, matters bool) {
 			v.changes = nil
 		}
 	}
-	if len(c.pools)+len(c.reservations)+len(c.pods)+len(c.nodes) > mostChanges {
+	if len(c.pools)+len(c.reservations)+len(c.pods)+len(c.nodes) > maxChanges {
 		v.changes = nil
 	}
 }
@@ -71,11 +71,11 @@ func unreadable(i *item) bool {
 // cannot be told and everything must be observed. The error is ErrCacheUnverified, as
 // that of List.
 func (s *Source) Changes(ctx context.Context) (*reconciler.Live, error) {
-	g := s.get()
+	g := s.session()
 	if g == nil {
 		return nil, fmt.Errorf("%w: there are none yet", ErrCacheUnverified)
 	}
-	if err := s.trust(ctx, g); err != nil {
+	if err := s.verify(ctx, g); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrCacheUnverified, err)
 	}
 	return g.view.changesSince(), nil

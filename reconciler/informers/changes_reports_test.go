@@ -29,7 +29,7 @@ func TestANodeWhoseLeaseDoesNotComeIsUnheardForWhatIsFollowed(t *testing.T) {
 	v.reports("box-2", "3")
 	o := v.observe(&reconciler.Observation{}) // box-1, fresh
 	known := o.Reports[0]
-	v.time = v.time.Add(inStepFor + time.Second)
+	v.time = v.time.Add(leaseDelay + time.Second)
 	if r := v.changesSince().Reports["worker-1"]; r != nil {
 		known = r
 	}

@@ -84,7 +84,7 @@ func TestWhatChangesForAllIsNotToldByName(t *testing.T) {
 			b.tells("sandboxreports", r)
 		},
 		"more than is worth telling": func() {
-			for i := range mostChanges + 1 {
+			for i := range maxChanges + 1 {
 				b.tells("pods", aPod(fmt.Sprint("many-", i), "36"))
 			}
 		},

@@ -111,17 +111,17 @@ func newBench(t *testing.T) *bench {
 		t.Fatal(err)
 	}
 	s := New(cluster, config, log, func(string) {})
-	b.Full = &Full{Source: s, Settle: time.Millisecond, Broken: func(why string) { b.broken = append(b.broken, why) }}
+	b.Full = &Full{Source: s, Settle: time.Millisecond, OnRebuild: func(why string) { b.broken = append(b.broken, why) }}
 	b.g = &cacheSession{
 		kinds:   kinds("kube-system", "kube-system"),
 		view:    newView("kube-system", s.Now, func(what string) { b.changed = append(b.changed, what) }),
-		streams: newStreams(func() {}),
+		watches: newWatchTracker(func() {}),
 	}
-	b.g.view.known = s.known
+	b.g.view.knownReports = s.knownReports
 	for _, k := range b.g.kinds {
-		b.g.streams.begin(k.resource.Resource)
+		b.g.watches.watchOpened(k.resource.Resource)
 	}
-	s.put(b.g)
+	s.setSession(b.g)
 	return b
 }
 
@@ -137,7 +137,7 @@ func kindOf(resource string) kind {
 
 // tells is an event of a watch: an object is there, or has changed.
 func (b *bench) tells(resource string, o client.Object) *item {
-	kept, err := kindOf(resource).keep(o.DeepCopyObject())
+	kept, err := kindOf(resource).transform(o.DeepCopyObject())
 	if err != nil {
 		panic(err)
 	}

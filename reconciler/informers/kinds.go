@@ -61,7 +61,7 @@ func kinds(own, leases string) []kind {
 			parse: func(o client.Object) any { return slimLease(o.(*coordinationv1.Lease)) }},
 		{resource: core("namespaces"), object: &corev1.Namespace{},
 			where: fields.Set{"metadata.name": own},
-			parse: func(o client.Object) any { return readWord(o.GetAnnotations()) }},
+			parse: func(o client.Object) any { return readNamespaceSettings(o.GetAnnotations()) }},
 	}
 }
 
@@ -71,14 +71,14 @@ func slim(o client.Object) *unstructured.Unstructured {
 	return o.(*unstructured.Unstructured)
 }
 
-// word is what an operator says with the reconciler's own namespace.
-type word struct {
+// namespaceSettings is what an operator says with the reconciler's own namespace.
+type namespaceSettings struct {
 	paused       bool
 	acknowledged time.Time
 }
 
-func readWord(annotations map[string]string) word {
-	return word{annotations[ippool.PausedAnnotation] == "true", reconciler.Acknowledged(annotations)}
+func readNamespaceSettings(annotations map[string]string) namespaceSettings {
+	return namespaceSettings{annotations[ippool.PausedAnnotation] == "true", reconciler.Acknowledged(annotations)}
 }
 
 // report is a SandboxReport with its hash, or why it cannot be read.
@@ -87,8 +87,8 @@ type report struct {
 	hash string
 	err  error
 
-	before *report // the one before it, where that is vouched for as it came
-	since  time.Time
+	previous      *report // the one before it, where that is vouched for as it came
+	previousSince time.Time
 }
 
 func parseReport(u *unstructured.Unstructured) *report {

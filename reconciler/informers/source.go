@@ -31,38 +31,38 @@ var ErrCacheUnverified = errors.New("the caches cannot be relied upon")
 // Source observes by watches. Its Run must be running.
 type Source struct {
 	*kube.Cluster
-	config  *rest.Config
-	log     *slog.Logger
-	changed func(what string)
-	rebuild chan string
-	known   *known
+	config       *rest.Config
+	log          *slog.Logger
+	changed      func(what string)
+	rebuild      chan string
+	knownReports *knownReports
 
 	mu      sync.Mutex
 	current *cacheSession           // nil before the first is in step, and between two
 	last    *reconciler.Observation // by the last full look; what is not watched comes from there
 	// restored says what showed that etcd was restored, and intact when the API server
 	// last answered before, until the next full look tells.
-	restored string
-	intact   time.Time
-	noticed  time.Time          // when, by the API server's clock
-	looking  context.CancelFunc // of the full look that is under way, or was last; nil before the first
+	restored         string
+	intact           time.Time
+	restoreNoticedAt time.Time          // when, by the API server's clock
+	cancelFullPass   context.CancelFunc // of the full look that is under way, or was last; nil before the first
 }
 
 // New makes a Source; changed is called when something changed that may change
 // a verdict, with what it was: the name of a resource. It must not block.
 func New(cluster *kube.Cluster, config *rest.Config, log *slog.Logger, changed func(what string)) *Source {
-	return &Source{Cluster: cluster, config: config, log: log, changed: changed, rebuild: make(chan string, 1), known: newKnown(), last: &reconciler.Observation{}}
+	return &Source{Cluster: cluster, config: config, log: log, changed: changed, rebuild: make(chan string, 1), knownReports: newKnownReports(), last: &reconciler.Observation{}}
 }
 
 // cacheSession is one set of caches, from their first list to their end.
 type cacheSession struct {
 	kinds   []kind
 	view    *view
-	streams *streams
+	watches *watchTracker
 
-	mu      sync.Mutex
-	checked bool // since it was built they were found to agree with a quorum read
-	opens   int  // watches that had been opened when the revision was compared last
+	mu       sync.Mutex
+	verified bool // since it was built they were found to agree with a quorum read
+	opens    int  // watches that had been opened when the revision was compared last
 }
 
 // Run keeps caches until the context ends. What cannot be watched is said, and
@@ -71,7 +71,7 @@ func (s *Source) Run(ctx context.Context) {
 	said := ""
 	for ctx.Err() == nil {
 		began := time.Now()
-		err := s.live(ctx)
+		err := s.runSession(ctx)
 		if ctx.Err() != nil {
 			return
 		}
@@ -98,8 +98,8 @@ const (
 	syncTimeout = 5 * time.Minute
 )
 
-// live builds one cacheSession and ends it when a rebuild is asked for.
-func (s *Source) live(ctx context.Context) error {
+// runSession builds one cacheSession and ends it when a rebuild is asked for.
+func (s *Source) runSession(ctx context.Context) error {
 	kinds, err := s.watchable(ctx)
 	if err != nil {
 		return err
@@ -108,13 +108,13 @@ func (s *Source) live(ctx context.Context) error {
 	defer stop()
 	g := &cacheSession{kinds: kinds}
 	g.view = newView(s.LeaseNamespace, s.Now, func(what string) {
-		if s.is(g) {
+		if s.isCurrent(g) {
 			s.changed(what)
 		}
 	})
-	g.view.known = s.known
-	g.streams = newStreams(func() {
-		if s.is(g) {
+	g.view.knownReports = s.knownReports
+	g.watches = newWatchTracker(func() {
+		if s.isCurrent(g) {
 			s.changed("a watch")
 		}
 	})
@@ -126,10 +126,10 @@ func (s *Source) live(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.put(g)
+	s.setSession(g)
 	s.log.Info("the cluster is watched", "kinds", len(kinds))
 	s.changed("all")
-	defer s.put(nil)
+	defer s.setSession(nil)
 	missing := time.NewTicker(missingEvery)
 	defer missing.Stop()
 	for {
@@ -170,10 +170,10 @@ func (s *Source) nowWatchable(ctx context.Context, g *cacheSession) string {
 // start starts the caches and waits until they have listed all.
 func (s *Source) start(ctx context.Context, g *cacheSession) (ended <-chan error, err error) {
 	config := rest.CopyConfig(s.config)
-	g.streams.wrap(config)
+	g.watches.wrap(config)
 	by := map[client.Object]cache.ByObject{}
 	for _, k := range g.kinds {
-		b := cache.ByObject{Transform: k.keep}
+		b := cache.ByObject{Transform: k.transform}
 		if k.where != nil {
 			b.Field = k.where.AsSelector()
 		}
@@ -205,7 +205,7 @@ func (s *Source) start(ctx context.Context, g *cacheSession) (ended <-chan error
 	waiting, cancel := context.WithTimeout(ctx, syncTimeout)
 	defer cancel()
 	if !toolscache.WaitForCacheSync(waiting.Done(), synced...) {
-		return nil, fmt.Errorf("the caches did not list everything within %s (%v)", syncTimeout, g.streams.state(g.kinds))
+		return nil, fmt.Errorf("the caches did not list everything within %s (%v)", syncTimeout, g.watches.status(g.kinds))
 	}
 	return done, nil
 }
@@ -248,27 +248,27 @@ func (s *Source) mayWatch(ctx context.Context, k kind) (why string, err error) {
 	return s.MayWatch(ctx, k.resource, k.where["metadata.namespace"], k.where["metadata.name"])
 }
 
-func (s *Source) put(g *cacheSession) {
+func (s *Source) setSession(g *cacheSession) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.current = g
 }
 
-func (s *Source) get() *cacheSession {
+func (s *Source) session() *cacheSession {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.current
 }
 
-func (s *Source) is(g *cacheSession) bool { return s.get() == g }
+func (s *Source) isCurrent(g *cacheSession) bool { return s.session() == g }
 
 // Synced reports whether there are caches that have listed everything.
-func (s *Source) Synced() bool { return s.get() != nil }
+func (s *Source) Synced() bool { return s.session() != nil }
 
 // Rebuild throws the caches away and builds new ones.
 func (s *Source) Rebuild(why string) {
-	if g := s.get(); g != nil {
-		g.distrust()
+	if g := s.session(); g != nil {
+		g.invalidate()
 	}
 	select {
 	case s.rebuild <- why:

@@ -35,8 +35,8 @@ func (i *item) GetObjectMeta() metav1.Object {
 	return &metav1.ObjectMeta{Namespace: i.Namespace, Name: i.Name, UID: i.UID, ResourceVersion: i.ResourceVersion}
 }
 
-// keep is a transform: it replaces an object by what was parsed of it.
-func (k kind) keep(o any) (any, error) {
+// transform is a transform: it replaces an object by what was parsed of it.
+func (k kind) transform(o any) (any, error) {
 	object, ok := o.(client.Object)
 	if !ok { // it was transformed before
 		return o, nil
@@ -49,20 +49,20 @@ func (k kind) keep(o any) (any, error) {
 
 // view is what the watches have told so far: by resource, then name.
 type view struct {
-	mu       sync.Mutex
-	objects  map[string]map[types.NamespacedName]*item
-	newest   map[string]uint64 // resourceVersion so far, by resource
-	restored string            // which object came at an older one than before
-	named    map[string]int    // how many entries and reservations name a pod
-	changes  *changes          // since the last observation; nil where there is none or they are too many
-	now      func() time.Time  // the API server's time
-	changed  func(what string)
-	leases   string // the namespace of the agents' Leases
-	known    *known
+	mu           sync.Mutex
+	objects      map[string]map[types.NamespacedName]*item
+	newest       map[string]uint64 // resourceVersion so far, by resource
+	restored     string            // which object came at an older one than before
+	podRefs      map[string]int    // how many entries and reservations name a pod
+	changes      *changes          // since the last observation; nil where there is none or they are too many
+	now          func() time.Time  // the API server's time
+	onChange     func(what string)
+	leases       string // the namespace of the agents' Leases
+	knownReports *knownReports
 }
 
 func newView(leases string, now func() time.Time, changed func(string)) *view {
-	return &view{objects: map[string]map[types.NamespacedName]*item{}, newest: map[string]uint64{}, named: map[string]int{}, leases: leases, now: now, changed: changed, known: newKnown()}
+	return &view{objects: map[string]map[types.NamespacedName]*item{}, newest: map[string]uint64{}, podRefs: map[string]int{}, leases: leases, now: now, onChange: changed, knownReports: newKnownReports()}
 }
 
 // set takes in a new or changed object.
@@ -77,31 +77,31 @@ func (v *view) set(resource string, i *item) {
 	all[i.NamespacedName] = i
 	v.newest[resource] = max(v.newest[resource], revision(i))
 	v.retainVerified(before, i)
-	v.known.has(resource, i.NamespacedName)
+	v.knownReports.added(resource, i.NamespacedName)
 	if before != nil && before.UID == i.UID && revision(i) < revision(before) {
 		v.restored = fmt.Sprintf("%s %s is at resourceVersion %s after %s", resource, i.NamespacedName, i.ResourceVersion, before.ResourceVersion)
 	}
-	v.countNames(before, -1)
-	v.countNames(i, 1)
-	matters := v.matters(before, i)
-	v.note(before, i, matters)
+	v.countPodRefs(before, -1)
+	v.countPodRefs(i, 1)
+	matters := v.affectsVerdict(before, i)
+	v.recordChange(before, i, matters)
 	v.mu.Unlock()
 	if matters {
-		v.changed(resource)
+		v.onChange(resource)
 	}
 }
 
 func (v *view) remove(resource string, i *item) {
 	v.mu.Lock()
-	v.countNames(v.objects[resource][i.NamespacedName], -1)
+	v.countPodRefs(v.objects[resource][i.NamespacedName], -1)
 	delete(v.objects[resource], i.NamespacedName)
-	v.known.misses(resource, i.NamespacedName, v.now())
+	v.knownReports.removed(resource, i.NamespacedName, v.now())
 	v.newest[resource] = max(v.newest[resource], revision(i))
-	matters := v.matters(i, nil)
-	v.note(nil, i, matters)
+	matters := v.affectsVerdict(i, nil)
+	v.recordChange(nil, i, matters)
 	v.mu.Unlock()
 	if matters {
-		v.changed(resource)
+		v.onChange(resource)
 	}
 }
 
@@ -113,8 +113,8 @@ func number(version string) uint64 {
 	return n
 }
 
-// matters reports whether a change may change a verdict. One of the two may be nil.
-func (v *view) matters(before, after *item) bool {
+// affectsVerdict reports whether a change may change a verdict. One of the two may be nil.
+func (v *view) affectsVerdict(before, after *item) bool {
 	if before == nil && after == nil {
 		return false
 	}
@@ -124,15 +124,15 @@ func (v *view) matters(before, after *item) bool {
 	}
 	switch one.parsed.(type) {
 	case *podstate.Pod:
-		return (v.concerns(before) || v.concerns(after)) &&
+		return (v.podUsesPool(before) || v.podUsesPool(after)) &&
 			!same(before, after, func(p *podstate.Pod) { p.ResourceVersion = "" })
 	case *podstate.Node:
 		return !same(before, after, func(n *podstate.Node) { n.ResourceVersion = "" })
 	case *ippool.NAD:
 		return !same(before, after, func(n *ippool.NAD) { n.ResourceVersion = "" })
 	case *coordinationv1.Lease:
-		return v.leaseMatters(before, after)
-	case word:
+		return v.leaseAffectsVerdict(before, after)
+	case namespaceSettings:
 		return before == nil || after == nil || before.parsed != after.parsed
 	}
 	return true
@@ -149,14 +149,14 @@ func same[T any](before, after *item, trim func(*T)) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-// concerns reports whether a pod has to do with a pool: it is named there, or
+// podUsesPool reports whether a pod has to do with a pool: it is named there, or
 // carries an address of its range.
-func (v *view) concerns(i *item) bool {
+func (v *view) podUsesPool(i *item) bool {
 	if i == nil {
 		return false
 	}
 	p := i.parsed.(*podstate.Pod)
-	if v.named[p.String()] > 0 {
+	if v.podRefs[p.String()] > 0 {
 		return true
 	}
 	of := func(a netip.Addr) bool {
@@ -171,9 +171,9 @@ func (v *view) concerns(i *item) bool {
 		slices.ContainsFunc(p.Interfaces, func(i podstate.Interface) bool { return slices.ContainsFunc(i.Addresses, of) })
 }
 
-// leaseMatters tells an agent that is heard again, or of something else, from
+// leaseAffectsVerdict tells an agent that is heard again, or of something else, from
 // the renewals that go on all the time.
-func (v *view) leaseMatters(before, after *item) bool {
+func (v *view) leaseAffectsVerdict(before, after *item) bool {
 	if after == nil || v.objects[v1alpha1.Resource().Resource][types.NamespacedName{Name: after.Name}] == nil {
 		return false
 	}
@@ -213,7 +213,7 @@ func (v *view) observe(last *reconciler.Observation) *reconciler.Observation {
 				o.Nodes[name.Name] = p
 			case *report:
 				v.addReport(o, name.Name, p)
-			case word:
+			case namespaceSettings:
 				o.Paused, o.Acknowledged = p.paused, p.acknowledged
 			}
 		}
@@ -233,8 +233,8 @@ func (v *view) addReport(o *reconciler.Observation, name string, r *report) {
 // reportOf is a node's report with its Lease.
 func (v *view) reportOf(name string, r *report, now time.Time) *podstate.Report {
 	lease := v.leaseOf(name)
-	if r.before != nil && now.Sub(r.since) < inStepFor && vouches(lease, r.before) {
-		r = r.before
+	if r.previous != nil && now.Sub(r.previousSince) < leaseDelay && verifies(lease, r.previous) {
+		r = r.previous
 		if v.changes != nil {
 			v.changes.nodes[name] = true // when it was waited for long enough
 		}
@@ -242,9 +242,9 @@ func (v *view) reportOf(name string, r *report, now time.Time) *podstate.Report 
 	return podstate.ReadHashedReport(r.SandboxReport, r.hash, lease)
 }
 
-// inStepFor is for how long an agent may have written a report and not yet the
+// leaseDelay is for how long an agent may have written a report and not yet the
 // Lease that vouches for it.
-const inStepFor = 5 * time.Second
+const leaseDelay = 5 * time.Second
 
 // retainVerified keeps, beside a report that has just come, the one before it while
 // the agent's Lease still vouches for that: else each report would make its node
@@ -255,13 +255,13 @@ func (v *view) retainVerified(before, after *item) {
 		return
 	}
 	old := before.parsed.(*report)
-	if old.before != nil && vouches(v.leaseOf(after.Name), old.before) {
-		old = old.before
+	if old.previous != nil && verifies(v.leaseOf(after.Name), old.previous) {
+		old = old.previous
 	}
-	if r.err == nil && old.err == nil && old.hash != r.hash && vouches(v.leaseOf(after.Name), old) {
+	if r.err == nil && old.err == nil && old.hash != r.hash && verifies(v.leaseOf(after.Name), old) {
 		kept := *old
-		kept.before = nil
-		r.before, r.since = &kept, v.now()
+		kept.previous = nil
+		r.previous, r.previousSince = &kept, v.now()
 	}
 }
 
@@ -272,15 +272,15 @@ func (v *view) leaseOf(node string) *coordinationv1.Lease {
 	return nil
 }
 
-func vouches(l *coordinationv1.Lease, r *report) bool {
+func verifies(l *coordinationv1.Lease, r *report) bool {
 	return l != nil && r.hash != "" && l.Annotations[v1alpha1.HashAnnotation] == r.hash
 }
 
-// countNames counts the pods that an entry or a reservation names.
-func (v *view) countNames(i *item, n int) {
+// countPodRefs counts the pods that an entry or a reservation names.
+func (v *view) countPodRefs(i *item, n int) {
 	count := func(podRef string) {
-		if v.named[podRef] += n; v.named[podRef] == 0 {
-			delete(v.named, podRef)
+		if v.podRefs[podRef] += n; v.podRefs[podRef] == 0 {
+			delete(v.podRefs, podRef)
 		}
 	}
 	if i == nil {

@@ -164,5 +164,5 @@ func TestTheViewForgetsWhatIsGone(t *testing.T) {
 	b.tells("ippools", empty)
 	b.tells("pods", aPod("other", "9001"))
 	equal(t, "pods", len(b.g.view.objects["pods"]), 1)
-	equal(t, "pods that matter", len(b.g.view.named), 0)
+	equal(t, "pods that matter", len(b.g.view.podRefs), 0)
 }

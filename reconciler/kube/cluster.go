@@ -57,12 +57,12 @@ type Cluster struct {
 	client   rest.Interface             // for LISTs, whose pages are decoded here
 	custom   rest.Interface             // for single custom resources, which are too
 	noGet    atomic.Bool                // no right to get pods, so they are listed by name
-	told     atomic.Pointer[serverDate] // the Date of its last answer
+	lastDate atomic.Pointer[serverDate] // the Date of its last answer
 	fence    *Fence
 
-	mu      sync.Mutex
-	free    map[string]time.Time   // until when a Lease is left to others
-	foreign map[string]foreignHold // who was seen holding a Lease, since when
+	mu           sync.Mutex
+	notBefore    map[string]time.Time   // until when a Lease is left to others
+	foreignHolds map[string]foreignHold // who was seen holding a Lease, since when
 }
 
 // New makes a Cluster of its own client. config.QPS and config.Burst are its own.
@@ -71,11 +71,11 @@ func New(config *rest.Config, s Settings) (*Cluster, error) {
 		s.Timeout = 30 * time.Second
 	}
 	s.LeaseNamespace = cmp.Or(s.LeaseNamespace, s.Namespace)
-	c := &Cluster{Settings: s, host: config.Host, free: map[string]time.Time{}, foreign: map[string]foreignHold{}}
+	c := &Cluster{Settings: s, host: config.Host, notBefore: map[string]time.Time{}, foreignHolds: map[string]foreignHold{}}
 	c.fence = &Fence{c: c}
 	config = rest.CopyConfig(config)
 	config.Timeout = s.Timeout
-	config.DisableCompression = config.DisableCompression || near(config.Host)
+	config.DisableCompression = config.DisableCompression || onSameNetwork(config.Host)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return serverTime{next, c} })
 	objects, err := dynamic.NewForConfig(config)
 	if err != nil {
@@ -102,10 +102,10 @@ func New(config *rest.Config, s Settings) (*Cluster, error) {
 	return c, nil
 }
 
-// near reports whether the API server is on this machine, or that of the cluster
+// onSameNetwork reports whether the API server is on this machine, or that of the cluster
 // in which this process is a pod: over such a network its answers arrive sooner than
 // it can compress them.
-func near(host string) bool {
+func onSameNetwork(host string) bool {
 	u, err := url.Parse(host)
 	if err != nil {
 		return false
@@ -121,7 +121,7 @@ type serverDate struct{ date, arrived time.Time }
 // Now is the time by the API server's clock, a second less or more: the Date of
 // its last answer and what has passed since, whatever becomes of our own clock.
 func (c *Cluster) Now() time.Time {
-	told := c.told.Load()
+	told := c.lastDate.Load()
 	if told == nil {
 		return time.Now()
 	}
@@ -133,7 +133,7 @@ func (c *Cluster) Now() time.Time {
 func (c *Cluster) call(ctx context.Context, f func(context.Context) error) error {
 	for try := 0; ; try++ {
 		err := f(ctx)
-		if err == nil || try == 3 || ctx.Err() != nil || !passes(err) {
+		if err == nil || try == 3 || ctx.Err() != nil || !isTransient(err) {
 			return err
 		}
 		select {
@@ -144,9 +144,9 @@ func (c *Cluster) call(ctx context.Context, f func(context.Context) error) error
 	}
 }
 
-// passes reports whether an error may be gone at the next try. It is never taken
+// isTransient reports whether an error may be gone at the next try. It is never taken
 // for an answer.
-func passes(err error) bool {
+func isTransient(err error) bool {
 	return apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) || apierrors.IsTooManyRequests(err) ||
 		apierrors.IsInternalError(err) || apierrors.IsServiceUnavailable(err) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, io.ErrUnexpectedEOF) ||
 		utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) || utilnet.IsProbableEOF(err) || utilnet.IsTimeout(err)
@@ -177,7 +177,7 @@ func (s serverTime) RoundTrip(r *http.Request) (*http.Response, error) {
 		return resp, err
 	}
 	if t, perr := http.ParseTime(resp.Header.Get("Date")); perr == nil {
-		s.c.told.Store(&serverDate{t, time.Now()})
+		s.c.lastDate.Store(&serverDate{t, time.Now()})
 		if noted, ok := r.Context().Value(dateKey{}).(*atomic.Pointer[time.Time]); ok {
 			noted.Store(&t)
 		}

@@ -33,7 +33,7 @@ const (
 const (
 	asJSON     = "application/json"
 	asProtobuf = "application/vnd.kubernetes.protobuf, " + asJSON
-	asHeads    = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1, " + asJSON + ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+	asMetadata = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1, " + asJSON + ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 )
 
 // listing is a LIST: of what, in which form, and who takes in its pages.
@@ -183,7 +183,7 @@ type version struct {
 func (c *Cluster) listVersions(ctx context.Context, resource schema.GroupVersionResource) (map[types.NamespacedName]version, string, error) {
 	versions := map[types.NamespacedName]version{}
 	revision, err := c.list(ctx, listing{
-		resource: resource, form: asHeads,
+		resource: resource, form: asMetadata,
 		take: func(body []byte) (metav1.ListMeta, error) {
 			return podstate.DecodeHeads(body, func(o *metav1.PartialObjectMetadata) {
 				versions[types.NamespacedName{Namespace: o.Namespace, Name: o.Name}] = version{o.UID, o.ResourceVersion}

@@ -56,7 +56,7 @@ func (c *Cluster) GetLive(ctx context.Context, before *reconciler.Observation, n
 			mu.Lock()
 			defer mu.Unlock()
 			live.Reservations[name] = r
-			return found(err, "get OverlappingRangeIPReservation %s", name)
+			return ignoreAbsent(err, "get OverlappingRangeIPReservation %s", name)
 		})
 	}
 	if err := g.Wait(); err != nil {
@@ -162,8 +162,8 @@ func (c *Cluster) servesReservations(ctx context.Context) bool {
 	return served
 }
 
-// found lets what is not there be absent: that is an answer.
-func found(err error, what string, name types.NamespacedName) error {
+// ignoreAbsent lets what is not there be absent: that is an answer.
+func ignoreAbsent(err error, what string, name types.NamespacedName) error {
 	if err == nil || absent(err) {
 		return nil
 	}

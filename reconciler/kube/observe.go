@@ -33,7 +33,7 @@ func (c *Cluster) List(ctx context.Context) (*reconciler.Observation, error) {
 		}
 		return c.readPools(gctx, o)
 	})
-	put := c.beside(gctx, g, &reconciler.Observation{})
+	put := c.readOtherKinds(gctx, g, &reconciler.Observation{})
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
@@ -46,7 +46,7 @@ func (c *Cluster) List(ctx context.Context) (*reconciler.Observation, error) {
 		return c.explain("list pods", c.listPods(gctx, "", metav1.ListOptions{}, o.Pods), "grant list on pods")
 	})
 	g.Go(func() error {
-		rivals = c.rivals(gctx, o.Pools)
+		rivals = c.competingReconcilers(gctx, o.Pools)
 		return nil
 	})
 	if err := g.Wait(); err != nil {
@@ -93,11 +93,11 @@ func (c *Cluster) explain(what string, err error, grant string) error {
 	case err == nil:
 		return nil
 	case apierrors.IsForbidden(err):
-		return fmt.Errorf("no right to %s at %s: %s (%v)", what, c.host, grant, short(err))
+		return fmt.Errorf("no right to %s at %s: %s (%v)", what, c.host, grant, innermost(err))
 	case apierrors.IsUnauthorized(err):
 		return fmt.Errorf("%s: the API server at %s does not accept the credentials: log in again, or name another --kubeconfig or --context", what, c.host)
-	case (passes(err) || errors.As(err, new(*net.OpError))) && !isStatus(err):
-		return fmt.Errorf("%s: the API server at %s cannot be reached (%v): check the network, --kubeconfig and --context", what, c.host, short(err))
+	case (isTransient(err) || errors.As(err, new(*net.OpError))) && !isStatus(err):
+		return fmt.Errorf("%s: the API server at %s cannot be reached (%v): check the network, --kubeconfig and --context", what, c.host, innermost(err))
 	}
 	return fmt.Errorf("%s at %s: %w", what, c.host, err)
 }
@@ -107,8 +107,8 @@ func isStatus(err error) bool {
 	return errors.As(err, &s)
 }
 
-// short is the innermost of a chain of errors that each repeat the address.
-func short(err error) error {
+// innermost is the innermost of a chain of errors that each repeat the address.
+func innermost(err error) error {
 	for {
 		next := errors.Unwrap(err)
 		if next == nil {

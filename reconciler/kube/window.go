@@ -32,23 +32,23 @@ const amendTries = 5
 // Amend keeps what the breaker counts in an annotation of the own Lease, which is made
 // where it is missing.
 func (c *Cluster) Amend(ctx context.Context, change func(kept string) (string, error)) error {
-	return (&note{c, OwnLease, ReleasedAnnotation}).Amend(ctx, change)
+	return (&leaseAnnotation{c, OwnLease, ReleasedAnnotation}).Amend(ctx, change)
 }
 
 // Restores keeps what is known of restores of etcd. It may be long, with the names of
 // all nodes, and the own Lease is written every 2 s: so it is on another one.
 func (c *Cluster) Restores() reconciler.Window {
-	return &note{c, RestoreLease, RestoreAnnotation}
+	return &leaseAnnotation{c, RestoreLease, RestoreAnnotation}
 }
 
-// note is a text in an annotation of a Lease in the reconciler's namespace.
-type note struct {
+// leaseAnnotation is a text in an annotation of a Lease in the reconciler's namespace.
+type leaseAnnotation struct {
 	*Cluster
 	lease, annotation string
 }
 
 // Amend is a Window's. The Lease is made where it is missing.
-func (n *note) Amend(ctx context.Context, change func(kept string) (string, error)) error {
+func (n *leaseAnnotation) Amend(ctx context.Context, change func(kept string) (string, error)) error {
 	var sent string
 	for try := 1; ; try++ {
 		err := n.amendOnce(ctx, &sent, change)
@@ -58,13 +58,13 @@ func (n *note) Amend(ctx context.Context, change func(kept string) (string, erro
 		if try < amendTries && ctx.Err() == nil && (apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)) {
 			continue
 		}
-		return failed(fmt.Sprintf("keep annotation %s of Lease %s/%s", n.annotation, n.Namespace, n.lease), err)
+		return writeError(fmt.Sprintf("keep annotation %s of Lease %s/%s", n.annotation, n.Namespace, n.lease), err)
 	}
 }
 
 // amendOnce is one try. What was sent at the one before may have arrived although its
 // answer did not.
-func (n *note) amendOnce(ctx context.Context, sent *string, change func(kept string) (string, error)) error {
+func (n *leaseAnnotation) amendOnce(ctx context.Context, sent *string, change func(kept string) (string, error)) error {
 	api := n.core.CoordinationV1().Leases(n.Namespace)
 	var lease *coordinationv1.Lease
 	err := n.call(ctx, func(ctx context.Context) (err error) {

@@ -23,7 +23,7 @@ type keeper struct {
 
 	job        gocron.Job // of expression; nil before the first
 	expression string
-	told       State // without Next
+	reported   Status // without Next
 }
 
 // keep reads the files again after every burst of changes, and every
@@ -55,23 +55,23 @@ func (k *keeper) refresh() error {
 		_, err = parse(expression)
 	}
 	if err == nil {
-		err = k.put(expression)
+		err = k.replaceJob(expression)
 	}
 	if err != nil && k.job == nil {
-		if err := k.put(Default); err != nil {
+		if err := k.replaceJob(Default); err != nil {
 			return fmt.Errorf("the scheduler of passes: %w", err)
 		}
 	}
 	if err != nil {
 		err = fmt.Errorf("%s: %w; until then %q stays in force", source, err, k.expression)
 	}
-	k.tell(State{Expression: k.expression, Source: source, Err: err})
+	k.report(Status{Expression: k.expression, Source: source, Err: err})
 	return nil
 }
 
-// put makes passes due by the expression. The same one again changes nothing:
+// replaceJob makes passes due by the expression. The same one again changes nothing:
 // the period of an @every goes on.
-func (k *keeper) put(expression string) error {
+func (k *keeper) replaceJob(expression string) error {
 	if k.job != nil && expression == k.expression {
 		return nil
 	}
@@ -86,12 +86,12 @@ func (k *keeper) put(expression string) error {
 	return nil
 }
 
-// tell says what is in force, when it is not what was said last.
-func (k *keeper) tell(state State) {
-	if state.Expression == k.told.Expression && state.Source == k.told.Source && text(state.Err) == text(k.told.Err) {
+// report says what is in force, when it is not what was said last.
+func (k *keeper) report(state Status) {
+	if state.Expression == k.reported.Expression && state.Source == k.reported.Source && text(state.Err) == text(k.reported.Err) {
 		return
 	}
-	k.told = state
+	k.reported = state
 	if next, err := k.job.NextRun(); err == nil {
 		state.Next = next.UTC()
 	}

@@ -58,20 +58,20 @@ type running struct {
 	dir    string
 	file   string
 	flat   []string
-	states chan State
+	states chan Status
 }
 
 // start runs a schedule over dir/mnt/config and dir/etc/{1,2}/whereabouts.conf.
 func start(t *testing.T, prepare func(*running)) *running {
 	dir := t.TempDir()
-	r := &running{t: t, dir: dir, file: filepath.Join(dir, "mnt", "config"), states: make(chan State, 100)}
+	r := &running{t: t, dir: dir, file: filepath.Join(dir, "mnt", "config"), states: make(chan Status, 100)}
 	for _, n := range []string{"1", "2"} {
 		r.flat = append(r.flat, filepath.Join(dir, "etc", n, "whereabouts.conf"))
 	}
 	if prepare != nil {
 		prepare(r)
 	}
-	s := &Schedule{File: r.file, FlatFiles: r.flat, Changed: func(state State) { r.states <- state }}
+	s := &Schedule{File: r.file, FlatFiles: r.flat, Changed: func(state Status) { r.states <- state }}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error)
 	passed := make(chan struct{}, 100)

@@ -173,7 +173,7 @@ func TestReadingTheSameExpressionAgainDoesNotBeginItsPeriodAnew(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "config")
 	synctest.Test(t, func(t *testing.T) {
 		told := 0
-		s := &Schedule{File: file, newWatcher: unwatched, Changed: func(State) { told++ }}
+		s := &Schedule{File: file, newWatcher: unwatched, Changed: func(Status) { told++ }}
 		write(t, file, "@every 90s")
 		time.AfterFunc(80*time.Second, func() { write(t, file, "@every 90s\n") })
 		expect(t, starts(t, s, 5*time.Minute, 0), 0, 90*time.Second, 180*time.Second, 270*time.Second)
@@ -186,8 +186,8 @@ func TestReadingTheSameExpressionAgainDoesNotBeginItsPeriodAnew(t *testing.T) {
 func TestABadExpressionLeavesTheLastGoodOneAndItsPeriodAndIsToldOnce(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "config")
 	synctest.Test(t, func(t *testing.T) {
-		var told []State
-		s := &Schedule{File: file, newWatcher: unwatched, Changed: func(state State) { told = append(told, state) }}
+		var told []Status
+		s := &Schedule{File: file, newWatcher: unwatched, Changed: func(state Status) { told = append(told, state) }}
 		write(t, file, "@every 90s")
 		time.AfterFunc(80*time.Second, func() { write(t, file, "every 5 minutes") })
 		time.AfterFunc(400*time.Second, func() { write(t, file, "@every 90s") })

@@ -32,7 +32,7 @@ type Schedule struct {
 	// Changed, where set, is told what is in force: at start, and whenever that
 	// changes. It is called by one goroutine at a time, never by the one that
 	// runs a pass; while it runs nothing is read again.
-	Changed func(State)
+	Changed func(Status)
 	// Log, where set, is told the same, and of passes that were skipped.
 	Log *slog.Logger
 
@@ -40,8 +40,8 @@ type Schedule struct {
 	newWatcher func() (*fsnotify.Watcher, error)
 }
 
-// State is what is in force, and what is wrong with what should be.
-type State struct {
+// Status is what is in force, and what is wrong with what should be.
+type Status struct {
 	// Expression is the one in force; it parses.
 	Expression string
 	// Source is the path of the file that has the say now, whether or not its

@@ -54,7 +54,7 @@ func (s *Server) follow(ctx context.Context, last *reconciler.Result) *reconcile
 	}
 	out := s.Quick.Follow(ctx, last.Judgement, changes, func(it *reconciler.Item) bool { return s.ready(it) && !released[it.ID()] })
 	s.leaveAlone(out)
-	s.Recorder.followed(out)
+	s.Recorder.recordFollowed(out)
 	s.restored(out)
 	return out
 }

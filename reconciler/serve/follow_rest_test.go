@@ -68,7 +68,7 @@ func TestWhatMayBeFollowedIsNotPutOffByWhatMayNot(t *testing.T) {
 	serving(t, c, reconciler.Options{AllowMassRelease: true}, func(t *testing.T, s *Server) {
 		s.Changed()
 		c.sleep(settleFor + c.large + 100*time.Millisecond)
-		c.untold = true // a label of a Node
+		c.changesUnknown = true // a label of a Node
 		s.Changed()
 		c.sleep(300 * time.Millisecond)
 		c.has("10.1.0.0-24", "10.1.0.0/24")

@@ -23,8 +23,8 @@ func large(t *testing.T, opts reconciler.Options, test func(t *testing.T, c *clu
 	serving(t, c, opts, func(t *testing.T, s *Server) {
 		s.Changed()
 		c.sleep(settleFor + c.large + 100*time.Millisecond)
-		if len(c.looks) != 1 {
-			t.Fatalf("%d looks", len(c.looks))
+		if len(c.cachePasses) != 1 {
+			t.Fatalf("%d looks", len(c.cachePasses))
 		}
 		test(t, c, s)
 	})
@@ -40,8 +40,8 @@ func TestInALargeClusterWhatChangesIsFreedBeforeTheNextLookAtEverything(t *testi
 		c.has("10.1.5.0-24", "10.1.5.0/24")
 		s.Changed()
 		c.sleep(500 * time.Millisecond)
-		if len(c.patches) != 1 || len(c.looks) != 1 || len(c.followed) != 5 {
-			t.Errorf("%d patches, %d looks at everything, followed %d times", len(c.patches), len(c.looks), len(c.followed))
+		if len(c.patches) != 1 || len(c.cachePasses) != 1 || len(c.followed) != 5 {
+			t.Errorf("%d patches, %d looks at everything, followed %d times", len(c.patches), len(c.cachePasses), len(c.followed))
 		}
 		c.has("10.1.6.0-24", "10.1.6.0/24") // the second check read as much as a look does
 		s.Changed()
@@ -71,8 +71,8 @@ func TestManyChangesAtOnceAreFollowedTogether(t *testing.T) {
 
 func TestWhatCannotBeFollowedWaitsForTheNextLookAtEverything(t *testing.T) {
 	for name, set := range map[string]func(*cluster){
-		"only a look tells what has changed": func(c *cluster) { c.untold = true },
-		"the caches cannot be relied upon":   func(c *cluster) { c.untrusted = errors.New("a watch is not open") },
+		"only a look tells what has changed": func(c *cluster) { c.changesUnknown = true },
+		"the caches cannot be relied upon":   func(c *cluster) { c.unverified = errors.New("a watch is not open") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			large(t, reconciler.Options{}, func(t *testing.T, c *cluster, s *Server) {
@@ -80,13 +80,13 @@ func TestWhatCannotBeFollowedWaitsForTheNextLookAtEverything(t *testing.T) {
 				c.has("10.1.0.0-24", "10.1.0.0/24")
 				s.Changed()
 				c.sleep(3 * time.Second)
-				if len(c.looks) != 1 || len(c.patches) != 0 {
-					t.Errorf("%d looks at everything, %d patches", len(c.looks), len(c.patches))
+				if len(c.cachePasses) != 1 || len(c.patches) != 0 {
+					t.Errorf("%d looks at everything, %d patches", len(c.cachePasses), len(c.patches))
 				}
-				c.untrusted = nil
+				c.unverified = nil
 				c.sleep(3 * time.Second)
-				if len(c.looks) != 2 || len(c.patches) != 1 {
-					t.Errorf("%d looks at everything, %d patches", len(c.looks), len(c.patches))
+				if len(c.cachePasses) != 2 || len(c.patches) != 1 {
+					t.Errorf("%d looks at everything, %d patches", len(c.cachePasses), len(c.patches))
 				}
 			})
 		})

@@ -18,7 +18,7 @@ import (
 // guards gives a server that runs a guard.
 func (w *watched) guards(t *testing.T, c *cluster, s *Server) {
 	w.revision = 100
-	g := &Guard{Fence: w, Signs: w, Timeout: MaxFence, Log: slog.New(slog.DiscardHandler), FullPass: s.FullPass,
+	g := &Guard{Fence: w, Detector: w, Timeout: MaxFence, Log: slog.New(slog.DiscardHandler), FullPass: s.FullPass,
 		Metrics: NewMetrics(prometheus.NewRegistry()), Events: &Events{EventRecorder: unheard{}}}
 	g.Init()
 	c.mu.Lock()

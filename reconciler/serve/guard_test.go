@@ -26,7 +26,7 @@ func aCluster() *watched {
 
 func (g *Guard) outcomes(t *testing.T, want map[string]float64) {
 	t.Helper()
-	for _, outcome := range []string{noRestore, settled, timedOut} {
+	for _, outcome := range []string{outcomeNoRestore, outcomeSettled, outcomeTimedOut} {
 		m := &dto.Metric{}
 		if err := g.Metrics.fences.WithLabelValues(outcome).Write(m); err != nil {
 			t.Fatal(err)
@@ -55,13 +55,13 @@ func TestAfterATimeWithoutTheAPIServerTheFenceIsRaisedAndGivenBackWhereNothingWa
 			guarded(t, w, func(t *testing.T, g *Guard) {
 				w.is(func() { gone(w, true) }, 20*time.Second)
 				w.stands(t, false) // nobody could take a Lease
-				w.is(func() { gone(w, false); w.unsure = errors.New("not served yet") }, time.Second+stepEvery)
+				w.is(func() { gone(w, false); w.unsure = errors.New("not served yet") }, time.Second+raisedPingInterval)
 				w.stands(t, true)
 				w.is(func() {}, 10*time.Second)
 				w.stands(t, true) // an error is no answer
 				w.is(func() { w.unsure = nil }, time.Second)
 				w.stands(t, false)
-				g.outcomes(t, map[string]float64{noRestore: 1})
+				g.outcomes(t, map[string]float64{outcomeNoRestore: 1})
 
 				// A control plane that comes and goes must not keep ADDs off all the time.
 				w.is(func() { gone(w, true) }, 8*time.Second)
@@ -83,7 +83,7 @@ func TestAConnectionThatBreaksIsNoTimeWithoutTheAPIServer(t *testing.T) {
 		w.is(func() {}, time.Minute)
 		equal(t, "failures", failures > 10, true)
 		equal(t, "raised", w.raised, 0)
-	}, func(g *Guard) { g.Signs = failsOnce{w, &failures} })
+	}, func(g *Guard) { g.Detector = failsOnce{w, &failures} })
 }
 
 // failsOnce fails every other time.
@@ -92,11 +92,11 @@ type failsOnce struct {
 	n *int
 }
 
-func (f failsOnce) Pulse(ctx context.Context) (uint64, error) {
+func (f failsOnce) Ping(ctx context.Context) (uint64, error) {
 	if *f.n++; *f.n%2 == 1 {
 		return 0, errors.New("connection reset by peer")
 	}
-	return f.watched.Pulse(ctx)
+	return f.watched.Ping(ctx)
 }
 
 func TestARevisionThatRanBackwardsRaisesTheFenceThoughTheAPIServerWasNeverAway(t *testing.T) {
@@ -126,7 +126,7 @@ func (g *Guard) pass(nodes map[string]reconciler.NodeState, restored string) {
 		o.Reports = append(o.Reports, r)
 	}
 	state := &reconciler.RestoreState{Restored: time.Now(), Why: "it ran backwards"}
-	g.Passed(time.Now(), &reconciler.Result{Judgement: &reconciler.Judgement{Observation: o, Nodes: nodes, Restore: state}})
+	g.PassEnded(time.Now(), &reconciler.Result{Judgement: &reconciler.Judgement{Observation: o, Nodes: nodes, Restore: state}})
 }
 
 func TestAFenceForARestoreStandsUntilAllIsSettledOrItsTimeIsUp(t *testing.T) {
@@ -146,14 +146,14 @@ func TestAFenceForARestoreStandsUntilAllIsSettledOrItsTimeIsUp(t *testing.T) {
 			w.is(func() {}, time.Second)
 			w.stands(t, false)
 			equal(t, "passes follow each other afterwards", g.Restoring(), false)
-			g.outcomes(t, map[string]float64{settled: 1})
+			g.outcomes(t, map[string]float64{outcomeSettled: 1})
 		})
 	})
 	t.Run("a pass that began before it stood settles nothing", func(t *testing.T) {
 		w := aCluster()
 		guarded(t, w, func(t *testing.T, g *Guard) {
 			w.restore()
-			g.Passed(time.Now().Add(-time.Minute), &reconciler.Result{Judgement: &reconciler.Judgement{Observation: &reconciler.Observation{}}})
+			g.PassEnded(time.Now().Add(-time.Minute), &reconciler.Result{Judgement: &reconciler.Judgement{Observation: &reconciler.Observation{}}})
 			w.is(func() {}, 5*time.Second)
 			w.stands(t, true)
 		})
@@ -169,7 +169,7 @@ func TestAFenceForARestoreStandsUntilAllIsSettledOrItsTimeIsUp(t *testing.T) {
 			w.stands(t, true)
 			w.is(func() {}, 2*time.Second)
 			w.stands(t, false)
-			g.outcomes(t, map[string]float64{timedOut: 1})
+			g.outcomes(t, map[string]float64{outcomeTimedOut: 1})
 		})
 	})
 	t.Run("taken over from another replica when it was 80 s old", func(t *testing.T) {
@@ -181,7 +181,7 @@ func TestAFenceForARestoreStandsUntilAllIsSettledOrItsTimeIsUp(t *testing.T) {
 			w.stands(t, true)
 			w.is(func() {}, 3*time.Second)
 			w.stands(t, false)
-			g.outcomes(t, map[string]float64{timedOut: 1})
+			g.outcomes(t, map[string]float64{outcomeTimedOut: 1})
 		})
 	})
 	t.Run("never had", func(t *testing.T) {
@@ -191,7 +191,7 @@ func TestAFenceForARestoreStandsUntilAllIsSettledOrItsTimeIsUp(t *testing.T) {
 			w.restore()
 			w.is(func() {}, 91*time.Second)
 			equal(t, "lowered", w.lowered, 1)
-			g.outcomes(t, map[string]float64{timedOut: 1})
+			g.outcomes(t, map[string]float64{outcomeTimedOut: 1})
 		})
 	})
 }
@@ -210,7 +210,7 @@ func TestWhatATimedOutFenceHasLeftIsToldByTheReplicaThatLeads(t *testing.T) {
 					g.pass(map[string]reconciler.NodeState{"worker-1": reconciler.NodeStale}, "")
 				}
 				w.is(func() {}, 91*time.Second)
-				g.outcomes(t, map[string]float64{timedOut: 1})
+				g.outcomes(t, map[string]float64{outcomeTimedOut: 1})
 			}, func(g *Guard) { g.Events = &Events{EventRecorder: events} })
 			close(events.Events)
 			var told []string
@@ -235,8 +235,8 @@ func TestAFenceIsLoweredInTimeThoughAComparisonHangs(t *testing.T) {
 		w.stands(t, true)
 		w.is(func() {}, 2*time.Second)
 		w.stands(t, false)
-		g.outcomes(t, map[string]float64{timedOut: 1})
-	}, func(g *Guard) { g.Signs = neverTells{w} })
+		g.outcomes(t, map[string]float64{outcomeTimedOut: 1})
+	}, func(g *Guard) { g.Detector = neverTells{w} })
 }
 
 // neverTells hangs when it is to compare.
@@ -250,7 +250,7 @@ func (neverTells) RanBackwards(ctx context.Context) (string, error) {
 func TestWhatALookOrAnAgentShowsRaisesTheFence(t *testing.T) {
 	w := aCluster()
 	guarded(t, w, func(t *testing.T, g *Guard) {
-		g.Restored("the agent of worker-1 saw it", time.Now())
+		g.RestoreReported("the agent of worker-1 saw it", time.Now())
 		w.is(func() {}, 100*time.Millisecond)
 		w.stands(t, true)
 		equal(t, "asked", w.asked, 0)
@@ -292,7 +292,7 @@ func TestAReplicaThatKnowsOfNoRestoreLearnsItFromTheOne(t *testing.T) {
 			w.is(func() {}, time.Second)
 			w.mu.Lock()
 			defer w.mu.Unlock()
-			if early := began.Add(10*time.Second - w.age - fencedWithin); w.intact.Before(early) || w.intact.After(early.Add(time.Second)) {
+			if early := began.Add(10*time.Second - w.age - maxFenceDelay); w.intact.Before(early) || w.intact.After(early.Add(time.Second)) {
 				t.Errorf("all was last well %s before", began.Sub(w.intact))
 			}
 		})

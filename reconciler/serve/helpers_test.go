@@ -32,19 +32,19 @@ type cluster struct {
 	reports []*podstate.Report
 	// fails are the pools of which a patch fails.
 	fails map[string]error
-	// untrusted is what a look at the caches fails with, down what a full one does.
-	untrusted, down error
-	slow            time.Duration           // how long a full look takes
-	large           time.Duration           // how long a look at everything takes that the caches hold
-	told            map[string]*ippool.Pool // the pools that a look or Changes told of last
-	untold          bool                    // only a look tells what has changed
-	noCaches        bool
-	revision        uint64 // etcd's; the caches do not tell it
+	// unverified is what a look at the caches fails with, down what a full one does.
+	unverified, down error
+	slow             time.Duration           // how long a full look takes
+	large            time.Duration           // how long a look at everything takes that the caches hold
+	lastTold         map[string]*ippool.Pool // the pools that a look or Changes told of last
+	changesUnknown   bool                    // only a look tells what has changed
+	noCaches         bool
+	revision         uint64 // etcd's; the caches do not tell it
 
-	looks, passes, patches, followed []time.Time
-	patched                          []string // the pools, in the order of patches
-	rebuilds                         []string
-	kept                             string // what the breaker counts
+	cachePasses, passes, patches, followed []time.Time
+	patched                                []string // the pools, in the order of patches
+	rebuilds                               []string
+	kept                                   string // what the breaker counts
 }
 
 // view is a cluster as Full or Quick see it.
@@ -68,12 +68,12 @@ func (c view) List(context.Context) (*reconciler.Observation, error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.looks = append(c.looks, time.Now())
-	if c.untrusted != nil {
-		return nil, c.untrusted
+	c.cachePasses = append(c.cachePasses, time.Now())
+	if c.unverified != nil {
+		return nil, c.unverified
 	}
 	o := c.observation()
-	o.Revision, c.told = 0, maps.Clone(c.pools)
+	o.Revision, c.lastTold = 0, maps.Clone(c.pools)
 	c.mu.Unlock()
 	time.Sleep(c.large)
 	c.mu.Lock()
@@ -83,17 +83,17 @@ func (c view) List(context.Context) (*reconciler.Observation, error) {
 func (c *cluster) Changes(context.Context) (*reconciler.Live, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.untrusted != nil || c.untold {
-		return nil, c.untrusted
+	if c.unverified != nil || c.changesUnknown {
+		return nil, c.unverified
 	}
 	c.followed = append(c.followed, time.Now())
 	live := &reconciler.Live{Now: time.Now(), Pools: map[types.NamespacedName]*ippool.Pool{}}
 	for name, p := range c.pools {
-		if c.told[name] != p {
+		if c.lastTold[name] != p {
 			live.Pools[types.NamespacedName{Namespace: p.Namespace, Name: name}] = p
 		}
 	}
-	c.told = maps.Clone(c.pools)
+	c.lastTold = maps.Clone(c.pools)
 	return live, nil
 }
 
@@ -208,7 +208,7 @@ func servingAt(t *testing.T, cron string, c *cluster, opts reconciler.Options, t
 			Recorder: &Recorder{Log: log, Metrics: NewMetrics(prometheus.NewRegistry()), Events: &Events{EventRecorder: unheard{}}},
 		}
 		s.Init()
-		s.State = NewState(s.Clock, c.Synced)
+		s.State = NewHealth(s.Clock, c.Synced)
 		s.State.Lead()
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error)

@@ -16,10 +16,10 @@ import (
 // error looked, and left things.
 func Once(log *slog.Logger, pass func() (*reconciler.Result, error)) {
 	t := &Recorder{Log: log, Metrics: NewMetrics(prometheus.NewRegistry()), Events: &Events{EventRecorder: unheard{}}}
-	t.begin()
+	t.fullPassStarted()
 	began := time.Now()
 	out, err := pass()
-	t.end(out, time.Since(began), err)
+	t.fullPassEnded(out, time.Since(began), err)
 }
 
 // unheard drops events.

@@ -33,7 +33,7 @@ type Server struct {
 	// Guard raises the fence; nil for no fence.
 	Guard    *Guard
 	Recorder *Recorder
-	State    *State
+	State    *Health
 	Clock    clock.WithTicker
 	Log      *slog.Logger
 
@@ -78,8 +78,8 @@ const (
 	// firstRetry and lastRetry bound the pauses after failures.
 	firstRetry = time.Second
 	lastRetry  = 30 * time.Second
-	// sameRestore is within what time agents and looks tell of one restore.
-	sameRestore = 10 * time.Minute
+	// sameRestoreWithin is within what time agents and looks tell of one restore.
+	sameRestoreWithin = 10 * time.Minute
 	// restoreEvery is how soon after a full pass the next one follows under the fence.
 	restoreEvery = 500 * time.Millisecond
 	// later is when what only time or an operator changes is tried again.
@@ -193,7 +193,7 @@ func (s *Server) full(ctx context.Context) {
 	s.mu.Unlock()
 	s.asked = false
 	began := s.Clock.Now()
-	s.Recorder.begin()
+	s.Recorder.fullPassStarted()
 	defer s.restoring()
 	out, until, err := s.Full.Pass(ctx, nil)
 	if err != nil && ctx.Err() == nil {
@@ -202,14 +202,14 @@ func (s *Server) full(ctx context.Context) {
 	if err == nil {
 		s.after(ctx, out, until)
 		if s.Guard != nil {
-			s.Guard.Passed(began, out)
+			s.Guard.PassEnded(began, out)
 		}
 		if out.Observation.ReportsUnreadable || out.Observation.Paused {
 			s.queue.AddAfter(fullPass, later) // looks at the caches take it from here where it is not watched
 		}
 	}
-	s.Recorder.end(out, s.Clock.Since(began), err)
-	s.State.look(err)
+	s.Recorder.fullPassEnded(out, s.Clock.Since(began), err)
+	s.State.passEnded(err)
 	for _, w := range waiters {
 		close(w)
 	}
@@ -227,12 +227,12 @@ func (s *Server) restoring() {
 func (s *Server) look(ctx context.Context) *reconciler.Result {
 	s.notMoved()
 	out, until, err := s.Quick.Pass(ctx, s.ready)
-	s.State.look(err)
-	s.Recorder.looked(err)
+	s.State.passEnded(err)
+	s.Recorder.cachePassEnded(err)
 	switch {
 	case ctx.Err() != nil:
 	case errors.Is(err, informers.ErrCacheUnverified):
-		s.Recorder.untrusted(err, s.queue.NumRequeues(fullPass))
+		s.Recorder.cachesUnverified(err, s.queue.NumRequeues(fullPass))
 		switch {
 		case !s.Caches.Synced(): // what this look was for must not wait for the schedule
 			s.queue.AddAfter(fullPass, lastRetry)
@@ -246,7 +246,7 @@ func (s *Server) look(ctx context.Context) *reconciler.Result {
 		s.queue.Forget(aLook)
 		s.queue.Forget(fullPass)
 		s.after(ctx, out, until)
-		s.Recorder.tell(out)
+		s.Recorder.record(out)
 		return out
 	}
 	return nil
@@ -331,12 +331,12 @@ func (s *Server) restored(out *reconciler.Result) {
 			before = &time.Time{}
 		}
 	}
-	if !when.After(before.Add(sameRestore)) {
+	if !when.After(before.Add(sameRestoreWithin)) {
 		return
 	}
-	s.Recorder.restored(why, when)
+	s.Recorder.restoreNoticed(why, when)
 	s.Caches.Rebuild(why)
-	if s.Guard != nil && out.Observation.Now.Sub(when) < sameRestore { // else it is too late
-		s.Guard.Restored(sign, when)
+	if s.Guard != nil && out.Observation.Now.Sub(when) < sameRestoreWithin { // else it is too late
+		s.Guard.RestoreReported(sign, when)
 	}
 }

@@ -29,7 +29,7 @@ func TestABurstOfChangesIsOneLook(t *testing.T) {
 			s.Changed()
 		}
 		c.sleep(time.Minute)
-		if n := len(c.looks); n != 1 {
+		if n := len(c.cachePasses); n != 1 {
 			t.Errorf("%d looks", n)
 		}
 		if n := len(c.patches); n != 1 {
@@ -63,7 +63,7 @@ func TestADayOnWhichNothingHappens(t *testing.T) {
 						c.reports[i] = &renewed
 					}
 				}
-				if n := len(c.looks); n > tt.most {
+				if n := len(c.cachePasses); n > tt.most {
 					t.Errorf("%d looks", n)
 				}
 				if n := len(c.passes); n != 1 {
@@ -87,7 +87,7 @@ func TestWhatIsNotConfirmedIsLookedAtWhenItIsRipe(t *testing.T) {
 		if after := c.patches[0].Sub(found); after < 2*time.Minute || after > 2*time.Minute+3*time.Second {
 			t.Errorf("freed after %s", after)
 		}
-		if n := len(c.looks); n > 4 {
+		if n := len(c.cachePasses); n > 4 {
 			t.Errorf("%d looks", n)
 		}
 	})
@@ -177,7 +177,7 @@ func TestPassesThatTakeLongerThanTheirPeriodDoNotOverlap(t *testing.T) {
 func TestCachesThatCannotBeReliedUponAskForFullPassesWithGrowingPauses(t *testing.T) {
 	c := newCluster()
 	serving(t, c, reconciler.Options{AllowMassRelease: true}, func(t *testing.T, s *Server) {
-		c.untrusted = fmt.Errorf("%w: a watch is closed", informers.ErrCacheUnverified)
+		c.unverified = fmt.Errorf("%w: a watch is closed", informers.ErrCacheUnverified)
 		began := time.Now()
 		for time.Since(began) < 10*time.Minute { // changes go on and on
 			s.Changed()
@@ -196,10 +196,10 @@ func TestCachesThatCannotBeReliedUponAskForFullPassesWithGrowingPauses(t *testin
 			t.Errorf("%d patches: full passes free nothing", n)
 		}
 
-		c.untrusted = nil
+		c.unverified = nil
 		s.Changed()
 		c.sleep(time.Second)
-		c.untrusted = informers.ErrCacheUnverified
+		c.unverified = informers.ErrCacheUnverified
 		again := time.Now()
 		s.Changed()
 		c.sleep(10 * time.Second)
@@ -215,7 +215,7 @@ func TestWhatIsDueWhileThereAreNoCachesIsNotLeftToTheSchedule(t *testing.T) {
 		c.has("10.1.0.0-24", "10.1.0.0/24")
 		s.Changed()
 		c.sleep(time.Second)
-		c.noCaches, c.untrusted = true, fmt.Errorf("%w: there are none", informers.ErrCacheUnverified)
+		c.noCaches, c.unverified = true, fmt.Errorf("%w: there are none", informers.ErrCacheUnverified)
 		c.sleep(3 * time.Minute)
 		if n := len(c.patches); n != 1 {
 			t.Errorf("%d patches", n)
@@ -226,7 +226,7 @@ func TestWhatIsDueWhileThereAreNoCachesIsNotLeftToTheSchedule(t *testing.T) {
 func TestAClusterThatCannotBeLookedAtIsTriedWithGrowingPauses(t *testing.T) {
 	c := newCluster()
 	serving(t, c, reconciler.Options{AllowMassRelease: true}, func(t *testing.T, s *Server) {
-		c.down, c.untrusted = errors.New("cannot be reached"), informers.ErrCacheUnverified
+		c.down, c.unverified = errors.New("cannot be reached"), informers.ErrCacheUnverified
 		began := time.Now()
 		s.Changed()
 		c.sleep(10 * time.Minute)
@@ -237,7 +237,7 @@ func TestAClusterThatCannotBeLookedAtIsTriedWithGrowingPauses(t *testing.T) {
 		if s.State.Alive(nil) != nil || s.State.Ready(nil) == nil {
 			t.Errorf("alive: %v, ready: %v", s.State.Alive(nil), s.State.Ready(nil))
 		}
-		c.down, c.untrusted = nil, nil
+		c.down, c.unverified = nil, nil
 		c.has("10.1.0.0-24", "10.1.0.0/24")
 		c.sleep(40 * time.Second)
 		if n := len(c.patches); n != 1 {
@@ -257,8 +257,8 @@ func TestARestoreOfEtcdThatOnlyTheSecondLookSees(t *testing.T) {
 		c.revision = 50
 		s.Changed()
 		c.sleep(time.Second)
-		if len(c.looks) != 1 || len(c.patches) != 0 || len(c.rebuilds) != 1 {
-			t.Errorf("%d looks, full passes %v, patches %v, rebuilt %q", len(c.looks), c.passes, c.patches, c.rebuilds)
+		if len(c.cachePasses) != 1 || len(c.patches) != 0 || len(c.rebuilds) != 1 {
+			t.Errorf("%d looks, full passes %v, patches %v, rebuilt %q", len(c.cachePasses), c.passes, c.patches, c.rebuilds)
 		}
 	})
 }

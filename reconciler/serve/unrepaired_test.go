@@ -11,7 +11,7 @@ import (
 
 func TestWhatTheBreakerForRepairWithholdsIsToldOnceAndCountedEach(t *testing.T) {
 	var log strings.Builder
-	recorder := newTeller(&log)
+	recorder := newRecorder(&log)
 	out := looks(t, reconciler.NewHistory())
 	for _, ip := range []string{"10.0.0.1", "10.0.0.2", "10.0.0.3"} {
 		f := reconciler.Finding{Kind: reconciler.Unrecorded, IP: ip, Pool: "kube-system/p"}
@@ -25,16 +25,16 @@ func TestWhatTheBreakerForRepairWithholdsIsToldOnceAndCountedEach(t *testing.T) 
 		return m.GetCounter().GetValue()
 	}
 	for range 3 {
-		recorder.tell(out)
+		recorder.record(out)
 	}
 	if n := strings.Count(log.String(), "mass repair refused"); n != 1 || !strings.Contains(log.String(), "findings=3") || count() != 3 {
 		t.Errorf("counted %v, told %d times: %s", count(), n, log.String())
 	}
 	refused := out.Unrepaired
 	out.Unrepaired = nil
-	recorder.tell(out)
+	recorder.record(out)
 	out.Unrepaired = refused
-	recorder.tell(out)
+	recorder.record(out)
 	if n := strings.Count(log.String(), "mass repair refused"); n != 2 || count() != 6 {
 		t.Errorf("after it had passed: counted %v, told %d times", count(), n)
 	}

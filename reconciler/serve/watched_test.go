@@ -35,7 +35,7 @@ type watched struct {
 	passes                int
 }
 
-func (w *watched) Pulse(ctx context.Context) (uint64, error) {
+func (w *watched) Ping(ctx context.Context) (uint64, error) {
 	w.mu.Lock()
 	away, hangs, revision := w.away, w.hangs, w.revision
 	w.mu.Unlock()
@@ -51,7 +51,7 @@ func (w *watched) Pulse(ctx context.Context) (uint64, error) {
 
 func (w *watched) Leases() map[string][]string { w.mu.Lock(); defer w.mu.Unlock(); return w.leases }
 
-func (w *watched) LookAgain() {}
+func (w *watched) RestartFullPass() {}
 
 func (w *watched) RanBackwards(context.Context) (string, error) {
 	w.mu.Lock()
@@ -62,17 +62,17 @@ func (w *watched) RanBackwards(context.Context) (string, error) {
 
 func (w *watched) Now() time.Time { return time.Now() }
 
-func (w *watched) Restored(why string, intact time.Time) {
+func (w *watched) RecordRestore(why string, intact time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.restored, w.intact = append(w.restored, why), intact
 }
-func (w *watched) Lead()             { w.mu.Lock(); defer w.mu.Unlock(); w.leads = true }
-func (w *watched) Leave()            { w.mu.Lock(); defer w.mu.Unlock(); w.left++; w.up = time.Time{} }
-func (w *watched) Know(why string)   { w.mu.Lock(); defer w.mu.Unlock(); w.know = why }
-func (w *watched) Told() string      { w.mu.Lock(); defer w.mu.Unlock(); return w.told }
-func (w *watched) Dropped() bool     { w.mu.Lock(); defer w.mu.Unlock(); return w.dropped }
-func (w *watched) Missing() []string { return nil }
+func (w *watched) Lead()                      { w.mu.Lock(); defer w.mu.Unlock(); w.leads = true }
+func (w *watched) Leave()                     { w.mu.Lock(); defer w.mu.Unlock(); w.left++; w.up = time.Time{} }
+func (w *watched) AnnounceRestore(why string) { w.mu.Lock(); defer w.mu.Unlock(); w.know = why }
+func (w *watched) PeerRestore() string        { w.mu.Lock(); defer w.mu.Unlock(); return w.told }
+func (w *watched) EndedByPeer() bool          { w.mu.Lock(); defer w.mu.Unlock(); return w.dropped }
+func (w *watched) Missing() []string          { return nil }
 
 func (w *watched) Raise(map[string][]string) <-chan struct{} {
 	w.mu.Lock()
@@ -114,7 +114,7 @@ func (w *watched) Age() time.Duration {
 	return time.Since(w.up)
 }
 
-func (w *watched) Others(context.Context, map[string][]string) (string, time.Duration, error) {
+func (w *watched) PeerFence(context.Context, map[string][]string) (string, time.Duration, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.others, w.age, nil
@@ -142,7 +142,7 @@ func guarded(t *testing.T, w *watched, test func(t *testing.T, g *Guard), edits 
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w.revision = 100
-		g := &Guard{Fence: w, Signs: w, Timeout: MaxFence, Log: slog.New(slog.DiscardHandler),
+		g := &Guard{Fence: w, Detector: w, Timeout: MaxFence, Log: slog.New(slog.DiscardHandler),
 			Metrics: NewMetrics(prometheus.NewRegistry()), Events: &Events{EventRecorder: unheard{}},
 			FullPass: func() { w.mu.Lock(); defer w.mu.Unlock(); w.passes++ }}
 		g.Init()

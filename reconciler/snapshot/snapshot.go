@@ -29,24 +29,24 @@ import (
 
 // Folder is a snapshot of a cluster.
 type Folder struct {
-	dir          *disk
-	now          time.Time
-	namespace    string     // the reconciler's own
-	mu           sync.Mutex // for deletions, which come several at once
-	files        []*file
-	pools        []pool
-	reservations []reservation
-	nads         map[types.NamespacedName]*ippool.NAD
-	pods         map[types.NamespacedName]*podstate.Pod
-	nodes        map[string]*podstate.Node
-	reports      []*v1alpha1.SandboxReport
-	leases       []*coordinationv1.Lease
-	namespaces   map[string]map[string]string // their annotations
-	stands       map[string]string            // "<kind> <namespace> <name>" → file
-	unreadable   []string
-	badReport    bool     // one of them is a report
-	unsure       []string // names of reports that stand in the folder with two contents
-	ignored      int
+	dir             *disk
+	now             time.Time
+	namespace       string     // the reconciler's own
+	mu              sync.Mutex // for deletions, which come several at once
+	files           []*file
+	pools           []pool
+	reservations    []reservation
+	nads            map[types.NamespacedName]*ippool.NAD
+	pods            map[types.NamespacedName]*podstate.Pod
+	nodes           map[string]*podstate.Node
+	reports         []*v1alpha1.SandboxReport
+	leases          []*coordinationv1.Lease
+	namespaces      map[string]map[string]string // their annotations
+	seenIn          map[string]string            // "<kind> <namespace> <name>" → file
+	unreadable      []string
+	badReport       bool     // one of them is a report
+	disputedReports []string // names of reports that stand in the folder with two contents
+	ignored         int
 }
 
 // pool and reservation are with where they stand, since they may be written.
@@ -75,7 +75,7 @@ func Open(dir string, now time.Time, namespace string) (*Folder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read snapshot: %w", err)
 	}
-	f := &Folder{dir: &disk{root}, now: now, namespace: namespace, nads: map[types.NamespacedName]*ippool.NAD{}, pods: map[types.NamespacedName]*podstate.Pod{}, nodes: map[string]*podstate.Node{}, namespaces: map[string]map[string]string{}, stands: map[string]string{}}
+	f := &Folder{dir: &disk{root}, now: now, namespace: namespace, nads: map[types.NamespacedName]*ippool.NAD{}, pods: map[types.NamespacedName]*podstate.Pod{}, nodes: map[string]*podstate.Node{}, namespaces: map[string]map[string]string{}, seenIn: map[string]string{}}
 	names, err := f.dir.list()
 	if err != nil {
 		return nil, fmt.Errorf("read snapshot: %w", err)
@@ -125,13 +125,13 @@ func (f *Folder) sort(o *object) {
 	if group, ok := groupOf(kind); ok && schema.FromAPIVersionAndKind(o.apiVersion, kind).Group != group {
 		kind = "other" // Calico, for one, has IPPools of its own
 	}
-	if first, twice := f.stands[o.ref()]; twice && (kind == "IPPool" || kind == "OverlappingRangeIPReservation") {
+	if first, twice := f.seenIn[o.ref()]; twice && (kind == "IPPool" || kind == "OverlappingRangeIPReservation") {
 		f.unreadable = append(f.unreadable, fmt.Sprintf("%s: %s stands in %s already; that one counts", o.file.path, o.ref(), first))
 		return
 	}
-	first, twice := f.stands[o.ref()]
+	first, twice := f.seenIn[o.ref()]
 	if !twice {
-		f.stands[o.ref()] = o.file.path
+		f.seenIn[o.ref()] = o.file.path
 	}
 	id := types.NamespacedName{Namespace: o.namespace, Name: o.name}
 	switch kind {
@@ -149,7 +149,7 @@ func (f *Folder) sort(o *object) {
 	case "NetworkAttachmentDefinition":
 		var n *ippool.NAD
 		if n, err = ippool.DecodeNAD(o.text); err == nil && twice && differs(f.nads[id], n) {
-			n = &ippool.NAD{Namespace: n.Namespace, Name: n.Name, Problem: f.twice(o, first)}
+			n = &ippool.NAD{Namespace: n.Namespace, Name: n.Name, Problem: f.recordDuplicate(o, first)}
 		}
 		f.nads[id] = n
 	case "Namespace":
@@ -161,7 +161,7 @@ func (f *Folder) sort(o *object) {
 		if err = decode(o.text, pod); err == nil {
 			p := podstate.ReadPod(pod)
 			if old := f.pods[p.NamespacedName]; twice && differs(old, p) {
-				p.Disputed = f.twice(o, first)
+				p.Disputed = f.recordDuplicate(o, first)
 				p.Interfaces = slices.Concat(old.Interfaces, p.Interfaces) // whichever it carries is not free
 			}
 			f.pods[p.NamespacedName] = p
@@ -173,7 +173,7 @@ func (f *Folder) sort(o *object) {
 		if err = decode(o.text, node); err == nil {
 			n := podstate.ReadNode(node)
 			if twice && differs(f.nodes[n.Name], n) {
-				f.twice(o, first)
+				f.recordDuplicate(o, first)
 				n = &podstate.Node{Name: n.Name, Labels: n.Labels} // not Ready, and nothing is proven of it
 			}
 			f.nodes[node.Name] = n
@@ -200,8 +200,8 @@ func (f *Folder) sort(o *object) {
 		case at < 0:
 			f.reports = append(f.reports, report)
 		case differs(f.reports[at], report):
-			f.twice(o, first)
-			f.unsure = append(f.unsure, report.Name)
+			f.recordDuplicate(o, first)
+			f.disputedReports = append(f.disputedReports, report.Name)
 		}
 	case "NodeSlicePool":
 		// It names the present node of a slice, which may not be the one that
@@ -216,9 +216,9 @@ func (f *Folder) sort(o *object) {
 	}
 }
 
-// twice says that an object stands in the folder with two contents, of which neither
+// recordDuplicate says that an object stands in the folder with two contents, of which neither
 // is relied upon.
-func (f *Folder) twice(o *object, first string) string {
+func (f *Folder) recordDuplicate(o *object, first string) string {
 	text := fmt.Sprintf("%s %s/%s: %s and %s have it, and differ; leave the one that is right", o.kind, o.namespace, o.name, first, o.file.path)
 	f.unreadable = append(f.unreadable, text)
 	return text
@@ -307,7 +307,7 @@ func (f *Folder) observe() *reconciler.Observation {
 	leases := f.nodeLeases()
 	for _, r := range f.reports {
 		read := podstate.ReadSnapshotReport(r, leases[r.Name], len(leases) > 0)
-		if slices.Contains(f.unsure, r.Name) {
+		if slices.Contains(f.disputedReports, r.Name) {
 			read.Renewed = time.Time{} // neither copy may be relied upon
 		}
 		o.Reports = append(o.Reports, read)

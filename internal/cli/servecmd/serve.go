@@ -189,21 +189,21 @@ func (o *Options) server(ctx context.Context, cluster *kube.Cluster, config *res
 	recorder := &serve.Recorder{Log: log, Metrics: serve.NewMetrics(metrics.Registry), Events: events}
 	s := &serve.Server{
 		Recorder: recorder, Clock: clock.RealClock{}, Log: log,
-		Schedule: &schedule.Schedule{Expression: o.Cron, File: o.CronFile, FlatFiles: schedule.DefaultFlatFiles(), Changed: recorder.Scheduled, Log: log},
-		Sweep:    (&serve.Sweeper{API: cluster, Log: log}).Sweep,
+		Schedule: &schedule.Schedule{Expression: o.Cron, File: o.CronFile, FlatFiles: schedule.DefaultFlatFiles(), Changed: recorder.ScheduleChanged, Log: log},
+		Sweep:    (&serve.ReportGC{API: cluster, Log: log}).Collect,
 	}
 	s.Init()
 	source := informers.New(cluster, config, log, func(what string) {
 		log.Debug("changed", "what", what)
 		s.Changed()
 	})
-	s.State = serve.NewState(s.Clock, source.Synced)
-	quorum := &informers.Full{Source: source, Broken: recorder.Broken}
+	s.State = serve.NewHealth(s.Clock, source.Synced)
+	quorum := &informers.Full{Source: source, OnRebuild: recorder.CachesRebuilt}
 	full.Source, full.Writer = quorum, cluster
 	full.Window, full.Restores = cluster, cluster.Restores()
 	full.Progress = func(string) { s.State.Tick() }
 	if s.Guard = o.guard(cluster, source, s); s.Guard != nil {
-		full.Fence, quorum.Shown = cluster.Fence(), s.Guard.Restored
+		full.Fence, quorum.OnRestore = cluster.Fence(), s.Guard.RestoreReported
 	}
 	quick := *full
 	quick.Source = source
@@ -222,7 +222,7 @@ func (o *Options) guard(cluster *kube.Cluster, source *informers.Source, s *serv
 		return nil
 	}
 	g := &serve.Guard{
-		Fence: cluster.Fence(), Signs: source, Timeout: o.FenceTimeout, FullPass: s.FullPass,
+		Fence: cluster.Fence(), Detector: source, Timeout: o.FenceTimeout, FullPass: s.FullPass,
 		Metrics: s.Recorder.Metrics, Events: s.Recorder.Events, Log: s.Log,
 	}
 	g.Init()

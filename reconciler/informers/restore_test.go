@@ -29,7 +29,7 @@ func TestTheLeasesOfThePoolsThatTheWatchesHaveToldOf(t *testing.T) {
 	equal(t, "namespaces", len(all), 2)
 	equal(t, "of one", len(all["kube-system"]), 2)
 	equal(t, "of the other", all["other"], []string{"whereabouts"})
-	b.put(nil)
+	b.setSession(nil)
 	equal(t, "without caches it is not known", b.Leases() == nil, true)
 }
 
@@ -81,7 +81,7 @@ func TestARestoreThatIsNoticedIsInTheNextFullLookAndTheCachesAreBuiltAgain(t *te
 	t.Parallel()
 	b := newBench(t)
 	intact := time.Now().Add(-time.Minute)
-	b.Restored("a pool is older", intact)
+	b.RecordRestore("a pool is older", intact)
 	equal(t, "rebuilt", b.rebuilt(), "a pool is older")
 	o := b.full(t)
 	equal(t, "what the look tells", []any{o.Restored, o.Intact}, []any{"a pool is older", intact})
@@ -114,11 +114,11 @@ func TestAFullLookThatHangsBeginsAnewWhenTheAPIServerIsBack(t *testing.T) {
 	}
 	go func() {
 		<-hung
-		b.LookAgain()
+		b.RestartFullPass()
 	}()
 	b.full(t)
 	equal(t, "lists of pools", b.api.lists["ippools"], 2)
-	b.LookAgain() // none is under way
+	b.RestartFullPass() // none is under way
 	b.full(t)
 }
 
@@ -133,12 +133,12 @@ func TestARestoreThatNoLookHasToldIsNoNewsADayLater(t *testing.T) {
 		w.Header().Set("Date", time.Now().Add(late).UTC().Format(http.TimeFormat))
 		next.ServeHTTP(w, r)
 	})
-	if _, err := b.Pulse(t.Context()); err != nil {
+	if _, err := b.Ping(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	b.Restored("a pool is older", b.Now().Add(-time.Minute)) // the guard of the replica that does not lead
+	b.RecordRestore("a pool is older", b.Now().Add(-time.Minute)) // the guard of the replica that does not lead
 	late = 24 * time.Hour
-	if _, err := b.Pulse(t.Context()); err != nil {
+	if _, err := b.Ping(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if o := b.full(t); o.Restored != "" { // its first look as the leader
@@ -155,7 +155,7 @@ func TestWhatAFullLookShowsIsToldBeforeTheCachesAreThrownAway(t *testing.T) {
 	b.tells("pods", aPod("web", "70"))
 	b.full(t)
 	var told []string
-	b.Full.Shown = func(why string, at time.Time) {
+	b.Full.OnRestore = func(why string, at time.Time) {
 		told = append(told, why)
 		if at.IsZero() || len(b.broken) > 0 {
 			t.Errorf("it is told for %s, when %v caches were thrown away", at, b.broken)

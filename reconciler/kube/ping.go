@@ -15,10 +15,10 @@ import (
 // ErrAway: the API server does not answer, or cannot.
 var ErrAway = errors.New("the API server is away")
 
-// Pulse asks for as little as possible, and returns the revision of the etcd that has
+// Ping asks for as little as possible, and returns the revision of the etcd that has
 // Leases, read by quorum. The error is ErrAway; any other refusal is an answer, of
 // which the revision is 0.
-func (c *Cluster) Pulse(ctx context.Context) (revision uint64, err error) {
+func (c *Cluster) Ping(ctx context.Context) (revision uint64, err error) {
 	only := named(OwnLease)
 	only.Limit = 1
 	list, err := c.core.CoordinationV1().Leases(c.Namespace).List(ctx, only)

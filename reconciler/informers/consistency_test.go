@@ -54,7 +54,7 @@ func TestCachesAreReliedUponSinceAFullLookThatAgreed(t *testing.T) {
 		t.Error("they are not trusted although they agree")
 	}
 	equal(t, "read twice", b.api.lists["pods"], 1)
-	b.g.streams.fail(errors.New("connection refused"))
+	b.g.watches.requestFailed(errors.New("connection refused"))
 	if b.trusted(t) {
 		t.Error("they are trusted although a request has failed since")
 	}
@@ -62,7 +62,7 @@ func TestCachesAreReliedUponSinceAFullLookThatAgreed(t *testing.T) {
 	if !b.trusted(t) {
 		t.Error("they are not trusted although they agree again")
 	}
-	b.g.streams.end("nodes")
+	b.g.watches.watchClosed("nodes")
 	if b.trusted(t) {
 		t.Error("they are trusted although a watch is closed")
 	}
@@ -126,8 +126,8 @@ func TestCachesThatCatchUpAreNotThrownAway(t *testing.T) {
 func TestAWatchThatWasClosedMayStillTell(t *testing.T) {
 	t.Parallel()
 	for name, closed := range map[string]func(b *bench){
-		"closed":           func(b *bench) { b.g.streams.end("pods") },
-		"closed, reopened": func(b *bench) { b.g.streams.end("pods"); b.g.streams.begin("pods") },
+		"closed":           func(b *bench) { b.g.watches.watchClosed("pods") },
+		"closed, reopened": func(b *bench) { b.g.watches.watchClosed("pods"); b.g.watches.watchOpened("pods") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -139,7 +139,7 @@ func TestAWatchThatWasClosedMayStillTell(t *testing.T) {
 					closed(b)
 				}
 			}
-			b.g.streams.fail(errors.New("connection refused"))
+			b.g.watches.requestFailed(errors.New("connection refused"))
 			b.full(t)
 			equal(t, "broken", len(b.broken), 0)
 			if b.trusted(t) {
@@ -203,8 +203,8 @@ func TestARevisionThatRanBackwardsIsSeenWhenAWatchIsOpenedAnew(t *testing.T) {
 	if !b.trusted(t) { // nothing gave a reason to ask
 		t.Error("they are not trusted")
 	}
-	b.g.streams.end("pods")
-	b.g.streams.begin("pods")
+	b.g.watches.watchClosed("pods")
+	b.g.watches.watchOpened("pods")
 	if b.trusted(t) {
 		t.Error("they are trusted")
 	}

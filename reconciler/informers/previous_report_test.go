@@ -60,6 +60,6 @@ func TestANodeIsHeardWhileItsAgentWrites(t *testing.T) {
 	v.vouches(three, "5")
 	look("its Lease", "box-3", true)
 	v.reports("box-4", "6")
-	v.time = v.time.Add(inStepFor)
+	v.time = v.time.Add(leaseDelay)
 	look("a Lease that does not come", "box-4", false)
 }

@@ -12,37 +12,37 @@ import (
 )
 
 const (
-	// manyPosts is from how many Leases on each is renewed less often: together they
+	// manyLeases is from how many Leases on each is renewed less often: together they
 	// must not take all requests that a client may make.
-	manyPosts = 200
+	manyLeases = 200
 	// leastEvery is how often one is renewed then.
 	leastEvery = 500 * time.Millisecond
 	// stepFor is how long one step at a Lease may take.
 	stepFor = time.Second
 )
 
-// post is one Lease of a fence. What its own goroutine alone uses is not under f.mu.
-type post struct {
+// fencedLease is one Lease of a fence. What its own goroutine alone uses is not under f.mu.
+type fencedLease struct {
 	f *Fence
 	types.NamespacedName
 
-	last    *coordinationv1.Lease // as it was written or seen last
-	own     bool                  // by us
-	changed time.Time             // when it was seen to change
+	last        *coordinationv1.Lease // as it was written or seen last
+	writtenByUs bool                  // by us
+	changed     time.Time             // when it was seen to change
 
-	published bool // with what shows that etcd was restored
+	announced bool // with what shows that etcd was restored
 
 	// Under f.mu:
-	kept      time.Time // when it was last known to be the fence's, since it is; zero while it is not
+	lastKept  time.Time // when it was last known to be the fence's, since it is; zero while it is not
 	renewed   time.Time // when our own last confirmed renewal was sent
 	forbidden bool
 }
 
 // stands reports whether the Lease is the fence's.
-func (p *post) stands() bool { return !p.kept.IsZero() && time.Since(p.kept) < expiry }
+func (p *fencedLease) stands() bool { return !p.lastKept.IsZero() && time.Since(p.lastKept) < expiry }
 
 // keep keeps the Lease until the context ends.
-func (p *post) keep(ctx context.Context) {
+func (p *fencedLease) keep(ctx context.Context) {
 	for ctx.Err() == nil {
 		p.step(ctx)
 		select {
@@ -52,20 +52,20 @@ func (p *post) keep(ctx context.Context) {
 	}
 }
 
-func (f *Fence) pause(p *post) time.Duration {
+func (f *Fence) pause(p *fencedLease) time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch {
 	case !p.stands():
 		return f.c.Jitter(pollEvery)
-	case len(f.posts) > manyPosts:
+	case len(f.leases) > manyLeases:
 		return leastEvery
 	}
 	return renewEvery
 }
 
 // step renews the Lease, or looks at it and takes it where the protocol says so.
-func (p *post) step(ctx context.Context) {
+func (p *fencedLease) step(ctx context.Context) {
 	// Its end does not end a request: an answer that nobody waits for would leave
 	// behind a Lease of unknown version.
 	request, cancel := context.WithTimeout(context.WithoutCancel(ctx), stepFor)
@@ -79,19 +79,19 @@ func (p *post) step(ctx context.Context) {
 	if err != nil {
 		p.f.c.Log.Debug("a Lease of the fence was not renewed; it is tried again", "lease", p.String(), "error", err)
 	}
-	p.f.settle()
+	p.f.updateStanding()
 }
 
-func (p *post) renewOrTake(ctx context.Context) error {
-	if p.f.Dropped() || p.f.Age() >= LongestFence {
+func (p *fencedLease) renewOrTake(ctx context.Context) error {
+	if p.f.EndedByPeer() || p.f.Age() >= LongestFence {
 		return nil
 	}
-	if p.own {
+	if p.writtenByUs {
 		err := p.write(ctx, p.last)
 		if err == nil || !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
 			return err
 		}
-		p.own = false
+		p.writtenByUs = false
 	}
 	l, err := p.f.c.lease(ctx, p.NamespacedName)
 	if err != nil {
@@ -101,13 +101,13 @@ func (p *post) renewOrTake(ctx context.Context) error {
 		return p.write(ctx, nil)
 	}
 	p.f.mu.Lock()
-	held, follows := p.stands(), !p.f.leads && (p.f.why == "" || l.Annotations[RestoredAnnotation] != "" || p.published)
+	held, follows := p.stands(), !p.f.leading && (p.f.restoreReason == "" || l.Annotations[RestoredAnnotation] != "" || p.announced)
 	p.f.mu.Unlock()
 	holder := holderOf(l)
 	if holder != FenceHolder && held && follows {
 		p.f.mu.Lock()
 		defer p.f.mu.Unlock()
-		p.kept, p.f.dropped = time.Time{}, true
+		p.lastKept, p.f.endedByPeer = time.Time{}, true
 		return nil
 	}
 	if p.last != nil && transitionsOf(p.last) != transitionsOf(l) {
@@ -132,36 +132,36 @@ func (p *post) renewOrTake(ctx context.Context) error {
 }
 
 // lost takes note that the Lease is not the fence's, or was not for a moment.
-func (p *post) lost() {
+func (p *fencedLease) lost() {
 	p.f.mu.Lock()
 	defer p.f.mu.Unlock()
-	p.kept, p.f.since = time.Time{}, time.Time{}
+	p.lastKept, p.f.since = time.Time{}, time.Time{}
 }
 
 // follow takes note that another replica renews the Lease.
-func (p *post) follow(l *coordinationv1.Lease) {
+func (p *fencedLease) follow(l *coordinationv1.Lease) {
 	p.f.mu.Lock()
 	defer p.f.mu.Unlock()
-	p.kept = later(p.kept, p.changed)
-	p.read(l)
+	p.lastKept = later(p.lastKept, p.changed)
+	p.readPeerRestore(l)
 }
 
-// read takes in what another replica says. The caller holds f.mu.
-func (p *post) read(l *coordinationv1.Lease) {
+// readPeerRestore takes in what another replica says. The caller holds f.mu.
+func (p *fencedLease) readPeerRestore(l *coordinationv1.Lease) {
 	if why := l.Annotations[RestoredAnnotation]; why != "" {
-		p.f.told, p.published = why, true
+		p.f.peerRestore, p.announced = why, true
 	}
 }
 
 // carryOn takes the age over of a fence that is alive.
-func (p *post) carryOn(l *coordinationv1.Lease) {
+func (p *fencedLease) carryOn(l *coordinationv1.Lease) {
 	age, alive := p.f.c.fenceOf(l)
 	if !alive {
 		return
 	}
 	p.f.mu.Lock()
 	defer p.f.mu.Unlock()
-	p.read(l)
+	p.readPeerRestore(l)
 	if began := time.Now().Add(-age); p.f.began.IsZero() || began.Before(p.f.began) {
 		p.f.began = began
 	}
@@ -169,12 +169,12 @@ func (p *post) carryOn(l *coordinationv1.Lease) {
 
 // write makes the Lease the fence's for another while, where it still is as it was seen;
 // nil where there was none.
-func (p *post) write(ctx context.Context, l *coordinationv1.Lease) error {
+func (p *fencedLease) write(ctx context.Context, l *coordinationv1.Lease) error {
 	sent := time.Now()
 	p.f.mu.Lock()
-	began, why := p.f.began, p.f.why
+	began, why := p.f.began, p.f.restoreReason
 	if why == "" {
-		why = p.f.told
+		why = p.f.peerRestore
 	}
 	p.f.mu.Unlock()
 	if began.IsZero() {
@@ -189,7 +189,7 @@ func (p *post) write(ctx context.Context, l *coordinationv1.Lease) error {
 		transitions++
 	}
 	next.Spec = coordinationv1.LeaseSpec{
-		HolderIdentity: ptr.To(FenceHolder), LeaseDurationSeconds: ptr.To(int32(fenceLease / time.Second)),
+		HolderIdentity: ptr.To(FenceHolder), LeaseDurationSeconds: ptr.To(int32(fenceLeaseDuration / time.Second)),
 		AcquireTime: ptr.To(metav1.NewMicroTime(began)), RenewTime: ptr.To(metav1.NewMicroTime(sent)), LeaseTransitions: &transitions,
 	}
 	annotate(next, why) // what a remnant says counts for nothing
@@ -203,10 +203,10 @@ func (p *post) write(ctx context.Context, l *coordinationv1.Lease) error {
 	if err != nil {
 		return err
 	}
-	p.last, p.own, p.changed, p.published = next, true, time.Now(), why != ""
+	p.last, p.writtenByUs, p.changed, p.announced = next, true, time.Now(), why != ""
 	p.f.mu.Lock()
 	defer p.f.mu.Unlock()
-	p.kept, p.renewed = sent, sent
+	p.lastKept, p.renewed = sent, sent
 	if p.f.began.IsZero() || began.Before(p.f.began) {
 		p.f.began = began
 	}
@@ -214,12 +214,12 @@ func (p *post) write(ctx context.Context, l *coordinationv1.Lease) error {
 }
 
 // giveBack clears the holder, where that is the fence by this replica's own write.
-func (p *post) giveBack(ctx context.Context, over bool) {
+func (p *fencedLease) giveBack(ctx context.Context, over bool) {
 	p.f.mu.Lock()
-	leads := p.f.leads
+	leads := p.f.leading
 	p.f.mu.Unlock()
 	for range 3 {
-		if p.last == nil || !p.own && !leads || holderOf(p.last) != FenceHolder || !over && p.last.Annotations[RestoredAnnotation] != "" {
+		if p.last == nil || !p.writtenByUs && !leads || holderOf(p.last) != FenceHolder || !over && p.last.Annotations[RestoredAnnotation] != "" {
 			return
 		}
 		next := p.last.DeepCopy()

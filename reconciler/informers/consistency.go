@@ -20,35 +20,35 @@ import (
 // List returns what the watches have told. The error is ErrCacheUnverified where
 // that may be out of step with the API server.
 func (s *Source) List(ctx context.Context) (*reconciler.Observation, error) {
-	g := s.get()
+	g := s.session()
 	if g == nil {
 		return nil, fmt.Errorf("%w: there are none yet", ErrCacheUnverified)
 	}
-	if err := s.trust(ctx, g); err != nil {
+	if err := s.verify(ctx, g); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrCacheUnverified, err)
 	}
 	s.mu.Lock()
 	last := s.last
 	s.mu.Unlock()
 	o := g.view.observe(last)
-	s.known.tell(o)
+	s.knownReports.setMissed(o)
 	return o, nil
 }
 
-// trust says why the caches cannot be relied upon. Where a watch was opened
+// verify says why the caches cannot be relied upon. Where a watch was opened
 // again since, the revision is compared: one that was resumed at a revision that
 // a restored etcd has not reached yet is open and tells nothing.
-func (s *Source) trust(ctx context.Context, g *cacheSession) error {
-	if err := g.streams.state(g.kinds); err != nil {
+func (s *Source) verify(ctx context.Context, g *cacheSession) error {
+	if err := g.watches.status(g.kinds); err != nil {
 		return err
 	}
 	g.mu.Lock()
-	checked, compared := g.checked, g.opens
+	checked, compared := g.verified, g.opens
 	g.mu.Unlock()
 	if !checked {
 		return fmt.Errorf("they were not compared with a full look yet")
 	}
-	_, opens := g.streams.counts()
+	_, opens := g.watches.counts()
 	if opens == compared {
 		return nil
 	}
@@ -57,9 +57,9 @@ func (s *Source) trust(ctx context.Context, g *cacheSession) error {
 		return err
 	}
 	if why != "" {
-		g.distrust()
+		g.invalidate()
 		s.mu.Lock()
-		s.restored, s.noticed = why, s.Now()
+		s.restored, s.restoreNoticedAt = why, s.Now()
 		s.mu.Unlock()
 		return errors.New(why)
 	}
@@ -73,7 +73,7 @@ func (s *Source) trust(ctx context.Context, g *cacheSession) error {
 // "" if nothing did: an object came at an older resourceVersion than before, or
 // etcd is at an older one than the watches have told of.
 func (s *Source) backwards(ctx context.Context, g *cacheSession) (why string, err error) {
-	newest, why := g.view.seen()
+	newest, why := g.view.newestVersions()
 	for _, k := range g.kinds {
 		seen := newest[k.resource.Resource]
 		if why != "" || seen == 0 {
@@ -90,15 +90,15 @@ func (s *Source) backwards(ctx context.Context, g *cacheSession) (why string, er
 	return why, nil
 }
 
-func (g *cacheSession) distrust() {
+func (g *cacheSession) invalidate() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.checked = false
+	g.verified = false
 }
 
-// seen are the newest resourceVersions so far, by resource, and what showed that
+// newestVersions are the newest resourceVersions so far, by resource, and what showed that
 // etcd was restored, "" if nothing did.
-func (v *view) seen() (newest map[string]uint64, restored string) {
+func (v *view) newestVersions() (newest map[string]uint64, restored string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return maps.Clone(v.newest), v.restored
@@ -111,11 +111,11 @@ type Full struct {
 	// Settle is how long the caches get to come into step with a first read
 	// before a second is made; 2 s if zero.
 	Settle time.Duration
-	// Shown is told at once what shows in a look that etcd was restored, and when by the API
+	// OnRestore is told at once what shows in a look that etcd was restored, and when by the API
 	// server's clock: before the caches are thrown away, after which nothing shows it.
-	Shown func(why string, at time.Time)
-	// Broken is told what was wrong with caches that are thrown away.
-	Broken func(why string)
+	OnRestore func(why string, at time.Time)
+	// OnRebuild is told what was wrong with caches that are thrown away.
+	OnRebuild func(why string)
 }
 
 // List reads everything by quorum. Then the caches are compared: what
@@ -126,7 +126,7 @@ func (f *Full) List(ctx context.Context) (*reconciler.Observation, error) {
 	for {
 		looking, end := context.WithCancel(ctx)
 		f.mu.Lock()
-		f.looking = end
+		f.cancelFullPass = end
 		f.mu.Unlock()
 		o, err := f.observe(looking)
 		again := looking.Err() != nil && ctx.Err() == nil
@@ -138,10 +138,10 @@ func (f *Full) List(ctx context.Context) (*reconciler.Observation, error) {
 }
 
 func (f *Full) observe(ctx context.Context) (*reconciler.Observation, error) {
-	g := f.get()
+	g := f.session()
 	faults, opens := 0, 0
 	if g != nil {
-		faults, opens = g.streams.counts()
+		faults, opens = g.watches.counts()
 	}
 	first := opens
 	o, err := f.Cluster.List(ctx)
@@ -149,51 +149,51 @@ func (f *Full) observe(ctx context.Context) (*reconciler.Observation, error) {
 		return nil, err
 	}
 	if g == nil {
-		f.keep(o)
-		f.tellRestore(o, "", nil)
+		f.remember(o)
+		f.recordRestore(o, "", nil)
 		return o, nil
 	}
-	differences := g.view.compare(o, g.kinds)
+	differences := g.view.differences(o, g.kinds)
 	if len(differences) > 0 {
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		case <-time.After(f.settle()):
 		}
-		faults, opens = g.streams.counts()
+		faults, opens = g.watches.counts()
 		if o, err = f.Cluster.List(ctx); err != nil {
 			return nil, err
 		}
-		differences = still(differences, g.view.compare(o, g.kinds))
+		differences = persisting(differences, g.view.differences(o, g.kinds))
 	}
-	f.keep(o)
+	f.remember(o)
 	restored, err := f.backwards(ctx, g)
-	f.tellRestore(o, restored, differences)
+	f.recordRestore(o, restored, differences)
 	switch {
 	case o.Restored != "":
-		f.broken(o.Restored)
+		f.rebuildCaches(o.Restored)
 	case f.kindsChanged(ctx, g):
 		f.Rebuild("what may be watched has changed")
 	case err != nil: // not known to agree
-	case len(differences) > 0 && (opens != first || g.streams.closed(g.kinds) != nil):
+	case len(differences) > 0 && (opens != first || g.watches.closedWatch(g.kinds) != nil):
 		// A watch that was closed meanwhile tells later what it has missed.
 	case len(differences) > 0:
-		f.broken(describe(differences))
+		f.rebuildCaches(describe(differences))
 	default:
 		g.mu.Lock()
-		g.checked, g.opens = true, opens
+		g.verified, g.opens = true, opens
 		g.mu.Unlock()
-		g.streams.forgive(faults)
+		g.watches.clearFailure(faults)
 	}
 	return o, nil
 }
 
-// tellRestore says in a look what showed that etcd was restored since the one before:
+// recordRestore says in a look what showed that etcd was restored since the one before:
 // what a look at the caches or the caches themselves saw, or an object that they hold
 // at a newer resourceVersion than was read after them.
-func (f *Full) tellRestore(o *reconciler.Observation, why string, differences map[string]difference) {
+func (f *Full) recordRestore(o *reconciler.Observation, why string, differences map[string]difference) {
 	f.mu.Lock()
-	why, o.Intact = cmp.Or(f.sign(), why), f.intact
+	why, o.Intact = cmp.Or(f.unreportedRestore(), why), f.intact
 	f.restored, f.intact = "", time.Time{}
 	f.mu.Unlock()
 	for _, key := range slices.Sorted(maps.Keys(differences)) {
@@ -201,8 +201,8 @@ func (f *Full) tellRestore(o *reconciler.Observation, why string, differences ma
 			why = fmt.Sprintf("%s is at resourceVersion %s after %s", key, d.listed, d.cached)
 		}
 	}
-	if o.Restored = why; why != "" && f.Shown != nil {
-		f.Shown(why, o.Now)
+	if o.Restored = why; why != "" && f.OnRestore != nil {
+		f.OnRestore(why, o.Now)
 	}
 }
 
@@ -213,15 +213,15 @@ func (f *Full) settle() time.Duration {
 	return f.Settle
 }
 
-func (f *Full) broken(why string) {
+func (f *Full) rebuildCaches(why string) {
 	f.Rebuild(why)
-	if f.Broken != nil {
-		f.Broken(why)
+	if f.OnRebuild != nil {
+		f.OnRebuild(why)
 	}
 }
 
-func (f *Full) keep(o *reconciler.Observation) {
-	f.known.tell(o)
+func (f *Full) remember(o *reconciler.Observation) {
+	f.knownReports.setMissed(o)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.last = &reconciler.Observation{Warnings: o.Warnings, ReportsUnreadable: o.ReportsUnreadable, Paused: o.Paused, Acknowledged: o.Acknowledged}
@@ -247,8 +247,8 @@ type difference struct {
 	cached, listed string // resourceVersions, "" for none
 }
 
-// compare finds what differs between the caches and a full look.
-func (v *view) compare(o *reconciler.Observation, kinds []kind) map[string]difference {
+// differences finds what differs between the caches and a full look.
+func (v *view) differences(o *reconciler.Observation, kinds []kind) map[string]difference {
 	listed := map[string]map[types.NamespacedName]string{}
 	add := func(resource, namespace, name, version string) {
 		if listed[resource] == nil {
@@ -297,8 +297,8 @@ func (v *view) compare(o *reconciler.Observation, kinds []kind) map[string]diffe
 	return found
 }
 
-// still are the differences of which the caches' side has not moved.
-func still(before, after map[string]difference) map[string]difference {
+// persisting are the differences of which the caches' side has not moved.
+func persisting(before, after map[string]difference) map[string]difference {
 	maps.DeleteFunc(after, func(key string, d difference) bool {
 		first, was := before[key]
 		return !was || first.cached != d.cached

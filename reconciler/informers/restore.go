@@ -18,7 +18,7 @@ import (
 // Leases are whereabouts' Leases that ADDs and DELs may take for the pools that the
 // watches have told of, by namespace; nil where there are no caches.
 func (s *Source) Leases() map[string][]string {
-	g := s.get()
+	g := s.session()
 	if g == nil {
 		return nil
 	}
@@ -31,13 +31,13 @@ func (s *Source) Leases() map[string][]string {
 	return ippool.LeasesOf(pools)
 }
 
-// LookAgain has a full look that is under way begin again: its requests may wait for an
+// RestartFullPass has a full look that is under way begin again: its requests may wait for an
 // API server that is not there any more.
-func (s *Source) LookAgain() {
+func (s *Source) RestartFullPass() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.looking != nil {
-		s.looking()
+	if s.cancelFullPass != nil {
+		s.cancelFullPass()
 	}
 }
 
@@ -46,11 +46,11 @@ func (s *Source) LookAgain() {
 // bumped, an object at an older resourceVersion than before. Without caches there is
 // nothing to compare with.
 func (s *Source) RanBackwards(ctx context.Context) (why string, err error) {
-	g := s.get()
+	g := s.session()
 	if g == nil {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		return s.sign(), nil
+		return s.unreportedRestore(), nil
 	}
 	if why, err = s.backwards(ctx, g); why == "" && err == nil {
 		why, err = s.olderObject(ctx, g)
@@ -61,21 +61,21 @@ func (s *Source) RanBackwards(ctx context.Context) (why string, err error) {
 	return why, nil
 }
 
-// Restored takes in that etcd was restored, and when the API server last answered
+// RecordRestore takes in that etcd was restored, and when the API server last answered
 // before, by its clock, zero if that is not known: the next full look tells of it, and
 // the caches are built again.
-func (s *Source) Restored(why string, intact time.Time) {
+func (s *Source) RecordRestore(why string, intact time.Time) {
 	s.mu.Lock()
-	s.restored, s.intact, s.noticed = why, intact, s.Now()
+	s.restored, s.intact, s.restoreNoticedAt = why, intact, s.Now()
 	s.mu.Unlock()
 	s.Rebuild(why)
 }
 
-// sign is what showed that etcd was restored, and no look has told yet. A replica that
+// unreportedRestore is what showed that etcd was restored, and no look has told yet. A replica that
 // does not lead makes no look, and a restore of long ago is no news when it begins to:
 // the leader of then has kept it. The caller holds mu.
-func (s *Source) sign() string {
-	if s.Now().Sub(s.noticed) > missedFor {
+func (s *Source) unreportedRestore() string {
+	if s.Now().Sub(s.restoreNoticedAt) > missedFor {
 		s.restored, s.intact = "", time.Time{}
 	}
 	return s.restored

@@ -13,34 +13,34 @@ import (
 
 func TestAReportThatTheWatchesHadToldOfIsMissedForAWhile(t *testing.T) {
 	t.Parallel()
-	sees := func(k *known, now time.Time, there ...string) []string {
+	sees := func(k *knownReports, now time.Time, there ...string) []string {
 		o := &reconciler.Observation{Now: now}
 		for _, name := range there {
 			r := &v1alpha1.SandboxReport{}
 			r.Name = name
 			o.Reports = append(o.Reports, &podstate.Report{SandboxReport: r})
 		}
-		k.tell(o)
+		k.setMissed(o)
 		return slices.Sorted(maps.Keys(o.Missed))
 	}
 	now := time.Now()
 	b := newBench(t)
 	nothing := []string(nil)
-	equal(t, "of none", sees(b.known, now), nothing)
+	equal(t, "of none", sees(b.knownReports, now), nothing)
 	one := b.tells("sandboxreports", aReport("7"))
-	equal(t, "of one that is there", sees(b.known, now, "worker-1"), nothing)
+	equal(t, "of one that is there", sees(b.knownReports, now, "worker-1"), nothing)
 	b.g.view.remove("sandboxreports", one)
-	equal(t, "of one that went", sees(b.known, now.Add(5*time.Minute)), []string{"worker-1"})
-	equal(t, "ten minutes later", sees(b.known, now.Add(missedFor)), []string{"worker-1"})
-	equal(t, "after that", sees(b.known, now.Add(missedFor+time.Minute)), nothing)
+	equal(t, "of one that went", sees(b.knownReports, now.Add(5*time.Minute)), []string{"worker-1"})
+	equal(t, "ten minutes later", sees(b.knownReports, now.Add(missedFor)), []string{"worker-1"})
+	equal(t, "after that", sees(b.knownReports, now.Add(missedFor+time.Minute)), nothing)
 
 	b.tells("sandboxreports", aReport("8"))
-	equal(t, "in caches that are thrown away", sees(b.known, now), []string{"worker-1"}) // nobody told that it went
+	equal(t, "in caches that are thrown away", sees(b.knownReports, now), []string{"worker-1"}) // nobody told that it went
 	b.tells("sandboxreports", aReport("9"))
-	equal(t, "and that is there again", sees(b.known, now, "worker-1"), nothing)
+	equal(t, "and that is there again", sees(b.knownReports, now, "worker-1"), nothing)
 	b.tells("sandboxreports", aReport("10"))
-	b.known.tell(&reconciler.Observation{Now: now, ReportsUnreadable: true})
-	equal(t, "after a look that could not read reports", sees(b.known, now, "worker-1"), nothing)
+	b.knownReports.setMissed(&reconciler.Observation{Now: now, ReportsUnreadable: true})
+	equal(t, "after a look that could not read reports", sees(b.knownReports, now, "worker-1"), nothing)
 }
 
 func TestBothKindsOfLooksTellWhichReportsAreMissed(t *testing.T) {

@@ -13,10 +13,10 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 )
 
-// rivals is a warning for each workload beside whereabouts' pools that runs
+// competingReconcilers is a warning for each workload beside whereabouts' pools that runs
 // whereabouts' own reconciler or control loop: it frees what is held here. Where
 // workloads may not be listed nothing is said: to most it is no news.
-func (c *Cluster) rivals(ctx context.Context, pools []*ippool.Pool) (warnings []string) {
+func (c *Cluster) competingReconcilers(ctx context.Context, pools []*ippool.Pool) (warnings []string) {
 	namespaces := []string{c.Namespace}
 	for _, p := range pools {
 		namespaces = append(namespaces, p.Namespace)
