@@ -12,9 +12,9 @@ import (
 )
 
 // full makes a full look.
-func (b *bench) full(t *testing.T) *reconciler.Observation {
+func (b *bench) fullPass(t *testing.T) *reconciler.Observation {
 	t.Helper()
-	o, err := b.Full.List(t.Context())
+	o, err := b.full.List(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,7 +24,7 @@ func (b *bench) full(t *testing.T) *reconciler.Observation {
 // trusted reports whether a look at the caches can be made.
 func (b *bench) trusted(t *testing.T) bool {
 	t.Helper()
-	_, err := b.Source.List(t.Context())
+	_, err := b.source.List(t.Context())
 	if err != nil && !errors.Is(err, ErrCacheUnverified) {
 		t.Fatal(err)
 	}
@@ -34,7 +34,7 @@ func (b *bench) trusted(t *testing.T) bool {
 // rebuilt says why the caches are to be rebuilt, "" if they are not.
 func (b *bench) rebuilt() string {
 	select {
-	case why := <-b.rebuild:
+	case why := <-b.source.rebuild:
 		return why
 	default:
 		return ""
@@ -49,7 +49,7 @@ func TestCachesAreReliedUponSinceAFullLookThatAgreed(t *testing.T) {
 	if b.trusted(t) {
 		t.Error("they are trusted before they were compared")
 	}
-	b.full(t)
+	b.fullPass(t)
 	if !b.trusted(t) {
 		t.Error("they are not trusted although they agree")
 	}
@@ -58,7 +58,7 @@ func TestCachesAreReliedUponSinceAFullLookThatAgreed(t *testing.T) {
 	if b.trusted(t) {
 		t.Error("they are trusted although a request has failed since")
 	}
-	b.full(t)
+	b.fullPass(t)
 	if !b.trusted(t) {
 		t.Error("they are not trusted although they agree again")
 	}
@@ -84,7 +84,7 @@ func TestCachesThatStayOutOfStepAreThrownAway(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
 			tt.prepare(b)
-			o := b.full(t)
+			o := b.fullPass(t)
 			equal(t, "broken", strings.Join(b.broken, "; "), tt.why)
 			equal(t, "rebuilt", b.rebuilt(), tt.why)
 			equal(t, "restored", o.Restored, "")
@@ -113,7 +113,7 @@ func TestCachesThatCatchUpAreNotThrownAway(t *testing.T) {
 					catchUp(b)
 				}
 			}
-			b.full(t)
+			b.fullPass(t)
 			equal(t, "broken", len(b.broken), 0)
 			equal(t, "lists of pods", b.api.lists["pods"], 2)
 			if !b.trusted(t) {
@@ -132,7 +132,7 @@ func TestAWatchThatWasClosedMayStillTell(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
-			b.full(t)
+			b.fullPass(t)
 			b.api.has("pods", aPod("web", "7"))
 			b.api.onList = func(resource string, n int) {
 				if resource == "pods" && n == 2 {
@@ -140,7 +140,7 @@ func TestAWatchThatWasClosedMayStillTell(t *testing.T) {
 				}
 			}
 			b.g.watches.requestFailed(errors.New("connection refused"))
-			b.full(t)
+			b.fullPass(t)
 			equal(t, "broken", len(b.broken), 0)
 			if b.trusted(t) {
 				t.Error("they are trusted")
@@ -170,9 +170,9 @@ func TestARestoreOfEtcdIsSeenBy(t *testing.T) {
 			b := newBench(t)
 			b.api.has("pods", aPod("web", "70"))
 			b.tells("pods", aPod("web", "70"))
-			b.full(t)
+			b.fullPass(t)
 			tt.prepare(b)
-			o := b.full(t)
+			o := b.fullPass(t)
 			equal(t, "restored", o.Restored, tt.why)
 			equal(t, "rebuilt", b.rebuilt(), tt.why)
 			if b.trusted(t) {
@@ -189,7 +189,7 @@ func TestARestoreOfEtcdIsSeenBy(t *testing.T) {
 		next.UID = "uid-2"
 		b.tells("pods", next)
 		b.api.has("pods", next)
-		equal(t, "restored", b.full(t).Restored, "")
+		equal(t, "restored", b.fullPass(t).Restored, "")
 	})
 }
 
@@ -198,7 +198,7 @@ func TestARevisionThatRanBackwardsIsSeenWhenAWatchIsOpenedAnew(t *testing.T) {
 	b := newBench(t)
 	b.api.has("pods", aPod("web", "70"))
 	b.tells("pods", aPod("web", "70"))
-	b.full(t)
+	b.fullPass(t)
 	b.api.revision = 50
 	if !b.trusted(t) { // nothing gave a reason to ask
 		t.Error("they are not trusted")
@@ -209,10 +209,10 @@ func TestARevisionThatRanBackwardsIsSeenWhenAWatchIsOpenedAnew(t *testing.T) {
 		t.Error("they are trusted")
 	}
 	b.api.revision = 200 // it grows past the old one before a full look is made
-	if o := b.full(t); !strings.Contains(o.Restored, "50") {
+	if o := b.fullPass(t); !strings.Contains(o.Restored, "50") {
 		t.Errorf("the full look says %q", o.Restored)
 	}
-	equal(t, "the next full look", b.full(t).Restored, "")
+	equal(t, "the next full look", b.fullPass(t).Restored, "")
 }
 
 func TestWhatMayBeWatchedNoMoreEndsTheCaches(t *testing.T) {
@@ -221,9 +221,9 @@ func TestWhatMayBeWatchedNoMoreEndsTheCaches(t *testing.T) {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "worker-1", ResourceVersion: "7"}}
 	b.api.has("nodes", node)
 	b.tells("nodes", node)
-	b.full(t)
+	b.fullPass(t)
 	b.api.denied = "nodes"
-	b.full(t)
+	b.fullPass(t)
 	equal(t, "broken", b.broken, "[]") // that no node is read any more makes none a ghost
 	equal(t, "rebuilt", b.rebuilt(), "what may be watched has changed")
 	if b.trusted(t) {

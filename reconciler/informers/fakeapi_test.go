@@ -92,7 +92,8 @@ func (f *fakeAPI) has(resource string, objects ...client.Object) {
 
 // A bench is a source whose caches a test fills by hand.
 type bench struct {
-	*Full
+	source  *Source
+	full    *Full
 	api     *fakeAPI
 	g       *cacheSession
 	changed []string // what was said to matter
@@ -111,13 +112,12 @@ func newBench(t *testing.T) *bench {
 		t.Fatal(err)
 	}
 	s := New(cluster, config, log, func(string) {})
-	b.Full = &Full{Source: s, Settle: time.Millisecond, OnRebuild: func(why string) { b.broken = append(b.broken, why) }}
+	b.source, b.full = s, NewFull(s, FullConfig{Settle: time.Millisecond, OnRebuild: func(why string) { b.broken = append(b.broken, why) }})
 	b.g = &cacheSession{
 		kinds:   kinds("kube-system", "kube-system"),
-		view:    newView("kube-system", s.Now, func(what string) { b.changed = append(b.changed, what) }),
+		view:    newView("kube-system", s.Now, func(what string) { b.changed = append(b.changed, what) }, s.reports),
 		watches: newWatchTracker(func() {}),
 	}
-	b.g.view.knownReports = s.knownReports
 	for _, k := range b.g.kinds {
 		b.g.watches.watchOpened(k.resource.Resource)
 	}

@@ -40,7 +40,7 @@ func custom(r schema.GroupVersionResource, name string) *unstructured.Unstructur
 	return u
 }
 
-// kinds are all that a look needs; own is the reconciler's namespace, leases that of
+// kinds are all that an observation needs; own is the reconciler's namespace, leases that of
 // the agents' Leases.
 func kinds(own, leases string) []kind {
 	return []kind{
@@ -71,7 +71,7 @@ func slim(o client.Object) *unstructured.Unstructured {
 	return o.(*unstructured.Unstructured)
 }
 
-// namespaceSettings is what an operator says with the reconciler's own namespace.
+// namespaceSettings are what an operator sets by annotations of the reconciler's own namespace.
 type namespaceSettings struct {
 	paused       bool
 	acknowledged time.Time
@@ -87,7 +87,7 @@ type report struct {
 	hash string
 	err  error
 
-	previous      *report // the one before it, where that is vouched for as it came
+	previous      *report // the one before it, where the agent's Lease had the hash of that as this one came
 	previousSince time.Time
 }
 
@@ -114,8 +114,8 @@ func slimLease(l *coordinationv1.Lease) *coordinationv1.Lease {
 	return slim
 }
 
-// mapper knows the kinds by heart: the cache needs no discovery, which would
-// fail as a whole where one API group is broken.
+// mapper knows the kinds without discovery, which would fail as a whole where one API
+// group is broken.
 func mapper(kinds []kind, scheme *runtime.Scheme) meta.RESTMapper {
 	m := meta.NewDefaultRESTMapper(nil)
 	for _, k := range kinds {

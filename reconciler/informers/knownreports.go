@@ -12,14 +12,14 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 )
 
-// knownReports are the nodes whose reports the watches have told of, whichever caches they fed.
-// A replica that does not lead has watched before a restore of etcd and has not looked: so
-// it knows what the restore has lost, even where the leader ended because it could not
-// renew its Lease meanwhile.
+// knownReports are the nodes whose reports the watches have told of, whichever caches they
+// fed. A replica that does not lead has watched before a restore of etcd and has made no
+// pass: so it knows what the restore has lost, even where the leader ended because it could
+// not renew its Lease meanwhile.
 type knownReports struct {
 	mu      sync.Mutex
 	present sets.Set[string]
-	missed  map[string]time.Time // since when one that was there is not
+	missed  map[string]time.Time // since when one that was present is not
 }
 
 func newKnownReports() *knownReports {
@@ -50,8 +50,8 @@ func (k *knownReports) removed(resource string, name types.NamespacedName, now t
 	k.missed[name.Name] = now
 }
 
-// setMissed puts into an observation which reports it lacks. Caches that were thrown away did
-// not tell that a report went.
+// setMissed puts into an observation which reports it lacks. Caches that were thrown away
+// did not tell that a report went.
 func (k *knownReports) setMissed(o *reconciler.Observation) {
 	if o.ReportsUnreadable {
 		return

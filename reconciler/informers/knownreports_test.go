@@ -26,29 +26,29 @@ func TestAReportThatTheWatchesHadToldOfIsMissedForAWhile(t *testing.T) {
 	now := time.Now()
 	b := newBench(t)
 	nothing := []string(nil)
-	equal(t, "of none", sees(b.knownReports, now), nothing)
+	equal(t, "of none", sees(b.source.reports, now), nothing)
 	one := b.tells("sandboxreports", aReport("7"))
-	equal(t, "of one that is there", sees(b.knownReports, now, "worker-1"), nothing)
+	equal(t, "of one that is there", sees(b.source.reports, now, "worker-1"), nothing)
 	b.g.view.remove("sandboxreports", one)
-	equal(t, "of one that went", sees(b.knownReports, now.Add(5*time.Minute)), []string{"worker-1"})
-	equal(t, "ten minutes later", sees(b.knownReports, now.Add(missedFor)), []string{"worker-1"})
-	equal(t, "after that", sees(b.knownReports, now.Add(missedFor+time.Minute)), nothing)
+	equal(t, "of one that went", sees(b.source.reports, now.Add(5*time.Minute)), []string{"worker-1"})
+	equal(t, "ten minutes later", sees(b.source.reports, now.Add(missedFor)), []string{"worker-1"})
+	equal(t, "after that", sees(b.source.reports, now.Add(missedFor+time.Minute)), nothing)
 
 	b.tells("sandboxreports", aReport("8"))
-	equal(t, "in caches that are thrown away", sees(b.knownReports, now), []string{"worker-1"}) // nobody told that it went
+	equal(t, "in caches that are thrown away", sees(b.source.reports, now), []string{"worker-1"}) // nobody told that it went
 	b.tells("sandboxreports", aReport("9"))
-	equal(t, "and that is there again", sees(b.knownReports, now, "worker-1"), nothing)
+	equal(t, "and that is there again", sees(b.source.reports, now, "worker-1"), nothing)
 	b.tells("sandboxreports", aReport("10"))
-	b.knownReports.setMissed(&reconciler.Observation{Now: now, ReportsUnreadable: true})
-	equal(t, "after a look that could not read reports", sees(b.knownReports, now, "worker-1"), nothing)
+	b.source.reports.setMissed(&reconciler.Observation{Now: now, ReportsUnreadable: true})
+	equal(t, "after a look that could not read reports", sees(b.source.reports, now, "worker-1"), nothing)
 }
 
 func TestBothKindsOfLooksTellWhichReportsAreMissed(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.g.view.remove("sandboxreports", b.tells("sandboxreports", aReport("7")))
-	equal(t, "a full look", len(b.full(t).Missed), 1)
-	o, err := b.Source.List(t.Context())
+	equal(t, "a full look", len(b.fullPass(t).Missed), 1)
+	o, err := b.source.List(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

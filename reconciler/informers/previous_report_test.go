@@ -21,7 +21,7 @@ type agentOnly struct {
 
 func newAgentOnly() *agentOnly {
 	a := &agentOnly{time: time.Now().Truncate(time.Second)}
-	a.view = newView("kube-system", func() time.Time { return a.time }, func(string) {})
+	a.view = newView("kube-system", func() time.Time { return a.time }, func(string) {}, newKnownReports())
 	return a
 }
 

@@ -15,6 +15,14 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
+// The methods in this file are what package serve's Guard needs to notice a restore.
+
+// Ping asks the API server for as little as possible; see kube.Cluster.
+func (s *Source) Ping(ctx context.Context) (revision uint64, err error) { return s.cluster.Ping(ctx) }
+
+// Now is the time by the API server's clock.
+func (s *Source) Now() time.Time { return s.cluster.Now() }
+
 // Leases are whereabouts' Leases that ADDs and DELs may take for the pools that the
 // watches have told of, by namespace; nil where there are no caches.
 func (s *Source) Leases() map[string][]string {
@@ -31,8 +39,8 @@ func (s *Source) Leases() map[string][]string {
 	return ippool.LeasesOf(pools)
 }
 
-// RestartFullPass has a full look that is under way begin again: its requests may wait for an
-// API server that is not there any more.
+// RestartFullPass has a quorum read that is under way begin again: its requests may wait
+// for an API server that is not there any more.
 func (s *Source) RestartFullPass() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -41,7 +49,14 @@ func (s *Source) RestartFullPass() {
 	}
 }
 
-// RanBackwards says what shows that etcd was restored since the caches were built, ""
+// fullPassBegins takes what ends the quorum read that begins.
+func (s *Source) fullPassBegins(cancel context.CancelFunc) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cancelFullPass = cancel
+}
+
+// RanBackwards returns what shows that etcd was restored since the caches were built, ""
 // if nothing does: its revision, or, where that has grown past the old one or was
 // bumped, an object at an older resourceVersion than before. Without caches there is
 // nothing to compare with.
@@ -62,8 +77,8 @@ func (s *Source) RanBackwards(ctx context.Context) (why string, err error) {
 }
 
 // RecordRestore takes in that etcd was restored, and when the API server last answered
-// before, by its clock, zero if that is not known: the next full look tells of it, and
-// the caches are built again.
+// before, by its clock, zero if that is not known: the next full pass reports it, and
+// the caches are rebuilt.
 func (s *Source) RecordRestore(why string, intact time.Time) {
 	s.mu.Lock()
 	s.restored, s.intact, s.restoreNoticedAt = why, intact, s.Now()
@@ -71,9 +86,19 @@ func (s *Source) RecordRestore(why string, intact time.Time) {
 	s.Rebuild(why)
 }
 
-// unreportedRestore is what showed that etcd was restored, and no look has told yet. A replica that
-// does not lead makes no look, and a restore of long ago is no news when it begins to:
-// the leader of then has kept it. The caller holds mu.
+// takeRestore returns the restore that no full pass has reported yet, which this one does.
+func (s *Source) takeRestore() (why string, intact time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	why = s.unreportedRestore()
+	intact = s.intact // after that, which may have cleared it
+	s.restored, s.intact = "", time.Time{}
+	return why, intact
+}
+
+// unreportedRestore is what showed that etcd was restored, and no full pass has reported
+// yet. A replica that does not lead makes none, and a restore of long ago is no news when
+// it begins to: the leader of then has reported it. The caller holds mu.
 func (s *Source) unreportedRestore() string {
 	if s.Now().Sub(s.restoreNoticedAt) > missedFor {
 		s.restored, s.intact = "", time.Time{}
@@ -84,22 +109,22 @@ func (s *Source) unreportedRestore() string {
 // olderObject names an object that is older now than the caches have had it. Only kinds
 // are asked for of which there are few objects, or that change all the time.
 func (s *Source) olderObject(ctx context.Context, g *cacheSession) (why string, err error) {
-	small := []string{
+	asked := []string{
 		ippool.PoolResource.Resource, v1alpha1.Resource().Resource, core("nodes").Resource,
 		coordinationv1.SchemeGroupVersion.WithResource("leases").Resource,
 	}
 	for _, k := range g.kinds {
 		resource := k.resource.Resource
-		if !slices.Contains(small, resource) {
+		if !slices.Contains(asked, resource) {
 			continue
 		}
-		known := g.view.versions(resource) // before what is read, so that it cannot be newer
-		now, err := s.Versions(ctx, k.resource, k.where["metadata.namespace"])
+		cached := g.view.versions(resource) // before what is read, so that it cannot be newer
+		now, err := s.cluster.Versions(ctx, k.resource, k.where["metadata.namespace"])
 		if err != nil {
 			return "", err
 		}
-		for name, was := range known {
-			if is, there := now[name]; there && is.UID == was.UID && number(is.ResourceVersion) < number(was.ResourceVersion) {
+		for name, was := range cached {
+			if is, there := now[name]; there && is.UID == was.UID && older(is.ResourceVersion, was.ResourceVersion) {
 				return fmt.Sprintf("%s %s is at resourceVersion %s after %s", resource, name, is.ResourceVersion, was.ResourceVersion), nil
 			}
 		}

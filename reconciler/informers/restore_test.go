@@ -17,7 +17,7 @@ func leaseOfNode(name, version string) *coordinationv1.Lease {
 func TestTheLeasesOfThePoolsThatTheWatchesHaveToldOf(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	equal(t, "of no pool", len(b.Leases()), 0)
+	equal(t, "of no pool", len(b.source.Leases()), 0)
 	slice := aPool("8", "web")
 	slice.SetName("worker-1-10.0.0.0-24")
 	elsewhere := aPool("9", "web")
@@ -25,12 +25,12 @@ func TestTheLeasesOfThePoolsThatTheWatchesHaveToldOf(t *testing.T) {
 	b.tells("ippools", aPool("7", "web"))
 	b.tells("ippools", slice)
 	b.tells("ippools", elsewhere)
-	all := b.Leases()
+	all := b.source.Leases()
 	equal(t, "namespaces", len(all), 2)
 	equal(t, "of one", len(all["kube-system"]), 2)
 	equal(t, "of the other", all["other"], []string{"whereabouts"})
-	b.setSession(nil)
-	equal(t, "without caches it is not known", b.Leases() == nil, true)
+	b.source.setSession(nil)
+	equal(t, "without caches it is not known", b.source.Leases() == nil, true)
 }
 
 func TestWhatShowsThatEtcdRanBackwards(t *testing.T) {
@@ -65,7 +65,7 @@ func TestWhatShowsThatEtcdRanBackwards(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
 			tt.happens(b)
-			why, err := b.RanBackwards(t.Context())
+			why, err := b.source.RanBackwards(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -81,11 +81,11 @@ func TestARestoreThatIsNoticedIsInTheNextFullLookAndTheCachesAreBuiltAgain(t *te
 	t.Parallel()
 	b := newBench(t)
 	intact := time.Now().Add(-time.Minute)
-	b.RecordRestore("a pool is older", intact)
+	b.source.RecordRestore("a pool is older", intact)
 	equal(t, "rebuilt", b.rebuilt(), "a pool is older")
-	o := b.full(t)
+	o := b.fullPass(t)
 	equal(t, "what the look tells", []any{o.Restored, o.Intact}, []any{"a pool is older", intact})
-	o = b.full(t)
+	o = b.fullPass(t)
 	equal(t, "the look after it", []any{o.Restored, o.Intact.IsZero()}, []any{"", true})
 }
 
@@ -96,7 +96,7 @@ func TestAnErrorIsNoSignThatEtcdDidNotRunBackwards(t *testing.T) {
 	b.api.mu.Lock()
 	b.api.denied = "ippools"
 	b.api.mu.Unlock()
-	if why, err := b.RanBackwards(t.Context()); err == nil || why != "" {
+	if why, err := b.source.RanBackwards(t.Context()); err == nil || why != "" {
 		t.Errorf("it says %q, %v", why, err)
 	}
 }
@@ -114,12 +114,12 @@ func TestAFullLookThatHangsBeginsAnewWhenTheAPIServerIsBack(t *testing.T) {
 	}
 	go func() {
 		<-hung
-		b.RestartFullPass()
+		b.source.RestartFullPass()
 	}()
-	b.full(t)
+	b.fullPass(t)
 	equal(t, "lists of pools", b.api.lists["ippools"], 2)
-	b.RestartFullPass() // none is under way
-	b.full(t)
+	b.source.RestartFullPass() // none is under way
+	b.fullPass(t)
 }
 
 // A replica that does not lead notices a restore as well, and makes no full look before it
@@ -133,15 +133,15 @@ func TestARestoreThatNoLookHasToldIsNoNewsADayLater(t *testing.T) {
 		w.Header().Set("Date", time.Now().Add(late).UTC().Format(http.TimeFormat))
 		next.ServeHTTP(w, r)
 	})
-	if _, err := b.Ping(t.Context()); err != nil {
+	if _, err := b.source.Ping(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	b.RecordRestore("a pool is older", b.Now().Add(-time.Minute)) // the guard of the replica that does not lead
+	b.source.RecordRestore("a pool is older", b.source.Now().Add(-time.Minute)) // the guard of the replica that does not lead
 	late = 24 * time.Hour
-	if _, err := b.Ping(t.Context()); err != nil {
+	if _, err := b.source.Ping(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if o := b.full(t); o.Restored != "" { // its first look as the leader
+	if o := b.fullPass(t); o.Restored != "" { // its first look as the leader
 		t.Errorf("at %s etcd was restored: %q, all was well at %s", o.Now, o.Restored, o.Intact)
 	}
 }
@@ -153,9 +153,9 @@ func TestWhatAFullLookShowsIsToldBeforeTheCachesAreThrownAway(t *testing.T) {
 	b := newBench(t)
 	b.api.has("pods", aPod("web", "70"))
 	b.tells("pods", aPod("web", "70"))
-	b.full(t)
+	b.fullPass(t)
 	var told []string
-	b.Full.OnRestore = func(why string, at time.Time) {
+	b.full.config.OnRestore = func(why string, at time.Time) {
 		told = append(told, why)
 		if at.IsZero() || len(b.broken) > 0 {
 			t.Errorf("it is told for %s, when %v caches were thrown away", at, b.broken)
@@ -164,7 +164,7 @@ func TestWhatAFullLookShowsIsToldBeforeTheCachesAreThrownAway(t *testing.T) {
 	b.api.mu.Lock()
 	b.api.revision = 50
 	b.api.mu.Unlock()
-	if o := b.full(t); o.Restored == "" || len(told) != 1 || told[0] != o.Restored {
+	if o := b.fullPass(t); o.Restored == "" || len(told) != 1 || told[0] != o.Restored {
 		t.Errorf("the look shows %q, and %q was told", o.Restored, told)
 	}
 }

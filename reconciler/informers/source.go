@@ -1,10 +1,14 @@
-// Package informers is the API as a source of observations that watches keep up
-// to date, so that what an event proves is acted upon at once.
+// Package informers is the API as a source of observations that watches keep up to date,
+// so that what an event proves is acted upon at once.
 //
-// What the watches told is a first look and no more: Refresh and Fresh, which
-// every release needs, read by quorum as ever. And it is one only while it can
-// be relied upon: while every watch is open, and since the caches were found to
-// agree with a quorum read after the last request of theirs that failed.
+// A Source keeps caches by watches, one cacheSession after the other. Its List is what they
+// hold, for a first observation only: Relist and GetLive, which every release needs, read by
+// quorum. And it can be relied upon only while every watch is open, and since the caches
+// agreed with a quorum read after the last request of theirs that failed: that read is made
+// by Full, the source of full passes. Where they do not agree, they are rebuilt.
+//
+// Read source.go first, then consistency.go and full.go; view.go is what the caches hold,
+// watches.go knows which watches are open, restore.go notices restores of etcd.
 package informers
 
 import (
@@ -25,33 +29,33 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
-// ErrCacheUnverified: the caches cannot be relied upon now; a full look can.
+// ErrCacheUnverified: the caches cannot be relied upon now; a full pass can.
 var ErrCacheUnverified = errors.New("the caches cannot be relied upon")
 
 // Source observes by watches. Its Run must be running.
 type Source struct {
-	*kube.Cluster
-	config       *rest.Config
-	log          *slog.Logger
-	changed      func(what string)
-	rebuild      chan string
-	knownReports *knownReports
+	cluster *kube.Cluster
+	config  *rest.Config
+	log     *slog.Logger
+	changed func(what string)
+	rebuild chan string
+	reports *knownReports
 
 	mu      sync.Mutex
-	current *cacheSession           // nil before the first is in step, and between two
-	last    *reconciler.Observation // by the last full look; what is not watched comes from there
-	// restored says what showed that etcd was restored, and intact when the API server
-	// last answered before, until the next full look tells.
+	current *cacheSession           // nil before the first has listed everything, and between two
+	last    *reconciler.Observation // by the last full pass; what is not watched comes from there
+	// restored is what showed that etcd was restored, until the next full pass reports
+	// it; intact is when the API server last answered before.
 	restored         string
 	intact           time.Time
-	restoreNoticedAt time.Time          // when, by the API server's clock
-	cancelFullPass   context.CancelFunc // of the full look that is under way, or was last; nil before the first
+	restoreNoticedAt time.Time          // by the API server's clock
+	cancelFullPass   context.CancelFunc // of the quorum read that is under way, or was last; nil before the first
 }
 
-// New makes a Source; changed is called when something changed that may change
+// New returns a Source; changed is called when something changed that may change
 // a verdict, with what it was: the name of a resource. It must not block.
 func New(cluster *kube.Cluster, config *rest.Config, log *slog.Logger, changed func(what string)) *Source {
-	return &Source{Cluster: cluster, config: config, log: log, changed: changed, rebuild: make(chan string, 1), knownReports: newKnownReports(), last: &reconciler.Observation{}}
+	return &Source{cluster: cluster, config: config, log: log, changed: changed, rebuild: make(chan string, 1), reports: newKnownReports(), last: &reconciler.Observation{}}
 }
 
 // cacheSession is one set of caches, from their first list to their end.
@@ -61,26 +65,26 @@ type cacheSession struct {
 	watches *watchTracker
 
 	mu       sync.Mutex
-	verified bool // since it was built they were found to agree with a quorum read
-	opens    int  // watches that had been opened when the revision was compared last
+	verified bool // they agreed with a quorum read since they were built
+	opens    int  // how many watches had been opened when the revision was compared last
 }
 
-// Run keeps caches until the context ends. What cannot be watched is said, and
+// Run keeps caches until the context ends. What cannot be watched is logged, and
 // tried again.
 func (s *Source) Run(ctx context.Context) {
-	said := ""
+	logged := ""
 	for ctx.Err() == nil {
 		began := time.Now()
 		err := s.runSession(ctx)
 		if ctx.Err() != nil {
 			return
 		}
-		if err != nil && err.Error() != said {
+		if err != nil && err.Error() != logged {
 			s.log.Warn("the cluster cannot be watched: until it can, only the schedule starts passes", "error", err)
-			said = err.Error()
+			logged = err.Error()
 		}
 		if err == nil {
-			said = ""
+			logged = ""
 		}
 		select {
 		case <-ctx.Done():
@@ -107,19 +111,18 @@ func (s *Source) runSession(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	g := &cacheSession{kinds: kinds}
-	g.view = newView(s.LeaseNamespace, s.Now, func(what string) {
+	g.view = newView(s.cluster.LeaseNamespace, s.Now, func(what string) {
 		if s.isCurrent(g) {
 			s.changed(what)
 		}
-	})
-	g.view.knownReports = s.knownReports
+	}, s.reports)
 	g.watches = newWatchTracker(func() {
 		if s.isCurrent(g) {
 			s.changed("a watch")
 		}
 	})
 	select {
-	case <-s.rebuild: // what asked for it is done herewith
+	case <-s.rebuild: // these caches are what it asked for
 	default:
 	}
 	ended, err := s.start(ctx, g)
@@ -156,7 +159,7 @@ func (s *Source) nowWatchable(ctx context.Context, g *cacheSession) string {
 	for _, k := range g.kinds {
 		watched[k.resource.Resource] = true
 	}
-	for _, k := range kinds(s.Namespace, s.LeaseNamespace) {
+	for _, k := range kinds(s.cluster.Namespace, s.cluster.LeaseNamespace) {
 		if watched[k.resource.Resource] {
 			continue
 		}
@@ -182,7 +185,7 @@ func (s *Source) start(ctx context.Context, g *cacheSession) (ended <-chan error
 	c, err := cache.New(config, cache.Options{
 		Scheme: scheme.Scheme, Mapper: mapper(g.kinds, scheme.Scheme), ByObject: by,
 		DefaultWatchErrorHandler: func(_ context.Context, _ *toolscache.Reflector, err error) {
-			s.log.Debug("a watch has failed", "error", err) // again and again; the streams know
+			s.log.Debug("a watch has failed", "error", err) // again and again; the tracker knows
 		},
 	})
 	if err != nil {
@@ -228,7 +231,7 @@ func (v *view) handler(resource string) toolscache.ResourceEventHandler {
 // watchable are the kinds that are served and may be watched.
 func (s *Source) watchable(ctx context.Context) ([]kind, error) {
 	var found []kind
-	for _, k := range kinds(s.Namespace, s.LeaseNamespace) {
+	for _, k := range kinds(s.cluster.Namespace, s.cluster.LeaseNamespace) {
 		why, err := s.mayWatch(ctx, k)
 		switch {
 		case err != nil:
@@ -245,7 +248,7 @@ func (s *Source) watchable(ctx context.Context) ([]kind, error) {
 }
 
 func (s *Source) mayWatch(ctx context.Context, k kind) (why string, err error) {
-	return s.MayWatch(ctx, k.resource, k.where["metadata.namespace"], k.where["metadata.name"])
+	return s.cluster.MayWatch(ctx, k.resource, k.where["metadata.namespace"], k.where["metadata.name"])
 }
 
 func (s *Source) setSession(g *cacheSession) {
@@ -274,4 +277,21 @@ func (s *Source) Rebuild(why string) {
 	case s.rebuild <- why:
 	default:
 	}
+}
+
+// Relist reads again, by quorum, all but pods and reservations.
+func (s *Source) Relist(ctx context.Context, o *reconciler.Observation) (*reconciler.Observation, error) {
+	return s.cluster.Relist(ctx, o)
+}
+
+// GetLive reads again, by quorum, what is named.
+func (s *Source) GetLive(ctx context.Context, o *reconciler.Observation, what reconciler.LiveKeys) (*reconciler.Live, error) {
+	return s.cluster.GetLive(ctx, o, what)
+}
+
+// setLast keeps what cache passes take from the last full one.
+func (s *Source) setLast(o *reconciler.Observation) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last = o
 }

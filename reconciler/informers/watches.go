@@ -14,128 +14,128 @@ import (
 // failed. A cache by itself does not tell: it serves what it has for as long as
 // it cannot reach the API server.
 type watchTracker struct {
-	onChange func() // a watch has been opened, or the first failure since a check has come
+	onChange func() // a watch has been opened, or the first request since a verification has failed
 
 	mu          sync.Mutex
 	open        map[string]int // watches, by resource
-	lastFailure error          // the last failure since the caches were checked
-	failures    int            // failures so far
+	lastFailure error          // since the caches were verified
+	failures    int            // so far
 	opens       int            // watches opened so far
 }
 
-func newWatchTracker(moved func()) *watchTracker {
-	return &watchTracker{onChange: moved, open: map[string]int{}}
+func newWatchTracker(onChange func()) *watchTracker {
+	return &watchTracker{onChange: onChange, open: map[string]int{}}
 }
 
-// wrap makes the streams see all requests of a client.
-func (s *watchTracker) wrap(config *rest.Config) {
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return tripper{s, next} })
+// wrap makes the tracker see all requests of a client.
+func (t *watchTracker) wrap(config *rest.Config) {
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return roundTripper{t, next} })
 }
 
-type tripper struct {
-	*watchTracker
-	next http.RoundTripper
+type roundTripper struct {
+	tracker *watchTracker
+	next    http.RoundTripper
 }
 
-func (t tripper) RoundTrip(r *http.Request) (*http.Response, error) {
-	resp, err := t.next.RoundTrip(r)
+func (rt roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := rt.next.RoundTrip(r)
 	resource := path.Base(r.URL.Path)
 	switch {
 	case err != nil && r.Context().Err() != nil: // we ended it
 	case err != nil:
-		t.requestFailed(fmt.Errorf("%s: %w", resource, err))
-	case resp.StatusCode == http.StatusGone, // all is listed again
-		resp.StatusCode == http.StatusTooManyRequests: // it is asked again, and a full look would ask for much more
+		rt.tracker.requestFailed(fmt.Errorf("%s: %w", resource, err))
+	case resp.StatusCode == http.StatusGone, // the reflector lists everything again
+		resp.StatusCode == http.StatusTooManyRequests: // it is asked again, and a full pass would ask for much more
 	case resp.StatusCode >= http.StatusBadRequest:
-		t.requestFailed(fmt.Errorf("%s: %s", resource, resp.Status))
+		rt.tracker.requestFailed(fmt.Errorf("%s: %s", resource, resp.Status))
 	case r.URL.Query().Get("watch") == "true" || r.URL.Query().Get("watch") == "1":
-		t.watchOpened(resource)
-		resp.Body = &watchBody{ReadCloser: resp.Body, closed: sync.OnceFunc(func() { t.watchClosed(resource) })}
+		rt.tracker.watchOpened(resource)
+		resp.Body = &watchBody{ReadCloser: resp.Body, closed: sync.OnceFunc(func() { rt.tracker.watchClosed(resource) })}
 	}
 	return resp, err
 }
 
-// watchBody is the body of a watch.
+// watchBody is the body of a watch's response.
 type watchBody struct {
 	io.ReadCloser
 	closed func()
 }
 
-func (s *watchBody) Read(p []byte) (int, error) {
-	n, err := s.ReadCloser.Read(p)
+func (b *watchBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
 	if err != nil {
-		s.closed()
+		b.closed()
 	}
 	return n, err
 }
 
-func (s *watchBody) Close() error {
-	s.closed()
-	return s.ReadCloser.Close()
+func (b *watchBody) Close() error {
+	b.closed()
+	return b.ReadCloser.Close()
 }
 
-func (s *watchTracker) requestFailed(err error) {
-	s.mu.Lock()
-	first := s.lastFailure == nil
-	s.lastFailure = err
-	s.failures++
-	s.mu.Unlock()
+func (t *watchTracker) requestFailed(err error) {
+	t.mu.Lock()
+	first := t.lastFailure == nil
+	t.lastFailure = err
+	t.failures++
+	t.mu.Unlock()
 	if first {
-		s.onChange() // who waits for what the watches tell would wait in vain
+		t.onChange() // else whoever waits for an event would wait in vain
 	}
 }
 
-func (s *watchTracker) watchOpened(resource string) {
-	s.mu.Lock()
-	s.open[resource]++
-	s.opens++
-	s.mu.Unlock()
-	s.onChange()
+func (t *watchTracker) watchOpened(resource string) {
+	t.mu.Lock()
+	t.open[resource]++
+	t.opens++
+	t.mu.Unlock()
+	t.onChange()
 }
 
-func (s *watchTracker) watchClosed(resource string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.open[resource]--
+func (t *watchTracker) watchClosed(resource string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.open[resource]--
 }
 
-// status says what stands against the caches: a watch that is not open, or a
-// failure since they were checked.
-func (s *watchTracker) status(kinds []kind) error {
-	s.mu.Lock()
-	failed := s.lastFailure
-	s.mu.Unlock()
+// status returns why the caches may be out of date: a watch that is not open, or a
+// failure since they were verified; nil for neither.
+func (t *watchTracker) status(kinds []kind) error {
+	t.mu.Lock()
+	failed := t.lastFailure
+	t.mu.Unlock()
 	if failed != nil {
 		return fmt.Errorf("a request of the caches has failed: %w", failed)
 	}
-	return s.closedWatch(kinds)
+	return t.closedWatch(kinds)
 }
 
-// closedWatch says which watch is not open.
-func (s *watchTracker) closedWatch(kinds []kind) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// closedWatch names a watch that is not open; nil if all are.
+func (t *watchTracker) closedWatch(kinds []kind) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	for _, k := range kinds {
-		if s.open[k.resource.Resource] <= 0 {
+		if t.open[k.resource.Resource] <= 0 {
 			return fmt.Errorf("the watch of %s is not open", k.resource.Resource)
 		}
 	}
 	return nil
 }
 
-// counts are the failures and the opened watches so far.
-func (s *watchTracker) counts() (faults, opens int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.failures, s.opens
+// counts are the failed requests and the opened watches so far.
+func (t *watchTracker) counts() (failures, opens int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.failures, t.opens
 }
 
-// clearFailure takes back a failure that was followed by a check of the caches, if
-// there was no other since.
-func (s *watchTracker) clearFailure(faults int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.failures == faults {
-		s.lastFailure = nil
+// clearFailure forgets a failure that was followed by a verification of the caches, if
+// there was no other since there were so many.
+func (t *watchTracker) clearFailure(failures int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.failures == failures {
+		t.lastFailure = nil
 	}
 }

@@ -26,7 +26,7 @@ func (s *watchTracker) asks(ctx context.Context, t *testing.T, query string, a a
 	if err != nil {
 		t.Fatal(err)
 	}
-	resp, _ := tripper{s, a}.RoundTrip(r)
+	resp, _ := roundTripper{s, a}.RoundTrip(r)
 	return resp
 }
 

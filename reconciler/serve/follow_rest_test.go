@@ -34,7 +34,7 @@ func TestWhatIsFollowedLeavesMostOfTheRest(t *testing.T) {
 		for i := range 18 {
 			name := fmt.Sprintf("10.1.%d.0-24", i)
 			c.has(name, fmt.Sprintf("10.1.%d.0/24", i))
-			s.Changed()
+			s.Requests.Changed()
 			c.sleep(450 * time.Millisecond)
 		}
 		if took := time.Since(began); spent > took/3 {
@@ -48,7 +48,7 @@ func TestAFullPassIsNotPutOffByARest(t *testing.T) {
 	c := newCluster()
 	c.large = 2 * time.Second
 	serving(t, c, reconciler.Options{}, func(t *testing.T, s *Server) {
-		s.Changed()
+		s.Requests.Changed()
 		c.sleep(settleFor + c.large + 100*time.Millisecond)
 		asked := time.Now()
 		done := make(chan struct{})
@@ -66,13 +66,13 @@ func TestWhatMayBeFollowedIsNotPutOffByWhatMayNot(t *testing.T) {
 	c.large = 2 * time.Second
 	c.pools["10.1.0.0-24"] = aPool("10.1.0.0-24", "10.1.0.0/24")
 	serving(t, c, reconciler.Options{AllowMassRelease: true}, func(t *testing.T, s *Server) {
-		s.Changed()
+		s.Requests.Changed()
 		c.sleep(settleFor + c.large + 100*time.Millisecond)
 		c.changesUnknown = true // a label of a Node
-		s.Changed()
+		s.Requests.Changed()
 		c.sleep(300 * time.Millisecond)
 		c.has("10.1.0.0-24", "10.1.0.0/24")
-		s.Changed()
+		s.Requests.Changed()
 		found := time.Now()
 		for len(c.patches) == 0 {
 			c.sleep(100 * time.Millisecond)

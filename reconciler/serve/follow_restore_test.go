@@ -18,11 +18,11 @@ func TestARestoreThatIsNoticedWhileFollowingThrowsTheCachesAway(t *testing.T) {
 			c.pools["10.1.1.0-24"] = aPool("10.1.1.0-24", "10.1.1.0/24")
 			serving(t, c, reconciler.Options{AllowMassRelease: true}, func(t *testing.T, s *Server) {
 				c.large = rests
-				s.Changed()
+				s.Requests.Changed()
 				c.sleep(settleFor + c.large + 100*time.Millisecond)
 				c.revision = 50
 				c.has("10.1.0.0-24", "10.1.0.0/24")
-				s.Changed()
+				s.Requests.Changed()
 				c.sleep(time.Second)
 				if s.Full.History.Restored().IsZero() {
 					t.Fatal("the restore was not noticed")
@@ -31,7 +31,7 @@ func TestARestoreThatIsNoticedWhileFollowingThrowsTheCachesAway(t *testing.T) {
 					t.Errorf("the restore was noticed, and the caches are not thrown away")
 				}
 				c.has("10.1.1.0-24", "10.1.1.0/24")
-				s.Changed()
+				s.Requests.Changed()
 				c.sleep(time.Second)
 				if len(c.patched) > 0 && len(c.rebuilds) == 0 {
 					t.Errorf("released in %v on what the watches told after the restore was noticed", c.patched)

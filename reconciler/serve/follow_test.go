@@ -21,7 +21,7 @@ func large(t *testing.T, opts reconciler.Options, test func(t *testing.T, c *clu
 	}
 	opts.AllowMassRelease = true
 	serving(t, c, opts, func(t *testing.T, s *Server) {
-		s.Changed()
+		s.Requests.Changed()
 		c.sleep(settleFor + c.large + 100*time.Millisecond)
 		if len(c.cachePasses) != 1 {
 			t.Fatalf("%d looks", len(c.cachePasses))
@@ -34,17 +34,17 @@ func TestInALargeClusterWhatChangesIsFreedBeforeTheNextLookAtEverything(t *testi
 	large(t, reconciler.Options{}, func(t *testing.T, c *cluster, s *Server) {
 		for i := range 4 { // nothing to be freed
 			c.pools[fmt.Sprintf("10.1.%d.0-24", i)] = aPool(fmt.Sprintf("10.1.%d.0-24", i), fmt.Sprintf("10.1.%d.0/24", i))
-			s.Changed()
+			s.Requests.Changed()
 			c.sleep(500 * time.Millisecond)
 		}
 		c.has("10.1.5.0-24", "10.1.5.0/24")
-		s.Changed()
+		s.Requests.Changed()
 		c.sleep(500 * time.Millisecond)
 		if len(c.patches) != 1 || len(c.cachePasses) != 1 || len(c.followed) != 5 {
 			t.Errorf("%d patches, %d looks at everything, followed %d times", len(c.patches), len(c.cachePasses), len(c.followed))
 		}
 		c.has("10.1.6.0-24", "10.1.6.0/24") // the second check read as much as a look does
-		s.Changed()
+		s.Requests.Changed()
 		c.sleep(time.Second)
 		if len(c.patches) != 1 {
 			t.Errorf("%d patches", len(c.patches))
@@ -60,7 +60,7 @@ func TestManyChangesAtOnceAreFollowedTogether(t *testing.T) {
 	large(t, reconciler.Options{}, func(t *testing.T, c *cluster, s *Server) {
 		for i := range 8 {
 			c.has(fmt.Sprintf("10.1.%d.0-24", i), fmt.Sprintf("10.1.%d.0/24", i))
-			s.Changed()
+			s.Requests.Changed()
 		}
 		c.sleep(time.Second)
 		if len(c.followed) != 1 || len(c.patches) != 8 {
@@ -78,7 +78,7 @@ func TestWhatCannotBeFollowedWaitsForTheNextLookAtEverything(t *testing.T) {
 			large(t, reconciler.Options{}, func(t *testing.T, c *cluster, s *Server) {
 				set(c)
 				c.has("10.1.0.0-24", "10.1.0.0/24")
-				s.Changed()
+				s.Requests.Changed()
 				c.sleep(3 * time.Second)
 				if len(c.cachePasses) != 1 || len(c.patches) != 0 {
 					t.Errorf("%d looks at everything, %d patches", len(c.cachePasses), len(c.patches))
@@ -96,7 +96,7 @@ func TestWhatCannotBeFollowedWaitsForTheNextLookAtEverything(t *testing.T) {
 func TestWhatIsNotRipeIsNotFreedBecauseItChanged(t *testing.T) {
 	large(t, reconciler.Options{ConfirmAfter: time.Minute}, func(t *testing.T, c *cluster, s *Server) {
 		c.has("10.1.0.0-24", "10.1.0.0/24")
-		s.Changed()
+		s.Requests.Changed()
 		found := time.Now()
 		c.sleep(59 * time.Second)
 		if len(c.patches) != 0 {
@@ -113,11 +113,11 @@ func TestAPoolWhoseWritesFailIsNotFollowed(t *testing.T) {
 	large(t, reconciler.Options{}, func(t *testing.T, c *cluster, s *Server) {
 		c.fails["10.1.0.0-24"] = errors.New("an error on the server")
 		c.has("10.1.0.0-24", "10.1.0.0/24")
-		s.Changed()
+		s.Requests.Changed()
 		c.sleep(15 * time.Second) // a look at everything has found that it fails
 		tried := len(c.patches)
 		for range 5 {
-			s.Changed()
+			s.Requests.Changed()
 			c.sleep(200 * time.Millisecond)
 		}
 		if n := len(c.patches); n != tried {

@@ -13,14 +13,8 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
-// Guard raises the fence when etcd may have been restored, and lowers it when it was
-// not, or when all is settled. It runs in every replica: the one that led has often
-// ended by the time that the API server is back.
-//
-// Fence first, ask later: once the API server answers again after it did not, the fence
-// is raised, and only then what the caches hold is compared. A watch that ends in the
-// ordinary way, a conflict or a 429 is no such time.
-type Guard struct {
+// GuardConfig is what a Guard works with.
+type GuardConfig struct {
 	Fence    Fence
 	Detector RestoreDetector
 	// Timeout is how long a fence may stand, at most 90 s: an ADD waits up to 2 min
@@ -31,6 +25,17 @@ type Guard struct {
 	Metrics  *Metrics
 	Events   *Events
 	Log      *slog.Logger
+}
+
+// Guard raises the fence when etcd may have been restored, and lowers it when it was
+// not, or when nothing is left to be done after the restore. It runs in every replica:
+// the one that led has often ended by the time that the API server is back.
+//
+// Fence first, ask later: once the API server answers again after it did not, the fence
+// is raised, and only then is what the caches hold compared with etcd. A watch that ends
+// in the ordinary way, a conflict or a 429 is no such time.
+type Guard struct {
+	GuardConfig
 
 	wakeup chan struct{}
 
@@ -123,8 +128,10 @@ const (
 	pauseAfterFence = 30 * time.Second
 )
 
-// Init makes the channel, so that the methods may be called.
-func (g *Guard) Init() { g.wakeup = make(chan struct{}, 1) }
+// NewGuard returns a Guard whose methods may be called before it runs.
+func NewGuard(c GuardConfig) *Guard {
+	return &Guard{GuardConfig: c, wakeup: make(chan struct{}, 1)}
+}
 
 // Lead says that this replica leads from now on.
 func (g *Guard) Lead() {
@@ -178,12 +185,7 @@ func mergeLeases(into, from map[string][]string) {
 	}
 }
 
-func (g *Guard) wake() {
-	select {
-	case g.wakeup <- struct{}{}:
-	default:
-	}
-}
+func (g *Guard) wake() { request(g.wakeup) }
 
 // CheckFence checks --fence-timeout.
 func CheckFence(timeout time.Duration) error {

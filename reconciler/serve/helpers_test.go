@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
@@ -202,14 +203,13 @@ func servingAt(t *testing.T, cron string, c *cluster, opts reconciler.Options, t
 		}
 		quick := *full
 		quick.Source = view{c, false}
-		s := &Server{
-			Full: full, Quick: &quick, Caches: c, Clock: clock.RealClock{}, Log: log,
+		health := NewHealth(clock.RealClock{}, c.Synced)
+		s := New(Config{
+			Full: full, Quick: &quick, Caches: c, Requests: NewRequests(), Health: health,
 			Schedule: &schedule.Schedule{Expression: cron, Log: log},
-			Recorder: &Recorder{Log: log, Metrics: NewMetrics(prometheus.NewRegistry()), Events: &Events{EventRecorder: unheard{}}},
-		}
-		s.Init()
-		s.State = NewHealth(s.Clock, c.Synced)
-		s.State.Lead()
+			Recorder: &Recorder{Log: log, Metrics: NewMetrics(prometheus.NewRegistry()), Events: &Events{EventRecorder: &record.FakeRecorder{}}},
+		})
+		health.Lead()
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() { ended <- s.Run(ctx) }()

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/record"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 )
@@ -15,17 +15,9 @@ import (
 // one-shot form (v0.5) writes no events. A pass that has both a result and an
 // error looked, and left things.
 func Once(log *slog.Logger, pass func() (*reconciler.Result, error)) {
-	t := &Recorder{Log: log, Metrics: NewMetrics(prometheus.NewRegistry()), Events: &Events{EventRecorder: unheard{}}}
+	t := &Recorder{Log: log, Metrics: NewMetrics(prometheus.NewRegistry()), Events: &Events{EventRecorder: &record.FakeRecorder{}}}
 	t.fullPassStarted()
 	began := time.Now()
 	out, err := pass()
 	t.fullPassEnded(out, time.Since(began), err)
-}
-
-// unheard drops events.
-type unheard struct{}
-
-func (unheard) Event(runtime.Object, string, string, string)          {}
-func (unheard) Eventf(runtime.Object, string, string, string, ...any) {}
-func (unheard) AnnotatedEventf(runtime.Object, map[string]string, string, string, string, ...any) {
 }

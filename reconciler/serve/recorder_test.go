@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
@@ -19,7 +20,7 @@ import (
 func newRecorder(log *strings.Builder) *Recorder {
 	return &Recorder{
 		Log:     slog.New(slog.NewTextHandler(log, nil)),
-		Metrics: NewMetrics(prometheus.NewRegistry()), Events: &Events{EventRecorder: unheard{}},
+		Metrics: NewMetrics(prometheus.NewRegistry()), Events: &Events{EventRecorder: &record.FakeRecorder{}},
 	}
 }
 

@@ -26,7 +26,7 @@ func TestABurstOfChangesIsOneLook(t *testing.T) {
 	serving(t, c, reconciler.Options{}, func(t *testing.T, s *Server) {
 		c.has("10.1.0.0-24", "10.1.0.0/24")
 		for range 1000 {
-			s.Changed()
+			s.Requests.Changed()
 		}
 		c.sleep(time.Minute)
 		if n := len(c.cachePasses); n != 1 {
@@ -78,7 +78,7 @@ func TestWhatIsNotConfirmedIsLookedAtWhenItIsRipe(t *testing.T) {
 	c := newCluster()
 	serving(t, c, reconciler.Options{ConfirmAfter: 2 * time.Minute}, func(t *testing.T, s *Server) {
 		c.has("10.1.0.0-24", "10.1.0.0/24")
-		s.Changed()
+		s.Requests.Changed()
 		found := time.Now()
 		c.sleep(10 * time.Minute)
 		if len(c.patches) != 1 {
@@ -99,11 +99,11 @@ func TestAPoolWhoseWritesFailIsLeftAloneWhileOthersAreFreed(t *testing.T) {
 		c.fails["10.1.0.0-24"] = errors.New("an error on the server")
 		c.has("10.1.0.0-24", "10.1.0.0/24")
 		began := time.Now()
-		s.Changed()
+		s.Requests.Changed()
 		for i := range 40 { // another pool has a leak every now and then
 			name := fmt.Sprintf("10.2.%d.0-24", i)
 			c.has(name, fmt.Sprintf("10.2.%d.0/24", i))
-			s.Changed()
+			s.Requests.Changed()
 			c.sleep(15 * time.Second)
 			if n := len(c.pools[name].Allocations); n != 0 {
 				t.Errorf("%s is not freed", name)
@@ -128,11 +128,11 @@ func TestAPoolWhoseWritesFailIsLeftAloneWhileOthersAreFreed(t *testing.T) {
 			t.Error("it is not freed when its writes succeed again")
 		}
 		synctest.Wait()
-		if n := s.queue.NumRequeues("kube-system/10.1.0.0-24"); n != 0 {
+		if n := s.backoff.NumRequeues("kube-system/10.1.0.0-24"); n != 0 {
 			t.Errorf("%d failures are remembered", n)
 		}
-		if len(s.waiting)+len(s.failing) != 0 {
-			t.Errorf("waiting %v, failing %v", s.waiting, s.failing)
+		if len(s.retryAt)+len(s.failing) != 0 {
+			t.Errorf("waiting %v, failing %v", s.retryAt, s.failing)
 		}
 	})
 }
@@ -180,7 +180,7 @@ func TestCachesThatCannotBeReliedUponAskForFullPassesWithGrowingPauses(t *testin
 		c.unverified = fmt.Errorf("%w: a watch is closed", informers.ErrCacheUnverified)
 		began := time.Now()
 		for time.Since(began) < 10*time.Minute { // changes go on and on
-			s.Changed()
+			s.Requests.Changed()
 			c.sleep(300 * time.Millisecond)
 		}
 		between := pauses(since(c.passes, began))
@@ -197,11 +197,11 @@ func TestCachesThatCannotBeReliedUponAskForFullPassesWithGrowingPauses(t *testin
 		}
 
 		c.unverified = nil
-		s.Changed()
+		s.Requests.Changed()
 		c.sleep(time.Second)
 		c.unverified = informers.ErrCacheUnverified
 		again := time.Now()
-		s.Changed()
+		s.Requests.Changed()
 		c.sleep(10 * time.Second)
 		if passes := since(c.passes, again); len(passes) == 0 || passes[0].Sub(again) > 3*time.Second {
 			t.Errorf("the next fault begins with full passes at %v", passes)
@@ -213,7 +213,7 @@ func TestWhatIsDueWhileThereAreNoCachesIsNotLeftToTheSchedule(t *testing.T) {
 	c := newCluster()
 	serving(t, c, reconciler.Options{ConfirmAfter: time.Minute}, func(t *testing.T, s *Server) {
 		c.has("10.1.0.0-24", "10.1.0.0/24")
-		s.Changed()
+		s.Requests.Changed()
 		c.sleep(time.Second)
 		c.noCaches, c.unverified = true, fmt.Errorf("%w: there are none", informers.ErrCacheUnverified)
 		c.sleep(3 * time.Minute)
@@ -228,14 +228,14 @@ func TestAClusterThatCannotBeLookedAtIsTriedWithGrowingPauses(t *testing.T) {
 	serving(t, c, reconciler.Options{AllowMassRelease: true}, func(t *testing.T, s *Server) {
 		c.down, c.unverified = errors.New("cannot be reached"), informers.ErrCacheUnverified
 		began := time.Now()
-		s.Changed()
+		s.Requests.Changed()
 		c.sleep(10 * time.Minute)
 		between := pauses(since(c.passes, began))
 		if len(between) < 15 || len(between) > 30 || !slices.IsSorted(between) {
 			t.Errorf("full passes after %v", between)
 		}
-		if s.State.Alive(nil) != nil || s.State.Ready(nil) == nil {
-			t.Errorf("alive: %v, ready: %v", s.State.Alive(nil), s.State.Ready(nil))
+		if s.Health.Alive(nil) != nil || s.Health.Ready(nil) == nil {
+			t.Errorf("alive: %v, ready: %v", s.Health.Alive(nil), s.Health.Ready(nil))
 		}
 		c.down, c.unverified = nil, nil
 		c.has("10.1.0.0-24", "10.1.0.0/24")
@@ -243,7 +243,7 @@ func TestAClusterThatCannotBeLookedAtIsTriedWithGrowingPauses(t *testing.T) {
 		if n := len(c.patches); n != 1 {
 			t.Errorf("%d patches", n)
 		}
-		if err := s.State.Ready(nil); err != nil {
+		if err := s.Health.Ready(nil); err != nil {
 			t.Error(err)
 		}
 	})
@@ -255,7 +255,7 @@ func TestARestoreOfEtcdThatOnlyTheSecondLookSees(t *testing.T) {
 	serving(t, c, reconciler.Options{AllowMassRelease: true}, func(t *testing.T, s *Server) {
 		c.has("10.1.0.0-24", "10.1.0.0/24")
 		c.revision = 50
-		s.Changed()
+		s.Requests.Changed()
 		c.sleep(time.Second)
 		if len(c.cachePasses) != 1 || len(c.patches) != 0 || len(c.rebuilds) != 1 {
 			t.Errorf("%d looks, full passes %v, patches %v, rebuilt %q", len(c.cachePasses), c.passes, c.patches, c.rebuilds)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/tools/record"
 )
 
 // A watched is a cluster as a guard sees it, with its fence. Its parts are changed
@@ -142,10 +143,9 @@ func guarded(t *testing.T, w *watched, test func(t *testing.T, g *Guard), edits 
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w.revision = 100
-		g := &Guard{Fence: w, Detector: w, Timeout: MaxFence, Log: slog.New(slog.DiscardHandler),
-			Metrics: NewMetrics(prometheus.NewRegistry()), Events: &Events{EventRecorder: unheard{}},
-			FullPass: func() { w.mu.Lock(); defer w.mu.Unlock(); w.passes++ }}
-		g.Init()
+		g := NewGuard(GuardConfig{Fence: w, Detector: w, Timeout: MaxFence, Log: slog.New(slog.DiscardHandler),
+			Metrics: NewMetrics(prometheus.NewRegistry()), Events: &Events{EventRecorder: &record.FakeRecorder{}},
+			FullPass: func() { w.mu.Lock(); defer w.mu.Unlock(); w.passes++ }})
 		for _, edit := range edits {
 			edit(g)
 		}
