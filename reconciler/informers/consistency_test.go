@@ -11,7 +11,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 )
 
-// full makes a full look.
+// fullPass reads everything by quorum.
 func (b *bench) fullPass(t *testing.T) *reconciler.Observation {
 	t.Helper()
 	o, err := b.full.List(t.Context())
@@ -21,8 +21,8 @@ func (b *bench) fullPass(t *testing.T) *reconciler.Observation {
 	return o
 }
 
-// trusted reports whether a look at the caches can be made.
-func (b *bench) trusted(t *testing.T) bool {
+// verified reports whether the caches can be relied upon.
+func (b *bench) verified(t *testing.T) bool {
 	t.Helper()
 	_, err := b.source.List(t.Context())
 	if err != nil && !errors.Is(err, ErrCacheUnverified) {
@@ -31,7 +31,7 @@ func (b *bench) trusted(t *testing.T) bool {
 	return err == nil
 }
 
-// rebuilt says why the caches are to be rebuilt, "" if they are not.
+// rebuilt returns why the caches are to be rebuilt, "" if they are not.
 func (b *bench) rebuilt() string {
 	select {
 	case why := <-b.source.rebuild:
@@ -41,43 +41,43 @@ func (b *bench) rebuilt() string {
 	}
 }
 
-func TestCachesAreReliedUponSinceAFullLookThatAgreed(t *testing.T) {
+func TestCachesAreReliedUponSinceAFullPassThatAgreed(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.api.has("pods", aPod("web", "7"))
-	b.tells("pods", aPod("web", "7"))
-	if b.trusted(t) {
-		t.Error("they are trusted before they were compared")
+	b.watchEvent("pods", aPod("web", "7"))
+	if b.verified(t) {
+		t.Error("they are relied upon before they were compared")
 	}
 	b.fullPass(t)
-	if !b.trusted(t) {
-		t.Error("they are not trusted although they agree")
+	if !b.verified(t) {
+		t.Error("they are not relied upon although they agree")
 	}
 	equal(t, "read twice", b.api.lists["pods"], 1)
 	b.g.watches.requestFailed(errors.New("connection refused"))
-	if b.trusted(t) {
-		t.Error("they are trusted although a request has failed since")
+	if b.verified(t) {
+		t.Error("they are relied upon although a request has failed since")
 	}
 	b.fullPass(t)
-	if !b.trusted(t) {
-		t.Error("they are not trusted although they agree again")
+	if !b.verified(t) {
+		t.Error("they are not relied upon although they agree again")
 	}
 	b.g.watches.watchClosed("nodes")
-	if b.trusted(t) {
-		t.Error("they are trusted although a watch is closed")
+	if b.verified(t) {
+		t.Error("they are relied upon although a watch is closed")
 	}
 	equal(t, "broken", len(b.broken), 0)
 }
 
-func TestCachesThatStayOutOfStepAreThrownAway(t *testing.T) {
+func TestCachesThatKeepDifferingAreThrownAway(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		prepare func(b *bench)
 		why     string
 	}{
-		"a ghost":                   {func(b *bench) { b.tells("pods", aPod("web", "7")) }, "pods default/web is there and does not exist"},
-		"a gap":                     {func(b *bench) { b.api.has("pods", aPod("web", "7")) }, "pods default/web is missing there"},
-		"an old version, of a pool": {func(b *bench) { b.api.has("ippools", aPool("9", "web")); b.tells("ippools", aPool("7", "web")) }, "ippools kube-system/10.0.0.0-24 is there at resourceVersion 7 and was read at 9"},
+		"an object that is gone":                   {func(b *bench) { b.watchEvent("pods", aPod("web", "7")) }, "pods default/web is there and does not exist"},
+		"an object that it lacks":                     {func(b *bench) { b.api.has("pods", aPod("web", "7")) }, "pods default/web is missing there"},
+		"an old version, of a pool": {func(b *bench) { b.api.has("ippools", aPool("9", "web")); b.watchEvent("ippools", aPool("7", "web")) }, "ippools kube-system/10.0.0.0-24 is there at resourceVersion 7 and was read at 9"},
 		"more than one":             {func(b *bench) { b.api.has("pods", aPod("a", "7"), aPod("b", "8")) }, "pods default/a is missing there, and 1 more"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -89,8 +89,8 @@ func TestCachesThatStayOutOfStepAreThrownAway(t *testing.T) {
 			equal(t, "rebuilt", b.rebuilt(), tt.why)
 			equal(t, "restored", o.Restored, "")
 			equal(t, "lists of pods", b.api.lists["pods"], 2)
-			if b.trusted(t) {
-				t.Error("they are trusted")
+			if b.verified(t) {
+				t.Error("they are relied upon")
 			}
 		})
 	}
@@ -99,14 +99,14 @@ func TestCachesThatStayOutOfStepAreThrownAway(t *testing.T) {
 func TestCachesThatCatchUpAreNotThrownAway(t *testing.T) {
 	t.Parallel()
 	for name, catchUp := range map[string]func(b *bench){
-		"wholly": func(b *bench) { b.tells("pods", aPod("web", "9")) },
+		"wholly": func(b *bench) { b.watchEvent("pods", aPod("web", "9")) },
 		// A pod that changes all the time is never caught up with.
-		"and are behind again": func(b *bench) { b.tells("pods", aPod("web", "8")) },
+		"and are behind again": func(b *bench) { b.watchEvent("pods", aPod("web", "8")) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
-			b.tells("pods", aPod("web", "7"))
+			b.watchEvent("pods", aPod("web", "7"))
 			b.api.has("pods", aPod("web", "9"))
 			b.api.onList = func(resource string, n int) {
 				if resource == "pods" && n == 2 {
@@ -116,14 +116,14 @@ func TestCachesThatCatchUpAreNotThrownAway(t *testing.T) {
 			b.fullPass(t)
 			equal(t, "broken", len(b.broken), 0)
 			equal(t, "lists of pods", b.api.lists["pods"], 2)
-			if !b.trusted(t) {
-				t.Error("they are not trusted")
+			if !b.verified(t) {
+				t.Error("they are not relied upon")
 			}
 		})
 	}
 }
 
-func TestAWatchThatWasClosedMayStillTell(t *testing.T) {
+func TestAWatchThatWasClosedMayStillCatchUp(t *testing.T) {
 	t.Parallel()
 	for name, closed := range map[string]func(b *bench){
 		"closed":           func(b *bench) { b.g.watches.watchClosed("pods") },
@@ -142,8 +142,8 @@ func TestAWatchThatWasClosedMayStillTell(t *testing.T) {
 			b.g.watches.requestFailed(errors.New("connection refused"))
 			b.fullPass(t)
 			equal(t, "broken", len(b.broken), 0)
-			if b.trusted(t) {
-				t.Error("they are trusted")
+			if b.verified(t) {
+				t.Error("they are relied upon")
 			}
 		})
 	}
@@ -161,7 +161,7 @@ func TestARestoreOfEtcdIsSeenBy(t *testing.T) {
 		}, "pods default/web is at resourceVersion 60 after 70"},
 		"an object that a watch told of again": {func(b *bench) {
 			b.api.has("pods", aPod("web", "60"))
-			b.tells("pods", aPod("web", "60"))
+			b.watchEvent("pods", aPod("web", "60"))
 		}, "pods default/web is at resourceVersion 60 after 70"},
 	}
 	for name, tt := range restored {
@@ -169,14 +169,14 @@ func TestARestoreOfEtcdIsSeenBy(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
 			b.api.has("pods", aPod("web", "70"))
-			b.tells("pods", aPod("web", "70"))
+			b.watchEvent("pods", aPod("web", "70"))
 			b.fullPass(t)
 			tt.prepare(b)
 			o := b.fullPass(t)
 			equal(t, "restored", o.Restored, tt.why)
 			equal(t, "rebuilt", b.rebuilt(), tt.why)
-			if b.trusted(t) {
-				t.Error("they are trusted")
+			if b.verified(t) {
+				t.Error("they are relied upon")
 			}
 		})
 	}
@@ -184,35 +184,35 @@ func TestARestoreOfEtcdIsSeenBy(t *testing.T) {
 	t.Run("another pod of the same name it is not", func(t *testing.T) {
 		t.Parallel()
 		b := newBench(t)
-		b.tells("pods", aPod("web", "70"))
+		b.watchEvent("pods", aPod("web", "70"))
 		next := aPod("web", "60")
 		next.UID = "uid-2"
-		b.tells("pods", next)
+		b.watchEvent("pods", next)
 		b.api.has("pods", next)
 		equal(t, "restored", b.fullPass(t).Restored, "")
 	})
 }
 
-func TestARevisionThatRanBackwardsIsSeenWhenAWatchIsOpenedAnew(t *testing.T) {
+func TestARevisionThatRanBackwardsIsSeenWhenAWatchIsReopened(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.api.has("pods", aPod("web", "70"))
-	b.tells("pods", aPod("web", "70"))
+	b.watchEvent("pods", aPod("web", "70"))
 	b.fullPass(t)
 	b.api.revision = 50
-	if !b.trusted(t) { // nothing gave a reason to ask
-		t.Error("they are not trusted")
+	if !b.verified(t) { // nothing gave a reason to ask
+		t.Error("they are not relied upon")
 	}
 	b.g.watches.watchClosed("pods")
 	b.g.watches.watchOpened("pods")
-	if b.trusted(t) {
-		t.Error("they are trusted")
+	if b.verified(t) {
+		t.Error("they are relied upon")
 	}
-	b.api.revision = 200 // it grows past the old one before a full look is made
+	b.api.revision = 200 // it grows past the old one before a full pass is made
 	if o := b.fullPass(t); !strings.Contains(o.Restored, "50") {
-		t.Errorf("the full look says %q", o.Restored)
+		t.Errorf("the full pass reports %q", o.Restored)
 	}
-	equal(t, "the next full look", b.fullPass(t).Restored, "")
+	equal(t, "the next full pass", b.fullPass(t).Restored, "")
 }
 
 func TestWhatMayBeWatchedNoMoreEndsTheCaches(t *testing.T) {
@@ -220,13 +220,13 @@ func TestWhatMayBeWatchedNoMoreEndsTheCaches(t *testing.T) {
 	b := newBench(t)
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "worker-1", ResourceVersion: "7"}}
 	b.api.has("nodes", node)
-	b.tells("nodes", node)
+	b.watchEvent("nodes", node)
 	b.fullPass(t)
 	b.api.denied = "nodes"
 	b.fullPass(t)
-	equal(t, "broken", b.broken, "[]") // that no node is read any more makes none a ghost
+	equal(t, "broken", b.broken, "[]") // that no node is read any more is no difference
 	equal(t, "rebuilt", b.rebuilt(), "what may be watched has changed")
-	if b.trusted(t) {
-		t.Error("they are trusted")
+	if b.verified(t) {
+		t.Error("they are relied upon")
 	}
 }

@@ -135,8 +135,8 @@ func kindOf(resource string) kind {
 	panic("no kind of " + resource)
 }
 
-// tells is an event of a watch: an object is there, or has changed.
-func (b *bench) tells(resource string, o client.Object) *item {
+// watchEvent is an event of a watch: an object is there, or has changed.
+func (b *bench) watchEvent(resource string, o client.Object) *item {
 	kept, err := kindOf(resource).transform(o.DeepCopyObject())
 	if err != nil {
 		panic(err)

@@ -11,7 +11,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 )
 
-func TestAReportThatTheWatchesHadToldOfIsMissedForAWhile(t *testing.T) {
+func TestAReportThatTheWatchesHadSeenIsMissedForAWhile(t *testing.T) {
 	t.Parallel()
 	sees := func(k *knownReports, now time.Time, there ...string) []string {
 		o := &reconciler.Observation{Now: now}
@@ -27,30 +27,30 @@ func TestAReportThatTheWatchesHadToldOfIsMissedForAWhile(t *testing.T) {
 	b := newBench(t)
 	nothing := []string(nil)
 	equal(t, "of none", sees(b.source.reports, now), nothing)
-	one := b.tells("sandboxreports", aReport("7"))
+	one := b.watchEvent("sandboxreports", aReport("7"))
 	equal(t, "of one that is there", sees(b.source.reports, now, "worker-1"), nothing)
 	b.g.view.remove("sandboxreports", one)
 	equal(t, "of one that went", sees(b.source.reports, now.Add(5*time.Minute)), []string{"worker-1"})
 	equal(t, "ten minutes later", sees(b.source.reports, now.Add(missedFor)), []string{"worker-1"})
 	equal(t, "after that", sees(b.source.reports, now.Add(missedFor+time.Minute)), nothing)
 
-	b.tells("sandboxreports", aReport("8"))
+	b.watchEvent("sandboxreports", aReport("8"))
 	equal(t, "in caches that are thrown away", sees(b.source.reports, now), []string{"worker-1"}) // nobody told that it went
-	b.tells("sandboxreports", aReport("9"))
+	b.watchEvent("sandboxreports", aReport("9"))
 	equal(t, "and that is there again", sees(b.source.reports, now, "worker-1"), nothing)
-	b.tells("sandboxreports", aReport("10"))
+	b.watchEvent("sandboxreports", aReport("10"))
 	b.source.reports.setMissed(&reconciler.Observation{Now: now, ReportsUnreadable: true})
-	equal(t, "after a look that could not read reports", sees(b.source.reports, now, "worker-1"), nothing)
+	equal(t, "after a pass that could not read reports", sees(b.source.reports, now, "worker-1"), nothing)
 }
 
-func TestBothKindsOfLooksTellWhichReportsAreMissed(t *testing.T) {
+func TestBothKindsOfPassesReportWhichReportsAreMissed(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.g.view.remove("sandboxreports", b.tells("sandboxreports", aReport("7")))
-	equal(t, "a full look", len(b.fullPass(t).Missed), 1)
+	b.g.view.remove("sandboxreports", b.watchEvent("sandboxreports", aReport("7")))
+	equal(t, "a full pass", len(b.fullPass(t).Missed), 1)
 	o, err := b.source.List(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	equal(t, "a look at the caches", len(o.Missed), 1)
+	equal(t, "a cache pass", len(o.Missed), 1)
 }

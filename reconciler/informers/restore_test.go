@@ -22,9 +22,9 @@ func TestTheLeasesOfThePoolsThatTheWatchesHaveToldOf(t *testing.T) {
 	slice.SetName("worker-1-10.0.0.0-24")
 	elsewhere := aPool("9", "web")
 	elsewhere.SetNamespace("other")
-	b.tells("ippools", aPool("7", "web"))
-	b.tells("ippools", slice)
-	b.tells("ippools", elsewhere)
+	b.watchEvent("ippools", aPool("7", "web"))
+	b.watchEvent("ippools", slice)
+	b.watchEvent("ippools", elsewhere)
 	all := b.source.Leases()
 	equal(t, "namespaces", len(all), 2)
 	equal(t, "of one", len(all["kube-system"]), 2)
@@ -40,24 +40,24 @@ func TestWhatShowsThatEtcdRanBackwards(t *testing.T) {
 		why     string
 	}{
 		"nothing": {func(b *bench) {}, ""},
-		"its revision": {func(b *bench) { b.tells("pods", aPod("web", "120")) },
+		"its revision": {func(b *bench) { b.watchEvent("pods", aPod("web", "120")) },
 			"etcd is at resourceVersion 100 after 120"},
 		"a pool, though the revision was bumped": {func(b *bench) {
-			b.tells("ippools", aPool("90", "web"))
+			b.watchEvent("ippools", aPool("90", "web"))
 			b.api.has("ippools", aPool("80", "web"))
 		}, "ippools kube-system/10.0.0.0-24 is at resourceVersion 80 after 90"},
 		"an agent's Lease, though the revision was bumped": {func(b *bench) {
-			b.tells("leases", leaseOfNode("worker-1", "90"))
+			b.watchEvent("leases", leaseOfNode("worker-1", "90"))
 			b.api.has("leases", leaseOfNode("worker-1", "80"))
 		}, "leases kube-system/worker-1 is at resourceVersion 80 after 90"},
 		"not one that was recreated": {func(b *bench) {
 			other := leaseOfNode("worker-1", "80")
 			other.UID = "uid-2"
-			b.tells("leases", leaseOfNode("worker-1", "90"))
+			b.watchEvent("leases", leaseOfNode("worker-1", "90"))
 			b.api.has("leases", other)
 		}, ""},
 		"not one that has changed since": {func(b *bench) {
-			b.tells("ippools", aPool("80", "web"))
+			b.watchEvent("ippools", aPool("80", "web"))
 			b.api.has("ippools", aPool("90", "web"))
 		}, ""},
 	} {
@@ -77,22 +77,22 @@ func TestWhatShowsThatEtcdRanBackwards(t *testing.T) {
 	}
 }
 
-func TestARestoreThatIsNoticedIsInTheNextFullLookAndTheCachesAreBuiltAgain(t *testing.T) {
+func TestARestoreIsReportedByTheNextFullPassAndTheCachesAreRebuilt(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	intact := time.Now().Add(-time.Minute)
 	b.source.RecordRestore("a pool is older", intact)
 	equal(t, "rebuilt", b.rebuilt(), "a pool is older")
 	o := b.fullPass(t)
-	equal(t, "what the look tells", []any{o.Restored, o.Intact}, []any{"a pool is older", intact})
+	equal(t, "what the pass reports", []any{o.Restored, o.Intact}, []any{"a pool is older", intact})
 	o = b.fullPass(t)
-	equal(t, "the look after it", []any{o.Restored, o.Intact.IsZero()}, []any{"", true})
+	equal(t, "the pass after it", []any{o.Restored, o.Intact.IsZero()}, []any{"", true})
 }
 
-func TestAnErrorIsNoSignThatEtcdDidNotRunBackwards(t *testing.T) {
+func TestAnErrorDoesNotShowThatEtcdDidNotRunBackwards(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.tells("ippools", aPool("90", "web"))
+	b.watchEvent("ippools", aPool("90", "web"))
 	b.api.mu.Lock()
 	b.api.denied = "ippools"
 	b.api.mu.Unlock()
@@ -101,7 +101,7 @@ func TestAnErrorIsNoSignThatEtcdDidNotRunBackwards(t *testing.T) {
 	}
 }
 
-func TestAFullLookThatHangsBeginsAnewWhenTheAPIServerIsBack(t *testing.T) {
+func TestAFullPassThatHangsIsRestartedWhenTheAPIServerIsBack(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	hangs, hung := make(chan struct{}), make(chan struct{})
@@ -122,9 +122,9 @@ func TestAFullLookThatHangsBeginsAnewWhenTheAPIServerIsBack(t *testing.T) {
 	b.fullPass(t)
 }
 
-// A replica that does not lead notices a restore as well, and makes no full look before it
+// A replica that does not lead notices a restore as well, and makes no full pass before it
 // leads: that may be days later.
-func TestARestoreThatNoLookHasToldIsNoNewsADayLater(t *testing.T) {
+func TestARestoreThatNoPassHasReportedIsDroppedADayLater(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	late := time.Duration(0)
@@ -141,18 +141,18 @@ func TestARestoreThatNoLookHasToldIsNoNewsADayLater(t *testing.T) {
 	if _, err := b.source.Ping(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if o := b.fullPass(t); o.Restored != "" { // its first look as the leader
+	if o := b.fullPass(t); o.Restored != "" { // its first pass as the leader
 		t.Errorf("at %s etcd was restored: %q, all was well at %s", o.Now, o.Restored, o.Intact)
 	}
 }
 
-// While the guard asks whether etcd was restored, behind a fence, a full look may see it
+// While the guard asks whether etcd was restored, behind a fence, a full pass may see it
 // first, and throws away the caches that show it.
-func TestWhatAFullLookShowsIsToldBeforeTheCachesAreThrownAway(t *testing.T) {
+func TestARestoreIsReportedBeforeTheCachesAreThrownAway(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.api.has("pods", aPod("web", "70"))
-	b.tells("pods", aPod("web", "70"))
+	b.watchEvent("pods", aPod("web", "70"))
 	b.fullPass(t)
 	var told []string
 	b.full.config.OnRestore = func(why string, at time.Time) {
@@ -165,6 +165,6 @@ func TestWhatAFullLookShowsIsToldBeforeTheCachesAreThrownAway(t *testing.T) {
 	b.api.revision = 50
 	b.api.mu.Unlock()
 	if o := b.fullPass(t); o.Restored == "" || len(told) != 1 || told[0] != o.Restored {
-		t.Errorf("the look shows %q, and %q was told", o.Restored, told)
+		t.Errorf("the pass shows %q, and %q was told", o.Restored, told)
 	}
 }

@@ -23,7 +23,7 @@ func (b busy) Hold(context.Context, string, []string, func(context.Context, *rec
 	return reconciler.ErrLeaseBusy
 }
 
-// What was refused while it was followed is left alone for a while, as after a look, and counted.
+// What was refused while it was followed is left alone for a while, as after a pass, and counted.
 func TestWhatIsRefusedWhileFollowingIsLeftAloneAndCounted(t *testing.T) {
 	large(t, reconciler.Options{}, func(t *testing.T, c *cluster, s *Server) {
 		var holds []time.Time

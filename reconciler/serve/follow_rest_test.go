@@ -24,8 +24,8 @@ func (r refreshing) Relist(ctx context.Context, o *reconciler.Observation) (*rec
 	return r.view.Relist(ctx, o)
 }
 
-// A rest is one: what is followed must not read everything again and again.
-func TestWhatIsFollowedLeavesMostOfTheRest(t *testing.T) {
+// What follows a change must not read everything again and again.
+func TestFollowingChangesLeavesMostOfThePause(t *testing.T) {
 	large(t, reconciler.Options{}, func(t *testing.T, c *cluster, s *Server) {
 		var spent time.Duration
 		n := 0
@@ -43,8 +43,8 @@ func TestWhatIsFollowedLeavesMostOfTheRest(t *testing.T) {
 	})
 }
 
-// A full pass that is asked for does not wait for the end of a rest.
-func TestAFullPassIsNotPutOffByARest(t *testing.T) {
+// A full pass that is asked for does not wait for the end of a pause.
+func TestAFullPassIsNotPutOffByAPause(t *testing.T) {
 	c := newCluster()
 	c.large = 2 * time.Second
 	serving(t, c, reconciler.Options{}, func(t *testing.T, s *Server) {
@@ -60,7 +60,7 @@ func TestAFullPassIsNotPutOffByARest(t *testing.T) {
 	})
 }
 
-// One object that only a look at everything tells of must not stop all that could be followed.
+// One object of which only a cache pass tells must not stop all that could be followed.
 func TestWhatMayBeFollowedIsNotPutOffByWhatMayNot(t *testing.T) {
 	c := newCluster()
 	c.large = 2 * time.Second

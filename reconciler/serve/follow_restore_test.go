@@ -10,7 +10,7 @@ import (
 // That etcd was restored is noticed by the second check. From then on nothing is
 // released on what the watches told, until the caches are thrown away.
 func TestARestoreThatIsNoticedWhileFollowingThrowsTheCachesAway(t *testing.T) {
-	for name, rests := range map[string]time.Duration{"by a look, without a rest": 0, "by what is followed": 2 * time.Second} {
+	for name, rests := range map[string]time.Duration{"by a cache pass, without a pause": 0, "by following a change": 2 * time.Second} {
 		t.Run(name, func(t *testing.T) {
 			c := newCluster()
 			c.revision = 100

@@ -9,8 +9,8 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 )
 
-// large is a cluster of which a look at everything takes a second, with pools that
-// are empty so far. The first such look has just been made: the next is due in four
+// large is a cluster of which a cache pass takes a second, with pools that
+// are empty so far. The first such pass has just been made: the next is due in four
 // seconds.
 func large(t *testing.T, opts reconciler.Options, test func(t *testing.T, c *cluster, s *Server)) {
 	c := newCluster()
@@ -24,13 +24,13 @@ func large(t *testing.T, opts reconciler.Options, test func(t *testing.T, c *clu
 		s.Requests.Changed()
 		c.sleep(settleFor + c.large + 100*time.Millisecond)
 		if len(c.cachePasses) != 1 {
-			t.Fatalf("%d looks", len(c.cachePasses))
+			t.Fatalf("%d cache passes", len(c.cachePasses))
 		}
 		test(t, c, s)
 	})
 }
 
-func TestInALargeClusterWhatChangesIsFreedBeforeTheNextLookAtEverything(t *testing.T) {
+func TestInALargeClusterWhatChangesIsFreedBeforeTheNextCachePass(t *testing.T) {
 	large(t, reconciler.Options{}, func(t *testing.T, c *cluster, s *Server) {
 		for i := range 4 { // nothing to be freed
 			c.pools[fmt.Sprintf("10.1.%d.0-24", i)] = aPool(fmt.Sprintf("10.1.%d.0-24", i), fmt.Sprintf("10.1.%d.0/24", i))
@@ -41,9 +41,9 @@ func TestInALargeClusterWhatChangesIsFreedBeforeTheNextLookAtEverything(t *testi
 		s.Requests.Changed()
 		c.sleep(500 * time.Millisecond)
 		if len(c.patches) != 1 || len(c.cachePasses) != 1 || len(c.followed) != 5 {
-			t.Errorf("%d patches, %d looks at everything, followed %d times", len(c.patches), len(c.cachePasses), len(c.followed))
+			t.Errorf("%d patches, %d cache passes, followed %d times", len(c.patches), len(c.cachePasses), len(c.followed))
 		}
-		c.has("10.1.6.0-24", "10.1.6.0/24") // the second check read as much as a look does
+		c.has("10.1.6.0-24", "10.1.6.0/24") // the second check read as much as a cache pass does
 		s.Requests.Changed()
 		c.sleep(time.Second)
 		if len(c.patches) != 1 {
@@ -51,7 +51,7 @@ func TestInALargeClusterWhatChangesIsFreedBeforeTheNextLookAtEverything(t *testi
 		}
 		c.sleep(5 * time.Second)
 		if len(c.patches) != 2 {
-			t.Errorf("%d patches after the next look at everything", len(c.patches))
+			t.Errorf("%d patches after the next cache pass", len(c.patches))
 		}
 	})
 }
@@ -69,9 +69,9 @@ func TestManyChangesAtOnceAreFollowedTogether(t *testing.T) {
 	})
 }
 
-func TestWhatCannotBeFollowedWaitsForTheNextLookAtEverything(t *testing.T) {
+func TestWhatCannotBeFollowedWaitsForTheNextCachePass(t *testing.T) {
 	for name, set := range map[string]func(*cluster){
-		"only a look tells what has changed": func(c *cluster) { c.changesUnknown = true },
+		"only a cache pass tells what has changed": func(c *cluster) { c.changesUnknown = true },
 		"the caches cannot be relied upon":   func(c *cluster) { c.unverified = errors.New("a watch is not open") },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -81,12 +81,12 @@ func TestWhatCannotBeFollowedWaitsForTheNextLookAtEverything(t *testing.T) {
 				s.Requests.Changed()
 				c.sleep(3 * time.Second)
 				if len(c.cachePasses) != 1 || len(c.patches) != 0 {
-					t.Errorf("%d looks at everything, %d patches", len(c.cachePasses), len(c.patches))
+					t.Errorf("%d cache passes, %d patches", len(c.cachePasses), len(c.patches))
 				}
 				c.unverified = nil
 				c.sleep(3 * time.Second)
 				if len(c.cachePasses) != 2 || len(c.patches) != 1 {
-					t.Errorf("%d looks at everything, %d patches", len(c.cachePasses), len(c.patches))
+					t.Errorf("%d cache passes, %d patches", len(c.cachePasses), len(c.patches))
 				}
 			})
 		})
@@ -114,7 +114,7 @@ func TestAPoolWhoseWritesFailIsNotFollowed(t *testing.T) {
 		c.fails["10.1.0.0-24"] = errors.New("an error on the server")
 		c.has("10.1.0.0-24", "10.1.0.0/24")
 		s.Requests.Changed()
-		c.sleep(15 * time.Second) // a look at everything has found that it fails
+		c.sleep(15 * time.Second) // a cache pass has found that it fails
 		tried := len(c.patches)
 		for range 5 {
 			s.Requests.Changed()

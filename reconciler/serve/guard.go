@@ -39,18 +39,18 @@ type Guard struct {
 
 	wakeup chan struct{}
 
-	// What the goroutine of Run alone uses:
-	leases         map[string][]string // of the pools, when all was well
+	// Only the goroutine of Run uses these:
+	leases         map[string][]string // of the pools that were known while nothing was amiss
 	revision       uint64
 	serverAway     bool
-	lastIntact     time.Time // when the API server last answered while all was well, by its clock
+	lastIntact     time.Time // when the API server last answered while nothing was amiss, by its clock
 	answeredAt     time.Time // when the API server first answered again
 	raisedAt       time.Time // zero while the fence is not raised
 	standing       <-chan struct{}
 	comparing      bool          // it is not known yet whether etcd was restored
 	compareTimeout time.Duration // of the next comparison
 	noRaiseBefore  time.Time     // until when no fence is raised for nothing but that the API server was away
-	warnedNoLeases bool          // it was said that the Leases are not known
+	warnedNoLeases bool          // it was logged that the Leases are not known
 	awaySince      time.Time     // since when the API server is away
 
 	mu              sync.Mutex
@@ -61,11 +61,11 @@ type Guard struct {
 	passLeases      map[string][]string
 	restoreReason   string    // what showed it, for the fence that is raised
 	standingSince   time.Time // since when the fence stands, by our own clock
-	remaining       string    // what the last full pass under the fence left to be settled
-	settled         bool      // nothing
+	remaining       string    // what the last full pass under the fence left to be done
+	recovered       bool      // nothing remains
 }
 
-// Fence is kube's.
+// Fence is a kube.Fence.
 type Fence interface {
 	Lead()
 	Raise(leases map[string][]string) (stood <-chan struct{})
@@ -81,16 +81,16 @@ type Fence interface {
 	PeerFence(ctx context.Context, leases map[string][]string) (why string, age time.Duration, err error)
 }
 
-// RestoreDetector are how it is noticed that etcd was restored.
+// RestoreDetector notices that etcd was restored.
 type RestoreDetector interface {
-	// Ping returns etcd's revision, 0 where it is not told. The error says that the
+	// Ping returns etcd's revision, 0 where it is not known. The error means that the
 	// API server does not answer, or cannot.
 	Ping(ctx context.Context) (revision uint64, err error)
 	// Leases are whereabouts' Leases for the pools that are known, by namespace.
 	Leases() map[string][]string
-	// RestartFullPass has a full look that is under way begin again.
+	// RestartFullPass has a full pass that is under way begin again.
 	RestartFullPass()
-	// RanBackwards says what shows that etcd was restored since the watches told of
+	// RanBackwards returns what shows that etcd was restored since the watches told of
 	// what they did, "" if nothing does.
 	RanBackwards(ctx context.Context) (why string, err error)
 	// RecordRestore takes in that it was, and when the API server last answered before, by
@@ -100,7 +100,7 @@ type RestoreDetector interface {
 	Now() time.Time
 }
 
-// MaxFence is for how long a fence may stand.
+// MaxFence is for how long a fence may stand at most.
 const MaxFence = kube.LongestFence
 
 const (
@@ -114,7 +114,7 @@ const (
 	awayPingTimeout  = time.Second
 	// raisedPingInterval is how often it is asked while the fence is raised.
 	raisedPingInterval = 200 * time.Millisecond
-	// firstCompareTimeout is how long the first comparison may take, and askFor the longest: an API
+	// firstCompareTimeout is how long the first comparison may take, and maxCompareTimeout any: an API
 	// server that has just begun answers that it is asked again after 5 s.
 	firstCompareTimeout = time.Second
 	maxCompareTimeout   = 16 * time.Second
@@ -122,7 +122,7 @@ const (
 	takeTimeout = 2 * time.Second
 	// leaseExpiry is after how long Leases that nobody renewed have surely gone to others.
 	leaseExpiry = 5 * time.Second
-	// maxFenceDelay is how soon after the API server answers again a fence is taken.
+	// maxFenceDelay is within what time after the API server answers again a fence is raised.
 	maxFenceDelay = 5 * time.Second
 	// pauseAfterFence is for how long after a fence no other is raised, but for a restore.
 	pauseAfterFence = 30 * time.Second
@@ -133,7 +133,7 @@ func NewGuard(c GuardConfig) *Guard {
 	return &Guard{GuardConfig: c, wakeup: make(chan struct{}, 1)}
 }
 
-// Lead says that this replica leads from now on.
+// Lead takes note that this replica leads from now on.
 func (g *Guard) Lead() {
 	g.Fence.Lead()
 	g.mu.Lock()
@@ -141,9 +141,9 @@ func (g *Guard) Lead() {
 	g.leading = true
 }
 
-// RestoreReported takes in that a look or an agent showed that etcd was restored, and its date by
-// the API server's clock. One whose fence has ended is no news: who begins to lead tells of
-// it by its date, or as what this replica itself has noticed by the date of now.
+// RestoreReported takes in that a pass or an agent showed that etcd was restored, and when by
+// the API server's clock. One whose fence has ended is not new: a replica that begins to lead
+// reports it with its date, or, where it noticed it itself, with the date of now.
 func (g *Guard) RestoreReported(why string, at time.Time) {
 	g.mu.Lock()
 	if at.After(g.endedAt) && (why != g.endedRestore || at.Sub(g.endedAt) > sameRestoreWithin) {
@@ -169,8 +169,8 @@ func (g *Guard) PassEnded(began time.Time, out *reconciler.Result) {
 	g.passLeases = leases
 	if g.restoreReason != "" && !g.standingSince.IsZero() && began.After(g.standingSince) {
 		since, standing := g.Fence.Since()
-		g.remaining = unsettled(out, since)
-		g.settled = standing && g.remaining == ""
+		g.remaining = remainingWork(out, since)
+		g.recovered = standing && g.remaining == ""
 	}
 	g.wake()
 }

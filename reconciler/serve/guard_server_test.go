@@ -17,7 +17,7 @@ import (
 )
 
 // guards gives a server that runs a guard.
-func (w *watched) guards(t *testing.T, c *cluster, s *Server) {
+func (w *guardedCluster) guards(t *testing.T, c *cluster, s *Server) {
 	w.revision = 100
 	g := NewGuard(GuardConfig{Fence: w, Detector: w, Timeout: MaxFence, Log: slog.New(slog.DiscardHandler), FullPass: s.Requests.FullPass,
 		Metrics: NewMetrics(prometheus.NewRegistry()), Events: &Events{EventRecorder: &record.FakeRecorder{}}})

@@ -20,8 +20,8 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 )
 
-func aCluster() *watched {
-	return &watched{leases: map[string][]string{"kube-system": {"whereabouts"}}}
+func aCluster() *guardedCluster {
+	return &guardedCluster{leases: map[string][]string{"kube-system": {"whereabouts"}}}
 }
 
 func (g *Guard) outcomes(t *testing.T, want map[string]float64) {
@@ -45,10 +45,10 @@ func TestNoFenceIsRaisedWhileTheAPIServerAnswers(t *testing.T) {
 	})
 }
 
-func TestAfterATimeWithoutTheAPIServerTheFenceIsRaisedAndGivenBackWhereNothingWasRestored(t *testing.T) {
-	for name, gone := range map[string]func(w *watched, is bool){
-		"no connection": func(w *watched, is bool) { w.away = is },
-		"no answer":     func(w *watched, is bool) { w.hangs = is },
+func TestTheFenceIsRaisedAfterAnOutageAndLoweredWhereNothingWasRestored(t *testing.T) {
+	for name, gone := range map[string]func(w *guardedCluster, is bool){
+		"no connection": func(w *guardedCluster, is bool) { w.away = is },
+		"no answer":     func(w *guardedCluster, is bool) { w.hangs = is },
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := aCluster()
@@ -88,7 +88,7 @@ func TestAConnectionThatBreaksIsNoTimeWithoutTheAPIServer(t *testing.T) {
 
 // failsOnce fails every other time.
 type failsOnce struct {
-	*watched
+	*guardedCluster
 	n *int
 }
 
@@ -96,10 +96,10 @@ func (f failsOnce) Ping(ctx context.Context) (uint64, error) {
 	if *f.n++; *f.n%2 == 1 {
 		return 0, errors.New("connection reset by peer")
 	}
-	return f.watched.Ping(ctx)
+	return f.guardedCluster.Ping(ctx)
 }
 
-func TestARevisionThatRanBackwardsRaisesTheFenceThoughTheAPIServerWasNeverAway(t *testing.T) {
+func TestARevisionThatRanBackwardsRaisesTheFenceWithoutAnOutage(t *testing.T) {
 	w := aCluster()
 	guarded(t, w, func(t *testing.T, g *Guard) {
 		w.is(func() { w.revision = 50 }, 1100*time.Millisecond)
@@ -111,7 +111,7 @@ func TestARevisionThatRanBackwardsRaisesTheFenceThoughTheAPIServerWasNeverAway(t
 }
 
 // restore makes the guard notice a restore.
-func (w *watched) restore() {
+func (w *guardedCluster) restore() {
 	w.is(func() { w.away = true }, 20*time.Second)
 	w.is(func() { w.away, w.older, w.revision = false, "a pool is older", 10 }, time.Second)
 }
@@ -129,13 +129,13 @@ func (g *Guard) pass(nodes map[string]reconciler.NodeState, restored string) {
 	g.PassEnded(time.Now(), &reconciler.Result{Judgement: &reconciler.Judgement{Observation: o, Nodes: nodes, Restore: state}})
 }
 
-func TestAFenceForARestoreStandsUntilAllIsSettledOrItsTimeIsUp(t *testing.T) {
+func TestAFenceForARestoreStandsUntilNothingRemainsOrItsTimeIsUp(t *testing.T) {
 	fresh, stale := map[string]reconciler.NodeState{"worker-1": reconciler.NodeFresh}, map[string]reconciler.NodeState{"worker-1": reconciler.NodeStale}
 	t.Run("settled", func(t *testing.T) {
 		w := aCluster()
 		guarded(t, w, func(t *testing.T, g *Guard) {
 			w.restore()
-			g.pass(fresh, "it ran backwards") // which is the look that shows it
+			g.pass(fresh, "it ran backwards") // which is the pass that shows it
 			w.is(func() {}, 5*time.Second)
 			w.stands(t, true)
 			g.pass(stale, "")
@@ -240,14 +240,14 @@ func TestAFenceIsLoweredInTimeThoughAComparisonHangs(t *testing.T) {
 }
 
 // neverTells hangs when it is to compare.
-type neverTells struct{ *watched }
+type neverTells struct{ *guardedCluster }
 
 func (neverTells) RanBackwards(ctx context.Context) (string, error) {
 	<-ctx.Done()
 	return "", ctx.Err()
 }
 
-func TestWhatALookOrAnAgentShowsRaisesTheFence(t *testing.T) {
+func TestWhatAPassOrAnAgentShowsRaisesTheFence(t *testing.T) {
 	w := aCluster()
 	guarded(t, w, func(t *testing.T, g *Guard) {
 		g.RestoreReported("the agent of worker-1 saw it", time.Now())
@@ -324,7 +324,7 @@ func TestAFenceThatTheOtherReplicaHasLoweredTooSoonIsRaisedAgain(t *testing.T) {
 }
 
 func TestWhereItIsNotKnownWherePoolsAreThereIsNoFenceAndThatIsSaidOnce(t *testing.T) {
-	w := &watched{}
+	w := &guardedCluster{}
 	var said strings.Builder
 	guarded(t, w, func(t *testing.T, g *Guard) {
 		for range 3 {

@@ -89,8 +89,8 @@ func (g *Guard) ping(ctx context.Context) (revision uint64, answers bool) {
 	}
 }
 
-// updateLeases keeps which Leases there are. While something is amiss what was known before
-// stays: a restore may have lost a pool that a pod has an address of.
+// updateLeases takes in which Leases there are. While something is amiss those that were
+// known before stay: a restore may have lost a pool that a pod has an address of.
 func (g *Guard) updateLeases(amiss bool) {
 	leases := g.Detector.Leases()
 	if g.leases != nil && (amiss || g.comparing || !g.raisedAt.IsZero() || len(leases) == 0) {
@@ -100,7 +100,7 @@ func (g *Guard) updateLeases(amiss bool) {
 	g.leases = leases
 }
 
-// serverIsBack begins what is to be done after a time without the API server.
+// serverIsBack raises the fence after a time without the API server, and has etcd compared.
 func (g *Guard) serverIsBack() {
 	g.answeredAt, g.comparing, g.compareTimeout = time.Now(), true, firstCompareTimeout
 	g.Detector.RestartFullPass()
@@ -114,7 +114,7 @@ func (g *Guard) serverIsBack() {
 	}
 }
 
-// raise raises the fence where it is known over what.
+// raise raises the fence, where it is known over which Leases.
 func (g *Guard) raise(why string) {
 	if len(g.leases) == 0 {
 		if !g.warnedNoLeases && g.leases == nil {
@@ -133,7 +133,7 @@ func (g *Guard) raise(why string) {
 	g.standing = g.Fence.Raise(g.leases)
 }
 
-// onStanding tells that the fence stands.
+// onStanding takes note that the fence stands.
 func (g *Guard) onStanding() {
 	g.standing = nil
 	g.mu.Lock()
@@ -152,7 +152,7 @@ func (g *Guard) onStanding() {
 	g.FullPass()
 }
 
-// compare asks whether etcd was restored. An error is no answer.
+// compare finds out whether etcd was restored. After an error it is tried again.
 func (g *Guard) compare(ctx context.Context) {
 	if !g.comparing {
 		return
@@ -178,7 +178,7 @@ func (g *Guard) compare(ctx context.Context) {
 	}
 }
 
-// restoreDetected raises the fence for a restore that no look has shown yet.
+// restoreDetected raises the fence for a restore that no pass has shown yet.
 func (g *Guard) restoreDetected(why string) {
 	g.Detector.RecordRestore(why, g.lastIntact)
 	g.raiseForRestore(why, false)
@@ -187,8 +187,8 @@ func (g *Guard) restoreDetected(why string) {
 // joinPeerFence raises the fence for a restore that another replica knows of, whose fence is of
 // this age. A process that began after the restore does not know when all was last well
 // before it.
-func (g *Guard) joinPeerFence(told string, age time.Duration) {
-	why, intact := "another replica says: "+told, g.lastIntact
+func (g *Guard) joinPeerFence(peerWhy string, age time.Duration) {
+	why, intact := "another replica says: "+peerWhy, g.lastIntact
 	if before := g.Detector.Now().Add(-age - maxFenceDelay); intact.After(before) {
 		intact = before
 	}
@@ -196,37 +196,37 @@ func (g *Guard) joinPeerFence(told string, age time.Duration) {
 	g.raiseForRestore(why, true)
 }
 
-// handleReports takes in what looks have told.
+// handleReports takes in what passes and other replicas have reported.
 func (g *Guard) handleReports(ctx context.Context) {
 	g.mu.Lock()
-	shown, looked, leads := g.reportedRestore, g.passLeases, g.leading
+	reported, leases, leading := g.reportedRestore, g.passLeases, g.leading
 	g.reportedRestore, g.passLeases = "", nil
 	g.mu.Unlock()
-	if looked != nil {
+	if leases != nil {
 		if g.leases == nil {
 			g.leases = map[string][]string{}
 		}
-		mergeLeases(g.leases, looked)
+		mergeLeases(g.leases, leases)
 	}
-	switch told := g.Fence.PeerRestore(); {
-	case shown != "":
-		g.raiseForRestore(shown, false)
-	case told != "" && !g.Restoring():
-		g.joinPeerFence(told, g.Fence.Age())
-	case looked == nil:
+	switch peer := g.Fence.PeerRestore(); {
+	case reported != "":
+		g.raiseForRestore(reported, false)
+	case peer != "" && !g.Restoring():
+		g.joinPeerFence(peer, g.Fence.Age())
+	case leases == nil:
 	case !g.raisedAt.IsZero():
-		if !g.Fence.Covers(looked) {
+		if !g.Fence.Covers(leases) {
 			g.raise("there are more pools")
 		}
-	case leads: // who has just begun to lead may know of no restore
+	case leading: // a replica that has just begun to lead may know of no restore
 		asked, cancel := context.WithTimeout(ctx, firstCompareTimeout)
-		told, age, err := g.Fence.PeerFence(asked, looked)
+		peer, age, err := g.Fence.PeerFence(asked, leases)
 		cancel()
 		if err != nil {
 			g.Log.Debug("it cannot be told whether another replica keeps the fence", "error", err)
 		}
-		if told != "" {
-			g.joinPeerFence(told, age)
+		if peer != "" {
+			g.joinPeerFence(peer, age)
 		}
 	}
 }
@@ -235,7 +235,7 @@ func (g *Guard) handleReports(ctx context.Context) {
 func (g *Guard) raiseForRestore(why string, joined bool) {
 	g.mu.Lock()
 	news := g.restoreReason == ""
-	g.restoreReason, g.settled, g.remaining = why, false, ""
+	g.restoreReason, g.recovered, g.remaining = why, false, ""
 	g.mu.Unlock()
 	g.comparing = false
 	g.raise(why)
@@ -270,7 +270,7 @@ func (g *Guard) lowerIfDue(ctx context.Context) {
 		return
 	}
 	g.mu.Lock()
-	restored, done, left, leads := g.restoreReason, g.settled, g.remaining, g.leading
+	why, recovered, remaining, leading := g.restoreReason, g.recovered, g.remaining, g.leading
 	taken := !g.standingSince.IsZero() || time.Since(g.raisedAt) > takeTimeout
 	g.mu.Unlock()
 	var outcome string
@@ -279,9 +279,9 @@ func (g *Guard) lowerIfDue(ctx context.Context) {
 		outcome = outcomeEndedByPeer
 	case g.age() >= g.Timeout && !g.serverAway: // else nobody waits for it
 		outcome = outcomeTimedOut
-	case restored == "" && !g.comparing && !g.serverAway && taken: // until then another replica may have something to say
+	case why == "" && !g.comparing && !g.serverAway && taken: // until then another replica may have something to say
 		outcome = outcomeNoRestore
-	case done:
+	case recovered:
 		outcome = outcomeSettled
 	default:
 		return
@@ -292,21 +292,21 @@ func (g *Guard) lowerIfDue(ctx context.Context) {
 	g.comparing = g.comparing && outcome == outcomeEndedByPeer // the other replica may know less
 	g.noRaiseBefore = time.Now().Add(pauseAfterFence)
 	g.mu.Lock()
-	if restored != "" {
-		g.endedRestore, g.endedAt = restored, g.Detector.Now()
+	if why != "" {
+		g.endedRestore, g.endedAt = why, g.Detector.Now()
 	}
-	g.restoreReason, g.settled, g.remaining, g.standingSince = "", false, "", time.Time{}
+	g.restoreReason, g.recovered, g.remaining, g.standingSince = "", false, "", time.Time{}
 	g.mu.Unlock()
-	if outcome == outcomeTimedOut && !leads && left == "" {
-		left = "this replica does not lead, and looks at nothing: the leader's log has what is left"
+	if outcome == outcomeTimedOut && !leading && remaining == "" {
+		remaining = "this replica does not lead, and makes no passes: the leader's log has what is left"
 	}
-	g.reportLowered(outcome, age, left, missing, leads)
+	g.reportLowered(outcome, age, remaining, missing, leading)
 }
 
 // age is that of the fence, also where none of the Leases could be had.
 func (g *Guard) age() time.Duration { return max(g.Fence.Age(), time.Since(g.raisedAt)) }
 
-func (g *Guard) reportLowered(outcome string, age time.Duration, left string, missing []string, leads bool) {
+func (g *Guard) reportLowered(outcome string, age time.Duration, remaining string, missing []string, leading bool) {
 	g.Metrics.fenceLowered(outcome, age)
 	stood := age.Round(time.Millisecond)
 	switch outcome {
@@ -315,15 +315,15 @@ func (g *Guard) reportLowered(outcome string, age time.Duration, left string, mi
 	case outcomeSettled:
 		g.Log.Info("the fence is lowered: after the restore of etcd all is settled", "stood", stood)
 	case outcomeTimedOut:
-		left = cmp.Or(left, "no full pass was made under it")
+		remaining = cmp.Or(remaining, "no full pass was made under it")
 		if len(missing) > 0 {
-			left += "; not held were " + strings.Join(missing, ", ")
+			remaining += "; not held were " + strings.Join(missing, ", ")
 		}
-		g.Log.Error("the fence is lowered, since ADDs and DELs must not wait for longer: addresses may be handed out that are in use", "stood", stood, "left", left)
-		if !leads {
-			return // the leader tells more
+		g.Log.Error("the fence is lowered, since ADDs and DELs must not wait for longer: addresses may be handed out that are in use", "stood", stood, "left", remaining)
+		if !leading {
+			return // the leader's event says more
 		}
-		g.Events.aboutSelf("FenceTimedOut", fmt.Sprintf("after %s ADDs and DELs go on, although not all is settled: %s", stood, left))
+		g.Events.aboutSelf("FenceTimedOut", fmt.Sprintf("after %s ADDs and DELs go on, although not all is settled: %s", stood, remaining))
 	default:
 		g.Log.Info("the fence was lowered by the other replica", "stood", stood)
 	}

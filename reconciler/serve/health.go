@@ -14,11 +14,12 @@ const (
 	// stuckAfter is how long the loop may be at something without a step: it takes
 	// one for every batch of releases, for which it waits at most for a Lease.
 	stuckAfter = 10 * time.Minute
-	// notReadyAfter is how long looks may fail before a leader is not ready.
+	// notReadyAfter is how long passes may fail before a leader is not ready.
 	notReadyAfter = 5 * time.Minute
 )
 
-// Health is what the probes ask for.
+// Health is what the liveness and readiness probes ask for. It is safe for use by several
+// goroutines.
 type Health struct {
 	clock  clock.PassiveClock
 	synced func() bool
@@ -27,16 +28,16 @@ type Health struct {
 	leading      bool
 	busy         bool      // the loop is at something, and does not wait for an event
 	lastStep     time.Time // the last step of the loop
-	lastObserved time.Time // the last look that could be made
+	lastObserved time.Time // the last pass that could observe the cluster
 	lastError    error     // why the last one could not
 }
 
-// NewHealth makes a State; synced reports whether the caches have listed everything.
+// NewHealth returns a Health; synced reports whether the caches have listed everything.
 func NewHealth(clock clock.PassiveClock, synced func() bool) *Health {
 	return &Health{clock: clock, synced: synced}
 }
 
-// Lead says that the loop runs from now on.
+// Lead takes note that the loop runs from now on.
 func (s *Health) Lead() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -69,7 +70,7 @@ func (s *Health) passEnded(err error) {
 	}
 }
 
-// Alive says why the loop is stuck; nil if it is not.
+// Alive returns why the loop is stuck; nil if it is not.
 func (s *Health) Alive(*http.Request) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,7 +80,7 @@ func (s *Health) Alive(*http.Request) error {
 	return nil
 }
 
-// Ready says why this process cannot do its work, or take it over; nil if it can.
+// Ready returns why this process cannot do its work, or take it over; nil if it can.
 func (s *Health) Ready(*http.Request) error {
 	if !s.synced() {
 		return errors.New("the caches have not listed everything yet")
@@ -87,7 +88,7 @@ func (s *Health) Ready(*http.Request) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if since := s.clock.Since(s.lastObserved); s.leading && s.lastError != nil && since > notReadyAfter {
-		return fmt.Errorf("the cluster could not be looked at for %s: %w", since.Round(time.Second), s.lastError)
+		return fmt.Errorf("the cluster could not be observed for %s: %w", since.Round(time.Second), s.lastError)
 	}
 	return nil
 }

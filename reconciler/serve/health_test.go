@@ -34,7 +34,7 @@ func TestALoopThatWaitsForEventsIsAliveAndOneThatIsStuckIsNot(t *testing.T) {
 	alive(true)
 }
 
-func TestAReplicaIsReadyWhenItHasCachesAndALeaderWhenItCanLook(t *testing.T) {
+func TestAReplicaIsReadyWhenItHasCachesAndALeaderWhenItCanObserve(t *testing.T) {
 	clock := testingclock.NewFakePassiveClock(time.Now())
 	synced := false
 	s := NewHealth(clock, func() bool { return synced })

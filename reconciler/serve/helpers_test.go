@@ -24,7 +24,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/schedule"
 )
 
-// A cluster is what a server looks at and writes to. It is used by the server's
+// A cluster is what a server observes and writes to. It is used by the server's
 // own goroutine; a test changes it while that waits, and then lets time pass.
 type cluster struct {
 	mu      sync.Mutex
@@ -33,12 +33,12 @@ type cluster struct {
 	reports []*podstate.Report
 	// fails are the pools of which a patch fails.
 	fails map[string]error
-	// unverified is what a look at the caches fails with, down what a full one does.
+	// unverified is what a cache pass fails with, down what a full pass does.
 	unverified, down error
-	slow             time.Duration           // how long a full look takes
-	large            time.Duration           // how long a look at everything takes that the caches hold
-	lastTold         map[string]*ippool.Pool // the pools that a look or Changes told of last
-	changesUnknown   bool                    // only a look tells what has changed
+	slow             time.Duration           // how long a full pass takes
+	large            time.Duration           // how long a cache pass takes
+	lastTold         map[string]*ippool.Pool // the pools that a cache pass or Changes returned last
+	changesUnknown   bool                    // only a cache pass tells what has changed
 	noCaches         bool
 	revision         uint64 // etcd's; the caches do not tell it
 
@@ -238,7 +238,7 @@ func pauses(times []time.Time) (all []time.Duration) {
 }
 
 // sleep lets time pass, and then waits until the server has done what is due: a
-// test may then look at what it did.
+// test may then check what it did.
 func (c *cluster) sleep(d time.Duration) {
 	c.mu.Lock() // the server reads what the test has written
 	c.slept++

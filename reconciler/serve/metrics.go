@@ -12,7 +12,7 @@ import (
 )
 
 // Metrics are what the long-running form counts. Gauges are those of the last
-// look; there are none before the first, nor from a process that does not lead.
+// pass; there are none before the first, nor from a process that does not lead.
 type Metrics struct {
 	released, refused, repaired, unrepaired, passes, cachePasses, fences *prometheus.CounterVec
 	conflicts, rebuilds, restores, scheduleErrors                        prometheus.Counter
@@ -60,10 +60,10 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		repaired:       vec("repaired_total", "Entries and reservations written back, by the finding's kind.", "kind"),
 		unrepaired:     vec("not_repaired_total", "Findings that could not be mended, by why; each once until that changes.", "reason"),
 		passes:         vec("passes_total", "Full passes, by result.", "result"),
-		cachePasses:    vec("looks_total", "Looks at the caches between full passes, by result.", "result"),
+		cachePasses:    vec("looks_total", "Passes over the watch caches between full passes, by result.", "result"),
 		conflicts:      counter("patch_conflicts_total", "Writes that failed because what they were based on had changed; it was judged again."),
-		rebuilds:       counter("cache_rebuilds_total", "Times the caches held ghosts or gaps and were rebuilt."),
-		restores:       counter("etcd_restores_total", "Restores of etcd that a look or an agent noticed."),
+		rebuilds:       counter("cache_rebuilds_total", "Times the caches disagreed with the API server and were rebuilt."),
+		restores:       counter("etcd_restores_total", "Restores of etcd that a pass or an agent noticed."),
 		scheduleErrors: counter("schedule_errors_total", "Cron expressions that could not be used."),
 		scheduleError:  gauge("schedule_error", "1 while the cron expression cannot be used and an earlier one, or the default, stays in force."),
 		lastSuccess:    gauge("pass_last_success_timestamp_seconds", "When the last full pass succeeded."),
@@ -93,14 +93,14 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 	return m
 }
 
-// Describe is that of a collector.
+// Describe is a prometheus.Collector's.
 func (m *Metrics) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{allocationsDesc, candidatesDesc, findingsDesc, nodesDesc, awaitedDesc, pausedDesc} {
 		out <- d
 	}
 }
 
-// Collect gives the gauges of the last look.
+// Collect sends the gauges of the last pass.
 func (m *Metrics) Collect(out chan<- prometheus.Metric) {
 	m.mu.Lock()
 	g := m.last
@@ -129,7 +129,7 @@ func (m *Metrics) Collect(out chan<- prometheus.Metric) {
 	send(pausedDesc, paused)
 }
 
-// update takes in what a look saw and did.
+// update takes in what a pass has observed and done.
 func (m *Metrics) update(out *reconciler.Result) {
 	g := &gauges{
 		allocations: map[[3]string]int{}, paused: out.Observation.Paused,
@@ -143,24 +143,7 @@ func (m *Metrics) update(out *reconciler.Result) {
 	for _, it := range out.Released {
 		released[it.ID()] = true
 	}
-	type kind struct { // without the texts: there may be many
-		pool    *ippool.Pool
-		verdict reconciler.Verdict
-		reason  reconciler.Reason
-	}
-	kinds := map[kind]int{}
-	for _, it := range out.Allocations {
-		if it.Verdict == reconciler.Stale {
-			if released[it.ID()] {
-				continue
-			}
-			g.candidates++
-		}
-		kinds[kind{it.Pool, it.Verdict, it.Reason}]++
-	}
-	for k, n := range kinds {
-		g.allocations[[3]string{k.pool.Ref(), k.verdict.String(), k.reason.String()}] += n
-	}
+	g.countAllocations(out.Allocations, released)
 	for _, it := range out.Reservations {
 		if it.Verdict == reconciler.Stale && len(it.With()) == 0 && !released[it.ID()] {
 			g.candidates++
@@ -181,8 +164,30 @@ func (m *Metrics) update(out *reconciler.Result) {
 	m.mu.Unlock()
 }
 
+// countAllocations counts all but those that were released.
+func (g *gauges) countAllocations(allocations []*reconciler.Item, released map[reconciler.ID]bool) {
+	type key struct { // without the texts, which would be made for each of many
+		pool    *ippool.Pool
+		verdict reconciler.Verdict
+		reason  reconciler.Reason
+	}
+	counts := map[key]int{}
+	for _, it := range allocations {
+		if it.Verdict == reconciler.Stale {
+			if released[it.ID()] {
+				continue
+			}
+			g.candidates++
+		}
+		counts[key{it.Pool, it.Verdict, it.Reason}]++
+	}
+	for k, n := range counts {
+		g.allocations[[3]string{k.pool.Ref(), k.verdict.String(), k.reason.String()}] += n
+	}
+}
+
 // changesFollowed counts what was done because of a change. The gauges stay those of the
-// last look at everything, which the next one follows soon.
+// last pass, which the next one follows soon.
 func (m *Metrics) changesFollowed(out *reconciler.Result) {
 	m.cachePasses.WithLabelValues("followed").Inc()
 	m.countWrites(out)

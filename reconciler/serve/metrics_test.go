@@ -37,7 +37,7 @@ func TestAPassIsOverdueOnlyWhenNoneHasSucceededSinceItWasDue(t *testing.T) {
 			t.Fatal(err)
 		}
 		recorder.ScheduleChanged(schedule.Status{Expression: "30 4 * * *", Next: next})
-		out := looks(t, reconciler.NewHistory())
+		out := passOver(t, reconciler.NewHistory())
 		for day := range 3 {
 			time.Sleep(time.Until(next) + time.Minute) // a pass takes a minute
 			if d := overdue(); d < 0 || d > time.Hour {

@@ -24,8 +24,8 @@ func newRecorder(log *strings.Builder) *Recorder {
 	}
 }
 
-// looks makes a look at pools, by a process whose verdicts never ripen.
-func looks(t *testing.T, history *reconciler.History, pools ...*ippool.Pool) *reconciler.Result {
+// passOver makes a pass over pools, by a process that confirms nothing.
+func passOver(t *testing.T, history *reconciler.History, pools ...*ippool.Pool) *reconciler.Result {
 	t.Helper()
 	c := newCluster()
 	for _, p := range pools {
@@ -49,9 +49,9 @@ func TestWhatIsToldIsToldOnceAndForgottenWithItsSubject(t *testing.T) {
 			cidr := fmt.Sprintf("10.%d.%d.0/24", i, n)
 			pools = append(pools, aPool(name, cidr, "default/gone", "no podref")) // one stale, one held and found
 		}
-		recorder.record(looks(t, history, pools...))
+		recorder.record(passOver(t, history, pools...))
 		said := log.Len()
-		recorder.record(looks(t, history, pools...))
+		recorder.record(passOver(t, history, pools...))
 		if log.Len() != said {
 			t.Fatalf("said again: %s", log.String()[said:])
 		}
@@ -62,7 +62,7 @@ func TestWhatIsToldIsToldOnceAndForgottenWithItsSubject(t *testing.T) {
 	if n := strings.Count(log.String(), "msg=held"); n != 2000 {
 		t.Errorf("%d entries were told of as held", n)
 	}
-	recorder.record(looks(t, history))
+	recorder.record(passOver(t, history))
 	if n := len(recorder.held) + len(recorder.refused) + len(recorder.findings); n != 0 {
 		t.Errorf("%d things are remembered of nothing", n)
 	}
@@ -89,8 +89,8 @@ func TestThatFullPassesStandInForTheCachesIsToldOnce(t *testing.T) {
 func TestForWhomARestoreWaitsIsToldAsAnErrorOnceAMinute(t *testing.T) {
 	var log strings.Builder
 	recorder := newRecorder(&log)
-	out := looks(t, reconciler.NewHistory())
-	look := func(after time.Duration, awaited ...string) (said int) {
+	out := passOver(t, reconciler.NewHistory())
+	passAt := func(after time.Duration, awaited ...string) (said int) {
 		before := strings.Count(log.String(), "level=ERROR")
 		out.Observation.Now = out.Observation.Now.Add(after)
 		out.Restore = &reconciler.RestoreState{Restored: noon, Why: "resourceVersion 90 after 100", Awaiting: awaited}
@@ -114,7 +114,7 @@ func TestForWhomARestoreWaitsIsToldAsAnErrorOnceAMinute(t *testing.T) {
 		{"nobody", time.Second, nil, 0},
 		{"the next restore", time.Second, []string{"worker-1"}, 1},
 	} {
-		if said := look(c.after, c.awaited...); said != c.said {
+		if said := passAt(c.after, c.awaited...); said != c.said {
 			t.Errorf("%s: said %d times, want %d", c.says, said, c.said)
 		}
 	}

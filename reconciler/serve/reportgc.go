@@ -19,10 +19,10 @@ type ReportGC struct {
 	API ReportGCAPI
 	Log *slog.Logger
 
-	missingSince map[string]time.Time // since when a Node with a report was not there at every look
+	missingSince map[string]time.Time // since when a Node with a report was missing at every pass
 }
 
-// ReportGCAPI is what a Sweeper needs of the API.
+// ReportGCAPI is what a ReportGC needs of the API.
 type ReportGCAPI interface {
 	// HasNode asks the API server itself.
 	HasNode(ctx context.Context, name string) (bool, error)
@@ -30,7 +30,7 @@ type ReportGCAPI interface {
 	DeleteReport(ctx context.Context, r *podstate.Report) error
 }
 
-// Collect removes what may be removed, and says when there may be more; zero for never.
+// Collect removes what may be removed, and returns when there may be more; zero for never.
 func (s *ReportGC) Collect(ctx context.Context, out *reconciler.Result) (next time.Time) {
 	o := out.Observation
 	missing := map[string]time.Time{}
@@ -48,7 +48,7 @@ func (s *ReportGC) Collect(ctx context.Context, out *reconciler.Result) (next ti
 			continue
 		}
 		if out.Needs(r) {
-			continue // a look follows when that has changed
+			continue // another pass follows when that has changed
 		}
 		if err := s.collectOne(ctx, r); err != nil {
 			s.Log.Warn("the report of a node that is gone could not be removed", "node", r.Name, "error", err)

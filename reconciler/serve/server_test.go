@@ -21,7 +21,7 @@ func newCluster() *cluster {
 	return &cluster{pools: map[string]*ippool.Pool{}, fails: map[string]error{}}
 }
 
-func TestABurstOfChangesIsOneLook(t *testing.T) {
+func TestABurstOfChangesIsOneCachePass(t *testing.T) {
 	c := newCluster()
 	serving(t, c, reconciler.Options{}, func(t *testing.T, s *Server) {
 		c.has("10.1.0.0-24", "10.1.0.0/24")
@@ -30,7 +30,7 @@ func TestABurstOfChangesIsOneLook(t *testing.T) {
 		}
 		c.sleep(time.Minute)
 		if n := len(c.cachePasses); n != 1 {
-			t.Errorf("%d looks", n)
+			t.Errorf("%d cache passes", n)
 		}
 		if n := len(c.patches); n != 1 {
 			t.Errorf("%d patches", n)
@@ -58,13 +58,13 @@ func TestADayOnWhichNothingHappens(t *testing.T) {
 				for end := time.Now().Add(24 * time.Hour); time.Now().Before(end); {
 					<-renewing.C
 					for i, r := range c.reports {
-						renewed := *r // who looks has the one from before
+						renewed := *r // the server has the one from before
 						renewed.Renewed, renewed.LastHeard = time.Now(), time.Now()
 						c.reports[i] = &renewed
 					}
 				}
 				if n := len(c.cachePasses); n > tt.most {
-					t.Errorf("%d looks", n)
+					t.Errorf("%d cache passes", n)
 				}
 				if n := len(c.passes); n != 1 {
 					t.Errorf("%d full passes", n)
@@ -74,7 +74,7 @@ func TestADayOnWhichNothingHappens(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotConfirmedIsLookedAtWhenItIsRipe(t *testing.T) {
+func TestWhatIsNotConfirmedIsJudgedAgainWhenItIsDue(t *testing.T) {
 	c := newCluster()
 	serving(t, c, reconciler.Options{ConfirmAfter: 2 * time.Minute}, func(t *testing.T, s *Server) {
 		c.has("10.1.0.0-24", "10.1.0.0/24")
@@ -88,7 +88,7 @@ func TestWhatIsNotConfirmedIsLookedAtWhenItIsRipe(t *testing.T) {
 			t.Errorf("freed after %s", after)
 		}
 		if n := len(c.cachePasses); n > 4 {
-			t.Errorf("%d looks", n)
+			t.Errorf("%d cache passes", n)
 		}
 	})
 }
@@ -153,7 +153,7 @@ func TestAFullPassThatIsAskedForWhileOneRunsIsMadeAfterIt(t *testing.T) {
 			t.Errorf("the second began %s after the first", d)
 		}
 		if d := time.Since(passes[1]); d < c.slow {
-			t.Errorf("who asked for it was told %s after it began", d)
+			t.Errorf("who asked for it had its answer %s after it began", d)
 		}
 	})
 }
@@ -223,7 +223,7 @@ func TestWhatIsDueWhileThereAreNoCachesIsNotLeftToTheSchedule(t *testing.T) {
 	})
 }
 
-func TestAClusterThatCannotBeLookedAtIsTriedWithGrowingPauses(t *testing.T) {
+func TestAClusterThatCannotBeObservedIsTriedWithGrowingPauses(t *testing.T) {
 	c := newCluster()
 	serving(t, c, reconciler.Options{AllowMassRelease: true}, func(t *testing.T, s *Server) {
 		c.down, c.unverified = errors.New("cannot be reached"), informers.ErrCacheUnverified
@@ -249,7 +249,7 @@ func TestAClusterThatCannotBeLookedAtIsTriedWithGrowingPauses(t *testing.T) {
 	})
 }
 
-func TestARestoreOfEtcdThatOnlyTheSecondLookSees(t *testing.T) {
+func TestARestoreOfEtcdThatOnlyTheSecondCheckSees(t *testing.T) {
 	c := newCluster()
 	c.revision = 100
 	serving(t, c, reconciler.Options{AllowMassRelease: true}, func(t *testing.T, s *Server) {
@@ -258,7 +258,7 @@ func TestARestoreOfEtcdThatOnlyTheSecondLookSees(t *testing.T) {
 		s.Requests.Changed()
 		c.sleep(time.Second)
 		if len(c.cachePasses) != 1 || len(c.patches) != 0 || len(c.rebuilds) != 1 {
-			t.Errorf("%d looks, full passes %v, patches %v, rebuilt %q", len(c.cachePasses), c.passes, c.patches, c.rebuilds)
+			t.Errorf("%d cache passes, full passes %v, patches %v, rebuilt %q", len(c.cachePasses), c.passes, c.patches, c.rebuilds)
 		}
 	})
 }

@@ -9,10 +9,10 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 )
 
-func TestWhatTheBreakerForRepairWithholdsIsToldOnceAndCountedEach(t *testing.T) {
+func TestWhatTheBreakerForRepairWithholdsIsLoggedOnceAndCountedEach(t *testing.T) {
 	var log strings.Builder
 	recorder := newRecorder(&log)
-	out := looks(t, reconciler.NewHistory())
+	out := passOver(t, reconciler.NewHistory())
 	for _, ip := range []string{"10.0.0.1", "10.0.0.2", "10.0.0.3"} {
 		f := reconciler.Finding{Kind: reconciler.Unrecorded, IP: ip, Pool: "kube-system/p"}
 		out.Unrepaired = append(out.Unrepaired, reconciler.Unrepaired{Finding: f, Why: reconciler.Breaker, Detail: "worker-1 says too much"})

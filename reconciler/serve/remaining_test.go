@@ -12,7 +12,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 )
 
-func TestWhatIsLeftToBeSettledAfterARestore(t *testing.T) {
+func TestWhatRemainsToBeDoneAfterARestore(t *testing.T) {
 	now := time.Now()
 	state := func(awaiting ...string) *reconciler.RestoreState {
 		return &reconciler.RestoreState{Restored: now, Awaiting: awaiting}
@@ -35,7 +35,7 @@ func TestWhatIsLeftToBeSettledAfterARestore(t *testing.T) {
 		"nothing":                            {reconciler.Result{Judgement: &reconciler.Judgement{Observation: &reconciler.Observation{Reports: report(now.Add(10 * time.Second))}, Nodes: fresh, Restore: state()}}, ""},
 	} {
 		t.Run(says, func(t *testing.T) {
-			if left := unsettled(&c.out, now); !strings.Contains(left, c.left) || (left == "") != (c.left == "") {
+			if left := remainingWork(&c.out, now); !strings.Contains(left, c.left) || (left == "") != (c.left == "") {
 				t.Errorf("left is %q, want %q", left, c.left)
 			}
 		})
