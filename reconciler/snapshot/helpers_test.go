@@ -64,8 +64,8 @@ func observe(t tester, f *snapshot.Folder) *reconciler.Observation {
 	return o
 }
 
-// look opens a folder of one file beside a pool, and observes it.
-func look(t *testing.T, text string) *reconciler.Observation {
+// observeFile opens a folder of one file beside a pool, and observes it.
+func observeFile(t *testing.T, text string) *reconciler.Observation {
 	t.Helper()
 	return observe(t, open(t, folder(t, map[string]string{"pool.yaml": onePool, "other.yaml": text})))
 }
