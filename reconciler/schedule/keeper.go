@@ -14,7 +14,7 @@ import (
 // there can be no watch.
 const recheckEvery = time.Minute
 
-// keeper keeps in force what the files say.
+// keeper keeps in force the expression that the files have.
 type keeper struct {
 	schedule  *Schedule
 	log       *slog.Logger
@@ -47,7 +47,7 @@ func (k *keeper) keep(ctx context.Context, w *watch) {
 }
 
 // refresh reads the expression and puts it in force, where it is another. When
-// it cannot be used the last good one, or Default, stays. The error says that
+// it cannot be used the last good one, or Default, stays. The error means that
 // nothing is in force.
 func (k *keeper) refresh() error {
 	source, expression, err := k.schedule.find()
@@ -86,23 +86,23 @@ func (k *keeper) replaceJob(expression string) error {
 	return nil
 }
 
-// report says what is in force, when it is not what was said last.
-func (k *keeper) report(state Status) {
-	if state.Expression == k.reported.Expression && state.Source == k.reported.Source && text(state.Err) == text(k.reported.Err) {
+// report reports what is in force, when it is not what was reported last.
+func (k *keeper) report(status Status) {
+	if status.Expression == k.reported.Expression && status.Source == k.reported.Source && text(status.Err) == text(k.reported.Err) {
 		return
 	}
-	k.reported = state
+	k.reported = status
 	if next, err := k.job.NextRun(); err == nil {
-		state.Next = next.UTC()
+		status.Next = next.UTC()
 	}
-	attrs := []any{"expression", state.Expression, "source", state.Source, "next", state.Next}
-	if state.Err != nil {
-		k.log.Error("the schedule of passes cannot be used", append(attrs, "error", state.Err)...)
+	attrs := []any{"expression", status.Expression, "source", status.Source, "next", status.Next}
+	if status.Err != nil {
+		k.log.Error("the schedule of passes cannot be used", append(attrs, "error", status.Err)...)
 	} else {
 		k.log.Info("the schedule of passes is in force", attrs...)
 	}
 	if k.schedule.Changed != nil {
-		k.schedule.Changed(state)
+		k.schedule.Changed(status)
 	}
 }
 

@@ -230,13 +230,13 @@ func (m *Metrics) fullPassEnded(took time.Duration, err error) {
 }
 
 // scheduleChanged takes in the schedule that is in force.
-func (m *Metrics) scheduleChanged(state schedule.Status) {
+func (m *Metrics) scheduleChanged(status schedule.Status) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.expression = state.Expression
-	m.nextPass.Set(float64(state.Next.Unix()))
+	m.expression = status.Expression
+	m.nextPass.Set(float64(status.Next.Unix()))
 	m.scheduleError.Set(0)
-	if state.Err != nil {
+	if status.Err != nil {
 		m.scheduleErrors.Inc()
 		m.scheduleError.Set(1)
 	}

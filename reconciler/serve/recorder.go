@@ -294,9 +294,9 @@ func (r *Recorder) CachesRebuilt(why string) {
 
 // ScheduleChanged records the schedule that is in force. It may be called while a pass is
 // recorded.
-func (r *Recorder) ScheduleChanged(state schedule.Status) {
-	r.Metrics.scheduleChanged(state)
-	if state.Err != nil {
-		r.Events.aboutSelf("BadSchedule", state.Err.Error())
+func (r *Recorder) ScheduleChanged(status schedule.Status) {
+	r.Metrics.scheduleChanged(status)
+	if status.Err != nil {
+		r.Events.aboutSelf("BadSchedule", status.Err.Error())
 	}
 }
