@@ -75,8 +75,8 @@ func TestCachesThatKeepDifferingAreThrownAway(t *testing.T) {
 		prepare func(b *bench)
 		why     string
 	}{
-		"an object that is gone":                   {func(b *bench) { b.watchEvent("pods", aPod("web", "7")) }, "pods default/web is there and does not exist"},
-		"an object that it lacks":                     {func(b *bench) { b.api.has("pods", aPod("web", "7")) }, "pods default/web is missing there"},
+		"an object that is gone":    {func(b *bench) { b.watchEvent("pods", aPod("web", "7")) }, "pods default/web is there and does not exist"},
+		"an object that it lacks":   {func(b *bench) { b.api.has("pods", aPod("web", "7")) }, "pods default/web is missing there"},
 		"an old version, of a pool": {func(b *bench) { b.api.has("ippools", aPool("9", "web")); b.watchEvent("ippools", aPool("7", "web")) }, "ippools kube-system/10.0.0.0-24 is there at resourceVersion 7 and was read at 9"},
 		"more than one":             {func(b *bench) { b.api.has("pods", aPod("a", "7"), aPod("b", "8")) }, "pods default/a is missing there, and 1 more"},
 	} {

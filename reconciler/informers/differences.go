@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
@@ -103,11 +102,4 @@ func describe(differences map[string]difference) string {
 		more = fmt.Sprintf(", and %d more", n)
 	}
 	return strings.TrimSpace(keys[0]) + " " + text + more
-}
-
-// older reports whether a resourceVersion is older than another of the same resource; false
-// where one of them is none.
-func older(a, b string) bool {
-	c, err := resourceversion.CompareResourceVersion(a, b)
-	return err == nil && c < 0
 }

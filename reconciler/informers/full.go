@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
 // FullConfig is what a Full works with. The callbacks may be nil, and must not block.
@@ -139,7 +140,7 @@ func (f *Full) reportRestore(o *reconciler.Observation, why string, differences 
 	unreported, intact := f.caches.takeRestore()
 	why, o.Intact = cmp.Or(unreported, why), intact
 	for _, key := range slices.Sorted(maps.Keys(differences)) {
-		if d := differences[key]; why == "" && older(d.listed, d.cached) {
+		if d := differences[key]; why == "" && kube.Older(d.listed, d.cached) {
 			why = fmt.Sprintf("%s is at resourceVersion %s after %s", key, d.listed, d.cached)
 		}
 	}

@@ -124,7 +124,7 @@ func (s *Source) olderObject(ctx context.Context, g *cacheSession) (why string, 
 			return "", err
 		}
 		for name, was := range cached {
-			if is, there := now[name]; there && is.UID == was.UID && older(is.ResourceVersion, was.ResourceVersion) {
+			if is, there := now[name]; there && is.UID == was.UID && kube.Older(is.ResourceVersion, was.ResourceVersion) {
 				return fmt.Sprintf("%s %s is at resourceVersion %s after %s", resource, name, is.ResourceVersion, was.ResourceVersion), nil
 			}
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
 // item is what a cache keeps of an object.
@@ -74,7 +75,7 @@ func (v *view) set(resource string, i *item) {
 	v.newest[resource] = max(v.newest[resource], revision(i))
 	v.retainVerified(before, i)
 	v.reports.added(resource, i.NamespacedName)
-	if before != nil && before.UID == i.UID && older(i.ResourceVersion, before.ResourceVersion) {
+	if before != nil && before.UID == i.UID && kube.Older(i.ResourceVersion, before.ResourceVersion) {
 		v.restored = fmt.Sprintf("%s %s is at resourceVersion %s after %s", resource, i.NamespacedName, i.ResourceVersion, before.ResourceVersion)
 	}
 	v.countPodRefs(before, -1)

@@ -95,7 +95,7 @@ func TestWhichChangesAffectAVerdict(t *testing.T) {
 		"a pod that loses a pool's address":              {"pods", aPod("other", "7", carrying("10.0.0.9")), aPod("other", "8"), true},
 		"a pod that carries another address":             {"pods", nil, aPod("other", "7", carrying("10.9.0.9")), false},
 		"a node that is not Ready any more":              {"nodes", aNode("7", corev1.ConditionTrue), aNode("8", corev1.ConditionFalse), true},
-		"a node that is the same again":               {"nodes", aNode("7", corev1.ConditionTrue), aNode("8", corev1.ConditionTrue), false},
+		"a node that is the same again":                  {"nodes", aNode("7", corev1.ConditionTrue), aNode("8", corev1.ConditionTrue), false},
 		"a node that goes":                               {"nodes", aNode("7", corev1.ConditionTrue), nil, true},
 		"a pool that changes":                            {"ippools", aPool("1", "web"), aPool("8", "other"), true},
 		"a pool that goes":                               {"ippools", aPool("1", "web"), nil, true},

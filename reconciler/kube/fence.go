@@ -52,7 +52,7 @@ const (
 //   - Who wrote last goes on, by an update at the resourceVersion of its own last
 //     write, every 250 ms. A conflict says that another one has written. Where that is
 //     the fence again, a replica that leads writes once more at once; any other only
-//     looks, and writes when nothing was renewed for 450 ms.
+//     reads, and writes when nothing was renewed for 450 ms.
 //   - spec.renewTime less spec.acquireTime is the fence's age at that write. Both are
 //     by the writer's clock, so that no other clock matters; who takes over a fence
 //     that is alive (renewed within 4 s by the API server's clock) carries the age on.
@@ -89,10 +89,10 @@ type Fence struct {
 	running       sync.WaitGroup
 }
 
-// Fence is the cluster's.
+// Fence returns the cluster's fence: there is one.
 func (c *Cluster) Fence() *Fence { return c.fence }
 
-// Lead says that this replica leads from now on.
+// Lead takes note that this replica leads from now on.
 func (f *Fence) Lead() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -117,9 +117,9 @@ func (f *Fence) Raise(leases map[string][]string) (stood <-chan struct{}) {
 			if f.leases[at] != nil {
 				continue
 			}
-			p := &fencedLease{f: f, NamespacedName: at}
-			f.leases[at] = p
-			f.running.Go(func() { p.keep(f.ctx) })
+			l := &fencedLease{fence: f, NamespacedName: at}
+			f.leases[at] = l
+			f.running.Go(func() { l.keep(f.ctx) })
 		}
 	}
 	if !f.stands() {
@@ -136,7 +136,7 @@ func (f *Fence) AnnounceRestore(why string) {
 	f.restoreReason = why
 }
 
-// PeerRestore is what showed another replica that etcd was restored, "" if none has said so.
+// PeerRestore is what showed another replica that etcd was restored, "" if none has announced it.
 func (f *Fence) PeerRestore() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -159,12 +159,12 @@ func (f *Fence) Covers(leases map[string][]string) bool {
 // which another one says that etcd was restored: that one ends the fence. Then they are left
 // to others for as long as they were held, at most 30 s.
 func (f *Fence) Lower(ctx context.Context, over bool) {
-	posts := f.end()
+	leases := f.end()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
 	var wg sync.WaitGroup
-	for _, p := range posts {
-		wg.Go(func() { p.giveBack(ctx, over) })
+	for _, l := range leases {
+		wg.Go(func() { l.giveBack(ctx, over) })
 	}
 	wg.Wait()
 	f.mu.Lock()
@@ -177,8 +177,8 @@ func (f *Fence) Lower(ctx context.Context, over bool) {
 	f.mu.Unlock()
 	f.c.mu.Lock()
 	defer f.c.mu.Unlock()
-	for _, p := range posts {
-		f.c.notBefore[p.String()] = time.Now().Add(off)
+	for _, l := range leases {
+		f.c.notBefore[l.String()] = time.Now().Add(off)
 	}
 }
 
@@ -191,14 +191,14 @@ func (f *Fence) end() map[types.NamespacedName]*fencedLease {
 	f.mu.Lock()
 	stop := f.stop
 	f.stop = nil
-	posts := f.leases
+	leases := f.leases
 	f.mu.Unlock()
 	if stop == nil {
 		return nil
 	}
 	stop()
 	f.running.Wait()
-	return posts
+	return leases
 }
 
 // Since is since when the fence stands, by the API server's clock and not a moment too
@@ -233,8 +233,8 @@ func (f *Fence) EndedByPeer() bool {
 func (f *Fence) Missing() (names []string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for at, p := range f.leases {
-		if !p.stands() {
+	for at, l := range f.leases {
+		if !l.stands() {
 			names = append(names, at.String())
 		}
 	}
@@ -278,18 +278,18 @@ func (c *Cluster) fenceOf(l *coordinationv1.Lease) (age time.Duration, alive boo
 // caller holds mu, as for all below.
 func (f *Fence) stands() bool {
 	held := 0
-	for _, p := range f.leases {
+	for _, l := range f.leases {
 		switch {
-		case p.stands():
+		case l.stands():
 			held++
-		case !p.forbidden:
+		case !l.forbidden:
 			return false
 		}
 	}
 	return f.stop != nil && held > 0
 }
 
-// updateStanding takes note of what a post has come to.
+// updateStanding takes note of what a Lease has come to.
 func (f *Fence) updateStanding() {
 	switch stands := f.stands(); {
 	case !stands:
@@ -315,7 +315,7 @@ type fencedHold struct {
 func (h *fencedHold) mayWrite() bool {
 	h.f.mu.Lock()
 	defer h.f.mu.Unlock()
-	return h.f.stop != nil && !slices.ContainsFunc(h.leases, func(p *fencedLease) bool { return time.Since(p.renewed) >= writeWithin })
+	return h.f.stop != nil && !slices.ContainsFunc(h.leases, func(l *fencedLease) bool { return time.Since(l.renewed) >= writeWithin })
 }
 
 // heldBy are those of the Leases that the fence keeps; nil where it keeps none.
@@ -327,12 +327,12 @@ func (f *Fence) heldBy(namespace string, names []string) (h *fencedHold, over co
 	}
 	h, waits := &fencedHold{f: f}, &fencedHold{f: f}
 	for _, name := range names {
-		switch p := f.leases[types.NamespacedName{Namespace: namespace, Name: name}]; {
-		case p == nil || p.forbidden:
-		case p.stands():
-			h.leases = append(h.leases, p)
+		switch l := f.leases[types.NamespacedName{Namespace: namespace, Name: name}]; {
+		case l == nil || l.forbidden:
+		case l.stands():
+			h.leases = append(h.leases, l)
 		default:
-			waits.leases = append(waits.leases, p)
+			waits.leases = append(waits.leases, l)
 		}
 	}
 	switch {
@@ -359,8 +359,8 @@ func (c *Cluster) holdFenced(ctx context.Context, h *fencedHold, over context.Co
 		}
 	}
 	var names []string
-	for _, p := range h.leases {
-		names = append(names, p.Name)
+	for _, l := range h.leases {
+		names = append(names, l.Name)
 	}
 	err := work(context.WithValue(held, holdKey{}, h), &reconciler.Hold{Leases: names, MayWrite: h.mayWrite})
 	if err != nil && held.Err() != nil && ctx.Err() == nil {

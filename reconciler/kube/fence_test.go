@@ -32,7 +32,7 @@ func stands(t *testing.T, stood <-chan struct{}, limit time.Duration) {
 	}
 }
 
-func TestAReplicaThatDoesNotLeadOnlyLooksOnWhileTheLeaderRenewsTheFence(t *testing.T) {
+func TestAReplicaThatDoesNotLeadOnlyReadsWhileTheLeaderRenewsTheFence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newLeaseAPI()
 		leader, other := a.cluster(t, "leader").Fence(), a.cluster(t, "other").Fence()
@@ -152,7 +152,7 @@ func TestTheFenceEndsForTheOtherReplicaWhenTheLeaderLowersIt(t *testing.T) {
 	t.Run("and an ADD takes it at once", func(t *testing.T) {
 		theLeaderLowers(t, func(a *leaseAPI) { a.has(shared, "default/web-0", 0) }, "default/web-0")
 	})
-	t.Run("and an ADD has had it before the other looks", func(t *testing.T) {
+	t.Run("and an ADD has had it before the other reads it", func(t *testing.T) {
 		theLeaderLowers(t, func(a *leaseAPI) { a.has(shared, "", 0) }, "") // with more transitions
 	})
 }
@@ -319,7 +319,7 @@ func TestAFenceThatSomebodyElseHadForAMomentStandsSinceThen(t *testing.T) {
 		equal(t, "it stands again", standing, true)
 		equal(t, "since later", since.Sub(before) > 9*time.Second, true)
 
-		// So short that it was no one's when we looked.
+		// So short that it was no one's when we read it.
 		time.Sleep(10 * time.Second)
 		a.has(shared, "", 0, func(l *coordinationv1.Lease) { l.Spec.LeaseTransitions = ptr.To(int32(20)) })
 		time.Sleep(time.Second)

@@ -21,42 +21,44 @@ const (
 	stepFor = time.Second
 )
 
-// fencedLease is one Lease of a fence. What its own goroutine alone uses is not under f.mu.
+// fencedLease is one Lease of a fence. What its own goroutine alone uses is not under fence.mu.
 type fencedLease struct {
-	f *Fence
+	fence *Fence
 	types.NamespacedName
 
 	last        *coordinationv1.Lease // as it was written or seen last
-	writtenByUs bool                  // by us
+	writtenByUs bool                  // last is our own write
 	changed     time.Time             // when it was seen to change
 
 	announced bool // with what shows that etcd was restored
 
-	// Under f.mu:
+	// Under fence.mu:
 	lastKept  time.Time // when it was last known to be the fence's, since it is; zero while it is not
 	renewed   time.Time // when our own last confirmed renewal was sent
 	forbidden bool
 }
 
 // stands reports whether the Lease is the fence's.
-func (p *fencedLease) stands() bool { return !p.lastKept.IsZero() && time.Since(p.lastKept) < expiry }
+func (fl *fencedLease) stands() bool {
+	return !fl.lastKept.IsZero() && time.Since(fl.lastKept) < expiry
+}
 
 // keep keeps the Lease until the context ends.
-func (p *fencedLease) keep(ctx context.Context) {
+func (fl *fencedLease) keep(ctx context.Context) {
 	for ctx.Err() == nil {
-		p.step(ctx)
+		fl.step(ctx)
 		select {
 		case <-ctx.Done():
-		case <-time.After(p.f.pause(p)):
+		case <-time.After(fl.fence.pause(fl)):
 		}
 	}
 }
 
-func (f *Fence) pause(p *fencedLease) time.Duration {
+func (f *Fence) pause(fl *fencedLease) time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch {
-	case !p.stands():
+	case !fl.stands():
 		return f.c.Jitter(pollEvery)
 	case len(f.leases) > manyLeases:
 		return leastEvery
@@ -64,123 +66,123 @@ func (f *Fence) pause(p *fencedLease) time.Duration {
 	return renewEvery
 }
 
-// step renews the Lease, or looks at it and takes it where the protocol says so.
-func (p *fencedLease) step(ctx context.Context) {
+// step renews the Lease, or reads it and takes it where the protocol says so.
+func (fl *fencedLease) step(ctx context.Context) {
 	// Its end does not end a request: an answer that nobody waits for would leave
 	// behind a Lease of unknown version.
 	request, cancel := context.WithTimeout(context.WithoutCancel(ctx), stepFor)
 	defer cancel()
-	err := p.renewOrTake(request)
-	p.f.mu.Lock()
-	defer p.f.mu.Unlock()
-	if now := apierrors.IsForbidden(err); now != p.forbidden {
-		p.forbidden, p.f.since = now, time.Time{} // until now it was not kept from anybody
+	err := fl.renewOrTake(request)
+	fl.fence.mu.Lock()
+	defer fl.fence.mu.Unlock()
+	if now := apierrors.IsForbidden(err); now != fl.forbidden {
+		fl.forbidden, fl.fence.since = now, time.Time{} // until now it was not kept from anybody
 	}
 	if err != nil {
-		p.f.c.Log.Debug("a Lease of the fence was not renewed; it is tried again", "lease", p.String(), "error", err)
+		fl.fence.c.Log.Debug("a Lease of the fence was not renewed; it is tried again", "lease", fl.String(), "error", err)
 	}
-	p.f.updateStanding()
+	fl.fence.updateStanding()
 }
 
-func (p *fencedLease) renewOrTake(ctx context.Context) error {
-	if p.f.EndedByPeer() || p.f.Age() >= LongestFence {
+func (fl *fencedLease) renewOrTake(ctx context.Context) error {
+	if fl.fence.EndedByPeer() || fl.fence.Age() >= LongestFence {
 		return nil
 	}
-	if p.writtenByUs {
-		err := p.write(ctx, p.last)
+	if fl.writtenByUs {
+		err := fl.write(ctx, fl.last)
 		if err == nil || !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
 			return err
 		}
-		p.writtenByUs = false
+		fl.writtenByUs = false
 	}
-	l, err := p.f.c.lease(ctx, p.NamespacedName)
+	l, err := fl.fence.c.lease(ctx, fl.NamespacedName)
 	if err != nil {
 		return err
 	}
 	if l == nil {
-		return p.write(ctx, nil)
+		return fl.write(ctx, nil)
 	}
-	p.f.mu.Lock()
-	held, follows := p.stands(), !p.f.leading && (p.f.restoreReason == "" || l.Annotations[RestoredAnnotation] != "" || p.announced)
-	p.f.mu.Unlock()
+	fl.fence.mu.Lock()
+	held, follows := fl.stands(), !fl.fence.leading && (fl.fence.restoreReason == "" || l.Annotations[RestoredAnnotation] != "" || fl.announced)
+	fl.fence.mu.Unlock()
 	holder := holderOf(l)
 	if holder != FenceHolder && held && follows {
-		p.f.mu.Lock()
-		defer p.f.mu.Unlock()
-		p.lastKept, p.f.endedByPeer = time.Time{}, true
+		fl.fence.mu.Lock()
+		defer fl.fence.mu.Unlock()
+		fl.lastKept, fl.fence.endedByPeer = time.Time{}, true
 		return nil
 	}
-	if p.last != nil && transitionsOf(p.last) != transitionsOf(l) {
+	if fl.last != nil && transitionsOf(fl.last) != transitionsOf(l) {
 		held = false
-		p.lost() // somebody else has had it in between
+		fl.lost() // somebody else has had it in between
 	}
-	if p.last == nil || p.last.ResourceVersion != l.ResourceVersion {
-		p.last, p.changed = l, time.Now()
+	if fl.last == nil || fl.last.ResourceVersion != l.ResourceVersion {
+		fl.last, fl.changed = l, time.Now()
 	}
 	switch {
-	case holder == FenceHolder && held && follows && time.Since(p.changed) < quietFor:
-		p.follow(l)
+	case holder == FenceHolder && held && follows && time.Since(fl.changed) < quietFor:
+		fl.follow(l)
 		return nil
 	case holder == FenceHolder:
-		p.carryOn(l)
-		return p.write(ctx, l)
-	case holder == "" || p.f.c.expired(l):
-		return p.write(ctx, l)
+		fl.carryOn(l)
+		return fl.write(ctx, l)
+	case holder == "" || fl.fence.c.expired(l):
+		return fl.write(ctx, l)
 	}
-	p.lost() // who has it must have its turn
+	fl.lost() // who has it must have its turn
 	return nil
 }
 
 // lost takes note that the Lease is not the fence's, or was not for a moment.
-func (p *fencedLease) lost() {
-	p.f.mu.Lock()
-	defer p.f.mu.Unlock()
-	p.lastKept, p.f.since = time.Time{}, time.Time{}
+func (fl *fencedLease) lost() {
+	fl.fence.mu.Lock()
+	defer fl.fence.mu.Unlock()
+	fl.lastKept, fl.fence.since = time.Time{}, time.Time{}
 }
 
 // follow takes note that another replica renews the Lease.
-func (p *fencedLease) follow(l *coordinationv1.Lease) {
-	p.f.mu.Lock()
-	defer p.f.mu.Unlock()
-	p.lastKept = later(p.lastKept, p.changed)
-	p.readPeerRestore(l)
+func (fl *fencedLease) follow(l *coordinationv1.Lease) {
+	fl.fence.mu.Lock()
+	defer fl.fence.mu.Unlock()
+	fl.lastKept = later(fl.lastKept, fl.changed)
+	fl.readPeerRestore(l)
 }
 
-// readPeerRestore takes in what another replica says. The caller holds f.mu.
-func (p *fencedLease) readPeerRestore(l *coordinationv1.Lease) {
+// readPeerRestore takes in what another replica has announced. The caller holds fence.mu.
+func (fl *fencedLease) readPeerRestore(l *coordinationv1.Lease) {
 	if why := l.Annotations[RestoredAnnotation]; why != "" {
-		p.f.peerRestore, p.announced = why, true
+		fl.fence.peerRestore, fl.announced = why, true
 	}
 }
 
 // carryOn takes the age over of a fence that is alive.
-func (p *fencedLease) carryOn(l *coordinationv1.Lease) {
-	age, alive := p.f.c.fenceOf(l)
+func (fl *fencedLease) carryOn(l *coordinationv1.Lease) {
+	age, alive := fl.fence.c.fenceOf(l)
 	if !alive {
 		return
 	}
-	p.f.mu.Lock()
-	defer p.f.mu.Unlock()
-	p.readPeerRestore(l)
-	if began := time.Now().Add(-age); p.f.began.IsZero() || began.Before(p.f.began) {
-		p.f.began = began
+	fl.fence.mu.Lock()
+	defer fl.fence.mu.Unlock()
+	fl.readPeerRestore(l)
+	if began := time.Now().Add(-age); fl.fence.began.IsZero() || began.Before(fl.fence.began) {
+		fl.fence.began = began
 	}
 }
 
 // write makes the Lease the fence's for another while, where it still is as it was seen;
 // nil where there was none.
-func (p *fencedLease) write(ctx context.Context, l *coordinationv1.Lease) error {
+func (fl *fencedLease) write(ctx context.Context, l *coordinationv1.Lease) error {
 	sent := time.Now()
-	p.f.mu.Lock()
-	began, why := p.f.began, p.f.restoreReason
+	fl.fence.mu.Lock()
+	began, why := fl.fence.began, fl.fence.restoreReason
 	if why == "" {
-		why = p.f.peerRestore
+		why = fl.fence.peerRestore
 	}
-	p.f.mu.Unlock()
+	fl.fence.mu.Unlock()
 	if began.IsZero() {
 		began = sent
 	}
-	next := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name}}
+	next := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: fl.Namespace, Name: fl.Name}}
 	if l != nil {
 		next = l.DeepCopy()
 	}
@@ -193,7 +195,7 @@ func (p *fencedLease) write(ctx context.Context, l *coordinationv1.Lease) error 
 		AcquireTime: ptr.To(metav1.NewMicroTime(began)), RenewTime: ptr.To(metav1.NewMicroTime(sent)), LeaseTransitions: &transitions,
 	}
 	annotate(next, why) // what a remnant says counts for nothing
-	api := p.f.c.core.CoordinationV1().Leases(p.Namespace)
+	api := fl.fence.c.core.CoordinationV1().Leases(fl.Namespace)
 	var err error
 	if l == nil {
 		next, err = api.Create(ctx, next, metav1.CreateOptions{FieldManager: fieldManager})
@@ -203,44 +205,44 @@ func (p *fencedLease) write(ctx context.Context, l *coordinationv1.Lease) error 
 	if err != nil {
 		return err
 	}
-	p.last, p.writtenByUs, p.changed, p.announced = next, true, time.Now(), why != ""
-	p.f.mu.Lock()
-	defer p.f.mu.Unlock()
-	p.lastKept, p.renewed = sent, sent
-	if p.f.began.IsZero() || began.Before(p.f.began) {
-		p.f.began = began
+	fl.last, fl.writtenByUs, fl.changed, fl.announced = next, true, time.Now(), why != ""
+	fl.fence.mu.Lock()
+	defer fl.fence.mu.Unlock()
+	fl.lastKept, fl.renewed = sent, sent
+	if fl.fence.began.IsZero() || began.Before(fl.fence.began) {
+		fl.fence.began = began
 	}
 	return nil
 }
 
 // giveBack clears the holder, where that is the fence by this replica's own write.
-func (p *fencedLease) giveBack(ctx context.Context, over bool) {
-	p.f.mu.Lock()
-	leads := p.f.leading
-	p.f.mu.Unlock()
+func (fl *fencedLease) giveBack(ctx context.Context, over bool) {
+	fl.fence.mu.Lock()
+	leads := fl.fence.leading
+	fl.fence.mu.Unlock()
 	for range 3 {
-		if p.last == nil || !p.writtenByUs && !leads || holderOf(p.last) != FenceHolder || !over && p.last.Annotations[RestoredAnnotation] != "" {
+		if fl.last == nil || !fl.writtenByUs && !leads || holderOf(fl.last) != FenceHolder || !over && fl.last.Annotations[RestoredAnnotation] != "" {
 			return
 		}
-		next := p.last.DeepCopy()
+		next := fl.last.DeepCopy()
 		annotate(next, "")
 		next.Spec.HolderIdentity = ptr.To("")
 		next.Spec.RenewTime = ptr.To(metav1.NowMicro())
-		_, err := p.f.c.core.CoordinationV1().Leases(p.Namespace).Update(ctx, next, metav1.UpdateOptions{FieldManager: fieldManager})
+		_, err := fl.fence.c.core.CoordinationV1().Leases(fl.Namespace).Update(ctx, next, metav1.UpdateOptions{FieldManager: fieldManager})
 		if err == nil {
 			return
 		}
-		p.f.c.Log.Debug("a Lease of the fence was not given back", "lease", p.String(), "error", err)
+		fl.fence.c.Log.Debug("a Lease of the fence was not given back", "lease", fl.String(), "error", err)
 		if !leads || !apierrors.IsConflict(err) {
 			return
 		}
-		if p.last, err = p.f.c.lease(ctx, p.NamespacedName); err != nil {
+		if fl.last, err = fl.fence.c.lease(ctx, fl.NamespacedName); err != nil {
 			return
 		}
 	}
 }
 
-// annotate says what shows that etcd was restored; "" for nothing.
+// annotate writes what shows that etcd was restored; "" for nothing.
 func annotate(l *coordinationv1.Lease, why string) {
 	if why == "" {
 		delete(l.Annotations, RestoredAnnotation)

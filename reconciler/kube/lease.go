@@ -33,7 +33,7 @@ const (
 )
 
 // foreignHold is another's hold of a Lease as it was first seen: its age is
-// told by our own clock, as every elector does.
+// counted by our own clock, as in every leader election.
 type foreignHold struct {
 	version string
 	since   time.Time
@@ -199,7 +199,7 @@ func (h *leases) take(ctx context.Context, name string) error {
 }
 
 // expired reports whether another's hold has stood unchanged for so long that its
-// process must be gone. Its times are by its own clock and are not looked at.
+// process must be gone. Its times are by its own clock and count for nothing.
 func (c *Cluster) expired(l *coordinationv1.Lease) bool {
 	key := l.Namespace + "/" + l.Name
 	after := max(expiry, time.Duration(ptr.Deref(l.Spec.LeaseDurationSeconds, 0))*time.Second)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -13,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
@@ -25,7 +25,7 @@ const parallel = 32
 
 // GetLive reads what is named, by quorum, pods last. Of a pool the metadata are
 // read: one at the resourceVersion of the observation is what it was.
-func (c *Cluster) GetLive(ctx context.Context, before *reconciler.Observation, need reconciler.LiveKeys) (*reconciler.Live, error) {
+func (c *Cluster) GetLive(ctx context.Context, before *reconciler.Observation, keys reconciler.LiveKeys) (*reconciler.Live, error) {
 	live := &reconciler.Live{
 		Pools: map[types.NamespacedName]*ippool.Pool{}, Changed: map[types.NamespacedName]bool{},
 		Reservations: map[types.NamespacedName]*ippool.Reservation{}, Pods: map[types.NamespacedName]*podstate.Pod{},
@@ -38,16 +38,16 @@ func (c *Cluster) GetLive(ctx context.Context, before *reconciler.Observation, n
 	var mu sync.Mutex
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(parallel)
-	for i, name := range need.Pools {
+	for i, name := range keys.Pools {
 		g.Go(func() error {
 			ctx := gctx
 			if i == 0 {
 				ctx = dated // the one whose Date counts; its context is not the group's
 			}
-			return c.livePool(ctx, name, known[name], need.Reread, live, &mu)
+			return c.livePool(ctx, name, known[name], keys.Reread, live, &mu)
 		})
 	}
-	for _, name := range need.Reservations {
+	for _, name := range keys.Reservations {
 		g.Go(func() error {
 			r, err := c.liveReservation(gctx, name)
 			if apierrors.IsNotFound(err) && !absent(err) && !c.servesReservations(gctx) {
@@ -62,12 +62,12 @@ func (c *Cluster) GetLive(ctx context.Context, before *reconciler.Observation, n
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
-	if len(need.Pools) > 0 {
+	if len(keys.Pools) > 0 {
 		live.Now = date()
 	}
 	g, gctx = errgroup.WithContext(ctx)
 	g.SetLimit(parallel)
-	for _, name := range need.Pods {
+	for _, name := range keys.Pods {
 		g.Go(func() error {
 			p, err := c.livePod(gctx, name)
 			if err != nil {
@@ -102,7 +102,7 @@ func (c *Cluster) livePool(ctx context.Context, name types.NamespacedName, known
 	case changed:
 		live.Pools[name] = p
 	}
-	if changed && known != nil && older(m.ResourceVersion, known.ResourceVersion) {
+	if changed && known != nil && Older(m.ResourceVersion, known.ResourceVersion) {
 		live.Restored = fmt.Sprintf("IPPool %s is at resourceVersion %s after %s", name, m.ResourceVersion, known.ResourceVersion)
 	}
 	return nil
@@ -149,7 +149,7 @@ func isObject(asked types.NamespacedName, namespace, name, resourceVersion strin
 }
 
 // servesReservations reports whether the API serves reservations, or may do so: only
-// a list of its resources without them says that it does not.
+// a list of its resources without them means that it does not.
 func (c *Cluster) servesReservations(ctx context.Context) bool {
 	served := true
 	_ = c.call(ctx, func(context.Context) error {
@@ -162,7 +162,7 @@ func (c *Cluster) servesReservations(ctx context.Context) bool {
 	return served
 }
 
-// ignoreAbsent lets what is not there be absent: that is an answer.
+// ignoreAbsent drops the error that there is no such object: that is an answer.
 func ignoreAbsent(err error, what string, name types.NamespacedName) error {
 	if err == nil || absent(err) {
 		return nil
@@ -170,10 +170,11 @@ func ignoreAbsent(err error, what string, name types.NamespacedName) error {
 	return fmt.Errorf(what+": %w", name, err)
 }
 
-func older(now, before string) bool {
-	a, errA := strconv.ParseUint(now, 10, 64)
-	b, errB := strconv.ParseUint(before, 10, 64)
-	return errA == nil && errB == nil && a < b
+// Older reports whether a resourceVersion is older than another of the same resource;
+// false where one of them is none.
+func Older(a, b string) bool {
+	c, err := resourceversion.CompareResourceVersion(a, b)
+	return err == nil && c < 0
 }
 
 // livePod reads a pod, nil where there is none: by name with a LIST where there

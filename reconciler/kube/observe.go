@@ -20,7 +20,7 @@ import (
 // List reads everything, by quorum: reservations, then pools, pods last. An
 // ADD writes the pool before the reservation and needs its pod before either,
 // so that whatever was seen has its owner in what is read after it. What else
-// there is says nothing of ADDs, and is read beside reservations and pools.
+// there is does not depend on ADDs, and is read in parallel to reservations and pools.
 func (c *Cluster) List(ctx context.Context) (*reconciler.Observation, error) {
 	o := &reconciler.Observation{}
 	var reservations []*ippool.Reservation
@@ -40,19 +40,19 @@ func (c *Cluster) List(ctx context.Context) (*reconciler.Observation, error) {
 	o.Reservations = reservations
 	put(o)
 	o.Pods = map[types.NamespacedName]*podstate.Pod{}
-	var rivals []string
+	var competing []string
 	g, gctx = errgroup.WithContext(ctx)
 	g.Go(func() error {
 		return c.explain("list pods", c.listPods(gctx, "", metav1.ListOptions{}, o.Pods), "grant list on pods")
 	})
 	g.Go(func() error {
-		rivals = c.competingReconcilers(gctx, o.Pools)
+		competing = c.competingReconcilers(gctx, o.Pools)
 		return nil
 	})
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
-	o.Warnings = append(o.Warnings, rivals...)
+	o.Warnings = append(o.Warnings, competing...)
 	return o, nil
 }
 
@@ -74,7 +74,7 @@ func (c *Cluster) explainPools(err error) error {
 	return c.explain("list IPPools", err, "grant get, list and patch on ippools and get, list, create and delete on overlappingrangeipreservations ("+ippool.PoolResource.Group+")")
 }
 
-// optional lets a look go on without a kind that is not served or must not be
+// optional lets an observation go on without a kind that is not served or must not be
 // read: what is then unknown makes verdicts more careful, never less.
 func (c *Cluster) optional(o *reconciler.Observation, kind string, err error) error {
 	switch {
@@ -87,7 +87,7 @@ func (c *Cluster) optional(o *reconciler.Observation, kind string, err error) er
 	return c.explain("list "+kind, err, "grant list on them")
 }
 
-// explain says what an error that ends a look means to an operator.
+// explain adds to an error that ends an observation what it means to an operator.
 func (c *Cluster) explain(what string, err error, grant string) error {
 	switch {
 	case err == nil:

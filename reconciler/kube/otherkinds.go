@@ -20,7 +20,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 )
 
-// readOtherKinds reads what is not whereabouts' and no pod, each kind on its own; put
+// readOtherKinds reads all but pools, reservations and pods, each kind on its own; put
 // takes it over once the group has ended. Nodes and reports that stand in before
 // are read again only where they have changed.
 func (c *Cluster) readOtherKinds(ctx context.Context, g *errgroup.Group, before *reconciler.Observation) (put func(*reconciler.Observation)) {
@@ -82,7 +82,7 @@ func (c *Cluster) readNodes(ctx context.Context, o *reconciler.Observation, befo
 		known[types.NamespacedName{Name: name}] = n
 	}
 	nodes, _, err := relistChanged(ctx, c, corev1.SchemeGroupVersion.WithResource("nodes"), known,
-		func(n *podstate.Node) version { return version{types.UID(n.UID), n.ResourceVersion} },
+		func(n *podstate.Node) Version { return Version{types.UID(n.UID), n.ResourceVersion} },
 		func(ctx context.Context, _ string, only metav1.ListOptions) ([]*podstate.Node, string, error) {
 			return c.listNodes(ctx, only)
 		})
@@ -102,7 +102,7 @@ func (c *Cluster) readNodes(ctx context.Context, o *reconciler.Observation, befo
 
 // readReports reads the agents' reports and Leases. Only where the API does not
 // serve reports at all, or an allowed LIST is empty, is there no agent: a 403
-// or an error says nothing.
+// or an error proves nothing.
 func (c *Cluster) readReports(ctx context.Context, o *reconciler.Observation, before []*podstate.Report) error {
 	served, err := c.serves(ctx, v1alpha1.Resource().GroupVersion().String())
 	if err == nil && !served {
@@ -181,7 +181,7 @@ func (c *Cluster) reportsSince(ctx context.Context, before []*podstate.Report, u
 	var mu sync.Mutex // several are read again at once
 	var bad []string
 	reports, _, err := relistChanged(ctx, c, v1alpha1.Resource(), known,
-		func(r *podstate.Report) version { return version{r.UID, r.ResourceVersion} },
+		func(r *podstate.Report) Version { return Version{r.UID, r.ResourceVersion} },
 		func(ctx context.Context, _ string, only metav1.ListOptions) ([]*podstate.Report, string, error) {
 			l := listing{resource: v1alpha1.Resource(), only: only}
 			return listCustom(ctx, c, l, func(body []byte) (page []*podstate.Report, meta metav1.ListMeta, err error) {

@@ -43,7 +43,7 @@ func (c *Cluster) refreshPools(ctx context.Context, o *reconciler.Observation, b
 	}
 	dated, date := withDate(ctx)
 	pools, revision, err := relistChanged(dated, c, ippool.PoolResource, known,
-		func(p *ippool.Pool) version { return version{types.UID(p.UID), p.ResourceVersion} },
+		func(p *ippool.Pool) Version { return Version{types.UID(p.UID), p.ResourceVersion} },
 		func(ctx context.Context, namespace string, only metav1.ListOptions) ([]*ippool.Pool, string, error) {
 			return listCustom(ctx, c, listing{resource: ippool.PoolResource, namespace: namespace, only: only, first: firstPageOfPools}, ippool.DecodePools)
 		})
@@ -61,7 +61,7 @@ func (c *Cluster) refreshPools(ctx context.Context, o *reconciler.Observation, b
 // which the revision tells; and a patch tests the entry as well. The others are read
 // again, each by name, or all where they are many or nothing is known.
 func relistChanged[T any](ctx context.Context, c *Cluster, resource schema.GroupVersionResource, known map[types.NamespacedName]T,
-	versionOf func(T) version, list func(ctx context.Context, namespace string, only metav1.ListOptions) ([]T, string, error)) (all []T, revision string, err error) {
+	versionOf func(T) Version, list func(ctx context.Context, namespace string, only metav1.ListOptions) ([]T, string, error)) (all []T, revision string, err error) {
 	if len(known) == 0 {
 		return list(ctx, "", metav1.ListOptions{})
 	}

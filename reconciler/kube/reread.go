@@ -11,13 +11,13 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 )
 
-// rereadFor is how long a look waits for agents that have written their report
-// and not yet the Lease that vouches for it. A look may be made while
+// rereadFor is how long an observation waits for agents that have written their report
+// and not yet the Lease with its hash. It may be made while
 // whereabouts' Lease is held.
 const rereadFor = 250 * time.Millisecond
 
-// rereadUnverified reads again the reports that agents which are alive do not vouch
-// for: an agent writes the report and then the Lease, and the lists may have been
+// rereadUnverified reads again the reports whose hash is not in the Lease of their agent,
+// which is alive: an agent writes the report and then the Lease, and the lists may have been
 // in between. What stays so, or cannot be read again, is as it was.
 func (c *Cluster) rereadUnverified(ctx context.Context, o *reconciler.Observation) {
 	ctx, cancel := context.WithTimeout(ctx, rereadFor)

@@ -45,7 +45,7 @@ var need = reconciler.LiveKeys{
 	Reread:       true,
 }
 
-// seen is a first look that had one of each, and another pod.
+// seen is a first observation that had one of each, and another pod.
 func seen() *reconciler.Observation {
 	web, other := types.NamespacedName{Namespace: "default", Name: "web-0"}, types.NamespacedName{Namespace: "default", Name: "other"}
 	return &reconciler.Observation{
@@ -54,7 +54,7 @@ func seen() *reconciler.Observation {
 	}
 }
 
-func TestAFreshLookTakesNotFoundForAnAnswerAndNothingElse(t *testing.T) {
+func TestALiveReadTakesNotFoundForAnAnswerAndNothingElse(t *testing.T) {
 	all := func(f *fakeAPI) {
 		f.answers[onePool], f.answers[onePod] = object(pool("8")), object(pod("web-0"))
 		f.answers[oneRes] = object(reservation().Object)
@@ -185,7 +185,7 @@ func TestWhatAWriteIsAnsweredWith(t *testing.T) {
 			if conflict != errors.Is(want, reconciler.ErrConflict) || (err == nil) != (want == nil) {
 				t.Errorf("%s, answered with %d: %v", name, code, err)
 			}
-			equal(t, name+", requests", len(f.to(write.path)), 1) // whether to write again is for the next look
+			equal(t, name+", requests", len(f.to(write.path)), 1) // whether to write again is for the next pass
 		}
 	}
 	f := newFakeAPI(t)
