@@ -69,11 +69,11 @@ func unreadable(i *item) bool {
 // Changes returns what has changed since the last List or Changes; nil where that is not
 // known and everything must be observed. The error is ErrCacheUnverified, as that of List.
 func (s *Source) Changes(ctx context.Context) (*reconciler.Live, error) {
-	g, err := s.verifiedSession(ctx)
+	session, err := s.verifiedSession(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return g.view.changesSince(), nil
+	return session.view.changesSince(), nil
 }
 
 func (v *view) changesSince() *reconciler.Live {

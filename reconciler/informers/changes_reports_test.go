@@ -12,7 +12,7 @@ import (
 func TestTheLeaseOfAReportThatCannotBeReadIsNotEverything(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	v := b.g.view
+	v := b.session.view
 	r := aReport("23")
 	r.Object["sandboxes"] = "nonsense"
 	b.watchEvent("sandboxreports", r)

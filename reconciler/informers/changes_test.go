@@ -43,7 +43,7 @@ func told(l *reconciler.Live) []string {
 func TestTheViewKnowsWhatHasChangedSinceAPass(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	v := b.g.view
+	v := b.session.view
 	equal(t, "before the first pass", fmt.Sprint(told(v.changesSince())), "[everything]")
 	v.observe(&reconciler.Observation{})
 	equal(t, "nothing", fmt.Sprint(told(v.changesSince())), "[]")
@@ -67,7 +67,7 @@ func TestTheViewKnowsWhatHasChangedSinceAPass(t *testing.T) {
 func TestWhatChangesForAllIsNotToldByName(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	v := b.g.view
+	v := b.session.view
 	for what, change := range map[string]func(){
 		"a Node that is not Ready": func() {
 			b.watchEvent("nodes", aNode("31", corev1.ConditionTrue))

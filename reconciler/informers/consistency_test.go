@@ -54,7 +54,7 @@ func TestCachesAreReliedUponSinceAFullPassThatAgreed(t *testing.T) {
 		t.Error("they are not relied upon although they agree")
 	}
 	equal(t, "read twice", b.api.lists["pods"], 1)
-	b.g.watches.requestFailed(errors.New("connection refused"))
+	b.session.watches.requestFailed(errors.New("connection refused"))
 	if b.verified(t) {
 		t.Error("they are relied upon although a request has failed since")
 	}
@@ -62,7 +62,7 @@ func TestCachesAreReliedUponSinceAFullPassThatAgreed(t *testing.T) {
 	if !b.verified(t) {
 		t.Error("they are not relied upon although they agree again")
 	}
-	b.g.watches.watchClosed("nodes")
+	b.session.watches.watchClosed("nodes")
 	if b.verified(t) {
 		t.Error("they are relied upon although a watch is closed")
 	}
@@ -126,8 +126,8 @@ func TestCachesThatCatchUpAreNotThrownAway(t *testing.T) {
 func TestAWatchThatWasClosedMayStillCatchUp(t *testing.T) {
 	t.Parallel()
 	for name, closed := range map[string]func(b *bench){
-		"closed":           func(b *bench) { b.g.watches.watchClosed("pods") },
-		"closed, reopened": func(b *bench) { b.g.watches.watchClosed("pods"); b.g.watches.watchOpened("pods") },
+		"closed":           func(b *bench) { b.session.watches.watchClosed("pods") },
+		"closed, reopened": func(b *bench) { b.session.watches.watchClosed("pods"); b.session.watches.watchOpened("pods") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -139,7 +139,7 @@ func TestAWatchThatWasClosedMayStillCatchUp(t *testing.T) {
 					closed(b)
 				}
 			}
-			b.g.watches.requestFailed(errors.New("connection refused"))
+			b.session.watches.requestFailed(errors.New("connection refused"))
 			b.fullPass(t)
 			equal(t, "broken", len(b.broken), 0)
 			if b.verified(t) {
@@ -203,8 +203,8 @@ func TestARevisionThatRanBackwardsIsSeenWhenAWatchIsReopened(t *testing.T) {
 	if !b.verified(t) { // nothing gave a reason to ask
 		t.Error("they are not relied upon")
 	}
-	b.g.watches.watchClosed("pods")
-	b.g.watches.watchOpened("pods")
+	b.session.watches.watchClosed("pods")
+	b.session.watches.watchOpened("pods")
 	if b.verified(t) {
 		t.Error("they are relied upon")
 	}

@@ -95,7 +95,7 @@ type bench struct {
 	source  *Source
 	full    *Full
 	api     *fakeAPI
-	g       *cacheSession
+	session *cacheSession
 	changed []string // what was said to matter
 	broken  []string
 }
@@ -113,15 +113,15 @@ func newBench(t *testing.T) *bench {
 	}
 	s := New(cluster, config, log, func(string) {})
 	b.source, b.full = s, NewFull(s, FullConfig{Settle: time.Millisecond, OnRebuild: func(why string) { b.broken = append(b.broken, why) }})
-	b.g = &cacheSession{
+	b.session = &cacheSession{
 		kinds:   kinds("kube-system", "kube-system"),
 		view:    newView("kube-system", s.Now, func(what string) { b.changed = append(b.changed, what) }, s.reports),
 		watches: newWatchTracker(func() {}),
 	}
-	for _, k := range b.g.kinds {
-		b.g.watches.watchOpened(k.resource.Resource)
+	for _, k := range b.session.kinds {
+		b.session.watches.watchOpened(k.resource.Resource)
 	}
-	s.setSession(b.g)
+	s.setSession(b.session)
 	return b
 }
 
@@ -141,7 +141,7 @@ func (b *bench) watchEvent(resource string, o client.Object) *item {
 	if err != nil {
 		panic(err)
 	}
-	b.g.view.set(resource, kept.(*item))
+	b.session.view.set(resource, kept.(*item))
 	return kept.(*item)
 }
 

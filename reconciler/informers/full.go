@@ -66,8 +66,8 @@ func (f *Full) GetLive(ctx context.Context, o *reconciler.Observation, what reco
 }
 
 func (f *Full) listAndVerify(ctx context.Context) (*reconciler.Observation, error) {
-	g := f.caches.session()
-	if g == nil {
+	session := f.caches.session()
+	if session == nil {
 		o, err := f.caches.cluster.List(ctx)
 		if err != nil {
 			return nil, err
@@ -76,26 +76,26 @@ func (f *Full) listAndVerify(ctx context.Context) (*reconciler.Observation, erro
 		f.reportRestore(o, "", nil)
 		return o, nil
 	}
-	c, err := f.compare(ctx, g)
+	c, err := f.compare(ctx, session)
 	if err != nil {
 		return nil, err
 	}
 	f.remember(c.observed)
-	restored, err := f.caches.backwards(ctx, g)
+	restored, err := f.caches.backwards(ctx, session)
 	f.reportRestore(c.observed, restored, c.differences)
 	switch {
 	case c.observed.Restored != "":
 		f.rebuild(c.observed.Restored)
-	case f.kindsChanged(ctx, g):
+	case f.kindsChanged(ctx, session):
 		f.caches.Rebuild("what may be watched has changed")
 	case err != nil: // not known to agree
-	case len(c.differences) > 0 && (c.reopened || g.watches.closedWatch(g.kinds) != nil):
+	case len(c.differences) > 0 && (c.reopened || session.watches.closedWatch(session.kinds) != nil):
 		// A watch that was closed meanwhile tells later what it has missed.
 	case len(c.differences) > 0:
 		f.rebuild(describe(c.differences))
 	default:
-		g.setVerified(c.opens)
-		g.watches.clearFailure(c.failures)
+		session.setVerified(c.opens)
+		session.watches.clearFailure(c.failures)
 	}
 	return c.observed, nil
 }
@@ -110,12 +110,12 @@ type comparison struct {
 }
 
 // compare reads everything, and again after a pause where the caches differ.
-func (f *Full) compare(ctx context.Context, g *cacheSession) (c comparison, err error) {
-	c.failures, c.opens = g.watches.counts()
+func (f *Full) compare(ctx context.Context, session *cacheSession) (c comparison, err error) {
+	c.failures, c.opens = session.watches.counts()
 	if c.observed, err = f.caches.cluster.List(ctx); err != nil {
 		return c, err
 	}
-	if c.differences = g.view.differences(c.observed, g.kinds); len(c.differences) == 0 {
+	if c.differences = session.view.differences(c.observed, session.kinds); len(c.differences) == 0 {
 		return c, nil
 	}
 	select {
@@ -124,12 +124,12 @@ func (f *Full) compare(ctx context.Context, g *cacheSession) (c comparison, err 
 	case <-time.After(f.config.Settle):
 	}
 	first := c.opens
-	c.failures, c.opens = g.watches.counts()
+	c.failures, c.opens = session.watches.counts()
 	c.reopened = c.opens != first
 	if c.observed, err = f.caches.cluster.List(ctx); err != nil {
 		return c, err
 	}
-	c.differences = persisting(c.differences, g.view.differences(c.observed, g.kinds))
+	c.differences = persisting(c.differences, session.view.differences(c.observed, session.kinds))
 	return c, nil
 }
 
@@ -165,7 +165,7 @@ func (f *Full) remember(o *reconciler.Observation) {
 
 // kindsChanged reports whether a kind is served or allowed that was not, or the
 // other way round. An error says neither.
-func (f *Full) kindsChanged(ctx context.Context, g *cacheSession) bool {
+func (f *Full) kindsChanged(ctx context.Context, session *cacheSession) bool {
 	names := func(kinds []kind) (all []string) {
 		for _, k := range kinds {
 			all = append(all, k.resource.Resource)
@@ -173,5 +173,5 @@ func (f *Full) kindsChanged(ctx context.Context, g *cacheSession) bool {
 		return all
 	}
 	now, err := f.caches.watchable(ctx)
-	return err == nil && !slices.Equal(names(now), names(g.kinds))
+	return err == nil && !slices.Equal(names(now), names(session.kinds))
 }

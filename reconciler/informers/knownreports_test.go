@@ -29,7 +29,7 @@ func TestAReportThatTheWatchesHadSeenIsMissedForAWhile(t *testing.T) {
 	equal(t, "of none", sees(b.source.reports, now), nothing)
 	one := b.watchEvent("sandboxreports", aReport("7"))
 	equal(t, "of one that is there", sees(b.source.reports, now, "worker-1"), nothing)
-	b.g.view.remove("sandboxreports", one)
+	b.session.view.remove("sandboxreports", one)
 	equal(t, "of one that went", sees(b.source.reports, now.Add(5*time.Minute)), []string{"worker-1"})
 	equal(t, "ten minutes later", sees(b.source.reports, now.Add(missedFor)), []string{"worker-1"})
 	equal(t, "after that", sees(b.source.reports, now.Add(missedFor+time.Minute)), nothing)
@@ -46,7 +46,7 @@ func TestAReportThatTheWatchesHadSeenIsMissedForAWhile(t *testing.T) {
 func TestBothKindsOfPassesReportWhichReportsAreMissed(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.g.view.remove("sandboxreports", b.watchEvent("sandboxreports", aReport("7")))
+	b.session.view.remove("sandboxreports", b.watchEvent("sandboxreports", aReport("7")))
 	equal(t, "a full pass", len(b.fullPass(t).Missed), 1)
 	o, err := b.source.List(t.Context())
 	if err != nil {

@@ -26,14 +26,14 @@ func (s *Source) Now() time.Time { return s.cluster.Now() }
 // Leases are whereabouts' Leases that ADDs and DELs may take for the pools that the
 // watches have told of, by namespace; nil where there are no caches.
 func (s *Source) Leases() map[string][]string {
-	g := s.session()
-	if g == nil {
+	session := s.session()
+	if session == nil {
 		return nil
 	}
-	g.view.mu.Lock()
-	defer g.view.mu.Unlock()
+	session.view.mu.Lock()
+	defer session.view.mu.Unlock()
 	var pools []*ippool.Pool
-	for _, i := range g.view.objects[ippool.PoolResource.Resource] {
+	for _, i := range session.view.objects[ippool.PoolResource.Resource] {
 		pools = append(pools, i.parsed.(*ippool.Pool))
 	}
 	return ippool.LeasesOf(pools)
@@ -61,14 +61,14 @@ func (s *Source) fullPassBegins(cancel context.CancelFunc) {
 // bumped, an object at an older resourceVersion than before. Without caches there is
 // nothing to compare with.
 func (s *Source) RanBackwards(ctx context.Context) (why string, err error) {
-	g := s.session()
-	if g == nil {
+	session := s.session()
+	if session == nil {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		return s.unreportedRestore(), nil
 	}
-	if why, err = s.backwards(ctx, g); why == "" && err == nil {
-		why, err = s.olderObject(ctx, g)
+	if why, err = s.backwards(ctx, session); why == "" && err == nil {
+		why, err = s.olderObject(ctx, session)
 	}
 	if err != nil {
 		return "", err
@@ -108,17 +108,17 @@ func (s *Source) unreportedRestore() string {
 
 // olderObject names an object that is older now than the caches have had it. Only kinds
 // are asked for of which there are few objects, or that change all the time.
-func (s *Source) olderObject(ctx context.Context, g *cacheSession) (why string, err error) {
+func (s *Source) olderObject(ctx context.Context, session *cacheSession) (why string, err error) {
 	asked := []string{
 		ippool.PoolResource.Resource, v1alpha1.Resource().Resource, core("nodes").Resource,
 		coordinationv1.SchemeGroupVersion.WithResource("leases").Resource,
 	}
-	for _, k := range g.kinds {
+	for _, k := range session.kinds {
 		resource := k.resource.Resource
 		if !slices.Contains(asked, resource) {
 			continue
 		}
-		cached := g.view.versions(resource) // before what is read, so that it cannot be newer
+		cached := session.view.versions(resource) // before what is read, so that it cannot be newer
 		now, err := s.cluster.Versions(ctx, k.resource, k.where["metadata.namespace"])
 		if err != nil {
 			return "", err

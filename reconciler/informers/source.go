@@ -110,14 +110,14 @@ func (s *Source) runSession(ctx context.Context) error {
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	g := &cacheSession{kinds: kinds}
-	g.view = newView(s.cluster.LeaseNamespace, s.Now, func(what string) {
-		if s.isCurrent(g) {
+	session := &cacheSession{kinds: kinds}
+	session.view = newView(s.cluster.LeaseNamespace, s.Now, func(what string) {
+		if s.isCurrent(session) {
 			s.changed(what)
 		}
 	}, s.reports)
-	g.watches = newWatchTracker(func() {
-		if s.isCurrent(g) {
+	session.watches = newWatchTracker(func() {
+		if s.isCurrent(session) {
 			s.changed("a watch")
 		}
 	})
@@ -125,11 +125,11 @@ func (s *Source) runSession(ctx context.Context) error {
 	case <-s.rebuild: // these caches are what it asked for
 	default:
 	}
-	ended, err := s.start(ctx, g)
+	ended, err := s.start(ctx, session)
 	if err != nil {
 		return err
 	}
-	s.setSession(g)
+	s.setSession(session)
 	s.log.Info("the cluster is watched", "kinds", len(kinds))
 	s.changed("all")
 	defer s.setSession(nil)
@@ -145,7 +145,7 @@ func (s *Source) runSession(ctx context.Context) error {
 			s.log.Info("the caches are rebuilt", "why", why)
 			return nil
 		case <-missing.C:
-			if what := s.nowWatchable(ctx, g); what != "" {
+			if what := s.nowWatchable(ctx, session); what != "" {
 				s.Rebuild(what + " can be watched now")
 			}
 		}
@@ -154,9 +154,9 @@ func (s *Source) runSession(ctx context.Context) error {
 
 // nowWatchable names a kind that is not watched and could be, "" for none: the
 // agents' reports may be served later, a right may be given.
-func (s *Source) nowWatchable(ctx context.Context, g *cacheSession) string {
+func (s *Source) nowWatchable(ctx context.Context, session *cacheSession) string {
 	watched := map[string]bool{}
-	for _, k := range g.kinds {
+	for _, k := range session.kinds {
 		watched[k.resource.Resource] = true
 	}
 	for _, k := range kinds(s.cluster.Namespace, s.cluster.LeaseNamespace) {
@@ -171,11 +171,11 @@ func (s *Source) nowWatchable(ctx context.Context, g *cacheSession) string {
 }
 
 // start starts the caches and waits until they have listed all.
-func (s *Source) start(ctx context.Context, g *cacheSession) (ended <-chan error, err error) {
+func (s *Source) start(ctx context.Context, session *cacheSession) (ended <-chan error, err error) {
 	config := rest.CopyConfig(s.config)
-	g.watches.wrap(config)
+	session.watches.wrap(config)
 	by := map[client.Object]cache.ByObject{}
-	for _, k := range g.kinds {
+	for _, k := range session.kinds {
 		b := cache.ByObject{Transform: k.transform}
 		if k.where != nil {
 			b.Field = k.where.AsSelector()
@@ -183,7 +183,7 @@ func (s *Source) start(ctx context.Context, g *cacheSession) (ended <-chan error
 		by[k.object] = b
 	}
 	c, err := cache.New(config, cache.Options{
-		Scheme: scheme.Scheme, Mapper: mapper(g.kinds, scheme.Scheme), ByObject: by,
+		Scheme: scheme.Scheme, Mapper: mapper(session.kinds, scheme.Scheme), ByObject: by,
 		DefaultWatchErrorHandler: func(_ context.Context, _ *toolscache.Reflector, err error) {
 			s.log.Debug("a watch has failed", "error", err) // again and again; the tracker knows
 		},
@@ -192,12 +192,12 @@ func (s *Source) start(ctx context.Context, g *cacheSession) (ended <-chan error
 		return nil, fmt.Errorf("set up the caches: %w", err)
 	}
 	var synced []toolscache.InformerSynced
-	for _, k := range g.kinds {
+	for _, k := range session.kinds {
 		informer, err := c.GetInformer(ctx, k.object, cache.BlockUntilSynced(false))
 		if err != nil {
 			return nil, fmt.Errorf("set up the cache of %s: %w", k.resource.Resource, err)
 		}
-		registration, err := informer.AddEventHandler(g.view.handler(k.resource.Resource))
+		registration, err := informer.AddEventHandler(session.view.handler(k.resource.Resource))
 		if err != nil {
 			return nil, fmt.Errorf("set up the cache of %s: %w", k.resource.Resource, err)
 		}
@@ -208,7 +208,7 @@ func (s *Source) start(ctx context.Context, g *cacheSession) (ended <-chan error
 	waiting, cancel := context.WithTimeout(ctx, syncTimeout)
 	defer cancel()
 	if !toolscache.WaitForCacheSync(waiting.Done(), synced...) {
-		return nil, fmt.Errorf("the caches did not list everything within %s (%v)", syncTimeout, g.watches.status(g.kinds))
+		return nil, fmt.Errorf("the caches did not list everything within %s (%v)", syncTimeout, session.watches.status(session.kinds))
 	}
 	return done, nil
 }
@@ -251,10 +251,10 @@ func (s *Source) mayWatch(ctx context.Context, k kind) (why string, err error) {
 	return s.cluster.MayWatch(ctx, k.resource, k.where["metadata.namespace"], k.where["metadata.name"])
 }
 
-func (s *Source) setSession(g *cacheSession) {
+func (s *Source) setSession(session *cacheSession) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.current = g
+	s.current = session
 }
 
 func (s *Source) session() *cacheSession {
@@ -263,15 +263,15 @@ func (s *Source) session() *cacheSession {
 	return s.current
 }
 
-func (s *Source) isCurrent(g *cacheSession) bool { return s.session() == g }
+func (s *Source) isCurrent(session *cacheSession) bool { return s.session() == session }
 
 // Synced reports whether there are caches that have listed everything.
 func (s *Source) Synced() bool { return s.session() != nil }
 
 // Rebuild throws the caches away and builds new ones.
 func (s *Source) Rebuild(why string) {
-	if g := s.session(); g != nil {
-		g.invalidate()
+	if session := s.session(); session != nil {
+		session.invalidate()
 	}
 	select {
 	case s.rebuild <- why:

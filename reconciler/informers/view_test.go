@@ -42,17 +42,17 @@ func TestWhatAnOperatorSaysWithTheNamespaceIsObserved(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.watchEvent("namespaces", acknowledging("7", "2026-11-20T10:00:00Z"))
-	o := b.g.view.observe(&reconciler.Observation{Paused: true})
+	o := b.session.view.observe(&reconciler.Observation{Paused: true})
 	equal(t, "acknowledged", o.Acknowledged, time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC))
 	equal(t, "paused", o.Paused, false)
 	b.watchEvent("namespaces", acknowledging("8", "soon"))
-	equal(t, "what cannot be read", b.g.view.observe(o).Acknowledged, time.Time{})
+	equal(t, "what cannot be read", b.session.view.observe(o).Acknowledged, time.Time{})
 }
 
 func TestWithoutANamespaceWatchTheLastFullPassSaysWhatIsAcknowledged(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
-	equal(t, "acknowledged", newBench(t).g.view.observe(&reconciler.Observation{Acknowledged: at}).Acknowledged, at)
+	equal(t, "acknowledged", newBench(t).session.view.observe(&reconciler.Observation{Acknowledged: at}).Acknowledged, at)
 }
 
 // aLease was renewed that long ago, with a hash.
@@ -125,7 +125,7 @@ func TestWhichChangesAffectAVerdict(t *testing.T) {
 			if tt.after != nil {
 				b.watchEvent(tt.resource, tt.after)
 			} else {
-				b.g.view.remove(tt.resource, was)
+				b.session.view.remove(tt.resource, was)
 			}
 			equal(t, "affects a verdict", len(b.changed) > 0, tt.want)
 		})
@@ -156,13 +156,13 @@ func TestTheViewForgetsWhatIsGone(t *testing.T) {
 		name := fmt.Sprint("web-", i)
 		pod := b.watchEvent("pods", aPod(name, "7", carrying("10.0.0.5")))
 		b.watchEvent("ippools", aPool(fmt.Sprint(10+i), name))
-		b.g.view.observe(&reconciler.Observation{})
-		b.g.view.remove("pods", pod)
+		b.session.view.observe(&reconciler.Observation{})
+		b.session.view.remove("pods", pod)
 	}
 	empty := aPool("9000", "")
 	unstructured.RemoveNestedField(empty.Object, "spec", "allocations")
 	b.watchEvent("ippools", empty)
 	b.watchEvent("pods", aPod("other", "9001"))
-	equal(t, "pods", len(b.g.view.objects["pods"]), 1)
-	equal(t, "pods that matter", len(b.g.view.podRefs), 0)
+	equal(t, "pods", len(b.session.view.objects["pods"]), 1)
+	equal(t, "pods that matter", len(b.session.view.podRefs), 0)
 }

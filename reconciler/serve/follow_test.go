@@ -72,7 +72,7 @@ func TestManyChangesAtOnceAreFollowedTogether(t *testing.T) {
 func TestWhatCannotBeFollowedWaitsForTheNextCachePass(t *testing.T) {
 	for name, set := range map[string]func(*cluster){
 		"only a cache pass tells what has changed": func(c *cluster) { c.changesUnknown = true },
-		"the caches cannot be relied upon":   func(c *cluster) { c.unverified = errors.New("a watch is not open") },
+		"the caches cannot be relied upon":         func(c *cluster) { c.unverified = errors.New("a watch is not open") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			large(t, reconciler.Options{}, func(t *testing.T, c *cluster, s *Server) {

@@ -65,7 +65,7 @@ type Guard struct {
 	recovered       bool      // nothing remains
 }
 
-// Fence is a kube.Fence.
+// Fence is a kube.Fence: it holds whereabouts' Leases, so that no ADD or DEL goes on.
 type Fence interface {
 	Lead()
 	Raise(leases map[string][]string) (stood <-chan struct{})
@@ -150,7 +150,7 @@ func (g *Guard) RestoreReported(why string, at time.Time) {
 		g.reportedRestore = why
 	}
 	g.mu.Unlock()
-	g.wake()
+	request(g.wakeup)
 }
 
 // Restoring reports whether the fence is raised for a restore: then full passes follow
@@ -172,7 +172,7 @@ func (g *Guard) PassEnded(began time.Time, out *reconciler.Result) {
 		g.remaining = remainingWork(out, since)
 		g.recovered = standing && g.remaining == ""
 	}
-	g.wake()
+	request(g.wakeup)
 }
 
 func mergeLeases(into, from map[string][]string) {
@@ -184,8 +184,6 @@ func mergeLeases(into, from map[string][]string) {
 		}
 	}
 }
-
-func (g *Guard) wake() { request(g.wakeup) }
 
 // CheckFence checks --fence-timeout.
 func CheckFence(timeout time.Duration) error {

@@ -129,9 +129,9 @@ func (g *Guard) pass(nodes map[string]reconciler.NodeState, restored string) {
 	g.PassEnded(time.Now(), &reconciler.Result{Judgement: &reconciler.Judgement{Observation: o, Nodes: nodes, Restore: state}})
 }
 
-func TestAFenceForARestoreStandsUntilNothingRemainsOrItsTimeIsUp(t *testing.T) {
+func TestAFenceForARestoreStandsUntilNothingRemains(t *testing.T) {
 	fresh, stale := map[string]reconciler.NodeState{"worker-1": reconciler.NodeFresh}, map[string]reconciler.NodeState{"worker-1": reconciler.NodeStale}
-	t.Run("settled", func(t *testing.T) {
+	t.Run("nothing remains", func(t *testing.T) {
 		w := aCluster()
 		guarded(t, w, func(t *testing.T, g *Guard) {
 			w.restore()
@@ -158,12 +158,15 @@ func TestAFenceForARestoreStandsUntilNothingRemainsOrItsTimeIsUp(t *testing.T) {
 			w.stands(t, true)
 		})
 	})
-	t.Run("not settled", func(t *testing.T) {
+}
+
+func TestAFenceForARestoreIsLoweredWhenItsTimeIsUp(t *testing.T) {
+	t.Run("something remains", func(t *testing.T) {
 		w := aCluster()
 		guarded(t, w, func(t *testing.T, g *Guard) {
 			w.restore()
 			for range 88 {
-				g.pass(stale, "")
+				g.pass(map[string]reconciler.NodeState{"worker-1": reconciler.NodeStale}, "")
 				w.is(func() {}, time.Second)
 			}
 			w.stands(t, true)

@@ -50,7 +50,11 @@ func (w *guardedCluster) Ping(ctx context.Context) (uint64, error) {
 	return revision, nil
 }
 
-func (w *guardedCluster) Leases() map[string][]string { w.mu.Lock(); defer w.mu.Unlock(); return w.leases }
+func (w *guardedCluster) Leases() map[string][]string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.leases
+}
 
 func (w *guardedCluster) RestartFullPass() {}
 

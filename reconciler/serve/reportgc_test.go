@@ -93,7 +93,7 @@ func TestTheReportOfANodeIsKept(t *testing.T) {
 		happens func(s *reportGCTest)
 		asked   int // the API, after an hour and a half
 	}{
-		"whose agent has renewed its Lease":            {func(s *reportGCTest) { s.heard = noon.Add(90 * time.Minute) }, 0},
+		"whose agent has renewed its Lease":     {func(s *reportGCTest) { s.heard = noon.Add(90 * time.Minute) }, 0},
 		"that is back":                          {func(s *reportGCTest) { s.nodes["worker-2"] = &podstate.Node{} }, 0},
 		"while no node can be listed":           {func(s *reportGCTest) { s.nodes = nil }, 0},
 		"whose allocation is not freed":         {func(s *reportGCTest) { s.pools = []*ippool.Pool{aPool("10.1.0.0-24", "10.1.0.0/24", "default/web")} }, 0},
