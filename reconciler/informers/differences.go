@@ -76,7 +76,7 @@ func listedVersions(o *reconciler.Observation) map[string]map[types.NamespacedNa
 	return listed
 }
 
-// persisting are the differences of which the caches' side has not moved.
+// persisting are the differences of which the cached version has not changed.
 func persisting(before, after map[string]difference) map[string]difference {
 	maps.DeleteFunc(after, func(key string, d difference) bool {
 		first, was := before[key]

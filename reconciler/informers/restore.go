@@ -97,7 +97,7 @@ func (s *Source) takeRestore() (why string, intact time.Time) {
 }
 
 // unreportedRestore is what showed that etcd was restored, and no full pass has reported
-// yet. A replica that does not lead makes none, and a restore of long ago is no news when
+// yet. A replica that does not lead makes none, and a restore of long ago is not new when
 // it begins to: the leader of then has reported it. The caller holds mu.
 func (s *Source) unreportedRestore() string {
 	if s.Now().Sub(s.restoreNoticedAt) > missedFor {

@@ -91,15 +91,15 @@ func TestWhatCountsAsAFailure(t *testing.T) {
 
 func TestAFailureIsForgivenByACheckThatBeganAfterIt(t *testing.T) {
 	t.Parallel()
-	moved := 0
-	s := newWatchTracker(func() { moved++ })
+	changes := 0
+	s := newWatchTracker(func() { changes++ })
 	s.watchOpened("pods")
-	equal(t, "moved by a watch that was opened", moved, 1)
+	equal(t, "changes by a watch that was opened", changes, 1)
 	s.requestFailed(errors.New("one"))
-	equal(t, "moved by a failure", moved, 2)
+	equal(t, "changes by a failure", changes, 2)
 	before, _ := s.counts()
 	s.requestFailed(errors.New("two"))
-	equal(t, "moved by the second", moved, 2)
+	equal(t, "changes by the second", changes, 2)
 	s.clearFailure(before)
 	if s.status(podsAlone) == nil {
 		t.Error("a check from before the second failure forgave it")
@@ -110,5 +110,5 @@ func TestAFailureIsForgivenByACheckThatBeganAfterIt(t *testing.T) {
 		t.Errorf("not forgiven: %v", err)
 	}
 	s.requestFailed(errors.New("three"))
-	equal(t, "moved by the first failure since the check", moved, 3)
+	equal(t, "changes by the first failure since the check", changes, 3)
 }

@@ -26,7 +26,7 @@ func TestATimeWithoutTheAPIServerIsNoTimeBehindTheFence(t *testing.T) {
 	}
 }
 
-// What Server.restored does at the first pass of a replica that begins to lead while nodes
+// What Server.noticeRestore does at the first pass of a replica that begins to lead while nodes
 // are still waited for: it has kept the fence of this very restore, for its whole time.
 func TestAFenceWhoseTimeIsUpIsNotRaisedAgainForTheSameRestore(t *testing.T) {
 	w := aCluster()

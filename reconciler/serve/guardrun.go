@@ -234,7 +234,7 @@ func (g *Guard) handleReports(ctx context.Context) {
 // raiseForRestore raises the fence for a restore.
 func (g *Guard) raiseForRestore(why string, joined bool) {
 	g.mu.Lock()
-	news := g.restoreReason == ""
+	isNew := g.restoreReason == ""
 	g.restoreReason, g.recovered, g.remaining = why, false, ""
 	g.mu.Unlock()
 	g.comparing = false
@@ -248,7 +248,7 @@ func (g *Guard) raiseForRestore(why string, joined bool) {
 	if !joined {
 		g.Fence.AnnounceRestore(why)
 	}
-	if news {
+	if isNew {
 		text := "etcd was restored: whereabouts' Leases are kept, so that nothing is handed out before the pools say what runs"
 		g.Log.Error(text, "why", why, "atMost", g.Timeout)
 		g.Events.aboutSelf("FenceRaised", text+", at most for "+g.Timeout.String()+": "+why)

@@ -38,57 +38,57 @@ func NewHealth(clock clock.PassiveClock, synced func() bool) *Health {
 }
 
 // Lead takes note that the loop runs from now on.
-func (s *Health) Lead() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.leading, s.lastStep, s.lastObserved = true, s.clock.Now(), s.clock.Now()
+func (h *Health) Lead() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.leading, h.lastStep, h.lastObserved = true, h.clock.Now(), h.clock.Now()
 }
 
-// Tick notes a step of the loop.
-func (s *Health) Tick() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.lastStep = s.clock.Now()
+// Tick takes note of a step of the loop.
+func (h *Health) Tick() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.lastStep = h.clock.Now()
 }
 
 // begin and end are around what the loop does at a time.
-func (s *Health) begin() { s.set(true) }
-func (s *Health) end()   { s.set(false) }
+func (h *Health) begin() { h.set(true) }
+func (h *Health) end()   { h.set(false) }
 
-func (s *Health) set(busy bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.busy, s.lastStep = busy, s.clock.Now()
+func (h *Health) set(busy bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.busy, h.lastStep = busy, h.clock.Now()
 }
 
-func (s *Health) passEnded(err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.lastStep, s.lastError = s.clock.Now(), err
+func (h *Health) passEnded(err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.lastStep, h.lastError = h.clock.Now(), err
 	if err == nil {
-		s.lastObserved = s.clock.Now()
+		h.lastObserved = h.clock.Now()
 	}
 }
 
 // Alive returns why the loop is stuck; nil if it is not.
-func (s *Health) Alive(*http.Request) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if since := s.clock.Since(s.lastStep); s.busy && since > stuckAfter {
+func (h *Health) Alive(*http.Request) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if since := h.clock.Since(h.lastStep); h.busy && since > stuckAfter {
 		return fmt.Errorf("no step was taken for %s", since.Round(time.Second))
 	}
 	return nil
 }
 
 // Ready returns why this process cannot do its work, or take it over; nil if it can.
-func (s *Health) Ready(*http.Request) error {
-	if !s.synced() {
+func (h *Health) Ready(*http.Request) error {
+	if !h.synced() {
 		return errors.New("the caches have not listed everything yet")
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if since := s.clock.Since(s.lastObserved); s.leading && s.lastError != nil && since > notReadyAfter {
-		return fmt.Errorf("the cluster could not be observed for %s: %w", since.Round(time.Second), s.lastError)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if since := h.clock.Since(h.lastObserved); h.leading && h.lastError != nil && since > notReadyAfter {
+		return fmt.Errorf("the cluster could not be observed for %s: %w", since.Round(time.Second), h.lastError)
 	}
 	return nil
 }

@@ -88,7 +88,7 @@ func (s *Server) mayRelease(it *reconciler.Item) bool {
 }
 
 // noticeRestore throws the caches away when etcd was restored, as a pass or an agent
-// saw. To a process that has just started one of before is news only while it stands
+// saw. To a process that has just started one of before is new only while it stands
 // against releases.
 func (s *Server) noticeRestore(out *reconciler.Result) {
 	when, sign := s.Full.History.LastRestore()

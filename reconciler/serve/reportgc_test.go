@@ -36,7 +36,7 @@ func (a *fakeReportAPI) DeleteReport(_ context.Context, r *podstate.Report) erro
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// A sweeping is a Sweeper before which time passes. There is a Ready node worker-1;
+// A reportGCTest is a ReportGC before which time passes. There is a Ready node worker-1;
 // worker-2, which has a report, is gone.
 type reportGCTest struct {
 	*ReportGC
@@ -55,7 +55,7 @@ func newReportGCTest() *reportGCTest {
 	}
 }
 
-// at sweeps so long after noon.
+// at collects so long after noon.
 func (s *reportGCTest) at(after time.Duration) {
 	o := &reconciler.Observation{
 		Now: noon.Add(after), Nodes: s.nodes, Pools: s.pools, NADs: map[types.NamespacedName]*ippool.NAD{}, Pods: map[types.NamespacedName]*podstate.Pod{},
@@ -80,7 +80,7 @@ func TestTheReportOfANodeThatIsGoneIsRemovedAfterAnHour(t *testing.T) {
 	s := newReportGCTest()
 	s.at(0)
 	if want := noon.Add(time.Hour); !s.next.Equal(want) {
-		t.Errorf("the next sweep is at %s, want %s", s.next, want)
+		t.Errorf("the next collection is at %s, want %s", s.next, want)
 	}
 	s.at(time.Hour - time.Second)
 	s.expect(t, 0, 0)
