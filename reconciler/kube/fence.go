@@ -18,7 +18,7 @@ import (
 // FenceHolder is the holder that whereabouts' Leases name under a fence.
 const FenceHolder = "ip-reconcile/fence"
 
-// RestoredAnnotation on them says what showed a replica that etcd was restored.
+// RestoredAnnotation on them is what showed a replica that etcd was restored.
 const RestoredAnnotation = "ip-reconcile.dev/etcd-restored"
 
 // LongestFence is after what age no replica renews a fence any more, whatever happens:
@@ -41,28 +41,28 @@ const (
 	longestOff = 30 * time.Second
 )
 
-// Fence keeps whereabouts' Leases from ADDs and DELs while a restore of etcd is
-// made good: nothing is handed out then. All replicas keep it together and need no
-// leader for it, since after a restore their own Lease is as old as all else. The
+// Fence holds whereabouts' Leases after a restore of etcd, so that no ADD hands an
+// address out until the pools have been repaired. All replicas hold it together and need
+// no leader for it, since after a restore their own Lease is as old as all else. The
 // protocol, for each Lease by itself:
 //
 //   - The holder is FenceHolder, whoever renews. A replica that raises the fence
 //     takes the Lease when it is free, has expired, or is the fence's: always by a
 //     write of its own. It waits while anybody else renews it.
-//   - Who wrote last goes on, by an update at the resourceVersion of its own last
+//   - The replica that wrote last goes on, by an update at the resourceVersion of its own last
 //     write, every 250 ms. A conflict says that another one has written. Where that is
 //     the fence again, a replica that leads writes once more at once; any other only
 //     reads, and writes when nothing was renewed for 450 ms.
 //   - spec.renewTime less spec.acquireTime is the fence's age at that write. Both are
-//     by the writer's clock, so that no other clock matters; who takes over a fence
-//     that is alive (renewed within 4 s by the API server's clock) carries the age on.
+//     by the writer's clock, so that no other clock matters; a replica that takes over a
+//     fence that is alive (renewed within 4 s by the API server's clock) carries the age on.
 //     Nobody renews one of 90 s, so that no chain of replicas keeps it for longer.
 //   - It is given back by an update to no holder, at the resourceVersion of the own
-//     last write. A conflict leaves it to who wrote; only a replica that leads reads
-//     and tries again, and does not where another one says that etcd was restored and
-//     it has not seen that itself. A replica that does not lead takes it for the end of the fence
-//     when a Lease is nobody's or somebody else's that was the fence's a moment ago; one
-//     that leads takes it back in its turn.
+//     last write. A conflict leaves it to the other writer; only a replica that leads
+//     reads and tries again, and does not where another one says that etcd was restored
+//     and it has not seen that itself. A replica that does not lead takes the fence for
+//     ended when a Lease is nobody's or somebody else's that was the fence's a moment
+//     ago; one that leads takes it back in its turn.
 //   - What showed one replica that etcd was restored is an annotation of the Lease while
 //     the fence stands. The others read it when they meet a conflict, so that none of
 //     them ends the fence because it has seen nothing itself. Until it is written a

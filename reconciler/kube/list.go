@@ -36,7 +36,7 @@ const (
 	asMetadata = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1, " + asJSON + ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 )
 
-// listing is a LIST: of what, in which form, and who takes in its pages.
+// listing is a LIST: of what, in which form, and what decodes its pages.
 type listing struct {
 	resource  schema.GroupVersionResource
 	namespace string

@@ -21,8 +21,8 @@ import (
 )
 
 // readOtherKinds reads all but pools, reservations and pods, each kind on its own; put
-// takes it over once the group has ended. Nodes and reports that stand in before
-// are read again only where they have changed.
+// takes it over once the group has ended. Nodes and reports that before has are read
+// again only where they have changed.
 func (c *Cluster) readOtherKinds(ctx context.Context, g *errgroup.Group, before *reconciler.Observation) (put func(*reconciler.Observation)) {
 	var nads, pause, agents reconciler.Observation
 	g.Go(func() error { return c.readNADs(ctx, &nads) })

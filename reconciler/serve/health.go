@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// stuckAfter is how long the loop may be at something without a step: it takes
-	// one for every batch of releases, for which it waits at most for a Lease.
+	// stuckAfter is how long the loop may be busy without a step: it takes one for
+	// every batch of releases, for which it waits at most for a Lease.
 	stuckAfter = 10 * time.Minute
 	// notReadyAfter is how long passes may fail before a leader is not ready.
 	notReadyAfter = 5 * time.Minute
@@ -26,7 +26,7 @@ type Health struct {
 
 	mu           sync.Mutex
 	leading      bool
-	busy         bool      // the loop is at something, and does not wait for an event
+	busy         bool      // the loop makes a pass, and does not wait for a request
 	lastStep     time.Time // the last step of the loop
 	lastObserved time.Time // the last pass that could observe the cluster
 	lastError    error     // why the last one could not
@@ -51,7 +51,7 @@ func (h *Health) Tick() {
 	h.lastStep = h.clock.Now()
 }
 
-// begin and end are around what the loop does at a time.
+// begin and end are called around each pass.
 func (h *Health) begin() { h.set(true) }
 func (h *Health) end()   { h.set(false) }
 

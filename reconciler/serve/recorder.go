@@ -16,7 +16,7 @@ import (
 )
 
 // Recorder records passes in the log, in metrics and in events: what is new, once.
-// What it remembers of an allocation goes with it.
+// It forgets what it remembers of an allocation once that is gone.
 type Recorder struct {
 	Log     *slog.Logger
 	Metrics *Metrics

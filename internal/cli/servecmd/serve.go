@@ -151,6 +151,7 @@ func (o *Options) Run(ctx context.Context, log *slog.Logger) error {
 	if err := mgr.AddHealthzCheck("loop", server.Health.Alive); err != nil {
 		return err
 	}
+	// The name is part of a URL, /readyz/looks.
 	if err := mgr.AddReadyzCheck("looks", server.Health.Ready); err != nil {
 		return err
 	}
