@@ -2,7 +2,6 @@ package informers
 
 import (
 	"context"
-	"fmt"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -13,9 +12,9 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// mostChanges is for how many objects it is told that they have changed: where
-// there are more, everything is best observed again.
-const mostChanges = 5000
+// maxChanges is for how many objects changes are kept one by one: where there are
+// more, a pass over everything costs less.
+const maxChanges = 5000
 
 // changes are the names of objects that have changed.
 type changes struct {
@@ -27,9 +26,9 @@ func newChanges() *changes {
 	return &changes{map[types.NamespacedName]bool{}, map[types.NamespacedName]bool{}, map[types.NamespacedName]bool{}, map[string]bool{}}
 }
 
-// note takes in that an object has changed. What changes for all that a node or a
-// definition has to do with is not told by name.
-func (v *view) note(before, i *item, matters bool) {
+// recordChange takes in that an object has changed. What a Node or a definition changes is
+// not known by name: then only a pass over everything tells.
+func (v *view) recordChange(before, i *item, affects bool) {
 	c := v.changes
 	if c == nil {
 		return
@@ -50,11 +49,11 @@ func (v *view) note(before, i *item, matters bool) {
 	case *podstate.Pod:
 		c.pods[i.NamespacedName] = true
 	default:
-		if matters {
+		if affects {
 			v.changes = nil
 		}
 	}
-	if len(c.pools)+len(c.reservations)+len(c.pods)+len(c.nodes) > mostChanges {
+	if len(c.pools)+len(c.reservations)+len(c.pods)+len(c.nodes) > maxChanges {
 		v.changes = nil
 	}
 }
@@ -67,18 +66,14 @@ func unreadable(i *item) bool {
 	return ok && r.err != nil
 }
 
-// Changes are what has changed since the last List or Changes; nil where that
-// cannot be told and everything must be observed. The error is ErrCacheUnverified, as
-// that of List.
+// Changes returns what has changed since the last List or Changes; nil where that is not
+// known and everything must be observed. The error is ErrCacheUnverified, as that of List.
 func (s *Source) Changes(ctx context.Context) (*judge.Live, error) {
-	g := s.get()
-	if g == nil {
-		return nil, fmt.Errorf("%w: there are none yet", ErrCacheUnverified)
+	session, err := s.verifiedSession(ctx)
+	if err != nil {
+		return nil, err
 	}
-	if err := s.trust(ctx, g); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrCacheUnverified, err)
-	}
-	return g.view.changesSince(), nil
+	return session.view.changesSince(), nil
 }
 
 func (v *view) changesSince() *judge.Live {

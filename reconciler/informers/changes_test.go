@@ -40,62 +40,62 @@ func told(l *judge.Live) []string {
 	return all
 }
 
-func TestTheViewTellsWhatHasChangedSinceALook(t *testing.T) {
+func TestTheViewKnowsWhatHasChangedSinceAPass(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	v := b.g.view
-	equal(t, "before the first look", fmt.Sprint(told(v.changesSince())), "[everything]")
+	v := b.session.view
+	equal(t, "before the first pass", fmt.Sprint(told(v.changesSince())), "[everything]")
 	v.observe(&judge.Observation{})
 	equal(t, "nothing", fmt.Sprint(told(v.changesSince())), "[]")
-	web := b.tells("pods", aPod("web", "21"))
-	b.tells("ippools", aPool("22", "web"))
-	b.tells("sandboxreports", aReport("23"))
+	web := b.watchEvent("pods", aPod("web", "21"))
+	b.watchEvent("ippools", aPool("22", "web"))
+	b.watchEvent("sandboxreports", aReport("23"))
 	equal(t, "a pod, a pool, a report", fmt.Sprint(told(v.changesSince())), "[pod web pool 10.0.0.0-24 report worker-1]")
 	equal(t, "the same is told once", fmt.Sprint(told(v.changesSince())), "[]")
 	v.remove("pods", web)
 	equal(t, "a pod that goes", fmt.Sprint(told(v.changesSince())), "[pod web is gone]")
-	b.tells("leases", aLease("24", "worker-1", "abc", 0))
+	b.watchEvent("leases", aLease("24", "worker-1", "abc", 0))
 	live := v.changesSince()
 	equal(t, "a Lease", fmt.Sprint(told(live)), "[report worker-1]")
 	if live.Reports["worker-1"].LeaseRenewed.IsZero() {
 		t.Error("the report does not have its new Lease")
 	}
-	b.tells("leases", aLease("25", "leader", "", 0))
+	b.watchEvent("leases", aLease("25", "leader", "", 0))
 	equal(t, "a Lease of no agent", fmt.Sprint(told(v.changesSince())), "[report leader is gone]")
 }
 
 func TestWhatChangesForAllIsNotToldByName(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	v := b.g.view
+	v := b.session.view
 	for what, change := range map[string]func(){
 		"a Node that is not Ready": func() {
-			b.tells("nodes", aNode("31", corev1.ConditionTrue))
+			b.watchEvent("nodes", aNode("31", corev1.ConditionTrue))
 			v.observe(&judge.Observation{})
-			b.tells("nodes", aNode("32", corev1.ConditionFalse))
+			b.watchEvent("nodes", aNode("32", corev1.ConditionFalse))
 		},
 		"a definition": func() {
-			b.tells("network-attachment-definitions", aNAD("33", `{"ipam":{"type":"whereabouts","range":"10.9.0.0/24"}}`))
+			b.watchEvent("network-attachment-definitions", aNAD("33", `{"ipam":{"type":"whereabouts","range":"10.9.0.0/24"}}`))
 		},
-		"a pause": func() { b.tells("namespaces", aNamespace("34", "true")) },
+		"a pause": func() { b.watchEvent("namespaces", aNamespace("34", "true")) },
 		"a report that is unreadable": func() {
 			r := aReport("35")
 			r.Object["sandboxes"] = "nonsense"
-			b.tells("sandboxreports", r)
+			b.watchEvent("sandboxreports", r)
 		},
 		"more than is worth telling": func() {
-			for i := range mostChanges + 1 {
-				b.tells("pods", aPod(fmt.Sprint("many-", i), "36"))
+			for i := range maxChanges + 1 {
+				b.watchEvent("pods", aPod(fmt.Sprint("many-", i), "36"))
 			}
 		},
 	} {
 		v.observe(&judge.Observation{})
 		change()
 		equal(t, what, fmt.Sprint(told(v.changesSince())), "[everything]")
-		equal(t, what+", until the next look", fmt.Sprint(told(v.changesSince())), "[everything]")
+		equal(t, what+", until the next pass", fmt.Sprint(told(v.changesSince())), "[everything]")
 	}
-	b.tells("nodes", aNode("41", corev1.ConditionTrue))
+	b.watchEvent("nodes", aNode("41", corev1.ConditionTrue))
 	v.observe(&judge.Observation{})
-	b.tells("nodes", aNode("42", corev1.ConditionTrue))
-	equal(t, "a Node that tells the same again", fmt.Sprint(told(v.changesSince())), "[]")
+	b.watchEvent("nodes", aNode("42", corev1.ConditionTrue))
+	equal(t, "a Node that is the same again", fmt.Sprint(told(v.changesSince())), "[]")
 }

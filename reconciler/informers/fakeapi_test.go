@@ -92,9 +92,10 @@ func (f *fakeAPI) has(resource string, objects ...client.Object) {
 
 // A bench is a source whose caches a test fills by hand.
 type bench struct {
-	*Full
+	source  *Source
+	full    *Full
 	api     *fakeAPI
-	g       *cacheSession
+	session *cacheSession
 	changed []string // what was said to matter
 	broken  []string
 }
@@ -111,17 +112,16 @@ func newBench(t *testing.T) *bench {
 		t.Fatal(err)
 	}
 	s := New(cluster, config, log, func(string) {})
-	b.Full = &Full{Source: s, Settle: time.Millisecond, Broken: func(why string) { b.broken = append(b.broken, why) }}
-	b.g = &cacheSession{
+	b.source, b.full = s, NewFull(s, FullConfig{Settle: time.Millisecond, OnRebuild: func(why string) { b.broken = append(b.broken, why) }})
+	b.session = &cacheSession{
 		kinds:   kinds("kube-system", "kube-system"),
-		view:    newView("kube-system", s.Now, func(what string) { b.changed = append(b.changed, what) }),
-		streams: newStreams(func() {}),
+		view:    newView("kube-system", s.Now, func(what string) { b.changed = append(b.changed, what) }, s.reports),
+		watches: newWatchTracker(func() {}),
 	}
-	b.g.view.known = s.known
-	for _, k := range b.g.kinds {
-		b.g.streams.begin(k.resource.Resource)
+	for _, k := range b.session.kinds {
+		b.session.watches.watchOpened(k.resource.Resource)
 	}
-	s.put(b.g)
+	s.setSession(b.session)
 	return b
 }
 
@@ -135,13 +135,13 @@ func kindOf(resource string) kind {
 	panic("no kind of " + resource)
 }
 
-// tells is an event of a watch: an object is there, or has changed.
-func (b *bench) tells(resource string, o client.Object) *item {
-	kept, err := kindOf(resource).keep(o.DeepCopyObject())
+// watchEvent is an event of a watch: an object is there, or has changed.
+func (b *bench) watchEvent(resource string, o client.Object) *item {
+	kept, err := kindOf(resource).transform(o.DeepCopyObject())
 	if err != nil {
 		panic(err)
 	}
-	b.g.view.set(resource, kept.(*item))
+	b.session.view.set(resource, kept.(*item))
 	return kept.(*item)
 }
 

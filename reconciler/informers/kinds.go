@@ -40,7 +40,7 @@ func custom(r schema.GroupVersionResource, name string) *unstructured.Unstructur
 	return u
 }
 
-// kinds are all that a look needs; own is the reconciler's namespace, leases that of
+// kinds are all that an observation needs; own is the reconciler's namespace, leases that of
 // the agents' Leases.
 func kinds(own, leases string) []kind {
 	return []kind{
@@ -61,7 +61,7 @@ func kinds(own, leases string) []kind {
 			parse: func(o client.Object) any { return slimLease(o.(*coordinationv1.Lease)) }},
 		{resource: core("namespaces"), object: &corev1.Namespace{},
 			where: fields.Set{"metadata.name": own},
-			parse: func(o client.Object) any { return readWord(o.GetAnnotations()) }},
+			parse: func(o client.Object) any { return readNamespaceSettings(o.GetAnnotations()) }},
 	}
 }
 
@@ -71,14 +71,14 @@ func slim(o client.Object) *unstructured.Unstructured {
 	return o.(*unstructured.Unstructured)
 }
 
-// word is what an operator says with the reconciler's own namespace.
-type word struct {
+// namespaceSettings are what an operator sets by annotations of the reconciler's own namespace.
+type namespaceSettings struct {
 	paused       bool
 	acknowledged time.Time
 }
 
-func readWord(annotations map[string]string) word {
-	return word{annotations[ippool.PausedAnnotation] == "true", judge.Acknowledged(annotations)}
+func readNamespaceSettings(annotations map[string]string) namespaceSettings {
+	return namespaceSettings{annotations[ippool.PausedAnnotation] == "true", judge.Acknowledged(annotations)}
 }
 
 // report is a SandboxReport with its hash, or why it cannot be read.
@@ -87,8 +87,8 @@ type report struct {
 	hash string
 	err  error
 
-	before *report // the one before it, where that is vouched for as it came
-	since  time.Time
+	previous      *report // the one before it, where the agent's Lease had the hash of that as this one came
+	previousSince time.Time
 }
 
 func parseReport(u *unstructured.Unstructured) *report {
@@ -114,8 +114,8 @@ func slimLease(l *coordinationv1.Lease) *coordinationv1.Lease {
 	return slim
 }
 
-// mapper knows the kinds by heart: the cache needs no discovery, which would
-// fail as a whole where one API group is broken.
+// mapper knows the kinds without discovery, which would fail as a whole where one API
+// group is broken.
 func mapper(kinds []kind, scheme *runtime.Scheme) meta.RESTMapper {
 	m := meta.NewDefaultRESTMapper(nil)
 	for _, k := range kinds {

@@ -1,10 +1,14 @@
-// Package informers is the API as a source of observations that watches keep up
-// to date, so that what an event proves is acted upon at once.
+// Package informers is the API as a source of observations that watches keep up to date,
+// so that what an event proves is acted upon at once.
 //
-// What the watches told is a first look and no more: Refresh and Fresh, which
-// every release needs, read by quorum as ever. And it is one only while it can
-// be relied upon: while every watch is open, and since the caches were found to
-// agree with a quorum read after the last request of theirs that failed.
+// A Source keeps caches by watches, one cacheSession after the other. Its List is what they
+// hold, for a first observation only: Relist and GetLive, which every release needs, read by
+// quorum. And it can be relied upon only while every watch is open, and since the caches
+// agreed with a quorum read after the last request of theirs that failed: that read is made
+// by Full, the source of full passes. Where they do not agree, they are rebuilt.
+//
+// Read source.go first, then consistency.go and full.go; view.go is what the caches hold,
+// watches.go knows which watches are open, restore.go notices restores of etcd.
 package informers
 
 import (
@@ -21,66 +25,67 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
-// ErrCacheUnverified: the caches cannot be relied upon now; a full look can.
+// ErrCacheUnverified: the caches cannot be relied upon now; a full pass can.
 var ErrCacheUnverified = errors.New("the caches cannot be relied upon")
 
 // Source observes by watches. Its Run must be running.
 type Source struct {
-	*kube.Cluster
+	cluster *kube.Cluster
 	config  *rest.Config
 	log     *slog.Logger
 	changed func(what string)
 	rebuild chan string
-	known   *known
+	reports *knownReports
 
 	mu      sync.Mutex
-	current *cacheSession      // nil before the first is in step, and between two
-	last    *judge.Observation // by the last full look; what is not watched comes from there
-	// restored says what showed that etcd was restored, and intact when the API server
-	// last answered before, until the next full look tells.
-	restored string
-	intact   time.Time
-	noticed  time.Time          // when, by the API server's clock
-	looking  context.CancelFunc // of the full look that is under way, or was last; nil before the first
+	current *cacheSession      // nil before the first has listed everything, and between two
+	last    *judge.Observation // by the last full pass; what is not watched comes from there
+	// restored is what showed that etcd was restored, until the next full pass reports
+	// it; intact is when the API server last answered before.
+	restored         string
+	intact           time.Time
+	restoreNoticedAt time.Time          // by the API server's clock
+	cancelFullPass   context.CancelFunc // of the quorum read that is under way, or was last; nil before the first
 }
 
-// New makes a Source; changed is called when something changed that may change
+// New returns a Source; changed is called when something changed that may change
 // a verdict, with what it was: the name of a resource. It must not block.
 func New(cluster *kube.Cluster, config *rest.Config, log *slog.Logger, changed func(what string)) *Source {
-	return &Source{Cluster: cluster, config: config, log: log, changed: changed, rebuild: make(chan string, 1), known: newKnown(), last: &judge.Observation{}}
+	return &Source{cluster: cluster, config: config, log: log, changed: changed, rebuild: make(chan string, 1), reports: newKnownReports(), last: &judge.Observation{}}
 }
 
 // cacheSession is one set of caches, from their first list to their end.
 type cacheSession struct {
 	kinds   []kind
 	view    *view
-	streams *streams
+	watches *watchTracker
 
-	mu      sync.Mutex
-	checked bool // since it was built they were found to agree with a quorum read
-	opens   int  // watches that had been opened when the revision was compared last
+	mu       sync.Mutex
+	verified bool // they agreed with a quorum read since they were built
+	opens    int  // how many watches had been opened when the revision was compared last
 }
 
-// Run keeps caches until the context ends. What cannot be watched is said, and
+// Run keeps caches until the context ends. What cannot be watched is logged, and
 // tried again.
 func (s *Source) Run(ctx context.Context) {
-	said := ""
+	logged := ""
 	for ctx.Err() == nil {
 		began := time.Now()
-		err := s.live(ctx)
+		err := s.runSession(ctx)
 		if ctx.Err() != nil {
 			return
 		}
-		if err != nil && err.Error() != said {
+		if err != nil && err.Error() != logged {
 			s.log.Warn("the cluster cannot be watched: until it can, only the schedule starts passes", "error", err)
-			said = err.Error()
+			logged = err.Error()
 		}
 		if err == nil {
-			said = ""
+			logged = ""
 		}
 		select {
 		case <-ctx.Done():
@@ -98,38 +103,37 @@ const (
 	syncTimeout = 5 * time.Minute
 )
 
-// live builds one cacheSession and ends it when a rebuild is asked for.
-func (s *Source) live(ctx context.Context) error {
+// runSession builds one cacheSession and ends it when a rebuild is asked for.
+func (s *Source) runSession(ctx context.Context) error {
 	kinds, err := s.watchable(ctx)
 	if err != nil {
 		return err
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	g := &cacheSession{kinds: kinds}
-	g.view = newView(s.LeaseNamespace, s.Now, func(what string) {
-		if s.is(g) {
+	session := &cacheSession{kinds: kinds}
+	session.view = newView(s.cluster.LeaseNamespace, s.Now, func(what string) {
+		if s.isCurrent(session) {
 			s.changed(what)
 		}
-	})
-	g.view.known = s.known
-	g.streams = newStreams(func() {
-		if s.is(g) {
+	}, s.reports)
+	session.watches = newWatchTracker(func() {
+		if s.isCurrent(session) {
 			s.changed("a watch")
 		}
 	})
 	select {
-	case <-s.rebuild: // what asked for it is done herewith
+	case <-s.rebuild: // these caches are what it asked for
 	default:
 	}
-	ended, err := s.start(ctx, g)
+	ended, err := s.start(ctx, session)
 	if err != nil {
 		return err
 	}
-	s.put(g)
+	s.setSession(session)
 	s.log.Info("the cluster is watched", "kinds", len(kinds))
 	s.changed("all")
-	defer s.put(nil)
+	defer s.setSession(nil)
 	missing := time.NewTicker(missingEvery)
 	defer missing.Stop()
 	for {
@@ -142,7 +146,7 @@ func (s *Source) live(ctx context.Context) error {
 			s.log.Info("the caches are rebuilt", "why", why)
 			return nil
 		case <-missing.C:
-			if what := s.nowWatchable(ctx, g); what != "" {
+			if what := s.nowWatchable(ctx, session); what != "" {
 				s.Rebuild(what + " can be watched now")
 			}
 		}
@@ -151,12 +155,12 @@ func (s *Source) live(ctx context.Context) error {
 
 // nowWatchable names a kind that is not watched and could be, "" for none: the
 // agents' reports may be served later, a right may be given.
-func (s *Source) nowWatchable(ctx context.Context, g *cacheSession) string {
+func (s *Source) nowWatchable(ctx context.Context, session *cacheSession) string {
 	watched := map[string]bool{}
-	for _, k := range g.kinds {
+	for _, k := range session.kinds {
 		watched[k.resource.Resource] = true
 	}
-	for _, k := range kinds(s.Namespace, s.LeaseNamespace) {
+	for _, k := range kinds(s.cluster.Namespace, s.cluster.LeaseNamespace) {
 		if watched[k.resource.Resource] {
 			continue
 		}
@@ -168,33 +172,33 @@ func (s *Source) nowWatchable(ctx context.Context, g *cacheSession) string {
 }
 
 // start starts the caches and waits until they have listed all.
-func (s *Source) start(ctx context.Context, g *cacheSession) (ended <-chan error, err error) {
+func (s *Source) start(ctx context.Context, session *cacheSession) (ended <-chan error, err error) {
 	config := rest.CopyConfig(s.config)
-	g.streams.wrap(config)
+	session.watches.wrap(config)
 	by := map[client.Object]cache.ByObject{}
-	for _, k := range g.kinds {
-		b := cache.ByObject{Transform: k.keep}
+	for _, k := range session.kinds {
+		b := cache.ByObject{Transform: k.transform}
 		if k.where != nil {
 			b.Field = k.where.AsSelector()
 		}
 		by[k.object] = b
 	}
 	c, err := cache.New(config, cache.Options{
-		Scheme: scheme.Scheme, Mapper: mapper(g.kinds, scheme.Scheme), ByObject: by,
+		Scheme: scheme.Scheme, Mapper: mapper(session.kinds, scheme.Scheme), ByObject: by,
 		DefaultWatchErrorHandler: func(_ context.Context, _ *toolscache.Reflector, err error) {
-			s.log.Debug("a watch has failed", "error", err) // again and again; the streams know
+			s.log.Debug("a watch has failed", "error", err) // again and again; the tracker knows
 		},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("set up the caches: %w", err)
 	}
 	var synced []toolscache.InformerSynced
-	for _, k := range g.kinds {
+	for _, k := range session.kinds {
 		informer, err := c.GetInformer(ctx, k.object, cache.BlockUntilSynced(false))
 		if err != nil {
 			return nil, fmt.Errorf("set up the cache of %s: %w", k.resource.Resource, err)
 		}
-		registration, err := informer.AddEventHandler(g.view.handler(k.resource.Resource))
+		registration, err := informer.AddEventHandler(session.view.handler(k.resource.Resource))
 		if err != nil {
 			return nil, fmt.Errorf("set up the cache of %s: %w", k.resource.Resource, err)
 		}
@@ -205,7 +209,7 @@ func (s *Source) start(ctx context.Context, g *cacheSession) (ended <-chan error
 	waiting, cancel := context.WithTimeout(ctx, syncTimeout)
 	defer cancel()
 	if !toolscache.WaitForCacheSync(waiting.Done(), synced...) {
-		return nil, fmt.Errorf("the caches did not list everything within %s (%v)", syncTimeout, g.streams.state(g.kinds))
+		return nil, fmt.Errorf("the caches did not list everything within %s (%v)", syncTimeout, session.watches.status(session.kinds))
 	}
 	return done, nil
 }
@@ -228,7 +232,7 @@ func (v *view) handler(resource string) toolscache.ResourceEventHandler {
 // watchable are the kinds that are served and may be watched.
 func (s *Source) watchable(ctx context.Context) ([]kind, error) {
 	var found []kind
-	for _, k := range kinds(s.Namespace, s.LeaseNamespace) {
+	for _, k := range kinds(s.cluster.Namespace, s.cluster.LeaseNamespace) {
 		why, err := s.mayWatch(ctx, k)
 		switch {
 		case err != nil:
@@ -245,33 +249,50 @@ func (s *Source) watchable(ctx context.Context) ([]kind, error) {
 }
 
 func (s *Source) mayWatch(ctx context.Context, k kind) (why string, err error) {
-	return s.MayWatch(ctx, k.resource, k.where["metadata.namespace"], k.where["metadata.name"])
+	return s.cluster.MayWatch(ctx, k.resource, k.where["metadata.namespace"], k.where["metadata.name"])
 }
 
-func (s *Source) put(g *cacheSession) {
+func (s *Source) setSession(session *cacheSession) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.current = g
+	s.current = session
 }
 
-func (s *Source) get() *cacheSession {
+func (s *Source) session() *cacheSession {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.current
 }
 
-func (s *Source) is(g *cacheSession) bool { return s.get() == g }
+func (s *Source) isCurrent(session *cacheSession) bool { return s.session() == session }
 
 // Synced reports whether there are caches that have listed everything.
-func (s *Source) Synced() bool { return s.get() != nil }
+func (s *Source) Synced() bool { return s.session() != nil }
 
 // Rebuild throws the caches away and builds new ones.
 func (s *Source) Rebuild(why string) {
-	if g := s.get(); g != nil {
-		g.distrust()
+	if session := s.session(); session != nil {
+		session.invalidate()
 	}
 	select {
 	case s.rebuild <- why:
 	default:
 	}
+}
+
+// Relist reads again, by quorum, all but pods and reservations.
+func (s *Source) Relist(ctx context.Context, o *judge.Observation) (*judge.Observation, error) {
+	return s.cluster.Relist(ctx, o)
+}
+
+// GetLive reads again, by quorum, what is named.
+func (s *Source) GetLive(ctx context.Context, o *judge.Observation, what reconciler.LiveKeys) (*judge.Live, error) {
+	return s.cluster.GetLive(ctx, o, what)
+}
+
+// setLast keeps what cache passes take from the last full one.
+func (s *Source) setLast(o *judge.Observation) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last = o
 }

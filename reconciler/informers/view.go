@@ -3,22 +3,19 @@ package informers
 import (
 	"fmt"
 	"maps"
-	"net/netip"
-	"reflect"
 	"slices"
 	"strconv"
 	"sync"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
 // item is what a cache keeps of an object.
@@ -35,8 +32,8 @@ func (i *item) GetObjectMeta() metav1.Object {
 	return &metav1.ObjectMeta{Namespace: i.Namespace, Name: i.Name, UID: i.UID, ResourceVersion: i.ResourceVersion}
 }
 
-// keep is a transform: it replaces an object by what was parsed of it.
-func (k kind) keep(o any) (any, error) {
+// transform is the cache's: it replaces an object by what was parsed of it.
+func (k kind) transform(o any) (any, error) {
 	object, ok := o.(client.Object)
 	if !ok { // it was transformed before
 		return o, nil
@@ -47,22 +44,22 @@ func (k kind) keep(o any) (any, error) {
 	}, nil
 }
 
-// view is what the watches have told so far: by resource, then name.
+// view is what the watches have told so far.
 type view struct {
 	mu       sync.Mutex
-	objects  map[string]map[types.NamespacedName]*item
-	newest   map[string]uint64 // resourceVersion so far, by resource
-	restored string            // which object came at an older one than before
-	named    map[string]int    // how many entries and reservations name a pod
-	changes  *changes          // since the last observation; nil where there is none or they are too many
-	now      func() time.Time  // the API server's time
-	changed  func(what string)
+	objects  map[string]map[types.NamespacedName]*item // by resource
+	newest   map[string]uint64                         // resourceVersion, by resource
+	restored string                                    // which object came at an older resourceVersion than before
+	podRefs  map[string]int                            // how many allocations and reservations name a pod
+	changes  *changes                                  // since the last observation; nil where there is none or they are too many
+	now      func() time.Time                          // the API server's time
+	onChange func(what string)
 	leases   string // the namespace of the agents' Leases
-	known    *known
+	reports  *knownReports
 }
 
-func newView(leases string, now func() time.Time, changed func(string)) *view {
-	return &view{objects: map[string]map[types.NamespacedName]*item{}, newest: map[string]uint64{}, named: map[string]int{}, leases: leases, now: now, changed: changed, known: newKnown()}
+func newView(leases string, now func() time.Time, onChange func(what string), reports *knownReports) *view {
+	return &view{objects: map[string]map[types.NamespacedName]*item{}, newest: map[string]uint64{}, podRefs: map[string]int{}, leases: leases, now: now, onChange: onChange, reports: reports}
 }
 
 // set takes in a new or changed object.
@@ -77,116 +74,42 @@ func (v *view) set(resource string, i *item) {
 	all[i.NamespacedName] = i
 	v.newest[resource] = max(v.newest[resource], revision(i))
 	v.retainVerified(before, i)
-	v.known.has(resource, i.NamespacedName)
-	if before != nil && before.UID == i.UID && revision(i) < revision(before) {
+	v.reports.added(resource, i.NamespacedName)
+	if before != nil && before.UID == i.UID && kube.Older(i.ResourceVersion, before.ResourceVersion) {
 		v.restored = fmt.Sprintf("%s %s is at resourceVersion %s after %s", resource, i.NamespacedName, i.ResourceVersion, before.ResourceVersion)
 	}
-	v.countNames(before, -1)
-	v.countNames(i, 1)
-	matters := v.matters(before, i)
-	v.note(before, i, matters)
+	v.countPodRefs(before, -1)
+	v.countPodRefs(i, 1)
+	affects := v.affectsVerdict(before, i)
+	v.recordChange(before, i, affects)
 	v.mu.Unlock()
-	if matters {
-		v.changed(resource)
+	if affects {
+		v.onChange(resource)
 	}
 }
 
 func (v *view) remove(resource string, i *item) {
 	v.mu.Lock()
-	v.countNames(v.objects[resource][i.NamespacedName], -1)
+	v.countPodRefs(v.objects[resource][i.NamespacedName], -1)
 	delete(v.objects[resource], i.NamespacedName)
-	v.known.misses(resource, i.NamespacedName, v.now())
+	v.reports.removed(resource, i.NamespacedName, v.now())
 	v.newest[resource] = max(v.newest[resource], revision(i))
-	matters := v.matters(i, nil)
-	v.note(nil, i, matters)
+	affects := v.affectsVerdict(i, nil)
+	v.recordChange(nil, i, affects)
 	v.mu.Unlock()
-	if matters {
-		v.changed(resource)
+	if affects {
+		v.onChange(resource)
 	}
 }
 
-func revision(i *item) uint64 { return number(i.ResourceVersion) }
-
-// number is 0 for a resourceVersion that is none.
-func number(version string) uint64 {
-	n, _ := strconv.ParseUint(version, 10, 64)
+// revision is the resourceVersion as a number, 0 where it is none.
+func revision(i *item) uint64 {
+	n, _ := strconv.ParseUint(i.ResourceVersion, 10, 64)
 	return n
 }
 
-// matters reports whether a change may change a verdict. One of the two may be nil.
-func (v *view) matters(before, after *item) bool {
-	if before == nil && after == nil {
-		return false
-	}
-	one := after
-	if one == nil {
-		one = before
-	}
-	switch one.parsed.(type) {
-	case *podstate.Pod:
-		return (v.concerns(before) || v.concerns(after)) &&
-			!same(before, after, func(p *podstate.Pod) { p.ResourceVersion = "" })
-	case *podstate.Node:
-		return !same(before, after, func(n *podstate.Node) { n.ResourceVersion = "" })
-	case *ippool.NAD:
-		return !same(before, after, func(n *ippool.NAD) { n.ResourceVersion = "" })
-	case *coordinationv1.Lease:
-		return v.leaseMatters(before, after)
-	case word:
-		return before == nil || after == nil || before.parsed != after.parsed
-	}
-	return true
-}
-
-// same compares what was parsed, but for what trim removes.
-func same[T any](before, after *item, trim func(*T)) bool {
-	if before == nil || after == nil {
-		return false
-	}
-	a, b := *before.parsed.(*T), *after.parsed.(*T)
-	trim(&a)
-	trim(&b)
-	return reflect.DeepEqual(a, b)
-}
-
-// concerns reports whether a pod has to do with a pool: it is named there, or
-// carries an address of its range.
-func (v *view) concerns(i *item) bool {
-	if i == nil {
-		return false
-	}
-	p := i.parsed.(*podstate.Pod)
-	if v.named[p.String()] > 0 {
-		return true
-	}
-	of := func(a netip.Addr) bool {
-		for _, i := range v.objects[ippool.PoolResource.Resource] {
-			if p := i.parsed.(*ippool.Pool); p.Problem == "" && p.Range.Contains(a) {
-				return true
-			}
-		}
-		return false
-	}
-	return slices.ContainsFunc(p.IPs, of) ||
-		slices.ContainsFunc(p.Interfaces, func(i podstate.Interface) bool { return slices.ContainsFunc(i.Addresses, of) })
-}
-
-// leaseMatters tells an agent that is heard again, or of something else, from
-// the renewals that go on all the time.
-func (v *view) leaseMatters(before, after *item) bool {
-	if after == nil || v.objects[v1alpha1.Resource().Resource][types.NamespacedName{Name: after.Name}] == nil {
-		return false
-	}
-	if before == nil {
-		return true
-	}
-	a, b := before.parsed.(*coordinationv1.Lease), after.parsed.(*coordinationv1.Lease)
-	heard := podstate.Report{Renewed: podstate.LeaseRenewed(a)}
-	return !maps.Equal(a.Annotations, b.Annotations) || !heard.Fresh(v.now())
-}
-
-// observe puts together what is to be judged. What a look cannot know from the
-// watches is taken from the last full look, where there was one.
+// observe puts together what is to be judged. What the watches do not tell is taken
+// from the last full pass, where there was one.
 func (v *view) observe(last *judge.Observation) *judge.Observation {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -213,7 +136,7 @@ func (v *view) observe(last *judge.Observation) *judge.Observation {
 				o.Nodes[name.Name] = p
 			case *report:
 				v.addReport(o, name.Name, p)
-			case word:
+			case namespaceSettings:
 				o.Paused, o.Acknowledged = p.paused, p.acknowledged
 			}
 		}
@@ -221,66 +144,11 @@ func (v *view) observe(last *judge.Observation) *judge.Observation {
 	return o
 }
 
-func (v *view) addReport(o *judge.Observation, name string, r *report) {
-	if r.err != nil {
-		o.ReportsUnreadable = true
-		o.Unreadable = append(o.Unreadable, fmt.Sprintf("SandboxReport %s: %v", name, r.err))
-		return
-	}
-	o.Reports = append(o.Reports, v.reportOf(name, r, o.Now))
-}
-
-// reportOf is a node's report with its Lease.
-func (v *view) reportOf(name string, r *report, now time.Time) *podstate.Report {
-	lease := v.leaseOf(name)
-	if r.before != nil && now.Sub(r.since) < inStepFor && vouches(lease, r.before) {
-		r = r.before
-		if v.changes != nil {
-			v.changes.nodes[name] = true // when it was waited for long enough
-		}
-	}
-	return podstate.ReadHashedReport(r.SandboxReport, r.hash, lease)
-}
-
-// inStepFor is for how long an agent may have written a report and not yet the
-// Lease that vouches for it.
-const inStepFor = 5 * time.Second
-
-// retainVerified keeps, beside a report that has just come, the one before it while
-// the agent's Lease still vouches for that: else each report would make its node
-// unheard until the Lease is written, and what ripens would begin again.
-func (v *view) retainVerified(before, after *item) {
-	r, ok := after.parsed.(*report)
-	if !ok || before == nil {
-		return
-	}
-	old := before.parsed.(*report)
-	if old.before != nil && vouches(v.leaseOf(after.Name), old.before) {
-		old = old.before
-	}
-	if r.err == nil && old.err == nil && old.hash != r.hash && vouches(v.leaseOf(after.Name), old) {
-		kept := *old
-		kept.before = nil
-		r.before, r.since = &kept, v.now()
-	}
-}
-
-func (v *view) leaseOf(node string) *coordinationv1.Lease {
-	if i := v.objects["leases"][types.NamespacedName{Namespace: v.leases, Name: node}]; i != nil {
-		return i.parsed.(*coordinationv1.Lease)
-	}
-	return nil
-}
-
-func vouches(l *coordinationv1.Lease, r *report) bool {
-	return l != nil && r.hash != "" && l.Annotations[v1alpha1.HashAnnotation] == r.hash
-}
-
-// countNames counts the pods that an entry or a reservation names.
-func (v *view) countNames(i *item, n int) {
+// countPodRefs counts the pods that an entry or a reservation names.
+func (v *view) countPodRefs(i *item, n int) {
 	count := func(podRef string) {
-		if v.named[podRef] += n; v.named[podRef] == 0 {
-			delete(v.named, podRef)
+		if v.podRefs[podRef] += n; v.podRefs[podRef] == 0 {
+			delete(v.podRefs, podRef)
 		}
 	}
 	if i == nil {

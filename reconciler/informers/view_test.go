@@ -41,18 +41,18 @@ func acknowledging(version, at string) *corev1.Namespace {
 func TestWhatAnOperatorSaysWithTheNamespaceIsObserved(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.tells("namespaces", acknowledging("7", "2026-11-20T10:00:00Z"))
-	o := b.g.view.observe(&judge.Observation{Paused: true})
+	b.watchEvent("namespaces", acknowledging("7", "2026-11-20T10:00:00Z"))
+	o := b.session.view.observe(&judge.Observation{Paused: true})
 	equal(t, "acknowledged", o.Acknowledged, time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC))
 	equal(t, "paused", o.Paused, false)
-	b.tells("namespaces", acknowledging("8", "soon"))
-	equal(t, "what cannot be read", b.g.view.observe(o).Acknowledged, time.Time{})
+	b.watchEvent("namespaces", acknowledging("8", "soon"))
+	equal(t, "what cannot be read", b.session.view.observe(o).Acknowledged, time.Time{})
 }
 
-func TestWhereTheNamespaceIsNotWatchedAnAcknowledgementIsThatOfTheLastFullLook(t *testing.T) {
+func TestWithoutANamespaceWatchTheLastFullPassSaysWhatIsAcknowledged(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
-	equal(t, "acknowledged", newBench(t).g.view.observe(&judge.Observation{Acknowledged: at}).Acknowledged, at)
+	equal(t, "acknowledged", newBench(t).session.view.observe(&judge.Observation{Acknowledged: at}).Acknowledged, at)
 }
 
 // aLease was renewed that long ago, with a hash.
@@ -73,9 +73,9 @@ func aNAD(version, config string) *unstructured.Unstructured {
 		"metadata": map[string]any{"namespace": "default", "name": "blue", "resourceVersion": version}, "spec": map[string]any{"config": config}}}
 }
 
-// TestWhichChangesAreLookedAt: there is a pool 10.0.0.0/24 with an entry of
+// TestWhichChangesAffectAVerdict: there is a pool 10.0.0.0/24 with an entry of
 // default/web, and a report of worker-1.
-func TestWhichChangesAreLookedAt(t *testing.T) {
+func TestWhichChangesAffectAVerdict(t *testing.T) {
 	t.Parallel()
 	finished := func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }
 	labelled := func(p *corev1.Pod) { p.Labels = map[string]string{"of": "no-interest"} }
@@ -95,7 +95,7 @@ func TestWhichChangesAreLookedAt(t *testing.T) {
 		"a pod that loses a pool's address":              {"pods", aPod("other", "7", carrying("10.0.0.9")), aPod("other", "8"), true},
 		"a pod that carries another address":             {"pods", nil, aPod("other", "7", carrying("10.9.0.9")), false},
 		"a node that is not Ready any more":              {"nodes", aNode("7", corev1.ConditionTrue), aNode("8", corev1.ConditionFalse), true},
-		"a node that tells the same again":               {"nodes", aNode("7", corev1.ConditionTrue), aNode("8", corev1.ConditionTrue), false},
+		"a node that is the same again":                  {"nodes", aNode("7", corev1.ConditionTrue), aNode("8", corev1.ConditionTrue), false},
 		"a node that goes":                               {"nodes", aNode("7", corev1.ConditionTrue), nil, true},
 		"a pool that changes":                            {"ippools", aPool("1", "web"), aPool("8", "other"), true},
 		"a pool that goes":                               {"ippools", aPool("1", "web"), nil, true},
@@ -115,19 +115,19 @@ func TestWhichChangesAreLookedAt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
-			b.tells("ippools", aPool("1", "web"))
-			b.tells("sandboxreports", aReport("1"))
+			b.watchEvent("ippools", aPool("1", "web"))
+			b.watchEvent("sandboxreports", aReport("1"))
 			var was *item
 			if tt.before != nil {
-				was = b.tells(tt.resource, tt.before)
+				was = b.watchEvent(tt.resource, tt.before)
 			}
 			b.changed = nil
 			if tt.after != nil {
-				b.tells(tt.resource, tt.after)
+				b.watchEvent(tt.resource, tt.after)
 			} else {
-				b.g.view.remove(tt.resource, was)
+				b.session.view.remove(tt.resource, was)
 			}
-			equal(t, "looked at", len(b.changed) > 0, tt.want)
+			equal(t, "affects a verdict", len(b.changed) > 0, tt.want)
 		})
 	}
 }
@@ -135,17 +135,17 @@ func TestWhichChangesAreLookedAt(t *testing.T) {
 func TestAPoolThatIsNewMakesItsPodsMatter(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.tells("pods", aPod("web", "7"))
+	b.watchEvent("pods", aPod("web", "7"))
 	equal(t, "before there is a pool", len(b.changed), 0)
-	b.tells("ippools", aPool("8", "web"))
+	b.watchEvent("ippools", aPool("8", "web"))
 	b.changed = nil
-	b.tells("pods", aPod("web", "9", carrying("10.0.0.5")))
+	b.watchEvent("pods", aPod("web", "9", carrying("10.0.0.5")))
 	equal(t, "with the pool", len(b.changed), 1)
-	b.tells("ippools", aPool("10", "other"))
+	b.watchEvent("ippools", aPool("10", "other"))
 	b.changed = nil
-	b.tells("pods", aPod("web", "11"))
+	b.watchEvent("pods", aPod("web", "11"))
 	equal(t, "a pod that carried its address", len(b.changed), 1)
-	b.tells("pods", aPod("web", "12", func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }))
+	b.watchEvent("pods", aPod("web", "12", func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }))
 	equal(t, "a pod that has nothing to do with it any more", len(b.changed), 1)
 }
 
@@ -154,15 +154,15 @@ func TestTheViewForgetsWhatIsGone(t *testing.T) {
 	b := newBench(t)
 	for i := range 2000 {
 		name := fmt.Sprint("web-", i)
-		pod := b.tells("pods", aPod(name, "7", carrying("10.0.0.5")))
-		b.tells("ippools", aPool(fmt.Sprint(10+i), name))
-		b.g.view.observe(&judge.Observation{})
-		b.g.view.remove("pods", pod)
+		pod := b.watchEvent("pods", aPod(name, "7", carrying("10.0.0.5")))
+		b.watchEvent("ippools", aPool(fmt.Sprint(10+i), name))
+		b.session.view.observe(&judge.Observation{})
+		b.session.view.remove("pods", pod)
 	}
 	empty := aPool("9000", "")
 	unstructured.RemoveNestedField(empty.Object, "spec", "allocations")
-	b.tells("ippools", empty)
-	b.tells("pods", aPod("other", "9001"))
-	equal(t, "pods", len(b.g.view.objects["pods"]), 1)
-	equal(t, "pods that matter", len(b.g.view.named), 0)
+	b.watchEvent("ippools", empty)
+	b.watchEvent("pods", aPod("other", "9001"))
+	equal(t, "pods", len(b.session.view.objects["pods"]), 1)
+	equal(t, "pods that matter", len(b.session.view.podRefs), 0)
 }

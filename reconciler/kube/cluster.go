@@ -1,4 +1,11 @@
 // Package kube is the live API as a source of observations and as a writer.
+//
+// A Cluster lists everything (observe.go, otherkinds.go, list.go), reads again what has
+// changed (relist.go, live.go, reread.go), and writes (write.go) while it holds the Leases
+// that whereabouts' ADD and DEL take (lease.go, renew.go). Its Fence holds the same Leases
+// for longer, after a restore of etcd (fence.go, fencedlease.go). window.go keeps in
+// annotations what must outlive the process; competing.go warns of reconcilers that
+// compete; ping.go and watch.go are what the long-running form needs besides.
 package kube
 
 import (
@@ -37,7 +44,7 @@ type Settings struct {
 	// Timeout of one request; 30 s if zero. There is no limit over all: a pass
 	// over a large cluster takes as long as it takes.
 	Timeout time.Duration
-	// Identity is what whereabouts' Lease says while it is held; no two
+	// Identity is the holder of whereabouts' Lease while it is held; no two
 	// processes may have the same.
 	Identity string
 	// WithoutLease writes without whereabouts' Lease.
@@ -57,12 +64,12 @@ type Cluster struct {
 	client   rest.Interface             // for LISTs, whose pages are decoded here
 	custom   rest.Interface             // for single custom resources, which are too
 	noGet    atomic.Bool                // no right to get pods, so they are listed by name
-	told     atomic.Pointer[serverDate] // the Date of its last answer
+	lastDate atomic.Pointer[serverDate] // the Date of its last answer
 	fence    *Fence
 
-	mu      sync.Mutex
-	free    map[string]time.Time   // until when a Lease is left to others
-	foreign map[string]foreignHold // who was seen holding a Lease, since when
+	mu           sync.Mutex
+	notBefore    map[string]time.Time   // until when a Lease is left to others
+	foreignHolds map[string]foreignHold // who was seen holding a Lease, since when
 }
 
 // New makes a Cluster of its own client. config.QPS and config.Burst are its own.
@@ -71,11 +78,11 @@ func New(config *rest.Config, s Settings) (*Cluster, error) {
 		s.Timeout = 30 * time.Second
 	}
 	s.LeaseNamespace = cmp.Or(s.LeaseNamespace, s.Namespace)
-	c := &Cluster{Settings: s, host: config.Host, free: map[string]time.Time{}, foreign: map[string]foreignHold{}}
+	c := &Cluster{Settings: s, host: config.Host, notBefore: map[string]time.Time{}, foreignHolds: map[string]foreignHold{}}
 	c.fence = &Fence{c: c}
 	config = rest.CopyConfig(config)
 	config.Timeout = s.Timeout
-	config.DisableCompression = config.DisableCompression || near(config.Host)
+	config.DisableCompression = config.DisableCompression || onSameNetwork(config.Host)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return serverTime{next, c} })
 	objects, err := dynamic.NewForConfig(config)
 	if err != nil {
@@ -102,10 +109,10 @@ func New(config *rest.Config, s Settings) (*Cluster, error) {
 	return c, nil
 }
 
-// near reports whether the API server is on this machine, or that of the cluster
+// onSameNetwork reports whether the API server is on this machine, or that of the cluster
 // in which this process is a pod: over such a network its answers arrive sooner than
 // it can compress them.
-func near(host string) bool {
+func onSameNetwork(host string) bool {
 	u, err := url.Parse(host)
 	if err != nil {
 		return false
@@ -121,11 +128,11 @@ type serverDate struct{ date, arrived time.Time }
 // Now is the time by the API server's clock, a second less or more: the Date of
 // its last answer and what has passed since, whatever becomes of our own clock.
 func (c *Cluster) Now() time.Time {
-	told := c.told.Load()
-	if told == nil {
+	last := c.lastDate.Load()
+	if last == nil {
 		return time.Now()
 	}
-	return told.date.Add(time.Since(told.arrived))
+	return last.date.Add(time.Since(last.arrived))
 }
 
 // call makes one request, and makes it again where the failure
@@ -133,7 +140,7 @@ func (c *Cluster) Now() time.Time {
 func (c *Cluster) call(ctx context.Context, f func(context.Context) error) error {
 	for try := 0; ; try++ {
 		err := f(ctx)
-		if err == nil || try == 3 || ctx.Err() != nil || !passes(err) {
+		if err == nil || try == 3 || ctx.Err() != nil || !isTransient(err) {
 			return err
 		}
 		select {
@@ -144,23 +151,23 @@ func (c *Cluster) call(ctx context.Context, f func(context.Context) error) error
 	}
 }
 
-// passes reports whether an error may be gone at the next try. It is never taken
+// isTransient reports whether an error may be gone at the next try. It is never taken
 // for an answer.
-func passes(err error) bool {
+func isTransient(err error) bool {
 	return apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) || apierrors.IsTooManyRequests(err) ||
 		apierrors.IsInternalError(err) || apierrors.IsServiceUnavailable(err) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, io.ErrUnexpectedEOF) ||
 		utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) || utilnet.IsProbableEOF(err) || utilnet.IsTimeout(err)
 }
 
-// absent reports whether the API server says that there is no such object. The 404
+// absent reports whether the API server answers that there is no such object. The 404
 // of something in between, such as a load balancer without a server behind it, is
 // no answer.
 func absent(err error) bool {
 	return apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }
 
-// serverTime notes the Date of an answer: ages of what the API server wrote are
-// told by its own clock.
+// serverTime records the Date of an answer: ages of what the API server wrote are
+// counted by its own clock.
 type serverTime struct {
 	next http.RoundTripper
 	c    *Cluster
@@ -177,19 +184,19 @@ func (s serverTime) RoundTrip(r *http.Request) (*http.Response, error) {
 		return resp, err
 	}
 	if t, perr := http.ParseTime(resp.Header.Get("Date")); perr == nil {
-		s.c.told.Store(&serverDate{t, time.Now()})
-		if noted, ok := r.Context().Value(dateKey{}).(*atomic.Pointer[time.Time]); ok {
-			noted.Store(&t)
+		s.c.lastDate.Store(&serverDate{t, time.Now()})
+		if recorded, ok := r.Context().Value(dateKey{}).(*atomic.Pointer[time.Time]); ok {
+			recorded.Store(&t)
 		}
 	}
 	return resp, nil
 }
 
-// withDate makes requests note the API server's time; date tells the last that was
-// noted. It starts as this machine's time, for a server that sends none.
+// withDate makes requests record the API server's time; date returns the last that was
+// recorded. It starts as this machine's time, for a server that sends none.
 func withDate(ctx context.Context) (dated context.Context, date func() time.Time) {
-	noted := &atomic.Pointer[time.Time]{}
+	recorded := &atomic.Pointer[time.Time]{}
 	now := time.Now()
-	noted.Store(&now)
-	return context.WithValue(ctx, dateKey{}, noted), func() time.Time { return *noted.Load() }
+	recorded.Store(&now)
+	return context.WithValue(ctx, dateKey{}, recorded), func() time.Time { return *recorded.Load() }
 }

@@ -18,7 +18,7 @@ import (
 // FenceHolder is the holder that whereabouts' Leases name under a fence.
 const FenceHolder = "ip-reconcile/fence"
 
-// RestoredAnnotation on them says what showed a replica that etcd was restored.
+// RestoredAnnotation on them is what showed a replica that etcd was restored.
 const RestoredAnnotation = "ip-reconcile.dev/etcd-restored"
 
 // LongestFence is after what age no replica renews a fence any more, whatever happens:
@@ -26,10 +26,10 @@ const RestoredAnnotation = "ip-reconcile.dev/etcd-restored"
 const LongestFence = 90 * time.Second
 
 const (
-	// fenceLease is for how long ADDs and DELs respect a Lease of the fence that
+	// fenceLeaseDuration is for how long ADDs and DELs respect a Lease of the fence that
 	// nobody renews. It is longer than a hold's: a replica that takes over must be
 	// in time on a slow machine, too.
-	fenceLease = 3 * time.Second
+	fenceLeaseDuration = 3 * time.Second
 	// quietFor is after how long without a renewal by another replica a replica that
 	// does not lead renews itself.
 	quietFor = 450 * time.Millisecond
@@ -41,28 +41,28 @@ const (
 	longestOff = 30 * time.Second
 )
 
-// Fence keeps whereabouts' Leases from ADDs and DELs while a restore of etcd is
-// made good: nothing is handed out then. All replicas keep it together and need no
-// leader for it, since after a restore their own Lease is as old as all else. The
+// Fence holds whereabouts' Leases after a restore of etcd, so that no ADD hands an
+// address out until the pools have been repaired. All replicas hold it together and need
+// no leader for it, since after a restore their own Lease is as old as all else. The
 // protocol, for each Lease by itself:
 //
 //   - The holder is FenceHolder, whoever renews. A replica that raises the fence
 //     takes the Lease when it is free, has expired, or is the fence's: always by a
 //     write of its own. It waits while anybody else renews it.
-//   - Who wrote last goes on, by an update at the resourceVersion of its own last
+//   - The replica that wrote last goes on, by an update at the resourceVersion of its own last
 //     write, every 250 ms. A conflict says that another one has written. Where that is
 //     the fence again, a replica that leads writes once more at once; any other only
-//     looks, and writes when nothing was renewed for 450 ms.
+//     reads, and writes when nothing was renewed for 450 ms.
 //   - spec.renewTime less spec.acquireTime is the fence's age at that write. Both are
-//     by the writer's clock, so that no other clock matters; who takes over a fence
-//     that is alive (renewed within 4 s by the API server's clock) carries the age on.
+//     by the writer's clock, so that no other clock matters; a replica that takes over a
+//     fence that is alive (renewed within 4 s by the API server's clock) carries the age on.
 //     Nobody renews one of 90 s, so that no chain of replicas keeps it for longer.
 //   - It is given back by an update to no holder, at the resourceVersion of the own
-//     last write. A conflict leaves it to who wrote; only a replica that leads reads
-//     and tries again, and does not where another one says that etcd was restored and
-//     it has not seen that itself. A replica that does not lead takes it for the end of the fence
-//     when a Lease is nobody's or somebody else's that was the fence's a moment ago; one
-//     that leads takes it back in its turn.
+//     last write. A conflict leaves it to the other writer; only a replica that leads
+//     reads and tries again, and does not where another one says that etcd was restored
+//     and it has not seen that itself. A replica that does not lead takes the fence for
+//     ended when a Lease is nobody's or somebody else's that was the fence's a moment
+//     ago; one that leads takes it back in its turn.
 //   - What showed one replica that etcd was restored is an annotation of the Lease while
 //     the fence stands. The others read it when they meet a conflict, so that none of
 //     them ends the fence because it has seen nothing itself. Until it is written a
@@ -75,28 +75,28 @@ const (
 type Fence struct {
 	c *Cluster
 
-	mu      sync.Mutex
-	posts   map[types.NamespacedName]*post
-	leads   bool
-	began   time.Time // of the age, by our own clock; zero while none of the Leases was had
-	since   time.Time // by the API server's clock; zero while one of the Leases is missing
-	stood   chan struct{}
-	dropped bool   // another replica has given one of the Leases back
-	why     string // what showed this replica that etcd was restored
-	told    string // what showed another one
-	ctx     context.Context
-	stop    context.CancelFunc // nil while it is not raised
-	running sync.WaitGroup
+	mu            sync.Mutex
+	leases        map[types.NamespacedName]*fencedLease
+	leading       bool
+	began         time.Time // of the age, by our own clock; zero while none of the Leases was had
+	since         time.Time // by the API server's clock; zero while one of the Leases is missing
+	standing      chan struct{}
+	endedByPeer   bool   // another replica has given one of the Leases back
+	restoreReason string // what showed this replica that etcd was restored
+	peerRestore   string // what showed another one
+	ctx           context.Context
+	stop          context.CancelFunc // nil while it is not raised
+	running       sync.WaitGroup
 }
 
-// Fence is the cluster's.
+// Fence returns the cluster's fence: there is one.
 func (c *Cluster) Fence() *Fence { return c.fence }
 
-// Lead says that this replica leads from now on.
+// Lead takes note that this replica leads from now on.
 func (f *Fence) Lead() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.leads = true
+	f.leading = true
 }
 
 // Raise begins to take the Leases, by namespace, or takes these too, and returns at
@@ -107,40 +107,40 @@ func (f *Fence) Raise(leases map[string][]string) (stood <-chan struct{}) {
 	defer f.mu.Unlock()
 	if f.stop == nil {
 		f.ctx, f.stop = context.WithCancel(context.Background())
-		f.posts, f.stood = map[types.NamespacedName]*post{}, make(chan struct{})
+		f.leases, f.standing = map[types.NamespacedName]*fencedLease{}, make(chan struct{})
 		f.began, f.since = time.Time{}, time.Time{}
 	}
-	f.dropped = false
+	f.endedByPeer = false
 	for namespace, names := range leases {
 		for _, name := range names {
 			at := types.NamespacedName{Namespace: namespace, Name: name}
-			if f.posts[at] != nil {
+			if f.leases[at] != nil {
 				continue
 			}
-			p := &post{f: f, NamespacedName: at}
-			f.posts[at] = p
-			f.running.Go(func() { p.keep(f.ctx) })
+			l := &fencedLease{fence: f, NamespacedName: at}
+			f.leases[at] = l
+			f.running.Go(func() { l.keep(f.ctx) })
 		}
 	}
 	if !f.stands() {
-		f.since, f.stood = time.Time{}, make(chan struct{})
+		f.since, f.standing = time.Time{}, make(chan struct{})
 	}
-	return f.stood
+	return f.standing
 }
 
-// Know has the other replicas know what shows that etcd was restored, while the fence is
+// AnnounceRestore has the other replicas know what shows that etcd was restored, while the fence is
 // raised.
-func (f *Fence) Know(why string) {
+func (f *Fence) AnnounceRestore(why string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.why = why
+	f.restoreReason = why
 }
 
-// Told is what showed another replica that etcd was restored, "" if none has said so.
-func (f *Fence) Told() string {
+// PeerRestore is what showed another replica that etcd was restored, "" if none has announced it.
+func (f *Fence) PeerRestore() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.told
+	return f.peerRestore
 }
 
 // Covers reports whether all these Leases are among those that are being held.
@@ -148,7 +148,7 @@ func (f *Fence) Covers(leases map[string][]string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for namespace, names := range leases {
-		if slices.ContainsFunc(names, func(name string) bool { return f.posts[types.NamespacedName{Namespace: namespace, Name: name}] == nil }) {
+		if slices.ContainsFunc(names, func(name string) bool { return f.leases[types.NamespacedName{Namespace: namespace, Name: name}] == nil }) {
 			return false
 		}
 	}
@@ -159,12 +159,12 @@ func (f *Fence) Covers(leases map[string][]string) bool {
 // which another one says that etcd was restored: that one ends the fence. Then they are left
 // to others for as long as they were held, at most 30 s.
 func (f *Fence) Lower(ctx context.Context, over bool) {
-	posts := f.end()
+	leases := f.end()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
 	var wg sync.WaitGroup
-	for _, p := range posts {
-		wg.Go(func() { p.giveBack(ctx, over) })
+	for _, l := range leases {
+		wg.Go(func() { l.giveBack(ctx, over) })
 	}
 	wg.Wait()
 	f.mu.Lock()
@@ -172,13 +172,13 @@ func (f *Fence) Lower(ctx context.Context, over bool) {
 	if !f.began.IsZero() {
 		off = min(max(time.Since(f.began), stayOff), longestOff)
 	}
-	f.posts, f.began, f.since = nil, time.Time{}, time.Time{}
-	f.why, f.told = "", ""
+	f.leases, f.began, f.since = nil, time.Time{}, time.Time{}
+	f.restoreReason, f.peerRestore = "", ""
 	f.mu.Unlock()
 	f.c.mu.Lock()
 	defer f.c.mu.Unlock()
-	for _, p := range posts {
-		f.c.free[p.String()] = time.Now().Add(off)
+	for _, l := range leases {
+		f.c.notBefore[l.String()] = time.Now().Add(off)
 	}
 }
 
@@ -187,18 +187,18 @@ func (f *Fence) Lower(ctx context.Context, over bool) {
 func (f *Fence) Leave() { f.end() }
 
 // end ends all renewals, and the work under the fence.
-func (f *Fence) end() map[types.NamespacedName]*post {
+func (f *Fence) end() map[types.NamespacedName]*fencedLease {
 	f.mu.Lock()
 	stop := f.stop
 	f.stop = nil
-	posts := f.posts
+	leases := f.leases
 	f.mu.Unlock()
 	if stop == nil {
 		return nil
 	}
 	stop()
 	f.running.Wait()
-	return posts
+	return leases
 }
 
 // Since is since when the fence stands, by the API server's clock and not a moment too
@@ -221,11 +221,11 @@ func (f *Fence) Age() time.Duration {
 	return time.Since(f.began)
 }
 
-// Dropped reports whether another replica has ended the fence.
-func (f *Fence) Dropped() bool {
+// EndedByPeer reports whether another replica has ended the fence.
+func (f *Fence) EndedByPeer() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.dropped && !f.leads
+	return f.endedByPeer && !f.leading
 }
 
 // Missing names the Leases that are not held, as namespace/name, with those to which
@@ -233,8 +233,8 @@ func (f *Fence) Dropped() bool {
 func (f *Fence) Missing() (names []string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for at, p := range f.posts {
-		if !p.stands() {
+	for at, l := range f.leases {
+		if !l.stands() {
 			names = append(names, at.String())
 		}
 	}
@@ -242,9 +242,9 @@ func (f *Fence) Missing() (names []string) {
 	return names
 }
 
-// Others is what the fence of another replica says of a restore and how old it is, "" where
+// PeerFence is what the fence of another replica says of a restore and how old it is, "" where
 // none stands over these Leases or none says anything.
-func (f *Fence) Others(ctx context.Context, leases map[string][]string) (why string, age time.Duration, err error) {
+func (f *Fence) PeerFence(ctx context.Context, leases map[string][]string) (why string, age time.Duration, err error) {
 	for _, namespace := range slices.Sorted(maps.Keys(leases)) {
 		for _, name := range leases[namespace] {
 			l, err := f.c.lease(ctx, types.NamespacedName{Namespace: namespace, Name: name})
@@ -278,78 +278,78 @@ func (c *Cluster) fenceOf(l *coordinationv1.Lease) (age time.Duration, alive boo
 // caller holds mu, as for all below.
 func (f *Fence) stands() bool {
 	held := 0
-	for _, p := range f.posts {
+	for _, l := range f.leases {
 		switch {
-		case p.stands():
+		case l.stands():
 			held++
-		case !p.forbidden:
+		case !l.forbidden:
 			return false
 		}
 	}
 	return f.stop != nil && held > 0
 }
 
-// settle takes note of what a post has come to.
-func (f *Fence) settle() {
+// updateStanding takes note of what a Lease has come to.
+func (f *Fence) updateStanding() {
 	switch stands := f.stands(); {
 	case !stands:
 		f.since = time.Time{}
 	case f.since.IsZero():
 		f.since = f.c.Now().Add(time.Second) // Now may be a second behind
 		select {
-		case <-f.stood:
+		case <-f.standing:
 		default:
-			close(f.stood)
+			close(f.standing)
 		}
 	}
 }
 
-// fenced is the work under the fence on some of its Leases.
-type fenced struct {
-	f     *Fence
-	posts []*post
+// fencedHold is the work under the fence on some of its Leases.
+type fencedHold struct {
+	f      *Fence
+	leases []*fencedLease
 }
 
 // mayWrite reports whether this process renewed all of the Leases so recently that
 // they are still the fence's when a write arrives.
-func (h *fenced) mayWrite() bool {
+func (h *fencedHold) mayWrite() bool {
 	h.f.mu.Lock()
 	defer h.f.mu.Unlock()
-	return h.f.stop != nil && !slices.ContainsFunc(h.posts, func(p *post) bool { return time.Since(p.renewed) >= writeWithin })
+	return h.f.stop != nil && !slices.ContainsFunc(h.leases, func(l *fencedLease) bool { return time.Since(l.renewed) >= writeWithin })
 }
 
-// of are those of the Leases that the fence keeps; nil where it keeps none.
-func (f *Fence) of(namespace string, names []string) (h *fenced, over context.Context) {
+// heldBy are those of the Leases that the fence keeps; nil where it keeps none.
+func (f *Fence) heldBy(namespace string, names []string) (h *fencedHold, over context.Context) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.stop == nil || !f.began.IsZero() && time.Since(f.began) >= LongestFence {
 		return nil, nil
 	}
-	h, waits := &fenced{f: f}, &fenced{f: f}
+	h, waits := &fencedHold{f: f}, &fencedHold{f: f}
 	for _, name := range names {
-		switch p := f.posts[types.NamespacedName{Namespace: namespace, Name: name}]; {
-		case p == nil || p.forbidden:
-		case p.stands():
-			h.posts = append(h.posts, p)
+		switch l := f.leases[types.NamespacedName{Namespace: namespace, Name: name}]; {
+		case l == nil || l.forbidden:
+		case l.stands():
+			h.leases = append(h.leases, l)
 		default:
-			waits.posts = append(waits.posts, p)
+			waits.leases = append(waits.leases, l)
 		}
 	}
 	switch {
-	case len(h.posts) > 0: // what needs the others waits for another hold
+	case len(h.leases) > 0: // what needs the others waits for another hold
 		return h, f.ctx
-	case len(waits.posts) > 0:
+	case len(waits.leases) > 0:
 		return waits, f.ctx
 	}
 	return nil, nil
 }
 
 // holdFenced runs work under the fence: for as long as that is kept, and at once.
-func (c *Cluster) holdFenced(ctx context.Context, h *fenced, over context.Context, work func(context.Context, *reconciler.Hold) error) error {
+func (c *Cluster) holdFenced(ctx context.Context, h *fencedHold, over context.Context, work func(context.Context, *reconciler.Hold) error) error {
 	held, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(over, cancel)()
-	for end := time.Now().Add(fenceLease); !h.mayWrite(); { // one of the Leases is about to be had
+	for end := time.Now().Add(fenceLeaseDuration); !h.mayWrite(); { // one of the Leases is about to be had
 		if time.Now().After(end) || held.Err() != nil {
 			return fmt.Errorf("%w: the fence does not hold it now", reconciler.ErrLeaseBusy)
 		}
@@ -359,8 +359,8 @@ func (c *Cluster) holdFenced(ctx context.Context, h *fenced, over context.Contex
 		}
 	}
 	var names []string
-	for _, p := range h.posts {
-		names = append(names, p.Name)
+	for _, l := range h.leases {
+		names = append(names, l.Name)
 	}
 	err := work(context.WithValue(held, holdKey{}, h), &reconciler.Hold{Leases: names, MayWrite: h.mayWrite})
 	if err != nil && held.Err() != nil && ctx.Err() == nil {

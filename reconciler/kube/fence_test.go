@@ -32,7 +32,7 @@ func stands(t *testing.T, stood <-chan struct{}, limit time.Duration) {
 	}
 }
 
-func TestAReplicaThatDoesNotLeadOnlyLooksOnWhileTheLeaderRenewsTheFence(t *testing.T) {
+func TestAReplicaThatDoesNotLeadOnlyReadsWhileTheLeaderRenewsTheFence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newLeaseAPI()
 		leader, other := a.cluster(t, "leader").Fence(), a.cluster(t, "other").Fence()
@@ -104,12 +104,12 @@ func TestARemnantOfAFenceCountsForNothing(t *testing.T) {
 			l.Annotations = map[string]string{kube.RestoredAnnotation: "the one before"}
 		})
 		f := a.cluster(t, "us").Fence()
-		why, _, err := f.Others(t.Context(), theShared)
+		why, _, err := f.PeerFence(t.Context(), theShared)
 		equal(t, "what others say", fmt.Sprint(why, err), "<nil>")
 		stands(t, f.Raise(theShared), time.Second)
 		time.Sleep(time.Second)
 		equal(t, "it is young", f.Age() < 2*time.Second, true)
-		equal(t, "told", f.Told(), "")
+		equal(t, "told", f.PeerRestore(), "")
 		a.mu.Lock()
 		equal(t, "the annotation", a.leases[shared].Annotations[kube.RestoredAnnotation], "")
 		a.mu.Unlock()
@@ -152,7 +152,7 @@ func TestTheFenceEndsForTheOtherReplicaWhenTheLeaderLowersIt(t *testing.T) {
 	t.Run("and an ADD takes it at once", func(t *testing.T) {
 		theLeaderLowers(t, func(a *leaseAPI) { a.has(shared, "default/web-0", 0) }, "default/web-0")
 	})
-	t.Run("and an ADD has had it before the other looks", func(t *testing.T) {
+	t.Run("and an ADD has had it before the other reads it", func(t *testing.T) {
 		theLeaderLowers(t, func(a *leaseAPI) { a.has(shared, "", 0) }, "") // with more transitions
 	})
 }
@@ -164,18 +164,18 @@ func theLeaderLowers(t *testing.T, then func(a *leaseAPI), holder string) {
 		leader.Lead()
 		stands(t, other.Raise(theShared), time.Second)
 		stands(t, leader.Raise(theShared), time.Second)
-		leader.Know("it ran backwards")
+		leader.AnnounceRestore("it ran backwards")
 		time.Sleep(2 * time.Second)
-		equal(t, "told", other.Told(), "it ran backwards")
+		equal(t, "told", other.PeerRestore(), "it ran backwards")
 		leader.Lower(t.Context(), true)
 		if then != nil {
 			then(a)
 		}
 		time.Sleep(time.Second)
-		equal(t, "dropped", other.Dropped(), true)
+		equal(t, "dropped", other.EndedByPeer(), true)
 		equal(t, "the holder", a.holder(shared), holder)
 		other.Lower(t.Context(), true)
-		equal(t, "told afterwards", other.Told(), "")
+		equal(t, "told afterwards", other.PeerRestore(), "")
 	})
 }
 
@@ -190,7 +190,7 @@ func TestTheLeaderTakesBackWhatTheOtherReplicaGivesBack(t *testing.T) {
 		other.Lower(t.Context(), false)
 		time.Sleep(time.Second)
 		equal(t, "the holder", a.holder(shared), kube.FenceHolder)
-		equal(t, "dropped", leader.Dropped(), false)
+		equal(t, "dropped", leader.EndedByPeer(), false)
 		leader.Lower(t.Context(), true)
 	})
 }
@@ -205,12 +205,12 @@ func TestWhoKnowsOfARestoreTakesBackWhatTheLeaderGaveBackUnknowing(t *testing.T)
 		stands(t, other.Raise(theShared), time.Second)
 		stands(t, leader.Raise(theShared), time.Second)
 		time.Sleep(2 * time.Second)
-		other.Know("it ran backwards")
+		other.AnnounceRestore("it ran backwards")
 		leader.Lower(t.Context(), false)
 		time.Sleep(time.Second)
 		equal(t, "the holder", a.holder(shared), kube.FenceHolder)
-		equal(t, "dropped", other.Dropped(), false)
-		why, age, err := leader.Others(t.Context(), theShared)
+		equal(t, "dropped", other.EndedByPeer(), false)
+		why, age, err := leader.PeerFence(t.Context(), theShared)
 		equal(t, "what the leader learns", fmt.Sprint(why, err), "it ran backwards<nil>")
 		equal(t, "and how old the fence is", age > 2*time.Second && age < 5*time.Second, true)
 		other.Lower(t.Context(), true)
@@ -319,7 +319,7 @@ func TestAFenceThatSomebodyElseHadForAMomentStandsSinceThen(t *testing.T) {
 		equal(t, "it stands again", standing, true)
 		equal(t, "since later", since.Sub(before) > 9*time.Second, true)
 
-		// So short that it was no one's when we looked.
+		// So short that it was no one's when we read it.
 		time.Sleep(10 * time.Second)
 		a.has(shared, "", 0, func(l *coordinationv1.Lease) { l.Spec.LeaseTransitions = ptr.To(int32(20)) })
 		time.Sleep(time.Second)

@@ -33,7 +33,7 @@ const (
 )
 
 // foreignHold is another's hold of a Lease as it was first seen: its age is
-// told by our own clock, as every elector does.
+// counted by our own clock, as in every leader election.
 type foreignHold struct {
 	version string
 	since   time.Time
@@ -47,7 +47,7 @@ func (c *Cluster) Hold(ctx context.Context, namespace string, names []string, wo
 	if c.WithoutLease {
 		return work(ctx, &reconciler.Hold{})
 	}
-	if f, over := c.fence.of(namespace, names); f != nil {
+	if f, over := c.fence.heldBy(namespace, names); f != nil {
 		return c.holdFenced(ctx, f, over, work)
 	}
 	h, err := c.take(ctx, namespace, names)
@@ -74,7 +74,7 @@ func (c *Cluster) Hold(ctx context.Context, namespace string, names []string, wo
 func (c *Cluster) take(ctx context.Context, namespace string, names []string) (*leases, error) {
 	ctx, cancel := context.WithTimeout(ctx, waitFor)
 	defer cancel()
-	if err := c.keepOff(ctx, namespace, names); err != nil {
+	if err := c.waitUntilFree(ctx, namespace, names); err != nil {
 		return nil, fmt.Errorf("%w: %v", reconciler.ErrLeaseBusy, err)
 	}
 	for {
@@ -89,10 +89,10 @@ func (c *Cluster) take(ctx context.Context, namespace string, names []string) (*
 		}
 		switch {
 		case apierrors.IsForbidden(err):
-			return nil, fmt.Errorf("%w: %v", reconciler.ErrLeaseForbidden, short(err))
+			return nil, fmt.Errorf("%w: %v", reconciler.ErrLeaseForbidden, innermost(err))
 		case ctx.Err() != nil:
 			return nil, fmt.Errorf("%w: %v", reconciler.ErrLeaseBusy, err)
-		case !errors.Is(err, errHeld) && !passes(err) && !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err):
+		case !errors.Is(err, errHeld) && !isTransient(err) && !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err):
 			return nil, fmt.Errorf("take Lease %s in %s: %w", names, namespace, err)
 		}
 		select {
@@ -103,12 +103,12 @@ func (c *Cluster) take(ctx context.Context, namespace string, names []string) (*
 	}
 }
 
-// keepOff waits until the Leases have been left to others for long enough.
-func (c *Cluster) keepOff(ctx context.Context, namespace string, names []string) error {
+// waitUntilFree waits until the Leases have been left to others for long enough.
+func (c *Cluster) waitUntilFree(ctx context.Context, namespace string, names []string) error {
 	var free time.Time
 	c.mu.Lock()
 	for _, name := range names {
-		if at := c.free[namespace+"/"+name]; at.After(free) {
+		if at := c.notBefore[namespace+"/"+name]; at.After(free) {
 			free = at
 		}
 	}
@@ -199,16 +199,16 @@ func (h *leases) take(ctx context.Context, name string) error {
 }
 
 // expired reports whether another's hold has stood unchanged for so long that its
-// process must be gone. Its times are by its own clock and are not looked at.
+// process must be gone. Its times are by its own clock and count for nothing.
 func (c *Cluster) expired(l *coordinationv1.Lease) bool {
 	key := l.Namespace + "/" + l.Name
 	after := max(expiry, time.Duration(ptr.Deref(l.Spec.LeaseDurationSeconds, 0))*time.Second)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if seen := c.foreign[key]; seen.version == l.ResourceVersion {
+	if seen := c.foreignHolds[key]; seen.version == l.ResourceVersion {
 		return time.Since(seen.since) > after
 	}
-	c.foreign[key] = foreignHold{l.ResourceVersion, time.Now()}
+	c.foreignHolds[key] = foreignHold{l.ResourceVersion, time.Now()}
 	return false
 }
 
@@ -226,7 +226,7 @@ func (h *leases) giveBack(ctx context.Context) {
 	h.c.mu.Lock()
 	defer h.c.mu.Unlock()
 	for _, l := range h.held {
-		h.c.free[h.namespace+"/"+l.Name] = time.Now().Add(off)
+		h.c.notBefore[h.namespace+"/"+l.Name] = time.Now().Add(off)
 	}
 }
 

@@ -33,10 +33,10 @@ const (
 const (
 	asJSON     = "application/json"
 	asProtobuf = "application/vnd.kubernetes.protobuf, " + asJSON
-	asHeads    = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1, " + asJSON + ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+	asMetadata = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1, " + asJSON + ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 )
 
-// listing is a LIST: of what, in which form, and who takes in its pages.
+// listing is a LIST: of what, in which form, and what decodes its pages.
 type listing struct {
 	resource  schema.GroupVersionResource
 	namespace string
@@ -53,6 +53,9 @@ type listing struct {
 // is decoded before the next is asked for, so that one at a time is in memory.
 // One that takes so long that its revision is compacted begins again: half a list
 // is no list.
+//
+// client-go's tools/pager would need each page as an object, has one size for all
+// pages, and reads the whole list at once where its revision is compacted.
 func (c *Cluster) list(ctx context.Context, l listing) (revision string, err error) {
 	opts := l.only
 	if opts.Limit = l.first; opts.Limit == 0 {
@@ -173,20 +176,20 @@ func (c *Cluster) listLeases(ctx context.Context) (map[string]*coordinationv1.Le
 	return leases, err
 }
 
-// version is what tells that an object is as it was read.
-type version struct {
-	uid             types.UID
-	resourceVersion string
+// Version is which of its versions an object is: at the same one it is as it was read.
+type Version struct {
+	UID             types.UID
+	ResourceVersion string
 }
 
 // listVersions lists the metadata alone, and returns the revision of the list.
-func (c *Cluster) listVersions(ctx context.Context, resource schema.GroupVersionResource) (map[types.NamespacedName]version, string, error) {
-	versions := map[types.NamespacedName]version{}
+func (c *Cluster) listVersions(ctx context.Context, resource schema.GroupVersionResource) (map[types.NamespacedName]Version, string, error) {
+	versions := map[types.NamespacedName]Version{}
 	revision, err := c.list(ctx, listing{
-		resource: resource, form: asHeads,
+		resource: resource, form: asMetadata,
 		take: func(body []byte) (metav1.ListMeta, error) {
 			return podstate.DecodeHeads(body, func(o *metav1.PartialObjectMetadata) {
-				versions[types.NamespacedName{Namespace: o.Namespace, Name: o.Name}] = version{o.UID, o.ResourceVersion}
+				versions[types.NamespacedName{Namespace: o.Namespace, Name: o.Name}] = Version{o.UID, o.ResourceVersion}
 			})
 		},
 		restart: func() { clear(versions) },

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -13,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
@@ -26,7 +26,7 @@ const parallel = 32
 
 // GetLive reads what is named, by quorum, pods last. Of a pool the metadata are
 // read: one at the resourceVersion of the observation is what it was.
-func (c *Cluster) GetLive(ctx context.Context, before *judge.Observation, need reconciler.LiveKeys) (*judge.Live, error) {
+func (c *Cluster) GetLive(ctx context.Context, before *judge.Observation, keys reconciler.LiveKeys) (*judge.Live, error) {
 	live := &judge.Live{
 		Pools: map[types.NamespacedName]*ippool.Pool{}, Changed: map[types.NamespacedName]bool{},
 		Reservations: map[types.NamespacedName]*ippool.Reservation{}, Pods: map[types.NamespacedName]*podstate.Pod{},
@@ -39,16 +39,16 @@ func (c *Cluster) GetLive(ctx context.Context, before *judge.Observation, need r
 	var mu sync.Mutex
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(parallel)
-	for i, name := range need.Pools {
+	for i, name := range keys.Pools {
 		g.Go(func() error {
 			ctx := gctx
 			if i == 0 {
 				ctx = dated // the one whose Date counts; its context is not the group's
 			}
-			return c.livePool(ctx, name, known[name], need.Reread, live, &mu)
+			return c.livePool(ctx, name, known[name], keys.Reread, live, &mu)
 		})
 	}
-	for _, name := range need.Reservations {
+	for _, name := range keys.Reservations {
 		g.Go(func() error {
 			r, err := c.liveReservation(gctx, name)
 			if apierrors.IsNotFound(err) && !absent(err) && !c.servesReservations(gctx) {
@@ -57,18 +57,18 @@ func (c *Cluster) GetLive(ctx context.Context, before *judge.Observation, need r
 			mu.Lock()
 			defer mu.Unlock()
 			live.Reservations[name] = r
-			return found(err, "get OverlappingRangeIPReservation %s", name)
+			return ignoreAbsent(err, "get OverlappingRangeIPReservation %s", name)
 		})
 	}
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
-	if len(need.Pools) > 0 {
+	if len(keys.Pools) > 0 {
 		live.Now = date()
 	}
 	g, gctx = errgroup.WithContext(ctx)
 	g.SetLimit(parallel)
-	for _, name := range need.Pods {
+	for _, name := range keys.Pods {
 		g.Go(func() error {
 			p, err := c.livePod(gctx, name)
 			if err != nil {
@@ -103,7 +103,7 @@ func (c *Cluster) livePool(ctx context.Context, name types.NamespacedName, known
 	case changed:
 		live.Pools[name] = p
 	}
-	if changed && known != nil && older(m.ResourceVersion, known.ResourceVersion) {
+	if changed && known != nil && Older(m.ResourceVersion, known.ResourceVersion) {
 		live.Restored = fmt.Sprintf("IPPool %s is at resourceVersion %s after %s", name, m.ResourceVersion, known.ResourceVersion)
 	}
 	return nil
@@ -150,7 +150,7 @@ func isObject(asked types.NamespacedName, namespace, name, resourceVersion strin
 }
 
 // servesReservations reports whether the API serves reservations, or may do so: only
-// a list of its resources without them says that it does not.
+// a list of its resources without them means that it does not.
 func (c *Cluster) servesReservations(ctx context.Context) bool {
 	served := true
 	_ = c.call(ctx, func(context.Context) error {
@@ -163,18 +163,19 @@ func (c *Cluster) servesReservations(ctx context.Context) bool {
 	return served
 }
 
-// found lets what is not there be absent: that is an answer.
-func found(err error, what string, name types.NamespacedName) error {
+// ignoreAbsent drops the error that there is no such object: that is an answer.
+func ignoreAbsent(err error, what string, name types.NamespacedName) error {
 	if err == nil || absent(err) {
 		return nil
 	}
 	return fmt.Errorf(what+": %w", name, err)
 }
 
-func older(now, before string) bool {
-	a, errA := strconv.ParseUint(now, 10, 64)
-	b, errB := strconv.ParseUint(before, 10, 64)
-	return errA == nil && errB == nil && a < b
+// Older reports whether a resourceVersion is older than another of the same resource;
+// false where one of them is none.
+func Older(a, b string) bool {
+	c, err := resourceversion.CompareResourceVersion(a, b)
+	return err == nil && c < 0
 }
 
 // livePod reads a pod, nil where there is none: by name with a LIST where there

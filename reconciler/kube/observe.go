@@ -20,7 +20,7 @@ import (
 // List reads everything, by quorum: reservations, then pools, pods last. An
 // ADD writes the pool before the reservation and needs its pod before either,
 // so that whatever was seen has its owner in what is read after it. What else
-// there is says nothing of ADDs, and is read beside reservations and pools.
+// there is does not depend on ADDs, and is read in parallel to reservations and pools.
 func (c *Cluster) List(ctx context.Context) (*judge.Observation, error) {
 	o := &judge.Observation{}
 	var reservations []*ippool.Reservation
@@ -33,26 +33,26 @@ func (c *Cluster) List(ctx context.Context) (*judge.Observation, error) {
 		}
 		return c.readPools(gctx, o)
 	})
-	put := c.beside(gctx, g, &judge.Observation{})
+	put := c.readOtherKinds(gctx, g, &judge.Observation{})
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
 	o.Reservations = reservations
 	put(o)
 	o.Pods = map[types.NamespacedName]*podstate.Pod{}
-	var rivals []string
+	var competing []string
 	g, gctx = errgroup.WithContext(ctx)
 	g.Go(func() error {
 		return c.explain("list pods", c.listPods(gctx, "", metav1.ListOptions{}, o.Pods), "grant list on pods")
 	})
 	g.Go(func() error {
-		rivals = c.rivals(gctx, o.Pools)
+		competing = c.competingReconcilers(gctx, o.Pools)
 		return nil
 	})
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
-	o.Warnings = append(o.Warnings, rivals...)
+	o.Warnings = append(o.Warnings, competing...)
 	return o, nil
 }
 
@@ -74,7 +74,7 @@ func (c *Cluster) explainPools(err error) error {
 	return c.explain("list IPPools", err, "grant get, list and patch on ippools and get, list, create and delete on overlappingrangeipreservations ("+ippool.PoolResource.Group+")")
 }
 
-// optional lets a look go on without a kind that is not served or must not be
+// optional lets an observation go on without a kind that is not served or must not be
 // read: what is then unknown makes verdicts more careful, never less.
 func (c *Cluster) optional(o *judge.Observation, kind string, err error) error {
 	switch {
@@ -87,17 +87,17 @@ func (c *Cluster) optional(o *judge.Observation, kind string, err error) error {
 	return c.explain("list "+kind, err, "grant list on them")
 }
 
-// explain says what an error that ends a look means to an operator.
+// explain adds to an error that ends an observation what it means to an operator.
 func (c *Cluster) explain(what string, err error, grant string) error {
 	switch {
 	case err == nil:
 		return nil
 	case apierrors.IsForbidden(err):
-		return fmt.Errorf("no right to %s at %s: %s (%v)", what, c.host, grant, short(err))
+		return fmt.Errorf("no right to %s at %s: %s (%v)", what, c.host, grant, innermost(err))
 	case apierrors.IsUnauthorized(err):
 		return fmt.Errorf("%s: the API server at %s does not accept the credentials: log in again, or name another --kubeconfig or --context", what, c.host)
-	case (passes(err) || errors.As(err, new(*net.OpError))) && !isStatus(err):
-		return fmt.Errorf("%s: the API server at %s cannot be reached (%v): check the network, --kubeconfig and --context", what, c.host, short(err))
+	case (isTransient(err) || errors.As(err, new(*net.OpError))) && !isStatus(err):
+		return fmt.Errorf("%s: the API server at %s cannot be reached (%v): check the network, --kubeconfig and --context", what, c.host, innermost(err))
 	}
 	return fmt.Errorf("%s at %s: %w", what, c.host, err)
 }
@@ -107,8 +107,8 @@ func isStatus(err error) bool {
 	return errors.As(err, &s)
 }
 
-// short is the innermost of a chain of errors that each repeat the address.
-func short(err error) error {
+// innermost is the innermost of a chain of errors that each repeat the address.
+func innermost(err error) error {
 	for {
 		next := errors.Unwrap(err)
 		if next == nil {

@@ -25,7 +25,7 @@ func (c *Cluster) Relist(ctx context.Context, before *judge.Observation) (*judge
 	}
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return c.refreshPools(gctx, o, before.Pools) })
-	put := c.beside(gctx, g, before)
+	put := c.readOtherKinds(gctx, g, before)
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
@@ -42,8 +42,8 @@ func (c *Cluster) refreshPools(ctx context.Context, o *judge.Observation, before
 		known[types.NamespacedName{Namespace: p.Namespace, Name: p.Name}] = p
 	}
 	dated, date := withDate(ctx)
-	pools, revision, err := since(dated, c, ippool.PoolResource, known,
-		func(p *ippool.Pool) version { return version{types.UID(p.UID), p.ResourceVersion} },
+	pools, revision, err := relistChanged(dated, c, ippool.PoolResource, known,
+		func(p *ippool.Pool) Version { return Version{types.UID(p.UID), p.ResourceVersion} },
 		func(ctx context.Context, namespace string, only metav1.ListOptions) ([]*ippool.Pool, string, error) {
 			return listCustom(ctx, c, listing{resource: ippool.PoolResource, namespace: namespace, only: only, first: firstPageOfPools}, ippool.DecodePools)
 		})
@@ -55,13 +55,13 @@ func (c *Cluster) refreshPools(ctx context.Context, o *judge.Observation, before
 	return nil
 }
 
-// since reads the objects of a resource, by namespace and name, and returns the
+// relistChanged reads the objects of a resource, by namespace and name, and returns the
 // revision of the list. What is known at the very version at which it is now is
 // taken as it was read: a version is given once, save by an etcd that was restored,
 // which the revision tells; and a patch tests the entry as well. The others are read
 // again, each by name, or all where they are many or nothing is known.
-func since[T any](ctx context.Context, c *Cluster, resource schema.GroupVersionResource, known map[types.NamespacedName]T,
-	versionOf func(T) version, list func(ctx context.Context, namespace string, only metav1.ListOptions) ([]T, string, error)) (all []T, revision string, err error) {
+func relistChanged[T any](ctx context.Context, c *Cluster, resource schema.GroupVersionResource, known map[types.NamespacedName]T,
+	versionOf func(T) Version, list func(ctx context.Context, namespace string, only metav1.ListOptions) ([]T, string, error)) (all []T, revision string, err error) {
 	if len(known) == 0 {
 		return list(ctx, "", metav1.ListOptions{})
 	}

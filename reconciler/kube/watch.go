@@ -11,9 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// MayWatch says why a resource cannot be watched: it is not served, or there is
+// MayWatch returns why a resource cannot be watched: it is not served, or there is
 // no right to list and watch it; "" if it can. The namespace or the name, where
-// given, is all that is to be watched. An error says nothing about either.
+// given, is all that is to be watched. An error leaves it open.
 func (c *Cluster) MayWatch(ctx context.Context, r schema.GroupVersionResource, namespace, name string) (why string, err error) {
 	opts := named(name)
 	opts.Limit = 1
@@ -37,7 +37,7 @@ func (c *Cluster) MayWatch(ctx context.Context, r schema.GroupVersionResource, n
 		return err
 	})
 	switch {
-	case apierrors.IsForbidden(err), apierrors.IsNotFound(err): // then the watch itself will tell
+	case apierrors.IsForbidden(err), apierrors.IsNotFound(err): // then the watch itself will fail
 		return "", nil
 	case err != nil:
 		return "", c.explain("ask for the right to watch "+r.Resource, err, "")

@@ -32,53 +32,53 @@ const amendTries = 5
 // Amend keeps what the breaker counts in an annotation of the own Lease, which is made
 // where it is missing.
 func (c *Cluster) Amend(ctx context.Context, change func(kept string) (string, error)) error {
-	return (&note{c, OwnLease, ReleasedAnnotation}).Amend(ctx, change)
+	return (&leaseAnnotation{c, OwnLease, ReleasedAnnotation}).Amend(ctx, change)
 }
 
 // Restores keeps what is known of restores of etcd. It may be long, with the names of
 // all nodes, and the own Lease is written every 2 s: so it is on another one.
 func (c *Cluster) Restores() reconciler.Window {
-	return &note{c, RestoreLease, RestoreAnnotation}
+	return &leaseAnnotation{c, RestoreLease, RestoreAnnotation}
 }
 
-// note is a text in an annotation of a Lease in the reconciler's namespace.
-type note struct {
-	*Cluster
+// leaseAnnotation is a text in an annotation of a Lease in the reconciler's namespace.
+type leaseAnnotation struct {
+	c                 *Cluster
 	lease, annotation string
 }
 
-// Amend is a Window's. The Lease is made where it is missing.
-func (n *note) Amend(ctx context.Context, change func(kept string) (string, error)) error {
+// Amend is a reconciler.Window's. The Lease is made where it is missing.
+func (a *leaseAnnotation) Amend(ctx context.Context, change func(kept string) (string, error)) error {
 	var sent string
 	for try := 1; ; try++ {
-		err := n.amendOnce(ctx, &sent, change)
+		err := a.amendOnce(ctx, &sent, change)
 		if err == nil {
 			return nil
 		}
 		if try < amendTries && ctx.Err() == nil && (apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)) {
 			continue
 		}
-		return failed(fmt.Sprintf("keep annotation %s of Lease %s/%s", n.annotation, n.Namespace, n.lease), err)
+		return writeError(fmt.Sprintf("keep annotation %s of Lease %s/%s", a.annotation, a.c.Namespace, a.lease), err)
 	}
 }
 
 // amendOnce is one try. What was sent at the one before may have arrived although its
 // answer did not.
-func (n *note) amendOnce(ctx context.Context, sent *string, change func(kept string) (string, error)) error {
-	api := n.core.CoordinationV1().Leases(n.Namespace)
+func (a *leaseAnnotation) amendOnce(ctx context.Context, sent *string, change func(kept string) (string, error)) error {
+	api := a.c.core.CoordinationV1().Leases(a.c.Namespace)
 	var lease *coordinationv1.Lease
-	err := n.call(ctx, func(ctx context.Context) (err error) {
-		lease, err = api.Get(ctx, n.lease, metav1.GetOptions{})
+	err := a.c.call(ctx, func(ctx context.Context) (err error) {
+		lease, err = api.Get(ctx, a.lease, metav1.GetOptions{})
 		return err
 	})
 	missing := absent(err)
 	if missing {
-		lease, err = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: n.Namespace, Name: n.lease}}, nil
+		lease, err = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: a.c.Namespace, Name: a.lease}}, nil
 	}
 	if err != nil {
 		return err
 	}
-	kept := lease.Annotations[n.annotation]
+	kept := lease.Annotations[a.annotation]
 	if *sent != "" && kept == *sent {
 		return nil
 	}
@@ -90,11 +90,11 @@ func (n *note) amendOnce(ctx context.Context, sent *string, change func(kept str
 	if lease.Annotations == nil {
 		lease.Annotations = map[string]string{}
 	}
-	lease.Annotations[n.annotation] = next
+	lease.Annotations[a.annotation] = next
 	if next == "" {
-		delete(lease.Annotations, n.annotation)
+		delete(lease.Annotations, a.annotation)
 	}
-	return n.call(ctx, func(ctx context.Context) (err error) {
+	return a.c.call(ctx, func(ctx context.Context) (err error) {
 		if missing {
 			_, err = api.Create(ctx, lease, metav1.CreateOptions{FieldManager: fieldManager})
 		} else {

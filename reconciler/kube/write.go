@@ -28,7 +28,7 @@ func (c *Cluster) PatchPool(ctx context.Context, p *ippool.Pool, patch []byte) (
 	case apierrors.IsConflict(err), apierrors.IsInvalid(err), apierrors.IsNotFound(err):
 		return "", fmt.Errorf("patch IPPool %s: %w: %v", p.Ref(), reconciler.ErrConflict, err)
 	}
-	return "", failed(fmt.Sprintf("patch IPPool %s", p.Ref()), err)
+	return "", writeError(fmt.Sprintf("patch IPPool %s", p.Ref()), err)
 }
 
 // DeleteReservation deletes this very object: a reservation of the same name
@@ -44,7 +44,7 @@ func (c *Cluster) DeleteReservation(ctx context.Context, r *ippool.Reservation) 
 	case apierrors.IsConflict(err):
 		return fmt.Errorf("delete reservation %s: %w: %v", r.Ref(), reconciler.ErrConflict, err)
 	}
-	return failed(fmt.Sprintf("delete reservation %s", r.Ref()), err)
+	return writeError(fmt.Sprintf("delete reservation %s", r.Ref()), err)
 }
 
 // CreateReservation creates a reservation; one that is there already stays as it is.
@@ -57,10 +57,10 @@ func (c *Cluster) CreateReservation(ctx context.Context, o *unstructured.Unstruc
 	case apierrors.IsAlreadyExists(err):
 		return fmt.Errorf("create reservation %s/%s: %w: %v", o.GetNamespace(), o.GetName(), reconciler.ErrConflict, err)
 	}
-	return failed(fmt.Sprintf("create reservation %s/%s", o.GetNamespace(), o.GetName()), err)
+	return writeError(fmt.Sprintf("create reservation %s/%s", o.GetNamespace(), o.GetName()), err)
 }
 
-func failed(what string, err error) error {
+func writeError(what string, err error) error {
 	if apierrors.IsForbidden(err) {
 		return fmt.Errorf("%s: %w", what, reconciler.ErrForbidden)
 	}

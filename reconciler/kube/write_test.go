@@ -46,7 +46,7 @@ var need = reconciler.LiveKeys{
 	Reread:       true,
 }
 
-// seen is a first look that had one of each, and another pod.
+// seen is a first observation that had one of each, and another pod.
 func seen() *judge.Observation {
 	web, other := types.NamespacedName{Namespace: "default", Name: "web-0"}, types.NamespacedName{Namespace: "default", Name: "other"}
 	return &judge.Observation{
@@ -55,7 +55,7 @@ func seen() *judge.Observation {
 	}
 }
 
-func TestAFreshLookTakesNotFoundForAnAnswerAndNothingElse(t *testing.T) {
+func TestALiveReadTakesNotFoundForAnAnswerAndNothingElse(t *testing.T) {
 	all := func(f *fakeAPI) {
 		f.answers[onePool], f.answers[onePod] = object(pool("8")), object(pod("web-0"))
 		f.answers[oneRes] = object(reservation().Object)
@@ -186,7 +186,7 @@ func TestWhatAWriteIsAnsweredWith(t *testing.T) {
 			if conflict != errors.Is(want, reconciler.ErrConflict) || (err == nil) != (want == nil) {
 				t.Errorf("%s, answered with %d: %v", name, code, err)
 			}
-			equal(t, name+", requests", len(f.to(write.path)), 1) // whether to write again is for the next look
+			equal(t, name+", requests", len(f.to(write.path)), 1) // whether to write again is for the next pass
 		}
 	}
 	f := newFakeAPI(t)

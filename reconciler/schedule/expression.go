@@ -11,7 +11,7 @@ import (
 	"github.com/robfig/cron/v3"
 )
 
-// Default is in force where nothing else is said: daily at 04:30 UTC, as in
+// Default is in force where no other is configured: daily at 04:30 UTC, as in
 // whereabouts v0.9.4 (script/lib.sh, doc/crds/daemonset-install.yaml).
 const Default = "30 4 * * *"
 

@@ -14,7 +14,7 @@ import (
 // there can be no watch.
 const recheckEvery = time.Minute
 
-// keeper keeps in force what the files say.
+// keeper keeps in force the expression that the files have.
 type keeper struct {
 	schedule  *Schedule
 	log       *slog.Logger
@@ -23,7 +23,7 @@ type keeper struct {
 
 	job        gocron.Job // of expression; nil before the first
 	expression string
-	told       State // without Next
+	reported   Status // without Next
 }
 
 // keep reads the files again after every burst of changes, and every
@@ -47,7 +47,7 @@ func (k *keeper) keep(ctx context.Context, w *watch) {
 }
 
 // refresh reads the expression and puts it in force, where it is another. When
-// it cannot be used the last good one, or Default, stays. The error says that
+// it cannot be used the last good one, or Default, stays. The error means that
 // nothing is in force.
 func (k *keeper) refresh() error {
 	source, expression, err := k.schedule.find()
@@ -55,23 +55,23 @@ func (k *keeper) refresh() error {
 		_, err = parse(expression)
 	}
 	if err == nil {
-		err = k.put(expression)
+		err = k.replaceJob(expression)
 	}
 	if err != nil && k.job == nil {
-		if err := k.put(Default); err != nil {
+		if err := k.replaceJob(Default); err != nil {
 			return fmt.Errorf("the scheduler of passes: %w", err)
 		}
 	}
 	if err != nil {
 		err = fmt.Errorf("%s: %w; until then %q stays in force", source, err, k.expression)
 	}
-	k.tell(State{Expression: k.expression, Source: source, Err: err})
+	k.report(Status{Expression: k.expression, Source: source, Err: err})
 	return nil
 }
 
-// put makes passes due by the expression. The same one again changes nothing:
+// replaceJob makes passes due by the expression. The same one again changes nothing:
 // the period of an @every goes on.
-func (k *keeper) put(expression string) error {
+func (k *keeper) replaceJob(expression string) error {
 	if k.job != nil && expression == k.expression {
 		return nil
 	}
@@ -86,23 +86,23 @@ func (k *keeper) put(expression string) error {
 	return nil
 }
 
-// tell says what is in force, when it is not what was said last.
-func (k *keeper) tell(state State) {
-	if state.Expression == k.told.Expression && state.Source == k.told.Source && text(state.Err) == text(k.told.Err) {
+// report reports what is in force, when it is not what was reported last.
+func (k *keeper) report(status Status) {
+	if status.Expression == k.reported.Expression && status.Source == k.reported.Source && text(status.Err) == text(k.reported.Err) {
 		return
 	}
-	k.told = state
+	k.reported = status
 	if next, err := k.job.NextRun(); err == nil {
-		state.Next = next.UTC()
+		status.Next = next.UTC()
 	}
-	attrs := []any{"expression", state.Expression, "source", state.Source, "next", state.Next}
-	if state.Err != nil {
-		k.log.Error("the schedule of passes cannot be used", append(attrs, "error", state.Err)...)
+	attrs := []any{"expression", status.Expression, "source", status.Source, "next", status.Next}
+	if status.Err != nil {
+		k.log.Error("the schedule of passes cannot be used", append(attrs, "error", status.Err)...)
 	} else {
 		k.log.Info("the schedule of passes is in force", attrs...)
 	}
 	if k.schedule.Changed != nil {
-		k.schedule.Changed(state)
+		k.schedule.Changed(status)
 	}
 }
 

@@ -58,20 +58,20 @@ type running struct {
 	dir    string
 	file   string
 	flat   []string
-	states chan State
+	states chan Status
 }
 
 // start runs a schedule over dir/mnt/config and dir/etc/{1,2}/whereabouts.conf.
 func start(t *testing.T, prepare func(*running)) *running {
 	dir := t.TempDir()
-	r := &running{t: t, dir: dir, file: filepath.Join(dir, "mnt", "config"), states: make(chan State, 100)}
+	r := &running{t: t, dir: dir, file: filepath.Join(dir, "mnt", "config"), states: make(chan Status, 100)}
 	for _, n := range []string{"1", "2"} {
 		r.flat = append(r.flat, filepath.Join(dir, "etc", n, "whereabouts.conf"))
 	}
 	if prepare != nil {
 		prepare(r)
 	}
-	s := &Schedule{File: r.file, FlatFiles: r.flat, Changed: func(state State) { r.states <- state }}
+	s := &Schedule{File: r.file, FlatFiles: r.flat, Changed: func(status Status) { r.states <- status }}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error)
 	passed := make(chan struct{}, 100)
@@ -94,26 +94,26 @@ func start(t *testing.T, prepare func(*running)) *running {
 func (r *running) until(expression, source string, good bool) {
 	r.t.Helper()
 	select {
-	case state := <-r.states:
-		if state.Expression != expression || state.Source != source || (state.Err == nil) != good {
-			r.t.Fatalf("got %q from %s, error %v; want %q from %s", state.Expression, state.Source, state.Err, expression, source)
+	case status := <-r.states:
+		if status.Expression != expression || status.Source != source || (status.Err == nil) != good {
+			r.t.Fatalf("got %q from %s, error %v; want %q from %s", status.Expression, status.Source, status.Err, expression, source)
 		}
-		if !state.Next.After(time.Now().Add(-time.Minute)) || state.Next.Location() != time.UTC {
-			r.t.Errorf("the next pass is due at %s", state.Next)
+		if !status.Next.After(time.Now().Add(-time.Minute)) || status.Next.Location() != time.UTC {
+			r.t.Errorf("the next pass is due at %s", status.Next)
 		}
 	case <-time.After(recheckEvery / 3):
 		r.t.Fatalf("%q from %s never came in force", expression, source)
 	}
 }
 
-// eventually waits for a state as until does, and says how many came on the way:
+// eventually waits for a state as until does, and returns how many came on the way:
 // a machine that is busy may show what was there for a moment.
 func (r *running) eventually(expression, source string) (others int) {
 	r.t.Helper()
 	for end := time.After(recheckEvery / 3); ; others++ {
 		select {
-		case state := <-r.states:
-			if state.Expression == expression && state.Source == source && state.Err == nil {
+		case status := <-r.states:
+			if status.Expression == expression && status.Source == source && status.Err == nil {
 				return others
 			}
 		case <-end:
@@ -168,7 +168,7 @@ func TestAKeyThatComesAndGoesInTheVolumeCounts(t *testing.T) {
 	r.until(Default, SourceDefault, true)
 }
 
-func TestABadExpressionInTheVolumeIsToldAndPutRight(t *testing.T) {
+func TestABadExpressionInTheVolumeIsReportedAndCorrected(t *testing.T) {
 	t.Parallel()
 	r, v := startMounted(t, map[string]string{"config": "1 1 * * *"})
 	r.until("1 1 * * *", r.file, true)
@@ -240,7 +240,7 @@ func TestAFileThatComesAndGoesCountsInItsOrder(t *testing.T) {
 	}
 }
 
-func TestAFlatFileThatBreaksIsToldAndDoesNotGiveItsSayAway(t *testing.T) {
+func TestAFlatFileThatBreaksIsReportedAndStillDecides(t *testing.T) {
 	t.Parallel()
 	r := start(t, func(r *running) {
 		write(t, r.flat[0], flatFile("1 1 * * *"))
@@ -291,7 +291,7 @@ func TestAFolderFarBelowWhatThereIsCountsAsItAppearsStepByStep(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
 	r.until(Default, SourceDefault, true)
-	// The folder above it comes first, and is looked at before the rest comes.
+	// The folder above it comes first, and is watched before the rest comes.
 	write(t, filepath.Join(r.dir, "etc", "note"), "")
 	write(t, r.file, "1 1 * * *")
 	r.until("1 1 * * *", r.file, true)

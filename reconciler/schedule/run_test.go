@@ -22,8 +22,8 @@ import (
 // a bubble move on while there is one.
 func unwatched() (*fsnotify.Watcher, error) { return nil, errors.New("too many open files") }
 
-// starts runs a schedule for a time and says when each pass began, counted from
-// the beginning; a pass lasts as long as told.
+// starts runs a schedule for a time and returns when each pass began, counted from
+// the beginning; a pass lasts as long as given.
 func starts(t *testing.T, s *Schedule, during time.Duration, lasts time.Duration) []time.Duration {
 	t.Helper()
 	var begun []time.Duration
@@ -169,44 +169,44 @@ func TestWithoutAWatchAChangeCountsAMinuteLater(t *testing.T) {
 	})
 }
 
-func TestReadingTheSameExpressionAgainDoesNotBeginItsPeriodAnew(t *testing.T) {
+func TestReadingTheSameExpressionAgainDoesNotRestartItsPeriod(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "config")
 	synctest.Test(t, func(t *testing.T) {
-		told := 0
-		s := &Schedule{File: file, newWatcher: unwatched, Changed: func(State) { told++ }}
+		reported := 0
+		s := &Schedule{File: file, newWatcher: unwatched, Changed: func(Status) { reported++ }}
 		write(t, file, "@every 90s")
 		time.AfterFunc(80*time.Second, func() { write(t, file, "@every 90s\n") })
 		expect(t, starts(t, s, 5*time.Minute, 0), 0, 90*time.Second, 180*time.Second, 270*time.Second)
-		if told != 1 {
-			t.Errorf("told %d times", told)
+		if reported != 1 {
+			t.Errorf("reported %d times", reported)
 		}
 	})
 }
 
-func TestABadExpressionLeavesTheLastGoodOneAndItsPeriodAndIsToldOnce(t *testing.T) {
+func TestABadExpressionLeavesTheLastGoodOneAndIsReportedOnce(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "config")
 	synctest.Test(t, func(t *testing.T) {
-		var told []State
-		s := &Schedule{File: file, newWatcher: unwatched, Changed: func(state State) { told = append(told, state) }}
+		var reported []Status
+		s := &Schedule{File: file, newWatcher: unwatched, Changed: func(status Status) { reported = append(reported, status) }}
 		write(t, file, "@every 90s")
 		time.AfterFunc(80*time.Second, func() { write(t, file, "every 5 minutes") })
 		time.AfterFunc(400*time.Second, func() { write(t, file, "@every 90s") })
 		got := starts(t, s, 500*time.Second, 0)
 		expect(t, got, 0, 90*time.Second, 180*time.Second, 270*time.Second, 360*time.Second, 450*time.Second)
-		if len(told) != 3 || told[0].Err != nil || told[1].Err == nil || told[2].Err != nil {
-			t.Fatalf("told %v", told)
+		if len(reported) != 3 || reported[0].Err != nil || reported[1].Err == nil || reported[2].Err != nil {
+			t.Fatalf("reported %v", reported)
 		}
-		for _, state := range told {
-			if state.Expression != "@every 90s" || state.Source != file {
-				t.Errorf("told %v", state)
+		for _, status := range reported {
+			if status.Expression != "@every 90s" || status.Source != file {
+				t.Errorf("reported %v", status)
 			}
 		}
-		if next := told[1].Next.Format(time.TimeOnly); next != "00:03:00" {
+		if next := reported[1].Next.Format(time.TimeOnly); next != "00:03:00" {
 			t.Errorf("with the bad one the next pass is due at %s", next)
 		}
 		want := file + `: "every 5 minutes" is no cron expression: expected exactly 5 fields, found 3: [every 5 minutes]; ` +
 			`write five fields as in "30 4 * * *", or @daily, or @every 5m, in UTC or with TZ=Area/City before it; until then "@every 90s" stays in force`
-		if got := told[1].Err.Error(); got != want {
+		if got := reported[1].Err.Error(); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
 	})

@@ -1,7 +1,11 @@
-// Package schedule says when a full pass is due: at start, and then by a cron
+// Package schedule starts full passes: one at start, and then by a cron
 // expression that is read from where whereabouts v0.9.4 reads it
 // (cmd/reconciler/main.go, pkg/reconciler/config.go, pkg/config/config.go:
 // GetFlatIPAM) and is read again whenever it changes there.
+//
+// A Schedule is Run with the pass to make. Its keeper (keeper.go) reads the expression from
+// its source (source.go), again whenever its watch (watch.go) has seen a file change;
+// expression.go parses it.
 //
 // What differs from whereabouts v0.9.4: a pass runs at start, passes never
 // overlap, an expression that does not parse is reported instead of ending the
@@ -22,34 +26,34 @@ import (
 // Schedule starts passes. Its fields are set before Run and not changed after;
 // the zero Schedule is the Default expression.
 type Schedule struct {
-	// Expression, where set, overrules all files; they are then not looked at.
+	// Expression, where set, overrules all files; they are then not read.
 	Expression string
 	// File holds nothing but the expression: DefaultFile. "" is no file.
 	File string
 	// FlatFiles are whereabouts' own configuration files, asked when there is
 	// no File: DefaultFlatFiles. The first that exists decides.
 	FlatFiles []string
-	// Changed, where set, is told what is in force: at start, and whenever that
+	// Changed, where set, is called with what is in force: at start, and whenever that
 	// changes. It is called by one goroutine at a time, never by the one that
 	// runs a pass; while it runs nothing is read again.
-	Changed func(State)
-	// Log, where set, is told the same, and of passes that were skipped.
+	Changed func(Status)
+	// Log, where set, gets the same, and passes that were skipped.
 	Log *slog.Logger
 
 	// newWatcher is fsnotify.NewWatcher but in tests.
 	newWatcher func() (*fsnotify.Watcher, error)
 }
 
-// State is what is in force, and what is wrong with what should be.
-type State struct {
+// Status is what is in force, and what is wrong with what should be.
+type Status struct {
 	// Expression is the one in force; it parses.
 	Expression string
-	// Source is the path of the file that has the say now, whether or not its
+	// Source is the path of the file that decides now, whether or not its
 	// expression could be used (Err), or one of SourceOption and SourceDefault.
 	Source string
-	// Next is when the next pass was due, in UTC, as this State came to be.
+	// Next is when the next pass was due, in UTC, as this Status came to be.
 	Next time.Time
-	// Err says why Source's expression is not the one in force, with the file,
+	// Err is why Source's expression is not the one in force, with the file,
 	// what is there, and what to do; nil when it is in force.
 	Err error
 }

@@ -25,7 +25,7 @@ func DefaultFlatFiles() []string {
 	}
 }
 
-// files are all that may have a say, in their order.
+// files are all that may decide, in their order.
 func (s *Schedule) files() []string {
 	if s.File == "" {
 		return s.FlatFiles
@@ -34,8 +34,8 @@ func (s *Schedule) files() []string {
 }
 
 // find reads the expression where it is to be read now, and does not judge it.
-// A file that is there and cannot be read keeps its say: only its absence
-// passes it on, since what it should say is not what the next one says.
+// A file that exists and cannot be read still decides: only its absence leaves it
+// to the next, which may have another expression.
 func (s *Schedule) find() (source, expression string, err error) {
 	if s.Expression != "" {
 		return SourceOption, strings.TrimSpace(s.Expression), nil
@@ -71,7 +71,7 @@ func fromFlat(content []byte) (string, error) {
 	return strings.TrimSpace(flat.Expression), nil
 }
 
-// absent tells "there is no such file" from "it could not be read".
+// absent reports that there is no such file, and not that it could not be read.
 func absent(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }

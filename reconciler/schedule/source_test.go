@@ -30,9 +30,9 @@ func TestTheExpressionComesFromTheFirstSourceThatIsThere(t *testing.T) {
 			option: " @hourly ", files: map[string]string{"config": "@daily"}, source: SourceOption, expression: "@hourly"},
 		"the file, trimmed": {
 			files: map[string]string{"config": "\n 1 1 * * * \r\n", "flat1": flat}, source: "config", expression: "1 1 * * *"},
-		"an empty file has the say all the same": {
+		"an empty file decides all the same": {
 			files: map[string]string{"config": "\n", "flat1": flat}, source: "config", expression: ""},
-		"a file that cannot be read has the say all the same": {
+		"a file that cannot be read decides all the same": {
 			files: map[string]string{"config": "", "flat1": flat}, source: "config", err: "cannot be read"},
 		"no file: the first flat file": {
 			files: map[string]string{"flat1": flat, "flat2": flat}, source: "flat1", expression: "flat1"},

@@ -70,7 +70,7 @@ func (w *watch) start() (err error) {
 // add watches a folder, or its nearest ancestor that exists.
 func (w *watch) add(folder string) error {
 	// It may come and go meanwhile: what is watched must still be the nearest.
-	// Folders that keep doing so are left to the next look.
+	// Folders that keep doing so are left to the next recheck.
 	for range 10 {
 		nearest := existing(folder)
 		err := w.watcher.Add(nearest)

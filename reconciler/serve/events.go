@@ -30,19 +30,19 @@ type Events struct {
 }
 
 func (e *Events) released(it *judge.Item) {
-	e.Eventf(about(it), corev1.EventTypeNormal, collected, "successful cleanup of IP address [%s] from network %s", it.Text(), network(it))
+	e.Eventf(subjectOf(it), corev1.EventTypeNormal, collected, "successful cleanup of IP address [%s] from network %s", it.Text(), network(it))
 }
 
 func (e *Events) failed(x reconciler.Refused) {
-	e.Eventf(about(x.Item), corev1.EventTypeWarning, notCollected, "failed to garbage collect addresses for pod %s: %s of network %s: %s: %s", x.PodRef(), x.Text(), network(x.Item), x.Why, x.Detail)
+	e.Eventf(subjectOf(x.Item), corev1.EventTypeWarning, notCollected, "failed to garbage collect addresses for pod %s: %s of network %s: %s: %s", x.PodRef(), x.Text(), network(x.Item), x.Why, x.Detail)
 }
 
-func (e *Events) self(reason, text string) {
+func (e *Events) aboutSelf(reason, text string) {
 	e.Event(e.Self, corev1.EventTypeWarning, reason, text)
 }
 
-// found is about the pool that a finding names, else about the node.
-func (e *Events) found(f judge.Finding, poolUID string) {
+// finding is about the pool that a finding names, else about the node.
+func (e *Events) finding(f judge.Finding, poolUID string) {
 	on := e.Self
 	if pool, _, _ := strings.Cut(f.Pool, ","); pool != "" {
 		on = poolReference(pool, poolUID)
@@ -63,9 +63,9 @@ func uidOf(pools string, out *reconciler.Result) string {
 	return ""
 }
 
-// about is the allocation's pod where there is one; else its pool. A successor
+// subjectOf is the allocation's pod where there is one; else its pool. A successor
 // of the same name is not its pod.
-func about(it *judge.Item) *corev1.ObjectReference {
+func subjectOf(it *judge.Item) *corev1.ObjectReference {
 	if p := it.Evidence().Pod; p != nil && it.Evidence().Phase != podstate.None && it.Evidence().Ownership != judge.NotItsPod {
 		return &corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: p.Namespace, Name: p.Name, UID: types.UID(p.UID), ResourceVersion: p.ResourceVersion}
 	}

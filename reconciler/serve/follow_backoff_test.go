@@ -23,7 +23,7 @@ func (b busy) Hold(context.Context, string, []string, func(context.Context, *rec
 	return reconciler.ErrLeaseBusy
 }
 
-// What was refused while it was followed is left alone for a while, as after a look, and counted.
+// What was refused while it was followed is left alone for a while, as after a pass, and counted.
 func TestWhatIsRefusedWhileFollowingIsLeftAloneAndCounted(t *testing.T) {
 	large(t, reconciler.Options{}, func(t *testing.T, c *cluster, s *Server) {
 		var holds []time.Time
@@ -32,7 +32,7 @@ func TestWhatIsRefusedWhileFollowingIsLeftAloneAndCounted(t *testing.T) {
 		for i := range 14 { // a pool that leaks one entry after the other
 			refs = append(refs, fmt.Sprint("default/gone-", i))
 			c.pools["10.1.0.0-24"] = aPool("10.1.0.0-24", "10.1.0.0/24", refs...)
-			s.Changed()
+			s.Requests.Changed()
 			c.sleep(500 * time.Millisecond)
 		}
 		var m dto.Metric

@@ -9,8 +9,8 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 )
 
-// large is a cluster of which a look at everything takes a second, with pools that
-// are empty so far. The first such look has just been made: the next is due in four
+// large is a cluster of which a cache pass takes a second, with pools that
+// are empty so far. The first such pass has just been made: the next is due in four
 // seconds.
 func large(t *testing.T, opts reconciler.Options, test func(t *testing.T, c *cluster, s *Server)) {
 	c := newCluster()
@@ -21,37 +21,37 @@ func large(t *testing.T, opts reconciler.Options, test func(t *testing.T, c *clu
 	}
 	opts.AllowMassRelease = true
 	serving(t, c, opts, func(t *testing.T, s *Server) {
-		s.Changed()
+		s.Requests.Changed()
 		c.sleep(settleFor + c.large + 100*time.Millisecond)
-		if len(c.looks) != 1 {
-			t.Fatalf("%d looks", len(c.looks))
+		if len(c.cachePasses) != 1 {
+			t.Fatalf("%d cache passes", len(c.cachePasses))
 		}
 		test(t, c, s)
 	})
 }
 
-func TestInALargeClusterWhatChangesIsFreedBeforeTheNextLookAtEverything(t *testing.T) {
+func TestInALargeClusterWhatChangesIsFreedBeforeTheNextCachePass(t *testing.T) {
 	large(t, reconciler.Options{}, func(t *testing.T, c *cluster, s *Server) {
 		for i := range 4 { // nothing to be freed
 			c.pools[fmt.Sprintf("10.1.%d.0-24", i)] = aPool(fmt.Sprintf("10.1.%d.0-24", i), fmt.Sprintf("10.1.%d.0/24", i))
-			s.Changed()
+			s.Requests.Changed()
 			c.sleep(500 * time.Millisecond)
 		}
 		c.has("10.1.5.0-24", "10.1.5.0/24")
-		s.Changed()
+		s.Requests.Changed()
 		c.sleep(500 * time.Millisecond)
-		if len(c.patches) != 1 || len(c.looks) != 1 || len(c.followed) != 5 {
-			t.Errorf("%d patches, %d looks at everything, followed %d times", len(c.patches), len(c.looks), len(c.followed))
+		if len(c.patches) != 1 || len(c.cachePasses) != 1 || len(c.followed) != 5 {
+			t.Errorf("%d patches, %d cache passes, followed %d times", len(c.patches), len(c.cachePasses), len(c.followed))
 		}
-		c.has("10.1.6.0-24", "10.1.6.0/24") // the second check read as much as a look does
-		s.Changed()
+		c.has("10.1.6.0-24", "10.1.6.0/24") // the second check read as much as a cache pass does
+		s.Requests.Changed()
 		c.sleep(time.Second)
 		if len(c.patches) != 1 {
 			t.Errorf("%d patches", len(c.patches))
 		}
 		c.sleep(5 * time.Second)
 		if len(c.patches) != 2 {
-			t.Errorf("%d patches after the next look at everything", len(c.patches))
+			t.Errorf("%d patches after the next cache pass", len(c.patches))
 		}
 	})
 }
@@ -60,7 +60,7 @@ func TestManyChangesAtOnceAreFollowedTogether(t *testing.T) {
 	large(t, reconciler.Options{}, func(t *testing.T, c *cluster, s *Server) {
 		for i := range 8 {
 			c.has(fmt.Sprintf("10.1.%d.0-24", i), fmt.Sprintf("10.1.%d.0/24", i))
-			s.Changed()
+			s.Requests.Changed()
 		}
 		c.sleep(time.Second)
 		if len(c.followed) != 1 || len(c.patches) != 8 {
@@ -69,24 +69,24 @@ func TestManyChangesAtOnceAreFollowedTogether(t *testing.T) {
 	})
 }
 
-func TestWhatCannotBeFollowedWaitsForTheNextLookAtEverything(t *testing.T) {
+func TestWhatCannotBeFollowedWaitsForTheNextCachePass(t *testing.T) {
 	for name, set := range map[string]func(*cluster){
-		"only a look tells what has changed": func(c *cluster) { c.untold = true },
-		"the caches cannot be relied upon":   func(c *cluster) { c.untrusted = errors.New("a watch is not open") },
+		"only a cache pass tells what has changed": func(c *cluster) { c.changesUnknown = true },
+		"the caches cannot be relied upon":         func(c *cluster) { c.unverified = errors.New("a watch is not open") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			large(t, reconciler.Options{}, func(t *testing.T, c *cluster, s *Server) {
 				set(c)
 				c.has("10.1.0.0-24", "10.1.0.0/24")
-				s.Changed()
+				s.Requests.Changed()
 				c.sleep(3 * time.Second)
-				if len(c.looks) != 1 || len(c.patches) != 0 {
-					t.Errorf("%d looks at everything, %d patches", len(c.looks), len(c.patches))
+				if len(c.cachePasses) != 1 || len(c.patches) != 0 {
+					t.Errorf("%d cache passes, %d patches", len(c.cachePasses), len(c.patches))
 				}
-				c.untrusted = nil
+				c.unverified = nil
 				c.sleep(3 * time.Second)
-				if len(c.looks) != 2 || len(c.patches) != 1 {
-					t.Errorf("%d looks at everything, %d patches", len(c.looks), len(c.patches))
+				if len(c.cachePasses) != 2 || len(c.patches) != 1 {
+					t.Errorf("%d cache passes, %d patches", len(c.cachePasses), len(c.patches))
 				}
 			})
 		})
@@ -96,7 +96,7 @@ func TestWhatCannotBeFollowedWaitsForTheNextLookAtEverything(t *testing.T) {
 func TestWhatIsNotRipeIsNotFreedBecauseItChanged(t *testing.T) {
 	large(t, reconciler.Options{ConfirmAfter: time.Minute}, func(t *testing.T, c *cluster, s *Server) {
 		c.has("10.1.0.0-24", "10.1.0.0/24")
-		s.Changed()
+		s.Requests.Changed()
 		found := time.Now()
 		c.sleep(59 * time.Second)
 		if len(c.patches) != 0 {
@@ -113,11 +113,11 @@ func TestAPoolWhoseWritesFailIsNotFollowed(t *testing.T) {
 	large(t, reconciler.Options{}, func(t *testing.T, c *cluster, s *Server) {
 		c.fails["10.1.0.0-24"] = errors.New("an error on the server")
 		c.has("10.1.0.0-24", "10.1.0.0/24")
-		s.Changed()
-		c.sleep(15 * time.Second) // a look at everything has found that it fails
+		s.Requests.Changed()
+		c.sleep(15 * time.Second) // a cache pass has found that it fails
 		tried := len(c.patches)
 		for range 5 {
-			s.Changed()
+			s.Requests.Changed()
 			c.sleep(200 * time.Millisecond)
 		}
 		if n := len(c.patches); n != tried {

@@ -26,7 +26,7 @@ func TestATimeWithoutTheAPIServerIsNoTimeBehindTheFence(t *testing.T) {
 	}
 }
 
-// What Server.restored does at the first pass of a replica that begins to lead while nodes
+// What Server.noticeRestore does at the first pass of a replica that begins to lead while nodes
 // are still waited for: it has kept the fence of this very restore, for its whole time.
 func TestAFenceWhoseTimeIsUpIsNotRaisedAgainForTheSameRestore(t *testing.T) {
 	w := aCluster()
@@ -40,16 +40,16 @@ func TestAFenceWhoseTimeIsUpIsNotRaisedAgainForTheSameRestore(t *testing.T) {
 		sign := w.restored[len(w.restored)-1] // that the source was told, and will tell
 		w.mu.Unlock()
 		for _, at := range []time.Duration{-102 * time.Second, 0} {
-			g.Restored(sign, time.Now().Add(at))
+			g.RestoreReported(sign, time.Now().Add(at))
 			w.is(func() {}, time.Second)
 			w.stands(t, false)
 		}
-		g.Restored("another pool is older", time.Now())
+		g.RestoreReported("another pool is older", time.Now())
 		w.is(func() {}, time.Second)
 		w.stands(t, true)
 		w.is(func() {}, 20*time.Minute)
 		w.stands(t, false)
-		g.Restored("another pool is older", time.Now()) // again, by another restore
+		g.RestoreReported("another pool is older", time.Now()) // again, by another restore
 		w.is(func() {}, time.Second)
 		w.stands(t, true)
 	})

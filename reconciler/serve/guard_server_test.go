@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/record"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
@@ -16,11 +17,10 @@ import (
 )
 
 // guards gives a server that runs a guard.
-func (w *watched) guards(t *testing.T, c *cluster, s *Server) {
+func (w *guardedCluster) guards(t *testing.T, c *cluster, s *Server) {
 	w.revision = 100
-	g := &Guard{Fence: w, Signs: w, Timeout: MaxFence, Log: slog.New(slog.DiscardHandler), FullPass: s.FullPass,
-		Metrics: NewMetrics(prometheus.NewRegistry()), Events: &Events{EventRecorder: unheard{}}}
-	g.Init()
+	g := NewGuard(GuardConfig{Fence: w, Detector: w, Timeout: MaxFence, Log: slog.New(slog.DiscardHandler), FullPass: s.Requests.FullPass,
+		Metrics: NewMetrics(prometheus.NewRegistry()), Events: &Events{EventRecorder: &record.FakeRecorder{}}})
 	c.mu.Lock()
 	s.Guard = g
 	c.mu.Unlock()
@@ -65,7 +65,7 @@ func TestARestoreThatAnAgentTellsOfRaisesTheFenceWhileThatIsNew(t *testing.T) {
 				w.guards(t, c, s)
 				time.Sleep(2 * time.Hour)
 				c.reports = []*podstate.Report{{SandboxReport: &v1alpha1.SandboxReport{ObjectMeta: metav1.ObjectMeta{Name: "worker-1"}}, RestoreSeen: time.Now().Add(-tt.ago)}}
-				s.Changed()
+				s.Requests.Changed()
 				c.sleep(10 * time.Second)
 				equal(t, "raised", w.raised, tt.raised)
 				c.reports = nil

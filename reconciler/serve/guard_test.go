@@ -21,13 +21,13 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-func aCluster() *watched {
-	return &watched{leases: map[string][]string{"kube-system": {"whereabouts"}}}
+func aCluster() *guardedCluster {
+	return &guardedCluster{leases: map[string][]string{"kube-system": {"whereabouts"}}}
 }
 
 func (g *Guard) outcomes(t *testing.T, want map[string]float64) {
 	t.Helper()
-	for _, outcome := range []string{noRestore, settled, timedOut} {
+	for _, outcome := range []string{outcomeNoRestore, outcomeSettled, outcomeTimedOut} {
 		m := &dto.Metric{}
 		if err := g.Metrics.fences.WithLabelValues(outcome).Write(m); err != nil {
 			t.Fatal(err)
@@ -46,23 +46,23 @@ func TestNoFenceIsRaisedWhileTheAPIServerAnswers(t *testing.T) {
 	})
 }
 
-func TestAfterATimeWithoutTheAPIServerTheFenceIsRaisedAndGivenBackWhereNothingWasRestored(t *testing.T) {
-	for name, gone := range map[string]func(w *watched, is bool){
-		"no connection": func(w *watched, is bool) { w.away = is },
-		"no answer":     func(w *watched, is bool) { w.hangs = is },
+func TestTheFenceIsRaisedAfterAnOutageAndLoweredWhereNothingWasRestored(t *testing.T) {
+	for name, gone := range map[string]func(w *guardedCluster, is bool){
+		"no connection": func(w *guardedCluster, is bool) { w.away = is },
+		"no answer":     func(w *guardedCluster, is bool) { w.hangs = is },
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := aCluster()
 			guarded(t, w, func(t *testing.T, g *Guard) {
 				w.is(func() { gone(w, true) }, 20*time.Second)
 				w.stands(t, false) // nobody could take a Lease
-				w.is(func() { gone(w, false); w.unsure = errors.New("not served yet") }, time.Second+stepEvery)
+				w.is(func() { gone(w, false); w.unsure = errors.New("not served yet") }, time.Second+raisedPingInterval)
 				w.stands(t, true)
 				w.is(func() {}, 10*time.Second)
 				w.stands(t, true) // an error is no answer
 				w.is(func() { w.unsure = nil }, time.Second)
 				w.stands(t, false)
-				g.outcomes(t, map[string]float64{noRestore: 1})
+				g.outcomes(t, map[string]float64{outcomeNoRestore: 1})
 
 				// A control plane that comes and goes must not keep ADDs off all the time.
 				w.is(func() { gone(w, true) }, 8*time.Second)
@@ -84,23 +84,23 @@ func TestAConnectionThatBreaksIsNoTimeWithoutTheAPIServer(t *testing.T) {
 		w.is(func() {}, time.Minute)
 		equal(t, "failures", failures > 10, true)
 		equal(t, "raised", w.raised, 0)
-	}, func(g *Guard) { g.Signs = failsOnce{w, &failures} })
+	}, func(g *Guard) { g.Detector = failsOnce{w, &failures} })
 }
 
 // failsOnce fails every other time.
 type failsOnce struct {
-	*watched
+	*guardedCluster
 	n *int
 }
 
-func (f failsOnce) Pulse(ctx context.Context) (uint64, error) {
+func (f failsOnce) Ping(ctx context.Context) (uint64, error) {
 	if *f.n++; *f.n%2 == 1 {
 		return 0, errors.New("connection reset by peer")
 	}
-	return f.watched.Pulse(ctx)
+	return f.guardedCluster.Ping(ctx)
 }
 
-func TestARevisionThatRanBackwardsRaisesTheFenceThoughTheAPIServerWasNeverAway(t *testing.T) {
+func TestARevisionThatRanBackwardsRaisesTheFenceWithoutAnOutage(t *testing.T) {
 	w := aCluster()
 	guarded(t, w, func(t *testing.T, g *Guard) {
 		w.is(func() { w.revision = 50 }, 1100*time.Millisecond)
@@ -112,7 +112,7 @@ func TestARevisionThatRanBackwardsRaisesTheFenceThoughTheAPIServerWasNeverAway(t
 }
 
 // restore makes the guard notice a restore.
-func (w *watched) restore() {
+func (w *guardedCluster) restore() {
 	w.is(func() { w.away = true }, 20*time.Second)
 	w.is(func() { w.away, w.older, w.revision = false, "a pool is older", 10 }, time.Second)
 }
@@ -127,16 +127,16 @@ func (g *Guard) pass(nodes map[string]judge.NodeState, restored string) {
 		o.Reports = append(o.Reports, r)
 	}
 	state := &judge.RestoreState{Restored: time.Now(), Why: "it ran backwards"}
-	g.Passed(time.Now(), &reconciler.Result{Judgement: &judge.Judgement{Observation: o, Nodes: nodes, Restore: state}})
+	g.PassEnded(time.Now(), &reconciler.Result{Judgement: &judge.Judgement{Observation: o, Nodes: nodes, Restore: state}})
 }
 
-func TestAFenceForARestoreStandsUntilAllIsSettledOrItsTimeIsUp(t *testing.T) {
+func TestAFenceForARestoreStandsUntilNothingRemains(t *testing.T) {
 	fresh, stale := map[string]judge.NodeState{"worker-1": judge.NodeFresh}, map[string]judge.NodeState{"worker-1": judge.NodeStale}
-	t.Run("settled", func(t *testing.T) {
+	t.Run("nothing remains", func(t *testing.T) {
 		w := aCluster()
 		guarded(t, w, func(t *testing.T, g *Guard) {
 			w.restore()
-			g.pass(fresh, "it ran backwards") // which is the look that shows it
+			g.pass(fresh, "it ran backwards") // which is the pass that shows it
 			w.is(func() {}, 5*time.Second)
 			w.stands(t, true)
 			g.pass(stale, "")
@@ -147,30 +147,33 @@ func TestAFenceForARestoreStandsUntilAllIsSettledOrItsTimeIsUp(t *testing.T) {
 			w.is(func() {}, time.Second)
 			w.stands(t, false)
 			equal(t, "passes follow each other afterwards", g.Restoring(), false)
-			g.outcomes(t, map[string]float64{settled: 1})
+			g.outcomes(t, map[string]float64{outcomeSettled: 1})
 		})
 	})
 	t.Run("a pass that began before it stood settles nothing", func(t *testing.T) {
 		w := aCluster()
 		guarded(t, w, func(t *testing.T, g *Guard) {
 			w.restore()
-			g.Passed(time.Now().Add(-time.Minute), &reconciler.Result{Judgement: &judge.Judgement{Observation: &judge.Observation{}}})
+			g.PassEnded(time.Now().Add(-time.Minute), &reconciler.Result{Judgement: &judge.Judgement{Observation: &judge.Observation{}}})
 			w.is(func() {}, 5*time.Second)
 			w.stands(t, true)
 		})
 	})
-	t.Run("not settled", func(t *testing.T) {
+}
+
+func TestAFenceForARestoreIsLoweredWhenItsTimeIsUp(t *testing.T) {
+	t.Run("something remains", func(t *testing.T) {
 		w := aCluster()
 		guarded(t, w, func(t *testing.T, g *Guard) {
 			w.restore()
 			for range 88 {
-				g.pass(stale, "")
+				g.pass(map[string]judge.NodeState{"worker-1": judge.NodeStale}, "")
 				w.is(func() {}, time.Second)
 			}
 			w.stands(t, true)
 			w.is(func() {}, 2*time.Second)
 			w.stands(t, false)
-			g.outcomes(t, map[string]float64{timedOut: 1})
+			g.outcomes(t, map[string]float64{outcomeTimedOut: 1})
 		})
 	})
 	t.Run("taken over from another replica when it was 80 s old", func(t *testing.T) {
@@ -182,7 +185,7 @@ func TestAFenceForARestoreStandsUntilAllIsSettledOrItsTimeIsUp(t *testing.T) {
 			w.stands(t, true)
 			w.is(func() {}, 3*time.Second)
 			w.stands(t, false)
-			g.outcomes(t, map[string]float64{timedOut: 1})
+			g.outcomes(t, map[string]float64{outcomeTimedOut: 1})
 		})
 	})
 	t.Run("never had", func(t *testing.T) {
@@ -192,7 +195,7 @@ func TestAFenceForARestoreStandsUntilAllIsSettledOrItsTimeIsUp(t *testing.T) {
 			w.restore()
 			w.is(func() {}, 91*time.Second)
 			equal(t, "lowered", w.lowered, 1)
-			g.outcomes(t, map[string]float64{timedOut: 1})
+			g.outcomes(t, map[string]float64{outcomeTimedOut: 1})
 		})
 	})
 }
@@ -211,7 +214,7 @@ func TestWhatATimedOutFenceHasLeftIsToldByTheReplicaThatLeads(t *testing.T) {
 					g.pass(map[string]judge.NodeState{"worker-1": judge.NodeStale}, "")
 				}
 				w.is(func() {}, 91*time.Second)
-				g.outcomes(t, map[string]float64{timedOut: 1})
+				g.outcomes(t, map[string]float64{outcomeTimedOut: 1})
 			}, func(g *Guard) { g.Events = &Events{EventRecorder: events} })
 			close(events.Events)
 			var told []string
@@ -236,22 +239,22 @@ func TestAFenceIsLoweredInTimeThoughAComparisonHangs(t *testing.T) {
 		w.stands(t, true)
 		w.is(func() {}, 2*time.Second)
 		w.stands(t, false)
-		g.outcomes(t, map[string]float64{timedOut: 1})
-	}, func(g *Guard) { g.Signs = neverTells{w} })
+		g.outcomes(t, map[string]float64{outcomeTimedOut: 1})
+	}, func(g *Guard) { g.Detector = neverTells{w} })
 }
 
 // neverTells hangs when it is to compare.
-type neverTells struct{ *watched }
+type neverTells struct{ *guardedCluster }
 
 func (neverTells) RanBackwards(ctx context.Context) (string, error) {
 	<-ctx.Done()
 	return "", ctx.Err()
 }
 
-func TestWhatALookOrAnAgentShowsRaisesTheFence(t *testing.T) {
+func TestWhatAPassOrAnAgentShowsRaisesTheFence(t *testing.T) {
 	w := aCluster()
 	guarded(t, w, func(t *testing.T, g *Guard) {
-		g.Restored("the agent of worker-1 saw it", time.Now())
+		g.RestoreReported("the agent of worker-1 saw it", time.Now())
 		w.is(func() {}, 100*time.Millisecond)
 		w.stands(t, true)
 		equal(t, "asked", w.asked, 0)
@@ -293,7 +296,7 @@ func TestAReplicaThatKnowsOfNoRestoreLearnsItFromTheOne(t *testing.T) {
 			w.is(func() {}, time.Second)
 			w.mu.Lock()
 			defer w.mu.Unlock()
-			if early := began.Add(10*time.Second - w.age - fencedWithin); w.intact.Before(early) || w.intact.After(early.Add(time.Second)) {
+			if early := began.Add(10*time.Second - w.age - maxFenceDelay); w.intact.Before(early) || w.intact.After(early.Add(time.Second)) {
 				t.Errorf("all was last well %s before", began.Sub(w.intact))
 			}
 		})
@@ -325,7 +328,7 @@ func TestAFenceThatTheOtherReplicaHasLoweredTooSoonIsRaisedAgain(t *testing.T) {
 }
 
 func TestWhereItIsNotKnownWherePoolsAreThereIsNoFenceAndThatIsSaidOnce(t *testing.T) {
-	w := &watched{}
+	w := &guardedCluster{}
 	var said strings.Builder
 	guarded(t, w, func(t *testing.T, g *Guard) {
 		for range 3 {

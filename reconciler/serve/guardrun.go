@@ -13,18 +13,18 @@ import (
 func (g *Guard) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		g.step(ctx)
-		pause := pulseEvery
+		pause := pingInterval
 		switch {
-		case g.away:
-			pause = tryEvery
+		case g.serverAway:
+			pause = awayPingInterval
 		case !g.raisedAt.IsZero():
-			pause = stepEvery
+			pause = raisedPingInterval
 		}
 		select {
 		case <-ctx.Done():
-		case <-g.woken:
-		case <-g.stood:
-			g.stands()
+		case <-g.wakeup:
+		case <-g.standing:
+			g.onStanding()
 		case <-time.After(pause):
 		}
 	}
@@ -36,90 +36,90 @@ func (g *Guard) Run(ctx context.Context) {
 }
 
 func (g *Guard) step(ctx context.Context) {
-	was := g.away
-	revision, answers := g.pulse(ctx)
+	was := g.serverAway
+	revision, answers := g.ping(ctx)
 	if answers {
-		g.known(was)
+		g.updateLeases(was)
 		if was {
-			g.back()
+			g.serverIsBack()
 		}
 		if revision != 0 && revision < g.revision {
 			why := fmt.Sprintf("etcd is at resourceVersion %d after %d", revision, g.revision)
-			g.sawRestore(why)
+			g.restoreDetected(why)
 		}
 		g.revision = cmp.Or(revision, g.revision)
-		if !g.asking && g.raisedAt.IsZero() {
-			g.intact = g.Signs.Now()
+		if !g.comparing && g.raisedAt.IsZero() {
+			g.lastIntact = g.Detector.Now()
 		}
-		g.ask(ctx)
-		g.told(ctx)
+		g.compare(ctx)
+		g.handleReports(ctx)
 	}
-	g.end(ctx)
+	g.lowerIfDue(ctx)
 }
 
-// pulse asks whether the API server is there. A failure that is followed at once by an
+// ping asks whether the API server is there. A failure that is followed at once by an
 // answer is a connection's: no control plane is restored in between.
-func (g *Guard) pulse(ctx context.Context) (revision uint64, answers bool) {
+func (g *Guard) ping(ctx context.Context) (revision uint64, answers bool) {
 	for try := 1; ; try++ {
-		limit := pulseFor
-		if g.away || try > 1 {
-			limit = tryFor
+		limit := pingTimeout
+		if g.serverAway || try > 1 {
+			limit = awayPingTimeout
 		}
 		asked, cancel := context.WithTimeout(ctx, limit)
-		revision, err := g.Signs.Pulse(asked)
+		revision, err := g.Detector.Ping(asked)
 		hung := asked.Err() != nil
 		cancel()
 		switch {
 		case ctx.Err() != nil:
 			return 0, false
 		case err == nil:
-			g.away = false
+			g.serverAway = false
 			return revision, true
-		case g.away:
+		case g.serverAway:
 			return 0, false
 		case hung || try > 1:
 			g.Log.Debug("the API server is away", "error", err)
-			g.away, g.gone = true, time.Now()
+			g.serverAway, g.awaySince = true, time.Now()
 			return 0, false
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(2 * tryEvery):
+		case <-time.After(2 * awayPingInterval):
 		}
 	}
 }
 
-// known keeps which Leases there are. While something is amiss what was known before
-// stays: a restore may have lost a pool that a pod has an address of.
-func (g *Guard) known(amiss bool) {
-	leases := g.Signs.Leases()
-	if g.leases != nil && (amiss || g.asking || !g.raisedAt.IsZero() || len(leases) == 0) {
-		merge(g.leases, leases)
+// updateLeases takes in which Leases there are. While something is amiss those that were
+// known before stay: a restore may have lost a pool that a pod has an address of.
+func (g *Guard) updateLeases(amiss bool) {
+	leases := g.Detector.Leases()
+	if g.leases != nil && (amiss || g.comparing || !g.raisedAt.IsZero() || len(leases) == 0) {
+		mergeLeases(g.leases, leases)
 		return
 	}
 	g.leases = leases
 }
 
-// back begins what is to be done after a time without the API server.
-func (g *Guard) back() {
-	g.answered, g.asking, g.limit = time.Now(), true, askFirst
-	g.Signs.LookAgain()
+// serverIsBack raises the fence after a time without the API server, and has etcd compared.
+func (g *Guard) serverIsBack() {
+	g.answeredAt, g.comparing, g.compareTimeout = time.Now(), true, firstCompareTimeout
+	g.Detector.RestartFullPass()
 	restoring := g.Restoring()
-	if !g.raisedAt.IsZero() && time.Since(g.gone) > expired { // nothing was kept from anybody meanwhile
+	if !g.raisedAt.IsZero() && time.Since(g.awaySince) > leaseExpiry { // nothing was kept from anybody meanwhile
 		g.Fence.Leave()
-		g.raisedAt, g.stood = time.Time{}, nil
+		g.raisedAt, g.standing = time.Time{}, nil
 	}
-	if restoring || time.Now().After(g.rests) {
+	if restoring || time.Now().After(g.noRaiseBefore) {
 		g.raise("the API server was away")
 	}
 }
 
-// raise raises the fence where it is known over what.
+// raise raises the fence, where it is known over which Leases.
 func (g *Guard) raise(why string) {
 	if len(g.leases) == 0 {
-		if !g.unknown && g.leases == nil {
+		if !g.warnedNoLeases && g.leases == nil {
 			g.Log.Warn("no fence can be raised: it is not known yet where pools are", "why", why)
-			g.unknown = true
+			g.warnedNoLeases = true
 		}
 		return
 	}
@@ -127,203 +127,203 @@ func (g *Guard) raise(why string) {
 	if g.raisedAt.IsZero() {
 		g.raisedAt = time.Now()
 		g.mu.Lock()
-		g.stoodAt = time.Time{}
+		g.standingSince = time.Time{}
 		g.mu.Unlock()
 	}
-	g.stood = g.Fence.Raise(g.leases)
+	g.standing = g.Fence.Raise(g.leases)
 }
 
-// stands tells that the fence stands.
-func (g *Guard) stands() {
-	g.stood = nil
+// onStanding takes note that the fence stands.
+func (g *Guard) onStanding() {
+	g.standing = nil
 	g.mu.Lock()
-	first := g.stoodAt.IsZero()
-	g.stoodAt = time.Now()
+	first := g.standingSince.IsZero()
+	g.standingSince = time.Now()
 	g.mu.Unlock()
 	g.Metrics.fence.Set(1)
 	if !first {
 		return
 	}
 	attrs := []any{"took", time.Since(g.raisedAt).Round(time.Millisecond)}
-	if !g.answered.IsZero() {
-		attrs = append(attrs, "sinceTheAPIServerAnswers", time.Since(g.answered).Round(time.Millisecond))
+	if !g.answeredAt.IsZero() {
+		attrs = append(attrs, "sinceTheAPIServerAnswers", time.Since(g.answeredAt).Round(time.Millisecond))
 	}
 	g.Log.Info("the fence stands: ADDs and DELs wait", attrs...)
 	g.FullPass()
 }
 
-// ask asks whether etcd was restored. An error is no answer.
-func (g *Guard) ask(ctx context.Context) {
-	if !g.asking {
+// compare finds out whether etcd was restored. After an error it is tried again.
+func (g *Guard) compare(ctx context.Context) {
+	if !g.comparing {
 		return
 	}
-	limit := g.limit
+	limit := g.compareTimeout
 	if !g.raisedAt.IsZero() { // the fence must not wait for this
-		limit = min(limit, max(g.Timeout-g.age(), tryEvery))
+		limit = min(limit, max(g.Timeout-g.age(), awayPingInterval))
 	}
 	asked, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	why, err := g.Signs.RanBackwards(asked)
+	why, err := g.Detector.RanBackwards(asked)
 	if err != nil {
 		g.Log.Debug("it cannot be told yet whether etcd was restored", "error", err)
 		if asked.Err() != nil {
-			g.limit = min(2*g.limit, askFor)
+			g.compareTimeout = min(2*g.compareTimeout, maxCompareTimeout)
 		}
 		return
 	}
-	g.asking = false
-	g.Signs.LookAgain() // all is served now
+	g.comparing = false
+	g.Detector.RestartFullPass() // all is served now
 	if why != "" {
-		g.sawRestore(why)
+		g.restoreDetected(why)
 	}
 }
 
-// sawRestore raises the fence for a restore that no look has shown yet.
-func (g *Guard) sawRestore(why string) {
-	g.Signs.Restored(why, g.intact)
-	g.restore(why, false)
+// restoreDetected raises the fence for a restore that no pass has shown yet.
+func (g *Guard) restoreDetected(why string) {
+	g.Detector.RecordRestore(why, g.lastIntact)
+	g.raiseForRestore(why, false)
 }
 
-// join raises the fence for a restore that another replica knows of, whose fence is of
+// joinPeerFence raises the fence for a restore that another replica knows of, whose fence is of
 // this age. A process that began after the restore does not know when all was last well
 // before it.
-func (g *Guard) join(told string, age time.Duration) {
-	why, intact := "another replica says: "+told, g.intact
-	if before := g.Signs.Now().Add(-age - fencedWithin); intact.After(before) {
+func (g *Guard) joinPeerFence(peerWhy string, age time.Duration) {
+	why, intact := "another replica says: "+peerWhy, g.lastIntact
+	if before := g.Detector.Now().Add(-age - maxFenceDelay); intact.After(before) {
 		intact = before
 	}
-	g.Signs.Restored(why, intact)
-	g.restore(why, true)
+	g.Detector.RecordRestore(why, intact)
+	g.raiseForRestore(why, true)
 }
 
-// told takes in what looks have told.
-func (g *Guard) told(ctx context.Context) {
+// handleReports takes in what passes and other replicas have reported.
+func (g *Guard) handleReports(ctx context.Context) {
 	g.mu.Lock()
-	shown, looked, leads := g.shown, g.looked, g.leads
-	g.shown, g.looked = "", nil
+	reported, leases, leading := g.reportedRestore, g.passLeases, g.leading
+	g.reportedRestore, g.passLeases = "", nil
 	g.mu.Unlock()
-	if looked != nil {
+	if leases != nil {
 		if g.leases == nil {
 			g.leases = map[string][]string{}
 		}
-		merge(g.leases, looked)
+		mergeLeases(g.leases, leases)
 	}
-	switch told := g.Fence.Told(); {
-	case shown != "":
-		g.restore(shown, false)
-	case told != "" && !g.Restoring():
-		g.join(told, g.Fence.Age())
-	case looked == nil:
+	switch peer := g.Fence.PeerRestore(); {
+	case reported != "":
+		g.raiseForRestore(reported, false)
+	case peer != "" && !g.Restoring():
+		g.joinPeerFence(peer, g.Fence.Age())
+	case leases == nil:
 	case !g.raisedAt.IsZero():
-		if !g.Fence.Covers(looked) {
+		if !g.Fence.Covers(leases) {
 			g.raise("there are more pools")
 		}
-	case leads: // who has just begun to lead may know of no restore
-		asked, cancel := context.WithTimeout(ctx, askFirst)
-		told, age, err := g.Fence.Others(asked, looked)
+	case leading: // a replica that has just begun to lead may know of no restore
+		asked, cancel := context.WithTimeout(ctx, firstCompareTimeout)
+		peer, age, err := g.Fence.PeerFence(asked, leases)
 		cancel()
 		if err != nil {
 			g.Log.Debug("it cannot be told whether another replica keeps the fence", "error", err)
 		}
-		if told != "" {
-			g.join(told, age)
+		if peer != "" {
+			g.joinPeerFence(peer, age)
 		}
 	}
 }
 
-// restore raises the fence for a restore.
-func (g *Guard) restore(why string, joined bool) {
+// raiseForRestore raises the fence for a restore.
+func (g *Guard) raiseForRestore(why string, joined bool) {
 	g.mu.Lock()
-	news := g.restored == ""
-	g.restored, g.settled, g.left = why, false, ""
+	isNew := g.restoreReason == ""
+	g.restoreReason, g.recovered, g.remaining = why, false, ""
 	g.mu.Unlock()
-	g.asking = false
+	g.comparing = false
 	g.raise(why)
 	if g.raisedAt.IsZero() {
 		g.mu.Lock()
-		g.restored = ""
+		g.restoreReason = ""
 		g.mu.Unlock()
 		return
 	}
 	if !joined {
-		g.Fence.Know(why)
+		g.Fence.AnnounceRestore(why)
 	}
-	if news {
+	if isNew {
 		text := "etcd was restored: whereabouts' Leases are kept, so that nothing is handed out before the pools say what runs"
 		g.Log.Error(text, "why", why, "atMost", g.Timeout)
-		g.Events.self("FenceRaised", text+", at most for "+g.Timeout.String()+": "+why)
+		g.Events.aboutSelf("FenceRaised", text+", at most for "+g.Timeout.String()+": "+why)
 	}
 	g.FullPass()
 }
 
 // Outcomes of a fence.
 const (
-	noRestore = "NoRestore"
-	settled   = "Settled"
-	timedOut  = "TimedOut"
-	dropped   = "" // by the other replica, which counts it
+	outcomeNoRestore   = "NoRestore"
+	outcomeSettled     = "Settled"
+	outcomeTimedOut    = "TimedOut"
+	outcomeEndedByPeer = "" // by the other replica, which counts it
 )
 
-// end lowers the fence when its time has come.
-func (g *Guard) end(ctx context.Context) {
+// lowerIfDue lowers the fence when its time has come.
+func (g *Guard) lowerIfDue(ctx context.Context) {
 	if g.raisedAt.IsZero() {
 		return
 	}
 	g.mu.Lock()
-	restored, done, left, leads := g.restored, g.settled, g.left, g.leads
-	taken := !g.stoodAt.IsZero() || time.Since(g.raisedAt) > takeFor
+	why, recovered, remaining, leading := g.restoreReason, g.recovered, g.remaining, g.leading
+	taken := !g.standingSince.IsZero() || time.Since(g.raisedAt) > takeTimeout
 	g.mu.Unlock()
 	var outcome string
 	switch {
-	case g.Fence.Dropped():
-		outcome = dropped
-	case g.age() >= g.Timeout && !g.away: // else nobody waits for it
-		outcome = timedOut
-	case restored == "" && !g.asking && !g.away && taken: // until then another replica may have something to say
-		outcome = noRestore
-	case done:
-		outcome = settled
+	case g.Fence.EndedByPeer():
+		outcome = outcomeEndedByPeer
+	case g.age() >= g.Timeout && !g.serverAway: // else nobody waits for it
+		outcome = outcomeTimedOut
+	case why == "" && !g.comparing && !g.serverAway && taken: // until then another replica may have something to say
+		outcome = outcomeNoRestore
+	case recovered:
+		outcome = outcomeSettled
 	default:
 		return
 	}
 	age, missing := g.Fence.Age(), g.Fence.Missing()
-	g.Fence.Lower(ctx, outcome != noRestore)
-	g.raisedAt, g.stood, g.answered = time.Time{}, nil, time.Time{}
-	g.asking = g.asking && outcome == dropped // the other replica may know less
-	g.rests = time.Now().Add(fenceRest)
+	g.Fence.Lower(ctx, outcome != outcomeNoRestore)
+	g.raisedAt, g.standing, g.answeredAt = time.Time{}, nil, time.Time{}
+	g.comparing = g.comparing && outcome == outcomeEndedByPeer // the other replica may know less
+	g.noRaiseBefore = time.Now().Add(pauseAfterFence)
 	g.mu.Lock()
-	if restored != "" {
-		g.ended, g.over = restored, g.Signs.Now()
+	if why != "" {
+		g.endedRestore, g.endedAt = why, g.Detector.Now()
 	}
-	g.restored, g.settled, g.left, g.stoodAt = "", false, "", time.Time{}
+	g.restoreReason, g.recovered, g.remaining, g.standingSince = "", false, "", time.Time{}
 	g.mu.Unlock()
-	if outcome == timedOut && !leads && left == "" {
-		left = "this replica does not lead, and looks at nothing: the leader's log has what is left"
+	if outcome == outcomeTimedOut && !leading && remaining == "" {
+		remaining = "this replica does not lead, and makes no passes: the leader's log has what is left"
 	}
-	g.tell(outcome, age, left, missing, leads)
+	g.reportLowered(outcome, age, remaining, missing, leading)
 }
 
 // age is that of the fence, also where none of the Leases could be had.
 func (g *Guard) age() time.Duration { return max(g.Fence.Age(), time.Since(g.raisedAt)) }
 
-func (g *Guard) tell(outcome string, age time.Duration, left string, missing []string, leads bool) {
-	g.Metrics.lowered(outcome, age)
+func (g *Guard) reportLowered(outcome string, age time.Duration, remaining string, missing []string, leading bool) {
+	g.Metrics.fenceLowered(outcome, age)
 	stood := age.Round(time.Millisecond)
 	switch outcome {
-	case noRestore:
+	case outcomeNoRestore:
 		g.Log.Info("the fence is lowered: the API server was away, and etcd was not restored", "stood", stood)
-	case settled:
+	case outcomeSettled:
 		g.Log.Info("the fence is lowered: after the restore of etcd all is settled", "stood", stood)
-	case timedOut:
-		left = cmp.Or(left, "no full pass was made under it")
+	case outcomeTimedOut:
+		remaining = cmp.Or(remaining, "no full pass was made under it")
 		if len(missing) > 0 {
-			left += "; not held were " + strings.Join(missing, ", ")
+			remaining += "; not held were " + strings.Join(missing, ", ")
 		}
-		g.Log.Error("the fence is lowered, since ADDs and DELs must not wait for longer: addresses may be handed out that are in use", "stood", stood, "left", left)
-		if !leads {
-			return // the leader tells more
+		g.Log.Error("the fence is lowered, since ADDs and DELs must not wait for longer: addresses may be handed out that are in use", "stood", stood, "left", remaining)
+		if !leading {
+			return // the leader's event says more
 		}
-		g.Events.self("FenceTimedOut", fmt.Sprintf("after %s ADDs and DELs go on, although not all is settled: %s", stood, left))
+		g.Events.aboutSelf("FenceTimedOut", fmt.Sprintf("after %s ADDs and DELs go on, although not all is settled: %s", stood, remaining))
 	default:
 		g.Log.Info("the fence was lowered by the other replica", "stood", stood)
 	}

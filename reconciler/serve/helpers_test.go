@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
@@ -24,7 +25,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/schedule"
 )
 
-// A cluster is what a server looks at and writes to. It is used by the server's
+// A cluster is what a server observes and writes to. It is used by the server's
 // own goroutine; a test changes it while that waits, and then lets time pass.
 type cluster struct {
 	mu      sync.Mutex
@@ -33,19 +34,19 @@ type cluster struct {
 	reports []*podstate.Report
 	// fails are the pools of which a patch fails.
 	fails map[string]error
-	// untrusted is what a look at the caches fails with, down what a full one does.
-	untrusted, down error
-	slow            time.Duration           // how long a full look takes
-	large           time.Duration           // how long a look at everything takes that the caches hold
-	told            map[string]*ippool.Pool // the pools that a look or Changes told of last
-	untold          bool                    // only a look tells what has changed
-	noCaches        bool
-	revision        uint64 // etcd's; the caches do not tell it
+	// unverified is what a cache pass fails with, down what a full pass does.
+	unverified, down error
+	slow             time.Duration           // how long a full pass takes
+	large            time.Duration           // how long a cache pass takes
+	lastTold         map[string]*ippool.Pool // the pools that a cache pass or Changes returned last
+	changesUnknown   bool                    // only a cache pass tells what has changed
+	noCaches         bool
+	revision         uint64 // etcd's; the caches do not tell it
 
-	looks, passes, patches, followed []time.Time
-	patched                          []string // the pools, in the order of patches
-	rebuilds                         []string
-	kept                             string // what the breaker counts
+	cachePasses, passes, patches, followed []time.Time
+	patched                                []string // the pools, in the order of patches
+	rebuilds                               []string
+	kept                                   string // what the breaker counts
 }
 
 // view is a cluster as Full or Quick see it.
@@ -69,12 +70,12 @@ func (c view) List(context.Context) (*judge.Observation, error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.looks = append(c.looks, time.Now())
-	if c.untrusted != nil {
-		return nil, c.untrusted
+	c.cachePasses = append(c.cachePasses, time.Now())
+	if c.unverified != nil {
+		return nil, c.unverified
 	}
 	o := c.observation()
-	o.Revision, c.told = 0, maps.Clone(c.pools)
+	o.Revision, c.lastTold = 0, maps.Clone(c.pools)
 	c.mu.Unlock()
 	time.Sleep(c.large)
 	c.mu.Lock()
@@ -84,17 +85,17 @@ func (c view) List(context.Context) (*judge.Observation, error) {
 func (c *cluster) Changes(context.Context) (*judge.Live, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.untrusted != nil || c.untold {
-		return nil, c.untrusted
+	if c.unverified != nil || c.changesUnknown {
+		return nil, c.unverified
 	}
 	c.followed = append(c.followed, time.Now())
 	live := &judge.Live{Now: time.Now(), Pools: map[types.NamespacedName]*ippool.Pool{}}
 	for name, p := range c.pools {
-		if c.told[name] != p {
+		if c.lastTold[name] != p {
 			live.Pools[types.NamespacedName{Namespace: p.Namespace, Name: name}] = p
 		}
 	}
-	c.told = maps.Clone(c.pools)
+	c.lastTold = maps.Clone(c.pools)
 	return live, nil
 }
 
@@ -203,14 +204,13 @@ func servingAt(t *testing.T, cron string, c *cluster, opts reconciler.Options, t
 		}
 		quick := *full
 		quick.Source = view{c, false}
-		s := &Server{
-			Full: full, Quick: &quick, Caches: c, Clock: clock.RealClock{}, Log: log,
+		health := NewHealth(clock.RealClock{}, c.Synced)
+		s := New(Config{
+			Full: full, Quick: &quick, Caches: c, Requests: NewRequests(), Health: health,
 			Schedule: &schedule.Schedule{Expression: cron, Log: log},
-			Recorder: &Recorder{Log: log, Metrics: NewMetrics(prometheus.NewRegistry()), Events: &Events{EventRecorder: unheard{}}},
-		}
-		s.Init()
-		s.State = NewState(s.Clock, c.Synced)
-		s.State.Lead()
+			Recorder: &Recorder{Log: log, Metrics: NewMetrics(prometheus.NewRegistry()), Events: &Events{EventRecorder: &record.FakeRecorder{}}},
+		})
+		health.Lead()
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() { ended <- s.Run(ctx) }()
@@ -239,7 +239,7 @@ func pauses(times []time.Time) (all []time.Duration) {
 }
 
 // sleep lets time pass, and then waits until the server has done what is due: a
-// test may then look at what it did.
+// test may then check what it did.
 func (c *cluster) sleep(d time.Duration) {
 	c.mu.Lock() // the server reads what the test has written
 	c.slept++

@@ -13,12 +13,12 @@ import (
 )
 
 // Metrics are what the long-running form counts. Gauges are those of the last
-// look; there are none before the first, nor from a process that does not lead.
+// pass; there are none before the first, nor from a process that does not lead.
 type Metrics struct {
-	released, refused, repaired, unrepaired, passes, looks, fences *prometheus.CounterVec
-	conflicts, rebuilds, restores, badSchedule                     prometheus.Counter
-	duration, fenced                                               prometheus.Histogram
-	success, scheduleBad, next, fence                              prometheus.Gauge
+	released, refused, repaired, unrepaired, passes, cachePasses, fences *prometheus.CounterVec
+	conflicts, rebuilds, restores, scheduleErrors                        prometheus.Counter
+	duration, fenceDuration                                              prometheus.Histogram
+	lastSuccess, scheduleError, nextPass, fence                          prometheus.Gauge
 
 	mu         sync.Mutex
 	last       *gauges
@@ -56,24 +56,24 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		return prometheus.NewGauge(prometheus.GaugeOpts{Name: "ip_reconcile_" + name, Help: help})
 	}
 	m := &Metrics{
-		released:    vec("released_total", "Allocations and reservations released, by reason.", "reason"),
-		refused:     vec("refused_total", "Stale allocations and reservations that were not released, by why; each once until that changes.", "reason"),
-		repaired:    vec("repaired_total", "Entries and reservations written back, by the finding's kind.", "kind"),
-		unrepaired:  vec("not_repaired_total", "Findings that could not be mended, by why; each once until that changes.", "reason"),
-		passes:      vec("passes_total", "Full passes, by result.", "result"),
-		looks:       vec("looks_total", "Looks at the caches between full passes, by result.", "result"),
-		conflicts:   counter("patch_conflicts_total", "Writes that failed because what they were based on had changed; it was judged again."),
-		rebuilds:    counter("cache_rebuilds_total", "Times the caches held ghosts or gaps and were rebuilt."),
-		restores:    counter("etcd_restores_total", "Restores of etcd that a look or an agent noticed."),
-		badSchedule: counter("schedule_errors_total", "Cron expressions that could not be used."),
-		scheduleBad: gauge("schedule_error", "1 while the cron expression cannot be used and an earlier one, or the default, stays in force."),
-		success:     gauge("pass_last_success_timestamp_seconds", "When the last full pass succeeded."),
-		next:        gauge("schedule_next_timestamp_seconds", "When the next full pass is due after the last that succeeded; in the past while one is overdue."),
+		released:       vec("released_total", "Allocations and reservations released, by reason.", "reason"),
+		refused:        vec("refused_total", "Stale allocations and reservations that were not released, by why; each once until that changes.", "reason"),
+		repaired:       vec("repaired_total", "Entries and reservations written back, by the finding's kind.", "kind"),
+		unrepaired:     vec("not_repaired_total", "Findings that could not be mended, by why; each once until that changes.", "reason"),
+		passes:         vec("passes_total", "Full passes, by result.", "result"),
+		cachePasses:    vec("looks_total", "Passes over the watch caches between full passes, by result.", "result"),
+		conflicts:      counter("patch_conflicts_total", "Writes that failed because what they were based on had changed; it was judged again."),
+		rebuilds:       counter("cache_rebuilds_total", "Times the caches disagreed with the API server and were rebuilt."),
+		restores:       counter("etcd_restores_total", "Restores of etcd that a pass or an agent noticed."),
+		scheduleErrors: counter("schedule_errors_total", "Cron expressions that could not be used."),
+		scheduleError:  gauge("schedule_error", "1 while the cron expression cannot be used and an earlier one, or the default, stays in force."),
+		lastSuccess:    gauge("pass_last_success_timestamp_seconds", "When the last full pass succeeded."),
+		nextPass:       gauge("schedule_next_timestamp_seconds", "When the next full pass is due after the last that succeeded; in the past while one is overdue."),
 		duration: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "ip_reconcile_pass_duration_seconds",
 			Help: "How long full passes took, waiting for whereabouts' Lease included.", Buckets: prometheus.ExponentialBuckets(0.05, 2.5, 10)}),
 		fence:  gauge("fence", "1 while this replica keeps ADDs and DELs waiting, because etcd was restored or may have been."),
 		fences: vec("fences_total", "Times that this replica kept ADDs and DELs waiting, by how that ended.", "outcome"),
-		fenced: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "ip_reconcile_fence_duration_seconds",
+		fenceDuration: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "ip_reconcile_fence_duration_seconds",
 			Help: "For how long ADDs and DELs were kept waiting.", Buckets: []float64{0.5, 1, 2, 5, 10, 20, 30, 45, 60, 90}}),
 	}
 	// A counter that begins with its first event shows no increase.
@@ -83,25 +83,25 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 	} {
 		m.refused.WithLabelValues(string(why))
 	}
-	for _, outcome := range []string{noRestore, settled, timedOut} {
+	for _, outcome := range []string{outcomeNoRestore, outcomeSettled, outcomeTimedOut} {
 		m.fences.WithLabelValues(outcome)
 	}
 	for _, why := range []reconciler.Refusal{reconciler.Paused, reconciler.EtcdRestored, reconciler.Breaker, reconciler.Changed, reconciler.LeaseBusy, reconciler.NoLease, reconciler.WriteFailed} {
 		m.unrepaired.WithLabelValues(string(why))
 	}
-	registry.MustRegister(m.fence, m.fences, m.fenced, m.released, m.refused, m.repaired, m.unrepaired, m.passes, m.looks, m.conflicts, m.rebuilds, m.restores, m.badSchedule,
-		m.scheduleBad, m.success, m.next, m.duration, m)
+	registry.MustRegister(m.fence, m.fences, m.fenceDuration, m.released, m.refused, m.repaired, m.unrepaired, m.passes, m.cachePasses, m.conflicts, m.rebuilds, m.restores, m.scheduleErrors,
+		m.scheduleError, m.lastSuccess, m.nextPass, m.duration, m)
 	return m
 }
 
-// Describe is that of a collector.
+// Describe is a prometheus.Collector's.
 func (m *Metrics) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{allocationsDesc, candidatesDesc, findingsDesc, nodesDesc, awaitedDesc, pausedDesc} {
 		out <- d
 	}
 }
 
-// Collect gives the gauges of the last look.
+// Collect sends the gauges of the last pass.
 func (m *Metrics) Collect(out chan<- prometheus.Metric) {
 	m.mu.Lock()
 	g := m.last
@@ -130,8 +130,8 @@ func (m *Metrics) Collect(out chan<- prometheus.Metric) {
 	send(pausedDesc, paused)
 }
 
-// looked takes in what a look saw and did.
-func (m *Metrics) looked(out *reconciler.Result) {
+// update takes in what a pass has observed and done.
+func (m *Metrics) update(out *reconciler.Result) {
 	g := &gauges{
 		allocations: map[[3]string]int{}, paused: out.Observation.Paused,
 		findings: map[judge.Kind]int{
@@ -144,24 +144,7 @@ func (m *Metrics) looked(out *reconciler.Result) {
 	for _, it := range out.Released {
 		released[it.ID()] = true
 	}
-	type kind struct { // without the texts: there may be many
-		pool    *ippool.Pool
-		verdict judge.Verdict
-		reason  judge.Reason
-	}
-	kinds := map[kind]int{}
-	for _, it := range out.Allocations {
-		if it.Verdict == judge.Stale {
-			if released[it.ID()] {
-				continue
-			}
-			g.candidates++
-		}
-		kinds[kind{it.Pool, it.Verdict, it.Reason}]++
-	}
-	for k, n := range kinds {
-		g.allocations[[3]string{k.pool.Ref(), k.verdict.String(), k.reason.String()}] += n
-	}
+	g.countAllocations(out.Allocations, released)
 	for _, it := range out.Reservations {
 		if it.Verdict == judge.Stale && len(it.Related()) == 0 && !released[it.ID()] {
 			g.candidates++
@@ -176,21 +159,43 @@ func (m *Metrics) looked(out *reconciler.Result) {
 	if out.Restore != nil {
 		g.awaited = len(out.Restore.Awaiting)
 	}
-	m.wrote(out)
+	m.countWrites(out)
 	m.mu.Lock()
 	m.last = g
 	m.mu.Unlock()
 }
 
-// followed counts what was done because of a change. The gauges stay those of the
-// last look at everything, which the next one follows soon.
-func (m *Metrics) followed(out *reconciler.Result) {
-	m.looks.WithLabelValues("followed").Inc()
-	m.wrote(out)
+// countAllocations counts all but those that were released.
+func (g *gauges) countAllocations(allocations []*judge.Item, released map[judge.ID]bool) {
+	type key struct { // without the texts, which would be made for each of many
+		pool    *ippool.Pool
+		verdict judge.Verdict
+		reason  judge.Reason
+	}
+	counts := map[key]int{}
+	for _, it := range allocations {
+		if it.Verdict == judge.Stale {
+			if released[it.ID()] {
+				continue
+			}
+			g.candidates++
+		}
+		counts[key{it.Pool, it.Verdict, it.Reason}]++
+	}
+	for k, n := range counts {
+		g.allocations[[3]string{k.pool.Ref(), k.verdict.String(), k.reason.String()}] += n
+	}
 }
 
-// wrote counts what was written.
-func (m *Metrics) wrote(out *reconciler.Result) {
+// changesFollowed counts what was done because of a change. The gauges stay those of the
+// last pass, which the next one follows soon.
+func (m *Metrics) changesFollowed(out *reconciler.Result) {
+	m.cachePasses.WithLabelValues("followed").Inc()
+	m.countWrites(out)
+}
+
+// countWrites counts what was written.
+func (m *Metrics) countWrites(out *reconciler.Result) {
 	for _, it := range out.Released {
 		m.released.WithLabelValues(it.Reason.String()).Inc()
 	}
@@ -200,40 +205,40 @@ func (m *Metrics) wrote(out *reconciler.Result) {
 	m.conflicts.Add(float64(out.Conflicts))
 }
 
-// lowered counts a fence that this replica has ended.
-func (m *Metrics) lowered(outcome string, stood time.Duration) {
+// fenceLowered counts a fence that this replica has ended.
+func (m *Metrics) fenceLowered(outcome string, stood time.Duration) {
 	m.fence.Set(0)
-	if outcome == dropped {
+	if outcome == outcomeEndedByPeer {
 		return
 	}
 	m.fences.WithLabelValues(outcome).Inc()
-	m.fenced.Observe(stood.Seconds())
+	m.fenceDuration.Observe(stood.Seconds())
 }
 
-func (m *Metrics) passed(took time.Duration, err error) {
+func (m *Metrics) fullPassEnded(took time.Duration, err error) {
 	m.duration.Observe(took.Seconds())
 	if err != nil {
 		m.passes.WithLabelValues("failed").Inc()
 		return
 	}
 	m.passes.WithLabelValues("done").Inc()
-	m.success.SetToCurrentTime()
+	m.lastSuccess.SetToCurrentTime()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if next, err := schedule.Next(m.expression, time.Now()); err == nil {
-		m.next.Set(float64(next.Unix()))
+		m.nextPass.Set(float64(next.Unix()))
 	}
 }
 
-// scheduled takes in the schedule that is in force.
-func (m *Metrics) scheduled(state schedule.State) {
+// scheduleChanged takes in the schedule that is in force.
+func (m *Metrics) scheduleChanged(status schedule.Status) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.expression = state.Expression
-	m.next.Set(float64(state.Next.Unix()))
-	m.scheduleBad.Set(0)
-	if state.Err != nil {
-		m.badSchedule.Inc()
-		m.scheduleBad.Set(1)
+	m.expression = status.Expression
+	m.nextPass.Set(float64(status.Next.Unix()))
+	m.scheduleError.Set(0)
+	if status.Err != nil {
+		m.scheduleErrors.Inc()
+		m.scheduleError.Set(1)
 	}
 }

@@ -28,35 +28,35 @@ func valueOf(t *testing.T, m prometheus.Metric) float64 {
 func TestAPassIsOverdueOnlyWhenNoneHasSucceededSinceItWasDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
-		recorder := newTeller(&log)
+		recorder := newRecorder(&log)
 		overdue := func() time.Duration {
-			return time.Since(time.Unix(int64(valueOf(t, recorder.Metrics.next)), 0))
+			return time.Since(time.Unix(int64(valueOf(t, recorder.Metrics.nextPass)), 0))
 		}
 		next, err := schedule.Next("30 4 * * *", time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}
-		recorder.Scheduled(schedule.State{Expression: "30 4 * * *", Next: next})
-		out := looks(t, reconciler.NewHistory())
+		recorder.ScheduleChanged(schedule.Status{Expression: "30 4 * * *", Next: next})
+		out := passOver(t, reconciler.NewHistory())
 		for day := range 3 {
 			time.Sleep(time.Until(next) + time.Minute) // a pass takes a minute
 			if d := overdue(); d < 0 || d > time.Hour {
 				t.Errorf("day %d: before it ended the pass was overdue by %s", day, d)
 			}
-			recorder.end(out, time.Minute, nil)
+			recorder.fullPassEnded(out, time.Minute, nil)
 			next = next.Add(24 * time.Hour)
 			if d := overdue(); d != -time.Until(next) {
 				t.Errorf("day %d: after a pass the next is overdue by %s, want %s", day, d, -time.Until(next))
 			}
 		}
 		time.Sleep(time.Until(next) + 2*time.Hour)
-		recorder.end(nil, time.Minute, errors.New("the API server is away"))
+		recorder.fullPassEnded(nil, time.Minute, errors.New("the API server is away"))
 		if d := overdue(); d < 2*time.Hour {
 			t.Errorf("passes fail, and the next is overdue by %s", d)
 		}
-		recorder.Scheduled(schedule.State{Expression: "@every 5m", Next: time.Now().Add(5 * time.Minute)})
+		recorder.ScheduleChanged(schedule.Status{Expression: "@every 5m", Next: time.Now().Add(5 * time.Minute)})
 		time.Sleep(6 * time.Minute)
-		recorder.end(out, time.Minute, nil)
+		recorder.fullPassEnded(out, time.Minute, nil)
 		if d := overdue(); d != -5*time.Minute {
 			t.Errorf("by the new schedule it is overdue by %s", d)
 		}

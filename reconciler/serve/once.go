@@ -5,27 +5,18 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/record"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 )
 
-// Once tells the log of a pass that stands alone, in the words of the
-// long-running form. Nobody would collect its metrics, and whereabouts' own
+// Once logs a pass that stands alone, as the long-running form does. Nobody would collect its metrics, and whereabouts' own
 // one-shot form (v0.5) writes no events. A pass that has both a result and an
-// error looked, and left things.
+// error has observed, and left things undone.
 func Once(log *slog.Logger, pass func() (*reconciler.Result, error)) {
-	t := &Recorder{Log: log, Metrics: NewMetrics(prometheus.NewRegistry()), Events: &Events{EventRecorder: unheard{}}}
-	t.begin()
+	r := &Recorder{Log: log, Metrics: NewMetrics(prometheus.NewRegistry()), Events: &Events{EventRecorder: &record.FakeRecorder{}}}
+	r.fullPassStarted()
 	began := time.Now()
 	out, err := pass()
-	t.end(out, time.Since(began), err)
-}
-
-// unheard drops events.
-type unheard struct{}
-
-func (unheard) Event(runtime.Object, string, string, string)          {}
-func (unheard) Eventf(runtime.Object, string, string, string, ...any) {}
-func (unheard) AnnotatedEventf(runtime.Object, map[string]string, string, string, string, ...any) {
+	r.fullPassEnded(out, time.Since(began), err)
 }

@@ -16,52 +16,52 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/schedule"
 )
 
-// Recorder tells of looks in the log, in metrics and in events: what is new, once.
-// What it remembers goes with its candidate.
+// Recorder records passes in the log, in metrics and in events: what is new, once.
+// It forgets what it remembers of an allocation once that is gone.
 type Recorder struct {
 	Log     *slog.Logger
 	Metrics *Metrics
 	Events  *Events
 
-	held     map[judge.ID]judge.Reason
-	refused  map[judge.ID]reconciler.Refusal
-	findings map[string]bool
-	notes    map[string]bool
-	failed   string // why the last full pass could not look
-	distrust bool   // it was said that the caches cannot be relied upon
-	breaker  bool
-	awaited  []string  // nodes that a restore waited for when that was last said
-	waiting  time.Time // when that was
+	held             map[judge.ID]judge.Reason
+	refused          map[judge.ID]reconciler.Refusal
+	findings         map[string]bool
+	notes            map[string]bool
+	lastError        string // why the last full pass failed
+	warnedUnverified bool   // it was logged that the caches cannot be relied upon
+	breakerLogged    bool
+	awaited          []string  // nodes that a restore waited for when that was last logged
+	awaitedLogged    time.Time // when that was
 
 	unrepaired map[string]bool
 }
 
-// begin and end are around a full pass. Their wording is whereabouts' own
+// fullPassStarted and fullPassEnded are around a full pass. Their wording is whereabouts' own
 // (v0.9.4, pkg/reconciler): people search their logs for it.
-func (t *Recorder) begin() { t.Log.Info("starting reconciler run") }
+func (r *Recorder) fullPassStarted() { r.Log.Info("starting reconciler run") }
 
-func (t *Recorder) end(out *reconciler.Result, took time.Duration, err error) {
-	t.Metrics.passed(took, err)
+func (r *Recorder) fullPassEnded(out *reconciler.Result, took time.Duration, err error) {
+	r.Metrics.fullPassEnded(took, err)
 	if out != nil {
-		t.tell(out)
-		t.tellCleaned(out)
+		r.record(out)
+		r.logCleanedUp(out)
 	}
 	if err != nil {
 		level := slog.LevelError
-		if t.failed == err.Error() {
-			level = slog.LevelDebug // it is tried again and again: said once
+		if r.lastError == err.Error() {
+			level = slog.LevelDebug // it is tried again and again: an error once
 		}
-		t.Log.Log(context.Background(), level, "reconciler run failed: "+err.Error())
-		t.failed = err.Error()
+		r.Log.Log(context.Background(), level, "reconciler run failed: "+err.Error())
+		r.lastError = err.Error()
 		return
 	}
-	t.failed = ""
+	r.lastError = ""
 	s := out.Summary()
-	t.Log.Info("reconciler run succeeded", "took", took.Round(time.Millisecond), "pools", s.Pools, "allocations", s.Allocations, "inUse", s.InUse,
+	r.Log.Info("reconciler run succeeded", "took", took.Round(time.Millisecond), "pools", s.Pools, "allocations", s.Allocations, "inUse", s.InUse,
 		"held", s.Held, "stale", s.Stale, "reservations", s.Reservations, "findings", s.Findings, "released", len(out.Released), "left", out.Left())
 }
 
-func (t *Recorder) tellCleaned(out *reconciler.Result) {
+func (r *Recorder) logCleanedUp(out *reconciler.Result) {
 	var addresses []string
 	for _, it := range out.Released {
 		if it.Allocation != nil {
@@ -69,102 +69,102 @@ func (t *Recorder) tellCleaned(out *reconciler.Result) {
 		}
 	}
 	if len(addresses) > 0 {
-		t.Log.Info("successfully cleanup IPs: [" + strings.Join(addresses, " ") + "]")
+		r.Log.Info("successfully cleanup IPs: [" + strings.Join(addresses, " ") + "]")
 	} else {
-		t.Log.Info("no IP addresses to cleanup")
+		r.Log.Info("no IP addresses to cleanup")
 	}
 }
 
-// looked counts a look at the caches.
-func (t *Recorder) looked(err error) {
+// cachePassEnded counts a cache pass.
+func (r *Recorder) cachePassEnded(err error) {
 	switch {
 	case err == nil:
-		t.Metrics.looks.WithLabelValues("done").Inc()
-		if t.distrust {
-			t.Log.Info("the caches can be relied upon again")
-			t.distrust = false
+		r.Metrics.cachePasses.WithLabelValues("done").Inc()
+		if r.warnedUnverified {
+			r.Log.Info("the caches can be relied upon again")
+			r.warnedUnverified = false
 		}
 	case errors.Is(err, informers.ErrCacheUnverified):
-		t.Metrics.looks.WithLabelValues("untrusted").Inc()
+		r.Metrics.cachePasses.WithLabelValues("untrusted").Inc()
 	default:
-		t.Metrics.looks.WithLabelValues("failed").Inc()
+		r.Metrics.cachePasses.WithLabelValues("failed").Inc()
 	}
 }
 
-// untrusted tells of caches that cannot be relied upon although full passes were
-// made for that: a watch that is closed for a moment is nothing to tell of.
-func (t *Recorder) untrusted(why error, passes int) {
-	t.Log.Debug("no look at the caches", "why", why)
-	if passes > 1 && !t.distrust {
-		t.Log.Warn("until the caches can be relied upon, full passes are made instead of looks at them", "why", why)
-		t.distrust = true
+// cachesUnverified logs that caches cannot be relied upon although full passes were
+// made for that: a watch that is closed for a moment is not worth a warning.
+func (r *Recorder) cachesUnverified(why error, passes int) {
+	r.Log.Debug("no pass over the caches", "why", why)
+	if passes > 1 && !r.warnedUnverified {
+		r.Log.Warn("until the caches can be relied upon, full passes are made instead of passes over them", "why", why)
+		r.warnedUnverified = true
 	}
 }
 
-// tell tells of one look.
-func (t *Recorder) tell(out *reconciler.Result) {
-	t.Metrics.looked(out)
-	t.tellReleased(out)
-	t.tellHeld(out)
-	t.tellRefused(out)
-	t.tellFindings(out)
-	t.tellAwaited(out)
-	t.tellUnrepaired(out)
-	notes := slices.DeleteFunc(out.Notes(), func(note string) bool { return note == out.Restore.Text() }) // which is told
-	t.notes = t.each(t.notes, notes, func(note string) { t.Log.Warn(note) })
+// record records one pass.
+func (r *Recorder) record(out *reconciler.Result) {
+	r.Metrics.update(out)
+	r.recordReleased(out)
+	r.recordHeld(out)
+	r.recordRefused(out)
+	r.recordFindings(out)
+	r.recordAwaited(out)
+	r.recordUnrepaired(out)
+	notes := slices.DeleteFunc(out.Notes(), func(note string) bool { return note == out.Restore.Text() }) // recordAwaited has logged it
+	r.notes = forNew(r.notes, notes, func(note string) { r.Log.Warn(note) })
 }
 
-// followed tells of what was released because of a change; the next look at
-// everything tells the rest.
-func (t *Recorder) followed(out *reconciler.Result) {
-	t.Metrics.followed(out)
-	t.tellReleased(out)
-	if t.refused == nil {
-		t.refused = map[judge.ID]reconciler.Refusal{}
+// recordFollowed records what was released because of a change; the next pass records
+// the rest.
+func (r *Recorder) recordFollowed(out *reconciler.Result) {
+	r.Metrics.changesFollowed(out)
+	r.recordReleased(out)
+	if r.refused == nil {
+		r.refused = map[judge.ID]reconciler.Refusal{}
 	}
 	for _, x := range out.Refused {
-		t.tellRefusal(x)
-		t.refused[x.ID()] = x.Why
+		r.recordRefusal(x)
+		r.refused[x.ID()] = x.Why
 	}
 }
 
-func (t *Recorder) tellReleased(out *reconciler.Result) {
+func (r *Recorder) recordReleased(out *reconciler.Result) {
 	for _, it := range out.Released {
 		if it.Reservation != nil {
-			t.Log.Info("removed stale overlappingIP allocation [" + it.Object() + "]")
+			r.Log.Info("removed stale overlappingIP allocation [" + it.Object() + "]")
 		} else {
-			t.Events.released(it)
+			r.Events.released(it)
 		}
 	}
 }
 
-// each calls say for what was not said before, and returns what was said now.
-func (t *Recorder) each(said map[string]bool, now []string, say func(string)) map[string]bool {
+// forNew calls f for each text that was not there before, and returns those that are there now.
+func forNew(before map[string]bool, now []string, f func(string)) map[string]bool {
 	next := map[string]bool{}
 	for _, text := range now {
-		if !said[text] && !next[text] {
-			say(text)
+		if !before[text] && !next[text] {
+			f(text)
 		}
 		next[text] = true
 	}
 	return next
 }
 
-func (t *Recorder) tellHeld(out *reconciler.Result) {
+func (r *Recorder) recordHeld(out *reconciler.Result) {
 	held := map[judge.ID]judge.Reason{}
 	for _, it := range out.Allocations {
 		if it.Verdict != judge.Held {
 			continue
 		}
 		held[it.ID()] = it.Reason
-		if t.held[it.ID()] != it.Reason {
-			t.Log.Info("held", append(it.Attrs(), "age", it.Age(out.Observation.Now))...)
+		if r.held[it.ID()] != it.Reason {
+			r.Log.Info("held", append(it.Attrs(), "age", it.Age(out.Observation.Now))...)
 		}
 	}
-	t.held = held
+	r.held = held
 }
 
-func (t *Recorder) tellRefused(out *reconciler.Result) {
+func (r *Recorder) recordRefused(out *reconciler.Result) {
 	refused := map[judge.ID]reconciler.Refusal{}
 	breaker := ""
 	for _, x := range out.Refused {
@@ -172,15 +172,25 @@ func (t *Recorder) tellRefused(out *reconciler.Result) {
 		if x.Why == reconciler.Breaker {
 			breaker = x.Detail
 		}
-		t.tellRefusal(x)
+		r.recordRefusal(x)
 	}
-	// What is left alone for a while is in no list, and stays what it was.
+	r.keepRefused(refused, out)
+	if breaker != "" && !r.breakerLogged {
+		r.Log.Error("mass release refused", "why", breaker)
+		r.Events.aboutSelf("MassReleaseRefused", breaker)
+	}
+	r.breakerLogged = breaker != ""
+	r.refused = refused
+}
+
+// keepRefused adds what was refused before and waits for a retry, which is in no list now.
+func (r *Recorder) keepRefused(refused map[judge.ID]reconciler.Refusal, out *reconciler.Result) {
 	for _, items := range [][]*judge.Item{out.Allocations, out.Reservations} {
 		for _, it := range items {
 			if it.Verdict != judge.Stale {
 				continue
 			}
-			why, was := t.refused[it.ID()]
+			why, was := r.refused[it.ID()]
 			if _, is := refused[it.ID()]; was && !is {
 				refused[it.ID()] = why
 			}
@@ -189,77 +199,71 @@ func (t *Recorder) tellRefused(out *reconciler.Result) {
 	for _, it := range out.Released {
 		delete(refused, it.ID())
 	}
-	if breaker != "" && !t.breaker {
-		t.Log.Error("mass release refused", "why", breaker)
-		t.Events.self("MassReleaseRefused", breaker)
-	}
-	t.breaker = breaker != ""
-	t.refused = refused
 }
 
-// tellRefusal tells of what is not released, where that is new.
-func (t *Recorder) tellRefusal(x reconciler.Refused) {
-	if t.refused[x.ID()] == x.Why {
+// recordRefusal records what is not released, where that is new.
+func (r *Recorder) recordRefusal(x reconciler.Refused) {
+	if r.refused[x.ID()] == x.Why {
 		return
 	}
-	t.Metrics.refused.WithLabelValues(string(x.Why)).Inc()
+	r.Metrics.refused.WithLabelValues(string(x.Why)).Inc()
 	if x.Why == reconciler.AwaitingConfirmation || x.Why == reconciler.Breaker || x.Why == reconciler.EtcdRestored || x.Why == reconciler.Paused {
-		t.Log.Debug("not released", append(x.Attrs(), "why", x.Why, "detail", x.Detail)...)
+		r.Log.Debug("not released", append(x.Attrs(), "why", x.Why, "detail", x.Detail)...)
 		return
 	}
-	t.Log.Warn("not released", append(x.Attrs(), "why", x.Why, "detail", x.Detail)...)
+	r.Log.Warn("not released", append(x.Attrs(), "why", x.Why, "detail", x.Detail)...)
 	if x.Allocation != nil {
-		t.Events.failed(x)
+		r.Events.failed(x)
 	}
 }
 
-func (t *Recorder) tellFindings(out *reconciler.Result) {
+func (r *Recorder) recordFindings(out *reconciler.Result) {
 	findings := map[string]bool{}
 	for _, f := range out.Findings {
 		key := fmt.Sprint(f.Kind, f.Pool, f.IP, f.Node, f.Pods, f.ContainerIDs)
 		if f.Kind == judge.MalformedFinding {
 			key += f.Message
 		}
-		if !t.findings[key] && !findings[key] {
-			t.Log.Warn("found", "kind", f.Kind, "address", f.IP, "pool", f.Pool, "pods", f.Pods, "containerIDs", f.ContainerIDs, "node", f.Node, "message", f.Message)
-			t.Events.found(f, uidOf(f.Pool, out))
+		if !r.findings[key] && !findings[key] {
+			r.Log.Warn("found", "kind", f.Kind, "address", f.IP, "pool", f.Pool, "pods", f.Pods, "containerIDs", f.ContainerIDs, "node", f.Node, "message", f.Message)
+			r.Events.finding(f, uidOf(f.Pool, out))
 		}
 		findings[key] = true
 	}
-	t.findings = findings
+	r.findings = findings
 }
 
-// sayAwaitedEvery is how often it is said for whom a restore waits, where that changes:
+// logAwaitedEvery is how often it is logged for whom a restore waits, where that changes:
 // in a large cluster one node after the other writes its report.
-const sayAwaitedEvery = time.Minute
+const logAwaitedEvery = time.Minute
 
-// tellAwaited tells for which nodes a restore waits.
-func (t *Recorder) tellAwaited(out *reconciler.Result) {
+// recordAwaited logs for which nodes a restore waits.
+func (r *Recorder) recordAwaited(out *reconciler.Result) {
 	var awaited []string
 	if out.Restore != nil {
 		awaited = out.Restore.Awaiting
 	}
 	now := out.Observation.Now
 	switch {
-	case slices.Equal(awaited, t.awaited):
+	case slices.Equal(awaited, r.awaited):
 	case len(awaited) == 0:
-		t.Log.Info("every node has written its report since etcd was restored, or needs not", "nodes", len(t.awaited))
-		t.awaited, t.waiting = nil, time.Time{}
-	case len(t.awaited) == 0 || now.Sub(t.waiting) >= sayAwaitedEvery:
-		t.Log.Error("nothing is released until these nodes have written their reports", "nodes", awaited, "lost", out.Restore.Lost,
+		r.Log.Info("every node has written its report since etcd was restored, or needs not", "nodes", len(r.awaited))
+		r.awaited, r.awaitedLogged = nil, time.Time{}
+	case len(r.awaited) == 0 || now.Sub(r.awaitedLogged) >= logAwaitedEvery:
+		r.Log.Error("nothing is released until these nodes have written their reports", "nodes", awaited, "lost", out.Restore.Lost,
 			"restored", out.Restore.Restored, "why", out.Restore.Why)
-		t.awaited, t.waiting = awaited, now
+		r.awaited, r.awaitedLogged = awaited, now
 	}
 }
 
-// tellUnrepaired counts what could not be mended; the reconciler has logged each. What
-// the breaker withholds is many at a time, and is told once with its reason.
-func (t *Recorder) tellUnrepaired(out *reconciler.Result) {
+// recordUnrepaired counts what could not be mended; the reconciler has logged each. What
+// the breaker withholds is many at a time, and is logged once with its reason.
+func (r *Recorder) recordUnrepaired(out *reconciler.Result) {
 	now, withheld := map[string]bool{}, map[string]int{}
 	for _, u := range out.Unrepaired {
 		key := fmt.Sprint(u.Why, " ", u.Kind, u.Pool, u.IP, u.ContainerIDs)
-		if !t.unrepaired[key] && !now[key] {
-			t.Metrics.unrepaired.WithLabelValues(string(u.Why)).Inc()
+		if !r.unrepaired[key] && !now[key] {
+			r.Metrics.unrepaired.WithLabelValues(string(u.Why)).Inc()
 		}
 		now[key] = true
 		if u.Why == reconciler.Breaker {
@@ -268,32 +272,32 @@ func (t *Recorder) tellUnrepaired(out *reconciler.Result) {
 		}
 	}
 	for _, why := range slices.Sorted(maps.Keys(withheld)) {
-		if !t.unrepaired[why] {
-			t.Log.Error("mass repair refused", "findings", withheld[why], "why", why)
-			t.Events.self("MassRepairRefused", why)
+		if !r.unrepaired[why] {
+			r.Log.Error("mass repair refused", "findings", withheld[why], "why", why)
+			r.Events.aboutSelf("MassRepairRefused", why)
 		}
 	}
-	t.unrepaired = now
+	r.unrepaired = now
 }
 
-func (t *Recorder) restored(why string, when time.Time) {
-	t.Metrics.restores.Inc()
-	t.Log.Error("etcd was restored: nothing is released until every node has written its report since", "why", why, "at", when)
-	t.Events.self("EtcdRestored", why+": nothing is released until every node has written its report since; the caches are rebuilt")
+func (r *Recorder) restoreNoticed(why string, when time.Time) {
+	r.Metrics.restores.Inc()
+	r.Log.Error("etcd was restored: nothing is released until every node has written its report since", "why", why, "at", when)
+	r.Events.aboutSelf("EtcdRestored", why+": nothing is released until every node has written its report since; the caches are rebuilt")
 }
 
-// Broken tells of caches that were out of step with the API server.
-func (t *Recorder) Broken(why string) {
-	t.Metrics.rebuilds.Inc()
-	t.Log.Error("the caches were out of step with the API server and are rebuilt", "why", why)
-	t.Events.self("CacheRebuilt", "the caches were out of step with the API server and are rebuilt: "+why)
+// CachesRebuilt records that caches disagreed with the API server and are thrown away.
+func (r *Recorder) CachesRebuilt(why string) {
+	r.Metrics.rebuilds.Inc()
+	r.Log.Error("the caches were out of step with the API server and are rebuilt", "why", why)
+	r.Events.aboutSelf("CacheRebuilt", "the caches were out of step with the API server and are rebuilt: "+why)
 }
 
-// Scheduled tells of the schedule that is in force. It may be called while a
-// look is told of.
-func (t *Recorder) Scheduled(state schedule.State) {
-	t.Metrics.scheduled(state)
-	if state.Err != nil {
-		t.Events.self("BadSchedule", state.Err.Error())
+// ScheduleChanged records the schedule that is in force. It may be called while a pass is
+// recorded.
+func (r *Recorder) ScheduleChanged(status schedule.Status) {
+	r.Metrics.scheduleChanged(status)
+	if status.Err != nil {
+		r.Events.aboutSelf("BadSchedule", status.Err.Error())
 	}
 }

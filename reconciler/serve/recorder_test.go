@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
@@ -17,15 +18,15 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-func newTeller(log *strings.Builder) *Recorder {
+func newRecorder(log *strings.Builder) *Recorder {
 	return &Recorder{
 		Log:     slog.New(slog.NewTextHandler(log, nil)),
-		Metrics: NewMetrics(prometheus.NewRegistry()), Events: &Events{EventRecorder: unheard{}},
+		Metrics: NewMetrics(prometheus.NewRegistry()), Events: &Events{EventRecorder: &record.FakeRecorder{}},
 	}
 }
 
-// looks makes a look at pools, by a process whose verdicts never ripen.
-func looks(t *testing.T, history *reconciler.History, pools ...*ippool.Pool) *reconciler.Result {
+// passOver makes a pass over pools, by a process that confirms nothing.
+func passOver(t *testing.T, history *reconciler.History, pools ...*ippool.Pool) *reconciler.Result {
 	t.Helper()
 	c := newCluster()
 	for _, p := range pools {
@@ -41,7 +42,7 @@ func looks(t *testing.T, history *reconciler.History, pools ...*ippool.Pool) *re
 
 func TestWhatIsToldIsToldOnceAndForgottenWithItsSubject(t *testing.T) {
 	var log strings.Builder
-	recorder, history := newTeller(&log), reconciler.NewHistory()
+	recorder, history := newRecorder(&log), reconciler.NewHistory()
 	for i := range 20 {
 		var pools []*ippool.Pool
 		for n := range 100 {
@@ -49,9 +50,9 @@ func TestWhatIsToldIsToldOnceAndForgottenWithItsSubject(t *testing.T) {
 			cidr := fmt.Sprintf("10.%d.%d.0/24", i, n)
 			pools = append(pools, aPool(name, cidr, "default/gone", "no podref")) // one stale, one held and found
 		}
-		recorder.tell(looks(t, history, pools...))
+		recorder.record(passOver(t, history, pools...))
 		said := log.Len()
-		recorder.tell(looks(t, history, pools...))
+		recorder.record(passOver(t, history, pools...))
 		if log.Len() != said {
 			t.Fatalf("said again: %s", log.String()[said:])
 		}
@@ -62,7 +63,7 @@ func TestWhatIsToldIsToldOnceAndForgottenWithItsSubject(t *testing.T) {
 	if n := strings.Count(log.String(), "msg=held"); n != 2000 {
 		t.Errorf("%d entries were told of as held", n)
 	}
-	recorder.tell(looks(t, history))
+	recorder.record(passOver(t, history))
 	if n := len(recorder.held) + len(recorder.refused) + len(recorder.findings); n != 0 {
 		t.Errorf("%d things are remembered of nothing", n)
 	}
@@ -70,16 +71,16 @@ func TestWhatIsToldIsToldOnceAndForgottenWithItsSubject(t *testing.T) {
 
 func TestThatFullPassesStandInForTheCachesIsToldOnce(t *testing.T) {
 	var log strings.Builder
-	recorder := newTeller(&log)
+	recorder := newRecorder(&log)
 	for passes := range 10 {
-		recorder.looked(informers.ErrCacheUnverified)
-		recorder.untrusted(informers.ErrCacheUnverified, passes)
+		recorder.cachePassEnded(informers.ErrCacheUnverified)
+		recorder.cachesUnverified(informers.ErrCacheUnverified, passes)
 		if passes == 1 && log.Len() > 0 {
 			t.Errorf("told of a watch that was closed for a moment: %s", log.String())
 		}
 	}
-	recorder.looked(nil)
-	recorder.looked(nil)
+	recorder.cachePassEnded(nil)
+	recorder.cachePassEnded(nil)
 	if n := strings.Count(log.String(), "\n"); n != 2 || !strings.Contains(log.String(), "again") {
 		t.Errorf("said: %s", log.String())
 	}
@@ -88,13 +89,13 @@ func TestThatFullPassesStandInForTheCachesIsToldOnce(t *testing.T) {
 // In a large cluster one node after the other writes its report.
 func TestForWhomARestoreWaitsIsToldAsAnErrorOnceAMinute(t *testing.T) {
 	var log strings.Builder
-	recorder := newTeller(&log)
-	out := looks(t, reconciler.NewHistory())
-	look := func(after time.Duration, awaited ...string) (said int) {
+	recorder := newRecorder(&log)
+	out := passOver(t, reconciler.NewHistory())
+	passAt := func(after time.Duration, awaited ...string) (said int) {
 		before := strings.Count(log.String(), "level=ERROR")
 		out.Observation.Now = out.Observation.Now.Add(after)
 		out.Restore = &judge.RestoreState{Restored: noon, Why: "resourceVersion 90 after 100", Awaiting: awaited}
-		recorder.tell(out)
+		recorder.record(out)
 		if got := recorder.Metrics.last.awaited; got != len(awaited) {
 			t.Errorf("%d nodes in the metric, want %d", got, len(awaited))
 		}
@@ -114,7 +115,7 @@ func TestForWhomARestoreWaitsIsToldAsAnErrorOnceAMinute(t *testing.T) {
 		{"nobody", time.Second, nil, 0},
 		{"the next restore", time.Second, []string{"worker-1"}, 1},
 	} {
-		if said := look(c.after, c.awaited...); said != c.said {
+		if said := passAt(c.after, c.awaited...); said != c.said {
 			t.Errorf("%s: said %d times, want %d", c.says, said, c.said)
 		}
 	}

@@ -21,16 +21,16 @@ func newCluster() *cluster {
 	return &cluster{pools: map[string]*ippool.Pool{}, fails: map[string]error{}}
 }
 
-func TestABurstOfChangesIsOneLook(t *testing.T) {
+func TestABurstOfChangesIsOneCachePass(t *testing.T) {
 	c := newCluster()
 	serving(t, c, reconciler.Options{}, func(t *testing.T, s *Server) {
 		c.has("10.1.0.0-24", "10.1.0.0/24")
 		for range 1000 {
-			s.Changed()
+			s.Requests.Changed()
 		}
 		c.sleep(time.Minute)
-		if n := len(c.looks); n != 1 {
-			t.Errorf("%d looks", n)
+		if n := len(c.cachePasses); n != 1 {
+			t.Errorf("%d cache passes", n)
 		}
 		if n := len(c.patches); n != 1 {
 			t.Errorf("%d patches", n)
@@ -58,13 +58,13 @@ func TestADayOnWhichNothingHappens(t *testing.T) {
 				for end := time.Now().Add(24 * time.Hour); time.Now().Before(end); {
 					<-renewing.C
 					for i, r := range c.reports {
-						renewed := *r // who looks has the one from before
+						renewed := *r // the server has the one from before
 						renewed.Renewed, renewed.LeaseRenewed = time.Now(), time.Now()
 						c.reports[i] = &renewed
 					}
 				}
-				if n := len(c.looks); n > tt.most {
-					t.Errorf("%d looks", n)
+				if n := len(c.cachePasses); n > tt.most {
+					t.Errorf("%d cache passes", n)
 				}
 				if n := len(c.passes); n != 1 {
 					t.Errorf("%d full passes", n)
@@ -74,11 +74,11 @@ func TestADayOnWhichNothingHappens(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotConfirmedIsLookedAtWhenItIsRipe(t *testing.T) {
+func TestWhatIsNotConfirmedIsJudgedAgainWhenItIsDue(t *testing.T) {
 	c := newCluster()
 	serving(t, c, reconciler.Options{ConfirmAfter: 2 * time.Minute}, func(t *testing.T, s *Server) {
 		c.has("10.1.0.0-24", "10.1.0.0/24")
-		s.Changed()
+		s.Requests.Changed()
 		found := time.Now()
 		c.sleep(10 * time.Minute)
 		if len(c.patches) != 1 {
@@ -87,8 +87,8 @@ func TestWhatIsNotConfirmedIsLookedAtWhenItIsRipe(t *testing.T) {
 		if after := c.patches[0].Sub(found); after < 2*time.Minute || after > 2*time.Minute+3*time.Second {
 			t.Errorf("freed after %s", after)
 		}
-		if n := len(c.looks); n > 4 {
-			t.Errorf("%d looks", n)
+		if n := len(c.cachePasses); n > 4 {
+			t.Errorf("%d cache passes", n)
 		}
 	})
 }
@@ -99,11 +99,11 @@ func TestAPoolWhoseWritesFailIsLeftAloneWhileOthersAreFreed(t *testing.T) {
 		c.fails["10.1.0.0-24"] = errors.New("an error on the server")
 		c.has("10.1.0.0-24", "10.1.0.0/24")
 		began := time.Now()
-		s.Changed()
+		s.Requests.Changed()
 		for i := range 40 { // another pool has a leak every now and then
 			name := fmt.Sprintf("10.2.%d.0-24", i)
 			c.has(name, fmt.Sprintf("10.2.%d.0/24", i))
-			s.Changed()
+			s.Requests.Changed()
 			c.sleep(15 * time.Second)
 			if n := len(c.pools[name].Allocations); n != 0 {
 				t.Errorf("%s is not freed", name)
@@ -128,11 +128,11 @@ func TestAPoolWhoseWritesFailIsLeftAloneWhileOthersAreFreed(t *testing.T) {
 			t.Error("it is not freed when its writes succeed again")
 		}
 		synctest.Wait()
-		if n := s.queue.NumRequeues("kube-system/10.1.0.0-24"); n != 0 {
+		if n := s.backoff.NumRequeues("kube-system/10.1.0.0-24"); n != 0 {
 			t.Errorf("%d failures are remembered", n)
 		}
-		if len(s.waiting)+len(s.failing) != 0 {
-			t.Errorf("waiting %v, failing %v", s.waiting, s.failing)
+		if len(s.retryAt)+len(s.failing) != 0 {
+			t.Errorf("waiting %v, failing %v", s.retryAt, s.failing)
 		}
 	})
 }
@@ -153,7 +153,7 @@ func TestAFullPassThatIsAskedForWhileOneRunsIsMadeAfterIt(t *testing.T) {
 			t.Errorf("the second began %s after the first", d)
 		}
 		if d := time.Since(passes[1]); d < c.slow {
-			t.Errorf("who asked for it was told %s after it began", d)
+			t.Errorf("who asked for it had its answer %s after it began", d)
 		}
 	})
 }
@@ -177,10 +177,10 @@ func TestPassesThatTakeLongerThanTheirPeriodDoNotOverlap(t *testing.T) {
 func TestCachesThatCannotBeReliedUponAskForFullPassesWithGrowingPauses(t *testing.T) {
 	c := newCluster()
 	serving(t, c, reconciler.Options{AllowMassRelease: true}, func(t *testing.T, s *Server) {
-		c.untrusted = fmt.Errorf("%w: a watch is closed", informers.ErrCacheUnverified)
+		c.unverified = fmt.Errorf("%w: a watch is closed", informers.ErrCacheUnverified)
 		began := time.Now()
 		for time.Since(began) < 10*time.Minute { // changes go on and on
-			s.Changed()
+			s.Requests.Changed()
 			c.sleep(300 * time.Millisecond)
 		}
 		between := pauses(since(c.passes, began))
@@ -196,12 +196,12 @@ func TestCachesThatCannotBeReliedUponAskForFullPassesWithGrowingPauses(t *testin
 			t.Errorf("%d patches: full passes free nothing", n)
 		}
 
-		c.untrusted = nil
-		s.Changed()
+		c.unverified = nil
+		s.Requests.Changed()
 		c.sleep(time.Second)
-		c.untrusted = informers.ErrCacheUnverified
+		c.unverified = informers.ErrCacheUnverified
 		again := time.Now()
-		s.Changed()
+		s.Requests.Changed()
 		c.sleep(10 * time.Second)
 		if passes := since(c.passes, again); len(passes) == 0 || passes[0].Sub(again) > 3*time.Second {
 			t.Errorf("the next fault begins with full passes at %v", passes)
@@ -213,9 +213,9 @@ func TestWhatIsDueWhileThereAreNoCachesIsNotLeftToTheSchedule(t *testing.T) {
 	c := newCluster()
 	serving(t, c, reconciler.Options{ConfirmAfter: time.Minute}, func(t *testing.T, s *Server) {
 		c.has("10.1.0.0-24", "10.1.0.0/24")
-		s.Changed()
+		s.Requests.Changed()
 		c.sleep(time.Second)
-		c.noCaches, c.untrusted = true, fmt.Errorf("%w: there are none", informers.ErrCacheUnverified)
+		c.noCaches, c.unverified = true, fmt.Errorf("%w: there are none", informers.ErrCacheUnverified)
 		c.sleep(3 * time.Minute)
 		if n := len(c.patches); n != 1 {
 			t.Errorf("%d patches", n)
@@ -223,42 +223,42 @@ func TestWhatIsDueWhileThereAreNoCachesIsNotLeftToTheSchedule(t *testing.T) {
 	})
 }
 
-func TestAClusterThatCannotBeLookedAtIsTriedWithGrowingPauses(t *testing.T) {
+func TestAClusterThatCannotBeObservedIsTriedWithGrowingPauses(t *testing.T) {
 	c := newCluster()
 	serving(t, c, reconciler.Options{AllowMassRelease: true}, func(t *testing.T, s *Server) {
-		c.down, c.untrusted = errors.New("cannot be reached"), informers.ErrCacheUnverified
+		c.down, c.unverified = errors.New("cannot be reached"), informers.ErrCacheUnverified
 		began := time.Now()
-		s.Changed()
+		s.Requests.Changed()
 		c.sleep(10 * time.Minute)
 		between := pauses(since(c.passes, began))
 		if len(between) < 15 || len(between) > 30 || !slices.IsSorted(between) {
 			t.Errorf("full passes after %v", between)
 		}
-		if s.State.Alive(nil) != nil || s.State.Ready(nil) == nil {
-			t.Errorf("alive: %v, ready: %v", s.State.Alive(nil), s.State.Ready(nil))
+		if s.Health.Alive(nil) != nil || s.Health.Ready(nil) == nil {
+			t.Errorf("alive: %v, ready: %v", s.Health.Alive(nil), s.Health.Ready(nil))
 		}
-		c.down, c.untrusted = nil, nil
+		c.down, c.unverified = nil, nil
 		c.has("10.1.0.0-24", "10.1.0.0/24")
 		c.sleep(40 * time.Second)
 		if n := len(c.patches); n != 1 {
 			t.Errorf("%d patches", n)
 		}
-		if err := s.State.Ready(nil); err != nil {
+		if err := s.Health.Ready(nil); err != nil {
 			t.Error(err)
 		}
 	})
 }
 
-func TestARestoreOfEtcdThatOnlyTheSecondLookSees(t *testing.T) {
+func TestARestoreOfEtcdThatOnlyTheSecondCheckSees(t *testing.T) {
 	c := newCluster()
 	c.revision = 100
 	serving(t, c, reconciler.Options{AllowMassRelease: true}, func(t *testing.T, s *Server) {
 		c.has("10.1.0.0-24", "10.1.0.0/24")
 		c.revision = 50
-		s.Changed()
+		s.Requests.Changed()
 		c.sleep(time.Second)
-		if len(c.looks) != 1 || len(c.patches) != 0 || len(c.rebuilds) != 1 {
-			t.Errorf("%d looks, full passes %v, patches %v, rebuilt %q", len(c.looks), c.passes, c.patches, c.rebuilds)
+		if len(c.cachePasses) != 1 || len(c.patches) != 0 || len(c.rebuilds) != 1 {
+			t.Errorf("%d cache passes, full passes %v, patches %v, rebuilt %q", len(c.cachePasses), c.passes, c.patches, c.rebuilds)
 		}
 	})
 }

@@ -93,12 +93,12 @@ func TestAnEntryThatIsWrittenBackAndReleasedLeavesTheFileAsItWas(t *testing.T) {
 }
 
 // What work did before it failed is in memory and was proven by its tests: it
-// is written, and the failure is said.
-func TestWhatWasDoneBeforeAFailureIsWrittenAndTheFailureIsSaid(t *testing.T) {
+// is written, and the failure is reported.
+func TestWhatWasDoneBeforeAFailureIsWrittenAndTheFailureIsReported(t *testing.T) {
 	dir := folder(t, map[string]string{"pool.yaml": onePool})
 	f := open(t, dir)
 	p := poolNamed(t, observe(t, f), "10.0.0.0-24")
-	failure := errors.New("the second look failed")
+	failure := errors.New("the second check failed")
 	err := f.Hold(t.Context(), "kube-system", nil, func(context.Context, *reconciler.Hold) error {
 		return errors.Join(add(t, f, p, "77"), failure)
 	})

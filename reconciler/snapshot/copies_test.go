@@ -17,9 +17,9 @@ spec: {nodeName: w1}
 status: {phase: %s}
 `
 
-// Two copies of one object that do not agree: neither tells what is, and what one of
+// Two copies of one object that do not agree: neither tells what there is, and what one of
 // them speaks for is not free.
-func TestTwoCopiesThatDifferAreSaidAndTheMoreCarefulOneCounts(t *testing.T) {
+func TestTwoCopiesThatDifferAreReportedAndTheMoreCarefulOneCounts(t *testing.T) {
 	t.Run("of a pod", func(t *testing.T) {
 		for _, copies := range [][2]string{
 			{fmt.Sprintf(podA, "10.0.0.7", "Running"), fmt.Sprintf(podA, "10.0.0.5", "Running")},
@@ -40,7 +40,7 @@ func TestTwoCopiesThatDifferAreSaidAndTheMoreCarefulOneCounts(t *testing.T) {
 	})
 	t.Run("of a node", func(t *testing.T) {
 		node := "apiVersion: v1\nkind: Node\nmetadata: {name: w1}\nstatus: {nodeInfo: {bootID: %s}, conditions: [{type: Ready, status: \"True\"}]}\n---\n"
-		o := look(t, fmt.Sprintf(node, "one")+fmt.Sprintf(node, "two"))
+		o := observeFile(t, fmt.Sprintf(node, "one")+fmt.Sprintf(node, "two"))
 		saysUnreadable(t, o.Unreadable, "Node /w1")
 		if n := o.Nodes["w1"]; n.Ready || n.BootID != "" || n.Dead() {
 			t.Errorf("got %+v", n)
@@ -48,7 +48,7 @@ func TestTwoCopiesThatDifferAreSaidAndTheMoreCarefulOneCounts(t *testing.T) {
 	})
 	t.Run("of a report", func(t *testing.T) {
 		report := "apiVersion: ip-reconcile.dev/v1alpha1\nkind: SandboxReport\nmetadata: {name: w1}\nobservedAt: \"2026-11-20T11:59:30Z\"\nbootID: %s\n---\n"
-		o := look(t, fmt.Sprintf(report, "one")+fmt.Sprintf(report, "two"))
+		o := observeFile(t, fmt.Sprintf(report, "one")+fmt.Sprintf(report, "two"))
 		saysUnreadable(t, o.Unreadable, "SandboxReport /w1")
 		if len(o.Reports) != 1 || o.Reports[0].Fresh(o.Now) {
 			t.Errorf("got %d reports", len(o.Reports))
@@ -56,7 +56,7 @@ func TestTwoCopiesThatDifferAreSaidAndTheMoreCarefulOneCounts(t *testing.T) {
 	})
 	t.Run("of a definition", func(t *testing.T) {
 		definition := "apiVersion: k8s.cni.cncf.io/v1\nkind: NetworkAttachmentDefinition\nmetadata: {namespace: default, name: wb}\nspec: {config: '{\"ipam\":{\"type\":\"whereabouts\",\"range\":\"10.%d.0.0/24\"}}'}\n---\n"
-		o := look(t, fmt.Sprintf(definition, 1)+fmt.Sprintf(definition, 2))
+		o := observeFile(t, fmt.Sprintf(definition, 1)+fmt.Sprintf(definition, 2))
 		saysUnreadable(t, o.Unreadable, "NetworkAttachmentDefinition default/wb")
 		if n := o.NADs[name("default", "wb")]; n.Problem == "" || len(n.Networks) > 0 {
 			t.Errorf("got %+v", n)
@@ -64,7 +64,7 @@ func TestTwoCopiesThatDifferAreSaidAndTheMoreCarefulOneCounts(t *testing.T) {
 	})
 	t.Run("and two that do not are one", func(t *testing.T) {
 		pod := fmt.Sprintf(podA, "10.0.0.5", "Running")
-		o := look(t, pod+"---\n"+pod)
+		o := observeFile(t, pod+"---\n"+pod)
 		equal(t, "unreadable", len(o.Unreadable), 0)
 		equal(t, "phase", o.Pods[name("default", "a")].Phase, podstate.Live)
 	})

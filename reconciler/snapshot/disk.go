@@ -11,10 +11,10 @@ import (
 )
 
 // A disk is the folder of a snapshot on disk. Nothing outside of it is read or
-// written, whatever links in it, and links that are put into it meanwhile, say.
+// written, whatever links in it, and links that are put into it meanwhile, lead to.
 type disk struct{ root *os.Root }
 
-// path is where a file of the folder is, for who reads of it.
+// path is where a file of the folder is, for messages.
 func (d *disk) path(name string) string { return filepath.Join(d.root.Name(), name) }
 
 // list are the names of the files ending in .yaml, .yml or .json, in the folder and

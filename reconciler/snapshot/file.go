@@ -20,14 +20,14 @@ import (
 type file struct {
 	dir     *disk
 	name    string // in the folder
-	path    string // for who reads messages
+	path    string // for messages
 	mode    os.FileMode
 	isJSON  bool
 	loaded  []*stored    // its objects, in the order in which they were read
 	yaml    []*yaml.Node // documents
 	compact bool         // sequences are not indented, as kubectl writes them
 	dashes  bool         // the first document begins with a line of dashes
-	aliased bool         // it has aliases: what stands once may belong to several objects
+	aliased bool         // it has aliases: one node may belong to several objects
 	json    any
 	indent  string
 	escaped bool // <, > and & are escaped, as kubectl writes them

@@ -65,8 +65,8 @@ func observe(t tester, f *snapshot.Folder) *judge.Observation {
 	return o
 }
 
-// look opens a folder of one file beside a pool, and observes it.
-func look(t *testing.T, text string) *judge.Observation {
+// observeFile opens a folder of one file beside a pool, and observes it.
+func observeFile(t *testing.T, text string) *judge.Observation {
 	t.Helper()
 	return observe(t, open(t, folder(t, map[string]string{"pool.yaml": onePool, "other.yaml": text})))
 }

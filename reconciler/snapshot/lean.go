@@ -92,7 +92,7 @@ func appendText(dst, text []byte) []byte {
 type seen struct {
 	list  []string
 	set   map[string]bool
-	twice string // a name that stands twice, in the object or below it
+	twice string // a name that appears twice, in the object or below it
 }
 
 func (s *seen) add(name []byte) {
@@ -109,7 +109,7 @@ func (s *seen) add(name []byte) {
 	s.set[string(name)] = true
 }
 
-// repeated is a name that stands twice in an object of the value, "" for none.
+// repeated is a name that appears twice in an object of the value, "" for none.
 func repeated(r *rawjson.Reader) (twice string) {
 	var walk func()
 	walk = func() {

@@ -53,7 +53,7 @@ func TestPodsAndNodesAreReadAsIfAllOfThemWereRead(t *testing.T) {
 		add(node, nodeAgain)
 		pods[name("default", pod.Name)], nodes[node.Name] = podstate.ReadPod(podAgain), podstate.ReadNode(nodeAgain)
 	}
-	// What cannot be read is said, and stands for a pod or a node all the same.
+	// What cannot be read is reported, and counts as a pod or a node all the same.
 	items = append(items, `{"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": "default", "name": "broken", "uid": "u"}, "status": {"phase": 5}}`,
 		`{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "broken", "labels": {"a": "b"}}, "status": {"conditions": "x"}}`)
 	pods[name("default", "broken")] = &podstate.Pod{NamespacedName: name("default", "broken"), UID: "u", Phase: podstate.Live, Status: podstate.StatusUnreadable}
@@ -81,7 +81,7 @@ func TestPodsAndNodesAreReadAsIfAllOfThemWereRead(t *testing.T) {
 	}
 }
 
-// A list of pods in which there is something else, whose kind stands behind it.
+// A list of pods in which there is something else, whose kind comes after it.
 func TestAPoolInAListOfPodsKeepsItsEntries(t *testing.T) {
 	o := observe(t, open(t, folder(t, map[string]string{"all.json": `{"kind": "PodList", "apiVersion": "v1", "items": [{"metadata": {"namespace": "default", "name": "web-0"}},
 		{"spec": {"range": "10.0.0.0/24", "allocations": {"5": {"id": "c5", "podref": "default/a"}}}, "metadata": {"namespace": "kube-system", "name": "p"}, "kind": "IPPool", "apiVersion": "whereabouts.cni.cncf.io/v1alpha1"}]}`})))

@@ -26,7 +26,7 @@ func isEmpty(doc *yaml.Node) bool {
 	return len(doc.Content) == 0 || doc.Content[0].Kind == yaml.ScalarNode && doc.Content[0].Tag == "!!null"
 }
 
-// resolved is what an alias stands for, else the node itself.
+// resolved is what an alias refers to, else the node itself.
 func resolved(n *yaml.Node) *yaml.Node {
 	if n != nil && n.Kind == yaml.AliasNode {
 		return n.Alias
@@ -54,7 +54,7 @@ func without(nodes []*yaml.Node, gone *yaml.Node) []*yaml.Node {
 	return rest
 }
 
-// isCompact reports whether a sequence in the node stands in the column of its key.
+// isCompact reports whether a sequence in the node begins in the column of its key.
 func isCompact(n *yaml.Node) bool {
 	if n.Kind == yaml.MappingNode {
 		for i := 0; i+1 < len(n.Content); i += 2 {

@@ -10,7 +10,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/rawjson"
 )
 
-// object is an object of a snapshot, and where it stands.
+// object is an object of a snapshot, and its place in a file.
 type object struct {
 	kind, apiVersion     string
 	namespace, name, uid string
@@ -92,7 +92,7 @@ func (f *file) appendObjects(objects []*object, text []byte) ([]*object, error) 
 		objects = append(objects, o)
 	}
 	if names.twice != "" {
-		return nil, fmt.Errorf("%s: the key %q stands twice in an object", f.path, names.twice)
+		return nil, fmt.Errorf("%s: the key %q appears twice in an object", f.path, names.twice)
 	}
 	// Items of a typed list, as PodList, leave out their kind.
 	if kind, typed := strings.CutSuffix(list.kind, "List"); typed && kind != "" && isList {
@@ -106,8 +106,8 @@ func (f *file) appendObjects(objects []*object, text []byte) ([]*object, error) 
 }
 
 // readObject reads an object, and keeps of it what is read of its kind: what
-// stands before its kind is kept as a whole, in a list of a kind what is read of
-// that. A name that stands twice is noted.
+// comes before its kind is kept as a whole, in a list of a kind what is read of
+// that. A name that appears twice is noted.
 func readObject(r *rawjson.Reader, listed string, names *seen) *object {
 	o, start := &object{}, *r
 	fields := leanKinds[listed]

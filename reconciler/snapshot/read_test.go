@@ -176,7 +176,7 @@ func TestEveryFormOfAFileGivesTheSamePool(t *testing.T) {
 }
 
 func TestScalarsAreReadAsTheAPIWouldHaveThem(t *testing.T) {
-	o := look(t, `
+	o := observeFile(t, `
 apiVersion: whereabouts.cni.cncf.io/v1alpha1
 kind: IPPool
 metadata: {namespace: kube-system, name: scalars, resourceVersion: "007"}
@@ -209,7 +209,7 @@ func TestAPoolWithoutAResourceVersionCanStillBePatched(t *testing.T) {
 }
 
 func TestObjectsOfOtherKindsAreCountedAndOtherwiseLeftAlone(t *testing.T) {
-	o := look(t, "kind: ConfigMap\nmetadata: {name: x}\n---\nkind: Secret\nmetadata: {name: y}\n")
+	o := observeFile(t, "kind: ConfigMap\nmetadata: {name: x}\n---\nkind: Secret\nmetadata: {name: y}\n")
 	if len(o.Warnings) != 1 || !strings.Contains(o.Warnings[0], "2 objects") || len(o.Unreadable) > 0 {
 		t.Errorf("warnings %q, unreadable %q", o.Warnings, o.Unreadable)
 	}
@@ -217,7 +217,7 @@ func TestObjectsOfOtherKindsAreCountedAndOtherwiseLeftAlone(t *testing.T) {
 
 // NodeSlicePools are among the kinds that a snapshot may have.
 func TestANodeSlicePoolIsNoObjectOfAnotherKind(t *testing.T) {
-	o := look(t, "apiVersion: whereabouts.cni.cncf.io/v1alpha1\nkind: NodeSlicePool\nmetadata: {namespace: kube-system, name: x}\nspec: {range: 10.0.0.0/16, sliceSize: /24}\n")
+	o := observeFile(t, "apiVersion: whereabouts.cni.cncf.io/v1alpha1\nkind: NodeSlicePool\nmetadata: {namespace: kube-system, name: x}\nspec: {range: 10.0.0.0/16, sliceSize: /24}\n")
 	if len(o.Warnings) > 0 {
 		t.Errorf("warnings %q", o.Warnings)
 	}
@@ -227,7 +227,7 @@ func TestANodeSlicePoolIsNoObjectOfAnotherKind(t *testing.T) {
 // 'kubectl get ippools' may well mean theirs.
 func TestAnIPPoolOfAnotherAPIGroupIsNoPool(t *testing.T) {
 	const calico = "apiVersion: crd.projectcalico.org/v1\nkind: IPPool\nmetadata: {name: default-ipv4-ippool}\nspec: {cidr: 192.168.0.0/16}\n"
-	o := look(t, calico)
+	o := observeFile(t, calico)
 	equal(t, "pools", len(o.Pools), 1)
 	if _, err := open2(t, map[string]string{"ippools.yaml": calico}); err == nil || !strings.Contains(err.Error(), "no IPPool") {
 		t.Errorf("a folder with Calico's pools alone: %v", err)
@@ -236,10 +236,10 @@ func TestAnIPPoolOfAnotherAPIGroupIsNoPool(t *testing.T) {
 
 func TestTheReconcilersNamespaceCanPauseASnapshotToo(t *testing.T) {
 	const paused = "kind: Namespace\napiVersion: v1\nmetadata: {name: NAME, annotations: {ip-reconcile.dev/paused: \"true\"}}\n"
-	equal(t, "its own namespace", look(t, strings.Replace(paused, "NAME", home, 1)).Paused, true)
-	equal(t, "another namespace", look(t, strings.Replace(paused, "NAME", "default", 1)).Paused, false)
-	equal(t, "another word", look(t, strings.Replace(strings.Replace(paused, "NAME", home, 1), `"true"`, `"no"`, 1)).Paused, false)
-	const word = "kind: Namespace\napiVersion: v1\nmetadata: {name: NAME, annotations: {ip-reconcile.dev/restore-acknowledged: \"2026-11-20T10:00:00Z\"}}\n"
-	equal(t, "a restore that is acknowledged", look(t, strings.Replace(word, "NAME", home, 1)).Acknowledged, time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC))
-	equal(t, "by another namespace", look(t, strings.Replace(word, "NAME", "default", 1)).Acknowledged, time.Time{})
+	equal(t, "its own namespace", observeFile(t, strings.Replace(paused, "NAME", home, 1)).Paused, true)
+	equal(t, "another namespace", observeFile(t, strings.Replace(paused, "NAME", "default", 1)).Paused, false)
+	equal(t, "another value", observeFile(t, strings.Replace(strings.Replace(paused, "NAME", home, 1), `"true"`, `"no"`, 1)).Paused, false)
+	const acknowledged = "kind: Namespace\napiVersion: v1\nmetadata: {name: NAME, annotations: {ip-reconcile.dev/restore-acknowledged: \"2026-11-20T10:00:00Z\"}}\n"
+	equal(t, "a restore that is acknowledged", observeFile(t, strings.Replace(acknowledged, "NAME", home, 1)).Acknowledged, time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC))
+	equal(t, "by another namespace", observeFile(t, strings.Replace(acknowledged, "NAME", "default", 1)).Acknowledged, time.Time{})
 }

@@ -88,7 +88,7 @@ func TestALinkThatLeadsNowhereIsRefused(t *testing.T) {
 	}
 }
 
-func TestFilesWithOtherEndingsAreNotLookedAt(t *testing.T) {
+func TestFilesWithOtherEndingsAreNotRead(t *testing.T) {
 	_, err := open2(t, map[string]string{"pool.yaml": onePool, "README.md": "# {", "pods.yaml.bak": "{", "list.jsonl": "{", ".ip-reconcile-1": "{"})
 	if err != nil {
 		t.Error(err)

@@ -159,7 +159,7 @@ func TestAReservationThatIsThereAlreadyIsAConflict(t *testing.T) {
 	equal(t, "reservations", len(observe(t, open(t, dir)).Reservations), 1)
 }
 
-// The second look puts back what was deleted for an entry that proves live:
+// The second check puts back what was deleted for an entry that proves live:
 // within one hold, from a file of its own or from among others.
 func TestAReservationThatIsPutBackIsThereAndTheOthersToo(t *testing.T) {
 	second := strings.ReplaceAll(strings.ReplaceAll(oneReservation, "10.0.0.5", "10.0.0.6"), "r5", "r6")

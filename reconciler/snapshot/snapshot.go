@@ -1,25 +1,24 @@
 // Package snapshot is a folder of YAML or JSON files, as 'kubectl get -o yaml'
 // writes them, as a source of observations and as a writer: the same verdicts
 // and the same patches as on a live cluster.
+//
+// Open reads a Folder: read.go splits files into objects (yaml.go, and lean.go, which
+// drops what nobody reads), objects.go decodes them by kind. write.go is the writer; file.go
+// and node.go change a file so that comments and order stay; disk.go is the folder itself,
+// which no link leads out of.
 package snapshot
 
 import (
-	"cmp"
-	"errors"
 	"fmt"
 	"maps"
 	"os"
-	"reflect"
 	"slices"
 	"sync"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	kjson "sigs.k8s.io/json"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
@@ -29,27 +28,27 @@ import (
 
 // Folder is a snapshot of a cluster.
 type Folder struct {
-	dir          *disk
-	now          time.Time
-	namespace    string     // the reconciler's own
-	mu           sync.Mutex // for deletions, which come several at once
-	files        []*file
-	pools        []pool
-	reservations []reservation
-	nads         map[types.NamespacedName]*ippool.NAD
-	pods         map[types.NamespacedName]*podstate.Pod
-	nodes        map[string]*podstate.Node
-	reports      []*v1alpha1.SandboxReport
-	leases       []*coordinationv1.Lease
-	namespaces   map[string]map[string]string // their annotations
-	stands       map[string]string            // "<kind> <namespace> <name>" → file
-	unreadable   []string
-	badReport    bool     // one of them is a report
-	unsure       []string // names of reports that stand in the folder with two contents
-	ignored      int
+	dir             *disk
+	now             time.Time
+	namespace       string     // the reconciler's own
+	mu              sync.Mutex // for deletions, which come several at once
+	files           []*file
+	pools           []pool
+	reservations    []reservation
+	nads            map[types.NamespacedName]*ippool.NAD
+	pods            map[types.NamespacedName]*podstate.Pod
+	nodes           map[string]*podstate.Node
+	reports         []*v1alpha1.SandboxReport
+	leases          []*coordinationv1.Lease
+	namespaces      map[string]map[string]string // their annotations
+	seenIn          map[string]string            // "<kind> <namespace> <name>" → file
+	unreadable      []string
+	badReport       bool     // one of them is a report
+	disputedReports []string // names of reports of which the folder has two contents
+	ignored         int
 }
 
-// pool and reservation are with where they stand, since they may be written.
+// pool and reservation are kept with their place in the files, since they may be written.
 type (
 	pool struct {
 		*ippool.Pool
@@ -75,7 +74,7 @@ func Open(dir string, now time.Time, namespace string) (*Folder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read snapshot: %w", err)
 	}
-	f := &Folder{dir: &disk{root}, now: now, namespace: namespace, nads: map[types.NamespacedName]*ippool.NAD{}, pods: map[types.NamespacedName]*podstate.Pod{}, nodes: map[string]*podstate.Node{}, namespaces: map[string]map[string]string{}, stands: map[string]string{}}
+	f := &Folder{dir: &disk{root}, now: now, namespace: namespace, nads: map[types.NamespacedName]*ippool.NAD{}, pods: map[types.NamespacedName]*podstate.Pod{}, nodes: map[string]*podstate.Node{}, namespaces: map[string]map[string]string{}, seenIn: map[string]string{}}
 	names, err := f.dir.list()
 	if err != nil {
 		return nil, fmt.Errorf("read snapshot: %w", err)
@@ -87,7 +86,7 @@ func Open(dir string, now time.Time, namespace string) (*Folder, error) {
 		}
 		f.files = append(f.files, file)
 		for _, o := range objects {
-			f.sort(o)
+			f.add(o)
 			o.text = nil
 		}
 	}
@@ -100,138 +99,11 @@ func Open(dir string, now time.Time, namespace string) (*Folder, error) {
 	return f, nil
 }
 
-// groupOf is the API group of a kind that is read; ok is false for the others.
-func groupOf(kind string) (group string, ok bool) {
-	switch kind {
-	case "IPPool", "OverlappingRangeIPReservation", "NodeSlicePool":
-		return ippool.PoolResource.Group, true
-	case "NetworkAttachmentDefinition":
-		return ippool.NADResource.Group, true
-	case "SandboxReport":
-		return v1alpha1.Resource().Group, true
-	case "Lease":
-		return coordinationv1.GroupName, true
-	case "Pod", "Node", "Namespace":
-		return corev1.GroupName, true
-	}
-	return "", false
-}
-
-// sort puts an object with its kind. One that cannot be read is said, and is
-// never taken for one that is not there.
-func (f *Folder) sort(o *object) {
-	var err error
-	kind := o.kind
-	if group, ok := groupOf(kind); ok && schema.FromAPIVersionAndKind(o.apiVersion, kind).Group != group {
-		kind = "other" // Calico, for one, has IPPools of its own
-	}
-	if first, twice := f.stands[o.ref()]; twice && (kind == "IPPool" || kind == "OverlappingRangeIPReservation") {
-		f.unreadable = append(f.unreadable, fmt.Sprintf("%s: %s stands in %s already; that one counts", o.file.path, o.ref(), first))
-		return
-	}
-	first, twice := f.stands[o.ref()]
-	if !twice {
-		f.stands[o.ref()] = o.file.path
-	}
-	id := types.NamespacedName{Namespace: o.namespace, Name: o.name}
-	switch kind {
-	case "IPPool":
-		var p *ippool.Pool
-		if p, err = ippool.DecodePool(o.text); err == nil {
-			p.ResourceVersion = cmp.Or(p.ResourceVersion, noVersion)
-			f.pools = append(f.pools, pool{p, o})
-		}
-	case "OverlappingRangeIPReservation":
-		var r *ippool.Reservation
-		if r, err = ippool.DecodeReservation(o.text); err == nil {
-			f.reservations = append(f.reservations, reservation{r, o})
-		}
-	case "NetworkAttachmentDefinition":
-		var n *ippool.NAD
-		if n, err = ippool.DecodeNAD(o.text); err == nil && twice && differs(f.nads[id], n) {
-			n = &ippool.NAD{Namespace: n.Namespace, Name: n.Name, Problem: f.twice(o, first)}
-		}
-		f.nads[id] = n
-	case "Namespace":
-		ns := &metav1.PartialObjectMetadata{}
-		err = decode(o.text, ns)
-		f.namespaces[o.name] = ns.Annotations
-	case "Pod":
-		pod := &corev1.Pod{}
-		if err = decode(o.text, pod); err == nil {
-			p := podstate.ReadPod(pod)
-			if old := f.pods[p.NamespacedName]; twice && differs(old, p) {
-				p.Disputed = f.twice(o, first)
-				p.Interfaces = slices.Concat(old.Interfaces, p.Interfaces) // whichever it carries is not free
-			}
-			f.pods[p.NamespacedName] = p
-			break
-		}
-		f.pods[id] = &podstate.Pod{NamespacedName: id, UID: o.uid, Phase: podstate.Live, Status: podstate.StatusUnreadable}
-	case "Node":
-		node := &corev1.Node{}
-		if err = decode(o.text, node); err == nil {
-			n := podstate.ReadNode(node)
-			if twice && differs(f.nodes[n.Name], n) {
-				f.twice(o, first)
-				n = &podstate.Node{Name: n.Name, Labels: n.Labels} // not Ready, and nothing is proven of it
-			}
-			f.nodes[node.Name] = n
-			break
-		}
-		head := &metav1.PartialObjectMetadata{}
-		_ = decode(o.text, head) // of the labels those that can be read
-		f.nodes[o.name] = &podstate.Node{Name: o.name, Labels: head.Labels}
-	case "Lease":
-		lease := &coordinationv1.Lease{}
-		if err = decode(o.text, lease); err != nil {
-			lease = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: o.namespace, Name: o.name}}
-			lease.Spec.RenewTime = &metav1.MicroTime{} // there is one, and it vouches for nothing
-		}
-		f.leases = append(f.leases, lease)
-	case "SandboxReport":
-		report := &v1alpha1.SandboxReport{}
-		if err = decode(o.text, report); err == nil && report.Name == "" {
-			err = errors.New("metadata.name is missing")
-		}
-		f.badReport = f.badReport || err != nil
-		switch at := slices.IndexFunc(f.reports, func(r *v1alpha1.SandboxReport) bool { return r.Name == report.Name }); {
-		case err != nil:
-		case at < 0:
-			f.reports = append(f.reports, report)
-		case differs(f.reports[at], report):
-			f.twice(o, first)
-			f.unsure = append(f.unsure, report.Name)
-		}
-	case "NodeSlicePool":
-		// It names the present node of a slice, which may not be the one that
-		// made the entries: the pools' names are what counts.
-	case "":
-		err = errors.New("no kind: not a Kubernetes object")
-	default:
-		f.ignored++
-	}
-	if err != nil {
-		f.unreadable = append(f.unreadable, fmt.Sprintf("%s: %s %s/%s: %v", o.file.path, o.kind, o.namespace, o.name, err))
-	}
-}
-
-// twice says that an object stands in the folder with two contents, of which neither
-// is relied upon.
-func (f *Folder) twice(o *object, first string) string {
-	text := fmt.Sprintf("%s %s/%s: %s and %s have it, and differ; leave the one that is right", o.kind, o.namespace, o.name, first, o.file.path)
-	f.unreadable = append(f.unreadable, text)
-	return text
-}
-
-// differs reports whether two copies of an object are not the same.
-func differs[T any](a, b *T) bool { return a != nil && !reflect.DeepEqual(a, b) }
-
-// withoutPods says which namespaces have allocations and no pod at all: their pods may
-// have been left out of the folder, and nothing tells that from none.
+// withoutPods warns of namespaces that have allocations and no pod at all: their pods may
+// have been left out of the folder, which looks the same.
 func (f *Folder) withoutPods() []string {
 	if len(f.pods) == 0 {
-		return nil // that is no answer at all, or vouched for
+		return nil // then the pods are missing as a whole, or the caller knows that there are none
 	}
 	has, count := map[string]bool{}, map[string]int{}
 	for name := range f.pods {
@@ -251,17 +123,16 @@ func (f *Folder) withoutPods() []string {
 	return found
 }
 
-func decode(text []byte, into any) error {
-	return kjson.UnmarshalCaseSensitivePreserveInts(text, into)
-}
-
 // nodeLeases are the Leases that count: named like a Node or a report, outside
 // kube-node-lease; of several of one name the newest.
 func (f *Folder) nodeLeases() map[string]*coordinationv1.Lease {
 	found := map[string]*coordinationv1.Lease{}
+	reported := map[string]bool{}
+	for _, r := range f.reports {
+		reported[r.Name] = true
+	}
 	for _, l := range f.leases {
-		named := f.nodes[l.Name] != nil || slices.ContainsFunc(f.reports, func(r *v1alpha1.SandboxReport) bool { return r.Name == l.Name })
-		if !named || l.Namespace == corev1.NamespaceNodeLease || l.Spec.RenewTime == nil {
+		if named := f.nodes[l.Name] != nil || reported[l.Name]; !named || l.Namespace == corev1.NamespaceNodeLease || l.Spec.RenewTime == nil {
 			continue
 		}
 		if old := found[l.Name]; old == nil || old.Spec.RenewTime.Before(l.Spec.RenewTime) {
@@ -307,14 +178,14 @@ func (f *Folder) observe() *judge.Observation {
 	leases := f.nodeLeases()
 	for _, r := range f.reports {
 		read := podstate.ReadSnapshotReport(r, leases[r.Name], len(leases) > 0)
-		if slices.Contains(f.unsure, r.Name) {
+		if slices.Contains(f.disputedReports, r.Name) {
 			read.Renewed = time.Time{} // neither copy may be relied upon
 		}
 		o.Reports = append(o.Reports, read)
 	}
 	o.Warnings = append(o.Warnings, f.withoutPods()...)
 	if f.ignored > 0 {
-		o.Warnings = append(o.Warnings, fmt.Sprintf("%d objects of other kinds were not looked at", f.ignored))
+		o.Warnings = append(o.Warnings, fmt.Sprintf("%d objects of other kinds were ignored", f.ignored))
 	}
 	return o
 }

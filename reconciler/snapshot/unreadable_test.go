@@ -23,7 +23,7 @@ func saysUnreadable(t *testing.T, texts []string, words ...string) {
 // A pod that cannot be decoded is there: taken for one that is gone, its
 // address would be given away.
 func TestAPodThatCannotBeDecodedIsALivePodOfWhichNothingElseIsKnown(t *testing.T) {
-	o := look(t, "apiVersion: v1\nkind: Pod\nmetadata: {namespace: default, name: a, uid: pod-a}\nspec: {containers: 5}\nstatus: {phase: Failed}\n")
+	o := observeFile(t, "apiVersion: v1\nkind: Pod\nmetadata: {namespace: default, name: a, uid: pod-a}\nspec: {containers: 5}\nstatus: {phase: Failed}\n")
 	saysUnreadable(t, o.Unreadable, "other.yaml", "Pod", "default/a")
 	p := o.Pods[name("default", "a")]
 	if p == nil {
@@ -35,7 +35,7 @@ func TestAPodThatCannotBeDecodedIsALivePodOfWhichNothingElseIsKnown(t *testing.T
 }
 
 func TestANodeThatCannotBeDecodedIsThereAndNotReady(t *testing.T) {
-	o := look(t, "apiVersion: v1\nkind: Node\nmetadata: {name: w1, labels: {kubernetes.io/os: linux}}\nspec: {taints: x}\nstatus: {conditions: [{type: Ready, status: \"True\"}]}\n")
+	o := observeFile(t, "apiVersion: v1\nkind: Node\nmetadata: {name: w1, labels: {kubernetes.io/os: linux}}\nspec: {taints: x}\nstatus: {conditions: [{type: Ready, status: \"True\"}]}\n")
 	saysUnreadable(t, o.Unreadable, "other.yaml", "Node", "w1")
 	n := o.Nodes["w1"]
 	if n == nil {
@@ -55,7 +55,7 @@ func TestAReportThatCannotBeDecodedIsNotNoReport(t *testing.T) {
 		"a time that is none":       "apiVersion: ip-reconcile.dev/v1alpha1\nkind: SandboxReport\nmetadata: {name: w1}\nobservedAt: yesterday\n",
 	} {
 		t.Run(title, func(t *testing.T) {
-			o := look(t, text)
+			o := observeFile(t, text)
 			saysUnreadable(t, o.Unreadable, "other.yaml", "SandboxReport")
 			equal(t, "reports", len(o.Reports), 0)
 			equal(t, "reports could not be read", o.ReportsUnreadable, true)
@@ -63,25 +63,25 @@ func TestAReportThatCannotBeDecodedIsNotNoReport(t *testing.T) {
 	}
 }
 
-func TestALeaseThatCannotBeDecodedIsSaid(t *testing.T) {
-	o := look(t, "apiVersion: coordination.k8s.io/v1\nkind: Lease\nmetadata: {namespace: x, name: w1}\nspec: {renewTime: yesterday}\n")
+func TestALeaseThatCannotBeDecodedIsReported(t *testing.T) {
+	o := observeFile(t, "apiVersion: coordination.k8s.io/v1\nkind: Lease\nmetadata: {namespace: x, name: w1}\nspec: {renewTime: yesterday}\n")
 	saysUnreadable(t, o.Unreadable, "Lease", "x/w1")
 }
 
-func TestAnObjectWithoutAKindIsSaid(t *testing.T) {
-	saysUnreadable(t, look(t, "metadata: {namespace: default, name: a}\n").Unreadable, "other.yaml", "no kind")
+func TestAnObjectWithoutAKindIsReported(t *testing.T) {
+	saysUnreadable(t, observeFile(t, "metadata: {namespace: default, name: a}\n").Unreadable, "other.yaml", "no kind")
 }
 
 // 'kubectl get --raw' writes a PodList whose items name no kind of their own.
 func TestItemsOfATypedListAreOfTheListsKind(t *testing.T) {
-	o := look(t, "apiVersion: v1\nkind: PodList\nitems:\n- metadata: {namespace: default, name: a}\n  status: {phase: Running}\n")
+	o := observeFile(t, "apiVersion: v1\nkind: PodList\nitems:\n- metadata: {namespace: default, name: a}\n  status: {phase: Running}\n")
 	if o.Pods[name("default", "a")] == nil {
 		t.Errorf("the pod is absent; unreadable: %q", o.Unreadable)
 	}
 }
 
 func TestPoolsReservationsAndNADsThatCannotBeReadStopNothing(t *testing.T) {
-	o := look(t, `
+	o := observeFile(t, `
 apiVersion: whereabouts.cni.cncf.io/v1alpha1
 kind: IPPool
 metadata: {namespace: kube-system, name: broken}
@@ -111,7 +111,7 @@ spec: {config: "{"}
 }
 
 func TestAPodWithFieldsOfALaterVersionIsRead(t *testing.T) {
-	o := look(t, "apiVersion: v1\nkind: Pod\nmetadata: {namespace: default, name: a, later: 1}\nspec: {later: {a: [1]}, containers: [{name: x, later: 2}]}\nstatus: {phase: Failed, later: x}\n")
+	o := observeFile(t, "apiVersion: v1\nkind: Pod\nmetadata: {namespace: default, name: a, later: 1}\nspec: {later: {a: [1]}, containers: [{name: x, later: 2}]}\nstatus: {phase: Failed, later: x}\n")
 	if p := o.Pods[name("default", "a")]; p == nil || p.Phase != podstate.Finished || len(o.Unreadable) > 0 {
 		t.Errorf("pod %+v, unreadable %q", p, o.Unreadable)
 	}

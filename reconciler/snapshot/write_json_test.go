@@ -68,7 +68,7 @@ const jsonList = `{
 
 var jsonEntry = []string{`                    "5": {`, `                        "id": "c5",`, `                        "podref": "default/a"`, `                    },`}
 
-// onlyEntryGone says that of the text before only these lines are missing,
+// onlyEntryGone checks that of the text before only these lines are missing,
 // which stand together.
 func onlyEntryGone(t *testing.T, before, after string, lines []string) {
 	t.Helper()

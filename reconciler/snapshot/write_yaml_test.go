@@ -91,7 +91,7 @@ func stat(t *testing.T, path string) os.FileInfo {
 	return info
 }
 
-func TestLookingWritesNothing(t *testing.T) {
+func TestReadingWritesNothing(t *testing.T) {
 	dir := folder(t, map[string]string{"all.yaml": everyKind})
 	before := stat(t, dir+"/all.yaml")
 	f := open(t, dir)
@@ -123,7 +123,7 @@ func TestTheLastEntryLeavesAnEmptyMap(t *testing.T) {
 	}
 }
 
-func TestWhatWasReleasedIsGoneFromTheNextLookToo(t *testing.T) {
+func TestWhatWasReleasedIsGoneFromTheNextObservationToo(t *testing.T) {
 	dir := folder(t, map[string]string{"pool.yaml": onePool})
 	f := open(t, dir)
 	release(t, f, "10.0.0.0-24", "5")
@@ -162,7 +162,7 @@ func TestAPatchThatWasMadeForAnotherContentIsAConflictAndChangesNothing(t *testi
 	}
 }
 
-// An alias stands for what is written elsewhere: removing there would change two
+// An alias refers to what is written elsewhere: removing there would change two
 // objects. Refused, or done right, but never a crash or a wrong file.
 func TestAPoolThatSharesItsSpecByAnAliasIsNotWrittenWrongly(t *testing.T) {
 	const text = `kind: List

@@ -195,7 +195,7 @@ func expand(n *yaml.Node, depth int, aliased bool, budget *int) (any, error) {
 				return nil, err
 			}
 			if _, twice := out[n.Content[i].Value]; twice {
-				return nil, fmt.Errorf("line %d: key %q stands twice", n.Content[i].Line, n.Content[i].Value)
+				return nil, fmt.Errorf("line %d: key %q appears twice", n.Content[i].Line, n.Content[i].Value)
 			}
 			out[n.Content[i].Value] = v
 		}

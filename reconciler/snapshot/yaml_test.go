@@ -55,7 +55,7 @@ func TestWhatIsNoListAsKubectlWritesItIsLeftToTheWholeParser(t *testing.T) {
 		"an alias to another item":          "kind: List\nitems:\n- kind: &k Pod\n- kind: *k\n",
 		"a quote over two items":            "kind: List\nitems:\n- kind: \"Pod\n- kind: Node\"\n",
 		"a flow list over two items":        "kind: List\nitems:\n- kind: [Pod,\n- kind, Node]\n",
-		"a key that stands twice":           "kind: List\nitems:\n- kind: Pod\n  kind: Node\n",
+		"a key that appears twice":          "kind: List\nitems:\n- kind: Pod\n  kind: Node\n",
 		"a key beside them twice":           kubectlList + "kind: List\n",
 		"a key of an item in the first row": "kind: List\nitems:\n- kind: Pod\nname: \"a\n- kind: b\"\n",
 		"one object":                        "kind: Pod\nmetadata:\n  name: web\n",

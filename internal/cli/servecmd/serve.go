@@ -144,15 +144,16 @@ func (o *Options) Run(ctx context.Context, log *slog.Logger) error {
 		if server.Guard != nil {
 			server.Guard.Lead()
 		}
-		server.State.Lead()
+		server.Health.Lead()
 		return server.Run(ctx)
 	})); err != nil {
 		return err
 	}
-	if err := mgr.AddHealthzCheck("loop", server.State.Alive); err != nil {
+	if err := mgr.AddHealthzCheck("loop", server.Health.Alive); err != nil {
 		return err
 	}
-	if err := mgr.AddReadyzCheck("looks", server.State.Ready); err != nil {
+	// The name is part of a URL, /readyz/looks.
+	if err := mgr.AddReadyzCheck("looks", server.Health.Ready); err != nil {
 		return err
 	}
 	log.Info("ip-reconcile serves", "namespace", o.Namespace(), "metrics", o.Metrics, "health", o.Health)
@@ -177,7 +178,7 @@ func (o *Options) manager() manager.Options {
 	return opts
 }
 
-// server puts the parts together.
+// server puts the parts together, in the order in which they need each other.
 func (o *Options) server(ctx context.Context, cluster *kube.Cluster, config *rest.Config, log *slog.Logger) (*serve.Server, *informers.Source, error) {
 	full, err := o.Reconciler(log)
 	if err != nil {
@@ -189,46 +190,43 @@ func (o *Options) server(ctx context.Context, cluster *kube.Cluster, config *res
 	}
 	metrics.Registry.MustRegister(version.Get().Collector())
 	recorder := &serve.Recorder{Log: log, Metrics: serve.NewMetrics(metrics.Registry), Events: events}
-	s := &serve.Server{
-		Recorder: recorder, Clock: clock.RealClock{}, Log: log,
-		Schedule: &schedule.Schedule{Expression: o.Cron, File: o.CronFile, FlatFiles: schedule.DefaultFlatFiles(), Changed: recorder.Scheduled, Log: log},
-		Sweep:    (&serve.Sweeper{API: cluster, Log: log}).Sweep,
-	}
-	s.Init()
+	requests := serve.NewRequests()
 	source := informers.New(cluster, config, log, func(what string) {
 		log.Debug("changed", "what", what)
-		s.Changed()
+		requests.Changed()
 	})
-	s.State = serve.NewState(s.Clock, source.Synced)
-	quorum := &informers.Full{Source: source, Broken: recorder.Broken}
-	full.Source, full.Writer = quorum, cluster
-	full.Window, full.Restores = cluster, cluster.Restores()
-	full.Progress = func(string) { s.State.Tick() }
-	if s.Guard = o.guard(cluster, source, s); s.Guard != nil {
-		full.Fence, quorum.Shown = cluster.Fence(), s.Guard.Restored
+	health := serve.NewHealth(clock.RealClock{}, source.Synced)
+	guard := o.guard(serve.GuardConfig{
+		Fence: cluster.Fence(), Detector: source, Timeout: o.FenceTimeout, FullPass: requests.FullPass,
+		Metrics: recorder.Metrics, Events: events, Log: log,
+	})
+	callbacks := informers.FullConfig{OnRebuild: recorder.CachesRebuilt}
+	if guard != nil {
+		full.Fence, callbacks.OnRestore = cluster.Fence(), guard.RestoreReported
 	}
+	full.Source, full.Writer = informers.NewFull(source, callbacks), cluster
+	full.Window, full.Restores = cluster, cluster.Restores()
+	full.Progress = func(string) { health.Tick() }
 	quick := *full
 	quick.Source = source
-	s.Full, s.Quick, s.Caches = full, &quick, source
-	return s, source, nil
+	return serve.New(serve.Config{
+		Full: full, Quick: &quick, Caches: source, Requests: requests, Guard: guard, Recorder: recorder, Health: health,
+		Schedule:       &schedule.Schedule{Expression: o.Cron, File: o.CronFile, FlatFiles: schedule.DefaultFlatFiles(), Changed: recorder.ScheduleChanged, Log: log},
+		CollectReports: (&serve.ReportGC{API: cluster, Log: log}).Collect,
+	}), source, nil
 }
 
 // guard is nil where no fence is to be raised. Without --repair nothing would be better
 // when it is lowered.
-func (o *Options) guard(cluster *kube.Cluster, source *informers.Source, s *serve.Server) *serve.Guard {
+func (o *Options) guard(c serve.GuardConfig) *serve.Guard {
 	switch {
 	case o.FenceTimeout == 0:
 		return nil
 	case o.WithoutLease, !o.Repair:
-		s.Log.Info("after a restore of etcd nothing keeps addresses that are in use from being handed out: that needs --repair, node agents, and whereabouts' Lease")
+		c.Log.Info("after a restore of etcd nothing keeps addresses that are in use from being handed out: that needs --repair, node agents, and whereabouts' Lease")
 		return nil
 	}
-	g := &serve.Guard{
-		Fence: cluster.Fence(), Signs: source, Timeout: o.FenceTimeout, FullPass: s.FullPass,
-		Metrics: s.Recorder.Metrics, Events: s.Recorder.Events, Log: s.Log,
-	}
-	g.Init()
-	return g
+	return serve.NewGuard(c)
 }
 
 // events writes events, a few at a time: the recorder's own limits are per object.

@@ -11,21 +11,21 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// inStepFor is how long a look waits for agents that have written their report
-// and not yet the Lease that vouches for it. A look may be made while
+// rereadFor is how long an observation waits for agents that have written their report
+// and not yet the Lease with its hash. It may be made while
 // whereabouts' Lease is held.
-const inStepFor = 250 * time.Millisecond
+const rereadFor = 250 * time.Millisecond
 
-// bringInStep reads again the reports that agents which are alive do not vouch
-// for: an agent writes the report and then the Lease, and the lists may have been
+// rereadUnverified reads again the reports whose hash is not in the Lease of their agent,
+// which is alive: an agent writes the report and then the Lease, and the lists may have been
 // in between. What stays so, or cannot be read again, is as it was.
-func (c *Cluster) bringInStep(ctx context.Context, o *judge.Observation) {
-	ctx, cancel := context.WithTimeout(ctx, inStepFor)
+func (c *Cluster) rereadUnverified(ctx context.Context, o *judge.Observation) {
+	ctx, cancel := context.WithTimeout(ctx, rereadFor)
 	defer cancel()
 	for i, r := range o.Reports {
 		alive := podstate.Report{Renewed: r.LeaseRenewed}
 		for r.Renewed.IsZero() && alive.Fresh(o.Now) && ctx.Err() == nil {
-			again := c.readAgain(ctx, r.Name)
+			again := c.rereadReport(ctx, r.Name)
 			if again == nil {
 				break
 			}
@@ -40,9 +40,9 @@ func (c *Cluster) bringInStep(ctx context.Context, o *judge.Observation) {
 	}
 }
 
-// readAgain reads one report and its Lease, nil where one was not to be had. By
+// rereadReport reads one report and its Lease, nil where one was not to be had. By
 // LIST, for which there is a right.
-func (c *Cluster) readAgain(ctx context.Context, name string) *podstate.Report {
+func (c *Cluster) rereadReport(ctx context.Context, name string) *podstate.Report {
 	only := named(name)
 	reports, err := c.objects.Resource(v1alpha1.Resource()).List(ctx, only)
 	if err != nil || len(reports.Items) != 1 {

@@ -20,10 +20,10 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// beside reads what is not whereabouts' and no pod, each kind on its own; put
-// takes it over once the group has ended. Nodes and reports that stand in before
-// are read again only where they have changed.
-func (c *Cluster) beside(ctx context.Context, g *errgroup.Group, before *judge.Observation) (put func(*judge.Observation)) {
+// readOtherKinds reads all but pools, reservations and pods, each kind on its own; put
+// takes it over once the group has ended. Nodes and reports that before has are read
+// again only where they have changed.
+func (c *Cluster) readOtherKinds(ctx context.Context, g *errgroup.Group, before *judge.Observation) (put func(*judge.Observation)) {
 	var nads, pause, agents judge.Observation
 	g.Go(func() error { return c.readNADs(ctx, &nads) })
 	g.Go(func() error {
@@ -81,8 +81,8 @@ func (c *Cluster) readNodes(ctx context.Context, o *judge.Observation, before ma
 	for name, n := range before {
 		known[types.NamespacedName{Name: name}] = n
 	}
-	nodes, _, err := since(ctx, c, corev1.SchemeGroupVersion.WithResource("nodes"), known,
-		func(n *podstate.Node) version { return version{types.UID(n.UID), n.ResourceVersion} },
+	nodes, _, err := relistChanged(ctx, c, corev1.SchemeGroupVersion.WithResource("nodes"), known,
+		func(n *podstate.Node) Version { return Version{types.UID(n.UID), n.ResourceVersion} },
 		func(ctx context.Context, _ string, only metav1.ListOptions) ([]*podstate.Node, string, error) {
 			return c.listNodes(ctx, only)
 		})
@@ -102,7 +102,7 @@ func (c *Cluster) readNodes(ctx context.Context, o *judge.Observation, before ma
 
 // readReports reads the agents' reports and Leases. Only where the API does not
 // serve reports at all, or an allowed LIST is empty, is there no agent: a 403
-// or an error says nothing.
+// or an error proves nothing.
 func (c *Cluster) readReports(ctx context.Context, o *judge.Observation, before []*podstate.Report) error {
 	served, err := c.serves(ctx, v1alpha1.Resource().GroupVersion().String())
 	if err == nil && !served {
@@ -117,7 +117,7 @@ func (c *Cluster) readReports(ctx context.Context, o *judge.Observation, before 
 	}
 	if err != nil {
 		o.ReportsUnreadable = true
-		o.Warnings = append(o.Warnings, fmt.Sprintf("SandboxReports are served and could not be read (%v): what only they can prove is held", short(err)))
+		o.Warnings = append(o.Warnings, fmt.Sprintf("SandboxReports are served and could not be read (%v): what only they can prove is held", innermost(err)))
 		return nil
 	}
 	if len(reports) == 0 {
@@ -126,7 +126,7 @@ func (c *Cluster) readReports(ctx context.Context, o *judge.Observation, before 
 	dated, date := withDate(ctx)
 	leases, err := c.listLeases(dated)
 	if err != nil {
-		o.Warnings = append(o.Warnings, fmt.Sprintf("the node agents' Leases in namespace %s could not be read (%v): no report counts as fresh", c.LeaseNamespace, short(err)))
+		o.Warnings = append(o.Warnings, fmt.Sprintf("the node agents' Leases in namespace %s could not be read (%v): no report counts as fresh", c.LeaseNamespace, innermost(err)))
 	} else {
 		o.Now = date()
 	}
@@ -135,7 +135,7 @@ func (c *Cluster) readReports(ctx context.Context, o *judge.Observation, before 
 		heard = heard || leases[r.Name] != nil
 		o.Reports = append(o.Reports, r.WithLease(leases[r.Name]))
 	}
-	c.bringInStep(ctx, o)
+	c.rereadUnverified(ctx, o)
 	if !heard && err == nil {
 		o.Warnings = append(o.Warnings, fmt.Sprintf("%d SandboxReports and none of their Leases in namespace %s: name the namespace that agents write them to with --lease-namespace, and give them the right to (deploy/leases)", len(reports), c.LeaseNamespace))
 	}
@@ -180,8 +180,8 @@ func (c *Cluster) reportsSince(ctx context.Context, before []*podstate.Report, u
 	}
 	var mu sync.Mutex // several are read again at once
 	var bad []string
-	reports, _, err := since(ctx, c, v1alpha1.Resource(), known,
-		func(r *podstate.Report) version { return version{r.UID, r.ResourceVersion} },
+	reports, _, err := relistChanged(ctx, c, v1alpha1.Resource(), known,
+		func(r *podstate.Report) Version { return Version{r.UID, r.ResourceVersion} },
 		func(ctx context.Context, _ string, only metav1.ListOptions) ([]*podstate.Report, string, error) {
 			l := listing{resource: v1alpha1.Resource(), only: only}
 			return listCustom(ctx, c, l, func(body []byte) (page []*podstate.Report, meta metav1.ListMeta, err error) {

@@ -25,8 +25,8 @@ func (r refreshing) Relist(ctx context.Context, o *judge.Observation) (*judge.Ob
 	return r.view.Relist(ctx, o)
 }
 
-// A rest is one: what is followed must not read everything again and again.
-func TestWhatIsFollowedLeavesMostOfTheRest(t *testing.T) {
+// What follows a change must not read everything again and again.
+func TestFollowingChangesLeavesMostOfThePause(t *testing.T) {
 	large(t, reconciler.Options{}, func(t *testing.T, c *cluster, s *Server) {
 		var spent time.Duration
 		n := 0
@@ -35,7 +35,7 @@ func TestWhatIsFollowedLeavesMostOfTheRest(t *testing.T) {
 		for i := range 18 {
 			name := fmt.Sprintf("10.1.%d.0-24", i)
 			c.has(name, fmt.Sprintf("10.1.%d.0/24", i))
-			s.Changed()
+			s.Requests.Changed()
 			c.sleep(450 * time.Millisecond)
 		}
 		if took := time.Since(began); spent > took/3 {
@@ -44,12 +44,12 @@ func TestWhatIsFollowedLeavesMostOfTheRest(t *testing.T) {
 	})
 }
 
-// A full pass that is asked for does not wait for the end of a rest.
-func TestAFullPassIsNotPutOffByARest(t *testing.T) {
+// A full pass that is asked for does not wait for the end of a pause.
+func TestAFullPassIsNotPutOffByAPause(t *testing.T) {
 	c := newCluster()
 	c.large = 2 * time.Second
 	serving(t, c, reconciler.Options{}, func(t *testing.T, s *Server) {
-		s.Changed()
+		s.Requests.Changed()
 		c.sleep(settleFor + c.large + 100*time.Millisecond)
 		asked := time.Now()
 		done := make(chan struct{})
@@ -61,19 +61,19 @@ func TestAFullPassIsNotPutOffByARest(t *testing.T) {
 	})
 }
 
-// One object that only a look at everything tells of must not stop all that could be followed.
+// One object of which only a cache pass tells must not stop all that could be followed.
 func TestWhatMayBeFollowedIsNotPutOffByWhatMayNot(t *testing.T) {
 	c := newCluster()
 	c.large = 2 * time.Second
 	c.pools["10.1.0.0-24"] = aPool("10.1.0.0-24", "10.1.0.0/24")
 	serving(t, c, reconciler.Options{AllowMassRelease: true}, func(t *testing.T, s *Server) {
-		s.Changed()
+		s.Requests.Changed()
 		c.sleep(settleFor + c.large + 100*time.Millisecond)
-		c.untold = true // a label of a Node
-		s.Changed()
+		c.changesUnknown = true // a label of a Node
+		s.Requests.Changed()
 		c.sleep(300 * time.Millisecond)
 		c.has("10.1.0.0-24", "10.1.0.0/24")
-		s.Changed()
+		s.Requests.Changed()
 		found := time.Now()
 		for len(c.patches) == 0 {
 			c.sleep(100 * time.Millisecond)

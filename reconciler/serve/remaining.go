@@ -8,10 +8,10 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 )
 
-// unsettled says what a full pass has left to be settled after a restore, "" for
-// nothing. The fence stands since a time by the API server's clock. What a report says
-// that was renewed before an ADD or DEL of then must have ended may not be all.
-func unsettled(out *reconciler.Result, since time.Time) string {
+// remainingWork is what a full pass has left to be done after a restore, "" for nothing.
+// The fence stands since a time by the API server's clock. A report that was renewed
+// before an ADD or DEL of then must have ended may lack what that did.
+func remainingWork(out *reconciler.Result, since time.Time) string {
 	switch {
 	case out.Observation.Restored != "":
 		return "the pass itself showed the restore: another one is needed"

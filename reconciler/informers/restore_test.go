@@ -17,20 +17,20 @@ func leaseOfNode(name, version string) *coordinationv1.Lease {
 func TestTheLeasesOfThePoolsThatTheWatchesHaveToldOf(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	equal(t, "of no pool", len(b.Leases()), 0)
+	equal(t, "of no pool", len(b.source.Leases()), 0)
 	slice := aPool("8", "web")
 	slice.SetName("worker-1-10.0.0.0-24")
 	elsewhere := aPool("9", "web")
 	elsewhere.SetNamespace("other")
-	b.tells("ippools", aPool("7", "web"))
-	b.tells("ippools", slice)
-	b.tells("ippools", elsewhere)
-	all := b.Leases()
+	b.watchEvent("ippools", aPool("7", "web"))
+	b.watchEvent("ippools", slice)
+	b.watchEvent("ippools", elsewhere)
+	all := b.source.Leases()
 	equal(t, "namespaces", len(all), 2)
 	equal(t, "of one", len(all["kube-system"]), 2)
 	equal(t, "of the other", all["other"], []string{"whereabouts"})
-	b.put(nil)
-	equal(t, "without caches it is not known", b.Leases() == nil, true)
+	b.source.setSession(nil)
+	equal(t, "without caches it is not known", b.source.Leases() == nil, true)
 }
 
 func TestWhatShowsThatEtcdRanBackwards(t *testing.T) {
@@ -40,24 +40,24 @@ func TestWhatShowsThatEtcdRanBackwards(t *testing.T) {
 		why     string
 	}{
 		"nothing": {func(b *bench) {}, ""},
-		"its revision": {func(b *bench) { b.tells("pods", aPod("web", "120")) },
+		"its revision": {func(b *bench) { b.watchEvent("pods", aPod("web", "120")) },
 			"etcd is at resourceVersion 100 after 120"},
 		"a pool, though the revision was bumped": {func(b *bench) {
-			b.tells("ippools", aPool("90", "web"))
+			b.watchEvent("ippools", aPool("90", "web"))
 			b.api.has("ippools", aPool("80", "web"))
 		}, "ippools kube-system/10.0.0.0-24 is at resourceVersion 80 after 90"},
 		"an agent's Lease, though the revision was bumped": {func(b *bench) {
-			b.tells("leases", leaseOfNode("worker-1", "90"))
+			b.watchEvent("leases", leaseOfNode("worker-1", "90"))
 			b.api.has("leases", leaseOfNode("worker-1", "80"))
 		}, "leases kube-system/worker-1 is at resourceVersion 80 after 90"},
 		"not one that was recreated": {func(b *bench) {
 			other := leaseOfNode("worker-1", "80")
 			other.UID = "uid-2"
-			b.tells("leases", leaseOfNode("worker-1", "90"))
+			b.watchEvent("leases", leaseOfNode("worker-1", "90"))
 			b.api.has("leases", other)
 		}, ""},
 		"not one that has changed since": {func(b *bench) {
-			b.tells("ippools", aPool("80", "web"))
+			b.watchEvent("ippools", aPool("80", "web"))
 			b.api.has("ippools", aPool("90", "web"))
 		}, ""},
 	} {
@@ -65,7 +65,7 @@ func TestWhatShowsThatEtcdRanBackwards(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
 			tt.happens(b)
-			why, err := b.RanBackwards(t.Context())
+			why, err := b.source.RanBackwards(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -77,31 +77,31 @@ func TestWhatShowsThatEtcdRanBackwards(t *testing.T) {
 	}
 }
 
-func TestARestoreThatIsNoticedIsInTheNextFullLookAndTheCachesAreBuiltAgain(t *testing.T) {
+func TestARestoreIsReportedByTheNextFullPassAndTheCachesAreRebuilt(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	intact := time.Now().Add(-time.Minute)
-	b.Restored("a pool is older", intact)
+	b.source.RecordRestore("a pool is older", intact)
 	equal(t, "rebuilt", b.rebuilt(), "a pool is older")
-	o := b.full(t)
-	equal(t, "what the look tells", []any{o.Restored, o.Intact}, []any{"a pool is older", intact})
-	o = b.full(t)
-	equal(t, "the look after it", []any{o.Restored, o.Intact.IsZero()}, []any{"", true})
+	o := b.fullPass(t)
+	equal(t, "what the pass reports", []any{o.Restored, o.Intact}, []any{"a pool is older", intact})
+	o = b.fullPass(t)
+	equal(t, "the pass after it", []any{o.Restored, o.Intact.IsZero()}, []any{"", true})
 }
 
-func TestAnErrorIsNoSignThatEtcdDidNotRunBackwards(t *testing.T) {
+func TestAnErrorDoesNotShowThatEtcdDidNotRunBackwards(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.tells("ippools", aPool("90", "web"))
+	b.watchEvent("ippools", aPool("90", "web"))
 	b.api.mu.Lock()
 	b.api.denied = "ippools"
 	b.api.mu.Unlock()
-	if why, err := b.RanBackwards(t.Context()); err == nil || why != "" {
+	if why, err := b.source.RanBackwards(t.Context()); err == nil || why != "" {
 		t.Errorf("it says %q, %v", why, err)
 	}
 }
 
-func TestAFullLookThatHangsBeginsAnewWhenTheAPIServerIsBack(t *testing.T) {
+func TestAFullPassThatHangsIsRestartedWhenTheAPIServerIsBack(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	hangs, hung := make(chan struct{}), make(chan struct{})
@@ -114,17 +114,17 @@ func TestAFullLookThatHangsBeginsAnewWhenTheAPIServerIsBack(t *testing.T) {
 	}
 	go func() {
 		<-hung
-		b.LookAgain()
+		b.source.RestartFullPass()
 	}()
-	b.full(t)
+	b.fullPass(t)
 	equal(t, "lists of pools", b.api.lists["ippools"], 2)
-	b.LookAgain() // none is under way
-	b.full(t)
+	b.source.RestartFullPass() // none is under way
+	b.fullPass(t)
 }
 
-// A replica that does not lead notices a restore as well, and makes no full look before it
+// A replica that does not lead notices a restore as well, and makes no full pass before it
 // leads: that may be days later.
-func TestARestoreThatNoLookHasToldIsNoNewsADayLater(t *testing.T) {
+func TestARestoreThatNoPassHasReportedIsDroppedADayLater(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	late := time.Duration(0)
@@ -133,29 +133,29 @@ func TestARestoreThatNoLookHasToldIsNoNewsADayLater(t *testing.T) {
 		w.Header().Set("Date", time.Now().Add(late).UTC().Format(http.TimeFormat))
 		next.ServeHTTP(w, r)
 	})
-	if _, err := b.Pulse(t.Context()); err != nil {
+	if _, err := b.source.Ping(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	b.Restored("a pool is older", b.Now().Add(-time.Minute)) // the guard of the replica that does not lead
+	b.source.RecordRestore("a pool is older", b.source.Now().Add(-time.Minute)) // the guard of the replica that does not lead
 	late = 24 * time.Hour
-	if _, err := b.Pulse(t.Context()); err != nil {
+	if _, err := b.source.Ping(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if o := b.full(t); o.Restored != "" { // its first look as the leader
+	if o := b.fullPass(t); o.Restored != "" { // its first pass as the leader
 		t.Errorf("at %s etcd was restored: %q, all was well at %s", o.Now, o.Restored, o.Intact)
 	}
 }
 
-// While the guard asks whether etcd was restored, behind a fence, a full look may see it
+// While the guard asks whether etcd was restored, behind a fence, a full pass may see it
 // first, and throws away the caches that show it.
-func TestWhatAFullLookShowsIsToldBeforeTheCachesAreThrownAway(t *testing.T) {
+func TestARestoreIsReportedBeforeTheCachesAreThrownAway(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.api.has("pods", aPod("web", "70"))
-	b.tells("pods", aPod("web", "70"))
-	b.full(t)
+	b.watchEvent("pods", aPod("web", "70"))
+	b.fullPass(t)
 	var told []string
-	b.Full.Shown = func(why string, at time.Time) {
+	b.full.config.OnRestore = func(why string, at time.Time) {
 		told = append(told, why)
 		if at.IsZero() || len(b.broken) > 0 {
 			t.Errorf("it is told for %s, when %v caches were thrown away", at, b.broken)
@@ -164,7 +164,7 @@ func TestWhatAFullLookShowsIsToldBeforeTheCachesAreThrownAway(t *testing.T) {
 	b.api.mu.Lock()
 	b.api.revision = 50
 	b.api.mu.Unlock()
-	if o := b.full(t); o.Restored == "" || len(told) != 1 || told[0] != o.Restored {
-		t.Errorf("the look shows %q, and %q was told", o.Restored, told)
+	if o := b.fullPass(t); o.Restored == "" || len(told) != 1 || told[0] != o.Restored {
+		t.Errorf("the pass shows %q, and %q was told", o.Restored, told)
 	}
 }

@@ -10,11 +10,12 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/tools/record"
 )
 
-// A watched is a cluster as a guard sees it, with its fence. Its parts are changed
+// A guardedCluster is a cluster as a guard sees it, with its fence. Its parts are changed
 // by the test.
-type watched struct {
+type guardedCluster struct {
 	mu       sync.Mutex
 	away     bool
 	hangs    bool
@@ -35,7 +36,7 @@ type watched struct {
 	passes                int
 }
 
-func (w *watched) Pulse(ctx context.Context) (uint64, error) {
+func (w *guardedCluster) Ping(ctx context.Context) (uint64, error) {
 	w.mu.Lock()
 	away, hangs, revision := w.away, w.hangs, w.revision
 	w.mu.Unlock()
@@ -49,32 +50,36 @@ func (w *watched) Pulse(ctx context.Context) (uint64, error) {
 	return revision, nil
 }
 
-func (w *watched) Leases() map[string][]string { w.mu.Lock(); defer w.mu.Unlock(); return w.leases }
+func (w *guardedCluster) Leases() map[string][]string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.leases
+}
 
-func (w *watched) LookAgain() {}
+func (w *guardedCluster) RestartFullPass() {}
 
-func (w *watched) RanBackwards(context.Context) (string, error) {
+func (w *guardedCluster) RanBackwards(context.Context) (string, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.asked++
 	return w.older, w.unsure
 }
 
-func (w *watched) Now() time.Time { return time.Now() }
+func (w *guardedCluster) Now() time.Time { return time.Now() }
 
-func (w *watched) Restored(why string, intact time.Time) {
+func (w *guardedCluster) RecordRestore(why string, intact time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.restored, w.intact = append(w.restored, why), intact
 }
-func (w *watched) Lead()             { w.mu.Lock(); defer w.mu.Unlock(); w.leads = true }
-func (w *watched) Leave()            { w.mu.Lock(); defer w.mu.Unlock(); w.left++; w.up = time.Time{} }
-func (w *watched) Know(why string)   { w.mu.Lock(); defer w.mu.Unlock(); w.know = why }
-func (w *watched) Told() string      { w.mu.Lock(); defer w.mu.Unlock(); return w.told }
-func (w *watched) Dropped() bool     { w.mu.Lock(); defer w.mu.Unlock(); return w.dropped }
-func (w *watched) Missing() []string { return nil }
+func (w *guardedCluster) Lead()                      { w.mu.Lock(); defer w.mu.Unlock(); w.leads = true }
+func (w *guardedCluster) Leave()                     { w.mu.Lock(); defer w.mu.Unlock(); w.left++; w.up = time.Time{} }
+func (w *guardedCluster) AnnounceRestore(why string) { w.mu.Lock(); defer w.mu.Unlock(); w.know = why }
+func (w *guardedCluster) PeerRestore() string        { w.mu.Lock(); defer w.mu.Unlock(); return w.told }
+func (w *guardedCluster) EndedByPeer() bool          { w.mu.Lock(); defer w.mu.Unlock(); return w.dropped }
+func (w *guardedCluster) Missing() []string          { return nil }
 
-func (w *watched) Raise(map[string][]string) <-chan struct{} {
+func (w *guardedCluster) Raise(map[string][]string) <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.raised++
@@ -88,7 +93,7 @@ func (w *watched) Raise(map[string][]string) <-chan struct{} {
 	return stood
 }
 
-func (w *watched) Lower(context.Context, bool) {
+func (w *guardedCluster) Lower(context.Context, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.up.IsZero() || w.busy {
@@ -97,15 +102,15 @@ func (w *watched) Lower(context.Context, bool) {
 	w.up = time.Time{}
 }
 
-func (w *watched) Covers(map[string][]string) bool { return true }
+func (w *guardedCluster) Covers(map[string][]string) bool { return true }
 
-func (w *watched) Since() (time.Time, bool) {
+func (w *guardedCluster) Since() (time.Time, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.up, !w.up.IsZero()
 }
 
-func (w *watched) Age() time.Duration {
+func (w *guardedCluster) Age() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.up.IsZero() {
@@ -114,14 +119,14 @@ func (w *watched) Age() time.Duration {
 	return time.Since(w.up)
 }
 
-func (w *watched) Others(context.Context, map[string][]string) (string, time.Duration, error) {
+func (w *guardedCluster) PeerFence(context.Context, map[string][]string) (string, time.Duration, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.others, w.age, nil
 }
 
 // is changes the cluster, and waits for a while.
-func (w *watched) is(change func(), d time.Duration) {
+func (w *guardedCluster) is(change func(), d time.Duration) {
 	w.mu.Lock()
 	change()
 	w.mu.Unlock()
@@ -130,7 +135,7 @@ func (w *watched) is(change func(), d time.Duration) {
 }
 
 // stands checks whether the fence stands.
-func (w *watched) stands(t *testing.T, want bool) {
+func (w *guardedCluster) stands(t *testing.T, want bool) {
 	t.Helper()
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -138,14 +143,13 @@ func (w *watched) stands(t *testing.T, want bool) {
 }
 
 // guarded runs a guard in a bubble until the test has ended.
-func guarded(t *testing.T, w *watched, test func(t *testing.T, g *Guard), edits ...func(*Guard)) {
+func guarded(t *testing.T, w *guardedCluster, test func(t *testing.T, g *Guard), edits ...func(*Guard)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w.revision = 100
-		g := &Guard{Fence: w, Signs: w, Timeout: MaxFence, Log: slog.New(slog.DiscardHandler),
-			Metrics: NewMetrics(prometheus.NewRegistry()), Events: &Events{EventRecorder: unheard{}},
-			FullPass: func() { w.mu.Lock(); defer w.mu.Unlock(); w.passes++ }}
-		g.Init()
+		g := NewGuard(GuardConfig{Fence: w, Detector: w, Timeout: MaxFence, Log: slog.New(slog.DiscardHandler),
+			Metrics: NewMetrics(prometheus.NewRegistry()), Events: &Events{EventRecorder: &record.FakeRecorder{}},
+			FullPass: func() { w.mu.Lock(); defer w.mu.Unlock(); w.passes++ }})
 		for _, edit := range edits {
 			edit(g)
 		}

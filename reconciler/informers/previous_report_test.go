@@ -21,7 +21,7 @@ type agentOnly struct {
 
 func newAgentOnly() *agentOnly {
 	a := &agentOnly{time: time.Now().Truncate(time.Second)}
-	a.view = newView("kube-system", func() time.Time { return a.time }, func(string) {})
+	a.view = newView("kube-system", func() time.Time { return a.time }, func(string) {}, newKnownReports())
 	return a
 }
 
@@ -32,17 +32,17 @@ func (a *agentOnly) reports(id, version string) *report {
 	return parsed
 }
 
-func (a *agentOnly) vouches(r *report, version string) {
+func (a *agentOnly) writesLease(r *report, version string) {
 	l := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "worker-1", Annotations: map[string]string{v1alpha1.HashAnnotation: r.hash},
 		ManagedFields: []metav1.ManagedFieldsEntry{{Time: &metav1.Time{Time: a.time}, FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:renewTime":{}}}`)}}}}
 	a.set("leases", &item{NamespacedName: types.NamespacedName{Namespace: "kube-system", Name: "worker-1"}, ResourceVersion: version, parsed: l})
 }
 
-// An agent writes its report and then the Lease that vouches for it. A look in
-// between must not take its node for unheard.
-func TestANodeIsHeardWhileItsAgentWrites(t *testing.T) {
+// An agent writes its report and then the Lease with its hash. A pass in
+// between must not find the node without a fresh report.
+func TestANodesReportIsFreshWhileItsAgentWrites(t *testing.T) {
 	v := newAgentOnly()
-	look := func(what, id string, fresh bool) {
+	check := func(what, id string, fresh bool) {
 		t.Helper()
 		o := v.observe(&judge.Observation{})
 		if r := o.Reports[0]; r.Sandboxes[0].ID != id || r.Fresh(o.Now) != fresh {
@@ -50,16 +50,16 @@ func TestANodeIsHeardWhileItsAgentWrites(t *testing.T) {
 		}
 	}
 	one := v.reports("box-1", "1")
-	look("before it is vouched for", "box-1", false)
-	v.vouches(one, "2")
-	look("vouched for", "box-1", true)
+	check("before its Lease", "box-1", false)
+	v.writesLease(one, "2")
+	check("with its Lease", "box-1", true)
 	v.reports("box-2", "3")
-	look("the next one, before its Lease", "box-1", true)
+	check("the next one, before its Lease", "box-1", true)
 	three := v.reports("box-3", "4")
-	look("and one more", "box-1", true)
-	v.vouches(three, "5")
-	look("its Lease", "box-3", true)
+	check("and one more", "box-1", true)
+	v.writesLease(three, "5")
+	check("its Lease", "box-3", true)
 	v.reports("box-4", "6")
-	v.time = v.time.Add(inStepFor)
-	look("a Lease that does not come", "box-4", false)
+	v.time = v.time.Add(leaseDelay)
+	check("a Lease that does not come", "box-4", false)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-func TestWhatIsLeftToBeSettledAfterARestore(t *testing.T) {
+func TestWhatRemainsToBeDoneAfterARestore(t *testing.T) {
 	now := time.Now()
 	state := func(awaiting ...string) *judge.RestoreState {
 		return &judge.RestoreState{Restored: now, Awaiting: awaiting}
@@ -36,7 +36,7 @@ func TestWhatIsLeftToBeSettledAfterARestore(t *testing.T) {
 		"nothing":                            {reconciler.Result{Judgement: &judge.Judgement{Observation: &judge.Observation{Reports: report(now.Add(10 * time.Second))}, Nodes: fresh, Restore: state()}}, ""},
 	} {
 		t.Run(says, func(t *testing.T) {
-			if left := unsettled(&c.out, now); !strings.Contains(left, c.left) || (left == "") != (c.left == "") {
+			if left := remainingWork(&c.out, now); !strings.Contains(left, c.left) || (left == "") != (c.left == "") {
 				t.Errorf("left is %q, want %q", left, c.left)
 			}
 		})

@@ -20,13 +20,13 @@ func status(code int) answers {
 }
 
 // asks makes a request of the caches.
-func (s *streams) asks(ctx context.Context, t *testing.T, query string, a answers) *http.Response {
+func (s *watchTracker) asks(ctx context.Context, t *testing.T, query string, a answers) *http.Response {
 	t.Helper()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://api/api/v1/pods"+query, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	resp, _ := tripper{s, a}.RoundTrip(r)
+	resp, _ := roundTripper{s, a}.RoundTrip(r)
 	return resp
 }
 
@@ -39,20 +39,20 @@ func TestAWatchIsOpenUntilItsStreamEnds(t *testing.T) {
 		"by us":         func(resp *http.Response) { resp.Body.Close() },
 		"by both":       func(resp *http.Response) { _, _ = io.ReadAll(resp.Body); resp.Body.Close() },
 	} {
-		s := newStreams(func() {})
-		if s.state(podsAlone) == nil {
+		s := newWatchTracker(func() {})
+		if s.status(podsAlone) == nil {
 			t.Error("one that was never opened is open")
 		}
 		resp := s.asks(t.Context(), t, "?watch=true", status(http.StatusOK))
-		if err := s.state(podsAlone); err != nil {
+		if err := s.status(podsAlone); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		end(resp)
-		if s.state(podsAlone) == nil {
+		if s.status(podsAlone) == nil {
 			t.Errorf("one that was ended %s is open", name)
 		}
 		again := s.asks(t.Context(), t, "?watch=1", status(http.StatusOK))
-		if err := s.state(podsAlone); err != nil {
+		if err := s.status(podsAlone); err != nil {
 			t.Errorf("%s, and opened again: %v", name, err)
 		}
 		again.Body.Close()
@@ -81,7 +81,7 @@ func TestWhatCountsAsAFailure(t *testing.T) {
 		"a 200":                     {t.Context(), status(http.StatusOK), 0},
 	} {
 		for _, query := range []string{"", "?watch=true"} {
-			s := newStreams(func() {})
+			s := newWatchTracker(func() {})
 			s.asks(tt.ctx, t, query, tt.answers)
 			faults, _ := s.counts()
 			equal(t, name+query, faults, tt.want)
@@ -91,24 +91,24 @@ func TestWhatCountsAsAFailure(t *testing.T) {
 
 func TestAFailureIsForgivenByACheckThatBeganAfterIt(t *testing.T) {
 	t.Parallel()
-	moved := 0
-	s := newStreams(func() { moved++ })
-	s.begin("pods")
-	equal(t, "moved by a watch that was opened", moved, 1)
-	s.fail(errors.New("one"))
-	equal(t, "moved by a failure", moved, 2)
+	changes := 0
+	s := newWatchTracker(func() { changes++ })
+	s.watchOpened("pods")
+	equal(t, "changes by a watch that was opened", changes, 1)
+	s.requestFailed(errors.New("one"))
+	equal(t, "changes by a failure", changes, 2)
 	before, _ := s.counts()
-	s.fail(errors.New("two"))
-	equal(t, "moved by the second", moved, 2)
-	s.forgive(before)
-	if s.state(podsAlone) == nil {
+	s.requestFailed(errors.New("two"))
+	equal(t, "changes by the second", changes, 2)
+	s.clearFailure(before)
+	if s.status(podsAlone) == nil {
 		t.Error("a check from before the second failure forgave it")
 	}
 	before, _ = s.counts()
-	s.forgive(before)
-	if err := s.state(podsAlone); err != nil {
+	s.clearFailure(before)
+	if err := s.status(podsAlone); err != nil {
 		t.Errorf("not forgiven: %v", err)
 	}
-	s.fail(errors.New("three"))
-	equal(t, "moved by the first failure since the check", moved, 3)
+	s.requestFailed(errors.New("three"))
+	equal(t, "changes by the first failure since the check", changes, 3)
 }

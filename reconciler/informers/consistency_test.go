@@ -11,86 +11,86 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// full makes a full look.
-func (b *bench) full(t *testing.T) *judge.Observation {
+// fullPass reads everything by quorum.
+func (b *bench) fullPass(t *testing.T) *judge.Observation {
 	t.Helper()
-	o, err := b.Full.List(t.Context())
+	o, err := b.full.List(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	return o
 }
 
-// trusted reports whether a look at the caches can be made.
-func (b *bench) trusted(t *testing.T) bool {
+// verified reports whether the caches can be relied upon.
+func (b *bench) verified(t *testing.T) bool {
 	t.Helper()
-	_, err := b.Source.List(t.Context())
+	_, err := b.source.List(t.Context())
 	if err != nil && !errors.Is(err, ErrCacheUnverified) {
 		t.Fatal(err)
 	}
 	return err == nil
 }
 
-// rebuilt says why the caches are to be rebuilt, "" if they are not.
+// rebuilt returns why the caches are to be rebuilt, "" if they are not.
 func (b *bench) rebuilt() string {
 	select {
-	case why := <-b.rebuild:
+	case why := <-b.source.rebuild:
 		return why
 	default:
 		return ""
 	}
 }
 
-func TestCachesAreReliedUponSinceAFullLookThatAgreed(t *testing.T) {
+func TestCachesAreReliedUponSinceAFullPassThatAgreed(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.api.has("pods", aPod("web", "7"))
-	b.tells("pods", aPod("web", "7"))
-	if b.trusted(t) {
-		t.Error("they are trusted before they were compared")
+	b.watchEvent("pods", aPod("web", "7"))
+	if b.verified(t) {
+		t.Error("they are relied upon before they were compared")
 	}
-	b.full(t)
-	if !b.trusted(t) {
-		t.Error("they are not trusted although they agree")
+	b.fullPass(t)
+	if !b.verified(t) {
+		t.Error("they are not relied upon although they agree")
 	}
 	equal(t, "read twice", b.api.lists["pods"], 1)
-	b.g.streams.fail(errors.New("connection refused"))
-	if b.trusted(t) {
-		t.Error("they are trusted although a request has failed since")
+	b.session.watches.requestFailed(errors.New("connection refused"))
+	if b.verified(t) {
+		t.Error("they are relied upon although a request has failed since")
 	}
-	b.full(t)
-	if !b.trusted(t) {
-		t.Error("they are not trusted although they agree again")
+	b.fullPass(t)
+	if !b.verified(t) {
+		t.Error("they are not relied upon although they agree again")
 	}
-	b.g.streams.end("nodes")
-	if b.trusted(t) {
-		t.Error("they are trusted although a watch is closed")
+	b.session.watches.watchClosed("nodes")
+	if b.verified(t) {
+		t.Error("they are relied upon although a watch is closed")
 	}
 	equal(t, "broken", len(b.broken), 0)
 }
 
-func TestCachesThatStayOutOfStepAreThrownAway(t *testing.T) {
+func TestCachesThatKeepDifferingAreThrownAway(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		prepare func(b *bench)
 		why     string
 	}{
-		"a ghost":                   {func(b *bench) { b.tells("pods", aPod("web", "7")) }, "pods default/web is there and does not exist"},
-		"a gap":                     {func(b *bench) { b.api.has("pods", aPod("web", "7")) }, "pods default/web is missing there"},
-		"an old version, of a pool": {func(b *bench) { b.api.has("ippools", aPool("9", "web")); b.tells("ippools", aPool("7", "web")) }, "ippools kube-system/10.0.0.0-24 is there at resourceVersion 7 and was read at 9"},
+		"an object that is gone":    {func(b *bench) { b.watchEvent("pods", aPod("web", "7")) }, "pods default/web is there and does not exist"},
+		"an object that it lacks":   {func(b *bench) { b.api.has("pods", aPod("web", "7")) }, "pods default/web is missing there"},
+		"an old version, of a pool": {func(b *bench) { b.api.has("ippools", aPool("9", "web")); b.watchEvent("ippools", aPool("7", "web")) }, "ippools kube-system/10.0.0.0-24 is there at resourceVersion 7 and was read at 9"},
 		"more than one":             {func(b *bench) { b.api.has("pods", aPod("a", "7"), aPod("b", "8")) }, "pods default/a is missing there, and 1 more"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
 			tt.prepare(b)
-			o := b.full(t)
+			o := b.fullPass(t)
 			equal(t, "broken", strings.Join(b.broken, "; "), tt.why)
 			equal(t, "rebuilt", b.rebuilt(), tt.why)
 			equal(t, "restored", o.Restored, "")
 			equal(t, "lists of pods", b.api.lists["pods"], 2)
-			if b.trusted(t) {
-				t.Error("they are trusted")
+			if b.verified(t) {
+				t.Error("they are relied upon")
 			}
 		})
 	}
@@ -99,51 +99,51 @@ func TestCachesThatStayOutOfStepAreThrownAway(t *testing.T) {
 func TestCachesThatCatchUpAreNotThrownAway(t *testing.T) {
 	t.Parallel()
 	for name, catchUp := range map[string]func(b *bench){
-		"wholly": func(b *bench) { b.tells("pods", aPod("web", "9")) },
+		"wholly": func(b *bench) { b.watchEvent("pods", aPod("web", "9")) },
 		// A pod that changes all the time is never caught up with.
-		"and are behind again": func(b *bench) { b.tells("pods", aPod("web", "8")) },
+		"and are behind again": func(b *bench) { b.watchEvent("pods", aPod("web", "8")) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
-			b.tells("pods", aPod("web", "7"))
+			b.watchEvent("pods", aPod("web", "7"))
 			b.api.has("pods", aPod("web", "9"))
 			b.api.onList = func(resource string, n int) {
 				if resource == "pods" && n == 2 {
 					catchUp(b)
 				}
 			}
-			b.full(t)
+			b.fullPass(t)
 			equal(t, "broken", len(b.broken), 0)
 			equal(t, "lists of pods", b.api.lists["pods"], 2)
-			if !b.trusted(t) {
-				t.Error("they are not trusted")
+			if !b.verified(t) {
+				t.Error("they are not relied upon")
 			}
 		})
 	}
 }
 
-func TestAWatchThatWasClosedMayStillTell(t *testing.T) {
+func TestAWatchThatWasClosedMayStillCatchUp(t *testing.T) {
 	t.Parallel()
 	for name, closed := range map[string]func(b *bench){
-		"closed":           func(b *bench) { b.g.streams.end("pods") },
-		"closed, reopened": func(b *bench) { b.g.streams.end("pods"); b.g.streams.begin("pods") },
+		"closed":           func(b *bench) { b.session.watches.watchClosed("pods") },
+		"closed, reopened": func(b *bench) { b.session.watches.watchClosed("pods"); b.session.watches.watchOpened("pods") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
-			b.full(t)
+			b.fullPass(t)
 			b.api.has("pods", aPod("web", "7"))
 			b.api.onList = func(resource string, n int) {
 				if resource == "pods" && n == 2 {
 					closed(b)
 				}
 			}
-			b.g.streams.fail(errors.New("connection refused"))
-			b.full(t)
+			b.session.watches.requestFailed(errors.New("connection refused"))
+			b.fullPass(t)
 			equal(t, "broken", len(b.broken), 0)
-			if b.trusted(t) {
-				t.Error("they are trusted")
+			if b.verified(t) {
+				t.Error("they are relied upon")
 			}
 		})
 	}
@@ -161,7 +161,7 @@ func TestARestoreOfEtcdIsSeenBy(t *testing.T) {
 		}, "pods default/web is at resourceVersion 60 after 70"},
 		"an object that a watch told of again": {func(b *bench) {
 			b.api.has("pods", aPod("web", "60"))
-			b.tells("pods", aPod("web", "60"))
+			b.watchEvent("pods", aPod("web", "60"))
 		}, "pods default/web is at resourceVersion 60 after 70"},
 	}
 	for name, tt := range restored {
@@ -169,14 +169,14 @@ func TestARestoreOfEtcdIsSeenBy(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
 			b.api.has("pods", aPod("web", "70"))
-			b.tells("pods", aPod("web", "70"))
-			b.full(t)
+			b.watchEvent("pods", aPod("web", "70"))
+			b.fullPass(t)
 			tt.prepare(b)
-			o := b.full(t)
+			o := b.fullPass(t)
 			equal(t, "restored", o.Restored, tt.why)
 			equal(t, "rebuilt", b.rebuilt(), tt.why)
-			if b.trusted(t) {
-				t.Error("they are trusted")
+			if b.verified(t) {
+				t.Error("they are relied upon")
 			}
 		})
 	}
@@ -184,35 +184,35 @@ func TestARestoreOfEtcdIsSeenBy(t *testing.T) {
 	t.Run("another pod of the same name it is not", func(t *testing.T) {
 		t.Parallel()
 		b := newBench(t)
-		b.tells("pods", aPod("web", "70"))
+		b.watchEvent("pods", aPod("web", "70"))
 		next := aPod("web", "60")
 		next.UID = "uid-2"
-		b.tells("pods", next)
+		b.watchEvent("pods", next)
 		b.api.has("pods", next)
-		equal(t, "restored", b.full(t).Restored, "")
+		equal(t, "restored", b.fullPass(t).Restored, "")
 	})
 }
 
-func TestARevisionThatRanBackwardsIsSeenWhenAWatchIsOpenedAnew(t *testing.T) {
+func TestARevisionThatRanBackwardsIsSeenWhenAWatchIsReopened(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.api.has("pods", aPod("web", "70"))
-	b.tells("pods", aPod("web", "70"))
-	b.full(t)
+	b.watchEvent("pods", aPod("web", "70"))
+	b.fullPass(t)
 	b.api.revision = 50
-	if !b.trusted(t) { // nothing gave a reason to ask
-		t.Error("they are not trusted")
+	if !b.verified(t) { // nothing gave a reason to ask
+		t.Error("they are not relied upon")
 	}
-	b.g.streams.end("pods")
-	b.g.streams.begin("pods")
-	if b.trusted(t) {
-		t.Error("they are trusted")
+	b.session.watches.watchClosed("pods")
+	b.session.watches.watchOpened("pods")
+	if b.verified(t) {
+		t.Error("they are relied upon")
 	}
-	b.api.revision = 200 // it grows past the old one before a full look is made
-	if o := b.full(t); !strings.Contains(o.Restored, "50") {
-		t.Errorf("the full look says %q", o.Restored)
+	b.api.revision = 200 // it grows past the old one before a full pass is made
+	if o := b.fullPass(t); !strings.Contains(o.Restored, "50") {
+		t.Errorf("the full pass reports %q", o.Restored)
 	}
-	equal(t, "the next full look", b.full(t).Restored, "")
+	equal(t, "the next full pass", b.fullPass(t).Restored, "")
 }
 
 func TestWhatMayBeWatchedNoMoreEndsTheCaches(t *testing.T) {
@@ -220,13 +220,13 @@ func TestWhatMayBeWatchedNoMoreEndsTheCaches(t *testing.T) {
 	b := newBench(t)
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "worker-1", ResourceVersion: "7"}}
 	b.api.has("nodes", node)
-	b.tells("nodes", node)
-	b.full(t)
+	b.watchEvent("nodes", node)
+	b.fullPass(t)
 	b.api.denied = "nodes"
-	b.full(t)
-	equal(t, "broken", b.broken, "[]") // that no node is read any more makes none a ghost
+	b.fullPass(t)
+	equal(t, "broken", b.broken, "[]") // that no node is read any more is no difference
 	equal(t, "rebuilt", b.rebuilt(), "what may be watched has changed")
-	if b.trusted(t) {
-		t.Error("they are trusted")
+	if b.verified(t) {
+		t.Error("they are relied upon")
 	}
 }

@@ -13,10 +13,10 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 )
 
-// rivals is a warning for each workload beside whereabouts' pools that runs
+// competingReconcilers is a warning for each workload beside whereabouts' pools that runs
 // whereabouts' own reconciler or control loop: it frees what is held here. Where
-// workloads may not be listed nothing is said: to most it is no news.
-func (c *Cluster) rivals(ctx context.Context, pools []*ippool.Pool) (warnings []string) {
+// workloads may not be listed there is no warning: most clusters have none.
+func (c *Cluster) competingReconcilers(ctx context.Context, pools []*ippool.Pool) (warnings []string) {
 	namespaces := []string{c.Namespace}
 	for _, p := range pools {
 		namespaces = append(namespaces, p.Namespace)
@@ -26,7 +26,7 @@ func (c *Cluster) rivals(ctx context.Context, pools []*ippool.Pool) (warnings []
 		for _, list := range []func(context.Context, string) ([]workload, error){c.deployments, c.daemonSets, c.cronJobs} {
 			found, err := list(ctx, namespace)
 			if err != nil {
-				c.Log.Debug("no look for whereabouts' own reconciler", "namespace", namespace, "error", err)
+				c.Log.Debug("workloads cannot be listed to find whereabouts' own reconciler", "namespace", namespace, "error", err)
 				continue
 			}
 			for _, w := range found {
@@ -39,14 +39,14 @@ func (c *Cluster) rivals(ctx context.Context, pools []*ippool.Pool) (warnings []
 	return warnings
 }
 
-// workload is what may run a rival.
+// workload is what may run a competing reconciler.
 type workload struct {
 	kind, name string
 	running    bool
 	spec       *corev1.PodSpec
 }
 
-// program is the rival that a workload runs, "" for none.
+// program is the competing reconciler that a workload runs, "" for none.
 func (w workload) program() string {
 	if !w.running {
 		return ""

@@ -11,7 +11,7 @@ import (
 
 func TestALoopThatWaitsForEventsIsAliveAndOneThatIsStuckIsNot(t *testing.T) {
 	clock := testingclock.NewFakePassiveClock(time.Now())
-	s := NewState(clock, func() bool { return true })
+	s := NewHealth(clock, func() bool { return true })
 	alive := func(want bool) {
 		t.Helper()
 		if err := s.Alive(nil); (err == nil) != want {
@@ -23,7 +23,7 @@ func TestALoopThatWaitsForEventsIsAliveAndOneThatIsStuckIsNot(t *testing.T) {
 	clock.SetTime(clock.Now().Add(48 * time.Hour))
 	alive(true)
 	s.begin()
-	clock.SetTime(clock.Now().Add(aliveFor))
+	clock.SetTime(clock.Now().Add(stuckAfter))
 	alive(true)
 	clock.SetTime(clock.Now().Add(time.Second))
 	alive(false)
@@ -34,10 +34,10 @@ func TestALoopThatWaitsForEventsIsAliveAndOneThatIsStuckIsNot(t *testing.T) {
 	alive(true)
 }
 
-func TestAReplicaIsReadyWhenItHasCachesAndALeaderWhenItCanLook(t *testing.T) {
+func TestAReplicaIsReadyWhenItHasCachesAndALeaderWhenItCanObserve(t *testing.T) {
 	clock := testingclock.NewFakePassiveClock(time.Now())
 	synced := false
-	s := NewState(clock, func() bool { return synced })
+	s := NewHealth(clock, func() bool { return synced })
 	ready := func(want string) {
 		t.Helper()
 		switch err := s.Ready(nil); {
@@ -49,11 +49,11 @@ func TestAReplicaIsReadyWhenItHasCachesAndALeaderWhenItCanLook(t *testing.T) {
 	synced = true
 	ready("")
 	s.Lead()
-	s.look(errors.New("the API server is away"))
+	s.passEnded(errors.New("the API server is away"))
 	ready("")
-	clock.SetTime(clock.Now().Add(goodFor + time.Second))
+	clock.SetTime(clock.Now().Add(notReadyAfter + time.Second))
 	ready("the API server is away")
-	s.look(nil)
+	s.passEnded(nil)
 	ready("")
 	clock.SetTime(clock.Now().Add(48 * time.Hour)) // nothing happens
 	ready("")

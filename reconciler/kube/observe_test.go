@@ -14,7 +14,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// podNames are the names of the pods that a look saw.
+// podNames are the names of the pods that an observation has.
 func podNames(o *judge.Observation) []string {
 	names := []string{}
 	for n := range maps.Keys(o.Pods) {
@@ -37,8 +37,8 @@ func TestAListIsReadPageByPage(t *testing.T) {
 	equal(t, "asked for", fmt.Sprintf("%q", asked), `["500 " "500 second" "500 third"]`)
 }
 
-// Half a list is no list: what is missing in it would look gone.
-func TestAnExpiredTokenBeginsTheListAnew(t *testing.T) {
+// Half a list is no list: what is missing in it would seem gone.
+func TestAnExpiredTokenRestartsTheList(t *testing.T) {
 	f := newFakeAPI(t)
 	f.answers[pods] = first(list("old", pod("a"), pod("gone-by-then")), fails(http.StatusGone), list("new", pod("a")), list("", pod("b")))
 	f.answers[pools] = first(list("old", pool("7")), fails(http.StatusGone), list("", pool("8")))
@@ -110,7 +110,7 @@ func TestAFailureThatStaysIsNeverAnAnswer(t *testing.T) {
 					f := newFakeAPI(t)
 					f.answers[path] = a
 					if o, err := f.cluster(t).List(impatient(t)); err == nil {
-						t.Errorf("%s could not be read, and a look was made: %+v", part, o)
+						t.Errorf("%s could not be read, and an observation was made: %+v", part, o)
 					}
 				}
 			})
@@ -118,7 +118,7 @@ func TestAFailureThatStaysIsNeverAnAnswer(t *testing.T) {
 	}
 }
 
-// What must not be read and is not needed makes a look poorer, and it says so.
+// What must not be read and is not needed makes an observation poorer, and it says so.
 func TestWhatMayNotBeRead(t *testing.T) {
 	for path, needed := range map[string]bool{pods: true, pools: true, reservations: true, nodes: false, nads: false, namespace: false} {
 		f := newFakeAPI(t)
@@ -126,7 +126,7 @@ func TestWhatMayNotBeRead(t *testing.T) {
 		o, err := f.cluster(t).List(t.Context())
 		if needed {
 			if err == nil {
-				t.Errorf("%s: a look was made", path)
+				t.Errorf("%s: an observation was made", path)
 			} else if !strings.Contains(err.Error(), "no right to list") {
 				t.Errorf("%s: the error does not say what right is missing: %v", path, err)
 			}
@@ -188,7 +188,7 @@ func TestWhetherThereAreNodeAgents(t *testing.T) {
 	}
 }
 
-func TestTheOrderOfALookHasPodsLast(t *testing.T) {
+func TestAnObservationReadsPodsLast(t *testing.T) {
 	f := newFakeAPI(t)
 	f.answers[pods] = list("", pod("a"))
 	_, err := f.cluster(t).List(t.Context())
@@ -204,7 +204,7 @@ func TestTheOrderOfALookHasPodsLast(t *testing.T) {
 
 // The age of a report is told by the API server alone: by the times in
 // managedFields, which it writes, against the Date of its answer.
-func TestFreshnessIsToldByTheAPIServersClock(t *testing.T) {
+func TestFreshnessIsCountedByTheAPIServersClock(t *testing.T) {
 	server := time.Now().Add(-72 * time.Hour).Truncate(time.Second) // days behind ours
 	for _, c := range []struct {
 		name    string
@@ -238,7 +238,7 @@ func TestFreshnessIsToldByTheAPIServersClock(t *testing.T) {
 	}
 }
 
-// Without the Leases no report is vouched for.
+// Without the Leases no report is fresh.
 func TestWithoutLeasesNoReportIsFresh(t *testing.T) {
 	f := newFakeAPI(t)
 	f.answers[discovery] = object(map[string]any{"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "ip-reconcile.dev/v1alpha1", "resources": []any{}})
@@ -252,7 +252,7 @@ func TestWithoutLeasesNoReportIsFresh(t *testing.T) {
 	equal(t, "warnings", len(o.Warnings), 1)
 }
 
-// An agent writes its report and then the Lease that vouches for it.
+// An agent writes its report and then the Lease with its hash.
 func TestAReportIsReadAgainWhereItsLeaseIsBehind(t *testing.T) {
 	old, current := time.Now().Add(-time.Minute), time.Now()
 	report := func(observed time.Time) map[string]any {

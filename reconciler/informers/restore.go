@@ -1,0 +1,144 @@
+package informers
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
+)
+
+// The methods in this file are what package serve's Guard needs to notice a restore.
+
+// Ping asks the API server for as little as possible; see kube.Cluster.
+func (s *Source) Ping(ctx context.Context) (revision uint64, err error) { return s.cluster.Ping(ctx) }
+
+// Now is the time by the API server's clock.
+func (s *Source) Now() time.Time { return s.cluster.Now() }
+
+// Leases are whereabouts' Leases that ADDs and DELs may take for the pools that the
+// watches have told of, by namespace; nil where there are no caches.
+func (s *Source) Leases() map[string][]string {
+	session := s.session()
+	if session == nil {
+		return nil
+	}
+	session.view.mu.Lock()
+	defer session.view.mu.Unlock()
+	var pools []*ippool.Pool
+	for _, i := range session.view.objects[ippool.PoolResource.Resource] {
+		pools = append(pools, i.parsed.(*ippool.Pool))
+	}
+	return ippool.LeasesOf(pools)
+}
+
+// RestartFullPass has a quorum read that is under way begin again: its requests may wait
+// for an API server that is not there any more.
+func (s *Source) RestartFullPass() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cancelFullPass != nil {
+		s.cancelFullPass()
+	}
+}
+
+// fullPassBegins takes what ends the quorum read that begins.
+func (s *Source) fullPassBegins(cancel context.CancelFunc) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cancelFullPass = cancel
+}
+
+// RanBackwards returns what shows that etcd was restored since the caches were built, ""
+// if nothing does: its revision, or, where that has grown past the old one or was
+// bumped, an object at an older resourceVersion than before. Without caches there is
+// nothing to compare with.
+func (s *Source) RanBackwards(ctx context.Context) (why string, err error) {
+	session := s.session()
+	if session == nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.unreportedRestore(), nil
+	}
+	if why, err = s.backwards(ctx, session); why == "" && err == nil {
+		why, err = s.olderObject(ctx, session)
+	}
+	if err != nil {
+		return "", err
+	}
+	return why, nil
+}
+
+// RecordRestore takes in that etcd was restored, and when the API server last answered
+// before, by its clock, zero if that is not known: the next full pass reports it, and
+// the caches are rebuilt.
+func (s *Source) RecordRestore(why string, intact time.Time) {
+	s.mu.Lock()
+	s.restored, s.intact, s.restoreNoticedAt = why, intact, s.Now()
+	s.mu.Unlock()
+	s.Rebuild(why)
+}
+
+// takeRestore returns the restore that no full pass has reported yet, which this one does.
+func (s *Source) takeRestore() (why string, intact time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	why = s.unreportedRestore()
+	intact = s.intact // after that, which may have cleared it
+	s.restored, s.intact = "", time.Time{}
+	return why, intact
+}
+
+// unreportedRestore is what showed that etcd was restored, and no full pass has reported
+// yet. A replica that does not lead makes none, and a restore of long ago is not new when
+// it begins to: the leader of then has reported it. The caller holds mu.
+func (s *Source) unreportedRestore() string {
+	if s.Now().Sub(s.restoreNoticedAt) > missedFor {
+		s.restored, s.intact = "", time.Time{}
+	}
+	return s.restored
+}
+
+// olderObject names an object that is older now than the caches have had it. Only kinds
+// are asked for of which there are few objects, or that change all the time.
+func (s *Source) olderObject(ctx context.Context, session *cacheSession) (why string, err error) {
+	asked := []string{
+		ippool.PoolResource.Resource, v1alpha1.Resource().Resource, core("nodes").Resource,
+		coordinationv1.SchemeGroupVersion.WithResource("leases").Resource,
+	}
+	for _, k := range session.kinds {
+		resource := k.resource.Resource
+		if !slices.Contains(asked, resource) {
+			continue
+		}
+		cached := session.view.versions(resource) // before what is read, so that it cannot be newer
+		now, err := s.cluster.Versions(ctx, k.resource, k.where["metadata.namespace"])
+		if err != nil {
+			return "", err
+		}
+		for name, was := range cached {
+			if is, there := now[name]; there && is.UID == was.UID && kube.Older(is.ResourceVersion, was.ResourceVersion) {
+				return fmt.Sprintf("%s %s is at resourceVersion %s after %s", resource, name, is.ResourceVersion, was.ResourceVersion), nil
+			}
+		}
+	}
+	return "", nil
+}
+
+func (v *view) versions(resource string) map[types.NamespacedName]kube.Version {
+	v.mu.Lock()
+	objects := maps.Clone(v.objects[resource])
+	v.mu.Unlock()
+	found := make(map[types.NamespacedName]kube.Version, len(objects))
+	for name, i := range objects {
+		found[name] = kube.Version{UID: i.UID, ResourceVersion: i.ResourceVersion}
+	}
+	return found
+}

@@ -1,0 +1,199 @@
+package snapshot
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	kjson "sigs.k8s.io/json"
+
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/podstate"
+)
+
+// groupOf is the API group of a kind that is read; ok is false for the others.
+func groupOf(kind string) (group string, ok bool) {
+	switch kind {
+	case "IPPool", "OverlappingRangeIPReservation", "NodeSlicePool":
+		return ippool.PoolResource.Group, true
+	case "NetworkAttachmentDefinition":
+		return ippool.NADResource.Group, true
+	case "SandboxReport":
+		return v1alpha1.Resource().Group, true
+	case "Lease":
+		return coordinationv1.GroupName, true
+	case "Pod", "Node", "Namespace":
+		return corev1.GroupName, true
+	}
+	return "", false
+}
+
+// add takes in an object. One that cannot be read is reported, and is never taken for one
+// that does not exist.
+func (f *Folder) add(o *object) {
+	kind := o.kind
+	if group, ok := groupOf(kind); ok && schema.FromAPIVersionAndKind(o.apiVersion, kind).Group != group {
+		kind = "other" // Calico, for one, has IPPools of its own
+	}
+	first, duplicate := f.seenIn[o.ref()]
+	if duplicate && (kind == "IPPool" || kind == "OverlappingRangeIPReservation") {
+		f.unreadable = append(f.unreadable, fmt.Sprintf("%s: %s stands in %s already; that one counts", o.file.path, o.ref(), first))
+		return
+	}
+	if !duplicate {
+		f.seenIn[o.ref()] = o.file.path
+	}
+	if err := f.addKind(kind, o, first); err != nil {
+		f.unreadable = append(f.unreadable, fmt.Sprintf("%s: %s %s/%s: %v", o.file.path, o.kind, o.namespace, o.name, err))
+	}
+}
+
+// addKind takes in an object of a kind; first is the file that has another copy of it, ""
+// if none has. The error says why it cannot be read.
+func (f *Folder) addKind(kind string, o *object, first string) error {
+	switch kind {
+	case "IPPool":
+		return f.addPool(o)
+	case "OverlappingRangeIPReservation":
+		return f.addReservation(o)
+	case "NetworkAttachmentDefinition":
+		return f.addNAD(o, first)
+	case "Namespace":
+		ns := &metav1.PartialObjectMetadata{}
+		err := decode(o.text, ns)
+		f.namespaces[o.name] = ns.Annotations
+		return err
+	case "Pod":
+		return f.addPod(o, first)
+	case "Node":
+		return f.addNode(o, first)
+	case "Lease":
+		return f.addLease(o)
+	case "SandboxReport":
+		return f.addReport(o, first)
+	case "NodeSlicePool":
+		// It names the present node of a slice, which may not be the one that
+		// made the entries: the pools' names are what counts.
+		return nil
+	case "":
+		return errors.New("no kind: not a Kubernetes object")
+	}
+	f.ignored++
+	return nil
+}
+
+func (f *Folder) addPool(o *object) error {
+	p, err := ippool.DecodePool(o.text)
+	if err != nil {
+		return err
+	}
+	p.ResourceVersion = cmp.Or(p.ResourceVersion, noVersion)
+	f.pools = append(f.pools, pool{p, o})
+	return nil
+}
+
+func (f *Folder) addReservation(o *object) error {
+	r, err := ippool.DecodeReservation(o.text)
+	if err != nil {
+		return err
+	}
+	f.reservations = append(f.reservations, reservation{r, o})
+	return nil
+}
+
+func (f *Folder) addNAD(o *object, first string) error {
+	id := types.NamespacedName{Namespace: o.namespace, Name: o.name}
+	n, err := ippool.DecodeNAD(o.text)
+	if err == nil && first != "" && differs(f.nads[id], n) {
+		n = &ippool.NAD{Namespace: n.Namespace, Name: n.Name, Problem: f.recordDuplicate(o, first)}
+	}
+	f.nads[id] = n
+	return err
+}
+
+func (f *Folder) addPod(o *object, first string) error {
+	pod := &corev1.Pod{}
+	if err := decode(o.text, pod); err != nil {
+		id := types.NamespacedName{Namespace: o.namespace, Name: o.name}
+		f.pods[id] = &podstate.Pod{NamespacedName: id, UID: o.uid, Phase: podstate.Live, Status: podstate.StatusUnreadable}
+		return err
+	}
+	p := podstate.ReadPod(pod)
+	if old := f.pods[p.NamespacedName]; first != "" && differs(old, p) {
+		p.Disputed = f.recordDuplicate(o, first)
+		p.Interfaces = slices.Concat(old.Interfaces, p.Interfaces) // whichever it carries is not free
+	}
+	f.pods[p.NamespacedName] = p
+	return nil
+}
+
+func (f *Folder) addNode(o *object, first string) error {
+	node := &corev1.Node{}
+	if err := decode(o.text, node); err != nil {
+		head := &metav1.PartialObjectMetadata{}
+		_ = decode(o.text, head) // of the labels those that can be read
+		f.nodes[o.name] = &podstate.Node{Name: o.name, Labels: head.Labels}
+		return err
+	}
+	n := podstate.ReadNode(node)
+	if first != "" && differs(f.nodes[n.Name], n) {
+		f.recordDuplicate(o, first)
+		n = &podstate.Node{Name: n.Name, Labels: n.Labels} // not Ready, and nothing is proven of it
+	}
+	f.nodes[node.Name] = n
+	return nil
+}
+
+func (f *Folder) addLease(o *object) error {
+	lease := &coordinationv1.Lease{}
+	err := decode(o.text, lease)
+	if err != nil {
+		lease = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: o.namespace, Name: o.name}}
+		lease.Spec.RenewTime = &metav1.MicroTime{} // there is one, and it makes no report fresh
+	}
+	f.leases = append(f.leases, lease)
+	return err
+}
+
+func (f *Folder) addReport(o *object, first string) error {
+	report := &v1alpha1.SandboxReport{}
+	err := decode(o.text, report)
+	if err == nil && report.Name == "" {
+		err = errors.New("metadata.name is missing")
+	}
+	if err != nil {
+		f.badReport = true
+		return err
+	}
+	switch at := slices.IndexFunc(f.reports, func(r *v1alpha1.SandboxReport) bool { return r.Name == report.Name }); {
+	case at < 0:
+		f.reports = append(f.reports, report)
+	case differs(f.reports[at], report):
+		f.recordDuplicate(o, first)
+		f.disputedReports = append(f.disputedReports, report.Name)
+	}
+	return nil
+}
+
+// recordDuplicate reports that the folder has an object with two contents, of which neither
+// is relied upon.
+func (f *Folder) recordDuplicate(o *object, first string) string {
+	text := fmt.Sprintf("%s %s/%s: %s and %s have it, and differ; leave the one that is right", o.kind, o.namespace, o.name, first, o.file.path)
+	f.unreadable = append(f.unreadable, text)
+	return text
+}
+
+// differs reports whether two copies of an object are not the same.
+func differs[T any](a, b *T) bool { return a != nil && !reflect.DeepEqual(a, b) }
+
+func decode(text []byte, into any) error {
+	return kjson.UnmarshalCaseSensitivePreserveInts(text, into)
+}
