@@ -4,11 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
-	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -34,64 +32,17 @@ func (b *batch) attempt(ctx context.Context, todo []*releaseAttempt, try int) (l
 	if err != nil || len(ready.items) == 0 {
 		return ready.items, err
 	}
-	left = ready.items
-	var began, read time.Time
-	asked := b.Clock.Now()
-	err = b.Writer.Hold(ctx, b.namespace, b.leases, func(ctx context.Context, h *Hold) error {
-		began = b.Clock.Now()
-		// The wait for the Lease may have been long.
-		if err := b.refresh(ctx); err != nil {
-			return err
-		}
-		if !h.Until.IsZero() { // what that took is not taken from the work
-			h.Until = h.Until.Add(b.Clock.Since(began))
-		}
-		var conflict error
-		// The Lease does not keep those out who write without it: after a conflict
-		// the pool is read again once before the Lease is given back.
-		for round := range 2 {
-			work, without := covered(left, h, func(t *releaseAttempt) []string { return t.leases })
-			if len(work) == 0 {
-				return cmp.Or(conflict, errLeaseMissing)
-			}
-			still, changed, err := b.recheck(ctx, work, try > 1 || round > 0)
-			if err != nil {
-				left = slices.Concat(changed, still, without)
-				return err
-			}
-			read = b.Clock.Now()
-			failed, err := b.write(ctx, h, still, ready)
-			left = slices.Concat(failed, changed, without)
-			if len(changed) > 0 {
-				b.invalidate() // they are read without the Lease
-				conflict = cmp.Or(conflict, fmt.Errorf("%w: pool %s", ErrConflict, changed[0].Object()))
-			}
-			if err != nil && !errors.Is(err, ErrConflict) {
-				return err
-			}
-			conflict = cmp.Or(err, conflict)
-			if len(failed) == 0 || err == nil || !h.mayBegin(ctx, b.Clock) {
-				break
-			}
-		}
-		if len(left) == 0 {
-			b.pace.fits(len(todo), b.Clock.Since(began))
-			return nil
-		}
-		return conflict
-	})
-	if !read.IsZero() {
-		b.Log.Debug("a hold of the Lease", "namespace", b.namespace, "leases", b.leases, "items", len(ready.items), "left", len(left),
-			"waited", began.Sub(asked), "read", read.Sub(began), "wrote", b.Clock.Since(read), "error", err)
-	}
-	if slices.ContainsFunc(left, (*releaseAttempt).begun) {
+	w := &heldRelease{batch: b, ready: ready, left: ready.items, size: len(todo), reread: try > 1, asked: b.Clock.Now()}
+	err = b.Writer.Hold(ctx, b.namespace, b.leases, w.run)
+	w.log(err)
+	if slices.ContainsFunc(w.left, (*releaseAttempt).begun) {
 		// A write failed after reservations were deleted: whatever proves live
 		// must have its own back at once, not at the next turn with the Lease.
-		if still, changed, checkErr := b.recheck(ctx, left, true); checkErr == nil {
-			left = slices.Concat(still, changed)
+		if still, changed, checkErr := b.recheck(ctx, w.left, true); checkErr == nil {
+			w.left = slices.Concat(still, changed)
 		}
 	}
-	return left, err
+	return w.left, err
 }
 
 // prepared is what is made ready before the Lease is taken.

@@ -169,26 +169,31 @@ func (b *batch) deleteReservations(ctx context.Context, h *Hold, items []*releas
 		of[res] = errs[i]
 	}
 	for _, t := range items {
-		t.failed = nil
-		for _, res := range t.reservations(leaving) {
-			derr, tried := of[res]
-			if !tried {
-				continue
-			}
-			// An error may hide that it is gone: then it must be put back all the same.
-			if t.Allocation != nil && !errors.Is(derr, ErrConflict) && !errors.Is(derr, ErrHoldSpent) {
-				t.noteDeleted(res)
-			}
-			t.unsure = t.unsure || derr != nil
-			t.failed = moreSevere(t.failed, derr)
-		}
-		if t.failed == nil {
+		if t.noteDeletes(t.reservations(leaving), of); t.failed == nil {
 			gone = append(gone, t)
 			continue
 		}
 		failed, err = append(failed, t), moreSevere(err, t.failed)
 	}
 	return failed, gone, err
+}
+
+// noteDeletes takes in what became of the deletes of an item's reservations: those that
+// were tried have an error or nil.
+func (t *releaseAttempt) noteDeletes(reservations []*ippool.Reservation, tried map[*ippool.Reservation]error) {
+	t.failed = nil
+	for _, res := range reservations {
+		err, ok := tried[res]
+		if !ok {
+			continue
+		}
+		// An error may hide that it is gone: then it must be put back all the same.
+		if t.Allocation != nil && !errors.Is(err, ErrConflict) && !errors.Is(err, ErrHoldSpent) {
+			t.noteDeleted(res)
+		}
+		t.unsure = t.unsure || err != nil
+		t.failed = moreSevere(t.failed, err)
+	}
 }
 
 // hasDeleted reports whether a reservation was deleted for the item for certain.

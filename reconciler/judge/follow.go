@@ -41,22 +41,7 @@ func (x *Index) changedBy(changes *Live) []netip.Addr {
 			}
 		}
 	}
-	latest := x.now
-	if changes.Now.After(latest) { // two API servers may have two clocks
-		latest = changes.Now
-	}
-	for name, now := range changes.Reports {
-		old := x.byNode[name]
-		if old != nil && now != nil && old.SandboxReport == now.SandboxReport && old.fresh == now.Fresh(latest) {
-			continue
-		}
-		if old != nil {
-			addressesOf(old.Report, add)
-		}
-		if now != nil {
-			addressesOf(now, add)
-		}
-	}
+	x.changedByReports(changes, add)
 	for name, now := range changes.Pools {
 		var before, after []ippool.Allocation
 		for _, p := range x.pools {
@@ -81,6 +66,25 @@ func (x *Index) changedBy(changes *Live) []netip.Addr {
 		}
 	}
 	return uniqueAddresses(found)
+}
+
+func (x *Index) changedByReports(changes *Live, add func(netip.Addr)) {
+	latest := x.now
+	if changes.Now.After(latest) { // two API servers may have two clocks
+		latest = changes.Now
+	}
+	for name, now := range changes.Reports {
+		old := x.byNode[name]
+		if old != nil && now != nil && old.SandboxReport == now.SandboxReport && old.fresh == now.Fresh(latest) {
+			continue
+		}
+		if old != nil {
+			addressesOf(old.Report, add)
+		}
+		if now != nil {
+			addressesOf(now, add)
+		}
+	}
 }
 
 func addressesOf(r *podstate.Report, f func(netip.Addr)) {

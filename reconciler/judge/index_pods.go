@@ -26,7 +26,7 @@ func (x *Index) addPods() {
 	}
 	number := uint32(0)
 	for pods := range slices.Chunk(x.pods, chunk) {
-		x.touched.pods(pods)
+		x.prefetched.pods(pods)
 		for _, p := range pods {
 			x.indexPod(number, p)
 			number++
@@ -37,8 +37,8 @@ func (x *Index) addPods() {
 
 // flushPods puts what was indexed of pods where it is looked up.
 func (x *Index) flushPods() {
-	x.byName.addAll(&x.names, &x.touched, func(int) {})
-	x.podsByAddress.addAll(&x.claimed, &x.touched, func(i int) { x.maybeConflicting = append(x.maybeConflicting, x.claimed.addresses[i]) })
+	x.byName.addAll(&x.names, &x.prefetched, func(int) {})
+	x.podsByAddress.addAll(&x.claimed, &x.prefetched, func(i int) { x.maybeConflicting = append(x.maybeConflicting, x.claimed.addresses[i]) })
 }
 
 // addPod reports whether the pod is on a node whose name was not known, where

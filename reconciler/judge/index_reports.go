@@ -49,7 +49,7 @@ func (x *Index) addReports() {
 	x.byContainerID, x.sandboxesByAddress = newLookup(ids), newLookup(addresses)
 	var byID, byAddress additions
 	for _, r := range x.o.Reports {
-		x.touched.report(r)
+		x.prefetched.report(r)
 		x.reports = append(x.reports, x.addReport(r, len(x.reportsByNumber), &byID, &byAddress))
 	}
 	slices.SortStableFunc(x.reports, func(a, b *report) int { return cmp.Compare(a.Name, b.Name) })
@@ -77,8 +77,8 @@ func (x *Index) addReport(r *podstate.Report, block int, byID, byAddress *additi
 		x.addReportEntry(number, r.Gone[i].ID, nil, false, byID, byAddress)
 		number++
 	}
-	x.byContainerID.addAll(byID, &x.touched, func(int) {})
-	x.sandboxesByAddress.addAll(byAddress, &x.touched, func(i int) { x.maybeConflicting = append(x.maybeConflicting, byAddress.addresses[i]) })
+	x.byContainerID.addAll(byID, &x.prefetched, func(int) {})
+	x.sandboxesByAddress.addAll(byAddress, &x.prefetched, func(i int) { x.maybeConflicting = append(x.maybeConflicting, byAddress.addresses[i]) })
 	for ; block*blockSize < int(number); block++ {
 		if block == len(x.reportsByNumber) {
 			x.reportsByNumber = append(x.reportsByNumber, nil)

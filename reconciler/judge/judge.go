@@ -69,7 +69,7 @@ func (x *Index) judgeRecorded() *verdicts {
 	w.ownedSandboxes = newBitSet(len(x.reportsByNumber) * blockSize)
 	for _, p := range x.pools {
 		for all := range slices.Chunk(p.Allocations, chunk) {
-			x.touchAllocations(all, &w.hashes)
+			x.prefetchAllocations(all, &w.hashes)
 			for i := range all {
 				w.allocation(p, &all[i], w.hashes.id[i], w.hashes.pod[i])
 			}

@@ -15,23 +15,23 @@ import (
 // chunk is how many objects are touched at a time: they must fit in its cache.
 const chunk = 128
 
-// changedHashes sums up what was touched, so that the reads are made.
-type changedHashes uint64
+// prefetched sums up what was touched, so that the reads are made.
+type prefetched uint64
 
-func (t *changedHashes) text(s string) {
+func (t *prefetched) text(s string) {
 	if len(s) > 0 {
-		*t += changedHashes(s[len(s)-1])
+		*t += prefetched(s[len(s)-1])
 	}
 }
 
-func (t *changedHashes) pods(pods []*podstate.Pod) {
+func (t *prefetched) pods(pods []*podstate.Pod) {
 	for _, p := range pods {
-		*t += changedHashes(len(p.Name)) + changedHashes(len(p.Interfaces)) + changedHashes(p.Phase)
+		*t += prefetched(len(p.Name)) + prefetched(len(p.Interfaces)) + prefetched(p.Phase)
 	}
 	for _, p := range pods {
 		t.text(p.Name)
 		for i := range p.Interfaces {
-			*t += changedHashes(len(p.Interfaces[i].Addresses))
+			*t += prefetched(len(p.Interfaces[i].Addresses))
 		}
 	}
 	for _, p := range pods {
@@ -39,18 +39,18 @@ func (t *changedHashes) pods(pods []*podstate.Pod) {
 			iface := &p.Interfaces[i]
 			t.text(iface.Network)
 			if len(iface.Addresses) > 0 {
-				*t += changedHashes(iface.Addresses[0].BitLen())
+				*t += prefetched(iface.Addresses[0].BitLen())
 			}
 		}
 	}
 }
 
-func (t *changedHashes) report(r *podstate.Report) {
+func (t *prefetched) report(r *podstate.Report) {
 	for i := range r.Sandboxes {
 		b := &r.Sandboxes[i]
 		t.text(b.ID)
 		if len(b.Addresses) > 0 {
-			*t += changedHashes(len(b.Addresses[0].IP))
+			*t += prefetched(len(b.Addresses[0].IP))
 		}
 	}
 	for i := range r.Sandboxes {
@@ -63,16 +63,16 @@ func (t *changedHashes) report(r *podstate.Report) {
 // hashes are what is looked up of a chunk of allocations.
 type hashes struct{ id, pod [chunk]uint64 }
 
-// allocations touches what allocations lead to, and hashes their names on the way.
-func (x *Index) touchAllocations(all []ippool.Allocation, h *hashes) {
-	t := &x.touched
+// prefetchAllocations reads what allocations lead to, and hashes their names on the way.
+func (x *Index) prefetchAllocations(all []ippool.Allocation, h *hashes) {
+	t := &x.prefetched
 	for i := range all {
 		t.text(all[i].ContainerID)
 		t.text(all[i].Owner.Name)
 	}
 	for i := range all {
 		h.id[i], h.pod[i] = x.text(all[i].ContainerID), x.name(all[i].Owner.Namespace, all[i].Owner.Name)
-		*t += x.byContainerID.touch(h.id[i]) + x.byName.touch(h.pod[i])
+		*t += x.byContainerID.prefetch(h.id[i]) + x.byName.prefetch(h.pod[i])
 	}
 	var entries [chunk]reportEntry
 	var pods [chunk]*podstate.Pod
@@ -90,10 +90,10 @@ func (x *Index) touchAllocations(all []ippool.Allocation, h *hashes) {
 	}
 	for i := range all {
 		if b := entries[i].sandbox; b != nil {
-			*t += changedHashes(len(b.ID)) + changedHashes(len(b.State))
+			*t += prefetched(len(b.ID)) + prefetched(len(b.State))
 		}
 		if p := pods[i]; p != nil {
-			*t += changedHashes(len(p.Name)) + changedHashes(len(p.Interfaces)) + changedHashes(p.Phase)
+			*t += prefetched(len(p.Name)) + prefetched(len(p.Interfaces)) + prefetched(p.Phase)
 		}
 	}
 	for i := range all {
@@ -106,10 +106,10 @@ func (x *Index) touchAllocations(all []ippool.Allocation, h *hashes) {
 			t.text(p.Name)
 			t.text(p.UID)
 			for k := range p.Interfaces {
-				*t += changedHashes(len(p.Interfaces[k].Addresses))
+				*t += prefetched(len(p.Interfaces[k].Addresses))
 			}
 			if len(p.IPs) > 0 {
-				*t += changedHashes(p.IPs[0].BitLen())
+				*t += prefetched(p.IPs[0].BitLen())
 			}
 		}
 	}
@@ -117,19 +117,19 @@ func (x *Index) touchAllocations(all []ippool.Allocation, h *hashes) {
 		if p := pods[i]; p != nil {
 			for k := range p.Interfaces {
 				if a := p.Interfaces[k].Addresses; len(a) > 0 {
-					*t += changedHashes(a[0].BitLen())
+					*t += prefetched(a[0].BitLen())
 				}
 			}
 		}
 	}
 }
 
-// touch reads where a hash is looked up.
-func (l *lookup) touch(hash uint64) changedHashes {
+// prefetch reads where a hash is looked up.
+func (l *lookup) prefetch(hash uint64) prefetched {
 	if len(l.slots) == 0 {
 		return 0
 	}
-	return changedHashes(l.slots[l.home(uint32(hash>>32))].tag)
+	return prefetched(l.slots[l.home(uint32(hash>>32))].tag)
 }
 
 // additions are numbers that go into a lookup together.
@@ -144,9 +144,9 @@ func (p *additions) add(hash uint64, number uint32) {
 }
 
 // addAll adds them, and calls shared for what shares a tag.
-func (l *lookup) addAll(p *additions, t *changedHashes, shared func(i int)) {
+func (l *lookup) addAll(p *additions, t *prefetched, shared func(i int)) {
 	for _, h := range p.hashes {
-		*t += l.touch(h)
+		*t += l.prefetch(h)
 	}
 	for i, h := range p.hashes {
 		if l.add(h, p.numbers[i]) {
