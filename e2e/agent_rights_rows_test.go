@@ -1,3 +1,5 @@
+//go:build !slow && !cluster
+
 package e2e
 
 import (
@@ -25,14 +27,6 @@ import (
 func ofOwnNodeOnly(kind, node, name string) string {
 	return fmt.Sprintf("a node agent may write the %s of its own node only: its token is of node %s, the object is named %s", kind, node, name)
 }
-
-const (
-	ofNoNode = "its token names no node"
-	noRight  = "cannot" // in what RBAC says
-	// What the API server says to whomever.
-	invalid   = "Invalid value"
-	otherName = "does not match the name on the URL"
-)
 
 func TestANodeAgentWritesTheReportAndTheLeaseOfItsOwnNodeOnly(t *testing.T) {
 	t.Parallel()

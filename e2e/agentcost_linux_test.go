@@ -1,8 +1,9 @@
+//go:build slow
+
 package e2e
 
 import (
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -15,15 +16,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/agent/cri/critest"
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
-	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
-
-func hashOf(r *v1alpha1.SandboxReport) string { return podstate.Hash(r) }
-
-func readAll(r io.Reader) (string, error) {
-	b, err := io.ReadAll(r)
-	return string(b), err
-}
 
 // TestAnAgentIsSmall measures an agent with 250 sandboxes that changes once a
 // second, beside one with 250 that does not change, and the size of a report of

@@ -1,3 +1,5 @@
+//go:build cluster
+
 package e2e
 
 import (
@@ -32,8 +34,6 @@ type installation struct {
 // soon is long enough for what events bring about, on a machine with three clusters
 // and two cores. How long it took is in the log.
 const soon = 20 * time.Second
-
-const productImage = "set-your-image.invalid/ip-reconcile:0.1.0"
 
 // install starts a cluster and installs the Deployment and the agents, with more
 // arguments for the reconciler. While the test lasts, a referee looks that no address

@@ -3,6 +3,7 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -18,6 +19,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/agent/cri/critest"
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
+	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
 // A madeUpNode is a node of which the test makes up everything that a node agent
@@ -152,4 +154,44 @@ func served(t testing.TB, address, path string) (status int, body string) {
 	_, err = fmt.Fprint(&text, try(readAll(resp.Body)).must(t))
 	check(t, err)
 	return resp.StatusCode, text.String()
+}
+
+func hashOf(r *v1alpha1.SandboxReport) string { return podstate.Hash(r) }
+
+func readAll(r io.Reader) (string, error) {
+	b, err := io.ReadAll(r)
+	return string(b), err
+}
+
+// owned makes up a node's sandbox for a pod that the real plugin gave addresses.
+func (n *madeUpNode) owned(t testing.TB, p *pod) critest.Sandbox {
+	t.Helper()
+	b := critest.Sandbox{
+		ID: p.sandbox.ID, Namespace: p.Namespace, Name: p.Name, UID: string(p.UID),
+		CreatedAt: time.Now().Add(-time.Hour), NetNS: filepath.Join(n.netns, p.sandbox.ID[:12]),
+	}
+	check(t, os.WriteFile(b.NetNS, nil, 0o600))
+	n.cache(t, b, "eth0", map[string]any{"cniVersion": "1.0.0", "name": "podnet", "type": "bridge", "ipam": map[string]any{"type": "host-local"}}, "172.16.0.9/24")
+	for _, a := range p.addresses() {
+		n.whereabouts(t, b, a.Range, a.IP)
+	}
+	return b
+}
+
+// another makes up a sandbox of no interest, whose namespace shows that the folder
+// of namespaces is the node's.
+func (n *madeUpNode) another(t testing.TB) critest.Sandbox {
+	return n.box(t, 900, "10.9.0.0/24", "10.9.0.9")
+}
+
+// forget removes a sandbox's files, as DEL and the end of its namespace do.
+func (n *madeUpNode) forget(t testing.TB, b critest.Sandbox) {
+	t.Helper()
+	for _, dir := range []string{n.results, n.multus, filepath.Join(n.multus, "results")} {
+		files := try(filepath.Glob(filepath.Join(dir, "*"+b.ID+"*"))).must(t)
+		for _, f := range files {
+			check(t, os.Remove(f))
+		}
+	}
+	check(t, os.Remove(b.NetNS))
 }

@@ -303,3 +303,12 @@ func contains(t testing.TB, what, text string, parts ...string) {
 		}
 	}
 }
+
+// places lists the places of items.
+func places(items []item) string {
+	var all []string
+	for _, i := range items {
+		all = append(all, i.place())
+	}
+	return strings.Join(all, ", ")
+}

@@ -1,3 +1,5 @@
+//go:build !slow && !cluster
+
 package e2e
 
 import (
@@ -37,15 +39,6 @@ func TestWhereaboutsOwnReconcilerBesideOursIsWarnedOf(t *testing.T) {
 	containsNot(t, "what is said when it is scaled to nothing", s.product(t, "check").stderr, "whereabouts-reconciler")
 	s.mustKubectl(t, "delete", "-n", "kube-system", "daemonset/whereabouts")
 	warned(t, "nobody", false)
-}
-
-func (s *stage) mustKubectl(t testing.TB, args ...string) string {
-	t.Helper()
-	out, errs, err := s.Kubectl(t.Context(), args...)
-	if err != nil {
-		t.Fatalf("kubectl %v: %v\n%s", args, err, errs)
-	}
-	return out
 }
 
 func containsNot(t testing.TB, what, text string, parts ...string) {

@@ -1,3 +1,5 @@
+//go:build slow
+
 package e2e
 
 import (
@@ -206,11 +208,6 @@ func TestWhileContainerdIsDeadItsNodeIsUnheard(t *testing.T) {
 // address in 10.1.0.0/24.
 func of(i int, verdict string) []string {
 	return []string{fmt.Sprint("10.1.0.0-24 10.1.0.", i), verdict, fmt.Sprint("reservation 10.1.0.", i), verdict}
-}
-
-// entryAndReservation are where an address in 10.1.0.0/24 is stored, for lost.
-func entryAndReservation(i int) []string {
-	return []string{fmt.Sprint("10.1.0.0-24 ", i), fmt.Sprint("reservation 10.1.0.", i)}
 }
 
 // end returns what ends a sandbox behind containerd's back: its process and its
