@@ -9,8 +9,9 @@ import (
 // What is found of some addresses alone, under the Lease, is what a look at everything
 // finds of them.
 func TestWhatStandsIsWhatALookAtEverythingFinds(t *testing.T) {
+	t.Parallel()
 	kinds := map[Kind]int{}
-	for seed := range uint64(6000) {
+	for seed := range seeds(6000) {
 		x, o, policy := amendedAtRandom(chance{rand.New(rand.NewPCG(seed, 4))})
 		all := Judge(o, policy).Findings
 		m := &repairs{basis: basis{x: x}}
@@ -32,7 +33,7 @@ func TestWhatStandsIsWhatALookAtEverythingFinds(t *testing.T) {
 		}
 	}
 	for _, kind := range []Kind{Unrecorded, Misrecorded, MissingReservation} {
-		if kinds[kind] < 5 {
+		if kinds[kind] < int(seeds(5)) {
 			t.Errorf("%d findings of kind %s: the scenes show too little", kinds[kind], kind)
 		}
 	}
