@@ -39,7 +39,7 @@ func TestAnAgentBesideAnOlderCRDSaysSoAndVouchesForNothing(t *testing.T) {
 	s.stores(t, "machine", false)
 
 	n := newMadeUpNode(t, "worker-1", critest.Containerd)
-	n.Set(n.box(t, 1, "10.1.0.0/24", "10.1.0.1"))
+	n.Set(n.sandbox(t, 1, "10.1.0.0/24", "10.1.0.1"))
 	a := n.agent(t, s.Kubeconfig())
 	s.reported(t, "worker-1", "one sandbox", func(r *v1alpha1.SandboxReport) bool { return len(r.Sandboxes) == 1 })
 	eventually(t, "the agent to say why", func() bool {

@@ -169,16 +169,16 @@ func (a *agent) renew() error {
 	return err
 }
 
-// box is the pod's sandbox as a runtime lists it, with what its CNI cache says.
-func (p *pod) box(state v1alpha1.SandboxState) v1alpha1.Sandbox {
+// listed is the pod's sandbox as a runtime lists it, with what its CNI cache says.
+func (p *pod) listed(state v1alpha1.SandboxState) v1alpha1.Sandbox {
 	return v1alpha1.Sandbox{
 		ID: p.sandbox.ID, Namespace: p.Namespace, Name: p.Name, UID: string(p.UID), State: state, Addresses: p.addresses(),
 	}
 }
 
-// stopped is box where the network is closed.
+// stopped is listed where the network is closed.
 func (p *pod) stopped() v1alpha1.Sandbox {
-	b := p.box(v1alpha1.SandboxNotReady)
+	b := p.listed(v1alpha1.SandboxNotReady)
 	b.NetworkClosed = ptr.To(true)
 	return b
 }

@@ -57,7 +57,7 @@ func TestTheClockOfANodeReleasesNothing(t *testing.T) {
 }
 
 // inProcess runs the agent in the test's own process, with a clock of its own.
-func (n *madeUpNode) inProcess(t testing.TB, s *stage, clock func() time.Time) {
+func (n *fakeNode) inProcess(t testing.TB, s *stage, clock func() time.Time) {
 	t.Helper()
 	config := try(clientcmd.BuildConfigFromFlags("", s.Kubeconfig())).must(t)
 	store := try(nodeagent.NewAPI(config, n.name, harness.LeaseNamespace)).must(t)

@@ -24,7 +24,7 @@ import (
 func TestAnAgentIsSmall(t *testing.T) {
 	t.Parallel()
 	s := newStageWithReports(t, "idle", "busy", "large")
-	const boxes, seconds = 250, 45
+	const sandboxes, seconds = 250, 45
 	var mu sync.Mutex
 	calls := map[string]int{}
 	p := &proxy{before: func(r *http.Request) int {
@@ -39,15 +39,15 @@ func TestAnAgentIsSmall(t *testing.T) {
 	}}
 	through := p.start(t, s)
 	idle, busy, large := newMadeUpNode(t, "idle", critest.Containerd), newMadeUpNode(t, "busy", critest.Containerd), newMadeUpNode(t, "large", critest.Containerd)
-	fill := func(n *madeUpNode, count int) (all []critest.Sandbox) {
+	fill := func(n *fakeNode, count int) (all []critest.Sandbox) {
 		for i := range count {
-			all = append(all, n.box(t, i, "10.1.0.0/16", fmt.Sprintf("10.1.%d.%d", i/250, 1+i%250)))
+			all = append(all, n.sandbox(t, i, "10.1.0.0/16", fmt.Sprintf("10.1.%d.%d", i/250, 1+i%250)))
 		}
 		n.Set(all...)
 		return all
 	}
-	fill(idle, boxes)
-	all := fill(busy, boxes)
+	fill(idle, sandboxes)
+	all := fill(busy, sandboxes)
 	fill(large, 500)
 
 	quiet, working, big := idle.agent(t, through), busy.agent(t, s.Kubeconfig()), large.agent(t, s.Kubeconfig())
@@ -66,7 +66,7 @@ func TestAnAgentIsSmall(t *testing.T) {
 	began := time.Now()
 	for i := range seconds {
 		next := append([]critest.Sandbox{}, all[1:]...)
-		all = append(next, busy.box(t, boxes+i, "10.1.0.0/16", fmt.Sprintf("10.1.100.%d", 1+i)))
+		all = append(next, busy.sandbox(t, sandboxes+i, "10.1.0.0/16", fmt.Sprintf("10.1.100.%d", 1+i)))
 		busy.Set(all...)
 		time.Sleep(time.Until(began.Add(time.Duration(i+1) * time.Second))) // the load is one change a second
 	}
@@ -75,7 +75,7 @@ func TestAnAgentIsSmall(t *testing.T) {
 		used := cpuTime(t, c) - cpu[c]
 		resident, file := residentMemory(t, c)
 		t.Logf("%d sandboxes, %s: %.2f %% of a core, %.1f MiB resident (%.1f MiB of it the program's file)",
-			boxes, name, 100*used.Seconds()/took.Seconds(), resident, file)
+			sandboxes, name, 100*used.Seconds()/took.Seconds(), resident, file)
 		if resident > 30 {
 			t.Errorf("%s: %.1f MiB resident", name, resident)
 		}

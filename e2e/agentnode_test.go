@@ -100,7 +100,7 @@ func TestEntriesOfOtherProgramsCostOnlyThemselves(t *testing.T) {
 	t.Parallel()
 	s := newStageWithReports(t, "worker-1")
 	n := newMadeUpNode(t, "worker-1", critest.Containerd)
-	good := n.box(t, 1, "10.1.0.0/24", "10.1.0.1")
+	good := n.sandbox(t, 1, "10.1.0.0/24", "10.1.0.1")
 	n.Set(good)
 	half, huge := strings.Repeat("a", 64), strings.Repeat("b", 64)
 	check(t, os.WriteFile(filepath.Join(n.results, "podnet-"+half+"-eth0"), []byte(`{"kind":"cniCacheV1","containerId":"`), 0o600))

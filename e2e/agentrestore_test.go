@@ -20,10 +20,10 @@ import (
 func TestAfterARestoreOfEtcdEveryAgentWritesAnew(t *testing.T) {
 	t.Parallel()
 	s := newStageWithReports(t, "worker-1", "worker-2")
-	nodes := map[string]*madeUpNode{}
+	nodes := map[string]*fakeNode{}
 	for _, name := range []string{"worker-1", "worker-2"} {
 		n := newMadeUpNode(t, name, critest.Containerd)
-		n.Set(n.box(t, 1, "10.1.0.0/24", "10.1.0.1"))
+		n.Set(n.sandbox(t, 1, "10.1.0.0/24", "10.1.0.1"))
 		n.agent(t, s.Kubeconfig())
 		nodes[name] = n
 	}
@@ -34,8 +34,8 @@ func TestAfterARestoreOfEtcdEveryAgentWritesAnew(t *testing.T) {
 
 	// What comes after the backup: a sandbox that the reports name, and a leak.
 	one := nodes["worker-1"]
-	late := one.box(t, 2, "10.1.0.0/24", "10.1.0.2")
-	one.Set(one.box(t, 1, "10.1.0.0/24", "10.1.0.1"), late)
+	late := one.sandbox(t, 2, "10.1.0.0/24", "10.1.0.2")
+	one.Set(one.sandbox(t, 1, "10.1.0.0/24", "10.1.0.1"), late)
 	s.reported(t, "worker-1", "the late sandbox", func(r *v1alpha1.SandboxReport) bool { return stateIn(r, late.ID) == "Ready" })
 	s.fresh(t, "worker-1")
 	eventually(t, "worker-2 to renew after that", func() bool {
@@ -65,13 +65,13 @@ func TestNothingIsReleasedBeforeEveryAgentHasWrittenSinceARestore(t *testing.T) 
 	t.Parallel()
 	s := newStageWithReports(t, "worker-1", "worker-2")
 	one, two := newMadeUpNode(t, "worker-1", critest.Containerd), newMadeUpNode(t, "worker-2", critest.Containerd)
-	gone := one.box(t, 3, "10.1.0.0/24", "10.1.0.77")
-	one.Set(one.box(t, 1, "10.1.0.0/24", "10.1.0.1"), gone)
-	two.Set(two.box(t, 2, "10.1.0.0/24", "10.1.0.2"))
+	gone := one.sandbox(t, 3, "10.1.0.0/24", "10.1.0.77")
+	one.Set(one.sandbox(t, 1, "10.1.0.0/24", "10.1.0.1"), gone)
+	two.Set(two.sandbox(t, 2, "10.1.0.0/24", "10.1.0.2"))
 	one.agent(t, s.Kubeconfig())
 	s.reported(t, "worker-1", "two sandboxes", func(r *v1alpha1.SandboxReport) bool { return len(r.Sandboxes) == 2 })
 	one.forget(t, gone)
-	one.Set(one.box(t, 1, "10.1.0.0/24", "10.1.0.1"))
+	one.Set(one.sandbox(t, 1, "10.1.0.0/24", "10.1.0.1"))
 	s.reported(t, "worker-1", "one of them gone", func(r *v1alpha1.SandboxReport) bool { return stateIn(r, gone.ID) == "Gone" })
 	// The other agent is cut off from the API server when etcd comes back.
 	var cut atomic.Bool

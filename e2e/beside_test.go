@@ -28,7 +28,7 @@ func (m *match) passes() { time.Sleep(twoPasses) }
 
 // settled waits until what leaked is freed, or two passes were made.
 func (m *match) settled() {
-	within(twoPasses, time.Second, func() bool { return len(m.referee.ruling().Leaked) == 0 })
+	within(twoPasses, time.Second, func() bool { return len(m.oracle.report().Leaked) == 0 })
 }
 
 // everyMinute is the shortest that a cron expression can say.
@@ -57,7 +57,7 @@ func TestBesideUpstreamInACluster(t *testing.T) {
 					check(t, m.CreateNAD(t.Context(), simple("red", "10.2.0.0/24")))
 					s.play(t, m)
 					m.settled()
-					saw := m.referee.ruling()
+					saw := m.oracle.report()
 					t.Log(saw)
 					rows[n][k] = row(s.name, c.name, saw, m.saw)
 					if k == 0 && len(saw.Wrong)+len(saw.Leaked) > 0 {
@@ -75,7 +75,7 @@ func begins(scenario, contender string) string {
 	return fmt.Sprintf("| %s | %s |", scenario, contender)
 }
 
-func row(scenario, contender string, saw ruling, remarks []string) string {
+func row(scenario, contender string, saw oracleReport, remarks []string) string {
 	took := "–"
 	if n := len(saw.Freed); n > 0 {
 		took = fmt.Sprintf("%.0f s", saw.Freed[n-1].Seconds())

@@ -28,10 +28,10 @@ func TestInAClusterWhereaboutsOwnDeploymentWorksWithOurImage(t *testing.T) {
 			{"op": "add", "path": "/spec/template/spec/nodeSelector", "value": {"kubernetes.io/hostname": "worker-1"}}]`)
 	i.mustKubectl(t, "set", "image", "-n", "kube-system", "deployment/whereabouts-reconciler", "whereabouts-reconciler="+productImage)
 	i.rolledOut(t, "deployment/whereabouts-reconciler")
-	t.Cleanup(func() { i.referee.finds(t) })
+	t.Cleanup(func() { i.oracle.check(t) })
 	i.lost(t, before)
 
-	i.whole.Worker("worker-2").PowerOff()
+	i.cluster.Worker("worker-2").PowerOff()
 	i.mustKubectl(t, "wait", "--for=condition=Ready=Unknown", "--timeout=60s", "node/worker-2")
 	i.lost(t, before)
 	i.outOfService(t, "worker-2")

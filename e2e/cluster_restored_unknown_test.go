@@ -27,7 +27,7 @@ func TestInAClusterARestoreWithAnAgentDownEndangersTheAddressesOfThatNodeAlone(t
 	i.told(t, kept)
 	i.leader(t)
 	i.agentsOn(t, `"worker-1"`)
-	snapshot := try(i.whole.Snapshot()).must(t)
+	snapshot := try(i.cluster.Snapshot()).must(t)
 	known := i.running(t, i.create(t, "known", "worker-1", pods)...)
 	unknown := i.running(t, i.create(t, "unknown", "worker-2", pods)...)
 	i.told(t, known...)
@@ -63,7 +63,7 @@ func TestInAClusterARestoreThatLosesTheReconcilerIsToldByTheAgentsAndMendedByHan
 	i := install(t, 2)
 	check(t, i.CreateNAD(t.Context(), blue))
 	i.mustKubectl(t, "delete", "deployment", "-n", "kube-system", "ip-reconcile", "--cascade=foreground")
-	snapshot := try(i.whole.Snapshot()).must(t)
+	snapshot := try(i.cluster.Snapshot()).must(t)
 	i.deploy(t)
 	i.leader(t)
 	phantoms := i.running(t, i.create(t, "phantom", "", pods)...)
@@ -77,7 +77,7 @@ func TestInAClusterARestoreThatLosesTheReconcilerIsToldByTheAgentsAndMendedByHan
 	if _, err := i.Client().AppsV1().Deployments(metav1.NamespaceSystem).Get(t.Context(), "ip-reconcile", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Fatalf("the reconciler is there: %v", err)
 	}
-	for _, w := range i.whole.Workers {
+	for _, w := range i.cluster.Workers {
 		i.reported(t, w.Name, "that etcd was restored", func(r *v1alpha1.SandboxReport) bool { return r.Annotations[v1alpha1.RestoreAnnotation] != "" })
 	}
 	twice := i.sharing(t, atRisk, early...)
@@ -99,12 +99,12 @@ func (i *installation) agentsOn(t *testing.T, worker string) {
 	i.rolledOut(t, "daemonset/ip-reconcile-agent")
 }
 
-// excuse has the referee excuse the addresses of pods.
+// excuse has the oracle excuse the addresses of pods.
 func (i *installation) excuse(t *testing.T, pods ...*corev1.Pod) (atRisk []netip.Addr) {
 	t.Helper()
 	for _, p := range pods {
 		atRisk = append(atRisk, addressOn(t, p, "net1"))
-		i.referee.excuses(addressOn(t, p, "net1"))
+		i.oracle.ignores(addressOn(t, p, "net1"))
 	}
 	return atRisk
 }

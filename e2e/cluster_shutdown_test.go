@@ -16,7 +16,7 @@ func TestInAClusterAPodThatAShutdownEndsLosesItsAddressAndNotBefore(t *testing.T
 	t.Parallel()
 	i := install(t, 2)
 	check(t, i.CreateNAD(t.Context(), blue))
-	worker, pods := i.whole.Worker("worker-2"), i.Client().CoreV1().Pods("default")
+	worker, pods := i.cluster.Worker("worker-2"), i.Client().CoreV1().Pods("default")
 	check(t, worker.LoseDELs(true))
 	check(t, worker.Kubelet.Stop())
 	check(t, worker.MindShutdowns(40*time.Second, 15*time.Second))

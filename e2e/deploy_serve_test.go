@@ -21,7 +21,7 @@ func TestTheRightsOfTheDeploymentSufficeToServe(t *testing.T) {
 	equal(t, "the leader's Lease is held", s.heldBy(t, "ip-reconcile") != "", true)
 
 	stopped := s.up(t, "worker-1", "stopped", blue)
-	node.says(t, stopped.box(v1alpha1.SandboxReady))
+	node.says(t, stopped.listed(v1alpha1.SandboxReady))
 	stopped.forceDelete(t)
 	node.says(t, stopped.stopped())
 	s.freed(t, promptly, "10.1.0.0-24", "1")

@@ -17,9 +17,9 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
-// A meddler stands between the reconciler and the API server, and makes
+// A faultInjector stands between the reconciler and the API server, and makes
 // something happen at an exact moment. n counts from 1; do is the real call.
-type meddler struct {
+type faultInjector struct {
 	*kube.Cluster
 	onHold   func(n int) // after the first look, before the Lease is asked for
 	onFresh  func(n int) // after a fresh look, before anything is written
@@ -31,7 +31,7 @@ type meddler struct {
 	counts map[string]int
 }
 
-func (m *meddler) count(what string) int {
+func (m *faultInjector) count(what string) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.counts == nil {
@@ -41,14 +41,14 @@ func (m *meddler) count(what string) int {
 	return m.counts[what]
 }
 
-func (m *meddler) Hold(ctx context.Context, namespace string, leases []string, work func(context.Context, *reconciler.Hold) error) error {
+func (m *faultInjector) Hold(ctx context.Context, namespace string, leases []string, work func(context.Context, *reconciler.Hold) error) error {
 	if n := m.count("hold"); m.onHold != nil {
 		m.onHold(n)
 	}
 	return m.Cluster.Hold(ctx, namespace, leases, work)
 }
 
-func (m *meddler) Fresh(ctx context.Context, o *reconciler.Observation, what reconciler.Need) (*reconciler.Live, error) {
+func (m *faultInjector) Fresh(ctx context.Context, o *reconciler.Observation, what reconciler.Need) (*reconciler.Live, error) {
 	fresh, err := m.Cluster.Fresh(ctx, o, what)
 	if n := m.count("fresh"); m.onFresh != nil {
 		m.onFresh(n)
@@ -56,7 +56,7 @@ func (m *meddler) Fresh(ctx context.Context, o *reconciler.Observation, what rec
 	return fresh, err
 }
 
-func (m *meddler) DeleteReservation(ctx context.Context, r *ippool.Reservation) error {
+func (m *faultInjector) DeleteReservation(ctx context.Context, r *ippool.Reservation) error {
 	do := func() error { return m.Cluster.DeleteReservation(ctx, r) }
 	if n := m.count("delete"); m.onDelete != nil {
 		return m.onDelete(n, r, do)
@@ -64,7 +64,7 @@ func (m *meddler) DeleteReservation(ctx context.Context, r *ippool.Reservation) 
 	return do()
 }
 
-func (m *meddler) PatchPool(ctx context.Context, p *ippool.Pool, patch []byte) (version string, err error) {
+func (m *faultInjector) PatchPool(ctx context.Context, p *ippool.Pool, patch []byte) (version string, err error) {
 	do := func() error {
 		version, err = m.Cluster.PatchPool(ctx, p, patch)
 		return err
@@ -75,7 +75,7 @@ func (m *meddler) PatchPool(ctx context.Context, p *ippool.Pool, patch []byte) (
 	return version, do()
 }
 
-func (m *meddler) CreateReservation(ctx context.Context, o *unstructured.Unstructured) error {
+func (m *faultInjector) CreateReservation(ctx context.Context, o *unstructured.Unstructured) error {
 	do := func() error { return m.Cluster.CreateReservation(ctx, o) }
 	if n := m.count("create"); m.onCreate != nil {
 		return m.onCreate(n, do)
@@ -86,7 +86,7 @@ func (m *meddler) CreateReservation(ctx context.Context, o *unstructured.Unstruc
 // reconcile makes one pass in this process, without waiting for confirmation.
 // Without the Lease ADDs and DELs can be made at any moment: what the Lease
 // makes rare must be safe all the same.
-func (s *stage) reconcile(t *testing.T, m *meddler, settings kube.Settings) *reconciler.Result {
+func (s *stage) reconcile(t *testing.T, m *faultInjector, settings kube.Settings) *reconciler.Result {
 	t.Helper()
 	r := s.reconciler(t, m, settings)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -100,7 +100,7 @@ func (s *stage) reconcile(t *testing.T, m *meddler, settings kube.Settings) *rec
 	return out
 }
 
-func (s *stage) reconciler(t *testing.T, m *meddler, settings kube.Settings) *reconciler.Reconciler {
+func (s *stage) reconciler(t *testing.T, m *faultInjector, settings kube.Settings) *reconciler.Reconciler {
 	t.Helper()
 	log := &buffer{}
 	t.Cleanup(func() {

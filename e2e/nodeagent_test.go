@@ -22,19 +22,19 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
-// A madeUpNode is a node of which the test makes up everything that a node agent
+// A fakeNode is a node of which the test makes up everything that a node agent
 // looks at: a CRI server, CNI caches, a folder of network namespaces.
-type madeUpNode struct {
+type fakeNode struct {
 	*critest.Server
 	name                   string
 	results, multus, netns string
 	bootID                 string // path of the file
 }
 
-func newMadeUpNode(t testing.TB, name string, style critest.Style) *madeUpNode {
+func newMadeUpNode(t testing.TB, name string, style critest.Style) *fakeNode {
 	t.Helper()
 	dir := t.TempDir()
-	n := &madeUpNode{Server: critest.Start(t, style), name: name,
+	n := &fakeNode{Server: critest.Start(t, style), name: name,
 		results: filepath.Join(dir, "results"), multus: filepath.Join(dir, "multus"), netns: filepath.Join(dir, "netns"),
 		bootID: "/proc/sys/kernel/random/boot_id",
 	}
@@ -44,9 +44,9 @@ func newMadeUpNode(t testing.TB, name string, style critest.Style) *madeUpNode {
 	return n
 }
 
-// box makes up a sandbox with a network namespace and, in the caches, an address
+// sandbox makes up a sandbox with a network namespace and, in the caches, an address
 // of whereabouts on net1.
-func (n *madeUpNode) box(t testing.TB, i int, cidr, ip string) critest.Sandbox {
+func (n *fakeNode) sandbox(t testing.TB, i int, cidr, ip string) critest.Sandbox {
 	t.Helper()
 	b := critest.Sandbox{
 		ID: fmt.Sprintf("%064x", i+1), Namespace: "default", Name: fmt.Sprintf("web-%d", i), UID: fmt.Sprintf("00000000-0000-4000-8000-%012d", i),
@@ -59,7 +59,7 @@ func (n *madeUpNode) box(t testing.TB, i int, cidr, ip string) critest.Sandbox {
 }
 
 // whereabouts makes up what Multus keeps of its net1 with an address of whereabouts.
-func (n *madeUpNode) whereabouts(t testing.TB, b critest.Sandbox, cidr, ip string) {
+func (n *fakeNode) whereabouts(t testing.TB, b critest.Sandbox, cidr, ip string) {
 	t.Helper()
 	blue := map[string]any{"cniVersion": "1.0.0", "name": "blue", "type": "macvlan", "ipam": map[string]any{"type": "whereabouts", "range": cidr}}
 	n.cache(t, b, "net1", blue, ip+cidr[strings.Index(cidr, "/"):])
@@ -68,7 +68,7 @@ func (n *madeUpNode) whereabouts(t testing.TB, b critest.Sandbox, cidr, ip strin
 
 // cache writes a result as libcni does: the default network's beside those of the
 // runtime, others beside those of Multus.
-func (n *madeUpNode) cache(t testing.TB, b critest.Sandbox, ifName string, config map[string]any, address string) {
+func (n *fakeNode) cache(t testing.TB, b critest.Sandbox, ifName string, config map[string]any, address string) {
 	t.Helper()
 	text := try(json.Marshal(map[string]any{
 		"kind": "cniCacheV1", "containerId": b.ID, "config": try(json.Marshal(config)).must(t), "ifName": ifName, "networkName": config["name"],
@@ -86,7 +86,7 @@ func (n *madeUpNode) cache(t testing.TB, b critest.Sandbox, ifName string, confi
 }
 
 // agent starts the product's agent on the node, with more flags.
-func (n *madeUpNode) agent(t testing.TB, kubeconfig string, more ...string) *command {
+func (n *fakeNode) agent(t testing.TB, kubeconfig string, more ...string) *command {
 	t.Helper()
 	c := beginProgram(t, "ip-reconcile-agent", append([]string{"--node", n.name, "--outside-pod", "--kubeconfig", kubeconfig, "--cri", n.Socket,
 		"--cni-results", n.results, "--cni-multus", n.multus, "--netns-dir", n.netns, "--boot-id-file", n.bootID,
@@ -164,7 +164,7 @@ func readAll(r io.Reader) (string, error) {
 }
 
 // owned makes up a node's sandbox for a pod that the real plugin gave addresses.
-func (n *madeUpNode) owned(t testing.TB, p *pod) critest.Sandbox {
+func (n *fakeNode) owned(t testing.TB, p *pod) critest.Sandbox {
 	t.Helper()
 	b := critest.Sandbox{
 		ID: p.sandbox.ID, Namespace: p.Namespace, Name: p.Name, UID: string(p.UID),
@@ -180,12 +180,12 @@ func (n *madeUpNode) owned(t testing.TB, p *pod) critest.Sandbox {
 
 // another makes up a sandbox of no interest, whose namespace shows that the folder
 // of namespaces is the node's.
-func (n *madeUpNode) another(t testing.TB) critest.Sandbox {
-	return n.box(t, 900, "10.9.0.0/24", "10.9.0.9")
+func (n *fakeNode) another(t testing.TB) critest.Sandbox {
+	return n.sandbox(t, 900, "10.9.0.0/24", "10.9.0.9")
 }
 
 // forget removes a sandbox's files, as DEL and the end of its namespace do.
-func (n *madeUpNode) forget(t testing.TB, b critest.Sandbox) {
+func (n *fakeNode) forget(t testing.TB, b critest.Sandbox) {
 	t.Helper()
 	for _, dir := range []string{n.results, n.multus, filepath.Join(n.multus, "results")} {
 		files := try(filepath.Glob(filepath.Join(dir, "*"+b.ID+"*"))).must(t)

@@ -88,30 +88,30 @@ func TestAPodThatComesBackKeepsItsAddress(t *testing.T) {
 		}
 	}
 	for _, moment := range []struct {
-		name    string
-		meddler func(t *testing.T) *meddler
-		putBack bool // the reservation in the end is not the one that ADD kept or made
+		name          string
+		faultInjector func(t *testing.T) *faultInjector
+		putBack       bool // the reservation in the end is not the one that ADD kept or made
 	}{
-		{"between the first look and the Lease", func(t *testing.T) *meddler {
-			return &meddler{onHold: func(n int) { back(t)() }}
+		{"between the first look and the Lease", func(t *testing.T) *faultInjector {
+			return &faultInjector{onHold: func(n int) { back(t)() }}
 		}, false},
-		{"between the fresh look and the first write", func(t *testing.T) *meddler {
-			return &meddler{onFresh: func(n int) {
+		{"between the fresh look and the first write", func(t *testing.T) *faultInjector {
+			return &faultInjector{onFresh: func(n int) {
 				if n == 1 {
 					back(t)()
 				}
 			}}
 		}, true},
-		{"just before its reservation is deleted", func(t *testing.T) *meddler {
-			return &meddler{onDelete: before[*ippool.Reservation](back(t))}
+		{"just before its reservation is deleted", func(t *testing.T) *faultInjector {
+			return &faultInjector{onDelete: before[*ippool.Reservation](back(t))}
 		}, true},
-		{"just after its reservation was deleted, so that ADD makes its own", func(t *testing.T) *meddler {
-			return &meddler{onPatch: before[*ippool.Pool](back(t))}
+		{"just after its reservation was deleted, so that ADD makes its own", func(t *testing.T) *faultInjector {
+			return &faultInjector{onPatch: before[*ippool.Pool](back(t))}
 		}, false},
 	} {
 		s.play(t, moment.name, func(t *testing.T) {
 			s.up(t, "worker-1", "web", blue).leak(t)
-			out := s.reconcile(t, moment.meddler(t), withoutLease)
+			out := s.reconcile(t, moment.faultInjector(t), withoutLease)
 			equal(t, "put back", s.has(t, web) != addLeft, moment.putBack)
 			equal(t, "released", released(out), map[string]int{})
 		})
@@ -119,7 +119,7 @@ func TestAPodThatComesBackKeepsItsAddress(t *testing.T) {
 
 	s.play(t, "while what puts its reservation back fails for a while", func(t *testing.T) {
 		s.up(t, "worker-1", "web", blue).leak(t)
-		m := &meddler{onDelete: before[*ippool.Reservation](back(t)), onCreate: func(n int, do func() error) error {
+		m := &faultInjector{onDelete: before[*ippool.Reservation](back(t)), onCreate: func(n int, do func() error) error {
 			if n < 4 {
 				return errors.New("the API server does not answer")
 			}
@@ -133,7 +133,7 @@ func TestAPodThatComesBackKeepsItsAddress(t *testing.T) {
 	// The answer to the delete is lost, and it was done: nobody knows for sure.
 	s.play(t, "and the answer to its reservation's delete is lost", func(t *testing.T) {
 		s.up(t, "worker-1", "web", blue).leak(t)
-		s.reconcile(t, &meddler{onDelete: func(n int, _ *ippool.Reservation, do func() error) error {
+		s.reconcile(t, &faultInjector{onDelete: func(n int, _ *ippool.Reservation, do func() error) error {
 			if n > 1 {
 				return do()
 			}
@@ -151,8 +151,8 @@ func TestALostAnswerIsFoundOut(t *testing.T) {
 	s := newStage(t, "worker-1", "worker-2")
 	blue := simple("blue", "10.1.0.0/24")
 	// lose lets the first patch be applied, then something happen, and then fails.
-	lose := func(t *testing.T, then func()) *meddler {
-		return &meddler{onPatch: func(n int, _ *ippool.Pool, do func() error) error {
+	lose := func(t *testing.T, then func()) *faultInjector {
+		return &faultInjector{onPatch: func(n int, _ *ippool.Pool, do func() error) error {
 			if n > 1 {
 				return do()
 			}
@@ -197,7 +197,7 @@ func TestWhatChangesInBetweenIsJudgedAnew(t *testing.T) {
 		s.up(t, "worker-1", "web", blue).leak(t)
 		stored := s.contents(t)
 		var other *pod
-		m := &meddler{onPatch: before[*ippool.Pool](func() { other = s.pending(t, "worker-2", "other", blue) })}
+		m := &faultInjector{onPatch: before[*ippool.Pool](func() { other = s.pending(t, "worker-2", "other", blue) })}
 		out := s.reconcile(t, m, withoutLease)
 		equal(t, "patches", m.counts["patch"], 2)
 		equal(t, "released", released(out), map[string]int{"10.1.0.0-24 1": 1, "reservation 10.1.0.1": 1})
@@ -211,7 +211,7 @@ func TestWhatChangesInBetweenIsJudgedAnew(t *testing.T) {
 		web, also := s.up(t, "worker-1", "web", blue), s.up(t, "worker-1", "also", blue)
 		web.leak(t)
 		also.leak(t)
-		m := &meddler{onPatch: before[*ippool.Pool](func() { web.del(t) })}
+		m := &faultInjector{onPatch: before[*ippool.Pool](func() { web.del(t) })}
 		out := s.reconcile(t, m, withoutLease)
 		equal(t, "stored", s.contents(t), contents{})
 		equal(t, "released", released(out), map[string]int{"10.1.0.0-24 2": 1, "reservation 10.1.0.2": 1})
@@ -221,7 +221,7 @@ func TestWhatChangesInBetweenIsJudgedAnew(t *testing.T) {
 	s.play(t, "and the reservation that another pod has got by then stays (A16)", func(t *testing.T) {
 		web := s.up(t, "worker-1", "web", blue).leak(t)
 		var other *pod
-		out := s.reconcile(t, &meddler{onDelete: before[*ippool.Reservation](func() {
+		out := s.reconcile(t, &faultInjector{onDelete: before[*ippool.Reservation](func() {
 			web.del(t)
 			other = s.pending(t, "worker-2", "other", blue)
 		})}, withoutLease)
@@ -232,7 +232,7 @@ func TestWhatChangesInBetweenIsJudgedAnew(t *testing.T) {
 		s.up(t, "worker-1", "web", blue).leak(t)
 		wide := simple("wide", "10.1.0.0/16") // overlaps blue, and keeps off its addresses by the reservations alone
 		var other *pod
-		s.reconcile(t, &meddler{onDelete: before[*ippool.Reservation](func() {
+		s.reconcile(t, &faultInjector{onDelete: before[*ippool.Reservation](func() {
 			check(t, s.of(harness.Reservations).Delete(t.Context(), "10.1.0.1", now()))
 			other = s.pending(t, "worker-2", "other", wide)
 		})}, withoutLease)
@@ -247,7 +247,7 @@ func TestWhatChangesInBetweenIsJudgedAnew(t *testing.T) {
 	s.play(t, "and stays where the pool was paused", func(t *testing.T) {
 		s.up(t, "worker-1", "web", blue).leak(t)
 		stored := s.contents(t)
-		out := s.reconcile(t, &meddler{onFresh: func(int) {}, onHold: func(n int) {
+		out := s.reconcile(t, &faultInjector{onFresh: func(int) {}, onHold: func(n int) {
 			s.patch(t, harness.IPPools, "10.1.0.0-24", `{"metadata":{"annotations":{"ip-reconcile.dev/paused":"true"}}}`)
 		}}, withoutLease)
 		s.lost(t, stored)

@@ -49,11 +49,11 @@ func TestTheReportDecidesOverTheAddressOfAPod(t *testing.T) {
 	elsewhere := s.up(t, "worker-2", "elsewhere", blue)
 
 	say := func(t *testing.T) {
-		one.says(t, ready.box(v1alpha1.SandboxReady), starting.box(v1alpha1.SandboxReady), failed.box(v1alpha1.SandboxReady),
-			leaving.box(v1alpha1.SandboxReady), phantom.box(v1alpha1.SandboxReady), lingering.box(v1alpha1.SandboxNotReady),
+		one.says(t, ready.listed(v1alpha1.SandboxReady), starting.listed(v1alpha1.SandboxReady), failed.listed(v1alpha1.SandboxReady),
+			leaving.listed(v1alpha1.SandboxReady), phantom.listed(v1alpha1.SandboxReady), lingering.listed(v1alpha1.SandboxNotReady),
 			restarted.stopped(), moved.stopped(), replaced.stopped(), attached.attached(ptr.To(false)), young.attached(nil),
 			closed.attached(ptr.To(true)), stopped.stopped(), gone.gone(), done.gone())
-		two.says(t, elsewhere.box(v1alpha1.SandboxReady))
+		two.says(t, elsewhere.listed(v1alpha1.SandboxReady))
 	}
 	want := []string{
 		at(ready), "InUse SandboxReady",
@@ -138,8 +138,8 @@ func TestWhatIsMissingIsWrittenBack(t *testing.T) {
 	phantom, second := s.up(t, "worker-1", "web-0", blue), s.up(t, "worker-1", "web-1", blue)
 	// These two are old enough that their ADDs are over.
 	live, lacking := s.up(t, "worker-1", "live", blue).age(t, 10*time.Minute), s.up(t, "worker-1", "lacking", blue).age(t, 10*time.Minute)
-	boxes := []any{phantom.box(v1alpha1.SandboxReady), second.box(v1alpha1.SandboxReady), live.box(v1alpha1.SandboxReady), lacking.box(v1alpha1.SandboxReady)}
-	one.says(t, boxes...)
+	sandboxes := []any{phantom.listed(v1alpha1.SandboxReady), second.listed(v1alpha1.SandboxReady), live.listed(v1alpha1.SandboxReady), lacking.listed(v1alpha1.SandboxReady)}
+	one.says(t, sandboxes...)
 	whole := s.contents(t)
 	s.product(t, "check").exits(t, 0)
 
@@ -195,7 +195,7 @@ func TestWhatIsMissingIsWrittenBack(t *testing.T) {
 	second.del(t)
 	s.lost(t, before, stored(second)...)
 	check(t, phantom.sandbox.Close())
-	one.says(t, append(boxes[2:], phantom.stopped(), second.gone())...)
+	one.says(t, append(sandboxes[2:], phantom.stopped(), second.gone())...)
 	out = s.product(t, "run")
 	out.exits(t, 0)
 	out.expect(t, at(phantom), "Stale PodGone proven", at(successor), "InUse AddressOnPod")

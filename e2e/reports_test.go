@@ -55,7 +55,7 @@ func TestWithoutAFreshReportNothingIsConcluded(t *testing.T) {
 		one := s.agent(t, "worker-1")
 		running, absent := s.up(t, "worker-1", "running", blue), s.up(t, "worker-2", "absent", blue).leak(t)
 		gone := s.up(t, "worker-1", "gone", blue).leak(t)
-		one.says(t, running.box(v1alpha1.SandboxReady), gone.gone())
+		one.says(t, running.listed(v1alpha1.SandboxReady), gone.gone())
 		before := s.contents(t)
 		out := s.run(t)
 		// worker-1 knows what was its own, so only that of worker-2 is held.
@@ -123,7 +123,7 @@ func TestAPhantomKeepsItsAddressAsLongAsItRuns(t *testing.T) {
 	s.agent(t, "worker-2")
 	phantom := s.up(t, "worker-1", "web-0", blue)
 	phantom.forceDelete(t)
-	one.says(t, phantom.box(v1alpha1.SandboxReady))
+	one.says(t, phantom.listed(v1alpha1.SandboxReady))
 	before := s.contents(t)
 	out := s.run(t)
 	out.exits(t, 0)

@@ -19,7 +19,7 @@ func TestServeFreesWhatAnEventProves(t *testing.T) {
 
 	s.play(t, "a pod that was deleted by force, when its sandbox has stopped and not before", func(t *testing.T) {
 		p := s.up(t, "worker-1", "web", blue)
-		one.says(t, p.box("Ready"))
+		one.says(t, p.listed("Ready"))
 		v.is(t, `ip_reconcile_allocations{pool="kube-system/10.1.0.0-24",reason="SandboxReady",verdict="InUse"}`, 1)
 		p.forceDelete(t)
 		v.is(t, `ip_reconcile_allocations{pool="kube-system/10.1.0.0-24",reason="PhantomPod",verdict="Held"}`, 1)
@@ -35,7 +35,7 @@ func TestServeFreesWhatAnEventProves(t *testing.T) {
 
 	s.play(t, "a StatefulSet pod that was replaced", func(t *testing.T) {
 		old := s.up(t, "worker-1", "db-0", blue)
-		one.says(t, old.box("Ready"))
+		one.says(t, old.listed("Ready"))
 		v.is(t, `ip_reconcile_allocations{pool="kube-system/10.1.0.0-24",reason="SandboxReady",verdict="InUse"}`, 1)
 		old.forceDelete(t)
 		next := s.bare(t, "worker-1", "db-0") // its ADD has not begun, and for a minute nobody can know that
@@ -51,7 +51,7 @@ func TestServeFreesWhatAnEventProves(t *testing.T) {
 
 	s.play(t, "a pod whose containers ended, with the event on the pod", func(t *testing.T) {
 		p := s.up(t, "worker-1", "job", blue)
-		one.says(t, p.box("Ready"))
+		one.says(t, p.listed("Ready"))
 		v.is(t, `ip_reconcile_allocations{pool="kube-system/10.1.0.0-24",reason="SandboxReady",verdict="InUse"}`, 1)
 		p.finish(t, "Succeeded")
 		v.is(t, `ip_reconcile_allocations{pool="kube-system/10.1.0.0-24",reason="TerminalButRunning",verdict="Held"}`, 1)
@@ -63,7 +63,7 @@ func TestServeFreesWhatAnEventProves(t *testing.T) {
 	s.play(t, "nothing while it is paused, and at once when it is not any more", func(t *testing.T) {
 		p := s.up(t, "worker-1", "web", blue)
 		s.patch(t, harness.IPPools, "10.1.0.0-24", pausing("true"))
-		one.says(t, p.box("Ready"))
+		one.says(t, p.listed("Ready"))
 		p.forceDelete(t)
 		one.says(t, p.stopped())
 		v.is(t, `ip_reconcile_candidates`, 1)
@@ -83,7 +83,7 @@ func TestServeFreesWhatAnEventProves(t *testing.T) {
 
 	s.play(t, "a node that is out of service", func(t *testing.T) {
 		p := s.up(t, "worker-2", "web", blue)
-		two.says(t, p.box("Ready"))
+		two.says(t, p.listed("Ready"))
 		v.is(t, `ip_reconcile_allocations{pool="kube-system/10.1.0.0-24",reason="SandboxReady",verdict="InUse"}`, 1)
 		two.change(func() { two.lie = "no report has this hash" }) // the agent is not heard any more
 		check(t, two.renew())

@@ -24,17 +24,17 @@ func TestServeWhoseWatchesFail(t *testing.T) {
 		l, kubeconfig := s.link(t)
 		v := s.serve(t, kubeconfig)
 		keep := s.up(t, "worker-1", "keep", blue)
-		one.says(t, keep.box("Ready"))
+		one.says(t, keep.listed("Ready"))
 		v.inUse(t, 1)
 		before := s.contents(t)
 		cuts := 0
 		for i := range 8 {
 			p := s.up(t, "worker-1", fmt.Sprint("web-", i), blue)
 			cuts += l.cut(anyWatch)
-			one.says(t, keep.box("Ready"), p.box("Ready"))
+			one.says(t, keep.listed("Ready"), p.listed("Ready"))
 			cuts += l.cut(watchOf("pods", "sandboxreports"))
 			p.forceDelete(t)
-			one.says(t, keep.box("Ready"), p.stopped())
+			one.says(t, keep.listed("Ready"), p.stopped())
 			cuts += l.cut(watchOf("ippools"))
 			s.freed(t, recovery, "10.1.0.0-24", "2")
 		}
@@ -60,7 +60,7 @@ func TestServeWhoseWatchesFail(t *testing.T) {
 		l.cut(anyWatch)
 		again := s.pending(t, "worker-1", "back", blue)
 		equal(t, "the address of the pod that came back", again.ips, back.ips)
-		one.says(t, again.box("Ready"))
+		one.says(t, again.listed("Ready"))
 		thief := s.bare(t, "worker-1", "thief")
 		thief.status = claimed.status
 		thief.running(t)

@@ -56,7 +56,7 @@ func TestTheOtherReplicaTakesOver(t *testing.T) {
 		l, kubeconfig := s.link(t)
 		ids, gone := goneBoxes(leaks)
 		keep, too, silent := s.up(t, "worker-1", "keep", blue), s.up(t, "worker-1", "too", blue), s.up(t, "worker-1", "silent", blue)
-		one.says(t, keep.box("Ready"), too.box("Ready"))
+		one.says(t, keep.listed("Ready"), too.listed("Ready"))
 		entries := map[string]any{}
 		places := []string{}
 		for i := range leaks {
@@ -81,7 +81,7 @@ func TestTheOtherReplicaTakesOver(t *testing.T) {
 			}
 			return 0
 		}})
-		one.says(t, append(gone, keep.box("Ready"), too.box("Ready"))...)
+		one.says(t, append(gone, keep.listed("Ready"), too.listed("Ready"))...)
 		eventually(t, "the release to have begun", func() bool { return len(l.written()) >= 20 })
 		check(t, first.cmd.Process.Kill())
 		killed := time.Now()
@@ -127,7 +127,7 @@ func TestTheOtherReplicaTakesOver(t *testing.T) {
 		m, other := s.link(t)
 		ids, gone := goneBoxes(leaks)
 		keep := s.up(t, "worker-1", "keep", blue)
-		one.says(t, append(gone, keep.box("Ready"))...)
+		one.says(t, append(gone, keep.listed("Ready"))...)
 		first := s.replica(t, kubeconfig)
 		first.passes(t, 1)
 		second := s.replica(t, other)

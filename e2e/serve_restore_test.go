@@ -74,18 +74,18 @@ func TestServeUnderARestoreOfEtcd(t *testing.T) {
 			l, kubeconfig := s.link(t)
 			v := s.serve(t, kubeconfig, "--fence-timeout=0") // what is asked for here is what is released
 			keep, leaked := s.up(t, "worker-1", "keep", blue), s.up(t, "worker-1", "leaked", blue)
-			one.says(t, keep.box("Ready"), leaked.box("Ready"))
+			one.says(t, keep.listed("Ready"), leaked.listed("Ready"))
 			v.inUse(t, 2)
 			var restore func()
 			l.away(func() {
 				leaked.leak(t)
-				one.says(t, keep.box("Ready"), leaked.stopped())
+				one.says(t, keep.listed("Ready"), leaked.stopped())
 				silently(func() { restore = s.backup(t) }, one, two)
 			})
 			s.freed(t, recovery, "10.1.0.0-24", "2")
 			phantom := s.up(t, "worker-1", "phantom", blue)
 			equal(t, "the phantom's address", phantom.ips, leaked.ips)
-			one.says(t, keep.box("Ready"), phantom.box("Ready"))
+			one.says(t, keep.listed("Ready"), phantom.listed("Ready"))
 			keep.annotate(t, "of", "no interest") // its resourceVersion will run backwards
 			v.inUse(t, 2)
 			s.outgrows(t, s.revision(t)+200) // what the API server writes at its start comes to less
@@ -118,7 +118,7 @@ func TestServeUnderARestoreOfEtcd(t *testing.T) {
 			// One agent writes again, and says what it found; the other does not yet.
 			late := s.up(t, "worker-2", "late", blue)
 			one.change(func() { one.restored = time.Now().UTC().Format(time.RFC3339) })
-			one.says(t, keep.box("Ready"), phantom.box("Ready"))
+			one.says(t, keep.listed("Ready"), phantom.listed("Ready"))
 			v.is(t, `ip_reconcile_findings{kind="Phantom"}`, 1)
 			v.is(t, `ip_reconcile_allocations{pool="kube-system/10.1.0.0-24",reason="ClaimedByOther",verdict="Held"}`, 1)
 			late.leak(t)

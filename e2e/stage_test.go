@@ -29,7 +29,7 @@ var (
 // A stage is a cluster for the subtests of one test, which play one after the
 // other and leave nothing behind.
 type stage struct {
-	*harness.Cluster
+	*harness.ControlPlane
 	nodes map[string]*harness.Node
 }
 
@@ -48,9 +48,9 @@ func newStageWithReports(t *testing.T, nodes ...string) *stage {
 	if why := harness.Unsupported(); why != "" {
 		t.Skip(why)
 	}
-	s := &stage{Cluster: harness.Start(t), nodes: map[string]*harness.Node{}}
+	s := &stage{ControlPlane: harness.StartControlPlane(t), nodes: map[string]*harness.Node{}}
 	for _, name := range nodes {
-		s.nodes[name] = harness.NewNode(t, s.Cluster, name)
+		s.nodes[name] = harness.NewNode(t, s.ControlPlane, name)
 	}
 	try(s.CreatePod(t.Context(), metav1.NamespaceSystem, bystander, "")).must(t)
 	return s

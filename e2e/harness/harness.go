@@ -3,11 +3,11 @@
 // called through libcni as a container runtime would, or by a real containerd with
 // Multus.
 //
-// Start gives a Cluster, NewNode a Node of it, Node.Add and Node.Del an
+// Start gives a ControlPlane, NewNode a Node of it, Node.Add and Node.Del an
 // attachment of a Sandbox. Without a container runtime, Node.Run plays it, kubelet
 // and Multus. NewRuntime gives a Node the real containerd with pods in real
-// sandboxes; only kubelet is then played, by the test. StartWhole gives a
-// WholeCluster, where nobody is played: it has kubelets, a controller manager and a
+// sandboxes; only kubelet is then played, by the test. StartCluster gives a
+// Cluster, where nobody is played: it has kubelets, a controller manager and a
 // scheduler, and its Workers are networks of their own. It is slower.
 //
 // Any number of clusters may run side by side, in one test process or in many; they

@@ -47,7 +47,7 @@ func up(folder string, programs []string) (err error) {
 		return err
 	}
 	began := time.Now()
-	cluster, err := harness.NewWholeCluster(ctx, 2)
+	cluster, err := harness.NewCluster(ctx, 2)
 	if cluster != nil {
 		defer func() { err = errors.Join(err, cluster.Close()) }()
 	}

@@ -1,5 +1,5 @@
-// Command left fails when there is anything of a cluster on the machine, and says
-// what.
+// Command leftovers lists what killed test runs have left on the machine, and fails when
+// there is anything.
 package main
 
 import (
@@ -10,14 +10,14 @@ import (
 )
 
 func main() {
-	left, err := harness.Left()
-	for _, l := range left {
-		fmt.Println("left:", l)
+	leftovers, err := harness.Leftovers()
+	for _, l := range leftovers {
+		fmt.Println("leftover:", l)
 	}
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "left:", err)
+		fmt.Fprintln(os.Stderr, "leftovers:", err)
 	}
-	if err != nil || len(left) > 0 {
+	if err != nil || len(leftovers) > 0 {
 		os.Exit(1)
 	}
 	fmt.Println("Tests have left no process, mount, network namespace, link or cgroup.")

@@ -1,5 +1,5 @@
-// Command why says which tests a test run leaves out on this machine, and why.
-// Where IP_RECONCILE_REAL is set, as in CI, leaving them out is a failure.
+// Command preflight prints which tests a test run skips on this machine, and why.
+// Where IP_RECONCILE_REAL is set, as in CI, skipping them is a failure.
 package main
 
 import (
@@ -10,18 +10,18 @@ import (
 )
 
 func main() {
-	left := map[string]string{"every test on a real API server with the real whereabouts plugin": harness.Unsupported()}
+	skipped := map[string]string{"every test on a real API server with the real whereabouts plugin": harness.Unsupported()}
 	if harness.Unsupported() == "" {
 		for _, f := range []harness.Flavour{harness.ContainerdV2, harness.ContainerdDebian} {
-			left["every test with "+f.Name] = f.Unsupported()
+			skipped["every test with "+f.Name] = f.Unsupported()
 		}
 	}
 	code := 0
-	for what, reason := range left {
+	for what, reason := range skipped {
 		if reason == "" {
 			continue
 		}
-		fmt.Printf("Left out: %s: %s\n", what, reason)
+		fmt.Printf("Skipped: %s: %s\n", what, reason)
 		if os.Getenv("IP_RECONCILE_REAL") != "" {
 			code = 1
 		}

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A moment is what one look of a referee sees of one address, a second after the one
+// A moment is what one look of an oracle sees of one address, a second after the one
 // before.
 type moment struct {
 	pod     string
@@ -42,12 +42,12 @@ func TestARefereeTellsWhatIsWrongFromWhatPasses(t *testing.T) {
 		"a leak that is taken over":                       {moments: [][]moment{has("a/x", one, 2), has("a/x", none, 4), has("a/x", []string{"ns2"}, 2)}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var a account
+			var a addressState
 			now := time.Unix(0, 0)
 			for _, some := range c.moments {
 				for _, m := range some {
 					now = now.Add(time.Second)
-					a.look(now, time.Time{}, podOf(m.pod), m.holders)
+					a.observe(now, time.Time{}, podOf(m.pod), m.holders)
 				}
 			}
 			equal(t, "wrongly freed", a.wrong, c.wrong)
@@ -73,13 +73,13 @@ func TestARefereeLetsARestoreTakeEntriesBackAndNothingElse(t *testing.T) {
 		"and then is somebody else's once more": {after: []moment{{"a/x", one}, {"a/y", one}, {"a/y", one}}, wrong: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var a account
+			var a addressState
 			now := time.Unix(0, 0)
-			a.look(now, time.Time{}, "a/x", one)
+			a.observe(now, time.Time{}, "a/x", one)
 			a.restored()
 			for _, m := range c.after {
 				now = now.Add(delTakes)
-				a.look(now, time.Time{}, podOf(m.pod), m.holders)
+				a.observe(now, time.Time{}, podOf(m.pod), m.holders)
 			}
 			equal(t, "wrongly freed", a.wrong, c.wrong)
 			equal(t, "on the wire twice", a.duplicate, c.duplicate)
