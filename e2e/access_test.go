@@ -59,7 +59,7 @@ func without(rules []rbacv1.PolicyRule, resource string, verbs ...string) []rbac
 }
 
 // account makes a ServiceAccount with just these rights and returns its
-// kubeconfig. Unlike as it is for rights with which no look can be made, too.
+// kubeconfig. As it is also for rights with which nothing can be judged.
 func (s *stage) account(t testing.TB, name string, rules []rbacv1.PolicyRule) string {
 	t.Helper()
 	ctx := t.Context()

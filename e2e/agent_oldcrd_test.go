@@ -17,9 +17,9 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 )
 
-// TestAnAgentBesideAnOlderCRDSaysSoAndVouchesForNothing: Helm never upgrades CRDs, and
+// TestAnAgentWithAnOlderCRDSaysSoAndVouchesForNothing: Helm never upgrades CRDs, and
 // the API server drops what an older one does not know without an error.
-func TestAnAgentBesideAnOlderCRDSaysSoAndVouchesForNothing(t *testing.T) {
+func TestAnAgentWithAnOlderCRDSaysSoAndVouchesForNothing(t *testing.T) {
 	t.Parallel()
 	s := newStageWithReports(t, "worker-1")
 	name := sandboxReports.Resource + "." + sandboxReports.Group
@@ -38,7 +38,7 @@ func TestAnAgentBesideAnOlderCRDSaysSoAndVouchesForNothing(t *testing.T) {
 	change(map[string]any{"op": "remove", "path": field})
 	s.stores(t, "machine", false)
 
-	n := newMadeUpNode(t, "worker-1", critest.Containerd)
+	n := newFakeNode(t, "worker-1", critest.Containerd)
 	n.Set(n.sandbox(t, 1, "10.1.0.0/24", "10.1.0.1"))
 	a := n.agent(t, s.Kubeconfig())
 	s.reported(t, "worker-1", "one sandbox", func(r *v1alpha1.SandboxReport) bool { return len(r.Sandboxes) == 1 })

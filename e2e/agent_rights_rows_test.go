@@ -129,7 +129,7 @@ func (s *stage) agentsMayOnly(t *testing.T, namespace string) {
 		{"creating the Lease of the reconciler", one, own.create("ip-reconcile"), ofOwnNodeOnly("Lease", "worker-1", "ip-reconcile")},
 		{"creating a Lease by a generated name", one, own.generate("worker-1"), ofOwnNodeOnly("Lease", "worker-1", "worker-1")},
 		{"applying a Lease of another name", one, own.apply("whereabouts"), ofOwnNodeOnly("Lease", "worker-1", "whereabouts")},
-		{"not even for a look is one created for another node", one, reports.dryRun("worker-3"), ofOwnNodeOnly("report", "worker-1", "worker-3")},
+		{"not even in a dry run is one created for another node", one, reports.dryRun("worker-3"), ofOwnNodeOnly("report", "worker-1", "worker-3")},
 	})
 	judge(t, "without a node it is refused", []trial{
 		{"creating a report with a token that is of no pod", unbound, reports.create("worker-3"), ofNoNode},

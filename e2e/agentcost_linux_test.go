@@ -38,7 +38,7 @@ func TestAnAgentIsSmall(t *testing.T) {
 		return 0
 	}}
 	through := p.start(t, s)
-	idle, busy, large := newMadeUpNode(t, "idle", critest.Containerd), newMadeUpNode(t, "busy", critest.Containerd), newMadeUpNode(t, "large", critest.Containerd)
+	idle, busy, large := newFakeNode(t, "idle", critest.Containerd), newFakeNode(t, "busy", critest.Containerd), newFakeNode(t, "large", critest.Containerd)
 	fill := func(n *fakeNode, count int) (all []critest.Sandbox) {
 		for i := range count {
 			all = append(all, n.sandbox(t, i, "10.1.0.0/16", fmt.Sprintf("10.1.%d.%d", i/250, 1+i%250)))

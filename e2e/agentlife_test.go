@@ -13,10 +13,10 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
 
-func TestWhatSomeoneElseDoesToAReportIsMended(t *testing.T) {
+func TestAReportThatSomeoneElseChangesIsWrittenAgain(t *testing.T) {
 	t.Parallel()
 	s := newStageWithReports(t, "worker-1")
-	n := newMadeUpNode(t, "worker-1", critest.Containerd)
+	n := newFakeNode(t, "worker-1", critest.Containerd)
 	n.Set(n.sandbox(t, 1, "10.1.0.0/24", "10.1.0.1"))
 	a := n.agent(t, s.Kubeconfig())
 	s.fresh(t, "worker-1")
@@ -54,7 +54,7 @@ func TestWhatSomeoneElseDoesToAReportIsMended(t *testing.T) {
 func TestWhatIsGoneStaysGoneWhenTheAgentStartsAgain(t *testing.T) {
 	t.Parallel()
 	s := newStageWithReports(t, "worker-1")
-	n := newMadeUpNode(t, "worker-1", critest.Containerd)
+	n := newFakeNode(t, "worker-1", critest.Containerd)
 	first, second, third := n.sandbox(t, 1, "10.1.0.0/24", "10.1.0.1"), n.sandbox(t, 2, "10.1.0.0/24", "10.1.0.2"), n.sandbox(t, 3, "10.1.0.0/24", "10.1.0.3")
 	n.Set(first, second, third)
 	a := n.agent(t, s.Kubeconfig())
@@ -64,7 +64,7 @@ func TestWhatIsGoneStaysGoneWhenTheAgentStartsAgain(t *testing.T) {
 	s.reported(t, "worker-1", "the first gone", func(r *v1alpha1.SandboxReport) bool { return stateIn(r, first.ID) == "Gone" })
 	a.stop(t)
 	n.forget(t, second)
-	n.Set(third) // while nobody looks
+	n.Set(third) // while no agent runs
 	n.agent(t, s.Kubeconfig())
 	r := s.reported(t, "worker-1", "the second gone", func(r *v1alpha1.SandboxReport) bool { return stateIn(r, second.ID) == "Gone" })
 	equal(t, "the first", stateIn(r, first.ID), "Gone")

@@ -15,14 +15,14 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
 
-// TestAfterARestoreOfEtcdEveryAgentWritesAnew puts back a plain backup of etcd:
+// TestAfterARestoreOfEtcdEveryAgentWritesAgain puts back a plain backup of etcd:
 // resourceVersions run backwards, and what the agents wrote since is lost.
-func TestAfterARestoreOfEtcdEveryAgentWritesAnew(t *testing.T) {
+func TestAfterARestoreOfEtcdEveryAgentWritesAgain(t *testing.T) {
 	t.Parallel()
 	s := newStageWithReports(t, "worker-1", "worker-2")
 	nodes := map[string]*fakeNode{}
 	for _, name := range []string{"worker-1", "worker-2"} {
-		n := newMadeUpNode(t, name, critest.Containerd)
+		n := newFakeNode(t, name, critest.Containerd)
 		n.Set(n.sandbox(t, 1, "10.1.0.0/24", "10.1.0.1"))
 		n.agent(t, s.Kubeconfig())
 		nodes[name] = n
@@ -64,7 +64,7 @@ func TestAfterARestoreOfEtcdEveryAgentWritesAnew(t *testing.T) {
 func TestNothingIsReleasedBeforeEveryAgentHasWrittenSinceARestore(t *testing.T) {
 	t.Parallel()
 	s := newStageWithReports(t, "worker-1", "worker-2")
-	one, two := newMadeUpNode(t, "worker-1", critest.Containerd), newMadeUpNode(t, "worker-2", critest.Containerd)
+	one, two := newFakeNode(t, "worker-1", critest.Containerd), newFakeNode(t, "worker-2", critest.Containerd)
 	gone := one.sandbox(t, 3, "10.1.0.0/24", "10.1.0.77")
 	one.Set(one.sandbox(t, 1, "10.1.0.0/24", "10.1.0.1"), gone)
 	two.Set(two.sandbox(t, 2, "10.1.0.0/24", "10.1.0.2"))
@@ -111,10 +111,10 @@ func TestNothingIsReleasedBeforeEveryAgentHasWrittenSinceARestore(t *testing.T) 
 func TestAnAgentThatIsNotHeardReleasesNothing(t *testing.T) {
 	t.Parallel()
 	s := newStageWithReports(t, "worker-1", "worker-2")
-	other := newMadeUpNode(t, "worker-2", critest.Containerd)
+	other := newFakeNode(t, "worker-2", critest.Containerd)
 	other.Set(other.another(t))
 	other.agent(t, s.Kubeconfig())
-	n := newMadeUpNode(t, "worker-1", critest.Containerd)
+	n := newFakeNode(t, "worker-1", critest.Containerd)
 	live, phantom := s.up(t, "worker-1", "live", simple("blue", "10.1.0.0/24")), s.up(t, "worker-1", "phantom", simple("blue", "10.1.0.0/24"))
 	n.Set(n.another(t), n.owned(t, live), n.owned(t, phantom))
 	phantom.forceDelete(t)

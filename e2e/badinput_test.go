@@ -37,7 +37,7 @@ func deaf(t testing.TB) string {
 	return "https://" + l.Addr().String()
 }
 
-func TestACommandThatCannotLookSaysWhyInOneLine(t *testing.T) {
+func TestACommandThatCannotReadTheClusterSaysWhyInOneLine(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "worker-1")
 	leaked := s.up(t, "worker-1", "leaked", blue).leak(t)
@@ -105,7 +105,7 @@ func TestWithoutTheCRDsOfWhereabouts(t *testing.T) {
 		equal(t, "released", places(out.Released), at(leaked))
 		equal(t, "reservations", len(out.Reservations), 0)
 	})
-	t.Run("for pools nothing can be looked at", func(t *testing.T) {
+	t.Run("for pools nothing can be judged", func(t *testing.T) {
 		s.removeCRD(t, harness.IPPools)
 		for _, command := range [][]string{{"run", "--confirm-after", "0"}, {"check"}, {"explain", "10.1.0.1"}} {
 			s.product(t, command...).refuses(t, "does not serve ippools.whereabouts.cni.cncf.io", "CRDs are not installed")

@@ -34,10 +34,10 @@ func (m *match) settled() {
 // everyMinute is the shortest that a cron expression can say.
 const everyMinute = "* * * * *"
 
-// TestBesideUpstreamInACluster plays the scenarios with the product and with
+// TestBesideUpstream plays the scenarios with the product and with
 // whereabouts' own reconciler and control loop, and writes the table that the
 // documentation has, where IP_RECONCILE_TABLE says.
-func TestBesideUpstreamInACluster(t *testing.T) {
+func TestBesideUpstream(t *testing.T) {
 	file := os.Getenv("IP_RECONCILE_TABLE")
 	if file == "" {
 		t.Skip("this is 45 minutes to fill a table, not a test of the product: make beside")

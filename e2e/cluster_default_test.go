@@ -16,7 +16,7 @@ import (
 
 // The reconciler's own pods have their addresses from a pool that it works on, and it is
 // told to wait for nothing: what keeps an address is what is seen of it.
-func TestInAClusterTheDefaultNetworkMayHaveItsAddressesFromWhereabouts(t *testing.T) {
+func TestTheDefaultNetworkMayHaveItsAddressesFromWhereabouts(t *testing.T) {
 	t.Parallel()
 	i := readyBy(t, func() *harness.Cluster { return harness.StartClusterOnWhereabouts(t, 2) })
 	i.deploy(t, "--confirm-after=0s", "--cron=@every 2s")

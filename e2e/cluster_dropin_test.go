@@ -11,7 +11,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
 
-func TestInAClusterWhereaboutsOwnDeploymentWorksWithOurImage(t *testing.T) {
+func TestWhereaboutsOwnDeploymentWorksWithOurImage(t *testing.T) {
 	t.Parallel()
 	i := ready(t, 2)
 	i.removeCRD(t, sandboxReports) // whereabouts alone has none

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-func TestInAClusterAPodThatKubeletEndsLosesItsAddressAlthoughItStaysInTheAPI(t *testing.T) {
+func TestAnEvictedPodLosesItsAddressAlthoughItStaysInTheAPI(t *testing.T) {
 	t.Parallel()
 	i := install(t, 2)
 	check(t, i.CreateNAD(t.Context(), blue))

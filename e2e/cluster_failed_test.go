@@ -13,7 +13,7 @@ import (
 
 // Kubelets before 1.25 said so while containers ran, and any client may. Today's kubelet
 // takes it back sooner or later, or ends the pod when it starts: this one hangs till then.
-func TestInAClusterAPodThatIsSaidToHaveFailedKeepsItsAddressWhileItRuns(t *testing.T) {
+func TestAPodThatIsReportedFailedKeepsItsAddressWhileItRuns(t *testing.T) {
 	t.Parallel()
 	i := install(t, 2)
 	check(t, i.CreateNAD(t.Context(), blue))

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-func TestInAClusterAPodThatIsDeletedByForceKeepsItsAddressWhileItRuns(t *testing.T) {
+func TestAPodThatIsDeletedByForceKeepsItsAddressWhileItRuns(t *testing.T) {
 	t.Parallel()
 	i := install(t, 2)
 	check(t, i.CreateNAD(t.Context(), blue))

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-func TestInAClusterANodeThatIsLostKeepsItsAddressesUntilItIsOutOfService(t *testing.T) {
+func TestANodeThatIsLostKeepsItsAddressesUntilItIsOutOfService(t *testing.T) {
 	t.Parallel()
 	i := install(t, 2)
 	check(t, i.CreateNAD(t.Context(), blue))
@@ -15,7 +15,7 @@ func TestInAClusterANodeThatIsLostKeepsItsAddressesUntilItIsOutOfService(t *test
 	p := i.start(t, workload("web", "worker-2", "blue"))
 	address := addressOn(t, p, "net1")
 	worker := i.cluster.Worker("worker-2")
-	i.told(t, p)
+	i.waitReported(t, p)
 	i.asPod(t, "check").expect(t, "10.1.0.0-24 10.1.0.2", "InUse SandboxReady")
 
 	worker.Kubelet.Kill()

@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// A moment is what one look of an oracle sees of one address, a second after the one
-// before.
+// A moment is what one observation of the oracle has of one address, a second after the
+// one before.
 type moment struct {
 	pod     string
 	holders []string
 }
 
-func TestARefereeTellsWhatIsWrongFromWhatPasses(t *testing.T) {
+func TestTheOracleTellsWhatIsWrongFromWhatPasses(t *testing.T) {
 	t.Parallel()
 	one, two, none := []string{"ns1"}, []string{"ns1", "ns2"}, []string(nil)
 	has := func(pod string, holders []string, times int) (m []moment) {
@@ -36,7 +36,7 @@ func TestARefereeTellsWhatIsWrongFromWhatPasses(t *testing.T) {
 		"an entry goes before its pod is on the wire":     {moments: [][]moment{has("a/x", none, 2), has("", one, 12)}, wrong: true, freed: nil},
 		"an entry is back in time":                        {moments: [][]moment{has("a/x", one, 2), has("", one, 8), has("a/x_uid", one, 12)}},
 		"a pod of the same name shares an address":        {moments: [][]moment{has("a/x", one, 2), has("a/x", two, 12), has("a/x", one, 12)}, duplicate: true},
-		"two for one look":                                {moments: [][]moment{has("a/x", one, 2), has("a/x", two, 1), has("a/x", one, 2)}},
+		"two for one observation":                         {moments: [][]moment{has("a/x", one, 2), has("a/x", two, 1), has("a/x", one, 2)}},
 		"a leak":                                          {moments: [][]moment{has("a/x", one, 2), has("a/x", none, 4)}, leaked: true},
 		"a leak that is freed":                            {moments: [][]moment{has("a/x", one, 2), has("a/x", none, 4), has("", none, 2)}, freed: []time.Duration{4 * time.Second}},
 		"a leak that is taken over":                       {moments: [][]moment{has("a/x", one, 2), has("a/x", none, 4), has("a/x", []string{"ns2"}, 2)}},
@@ -58,7 +58,7 @@ func TestARefereeTellsWhatIsWrongFromWhatPasses(t *testing.T) {
 	}
 }
 
-func TestARefereeLetsARestoreTakeEntriesBackAndNothingElse(t *testing.T) {
+func TestTheOracleLetsARestoreTakeEntriesBackAndNothingElse(t *testing.T) {
 	t.Parallel()
 	one, two := []string{"ns1"}, []string{"ns1", "ns2"}
 	for name, c := range map[string]struct {

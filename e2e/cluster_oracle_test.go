@@ -19,11 +19,10 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
 
-// An oracle observations at a whole cluster from outside, twice a second: at the entries of
-// the pools, and at the addresses that network namespaces really have. It takes
-// nobody's word for what is in use.
+// An oracle observes a cluster from outside, twice a second: the entries of the pools,
+// and the addresses that network namespaces really have. What is in use it learns from
+// neither the API nor the product.
 type oracle struct {
-	i  *installation
 	mu sync.Mutex
 
 	all          map[netip.Addr]*addressState
@@ -33,7 +32,7 @@ type oracle struct {
 	excused []netip.Addr
 }
 
-// An account is what an oracle knows of an address.
+// An addressState is what an oracle knows of an address.
 type addressState struct {
 	on  map[string]*holder // by network namespace
 	off time.Time          // since when there is an entry for nothing
@@ -52,7 +51,7 @@ type holder struct {
 	excused bool      // etcd was restored, and its entry is not back yet
 }
 
-// A oracleReport is what an oracle has seen.
+// An oracleReport is what an oracle has seen.
 type oracleReport struct {
 	Wrong      []netip.Addr // on the wire without an entry, or with another pod's
 	Duplicates []netip.Addr // two network namespaces had them
@@ -63,9 +62,9 @@ type oracleReport struct {
 // In a DEL the entry goes before the link, which on a loaded machine takes seconds.
 const delTakes = 10 * time.Second
 
-// watched starts an oracle that observations until the test ends.
+// watched starts an oracle that observes until the test ends.
 func (i *installation) watched(t *testing.T) *oracle {
-	r := &oracle{i: i, all: map[netip.Addr]*addressState{}}
+	r := &oracle{all: map[netip.Addr]*addressState{}}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	t.Cleanup(func() { cancel(); <-done })
@@ -130,7 +129,7 @@ func (i *installation) holders() (map[netip.Addr][]string, error) {
 	return found, nil
 }
 
-// look takes in what is there at one moment.
+// observe takes in what is there at one moment.
 func (r *oracle) observe(now time.Time, entries map[netip.Addr]string, wire map[netip.Addr][]string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -198,7 +197,7 @@ func podOf(podRef string) string {
 	return pod
 }
 
-// restored says that entries are gone because etcd was restored, which is no release.
+// restored notes that entries are gone because etcd was restored, which is no release.
 func (r *oracle) restored() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -222,7 +221,7 @@ func (r *oracle) sees(t *testing.T) {
 		return r.observations
 	}
 	before := observations() // and the next may have begun
-	eventually(t, "the oracle to look", func() bool { return observations() >= before+3 })
+	eventually(t, "the oracle to observe", func() bool { return observations() >= before+3 })
 }
 
 // now is from when entries that are there for nothing may be freed, when that is not

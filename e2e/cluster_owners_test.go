@@ -12,7 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-func TestInAClusterStaticPodsAndPodsOfJobsKeepTheirAddressesAsLongAsTheyRun(t *testing.T) {
+func TestStaticPodsAndPodsOfJobsKeepTheirAddressesAsLongAsTheyRun(t *testing.T) {
 	t.Parallel()
 	i := install(t, 2)
 	check(t, i.CreateNAD(t.Context(), blue))
@@ -95,7 +95,7 @@ func (i *installation) playJob(t *testing.T, v *server, asks *corev1.Pod) {
 		check(t, err)
 		equal(t, "who answers", name, p.Name)
 	}
-	i.told(t, &runs, newcomer)
+	i.waitReported(t, &runs, newcomer)
 	out := i.product(t, "check")
 	out.exits(t, 0)
 	out.expect(t, "10.1.0.0-24 "+address.String(), "InUse SandboxReady", "10.1.0.0-24 "+next.String(), "InUse SandboxReady")

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-func TestInAClusterANodeThatIsCutOffKeepsItsAddressesUntilItIsBack(t *testing.T) {
+func TestANodeThatIsCutOffKeepsItsAddressesUntilItIsBack(t *testing.T) {
 	t.Parallel()
 	i := install(t, 2)
 	check(t, i.CreateNAD(t.Context(), blue))
@@ -16,7 +16,7 @@ func TestInAClusterANodeThatIsCutOffKeepsItsAddressesUntilItIsBack(t *testing.T)
 	address := addressOn(t, p, "net1")
 	worker := i.cluster.Worker("worker-2")
 	check(t, worker.LoseDELs(true))
-	i.told(t, p)
+	i.waitReported(t, p)
 	i.asPod(t, "check").expect(t, "10.1.0.0-24 10.1.0.2", "InUse SandboxReady")
 
 	check(t, worker.CutOff())

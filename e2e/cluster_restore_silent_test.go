@@ -9,8 +9,8 @@ import (
 
 // Without --repair and a fence nothing keeps the address of a pod that a restore has lost: the next
 // ADD gives it away. That is said; and what the restore brought back and is a leak is
-// not freed before every node has been heard again, since any of them may use it.
-func TestInAClusterARestoreWithoutRepairGivesAnAddressAwayAndSaysSo(t *testing.T) {
+// not freed before every node has reported again, since any of them may use it.
+func TestARestoreWithoutRepairGivesAnAddressAwayAndReportsIt(t *testing.T) {
 	t.Parallel()
 	i := install(t, 2, "--repair=false", "--fence-timeout=0")
 	check(t, i.CreateNAD(t.Context(), blue))
@@ -37,7 +37,7 @@ func TestInAClusterARestoreWithoutRepairGivesAnAddressAwayAndSaysSo(t *testing.T
 	v := i.leader(t)
 	v.is(t, `ip_reconcile_findings{kind="Conflict"}`, 1)
 	i.event(t, "Conflict", "IPPool", "10.1.0.0-24")
-	// A sandbox may be ahead of its pod for a minute, and is looked at every 10 s.
+	// A sandbox may be ahead of its pod for a minute, and is inspected every 10 s.
 	eventuallyWithin(t, 90*time.Second, "the phantom to be found", func() bool { return v.metric(`ip_reconcile_findings{kind="Phantom"}`) == 1 })
 	i.event(t, "Phantom", "Node", "worker-1")
 	equal(t, "the sandboxes, whose pods know nothing of it", i.sandbox(t, lost) != "" && i.sandbox(t, kept) != "", true)

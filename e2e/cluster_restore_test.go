@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-func TestInAClusterAPodThatARestoreOfEtcdHasLostKeepsItsAddress(t *testing.T) {
+func TestAPodThatARestoreOfEtcdHasLostKeepsItsAddress(t *testing.T) {
 	t.Parallel()
 	i := install(t, 2) // with --repair, as it ships
 	check(t, i.CreateNAD(t.Context(), blue))
@@ -36,7 +36,7 @@ func TestInAClusterAPodThatARestoreOfEtcdHasLostKeepsItsAddress(t *testing.T) {
 	eventuallyWithin(t, time.Minute, "its entry to be back", func() bool { return i.contents(t)["10.1.0.0-24 2"] != "" })
 	t.Logf("its entry was back %.1fs after the restore", time.Since(began).Seconds())
 	v := i.leader(t)
-	// A sandbox may be ahead of its pod for a minute, and is looked at every 10 s.
+	// A sandbox may be ahead of its pod for a minute, and is inspected every 10 s.
 	eventuallyWithin(t, 90*time.Second, "the phantom to be found", func() bool { return v.metric(`ip_reconcile_findings{kind="Phantom"}`) == 1 })
 	t.Logf("found %.1fs after the restore", time.Since(began).Seconds())
 	i.event(t, "Phantom", "IPPool", "10.1.0.0-24")
@@ -64,7 +64,7 @@ func TestInAClusterAPodThatARestoreOfEtcdHasLostKeepsItsAddress(t *testing.T) {
 		equal(t, "who answers at "+a.String(), name, lost.Name)
 		check(t, err)
 	}
-	i.told(t, kept, newcomer, namesake)
+	i.waitReported(t, kept, newcomer, namesake)
 	out = i.asPod(t, "check")
 	out.expect(t, "10.1.0.0-24 10.1.0.1", "InUse SandboxReady", "10.1.0.0-24 10.1.0.2", "Held PhantomPod",
 		"10.1.0.0-24 10.1.0.3", "InUse SandboxReady", "10.1.0.0-24 10.1.0.4", "InUse SandboxReady")

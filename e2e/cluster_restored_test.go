@@ -9,7 +9,7 @@ import (
 
 // Pods are made from the first second on after a restore: no controller waits until the
 // pools are right. The oracle fails a test in which an address is on the wire twice.
-func TestInAClusterNoPodGetsAPhantomsAddressAfterARestore(t *testing.T) {
+func TestNoPodGetsAPhantomsAddressAfterARestore(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name  string
@@ -27,7 +27,7 @@ func TestInAClusterNoPodGetsAPhantomsAddressAfterARestore(t *testing.T) {
 			i.leader(t)
 			snapshot := try(i.cluster.Snapshot()).must(t)
 			phantoms := i.running(t, i.create(t, "phantom", "", c.pods)...)
-			i.told(t, phantoms...)
+			i.waitReported(t, phantoms...)
 
 			var names []string
 			done := i.restores(t, snapshot, func() { names = i.create(t, "newcomer", "", c.pods) }, c.flags...)
@@ -48,7 +48,7 @@ func TestInAClusterNoPodGetsAPhantomsAddressAfterARestore(t *testing.T) {
 	}
 }
 
-func TestInAClusterPodsOfThePastDoNotGetTheAddressesOfThosePodsThatRunAfterARestore(t *testing.T) {
+func TestPodsOfThePastDoNotGetAddressesOfPodsThatRunAfterARestore(t *testing.T) {
 	t.Parallel()
 	for name, restarted := range map[string]bool{"and kubelets run on": false, "and kubelets start again": true} {
 		t.Run(name, func(t *testing.T) {
@@ -89,7 +89,7 @@ func TestInAClusterPodsOfThePastDoNotGetTheAddressesOfThosePodsThatRunAfterARest
 }
 
 // The entries of pods that were deleted after the backup come back with it.
-func TestInAClusterTheAddressesOfPodsThatAreOfThePastAreFreedAfterARestore(t *testing.T) {
+func TestTheAddressesOfPodsOfThePastAreFreedAfterARestore(t *testing.T) {
 	t.Parallel()
 	i := install(t, 2)
 	check(t, i.CreateNAD(t.Context(), blue))
@@ -117,7 +117,7 @@ func TestInAClusterTheAddressesOfPodsThatAreOfThePastAreFreedAfterARestore(t *te
 }
 
 // The lost node says nothing, so that the fence stands for as long as it may.
-func TestInAClusterTheOtherReplicaFencesWhereTheLeadersNodeIsLostWithTheRestore(t *testing.T) {
+func TestTheOtherReplicaFencesWhenARestoreCostsTheLeadersNode(t *testing.T) {
 	t.Parallel()
 	const pods = 12
 	i := install(t, 2)
@@ -129,7 +129,7 @@ func TestInAClusterTheOtherReplicaFencesWhereTheLeadersNodeIsLostWithTheRestore(
 	i.start(t, workload("lost", lost.Name, "blue"))
 	snapshot := try(i.cluster.Snapshot()).must(t)
 	phantoms := i.running(t, i.create(t, "phantom", other.Name, pods)...)
-	i.told(t, phantoms...)
+	i.waitReported(t, phantoms...)
 
 	lost.PowerOff()
 	var names []string

@@ -18,19 +18,19 @@ import (
 
 // What runs on a node whose agent is down is not known to anybody, and a fence cannot
 // wait for it for ever. Those addresses are at risk, and that is said; no others are.
-func TestInAClusterARestoreWithAnAgentDownEndangersTheAddressesOfThatNodeAlone(t *testing.T) {
+func TestARestoreWithAnAgentDownEndangersOnlyTheAddressesOfThatNode(t *testing.T) {
 	t.Parallel()
 	const pods = 5 // on each worker
 	i := install(t, 2)
 	check(t, i.CreateNAD(t.Context(), blue))
 	kept := i.start(t, workload("kept", "worker-2", "blue"))
-	i.told(t, kept)
+	i.waitReported(t, kept)
 	i.leader(t)
 	i.agentsOn(t, `"worker-1"`)
 	snapshot := try(i.cluster.Snapshot()).must(t)
 	known := i.running(t, i.create(t, "known", "worker-1", pods)...)
 	unknown := i.running(t, i.create(t, "unknown", "worker-2", pods)...)
-	i.told(t, known...)
+	i.waitReported(t, known...)
 	atRisk := i.excuse(t, unknown...)
 
 	var names []string
@@ -47,7 +47,7 @@ func TestInAClusterARestoreWithAnAgentDownEndangersTheAddressesOfThatNodeAlone(t
 	t.Logf("%d of %d addresses that nobody knew of were handed out again", len(twice), len(atRisk))
 
 	i.agentsOn(t, "null")
-	i.told(t, unknown...)
+	i.waitReported(t, unknown...)
 	i.conflictsAre(t, twice)
 	eventuallyWithin(t, 3*time.Minute, "the others to have entries", func() bool {
 		entries := try(i.entries(t.Context())).must(t)
@@ -57,7 +57,7 @@ func TestInAClusterARestoreWithAnAgentDownEndangersTheAddressesOfThatNodeAlone(t
 
 // The backup is older than the reconciler. Its pods are ended like all that the API does
 // not know, and the agents alone say what has happened, until somebody recovers by hand.
-func TestInAClusterARestoreThatLosesTheReconcilerIsToldByTheAgentsAndMendedByHand(t *testing.T) {
+func TestARestoreThatLosesTheReconcilerIsReportedAndRepairedByHand(t *testing.T) {
 	t.Parallel()
 	const pods = 6
 	i := install(t, 2)
@@ -67,7 +67,7 @@ func TestInAClusterARestoreThatLosesTheReconcilerIsToldByTheAgentsAndMendedByHan
 	i.deploy(t)
 	i.leader(t)
 	phantoms := i.running(t, i.create(t, "phantom", "", pods)...)
-	i.told(t, phantoms...)
+	i.waitReported(t, phantoms...)
 	atRisk := i.excuse(t, phantoms...)
 
 	var names []string
@@ -83,7 +83,7 @@ func TestInAClusterARestoreThatLosesTheReconcilerIsToldByTheAgentsAndMendedByHan
 	twice := i.sharing(t, atRisk, early...)
 	t.Logf("%d of %d addresses were handed out again before anybody recovered", len(twice), len(atRisk))
 
-	i.told(t, early...)
+	i.waitReported(t, early...)
 	product(t, "recover", "--yes", "--kubeconfig", i.Kubeconfig())
 	later := i.running(t, i.create(t, "later", "", pods)...)
 	i.apart(t, later...)

@@ -10,7 +10,7 @@ import (
 )
 
 // Kubelet removes a stopped sandbox soon, unless it hangs just then.
-func TestInAClusterASandboxThatIsStoppedLosesItsAddressAlthoughItStaysListed(t *testing.T) {
+func TestASandboxThatIsStoppedLosesItsAddressAlthoughItStaysListed(t *testing.T) {
 	t.Parallel()
 	i := install(t, 2)
 	check(t, i.CreateNAD(t.Context(), blue))
@@ -36,7 +36,7 @@ func TestInAClusterASandboxThatIsStoppedLosesItsAddressAlthoughItStaysListed(t *
 
 	check(t, blocker.Unblock())
 	eventually(t, "the address to be off the wire", func() bool { return !worker.Answers(t, address) })
-	// Containerd has no event for the end of a network: the agent looks every 10 s.
+	// Containerd has no event for the end of a network: the agent inspects the node every 10 s.
 	t.Logf("freed %s after that", i.freed(t, 10*time.Second+soon, "10.1.0.0-24", "2").Round(time.Second))
 	v.is(t, `ip_reconcile_released_total{reason="PodGone"}`, 2)
 	state := try(worker.Status(t.Context(), id)).must(t).Status.State

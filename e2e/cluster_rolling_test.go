@@ -22,7 +22,7 @@ import (
 // Passes follow each other without a pause, and half of all DELs are lost: what is
 // released may be a successor's by then. What is not proven is confirmed as soon as can
 // be, and an agent tells of a sandbox only some seconds after its ADD has the entry.
-func TestInAClusterNoAddressIsFreedWhileItsPodIsMade(t *testing.T) {
+func TestNoAddressIsFreedWhileItsPodIsCreated(t *testing.T) {
 	t.Parallel()
 	i := install(t, 2, "--cron=@every 1s", "--confirm-after=0s")
 	check(t, i.CreateNAD(t.Context(), blue))

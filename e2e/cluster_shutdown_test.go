@@ -12,7 +12,7 @@ import (
 
 // Kubelet ends the pods of a node that shuts down, the node's agent soon after them:
 // whether that one still sees it or not, the next boot proves it.
-func TestInAClusterAPodThatAShutdownEndsLosesItsAddressAndNotBefore(t *testing.T) {
+func TestAPodThatAShutdownEndsLosesItsAddressAndNotBefore(t *testing.T) {
 	t.Parallel()
 	i := install(t, 2)
 	check(t, i.CreateNAD(t.Context(), blue))

@@ -18,7 +18,7 @@ import (
 
 // whereabouts' own controller cuts the network into slices, and takes back that of a
 // node that has left, whatever entries its pool still has.
-func TestInAClusterANodesSliceIsFreedWhenTheNodeHasLeft(t *testing.T) {
+func TestANodesSliceIsFreedWhenTheNodeHasLeft(t *testing.T) {
 	t.Parallel()
 	i := install(t, 2, "--confirm-after=30s")
 	v := i.leader(t)

@@ -12,7 +12,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 )
 
-func TestInAClusterWhatRunsIsSeenByNodeAgentsAndKept(t *testing.T) {
+func TestWhatRunsIsSeenByNodeAgentsAndKept(t *testing.T) {
 	t.Parallel()
 	i := install(t, 2)
 	check(t, i.CreateNAD(t.Context(), blue))

@@ -9,7 +9,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
 
-func TestInAClusterAPodThatIsDeletedWhileContainerdIsDownKeepsItsAddressUntilItHasEnded(t *testing.T) {
+func TestAPodDeletedWhileContainerdIsDownKeepsItsAddressUntilItHasEnded(t *testing.T) {
 	t.Parallel()
 	i := install(t, 2)
 	check(t, i.CreateNAD(t.Context(), blue))
@@ -41,7 +41,7 @@ func TestInAClusterAPodThatIsDeletedWhileContainerdIsDownKeepsItsAddressUntilItH
 	i.asPod(t, "check").exits(t, 0)
 }
 
-func TestInAClusterAPodWhoseEndHangsKeepsItsAddressHoweverLongItIsOverdue(t *testing.T) {
+func TestAPodWhoseTerminationHangsKeepsItsAddressHoweverLongItIsOverdue(t *testing.T) {
 	t.Parallel()
 	i := install(t, 2)
 	check(t, i.CreateNAD(t.Context(), blue))

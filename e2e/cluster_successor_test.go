@@ -15,7 +15,7 @@ import (
 // whereabouts gives a successor of the same name the entry of the pod that was deleted
 // by force and runs on, so both have one address. Nobody can undo that from outside;
 // it is said, and the entry stays for who is left.
-func TestInAClusterASuccessorThatSharesAnAddressIsSaidAndKeepsIt(t *testing.T) {
+func TestASuccessorThatSharesAnAddressIsReportedAndKeepsIt(t *testing.T) {
 	t.Parallel()
 	i := install(t, 2)
 	check(t, i.CreateNAD(t.Context(), blue))
@@ -56,7 +56,7 @@ func TestInAClusterASuccessorThatSharesAnAddressIsSaidAndKeepsIt(t *testing.T) {
 	t.Logf("the old one ended %.0fs after it was told to", time.Since(began).Seconds())
 	v.is(t, `ip_reconcile_findings{kind="Conflict"}`, 0)
 	i.lost(t, before)
-	i.told(t, next)
+	i.waitReported(t, next)
 	out := i.asPod(t, "check")
 	out.exits(t, 0)
 	out.expect(t, "10.1.0.0-24 "+address.String(), "InUse SandboxReady")

@@ -13,7 +13,7 @@ import (
 // agent sees that when it lists them again, every ten seconds.
 const seenAnew = 20 * time.Second
 
-func TestInAClusterAHundredAddressesThatWhereaboutsLostAreFreedAtOnce(t *testing.T) {
+func TestAHundredAddressesThatWhereaboutsLostAreFreedAtOnce(t *testing.T) {
 	t.Parallel()
 	i := install(t, 2)
 	check(t, i.CreateNAD(t.Context(), blue))
@@ -63,7 +63,7 @@ func TestInAClusterAHundredAddressesThatWhereaboutsLostAreFreedAtOnce(t *testing
 
 // A sandbox whose DEL fails keeps its network namespace, and kubelet tries again. Of
 // what it keeps nothing is freed, whatever becomes of the pod.
-func TestInAClusterASandboxWhoseDELFailsKeepsItsAddressUntilItIsClosed(t *testing.T) {
+func TestASandboxWhoseDELFailsKeepsItsAddressUntilItIsClosed(t *testing.T) {
 	t.Parallel()
 	i := install(t, 1)
 	check(t, i.CreateNAD(t.Context(), blue))

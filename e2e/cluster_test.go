@@ -23,8 +23,8 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
 
-// An installation is a whole cluster in which the product runs as its users run it:
-// by the manifests of deploy, from its image. Nobody's part is played.
+// An installation is a cluster with kubelets in which the product runs as its users run it:
+// by the manifests of deploy, from its image. The test stands in for no component.
 type installation struct {
 	*stage
 	cluster *harness.Cluster
@@ -36,7 +36,7 @@ type installation struct {
 const soon = 20 * time.Second
 
 // install starts a cluster and installs the Deployment and the agents, with more
-// arguments for the reconciler. While the test lasts, an oracle looks that no address
+// arguments for the reconciler. While the test lasts, an oracle checks that no address
 // is freed that is on the wire.
 func install(t *testing.T, workers int, args ...string) *installation {
 	t.Helper()
@@ -52,7 +52,7 @@ func (i *installation) deploy(t *testing.T, args ...string) {
 	t.Cleanup(func() { i.oracle.check(t) })
 }
 
-// apply is deploy without an oracle's judgement in the end.
+// apply is deploy without the check of the oracle in the end.
 func (i *installation) apply(t *testing.T, args ...string) {
 	t.Helper()
 	began := time.Now()
@@ -86,7 +86,7 @@ func readyBy(t *testing.T, start func() *harness.Cluster) *installation {
 	i.oracle = i.watched(t)
 	t.Cleanup(func() {
 		if t.Failed() {
-			i.tell(t)
+			i.logProduct(t)
 		}
 	})
 	return i
@@ -99,8 +99,8 @@ func (i *installation) rolledOut(t testing.TB, workloads ...string) {
 	}
 }
 
-// tell shows what the product says, and where it is.
-func (i *installation) tell(t *testing.T) {
+// logProduct logs what the product's pods print, and on which node they are.
+func (i *installation) logProduct(t *testing.T) {
 	for _, p := range try(i.Client().CoreV1().Pods(metav1.NamespaceSystem).List(context.Background(), metav1.ListOptions{})).must(t).Items {
 		worker := i.cluster.Worker(p.Spec.NodeName)
 		if worker == nil {
@@ -112,9 +112,9 @@ func (i *installation) tell(t *testing.T) {
 	}
 }
 
-// told waits until the agents of the pods' nodes have told that their sandboxes run:
+// waitReported waits until the agents of the pods' nodes have reported their sandboxes Ready:
 // until then AddressOnPod is as right as SandboxReady.
-func (i *installation) told(t testing.TB, pods ...*corev1.Pod) {
+func (i *installation) waitReported(t testing.TB, pods ...*corev1.Pod) {
 	t.Helper()
 	for _, p := range pods {
 		i.reported(t, p.Spec.NodeName, "the sandbox of "+p.Name, func(r *v1alpha1.SandboxReport) bool {
@@ -147,7 +147,7 @@ func (i *installation) asPod(t testing.TB, args ...string) *outcome {
 	o.stdout, o.stderr, err = i.cluster.Worker(pod.Spec.NodeName).Output(pod)
 	check(t, err)
 	if o.code == 2 {
-		t.Fatalf("%v could not look: %s", args, o.stderr)
+		t.Fatalf("%v could not read the cluster: %s", args, o.stderr)
 	}
 	o.read(t)
 	return o

@@ -62,7 +62,7 @@ func TestTheRightsOfTheDeploymentSufficeForAPassWithReports(t *testing.T) {
 	kubeconfig := s.applied(t, "../deploy/deployment-with-agent")
 	node := s.agent(t, "worker-1")
 	phantom, stopped := s.up(t, "worker-1", "phantom", blue), s.up(t, "worker-1", "stopped", blue)
-	node.says(t, phantom.listed(v1alpha1.SandboxReady), stopped.stopped())
+	node.writeReport(t, phantom.listed(v1alpha1.SandboxReady), stopped.stopped())
 	phantom.forceDelete(t)
 	stopped.leak(t)
 	before := s.contents(t)

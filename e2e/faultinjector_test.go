@@ -21,8 +21,8 @@ import (
 // something happen at an exact moment. n counts from 1; do is the real call.
 type faultInjector struct {
 	*kube.Cluster
-	onHold   func(n int) // after the first look, before the Lease is asked for
-	onFresh  func(n int) // after a fresh look, before anything is written
+	onHold   func(n int) // after the first judgement, before the Lease is asked for
+	onFresh  func(n int) // after the fresh read, before anything is written
 	onDelete func(n int, r *ippool.Reservation, do func() error) error
 	onPatch  func(n int, p *ippool.Pool, do func() error) error
 	onCreate func(n int, do func() error) error

@@ -42,7 +42,7 @@ func TestAfterARestoreThePoolsSayBehindTheFenceWhatRuns(t *testing.T) {
 			for n := range c.nodes {
 				node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("worker-%d", n+1)}, Status: corev1.NodeStatus{Capacity: room, Allocatable: room}}
 				try(s.Client().CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})).must(t)
-				nodes = append(nodes, newMadeUpNode(t, node.Name, critest.Containerd))
+				nodes = append(nodes, newFakeNode(t, node.Name, critest.Containerd))
 			}
 			restore := s.backup(t)
 

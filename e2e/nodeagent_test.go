@@ -23,7 +23,7 @@ import (
 )
 
 // A fakeNode is a node of which the test makes up everything that a node agent
-// looks at: a CRI server, CNI caches, a folder of network namespaces.
+// reads: a CRI server, CNI caches, a folder of network namespaces.
 type fakeNode struct {
 	*critest.Server
 	name                   string
@@ -31,7 +31,7 @@ type fakeNode struct {
 	bootID                 string // path of the file
 }
 
-func newMadeUpNode(t testing.TB, name string, style critest.Style) *fakeNode {
+func newFakeNode(t testing.TB, name string, style critest.Style) *fakeNode {
 	t.Helper()
 	dir := t.TempDir()
 	n := &fakeNode{Server: critest.Start(t, style), name: name,
@@ -91,12 +91,12 @@ func (n *fakeNode) agent(t testing.TB, kubeconfig string, more ...string) *comma
 	c := beginProgram(t, "ip-reconcile-agent", append([]string{"--node", n.name, "--outside-pod", "--kubeconfig", kubeconfig, "--cri", n.Socket,
 		"--cni-results", n.results, "--cni-multus", n.multus, "--netns-dir", n.netns, "--boot-id-file", n.bootID,
 		"--metrics-bind-address", "127.0.0.1:0", "--log-level", "debug"}, more...)...)
-	c.tellOnFailure(n.name)
+	c.logOnFailure(n.name)
 	return c
 }
 
-// tellOnFailure shows what an agent said when its test fails.
-func (c *command) tellOnFailure(node string) {
+// logOnFailure logs what an agent said when its test fails.
+func (c *command) logOnFailure(node string) {
 	c.t.Cleanup(func() {
 		if c.t.Failed() {
 			c.t.Logf("the agent of %s said:\n%s", node, shortened(c.stderr.String()))

@@ -50,7 +50,7 @@ func TestAnAPIServerThatGoesAwayWhileARunWaits(t *testing.T) {
 		interrupted(t, impatient)
 		check(t, s.StartAPI(t.Context()))
 		s.lost(t, before)
-		// Who comes before the next look takes a place that was free at the last.
+		// Who comes before the next pass takes a place that was free at the last.
 		came := s.up(t, "worker-1", "came", blue)
 		during := s.contents(t)
 		out := patient.wait()

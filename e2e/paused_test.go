@@ -82,7 +82,7 @@ func TestWhatIsPausedIsNotRepairedEither(t *testing.T) {
 	check(t, s.CreateNAD(t.Context(), blue))
 	one := s.agent(t, "worker-1")
 	unrecorded, lacking := s.up(t, "worker-1", "unrecorded", blue).age(t, time.Hour), s.up(t, "worker-1", "lacking", blue).age(t, time.Hour)
-	one.says(t, unrecorded.listed(v1alpha1.SandboxReady), lacking.listed(v1alpha1.SandboxReady))
+	one.writeReport(t, unrecorded.listed(v1alpha1.SandboxReady), lacking.listed(v1alpha1.SandboxReady))
 	s.forget(t, unrecorded)
 	check(t, s.of(harness.Reservations).Delete(t.Context(), lacking.ips[0], metav1.DeleteOptions{}))
 	before := s.contents(t)

@@ -101,7 +101,7 @@ func TestTwoRunsAtOnceFreeEverythingOnce(t *testing.T) {
 			var both [2]*reconciler.Result
 			ready := make(chan struct{})
 			for i := range both {
-				r := s.reconciler(t, &faultInjector{onHold: func(n int) { // when both have looked
+				r := s.reconciler(t, &faultInjector{onHold: func(n int) { // when both have judged
 					if n == 1 {
 						ready <- struct{}{}
 					}

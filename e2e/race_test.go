@@ -92,10 +92,10 @@ func TestAPodThatComesBackKeepsItsAddress(t *testing.T) {
 		faultInjector func(t *testing.T) *faultInjector
 		putBack       bool // the reservation in the end is not the one that ADD kept or made
 	}{
-		{"between the first look and the Lease", func(t *testing.T) *faultInjector {
+		{"between the first judgement and the Lease", func(t *testing.T) *faultInjector {
 			return &faultInjector{onHold: func(n int) { back(t)() }}
 		}, false},
-		{"between the fresh look and the first write", func(t *testing.T) *faultInjector {
+		{"between the fresh read and the first write", func(t *testing.T) *faultInjector {
 			return &faultInjector{onFresh: func(n int) {
 				if n == 1 {
 					back(t)()
@@ -186,9 +186,9 @@ func TestALostAnswerIsFoundOut(t *testing.T) {
 	})
 }
 
-// TestWhatChangesInBetweenIsJudgedAnew: a pool's resourceVersion has moved on,
+// TestWhatChangesInBetweenIsJudgedAgain: a pool's resourceVersion has moved on,
 // or what was to be freed is not there any more.
-func TestWhatChangesInBetweenIsJudgedAnew(t *testing.T) {
+func TestWhatChangesInBetweenIsJudgedAgain(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "worker-1", "worker-2")
 	blue := simple("blue", "10.1.0.0/24")

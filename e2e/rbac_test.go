@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// refuses checks that a command could not look: exit code 2, nothing printed,
+// refuses checks that a command could not read the cluster: exit code 2, nothing printed,
 // and one line that says why.
 func (o *outcome) refuses(t testing.TB, parts ...string) {
 	t.Helper()
@@ -99,7 +99,7 @@ func TestTheRightsOfWhereaboutsSuffice(t *testing.T) {
 		equal(t, "the number of entries and reservations", len(after), len(before))
 	})
 
-	s.play(t, "but for what a look cannot do without", func(t *testing.T) {
+	s.play(t, "but for what a pass cannot do without", func(t *testing.T) {
 		leaked, _, _ := cast(t)
 		before := s.contents(t)
 		for resource, parts := range map[string][]string{

@@ -49,11 +49,11 @@ func TestTheReportDecidesOverTheAddressOfAPod(t *testing.T) {
 	elsewhere := s.up(t, "worker-2", "elsewhere", blue)
 
 	say := func(t *testing.T) {
-		one.says(t, ready.listed(v1alpha1.SandboxReady), starting.listed(v1alpha1.SandboxReady), failed.listed(v1alpha1.SandboxReady),
+		one.writeReport(t, ready.listed(v1alpha1.SandboxReady), starting.listed(v1alpha1.SandboxReady), failed.listed(v1alpha1.SandboxReady),
 			leaving.listed(v1alpha1.SandboxReady), phantom.listed(v1alpha1.SandboxReady), lingering.listed(v1alpha1.SandboxNotReady),
 			restarted.stopped(), moved.stopped(), replaced.stopped(), attached.attached(ptr.To(false)), young.attached(nil),
 			closed.attached(ptr.To(true)), stopped.stopped(), gone.gone(), done.gone())
-		two.says(t, elsewhere.listed(v1alpha1.SandboxReady))
+		two.writeReport(t, elsewhere.listed(v1alpha1.SandboxReady))
 	}
 	want := []string{
 		at(ready), "InUse SandboxReady",
@@ -127,7 +127,7 @@ func TestTheReportDecidesOverTheAddressOfAPod(t *testing.T) {
 }
 
 // TestWhatIsMissingIsWrittenBack has all that --repair mends in one run, since a
-// run looks twice, a minute apart.
+// run observes twice, a minute apart.
 func TestWhatIsMissingIsWrittenBack(t *testing.T) {
 	t.Parallel()
 	s := newStageWithReports(t, "worker-1", "worker-2")
@@ -139,7 +139,7 @@ func TestWhatIsMissingIsWrittenBack(t *testing.T) {
 	// These two are old enough that their ADDs are over.
 	live, lacking := s.up(t, "worker-1", "live", blue).age(t, 10*time.Minute), s.up(t, "worker-1", "lacking", blue).age(t, 10*time.Minute)
 	sandboxes := []any{phantom.listed(v1alpha1.SandboxReady), second.listed(v1alpha1.SandboxReady), live.listed(v1alpha1.SandboxReady), lacking.listed(v1alpha1.SandboxReady)}
-	one.says(t, sandboxes...)
+	one.writeReport(t, sandboxes...)
 	whole := s.contents(t)
 	s.product(t, "check").exits(t, 0)
 
@@ -162,7 +162,7 @@ func TestWhatIsMissingIsWrittenBack(t *testing.T) {
 
 	c := begin(t, "run", "--repair", "-o", "json", "--kubeconfig", s.Kubeconfig())
 	eventually(t, "the run to wait", func() bool { return strings.Contains(c.stderr.String(), "waiting before the next look") })
-	s.lost(t, before) // one look is not enough
+	s.lost(t, before) // one observation is not enough
 	out = c.wait()
 	out.exits(t, 0)
 	if out.took < time.Minute {
@@ -195,7 +195,7 @@ func TestWhatIsMissingIsWrittenBack(t *testing.T) {
 	second.del(t)
 	s.lost(t, before, stored(second)...)
 	check(t, phantom.sandbox.Close())
-	one.says(t, append(sandboxes[2:], phantom.stopped(), second.gone())...)
+	one.writeReport(t, append(sandboxes[2:], phantom.stopped(), second.gone())...)
 	out = s.product(t, "run")
 	out.exits(t, 0)
 	out.expect(t, at(phantom), "Stale PodGone proven", at(successor), "InUse AddressOnPod")

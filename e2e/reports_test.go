@@ -23,7 +23,7 @@ func TestWithoutAFreshReportNothingIsConcluded(t *testing.T) {
 		one := s.agent(t, "worker-1")
 		s.agent(t, "worker-2")
 		gone := s.up(t, "worker-1", "gone", blue).leak(t)
-		one.says(t, gone.gone())
+		one.writeReport(t, gone.gone())
 		one.change(func() { one.lie = strings.Repeat("0", 64) })
 		check(t, one.renew())
 		before := s.contents(t)
@@ -44,7 +44,7 @@ func TestWithoutAFreshReportNothingIsConcluded(t *testing.T) {
 	s.play(t, "from a report without a Lease", func(t *testing.T) {
 		one := s.agent(t, "worker-1")
 		gone := s.up(t, "worker-1", "gone", blue).leak(t)
-		one.says(t, gone.gone())
+		one.writeReport(t, gone.gone())
 		check(t, s.Client().CoordinationV1().Leases(harness.LeaseNamespace).Delete(t.Context(), "worker-1", metav1.DeleteOptions{}))
 		before := s.contents(t)
 		s.run(t).expect(t, at(gone), "Held NodeUnheard")
@@ -55,7 +55,7 @@ func TestWithoutAFreshReportNothingIsConcluded(t *testing.T) {
 		one := s.agent(t, "worker-1")
 		running, absent := s.up(t, "worker-1", "running", blue), s.up(t, "worker-2", "absent", blue).leak(t)
 		gone := s.up(t, "worker-1", "gone", blue).leak(t)
-		one.says(t, running.listed(v1alpha1.SandboxReady), gone.gone())
+		one.writeReport(t, running.listed(v1alpha1.SandboxReady), gone.gone())
 		before := s.contents(t)
 		out := s.run(t)
 		// worker-1 knows what was its own, so only that of worker-2 is held.
@@ -91,15 +91,15 @@ func TestAfterARestoreNothingIsReleasedUntilEveryNodeHasWritten(t *testing.T) {
 	s := newStageWithReports(t, "worker-1", "worker-2")
 	one, two := s.agent(t, "worker-1"), s.agent(t, "worker-2")
 	gone, absent := s.up(t, "worker-1", "gone", blue).leak(t), s.up(t, "worker-1", "absent", blue).leak(t)
-	one.says(t, gone.gone())
-	two.says(t)
+	one.writeReport(t, gone.gone())
+	two.writeReport(t)
 	before := s.contents(t)
 
 	// The API server's times have whole seconds: a later one than both reports'.
 	restored := time.Now().Truncate(time.Second).Add(time.Second)
 	one.change(func() { one.restored = restored.UTC().Format(time.RFC3339) })
 	eventually(t, "the next second", func() bool { return time.Now().After(restored) })
-	one.says(t, gone.gone())
+	one.writeReport(t, gone.gone())
 	refused := func() {
 		t.Helper()
 		out := s.run(t)
@@ -111,7 +111,7 @@ func TestAfterARestoreNothingIsReleasedUntilEveryNodeHasWritten(t *testing.T) {
 	refused()
 	check(t, two.renew()) // vouches for what it said before: that is not written since
 	refused()
-	two.says(t)
+	two.writeReport(t)
 	s.run(t).exits(t, 0)
 	s.lost(t, before, append(stored(gone), stored(absent)...)...)
 }
@@ -123,7 +123,7 @@ func TestAPhantomKeepsItsAddressAsLongAsItRuns(t *testing.T) {
 	s.agent(t, "worker-2")
 	phantom := s.up(t, "worker-1", "web-0", blue)
 	phantom.forceDelete(t)
-	one.says(t, phantom.listed(v1alpha1.SandboxReady))
+	one.writeReport(t, phantom.listed(v1alpha1.SandboxReady))
 	before := s.contents(t)
 	out := s.run(t)
 	out.exits(t, 0)
@@ -138,7 +138,7 @@ func TestAPhantomKeepsItsAddressAsLongAsItRuns(t *testing.T) {
 	equal(t, "the address of the next pod", s.up(t, "worker-2", "next", blue).ips[0], "10.1.0.2")
 
 	check(t, phantom.sandbox.Close())
-	one.says(t, phantom.stopped())
+	one.writeReport(t, phantom.stopped())
 	before = s.contents(t)
 	out = s.product(t, "run") // with the default --confirm-after
 	out.expect(t, at(phantom), "Stale PodGone proven")

@@ -157,7 +157,7 @@ func TestWhileContainerdIsDeadItsNodeIsUnheard(t *testing.T) {
 		lease := s.leaseOf(t, "worker-1")
 		failed := health.failedLooks(t)
 		if failed == 0 {
-			t.Error("no look has failed")
+			t.Error("no pass has failed")
 		}
 
 		// It is vouched for for a minute, by the API server's clock.
@@ -167,7 +167,7 @@ func TestWhileContainerdIsDeadItsNodeIsUnheard(t *testing.T) {
 		equal(t, "the Lease", s.leaseOf(t, "worker-1").ResourceVersion, lease.ResourceVersion)
 		equal(t, "the report", s.report(t, "worker-1").ResourceVersion, report.ResourceVersion)
 		if now := health.failedLooks(t); now < failed+10 {
-			t.Errorf("in a minute the number of failed looks went from %d to %d", failed, now)
+			t.Errorf("in a minute the number of failed passes went from %d to %d", failed, now)
 		}
 		unheard := func(why string) {
 			t.Helper()

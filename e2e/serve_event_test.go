@@ -19,12 +19,12 @@ func TestServeFreesWhatAnEventProves(t *testing.T) {
 
 	s.play(t, "a pod that was deleted by force, when its sandbox has stopped and not before", func(t *testing.T) {
 		p := s.up(t, "worker-1", "web", blue)
-		one.says(t, p.listed("Ready"))
+		one.writeReport(t, p.listed("Ready"))
 		v.is(t, `ip_reconcile_allocations{pool="kube-system/10.1.0.0-24",reason="SandboxReady",verdict="InUse"}`, 1)
 		p.forceDelete(t)
 		v.is(t, `ip_reconcile_allocations{pool="kube-system/10.1.0.0-24",reason="PhantomPod",verdict="Held"}`, 1)
 		v.said(t, `msg=held pool=kube-system/10.1.0.0-24 address=10.1.0.1 podRef=default/web .*reason=PhantomPod.* age=`)
-		one.says(t, p.stopped())
+		one.writeReport(t, p.stopped())
 		t.Logf("freed %s after the report", s.freed(t, promptly, "10.1.0.0-24", "1"))
 		v.is(t, `ip_reconcile_candidates`, 0)
 		v.is(t, `ip_reconcile_released_total{reason="PodGone"}`, 2)
@@ -35,11 +35,11 @@ func TestServeFreesWhatAnEventProves(t *testing.T) {
 
 	s.play(t, "a StatefulSet pod that was replaced", func(t *testing.T) {
 		old := s.up(t, "worker-1", "db-0", blue)
-		one.says(t, old.listed("Ready"))
+		one.writeReport(t, old.listed("Ready"))
 		v.is(t, `ip_reconcile_allocations{pool="kube-system/10.1.0.0-24",reason="SandboxReady",verdict="InUse"}`, 1)
 		old.forceDelete(t)
 		next := s.bare(t, "worker-1", "db-0") // its ADD has not begun, and for a minute nobody can know that
-		one.says(t, old.stopped())
+		one.writeReport(t, old.stopped())
 		v.is(t, `ip_reconcile_candidates`, 1)
 		took := s.freed(t, time.Minute+promptly, "10.1.0.0-24", "1")
 		if took < 50*time.Second {
@@ -51,11 +51,11 @@ func TestServeFreesWhatAnEventProves(t *testing.T) {
 
 	s.play(t, "a pod whose containers ended, with the event on the pod", func(t *testing.T) {
 		p := s.up(t, "worker-1", "job", blue)
-		one.says(t, p.listed("Ready"))
+		one.writeReport(t, p.listed("Ready"))
 		v.is(t, `ip_reconcile_allocations{pool="kube-system/10.1.0.0-24",reason="SandboxReady",verdict="InUse"}`, 1)
 		p.finish(t, "Succeeded")
 		v.is(t, `ip_reconcile_allocations{pool="kube-system/10.1.0.0-24",reason="TerminalButRunning",verdict="Held"}`, 1)
-		one.says(t, p.stopped())
+		one.writeReport(t, p.stopped())
 		s.freed(t, promptly, "10.1.0.0-24", "1")
 		s.event(t, "IPAddressGarbageCollected", "Pod", "job")
 	})
@@ -63,9 +63,9 @@ func TestServeFreesWhatAnEventProves(t *testing.T) {
 	s.play(t, "nothing while it is paused, and at once when it is not any more", func(t *testing.T) {
 		p := s.up(t, "worker-1", "web", blue)
 		s.patch(t, harness.IPPools, "10.1.0.0-24", pausing("true"))
-		one.says(t, p.listed("Ready"))
+		one.writeReport(t, p.listed("Ready"))
 		p.forceDelete(t)
-		one.says(t, p.stopped())
+		one.writeReport(t, p.stopped())
 		v.is(t, `ip_reconcile_candidates`, 1)
 		v.counts(t, `ip_reconcile_refused_total{reason="Paused"}`, 1)
 		s.patch(t, harness.IPPools, "10.1.0.0-24", pausing("false"))
@@ -75,7 +75,7 @@ func TestServeFreesWhatAnEventProves(t *testing.T) {
 		v.is(t, `ip_reconcile_paused`, 1)
 		p = s.up(t, "worker-1", "web", blue)
 		p.forceDelete(t)
-		one.says(t, p.stopped())
+		one.writeReport(t, p.stopped())
 		v.is(t, `ip_reconcile_candidates`, 1)
 		s.pauseAll(t, "false")
 		s.freed(t, promptly, "10.1.0.0-24", "1")
@@ -83,7 +83,7 @@ func TestServeFreesWhatAnEventProves(t *testing.T) {
 
 	s.play(t, "a node that is out of service", func(t *testing.T) {
 		p := s.up(t, "worker-2", "web", blue)
-		two.says(t, p.listed("Ready"))
+		two.writeReport(t, p.listed("Ready"))
 		v.is(t, `ip_reconcile_allocations{pool="kube-system/10.1.0.0-24",reason="SandboxReady",verdict="InUse"}`, 1)
 		two.change(func() { two.lie = "no report has this hash" }) // the agent is not heard any more
 		check(t, two.renew())

@@ -20,7 +20,7 @@ import (
 type server struct {
 	*command
 	metrics, health string
-	node            string // in a whole cluster
+	node            string // in an installation
 }
 
 // serve starts `ip-reconcile serve` and waits until its first full pass is done.

@@ -83,7 +83,7 @@ func (l *ledger) isLive(id string) bool {
 // check goes through the histories: each holding's entry is in every version of
 // its pool, and its reservation is there all the time. Between ADD's return and
 // the revision that is read after it nothing is missed: an entry that is gone
-// by then is gone in the first version that is looked at.
+// by then is gone in the first version that is checked.
 func (l *ledger) check(pools, reservations *history, now uint64) (freed, bare []error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

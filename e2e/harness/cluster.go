@@ -15,8 +15,8 @@ import (
 
 // A Cluster is a ControlPlane with all that Kubernetes has: a controller manager, a
 // scheduler, and workers with kubelet, containerd and a network of their own. Pods
-// run as anywhere: the test plays nobody's part. Only Services are not reached,
-// but for the API server's own, since nothing plays kube-proxy.
+// run as anywhere: the test stands in for no component. Only Services are not reached,
+// but for the API server's own, since there is no kube-proxy.
 type Cluster struct {
 	*ControlPlane
 	Workers []*Worker // worker-1, worker-2, ...
@@ -28,7 +28,7 @@ type Cluster struct {
 	scheduler   *process
 }
 
-// StartCluster starts a whole cluster that lasts for the test.
+// StartCluster starts a cluster that lasts for the test.
 func StartCluster(t testing.TB, workers int) *Cluster {
 	t.Helper()
 	return startClusterWith(t, workers, false)
@@ -64,7 +64,7 @@ func startClusterWith(t testing.TB, workers int, shared bool) *Cluster {
 	return w
 }
 
-// NewCluster starts a whole cluster. On an error it returns what there is, if
+// NewCluster starts a cluster. On an error it returns what there is, if
 // anything, for Close.
 func NewCluster(ctx context.Context, workers int) (*Cluster, error) {
 	w, err := newCluster(workers)

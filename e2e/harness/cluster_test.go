@@ -17,7 +17,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// startCluster is start for a whole cluster.
+// startCluster is start for a Cluster.
 func startCluster(t *testing.T, workers int) *Cluster {
 	t.Helper()
 	if why := ContainerdV2.Unsupported(); why != "" {
@@ -79,7 +79,7 @@ func addressesOf(pod corev1.Pod) map[string]netip.Addr {
 	return found
 }
 
-func TestAWholeCluster(t *testing.T) {
+func TestCluster(t *testing.T) {
 	t.Parallel()
 	w, ctx := startCluster(t, 2), t.Context()
 	blue := Network{"default", "blue", IPAM{"range": "10.1.0.0/24"}}

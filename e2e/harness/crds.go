@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/util/retry"
 )
 
-// The custom resources that tests look at.
+// The custom resources that tests read.
 var (
 	IPPools        = schema.GroupVersionResource{Group: "whereabouts.cni.cncf.io", Version: "v1alpha1", Resource: "ippools"}
 	Reservations   = schema.GroupVersionResource{Group: "whereabouts.cni.cncf.io", Version: "v1alpha1", Resource: "overlappingrangeipreservations"}

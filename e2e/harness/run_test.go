@@ -34,12 +34,12 @@ func bringUp(t *testing.T, c *ControlPlane) {
 
 // bringUps are something of all that there is, of each kind of cluster.
 var bringUps = map[string]func(t *testing.T) *ControlPlane{
-	"a cluster": func(t *testing.T) *ControlPlane {
+	"a control plane": func(t *testing.T) *ControlPlane {
 		c := start(t)
 		bringUp(t, c)
 		return c
 	},
-	"a whole cluster": func(t *testing.T) *ControlPlane {
+	"a cluster": func(t *testing.T) *ControlPlane {
 		w := startCluster(t, 2)
 		check(t, w.CreateNAD(t.Context(), Network{"default", "blue", IPAM{"range": "10.1.0.0/24"}}))
 		check(t, statefulSet(t.Context(), w, "web", 2, "blue"))
@@ -72,7 +72,7 @@ func nothingIsLeft(t *testing.T, bringUp func(t *testing.T) *ControlPlane) {
 	equal(t, "leftovers", try(leftoversOf(dir)).must(t), []string{})
 }
 
-func TestWhatIsLeftIsOfClustersWhoseOwnersAreDead(t *testing.T) {
+func TestLeftoversAreOfClustersWhoseOwnersAreDead(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	living, dead := try(newRun()).must(t), filepath.Join(runsDir(), "ad0ead")
 	check(t, os.Mkdir(dead, 0o700))

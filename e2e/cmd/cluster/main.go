@@ -1,4 +1,4 @@
-// Command cluster runs a whole cluster to look at and to play with.
+// Command cluster runs a cluster with kubelets to try things out in.
 //
 // "cluster up <folder> <program>..." runs one with two workers until it is
 // interrupted. In the folder there are then a kubeconfig and a kubectl; the programs

@@ -28,7 +28,7 @@ func TestTheClockOfANodeReleasesNothing(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			s := newStageWithReports(t, "worker-1")
-			n := newMadeUpNode(t, "worker-1", critest.CRIO)
+			n := newFakeNode(t, "worker-1", critest.CRIO)
 			blue := simple("blue", "10.1.0.0/24")
 			live, phantom, window, gone := s.up(t, "worker-1", "live", blue), s.up(t, "worker-1", "phantom", blue), s.up(t, "worker-1", "window", blue), s.up(t, "worker-1", "gone", blue)
 			box := n.owned(t, gone)
@@ -76,4 +76,43 @@ func (n *fakeNode) inProcess(t testing.TB, s *stage, clock func() time.Time) {
 		}).Run(ctx)
 	}()
 	t.Cleanup(func() { stop(); <-done; runtime.Close() })
+}
+
+// TestANodeWithoutAnAgentIsInspectedByHand: --cri asks the runtime itself.
+func TestANodeWithoutAnAgentIsInspectedByHand(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, "worker-1", "worker-2")
+	blue := s.runtimeNetwork(t, "blue", "10.1.0.0/24")
+	n := &realNode{Runtime: harness.NewRuntime(t, s.nodes["worker-1"], harness.ContainerdV2), s: s, name: "worker-1"}
+	live, phantom, stopped := n.up(t, "live", blue), n.up(t, "phantom", blue), n.up(t, "stopped", blue)
+	elsewhere := s.up(t, "worker-2", "elsewhere", blue)
+	phantom.forget(t)
+	stopped.forget(t)
+	elsewhere.leak(t)
+	check(t, n.LoseDELs(true))
+	check(t, n.StopPod(t.Context(), stopped.id))
+	before := s.contents(t)
+	_ = live
+
+	// By the API alone a phantom looks like a leak.
+	s.product(t, "check").expect(t, "10.1.0.0-24 10.1.0.2", "Stale PodGone")
+	out := n.byHand(t, "run", "--confirm-after", "0")
+	out.exits(t, 0)
+	out.expect(t, "10.1.0.0-24 10.1.0.1", "InUse SandboxReady", "10.1.0.0-24 10.1.0.2", "Held PhantomPod", "10.1.0.0-24 10.1.0.4", "Held NodeUnheard")
+	s.lost(t, before, "10.1.0.0-24 3", "reservation 10.1.0.3")
+
+	out = n.byHand(t, "check", "--node", "worker-3")
+	out.exits(t, 2)
+	contains(t, "an unknown node", out.stderr, "worker-3", "--node")
+	n.Kill()
+	out = n.byHand(t, "check")
+	out.exits(t, 2)
+	contains(t, "a dead runtime", out.stderr, harness.Socket)
+}
+
+// byHand runs the product on the node, and has it ask the node's runtime.
+func (n *realNode) byHand(t testing.TB, args ...string) *outcome {
+	t.Helper()
+	return start(t, n.Command(context.Background(), try(productBinary()).must(t), append([]string{args[0], "--cri", harness.Socket, "--node", n.name,
+		"--kubeconfig", n.s.Kubeconfig(), "-o", "json"}, args[1:]...)...)).wait()
 }
