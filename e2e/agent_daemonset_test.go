@@ -1,4 +1,4 @@
-//go:build !slow && !cluster
+//go:build slow
 
 package e2e
 

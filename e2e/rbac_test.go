@@ -10,19 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// refuses checks that a command could not read the cluster: exit code 2, nothing printed,
-// and one line that says why.
-func (o *outcome) refuses(t testing.TB, parts ...string) {
-	t.Helper()
-	o.exits(t, 2)
-	equal(t, "stdout", o.stdout, "")
-	line := strings.TrimSuffix(o.stderr, "\n")
-	if strings.Contains(line, "\n") || !strings.HasPrefix(line, "ip-reconcile: ") {
-		t.Errorf("stderr is not one line from the command:\n%s", o.stderr)
-	}
-	contains(t, "the line", line, parts...)
-}
-
 func TestTheRightsOfWhereaboutsSuffice(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "worker-1", "worker-2")

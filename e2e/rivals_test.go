@@ -1,9 +1,8 @@
-//go:build !slow && !cluster
+//go:build slow
 
 package e2e
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
@@ -39,13 +38,4 @@ func TestWhereaboutsOwnReconcilerBesideOursIsWarnedOf(t *testing.T) {
 	containsNot(t, "what is said when it is scaled to nothing", s.product(t, "check").stderr, "whereabouts-reconciler")
 	s.mustKubectl(t, "delete", "-n", "kube-system", "daemonset/whereabouts")
 	warned(t, "nobody", false)
-}
-
-func containsNot(t testing.TB, what, text string, parts ...string) {
-	t.Helper()
-	for _, p := range parts {
-		if strings.Contains(text, p) {
-			t.Errorf("%s says %q:\n%s", what, p, shortened(text))
-		}
-	}
 }
