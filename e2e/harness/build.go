@@ -63,7 +63,7 @@ var (
 	own        = kit{module: "harness/cmd", parts: []part{
 		{name: "nodens", pkg: "./nodens"},
 		{name: "pause", pkg: "./pause"},
-		{name: "cniblocker", pkg: "./blocker"},
+		{name: "cniblocker", pkg: "./cniblocker"},
 		{name: "probe", pkg: "./probe"},
 		{name: "workload", pkg: "./workload"},
 	}}

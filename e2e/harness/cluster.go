@@ -64,7 +64,7 @@ func startClusterWith(t testing.TB, workers int, shared bool) *Cluster {
 	return w
 }
 
-// NewCluster starts a cluster. On an error it returns what there is, if
+// NewCluster is StartCluster for what is no test. On an error it returns what there is, if
 // anything, for Close.
 func NewCluster(ctx context.Context, workers int) (*Cluster, error) {
 	w, err := newCluster(workers)
@@ -158,11 +158,11 @@ func (w *Cluster) start(ctx context.Context) error {
 			return err
 		}
 	}
-	return w.waitReady(ctx)
+	return w.waitSchedulable(ctx)
 }
 
-// waitReady waits until pods may be made, and run on every worker.
-func (w *Cluster) waitReady(ctx context.Context) error {
+// waitSchedulable waits until pods may be made, and run on every worker.
+func (w *Cluster) waitSchedulable(ctx context.Context) error {
 	for _, worker := range w.Workers {
 		if err := worker.WaitReady(ctx); err != nil {
 			return err
