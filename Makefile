@@ -29,21 +29,42 @@ BUILD := CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w -X $(LINKED)Version
 build: ## Build bin/ip-reconcile, bin/ip-reconcile-agent and the drop-in bin/ip-reconciler
 	$(BUILD) -o bin/ ./cmd/ip-reconcile ./cmd/ip-reconcile-agent ./cmd/ip-reconciler
 
+# The root module's tests: in a fifth of the depth of the properties, SHORT= in all of it.
+SHORT ?= -short
+
+# The tests in e2e are in three tiers: each file with tests says by its build tag which one
+# it is of. Without tags: the API server and whereabouts' plugin. slow: containerd, and what
+# takes long. cluster: the scenarios in a whole cluster.
+E2E_TAGS := slow,cluster
+
+# Without cgo the tests in e2e share what they build with the programs that they run.
+E2E := cd e2e && CGO_ENABLED=0 $(GO) run $(GOTESTSUM)
+
 .PHONY: test
-test: ## Run all tests: unit, property, and (as root on Linux) on a real API server, whereabouts, Multus and containerd, then 'make e2e'
-	@$(GO) run $(GOTESTSUM) --format pkgname -- -race -count=1 ./...
-	@cd e2e && $(GO) run ./harness/cmd/why
-	@mkdir -p bin && cd e2e && $(GO) run $(GOTESTSUM) --format pkgname --jsonfile ../bin/e2e.json $(RERUN) --packages ./... -- -race -count=1 -timeout 60m -skip '^TestInACluster' ; code=$$?; \
+test: ## Run the unit and property tests, and (as root on Linux) those on a real API server with whereabouts' plugin
+	@$(GO) run $(GOTESTSUM) --format pkgname -- -race -count=1 $(SHORT) ./...
+	@cd e2e && $(GO) run ./harness/cmd/preflight
+	@$(E2E) --format pkgname $(RERUN) --packages ./... -- -count=1 -timeout 20m
+
+.PHONY: test-slow
+test-slow: ## Run the tests with a real containerd, the long ones and the measurements (as root on Linux)
+	@cd e2e && $(GO) run ./harness/cmd/preflight
+	@mkdir -p bin && cd e2e && $(GO) run $(GOTESTSUM) --format pkgname --jsonfile ../bin/e2e.json $(RERUN) --packages ./... -- -race -count=1 -timeout 60m -tags slow; code=$$?; \
 		sed -nE 's/.*"Output":" *((storm|scale|upstream_linux|agentcost_linux|servecost_linux)_test.go:[^"]*)\\n"}$$/\1/p' ../bin/e2e.json; exit $$code
-	@$(MAKE) --no-print-directory e2e
 
 .PHONY: e2e
 e2e: ## Run the scenarios in a whole cluster (as root on Linux): kubelets, containerd, and the product as its manifests install it
-	@cd e2e && $(GO) run $(GOTESTSUM) --format testname $(RERUN) --packages . -- -count=1 -timeout 60m -parallel 3 -run '^TestInACluster'
+	@$(E2E) --format testname $(RERUN) --packages . -- -count=1 -timeout 60m -parallel 3 -tags cluster
+
+.PHONY: test-all
+test-all: ## Run all tests: 'make test' with the properties in full depth, 'make test-slow' and 'make e2e'
+	@$(MAKE) --no-print-directory test SHORT=
+	@$(MAKE) --no-print-directory test-slow
+	@$(MAKE) --no-print-directory e2e
 
 .PHONY: beside
 beside: ## Play situations in a whole cluster with ours and with upstream's reconciler, and write the table in docs/beside-upstream.md
-	@mkdir -p bin && cd e2e && IP_RECONCILE_TABLE=$(CURDIR)/docs/beside-upstream.md $(GO) test -count=1 -timeout 90m -parallel 3 -v -run '^TestBesideUpstreamInACluster$$' . > ../bin/beside.log || { tail -n 50 ../bin/beside.log; exit 1; }
+	@mkdir -p bin && cd e2e && IP_RECONCILE_TABLE=$(CURDIR)/docs/beside-upstream.md $(GO) test -count=1 -timeout 90m -parallel 3 -v -tags cluster -run '^TestBesideUpstream$$' . > ../bin/beside.log || { tail -n 50 ../bin/beside.log; exit 1; }
 
 .PHONY: cluster
 cluster: build ## Run such a cluster with two workers until Ctrl-C, to look at and to play with
@@ -57,9 +78,9 @@ cluster-down: ## End the cluster of 'make cluster', and remove what killed ones 
 lint: ## Run gofmt, go vet and staticcheck
 	@test -z "$$(gofmt -l . | tee /dev/stderr)"
 	$(GO) vet ./...
-	cd e2e && $(GO) vet ./...
+	cd e2e && $(GO) vet ./... && $(GO) vet -tags $(E2E_TAGS) ./...
 	$(GO) run $(STATICCHECK) ./...
-	cd e2e && $(GO) run $(STATICCHECK) ./...
+	cd e2e && printf 'fast:\nslow: -tags=slow\ncluster: -tags=cluster\n' | $(GO) run $(STATICCHECK) -matrix ./...
 
 .PHONY: generate
 generate: ## Generate the SandboxReport CRD and deepcopy code from api/v1alpha1, and docs/verdicts.md from the verdict table

@@ -8,8 +8,13 @@ import (
 	"slices"
 	"testing"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
@@ -51,4 +56,37 @@ func without(rules []rbacv1.PolicyRule, resource string, verbs ...string) []rbac
 		}
 	}
 	return rest
+}
+
+// account makes a ServiceAccount with just these rights and returns its
+// kubeconfig. As it is also for rights with which nothing can be judged.
+func (s *stage) account(t testing.TB, name string, rules []rbacv1.PolicyRule) string {
+	t.Helper()
+	ctx := t.Context()
+	meta := metav1.ObjectMeta{Name: name}
+	try(s.Client().CoreV1().ServiceAccounts(metav1.NamespaceSystem).Create(ctx, &corev1.ServiceAccount{ObjectMeta: meta}, metav1.CreateOptions{})).must(t)
+	try(s.Client().RbacV1().ClusterRoles().Create(ctx, &rbacv1.ClusterRole{ObjectMeta: meta, Rules: rules}, metav1.CreateOptions{})).must(t)
+	try(s.Client().RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: meta,
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
+		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: metav1.NamespaceSystem, Name: name}},
+	}, metav1.CreateOptions{})).must(t)
+	kubeconfig := s.KubeconfigFor(t, metav1.NamespaceSystem, name)
+	// The API server learns of roles a moment after they are stored.
+	s.mayNow(t, kubeconfig, rules[0])
+	return kubeconfig
+}
+
+// mayNow waits until the API server grants an account a right.
+func (s *stage) mayNow(t testing.TB, kubeconfig string, r rbacv1.PolicyRule) {
+	t.Helper()
+	client := try(kubernetes.NewForConfig(try(clientcmd.BuildConfigFromFlags("", kubeconfig)).must(t))).must(t)
+	eventually(t, "the rights of the ServiceAccount", func() bool {
+		review := try(client.AuthorizationV1().SelfSubjectAccessReviews().Create(t.Context(), &authorizationv1.SelfSubjectAccessReview{
+			Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
+				Group: r.APIGroups[0], Resource: r.Resources[0], Verb: r.Verbs[0],
+			}},
+		}, metav1.CreateOptions{})).must(t)
+		return review.Status.Allowed
+	})
 }

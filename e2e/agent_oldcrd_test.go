@@ -1,3 +1,5 @@
+//go:build slow
+
 package e2e
 
 import (
@@ -15,9 +17,9 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 )
 
-// TestAnAgentBesideAnOlderCRDSaysSoAndVouchesForNothing: Helm never upgrades CRDs, and
+// TestAnAgentWithAnOlderCRDSaysSoAndVouchesForNothing: Helm never upgrades CRDs, and
 // the API server drops what an older one does not know without an error.
-func TestAnAgentBesideAnOlderCRDSaysSoAndVouchesForNothing(t *testing.T) {
+func TestAnAgentWithAnOlderCRDSaysSoAndVouchesForNothing(t *testing.T) {
 	t.Parallel()
 	s := newStageWithReports(t, "worker-1")
 	name := sandboxReports.Resource + "." + sandboxReports.Group
@@ -36,8 +38,8 @@ func TestAnAgentBesideAnOlderCRDSaysSoAndVouchesForNothing(t *testing.T) {
 	change(map[string]any{"op": "remove", "path": field})
 	s.stores(t, "machine", false)
 
-	n := newMadeUpNode(t, "worker-1", critest.Containerd)
-	n.Set(n.box(t, 1, "10.1.0.0/24", "10.1.0.1"))
+	n := newFakeNode(t, "worker-1", critest.Containerd)
+	n.Set(n.sandbox(t, 1, "10.1.0.0/24", "10.1.0.1"))
 	a := n.agent(t, s.Kubeconfig())
 	s.reported(t, "worker-1", "one sandbox", func(r *v1alpha1.SandboxReport) bool { return len(r.Sandboxes) == 1 })
 	eventually(t, "the agent to say why", func() bool {

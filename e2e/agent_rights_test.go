@@ -258,3 +258,11 @@ func checkTrials(t *testing.T, what string, trials []trial) {
 		}
 	})
 }
+
+const (
+	ofNoNode = "its token names no node"
+	noRight  = "cannot" // in what RBAC says
+	// What the API server says to whomever.
+	invalid   = "Invalid value"
+	otherName = "does not match the name on the URL"
+)

@@ -39,7 +39,7 @@ func (s *stage) agent(t testing.TB, node string) *agent {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
 	a := &agent{s: s, node: node}
-	a.says(t)
+	a.writeReport(t)
 	var renewing sync.WaitGroup
 	renewing.Go(func() {
 		for {
@@ -82,10 +82,10 @@ func (a *agent) change(how func()) {
 // now is the time by the node's own clock.
 func (a *agent) now() time.Time { return time.Now().Add(a.skew) }
 
-// says writes the report: sandboxes, attachments and gone ids are all that there
+// writeReport writes the report: sandboxes, attachments and gone ids are all that there
 // is. Times in them are set by the node's clock here: when it was observed,
 // sandboxes were ten minutes old, attachments one, what is gone had just gone.
-func (a *agent) says(t testing.TB, content ...any) {
+func (a *agent) writeReport(t testing.TB, content ...any) {
 	t.Helper()
 	a.mu.Lock()
 	observed := a.now().Add(-a.settled)
@@ -169,16 +169,16 @@ func (a *agent) renew() error {
 	return err
 }
 
-// box is the pod's sandbox as a runtime lists it, with what its CNI cache says.
-func (p *pod) box(state v1alpha1.SandboxState) v1alpha1.Sandbox {
+// listed is the pod's sandbox as a runtime lists it, with what its CNI cache says.
+func (p *pod) listed(state v1alpha1.SandboxState) v1alpha1.Sandbox {
 	return v1alpha1.Sandbox{
 		ID: p.sandbox.ID, Namespace: p.Namespace, Name: p.Name, UID: string(p.UID), State: state, Addresses: p.addresses(),
 	}
 }
 
-// stopped is box where the network is closed.
+// stopped is listed where the network is closed.
 func (p *pod) stopped() v1alpha1.Sandbox {
-	b := p.box(v1alpha1.SandboxNotReady)
+	b := p.listed(v1alpha1.SandboxNotReady)
 	b.NetworkClosed = ptr.To(true)
 	return b
 }

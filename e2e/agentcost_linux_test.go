@@ -1,8 +1,9 @@
+//go:build slow
+
 package e2e
 
 import (
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -15,15 +16,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/agent/cri/critest"
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
-	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
-
-func hashOf(r *v1alpha1.SandboxReport) string { return podstate.Hash(r) }
-
-func readAll(r io.Reader) (string, error) {
-	b, err := io.ReadAll(r)
-	return string(b), err
-}
 
 // TestAnAgentIsSmall measures an agent with 250 sandboxes that changes once a
 // second, beside one with 250 that does not change, and the size of a report of
@@ -31,7 +24,7 @@ func readAll(r io.Reader) (string, error) {
 func TestAnAgentIsSmall(t *testing.T) {
 	t.Parallel()
 	s := newStageWithReports(t, "idle", "busy", "large")
-	const boxes, seconds = 250, 45
+	const sandboxes, seconds = 250, 45
 	var mu sync.Mutex
 	calls := map[string]int{}
 	p := &proxy{before: func(r *http.Request) int {
@@ -45,16 +38,16 @@ func TestAnAgentIsSmall(t *testing.T) {
 		return 0
 	}}
 	through := p.start(t, s)
-	idle, busy, large := newMadeUpNode(t, "idle", critest.Containerd), newMadeUpNode(t, "busy", critest.Containerd), newMadeUpNode(t, "large", critest.Containerd)
-	fill := func(n *madeUpNode, count int) (all []critest.Sandbox) {
+	idle, busy, large := newFakeNode(t, "idle", critest.Containerd), newFakeNode(t, "busy", critest.Containerd), newFakeNode(t, "large", critest.Containerd)
+	fill := func(n *fakeNode, count int) (all []critest.Sandbox) {
 		for i := range count {
-			all = append(all, n.box(t, i, "10.1.0.0/16", fmt.Sprintf("10.1.%d.%d", i/250, 1+i%250)))
+			all = append(all, n.sandbox(t, i, "10.1.0.0/16", fmt.Sprintf("10.1.%d.%d", i/250, 1+i%250)))
 		}
 		n.Set(all...)
 		return all
 	}
-	fill(idle, boxes)
-	all := fill(busy, boxes)
+	fill(idle, sandboxes)
+	all := fill(busy, sandboxes)
 	fill(large, 500)
 
 	quiet, working, big := idle.agent(t, through), busy.agent(t, s.Kubeconfig()), large.agent(t, s.Kubeconfig())
@@ -73,7 +66,7 @@ func TestAnAgentIsSmall(t *testing.T) {
 	began := time.Now()
 	for i := range seconds {
 		next := append([]critest.Sandbox{}, all[1:]...)
-		all = append(next, busy.box(t, boxes+i, "10.1.0.0/16", fmt.Sprintf("10.1.100.%d", 1+i)))
+		all = append(next, busy.sandbox(t, sandboxes+i, "10.1.0.0/16", fmt.Sprintf("10.1.100.%d", 1+i)))
 		busy.Set(all...)
 		time.Sleep(time.Until(began.Add(time.Duration(i+1) * time.Second))) // the load is one change a second
 	}
@@ -82,7 +75,7 @@ func TestAnAgentIsSmall(t *testing.T) {
 		used := cpuTime(t, c) - cpu[c]
 		resident, file := residentMemory(t, c)
 		t.Logf("%d sandboxes, %s: %.2f %% of a core, %.1f MiB resident (%.1f MiB of it the program's file)",
-			boxes, name, 100*used.Seconds()/took.Seconds(), resident, file)
+			sandboxes, name, 100*used.Seconds()/took.Seconds(), resident, file)
 		if resident > 30 {
 			t.Errorf("%s: %.1f MiB resident", name, resident)
 		}

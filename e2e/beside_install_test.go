@@ -1,3 +1,5 @@
+//go:build cluster
+
 package e2e
 
 import (
@@ -39,7 +41,7 @@ func installUpstream(t *testing.T, schedule string) *installation {
 	i := ready(t, 2)
 	i.removeCRD(t, sandboxReports)
 	programs := harness.Upstream(t)
-	check(t, i.whole.ImportImage(t.Context(), upstreamImage, filepath.Join(programs, "ip-reconciler"), filepath.Join(programs, "ip-control-loop")))
+	check(t, i.cluster.ImportImage(t.Context(), upstreamImage, filepath.Join(programs, "ip-reconciler"), filepath.Join(programs, "ip-control-loop")))
 	patches := `patches:
 - target: {kind: ConfigMap, name: whereabouts-config}
   patch: |

@@ -1,3 +1,5 @@
+//go:build cluster
+
 package e2e
 
 import (
@@ -19,7 +21,7 @@ var besides = []struct {
 }{
 	{name: "A restore of etcd loses 30 pods that run on; 30 new ones start at once", restores: true, play: func(t *testing.T, m *match) {
 		m.start(t, workload("kept", "worker-1", "blue"))
-		snapshot := try(m.whole.Snapshot()).must(t)
+		snapshot := try(m.cluster.Snapshot()).must(t)
 		m.running(t, m.create(t, "lost", "", 30)...)
 		m.restored(t, snapshot, 30, func() {})
 	}},
@@ -27,7 +29,7 @@ var besides = []struct {
 		m.deployment(t, "web", 12, "blue")
 		m.statefulSet(t, "db", 6, nil, "blue")
 		m.mustKubectl(t, "rollout", "status", "--timeout=180s", "deployment/web")
-		snapshot := try(m.whole.Snapshot()).must(t)
+		snapshot := try(m.cluster.Snapshot()).must(t)
 		m.mustKubectl(t, "rollout", "restart", "deployment/web", "statefulset/db")
 		for _, what := range []string{"deployment/web", "statefulset/db"} {
 			m.mustKubectl(t, "rollout", "status", "--timeout=300s", what)
@@ -36,7 +38,7 @@ var besides = []struct {
 	}},
 	{name: "A restore of etcd brings 6 deleted pods back; 6 new ones start at once", restores: true, play: func(t *testing.T, m *match) {
 		past := m.running(t, m.create(t, "past", "", 6)...)
-		snapshot := try(m.whole.Snapshot()).must(t)
+		snapshot := try(m.cluster.Snapshot()).must(t)
 		for _, p := range past {
 			check(t, m.DeletePod(t.Context(), p, 1))
 		}
@@ -48,7 +50,7 @@ var besides = []struct {
 		})
 	}},
 	{name: "A pod that runs on is deleted by force", play: func(t *testing.T, m *match) {
-		check(t, m.whole.Worker("worker-1").LoseDELs(true))
+		check(t, m.cluster.Worker("worker-1").LoseDELs(true))
 		p := m.start(t, stubborn("old", "worker-1", 60))
 		check(t, m.DeletePod(t.Context(), p, 60))
 		m.killing(t, p)
@@ -56,7 +58,7 @@ var besides = []struct {
 		m.ends(t, "worker-1", p, func() { m.newcomer(t, "worker-2", p) })
 	}},
 	{name: "containerd stops while a pod is to end", play: func(t *testing.T, m *match) {
-		worker := m.whole.Worker("worker-2")
+		worker := m.cluster.Worker("worker-2")
 		check(t, worker.LoseDELs(true))
 		p := m.start(t, workload("web", worker.Name, "blue"))
 		check(t, worker.Stop())
@@ -66,7 +68,7 @@ var besides = []struct {
 		m.ends(t, worker.Name, p, func() { check(t, worker.Start(t.Context())) })
 	}},
 	{name: "A pod has failed and runs on", play: func(t *testing.T, m *match) {
-		check(t, m.whole.Worker("worker-1").LoseDELs(true))
+		check(t, m.cluster.Worker("worker-1").LoseDELs(true))
 		p := stubborn("web", "worker-1", 60)
 		p.Spec.ActiveDeadlineSeconds = ptr.To(int64(20))
 		p = m.start(t, p)
@@ -76,23 +78,23 @@ var besides = []struct {
 		})
 	}},
 	{name: "A sandbox stays listed when it has ended, after its pod", play: func(t *testing.T, m *match) {
-		worker, gate := m.whole.Worker("worker-1"), m.NewGate()
+		worker, blocker := m.cluster.Worker("worker-1"), m.NewCNIBlocker()
 		p := m.start(t, workload("web", worker.Name, "blue"))
-		check(t, gate.Shut())
-		t.Cleanup(func() { gate.Open() })
-		check(t, worker.HoldDELs(gate))
+		check(t, blocker.Block())
+		t.Cleanup(func() { blocker.Unblock() })
+		check(t, worker.HoldDELs(blocker))
 		check(t, m.DeletePod(t.Context(), p, 1))
-		eventually(t, "its DEL to begin", func() bool { return len(gate.Waiting()) == 1 })
+		eventually(t, "its DEL to begin", func() bool { return len(blocker.Waiting()) == 1 })
 		check(t, worker.Kubelet.Freeze())
 		check(t, m.DeletePod(t.Context(), p, 0))
 		m.newcomer(t, "worker-2", p)
-		// Longer than the referee takes for wrong, and not the two minutes after which
+		// Longer than the oracle takes for wrong, and not the two minutes after which
 		// containerd gives up.
 		time.Sleep(2 * delTakes)
-		m.ends(t, worker.Name, p, func() { check(t, gate.Open()) })
+		m.ends(t, worker.Name, p, func() { check(t, blocker.Unblock()) })
 	}},
 	{name: "A node fails, its pods run on; then it is off, and out of service", play: func(t *testing.T, m *match) {
-		worker := m.whole.Worker("worker-2")
+		worker := m.cluster.Worker("worker-2")
 		p := m.start(t, evictable("web", worker.Name))
 		worker.Kubelet.Kill()
 		worker.Kill()
@@ -100,12 +102,12 @@ var besides = []struct {
 		m.passes()
 		m.newcomer(t, "worker-1", p)
 		worker.PowerOff()
-		m.referee.sees(t)
+		m.oracle.sees(t)
 		m.outOfService(t, worker.Name)
-		m.referee.now()
+		m.oracle.now()
 	}},
 	{name: "A node is cut off, its pods run on", play: func(t *testing.T, m *match) {
-		worker := m.whole.Worker("worker-2")
+		worker := m.cluster.Worker("worker-2")
 		check(t, worker.LoseDELs(true))
 		p := m.start(t, evictable("web", worker.Name))
 		check(t, worker.CutOff())
@@ -115,10 +117,10 @@ var besides = []struct {
 		m.ends(t, worker.Name, p, func() { check(t, worker.Reconnect()) })
 	}},
 	{name: "A node is off, then on again", play: func(t *testing.T, m *match) {
-		worker := m.whole.Worker("worker-2")
+		worker := m.cluster.Worker("worker-2")
 		check(t, worker.LoseDELs(true))
 		back, lost := m.start(t, workload("back", worker.Name, "blue")), m.start(t, workload("lost", worker.Name, "blue"))
-		before := m.box(t, back)
+		before := m.sandbox(t, back)
 		worker.PowerOff()
 		m.mustKubectl(t, "wait", "--for=condition=Ready=Unknown", "--timeout=60s", "node/"+worker.Name)
 		check(t, m.DeletePod(t.Context(), lost, 0))
@@ -126,7 +128,7 @@ var besides = []struct {
 		if !m.recorded(t, lost) {
 			m.remark("Freed before the node was on again.")
 		}
-		m.referee.now()
+		m.oracle.now()
 		check(t, worker.Boot(t.Context()))
 		eventuallyWithin(t, time.Minute, "the other pod to be back", func() bool {
 			id, err := worker.SandboxOf(t.Context(), string(back.UID))
@@ -134,7 +136,7 @@ var besides = []struct {
 		})
 	}},
 	{name: "Sixty pods of two networks each are rolled three times", schedule: "@every 1s", play: func(t *testing.T, m *match) {
-		check(t, m.whole.Worker("worker-2").LoseDELs(true))
+		check(t, m.cluster.Worker("worker-2").LoseDELs(true))
 		m.rolls(t, func() {})
 	}},
 }
@@ -152,7 +154,7 @@ func (m *match) restored(t *testing.T, snapshot string, newcomers int, atOnce fu
 	m.runningWithin(t, 5*time.Minute, names...)
 	m.remark(fmt.Sprintf("The new ones ran after %.0f s.", time.Since(began).Seconds()))
 	done()
-	m.referee.now()
+	m.oracle.now()
 	m.passes()
 }
 
@@ -161,7 +163,7 @@ func (m *match) ends(t *testing.T, worker string, p *corev1.Pod, done func()) {
 	t.Helper()
 	done()
 	address := addressOn(t, p, "net1")
-	eventuallyWithin(t, 3*time.Minute, p.Name+" to end", func() bool { return !m.whole.Worker(worker).Answers(t, address) })
+	eventuallyWithin(t, 3*time.Minute, p.Name+" to end", func() bool { return !m.cluster.Worker(worker).Answers(t, address) })
 }
 
 // newcomer starts a pod, which may get the address that another one has.
@@ -171,7 +173,7 @@ func (m *match) newcomer(t *testing.T, worker string, other *corev1.Pod) {
 	if addressOn(t, p, "net1") == addressOn(t, other, "net1") {
 		m.remark("The next pod gets the address.")
 	}
-	m.referee.sees(t)
+	m.oracle.sees(t)
 }
 
 // recorded reports whether a pod's address has its entry.

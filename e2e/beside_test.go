@@ -1,3 +1,5 @@
+//go:build cluster
+
 package e2e
 
 import (
@@ -26,16 +28,16 @@ func (m *match) passes() { time.Sleep(twoPasses) }
 
 // settled waits until what leaked is freed, or two passes were made.
 func (m *match) settled() {
-	within(twoPasses, time.Second, func() bool { return len(m.referee.ruling().Leaked) == 0 })
+	within(twoPasses, time.Second, func() bool { return len(m.oracle.report().Leaked) == 0 })
 }
 
 // everyMinute is the shortest that a cron expression can say.
 const everyMinute = "* * * * *"
 
-// TestBesideUpstreamInACluster plays the scenarios with the product and with
+// TestBesideUpstream plays the scenarios with the product and with
 // whereabouts' own reconciler and control loop, and writes the table that the
 // documentation has, where IP_RECONCILE_TABLE says.
-func TestBesideUpstreamInACluster(t *testing.T) {
+func TestBesideUpstream(t *testing.T) {
 	file := os.Getenv("IP_RECONCILE_TABLE")
 	if file == "" {
 		t.Skip("this is 45 minutes to fill a table, not a test of the product: make beside")
@@ -55,7 +57,7 @@ func TestBesideUpstreamInACluster(t *testing.T) {
 					check(t, m.CreateNAD(t.Context(), simple("red", "10.2.0.0/24")))
 					s.play(t, m)
 					m.settled()
-					saw := m.referee.ruling()
+					saw := m.oracle.report()
 					t.Log(saw)
 					rows[n][k] = row(s.name, c.name, saw, m.saw)
 					if k == 0 && len(saw.Wrong)+len(saw.Leaked) > 0 {
@@ -73,7 +75,7 @@ func begins(scenario, contender string) string {
 	return fmt.Sprintf("| %s | %s |", scenario, contender)
 }
 
-func row(scenario, contender string, saw ruling, remarks []string) string {
+func row(scenario, contender string, saw oracleReport, remarks []string) string {
 	took := "–"
 	if n := len(saw.Freed); n > 0 {
 		took = fmt.Sprintf("%.0f s", saw.Freed[n-1].Seconds())

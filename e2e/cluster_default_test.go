@@ -1,3 +1,5 @@
+//go:build cluster
+
 package e2e
 
 import (
@@ -14,14 +16,14 @@ import (
 
 // The reconciler's own pods have their addresses from a pool that it works on, and it is
 // told to wait for nothing: what keeps an address is what is seen of it.
-func TestInAClusterTheDefaultNetworkMayHaveItsAddressesFromWhereabouts(t *testing.T) {
+func TestTheDefaultNetworkMayHaveItsAddressesFromWhereabouts(t *testing.T) {
 	t.Parallel()
-	i := readyBy(t, func() *harness.WholeCluster { return harness.StartWholeOnWhereabouts(t, 2) })
+	i := readyBy(t, func() *harness.Cluster { return harness.StartClusterOnWhereabouts(t, 2) })
 	i.deploy(t, "--confirm-after=0s", "--cron=@every 2s")
 	check(t, i.CreateNAD(t.Context(), blue))
 	i.statefulSet(t, "web", 3, nil, "blue")
 	lost := i.start(t, workload("lost", "worker-2"))
-	v, pool := i.leader(t), i.whole.DefaultPool()
+	v, pool := i.leader(t), i.cluster.DefaultPool()
 	v.is(t, `ip_reconcile_allocations{pool="kube-system/`+pool+`",reason="SandboxReady",verdict="InUse"}`, 6)
 	i.eachHasItsOwn(t, 6)
 	before := i.contents(t)
@@ -37,7 +39,7 @@ func TestInAClusterTheDefaultNetworkMayHaveItsAddressesFromWhereabouts(t *testin
 	out.exits(t, 0)
 	equal(t, "the summary", fmt.Sprintf("%+v", out.Summary.counts), "{Pools:2 Allocations:9 InUse:9 Held:0 Stale:0 Reservations:9 Findings:0}")
 
-	worker, address := i.whole.Worker("worker-2"), addressOn(t, lost, "eth0")
+	worker, address := i.cluster.Worker("worker-2"), addressOn(t, lost, "eth0")
 	key := fmt.Sprint(address.As4()[3])
 	check(t, worker.LoseDELs(true))
 	check(t, i.DeletePod(t.Context(), lost, 1))
@@ -62,7 +64,7 @@ func (i *installation) eachHasItsOwn(t *testing.T, pods int) {
 	slices.SortFunc(all, func(a, b corev1.Pod) int { return strings.Compare(a.Namespace, b.Namespace) })
 	entries, inPool, asks := i.contents(t), 0, &all[0]
 	for place := range entries {
-		if strings.HasPrefix(place, i.whole.DefaultPool()) {
+		if strings.HasPrefix(place, i.cluster.DefaultPool()) {
 			inPool++
 		}
 	}
@@ -70,13 +72,13 @@ func (i *installation) eachHasItsOwn(t *testing.T, pods int) {
 	for _, p := range all {
 		address := addressOn(t, &p, "eth0")
 		equal(t, "the podIP of "+p.Name, p.Status.PodIP, address)
-		place := fmt.Sprint(i.whole.DefaultPool(), " ", address.As4()[3])
-		contains(t, place, entries[place], i.box(t, &p), p.Namespace+"/"+p.Name)
+		place := fmt.Sprint(i.cluster.DefaultPool(), " ", address.As4()[3])
+		contains(t, place, entries[place], i.sandbox(t, &p), p.Namespace+"/"+p.Name)
 		equal(t, "network namespaces with "+address.String(), len(try(i.holders()).must(t)[address]), 1)
 		if p.Namespace != asks.Namespace {
 			continue // it is not the workload, and does not say its name
 		}
-		if name, err := i.whole.Asked(t.Context(), asks, address); err != nil || name != p.Name {
+		if name, err := i.cluster.Asked(t.Context(), asks, address); err != nil || name != p.Name {
 			t.Errorf("at %s answers %q and not %s: %v", address, name, p.Name, err)
 		}
 	}

@@ -1,3 +1,5 @@
+//go:build cluster
+
 package e2e
 
 import (
@@ -9,7 +11,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
 
-func TestInAClusterWhereaboutsOwnDeploymentWorksWithOurImage(t *testing.T) {
+func TestWhereaboutsOwnDeploymentWorksWithOurImage(t *testing.T) {
 	t.Parallel()
 	i := ready(t, 2)
 	i.removeCRD(t, sandboxReports) // whereabouts alone has none
@@ -26,10 +28,10 @@ func TestInAClusterWhereaboutsOwnDeploymentWorksWithOurImage(t *testing.T) {
 			{"op": "add", "path": "/spec/template/spec/nodeSelector", "value": {"kubernetes.io/hostname": "worker-1"}}]`)
 	i.mustKubectl(t, "set", "image", "-n", "kube-system", "deployment/whereabouts-reconciler", "whereabouts-reconciler="+productImage)
 	i.rolledOut(t, "deployment/whereabouts-reconciler")
-	t.Cleanup(func() { i.referee.finds(t) })
+	t.Cleanup(func() { i.oracle.check(t) })
 	i.lost(t, before)
 
-	i.whole.Worker("worker-2").PowerOff()
+	i.cluster.Worker("worker-2").PowerOff()
 	i.mustKubectl(t, "wait", "--for=condition=Ready=Unknown", "--timeout=60s", "node/worker-2")
 	i.lost(t, before)
 	i.outOfService(t, "worker-2")

@@ -1,3 +1,5 @@
+//go:build cluster
+
 package e2e
 
 import (
@@ -11,11 +13,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-func TestInAClusterAPodThatKubeletEndsLosesItsAddressAlthoughItStaysInTheAPI(t *testing.T) {
+func TestAnEvictedPodLosesItsAddressAlthoughItStaysInTheAPI(t *testing.T) {
 	t.Parallel()
 	i := install(t, 2)
 	check(t, i.CreateNAD(t.Context(), blue))
-	worker, pods := i.whole.Worker("worker-1"), i.Client().CoreV1().Pods("default")
+	worker, pods := i.cluster.Worker("worker-1"), i.Client().CoreV1().Pods("default")
 	check(t, worker.LoseDELs(true))
 	asks := i.start(t, workload("asks", "worker-2", "blue"))
 	late := i.start(t, stubborn("late", "worker-1", 15))
@@ -52,7 +54,7 @@ func TestInAClusterAPodThatKubeletEndsLosesItsAddressAlthoughItStaysInTheAPI(t *
 
 	next := i.start(t, workload("next", "worker-2", "blue"))
 	equal(t, "the next pod's address", addressOn(t, next, "net1"), addressOn(t, late, "net1"))
-	name, err := i.whole.Asked(t.Context(), asks, addressOn(t, next, "net1"))
+	name, err := i.cluster.Asked(t.Context(), asks, addressOn(t, next, "net1"))
 	check(t, err)
 	equal(t, "who answers at the address", name, next.Name)
 	i.asPod(t, "check").exits(t, 0)

@@ -1,3 +1,5 @@
+//go:build cluster
+
 package e2e
 
 import (
@@ -11,12 +13,12 @@ import (
 
 // Kubelets before 1.25 said so while containers ran, and any client may. Today's kubelet
 // takes it back sooner or later, or ends the pod when it starts: this one hangs till then.
-func TestInAClusterAPodThatIsSaidToHaveFailedKeepsItsAddressWhileItRuns(t *testing.T) {
+func TestAPodThatIsReportedFailedKeepsItsAddressWhileItRuns(t *testing.T) {
 	t.Parallel()
 	i := install(t, 2)
 	check(t, i.CreateNAD(t.Context(), blue))
 	p := i.start(t, workload("web", "worker-1", "blue"))
-	address, worker := addressOn(t, p, "net1"), i.whole.Worker("worker-1")
+	address, worker := addressOn(t, p, "net1"), i.cluster.Worker("worker-1")
 	check(t, worker.LoseDELs(true))
 	v := i.leader(t)
 	v.is(t, `ip_reconcile_allocations{pool="kube-system/10.1.0.0-24",reason="SandboxReady",verdict="InUse"}`, 1)
@@ -30,7 +32,7 @@ func TestInAClusterAPodThatIsSaidToHaveFailedKeepsItsAddressWhileItRuns(t *testi
 	v.is(t, `ip_reconcile_allocations{pool="kube-system/10.1.0.0-24",reason="TerminalButRunning",verdict="Held"}`, 1)
 	newcomer := i.start(t, workload("newcomer", "worker-2", "blue"))
 	equal(t, "the newcomer's address", addressOn(t, newcomer, "net1").String(), "10.1.0.2")
-	name, err := i.whole.Asked(t.Context(), newcomer, address)
+	name, err := i.cluster.Asked(t.Context(), newcomer, address)
 	check(t, err)
 	equal(t, "who answers at the address", name, p.Name)
 

@@ -1,3 +1,5 @@
+//go:build cluster
+
 package e2e
 
 import (
@@ -8,13 +10,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-func TestInAClusterAPodThatIsDeletedByForceKeepsItsAddressWhileItRuns(t *testing.T) {
+func TestAPodThatIsDeletedByForceKeepsItsAddressWhileItRuns(t *testing.T) {
 	t.Parallel()
 	i := install(t, 2)
 	check(t, i.CreateNAD(t.Context(), blue))
 	p := i.start(t, stubborn("stubborn", "worker-1", 40))
-	address, id := addressOn(t, p, "net1"), i.box(t, p)
-	check(t, i.whole.Worker("worker-1").LoseDELs(true))
+	address, id := addressOn(t, p, "net1"), i.sandbox(t, p)
+	check(t, i.cluster.Worker("worker-1").LoseDELs(true))
 	v := i.leader(t)
 	v.is(t, `ip_reconcile_allocations{pool="kube-system/10.1.0.0-24",reason="SandboxReady",verdict="InUse"}`, 1)
 
@@ -26,14 +28,14 @@ func TestInAClusterAPodThatIsDeletedByForceKeepsItsAddressWhileItRuns(t *testing
 		t.Fatalf("the API knows the pod: %v", err)
 	}
 	v.is(t, `ip_reconcile_allocations{pool="kube-system/10.1.0.0-24",reason="PhantomPod",verdict="Held"}`, 1)
-	equal(t, "its sandbox", i.box(t, p), id)
+	equal(t, "its sandbox", i.sandbox(t, p), id)
 	newcomer := i.start(t, workload("newcomer", "worker-2", "blue"))
 	equal(t, "the newcomer's address", addressOn(t, newcomer, "net1").String(), "10.1.0.2")
-	name, err := i.whole.Asked(t.Context(), newcomer, address)
+	name, err := i.cluster.Asked(t.Context(), newcomer, address)
 	check(t, err)
 	equal(t, "who answers at the address", name, p.Name)
 
-	worker := i.whole.Worker("worker-1")
+	worker := i.cluster.Worker("worker-1")
 	eventuallyWithin(t, time.Minute, "nobody to answer", func() bool { return !worker.Answers(t, address) })
 	t.Logf("the pod ended %.0fs after it was told to", time.Since(began).Seconds())
 	t.Logf("freed %s after that", i.freed(t, soon, "10.1.0.0-24", "1"))

@@ -1,3 +1,5 @@
+//go:build cluster
+
 package e2e
 
 import (
@@ -5,15 +7,15 @@ import (
 	"time"
 )
 
-func TestInAClusterANodeThatIsLostKeepsItsAddressesUntilItIsOutOfService(t *testing.T) {
+func TestANodeThatIsLostKeepsItsAddressesUntilItIsOutOfService(t *testing.T) {
 	t.Parallel()
 	i := install(t, 2)
 	check(t, i.CreateNAD(t.Context(), blue))
 	stays := i.start(t, workload("stays", "worker-1", "blue"))
 	p := i.start(t, workload("web", "worker-2", "blue"))
 	address := addressOn(t, p, "net1")
-	worker := i.whole.Worker("worker-2")
-	i.told(t, p)
+	worker := i.cluster.Worker("worker-2")
+	i.waitReported(t, p)
 	i.asPod(t, "check").expect(t, "10.1.0.0-24 10.1.0.2", "InUse SandboxReady")
 
 	worker.Kubelet.Kill()
@@ -26,7 +28,7 @@ func TestInAClusterANodeThatIsLostKeepsItsAddressesUntilItIsOutOfService(t *test
 		return v.metric(`ip_reconcile_allocations{pool="kube-system/10.1.0.0-24",reason="NodeUnreachable",verdict="Held"}`) == 1
 	})
 	t.Logf("unreachable after %s", time.Since(began).Round(time.Second))
-	name, err := i.whole.Asked(t.Context(), stays, address)
+	name, err := i.cluster.Asked(t.Context(), stays, address)
 	check(t, err)
 	equal(t, "who answers at the address", name, p.Name)
 	before := i.contents(t)
@@ -41,5 +43,5 @@ func TestInAClusterANodeThatIsLostKeepsItsAddressesUntilItIsOutOfService(t *test
 	i.outOfService(t, "worker-2")
 	t.Logf("freed %s after the taint", i.freed(t, soon, "10.1.0.0-24", "2"))
 	i.lost(t, before, entryAndReservation(2)...)
-	equal(t, "the sandbox of the other pod", i.box(t, stays) != "", true)
+	equal(t, "the sandbox of the other pod", i.sandbox(t, stays) != "", true)
 }

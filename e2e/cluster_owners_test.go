@@ -1,3 +1,5 @@
+//go:build cluster
+
 package e2e
 
 import (
@@ -10,12 +12,12 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-func TestInAClusterStaticPodsAndPodsOfJobsKeepTheirAddressesAsLongAsTheyRun(t *testing.T) {
+func TestStaticPodsAndPodsOfJobsKeepTheirAddressesAsLongAsTheyRun(t *testing.T) {
 	t.Parallel()
 	i := install(t, 2)
 	check(t, i.CreateNAD(t.Context(), blue))
 	asks := i.start(t, workload("asks", "worker-2", "blue"))
-	for _, w := range i.whole.Workers {
+	for _, w := range i.cluster.Workers {
 		check(t, w.LoseDELs(true))
 	}
 	v := i.leader(t)
@@ -26,7 +28,7 @@ func TestInAClusterStaticPodsAndPodsOfJobsKeepTheirAddressesAsLongAsTheyRun(t *t
 // The runtime knows a static pod by another UID than the API does.
 func (i *installation) playStatic(t *testing.T, v *server, asks *corev1.Pod) {
 	const inUse = `ip_reconcile_allocations{pool="kube-system/10.1.0.0-24",reason="SandboxReady",verdict="InUse"}`
-	worker, pods := i.whole.Worker("worker-1"), i.Client().CoreV1().Pods("default")
+	worker, pods := i.cluster.Worker("worker-1"), i.Client().CoreV1().Pods("default")
 	p := workload("fixed", "", "default/blue")
 	p.Namespace = "default"
 	check(t, worker.AddStatic(p))
@@ -41,7 +43,7 @@ func (i *installation) playStatic(t *testing.T, v *server, asks *corev1.Pod) {
 		out := i.run(t)
 		out.exits(t, 0)
 		i.lost(t, before)
-		name, err := i.whole.Asked(t.Context(), asks, address)
+		name, err := i.cluster.Asked(t.Context(), asks, address)
 		check(t, err)
 		equal(t, "who answers", name, mirror.Name)
 		equal(t, "its sandbox", try(worker.SandboxOf(t.Context(), uid)).must(t), id)
@@ -89,11 +91,11 @@ func (i *installation) playJob(t *testing.T, v *server, asks *corev1.Pod) {
 	i.run(t).exits(t, 0)
 	i.lost(t, before)
 	for _, p := range []*corev1.Pod{&runs, newcomer} {
-		name, err := i.whole.Asked(t.Context(), asks, addressOn(t, p, "net1"))
+		name, err := i.cluster.Asked(t.Context(), asks, addressOn(t, p, "net1"))
 		check(t, err)
 		equal(t, "who answers", name, p.Name)
 	}
-	i.told(t, &runs, newcomer)
+	i.waitReported(t, &runs, newcomer)
 	out := i.product(t, "check")
 	out.exits(t, 0)
 	out.expect(t, "10.1.0.0-24 "+address.String(), "InUse SandboxReady", "10.1.0.0-24 "+next.String(), "InUse SandboxReady")

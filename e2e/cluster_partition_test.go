@@ -1,3 +1,5 @@
+//go:build cluster
+
 package e2e
 
 import (
@@ -5,16 +7,16 @@ import (
 	"time"
 )
 
-func TestInAClusterANodeThatIsCutOffKeepsItsAddressesUntilItIsBack(t *testing.T) {
+func TestANodeThatIsCutOffKeepsItsAddressesUntilItIsBack(t *testing.T) {
 	t.Parallel()
 	i := install(t, 2)
 	check(t, i.CreateNAD(t.Context(), blue))
 	stays := i.start(t, workload("stays", "worker-1", "blue"))
 	p := i.start(t, workload("web", "worker-2", "blue"))
 	address := addressOn(t, p, "net1")
-	worker := i.whole.Worker("worker-2")
+	worker := i.cluster.Worker("worker-2")
 	check(t, worker.LoseDELs(true))
-	i.told(t, p)
+	i.waitReported(t, p)
 	i.asPod(t, "check").expect(t, "10.1.0.0-24 10.1.0.2", "InUse SandboxReady")
 
 	check(t, worker.CutOff())
@@ -27,7 +29,7 @@ func TestInAClusterANodeThatIsCutOffKeepsItsAddressesUntilItIsBack(t *testing.T)
 	})
 	newcomer := i.start(t, workload("newcomer", "worker-1", "blue"))
 	equal(t, "the newcomer's address", addressOn(t, newcomer, "net1").String(), "10.1.0.3")
-	name, err := i.whole.Asked(t.Context(), stays, address)
+	name, err := i.cluster.Asked(t.Context(), stays, address)
 	check(t, err)
 	equal(t, "who answers at the address", name, p.Name)
 

@@ -1,3 +1,5 @@
+//go:build cluster
+
 package e2e
 
 import (
@@ -8,17 +10,17 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-func TestInAClusterARebootFreesWhatDoesNotComeBack(t *testing.T) {
+func TestARebootFreesWhatDoesNotComeBack(t *testing.T) {
 	t.Parallel()
 	i := install(t, 2)
 	check(t, i.CreateNAD(t.Context(), blue))
-	worker := i.whole.Worker("worker-2")
+	worker := i.cluster.Worker("worker-2")
 	check(t, worker.LoseDELs(true))
 	stays := i.start(t, workload("stays", "worker-1", "blue"))
 	back, lost := i.start(t, workload("back", "worker-2", "blue")), i.start(t, workload("lost", "worker-2", "blue"))
-	address, before := addressOn(t, back, "net1"), i.box(t, back)
+	address, before := addressOn(t, back, "net1"), i.sandbox(t, back)
 	equal(t, "the address", address.String(), "10.1.0.2")
-	i.told(t, back, lost)
+	i.waitReported(t, back, lost)
 	i.asPod(t, "check").expect(t, "10.1.0.0-24 10.1.0.2", "InUse SandboxReady", "10.1.0.0-24 10.1.0.3", "InUse SandboxReady")
 	entries := i.contents(t)
 
@@ -38,10 +40,10 @@ func TestInAClusterARebootFreesWhatDoesNotComeBack(t *testing.T) {
 	})
 	eventually(t, "its entry to be its new sandbox's", func() bool { return strings.Contains(i.contents(t)["10.1.0.0-24 2"], id) })
 	eventually(t, "it to answer", func() bool {
-		name, err := i.whole.Asked(t.Context(), stays, address)
+		name, err := i.cluster.Asked(t.Context(), stays, address)
 		return err == nil && name == back.Name
 	})
-	i.told(t, stays, back)
+	i.waitReported(t, stays, back)
 	out := i.asPod(t, "check")
 	out.expect(t, "10.1.0.0-24 10.1.0.1", "InUse SandboxReady", "10.1.0.0-24 10.1.0.2", "InUse SandboxReady")
 	equal(t, "allocations", out.Summary.Allocations, 2)

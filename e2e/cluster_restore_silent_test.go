@@ -1,3 +1,5 @@
+//go:build cluster
+
 package e2e
 
 import (
@@ -7,38 +9,38 @@ import (
 
 // Without --repair and a fence nothing keeps the address of a pod that a restore has lost: the next
 // ADD gives it away. That is said; and what the restore brought back and is a leak is
-// not freed before every node has been heard again, since any of them may use it.
-func TestInAClusterARestoreWithoutRepairGivesAnAddressAwayAndSaysSo(t *testing.T) {
+// not freed before every node has reported again, since any of them may use it.
+func TestARestoreWithoutRepairGivesAnAddressAwayAndReportsIt(t *testing.T) {
 	t.Parallel()
 	i := install(t, 2, "--repair=false", "--fence-timeout=0")
 	check(t, i.CreateNAD(t.Context(), blue))
 	kept, leaked := i.start(t, workload("kept", "worker-1", "blue")), i.start(t, workload("leaked", "worker-1", "blue"))
 	i.leader(t)
-	snapshot := try(i.whole.Snapshot()).must(t)
+	snapshot := try(i.cluster.Snapshot()).must(t)
 	lost := i.start(t, workload("lost", "worker-1", "blue"))
 	address := addressOn(t, lost, "net1")
 	equal(t, "the address", address.String(), "10.1.0.3")
 	check(t, i.DeletePod(t.Context(), leaked, 1))
 	i.freed(t, time.Minute, "10.1.0.0-24", "2")
-	revision := try(i.whole.Revision(t.Context())).must(t)
+	revision := try(i.cluster.Revision(t.Context())).must(t)
 
-	worker, silent := i.whole.Worker("worker-1"), i.whole.Worker("worker-2")
+	worker, silent := i.cluster.Worker("worker-1"), i.cluster.Worker("worker-2")
 	check(t, silent.Freeze())
-	check(t, i.whole.Restore(t.Context(), snapshot))
-	i.referee.restored()
+	check(t, i.cluster.Restore(t.Context(), snapshot))
+	i.oracle.restored()
 	check(t, i.DeletePod(t.Context(), leaked, 0))
-	check(t, i.whole.CatchUp(t.Context(), revision))
+	check(t, i.cluster.CatchUp(t.Context(), revision))
 	newcomer := i.start(t, workload("newcomer", "worker-1", "blue"))
 	equal(t, "the newcomer's address", addressOn(t, newcomer, "net1"), address)
-	i.referee.excuses(address)
+	i.oracle.ignores(address)
 	equal(t, "network namespaces with the address", len(try(worker.OnWire()).must(t)[address]), 2)
 	v := i.leader(t)
 	v.is(t, `ip_reconcile_findings{kind="Conflict"}`, 1)
 	i.event(t, "Conflict", "IPPool", "10.1.0.0-24")
-	// A sandbox may be ahead of its pod for a minute, and is looked at every 10 s.
+	// A sandbox may be ahead of its pod for a minute, and is inspected every 10 s.
 	eventuallyWithin(t, 90*time.Second, "the phantom to be found", func() bool { return v.metric(`ip_reconcile_findings{kind="Phantom"}`) == 1 })
 	i.event(t, "Phantom", "Node", "worker-1")
-	equal(t, "the sandboxes, whose pods know nothing of it", i.box(t, lost) != "" && i.box(t, kept) != "", true)
+	equal(t, "the sandboxes, whose pods know nothing of it", i.sandbox(t, lost) != "" && i.sandbox(t, kept) != "", true)
 
 	v.counts(t, `ip_reconcile_refused_total{reason="EtcdRestored"}`, 1)
 	equal(t, "the leak's entry is there", i.contents(t)["10.1.0.0-24 2"] != "", true)

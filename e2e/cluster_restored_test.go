@@ -1,3 +1,5 @@
+//go:build cluster
+
 package e2e
 
 import (
@@ -6,8 +8,8 @@ import (
 )
 
 // Pods are made from the first second on after a restore: no controller waits until the
-// pools are right. The referee fails a test in which an address is on the wire twice.
-func TestInAClusterNoPodGetsAPhantomsAddressAfterARestore(t *testing.T) {
+// pools are right. The oracle fails a test in which an address is on the wire twice.
+func TestNoPodGetsAPhantomsAddressAfterARestore(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name  string
@@ -23,9 +25,9 @@ func TestInAClusterNoPodGetsAPhantomsAddressAfterARestore(t *testing.T) {
 			check(t, i.CreateNAD(t.Context(), blue))
 			kept := i.start(t, workload("kept", "worker-1", "blue"))
 			i.leader(t)
-			snapshot := try(i.whole.Snapshot()).must(t)
+			snapshot := try(i.cluster.Snapshot()).must(t)
 			phantoms := i.running(t, i.create(t, "phantom", "", c.pods)...)
-			i.told(t, phantoms...)
+			i.waitReported(t, phantoms...)
 
 			var names []string
 			done := i.restores(t, snapshot, func() { names = i.create(t, "newcomer", "", c.pods) }, c.flags...)
@@ -46,7 +48,7 @@ func TestInAClusterNoPodGetsAPhantomsAddressAfterARestore(t *testing.T) {
 	}
 }
 
-func TestInAClusterPodsOfThePastDoNotGetTheAddressesOfThosePodsThatRunAfterARestore(t *testing.T) {
+func TestPodsOfThePastDoNotGetAddressesOfPodsThatRunAfterARestore(t *testing.T) {
 	t.Parallel()
 	for name, restarted := range map[string]bool{"and kubelets run on": false, "and kubelets start again": true} {
 		t.Run(name, func(t *testing.T) {
@@ -56,7 +58,7 @@ func TestInAClusterPodsOfThePastDoNotGetTheAddressesOfThosePodsThatRunAfterARest
 			i.statefulSet(t, "db", 6, nil, "blue")
 			i.mustKubectl(t, "rollout", "status", "--timeout=180s", "deployment/web")
 			i.leader(t)
-			snapshot := try(i.whole.Snapshot()).must(t)
+			snapshot := try(i.cluster.Snapshot()).must(t)
 			i.mustKubectl(t, "rollout", "restart", "deployment/web", "statefulset/db")
 			for _, what := range []string{"deployment/web", "statefulset/db"} {
 				i.mustKubectl(t, "rollout", "status", "--timeout=300s", what)
@@ -65,7 +67,7 @@ func TestInAClusterPodsOfThePastDoNotGetTheAddressesOfThosePodsThatRunAfterARest
 			done := i.restores(t, snapshot, func() {
 				names = i.create(t, "newcomer", "", 6)
 				if restarted {
-					for _, w := range i.whole.Workers {
+					for _, w := range i.cluster.Workers {
 						w.Kubelet.Kill()
 						check(t, w.StartKubelet())
 					}
@@ -81,20 +83,20 @@ func TestInAClusterPodsOfThePastDoNotGetTheAddressesOfThosePodsThatRunAfterARest
 				}
 			}
 			i.apart(t, newcomers...)
-			i.referee.sees(t)
+			i.oracle.sees(t)
 		})
 	}
 }
 
 // The entries of pods that were deleted after the backup come back with it.
-func TestInAClusterTheAddressesOfPodsThatAreOfThePastAreFreedAfterARestore(t *testing.T) {
+func TestTheAddressesOfPodsOfThePastAreFreedAfterARestore(t *testing.T) {
 	t.Parallel()
 	i := install(t, 2)
 	check(t, i.CreateNAD(t.Context(), blue))
 	i.start(t, workload("kept", "worker-1", "blue"))
 	past := i.running(t, i.create(t, "past", "", 6)...)
 	i.leader(t)
-	snapshot := try(i.whole.Snapshot()).must(t)
+	snapshot := try(i.cluster.Snapshot()).must(t)
 	for _, p := range past {
 		check(t, i.DeletePod(t.Context(), p, 1))
 	}
@@ -115,19 +117,19 @@ func TestInAClusterTheAddressesOfPodsThatAreOfThePastAreFreedAfterARestore(t *te
 }
 
 // The lost node says nothing, so that the fence stands for as long as it may.
-func TestInAClusterTheOtherReplicaFencesWhereTheLeadersNodeIsLostWithTheRestore(t *testing.T) {
+func TestTheOtherReplicaFencesWhenARestoreCostsTheLeadersNode(t *testing.T) {
 	t.Parallel()
 	const pods = 12
 	i := install(t, 2)
 	check(t, i.CreateNAD(t.Context(), blue))
-	lost, other := i.whole.Worker(i.leader(t).node), i.whole.Workers[0]
+	lost, other := i.cluster.Worker(i.leader(t).node), i.cluster.Workers[0]
 	if other == lost {
-		other = i.whole.Workers[1]
+		other = i.cluster.Workers[1]
 	}
 	i.start(t, workload("lost", lost.Name, "blue"))
-	snapshot := try(i.whole.Snapshot()).must(t)
+	snapshot := try(i.cluster.Snapshot()).must(t)
 	phantoms := i.running(t, i.create(t, "phantom", other.Name, pods)...)
-	i.told(t, phantoms...)
+	i.waitReported(t, phantoms...)
 
 	lost.PowerOff()
 	var names []string

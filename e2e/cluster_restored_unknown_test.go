@@ -1,3 +1,5 @@
+//go:build cluster
+
 package e2e
 
 import (
@@ -16,19 +18,19 @@ import (
 
 // What runs on a node whose agent is down is not known to anybody, and a fence cannot
 // wait for it for ever. Those addresses are at risk, and that is said; no others are.
-func TestInAClusterARestoreWithAnAgentDownEndangersTheAddressesOfThatNodeAlone(t *testing.T) {
+func TestARestoreWithAnAgentDownEndangersOnlyTheAddressesOfThatNode(t *testing.T) {
 	t.Parallel()
 	const pods = 5 // on each worker
 	i := install(t, 2)
 	check(t, i.CreateNAD(t.Context(), blue))
 	kept := i.start(t, workload("kept", "worker-2", "blue"))
-	i.told(t, kept)
+	i.waitReported(t, kept)
 	i.leader(t)
 	i.agentsOn(t, `"worker-1"`)
-	snapshot := try(i.whole.Snapshot()).must(t)
+	snapshot := try(i.cluster.Snapshot()).must(t)
 	known := i.running(t, i.create(t, "known", "worker-1", pods)...)
 	unknown := i.running(t, i.create(t, "unknown", "worker-2", pods)...)
-	i.told(t, known...)
+	i.waitReported(t, known...)
 	atRisk := i.excuse(t, unknown...)
 
 	var names []string
@@ -45,7 +47,7 @@ func TestInAClusterARestoreWithAnAgentDownEndangersTheAddressesOfThatNodeAlone(t
 	t.Logf("%d of %d addresses that nobody knew of were handed out again", len(twice), len(atRisk))
 
 	i.agentsOn(t, "null")
-	i.told(t, unknown...)
+	i.waitReported(t, unknown...)
 	i.conflictsAre(t, twice)
 	eventuallyWithin(t, 3*time.Minute, "the others to have entries", func() bool {
 		entries := try(i.entries(t.Context())).must(t)
@@ -55,17 +57,17 @@ func TestInAClusterARestoreWithAnAgentDownEndangersTheAddressesOfThatNodeAlone(t
 
 // The backup is older than the reconciler. Its pods are ended like all that the API does
 // not know, and the agents alone say what has happened, until somebody recovers by hand.
-func TestInAClusterARestoreThatLosesTheReconcilerIsToldByTheAgentsAndMendedByHand(t *testing.T) {
+func TestARestoreThatLosesTheReconcilerIsReportedAndRepairedByHand(t *testing.T) {
 	t.Parallel()
 	const pods = 6
 	i := install(t, 2)
 	check(t, i.CreateNAD(t.Context(), blue))
 	i.mustKubectl(t, "delete", "deployment", "-n", "kube-system", "ip-reconcile", "--cascade=foreground")
-	snapshot := try(i.whole.Snapshot()).must(t)
+	snapshot := try(i.cluster.Snapshot()).must(t)
 	i.deploy(t)
 	i.leader(t)
 	phantoms := i.running(t, i.create(t, "phantom", "", pods)...)
-	i.told(t, phantoms...)
+	i.waitReported(t, phantoms...)
 	atRisk := i.excuse(t, phantoms...)
 
 	var names []string
@@ -75,13 +77,13 @@ func TestInAClusterARestoreThatLosesTheReconcilerIsToldByTheAgentsAndMendedByHan
 	if _, err := i.Client().AppsV1().Deployments(metav1.NamespaceSystem).Get(t.Context(), "ip-reconcile", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Fatalf("the reconciler is there: %v", err)
 	}
-	for _, w := range i.whole.Workers {
+	for _, w := range i.cluster.Workers {
 		i.reported(t, w.Name, "that etcd was restored", func(r *v1alpha1.SandboxReport) bool { return r.Annotations[v1alpha1.RestoreAnnotation] != "" })
 	}
 	twice := i.sharing(t, atRisk, early...)
 	t.Logf("%d of %d addresses were handed out again before anybody recovered", len(twice), len(atRisk))
 
-	i.told(t, early...)
+	i.waitReported(t, early...)
 	product(t, "recover", "--yes", "--kubeconfig", i.Kubeconfig())
 	later := i.running(t, i.create(t, "later", "", pods)...)
 	i.apart(t, later...)
@@ -97,12 +99,12 @@ func (i *installation) agentsOn(t *testing.T, worker string) {
 	i.rolledOut(t, "daemonset/ip-reconcile-agent")
 }
 
-// excuse has the referee excuse the addresses of pods.
+// excuse has the oracle excuse the addresses of pods.
 func (i *installation) excuse(t *testing.T, pods ...*corev1.Pod) (atRisk []netip.Addr) {
 	t.Helper()
 	for _, p := range pods {
 		atRisk = append(atRisk, addressOn(t, p, "net1"))
-		i.referee.excuses(addressOn(t, p, "net1"))
+		i.oracle.ignores(addressOn(t, p, "net1"))
 	}
 	return atRisk
 }

@@ -1,3 +1,5 @@
+//go:build cluster
+
 package e2e
 
 import (
@@ -20,12 +22,12 @@ import (
 // Passes follow each other without a pause, and half of all DELs are lost: what is
 // released may be a successor's by then. What is not proven is confirmed as soon as can
 // be, and an agent tells of a sandbox only some seconds after its ADD has the entry.
-func TestInAClusterNoAddressIsFreedWhileItsPodIsMade(t *testing.T) {
+func TestNoAddressIsFreedWhileItsPodIsCreated(t *testing.T) {
 	t.Parallel()
 	i := install(t, 2, "--cron=@every 1s", "--confirm-after=0s")
 	check(t, i.CreateNAD(t.Context(), blue))
 	check(t, i.CreateNAD(t.Context(), simple("red", "10.2.0.0/24")))
-	check(t, i.whole.Worker("worker-2").LoseDELs(true))
+	check(t, i.cluster.Worker("worker-2").LoseDELs(true))
 	v, pools, began := i.leader(t), try(record(t.Context(), i.of(harness.IPPools))).must(t), time.Now()
 	passes := v.metric(`ip_reconcile_passes_total{result="done"}`)
 
@@ -88,14 +90,14 @@ func (i *installation) allAnswer(t testing.TB) {
 	for n := range pods {
 		p := &pods[n]
 		equal(t, "the phase of "+p.Name, p.Status.Phase, corev1.PodRunning)
-		id := i.box(t, p)
+		id := i.sandbox(t, p)
 		for ifName, pool := range map[string]string{"net1": "10.1.0.0-24", "net2": "10.2.0.0-24"} {
 			a := addressOn(t, p, ifName)
 			entry := map[string]string{}
 			json.Unmarshal([]byte(stored[pool+" "+strings.TrimPrefix(a.String(), pool[:len("10.1.0.")])]), &entry)
 			equal(t, fmt.Sprintf("the entry of %s for %s", a, p.Name), entry, map[string]string{"id": id, "podref": "default/" + p.Name, "ifname": ifName})
 			contains(t, "the reservation of "+a.String(), stored["reservation "+a.String()], `"default/`+p.Name+`"`)
-			name, err := i.whole.Asked(t.Context(), &pods[0], a)
+			name, err := i.cluster.Asked(t.Context(), &pods[0], a)
 			if err != nil || name != p.Name {
 				t.Errorf("at %s of %s answers %q: %v", ifName, p.Name, name, err)
 			}

@@ -1,3 +1,5 @@
+//go:build cluster
+
 package e2e
 
 import (
@@ -10,11 +12,11 @@ import (
 
 // Kubelet ends the pods of a node that shuts down, the node's agent soon after them:
 // whether that one still sees it or not, the next boot proves it.
-func TestInAClusterAPodThatAShutdownEndsLosesItsAddressAndNotBefore(t *testing.T) {
+func TestAPodThatAShutdownEndsLosesItsAddressAndNotBefore(t *testing.T) {
 	t.Parallel()
 	i := install(t, 2)
 	check(t, i.CreateNAD(t.Context(), blue))
-	worker, pods := i.whole.Worker("worker-2"), i.Client().CoreV1().Pods("default")
+	worker, pods := i.cluster.Worker("worker-2"), i.Client().CoreV1().Pods("default")
 	check(t, worker.LoseDELs(true))
 	check(t, worker.Kubelet.Stop())
 	check(t, worker.MindShutdowns(40*time.Second, 15*time.Second))

@@ -1,3 +1,5 @@
+//go:build cluster
+
 package e2e
 
 import (
@@ -16,11 +18,11 @@ import (
 
 // whereabouts' own controller cuts the network into slices, and takes back that of a
 // node that has left, whatever entries its pool still has.
-func TestInAClusterANodesSliceIsFreedWhenTheNodeHasLeft(t *testing.T) {
+func TestANodesSliceIsFreedWhenTheNodeHasLeft(t *testing.T) {
 	t.Parallel()
 	i := install(t, 2, "--confirm-after=30s")
 	v := i.leader(t)
-	stays, leaves := i.whole.Workers[0], i.whole.Workers[1]
+	stays, leaves := i.cluster.Workers[0], i.cluster.Workers[1]
 	ip, _, _ := strings.Cut(v.metrics, ":")
 	leads := try(i.Client().CoreV1().Pods(metav1.NamespaceSystem).List(t.Context(), metav1.ListOptions{FieldSelector: "status.podIP=" + ip})).must(t).Items[0]
 	if leads.Spec.NodeName == leaves.Name {
@@ -32,7 +34,7 @@ func TestInAClusterANodesSliceIsFreedWhenTheNodeHasLeft(t *testing.T) {
 	}))
 	check(t, stays.StartNodeSliceController())
 	slice := map[*harness.Worker]netip.Prefix{}
-	for _, w := range i.whole.Workers {
+	for _, w := range i.cluster.Workers {
 		slice[w] = i.sliceOf(t, w.Name)
 	}
 	start := func(name string, on *harness.Worker, n int) *corev1.Pod {
@@ -85,7 +87,7 @@ func TestInAClusterANodesSliceIsFreedWhenTheNodeHasLeft(t *testing.T) {
 func (i *installation) answer(t *testing.T, from, to *corev1.Pod) {
 	t.Helper()
 	for _, p := range [][2]*corev1.Pod{{from, to}, {to, from}} {
-		name, err := i.whole.Asked(t.Context(), p[0], addressOn(t, p[1], "net1"))
+		name, err := i.cluster.Asked(t.Context(), p[0], addressOn(t, p[1], "net1"))
 		if err != nil || name != p[1].Name {
 			t.Errorf("%s gets %q and not %s: %v", p[0].Name, name, p[1].Name, err)
 		}

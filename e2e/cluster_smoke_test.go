@@ -1,3 +1,5 @@
+//go:build cluster
+
 package e2e
 
 import (
@@ -10,7 +12,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 )
 
-func TestInAClusterWhatRunsIsSeenByNodeAgentsAndKept(t *testing.T) {
+func TestWhatRunsIsSeenByNodeAgentsAndKept(t *testing.T) {
 	t.Parallel()
 	i := install(t, 2)
 	check(t, i.CreateNAD(t.Context(), blue))
@@ -22,7 +24,7 @@ func TestInAClusterWhatRunsIsSeenByNodeAgentsAndKept(t *testing.T) {
 
 	listed := 0
 	for _, p := range pods {
-		id := i.box(t, p)
+		id := i.sandbox(t, p)
 		r := i.reported(t, p.Spec.NodeName, "the sandbox of "+p.Name, func(r *v1alpha1.SandboxReport) bool { return stateIn(r, id) == "Ready" })
 		for _, s := range r.Sandboxes {
 			if s.ID == id {
@@ -31,14 +33,14 @@ func TestInAClusterWhatRunsIsSeenByNodeAgentsAndKept(t *testing.T) {
 			}
 		}
 		for _, ifName := range []string{"net1", "net2"} {
-			name, err := i.whole.Asked(t.Context(), pods[0], addressOn(t, p, ifName))
+			name, err := i.cluster.Asked(t.Context(), pods[0], addressOn(t, p, ifName))
 			if err != nil || name != p.Name {
 				t.Errorf("at %s of %s answers %q: %v", ifName, p.Name, name, err)
 			}
 		}
 	}
 	equal(t, "addresses in the reports", listed, 6)
-	for _, w := range i.whole.Workers {
+	for _, w := range i.cluster.Workers {
 		i.fresh(t, w.Name)
 		node := try(i.Client().CoreV1().Nodes().Get(t.Context(), w.Name, metav1.GetOptions{})).must(t)
 		equal(t, "the boot id in the report", i.report(t, w.Name).BootID, node.Status.NodeInfo.BootID)

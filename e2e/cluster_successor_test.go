@@ -1,3 +1,5 @@
+//go:build cluster
+
 package e2e
 
 import (
@@ -13,7 +15,7 @@ import (
 // whereabouts gives a successor of the same name the entry of the pod that was deleted
 // by force and runs on, so both have one address. Nobody can undo that from outside;
 // it is said, and the entry stays for who is left.
-func TestInAClusterASuccessorThatSharesAnAddressIsSaidAndKeepsIt(t *testing.T) {
+func TestASuccessorThatSharesAnAddressIsReportedAndKeepsIt(t *testing.T) {
 	t.Parallel()
 	i := install(t, 2)
 	check(t, i.CreateNAD(t.Context(), blue))
@@ -22,7 +24,7 @@ func TestInAClusterASuccessorThatSharesAnAddressIsSaidAndKeepsIt(t *testing.T) {
 		s.Spec.Template.Spec.Containers[0].Args = []string{"-stubborn"}
 		s.Spec.Template.Spec.TerminationGracePeriodSeconds = ptr.To(int64(50))
 	}, "blue")[0]
-	address, id := addressOn(t, old, "net1"), i.box(t, old)
+	address, id := addressOn(t, old, "net1"), i.sandbox(t, old)
 	v := i.leader(t)
 	v.is(t, `ip_reconcile_allocations{pool="kube-system/10.1.0.0-24",reason="SandboxReady",verdict="InUse"}`, 2)
 
@@ -37,7 +39,7 @@ func TestInAClusterASuccessorThatSharesAnAddressIsSaidAndKeepsIt(t *testing.T) {
 	})
 	next := i.running(t, "db-0")[0]
 	equal(t, "the successor's address", addressOn(t, next, "net1"), address)
-	i.referee.excuses(address)
+	i.oracle.ignores(address)
 	v.is(t, `ip_reconcile_findings{kind="Conflict"}`, 1)
 	i.event(t, "Conflict", "IPPool", "10.1.0.0-24")
 	conflict := i.asPod(t, "check").found("Conflict")
@@ -48,17 +50,17 @@ func TestInAClusterASuccessorThatSharesAnAddressIsSaidAndKeepsIt(t *testing.T) {
 	before := i.contents(t)
 
 	eventuallyWithin(t, time.Minute, "the old sandbox to end", func() bool {
-		_, err := i.whole.Worker(old.Spec.NodeName).SandboxOf(t.Context(), string(old.UID))
+		_, err := i.cluster.Worker(old.Spec.NodeName).SandboxOf(t.Context(), string(old.UID))
 		return err != nil
 	})
 	t.Logf("the old one ended %.0fs after it was told to", time.Since(began).Seconds())
 	v.is(t, `ip_reconcile_findings{kind="Conflict"}`, 0)
 	i.lost(t, before)
-	i.told(t, next)
+	i.waitReported(t, next)
 	out := i.asPod(t, "check")
 	out.exits(t, 0)
 	out.expect(t, "10.1.0.0-24 "+address.String(), "InUse SandboxReady")
-	name, err := i.whole.Asked(t.Context(), asks, address)
+	name, err := i.cluster.Asked(t.Context(), asks, address)
 	check(t, err)
 	equal(t, "who answers", name, next.Name)
 }

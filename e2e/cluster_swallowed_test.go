@@ -1,3 +1,5 @@
+//go:build cluster
+
 package e2e
 
 import (
@@ -11,7 +13,7 @@ import (
 // agent sees that when it lists them again, every ten seconds.
 const seenAnew = 20 * time.Second
 
-func TestInAClusterAHundredAddressesThatWhereaboutsLostAreFreedAtOnce(t *testing.T) {
+func TestAHundredAddressesThatWhereaboutsLostAreFreedAtOnce(t *testing.T) {
 	t.Parallel()
 	i := install(t, 2)
 	check(t, i.CreateNAD(t.Context(), blue))
@@ -25,7 +27,7 @@ func TestInAClusterAHundredAddressesThatWhereaboutsLostAreFreedAtOnce(t *testing
 	v.is(t, `ip_reconcile_allocations{pool="kube-system/10.1.0.0-24",reason="SandboxReady",verdict="InUse"}`, pods+1)
 	before, passes := i.contents(t), v.metric("ip_reconcile_passes_total")
 
-	for _, w := range i.whole.Workers {
+	for _, w := range i.cluster.Workers {
 		check(t, w.CutWhereabouts(true))
 	}
 	i.mustKubectl(t, "scale", "--replicas=0", "deployment/web")
@@ -48,12 +50,12 @@ func TestInAClusterAHundredAddressesThatWhereaboutsLostAreFreedAtOnce(t *testing
 	i.lost(t, before, leaked...)
 	v.is(t, "ip_reconcile_released_total", 2*pods)
 	equal(t, "passes meanwhile", v.metric("ip_reconcile_passes_total")-passes, 0)
-	for _, w := range i.whole.Workers {
+	for _, w := range i.cluster.Workers {
 		check(t, w.CutWhereabouts(false))
 	}
 	next := i.start(t, workload("next", "worker-2", "blue"))
 	equal(t, "the next pod's address", addressOn(t, next, "net1").String(), "10.1.0.2")
-	name, err := i.whole.Asked(t.Context(), next, addressOn(t, stays, "net1"))
+	name, err := i.cluster.Asked(t.Context(), next, addressOn(t, stays, "net1"))
 	check(t, err)
 	equal(t, "who answers", name, stays.Name)
 	i.asPod(t, "check").exits(t, 0)
@@ -61,13 +63,13 @@ func TestInAClusterAHundredAddressesThatWhereaboutsLostAreFreedAtOnce(t *testing
 
 // A sandbox whose DEL fails keeps its network namespace, and kubelet tries again. Of
 // what it keeps nothing is freed, whatever becomes of the pod.
-func TestInAClusterASandboxWhoseDELFailsKeepsItsAddressUntilItIsClosed(t *testing.T) {
+func TestASandboxWhoseDELFailsKeepsItsAddressUntilItIsClosed(t *testing.T) {
 	t.Parallel()
 	i := install(t, 1)
 	check(t, i.CreateNAD(t.Context(), blue))
 	pods := i.statefulSet(t, "web", 3, nil, "blue")
 	stays := i.start(t, workload("stays", "", "blue"))
-	worker, v := i.whole.Worker("worker-1"), i.leader(t)
+	worker, v := i.cluster.Worker("worker-1"), i.leader(t)
 	before := i.contents(t)
 	check(t, worker.LoseDELs(true))
 	check(t, worker.FailDELs(true))
@@ -101,7 +103,7 @@ func TestInAClusterASandboxWhoseDELFailsKeepsItsAddressUntilItIsClosed(t *testin
 	eventuallyWithin(t, seenAnew, "their entries to be freed", func() bool { return len(i.contents(t)) == 2 })
 	t.Logf("freed %.1fs after that", time.Since(began).Seconds())
 	v.is(t, "ip_reconcile_released_total", 6)
-	equal(t, "the sandbox of the other pod", i.box(t, stays) != "", true)
+	equal(t, "the sandbox of the other pod", i.sandbox(t, stays) != "", true)
 	i.asPod(t, "check").exits(t, 0)
 }
 

@@ -1,3 +1,5 @@
+//go:build cluster
+
 package e2e
 
 import (
@@ -21,22 +23,20 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
 
-// An installation is a whole cluster in which the product runs as its users run it:
-// by the manifests of deploy, from its image. Nobody's part is played.
+// An installation is a cluster with kubelets in which the product runs as its users run it:
+// by the manifests of deploy, from its image. The test stands in for no component.
 type installation struct {
 	*stage
-	whole   *harness.WholeCluster
-	referee *referee
+	cluster *harness.Cluster
+	oracle  *oracle
 }
 
 // soon is long enough for what events bring about, on a machine with three clusters
 // and two cores. How long it took is in the log.
 const soon = 20 * time.Second
 
-const productImage = "set-your-image.invalid/ip-reconcile:0.1.0"
-
 // install starts a cluster and installs the Deployment and the agents, with more
-// arguments for the reconciler. While the test lasts, a referee looks that no address
+// arguments for the reconciler. While the test lasts, an oracle checks that no address
 // is freed that is on the wire.
 func install(t *testing.T, workers int, args ...string) *installation {
 	t.Helper()
@@ -49,10 +49,10 @@ func install(t *testing.T, workers int, args ...string) *installation {
 func (i *installation) deploy(t *testing.T, args ...string) {
 	t.Helper()
 	i.apply(t, args...)
-	t.Cleanup(func() { i.referee.finds(t) })
+	t.Cleanup(func() { i.oracle.check(t) })
 }
 
-// apply is deploy without a referee's judgement in the end.
+// apply is deploy without the check of the oracle in the end.
 func (i *installation) apply(t *testing.T, args ...string) {
 	t.Helper()
 	began := time.Now()
@@ -68,10 +68,10 @@ func (i *installation) apply(t *testing.T, args ...string) {
 // ready starts a cluster with the product's image on its workers. Nothing of it runs.
 func ready(t *testing.T, workers int) *installation {
 	t.Helper()
-	return readyBy(t, func() *harness.WholeCluster { return harness.StartWhole(t, workers) })
+	return readyBy(t, func() *harness.Cluster { return harness.StartCluster(t, workers) })
 }
 
-func readyBy(t *testing.T, start func() *harness.WholeCluster) *installation {
+func readyBy(t *testing.T, start func() *harness.Cluster) *installation {
 	t.Helper()
 	began := time.Now()
 	if why := harness.ContainerdV2.Unsupported(); why != "" {
@@ -81,12 +81,12 @@ func readyBy(t *testing.T, start func() *harness.WholeCluster) *installation {
 	slices.Sort(programs) // ip-reconcile, the entrypoint, is the first
 	w := start()
 	t.Logf("the cluster was ready after %.1fs", time.Since(began).Seconds())
-	i := &installation{stage: &stage{Cluster: w.Cluster}, whole: w}
+	i := &installation{stage: &stage{ControlPlane: w.ControlPlane}, cluster: w}
 	check(t, w.ImportImage(t.Context(), productImage, programs...))
-	i.referee = i.watched(t)
+	i.oracle = i.watched(t)
 	t.Cleanup(func() {
 		if t.Failed() {
-			i.tell(t)
+			i.logProduct(t)
 		}
 	})
 	return i
@@ -99,10 +99,10 @@ func (i *installation) rolledOut(t testing.TB, workloads ...string) {
 	}
 }
 
-// tell shows what the product says, and where it is.
-func (i *installation) tell(t *testing.T) {
+// logProduct logs what the product's pods print, and on which node they are.
+func (i *installation) logProduct(t *testing.T) {
 	for _, p := range try(i.Client().CoreV1().Pods(metav1.NamespaceSystem).List(context.Background(), metav1.ListOptions{})).must(t).Items {
-		worker := i.whole.Worker(p.Spec.NodeName)
+		worker := i.cluster.Worker(p.Spec.NodeName)
 		if worker == nil {
 			t.Logf("%s is on no worker: %v", p.Name, p.Status.Conditions)
 			continue
@@ -112,9 +112,9 @@ func (i *installation) tell(t *testing.T) {
 	}
 }
 
-// told waits until the agents of the pods' nodes have told that their sandboxes run:
+// waitReported waits until the agents of the pods' nodes have reported their sandboxes Ready:
 // until then AddressOnPod is as right as SandboxReady.
-func (i *installation) told(t testing.TB, pods ...*corev1.Pod) {
+func (i *installation) waitReported(t testing.TB, pods ...*corev1.Pod) {
 	t.Helper()
 	for _, p := range pods {
 		i.reported(t, p.Spec.NodeName, "the sandbox of "+p.Name, func(r *v1alpha1.SandboxReport) bool {
@@ -144,10 +144,10 @@ func (i *installation) asPod(t testing.TB, args ...string) *outcome {
 	})
 	o := &outcome{code: int(pod.Status.ContainerStatuses[0].State.Terminated.ExitCode), took: time.Since(began)}
 	var err error
-	o.stdout, o.stderr, err = i.whole.Worker(pod.Spec.NodeName).Output(pod)
+	o.stdout, o.stderr, err = i.cluster.Worker(pod.Spec.NodeName).Output(pod)
 	check(t, err)
 	if o.code == 2 {
-		t.Fatalf("%v could not look: %s", args, o.stderr)
+		t.Fatalf("%v could not read the cluster: %s", args, o.stderr)
 	}
 	o.read(t)
 	return o
@@ -284,8 +284,8 @@ func addressOn(t testing.TB, p *corev1.Pod, ifName string) netip.Addr {
 	return netip.MustParseAddr(entries[at].IPs[0])
 }
 
-// box is the sandbox of a pod.
-func (i *installation) box(t testing.TB, p *corev1.Pod) string {
+// sandbox is the sandbox of a pod.
+func (i *installation) sandbox(t testing.TB, p *corev1.Pod) string {
 	t.Helper()
-	return try(i.whole.Worker(p.Spec.NodeName).SandboxOf(t.Context(), string(p.UID))).must(t)
+	return try(i.cluster.Worker(p.Spec.NodeName).SandboxOf(t.Context(), string(p.UID))).must(t)
 }

@@ -1,3 +1,5 @@
+//go:build !slow && !cluster
+
 package e2e
 
 import (
@@ -32,7 +34,7 @@ func TestWhatUpstreamLeavesBehind(t *testing.T) {
 		s.lost(t, before, key, reserved)
 	})
 
-	s.play(t, "B2 a pool that is written to between each look and its patch", func(t *testing.T) {
+	s.play(t, "B2 a pool that is written to between each read and its patch", func(t *testing.T) {
 		s.up(t, "worker-1", "leaked", blue).leak(t)
 		s.up(t, "worker-1", "leaked-too", simple("green", "10.2.0.0/24")).leak(t)
 		s.reservation(t, "10.1.0.9", "default/dead", 5*time.Minute)

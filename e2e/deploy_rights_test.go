@@ -1,8 +1,9 @@
+//go:build slow
+
 package e2e
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -61,7 +62,7 @@ func TestTheRightsOfTheDeploymentSufficeForAPassWithReports(t *testing.T) {
 	kubeconfig := s.applied(t, "../deploy/deployment-with-agent")
 	node := s.agent(t, "worker-1")
 	phantom, stopped := s.up(t, "worker-1", "phantom", blue), s.up(t, "worker-1", "stopped", blue)
-	node.says(t, phantom.box(v1alpha1.SandboxReady), stopped.stopped())
+	node.writeReport(t, phantom.listed(v1alpha1.SandboxReady), stopped.stopped())
 	phantom.forceDelete(t)
 	stopped.leak(t)
 	before := s.contents(t)
@@ -110,28 +111,6 @@ var reconcilersRights = map[string]map[string]string{
 		"apps/deployments *":                                       "list",
 		"batch/cronjobs *":                                         "list",
 	},
-}
-
-// rightsOf are the rights that objects bind to the reconciler.
-func rightsOf(t testing.TB, objects []*unstructured.Unstructured) map[string]string {
-	t.Helper()
-	verbs := map[string][]string{}
-	for role, rules := range boundTo(t, reconcilerName, objects) {
-		where, _, _ := strings.Cut(role, "/")
-		if where == "" {
-			where = "*"
-		}
-		for _, r := range requests(rules) {
-			what := strings.TrimSpace(fmt.Sprintf("%s/%s %s %s", r.Group, r.Resource, where, r.Name))
-			verbs[what] = append(verbs[what], r.Verb)
-		}
-	}
-	rights := map[string]string{}
-	for what, v := range verbs {
-		slices.Sort(v)
-		rights[what] = strings.Join(slices.Compact(v), " ")
-	}
-	return rights
 }
 
 func TestTheReconcilersRightsAreTheseAndNoMore(t *testing.T) {

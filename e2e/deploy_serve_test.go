@@ -1,3 +1,5 @@
+//go:build slow
+
 package e2e
 
 import (
@@ -19,9 +21,9 @@ func TestTheRightsOfTheDeploymentSufficeToServe(t *testing.T) {
 	equal(t, "the leader's Lease is held", s.heldBy(t, "ip-reconcile") != "", true)
 
 	stopped := s.up(t, "worker-1", "stopped", blue)
-	node.says(t, stopped.box(v1alpha1.SandboxReady))
+	node.writeReport(t, stopped.listed(v1alpha1.SandboxReady))
 	stopped.forceDelete(t)
-	node.says(t, stopped.stopped())
+	node.writeReport(t, stopped.stopped())
 	s.freed(t, promptly, "10.1.0.0-24", "1")
 	s.event(t, "IPAddressGarbageCollected", "IPPool", "10.1.0.0-24")
 

@@ -1,3 +1,5 @@
+//go:build !slow && !cluster
+
 package e2e
 
 import (
@@ -151,8 +153,8 @@ func TestAgentsWithSecureMetricsAreScrapedByHTTPSWithATokenOfTheScrapersOwn(t *t
 	equal(t, "how it is scraped", fmt.Sprint(endpoint["port"], endpoint["scheme"], endpoint["bearerTokenFile"]), "metricshttps/var/run/secrets/kubernetes.io/serviceaccount/token")
 }
 
-// A look may take as long as it takes: a shim that hangs costs seconds each time.
-func TestNoProbeKillsAnAgentWhoseLookIsSlow(t *testing.T) {
+// A pass may take as long as it takes: a shim that hangs costs seconds each time.
+func TestNoProbeKillsAnAgentWhosePassIsSlow(t *testing.T) {
 	t.Parallel()
 	c := agentContainer(t, installed(t, ""))
 	patience := func(p *corev1.Probe) int { return int(p.PeriodSeconds * p.FailureThreshold) }

@@ -1,3 +1,5 @@
+//go:build slow
+
 package e2e
 
 import (
@@ -63,7 +65,7 @@ func TestTheCronJobOfV054RunsWithOnlyItsImageChanged(t *testing.T) {
 
 	s.play(t, "with the agents' reports it frees what they prove", func(t *testing.T) {
 		leaked, agent := s.up(t, "worker-1", "leaked", blue), s.agent(t, "worker-1")
-		agent.says(t, leaked.stopped())
+		agent.writeReport(t, leaked.stopped())
 		leaked.leak(t)
 		s.up(t, "worker-1", "live", blue)
 		before := s.contents(t)
@@ -87,7 +89,7 @@ func TestTheCronJobOfV054RunsWithOnlyItsImageChanged(t *testing.T) {
 		s.up(t, "worker-1", "leaked", blue).leak(t)
 		before := s.contents(t)
 		c := beginDropIn(t, kubeconfig, s.jobPod(t).Name, "-log-level=verbose")
-		eventually(t, "the first look", func() bool { return matches(c, `msg="waiting before the next look" pause=1m0s unconfirmed=1`) })
+		eventually(t, "the first pass", func() bool { return matches(c, `msg="waiting before the next look" pause=1m0s unconfirmed=1`) })
 		check(t, c.cmd.Process.Signal(syscall.SIGTERM))
 		c.wait().exits(t, 0)
 		s.lost(t, before)
@@ -99,7 +101,7 @@ func TestTheCronJobOfV054RunsWithOnlyItsImageChanged(t *testing.T) {
 		contains(t, "the log", out.stderr, "reconciler run succeeded")
 	})
 
-	s.play(t, "what it cannot look at", func(t *testing.T) {
+	s.play(t, "what it cannot read", func(t *testing.T) {
 		out := beginDropIn(t, "", "none", "-kubeconfig="+plainKubeconfig(t, "http://"+freeAddress(t)), "-timeout", "1").wait()
 		out.exits(t, 2)
 		contains(t, "the log", out.stderr, "reconciler run failed:", "cannot be reached")

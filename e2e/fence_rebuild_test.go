@@ -1,3 +1,5 @@
+//go:build slow
+
 package e2e
 
 import (
@@ -36,22 +38,22 @@ func TestAfterARestoreThePoolsSayBehindTheFenceWhatRuns(t *testing.T) {
 				s.pool(t, strings.ReplaceAll(cidr(pool), "/", "-"), cidr(pool), map[string]any{})
 			}
 			room := corev1.ResourceList{corev1.ResourcePods: resource.MustParse("300")}
-			var nodes []*madeUpNode
+			var nodes []*fakeNode
 			for n := range c.nodes {
 				node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("worker-%d", n+1)}, Status: corev1.NodeStatus{Capacity: room, Allocatable: room}}
 				try(s.Client().CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})).must(t)
-				nodes = append(nodes, newMadeUpNode(t, node.Name, critest.Containerd))
+				nodes = append(nodes, newFakeNode(t, node.Name, critest.Containerd))
 			}
 			restore := s.backup(t)
 
 			each := c.addresses / c.nodes
 			for n, node := range nodes {
-				var boxes []critest.Sandbox
+				var sandboxes []critest.Sandbox
 				for i := n * each; i < (n+1)*each; i++ {
 					offset := i/c.pools + 1
-					boxes = append(boxes, node.box(t, i, cidr(i%c.pools), fmt.Sprintf("10.%d.%d.%d", i%c.pools+1, offset/256, offset%256)))
+					sandboxes = append(sandboxes, node.sandbox(t, i, cidr(i%c.pools), fmt.Sprintf("10.%d.%d.%d", i%c.pools+1, offset/256, offset%256)))
 				}
-				node.Set(boxes...)
+				node.Set(sandboxes...)
 				node.agent(t, s.Kubeconfig())
 			}
 			for _, node := range nodes {

@@ -1,3 +1,5 @@
+//go:build slow
+
 package e2e
 
 import (
@@ -173,7 +175,7 @@ func TestAFenceOutlivesTheReplicaThatRaisedIt(t *testing.T) {
 	s := newStageWithReports(t, "worker-1")
 	one := s.agent(t, "worker-1")
 	keep := s.up(t, "worker-1", "keep", blue)
-	one.says(t, keep.box("Ready"))
+	one.writeReport(t, keep.listed("Ready"))
 	const timeout = 40 * time.Second
 	var restore func()
 	silently(func() { restore = s.backup(t) }, one)

@@ -1,11 +1,11 @@
+//go:build !slow && !cluster
+
 package e2e
 
 import (
 	"encoding/json"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -173,5 +173,3 @@ func (s *stage) pluginIs(t *testing.T, node, kubeconfig string) {
 	check(t, os.WriteFile(path, try(json.Marshal(config)).must(t), 0o600))
 	t.Cleanup(func() { check(t, os.WriteFile(path, was, 0o600)) })
 }
-
-func keys(c contents) []string { return slices.Sorted(maps.Keys(c)) }

@@ -1,3 +1,5 @@
+//go:build !slow && !cluster
+
 package e2e
 
 import (
@@ -6,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,24 +22,6 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
-
-// holder makes a Cluster that holds Leases under a name.
-func (s *stage) holder(t *testing.T, identity string) *kube.Cluster {
-	t.Helper()
-	return try(kube.New(s.Config(), kube.Settings{
-		Namespace: "kube-system", Identity: identity, Log: discard, Jitter: func(d time.Duration) time.Duration { return d },
-	})).must(t)
-}
-
-// heldBy is who holds a Lease, "" if nobody does or there is none.
-func (s *stage) heldBy(t *testing.T, name string) string {
-	t.Helper()
-	list := try(s.Client().CoordinationV1().Leases("kube-system").List(context.Background(), metav1.ListOptions{FieldSelector: "metadata.name=" + name})).must(t)
-	if len(list.Items) == 0 {
-		return ""
-	}
-	return ptr.Deref(list.Items[0].Spec.HolderIdentity, "")
-}
 
 func TestALeaseIsTakenAndGivenBack(t *testing.T) {
 	t.Parallel()
@@ -109,68 +92,6 @@ func TestALeaseIsTakenAndGivenBack(t *testing.T) {
 				t.Errorf("the holders of %s were %q, want ours %d times and nobody in the end", name, holders, holds)
 			}
 		}
-	})
-}
-
-func TestAHoldEndsAfterFiveSecondsHoweverLongTheWorkTakes(t *testing.T) {
-	t.Parallel()
-	s := newStage(t, "worker-1", "worker-2")
-	blue := simple("blue", "10.1.0.0/24")
-	s.up(t, "worker-2", "first", blue)
-
-	s.play(t, "and a real ADD waits for it, and then succeeds", func(t *testing.T) {
-		us := s.holder(t, "us")
-		added := make(chan *pod, 1)
-		err := us.Hold(t.Context(), "kube-system", []string{"whereabouts"}, func(ctx context.Context, _ *reconciler.Hold) error {
-			go func() { added <- s.pending(t, "worker-1", "web", blue) }()
-			select { // work that hangs
-			case <-ctx.Done():
-			case <-time.After(10 * time.Second):
-				t.Error("the hold does not end")
-			}
-			select {
-			case <-added:
-				t.Error("ADD did not wait for our hold")
-			default:
-			}
-			return ctx.Err()
-		})
-		ended := time.Now()
-		if !errors.Is(err, reconciler.ErrHoldSpent) {
-			t.Errorf("the error is %v", err)
-		}
-		equal(t, "the holder afterwards is us", s.heldBy(t, "whereabouts") == "us", false)
-		p := <-added
-		t.Logf("ADD returned %d ms after the hold", time.Since(ended).Milliseconds())
-		equal(t, "the address of the ADD", len(p.ips), 1)
-
-		check(t, us.Hold(t.Context(), "kube-system", []string{"whereabouts"}, func(context.Context, *reconciler.Hold) error {
-			if off := time.Since(ended); off < 4900*time.Millisecond { // as long as it was on
-				t.Errorf("taken again after %s", off)
-			}
-			return nil
-		}))
-		t.Logf("the next hold came %d ms after the last one", time.Since(ended).Milliseconds())
-	})
-
-	s.play(t, "and nobody is kept out for longer", func(t *testing.T) {
-		us, them := s.holder(t, "us"), s.holder(t, "them")
-		holding := make(chan time.Time)
-		go us.Hold(t.Context(), "kube-system", []string{"whereabouts"}, func(ctx context.Context, _ *reconciler.Hold) error {
-			holding <- time.Now()
-			select {
-			case <-ctx.Done():
-			case <-time.After(10 * time.Second):
-			}
-			return nil
-		})
-		began := <-holding
-		check(t, them.Hold(t.Context(), "kube-system", []string{"whereabouts"}, func(context.Context, *reconciler.Hold) error {
-			if after := time.Since(began); after > 8*time.Second { // 5 s, on a machine that is slow
-				t.Errorf("it was held for %s", after)
-			}
-			return nil
-		}))
 	})
 }
 
@@ -283,52 +204,3 @@ func TestWithoutTheRightToTheLeaseNothingIsHeld(t *testing.T) {
 		s.lost(t, before)
 	}
 }
-
-// TestADDsAreNotStarved measures ADDs while runs go over a pool that leaks all
-// the time, and without them.
-func TestADDsAreNotStarved(t *testing.T) {
-	s := newStage(t, "worker-1", "worker-2")
-	blue := simple("blue", "10.1.0.0/16")
-	try(productBinary()).must(t) // building it takes longer than what is measured
-	const adds = 41
-	n := 0
-	measure := func(enough func() bool) (times []time.Duration) {
-		for len(times) < adds || !enough() {
-			n++
-			began := time.Now()
-			s.pending(t, "worker-1", fmt.Sprint("p-", n), blue)
-			times = append(times, time.Since(began))
-		}
-		slices.Sort(times)
-		return times
-	}
-	alone := measure(func() bool { return true })
-	var freed atomic.Int64
-	done, ended := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		for i := 0; ; i++ {
-			select {
-			case <-done:
-				return
-			default:
-			}
-			for k := range 10 {
-				s.patch(t, harness.IPPools, "10.1.0.0-16", fmt.Sprintf(`{"spec":{"allocations":{"%d":{"id":"%s","ifname":"net1","podref":"default/gone-%d-%d"}}}}`, 5000+k, noID, i, k))
-			}
-			freed.Add(int64(len(s.run(t, "--allow-mass-release").Released)))
-		}
-	}()
-	beside := measure(func() bool { return freed.Load() >= 20 || t.Failed() })
-	close(done)
-	<-ended
-	t.Logf("ADD alone: median %d ms, longest %d ms; beside runs that freed %d addresses: median %d ms, longest %d ms",
-		median(alone).Milliseconds(), longest(alone).Milliseconds(), freed.Load(), median(beside).Milliseconds(), longest(beside).Milliseconds())
-	// An ADD gives up after two minutes; a loaded machine must not fail this.
-	if longest(beside) > time.Minute {
-		t.Error("ADDs take too long beside runs")
-	}
-}
-
-func median(sorted []time.Duration) time.Duration  { return sorted[len(sorted)/2] }
-func longest(sorted []time.Duration) time.Duration { return sorted[len(sorted)-1] }

@@ -1,3 +1,5 @@
+//go:build !slow && !cluster
+
 package e2e
 
 import (
@@ -6,7 +8,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
@@ -157,18 +158,4 @@ func TestNodeSlices(t *testing.T) {
 			"worker-9-10.4.2.0-24 10.4.2.2", "Held ClaimedByOther")
 		s.lost(t, before, "worker-9-10.4.2.0-24 7", "reservation 10.4.2.7")
 	})
-}
-
-// slices writes what the node slice controller does: pairs of node and slice.
-func (s *stage) slices(t *testing.T, name string, pairs ...string) {
-	t.Helper()
-	var allocations []any
-	for i := 0; i < len(pairs); i += 2 {
-		allocations = append(allocations, map[string]any{"nodeName": pairs[i], "sliceRange": pairs[i+1]})
-	}
-	try(s.of(harness.NodeSlicePools).Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "whereabouts.cni.cncf.io/v1alpha1", "kind": "NodeSlicePool", "metadata": map[string]any{"name": name},
-		"spec":   map[string]any{"range": "10.4.0.0/16", "sliceSize": "/24"},
-		"status": map[string]any{"allocations": allocations},
-	}}, metav1.CreateOptions{})).must(t)
 }

@@ -3,6 +3,7 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -18,21 +19,22 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/agent/cri/critest"
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
+	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
-// A madeUpNode is a node of which the test makes up everything that a node agent
-// looks at: a CRI server, CNI caches, a folder of network namespaces.
-type madeUpNode struct {
+// A fakeNode is a node of which the test makes up everything that a node agent
+// reads: a CRI server, CNI caches, a folder of network namespaces.
+type fakeNode struct {
 	*critest.Server
 	name                   string
 	results, multus, netns string
 	bootID                 string // path of the file
 }
 
-func newMadeUpNode(t testing.TB, name string, style critest.Style) *madeUpNode {
+func newFakeNode(t testing.TB, name string, style critest.Style) *fakeNode {
 	t.Helper()
 	dir := t.TempDir()
-	n := &madeUpNode{Server: critest.Start(t, style), name: name,
+	n := &fakeNode{Server: critest.Start(t, style), name: name,
 		results: filepath.Join(dir, "results"), multus: filepath.Join(dir, "multus"), netns: filepath.Join(dir, "netns"),
 		bootID: "/proc/sys/kernel/random/boot_id",
 	}
@@ -42,9 +44,9 @@ func newMadeUpNode(t testing.TB, name string, style critest.Style) *madeUpNode {
 	return n
 }
 
-// box makes up a sandbox with a network namespace and, in the caches, an address
+// sandbox makes up a sandbox with a network namespace and, in the caches, an address
 // of whereabouts on net1.
-func (n *madeUpNode) box(t testing.TB, i int, cidr, ip string) critest.Sandbox {
+func (n *fakeNode) sandbox(t testing.TB, i int, cidr, ip string) critest.Sandbox {
 	t.Helper()
 	b := critest.Sandbox{
 		ID: fmt.Sprintf("%064x", i+1), Namespace: "default", Name: fmt.Sprintf("web-%d", i), UID: fmt.Sprintf("00000000-0000-4000-8000-%012d", i),
@@ -57,7 +59,7 @@ func (n *madeUpNode) box(t testing.TB, i int, cidr, ip string) critest.Sandbox {
 }
 
 // whereabouts makes up what Multus keeps of its net1 with an address of whereabouts.
-func (n *madeUpNode) whereabouts(t testing.TB, b critest.Sandbox, cidr, ip string) {
+func (n *fakeNode) whereabouts(t testing.TB, b critest.Sandbox, cidr, ip string) {
 	t.Helper()
 	blue := map[string]any{"cniVersion": "1.0.0", "name": "blue", "type": "macvlan", "ipam": map[string]any{"type": "whereabouts", "range": cidr}}
 	n.cache(t, b, "net1", blue, ip+cidr[strings.Index(cidr, "/"):])
@@ -66,7 +68,7 @@ func (n *madeUpNode) whereabouts(t testing.TB, b critest.Sandbox, cidr, ip strin
 
 // cache writes a result as libcni does: the default network's beside those of the
 // runtime, others beside those of Multus.
-func (n *madeUpNode) cache(t testing.TB, b critest.Sandbox, ifName string, config map[string]any, address string) {
+func (n *fakeNode) cache(t testing.TB, b critest.Sandbox, ifName string, config map[string]any, address string) {
 	t.Helper()
 	text := try(json.Marshal(map[string]any{
 		"kind": "cniCacheV1", "containerId": b.ID, "config": try(json.Marshal(config)).must(t), "ifName": ifName, "networkName": config["name"],
@@ -84,17 +86,17 @@ func (n *madeUpNode) cache(t testing.TB, b critest.Sandbox, ifName string, confi
 }
 
 // agent starts the product's agent on the node, with more flags.
-func (n *madeUpNode) agent(t testing.TB, kubeconfig string, more ...string) *command {
+func (n *fakeNode) agent(t testing.TB, kubeconfig string, more ...string) *command {
 	t.Helper()
 	c := beginProgram(t, "ip-reconcile-agent", append([]string{"--node", n.name, "--outside-pod", "--kubeconfig", kubeconfig, "--cri", n.Socket,
 		"--cni-results", n.results, "--cni-multus", n.multus, "--netns-dir", n.netns, "--boot-id-file", n.bootID,
 		"--metrics-bind-address", "127.0.0.1:0", "--log-level", "debug"}, more...)...)
-	c.tellOnFailure(n.name)
+	c.logOnFailure(n.name)
 	return c
 }
 
-// tellOnFailure shows what an agent said when its test fails.
-func (c *command) tellOnFailure(node string) {
+// logOnFailure logs what an agent said when its test fails.
+func (c *command) logOnFailure(node string) {
 	c.t.Cleanup(func() {
 		if c.t.Failed() {
 			c.t.Logf("the agent of %s said:\n%s", node, shortened(c.stderr.String()))
@@ -152,4 +154,44 @@ func served(t testing.TB, address, path string) (status int, body string) {
 	_, err = fmt.Fprint(&text, try(readAll(resp.Body)).must(t))
 	check(t, err)
 	return resp.StatusCode, text.String()
+}
+
+func hashOf(r *v1alpha1.SandboxReport) string { return podstate.Hash(r) }
+
+func readAll(r io.Reader) (string, error) {
+	b, err := io.ReadAll(r)
+	return string(b), err
+}
+
+// owned makes up a node's sandbox for a pod that the real plugin gave addresses.
+func (n *fakeNode) owned(t testing.TB, p *pod) critest.Sandbox {
+	t.Helper()
+	b := critest.Sandbox{
+		ID: p.sandbox.ID, Namespace: p.Namespace, Name: p.Name, UID: string(p.UID),
+		CreatedAt: time.Now().Add(-time.Hour), NetNS: filepath.Join(n.netns, p.sandbox.ID[:12]),
+	}
+	check(t, os.WriteFile(b.NetNS, nil, 0o600))
+	n.cache(t, b, "eth0", map[string]any{"cniVersion": "1.0.0", "name": "podnet", "type": "bridge", "ipam": map[string]any{"type": "host-local"}}, "172.16.0.9/24")
+	for _, a := range p.addresses() {
+		n.whereabouts(t, b, a.Range, a.IP)
+	}
+	return b
+}
+
+// another makes up a sandbox of no interest, whose namespace shows that the folder
+// of namespaces is the node's.
+func (n *fakeNode) another(t testing.TB) critest.Sandbox {
+	return n.sandbox(t, 900, "10.9.0.0/24", "10.9.0.9")
+}
+
+// forget removes a sandbox's files, as DEL and the end of its namespace do.
+func (n *fakeNode) forget(t testing.TB, b critest.Sandbox) {
+	t.Helper()
+	for _, dir := range []string{n.results, n.multus, filepath.Join(n.multus, "results")} {
+		files := try(filepath.Glob(filepath.Join(dir, "*"+b.ID+"*"))).must(t)
+		for _, f := range files {
+			check(t, os.Remove(f))
+		}
+	}
+	check(t, os.Remove(b.NetNS))
 }

@@ -1,3 +1,5 @@
+//go:build !slow && !cluster
+
 package e2e
 
 import (
@@ -6,25 +8,10 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
-
-// pausing is the merge patch that sets the annotation; "" takes it away.
-func pausing(value string) string {
-	if value == "" {
-		return `{"metadata":{"annotations":{"ip-reconcile.dev/paused":null}}}`
-	}
-	return `{"metadata":{"annotations":{"ip-reconcile.dev/paused":"` + value + `"}}}`
-}
-
-// pauseAll sets the annotation on the reconciler's own namespace.
-func (s *stage) pauseAll(t testing.TB, value string) {
-	t.Helper()
-	try(s.Client().CoreV1().Namespaces().Patch(t.Context(), metav1.NamespaceSystem, types.MergePatchType, []byte(pausing(value)), metav1.PatchOptions{})).must(t)
-}
 
 func TestWhatIsPausedIsJudgedAndNotFreed(t *testing.T) {
 	t.Parallel()
@@ -95,7 +82,7 @@ func TestWhatIsPausedIsNotRepairedEither(t *testing.T) {
 	check(t, s.CreateNAD(t.Context(), blue))
 	one := s.agent(t, "worker-1")
 	unrecorded, lacking := s.up(t, "worker-1", "unrecorded", blue).age(t, time.Hour), s.up(t, "worker-1", "lacking", blue).age(t, time.Hour)
-	one.says(t, unrecorded.box(v1alpha1.SandboxReady), lacking.box(v1alpha1.SandboxReady))
+	one.writeReport(t, unrecorded.listed(v1alpha1.SandboxReady), lacking.listed(v1alpha1.SandboxReady))
 	s.forget(t, unrecorded)
 	check(t, s.of(harness.Reservations).Delete(t.Context(), lacking.ips[0], metav1.DeleteOptions{}))
 	before := s.contents(t)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -160,4 +161,26 @@ func (s *stage) bare(t testing.TB, node, name string) *pod {
 		},
 	}, metav1.CreateOptions{})).must(t)
 	return &pod{Pod: object, s: s, node: s.nodes[node]}
+}
+
+var blue = simple("blue", "10.1.0.0/24")
+
+// at is the place of a pod's entry in the network blue, as verdicts have it.
+func at(p *pod) string { return "10.1.0.0-24 " + p.ips[0] }
+
+// stored are the places of a pod's entry in the network blue and of its
+// reservation, as contents have them.
+func stored(p *pod) []string {
+	return []string{"10.1.0.0-24 " + strings.TrimPrefix(p.ips[0], "10.1.0."), "reservation " + p.ips[0]}
+}
+
+// forget removes a pod's entry in the network blue, as if it had never been stored.
+func (s *stage) forget(t testing.TB, p *pod) {
+	t.Helper()
+	s.patch(t, harness.IPPools, "10.1.0.0-24", `{"spec":{"allocations":{"`+strings.TrimPrefix(p.ips[0], "10.1.0.")+`":null}}}`)
+}
+
+// entryAndReservation are where an address in 10.1.0.0/24 is stored, for lost.
+func entryAndReservation(i int) []string {
+	return []string{fmt.Sprint("10.1.0.0-24 ", i), fmt.Sprint("reservation 10.1.0.", i)}
 }

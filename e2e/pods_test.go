@@ -1,14 +1,13 @@
+//go:build !slow && !cluster
+
 package e2e
 
 import (
 	"context"
-	"encoding/json"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // TestWhatAPodObjectProves goes by the API alone: no node agent runs.
@@ -138,24 +137,6 @@ func TestWhatAPodObjectProves(t *testing.T) {
 	})
 }
 
-// notReady has the node lifecycle controller know nothing of a node, for so long.
-func (s *stage) notReady(t testing.TB, node string, since time.Duration) {
-	t.Helper()
-	check(t, s.nodes[node].SetReady(context.Background(), false))
-	if since > 0 {
-		s.patchNode(t, node, map[string]any{"status": map[string]any{"conditions": []map[string]any{{
-			"type": "Ready", "status": "Unknown", "lastTransitionTime": metav1.NewTime(time.Now().Add(-since)),
-		}}}}, "status")
-	}
-}
-
-func (s *stage) outOfService(t testing.TB, node string) {
-	t.Helper()
-	s.patchNode(t, node, map[string]any{"spec": map[string]any{"taints": []corev1.Taint{
-		{Key: corev1.TaintNodeOutOfService, Value: "nodeshutdown", Effect: corev1.TaintEffectNoExecute},
-	}}})
-}
-
 // restoreNodes makes all nodes Ready and without taints.
 func (s *stage) restoreNodes(t testing.TB) {
 	t.Helper()
@@ -163,11 +144,4 @@ func (s *stage) restoreNodes(t testing.TB) {
 		check(t, n.SetReady(context.Background(), true))
 		s.patchNode(t, name, map[string]any{"spec": map[string]any{"taints": nil}})
 	}
-}
-
-func (s *stage) patchNode(t testing.TB, node string, patch map[string]any, subresource ...string) {
-	t.Helper()
-	_, err := s.Client().CoreV1().Nodes().Patch(context.Background(), node, types.StrategicMergePatchType,
-		try(json.Marshal(patch)).must(t), metav1.PatchOptions{}, subresource...)
-	check(t, err)
 }

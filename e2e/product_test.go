@@ -303,3 +303,34 @@ func contains(t testing.TB, what, text string, parts ...string) {
 		}
 	}
 }
+
+// places lists the places of items.
+func places(items []item) string {
+	var all []string
+	for _, i := range items {
+		all = append(all, i.place())
+	}
+	return strings.Join(all, ", ")
+}
+
+func containsNot(t testing.TB, what, text string, parts ...string) {
+	t.Helper()
+	for _, p := range parts {
+		if strings.Contains(text, p) {
+			t.Errorf("%s says %q:\n%s", what, p, shortened(text))
+		}
+	}
+}
+
+// refuses checks that a command could not read the cluster: exit code 2, nothing printed,
+// and one line that says why.
+func (o *outcome) refuses(t testing.TB, parts ...string) {
+	t.Helper()
+	o.exits(t, 2)
+	equal(t, "stdout", o.stdout, "")
+	line := strings.TrimSuffix(o.stderr, "\n")
+	if strings.Contains(line, "\n") || !strings.HasPrefix(line, "ip-reconcile: ") {
+		t.Errorf("stderr is not one line from the command:\n%s", o.stderr)
+	}
+	contains(t, "the line", line, parts...)
+}

@@ -1,3 +1,5 @@
+//go:build !slow && !cluster
+
 package e2e
 
 import (
@@ -6,15 +8,11 @@ import (
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
-
-func now() metav1.DeleteOptions { return metav1.DeleteOptions{} }
 
 // TestNothingIsLeftHalfDone: the API server fails between the two writes of a
 // release, the reservation's delete and the pool's patch.
@@ -26,7 +24,7 @@ func TestNothingIsLeftHalfDone(t *testing.T) {
 	s.play(t, "where it fails for good: the reservation is put back", func(t *testing.T) {
 		s.up(t, "worker-1", "web", blue).leak(t)
 		entry, reservation, uid := s.blueEntry(t)
-		m := &meddler{onPatch: func(int, *ippool.Pool, func() error) error { return errors.New("etcdserver: no leader") }}
+		m := &faultInjector{onPatch: func(int, *ippool.Pool, func() error) error { return errors.New("etcdserver: no leader") }}
 		out := s.reconcile(t, m, withoutLease)
 		entryNow, reservationNow, uidNow := s.blueEntry(t)
 		equal(t, "the entry", entryNow, entry)
@@ -43,7 +41,7 @@ func TestNothingIsLeftHalfDone(t *testing.T) {
 	s.play(t, "where it comes back: the release is finished", func(t *testing.T) {
 		s.up(t, "worker-1", "web", blue).leak(t)
 		restarted := make(chan error, 1)
-		m := &meddler{onPatch: before[*ippool.Pool](func() {
+		m := &faultInjector{onPatch: before[*ippool.Pool](func() {
 			s.StopAPI()
 			go func() { restarted <- s.StartAPI(t.Context()) }()
 		})}
@@ -64,7 +62,7 @@ func TestABusyPoolDoesNotStopTheOthers(t *testing.T) {
 		s.play(t, name, func(t *testing.T) {
 			s.up(t, "worker-1", "web", blue, green).leak(t)
 			stored := s.contents(t)
-			m := &meddler{onPatch: func(n int, p *ippool.Pool, do func() error) error {
+			m := &faultInjector{onPatch: func(n int, p *ippool.Pool, do func() error) error {
 				if p.Name == "10.1.0.0-24" {
 					s.patch(t, harness.IPPools, p.Name, `{"metadata":{"annotations":{"n":"`+time.Now().String()+`"}}}`)
 				}
@@ -103,7 +101,7 @@ func TestTwoRunsAtOnceFreeEverythingOnce(t *testing.T) {
 			var both [2]*reconciler.Result
 			ready := make(chan struct{})
 			for i := range both {
-				r := s.reconciler(t, &meddler{onHold: func(n int) { // when both have looked
+				r := s.reconciler(t, &faultInjector{onHold: func(n int) { // when both have judged
 					if n == 1 {
 						ready <- struct{}{}
 					}

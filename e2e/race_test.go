@@ -1,89 +1,16 @@
+//go:build !slow && !cluster
+
 package e2e
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"sync"
 	"testing"
-	"time"
-
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/utils/clock"
 
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
-
-// A meddler stands between the reconciler and the API server, and makes
-// something happen at an exact moment. n counts from 1; do is the real call.
-type meddler struct {
-	*kube.Cluster
-	onHold   func(n int) // after the first look, before the Lease is asked for
-	onFresh  func(n int) // after a fresh look, before anything is written
-	onDelete func(n int, r *ippool.Reservation, do func() error) error
-	onPatch  func(n int, p *ippool.Pool, do func() error) error
-	onCreate func(n int, do func() error) error
-
-	mu     sync.Mutex // reservations are deleted in parallel
-	counts map[string]int
-}
-
-func (m *meddler) count(what string) int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.counts == nil {
-		m.counts = map[string]int{}
-	}
-	m.counts[what]++
-	return m.counts[what]
-}
-
-func (m *meddler) Hold(ctx context.Context, namespace string, leases []string, work func(context.Context, *reconciler.Hold) error) error {
-	if n := m.count("hold"); m.onHold != nil {
-		m.onHold(n)
-	}
-	return m.Cluster.Hold(ctx, namespace, leases, work)
-}
-
-func (m *meddler) GetLive(ctx context.Context, o *judge.Observation, what reconciler.LiveKeys) (*judge.Live, error) {
-	fresh, err := m.Cluster.GetLive(ctx, o, what)
-	if n := m.count("fresh"); m.onFresh != nil {
-		m.onFresh(n)
-	}
-	return fresh, err
-}
-
-func (m *meddler) DeleteReservation(ctx context.Context, r *ippool.Reservation) error {
-	do := func() error { return m.Cluster.DeleteReservation(ctx, r) }
-	if n := m.count("delete"); m.onDelete != nil {
-		return m.onDelete(n, r, do)
-	}
-	return do()
-}
-
-func (m *meddler) PatchPool(ctx context.Context, p *ippool.Pool, patch []byte) (version string, err error) {
-	do := func() error {
-		version, err = m.Cluster.PatchPool(ctx, p, patch)
-		return err
-	}
-	if n := m.count("patch"); m.onPatch != nil {
-		return version, m.onPatch(n, p, do)
-	}
-	return version, do()
-}
-
-func (m *meddler) CreateReservation(ctx context.Context, o *unstructured.Unstructured) error {
-	do := func() error { return m.Cluster.CreateReservation(ctx, o) }
-	if n := m.count("create"); m.onCreate != nil {
-		return m.onCreate(n, do)
-	}
-	return do()
-}
 
 // before is an onDelete or onPatch that lets something happen before the first
 // such call, which is then made.
@@ -95,46 +22,6 @@ func before[T any](happen func()) func(int, T, func() error) error {
 		return do()
 	}
 }
-
-// reconcile makes one pass in this process, without waiting for confirmation.
-// Without the Lease ADDs and DELs can be made at any moment: what the Lease
-// makes rare must be safe all the same.
-func (s *stage) reconcile(t *testing.T, m *meddler, settings kube.Settings) *reconciler.Result {
-	t.Helper()
-	r := s.reconciler(t, m, settings)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	began := time.Now()
-	out, err := r.Run(ctx)
-	check(t, err)
-	if time.Since(began) > 50*time.Second {
-		t.Errorf("the pass took %s", time.Since(began))
-	}
-	return out
-}
-
-func (s *stage) reconciler(t *testing.T, m *meddler, settings kube.Settings) *reconciler.Reconciler {
-	t.Helper()
-	log := &buffer{}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("the reconciler says:\n%s", shortened(log.String()))
-		}
-	})
-	settings.Namespace, settings.LeaseNamespace, settings.Identity = "kube-system", harness.LeaseNamespace, fmt.Sprintf("%s-%p", t.Name(), m)
-	settings.Log = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	if settings.Jitter == nil {
-		settings.Jitter = func(d time.Duration) time.Duration { return d / 10 }
-	}
-	m.Cluster = try(kube.New(s.Config(), settings)).must(t)
-	return &reconciler.Reconciler{
-		Source: m, Writer: m, Clock: clock.RealClock{}, Jitter: settings.Jitter, Log: settings.Log, History: reconciler.NewHistory(),
-	}
-}
-
-var discard = slog.New(slog.DiscardHandler)
-
-var withoutLease = kube.Settings{WithoutLease: true}
 
 // released are what a pass freed, as places.
 func released(out *reconciler.Result) map[string]int {
@@ -201,30 +88,30 @@ func TestAPodThatComesBackKeepsItsAddress(t *testing.T) {
 		}
 	}
 	for _, moment := range []struct {
-		name    string
-		meddler func(t *testing.T) *meddler
-		putBack bool // the reservation in the end is not the one that ADD kept or made
+		name          string
+		faultInjector func(t *testing.T) *faultInjector
+		putBack       bool // the reservation in the end is not the one that ADD kept or made
 	}{
-		{"between the first look and the Lease", func(t *testing.T) *meddler {
-			return &meddler{onHold: func(n int) { back(t)() }}
+		{"between the first judgement and the Lease", func(t *testing.T) *faultInjector {
+			return &faultInjector{onHold: func(n int) { back(t)() }}
 		}, false},
-		{"between the fresh look and the first write", func(t *testing.T) *meddler {
-			return &meddler{onFresh: func(n int) {
+		{"between the fresh read and the first write", func(t *testing.T) *faultInjector {
+			return &faultInjector{onFresh: func(n int) {
 				if n == 1 {
 					back(t)()
 				}
 			}}
 		}, true},
-		{"just before its reservation is deleted", func(t *testing.T) *meddler {
-			return &meddler{onDelete: before[*ippool.Reservation](back(t))}
+		{"just before its reservation is deleted", func(t *testing.T) *faultInjector {
+			return &faultInjector{onDelete: before[*ippool.Reservation](back(t))}
 		}, true},
-		{"just after its reservation was deleted, so that ADD makes its own", func(t *testing.T) *meddler {
-			return &meddler{onPatch: before[*ippool.Pool](back(t))}
+		{"just after its reservation was deleted, so that ADD makes its own", func(t *testing.T) *faultInjector {
+			return &faultInjector{onPatch: before[*ippool.Pool](back(t))}
 		}, false},
 	} {
 		s.play(t, moment.name, func(t *testing.T) {
 			s.up(t, "worker-1", "web", blue).leak(t)
-			out := s.reconcile(t, moment.meddler(t), withoutLease)
+			out := s.reconcile(t, moment.faultInjector(t), withoutLease)
 			equal(t, "put back", s.has(t, web) != addLeft, moment.putBack)
 			equal(t, "released", released(out), map[string]int{})
 		})
@@ -232,7 +119,7 @@ func TestAPodThatComesBackKeepsItsAddress(t *testing.T) {
 
 	s.play(t, "while what puts its reservation back fails for a while", func(t *testing.T) {
 		s.up(t, "worker-1", "web", blue).leak(t)
-		m := &meddler{onDelete: before[*ippool.Reservation](back(t)), onCreate: func(n int, do func() error) error {
+		m := &faultInjector{onDelete: before[*ippool.Reservation](back(t)), onCreate: func(n int, do func() error) error {
 			if n < 4 {
 				return errors.New("the API server does not answer")
 			}
@@ -246,7 +133,7 @@ func TestAPodThatComesBackKeepsItsAddress(t *testing.T) {
 	// The answer to the delete is lost, and it was done: nobody knows for sure.
 	s.play(t, "and the answer to its reservation's delete is lost", func(t *testing.T) {
 		s.up(t, "worker-1", "web", blue).leak(t)
-		s.reconcile(t, &meddler{onDelete: func(n int, _ *ippool.Reservation, do func() error) error {
+		s.reconcile(t, &faultInjector{onDelete: func(n int, _ *ippool.Reservation, do func() error) error {
 			if n > 1 {
 				return do()
 			}
@@ -264,8 +151,8 @@ func TestALostAnswerIsFoundOut(t *testing.T) {
 	s := newStage(t, "worker-1", "worker-2")
 	blue := simple("blue", "10.1.0.0/24")
 	// lose lets the first patch be applied, then something happen, and then fails.
-	lose := func(t *testing.T, then func()) *meddler {
-		return &meddler{onPatch: func(n int, _ *ippool.Pool, do func() error) error {
+	lose := func(t *testing.T, then func()) *faultInjector {
+		return &faultInjector{onPatch: func(n int, _ *ippool.Pool, do func() error) error {
 			if n > 1 {
 				return do()
 			}
@@ -299,9 +186,9 @@ func TestALostAnswerIsFoundOut(t *testing.T) {
 	})
 }
 
-// TestWhatChangesInBetweenIsJudgedAnew: a pool's resourceVersion has moved on,
+// TestWhatChangesInBetweenIsJudgedAgain: a pool's resourceVersion has moved on,
 // or what was to be freed is not there any more.
-func TestWhatChangesInBetweenIsJudgedAnew(t *testing.T) {
+func TestWhatChangesInBetweenIsJudgedAgain(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "worker-1", "worker-2")
 	blue := simple("blue", "10.1.0.0/24")
@@ -310,7 +197,7 @@ func TestWhatChangesInBetweenIsJudgedAnew(t *testing.T) {
 		s.up(t, "worker-1", "web", blue).leak(t)
 		stored := s.contents(t)
 		var other *pod
-		m := &meddler{onPatch: before[*ippool.Pool](func() { other = s.pending(t, "worker-2", "other", blue) })}
+		m := &faultInjector{onPatch: before[*ippool.Pool](func() { other = s.pending(t, "worker-2", "other", blue) })}
 		out := s.reconcile(t, m, withoutLease)
 		equal(t, "patches", m.counts["patch"], 2)
 		equal(t, "released", released(out), map[string]int{"10.1.0.0-24 1": 1, "reservation 10.1.0.1": 1})
@@ -324,7 +211,7 @@ func TestWhatChangesInBetweenIsJudgedAnew(t *testing.T) {
 		web, also := s.up(t, "worker-1", "web", blue), s.up(t, "worker-1", "also", blue)
 		web.leak(t)
 		also.leak(t)
-		m := &meddler{onPatch: before[*ippool.Pool](func() { web.del(t) })}
+		m := &faultInjector{onPatch: before[*ippool.Pool](func() { web.del(t) })}
 		out := s.reconcile(t, m, withoutLease)
 		equal(t, "stored", s.contents(t), contents{})
 		equal(t, "released", released(out), map[string]int{"10.1.0.0-24 2": 1, "reservation 10.1.0.2": 1})
@@ -334,7 +221,7 @@ func TestWhatChangesInBetweenIsJudgedAnew(t *testing.T) {
 	s.play(t, "and the reservation that another pod has got by then stays (A16)", func(t *testing.T) {
 		web := s.up(t, "worker-1", "web", blue).leak(t)
 		var other *pod
-		out := s.reconcile(t, &meddler{onDelete: before[*ippool.Reservation](func() {
+		out := s.reconcile(t, &faultInjector{onDelete: before[*ippool.Reservation](func() {
 			web.del(t)
 			other = s.pending(t, "worker-2", "other", blue)
 		})}, withoutLease)
@@ -345,7 +232,7 @@ func TestWhatChangesInBetweenIsJudgedAnew(t *testing.T) {
 		s.up(t, "worker-1", "web", blue).leak(t)
 		wide := simple("wide", "10.1.0.0/16") // overlaps blue, and keeps off its addresses by the reservations alone
 		var other *pod
-		s.reconcile(t, &meddler{onDelete: before[*ippool.Reservation](func() {
+		s.reconcile(t, &faultInjector{onDelete: before[*ippool.Reservation](func() {
 			check(t, s.of(harness.Reservations).Delete(t.Context(), "10.1.0.1", now()))
 			other = s.pending(t, "worker-2", "other", wide)
 		})}, withoutLease)
@@ -360,7 +247,7 @@ func TestWhatChangesInBetweenIsJudgedAnew(t *testing.T) {
 	s.play(t, "and stays where the pool was paused", func(t *testing.T) {
 		s.up(t, "worker-1", "web", blue).leak(t)
 		stored := s.contents(t)
-		out := s.reconcile(t, &meddler{onFresh: func(int) {}, onHold: func(n int) {
+		out := s.reconcile(t, &faultInjector{onFresh: func(int) {}, onHold: func(n int) {
 			s.patch(t, harness.IPPools, "10.1.0.0-24", `{"metadata":{"annotations":{"ip-reconcile.dev/paused":"true"}}}`)
 		}}, withoutLease)
 		s.lost(t, stored)

@@ -1,62 +1,14 @@
+//go:build !slow && !cluster
+
 package e2e
 
 import (
 	"strings"
 	"testing"
 
-	authorizationv1 "k8s.io/api/authorization/v1"
-	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/clientcmd"
 )
-
-// account makes a ServiceAccount with just these rights and returns its
-// kubeconfig. Unlike as it is for rights with which no look can be made, too.
-func (s *stage) account(t testing.TB, name string, rules []rbacv1.PolicyRule) string {
-	t.Helper()
-	ctx := t.Context()
-	meta := metav1.ObjectMeta{Name: name}
-	try(s.Client().CoreV1().ServiceAccounts(metav1.NamespaceSystem).Create(ctx, &corev1.ServiceAccount{ObjectMeta: meta}, metav1.CreateOptions{})).must(t)
-	try(s.Client().RbacV1().ClusterRoles().Create(ctx, &rbacv1.ClusterRole{ObjectMeta: meta, Rules: rules}, metav1.CreateOptions{})).must(t)
-	try(s.Client().RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
-		ObjectMeta: meta,
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
-		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: metav1.NamespaceSystem, Name: name}},
-	}, metav1.CreateOptions{})).must(t)
-	kubeconfig := s.KubeconfigFor(t, metav1.NamespaceSystem, name)
-	// The API server learns of roles a moment after they are stored.
-	s.mayNow(t, kubeconfig, rules[0])
-	return kubeconfig
-}
-
-// mayNow waits until the API server grants an account a right.
-func (s *stage) mayNow(t testing.TB, kubeconfig string, r rbacv1.PolicyRule) {
-	t.Helper()
-	client := try(kubernetes.NewForConfig(try(clientcmd.BuildConfigFromFlags("", kubeconfig)).must(t))).must(t)
-	eventually(t, "the rights of the ServiceAccount", func() bool {
-		review := try(client.AuthorizationV1().SelfSubjectAccessReviews().Create(t.Context(), &authorizationv1.SelfSubjectAccessReview{
-			Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
-				Group: r.APIGroups[0], Resource: r.Resources[0], Verb: r.Verbs[0],
-			}},
-		}, metav1.CreateOptions{})).must(t)
-		return review.Status.Allowed
-	})
-}
-
-// refuses checks that a command could not look: exit code 2, nothing printed,
-// and one line that says why.
-func (o *outcome) refuses(t testing.TB, parts ...string) {
-	t.Helper()
-	o.exits(t, 2)
-	equal(t, "stdout", o.stdout, "")
-	line := strings.TrimSuffix(o.stderr, "\n")
-	if strings.Contains(line, "\n") || !strings.HasPrefix(line, "ip-reconcile: ") {
-		t.Errorf("stderr is not one line from the command:\n%s", o.stderr)
-	}
-	contains(t, "the line", line, parts...)
-}
 
 func TestTheRightsOfWhereaboutsSuffice(t *testing.T) {
 	t.Parallel()
@@ -134,7 +86,7 @@ func TestTheRightsOfWhereaboutsSuffice(t *testing.T) {
 		equal(t, "the number of entries and reservations", len(after), len(before))
 	})
 
-	s.play(t, "but for what a look cannot do without", func(t *testing.T) {
+	s.play(t, "but for what a pass cannot do without", func(t *testing.T) {
 		leaked, _, _ := cast(t)
 		before := s.contents(t)
 		for resource, parts := range map[string][]string{

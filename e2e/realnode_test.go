@@ -53,7 +53,7 @@ func (n *realNode) startAgent(t testing.TB, more ...string) {
 	program := filepath.Join(filepath.Dir(try(productBinary()).must(t)), "ip-reconcile-agent")
 	n.agent = start(t, n.Command(context.Background(), program, append([]string{"--node", n.name, "--outside-pod",
 		"--kubeconfig", n.s.Kubeconfig(), "--metrics-bind-address", "127.0.0.1:0", "--log-level", "debug"}, more...)...))
-	n.agent.tellOnFailure(n.name)
+	n.agent.logOnFailure(n.name)
 }
 
 // stopAgent ends it as kubelet does.

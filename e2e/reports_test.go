@@ -1,140 +1,19 @@
+//go:build !slow && !cluster
+
 package e2e
 
 import (
 	"net/netip"
-	"os"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
-
-var blue = simple("blue", "10.1.0.0/24")
-
-// at is the place of a pod's entry in the network blue, as verdicts have it.
-func at(p *pod) string { return "10.1.0.0-24 " + p.ips[0] }
-
-// stored are the places of a pod's entry in the network blue and of its
-// reservation, as contents have them.
-func stored(p *pod) []string {
-	return []string{"10.1.0.0-24 " + strings.TrimPrefix(p.ips[0], "10.1.0."), "reservation " + p.ips[0]}
-}
-
-func TestTheReportDecidesOverTheAddressOfAPod(t *testing.T) {
-	t.Parallel()
-	s := newStageWithReports(t, "worker-1", "worker-2")
-	check(t, s.CreateNAD(t.Context(), blue))
-	one, two := s.agent(t, "worker-1"), s.agent(t, "worker-2")
-	make1 := func(name string) *pod { return s.up(t, "worker-1", name, blue) }
-
-	ready := make1("ready")
-	starting := s.pending(t, "worker-1", "starting", blue)
-	failed := make1("failed").phase(t, corev1.PodFailed)
-	leaving := make1("leaving")
-	leaving.delete(t, 600)
-	phantom := make1("phantom")
-	phantom.forceDelete(t)
-	lingering := make1("lingering")
-	lingering.forceDelete(t)
-	restarted := make1("restarted") // its sandbox has ended, its status is the old one
-	moved := make1("moved").annotate(t, statusAnnotation, `[{"name":"default/blue","interface":"net1","ips":["10.1.0.200"]}]`)
-	replaced := make1("replaced").leak(t)
-	s.bare(t, "worker-1", "replaced") // a successor, still Pending
-	attached := make1("attached")
-	attached.forceDelete(t)
-	young := make1("young")
-	young.forceDelete(t)
-	closed := make1("closed").leak(t)
-	stopped := make1("stopped").leak(t)
-	gone := make1("gone").leak(t)
-	done := make1("done").finish(t, corev1.PodSucceeded)
-	absent := make1("absent").leak(t)
-	elsewhere := s.up(t, "worker-2", "elsewhere", blue)
-
-	say := func(t *testing.T) {
-		one.says(t, ready.box(v1alpha1.SandboxReady), starting.box(v1alpha1.SandboxReady), failed.box(v1alpha1.SandboxReady),
-			leaving.box(v1alpha1.SandboxReady), phantom.box(v1alpha1.SandboxReady), lingering.box(v1alpha1.SandboxNotReady),
-			restarted.stopped(), moved.stopped(), replaced.stopped(), attached.attached(ptr.To(false)), young.attached(nil),
-			closed.attached(ptr.To(true)), stopped.stopped(), gone.gone(), done.gone())
-		two.says(t, elsewhere.box(v1alpha1.SandboxReady))
-	}
-	want := []string{
-		at(ready), "InUse SandboxReady",
-		at(starting), "InUse SandboxReady",
-		at(failed), "Held TerminalButRunning",
-		at(leaving), "Held Terminating",
-		at(phantom), "Held PhantomPod",
-		at(lingering), "Held SandboxNotReady",
-		at(restarted), "InUse AddressOnPod",
-		at(moved), "Stale SandboxReplaced proven",
-		at(replaced), "Stale PodReplaced", // for a minute: its node's agent may not know of the pod's sandbox yet
-		at(attached), "Held Attached",
-		at(young), "Held Attached",
-		at(closed), "Stale PodGone",
-		at(stopped), "Stale PodGone proven",
-		at(gone), "Stale PodGone proven",
-		at(done), "Stale PodFinished proven",
-		at(absent), "Stale PodGone",
-		at(elsewhere), "InUse SandboxReady",
-	}
-	say(t)
-	before := s.contents(t)
-
-	// Ages in a report count by the clock that wrote it, freshness by the API
-	// server's: a clock that is wrong by more than a report may be old changes nothing.
-	var straight map[string]string
-	for _, skew := range []time.Duration{0, -2 * time.Minute, 2 * time.Minute} {
-		t.Run("with the agents' clocks off by "+skew.String(), func(t *testing.T) {
-			one.change(func() { one.skew = skew })
-			two.change(func() { two.skew = skew })
-			say(t)
-			out := s.product(t, "check")
-			out.exits(t, 1)
-			out.expect(t, want...)
-			if straight == nil {
-				straight = out.verdicts()
-			}
-			equal(t, "verdicts", out.verdicts(), straight)
-			found := out.found("Phantom")
-			if len(found) != 1 || found[0].IP != phantom.ips[0] || found[0].Node != "worker-1" || found[0].Pool != "kube-system/10.1.0.0-24" {
-				t.Errorf("the phantoms are %+v", found)
-			}
-			equal(t, "silent nodes", len(out.found("SilentNode")), 0)
-		})
-	}
-	one.change(func() { one.skew = 0 })
-	two.change(func() { two.skew = 0 })
-	say(t)
-	s.lost(t, before)
-
-	t.Run("and what is proven is freed at once, while the rest is waited for", func(t *testing.T) {
-		c := begin(t, "run", "-o", "json", "--kubeconfig", s.Kubeconfig())
-		eventually(t, "the run to wait", func() bool { return strings.Contains(c.stderr.String(), "waiting before the next look") })
-		var proven []string
-		for _, p := range []*pod{moved, stopped, gone, done} {
-			proven = append(proven, stored(p)...)
-		}
-		s.lost(t, before, proven...)
-		check(t, c.cmd.Process.Signal(os.Interrupt))
-		out := c.wait()
-		out.exits(t, 1)
-		equal(t, "failed", places(out.Failed), at(replaced)+", "+at(closed)+", "+at(absent))
-		equal(t, "released", len(out.Released), 8)
-		s.lost(t, before, proven...)
-	})
-	t.Run("and the rest when it is confirmed", func(t *testing.T) {
-		before := s.contents(t)
-		s.run(t).exits(t, 0)
-		s.lost(t, before, slices.Concat(stored(replaced), stored(closed), stored(absent))...)
-	})
-}
 
 func TestWithoutAFreshReportNothingIsConcluded(t *testing.T) {
 	t.Parallel()
@@ -144,7 +23,7 @@ func TestWithoutAFreshReportNothingIsConcluded(t *testing.T) {
 		one := s.agent(t, "worker-1")
 		s.agent(t, "worker-2")
 		gone := s.up(t, "worker-1", "gone", blue).leak(t)
-		one.says(t, gone.gone())
+		one.writeReport(t, gone.gone())
 		one.change(func() { one.lie = strings.Repeat("0", 64) })
 		check(t, one.renew())
 		before := s.contents(t)
@@ -165,7 +44,7 @@ func TestWithoutAFreshReportNothingIsConcluded(t *testing.T) {
 	s.play(t, "from a report without a Lease", func(t *testing.T) {
 		one := s.agent(t, "worker-1")
 		gone := s.up(t, "worker-1", "gone", blue).leak(t)
-		one.says(t, gone.gone())
+		one.writeReport(t, gone.gone())
 		check(t, s.Client().CoordinationV1().Leases(harness.LeaseNamespace).Delete(t.Context(), "worker-1", metav1.DeleteOptions{}))
 		before := s.contents(t)
 		s.run(t).expect(t, at(gone), "Held NodeUnheard")
@@ -176,7 +55,7 @@ func TestWithoutAFreshReportNothingIsConcluded(t *testing.T) {
 		one := s.agent(t, "worker-1")
 		running, absent := s.up(t, "worker-1", "running", blue), s.up(t, "worker-2", "absent", blue).leak(t)
 		gone := s.up(t, "worker-1", "gone", blue).leak(t)
-		one.says(t, running.box(v1alpha1.SandboxReady), gone.gone())
+		one.writeReport(t, running.listed(v1alpha1.SandboxReady), gone.gone())
 		before := s.contents(t)
 		out := s.run(t)
 		// worker-1 knows what was its own, so only that of worker-2 is held.
@@ -212,15 +91,15 @@ func TestAfterARestoreNothingIsReleasedUntilEveryNodeHasWritten(t *testing.T) {
 	s := newStageWithReports(t, "worker-1", "worker-2")
 	one, two := s.agent(t, "worker-1"), s.agent(t, "worker-2")
 	gone, absent := s.up(t, "worker-1", "gone", blue).leak(t), s.up(t, "worker-1", "absent", blue).leak(t)
-	one.says(t, gone.gone())
-	two.says(t)
+	one.writeReport(t, gone.gone())
+	two.writeReport(t)
 	before := s.contents(t)
 
 	// The API server's times have whole seconds: a later one than both reports'.
 	restored := time.Now().Truncate(time.Second).Add(time.Second)
 	one.change(func() { one.restored = restored.UTC().Format(time.RFC3339) })
 	eventually(t, "the next second", func() bool { return time.Now().After(restored) })
-	one.says(t, gone.gone())
+	one.writeReport(t, gone.gone())
 	refused := func() {
 		t.Helper()
 		out := s.run(t)
@@ -232,7 +111,7 @@ func TestAfterARestoreNothingIsReleasedUntilEveryNodeHasWritten(t *testing.T) {
 	refused()
 	check(t, two.renew()) // vouches for what it said before: that is not written since
 	refused()
-	two.says(t)
+	two.writeReport(t)
 	s.run(t).exits(t, 0)
 	s.lost(t, before, append(stored(gone), stored(absent)...)...)
 }
@@ -244,7 +123,7 @@ func TestAPhantomKeepsItsAddressAsLongAsItRuns(t *testing.T) {
 	s.agent(t, "worker-2")
 	phantom := s.up(t, "worker-1", "web-0", blue)
 	phantom.forceDelete(t)
-	one.says(t, phantom.box(v1alpha1.SandboxReady))
+	one.writeReport(t, phantom.listed(v1alpha1.SandboxReady))
 	before := s.contents(t)
 	out := s.run(t)
 	out.exits(t, 0)
@@ -259,7 +138,7 @@ func TestAPhantomKeepsItsAddressAsLongAsItRuns(t *testing.T) {
 	equal(t, "the address of the next pod", s.up(t, "worker-2", "next", blue).ips[0], "10.1.0.2")
 
 	check(t, phantom.sandbox.Close())
-	one.says(t, phantom.stopped())
+	one.writeReport(t, phantom.stopped())
 	before = s.contents(t)
 	out = s.product(t, "run") // with the default --confirm-after
 	out.expect(t, at(phantom), "Stale PodGone proven")
@@ -267,86 +146,4 @@ func TestAPhantomKeepsItsAddressAsLongAsItRuns(t *testing.T) {
 	if out.took > 10*time.Second {
 		t.Errorf("what is proven was freed after %s", out.took)
 	}
-}
-
-// TestWhatIsMissingIsWrittenBack has all that --repair mends in one run, since a
-// run looks twice, a minute apart.
-func TestWhatIsMissingIsWrittenBack(t *testing.T) {
-	t.Parallel()
-	s := newStageWithReports(t, "worker-1", "worker-2")
-	check(t, s.CreateNAD(t.Context(), blue))
-	one := s.agent(t, "worker-1")
-	s.agent(t, "worker-2")
-
-	phantom, second := s.up(t, "worker-1", "web-0", blue), s.up(t, "worker-1", "web-1", blue)
-	// These two are old enough that their ADDs are over.
-	live, lacking := s.up(t, "worker-1", "live", blue).age(t, 10*time.Minute), s.up(t, "worker-1", "lacking", blue).age(t, 10*time.Minute)
-	boxes := []any{phantom.box(v1alpha1.SandboxReady), second.box(v1alpha1.SandboxReady), live.box(v1alpha1.SandboxReady), lacking.box(v1alpha1.SandboxReady)}
-	one.says(t, boxes...)
-	whole := s.contents(t)
-	s.product(t, "check").exits(t, 0)
-
-	// Phantoms after an etcd restore: neither pod, nor entry, nor reservation. And
-	// two accidents of ADD: an entry whose patch failed, a reservation not made.
-	for _, p := range []*pod{phantom, second} {
-		p.forceDelete(t)
-		s.forget(t, p)
-		check(t, s.of(harness.Reservations).Delete(t.Context(), p.ips[0], metav1.DeleteOptions{}))
-	}
-	s.forget(t, live)
-	check(t, s.of(harness.Reservations).Delete(t.Context(), lacking.ips[0], metav1.DeleteOptions{}))
-	before := s.contents(t)
-	equal(t, "what is left", len(before), len(whole)-6)
-	out := s.run(t)
-	out.exits(t, 0)
-	equal(t, "phantoms, unrecorded, missing reservations",
-		[]int{len(out.found("Phantom")), len(out.found("Unrecorded")), len(out.found("MissingReservation"))}, []int{2, 3, 1})
-	s.lost(t, before) // without --repair nothing is written
-
-	c := begin(t, "run", "--repair", "-o", "json", "--kubeconfig", s.Kubeconfig())
-	eventually(t, "the run to wait", func() bool { return strings.Contains(c.stderr.String(), "waiting before the next look") })
-	s.lost(t, before) // one look is not enough
-	out = c.wait()
-	out.exits(t, 0)
-	if out.took < time.Minute {
-		t.Errorf("it was written back after %s", out.took)
-	}
-	after := s.contents(t)
-	equal(t, "what is there", len(after), len(whole))
-	equal(t, "the entry of the live pod", after[stored(live)[0]], whole[stored(live)[0]])
-	equal(t, "the reservation of the live pod", after[stored(live)[1]], whole[stored(live)[1]])
-	_, spec, _ := strings.Cut(whole[stored(lacking)[1]], " ")
-	contains(t, "the reservation that was missing", after[stored(lacking)[1]], " "+spec)
-	for _, p := range []*pod{phantom, second} {
-		want := strings.Replace(whole[stored(p)[0]], `"default/`+p.Name+`"`, `"default/`+p.Name+"_"+string(p.UID)+`"`, 1)
-		equal(t, "the entry of the phantom", after[stored(p)[0]], want)
-		contains(t, "its reservation", after[stored(p)[1]], `"default/`+p.Name+"_"+string(p.UID)+`"`)
-	}
-
-	// A pod of the same name neither takes the entry over nor gets the address.
-	successor := s.up(t, "worker-2", "web-0", blue)
-	equal(t, "the address of the successor", successor.ips[0], "10.1.0.5")
-	equal(t, "the phantom's entry", s.contents(t)[stored(phantom)[0]], after[stored(phantom)[0]])
-	out = s.run(t)
-	out.exits(t, 0)
-	out.expect(t, at(phantom), "Held PhantomPod", at(second), "Held PhantomPod", at(live), "InUse SandboxReady", at(lacking), "InUse SandboxReady")
-	equal(t, "findings that were mended", len(out.found("Unrecorded"))+len(out.found("MissingReservation")), 0)
-	equal(t, "conflicts", len(out.found("Conflict")), 0)
-
-	// It goes with the sandbox: at the next run, or by the sandbox's own DEL.
-	before = s.contents(t)
-	second.del(t)
-	s.lost(t, before, stored(second)...)
-	check(t, phantom.sandbox.Close())
-	one.says(t, append(boxes[2:], phantom.stopped(), second.gone())...)
-	out = s.product(t, "run")
-	out.exits(t, 0)
-	out.expect(t, at(phantom), "Stale PodGone proven", at(successor), "InUse AddressOnPod")
-	s.lost(t, before, append(stored(second), stored(phantom)...)...)
-}
-
-// forget removes a pod's entry in the network blue, as if it had never been stored.
-func (s *stage) forget(t testing.TB, p *pod) {
-	t.Helper()
-	s.patch(t, harness.IPPools, "10.1.0.0-24", `{"spec":{"allocations":{"`+strings.TrimPrefix(p.ips[0], "10.1.0.")+`":null}}}`)
 }

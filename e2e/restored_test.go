@@ -1,3 +1,5 @@
+//go:build cluster
+
 package e2e
 
 import (
@@ -39,7 +41,7 @@ func (r *restore) String() string {
 // moment in which kubelets can hear of new pods. Its answer is complete when done returns.
 func (i *installation) restores(t *testing.T, snapshot string, atOnce func(), flags ...string) (done func() *restore) {
 	t.Helper()
-	revision := try(i.whole.Revision(t.Context())).must(t)
+	revision := try(i.cluster.Revision(t.Context())).must(t)
 	r, ctx, stop := &restore{}, t.Context(), make(chan struct{})
 	var wg sync.WaitGroup
 	before := time.Now()
@@ -75,9 +77,9 @@ func (i *installation) restores(t *testing.T, snapshot string, atOnce func(), fl
 			}
 		}
 	})
-	check(t, i.whole.Restore(ctx, snapshot, flags...))
-	i.referee.restored()
-	check(t, i.whole.CatchUp(ctx, revision))
+	check(t, i.cluster.Restore(ctx, snapshot, flags...))
+	i.oracle.restored()
+	check(t, i.cluster.CatchUp(ctx, revision))
 	atOnce()
 	t.Logf("etcd was restored and had caught up after %.1fs", time.Since(before).Seconds())
 	return sync.OnceValue(func() *restore {
@@ -119,7 +121,7 @@ func (i *installation) apart(t *testing.T, pods ...*corev1.Pod) {
 		equal(t, "whose entry that of "+a.String()+" is", podOf(entries[a]), p.Namespace+"/"+p.Name)
 	}
 	for a, name := range on {
-		answers, err := i.whole.Asked(t.Context(), pods[0], a)
+		answers, err := i.cluster.Asked(t.Context(), pods[0], a)
 		if err != nil || answers != name {
 			t.Errorf("at %s of %s answers %q: %v", a, name, answers, err)
 		}

@@ -1,7 +1,8 @@
+//go:build slow
+
 package e2e
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
@@ -37,22 +38,4 @@ func TestWhereaboutsOwnReconcilerBesideOursIsWarnedOf(t *testing.T) {
 	containsNot(t, "what is said when it is scaled to nothing", s.product(t, "check").stderr, "whereabouts-reconciler")
 	s.mustKubectl(t, "delete", "-n", "kube-system", "daemonset/whereabouts")
 	warned(t, "nobody", false)
-}
-
-func (s *stage) mustKubectl(t testing.TB, args ...string) string {
-	t.Helper()
-	out, errs, err := s.Kubectl(t.Context(), args...)
-	if err != nil {
-		t.Fatalf("kubectl %v: %v\n%s", args, err, errs)
-	}
-	return out
-}
-
-func containsNot(t testing.TB, what, text string, parts ...string) {
-	t.Helper()
-	for _, p := range parts {
-		if strings.Contains(text, p) {
-			t.Errorf("%s says %q:\n%s", what, p, shortened(text))
-		}
-	}
 }

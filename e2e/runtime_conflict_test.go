@@ -1,3 +1,5 @@
+//go:build slow
+
 package e2e
 
 import (
@@ -18,7 +20,7 @@ import (
 // takes the entry over, and both are on one wire with one address. That the phantom
 // is one counts when it is a minute old by its node's report, on which nothing else
 // happens meanwhile: this test waits for that.
-func TestASuccessorThatTookAPhantomsAddressOverIsSaidToConflictWithIt(t *testing.T) {
+func TestASuccessorThatTookAPhantomsAddressOverIsReportedAsAConflict(t *testing.T) {
 	everyContainerd(t, func(t *testing.T, flavour harness.Flavour) {
 		s := newStageWithReports(t, "worker-1", "worker-2")
 		one, two := s.realNode(t, "worker-1", flavour), s.realNode(t, "worker-2", flavour)
@@ -116,7 +118,7 @@ func TestAfterARestoreARepairKeepsThePhantomsAddressFromTheNextPod(t *testing.T)
 	contains(t, "the phantom's entry", s.contents(t)["10.1.0.0-24 2"], phantom.id)
 	s.settled(t, phantom)
 
-	// No agent can look before the first run.
+	// No agent can inspect the node before the first run.
 	check(t, one.Freeze())
 	check(t, two.Freeze())
 	restore()
@@ -128,7 +130,7 @@ func TestAfterARestoreARepairKeepsThePhantomsAddressFromTheNextPod(t *testing.T)
 	s.lost(t, before)
 
 	check(t, one.Thaw())
-	at := s.noticed(t, "worker-1")
+	at := s.waitRestoreSeen(t, "worker-1")
 	one.sees(t, phantom.id, "Ready")
 	refused := func() *outcome {
 		t.Helper()
@@ -175,7 +177,7 @@ func TestAfterARestoreARepairKeepsThePhantomsAddressFromTheNextPod(t *testing.T)
 	s.lost(t, before)
 
 	check(t, two.Thaw())
-	s.noticed(t, "worker-2")
+	s.waitRestoreSeen(t, "worker-2")
 	two.sees(t, live.id, "Ready")
 	out = s.run(t)
 	out.exits(t, 0)
@@ -242,10 +244,10 @@ func (s *stage) settled(t testing.TB, p *livePod) (versions []*v1alpha1.SandboxR
 	return nil
 }
 
-// noticed waits until a node's agent says that etcd was restored, on its report
+// waitRestoreSeen waits until a node's agent says that etcd was restored, on its report
 // and on the Lease, and returns when it says that was. The report must have been
 // written since.
-func (s *stage) noticed(t testing.TB, node string) (at string) {
+func (s *stage) waitRestoreSeen(t testing.TB, node string) (at string) {
 	t.Helper()
 	r := s.reported(t, node, "the restore", func(r *v1alpha1.SandboxReport) bool { return r.Annotations[v1alpha1.RestoreAnnotation] != "" })
 	at = r.Annotations[v1alpha1.RestoreAnnotation]

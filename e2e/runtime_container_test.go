@@ -1,3 +1,5 @@
+//go:build slow
+
 package e2e
 
 import (
@@ -27,8 +29,8 @@ func TestTheAgentInTheContainerOfItsDaemonSetSeesItsNode(t *testing.T) {
 		if _, errs, err := s.Kubectl(t.Context(), "apply", "-k", agentManifests(t, ""), "--validate=strict"); err != nil {
 			t.Fatalf("kubectl apply: %v\n%s", err, errs)
 		}
-		blue, gate := simple("blue", "10.1.0.0/24"), s.NewGate()
-		check(t, s.CreateGatedNAD(t.Context(), blue, gate))
+		blue, blocker := simple("blue", "10.1.0.0/24"), s.NewCNIBlocker()
+		check(t, s.CreateBlockedNAD(t.Context(), blue, blocker))
 		n := &realNode{Runtime: harness.NewRuntime(t, s.nodes["worker-1"], flavour), s: s, name: "worker-1"}
 
 		web := n.up(t, "web", blue)
@@ -67,8 +69,8 @@ func TestTheAgentInTheContainerOfItsDaemonSetSeesItsNode(t *testing.T) {
 		// Of a sandbox that is not listed only the folder of namespaces tells.
 		next := n.up(t, "next", blue)
 		n.sees(t, next.id, "Ready")
-		check(t, gate.Shut())
-		starting, ended := n.held(t, gate, "starting", blue)
+		check(t, blocker.Block())
+		starting, ended := n.held(t, blocker, "starting", blue)
 		open, closed := false, true
 		n.tells(t, starting.id, &open)
 		for _, found := range try(n.OnWire()).must(t) {
@@ -80,7 +82,7 @@ func TestTheAgentInTheContainerOfItsDaemonSetSeesItsNode(t *testing.T) {
 		n.removeNetNS(t, netNS)
 		n.tells(t, starting.id, &closed)
 		a.holds(t, netNS, false)
-		check(t, gate.Open())
+		check(t, blocker.Unblock())
 		if err := <-ended; err == nil {
 			t.Error("a pod whose namespace was taken away is up")
 		}

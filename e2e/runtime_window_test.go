@@ -1,3 +1,5 @@
+//go:build slow
+
 package e2e
 
 import (
@@ -10,12 +12,12 @@ import (
 func TestAnAddressIsKeptBeforeItsSandboxIsListed(t *testing.T) {
 	everyContainerd(t, func(t *testing.T, flavour harness.Flavour) {
 		s := newStageWithReports(t, "worker-1")
-		blue, gate := simple("blue", "10.1.0.0/24"), s.NewGate()
-		check(t, s.CreateGatedNAD(t.Context(), blue, gate))
+		blue, blocker := simple("blue", "10.1.0.0/24"), s.NewCNIBlocker()
+		check(t, s.CreateBlockedNAD(t.Context(), blue, blocker))
 		n := s.realNode(t, "worker-1", flavour)
-		check(t, gate.Shut())
-		starting, started := n.held(t, gate, "starting", blue)
-		leaving, left := n.held(t, gate, "leaving", blue)
+		check(t, blocker.Block())
+		starting, started := n.held(t, blocker, "starting", blue)
+		leaving, left := n.held(t, blocker, "leaving", blue)
 		n.sees(t, starting.id, "Attached")
 		n.sees(t, leaving.id, "Attached")
 		before := s.contents(t)
@@ -33,7 +35,7 @@ func TestAnAddressIsKeptBeforeItsSandboxIsListed(t *testing.T) {
 		leaving.forget(t)
 		kept(slices.Concat(of(1, "InUse PodPending"), of(2, "Held Attached"))...)
 
-		check(t, gate.Open())
+		check(t, blocker.Unblock())
 		check(t, <-started)
 		n.sees(t, starting.id, "Ready")
 		// Multus finds no pod to write the status to, and containerd undoes the ADD.
@@ -54,11 +56,11 @@ func TestAnAddressIsKeptBeforeItsSandboxIsListed(t *testing.T) {
 func TestAnAddressIsKeptWhenContainerdDiesBeforeItListsTheSandbox(t *testing.T) {
 	everyContainerd(t, func(t *testing.T, flavour harness.Flavour) {
 		s := newStageWithReports(t, "worker-1")
-		blue, gate := simple("blue", "10.1.0.0/24"), s.NewGate()
-		check(t, s.CreateGatedNAD(t.Context(), blue, gate))
+		blue, blocker := simple("blue", "10.1.0.0/24"), s.NewCNIBlocker()
+		check(t, s.CreateBlockedNAD(t.Context(), blue, blocker))
 		n := s.realNode(t, "worker-1", flavour)
-		check(t, gate.Shut())
-		web, started := n.held(t, gate, "web", blue)
+		check(t, blocker.Block())
+		web, started := n.held(t, blocker, "web", blue)
 		n.sees(t, web.id, "Attached")
 		before := s.contents(t)
 		web.forget(t)
@@ -81,8 +83,8 @@ func TestAnAddressIsKeptWhenContainerdDiesBeforeItListsTheSandbox(t *testing.T) 
 		check(t, n.Start(t.Context()))
 		n.sees(t, web.id, "NotReady")
 		kept("Held SandboxNotReady")
-		check(t, gate.Open())
-		eventually(t, "the ADD to end", func() bool { return len(gate.Waiting()) == 0 })
+		check(t, blocker.Unblock())
+		eventually(t, "the ADD to end", func() bool { return len(blocker.Waiting()) == 0 })
 		kept("Held SandboxNotReady")
 
 		// As kubelet does with a sandbox of a pod that it does not know.
@@ -96,22 +98,22 @@ func TestAnAddressIsKeptWhenContainerdDiesBeforeItListsTheSandbox(t *testing.T) 
 	})
 }
 
-// held brings a pod as far as its ADD, which a gate holds after whereabouts: the
+// held brings a pod as far as its ADD, which a blocker holds after whereabouts: the
 // address is recorded and configured, and containerd does not list the sandbox.
-func (n *realNode) held(t testing.TB, gate harness.Gate, name string, networks ...harness.Network) (p *livePod, done <-chan error) {
+func (n *realNode) held(t testing.TB, blocker harness.CNIBlocker, name string, networks ...harness.Network) (p *livePod, done <-chan error) {
 	t.Helper()
 	p = n.object(t, name, networks...)
-	before := gate.Waiting()
+	before := blocker.Waiting()
 	ended := make(chan error, 1)
 	go func() {
 		_, err := n.RunPod(t.Context(), p.spec())
 		ended <- err
 	}()
-	eventually(t, "the ADD of "+name+" to wait", func() bool { return len(gate.Waiting()) > len(before) || len(ended) > 0 })
+	eventually(t, "the ADD of "+name+" to wait", func() bool { return len(blocker.Waiting()) > len(before) || len(ended) > 0 })
 	if len(ended) > 0 {
 		t.Fatalf("the ADD of %s did not wait: %v", name, <-ended)
 	}
-	for _, id := range gate.Waiting() {
+	for _, id := range blocker.Waiting() {
 		if !slices.Contains(before, id) {
 			p.id = id
 		}

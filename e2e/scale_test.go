@@ -1,3 +1,5 @@
+//go:build slow
+
 package e2e
 
 import (
@@ -20,7 +22,7 @@ func (s *stage) fill(t *testing.T, c *fill.Content) {
 	t.Helper()
 	c.Made = time.Now().UTC().Truncate(time.Second)
 	began := time.Now()
-	check(t, bench.Fill(t.Context(), s.Cluster, c))
+	check(t, bench.Fill(t.Context(), s.ControlPlane, c))
 	t.Logf("filled with %d pods and %d entries in %.1fs", c.Pods, c.Entries(), time.Since(began).Seconds())
 }
 

@@ -1,3 +1,5 @@
+//go:build slow
+
 package e2e
 
 import (
@@ -35,21 +37,21 @@ func TestServeWaitsWhileTheAPIServerIsAway(t *testing.T) {
 		s.play(t, name, func(t *testing.T) {
 			v := s.serve(t, s.Kubeconfig())
 			web, keep := s.up(t, "worker-1", "web", blue), s.up(t, "worker-1", "keep", blue)
-			one.says(t, web.box("Ready"), keep.box("Ready"))
+			one.writeReport(t, web.listed("Ready"), keep.listed("Ready"))
 			v.inUse(t, 2)
 			before := s.contents(t)
 			one.change(func() { // it does not renew meanwhile
 				outage(t, func() { v.said(t, `level=ERROR msg="reconciler run failed: .*cannot be reached`) })
 			})
 			web.forceDelete(t)
-			one.says(t, web.stopped(), keep.box("Ready"))
+			one.writeReport(t, web.stopped(), keep.listed("Ready"))
 			t.Logf("freed %s after the report", s.freed(t, recovery, "10.1.0.0-24", "1"))
 			s.lost(t, before, stored(web)...)
 			v.repeatsNothing(t)
 
-			// And it looks at the caches again, not by full passes alone.
+			// And it judges from the caches again, not by full passes alone.
 			last := s.up(t, "worker-1", "last", blue)
-			one.says(t, last.stopped(), keep.box("Ready"))
+			one.writeReport(t, last.stopped(), keep.listed("Ready"))
 			last.forceDelete(t)
 			passes := v.metric(`ip_reconcile_passes_total`)
 			s.freed(t, recovery, "10.1.0.0-24", "1")
@@ -67,7 +69,7 @@ func TestServeWaitsWhileTheAPIServerRefuses(t *testing.T) {
 	one := s.agent(t, "worker-1")
 	cast := func(t *testing.T, v *server) (web, keep *pod, before contents) {
 		web, keep = s.up(t, "worker-1", "web", blue), s.up(t, "worker-1", "keep", blue)
-		one.says(t, web.box("Ready"), keep.box("Ready"))
+		one.writeReport(t, web.listed("Ready"), keep.listed("Ready"))
 		v.inUse(t, 2)
 		return web, keep, s.contents(t)
 	}
@@ -101,7 +103,7 @@ func TestServeWaitsWhileTheAPIServerRefuses(t *testing.T) {
 				t.Error("no watch was open")
 			}
 			web.forceDelete(t)
-			one.says(t, web.stopped(), keep.box("Ready"))
+			one.writeReport(t, web.stopped(), keep.listed("Ready"))
 			l.met(t, 8)
 			s.putBack(t, before)
 			l.suffers(faults{})
@@ -124,7 +126,7 @@ func TestServeWaitsWhileTheAPIServerRefuses(t *testing.T) {
 		}})
 		l.cut(anyWatch)
 		web.forceDelete(t)
-		one.says(t, web.stopped(), keep.box("Ready"))
+		one.writeReport(t, web.stopped(), keep.listed("Ready"))
 		t.Logf("freed %s after the report", s.freed(t, 90*time.Second, "10.1.0.0-24", "1"))
 		s.lost(t, before, stored(web)...)
 		v.repeatsNothing(t)

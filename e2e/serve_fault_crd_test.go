@@ -1,3 +1,5 @@
+//go:build slow
+
 package e2e
 
 import (
@@ -45,7 +47,7 @@ func TestServeWhileACRDComesAndGoes(t *testing.T) {
 	// SandboxReports were seen: that they are not served any more proves nothing.
 	one := s.agent(t, "worker-1")
 	keep, silent := s.up(t, "worker-1", "keep", blue), s.up(t, "worker-1", "silent", blue)
-	one.says(t, keep.box("Ready"), silent.box("Ready"))
+	one.writeReport(t, keep.listed("Ready"), silent.listed("Ready"))
 	v.inUse(t, 2)
 	before := s.contents(t)
 	one.change(func() { // it does not renew meanwhile
@@ -54,20 +56,20 @@ func TestServeWhileACRDComesAndGoes(t *testing.T) {
 		v.is(t, held, 1)
 		s.serves(t, sandboxReports, reports)
 	})
-	one.says(t, keep.box("Ready"), silent.box("Ready"))
+	one.writeReport(t, keep.listed("Ready"), silent.listed("Ready"))
 	v.is(t, `ip_reconcile_allocations{pool="kube-system/10.1.0.0-24",reason="PhantomPod",verdict="Held"}`, 1)
 	s.lost(t, before)
-	one.says(t, keep.box("Ready"), silent.stopped())
+	one.writeReport(t, keep.listed("Ready"), silent.stopped())
 	s.freed(t, recovery, "10.1.0.0-24", "2")
 	s.lost(t, before, stored(silent)...)
 
 	// Without definitions it goes on.
 	s.removeCRD(t, harness.NADs)
 	web := s.up(t, "worker-1", "web", blue)
-	one.says(t, keep.box("Ready"), web.box("Ready"))
+	one.writeReport(t, keep.listed("Ready"), web.listed("Ready"))
 	v.inUse(t, 2)
 	web.leak(t)
-	one.says(t, keep.box("Ready"), web.stopped())
+	one.writeReport(t, keep.listed("Ready"), web.stopped())
 	s.freed(t, recovery, "10.1.0.0-24", "2")
 	s.serves(t, harness.NADs, nads)
 
@@ -78,10 +80,10 @@ func TestServeWhileACRDComesAndGoes(t *testing.T) {
 	equal(t, "the reservation", try(s.of(harness.Reservations).Get(t.Context(), "10.1.0.1", metav1.GetOptions{})).must(t).GetUID(), reserved.GetUID())
 	s.serves(t, harness.IPPools, pools)
 	again := s.up(t, "worker-1", "again", simple("green", "10.2.0.0/24"))
-	one.says(t, keep.box("Ready"), again.box("Ready"))
+	one.writeReport(t, keep.listed("Ready"), again.listed("Ready"))
 	v.is(t, `ip_reconcile_allocations{pool="kube-system/10.2.0.0-24",reason="SandboxReady",verdict="InUse"}`, 1)
 	again.leak(t)
-	one.says(t, keep.box("Ready"), again.stopped())
+	one.writeReport(t, keep.listed("Ready"), again.stopped())
 	s.freed(t, recovery, "10.2.0.0-24", "1")
 	v.repeatsNothing(t)
 }
@@ -97,11 +99,11 @@ func TestServeTakesUpReportsThatAreServedLater(t *testing.T) {
 	v.is(t, `ip_reconcile_candidates`, 1)
 	s.serves(t, sandboxReports, reports)
 	one := s.agent(t, "worker-1")
-	one.says(t, phantom.box("Ready"))
+	one.writeReport(t, phantom.listed("Ready"))
 	v.is(t, `ip_reconcile_allocations{pool="kube-system/10.1.0.0-24",reason="PhantomPod",verdict="Held"}`, 1)
 	v.said(t, `what may be watched has changed`)
 	before := s.contents(t)
-	one.says(t, phantom.stopped())
+	one.writeReport(t, phantom.stopped())
 	s.freed(t, recovery, "10.1.0.0-24", "1")
 	s.lost(t, before, stored(phantom)...)
 }

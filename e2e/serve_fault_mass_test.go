@@ -1,3 +1,5 @@
+//go:build slow
+
 package e2e
 
 import (
@@ -45,8 +47,8 @@ func TestServeFreesWhatADeletedNodeHeldAfterItsQuarantine(t *testing.T) {
 	one, two := s.agent(t, "worker-1"), s.agent(t, "worker-2")
 	v := s.serve(t, s.Kubeconfig(), "--confirm-after", "31s")
 	web, keep := s.up(t, "worker-2", "web", blue), s.up(t, "worker-1", "keep", blue)
-	one.says(t, keep.box("Ready"))
-	two.says(t, web.box("Ready"))
+	one.writeReport(t, keep.listed("Ready"))
+	two.writeReport(t, web.listed("Ready"))
 	v.inUse(t, 2)
 	web.forceDelete(t)
 	check(t, s.Client().CoreV1().Nodes().Delete(context.Background(), "worker-2", metav1.DeleteOptions{}))

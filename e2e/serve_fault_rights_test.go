@@ -1,3 +1,5 @@
+//go:build slow
+
 package e2e
 
 import (
@@ -75,11 +77,11 @@ func TestServeWaitsForARightThatIsTakenFromIt(t *testing.T) {
 			verb = tt.verbs[0]
 		}
 		s.play(t, verb+" "+tt.resource, func(t *testing.T) {
-			one.says(t)
+			one.writeReport(t)
 			// Watches that are open outlive the right: passes ask again.
 			v := s.serve(t, kubeconfig, "--cron", "@every 5s")
 			web, keep := s.up(t, "worker-1", "web", blue), s.up(t, "worker-1", "keep", blue)
-			one.says(t, web.box("Ready"), keep.box("Ready"))
+			one.writeReport(t, web.listed("Ready"), keep.listed("Ready"))
 			v.inUse(t, 2)
 			before := s.contents(t)
 			s.grants(t, "serve", kubeconfig, without(rules, tt.resource, tt.verbs...), tt.resource, verb, false)
@@ -87,7 +89,7 @@ func TestServeWaitsForARightThatIsTakenFromIt(t *testing.T) {
 				v.said(t, tt.says)
 			}
 			web.leak(t)
-			one.says(t, web.stopped(), keep.box("Ready"))
+			one.writeReport(t, web.stopped(), keep.listed("Ready"))
 			v.said(t, tt.says)
 			if tt.frees {
 				s.freed(t, recovery, "10.1.0.0-24", "1")

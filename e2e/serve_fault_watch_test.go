@@ -1,3 +1,5 @@
+//go:build slow
+
 package e2e
 
 import (
@@ -22,17 +24,17 @@ func TestServeWhoseWatchesFail(t *testing.T) {
 		l, kubeconfig := s.link(t)
 		v := s.serve(t, kubeconfig)
 		keep := s.up(t, "worker-1", "keep", blue)
-		one.says(t, keep.box("Ready"))
+		one.writeReport(t, keep.listed("Ready"))
 		v.inUse(t, 1)
 		before := s.contents(t)
 		cuts := 0
 		for i := range 8 {
 			p := s.up(t, "worker-1", fmt.Sprint("web-", i), blue)
 			cuts += l.cut(anyWatch)
-			one.says(t, keep.box("Ready"), p.box("Ready"))
+			one.writeReport(t, keep.listed("Ready"), p.listed("Ready"))
 			cuts += l.cut(watchOf("pods", "sandboxreports"))
 			p.forceDelete(t)
-			one.says(t, keep.box("Ready"), p.stopped())
+			one.writeReport(t, keep.listed("Ready"), p.stopped())
 			cuts += l.cut(watchOf("ippools"))
 			s.freed(t, recovery, "10.1.0.0-24", "2")
 		}
@@ -44,12 +46,12 @@ func TestServeWhoseWatchesFail(t *testing.T) {
 		equal(t, "caches that were rebuilt", v.metric(`ip_reconcile_cache_rebuilds_total`), 0.0)
 	})
 
-	// What is read of others than the owner, a look has from the caches alone.
+	// What is not about the owner, a pass reads from the caches alone.
 	s.play(t, "and stay closed while leaks turn out to be none", func(t *testing.T) {
 		l, kubeconfig := s.link(t)
 		v := s.serve(t, kubeconfig, "--confirm-after", "30s")
 		lost, back, claimed := s.up(t, "worker-1", "lost", blue), s.up(t, "worker-1", "back", blue), s.up(t, "worker-1", "claimed", blue)
-		one.says(t)
+		one.writeReport(t)
 		for _, p := range []*pod{lost, back, claimed} {
 			p.leak(t)
 		}
@@ -58,7 +60,7 @@ func TestServeWhoseWatchesFail(t *testing.T) {
 		l.cut(anyWatch)
 		again := s.pending(t, "worker-1", "back", blue)
 		equal(t, "the address of the pod that came back", again.ips, back.ips)
-		one.says(t, again.box("Ready"))
+		one.writeReport(t, again.listed("Ready"))
 		thief := s.bare(t, "worker-1", "thief")
 		thief.status = claimed.status
 		thief.running(t)
@@ -81,7 +83,7 @@ func TestServeWhoseWatchesAreOpenAndTellNothing(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "worker-1")
 
-	s.play(t, "while a leak's pod comes back, which the second look sees", func(t *testing.T) {
+	s.play(t, "while a leak's pod comes back, which the check under the Lease sees", func(t *testing.T) {
 		l, kubeconfig := s.link(t)
 		v := s.serve(t, kubeconfig, "--confirm-after", "5s")
 		back := s.up(t, "worker-1", "back", blue).leak(t)

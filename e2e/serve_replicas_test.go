@@ -1,3 +1,5 @@
+//go:build slow
+
 package e2e
 
 import (
@@ -54,7 +56,7 @@ func TestTheOtherReplicaTakesOver(t *testing.T) {
 		l, kubeconfig := s.link(t)
 		ids, gone := goneBoxes(leaks)
 		keep, too, silent := s.up(t, "worker-1", "keep", blue), s.up(t, "worker-1", "too", blue), s.up(t, "worker-1", "silent", blue)
-		one.says(t, keep.box("Ready"), too.box("Ready"))
+		one.writeReport(t, keep.listed("Ready"), too.listed("Ready"))
 		entries := map[string]any{}
 		places := []string{}
 		for i := range leaks {
@@ -79,7 +81,7 @@ func TestTheOtherReplicaTakesOver(t *testing.T) {
 			}
 			return 0
 		}})
-		one.says(t, append(gone, keep.box("Ready"), too.box("Ready"))...)
+		one.writeReport(t, append(gone, keep.listed("Ready"), too.listed("Ready"))...)
 		eventually(t, "the release to have begun", func() bool { return len(l.written()) >= 20 })
 		check(t, first.cmd.Process.Kill())
 		killed := time.Now()
@@ -114,7 +116,7 @@ func TestTheOtherReplicaTakesOver(t *testing.T) {
 		}
 		second.passes(t, 1)
 		web := s.up(t, "worker-1", "web", blue)
-		one.says(t, web.stopped())
+		one.writeReport(t, web.stopped())
 		web.forceDelete(t)
 		s.freed(t, promptly, "10.1.0.0-24", "1")
 	})
@@ -125,7 +127,7 @@ func TestTheOtherReplicaTakesOver(t *testing.T) {
 		m, other := s.link(t)
 		ids, gone := goneBoxes(leaks)
 		keep := s.up(t, "worker-1", "keep", blue)
-		one.says(t, append(gone, keep.box("Ready"))...)
+		one.writeReport(t, append(gone, keep.listed("Ready"))...)
 		first := s.replica(t, kubeconfig)
 		first.passes(t, 1)
 		second := s.replica(t, other)

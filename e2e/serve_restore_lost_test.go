@@ -1,3 +1,5 @@
+//go:build slow
+
 package e2e
 
 import (
@@ -20,31 +22,31 @@ func TestServeWaitsForANodeThatARestoreHasLostUntilThatIsAcknowledged(t *testing
 	l, kubeconfig := s.link(t)
 	v := s.serve(t, kubeconfig)
 	keep, leaked := s.up(t, "worker-1", "keep", blue), s.up(t, "worker-1", "leaked", blue)
-	one.says(t, keep.box("Ready"), leaked.box("Ready"))
+	one.writeReport(t, keep.listed("Ready"), leaked.listed("Ready"))
 	v.inUse(t, 2)
 	var restore func()
 	l.away(func() {
 		leaked.leak(t)
-		one.says(t, keep.box("Ready"), leaked.stopped())
+		one.writeReport(t, keep.listed("Ready"), leaked.stopped())
 		silently(func() { restore = s.backup(t) }, one)
 	})
 	s.freed(t, recovery, "10.1.0.0-24", "2")
-	s.nodes["worker-2"] = harness.NewNode(t, s.Cluster, "worker-2")
+	s.nodes["worker-2"] = harness.NewNode(t, s.ControlPlane, "worker-2")
 	two := s.agent(t, "worker-2")
 	phantom := s.up(t, "worker-2", "phantom", blue)
 	equal(t, "the phantom's address", phantom.ips, leaked.ips)
-	two.says(t, phantom.box("Ready"))
+	two.writeReport(t, phantom.listed("Ready"))
 	v.inUse(t, 2)
 	s.outgrows(t, s.revision(t)+200) // what the API server writes at its start comes to less
 	keep.annotate(t, "of", "no interest")
-	s.lookedAt(t, v)
+	s.judgedChange(t, v)
 
 	two.mu.Lock() // its agent is not heard any more
 	t.Cleanup(two.mu.Unlock)
 	l.away(func() { silently(restore, one) })
 	before := s.contents(t)
 	v.counts(t, `ip_reconcile_etcd_restores_total`, 1)
-	one.says(t, keep.box("Ready"), leaked.stopped())
+	one.writeReport(t, keep.listed("Ready"), leaked.stopped())
 	v.is(t, `ip_reconcile_restore_awaited_nodes`, 1)
 	v.is(t, `ip_reconcile_candidates`, 1)
 	v.said(t, `level=ERROR msg="nothing is released until these nodes have written their reports" nodes=\[worker-2\] lost=\[worker-2\]`)
@@ -67,9 +69,9 @@ func TestServeWaitsForANodeThatARestoreHasLostUntilThatIsAcknowledged(t *testing
 	v.is(t, `ip_reconcile_restore_awaited_nodes`, 0)
 
 	// A node that joins later is not asked, by another process either.
-	s.nodes["worker-3"] = harness.NewNode(t, s.Cluster, "worker-3")
+	s.nodes["worker-3"] = harness.NewNode(t, s.ControlPlane, "worker-3")
 	keep.leak(t)
-	one.says(t, keep.stopped())
+	one.writeReport(t, keep.stopped())
 	s.freed(t, time.Minute, "10.1.0.0-24", "1")
 	equal(t, "the restore in the summary", s.product(t, "check").Summary.Restore == nil, true)
 }

@@ -1,3 +1,5 @@
+//go:build slow
+
 package e2e
 
 import (
@@ -30,15 +32,15 @@ func (s *stage) outgrows(t testing.TB, revision uint64) {
 	}
 }
 
-// lookedAt waits until a server trusts its caches and has looked at a change of
+// judgedChange waits until a server trusts its caches and has judged a change of
 // the network blue's pool.
-func (s *stage) lookedAt(t testing.TB, v *server) {
+func (s *stage) judgedChange(t testing.TB, v *server) {
 	t.Helper()
-	const looks = `ip_reconcile_looks_total{result="done"}`
-	before := v.metric(looks)
-	eventually(t, "a look at a change", func() bool {
+	const passes = `ip_reconcile_looks_total{result="done"}`
+	before := v.metric(passes)
+	eventually(t, "a pass over a change", func() bool {
 		s.patch(t, harness.IPPools, "10.1.0.0-24", `{"metadata":{"annotations":{"at":"`+time.Now().String()+`"}}}`)
-		return v.metric(looks) > before
+		return v.metric(passes) > before
 	})
 }
 
@@ -72,23 +74,23 @@ func TestServeUnderARestoreOfEtcd(t *testing.T) {
 			l, kubeconfig := s.link(t)
 			v := s.serve(t, kubeconfig, "--fence-timeout=0") // what is asked for here is what is released
 			keep, leaked := s.up(t, "worker-1", "keep", blue), s.up(t, "worker-1", "leaked", blue)
-			one.says(t, keep.box("Ready"), leaked.box("Ready"))
+			one.writeReport(t, keep.listed("Ready"), leaked.listed("Ready"))
 			v.inUse(t, 2)
 			var restore func()
 			l.away(func() {
 				leaked.leak(t)
-				one.says(t, keep.box("Ready"), leaked.stopped())
+				one.writeReport(t, keep.listed("Ready"), leaked.stopped())
 				silently(func() { restore = s.backup(t) }, one, two)
 			})
 			s.freed(t, recovery, "10.1.0.0-24", "2")
 			phantom := s.up(t, "worker-1", "phantom", blue)
 			equal(t, "the phantom's address", phantom.ips, leaked.ips)
-			one.says(t, keep.box("Ready"), phantom.box("Ready"))
+			one.writeReport(t, keep.listed("Ready"), phantom.listed("Ready"))
 			keep.annotate(t, "of", "no interest") // its resourceVersion will run backwards
 			v.inUse(t, 2)
 			s.outgrows(t, s.revision(t)+200) // what the API server writes at its start comes to less
 			keep.annotate(t, "of", "no interest either")
-			s.lookedAt(t, v)
+			s.judgedChange(t, v)
 			newest := s.revision(t)
 
 			l.away(func() {
@@ -116,14 +118,14 @@ func TestServeUnderARestoreOfEtcd(t *testing.T) {
 			// One agent writes again, and says what it found; the other does not yet.
 			late := s.up(t, "worker-2", "late", blue)
 			one.change(func() { one.restored = time.Now().UTC().Format(time.RFC3339) })
-			one.says(t, keep.box("Ready"), phantom.box("Ready"))
+			one.writeReport(t, keep.listed("Ready"), phantom.listed("Ready"))
 			v.is(t, `ip_reconcile_findings{kind="Phantom"}`, 1)
 			v.is(t, `ip_reconcile_allocations{pool="kube-system/10.1.0.0-24",reason="ClaimedByOther",verdict="Held"}`, 1)
 			late.leak(t)
 			v.is(t, `ip_reconcile_candidates`, 1) // seen, although it came at revisions that were seen before
 			before = s.contents(t)
 
-			two.says(t, late.stopped())
+			two.writeReport(t, late.stopped())
 			s.freed(t, recovery, "10.1.0.0-24", "3")
 			s.lost(t, before, stored(late)...)
 			v.is(t, `ip_reconcile_candidates`, 0)
@@ -132,7 +134,7 @@ func TestServeUnderARestoreOfEtcd(t *testing.T) {
 }
 
 // TestServeUnderARestoreOfEtcdWithoutAgents: nothing tells of phantoms then. What
-// a look before the restore saw must not be what frees something after it.
+// a pass before the restore saw must not be what frees something after it.
 func TestServeUnderARestoreOfEtcdWithoutAgents(t *testing.T) {
 	t.Parallel()
 	for name, overtaken := range map[string]bool{"seen by its revision": false, "whose revision has grown past the old one": true} {
@@ -155,7 +157,7 @@ func TestServeUnderARestoreOfEtcdWithoutAgents(t *testing.T) {
 			v.is(t, onPod, 2)
 			s.outgrows(t, s.revision(t)+200)
 			keep.annotate(t, "of", "no interest either")
-			s.lookedAt(t, v)
+			s.judgedChange(t, v)
 			newest := s.revision(t)
 
 			l.away(func() {

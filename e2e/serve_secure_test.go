@@ -1,3 +1,5 @@
+//go:build slow
+
 package e2e
 
 import (
@@ -34,14 +36,14 @@ func TestTheAgentsSecureMetricsAreForWhoMayGetThem(t *testing.T) {
 	container := daemonSet(t, s.rendered(t, folder)).Spec.Template.Spec.Containers[0]
 	s.applied(t, folder)
 	address, plain := freeAddress(t), freeAddress(t)
-	n := newMadeUpNode(t, "worker-1", critest.Containerd)
+	n := newFakeNode(t, "worker-1", critest.Containerd)
 	args := slices.Clone(container.Args)
 	equal(t, "the program", container.Command, []string{"/ip-reconcile"})
 	equal(t, "the address", args[len(args)-1], "--secure-metrics-bind-address=:9747")
 	args[len(args)-1] = "--secure-metrics-bind-address=" + address
 	begin(t, append(args, "--kubeconfig", s.inPod(t, metav1.NamespaceSystem, agentName, "worker-1").kubeconfig,
 		"--node", "worker-1", "--outside-pod", "--cri", n.Socket, "--cni-results", n.results, "--cni-multus", n.multus, "--netns-dir", n.netns,
-		"--metrics-bind-address", plain)...).tellOnFailure("worker-1")
+		"--metrics-bind-address", plain)...).logOnFailure("worker-1")
 	s.areForReaders(t, address, "ip-reconcile-agent-metrics-reader")
 	eventually(t, "the node's own kubelet to be told of its health", func() bool {
 		response, err := http.Get("http://" + plain + "/healthz")

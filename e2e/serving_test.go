@@ -20,7 +20,7 @@ import (
 type server struct {
 	*command
 	metrics, health string
-	node            string // in a whole cluster
+	node            string // in an installation
 }
 
 // serve starts `ip-reconcile serve` and waits until its first full pass is done.
@@ -133,3 +133,7 @@ func (s *stage) event(t testing.TB, reason, kind, name string) (message string) 
 	})
 	return message
 }
+
+// promptly is what the issue of a proof may take until the address is free, with
+// what a loaded machine adds.
+const promptly = 6 * time.Second

@@ -29,7 +29,7 @@ var (
 // A stage is a cluster for the subtests of one test, which play one after the
 // other and leave nothing behind.
 type stage struct {
-	*harness.Cluster
+	*harness.ControlPlane
 	nodes map[string]*harness.Node
 }
 
@@ -48,9 +48,9 @@ func newStageWithReports(t *testing.T, nodes ...string) *stage {
 	if why := harness.Unsupported(); why != "" {
 		t.Skip(why)
 	}
-	s := &stage{Cluster: harness.Start(t), nodes: map[string]*harness.Node{}}
+	s := &stage{ControlPlane: harness.StartControlPlane(t), nodes: map[string]*harness.Node{}}
 	for _, name := range nodes {
-		s.nodes[name] = harness.NewNode(t, s.Cluster, name)
+		s.nodes[name] = harness.NewNode(t, s.ControlPlane, name)
 	}
 	try(s.CreatePod(t.Context(), metav1.NamespaceSystem, bystander, "")).must(t)
 	return s
@@ -238,3 +238,42 @@ func within(limit, pause time.Duration, is func() bool) bool {
 	}
 	return true
 }
+
+func eventuallyWithin(t testing.TB, limit time.Duration, what string, is func() bool) {
+	t.Helper()
+	if !within(limit, time.Second, is) {
+		t.Fatalf("waited too long for %s", what)
+	}
+}
+
+func keys(c contents) []string { return slices.Sorted(maps.Keys(c)) }
+
+// pausing is the merge patch that sets the annotation; "" takes it away.
+func pausing(value string) string {
+	if value == "" {
+		return `{"metadata":{"annotations":{"ip-reconcile.dev/paused":null}}}`
+	}
+	return `{"metadata":{"annotations":{"ip-reconcile.dev/paused":"` + value + `"}}}`
+}
+
+// pauseAll sets the annotation on the reconciler's own namespace.
+func (s *stage) pauseAll(t testing.TB, value string) {
+	t.Helper()
+	try(s.Client().CoreV1().Namespaces().Patch(t.Context(), metav1.NamespaceSystem, types.MergePatchType, []byte(pausing(value)), metav1.PatchOptions{})).must(t)
+}
+
+// slices writes what the node slice controller does: pairs of node and slice.
+func (s *stage) slices(t *testing.T, name string, pairs ...string) {
+	t.Helper()
+	var allocations []any
+	for i := 0; i < len(pairs); i += 2 {
+		allocations = append(allocations, map[string]any{"nodeName": pairs[i], "sliceRange": pairs[i+1]})
+	}
+	try(s.of(harness.NodeSlicePools).Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "whereabouts.cni.cncf.io/v1alpha1", "kind": "NodeSlicePool", "metadata": map[string]any{"name": name},
+		"spec":   map[string]any{"range": "10.4.0.0/16", "sliceSize": "/24"},
+		"status": map[string]any{"allocations": allocations},
+	}}, metav1.CreateOptions{})).must(t)
+}
+
+func now() metav1.DeleteOptions { return metav1.DeleteOptions{} }

@@ -1,3 +1,5 @@
+//go:build slow
+
 package e2e
 
 import (
@@ -304,7 +306,7 @@ func (s *storm) loop(ctx context.Context, t *testing.T) (stop func()) {
 func (s *storm) count(t *testing.T, out *outcome) {
 	s.runs++
 	if out.code == 2 {
-		t.Errorf("a run could not look at the cluster: %s", out.stderr)
+		t.Errorf("a run could not read the cluster: %s", out.stderr)
 	}
 	for _, i := range out.Released {
 		switch {

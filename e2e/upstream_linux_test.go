@@ -1,3 +1,5 @@
+//go:build slow
+
 package e2e
 
 import (
@@ -15,11 +17,11 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
 
-// TestBesideUpstreamsOwnReconciler makes a dozen situations of part A of
+// TestReleasesBesideUpstreamsOwnReconciler makes a dozen situations of part A of
 // upstream-defects.md at once. Ours leaves them all as they are; then the one
 // of whereabouts v0.9.4 runs on the very same objects, and shows that they are
 // what they are meant to be.
-func TestBesideUpstreamsOwnReconciler(t *testing.T) {
+func TestReleasesBesideUpstreamsOwnReconciler(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "worker-1")
 	up := func(name, cidr string, more harness.IPAM) *pod {

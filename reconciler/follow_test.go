@@ -66,8 +66,9 @@ func becameStale(before, after *judge.Judgement) []*judge.Item {
 // everything, and nothing is left out that has become stale at an address which a
 // changed object carries, or because its own record was changed.
 func TestWhatIsFollowedIsJudgedAsByALookAtEverything(t *testing.T) {
+	t.Parallel()
 	followed := 0
-	for seed := range uint64(4000) {
+	for seed := range seeds(4000) {
 		c := chance{rand.New(rand.NewPCG(seed, 5))}
 		o, policy := sceneOf(c.scene()), c.policy()
 		last := judged(o, policy)
@@ -106,7 +107,7 @@ func TestWhatIsFollowedIsJudgedAsByALookAtEverything(t *testing.T) {
 			o = now
 		}
 	}
-	if followed < 100 {
+	if followed < int(seeds(100)) {
 		t.Errorf("only %d became stale where they were followed", followed)
 	}
 }

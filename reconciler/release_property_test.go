@@ -270,6 +270,7 @@ func (w *world) Hold(ctx context.Context, namespace string, leases []string, wor
 // when the run is over; without it too, except that a reservation that stands
 // alone is not protected from the ADD that is just about to keep it.
 func TestNoInterleavingAndNoFaultFreesALiveAddress(t *testing.T) {
+	t.Parallel()
 	released, followed := 0, 0
 	property := func(rt *rapid.T) {
 		lease := rapid.Bool().Draw(rt, "lease")

@@ -111,6 +111,7 @@ func (w *truth) decides(p *process, rev uint64, had map[*trueBox]bool) (wrong []
 // What runs is not released after a restore either, whatever it has lost, whoever is
 // heard when, and whether the reconciler is another process by then.
 func TestNothingThatRunsIsReleasedAfterARestore(t *testing.T) {
+	t.Parallel()
 	released, refused := 0, 0
 	manyTimes(t, 40, func(rt *rapid.T) {
 		p := plots(20).Draw(rt, "plot")

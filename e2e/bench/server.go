@@ -25,7 +25,7 @@ var (
 
 // A Server is a real API server with a content.
 type Server struct {
-	*harness.Cluster
+	*harness.ControlPlane
 	Content *fill.Content
 	vouched context.CancelFunc
 	ended   chan error // what Vouch came to
@@ -34,11 +34,11 @@ type Server struct {
 // NewServer starts an API server and fills it. On an error it returns what there is,
 // if anything, for Close.
 func NewServer(ctx context.Context, content *fill.Content) (*Server, error) {
-	cluster, err := harness.NewCluster(ctx)
+	cluster, err := harness.NewControlPlane(ctx)
 	if cluster == nil {
 		return nil, err
 	}
-	s := &Server{Cluster: cluster, Content: content}
+	s := &Server{ControlPlane: cluster, Content: content}
 	if err != nil {
 		return s, err
 	}
@@ -54,7 +54,7 @@ func NewServer(ctx context.Context, content *fill.Content) (*Server, error) {
 }
 
 // Fill puts a content into a cluster that has none.
-func Fill(ctx context.Context, c *harness.Cluster, content *fill.Content) error {
+func Fill(ctx context.Context, c *harness.ControlPlane, content *fill.Content) error {
 	for _, name := range fill.Namespaces() {
 		_, err := c.Client().CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 		if err != nil && !apierrors.IsAlreadyExists(err) {
@@ -72,7 +72,7 @@ func (s *Server) Refill(ctx context.Context) error {
 	if err := s.Content.Refill(ctx, s.etcd()); err != nil {
 		return err
 	}
-	return settled(ctx, s.Cluster, s.Content)
+	return settled(ctx, s.ControlPlane, s.Content)
 }
 
 // SandboxGone has the agent of an entry's node say that its sandbox is gone.
@@ -83,10 +83,10 @@ func (s *Server) SandboxGone(ctx context.Context, i int) error {
 // Close ends it.
 func (s *Server) Close() error {
 	if s.vouched == nil {
-		return s.Cluster.Close()
+		return s.ControlPlane.Close()
 	}
 	s.vouched()
-	return errors.Join(<-s.ended, s.Cluster.Close())
+	return errors.Join(<-s.ended, s.ControlPlane.Close())
 }
 
 func (s *Server) etcd() fill.Etcd { return fill.Etcd(s.EtcdServer()) }
@@ -124,7 +124,7 @@ func (s *Server) vouch(ctx context.Context) error {
 // settled waits until the API server has what was written past it. Its own copy may
 // lag behind: all that one transaction writes has one revision, which the API server
 // takes for reached with the first of it.
-func settled(ctx context.Context, c *harness.Cluster, content *fill.Content) error {
+func settled(ctx context.Context, c *harness.ControlPlane, content *fill.Content) error {
 	for _, list := range []struct {
 		schema.GroupVersionResource
 		want int

@@ -13,10 +13,10 @@ import (
 )
 
 // KubectlProgram is the path of a program that is kubectl when it is called so.
-func (c *Cluster) KubectlProgram() string { return c.kubeparts() }
+func (c *ControlPlane) KubectlProgram() string { return c.kubeparts() }
 
 // Kubectl runs kubectl as the admin.
-func (c *Cluster) Kubectl(ctx context.Context, args ...string) (stdout, stderr string, err error) {
+func (c *ControlPlane) Kubectl(ctx context.Context, args ...string) (stdout, stderr string, err error) {
 	var out, errs bytes.Buffer
 	cmd := exec.CommandContext(ctx, c.kubeparts(), append([]string{"kubectl", "--kubeconfig=" + c.Kubeconfig()}, args...)...)
 	cmd.Env = append(cmd.Environ(), "HOME="+c.run.dir) // for its caches
@@ -27,20 +27,20 @@ func (c *Cluster) Kubectl(ctx context.Context, args ...string) (stdout, stderr s
 
 // KubeconfigFor is the path of a kubeconfig of a ServiceAccount, which has to
 // exist, with a token of the API server: what its RBAC denies is denied.
-func (c *Cluster) KubeconfigFor(t testing.TB, namespace, serviceAccount string) string {
+func (c *ControlPlane) KubeconfigFor(t testing.TB, namespace, serviceAccount string) string {
 	t.Helper()
 	return c.kubeconfigFor(t, namespace, serviceAccount, nil)
 }
 
 // KubeconfigForPod is KubeconfigFor the ServiceAccount of a pod, with a token that
 // is bound to the pod and, if it has a node, names the node.
-func (c *Cluster) KubeconfigForPod(t testing.TB, pod *corev1.Pod) string {
+func (c *ControlPlane) KubeconfigForPod(t testing.TB, pod *corev1.Pod) string {
 	t.Helper()
 	return c.kubeconfigFor(t, pod.Namespace, pod.Spec.ServiceAccountName,
 		&authv1.BoundObjectReference{Kind: "Pod", APIVersion: "v1", Name: pod.Name, UID: pod.UID})
 }
 
-func (c *Cluster) kubeconfigFor(t testing.TB, namespace, serviceAccount string, bound *authv1.BoundObjectReference) string {
+func (c *ControlPlane) kubeconfigFor(t testing.TB, namespace, serviceAccount string, bound *authv1.BoundObjectReference) string {
 	t.Helper()
 	token, err := c.client.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), serviceAccount,
 		&authv1.TokenRequest{Spec: authv1.TokenRequestSpec{BoundObjectRef: bound}}, metav1.CreateOptions{})

@@ -14,7 +14,7 @@ import (
 )
 
 // Snapshot makes a backup of etcd while everything runs, and returns its file.
-func (w *WholeCluster) Snapshot() (file string, err error) {
+func (w *Cluster) Snapshot() (file string, err error) {
 	file = filepath.Join(w.run.dir, "snapshot-"+randomHex(4))
 	_, err = command(w.parts, "etcdctl", "--endpoints="+w.url("http", 2379), "snapshot", "save", file)
 	return file, err
@@ -23,7 +23,7 @@ func (w *WholeCluster) Snapshot() (file string, err error) {
 // Restore puts a backup back as etcdutl does. Without further flags of it the resource
 // versions run backwards. The control plane starts again, and nothing on the workers
 // does.
-func (w *WholeCluster) Restore(ctx context.Context, file string, flags ...string) error {
+func (w *Cluster) Restore(ctx context.Context, file string, flags ...string) error {
 	w.stopControllers()
 	w.StopAPI()
 	w.StopEtcd()
@@ -40,7 +40,7 @@ func (w *WholeCluster) Restore(ctx context.Context, file string, flags ...string
 }
 
 // Revision is etcd's present revision.
-func (w *WholeCluster) Revision(ctx context.Context) (int64, error) {
+func (w *Cluster) Revision(ctx context.Context) (int64, error) {
 	list, err := w.client.CoreV1().ConfigMaps(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{Limit: 1})
 	if err != nil {
 		return 0, err
@@ -50,7 +50,7 @@ func (w *WholeCluster) Revision(ctx context.Context) (int64, error) {
 
 // CatchUp writes until a revision of before a restore has passed. Before that, kubelets
 // do not hear of new pods: they watch from where they were.
-func (w *WholeCluster) CatchUp(ctx context.Context, revision int64) error {
+func (w *Cluster) CatchUp(ctx context.Context, revision int64) error {
 	var g errgroup.Group
 	for range 8 {
 		g.Go(func() error { return w.catchUp(ctx, revision) })
@@ -58,7 +58,7 @@ func (w *WholeCluster) CatchUp(ctx context.Context, revision int64) error {
 	return g.Wait()
 }
 
-func (w *WholeCluster) catchUp(ctx context.Context, revision int64) error {
+func (w *Cluster) catchUp(ctx context.Context, revision int64) error {
 	name := "catch-up-" + randomHex(4)
 	maps := w.client.CoreV1().ConfigMaps(metav1.NamespaceDefault)
 	m, err := maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})

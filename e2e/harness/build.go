@@ -59,11 +59,11 @@ var (
 		{name: "host-local", pkg: "github.com/containernetworking/plugins/plugins/ipam/host-local"},
 		{name: "bridge", pkg: "github.com/containernetworking/plugins/plugins/main/bridge"},
 	}}
-	whole = kit{module: "parts", parts: []part{{name: "clusterparts", pkg: "./cmd/clusterparts"}}}
-	own   = kit{module: "harness/cmd", parts: []part{
-		{name: "inside", pkg: "./inside"},
+	clusterKit = kit{module: "parts", parts: []part{{name: "clusterparts", pkg: "./cmd/clusterparts"}}}
+	own        = kit{module: "harness/cmd", parts: []part{
+		{name: "nodens", pkg: "./nodens"},
 		{name: "pause", pkg: "./pause"},
-		{name: "gate", pkg: "./gate"},
+		{name: "cniblocker", pkg: "./cniblocker"},
 		{name: "probe", pkg: "./probe"},
 		{name: "workload", pkg: "./workload"},
 	}}

@@ -2,55 +2,58 @@ package harness
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
-	"net"
 	"path/filepath"
-	"sync"
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// readyTimeout is for a machine on which several clusters start at once; one
-// alone takes some three seconds.
-const readyTimeout = 4 * time.Minute
-
-// A Cluster is an etcd and a kube-apiserver with the custom resources of
-// whereabouts, of network attachments and of this project. There is no kubelet,
-// scheduler or controller manager: those are in a WholeCluster.
+// A Cluster is a ControlPlane with all that Kubernetes has: a controller manager, a
+// scheduler, and workers with kubelet, containerd and a network of their own. Pods
+// run as anywhere: the test stands in for no component. Only Services are not reached,
+// but for the API server's own, since there is no kube-proxy.
 type Cluster struct {
-	run         *run
-	bin         string // the built parts
-	address     net.IP
-	port        int
-	credentials *credentials
-	config      *rest.Config
-	client      kubernetes.Interface
-	dynamic     dynamic.Interface
-	apiFlags    []string
-	whole       bool // it is the core of a WholeCluster
+	*ControlPlane
+	Workers []*Worker // worker-1, worker-2, ...
 
-	mu        sync.Mutex // for what a fault test stops and starts
-	etcd, api *process
+	parts       string // the program of many names that is kubelet and more
+	shared      bool   // the pods' default network has its addresses from whereabouts
+	subnet      subnet
+	controllers *process
+	scheduler   *process
 }
 
-// Start starts a cluster that lasts for the test. The flags are added to those of
-// kube-apiserver (such as --audit-log-path).
-func Start(t testing.TB, apiFlags ...string) *Cluster {
+// StartCluster starts a cluster that lasts for the test.
+func StartCluster(t testing.TB, workers int) *Cluster {
 	t.Helper()
-	c, err := NewCluster(t.Context(), apiFlags...)
-	if c != nil {
+	return startClusterWith(t, workers, false)
+}
+
+// StartClusterOnWhereabouts is StartCluster where the pods' default network has its
+// addresses from whereabouts too: eth0 of every pod is in the pool of DefaultPool.
+func StartClusterOnWhereabouts(t testing.TB, workers int) *Cluster {
+	t.Helper()
+	return startClusterWith(t, workers, true)
+}
+
+func startClusterWith(t testing.TB, workers int, shared bool) *Cluster {
+	t.Helper()
+	w, err := newCluster(workers)
+	if err == nil {
+		w.shared = shared
+		err = w.start(t.Context())
+	}
+	if w != nil {
 		t.Cleanup(func() {
 			if t.Failed() {
-				c.logTails(t)
+				w.logTails(t)
 			}
-			if err := c.Close(); err != nil {
+			if err := w.Close(); err != nil {
 				t.Errorf("removing what the cluster left: %v", err)
 			}
 		})
@@ -58,190 +61,174 @@ func Start(t testing.TB, apiFlags ...string) *Cluster {
 	if err != nil {
 		t.Fatalf("starting the cluster: %v", err)
 	}
-	return c
+	return w
 }
 
-// NewCluster is Start for what is no test. On an error it returns what there is, if
+// NewCluster is StartCluster for what is no test. On an error it returns what there is, if
 // anything, for Close.
-func NewCluster(ctx context.Context, apiFlags ...string) (*Cluster, error) {
-	c, err := newCluster(loopbackAddress(), 6443, append([]string{
-		"--service-cluster-ip-range=10.96.0.0/16",
-		// These two wait for controllers that do not run here: one for the
-		// namespace's ServiceAccount, one for a new node's taint to be removed.
-		"--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
-	}, apiFlags...))
+func NewCluster(ctx context.Context, workers int) (*Cluster, error) {
+	w, err := newCluster(workers)
 	if err != nil {
-		return nil, err
+		return w, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
-	defer cancel()
-	return c, c.start(ctx)
+	return w, w.start(ctx)
 }
 
 // newCluster builds the parts and takes a place on the machine. Nothing runs yet.
-func newCluster(address net.IP, port int, apiFlags []string) (*Cluster, error) {
-	if why := Unsupported(); why != "" {
+func newCluster(workers int) (*Cluster, error) {
+	if why := ContainerdV2.Unsupported(); why != "" {
 		return nil, errors.New(why)
 	}
-	bin, err := build(core)
+	if workers > mostWorkers {
+		return nil, fmt.Errorf("a cluster has no room for more than %d workers", mostWorkers)
+	}
+	for _, k := range []kit{core, containerdV2, multus, own} { // not in the time that a start may take
+		if _, err := build(k); err != nil {
+			return nil, err
+		}
+	}
+	parts, err := build(clusterKit)
 	if err != nil {
 		return nil, err
 	}
-	run, err := newRun()
-	return &Cluster{run: run, bin: bin, address: address, port: port, apiFlags: apiFlags}, err
+	subnet, err := freeSubnet()
+	if err != nil {
+		return nil, err
+	}
+	// The Service "kubernetes" gets the first address of its range. Where the API
+	// server itself has that address, pods reach it as they do anywhere.
+	c, err := newControlPlane(subnet.api(), 443, []string{
+		"--service-cluster-ip-range=" + subnet.services(), "--kubelet-preferred-address-types=InternalIP",
+	})
+	if err != nil {
+		return nil, err
+	}
+	c.full = true
+	w := &Cluster{ControlPlane: c, parts: filepath.Join(parts, "clusterparts"), subnet: subnet}
+	for i := range workers {
+		w.Workers = append(w.Workers, newWorker(w, i+1))
+	}
+	return w, nil
 }
 
-// Close ends everything and removes what there is on the machine.
-func (c *Cluster) Close() error {
-	c.StopAPI()
-	c.StopEtcd()
-	return c.run.close()
+// podNetwork is the default network of a worker's pods.
+func (w *Cluster) podNetwork(n int) map[string]any {
+	if w.shared {
+		return w.subnet.sharedPodNetwork()
+	}
+	return w.subnet.podNetwork(n)
 }
 
-func (c *Cluster) start(ctx context.Context) (err error) {
-	if c.credentials, err = newCredentials(c.run.dir, c.address); err != nil {
+// DefaultPool is the IPPool of the pods' default network.
+func (w *Cluster) DefaultPool() string { return w.subnet.host(0) + "-24" }
+
+func (w *Cluster) start(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	if err := w.addSwitches(); err != nil {
+		return fmt.Errorf("making the network: %w", err)
+	}
+	var together errgroup.Group
+	together.Go(func() error {
+		if err := w.ControlPlane.start(ctx); err != nil {
+			return err
+		}
+		return w.startControllers()
+	})
+	for _, worker := range w.Workers {
+		together.Go(func() error {
+			if err := worker.install(); err != nil {
+				return fmt.Errorf("preparing %s: %w", worker.Name, err)
+			}
+			return worker.Runtime.Boot(ctx)
+		})
+	}
+	if err := together.Wait(); err != nil {
 		return err
 	}
-	if err := c.credentials.writeKubeconfig(c.Kubeconfig(), c.server(), c.credentials.adminToken); err != nil {
+	tools, err := build(own)
+	if err != nil {
 		return err
 	}
-	c.config = &rest.Config{
-		Host:            c.server(),
-		BearerToken:     c.credentials.adminToken,
-		TLSClientConfig: rest.TLSClientConfig{CAData: c.credentials.certPEM},
-		QPS:             -1, // the server's own limits are enough
-	}
-	if c.client, err = kubernetes.NewForConfig(c.config); err != nil {
+	if err := w.ImportImage(ctx, WorkloadImage, filepath.Join(tools, "workload")); err != nil {
 		return err
 	}
-	if c.dynamic, err = dynamic.NewForConfig(c.config); err != nil {
-		return err
+	for _, worker := range w.Workers {
+		if err := worker.StartKubelet(); err != nil {
+			return err
+		}
 	}
-	if err := c.StartEtcd(); err != nil {
-		return err
-	}
-	if err := c.StartAPI(ctx); err != nil {
-		return err
-	}
-	if err := c.installLeases(ctx); err != nil {
-		return err
-	}
-	return c.installCRDs(ctx)
+	return w.waitSchedulable(ctx)
 }
 
-// StartEtcd starts etcd, on the data that it had if it ran before. An API server
-// that runs finds it by itself: WaitReady waits for that.
-func (c *Cluster) StartEtcd() (err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	client, peer := c.url("http", 2379), c.url("http", 2380)
-	c.etcd, err = startProcess(c.kubeparts(), c.run.dir, "etcd",
-		"--data-dir="+c.EtcdData(), "--unsafe-no-fsync", "--log-level=warn",
-		"--listen-client-urls="+client, "--advertise-client-urls="+client,
-		"--listen-peer-urls="+peer, "--initial-advertise-peer-urls="+peer, "--initial-cluster=default="+peer)
+// waitSchedulable waits until pods may be made, and run on every worker.
+func (w *Cluster) waitSchedulable(ctx context.Context) error {
+	for _, worker := range w.Workers {
+		if err := worker.WaitReady(ctx); err != nil {
+			return err
+		}
+	}
+	return poll(ctx, func(ctx context.Context) (bool, error) {
+		_, err := w.client.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Get(ctx, "default", metav1.GetOptions{})
+		return err == nil, nil
+	})
+}
+
+func (w *Cluster) startControllers() (err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	flags := []string{
+		"--kubeconfig=" + w.Kubeconfig(), "--leader-elect=false", "--bind-address=" + w.address.String(), "--profiling=false",
+		"--authentication-kubeconfig=" + w.Kubeconfig(), "--authorization-kubeconfig=" + w.Kubeconfig(),
+	}
+	w.scheduler, err = startProcess(w.parts, w.run.dir, "kube-scheduler", flags...)
+	if err != nil {
+		return err
+	}
+	w.controllers, err = startProcess(w.parts, w.run.dir, "kube-controller-manager", append(flags,
+		"--service-account-private-key-file="+w.credentials.key, "--root-ca-file="+w.credentials.cert,
+		"--flex-volume-plugin-dir="+filepath.Join(w.run.dir, "volume-plugins"), // which it makes
+		fmt.Sprint("--node-monitor-grace-period=", nodeGrace), "--node-monitor-period=1s")...)
 	return err
 }
 
-// StartAPI starts the API server, at the address it had if it ran before, and
-// waits until it is ready.
-func (c *Cluster) StartAPI(ctx context.Context) (err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	flags := []string{
-		"--etcd-servers=" + c.url("http", 2379),
-		"--bind-address=" + c.address.String(), "--advertise-address=" + c.address.String(), fmt.Sprint("--secure-port=", c.port),
-		"--tls-cert-file=" + c.credentials.cert, "--tls-private-key-file=" + c.credentials.key,
-		"--token-auth-file=" + c.credentials.tokens, "--authorization-mode=RBAC",
-		"--service-account-key-file=" + c.credentials.key, "--service-account-signing-key-file=" + c.credentials.key,
-		"--service-account-issuer=https://kubernetes.default.svc",
-		"--endpoint-reconciler-type=none", "--allow-privileged=true", "--profiling=false",
-	}
-	if c.api, err = startProcess(c.kubeparts(), c.run.dir, "kube-apiserver", append(flags, c.apiFlags...)...); err != nil {
-		return err
-	}
-	return c.waitReady(ctx, c.api)
+func (w *Cluster) stopControllers() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.scheduler.kill()
+	w.controllers.kill()
 }
 
-// WaitReady waits until the API server is ready, which it is when etcd answers it.
-func (c *Cluster) WaitReady(ctx context.Context) error {
-	c.mu.Lock()
-	api := c.api
-	c.mu.Unlock()
-	return c.waitReady(ctx, api)
+// Close ends everything and removes what there is on the machine.
+func (w *Cluster) Close() error {
+	var errs []error
+	for _, worker := range w.Workers {
+		errs = append(errs, worker.close())
+	}
+	w.stopControllers()
+	return errors.Join(append(errs, w.ControlPlane.Close())...)
 }
 
-func (c *Cluster) waitReady(ctx context.Context, api *process) error {
-	var last error
-	err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, readyTimeout, true, func(ctx context.Context) (bool, error) {
-		if err := api.ended(); err != nil {
-			return false, err
+// Worker is the worker by its name.
+func (w *Cluster) Worker(name string) *Worker {
+	for _, worker := range w.Workers {
+		if worker.Name == name {
+			return worker
 		}
-		_, last = c.client.Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(ctx)
-		return last == nil, nil
-	})
-	if err != nil {
-		return fmt.Errorf("kube-apiserver at %s did not get ready: %w (last answer: %v); its log ends with:\n%s", c.server(), err, last, tail(api.log))
 	}
 	return nil
 }
 
-// StopAPI ends the API server as a crash would.
-func (c *Cluster) StopAPI() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.api.kill()
-}
+// nodeGrace is how long a silent node counts as ready; kubelets speak four times
+// as often.
+const nodeGrace = 12 * time.Second
 
-// StopEtcd ends etcd as a crash would. The API server lives on and fails.
-func (c *Cluster) StopEtcd() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.etcd.kill()
-}
-
-// EtcdData is the folder of etcd's data. A copy made while etcd and the API
-// server are stopped is a backup, and putting it back is a plain restore: the
-// resource versions run backwards.
-func (c *Cluster) EtcdData() string { return filepath.Join(c.run.dir, "etcd-data") }
-
-// EtcdServer is where etcd answers.
-func (c *Cluster) EtcdServer() string { return c.url("http", 2379) }
-
-// Dir is the cluster's own folder, which goes with it.
-func (c *Cluster) Dir() string { return c.run.dir }
-
-// Kubeconfig is the path of the admin's kubeconfig.
-func (c *Cluster) Kubeconfig() string { return filepath.Join(c.run.dir, "kubeconfig") }
-
-// Config is the admin's configuration, without a client-side rate limit.
-func (c *Cluster) Config() *rest.Config { return rest.CopyConfig(c.config) }
-
-// Client is the admin's client.
-func (c *Cluster) Client() kubernetes.Interface { return c.client }
-
-// Dynamic is the admin's client for custom resources.
-func (c *Cluster) Dynamic() dynamic.Interface { return c.dynamic }
-
-func (c *Cluster) kubeparts() string { return filepath.Join(c.bin, "kubeparts") }
-func (c *Cluster) server() string    { return c.url("https", c.port) }
-
-func (c *Cluster) url(scheme string, port int) string {
-	return fmt.Sprintf("%s://%s:%d", scheme, c.address, port)
-}
-
-func (c *Cluster) logTails(t testing.TB) {
-	servers, _ := filepath.Glob(filepath.Join(c.run.dir, "*.log"))
-	plugins, _ := filepath.Glob(filepath.Join(c.run.dir, "*", "*.log"))
-	for _, path := range append(servers, plugins...) {
-		t.Logf("%s ends with:\n%s", path, tail(path))
+// nodeReady reports whether pods may be scheduled to a node.
+func nodeReady(node *corev1.Node) bool {
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue {
+			return len(node.Spec.Taints) == 0
+		}
 	}
-}
-
-// loopbackAddress picks a random address of 127/8, all of which Linux answers on.
-// With an address of its own a cluster uses the usual ports, and nobody takes one
-// while a fault test has its owner stopped.
-func loopbackAddress() net.IP {
-	b := make([]byte, 3)
-	rand.Read(b)
-	return net.IPv4(127, 16+b[0]%224, b[1], 1+b[2]%254).To4()
+	return false
 }

@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/util/retry"
 )
 
-// The custom resources that tests look at.
+// The custom resources that tests read.
 var (
 	IPPools        = schema.GroupVersionResource{Group: "whereabouts.cni.cncf.io", Version: "v1alpha1", Resource: "ippools"}
 	Reservations   = schema.GroupVersionResource{Group: "whereabouts.cni.cncf.io", Version: "v1alpha1", Resource: "overlappingrangeipreservations"}
@@ -30,7 +30,7 @@ var (
 
 // installCRDs applies the custom resource definitions of whereabouts, of network
 // attachments and of this project's deploy/crds, and waits until each is served.
-func (c *Cluster) installCRDs(ctx context.Context) error {
+func (c *ControlPlane) installCRDs(ctx context.Context) error {
 	e2e, err := e2eDir()
 	if err != nil {
 		return err
@@ -73,7 +73,7 @@ const LeaseNamespace = "ip-reconcile-node-lease"
 
 // installLeases applies this project's deploy/leases: the namespace of the node agents'
 // Leases, and the rights in it.
-func (c *Cluster) installLeases(ctx context.Context) error {
+func (c *ControlPlane) installLeases(ctx context.Context) error {
 	e2e, err := e2eDir()
 	if err != nil {
 		return err
@@ -126,7 +126,7 @@ func readObjects(path, kind string) ([]*unstructured.Unstructured, error) {
 
 // waitServed waits until every version of a resource can be listed, which is more
 // than the condition Established says.
-func (c *Cluster) waitServed(ctx context.Context, crd *unstructured.Unstructured) error {
+func (c *ControlPlane) waitServed(ctx context.Context, crd *unstructured.Unstructured) error {
 	group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
 	plural, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "plural")
 	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
@@ -153,7 +153,7 @@ func (c *Cluster) waitServed(ctx context.Context, crd *unstructured.Unstructured
 // ageEstablished makes a CRD look a minute old. The API server holds back creates
 // for two seconds when the CRD was established less than two seconds ago, for the
 // sake of other API servers; there is none, and tests would pay for it each time.
-func (c *Cluster) ageEstablished(ctx context.Context, name string) error {
+func (c *ControlPlane) ageEstablished(ctx context.Context, name string) error {
 	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		crd, err := c.dynamic.Resource(crds).Get(ctx, name, metav1.GetOptions{})
 		if err != nil {

@@ -1,3 +1,5 @@
+//go:build slow
+
 package harness
 
 import (
@@ -23,13 +25,13 @@ import (
 )
 
 // start skips where the harness cannot run, and says how long a start takes.
-func start(t *testing.T, flags ...string) *Cluster {
+func start(t *testing.T, flags ...string) *ControlPlane {
 	t.Helper()
 	if why := Unsupported(); why != "" {
 		t.Skip(why)
 	}
 	began := time.Now()
-	c := Start(t, flags...)
+	c := StartControlPlane(t, flags...)
 	t.Logf("the cluster was ready after %.1fs", time.Since(began).Seconds())
 	return c
 }
@@ -57,7 +59,7 @@ func check(t *testing.T, err error) {
 }
 
 // allocations are the entries of a pool as "key podref ifname id".
-func allocations(t *testing.T, c *Cluster, pool string) []string {
+func allocations(t *testing.T, c *ControlPlane, pool string) []string {
 	t.Helper()
 	object, err := c.Dynamic().Resource(IPPools).Namespace("kube-system").Get(t.Context(), pool, metav1.GetOptions{})
 	if err != nil {
@@ -75,7 +77,7 @@ func allocations(t *testing.T, c *Cluster, pool string) []string {
 }
 
 // names are those of all pools and reservations.
-func names(t *testing.T, c *Cluster) map[string][]string {
+func names(t *testing.T, c *ControlPlane) map[string][]string {
 	t.Helper()
 	found := map[string][]string{}
 	for kind, resource := range map[string]func() (*unstructured.UnstructuredList, error){
@@ -312,7 +314,7 @@ func TestNode(t *testing.T) {
 
 func TestTwoClusters(t *testing.T) {
 	t.Parallel()
-	for _, c := range []*Cluster{start(t), start(t)} {
+	for _, c := range []*ControlPlane{start(t), start(t)} {
 		try(NewNode(t, c, "worker-1").Run(t.Context(), "default", "p", Network{"default", "blue", IPAM{"range": "10.1.0.0/24"}})).must(t)
 		equal(t, "allocations", len(allocations(t, c, "10.1.0.0-24")), 1)
 	}

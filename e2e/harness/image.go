@@ -28,7 +28,7 @@ func (r *Runtime) ImportImage(ctx context.Context, name string, programs ...stri
 }
 
 // ImportImage is Runtime.ImportImage for every worker.
-func (w *WholeCluster) ImportImage(ctx context.Context, name string, programs ...string) error {
+func (w *Cluster) ImportImage(ctx context.Context, name string, programs ...string) error {
 	archive, err := w.makeImage(name, programs...)
 	if err != nil {
 		return err
@@ -40,7 +40,7 @@ func (w *WholeCluster) ImportImage(ctx context.Context, name string, programs ..
 	return together.Wait()
 }
 
-func (c *Cluster) makeImage(name string, programs ...string) (archive string, err error) {
+func (c *ControlPlane) makeImage(name string, programs ...string) (archive string, err error) {
 	archive = filepath.Join(c.run.dir, "image-"+randomHex(4)+".tar")
 	if err := writeImage(archive, name, programs...); err != nil {
 		return "", fmt.Errorf("making the image %s: %w", name, err)

@@ -28,14 +28,14 @@ func (n Network) config(master string, more IPAM) []byte {
 }
 
 // configList is the configuration of a list of plugins: the network on the
-// cluster's wire, with gates around it.
-func (n Network) configList(wire string, gates []Gate) []byte {
+// cluster's wire, with blockers around it.
+func (n Network) configList(wire string, blockers []CNIBlocker) []byte {
 	plugins := []any{n.asPlugin(wire, nil, map[string]any{})}
-	for _, g := range gates {
-		if g.Before {
-			plugins = append([]any{g.asPlugin()}, plugins...)
+	for _, b := range blockers {
+		if b.Before {
+			plugins = append([]any{b.asPlugin()}, plugins...)
 		} else {
-			plugins = append(plugins, g.asPlugin())
+			plugins = append(plugins, b.asPlugin())
 		}
 	}
 	return asJSON(map[string]any{"cniVersion": "1.0.0", "name": n.Name, "plugins": plugins})
@@ -60,16 +60,16 @@ func asJSON(v any) []byte {
 
 // CreateNAD creates the network's NetworkAttachmentDefinition. It works for Multus
 // on every Node with a Runtime; the CNI of Node.Add has links of its own.
-func (c *Cluster) CreateNAD(ctx context.Context, n Network) error {
+func (c *ControlPlane) CreateNAD(ctx context.Context, n Network) error {
 	return c.createNAD(ctx, n, n.config(c.wire(), nil))
 }
 
-// CreateGatedNAD is CreateNAD with gates before and after macvlan and whereabouts.
-func (c *Cluster) CreateGatedNAD(ctx context.Context, n Network, gates ...Gate) error {
-	return c.createNAD(ctx, n, n.configList(c.wire(), gates))
+// CreateBlockedNAD is CreateNAD with blockers before and after macvlan and whereabouts.
+func (c *ControlPlane) CreateBlockedNAD(ctx context.Context, n Network, blockers ...CNIBlocker) error {
+	return c.createNAD(ctx, n, n.configList(c.wire(), blockers))
 }
 
-func (c *Cluster) createNAD(ctx context.Context, n Network, config []byte) error {
+func (c *ControlPlane) createNAD(ctx context.Context, n Network, config []byte) error {
 	_, err := c.dynamic.Resource(NADs).Namespace(n.Namespace).Create(ctx, &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "k8s.cni.cncf.io/v1",
 		"kind":       "NetworkAttachmentDefinition",
@@ -81,15 +81,15 @@ func (c *Cluster) createNAD(ctx context.Context, n Network, config []byte) error
 
 // wire is the link under the macvlans of all Nodes with a Runtime: their pods are in
 // one layer 2 network, where an address that is used twice is a real conflict.
-func (c *Cluster) wire() string {
-	if c.whole {
+func (c *ControlPlane) wire() string {
+	if c.full {
 		return secondCable
 	}
 	return linkPrefix(c.run.id) + "wire"
 }
 
 // addWire makes the wire unless it is there.
-func (c *Cluster) addWire() error {
+func (c *ControlPlane) addWire() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if linkExists(c.wire()) {

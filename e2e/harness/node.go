@@ -28,7 +28,7 @@ type Node struct {
 	// each attachment from the end of its ADD to its DEL.
 	CacheDir string
 
-	cluster *Cluster
+	cluster *ControlPlane
 	dir     string
 	master  string
 	cni     *libcni.CNIConfig
@@ -43,7 +43,7 @@ type Attachment struct {
 }
 
 // NewNode makes a node that lasts as long as the cluster.
-func NewNode(t testing.TB, c *Cluster, name string) *Node {
+func NewNode(t testing.TB, c *ControlPlane, name string) *Node {
 	t.Helper()
 	n, err := c.AddNode(t.Context(), name)
 	if err != nil {
@@ -53,7 +53,7 @@ func NewNode(t testing.TB, c *Cluster, name string) *Node {
 }
 
 // AddNode is NewNode for what is no test.
-func (c *Cluster) AddNode(ctx context.Context, name string) (*Node, error) {
+func (c *ControlPlane) AddNode(ctx context.Context, name string) (*Node, error) {
 	dir := filepath.Join(c.run.dir, "node-"+name)
 	n := &Node{Name: name, cluster: c, dir: dir, CacheDir: filepath.Join(dir, "cni-cache")}
 	if err := os.MkdirAll(filepath.Join(dir, "netns"), 0o700); err != nil {

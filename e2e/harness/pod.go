@@ -30,7 +30,7 @@ const (
 )
 
 // CreatePod creates a pod that is bound to a node (if any) and asks for networks.
-func (c *Cluster) CreatePod(ctx context.Context, namespace, name, node string, networks ...Network) (*corev1.Pod, error) {
+func (c *ControlPlane) CreatePod(ctx context.Context, namespace, name, node string, networks ...Network) (*corev1.Pod, error) {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: corev1.PodSpec{
@@ -51,7 +51,7 @@ func (c *Cluster) CreatePod(ctx context.Context, namespace, name, node string, n
 // SetRunning reports a pod as kubelet and Multus do: running and ready, with a
 // network status (none at all without entries). The first entry that is the
 // default network's gives the pod its podIPs.
-func (c *Cluster) SetRunning(ctx context.Context, pod *corev1.Pod, networks ...NetworkStatus) (*corev1.Pod, error) {
+func (c *ControlPlane) SetRunning(ctx context.Context, pod *corev1.Pod, networks ...NetworkStatus) (*corev1.Pod, error) {
 	if len(networks) > 0 {
 		annotation, err := json.Marshal(networks)
 		if err != nil {
@@ -84,7 +84,7 @@ func (c *Cluster) SetRunning(ctx context.Context, pod *corev1.Pod, networks ...N
 	return c.patchPod(ctx, pod, map[string]any{"status": status}, "status")
 }
 
-func (c *Cluster) patchPod(ctx context.Context, pod *corev1.Pod, patch map[string]any, subresource ...string) (*corev1.Pod, error) {
+func (c *ControlPlane) patchPod(ctx context.Context, pod *corev1.Pod, patch map[string]any, subresource ...string) (*corev1.Pod, error) {
 	body, err := json.Marshal(patch)
 	if err != nil {
 		return nil, err
@@ -96,7 +96,7 @@ func (c *Cluster) patchPod(ctx context.Context, pod *corev1.Pod, patch map[strin
 // graceful deletion: a pod that has a node and is not finished keeps its
 // deletionTimestamp until it is deleted again with a grace of 0, which removes the
 // object at once (kubectl's --force).
-func (c *Cluster) DeletePod(ctx context.Context, pod *corev1.Pod, graceSeconds int64) error {
+func (c *ControlPlane) DeletePod(ctx context.Context, pod *corev1.Pod, graceSeconds int64) error {
 	options := *metav1.NewPreconditionDeleteOptions(string(pod.UID))
 	options.GracePeriodSeconds = &graceSeconds
 	return c.client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, options)

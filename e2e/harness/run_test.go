@@ -1,3 +1,5 @@
+//go:build slow
+
 package harness
 
 import (
@@ -14,7 +16,7 @@ import (
 )
 
 // bringUp gives a cluster something of all that there is.
-func bringUp(t *testing.T, c *Cluster) {
+func bringUp(t *testing.T, c *ControlPlane) {
 	t.Helper()
 	blue := Network{"default", "blue", IPAM{"range": "10.1.0.0/24"}}
 	n := NewNode(t, c, "worker-1")
@@ -31,18 +33,18 @@ func bringUp(t *testing.T, c *Cluster) {
 }
 
 // bringUps are something of all that there is, of each kind of cluster.
-var bringUps = map[string]func(t *testing.T) *Cluster{
-	"a cluster": func(t *testing.T) *Cluster {
+var bringUps = map[string]func(t *testing.T) *ControlPlane{
+	"a control plane": func(t *testing.T) *ControlPlane {
 		c := start(t)
 		bringUp(t, c)
 		return c
 	},
-	"a whole cluster": func(t *testing.T) *Cluster {
-		w := startWhole(t, 2)
+	"a cluster": func(t *testing.T) *ControlPlane {
+		w := startCluster(t, 2)
 		check(t, w.CreateNAD(t.Context(), Network{"default", "blue", IPAM{"range": "10.1.0.0/24"}}))
 		check(t, statefulSet(t.Context(), w, "web", 2, "blue"))
 		running(t, w, "web", 2)
-		return w.Cluster
+		return w.ControlPlane
 	},
 }
 
@@ -55,7 +57,7 @@ func TestNothingIsLeft(t *testing.T) {
 	}
 }
 
-func nothingIsLeft(t *testing.T, bringUp func(t *testing.T) *Cluster) {
+func nothingIsLeft(t *testing.T, bringUp func(t *testing.T) *ControlPlane) {
 	var dir string
 	t.Run("cluster", func(t *testing.T) {
 		dir = bringUp(t).Dir()
@@ -70,14 +72,14 @@ func nothingIsLeft(t *testing.T, bringUp func(t *testing.T) *Cluster) {
 	equal(t, "leftovers", try(leftoversOf(dir)).must(t), []string{})
 }
 
-func TestWhatIsLeftIsOfClustersWhoseOwnersAreDead(t *testing.T) {
+func TestLeftoversAreOfClustersWhoseOwnersAreDead(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	living, dead := try(newRun()).must(t), filepath.Join(runsDir(), "ad0ead")
 	check(t, os.Mkdir(dead, 0o700))
-	left := try(Left()).must(t)
+	left := try(Leftovers()).must(t)
 	equal(t, "left are the living's and the dead's", []bool{slices.Contains(left, living.dir), slices.Contains(left, dead)}, []bool{false, true})
 	living.unlock()
-	equal(t, "left when the living has ended", slices.Contains(try(Left()).must(t), living.dir), true)
+	equal(t, "left when the living has ended", slices.Contains(try(Leftovers()).must(t), living.dir), true)
 }
 
 // TestCrash plays both parts: with $E2E_CRASH it brings up what the other one kills.
@@ -101,7 +103,7 @@ func buildAll(t *testing.T) {
 	t.Helper()
 	try(build(core)).must(t)
 	if ContainerdV2.Unsupported() == "" {
-		for _, k := range []kit{containerdV2, multus, own, whole} {
+		for _, k := range []kit{containerdV2, multus, own, clusterKit} {
 			try(build(k)).must(t)
 		}
 	}

@@ -36,7 +36,7 @@ type Runtime struct {
 	flavour Flavour
 	dir     string
 	bin     string // containerd's programs
-	inside  string // path of the program "inside"
+	nodens  string // path of the program nodens
 	conn    *grpc.ClientConn
 	cri     cri.RuntimeServiceClient
 	images  cri.ImageServiceClient
@@ -101,7 +101,7 @@ func (r *Runtime) prepare(w Wiring) error {
 			return err
 		}
 	}
-	r.bin, r.inside = filepath.Join(programs, r.flavour.bin), filepath.Join(tools, "inside")
+	r.bin, r.nodens = filepath.Join(programs, r.flavour.bin), filepath.Join(tools, "nodens")
 	for _, dir := range []string{"etc", "etc-work", "var-lib/cni", "var-lib/containerd", "var-log", "plugins", "logs"} {
 		if err := os.MkdirAll(filepath.Join(r.dir, dir), 0o755); err != nil {
 			return err
@@ -109,7 +109,7 @@ func (r *Runtime) prepare(w Wiring) error {
 	}
 	plugins := filepath.Join(r.dir, "plugins")
 	for plugin, dir := range map[string]string{
-		"multus": more, "host-local": more, "bridge": more, "gate": tools,
+		"multus": more, "host-local": more, "bridge": more, "cniblocker": tools,
 		"whereabouts": r.Node.cluster.bin, "macvlan": r.Node.cluster.bin, "loopback": r.Node.cluster.bin,
 	} {
 		if err := os.Symlink(filepath.Join(dir, plugin), filepath.Join(plugins, plugin)); err != nil {
@@ -141,8 +141,8 @@ func (r *Runtime) prepare(w Wiring) error {
 
 // Boot gives the node its process 1 with an empty /run, and starts containerd.
 func (r *Runtime) Boot(ctx context.Context) error {
-	init, err := startCommand(r.Node.dir, "inside", &exec.Cmd{
-		Path: r.inside, Args: []string{r.inside, "init", r.dir, runsDir()}, Dir: r.dir, SysProcAttr: ownNamespaces(r.plug != nil),
+	init, err := startCommand(r.Node.dir, "nodens", &exec.Cmd{
+		Path: r.nodens, Args: []string{r.nodens, "init", r.dir, runsDir()}, Dir: r.dir, SysProcAttr: ownNamespaces(r.plug != nil),
 	})
 	if err != nil {
 		return err
@@ -155,7 +155,7 @@ func (r *Runtime) Boot(ctx context.Context) error {
 		return err == nil, init.ended()
 	})
 	if err != nil {
-		return fmt.Errorf("waiting for the inside of the node: %w", err)
+		return fmt.Errorf("waiting for the namespaces of the node: %w", err)
 	}
 	if r.plug != nil {
 		if err := r.plug(r.pid()); err != nil {
@@ -218,7 +218,7 @@ func (r *Runtime) pid() string {
 // node's disk is the machine's but for /run, /var/lib, /var/log and /etc. Signals but
 // SIGSTOP reach the program; SIGKILL, and the context's end, a moment later.
 func (r *Runtime) Command(ctx context.Context, name string, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, r.inside, append([]string{"run", r.pid(), name}, args...)...)
+	cmd := exec.CommandContext(ctx, r.nodens, append([]string{"run", r.pid(), name}, args...)...)
 	cmd.Env = append(os.Environ(),
 		"NODENAME="+r.Node.Name, // whereabouts takes it before /etc/hostname
 		"PATH="+r.bin+":"+os.Getenv("PATH"),
@@ -228,7 +228,7 @@ func (r *Runtime) Command(ctx context.Context, name string, args ...string) *exe
 }
 
 // tools is the folder of this project's own programs for nodes and pods.
-func (r *Runtime) tools() string { return filepath.Dir(r.inside) }
+func (r *Runtime) tools() string { return filepath.Dir(r.nodens) }
 
 // poll asks until the answer is yes. Nothing on a node takes more than seconds.
 func poll(ctx context.Context, ask func(context.Context) (bool, error)) error {

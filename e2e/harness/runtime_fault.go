@@ -73,15 +73,15 @@ func (r *Runtime) close() error {
 // that. The links go all the same. It is CutWhereabouts in an instant.
 func (r *Runtime) LoseDELs(lose bool) error { return r.onDEL("whereabouts", "exit 0", lose) }
 
-// HoldDELs makes every DEL wait at a gate where whereabouts' part of it would be:
+// HoldDELs makes every DEL wait at a blocker where whereabouts' part of it would be:
 // the pod's processes are gone, and its interfaces are still there. That part is
 // then lost, as with LoseDELs, which ends this too.
-func (r *Runtime) HoldDELs(g Gate) error {
+func (r *Runtime) HoldDELs(b CNIBlocker) error {
 	return r.onDEL("whereabouts", fmt.Sprintf(`here=%s.$CNI_CONTAINERID
 	[ -e %[1]s ] && : >$here
 	while [ -e %[1]s ]; do sleep 0.05; done
 	rm -f $here
-	exit 0`, g.file), true)
+	exit 0`, b.file), true)
 }
 
 // FailDELs makes macvlan answer every DEL with an error, before whereabouts is asked

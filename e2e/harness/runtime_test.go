@@ -1,3 +1,5 @@
+//go:build slow
+
 package harness
 
 import (
@@ -167,30 +169,30 @@ func TestBlindWindow(t *testing.T) {
 	flavours(t, func(t *testing.T, flavour Flavour) {
 		c, ctx := start(t), t.Context()
 		blue := Network{"default", "blue", IPAM{"range": "10.1.0.0/24"}}
-		gate := c.NewGate()
-		check(t, c.CreateGatedNAD(ctx, blue, gate))
+		blocker := c.NewCNIBlocker()
+		check(t, c.CreateBlockedNAD(ctx, blue, blocker))
 		r := NewRuntime(t, NewNode(t, c, "worker-1"), flavour)
 		pod := try(c.CreatePod(ctx, "default", "p", "worker-1", blue)).must(t)
-		check(t, gate.Shut())
+		check(t, blocker.Block())
 		done := make(chan error, 1)
 		go func() {
 			_, err := r.RunPod(ctx, PodSpec{Namespace: "default", Name: "p", UID: string(pod.UID)})
 			done <- err
 		}()
-		waitUntil(t, func() bool { return len(gate.Waiting()) == 1 || len(done) == 1 })
+		waitUntil(t, func() bool { return len(blocker.Waiting()) == 1 || len(done) == 1 })
 		if len(done) == 1 {
 			t.Fatalf("the pod did not wait: %v", <-done)
 		}
-		id := gate.Waiting()[0]
+		id := blocker.Waiting()[0]
 		equal(t, "allocations in the window", allocations(t, c, "10.1.0.0-24"), []string{"1 default/p net1 " + id})
 		equal(t, "sandboxes in the window", listed(t, r), []string{})
 		if status, err := r.Status(ctx, id); err == nil {
 			t.Errorf("in the window there is a status: %v", status)
 		}
-		check(t, gate.Open())
+		check(t, blocker.Unblock())
 		check(t, <-done)
 		equal(t, "sandboxes after the window", listed(t, r), []string{id + " READY"})
-		equal(t, "waiting", gate.Waiting(), []string{})
+		equal(t, "waiting", blocker.Waiting(), []string{})
 	})
 }
 

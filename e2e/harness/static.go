@@ -39,7 +39,7 @@ func (w *Worker) StartNodeSliceController() error {
 	if err != nil {
 		return err
 	}
-	cmd := w.Command(context.Background(), filepath.Join(programs, "node-slice-controller"), "--kubeconfig="+w.whole.Kubeconfig())
+	cmd := w.Command(context.Background(), filepath.Join(programs, "node-slice-controller"), "--kubeconfig="+w.cluster.Kubeconfig())
 	cmd.Env = append(cmd.Env, "WHEREABOUTS_NAMESPACE=kube-system")
 	_, err = w.slicer.start(w.Node.dir, "node-slice-controller", cmd)
 	return err

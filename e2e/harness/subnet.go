@@ -9,7 +9,7 @@ import (
 	"slices"
 )
 
-// A subnet is the network of a whole cluster: API server, nodes and pods are on one
+// A subnet is the network of a Cluster: API server, nodes and pods are on one
 // wire, so nothing has to be routed or translated. It is a /24 of the addresses that
 // are set aside for tests of networks.
 type subnet struct{ a, b byte }

@@ -17,7 +17,7 @@ const (
 // addSwitches makes the two bridges that join the nodes: one for nodes and pods, with
 // a cable to the API server, one for the secondary networks. They are in a network
 // namespace of their own, where no filter of the machine's sees what passes.
-func (w *WholeCluster) addSwitches() error {
+func (w *Cluster) addSwitches() error {
 	if err := newNetNS(w.switches()); err != nil {
 		return err
 	}
@@ -35,14 +35,14 @@ func (w *WholeCluster) addSwitches() error {
 }
 
 // switches is the path of the network namespace that the bridges are in.
-func (w *WholeCluster) switches() string { return filepath.Join(w.run.dir, "switches") }
+func (w *Cluster) switches() string { return filepath.Join(w.run.dir, "switches") }
 
-func (w *WholeCluster) atSwitches(lines ...string) error {
+func (w *Cluster) atSwitches(lines ...string) error {
 	return ipBatch([]string{"nsenter", "--net=" + w.switches()}, lines...)
 }
 
 // plugIn gives a worker's network namespace, that of a process, its cables.
-func (w *WholeCluster) plugIn(n int, pid string) error {
+func (w *Cluster) plugIn(n int, pid string) error {
 	main, second := plug("main", n), plug("second", n)
 	for _, p := range []string{main, second} {
 		// The network namespace of an earlier boot is gone, or going.

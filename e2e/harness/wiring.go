@@ -6,17 +6,17 @@ import "path/filepath"
 // network, gives every pod an eth0 with a local address, and adds to it what the
 // pod's annotation asks for.
 type Wiring struct {
-	Default *Network       // the default network of Multus, instead of local addresses
-	Local   map[string]any // the plugin of local addresses, instead of macvlan
-	Plain   *Network       // the runtime's own network, without Multus
-	Gates   []Gate         // around the runtime's network; those of a NAD are its own
+	Default  *Network       // the default network of Multus, instead of local addresses
+	Local    map[string]any // the plugin of local addresses, instead of macvlan
+	Plain    *Network       // the runtime's own network, without Multus
+	Blockers []CNIBlocker   // around the runtime's network; those of a NAD are its own
 }
 
 // conflist is the runtime's only network.
 func (r *Runtime) conflist(w Wiring, plugins string) []byte {
 	wire := r.Node.cluster.wire()
 	if w.Plain != nil {
-		return w.Plain.configList(wire, w.Gates)
+		return w.Plain.configList(wire, w.Blockers)
 	}
 	delegate := map[string]any{
 		"cniVersion": "1.0.0", "name": "local", "type": "macvlan", "master": r.Node.master, "mode": "bridge",
@@ -32,11 +32,11 @@ func (r *Runtime) conflist(w Wiring, plugins string) []byte {
 		"type": "multus", "kubeconfig": r.Node.cluster.Kubeconfig(), "binDir": plugins, "cniDir": MultusDir,
 		"logFile": filepath.Join(r.Node.dir, "multus.log"), "logLevel": "verbose", "delegates": []any{delegate},
 	}}
-	for _, g := range w.Gates {
-		if g.Before {
-			chain = append([]any{g.asPlugin()}, chain...)
+	for _, b := range w.Blockers {
+		if b.Before {
+			chain = append([]any{b.asPlugin()}, chain...)
 		} else {
-			chain = append(chain, g.asPlugin())
+			chain = append(chain, b.asPlugin())
 		}
 	}
 	return asJSON(map[string]any{"cniVersion": "1.0.0", "name": "multus-cni-network", "plugins": chain})

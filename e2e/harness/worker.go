@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A Worker is a node of a WholeCluster: a Runtime with a kubelet, in a network
+// A Worker is a node of a Cluster: a Runtime with a kubelet, in a network
 // namespace of its own. The methods of the Runtime are containerd's faults, those
 // of Kubelet kubelet's.
 type Worker struct {
@@ -21,17 +21,17 @@ type Worker struct {
 	Name    string
 	Kubelet Daemon
 
-	whole  *WholeCluster
-	number int
-	slicer Daemon
-	logind *logind // what kubelet hears of shutdowns from, if anything
+	cluster *Cluster
+	number  int
+	slicer  Daemon
+	logind  *logind // what kubelet hears of shutdowns from, if anything
 }
 
-func newWorker(w *WholeCluster, number int) *Worker {
+func newWorker(w *Cluster, number int) *Worker {
 	name := fmt.Sprint("worker-", number)
-	r := newRuntime(&Node{Name: name, cluster: w.Cluster, dir: filepath.Join(w.run.dir, "node-"+name)}, ContainerdV2)
+	r := newRuntime(&Node{Name: name, cluster: w.ControlPlane, dir: filepath.Join(w.run.dir, "node-"+name)}, ContainerdV2)
 	r.plug = func(pid string) error { return w.plugIn(number, pid) }
-	return &Worker{Runtime: r, Name: name, whole: w, number: number}
+	return &Worker{Runtime: r, Name: name, cluster: w, number: number}
 }
 
 // install makes what is on the worker's disk.
@@ -39,7 +39,7 @@ func (w *Worker) install() error {
 	if err := w.writeBase(); err != nil {
 		return err
 	}
-	if err := w.prepare(Wiring{Local: w.whole.podNetwork(w.number)}); err != nil {
+	if err := w.prepare(Wiring{Local: w.cluster.podNetwork(w.number)}); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(filepath.Join(w.Runtime.dir, staticPods), 0o755); err != nil {
@@ -91,9 +91,9 @@ func (w *Worker) writeBase() error {
 	if err := json.Unmarshal(out, &spec); err != nil {
 		return err
 	}
-	inside := filepath.Join(tools, "inside")
+	nodens := filepath.Join(tools, "nodens")
 	spec["hooks"] = map[string]any{"createContainer": []any{
-		map[string]any{"path": inside, "args": []string{inside, "show", "/" + bootIDFile}},
+		map[string]any{"path": nodens, "args": []string{nodens, "show", "/" + bootIDFile}},
 	}}
 	w.base = filepath.Join(w.dir, "base.json")
 	return errors.Join(os.MkdirAll(w.dir, 0o755), os.WriteFile(w.base, asJSON(spec), 0o644))
@@ -120,9 +120,9 @@ func (w *Worker) kubeletConfig() []byte {
 
 // StartKubelet starts kubelet, again after Kubelet.Kill or Stop.
 func (w *Worker) StartKubelet() error {
-	cmd := w.Command(context.Background(), w.whole.parts, "kubelet",
-		"--config="+filepath.Join(w.dir, "kubelet.json"), "--kubeconfig="+w.whole.Kubeconfig(),
-		"--hostname-override="+w.Name, "--node-ip="+w.whole.subnet.node(w.number), "--v=2")
+	cmd := w.Command(context.Background(), w.cluster.parts, "kubelet",
+		"--config="+filepath.Join(w.dir, "kubelet.json"), "--kubeconfig="+w.cluster.Kubeconfig(),
+		"--hostname-override="+w.Name, "--node-ip="+w.cluster.subnet.node(w.number), "--v=2")
 	if w.logind != nil {
 		cmd.Env = append(cmd.Env, w.logind.environment())
 	}
@@ -136,7 +136,7 @@ func (w *Worker) WaitReady(ctx context.Context) error {
 		if err := w.Kubelet.held().ended(); err != nil {
 			return false, err
 		}
-		node, err := w.whole.client.CoreV1().Nodes().Get(ctx, w.Name, metav1.GetOptions{})
+		node, err := w.cluster.client.CoreV1().Nodes().Get(ctx, w.Name, metav1.GetOptions{})
 		return err == nil && nodeReady(node), nil
 	})
 	if err != nil {
@@ -182,7 +182,7 @@ func (w *Worker) CutOff() error { return w.cable("down") }
 func (w *Worker) Reconnect() error { return w.cable("up") }
 
 func (w *Worker) cable(state string) error {
-	return w.whole.atSwitches("link set " + plug("main", w.number) + " " + state)
+	return w.cluster.atSwitches("link set " + plug("main", w.number) + " " + state)
 }
 
 func (w *Worker) close() error {

@@ -21,7 +21,7 @@ const WorkloadImage = "e2e.invalid/workload:1"
 
 // Asked returns the name that a pod, with the workload, gets when it asks at an
 // address on any of its networks; an error when nobody answers.
-func (w *WholeCluster) Asked(ctx context.Context, from *corev1.Pod, address netip.Addr) (name string, err error) {
+func (w *Cluster) Asked(ctx context.Context, from *corev1.Pod, address netip.Addr) (name string, err error) {
 	worker := w.Worker(from.Spec.NodeName)
 	if worker == nil {
 		return "", fmt.Errorf("pod %s is on no worker", from.Name)

@@ -50,7 +50,7 @@ type Index struct {
 	podsByAddress  lookup                 // by address: numbers of pods
 	youngPods      map[*podstate.Pod]bool // with an address, and so new that its age matters
 	names, claimed additions              // of pods that are being indexed
-	prefetched        prefetched
+	prefetched     prefetched
 	// maybeUnrecorded are addresses that somebody carries without an entry, and shared
 	// those that several carry: where a finding may be.
 	maybeUnrecorded, maybeConflicting []netip.Addr

@@ -1,4 +1,4 @@
-// Command cluster runs a whole cluster to look at and to play with.
+// Command cluster runs a cluster with kubelets to try things out in.
 //
 // "cluster up <folder> <program>..." runs one with two workers until it is
 // interrupted. In the folder there are then a kubeconfig and a kubectl; the programs
@@ -47,7 +47,7 @@ func up(folder string, programs []string) (err error) {
 		return err
 	}
 	began := time.Now()
-	cluster, err := harness.NewWholeCluster(ctx, 2)
+	cluster, err := harness.NewCluster(ctx, 2)
 	if cluster != nil {
 		defer func() { err = errors.Join(err, cluster.Close()) }()
 	}

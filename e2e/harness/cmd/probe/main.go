@@ -24,12 +24,12 @@ func main() {
 	fmt.Println(string(status))
 	for ; ; time.Sleep(50 * time.Millisecond) {
 		for _, path := range os.Args[1:] {
-			look(path)
+			probe(path)
 		}
 	}
 }
 
-func look(path string) {
+func probe(path string) {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:

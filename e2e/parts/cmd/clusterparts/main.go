@@ -1,4 +1,4 @@
-// Clusterparts is what makes a whole cluster of an API server, in one binary: what
+// Clusterparts is what makes a cluster of an API server, in one binary: what
 // decides, what runs pods, and what makes and restores backups.
 package main
 

@@ -1,3 +1,5 @@
+//go:build slow
+
 package harness
 
 import (
@@ -13,14 +15,14 @@ import (
 )
 
 // node is a worker's Node object.
-func (w *WholeCluster) node(t *testing.T, name string) *corev1.Node {
+func (w *Cluster) node(t *testing.T, name string) *corev1.Node {
 	t.Helper()
 	return try(w.Client().CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{})).must(t)
 }
 
 func TestFaultsOfWorkers(t *testing.T) {
 	t.Parallel()
-	w, ctx := startWhole(t, 3), t.Context()
+	w, ctx := startCluster(t, 3), t.Context()
 	blue := Network{"default", "blue", IPAM{"range": "10.1.0.0/24"}}
 	check(t, w.CreateNAD(ctx, blue))
 	check(t, statefulSet(ctx, w, "web", 3, "blue"))
@@ -65,14 +67,14 @@ func TestFaultsOfWorkers(t *testing.T) {
 		t.Errorf("boot id %q, before %q", after, before)
 	}
 	entry := fmt.Sprint(strings.TrimPrefix(addressesOf(pod)["net1"].String(), "10.1.0."), " default/", pod.Name, " net1 ", try(worker.SandboxOf(ctx, string(pod.UID))).must(t))
-	if all := allocations(t, w.Cluster, "10.1.0.0-24"); !slices.Contains(all, entry) {
+	if all := allocations(t, w.ControlPlane, "10.1.0.0-24"); !slices.Contains(all, entry) {
 		t.Errorf("no entry %q: %q", entry, all)
 	}
 }
 
 func TestARestoreLosesAPodThatRunsOn(t *testing.T) {
 	t.Parallel()
-	w, ctx := startWhole(t, 1), t.Context()
+	w, ctx := startCluster(t, 1), t.Context()
 	blue := Network{"default", "blue", IPAM{"range": "10.1.0.0/24"}}
 	check(t, w.CreateNAD(ctx, blue))
 	snapshot := try(w.Snapshot()).must(t)
@@ -88,7 +90,7 @@ func TestARestoreLosesAPodThatRunsOn(t *testing.T) {
 	if _, err := w.Client().CoreV1().Pods("default").Get(ctx, pod.Name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the pod is there: %v", err)
 	}
-	equal(t, "pools", strings.Join(names(t, w.Cluster)["pools"], " "), "")
+	equal(t, "pools", strings.Join(names(t, w.ControlPlane)["pools"], " "), "")
 	check(t, w.CatchUp(ctx, revision))
 	check(t, statefulSet(ctx, w, "shop", 1, "blue"))
 	shop := running(t, w, "shop", 1)[0]

@@ -1,18 +1,18 @@
 //go:build linux
 
-// Command inside makes the inside of a node, and runs programs there.
+// Command nodens makes the namespaces of a node, and runs programs in them.
 //
-// "inside init <dir> <others>" is the node's process 1 and expects mount and PID
+// "nodens init <dir> <others>" is the node's process 1 and expects mount and PID
 // namespaces of its own. It takes from the node what is mounted below the folder
 // others, which is none of its business and would live on with it. It gives the node a /run as after a boot, a /var/lib, a /var/log and
 // the changes to /etc that are kept in the folder, and a /proc, in which the files
 // of the folder's proc hide the machine's. All of the node's processes end with it:
 // the kernel sees to that.
 //
-// "inside run <pid> <program> <arguments>" runs a program in the namespaces of that
+// "nodens run <pid> <program> <arguments>" runs a program in the namespaces of that
 // process 1, and hands on signals and the exit status. The program ends with it.
 //
-// "inside show <file>" is a hook of a container that is being made: it gives it the
+// "nodens show <file>" is a hook of a container that is being made: it gives it the
 // node's own file, in the place of what the container has there.
 package main
 
@@ -46,10 +46,10 @@ func main() {
 	case len(os.Args) > 3 && os.Args[1] == "run":
 		err = run("/proc/"+os.Args[2]+"/ns/", os.Args[3], os.Args[4:])
 	default:
-		err = errors.New("usage: inside init <dir> <others> | run <pid> <program> <arguments> | show <file>")
+		err = errors.New("usage: nodens init <dir> <others> | run <pid> <program> <arguments> | show <file>")
 	}
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "inside:", err)
+		fmt.Fprintln(os.Stderr, "nodens:", err)
 		os.Exit(1)
 	}
 }

@@ -1,3 +1,5 @@
+//go:build slow
+
 package harness
 
 import (
@@ -15,20 +17,20 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// startWhole is start for a whole cluster.
-func startWhole(t *testing.T, workers int) *WholeCluster {
+// startCluster is start for a Cluster.
+func startCluster(t *testing.T, workers int) *Cluster {
 	t.Helper()
 	if why := ContainerdV2.Unsupported(); why != "" {
 		t.Skip(why)
 	}
 	began := time.Now()
-	w := StartWhole(t, workers)
+	w := StartCluster(t, workers)
 	t.Logf("the cluster was ready after %.1fs", time.Since(began).Seconds())
 	return w
 }
 
 // statefulSet makes a StatefulSet of the workload, spread over the workers.
-func statefulSet(ctx context.Context, w *WholeCluster, name string, replicas int32, networks string) error {
+func statefulSet(ctx context.Context, w *Cluster, name string, replicas int32, networks string) error {
 	labels := map[string]string{"app": name}
 	_, err := w.Client().AppsV1().StatefulSets("default").Create(ctx, &appsv1.StatefulSet{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -52,7 +54,7 @@ func statefulSet(ctx context.Context, w *WholeCluster, name string, replicas int
 }
 
 // running waits for the pods of the StatefulSet.
-func running(t *testing.T, w *WholeCluster, name string, replicas int) []corev1.Pod {
+func running(t *testing.T, w *Cluster, name string, replicas int) []corev1.Pod {
 	t.Helper()
 	var pods []corev1.Pod
 	waitUntil(t, func() bool {
@@ -77,9 +79,9 @@ func addressesOf(pod corev1.Pod) map[string]netip.Addr {
 	return found
 }
 
-func TestAWholeCluster(t *testing.T) {
+func TestCluster(t *testing.T) {
 	t.Parallel()
-	w, ctx := startWhole(t, 2), t.Context()
+	w, ctx := startCluster(t, 2), t.Context()
 	blue := Network{"default", "blue", IPAM{"range": "10.1.0.0/24"}}
 	red := Network{"default", "red", IPAM{"range": "10.2.0.0/24"}}
 	check(t, w.CreateNAD(ctx, blue))
@@ -107,7 +109,7 @@ func TestAWholeCluster(t *testing.T) {
 		}
 	}
 	equal(t, "workers with pods", len(nodes), 2)
-	equal(t, "allocations", len(allocations(t, w.Cluster, "10.1.0.0-24"))+len(allocations(t, w.Cluster, "10.2.0.0-24")), 6)
+	equal(t, "allocations", len(allocations(t, w.ControlPlane, "10.1.0.0-24"))+len(allocations(t, w.ControlPlane, "10.2.0.0-24")), 6)
 
 	out, errs, err := w.Kubectl(ctx, "exec", pods[0].Name, "--", "/workload", addressesOf(pods[1])["net1"].String())
 	if err != nil || out != pods[1].Name {
@@ -117,7 +119,7 @@ func TestAWholeCluster(t *testing.T) {
 	began = time.Now()
 	check(t, w.Client().AppsV1().StatefulSets("default").Delete(ctx, "web", metav1.DeleteOptions{}))
 	waitUntil(t, func() bool {
-		return len(allocations(t, w.Cluster, "10.1.0.0-24"))+len(allocations(t, w.Cluster, "10.2.0.0-24")) == 0
+		return len(allocations(t, w.ControlPlane, "10.1.0.0-24"))+len(allocations(t, w.ControlPlane, "10.2.0.0-24")) == 0
 	})
 	t.Logf("their entries were gone after %.1fs", time.Since(began).Seconds())
 	_, err = w.Asked(ctx, &pods[0], netip.MustParseAddr("10.1.0.1"))

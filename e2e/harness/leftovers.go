@@ -11,14 +11,14 @@ import (
 	"strings"
 )
 
-// Left is what clusters left on the machine whose owners are dead: their folders,
-// links, cgroups, mounts, which keep network namespaces, and processes. Clusters that
-// run, of this process or another, are left nothing of.
-func Left() ([]string, error) {
+// Leftovers lists what clusters whose owners are dead have left on the machine: their
+// folders, links, cgroups, mounts, which keep network namespaces, and processes. Clusters
+// that run, of this process or another, leave nothing.
+func Leftovers() ([]string, error) {
 	if err := os.MkdirAll(runsDir(), 0o700); err != nil {
 		return nil, err
 	}
-	unlock, err := lockRuns() // nobody takes a place or gives one back meanwhile
+	unlock, err := lockRuns() // no run begins or ends meanwhile
 	if err != nil {
 		return nil, err
 	}

@@ -1,3 +1,5 @@
+//go:build cluster
+
 package e2e
 
 import (
@@ -17,28 +19,27 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
 
-// A referee looks at a whole cluster from outside, twice a second: at the entries of
-// the pools, and at the addresses that network namespaces really have. It takes
-// nobody's word for what is in use.
-type referee struct {
-	i  *installation
+// An oracle observes a cluster from outside, twice a second: the entries of the pools,
+// and the addresses that network namespaces really have. What is in use it learns from
+// neither the API nor the product.
+type oracle struct {
 	mu sync.Mutex
 
-	all   map[netip.Addr]*account
-	since time.Time // before it, no entry was there for nothing
-	looks int
+	all          map[netip.Addr]*addressState
+	since        time.Time // before it, no entry was there for nothing
+	observations int
 
 	excused []netip.Addr
 }
 
-// An account is what a referee knows of an address.
-type account struct {
+// An addressState is what an oracle knows of an address.
+type addressState struct {
 	on  map[string]*holder // by network namespace
 	off time.Time          // since when there is an entry for nothing
 
 	story []string // what changed, and when
 
-	crowded          int // looks in a row that saw it in two network namespaces
+	crowded          int // observations in a row that saw it in two network namespaces
 	wrong, duplicate bool
 	freed            []time.Duration // how long its entry had been there for nothing
 }
@@ -50,8 +51,8 @@ type holder struct {
 	excused bool      // etcd was restored, and its entry is not back yet
 }
 
-// A ruling is what a referee has seen.
-type ruling struct {
+// An oracleReport is what an oracle has seen.
+type oracleReport struct {
 	Wrong      []netip.Addr // on the wire without an entry, or with another pod's
 	Duplicates []netip.Addr // two network namespaces had them
 	Leaked     []netip.Addr // their entries are there and nobody has them
@@ -61,9 +62,9 @@ type ruling struct {
 // In a DEL the entry goes before the link, which on a loaded machine takes seconds.
 const delTakes = 10 * time.Second
 
-// watched starts a referee that looks until the test ends.
-func (i *installation) watched(t *testing.T) *referee {
-	r := &referee{i: i, all: map[netip.Addr]*account{}}
+// watched starts an oracle that observes until the test ends.
+func (i *installation) watched(t *testing.T) *oracle {
+	r := &oracle{all: map[netip.Addr]*addressState{}}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	t.Cleanup(func() { cancel(); <-done })
@@ -80,7 +81,7 @@ func (i *installation) watched(t *testing.T) *referee {
 					continue
 				}
 				if wire, err := i.holders(); err == nil {
-					r.look(time.Now(), entries, wire)
+					r.observe(time.Now(), entries, wire)
 				}
 			}
 		}
@@ -114,7 +115,7 @@ func (i *installation) entries(ctx context.Context) (map[netip.Addr]string, erro
 // holders are the network namespaces with an address, on all workers.
 func (i *installation) holders() (map[netip.Addr][]string, error) {
 	found := map[netip.Addr][]string{}
-	for _, w := range i.whole.Workers {
+	for _, w := range i.cluster.Workers {
 		on, err := w.OnWire()
 		if err != nil {
 			return nil, err
@@ -128,31 +129,31 @@ func (i *installation) holders() (map[netip.Addr][]string, error) {
 	return found, nil
 }
 
-// look takes in what is there at one moment.
-func (r *referee) look(now time.Time, entries map[netip.Addr]string, wire map[netip.Addr][]string) {
+// observe takes in what is there at one moment.
+func (r *oracle) observe(now time.Time, entries map[netip.Addr]string, wire map[netip.Addr][]string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for address := range entries {
 		if r.all[address] == nil {
-			r.all[address] = &account{}
+			r.all[address] = &addressState{}
 		}
 	}
-	r.looks++
+	r.observations++
 	for address, a := range r.all {
 		a.note(now, entries[address], wire[address])
-		a.look(now, r.since, podOf(entries[address]), wire[address])
+		a.observe(now, r.since, podOf(entries[address]), wire[address])
 	}
 }
 
 // note remembers a change, for who reads why a test has failed.
-func (a *account) note(now time.Time, podRef string, namespaces []string) {
+func (a *addressState) note(now time.Time, podRef string, namespaces []string) {
 	is := fmt.Sprintf("entry of %q, in %v", podRef, slices.Sorted(slices.Values(namespaces)))
 	if n := len(a.story); n == 0 || !strings.HasSuffix(a.story[n-1], is) {
 		a.story = append(a.story, now.Format("15:04:05.0 ")+is)
 	}
 }
 
-func (a *account) look(now, since time.Time, pod string, namespaces []string) {
+func (a *addressState) observe(now, since time.Time, pod string, namespaces []string) {
 	on := map[string]*holder{}
 	for _, ns := range namespaces {
 		h := a.on[ns]
@@ -196,8 +197,8 @@ func podOf(podRef string) string {
 	return pod
 }
 
-// restored says that entries are gone because etcd was restored, which is no release.
-func (r *referee) restored() {
+// restored notes that entries are gone because etcd was restored, which is no release.
+func (r *oracle) restored() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, a := range r.all {
@@ -205,59 +206,59 @@ func (r *referee) restored() {
 	}
 }
 
-func (a *account) restored() {
+func (a *addressState) restored() {
 	for _, h := range a.on {
 		*h = holder{pod: h.pod, excused: true}
 	}
 }
 
-// sees waits until the referee has seen what there is now, in two looks.
-func (r *referee) sees(t *testing.T) {
+// sees waits until the oracle has seen what there is now, in two observations.
+func (r *oracle) sees(t *testing.T) {
 	t.Helper()
-	looks := func() int {
+	observations := func() int {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		return r.looks
+		return r.observations
 	}
-	before := looks() // and the next may have begun
-	eventually(t, "the referee to look", func() bool { return looks() >= before+3 })
+	before := observations() // and the next may have begun
+	eventually(t, "the oracle to observe", func() bool { return observations() >= before+3 })
 }
 
 // now is from when entries that are there for nothing may be freed, when that is not
 // since nobody has the address.
-func (r *referee) now() {
+func (r *oracle) now() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.since = time.Now()
 }
 
-// excuses an address that the test has on the wire twice, or without an entry.
-func (r *referee) excuses(address netip.Addr) {
+// ignores an address that the test has on the wire twice, or without an entry.
+func (r *oracle) ignores(address netip.Addr) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.excused = append(r.excused, address)
 }
 
-// finds fails the test for what may not be seen.
-func (r *referee) finds(t *testing.T) {
-	saw := r.ruling()
+// check fails the test for what may not be seen.
+func (r *oracle) check(t *testing.T) {
+	saw := r.report()
 	for what, addresses := range map[string][]netip.Addr{"freed while it was on the wire": saw.Wrong, "on the wire twice": saw.Duplicates} {
 		for _, a := range addresses {
 			if !slices.Contains(r.excused, a) {
-				t.Errorf("the referee saw %s %s:\n%s", a, what, r.story(a))
+				t.Errorf("the oracle saw %s %s:\n%s", a, what, r.story(a))
 			}
 		}
 	}
 }
 
-func (r *referee) story(address netip.Addr) string {
+func (r *oracle) story(address netip.Addr) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return strings.Join(r.all[address].story, "\n")
 }
 
-// ruling is what was seen until now.
-func (r *referee) ruling() (seen ruling) {
+// oracleReport is what was seen until now.
+func (r *oracle) report() (seen oracleReport) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for address, a := range r.all {
@@ -279,6 +280,6 @@ func (r *referee) ruling() (seen ruling) {
 	return seen
 }
 
-func (r ruling) String() string {
+func (r oracleReport) String() string {
 	return fmt.Sprintf("wrongly freed %v, on the wire twice %v, leaked %v, freed after %v", r.Wrong, r.Duplicates, r.Leaked, r.Freed)
 }

@@ -1,4 +1,4 @@
-// Command gate is a CNI plugin for the chain of a network. It changes nothing, but
+// Command cniblocker is a CNI plugin for the chain of a network. It changes nothing, but
 // its ADD waits as long as the file named in its configuration exists, and says so
 // with a file <file>.<container id> for that time.
 package main

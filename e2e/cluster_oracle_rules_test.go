@@ -1,3 +1,5 @@
+//go:build cluster
+
 package e2e
 
 import (
@@ -5,14 +7,14 @@ import (
 	"time"
 )
 
-// A moment is what one look of a referee sees of one address, a second after the one
-// before.
+// A moment is what one observation of the oracle has of one address, a second after the
+// one before.
 type moment struct {
 	pod     string
 	holders []string
 }
 
-func TestARefereeTellsWhatIsWrongFromWhatPasses(t *testing.T) {
+func TestTheOracleTellsWhatIsWrongFromWhatPasses(t *testing.T) {
 	t.Parallel()
 	one, two, none := []string{"ns1"}, []string{"ns1", "ns2"}, []string(nil)
 	has := func(pod string, holders []string, times int) (m []moment) {
@@ -34,18 +36,18 @@ func TestARefereeTellsWhatIsWrongFromWhatPasses(t *testing.T) {
 		"an entry goes before its pod is on the wire":     {moments: [][]moment{has("a/x", none, 2), has("", one, 12)}, wrong: true, freed: nil},
 		"an entry is back in time":                        {moments: [][]moment{has("a/x", one, 2), has("", one, 8), has("a/x_uid", one, 12)}},
 		"a pod of the same name shares an address":        {moments: [][]moment{has("a/x", one, 2), has("a/x", two, 12), has("a/x", one, 12)}, duplicate: true},
-		"two for one look":                                {moments: [][]moment{has("a/x", one, 2), has("a/x", two, 1), has("a/x", one, 2)}},
+		"two for one observation":                         {moments: [][]moment{has("a/x", one, 2), has("a/x", two, 1), has("a/x", one, 2)}},
 		"a leak":                                          {moments: [][]moment{has("a/x", one, 2), has("a/x", none, 4)}, leaked: true},
 		"a leak that is freed":                            {moments: [][]moment{has("a/x", one, 2), has("a/x", none, 4), has("", none, 2)}, freed: []time.Duration{4 * time.Second}},
 		"a leak that is taken over":                       {moments: [][]moment{has("a/x", one, 2), has("a/x", none, 4), has("a/x", []string{"ns2"}, 2)}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var a account
+			var a addressState
 			now := time.Unix(0, 0)
 			for _, some := range c.moments {
 				for _, m := range some {
 					now = now.Add(time.Second)
-					a.look(now, time.Time{}, podOf(m.pod), m.holders)
+					a.observe(now, time.Time{}, podOf(m.pod), m.holders)
 				}
 			}
 			equal(t, "wrongly freed", a.wrong, c.wrong)
@@ -56,7 +58,7 @@ func TestARefereeTellsWhatIsWrongFromWhatPasses(t *testing.T) {
 	}
 }
 
-func TestARefereeLetsARestoreTakeEntriesBackAndNothingElse(t *testing.T) {
+func TestTheOracleLetsARestoreTakeEntriesBackAndNothingElse(t *testing.T) {
 	t.Parallel()
 	one, two := []string{"ns1"}, []string{"ns1", "ns2"}
 	for name, c := range map[string]struct {
@@ -71,13 +73,13 @@ func TestARefereeLetsARestoreTakeEntriesBackAndNothingElse(t *testing.T) {
 		"and then is somebody else's once more": {after: []moment{{"a/x", one}, {"a/y", one}, {"a/y", one}}, wrong: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var a account
+			var a addressState
 			now := time.Unix(0, 0)
-			a.look(now, time.Time{}, "a/x", one)
+			a.observe(now, time.Time{}, "a/x", one)
 			a.restored()
 			for _, m := range c.after {
 				now = now.Add(delTakes)
-				a.look(now, time.Time{}, podOf(m.pod), m.holders)
+				a.observe(now, time.Time{}, podOf(m.pod), m.holders)
 			}
 			equal(t, "wrongly freed", a.wrong, c.wrong)
 			equal(t, "on the wire twice", a.duplicate, c.duplicate)

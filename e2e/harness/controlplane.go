@@ -1,0 +1,247 @@
+package harness
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+// readyTimeout is for a machine on which several clusters start at once; one
+// alone takes some three seconds.
+const readyTimeout = 4 * time.Minute
+
+// A ControlPlane is an etcd and a kube-apiserver with the custom resources of
+// whereabouts, of network attachments and of this project. There is no kubelet,
+// scheduler or controller manager: those are in a Cluster.
+type ControlPlane struct {
+	run         *run
+	bin         string // the built parts
+	address     net.IP
+	port        int
+	credentials *credentials
+	config      *rest.Config
+	client      kubernetes.Interface
+	dynamic     dynamic.Interface
+	apiFlags    []string
+	full        bool // it belongs to a Cluster
+
+	mu        sync.Mutex // for what a fault test stops and starts
+	etcd, api *process
+}
+
+// StartControlPlane starts a control plane that lasts for the test. The flags are added to
+// those of kube-apiserver (such as --audit-log-path).
+func StartControlPlane(t testing.TB, apiFlags ...string) *ControlPlane {
+	t.Helper()
+	c, err := NewControlPlane(t.Context(), apiFlags...)
+	if c != nil {
+		t.Cleanup(func() {
+			if t.Failed() {
+				c.logTails(t)
+			}
+			if err := c.Close(); err != nil {
+				t.Errorf("removing what the cluster left: %v", err)
+			}
+		})
+	}
+	if err != nil {
+		t.Fatalf("starting the control plane: %v", err)
+	}
+	return c
+}
+
+// NewControlPlane is StartControlPlane for what is no test. On an error it returns what there is, if
+// anything, for Close.
+func NewControlPlane(ctx context.Context, apiFlags ...string) (*ControlPlane, error) {
+	c, err := newControlPlane(loopbackAddress(), 6443, append([]string{
+		"--service-cluster-ip-range=10.96.0.0/16",
+		// These two wait for controllers that do not run here: one for the
+		// namespace's ServiceAccount, one for a new node's taint to be removed.
+		"--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
+	}, apiFlags...))
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	return c, c.start(ctx)
+}
+
+// newControlPlane builds the parts and takes a place on the machine. Nothing runs yet.
+func newControlPlane(address net.IP, port int, apiFlags []string) (*ControlPlane, error) {
+	if why := Unsupported(); why != "" {
+		return nil, errors.New(why)
+	}
+	bin, err := build(core)
+	if err != nil {
+		return nil, err
+	}
+	run, err := newRun()
+	return &ControlPlane{run: run, bin: bin, address: address, port: port, apiFlags: apiFlags}, err
+}
+
+// Close ends everything and removes what there is on the machine.
+func (c *ControlPlane) Close() error {
+	c.StopAPI()
+	c.StopEtcd()
+	return c.run.close()
+}
+
+func (c *ControlPlane) start(ctx context.Context) (err error) {
+	if c.credentials, err = newCredentials(c.run.dir, c.address); err != nil {
+		return err
+	}
+	if err := c.credentials.writeKubeconfig(c.Kubeconfig(), c.server(), c.credentials.adminToken); err != nil {
+		return err
+	}
+	c.config = &rest.Config{
+		Host:            c.server(),
+		BearerToken:     c.credentials.adminToken,
+		TLSClientConfig: rest.TLSClientConfig{CAData: c.credentials.certPEM},
+		QPS:             -1, // the server's own limits are enough
+	}
+	if c.client, err = kubernetes.NewForConfig(c.config); err != nil {
+		return err
+	}
+	if c.dynamic, err = dynamic.NewForConfig(c.config); err != nil {
+		return err
+	}
+	if err := c.StartEtcd(); err != nil {
+		return err
+	}
+	if err := c.StartAPI(ctx); err != nil {
+		return err
+	}
+	if err := c.installLeases(ctx); err != nil {
+		return err
+	}
+	return c.installCRDs(ctx)
+}
+
+// StartEtcd starts etcd, on the data that it had if it ran before. An API server
+// that runs finds it by itself: WaitReady waits for that.
+func (c *ControlPlane) StartEtcd() (err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	client, peer := c.url("http", 2379), c.url("http", 2380)
+	c.etcd, err = startProcess(c.kubeparts(), c.run.dir, "etcd",
+		"--data-dir="+c.EtcdData(), "--unsafe-no-fsync", "--log-level=warn",
+		"--listen-client-urls="+client, "--advertise-client-urls="+client,
+		"--listen-peer-urls="+peer, "--initial-advertise-peer-urls="+peer, "--initial-cluster=default="+peer)
+	return err
+}
+
+// StartAPI starts the API server, at the address it had if it ran before, and
+// waits until it is ready.
+func (c *ControlPlane) StartAPI(ctx context.Context) (err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	flags := []string{
+		"--etcd-servers=" + c.url("http", 2379),
+		"--bind-address=" + c.address.String(), "--advertise-address=" + c.address.String(), fmt.Sprint("--secure-port=", c.port),
+		"--tls-cert-file=" + c.credentials.cert, "--tls-private-key-file=" + c.credentials.key,
+		"--token-auth-file=" + c.credentials.tokens, "--authorization-mode=RBAC",
+		"--service-account-key-file=" + c.credentials.key, "--service-account-signing-key-file=" + c.credentials.key,
+		"--service-account-issuer=https://kubernetes.default.svc",
+		"--endpoint-reconciler-type=none", "--allow-privileged=true", "--profiling=false",
+	}
+	if c.api, err = startProcess(c.kubeparts(), c.run.dir, "kube-apiserver", append(flags, c.apiFlags...)...); err != nil {
+		return err
+	}
+	return c.waitReady(ctx, c.api)
+}
+
+// WaitReady waits until the API server is ready, which it is when etcd answers it.
+func (c *ControlPlane) WaitReady(ctx context.Context) error {
+	c.mu.Lock()
+	api := c.api
+	c.mu.Unlock()
+	return c.waitReady(ctx, api)
+}
+
+func (c *ControlPlane) waitReady(ctx context.Context, api *process) error {
+	var last error
+	err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, readyTimeout, true, func(ctx context.Context) (bool, error) {
+		if err := api.ended(); err != nil {
+			return false, err
+		}
+		_, last = c.client.Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(ctx)
+		return last == nil, nil
+	})
+	if err != nil {
+		return fmt.Errorf("kube-apiserver at %s did not get ready: %w (last answer: %v); its log ends with:\n%s", c.server(), err, last, tail(api.log))
+	}
+	return nil
+}
+
+// StopAPI ends the API server as a crash would.
+func (c *ControlPlane) StopAPI() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.api.kill()
+}
+
+// StopEtcd ends etcd as a crash would. The API server lives on and fails.
+func (c *ControlPlane) StopEtcd() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.etcd.kill()
+}
+
+// EtcdData is the folder of etcd's data. A copy made while etcd and the API
+// server are stopped is a backup, and putting it back is a plain restore: the
+// resource versions run backwards.
+func (c *ControlPlane) EtcdData() string { return filepath.Join(c.run.dir, "etcd-data") }
+
+// EtcdServer is where etcd answers.
+func (c *ControlPlane) EtcdServer() string { return c.url("http", 2379) }
+
+// Dir is the cluster's own folder, which goes with it.
+func (c *ControlPlane) Dir() string { return c.run.dir }
+
+// Kubeconfig is the path of the admin's kubeconfig.
+func (c *ControlPlane) Kubeconfig() string { return filepath.Join(c.run.dir, "kubeconfig") }
+
+// Config is the admin's configuration, without a client-side rate limit.
+func (c *ControlPlane) Config() *rest.Config { return rest.CopyConfig(c.config) }
+
+// Client is the admin's client.
+func (c *ControlPlane) Client() kubernetes.Interface { return c.client }
+
+// Dynamic is the admin's client for custom resources.
+func (c *ControlPlane) Dynamic() dynamic.Interface { return c.dynamic }
+
+func (c *ControlPlane) kubeparts() string { return filepath.Join(c.bin, "kubeparts") }
+func (c *ControlPlane) server() string    { return c.url("https", c.port) }
+
+func (c *ControlPlane) url(scheme string, port int) string {
+	return fmt.Sprintf("%s://%s:%d", scheme, c.address, port)
+}
+
+func (c *ControlPlane) logTails(t testing.TB) {
+	servers, _ := filepath.Glob(filepath.Join(c.run.dir, "*.log"))
+	plugins, _ := filepath.Glob(filepath.Join(c.run.dir, "*", "*.log"))
+	for _, path := range append(servers, plugins...) {
+		t.Logf("%s ends with:\n%s", path, tail(path))
+	}
+}
+
+// loopbackAddress picks a random address of 127/8, all of which Linux answers on.
+// With an address of its own a cluster uses the usual ports, and nobody takes one
+// while a fault test has its owner stopped.
+func loopbackAddress() net.IP {
+	b := make([]byte, 3)
+	rand.Read(b)
+	return net.IPv4(127, 16+b[0]%224, b[1], 1+b[2]%254).To4()
+}
