@@ -98,7 +98,7 @@ func TestANodeWithoutAnAgentIsInspectedByHand(t *testing.T) {
 	s.product(t, "check").expect(t, "10.1.0.0-24 10.1.0.2", "Stale PodGone")
 	out := n.byHand(t, "run", "--confirm-after", "0")
 	out.exits(t, 0)
-	out.expect(t, "10.1.0.0-24 10.1.0.1", "InUse SandboxReady", "10.1.0.0-24 10.1.0.2", "Held PhantomPod", "10.1.0.0-24 10.1.0.4", "Held NodeUnheard")
+	out.expect(t, "10.1.0.0-24 10.1.0.1", "InUse SandboxReady", "10.1.0.0-24 10.1.0.2", "Held PhantomPod", "10.1.0.0-24 10.1.0.4", "Held NoFreshReport")
 	s.lost(t, before, "10.1.0.0-24 3", "reservation 10.1.0.3")
 
 	out = n.byHand(t, "check", "--node", "worker-3")

@@ -140,13 +140,13 @@ func TestAnAgentThatIsNotHeardReleasesNothing(t *testing.T) {
 		t.Helper()
 		eventuallyWithin(t, 2*time.Minute, "the report to go stale: "+what, func() bool {
 			out := s.product(t, "check")
-			return out.verdicts()["10.1.0.0-24 10.1.0.2"] == "Held NodeUnheard"
+			return out.verdicts()["10.1.0.0-24 10.1.0.2"] == "Held NoFreshReport"
 		})
 		out := s.run(t)
 		out.exits(t, 0)
 		equal(t, what+": released", places(out.Released), "")
-		if len(out.found("SilentNode")) != 1 {
-			t.Errorf("%s: no SilentNode is found", what)
+		if len(out.found("NoFreshReport")) != 1 {
+			t.Errorf("%s: no NoFreshReport is found", what)
 		}
 		s.lost(t, before)
 	}

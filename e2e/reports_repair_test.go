@@ -96,7 +96,7 @@ func TestTheReportDecidesOverTheAddressOfAPod(t *testing.T) {
 			if len(found) != 1 || found[0].IP != phantom.ips[0] || found[0].Node != "worker-1" || found[0].Pool != "kube-system/10.1.0.0-24" {
 				t.Errorf("the phantoms are %+v", found)
 			}
-			equal(t, "silent nodes", len(out.found("SilentNode")), 0)
+			equal(t, "silent nodes", len(out.found("NoFreshReport")), 0)
 		})
 	}
 	one.change(func() { one.skew = 0 })

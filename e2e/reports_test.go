@@ -29,9 +29,9 @@ func TestWithoutAFreshReportNothingIsConcluded(t *testing.T) {
 		before := s.contents(t)
 		out := s.run(t)
 		out.exits(t, 0)
-		out.expect(t, at(gone), "Held NodeUnheard")
-		equal(t, "state", out.Allocations[0].Sandbox, "Unheard")
-		if found := out.found("SilentNode"); len(found) != 1 || found[0].Node != "worker-1" {
+		out.expect(t, at(gone), "Held NoFreshReport")
+		equal(t, "state", out.Allocations[0].Sandbox, "NoFreshReport")
+		if found := out.found("NoFreshReport"); len(found) != 1 || found[0].Node != "worker-1" {
 			t.Errorf("the silent nodes are %+v", found)
 		}
 		s.lost(t, before)
@@ -47,7 +47,7 @@ func TestWithoutAFreshReportNothingIsConcluded(t *testing.T) {
 		one.writeReport(t, gone.gone())
 		check(t, s.Client().CoordinationV1().Leases(harness.LeaseNamespace).Delete(t.Context(), "worker-1", metav1.DeleteOptions{}))
 		before := s.contents(t)
-		s.run(t).expect(t, at(gone), "Held NodeUnheard")
+		s.run(t).expect(t, at(gone), "Held NoFreshReport")
 		s.lost(t, before)
 	})
 
@@ -59,10 +59,10 @@ func TestWithoutAFreshReportNothingIsConcluded(t *testing.T) {
 		before := s.contents(t)
 		out := s.run(t)
 		// worker-1 knows what was its own, so only that of worker-2 is held.
-		out.expect(t, at(running), "InUse SandboxReady", at(gone), "Stale PodGone proven", at(absent), "Held NodeUnheard")
+		out.expect(t, at(running), "InUse SandboxReady", at(gone), "Stale PodGone proven", at(absent), "Held NoFreshReport")
 		contains(t, "what is said", out.message(at(absent)), "worker-2")
 		s.lost(t, before, stored(gone)...)
-		if found := out.found("SilentNode"); len(found) != 1 || found[0].Node != "worker-2" {
+		if found := out.found("NoFreshReport"); len(found) != 1 || found[0].Node != "worker-2" {
 			t.Errorf("the silent nodes are %+v", found)
 		}
 
@@ -81,7 +81,7 @@ func TestWithoutAFreshReportNothingIsConcluded(t *testing.T) {
 		failed := s.up(t, "worker-2", "failed", blue).phase(t, corev1.PodFailed)
 		before := s.contents(t)
 		out := s.run(t)
-		out.expect(t, at(done), "Stale PodFinished", at(failed), "Held NodeUnheard")
+		out.expect(t, at(done), "Stale PodFinished", at(failed), "Held NoFreshReport")
 		s.lost(t, before, stored(done)...)
 	})
 }

@@ -126,7 +126,7 @@ func TestAfterARestoreARepairKeepsThePhantomsAddressFromTheNextPod(t *testing.T)
 	s.lost(t, before)
 	out := s.run(t)
 	out.exits(t, 0)
-	out.expect(t, "10.2.0.0-24 10.2.0.1", "Held NodeUnheard", "10.1.0.0-24 10.1.0.1", "InUse AddressOnPod")
+	out.expect(t, "10.2.0.0-24 10.2.0.1", "Held NoFreshReport", "10.1.0.0-24 10.1.0.1", "InUse AddressOnPod")
 	s.lost(t, before)
 
 	check(t, one.Thaw())

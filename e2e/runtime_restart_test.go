@@ -178,11 +178,11 @@ func TestWhileContainerdIsDeadItsNodeIsUnheard(t *testing.T) {
 				out.expect(t, of(i, why)...)
 			}
 			s.lost(t, before)
-			if silent := out.found("SilentNode"); len(silent) != 1 || silent[0].Node != "worker-1" {
+			if silent := out.found("NoFreshReport"); len(silent) != 1 || silent[0].Node != "worker-1" {
 				t.Errorf("the silent nodes are %+v", silent)
 			}
 		}
-		unheard("Held NodeUnheard")
+		unheard("Held NoFreshReport")
 		check(t, s.nodes["worker-1"].SetReady(t.Context(), false))
 		unheard("Held NodeUnreachable")
 		check(t, s.nodes["worker-1"].SetReady(t.Context(), true))
@@ -197,7 +197,7 @@ func TestWhileContainerdIsDeadItsNodeIsUnheard(t *testing.T) {
 		out.expect(t, of(2, "Held PhantomPod")...)
 		out.expect(t, of(3, "Held Terminating")...)
 		s.lost(t, before, entryAndReservation(4)...)
-		equal(t, "silent nodes", len(out.found("SilentNode")), 0)
+		equal(t, "silent nodes", len(out.found("NoFreshReport")), 0)
 		for ip, want := range map[string]bool{"10.1.0.1": true, "10.1.0.2": true, "10.1.0.3": true, "10.1.0.4": false} {
 			n.answers(t, ip, want)
 		}

@@ -42,7 +42,7 @@ func TestServeWhileACRDComesAndGoes(t *testing.T) {
 	s := newStageWithReports(t, "worker-1")
 	reports, pools, nads := s.crd(t, sandboxReports), s.crd(t, harness.IPPools), s.crd(t, harness.NADs)
 	v := s.serve(t, s.Kubeconfig(), "--confirm-after", "3s")
-	held := `ip_reconcile_allocations{pool="kube-system/10.1.0.0-24",reason="NodeUnheard",verdict="Held"}`
+	held := `ip_reconcile_allocations{pool="kube-system/10.1.0.0-24",reason="NoFreshReport",verdict="Held"}`
 
 	// SandboxReports were seen: that they are not served any more proves nothing.
 	one := s.agent(t, "worker-1")

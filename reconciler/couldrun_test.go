@@ -112,14 +112,14 @@ func TestSeveralNodesThatCouldRunIt(t *testing.T) {
 			}
 		})
 	}
-	t.Run("one unheard node that is not Ready and one that is: NodeUnheard", func(t *testing.T) {
+	t.Run("one unheard node that is not Ready and one that is: NoFreshReport", func(t *testing.T) {
 		expect(t, outcome{judge.Held, judge.NoFreshReportReason, false, judge.NoFreshReport}, usualPool, aNode("worker-1", notReadyFor(time.Hour)), aNode("worker-2"), staleReport("worker-1"))
 	})
 	t.Run("one unheard node that is not Ready and one that is heard: NodeUnreachable", func(t *testing.T) {
 		expect(t, outcome{judge.Held, judge.NodeUnreachable, false, judge.NoFreshReport}, usualPool,
 			aNode("worker-1", notReadyFor(time.Hour)), aNode("worker-2"), staleReport("worker-1"), freshReport("worker-2"))
 	})
-	t.Run("every node is dead, so that none could run it: Unheard", func(t *testing.T) {
+	t.Run("every node is dead, so that none could run it: NoFreshReport", func(t *testing.T) {
 		expect(t, outcome{judge.Held, judge.NoFreshReportReason, false, judge.NoFreshReport}, usualPool, dead("worker-1"), staleReport("worker-1"))
 	})
 	t.Run("no node at all is not unreachable", func(t *testing.T) {

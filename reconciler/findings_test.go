@@ -164,7 +164,7 @@ func TestMissingReservation(t *testing.T) {
 	})
 }
 
-func TestSilentNode(t *testing.T) {
+func TestNoFreshReport(t *testing.T) {
 	expectFindings(t, judge.NoFreshReportFinding, []findingCase{
 		{"a node without a fresh report", 1, []part{usualPool, aNode("worker-1"), staleReport("worker-1")}},
 		{"a node without any report", 1, []part{usualPool, onWorker(), aNode("worker-2")}},

@@ -151,7 +151,7 @@ func TestWhetherThereAreAgents(t *testing.T) {
 		{"reports that could not be read, and no nodes known", judge.NoFreshReport, []part{unreadable}},
 		{"reports of other nodes only", judge.NoFreshReport, []part{worker, aNode("worker-2"), freshReport("worker-2")}},
 	})
-	t.Run("agents are required and none reports: Unheard", func(t *testing.T) {
+	t.Run("agents are required and none reports: NoFreshReport", func(t *testing.T) {
 		if got := stateIn(t, judge.Policy{AgentsRequired: true}, worker); got != judge.NoFreshReport {
 			t.Errorf("got %s", got)
 		}

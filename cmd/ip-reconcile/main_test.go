@@ -70,13 +70,13 @@ func TestTheSampleShowsEveryVerdictAndEveryFinding(t *testing.T) {
 	}
 	for _, want := range strings.Fields(`Malformed UnknownField PhantomPod TerminalButRunning Terminating StuckTerminating
 		SandboxReady PodReplaced PodPending AddressOnPod Attached SandboxNotReady NodeDead NodeMissing PodFinished
-		NodeUnreachable NodeUnheard SandboxReplaced NetworkStatusMissing AddressNotOnPod SandboxStopped PodGone
+		NodeUnreachable NoFreshReport SandboxReplaced NetworkStatusMissing AddressNotOnPod SandboxStopped PodGone
 		ClaimedByOther Recent`) {
 		if !seen[want] {
 			t.Errorf("the sample shows no %s", want)
 		}
 	}
-	for _, want := range strings.Fields("Phantom Conflict Unrecorded Misrecorded MissingReservation SilentNode Malformed") {
+	for _, want := range strings.Fields("Phantom Conflict Unrecorded Misrecorded MissingReservation NoFreshReport Malformed") {
 		if !seen["finding "+want] {
 			t.Errorf("the sample shows no finding %s", want)
 		}

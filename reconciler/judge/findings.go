@@ -22,7 +22,7 @@ const (
 	Unrecorded           Kind = "Unrecorded"
 	Misrecorded          Kind = "Misrecorded"
 	MissingReservation   Kind = "MissingReservation"
-	NoFreshReportFinding Kind = "SilentNode"
+	NoFreshReportFinding Kind = "NoFreshReport"
 	MalformedFinding     Kind = "Malformed"
 )
 

@@ -9,10 +9,9 @@ import (
 type NodeState string
 
 const (
-	NodeFresh    NodeState = "Fresh"    // its report may be relied upon
-	NodeStale    NodeState = "Stale"    // it has a report that is not renewed now
-	NodeNoReport NodeState = "NoReport" // it has none
-	NodeLost     NodeState = "Dead"     // it is proven dead, or its Node object is gone
+	NodeFresh         NodeState = "Fresh"         // its report may be relied upon
+	NodeNoFreshReport NodeState = "NoFreshReport" // it has no report, or one that is not renewed now
+	NodeLost          NodeState = "Dead"          // it is proven dead, or its Node object is gone
 )
 
 // nodeStates are the nodes that should have an agent, and those that have a
@@ -23,7 +22,7 @@ func (x *Index) nodeStates() map[string]NodeState {
 		return states
 	}
 	for _, n := range x.agentNodes {
-		states[n] = NodeNoReport
+		states[n] = NodeNoFreshReport
 	}
 	for n, r := range x.byNode {
 		switch {
@@ -32,7 +31,7 @@ func (x *Index) nodeStates() map[string]NodeState {
 		case x.dead(n), x.missing(n):
 			states[n] = NodeLost
 		default:
-			states[n] = NodeStale
+			states[n] = NodeNoFreshReport
 		}
 	}
 	return states

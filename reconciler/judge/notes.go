@@ -34,7 +34,7 @@ func (j *Judgement) agentlessNote() string {
 	leftOutBy := map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(j.Nodes)) {
 		n := j.Observation.Nodes[name]
-		if n == nil || j.Nodes[name] != NodeNoReport {
+		if n == nil || j.Nodes[name] != NodeNoFreshReport || j.x.byNode[name] != nil {
 			continue
 		}
 		if by := agentless(n); by != "" {

@@ -31,14 +31,14 @@ const (
 	NodeMissing
 	// Absent: no report has it, and every node that could run it has a fresh one.
 	Absent
-	// Unheard: reports are in use, and a node that could run it has no fresh one.
+	// NoFreshReport: reports are in use, and a node that could run it has no fresh one.
 	NoFreshReport
 	// NoSource: there are no agents.
 	NoSource
 )
 
 func (s Sandbox) String() string {
-	return [...]string{"Ready", "NotReady", "Stopped", "Attached", "Gone", "NodeDead", "NodeMissing", "Absent", "Unheard", "NoSource"}[s]
+	return [...]string{"Ready", "NotReady", "Stopped", "Attached", "Gone", "NodeDead", "NodeMissing", "Absent", "NoFreshReport", "NoSource"}[s]
 }
 
 // candidate is what is judged: an allocation, or a reservation that stands alone.

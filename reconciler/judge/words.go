@@ -71,7 +71,7 @@ const (
 func reasonNames() []string {
 	return []string{"", "Malformed", "UnknownField", "PhantomPod", "TerminalButRunning", "Terminating", "StuckTerminating",
 		"SandboxReady", "PodReplaced", "PodPending", "AddressOnPod", "Attached", "SandboxNotReady", "NodeDead", "NodeMissing",
-		"PodFinished", "NodeUnreachable", "NodeUnheard", "SandboxReplaced", "NetworkStatusMissing", "AddressNotOnPod",
+		"PodFinished", "NodeUnreachable", "NoFreshReport", "SandboxReplaced", "NetworkStatusMissing", "AddressNotOnPod",
 		"SandboxStopped", "PodGone", "ClaimedByOther", "Recent", "NoRule"}
 }
 

@@ -131,7 +131,7 @@ func (g *Guard) pass(nodes map[string]judge.NodeState, restored string) {
 }
 
 func TestAFenceForARestoreStandsUntilNothingRemains(t *testing.T) {
-	fresh, stale := map[string]judge.NodeState{"worker-1": judge.NodeFresh}, map[string]judge.NodeState{"worker-1": judge.NodeStale}
+	fresh, stale := map[string]judge.NodeState{"worker-1": judge.NodeFresh}, map[string]judge.NodeState{"worker-1": judge.NodeNoFreshReport}
 	t.Run("nothing remains", func(t *testing.T) {
 		w := aCluster()
 		guarded(t, w, func(t *testing.T, g *Guard) {
@@ -167,7 +167,7 @@ func TestAFenceForARestoreIsLoweredWhenItsTimeIsUp(t *testing.T) {
 		guarded(t, w, func(t *testing.T, g *Guard) {
 			w.restore()
 			for range 88 {
-				g.pass(map[string]judge.NodeState{"worker-1": judge.NodeStale}, "")
+				g.pass(map[string]judge.NodeState{"worker-1": judge.NodeNoFreshReport}, "")
 				w.is(func() {}, time.Second)
 			}
 			w.stands(t, true)
@@ -211,7 +211,7 @@ func TestWhatATimedOutFenceHasLeftIsToldByTheReplicaThatLeads(t *testing.T) {
 				}
 				w.restore()
 				if leads {
-					g.pass(map[string]judge.NodeState{"worker-1": judge.NodeStale}, "")
+					g.pass(map[string]judge.NodeState{"worker-1": judge.NodeNoFreshReport}, "")
 				}
 				w.is(func() {}, 91*time.Second)
 				g.outcomes(t, map[string]float64{outcomeTimedOut: 1})

@@ -138,7 +138,7 @@ func (m *Metrics) update(out *reconciler.Result) {
 			judge.Phantom: 0, judge.Conflict: 0, judge.Unrecorded: 0, judge.Misrecorded: 0,
 			judge.MissingReservation: 0, judge.NoFreshReportFinding: 0, judge.MalformedFinding: 0,
 		},
-		nodes: map[judge.NodeState]int{judge.NodeFresh: 0, judge.NodeStale: 0, judge.NodeNoReport: 0, judge.NodeLost: 0},
+		nodes: map[judge.NodeState]int{judge.NodeFresh: 0, judge.NodeNoFreshReport: 0, judge.NodeLost: 0},
 	}
 	released := map[judge.ID]bool{}
 	for _, it := range out.Released {
