@@ -123,7 +123,7 @@ subjects:
 {{- fail "image.repository: must name the image, which is yours to build and to push (docker build -f deploy/Dockerfile): nobody publishes one. Set image.repository=example.com/ip-reconcile" }}
 {{- end }}
 {{- if and .Values.agent.enabled .Values.agent.admissionPolicy (semverCompare "<1.30.0-0" .Capabilities.KubeVersion.Version) }}
-{{- fail (printf "agent.admissionPolicy: it needs Kubernetes 1.30 or newer, this is %s. Without it whoever is root on one node can write what another is said to run, and have addresses freed that are in use there: set agent.admissionPolicy=false to go without it all the same, or agent.enabled=false to go without agents" .Capabilities.KubeVersion.Version) }}
+{{- fail (printf "agent.admissionPolicy: it needs Kubernetes 1.30 or newer, this is %s. Without it whoever is root on one node can write another node's report, and have addresses freed that are in use there: set agent.admissionPolicy=false to go without it all the same, or agent.enabled=false to go without agents" .Capabilities.KubeVersion.Version) }}
 {{- end }}
 {{- if and .Values.agent.podMonitor.enabled (not .Values.agent.metrics.expose) (not .Values.agent.metrics.secure) }}
 {{- fail "agent.podMonitor.enabled: the agents' metrics are for the node itself only; set agent.metrics.secure=true, or agent.metrics.expose=true" }}
