@@ -1,7 +1,7 @@
 # What there is to do: 'make help'.
 
 GO           ?= go
-STATICCHECK  := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+GOLANGCI_LINT := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.8.0
 GOTESTSUM    := gotest.tools/gotestsum@v1.13.0
 CONTROLLER_GEN := sigs.k8s.io/controller-tools/cmd/controller-gen@v0.23.0
 SAMPLE       := samples/cluster
@@ -75,12 +75,12 @@ cluster-down: ## End the cluster of 'make cluster', and remove what killed ones 
 	@cd e2e && $(GO) run ./cmd/cluster down ../bin/cluster
 
 .PHONY: lint
-lint: ## Run gofmt, go vet and staticcheck
+lint: ## Run gofmt, go vet and golangci-lint, with each tier's build tags
 	@test -z "$$(gofmt -l . | tee /dev/stderr)"
 	$(GO) vet ./...
 	cd e2e && $(GO) vet ./... && $(GO) vet -tags $(E2E_TAGS) ./...
-	$(GO) run $(STATICCHECK) ./...
-	cd e2e && printf 'fast:\nslow: -tags=slow\ncluster: -tags=cluster\n' | $(GO) run $(STATICCHECK) -matrix ./...
+	$(GO) run $(GOLANGCI_LINT) run ./...
+	@cd e2e && for tags in fast slow cluster; do echo "golangci-lint in e2e, $$tags"; $(GO) run $(GOLANGCI_LINT) run --config ../.golangci.yaml --build-tags $$tags ./... || exit 1; done
 
 .PHONY: generate
 generate: ## Generate the SandboxReport CRD and deepcopy code from api/v1alpha1, and docs/verdicts.md from the verdict table

@@ -20,7 +20,7 @@ import (
 // stays would be news to each reconciler that starts.
 const restoreNoteFor = 24 * time.Hour
 
-// RestoreError: an answer showed that etcd was restored since this agent wrote
+// RestoreError says that an answer showed that etcd was restored since this agent wrote
 // last. What it had written may be lost, and must be rewritten.
 type RestoreError struct{ Sign string }
 

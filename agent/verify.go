@@ -14,7 +14,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 )
 
-// DroppedError: the API server stored a report without some of its fields. Its hash can
+// DroppedError says that the API server stored a report without some of its fields. Its hash can
 // match no Lease, and nobody may rely upon what is left.
 type DroppedError struct {
 	Node   string

@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"context"
-	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -72,7 +71,7 @@ func (n *fakeNode) inProcess(t testing.TB, s *stage, clock func() time.Time) {
 				return nodeagent.Identity{}, nil
 			},
 			Inspector: &nodeagent.NodeInspector{Runtime: runtime, Caches: cnicache.New(cnicache.Folders{Results: n.results, Multus: n.multus}, 0), NetNSDirs: []string{n.netns}, Now: clock},
-			Health:    nodeagent.NewHealth(slog.New(slog.NewTextHandler(io.Discard, nil)), prometheus.NewRegistry()),
+			Health:    nodeagent.NewHealth(slog.New(slog.DiscardHandler), prometheus.NewRegistry()),
 		}).Run(ctx)
 	}()
 	t.Cleanup(func() { stop(); <-done; runtime.Close() })

@@ -50,6 +50,7 @@ func as[T any](t testing.TB, o *unstructured.Unstructured) *T {
 	t.Helper()
 	if o == nil {
 		t.Fatalf("there is no %T", *new(T))
+		return nil
 	}
 	typed := new(T)
 	check(t, runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(o.Object, typed, true))

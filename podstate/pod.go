@@ -109,11 +109,11 @@ func phase(o *corev1.Pod) Phase {
 
 func stopped(o *corev1.Pod) (bool, time.Time) {
 	var last time.Time
-	all, any := true, false
+	all, some := true, false
 	statuses := [...][]corev1.ContainerStatus{o.Status.InitContainerStatuses, o.Status.ContainerStatuses, o.Status.EphemeralContainerStatuses}
 	for _, list := range statuses {
 		for i := range list {
-			any = true
+			some = true
 			if t := list[i].State.Terminated; t == nil {
 				all = false
 			} else if t.FinishedAt.After(last) {
@@ -140,7 +140,7 @@ func stopped(o *corev1.Pod) (bool, time.Time) {
 			all = false
 		}
 	}
-	return all && any, last
+	return all && some, last
 }
 
 // Has reports whether a sandbox with this UID is the pod's; no UID is nobody's.

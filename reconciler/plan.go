@@ -13,7 +13,7 @@ type Options struct {
 	judge.Policy
 	// ConfirmAfter is how long an unconfirmed verdict must have held.
 	ConfirmAfter time.Duration
-	// Settled: what is observed cannot change, so that nothing is waited for.
+	// StaticSource: what is observed cannot change, so that nothing is waited for.
 	StaticSource bool
 	// AllowMassRelease switches the breaker off.
 	AllowMassRelease bool

@@ -228,7 +228,7 @@ func (s *simulator) Hold(ctx context.Context, namespace string, leases []string,
 	defer cancel()
 	err := work(ctx, held)
 	if err != nil && time.Since(began) >= 5*time.Second {
-		return fmt.Errorf("%w: %v", reconciler.ErrHoldSpent, err)
+		return fmt.Errorf("%w: %v", reconciler.ErrHoldSpent, err) //nolint:errorlint // its cause decides nothing
 	}
 	return err
 }
@@ -247,7 +247,7 @@ func (s *simulator) PatchPool(ctx context.Context, p *ippool.Pool, patch []byte)
 	before := len(entriesOf(s.pools[p.Name]))
 	next, err := ippool.ApplyPatch(s.pools[p.Name], patch)
 	if err != nil {
-		return "", fmt.Errorf("%w: %v", reconciler.ErrConflict, err)
+		return "", fmt.Errorf("%w: %v", reconciler.ErrConflict, err) //nolint:errorlint // its cause decides nothing
 	}
 	s.store(s.pools, next)
 	if len(s.holds) > 0 {
@@ -359,7 +359,7 @@ func (s *simulator) stored() map[string]bool {
 // reconciler makes one on the simulator. Pauses are not spread, so that tests
 // can tell times.
 func (s *simulator) reconciler(t testing.TB) *reconciler.Reconciler {
-	var log slog.Handler = slog.DiscardHandler
+	log := slog.DiscardHandler
 	if t != nil {
 		log = slog.NewTextHandler(t.Output(), nil)
 	}

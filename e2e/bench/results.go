@@ -91,7 +91,11 @@ func middle(all []float64) float64 {
 	return (all[(len(all)-1)/2] + all[len(all)/2]) / 2
 }
 
-// Seconds, CPU and MiB are the figures of a run.
+// Seconds is how long a run took.
 func Seconds(u *used.Used) float64 { return u.Seconds }
-func CPU(u *used.Used) float64     { return u.CPU }
-func MiB(u *used.Used) float64     { return u.MiB }
+
+// CPU is the processor time of a run, in seconds.
+func CPU(u *used.Used) float64 { return u.CPU }
+
+// MiB is the most memory that a run had.
+func MiB(u *used.Used) float64 { return u.MiB }

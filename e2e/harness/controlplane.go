@@ -180,7 +180,7 @@ func (c *ControlPlane) waitReady(ctx context.Context, api *process) error {
 		return last == nil, nil
 	})
 	if err != nil {
-		return fmt.Errorf("kube-apiserver at %s did not get ready: %w (last answer: %v); its log ends with:\n%s", c.server(), err, last, tail(api.log))
+		return fmt.Errorf("kube-apiserver at %s did not get ready: %w (last answer: %v); its log ends with:\n%s", c.server(), err, last, tail(api.log)) //nolint:errorlint // nil where nothing answered
 	}
 	return nil
 }

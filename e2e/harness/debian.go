@@ -56,7 +56,7 @@ func seccompEnv(dir string) ([]string, error) {
 	}
 	found, err := filepath.Glob(filepath.Join(dir, "usr/lib/*/pkgconfig"))
 	if err != nil || len(found) == 0 {
-		return nil, fmt.Errorf("libseccomp-dev has no pkgconfig folder: %v", err)
+		return nil, fmt.Errorf("libseccomp-dev has no pkgconfig folder: %w", err)
 	}
 	return append(env, "PKG_CONFIG_SYSROOT_DIR="+dir, "PKG_CONFIG_PATH="+found[0]), nil
 }

@@ -193,7 +193,7 @@ func (r *Runtime) Start(ctx context.Context) error {
 		return last == nil, nil
 	})
 	if err != nil {
-		return fmt.Errorf("%s does not answer: %w (last answer: %v); its log ends with:\n%s", r.flavour.Name, err, last, tail(p.log))
+		return fmt.Errorf("%s does not answer: %w (last answer: %v); its log ends with:\n%s", r.flavour.Name, err, last, tail(p.log)) //nolint:errorlint // nil where nothing answered
 	}
 	for _, archive := range archives {
 		if err := r.loadImage(ctx, archive); err != nil {

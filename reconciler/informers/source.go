@@ -209,7 +209,7 @@ func (s *Source) start(ctx context.Context, session *cacheSession) (ended <-chan
 	waiting, cancel := context.WithTimeout(ctx, syncTimeout)
 	defer cancel()
 	if !toolscache.WaitForCacheSync(waiting.Done(), synced...) {
-		return nil, fmt.Errorf("the caches did not list everything within %s (%v)", syncTimeout, session.watches.status(session.kinds))
+		return nil, errors.Join(fmt.Errorf("the caches did not list everything within %s", syncTimeout), session.watches.status(session.kinds))
 	}
 	return done, nil
 }

@@ -20,7 +20,7 @@ func status(code int) answers {
 }
 
 // asks makes a request of the caches.
-func (s *watchTracker) asks(ctx context.Context, t *testing.T, query string, a answers) *http.Response {
+func asks(ctx context.Context, t *testing.T, s *watchTracker, query string, a answers) *http.Response {
 	t.Helper()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://api/api/v1/pods"+query, nil)
 	if err != nil {
@@ -43,7 +43,7 @@ func TestAWatchIsOpenUntilItsStreamEnds(t *testing.T) {
 		if s.status(podsAlone) == nil {
 			t.Error("one that was never opened is open")
 		}
-		resp := s.asks(t.Context(), t, "?watch=true", status(http.StatusOK))
+		resp := asks(t.Context(), t, s, "?watch=true", status(http.StatusOK))
 		if err := s.status(podsAlone); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -51,7 +51,7 @@ func TestAWatchIsOpenUntilItsStreamEnds(t *testing.T) {
 		if s.status(podsAlone) == nil {
 			t.Errorf("one that was ended %s is open", name)
 		}
-		again := s.asks(t.Context(), t, "?watch=1", status(http.StatusOK))
+		again := asks(t.Context(), t, s, "?watch=1", status(http.StatusOK))
 		if err := s.status(podsAlone); err != nil {
 			t.Errorf("%s, and opened again: %v", name, err)
 		}
@@ -82,7 +82,7 @@ func TestWhatCountsAsAFailure(t *testing.T) {
 	} {
 		for _, query := range []string{"", "?watch=true"} {
 			s := newWatchTracker(func() {})
-			s.asks(tt.ctx, t, query, tt.answers)
+			asks(tt.ctx, t, s, query, tt.answers)
 			faults, _ := s.counts()
 			equal(t, name+query, faults, tt.want)
 		}

@@ -17,7 +17,7 @@ type conditionSet struct {
 	malformed, unknownField, recent                                    *condition
 	its, notIts, noneOfIts                                             *condition
 	overdue, onPod, noStatus, stopped, stoppedWithoutReport, elsewhere *condition
-	unreachable, timedOut                                              *condition
+	unreachable, timedOut, nodeNotReady, nodeTimedOut                  *condition
 	claimed, claimUnread                                               *condition
 	notSeenWherever, agentNotHeard                                     *condition
 }
@@ -41,6 +41,10 @@ func conditions() conditionSet {
 
 		unreachable: is("every node that is asked and has no fresh report is not Ready", func(e *Evidence) bool { return e.Unreachable }),
 		timedOut:    is("every node that is asked and has no fresh report is not Ready for longer than --unreachable-node-timeout", func(e *Evidence) bool { return e.Unreachable && e.UnreachableTimedOut }),
+
+		// Without agents one node that is not Ready is enough.
+		nodeNotReady: is("a node that could run it is not Ready", func(e *Evidence) bool { return e.Unreachable }),
+		nodeTimedOut: is("the nodes that could run it and are not Ready have been so for longer than --unreachable-node-timeout", func(e *Evidence) bool { return e.Unreachable && e.UnreachableTimedOut }),
 
 		// Kubelet's word is taken for the pod that it speaks of only, and for its own node:
 		// the sandbox of an earlier pod of the name may run on, on a node that is not heard.

@@ -60,6 +60,7 @@ type Index struct {
 	byReservation       lookup // numbers of reservations by name; empty before the first amendment
 }
 
+// NewIndex indexes an observation; past is nil where nothing is known of earlier ones.
 func NewIndex(o *Observation, past Past, policy Policy) *Index {
 	x := &Index{
 		hasher: newHasher(), o: o, past: past, now: o.Now, policy: policy, rules: newRules(),

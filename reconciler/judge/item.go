@@ -167,6 +167,7 @@ func (it *Item) Text() string {
 // Node is the node that the verdict is about, "" where there is no single one.
 func (it *Item) Node() string { return it.Evidence().node() }
 
+// Owner is the pod that is recorded.
 func (it *Item) Owner() ippool.PodRef {
 	if it.Allocation != nil {
 		return it.Allocation.Owner

@@ -117,6 +117,7 @@ func (j *Judgement) Summary() Summary {
 // Stale is how many allocations and reservations are stale.
 func (j *Judgement) Stale() int { return len(j.StaleItems()) }
 
+// Row is the item as AllocationRow or ReservationRow, with this message.
 func (it *Item) Row(message string) any {
 	if it.Allocation == nil {
 		return ReservationRow{

@@ -345,7 +345,7 @@ func (f *Fence) heldBy(namespace string, names []string) (h *fencedHold, over co
 }
 
 // holdFenced runs work under the fence: for as long as that is kept, and at once.
-func (c *Cluster) holdFenced(ctx context.Context, h *fencedHold, over context.Context, work func(context.Context, *reconciler.Hold) error) error {
+func (c *Cluster) holdFenced(ctx, over context.Context, h *fencedHold, work func(context.Context, *reconciler.Hold) error) error {
 	held, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(over, cancel)()
@@ -364,7 +364,7 @@ func (c *Cluster) holdFenced(ctx context.Context, h *fencedHold, over context.Co
 	}
 	err := work(context.WithValue(held, holdKey{}, h), &reconciler.Hold{Leases: names, MayWrite: h.mayWrite})
 	if err != nil && held.Err() != nil && ctx.Err() == nil {
-		return fmt.Errorf("%w: %v", reconciler.ErrHoldSpent, err)
+		return fmt.Errorf("%w: %v", reconciler.ErrHoldSpent, err) //nolint:errorlint // its cause decides nothing
 	}
 	return err
 }

@@ -48,7 +48,7 @@ func (c *Cluster) Hold(ctx context.Context, namespace string, names []string, wo
 		return work(ctx, &reconciler.Hold{})
 	}
 	if f, over := c.fence.heldBy(namespace, names); f != nil {
-		return c.holdFenced(ctx, f, over, work)
+		return c.holdFenced(ctx, over, f, work)
 	}
 	h, err := c.take(ctx, namespace, names)
 	if err != nil {
@@ -64,7 +64,7 @@ func (c *Cluster) Hold(ctx context.Context, namespace string, names []string, wo
 	early()
 	end()
 	if err != nil && held.Err() != nil && ctx.Err() == nil {
-		return fmt.Errorf("%w: %v", reconciler.ErrHoldSpent, err)
+		return fmt.Errorf("%w: %v", reconciler.ErrHoldSpent, err) //nolint:errorlint // its cause decides nothing
 	}
 	return err
 }
@@ -75,7 +75,7 @@ func (c *Cluster) take(ctx context.Context, namespace string, names []string) (*
 	ctx, cancel := context.WithTimeout(ctx, waitFor)
 	defer cancel()
 	if err := c.waitUntilFree(ctx, namespace, names); err != nil {
-		return nil, fmt.Errorf("%w: %v", reconciler.ErrLeaseBusy, err)
+		return nil, fmt.Errorf("%w: %v", reconciler.ErrLeaseBusy, err) //nolint:errorlint // its cause decides nothing
 	}
 	for {
 		h := &leases{c: c, namespace: namespace, began: time.Now()}
@@ -89,15 +89,15 @@ func (c *Cluster) take(ctx context.Context, namespace string, names []string) (*
 		}
 		switch {
 		case apierrors.IsForbidden(err):
-			return nil, fmt.Errorf("%w: %v", reconciler.ErrLeaseForbidden, innermost(err))
+			return nil, fmt.Errorf("%w: %v", reconciler.ErrLeaseForbidden, innermost(err)) //nolint:errorlint // its cause decides nothing
 		case ctx.Err() != nil:
-			return nil, fmt.Errorf("%w: %v", reconciler.ErrLeaseBusy, err)
+			return nil, fmt.Errorf("%w: %v", reconciler.ErrLeaseBusy, err) //nolint:errorlint // its cause decides nothing
 		case !errors.Is(err, errHeld) && !isTransient(err) && !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err):
 			return nil, fmt.Errorf("take Lease %s in %s: %w", names, namespace, err)
 		}
 		select {
 		case <-ctx.Done():
-			return nil, fmt.Errorf("%w: %v", reconciler.ErrLeaseBusy, err)
+			return nil, fmt.Errorf("%w: %v", reconciler.ErrLeaseBusy, err) //nolint:errorlint // its cause decides nothing
 		case <-time.After(c.Jitter(pollEvery)):
 		}
 	}

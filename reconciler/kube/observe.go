@@ -93,11 +93,11 @@ func (c *Cluster) explain(what string, err error, grant string) error {
 	case err == nil:
 		return nil
 	case apierrors.IsForbidden(err):
-		return fmt.Errorf("no right to %s at %s: %s (%v)", what, c.host, grant, innermost(err))
+		return fmt.Errorf("no right to %s at %s: %s (%v)", what, c.host, grant, innermost(err)) //nolint:errorlint // its innermost cause is for reading alone
 	case apierrors.IsUnauthorized(err):
 		return fmt.Errorf("%s: the API server at %s does not accept the credentials: log in again, or name another --kubeconfig or --context", what, c.host)
 	case (isTransient(err) || errors.As(err, new(*net.OpError))) && !isStatus(err):
-		return fmt.Errorf("%s: the API server at %s cannot be reached (%v): check the network, --kubeconfig and --context", what, c.host, innermost(err))
+		return fmt.Errorf("%s: the API server at %s cannot be reached (%v): check the network, --kubeconfig and --context", what, c.host, innermost(err)) //nolint:errorlint // its innermost cause is for reading alone
 	}
 	return fmt.Errorf("%s at %s: %w", what, c.host, err)
 }

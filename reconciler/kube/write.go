@@ -26,7 +26,7 @@ func (c *Cluster) PatchPool(ctx context.Context, p *ippool.Pool, patch []byte) (
 	case err == nil:
 		return m.ResourceVersion, nil
 	case apierrors.IsConflict(err), apierrors.IsInvalid(err), apierrors.IsNotFound(err):
-		return "", fmt.Errorf("patch IPPool %s: %w: %v", p.Ref(), reconciler.ErrConflict, err)
+		return "", fmt.Errorf("patch IPPool %s: %w: %v", p.Ref(), reconciler.ErrConflict, err) //nolint:errorlint // its cause decides nothing
 	}
 	return "", writeError(fmt.Sprintf("patch IPPool %s", p.Ref()), err)
 }
@@ -42,7 +42,7 @@ func (c *Cluster) DeleteReservation(ctx context.Context, r *ippool.Reservation) 
 	case err == nil, absent(err):
 		return nil
 	case apierrors.IsConflict(err):
-		return fmt.Errorf("delete reservation %s: %w: %v", r.Ref(), reconciler.ErrConflict, err)
+		return fmt.Errorf("delete reservation %s: %w: %v", r.Ref(), reconciler.ErrConflict, err) //nolint:errorlint // its cause decides nothing
 	}
 	return writeError(fmt.Sprintf("delete reservation %s", r.Ref()), err)
 }
@@ -55,7 +55,7 @@ func (c *Cluster) CreateReservation(ctx context.Context, o *unstructured.Unstruc
 	case err == nil:
 		return nil
 	case apierrors.IsAlreadyExists(err):
-		return fmt.Errorf("create reservation %s/%s: %w: %v", o.GetNamespace(), o.GetName(), reconciler.ErrConflict, err)
+		return fmt.Errorf("create reservation %s/%s: %w: %v", o.GetNamespace(), o.GetName(), reconciler.ErrConflict, err) //nolint:errorlint // its cause decides nothing
 	}
 	return writeError(fmt.Sprintf("create reservation %s/%s", o.GetNamespace(), o.GetName()), err)
 }

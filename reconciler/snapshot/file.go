@@ -97,7 +97,7 @@ func (f *file) loadYAML(text []byte) error {
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("%s is not YAML: %v", f.path, err)
+			return fmt.Errorf("%s is not YAML: %w", f.path, err)
 		}
 		untagMerge(doc)
 		f.yaml = append(f.yaml, doc)
@@ -120,7 +120,7 @@ func (f *file) loadJSON(text []byte) error {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.UseNumber()
 	if err := dec.Decode(&f.json); err != nil {
-		return fmt.Errorf("%s is not JSON: %v", f.path, err)
+		return fmt.Errorf("%s is not JSON: %w", f.path, err)
 	}
 	f.indent, f.escaped = indentOf(text), bytes.Contains(text, []byte(`\u003`)) || bytes.Contains(text, []byte(`\u0026`))
 	root, _ := f.json.(map[string]any)

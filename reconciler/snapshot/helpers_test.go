@@ -91,6 +91,7 @@ func release(t tester, f *snapshot.Folder, pool string, keys ...string) {
 		a := p.Find(key)
 		if a == nil {
 			t.Fatalf("pool %s has no entry %q", pool, key)
+			return
 		}
 		meant = append(meant, *a)
 	}

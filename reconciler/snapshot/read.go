@@ -80,7 +80,7 @@ func (f *file) appendObjects(objects []*object, text []byte) ([]*object, error) 
 	})
 	switch err := r.End(); {
 	case err != nil && !whole:
-		return nil, fmt.Errorf("%s is not JSON: %v", f.path, err)
+		return nil, fmt.Errorf("%s is not JSON: %w", f.path, err)
 	case !whole || err != nil:
 		return nil, fmt.Errorf("%s: must hold one JSON object, a List for several", f.path)
 	case other > 0:

@@ -68,7 +68,7 @@ func (f *Folder) PatchPool(_ context.Context, p *ippool.Pool, patch []byte) (str
 	}
 	after, err := ippool.ApplyPatch(before, patch)
 	if err != nil {
-		return "", fmt.Errorf("patch IPPool %s: %w: %v", p.Ref(), reconciler.ErrConflict, err)
+		return "", fmt.Errorf("patch IPPool %s: %w: %v", p.Ref(), reconciler.ErrConflict, err) //nolint:errorlint // its cause decides nothing
 	}
 	had, _, _ := unstructured.NestedMap(before.Object, "spec", "allocations")
 	has, _, _ := unstructured.NestedMap(after.Object, "spec", "allocations")

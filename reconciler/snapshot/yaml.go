@@ -32,7 +32,7 @@ func (f *file) documentsAsJSON(text []byte) (documents [][]byte, err error) {
 			return documents, nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s is not YAML: %v", f.path, err)
+			return nil, fmt.Errorf("%s is not YAML: %w", f.path, err)
 		}
 		if isEmpty(doc) {
 			continue

@@ -75,8 +75,10 @@ func (c *Content) Entry(i int) *Entry {
 // oneOf reports whether i is among those of n that are chosen, evenly spread.
 func oneOf(i, chosen, n int) bool { return (i+1)*chosen/n > i*chosen/n }
 
-// PoolName is whereabouts' name of a pool, and PoolRange its range.
-func PoolName(pool int) string  { return fmt.Sprintf("10.%d.0.0-16", pool) }
+// PoolName is whereabouts' name of a pool.
+func PoolName(pool int) string { return fmt.Sprintf("10.%d.0.0-16", pool) }
+
+// PoolRange is its range.
 func PoolRange(pool int) string { return fmt.Sprintf("10.%d.0.0/16", pool) }
 
 // NodeName is long, as those of clouds are.

@@ -70,6 +70,7 @@ func (o *Flags) AddMassRepair(f *pflag.FlagSet) {
 	f.BoolVar(&o.AllowMassRepair, "allow-mass-repair", false, "write back more on the word of one node than it can hold, or than half of a pool")
 }
 
+// AddWithoutLease adds the flag for rights that do not reach whereabouts' Lease.
 func (o *Flags) AddWithoutLease(f *pflag.FlagSet) {
 	f.BoolVar(&o.WithoutLease, "without-lease", false, "write without taking whereabouts' Lease, where there is no right to it")
 }

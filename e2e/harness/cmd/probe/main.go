@@ -6,6 +6,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -34,7 +35,7 @@ func probe(path string) {
 	switch {
 	case err != nil:
 		if err := os.Mkdir(path, 0o755); err != nil {
-			fmt.Println(path, "is not made:", err.(*os.PathError).Err)
+			fmt.Println(path, "is not made:", errors.Unwrap(err))
 		}
 	case info.Mode()&os.ModeSocket != 0:
 		if conn, err := net.Dial("unix", path); err == nil {
