@@ -92,6 +92,8 @@ func rawPool(name string, spec map[string]any) part {
 	}
 }
 
+const old = time.Hour // an ADD or DEL is long over
+
 func aReservation(name, podRef string, age time.Duration) part {
 	return rawReservation(name, age, map[string]any{"podref": podRef, "ifname": "net1"})
 }
@@ -223,6 +225,9 @@ func mirrorOf(uid string) podEdit {
 	return func(p *corev1.Pod) { p.Annotations["kubernetes.io/config.mirror"] = uid }
 }
 
+// The pod of the scene has uid-1.
+const its1, others, unsaid = "uid-1", "uid-0", ""
+
 // --- nodes
 
 type nodeObject = corev1.Node
@@ -256,6 +261,16 @@ func booted(id string) nodeEdit { return func(n *corev1.Node) { n.Status.NodeInf
 
 func label(key, value string) nodeEdit { return func(n *corev1.Node) { n.Labels[key] = value } }
 
+// noAgentRuns: --agent-nodes does not select the node.
+var noAgentRuns = label("kubernetes.io/os", "other")
+
+// anotherMachine runs under the name of worker-2, and its agent was never heard: the
+// last report by that name is of the machine before.
+func anotherMachine() part {
+	return all(aNode("worker-1"), aNode("worker-2", booted("boot-2"), onMachine(v1alpha1.Machine{SystemUUID: "board of the new one", MachineID: "disk of the new one"})),
+		freshReport("worker-1"), staleReport("worker-2", heardAt(now.Add(-3*time.Hour))))
+}
+
 // --- reports
 
 type content func(*podstate.Report)
@@ -280,6 +295,11 @@ func reportFrom(node string, ago time.Duration, c ...content) part {
 	}
 }
 
+// heardAt is when the agent was last heard, and vouched for this content.
+func heardAt(t time.Time) content {
+	return func(r *podstate.Report) { r.Renewed, r.LeaseRenewed = t, t }
+}
+
 // machineOf is the machine that runs under a node's name, unless it is said otherwise.
 func machineOf(node string) v1alpha1.Machine {
 	return v1alpha1.Machine{SystemUUID: "board of " + node, MachineID: "disk of " + node}
@@ -302,6 +322,9 @@ func observedAgo(d time.Duration) content {
 
 // unvouched: no Lease carries the hash of this content.
 func unvouched(r *podstate.Report) { r.Renewed = time.Time{} }
+
+// onWorker is a Ready worker-1 with a fresh report.
+func onWorker(c ...content) part { return all(aNode("worker-1"), freshReport("worker-1", c...)) }
 
 type reportedBox = v1alpha1.Sandbox
 
@@ -353,6 +376,18 @@ func gone(id, uid string) content {
 	}
 }
 
+func reportOf(o *observed, node string) *podstate.Report {
+	for _, r := range o.Reports {
+		if r.Name == node {
+			return r
+		}
+	}
+	return nil
+}
+
+// goneBox: the usual entry's sandbox is gone and so is its pod, which is proof.
+var goneBox = all(usualPool, onWorker(gone("box-1", its1)))
+
 // --- what is asserted
 
 type outcome struct {
@@ -392,6 +427,27 @@ func allocation(t *testing.T, j *judge.Judgement, ip string) *judge.Item {
 	}
 	if found == nil {
 		t.Fatalf("no allocation of %s", ip)
+	}
+	return found
+}
+
+func reservationIn(t *testing.T, j *judge.Judgement, name string) *judge.Item {
+	t.Helper()
+	for _, it := range j.Reservations {
+		if it.Reservation.Name == name {
+			return it
+		}
+	}
+	t.Fatalf("no reservation %s", name)
+	return nil
+}
+
+func findingsIn(kind judge.Kind, parts ...part) []judge.Finding {
+	var found []judge.Finding
+	for _, f := range judged(observe(parts...), judge.Policy{}).Findings {
+		if f.Kind == kind {
+			found = append(found, f)
+		}
 	}
 	return found
 }

@@ -14,9 +14,6 @@ var (
 	freed   = outcome{judge.Stale, judge.PodGone, true, judge.Gone}
 )
 
-// goneBox: the usual entry's sandbox is gone and so is its pod, which is proof.
-var goneBox = all(usualPool, onWorker(gone("box-1", its1)))
-
 func TestAnotherPodCarriesTheAddress(t *testing.T) {
 	other := func(edits ...podEdit) part { return aPod("web-1", append([]podEdit{uid("uid-9")}, edits...)...) }
 	here := aNAD("wb", whereabouts("10.0.0.0/24", ""))

@@ -9,16 +9,6 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-func findingsIn(kind judge.Kind, parts ...part) []judge.Finding {
-	var found []judge.Finding
-	for _, f := range judged(observe(parts...), judge.Policy{}).Findings {
-		if f.Kind == kind {
-			found = append(found, f)
-		}
-	}
-	return found
-}
-
 type findingCase struct {
 	says  string
 	want  int

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -116,34 +115,6 @@ func ambiguous(j *judge.Judgement, addr netip.Addr) bool {
 	return slices.ContainsFunc(j.Observation.Pools, func(p *ippool.Pool) bool {
 		return p.Problem == "" && p.Range.Prefix().Contains(addr) && p.Range.AmbiguousKeys()
 	})
-}
-
-func TestAChangeFollowedDoesNotRipenWhatAnotherLookContradicted(t *testing.T) {
-	h := NewHistory()
-	pool := aPool("10.0.0.0-24", "10.0.0.0/24", alloc{"5", "default/web-1", "box-1", "net1"}, alloc{"6", "default/web-2", "box-2", "net1"})
-	web := aPod("web-1", attached("default/wb", "net1", "10.0.0.5"))
-	name := types.NamespacedName{Namespace: "default", Name: "web-1"}
-	carries := observe(pool, web).Pods[name]
-	o := observe(pool)
-	o.past = h
-	j := judged(o, judge.Policy{})
-	h.Remember(j)
-	seen := func(p *podstate.Pod, after time.Duration) *judge.Judgement {
-		got := j.Follow(&judge.Live{Now: o.Now.Add(after), Pods: map[types.NamespacedName]*podstate.Pod{name: p}})
-		h.noteItems(got)
-		return got
-	}
-	seen(carries, time.Minute)
-	gone := seen(nil, 2*time.Minute)
-	if len(gone.Allocations) != 1 || gone.Allocations[0].Verdict != judge.Stale {
-		t.Fatalf("judged %s", account(gone))
-	}
-	if ripe := h.confirmedAt(gone.Allocations[0], gone.Observation, 5*time.Minute); ripe.Before(o.Now.Add(7 * time.Minute)) {
-		t.Errorf("ripe after %s", ripe.Sub(o.Now))
-	}
-	if ripe := h.confirmedAt(j.Allocations[1], gone.Observation, 5*time.Minute); !ripe.Equal(o.Now.Add(5 * time.Minute)) {
-		t.Errorf("what was not touched is ripe after %s", ripe.Sub(o.Now))
-	}
 }
 
 // BenchmarkFollow is one pod of many that goes and comes, from the change to the

@@ -7,33 +7,6 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// o.Now may be by another API server's clock than in the pass before.
-func TestNodeMissingRipensByThisProcessOwnClockToo(t *testing.T) {
-	for says, c := range map[string]part{
-		"of which there is a report": all(usualPool, aNode("worker-2"), freshReport("worker-2"), staleReport("worker-1", box("box-1", its1), heardAt(now.Add(-time.Hour)))),
-		"without a report":           all(usualPool, aNode("worker-2"), web(deletedAgo(0))),
-	} {
-		t.Run("a node "+says+", missing for ten seconds", func(t *testing.T) {
-			p := newProcess(t, quarter)
-			p.look(0, c)
-			p.skew = 10*time.Second - time.Hour // this machine's clock went on by as much
-			p.wantRefused("the API server's clock went on by an hour", AwaitingConfirmation, p.look(time.Hour, c))
-		})
-		t.Run("a node "+says+", missing for an hour", func(t *testing.T) {
-			p := newProcess(t, quarter)
-			p.look(0, c)
-			p.wantReleased("both clocks went on by an hour", p.look(time.Hour, c))
-		})
-	}
-	t.Run("a node without a report, for less than --confirm-after", func(t *testing.T) {
-		c := all(usualPool, aNode("worker-2"), web(deletedAgo(0)))
-		p := newProcess(t, quarter)
-		p.look(0, c)
-		p.skew = 14*time.Minute - time.Hour
-		p.wantRefused("the API server's clock went on by an hour", AwaitingConfirmation, p.look(time.Hour, c))
-	})
-}
-
 // Nobody would ever write that report again.
 func TestTheClaimsOfAMissingNodeEndWhenNodeMissingIsRipe(t *testing.T) {
 	claims := box("box-2", "uid-9", of("web-1"), holding("10.0.0.5", ""))

@@ -41,7 +41,7 @@ func TestUnconfirmedRipens(t *testing.T) {
 	})
 	t.Run("a contradiction in between begins it again", func(t *testing.T) {
 		for says, c := range map[string]part{
-			"in use":                      all(usualPool, carrier.pod, onWorker()),
+			"in use":                      all(usualPool, web(carrying("10.0.0.5")), onWorker()),
 			"held":                        all(usualPool, aNode("worker-1"), staleReport("worker-1")),
 			"overruled":                   all(unconfirmed, aPod("web-1", carrying("10.0.0.5"))),
 			"gone for a look":             onWorker(),

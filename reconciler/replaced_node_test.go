@@ -8,13 +8,6 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// anotherMachine runs under the name of worker-2, and its agent was never heard: the
-// last report by that name is of the machine before.
-func anotherMachine() part {
-	return all(aNode("worker-1"), aNode("worker-2", booted("boot-2"), onMachine(v1alpha1.Machine{SystemUUID: "board of the new one", MachineID: "disk of the new one"})),
-		freshReport("worker-1"), staleReport("worker-2", heardAt(now.Add(-3*time.Hour))))
-}
-
 // No report has the sandbox: the new machine may run it, and its agent is not heard.
 func TestAMachineThatReplacedAnotherMayRunWhatNoReportHas(t *testing.T) {
 	for says, pod := range map[string]part{
@@ -35,16 +28,6 @@ func TestAMachineThatReplacedAnotherMayRunWhatAReservationAloneIsFor(t *testing.
 	}
 }
 
-// From the first pass to the plan.
-func TestAPodThatEndsSlowlyOnAMachineThatReplacedAnotherKeepsItsAddress(t *testing.T) {
-	p := newProcess(t, quarter)
-	scene := []part{usualPool, web(onNode("worker-2"), deletedAgo(-2*time.Hour), carrying("10.0.0.5")), anotherMachine()}
-	p.look(0, scene...)
-	if plan := p.look(time.Hour, scene...); len(plan.Release) > 0 {
-		t.Errorf("released: %s", plan.Release[0].Message())
-	}
-}
-
 // The machine id can be recreated while all runs on; a boot id is of one boot of one
 // machine only.
 func TestANodeOfTheSameBootIsTheSameMachineWhateverItsIDsAre(t *testing.T) {
@@ -60,21 +43,6 @@ func TestAPodThatClaimedTheAddressAndIsGoneDoesNotHoldWhatHasEnded(t *testing.T)
 	it := allocation(t, judged(observe(base, seenWhile(base, aPod("tenant", uid("uid-9"), onNode("win"), carrying("10.0.0.5")))), judge.Policy{}), "10.0.0.5")
 	if it.Verdict != judge.Stale {
 		t.Errorf("%v\nit says: %s", outcomeOf(it), it.Message())
-	}
-}
-
-// The Node object of the pod's node must have been gone for as long as that must be,
-// whatever --confirm-after says.
-func TestWhatOneNodeTellsOfAPodOnAMissingNodeRestsOnThatNodeBeingGone(t *testing.T) {
-	j := judged(observe(usualPool, aNode("worker-1"), freshReport("worker-1", gone("box-1", others)), web(onNode("worker-2"), deletedAgo(0))), judge.Policy{})
-	it := allocation(t, j, "10.0.0.5")
-	if it.Verdict == judge.Stale && !it.Evidence().MissingNode {
-		t.Errorf("%v\nit says: %s", outcomeOf(it), it.Message())
-	}
-	p := newProcess(t, Options{})
-	parts := []part{usualPool, aNode("worker-1"), freshReport("worker-1", gone("box-1", others)), web(onNode("worker-2"), deletedAgo(0))}
-	if plan := p.look(0, parts...); len(plan.Release) > 0 {
-		t.Errorf("released at the first look that misses the node: %s", plan.Release[0].Message())
 	}
 }
 

@@ -14,19 +14,6 @@ type resOutcome struct {
 	Proven  bool
 }
 
-const old = time.Hour // an ADD or DEL is long over
-
-func reservationIn(t *testing.T, j *judge.Judgement, name string) *judge.Item {
-	t.Helper()
-	for _, it := range j.Reservations {
-		if it.Reservation.Name == name {
-			return it
-		}
-	}
-	t.Fatalf("no reservation %s", name)
-	return nil
-}
-
 func expectReservation(t *testing.T, name string, want resOutcome, parts ...part) *judge.Item {
 	t.Helper()
 	it := reservationIn(t, judged(observe(parts...), judge.Policy{}), name)
@@ -140,15 +127,6 @@ func TestAReservationOfSeveralAllocationsIsAsSafeAsTheSafest(t *testing.T) {
 			}
 		})
 	}
-	// The reservation protects both entries until neither is needed any more.
-	t.Run("it is not deleted with the one that is proven while the other must ripen", func(t *testing.T) {
-		j := judged(observe(usualPool, wide("box-2", "net2"), res, onWorker(gone("box-1", its1))), judge.Policy{})
-		for _, it := range j.Allocations {
-			if it.Proven && len((&releaseAttempt{Item: it}).reservations(map[judge.ID]bool{it.ID(): true})) > 0 {
-				t.Errorf("the release of %s deletes the reservation that the unconfirmed entry still has", it.Object())
-			}
-		}
-	})
 }
 
 func TestAReservationThatStandsAlone(t *testing.T) {

@@ -10,13 +10,12 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
-	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // Something that may stand beside a scene and says nothing of use: a change, and
 // what it is in words; nil where the scene does not allow for it.
-func (c chance) beside(o *observed) (part, string) {
+func beside(c chance, o *observed) (part, string) {
 	newcomer := c.pick("zz", "red", "blue-10", "n-1-x", "worker-1-10.0.0.16")
 	node := newcomer
 	if c.oneIn(2) {
@@ -38,11 +37,11 @@ func (c chance) beside(o *observed) (part, string) {
 	case 2: // of a node that could run nothing
 		return amongNodes(newcomer, all(aNode(newcomer, noAgentRuns), freshReport(newcomer, box("box-77", "uid-77", of("other"))))), "a node " + newcomer + " with a fresh report of its own pod"
 	case 3:
-		return c.stranger(node), "a pod of another name on " + node
+		return stranger(c, node), "a pod of another name on " + node
 	case 4:
-		return c.leftover(o)
+		return leftover(c, o)
 	}
-	return c.leftoverReservation(), "a reservation of another"
+	return leftoverReservation(c), "a reservation of another"
 }
 
 // amongNodes adds a node where others are known: where Nodes may not be listed,
@@ -64,15 +63,6 @@ func mentioned(o *observed, node string) bool {
 	return reportOf(o, node) != nil
 }
 
-func reportOf(o *observed, node string) *podstate.Report {
-	for _, r := range o.Reports {
-		if r.Name == node {
-			return r
-		}
-	}
-	return nil
-}
-
 // nobodyToAsk: every node that should have an agent is proven dead.
 func nobodyToAsk(o *observed) bool {
 	for _, n := range o.Nodes {
@@ -83,7 +73,7 @@ func nobodyToAsk(o *observed) bool {
 	return len(o.Nodes) > 0
 }
 
-func (c chance) stranger(node string) part {
+func stranger(c chance, node string) part {
 	edits := []podEdit{uid("uid-77"), onNode(node), phaseIs(corev1.PodPhase(c.pick("Pending", "Running", "Failed")))}
 	if c.oneIn(2) {
 		edits = append(edits, attached(c.pick("default/wb", "default/blue", "default/net-0"), "net1", "10.0.0.222"))
@@ -96,7 +86,7 @@ func (c chance) stranger(node string) part {
 
 // leftover of somebody else in a report that is there: closed, or stopped, or gone,
 // maybe with an address that is recorded.
-func (c chance) leftover(o *observed) (part, string) {
+func leftover(c chance, o *observed) (part, string) {
 	if len(o.Reports) == 0 {
 		return nil, ""
 	}
@@ -135,7 +125,7 @@ func (c chance) leftover(o *observed) (part, string) {
 	}, fmt.Sprintf("%s with %s on %s", says, ip, node)
 }
 
-func (c chance) leftoverReservation() part {
+func leftoverReservation(c chance) part {
 	name := fmt.Sprint("10.0.0.", c.IntN(24))
 	return func(o *observed) {
 		for _, r := range o.Reservations {
@@ -153,7 +143,7 @@ func TestWhatSaysNothingOfUseFreesNothing(t *testing.T) {
 	manyTimes(t, 12, func(rt *rapid.T) {
 		scene, story := drawCluster(rt)
 		seed := rapid.Uint64Range(0, 1<<20).Draw(rt, "beside")
-		beside, says := chance{rand.New(rand.NewPCG(seed, 2))}.beside(sceneOf(scene))
+		beside, says := beside(chance{rand.New(rand.NewPCG(seed, 2))}, sceneOf(scene))
 		if beside == nil {
 			return
 		}

@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
@@ -24,14 +23,6 @@ func expectKept(t *testing.T, parts ...part) {
 	if it := allocation(t, judged(observe(parts...), judge.Policy{}), "10.0.0.5"); it.Verdict == judge.Stale {
 		t.Errorf("%v\nit says: %s", outcomeOf(it), it.Message())
 	}
-}
-
-// noAgentRuns: --agent-nodes does not select the node.
-var noAgentRuns = label("kubernetes.io/os", "other")
-
-// heardAt is when the agent was last heard, and vouched for this content.
-func heardAt(t time.Time) content {
-	return func(r *podstate.Report) { r.Renewed, r.LeaseRenewed = t, t }
 }
 
 // seenEvery has looks of the same things in the past, every ten minutes from so

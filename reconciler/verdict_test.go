@@ -37,9 +37,6 @@ var (
 	finishedDel = who{"a finished pod that should have been deleted an hour ago", web(phaseIs("Failed"), deletedAgo(time.Hour))}
 )
 
-// onWorker is a Ready worker-1 with a fresh report.
-func onWorker(c ...content) part { return all(aNode("worker-1"), freshReport("worker-1", c...)) }
-
 // The sandbox of a pod with this UID; "" where the report does not say.
 func runs(uid string) what {
 	return what{owned(uid) + "runs", onWorker(box("box-1", uid)), judge.Ready}
@@ -89,9 +86,6 @@ func owned(uid string) string {
 	}
 	return "was another pod's and "
 }
-
-// The pod of the scene has uid-1.
-const its1, others, unsaid = "uid-1", "uid-0", ""
 
 type row struct {
 	pods    []who

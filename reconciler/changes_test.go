@@ -1,0 +1,129 @@
+package reconciler
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// account is all that a judgement says, a line each.
+func account(j *judge.Judgement) []string {
+	var lines []string
+	for _, it := range slices.Concat(j.Allocations, j.Reservations) {
+		lines = append(lines, accountOf(it))
+	}
+	return lines
+}
+
+func accountOf(it *judge.Item) string {
+	var with []judge.ID
+	for _, x := range it.Related() {
+		with = append(with, x.ID())
+	}
+	e := it.Evidence()
+	if e == nil {
+		e = &judge.Evidence{}
+	}
+	return fmt.Sprint(it.ID(), it.Address(), it.Network(), outcomeOf(it), it.Message(), it.Rule(), with, e.OnPod, e.Ownership, e.Nodes, e.WithoutReport, e.Claimant, e.ClaimantNode)
+}
+
+func described(found []judge.Finding) []string {
+	var all []string
+	for _, f := range found {
+		text := fmt.Sprint(f.Kind, f.IP, f.Pool, f.Pods, f.ContainerIDs, f.Node, f.Message)
+		if r := f.Repair; r != nil {
+			text += fmt.Sprint(r.Pool.Ref(), r.Key, r.Address, r.Network, r.ContainerID, r.PodRef, r.IfName)
+		}
+		all = append(all, text)
+	}
+	return all
+}
+
+// differing are the lines of a that b does not have.
+func differing(a, b []string) []string {
+	return slices.DeleteFunc(slices.Clone(a), func(line string) bool { return slices.Contains(b, line) })
+}
+
+// amendedAtRandom is an index amended by a few changes, beside the observation
+// that it must be equal to.
+func amendedAtRandom(c chance) (*judge.Index, *observed, judge.Policy) {
+	o, policy := sceneOf(c.scene()), c.policy()
+	x := judge.NewIndex(o.Observation, o.past, policy)
+	o = &observed{x.Observation(), o.past}
+	for range 1 + c.IntN(4) {
+		x.Judge() // what it keeps of that must not be of the past later
+		var to *judge.Live
+		to, o = c.changes(o)
+		x.Amend(to)
+	}
+	return x, o, policy
+}
+
+// changes are a few changes, beside the observation after them.
+func (c chance) changes(before *observed) (*judge.Live, *observed) {
+	o := before.copied()
+	o.Pools, o.Reservations, o.Reports, o.Pods = slices.Clone(o.Pools), slices.Clone(o.Reservations), slices.Clone(o.Reports), maps.Clone(o.Pods)
+	to := &judge.Live{Pods: map[types.NamespacedName]*podstate.Pod{}, Pools: map[types.NamespacedName]*ippool.Pool{},
+		Reservations: map[types.NamespacedName]*ippool.Reservation{}, Reports: map[string]*podstate.Report{}}
+	if c.oneIn(3) {
+		to.Now = o.Now.Add(time.Duration(c.IntN(120)) * time.Second)
+		o.Now = to.Now
+	}
+	for range c.IntN(4) {
+		made := observe(at(o.Now))
+		switch c.IntN(5) {
+		case 0, 1:
+			name := podName(c.podName())
+			if !c.oneIn(3) {
+				c.aPodNamed(name.Name)(made)
+			}
+			to.Pods[name] = made.Pods[name]
+			delete(o.Pods, name)
+			maps.Copy(o.Pods, made.Pods)
+		case 2:
+			name := types.NamespacedName{Namespace: "kube-system", Name: c.pick(slices.Sorted(maps.Keys(shapes))...)}
+			o.Pools = slices.DeleteFunc(o.Pools, func(p *ippool.Pool) bool { return p.Name == name.Name })
+			to.Pools[name] = nil
+			if !c.oneIn(4) {
+				c.pool(name.Name)(made)
+				to.Pools[name] = made.Pools[0]
+				o.Pools = append(o.Pools, made.Pools[0])
+			}
+		case 3:
+			name := c.node()
+			i := slices.IndexFunc(o.Reports, func(r *podstate.Report) bool { return r.Name == name })
+			var r *podstate.Report
+			switch {
+			case i >= 0 && c.oneIn(3):
+				renewed := *o.Reports[i] // by its Lease
+				renewed.Renewed, renewed.LeaseRenewed = o.Now, o.Now
+				r = &renewed
+			case !c.oneIn(4):
+				c.report(name)(made)
+				r = made.Reports[0]
+			}
+			to.Reports[name] = r
+			o.Reports = slices.DeleteFunc(o.Reports, func(r *podstate.Report) bool { return r.Name == name })
+			if r != nil {
+				o.Reports = append(o.Reports, r)
+			}
+		default:
+			c.reservation()(made)
+			r := made.Reservations[0]
+			name := types.NamespacedName{Namespace: r.Namespace, Name: r.Name}
+			o.Reservations = slices.DeleteFunc(o.Reservations, func(p *ippool.Reservation) bool { return p.Name == name.Name })
+			to.Reservations[name] = nil
+			if !c.oneIn(3) {
+				to.Reservations[name] = r
+				o.Reservations = append(o.Reservations, r)
+			}
+		}
+	}
+	return to, o
+}
