@@ -9,29 +9,29 @@ import (
 )
 
 func TestNodesOnWhichNoAgentCanRunAreNamedWithTheFlagToSet(t *testing.T) {
-	worker, report := aNode("worker-1"), freshReport("worker-1")
-	virtual := aNode("virtual", label("type", "virtual-kubelet"))
-	fargate := aNode("fargate-10", label("eks.amazonaws.com/compute-type", "fargate"))
-	windows := aNode("win-1", label("kubernetes.io/os", "windows"))
+	worker, report := Node("worker-1"), FreshReport("worker-1")
+	virtual := Node("virtual", Label("type", "virtual-kubelet"))
+	fargate := Node("fargate-10", Label("eks.amazonaws.com/compute-type", "fargate"))
+	windows := Node("win-1", Label("kubernetes.io/os", "windows"))
 	all := judge.Policy{AgentNodes: labels.Everything()}
 	for name, c := range map[string]struct {
 		policy judge.Policy
-		parts  []part
+		parts  []Part
 		want   []string // nil for no note
 	}{
-		"a virtual kubelet": {judge.Policy{}, []part{worker, report, virtual}, []string{"virtual", `--agent-nodes, by adding "type!=virtual-kubelet"`}},
-		"two kinds": {judge.Policy{AgentsRequired: true}, []part{worker, virtual, fargate},
+		"a virtual kubelet": {judge.Policy{}, []Part{worker, report, virtual}, []string{"virtual", `--agent-nodes, by adding "type!=virtual-kubelet"`}},
+		"two kinds": {judge.Policy{AgentsRequired: true}, []Part{worker, virtual, fargate},
 			[]string{"fargate-10, virtual", `"eks.amazonaws.com/compute-type!=fargate,type!=virtual-kubelet"`}},
-		"another OS that is selected":   {all, []part{worker, report, windows}, []string{"win-1", `"kubernetes.io/os=linux"`}},
-		"another OS that is not":        {judge.Policy{}, []part{worker, report, windows}, nil},
-		"one that has a report":         {judge.Policy{}, []part{virtual, freshReport("virtual")}, nil},
-		"one whose agent is silent":     {judge.Policy{}, []part{worker, report, aNode("worker-2")}, nil},
-		"where there are no agents":     {judge.Policy{}, []part{worker, virtual}, nil},
-		"one that is proven to be dead": {judge.Policy{}, []part{worker, report, aNode("virtual", label("type", "virtual-kubelet"), notReadyFor(0), outOfService)}, nil},
+		"another OS that is selected":   {all, []Part{worker, report, windows}, []string{"win-1", `"kubernetes.io/os=linux"`}},
+		"another OS that is not":        {judge.Policy{}, []Part{worker, report, windows}, nil},
+		"one that has a report":         {judge.Policy{}, []Part{virtual, FreshReport("virtual")}, nil},
+		"one whose agent is silent":     {judge.Policy{}, []Part{worker, report, Node("worker-2")}, nil},
+		"where there are no agents":     {judge.Policy{}, []Part{worker, virtual}, nil},
+		"one that is proven to be dead": {judge.Policy{}, []Part{worker, report, Node("virtual", Label("type", "virtual-kubelet"), NotReadyFor(0), OutOfService)}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var notes []string
-			for _, n := range judged(observe(c.parts...), c.policy).Notes() {
+			for _, n := range Judged(Observe(c.parts...), c.policy).Notes() {
 				if strings.Contains(n, "no node agent can run") {
 					notes = append(notes, n)
 				}

@@ -16,25 +16,25 @@ func TestAnAmendedIndexJudgesNodesByTheReportsThatThereAreNow(t *testing.T) {
 	newMachine := v1alpha1.Machine{SystemUUID: "board of the new one", MachineID: "disk of the new one"}
 	for _, c := range []struct {
 		says        string
-		scene       part
-		report, now part
+		scene       Part
+		report, now Part
 	}{
 		{"the agent of another machine has written, and not vouched for it yet",
-			all(usualPool, aNode("worker-1"), freshReport("worker-1"), aNode("worker-2", booted("boot-2"), onMachine(newMachine))),
-			staleReport("worker-2"), staleReport("worker-2", bootID("boot-2"), byMachine(newMachine))},
+			All(UsualPool, Node("worker-1"), FreshReport("worker-1"), Node("worker-2", Booted("boot-2"), OnMachine(newMachine))),
+			StaleReport("worker-2"), StaleReport("worker-2", FromBoot("boot-2"), FromMachine(newMachine))},
 		{"the agent of a missing node is heard again, and has not vouched for its report",
-			all(aPool("10.0.0.0-24", "10.0.0.0/24"), aReservation("10.0.0.5", "default/web-0", time.Hour), aNode("worker-1"), freshReport("worker-1"),
-				seenWhile(aPool("10.0.0.0-24", "10.0.0.0/24"), aReservation("10.0.0.5", "default/web-0", 0), aNode("worker-2"), web(onNode("worker-2")))),
-			staleReport("worker-2", heardAt(now.Add(-time.Hour)), unvouched), staleReport("worker-2", heardAt(now.Add(-time.Second)), unvouched)},
+			All(Pool("10.0.0.0-24", "10.0.0.0/24"), Reservation("10.0.0.5", "default/web-0", time.Hour), Node("worker-1"), FreshReport("worker-1"),
+				seenWhile(Pool("10.0.0.0-24", "10.0.0.0/24"), Reservation("10.0.0.5", "default/web-0", 0), Node("worker-2"), UsualPod(OnNode("worker-2")))),
+			StaleReport("worker-2", RenewedAt(Now.Add(-time.Hour)), WithoutMatchingLease), StaleReport("worker-2", RenewedAt(Now.Add(-time.Second)), WithoutMatchingLease)},
 	} {
 		t.Run(c.says, func(t *testing.T) {
-			o := observe(c.scene, c.report)
-			x := judge.NewIndex(o.Observation, o.past, judge.Policy{})
+			o := Observe(c.scene, c.report)
+			x := judge.NewIndex(o.Observation, o.Past, judge.Policy{})
 			x.Judge()
-			after := observe(c.now).Reports[0]
+			after := Observe(c.now).Reports[0]
 			x.Amend(&judge.Live{Reports: map[string]*podstate.Report{"worker-2": after}})
-			built := judged(observe(c.scene, c.now), judge.Policy{})
-			if got, want := account(x.Judge()), account(built); !slices.Equal(got, want) {
+			built := Judged(Observe(c.scene, c.now), judge.Policy{})
+			if got, want := Describe(x.Judge()), Describe(built); !slices.Equal(got, want) {
 				t.Errorf("amended %v\nbuilt   %v", got, want)
 			}
 		})

@@ -2,7 +2,6 @@ package reconciler
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"net/netip"
 	"slices"
 	"testing"
@@ -12,12 +11,12 @@ import (
 
 func TestAnIndexThatWasAmendedJudgesAsOneBuiltFromWhatThereIsNow(t *testing.T) {
 	for seed := range uint64(3000) {
-		x, o, policy := amendedAtRandom(chance{rand.New(rand.NewPCG(seed, 2))})
-		is, want := x.Judge(), judged(o, policy)
-		if got, want := account(is), account(want); !slices.Equal(got, want) {
-			t.Fatalf("seed %d: got\n%s\nwant\n%s", seed, differing(got, want), differing(want, got))
+		x, o, policy := AmendedIndex(NewRandom(seed, 2))
+		is, want := x.Judge(), Judged(o, policy)
+		if got, want := Describe(is), Describe(want); !slices.Equal(got, want) {
+			t.Fatalf("seed %d: got\n%s\nwant\n%s", seed, Missing(got, want), Missing(want, got))
 		}
-		if got, want := fmt.Sprintf("%+v", described(is.Findings)), fmt.Sprintf("%+v", described(want.Findings)); got != want {
+		if got, want := fmt.Sprintf("%+v", DescribeFindings(is.Findings)), fmt.Sprintf("%+v", DescribeFindings(want.Findings)); got != want {
 			t.Fatalf("seed %d: found\n%s\nwant\n%s", seed, got, want)
 		}
 		if due := is.Recheck; !due.Equal(want.Recheck) {
@@ -28,21 +27,21 @@ func TestAnIndexThatWasAmendedJudgesAsOneBuiltFromWhatThereIsNow(t *testing.T) {
 
 func TestWhatIsAskedForAloneIsJudgedAsWithAllTheRest(t *testing.T) {
 	for seed := range uint64(3000) {
-		c := chance{rand.New(rand.NewPCG(seed, 3))}
-		x, o, policy := amendedAtRandom(c)
+		c := NewRandom(seed, 3)
+		x, o, policy := AmendedIndex(c)
 		var asked []netip.Addr
 		for range 1 + c.IntN(8) {
-			asked = append(asked, netip.MustParseAddr(c.ip()))
+			asked = append(asked, netip.MustParseAddr(c.IP()))
 		}
 		var want []string
-		all := judged(o, policy)
+		all := Judged(o, policy)
 		for _, it := range slices.Concat(all.Allocations, all.Reservations) {
 			if slices.Contains(asked, it.Address()) && !slices.ContainsFunc(it.Related(), func(w *judge.Item) bool { return !slices.Contains(asked, w.Address()) }) {
-				want = append(want, accountOf(it))
+				want = append(want, DescribeItem(it))
 			}
 		}
-		got := account(x.JudgeAddresses(asked))
-		if missing := differing(want, got); len(missing) > 0 {
+		got := Describe(x.JudgeAddresses(asked))
+		if missing := Missing(want, got); len(missing) > 0 {
 			t.Fatalf("seed %d: of %v got\n%s\nbut not\n%s", seed, asked, got, missing)
 		}
 	}

@@ -12,73 +12,73 @@ import (
 
 // It cannot be told which of the two the interface is, where no agent says.
 func TestAnEditedDefinitionBesideALeftoverEntryCountsForBothWithoutAgents(t *testing.T) {
-	red := aPool("red-10.0.0.0-24", "10.0.0.0/24", alloc{"5", "default/web-0", "box-2", "net1"})
-	edited := aNAD("wb", whereabouts("10.0.0.0/24", "red"))
-	verdicts := func(nodes part) (of, ofRed outcome) {
-		for _, it := range judged(observe(usualPool, red, edited, carrier.pod, nodes), judge.Policy{}).Allocations {
+	red := Pool("red-10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/web-0", "box-2", "net1"))
+	edited := NAD("wb", WhereaboutsConfig("10.0.0.0/24", "red"))
+	verdicts := func(nodes Part) (of, ofRed Outcome) {
+		for _, it := range Judged(Observe(UsualPool, red, edited, carrier.pod, nodes), judge.Policy{}).Allocations {
 			if it.Pool.Name == "10.0.0.0-24" {
-				of = outcomeOf(it)
+				of = OutcomeOf(it)
 			} else {
-				ofRed = outcomeOf(it)
+				ofRed = OutcomeOf(it)
 			}
 		}
 		return of, ofRed
 	}
-	kept := outcome{judge.InUse, judge.AddressOnPod, false, judge.NoSource}
-	if of, ofRed := verdicts(aNode("worker-1")); of != kept || ofRed != kept {
+	kept := Want(judge.InUse, judge.AddressOnPod, false, judge.NoSource)
+	if of, ofRed := verdicts(Node("worker-1")); of != kept || ofRed != kept {
 		t.Errorf("without agents: %v, and of the definition's pool %v", of, ofRed)
 	}
-	if of, ofRed := verdicts(onWorker()); of != notCarried || ofRed != carried {
+	if of, ofRed := verdicts(ReportingWorker()); of != notCarried || ofRed != carried {
 		t.Errorf("with agents: %v, and of the definition's pool %v", of, ofRed)
 	}
 	t.Run("and a reservation that stands alone", func(t *testing.T) {
-		expectReservation(t, "10.0.0.5", resOutcome{judge.InUse, judge.AddressOnPod, false}, aPool("10.0.0.0-24", "10.0.0.0/24"), red, edited, carrier.pod, aNode("worker-1"),
-			aReservation("10.0.0.5", "default/web-0", old))
+		expectReservation(t, "10.0.0.5", resOutcome{judge.InUse, judge.AddressOnPod, false}, Pool("10.0.0.0-24", "10.0.0.0/24"), red, edited, carrier.pod, Node("worker-1"),
+			Reservation("10.0.0.5", "default/web-0", LongAgo))
 	})
 }
 
 // A tenant may write what it likes into the annotations of its own pod.
 func TestWithAgentsATenantCannotMakeItsAddressLookFree(t *testing.T) {
-	runs := box("box-1", its1, holding("10.0.0.5", ""))
-	for says, annotated := range map[string]podEdit{
-		"the address is left out":       carrying("10.0.0.77"),
-		"there is no status":            noStatusAtAll,
-		"the status cannot be read":     status("nonsense"),
-		"another definition is named":   attached("default/other", "net1", "10.0.0.5"),
-		"it pretends to be a mirror":    mirrorOf("uid-9"),
-		"the address is in another way": attached("default/wb", "net7", "10.0.0.6"),
+	runs := Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", ""))
+	for says, annotated := range map[string]PodEdit{
+		"the address is left out":       Carrying("10.0.0.77"),
+		"there is no status":            NoNetworkStatus,
+		"the status cannot be read":     NetworkStatus("nonsense"),
+		"another definition is named":   CarryingOn("default/other", "net1", "10.0.0.5"),
+		"it pretends to be a mirror":    MirrorOf("uid-9"),
+		"the address is in another way": CarryingOn("default/wb", "net7", "10.0.0.6"),
 	} {
-		pod := web(annotated)
-		static := aNAD("other", `{"ipam":{"type":"static"}}`)
-		for where, c := range map[string]part{
-			"its sandbox is listed":                            onWorker(runs),
-			"its sandbox is not ready":                         onWorker(box("box-1", its1, notReady(nil))),
-			"its sandbox is being set up":                      onWorker(attachment("box-1", its1, time.Minute, nil)),
-			"its node is not heard":                            all(aNode("worker-1"), staleReport("worker-1", runs)),
-			"its node is not heard, and no report has it":      all(aNode("worker-1"), staleReport("worker-1"), aNode("worker-2"), freshReport("worker-2")),
-			"its node has no agent, and others have":           all(aNode("worker-1"), aNode("worker-2"), freshReport("worker-2")),
-			"its node should have no agent, and others have":   all(aNode("worker-1", noAgentRuns), aNode("worker-2"), freshReport("worker-2")),
-			"the reports are there and may not be read":        all(aNode("worker-1"), func(o *observed) { o.ReportsUnreadable = true }),
-			"a clone of its node has stopped it":               all(aNode("worker-1"), staleReport("worker-1", runs), aNode("worker-2"), freshReport("worker-2", box("box-1", its1, notReady(closed)))),
-			"another agent calls it gone, its own is silent":   all(aNode("worker-1"), staleReport("worker-1"), aNode("worker-2"), freshReport("worker-2", gone("box-1", its1))),
-			"a clone of its node was booted again, its own is": all(aNode("worker-1"), staleReport("worker-1"), aNode("worker-2", booted("boot-2")), staleReport("worker-2", runs)),
+		pod := UsualPod(annotated)
+		static := NAD("other", `{"ipam":{"type":"static"}}`)
+		for where, c := range map[string]Part{
+			"its sandbox is listed":                            ReportingWorker(runs),
+			"its sandbox is not ready":                         ReportingWorker(Sandbox("box-1", UsualUID, NotReady(nil))),
+			"its sandbox is being set up":                      ReportingWorker(Attachment("box-1", UsualUID, time.Minute, nil)),
+			"its node is not heard":                            All(Node("worker-1"), StaleReport("worker-1", runs)),
+			"its node is not heard, and no report has it":      All(Node("worker-1"), StaleReport("worker-1"), Node("worker-2"), FreshReport("worker-2")),
+			"its node has no agent, and others have":           All(Node("worker-1"), Node("worker-2"), FreshReport("worker-2")),
+			"its node should have no agent, and others have":   All(Node("worker-1", WithoutAgent), Node("worker-2"), FreshReport("worker-2")),
+			"the reports are there and may not be read":        All(Node("worker-1"), func(o *Observed) { o.ReportsUnreadable = true }),
+			"a clone of its node has stopped it":               All(Node("worker-1"), StaleReport("worker-1", runs), Node("worker-2"), FreshReport("worker-2", Sandbox("box-1", UsualUID, NotReady(Closed)))),
+			"another agent calls it gone, its own is silent":   All(Node("worker-1"), StaleReport("worker-1"), Node("worker-2"), FreshReport("worker-2", Gone("box-1", UsualUID))),
+			"a clone of its node was booted again, its own is": All(Node("worker-1"), StaleReport("worker-1"), Node("worker-2", Booted("boot-2")), StaleReport("worker-2", runs)),
 		} {
-			t.Run(says+", and "+where, func(t *testing.T) { expectKept(t, usualPool, static, pod, c) })
+			t.Run(says+", and "+where, func(t *testing.T) { expectKept(t, UsualPool, static, pod, c) })
 		}
 	}
 }
 
 // It is there, though nobody knows what its field asks for.
 func TestAReservationWithAnUnknownFieldCountsAsTheReservation(t *testing.T) {
-	res := rawReservation("10.0.0.5", old, map[string]any{"podref": "default/web-0", "ifname": "net1", "ipamclaimref": "claim"})
-	scene := []part{usualPool, res, aNAD("wb", whereabouts("10.0.0.0/24", "")), carrier.pod, onWorker(box("box-1", its1, holding("10.0.0.5", "")))}
-	for _, f := range judged(observe(scene...), judge.Policy{}).Findings {
+	res := RawReservation("10.0.0.5", LongAgo, map[string]any{"podref": "default/web-0", "ifname": "net1", "ipamclaimref": "claim"})
+	scene := []Part{UsualPool, res, NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")), carrier.pod, ReportingWorker(Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", "")))}
+	for _, f := range Judged(Observe(scene...), judge.Policy{}).Findings {
 		if f.Kind == judge.MissingReservation {
 			t.Errorf("%s", f.Message)
 		}
 	}
 	expectReservation(t, "10.0.0.5", resOutcome{judge.Held, judge.UnknownField, false}, scene...)
-	found := slices.ContainsFunc(judged(observe(append(scene[:1:1], scene[2:]...)...), judge.Policy{}).Findings, func(f judge.Finding) bool { return f.Kind == judge.MissingReservation })
+	found := slices.ContainsFunc(Judged(Observe(append(scene[:1:1], scene[2:]...)...), judge.Policy{}).Findings, func(f judge.Finding) bool { return f.Kind == judge.MissingReservation })
 	if !found {
 		t.Error("without it none is missing: this shows nothing")
 	}
@@ -86,7 +86,7 @@ func TestAReservationWithAnUnknownFieldCountsAsTheReservation(t *testing.T) {
 
 // manyAddresses is a network-status of so many addresses of 10.9.0.0/16, in so
 // many entries each.
-func manyAddresses(entries ...int) podEdit {
+func manyAddresses(entries ...int) PodEdit {
 	var texts []string
 	n := 0
 	for i, count := range entries {
@@ -97,17 +97,17 @@ func manyAddresses(entries ...int) podEdit {
 		}
 		texts = append(texts, fmt.Sprintf(`{"name":"default/wb","interface":"net%d","ips":[%s]}`, i+1, strings.Join(ips, ",")))
 	}
-	return status("[" + strings.Join(texts, ",") + "]")
+	return NetworkStatus("[" + strings.Join(texts, ",") + "]")
 }
 
 func TestAtMost64AddressesOfANetworkStatusAreRead(t *testing.T) {
-	expect(t, notCarried, usualPool, web(manyAddresses(64)), onWorker())
-	expect(t, notCarried, usualPool, web(manyAddresses(30, 34)), onWorker())
-	expect(t, notKnown, usualPool, web(manyAddresses(65)), onWorker())
-	expect(t, notKnown, usualPool, web(manyAddresses(40, 25)), onWorker())
-	o := observe(web(manyAddresses(16000)))
+	Expect(t, notCarried, UsualPool, UsualPod(manyAddresses(64)), ReportingWorker())
+	Expect(t, notCarried, UsualPool, UsualPod(manyAddresses(30, 34)), ReportingWorker())
+	Expect(t, notKnown, UsualPool, UsualPod(manyAddresses(65)), ReportingWorker())
+	Expect(t, notKnown, UsualPool, UsualPod(manyAddresses(40, 25)), ReportingWorker())
+	o := Observe(UsualPod(manyAddresses(16000)))
 	n := 0
-	for _, i := range o.Pods[podName("web-0")].Interfaces {
+	for _, i := range o.Pods[PodName("web-0")].Interfaces {
 		n += len(i.Addresses)
 	}
 	if n > 64 {

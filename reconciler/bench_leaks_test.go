@@ -15,7 +15,7 @@ import (
 )
 
 // leaks makes so many pods of a cluster, and what reports say of them, not be there.
-func leaks(o *observed, n int, each func(i int, a *ippool.Allocation)) {
+func leaks(o *Observed, n int, each func(i int, a *ippool.Allocation)) {
 	gone := map[string]bool{}
 	left := n
 	for _, p := range o.Pools {
@@ -52,7 +52,7 @@ func BenchmarkLeaksAmong(b *testing.B) {
 			c.make(o)
 			b.ReportAllocs()
 			for b.Loop() {
-				j := judged(o, judge.Policy{})
+				j := Judged(o, judge.Policy{})
 				if j.Summary().Allocations != 10_000 {
 					b.Fatal(j.Summary())
 				}
@@ -63,13 +63,13 @@ func BenchmarkLeaksAmong(b *testing.B) {
 
 type leakCase struct {
 	says string
-	make func(*observed)
+	make func(*Observed)
 }
 
 func leaksAmong() []leakCase {
 	return []leakCase{
-		{"nothing", func(o *observed) { leaks(o, 1000, nil) }},
-		{"an unread sandbox on each node", func(o *observed) {
+		{"nothing", func(o *Observed) { leaks(o, 1000, nil) }},
+		{"an unread sandbox on each node", func(o *Observed) {
 			leaks(o, 1000, nil)
 			for _, r := range o.Reports {
 				for i := range r.Sandboxes[:1] {
@@ -77,7 +77,7 @@ func leaksAmong() []leakCase {
 				}
 			}
 		}},
-		{"unread sandboxes alone", func(o *observed) {
+		{"unread sandboxes alone", func(o *Observed) {
 			leaks(o, 1000, nil)
 			for _, r := range o.Reports {
 				for i := range r.Sandboxes {
@@ -85,17 +85,17 @@ func leaksAmong() []leakCase {
 				}
 			}
 		}},
-		{"500 definitions of a sliced network", func(o *observed) {
+		{"500 definitions of a sliced network", func(o *Observed) {
 			leaks(o, 1000, nil)
 			for i := range 500 {
-				u := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"config": whereabouts("192.168.0.0/16", "slow", `"node_slice_size":"/24"`)}}}
+				u := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"config": WhereaboutsConfig("192.168.0.0/16", "slow", `"node_slice_size":"/24"`)}}}
 				u.SetNamespace(fmt.Sprint("team-", i))
 				u.SetName("slow")
 				o.NADs[types.NamespacedName{Namespace: u.GetNamespace(), Name: "slow"}] = ippool.ReadNAD(u)
 			}
 		}},
-		{"each seen on another node that is gone", func(o *observed) {
-			before := o.copied()
+		{"each seen on another node that is gone", func(o *Observed) {
+			before := o.Copy()
 			before.Now = o.Now.Add(-time.Hour)
 			before.Pods = map[types.NamespacedName]*podstate.Pod{}
 			for k, v := range o.Pods {
@@ -110,11 +110,11 @@ func leaksAmong() []leakCase {
 				before.Pods[k] = &p
 			})
 			past := NewHistory()
-			before.past = past
-			past.Remember(judged(before, judge.Policy{}))
-			o.past = past
+			before.Past = past
+			past.Remember(Judged(before, judge.Policy{}))
+			o.Past = past
 		}},
-		{"1,000 pods that carry one address", func(o *observed) {
+		{"1,000 pods that carry one address", func(o *Observed) {
 			leaks(o, 1000, nil)
 			addr := o.Pools[0].Allocations[0].Address
 			i := 0

@@ -30,14 +30,14 @@ const (
 // an entry and a sandbox for each, spread over the nodes as a scheduler does.
 // The names that repeat are shared and each other text is a copy of its own, as
 // it is after decoding.
-func cluster(n int, reservations bool) *observed {
+func cluster(n int, reservations bool) *Observed {
 	random := rand.New(rand.NewPCG(1, 2))
 	nodes := max(n/perNode, 1)
-	o := &observed{past: NewHistory(), Observation: &judge.Observation{
-		Now: now, NADs: map[types.NamespacedName]*ippool.NAD{}, Nodes: map[string]*podstate.Node{},
+	o := &Observed{Past: NewHistory(), Observation: &judge.Observation{
+		Now: Now, NADs: map[types.NamespacedName]*ippool.NAD{}, Nodes: map[string]*podstate.Node{},
 		Pods: make(map[types.NamespacedName]*podstate.Pod, n),
 	}}
-	old := metav1.NewTime(now.Add(-time.Hour))
+	old := metav1.NewTime(Now.Add(-time.Hour))
 	var namespaces []string
 	for i := range 200 {
 		namespaces = append(namespaces, fmt.Sprint("team-", i))
@@ -46,8 +46,8 @@ func cluster(n int, reservations bool) *observed {
 		name := fmt.Sprintf("ip-10-%d-%d-%d.eu-central-1.compute.internal", i>>16, i>>8&255, i&255)
 		o.Nodes[name] = &podstate.Node{Name: name, Ready: true, BootID: "boot-1", Labels: map[string]string{"kubernetes.io/os": "linux"}}
 		o.Reports = append(o.Reports, &podstate.Report{
-			SandboxReport: &v1alpha1.SandboxReport{ObjectMeta: metav1.ObjectMeta{Name: name}, BootID: "boot-1", ObservedAt: metav1.NewTime(now)},
-			Renewed:       now, LeaseRenewed: now, Written: now,
+			SandboxReport: &v1alpha1.SandboxReport{ObjectMeta: metav1.ObjectMeta{Name: name}, BootID: "boot-1", ObservedAt: metav1.NewTime(Now)},
+			Renewed:       Now, LeaseRenewed: Now, Written: Now,
 		})
 	}
 	overlapping := ""
@@ -57,7 +57,7 @@ func cluster(n int, reservations bool) *observed {
 	for first := 0; first < n; first += perPool {
 		base := netip.AddrFrom4([4]byte{10, byte(first / perPool >> 3), byte(first / perPool << 5), 0})
 		cidr := base.String() + "/19"
-		nad := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"config": strings.Replace(whereabouts(cidr, "", overlapping), ",}", "}", 1)}}}
+		nad := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"config": strings.Replace(WhereaboutsConfig(cidr, "", overlapping), ",}", "}", 1)}}}
 		nad.SetNamespace("network-attachments")
 		nad.SetName(fmt.Sprint("vlan-", first/perPool))
 		o.NADs[types.NamespacedName{Namespace: nad.GetNamespace(), Name: nad.GetName()}] = ippool.ReadNAD(nad)
@@ -123,7 +123,7 @@ func BenchmarkJudge(b *testing.B) {
 				o := cluster(n, reservations)
 				b.ReportAllocs()
 				for b.Loop() {
-					if j := judged(o, judge.Policy{}); j.Summary().InUse != n || len(j.Findings) > 0 {
+					if j := Judged(o, judge.Policy{}); j.Summary().InUse != n || len(j.Findings) > 0 {
 						b.Fatalf("%+v", j.Summary())
 					}
 				}
@@ -142,7 +142,7 @@ func BenchmarkSecondLook(b *testing.B) {
 				b.Skip()
 			}
 			o := cluster(n, true)
-			x := judge.NewIndex(o.Observation, o.past, judge.Policy{})
+			x := judge.NewIndex(o.Observation, o.Past, judge.Policy{})
 			x.IndexReservations()
 			a := o.Pools[0].Allocations[17]
 			name := types.NamespacedName{Namespace: a.Owner.Namespace, Name: a.Owner.Name}
@@ -152,7 +152,7 @@ func BenchmarkSecondLook(b *testing.B) {
 			for i := 0; b.Loop(); i++ {
 				x.Amend(&judge.Live{Pods: map[types.NamespacedName]*podstate.Pod{name: states[i%2]}})
 				if j := x.JudgeAddresses([]netip.Addr{a.Address}); j.Allocations[0].Reason != want[i%2] {
-					b.Fatal(outcomeOf(j.Allocations[0]))
+					b.Fatal(OutcomeOf(j.Allocations[0]))
 				}
 			}
 		})

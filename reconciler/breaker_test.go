@@ -8,21 +8,21 @@ import (
 
 // many is a pool of n allocations in use and, after them, some whose pods and
 // sandboxes no report knows.
-func many(inUse, stale int) part {
-	var allocs []alloc
-	var boxes []content
-	var pods []part
+func many(inUse, stale int) Part {
+	var allocs []Allocation
+	var boxes []ReportEdit
+	var pods []Part
 	for i := range inUse {
 		name := fmt.Sprint("used-", i)
-		allocs = append(allocs, alloc{fmt.Sprint(i), "default/" + name, name, "net1"})
-		boxes = append(boxes, box(name, "uid of "+name, of(name)))
-		pods = append(pods, aPod(name, uid("uid of "+name)))
+		allocs = append(allocs, Alloc(fmt.Sprint(i), "default/"+name, name, "net1"))
+		boxes = append(boxes, Sandbox(name, "uid of "+name, OfPod(name)))
+		pods = append(pods, Pod(name, UID("uid of "+name)))
 	}
 	for i := range stale {
 		name := fmt.Sprint("leak-", i)
-		allocs = append(allocs, alloc{fmt.Sprint(inUse + i), "default/" + name, name, "net1"})
+		allocs = append(allocs, Alloc(fmt.Sprint(inUse+i), "default/"+name, name, "net1"))
 	}
-	return all(aPool("10.0.0.0-16", "10.0.0.0/16", allocs...), all(pods...), onWorker(boxes...))
+	return All(Pool("10.0.0.0-16", "10.0.0.0/16", allocs...), All(pods...), ReportingWorker(boxes...))
 }
 
 var atOnce = Options{} // nothing to be confirmed
@@ -52,15 +52,15 @@ func TestBreaker(t *testing.T) {
 	})
 	t.Run("what is proven neither counts nor waits", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		plan := p.look(0, many(0, 30), func(o *observed) {
+		plan := p.look(0, many(0, 30), func(o *Observed) {
 			for i := range 15 {
-				gone(fmt.Sprint("leak-", i), "x")(o.Reports[0])
+				Gone(fmt.Sprint("leak-", i), "x")(o.Reports[0])
 			}
 		})
 		p.wantReleased("15 proven and 15 unconfirmed of 30", plan)
-		plan = newProcess(t, atOnce).look(0, many(0, 60), func(o *observed) {
+		plan = newProcess(t, atOnce).look(0, many(0, 60), func(o *Observed) {
 			for i := range 25 {
-				gone(fmt.Sprint("leak-", i), "x")(o.Reports[0])
+				Gone(fmt.Sprint("leak-", i), "x")(o.Reports[0])
 			}
 		})
 		if len(plan.Release) != 25 || len(plan.Refused) != 35 || plan.Refused[0].Why != Breaker {

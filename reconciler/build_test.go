@@ -21,31 +21,31 @@ import (
 // default/web-0, interface net1, sandbox box-1. The pod has uid-1 and is on
 // worker-1, and so was the sandbox.
 
-var now = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+var Now = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 
-// observed is an observation, with what earlier ones taught.
-type observed struct {
+// Observed is an observation, with what earlier ones taught.
+type Observed struct {
 	*judge.Observation
-	past judge.Past // nil for nothing
+	Past judge.Past // nil for nothing
 }
 
-// copied is a shallow copy.
-func (o *observed) copied() *observed {
+// Copy is a shallow copy.
+func (o *Observed) Copy() *Observed {
 	own := *o.Observation
-	return &observed{&own, o.past}
+	return &Observed{&own, o.Past}
 }
 
-// judged judges what is observed.
-func judged(o *observed, policy judge.Policy) *judge.Judgement {
-	return judge.Judge(o.Observation, o.past, policy)
+// Judged judges what is observed.
+func Judged(o *Observed, policy judge.Policy) *judge.Judgement {
+	return judge.Judge(o.Observation, o.Past, policy)
 }
 
-// part puts something into an observation.
-type part func(*observed)
+// Part puts something into an observation.
+type Part func(*Observed)
 
-func observe(parts ...part) *observed {
-	o := &observed{Observation: &judge.Observation{
-		Now: now, NADs: map[types.NamespacedName]*ippool.NAD{},
+func Observe(parts ...Part) *Observed {
+	o := &Observed{Observation: &judge.Observation{
+		Now: Now, NADs: map[types.NamespacedName]*ippool.NAD{},
 		Pods: map[types.NamespacedName]*podstate.Pod{}, Nodes: map[string]*podstate.Node{},
 	}}
 	for _, p := range parts {
@@ -54,36 +54,41 @@ func observe(parts ...part) *observed {
 	return o
 }
 
-func all(parts ...part) part {
-	return func(o *observed) {
+func All(parts ...Part) Part {
+	return func(o *Observed) {
 		for _, p := range parts {
 			p(o)
 		}
 	}
 }
 
-func nothing(*observed) {}
+func Nothing(*Observed) {}
 
-func at(t time.Time) part { return func(o *observed) { o.Now = t } }
+func At(t time.Time) Part { return func(o *Observed) { o.Now = t } }
 
 // --- pools, reservations, definitions
 
-type alloc struct{ key, podRef, id, ifName string }
+// Allocation is an entry of a pool.
+type Allocation struct{ Key, PodRef, ID, IfName string }
 
-var usual = alloc{"5", "default/web-0", "box-1", "net1"}
-
-func usualPool(o *observed) { aPool("10.0.0.0-24", "10.0.0.0/24", usual)(o) }
-
-func aPool(name, cidr string, allocs ...alloc) part {
-	entries := map[string]any{}
-	for _, a := range allocs {
-		entries[a.key] = map[string]any{"id": a.id, "podref": a.podRef, "ifname": a.ifName}
-	}
-	return rawPool(name, map[string]any{"range": cidr, "allocations": entries})
+func Alloc(key, podRef, id, ifName string) Allocation {
+	return Allocation{key, podRef, id, ifName}
 }
 
-func rawPool(name string, spec map[string]any) part {
-	return func(o *observed) {
+var UsualAllocation = Alloc("5", "default/web-0", "box-1", "net1")
+
+func UsualPool(o *Observed) { Pool("10.0.0.0-24", "10.0.0.0/24", UsualAllocation)(o) }
+
+func Pool(name, cidr string, allocs ...Allocation) Part {
+	entries := map[string]any{}
+	for _, a := range allocs {
+		entries[a.Key] = map[string]any{"id": a.ID, "podref": a.PodRef, "ifname": a.IfName}
+	}
+	return RawPool(name, map[string]any{"range": cidr, "allocations": entries})
+}
+
+func RawPool(name string, spec map[string]any) Part {
+	return func(o *Observed) {
 		u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "whereabouts.cni.cncf.io/v1alpha1", "kind": "IPPool", "spec": spec}}
 		u.SetNamespace("kube-system")
 		u.SetName(name)
@@ -92,14 +97,14 @@ func rawPool(name string, spec map[string]any) part {
 	}
 }
 
-const old = time.Hour // an ADD or DEL is long over
+const LongAgo = time.Hour // an ADD or DEL is long over
 
-func aReservation(name, podRef string, age time.Duration) part {
-	return rawReservation(name, age, map[string]any{"podref": podRef, "ifname": "net1"})
+func Reservation(name, podRef string, age time.Duration) Part {
+	return RawReservation(name, age, map[string]any{"podref": podRef, "ifname": "net1"})
 }
 
-func rawReservation(name string, age time.Duration, spec map[string]any) part {
-	return func(o *observed) {
+func RawReservation(name string, age time.Duration, spec map[string]any) Part {
+	return func(o *Observed) {
 		u := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
 		u.SetNamespace("kube-system")
 		u.SetName(name)
@@ -109,9 +114,9 @@ func rawReservation(name string, age time.Duration, spec map[string]any) part {
 	}
 }
 
-// aNAD is default/<name> with the given CNI config.
-func aNAD(name, config string) part {
-	return func(o *observed) {
+// NAD is default/<name> with the given CNI config.
+func NAD(name, config string) Part {
+	return func(o *Observed) {
 		u := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"config": config}}}
 		u.SetNamespace("default")
 		u.SetName(name)
@@ -119,22 +124,22 @@ func aNAD(name, config string) part {
 	}
 }
 
-// whereabouts is the config of a macvlan network with whereabouts as its IPAM.
-func whereabouts(cidr, networkName string, more ...string) string {
+// WhereaboutsConfig is the config of a macvlan network with whereabouts as its IPAM.
+func WhereaboutsConfig(cidr, networkName string, more ...string) string {
 	return fmt.Sprintf(`{"cniVersion":"0.3.1","name":"wb","type":"macvlan","ipam":{"type":"whereabouts","range":%q,"network_name":%q%s}}`,
 		cidr, networkName, strings.Join(append([]string{""}, more...), ","))
 }
 
 // --- pods
 
-type podEdit func(*corev1.Pod)
+type PodEdit func(*corev1.Pod)
 
-// aPod is default/<name>: Running for an hour, with a readable network-status
+// Pod is default/<name>: Running for an hour, with a readable network-status
 // that has the default network's address and no other.
-func aPod(name string, edits ...podEdit) part {
-	return func(o *observed) {
+func Pod(name string, edits ...PodEdit) Part {
+	return func(o *Observed) {
 		p := &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: "uid-1", CreationTimestamp: metav1.NewTime(now.Add(-time.Hour))},
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: "uid-1", CreationTimestamp: metav1.NewTime(Now.Add(-time.Hour))},
 			Spec:       corev1.PodSpec{NodeName: "worker-1", Containers: []corev1.Container{{Name: "app"}}},
 			Status: corev1.PodStatus{
 				Phase:             corev1.PodRunning,
@@ -142,7 +147,7 @@ func aPod(name string, edits ...podEdit) part {
 				ContainerStatuses: []corev1.ContainerStatus{{Name: "app", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}},
 			},
 		}
-		status(`[{"name":"cbr0","interface":"eth0","ips":["10.244.0.9"],"default":true}]`)(p)
+		NetworkStatus(`[{"name":"cbr0","interface":"eth0","ips":["10.244.0.9"],"default":true}]`)(p)
 		for _, e := range edits {
 			e(p)
 		}
@@ -151,26 +156,26 @@ func aPod(name string, edits ...podEdit) part {
 	}
 }
 
-func web(edits ...podEdit) part { return aPod("web-0", edits...) }
+func UsualPod(edits ...PodEdit) Part { return Pod("web-0", edits...) }
 
-func uid(u string) podEdit               { return func(p *corev1.Pod) { p.UID = types.UID(u) } }
-func phaseIs(ph corev1.PodPhase) podEdit { return func(p *corev1.Pod) { p.Status.Phase = ph } }
-func onNode(n string) podEdit            { return func(p *corev1.Pod) { p.Spec.NodeName = n } }
+func UID(u string) PodEdit             { return func(p *corev1.Pod) { p.UID = types.UID(u) } }
+func Phase(ph corev1.PodPhase) PodEdit { return func(p *corev1.Pod) { p.Status.Phase = ph } }
+func OnNode(n string) PodEdit          { return func(p *corev1.Pod) { p.Spec.NodeName = n } }
 
-func status(text string) podEdit {
+func NetworkStatus(text string) PodEdit {
 	return func(p *corev1.Pod) { p.Annotations = map[string]string{"k8s.v1.cni.cncf.io/network-status": text} }
 }
 
-func noStatusAtAll(p *corev1.Pod) { p.Annotations = nil }
+func NoNetworkStatus(p *corev1.Pod) { p.Annotations = nil }
 
-// carrying puts the address on net1, attached by default/wb.
-func carrying(ip string) podEdit { return attached("default/wb", "net1", ip) }
+// Carrying puts the address on net1, attached by default/wb.
+func Carrying(ip string) PodEdit { return CarryingOn("default/wb", "net1", ip) }
 
-func attached(network, ifName, ip string) podEdit {
-	return status(fmt.Sprintf(`[{"name":"cbr0","interface":"eth0","ips":["10.244.0.9"],"default":true},{"name":%q,"interface":%q,"ips":[%q]}]`, network, ifName, ip))
+func CarryingOn(network, ifName, ip string) PodEdit {
+	return NetworkStatus(fmt.Sprintf(`[{"name":"cbr0","interface":"eth0","ips":["10.244.0.9"],"default":true},{"name":%q,"interface":%q,"ips":[%q]}]`, network, ifName, ip))
 }
 
-func podIPs(ips ...string) podEdit {
+func PodIPs(ips ...string) PodEdit {
 	return func(p *corev1.Pod) {
 		for _, ip := range ips {
 			p.Status.PodIPs = append(p.Status.PodIPs, corev1.PodIP{IP: ip})
@@ -179,66 +184,66 @@ func podIPs(ips ...string) podEdit {
 }
 
 // deletedAgo: the grace period ended that long ago; negative: it is still running.
-func deletedAgo(d time.Duration) podEdit {
+func DeletedAgo(d time.Duration) PodEdit {
 	return func(p *corev1.Pod) {
-		t := metav1.NewTime(now.Add(-d))
+		t := metav1.NewTime(Now.Add(-d))
 		p.DeletionTimestamp = &t
 	}
 }
 
-func grace(d time.Duration) podEdit {
+func GracePeriod(d time.Duration) PodEdit {
 	return func(p *corev1.Pod) {
 		s := int64(d.Seconds())
 		p.Spec.TerminationGracePeriodSeconds = &s
 	}
 }
 
-// stoppedByKubelet leaves the pod as kubelet does: containers terminated, not Ready.
-func stoppedByKubelet(ago time.Duration) podEdit {
+// StoppedByKubelet leaves the pod as kubelet does: containers terminated, not Ready.
+func StoppedByKubelet(ago time.Duration) PodEdit {
 	return func(p *corev1.Pod) {
 		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse}}
 		p.Status.ContainerStatuses[0].State = corev1.ContainerState{
-			Terminated: &corev1.ContainerStateTerminated{FinishedAt: metav1.NewTime(now.Add(-ago))}}
+			Terminated: &corev1.ContainerStateTerminated{FinishedAt: metav1.NewTime(Now.Add(-ago))}}
 	}
 }
 
-func readyAllTheSame(p *corev1.Pod) {
+func StillReady(p *corev1.Pod) {
 	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 }
 
-func oneMoreContainer(p *corev1.Pod) {
+func ContainerWithoutStatus(p *corev1.Pod) {
 	p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "sidecar"})
 }
 
-func ephemeralRuns(p *corev1.Pod) {
+func RunningEphemeralContainer(p *corev1.Pod) {
 	p.Status.EphemeralContainerStatuses = []corev1.ContainerStatus{{Name: "debug", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
 }
 
-func createdLongAgo(p *corev1.Pod) { p.CreationTimestamp = metav1.NewTime(now.Add(-100 * time.Hour)) }
+func CreatedLongAgo(p *corev1.Pod) { p.CreationTimestamp = metav1.NewTime(Now.Add(-100 * time.Hour)) }
 
 // disrupted: the taint manager deleted the pod, which proves nothing.
-func disrupted(p *corev1.Pod) {
+func Disrupted(p *corev1.Pod) {
 	p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "DeletionByTaintManager"})
 }
 
-func mirrorOf(uid string) podEdit {
+func MirrorOf(uid string) PodEdit {
 	return func(p *corev1.Pod) { p.Annotations["kubernetes.io/config.mirror"] = uid }
 }
 
 // The pod of the scene has uid-1.
-const its1, others, unsaid = "uid-1", "uid-0", ""
+const UsualUID, OtherUID, NoUID = "uid-1", "uid-0", ""
 
 // --- nodes
 
-type nodeObject = corev1.Node
+type NodeObject = corev1.Node
 
-type nodeEdit func(*nodeObject)
+type NodeEdit func(*NodeObject)
 
-// aNode is a Ready Linux node, running boot-1.
-func aNode(name string, edits ...nodeEdit) part {
-	return func(o *observed) {
+// Node is a Ready Linux node, running boot-1.
+func Node(name string, edits ...NodeEdit) Part {
+	return func(o *Observed) {
 		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"kubernetes.io/os": "linux"}}}
-		n.Status.NodeInfo.BootID, n.Status.NodeInfo.SystemUUID, n.Status.NodeInfo.MachineID = "boot-1", machineOf(name).SystemUUID, machineOf(name).MachineID
+		n.Status.NodeInfo.BootID, n.Status.NodeInfo.SystemUUID, n.Status.NodeInfo.MachineID = "boot-1", MachineOf(name).SystemUUID, MachineOf(name).MachineID
 		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 		for _, e := range edits {
 			e(n)
@@ -247,45 +252,45 @@ func aNode(name string, edits ...nodeEdit) part {
 	}
 }
 
-func notReadyFor(d time.Duration) nodeEdit {
+func NotReadyFor(d time.Duration) NodeEdit {
 	return func(n *corev1.Node) {
-		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, LastTransitionTime: metav1.NewTime(now.Add(-d))}}
+		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, LastTransitionTime: metav1.NewTime(Now.Add(-d))}}
 	}
 }
 
-func outOfService(n *corev1.Node) {
+func OutOfService(n *corev1.Node) {
 	n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: "node.kubernetes.io/out-of-service", Effect: corev1.TaintEffectNoExecute})
 }
 
-func booted(id string) nodeEdit { return func(n *corev1.Node) { n.Status.NodeInfo.BootID = id } }
+func Booted(id string) NodeEdit { return func(n *corev1.Node) { n.Status.NodeInfo.BootID = id } }
 
-func label(key, value string) nodeEdit { return func(n *corev1.Node) { n.Labels[key] = value } }
+func Label(key, value string) NodeEdit { return func(n *corev1.Node) { n.Labels[key] = value } }
 
 // noAgentRuns: --agent-nodes does not select the node.
-var noAgentRuns = label("kubernetes.io/os", "other")
+var WithoutAgent = Label("kubernetes.io/os", "other")
 
-// anotherMachine runs under the name of worker-2, and its agent was never heard: the
+// ReplacedMachine runs under the name of worker-2, and its agent was never heard: the
 // last report by that name is of the machine before.
-func anotherMachine() part {
-	return all(aNode("worker-1"), aNode("worker-2", booted("boot-2"), onMachine(v1alpha1.Machine{SystemUUID: "board of the new one", MachineID: "disk of the new one"})),
-		freshReport("worker-1"), staleReport("worker-2", heardAt(now.Add(-3*time.Hour))))
+func ReplacedMachine() Part {
+	return All(Node("worker-1"), Node("worker-2", Booted("boot-2"), OnMachine(v1alpha1.Machine{SystemUUID: "board of the new one", MachineID: "disk of the new one"})),
+		FreshReport("worker-1"), StaleReport("worker-2", RenewedAt(Now.Add(-3*time.Hour))))
 }
 
 // --- reports
 
-type content func(*podstate.Report)
+type ReportEdit func(*podstate.Report)
 
-// freshReport is one that its node's Lease vouches for.
-func freshReport(node string, c ...content) part { return reportFrom(node, 10*time.Second, c...) }
+// FreshReport is one that its node's Lease vouches for.
+func FreshReport(node string, c ...ReportEdit) Part { return ReportRenewed(node, 10*time.Second, c...) }
 
-// staleReport was last vouched for ten minutes ago.
-func staleReport(node string, c ...content) part { return reportFrom(node, 10*time.Minute, c...) }
+// StaleReport was last vouched for ten minutes ago.
+func StaleReport(node string, c ...ReportEdit) Part { return ReportRenewed(node, 10*time.Minute, c...) }
 
-func reportFrom(node string, ago time.Duration, c ...content) part {
-	return func(o *observed) {
+func ReportRenewed(node string, ago time.Duration, c ...ReportEdit) Part {
+	return func(o *Observed) {
 		t := o.Now.Add(-ago)
 		r := &podstate.Report{
-			SandboxReport: &v1alpha1.SandboxReport{ObjectMeta: metav1.ObjectMeta{Name: node}, BootID: "boot-1", Machine: machineOf(node), ObservedAt: metav1.NewTime(t)},
+			SandboxReport: &v1alpha1.SandboxReport{ObjectMeta: metav1.ObjectMeta{Name: node}, BootID: "boot-1", Machine: MachineOf(node), ObservedAt: metav1.NewTime(t)},
 			Renewed:       t, LeaseRenewed: t, Written: t,
 		}
 		for _, f := range c {
@@ -295,46 +300,48 @@ func reportFrom(node string, ago time.Duration, c ...content) part {
 	}
 }
 
-// heardAt is when the agent was last heard, and vouched for this content.
-func heardAt(t time.Time) content {
+// RenewedAt is when the agent was last heard, and vouched for this content.
+func RenewedAt(t time.Time) ReportEdit {
 	return func(r *podstate.Report) { r.Renewed, r.LeaseRenewed = t, t }
 }
 
-// machineOf is the machine that runs under a node's name, unless it is said otherwise.
-func machineOf(node string) v1alpha1.Machine {
+// MachineOf is the machine that runs under a node's name, unless it is said otherwise.
+func MachineOf(node string) v1alpha1.Machine {
 	return v1alpha1.Machine{SystemUUID: "board of " + node, MachineID: "disk of " + node}
 }
 
-// onMachine is a Node's, and byMachine a report's, of another one.
-func onMachine(m v1alpha1.Machine) nodeEdit {
+// OnMachine is a Node's, and byMachine a report's, of another one.
+func OnMachine(m v1alpha1.Machine) NodeEdit {
 	return func(n *corev1.Node) {
 		n.Status.NodeInfo.SystemUUID, n.Status.NodeInfo.MachineID = m.SystemUUID, m.MachineID
 	}
 }
 
-func byMachine(m v1alpha1.Machine) content { return func(r *podstate.Report) { r.Machine = m } }
+func FromMachine(m v1alpha1.Machine) ReportEdit { return func(r *podstate.Report) { r.Machine = m } }
 
-func bootID(id string) content { return func(r *podstate.Report) { r.BootID = id } }
+func FromBoot(id string) ReportEdit { return func(r *podstate.Report) { r.BootID = id } }
 
-func observedAgo(d time.Duration) content {
-	return func(r *podstate.Report) { r.ObservedAt = metav1.NewTime(now.Add(-d)) }
+func ObservedAgo(d time.Duration) ReportEdit {
+	return func(r *podstate.Report) { r.ObservedAt = metav1.NewTime(Now.Add(-d)) }
 }
 
 // unvouched: no Lease carries the hash of this content.
-func unvouched(r *podstate.Report) { r.Renewed = time.Time{} }
+func WithoutMatchingLease(r *podstate.Report) { r.Renewed = time.Time{} }
 
-// onWorker is a Ready worker-1 with a fresh report.
-func onWorker(c ...content) part { return all(aNode("worker-1"), freshReport("worker-1", c...)) }
+// ReportingWorker is a Ready worker-1 with a fresh report.
+func ReportingWorker(c ...ReportEdit) Part {
+	return All(Node("worker-1"), FreshReport("worker-1", c...))
+}
 
-type reportedBox = v1alpha1.Sandbox
+type ReportedSandbox = v1alpha1.Sandbox
 
-type boxEdit func(*reportedBox)
+type SandboxEdit func(*ReportedSandbox)
 
-// box is a READY sandbox of default/web-0, an hour old, its network open.
-func box(id, uid string, edits ...boxEdit) content {
+// Sandbox is a READY sandbox of default/web-0, an hour old, its network open.
+func Sandbox(id, uid string, edits ...SandboxEdit) ReportEdit {
 	return func(r *podstate.Report) {
 		open := false
-		b := v1alpha1.Sandbox{ID: id, Namespace: "default", Name: "web-0", UID: uid, State: "Ready", NetworkClosed: &open, CreatedAt: metav1.NewTime(now.Add(-time.Hour))}
+		b := v1alpha1.Sandbox{ID: id, Namespace: "default", Name: "web-0", UID: uid, State: "Ready", NetworkClosed: &open, CreatedAt: metav1.NewTime(Now.Add(-time.Hour))}
 		for _, e := range edits {
 			e(&b)
 		}
@@ -342,41 +349,41 @@ func box(id, uid string, edits ...boxEdit) content {
 	}
 }
 
-func of(pod string) boxEdit { return func(b *v1alpha1.Sandbox) { b.Name = pod } }
+func OfPod(pod string) SandboxEdit { return func(b *v1alpha1.Sandbox) { b.Name = pod } }
 
-func holding(ip, networkName string) boxEdit {
-	return func(b *v1alpha1.Sandbox) { b.Addresses = append(b.Addresses, address(ip, networkName)) }
+func WithAddress(ip, networkName string) SandboxEdit {
+	return func(b *v1alpha1.Sandbox) { b.Addresses = append(b.Addresses, Address(ip, networkName)) }
 }
 
-func createdAgo(d time.Duration) boxEdit {
-	return func(b *v1alpha1.Sandbox) { b.CreatedAt = metav1.NewTime(now.Add(-d)) }
+func CreatedAgo(d time.Duration) SandboxEdit {
+	return func(b *v1alpha1.Sandbox) { b.CreatedAt = metav1.NewTime(Now.Add(-d)) }
 }
 
-// notReady with what is known of the network namespace: nil for nothing.
-func notReady(closed *bool) boxEdit {
+// NotReady with what is known of the network namespace: nil for nothing.
+func NotReady(closed *bool) SandboxEdit {
 	return func(b *v1alpha1.Sandbox) { b.State, b.NetworkClosed = "NotReady", closed }
 }
 
-var closed, open = new(true), new(false)
+var Closed, Open = new(true), new(false)
 
-func address(ip, networkName string) v1alpha1.Address {
+func Address(ip, networkName string) v1alpha1.Address {
 	return v1alpha1.Address{IP: ip, IfName: "net1", Network: "wb", Range: "10.0.0.0/24", NetworkName: networkName}
 }
 
-func attachment(id, uid string, age time.Duration, closed *bool, addresses ...v1alpha1.Address) content {
+func Attachment(id, uid string, age time.Duration, closed *bool, addresses ...v1alpha1.Address) ReportEdit {
 	return func(r *podstate.Report) {
 		r.Attachments = append(r.Attachments, v1alpha1.Attachment{ID: id, UID: uid, Namespace: "default", Name: "web-0",
-			Since: metav1.NewTime(now.Add(-age)), NetworkClosed: closed, Addresses: addresses})
+			Since: metav1.NewTime(Now.Add(-age)), NetworkClosed: closed, Addresses: addresses})
 	}
 }
 
-func gone(id, uid string) content {
+func Gone(id, uid string) ReportEdit {
 	return func(r *podstate.Report) {
-		r.Gone = append(r.Gone, v1alpha1.Gone{ID: id, UID: uid, Since: metav1.NewTime(now.Add(-time.Hour))})
+		r.Gone = append(r.Gone, v1alpha1.Gone{ID: id, UID: uid, Since: metav1.NewTime(Now.Add(-time.Hour))})
 	}
 }
 
-func reportOf(o *observed, node string) *podstate.Report {
+func ReportOf(o *Observed, node string) *podstate.Report {
 	for _, r := range o.Reports {
 		if r.Name == node {
 			return r
@@ -386,18 +393,22 @@ func reportOf(o *observed, node string) *podstate.Report {
 }
 
 // goneBox: the usual entry's sandbox is gone and so is its pod, which is proof.
-var goneBox = all(usualPool, onWorker(gone("box-1", its1)))
+var UsualSandboxGone = All(UsualPool, ReportingWorker(Gone("box-1", UsualUID)))
 
 // --- what is asserted
 
-type outcome struct {
+type Outcome struct {
 	Verdict judge.Verdict
 	Reason  judge.Reason
 	Proven  bool
 	Sandbox judge.Sandbox
 }
 
-func (x outcome) String() string {
+func Want(verdict judge.Verdict, reason judge.Reason, proven bool, sandbox judge.Sandbox) Outcome {
+	return Outcome{verdict, reason, proven, sandbox}
+}
+
+func (x Outcome) String() string {
 	text := fmt.Sprintf("%s, %s (sandbox %s)", x.Verdict, x.Reason, x.Sandbox)
 	if x.Proven {
 		text += ", proven"
@@ -405,16 +416,16 @@ func (x outcome) String() string {
 	return text
 }
 
-func outcomeOf(it *judge.Item) outcome {
-	x := outcome{Verdict: it.Verdict, Reason: it.Reason, Proven: it.Proven, Sandbox: -1}
+func OutcomeOf(it *judge.Item) Outcome {
+	x := Outcome{Verdict: it.Verdict, Reason: it.Reason, Proven: it.Proven, Sandbox: -1}
 	if it.Evidence() != nil {
 		x.Sandbox = it.Evidence().Sandbox
 	}
 	return x
 }
 
-// allocation is the judged allocation with this address; it must be the only one.
-func allocation(t *testing.T, j *judge.Judgement, ip string) *judge.Item {
+// AllocationOf is the judged allocation with this address; it must be the only one.
+func AllocationOf(t *testing.T, j *judge.Judgement, ip string) *judge.Item {
 	t.Helper()
 	var found *judge.Item
 	for _, it := range j.Allocations {
@@ -431,7 +442,7 @@ func allocation(t *testing.T, j *judge.Judgement, ip string) *judge.Item {
 	return found
 }
 
-func reservationIn(t *testing.T, j *judge.Judgement, name string) *judge.Item {
+func ReservationOf(t *testing.T, j *judge.Judgement, name string) *judge.Item {
 	t.Helper()
 	for _, it := range j.Reservations {
 		if it.Reservation.Name == name {
@@ -442,9 +453,9 @@ func reservationIn(t *testing.T, j *judge.Judgement, name string) *judge.Item {
 	return nil
 }
 
-func findingsIn(kind judge.Kind, parts ...part) []judge.Finding {
+func FindingsOf(kind judge.Kind, parts ...Part) []judge.Finding {
 	var found []judge.Finding
-	for _, f := range judged(observe(parts...), judge.Policy{}).Findings {
+	for _, f := range Judged(Observe(parts...), judge.Policy{}).Findings {
 		if f.Kind == kind {
 			found = append(found, f)
 		}
@@ -452,16 +463,16 @@ func findingsIn(kind judge.Kind, parts ...part) []judge.Finding {
 	return found
 }
 
-// expect judges the usual allocation, 10.0.0.5.
-func expect(t *testing.T, want outcome, parts ...part) {
+// Expect judges the usual allocation, 10.0.0.5.
+func Expect(t *testing.T, want Outcome, parts ...Part) {
 	t.Helper()
-	expectUnder(t, judge.Policy{}, want, parts...)
+	ExpectUnder(t, judge.Policy{}, want, parts...)
 }
 
-func expectUnder(t *testing.T, policy judge.Policy, want outcome, parts ...part) {
+func ExpectUnder(t *testing.T, policy judge.Policy, want Outcome, parts ...Part) {
 	t.Helper()
-	it := allocation(t, judged(observe(parts...), policy), "10.0.0.5")
-	if got := outcomeOf(it); got != want {
+	it := AllocationOf(t, Judged(Observe(parts...), policy), "10.0.0.5")
+	if got := OutcomeOf(it); got != want {
 		t.Errorf("got  %v\nwant %v\nit says: %s", got, want, it.Message())
 	}
 	if it.Message() == "" {
@@ -469,6 +480,6 @@ func expectUnder(t *testing.T, policy judge.Policy, want outcome, parts ...part)
 	}
 }
 
-func podName(name string) types.NamespacedName {
+func PodName(name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: "default", Name: name}
 }

@@ -12,16 +12,16 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// account is all that a judgement says, a line each.
-func account(j *judge.Judgement) []string {
+// Describe is all that a judgement says, a line each.
+func Describe(j *judge.Judgement) []string {
 	var lines []string
 	for _, it := range slices.Concat(j.Allocations, j.Reservations) {
-		lines = append(lines, accountOf(it))
+		lines = append(lines, DescribeItem(it))
 	}
 	return lines
 }
 
-func accountOf(it *judge.Item) string {
+func DescribeItem(it *judge.Item) string {
 	var with []judge.ID
 	for _, x := range it.Related() {
 		with = append(with, x.ID())
@@ -30,10 +30,10 @@ func accountOf(it *judge.Item) string {
 	if e == nil {
 		e = &judge.Evidence{}
 	}
-	return fmt.Sprint(it.ID(), it.Address(), it.Network(), outcomeOf(it), it.Message(), it.Rule(), with, e.OnPod, e.Ownership, e.Nodes, e.WithoutReport, e.Claimant, e.ClaimantNode)
+	return fmt.Sprint(it.ID(), it.Address(), it.Network(), OutcomeOf(it), it.Message(), it.Rule(), with, e.OnPod, e.Ownership, e.Nodes, e.WithoutReport, e.Claimant, e.ClaimantNode)
 }
 
-func described(found []judge.Finding) []string {
+func DescribeFindings(found []judge.Finding) []string {
 	var all []string
 	for _, f := range found {
 		text := fmt.Sprint(f.Kind, f.IP, f.Pool, f.Pods, f.ContainerIDs, f.Node, f.Message)
@@ -45,67 +45,67 @@ func described(found []judge.Finding) []string {
 	return all
 }
 
-// differing are the lines of a that b does not have.
-func differing(a, b []string) []string {
+// Missing are the lines of a that b does not have.
+func Missing(a, b []string) []string {
 	return slices.DeleteFunc(slices.Clone(a), func(line string) bool { return slices.Contains(b, line) })
 }
 
-// amendedAtRandom is an index amended by a few changes, beside the observation
+// AmendedIndex is an index amended by a few changes, beside the observation
 // that it must be equal to.
-func amendedAtRandom(c chance) (*judge.Index, *observed, judge.Policy) {
-	o, policy := sceneOf(c.scene()), c.policy()
-	x := judge.NewIndex(o.Observation, o.past, policy)
-	o = &observed{x.Observation(), o.past}
+func AmendedIndex(c Random) (*judge.Index, *Observed, judge.Policy) {
+	o, policy := ObserveDistinct(c.Cluster()), c.Policy()
+	x := judge.NewIndex(o.Observation, o.Past, policy)
+	o = &Observed{x.Observation(), o.Past}
 	for range 1 + c.IntN(4) {
 		x.Judge() // what it keeps of that must not be of the past later
 		var to *judge.Live
-		to, o = c.changes(o)
+		to, o = c.Changes(o)
 		x.Amend(to)
 	}
 	return x, o, policy
 }
 
-// changes are a few changes, beside the observation after them.
-func (c chance) changes(before *observed) (*judge.Live, *observed) {
-	o := before.copied()
+// Changes are a few changes, beside the observation after them.
+func (c Random) Changes(before *Observed) (*judge.Live, *Observed) {
+	o := before.Copy()
 	o.Pools, o.Reservations, o.Reports, o.Pods = slices.Clone(o.Pools), slices.Clone(o.Reservations), slices.Clone(o.Reports), maps.Clone(o.Pods)
 	to := &judge.Live{Pods: map[types.NamespacedName]*podstate.Pod{}, Pools: map[types.NamespacedName]*ippool.Pool{},
 		Reservations: map[types.NamespacedName]*ippool.Reservation{}, Reports: map[string]*podstate.Report{}}
-	if c.oneIn(3) {
+	if c.OneIn(3) {
 		to.Now = o.Now.Add(time.Duration(c.IntN(120)) * time.Second)
 		o.Now = to.Now
 	}
 	for range c.IntN(4) {
-		made := observe(at(o.Now))
+		made := Observe(At(o.Now))
 		switch c.IntN(5) {
 		case 0, 1:
-			name := podName(c.podName())
-			if !c.oneIn(3) {
-				c.aPodNamed(name.Name)(made)
+			name := PodName(c.PodName())
+			if !c.OneIn(3) {
+				c.Pod(name.Name)(made)
 			}
 			to.Pods[name] = made.Pods[name]
 			delete(o.Pods, name)
 			maps.Copy(o.Pods, made.Pods)
 		case 2:
-			name := types.NamespacedName{Namespace: "kube-system", Name: c.pick(slices.Sorted(maps.Keys(shapes))...)}
+			name := types.NamespacedName{Namespace: "kube-system", Name: c.Pick(slices.Sorted(maps.Keys(poolRanges))...)}
 			o.Pools = slices.DeleteFunc(o.Pools, func(p *ippool.Pool) bool { return p.Name == name.Name })
 			to.Pools[name] = nil
-			if !c.oneIn(4) {
-				c.pool(name.Name)(made)
+			if !c.OneIn(4) {
+				c.Pool(name.Name)(made)
 				to.Pools[name] = made.Pools[0]
 				o.Pools = append(o.Pools, made.Pools[0])
 			}
 		case 3:
-			name := c.node()
+			name := c.Node()
 			i := slices.IndexFunc(o.Reports, func(r *podstate.Report) bool { return r.Name == name })
 			var r *podstate.Report
 			switch {
-			case i >= 0 && c.oneIn(3):
+			case i >= 0 && c.OneIn(3):
 				renewed := *o.Reports[i] // by its Lease
 				renewed.Renewed, renewed.LeaseRenewed = o.Now, o.Now
 				r = &renewed
-			case !c.oneIn(4):
-				c.report(name)(made)
+			case !c.OneIn(4):
+				c.Report(name)(made)
 				r = made.Reports[0]
 			}
 			to.Reports[name] = r
@@ -114,12 +114,12 @@ func (c chance) changes(before *observed) (*judge.Live, *observed) {
 				o.Reports = append(o.Reports, r)
 			}
 		default:
-			c.reservation()(made)
+			c.Reservation()(made)
 			r := made.Reservations[0]
 			name := types.NamespacedName{Namespace: r.Namespace, Name: r.Name}
 			o.Reservations = slices.DeleteFunc(o.Reservations, func(p *ippool.Reservation) bool { return p.Name == name.Name })
 			to.Reservations[name] = nil
-			if !c.oneIn(3) {
+			if !c.OneIn(3) {
 				to.Reservations[name] = r
 				o.Reservations = append(o.Reservations, r)
 			}

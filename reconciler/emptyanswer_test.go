@@ -8,18 +8,18 @@ import (
 
 // A cluster whose pools have entries has pods, if only those of whereabouts.
 func TestAnEmptyAnswerForPodsProvesNothing(t *testing.T) {
-	for says, parts := range map[string][]part{
-		"with agents":               {usualPool, onWorker()},
-		"with proof of the runtime": {goneBox},
-		"without agents":            {usualPool, aNode("worker-1")},
-		"of a reservation alone":    {aPool("10.0.0.0-24", "10.0.0.0/24"), aReservation("10.0.0.5", "default/web-0", old), onWorker()},
+	for says, parts := range map[string][]Part{
+		"with agents":               {UsualPool, ReportingWorker()},
+		"with proof of the runtime": {UsualSandboxGone},
+		"without agents":            {UsualPool, Node("worker-1")},
+		"of a reservation alone":    {Pool("10.0.0.0-24", "10.0.0.0/24"), Reservation("10.0.0.5", "default/web-0", LongAgo), ReportingWorker()},
 	} {
 		t.Run(says, func(t *testing.T) {
 			p := newProcess(t, quarter)
 			p.Options.PodsComplete = false
-			p.next = observe(parts...)
+			p.next = Observe(parts...)
 			if j, err := p.Check(t.Context()); err == nil {
-				t.Errorf("it could look: %v", outcomeOf(slices.Concat(j.Allocations, j.Reservations)[0]))
+				t.Errorf("it could look: %v", OutcomeOf(slices.Concat(j.Allocations, j.Reservations)[0]))
 			} else if text := err.Error(); !strings.Contains(text, "pod") || strings.Contains(text, "\n") {
 				t.Errorf("it does not say in a line that pods were missing: %s", text)
 			}
@@ -27,7 +27,7 @@ func TestAnEmptyAnswerForPodsProvesNothing(t *testing.T) {
 	}
 	p := newProcess(t, quarter)
 	p.Options.PodsComplete = false
-	p.next = observe(aPool("10.0.0.0-24", "10.0.0.0/24"), onWorker())
+	p.next = Observe(Pool("10.0.0.0-24", "10.0.0.0/24"), ReportingWorker())
 	if _, err := p.Check(t.Context()); err != nil {
 		t.Errorf("nothing is recorded, so that no pod need be there: %v", err)
 	}

@@ -2,7 +2,6 @@ package reconciler
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"net/netip"
 	"slices"
 	"strings"
@@ -67,16 +66,16 @@ func becameStale(before, after *judge.Judgement) []*judge.Item {
 func TestWhatIsFollowedIsJudgedAsByALookAtEverything(t *testing.T) {
 	followed := 0
 	for seed := range uint64(4000) {
-		c := chance{rand.New(rand.NewPCG(seed, 5))}
-		o, policy := sceneOf(c.scene()), c.policy()
-		last := judged(o, policy)
+		c := NewRandom(seed, 5)
+		o, policy := ObserveDistinct(c.Cluster()), c.Policy()
+		last := Judged(o, policy)
 		for step := range 4 {
-			changes, now := c.changes(o)
-			before := judged(o, policy)
-			all := judged(now, policy)
+			changes, now := c.Changes(o)
+			before := Judged(o, policy)
+			all := Judged(now, policy)
 			got := last.Follow(changes)
-			if wrong := differing(account(got), account(all)); len(wrong) > 0 {
-				t.Fatalf("seed %d, step %d: judged\n%s\nwhich everything has as\n%s", seed, step, wrong, account(all))
+			if wrong := Missing(Describe(got), Describe(all)); len(wrong) > 0 {
+				t.Fatalf("seed %d, step %d: judged\n%s\nwhich everything has as\n%s", seed, step, wrong, Describe(all))
 			}
 			if got.Total != len(all.Allocations) {
 				t.Fatalf("seed %d, step %d: %d in all, want %d", seed, step, got.Total, len(all.Allocations))
@@ -86,7 +85,7 @@ func TestWhatIsFollowedIsJudgedAsByALookAtEverything(t *testing.T) {
 				continue
 			}
 			for name, r := range changes.Reports {
-				if old := reportOf(&observed{Observation: before.Observation}, name); old != nil && r != nil && old.SandboxReport == r.SandboxReport && old.Fresh(before.Observation.Now) == r.Fresh(now.Now) {
+				if old := ReportOf(&Observed{Observation: before.Observation}, name); old != nil && r != nil && old.SandboxReport == r.SandboxReport && old.Fresh(before.Observation.Now) == r.Fresh(now.Now) {
 					delete(changes.Reports, name) // it was renewed, and says what it said
 				}
 			}
@@ -95,10 +94,10 @@ func TestWhatIsFollowedIsJudgedAsByALookAtEverything(t *testing.T) {
 			for _, it := range slices.Concat(before.Allocations, before.Reservations) {
 				there[it.ID()] = true
 			}
-			judged := account(got)
+			judged := Describe(got)
 			for _, it := range becameStale(before, all) {
-				if (was[it.Address()] || is[it.Address()] || !there[it.ID()]) && !ambiguous(all, it.Address()) && !slices.Contains(judged, accountOf(it)) {
-					t.Fatalf("seed %d, step %d: left out %s", seed, step, accountOf(it))
+				if (was[it.Address()] || is[it.Address()] || !there[it.ID()]) && !ambiguous(all, it.Address()) && !slices.Contains(judged, DescribeItem(it)) {
+					t.Fatalf("seed %d, step %d: left out %s", seed, step, DescribeItem(it))
 				}
 			}
 			followed += len(becameStale(before, got))
@@ -126,7 +125,7 @@ func BenchmarkFollow(b *testing.B) {
 				b.Skip()
 			}
 			o := cluster(n, true)
-			last := judged(o, judge.Policy{})
+			last := Judged(o, judge.Policy{})
 			a := o.Pools[0].Allocations[17]
 			name := types.NamespacedName{Namespace: a.Owner.Namespace, Name: a.Owner.Name}
 			states := []*podstate.Pod{nil, o.Pods[name]}
@@ -136,7 +135,7 @@ func BenchmarkFollow(b *testing.B) {
 			for i := 0; b.Loop(); i++ {
 				j := last.Follow(&judge.Live{Pods: map[types.NamespacedName]*podstate.Pod{name: states[i%2]}})
 				if len(j.Allocations) != 1 || j.Allocations[0].Reason != want[i%2] {
-					b.Fatal(account(j))
+					b.Fatal(Describe(j))
 				}
 			}
 		})
@@ -146,7 +145,7 @@ func BenchmarkFollow(b *testing.B) {
 // BenchmarkFollowPool is one entry of a pool of 5,000 that goes and comes.
 func BenchmarkFollowPool(b *testing.B) {
 	o := cluster(10_000, true)
-	last := judged(o, judge.Policy{})
+	last := Judged(o, judge.Policy{})
 	p := o.Pools[0]
 	name := types.NamespacedName{Namespace: p.Namespace, Name: p.Name}
 	less := *p
@@ -156,7 +155,7 @@ func BenchmarkFollowPool(b *testing.B) {
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
 		if j := last.Follow(&judge.Live{Pools: map[types.NamespacedName]*ippool.Pool{name: states[i%2]}}); len(j.Allocations) != i%2 {
-			b.Fatal(account(j))
+			b.Fatal(Describe(j))
 		}
 	}
 }

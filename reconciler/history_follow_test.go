@@ -11,13 +11,13 @@ import (
 
 func TestAChangeFollowedDoesNotRipenWhatAnotherLookContradicted(t *testing.T) {
 	h := NewHistory()
-	pool := aPool("10.0.0.0-24", "10.0.0.0/24", alloc{"5", "default/web-1", "box-1", "net1"}, alloc{"6", "default/web-2", "box-2", "net1"})
-	web := aPod("web-1", attached("default/wb", "net1", "10.0.0.5"))
+	pool := Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/web-1", "box-1", "net1"), Alloc("6", "default/web-2", "box-2", "net1"))
+	web := Pod("web-1", CarryingOn("default/wb", "net1", "10.0.0.5"))
 	name := types.NamespacedName{Namespace: "default", Name: "web-1"}
-	carries := observe(pool, web).Pods[name]
-	o := observe(pool)
-	o.past = h
-	j := judged(o, judge.Policy{})
+	carries := Observe(pool, web).Pods[name]
+	o := Observe(pool)
+	o.Past = h
+	j := Judged(o, judge.Policy{})
 	h.Remember(j)
 	seen := func(p *podstate.Pod, after time.Duration) *judge.Judgement {
 		got := j.Follow(&judge.Live{Now: o.Now.Add(after), Pods: map[types.NamespacedName]*podstate.Pod{name: p}})
@@ -27,7 +27,7 @@ func TestAChangeFollowedDoesNotRipenWhatAnotherLookContradicted(t *testing.T) {
 	seen(carries, time.Minute)
 	gone := seen(nil, 2*time.Minute)
 	if len(gone.Allocations) != 1 || gone.Allocations[0].Verdict != judge.Stale {
-		t.Fatalf("judged %s", account(gone))
+		t.Fatalf("judged %s", Describe(gone))
 	}
 	if ripe := h.confirmedAt(gone.Allocations[0], gone.Observation, 5*time.Minute); ripe.Before(o.Now.Add(7 * time.Minute)) {
 		t.Errorf("ripe after %s", ripe.Sub(o.Now))

@@ -9,28 +9,28 @@ import (
 
 // Nobody would ever write that report again.
 func TestTheClaimsOfAMissingNodeEndWhenNodeMissingIsRipe(t *testing.T) {
-	claims := box("box-2", "uid-9", of("web-1"), holding("10.0.0.5", ""))
-	ends := outcome{judge.Stale, judge.PodGone, false, judge.Gone} // and waits to be confirmed for as long as NodeMissing at the least
-	heard := heardAt(now.Add(-3 * time.Hour))
-	gone := staleReport("worker-2", claims, heard)
+	claims := Sandbox("box-2", "uid-9", OfPod("web-1"), WithAddress("10.0.0.5", ""))
+	ends := Want(judge.Stale, judge.PodGone, false, judge.Gone) // and waits to be confirmed for as long as NodeMissing at the least
+	heard := RenewedAt(Now.Add(-3 * time.Hour))
+	gone := StaleReport("worker-2", claims, heard)
 	for _, c := range []struct {
 		says  string
-		want  outcome
-		parts []part
+		want  Outcome
+		parts []Part
 	}{
-		{"at the first look, soon after its agent was heard", claimed, []part{staleReport("worker-2", claims)}},
-		{"at the first look, hours after its agent was heard", ends, []part{gone}},
-		{"missing for two hours", ends, []part{gone, seenEvery(2*time.Hour, goneBox, gone)}},
-		{"missing for two hours with an attachment", ends, func() []part {
-			r := staleReport("worker-2", attachment("box-2", "uid-9", time.Minute, open, address("10.0.0.5", "")), heard)
-			return []part{r, seenEvery(2*time.Hour, goneBox, r)}
+		{"at the first look, soon after its agent was heard", claimed, []Part{StaleReport("worker-2", claims)}},
+		{"at the first look, hours after its agent was heard", ends, []Part{gone}},
+		{"missing for two hours", ends, []Part{gone, seenEvery(2*time.Hour, UsualSandboxGone, gone)}},
+		{"missing for two hours with an attachment", ends, func() []Part {
+			r := StaleReport("worker-2", Attachment("box-2", "uid-9", time.Minute, Open, Address("10.0.0.5", "")), heard)
+			return []Part{r, seenEvery(2*time.Hour, UsualSandboxGone, r)}
 		}()},
 		{"missing for two hours, and its agent is heard all the same", claimed,
-			[]part{freshReport("worker-2", claims), seenEvery(2*time.Hour, goneBox, gone)}},
-		{"silent for hours, and there", claimed, []part{aNode("worker-2"), gone, seenEvery(2*time.Hour, goneBox, aNode("worker-2"), gone)}},
-		{"there a moment ago", ends, []part{gone, seenEvery(2*time.Hour, goneBox, aNode("worker-2"), gone)}},
-		{"missing, where nothing is known of nodes", claimed, []part{gone, func(o *observed) { clear(o.Nodes) }}},
+			[]Part{FreshReport("worker-2", claims), seenEvery(2*time.Hour, UsualSandboxGone, gone)}},
+		{"silent for hours, and there", claimed, []Part{Node("worker-2"), gone, seenEvery(2*time.Hour, UsualSandboxGone, Node("worker-2"), gone)}},
+		{"there a moment ago", ends, []Part{gone, seenEvery(2*time.Hour, UsualSandboxGone, Node("worker-2"), gone)}},
+		{"missing, where nothing is known of nodes", claimed, []Part{gone, func(o *Observed) { clear(o.Nodes) }}},
 	} {
-		t.Run(c.says, func(t *testing.T) { expect(t, c.want, append([]part{goneBox}, c.parts...)...) })
+		t.Run(c.says, func(t *testing.T) { Expect(t, c.want, append([]Part{UsualSandboxGone}, c.parts...)...) })
 	}
 }

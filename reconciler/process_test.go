@@ -15,14 +15,14 @@ import (
 type process struct {
 	t *testing.T
 	*Reconciler
-	next *observed
+	next *Observed
 	skew time.Duration // of the machine's clock
 }
 
 func newProcess(t *testing.T, opts Options) *process {
 	p := &process{t: t}
 	opts.PodsComplete = true // most scenes are of one entry, and of nothing else
-	p.Reconciler = &Reconciler{Source: p, Options: opts, Clock: clocktesting.NewFakeClock(now), Log: slog.New(slog.DiscardHandler), History: NewHistory()}
+	p.Reconciler = &Reconciler{Source: p, Options: opts, Clock: clocktesting.NewFakeClock(Now), Log: slog.New(slog.DiscardHandler), History: NewHistory()}
 	return p
 }
 
@@ -40,10 +40,10 @@ func (p *process) GetLive(context.Context, *judge.Observation, LiveKeys) (*judge
 }
 
 // look is made so long after the beginning.
-func (p *process) look(after time.Duration, parts ...part) *Plan {
+func (p *process) look(after time.Duration, parts ...Part) *Plan {
 	p.t.Helper()
-	p.next = observe(append([]part{at(now.Add(after))}, parts...)...)
-	p.next.past = p.History
+	p.next = Observe(append([]Part{At(Now.Add(after))}, parts...)...)
+	p.next.Past = p.History
 	p.Clock.(*clocktesting.FakeClock).SetTime(p.next.Now.Add(p.skew))
 	j, err := p.Check(p.t.Context())
 	if err != nil {
@@ -78,10 +78,10 @@ func (s *shelf) Amend(_ context.Context, change func(string) (string, error)) er
 }
 
 // pass is a pass after which everything that may be is released.
-func (p *process) pass(after time.Duration, parts ...part) *Plan {
+func (p *process) pass(after time.Duration, parts ...Part) *Plan {
 	p.t.Helper()
 	plan := p.look(after, parts...)
-	j := judged(p.next, p.Options.Policy)
+	j := Judged(p.next, p.Options.Policy)
 	p.correctWindow(p.t.Context(), j, p.countInWindow(p.t.Context(), j, plan), plan.Release)
 	return plan
 }

@@ -14,9 +14,9 @@ type resOutcome struct {
 	Proven  bool
 }
 
-func expectReservation(t *testing.T, name string, want resOutcome, parts ...part) *judge.Item {
+func expectReservation(t *testing.T, name string, want resOutcome, parts ...Part) *judge.Item {
 	t.Helper()
-	it := reservationIn(t, judged(observe(parts...), judge.Policy{}), name)
+	it := ReservationOf(t, Judged(Observe(parts...), judge.Policy{}), name)
 	if got := (resOutcome{it.Verdict, it.Reason, it.Proven}); got != want {
 		t.Errorf("got  %v\nwant %v\nit says: %s", got, want, it.Message())
 	}
@@ -28,11 +28,11 @@ func expectReservation(t *testing.T, name string, want resOutcome, parts ...part
 
 // A reservation shares the verdict of its allocation, every one of them.
 func TestAReservationSharesItsAllocationsVerdict(t *testing.T) {
-	res := aReservation("10.0.0.5", "default/web-0", old)
+	res := Reservation("10.0.0.5", "default/web-0", LongAgo)
 	for _, r := range rows() {
 		for _, p := range r.pods {
 			for _, b := range r.boxes {
-				it := reservationIn(t, judged(observe(usualPool, res, p.pod, b.parts), judge.Policy{}), "10.0.0.5")
+				it := ReservationOf(t, Judged(Observe(UsualPool, res, p.pod, b.parts), judge.Policy{}), "10.0.0.5")
 				if got, want := (resOutcome{it.Verdict, it.Reason, it.Proven}), (resOutcome{r.verdict, r.reason, r.proven}); got != want {
 					t.Errorf("%s whose sandbox %s: got %v, want %v", p.says, b.says, got, want)
 				}
@@ -40,16 +40,16 @@ func TestAReservationSharesItsAllocationsVerdict(t *testing.T) {
 		}
 	}
 	t.Run("a verdict that was overruled too", func(t *testing.T) {
-		expectReservation(t, "10.0.0.5", resOutcome{judge.Held, judge.ClaimedByOther, false}, goneBox, res, aPod("web-1", carrying("10.0.0.5")))
+		expectReservation(t, "10.0.0.5", resOutcome{judge.Held, judge.ClaimedByOther, false}, UsualSandboxGone, res, Pod("web-1", Carrying("10.0.0.5")))
 	})
 	t.Run("the verdict on an entry with a field that is not known too", func(t *testing.T) {
-		expectReservation(t, "10.0.0.5", resOutcome{judge.Held, judge.UnknownField, false}, res, aNode("worker-1"),
-			rawPool("10.0.0.0-24", map[string]any{"range": "10.0.0.0/24", "allocations": map[string]any{
+		expectReservation(t, "10.0.0.5", resOutcome{judge.Held, judge.UnknownField, false}, res, Node("worker-1"),
+			RawPool("10.0.0.0-24", map[string]any{"range": "10.0.0.0/24", "allocations": map[string]any{
 				"5": map[string]any{"id": "box-1", "podref": "default/web-0", "ifname": "net1", "ipamclaimref": "claim"}}}))
 	})
 	t.Run("the verdict on an entry that cannot be read too", func(t *testing.T) {
-		expectReservation(t, "10.0.0.5", resOutcome{judge.Held, judge.Malformed, false}, res, aNode("worker-1"),
-			rawPool("10.0.0.0-24", map[string]any{"range": "10.0.0.0/24", "allocations": map[string]any{
+		expectReservation(t, "10.0.0.5", resOutcome{judge.Held, judge.Malformed, false}, res, Node("worker-1"),
+			RawPool("10.0.0.0-24", map[string]any{"range": "10.0.0.0/24", "allocations": map[string]any{
 				"5": map[string]any{"id": int64(7), "podref": "default/web-0", "ifname": "net1"}}}))
 	})
 }
@@ -76,7 +76,7 @@ func TestReservationsAreMatchedByBuildingTheirNames(t *testing.T) {
 	} {
 		t.Run(c.says, func(t *testing.T) {
 			it := expectReservation(t, c.reservation, resOutcome{judge.Stale, judge.PodGone, true},
-				aPool(c.pool, c.cidr, alloc{c.key, "default/web-0", "box-1", "net1"}), aReservation(c.reservation, "default/web-0", old), onWorker(gone("box-1", its1)))
+				Pool(c.pool, c.cidr, Alloc(c.key, "default/web-0", "box-1", "net1")), Reservation(c.reservation, "default/web-0", LongAgo), ReportingWorker(Gone("box-1", UsualUID)))
 			if len(it.Related()) != 1 || it.Evidence() != nil {
 				t.Errorf("it was not matched with its allocation: %+v", it)
 			}
@@ -84,44 +84,44 @@ func TestReservationsAreMatchedByBuildingTheirNames(t *testing.T) {
 	}
 	t.Run("an address of a wide range by its key", func(t *testing.T) {
 		expectReservation(t, "193-21-4--2", resOutcome{judge.Stale, judge.PodGone, true},
-			aPool("193---24", "193::/24", alloc{"2", "default/web-0", "box-1", "net1"}), aReservation("193-21-4--2", "default/web-0", old), onWorker(gone("box-1", its1)))
+			Pool("193---24", "193::/24", Alloc("2", "default/web-0", "box-1", "net1")), Reservation("193-21-4--2", "default/web-0", LongAgo), ReportingWorker(Gone("box-1", UsualUID)))
 	})
 }
 
 func TestAReservationOfAnotherIsNotTheAllocations(t *testing.T) {
-	live := all(usualPool, carrier.pod, onWorker())
+	live := All(UsualPool, carrier.pod, ReportingWorker())
 	t.Run("another podref: it stands alone, and the live allocation does not keep it", func(t *testing.T) {
-		it := expectReservation(t, "10.0.0.5", resOutcome{judge.Stale, judge.PodGone, false}, usualPool, web(), onWorker(), aReservation("10.0.0.5", "default/gone", old))
+		it := expectReservation(t, "10.0.0.5", resOutcome{judge.Stale, judge.PodGone, false}, UsualPool, UsualPod(), ReportingWorker(), Reservation("10.0.0.5", "default/gone", LongAgo))
 		if len(it.Related()) > 0 {
 			t.Error("it was matched with an allocation of another pod")
 		}
 	})
 	t.Run("another podref, while the allocation's pod carries the address: claimed", func(t *testing.T) {
-		expectReservation(t, "10.0.0.5", resOutcome{judge.Held, judge.ClaimedByOther, false}, live, aReservation("10.0.0.5", "default/gone", old))
+		expectReservation(t, "10.0.0.5", resOutcome{judge.Held, judge.ClaimedByOther, false}, live, Reservation("10.0.0.5", "default/gone", LongAgo))
 	})
 	t.Run("another network", func(t *testing.T) {
-		expectReservation(t, "red-10.0.0.5", resOutcome{judge.Stale, judge.PodGone, false}, goneBox, aPool("red-10.0.0.0-24", "10.0.0.0/24"), aReservation("red-10.0.0.5", "default/web-0", old))
+		expectReservation(t, "red-10.0.0.5", resOutcome{judge.Stale, judge.PodGone, false}, UsualSandboxGone, Pool("red-10.0.0.0-24", "10.0.0.0/24"), Reservation("red-10.0.0.5", "default/web-0", LongAgo))
 	})
 }
 
 func TestAReservationOfSeveralAllocationsIsAsSafeAsTheSafest(t *testing.T) {
-	res := aReservation("10.0.0.5", "default/web-0", old)
-	wide := func(id, ifName string) part {
-		return aPool("10.0.0.0-16", "10.0.0.0/16", alloc{"5", "default/web-0", id, ifName})
+	res := Reservation("10.0.0.5", "default/web-0", LongAgo)
+	wide := func(id, ifName string) Part {
+		return Pool("10.0.0.0-16", "10.0.0.0/16", Alloc("5", "default/web-0", id, ifName))
 	}
 	for _, c := range []struct {
 		says  string
 		want  resOutcome
-		parts []part
+		parts []Part
 	}{
-		{"stale, proven, and in use", resOutcome{judge.InUse, judge.SandboxReady, false}, []part{web(), onWorker(gone("box-1", its1), box("box-2", its1))}},
-		{"stale, proven, and held", resOutcome{judge.Held, judge.SandboxNotReady, false}, []part{onWorker(gone("box-1", its1), box("box-2", its1, notReady(nil)))}},
-		{"stale, proven, and stale, unconfirmed", resOutcome{judge.Stale, judge.PodGone, false}, []part{onWorker(gone("box-1", its1))}},
-		{"stale, proven, both", resOutcome{judge.Stale, judge.PodGone, true}, []part{onWorker(gone("box-1", its1), gone("box-2", its1))}},
+		{"stale, proven, and in use", resOutcome{judge.InUse, judge.SandboxReady, false}, []Part{UsualPod(), ReportingWorker(Gone("box-1", UsualUID), Sandbox("box-2", UsualUID))}},
+		{"stale, proven, and held", resOutcome{judge.Held, judge.SandboxNotReady, false}, []Part{ReportingWorker(Gone("box-1", UsualUID), Sandbox("box-2", UsualUID, NotReady(nil)))}},
+		{"stale, proven, and stale, unconfirmed", resOutcome{judge.Stale, judge.PodGone, false}, []Part{ReportingWorker(Gone("box-1", UsualUID))}},
+		{"stale, proven, both", resOutcome{judge.Stale, judge.PodGone, true}, []Part{ReportingWorker(Gone("box-1", UsualUID), Gone("box-2", UsualUID))}},
 	} {
 		t.Run(c.says, func(t *testing.T) {
-			first := expectReservation(t, "10.0.0.5", c.want, append([]part{usualPool, wide("box-2", "net2"), res}, c.parts...)...)
-			second := expectReservation(t, "10.0.0.5", c.want, append([]part{wide("box-2", "net2"), usualPool, res}, c.parts...)...)
+			first := expectReservation(t, "10.0.0.5", c.want, append([]Part{UsualPool, wide("box-2", "net2"), res}, c.parts...)...)
+			second := expectReservation(t, "10.0.0.5", c.want, append([]Part{wide("box-2", "net2"), UsualPool, res}, c.parts...)...)
 			if len(first.Related()) != 2 || len(second.Related()) != 2 {
 				t.Errorf("matched with %d and %d allocations", len(first.Related()), len(second.Related()))
 			}
@@ -130,57 +130,57 @@ func TestAReservationOfSeveralAllocationsIsAsSafeAsTheSafest(t *testing.T) {
 }
 
 func TestAReservationThatStandsAlone(t *testing.T) {
-	pool := aPool("10.0.0.0-24", "10.0.0.0/24")
-	res := aReservation("10.0.0.5", "default/web-0", old)
-	has := func(edits ...boxEdit) content {
-		return box("box-7", its1, append([]boxEdit{holding("10.0.0.5", "")}, edits...)...)
+	pool := Pool("10.0.0.0-24", "10.0.0.0/24")
+	res := Reservation("10.0.0.5", "default/web-0", LongAgo)
+	has := func(edits ...SandboxEdit) ReportEdit {
+		return Sandbox("box-7", UsualUID, append([]SandboxEdit{WithAddress("10.0.0.5", "")}, edits...)...)
 	}
-	worker := aNode("worker-1")
+	worker := Node("worker-1")
 	for _, c := range []struct {
 		says  string
 		want  resOutcome
-		parts []part
+		parts []Part
 	}{
-		{"no pod, and no report has the address", resOutcome{judge.Stale, judge.PodGone, false}, []part{onWorker()}},
-		{"no pod and no agents", resOutcome{judge.Stale, judge.PodGone, false}, []part{worker}},
-		{"no pod, no agents, and a node not Ready", resOutcome{judge.Held, judge.NodeUnreachable, false}, []part{noSourceDown.parts}},
-		{"no pod, and a node not heard", resOutcome{judge.Held, judge.NoFreshReportReason, false}, []part{worker, staleReport("worker-1")}},
-		{"the pod carries the address", resOutcome{judge.InUse, judge.AddressOnPod, false}, []part{carrier.pod, onWorker()}},
-		{"the pod carries the address, without agents", resOutcome{judge.InUse, judge.AddressOnPod, false}, []part{carrier.pod, worker}},
-		{"the pod is Pending", resOutcome{judge.InUse, judge.PodPending, false}, []part{pending.pod, worker}},
-		{"the pod's sandbox has it and runs", resOutcome{judge.InUse, judge.SandboxReady, false}, []part{web(), onWorker(has())}},
-		{"a sandbox without its pod has it and runs", resOutcome{judge.Held, judge.PhantomPod, false}, []part{onWorker(has())}},
-		{"another pod's sandbox has it and runs", resOutcome{judge.Held, judge.PhantomPod, false}, []part{web(), onWorker(box("box-7", "uid-9", of("web-9"), holding("10.0.0.5", "")))}},
-		{"a sandbox has it and is not ready", resOutcome{judge.Held, judge.SandboxNotReady, false}, []part{onWorker(has(notReady(nil)))}},
-		{"a sandbox has it and has stopped: never proven", resOutcome{judge.Stale, judge.PodGone, false}, []part{onWorker(has(notReady(closed)))}},
-		{"a stopped sandbox has it, the pod is live without it: never proven", resOutcome{judge.Stale, judge.AddressNotOnPod, false}, []part{web(), onWorker(has(notReady(closed)))}},
-		{"an attachment has it", resOutcome{judge.Held, judge.AttachedReason, false}, []part{onWorker(attachment("box-7", its1, time.Minute, nil, address("10.0.0.5", "")))}},
+		{"no pod, and no report has the address", resOutcome{judge.Stale, judge.PodGone, false}, []Part{ReportingWorker()}},
+		{"no pod and no agents", resOutcome{judge.Stale, judge.PodGone, false}, []Part{worker}},
+		{"no pod, no agents, and a node not Ready", resOutcome{judge.Held, judge.NodeUnreachable, false}, []Part{noSourceDown.parts}},
+		{"no pod, and a node not heard", resOutcome{judge.Held, judge.NoFreshReportReason, false}, []Part{worker, StaleReport("worker-1")}},
+		{"the pod carries the address", resOutcome{judge.InUse, judge.AddressOnPod, false}, []Part{carrier.pod, ReportingWorker()}},
+		{"the pod carries the address, without agents", resOutcome{judge.InUse, judge.AddressOnPod, false}, []Part{carrier.pod, worker}},
+		{"the pod is Pending", resOutcome{judge.InUse, judge.PodPending, false}, []Part{pending.pod, worker}},
+		{"the pod's sandbox has it and runs", resOutcome{judge.InUse, judge.SandboxReady, false}, []Part{UsualPod(), ReportingWorker(has())}},
+		{"a sandbox without its pod has it and runs", resOutcome{judge.Held, judge.PhantomPod, false}, []Part{ReportingWorker(has())}},
+		{"another pod's sandbox has it and runs", resOutcome{judge.Held, judge.PhantomPod, false}, []Part{UsualPod(), ReportingWorker(Sandbox("box-7", "uid-9", OfPod("web-9"), WithAddress("10.0.0.5", "")))}},
+		{"a sandbox has it and is not ready", resOutcome{judge.Held, judge.SandboxNotReady, false}, []Part{ReportingWorker(has(NotReady(nil)))}},
+		{"a sandbox has it and has stopped: never proven", resOutcome{judge.Stale, judge.PodGone, false}, []Part{ReportingWorker(has(NotReady(Closed)))}},
+		{"a stopped sandbox has it, the pod is live without it: never proven", resOutcome{judge.Stale, judge.AddressNotOnPod, false}, []Part{UsualPod(), ReportingWorker(has(NotReady(Closed)))}},
+		{"an attachment has it", resOutcome{judge.Held, judge.AttachedReason, false}, []Part{ReportingWorker(Attachment("box-7", UsualUID, time.Minute, nil, Address("10.0.0.5", "")))}},
 		{"one sandbox that has it stopped and another runs", resOutcome{judge.InUse, judge.SandboxReady, false},
-			[]part{web(), onWorker(box("box-6", others, holding("10.0.0.5", ""), notReady(closed)), has())}},
-		{"a sandbox has the address in another network", resOutcome{judge.Stale, judge.PodGone, false}, []part{onWorker(box("box-7", its1, holding("10.0.0.5", "red")))}},
-		{"a sandbox of an unheard node has it", resOutcome{judge.Held, judge.NoFreshReportReason, false}, []part{worker, aNode("worker-2"), freshReport("worker-1"), staleReport("worker-2", has())}},
-		{"the pod is live without the address", resOutcome{judge.Stale, judge.AddressNotOnPod, false}, []part{web(), onWorker()}},
-		{"the pod is live without a status", resOutcome{judge.Held, judge.NetworkStatusMissing, false}, []part{web(noStatusAtAll), onWorker()}},
-		{"another pod carries the address", resOutcome{judge.Held, judge.ClaimedByOther, false}, []part{aPod("web-1", carrying("10.0.0.5")), onWorker()}},
-		{"the pod is finished and kubelet stopped it", resOutcome{judge.Stale, judge.PodFinished, false}, []part{succeeded.pod, worker}},
+			[]Part{UsualPod(), ReportingWorker(Sandbox("box-6", OtherUID, WithAddress("10.0.0.5", ""), NotReady(Closed)), has())}},
+		{"a sandbox has the address in another network", resOutcome{judge.Stale, judge.PodGone, false}, []Part{ReportingWorker(Sandbox("box-7", UsualUID, WithAddress("10.0.0.5", "red")))}},
+		{"a sandbox of an unheard node has it", resOutcome{judge.Held, judge.NoFreshReportReason, false}, []Part{worker, Node("worker-2"), FreshReport("worker-1"), StaleReport("worker-2", has())}},
+		{"the pod is live without the address", resOutcome{judge.Stale, judge.AddressNotOnPod, false}, []Part{UsualPod(), ReportingWorker()}},
+		{"the pod is live without a status", resOutcome{judge.Held, judge.NetworkStatusMissing, false}, []Part{UsualPod(NoNetworkStatus), ReportingWorker()}},
+		{"another pod carries the address", resOutcome{judge.Held, judge.ClaimedByOther, false}, []Part{Pod("web-1", Carrying("10.0.0.5")), ReportingWorker()}},
+		{"the pod is finished and kubelet stopped it", resOutcome{judge.Stale, judge.PodFinished, false}, []Part{succeeded.pod, worker}},
 		// It names no sandbox, so that no node is known to have run it.
 		{"the node that has the address is dead: not NodeDead", resOutcome{judge.Held, judge.NoFreshReportReason, false},
-			[]part{aNode("worker-1", notReadyFor(time.Hour), outOfService), staleReport("worker-1", has())}},
+			[]Part{Node("worker-1", NotReadyFor(time.Hour), OutOfService), StaleReport("worker-1", has())}},
 		{"the node that has the address is missing: not NodeMissing", resOutcome{judge.Held, judge.NoFreshReportReason, false},
-			[]part{aNode("worker-2"), freshReport("worker-2"), staleReport("worker-1", has())}},
+			[]Part{Node("worker-2"), FreshReport("worker-2"), StaleReport("worker-1", has())}},
 		{"without agents, the terminating pod's node is dead: not NodeDead", resOutcome{judge.Held, judge.NodeUnreachable, false},
-			[]part{aNode("worker-1", notReadyFor(time.Hour), outOfService), terminating.pod}},
-		{"without agents, the terminating pod's node is missing: not NodeMissing", resOutcome{judge.Held, judge.Terminating, false}, []part{aNode("worker-2"), terminating.pod}},
-		{"the pod carries the address in another network, whose pool has the entry", resOutcome{judge.Stale, judge.AddressNotOnPod, false}, []part{carrier.pod, onWorker(),
-			aPool("red-10.0.0.0-24", "10.0.0.0/24", alloc{"5", "default/web-0", "box-2", "net1"}), aNAD("wb", whereabouts("10.0.0.0/24", "red"))}},
+			[]Part{Node("worker-1", NotReadyFor(time.Hour), OutOfService), terminating.pod}},
+		{"without agents, the terminating pod's node is missing: not NodeMissing", resOutcome{judge.Held, judge.Terminating, false}, []Part{Node("worker-2"), terminating.pod}},
+		{"the pod carries the address in another network, whose pool has the entry", resOutcome{judge.Stale, judge.AddressNotOnPod, false}, []Part{carrier.pod, ReportingWorker(),
+			Pool("red-10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/web-0", "box-2", "net1")), NAD("wb", WhereaboutsConfig("10.0.0.0/24", "red"))}},
 		{"the pod carries the address in another network by a definition that was edited", resOutcome{judge.InUse, judge.AddressOnPod, false},
-			[]part{carrier.pod, onWorker(), aNAD("wb", whereabouts("10.0.0.0/24", "red"))}},
-		{"the pod carries the address in this network, and in another whose pool has the entry", resOutcome{judge.InUse, judge.AddressOnPod, false}, []part{carrier.pod, onWorker(),
-			aPool("red-10.0.0.0-24", "10.0.0.0/24", alloc{"5", "default/web-0", "box-2", "net1"}), aNAD("wb", whereabouts("10.0.0.0/24", ""))}},
+			[]Part{carrier.pod, ReportingWorker(), NAD("wb", WhereaboutsConfig("10.0.0.0/24", "red"))}},
+		{"the pod carries the address in this network, and in another whose pool has the entry", resOutcome{judge.InUse, judge.AddressOnPod, false}, []Part{carrier.pod, ReportingWorker(),
+			Pool("red-10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/web-0", "box-2", "net1")), NAD("wb", WhereaboutsConfig("10.0.0.0/24", ""))}},
 		{"every other node is dead, and the rest are heard", resOutcome{judge.Stale, judge.PodGone, false},
-			[]part{onWorker(), aNode("worker-2", notReadyFor(time.Hour), outOfService)}},
+			[]Part{ReportingWorker(), Node("worker-2", NotReadyFor(time.Hour), OutOfService)}},
 	} {
-		t.Run(c.says, func(t *testing.T) { expectReservation(t, "10.0.0.5", c.want, append([]part{pool, res}, c.parts...)...) })
+		t.Run(c.says, func(t *testing.T) { expectReservation(t, "10.0.0.5", c.want, append([]Part{pool, res}, c.parts...)...) })
 	}
 }
 
@@ -189,16 +189,16 @@ func TestAReservationThatStandsAloneIsNeverProven(t *testing.T) {
 	for _, r := range rows() {
 		for _, p := range r.pods {
 			for _, b := range r.boxes {
-				o := observe(aPool("10.0.0.0-24", "10.0.0.0/24"), aReservation("10.0.0.5", "default/web-0", old), p.pod, b.parts)
+				o := Observe(Pool("10.0.0.0-24", "10.0.0.0/24"), Reservation("10.0.0.5", "default/web-0", LongAgo), p.pod, b.parts)
 				for _, report := range o.Reports { // the sandbox is found by its address
 					for i := range report.Sandboxes {
-						report.Sandboxes[i].Addresses = append(report.Sandboxes[i].Addresses, address("10.0.0.5", ""))
+						report.Sandboxes[i].Addresses = append(report.Sandboxes[i].Addresses, Address("10.0.0.5", ""))
 					}
 					for i := range report.Attachments {
-						report.Attachments[i].Addresses = append(report.Attachments[i].Addresses, address("10.0.0.5", ""))
+						report.Attachments[i].Addresses = append(report.Attachments[i].Addresses, Address("10.0.0.5", ""))
 					}
 				}
-				it := reservationIn(t, judged(o, judge.Policy{}), "10.0.0.5")
+				it := ReservationOf(t, Judged(o, judge.Policy{}), "10.0.0.5")
 				name := fmt.Sprintf("%s whose sandbox %s", p.says, b.says)
 				if it.Proven || it.Reason == judge.NodeDeadReason || it.Reason == judge.NodeMissingReason {
 					t.Errorf("%s: %+v", name, it.Judged)
@@ -213,53 +213,57 @@ func TestAReservationThatStandsAloneIsNeverProven(t *testing.T) {
 
 func TestAReservationMustBeUnambiguous(t *testing.T) {
 	stale, bad := resOutcome{judge.Stale, judge.PodGone, false}, resOutcome{judge.Held, judge.Malformed, false}
-	unnamed := aPool("fd00---16", "fd00::/16")                                               // fd00:1::2 in the unnamed network
-	named := func(allocs ...alloc) part { return aPool("fd00-1---64", "1::/64", allocs...) } // 1::2 in network "fd00"
-	other := func(name, podRef string) part { return aReservation(name, podRef, old) }
+	unnamed := Pool("fd00---16", "fd00::/16")                                                    // fd00:1::2 in the unnamed network
+	named := func(allocs ...Allocation) Part { return Pool("fd00-1---64", "1::/64", allocs...) } // 1::2 in network "fd00"
+	other := func(name, podRef string) Part { return Reservation(name, podRef, LongAgo) }
 	for _, c := range []struct {
 		says, name string
 		want       resOutcome
-		parts      []part
+		parts      []Part
 	}{
-		{"one pool gives the name", "fd00-1--2", stale, []part{unnamed, other("fd00-1--2", "default/web-0")}},
-		{"another pool alone gives the name", "fd00-1--2", stale, []part{named(), other("fd00-1--2", "default/web-0")}},
-		{"two networks give the name", "fd00-1--2", bad, []part{unnamed, named(), other("fd00-1--2", "default/web-0")}},
+		{"one pool gives the name", "fd00-1--2", stale, []Part{unnamed, other("fd00-1--2", "default/web-0")}},
+		{"another pool alone gives the name", "fd00-1--2", stale, []Part{named(), other("fd00-1--2", "default/web-0")}},
+		{"two networks give the name", "fd00-1--2", bad, []Part{unnamed, named(), other("fd00-1--2", "default/web-0")}},
 		{"two pools of one network give the name", "10.0.0.5", stale,
-			[]part{aPool("10.0.0.0-24", "10.0.0.0/24"), aPool("10.0.0.0-16", "10.0.0.0/16"), other("10.0.0.5", "default/web-0")}},
-		{"no pool gives the name", "10.0.0.5", bad, []part{aPool("10.9.0.0-24", "10.9.0.0/24"), other("10.0.0.5", "default/web-0")}},
-		{"no pool of that network", "red-10.0.0.5", bad, []part{aPool("10.0.0.0-24", "10.0.0.0/24"), other("red-10.0.0.5", "default/web-0")}},
-		{"the one pool of the range cannot be read", "10.0.0.5", bad, []part{aPool("10.0.0.0-24", "10.0.0.0"), other("10.0.0.5", "default/web-0")}},
-		{"a name that whereabouts would not give: zeros", "10.0.0.05", bad, []part{aPool("10.0.0.0-24", "10.0.0.0/24"), other("10.0.0.05", "default/web-0")}},
-		{"a name that is no address", "mine", bad, []part{aPool("10.0.0.0-24", "10.0.0.0/24"), other("mine", "default/web-0")}},
-		{"no podref", "10.0.0.5", bad, []part{aPool("10.0.0.0-24", "10.0.0.0/24"), other("10.0.0.5", "")}},
-		{"a podref that cannot be read", "10.0.0.5", bad, []part{aPool("10.0.0.0-24", "10.0.0.0/24"), other("10.0.0.5", "a/b/c")}},
-		{"no spec", "10.0.0.5", bad, []part{aPool("10.0.0.0-24", "10.0.0.0/24"), rawReservation("10.0.0.5", old, nil)}},
-		{"a field that is not known", "10.0.0.5", resOutcome{judge.Held, judge.UnknownField, false}, []part{aPool("10.0.0.0-24", "10.0.0.0/24"),
-			rawReservation("10.0.0.5", old, map[string]any{"podref": "default/web-0", "ipamclaimref": "claim"})}},
-		{"the field that is known and never set", "10.0.0.5", stale, []part{aPool("10.0.0.0-24", "10.0.0.0/24"),
-			rawReservation("10.0.0.5", old, map[string]any{"podref": "default/web-0", "containerid": "box-1"})}},
+			[]Part{Pool("10.0.0.0-24", "10.0.0.0/24"), Pool("10.0.0.0-16", "10.0.0.0/16"), other("10.0.0.5", "default/web-0")}},
+		{"no pool gives the name", "10.0.0.5", bad, []Part{Pool("10.9.0.0-24", "10.9.0.0/24"), other("10.0.0.5", "default/web-0")}},
+		{"no pool of that network", "red-10.0.0.5", bad, []Part{Pool("10.0.0.0-24", "10.0.0.0/24"), other("red-10.0.0.5", "default/web-0")}},
+		{"the one pool of the range cannot be read", "10.0.0.5", bad, []Part{Pool("10.0.0.0-24", "10.0.0.0"), other("10.0.0.5", "default/web-0")}},
+		{"a name that whereabouts would not give: zeros", "10.0.0.05", bad, []Part{Pool("10.0.0.0-24", "10.0.0.0/24"), other("10.0.0.05", "default/web-0")}},
+		{"a name that is no address", "mine", bad, []Part{Pool("10.0.0.0-24", "10.0.0.0/24"), other("mine", "default/web-0")}},
+		{"no podref", "10.0.0.5", bad, []Part{Pool("10.0.0.0-24", "10.0.0.0/24"), other("10.0.0.5", "")}},
+		{"a podref that cannot be read", "10.0.0.5", bad, []Part{Pool("10.0.0.0-24", "10.0.0.0/24"), other("10.0.0.5", "a/b/c")}},
+		{"no spec", "10.0.0.5", bad, []Part{Pool("10.0.0.0-24", "10.0.0.0/24"), RawReservation("10.0.0.5", LongAgo, nil)}},
+		{"a field that is not known", "10.0.0.5", resOutcome{judge.Held, judge.UnknownField, false}, []Part{Pool("10.0.0.0-24", "10.0.0.0/24"),
+			RawReservation("10.0.0.5", LongAgo, map[string]any{"podref": "default/web-0", "ipamclaimref": "claim"})}},
+		{"the field that is known and never set", "10.0.0.5", stale, []Part{Pool("10.0.0.0-24", "10.0.0.0/24"),
+			RawReservation("10.0.0.5", LongAgo, map[string]any{"podref": "default/web-0", "containerid": "box-1"})}},
 	} {
-		t.Run(c.says, func(t *testing.T) { expectReservation(t, c.name, c.want, append([]part{onWorker()}, c.parts...)...) })
+		t.Run(c.says, func(t *testing.T) {
+			expectReservation(t, c.name, c.want, append([]Part{ReportingWorker()}, c.parts...)...)
+		})
 	}
 	t.Run("ambiguous by name, and an allocation of its podref settles it", func(t *testing.T) {
-		expectReservation(t, "fd00-1--2", resOutcome{judge.Stale, judge.PodGone, true}, onWorker(gone("box-1", its1)),
-			unnamed, named(alloc{"2", "default/web-0", "box-1", "net1"}), other("fd00-1--2", "default/web-0"))
+		expectReservation(t, "fd00-1--2", resOutcome{judge.Stale, judge.PodGone, true}, ReportingWorker(Gone("box-1", UsualUID)),
+			unnamed, named(Alloc("2", "default/web-0", "box-1", "net1")), other("fd00-1--2", "default/web-0"))
 	})
 	t.Run("a field that is not known holds it although its allocation is stale", func(t *testing.T) {
-		expectReservation(t, "10.0.0.5", resOutcome{judge.Held, judge.UnknownField, false}, goneBox,
-			rawReservation("10.0.0.5", old, map[string]any{"podref": "default/web-0", "ipamclaimref": "claim"}))
+		expectReservation(t, "10.0.0.5", resOutcome{judge.Held, judge.UnknownField, false}, UsualSandboxGone,
+			RawReservation("10.0.0.5", LongAgo, map[string]any{"podref": "default/web-0", "ipamclaimref": "claim"}))
 	})
 }
 
 func TestARecentReservation(t *testing.T) {
-	pool, young := aPool("10.0.0.0-24", "10.0.0.0/24"), resOutcome{judge.InUse, judge.Recent, false}
-	of := func(age time.Duration) part { return aReservation("10.0.0.5", "default/web-0", age) }
-	t.Run("younger than two minutes", func(t *testing.T) { expectReservation(t, "10.0.0.5", young, pool, onWorker(), of(119*time.Second)) })
-	t.Run("of the future", func(t *testing.T) { expectReservation(t, "10.0.0.5", young, pool, onWorker(), of(-time.Minute)) })
+	pool, young := Pool("10.0.0.0-24", "10.0.0.0/24"), resOutcome{judge.InUse, judge.Recent, false}
+	of := func(age time.Duration) Part { return Reservation("10.0.0.5", "default/web-0", age) }
+	t.Run("younger than two minutes", func(t *testing.T) {
+		expectReservation(t, "10.0.0.5", young, pool, ReportingWorker(), of(119*time.Second))
+	})
+	t.Run("of the future", func(t *testing.T) { expectReservation(t, "10.0.0.5", young, pool, ReportingWorker(), of(-time.Minute)) })
 	t.Run("older than two minutes", func(t *testing.T) {
-		expectReservation(t, "10.0.0.5", resOutcome{judge.Stale, judge.PodGone, false}, pool, onWorker(), of(121*time.Second))
+		expectReservation(t, "10.0.0.5", resOutcome{judge.Stale, judge.PodGone, false}, pool, ReportingWorker(), of(121*time.Second))
 	})
 	t.Run("young and with another's podref than the allocation's", func(t *testing.T) {
-		expectReservation(t, "10.0.0.5", young, goneBox, aReservation("10.0.0.5", "default/new", time.Minute))
+		expectReservation(t, "10.0.0.5", young, UsualSandboxGone, Reservation("10.0.0.5", "default/new", time.Minute))
 	})
 }

@@ -11,10 +11,10 @@ import (
 
 // The leader ended while the API server was away, and the agents are faster than the next.
 func TestAProcessWhoseFirstLookShowsARestoreTakesTheAgentsDate(t *testing.T) {
-	byWatches := func(o *observed) { o.Restored = "its watches say so" }
-	quiet := all(aNode("worker-2"), written("worker-2", 90*time.Second)) // lost nothing, and wrote again
+	byWatches := func(o *Observed) { o.Restored = "its watches say so" }
+	quiet := All(Node("worker-2"), written("worker-2", 90*time.Second)) // lost nothing, and wrote again
 	lost := noticed("worker-1", minute, 80*time.Second)
-	leak := all(usualPool, aNode("worker-1"), lost, func(o *observed) { gone("box-1", its1)(o.Reports[0]) })
+	leak := All(UsualPool, Node("worker-1"), lost, func(o *Observed) { Gone("box-1", UsualUID)(o.Reports[0]) })
 	t.Run("which is there at that look", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		p.wantRefused("the look that saw it", EtcdRestored, p.look(2*minute, leak, quiet, byWatches))
@@ -29,35 +29,35 @@ func TestAProcessWhoseFirstLookShowsARestoreTakesTheAgentsDate(t *testing.T) {
 	})
 	t.Run("and what was written before that does not count", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		p.look(2*minute, leak, aNode("worker-2"), written("worker-2", 50*time.Second), byWatches)
-		p.wantRefused("later", EtcdRestored, p.look(hour, leak, aNode("worker-2"), written("worker-2", 50*time.Second)))
+		p.look(2*minute, leak, Node("worker-2"), written("worker-2", 50*time.Second), byWatches)
+		p.wantRefused("later", EtcdRestored, p.look(hour, leak, Node("worker-2"), written("worker-2", 50*time.Second)))
 	})
 }
 
 // A replica that begins to lead after a restore has made no look before, and agents write
 // their reports within seconds of it, once.
 func TestAReplicaThatBeginsToLeadAfterARestoreDoesNotWaitForWhatWasWrittenBeforeItsFirstLook(t *testing.T) {
-	shown := func(intact time.Duration) part {
-		return func(o *observed) {
+	shown := func(intact time.Duration) Part {
+		return func(o *Observed) {
 			o.Restored = "a pool is older"
 			if intact != 0 {
-				o.Intact = now.Add(intact)
+				o.Intact = Now.Add(intact)
 			}
 		}
 	}
 	for says, c := range map[string]struct {
-		there part
+		there Part
 		why   Refusal // "" for none
 	}{
-		"it knows when all was well, and the report is younger": {all(leakOn(10*time.Second), shown(5*time.Second)), ""},
-		"it knows when all was well, and the report is older":   {all(leakOn(4*time.Second), shown(5*time.Second)), EtcdRestored},
-		"it does not, but the agent has dated it":               {all(aNode("worker-1"), usualPool, noticedWith(5*time.Second, 10*time.Second), shown(0)), ""},
-		"it does not, and no agent has":                         {all(leakOn(10*time.Second), shown(0)), EtcdRestored},
+		"it knows when all was well, and the report is younger": {All(leakOn(10*time.Second), shown(5*time.Second)), ""},
+		"it knows when all was well, and the report is older":   {All(leakOn(4*time.Second), shown(5*time.Second)), EtcdRestored},
+		"it does not, but the agent has dated it":               {All(Node("worker-1"), UsualPool, noticedWith(5*time.Second, 10*time.Second), shown(0)), ""},
+		"it does not, and no agent has":                         {All(leakOn(10*time.Second), shown(0)), EtcdRestored},
 	} {
 		t.Run(says, func(t *testing.T) {
 			p := newProcess(t, atOnce)
 			p.wantRefused("the look that shows it", EtcdRestored, p.look(20*time.Second, c.there, revision(90)))
-			later := all(c.there, func(o *observed) { o.Restored, o.Intact = "", time.Time{} })
+			later := All(c.there, func(o *Observed) { o.Restored, o.Intact = "", time.Time{} })
 			if out := p.look(30*time.Second, later, revision(91)); c.why == "" {
 				p.wantReleased("the look after it", out)
 			} else {
@@ -68,9 +68,9 @@ func TestAReplicaThatBeginsToLeadAfterARestoreDoesNotWaitForWhatWasWrittenBefore
 }
 
 // noticedWith is the report of worker-1 with a leak, whose agent says that etcd was restored.
-func noticedWith(after, write time.Duration) part {
-	text := now.Add(after).Format(time.RFC3339)
-	return written("worker-1", write, gone("box-1", its1), func(r *podstate.Report) { r.RestoreNote, r.RestoreSeen = text, now.Add(after) })
+func noticedWith(after, write time.Duration) Part {
+	text := Now.Add(after).Format(time.RFC3339)
+	return written("worker-1", write, Gone("box-1", UsualUID), func(r *podstate.Report) { r.RestoreNote, r.RestoreSeen = text, Now.Add(after) })
 }
 
 // A pass reads again before it writes, and that takes long on a busy machine: the agents
@@ -81,13 +81,13 @@ func TestAPassThatReadsAgainDatesARestoreByWhatItsFirstLookShowed(t *testing.T) 
 		t.Run(says, func(t *testing.T) {
 			p := newProcess(t, atOnce)
 			p.look(0, leakOn(0), revision(100))
-			p.look(2*minute, quiet, revision(90), func(o *observed) {
+			p.look(2*minute, quiet, revision(90), func(o *Observed) {
 				if intact != 0 {
-					o.Intact = now.Add(intact)
+					o.Intact = Now.Add(intact)
 				}
 			})
 			b := &snapshot{Reconciler: p.Reconciler, first: p.next.Observation}
-			p.Clock.(*clocktesting.FakeClock).SetTime(now.Add(3 * minute))
+			p.Clock.(*clocktesting.FakeClock).SetTime(Now.Add(3 * minute))
 			if err := b.refresh(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -102,10 +102,10 @@ func TestAPassThatReadsAgainDatesARestoreByWhatItsFirstLookShowed(t *testing.T) 
 // As in TestAProcessWhoseFirstLookShowsARestoreTakesTheAgentsDate, "or comes later", and
 // the process is restarted in between.
 func TestTheProcessAfterOneWithNothingToDateARestoreByTakesTheAgentsDateToo(t *testing.T) {
-	byWatches := func(o *observed) { o.Restored = "its watches say so" }
-	quiet := all(aNode("worker-2"), written("worker-2", 90*time.Second)) // lost nothing, and wrote again
+	byWatches := func(o *Observed) { o.Restored = "its watches say so" }
+	quiet := All(Node("worker-2"), written("worker-2", 90*time.Second)) // lost nothing, and wrote again
 	lost := noticed("worker-1", minute, 80*time.Second)
-	leak := all(usualPool, aNode("worker-1"), lost, func(o *observed) { gone("box-1", its1)(o.Reports[0]) })
+	leak := All(UsualPool, Node("worker-1"), lost, func(o *Observed) { Gone("box-1", UsualUID)(o.Reports[0]) })
 	p := newProcess(t, atOnce)
 	p.Restores = &shelf{}
 	p.wantRefused("the look that saw it", EtcdRestored, p.look(2*minute, leakOn(80*time.Second), quiet, byWatches))

@@ -62,18 +62,18 @@ func TestWhatIsKeptOfRestores(t *testing.T) {
 		one.look(minute, leakOn(0), revision(90))
 		two.look(2*minute, leakOn(0), revision(91))
 		two.wantReleased("the other", two.look(3*minute, leakOn(0), acknowledged(minute), revision(92)))
-		one.look(4*minute, leakOn(0), aNode("worker-2"), revision(93))
-		one.wantReleased("this one", one.look(5*minute, leakOn(0), aNode("worker-2"), revision(94)))
+		one.look(4*minute, leakOn(0), Node("worker-2"), revision(93))
+		one.wantReleased("this one", one.look(5*minute, leakOn(0), Node("worker-2"), revision(94)))
 	})
 	t.Run("is short, however many nodes there are", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		s := &shelf{}
 		p.Restores = s
-		many := make([]part, 0, 20000)
+		many := make([]Part, 0, 20000)
 		for i := range 20000 {
-			many = append(many, aNode(fmt.Sprint("node-with-a-long-name-", i)))
+			many = append(many, Node(fmt.Sprint("node-with-a-long-name-", i)))
 		}
-		p.look(0, leakOn(0), all(many...), revision(100))
+		p.look(0, leakOn(0), All(many...), revision(100))
 		p.look(minute, leakOn(0), revision(90))
 		p.look(2*minute, leakOn(0), revision(91))
 		if len(s.text) > keptMost || !strings.Contains(s.text, `"restored"`) {
@@ -87,12 +87,12 @@ func TestWhatIsKeptOfRestores(t *testing.T) {
 // the API server has just come back. When it can be, what it says is of the backup.
 func TestARestoreThatWasNoticedBeforeWhatIsKeptCouldBeReadStaysNoticed(t *testing.T) {
 	for says, c := range map[string]struct {
-		first part
+		first Part
 		text  string
 	}{
-		"a look has shown it, nothing was kept":   {all(leakOn(0), func(o *observed) { o.Restored = "its watches say so" }), ""},
-		"a look has shown it, kept is one before": {all(leakOn(0), func(o *observed) { o.Restored = "its watches say so" }), `{"restored":"2020-01-01T00:00:00Z","settled":true,"nodes":["worker-1"]}`},
-		"an agent has told of it":                 {all(leakOn(0), aNode("worker-2"), noticed("worker-2", minute, 2*minute)), ""},
+		"a look has shown it, nothing was kept":   {All(leakOn(0), func(o *Observed) { o.Restored = "its watches say so" }), ""},
+		"a look has shown it, kept is one before": {All(leakOn(0), func(o *Observed) { o.Restored = "its watches say so" }), `{"restored":"2020-01-01T00:00:00Z","settled":true,"nodes":["worker-1"]}`},
+		"an agent has told of it":                 {All(leakOn(0), Node("worker-2"), noticed("worker-2", minute, 2*minute)), ""},
 	} {
 		t.Run(says, func(t *testing.T) {
 			p := newProcess(t, atOnce)
@@ -100,7 +100,7 @@ func TestARestoreThatWasNoticedBeforeWhatIsKeptCouldBeReadStaysNoticed(t *testin
 			p.Restores = s
 			p.wantRefused("the look that shows it", EtcdRestored, p.look(3*minute, c.first))
 			s.err = nil
-			later := all(c.first, func(o *observed) { o.Restored = "" })
+			later := All(c.first, func(o *Observed) { o.Restored = "" })
 			p.wantRefused("worker-1 has not written since", EtcdRestored, p.look(4*minute, later))
 		})
 	}
@@ -109,7 +109,7 @@ func TestARestoreThatWasNoticedBeforeWhatIsKeptCouldBeReadStaysNoticed(t *testin
 // One 403, as API servers give while their caches of roles are not complete.
 func TestOneRefusalToReadWhatIsKeptIsNotForEver(t *testing.T) {
 	p := newProcess(t, atOnce)
-	s := &shelf{text: fmt.Sprintf(`{"restored":%q,"why":"x","lost":["worker-9"],"nodes":["worker-1","worker-9"]}`, now.Add(-time.Minute).Format(time.RFC3339)),
+	s := &shelf{text: fmt.Sprintf(`{"restored":%q,"why":"x","lost":["worker-9"],"nodes":["worker-1","worker-9"]}`, Now.Add(-time.Minute).Format(time.RFC3339)),
 		err: fmt.Errorf("%w: not yet", ErrForbidden)}
 	p.Restores = s
 	p.look(0, leakOn(0))

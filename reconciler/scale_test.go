@@ -27,8 +27,8 @@ func allocated(work func()) (bytes, objects uint64) {
 func TestJudgingWhatIsInUseAllocatesNoObjectForEach(t *testing.T) {
 	const n = 4 * perPool
 	o := cluster(n, false)
-	judged(o, judge.Policy{}) // the first of a process makes what stays
-	bytes, objects := allocated(func() { judged(o, judge.Policy{}) })
+	Judged(o, judge.Policy{}) // the first of a process makes what stays
+	bytes, objects := allocated(func() { Judged(o, judge.Policy{}) })
 	if bytes/n > 120 || objects*10 > n {
 		t.Errorf("%d bytes and %d objects for %d allocations", bytes, objects, n)
 	}
@@ -38,8 +38,8 @@ func TestJudgingTwiceAsMuchAllocatesTwiceAsMuch(t *testing.T) {
 	for says, reservations := range map[string]bool{"pools alone": false, "with reservations": true} {
 		t.Run(says, func(t *testing.T) {
 			one, two := cluster(perPool, reservations), cluster(2*perPool, reservations)
-			a, _ := allocated(func() { judged(one, judge.Policy{}) })
-			b, _ := allocated(func() { judged(two, judge.Policy{}) })
+			a, _ := allocated(func() { Judged(one, judge.Policy{}) })
+			b, _ := allocated(func() { Judged(two, judge.Policy{}) })
 			if b > a*5/2 {
 				t.Errorf("%d bytes for %d, %d for twice as many", a, perPool, b)
 			}
@@ -51,7 +51,7 @@ func TestJudgingTwiceAsMuchAllocatesTwiceAsMuch(t *testing.T) {
 func TestASecondLookAllocatesByWhatIsAskedAndNotByTheCluster(t *testing.T) {
 	cost := func(n int) uint64 {
 		o := cluster(n, true)
-		x := judge.NewIndex(o.Observation, o.past, judge.Policy{})
+		x := judge.NewIndex(o.Observation, o.Past, judge.Policy{})
 		x.IndexReservations()
 		it := o.Pools[0].Allocations[17]
 		name := types.NamespacedName{Namespace: it.Owner.Namespace, Name: it.Owner.Name}
@@ -59,7 +59,7 @@ func TestASecondLookAllocatesByWhatIsAskedAndNotByTheCluster(t *testing.T) {
 		bytes, _ := allocated(func() {
 			x.Amend(gone)
 			if j := x.JudgeAddresses([]netip.Addr{it.Address}); len(j.Allocations) != 1 || len(j.Reservations) != 1 || j.Allocations[0].Reason != judge.PhantomPod {
-				t.Error(fmt.Sprint(len(j.Allocations), len(j.Reservations), outcomeOf(j.Allocations[0])))
+				t.Error(fmt.Sprint(len(j.Allocations), len(j.Reservations), OutcomeOf(j.Allocations[0])))
 			}
 		})
 		return bytes

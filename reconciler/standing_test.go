@@ -1,7 +1,6 @@
 package reconciler
 
 import (
-	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -13,8 +12,8 @@ import (
 func TestWhatStandsIsWhatALookAtEverythingFinds(t *testing.T) {
 	kinds := map[judge.Kind]int{}
 	for seed := range uint64(6000) {
-		x, o, policy := amendedAtRandom(chance{rand.New(rand.NewPCG(seed, 4))})
-		all := judged(o, policy).Findings
+		x, o, policy := AmendedIndex(NewRandom(seed, 4))
+		all := Judged(o, policy).Findings
 		m := &repairBatch{snapshot: snapshot{x: x}}
 		x.IndexReservations()
 		for i := range all {
@@ -28,8 +27,8 @@ func TestWhatStandsIsWhatALookAtEverythingFinds(t *testing.T) {
 			for _, s := range still {
 				found = append(found, *s.Finding)
 			}
-			if want := described([]judge.Finding{*f}); !slices.Equal(described(found), want) {
-				t.Fatalf("seed %d: stands\n%v\nfound was\n%v", seed, described(found), want)
+			if want := DescribeFindings([]judge.Finding{*f}); !slices.Equal(DescribeFindings(found), want) {
+				t.Fatalf("seed %d: stands\n%v\nfound was\n%v", seed, DescribeFindings(found), want)
 			}
 		}
 	}

@@ -79,7 +79,7 @@ func (w *truth) setsUp(s step) {
 	}
 	pool, key := w.net(s).poolOn(p.node), 0
 	for k, e := range pool.entries {
-		if e.podRef == "default/"+p.name {
+		if e.PodRef == "default/"+p.name {
 			key = k
 		}
 	}
@@ -89,7 +89,7 @@ func (w *truth) setsUp(s step) {
 		}
 	}
 	b := &trueBox{id: fmt.Sprint("box-", len(w.boxes)+1), pod: p.name, uid: p.uid, node: p.node, pool: pool, ip: pool.addressOf(key), added: w.now, open: true}
-	pool.entries[key] = alloc{fmt.Sprint(key), "default/" + p.name, b.id, "net1"}
+	pool.entries[key] = Alloc(fmt.Sprint(key), "default/"+p.name, b.id, "net1")
 	if name := pool.reservationOf(b.ip); w.reserved[name] == nil {
 		w.reserved[name] = &trueReservation{pod: p.name, since: w.now, pool: pool, ip: b.ip}
 	}
@@ -153,7 +153,7 @@ func (w *truth) close(b *trueBox, h *held) { b.open, h.ready, h.closed = false, 
 // del removes the entry with this id, and then its reservation.
 func (w *truth) del(b *trueBox) {
 	for k, e := range b.pool.entries {
-		if e.id == b.id {
+		if e.ID == b.id {
 			delete(b.pool.entries, k)
 			delete(w.reserved, b.pool.reservationOf(b.ip))
 		}
@@ -205,7 +205,7 @@ func (w *truth) finishes(s step) {
 func (w *truth) entryLost(s step) {
 	if b := w.box(s); b != nil {
 		for k, e := range b.pool.entries {
-			if e.id == b.id {
+			if e.ID == b.id {
 				delete(b.pool.entries, k)
 				w.say("the entry of %s is lost", b.id)
 			}

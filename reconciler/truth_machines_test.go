@@ -118,8 +118,8 @@ func (w *truth) runtimeForgets(s step) {
 
 // looks: the reconciler judges, and remembers.
 func (w *truth) looks(step) {
-	o := observe(w.parts()...)
-	w.past.Remember(judged(o, judge.Policy{}))
+	o := Observe(w.parts()...)
+	w.past.Remember(Judged(o, judge.Policy{}))
 	for _, b := range w.boxes {
 		if p := w.pods[b.pod]; p != nil && p.uid == b.uid && p.node == b.node && p.phase != "Failed" && p.phase != "Succeeded" && slices.Contains(p.ips, b.ip) {
 			w.seen[b] = true
@@ -139,7 +139,7 @@ func (w *truth) agentsLook() {
 // look is the agent's: what was listed or attached and is neither any more is gone,
 // unless it was attached and never known closed.
 func (m *machine) look(t time.Time) {
-	r := &v1alpha1.SandboxReport{ObjectMeta: metav1.ObjectMeta{Name: m.name}, BootID: m.bootID(), Machine: machineOf(m.name), ObservedAt: metav1.NewTime(t)}
+	r := &v1alpha1.SandboxReport{ObjectMeta: metav1.ObjectMeta{Name: m.name}, BootID: m.bootID(), Machine: MachineOf(m.name), ObservedAt: metav1.NewTime(t)}
 	there := map[string]bool{}
 	for _, h := range m.held {
 		b := h.box

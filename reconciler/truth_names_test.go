@@ -19,7 +19,7 @@ func (w *truth) byPlaceInTruth() map[string]*judge.Item {
 	for name, r := range w.reserved {
 		reservations[name] = fmt.Sprint("reservation of ", r.pool.index, " ", r.ip)
 	}
-	j, found := judged(observe(w.parts()...), judge.Policy{}), map[string]*judge.Item{}
+	j, found := Judged(Observe(w.parts()...), judge.Policy{}), map[string]*judge.Item{}
 	for _, it := range j.Allocations {
 		found[fmt.Sprint(pools[it.Pool.Name], " ", it.Address())] = it
 	}
@@ -41,7 +41,7 @@ func twice(rt *rapid.T, called names, check func(place string, first, second *ju
 	for place, it := range first {
 		check(place, it, second[place], func(format string, args ...any) {
 			rt.Fatalf("%s: "+format+"\nwhat happened:\n%s\nor:\n%s\nwhat is seen:\n%s\nor:\n%s", append(append([]any{place}, args...),
-				strings.Join(one.log, "\n"), strings.Join(other.log, "\n"), describeScene(observe(one.parts()...)), describeScene(observe(other.parts()...)))...)
+				strings.Join(one.log, "\n"), strings.Join(other.log, "\n"), describeScene(Observe(one.parts()...)), describeScene(Observe(other.parts()...)))...)
 		})
 	}
 }

@@ -16,7 +16,7 @@ import (
 type apiState struct {
 	pods     map[string]*truePod
 	reserved map[string]*trueReservation
-	entries  map[*truePool]map[int]alloc
+	entries  map[*truePool]map[int]Allocation
 	machines map[*machine]apiMachine
 }
 
@@ -28,7 +28,7 @@ type apiMachine struct {
 }
 
 func (w *truth) backup() apiState {
-	b := apiState{pods: map[string]*truePod{}, reserved: maps.Clone(w.reserved), entries: map[*truePool]map[int]alloc{}, machines: map[*machine]apiMachine{}}
+	b := apiState{pods: map[string]*truePod{}, reserved: maps.Clone(w.reserved), entries: map[*truePool]map[int]Allocation{}, machines: map[*machine]apiMachine{}}
 	for name, p := range w.pods {
 		was := *p
 		b.pods[name] = &was
@@ -72,7 +72,7 @@ func (w *truth) release(items []*judge.Item) {
 			if p.name != it.Pool.Name {
 				continue
 			}
-			maps.DeleteFunc(p.entries, func(_ int, e alloc) bool { return e.key == it.Allocation.Key && e.id == it.ContainerID() })
+			maps.DeleteFunc(p.entries, func(_ int, e Allocation) bool { return e.Key == it.Allocation.Key && e.ID == it.ContainerID() })
 			delete(w.reserved, p.reservationOf(it.Address().String()))
 		}
 	}
@@ -83,7 +83,7 @@ func (w *truth) recorded() map[*trueBox]bool {
 	found := map[*trueBox]bool{}
 	for _, b := range w.boxes {
 		for _, e := range b.pool.entries {
-			found[b] = found[b] || e.id == b.id
+			found[b] = found[b] || e.ID == b.id
 		}
 	}
 	return found
@@ -93,7 +93,7 @@ func (w *truth) recorded() map[*trueBox]bool {
 // released of what runs. A sandbox that had an entry when etcd was restored, and has not
 // any more, is not excused by that: until its agent tells of it nothing is released.
 func (w *truth) decides(p *process, rev uint64, had map[*trueBox]bool) (wrong []string, released, refused int) {
-	plan := p.look(w.now.Sub(now), all(w.parts()...), revision(rev), func(o *observed) { o.past = p.History })
+	plan := p.look(w.now.Sub(Now), All(w.parts()...), revision(rev), func(o *Observed) { o.Past = p.History })
 	w.say("the reconciler looks: %d to release, %s", len(plan.Release), refusals(plan))
 	for _, b := range w.boxes {
 		for _, it := range plan.Release {
@@ -130,7 +130,7 @@ func TestNothingThatRunsIsReleasedAfterARestore(t *testing.T) {
 			released += free
 			refused += kept
 			if len(wrong) > 0 {
-				rt.Fatalf("%s\nwhat happened:\n%s\nwhat is seen:\n%s", strings.Join(wrong, "\n"), strings.Join(w.log, "\n"), describeScene(observe(w.parts()...)))
+				rt.Fatalf("%s\nwhat happened:\n%s\nwhat is seen:\n%s", strings.Join(wrong, "\n"), strings.Join(w.log, "\n"), describeScene(Observe(w.parts()...)))
 			}
 		}
 		for i := range len(p.Steps) + 1 {

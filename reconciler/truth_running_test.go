@@ -103,8 +103,8 @@ func TestNothingThatRunsIsEverStale(t *testing.T) {
 		p := plots(16).Draw(rt, "plot")
 		w := newTruth(p, rapid.SampledFrom([]names{apart, colliding}).Draw(rt, "names"))
 		w.run(p)
-		o := observe(w.parts()...)
-		j := judged(o, judge.Policy{})
+		o := Observe(w.parts()...)
+		j := Judged(o, judge.Policy{})
 		for _, it := range j.Allocations {
 			if it.Verdict == judge.Stale {
 				stale++

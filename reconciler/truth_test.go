@@ -57,7 +57,7 @@ type truePool struct {
 	name    string
 	prefix  netip.Prefix
 	index   string // the same whatever names are
-	entries map[int]alloc
+	entries map[int]Allocation
 }
 
 type truePod struct {
@@ -155,7 +155,7 @@ func plots(steps int) *rapid.Generator[plot] {
 }
 
 func newTruth(p plot, called names) *truth {
-	w := &truth{now: now, pods: map[string]*truePod{}, reserved: map[string]*trueReservation{}, past: NewHistory(), seen: map[*trueBox]bool{}}
+	w := &truth{now: Now, pods: map[string]*truePod{}, reserved: map[string]*trueReservation{}, past: NewHistory(), seen: map[*trueBox]bool{}}
 	for i := range p.Nodes {
 		w.nodes = append(w.nodes, &machine{name: called.nodes[i], selected: p.Selects>>i&1 == 0, agent: p.Agents>>i&1 == 0, object: true, up: true, connected: true})
 	}
@@ -195,7 +195,7 @@ func (n *trueNet) addPool(node string, net, at int) {
 		name += "-"
 	}
 	name += prefix.Addr().String() + "-" + fmt.Sprint(prefix.Bits())
-	n.pools[node] = &truePool{net: n, name: name, prefix: prefix, index: fmt.Sprint(net, ".", at), entries: map[int]alloc{}}
+	n.pools[node] = &truePool{net: n, name: name, prefix: prefix, index: fmt.Sprint(net, ".", at), entries: map[int]Allocation{}}
 }
 
 // poolOn is the pool that ADD takes on a node.
@@ -222,5 +222,5 @@ func (p *truePool) addressOf(key int) string {
 }
 
 func (w *truth) say(format string, args ...any) {
-	w.log = append(w.log, fmt.Sprintf("%6s  ", w.now.Sub(now).Round(time.Second))+fmt.Sprintf(format, args...))
+	w.log = append(w.log, fmt.Sprintf("%6s  ", w.now.Sub(Now).Round(time.Second))+fmt.Sprintf(format, args...))
 }

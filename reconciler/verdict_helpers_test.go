@@ -9,32 +9,32 @@ import (
 
 // expectVerdict judges the usual allocation where only the verdict is told by
 // the rules, and not what the state of its sandbox is called.
-func expectVerdict(t *testing.T, want resOutcome, parts ...part) {
+func expectVerdict(t *testing.T, want resOutcome, parts ...Part) {
 	t.Helper()
-	it := allocation(t, judged(observe(parts...), judge.Policy{}), "10.0.0.5")
+	it := AllocationOf(t, Judged(Observe(parts...), judge.Policy{}), "10.0.0.5")
 	if got := (resOutcome{it.Verdict, it.Reason, it.Proven}); got != want {
 		t.Errorf("got  %v\nwant %v\nit says: %s", got, want, it.Message())
 	}
 }
 
 // expectKept: the usual allocation is in use or held, whatever the reason.
-func expectKept(t *testing.T, parts ...part) {
+func expectKept(t *testing.T, parts ...Part) {
 	t.Helper()
-	if it := allocation(t, judged(observe(parts...), judge.Policy{}), "10.0.0.5"); it.Verdict == judge.Stale {
-		t.Errorf("%v\nit says: %s", outcomeOf(it), it.Message())
+	if it := AllocationOf(t, Judged(Observe(parts...), judge.Policy{}), "10.0.0.5"); it.Verdict == judge.Stale {
+		t.Errorf("%v\nit says: %s", OutcomeOf(it), it.Message())
 	}
 }
 
 // seenEvery has looks of the same things in the past, every ten minutes from so
 // long ago on.
-func seenEvery(ago time.Duration, parts ...part) part {
-	return func(o *observed) {
+func seenEvery(ago time.Duration, parts ...Part) Part {
+	return func(o *Observed) {
 		h := NewHistory()
-		o.past = h
+		o.Past = h
 		for ; ago > 0; ago -= 10 * time.Minute {
-			before := observe(append([]part{at(now.Add(-ago))}, parts...)...)
-			before.past = h
-			h.Remember(judged(before, judge.Policy{}))
+			before := Observe(append([]Part{At(Now.Add(-ago))}, parts...)...)
+			before.Past = h
+			h.Remember(Judged(before, judge.Policy{}))
 		}
 	}
 }
