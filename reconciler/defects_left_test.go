@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
 // B: what upstream's reconciler left behind, or failed or took too long on.

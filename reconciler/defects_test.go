@@ -10,6 +10,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
 // The defects of whereabouts' own reconciler and pod-delete controller that

@@ -1,6 +1,7 @@
 package reconciler
 
 import (
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 	"slices"
 	"strings"
 	"testing"

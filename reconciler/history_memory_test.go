@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
 // TestHistoryKeepsNothingOfWhatIsGone: two thousand pods come, leak and go.

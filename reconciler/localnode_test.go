@@ -12,6 +12,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
 // scripted is a Source that reads the same again and again.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
 // What is swept must be of no use to anybody: a claim that only a report of a

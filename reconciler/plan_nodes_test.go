@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
 // o.Now may be by another API server's clock than in the pass before.

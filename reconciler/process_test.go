@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 	clocktesting "k8s.io/utils/clock/testing"
 )
 

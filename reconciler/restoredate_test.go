@@ -7,6 +7,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/ip-reconcile/ip-reconcile/podstate"
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
 // The leader ended while the API server was away, and the agents are faster than the next.

@@ -3,6 +3,7 @@ package reconciler
 import (
 	"errors"
 	"fmt"
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 	"strings"
 	"testing"
 	"time"

@@ -2,6 +2,7 @@ package reconciler
 
 import (
 	"fmt"
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 	"slices"
 	"time"
 )

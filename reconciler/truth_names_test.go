@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 	"pgregory.net/rapid"
 )
 

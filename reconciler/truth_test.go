@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
 // A truth is a small cluster as it really is. What the API and the agents tell

@@ -1,4 +1,4 @@
-package reconciler
+package judge_test
 
 import (
 	"slices"
@@ -8,6 +8,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
 // What was judged before the change must not be of the past later, though no report has

@@ -1,4 +1,4 @@
-package reconciler
+package judge_test
 
 import (
 	"fmt"
@@ -11,7 +11,9 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
 // leaks makes so many pods of a cluster, and what reports say of them, not be there.
@@ -109,7 +111,7 @@ func leaksAmong() []leakCase {
 				n++
 				before.Pods[k] = &p
 			})
-			past := NewHistory()
+			past := reconciler.NewHistory()
 			before.Past = past
 			past.Remember(Judged(before, judge.Policy{}))
 			o.Past = past

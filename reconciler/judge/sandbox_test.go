@@ -1,11 +1,13 @@
-package reconciler
+package judge_test
 
 import (
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 	"k8s.io/apimachinery/pkg/labels"
 )
 
@@ -134,13 +136,13 @@ func TestMissingNodes(t *testing.T) {
 
 func TestWhetherThereAreAgents(t *testing.T) {
 	sawReports := func(o *Observed) {
-		h := NewHistory()
+		h := reconciler.NewHistory()
 		h.Remember(Judged(Observe(FreshReport("worker-1")), judge.Policy{}))
 		o.Past = h
 	}
 	unreadable := func(o *Observed) { o.ReportsUnreadable = true }
 	sawNone := func(o *Observed) {
-		h := NewHistory()
+		h := reconciler.NewHistory()
 		h.Remember(Judged(Observe(), judge.Policy{}))
 		o.Past = h
 	}

@@ -1,4 +1,4 @@
-package reconciler
+package judge_test
 
 import (
 	"encoding/hex"
@@ -16,7 +16,9 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
 // perPool and perNode are how many allocations a pool has, and how many pods
@@ -33,7 +35,7 @@ const (
 func cluster(n int, reservations bool) *Observed {
 	random := rand.New(rand.NewPCG(1, 2))
 	nodes := max(n/perNode, 1)
-	o := &Observed{Past: NewHistory(), Observation: &judge.Observation{
+	o := &Observed{Past: reconciler.NewHistory(), Observation: &judge.Observation{
 		Now: Now, NADs: map[types.NamespacedName]*ippool.NAD{}, Nodes: map[string]*podstate.Node{},
 		Pods: make(map[types.NamespacedName]*podstate.Pod, n),
 	}}

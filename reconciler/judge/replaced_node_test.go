@@ -1,4 +1,4 @@
-package reconciler
+package judge_test
 
 import (
 	"testing"
@@ -6,6 +6,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
 // No report has the sandbox: the new machine may run it, and its agent is not heard.

@@ -1,4 +1,4 @@
-package reconciler
+package judge_test
 
 import (
 	"strings"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
 // A cloned machine, or one agent that lies, has the ids of sandboxes that run

@@ -1,4 +1,4 @@
-package reconciler
+package judge_test
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
 func TestAnIndexThatWasAmendedJudgesAsOneBuiltFromWhatThereIsNow(t *testing.T) {

@@ -1,4 +1,4 @@
-package reconciler
+package judge_test
 
 import (
 	"slices"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
 // The address of a pod that is starting, ending or just deleted is on no pod, so

@@ -1,9 +1,10 @@
-package reconciler
+package judge_test
 
 import (
 	"testing"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
 // Whether an address is on the pod is seen by the verdict: a live pod whose

@@ -1,4 +1,4 @@
-package reconciler
+package judge_test
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 	corev1 "k8s.io/api/core/v1"
 	"pgregory.net/rapid"
 )

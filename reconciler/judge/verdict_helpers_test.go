@@ -1,10 +1,12 @@
-package reconciler
+package judge_test
 
 import (
 	"testing"
 	"time"
 
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
 // expectVerdict judges the usual allocation where only the verdict is told by
@@ -29,7 +31,7 @@ func expectKept(t *testing.T, parts ...Part) {
 // long ago on.
 func seenEvery(ago time.Duration, parts ...Part) Part {
 	return func(o *Observed) {
-		h := NewHistory()
+		h := reconciler.NewHistory()
 		o.Past = h
 		for ; ago > 0; ago -= 10 * time.Minute {
 			before := Observe(append([]Part{At(Now.Add(-ago))}, parts...)...)

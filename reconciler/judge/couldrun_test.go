@@ -1,11 +1,13 @@
-package reconciler
+package judge_test
 
 import (
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
 // Which nodes could run the sandbox: those must have a fresh report.
@@ -19,7 +21,7 @@ func nodesIn(t *testing.T, parts ...Part) []string {
 func seenWhile(parts ...Part) Part {
 	return func(o *Observed) {
 		before := Observe(append([]Part{At(Now.Add(-time.Hour))}, parts...)...)
-		h := NewHistory()
+		h := reconciler.NewHistory()
 		h.Remember(Judged(before, judge.Policy{}))
 		o.Past = h
 	}

@@ -1,10 +1,11 @@
-package reconciler
+package judge_test
 
 import (
 	"strings"
 	"testing"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 	"k8s.io/apimachinery/pkg/labels"
 )
 

@@ -1,10 +1,11 @@
-package reconciler
+package judge_test
 
 import (
 	"testing"
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
 // Nobody would ever write that report again.
