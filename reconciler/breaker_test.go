@@ -2,9 +2,10 @@ package reconciler
 
 import (
 	"fmt"
-	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 	"testing"
 	"time"
+
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
 // many is a pool of n allocations in use and, after them, some whose pods and

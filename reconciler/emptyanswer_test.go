@@ -1,10 +1,11 @@
 package reconciler
 
 import (
-	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 	"slices"
 	"strings"
 	"testing"
+
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
 // A cluster whose pools have entries has pods, if only those of whereabouts.

@@ -4,10 +4,11 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 func TestAChangeFollowedDoesNotRipenWhatAnotherLookContradicted(t *testing.T) {

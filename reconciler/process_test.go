@@ -6,9 +6,10 @@ import (
 	"testing"
 	"time"
 
+	clocktesting "k8s.io/utils/clock/testing"
+
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
-	clocktesting "k8s.io/utils/clock/testing"
 )
 
 // process is a reconciler that is shown one observation after the other and

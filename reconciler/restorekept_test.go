@@ -3,10 +3,11 @@ package reconciler
 import (
 	"errors"
 	"fmt"
-	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 	"strings"
 	"testing"
 	"time"
+
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
 func TestWhatIsKeptOfRestores(t *testing.T) {

@@ -24,7 +24,7 @@ func beside(c Random, o *Observed) (Part, string) {
 	switch c.IntN(6) {
 	case 0:
 		os, up := c.Pick("linux", "windows"), c.OneIn(2)
-		return amongNodes(newcomer, Node(newcomer, Label("kubernetes.io/os", os), func(n *NodeObject) {
+		return amongNodes(newcomer, Node(newcomer, Label("kubernetes.io/os", os), func(n *corev1.Node) {
 			if !up {
 				NotReadyFor(time.Hour)(n)
 			}
@@ -109,7 +109,7 @@ func leftover(c Random, o *Observed) (Part, string) {
 	case 1:
 		add, says = Attachment("box-77", "uid-77", time.Hour, nil, a), "an old attachment"
 	case 2:
-		add, says = Sandbox("box-77", "uid-77", OfPod("stranger"), NotReady(Closed), func(b *ReportedSandbox) { b.Addresses = []v1alpha1.Address{a} }), "a stopped sandbox"
+		add, says = Sandbox("box-77", "uid-77", OfPod("stranger"), NotReady(Closed), func(b *v1alpha1.Sandbox) { b.Addresses = []v1alpha1.Address{a} }), "a stopped sandbox"
 	default:
 		add, says = Gone("box-77", "uid-77"), "something gone"
 	}

@@ -2,9 +2,10 @@ package reconciler
 
 import (
 	"fmt"
-	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 	"slices"
 	"time"
+
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
 // happenings are what can happen in a truth; each does nothing where it cannot

@@ -7,9 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
-	"pgregory.net/rapid"
 )
 
 const takenOver = "the entry was taken over by another sandbox, and no report or pod tells of this one"

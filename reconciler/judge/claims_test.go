@@ -5,9 +5,11 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
-	corev1 "k8s.io/api/core/v1"
 )
 
 var (
@@ -93,7 +95,7 @@ func TestAnotherSandboxRecordsTheAddress(t *testing.T) {
 		{"attached in another network", freed, []Part{second, FreshReport("worker-2", hidden(time.Minute, nil, "red"))}},
 		{"in another network", freed, []Part{second, FreshReport("worker-2", Sandbox("box-2", "uid-9", WithAddress("10.0.0.5", "red")))}},
 		{"another address", freed, []Part{second, FreshReport("worker-2", Sandbox("box-2", "uid-9", WithAddress("10.0.0.6", "")))}},
-		{"in the same network by another range", claimed, []Part{second, FreshReport("worker-2", Sandbox("box-2", "uid-9", func(b *ReportedSandbox) {
+		{"in the same network by another range", claimed, []Part{second, FreshReport("worker-2", Sandbox("box-2", "uid-9", func(b *v1alpha1.Sandbox) {
 			a := Address("10.0.0.5", "")
 			a.Range = "10.0.0.0/16"
 			b.Addresses = append(b.Addresses, a)

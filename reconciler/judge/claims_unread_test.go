@@ -4,11 +4,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
-func unread(b *ReportedSandbox) { b.AddressesUnread = true }
+func unread(b *v1alpha1.Sandbox) { b.AddressesUnread = true }
 
 // The agent knows one of the addresses, and says that it does not know all.
 func TestAPodsStatusCountsWhereItsSandboxesAddressesAreReadInPart(t *testing.T) {

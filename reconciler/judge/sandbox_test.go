@@ -5,10 +5,12 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
-	"k8s.io/apimachinery/pkg/labels"
 )
 
 // stateIn judges the usual allocation, with no pod by its name, and returns what
@@ -41,11 +43,11 @@ func TestWhatAFreshReportSays(t *testing.T) {
 	dead := func(p Part) []Part { return []Part{Node("worker-1", NotReadyFor(time.Hour), OutOfService), p} }
 	expectStates(t, []stateCase{
 		{"listed as READY", judge.Ready, report(Sandbox("box-1", UsualUID))},
-		{"listed as READY, whatever is said of its namespace", judge.Ready, report(Sandbox("box-1", UsualUID, func(b *ReportedSandbox) { b.NetworkClosed = Closed }))},
+		{"listed as READY, whatever is said of its namespace", judge.Ready, report(Sandbox("box-1", UsualUID, func(b *v1alpha1.Sandbox) { b.NetworkClosed = Closed }))},
 		{"listed as NOTREADY with its namespace open", judge.NotReady, report(Sandbox("box-1", UsualUID, NotReady(Open)))},
 		{"listed as NOTREADY with nothing known of its namespace", judge.NotReady, report(Sandbox("box-1", UsualUID, NotReady(nil)))},
 		{"listed as NOTREADY with its namespace closed", judge.Stopped, report(Sandbox("box-1", UsualUID, NotReady(Closed)))},
-		{"listed with a state that is neither", judge.NotReady, report(Sandbox("box-1", UsualUID, func(b *ReportedSandbox) { b.State, b.NetworkClosed = "Unknown", Closed }))},
+		{"listed with a state that is neither", judge.NotReady, report(Sandbox("box-1", UsualUID, func(b *v1alpha1.Sandbox) { b.State, b.NetworkClosed = "Unknown", Closed }))},
 		{"gone", judge.Gone, report(Gone("box-1", UsualUID))},
 		{"listed, and named as gone too", judge.Ready, report(Gone("box-1", UsualUID), Sandbox("box-1", UsualUID))},
 		{"attached, and named as gone too", judge.Attached, report(Gone("box-1", UsualUID), Attachment("box-1", UsualUID, time.Minute, nil))},

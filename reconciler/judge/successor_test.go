@@ -4,10 +4,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
-	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
 // ADD reuses the entry of a pod of the same name before it writes its own id
@@ -60,7 +62,7 @@ func TestASuccessorThatIsPendingIsNotProvenWithinItsFirstMinute(t *testing.T) {
 
 // Whatever is said of its network: containers run in it.
 func TestAReadySandboxAlwaysHoldsItsAddresses(t *testing.T) {
-	ready := func(r *ReportedSandbox) { r.NetworkClosed = Closed }
+	ready := func(r *v1alpha1.Sandbox) { r.NetworkClosed = Closed }
 	other := Sandbox("box-2", "uid-9", OfPod("web-1"), WithAddress("10.0.0.5", ""), ready)
 	Expect(t, claimed, UsualSandboxGone, Node("worker-2"), FreshReport("worker-2", other))
 	Expect(t, claimed, UsualSandboxGone, Node("worker-2"), StaleReport("worker-2", other))

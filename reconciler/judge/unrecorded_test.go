@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
@@ -36,7 +37,7 @@ func TestUnrecorded(t *testing.T) {
 		{"the sandbox is not ready", 0, []Part{empty, worker, runsWith(WithAddress("10.0.0.5", ""), NotReady(nil))}},
 		{"the report is stale", 0, []Part{empty, worker, StaleReport("worker-1", Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", "")))}},
 		{"the sandbox's address is of another network", 0, []Part{empty, worker, runsWith(WithAddress("10.0.0.5", "red"))}},
-		{"the sandbox's address is of another range", 0, []Part{empty, worker, runsWith(func(b *ReportedSandbox) {
+		{"the sandbox's address is of another range", 0, []Part{empty, worker, runsWith(func(b *v1alpha1.Sandbox) {
 			a := Address("10.0.0.5", "")
 			a.Range = "10.0.0.0/16"
 			b.Addresses = append(b.Addresses, a)

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
@@ -152,7 +154,7 @@ func TestUnreachableNodeTimeout(t *testing.T) {
 	t.Run("held before the time", func(t *testing.T) { ExpectUnder(t, hour, held, UsualPool, down(59*time.Minute)) })
 	t.Run("stale, unconfirmed, after the time", func(t *testing.T) { ExpectUnder(t, hour, stale, UsualPool, down(61*time.Minute)) })
 	t.Run("held where nothing tells since when", func(t *testing.T) {
-		ExpectUnder(t, hour, held, UsualPool, Node("worker-1", func(n *NodeObject) { n.Status.Conditions = nil }), StaleReport("worker-1", Sandbox("box-1", UsualUID)))
+		ExpectUnder(t, hour, held, UsualPool, Node("worker-1", func(n *corev1.Node) { n.Status.Conditions = nil }), StaleReport("worker-1", Sandbox("box-1", UsualUID)))
 	})
 	t.Run("held while one of the nodes in question is Ready", func(t *testing.T) {
 		ExpectUnder(t, hour, Want(judge.Held, judge.NoFreshReportReason, false, judge.NoFreshReport), UsualPool,

@@ -6,13 +6,14 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
-	"k8s.io/apimachinery/pkg/types"
 )
 
-// Describe is all that a judgement says, a line each.
+// Describe is all that a judgement says of allocations and reservations, a line each.
 func Describe(j *judge.Judgement) []string {
 	var lines []string
 	for _, it := range slices.Concat(j.Allocations, j.Reservations) {
@@ -21,6 +22,7 @@ func Describe(j *judge.Judgement) []string {
 	return lines
 }
 
+// DescribeItem is all that is judged of one, with its evidence.
 func DescribeItem(it *judge.Item) string {
 	var with []judge.ID
 	for _, x := range it.Related() {
@@ -33,6 +35,7 @@ func DescribeItem(it *judge.Item) string {
 	return fmt.Sprint(it.ID(), it.Address(), it.Network(), OutcomeOf(it), it.Message(), it.Rule(), with, e.OnPod, e.Ownership, e.Nodes, e.WithoutReport, e.Claimant, e.ClaimantNode)
 }
 
+// DescribeFindings is all that the findings say, a line each.
 func DescribeFindings(found []judge.Finding) []string {
 	var all []string
 	for _, f := range found {
@@ -45,9 +48,9 @@ func DescribeFindings(found []judge.Finding) []string {
 	return all
 }
 
-// Missing are the lines of a that b does not have.
-func Missing(a, b []string) []string {
-	return slices.DeleteFunc(slices.Clone(a), func(line string) bool { return slices.Contains(b, line) })
+// Missing are the lines of want that got does not have.
+func Missing(want, got []string) []string {
+	return slices.DeleteFunc(slices.Clone(want), func(line string) bool { return slices.Contains(got, line) })
 }
 
 // AmendedIndex is an index amended by a few changes, beside the observation
@@ -57,7 +60,7 @@ func AmendedIndex(c Random) (*judge.Index, *Observed, judge.Policy) {
 	x := judge.NewIndex(o.Observation, o.Past, policy)
 	o = &Observed{x.Observation(), o.Past}
 	for range 1 + c.IntN(4) {
-		x.Judge() // what it keeps of that must not be of the past later
+		x.Judge() // what it caches must not outlive the changes
 		var to *judge.Live
 		to, o = c.Changes(o)
 		x.Amend(to)

@@ -14,14 +14,16 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// Random makes scenes of few names, addresses and ids, so that everything meets
-// everything.
+// Random builds clusters of few names, addresses and ids, so that they often coincide.
 type Random struct{ *rand.Rand }
 
+// NewRandom is reproducible: the same seeds build the same.
 func NewRandom(seed1, seed2 uint64) Random { return Random{rand.New(rand.NewPCG(seed1, seed2))} }
 
+// Pick is one of the texts.
 func (c Random) Pick(texts ...string) string { return texts[c.IntN(len(texts))] }
 
+// OneIn reports true once in n times.
 func (c Random) OneIn(n int) bool { return c.IntN(n) == 0 }
 
 func (c Random) PodName() string { return fmt.Sprint("web-", c.IntN(5)) }
@@ -145,7 +147,7 @@ func (c Random) Report(node string) Part {
 	return ReportRenewed(node, time.Duration(c.IntN(100))*time.Second, what...)
 }
 
-// Cluster is what a pass may see.
+// Cluster is the parts of an observation.
 func (c Random) Cluster() []Part {
 	var parts []Part
 	for _, name := range slices.Sorted(maps.Keys(poolRanges)) {
@@ -185,7 +187,7 @@ func (c Random) Cluster() []Part {
 	return parts
 }
 
-// ObserveDistinct observes a scene; a name that comes twice counts once.
+// ObserveDistinct observes the parts; of reservations of one name the first counts.
 func ObserveDistinct(parts []Part) *Observed {
 	o := Observe(parts...)
 	seen := map[string]bool{}
