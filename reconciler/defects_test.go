@@ -179,7 +179,7 @@ func TestDefectA15AReleaseRewritesNoOtherEntry(t *testing.T) {
 }
 
 // A16: a reservation that was recreated under the same name is another one.
-func TestDefectA16AReservationMadeAnewIsAnotherOne(t *testing.T) {
+func TestDefectA16ARecreatedReservationIsAnotherOne(t *testing.T) {
 	alone := All(Pool("10.0.0.0-24", "10.0.0.0/24"), ReportingWorker())
 	p := newProcess(t, quarter)
 	p.look(0, alone, Reservation("10.0.0.5", "default/web-0", LongAgo))

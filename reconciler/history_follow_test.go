@@ -11,7 +11,7 @@ import (
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
-func TestAChangeFollowedDoesNotRipenWhatAnotherLookContradicted(t *testing.T) {
+func TestAFollowedChangeDoesNotConfirmWhatAnotherPassContradicted(t *testing.T) {
 	h := NewHistory()
 	pool := Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/web-1", "box-1", "net1"), Alloc("6", "default/web-2", "box-2", "net1"))
 	web := Pod("web-1", CarryingOn("default/wb", "net1", "10.0.0.5"))

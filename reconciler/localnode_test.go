@@ -69,7 +69,7 @@ func both(t *testing.T, on *WithLocalNode, check func(t *testing.T, o *judge.Obs
 	t.Run("refreshed", func(t *testing.T) { check(t, o) })
 }
 
-func TestANodeThatIsLookedAtHereCountsAsHeard(t *testing.T) {
+func TestTheNodeInspectedHereNeedsNoFreshReport(t *testing.T) {
 	for name, c := range map[string]struct {
 		has  Part // the API
 		sees []ReportEdit
@@ -97,7 +97,7 @@ func TestANodeThatIsLookedAtHereCountsAsHeard(t *testing.T) {
 	}
 }
 
-func TestTheReportOfTheLookTakesThePlaceOfTheNodesOwn(t *testing.T) {
+func TestTheReportOfTheInspectionReplacesTheNodesOwn(t *testing.T) {
 	seen := Now.Add(-7 * time.Minute)
 	restored := func(r *podstate.Report) { r.RestoreSeen = seen }
 	on, before := lookedAt(&scripted{parts: []Part{
@@ -123,7 +123,7 @@ func TestTheReportOfTheLookTakesThePlaceOfTheNodesOwn(t *testing.T) {
 	})
 }
 
-func TestWithoutAReportOfTheNodeALookStartsAnew(t *testing.T) {
+func TestWithoutAReportOfTheNodeTheInspectionStartsAfresh(t *testing.T) {
 	on, before := lookedAt(&scripted{parts: []Part{Node("worker-1"), FreshReport("worker-2")}})
 	both(t, on, func(t *testing.T, o *judge.Observation) {
 		if *before != nil || len(o.Reports) != 2 {
@@ -152,7 +152,7 @@ func TestTheBootIDIsInTheReportOnlyWhenItIsTheNodesOwn(t *testing.T) {
 	}
 }
 
-func TestALookOnANodeThatCannotBeMadeIsAnError(t *testing.T) {
+func TestAnInspectionThatFailsIsAnError(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*WithLocalNode)
 		want   string
@@ -180,7 +180,7 @@ func blindly(context.Context, *v1alpha1.SandboxReport) (*v1alpha1.SandboxReport,
 }
 
 // Whose runtime it is must be sure before anything counts as gone there.
-func TestALookGoesOnOnlyFromAReportOfThisBoot(t *testing.T) {
+func TestAnInspectionContinuesOnlyFromAReportOfThisBoot(t *testing.T) {
 	bootIs := func(id string) ReportEdit { return func(r *podstate.Report) { r.BootID = id } }
 	for name, c := range map[string]struct {
 		report Part

@@ -9,7 +9,7 @@ import (
 )
 
 // o.Now may be by another API server's clock than in the pass before.
-func TestNodeMissingRipensByThisProcessOwnClockToo(t *testing.T) {
+func TestNodeMissingIsConfirmedByThisProcessOwnClockToo(t *testing.T) {
 	for says, c := range map[string]Part{
 		"of which there is a report": All(UsualPool, Node("worker-2"), FreshReport("worker-2"), StaleReport("worker-1", Sandbox("box-1", UsualUID), RenewedAt(Now.Add(-time.Hour)))),
 		"without a report":           All(UsualPool, Node("worker-2"), UsualPod(DeletedAgo(0))),
@@ -47,7 +47,7 @@ func TestAPodThatEndsSlowlyOnAMachineThatReplacedAnotherKeepsItsAddress(t *testi
 
 // The Node object of the pod's node must have been gone for as long as that must be,
 // whatever --confirm-after says.
-func TestWhatOneNodeTellsOfAPodOnAMissingNodeRestsOnThatNodeBeingGone(t *testing.T) {
+func TestAReportAboutAPodOfAMissingNodeRestsOnThatNodeBeingGone(t *testing.T) {
 	j := Judged(Observe(UsualPool, Node("worker-1"), FreshReport("worker-1", Gone("box-1", OtherUID)), UsualPod(OnNode("worker-2"), DeletedAgo(0))), judge.Policy{})
 	it := AllocationOf(t, j, "10.0.0.5")
 	if it.Verdict == judge.Stale && !it.Evidence().MissingNode {

@@ -25,7 +25,7 @@ func TestProvenIsReleasedAtOnce(t *testing.T) {
 	}
 }
 
-func TestUnconfirmedRipens(t *testing.T) {
+func TestUnconfirmedIsConfirmedByWaiting(t *testing.T) {
 	t.Run("it must have been judged so for --confirm-after", func(t *testing.T) {
 		p := newProcess(t, quarter)
 		plan := p.look(0, unconfirmed)
@@ -148,7 +148,7 @@ func TestALongGracePeriodLengthensTheWait(t *testing.T) {
 
 // A Node object that is gone must have been so for 40 s; then the wait counts
 // from when the node was last heard.
-func TestNodeMissingRipens(t *testing.T) {
+func TestNodeMissingIsConfirmedByWaiting(t *testing.T) {
 	missing := func(lastHeard time.Duration) Part {
 		return func(o *Observed) {
 			All(UsualPool, Node("worker-2"), FreshReport("worker-2"))(o)
@@ -258,7 +258,7 @@ func TestAnUnconfirmedVerdictMustHoldByOurOwnClockToo(t *testing.T) {
 	p.wantReleased("15 minutes later", p.look(15*time.Minute, unconfirmed))
 }
 
-func TestWhatWasUnconfirmedBeforeARestoreOfEtcdRipensAnew(t *testing.T) {
+func TestWhatWasUnconfirmedBeforeAnEtcdRestoreIsConfirmedAgain(t *testing.T) {
 	unconfirmed := All(UsualPool, Node("worker-1"))
 	p := newProcess(t, quarter)
 	p.look(0, unconfirmed, revision(100))

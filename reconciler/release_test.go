@@ -193,7 +193,7 @@ func TestAPatchThatFailsForGoodPutsTheReservationsBack(t *testing.T) {
 }
 
 // The answer to a write may be lost whether it was done or not.
-func TestALostAnswerIsNeitherAReleaseNorAFailureUntilItIsLookedAt(t *testing.T) {
+func TestALostAnswerIsNeitherAReleaseNorAFailureUntilReadAgain(t *testing.T) {
 	for _, write := range []string{"patch", "delete"} {
 		for _, done := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, done: %v", write, done), func(t *testing.T) {
@@ -234,7 +234,7 @@ func TestADryRunWritesNothing(t *testing.T) {
 }
 
 // Nothing is released by looks before and after etcd was restored.
-func TestAnEtcdRestoreBetweenTheLooksReleasesNothing(t *testing.T) {
+func TestAnEtcdRestoreBeforeTheRecheckReleasesNothing(t *testing.T) {
 	for _, moment := range []string{"refresh", "fresh"} {
 		t.Run("before the "+moment, func(t *testing.T) {
 			bubble(t, func(t *testing.T, s *simulator) {
@@ -258,7 +258,7 @@ func TestAnEtcdRestoreBetweenTheLooksReleasesNothing(t *testing.T) {
 
 // The pod that has come back in between is asked about last, so that an entry
 // which was read belongs to a pod that is known.
-func TestAPodThatAppearsWhileTheFreshLookIsMadeIsSeen(t *testing.T) {
+func TestAPodThatAppearsDuringTheRecheckIsSeen(t *testing.T) {
 	bubble(t, func(t *testing.T, s *simulator) {
 		s.leaks(bluePool, 1)
 		s.step = func(call, _ string) {

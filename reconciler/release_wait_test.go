@@ -30,7 +30,7 @@ func (s *simulator) at(happen map[int]func()) {
 	}
 }
 
-func TestARunLooksEveryMinuteUntilWhatIsUnconfirmedIsRipe(t *testing.T) {
+func TestARunPassesEveryMinuteUntilAllIsConfirmed(t *testing.T) {
 	bubble(t, func(t *testing.T, s *simulator) {
 		s.leaks(bluePool, 2)
 		r := s.reconciler(t)
@@ -44,7 +44,7 @@ func TestARunLooksEveryMinuteUntilWhatIsUnconfirmedIsRipe(t *testing.T) {
 	})
 }
 
-func TestAContradictionBeginsTheWaitAnew(t *testing.T) {
+func TestAContradictionRestartsTheWait(t *testing.T) {
 	bubble(t, func(t *testing.T, s *simulator) {
 		s.leaks(bluePool, 1)
 		s.at(map[int]func(){
@@ -68,7 +68,7 @@ func TestAContradictionBeginsTheWaitAnew(t *testing.T) {
 }
 
 // A contradiction in the second check alone counts as well.
-func TestAContradictionInTheFreshLookBeginsTheWaitAnew(t *testing.T) {
+func TestAContradictionInTheRecheckRestartsTheWait(t *testing.T) {
 	bubble(t, func(t *testing.T, s *simulator) {
 		s.leaks(bluePool, 2)
 		s.step = func(call, _ string) {
@@ -93,7 +93,7 @@ func TestAContradictionInTheFreshLookBeginsTheWaitAnew(t *testing.T) {
 }
 
 // What was released is in the result at the end, and is not judged again.
-func TestTwoThatRipenAtDifferentTimesAreBothReleasedAndTheRunEnds(t *testing.T) {
+func TestTwoConfirmedAtDifferentTimesAreBothReleasedAndTheRunEnds(t *testing.T) {
 	bubble(t, func(t *testing.T, s *simulator) {
 		s.leaks(bluePool, 1)
 		s.at(map[int]func(){3: func() { s.entry(bluePool, 2, "default/gone-2", "box-2", true) }})
@@ -114,7 +114,7 @@ func TestTwoThatRipenAtDifferentTimesAreBothReleasedAndTheRunEnds(t *testing.T) 
 	})
 }
 
-func TestARunThatIsStoppedWhileItWaitsSaysWhatItLeft(t *testing.T) {
+func TestARunThatIsStoppedWhileItWaitsReportsWhatItLeft(t *testing.T) {
 	bubble(t, func(t *testing.T, s *simulator) {
 		s.leaks(bluePool, 3)
 		ctx, cancel := context.WithTimeout(t.Context(), 150*time.Second)
@@ -188,7 +188,7 @@ func (s *simulator) aNetwork() {
 		Networks: []ippool.Network{{Ranges: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/16")}, Overlapping: true}}}
 }
 
-func TestRepairWritesAfterTwoLooksAMinuteApart(t *testing.T) {
+func TestRepairWritesAfterTwoPassesAMinuteApart(t *testing.T) {
 	bubble(t, func(t *testing.T, s *simulator) {
 		s.aNetwork()
 		s.entry(bluePool, 1, "default/web", "box-1", false)

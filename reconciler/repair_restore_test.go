@@ -115,7 +115,7 @@ func TestBehindTheFenceAnEntryOfThePastIsRewrittenAtOnce(t *testing.T) {
 
 // A watch may still have a pod that a restore has lost: its successor must not take the
 // entry over.
-func TestWhatOnlyWatchesHaveToldIsReadBeforeAnEntryIsWritten(t *testing.T) {
+func TestWhatOnlyWatchesReportIsReadBeforeAnEntryIsWritten(t *testing.T) {
 	bubble(t, func(t *testing.T, s *simulator) {
 		s.aRestoredPast()
 		s.watched = true
@@ -256,7 +256,7 @@ func TestAReservationThatAnotherEntryNeedsIsNotReplaced(t *testing.T) {
 
 // One agent's word does not fill a range: the first half goes in, of pods that the API
 // knows before others, and the rest is refused loudly.
-func TestOneNodesWordDoesNotFillAPool(t *testing.T) {
+func TestTheReportOfOneNodeDoesNotFillAPool(t *testing.T) {
 	bubble(t, func(t *testing.T, s *simulator) {
 		const pool = "10.0.0.0-24"
 		s.emptyPool(pool, "10.0.0.0/24")
@@ -297,7 +297,7 @@ func TestOneNodesWordDoesNotFillAPool(t *testing.T) {
 	})
 }
 
-func TestANodesWordIsBoundedByWhatItCanHold(t *testing.T) {
+func TestRepairsForOneNodeAreBoundedByWhatItCanHold(t *testing.T) {
 	for _, c := range []struct {
 		says        string
 		maxPods, of int

@@ -244,7 +244,7 @@ func TestANodeThatTheRestoreHasLostIsWaitedFor(t *testing.T) {
 func newerSince(o *Observed) { All(Node("worker-9"), written("worker-9", 3*minute))(o) }
 
 // Whoever can write one report must not stop all releases for as long as they please.
-func TestOneAgentsWordCountsOnce(t *testing.T) {
+func TestTheRestoreThatOneAgentReportsCountsOnce(t *testing.T) {
 	scene := func(liar Part) Part { return All(leakOn(0), Node("worker-2"), liar) }
 	t.Run("and it is said whose it is", func(t *testing.T) {
 		p := newProcess(t, atOnce)

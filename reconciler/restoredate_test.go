@@ -11,7 +11,7 @@ import (
 )
 
 // The leader ended while the API server was away, and the agents are faster than the next.
-func TestAProcessWhoseFirstLookShowsARestoreTakesTheAgentsDate(t *testing.T) {
+func TestAProcessWhoseFirstPassShowsARestoreTakesTheAgentsDate(t *testing.T) {
 	byWatches := func(o *Observed) { o.Restored = "its watches say so" }
 	quiet := All(Node("worker-2"), written("worker-2", 90*time.Second)) // lost nothing, and wrote again
 	lost := noticed("worker-1", minute, 80*time.Second)
@@ -37,7 +37,7 @@ func TestAProcessWhoseFirstLookShowsARestoreTakesTheAgentsDate(t *testing.T) {
 
 // A replica that begins to lead after a restore has made no look before, and agents write
 // their reports within seconds of it, once.
-func TestAReplicaThatBeginsToLeadAfterARestoreDoesNotWaitForWhatWasWrittenBeforeItsFirstLook(t *testing.T) {
+func TestANewLeaderDoesNotWaitForWhatWasWrittenBeforeItsFirstPass(t *testing.T) {
 	shown := func(intact time.Duration) Part {
 		return func(o *Observed) {
 			o.Restored = "a pool is older"
@@ -76,7 +76,7 @@ func noticedWith(after, write time.Duration) Part {
 
 // A pass reads again before it writes, and that takes long on a busy machine: the agents
 // wrote before, and have no cause to write again.
-func TestAPassThatReadsAgainDatesARestoreByWhatItsFirstLookShowed(t *testing.T) {
+func TestAPassThatReadsAgainDatesARestoreByItsFirstRead(t *testing.T) {
 	quiet := leakOn(70 * time.Second)
 	for says, intact := range map[string]time.Duration{"somebody knows when all was last well": minute, "nobody does": 0} {
 		t.Run(says, func(t *testing.T) {
@@ -100,7 +100,7 @@ func TestAPassThatReadsAgainDatesARestoreByWhatItsFirstLookShowed(t *testing.T) 
 	}
 }
 
-// As in TestAProcessWhoseFirstLookShowsARestoreTakesTheAgentsDate, "or comes later", and
+// As in TestAProcessWhoseFirstPassShowsARestoreTakesTheAgentsDate, "or comes later", and
 // the process is restarted in between.
 func TestTheProcessAfterOneWithNothingToDateARestoreByTakesTheAgentsDateToo(t *testing.T) {
 	byWatches := func(o *Observed) { o.Restored = "its watches say so" }

@@ -10,7 +10,7 @@ import (
 
 // What is found of some addresses alone, under the Lease, is what a full pass
 // finds of them.
-func TestWhatStandsIsWhatALookAtEverythingFinds(t *testing.T) {
+func TestARecheckOfFindingsFindsWhatAFullPassFinds(t *testing.T) {
 	kinds := map[judge.Kind]int{}
 	for seed := range uint64(6000) {
 		x, o, policy := AmendedIndex(NewRandom(seed, 4))

@@ -135,9 +135,9 @@ func BenchmarkJudge(b *testing.B) {
 	}
 }
 
-// BenchmarkSecondLook amends the index by one pod that has gone or come again, and
+// BenchmarkRecheck amends the index by one pod that has gone or come again, and
 // judges what is recorded of it: it takes as long among many as among few.
-func BenchmarkSecondLook(b *testing.B) {
+func BenchmarkRecheck(b *testing.B) {
 	for _, n := range []int{10_000, 250_000} {
 		b.Run(fmt.Sprint("n=", n), func(b *testing.B) {
 			if n > 10_000 && testing.Short() {

@@ -20,7 +20,7 @@ func TestAPodsStatusCountsWhereItsSandboxesAddressesAreReadInPart(t *testing.T) 
 
 // Its status tells the addresses of the sandbox that was not read, and the entry still
 // names the one before.
-func TestASandboxThatWasNotReadMayCarryWhatTheStatusOfItsPodTells(t *testing.T) {
+func TestASandboxThatWasNotReadMayCarryTheAddressesOfItsPod(t *testing.T) {
 	expectKept(t, UsualPool, Node("worker-1"), UsualPod(DeletedAgo(-time.Minute), Carrying("10.0.0.5")),
 		FreshReport("worker-1", Gone("box-1", UsualUID), Sandbox("box-2", UsualUID, unread)))
 }

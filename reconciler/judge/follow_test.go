@@ -64,7 +64,7 @@ func becameStale(before, after *judge.Judgement) []*judge.Item {
 // Whatever the changes and their order: what is followed is judged as by a pass at
 // everything, and nothing is left out that has become stale at an address which a
 // changed object carries, or because its own record was changed.
-func TestWhatIsFollowedIsJudgedAsByALookAtEverything(t *testing.T) {
+func TestWhatIsFollowedIsJudgedAsByAFullPass(t *testing.T) {
 	followed := 0
 	for seed := range uint64(4000) {
 		c := NewRandom(seed, 5)

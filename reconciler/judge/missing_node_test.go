@@ -9,7 +9,7 @@ import (
 )
 
 // Nobody would ever write that report again.
-func TestTheClaimsOfAMissingNodeEndWhenNodeMissingIsRipe(t *testing.T) {
+func TestTheClaimsOfAMissingNodeEndWhenNodeMissingIsConfirmed(t *testing.T) {
 	claims := Sandbox("box-2", "uid-9", OfPod("web-1"), WithAddress("10.0.0.5", ""))
 	ends := Want(judge.Stale, judge.PodGone, false, judge.Gone) // and waits to be confirmed for as long as NodeMissing at the least
 	heard := RenewedAt(Now.Add(-3 * time.Hour))

@@ -96,7 +96,7 @@ func TestOneNodeDoesNotSpeakForThePodOfAnother(t *testing.T) {
 
 // Kubelet's word that the containers stopped is about the pod on its node, at
 // the time at which they did.
-func TestFinishedAndUnheardRestsOnKubeletsWordForThePodsOwnNodeOnly(t *testing.T) {
+func TestFinishedWithoutAFreshReportRestsOnKubeletForItsOwnNodeOnly(t *testing.T) {
 	held, freed := resOutcome{judge.Held, judge.NoFreshReportReason, false}, resOutcome{judge.Stale, judge.PodFinished, false}
 	ended := func(ago time.Duration) Part { return UsualPod(Phase("Succeeded"), StoppedByKubelet(ago)) }
 	one, two := Node("worker-1"), Node("worker-2")

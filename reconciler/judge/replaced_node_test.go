@@ -49,7 +49,7 @@ func TestAPodThatClaimedTheAddressAndIsGoneDoesNotHoldWhatHasEnded(t *testing.T)
 
 // The node is proven dead: that nothing else is known is no reason to hold what a pod
 // there had for ever, while a process that has just started releases it.
-func TestWithoutAgentsANodeThatIsProvenDeadHoldsNothingOfAPodThatWasSeenThere(t *testing.T) {
+func TestWithoutAgentsADeadNodeHoldsNothingOfAPodThatWasSeenThere(t *testing.T) {
 	dead := Node("worker-4", NotReadyFor(time.Hour), OutOfService)
 	Expect(t, Want(judge.Stale, judge.PodGone, false, judge.NoSource), UsualPool, three, dead)
 	it := AllocationOf(t, Judged(Observe(UsualPool, three, dead, seenWhile(UsualPool, UsualPod(OnNode("worker-4"), Carrying("10.0.0.5")))), judge.Policy{}), "10.0.0.5")

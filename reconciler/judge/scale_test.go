@@ -49,7 +49,7 @@ func TestJudgingTwiceAsMuchAllocatesTwiceAsMuch(t *testing.T) {
 }
 
 // Under whereabouts' Lease a second check must cost what it looks at.
-func TestASecondLookAllocatesByWhatIsAskedAndNotByTheCluster(t *testing.T) {
+func TestARecheckAllocatesByWhatIsAskedAndNotByTheCluster(t *testing.T) {
 	cost := func(n int) uint64 {
 		o := cluster(n, true)
 		x := judge.NewIndex(o.Observation, o.Past, judge.Policy{})
