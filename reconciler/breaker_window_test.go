@@ -234,7 +234,7 @@ func TestWhatTheBreakerHasRefusedIsNotReleasedBitByBitBesideWhatIsProven(t *test
 		if err != nil {
 			t.Fatal(err)
 		}
-		same(t, "released by the look", len(out.Released), 2)
+		same(t, "released by the pass", len(out.Released), 2)
 		name := addressOf(7).String()
 		s.mu.Lock()
 		u := s.reservations[name]

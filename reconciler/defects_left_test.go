@@ -66,7 +66,7 @@ func TestDefectB6AnAddressInTwoNetworks(t *testing.T) {
 }
 
 // B8: a thousand Pending pods are judged in one pass at one time, and the next
-// look at the same objects says the same.
+// pass over the same objects says the same.
 func TestDefectB8PendingPodsAreNotWaitedFor(t *testing.T) {
 	var allocs []Allocation
 	parts := []Part{Node("worker-1")}
@@ -76,7 +76,7 @@ func TestDefectB8PendingPodsAreNotWaitedFor(t *testing.T) {
 		parts = append(parts, Pod(name, Phase("Pending"), NoNetworkStatus))
 	}
 	p := newProcess(t, quarter)
-	plan := p.look(0, append(parts, Pool("10.0.0.0-16", "10.0.0.0/16", allocs...))...)
+	plan := p.pass(0, append(parts, Pool("10.0.0.0-16", "10.0.0.0/16", allocs...))...)
 	if len(plan.Release) > 0 || len(plan.Refused) > 0 || !plan.Until.IsZero() {
 		t.Errorf("releases %d, refuses %d, waits until %v", len(plan.Release), len(plan.Refused), plan.Until)
 	}

@@ -33,7 +33,7 @@ type situation struct {
 func (s situation) check(t *testing.T) {
 	t.Run(s.id+" "+s.says, func(t *testing.T) {
 		p := newProcess(t, Options{ConfirmAfter: 15 * time.Minute})
-		plan := p.look(0, s.parts...)
+		plan := p.pass(0, s.parts...)
 		j := Judged(p.next, judge.Policy{})
 		if s.want != 0 {
 			if it := AllocationOf(t, j, s.ip); it.Verdict != s.want || it.Reason != s.reason {
@@ -46,9 +46,9 @@ func (s situation) check(t *testing.T) {
 				t.Errorf("reservation: got %s, %s, want %s, %s: %s", it.Verdict, it.Reason, s.reservationWant, s.reservationReason, it.Message())
 			}
 		}
-		// What upstream freed at once is in no plan, now or when it would be ripe.
+		// What upstream freed at once is in no plan, now or when it would be confirmed.
 		if s.want != judge.Stale && s.reservationWant != judge.Stale {
-			plan.Release = append(plan.Release, p.look(15*time.Minute, s.parts...).Release...)
+			plan.Release = append(plan.Release, p.pass(15*time.Minute, s.parts...).Release...)
 			for _, it := range plan.Release {
 				t.Errorf("released: %s %s, %s", it.Object(), it.Key(), it.Reason)
 			}
@@ -182,12 +182,12 @@ func TestDefectA15AReleaseRewritesNoOtherEntry(t *testing.T) {
 func TestDefectA16ARecreatedReservationIsAnotherOne(t *testing.T) {
 	alone := All(Pool("10.0.0.0-24", "10.0.0.0/24"), ReportingWorker())
 	p := newProcess(t, quarter)
-	p.look(0, alone, Reservation("10.0.0.5", "default/web-0", LongAgo))
+	p.pass(0, alone, Reservation("10.0.0.5", "default/web-0", LongAgo))
 	recreated := func(o *Observed) {
 		Reservation("10.0.0.5", "default/web-1", time.Second)(o)
 		o.Reservations[0].UID = "new"
 	}
-	plan := p.look(15*time.Minute, alone, recreated)
+	plan := p.pass(15*time.Minute, alone, recreated)
 	if len(plan.Release) > 0 {
 		t.Errorf("released: %+v", plan.Release[0].Judged)
 	}

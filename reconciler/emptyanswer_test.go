@@ -21,7 +21,7 @@ func TestAnEmptyAnswerForPodsProvesNothing(t *testing.T) {
 			p.Options.PodsComplete = false
 			p.next = Observe(parts...)
 			if j, err := p.Check(t.Context()); err == nil {
-				t.Errorf("it could look: %v", OutcomeOf(slices.Concat(j.Allocations, j.Reservations)[0]))
+				t.Errorf("it judged: %v", OutcomeOf(slices.Concat(j.Allocations, j.Reservations)[0]))
 			} else if text := err.Error(); !strings.Contains(text, "pod") || strings.Contains(text, "\n") {
 				t.Errorf("it does not say in a line that pods were missing: %s", text)
 			}

@@ -22,13 +22,13 @@ func TestReportsThatWereFollowedAreNotForgotten(t *testing.T) {
 	report := with.Reports[0]
 
 	p := newProcess(t, Options{DryRun: true})
-	p.look(0, pool, Node("worker-1"), Node("worker-2"))
-	p.look(time.Second, pool, Node("worker-1"), Node("worker-2"), FreshReport("worker-1"))
-	p.look(2*time.Second, pool, Node("worker-1"), Node("worker-2"))
+	p.pass(0, pool, Node("worker-1"), Node("worker-2"))
+	p.pass(time.Second, pool, Node("worker-1"), Node("worker-2"), FreshReport("worker-1"))
+	p.pass(2*time.Second, pool, Node("worker-1"), Node("worker-2"))
 	p.next = Observe(pool, Node("worker-1"), Node("worker-2"))
 	j, _ := p.Check(t.Context())
 	if v := j.Allocations[0]; v.Verdict != judge.Held || j.WithoutAgents {
-		t.Fatalf("looks at everything: %s %s", v.Verdict, v.Reason)
+		t.Fatalf("a full pass: %s %s", v.Verdict, v.Reason)
 	}
 
 	p = newProcess(t, Options{DryRun: true})

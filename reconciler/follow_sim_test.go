@@ -74,7 +74,7 @@ func TestWhatIsFollowedIsReleasedAfterTheSecondCheck(t *testing.T) {
 }
 
 // pass is a run, or a pass whose changes are then followed, and what was released.
-func (w *world) pass(r *reconciler.Reconciler, follow bool) ([]*judge.Item, error) {
+func (w *randomCluster) pass(r *reconciler.Reconciler, follow bool) ([]*judge.Item, error) {
 	if !follow {
 		out, err := r.Run(context.Background())
 		if err != nil {

@@ -31,10 +31,10 @@ func TestAFollowedChangeDoesNotConfirmWhatAnotherPassContradicted(t *testing.T) 
 	if len(gone.Allocations) != 1 || gone.Allocations[0].Verdict != judge.Stale {
 		t.Fatalf("judged %s", Describe(gone))
 	}
-	if ripe := h.confirmedAt(gone.Allocations[0], gone.Observation, 5*time.Minute); ripe.Before(o.Now.Add(7 * time.Minute)) {
-		t.Errorf("ripe after %s", ripe.Sub(o.Now))
+	if at := h.confirmedAt(gone.Allocations[0], gone.Observation, 5*time.Minute); at.Before(o.Now.Add(7 * time.Minute)) {
+		t.Errorf("confirmed after %s", at.Sub(o.Now))
 	}
-	if ripe := h.confirmedAt(j.Allocations[1], gone.Observation, 5*time.Minute); !ripe.Equal(o.Now.Add(5 * time.Minute)) {
-		t.Errorf("what was not touched is ripe after %s", ripe.Sub(o.Now))
+	if at := h.confirmedAt(j.Allocations[1], gone.Observation, 5*time.Minute); !at.Equal(o.Now.Add(5 * time.Minute)) {
+		t.Errorf("what was not touched is confirmed after %s", at.Sub(o.Now))
 	}
 }

@@ -12,7 +12,7 @@ import (
 // TestHistoryKeepsNothingOfWhatIsGone: two thousand pods come, leak and go.
 func TestHistoryKeepsNothingOfWhatIsGone(t *testing.T) {
 	h := NewHistory()
-	look := func(parts ...Part) {
+	pass := func(parts ...Part) {
 		o := Observe(parts...)
 		o.Past = h
 		j := Judged(o, judge.Policy{})
@@ -28,13 +28,13 @@ func TestHistoryKeepsNothingOfWhatIsGone(t *testing.T) {
 			pods = append(pods, Pod(name), Reservation(fmt.Sprint("10.0.0.", n+1), "default/"+name, time.Hour))
 		}
 		pool := Pool("10.0.0.0-24", "10.0.0.0/24", entries...)
-		look(append(pods, pool)...)
-		look(pool)
+		pass(append(pods, pool)...)
+		pass(pool)
 		if n := len(h.candidates); n != 100 {
 			t.Fatalf("%d candidates", n)
 		}
 	}
-	look(Pool("10.0.0.0-24", "10.0.0.0/24"))
+	pass(Pool("10.0.0.0-24", "10.0.0.0/24"))
 	if n := len(h.candidates) + len(h.released) + len(h.repairs); n != 0 {
 		t.Errorf("%d things are remembered of nothing", n)
 	}

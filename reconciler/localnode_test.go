@@ -36,9 +36,9 @@ func (s *scripted) GetLive(context.Context, *judge.Observation, LiveKeys) (*judg
 	return &judge.Live{}, nil
 }
 
-// lookedAt is an OnNode of worker-1 whose look, made an hour behind the API
-// server's clock, has this content. before is what it was given to go on from.
-func lookedAt(source Source, c ...ReportEdit) (on *WithLocalNode, before **v1alpha1.SandboxReport) {
+// inspectedWorker is a WithLocalNode of worker-1 whose inspection, an hour behind the API
+// server's clock, has this content. before is the report that it was given to continue.
+func inspectedWorker(source Source, c ...ReportEdit) (on *WithLocalNode, before **v1alpha1.SandboxReport) {
 	before = new(*v1alpha1.SandboxReport)
 	return &WithLocalNode{Source: source, Node: "worker-1", BootID: "boot-1",
 		Inspect: func(_ context.Context, b *v1alpha1.SandboxReport) (*v1alpha1.SandboxReport, []string, error) {
@@ -55,7 +55,7 @@ func lookedAt(source Source, c ...ReportEdit) (on *WithLocalNode, before **v1alp
 		}}, before
 }
 
-// both looks both ways in which a report comes into an observation.
+// both checks both ways in which a report comes into an observation.
 func both(t *testing.T, on *WithLocalNode, check func(t *testing.T, o *judge.Observation)) {
 	t.Helper()
 	o, err := on.List(t.Context())
@@ -84,7 +84,7 @@ func TestTheNodeInspectedHereNeedsNoFreshReport(t *testing.T) {
 			[]ReportEdit{Sandbox("box-1", "uid-1")}, Want(judge.InUse, judge.SandboxReady, false, judge.Ready)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			on, _ := lookedAt(&scripted{parts: []Part{UsualPool, UsualPod(Carrying("10.0.0.7")), Node("worker-1"), c.has}}, c.sees...)
+			on, _ := inspectedWorker(&scripted{parts: []Part{UsualPool, UsualPod(Carrying("10.0.0.7")), Node("worker-1"), c.has}}, c.sees...)
 			both(t, on, func(t *testing.T, o *judge.Observation) {
 				if len(o.Reports) != 1 || o.Reports[0].Name != "worker-1" || !o.Reports[0].Fresh(o.Now) {
 					t.Fatalf("reports: %+v", o.Reports)
@@ -100,7 +100,7 @@ func TestTheNodeInspectedHereNeedsNoFreshReport(t *testing.T) {
 func TestTheReportOfTheInspectionReplacesTheNodesOwn(t *testing.T) {
 	seen := Now.Add(-7 * time.Minute)
 	restored := func(r *podstate.Report) { r.RestoreSeen = seen }
-	on, before := lookedAt(&scripted{parts: []Part{
+	on, before := inspectedWorker(&scripted{parts: []Part{
 		Node("worker-1"), Node("worker-2"),
 		FreshReport("worker-2", Sandbox("other", "uid-9")), StaleReport("worker-1", restored, Sandbox("old", "uid-1"), Gone("older", "uid-0")),
 	}}, Sandbox("box-1", "uid-1"))
@@ -118,16 +118,16 @@ func TestTheReportOfTheInspectionReplacesTheNodesOwn(t *testing.T) {
 		// What is gone goes on from what the node's own report has.
 		b := *before
 		if b == nil || b.Name != "worker-1" || b.Sandboxes[0].ID != "old" || b.Gone[0].ID != "older" {
-			t.Errorf("it goes on from %+v", b)
+			t.Errorf("it continues %+v", b)
 		}
 	})
 }
 
 func TestWithoutAReportOfTheNodeTheInspectionStartsAfresh(t *testing.T) {
-	on, before := lookedAt(&scripted{parts: []Part{Node("worker-1"), FreshReport("worker-2")}})
+	on, before := inspectedWorker(&scripted{parts: []Part{Node("worker-1"), FreshReport("worker-2")}})
 	both(t, on, func(t *testing.T, o *judge.Observation) {
 		if *before != nil || len(o.Reports) != 2 {
-			t.Errorf("it goes on from %+v; reports %v", *before, o.Reports)
+			t.Errorf("it continues %+v; reports %v", *before, o.Reports)
 		}
 	})
 }
@@ -142,7 +142,7 @@ func TestTheBootIDIsInTheReportOnlyWhenItIsTheNodesOwn(t *testing.T) {
 		"nothing is known of nodes": {Nothing, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			on, _ := lookedAt(&scripted{parts: []Part{c.node, UsualPod()}}, Sandbox("box-1", "uid-1"))
+			on, _ := inspectedWorker(&scripted{parts: []Part{c.node, UsualPod()}}, Sandbox("box-1", "uid-1"))
 			both(t, on, func(t *testing.T, o *judge.Observation) {
 				if got := o.Reports[0].BootID; got != c.want {
 					t.Errorf("got %q", got)
@@ -163,7 +163,7 @@ func TestAnInspectionThatFailsIsAnError(t *testing.T) {
 		"the cluster cannot be read":    {func(on *WithLocalNode) { on.Source = &scripted{err: errors.New("no API")} }, "no API"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			on, _ := lookedAt(&scripted{parts: []Part{Node("worker-1")}})
+			on, _ := inspectedWorker(&scripted{parts: []Part{Node("worker-1")}})
 			c.change(on)
 			if o, err := on.List(t.Context()); o != nil || err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("observed: %v, %v", o, err)
@@ -196,10 +196,10 @@ func TestAnInspectionContinuesOnlyFromAReportOfThisBoot(t *testing.T) {
 	} {
 		for known, nodes := range map[string]Part{"Nodes may not be listed": Nothing, "the Node has no boot id": Node("worker-1", Booted("")), "the Node is this machine": Node("worker-1")} {
 			t.Run(name+", "+known, func(t *testing.T) {
-				on, before := lookedAt(&scripted{parts: []Part{nodes, UsualPod(), c.report}}, Sandbox("box-1", "uid-1"))
+				on, before := inspectedWorker(&scripted{parts: []Part{nodes, UsualPod(), c.report}}, Sandbox("box-1", "uid-1"))
 				both(t, on, func(t *testing.T, o *judge.Observation) {
 					if (*before != nil) != c.goesOn {
-						t.Errorf("it goes on from %+v", *before)
+						t.Errorf("it continues %+v", *before)
 					}
 				})
 			})
@@ -230,12 +230,12 @@ func TestAnotherMachineThanTheNamedNodeIsNoticedAlsoWithoutNodes(t *testing.T) {
 		"a stale report of another boot":              {StaleReport("worker-1", bootIs("boot-2")), nil, "nothing tells"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			on, _ := lookedAt(&scripted{parts: []Part{c.has}}, c.sees...)
-			for what, look := range map[string]func() (*judge.Observation, error){
+			on, _ := inspectedWorker(&scripted{parts: []Part{c.has}}, c.sees...)
+			for what, read := range map[string]func() (*judge.Observation, error){
 				"observed":  func() (*judge.Observation, error) { return on.List(t.Context()) },
 				"refreshed": func() (*judge.Observation, error) { return on.Relist(t.Context(), Observe().Observation) },
 			} {
-				o, err := look()
+				o, err := read()
 				switch {
 				case c.want == "" && err != nil:
 					t.Errorf("%s: %v", what, err)

@@ -16,22 +16,22 @@ func TestNodeMissingIsConfirmedByThisProcessOwnClockToo(t *testing.T) {
 	} {
 		t.Run("a node "+says+", missing for ten seconds", func(t *testing.T) {
 			p := newProcess(t, quarter)
-			p.look(0, c)
+			p.pass(0, c)
 			p.skew = 10*time.Second - time.Hour // this machine's clock went on by as much
-			p.wantRefused("the API server's clock went on by an hour", AwaitingConfirmation, p.look(time.Hour, c))
+			p.wantRefused("the API server's clock went on by an hour", AwaitingConfirmation, p.pass(time.Hour, c))
 		})
 		t.Run("a node "+says+", missing for an hour", func(t *testing.T) {
 			p := newProcess(t, quarter)
-			p.look(0, c)
-			p.wantReleased("both clocks went on by an hour", p.look(time.Hour, c))
+			p.pass(0, c)
+			p.wantReleased("both clocks went on by an hour", p.pass(time.Hour, c))
 		})
 	}
 	t.Run("a node without a report, for less than --confirm-after", func(t *testing.T) {
 		c := All(UsualPool, Node("worker-2"), UsualPod(DeletedAgo(0)))
 		p := newProcess(t, quarter)
-		p.look(0, c)
+		p.pass(0, c)
 		p.skew = 14*time.Minute - time.Hour
-		p.wantRefused("the API server's clock went on by an hour", AwaitingConfirmation, p.look(time.Hour, c))
+		p.wantRefused("the API server's clock went on by an hour", AwaitingConfirmation, p.pass(time.Hour, c))
 	})
 }
 
@@ -39,8 +39,8 @@ func TestNodeMissingIsConfirmedByThisProcessOwnClockToo(t *testing.T) {
 func TestAPodThatEndsSlowlyOnAMachineThatReplacedAnotherKeepsItsAddress(t *testing.T) {
 	p := newProcess(t, quarter)
 	scene := []Part{UsualPool, UsualPod(OnNode("worker-2"), DeletedAgo(-2*time.Hour), Carrying("10.0.0.5")), ReplacedMachine()}
-	p.look(0, scene...)
-	if plan := p.look(time.Hour, scene...); len(plan.Release) > 0 {
+	p.pass(0, scene...)
+	if plan := p.pass(time.Hour, scene...); len(plan.Release) > 0 {
 		t.Errorf("released: %s", plan.Release[0].Message())
 	}
 }
@@ -55,7 +55,7 @@ func TestAReportAboutAPodOfAMissingNodeRestsOnThatNodeBeingGone(t *testing.T) {
 	}
 	p := newProcess(t, Options{})
 	parts := []Part{UsualPool, Node("worker-1"), FreshReport("worker-1", Gone("box-1", OtherUID)), UsualPod(OnNode("worker-2"), DeletedAgo(0))}
-	if plan := p.look(0, parts...); len(plan.Release) > 0 {
-		t.Errorf("released at the first look that misses the node: %s", plan.Release[0].Message())
+	if plan := p.pass(0, parts...); len(plan.Release) > 0 {
+		t.Errorf("released at the first pass that misses the node: %s", plan.Release[0].Message())
 	}
 }

@@ -41,8 +41,8 @@ func (p *process) GetLive(context.Context, *judge.Observation, LiveKeys) (*judge
 	return &judge.Live{}, nil
 }
 
-// look is made so long after the beginning.
-func (p *process) look(after time.Duration, parts ...Part) *Plan {
+// pass observes, judges and plans, so long after the beginning, and releases nothing.
+func (p *process) pass(after time.Duration, parts ...Part) *Plan {
 	p.t.Helper()
 	p.next = Observe(append([]Part{At(Now.Add(after))}, parts...)...)
 	p.next.Past = p.History
@@ -79,10 +79,10 @@ func (s *shelf) Amend(_ context.Context, change func(string) (string, error)) er
 	return err
 }
 
-// pass is a pass after which everything that may be is released.
-func (p *process) pass(after time.Duration, parts ...Part) *Plan {
+// passAndRelease is a pass after which everything that may be is released.
+func (p *process) passAndRelease(after time.Duration, parts ...Part) *Plan {
 	p.t.Helper()
-	plan := p.look(after, parts...)
+	plan := p.pass(after, parts...)
 	j := Judged(p.next, p.Options.Policy)
 	p.correctWindow(p.t.Context(), j, p.countInWindow(p.t.Context(), j, plan), plan.Release)
 	return plan

@@ -83,7 +83,7 @@ func TestAReservationGoesBeforeItsEntryUnderTheLease(t *testing.T) {
 }
 
 func TestWhatNeverFitsIntoAHoldIsLeftAsItWas(t *testing.T) {
-	for name, slow := range map[string]string{"the fresh look": "fresh", "the patch": "patch"} {
+	for name, slow := range map[string]string{"the recheck": "fresh", "the patch": "patch"} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, s *simulator) {
 				s.leaks(bluePool, 3)
@@ -233,7 +233,7 @@ func TestADryRunWritesNothing(t *testing.T) {
 	})
 }
 
-// Nothing is released by looks before and after etcd was restored.
+// Nothing is released by what was read before and after etcd was restored.
 func TestAnEtcdRestoreBeforeTheRecheckReleasesNothing(t *testing.T) {
 	for _, moment := range []string{"refresh", "fresh"} {
 		t.Run("before the "+moment, func(t *testing.T) {

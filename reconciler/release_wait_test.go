@@ -18,13 +18,13 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// at lets something happen before the look of a minute, counted from the first.
+// at lets something happen before the pass of a minute, counted from the first.
 func (s *simulator) at(happen map[int]func()) {
-	looks := -1
+	passes := -1
 	s.step = func(call, _ string) {
 		if call == "observe" {
-			if looks++; happen[looks] != nil {
-				happen[looks]()
+			if passes++; happen[passes] != nil {
+				happen[passes]()
 			}
 		}
 	}
@@ -37,7 +37,7 @@ func TestARunPassesEveryMinuteUntilAllIsConfirmed(t *testing.T) {
 		r.Options.ConfirmAfter = 15 * time.Minute
 		out, took := run(t, r)
 		same(t, "it took", took, 15*time.Minute)
-		same(t, "looks", len(s.made("observe")), 16)
+		same(t, "passes", len(s.made("observe")), 16)
 		same(t, "holds", len(s.holds), 1)
 		same(t, "released", len(out.Released), 4)
 		same(t, "stored", len(s.stored()), 0)
@@ -207,19 +207,19 @@ func TestRepairWritesAfterTwoPassesAMinuteApart(t *testing.T) {
 }
 
 func TestRepairLeavesAloneWhatMendsItself(t *testing.T) {
-	for name, moment := range map[string]string{"before the second look": "observe", "before the Lease is had": "hold"} {
+	for name, moment := range map[string]string{"before the second pass": "observe", "before the Lease is had": "hold"} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, s *simulator) {
 				s.aNetwork()
 				s.entry(bluePool, 1, "default/web", "box-1", false)
 				s.pod("web", "u", 1)
 				time.Sleep(5 * time.Minute)
-				looks := 0
+				passes := 0
 				s.step = func(call, _ string) {
 					if call == "observe" {
-						looks++
+						passes++
 					}
-					if call == moment && looks == 2 {
+					if call == moment && passes == 2 {
 						s.mu.Lock()
 						s.store(s.reservations, ippool.NewReservation("kube-system", "", addressOf(1), "default/web", "net1"))
 						s.mu.Unlock()

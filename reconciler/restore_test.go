@@ -27,50 +27,50 @@ func TestNothingIsReleasedAfterARestore(t *testing.T) {
 	told := func(after time.Duration) Part { return written("worker-1", after, Gone("box-1", UsualUID)) }
 	t.Run("until the node has written its report since", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		p.wantReleased("before", p.look(0, leak, told(-time.Hour), revision(100)))
-		p.wantRefused("the look that saw it", EtcdRestored, p.look(time.Minute, leak, told(-time.Hour), revision(90)))
-		p.wantRefused("a report of before", EtcdRestored, p.look(2*time.Minute, leak, told(-time.Hour), revision(95)))
-		p.wantRefused("a report of before, hours later", EtcdRestored, p.look(5*time.Hour, leak, told(-time.Hour), revision(500)))
-		p.wantReleased("a report of since", p.look(5*time.Hour, leak, told(4*time.Hour), revision(600)))
+		p.wantReleased("before", p.pass(0, leak, told(-time.Hour), revision(100)))
+		p.wantRefused("the look that saw it", EtcdRestored, p.pass(time.Minute, leak, told(-time.Hour), revision(90)))
+		p.wantRefused("a report of before", EtcdRestored, p.pass(2*time.Minute, leak, told(-time.Hour), revision(95)))
+		p.wantRefused("a report of before, hours later", EtcdRestored, p.pass(5*time.Hour, leak, told(-time.Hour), revision(500)))
+		p.wantReleased("a report of since", p.pass(5*time.Hour, leak, told(4*time.Hour), revision(600)))
 	})
 	t.Run("or has written it just before it was noticed, and vouches for it after", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		const seen = 10 * time.Minute
-		p.look(0, leak, told(-time.Hour), revision(100))
+		p.pass(0, leak, told(-time.Hour), revision(100))
 		wrote := told(seen - time.Minute)
-		p.wantRefused("the look that saw it", EtcdRestored, p.look(seen, leak, wrote, revision(90)))
-		p.wantRefused("renewed before that look", EtcdRestored, p.look(seen+9*time.Second, leak, wrote, revision(95)))
-		p.wantReleased("renewed after it", p.look(seen+10*time.Second, leak, wrote, revision(96)))
+		p.wantRefused("the look that saw it", EtcdRestored, p.pass(seen, leak, wrote, revision(90)))
+		p.wantRefused("renewed before that look", EtcdRestored, p.pass(seen+9*time.Second, leak, wrote, revision(95)))
+		p.wantReleased("renewed after it", p.pass(seen+10*time.Second, leak, wrote, revision(96)))
 	})
-	t.Run("also where what follows the fresh look that saw it fails", func(t *testing.T) {
+	t.Run("also where what follows the recheck that saw it fails", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		p.look(0, leak, told(-time.Hour), revision(100))
+		p.pass(0, leak, told(-time.Hour), revision(100))
 		p.History.checkRevision(Observe(At(Now.Add(time.Minute)), leak, told(-time.Hour), revision(90)).Observation) // and then the Lease was busy
-		p.wantRefused("the next look", EtcdRestored, p.look(2*time.Minute, leak, told(-time.Hour), revision(91)))
+		p.wantRefused("the next look", EtcdRestored, p.pass(2*time.Minute, leak, told(-time.Hour), revision(91)))
 	})
 	t.Run("a revision that stands still is none", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		p.look(0, leak, told(-time.Hour), revision(100))
-		p.wantReleased("the same", p.look(time.Minute, leak, told(-time.Hour), revision(100)))
+		p.pass(0, leak, told(-time.Hour), revision(100))
+		p.wantReleased("the same", p.pass(time.Minute, leak, told(-time.Hour), revision(100)))
 	})
-	t.Run("a look whose revision is not known makes nothing forgotten", func(t *testing.T) {
+	t.Run("a pass whose revision is not known makes nothing forgotten", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		p.look(0, leak, told(-time.Hour), revision(100))
-		p.look(time.Minute, leak, told(-time.Hour))
-		p.wantRefused("less than before", EtcdRestored, p.look(2*time.Minute, leak, told(-time.Hour), revision(90)))
+		p.pass(0, leak, told(-time.Hour), revision(100))
+		p.pass(time.Minute, leak, told(-time.Hour))
+		p.wantRefused("less than before", EtcdRestored, p.pass(2*time.Minute, leak, told(-time.Hour), revision(90)))
 	})
-	t.Run("a fresh look that sees it stops too", func(t *testing.T) {
+	t.Run("a recheck that sees it stops too", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		restored := func(o *Observed) { o.Restored = "IPPools are at resourceVersion 90 after 100" }
-		p.wantRefused("said by the source", EtcdRestored, p.look(0, leak, told(-time.Hour), restored))
-		p.wantRefused("at the look after it", EtcdRestored, p.look(time.Minute, leak, told(-time.Hour)))
-		p.wantReleased("a report of since", p.look(5*time.Minute, leak, told(2*time.Minute)))
+		p.wantRefused("said by the source", EtcdRestored, p.pass(0, leak, told(-time.Hour), restored))
+		p.wantRefused("at the look after it", EtcdRestored, p.pass(time.Minute, leak, told(-time.Hour)))
+		p.wantReleased("a report of since", p.pass(5*time.Minute, leak, told(2*time.Minute)))
 	})
 	t.Run("neither what is unconfirmed nor a reservation", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		both := All(leak, written("worker-1", -time.Hour), Reservation("10.0.0.9", "default/web-9", LongAgo))
-		p.look(0, both, revision(100))
-		plan := p.look(time.Minute, both, revision(90))
+		p.pass(0, both, revision(100))
+		plan := p.pass(time.Minute, both, revision(90))
 		p.wantRefused("both", EtcdRestored, plan)
 		if len(plan.Refused) != 2 {
 			t.Errorf("refuses %d, want 2", len(plan.Refused))
@@ -78,8 +78,8 @@ func TestNothingIsReleasedAfterARestore(t *testing.T) {
 	})
 	t.Run("paused says so first", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		p.look(0, leak, told(-time.Hour), revision(100))
-		p.wantRefused("both", Paused, p.look(time.Minute, leak, told(-time.Hour), revision(90), func(o *Observed) { o.Paused = true }))
+		p.pass(0, leak, told(-time.Hour), revision(100))
+		p.wantRefused("both", Paused, p.pass(time.Minute, leak, told(-time.Hour), revision(90), func(o *Observed) { o.Paused = true }))
 	})
 }
 
@@ -102,13 +102,13 @@ func TestForWhichNodesARestoreWaits(t *testing.T) {
 		t.Run(c.says, func(t *testing.T) {
 			p := newProcess(t, atOnce)
 			leak := All(UsualPool, Node("worker-1"), written("worker-1", 2*time.Minute, Gone("box-1", UsualUID)), c.other)
-			p.look(0, leak, revision(100))
-			p.wantRefused("the look that saw it", EtcdRestored, p.look(time.Minute, leak, revision(90)))
-			plan := p.look(3*time.Minute, leak, revision(91))
+			p.pass(0, leak, revision(100))
+			p.wantRefused("the look that saw it", EtcdRestored, p.pass(time.Minute, leak, revision(90)))
+			plan := p.pass(3*time.Minute, leak, revision(91))
 			if c.waits {
-				p.wantRefused("the look after it", EtcdRestored, plan)
+				p.wantRefused("the pass after it", EtcdRestored, plan)
 			} else {
-				p.wantReleased("the look after it", plan)
+				p.wantReleased("the pass after it", plan)
 			}
 		})
 	}
@@ -152,7 +152,7 @@ func TestARestoreThatAnAgentSaw(t *testing.T) {
 	} {
 		t.Run(c.says, func(t *testing.T) {
 			p := newProcess(t, atOnce)
-			plan := p.look(2*time.Minute, leak, c.one, c.two)
+			plan := p.pass(2*time.Minute, leak, c.one, c.two)
 			if c.waits {
 				p.wantRefused("restored", EtcdRestored, plan)
 			} else {

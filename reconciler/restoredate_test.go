@@ -16,26 +16,26 @@ func TestAProcessWhoseFirstPassShowsARestoreTakesTheAgentsDate(t *testing.T) {
 	quiet := All(Node("worker-2"), written("worker-2", 90*time.Second)) // lost nothing, and wrote again
 	lost := noticed("worker-1", minute, 80*time.Second)
 	leak := All(UsualPool, Node("worker-1"), lost, func(o *Observed) { Gone("box-1", UsualUID)(o.Reports[0]) })
-	t.Run("which is there at that look", func(t *testing.T) {
+	t.Run("which is there at that pass", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		p.wantRefused("the look that saw it", EtcdRestored, p.look(2*minute, leak, quiet, byWatches))
-		p.wantRefused("renewed before it", EtcdRestored, p.look(2*minute+5*time.Second, leak, quiet))
-		p.wantReleased("renewed after it", p.look(3*minute, leak, quiet))
+		p.wantRefused("the look that saw it", EtcdRestored, p.pass(2*minute, leak, quiet, byWatches))
+		p.wantRefused("renewed before it", EtcdRestored, p.pass(2*minute+5*time.Second, leak, quiet))
+		p.wantReleased("renewed after it", p.pass(3*minute, leak, quiet))
 	})
 	t.Run("or comes later", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		p.wantRefused("the look that saw it", EtcdRestored, p.look(2*minute, leakOn(80*time.Second), quiet, byWatches))
-		p.wantRefused("nobody tells", EtcdRestored, p.look(3*minute, leakOn(80*time.Second), quiet))
-		p.wantReleased("an agent tells", p.look(4*minute, leak, quiet))
+		p.wantRefused("the look that saw it", EtcdRestored, p.pass(2*minute, leakOn(80*time.Second), quiet, byWatches))
+		p.wantRefused("nobody tells", EtcdRestored, p.pass(3*minute, leakOn(80*time.Second), quiet))
+		p.wantReleased("an agent tells", p.pass(4*minute, leak, quiet))
 	})
 	t.Run("and what was written before that does not count", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		p.look(2*minute, leak, Node("worker-2"), written("worker-2", 50*time.Second), byWatches)
-		p.wantRefused("later", EtcdRestored, p.look(hour, leak, Node("worker-2"), written("worker-2", 50*time.Second)))
+		p.pass(2*minute, leak, Node("worker-2"), written("worker-2", 50*time.Second), byWatches)
+		p.wantRefused("later", EtcdRestored, p.pass(hour, leak, Node("worker-2"), written("worker-2", 50*time.Second)))
 	})
 }
 
-// A replica that begins to lead after a restore has made no look before, and agents write
+// A replica that begins to lead after a restore has made no pass before, and agents write
 // their reports within seconds of it, once.
 func TestANewLeaderDoesNotWaitForWhatWasWrittenBeforeItsFirstPass(t *testing.T) {
 	shown := func(intact time.Duration) Part {
@@ -57,12 +57,12 @@ func TestANewLeaderDoesNotWaitForWhatWasWrittenBeforeItsFirstPass(t *testing.T) 
 	} {
 		t.Run(says, func(t *testing.T) {
 			p := newProcess(t, atOnce)
-			p.wantRefused("the look that shows it", EtcdRestored, p.look(20*time.Second, c.there, revision(90)))
+			p.wantRefused("the look that shows it", EtcdRestored, p.pass(20*time.Second, c.there, revision(90)))
 			later := All(c.there, func(o *Observed) { o.Restored, o.Intact = "", time.Time{} })
-			if out := p.look(30*time.Second, later, revision(91)); c.why == "" {
-				p.wantReleased("the look after it", out)
+			if out := p.pass(30*time.Second, later, revision(91)); c.why == "" {
+				p.wantReleased("the pass after it", out)
 			} else {
-				p.wantRefused("the look after it", c.why, out)
+				p.wantRefused("the pass after it", c.why, out)
 			}
 		})
 	}
@@ -81,8 +81,8 @@ func TestAPassThatReadsAgainDatesARestoreByItsFirstRead(t *testing.T) {
 	for says, intact := range map[string]time.Duration{"somebody knows when all was last well": minute, "nobody does": 0} {
 		t.Run(says, func(t *testing.T) {
 			p := newProcess(t, atOnce)
-			p.look(0, leakOn(0), revision(100))
-			p.look(2*minute, quiet, revision(90), func(o *Observed) {
+			p.pass(0, leakOn(0), revision(100))
+			p.pass(2*minute, quiet, revision(90), func(o *Observed) {
 				if intact != 0 {
 					o.Intact = Now.Add(intact)
 				}
@@ -93,9 +93,9 @@ func TestAPassThatReadsAgainDatesARestoreByItsFirstRead(t *testing.T) {
 				t.Fatal(err)
 			}
 			if b.observation().Restored == "" {
-				t.Error("what is read again does not say what the first look showed")
+				t.Error("what is read again does not say what the first read showed")
 			}
-			p.wantReleased("the look after it", p.look(4*minute, quiet, revision(91)))
+			p.wantReleased("the pass after it", p.pass(4*minute, quiet, revision(91)))
 		})
 	}
 }
@@ -109,8 +109,8 @@ func TestTheProcessAfterOneWithNothingToDateARestoreByTakesTheAgentsDateToo(t *t
 	leak := All(UsualPool, Node("worker-1"), lost, func(o *Observed) { Gone("box-1", UsualUID)(o.Reports[0]) })
 	p := newProcess(t, atOnce)
 	p.Restores = &shelf{}
-	p.wantRefused("the look that saw it", EtcdRestored, p.look(2*minute, leakOn(80*time.Second), quiet, byWatches))
+	p.wantRefused("the look that saw it", EtcdRestored, p.pass(2*minute, leakOn(80*time.Second), quiet, byWatches))
 	p = p.restarted()
-	p.wantReleased("an agent tells", p.look(4*minute, leak, quiet))
-	p.wantReleased("a day later", p.look(day, leak, quiet))
+	p.wantReleased("an agent tells", p.pass(4*minute, leak, quiet))
+	p.wantReleased("a day later", p.pass(day, leak, quiet))
 }

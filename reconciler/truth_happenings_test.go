@@ -14,7 +14,7 @@ var happenings = []func(w *truth, s step){
 	(*truth).start, (*truth).start, (*truth).start, (*truth).start, (*truth).start, (*truth).timePasses, (*truth).timePasses, (*truth).timePasses,
 	(*truth).ends, (*truth).ends, (*truth).podGoes, (*truth).podGoes, (*truth).agentFails, (*truth).agentFails, (*truth).forced, (*truth).forced,
 	(*truth).partition, (*truth).partition, (*truth).power, (*truth).cloned, (*truth).cloned, (*truth).finishes, (*truth).finishes,
-	(*truth).setsUp, (*truth).runs, (*truth).nodeGoes, (*truth).runtimeForgets, (*truth).entryLost, (*truth).tenantEdits, (*truth).looks, (*truth).create, (*truth).bind,
+	(*truth).setsUp, (*truth).runs, (*truth).nodeGoes, (*truth).runtimeForgets, (*truth).entryLost, (*truth).tenantEdits, (*truth).reconcilerPasses, (*truth).create, (*truth).bind,
 }
 
 // run has everything happen, a second after the other.
@@ -34,9 +34,9 @@ func (s step) pod() string               { return fmt.Sprint("web-", s.Who) }
 func (w *truth) machine(s step) *machine { return w.nodes[s.Where%len(w.nodes)] }
 func (w *truth) net(s step) *trueNet     { return w.nets[s.Who%len(w.nets)] }
 
-// box is the newest sandbox of the pod by that name that is open.
-func (w *truth) box(s step) *trueBox {
-	for _, b := range slices.Backward(w.boxes) {
+// sandbox is the newest sandbox of the pod by that name that is open.
+func (w *truth) sandbox(s step) *trueSandbox {
+	for _, b := range slices.Backward(w.sandboxes) {
 		if b.pod == s.pod() && b.open {
 			return b
 		}
@@ -44,7 +44,7 @@ func (w *truth) box(s step) *trueBox {
 	return nil
 }
 
-func (m *machine) has(b *trueBox) *held {
+func (m *machine) has(b *trueSandbox) *held {
 	for _, h := range m.held {
 		if h.box == b && !h.copied {
 			return h
@@ -76,7 +76,7 @@ func (w *truth) bind(s step) {
 func (w *truth) setsUp(s step) {
 	p := w.pods[s.pod()]
 	if p == nil || p.node == nil || !p.node.connected || !p.deleted.IsZero() || p.phase == "Failed" || p.phase == "Succeeded" ||
-		slices.ContainsFunc(w.boxes, func(b *trueBox) bool { return b.uid == p.uid && b.open }) {
+		slices.ContainsFunc(w.sandboxes, func(b *trueSandbox) bool { return b.uid == p.uid && b.open }) {
 		return
 	}
 	pool, key := w.net(s).poolOn(p.node), 0
@@ -90,12 +90,12 @@ func (w *truth) setsUp(s step) {
 			key = k
 		}
 	}
-	b := &trueBox{id: fmt.Sprint("box-", len(w.boxes)+1), pod: p.name, uid: p.uid, node: p.node, pool: pool, ip: pool.addressOf(key), added: w.now, open: true}
+	b := &trueSandbox{id: fmt.Sprint("box-", len(w.sandboxes)+1), pod: p.name, uid: p.uid, node: p.node, pool: pool, ip: pool.addressOf(key), added: w.now, open: true}
 	pool.entries[key] = Alloc(fmt.Sprint(key), "default/"+p.name, b.id, "net1")
 	if name := pool.reservationOf(b.ip); w.reserved[name] == nil {
 		w.reserved[name] = &trueReservation{pod: p.name, since: w.now, pool: pool, ip: b.ip}
 	}
-	w.boxes = append(w.boxes, b)
+	w.sandboxes = append(w.sandboxes, b)
 	p.node.held = append(p.node.held, &held{box: b, cached: true, tells: s.How > 1, since: w.now})
 	w.say("ADD of %s for %s on %s: %s in %s", b.id, p.name, p.node.name, b.ip, pool.name)
 }
@@ -107,7 +107,7 @@ func (w *truth) freeFor(pool *truePool, key int, pod string) bool {
 }
 
 func (w *truth) runs(s step) {
-	b, p := w.box(s), w.pods[s.pod()]
+	b, p := w.sandbox(s), w.pods[s.pod()]
 	if b == nil || !b.node.up {
 		return
 	}
@@ -129,7 +129,7 @@ func (w *truth) runs(s step) {
 
 // ends: the processes of a sandbox, or with a DEL its network too.
 func (w *truth) ends(s step) {
-	b := w.box(s)
+	b := w.sandbox(s)
 	if b == nil || !b.node.up {
 		return
 	}
@@ -150,10 +150,10 @@ func (w *truth) ends(s step) {
 	w.say("%s is stopped and its DEL lost", b.id)
 }
 
-func (w *truth) close(b *trueBox, h *held) { b.open, h.ready, h.closed = false, false, true }
+func (w *truth) close(b *trueSandbox, h *held) { b.open, h.ready, h.closed = false, false, true }
 
 // del removes the entry with this id, and then its reservation.
-func (w *truth) del(b *trueBox) {
+func (w *truth) del(b *trueSandbox) {
 	for k, e := range b.pool.entries {
 		if e.ID == b.id {
 			delete(b.pool.entries, k)
@@ -173,7 +173,7 @@ func (w *truth) podGoes(s step) {
 	case p.deleted.IsZero():
 		p.deleted = w.now.Add(30 * time.Second)
 		w.say("pod %s is being deleted", p.name)
-	case p.node.connected && !slices.ContainsFunc(w.boxes, func(b *trueBox) bool { return b.uid == p.uid && b.open }):
+	case p.node.connected && !slices.ContainsFunc(w.sandboxes, func(b *trueSandbox) bool { return b.uid == p.uid && b.open }):
 		delete(w.pods, p.name)
 		w.say("pod %s is gone", p.name)
 	}
@@ -192,8 +192,8 @@ func (w *truth) finishes(s step) {
 	if p == nil || p.node == nil {
 		return
 	}
-	had := slices.ContainsFunc(w.boxes, func(b *trueBox) bool { return b.uid == p.uid })
-	open := slices.ContainsFunc(w.boxes, func(b *trueBox) bool { return b.uid == p.uid && b.open })
+	had := slices.ContainsFunc(w.sandboxes, func(b *trueSandbox) bool { return b.uid == p.uid })
+	open := slices.ContainsFunc(w.sandboxes, func(b *trueSandbox) bool { return b.uid == p.uid && b.open })
 	if s.How < 2 {
 		p.phase = "Failed"
 		w.say("somebody says that %s failed", p.name)
@@ -205,7 +205,7 @@ func (w *truth) finishes(s step) {
 
 // entryLost: a restore, or an operator's hand.
 func (w *truth) entryLost(s step) {
-	if b := w.box(s); b != nil {
+	if b := w.sandbox(s); b != nil {
 		for k, e := range b.pool.entries {
 			if e.ID == b.id {
 				delete(b.pool.entries, k)

@@ -16,14 +16,14 @@ import (
 func (w *truth) timePasses(s step) {
 	w.now = w.now.Add([]time.Duration{20 * time.Second, 2 * time.Minute, 20 * time.Minute, 3 * time.Hour}[s.How])
 	w.abandon()
-	w.agentsLook()
+	w.agentsInspect()
 	w.say("agents are heard")
 }
 
 // abandon what is not set up in time: no runtime sets up for longer than 12 min, and
 // the entry is left.
 func (w *truth) abandon() {
-	for _, b := range w.boxes {
+	for _, b := range w.sandboxes {
 		if h := b.node.has(b); b.open && !h.listed && w.now.Sub(b.added) > 12*time.Minute {
 			w.close(b, h)
 			w.say("the runtime gives %s up", b.id)
@@ -59,7 +59,7 @@ func (w *truth) power(s step) {
 	m := w.machine(s)
 	if m.up {
 		m.up, m.connected, m.notReady = false, false, w.now
-		for _, b := range w.boxes {
+		for _, b := range w.sandboxes {
 			if b.node == m {
 				b.open = false
 			}
@@ -117,29 +117,29 @@ func (w *truth) runtimeForgets(s step) {
 	}
 }
 
-// looks: the reconciler judges, and remembers.
-func (w *truth) looks(step) {
+// reconcilerPasses judges, and remembers.
+func (w *truth) reconcilerPasses(step) {
 	o := Observe(w.parts()...)
 	w.past.Remember(Judged(o, judge.Policy{}))
-	for _, b := range w.boxes {
+	for _, b := range w.sandboxes {
 		if p := w.pods[b.pod]; p != nil && p.uid == b.uid && p.node == b.node && p.phase != "Failed" && p.phase != "Succeeded" && slices.Contains(p.ips, b.ip) {
 			w.seen[b] = true
 		}
 	}
-	w.say("the reconciler looks")
+	w.say("a pass of the reconciler")
 }
 
-func (w *truth) agentsLook() {
+func (w *truth) agentsInspect() {
 	for _, m := range w.nodes {
 		if m.agent && m.connected && m.object {
-			m.look(w.now)
+			m.inspect(w.now)
 		}
 	}
 }
 
-// look is the agent's: what was listed or attached and is neither any more is gone,
+// inspect is what the agent does: what was listed or attached and is neither any more is gone,
 // unless it was attached and never known closed.
-func (m *machine) look(t time.Time) {
+func (m *machine) inspect(t time.Time) {
 	r := &v1alpha1.SandboxReport{ObjectMeta: metav1.ObjectMeta{Name: m.name}, BootID: m.bootID(), Machine: MachineOf(m.name), ObservedAt: metav1.NewTime(t)}
 	there := map[string]bool{}
 	for _, h := range m.held {

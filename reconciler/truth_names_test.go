@@ -43,7 +43,7 @@ func twice(rt *rapid.T, called names, check func(place string, first, second *ju
 	for place, it := range first {
 		check(place, it, second[place], func(format string, args ...any) {
 			rt.Fatalf("%s: "+format+"\nwhat happened:\n%s\nor:\n%s\nwhat is seen:\n%s\nor:\n%s", append(append([]any{place}, args...),
-				strings.Join(one.log, "\n"), strings.Join(other.log, "\n"), describeScene(Observe(one.parts()...)), describeScene(Observe(other.parts()...)))...)
+				strings.Join(one.log, "\n"), strings.Join(other.log, "\n"), describeCluster(Observe(one.parts()...)), describeCluster(Observe(other.parts()...)))...)
 		})
 	}
 }

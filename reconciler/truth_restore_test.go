@@ -80,9 +80,9 @@ func (w *truth) release(items []*judge.Item) {
 }
 
 // recorded are the sandboxes that have an entry of their own.
-func (w *truth) recorded() map[*trueBox]bool {
-	found := map[*trueBox]bool{}
-	for _, b := range w.boxes {
+func (w *truth) recorded() map[*trueSandbox]bool {
+	found := map[*trueSandbox]bool{}
+	for _, b := range w.sandboxes {
 		for _, e := range b.pool.entries {
 			found[b] = found[b] || e.ID == b.id
 		}
@@ -93,10 +93,10 @@ func (w *truth) recorded() map[*trueBox]bool {
 // decides is a pass of the reconciler's, at a revision of etcd. It returns what is
 // released of what runs. A sandbox that had an entry when etcd was restored, and has not
 // any more, is not excused by that: until its agent tells of it nothing is released.
-func (w *truth) decides(p *process, rev uint64, had map[*trueBox]bool) (wrong []string, released, refused int) {
-	plan := p.look(w.now.Sub(Now), All(w.parts()...), revision(rev), func(o *Observed) { o.Past = p.History })
-	w.say("the reconciler looks: %d to release, %s", len(plan.Release), refusals(plan))
-	for _, b := range w.boxes {
+func (w *truth) decides(p *process, rev uint64, had map[*trueSandbox]bool) (wrong []string, released, refused int) {
+	plan := p.pass(w.now.Sub(Now), All(w.parts()...), revision(rev), func(o *Observed) { o.Past = p.History })
+	w.say("a pass of the reconciler: %d to release, %s", len(plan.Release), refusals(plan))
+	for _, b := range w.sandboxes {
 		for _, it := range plan.Release {
 			concerns := it.Allocation != nil && it.Pool.Name == b.pool.name && it.Address().String() == b.ip ||
 				it.Allocation == nil && it.Reservation.Name == b.pool.reservationOf(b.ip)
@@ -123,15 +123,15 @@ func TestNothingThatRunsIsReleasedAfterARestore(t *testing.T) {
 		restore := rapid.IntRange(backup, len(p.Steps)).Draw(rt, "restore before")
 		restarts := rapid.Bool().Draw(rt, "the reconciler is restarted")
 		var state apiState
-		var had map[*trueBox]bool
+		var had map[*trueSandbox]bool
 		rev := uint64(1000)
-		look := func() {
+		pass := func() {
 			wrong, free, kept := w.decides(process, rev, had)
 			rev++
 			released += free
 			refused += kept
 			if len(wrong) > 0 {
-				rt.Fatalf("%s\nwhat happened:\n%s\nwhat is seen:\n%s", strings.Join(wrong, "\n"), strings.Join(w.log, "\n"), describeScene(Observe(w.parts()...)))
+				rt.Fatalf("%s\nwhat happened:\n%s\nwhat is seen:\n%s", strings.Join(wrong, "\n"), strings.Join(w.log, "\n"), describeCluster(Observe(w.parts()...)))
 			}
 		}
 		for i := range len(p.Steps) + 1 {
@@ -139,12 +139,12 @@ func TestNothingThatRunsIsReleasedAfterARestore(t *testing.T) {
 				state = w.backup()
 			}
 			if i == restore {
-				look()
+				pass()
 				had = w.recorded()
 				w.restore(state)
 				w.now = w.now.Add(10 * time.Second)
 				rev = 500
-				look()
+				pass()
 				if restarts {
 					process = process.restarted()
 				}
@@ -153,10 +153,10 @@ func TestNothingThatRunsIsReleasedAfterARestore(t *testing.T) {
 				w.now = w.now.Add(time.Second)
 				happenings[p.Steps[i].What%len(happenings)](w, p.Steps[i])
 			}
-			look()
+			pass()
 		}
 		w.timePasses(step{How: 1})
-		look()
+		pass()
 	})
 	if released == 0 || refused == 0 {
 		t.Errorf("%d released, %d refused: this shows nothing", released, refused)

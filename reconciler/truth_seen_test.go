@@ -98,7 +98,7 @@ func (w *truth) podPart(p *truePod) Part {
 }
 
 // describe tells what an observation has, for who reads a failure.
-func describeScene(o *Observed) string {
+func describeCluster(o *Observed) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, "  "+format+"\n", args...) }
 	ago := func(t time.Time) string {

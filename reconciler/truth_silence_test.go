@@ -112,7 +112,7 @@ func never(rt *rapid.T, scene []Part, story, says string, change func(*Observed)
 	after := ObserveDistinct(small)
 	change(after)
 	rt.Fatalf("%s: %s %s (%s) of %s was %v: %s\nand is %v: %s\n%swhat is seen then, as far as it matters:\n%s", says, first.Object(), first.Text(), first.ContainerID(), first.PodRef(),
-		sayOutcome(first), first.Message(), sayOutcome(second), second.Message(), story, describeScene(after))
+		sayOutcome(first), first.Message(), sayOutcome(second), second.Message(), story, describeCluster(after))
 }
 
 // uidsOf is how many UIDs the reports give an id.
@@ -169,8 +169,8 @@ func silenced(node string, since time.Duration) func(*Observed) {
 	}
 }
 
-// vouchedNoMore leaves a report of which no Lease has the hash.
-func vouchedNoMore(node string) func(*Observed) {
+// renewedNoMore leaves a report of which no Lease has the hash.
+func renewedNoMore(node string) func(*Observed) {
 	return func(o *Observed) {
 		for i, r := range o.Reports {
 			if r.Name == node && !lostNode(o, r) {
@@ -204,7 +204,7 @@ func TestSilencingAnAgentNeverFreesAnything(t *testing.T) {
 		}
 		for _, r := range o.Reports {
 			never(rt, scene, story, "the agent of "+r.Name+" falls silent", silenced(r.Name, since), saidOtherwise)
-			never(rt, scene, story, "the report of "+r.Name+" is vouched for no more", vouchedNoMore(r.Name), saidOtherwise)
+			never(rt, scene, story, "the report of "+r.Name+" is renewed no more", renewedNoMore(r.Name), saidOtherwise)
 		}
 	})
 }

@@ -18,16 +18,16 @@ import (
 // of it follows from what happens there, by what runtimes, kubelet, whereabouts
 // and agents promise.
 type truth struct {
-	now      time.Time
-	nodes    []*machine
-	nets     []*trueNet
-	pods     map[string]*truePod // as the API has them
-	boxes    []*trueBox
-	reserved map[string]*trueReservation
-	past     *History
-	seen     map[*trueBox]bool // by a pass: its pod carried its address there
-	log      []string
-	uids     int
+	now       time.Time
+	nodes     []*machine
+	nets      []*trueNet
+	pods      map[string]*truePod // as the API has them
+	sandboxes []*trueSandbox
+	reserved  map[string]*trueReservation
+	past      *History
+	seen      map[*trueSandbox]bool // by a pass: its pod carried its address there
+	log       []string
+	uids      int
 }
 
 // A machine is a node, and what the API and its agent say of it.
@@ -70,7 +70,7 @@ type truePod struct {
 }
 
 // A trueBox is a sandbox: while it is open, its address is in use.
-type trueBox struct {
+type trueSandbox struct {
 	id, pod, uid string
 	node         *machine
 	pool         *truePool
@@ -81,7 +81,7 @@ type trueBox struct {
 
 // held is what a runtime and the CNI caches of a machine have of a sandbox.
 type held struct {
-	box                   *trueBox
+	box                   *trueSandbox
 	listed, ready, cached bool
 	copied                bool // by cloning the machine that runs it
 	closed                bool
@@ -156,7 +156,7 @@ func plots(steps int) *rapid.Generator[plot] {
 }
 
 func newTruth(p plot, called names) *truth {
-	w := &truth{now: Now, pods: map[string]*truePod{}, reserved: map[string]*trueReservation{}, past: NewHistory(), seen: map[*trueBox]bool{}}
+	w := &truth{now: Now, pods: map[string]*truePod{}, reserved: map[string]*trueReservation{}, past: NewHistory(), seen: map[*trueSandbox]bool{}}
 	for i := range p.Nodes {
 		w.nodes = append(w.nodes, &machine{name: called.nodes[i], selected: p.Selects>>i&1 == 0, agent: p.Agents>>i&1 == 0, object: true, up: true, connected: true})
 	}
@@ -179,7 +179,7 @@ func newTruth(p plot, called names) *truth {
 			n.addPool(m.name, i, at)
 		}
 	}
-	w.agentsLook()
+	w.agentsInspect()
 	return w
 }
 

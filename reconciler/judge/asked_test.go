@@ -12,7 +12,7 @@ import (
 // The address of a pod that is starting, ending or just deleted is on no pod, so
 // that asking the right nodes is all that protects it.
 func TestThePodsOwnNodeIsAlwaysAsked(t *testing.T) {
-	unheard := Want(judge.Held, judge.NoFreshReportReason, false, judge.NoFreshReport)
+	noFreshReport := Want(judge.Held, judge.NoFreshReportReason, false, judge.NoFreshReport)
 	there, selected := OnNode("worker-2"), All(Node("worker-1"), FreshReport("worker-1"))
 	nodes := All(selected, Node("worker-2", WithoutAgent))
 	for _, c := range []struct {
@@ -21,22 +21,22 @@ func TestThePodsOwnNodeIsAlwaysAsked(t *testing.T) {
 		parts []Part
 	}{
 		{"a Pending pod on a node that no selector selects", Want(judge.InUse, judge.PodPending, false, judge.NoFreshReport), []Part{nodes, UsualPod(Phase("Pending"), there)}},
-		{"a live pod whose status does not have the address yet", unheard, []Part{nodes, UsualPod(there)}},
-		{"a live pod without a status", unheard, []Part{nodes, UsualPod(there, NoNetworkStatus)}},
-		{"a terminating pod", unheard, []Part{nodes, UsualPod(there, DeletedAgo(0))}},
-		{"a finished pod that kubelet did not report stopped", unheard, []Part{nodes, UsualPod(there, Phase("Failed"))}},
-		{"a pod that was just deleted and seen carrying the address", unheard, []Part{nodes, seenWhile(UsualPool, nodes, UsualPod(there, Carrying("10.0.0.5")))}},
-		{"a pod that was just deleted, on a node of which there is an old report", unheard, []Part{nodes, StaleReport("worker-2")}},
-		{"a node of which there is an old report, and that no selector selects", unheard, []Part{nodes, StaleReport("worker-2"), UsualPod(DeletedAgo(0))}},
-		{"a node where another pod carries the address that is gone by now", unheard,
+		{"a live pod whose status does not have the address yet", noFreshReport, []Part{nodes, UsualPod(there)}},
+		{"a live pod without a status", noFreshReport, []Part{nodes, UsualPod(there, NoNetworkStatus)}},
+		{"a terminating pod", noFreshReport, []Part{nodes, UsualPod(there, DeletedAgo(0))}},
+		{"a finished pod that kubelet did not report stopped", noFreshReport, []Part{nodes, UsualPod(there, Phase("Failed"))}},
+		{"a pod that was just deleted and seen carrying the address", noFreshReport, []Part{nodes, seenWhile(UsualPool, nodes, UsualPod(there, Carrying("10.0.0.5")))}},
+		{"a pod that was just deleted, on a node of which there is an old report", noFreshReport, []Part{nodes, StaleReport("worker-2")}},
+		{"a node of which there is an old report, and that no selector selects", noFreshReport, []Part{nodes, StaleReport("worker-2"), UsualPod(DeletedAgo(0))}},
+		{"a node where another pod carries the address that is gone by now", noFreshReport,
 			[]Part{nodes, seenWhile(UsualPool, nodes, Pod("web-1", UID("uid-9"), there, Carrying("10.0.0.5")))}},
-		{"the terminating pod's node, although a node that is heard was seen with it", unheard,
+		{"the terminating pod's node, although a node that is heard was seen with it", noFreshReport,
 			[]Part{nodes, seenWhile(UsualPool, nodes, UsualPod(Carrying("10.0.0.5"))), UsualPod(there, UID("uid-9"), DeletedAgo(0))}},
-		{"every node, although the pod was seen carrying the address on one that is heard", unheard,
+		{"every node, although the pod was seen carrying the address on one that is heard", noFreshReport,
 			[]Part{selected, Node("worker-2"), seenWhile(UsualPool, selected, UsualPod(Carrying("10.0.0.5")))}},
-		{"the pod's node, although a dead one had the sandbox", unheard,
+		{"the pod's node, although a dead one had the sandbox", noFreshReport,
 			[]Part{Node("worker-1", NotReadyFor(time.Hour), OutOfService), StaleReport("worker-1", Sandbox("box-1", NoUID)), Node("worker-2"), UsualPod(there, DeletedAgo(0))}},
-		{"the pod's node, although one that is missing had the sandbox", unheard,
+		{"the pod's node, although one that is missing had the sandbox", noFreshReport,
 			[]Part{StaleReport("worker-1", Sandbox("box-1", NoUID)), Node("worker-2"), UsualPod(there, DeletedAgo(0))}},
 	} {
 		t.Run(c.says, func(t *testing.T) {
@@ -89,7 +89,7 @@ func TestANameNeverNarrows(t *testing.T) {
 // What was seen with the address of a reservation may be anybody's.
 func TestAReservationThatStandsAloneIsNeverNarrowedByStrangers(t *testing.T) {
 	pool, res := Pool("10.0.0.0-24", "10.0.0.0/24"), Reservation("10.0.0.5", "default/web-0", LongAgo)
-	unheard := All(Node("worker-1"), StaleReport("worker-1"), Node("worker-2"))
+	noFreshReport := All(Node("worker-1"), StaleReport("worker-1"), Node("worker-2"))
 	heard := All(Node("worker-1"), FreshReport("worker-1"), Node("worker-2"))
 	stranger := func(edits ...SandboxEdit) ReportEdit {
 		return Sandbox("box-7", "uid-9", append([]SandboxEdit{OfPod("web-9"), WithAddress("10.0.0.5", "")}, edits...)...)
@@ -102,18 +102,18 @@ func TestAReservationThatStandsAloneIsNeverNarrowedByStrangers(t *testing.T) {
 		want  resOutcome
 		parts []Part
 	}{
-		{"a leftover in a cache, while another node is not heard", held, []Part{unheard, FreshReport("worker-2", leftover)}},
-		{"a closed leftover in a cache, while another node is not heard", held, []Part{unheard, FreshReport("worker-2", closedLeftover)}},
-		{"a stopped sandbox, while another node is not heard", held, []Part{unheard, FreshReport("worker-2", stranger(NotReady(Closed)))}},
+		{"a leftover in a cache, while another node is not heard", held, []Part{noFreshReport, FreshReport("worker-2", leftover)}},
+		{"a closed leftover in a cache, while another node is not heard", held, []Part{noFreshReport, FreshReport("worker-2", closedLeftover)}},
+		{"a stopped sandbox, while another node is not heard", held, []Part{noFreshReport, FreshReport("worker-2", stranger(NotReady(Closed)))}},
 		{"a stopped sandbox, while the terminating pod's node is not heard", held,
-			[]Part{unheard, FreshReport("worker-2", stranger(NotReady(Closed))), UsualPod(DeletedAgo(0))}},
+			[]Part{noFreshReport, FreshReport("worker-2", stranger(NotReady(Closed))), UsualPod(DeletedAgo(0))}},
 		{"a stopped sandbox, while the live pod's status is not there", resOutcome{judge.Held, judge.NetworkStatusMissing, false},
 			[]Part{heard, FreshReport("worker-2", stranger(NotReady(Closed))), UsualPod(NoNetworkStatus)}},
 		{"a stopped sandbox, while the pod is Pending and its node not heard", resOutcome{judge.InUse, judge.PodPending, false},
-			[]Part{unheard, FreshReport("worker-2", stranger(NotReady(Closed))), UsualPod(Phase("Pending"))}},
+			[]Part{noFreshReport, FreshReport("worker-2", stranger(NotReady(Closed))), UsualPod(Phase("Pending"))}},
 		{"a leftover in a cache, and all nodes are heard", resOutcome{judge.Stale, judge.PodGone, false}, []Part{heard, FreshReport("worker-2", leftover)}},
-		{"a running sandbox is evidence of use", resOutcome{judge.Held, judge.PhantomPod, false}, []Part{unheard, FreshReport("worker-2", stranger())}},
-		{"a sandbox that is not known to be closed is evidence of use", resOutcome{judge.Held, judge.SandboxNotReady, false}, []Part{unheard, FreshReport("worker-2", stranger(NotReady(nil)))}},
+		{"a running sandbox is evidence of use", resOutcome{judge.Held, judge.PhantomPod, false}, []Part{noFreshReport, FreshReport("worker-2", stranger())}},
+		{"a sandbox that is not known to be closed is evidence of use", resOutcome{judge.Held, judge.SandboxNotReady, false}, []Part{noFreshReport, FreshReport("worker-2", stranger(NotReady(nil)))}},
 	} {
 		t.Run(c.says, func(t *testing.T) { expectReservation(t, "10.0.0.5", c.want, append([]Part{pool, res}, c.parts...)...) })
 	}

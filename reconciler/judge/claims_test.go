@@ -82,7 +82,7 @@ func TestAnotherSandboxRecordsTheAddress(t *testing.T) {
 	}{
 		{"READY", claimed, []Part{second, FreshReport("worker-2", other())}},
 		{"READY in a stale report", claimed, []Part{second, StaleReport("worker-2", other())}},
-		{"READY in a report that was never vouched for", claimed, []Part{second, StaleReport("worker-2", other(), WithoutMatchingLease)}},
+		{"READY in a report that no Lease ever had the hash of", claimed, []Part{second, StaleReport("worker-2", other(), WithoutMatchingLease)}},
 		{"not ready, its network open", claimed, []Part{second, FreshReport("worker-2", other(NotReady(Open)))}},
 		{"not ready, nothing known of its network", claimed, []Part{second, FreshReport("worker-2", other(NotReady(nil)))}},
 		{"not ready, its network closed", freed, []Part{second, FreshReport("worker-2", other(NotReady(Closed)))}},

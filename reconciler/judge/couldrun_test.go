@@ -114,10 +114,10 @@ func TestSeveralNodesThatCouldRunIt(t *testing.T) {
 			}
 		})
 	}
-	t.Run("one unheard node that is not Ready and one that is: NodeUnheard", func(t *testing.T) {
+	t.Run("two nodes without a fresh report, one of them not Ready: NodeUnheard", func(t *testing.T) {
 		Expect(t, Want(judge.Held, judge.NoFreshReportReason, false, judge.NoFreshReport), UsualPool, Node("worker-1", NotReadyFor(time.Hour)), Node("worker-2"), StaleReport("worker-1"))
 	})
-	t.Run("one unheard node that is not Ready and one that is heard: NodeUnreachable", func(t *testing.T) {
+	t.Run("one node without a fresh report, not Ready, and one with: NodeUnreachable", func(t *testing.T) {
 		Expect(t, Want(judge.Held, judge.NodeUnreachable, false, judge.NoFreshReport), UsualPool,
 			Node("worker-1", NotReadyFor(time.Hour)), Node("worker-2"), StaleReport("worker-1"), FreshReport("worker-2"))
 	})

@@ -19,8 +19,8 @@ func TestTheClaimsOfAMissingNodeEndWhenNodeMissingIsConfirmed(t *testing.T) {
 		want  Outcome
 		parts []Part
 	}{
-		{"at the first look, soon after its agent was heard", claimed, []Part{StaleReport("worker-2", claims)}},
-		{"at the first look, hours after its agent was heard", ends, []Part{gone}},
+		{"at the first pass, soon after its agent was heard", claimed, []Part{StaleReport("worker-2", claims)}},
+		{"at the first pass, hours after its agent was heard", ends, []Part{gone}},
 		{"missing for two hours", ends, []Part{gone, seenEvery(2*time.Hour, UsualSandboxGone, gone)}},
 		{"missing for two hours with an attachment", ends, func() []Part {
 			r := StaleReport("worker-2", Attachment("box-2", "uid-9", time.Minute, Open, Address("10.0.0.5", "")), heard)

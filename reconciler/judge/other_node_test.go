@@ -21,11 +21,11 @@ func TestOneNodeDoesNotSpeakForAnother(t *testing.T) {
 		"on one, before it was booted again": All(rebooted, StaleReport("worker-1", Sandbox("box-1", UsualUID))),
 	}
 	has := map[string]Part{
-		"running, by an old report":             StaleReport("worker-2", Sandbox("box-1", UsualUID)),
-		"not ready, by an old report":           StaleReport("worker-2", Sandbox("box-1", UsualUID, NotReady(nil))),
-		"attached, by an old report":            StaleReport("worker-2", Attachment("box-1", UsualUID, time.Minute, nil)),
-		"running, by a report never vouched":    StaleReport("worker-2", Sandbox("box-1", UsualUID), WithoutMatchingLease),
-		"running for another, by an old report": StaleReport("worker-2", Sandbox("box-1", OtherUID)),
+		"running, by an old report":                      StaleReport("worker-2", Sandbox("box-1", UsualUID)),
+		"not ready, by an old report":                    StaleReport("worker-2", Sandbox("box-1", UsualUID, NotReady(nil))),
+		"attached, by an old report":                     StaleReport("worker-2", Attachment("box-1", UsualUID, time.Minute, nil)),
+		"running, by a report whose Lease never matched": StaleReport("worker-2", Sandbox("box-1", UsualUID), WithoutMatchingLease),
+		"running for another, by an old report":          StaleReport("worker-2", Sandbox("box-1", OtherUID)),
 	}
 	for end, first := range ends {
 		for other, second := range has {
@@ -117,9 +117,9 @@ func TestFinishedWithoutAFreshReportRestsOnKubeletForItsOwnNodeOnly(t *testing.T
 		{"its sandbox was attached after the containers stopped", held, []Part{ended(time.Hour), one, StaleReport("worker-1", Attachment("box-1", UsualUID, time.Minute, nil))}},
 		{"its sandbox was stopped after the containers did", freed, []Part{ended(time.Hour), one, StaleReport("worker-1", Sandbox("box-1", UsualUID, NotReady(Closed)))}},
 		{"its sandbox was not ready before the containers stopped", freed, []Part{ended(time.Minute), one, StaleReport("worker-1", Sandbox("box-1", UsualUID, NotReady(nil)))}},
-		{"the report did not change since, and was vouched for after the containers stopped", held,
+		{"the report did not change since, and was renewed after the containers stopped", held,
 			[]Part{ended(time.Hour), one, StaleReport("worker-1", Sandbox("box-1", UsualUID), ObservedAgo(2*time.Hour))}},
-		{"the report was vouched for before the containers stopped, by whatever clock it was observed", freed,
+		{"the report was renewed before the containers stopped, by whatever clock it was observed", freed,
 			[]Part{ended(time.Minute), one, StaleReport("worker-1", Sandbox("box-1", UsualUID), ObservedAgo(-time.Hour))}},
 		{"the sandbox was another pod's", held, []Part{ended(time.Minute), one, StaleReport("worker-1", Sandbox("box-1", OtherUID))}},
 	} {

@@ -13,7 +13,7 @@ import (
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
-// TestNothingChangesByTimeAloneBeforeItIsDue: who looks again only when something
+// TestNothingChangesByTimeAloneBeforeItIsDue: who passes again only when something
 // happened, or when Due has come, misses nothing.
 func TestNothingChangesByTimeAloneBeforeItIsDue(t *testing.T) {
 	dueSooner := 0

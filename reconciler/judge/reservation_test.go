@@ -159,7 +159,7 @@ func TestAReservationThatStandsAlone(t *testing.T) {
 		{"one sandbox that has it stopped and another runs", resOutcome{judge.InUse, judge.SandboxReady, false},
 			[]Part{UsualPod(), ReportingWorker(Sandbox("box-6", OtherUID, WithAddress("10.0.0.5", ""), NotReady(Closed)), has())}},
 		{"a sandbox has the address in another network", resOutcome{judge.Stale, judge.PodGone, false}, []Part{ReportingWorker(Sandbox("box-7", UsualUID, WithAddress("10.0.0.5", "red")))}},
-		{"a sandbox of an unheard node has it", resOutcome{judge.Held, judge.NoFreshReportReason, false}, []Part{worker, Node("worker-2"), FreshReport("worker-1"), StaleReport("worker-2", has())}},
+		{"a sandbox of a node without a fresh report has it", resOutcome{judge.Held, judge.NoFreshReportReason, false}, []Part{worker, Node("worker-2"), FreshReport("worker-1"), StaleReport("worker-2", has())}},
 		{"the pod is live without the address", resOutcome{judge.Stale, judge.AddressNotOnPod, false}, []Part{UsualPod(), ReportingWorker()}},
 		{"the pod is live without a status", resOutcome{judge.Held, judge.NetworkStatusMissing, false}, []Part{UsualPod(NoNetworkStatus), ReportingWorker()}},
 		{"another pod carries the address", resOutcome{judge.Held, judge.ClaimedByOther, false}, []Part{Pod("web-1", Carrying("10.0.0.5")), ReportingWorker()}},

@@ -72,8 +72,8 @@ func TestAttachments(t *testing.T) {
 		{"younger than 15 min, its namespace known to be closed", judge.Absent, report(Attachment("box-1", UsualUID, young, Closed))},
 		{"older than 15 min, its namespace known to be closed", judge.Absent, report(Attachment("box-1", UsualUID, old, Closed))},
 		{"from the future by the node's clock", judge.Attached, report(Attachment("box-1", UsualUID, -time.Hour, nil))},
-		// The age counts to when it was seen: a report that has been vouched for
-		// since then has not looked at it again.
+		// The age counts to when it was seen: a renewal of the report
+		// since then is no new observation of it.
 		{"younger than 15 min when it was observed", judge.Attached, report(Attachment("box-1", UsualUID, 20*time.Minute, nil), ObservedAgo(10*time.Minute))},
 		{"older than 15 min when it was observed", judge.Absent, report(Attachment("box-1", UsualUID, 30*time.Minute, nil), ObservedAgo(10*time.Minute))},
 		{"younger than 15 min by this clock, observed in the future by the node's", judge.Attached, report(Attachment("box-1", UsualUID, young, nil), ObservedAgo(-time.Hour))},
@@ -99,7 +99,7 @@ func TestFreshness(t *testing.T) {
 		{"renewed 59 s ago", judge.Ready, at(59 * time.Second)},
 		{"renewed 60 s ago", judge.Ready, at(60 * time.Second)},
 		{"renewed 61 s ago", judge.NoFreshReport, at(61 * time.Second)},
-		{"never vouched for with this content", judge.NoFreshReport, []Part{worker, ReportRenewed("worker-1", 0, Sandbox("box-1", UsualUID), WithoutMatchingLease)}},
+		{"its Lease never had the hash of this content", judge.NoFreshReport, []Part{worker, ReportRenewed("worker-1", 0, Sandbox("box-1", UsualUID), WithoutMatchingLease)}},
 		{"renewed hours from now, so that the clocks tell nothing", judge.NoFreshReport, at(-5 * time.Hour)},
 		{"gone in a stale report", judge.NoFreshReport, []Part{worker, StaleReport("worker-1", Gone("box-1", UsualUID))}},
 		{"stopped in a stale report", judge.NoFreshReport, []Part{worker, StaleReport("worker-1", Sandbox("box-1", UsualUID, NotReady(Closed)))}},
@@ -151,7 +151,7 @@ func TestWhetherThereAreAgents(t *testing.T) {
 	worker := Node("worker-1")
 	expectStates(t, []stateCase{
 		{"no report, and none was ever seen", judge.NoSource, []Part{worker}},
-		{"no report, and earlier looks saw none", judge.NoSource, []Part{worker, sawNone}},
+		{"no report, and earlier passes saw none", judge.NoSource, []Part{worker, sawNone}},
 		{"no report any more", judge.NoFreshReport, []Part{worker, sawReports}},
 		{"reports that could not be read", judge.NoFreshReport, []Part{worker, unreadable}},
 		{"reports that could not be read, and no nodes known", judge.NoFreshReport, []Part{unreadable}},

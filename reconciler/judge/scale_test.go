@@ -48,7 +48,7 @@ func TestJudgingTwiceAsMuchAllocatesTwiceAsMuch(t *testing.T) {
 	}
 }
 
-// Under whereabouts' Lease a second check must cost what it looks at.
+// Under whereabouts' Lease a second check must cost what it checks.
 func TestARecheckAllocatesByWhatIsAskedAndNotByTheCluster(t *testing.T) {
 	cost := func(n int) uint64 {
 		o := cluster(n, true)

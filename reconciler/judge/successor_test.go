@@ -46,7 +46,7 @@ func TestTheAddressIsOnASuccessor(t *testing.T) {
 	}
 }
 
-// In the first minute the agent may have looked last before the successor's ADD.
+// In the first minute the agent may have inspected the node last before the successor's ADD.
 func TestASuccessorThatIsPendingIsNotProvenWithinItsFirstMinute(t *testing.T) {
 	for _, c := range []what{hasStopped(OtherUID), isGone(OtherUID), diedWithNode(OtherUID)} {
 		young := UsualPod(Phase("Pending"), func(p *corev1.Pod) { p.CreationTimestamp = metav1.NewTime(Now.Add(-30 * time.Second)) })

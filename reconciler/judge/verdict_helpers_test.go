@@ -9,8 +9,8 @@ import (
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
-// expectVerdict judges the usual allocation where only the verdict is told by
-// the rules, and not what the state of its sandbox is called.
+// expectVerdict is Expect where the rules define the verdict only, and not the state
+// of the sandbox.
 func expectVerdict(t *testing.T, want resOutcome, parts ...Part) {
 	t.Helper()
 	it := AllocationOf(t, Judged(Observe(parts...), judge.Policy{}), "10.0.0.5")
@@ -19,7 +19,7 @@ func expectVerdict(t *testing.T, want resOutcome, parts ...Part) {
 	}
 }
 
-// expectKept: the usual allocation is in use or held, whatever the reason.
+// expectKept wants the usual allocation in use or held, whatever the reason.
 func expectKept(t *testing.T, parts ...Part) {
 	t.Helper()
 	if it := AllocationOf(t, Judged(Observe(parts...), judge.Policy{}), "10.0.0.5"); it.Verdict == judge.Stale {
@@ -27,8 +27,8 @@ func expectKept(t *testing.T, parts ...Part) {
 	}
 }
 
-// seenEvery has looks of the same things in the past, every ten minutes from so
-// long ago on.
+// seenEvery has earlier passes over the same things, every ten minutes from so long
+// ago on.
 func seenEvery(ago time.Duration, parts ...Part) Part {
 	return func(o *Observed) {
 		h := reconciler.NewHistory()

@@ -105,10 +105,11 @@ func TestAMirrorPodIsKnownByItsAnnotation(t *testing.T) {
 	})
 }
 
-// A finished pod on an unheard node, or without agents: only kubelet's word
-// counts, and on an unheard node only where the last report does not contradict it.
+// A finished pod on a node without a fresh report, or without agents: only the status
+// that kubelet wrote counts, and on such a node only where the last report does not
+// contradict it.
 func TestFinishedWithoutAFreshReport(t *testing.T) {
-	freed, unheard := Want(judge.Stale, judge.PodFinished, false, judge.NoFreshReport), Want(judge.Held, judge.NoFreshReportReason, false, judge.NoFreshReport)
+	freed, noFreshReport := Want(judge.Stale, judge.PodFinished, false, judge.NoFreshReport), Want(judge.Held, judge.NoFreshReportReason, false, judge.NoFreshReport)
 	bare, running := Want(judge.Stale, judge.PodFinished, false, judge.NoSource), Want(judge.Held, judge.TerminalButRunning, false, judge.NoSource)
 	done := func(ago time.Duration, edits ...PodEdit) Part {
 		return UsualPod(append([]PodEdit{Phase("Succeeded"), StoppedByKubelet(ago)}, edits...)...)
@@ -121,16 +122,16 @@ func TestFinishedWithoutAFreshReport(t *testing.T) {
 		without Outcome // agents
 	}{
 		{"kubelet stopped it, and the last report says stopped", done(time.Hour), []ReportEdit{Sandbox("box-1", UsualUID, NotReady(Closed))}, freed, bare},
-		{"kubelet stopped it before the last report said not ready", done(time.Hour), []ReportEdit{Sandbox("box-1", UsualUID, NotReady(nil))}, unheard, bare},
+		{"kubelet stopped it before the last report said not ready", done(time.Hour), []ReportEdit{Sandbox("box-1", UsualUID, NotReady(nil))}, noFreshReport, bare},
 		{"kubelet stopped it after the last report said not ready", done(time.Minute), []ReportEdit{Sandbox("box-1", UsualUID, NotReady(nil))}, freed, bare},
-		{"kubelet stopped it before the last report had it attached", done(time.Hour), []ReportEdit{Attachment("box-1", UsualUID, time.Minute, nil)}, unheard, bare},
+		{"kubelet stopped it before the last report had it attached", done(time.Hour), []ReportEdit{Attachment("box-1", UsualUID, time.Minute, nil)}, noFreshReport, bare},
 		{"kubelet stopped it, and no report has the id", done(time.Hour), nil, freed, bare},
 		{"kubelet stopped it after the last report said READY", done(time.Minute), []ReportEdit{Sandbox("box-1", UsualUID)}, freed, bare},
-		{"kubelet stopped it before the last report said READY", done(time.Hour), []ReportEdit{Sandbox("box-1", UsualUID)}, unheard, bare},
-		{"kubelet stopped it, but it is said to be Ready", done(time.Hour, StillReady), nil, unheard, running},
-		{"a container runs", finished.pod, nil, unheard, running},
-		{"a container of the spec has no status", done(time.Hour, ContainerWithoutStatus), nil, unheard, running},
-		{"an ephemeral container runs", done(time.Hour, RunningEphemeralContainer), nil, unheard, running},
+		{"kubelet stopped it before the last report said READY", done(time.Hour), []ReportEdit{Sandbox("box-1", UsualUID)}, noFreshReport, bare},
+		{"kubelet stopped it, but it is said to be Ready", done(time.Hour, StillReady), nil, noFreshReport, running},
+		{"a container runs", finished.pod, nil, noFreshReport, running},
+		{"a container of the spec has no status", done(time.Hour, ContainerWithoutStatus), nil, noFreshReport, running},
+		{"an ephemeral container runs", done(time.Hour, RunningEphemeralContainer), nil, noFreshReport, running},
 	} {
 		t.Run(c.says, func(t *testing.T) {
 			Expect(t, c.want, UsualPool, Node("worker-1"), c.pod, StaleReport("worker-1", c.last...))
@@ -182,7 +183,7 @@ func TestEveryCombinationHasAVerdict(t *testing.T) {
 		{"a terminating Pending pod", UsualPod(Phase("Pending"), DeletedAgo(0))}}
 	boxes := []what{isAbsent, noSource, noSourceNodes, noSourceDown}
 	for _, u := range []string{UsualUID, OtherUID, NoUID} {
-		boxes = append(boxes, runs(u), isNotReady(u), hasStopped(u), isAttached(u), isGone(u), diedWithNode(u), lostItsNode(u), isUnheard(u), isUnreachable(u))
+		boxes = append(boxes, runs(u), isNotReady(u), hasStopped(u), isAttached(u), isGone(u), diedWithNode(u), lostItsNode(u), hasNoFreshReport(u), isUnreachable(u))
 	}
 	seenStates := map[judge.Sandbox]bool{}
 	for _, policy := range []judge.Policy{{}, {UnreachableNodeTimeout: time.Minute}, {AgentsRequired: true}} {

@@ -62,11 +62,11 @@ func lostItsNode(uid string) what {
 	return what{owned(uid) + "was on a node that is missing",
 		All(Node("worker-2"), FreshReport("worker-2"), StaleReport("worker-1", Sandbox("box-1", uid))), judge.NodeMissing}
 }
-func isUnheard(uid string) what {
-	return what{owned(uid) + "is on an unheard node", All(Node("worker-1"), StaleReport("worker-1", Sandbox("box-1", uid))), judge.NoFreshReport}
+func hasNoFreshReport(uid string) what {
+	return what{owned(uid) + "is on a node without a fresh report", All(Node("worker-1"), StaleReport("worker-1", Sandbox("box-1", uid))), judge.NoFreshReport}
 }
 func isUnreachable(uid string) what {
-	return what{owned(uid) + "is on an unheard node that is not Ready",
+	return what{owned(uid) + "is on a node without a fresh report that is not Ready",
 		All(Node("worker-1", NotReadyFor(time.Hour)), StaleReport("worker-1", Sandbox("box-1", uid))), judge.NoFreshReport}
 }
 
@@ -101,7 +101,7 @@ type row struct {
 func rows() []row {
 	beside := []what{ // every state but Ready
 		isNotReady(UsualUID), isNotReady(OtherUID), hasStopped(UsualUID), hasStopped(OtherUID), isAttached(UsualUID), isAttached(OtherUID), isGone(UsualUID), isGone(OtherUID), isGone(NoUID),
-		diedWithNode(UsualUID), diedWithNode(OtherUID), lostItsNode(UsualUID), isAbsent, isUnheard(UsualUID), isUnheard(OtherUID), isUnreachable(UsualUID), noSource, noSourceDown,
+		diedWithNode(UsualUID), diedWithNode(OtherUID), lostItsNode(UsualUID), isAbsent, hasNoFreshReport(UsualUID), hasNoFreshReport(OtherUID), isUnreachable(UsualUID), noSource, noSourceDown,
 	}
 	return []row{
 		{[]who{nobody, pending, live, carrier, terminating, carrierEnds, stuck, finished, succeeded}, []what{runs(OtherUID)}, judge.Held, false, judge.PhantomPod},
@@ -116,7 +116,7 @@ func rows() []row {
 		{[]who{pending}, []what{
 			hasStopped(UsualUID), hasStopped(NoUID), isGone(UsualUID), isGone(NoUID), diedWithNode(UsualUID), diedWithNode(NoUID),
 			isNotReady(UsualUID), isNotReady(OtherUID), isAttached(UsualUID), isAttached(OtherUID), lostItsNode(UsualUID), lostItsNode(OtherUID),
-			isUnheard(UsualUID), isUnheard(OtherUID), isUnreachable(UsualUID), noSource, noSourceDown, noSourceNodes,
+			hasNoFreshReport(UsualUID), hasNoFreshReport(OtherUID), isUnreachable(UsualUID), noSource, noSourceDown, noSourceNodes,
 		}, judge.InUse, false, judge.PodPending},
 		{[]who{carrier, unknown}, beside, judge.InUse, false, judge.AddressOnPod},
 		{[]who{nobody, live, terminating, carrierEnds, stuck, finished, succeeded}, []what{isAttached(UsualUID), isAttached(OtherUID), isAttached(NoUID)}, judge.Held, false, judge.AttachedReason},
@@ -124,11 +124,11 @@ func rows() []row {
 		{[]who{nobody, live, terminating, carrierEnds, finished, succeeded, finishedDel}, []what{isNotReady(UsualUID), isNotReady(OtherUID), isNotReady(NoUID)}, judge.Held, false, judge.SandboxNotReady},
 		{[]who{nobody, live, terminating, carrierEnds, stuck, finished, succeeded}, []what{diedWithNode(UsualUID), diedWithNode(OtherUID), diedWithNode(NoUID)}, judge.Stale, true, judge.NodeDeadReason},
 		{[]who{nobody, live, terminating, carrierEnds, stuck, finished, succeeded}, []what{lostItsNode(UsualUID), lostItsNode(OtherUID)}, judge.Stale, false, judge.NodeMissingReason},
-		{[]who{nobody, live, terminating, carrierEnds, stuck, finished, finishedDel}, []what{isUnheard(UsualUID)}, judge.Held, false, judge.NoFreshReportReason},
+		{[]who{nobody, live, terminating, carrierEnds, stuck, finished, finishedDel}, []what{hasNoFreshReport(UsualUID)}, judge.Held, false, judge.NoFreshReportReason},
 		{[]who{nobody, live, terminating, carrierEnds, stuck, finished, finishedDel}, []what{isUnreachable(UsualUID)}, judge.Held, false, judge.NodeUnreachable},
 		// Kubelet's word is about the successor, not about the sandbox on the node that is not heard.
 		{[]who{{"a successor that kubelet stopped since the last report", UsualPod(Phase("Succeeded"), StoppedByKubelet(time.Minute))}},
-			[]what{isUnheard(OtherUID)}, judge.Held, false, judge.NoFreshReportReason},
+			[]what{hasNoFreshReport(OtherUID)}, judge.Held, false, judge.NoFreshReportReason},
 		{[]who{live}, []what{hasStopped(OtherUID), isGone(OtherUID)}, judge.Stale, true, judge.PodReplaced},
 		{[]who{live}, []what{hasStopped(UsualUID), hasStopped(NoUID), isGone(UsualUID), isGone(NoUID)}, judge.Stale, true, judge.SandboxReplaced},
 		{[]who{
