@@ -55,8 +55,8 @@ func inspectedWorker(source Source, c ...ReportEdit) (on *WithLocalNode, before 
 		}}, before
 }
 
-// both checks both ways in which a report comes into an observation.
-func both(t *testing.T, on *WithLocalNode, check func(t *testing.T, o *judge.Observation)) {
+// forListAndRelist checks both ways in which a report comes into an observation.
+func forListAndRelist(t *testing.T, on *WithLocalNode, check func(t *testing.T, o *judge.Observation)) {
 	t.Helper()
 	o, err := on.List(t.Context())
 	if err != nil {
@@ -85,7 +85,7 @@ func TestTheNodeInspectedHereNeedsNoFreshReport(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			on, _ := inspectedWorker(&scripted{parts: []Part{UsualPool, UsualPod(Carrying("10.0.0.7")), Node("worker-1"), c.has}}, c.sees...)
-			both(t, on, func(t *testing.T, o *judge.Observation) {
+			forListAndRelist(t, on, func(t *testing.T, o *judge.Observation) {
 				if len(o.Reports) != 1 || o.Reports[0].Name != "worker-1" || !o.Reports[0].Fresh(o.Now) {
 					t.Fatalf("reports: %+v", o.Reports)
 				}
@@ -104,7 +104,7 @@ func TestTheReportOfTheInspectionReplacesTheNodesOwn(t *testing.T) {
 		Node("worker-1"), Node("worker-2"),
 		FreshReport("worker-2", Sandbox("other", "uid-9")), StaleReport("worker-1", restored, Sandbox("old", "uid-1"), Gone("older", "uid-0")),
 	}}, Sandbox("box-1", "uid-1"))
-	both(t, on, func(t *testing.T, o *judge.Observation) {
+	forListAndRelist(t, on, func(t *testing.T, o *judge.Observation) {
 		if len(o.Reports) != 2 || o.Reports[0].Name != "worker-2" || o.Reports[0].Sandboxes[0].ID != "other" {
 			t.Fatalf("reports: %+v", o.Reports)
 		}
@@ -125,7 +125,7 @@ func TestTheReportOfTheInspectionReplacesTheNodesOwn(t *testing.T) {
 
 func TestWithoutAReportOfTheNodeTheInspectionStartsAfresh(t *testing.T) {
 	on, before := inspectedWorker(&scripted{parts: []Part{Node("worker-1"), FreshReport("worker-2")}})
-	both(t, on, func(t *testing.T, o *judge.Observation) {
+	forListAndRelist(t, on, func(t *testing.T, o *judge.Observation) {
 		if *before != nil || len(o.Reports) != 2 {
 			t.Errorf("it continues %+v; reports %v", *before, o.Reports)
 		}
@@ -143,7 +143,7 @@ func TestTheBootIDIsInTheReportOnlyWhenItIsTheNodesOwn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			on, _ := inspectedWorker(&scripted{parts: []Part{c.node, UsualPod()}}, Sandbox("box-1", "uid-1"))
-			both(t, on, func(t *testing.T, o *judge.Observation) {
+			forListAndRelist(t, on, func(t *testing.T, o *judge.Observation) {
 				if got := o.Reports[0].BootID; got != c.want {
 					t.Errorf("got %q", got)
 				}
@@ -197,7 +197,7 @@ func TestAnInspectionContinuesOnlyFromAReportOfThisBoot(t *testing.T) {
 		for known, nodes := range map[string]Part{"Nodes may not be listed": Nothing, "the Node has no boot id": Node("worker-1", Booted("")), "the Node is this machine": Node("worker-1")} {
 			t.Run(name+", "+known, func(t *testing.T) {
 				on, before := inspectedWorker(&scripted{parts: []Part{nodes, UsualPod(), c.report}}, Sandbox("box-1", "uid-1"))
-				both(t, on, func(t *testing.T, o *judge.Observation) {
+				forListAndRelist(t, on, func(t *testing.T, o *judge.Observation) {
 					if (*before != nil) != c.goesOn {
 						t.Errorf("it continues %+v", *before)
 					}

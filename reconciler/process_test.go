@@ -62,13 +62,13 @@ func (p *process) restarted() *process {
 	return next
 }
 
-// shelf is where a process keeps what the next one finds.
-type shelf struct {
+// memoryStore is where a process keeps what the next one finds.
+type memoryStore struct {
 	text string
 	err  error
 }
 
-func (s *shelf) Amend(_ context.Context, change func(string) (string, error)) error {
+func (s *memoryStore) Amend(_ context.Context, change func(string) (string, error)) error {
 	if s.err != nil {
 		return s.err
 	}

@@ -54,8 +54,8 @@ func run(t *testing.T, r *reconciler.Reconciler) (*reconciler.Result, time.Durat
 	return out, time.Since(began)
 }
 
-// why counts the refused items by their reason.
-func why(out *reconciler.Result) map[reconciler.Refusal]int {
+// refusalCounts counts the refused items by their reason.
+func refusalCounts(out *reconciler.Result) map[reconciler.Refusal]int {
 	counts := map[reconciler.Refusal]int{}
 	for _, x := range out.Refused {
 		counts[x.Why]++
@@ -92,7 +92,7 @@ func TestWhatNeverFitsIntoAHoldIsLeftAsItWas(t *testing.T) {
 				out, took := run(t, s.reconciler(t))
 				same(t, "stored", s.stored(), before)
 				same(t, "released", len(out.Released), 0)
-				same(t, "refused", why(out), map[reconciler.Refusal]int{reconciler.WriteFailed: 3})
+				same(t, "refused", refusalCounts(out), map[reconciler.Refusal]int{reconciler.WriteFailed: 3})
 				if took > 2*time.Minute {
 					t.Errorf("it took %s to give up", took)
 				}
@@ -114,7 +114,7 @@ func TestAPoolThatAlwaysConflictsGivesUpAndOthersDoNot(t *testing.T) {
 		}
 		out, _ := run(t, s.reconciler(t))
 		same(t, "stored", s.stored(), map[string]bool{bluePool + " 1": true, bluePool + " 2": true, "reservation 10.0.0.1": true, "reservation 10.0.0.2": true})
-		same(t, "refused", why(out), map[reconciler.Refusal]int{reconciler.Changed: 2})
+		same(t, "refused", refusalCounts(out), map[reconciler.Refusal]int{reconciler.Changed: 2})
 		if n := len(s.made("patch")); n > 20 {
 			t.Errorf("%d patches were sent", n)
 		}
@@ -138,7 +138,7 @@ func TestWithoutTheLeaseNothingIsWritten(t *testing.T) {
 				r.Options.AllowMassRelease = true
 				out, _ := run(t, r)
 				same(t, "writes", s.made("delete", "patch", "create"), []string{})
-				same(t, "refused", why(out), map[reconciler.Refusal]int{reason: 1500})
+				same(t, "refused", refusalCounts(out), map[reconciler.Refusal]int{reason: 1500})
 			})
 		})
 	}
@@ -160,7 +160,7 @@ func TestWhatWasReleasedBeforeTheLeaseGotBusyCounts(t *testing.T) {
 		out, _ := run(t, r)
 		same(t, "stored", len(s.stored()), 1000)
 		same(t, "released", len(out.Released), 2000)
-		same(t, "refused", why(out), map[reconciler.Refusal]int{reconciler.LeaseBusy: 500})
+		same(t, "refused", refusalCounts(out), map[reconciler.Refusal]int{reconciler.LeaseBusy: 500})
 	})
 }
 
@@ -186,7 +186,7 @@ func TestAPatchThatFailsForGoodPutsTheReservationsBack(t *testing.T) {
 					t.Fatal(err)
 				}
 				same(t, "stored", s.stored(), before)
-				same(t, "refused", why(out), map[reconciler.Refusal]int{reconciler.WriteFailed: 3})
+				same(t, "refused", refusalCounts(out), map[reconciler.Refusal]int{reconciler.WriteFailed: 3})
 			})
 		})
 	}
@@ -209,7 +209,7 @@ func TestALostAnswerIsNeitherAReleaseNorAFailureUntilReadAgain(t *testing.T) {
 					}
 					out, _ := run(t, s.reconciler(t))
 					same(t, "stored", s.stored(), map[string]bool{})
-					same(t, "refused", why(out), map[reconciler.Refusal]int{})
+					same(t, "refused", refusalCounts(out), map[reconciler.Refusal]int{})
 					same(t, "released", len(out.Released), 2)
 				})
 			})
@@ -224,12 +224,12 @@ func TestADryRunWritesNothing(t *testing.T) {
 		r.Options.DryRun, r.Options.Repair, r.Options.ConfirmAfter = true, true, time.Hour
 		out, took := run(t, r)
 		same(t, "calls", s.made("hold", "fresh", "refresh", "delete", "patch", "create"), []string{})
-		same(t, "refused", why(out), map[reconciler.Refusal]int{reconciler.AwaitingConfirmation: 3})
+		same(t, "refused", refusalCounts(out), map[reconciler.Refusal]int{reconciler.AwaitingConfirmation: 3})
 		same(t, "it took", took, time.Duration(0))
 		r.Options.ConfirmAfter = 0
 		out, _ = run(t, r)
 		same(t, "writes", s.made("hold", "delete", "patch", "create"), []string{})
-		same(t, "refused", why(out), map[reconciler.Refusal]int{reconciler.DryRunRefusal: 3})
+		same(t, "refused", refusalCounts(out), map[reconciler.Refusal]int{reconciler.DryRunRefusal: 3})
 	})
 }
 
@@ -249,7 +249,7 @@ func TestAnEtcdRestoreBeforeTheRecheckReleasesNothing(t *testing.T) {
 				}
 				out, _ := run(t, s.reconciler(t))
 				same(t, "stored", s.stored(), before)
-				same(t, "refused", why(out), map[reconciler.Refusal]int{reconciler.EtcdRestored: 3})
+				same(t, "refused", refusalCounts(out), map[reconciler.Refusal]int{reconciler.EtcdRestored: 3})
 				same(t, "writes", s.made("delete", "patch"), []string{})
 			})
 		})

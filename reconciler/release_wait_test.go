@@ -108,7 +108,7 @@ func TestTwoConfirmedAtDifferentTimesAreBothReleasedAndTheRunEnds(t *testing.T) 
 		}
 		same(t, "it took", time.Since(began), 18*time.Minute)
 		same(t, "released", len(out.Released), 4)
-		same(t, "refused", why(out), map[reconciler.Refusal]int{})
+		same(t, "refused", refusalCounts(out), map[reconciler.Refusal]int{})
 		same(t, "holds", len(s.holds), 2)
 		same(t, "allocations in the result", len(out.Allocations), 2)
 	})
@@ -127,7 +127,7 @@ func TestARunThatIsStoppedWhileItWaitsReportsWhatItLeft(t *testing.T) {
 			t.Fatal(err)
 		}
 		same(t, "it took", time.Since(began), 150*time.Second)
-		same(t, "refused", why(out), map[reconciler.Refusal]int{reconciler.AwaitingConfirmation: 3})
+		same(t, "refused", refusalCounts(out), map[reconciler.Refusal]int{reconciler.AwaitingConfirmation: 3})
 		same(t, "writes", s.made("delete", "patch", "hold"), []string{})
 	})
 }
@@ -173,12 +173,12 @@ func TestTheBreakerCountsOverPasses(t *testing.T) {
 		}
 		time.Sleep(50 * time.Minute)
 		out, _ = run(t, r)
-		same(t, "refused by the second", why(out), map[reconciler.Refusal]int{reconciler.Breaker: 30})
+		same(t, "refused by the second", refusalCounts(out), map[reconciler.Refusal]int{reconciler.Breaker: 30})
 		same(t, "released by the second", len(out.Released), 0)
 		time.Sleep(10*time.Minute + time.Second)
 		out, _ = run(t, r)
 		same(t, "released an hour after the first", len(out.Released), 60)
-		same(t, "refused by then", why(out), map[reconciler.Refusal]int{})
+		same(t, "refused by then", refusalCounts(out), map[reconciler.Refusal]int{})
 	})
 }
 

@@ -17,14 +17,14 @@ func leakOn(written_ time.Duration) Part {
 	return All(UsualPool, Node("worker-1"), written("worker-1", written_, Gone("box-1", UsualUID)))
 }
 
-// noticed has an agent say that etcd was restored so long after the beginning.
-func noticed(node string, after, write time.Duration) Part {
+// restoreNoticed has an agent say that etcd was restored so long after the beginning.
+func restoreNoticed(node string, after, write time.Duration) Part {
 	text := Now.Add(after).Format(time.RFC3339)
-	return said(node, text, after, write)
+	return writtenWithRestoreNote(node, text, after, write)
 }
 
-// said has an agent's report say a text about a restore, of a time.
-func said(node, text string, after, write time.Duration) Part {
+// writtenWithRestoreNote has an agent's report say a text about a restore, of a time.
+func writtenWithRestoreNote(node, text string, after, write time.Duration) Part {
 	return written(node, write, func(r *podstate.Report) { r.RestoreNote, r.RestoreSeen = text, Now.Add(after) })
 }
 
@@ -49,7 +49,7 @@ func TestANodeThatIsGoneIsNotWaitedForAnHourAfterItsObjectWas(t *testing.T) {
 	} {
 		t.Run(says, func(t *testing.T) {
 			p := newProcess(t, atOnce)
-			p.Restores = &shelf{}
+			p.Restores = &memoryStore{}
 			p.pass(0, leakOn(0), c.there, revision(100))
 			p.wantRefused("the look that saw it", EtcdRestored, p.pass(minute, leakOn(0), c.there, revision(90)))
 			p.wantRefused("the look after it", EtcdRestored, p.pass(90*time.Second, leakOn(0), c.there, revision(90)))
@@ -111,9 +111,9 @@ func TestARestoreThatIsSettledStaysSo(t *testing.T) {
 	})
 	t.Run("in the process after it", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		p.Restores = &shelf{}
+		p.Restores = &memoryStore{}
 		settled(p)
-		told := noticed("worker-1", minute-5*time.Second, 2*minute)
+		told := restoreNoticed("worker-1", minute-5*time.Second, 2*minute)
 		next := All(UsualPool, Node("worker-1"), told, func(o *Observed) { Gone("box-1", UsualUID)(o.Reports[0]) }, newNode)
 		p.wantReleased("with what was kept", p.restarted().pass(10*minute, next, revision(92)))
 		forgetful := p.restarted()
@@ -126,12 +126,12 @@ func TestARestoreThatIsSettledStaysSo(t *testing.T) {
 		p.wantRefused("seen by a look", EtcdRestored, p.pass(3*minute, leakOn(2*minute), revision(80)))
 		p.wantRefused("and the look after it", EtcdRestored, p.pass(4*minute, leakOn(2*minute), revision(81)))
 		p.wantReleased("written since", p.pass(5*minute, leakOn(4*minute), revision(82)))
-		p.wantRefused("told by an agent", EtcdRestored, p.pass(hour, leakOn(4*minute), Node("worker-2"), noticed("worker-2", 50*minute, 51*minute), revision(83)))
-		p.wantReleased("written since", p.pass(hour+minute, leakOn(55*minute), Node("worker-2"), noticed("worker-2", 50*minute, 51*minute), revision(84)))
+		p.wantRefused("told by an agent", EtcdRestored, p.pass(hour, leakOn(4*minute), Node("worker-2"), restoreNoticed("worker-2", 50*minute, 51*minute), revision(83)))
+		p.wantReleased("written since", p.pass(hour+minute, leakOn(55*minute), Node("worker-2"), restoreNoticed("worker-2", 50*minute, 51*minute), revision(84)))
 	})
 	t.Run("not before it is", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		p.Restores = &shelf{}
+		p.Restores = &memoryStore{}
 		p.pass(0, leakOn(0), revision(100))
 		p.pass(minute, leakOn(0), revision(90))
 		p.wantRefused("the process after the one that saw it", EtcdRestored, p.restarted().pass(hour, leakOn(0), revision(500)))
@@ -144,7 +144,7 @@ func TestANodeThatTheRestoreHasLostIsWaitedFor(t *testing.T) {
 	newer := All(Node("worker-9"), written("worker-9", 0))
 	lost := func(t *testing.T) *process {
 		p := newProcess(t, atOnce)
-		p.Restores = &shelf{}
+		p.Restores = &memoryStore{}
 		p.pass(0, leakOn(0), newer, revision(100))
 		p.wantRefused("the look that saw it", EtcdRestored, p.pass(minute, leakOn(0), revision(90)))
 		return p
@@ -199,7 +199,7 @@ func TestANodeThatTheRestoreHasLostIsWaitedFor(t *testing.T) {
 		p := newProcess(t, atOnce)
 		p.pass(0, leakOn(0), newer)
 		// Its revision is beyond the old one, as by --bump-revision: a pass notices nothing.
-		told := All(UsualPool, Node("worker-1"), noticed("worker-1", minute, 2*minute), func(o *Observed) { Gone("box-1", UsualUID)(o.Reports[0]) })
+		told := All(UsualPool, Node("worker-1"), restoreNoticed("worker-1", minute, 2*minute), func(o *Observed) { Gone("box-1", UsualUID)(o.Reports[0]) })
 		p.pass(90*time.Second, leakOn(0))
 		p.wantRefused("told when it was missed already", EtcdRestored, p.pass(3*minute, told))
 		p.wantReleased("its report", p.pass(4*minute, told, newerSince))
@@ -208,7 +208,7 @@ func TestANodeThatTheRestoreHasLostIsWaitedFor(t *testing.T) {
 		missed := func(after time.Duration) Part {
 			return func(o *Observed) { o.Missed = map[string]time.Time{"worker-9": Now.Add(after)} }
 		}
-		told := All(UsualPool, Node("worker-1"), noticed("worker-1", minute, 2*minute), func(o *Observed) { Gone("box-1", UsualUID)(o.Reports[0]) })
+		told := All(UsualPool, Node("worker-1"), restoreNoticed("worker-1", minute, 2*minute), func(o *Observed) { Gone("box-1", UsualUID)(o.Reports[0]) })
 		p := newProcess(t, atOnce)
 		p.wantRefused("told by an agent", EtcdRestored, p.pass(3*minute, told, missed(2*minute)))
 		p.wantRefused("and later", EtcdRestored, p.pass(hour, told))
@@ -236,7 +236,7 @@ func TestANodeThatTheRestoreHasLostIsWaitedFor(t *testing.T) {
 		p := newProcess(t, atOnce)
 		p.pass(0, leakOn(0), newer)
 		p.pass(minute, leakOn(0))
-		told := All(UsualPool, Node("worker-1"), noticed("worker-1", 5*minute, 6*minute), func(o *Observed) { Gone("box-1", UsualUID)(o.Reports[0]) })
+		told := All(UsualPool, Node("worker-1"), restoreNoticed("worker-1", 5*minute, 6*minute), func(o *Observed) { Gone("box-1", UsualUID)(o.Reports[0]) })
 		p.wantReleased("its object was deleted before", p.pass(7*minute, told))
 	})
 }
@@ -248,7 +248,7 @@ func TestTheRestoreThatOneAgentReportsCountsOnce(t *testing.T) {
 	scene := func(liar Part) Part { return All(leakOn(0), Node("worker-2"), liar) }
 	t.Run("and it is said whose it is", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		plan := p.pass(2*minute, scene(noticed("worker-2", minute, 2*minute)))
+		plan := p.pass(2*minute, scene(restoreNoticed("worker-2", minute, 2*minute)))
 		p.wantRefused("told", EtcdRestored, plan)
 		if text := plan.Refused[0].Detail; !strings.Contains(text, "by the word of the agent of node worker-2") || !strings.Contains(text, "node worker-1 has not written") {
 			t.Errorf("it says %q", text)
@@ -256,27 +256,29 @@ func TestTheRestoreThatOneAgentReportsCountsOnce(t *testing.T) {
 	})
 	t.Run("however it reads", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		future := func(write time.Duration) Part { return said("worker-2", "2099-01-01T00:00:00Z", write, write) }
+		future := func(write time.Duration) Part {
+			return writtenWithRestoreNote("worker-2", "2099-01-01T00:00:00Z", write, write)
+		}
 		p.wantRefused("of the future", EtcdRestored, p.pass(2*minute, scene(future(minute))))
 		p.wantReleased("written since", p.pass(3*minute, leakOn(2*minute), Node("worker-2"), future(minute)))
 		p.wantReleased("and written again", p.pass(hour, leakOn(2*minute), Node("worker-2"), future(50*minute)))
 	})
 	t.Run("where it is bumped again and again within minutes", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		p.wantRefused("told", EtcdRestored, p.pass(2*minute, scene(noticed("worker-2", minute, 2*minute))))
-		p.wantReleased("written since", p.pass(3*minute, leakOn(2*minute), Node("worker-2"), noticed("worker-2", 2*minute, 3*minute)))
-		p.wantReleased("and bumped", p.pass(10*minute, leakOn(2*minute), Node("worker-2"), noticed("worker-2", 10*minute, 10*minute)))
+		p.wantRefused("told", EtcdRestored, p.pass(2*minute, scene(restoreNoticed("worker-2", minute, 2*minute))))
+		p.wantReleased("written since", p.pass(3*minute, leakOn(2*minute), Node("worker-2"), restoreNoticed("worker-2", 2*minute, 3*minute)))
+		p.wantReleased("and bumped", p.pass(10*minute, leakOn(2*minute), Node("worker-2"), restoreNoticed("worker-2", 10*minute, 10*minute)))
 	})
 	t.Run("beside what a pass has seen", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		p.pass(0, scene(written("worker-2", 0)), revision(100))
 		p.pass(minute, scene(written("worker-2", 0)), revision(90))
-		p.wantReleased("both have written since", p.pass(3*minute, leakOn(2*minute), Node("worker-2"), noticed("worker-2", 2*minute, 2*minute), revision(91)))
-		p.wantReleased("and the other tells of it late", p.pass(9*minute, All(leakOn(2*minute), Node("worker-2")), noticed("worker-2", 8*minute, 8*minute), revision(92)))
+		p.wantReleased("both have written since", p.pass(3*minute, leakOn(2*minute), Node("worker-2"), restoreNoticed("worker-2", 2*minute, 2*minute), revision(91)))
+		p.wantReleased("and the other tells of it late", p.pass(9*minute, All(leakOn(2*minute), Node("worker-2")), restoreNoticed("worker-2", 8*minute, 8*minute), revision(92)))
 	})
 	t.Run("of the future, by a source that has no server's clock", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		p.pass(2*minute, scene(noticed("worker-2", 3*day, minute)))
+		p.pass(2*minute, scene(restoreNoticed("worker-2", 3*day, minute)))
 		if at, _ := p.History.LastRestore(); !at.Equal(Now.Add(2 * minute)) {
 			t.Errorf("dated %s", at)
 		}
@@ -287,7 +289,7 @@ func TestTheRestoreThatOneAgentReportsCountsOnce(t *testing.T) {
 func TestReportsThatARestoreHasTakenAreWaitedFor(t *testing.T) {
 	bare := All(UsualPool, Node("worker-1"))
 	p := newProcess(t, atOnce)
-	p.Restores = &shelf{}
+	p.Restores = &memoryStore{}
 	p.pass(0, leakOn(0), revision(100))
 	p.pass(minute, bare, revision(90))
 	if plan := p.pass(2*minute, bare, revision(91)); len(plan.Release)+len(plan.Refused) > 0 {

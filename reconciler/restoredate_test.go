@@ -14,7 +14,7 @@ import (
 func TestAProcessWhoseFirstPassShowsARestoreTakesTheAgentsDate(t *testing.T) {
 	byWatches := func(o *Observed) { o.Restored = "its watches say so" }
 	quiet := All(Node("worker-2"), written("worker-2", 90*time.Second)) // lost nothing, and wrote again
-	lost := noticed("worker-1", minute, 80*time.Second)
+	lost := restoreNoticed("worker-1", minute, 80*time.Second)
 	leak := All(UsualPool, Node("worker-1"), lost, func(o *Observed) { Gone("box-1", UsualUID)(o.Reports[0]) })
 	t.Run("which is there at that pass", func(t *testing.T) {
 		p := newProcess(t, atOnce)
@@ -105,10 +105,10 @@ func TestAPassThatReadsAgainDatesARestoreByItsFirstRead(t *testing.T) {
 func TestTheProcessAfterOneWithNothingToDateARestoreByTakesTheAgentsDateToo(t *testing.T) {
 	byWatches := func(o *Observed) { o.Restored = "its watches say so" }
 	quiet := All(Node("worker-2"), written("worker-2", 90*time.Second)) // lost nothing, and wrote again
-	lost := noticed("worker-1", minute, 80*time.Second)
+	lost := restoreNoticed("worker-1", minute, 80*time.Second)
 	leak := All(UsualPool, Node("worker-1"), lost, func(o *Observed) { Gone("box-1", UsualUID)(o.Reports[0]) })
 	p := newProcess(t, atOnce)
-	p.Restores = &shelf{}
+	p.Restores = &memoryStore{}
 	p.wantRefused("the look that saw it", EtcdRestored, p.pass(2*minute, leakOn(80*time.Second), quiet, byWatches))
 	p = p.restarted()
 	p.wantReleased("an agent tells", p.pass(4*minute, leak, quiet))

@@ -13,7 +13,7 @@ import (
 func TestWhatIsKeptOfRestores(t *testing.T) {
 	t.Run("cannot be read: nothing is released", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		s := &shelf{err: errors.New("the server is away")}
+		s := &memoryStore{err: errors.New("the server is away")}
 		p.Restores = s
 		p.wantRefused("at first", EtcdRestored, p.pass(0, leakOn(0)))
 		s.err = nil
@@ -21,7 +21,7 @@ func TestWhatIsKeptOfRestores(t *testing.T) {
 	})
 	t.Run("is not what was written there", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		p.Restores = &shelf{text: "{"}
+		p.Restores = &memoryStore{text: "{"}
 		plan := p.pass(0, leakOn(0))
 		p.wantRefused("at first", EtcdRestored, plan)
 		if text := plan.Refused[0].Detail; !strings.Contains(text, "remove it") {
@@ -30,12 +30,12 @@ func TestWhatIsKeptOfRestores(t *testing.T) {
 	})
 	t.Run("must not be kept", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		p.Restores = &shelf{err: fmt.Errorf("%w: no right", ErrForbidden)}
+		p.Restores = &memoryStore{err: fmt.Errorf("%w: no right", ErrForbidden)}
 		p.wantReleased("all the same", p.pass(0, leakOn(0)))
 	})
 	t.Run("is written when it changes", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		s := &shelf{}
+		s := &memoryStore{}
 		p.Restores = s
 		p.pass(0, leakOn(0))
 		if s.text != `{"nodes":["worker-1"]}` {
@@ -49,7 +49,7 @@ func TestWhatIsKeptOfRestores(t *testing.T) {
 	})
 	t.Run("is not written by a dry run", func(t *testing.T) {
 		p := newProcess(t, Options{DryRun: true})
-		s := &shelf{}
+		s := &memoryStore{}
 		p.Restores = s
 		p.pass(0, leakOn(0))
 		if s.text != "" {
@@ -57,7 +57,7 @@ func TestWhatIsKeptOfRestores(t *testing.T) {
 		}
 	})
 	t.Run("by somebody else who has seen it settled", func(t *testing.T) {
-		s := &shelf{}
+		s := &memoryStore{}
 		one, two := newProcess(t, atOnce), newProcess(t, atOnce)
 		one.Restores, two.Restores = s, s
 		one.pass(0, leakOn(0), revision(100))
@@ -69,7 +69,7 @@ func TestWhatIsKeptOfRestores(t *testing.T) {
 	})
 	t.Run("is short, however many nodes there are", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		s := &shelf{}
+		s := &memoryStore{}
 		p.Restores = s
 		many := make([]Part, 0, 20000)
 		for i := range 20000 {
@@ -94,11 +94,11 @@ func TestARestoreThatWasNoticedBeforeWhatIsKeptCouldBeReadStaysNoticed(t *testin
 	}{
 		"a pass has shown it, nothing was kept":   {All(leakOn(0), func(o *Observed) { o.Restored = "its watches say so" }), ""},
 		"a pass has shown it, kept is one before": {All(leakOn(0), func(o *Observed) { o.Restored = "its watches say so" }), `{"restored":"2020-01-01T00:00:00Z","settled":true,"nodes":["worker-1"]}`},
-		"an agent has told of it":                 {All(leakOn(0), Node("worker-2"), noticed("worker-2", minute, 2*minute)), ""},
+		"an agent has told of it":                 {All(leakOn(0), Node("worker-2"), restoreNoticed("worker-2", minute, 2*minute)), ""},
 	} {
 		t.Run(says, func(t *testing.T) {
 			p := newProcess(t, atOnce)
-			s := &shelf{text: c.text, err: errors.New("etcdserver: request timed out")}
+			s := &memoryStore{text: c.text, err: errors.New("etcdserver: request timed out")}
 			p.Restores = s
 			p.wantRefused("the look that shows it", EtcdRestored, p.pass(3*minute, c.first))
 			s.err = nil
@@ -111,7 +111,7 @@ func TestARestoreThatWasNoticedBeforeWhatIsKeptCouldBeReadStaysNoticed(t *testin
 // One 403, as API servers give while their caches of roles are not complete.
 func TestOneRefusalToReadWhatIsKeptIsNotForEver(t *testing.T) {
 	p := newProcess(t, atOnce)
-	s := &shelf{text: fmt.Sprintf(`{"restored":%q,"why":"x","lost":["worker-9"],"nodes":["worker-1","worker-9"]}`, Now.Add(-time.Minute).Format(time.RFC3339)),
+	s := &memoryStore{text: fmt.Sprintf(`{"restored":%q,"why":"x","lost":["worker-9"],"nodes":["worker-1","worker-9"]}`, Now.Add(-time.Minute).Format(time.RFC3339)),
 		err: fmt.Errorf("%w: not yet", ErrForbidden)}
 	p.Restores = s
 	p.pass(0, leakOn(0))

@@ -15,7 +15,7 @@ import (
 
 // Something that may stand beside a scene and says nothing of use: a change, and
 // what it is in words; nil where the scene does not allow for it.
-func beside(c Random, o *Observed) (Part, string) {
+func irrelevantPart(c Random, o *Observed) (Part, string) {
 	newcomer := c.Pick("zz", "red", "blue-10", "n-1-x", "worker-1-10.0.0.16")
 	node := newcomer
 	if c.OneIn(2) {
@@ -143,12 +143,12 @@ func TestWhatSaysNothingOfUseFreesNothing(t *testing.T) {
 	manyTimes(t, 12, func(rt *rapid.T) {
 		scene, story := drawCluster(rt)
 		seed := rapid.Uint64Range(0, 1<<20).Draw(rt, "beside")
-		beside, says := beside(NewRandom(seed, 2), ObserveDistinct(scene))
+		beside, says := irrelevantPart(NewRandom(seed, 2), ObserveDistinct(scene))
 		if beside == nil {
 			return
 		}
 		tried[len(says)]++
-		never(rt, scene, story, "there is "+says+" besides", beside, func(o *Observed, _, _ *judge.Item) bool {
+		neverFrees(rt, scene, story, "there is "+says+" besides", beside, func(o *Observed, _, _ *judge.Item) bool {
 			return nobodyToAsk(o) // it was held for want of anybody, and not for what anybody said
 		})
 	})

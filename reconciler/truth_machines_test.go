@@ -96,7 +96,7 @@ func (w *truth) cloned(s step) {
 		return
 	}
 	for _, h := range from.held {
-		to.held = append(to.held, &held{box: h.box, listed: h.listed && s.How < 3, cached: h.cached, copied: true, closed: true, tells: h.tells, since: h.since})
+		to.held = append(to.held, &held{box: h.box, listed: h.listed && s.How < 3, cached: h.cached, copied: true, closed: true, reportsNetwork: h.reportsNetwork, since: h.since})
 	}
 	w.say("%s is made of a copy of %s", to.name, from.name)
 }
@@ -149,7 +149,7 @@ func (m *machine) inspect(t time.Time) {
 			addresses = []v1alpha1.Address{{IP: b.ip, IfName: "net1", Network: "wb", NetworkName: b.pool.net.name, Range: b.pool.prefix.String()}}
 		}
 		var closed *bool
-		if h.tells || h.listed && (h.ready || h.closed) {
+		if h.reportsNetwork || h.listed && (h.ready || h.closed) {
 			closed = new(h.closed)
 		}
 		switch {

@@ -31,7 +31,7 @@ func (w *truth) byPlaceInTruth() map[string]*judge.Item {
 	return found
 }
 
-func twice(rt *rapid.T, called names, check func(place string, first, second *judge.Item, say func(format string, args ...any))) {
+func underTwoNamings(rt *rapid.T, called names, check func(place string, first, second *judge.Item, say func(format string, args ...any))) {
 	p := plots(16).Draw(rt, "plot")
 	one, other := newTruth(p, apart), newTruth(p, called)
 	one.run(p)
@@ -51,7 +51,7 @@ func twice(rt *rapid.T, called names, check func(place string, first, second *ju
 // What nodes and networks are called says nothing of what they are.
 func TestRenamingNetworksAndNodesChangesNoVerdict(t *testing.T) {
 	manyTimes(t, 8, func(rt *rapid.T) {
-		twice(rt, otherwise, func(place string, first, second *judge.Item, say func(string, ...any)) {
+		underTwoNamings(rt, otherwise, func(place string, first, second *judge.Item, say func(string, ...any)) {
 			if second == nil || first.Verdict != second.Verdict || first.Reason != second.Reason || first.Proven != second.Proven {
 				say("it was %s: %s, and renamed it is %s: %s", sayOutcome(first), first.Message(), sayOutcome(second), second.Message())
 			}
@@ -64,7 +64,7 @@ func TestRenamingNetworksAndNodesChangesNoVerdict(t *testing.T) {
 // nothing is free for that.
 func TestNamesThatCollideFreeNothing(t *testing.T) {
 	manyTimes(t, 8, func(rt *rapid.T) {
-		twice(rt, colliding, func(place string, first, second *judge.Item, say func(string, ...any)) {
+		underTwoNamings(rt, colliding, func(place string, first, second *judge.Item, say func(string, ...any)) {
 			switch {
 			case second == nil || first.Verdict != judge.Stale && second.Verdict == judge.Stale || second.Proven && !first.Proven:
 				say("it was %s: %s, and with names that collide it is %s: %s", sayOutcome(first), first.Message(), sayOutcome(second), second.Message())

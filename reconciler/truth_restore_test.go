@@ -118,7 +118,7 @@ func TestNothingThatRunsIsReleasedAfterARestore(t *testing.T) {
 		p.Agents, p.Selects = 0, 0 // what the operator leaves out, and where no agent is, is another property's
 		w := newTruth(p, apart)
 		process := newProcess(t, Options{AllowMassRelease: true})
-		process.Restores = &shelf{}
+		process.Restores = &memoryStore{}
 		backup := rapid.IntRange(0, len(p.Steps)).Draw(rt, "backup before")
 		restore := rapid.IntRange(backup, len(p.Steps)).Draw(rt, "restore before")
 		restarts := rapid.Bool().Draw(rt, "the reconciler is restarted")
@@ -151,7 +151,7 @@ func TestNothingThatRunsIsReleasedAfterARestore(t *testing.T) {
 			}
 			if i < len(p.Steps) {
 				w.now = w.now.Add(time.Second)
-				happenings[p.Steps[i].What%len(happenings)](w, p.Steps[i])
+				events[p.Steps[i].What%len(events)](w, p.Steps[i])
 			}
 			pass()
 		}

@@ -27,9 +27,9 @@ func (w *truth) cannotBeKnown(b *trueSandbox, it *judge.Item) string {
 		return "its agent inspected the node last before its ADD; --confirm-after is longer than that lasts"
 	case !m.selected && m.report == nil && !w.boundTo(b) && !w.seen[b]:
 		return "the operator's word is that no such pod runs on that node, and nothing says otherwise"
-	case e.ContainerID != "" && e.ContainerID != b.id && !w.told(b):
+	case e.ContainerID != "" && e.ContainerID != b.id && !w.isReported(b):
 		return takenOver
-	case w.copied(b) && !w.told(b) && !w.boundTo(b) && !w.seen[b]:
+	case w.copied(b) && !w.isReported(b) && !w.boundTo(b) && !w.seen[b]:
 		return "a copy of its machine says that it has ended, and its own never told of it, nor does the API"
 	}
 	return ""
@@ -48,8 +48,8 @@ func (w *truth) boundTo(b *trueSandbox) bool {
 	return p != nil && p.node == b.node
 }
 
-// told reports whether a report has the sandbox, or its pod carries its address.
-func (w *truth) told(b *trueSandbox) bool {
+// isReported reports whether a report has the sandbox, or its pod carries its address.
+func (w *truth) isReported(b *trueSandbox) bool {
 	if m := b.node; m.report != nil {
 		for _, s := range m.report.Sandboxes {
 			if s.ID == b.id {

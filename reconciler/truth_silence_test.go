@@ -84,9 +84,9 @@ func smallest(scene []Part, fails func([]Part) bool) []Part {
 	return scene
 }
 
-// never fails where a change of a scene frees what was not free; the scene is
+// neverFrees fails where a change of a scene frees what was not free; the scene is
 // shown as small as it gets.
-func never(rt *rapid.T, scene []Part, story, says string, change func(*Observed), unless func(o *Observed, before, after *judge.Item) bool) {
+func neverFrees(rt *rapid.T, scene []Part, story, says string, change func(*Observed), unless func(o *Observed, before, after *judge.Item) bool) {
 	freed := func(scene []Part) (first, second *judge.Item) {
 		before, changed := ObserveDistinct(scene), ObserveDistinct(scene)
 		change(changed)
@@ -203,8 +203,8 @@ func TestSilencingAnAgentNeverFreesAnything(t *testing.T) {
 			return after.Reason == judge.NodeMissingReason // which waits to be confirmed from when that node was heard
 		}
 		for _, r := range o.Reports {
-			never(rt, scene, story, "the agent of "+r.Name+" falls silent", silenced(r.Name, since), saidOtherwise)
-			never(rt, scene, story, "the report of "+r.Name+" is renewed no more", renewedNoMore(r.Name), saidOtherwise)
+			neverFrees(rt, scene, story, "the agent of "+r.Name+" falls silent", silenced(r.Name, since), saidOtherwise)
+			neverFrees(rt, scene, story, "the report of "+r.Name+" is renewed no more", renewedNoMore(r.Name), saidOtherwise)
 		}
 	})
 }
@@ -223,7 +223,7 @@ func TestAgentsOnSomeNodesAreNeverLessCarefulThanNone(t *testing.T) {
 		if len(withAgents.Reports) == 0 {
 			return
 		}
-		never(rt, without, story, "there are agents", func(o *Observed) {
+		neverFrees(rt, without, story, "there are agents", func(o *Observed) {
 			o.Reports, o.Past = slices.Clone(withAgents.Reports), withAgents.Past
 		}, func(o *Observed, _, after *judge.Item) bool {
 			return evidenceOf(after).Sandbox != judge.Absent || allHeard(o, after)

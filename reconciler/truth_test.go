@@ -85,7 +85,7 @@ type held struct {
 	listed, ready, cached bool
 	copied                bool // by cloning the machine that runs it
 	closed                bool
-	tells                 bool // something reports whether the network is closed
+	reportsNetwork        bool // something reports whether the network is closed
 	since                 time.Time
 }
 

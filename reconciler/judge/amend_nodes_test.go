@@ -25,7 +25,7 @@ func TestAnAmendedIndexJudgesNodesByTheReportsThatThereAreNow(t *testing.T) {
 			StaleReport("worker-2"), StaleReport("worker-2", FromBoot("boot-2"), FromMachine(newMachine))},
 		{"the agent of a missing node is heard again, and its Lease does not have the hash of its report",
 			All(Pool("10.0.0.0-24", "10.0.0.0/24"), Reservation("10.0.0.5", "default/web-0", time.Hour), Node("worker-1"), FreshReport("worker-1"),
-				seenWhile(Pool("10.0.0.0-24", "10.0.0.0/24"), Reservation("10.0.0.5", "default/web-0", 0), Node("worker-2"), UsualPod(OnNode("worker-2")))),
+				afterPassOver(Pool("10.0.0.0-24", "10.0.0.0/24"), Reservation("10.0.0.5", "default/web-0", 0), Node("worker-2"), UsualPod(OnNode("worker-2")))),
 			StaleReport("worker-2", RenewedAt(Now.Add(-time.Hour)), WithoutMatchingLease), StaleReport("worker-2", RenewedAt(Now.Add(-time.Second)), WithoutMatchingLease)},
 	} {
 		t.Run(c.says, func(t *testing.T) {

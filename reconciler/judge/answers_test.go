@@ -33,7 +33,7 @@ func TestAnEditedDefinitionBesideALeftoverEntryCountsForBothWithoutAgents(t *tes
 		t.Errorf("with agents: %v, and of the definition's pool %v", of, ofRed)
 	}
 	t.Run("and a reservation that stands alone", func(t *testing.T) {
-		expectReservation(t, "10.0.0.5", resOutcome{judge.InUse, judge.AddressOnPod, false}, Pool("10.0.0.0-24", "10.0.0.0/24"), red, edited, carrier.pod, Node("worker-1"),
+		expectReservation(t, "10.0.0.5", decision{judge.InUse, judge.AddressOnPod, false}, Pool("10.0.0.0-24", "10.0.0.0/24"), red, edited, carrier.pod, Node("worker-1"),
 			Reservation("10.0.0.5", "default/web-0", LongAgo))
 	})
 }
@@ -78,7 +78,7 @@ func TestAReservationWithAnUnknownFieldCountsAsTheReservation(t *testing.T) {
 			t.Errorf("%s", f.Message)
 		}
 	}
-	expectReservation(t, "10.0.0.5", resOutcome{judge.Held, judge.UnknownField, false}, scene...)
+	expectReservation(t, "10.0.0.5", decision{judge.Held, judge.UnknownField, false}, scene...)
 	found := slices.ContainsFunc(Judged(Observe(append(scene[:1:1], scene[2:]...)...), judge.Policy{}).Findings, func(f judge.Finding) bool { return f.Kind == judge.MissingReservation })
 	if !found {
 		t.Error("without it none is missing: this shows nothing")

@@ -25,15 +25,15 @@ func TestThePodsOwnNodeIsAlwaysAsked(t *testing.T) {
 		{"a live pod without a status", noFreshReport, []Part{nodes, UsualPod(there, NoNetworkStatus)}},
 		{"a terminating pod", noFreshReport, []Part{nodes, UsualPod(there, DeletedAgo(0))}},
 		{"a finished pod that kubelet did not report stopped", noFreshReport, []Part{nodes, UsualPod(there, Phase("Failed"))}},
-		{"a pod that was just deleted and seen carrying the address", noFreshReport, []Part{nodes, seenWhile(UsualPool, nodes, UsualPod(there, Carrying("10.0.0.5")))}},
+		{"a pod that was just deleted and seen carrying the address", noFreshReport, []Part{nodes, afterPassOver(UsualPool, nodes, UsualPod(there, Carrying("10.0.0.5")))}},
 		{"a pod that was just deleted, on a node of which there is an old report", noFreshReport, []Part{nodes, StaleReport("worker-2")}},
 		{"a node of which there is an old report, and that no selector selects", noFreshReport, []Part{nodes, StaleReport("worker-2"), UsualPod(DeletedAgo(0))}},
 		{"a node where another pod carries the address that is gone by now", noFreshReport,
-			[]Part{nodes, seenWhile(UsualPool, nodes, Pod("web-1", UID("uid-9"), there, Carrying("10.0.0.5")))}},
+			[]Part{nodes, afterPassOver(UsualPool, nodes, Pod("web-1", UID("uid-9"), there, Carrying("10.0.0.5")))}},
 		{"the terminating pod's node, although a node that is heard was seen with it", noFreshReport,
-			[]Part{nodes, seenWhile(UsualPool, nodes, UsualPod(Carrying("10.0.0.5"))), UsualPod(there, UID("uid-9"), DeletedAgo(0))}},
+			[]Part{nodes, afterPassOver(UsualPool, nodes, UsualPod(Carrying("10.0.0.5"))), UsualPod(there, UID("uid-9"), DeletedAgo(0))}},
 		{"every node, although the pod was seen carrying the address on one that is heard", noFreshReport,
-			[]Part{selected, Node("worker-2"), seenWhile(UsualPool, selected, UsualPod(Carrying("10.0.0.5")))}},
+			[]Part{selected, Node("worker-2"), afterPassOver(UsualPool, selected, UsualPod(Carrying("10.0.0.5")))}},
 		{"the pod's node, although a dead one had the sandbox", noFreshReport,
 			[]Part{Node("worker-1", NotReadyFor(time.Hour), OutOfService), StaleReport("worker-1", Sandbox("box-1", NoUID)), Node("worker-2"), UsualPod(there, DeletedAgo(0))}},
 		{"the pod's node, although one that is missing had the sandbox", noFreshReport,
@@ -55,7 +55,7 @@ func TestThePodsOwnNodeIsAlwaysAsked(t *testing.T) {
 // network_name "worker-1" and the slice of worker-1 give a pool the same name.
 func TestANameNeverNarrows(t *testing.T) {
 	held := Want(judge.Held, judge.NoFreshReportReason, false, judge.NoFreshReport)
-	heard := All(three, FreshReport("worker-1"), StaleReport("worker-2"), StaleReport("worker-3"))
+	heard := All(threeNodes, FreshReport("worker-1"), StaleReport("worker-2"), StaleReport("worker-3"))
 	for _, name := range []string{"worker-1-10.0.0.0-28", "red-worker-1-10.0.0.0-28"} {
 		pool := Pool(name, "10.0.0.0/28", UsualAllocation)
 		t.Run(name+": its name alone", func(t *testing.T) {
@@ -96,10 +96,10 @@ func TestAReservationThatStandsAloneIsNeverNarrowedByStrangers(t *testing.T) {
 	}
 	leftover := Attachment("box-7", "uid-9", time.Hour, nil, Address("10.0.0.5", ""))
 	closedLeftover := Attachment("box-7", "uid-9", time.Minute, Closed, Address("10.0.0.5", ""))
-	held := resOutcome{judge.Held, judge.NoFreshReportReason, false}
+	held := decision{judge.Held, judge.NoFreshReportReason, false}
 	for _, c := range []struct {
 		says  string
-		want  resOutcome
+		want  decision
 		parts []Part
 	}{
 		{"a leftover in a cache, while another node is not heard", held, []Part{noFreshReport, FreshReport("worker-2", leftover)}},
@@ -107,18 +107,18 @@ func TestAReservationThatStandsAloneIsNeverNarrowedByStrangers(t *testing.T) {
 		{"a stopped sandbox, while another node is not heard", held, []Part{noFreshReport, FreshReport("worker-2", stranger(NotReady(Closed)))}},
 		{"a stopped sandbox, while the terminating pod's node is not heard", held,
 			[]Part{noFreshReport, FreshReport("worker-2", stranger(NotReady(Closed))), UsualPod(DeletedAgo(0))}},
-		{"a stopped sandbox, while the live pod's status is not there", resOutcome{judge.Held, judge.NetworkStatusMissing, false},
+		{"a stopped sandbox, while the live pod's status is not there", decision{judge.Held, judge.NetworkStatusMissing, false},
 			[]Part{heard, FreshReport("worker-2", stranger(NotReady(Closed))), UsualPod(NoNetworkStatus)}},
-		{"a stopped sandbox, while the pod is Pending and its node not heard", resOutcome{judge.InUse, judge.PodPending, false},
+		{"a stopped sandbox, while the pod is Pending and its node not heard", decision{judge.InUse, judge.PodPending, false},
 			[]Part{noFreshReport, FreshReport("worker-2", stranger(NotReady(Closed))), UsualPod(Phase("Pending"))}},
-		{"a leftover in a cache, and all nodes are heard", resOutcome{judge.Stale, judge.PodGone, false}, []Part{heard, FreshReport("worker-2", leftover)}},
-		{"a running sandbox is evidence of use", resOutcome{judge.Held, judge.PhantomPod, false}, []Part{noFreshReport, FreshReport("worker-2", stranger())}},
-		{"a sandbox that is not known to be closed is evidence of use", resOutcome{judge.Held, judge.SandboxNotReady, false}, []Part{noFreshReport, FreshReport("worker-2", stranger(NotReady(nil)))}},
+		{"a leftover in a cache, and all nodes are heard", decision{judge.Stale, judge.PodGone, false}, []Part{heard, FreshReport("worker-2", leftover)}},
+		{"a running sandbox is evidence of use", decision{judge.Held, judge.PhantomPod, false}, []Part{noFreshReport, FreshReport("worker-2", stranger())}},
+		{"a sandbox that is not known to be closed is evidence of use", decision{judge.Held, judge.SandboxNotReady, false}, []Part{noFreshReport, FreshReport("worker-2", stranger(NotReady(nil)))}},
 	} {
 		t.Run(c.says, func(t *testing.T) { expectReservation(t, "10.0.0.5", c.want, append([]Part{pool, res}, c.parts...)...) })
 	}
 	t.Run("a stopped sandbox is no evidence", func(t *testing.T) {
-		it := expectReservation(t, "10.0.0.5", resOutcome{judge.Stale, judge.AddressNotOnPod, false}, pool, res, heard, FreshReport("worker-2", stranger(NotReady(Closed))), UsualPod())
+		it := expectReservation(t, "10.0.0.5", decision{judge.Stale, judge.AddressNotOnPod, false}, pool, res, heard, FreshReport("worker-2", stranger(NotReady(Closed))), UsualPod())
 		if got := it.Evidence().Sandbox; got != judge.Absent {
 			t.Errorf("its sandbox is %s", got)
 		}

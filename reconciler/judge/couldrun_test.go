@@ -17,8 +17,8 @@ func nodesIn(t *testing.T, parts ...Part) []string {
 	return AllocationOf(t, Judged(Observe(parts...), judge.Policy{}), "10.0.0.5").Evidence().Nodes
 }
 
-// seenWhile puts what an earlier pass, an hour ago, saw into the past.
-func seenWhile(parts ...Part) Part {
+// afterPassOver puts what an earlier pass, an hour ago, saw into the past.
+func afterPassOver(parts ...Part) Part {
 	return func(o *Observed) {
 		before := Observe(append([]Part{At(Now.Add(-time.Hour))}, parts...)...)
 		h := reconciler.NewHistory()
@@ -32,7 +32,7 @@ func sliced(network string) Part {
 	return NAD("sliced"+network, WhereaboutsConfig("10.0.0.0/24", network, `"node_slice_size":"/28"`))
 }
 
-var three = All(Node("worker-1"), Node("worker-2"), Node("worker-3"))
+var threeNodes = All(Node("worker-1"), Node("worker-2"), Node("worker-3"))
 
 func TestTheNodeThatCouldRunIt(t *testing.T) {
 	slice := func(name string) Part { return Pool(name, "10.0.0.0/28", UsualAllocation) }
@@ -43,50 +43,50 @@ func TestTheNodeThatCouldRunIt(t *testing.T) {
 		parts []Part
 	}{
 		{"the one whose last report has the id, a stale one included", []string{"worker-2"},
-			[]Part{UsualPool, three, FreshReport("worker-1"), StaleReport("worker-2", Sandbox("box-1", UsualUID)), FreshReport("worker-3")}},
+			[]Part{UsualPool, threeNodes, FreshReport("worker-1"), StaleReport("worker-2", Sandbox("box-1", UsualUID)), FreshReport("worker-3")}},
 		{"that one, even where the pool is another node's slice", []string{"worker-2"},
-			[]Part{slice("worker-1-10.0.0.0-28"), three, FreshReport("worker-1"), StaleReport("worker-2", Sandbox("box-1", UsualUID))}},
+			[]Part{slice("worker-1-10.0.0.0-28"), threeNodes, FreshReport("worker-1"), StaleReport("worker-2", Sandbox("box-1", UsualUID))}},
 		{"that one, and where the pod carries the address", []string{"worker-1", "worker-2"},
-			[]Part{UsualPool, UsualPod(Carrying("10.0.0.5")), three, StaleReport("worker-2", Sandbox("box-1", UsualUID)), FreshReport("worker-1")}},
-		{"the node of the slice, by a definition", []string{"worker-2"}, []Part{slice("worker-2-10.0.0.0-28"), sliced(""), three, FreshReport("worker-1")}},
-		{"every node, where only the pool's name looks like a slice's", []string{"worker-1", "worker-2", "worker-3"}, []Part{slice("worker-2-10.0.0.0-28"), three, FreshReport("worker-1")}},
-		{"every node, where the definition is of another network", []string{"worker-1", "worker-2", "worker-3"}, []Part{slice("worker-2-10.0.0.0-28"), sliced("red"), three, FreshReport("worker-1")}},
-		{"the node of the slice of a named network", []string{"worker-2"}, []Part{slice("red-worker-2-10.0.0.0-28"), sliced("red"), three, FreshReport("worker-1")}},
+			[]Part{UsualPool, UsualPod(Carrying("10.0.0.5")), threeNodes, StaleReport("worker-2", Sandbox("box-1", UsualUID)), FreshReport("worker-1")}},
+		{"the node of the slice, by a definition", []string{"worker-2"}, []Part{slice("worker-2-10.0.0.0-28"), sliced(""), threeNodes, FreshReport("worker-1")}},
+		{"every node, where only the pool's name looks like a slice's", []string{"worker-1", "worker-2", "worker-3"}, []Part{slice("worker-2-10.0.0.0-28"), threeNodes, FreshReport("worker-1")}},
+		{"every node, where the definition is of another network", []string{"worker-1", "worker-2", "worker-3"}, []Part{slice("worker-2-10.0.0.0-28"), sliced("red"), threeNodes, FreshReport("worker-1")}},
+		{"the node of the slice of a named network", []string{"worker-2"}, []Part{slice("red-worker-2-10.0.0.0-28"), sliced("red"), threeNodes, FreshReport("worker-1")}},
 		{"every node whose name fits the slice's, by two definitions", []string{"a-b", "b"},
 			[]Part{slice("a-b-10.0.0.0-28"), sliced(""), sliced("a"), Node("a-b"), Node("b"), Node("c"), FreshReport("c")}},
 		{"the node of the slice, and where the pod carries the address", []string{"worker-1", "worker-2"},
-			[]Part{slice("worker-2-10.0.0.0-28"), sliced(""), UsualPod(Carrying("10.0.0.5")), three, FreshReport("worker-1")}},
+			[]Part{slice("worker-2-10.0.0.0-28"), sliced(""), UsualPod(Carrying("10.0.0.5")), threeNodes, FreshReport("worker-1")}},
 		{"every node, where the slice's has no Node object any more", []string{"worker-1", "worker-2", "worker-3"},
-			[]Part{slice("worker-9-10.0.0.0-28"), sliced(""), three, FreshReport("worker-1")}},
+			[]Part{slice("worker-9-10.0.0.0-28"), sliced(""), threeNodes, FreshReport("worker-1")}},
 		{"the slice's node by its report, where there are no Node objects", []string{"worker-2"},
 			[]Part{slice("worker-2-10.0.0.0-28"), sliced(""), FreshReport("worker-1"), StaleReport("worker-2")}},
 		{"every node, and that of the pod that carries the address", []string{"win", "worker-1", "worker-2", "worker-3"},
-			[]Part{UsualPool, UsualPod(OnNode("win"), DeletedAgo(0), Carrying("10.0.0.5")), three, windows, FreshReport("worker-1")}},
+			[]Part{UsualPool, UsualPod(OnNode("win"), DeletedAgo(0), Carrying("10.0.0.5")), threeNodes, windows, FreshReport("worker-1")}},
 		{"every node, and that of the pod by that name, Pending", []string{"win", "worker-1", "worker-2", "worker-3"},
-			[]Part{UsualPool, UsualPod(OnNode("win"), Phase("Pending")), three, windows, FreshReport("worker-1")}},
+			[]Part{UsualPool, UsualPod(OnNode("win"), Phase("Pending")), threeNodes, windows, FreshReport("worker-1")}},
 		{"every node, and that of another pod that carries the address", []string{"win", "worker-1", "worker-2", "worker-3"},
-			[]Part{UsualPool, Pod("web-1", OnNode("win"), Carrying("10.0.0.5")), three, windows, FreshReport("worker-1")}},
+			[]Part{UsualPool, Pod("web-1", OnNode("win"), Carrying("10.0.0.5")), threeNodes, windows, FreshReport("worker-1")}},
 		{"every node, and that of the pod that was there", []string{"win", "worker-1", "worker-2", "worker-3"},
-			[]Part{UsualPool, seenWhile(UsualPool, UsualPod(OnNode("win"))), three, windows, FreshReport("worker-1")}},
+			[]Part{UsualPool, afterPassOver(UsualPool, UsualPod(OnNode("win"))), threeNodes, windows, FreshReport("worker-1")}},
 		{"every node, and that of the pod that was seen carrying the address", []string{"win", "worker-1", "worker-2", "worker-3"},
-			[]Part{UsualPool, seenWhile(UsualPool, All(three, FreshReport("worker-1")), Pod("web-1", OnNode("win"), Carrying("10.0.0.5"))), three, windows, FreshReport("worker-1")}},
+			[]Part{UsualPool, afterPassOver(UsualPool, All(threeNodes, FreshReport("worker-1")), Pod("web-1", OnNode("win"), Carrying("10.0.0.5"))), threeNodes, windows, FreshReport("worker-1")}},
 		{"every node, where what was seen was another entry", []string{"worker-1", "worker-2", "worker-3"},
-			[]Part{UsualPool, seenWhile(Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/web-0", "box-0", "net1")), UsualPod(OnNode("win"), Carrying("10.0.0.5"))),
-				three, windows, FreshReport("worker-1")}},
+			[]Part{UsualPool, afterPassOver(Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/web-0", "box-0", "net1")), UsualPod(OnNode("win"), Carrying("10.0.0.5"))),
+				threeNodes, windows, FreshReport("worker-1")}},
 		{"every node, one with a report though no agent is meant to be there", []string{"win", "worker-1", "worker-2", "worker-3"},
-			[]Part{UsualPool, three, windows, StaleReport("win")}},
+			[]Part{UsualPool, threeNodes, windows, StaleReport("win")}},
 		{"every node, where the pod is finished: its addresses are never read", []string{"worker-1", "worker-2", "worker-3"},
-			[]Part{UsualPool, UsualPod(Phase("Failed"), Carrying("10.0.0.5")), three, FreshReport("worker-1")}},
+			[]Part{UsualPool, UsualPod(Phase("Failed"), Carrying("10.0.0.5")), threeNodes, FreshReport("worker-1")}},
 		{"every node but the dead and those with no agent", []string{"worker-1"},
 			[]Part{UsualPool, Node("worker-1"), Node("dead", NotReadyFor(time.Hour), OutOfService), Node("win", Label("kubernetes.io/os", "windows")), FreshReport("worker-1")}},
 		{"no node that is missing, though its last report is there", []string{"worker-1"},
 			[]Part{UsualPool, Node("worker-1"), FreshReport("worker-1"), StaleReport("worker-9")}},
 		{"not the one that names the id as gone in a stale report", []string{"worker-1", "worker-2", "worker-3"},
-			[]Part{UsualPool, three, StaleReport("worker-2", Gone("box-1", UsualUID)), FreshReport("worker-1")}},
-		{"without reports, the pod's own", []string{"worker-2"}, []Part{UsualPool, three, UsualPod(OnNode("worker-2"), DeletedAgo(0))}},
-		{"without reports, the finished pod's own", []string{"worker-2"}, []Part{UsualPool, three, UsualPod(OnNode("worker-2"), Phase("Failed"))}},
-		{"without reports and pod, the slice's", []string{"worker-3"}, []Part{slice("worker-3-10.0.0.0-28"), sliced(""), three}},
-		{"without reports and pod, every node", []string{"worker-1", "worker-2", "worker-3"}, []Part{UsualPool, three}},
+			[]Part{UsualPool, threeNodes, StaleReport("worker-2", Gone("box-1", UsualUID)), FreshReport("worker-1")}},
+		{"without reports, the pod's own", []string{"worker-2"}, []Part{UsualPool, threeNodes, UsualPod(OnNode("worker-2"), DeletedAgo(0))}},
+		{"without reports, the finished pod's own", []string{"worker-2"}, []Part{UsualPool, threeNodes, UsualPod(OnNode("worker-2"), Phase("Failed"))}},
+		{"without reports and pod, the slice's", []string{"worker-3"}, []Part{slice("worker-3-10.0.0.0-28"), sliced(""), threeNodes}},
+		{"without reports and pod, every node", []string{"worker-1", "worker-2", "worker-3"}, []Part{UsualPool, threeNodes}},
 	} {
 		t.Run(c.says, func(t *testing.T) {
 			if got := nodesIn(t, c.parts...); !slices.Equal(got, c.want) {
@@ -136,14 +136,14 @@ func TestNoPodAndNoAgents(t *testing.T) {
 		want  Outcome
 		parts []Part
 	}{
-		"all nodes are Ready":                           {stale, []Part{three}},
-		"one of them is not Ready":                      {held, []Part{three, Node("worker-4", NotReadyFor(time.Minute))}},
-		"the one that is not Ready is proven dead":      {stale, []Part{three, Node("worker-4", NotReadyFor(time.Hour), OutOfService)}},
-		"the one that is not Ready runs no agent":       {stale, []Part{three, Node("win", NotReadyFor(time.Hour), Label("kubernetes.io/os", "windows"))}},
+		"all nodes are Ready":                           {stale, []Part{threeNodes}},
+		"one of them is not Ready":                      {held, []Part{threeNodes, Node("worker-4", NotReadyFor(time.Minute))}},
+		"the one that is not Ready is proven dead":      {stale, []Part{threeNodes, Node("worker-4", NotReadyFor(time.Hour), OutOfService)}},
+		"the one that is not Ready runs no agent":       {stale, []Part{threeNodes, Node("win", NotReadyFor(time.Hour), Label("kubernetes.io/os", "windows"))}},
 		"nodes may not be listed":                       {stale, nil},
-		"the pod was seen on another node that is":      {held, []Part{three, Node("worker-4", NotReadyFor(time.Hour)), seenWhile(UsualPool, UsualPod(OnNode("worker-2"), Carrying("10.0.0.5")))}},
-		"the pod was seen on the node that is not":      {held, []Part{three, Node("worker-4", NotReadyFor(time.Hour)), seenWhile(UsualPool, UsualPod(OnNode("worker-4"), Carrying("10.0.0.5")))}},
-		"the pod was seen on a node that has gone away": {stale, []Part{three, seenWhile(UsualPool, UsualPod(OnNode("worker-9"), Carrying("10.0.0.5")))}},
+		"the pod was seen on another node that is":      {held, []Part{threeNodes, Node("worker-4", NotReadyFor(time.Hour)), afterPassOver(UsualPool, UsualPod(OnNode("worker-2"), Carrying("10.0.0.5")))}},
+		"the pod was seen on the node that is not":      {held, []Part{threeNodes, Node("worker-4", NotReadyFor(time.Hour)), afterPassOver(UsualPool, UsualPod(OnNode("worker-4"), Carrying("10.0.0.5")))}},
+		"the pod was seen on a node that has gone away": {stale, []Part{threeNodes, afterPassOver(UsualPool, UsualPod(OnNode("worker-9"), Carrying("10.0.0.5")))}},
 	} {
 		t.Run(says, func(t *testing.T) { Expect(t, c.want, append([]Part{UsualPool}, c.parts...)...) })
 	}

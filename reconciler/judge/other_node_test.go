@@ -12,7 +12,7 @@ import (
 // A cloned machine, or one agent that lies, has the ids of sandboxes that run
 // elsewhere.
 func TestOneNodeDoesNotSpeakForAnother(t *testing.T) {
-	held, proven := resOutcome{judge.Held, judge.SandboxNotReady, false}, resOutcome{judge.Stale, judge.PodGone, true}
+	held, proven := decision{judge.Held, judge.SandboxNotReady, false}, decision{judge.Stale, judge.PodGone, true}
 	nodes := All(Node("worker-1"), Node("worker-2"))
 	rebooted := All(Node("worker-1", Booted("boot-2")), Node("worker-2"))
 	ends := map[string]Part{
@@ -50,7 +50,7 @@ func TestOneNodeDoesNotSpeakForAnother(t *testing.T) {
 	})
 	t.Run("gone on one, and the other is missing for two hours", func(t *testing.T) {
 		missing := StaleReport("worker-2", Sandbox("box-1", UsualUID), RenewedAt(Now.Add(-3*time.Hour)))
-		expectVerdict(t, resOutcome{judge.Stale, judge.PodGone, false}, gones, missing, seenEvery(2*time.Hour, gones, missing))
+		expectVerdict(t, decision{judge.Stale, judge.PodGone, false}, gones, missing, afterPassesOver(2*time.Hour, gones, missing))
 	})
 }
 
@@ -83,7 +83,7 @@ func TestOneNodeDoesNotSpeakForThePodOfAnother(t *testing.T) {
 		}
 	}
 	t.Run("a pod that kubelet has stopped is no reason to ask its node", func(t *testing.T) {
-		expectVerdict(t, resOutcome{judge.Stale, judge.PodFinished, true}, UsualPool, says["gone, its"], Node("worker-2"), FreshReport("worker-2"),
+		expectVerdict(t, decision{judge.Stale, judge.PodFinished, true}, UsualPool, says["gone, its"], Node("worker-2"), FreshReport("worker-2"),
 			UsualPod(OnNode("worker-2"), Phase("Succeeded"), StoppedByKubelet(time.Hour)))
 	})
 	// Whoever says that a pod failed, the node that it is bound to may run it.
@@ -97,12 +97,12 @@ func TestOneNodeDoesNotSpeakForThePodOfAnother(t *testing.T) {
 // Kubelet's word that the containers stopped is about the pod on its node, at
 // the time at which they did.
 func TestFinishedWithoutAFreshReportRestsOnKubeletForItsOwnNodeOnly(t *testing.T) {
-	held, freed := resOutcome{judge.Held, judge.NoFreshReportReason, false}, resOutcome{judge.Stale, judge.PodFinished, false}
+	held, freed := decision{judge.Held, judge.NoFreshReportReason, false}, decision{judge.Stale, judge.PodFinished, false}
 	ended := func(ago time.Duration) Part { return UsualPod(Phase("Succeeded"), StoppedByKubelet(ago)) }
 	one, two := Node("worker-1"), Node("worker-2")
 	for _, c := range []struct {
 		says  string
-		want  resOutcome
+		want  decision
 		parts []Part
 	}{
 		{"its own node is not heard, and the containers stopped since", freed, []Part{ended(time.Minute), one, StaleReport("worker-1", Sandbox("box-1", UsualUID))}},

@@ -18,7 +18,7 @@ import (
 func TestNothingChangesByTimeAloneBeforeItIsDue(t *testing.T) {
 	dueSooner := 0
 	rapid.Check(t, func(t *rapid.T) {
-		scene, policy := drawScene(t), judge.Policy{}
+		scene, policy := drawCluster(t), judge.Policy{}
 		if rapid.Bool().Draw(t, "unreachable nodes time out") {
 			policy.UnreachableNodeTimeout = 30 * time.Minute
 		}
@@ -40,7 +40,7 @@ func TestNothingChangesByTimeAloneBeforeItIsDue(t *testing.T) {
 		}
 		o := Observe(scene...)
 		o.Now = then
-		if was, is := told(j), told(Judged(o, policy)); !slices.Equal(was, is) {
+		if was, is := decisionsOf(j), decisionsOf(Judged(o, policy)); !slices.Equal(was, is) {
 			t.Fatalf("due in %s; after %s:\n%q\nbefore:\n%q", until.Sub(Now), then.Sub(Now), is, was)
 		}
 	})
@@ -49,8 +49,8 @@ func TestNothingChangesByTimeAloneBeforeItIsDue(t *testing.T) {
 	}
 }
 
-// told is what a judgement comes to, without the sentences, which may tell ages.
-func told(j *judge.Judgement) (all []string) {
+// decisionsOf is what a judgement comes to, without the sentences, which may tell ages.
+func decisionsOf(j *judge.Judgement) (all []string) {
 	for _, it := range slices.Concat(j.Allocations, j.Reservations) {
 		all = append(all, fmt.Sprint(it.Object(), it.Address(), OutcomeOf(it)))
 	}
@@ -60,9 +60,9 @@ func told(j *judge.Judgement) (all []string) {
 	return all
 }
 
-// drawScene draws what the usual entry may meet, with ages on both sides of every
+// drawCluster draws what the usual entry may meet, with ages on both sides of every
 // limit that the rules know.
-func drawScene(t *rapid.T) []Part {
+func drawCluster(t *rapid.T) []Part {
 	limits := []time.Duration{0, time.Minute, 2 * time.Minute, 5 * time.Minute, 15 * time.Minute, 30 * time.Minute}
 	age := func(what string) time.Duration {
 		return rapid.SampledFrom(limits).Draw(t, what) + time.Duration(rapid.IntRange(-30, 90).Draw(t, what+", and seconds"))*time.Second

@@ -14,8 +14,8 @@ func TestAMachineThatReplacedAnotherMayRunWhatNoReportHas(t *testing.T) {
 	for says, pod := range map[string]Part{
 		"no pod":                           Nothing,
 		"a pod that ends there":            UsualPod(OnNode("worker-2"), DeletedAgo(-time.Minute), Carrying("10.0.0.5")),
-		"a pod of another name was there":  seenWhile(UsualPool, Pod("web-1", OnNode("worker-2"), Carrying("10.0.0.5"))),
-		"a pod that was seen there before": seenWhile(UsualPool, UsualPod(OnNode("worker-2"), Carrying("10.0.0.5"))),
+		"a pod of another name was there":  afterPassOver(UsualPool, Pod("web-1", OnNode("worker-2"), Carrying("10.0.0.5"))),
+		"a pod that was seen there before": afterPassOver(UsualPool, UsualPod(OnNode("worker-2"), Carrying("10.0.0.5"))),
 	} {
 		t.Run(says, func(t *testing.T) { expectKept(t, UsualPool, ReplacedMachine(), pod) })
 	}
@@ -41,7 +41,7 @@ func TestANodeOfTheSameBootIsTheSameMachineWhateverItsIDsAre(t *testing.T) {
 // what the sandbox's own node says has ended.
 func TestAPodThatClaimedTheAddressAndIsGoneDoesNotHoldWhatHasEnded(t *testing.T) {
 	base := All(UsualPool, Node("worker-1"), Node("win", Label("kubernetes.io/os", "windows")), FreshReport("worker-1", Gone("box-1", UsualUID)))
-	it := AllocationOf(t, Judged(Observe(base, seenWhile(base, Pod("tenant", UID("uid-9"), OnNode("win"), Carrying("10.0.0.5")))), judge.Policy{}), "10.0.0.5")
+	it := AllocationOf(t, Judged(Observe(base, afterPassOver(base, Pod("tenant", UID("uid-9"), OnNode("win"), Carrying("10.0.0.5")))), judge.Policy{}), "10.0.0.5")
 	if it.Verdict != judge.Stale {
 		t.Errorf("%v\nit says: %s", OutcomeOf(it), it.Message())
 	}
@@ -51,8 +51,8 @@ func TestAPodThatClaimedTheAddressAndIsGoneDoesNotHoldWhatHasEnded(t *testing.T)
 // there had for ever, while a process that has just started releases it.
 func TestWithoutAgentsADeadNodeHoldsNothingOfAPodThatWasSeenThere(t *testing.T) {
 	dead := Node("worker-4", NotReadyFor(time.Hour), OutOfService)
-	Expect(t, Want(judge.Stale, judge.PodGone, false, judge.NoSource), UsualPool, three, dead)
-	it := AllocationOf(t, Judged(Observe(UsualPool, three, dead, seenWhile(UsualPool, UsualPod(OnNode("worker-4"), Carrying("10.0.0.5")))), judge.Policy{}), "10.0.0.5")
+	Expect(t, Want(judge.Stale, judge.PodGone, false, judge.NoSource), UsualPool, threeNodes, dead)
+	it := AllocationOf(t, Judged(Observe(UsualPool, threeNodes, dead, afterPassOver(UsualPool, UsualPod(OnNode("worker-4"), Carrying("10.0.0.5")))), judge.Policy{}), "10.0.0.5")
 	if it.Verdict != judge.Stale {
 		t.Errorf("%v\nit says: %s", OutcomeOf(it), it.Message())
 	}

@@ -9,16 +9,16 @@ import (
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
-type resOutcome struct {
+type decision struct {
 	Verdict judge.Verdict
 	Reason  judge.Reason
 	Proven  bool
 }
 
-func expectReservation(t *testing.T, name string, want resOutcome, parts ...Part) *judge.Item {
+func expectReservation(t *testing.T, name string, want decision, parts ...Part) *judge.Item {
 	t.Helper()
 	it := ReservationOf(t, Judged(Observe(parts...), judge.Policy{}), name)
-	if got := (resOutcome{it.Verdict, it.Reason, it.Proven}); got != want {
+	if got := (decision{it.Verdict, it.Reason, it.Proven}); got != want {
 		t.Errorf("got  %v\nwant %v\nit says: %s", got, want, it.Message())
 	}
 	if it.Message() == "" {
@@ -30,26 +30,26 @@ func expectReservation(t *testing.T, name string, want resOutcome, parts ...Part
 // A reservation shares the verdict of its allocation, every one of them.
 func TestAReservationSharesItsAllocationsVerdict(t *testing.T) {
 	res := Reservation("10.0.0.5", "default/web-0", LongAgo)
-	for _, r := range rows() {
+	for _, r := range tableRows() {
 		for _, p := range r.pods {
 			for _, b := range r.boxes {
 				it := ReservationOf(t, Judged(Observe(UsualPool, res, p.pod, b.parts), judge.Policy{}), "10.0.0.5")
-				if got, want := (resOutcome{it.Verdict, it.Reason, it.Proven}), (resOutcome{r.verdict, r.reason, r.proven}); got != want {
+				if got, want := (decision{it.Verdict, it.Reason, it.Proven}), (decision{r.verdict, r.reason, r.proven}); got != want {
 					t.Errorf("%s whose sandbox %s: got %v, want %v", p.says, b.says, got, want)
 				}
 			}
 		}
 	}
 	t.Run("a verdict that was overruled too", func(t *testing.T) {
-		expectReservation(t, "10.0.0.5", resOutcome{judge.Held, judge.ClaimedByOther, false}, UsualSandboxGone, res, Pod("web-1", Carrying("10.0.0.5")))
+		expectReservation(t, "10.0.0.5", decision{judge.Held, judge.ClaimedByOther, false}, UsualSandboxGone, res, Pod("web-1", Carrying("10.0.0.5")))
 	})
 	t.Run("the verdict on an entry with a field that is not known too", func(t *testing.T) {
-		expectReservation(t, "10.0.0.5", resOutcome{judge.Held, judge.UnknownField, false}, res, Node("worker-1"),
+		expectReservation(t, "10.0.0.5", decision{judge.Held, judge.UnknownField, false}, res, Node("worker-1"),
 			RawPool("10.0.0.0-24", map[string]any{"range": "10.0.0.0/24", "allocations": map[string]any{
 				"5": map[string]any{"id": "box-1", "podref": "default/web-0", "ifname": "net1", "ipamclaimref": "claim"}}}))
 	})
 	t.Run("the verdict on an entry that cannot be read too", func(t *testing.T) {
-		expectReservation(t, "10.0.0.5", resOutcome{judge.Held, judge.Malformed, false}, res, Node("worker-1"),
+		expectReservation(t, "10.0.0.5", decision{judge.Held, judge.Malformed, false}, res, Node("worker-1"),
 			RawPool("10.0.0.0-24", map[string]any{"range": "10.0.0.0/24", "allocations": map[string]any{
 				"5": map[string]any{"id": int64(7), "podref": "default/web-0", "ifname": "net1"}}}))
 	})
@@ -76,7 +76,7 @@ func TestReservationsAreMatchedByBuildingTheirNames(t *testing.T) {
 		{"a v4-mapped range prints as v4", "--ffff-10.0.0.0-120", "::ffff:10.0.0.0/120", "5", "10.0.0.5"},
 	} {
 		t.Run(c.says, func(t *testing.T) {
-			it := expectReservation(t, c.reservation, resOutcome{judge.Stale, judge.PodGone, true},
+			it := expectReservation(t, c.reservation, decision{judge.Stale, judge.PodGone, true},
 				Pool(c.pool, c.cidr, Alloc(c.key, "default/web-0", "box-1", "net1")), Reservation(c.reservation, "default/web-0", LongAgo), ReportingWorker(Gone("box-1", UsualUID)))
 			if len(it.Related()) != 1 || it.Evidence() != nil {
 				t.Errorf("it was not matched with its allocation: %+v", it)
@@ -84,7 +84,7 @@ func TestReservationsAreMatchedByBuildingTheirNames(t *testing.T) {
 		})
 	}
 	t.Run("an address of a wide range by its key", func(t *testing.T) {
-		expectReservation(t, "193-21-4--2", resOutcome{judge.Stale, judge.PodGone, true},
+		expectReservation(t, "193-21-4--2", decision{judge.Stale, judge.PodGone, true},
 			Pool("193---24", "193::/24", Alloc("2", "default/web-0", "box-1", "net1")), Reservation("193-21-4--2", "default/web-0", LongAgo), ReportingWorker(Gone("box-1", UsualUID)))
 	})
 }
@@ -92,16 +92,16 @@ func TestReservationsAreMatchedByBuildingTheirNames(t *testing.T) {
 func TestAReservationOfAnotherIsNotTheAllocations(t *testing.T) {
 	live := All(UsualPool, carrier.pod, ReportingWorker())
 	t.Run("another podref: it stands alone, and the live allocation does not keep it", func(t *testing.T) {
-		it := expectReservation(t, "10.0.0.5", resOutcome{judge.Stale, judge.PodGone, false}, UsualPool, UsualPod(), ReportingWorker(), Reservation("10.0.0.5", "default/gone", LongAgo))
+		it := expectReservation(t, "10.0.0.5", decision{judge.Stale, judge.PodGone, false}, UsualPool, UsualPod(), ReportingWorker(), Reservation("10.0.0.5", "default/gone", LongAgo))
 		if len(it.Related()) > 0 {
 			t.Error("it was matched with an allocation of another pod")
 		}
 	})
 	t.Run("another podref, while the allocation's pod carries the address: claimed", func(t *testing.T) {
-		expectReservation(t, "10.0.0.5", resOutcome{judge.Held, judge.ClaimedByOther, false}, live, Reservation("10.0.0.5", "default/gone", LongAgo))
+		expectReservation(t, "10.0.0.5", decision{judge.Held, judge.ClaimedByOther, false}, live, Reservation("10.0.0.5", "default/gone", LongAgo))
 	})
 	t.Run("another network", func(t *testing.T) {
-		expectReservation(t, "red-10.0.0.5", resOutcome{judge.Stale, judge.PodGone, false}, UsualSandboxGone, Pool("red-10.0.0.0-24", "10.0.0.0/24"), Reservation("red-10.0.0.5", "default/web-0", LongAgo))
+		expectReservation(t, "red-10.0.0.5", decision{judge.Stale, judge.PodGone, false}, UsualSandboxGone, Pool("red-10.0.0.0-24", "10.0.0.0/24"), Reservation("red-10.0.0.5", "default/web-0", LongAgo))
 	})
 }
 
@@ -112,13 +112,13 @@ func TestAReservationOfSeveralAllocationsIsAsSafeAsTheSafest(t *testing.T) {
 	}
 	for _, c := range []struct {
 		says  string
-		want  resOutcome
+		want  decision
 		parts []Part
 	}{
-		{"stale, proven, and in use", resOutcome{judge.InUse, judge.SandboxReady, false}, []Part{UsualPod(), ReportingWorker(Gone("box-1", UsualUID), Sandbox("box-2", UsualUID))}},
-		{"stale, proven, and held", resOutcome{judge.Held, judge.SandboxNotReady, false}, []Part{ReportingWorker(Gone("box-1", UsualUID), Sandbox("box-2", UsualUID, NotReady(nil)))}},
-		{"stale, proven, and stale, unconfirmed", resOutcome{judge.Stale, judge.PodGone, false}, []Part{ReportingWorker(Gone("box-1", UsualUID))}},
-		{"stale, proven, both", resOutcome{judge.Stale, judge.PodGone, true}, []Part{ReportingWorker(Gone("box-1", UsualUID), Gone("box-2", UsualUID))}},
+		{"stale, proven, and in use", decision{judge.InUse, judge.SandboxReady, false}, []Part{UsualPod(), ReportingWorker(Gone("box-1", UsualUID), Sandbox("box-2", UsualUID))}},
+		{"stale, proven, and held", decision{judge.Held, judge.SandboxNotReady, false}, []Part{ReportingWorker(Gone("box-1", UsualUID), Sandbox("box-2", UsualUID, NotReady(nil)))}},
+		{"stale, proven, and stale, unconfirmed", decision{judge.Stale, judge.PodGone, false}, []Part{ReportingWorker(Gone("box-1", UsualUID))}},
+		{"stale, proven, both", decision{judge.Stale, judge.PodGone, true}, []Part{ReportingWorker(Gone("box-1", UsualUID), Gone("box-2", UsualUID))}},
 	} {
 		t.Run(c.says, func(t *testing.T) {
 			first := expectReservation(t, "10.0.0.5", c.want, append([]Part{UsualPool, wide("box-2", "net2"), res}, c.parts...)...)
@@ -139,46 +139,46 @@ func TestAReservationThatStandsAlone(t *testing.T) {
 	worker := Node("worker-1")
 	for _, c := range []struct {
 		says  string
-		want  resOutcome
+		want  decision
 		parts []Part
 	}{
-		{"no pod, and no report has the address", resOutcome{judge.Stale, judge.PodGone, false}, []Part{ReportingWorker()}},
-		{"no pod and no agents", resOutcome{judge.Stale, judge.PodGone, false}, []Part{worker}},
-		{"no pod, no agents, and a node not Ready", resOutcome{judge.Held, judge.NodeUnreachable, false}, []Part{noSourceDown.parts}},
-		{"no pod, and a node not heard", resOutcome{judge.Held, judge.NoFreshReportReason, false}, []Part{worker, StaleReport("worker-1")}},
-		{"the pod carries the address", resOutcome{judge.InUse, judge.AddressOnPod, false}, []Part{carrier.pod, ReportingWorker()}},
-		{"the pod carries the address, without agents", resOutcome{judge.InUse, judge.AddressOnPod, false}, []Part{carrier.pod, worker}},
-		{"the pod is Pending", resOutcome{judge.InUse, judge.PodPending, false}, []Part{pending.pod, worker}},
-		{"the pod's sandbox has it and runs", resOutcome{judge.InUse, judge.SandboxReady, false}, []Part{UsualPod(), ReportingWorker(has())}},
-		{"a sandbox without its pod has it and runs", resOutcome{judge.Held, judge.PhantomPod, false}, []Part{ReportingWorker(has())}},
-		{"another pod's sandbox has it and runs", resOutcome{judge.Held, judge.PhantomPod, false}, []Part{UsualPod(), ReportingWorker(Sandbox("box-7", "uid-9", OfPod("web-9"), WithAddress("10.0.0.5", "")))}},
-		{"a sandbox has it and is not ready", resOutcome{judge.Held, judge.SandboxNotReady, false}, []Part{ReportingWorker(has(NotReady(nil)))}},
-		{"a sandbox has it and has stopped: never proven", resOutcome{judge.Stale, judge.PodGone, false}, []Part{ReportingWorker(has(NotReady(Closed)))}},
-		{"a stopped sandbox has it, the pod is live without it: never proven", resOutcome{judge.Stale, judge.AddressNotOnPod, false}, []Part{UsualPod(), ReportingWorker(has(NotReady(Closed)))}},
-		{"an attachment has it", resOutcome{judge.Held, judge.AttachedReason, false}, []Part{ReportingWorker(Attachment("box-7", UsualUID, time.Minute, nil, Address("10.0.0.5", "")))}},
-		{"one sandbox that has it stopped and another runs", resOutcome{judge.InUse, judge.SandboxReady, false},
+		{"no pod, and no report has the address", decision{judge.Stale, judge.PodGone, false}, []Part{ReportingWorker()}},
+		{"no pod and no agents", decision{judge.Stale, judge.PodGone, false}, []Part{worker}},
+		{"no pod, no agents, and a node not Ready", decision{judge.Held, judge.NodeUnreachable, false}, []Part{noSourceDown.parts}},
+		{"no pod, and a node not heard", decision{judge.Held, judge.NoFreshReportReason, false}, []Part{worker, StaleReport("worker-1")}},
+		{"the pod carries the address", decision{judge.InUse, judge.AddressOnPod, false}, []Part{carrier.pod, ReportingWorker()}},
+		{"the pod carries the address, without agents", decision{judge.InUse, judge.AddressOnPod, false}, []Part{carrier.pod, worker}},
+		{"the pod is Pending", decision{judge.InUse, judge.PodPending, false}, []Part{pending.pod, worker}},
+		{"the pod's sandbox has it and runs", decision{judge.InUse, judge.SandboxReady, false}, []Part{UsualPod(), ReportingWorker(has())}},
+		{"a sandbox without its pod has it and runs", decision{judge.Held, judge.PhantomPod, false}, []Part{ReportingWorker(has())}},
+		{"another pod's sandbox has it and runs", decision{judge.Held, judge.PhantomPod, false}, []Part{UsualPod(), ReportingWorker(Sandbox("box-7", "uid-9", OfPod("web-9"), WithAddress("10.0.0.5", "")))}},
+		{"a sandbox has it and is not ready", decision{judge.Held, judge.SandboxNotReady, false}, []Part{ReportingWorker(has(NotReady(nil)))}},
+		{"a sandbox has it and has stopped: never proven", decision{judge.Stale, judge.PodGone, false}, []Part{ReportingWorker(has(NotReady(Closed)))}},
+		{"a stopped sandbox has it, the pod is live without it: never proven", decision{judge.Stale, judge.AddressNotOnPod, false}, []Part{UsualPod(), ReportingWorker(has(NotReady(Closed)))}},
+		{"an attachment has it", decision{judge.Held, judge.AttachedReason, false}, []Part{ReportingWorker(Attachment("box-7", UsualUID, time.Minute, nil, Address("10.0.0.5", "")))}},
+		{"one sandbox that has it stopped and another runs", decision{judge.InUse, judge.SandboxReady, false},
 			[]Part{UsualPod(), ReportingWorker(Sandbox("box-6", OtherUID, WithAddress("10.0.0.5", ""), NotReady(Closed)), has())}},
-		{"a sandbox has the address in another network", resOutcome{judge.Stale, judge.PodGone, false}, []Part{ReportingWorker(Sandbox("box-7", UsualUID, WithAddress("10.0.0.5", "red")))}},
-		{"a sandbox of a node without a fresh report has it", resOutcome{judge.Held, judge.NoFreshReportReason, false}, []Part{worker, Node("worker-2"), FreshReport("worker-1"), StaleReport("worker-2", has())}},
-		{"the pod is live without the address", resOutcome{judge.Stale, judge.AddressNotOnPod, false}, []Part{UsualPod(), ReportingWorker()}},
-		{"the pod is live without a status", resOutcome{judge.Held, judge.NetworkStatusMissing, false}, []Part{UsualPod(NoNetworkStatus), ReportingWorker()}},
-		{"another pod carries the address", resOutcome{judge.Held, judge.ClaimedByOther, false}, []Part{Pod("web-1", Carrying("10.0.0.5")), ReportingWorker()}},
-		{"the pod is finished and kubelet stopped it", resOutcome{judge.Stale, judge.PodFinished, false}, []Part{succeeded.pod, worker}},
+		{"a sandbox has the address in another network", decision{judge.Stale, judge.PodGone, false}, []Part{ReportingWorker(Sandbox("box-7", UsualUID, WithAddress("10.0.0.5", "red")))}},
+		{"a sandbox of a node without a fresh report has it", decision{judge.Held, judge.NoFreshReportReason, false}, []Part{worker, Node("worker-2"), FreshReport("worker-1"), StaleReport("worker-2", has())}},
+		{"the pod is live without the address", decision{judge.Stale, judge.AddressNotOnPod, false}, []Part{UsualPod(), ReportingWorker()}},
+		{"the pod is live without a status", decision{judge.Held, judge.NetworkStatusMissing, false}, []Part{UsualPod(NoNetworkStatus), ReportingWorker()}},
+		{"another pod carries the address", decision{judge.Held, judge.ClaimedByOther, false}, []Part{Pod("web-1", Carrying("10.0.0.5")), ReportingWorker()}},
+		{"the pod is finished and kubelet stopped it", decision{judge.Stale, judge.PodFinished, false}, []Part{succeeded.pod, worker}},
 		// It names no sandbox, so that no node is known to have run it.
-		{"the node that has the address is dead: not NodeDead", resOutcome{judge.Held, judge.NoFreshReportReason, false},
+		{"the node that has the address is dead: not NodeDead", decision{judge.Held, judge.NoFreshReportReason, false},
 			[]Part{Node("worker-1", NotReadyFor(time.Hour), OutOfService), StaleReport("worker-1", has())}},
-		{"the node that has the address is missing: not NodeMissing", resOutcome{judge.Held, judge.NoFreshReportReason, false},
+		{"the node that has the address is missing: not NodeMissing", decision{judge.Held, judge.NoFreshReportReason, false},
 			[]Part{Node("worker-2"), FreshReport("worker-2"), StaleReport("worker-1", has())}},
-		{"without agents, the terminating pod's node is dead: not NodeDead", resOutcome{judge.Held, judge.NodeUnreachable, false},
+		{"without agents, the terminating pod's node is dead: not NodeDead", decision{judge.Held, judge.NodeUnreachable, false},
 			[]Part{Node("worker-1", NotReadyFor(time.Hour), OutOfService), terminating.pod}},
-		{"without agents, the terminating pod's node is missing: not NodeMissing", resOutcome{judge.Held, judge.Terminating, false}, []Part{Node("worker-2"), terminating.pod}},
-		{"the pod carries the address in another network, whose pool has the entry", resOutcome{judge.Stale, judge.AddressNotOnPod, false}, []Part{carrier.pod, ReportingWorker(),
+		{"without agents, the terminating pod's node is missing: not NodeMissing", decision{judge.Held, judge.Terminating, false}, []Part{Node("worker-2"), terminating.pod}},
+		{"the pod carries the address in another network, whose pool has the entry", decision{judge.Stale, judge.AddressNotOnPod, false}, []Part{carrier.pod, ReportingWorker(),
 			Pool("red-10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/web-0", "box-2", "net1")), NAD("wb", WhereaboutsConfig("10.0.0.0/24", "red"))}},
-		{"the pod carries the address in another network by a definition that was edited", resOutcome{judge.InUse, judge.AddressOnPod, false},
+		{"the pod carries the address in another network by a definition that was edited", decision{judge.InUse, judge.AddressOnPod, false},
 			[]Part{carrier.pod, ReportingWorker(), NAD("wb", WhereaboutsConfig("10.0.0.0/24", "red"))}},
-		{"the pod carries the address in this network, and in another whose pool has the entry", resOutcome{judge.InUse, judge.AddressOnPod, false}, []Part{carrier.pod, ReportingWorker(),
+		{"the pod carries the address in this network, and in another whose pool has the entry", decision{judge.InUse, judge.AddressOnPod, false}, []Part{carrier.pod, ReportingWorker(),
 			Pool("red-10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/web-0", "box-2", "net1")), NAD("wb", WhereaboutsConfig("10.0.0.0/24", ""))}},
-		{"every other node is dead, and the rest are heard", resOutcome{judge.Stale, judge.PodGone, false},
+		{"every other node is dead, and the rest are heard", decision{judge.Stale, judge.PodGone, false},
 			[]Part{ReportingWorker(), Node("worker-2", NotReadyFor(time.Hour), OutOfService)}},
 	} {
 		t.Run(c.says, func(t *testing.T) { expectReservation(t, "10.0.0.5", c.want, append([]Part{pool, res}, c.parts...)...) })
@@ -187,7 +187,7 @@ func TestAReservationThatStandsAlone(t *testing.T) {
 
 // A reservation is never proven stale on its own, whatever is seen.
 func TestAReservationThatStandsAloneIsNeverProven(t *testing.T) {
-	for _, r := range rows() {
+	for _, r := range tableRows() {
 		for _, p := range r.pods {
 			for _, b := range r.boxes {
 				o := Observe(Pool("10.0.0.0-24", "10.0.0.0/24"), Reservation("10.0.0.5", "default/web-0", LongAgo), p.pod, b.parts)
@@ -213,13 +213,13 @@ func TestAReservationThatStandsAloneIsNeverProven(t *testing.T) {
 }
 
 func TestAReservationMustBeUnambiguous(t *testing.T) {
-	stale, bad := resOutcome{judge.Stale, judge.PodGone, false}, resOutcome{judge.Held, judge.Malformed, false}
+	stale, bad := decision{judge.Stale, judge.PodGone, false}, decision{judge.Held, judge.Malformed, false}
 	unnamed := Pool("fd00---16", "fd00::/16")                                                    // fd00:1::2 in the unnamed network
 	named := func(allocs ...Allocation) Part { return Pool("fd00-1---64", "1::/64", allocs...) } // 1::2 in network "fd00"
 	other := func(name, podRef string) Part { return Reservation(name, podRef, LongAgo) }
 	for _, c := range []struct {
 		says, name string
-		want       resOutcome
+		want       decision
 		parts      []Part
 	}{
 		{"one pool gives the name", "fd00-1--2", stale, []Part{unnamed, other("fd00-1--2", "default/web-0")}},
@@ -235,7 +235,7 @@ func TestAReservationMustBeUnambiguous(t *testing.T) {
 		{"no podref", "10.0.0.5", bad, []Part{Pool("10.0.0.0-24", "10.0.0.0/24"), other("10.0.0.5", "")}},
 		{"a podref that cannot be read", "10.0.0.5", bad, []Part{Pool("10.0.0.0-24", "10.0.0.0/24"), other("10.0.0.5", "a/b/c")}},
 		{"no spec", "10.0.0.5", bad, []Part{Pool("10.0.0.0-24", "10.0.0.0/24"), RawReservation("10.0.0.5", LongAgo, nil)}},
-		{"a field that is not known", "10.0.0.5", resOutcome{judge.Held, judge.UnknownField, false}, []Part{Pool("10.0.0.0-24", "10.0.0.0/24"),
+		{"a field that is not known", "10.0.0.5", decision{judge.Held, judge.UnknownField, false}, []Part{Pool("10.0.0.0-24", "10.0.0.0/24"),
 			RawReservation("10.0.0.5", LongAgo, map[string]any{"podref": "default/web-0", "ipamclaimref": "claim"})}},
 		{"the field that is known and never set", "10.0.0.5", stale, []Part{Pool("10.0.0.0-24", "10.0.0.0/24"),
 			RawReservation("10.0.0.5", LongAgo, map[string]any{"podref": "default/web-0", "containerid": "box-1"})}},
@@ -245,24 +245,24 @@ func TestAReservationMustBeUnambiguous(t *testing.T) {
 		})
 	}
 	t.Run("ambiguous by name, and an allocation of its podref settles it", func(t *testing.T) {
-		expectReservation(t, "fd00-1--2", resOutcome{judge.Stale, judge.PodGone, true}, ReportingWorker(Gone("box-1", UsualUID)),
+		expectReservation(t, "fd00-1--2", decision{judge.Stale, judge.PodGone, true}, ReportingWorker(Gone("box-1", UsualUID)),
 			unnamed, named(Alloc("2", "default/web-0", "box-1", "net1")), other("fd00-1--2", "default/web-0"))
 	})
 	t.Run("a field that is not known holds it although its allocation is stale", func(t *testing.T) {
-		expectReservation(t, "10.0.0.5", resOutcome{judge.Held, judge.UnknownField, false}, UsualSandboxGone,
+		expectReservation(t, "10.0.0.5", decision{judge.Held, judge.UnknownField, false}, UsualSandboxGone,
 			RawReservation("10.0.0.5", LongAgo, map[string]any{"podref": "default/web-0", "ipamclaimref": "claim"}))
 	})
 }
 
 func TestARecentReservation(t *testing.T) {
-	pool, young := Pool("10.0.0.0-24", "10.0.0.0/24"), resOutcome{judge.InUse, judge.Recent, false}
+	pool, young := Pool("10.0.0.0-24", "10.0.0.0/24"), decision{judge.InUse, judge.Recent, false}
 	of := func(age time.Duration) Part { return Reservation("10.0.0.5", "default/web-0", age) }
 	t.Run("younger than two minutes", func(t *testing.T) {
 		expectReservation(t, "10.0.0.5", young, pool, ReportingWorker(), of(119*time.Second))
 	})
 	t.Run("of the future", func(t *testing.T) { expectReservation(t, "10.0.0.5", young, pool, ReportingWorker(), of(-time.Minute)) })
 	t.Run("older than two minutes", func(t *testing.T) {
-		expectReservation(t, "10.0.0.5", resOutcome{judge.Stale, judge.PodGone, false}, pool, ReportingWorker(), of(121*time.Second))
+		expectReservation(t, "10.0.0.5", decision{judge.Stale, judge.PodGone, false}, pool, ReportingWorker(), of(121*time.Second))
 	})
 	t.Run("young and with another's podref than the allocation's", func(t *testing.T) {
 		expectReservation(t, "10.0.0.5", young, UsualSandboxGone, Reservation("10.0.0.5", "default/new", time.Minute))

@@ -15,12 +15,12 @@ import (
 // ADD reuses the entry of a pod of the same name before it writes its own id
 // there, and what a successor carries is in use.
 func TestTheAddressIsOnASuccessor(t *testing.T) {
-	held := resOutcome{judge.Held, judge.ClaimedByOther, false}
+	held := decision{judge.Held, judge.ClaimedByOther, false}
 	carries, starts, ends := Carrying("10.0.0.5"), Phase("Pending"), DeletedAgo(-30*time.Second)
 	elsewhere := All(Node("worker-1"), Node("worker-2"), FreshReport("worker-2"))
 	for _, c := range []struct {
 		says  string
-		want  resOutcome
+		want  decision
 		parts []Part
 	}{
 		{"Pending, the sandbox was another pod's and is gone", held, []Part{UsualPod(starts, carries), ReportingWorker(Gone("box-1", OtherUID))}},
@@ -35,12 +35,12 @@ func TestTheAddressIsOnASuccessor(t *testing.T) {
 		{"terminating, and no report has the sandbox", held, []Part{UsualPod(ends, carries), ReportingWorker()}},
 		{"terminating on another node than the one where the sandbox is gone", held, []Part{UsualPod(ends, carries, OnNode("worker-2")),
 			elsewhere, FreshReport("worker-1", Gone("box-1", UsualUID))}},
-		{"terminating on a node that is missing", resOutcome{judge.Stale, judge.NodeMissingReason, false},
+		{"terminating on a node that is missing", decision{judge.Stale, judge.NodeMissingReason, false},
 			[]Part{UsualPod(ends, carries), Node("worker-2"), FreshReport("worker-2"), StaleReport("worker-1", Sandbox("box-1", UsualUID))}},
-		{"terminating on a node that is dead", resOutcome{judge.Stale, judge.NodeDeadReason, true}, []Part{UsualPod(ends, carries), diedWithNode(UsualUID).parts}},
-		{"terminating, and its own sandbox is gone from its own node", resOutcome{judge.Stale, judge.SandboxStopped, true}, []Part{UsualPod(ends, carries), ReportingWorker(Gone("box-1", UsualUID))}},
-		{"Pending and never bound to a node", resOutcome{judge.Stale, judge.PodReplaced, false}, []Part{UsualPod(starts, carries, OnNode("")), ReportingWorker()}},
-		{"terminating and never bound to a node", resOutcome{judge.Stale, judge.SandboxStopped, true}, []Part{UsualPod(ends, carries, OnNode("")), ReportingWorker(Gone("box-1", OtherUID))}},
+		{"terminating on a node that is dead", decision{judge.Stale, judge.NodeDeadReason, true}, []Part{UsualPod(ends, carries), diedWithNode(UsualUID).parts}},
+		{"terminating, and its own sandbox is gone from its own node", decision{judge.Stale, judge.SandboxStopped, true}, []Part{UsualPod(ends, carries), ReportingWorker(Gone("box-1", UsualUID))}},
+		{"Pending and never bound to a node", decision{judge.Stale, judge.PodReplaced, false}, []Part{UsualPod(starts, carries, OnNode("")), ReportingWorker()}},
+		{"terminating and never bound to a node", decision{judge.Stale, judge.SandboxStopped, true}, []Part{UsualPod(ends, carries, OnNode("")), ReportingWorker(Gone("box-1", OtherUID))}},
 	} {
 		t.Run(c.says, func(t *testing.T) { expectVerdict(t, c.want, append([]Part{UsualPool}, c.parts...)...) })
 	}
@@ -48,14 +48,14 @@ func TestTheAddressIsOnASuccessor(t *testing.T) {
 
 // In the first minute the agent may have inspected the node last before the successor's ADD.
 func TestASuccessorThatIsPendingIsNotProvenWithinItsFirstMinute(t *testing.T) {
-	for _, c := range []what{hasStopped(OtherUID), isGone(OtherUID), diedWithNode(OtherUID)} {
+	for _, c := range []sandboxCase{hasStopped(OtherUID), isGone(OtherUID), diedWithNode(OtherUID)} {
 		young := UsualPod(Phase("Pending"), func(p *corev1.Pod) { p.CreationTimestamp = metav1.NewTime(Now.Add(-30 * time.Second)) })
 		t.Run("whose sandbox "+c.says, func(t *testing.T) {
 			it := AllocationOf(t, Judged(Observe(UsualPool, young, c.parts), judge.Policy{}), "10.0.0.5")
 			if it.Proven {
 				t.Errorf("%v\nit says: %s", OutcomeOf(it), it.Message())
 			}
-			expectVerdict(t, resOutcome{judge.Stale, judge.PodReplaced, true}, UsualPool, pending.pod, c.parts, seenEvery(20*time.Minute, UsualPool, pending.pod, c.parts))
+			expectVerdict(t, decision{judge.Stale, judge.PodReplaced, true}, UsualPool, pending.pod, c.parts, afterPassesOver(20*time.Minute, UsualPool, pending.pod, c.parts))
 		})
 	}
 }
@@ -66,7 +66,7 @@ func TestAReadySandboxAlwaysHoldsItsAddresses(t *testing.T) {
 	other := Sandbox("box-2", "uid-9", OfPod("web-1"), WithAddress("10.0.0.5", ""), ready)
 	Expect(t, claimed, UsualSandboxGone, Node("worker-2"), FreshReport("worker-2", other))
 	Expect(t, claimed, UsualSandboxGone, Node("worker-2"), StaleReport("worker-2", other))
-	expectReservation(t, "10.0.0.5", resOutcome{judge.Held, judge.PhantomPod, false}, Pool("10.0.0.0-24", "10.0.0.0/24"), Reservation("10.0.0.5", "default/web-0", LongAgo), ReportingWorker(other))
+	expectReservation(t, "10.0.0.5", decision{judge.Held, judge.PhantomPod, false}, Pool("10.0.0.0-24", "10.0.0.0/24"), Reservation("10.0.0.5", "default/web-0", LongAgo), ReportingWorker(other))
 }
 
 // One pod that waits for a node for ever must not keep a whole range.
@@ -74,7 +74,7 @@ func TestAPodThatWasNeverBoundToANodeClaimsNothing(t *testing.T) {
 	carries := []PodEdit{UID("uid-9"), Phase("Pending"), Carrying("10.0.0.5")}
 	Expect(t, freed, UsualSandboxGone, Pod("web-1", append(carries, OnNode(""))...))
 	Expect(t, claimed, UsualSandboxGone, Pod("web-1", append(carries, OnNode("worker-2"))...))
-	expectReservation(t, "10.0.0.5", resOutcome{judge.Stale, judge.PodGone, false}, Pool("10.0.0.0-24", "10.0.0.0/24"), Reservation("10.0.0.5", "default/web-0", LongAgo),
+	expectReservation(t, "10.0.0.5", decision{judge.Stale, judge.PodGone, false}, Pool("10.0.0.0-24", "10.0.0.0/24"), Reservation("10.0.0.5", "default/web-0", LongAgo),
 		ReportingWorker(), Pod("web-1", append(carries, OnNode(""))...))
 }
 

@@ -11,10 +11,10 @@ import (
 
 // expectVerdict is Expect where the rules define the verdict only, and not the state
 // of the sandbox.
-func expectVerdict(t *testing.T, want resOutcome, parts ...Part) {
+func expectVerdict(t *testing.T, want decision, parts ...Part) {
 	t.Helper()
 	it := AllocationOf(t, Judged(Observe(parts...), judge.Policy{}), "10.0.0.5")
-	if got := (resOutcome{it.Verdict, it.Reason, it.Proven}); got != want {
+	if got := (decision{it.Verdict, it.Reason, it.Proven}); got != want {
 		t.Errorf("got  %v\nwant %v\nit says: %s", got, want, it.Message())
 	}
 }
@@ -27,9 +27,9 @@ func expectKept(t *testing.T, parts ...Part) {
 	}
 }
 
-// seenEvery has earlier passes over the same things, every ten minutes from so long
+// afterPassesOver has earlier passes over the same things, every ten minutes from so long
 // ago on.
-func seenEvery(ago time.Duration, parts ...Part) Part {
+func afterPassesOver(ago time.Duration, parts ...Part) Part {
 	return func(o *Observed) {
 		h := reconciler.NewHistory()
 		o.Past = h

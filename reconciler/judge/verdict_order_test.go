@@ -61,11 +61,11 @@ func TestTheFirstRowWins(t *testing.T) {
 		"an attachment beats the pod being finished": {
 			[]Part{succeeded.pod, ReportingWorker(Attachment("box-1", UsualUID, time.Minute, nil))}, Want(judge.Held, judge.AttachedReason, false, judge.Attached)},
 		"a dead node beats the pod being stuck": {
-			[]Part{stuck.pod, diedWithNode(UsualUID).parts}, Want(judge.Stale, judge.NodeDeadReason, true, judge.NodeDead)},
+			[]Part{stuckTerminating.pod, diedWithNode(UsualUID).parts}, Want(judge.Stale, judge.NodeDeadReason, true, judge.NodeDead)},
 		"a dead node beats kubelet's word that the pod was stopped": {
 			[]Part{succeeded.pod, diedWithNode(UsualUID).parts}, Want(judge.Stale, judge.NodeDeadReason, true, judge.NodeDead)},
 		"an unreachable node beats the pod being stuck": {
-			[]Part{stuck.pod, noSourceDown.parts}, Want(judge.Held, judge.NodeUnreachable, false, judge.NoSource)},
+			[]Part{stuckTerminating.pod, noSourceDown.parts}, Want(judge.Held, judge.NodeUnreachable, false, judge.NoSource)},
 	} {
 		t.Run(says, func(t *testing.T) { Expect(t, c.want, append([]Part{UsualPool}, c.parts...)...) })
 	}
@@ -178,10 +178,10 @@ func TestUnreachableNodeTimeout(t *testing.T) {
 // that may hold its address is ever stale, and nothing is proven but by a word
 // that proves it.
 func TestEveryCombinationHasAVerdict(t *testing.T) {
-	pods := []who{nobody, pending, live, carrier, unknown, terminating, carrierEnds, stuck, finished, succeeded, finishedDel,
+	pods := []podCase{noPod, pending, live, carrier, unknownCarrier, terminating, terminatingCarrier, stuckTerminating, finished, succeeded, finishedAndDeleted,
 		{"a live pod without a network-status", UsualPod(NoNetworkStatus)},
 		{"a terminating Pending pod", UsualPod(Phase("Pending"), DeletedAgo(0))}}
-	boxes := []what{isAbsent, noSource, noSourceNodes, noSourceDown}
+	boxes := []sandboxCase{isAbsent, noSource, noSourceNodes, noSourceDown}
 	for _, u := range []string{UsualUID, OtherUID, NoUID} {
 		boxes = append(boxes, runs(u), isNotReady(u), hasStopped(u), isAttached(u), isGone(u), diedWithNode(u), lostItsNode(u), hasNoFreshReport(u), isUnreachable(u))
 	}
@@ -219,4 +219,4 @@ func TestEveryCombinationHasAVerdict(t *testing.T) {
 	}
 }
 
-func (w what) isNoSource() bool { return w.state == judge.NoSource }
+func (w sandboxCase) isNoSource() bool { return w.state == judge.NoSource }

@@ -10,71 +10,71 @@ import (
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
-// who is what the API has by the allocation's name.
-type who struct {
+// podCase is what the API has by the allocation's name.
+type podCase struct {
 	says string
 	pod  Part
 }
 
-// what is what is known of the allocation's sandbox.
-type what struct {
+// sandboxCase is what is known of the allocation's sandbox.
+type sandboxCase struct {
 	says  string
 	parts Part
 	state judge.Sandbox
 }
 
 var (
-	nobody      = who{"no pod by that name", Nothing}
-	pending     = who{"a Pending pod", UsualPod(Phase("Pending"))}
-	settling    = who{"a Pending pod that has been so for a minute", All(seenWhile(UsualPool, UsualPod(Phase("Pending")), isGone(OtherUID).parts), UsualPod(Phase("Pending")))}
-	live        = who{"a live pod", UsualPod()}
-	carrier     = who{"a live pod that carries the address", UsualPod(Carrying("10.0.0.5"))}
-	unknown     = who{"a pod of phase Unknown that carries the address", UsualPod(Phase("Unknown"), Carrying("10.0.0.5"))}
-	terminating = who{"a terminating pod", UsualPod(DeletedAgo(-30 * time.Second))}
-	carrierEnds = who{"a terminating pod that carries the address", UsualPod(DeletedAgo(-30*time.Second), Carrying("10.0.0.5"))}
-	stuck       = who{"a pod terminating since six minutes after its time", UsualPod(DeletedAgo(6 * time.Minute))}
-	finished    = who{"a finished pod that kubelet did not report stopped", UsualPod(Phase("Failed"))}
-	succeeded   = who{"a finished pod that kubelet stopped", UsualPod(Phase("Succeeded"), StoppedByKubelet(time.Hour))}
-	finishedDel = who{"a finished pod that should have been deleted an hour ago", UsualPod(Phase("Failed"), DeletedAgo(time.Hour))}
+	noPod              = podCase{"no pod by that name", Nothing}
+	pending            = podCase{"a Pending pod", UsualPod(Phase("Pending"))}
+	pendingForAMinute  = podCase{"a Pending pod that has been so for a minute", All(afterPassOver(UsualPool, UsualPod(Phase("Pending")), isGone(OtherUID).parts), UsualPod(Phase("Pending")))}
+	live               = podCase{"a live pod", UsualPod()}
+	carrier            = podCase{"a live pod that carries the address", UsualPod(Carrying("10.0.0.5"))}
+	unknownCarrier     = podCase{"a pod of phase Unknown that carries the address", UsualPod(Phase("Unknown"), Carrying("10.0.0.5"))}
+	terminating        = podCase{"a terminating pod", UsualPod(DeletedAgo(-30 * time.Second))}
+	terminatingCarrier = podCase{"a terminating pod that carries the address", UsualPod(DeletedAgo(-30*time.Second), Carrying("10.0.0.5"))}
+	stuckTerminating   = podCase{"a pod terminating since six minutes after its time", UsualPod(DeletedAgo(6 * time.Minute))}
+	finished           = podCase{"a finished pod that kubelet did not report stopped", UsualPod(Phase("Failed"))}
+	succeeded          = podCase{"a finished pod that kubelet stopped", UsualPod(Phase("Succeeded"), StoppedByKubelet(time.Hour))}
+	finishedAndDeleted = podCase{"a finished pod that should have been deleted an hour ago", UsualPod(Phase("Failed"), DeletedAgo(time.Hour))}
 )
 
 // The sandbox of a pod with this UID; "" where the report does not say.
-func runs(uid string) what {
-	return what{owned(uid) + "runs", ReportingWorker(Sandbox("box-1", uid)), judge.Ready}
+func runs(uid string) sandboxCase {
+	return sandboxCase{owned(uid) + "runs", ReportingWorker(Sandbox("box-1", uid)), judge.Ready}
 }
-func isNotReady(uid string) what {
-	return what{owned(uid) + "is not ready", ReportingWorker(Sandbox("box-1", uid, NotReady(nil))), judge.NotReady}
+func isNotReady(uid string) sandboxCase {
+	return sandboxCase{owned(uid) + "is not ready", ReportingWorker(Sandbox("box-1", uid, NotReady(nil))), judge.NotReady}
 }
-func hasStopped(uid string) what {
-	return what{owned(uid) + "has stopped", ReportingWorker(Sandbox("box-1", uid, NotReady(Closed))), judge.Stopped}
+func hasStopped(uid string) sandboxCase {
+	return sandboxCase{owned(uid) + "has stopped", ReportingWorker(Sandbox("box-1", uid, NotReady(Closed))), judge.Stopped}
 }
-func isAttached(uid string) what {
-	return what{owned(uid) + "is attached", ReportingWorker(Attachment("box-1", uid, time.Minute, nil)), judge.Attached}
+func isAttached(uid string) sandboxCase {
+	return sandboxCase{owned(uid) + "is attached", ReportingWorker(Attachment("box-1", uid, time.Minute, nil)), judge.Attached}
 }
-func isGone(uid string) what {
-	return what{owned(uid) + "is gone", ReportingWorker(Gone("box-1", uid)), judge.Gone}
+func isGone(uid string) sandboxCase {
+	return sandboxCase{owned(uid) + "is gone", ReportingWorker(Gone("box-1", uid)), judge.Gone}
 }
-func diedWithNode(uid string) what {
-	return what{owned(uid) + "was on a dead node",
+func diedWithNode(uid string) sandboxCase {
+	return sandboxCase{owned(uid) + "was on a dead node",
 		All(Node("worker-1", NotReadyFor(time.Hour), OutOfService), StaleReport("worker-1", Sandbox("box-1", uid))), judge.NodeDead}
 }
-func lostItsNode(uid string) what {
-	return what{owned(uid) + "was on a node that is missing",
+func lostItsNode(uid string) sandboxCase {
+	return sandboxCase{owned(uid) + "was on a node that is missing",
 		All(Node("worker-2"), FreshReport("worker-2"), StaleReport("worker-1", Sandbox("box-1", uid))), judge.NodeMissing}
 }
-func hasNoFreshReport(uid string) what {
-	return what{owned(uid) + "is on a node without a fresh report", All(Node("worker-1"), StaleReport("worker-1", Sandbox("box-1", uid))), judge.NoFreshReport}
+func hasNoFreshReport(uid string) sandboxCase {
+	return sandboxCase{owned(uid) + "is on a node without a fresh report", All(Node("worker-1"), StaleReport("worker-1", Sandbox("box-1", uid))), judge.NoFreshReport}
 }
-func isUnreachable(uid string) what {
-	return what{owned(uid) + "is on a node without a fresh report that is not Ready",
+func isUnreachable(uid string) sandboxCase {
+	return sandboxCase{owned(uid) + "is on a node without a fresh report that is not Ready",
 		All(Node("worker-1", NotReadyFor(time.Hour)), StaleReport("worker-1", Sandbox("box-1", uid))), judge.NoFreshReport}
 }
 
 var (
-	isAbsent      = what{"is in no report", ReportingWorker(), judge.Absent}
-	noSource      = what{"no agent can tell of", Node("worker-1"), judge.NoSource}
-	noSourceNodes = what{"no agent can tell of, with nodes that may not be listed", Nothing, judge.NoSource}
-	noSourceDown  = what{"no agent can tell of, with a node that is not Ready",
+	isAbsent      = sandboxCase{"is in no report", ReportingWorker(), judge.Absent}
+	noSource      = sandboxCase{"no agent can tell of", Node("worker-1"), judge.NoSource}
+	noSourceNodes = sandboxCase{"no agent can tell of, with nodes that may not be listed", Nothing, judge.NoSource}
+	noSourceDown  = sandboxCase{"no agent can tell of, with a node that is not Ready",
 		All(Node("worker-1", NotReadyFor(time.Hour)), Node("worker-2")), judge.NoSource}
 )
 
@@ -88,76 +88,76 @@ func owned(uid string) string {
 	return "was another pod's and "
 }
 
-type row struct {
-	pods    []who
-	boxes   []what
+type tableRow struct {
+	pods    []podCase
+	boxes   []sandboxCase
 	verdict judge.Verdict
 	proven  bool
 	reason  judge.Reason
 }
 
-// rows are the design's table, in its order; a cell with several states or two
+// tableRows are the design's table, in its order; a cell with several states or two
 // reasons is written out.
-func rows() []row {
-	beside := []what{ // every state but Ready
+func tableRows() []tableRow {
+	beside := []sandboxCase{ // every state but Ready
 		isNotReady(UsualUID), isNotReady(OtherUID), hasStopped(UsualUID), hasStopped(OtherUID), isAttached(UsualUID), isAttached(OtherUID), isGone(UsualUID), isGone(OtherUID), isGone(NoUID),
 		diedWithNode(UsualUID), diedWithNode(OtherUID), lostItsNode(UsualUID), isAbsent, hasNoFreshReport(UsualUID), hasNoFreshReport(OtherUID), isUnreachable(UsualUID), noSource, noSourceDown,
 	}
-	return []row{
-		{[]who{nobody, pending, live, carrier, terminating, carrierEnds, stuck, finished, succeeded}, []what{runs(OtherUID)}, judge.Held, false, judge.PhantomPod},
-		{[]who{nobody}, []what{runs(UsualUID), runs(NoUID)}, judge.Held, false, judge.PhantomPod},
-		{[]who{finished, succeeded, finishedDel}, []what{runs(UsualUID)}, judge.Held, false, judge.TerminalButRunning},
-		{[]who{stuck}, []what{runs(UsualUID)}, judge.Held, false, judge.StuckTerminating},
-		{[]who{terminating, carrierEnds}, []what{runs(UsualUID)}, judge.Held, false, judge.Terminating},
-		{[]who{pending, live, carrier, unknown}, []what{runs(UsualUID)}, judge.InUse, false, judge.SandboxReady},
-		{[]who{settling}, []what{hasStopped(OtherUID), isGone(OtherUID), diedWithNode(OtherUID)}, judge.Stale, true, judge.PodReplaced},
-		{[]who{pending}, []what{hasStopped(OtherUID), isGone(OtherUID), diedWithNode(OtherUID)}, judge.Stale, false, judge.PodReplaced}, // its node's agent may not know of its sandbox yet
-		{[]who{pending}, []what{isAbsent}, judge.Stale, false, judge.PodReplaced},
-		{[]who{pending}, []what{
+	return []tableRow{
+		{[]podCase{noPod, pending, live, carrier, terminating, terminatingCarrier, stuckTerminating, finished, succeeded}, []sandboxCase{runs(OtherUID)}, judge.Held, false, judge.PhantomPod},
+		{[]podCase{noPod}, []sandboxCase{runs(UsualUID), runs(NoUID)}, judge.Held, false, judge.PhantomPod},
+		{[]podCase{finished, succeeded, finishedAndDeleted}, []sandboxCase{runs(UsualUID)}, judge.Held, false, judge.TerminalButRunning},
+		{[]podCase{stuckTerminating}, []sandboxCase{runs(UsualUID)}, judge.Held, false, judge.StuckTerminating},
+		{[]podCase{terminating, terminatingCarrier}, []sandboxCase{runs(UsualUID)}, judge.Held, false, judge.Terminating},
+		{[]podCase{pending, live, carrier, unknownCarrier}, []sandboxCase{runs(UsualUID)}, judge.InUse, false, judge.SandboxReady},
+		{[]podCase{pendingForAMinute}, []sandboxCase{hasStopped(OtherUID), isGone(OtherUID), diedWithNode(OtherUID)}, judge.Stale, true, judge.PodReplaced},
+		{[]podCase{pending}, []sandboxCase{hasStopped(OtherUID), isGone(OtherUID), diedWithNode(OtherUID)}, judge.Stale, false, judge.PodReplaced}, // its node's agent may not know of its sandbox yet
+		{[]podCase{pending}, []sandboxCase{isAbsent}, judge.Stale, false, judge.PodReplaced},
+		{[]podCase{pending}, []sandboxCase{
 			hasStopped(UsualUID), hasStopped(NoUID), isGone(UsualUID), isGone(NoUID), diedWithNode(UsualUID), diedWithNode(NoUID),
 			isNotReady(UsualUID), isNotReady(OtherUID), isAttached(UsualUID), isAttached(OtherUID), lostItsNode(UsualUID), lostItsNode(OtherUID),
 			hasNoFreshReport(UsualUID), hasNoFreshReport(OtherUID), isUnreachable(UsualUID), noSource, noSourceDown, noSourceNodes,
 		}, judge.InUse, false, judge.PodPending},
-		{[]who{carrier, unknown}, beside, judge.InUse, false, judge.AddressOnPod},
-		{[]who{nobody, live, terminating, carrierEnds, stuck, finished, succeeded}, []what{isAttached(UsualUID), isAttached(OtherUID), isAttached(NoUID)}, judge.Held, false, judge.AttachedReason},
-		{[]who{stuck}, []what{isNotReady(UsualUID), isNotReady(OtherUID)}, judge.Held, false, judge.StuckTerminating},
-		{[]who{nobody, live, terminating, carrierEnds, finished, succeeded, finishedDel}, []what{isNotReady(UsualUID), isNotReady(OtherUID), isNotReady(NoUID)}, judge.Held, false, judge.SandboxNotReady},
-		{[]who{nobody, live, terminating, carrierEnds, stuck, finished, succeeded}, []what{diedWithNode(UsualUID), diedWithNode(OtherUID), diedWithNode(NoUID)}, judge.Stale, true, judge.NodeDeadReason},
-		{[]who{nobody, live, terminating, carrierEnds, stuck, finished, succeeded}, []what{lostItsNode(UsualUID), lostItsNode(OtherUID)}, judge.Stale, false, judge.NodeMissingReason},
-		{[]who{nobody, live, terminating, carrierEnds, stuck, finished, finishedDel}, []what{hasNoFreshReport(UsualUID)}, judge.Held, false, judge.NoFreshReportReason},
-		{[]who{nobody, live, terminating, carrierEnds, stuck, finished, finishedDel}, []what{isUnreachable(UsualUID)}, judge.Held, false, judge.NodeUnreachable},
+		{[]podCase{carrier, unknownCarrier}, beside, judge.InUse, false, judge.AddressOnPod},
+		{[]podCase{noPod, live, terminating, terminatingCarrier, stuckTerminating, finished, succeeded}, []sandboxCase{isAttached(UsualUID), isAttached(OtherUID), isAttached(NoUID)}, judge.Held, false, judge.AttachedReason},
+		{[]podCase{stuckTerminating}, []sandboxCase{isNotReady(UsualUID), isNotReady(OtherUID)}, judge.Held, false, judge.StuckTerminating},
+		{[]podCase{noPod, live, terminating, terminatingCarrier, finished, succeeded, finishedAndDeleted}, []sandboxCase{isNotReady(UsualUID), isNotReady(OtherUID), isNotReady(NoUID)}, judge.Held, false, judge.SandboxNotReady},
+		{[]podCase{noPod, live, terminating, terminatingCarrier, stuckTerminating, finished, succeeded}, []sandboxCase{diedWithNode(UsualUID), diedWithNode(OtherUID), diedWithNode(NoUID)}, judge.Stale, true, judge.NodeDeadReason},
+		{[]podCase{noPod, live, terminating, terminatingCarrier, stuckTerminating, finished, succeeded}, []sandboxCase{lostItsNode(UsualUID), lostItsNode(OtherUID)}, judge.Stale, false, judge.NodeMissingReason},
+		{[]podCase{noPod, live, terminating, terminatingCarrier, stuckTerminating, finished, finishedAndDeleted}, []sandboxCase{hasNoFreshReport(UsualUID)}, judge.Held, false, judge.NoFreshReportReason},
+		{[]podCase{noPod, live, terminating, terminatingCarrier, stuckTerminating, finished, finishedAndDeleted}, []sandboxCase{isUnreachable(UsualUID)}, judge.Held, false, judge.NodeUnreachable},
 		// Kubelet's word is about the successor, not about the sandbox on the node that is not heard.
-		{[]who{{"a successor that kubelet stopped since the last report", UsualPod(Phase("Succeeded"), StoppedByKubelet(time.Minute))}},
-			[]what{hasNoFreshReport(OtherUID)}, judge.Held, false, judge.NoFreshReportReason},
-		{[]who{live}, []what{hasStopped(OtherUID), isGone(OtherUID)}, judge.Stale, true, judge.PodReplaced},
-		{[]who{live}, []what{hasStopped(UsualUID), hasStopped(NoUID), isGone(UsualUID), isGone(NoUID)}, judge.Stale, true, judge.SandboxReplaced},
-		{[]who{
+		{[]podCase{{"a successor that kubelet stopped since the last report", UsualPod(Phase("Succeeded"), StoppedByKubelet(time.Minute))}},
+			[]sandboxCase{hasNoFreshReport(OtherUID)}, judge.Held, false, judge.NoFreshReportReason},
+		{[]podCase{live}, []sandboxCase{hasStopped(OtherUID), isGone(OtherUID)}, judge.Stale, true, judge.PodReplaced},
+		{[]podCase{live}, []sandboxCase{hasStopped(UsualUID), hasStopped(NoUID), isGone(UsualUID), isGone(NoUID)}, judge.Stale, true, judge.SandboxReplaced},
+		{[]podCase{
 			{"a live pod without a network-status", UsualPod(NoNetworkStatus)},
 			{"a live pod with a network-status of no text", UsualPod(NetworkStatus(" "))},
 			{"a live pod with a network-status of no entries", UsualPod(NetworkStatus("[]"))},
 			{"a live pod with a network-status that is not JSON", UsualPod(NetworkStatus(`[{"ips":["10.0.0.7"]`))},
-		}, []what{isAbsent, noSource, noSourceDown, noSourceNodes}, judge.Held, false, judge.NetworkStatusMissing},
-		{[]who{live}, []what{isAbsent, noSource, noSourceNodes}, judge.Stale, false, judge.AddressNotOnPod},
-		{[]who{terminating, stuck}, []what{hasStopped(UsualUID), hasStopped(OtherUID), hasStopped(NoUID), isGone(UsualUID), isGone(OtherUID), isGone(NoUID)}, judge.Stale, true, judge.SandboxStopped},
-		{[]who{terminating, stuck}, []what{isAbsent}, judge.Stale, false, judge.SandboxStopped},
-		{[]who{carrierEnds}, []what{hasStopped(UsualUID), isGone(UsualUID)}, judge.Stale, true, judge.SandboxStopped},
-		{[]who{carrierEnds}, []what{hasStopped(OtherUID), hasStopped(NoUID), isGone(OtherUID), isGone(NoUID), isAbsent}, judge.Held, false, judge.ClaimedByOther},
-		{[]who{terminating, carrierEnds, stuck}, []what{noSourceDown}, judge.Held, false, judge.NodeUnreachable},
-		{[]who{stuck}, []what{noSource, noSourceNodes}, judge.Held, false, judge.StuckTerminating},
-		{[]who{terminating, carrierEnds}, []what{noSource, noSourceNodes}, judge.Held, false, judge.Terminating},
-		{[]who{finished, succeeded, finishedDel}, []what{hasStopped(UsualUID), hasStopped(OtherUID), hasStopped(NoUID), isGone(UsualUID), isGone(OtherUID)}, judge.Stale, true, judge.PodFinished},
-		{[]who{finished, succeeded, finishedDel}, []what{isAbsent}, judge.Stale, false, judge.PodFinished},
-		{[]who{succeeded}, []what{noSource, noSourceNodes, noSourceDown}, judge.Stale, false, judge.PodFinished},
-		{[]who{finished, finishedDel}, []what{noSource, noSourceNodes, noSourceDown}, judge.Held, false, judge.TerminalButRunning},
-		{[]who{nobody}, []what{hasStopped(UsualUID), hasStopped(NoUID), isGone(UsualUID), isGone(NoUID)}, judge.Stale, true, judge.PodGone},
-		{[]who{nobody}, []what{isAbsent}, judge.Stale, false, judge.PodGone},
-		{[]who{nobody}, []what{noSourceDown}, judge.Held, false, judge.NodeUnreachable},
-		{[]who{nobody}, []what{noSource, noSourceNodes}, judge.Stale, false, judge.PodGone},
+		}, []sandboxCase{isAbsent, noSource, noSourceDown, noSourceNodes}, judge.Held, false, judge.NetworkStatusMissing},
+		{[]podCase{live}, []sandboxCase{isAbsent, noSource, noSourceNodes}, judge.Stale, false, judge.AddressNotOnPod},
+		{[]podCase{terminating, stuckTerminating}, []sandboxCase{hasStopped(UsualUID), hasStopped(OtherUID), hasStopped(NoUID), isGone(UsualUID), isGone(OtherUID), isGone(NoUID)}, judge.Stale, true, judge.SandboxStopped},
+		{[]podCase{terminating, stuckTerminating}, []sandboxCase{isAbsent}, judge.Stale, false, judge.SandboxStopped},
+		{[]podCase{terminatingCarrier}, []sandboxCase{hasStopped(UsualUID), isGone(UsualUID)}, judge.Stale, true, judge.SandboxStopped},
+		{[]podCase{terminatingCarrier}, []sandboxCase{hasStopped(OtherUID), hasStopped(NoUID), isGone(OtherUID), isGone(NoUID), isAbsent}, judge.Held, false, judge.ClaimedByOther},
+		{[]podCase{terminating, terminatingCarrier, stuckTerminating}, []sandboxCase{noSourceDown}, judge.Held, false, judge.NodeUnreachable},
+		{[]podCase{stuckTerminating}, []sandboxCase{noSource, noSourceNodes}, judge.Held, false, judge.StuckTerminating},
+		{[]podCase{terminating, terminatingCarrier}, []sandboxCase{noSource, noSourceNodes}, judge.Held, false, judge.Terminating},
+		{[]podCase{finished, succeeded, finishedAndDeleted}, []sandboxCase{hasStopped(UsualUID), hasStopped(OtherUID), hasStopped(NoUID), isGone(UsualUID), isGone(OtherUID)}, judge.Stale, true, judge.PodFinished},
+		{[]podCase{finished, succeeded, finishedAndDeleted}, []sandboxCase{isAbsent}, judge.Stale, false, judge.PodFinished},
+		{[]podCase{succeeded}, []sandboxCase{noSource, noSourceNodes, noSourceDown}, judge.Stale, false, judge.PodFinished},
+		{[]podCase{finished, finishedAndDeleted}, []sandboxCase{noSource, noSourceNodes, noSourceDown}, judge.Held, false, judge.TerminalButRunning},
+		{[]podCase{noPod}, []sandboxCase{hasStopped(UsualUID), hasStopped(NoUID), isGone(UsualUID), isGone(NoUID)}, judge.Stale, true, judge.PodGone},
+		{[]podCase{noPod}, []sandboxCase{isAbsent}, judge.Stale, false, judge.PodGone},
+		{[]podCase{noPod}, []sandboxCase{noSourceDown}, judge.Held, false, judge.NodeUnreachable},
+		{[]podCase{noPod}, []sandboxCase{noSource, noSourceNodes}, judge.Stale, false, judge.PodGone},
 	}
 }
 
 func TestVerdictTable(t *testing.T) {
-	for _, r := range rows() {
+	for _, r := range tableRows() {
 		for _, p := range r.pods {
 			for _, b := range r.boxes {
 				says := map[judge.Verdict]string{judge.InUse: "in use", judge.Held: "held", judge.Stale: "stale, unconfirmed"}[r.verdict]
@@ -203,8 +203,8 @@ func TestWhatCannotBeReadIsHeld(t *testing.T) {
 		"an entry that is no object":                  {RawPool("10.0.0.0-24", map[string]any{"range": "10.0.0.0/24", "allocations": map[string]any{"5": "box-1"}}), judge.Malformed},
 		"allocations that are a list, so no entry is": {RawPool("10.0.0.0-24", map[string]any{"range": "10.0.0.0/24", "allocations": []any{"box-1"}}), 0},
 	} {
-		for _, pod := range []who{nobody, live, carrier, succeeded} {
-			for _, b := range []what{runs(UsualUID), isGone(UsualUID), noSource} {
+		for _, pod := range []podCase{noPod, live, carrier, succeeded} {
+			for _, b := range []sandboxCase{runs(UsualUID), isGone(UsualUID), noSource} {
 				t.Run(fmt.Sprintf("%s is held, with %s whose sandbox %s", says, pod.says, b.says), func(t *testing.T) {
 					j := Judged(Observe(c.pool, pod.pod, b.parts), judge.Policy{})
 					if c.reason == 0 {

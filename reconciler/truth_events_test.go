@@ -8,9 +8,9 @@ import (
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
-// happenings are what can happen in a truth; each does nothing where it cannot
+// events are what can happen in a truth; each does nothing where it cannot
 // happen. What comes twice comes twice as often.
-var happenings = []func(w *truth, s step){
+var events = []func(w *truth, s step){
 	(*truth).start, (*truth).start, (*truth).start, (*truth).start, (*truth).start, (*truth).timePasses, (*truth).timePasses, (*truth).timePasses,
 	(*truth).ends, (*truth).ends, (*truth).podGoes, (*truth).podGoes, (*truth).agentFails, (*truth).agentFails, (*truth).forced, (*truth).forced,
 	(*truth).partition, (*truth).partition, (*truth).power, (*truth).cloned, (*truth).cloned, (*truth).finishes, (*truth).finishes,
@@ -21,7 +21,7 @@ var happenings = []func(w *truth, s step){
 func (w *truth) run(p plot) {
 	for _, s := range p.Steps {
 		w.now = w.now.Add(time.Second)
-		happenings[s.What%len(happenings)](w, s)
+		events[s.What%len(events)](w, s)
 	}
 	w.now = w.now.Add(time.Second)
 	if p.Heard {
@@ -96,7 +96,7 @@ func (w *truth) setsUp(s step) {
 		w.reserved[name] = &trueReservation{pod: p.name, since: w.now, pool: pool, ip: b.ip}
 	}
 	w.sandboxes = append(w.sandboxes, b)
-	p.node.held = append(p.node.held, &held{box: b, cached: true, tells: s.How > 1, since: w.now})
+	p.node.held = append(p.node.held, &held{box: b, cached: true, reportsNetwork: s.How > 1, since: w.now})
 	w.say("ADD of %s for %s on %s: %s in %s", b.id, p.name, p.node.name, b.ip, pool.name)
 }
 
