@@ -104,7 +104,7 @@ func (w *randomCluster) pass(r *reconciler.Reconciler, follow bool) ([]*judge.It
 	return released, nil
 }
 
-// changesOf tells of every object in either observation.
+// changesOf has every object of either observation.
 func changesOf(before, now *judge.Observation) *judge.Live {
 	live := &judge.Live{Now: now.Now, Pods: map[types.NamespacedName]*podstate.Pod{}, Pools: map[types.NamespacedName]*ippool.Pool{}, Reservations: map[types.NamespacedName]*ippool.Reservation{}}
 	for _, o := range []*judge.Observation{before, now} {

@@ -10,7 +10,7 @@ import (
 )
 
 // What is swept must be of no use to anybody: a claim that only a report of a
-// node which is gone tells of keeps an address from being freed.
+// node which is gone has keeps an address from being freed.
 func TestAReportIsNeededWhileAnythingIsHeldBecauseOfIt(t *testing.T) {
 	report := func(o *Observed, node string) *podstate.Report {
 		for _, r := range o.Reports {

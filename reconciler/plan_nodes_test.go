@@ -38,9 +38,9 @@ func TestNodeMissingIsConfirmedByThisProcessOwnClockToo(t *testing.T) {
 // From the first pass to the plan.
 func TestAPodThatEndsSlowlyOnAMachineThatReplacedAnotherKeepsItsAddress(t *testing.T) {
 	p := newProcess(t, quarter)
-	scene := []Part{UsualPool, UsualPod(OnNode("worker-2"), DeletedAgo(-2*time.Hour), Carrying("10.0.0.5")), ReplacedMachine()}
-	p.pass(0, scene...)
-	if plan := p.pass(time.Hour, scene...); len(plan.Release) > 0 {
+	parts := []Part{UsualPool, UsualPod(OnNode("worker-2"), DeletedAgo(-2*time.Hour), Carrying("10.0.0.5")), ReplacedMachine()}
+	p.pass(0, parts...)
+	if plan := p.pass(time.Hour, parts...); len(plan.Release) > 0 {
 		t.Errorf("released: %s", plan.Release[0].Message())
 	}
 }

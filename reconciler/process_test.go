@@ -23,7 +23,7 @@ type process struct {
 
 func newProcess(t *testing.T, opts Options) *process {
 	p := &process{t: t}
-	opts.PodsComplete = true // most scenes are of one entry, and of nothing else
+	opts.PodsComplete = true // most tests observe one entry, and nothing else
 	p.Reconciler = &Reconciler{Source: p, Options: opts, Clock: clocktesting.NewFakeClock(Now), Log: slog.New(slog.DiscardHandler), History: NewHistory()}
 	return p
 }
@@ -62,7 +62,7 @@ func (p *process) restarted() *process {
 	return next
 }
 
-// memoryStore is where a process keeps what the next one finds.
+// memoryStore keeps what one process writes and the next one finds.
 type memoryStore struct {
 	text string
 	err  error

@@ -230,7 +230,7 @@ func TestRepairLeavesAloneWhatMendsItself(t *testing.T) {
 				out, _ := run(t, r)
 				same(t, "repaired", len(out.Repaired), 0)
 				same(t, "not repaired", len(out.Unrepaired), 0)
-				if moment == "hold" { // what is there already stays as it is, and the next pass tells
+				if moment == "hold" { // what is there already stays as it is, and the next pass finds it
 					same(t, "writes", s.made("create", "patch"), []string{"create 10.0.0.1"})
 					return
 				}

@@ -119,7 +119,7 @@ func TestWhatOnlyWatchesReportIsReadBeforeAnEntryIsWritten(t *testing.T) {
 	bubble(t, func(t *testing.T, s *simulator) {
 		s.aRestoredPast()
 		s.watched = true
-		ghost := s.pods[types.NamespacedName{Namespace: "default", Name: "web"}]
+		lost := s.pods[types.NamespacedName{Namespace: "default", Name: "web"}]
 		reports := s.step
 		s.step = func(call, object string) {
 			reports(call, object)
@@ -127,7 +127,7 @@ func TestWhatOnlyWatchesReportIsReadBeforeAnEntryIsWritten(t *testing.T) {
 			defer s.mu.Unlock()
 			delete(s.pods, types.NamespacedName{Namespace: "default", Name: "web"})
 			if call == "observe" {
-				s.pods[types.NamespacedName{Namespace: "default", Name: "web"}] = ghost
+				s.pods[types.NamespacedName{Namespace: "default", Name: "web"}] = lost
 			}
 		}
 		observing := s.step
@@ -254,7 +254,7 @@ func TestAReservationThatAnotherEntryNeedsIsNotReplaced(t *testing.T) {
 	})
 }
 
-// One agent's word does not fill a range: the first half goes in, of pods that the API
+// The report of one agent does not fill a range: the first half goes in, of pods that the API
 // knows before others, and the rest is refused loudly.
 func TestTheReportOfOneNodeDoesNotFillAPool(t *testing.T) {
 	bubble(t, func(t *testing.T, s *simulator) {
@@ -262,12 +262,12 @@ func TestTheReportOfOneNodeDoesNotFillAPool(t *testing.T) {
 		s.emptyPool(pool, "10.0.0.0/24")
 		var boxes []v1alpha1.Sandbox
 		for i := 1; i <= 254; i++ {
-			b := running(fmt.Sprint("liar-", i), i)
+			b := running(fmt.Sprint("fake-", i), i)
 			b.Addresses[0].Range = "10.0.0.0/24"
 			boxes = append(boxes, b)
 		}
-		s.pod("liar-250", "u", 250)
-		s.runsOn("worker-1", "liar-250")
+		s.pod("fake-250", "u", 250)
+		s.runsOn("worker-1", "fake-250")
 		s.reported(map[string][]v1alpha1.Sandbox{"worker-1": boxes, "worker-2": {}})
 		time.Sleep(5 * time.Minute)
 		r := s.reconciler(nil)
@@ -293,7 +293,7 @@ func TestTheReportOfOneNodeDoesNotFillAPool(t *testing.T) {
 		same(t, "entries after a run of another process", len(entriesOf(s.pools[pool])), 128)
 		r.Options.AllowMassRepair = true
 		run(t, r)
-		same(t, "entries with the operator's word", len(entriesOf(s.pools[pool])), 254)
+		same(t, "entries with --allow-mass-repair", len(entriesOf(s.pools[pool])), 254)
 	})
 }
 
@@ -302,7 +302,7 @@ func TestRepairsForOneNodeAreBoundedByWhatItCanHold(t *testing.T) {
 		says        string
 		maxPods, of int
 		want        int
-	}{{"it does not tell how many pods it runs", 0, 400, 165}, {"it runs 20 pods", 20, 100, 30}, {"it has no more than it can hold", 20, 25, 25}} {
+	}{{"its Node does not say how many pods it runs", 0, 400, 165}, {"it runs 20 pods", 20, 100, 30}, {"it has no more than it can hold", 20, 25, 25}} {
 		t.Run(c.says, func(t *testing.T) {
 			bubble(t, func(t *testing.T, s *simulator) {
 				s.entry(bluePool, 9999, "default/other", "box-other", false)

@@ -24,47 +24,47 @@ func written(node string, after time.Duration, c ...ReportEdit) Part {
 // every node wrote since tells.
 func TestNothingIsReleasedAfterARestore(t *testing.T) {
 	leak := All(UsualPool, Node("worker-1"))
-	told := func(after time.Duration) Part { return written("worker-1", after, Gone("box-1", UsualUID)) }
+	report := func(after time.Duration) Part { return written("worker-1", after, Gone("box-1", UsualUID)) }
 	t.Run("until the node has written its report since", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		p.wantReleased("before", p.pass(0, leak, told(-time.Hour), revision(100)))
-		p.wantRefused("the look that saw it", EtcdRestored, p.pass(time.Minute, leak, told(-time.Hour), revision(90)))
-		p.wantRefused("a report of before", EtcdRestored, p.pass(2*time.Minute, leak, told(-time.Hour), revision(95)))
-		p.wantRefused("a report of before, hours later", EtcdRestored, p.pass(5*time.Hour, leak, told(-time.Hour), revision(500)))
-		p.wantReleased("a report of since", p.pass(5*time.Hour, leak, told(4*time.Hour), revision(600)))
+		p.wantReleased("before", p.pass(0, leak, report(-time.Hour), revision(100)))
+		p.wantRefused("the pass that saw it", EtcdRestored, p.pass(time.Minute, leak, report(-time.Hour), revision(90)))
+		p.wantRefused("a report of before", EtcdRestored, p.pass(2*time.Minute, leak, report(-time.Hour), revision(95)))
+		p.wantRefused("a report of before, hours later", EtcdRestored, p.pass(5*time.Hour, leak, report(-time.Hour), revision(500)))
+		p.wantReleased("a report of since", p.pass(5*time.Hour, leak, report(4*time.Hour), revision(600)))
 	})
 	t.Run("or has written it just before it was noticed, and vouches for it after", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		const seen = 10 * time.Minute
-		p.pass(0, leak, told(-time.Hour), revision(100))
-		wrote := told(seen - time.Minute)
-		p.wantRefused("the look that saw it", EtcdRestored, p.pass(seen, leak, wrote, revision(90)))
+		p.pass(0, leak, report(-time.Hour), revision(100))
+		wrote := report(seen - time.Minute)
+		p.wantRefused("the pass that saw it", EtcdRestored, p.pass(seen, leak, wrote, revision(90)))
 		p.wantRefused("renewed before that look", EtcdRestored, p.pass(seen+9*time.Second, leak, wrote, revision(95)))
 		p.wantReleased("renewed after it", p.pass(seen+10*time.Second, leak, wrote, revision(96)))
 	})
 	t.Run("also where what follows the recheck that saw it fails", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		p.pass(0, leak, told(-time.Hour), revision(100))
-		p.History.checkRevision(Observe(At(Now.Add(time.Minute)), leak, told(-time.Hour), revision(90)).Observation) // and then the Lease was busy
-		p.wantRefused("the next look", EtcdRestored, p.pass(2*time.Minute, leak, told(-time.Hour), revision(91)))
+		p.pass(0, leak, report(-time.Hour), revision(100))
+		p.History.checkRevision(Observe(At(Now.Add(time.Minute)), leak, report(-time.Hour), revision(90)).Observation) // and then the Lease was busy
+		p.wantRefused("the next pass", EtcdRestored, p.pass(2*time.Minute, leak, report(-time.Hour), revision(91)))
 	})
 	t.Run("a revision that stands still is none", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		p.pass(0, leak, told(-time.Hour), revision(100))
-		p.wantReleased("the same", p.pass(time.Minute, leak, told(-time.Hour), revision(100)))
+		p.pass(0, leak, report(-time.Hour), revision(100))
+		p.wantReleased("the same", p.pass(time.Minute, leak, report(-time.Hour), revision(100)))
 	})
 	t.Run("a pass whose revision is not known makes nothing forgotten", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		p.pass(0, leak, told(-time.Hour), revision(100))
-		p.pass(time.Minute, leak, told(-time.Hour))
-		p.wantRefused("less than before", EtcdRestored, p.pass(2*time.Minute, leak, told(-time.Hour), revision(90)))
+		p.pass(0, leak, report(-time.Hour), revision(100))
+		p.pass(time.Minute, leak, report(-time.Hour))
+		p.wantRefused("less than before", EtcdRestored, p.pass(2*time.Minute, leak, report(-time.Hour), revision(90)))
 	})
 	t.Run("a recheck that sees it stops too", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		restored := func(o *Observed) { o.Restored = "IPPools are at resourceVersion 90 after 100" }
-		p.wantRefused("said by the source", EtcdRestored, p.pass(0, leak, told(-time.Hour), restored))
-		p.wantRefused("at the look after it", EtcdRestored, p.pass(time.Minute, leak, told(-time.Hour)))
-		p.wantReleased("a report of since", p.pass(5*time.Minute, leak, told(2*time.Minute)))
+		p.wantRefused("said by the source", EtcdRestored, p.pass(0, leak, report(-time.Hour), restored))
+		p.wantRefused("at the pass after it", EtcdRestored, p.pass(time.Minute, leak, report(-time.Hour)))
+		p.wantReleased("a report of since", p.pass(5*time.Minute, leak, report(2*time.Minute)))
 	})
 	t.Run("neither what is unconfirmed nor a reservation", func(t *testing.T) {
 		p := newProcess(t, atOnce)
@@ -78,8 +78,8 @@ func TestNothingIsReleasedAfterARestore(t *testing.T) {
 	})
 	t.Run("paused says so first", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		p.pass(0, leak, told(-time.Hour), revision(100))
-		p.wantRefused("both", Paused, p.pass(time.Minute, leak, told(-time.Hour), revision(90), func(o *Observed) { o.Paused = true }))
+		p.pass(0, leak, report(-time.Hour), revision(100))
+		p.wantRefused("both", Paused, p.pass(time.Minute, leak, report(-time.Hour), revision(90), func(o *Observed) { o.Paused = true }))
 	})
 }
 
@@ -103,7 +103,7 @@ func TestForWhichNodesARestoreWaits(t *testing.T) {
 			p := newProcess(t, atOnce)
 			leak := All(UsualPool, Node("worker-1"), written("worker-1", 2*time.Minute, Gone("box-1", UsualUID)), c.other)
 			p.pass(0, leak, revision(100))
-			p.wantRefused("the look that saw it", EtcdRestored, p.pass(time.Minute, leak, revision(90)))
+			p.wantRefused("the pass that saw it", EtcdRestored, p.pass(time.Minute, leak, revision(90)))
 			plan := p.pass(3*time.Minute, leak, revision(91))
 			if c.waits {
 				p.wantRefused("the pass after it", EtcdRestored, plan)

@@ -13,8 +13,8 @@ import (
 
 // leakOn is a proven leak of worker-1, whose report was written so long after the
 // beginning.
-func leakOn(written_ time.Duration) Part {
-	return All(UsualPool, Node("worker-1"), written("worker-1", written_, Gone("box-1", UsualUID)))
+func leakOn(writtenAfter time.Duration) Part {
+	return All(UsualPool, Node("worker-1"), written("worker-1", writtenAfter, Gone("box-1", UsualUID)))
 }
 
 // restoreNoticed has an agent say that etcd was restored so long after the beginning.
@@ -113,8 +113,8 @@ func TestARestoreThatIsSettledStaysSo(t *testing.T) {
 		p := newProcess(t, atOnce)
 		p.Restores = &memoryStore{}
 		settled(p)
-		told := restoreNoticed("worker-1", minute-5*time.Second, 2*minute)
-		next := All(UsualPool, Node("worker-1"), told, func(o *Observed) { Gone("box-1", UsualUID)(o.Reports[0]) }, newNode)
+		reported := restoreNoticed("worker-1", minute-5*time.Second, 2*minute)
+		next := All(UsualPool, Node("worker-1"), reported, func(o *Observed) { Gone("box-1", UsualUID)(o.Reports[0]) }, newNode)
 		p.wantReleased("with what was kept", p.restarted().pass(10*minute, next, revision(92)))
 		forgetful := p.restarted()
 		forgetful.Restores = nil
@@ -126,7 +126,7 @@ func TestARestoreThatIsSettledStaysSo(t *testing.T) {
 		p.wantRefused("seen by a look", EtcdRestored, p.pass(3*minute, leakOn(2*minute), revision(80)))
 		p.wantRefused("and the look after it", EtcdRestored, p.pass(4*minute, leakOn(2*minute), revision(81)))
 		p.wantReleased("written since", p.pass(5*minute, leakOn(4*minute), revision(82)))
-		p.wantRefused("told by an agent", EtcdRestored, p.pass(hour, leakOn(4*minute), Node("worker-2"), restoreNoticed("worker-2", 50*minute, 51*minute), revision(83)))
+		p.wantRefused("reported by an agent", EtcdRestored, p.pass(hour, leakOn(4*minute), Node("worker-2"), restoreNoticed("worker-2", 50*minute, 51*minute), revision(83)))
 		p.wantReleased("written since", p.pass(hour+minute, leakOn(55*minute), Node("worker-2"), restoreNoticed("worker-2", 50*minute, 51*minute), revision(84)))
 	})
 	t.Run("not before it is", func(t *testing.T) {
@@ -195,31 +195,31 @@ func TestANodeThatTheRestoreHasLostIsWaitedFor(t *testing.T) {
 		p.wantRefused("the look after it", EtcdRestored, p.pass(2*minute, leakOn(2*minute), older, revision(91)))
 		p.wantRefused("a day later", EtcdRestored, p.pass(day, leakOn(2*minute), older, revision(92)))
 	})
-	t.Run("also where an agent was the first to tell", func(t *testing.T) {
+	t.Run("also where an agent was the first to report it", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		p.pass(0, leakOn(0), newer)
 		// Its revision is beyond the old one, as by --bump-revision: a pass notices nothing.
-		told := All(UsualPool, Node("worker-1"), restoreNoticed("worker-1", minute, 2*minute), func(o *Observed) { Gone("box-1", UsualUID)(o.Reports[0]) })
+		reported := All(UsualPool, Node("worker-1"), restoreNoticed("worker-1", minute, 2*minute), func(o *Observed) { Gone("box-1", UsualUID)(o.Reports[0]) })
 		p.pass(90*time.Second, leakOn(0))
-		p.wantRefused("told when it was missed already", EtcdRestored, p.pass(3*minute, told))
-		p.wantReleased("its report", p.pass(4*minute, told, newerSince))
+		p.wantRefused("reported when it was missed already", EtcdRestored, p.pass(3*minute, reported))
+		p.wantReleased("its report", p.pass(4*minute, reported, newerSince))
 	})
 	t.Run("also by a replica that watched before and makes its first pass", func(t *testing.T) {
 		missed := func(after time.Duration) Part {
 			return func(o *Observed) { o.Missed = map[string]time.Time{"worker-9": Now.Add(after)} }
 		}
-		told := All(UsualPool, Node("worker-1"), restoreNoticed("worker-1", minute, 2*minute), func(o *Observed) { Gone("box-1", UsualUID)(o.Reports[0]) })
+		reported := All(UsualPool, Node("worker-1"), restoreNoticed("worker-1", minute, 2*minute), func(o *Observed) { Gone("box-1", UsualUID)(o.Reports[0]) })
 		p := newProcess(t, atOnce)
-		p.wantRefused("told by an agent", EtcdRestored, p.pass(3*minute, told, missed(2*minute)))
-		p.wantRefused("and later", EtcdRestored, p.pass(hour, told))
+		p.wantRefused("reported by an agent", EtcdRestored, p.pass(3*minute, reported, missed(2*minute)))
+		p.wantRefused("and later", EtcdRestored, p.pass(hour, reported))
 		p = newProcess(t, atOnce)
 		p.wantRefused("seen by itself", EtcdRestored, p.pass(3*minute, leakOn(0), missed(2*minute), func(o *Observed) { o.Restored = "its watches say so" }))
 		p.wantRefused("and later", EtcdRestored, p.pass(hour, leakOn(4*minute)))
 		p = newProcess(t, atOnce)
-		p.wantReleased("missed long before", p.pass(3*minute, told, missed(0)))
+		p.wantReleased("missed long before", p.pass(3*minute, reported, missed(0)))
 		p = newProcess(t, atOnce)
 		p.pass(2*minute, leakOn(0))
-		p.wantReleased("removed before its eyes", p.pass(3*minute, told, missed(2*minute)))
+		p.wantReleased("removed before its eyes", p.pass(3*minute, reported, missed(2*minute)))
 		p = newProcess(t, atOnce)
 		if plan := p.pass(3*minute, UsualPool, Node("worker-1"), missed(2*minute)); len(plan.Release)+len(plan.Refused) > 0 {
 			t.Errorf("there were reports, and without them it is judged stale: releases %d, refuses %s", len(plan.Release), refusals(plan))
@@ -232,12 +232,12 @@ func TestANodeThatTheRestoreHasLostIsWaitedFor(t *testing.T) {
 		p.pass(minute, leakOn(0), revision(90))
 		p.wantReleased("written since", p.pass(2*minute, leakOn(2*minute), revision(91)))
 	})
-	t.Run("not where it had gone long before an agent told", func(t *testing.T) {
+	t.Run("not where it had gone long before an agent reported it", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		p.pass(0, leakOn(0), newer)
 		p.pass(minute, leakOn(0))
-		told := All(UsualPool, Node("worker-1"), restoreNoticed("worker-1", 5*minute, 6*minute), func(o *Observed) { Gone("box-1", UsualUID)(o.Reports[0]) })
-		p.wantReleased("its object was deleted before", p.pass(7*minute, told))
+		reported := All(UsualPool, Node("worker-1"), restoreNoticed("worker-1", 5*minute, 6*minute), func(o *Observed) { Gone("box-1", UsualUID)(o.Reports[0]) })
+		p.wantReleased("its object was deleted before", p.pass(7*minute, reported))
 	})
 }
 
@@ -245,11 +245,11 @@ func newerSince(o *Observed) { All(Node("worker-9"), written("worker-9", 3*minut
 
 // Whoever can write one report must not stop all releases for as long as they please.
 func TestTheRestoreThatOneAgentReportsCountsOnce(t *testing.T) {
-	scene := func(liar Part) Part { return All(leakOn(0), Node("worker-2"), liar) }
+	with := func(liar Part) Part { return All(leakOn(0), Node("worker-2"), liar) }
 	t.Run("and it is said whose it is", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		plan := p.pass(2*minute, scene(restoreNoticed("worker-2", minute, 2*minute)))
-		p.wantRefused("told", EtcdRestored, plan)
+		plan := p.pass(2*minute, with(restoreNoticed("worker-2", minute, 2*minute)))
+		p.wantRefused("reported", EtcdRestored, plan)
 		if text := plan.Refused[0].Detail; !strings.Contains(text, "by the word of the agent of node worker-2") || !strings.Contains(text, "node worker-1 has not written") {
 			t.Errorf("it says %q", text)
 		}
@@ -259,26 +259,26 @@ func TestTheRestoreThatOneAgentReportsCountsOnce(t *testing.T) {
 		future := func(write time.Duration) Part {
 			return writtenWithRestoreNote("worker-2", "2099-01-01T00:00:00Z", write, write)
 		}
-		p.wantRefused("of the future", EtcdRestored, p.pass(2*minute, scene(future(minute))))
+		p.wantRefused("of the future", EtcdRestored, p.pass(2*minute, with(future(minute))))
 		p.wantReleased("written since", p.pass(3*minute, leakOn(2*minute), Node("worker-2"), future(minute)))
 		p.wantReleased("and written again", p.pass(hour, leakOn(2*minute), Node("worker-2"), future(50*minute)))
 	})
 	t.Run("where it is bumped again and again within minutes", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		p.wantRefused("told", EtcdRestored, p.pass(2*minute, scene(restoreNoticed("worker-2", minute, 2*minute))))
+		p.wantRefused("reported", EtcdRestored, p.pass(2*minute, with(restoreNoticed("worker-2", minute, 2*minute))))
 		p.wantReleased("written since", p.pass(3*minute, leakOn(2*minute), Node("worker-2"), restoreNoticed("worker-2", 2*minute, 3*minute)))
 		p.wantReleased("and bumped", p.pass(10*minute, leakOn(2*minute), Node("worker-2"), restoreNoticed("worker-2", 10*minute, 10*minute)))
 	})
 	t.Run("beside what a pass has seen", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		p.pass(0, scene(written("worker-2", 0)), revision(100))
-		p.pass(minute, scene(written("worker-2", 0)), revision(90))
+		p.pass(0, with(written("worker-2", 0)), revision(100))
+		p.pass(minute, with(written("worker-2", 0)), revision(90))
 		p.wantReleased("both have written since", p.pass(3*minute, leakOn(2*minute), Node("worker-2"), restoreNoticed("worker-2", 2*minute, 2*minute), revision(91)))
-		p.wantReleased("and the other tells of it late", p.pass(9*minute, All(leakOn(2*minute), Node("worker-2")), restoreNoticed("worker-2", 8*minute, 8*minute), revision(92)))
+		p.wantReleased("and the other reports it late", p.pass(9*minute, All(leakOn(2*minute), Node("worker-2")), restoreNoticed("worker-2", 8*minute, 8*minute), revision(92)))
 	})
 	t.Run("of the future, by a source that has no server's clock", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		p.pass(2*minute, scene(restoreNoticed("worker-2", 3*day, minute)))
+		p.pass(2*minute, with(restoreNoticed("worker-2", 3*day, minute)))
 		if at, _ := p.History.LastRestore(); !at.Equal(Now.Add(2 * minute)) {
 			t.Errorf("dated %s", at)
 		}

@@ -25,8 +25,8 @@ func TestAProcessWhoseFirstPassShowsARestoreTakesTheAgentsDate(t *testing.T) {
 	t.Run("or comes later", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		p.wantRefused("the look that saw it", EtcdRestored, p.pass(2*minute, leakOn(80*time.Second), quiet, byWatches))
-		p.wantRefused("nobody tells", EtcdRestored, p.pass(3*minute, leakOn(80*time.Second), quiet))
-		p.wantReleased("an agent tells", p.pass(4*minute, leak, quiet))
+		p.wantRefused("no agent reports it", EtcdRestored, p.pass(3*minute, leakOn(80*time.Second), quiet))
+		p.wantReleased("an agent reports it", p.pass(4*minute, leak, quiet))
 	})
 	t.Run("and what was written before that does not count", func(t *testing.T) {
 		p := newProcess(t, atOnce)
@@ -111,6 +111,6 @@ func TestTheProcessAfterOneWithNothingToDateARestoreByTakesTheAgentsDateToo(t *t
 	p.Restores = &memoryStore{}
 	p.wantRefused("the look that saw it", EtcdRestored, p.pass(2*minute, leakOn(80*time.Second), quiet, byWatches))
 	p = p.restarted()
-	p.wantReleased("an agent tells", p.pass(4*minute, leak, quiet))
+	p.wantReleased("an agent reports it", p.pass(4*minute, leak, quiet))
 	p.wantReleased("a day later", p.pass(day, leak, quiet))
 }

@@ -94,7 +94,7 @@ func TestARestoreThatWasNoticedBeforeWhatIsKeptCouldBeReadStaysNoticed(t *testin
 	}{
 		"a pass has shown it, nothing was kept":   {All(leakOn(0), func(o *Observed) { o.Restored = "its watches say so" }), ""},
 		"a pass has shown it, kept is one before": {All(leakOn(0), func(o *Observed) { o.Restored = "its watches say so" }), `{"restored":"2020-01-01T00:00:00Z","settled":true,"nodes":["worker-1"]}`},
-		"an agent has told of it":                 {All(leakOn(0), Node("worker-2"), restoreNoticed("worker-2", minute, 2*minute)), ""},
+		"an agent has reported it":                {All(leakOn(0), Node("worker-2"), restoreNoticed("worker-2", minute, 2*minute)), ""},
 	} {
 		t.Run(says, func(t *testing.T) {
 			p := newProcess(t, atOnce)

@@ -35,7 +35,7 @@ func TestARecheckOfFindingsFindsWhatAFullPassFinds(t *testing.T) {
 	}
 	for _, kind := range []judge.Kind{judge.Unrecorded, judge.Misrecorded, judge.MissingReservation} {
 		if kinds[kind] < 5 {
-			t.Errorf("%d findings of kind %s: the scenes show too little", kinds[kind], kind)
+			t.Errorf("%d findings of kind %s: the random clusters have too few", kinds[kind], kind)
 		}
 	}
 }

@@ -13,8 +13,8 @@ import (
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
-// Something that may stand beside a scene and says nothing of use: a change, and
-// what it is in words; nil where the scene does not allow for it.
+// Something that may be added to a cluster and says nothing of use: a change, and
+// what it is in words; nil where the cluster does not allow for it.
 func irrelevantPart(c Random, o *Observed) (Part, string) {
 	newcomer := c.Pick("zz", "red", "blue-10", "n-1-x", "worker-1-10.0.0.16")
 	node := newcomer
@@ -141,14 +141,14 @@ func leftoverReservation(c Random) Part {
 func TestWhatSaysNothingOfUseFreesNothing(t *testing.T) {
 	tried := map[int]int{}
 	manyTimes(t, 12, func(rt *rapid.T) {
-		scene, story := drawCluster(rt)
+		cluster, story := drawCluster(rt)
 		seed := rapid.Uint64Range(0, 1<<20).Draw(rt, "beside")
-		beside, says := irrelevantPart(NewRandom(seed, 2), ObserveDistinct(scene))
+		beside, says := irrelevantPart(NewRandom(seed, 2), ObserveDistinct(cluster))
 		if beside == nil {
 			return
 		}
 		tried[len(says)]++
-		neverFrees(rt, scene, story, "there is "+says+" besides", beside, func(o *Observed, _, _ *judge.Item) bool {
+		neverFrees(rt, cluster, story, "there is "+says+" besides", beside, func(o *Observed, _, _ *judge.Item) bool {
 			return nobodyToAsk(o) // it was held for want of anybody, and not for what anybody said
 		})
 	})

@@ -92,7 +92,7 @@ func (w *truth) recorded() map[*trueSandbox]bool {
 
 // decides is a pass of the reconciler's, at a revision of etcd. It returns what is
 // released of what runs. A sandbox that had an entry when etcd was restored, and has not
-// any more, is not excused by that: until its agent tells of it nothing is released.
+// any more, is not excused by that: until its agent reports it nothing is released.
 func (w *truth) decides(p *process, rev uint64, had map[*trueSandbox]bool) (wrong []string, released, refused int) {
 	plan := p.pass(w.now.Sub(Now), All(w.parts()...), revision(rev), func(o *Observed) { o.Past = p.History })
 	w.say("a pass of the reconciler: %d to release, %s", len(plan.Release), refusals(plan))

@@ -13,7 +13,7 @@ import (
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
-const takenOver = "the entry was taken over by another sandbox, and no report or pod tells of this one"
+const takenOver = "the entry was taken over by another sandbox, and no report or pod has this one"
 
 // cannotBeKnown is why an address that is in use may be judged Stale all the
 // same, "" where it may not. These are all the exceptions.
@@ -26,11 +26,11 @@ func (w *truth) cannotBeKnown(b *trueSandbox, it *judge.Item) string {
 	case heard && b.added.After(m.heard) && !it.Proven:
 		return "its agent inspected the node last before its ADD; --confirm-after is longer than that lasts"
 	case !m.selected && m.report == nil && !w.boundTo(b) && !w.seen[b]:
-		return "the operator's word is that no such pod runs on that node, and nothing says otherwise"
+		return "--agent-nodes says that no such pod runs on that node, and nothing contradicts it"
 	case e.ContainerID != "" && e.ContainerID != b.id && !w.isReported(b):
 		return takenOver
 	case w.copied(b) && !w.isReported(b) && !w.boundTo(b) && !w.seen[b]:
-		return "a copy of its machine says that it has ended, and its own never told of it, nor does the API"
+		return "a copy of its machine says that it has ended, and its own never reported it, nor does the API"
 	}
 	return ""
 }

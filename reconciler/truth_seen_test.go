@@ -97,7 +97,7 @@ func (w *truth) podPart(p *truePod) Part {
 	})
 }
 
-// describe tells what an observation has, for who reads a failure.
+// describe is what an observation has, for the reader of a failure.
 func describeCluster(o *Observed) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, "  "+format+"\n", args...) }

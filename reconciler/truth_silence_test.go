@@ -18,7 +18,7 @@ import (
 
 // drawCluster draws what a pass may see: of a cluster as it really is, or of one
 // that could not be, in which everything meets everything.
-func drawCluster(rt *rapid.T) (scene []Part, story string) {
+func drawCluster(rt *rapid.T) (cluster []Part, story string) {
 	if rapid.Bool().Draw(rt, "as it may be") {
 		p := plots(16).Draw(rt, "plot")
 		w := newTruth(p, rapid.SampledFrom([]names{apart, colliding}).Draw(rt, "names"))
@@ -71,24 +71,24 @@ func freedBetween(before, after map[judge.ID]*judge.Item) (found []judge.ID) {
 	return found
 }
 
-// smallest is the scene without whatever is not needed for its failure.
-func smallest(scene []Part, fails func([]Part) bool) []Part {
-	for i := 0; i < len(scene); {
-		less := slices.Delete(slices.Clone(scene), i, i+1)
+// smallest is the cluster without whatever is not needed for its failure.
+func smallest(cluster []Part, fails func([]Part) bool) []Part {
+	for i := 0; i < len(cluster); {
+		less := slices.Delete(slices.Clone(cluster), i, i+1)
 		if fails(less) {
-			scene, i = less, 0
+			cluster, i = less, 0
 		} else {
 			i++
 		}
 	}
-	return scene
+	return cluster
 }
 
-// neverFrees fails where a change of a scene frees what was not free; the scene is
+// neverFrees fails where a change of a cluster frees what was not free; the cluster is
 // shown as small as it gets.
-func neverFrees(rt *rapid.T, scene []Part, story, says string, change func(*Observed), unless func(o *Observed, before, after *judge.Item) bool) {
-	freed := func(scene []Part) (first, second *judge.Item) {
-		before, changed := ObserveDistinct(scene), ObserveDistinct(scene)
+func neverFrees(rt *rapid.T, cluster []Part, story, says string, change func(*Observed), unless func(o *Observed, before, after *judge.Item) bool) {
+	freed := func(cluster []Part) (first, second *judge.Item) {
+		before, changed := ObserveDistinct(cluster), ObserveDistinct(cluster)
 		change(changed)
 		was, is := verdictsOf(before, judge.Policy{}), verdictsOf(changed, judge.Policy{})
 		for _, id := range freedBetween(was, is) {
@@ -104,10 +104,10 @@ func neverFrees(rt *rapid.T, scene []Part, story, says string, change func(*Obse
 		}
 		return nil, nil
 	}
-	if it, _ := freed(scene); it == nil {
+	if it, _ := freed(cluster); it == nil {
 		return
 	}
-	small := smallest(scene, func(less []Part) bool { it, _ := freed(less); return it != nil })
+	small := smallest(cluster, func(less []Part) bool { it, _ := freed(less); return it != nil })
 	first, second := freed(small)
 	after := ObserveDistinct(small)
 	change(after)
@@ -189,12 +189,12 @@ func lostNode(o *Observed, r *podstate.Report) bool {
 	return len(o.Nodes) > 0 && (n == nil || n.Dead() || r.BootID != "" && n.BootID != r.BootID)
 }
 
-// An agent that falls silent takes away what was known, and what is not known
+// An agent that stops reporting takes away what was known, and what is not known
 // frees nothing.
 func TestSilencingAnAgentNeverFreesAnything(t *testing.T) {
 	manyTimes(t, 8, func(rt *rapid.T) {
-		scene, story := drawCluster(rt)
-		o := ObserveDistinct(scene)
+		cluster, story := drawCluster(rt)
+		o := ObserveDistinct(cluster)
 		since := freshFor + time.Second
 		saidOtherwise := func(_ *Observed, _, after *judge.Item) bool {
 			if after.Reason == judge.PodFinished { // kubelet said so since the agent was heard
@@ -203,8 +203,8 @@ func TestSilencingAnAgentNeverFreesAnything(t *testing.T) {
 			return after.Reason == judge.NodeMissingReason // which waits to be confirmed from when that node was heard
 		}
 		for _, r := range o.Reports {
-			neverFrees(rt, scene, story, "the agent of "+r.Name+" falls silent", silenced(r.Name, since), saidOtherwise)
-			neverFrees(rt, scene, story, "the report of "+r.Name+" is renewed no more", renewedNoMore(r.Name), saidOtherwise)
+			neverFrees(rt, cluster, story, "the agent of "+r.Name+" stops reporting", silenced(r.Name, since), saidOtherwise)
+			neverFrees(rt, cluster, story, "the report of "+r.Name+" is renewed no more", renewedNoMore(r.Name), saidOtherwise)
 		}
 	})
 }
@@ -217,9 +217,9 @@ const freshFor = time.Minute
 // than without them, unless every node that could run it is heard.
 func TestAgentsOnSomeNodesAreNeverLessCarefulThanNone(t *testing.T) {
 	manyTimes(t, 8, func(rt *rapid.T) {
-		scene, story := drawCluster(rt)
-		withAgents := ObserveDistinct(scene)
-		without := append(slices.Clone(scene), func(o *Observed) { o.Reports, o.Past = nil, nil })
+		cluster, story := drawCluster(rt)
+		withAgents := ObserveDistinct(cluster)
+		without := append(slices.Clone(cluster), func(o *Observed) { o.Reports, o.Past = nil, nil })
 		if len(withAgents.Reports) == 0 {
 			return
 		}
@@ -231,7 +231,7 @@ func TestAgentsOnSomeNodesAreNeverLessCarefulThanNone(t *testing.T) {
 	})
 }
 
-// allHeard reports whether all who may tell of a sandbox that is absent are heard:
+// allHeard reports whether all nodes that may have a sandbox that is absent have a fresh report:
 // the agents of the pod's own node, and of the nodes that had it; where none had,
 // of those of its slice, or else of all that are selected or have a report.
 func allHeard(o *Observed, it *judge.Item) bool {

@@ -14,7 +14,7 @@ import (
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
-// A truth is a small cluster as it really is. What the API and the agents tell
+// A truth is a small cluster as it really is. What the API and the agents report
 // of it follows from what happens there, by what runtimes, kubelet, whereabouts
 // and agents promise.
 type truth struct {

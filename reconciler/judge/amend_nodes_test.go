@@ -17,7 +17,7 @@ func TestAnAmendedIndexJudgesNodesByTheReportsThatThereAreNow(t *testing.T) {
 	newMachine := v1alpha1.Machine{SystemUUID: "board of the new one", MachineID: "disk of the new one"}
 	for _, c := range []struct {
 		says        string
-		scene       Part
+		cluster     Part
 		report, now Part
 	}{
 		{"the agent of another machine has written, and its Lease does not have the hash yet",
@@ -29,12 +29,12 @@ func TestAnAmendedIndexJudgesNodesByTheReportsThatThereAreNow(t *testing.T) {
 			StaleReport("worker-2", RenewedAt(Now.Add(-time.Hour)), WithoutMatchingLease), StaleReport("worker-2", RenewedAt(Now.Add(-time.Second)), WithoutMatchingLease)},
 	} {
 		t.Run(c.says, func(t *testing.T) {
-			o := Observe(c.scene, c.report)
+			o := Observe(c.cluster, c.report)
 			x := judge.NewIndex(o.Observation, o.Past, judge.Policy{})
 			x.Judge()
 			after := Observe(c.now).Reports[0]
 			x.Amend(&judge.Live{Reports: map[string]*podstate.Report{"worker-2": after}})
-			built := Judged(Observe(c.scene, c.now), judge.Policy{})
+			built := Judged(Observe(c.cluster, c.now), judge.Policy{})
 			if got, want := Describe(x.Judge()), Describe(built); !slices.Equal(got, want) {
 				t.Errorf("amended %v\nbuilt   %v", got, want)
 			}

@@ -72,14 +72,14 @@ func TestWithAgentsATenantCannotMakeItsAddressLookFree(t *testing.T) {
 // It is there, though nobody knows what its field asks for.
 func TestAReservationWithAnUnknownFieldCountsAsTheReservation(t *testing.T) {
 	res := RawReservation("10.0.0.5", LongAgo, map[string]any{"podref": "default/web-0", "ifname": "net1", "ipamclaimref": "claim"})
-	scene := []Part{UsualPool, res, NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")), carrier.pod, ReportingWorker(Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", "")))}
-	for _, f := range Judged(Observe(scene...), judge.Policy{}).Findings {
+	parts := []Part{UsualPool, res, NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")), carrier.pod, ReportingWorker(Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", "")))}
+	for _, f := range Judged(Observe(parts...), judge.Policy{}).Findings {
 		if f.Kind == judge.MissingReservation {
 			t.Errorf("%s", f.Message)
 		}
 	}
-	expectReservation(t, "10.0.0.5", decision{judge.Held, judge.UnknownField, false}, scene...)
-	found := slices.ContainsFunc(Judged(Observe(append(scene[:1:1], scene[2:]...)...), judge.Policy{}).Findings, func(f judge.Finding) bool { return f.Kind == judge.MissingReservation })
+	expectReservation(t, "10.0.0.5", decision{judge.Held, judge.UnknownField, false}, parts...)
+	found := slices.ContainsFunc(Judged(Observe(append(parts[:1:1], parts[2:]...)...), judge.Policy{}).Findings, func(f judge.Finding) bool { return f.Kind == judge.MissingReservation })
 	if !found {
 		t.Error("without it none is missing: this shows nothing")
 	}

@@ -138,7 +138,7 @@ func TestWhichNetworkAPoolIsOf(t *testing.T) {
 		{"a-b-c-10.0.0.0-24", "a-b-c", claimed}, {"a-b-c-10.0.0.0-24", "a-b", freed},
 		{"worker-1-10.0.0.0-24", "", claimed}, {"worker-1-10.0.0.0-24", "worker-1", claimed}, {"worker-1-10.0.0.0-24", "red", freed},
 		{"red-worker-1-10.0.0.0-24", "red", claimed}, {"red-worker-1-10.0.0.0-24", "red-worker-1", claimed}, {"red-worker-1-10.0.0.0-24", "", freed},
-		{"a-name-of-its-own", "", claimed}, {"a-name-of-its-own", "red", claimed}, // the name tells nothing
+		{"a-name-of-its-own", "", claimed}, {"a-name-of-its-own", "red", claimed}, // the name says nothing
 	} {
 		t.Run(c.pool+" and network "+c.network, func(t *testing.T) { Expect(t, c.want, pool(c.pool), seen(c.network)) })
 	}

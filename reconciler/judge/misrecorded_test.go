@@ -34,7 +34,7 @@ func TestMisrecorded(t *testing.T) {
 
 		{"the entry names the one that runs", 0, []Part{UsualPool, nodes, UsualPod(), FreshReport("worker-1", Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", ""))), FreshReport("worker-2")}},
 		{"both run: a Conflict", 0, []Part{UsualPool, nodes, runner, runs, FreshReport("worker-1", Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", "")))}},
-		{"the entry's sandbox runs, and nothing tells its addresses", 0, []Part{UsualPool, nodes, runner, runs, FreshReport("worker-1", Sandbox("box-1", UsualUID))}},
+		{"the entry's sandbox runs, and no report has its addresses", 0, []Part{UsualPool, nodes, runner, runs, FreshReport("worker-1", Sandbox("box-1", UsualUID))}},
 		{"two others run with it: a Conflict", 0, []Part{UsualPool, nodes, runs, FreshReport("worker-1", Sandbox("box-8", "uid-8", WithAddress("10.0.0.5", "")))}},
 		{"a node that could run the entry's sandbox is not heard", 0, []Part{UsualPool, nodes, runner, runs, StaleReport("worker-1")}},
 		{"the entry's sandbox is being set up", 0, []Part{UsualPool, nodes, runner, runs, FreshReport("worker-1", Attachment("box-1", UsualUID, time.Minute, Open))}},
@@ -141,7 +141,7 @@ func TestBehindTheFenceFindingsRestOnReportsOfAfterItStood(t *testing.T) {
 		{"the report was renewed since", judge.Unrecorded, 1, []Part{empty, fence(2 * time.Second), FreshReport("worker-2", young, renewed(time.Second))}},
 		{"the report was renewed before", judge.Unrecorded, 0, []Part{empty, fence(2 * time.Second), FreshReport("worker-2", young, renewed(3*time.Second))}},
 		{"a sandbox that is stopped and has its network", judge.Unrecorded, 1, []Part{empty, fence(2 * time.Second), FreshReport("worker-2", stopping(ptr.To(false)), renewed(time.Second))}},
-		{"a sandbox that is stopped, and nothing tells of its network", judge.Unrecorded, 1, []Part{empty, fence(2 * time.Second), FreshReport("worker-2", stopping(nil), renewed(time.Second))}},
+		{"a sandbox that is stopped, and no report says whether its network is closed", judge.Unrecorded, 1, []Part{empty, fence(2 * time.Second), FreshReport("worker-2", stopping(nil), renewed(time.Second))}},
 		{"a sandbox without its network", judge.Unrecorded, 0, []Part{empty, fence(2 * time.Second), FreshReport("worker-2", stopping(ptr.To(true)), renewed(time.Second))}},
 		{"without a fence a sandbox that is stopped has a DEL to come", judge.Unrecorded, 0, []Part{empty, FreshReport("worker-2", stopping(ptr.To(false)), renewed(time.Second))}},
 		{"one that is being set up", judge.Unrecorded, 1, []Part{empty, fence(2 * time.Second), FreshReport("worker-2", Attachment("box-7", "uid-7", time.Second, nil, ip), renewed(time.Second))}},
@@ -151,7 +151,7 @@ func TestBehindTheFenceFindingsRestOnReportsOfAfterItStood(t *testing.T) {
 			FreshReport("worker-2", young, Sandbox("box-8", "uid-8", OfPod("web-8"), WithAddress("10.0.0.5", ""), NotReady(nil)), renewed(time.Second)), FreshReport("worker-1", renewed(2*time.Second))}},
 		{"all reports were renewed 10 s after it stood", judge.Misrecorded, 1, []Part{UsualPool, fence(12 * time.Second),
 			FreshReport("worker-2", young, renewed(time.Second)), FreshReport("worker-1", renewed(2*time.Second))}},
-		{"the one that carries it was told of too early", judge.Misrecorded, 0, []Part{UsualPool, fence(12 * time.Second),
+		{"the one that carries it was reported too early", judge.Misrecorded, 0, []Part{UsualPool, fence(12 * time.Second),
 			FreshReport("worker-2", young, renewed(3*time.Second)), FreshReport("worker-1", renewed(time.Second))}},
 	} {
 		t.Run(c.says, func(t *testing.T) {
@@ -164,7 +164,7 @@ func TestBehindTheFenceFindingsRestOnReportsOfAfterItStood(t *testing.T) {
 			}
 		})
 	}
-	t.Run("the end of the entry's sandbox was told too early: it is found, and waits", func(t *testing.T) {
+	t.Run("the end of the entry's sandbox was reported too early: it is found, and waits", func(t *testing.T) {
 		old := Sandbox("box-7", "uid-7", OfPod("web-7"), WithAddress("10.0.0.5", ""))
 		found := FindingsOf(judge.Misrecorded, UsualPool, nodes, fence(12*time.Second),
 			FreshReport("worker-2", old, renewed(time.Second)), FreshReport("worker-1", renewed(3*time.Second), Gone("box-1", UsualUID)))

@@ -94,7 +94,7 @@ func TestOneNodeDoesNotSpeakForThePodOfAnother(t *testing.T) {
 	})
 }
 
-// Kubelet's word that the containers stopped is about the pod on its node, at
+// What kubelet wrote of stopped containers is about the pod on its node, at
 // the time at which they did.
 func TestFinishedWithoutAFreshReportRestsOnKubeletForItsOwnNodeOnly(t *testing.T) {
 	held, freed := decision{judge.Held, judge.NoFreshReportReason, false}, decision{judge.Stale, judge.PodFinished, false}

@@ -18,11 +18,11 @@ import (
 func TestNothingChangesByTimeAloneBeforeItIsDue(t *testing.T) {
 	dueSooner := 0
 	rapid.Check(t, func(t *rapid.T) {
-		scene, policy := drawCluster(t), judge.Policy{}
+		parts, policy := drawCluster(t), judge.Policy{}
 		if rapid.Bool().Draw(t, "unreachable nodes time out") {
 			policy.UnreachableNodeTimeout = 30 * time.Minute
 		}
-		j := Judged(Observe(scene...), policy)
+		j := Judged(Observe(parts...), policy)
 		until := j.Recheck
 		if until.IsZero() {
 			until = Now.Add(72 * time.Hour)
@@ -38,7 +38,7 @@ func TestNothingChangesByTimeAloneBeforeItIsDue(t *testing.T) {
 		if then.Before(Now) {
 			then = Now
 		}
-		o := Observe(scene...)
+		o := Observe(parts...)
 		o.Now = then
 		if was, is := decisionsOf(j), decisionsOf(Judged(o, policy)); !slices.Equal(was, is) {
 			t.Fatalf("due in %s; after %s:\n%q\nbefore:\n%q", until.Sub(Now), then.Sub(Now), is, was)
@@ -49,7 +49,7 @@ func TestNothingChangesByTimeAloneBeforeItIsDue(t *testing.T) {
 	}
 }
 
-// decisionsOf is what a judgement comes to, without the sentences, which may tell ages.
+// decisionsOf is what a judgement decides, without the sentences, which may have ages.
 func decisionsOf(j *judge.Judgement) (all []string) {
 	for _, it := range slices.Concat(j.Allocations, j.Reservations) {
 		all = append(all, fmt.Sprint(it.Object(), it.Address(), OutcomeOf(it)))
@@ -73,7 +73,7 @@ func drawCluster(t *rapid.T) []Part {
 		return func(p *corev1.Pod) { p.CreationTimestamp.Time = Now.Add(-d) }
 	}
 
-	scene := []Part{UsualPool}
+	parts := []Part{UsualPool}
 	if is("a pod") {
 		edits := []PodEdit{
 			UID(rapid.SampledFrom([]string{"uid-1", "uid-2"}).Draw(t, "its UID")), created(age("the pod's")),
@@ -88,16 +88,16 @@ func drawCluster(t *rapid.T) []Part {
 		if is("its containers have ended") {
 			edits = append(edits, StoppedByKubelet(age("their end's")))
 		}
-		scene = append(scene, UsualPod(edits...))
+		parts = append(parts, UsualPod(edits...))
 	}
 	if is("another pod carries the address") {
-		scene = append(scene, Pod("other", created(age("the other pod's")), NetworkStatus(`[{"name":"default/wb","interface":"net1","ips":["10.0.0.5"]}]`)))
+		parts = append(parts, Pod("other", created(age("the other pod's")), NetworkStatus(`[{"name":"default/wb","interface":"net1","ips":["10.0.0.5"]}]`)))
 	}
 	if is("a reservation") {
-		scene = append(scene, Reservation("10.0.0.5", "default/web-0", age("the reservation's")))
+		parts = append(parts, Reservation("10.0.0.5", "default/web-0", age("the reservation's")))
 	}
 	if is("one without an entry") {
-		scene = append(scene, Reservation("10.0.0.6", "default/web-1", age("its")))
+		parts = append(parts, Reservation("10.0.0.6", "default/web-1", age("its")))
 	}
 	for _, node := range []string{"worker-1", "worker-2"} {
 		if is(node) {
@@ -105,7 +105,7 @@ func drawCluster(t *rapid.T) []Part {
 			if is("it is not Ready") {
 				edits = append(edits, NotReadyFor(age("that")))
 			}
-			scene = append(scene, Node(node, edits...))
+			parts = append(parts, Node(node, edits...))
 		}
 		if !is("a report of " + node) {
 			continue
@@ -127,7 +127,7 @@ func drawCluster(t *rapid.T) []Part {
 		if is("with another sandbox") {
 			c = append(c, Sandbox("box-9", "uid-9", OfPod("web-9"), CreatedAgo(age("the other sandbox'")), WithAddress("10.0.0.9", "")))
 		}
-		scene = append(scene, ReportRenewed(node, time.Duration(rapid.IntRange(-5, 90).Draw(t, "s since its renewal"))*time.Second, c...))
+		parts = append(parts, ReportRenewed(node, time.Duration(rapid.IntRange(-5, 90).Draw(t, "s since its renewal"))*time.Second, c...))
 	}
-	return scene
+	return parts
 }

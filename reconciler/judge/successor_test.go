@@ -91,7 +91,7 @@ func TestWhereThePodsSandboxIsListedItsAddressesCountAndNotTheAnnotation(t *test
 	}{
 		{"it has another address", freed, FreshReport("worker-2", its("uid-9", WithAddress("10.0.0.6", "")))},
 		{"it has this address too", claimed, FreshReport("worker-2", its("uid-9", WithAddress("10.0.0.6", ""), WithAddress("10.0.0.5", "")))},
-		{"its addresses are not told", claimed, FreshReport("worker-2", its("uid-9"))},
+		{"its addresses are not reported", claimed, FreshReport("worker-2", its("uid-9"))},
 		{"the report is old", claimed, StaleReport("worker-2", its("uid-9", WithAddress("10.0.0.6", "")))},
 		{"the sandbox is of another pod of that name", claimed, FreshReport("worker-2", its("uid-8", WithAddress("10.0.0.6", "")))},
 		{"the sandbox is on another node", claimed, All(Node("worker-3"), StaleReport("worker-2"), FreshReport("worker-3", its("uid-9", WithAddress("10.0.0.6", ""))))},

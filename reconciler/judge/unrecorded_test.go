@@ -19,7 +19,7 @@ func TestUnrecorded(t *testing.T) {
 		{"a running sandbox has one", 1, []Part{empty, worker, UsualPod(), runsWith(WithAddress("10.0.0.5", ""))}},
 		{"a phantom's sandbox has one", 1, []Part{empty, worker, runsWith(WithAddress("10.0.0.5", ""))}},
 		{"a terminating pod's running sandbox has one", 1, []Part{empty, worker, terminating.pod, runsWith(WithAddress("10.0.0.5", ""))}},
-		{"the pod and its sandbox both tell: one finding", 1, []Part{empty, here, worker, carrier.pod, runsWith(WithAddress("10.0.0.5", ""))}},
+		{"the pod and its sandbox both have it: one finding", 1, []Part{empty, here, worker, carrier.pod, runsWith(WithAddress("10.0.0.5", ""))}},
 		{"a pod of phase Unknown carries one", 1, []Part{empty, here, unknownCarrier.pod}},
 		{"the pool has the entry", 0, []Part{UsualPool, here, worker, carrier.pod, runsWith(WithAddress("10.0.0.5", ""))}},
 		{"the pool has the entry under a key with zeros", 0, []Part{Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("005", "default/web-0", "box-1", "net1")), here, carrier.pod}},

@@ -46,7 +46,7 @@ func TestTheFirstRowWins(t *testing.T) {
 			[]Part{UsualPod(Carrying("10.0.0.5")), ReportingWorker(Sandbox("box-1", OtherUID))}, Want(judge.Held, judge.PhantomPod, false, judge.Ready)},
 		"a READY sandbox of another pod beats the pod being Pending": {
 			[]Part{pending.pod, ReportingWorker(Sandbox("box-1", OtherUID))}, Want(judge.Held, judge.PhantomPod, false, judge.Ready)},
-		"a READY sandbox beats kubelet's word that the pod was stopped": {
+		"a READY sandbox beats the status by kubelet that the pod was stopped": {
 			[]Part{succeeded.pod, ReportingWorker(Sandbox("box-1", UsualUID))}, Want(judge.Held, judge.TerminalButRunning, false, judge.Ready)},
 		"the address being on the pod beats a stopped sandbox": {
 			[]Part{carrier.pod, ReportingWorker(Sandbox("box-1", UsualUID, NotReady(Closed)))}, Want(judge.InUse, judge.AddressOnPod, false, judge.Stopped)},
@@ -62,7 +62,7 @@ func TestTheFirstRowWins(t *testing.T) {
 			[]Part{succeeded.pod, ReportingWorker(Attachment("box-1", UsualUID, time.Minute, nil))}, Want(judge.Held, judge.AttachedReason, false, judge.Attached)},
 		"a dead node beats the pod being stuck": {
 			[]Part{stuckTerminating.pod, diedWithNode(UsualUID).parts}, Want(judge.Stale, judge.NodeDeadReason, true, judge.NodeDead)},
-		"a dead node beats kubelet's word that the pod was stopped": {
+		"a dead node beats the status by kubelet that the pod was stopped": {
 			[]Part{succeeded.pod, diedWithNode(UsualUID).parts}, Want(judge.Stale, judge.NodeDeadReason, true, judge.NodeDead)},
 		"an unreachable node beats the pod being stuck": {
 			[]Part{stuckTerminating.pod, noSourceDown.parts}, Want(judge.Held, judge.NodeUnreachable, false, judge.NoSource)},
@@ -154,7 +154,7 @@ func TestUnreachableNodeTimeout(t *testing.T) {
 	})
 	t.Run("held before the time", func(t *testing.T) { ExpectUnder(t, hour, held, UsualPool, down(59*time.Minute)) })
 	t.Run("stale, unconfirmed, after the time", func(t *testing.T) { ExpectUnder(t, hour, stale, UsualPool, down(61*time.Minute)) })
-	t.Run("held where nothing tells since when", func(t *testing.T) {
+	t.Run("held where it is not known since when", func(t *testing.T) {
 		ExpectUnder(t, hour, held, UsualPool, Node("worker-1", func(n *corev1.Node) { n.Status.Conditions = nil }), StaleReport("worker-1", Sandbox("box-1", UsualUID)))
 	})
 	t.Run("held while one of the nodes in question is Ready", func(t *testing.T) {

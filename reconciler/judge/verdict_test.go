@@ -72,16 +72,16 @@ func isUnreachable(uid string) sandboxCase {
 
 var (
 	isAbsent      = sandboxCase{"is in no report", ReportingWorker(), judge.Absent}
-	noSource      = sandboxCase{"no agent can tell of", Node("worker-1"), judge.NoSource}
-	noSourceNodes = sandboxCase{"no agent can tell of, with nodes that may not be listed", Nothing, judge.NoSource}
-	noSourceDown  = sandboxCase{"no agent can tell of, with a node that is not Ready",
+	noSource      = sandboxCase{"no agent can report", Node("worker-1"), judge.NoSource}
+	noSourceNodes = sandboxCase{"no agent can report, with nodes that may not be listed", Nothing, judge.NoSource}
+	noSourceDown  = sandboxCase{"no agent can report, with a node that is not Ready",
 		All(Node("worker-1", NotReadyFor(time.Hour)), Node("worker-2")), judge.NoSource}
 )
 
 func owned(uid string) string {
 	switch uid {
 	case "":
-		return "belongs to nobody knows whom and "
+		return "is of an unknown pod and "
 	case "uid-1":
 		return ""
 	}
@@ -126,7 +126,7 @@ func tableRows() []tableRow {
 		{[]podCase{noPod, live, terminating, terminatingCarrier, stuckTerminating, finished, succeeded}, []sandboxCase{lostItsNode(UsualUID), lostItsNode(OtherUID)}, judge.Stale, false, judge.NodeMissingReason},
 		{[]podCase{noPod, live, terminating, terminatingCarrier, stuckTerminating, finished, finishedAndDeleted}, []sandboxCase{hasNoFreshReport(UsualUID)}, judge.Held, false, judge.NoFreshReportReason},
 		{[]podCase{noPod, live, terminating, terminatingCarrier, stuckTerminating, finished, finishedAndDeleted}, []sandboxCase{isUnreachable(UsualUID)}, judge.Held, false, judge.NodeUnreachable},
-		// Kubelet's word is about the successor, not about the sandbox on the node that is not heard.
+		// What kubelet wrote is about the successor, not about the sandbox on the node that is not heard.
 		{[]podCase{{"a successor that kubelet stopped since the last report", UsualPod(Phase("Succeeded"), StoppedByKubelet(time.Minute))}},
 			[]sandboxCase{hasNoFreshReport(OtherUID)}, judge.Held, false, judge.NoFreshReportReason},
 		{[]podCase{live}, []sandboxCase{hasStopped(OtherUID), isGone(OtherUID)}, judge.Stale, true, judge.PodReplaced},
