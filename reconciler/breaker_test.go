@@ -12,19 +12,19 @@ import (
 // sandboxes no report knows.
 func inUseAndStale(inUse, stale int) Part {
 	var allocs []Allocation
-	var boxes []ReportEdit
+	var sandboxes []ReportEdit
 	var pods []Part
 	for i := range inUse {
 		name := fmt.Sprint("used-", i)
 		allocs = append(allocs, Alloc(fmt.Sprint(i), "default/"+name, name, "net1"))
-		boxes = append(boxes, Sandbox(name, "uid of "+name, OfPod(name)))
+		sandboxes = append(sandboxes, Sandbox(name, "uid of "+name, OfPod(name)))
 		pods = append(pods, Pod(name, UID("uid of "+name)))
 	}
 	for i := range stale {
 		name := fmt.Sprint("leak-", i)
 		allocs = append(allocs, Alloc(fmt.Sprint(inUse+i), "default/"+name, name, "net1"))
 	}
-	return All(Pool("10.0.0.0-16", "10.0.0.0/16", allocs...), All(pods...), ReportingWorker(boxes...))
+	return All(Pool("10.0.0.0-16", "10.0.0.0/16", allocs...), All(pods...), ReportingWorker(sandboxes...))
 }
 
 var atOnce = Options{} // nothing to be confirmed

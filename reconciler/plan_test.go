@@ -236,7 +236,7 @@ func TestPaused(t *testing.T) {
 	t.Run("judging goes on", func(t *testing.T) {
 		Expect(t, Want(judge.Stale, judge.PodGone, true, judge.Gone), proven, pause("true"), everything)
 	})
-	t.Run("and so does ripening", func(t *testing.T) {
+	t.Run("and so does confirming", func(t *testing.T) {
 		p := newProcess(t, quarter)
 		p.pass(0, unconfirmed, everything)
 		p.wantReleased("not paused any more", p.pass(15*time.Minute, unconfirmed))

@@ -30,8 +30,8 @@ func (s *simulator) reported(by map[string][]v1alpha1.Sandbox) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.reports = nil
-		for node, boxes := range by {
-			r := &v1alpha1.SandboxReport{Sandboxes: boxes}
+		for node, sandboxes := range by {
+			r := &v1alpha1.SandboxReport{Sandboxes: sandboxes}
 			r.Name, r.ObservedAt.Time = node, time.Now()
 			s.reports = append(s.reports, &podstate.Report{SandboxReport: r, Renewed: time.Now(), LeaseRenewed: time.Now(), Written: time.Now()})
 		}
@@ -260,15 +260,15 @@ func TestTheReportOfOneNodeDoesNotFillAPool(t *testing.T) {
 	bubble(t, func(t *testing.T, s *simulator) {
 		const pool = "10.0.0.0-24"
 		s.emptyPool(pool, "10.0.0.0/24")
-		var boxes []v1alpha1.Sandbox
+		var sandboxes []v1alpha1.Sandbox
 		for i := 1; i <= 254; i++ {
 			b := running(fmt.Sprint("fake-", i), i)
 			b.Addresses[0].Range = "10.0.0.0/24"
-			boxes = append(boxes, b)
+			sandboxes = append(sandboxes, b)
 		}
 		s.pod("fake-250", "u", 250)
 		s.runsOn("worker-1", "fake-250")
-		s.reported(map[string][]v1alpha1.Sandbox{"worker-1": boxes, "worker-2": {}})
+		s.reported(map[string][]v1alpha1.Sandbox{"worker-1": sandboxes, "worker-2": {}})
 		time.Sleep(5 * time.Minute)
 		r := s.reconciler(nil)
 		r.Options.Repair = true
@@ -306,15 +306,15 @@ func TestRepairsForOneNodeAreBoundedByWhatItCanHold(t *testing.T) {
 		t.Run(c.says, func(t *testing.T) {
 			bubble(t, func(t *testing.T, s *simulator) {
 				s.entry(bluePool, 9999, "default/other", "box-other", false)
-				var boxes []v1alpha1.Sandbox
+				var sandboxes []v1alpha1.Sandbox
 				for i := 1; i <= c.of; i++ {
-					boxes = append(boxes, running(fmt.Sprint("web-", i), i))
+					sandboxes = append(sandboxes, running(fmt.Sprint("web-", i), i))
 				}
 				other := running("other", 9999)
 				s.pod("other", "u", 9999)
 				s.runsOn("worker-2", "other")
 				s.nodes = map[string]*podstate.Node{"worker-1": {Name: "worker-1", Ready: true, MaxPods: c.maxPods}, "worker-2": {Name: "worker-2", Ready: true}}
-				s.reported(map[string][]v1alpha1.Sandbox{"worker-1": boxes, "worker-2": {other}})
+				s.reported(map[string][]v1alpha1.Sandbox{"worker-1": sandboxes, "worker-2": {other}})
 				time.Sleep(5 * time.Minute)
 				r := s.reconciler(nil)
 				r.Options.Repair = true

@@ -46,7 +46,7 @@ func (w *truth) sandbox(s step) *trueSandbox {
 
 func (m *machine) has(b *trueSandbox) *held {
 	for _, h := range m.held {
-		if h.box == b && !h.copied {
+		if h.sandbox == b && !h.copied {
 			return h
 		}
 	}
@@ -96,7 +96,7 @@ func (w *truth) setsUp(s step) {
 		w.reserved[name] = &trueReservation{pod: p.name, since: w.now, pool: pool, ip: b.ip}
 	}
 	w.sandboxes = append(w.sandboxes, b)
-	p.node.held = append(p.node.held, &held{box: b, cached: true, reportsNetwork: s.How > 1, since: w.now})
+	p.node.held = append(p.node.held, &held{sandbox: b, cached: true, reportsNetwork: s.How > 1, since: w.now})
 	w.say("ADD of %s for %s on %s: %s in %s", b.id, p.name, p.node.name, b.ip, pool.name)
 }
 

@@ -96,7 +96,7 @@ func (w *truth) cloned(s step) {
 		return
 	}
 	for _, h := range from.held {
-		to.held = append(to.held, &held{box: h.box, listed: h.listed && s.How < 3, cached: h.cached, copied: true, closed: true, reportsNetwork: h.reportsNetwork, since: h.since})
+		to.held = append(to.held, &held{sandbox: h.sandbox, listed: h.listed && s.How < 3, cached: h.cached, copied: true, closed: true, reportsNetwork: h.reportsNetwork, since: h.since})
 	}
 	w.say("%s is made of a copy of %s", to.name, from.name)
 }
@@ -111,7 +111,7 @@ func (w *truth) runtimeForgets(s step) {
 		if h.closed && h.listed {
 			h.listed = false
 			h.cached = h.cached && s.How > 1
-			w.say("%s has removed %s", m.name, h.box.id)
+			w.say("%s has removed %s", m.name, h.sandbox.id)
 			return
 		}
 	}
@@ -143,7 +143,7 @@ func (m *machine) inspect(t time.Time) {
 	r := &v1alpha1.SandboxReport{ObjectMeta: metav1.ObjectMeta{Name: m.name}, BootID: m.bootID(), Machine: MachineOf(m.name), ObservedAt: metav1.NewTime(t)}
 	there := map[string]bool{}
 	for _, h := range m.held {
-		b := h.box
+		b := h.sandbox
 		var addresses []v1alpha1.Address
 		if h.cached || h.ready {
 			addresses = []v1alpha1.Address{{IP: b.ip, IfName: "net1", Network: "wb", NetworkName: b.pool.net.name, Range: b.pool.prefix.String()}}

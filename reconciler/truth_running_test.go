@@ -38,7 +38,7 @@ func (w *truth) cannotBeKnown(b *trueSandbox, it *judge.Item) string {
 // copied reports whether another machine has the sandbox too.
 func (w *truth) copied(b *trueSandbox) bool {
 	return slices.ContainsFunc(w.nodes, func(m *machine) bool {
-		return slices.ContainsFunc(m.held, func(h *held) bool { return h.box == b && h.copied })
+		return slices.ContainsFunc(m.held, func(h *held) bool { return h.sandbox == b && h.copied })
 	})
 }
 

@@ -81,7 +81,7 @@ type trueSandbox struct {
 
 // held is what a runtime and the CNI caches of a machine have of a sandbox.
 type held struct {
-	box                   *trueSandbox
+	sandbox               *trueSandbox
 	listed, ready, cached bool
 	copied                bool // by cloning the machine that runs it
 	closed                bool

@@ -149,7 +149,7 @@ func TestAClaimOverrulesOnlyStale(t *testing.T) {
 	claimant := All(Node("worker-2"), FreshReport("worker-2", Sandbox("box-2", "uid-9", OfPod("web-1"), WithAddress("10.0.0.5", ""))))
 	for _, r := range tableRows() {
 		for _, p := range r.pods {
-			for _, b := range r.boxes {
+			for _, b := range r.sandboxes {
 				if b.state == judge.NoSource { // with the claimant's report there would be agents
 					continue
 				}

@@ -32,7 +32,7 @@ func TestAReservationSharesItsAllocationsVerdict(t *testing.T) {
 	res := Reservation("10.0.0.5", "default/web-0", LongAgo)
 	for _, r := range tableRows() {
 		for _, p := range r.pods {
-			for _, b := range r.boxes {
+			for _, b := range r.sandboxes {
 				it := ReservationOf(t, Judged(Observe(UsualPool, res, p.pod, b.parts), judge.Policy{}), "10.0.0.5")
 				if got, want := (decision{it.Verdict, it.Reason, it.Proven}), (decision{r.verdict, r.reason, r.proven}); got != want {
 					t.Errorf("%s whose sandbox %s: got %v, want %v", p.says, b.says, got, want)
@@ -189,7 +189,7 @@ func TestAReservationThatStandsAlone(t *testing.T) {
 func TestAReservationThatStandsAloneIsNeverProven(t *testing.T) {
 	for _, r := range tableRows() {
 		for _, p := range r.pods {
-			for _, b := range r.boxes {
+			for _, b := range r.sandboxes {
 				o := Observe(Pool("10.0.0.0-24", "10.0.0.0/24"), Reservation("10.0.0.5", "default/web-0", LongAgo), p.pod, b.parts)
 				for _, report := range o.Reports { // the sandbox is found by its address
 					for i := range report.Sandboxes {

@@ -181,14 +181,14 @@ func TestEveryCombinationHasAVerdict(t *testing.T) {
 	pods := []podCase{noPod, pending, live, carrier, unknownCarrier, terminating, terminatingCarrier, stuckTerminating, finished, succeeded, finishedAndDeleted,
 		{"a live pod without a network-status", UsualPod(NoNetworkStatus)},
 		{"a terminating Pending pod", UsualPod(Phase("Pending"), DeletedAgo(0))}}
-	boxes := []sandboxCase{isAbsent, noSource, noSourceNodes, noSourceDown}
+	sandboxes := []sandboxCase{isAbsent, noSource, noSourceNodes, noSourceDown}
 	for _, u := range []string{UsualUID, OtherUID, NoUID} {
-		boxes = append(boxes, runs(u), isNotReady(u), hasStopped(u), isAttached(u), isGone(u), diedWithNode(u), lostItsNode(u), hasNoFreshReport(u), isUnreachable(u))
+		sandboxes = append(sandboxes, runs(u), isNotReady(u), hasStopped(u), isAttached(u), isGone(u), diedWithNode(u), lostItsNode(u), hasNoFreshReport(u), isUnreachable(u))
 	}
 	seenStates := map[judge.Sandbox]bool{}
 	for _, policy := range []judge.Policy{{}, {UnreachableNodeTimeout: time.Minute}, {AgentsRequired: true}} {
 		for _, p := range pods {
-			for _, b := range boxes {
+			for _, b := range sandboxes {
 				name := fmt.Sprintf("%s whose sandbox %s, under %+v", p.says, b.says, policy)
 				o := Observe(UsualPool, p.pod, b.parts)
 				it := AllocationOf(t, Judged(o, policy), "10.0.0.5")

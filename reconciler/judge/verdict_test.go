@@ -89,11 +89,11 @@ func owned(uid string) string {
 }
 
 type tableRow struct {
-	pods    []podCase
-	boxes   []sandboxCase
-	verdict judge.Verdict
-	proven  bool
-	reason  judge.Reason
+	pods      []podCase
+	sandboxes []sandboxCase
+	verdict   judge.Verdict
+	proven    bool
+	reason    judge.Reason
 }
 
 // tableRows are the design's table, in its order; a cell with several states or two
@@ -159,7 +159,7 @@ func tableRows() []tableRow {
 func TestVerdictTable(t *testing.T) {
 	for _, r := range tableRows() {
 		for _, p := range r.pods {
-			for _, b := range r.boxes {
+			for _, b := range r.sandboxes {
 				says := map[judge.Verdict]string{judge.InUse: "in use", judge.Held: "held", judge.Stale: "stale, unconfirmed"}[r.verdict]
 				if r.proven {
 					says = "stale, proven"

@@ -26,6 +26,7 @@ func Node(name string, edits ...NodeEdit) Part {
 	}
 }
 
+// NotReadyFor has the node not Ready (Unknown, as the node controller writes it) for so long.
 func NotReadyFor(d time.Duration) NodeEdit {
 	return func(n *corev1.Node) {
 		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, LastTransitionTime: metav1.NewTime(Now.Add(-d))}}
@@ -37,9 +38,10 @@ func OutOfService(n *corev1.Node) {
 	n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: "node.kubernetes.io/out-of-service", Effect: corev1.TaintEffectNoExecute})
 }
 
-// Booted is the boot that runs.
+// Booted sets the bootID.
 func Booted(id string) NodeEdit { return func(n *corev1.Node) { n.Status.NodeInfo.BootID = id } }
 
+// Label sets a label of the Node.
 func Label(key, value string) NodeEdit { return func(n *corev1.Node) { n.Labels[key] = value } }
 
 // WithoutAgent makes --agent-nodes, by its default, not select the node.

@@ -1,5 +1,9 @@
 // Package judgetest builds observations for tests of judging and of what follows from it.
 // A test may import it with a dot: what it exports is the vocabulary of those tests.
+//
+// What is called usual: pool kube-system/10.0.0.0-24 has under key "5" the entry of
+// default/web-0, interface net1, sandbox box-1. The pod has uid-1 and is on worker-1,
+// and so was the sandbox.
 package judgetest
 
 import (
@@ -12,10 +16,6 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// What is called usual: pool kube-system/10.0.0.0-24 has under key "5" the entry of
-// default/web-0, interface net1, sandbox box-1. The pod has uid-1 and is on
-// worker-1, and so was the sandbox.
-
 // Now is the time of an observation, unless At says otherwise.
 var Now = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 
@@ -25,7 +25,7 @@ type Observed struct {
 	Past judge.Past // nil for nothing
 }
 
-// Copy is a shallow copy.
+// Copy is a copy whose fields can be set; maps and slices are shared.
 func (o *Observed) Copy() *Observed {
 	own := *o.Observation
 	return &Observed{&own, o.Past}
