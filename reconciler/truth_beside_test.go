@@ -13,7 +13,7 @@ import (
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
-// Something that may be added to a cluster and says nothing of use: a change, and
+// irrelevantPart may be added to a cluster and is evidence of nothing: a change, and
 // what it is in words; nil where the cluster does not allow for it.
 func irrelevantPart(c Random, o *Observed) (Part, string) {
 	newcomer := c.Pick("zz", "red", "blue-10", "n-1-x", "worker-1-10.0.0.16")
@@ -45,7 +45,7 @@ func irrelevantPart(c Random, o *Observed) (Part, string) {
 }
 
 // amongNodes adds a node where others are known: where Nodes may not be listed,
-// none is. A name that something speaks of is no newcomer's.
+// none is. A name that is mentioned anywhere is not a new one.
 func amongNodes(newcomer string, node Part) Part {
 	return func(o *Observed) {
 		if len(o.Nodes) > 0 && o.Nodes[newcomer] == nil && !mentioned(o, newcomer) {
@@ -137,7 +137,7 @@ func leftoverReservation(c Random) Part {
 	}
 }
 
-// Nothing is free because of something that says nothing of it.
+// What is evidence of nothing frees nothing.
 func TestWhatSaysNothingOfUseFreesNothing(t *testing.T) {
 	tried := map[int]int{}
 	manyTimes(t, 12, func(rt *rapid.T) {

@@ -17,7 +17,7 @@ import (
 )
 
 // drawCluster draws what a pass may see: of a cluster as it really is, or of one
-// that could not be, in which everything meets everything.
+// that could not be, in which names, addresses and ids often coincide.
 func drawCluster(rt *rapid.T) (cluster []Part, story string) {
 	if rapid.Bool().Draw(rt, "as it may be") {
 		p := plots(16).Draw(rt, "plot")
@@ -29,7 +29,7 @@ func drawCluster(rt *rapid.T) (cluster []Part, story string) {
 	return partsOf(ObserveDistinct(c.Cluster())), ""
 }
 
-// partsOf is an observation, taken to pieces.
+// partsOf is the inverse of Observe.
 func partsOf(o *Observed) (parts []Part) {
 	for _, p := range o.Pools {
 		parts = append(parts, func(o *Observed) { o.Pools = append(o.Pools, p) })
@@ -52,7 +52,7 @@ func partsOf(o *Observed) (parts []Part) {
 	return parts
 }
 
-// verdicts are those of all that is recorded, by what it is.
+// verdictsOf has those of all that is recorded, by what it is.
 func verdictsOf(o *Observed, policy judge.Policy) map[judge.ID]*judge.Item {
 	j, found := Judged(o, policy), map[judge.ID]*judge.Item{}
 	for _, it := range slices.Concat(j.Allocations, j.Reservations) {
@@ -61,7 +61,7 @@ func verdictsOf(o *Observed, policy judge.Policy) map[judge.ID]*judge.Item {
 	return found
 }
 
-// freed are the items that the second check has as Stale and the first has not.
+// freedBetween returns the items that the second check has as Stale and the first has not.
 func freedBetween(before, after map[judge.ID]*judge.Item) (found []judge.ID) {
 	for id, it := range after {
 		if was := before[id]; was != nil && was.Verdict != judge.Stale && it.Verdict == judge.Stale {
@@ -146,7 +146,7 @@ func sayOutcome(it *judge.Item) string {
 	return Want(it.Verdict, it.Reason, it.Proven, evidenceOf(it).Sandbox).String()
 }
 
-// manyTimes checks a property of small worlds: one costs less than a millisecond,
+// manyTimes checks a property of small clusters: one costs less than a millisecond,
 // and what matters in it is rare.
 func manyTimes(t *testing.T, times int, property func(*rapid.T)) {
 	for range times {
@@ -156,7 +156,7 @@ func manyTimes(t *testing.T, times int, property func(*rapid.T)) {
 	}
 }
 
-// silenced has the agent of a node fall silent: what it said last stays.
+// silenced has the agent of a node stop reporting: its last report stays.
 func silenced(node string, since time.Duration) func(*Observed) {
 	return func(o *Observed) {
 		for i, r := range o.Reports {

@@ -13,8 +13,8 @@ import (
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
-// TestNothingChangesByTimeAloneBeforeItIsDue: who passes again only when something
-// happened, or when Due has come, misses nothing.
+// A pass that is made only when something happened, or when Recheck has come, misses
+// nothing.
 func TestNothingChangesByTimeAloneBeforeItIsDue(t *testing.T) {
 	dueSooner := 0
 	rapid.Check(t, func(t *rapid.T) {
