@@ -105,7 +105,7 @@ bench: ## Measure beside upstream's reconciler on a real API server (as root on 
 .PHONY: bench-go
 bench-go: ## Run Go's benchmarks of judging, decoding and patches, into bin/bench/gobench.txt for benchstat
 	@mkdir -p bin/bench
-	$(GO) test -run '^$$' -bench . -benchmem -count 5 ./ippool ./podstate ./reconciler > bin/bench/gobench.txt || { tail -n 50 bin/bench/gobench.txt; exit 1; }
+	$(GO) test -run '^$$' -bench . -benchmem -count 5 ./ippool ./podstate ./reconciler/judge > bin/bench/gobench.txt || { tail -n 50 bin/bench/gobench.txt; exit 1; }
 
 .PHONY: clean
 clean: ## Remove what was built here

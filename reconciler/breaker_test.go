@@ -4,25 +4,27 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
-// many is a pool of n allocations in use and, after them, some whose pods and
+// inUseAndStale is a pool of n allocations in use and, after them, some whose pods and
 // sandboxes no report knows.
-func many(inUse, stale int) part {
-	var allocs []alloc
-	var boxes []content
-	var pods []part
+func inUseAndStale(inUse, stale int) Part {
+	var allocs []Allocation
+	var sandboxes []ReportEdit
+	var pods []Part
 	for i := range inUse {
 		name := fmt.Sprint("used-", i)
-		allocs = append(allocs, alloc{fmt.Sprint(i), "default/" + name, name, "net1"})
-		boxes = append(boxes, box(name, "uid of "+name, of(name)))
-		pods = append(pods, aPod(name, uid("uid of "+name)))
+		allocs = append(allocs, Alloc(fmt.Sprint(i), "default/"+name, name, "net1"))
+		sandboxes = append(sandboxes, Sandbox(name, "uid of "+name, OfPod(name)))
+		pods = append(pods, Pod(name, UID("uid of "+name)))
 	}
 	for i := range stale {
 		name := fmt.Sprint("leak-", i)
-		allocs = append(allocs, alloc{fmt.Sprint(inUse + i), "default/" + name, name, "net1"})
+		allocs = append(allocs, Alloc(fmt.Sprint(inUse+i), "default/"+name, name, "net1"))
 	}
-	return all(aPool("10.0.0.0-16", "10.0.0.0/16", allocs...), all(pods...), onWorker(boxes...))
+	return All(Pool("10.0.0.0-16", "10.0.0.0/16", allocs...), All(pods...), ReportingWorker(sandboxes...))
 }
 
 var atOnce = Options{} // nothing to be confirmed
@@ -38,7 +40,7 @@ func TestBreaker(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%d of %d allocations", c.stale, c.inUse+c.stale), func(t *testing.T) {
 			p := newProcess(t, atOnce)
-			plan := p.look(0, many(c.inUse, c.stale))
+			plan := p.pass(0, inUseAndStale(c.inUse, c.stale))
 			if c.trips {
 				p.wantRefused("a mass release", Breaker, plan)
 			} else {
@@ -48,29 +50,29 @@ func TestBreaker(t *testing.T) {
 	}
 	t.Run("--allow-mass-release", func(t *testing.T) {
 		p := newProcess(t, Options{AllowMassRelease: true})
-		p.wantReleased("allowed", p.look(0, many(0, 500)))
+		p.wantReleased("allowed", p.pass(0, inUseAndStale(0, 500)))
 	})
 	t.Run("what is proven neither counts nor waits", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		plan := p.look(0, many(0, 30), func(o *observed) {
+		plan := p.pass(0, inUseAndStale(0, 30), func(o *Observed) {
 			for i := range 15 {
-				gone(fmt.Sprint("leak-", i), "x")(o.Reports[0])
+				Gone(fmt.Sprint("leak-", i), "x")(o.Reports[0])
 			}
 		})
 		p.wantReleased("15 proven and 15 unconfirmed of 30", plan)
-		plan = newProcess(t, atOnce).look(0, many(0, 60), func(o *observed) {
+		plan = newProcess(t, atOnce).pass(0, inUseAndStale(0, 60), func(o *Observed) {
 			for i := range 25 {
-				gone(fmt.Sprint("leak-", i), "x")(o.Reports[0])
+				Gone(fmt.Sprint("leak-", i), "x")(o.Reports[0])
 			}
 		})
 		if len(plan.Release) != 25 || len(plan.Refused) != 35 || plan.Refused[0].Why != Breaker {
 			t.Errorf("25 proven and 35 unconfirmed of 60: releases %d, refuses %d", len(plan.Release), len(plan.Refused))
 		}
 	})
-	t.Run("what is not ripe does not count", func(t *testing.T) {
+	t.Run("what is not confirmed does not count", func(t *testing.T) {
 		p := newProcess(t, quarter)
-		p.look(0, many(0, 20))
-		plan := p.look(15*time.Minute, many(0, 100))
+		p.pass(0, inUseAndStale(0, 20))
+		plan := p.pass(15*time.Minute, inUseAndStale(0, 100))
 		if len(plan.Release) != 20 || len(plan.Refused) != 80 || plan.Refused[0].Why != AwaitingConfirmation {
 			t.Errorf("releases %d, refuses %d", len(plan.Release), len(plan.Refused))
 		}
@@ -81,42 +83,42 @@ func TestBreaker(t *testing.T) {
 func TestTheBreakerCountsTheLastHour(t *testing.T) {
 	t.Run("a second pass that would make it too many", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		p.wantReleased("30 of 100", p.pass(0, many(70, 30)))
-		p.wantRefused("and 21 of what is left", Breaker, p.pass(10*time.Minute, many(49, 21)))
-		p.wantReleased("and 20", p.pass(20*time.Minute, many(50, 20)))
-		p.wantRefused("and one more", Breaker, p.pass(59*time.Minute, many(49, 1)))
+		p.wantReleased("30 of 100", p.passAndRelease(0, inUseAndStale(70, 30)))
+		p.wantRefused("and 21 of what is left", Breaker, p.passAndRelease(10*time.Minute, inUseAndStale(49, 21)))
+		p.wantReleased("and 20", p.passAndRelease(20*time.Minute, inUseAndStale(50, 20)))
+		p.wantRefused("and one more", Breaker, p.passAndRelease(59*time.Minute, inUseAndStale(49, 1)))
 	})
 	t.Run("an hour later the first pass has been forgotten, the second has not", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		p.wantReleased("30 of 100", p.pass(0, many(70, 30)))
-		p.wantReleased("and 15 of 70", p.pass(40*time.Minute, many(55, 15)))
-		p.wantRefused("and 21: 36 of the 70 that there were", Breaker, p.pass(61*time.Minute, many(34, 21)))
-		p.wantReleased("and 20: 35 of the 70", p.pass(62*time.Minute, many(35, 20)))
-		p.wantReleased("hours later, 20 of 20", p.pass(5*time.Hour, many(0, 20)))
+		p.wantReleased("30 of 100", p.passAndRelease(0, inUseAndStale(70, 30)))
+		p.wantReleased("and 15 of 70", p.passAndRelease(40*time.Minute, inUseAndStale(55, 15)))
+		p.wantRefused("and 21: 36 of the 70 that there were", Breaker, p.passAndRelease(61*time.Minute, inUseAndStale(34, 21)))
+		p.wantReleased("and 20: 35 of the 70", p.passAndRelease(62*time.Minute, inUseAndStale(35, 20)))
+		p.wantReleased("hours later, 20 of 20", p.passAndRelease(5*time.Hour, inUseAndStale(0, 20)))
 	})
 	t.Run("one at a time", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		for i := range 20 {
-			p.wantReleased(fmt.Sprint("number ", i+1), p.pass(time.Duration(i)*time.Minute, many(39-i, 1)))
+			p.wantReleased(fmt.Sprint("number ", i+1), p.passAndRelease(time.Duration(i)*time.Minute, inUseAndStale(39-i, 1)))
 		}
-		p.wantRefused("number 21, of 40", Breaker, p.pass(20*time.Minute, many(19, 1)))
+		p.wantRefused("number 21, of 40", Breaker, p.passAndRelease(20*time.Minute, inUseAndStale(19, 1)))
 	})
 	// Times are the API server's; the clock of this machine may be wrong.
 	t.Run("a clock here that is two hours behind", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		p.skew = -2 * time.Hour
-		p.wantReleased("30 of 100", p.pass(0, many(70, 30)))
-		p.wantRefused("and 21 of what is left", Breaker, p.pass(10*time.Minute, many(49, 21)))
+		p.wantReleased("30 of 100", p.passAndRelease(0, inUseAndStale(70, 30)))
+		p.wantRefused("and 21 of what is left", Breaker, p.passAndRelease(10*time.Minute, inUseAndStale(49, 21)))
 	})
 	t.Run("what was refused does not count", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		p.wantRefused("60 of 100", Breaker, p.pass(0, many(40, 60)))
-		p.wantReleased("30 of 100", p.pass(time.Minute, many(70, 30)))
+		p.wantRefused("60 of 100", Breaker, p.passAndRelease(0, inUseAndStale(40, 60)))
+		p.wantReleased("30 of 100", p.passAndRelease(time.Minute, inUseAndStale(70, 30)))
 	})
 	t.Run("what was allowed counts afterwards", func(t *testing.T) {
 		p := newProcess(t, Options{AllowMassRelease: true})
-		p.wantReleased("60 of 100", p.pass(0, many(40, 60)))
+		p.wantReleased("60 of 100", p.passAndRelease(0, inUseAndStale(40, 60)))
 		p.Options.AllowMassRelease = false
-		p.wantRefused("and one more", Breaker, p.pass(time.Minute, many(39, 1)))
+		p.wantRefused("and one more", Breaker, p.passAndRelease(time.Minute, inUseAndStale(39, 1)))
 	})
 }

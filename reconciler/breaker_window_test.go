@@ -64,7 +64,7 @@ func TestTheBreakerCountsReservationsThatStandAlone(t *testing.T) {
 				s.alone(101, 100+c.alone)
 				time.Sleep(5 * time.Minute)
 				out := s.pass(t)
-				same(t, "refused", why(out), c.want)
+				same(t, "refused", refusalCounts(out), c.want)
 				if len(c.want) > 0 {
 					same(t, "released", len(out.Released), 0)
 				}
@@ -104,7 +104,7 @@ func TestReservationsThatAnEarlierProcessReleasedCountToo(t *testing.T) {
 		same(t, "released", len(s.pass(t).Released), 12)
 		s.alone(101, 112)
 		time.Sleep(5 * time.Minute)
-		same(t, "refused", why(s.pass(t)), map[reconciler.Refusal]int{reconciler.Breaker: 12})
+		same(t, "refused", refusalCounts(s.pass(t)), map[reconciler.Refusal]int{reconciler.Breaker: 12})
 	})
 }
 
@@ -128,7 +128,7 @@ func TestWhatWasNotReleasedIsNotCounted(t *testing.T) {
 	bubble(t, func(t *testing.T, s *simulator) {
 		s.leaks(bluePool, 15)
 		s.fault = failing("hold", errServer)
-		same(t, "refused", why(s.pass(t)), map[reconciler.Refusal]int{reconciler.WriteFailed: 15})
+		same(t, "refused", refusalCounts(s.pass(t)), map[reconciler.Refusal]int{reconciler.WriteFailed: 15})
 		same(t, "kept", s.kept, "")
 		s.fault = nil
 		same(t, "released by the next process", len(s.pass(t).Released), 30)
@@ -150,7 +150,7 @@ func TestNothingUnconfirmedIsReleasedThatCannotBeCounted(t *testing.T) {
 				kept := s.kept
 				out := s.pass(t)
 				same(t, "released", len(out.Released), 2) // with its reservation
-				same(t, "refused", why(out), map[reconciler.Refusal]int{reconciler.WriteFailed: 2})
+				same(t, "refused", refusalCounts(out), map[reconciler.Refusal]int{reconciler.WriteFailed: 2})
 				same(t, "kept", s.kept, kept)
 			})
 		})
@@ -184,7 +184,7 @@ func TestADryRunCountsNothing(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			same(t, "refused", why(out), map[reconciler.Refusal]int{reconciler.DryRunRefusal: 15})
+			same(t, "refused", refusalCounts(out), map[reconciler.Refusal]int{reconciler.DryRunRefusal: 15})
 		}
 		same(t, "kept", s.kept, "")
 	})
@@ -195,7 +195,7 @@ func TestAWindowOfTheFutureIsOverAfterAnHour(t *testing.T) {
 	bubble(t, func(t *testing.T, s *simulator) {
 		s.kept = fmt.Sprintf(`[{"at":%q,"count":15,"of":15}]`, time.Now().Add(24*time.Hour).UTC().Format(time.RFC3339))
 		s.leaks(bluePool, 15)
-		same(t, "refused", why(s.pass(t)), map[reconciler.Refusal]int{reconciler.Breaker: 15})
+		same(t, "refused", refusalCounts(s.pass(t)), map[reconciler.Refusal]int{reconciler.Breaker: 15})
 		time.Sleep(61 * time.Minute)
 		same(t, "released an hour later", len(s.pass(t).Released), 30)
 	})
@@ -234,7 +234,7 @@ func TestWhatTheBreakerHasRefusedIsNotReleasedBitByBitBesideWhatIsProven(t *test
 		if err != nil {
 			t.Fatal(err)
 		}
-		same(t, "released by the look", len(out.Released), 2)
+		same(t, "released by the pass", len(out.Released), 2)
 		name := addressOf(7).String()
 		s.mu.Lock()
 		u := s.reservations[name]

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
 // The defects of whereabouts' own reconciler and pod-delete controller that
@@ -19,7 +20,7 @@ import (
 // and of the reservation; an empty verdict asks for nothing.
 type situation struct {
 	id, says string
-	parts    []part
+	parts    []Part
 	ip       string
 	want     judge.Verdict
 	reason   judge.Reason
@@ -32,22 +33,22 @@ type situation struct {
 func (s situation) check(t *testing.T) {
 	t.Run(s.id+" "+s.says, func(t *testing.T) {
 		p := newProcess(t, Options{ConfirmAfter: 15 * time.Minute})
-		plan := p.look(0, s.parts...)
-		j := judged(p.next, judge.Policy{})
+		plan := p.pass(0, s.parts...)
+		j := Judged(p.next, judge.Policy{})
 		if s.want != 0 {
-			if it := allocation(t, j, s.ip); it.Verdict != s.want || it.Reason != s.reason {
-				t.Errorf("allocation: got %v, want %s, %s: %s", outcomeOf(it), s.want, s.reason, it.Message())
+			if it := AllocationOf(t, j, s.ip); it.Verdict != s.want || it.Reason != s.reason {
+				t.Errorf("allocation: got %v, want %s, %s: %s", OutcomeOf(it), s.want, s.reason, it.Message())
 			}
 		}
 		if s.reservation != "" {
-			it := reservationIn(t, j, s.reservation)
+			it := ReservationOf(t, j, s.reservation)
 			if it.Verdict != s.reservationWant || it.Reason != s.reservationReason {
 				t.Errorf("reservation: got %s, %s, want %s, %s: %s", it.Verdict, it.Reason, s.reservationWant, s.reservationReason, it.Message())
 			}
 		}
-		// What upstream freed at once is in no plan, now or when it would be ripe.
+		// What upstream freed at once is in no plan, now or when it would be confirmed.
 		if s.want != judge.Stale && s.reservationWant != judge.Stale {
-			plan.Release = append(plan.Release, p.look(15*time.Minute, s.parts...).Release...)
+			plan.Release = append(plan.Release, p.pass(15*time.Minute, s.parts...).Release...)
 			for _, it := range plan.Release {
 				t.Errorf("released: %s %s, %s", it.Object(), it.Key(), it.Reason)
 			}
@@ -56,62 +57,62 @@ func (s situation) check(t *testing.T) {
 }
 
 func TestDefectsThatFreedWhatIsInUse(t *testing.T) {
-	node := aNode("worker-1")
-	res := aReservation("10.0.0.5", "default/web-0", old)
-	red := aReservation("red-10.0.0.5", "default/web-0", old)
-	redPool := aPool("red-10.0.0.0-24", "10.0.0.0/24", usual)
-	v6Pool := aPool("2001-db8---64", "2001:db8::/64", alloc{"10", "default/web-0", "box-1", "net1"})
-	emptyPool := aPool("10.0.0.0-24", "10.0.0.0/24")
-	noStatus := web(phaseIs("Pending"), noStatusAtAll)
+	node := Node("worker-1")
+	res := Reservation("10.0.0.5", "default/web-0", LongAgo)
+	red := Reservation("red-10.0.0.5", "default/web-0", LongAgo)
+	redPool := Pool("red-10.0.0.0-24", "10.0.0.0/24", UsualAllocation)
+	v6Pool := Pool("2001-db8---64", "2001:db8::/64", Alloc("10", "default/web-0", "box-1", "net1"))
+	emptyPool := Pool("10.0.0.0-24", "10.0.0.0/24")
+	noStatus := UsualPod(Phase("Pending"), NoNetworkStatus)
 	for _, s := range []situation{
-		{id: "A1", says: "a Pending pod without network-status: nothing has to be read again to keep its address", parts: []part{usualPool, res, noStatus, node},
+		{id: "A1", says: "a Pending pod without network-status: nothing has to be read again to keep its address", parts: []Part{UsualPool, res, noStatus, node},
 			ip: "10.0.0.5", want: judge.InUse, reason: judge.PodPending, reservation: "10.0.0.5", reservationWant: judge.InUse, reservationReason: judge.PodPending},
-		{id: "A2", says: "the same where pods may be listed and not got, nor nodes or reports", parts: []part{usualPool, noStatus},
+		{id: "A2", says: "the same where pods may be listed and not got, nor nodes or reports", parts: []Part{UsualPool, noStatus},
 			ip: "10.0.0.5", want: judge.InUse, reason: judge.PodPending},
-		{id: "A3", says: "a Pending pod whose further networks are being attached for long", parts: []part{usualPool, res, node,
-			web(phaseIs("Pending"), noStatusAtAll, createdLongAgo)},
+		{id: "A3", says: "a Pending pod whose further networks are being attached for long", parts: []Part{UsualPool, res, node,
+			UsualPod(Phase("Pending"), NoNetworkStatus, CreatedLongAgo)},
 			ip: "10.0.0.5", want: judge.InUse, reason: judge.PodPending, reservation: "10.0.0.5", reservationWant: judge.InUse, reservationReason: judge.PodPending},
-		{id: "A4", says: "a live pod whose network-status is not JSON", parts: []part{usualPool, res, node, web(status(`[{"ips":["10.0.0.5"]`))},
+		{id: "A4", says: "a live pod whose network-status is not JSON", parts: []Part{UsualPool, res, node, UsualPod(NetworkStatus(`[{"ips":["10.0.0.5"]`))},
 			ip: "10.0.0.5", want: judge.Held, reason: judge.NetworkStatusMissing, reservation: "10.0.0.5", reservationWant: judge.Held, reservationReason: judge.NetworkStatusMissing},
-		{id: "A5", says: "a live pod without network-status whose podIPs have the address", parts: []part{usualPool, node, web(noStatusAtAll, podIPs("10.0.0.5"))},
+		{id: "A5", says: "a live pod without network-status whose podIPs have the address", parts: []Part{UsualPool, node, UsualPod(NoNetworkStatus, PodIPs("10.0.0.5"))},
 			ip: "10.0.0.5", want: judge.InUse, reason: judge.AddressOnPod},
-		{id: "A5", says: "a live pod whose network-status was stripped", parts: []part{usualPool, node, web(noStatusAtAll)},
+		{id: "A5", says: "a live pod whose network-status was stripped", parts: []Part{UsualPool, node, UsualPod(NoNetworkStatus)},
 			ip: "10.0.0.5", want: judge.Held, reason: judge.NetworkStatusMissing},
-		{id: "A5", says: "a live pod whose sandbox was recreated: its status lacks the new address", parts: []part{usualPool, web(), onWorker(box("box-1", its1, createdAgo(5*time.Second)))},
+		{id: "A5", says: "a live pod whose sandbox was recreated: its status lacks the new address", parts: []Part{UsualPool, UsualPod(), ReportingWorker(Sandbox("box-1", UsualUID, CreatedAgo(5*time.Second)))},
 			ip: "10.0.0.5", want: judge.InUse, reason: judge.SandboxReady},
-		{id: "A5", says: "the same while the new sandbox is being set up", parts: []part{usualPool, web(), onWorker(attachment("box-1", its1, 5*time.Second, nil))},
+		{id: "A5", says: "the same while the new sandbox is being set up", parts: []Part{UsualPool, UsualPod(), ReportingWorker(Attachment("box-1", UsualUID, 5*time.Second, nil))},
 			ip: "10.0.0.5", want: judge.Held, reason: judge.AttachedReason},
-		{id: "A6", says: "the address is on the cluster's default network", parts: []part{usualPool, node,
-			web(status(`[{"name":"default/macvlan","interface":"eth0","ips":["10.0.0.5"],"default":true}]`))},
+		{id: "A6", says: "the address is on the cluster's default network", parts: []Part{UsualPool, node,
+			UsualPod(NetworkStatus(`[{"name":"default/macvlan","interface":"eth0","ips":["10.0.0.5"],"default":true}]`))},
 			ip: "10.0.0.5", want: judge.InUse, reason: judge.AddressOnPod},
-		{id: "A7", says: "the status spells an IPv6 address otherwise", parts: []part{v6Pool, node, web(carrying("2001:DB8::A"))},
+		{id: "A7", says: "the status spells an IPv6 address otherwise", parts: []Part{v6Pool, node, UsualPod(Carrying("2001:DB8::A"))},
 			ip: "2001:db8::a", want: judge.InUse, reason: judge.AddressOnPod},
-		{id: "A8", says: "a reservation of a named network, its pod live", parts: []part{redPool, red, node, web(carrying("10.0.0.5")), aNAD("wb", whereabouts("10.0.0.0/24", "red"))},
+		{id: "A8", says: "a reservation of a named network, its pod live", parts: []Part{redPool, red, node, UsualPod(Carrying("10.0.0.5")), NAD("wb", WhereaboutsConfig("10.0.0.0/24", "red"))},
 			ip: "10.0.0.5", want: judge.InUse, reason: judge.AddressOnPod, reservation: "red-10.0.0.5", reservationWant: judge.InUse, reservationReason: judge.AddressOnPod},
-		{id: "A8", says: "the same without an entry in the pool", parts: []part{aPool("red-10.0.0.0-24", "10.0.0.0/24"), red, node, web(carrying("10.0.0.5"))},
+		{id: "A8", says: "the same without an entry in the pool", parts: []Part{Pool("red-10.0.0.0-24", "10.0.0.0/24"), red, node, UsualPod(Carrying("10.0.0.5"))},
 			reservation: "red-10.0.0.5", reservationWant: judge.InUse, reservationReason: judge.AddressOnPod},
-		{id: "A9", says: "a reservation of an IPv6 address that ends in two colons, its pod live", parts: []part{
-			aPool("2001-db8-0-0-1---80", "2001:db8:0:0:1::/80", alloc{"0", "default/web-9", "box-9", "net1"}),
-			aReservation("2001-db8-0-0-1--0", "default/web-9", old), node, aPod("web-9", carrying("2001:db8:0:0:1::"))},
+		{id: "A9", says: "a reservation of an IPv6 address that ends in two colons, its pod live", parts: []Part{
+			Pool("2001-db8-0-0-1---80", "2001:db8:0:0:1::/80", Alloc("0", "default/web-9", "box-9", "net1")),
+			Reservation("2001-db8-0-0-1--0", "default/web-9", LongAgo), node, Pod("web-9", Carrying("2001:db8:0:0:1::"))},
 			reservation: "2001-db8-0-0-1--0", reservationWant: judge.InUse, reservationReason: judge.AddressOnPod},
-		{id: "A10", says: "a reservation that was made after pools and pods were read", parts: []part{emptyPool, aReservation("10.0.0.6", "default/new", 5*time.Second), node},
+		{id: "A10", says: "a reservation that was made after pools and pods were read", parts: []Part{emptyPool, Reservation("10.0.0.6", "default/new", 5*time.Second), node},
 			reservation: "10.0.0.6", reservationWant: judge.InUse, reservationReason: judge.Recent},
-		{id: "A11", says: "a live pod's reservation whose pool entry is missing", parts: []part{emptyPool, res, node, carrier.pod},
+		{id: "A11", says: "a live pod's reservation whose pool entry is missing", parts: []Part{emptyPool, res, node, UsualPod(Carrying("10.0.0.5"))},
 			reservation: "10.0.0.5", reservationWant: judge.InUse, reservationReason: judge.AddressOnPod},
-		{id: "A12", says: "a reservation with an empty podref, while a live pod has the address", parts: []part{usualPool, aReservation("10.0.0.5", "", old), node, carrier.pod},
+		{id: "A12", says: "a reservation with an empty podref, while a live pod has the address", parts: []Part{UsualPool, Reservation("10.0.0.5", "", LongAgo), node, UsualPod(Carrying("10.0.0.5"))},
 			ip: "10.0.0.5", want: judge.InUse, reason: judge.AddressOnPod, reservation: "10.0.0.5", reservationWant: judge.Held, reservationReason: judge.Malformed},
-		{id: "A12", says: "a reservation and an entry whose podref is no podref", parts: []part{aPool("10.0.0.0-24", "10.0.0.0/24", alloc{"5", "weird", "box-1", "net1"}), aReservation("10.0.0.5", "a/b/c", old), node},
+		{id: "A12", says: "a reservation and an entry whose podref is no podref", parts: []Part{Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "weird", "box-1", "net1")), Reservation("10.0.0.5", "a/b/c", LongAgo), node},
 			ip: "10.0.0.5", want: judge.Held, reason: judge.Malformed, reservation: "10.0.0.5", reservationWant: judge.Held, reservationReason: judge.Malformed},
-		{id: "A13", says: "a terminating pod of a tainted node, an hour of grace ahead of it, without agents", parts: []part{usualPool, node,
-			web(carrying("10.0.0.5"), deletedAgo(-time.Hour), grace(time.Hour), disrupted)},
+		{id: "A13", says: "a terminating pod of a tainted node, an hour of grace ahead of it, without agents", parts: []Part{UsualPool, node,
+			UsualPod(Carrying("10.0.0.5"), DeletedAgo(-time.Hour), GracePeriod(time.Hour), Disrupted)},
 			ip: "10.0.0.5", want: judge.Held, reason: judge.Terminating},
-		{id: "A13", says: "the same on a node that is not Ready", parts: []part{usualPool, aNode("worker-1", notReadyFor(time.Minute)), web(carrying("10.0.0.5"), deletedAgo(time.Hour), disrupted)},
+		{id: "A13", says: "the same on a node that is not Ready", parts: []Part{UsualPool, Node("worker-1", NotReadyFor(time.Minute)), UsualPod(Carrying("10.0.0.5"), DeletedAgo(time.Hour), Disrupted)},
 			ip: "10.0.0.5", want: judge.Held, reason: judge.NodeUnreachable},
-		{id: "A13", says: "the same on a partitioned node whose agent is not heard", parts: []part{usualPool, aNode("worker-1", notReadyFor(time.Minute)), staleReport("worker-1", box("box-1", its1)),
-			web(carrying("10.0.0.5"), deletedAgo(time.Hour), disrupted)},
+		{id: "A13", says: "the same on a partitioned node whose agent is not heard", parts: []Part{UsualPool, Node("worker-1", NotReadyFor(time.Minute)), StaleReport("worker-1", Sandbox("box-1", UsualUID)),
+			UsualPod(Carrying("10.0.0.5"), DeletedAgo(time.Hour), Disrupted)},
 			ip: "10.0.0.5", want: judge.Held, reason: judge.NodeUnreachable},
-		{id: "A14", says: "an address of a range wider than /64, stored modulo 2^64", parts: []part{
-			aPool("193---24", "193::/24", alloc{"2", "default/web-0", "box-1", "net1"}), node, web(carrying("193:21:4::2"))},
+		{id: "A14", says: "an address of a range wider than /64, stored modulo 2^64", parts: []Part{
+			Pool("193---24", "193::/24", Alloc("2", "default/web-0", "box-1", "net1")), node, UsualPod(Carrying("193:21:4::2"))},
 			ip: "193::2", want: judge.InUse, reason: judge.AddressOnPod},
 	} {
 		s.check(t)
@@ -128,27 +129,27 @@ func TestDefectA15AReleaseRewritesNoOtherEntry(t *testing.T) {
 	persistent["ipamclaimref"] = "claim"
 	spec := map[string]any{"range": "2001:db8::/64", "allocations": map[string]any{
 		"5": entry("dead"), upper: entry("live"), "09": entry("live"), "7": persistent}}
-	pool := rawPool("2001-db8---64", spec)
-	probe := observe(pool)
+	pool := RawPool("2001-db8---64", spec)
+	probe := Observe(pool)
 	live := ""
 	for _, a := range probe.Pools[0].Allocations {
 		if a.Key == upper {
 			live = a.Address.String()
 		}
 	}
-	o := observe(pool, aNode("worker-1"), aPod("live", status(fmt.Sprintf(`[{"name":"default/wb","interface":"net1","ips":[%q,"2001:db8::9"]}]`, live))))
+	o := Observe(pool, Node("worker-1"), Pod("live", NetworkStatus(fmt.Sprintf(`[{"name":"default/wb","interface":"net1","ips":[%q,"2001:db8::9"]}]`, live))))
 	var release []ippool.Allocation
-	for _, it := range judged(o, judge.Policy{}).Allocations {
+	for _, it := range Judged(o, judge.Policy{}).Allocations {
 		switch it.PodRef() {
 		case "default/live":
 			if it.Reason != judge.AddressOnPod {
-				t.Errorf("key %s: %v", it.Key(), outcomeOf(it))
+				t.Errorf("key %s: %v", it.Key(), OutcomeOf(it))
 			}
 		case "default/dead":
 			release = append(release, *it.Allocation)
 		default:
 			if it.Verdict == judge.Stale {
-				t.Errorf("key %s: %v", it.Key(), outcomeOf(it))
+				t.Errorf("key %s: %v", it.Key(), OutcomeOf(it))
 			}
 		}
 	}
@@ -178,36 +179,36 @@ func TestDefectA15AReleaseRewritesNoOtherEntry(t *testing.T) {
 }
 
 // A16: a reservation that was recreated under the same name is another one.
-func TestDefectA16AReservationMadeAnewIsAnotherOne(t *testing.T) {
-	alone := all(aPool("10.0.0.0-24", "10.0.0.0/24"), onWorker())
+func TestDefectA16ARecreatedReservationIsAnotherOne(t *testing.T) {
+	alone := All(Pool("10.0.0.0-24", "10.0.0.0/24"), ReportingWorker())
 	p := newProcess(t, quarter)
-	p.look(0, alone, aReservation("10.0.0.5", "default/web-0", old))
-	recreated := func(o *observed) {
-		aReservation("10.0.0.5", "default/web-1", time.Second)(o)
+	p.pass(0, alone, Reservation("10.0.0.5", "default/web-0", LongAgo))
+	recreated := func(o *Observed) {
+		Reservation("10.0.0.5", "default/web-1", time.Second)(o)
 		o.Reservations[0].UID = "new"
 	}
-	plan := p.look(15*time.Minute, alone, recreated)
+	plan := p.pass(15*time.Minute, alone, recreated)
 	if len(plan.Release) > 0 {
 		t.Errorf("released: %+v", plan.Release[0].Judged)
 	}
-	if it := reservationIn(t, judged(p.next, judge.Policy{}), "10.0.0.5"); it.Reason != judge.Recent {
+	if it := ReservationOf(t, Judged(p.next, judge.Policy{}), "10.0.0.5"); it.Reason != judge.Recent {
 		t.Errorf("got %s", it.Reason)
 	}
 }
 
 // A17: the successor of a deleted pod has its UID to show for itself.
 func TestDefectA17TheSuccessorIsNotItsPredecessor(t *testing.T) {
-	successor := web(uid("uid-2"), onNode("worker-2"), carrying("10.0.0.5"), deletedAgo(-time.Hour), grace(time.Hour))
-	nodes := all(aNode("worker-1"), aNode("worker-2"))
+	successor := UsualPod(UID("uid-2"), OnNode("worker-2"), Carrying("10.0.0.5"), DeletedAgo(-time.Hour), GracePeriod(time.Hour))
+	nodes := All(Node("worker-1"), Node("worker-2"))
 	t.Run("its own sandbox runs, though it is being deleted and its predecessor's has ended", func(t *testing.T) {
-		expect(t, outcome{judge.Held, judge.Terminating, false, judge.Ready}, usualPool, nodes, successor,
-			freshReport("worker-1", gone("box-0", "uid-1")), freshReport("worker-2", box("box-1", "uid-2")))
+		Expect(t, Want(judge.Held, judge.Terminating, false, judge.Ready), UsualPool, nodes, successor,
+			FreshReport("worker-1", Gone("box-0", "uid-1")), FreshReport("worker-2", Sandbox("box-1", "uid-2")))
 	})
 	t.Run("it carries the address, its node is not heard, and its predecessor's sandbox has ended", func(t *testing.T) {
-		expect(t, outcome{judge.Held, judge.NoFreshReportReason, false, judge.NoFreshReport}, usualPool, nodes, successor,
-			freshReport("worker-1", gone("box-0", "uid-1")), staleReport("worker-2", box("box-1", "uid-2")))
+		Expect(t, Want(judge.Held, judge.NoFreshReportReason, false, judge.NoFreshReport), UsualPool, nodes, successor,
+			FreshReport("worker-1", Gone("box-0", "uid-1")), StaleReport("worker-2", Sandbox("box-1", "uid-2")))
 	})
 	t.Run("without agents", func(t *testing.T) {
-		expect(t, outcome{judge.Held, judge.Terminating, false, judge.NoSource}, usualPool, nodes, successor)
+		Expect(t, Want(judge.Held, judge.Terminating, false, judge.NoSource), UsualPool, nodes, successor)
 	})
 }

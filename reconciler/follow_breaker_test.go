@@ -29,7 +29,7 @@ func TestWhatTheBreakerHasRefusedIsNotReleasedBecauseItIsFollowed(t *testing.T) 
 		if err != nil {
 			t.Fatal(err)
 		}
-		same(t, "released by the look", len(out.Released), 0)
+		same(t, "released by the pass", len(out.Released), 0)
 		released := 0
 		for _, name := range slices.Sorted(maps.Keys(s.reservations)) { // somebody puts a label on the reservation
 			s.mu.Lock()

@@ -74,7 +74,7 @@ func TestWhatIsFollowedIsReleasedAfterTheSecondCheck(t *testing.T) {
 }
 
 // pass is a run, or a pass whose changes are then followed, and what was released.
-func (w *world) pass(r *reconciler.Reconciler, follow bool) ([]*judge.Item, error) {
+func (w *randomCluster) pass(r *reconciler.Reconciler, follow bool) ([]*judge.Item, error) {
 	if !follow {
 		out, err := r.Run(context.Background())
 		if err != nil {
@@ -104,7 +104,7 @@ func (w *world) pass(r *reconciler.Reconciler, follow bool) ([]*judge.Item, erro
 	return released, nil
 }
 
-// changesOf tells of every object in either observation.
+// changesOf has every object of either observation.
 func changesOf(before, now *judge.Observation) *judge.Live {
 	live := &judge.Live{Now: now.Now, Pods: map[types.NamespacedName]*podstate.Pod{}, Pools: map[types.NamespacedName]*ippool.Pool{}, Reservations: map[types.NamespacedName]*ippool.Reservation{}}
 	for _, o := range []*judge.Observation{before, now} {

@@ -12,11 +12,12 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
 // scripted is a Source that reads the same again and again.
 type scripted struct {
-	parts []part
+	parts []Part
 	err   error
 }
 
@@ -24,7 +25,7 @@ func (s *scripted) List(context.Context) (*judge.Observation, error) {
 	if s.err != nil {
 		return nil, s.err
 	}
-	return observe(s.parts...).Observation, nil
+	return Observe(s.parts...).Observation, nil
 }
 
 func (s *scripted) Relist(context.Context, *judge.Observation) (*judge.Observation, error) {
@@ -35,14 +36,14 @@ func (s *scripted) GetLive(context.Context, *judge.Observation, LiveKeys) (*judg
 	return &judge.Live{}, nil
 }
 
-// lookedAt is an OnNode of worker-1 whose look, made an hour behind the API
-// server's clock, has this content. before is what it was given to go on from.
-func lookedAt(source Source, c ...content) (on *WithLocalNode, before **v1alpha1.SandboxReport) {
+// inspectedWorker is a WithLocalNode of worker-1 whose inspection, an hour behind the API
+// server's clock, has this content. before is the report that it was given to continue.
+func inspectedWorker(source Source, c ...ReportEdit) (on *WithLocalNode, before **v1alpha1.SandboxReport) {
 	before = new(*v1alpha1.SandboxReport)
 	return &WithLocalNode{Source: source, Node: "worker-1", BootID: "boot-1",
 		Inspect: func(_ context.Context, b *v1alpha1.SandboxReport) (*v1alpha1.SandboxReport, []string, error) {
 			*before = b
-			r := &podstate.Report{SandboxReport: &v1alpha1.SandboxReport{ObservedAt: metav1.NewTime(now.Add(-time.Hour))}}
+			r := &podstate.Report{SandboxReport: &v1alpha1.SandboxReport{ObservedAt: metav1.NewTime(Now.Add(-time.Hour))}}
 			for _, f := range c {
 				f(r)
 			}
@@ -54,8 +55,8 @@ func lookedAt(source Source, c ...content) (on *WithLocalNode, before **v1alpha1
 		}}, before
 }
 
-// both looks both ways in which a report comes into an observation.
-func both(t *testing.T, on *WithLocalNode, check func(t *testing.T, o *judge.Observation)) {
+// forListAndRelist checks both ways in which a report comes into an observation.
+func forListAndRelist(t *testing.T, on *WithLocalNode, check func(t *testing.T, o *judge.Observation)) {
 	t.Helper()
 	o, err := on.List(t.Context())
 	if err != nil {
@@ -68,27 +69,27 @@ func both(t *testing.T, on *WithLocalNode, check func(t *testing.T, o *judge.Obs
 	t.Run("refreshed", func(t *testing.T) { check(t, o) })
 }
 
-func TestANodeThatIsLookedAtHereCountsAsHeard(t *testing.T) {
+func TestTheNodeInspectedHereNeedsNoFreshReport(t *testing.T) {
 	for name, c := range map[string]struct {
-		has  part // the API
-		sees []content
-		want outcome
+		has  Part // the API
+		sees []ReportEdit
+		want Outcome
 	}{
-		"no agent, and the sandbox runs":       {nothing, []content{box("box-1", "uid-1")}, outcome{judge.InUse, judge.SandboxReady, false, judge.Ready}},
-		"no agent, and the sandbox is stopped": {nothing, []content{box("box-1", "uid-2", notReady(closed))}, outcome{judge.Stale, judge.PodReplaced, true, judge.Stopped}},
-		"no agent, and nothing is seen":        {nothing, nil, outcome{judge.Stale, judge.AddressNotOnPod, false, judge.Absent}},
-		"a stale report that has it, and it runs no more": {staleReport("worker-1", box("box-1", "uid-2")),
-			[]content{gone("box-1", "uid-2")}, outcome{judge.Stale, judge.PodReplaced, true, judge.Gone}},
-		"a fresh report that knows nothing, and it runs": {freshReport("worker-1"),
-			[]content{box("box-1", "uid-1")}, outcome{judge.InUse, judge.SandboxReady, false, judge.Ready}},
+		"no agent, and the sandbox runs":       {Nothing, []ReportEdit{Sandbox("box-1", "uid-1")}, Want(judge.InUse, judge.SandboxReady, false, judge.Ready)},
+		"no agent, and the sandbox is stopped": {Nothing, []ReportEdit{Sandbox("box-1", "uid-2", NotReady(Closed))}, Want(judge.Stale, judge.PodReplaced, true, judge.Stopped)},
+		"no agent, and nothing is seen":        {Nothing, nil, Want(judge.Stale, judge.AddressNotOnPod, false, judge.Absent)},
+		"a stale report that has it, and it runs no more": {StaleReport("worker-1", Sandbox("box-1", "uid-2")),
+			[]ReportEdit{Gone("box-1", "uid-2")}, Want(judge.Stale, judge.PodReplaced, true, judge.Gone)},
+		"a fresh report that knows nothing, and it runs": {FreshReport("worker-1"),
+			[]ReportEdit{Sandbox("box-1", "uid-1")}, Want(judge.InUse, judge.SandboxReady, false, judge.Ready)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			on, _ := lookedAt(&scripted{parts: []part{usualPool, web(carrying("10.0.0.7")), aNode("worker-1"), c.has}}, c.sees...)
-			both(t, on, func(t *testing.T, o *judge.Observation) {
+			on, _ := inspectedWorker(&scripted{parts: []Part{UsualPool, UsualPod(Carrying("10.0.0.7")), Node("worker-1"), c.has}}, c.sees...)
+			forListAndRelist(t, on, func(t *testing.T, o *judge.Observation) {
 				if len(o.Reports) != 1 || o.Reports[0].Name != "worker-1" || !o.Reports[0].Fresh(o.Now) {
 					t.Fatalf("reports: %+v", o.Reports)
 				}
-				if got := outcomeOf(allocation(t, judge.Judge(o, nil, judge.Policy{}), "10.0.0.5")); got != c.want {
+				if got := OutcomeOf(AllocationOf(t, judge.Judge(o, nil, judge.Policy{}), "10.0.0.5")); got != c.want {
 					t.Errorf("got  %v\nwant %v", got, c.want)
 				}
 			})
@@ -96,14 +97,14 @@ func TestANodeThatIsLookedAtHereCountsAsHeard(t *testing.T) {
 	}
 }
 
-func TestTheReportOfTheLookTakesThePlaceOfTheNodesOwn(t *testing.T) {
-	seen := now.Add(-7 * time.Minute)
+func TestTheReportOfTheInspectionReplacesTheNodesOwn(t *testing.T) {
+	seen := Now.Add(-7 * time.Minute)
 	restored := func(r *podstate.Report) { r.RestoreSeen = seen }
-	on, before := lookedAt(&scripted{parts: []part{
-		aNode("worker-1"), aNode("worker-2"),
-		freshReport("worker-2", box("other", "uid-9")), staleReport("worker-1", restored, box("old", "uid-1"), gone("older", "uid-0")),
-	}}, box("box-1", "uid-1"))
-	both(t, on, func(t *testing.T, o *judge.Observation) {
+	on, before := inspectedWorker(&scripted{parts: []Part{
+		Node("worker-1"), Node("worker-2"),
+		FreshReport("worker-2", Sandbox("other", "uid-9")), StaleReport("worker-1", restored, Sandbox("old", "uid-1"), Gone("older", "uid-0")),
+	}}, Sandbox("box-1", "uid-1"))
+	forListAndRelist(t, on, func(t *testing.T, o *judge.Observation) {
 		if len(o.Reports) != 2 || o.Reports[0].Name != "worker-2" || o.Reports[0].Sandboxes[0].ID != "other" {
 			t.Fatalf("reports: %+v", o.Reports)
 		}
@@ -111,38 +112,38 @@ func TestTheReportOfTheLookTakesThePlaceOfTheNodesOwn(t *testing.T) {
 		if len(r.Sandboxes) != 1 || r.Sandboxes[0].ID != "box-1" {
 			t.Errorf("sandboxes: %v", r.Sandboxes)
 		}
-		if !r.Written.Equal(now) || !r.LeaseRenewed.Equal(now) || !r.RestoreSeen.Equal(seen) {
+		if !r.Written.Equal(Now) || !r.LeaseRenewed.Equal(Now) || !r.RestoreSeen.Equal(seen) {
 			t.Errorf("written %s, heard %s, restore seen %s", r.Written, r.LeaseRenewed, r.RestoreSeen)
 		}
 		// What is gone goes on from what the node's own report has.
 		b := *before
 		if b == nil || b.Name != "worker-1" || b.Sandboxes[0].ID != "old" || b.Gone[0].ID != "older" {
-			t.Errorf("it goes on from %+v", b)
+			t.Errorf("it continues %+v", b)
 		}
 	})
 }
 
-func TestWithoutAReportOfTheNodeALookStartsAnew(t *testing.T) {
-	on, before := lookedAt(&scripted{parts: []part{aNode("worker-1"), freshReport("worker-2")}})
-	both(t, on, func(t *testing.T, o *judge.Observation) {
+func TestWithoutAReportOfTheNodeTheInspectionStartsAfresh(t *testing.T) {
+	on, before := inspectedWorker(&scripted{parts: []Part{Node("worker-1"), FreshReport("worker-2")}})
+	forListAndRelist(t, on, func(t *testing.T, o *judge.Observation) {
 		if *before != nil || len(o.Reports) != 2 {
-			t.Errorf("it goes on from %+v; reports %v", *before, o.Reports)
+			t.Errorf("it continues %+v; reports %v", *before, o.Reports)
 		}
 	})
 }
 
 func TestTheBootIDIsInTheReportOnlyWhenItIsTheNodesOwn(t *testing.T) {
 	for name, c := range map[string]struct {
-		node part
+		node Part
 		want string
 	}{
-		"the Node's own":            {aNode("worker-1"), "boot-1"},
-		"the Node has none yet":     {aNode("worker-1", booted("")), ""},
-		"nothing is known of nodes": {nothing, ""},
+		"the Node's own":            {Node("worker-1"), "boot-1"},
+		"the Node has none yet":     {Node("worker-1", Booted("")), ""},
+		"nothing is known of nodes": {Nothing, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			on, _ := lookedAt(&scripted{parts: []part{c.node, web()}}, box("box-1", "uid-1"))
-			both(t, on, func(t *testing.T, o *judge.Observation) {
+			on, _ := inspectedWorker(&scripted{parts: []Part{c.node, UsualPod()}}, Sandbox("box-1", "uid-1"))
+			forListAndRelist(t, on, func(t *testing.T, o *judge.Observation) {
 				if got := o.Reports[0].BootID; got != c.want {
 					t.Errorf("got %q", got)
 				}
@@ -151,23 +152,23 @@ func TestTheBootIDIsInTheReportOnlyWhenItIsTheNodesOwn(t *testing.T) {
 	}
 }
 
-func TestALookOnANodeThatCannotBeMadeIsAnError(t *testing.T) {
+func TestAnInspectionThatFailsIsAnError(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*WithLocalNode)
 		want   string
 	}{
 		"the cluster has no such Node":  {func(on *WithLocalNode) { on.Node = "worker-7" }, "--node worker-7"},
-		"the Node was booted otherwise": {func(on *WithLocalNode) { on.Source = &scripted{parts: []part{aNode("worker-1", booted("boot-2"))}} }, "another machine"},
+		"the Node was booted otherwise": {func(on *WithLocalNode) { on.Source = &scripted{parts: []Part{Node("worker-1", Booted("boot-2"))}} }, "another machine"},
 		"the runtime does not answer":   {func(on *WithLocalNode) { on.Inspect = blindly }, "worker-1: no socket"},
 		"the cluster cannot be read":    {func(on *WithLocalNode) { on.Source = &scripted{err: errors.New("no API")} }, "no API"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			on, _ := lookedAt(&scripted{parts: []part{aNode("worker-1")}})
+			on, _ := inspectedWorker(&scripted{parts: []Part{Node("worker-1")}})
 			c.change(on)
 			if o, err := on.List(t.Context()); o != nil || err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("observed: %v, %v", o, err)
 			}
-			if o, err := on.Relist(t.Context(), observe().Observation); o != nil || err == nil || !strings.Contains(err.Error(), c.want) {
+			if o, err := on.Relist(t.Context(), Observe().Observation); o != nil || err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("refreshed: %v, %v", o, err)
 			}
 		})
@@ -179,26 +180,26 @@ func blindly(context.Context, *v1alpha1.SandboxReport) (*v1alpha1.SandboxReport,
 }
 
 // Whose runtime it is must be sure before anything counts as gone there.
-func TestALookGoesOnOnlyFromAReportOfThisBoot(t *testing.T) {
-	bootIs := func(id string) content { return func(r *podstate.Report) { r.BootID = id } }
+func TestAnInspectionContinuesOnlyFromAReportOfThisBoot(t *testing.T) {
+	bootIs := func(id string) ReportEdit { return func(r *podstate.Report) { r.BootID = id } }
 	for name, c := range map[string]struct {
-		report part
+		report Part
 		goesOn bool
 	}{
-		"a report of this boot":        {freshReport("worker-1", box("old", "uid")), true},
-		"a stale one of this boot":     {staleReport("worker-1", box("old", "uid")), true},
-		"a stale one of another boot":  {staleReport("worker-1", bootIs("boot-0"), box("old", "uid")), false},
-		"a stale one without boot id":  {staleReport("worker-1", bootIs(""), box("old", "uid")), false},
-		"a fresh one without boot id":  {freshReport("worker-1", bootIs(""), box("old", "uid")), false},
-		"a fresh one of another's":     {freshReport("worker-2", box("old", "uid")), false},
-		"no report of any node at all": {nothing, false},
+		"a report of this boot":        {FreshReport("worker-1", Sandbox("old", "uid")), true},
+		"a stale one of this boot":     {StaleReport("worker-1", Sandbox("old", "uid")), true},
+		"a stale one of another boot":  {StaleReport("worker-1", bootIs("boot-0"), Sandbox("old", "uid")), false},
+		"a stale one without boot id":  {StaleReport("worker-1", bootIs(""), Sandbox("old", "uid")), false},
+		"a fresh one without boot id":  {FreshReport("worker-1", bootIs(""), Sandbox("old", "uid")), false},
+		"a fresh one of another's":     {FreshReport("worker-2", Sandbox("old", "uid")), false},
+		"no report of any node at all": {Nothing, false},
 	} {
-		for known, nodes := range map[string]part{"Nodes may not be listed": nothing, "the Node has no boot id": aNode("worker-1", booted("")), "the Node is this machine": aNode("worker-1")} {
+		for known, nodes := range map[string]Part{"Nodes may not be listed": Nothing, "the Node has no boot id": Node("worker-1", Booted("")), "the Node is this machine": Node("worker-1")} {
 			t.Run(name+", "+known, func(t *testing.T) {
-				on, before := lookedAt(&scripted{parts: []part{nodes, web(), c.report}}, box("box-1", "uid-1"))
-				both(t, on, func(t *testing.T, o *judge.Observation) {
+				on, before := inspectedWorker(&scripted{parts: []Part{nodes, UsualPod(), c.report}}, Sandbox("box-1", "uid-1"))
+				forListAndRelist(t, on, func(t *testing.T, o *judge.Observation) {
 					if (*before != nil) != c.goesOn {
-						t.Errorf("it goes on from %+v", *before)
+						t.Errorf("it continues %+v", *before)
 					}
 				})
 			})
@@ -209,32 +210,32 @@ func TestALookGoesOnOnlyFromAReportOfThisBoot(t *testing.T) {
 // A machine beside the cluster, or another node, whose runtime lists nothing of what the
 // named node runs.
 func TestAnotherMachineThanTheNamedNodeIsNoticedAlsoWithoutNodes(t *testing.T) {
-	bootIs := func(id string) content { return func(r *podstate.Report) { r.BootID = id } }
-	runs := box("box-1", "uid-1")
+	bootIs := func(id string) ReportEdit { return func(r *podstate.Report) { r.BootID = id } }
+	runs := Sandbox("box-1", "uid-1")
 	for name, c := range map[string]struct {
-		has  part // the API, without Nodes
-		sees []content
+		has  Part // the API, without Nodes
+		sees []ReportEdit
 		want string // the error, "" for none
 	}{
-		"a pod of that node runs":                     {web(), []content{runs}, ""},
-		"a static pod of that node runs":              {web(uid("uid-of-the-mirror"), mirrorOf("uid-1")), []content{runs}, ""},
-		"a pod of another node runs":                  {web(onNode("worker-2")), []content{runs}, "runs pod default/web-0, which is bound to node worker-2"},
-		"pods of both run":                            {all(web(), aPod("web-1", uid("uid-2"), onNode("worker-2"))), []content{runs, box("box-2", "uid-2")}, "default/web-1"},
-		"a pod runs that the API does not know":       {web(uid("uid-7")), []content{runs}, "nothing tells"},
-		"a pod runs that is bound to none":            {web(onNode("")), []content{runs}, "nothing tells"},
-		"nothing runs":                                {web(), nil, "nothing tells"},
-		"a report of this boot, and nothing runs":     {staleReport("worker-1"), nil, ""},
-		"a fresh report of another boot":              {all(web(), freshReport("worker-1", bootIs("boot-2"))), []content{runs}, "reports that it was booted as boot-2"},
-		"a stale report of another boot, and its pod": {all(web(), staleReport("worker-1", bootIs("boot-2"))), []content{runs}, ""},
-		"a stale report of another boot":              {staleReport("worker-1", bootIs("boot-2")), nil, "nothing tells"},
+		"a pod of that node runs":                     {UsualPod(), []ReportEdit{runs}, ""},
+		"a static pod of that node runs":              {UsualPod(UID("uid-of-the-mirror"), MirrorOf("uid-1")), []ReportEdit{runs}, ""},
+		"a pod of another node runs":                  {UsualPod(OnNode("worker-2")), []ReportEdit{runs}, "runs pod default/web-0, which is bound to node worker-2"},
+		"pods of both run":                            {All(UsualPod(), Pod("web-1", UID("uid-2"), OnNode("worker-2"))), []ReportEdit{runs, Sandbox("box-2", "uid-2")}, "default/web-1"},
+		"a pod runs that the API does not know":       {UsualPod(UID("uid-7")), []ReportEdit{runs}, "nothing tells"},
+		"a pod runs that is bound to none":            {UsualPod(OnNode("")), []ReportEdit{runs}, "nothing tells"},
+		"nothing runs":                                {UsualPod(), nil, "nothing tells"},
+		"a report of this boot, and nothing runs":     {StaleReport("worker-1"), nil, ""},
+		"a fresh report of another boot":              {All(UsualPod(), FreshReport("worker-1", bootIs("boot-2"))), []ReportEdit{runs}, "reports that it was booted as boot-2"},
+		"a stale report of another boot, and its pod": {All(UsualPod(), StaleReport("worker-1", bootIs("boot-2"))), []ReportEdit{runs}, ""},
+		"a stale report of another boot":              {StaleReport("worker-1", bootIs("boot-2")), nil, "nothing tells"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			on, _ := lookedAt(&scripted{parts: []part{c.has}}, c.sees...)
-			for what, look := range map[string]func() (*judge.Observation, error){
+			on, _ := inspectedWorker(&scripted{parts: []Part{c.has}}, c.sees...)
+			for what, read := range map[string]func() (*judge.Observation, error){
 				"observed":  func() (*judge.Observation, error) { return on.List(t.Context()) },
-				"refreshed": func() (*judge.Observation, error) { return on.Relist(t.Context(), observe().Observation) },
+				"refreshed": func() (*judge.Observation, error) { return on.Relist(t.Context(), Observe().Observation) },
 			} {
-				o, err := look()
+				o, err := read()
 				switch {
 				case c.want == "" && err != nil:
 					t.Errorf("%s: %v", what, err)

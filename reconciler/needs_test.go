@@ -6,12 +6,13 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
 // What is swept must be of no use to anybody: a claim that only a report of a
-// node which is gone tells of keeps an address from being freed.
+// node which is gone has keeps an address from being freed.
 func TestAReportIsNeededWhileAnythingIsHeldBecauseOfIt(t *testing.T) {
-	report := func(o *observed, node string) *podstate.Report {
+	report := func(o *Observed, node string) *podstate.Report {
 		for _, r := range o.Reports {
 			if r.Name == node {
 				return r
@@ -21,18 +22,18 @@ func TestAReportIsNeededWhileAnythingIsHeldBecauseOfIt(t *testing.T) {
 		return nil
 	}
 	for says, c := range map[string]struct {
-		parts []part
+		parts []Part
 		want  bool
 	}{
-		"it has nothing":                    {[]part{goneBox, staleReport("worker-9")}, false},
-		"it has the sandbox":                {[]part{usualPool, onWorker(), staleReport("worker-9", box("box-1", its1))}, true},
-		"its sandbox carries the address":   {[]part{goneBox, staleReport("worker-9", box("box-9", "uid-9", holding("10.0.0.5", "")))}, true},
-		"its sandbox carries another":       {[]part{goneBox, staleReport("worker-9", box("box-9", "uid-9", holding("10.0.0.6", "")))}, false},
-		"its attachment has the address":    {[]part{goneBox, staleReport("worker-9", attachment("box-9", "uid-9", time.Minute, nil, address("10.0.0.5", "")))}, true},
-		"its sandbox had it and has closed": {[]part{goneBox, staleReport("worker-9", box("box-9", "uid-9", holding("10.0.0.5", ""), notReady(&[]bool{true}[0])))}, false},
+		"it has nothing":                    {[]Part{UsualSandboxGone, StaleReport("worker-9")}, false},
+		"it has the sandbox":                {[]Part{UsualPool, ReportingWorker(), StaleReport("worker-9", Sandbox("box-1", UsualUID))}, true},
+		"its sandbox carries the address":   {[]Part{UsualSandboxGone, StaleReport("worker-9", Sandbox("box-9", "uid-9", WithAddress("10.0.0.5", "")))}, true},
+		"its sandbox carries another":       {[]Part{UsualSandboxGone, StaleReport("worker-9", Sandbox("box-9", "uid-9", WithAddress("10.0.0.6", "")))}, false},
+		"its attachment has the address":    {[]Part{UsualSandboxGone, StaleReport("worker-9", Attachment("box-9", "uid-9", time.Minute, nil, Address("10.0.0.5", "")))}, true},
+		"its sandbox had it and has closed": {[]Part{UsualSandboxGone, StaleReport("worker-9", Sandbox("box-9", "uid-9", WithAddress("10.0.0.5", ""), NotReady(&[]bool{true}[0])))}, false},
 	} {
-		o := observe(c.parts...)
-		out := &Result{Judgement: judged(o, judge.Policy{})}
+		o := Observe(c.parts...)
+		out := &Result{Judgement: Judged(o, judge.Policy{})}
 		if got := out.Needs(report(o, "worker-9")); got != c.want {
 			t.Errorf("%s: needed %v, want %v", says, got, c.want)
 		}

@@ -15,7 +15,7 @@ func TestMoreThanAHoldCanTakeIsReleasedInBatches(t *testing.T) {
 		r.Options.AllowMassRelease = true
 		out, _ := run(t, r)
 		same(t, "stored", len(s.stored()), 0)
-		same(t, "refused", why(out), map[reconciler.Refusal]int{})
+		same(t, "refused", refusalCounts(out), map[reconciler.Refusal]int{})
 		same(t, "entries per hold", s.removedPerHold(), []int{1000, 1500})
 	})
 }
@@ -37,7 +37,7 @@ func TestWhatAHoldHasNoRoomForIsLeftToTheNextOne(t *testing.T) {
 		r.Options.AllowMassRelease = true
 		out, _ := run(t, r)
 		same(t, "stored", len(s.stored()), 0)
-		same(t, "refused", why(out), map[reconciler.Refusal]int{})
+		same(t, "refused", refusalCounts(out), map[reconciler.Refusal]int{})
 		same(t, "entries per hold", s.removedPerHold(), []int{80, 50})
 		same(t, "reservations that were put back", s.made("create"), []string{})
 	})
@@ -60,7 +60,7 @@ func TestOneSlowMomentDoesNotCostTheRestOfTheRun(t *testing.T) {
 		r.Options.AllowMassRelease = true
 		out, _ := run(t, r)
 		same(t, "stored", len(s.stored()), 0)
-		same(t, "refused", why(out), map[reconciler.Refusal]int{})
+		same(t, "refused", refusalCounts(out), map[reconciler.Refusal]int{})
 		same(t, "entries per hold", s.removedPerHold(), []int{1000, 0, 0, 0, 250, 500, 1000, 1250})
 		same(t, "reservations that were put back", s.made("create"), []string{})
 	})
@@ -74,7 +74,7 @@ func TestALateAnswerEndsTheHoldAndNotTheRun(t *testing.T) {
 		s.takes["patch"], s.takes["delete"] = time.Second, time.Second
 		out, _ := run(t, s.reconciler(t))
 		same(t, "stored", len(s.stored()), 0)
-		same(t, "refused", why(out), map[reconciler.Refusal]int{})
+		same(t, "refused", refusalCounts(out), map[reconciler.Refusal]int{})
 		same(t, "entries per hold", s.removedPerHold(), []int{0, 3})
 		same(t, "reservations that were put back", s.made("create"), []string{})
 	})
@@ -89,7 +89,7 @@ func TestAPatchThatOutlastsItsHoldIsNotBrokenOff(t *testing.T) {
 		s.takes["patch"] = 7 * time.Second
 		out, _ := run(t, s.reconciler(t))
 		same(t, "stored", len(s.stored()), 0)
-		same(t, "refused", why(out), map[reconciler.Refusal]int{})
+		same(t, "refused", refusalCounts(out), map[reconciler.Refusal]int{})
 		same(t, "entries per hold", s.removedPerHold(), []int{6})
 		same(t, "patches", len(s.made("patch")), 2)
 		same(t, "reservations that were put back", s.made("create"), []string{})
@@ -106,7 +106,7 @@ func TestASliceWhoseLeaseIsBusyDoesNotKeepTheOthersWaiting(t *testing.T) {
 		s.busy = map[string]int{"worker-1-" + bluePool: 2}
 		out, _ := run(t, s.reconciler(t))
 		same(t, "stored", len(s.stored()), 0)
-		same(t, "refused", why(out), map[reconciler.Refusal]int{})
+		same(t, "refused", refusalCounts(out), map[reconciler.Refusal]int{})
 		same(t, "entries per hold", s.removedPerHold(), []int{1, 0, 1})
 		same(t, "the Leases that are asked for", s.made("hold")[0], "hold [whereabouts worker-1-10.0.0.0-16 worker-2-10.0.0.0-16]")
 	})
@@ -119,7 +119,7 @@ func TestASliceWhoseLeaseIsAlwaysBusyIsLeftForTheNextRun(t *testing.T) {
 		s.busy = map[string]int{"worker-1-" + bluePool: 1000}
 		out, _ := run(t, s.reconciler(t))
 		same(t, "stored", s.stored(), before)
-		same(t, "refused", why(out), map[reconciler.Refusal]int{reconciler.LeaseBusy: 1})
+		same(t, "refused", refusalCounts(out), map[reconciler.Refusal]int{reconciler.LeaseBusy: 1})
 		same(t, "writes", s.made("delete", "patch", "create"), []string{})
 	})
 }
@@ -137,7 +137,7 @@ func TestAPoolThatChangesBeforeEachHoldIsReleasedAllTheSame(t *testing.T) {
 			}
 		}
 		out, _ := run(t, s.reconciler(t))
-		same(t, "refused", why(out), map[reconciler.Refusal]int{})
+		same(t, "refused", refusalCounts(out), map[reconciler.Refusal]int{})
 		same(t, "released", len(out.Released), 4)
 		same(t, "entries per hold", s.removedPerHold(), []int{0, 2})
 		same(t, "reservations that were put back", s.made("create"), []string{})

@@ -7,100 +7,101 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
 var quarter = Options{ConfirmAfter: 15 * time.Minute}
 
 // unconfirmed and proven are the usual allocation's stale verdicts.
-var unconfirmed, proven = all(usualPool, onWorker()), all(usualPool, onWorker(gone("box-1", its1)))
+var unconfirmed, proven = All(UsualPool, ReportingWorker()), All(UsualPool, ReportingWorker(Gone("box-1", UsualUID)))
 
 func TestProvenIsReleasedAtOnce(t *testing.T) {
 	p := newProcess(t, quarter)
-	p.wantReleased("proven", p.look(0, proven))
-	plan := p.look(0, proven, aReservation("10.0.0.5", "default/web-0", old))
+	p.wantReleased("proven", p.pass(0, proven))
+	plan := p.pass(0, proven, Reservation("10.0.0.5", "default/web-0", LongAgo))
 	p.wantReleased("proven, with its reservation", plan)
 	if len(plan.Release) != 1 || plan.Release[0].Allocation == nil || !plan.Until.IsZero() {
 		t.Errorf("want the allocation alone, its reservation goes with it, and nothing to wait for: %+v", plan)
 	}
 }
 
-func TestUnconfirmedRipens(t *testing.T) {
+func TestUnconfirmedIsConfirmedByWaiting(t *testing.T) {
 	t.Run("it must have been judged so for --confirm-after", func(t *testing.T) {
 		p := newProcess(t, quarter)
-		plan := p.look(0, unconfirmed)
-		p.wantRefused("at the first look", AwaitingConfirmation, plan)
-		if want := now.Add(15 * time.Minute); !plan.Until.Equal(want) {
+		plan := p.pass(0, unconfirmed)
+		p.wantRefused("at the first pass", AwaitingConfirmation, plan)
+		if want := Now.Add(15 * time.Minute); !plan.Until.Equal(want) {
 			t.Errorf("it waits until %v, want %v", plan.Until, want)
 		}
-		p.wantRefused("a second too early", AwaitingConfirmation, p.look(15*time.Minute-time.Second, unconfirmed))
-		p.wantReleased("after 15 minutes", p.look(15*time.Minute, unconfirmed))
+		p.wantRefused("a second too early", AwaitingConfirmation, p.pass(15*time.Minute-time.Second, unconfirmed))
+		p.wantReleased("after 15 minutes", p.pass(15*time.Minute, unconfirmed))
 	})
-	t.Run("one look is none, however late", func(t *testing.T) {
+	t.Run("one pass confirms nothing, however late", func(t *testing.T) {
 		p := newProcess(t, quarter)
-		p.wantRefused("a process that has just started", AwaitingConfirmation, p.look(24*time.Hour, unconfirmed))
+		p.wantRefused("a process that has just started", AwaitingConfirmation, p.pass(24*time.Hour, unconfirmed))
 	})
 	t.Run("a contradiction in between begins it again", func(t *testing.T) {
-		for says, c := range map[string]part{
-			"in use":                      all(usualPool, carrier.pod, onWorker()),
-			"held":                        all(usualPool, aNode("worker-1"), staleReport("worker-1")),
-			"overruled":                   all(unconfirmed, aPod("web-1", carrying("10.0.0.5"))),
-			"gone for a look":             onWorker(),
-			"rewritten for a new sandbox": all(aPool("10.0.0.0-24", "10.0.0.0/24", alloc{"5", "default/web-0", "box-2", "net1"}), onWorker()),
+		for says, c := range map[string]Part{
+			"in use":                      All(UsualPool, UsualPod(Carrying("10.0.0.5")), ReportingWorker()),
+			"held":                        All(UsualPool, Node("worker-1"), StaleReport("worker-1")),
+			"overruled":                   All(unconfirmed, Pod("web-1", Carrying("10.0.0.5"))),
+			"gone for a pass":             ReportingWorker(),
+			"rewritten for a new sandbox": All(Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/web-0", "box-2", "net1")), ReportingWorker()),
 		} {
 			p := newProcess(t, quarter)
-			p.look(0, unconfirmed)
-			p.look(10*time.Minute, c)
-			p.look(11*time.Minute, unconfirmed)
-			p.wantRefused(says+", 15 minutes after the first look", AwaitingConfirmation, p.look(15*time.Minute, unconfirmed))
-			p.wantRefused(says+", a second too early", AwaitingConfirmation, p.look(26*time.Minute-time.Second, unconfirmed))
-			p.wantReleased(says+", 15 minutes after the contradiction", p.look(26*time.Minute, unconfirmed))
+			p.pass(0, unconfirmed)
+			p.pass(10*time.Minute, c)
+			p.pass(11*time.Minute, unconfirmed)
+			p.wantRefused(says+", 15 minutes after the first look", AwaitingConfirmation, p.pass(15*time.Minute, unconfirmed))
+			p.wantRefused(says+", a second too early", AwaitingConfirmation, p.pass(26*time.Minute-time.Second, unconfirmed))
+			p.wantReleased(says+", 15 minutes after the contradiction", p.pass(26*time.Minute, unconfirmed))
 		}
 	})
 	t.Run("another reason is no contradiction", func(t *testing.T) {
 		p := newProcess(t, quarter)
-		p.look(0, unconfirmed)
-		p.look(10*time.Minute, unconfirmed, web()) // a successor without the address
-		p.wantReleased("still stale", p.look(15*time.Minute, unconfirmed, web()))
+		p.pass(0, unconfirmed)
+		p.pass(10*time.Minute, unconfirmed, UsualPod()) // a successor without the address
+		p.wantReleased("still stale", p.pass(15*time.Minute, unconfirmed, UsualPod()))
 	})
-	t.Run("an entry that replaces another ripens by itself", func(t *testing.T) {
+	t.Run("an entry that replaces another is confirmed by itself", func(t *testing.T) {
 		p := newProcess(t, quarter)
-		p.look(0, unconfirmed)
-		p.wantRefused("another sandbox", AwaitingConfirmation, p.look(15*time.Minute, onWorker(), aPool("10.0.0.0-24", "10.0.0.0/24", alloc{"5", "default/web-0", "box-2", "net1"})))
+		p.pass(0, unconfirmed)
+		p.wantRefused("another sandbox", AwaitingConfirmation, p.pass(15*time.Minute, ReportingWorker(), Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/web-0", "box-2", "net1"))))
 	})
 	t.Run("in a snapshot nothing is waited for", func(t *testing.T) {
 		p := newProcess(t, Options{ConfirmAfter: 15 * time.Minute, StaticSource: true})
-		p.wantReleased("settled", p.look(0, unconfirmed))
+		p.wantReleased("settled", p.pass(0, unconfirmed))
 	})
 	t.Run("a pod that is being set up has the minute in which a report may be from before its ADD, whatever --confirm-after says", func(t *testing.T) {
-		settingUp := all(unconfirmed, web(phaseIs("Pending")))
+		settingUp := All(unconfirmed, UsualPod(Phase("Pending")))
 		p := newProcess(t, Options{})
-		p.wantRefused("at the first look", AwaitingConfirmation, p.look(0, settingUp))
-		p.wantRefused("after 59 s", AwaitingConfirmation, p.look(59*time.Second, settingUp))
-		p.wantReleased("after a minute", p.look(time.Minute, settingUp))
+		p.wantRefused("at the first pass", AwaitingConfirmation, p.pass(0, settingUp))
+		p.wantRefused("after 59 s", AwaitingConfirmation, p.pass(59*time.Second, settingUp))
+		p.wantReleased("after a minute", p.pass(time.Minute, settingUp))
 		p = newProcess(t, quarter)
-		p.look(0, settingUp)
-		p.wantRefused("a second before --confirm-after", AwaitingConfirmation, p.look(15*time.Minute-time.Second, settingUp))
+		p.pass(0, settingUp)
+		p.wantRefused("a second before --confirm-after", AwaitingConfirmation, p.pass(15*time.Minute-time.Second, settingUp))
 	})
-	t.Run("a reservation that stands alone ripens too", func(t *testing.T) {
-		alone := all(aPool("10.0.0.0-24", "10.0.0.0/24"), onWorker(), aReservation("10.0.0.5", "default/web-0", old))
+	t.Run("a reservation that stands alone is confirmed too", func(t *testing.T) {
+		alone := All(Pool("10.0.0.0-24", "10.0.0.0/24"), ReportingWorker(), Reservation("10.0.0.5", "default/web-0", LongAgo))
 		p := newProcess(t, quarter)
-		p.wantRefused("at the first look", AwaitingConfirmation, p.look(0, alone))
-		p.wantReleased("after 15 minutes", p.look(15*time.Minute, alone))
+		p.wantRefused("at the first pass", AwaitingConfirmation, p.pass(0, alone))
+		p.wantReleased("after 15 minutes", p.pass(15*time.Minute, alone))
 	})
 	t.Run("a reservation that was recreated under its name begins again", func(t *testing.T) {
-		alone := all(aPool("10.0.0.0-24", "10.0.0.0/24"), onWorker())
+		alone := All(Pool("10.0.0.0-24", "10.0.0.0/24"), ReportingWorker())
 		p := newProcess(t, quarter)
-		p.look(0, alone, aReservation("10.0.0.5", "default/web-0", old))
-		plan := p.look(15*time.Minute, alone, aReservation("10.0.0.5", "default/web-0", old), func(o *observed) {
+		p.pass(0, alone, Reservation("10.0.0.5", "default/web-0", LongAgo))
+		plan := p.pass(15*time.Minute, alone, Reservation("10.0.0.5", "default/web-0", LongAgo), func(o *Observed) {
 			o.Reservations[0].UID = "another"
 		})
 		p.wantRefused("another UID", AwaitingConfirmation, plan)
 	})
-	t.Run("what is ripe does not wait for what is not", func(t *testing.T) {
-		two := all(onWorker(), aPool("10.0.0.0-24", "10.0.0.0/24", usual, alloc{"6", "default/web-1", "box-2", "net1"}))
+	t.Run("what is confirmed does not wait for what is not", func(t *testing.T) {
+		two := All(ReportingWorker(), Pool("10.0.0.0-24", "10.0.0.0/24", UsualAllocation, Alloc("6", "default/web-1", "box-2", "net1")))
 		p := newProcess(t, quarter)
-		p.look(0, unconfirmed)
-		plan := p.look(15*time.Minute, two)
+		p.pass(0, unconfirmed)
+		plan := p.pass(15*time.Minute, two)
 		if len(plan.Release) != 1 || plan.Release[0].ContainerID() != "box-1" || len(plan.Refused) != 1 {
 			t.Errorf("got %+v", plan)
 		}
@@ -110,80 +111,80 @@ func TestUnconfirmedRipens(t *testing.T) {
 // A pod that was deleted may take its grace period to stop, and its kubelet
 // needs a moment then.
 func TestALongGracePeriodLengthensTheWait(t *testing.T) {
-	hour := grace(time.Hour)
+	hour := GracePeriod(time.Hour)
 	t.Run("of a pod that is being deleted", func(t *testing.T) {
 		p := newProcess(t, quarter)
-		p.look(0, unconfirmed, web(deletedAgo(-time.Hour), hour))
-		p.wantRefused("before", AwaitingConfirmation, p.look(61*time.Minute-time.Second, unconfirmed, web(deletedAgo(-time.Hour), hour)))
-		p.wantReleased("after", p.look(61*time.Minute, unconfirmed, web(deletedAgo(-time.Hour), hour)))
+		p.pass(0, unconfirmed, UsualPod(DeletedAgo(-time.Hour), hour))
+		p.wantRefused("before", AwaitingConfirmation, p.pass(61*time.Minute-time.Second, unconfirmed, UsualPod(DeletedAgo(-time.Hour), hour)))
+		p.wantReleased("after", p.pass(61*time.Minute, unconfirmed, UsualPod(DeletedAgo(-time.Hour), hour)))
 	})
 	t.Run("of a pod that was seen and is gone", func(t *testing.T) {
 		p := newProcess(t, quarter)
-		p.look(-time.Minute, usualPool, onWorker(), web(carrying("10.0.0.5"), hour))
-		p.look(0, unconfirmed)
-		p.wantRefused("before", AwaitingConfirmation, p.look(61*time.Minute-time.Second, unconfirmed))
-		p.wantReleased("after", p.look(61*time.Minute, unconfirmed))
+		p.pass(-time.Minute, UsualPool, ReportingWorker(), UsualPod(Carrying("10.0.0.5"), hour))
+		p.pass(0, unconfirmed)
+		p.wantRefused("before", AwaitingConfirmation, p.pass(61*time.Minute-time.Second, unconfirmed))
+		p.wantReleased("after", p.pass(61*time.Minute, unconfirmed))
 	})
 	t.Run("of a pod that was seen and is gone, though its successor has a short one", func(t *testing.T) {
 		p := newProcess(t, quarter)
-		next := web(uid("uid-2"), grace(30*time.Second))
-		p.look(-time.Minute, usualPool, onWorker(), web(carrying("10.0.0.5"), hour))
-		p.look(0, unconfirmed, next)
-		p.wantRefused("before", AwaitingConfirmation, p.look(16*time.Minute, unconfirmed, next))
-		p.wantReleased("after", p.look(61*time.Minute, unconfirmed, next))
+		next := UsualPod(UID("uid-2"), GracePeriod(30*time.Second))
+		p.pass(-time.Minute, UsualPool, ReportingWorker(), UsualPod(Carrying("10.0.0.5"), hour))
+		p.pass(0, unconfirmed, next)
+		p.wantRefused("before", AwaitingConfirmation, p.pass(16*time.Minute, unconfirmed, next))
+		p.wantReleased("after", p.pass(61*time.Minute, unconfirmed, next))
 	})
 	t.Run("not of a pod that finished and was not deleted", func(t *testing.T) {
 		p := newProcess(t, quarter)
-		p.look(0, unconfirmed, web(phaseIs("Succeeded"), hour))
-		p.wantReleased("after 15 minutes", p.look(15*time.Minute, unconfirmed, web(phaseIs("Succeeded"), hour)))
+		p.pass(0, unconfirmed, UsualPod(Phase("Succeeded"), hour))
+		p.wantReleased("after 15 minutes", p.pass(15*time.Minute, unconfirmed, UsualPod(Phase("Succeeded"), hour)))
 	})
 	t.Run("a shorter one shortens nothing", func(t *testing.T) {
 		p := newProcess(t, quarter)
-		p.look(0, unconfirmed, web(deletedAgo(0), grace(5*time.Minute)))
-		p.wantRefused("before", AwaitingConfirmation, p.look(14*time.Minute, unconfirmed))
-		p.wantReleased("after", p.look(15*time.Minute, unconfirmed))
+		p.pass(0, unconfirmed, UsualPod(DeletedAgo(0), GracePeriod(5*time.Minute)))
+		p.wantRefused("before", AwaitingConfirmation, p.pass(14*time.Minute, unconfirmed))
+		p.wantReleased("after", p.pass(15*time.Minute, unconfirmed))
 	})
 }
 
 // A Node object that is gone must have been so for 40 s; then the wait counts
 // from when the node was last heard.
-func TestNodeMissingRipens(t *testing.T) {
-	missing := func(lastHeard time.Duration) part {
-		return func(o *observed) {
-			all(usualPool, aNode("worker-2"), freshReport("worker-2"))(o)
-			reportFrom("worker-1", o.Now.Sub(now)+lastHeard, box("box-1", its1))(o)
+func TestNodeMissingIsConfirmedByWaiting(t *testing.T) {
+	missing := func(lastHeard time.Duration) Part {
+		return func(o *Observed) {
+			All(UsualPool, Node("worker-2"), FreshReport("worker-2"))(o)
+			ReportRenewed("worker-1", o.Now.Sub(Now)+lastHeard, Sandbox("box-1", UsualUID))(o)
 		}
 	}
 	t.Run("it counts from the last fresh report", func(t *testing.T) {
 		p := newProcess(t, quarter)
-		p.wantRefused("at the first look", AwaitingConfirmation, p.look(0, missing(10*time.Minute)))
-		p.wantRefused("before", AwaitingConfirmation, p.look(5*time.Minute-time.Second, missing(10*time.Minute)))
-		p.wantReleased("15 minutes after the last report", p.look(5*time.Minute, missing(10*time.Minute)))
+		p.wantRefused("at the first pass", AwaitingConfirmation, p.pass(0, missing(10*time.Minute)))
+		p.wantRefused("before", AwaitingConfirmation, p.pass(5*time.Minute-time.Second, missing(10*time.Minute)))
+		p.wantReleased("15 minutes after the last report", p.pass(5*time.Minute, missing(10*time.Minute)))
 	})
 	t.Run("a Node object that has just gone is not counted missing, however long its agent has been silent", func(t *testing.T) {
 		p := newProcess(t, quarter)
-		p.look(-10*time.Second, usualPool, aNode("worker-1"), aNode("worker-2"), freshReport("worker-2"), staleReport("worker-1", box("box-1", its1)))
-		p.wantRefused("at the first look without it", AwaitingConfirmation, p.look(0, missing(10*time.Hour)))
-		p.wantRefused("after 39 s", AwaitingConfirmation, p.look(39*time.Second, missing(10*time.Hour)))
-		p.wantReleased("after 40 s", p.look(40*time.Second, missing(10*time.Hour)))
+		p.pass(-10*time.Second, UsualPool, Node("worker-1"), Node("worker-2"), FreshReport("worker-2"), StaleReport("worker-1", Sandbox("box-1", UsualUID)))
+		p.wantRefused("at the first look without it", AwaitingConfirmation, p.pass(0, missing(10*time.Hour)))
+		p.wantRefused("after 39 s", AwaitingConfirmation, p.pass(39*time.Second, missing(10*time.Hour)))
+		p.wantReleased("after 40 s", p.pass(40*time.Second, missing(10*time.Hour)))
 	})
 	t.Run("the 40 s stand whatever --confirm-after says", func(t *testing.T) {
 		p := newProcess(t, Options{})
-		p.wantRefused("at the first look", AwaitingConfirmation, p.look(0, missing(2*time.Minute)))
-		p.wantRefused("after 39 s", AwaitingConfirmation, p.look(39*time.Second, missing(2*time.Minute)))
-		p.wantReleased("after 40 s", p.look(40*time.Second, missing(2*time.Minute)))
+		p.wantRefused("at the first pass", AwaitingConfirmation, p.pass(0, missing(2*time.Minute)))
+		p.wantRefused("after 39 s", AwaitingConfirmation, p.pass(39*time.Second, missing(2*time.Minute)))
+		p.wantReleased("after 40 s", p.pass(40*time.Second, missing(2*time.Minute)))
 	})
-	t.Run("without a report it counts from the first look", func(t *testing.T) {
-		seen := all(usualPool, web(onNode("worker-9"), deletedAgo(0)), aNode("worker-2"))
+	t.Run("without a report it counts from the first pass", func(t *testing.T) {
+		seen := All(UsualPool, UsualPod(OnNode("worker-9"), DeletedAgo(0)), Node("worker-2"))
 		p := newProcess(t, quarter)
-		p.look(0, seen)
-		p.wantRefused("before", AwaitingConfirmation, p.look(15*time.Minute-time.Second, seen))
-		p.wantReleased("after", p.look(15*time.Minute, seen))
+		p.pass(0, seen)
+		p.wantRefused("before", AwaitingConfirmation, p.pass(15*time.Minute-time.Second, seen))
+		p.wantReleased("after", p.pass(15*time.Minute, seen))
 	})
 	t.Run("a node that comes back contradicts", func(t *testing.T) {
 		p := newProcess(t, quarter)
-		p.look(0, missing(time.Hour))
-		plan := p.look(time.Minute, usualPool, aNode("worker-1"), aNode("worker-2"), freshReport("worker-2"), staleReport("worker-1", box("box-1", its1)))
+		p.pass(0, missing(time.Hour))
+		plan := p.pass(time.Minute, UsualPool, Node("worker-1"), Node("worker-2"), FreshReport("worker-2"), StaleReport("worker-1", Sandbox("box-1", UsualUID)))
 		if len(plan.Release) > 0 {
 			t.Errorf("released: %+v", plan.Release[0].Judged)
 		}
@@ -191,8 +192,8 @@ func TestNodeMissingRipens(t *testing.T) {
 }
 
 func TestPaused(t *testing.T) {
-	pause := func(value string) part {
-		return func(o *observed) {
+	pause := func(value string) Part {
+		return func(o *Observed) {
 			annotated, err := ippool.DecodePool(fmt.Appendf(nil, `{"metadata": {"annotations": {"ip-reconcile.dev/paused": %q}}}`, value))
 			if err != nil {
 				t.Fatal(err)
@@ -202,66 +203,66 @@ func TestPaused(t *testing.T) {
 			o.Pools[0] = &p
 		}
 	}
-	everything := func(o *observed) { o.Paused = true }
-	alone := all(aPool("10.0.0.0-24", "10.0.0.0/24"), onWorker(), aReservation("10.0.0.5", "default/web-0", old))
-	other := aPool("10.1.0.0-24", "10.1.0.0/24", alloc{"5", "default/web-1", "box-2", "net1"})
+	everything := func(o *Observed) { o.Paused = true }
+	alone := All(Pool("10.0.0.0-24", "10.0.0.0/24"), ReportingWorker(), Reservation("10.0.0.5", "default/web-0", LongAgo))
+	other := Pool("10.1.0.0-24", "10.1.0.0/24", Alloc("5", "default/web-1", "box-2", "net1"))
 	t.Run("a pool: what is proven", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		p.wantRefused("paused", Paused, p.look(0, proven, pause("true")))
+		p.wantRefused("paused", Paused, p.pass(0, proven, pause("true")))
 	})
 	t.Run("a pool: what is unconfirmed", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		p.wantRefused("paused", Paused, p.look(0, unconfirmed, pause("true")))
+		p.wantRefused("paused", Paused, p.pass(0, unconfirmed, pause("true")))
 	})
 	t.Run("a pool, with another value", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		p.wantReleased("not paused", p.look(0, proven, pause("false")))
+		p.wantReleased("not paused", p.pass(0, proven, pause("false")))
 	})
 	t.Run("a pool, and no other", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		plan := p.look(0, proven, pause("true"), other)
+		plan := p.pass(0, proven, pause("true"), other)
 		if len(plan.Release) != 1 || plan.Release[0].Pool.Name != "10.1.0.0-24" {
 			t.Errorf("got %+v", plan)
 		}
 	})
 	t.Run("a pool: a reservation of its address that stands alone", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		p.wantRefused("paused", Paused, p.look(0, alone, pause("true")))
+		p.wantRefused("paused", Paused, p.pass(0, alone, pause("true")))
 	})
 	t.Run("everything", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		p.wantRefused("paused", Paused, p.look(0, proven, other, aReservation("10.1.0.9", "default/web-0", old), everything))
+		p.wantRefused("paused", Paused, p.pass(0, proven, other, Reservation("10.1.0.9", "default/web-0", LongAgo), everything))
 	})
 	t.Run("judging goes on", func(t *testing.T) {
-		expect(t, outcome{judge.Stale, judge.PodGone, true, judge.Gone}, proven, pause("true"), everything)
+		Expect(t, Want(judge.Stale, judge.PodGone, true, judge.Gone), proven, pause("true"), everything)
 	})
-	t.Run("and so does ripening", func(t *testing.T) {
+	t.Run("and so does confirming", func(t *testing.T) {
 		p := newProcess(t, quarter)
-		p.look(0, unconfirmed, everything)
-		p.wantReleased("not paused any more", p.look(15*time.Minute, unconfirmed))
+		p.pass(0, unconfirmed, everything)
+		p.wantReleased("not paused any more", p.pass(15*time.Minute, unconfirmed))
 	})
 }
 
 // The next pass may be answered by another API server, with another clock.
 func TestAnUnconfirmedVerdictMustHoldByOurOwnClockToo(t *testing.T) {
-	unconfirmed := all(usualPool, aNode("worker-1"))
+	unconfirmed := All(UsualPool, Node("worker-1"))
 	p := newProcess(t, quarter)
 	p.skew = 20 * time.Minute // the API server of the first pass is behind
-	p.wantRefused("at the first look", AwaitingConfirmation, p.look(-20*time.Minute, unconfirmed))
+	p.wantRefused("at the first pass", AwaitingConfirmation, p.pass(-20*time.Minute, unconfirmed))
 	p.skew = 0
-	plan := p.look(time.Second, unconfirmed)
+	plan := p.pass(time.Second, unconfirmed)
 	p.wantRefused("a second later", AwaitingConfirmation, plan)
-	if want := now.Add(15 * time.Minute); !plan.Until.Equal(want) {
-		t.Errorf("ripe at %s, want %s", plan.Until, want)
+	if want := Now.Add(15 * time.Minute); !plan.Until.Equal(want) {
+		t.Errorf("confirmed at %s, want %s", plan.Until, want)
 	}
-	p.wantReleased("15 minutes later", p.look(15*time.Minute, unconfirmed))
+	p.wantReleased("15 minutes later", p.pass(15*time.Minute, unconfirmed))
 }
 
-func TestWhatWasUnconfirmedBeforeARestoreOfEtcdRipensAnew(t *testing.T) {
-	unconfirmed := all(usualPool, aNode("worker-1"))
+func TestWhatWasUnconfirmedBeforeAnEtcdRestoreIsConfirmedAgain(t *testing.T) {
+	unconfirmed := All(UsualPool, Node("worker-1"))
 	p := newProcess(t, quarter)
-	p.look(0, unconfirmed, revision(100))
-	p.wantRefused("the look that saw it", EtcdRestored, p.look(14*time.Minute, unconfirmed, revision(90)))
-	p.wantRefused("15 minutes after the first look", AwaitingConfirmation, p.look(15*time.Minute, unconfirmed, revision(91)))
-	p.wantReleased("15 minutes after the restore", p.look(29*time.Minute, unconfirmed, revision(92)))
+	p.pass(0, unconfirmed, revision(100))
+	p.wantRefused("the look that saw it", EtcdRestored, p.pass(14*time.Minute, unconfirmed, revision(90)))
+	p.wantRefused("15 minutes after the first look", AwaitingConfirmation, p.pass(15*time.Minute, unconfirmed, revision(91)))
+	p.wantReleased("15 minutes after the restore", p.pass(29*time.Minute, unconfirmed, revision(92)))
 }

@@ -6,8 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
 // process is a reconciler that is shown one observation after the other and
@@ -15,14 +17,14 @@ import (
 type process struct {
 	t *testing.T
 	*Reconciler
-	next *observed
+	next *Observed
 	skew time.Duration // of the machine's clock
 }
 
 func newProcess(t *testing.T, opts Options) *process {
 	p := &process{t: t}
-	opts.PodsComplete = true // most scenes are of one entry, and of nothing else
-	p.Reconciler = &Reconciler{Source: p, Options: opts, Clock: clocktesting.NewFakeClock(now), Log: slog.New(slog.DiscardHandler), History: NewHistory()}
+	opts.PodsComplete = true // most tests observe one entry, and nothing else
+	p.Reconciler = &Reconciler{Source: p, Options: opts, Clock: clocktesting.NewFakeClock(Now), Log: slog.New(slog.DiscardHandler), History: NewHistory()}
 	return p
 }
 
@@ -39,11 +41,11 @@ func (p *process) GetLive(context.Context, *judge.Observation, LiveKeys) (*judge
 	return &judge.Live{}, nil
 }
 
-// look is made so long after the beginning.
-func (p *process) look(after time.Duration, parts ...part) *Plan {
+// pass observes, judges and plans, so long after the beginning, and releases nothing.
+func (p *process) pass(after time.Duration, parts ...Part) *Plan {
 	p.t.Helper()
-	p.next = observe(append([]part{at(now.Add(after))}, parts...)...)
-	p.next.past = p.History
+	p.next = Observe(append([]Part{At(Now.Add(after))}, parts...)...)
+	p.next.Past = p.History
 	p.Clock.(*clocktesting.FakeClock).SetTime(p.next.Now.Add(p.skew))
 	j, err := p.Check(p.t.Context())
 	if err != nil {
@@ -60,13 +62,13 @@ func (p *process) restarted() *process {
 	return next
 }
 
-// shelf is where a process keeps what the next one finds.
-type shelf struct {
+// memoryStore keeps what one process writes and the next one finds.
+type memoryStore struct {
 	text string
 	err  error
 }
 
-func (s *shelf) Amend(_ context.Context, change func(string) (string, error)) error {
+func (s *memoryStore) Amend(_ context.Context, change func(string) (string, error)) error {
 	if s.err != nil {
 		return s.err
 	}
@@ -77,11 +79,11 @@ func (s *shelf) Amend(_ context.Context, change func(string) (string, error)) er
 	return err
 }
 
-// pass is a pass after which everything that may be is released.
-func (p *process) pass(after time.Duration, parts ...part) *Plan {
+// passAndRelease is a pass after which everything that may be is released.
+func (p *process) passAndRelease(after time.Duration, parts ...Part) *Plan {
 	p.t.Helper()
-	plan := p.look(after, parts...)
-	j := judged(p.next, p.Options.Policy)
+	plan := p.pass(after, parts...)
+	j := Judged(p.next, p.Options.Policy)
 	p.correctWindow(p.t.Context(), j, p.countInWindow(p.t.Context(), j, plan), plan.Release)
 	return plan
 }

@@ -29,7 +29,7 @@ func TestAPoolWithManyItemsWhosePatchesFailDoesNotKeepTheOthers(t *testing.T) {
 			}
 		}
 		if left > 0 {
-			t.Errorf("after %s %d entries of the other pool were not released: %v", took, left, why(out))
+			t.Errorf("after %s %d entries of the other pool were not released: %v", took, left, refusalCounts(out))
 		}
 	})
 }
@@ -50,7 +50,7 @@ func TestAPoolThatMayNotBeWrittenDoesNotKeepTheOthers(t *testing.T) {
 		out, _ := run(t, r)
 		for name := range s.stored() {
 			if strings.HasPrefix(name, redPool) {
-				t.Errorf("%s was not released: %v", name, why(out))
+				t.Errorf("%s was not released: %v", name, refusalCounts(out))
 			}
 		}
 	})

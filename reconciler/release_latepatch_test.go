@@ -27,7 +27,7 @@ func (l *landsLate) PatchPool(ctx context.Context, p *ippool.Pool, patch []byte)
 	return l.simulator.PatchPool(ctx, p, patch)
 }
 
-func TestAReleaseWhosePatchLandsLateIsTold(t *testing.T) {
+func TestAReleaseWhosePatchLandsLateIsReported(t *testing.T) {
 	bubble(t, func(t *testing.T, s *simulator) {
 		s.entry(bluePool, 1, "default/gone", "box", true)
 		r := s.reconciler(t)

@@ -20,7 +20,7 @@ const (
 	redPool  = "red-10.0.0.0-16"
 )
 
-// networkOf is the network_name that a pool's name tells.
+// networkOf is the network_name that a pool's name has.
 func networkOf(pool string) string {
 	return strings.TrimSuffix(strings.TrimSuffix(pool, bluePool), "-")
 }

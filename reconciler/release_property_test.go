@@ -19,17 +19,17 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 )
 
-// A world is a simulator in which pods come and go by themselves: between any
+// A randomCluster is a simulator in which pods come and go by themselves: between any
 // two calls of the reconciler, and step by step as whereabouts does it.
-type world struct {
+type randomCluster struct {
 	*simulator
 	act    sync.Mutex // what happens, happens one after the other
 	tape   []int      // what is decided, in the order of decisions
 	lease  bool       // ADDs and DELs wait for our hold, and we for them
 	held   bool
 	job    func() bool // the ADD or DEL under way; each call is one of its steps, false after the last
-	live   map[string]box
-	dead   []box // sandboxes that ended without a DEL
+	live   map[string]podSandbox
+	dead   []podSandbox // sandboxes that ended without a DEL
 	ids    int
 	fails  int // creates that failed in a row
 	broken []string
@@ -37,14 +37,14 @@ type world struct {
 	followed int // released because of a change
 }
 
-// A box is a sandbox with its address.
-type box struct {
+// A podSandbox is a sandbox with its address.
+type podSandbox struct {
 	id, pod string
 	key     int
 }
 
 // decide takes the next decision: 0 to n-1, and 0 when the tape is over.
-func (w *world) decide(n int) int {
+func (w *randomCluster) decide(n int) int {
 	if len(w.tape) == 0 {
 		return 0
 	}
@@ -53,7 +53,7 @@ func (w *world) decide(n int) int {
 	return d
 }
 
-func (w *world) happen(call, object string) {
+func (w *randomCluster) happen(call, object string) {
 	w.act.Lock()
 	defer w.act.Unlock()
 	w.verify(call + " " + object)
@@ -63,15 +63,15 @@ func (w *world) happen(call, object string) {
 	// Seldom, but then a lot: what matters is a pod that comes between two calls.
 	if w.decide(5) == 4 {
 		for range 1 + w.decide(6) {
-			w.something()
+			w.randomEvent()
 		}
 	} else if w.job != nil && w.decide(2) == 1 {
-		w.something()
+		w.randomEvent()
 	}
 }
 
-// something is one step of the world.
-func (w *world) something() {
+// randomEvent is one step of the cluster.
+func (w *randomCluster) randomEvent() {
 	if w.job != nil {
 		if !w.job() {
 			w.job = nil
@@ -79,22 +79,22 @@ func (w *world) something() {
 		return
 	}
 	pod := fmt.Sprint("web-", w.decide(3))
-	i := slices.IndexFunc(w.boxes(), func(b box) bool { return b.pod == pod })
+	i := slices.IndexFunc(w.sandboxes(), func(b podSandbox) bool { return b.pod == pod })
 	switch what := w.decide(5); {
 	case i < 0 && what < 3 && w.mayBegin():
 		w.ids++
 		w.pod(pod, fmt.Sprint("uid-", w.ids))
-		w.job = w.add(box{id: fmt.Sprint("box-", w.ids), pod: pod})
+		w.job = w.add(podSandbox{id: fmt.Sprint("box-", w.ids), pod: pod})
 	case i < 0 && what == 3 && len(w.dead) > 0 && w.mayBegin(): // kubelet comes to a leak at last
 		b := w.dead[0]
 		w.dead = w.dead[1:]
 		w.job = w.del(b, func() {})
 	case i >= 0 && what < 2 && w.mayBegin():
-		b := w.boxes()[i]
+		b := w.sandboxes()[i]
 		delete(w.live, b.id)
 		w.job = w.del(b, func() { w.noPod(b.pod) })
 	case i >= 0 && what == 2:
-		b := w.boxes()[i]
+		b := w.sandboxes()[i]
 		delete(w.live, b.id)
 		w.dead = append(w.dead, b)
 		w.noPod(b.pod)
@@ -105,13 +105,13 @@ func (w *world) something() {
 	}
 }
 
-func (w *world) boxes() []box {
-	return slices.SortedFunc(maps.Values(w.live), func(a, b box) int { return strings.Compare(a.id, b.id) })
+func (w *randomCluster) sandboxes() []podSandbox {
+	return slices.SortedFunc(maps.Values(w.live), func(a, b podSandbox) int { return strings.Compare(a.id, b.id) })
 }
 
-func (w *world) mayBegin() bool { return !w.lease || !w.held }
+func (w *randomCluster) mayBegin() bool { return !w.lease || !w.held }
 
-func (w *world) finishJob() {
+func (w *randomCluster) finishJob() {
 	for w.job != nil && w.job() {
 	}
 	w.job = nil
@@ -120,7 +120,7 @@ func (w *world) finishJob() {
 // add is ADD as whereabouts v0.9.4 makes it (IPManagementKubernetesUpdate): read
 // the pool and the reservation; patch the pool if it is still the same; create
 // the reservation unless one with this podref was there.
-func (w *world) add(b box) func() bool {
+func (w *randomCluster) add(b podSandbox) func() bool {
 	podRef := "default/" + b.pod
 	var version string
 	skip, read := false, false
@@ -186,7 +186,7 @@ func pick(entries map[string]any, podRef string, taken map[int]bool) int {
 }
 
 // del is DEL: the entry with this id goes, and then the reservation of that name.
-func (w *world) del(b box, then func()) func() bool {
+func (w *randomCluster) del(b podSandbox, then func()) func() bool {
 	removed := false
 	return func() bool {
 		w.mu.Lock()
@@ -213,7 +213,7 @@ func (w *world) del(b box, then func()) func() bool {
 }
 
 // verify notes each live sandbox whose entry is not there.
-func (w *world) verify(when string) {
+func (w *randomCluster) verify(when string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	entries := entriesOf(w.pools[bluePool])
@@ -226,7 +226,7 @@ func (w *world) verify(when string) {
 
 // fail decides about faults. What puts a reservation back is tried five times,
 // so that it does not fail more often.
-func (w *world) fail(call, _ string) (error, bool) {
+func (w *randomCluster) fail(call, _ string) (error, bool) {
 	w.act.Lock()
 	defer w.act.Unlock()
 	what := w.decide(8)
@@ -248,7 +248,7 @@ func (w *world) fail(call, _ string) (error, bool) {
 }
 
 // Hold is the simulator's, and keeps ADDs and DELs out where there is a Lease.
-func (w *world) Hold(ctx context.Context, namespace string, leases []string, work func(context.Context, *reconciler.Hold) error) error {
+func (w *randomCluster) Hold(ctx context.Context, namespace string, leases []string, work func(context.Context, *reconciler.Hold) error) error {
 	return w.simulator.Hold(ctx, namespace, leases, func(ctx context.Context, h *reconciler.Hold) error {
 		w.act.Lock()
 		if w.lease {
@@ -279,14 +279,14 @@ func TestNoInterleavingAndNoFaultFreesALiveAddress(t *testing.T) {
 		slow := rapid.SampledFrom([]time.Duration{0, 0, 50 * time.Millisecond, 400 * time.Millisecond}).Draw(rt, "a call takes")
 		var broken []string
 		synctest.Test(t, func(*testing.T) {
-			w := &world{simulator: newSimulator(), tape: tape, lease: lease, live: map[string]box{}}
+			w := &randomCluster{simulator: newSimulator(), tape: tape, lease: lease, live: map[string]podSandbox{}}
 			for _, call := range []string{"fresh", "delete", "patch", "create"} {
 				w.takes[call] = slow
 			}
 			for key, name := range []string{1: "web-0", 2: "web-1", 3: "web-2", 4: "nobody"} { // leaks of pods that may come back
 				if name != "" {
 					w.entry(bluePool, key, "default/"+name, "box-of-"+name, name != "web-2")
-					w.dead = append(w.dead, box{"box-of-" + name, name, key})
+					w.dead = append(w.dead, podSandbox{"box-of-" + name, name, key})
 				}
 			}
 			time.Sleep(5 * time.Minute)
@@ -322,7 +322,7 @@ func TestNoInterleavingAndNoFaultFreesALiveAddress(t *testing.T) {
 			rt.Fatal(errors.New(strings.Join(broken, "\n")))
 		}
 	}
-	for range 15 { // a world costs a millisecond, and what matters in it is rare
+	for range 15 { // a cluster costs a millisecond, and what matters in it is rare
 		rapid.Check(t, property)
 	}
 	if released == 0 || followed == 0 {

@@ -15,7 +15,7 @@ func TestALongWaitForTheLeaseAndASlowRefreshDoNotStopEveryRelease(t *testing.T) 
 		s.takes["hold"], s.takes["refresh"] = 6*time.Second, 2100*time.Millisecond
 		out, took := run(t, s.reconciler(nil))
 		if len(out.Released) == 0 {
-			t.Errorf("nothing was released in %s and %d holds: %v", took, len(s.holds), why(out))
+			t.Errorf("nothing was released in %s and %d holds: %v", took, len(s.holds), refusalCounts(out))
 		}
 	})
 }
@@ -30,7 +30,7 @@ func TestWhatTheFirstCheckConfirmedIsNotRefusedForTheServersCoarserClock(t *test
 		if err != nil {
 			t.Fatal(err)
 		}
-		same(t, "refused", why(out), map[reconciler.Refusal]int{})
+		same(t, "refused", refusalCounts(out), map[reconciler.Refusal]int{})
 		same(t, "released", len(out.Released), 6)
 		same(t, "nothing waits", until.IsZero(), true)
 	})

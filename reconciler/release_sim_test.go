@@ -36,7 +36,7 @@ type simulator struct {
 	nads         map[types.NamespacedName]*ippool.NAD
 	reports      []*podstate.Report
 	nodes        map[string]*podstate.Node
-	watched      bool // List tells what watches told
+	watched      bool // List has what watches reported
 
 	// takes is how long a call takes, by its name; fault may give it an error
 	// instead, before it does anything, or with after after it has done it.
@@ -49,7 +49,7 @@ type simulator struct {
 	// calls are all that were made, as "<call> <object>".
 	calls []string
 	holds []hold
-	// behind is by how much the time that Refresh tells is behind that of List.
+	// behind is by how much the time of Refresh is behind that of List.
 	behind time.Duration
 	busy   map[string]int // for how many holds more a Lease is somebody else's
 	kept   string         // what the breaker counts
@@ -366,6 +366,6 @@ func (s *simulator) reconciler(t testing.TB) *reconciler.Reconciler {
 	return &reconciler.Reconciler{
 		Source: s, Writer: s, Window: s, Clock: clock.RealClock{}, Log: slog.New(log), History: reconciler.NewHistory(),
 		Jitter:  func(d time.Duration) time.Duration { return d },
-		Options: reconciler.Options{PodsComplete: true}, // it frees the pods of most of its scenes
+		Options: reconciler.Options{PodsComplete: true}, // most tests free the pods
 	}
 }

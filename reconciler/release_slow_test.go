@@ -19,7 +19,7 @@ func TestASlowServerDoesNotHaveEveryReservationDeletedBeforeTheFirstEntry(t *tes
 		r := s.reconciler(nil)
 		r.Options.AllowMassRelease = true
 		out, took := run(t, r)
-		t.Log(len(out.Released), took, len(s.holds), why(out))
+		t.Log(len(out.Released), took, len(s.holds), refusalCounts(out))
 		if worst > 32 {
 			t.Errorf("%d entries were without their reservation at once", worst)
 		}

@@ -54,8 +54,8 @@ func run(t *testing.T, r *reconciler.Reconciler) (*reconciler.Result, time.Durat
 	return out, time.Since(began)
 }
 
-// why counts the refused items by their reason.
-func why(out *reconciler.Result) map[reconciler.Refusal]int {
+// refusalCounts counts the refused items by their reason.
+func refusalCounts(out *reconciler.Result) map[reconciler.Refusal]int {
 	counts := map[reconciler.Refusal]int{}
 	for _, x := range out.Refused {
 		counts[x.Why]++
@@ -83,7 +83,7 @@ func TestAReservationGoesBeforeItsEntryUnderTheLease(t *testing.T) {
 }
 
 func TestWhatNeverFitsIntoAHoldIsLeftAsItWas(t *testing.T) {
-	for name, slow := range map[string]string{"the fresh look": "fresh", "the patch": "patch"} {
+	for name, slow := range map[string]string{"the recheck": "fresh", "the patch": "patch"} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, s *simulator) {
 				s.leaks(bluePool, 3)
@@ -92,7 +92,7 @@ func TestWhatNeverFitsIntoAHoldIsLeftAsItWas(t *testing.T) {
 				out, took := run(t, s.reconciler(t))
 				same(t, "stored", s.stored(), before)
 				same(t, "released", len(out.Released), 0)
-				same(t, "refused", why(out), map[reconciler.Refusal]int{reconciler.WriteFailed: 3})
+				same(t, "refused", refusalCounts(out), map[reconciler.Refusal]int{reconciler.WriteFailed: 3})
 				if took > 2*time.Minute {
 					t.Errorf("it took %s to give up", took)
 				}
@@ -114,7 +114,7 @@ func TestAPoolThatAlwaysConflictsGivesUpAndOthersDoNot(t *testing.T) {
 		}
 		out, _ := run(t, s.reconciler(t))
 		same(t, "stored", s.stored(), map[string]bool{bluePool + " 1": true, bluePool + " 2": true, "reservation 10.0.0.1": true, "reservation 10.0.0.2": true})
-		same(t, "refused", why(out), map[reconciler.Refusal]int{reconciler.Changed: 2})
+		same(t, "refused", refusalCounts(out), map[reconciler.Refusal]int{reconciler.Changed: 2})
 		if n := len(s.made("patch")); n > 20 {
 			t.Errorf("%d patches were sent", n)
 		}
@@ -138,7 +138,7 @@ func TestWithoutTheLeaseNothingIsWritten(t *testing.T) {
 				r.Options.AllowMassRelease = true
 				out, _ := run(t, r)
 				same(t, "writes", s.made("delete", "patch", "create"), []string{})
-				same(t, "refused", why(out), map[reconciler.Refusal]int{reason: 1500})
+				same(t, "refused", refusalCounts(out), map[reconciler.Refusal]int{reason: 1500})
 			})
 		})
 	}
@@ -160,7 +160,7 @@ func TestWhatWasReleasedBeforeTheLeaseGotBusyCounts(t *testing.T) {
 		out, _ := run(t, r)
 		same(t, "stored", len(s.stored()), 1000)
 		same(t, "released", len(out.Released), 2000)
-		same(t, "refused", why(out), map[reconciler.Refusal]int{reconciler.LeaseBusy: 500})
+		same(t, "refused", refusalCounts(out), map[reconciler.Refusal]int{reconciler.LeaseBusy: 500})
 	})
 }
 
@@ -186,14 +186,14 @@ func TestAPatchThatFailsForGoodPutsTheReservationsBack(t *testing.T) {
 					t.Fatal(err)
 				}
 				same(t, "stored", s.stored(), before)
-				same(t, "refused", why(out), map[reconciler.Refusal]int{reconciler.WriteFailed: 3})
+				same(t, "refused", refusalCounts(out), map[reconciler.Refusal]int{reconciler.WriteFailed: 3})
 			})
 		})
 	}
 }
 
 // The answer to a write may be lost whether it was done or not.
-func TestALostAnswerIsNeitherAReleaseNorAFailureUntilItIsLookedAt(t *testing.T) {
+func TestALostAnswerIsNeitherAReleaseNorAFailureUntilReadAgain(t *testing.T) {
 	for _, write := range []string{"patch", "delete"} {
 		for _, done := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, done: %v", write, done), func(t *testing.T) {
@@ -209,7 +209,7 @@ func TestALostAnswerIsNeitherAReleaseNorAFailureUntilItIsLookedAt(t *testing.T) 
 					}
 					out, _ := run(t, s.reconciler(t))
 					same(t, "stored", s.stored(), map[string]bool{})
-					same(t, "refused", why(out), map[reconciler.Refusal]int{})
+					same(t, "refused", refusalCounts(out), map[reconciler.Refusal]int{})
 					same(t, "released", len(out.Released), 2)
 				})
 			})
@@ -224,17 +224,17 @@ func TestADryRunWritesNothing(t *testing.T) {
 		r.Options.DryRun, r.Options.Repair, r.Options.ConfirmAfter = true, true, time.Hour
 		out, took := run(t, r)
 		same(t, "calls", s.made("hold", "fresh", "refresh", "delete", "patch", "create"), []string{})
-		same(t, "refused", why(out), map[reconciler.Refusal]int{reconciler.AwaitingConfirmation: 3})
+		same(t, "refused", refusalCounts(out), map[reconciler.Refusal]int{reconciler.AwaitingConfirmation: 3})
 		same(t, "it took", took, time.Duration(0))
 		r.Options.ConfirmAfter = 0
 		out, _ = run(t, r)
 		same(t, "writes", s.made("hold", "delete", "patch", "create"), []string{})
-		same(t, "refused", why(out), map[reconciler.Refusal]int{reconciler.DryRunRefusal: 3})
+		same(t, "refused", refusalCounts(out), map[reconciler.Refusal]int{reconciler.DryRunRefusal: 3})
 	})
 }
 
-// Nothing is released by looks before and after etcd was restored.
-func TestAnEtcdRestoreBetweenTheLooksReleasesNothing(t *testing.T) {
+// Nothing is released by what was read before and after etcd was restored.
+func TestAnEtcdRestoreBeforeTheRecheckReleasesNothing(t *testing.T) {
 	for _, moment := range []string{"refresh", "fresh"} {
 		t.Run("before the "+moment, func(t *testing.T) {
 			bubble(t, func(t *testing.T, s *simulator) {
@@ -249,7 +249,7 @@ func TestAnEtcdRestoreBetweenTheLooksReleasesNothing(t *testing.T) {
 				}
 				out, _ := run(t, s.reconciler(t))
 				same(t, "stored", s.stored(), before)
-				same(t, "refused", why(out), map[reconciler.Refusal]int{reconciler.EtcdRestored: 3})
+				same(t, "refused", refusalCounts(out), map[reconciler.Refusal]int{reconciler.EtcdRestored: 3})
 				same(t, "writes", s.made("delete", "patch"), []string{})
 			})
 		})
@@ -258,7 +258,7 @@ func TestAnEtcdRestoreBetweenTheLooksReleasesNothing(t *testing.T) {
 
 // The pod that has come back in between is asked about last, so that an entry
 // which was read belongs to a pod that is known.
-func TestAPodThatAppearsWhileTheFreshLookIsMadeIsSeen(t *testing.T) {
+func TestAPodThatAppearsDuringTheRecheckIsSeen(t *testing.T) {
 	bubble(t, func(t *testing.T, s *simulator) {
 		s.leaks(bluePool, 1)
 		s.step = func(call, _ string) {

@@ -18,33 +18,33 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// at lets something happen before the look of a minute, counted from the first.
+// at lets something happen before the pass of a minute, counted from the first.
 func (s *simulator) at(happen map[int]func()) {
-	looks := -1
+	passes := -1
 	s.step = func(call, _ string) {
 		if call == "observe" {
-			if looks++; happen[looks] != nil {
-				happen[looks]()
+			if passes++; happen[passes] != nil {
+				happen[passes]()
 			}
 		}
 	}
 }
 
-func TestARunLooksEveryMinuteUntilWhatIsUnconfirmedIsRipe(t *testing.T) {
+func TestARunPassesEveryMinuteUntilAllIsConfirmed(t *testing.T) {
 	bubble(t, func(t *testing.T, s *simulator) {
 		s.leaks(bluePool, 2)
 		r := s.reconciler(t)
 		r.Options.ConfirmAfter = 15 * time.Minute
 		out, took := run(t, r)
 		same(t, "it took", took, 15*time.Minute)
-		same(t, "looks", len(s.made("observe")), 16)
+		same(t, "passes", len(s.made("observe")), 16)
 		same(t, "holds", len(s.holds), 1)
 		same(t, "released", len(out.Released), 4)
 		same(t, "stored", len(s.stored()), 0)
 	})
 }
 
-func TestAContradictionBeginsTheWaitAnew(t *testing.T) {
+func TestAContradictionRestartsTheWait(t *testing.T) {
 	bubble(t, func(t *testing.T, s *simulator) {
 		s.leaks(bluePool, 1)
 		s.at(map[int]func(){
@@ -68,7 +68,7 @@ func TestAContradictionBeginsTheWaitAnew(t *testing.T) {
 }
 
 // A contradiction in the second check alone counts as well.
-func TestAContradictionInTheFreshLookBeginsTheWaitAnew(t *testing.T) {
+func TestAContradictionInTheRecheckRestartsTheWait(t *testing.T) {
 	bubble(t, func(t *testing.T, s *simulator) {
 		s.leaks(bluePool, 2)
 		s.step = func(call, _ string) {
@@ -93,7 +93,7 @@ func TestAContradictionInTheFreshLookBeginsTheWaitAnew(t *testing.T) {
 }
 
 // What was released is in the result at the end, and is not judged again.
-func TestTwoThatRipenAtDifferentTimesAreBothReleasedAndTheRunEnds(t *testing.T) {
+func TestTwoConfirmedAtDifferentTimesAreBothReleasedAndTheRunEnds(t *testing.T) {
 	bubble(t, func(t *testing.T, s *simulator) {
 		s.leaks(bluePool, 1)
 		s.at(map[int]func(){3: func() { s.entry(bluePool, 2, "default/gone-2", "box-2", true) }})
@@ -108,13 +108,13 @@ func TestTwoThatRipenAtDifferentTimesAreBothReleasedAndTheRunEnds(t *testing.T) 
 		}
 		same(t, "it took", time.Since(began), 18*time.Minute)
 		same(t, "released", len(out.Released), 4)
-		same(t, "refused", why(out), map[reconciler.Refusal]int{})
+		same(t, "refused", refusalCounts(out), map[reconciler.Refusal]int{})
 		same(t, "holds", len(s.holds), 2)
 		same(t, "allocations in the result", len(out.Allocations), 2)
 	})
 }
 
-func TestARunThatIsStoppedWhileItWaitsSaysWhatItLeft(t *testing.T) {
+func TestARunThatIsStoppedWhileItWaitsReportsWhatItLeft(t *testing.T) {
 	bubble(t, func(t *testing.T, s *simulator) {
 		s.leaks(bluePool, 3)
 		ctx, cancel := context.WithTimeout(t.Context(), 150*time.Second)
@@ -127,7 +127,7 @@ func TestARunThatIsStoppedWhileItWaitsSaysWhatItLeft(t *testing.T) {
 			t.Fatal(err)
 		}
 		same(t, "it took", time.Since(began), 150*time.Second)
-		same(t, "refused", why(out), map[reconciler.Refusal]int{reconciler.AwaitingConfirmation: 3})
+		same(t, "refused", refusalCounts(out), map[reconciler.Refusal]int{reconciler.AwaitingConfirmation: 3})
 		same(t, "writes", s.made("delete", "patch", "hold"), []string{})
 	})
 }
@@ -173,12 +173,12 @@ func TestTheBreakerCountsOverPasses(t *testing.T) {
 		}
 		time.Sleep(50 * time.Minute)
 		out, _ = run(t, r)
-		same(t, "refused by the second", why(out), map[reconciler.Refusal]int{reconciler.Breaker: 30})
+		same(t, "refused by the second", refusalCounts(out), map[reconciler.Refusal]int{reconciler.Breaker: 30})
 		same(t, "released by the second", len(out.Released), 0)
 		time.Sleep(10*time.Minute + time.Second)
 		out, _ = run(t, r)
 		same(t, "released an hour after the first", len(out.Released), 60)
-		same(t, "refused by then", why(out), map[reconciler.Refusal]int{})
+		same(t, "refused by then", refusalCounts(out), map[reconciler.Refusal]int{})
 	})
 }
 
@@ -188,7 +188,7 @@ func (s *simulator) aNetwork() {
 		Networks: []ippool.Network{{Ranges: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/16")}, Overlapping: true}}}
 }
 
-func TestRepairWritesAfterTwoLooksAMinuteApart(t *testing.T) {
+func TestRepairWritesAfterTwoPassesAMinuteApart(t *testing.T) {
 	bubble(t, func(t *testing.T, s *simulator) {
 		s.aNetwork()
 		s.entry(bluePool, 1, "default/web", "box-1", false)
@@ -207,19 +207,19 @@ func TestRepairWritesAfterTwoLooksAMinuteApart(t *testing.T) {
 }
 
 func TestRepairLeavesAloneWhatMendsItself(t *testing.T) {
-	for name, moment := range map[string]string{"before the second look": "observe", "before the Lease is had": "hold"} {
+	for name, moment := range map[string]string{"before the second pass": "observe", "before the Lease is had": "hold"} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, s *simulator) {
 				s.aNetwork()
 				s.entry(bluePool, 1, "default/web", "box-1", false)
 				s.pod("web", "u", 1)
 				time.Sleep(5 * time.Minute)
-				looks := 0
+				passes := 0
 				s.step = func(call, _ string) {
 					if call == "observe" {
-						looks++
+						passes++
 					}
-					if call == moment && looks == 2 {
+					if call == moment && passes == 2 {
 						s.mu.Lock()
 						s.store(s.reservations, ippool.NewReservation("kube-system", "", addressOf(1), "default/web", "net1"))
 						s.mu.Unlock()
@@ -230,7 +230,7 @@ func TestRepairLeavesAloneWhatMendsItself(t *testing.T) {
 				out, _ := run(t, r)
 				same(t, "repaired", len(out.Repaired), 0)
 				same(t, "not repaired", len(out.Unrepaired), 0)
-				if moment == "hold" { // what is there already stays as it is, and the next pass tells
+				if moment == "hold" { // what is there already stays as it is, and the next pass finds it
 					same(t, "writes", s.made("create", "patch"), []string{"create 10.0.0.1"})
 					return
 				}

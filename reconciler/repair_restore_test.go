@@ -30,8 +30,8 @@ func (s *simulator) reported(by map[string][]v1alpha1.Sandbox) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.reports = nil
-		for node, boxes := range by {
-			r := &v1alpha1.SandboxReport{Sandboxes: boxes}
+		for node, sandboxes := range by {
+			r := &v1alpha1.SandboxReport{Sandboxes: sandboxes}
 			r.Name, r.ObservedAt.Time = node, time.Now()
 			s.reports = append(s.reports, &podstate.Report{SandboxReport: r, Renewed: time.Now(), LeaseRenewed: time.Now(), Written: time.Now()})
 		}
@@ -115,11 +115,11 @@ func TestBehindTheFenceAnEntryOfThePastIsRewrittenAtOnce(t *testing.T) {
 
 // A watch may still have a pod that a restore has lost: its successor must not take the
 // entry over.
-func TestWhatOnlyWatchesHaveToldIsReadBeforeAnEntryIsWritten(t *testing.T) {
+func TestWhatOnlyWatchesReportIsReadBeforeAnEntryIsWritten(t *testing.T) {
 	bubble(t, func(t *testing.T, s *simulator) {
 		s.aRestoredPast()
 		s.watched = true
-		ghost := s.pods[types.NamespacedName{Namespace: "default", Name: "web"}]
+		lost := s.pods[types.NamespacedName{Namespace: "default", Name: "web"}]
 		reports := s.step
 		s.step = func(call, object string) {
 			reports(call, object)
@@ -127,7 +127,7 @@ func TestWhatOnlyWatchesHaveToldIsReadBeforeAnEntryIsWritten(t *testing.T) {
 			defer s.mu.Unlock()
 			delete(s.pods, types.NamespacedName{Namespace: "default", Name: "web"})
 			if call == "observe" {
-				s.pods[types.NamespacedName{Namespace: "default", Name: "web"}] = ghost
+				s.pods[types.NamespacedName{Namespace: "default", Name: "web"}] = lost
 			}
 		}
 		observing := s.step
@@ -254,21 +254,21 @@ func TestAReservationThatAnotherEntryNeedsIsNotReplaced(t *testing.T) {
 	})
 }
 
-// One agent's word does not fill a range: the first half goes in, of pods that the API
+// The report of one agent does not fill a range: the first half goes in, of pods that the API
 // knows before others, and the rest is refused loudly.
-func TestOneNodesWordDoesNotFillAPool(t *testing.T) {
+func TestTheReportOfOneNodeDoesNotFillAPool(t *testing.T) {
 	bubble(t, func(t *testing.T, s *simulator) {
 		const pool = "10.0.0.0-24"
 		s.emptyPool(pool, "10.0.0.0/24")
-		var boxes []v1alpha1.Sandbox
+		var sandboxes []v1alpha1.Sandbox
 		for i := 1; i <= 254; i++ {
-			b := running(fmt.Sprint("liar-", i), i)
+			b := running(fmt.Sprint("fake-", i), i)
 			b.Addresses[0].Range = "10.0.0.0/24"
-			boxes = append(boxes, b)
+			sandboxes = append(sandboxes, b)
 		}
-		s.pod("liar-250", "u", 250)
-		s.runsOn("worker-1", "liar-250")
-		s.reported(map[string][]v1alpha1.Sandbox{"worker-1": boxes, "worker-2": {}})
+		s.pod("fake-250", "u", 250)
+		s.runsOn("worker-1", "fake-250")
+		s.reported(map[string][]v1alpha1.Sandbox{"worker-1": sandboxes, "worker-2": {}})
 		time.Sleep(5 * time.Minute)
 		r := s.reconciler(nil)
 		r.Options.Repair = true
@@ -293,28 +293,28 @@ func TestOneNodesWordDoesNotFillAPool(t *testing.T) {
 		same(t, "entries after a run of another process", len(entriesOf(s.pools[pool])), 128)
 		r.Options.AllowMassRepair = true
 		run(t, r)
-		same(t, "entries with the operator's word", len(entriesOf(s.pools[pool])), 254)
+		same(t, "entries with --allow-mass-repair", len(entriesOf(s.pools[pool])), 254)
 	})
 }
 
-func TestANodesWordIsBoundedByWhatItCanHold(t *testing.T) {
+func TestRepairsForOneNodeAreBoundedByWhatItCanHold(t *testing.T) {
 	for _, c := range []struct {
 		says        string
 		maxPods, of int
 		want        int
-	}{{"it does not tell how many pods it runs", 0, 400, 165}, {"it runs 20 pods", 20, 100, 30}, {"it has no more than it can hold", 20, 25, 25}} {
+	}{{"its Node does not say how many pods it runs", 0, 400, 165}, {"it runs 20 pods", 20, 100, 30}, {"it has no more than it can hold", 20, 25, 25}} {
 		t.Run(c.says, func(t *testing.T) {
 			bubble(t, func(t *testing.T, s *simulator) {
 				s.entry(bluePool, 9999, "default/other", "box-other", false)
-				var boxes []v1alpha1.Sandbox
+				var sandboxes []v1alpha1.Sandbox
 				for i := 1; i <= c.of; i++ {
-					boxes = append(boxes, running(fmt.Sprint("web-", i), i))
+					sandboxes = append(sandboxes, running(fmt.Sprint("web-", i), i))
 				}
 				other := running("other", 9999)
 				s.pod("other", "u", 9999)
 				s.runsOn("worker-2", "other")
 				s.nodes = map[string]*podstate.Node{"worker-1": {Name: "worker-1", Ready: true, MaxPods: c.maxPods}, "worker-2": {Name: "worker-2", Ready: true}}
-				s.reported(map[string][]v1alpha1.Sandbox{"worker-1": boxes, "worker-2": {other}})
+				s.reported(map[string][]v1alpha1.Sandbox{"worker-1": sandboxes, "worker-2": {other}})
 				time.Sleep(5 * time.Minute)
 				r := s.reconciler(nil)
 				r.Options.Repair = true

@@ -9,67 +9,68 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
-func revision(n uint64) part { return func(o *observed) { o.Revision = n } }
+func revision(n uint64) Part { return func(o *Observed) { o.Revision = n } }
 
 // written is a fresh report whose content was written so long after the
 // beginning, whatever its Lease says.
-func written(node string, after time.Duration, c ...content) part {
-	return freshReport(node, append(c, func(r *podstate.Report) { r.Written = now.Add(after) })...)
+func written(node string, after time.Duration, c ...ReportEdit) Part {
+	return FreshReport(node, append(c, func(r *podstate.Report) { r.Written = Now.Add(after) })...)
 }
 
 // After a restore the API may lack entries and pods that live on: only what
 // every node wrote since tells.
 func TestNothingIsReleasedAfterARestore(t *testing.T) {
-	leak := all(usualPool, aNode("worker-1"))
-	told := func(after time.Duration) part { return written("worker-1", after, gone("box-1", its1)) }
+	leak := All(UsualPool, Node("worker-1"))
+	report := func(after time.Duration) Part { return written("worker-1", after, Gone("box-1", UsualUID)) }
 	t.Run("until the node has written its report since", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		p.wantReleased("before", p.look(0, leak, told(-time.Hour), revision(100)))
-		p.wantRefused("the look that saw it", EtcdRestored, p.look(time.Minute, leak, told(-time.Hour), revision(90)))
-		p.wantRefused("a report of before", EtcdRestored, p.look(2*time.Minute, leak, told(-time.Hour), revision(95)))
-		p.wantRefused("a report of before, hours later", EtcdRestored, p.look(5*time.Hour, leak, told(-time.Hour), revision(500)))
-		p.wantReleased("a report of since", p.look(5*time.Hour, leak, told(4*time.Hour), revision(600)))
+		p.wantReleased("before", p.pass(0, leak, report(-time.Hour), revision(100)))
+		p.wantRefused("the pass that saw it", EtcdRestored, p.pass(time.Minute, leak, report(-time.Hour), revision(90)))
+		p.wantRefused("a report of before", EtcdRestored, p.pass(2*time.Minute, leak, report(-time.Hour), revision(95)))
+		p.wantRefused("a report of before, hours later", EtcdRestored, p.pass(5*time.Hour, leak, report(-time.Hour), revision(500)))
+		p.wantReleased("a report of since", p.pass(5*time.Hour, leak, report(4*time.Hour), revision(600)))
 	})
 	t.Run("or has written it just before it was noticed, and vouches for it after", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		const seen = 10 * time.Minute
-		p.look(0, leak, told(-time.Hour), revision(100))
-		wrote := told(seen - time.Minute)
-		p.wantRefused("the look that saw it", EtcdRestored, p.look(seen, leak, wrote, revision(90)))
-		p.wantRefused("renewed before that look", EtcdRestored, p.look(seen+9*time.Second, leak, wrote, revision(95)))
-		p.wantReleased("renewed after it", p.look(seen+10*time.Second, leak, wrote, revision(96)))
+		p.pass(0, leak, report(-time.Hour), revision(100))
+		wrote := report(seen - time.Minute)
+		p.wantRefused("the pass that saw it", EtcdRestored, p.pass(seen, leak, wrote, revision(90)))
+		p.wantRefused("renewed before that look", EtcdRestored, p.pass(seen+9*time.Second, leak, wrote, revision(95)))
+		p.wantReleased("renewed after it", p.pass(seen+10*time.Second, leak, wrote, revision(96)))
 	})
-	t.Run("also where what follows the fresh look that saw it fails", func(t *testing.T) {
+	t.Run("also where what follows the recheck that saw it fails", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		p.look(0, leak, told(-time.Hour), revision(100))
-		p.History.checkRevision(observe(at(now.Add(time.Minute)), leak, told(-time.Hour), revision(90)).Observation) // and then the Lease was busy
-		p.wantRefused("the next look", EtcdRestored, p.look(2*time.Minute, leak, told(-time.Hour), revision(91)))
+		p.pass(0, leak, report(-time.Hour), revision(100))
+		p.History.checkRevision(Observe(At(Now.Add(time.Minute)), leak, report(-time.Hour), revision(90)).Observation) // and then the Lease was busy
+		p.wantRefused("the next pass", EtcdRestored, p.pass(2*time.Minute, leak, report(-time.Hour), revision(91)))
 	})
 	t.Run("a revision that stands still is none", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		p.look(0, leak, told(-time.Hour), revision(100))
-		p.wantReleased("the same", p.look(time.Minute, leak, told(-time.Hour), revision(100)))
+		p.pass(0, leak, report(-time.Hour), revision(100))
+		p.wantReleased("the same", p.pass(time.Minute, leak, report(-time.Hour), revision(100)))
 	})
-	t.Run("a look whose revision is not known makes nothing forgotten", func(t *testing.T) {
+	t.Run("a pass whose revision is not known makes nothing forgotten", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		p.look(0, leak, told(-time.Hour), revision(100))
-		p.look(time.Minute, leak, told(-time.Hour))
-		p.wantRefused("less than before", EtcdRestored, p.look(2*time.Minute, leak, told(-time.Hour), revision(90)))
+		p.pass(0, leak, report(-time.Hour), revision(100))
+		p.pass(time.Minute, leak, report(-time.Hour))
+		p.wantRefused("less than before", EtcdRestored, p.pass(2*time.Minute, leak, report(-time.Hour), revision(90)))
 	})
-	t.Run("a fresh look that sees it stops too", func(t *testing.T) {
+	t.Run("a recheck that sees it stops too", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		restored := func(o *observed) { o.Restored = "IPPools are at resourceVersion 90 after 100" }
-		p.wantRefused("said by the source", EtcdRestored, p.look(0, leak, told(-time.Hour), restored))
-		p.wantRefused("at the look after it", EtcdRestored, p.look(time.Minute, leak, told(-time.Hour)))
-		p.wantReleased("a report of since", p.look(5*time.Minute, leak, told(2*time.Minute)))
+		restored := func(o *Observed) { o.Restored = "IPPools are at resourceVersion 90 after 100" }
+		p.wantRefused("said by the source", EtcdRestored, p.pass(0, leak, report(-time.Hour), restored))
+		p.wantRefused("at the pass after it", EtcdRestored, p.pass(time.Minute, leak, report(-time.Hour)))
+		p.wantReleased("a report of since", p.pass(5*time.Minute, leak, report(2*time.Minute)))
 	})
 	t.Run("neither what is unconfirmed nor a reservation", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		both := all(leak, written("worker-1", -time.Hour), aReservation("10.0.0.9", "default/web-9", old))
-		p.look(0, both, revision(100))
-		plan := p.look(time.Minute, both, revision(90))
+		both := All(leak, written("worker-1", -time.Hour), Reservation("10.0.0.9", "default/web-9", LongAgo))
+		p.pass(0, both, revision(100))
+		plan := p.pass(time.Minute, both, revision(90))
 		p.wantRefused("both", EtcdRestored, plan)
 		if len(plan.Refused) != 2 {
 			t.Errorf("refuses %d, want 2", len(plan.Refused))
@@ -77,8 +78,8 @@ func TestNothingIsReleasedAfterARestore(t *testing.T) {
 	})
 	t.Run("paused says so first", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		p.look(0, leak, told(-time.Hour), revision(100))
-		p.wantRefused("both", Paused, p.look(time.Minute, leak, told(-time.Hour), revision(90), func(o *observed) { o.Paused = true }))
+		p.pass(0, leak, report(-time.Hour), revision(100))
+		p.wantRefused("both", Paused, p.pass(time.Minute, leak, report(-time.Hour), revision(90), func(o *Observed) { o.Paused = true }))
 	})
 }
 
@@ -86,28 +87,28 @@ func TestForWhichNodesARestoreWaits(t *testing.T) {
 	for _, c := range []struct {
 		says  string
 		waits bool
-		other part
+		other Part
 	}{
-		{"another node that has written since", false, all(aNode("worker-2"), written("worker-2", 2*time.Minute))},
-		{"another node that has not", true, all(aNode("worker-2"), written("worker-2", 0))},
-		{"another node without a report", true, aNode("worker-2")},
-		{"another node that is not Ready", true, all(aNode("worker-2", notReadyFor(time.Hour)), staleReport("worker-2"))},
-		{"another node that is dead", false, all(aNode("worker-2", notReadyFor(time.Hour), outOfService), staleReport("worker-2"))},
-		{"another node that is dead and without a report", false, aNode("worker-2", notReadyFor(time.Hour), outOfService)},
-		{"another node that is out of service and Ready", true, all(aNode("worker-2", outOfService), written("worker-2", 0))},
+		{"another node that has written since", false, All(Node("worker-2"), written("worker-2", 2*time.Minute))},
+		{"another node that has not", true, All(Node("worker-2"), written("worker-2", 0))},
+		{"another node without a report", true, Node("worker-2")},
+		{"another node that is not Ready", true, All(Node("worker-2", NotReadyFor(time.Hour)), StaleReport("worker-2"))},
+		{"another node that is dead", false, All(Node("worker-2", NotReadyFor(time.Hour), OutOfService), StaleReport("worker-2"))},
+		{"another node that is dead and without a report", false, Node("worker-2", NotReadyFor(time.Hour), OutOfService)},
+		{"another node that is out of service and Ready", true, All(Node("worker-2", OutOfService), written("worker-2", 0))},
 		// The restore may have lost its Node object: that is no proof of death.
 		{"a report whose Node object is missing", true, written("worker-9", 0)},
 	} {
 		t.Run(c.says, func(t *testing.T) {
 			p := newProcess(t, atOnce)
-			leak := all(usualPool, aNode("worker-1"), written("worker-1", 2*time.Minute, gone("box-1", its1)), c.other)
-			p.look(0, leak, revision(100))
-			p.wantRefused("the look that saw it", EtcdRestored, p.look(time.Minute, leak, revision(90)))
-			plan := p.look(3*time.Minute, leak, revision(91))
+			leak := All(UsualPool, Node("worker-1"), written("worker-1", 2*time.Minute, Gone("box-1", UsualUID)), c.other)
+			p.pass(0, leak, revision(100))
+			p.wantRefused("the pass that saw it", EtcdRestored, p.pass(time.Minute, leak, revision(90)))
+			plan := p.pass(3*time.Minute, leak, revision(91))
 			if c.waits {
-				p.wantRefused("the look after it", EtcdRestored, plan)
+				p.wantRefused("the pass after it", EtcdRestored, plan)
 			} else {
-				p.wantReleased("the look after it", plan)
+				p.wantReleased("the pass after it", plan)
 			}
 		})
 	}
@@ -116,10 +117,10 @@ func TestForWhichNodesARestoreWaits(t *testing.T) {
 // An agent that saw a restore says so on its report or its Lease; a process
 // that has just started knows of it from there alone.
 func TestARestoreThatAnAgentSaw(t *testing.T) {
-	report := func(node string, write time.Duration, reportSays, leaseSays string) part {
-		return func(o *observed) {
+	report := func(node string, write time.Duration, reportSays, leaseSays string) Part {
+		return func(o *Observed) {
 			r := &v1alpha1.SandboxReport{ObjectMeta: metav1.ObjectMeta{Name: node, Annotations: map[string]string{}}, BootID: "boot-1",
-				ObservedAt: metav1.NewTime(now.Add(write)), Gone: []v1alpha1.Gone{{ID: "box-1", UID: its1}}}
+				ObservedAt: metav1.NewTime(Now.Add(write)), Gone: []v1alpha1.Gone{{ID: "box-1", UID: UsualUID}}}
 			lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: node, Annotations: map[string]string{v1alpha1.HashAnnotation: podstate.Hash(r)}}}
 			if reportSays != "" {
 				r.Annotations[v1alpha1.RestoreAnnotation] = reportSays
@@ -127,18 +128,18 @@ func TestARestoreThatAnAgentSaw(t *testing.T) {
 			if leaseSays != "" {
 				lease.Annotations[v1alpha1.RestoreAnnotation] = leaseSays
 			}
-			r.ManagedFields = by(now.Add(write), `{"f:observedAt":{}}`)
+			r.ManagedFields = by(Now.Add(write), `{"f:observedAt":{}}`)
 			lease.ManagedFields = by(o.Now.Add(-10*time.Second), `{"f:spec":{"f:renewTime":{}}}`)
 			o.Reports = append(o.Reports, podstate.ReadReport(r, lease))
 		}
 	}
-	at0 := now.Format(time.RFC3339)
-	leak := all(usualPool, aNode("worker-1"), aNode("worker-2"))
+	at0 := Now.Format(time.RFC3339)
+	leak := All(UsualPool, Node("worker-1"), Node("worker-2"))
 	const before, since = -time.Hour, time.Minute
 	for _, c := range []struct {
 		says     string
 		waits    bool
-		one, two part
+		one, two Part
 	}{
 		{"none saw one", false, report("worker-1", before, "", ""), report("worker-2", before, "", "")},
 		{"a report says so, and another is of before", true, report("worker-1", since, at0, ""), report("worker-2", before, "", "")},
@@ -147,11 +148,11 @@ func TestARestoreThatAnAgentSaw(t *testing.T) {
 		{"a report says so, and both are of since", false, report("worker-1", since, at0, ""), report("worker-2", since, "", "")},
 		{"a Lease says so, and both are of since", false, report("worker-1", since, "", at0), report("worker-2", since, "", "")},
 		{"what it says cannot be read as a time", true, report("worker-1", since, "just now", ""), report("worker-2", before, "", "")},
-		{"the later of two restores counts", true, report("worker-1", since, at0, ""), report("worker-2", since+30*time.Second, now.Add(since+time.Second).Format(time.RFC3339), "")},
+		{"the later of two restores counts", true, report("worker-1", since, at0, ""), report("worker-2", since+30*time.Second, Now.Add(since+time.Second).Format(time.RFC3339), "")},
 	} {
 		t.Run(c.says, func(t *testing.T) {
 			p := newProcess(t, atOnce)
-			plan := p.look(2*time.Minute, leak, c.one, c.two)
+			plan := p.pass(2*time.Minute, leak, c.one, c.two)
 			if c.waits {
 				p.wantRefused("restored", EtcdRestored, plan)
 			} else {

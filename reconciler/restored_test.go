@@ -8,29 +8,30 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
 // leakOn is a proven leak of worker-1, whose report was written so long after the
 // beginning.
-func leakOn(written_ time.Duration) part {
-	return all(usualPool, aNode("worker-1"), written("worker-1", written_, gone("box-1", its1)))
+func leakOn(writtenAfter time.Duration) Part {
+	return All(UsualPool, Node("worker-1"), written("worker-1", writtenAfter, Gone("box-1", UsualUID)))
 }
 
-// noticed has an agent say that etcd was restored so long after the beginning.
-func noticed(node string, after, write time.Duration) part {
-	text := now.Add(after).Format(time.RFC3339)
-	return said(node, text, after, write)
+// restoreNoticed has an agent say that etcd was restored so long after the beginning.
+func restoreNoticed(node string, after, write time.Duration) Part {
+	text := Now.Add(after).Format(time.RFC3339)
+	return writtenWithRestoreNote(node, text, after, write)
 }
 
-// said has an agent's report say a text about a restore, of a time.
-func said(node, text string, after, write time.Duration) part {
-	return written(node, write, func(r *podstate.Report) { r.RestoreNote, r.RestoreSeen = text, now.Add(after) })
+// writtenWithRestoreNote has an agent's report say a text about a restore, of a time.
+func writtenWithRestoreNote(node, text string, after, write time.Duration) Part {
+	return written(node, write, func(r *podstate.Report) { r.RestoreNote, r.RestoreSeen = text, Now.Add(after) })
 }
 
-func writtenBefore(r *podstate.Report) { r.Written = now.Add(-hour) }
+func writtenBefore(r *podstate.Report) { r.Written = Now.Add(-hour) }
 
-func acknowledged(after time.Duration) part {
-	return func(o *observed) { o.Acknowledged = now.Add(after) }
+func acknowledged(after time.Duration) Part {
+	return func(o *Observed) { o.Acknowledged = Now.Add(after) }
 }
 
 const minute, hour, day = time.Minute, time.Hour, 24 * time.Hour
@@ -38,58 +39,58 @@ const minute, hour, day = time.Minute, time.Hour, 24 * time.Hour
 // worker-2 was removed after the backup: the restore brings back its report and its Node
 // object, and its entries, which are refused for it, keep the report from being removed.
 func TestANodeThatIsGoneIsNotWaitedForAnHourAfterItsObjectWas(t *testing.T) {
-	stale := staleReport("worker-2", writtenBefore)
+	stale := StaleReport("worker-2", writtenBefore)
 	for says, c := range map[string]struct {
-		there part          // at the look that shows the restore
+		there Part          // at the pass that shows the restore
 		until time.Duration // since when it is not waited for
 	}{
-		"its object was deleted since":             {all(aNode("worker-2", notReadyFor(hour)), stale), hour + 2*minute},
+		"its object was deleted since":             {All(Node("worker-2", NotReadyFor(hour)), stale), hour + 2*minute},
 		"its object was deleted before the backup": {stale, hour + 90*time.Second},
 	} {
 		t.Run(says, func(t *testing.T) {
 			p := newProcess(t, atOnce)
-			p.Restores = &shelf{}
-			p.look(0, leakOn(0), c.there, revision(100))
-			p.wantRefused("the look that saw it", EtcdRestored, p.look(minute, leakOn(0), c.there, revision(90)))
-			p.wantRefused("the look after it", EtcdRestored, p.look(90*time.Second, leakOn(0), c.there, revision(90)))
-			p.wantRefused("its object is gone", EtcdRestored, p.look(2*minute, leakOn(2*minute), stale, revision(91)))
-			p.wantRefused("a second less than an hour later", EtcdRestored, p.look(c.until-time.Second, leakOn(2*minute), stale, revision(92)))
+			p.Restores = &memoryStore{}
+			p.pass(0, leakOn(0), c.there, revision(100))
+			p.wantRefused("the look that saw it", EtcdRestored, p.pass(minute, leakOn(0), c.there, revision(90)))
+			p.wantRefused("the look after it", EtcdRestored, p.pass(90*time.Second, leakOn(0), c.there, revision(90)))
+			p.wantRefused("its object is gone", EtcdRestored, p.pass(2*minute, leakOn(2*minute), stale, revision(91)))
+			p.wantRefused("a second less than an hour later", EtcdRestored, p.pass(c.until-time.Second, leakOn(2*minute), stale, revision(92)))
 			p = p.restarted()
-			p.wantReleased("an hour later, in another process", p.look(c.until, leakOn(2*minute), stale, revision(93)))
+			p.wantReleased("an hour later, in another process", p.pass(c.until, leakOn(2*minute), stale, revision(93)))
 		})
 	}
 	t.Run("it is there again within the hour", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		p.look(0, leakOn(0), stale, revision(100))
-		p.look(minute, leakOn(0), stale, revision(90))
-		p.look(2*minute, leakOn(2*minute), stale, revision(91))
-		p.wantRefused("there", EtcdRestored, p.look(30*minute, leakOn(2*minute), stale, aNode("worker-2"), revision(92)))
-		p.wantRefused("gone again", EtcdRestored, p.look(70*minute, leakOn(2*minute), stale, revision(93)))
+		p.pass(0, leakOn(0), stale, revision(100))
+		p.pass(minute, leakOn(0), stale, revision(90))
+		p.pass(2*minute, leakOn(2*minute), stale, revision(91))
+		p.wantRefused("there", EtcdRestored, p.pass(30*minute, leakOn(2*minute), stale, Node("worker-2"), revision(92)))
+		p.wantRefused("gone again", EtcdRestored, p.pass(70*minute, leakOn(2*minute), stale, revision(93)))
 	})
 	t.Run("by the watches alone it is not settled", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		p.look(0, leakOn(0), stale, revision(100))
-		p.look(minute, leakOn(0), stale, revision(90))
-		p.look(2*minute, leakOn(2*minute), stale)
-		p.wantReleased("to be looked at again, live", p.look(2*hour, leakOn(2*minute), stale))
-		p.wantRefused("a quorum read has it", EtcdRestored, p.look(2*hour+minute, leakOn(2*minute), stale, aNode("worker-2"), revision(91)))
+		p.pass(0, leakOn(0), stale, revision(100))
+		p.pass(minute, leakOn(0), stale, revision(90))
+		p.pass(2*minute, leakOn(2*minute), stale)
+		p.wantReleased("to be looked at again, live", p.pass(2*hour, leakOn(2*minute), stale))
+		p.wantRefused("a quorum read has it", EtcdRestored, p.pass(2*hour+minute, leakOn(2*minute), stale, Node("worker-2"), revision(91)))
 	})
 	t.Run("where Nodes cannot be read it is waited for", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		bare := func(write time.Duration) part {
-			return all(usualPool, written("worker-1", write, gone("box-1", its1)), stale)
+		bare := func(write time.Duration) Part {
+			return All(UsualPool, written("worker-1", write, Gone("box-1", UsualUID)), stale)
 		}
-		p.look(0, bare(0), revision(100))
-		p.look(minute, bare(0), revision(90))
-		p.look(2*minute, bare(2*minute), revision(91))
-		p.wantRefused("a day later", EtcdRestored, p.look(day, bare(2*minute), revision(92)))
+		p.pass(0, bare(0), revision(100))
+		p.pass(minute, bare(0), revision(90))
+		p.pass(2*minute, bare(2*minute), revision(91))
+		p.wantRefused("a day later", EtcdRestored, p.pass(day, bare(2*minute), revision(92)))
 	})
-	t.Run("and a look is made when the hour has passed", func(t *testing.T) {
+	t.Run("and a pass is made when the hour has passed", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		p.look(0, leakOn(0), stale, revision(100))
-		p.look(minute, leakOn(0), stale, revision(90))
-		p.look(2*minute, leakOn(2*minute), stale, revision(91))
-		if due := p.History.restore.due(now.Add(3 * minute)); !due.Equal(now.Add(hour + 2*minute)) {
+		p.pass(0, leakOn(0), stale, revision(100))
+		p.pass(minute, leakOn(0), stale, revision(90))
+		p.pass(2*minute, leakOn(2*minute), stale, revision(91))
+		if due := p.History.restore.due(Now.Add(3 * minute)); !due.Equal(Now.Add(hour + 2*minute)) {
 			t.Errorf("due at %s", due)
 		}
 	})
@@ -98,185 +99,187 @@ func TestANodeThatIsGoneIsNotWaitedForAnHourAfterItsObjectWas(t *testing.T) {
 // Asked once for each restore.
 func TestARestoreThatIsSettledStaysSo(t *testing.T) {
 	settled := func(p *process) {
-		p.look(0, leakOn(0), revision(100))
-		p.wantRefused("the look that saw it", EtcdRestored, p.look(minute, leakOn(0), revision(90)))
-		p.wantReleased("written since", p.look(2*minute, leakOn(2*minute), revision(91)))
+		p.pass(0, leakOn(0), revision(100))
+		p.wantRefused("the look that saw it", EtcdRestored, p.pass(minute, leakOn(0), revision(90)))
+		p.wantReleased("written since", p.pass(2*minute, leakOn(2*minute), revision(91)))
 	}
-	newNode := aNode("autoscaled")
+	newNode := Node("autoscaled")
 	t.Run("when a node joins that has not yet reported", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		settled(p)
-		p.wantReleased("90 days later", p.look(90*day, leakOn(2*minute), newNode, revision(1000)))
+		p.wantReleased("90 days later", p.pass(90*day, leakOn(2*minute), newNode, revision(1000)))
 	})
 	t.Run("in the process after it", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		p.Restores = &shelf{}
+		p.Restores = &memoryStore{}
 		settled(p)
-		told := noticed("worker-1", minute-5*time.Second, 2*minute)
-		next := all(usualPool, aNode("worker-1"), told, func(o *observed) { gone("box-1", its1)(o.Reports[0]) }, newNode)
-		p.wantReleased("with what was kept", p.restarted().look(10*minute, next, revision(92)))
+		reported := restoreNoticed("worker-1", minute-5*time.Second, 2*minute)
+		next := All(UsualPool, Node("worker-1"), reported, func(o *Observed) { Gone("box-1", UsualUID)(o.Reports[0]) }, newNode)
+		p.wantReleased("with what was kept", p.restarted().pass(10*minute, next, revision(92)))
 		forgetful := p.restarted()
 		forgetful.Restores = nil
-		p.wantRefused("without it", EtcdRestored, forgetful.look(10*minute, next, revision(92)))
+		p.wantRefused("without it", EtcdRestored, forgetful.pass(10*minute, next, revision(92)))
 	})
 	t.Run("unless there is another", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		settled(p)
-		p.wantRefused("seen by a look", EtcdRestored, p.look(3*minute, leakOn(2*minute), revision(80)))
-		p.wantRefused("and the look after it", EtcdRestored, p.look(4*minute, leakOn(2*minute), revision(81)))
-		p.wantReleased("written since", p.look(5*minute, leakOn(4*minute), revision(82)))
-		p.wantRefused("told by an agent", EtcdRestored, p.look(hour, leakOn(4*minute), aNode("worker-2"), noticed("worker-2", 50*minute, 51*minute), revision(83)))
-		p.wantReleased("written since", p.look(hour+minute, leakOn(55*minute), aNode("worker-2"), noticed("worker-2", 50*minute, 51*minute), revision(84)))
+		p.wantRefused("seen by a look", EtcdRestored, p.pass(3*minute, leakOn(2*minute), revision(80)))
+		p.wantRefused("and the look after it", EtcdRestored, p.pass(4*minute, leakOn(2*minute), revision(81)))
+		p.wantReleased("written since", p.pass(5*minute, leakOn(4*minute), revision(82)))
+		p.wantRefused("reported by an agent", EtcdRestored, p.pass(hour, leakOn(4*minute), Node("worker-2"), restoreNoticed("worker-2", 50*minute, 51*minute), revision(83)))
+		p.wantReleased("written since", p.pass(hour+minute, leakOn(55*minute), Node("worker-2"), restoreNoticed("worker-2", 50*minute, 51*minute), revision(84)))
 	})
 	t.Run("not before it is", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		p.Restores = &shelf{}
-		p.look(0, leakOn(0), revision(100))
-		p.look(minute, leakOn(0), revision(90))
-		p.wantRefused("the process after the one that saw it", EtcdRestored, p.restarted().look(hour, leakOn(0), revision(500)))
+		p.Restores = &memoryStore{}
+		p.pass(0, leakOn(0), revision(100))
+		p.pass(minute, leakOn(0), revision(90))
+		p.wantRefused("the process after the one that saw it", EtcdRestored, p.restarted().pass(hour, leakOn(0), revision(500)))
 	})
 }
 
 // worker-9 is newer than the backup: after the restore the API has neither its Node
 // object nor its report, and all that it runs runs on.
 func TestANodeThatTheRestoreHasLostIsWaitedFor(t *testing.T) {
-	newer := all(aNode("worker-9"), written("worker-9", 0))
+	newer := All(Node("worker-9"), written("worker-9", 0))
 	lost := func(t *testing.T) *process {
 		p := newProcess(t, atOnce)
-		p.Restores = &shelf{}
-		p.look(0, leakOn(0), newer, revision(100))
-		p.wantRefused("the look that saw it", EtcdRestored, p.look(minute, leakOn(0), revision(90)))
+		p.Restores = &memoryStore{}
+		p.pass(0, leakOn(0), newer, revision(100))
+		p.wantRefused("the look that saw it", EtcdRestored, p.pass(minute, leakOn(0), revision(90)))
 		return p
 	}
 	t.Run("for as long as that takes, and it is named", func(t *testing.T) {
 		p := lost(t)
-		plan := p.look(3*day, leakOn(2*minute), revision(91))
+		plan := p.pass(3*day, leakOn(2*minute), revision(91))
 		p.wantRefused("days later", EtcdRestored, plan)
-		if text := plan.Refused[0].Detail; !strings.Contains(text, "worker-9") || !strings.Contains(text, "kubectl annotate") || !strings.Contains(text, judge.AcknowledgedAnnotation+"="+now.Add(minute).Format(time.RFC3339)) {
+		if text := plan.Refused[0].Detail; !strings.Contains(text, "worker-9") || !strings.Contains(text, "kubectl annotate") || !strings.Contains(text, judge.AcknowledgedAnnotation+"="+Now.Add(minute).Format(time.RFC3339)) {
 			t.Errorf("it says %q", text)
 		}
-		p.wantRefused("in the process after it", EtcdRestored, p.restarted().look(4*day, leakOn(2*minute), revision(92)))
+		p.wantRefused("in the process after it", EtcdRestored, p.restarted().pass(4*day, leakOn(2*minute), revision(92)))
 	})
 	t.Run("until it reports", func(t *testing.T) {
 		p := lost(t)
-		p.wantRefused("its object alone", EtcdRestored, p.look(2*minute, leakOn(2*minute), aNode("worker-9"), revision(91)))
-		p.wantReleased("its report", p.look(3*minute, leakOn(2*minute), aNode("worker-9"), written("worker-9", 3*minute), revision(92)))
+		p.wantRefused("its object alone", EtcdRestored, p.pass(2*minute, leakOn(2*minute), Node("worker-9"), revision(91)))
+		p.wantReleased("its report", p.pass(3*minute, leakOn(2*minute), Node("worker-9"), written("worker-9", 3*minute), revision(92)))
 	})
 	t.Run("also where it has lost the labels by which agents are known", func(t *testing.T) {
 		p := lost(t)
-		p.wantRefused("its object alone", EtcdRestored, p.look(2*minute, leakOn(2*minute), aNode("worker-9", noAgentRuns), revision(91)))
-		p.wantRefused("and later", EtcdRestored, p.look(2*hour, leakOn(2*minute), aNode("worker-9", noAgentRuns), revision(92)))
+		p.wantRefused("its object alone", EtcdRestored, p.pass(2*minute, leakOn(2*minute), Node("worker-9", WithoutAgent), revision(91)))
+		p.wantRefused("and later", EtcdRestored, p.pass(2*hour, leakOn(2*minute), Node("worker-9", WithoutAgent), revision(92)))
 	})
 	t.Run("until it is proven dead", func(t *testing.T) {
 		p := lost(t)
-		dead := aNode("worker-9", notReadyFor(hour), outOfService)
-		p.wantReleased("dead", p.look(2*minute, leakOn(2*minute), dead, revision(91)))
+		dead := Node("worker-9", NotReadyFor(hour), OutOfService)
+		p.wantReleased("dead", p.pass(2*minute, leakOn(2*minute), dead, revision(91)))
 	})
 	t.Run("until it came back and was deleted", func(t *testing.T) {
 		p := lost(t)
-		p.wantRefused("its object alone", EtcdRestored, p.look(2*minute, leakOn(2*minute), aNode("worker-9"), revision(91)))
-		p.wantRefused("deleted", EtcdRestored, p.look(3*minute, leakOn(2*minute), revision(92)))
-		p.wantRefused("within the hour", EtcdRestored, p.look(3*minute+hour-time.Second, leakOn(2*minute), revision(93)))
-		p.wantReleased("an hour later", p.look(3*minute+hour, leakOn(2*minute), revision(94)))
+		p.wantRefused("its object alone", EtcdRestored, p.pass(2*minute, leakOn(2*minute), Node("worker-9"), revision(91)))
+		p.wantRefused("deleted", EtcdRestored, p.pass(3*minute, leakOn(2*minute), revision(92)))
+		p.wantRefused("within the hour", EtcdRestored, p.pass(3*minute+hour-time.Second, leakOn(2*minute), revision(93)))
+		p.wantReleased("an hour later", p.pass(3*minute+hour, leakOn(2*minute), revision(94)))
 	})
 	t.Run("until an operator knows better", func(t *testing.T) {
 		p := lost(t)
-		p.wantRefused("of an earlier restore", EtcdRestored, p.look(2*minute, leakOn(2*minute), acknowledged(minute-time.Second), revision(91)))
-		p.wantRefused("of all that are to come", EtcdRestored, p.look(3*minute, leakOn(2*minute), acknowledged(day), revision(92)))
-		p.wantReleased("of this one", p.look(4*minute, leakOn(2*minute), acknowledged(minute), revision(93)))
-		p.wantReleased("which is remembered", p.restarted().look(5*minute, leakOn(2*minute), revision(94)))
+		p.wantRefused("of an earlier restore", EtcdRestored, p.pass(2*minute, leakOn(2*minute), acknowledged(minute-time.Second), revision(91)))
+		p.wantRefused("of all that are to come", EtcdRestored, p.pass(3*minute, leakOn(2*minute), acknowledged(day), revision(92)))
+		p.wantReleased("of this one", p.pass(4*minute, leakOn(2*minute), acknowledged(minute), revision(93)))
+		p.wantReleased("which is remembered", p.restarted().pass(5*minute, leakOn(2*minute), revision(94)))
 	})
 	t.Run("also where the backup has a report of one before it by its name", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		p.look(0, leakOn(0), newer, revision(100))
-		older := staleReport("worker-9", writtenBefore)
-		p.wantRefused("the look that saw it", EtcdRestored, p.look(minute, leakOn(0), older, revision(90)))
-		p.wantRefused("the look after it", EtcdRestored, p.look(2*minute, leakOn(2*minute), older, revision(91)))
-		p.wantRefused("a day later", EtcdRestored, p.look(day, leakOn(2*minute), older, revision(92)))
+		p.pass(0, leakOn(0), newer, revision(100))
+		older := StaleReport("worker-9", writtenBefore)
+		p.wantRefused("the look that saw it", EtcdRestored, p.pass(minute, leakOn(0), older, revision(90)))
+		p.wantRefused("the look after it", EtcdRestored, p.pass(2*minute, leakOn(2*minute), older, revision(91)))
+		p.wantRefused("a day later", EtcdRestored, p.pass(day, leakOn(2*minute), older, revision(92)))
 	})
-	t.Run("also where an agent was the first to tell", func(t *testing.T) {
+	t.Run("also where an agent was the first to report it", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		p.look(0, leakOn(0), newer)
+		p.pass(0, leakOn(0), newer)
 		// Its revision is beyond the old one, as by --bump-revision: a pass notices nothing.
-		told := all(usualPool, aNode("worker-1"), noticed("worker-1", minute, 2*minute), func(o *observed) { gone("box-1", its1)(o.Reports[0]) })
-		p.look(90*time.Second, leakOn(0))
-		p.wantRefused("told when it was missed already", EtcdRestored, p.look(3*minute, told))
-		p.wantReleased("its report", p.look(4*minute, told, newerSince))
+		reported := All(UsualPool, Node("worker-1"), restoreNoticed("worker-1", minute, 2*minute), func(o *Observed) { Gone("box-1", UsualUID)(o.Reports[0]) })
+		p.pass(90*time.Second, leakOn(0))
+		p.wantRefused("reported when it was missed already", EtcdRestored, p.pass(3*minute, reported))
+		p.wantReleased("its report", p.pass(4*minute, reported, newerSince))
 	})
-	t.Run("also by a replica that watched before and looks for the first time", func(t *testing.T) {
-		missed := func(after time.Duration) part {
-			return func(o *observed) { o.Missed = map[string]time.Time{"worker-9": now.Add(after)} }
+	t.Run("also by a replica that watched before and makes its first pass", func(t *testing.T) {
+		missed := func(after time.Duration) Part {
+			return func(o *Observed) { o.Missed = map[string]time.Time{"worker-9": Now.Add(after)} }
 		}
-		told := all(usualPool, aNode("worker-1"), noticed("worker-1", minute, 2*minute), func(o *observed) { gone("box-1", its1)(o.Reports[0]) })
+		reported := All(UsualPool, Node("worker-1"), restoreNoticed("worker-1", minute, 2*minute), func(o *Observed) { Gone("box-1", UsualUID)(o.Reports[0]) })
 		p := newProcess(t, atOnce)
-		p.wantRefused("told by an agent", EtcdRestored, p.look(3*minute, told, missed(2*minute)))
-		p.wantRefused("and later", EtcdRestored, p.look(hour, told))
+		p.wantRefused("reported by an agent", EtcdRestored, p.pass(3*minute, reported, missed(2*minute)))
+		p.wantRefused("and later", EtcdRestored, p.pass(hour, reported))
 		p = newProcess(t, atOnce)
-		p.wantRefused("seen by itself", EtcdRestored, p.look(3*minute, leakOn(0), missed(2*minute), func(o *observed) { o.Restored = "its watches say so" }))
-		p.wantRefused("and later", EtcdRestored, p.look(hour, leakOn(4*minute)))
+		p.wantRefused("seen by itself", EtcdRestored, p.pass(3*minute, leakOn(0), missed(2*minute), func(o *Observed) { o.Restored = "its watches say so" }))
+		p.wantRefused("and later", EtcdRestored, p.pass(hour, leakOn(4*minute)))
 		p = newProcess(t, atOnce)
-		p.wantReleased("missed long before", p.look(3*minute, told, missed(0)))
+		p.wantReleased("missed long before", p.pass(3*minute, reported, missed(0)))
 		p = newProcess(t, atOnce)
-		p.look(2*minute, leakOn(0))
-		p.wantReleased("removed before its eyes", p.look(3*minute, told, missed(2*minute)))
+		p.pass(2*minute, leakOn(0))
+		p.wantReleased("removed before its eyes", p.pass(3*minute, reported, missed(2*minute)))
 		p = newProcess(t, atOnce)
-		if plan := p.look(3*minute, usualPool, aNode("worker-1"), missed(2*minute)); len(plan.Release)+len(plan.Refused) > 0 {
+		if plan := p.pass(3*minute, UsualPool, Node("worker-1"), missed(2*minute)); len(plan.Release)+len(plan.Refused) > 0 {
 			t.Errorf("there were reports, and without them it is judged stale: releases %d, refuses %s", len(plan.Release), refusals(plan))
 		}
 	})
 	t.Run("not where its object had been gone before", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		p.look(-minute, leakOn(0), staleReport("worker-9", writtenBefore), revision(99))
-		p.look(0, leakOn(0), staleReport("worker-9", writtenBefore), revision(100))
-		p.look(minute, leakOn(0), revision(90))
-		p.wantReleased("written since", p.look(2*minute, leakOn(2*minute), revision(91)))
+		p.pass(-minute, leakOn(0), StaleReport("worker-9", writtenBefore), revision(99))
+		p.pass(0, leakOn(0), StaleReport("worker-9", writtenBefore), revision(100))
+		p.pass(minute, leakOn(0), revision(90))
+		p.wantReleased("written since", p.pass(2*minute, leakOn(2*minute), revision(91)))
 	})
-	t.Run("not where it had gone long before an agent told", func(t *testing.T) {
+	t.Run("not where it had gone long before an agent reported it", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		p.look(0, leakOn(0), newer)
-		p.look(minute, leakOn(0))
-		told := all(usualPool, aNode("worker-1"), noticed("worker-1", 5*minute, 6*minute), func(o *observed) { gone("box-1", its1)(o.Reports[0]) })
-		p.wantReleased("its object was deleted before", p.look(7*minute, told))
+		p.pass(0, leakOn(0), newer)
+		p.pass(minute, leakOn(0))
+		reported := All(UsualPool, Node("worker-1"), restoreNoticed("worker-1", 5*minute, 6*minute), func(o *Observed) { Gone("box-1", UsualUID)(o.Reports[0]) })
+		p.wantReleased("its object was deleted before", p.pass(7*minute, reported))
 	})
 }
 
-func newerSince(o *observed) { all(aNode("worker-9"), written("worker-9", 3*minute))(o) }
+func newerSince(o *Observed) { All(Node("worker-9"), written("worker-9", 3*minute))(o) }
 
 // Whoever can write one report must not stop all releases for as long as they please.
-func TestOneAgentsWordCountsOnce(t *testing.T) {
-	scene := func(liar part) part { return all(leakOn(0), aNode("worker-2"), liar) }
+func TestTheRestoreThatOneAgentReportsCountsOnce(t *testing.T) {
+	with := func(liar Part) Part { return All(leakOn(0), Node("worker-2"), liar) }
 	t.Run("and it is said whose it is", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		plan := p.look(2*minute, scene(noticed("worker-2", minute, 2*minute)))
-		p.wantRefused("told", EtcdRestored, plan)
+		plan := p.pass(2*minute, with(restoreNoticed("worker-2", minute, 2*minute)))
+		p.wantRefused("reported", EtcdRestored, plan)
 		if text := plan.Refused[0].Detail; !strings.Contains(text, "by the word of the agent of node worker-2") || !strings.Contains(text, "node worker-1 has not written") {
 			t.Errorf("it says %q", text)
 		}
 	})
 	t.Run("however it reads", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		future := func(write time.Duration) part { return said("worker-2", "2099-01-01T00:00:00Z", write, write) }
-		p.wantRefused("of the future", EtcdRestored, p.look(2*minute, scene(future(minute))))
-		p.wantReleased("written since", p.look(3*minute, leakOn(2*minute), aNode("worker-2"), future(minute)))
-		p.wantReleased("and written again", p.look(hour, leakOn(2*minute), aNode("worker-2"), future(50*minute)))
+		future := func(write time.Duration) Part {
+			return writtenWithRestoreNote("worker-2", "2099-01-01T00:00:00Z", write, write)
+		}
+		p.wantRefused("of the future", EtcdRestored, p.pass(2*minute, with(future(minute))))
+		p.wantReleased("written since", p.pass(3*minute, leakOn(2*minute), Node("worker-2"), future(minute)))
+		p.wantReleased("and written again", p.pass(hour, leakOn(2*minute), Node("worker-2"), future(50*minute)))
 	})
 	t.Run("where it is bumped again and again within minutes", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		p.wantRefused("told", EtcdRestored, p.look(2*minute, scene(noticed("worker-2", minute, 2*minute))))
-		p.wantReleased("written since", p.look(3*minute, leakOn(2*minute), aNode("worker-2"), noticed("worker-2", 2*minute, 3*minute)))
-		p.wantReleased("and bumped", p.look(10*minute, leakOn(2*minute), aNode("worker-2"), noticed("worker-2", 10*minute, 10*minute)))
+		p.wantRefused("reported", EtcdRestored, p.pass(2*minute, with(restoreNoticed("worker-2", minute, 2*minute))))
+		p.wantReleased("written since", p.pass(3*minute, leakOn(2*minute), Node("worker-2"), restoreNoticed("worker-2", 2*minute, 3*minute)))
+		p.wantReleased("and bumped", p.pass(10*minute, leakOn(2*minute), Node("worker-2"), restoreNoticed("worker-2", 10*minute, 10*minute)))
 	})
-	t.Run("beside what a look has seen", func(t *testing.T) {
+	t.Run("beside what a pass has seen", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		p.look(0, scene(written("worker-2", 0)), revision(100))
-		p.look(minute, scene(written("worker-2", 0)), revision(90))
-		p.wantReleased("both have written since", p.look(3*minute, leakOn(2*minute), aNode("worker-2"), noticed("worker-2", 2*minute, 2*minute), revision(91)))
-		p.wantReleased("and the other tells of it late", p.look(9*minute, all(leakOn(2*minute), aNode("worker-2")), noticed("worker-2", 8*minute, 8*minute), revision(92)))
+		p.pass(0, with(written("worker-2", 0)), revision(100))
+		p.pass(minute, with(written("worker-2", 0)), revision(90))
+		p.wantReleased("both have written since", p.pass(3*minute, leakOn(2*minute), Node("worker-2"), restoreNoticed("worker-2", 2*minute, 2*minute), revision(91)))
+		p.wantReleased("and the other reports it late", p.pass(9*minute, All(leakOn(2*minute), Node("worker-2")), restoreNoticed("worker-2", 8*minute, 8*minute), revision(92)))
 	})
 	t.Run("of the future, by a source that has no server's clock", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		p.look(2*minute, scene(noticed("worker-2", 3*day, minute)))
-		if at, _ := p.History.LastRestore(); !at.Equal(now.Add(2 * minute)) {
+		p.pass(2*minute, with(restoreNoticed("worker-2", 3*day, minute)))
+		if at, _ := p.History.LastRestore(); !at.Equal(Now.Add(2 * minute)) {
 			t.Errorf("dated %s", at)
 		}
 	})
@@ -284,35 +287,35 @@ func TestOneAgentsWordCountsOnce(t *testing.T) {
 
 // A restore to before the reports' definition takes all reports with it.
 func TestReportsThatARestoreHasTakenAreWaitedFor(t *testing.T) {
-	bare := all(usualPool, aNode("worker-1"))
+	bare := All(UsualPool, Node("worker-1"))
 	p := newProcess(t, atOnce)
-	p.Restores = &shelf{}
-	p.look(0, leakOn(0), revision(100))
-	p.look(minute, bare, revision(90))
-	if plan := p.look(2*minute, bare, revision(91)); len(plan.Release)+len(plan.Refused) > 0 {
+	p.Restores = &memoryStore{}
+	p.pass(0, leakOn(0), revision(100))
+	p.pass(minute, bare, revision(90))
+	if plan := p.pass(2*minute, bare, revision(91)); len(plan.Release)+len(plan.Refused) > 0 {
 		t.Errorf("judged stale without reports: releases %d, refuses %s", len(plan.Release), refusals(plan))
 	}
-	if j := judged(p.next, judge.Policy{}); allocation(t, j, "10.0.0.5").Reason != judge.NoFreshReportReason {
-		t.Errorf("judged %v", outcomeOf(allocation(t, j, "10.0.0.5")))
+	if j := Judged(p.next, judge.Policy{}); AllocationOf(t, j, "10.0.0.5").Reason != judge.NoFreshReportReason {
+		t.Errorf("judged %v", OutcomeOf(AllocationOf(t, j, "10.0.0.5")))
 	}
-	if plan := p.restarted().look(150*time.Second, bare, revision(92)); len(plan.Release) > 0 {
+	if plan := p.restarted().pass(150*time.Second, bare, revision(92)); len(plan.Release) > 0 {
 		t.Errorf("a process that has just started and finds what was kept releases %d", len(plan.Release))
 	}
 	again := leakOn(3 * minute)
-	p.wantReleased("reported again", p.look(3*minute, again, revision(93)))
+	p.wantReleased("reported again", p.pass(3*minute, again, revision(93)))
 }
 
 func TestForWhomARestoreWaitsIsSaid(t *testing.T) {
 	p := newProcess(t, atOnce)
-	p.look(0, leakOn(0), aNode("worker-2"), written("worker-9", 0), aNode("worker-9"), revision(100))
-	p.look(minute, leakOn(0), aNode("worker-2"), revision(90))
-	p.look(2*minute, leakOn(2*minute), aNode("worker-2"), revision(91))
+	p.pass(0, leakOn(0), Node("worker-2"), written("worker-9", 0), Node("worker-9"), revision(100))
+	p.pass(minute, leakOn(0), Node("worker-2"), revision(90))
+	p.pass(2*minute, leakOn(2*minute), Node("worker-2"), revision(91))
 	j, err := p.Check(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	row := j.Document().Summary.Restore
-	if row == nil || row.Restored != now.Add(minute).Format(time.RFC3339) || row.Why != "resourceVersion 90 after 100" || !slices.Equal(row.Awaiting, []string{"worker-2", "worker-9"}) {
+	if row == nil || row.Restored != Now.Add(minute).Format(time.RFC3339) || row.Why != "resourceVersion 90 after 100" || !slices.Equal(row.Awaiting, []string{"worker-2", "worker-9"}) {
 		t.Errorf("the summary has %+v", row)
 	}
 	if !slices.Equal(j.Restore.Lost, []string{"worker-9"}) {
@@ -321,7 +324,7 @@ func TestForWhomARestoreWaitsIsSaid(t *testing.T) {
 	if notes := strings.Join(j.Notes(), "\n"); !strings.Contains(notes, "nodes worker-2, worker-9 (which the restore has lost) have not written their SandboxReports since") {
 		t.Errorf("the notes are %s", notes)
 	}
-	p.look(3*minute, leakOn(2*minute), aNode("worker-2"), acknowledged(minute), revision(92))
+	p.pass(3*minute, leakOn(2*minute), Node("worker-2"), acknowledged(minute), revision(92))
 	if j, err = p.Check(t.Context()); err != nil || j.Document().Summary.Restore != nil || j.Restore == nil || !j.Restore.Complete() {
 		t.Errorf("settled: %+v, %v", j.Restore, err)
 	}

@@ -6,21 +6,23 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
 func TestWhatIsKeptOfRestores(t *testing.T) {
 	t.Run("cannot be read: nothing is released", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		s := &shelf{err: errors.New("the server is away")}
+		s := &memoryStore{err: errors.New("the server is away")}
 		p.Restores = s
-		p.wantRefused("at first", EtcdRestored, p.look(0, leakOn(0)))
+		p.wantRefused("at first", EtcdRestored, p.pass(0, leakOn(0)))
 		s.err = nil
-		p.wantReleased("then", p.look(minute, leakOn(0)))
+		p.wantReleased("then", p.pass(minute, leakOn(0)))
 	})
 	t.Run("is not what was written there", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		p.Restores = &shelf{text: "{"}
-		plan := p.look(0, leakOn(0))
+		p.Restores = &memoryStore{text: "{"}
+		plan := p.pass(0, leakOn(0))
 		p.wantRefused("at first", EtcdRestored, plan)
 		if text := plan.Refused[0].Detail; !strings.Contains(text, "remove it") {
 			t.Errorf("it says %q", text)
@@ -28,80 +30,80 @@ func TestWhatIsKeptOfRestores(t *testing.T) {
 	})
 	t.Run("must not be kept", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		p.Restores = &shelf{err: fmt.Errorf("%w: no right", ErrForbidden)}
-		p.wantReleased("all the same", p.look(0, leakOn(0)))
+		p.Restores = &memoryStore{err: fmt.Errorf("%w: no right", ErrForbidden)}
+		p.wantReleased("all the same", p.pass(0, leakOn(0)))
 	})
 	t.Run("is written when it changes", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		s := &shelf{}
+		s := &memoryStore{}
 		p.Restores = s
-		p.look(0, leakOn(0))
+		p.pass(0, leakOn(0))
 		if s.text != `{"nodes":["worker-1"]}` {
 			t.Errorf("kept: %s", s.text)
 		}
 		s.err = errors.New("it was asked for again")
-		p.look(minute, leakOn(0))
+		p.pass(minute, leakOn(0))
 		if text := p.History.storedRestore.text; text != s.text {
 			t.Errorf("it was written though nothing changed: %q", text)
 		}
 	})
 	t.Run("is not written by a dry run", func(t *testing.T) {
 		p := newProcess(t, Options{DryRun: true})
-		s := &shelf{}
+		s := &memoryStore{}
 		p.Restores = s
-		p.look(0, leakOn(0))
+		p.pass(0, leakOn(0))
 		if s.text != "" {
 			t.Errorf("kept: %s", s.text)
 		}
 	})
 	t.Run("by somebody else who has seen it settled", func(t *testing.T) {
-		s := &shelf{}
+		s := &memoryStore{}
 		one, two := newProcess(t, atOnce), newProcess(t, atOnce)
 		one.Restores, two.Restores = s, s
-		one.look(0, leakOn(0), revision(100))
-		one.look(minute, leakOn(0), revision(90))
-		two.look(2*minute, leakOn(0), revision(91))
-		two.wantReleased("the other", two.look(3*minute, leakOn(0), acknowledged(minute), revision(92)))
-		one.look(4*minute, leakOn(0), aNode("worker-2"), revision(93))
-		one.wantReleased("this one", one.look(5*minute, leakOn(0), aNode("worker-2"), revision(94)))
+		one.pass(0, leakOn(0), revision(100))
+		one.pass(minute, leakOn(0), revision(90))
+		two.pass(2*minute, leakOn(0), revision(91))
+		two.wantReleased("the other", two.pass(3*minute, leakOn(0), acknowledged(minute), revision(92)))
+		one.pass(4*minute, leakOn(0), Node("worker-2"), revision(93))
+		one.wantReleased("this one", one.pass(5*minute, leakOn(0), Node("worker-2"), revision(94)))
 	})
 	t.Run("is short, however many nodes there are", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		s := &shelf{}
+		s := &memoryStore{}
 		p.Restores = s
-		many := make([]part, 0, 20000)
+		many := make([]Part, 0, 20000)
 		for i := range 20000 {
-			many = append(many, aNode(fmt.Sprint("node-with-a-long-name-", i)))
+			many = append(many, Node(fmt.Sprint("node-with-a-long-name-", i)))
 		}
-		p.look(0, leakOn(0), all(many...), revision(100))
-		p.look(minute, leakOn(0), revision(90))
-		p.look(2*minute, leakOn(0), revision(91))
+		p.pass(0, leakOn(0), All(many...), revision(100))
+		p.pass(minute, leakOn(0), revision(90))
+		p.pass(2*minute, leakOn(0), revision(91))
 		if len(s.text) > keptMost || !strings.Contains(s.text, `"restored"`) {
 			t.Errorf("%d bytes are kept", len(s.text))
 		}
-		p.wantRefused("all are waited for", EtcdRestored, p.look(3*minute, leakOn(3*minute), revision(92)))
+		p.wantRefused("all are waited for", EtcdRestored, p.pass(3*minute, leakOn(3*minute), revision(92)))
 	})
 }
 
-// The Lease with what is kept of restores cannot be read at the look that shows a restore:
+// The Lease with what is kept of restores cannot be read at the pass that shows a restore:
 // the API server has just come back. When it can be, what it says is of the backup.
 func TestARestoreThatWasNoticedBeforeWhatIsKeptCouldBeReadStaysNoticed(t *testing.T) {
 	for says, c := range map[string]struct {
-		first part
+		first Part
 		text  string
 	}{
-		"a look has shown it, nothing was kept":   {all(leakOn(0), func(o *observed) { o.Restored = "its watches say so" }), ""},
-		"a look has shown it, kept is one before": {all(leakOn(0), func(o *observed) { o.Restored = "its watches say so" }), `{"restored":"2020-01-01T00:00:00Z","settled":true,"nodes":["worker-1"]}`},
-		"an agent has told of it":                 {all(leakOn(0), aNode("worker-2"), noticed("worker-2", minute, 2*minute)), ""},
+		"a pass has shown it, nothing was kept":   {All(leakOn(0), func(o *Observed) { o.Restored = "its watches say so" }), ""},
+		"a pass has shown it, kept is one before": {All(leakOn(0), func(o *Observed) { o.Restored = "its watches say so" }), `{"restored":"2020-01-01T00:00:00Z","settled":true,"nodes":["worker-1"]}`},
+		"an agent has reported it":                {All(leakOn(0), Node("worker-2"), restoreNoticed("worker-2", minute, 2*minute)), ""},
 	} {
 		t.Run(says, func(t *testing.T) {
 			p := newProcess(t, atOnce)
-			s := &shelf{text: c.text, err: errors.New("etcdserver: request timed out")}
+			s := &memoryStore{text: c.text, err: errors.New("etcdserver: request timed out")}
 			p.Restores = s
-			p.wantRefused("the look that shows it", EtcdRestored, p.look(3*minute, c.first))
+			p.wantRefused("the look that shows it", EtcdRestored, p.pass(3*minute, c.first))
 			s.err = nil
-			later := all(c.first, func(o *observed) { o.Restored = "" })
-			p.wantRefused("worker-1 has not written since", EtcdRestored, p.look(4*minute, later))
+			later := All(c.first, func(o *Observed) { o.Restored = "" })
+			p.wantRefused("worker-1 has not written since", EtcdRestored, p.pass(4*minute, later))
 		})
 	}
 }
@@ -109,10 +111,10 @@ func TestARestoreThatWasNoticedBeforeWhatIsKeptCouldBeReadStaysNoticed(t *testin
 // One 403, as API servers give while their caches of roles are not complete.
 func TestOneRefusalToReadWhatIsKeptIsNotForEver(t *testing.T) {
 	p := newProcess(t, atOnce)
-	s := &shelf{text: fmt.Sprintf(`{"restored":%q,"why":"x","lost":["worker-9"],"nodes":["worker-1","worker-9"]}`, now.Add(-time.Minute).Format(time.RFC3339)),
+	s := &memoryStore{text: fmt.Sprintf(`{"restored":%q,"why":"x","lost":["worker-9"],"nodes":["worker-1","worker-9"]}`, Now.Add(-time.Minute).Format(time.RFC3339)),
 		err: fmt.Errorf("%w: not yet", ErrForbidden)}
 	p.Restores = s
-	p.look(0, leakOn(0))
+	p.pass(0, leakOn(0))
 	s.err = nil
-	p.wantRefused("worker-9 is waited for", EtcdRestored, p.look(minute, leakOn(0)))
+	p.wantRefused("worker-9 is waited for", EtcdRestored, p.pass(minute, leakOn(0)))
 }

@@ -2,7 +2,6 @@ package reconciler
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -10,71 +9,62 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
-	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
-// Something that may stand beside a scene and says nothing of use: a change, and
-// what it is in words; nil where the scene does not allow for it.
-func (c chance) beside(o *observed) (part, string) {
-	newcomer := c.pick("zz", "red", "blue-10", "n-1-x", "worker-1-10.0.0.16")
+// irrelevantPart may be added to a cluster and is evidence of nothing: a change, and
+// what it is in words; nil where the cluster does not allow for it.
+func irrelevantPart(c Random, o *Observed) (Part, string) {
+	newcomer := c.Pick("zz", "red", "blue-10", "n-1-x", "worker-1-10.0.0.16")
 	node := newcomer
-	if c.oneIn(2) {
-		node = c.node()
+	if c.OneIn(2) {
+		node = c.Node()
 	}
 	switch c.IntN(6) {
 	case 0:
-		os, up := c.pick("linux", "windows"), c.oneIn(2)
-		return amongNodes(newcomer, aNode(newcomer, label("kubernetes.io/os", os), func(n *nodeObject) {
+		os, up := c.Pick("linux", "windows"), c.OneIn(2)
+		return amongNodes(newcomer, Node(newcomer, Label("kubernetes.io/os", os), func(n *corev1.Node) {
 			if !up {
-				notReadyFor(time.Hour)(n)
+				NotReadyFor(time.Hour)(n)
 			}
 		})), fmt.Sprintf("a node %s of %s, Ready %v", newcomer, os, up)
 	case 1: // that was never heard, or not for long
-		if reportOf(o, node) != nil {
+		if ReportOf(o, node) != nil {
 			return nil, ""
 		}
-		return staleReport(node), "an old and empty report of " + node
+		return StaleReport(node), "an old and empty report of " + node
 	case 2: // of a node that could run nothing
-		return amongNodes(newcomer, all(aNode(newcomer, noAgentRuns), freshReport(newcomer, box("box-77", "uid-77", of("other"))))), "a node " + newcomer + " with a fresh report of its own pod"
+		return amongNodes(newcomer, All(Node(newcomer, WithoutAgent), FreshReport(newcomer, Sandbox("box-77", "uid-77", OfPod("other"))))), "a node " + newcomer + " with a fresh report of its own pod"
 	case 3:
-		return c.stranger(node), "a pod of another name on " + node
+		return stranger(c, node), "a pod of another name on " + node
 	case 4:
-		return c.leftover(o)
+		return leftover(c, o)
 	}
-	return c.leftoverReservation(), "a reservation of another"
+	return leftoverReservation(c), "a reservation of another"
 }
 
 // amongNodes adds a node where others are known: where Nodes may not be listed,
-// none is. A name that something speaks of is no newcomer's.
-func amongNodes(newcomer string, node part) part {
-	return func(o *observed) {
+// none is. A name that is mentioned anywhere is not a new one.
+func amongNodes(newcomer string, node Part) Part {
+	return func(o *Observed) {
 		if len(o.Nodes) > 0 && o.Nodes[newcomer] == nil && !mentioned(o, newcomer) {
 			node(o)
 		}
 	}
 }
 
-func mentioned(o *observed, node string) bool {
+func mentioned(o *Observed, node string) bool {
 	for _, p := range o.Pods {
 		if p.Node == node {
 			return true
 		}
 	}
-	return reportOf(o, node) != nil
-}
-
-func reportOf(o *observed, node string) *podstate.Report {
-	for _, r := range o.Reports {
-		if r.Name == node {
-			return r
-		}
-	}
-	return nil
+	return ReportOf(o, node) != nil
 }
 
 // nobodyToAsk: every node that should have an agent is proven dead.
-func nobodyToAsk(o *observed) bool {
+func nobodyToAsk(o *Observed) bool {
 	for _, n := range o.Nodes {
 		if (judge.Policy{}).Selector()(n) && !n.Dead() {
 			return false
@@ -83,47 +73,47 @@ func nobodyToAsk(o *observed) bool {
 	return len(o.Nodes) > 0
 }
 
-func (c chance) stranger(node string) part {
-	edits := []podEdit{uid("uid-77"), onNode(node), phaseIs(corev1.PodPhase(c.pick("Pending", "Running", "Failed")))}
-	if c.oneIn(2) {
-		edits = append(edits, attached(c.pick("default/wb", "default/blue", "default/net-0"), "net1", "10.0.0.222"))
+func stranger(c Random, node string) Part {
+	edits := []PodEdit{UID("uid-77"), OnNode(node), Phase(corev1.PodPhase(c.Pick("Pending", "Running", "Failed")))}
+	if c.OneIn(2) {
+		edits = append(edits, CarryingOn(c.Pick("default/wb", "default/blue", "default/net-0"), "net1", "10.0.0.222"))
 	}
-	if c.oneIn(4) {
-		edits = append(edits, deletedAgo(time.Minute))
+	if c.OneIn(4) {
+		edits = append(edits, DeletedAgo(time.Minute))
 	}
-	return aPod("stranger", edits...)
+	return Pod("stranger", edits...)
 }
 
 // leftover of somebody else in a report that is there: closed, or stopped, or gone,
 // maybe with an address that is recorded.
-func (c chance) leftover(o *observed) (part, string) {
+func leftover(c Random, o *Observed) (Part, string) {
 	if len(o.Reports) == 0 {
 		return nil, ""
 	}
-	node, ip, network := o.Reports[c.IntN(len(o.Reports))].Name, c.ip(), c.network()
+	node, ip, network := o.Reports[c.IntN(len(o.Reports))].Name, c.IP(), c.Network()
 	for _, p := range o.Pools {
-		if len(p.Allocations) > 0 && c.oneIn(2) {
+		if len(p.Allocations) > 0 && c.OneIn(2) {
 			ip = p.Allocations[c.IntN(len(p.Allocations))].Address.String()
 		}
 	}
 	for _, r := range o.Reservations {
-		if c.oneIn(4) {
+		if c.OneIn(4) {
 			ip = r.Name
 		}
 	}
 	what, says := c.IntN(4), ""
-	var add content
-	switch a := address(ip, network); what {
+	var add ReportEdit
+	switch a := Address(ip, network); what {
 	case 0:
-		add, says = attachment("box-77", "uid-77", time.Hour, closed, a), "a closed attachment"
+		add, says = Attachment("box-77", "uid-77", time.Hour, Closed, a), "a closed attachment"
 	case 1:
-		add, says = attachment("box-77", "uid-77", time.Hour, nil, a), "an old attachment"
+		add, says = Attachment("box-77", "uid-77", time.Hour, nil, a), "an old attachment"
 	case 2:
-		add, says = box("box-77", "uid-77", of("stranger"), notReady(closed), func(b *reportedBox) { b.Addresses = []v1alpha1.Address{a} }), "a stopped sandbox"
+		add, says = Sandbox("box-77", "uid-77", OfPod("stranger"), NotReady(Closed), func(b *v1alpha1.Sandbox) { b.Addresses = []v1alpha1.Address{a} }), "a stopped sandbox"
 	default:
-		add, says = gone("box-77", "uid-77"), "something gone"
+		add, says = Gone("box-77", "uid-77"), "something gone"
 	}
-	return func(o *observed) {
+	return func(o *Observed) {
 		for i, r := range o.Reports {
 			if r.Name == node {
 				more := *r
@@ -135,30 +125,30 @@ func (c chance) leftover(o *observed) (part, string) {
 	}, fmt.Sprintf("%s with %s on %s", says, ip, node)
 }
 
-func (c chance) leftoverReservation() part {
+func leftoverReservation(c Random) Part {
 	name := fmt.Sprint("10.0.0.", c.IntN(24))
-	return func(o *observed) {
+	return func(o *Observed) {
 		for _, r := range o.Reservations {
 			if r.Name == name {
 				return
 			}
 		}
-		aReservation(name, "default/stranger", time.Hour)(o)
+		Reservation(name, "default/stranger", time.Hour)(o)
 	}
 }
 
-// Nothing is free because of something that says nothing of it.
+// What is evidence of nothing frees nothing.
 func TestWhatSaysNothingOfUseFreesNothing(t *testing.T) {
 	tried := map[int]int{}
 	manyTimes(t, 12, func(rt *rapid.T) {
-		scene, story := drawCluster(rt)
+		cluster, story := drawCluster(rt)
 		seed := rapid.Uint64Range(0, 1<<20).Draw(rt, "beside")
-		beside, says := chance{rand.New(rand.NewPCG(seed, 2))}.beside(sceneOf(scene))
+		beside, says := irrelevantPart(NewRandom(seed, 2), ObserveDistinct(cluster))
 		if beside == nil {
 			return
 		}
 		tried[len(says)]++
-		never(rt, scene, story, "there is "+says+" besides", beside, func(o *observed, _, _ *judge.Item) bool {
+		neverFrees(rt, cluster, story, "there is "+says+" besides", beside, func(o *Observed, _, _ *judge.Item) bool {
 			return nobodyToAsk(o) // it was held for want of anybody, and not for what anybody said
 		})
 	})

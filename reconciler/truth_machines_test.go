@@ -9,20 +9,21 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
 // timePasses, and whoever can is heard.
 func (w *truth) timePasses(s step) {
 	w.now = w.now.Add([]time.Duration{20 * time.Second, 2 * time.Minute, 20 * time.Minute, 3 * time.Hour}[s.How])
 	w.abandon()
-	w.agentsLook()
+	w.agentsInspect()
 	w.say("agents are heard")
 }
 
 // abandon what is not set up in time: no runtime sets up for longer than 12 min, and
 // the entry is left.
 func (w *truth) abandon() {
-	for _, b := range w.boxes {
+	for _, b := range w.sandboxes {
 		if h := b.node.has(b); b.open && !h.listed && w.now.Sub(b.added) > 12*time.Minute {
 			w.close(b, h)
 			w.say("the runtime gives %s up", b.id)
@@ -58,7 +59,7 @@ func (w *truth) power(s step) {
 	m := w.machine(s)
 	if m.up {
 		m.up, m.connected, m.notReady = false, false, w.now
-		for _, b := range w.boxes {
+		for _, b := range w.sandboxes {
 			if b.node == m {
 				b.open = false
 			}
@@ -95,7 +96,7 @@ func (w *truth) cloned(s step) {
 		return
 	}
 	for _, h := range from.held {
-		to.held = append(to.held, &held{box: h.box, listed: h.listed && s.How < 3, cached: h.cached, copied: true, closed: true, tells: h.tells, since: h.since})
+		to.held = append(to.held, &held{sandbox: h.sandbox, listed: h.listed && s.How < 3, cached: h.cached, copied: true, closed: true, reportsNetwork: h.reportsNetwork, since: h.since})
 	}
 	w.say("%s is made of a copy of %s", to.name, from.name)
 }
@@ -110,45 +111,45 @@ func (w *truth) runtimeForgets(s step) {
 		if h.closed && h.listed {
 			h.listed = false
 			h.cached = h.cached && s.How > 1
-			w.say("%s has removed %s", m.name, h.box.id)
+			w.say("%s has removed %s", m.name, h.sandbox.id)
 			return
 		}
 	}
 }
 
-// looks: the reconciler judges, and remembers.
-func (w *truth) looks(step) {
-	o := observe(w.parts()...)
-	w.past.Remember(judged(o, judge.Policy{}))
-	for _, b := range w.boxes {
+// reconcilerPasses judges, and remembers.
+func (w *truth) reconcilerPasses(step) {
+	o := Observe(w.parts()...)
+	w.past.Remember(Judged(o, judge.Policy{}))
+	for _, b := range w.sandboxes {
 		if p := w.pods[b.pod]; p != nil && p.uid == b.uid && p.node == b.node && p.phase != "Failed" && p.phase != "Succeeded" && slices.Contains(p.ips, b.ip) {
 			w.seen[b] = true
 		}
 	}
-	w.say("the reconciler looks")
+	w.say("a pass of the reconciler")
 }
 
-func (w *truth) agentsLook() {
+func (w *truth) agentsInspect() {
 	for _, m := range w.nodes {
 		if m.agent && m.connected && m.object {
-			m.look(w.now)
+			m.inspect(w.now)
 		}
 	}
 }
 
-// look is the agent's: what was listed or attached and is neither any more is gone,
+// inspect is what the agent does: what was listed or attached and is neither any more is gone,
 // unless it was attached and never known closed.
-func (m *machine) look(t time.Time) {
-	r := &v1alpha1.SandboxReport{ObjectMeta: metav1.ObjectMeta{Name: m.name}, BootID: m.bootID(), Machine: machineOf(m.name), ObservedAt: metav1.NewTime(t)}
+func (m *machine) inspect(t time.Time) {
+	r := &v1alpha1.SandboxReport{ObjectMeta: metav1.ObjectMeta{Name: m.name}, BootID: m.bootID(), Machine: MachineOf(m.name), ObservedAt: metav1.NewTime(t)}
 	there := map[string]bool{}
 	for _, h := range m.held {
-		b := h.box
+		b := h.sandbox
 		var addresses []v1alpha1.Address
 		if h.cached || h.ready {
 			addresses = []v1alpha1.Address{{IP: b.ip, IfName: "net1", Network: "wb", NetworkName: b.pool.net.name, Range: b.pool.prefix.String()}}
 		}
 		var closed *bool
-		if h.tells || h.listed && (h.ready || h.closed) {
+		if h.reportsNetwork || h.listed && (h.ready || h.closed) {
 			closed = new(h.closed)
 		}
 		switch {

@@ -5,8 +5,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"pgregory.net/rapid"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
 // byPlaceInTruth are the verdicts of a truth, by what does not depend on names.
@@ -19,7 +21,7 @@ func (w *truth) byPlaceInTruth() map[string]*judge.Item {
 	for name, r := range w.reserved {
 		reservations[name] = fmt.Sprint("reservation of ", r.pool.index, " ", r.ip)
 	}
-	j, found := judged(observe(w.parts()...), judge.Policy{}), map[string]*judge.Item{}
+	j, found := Judged(Observe(w.parts()...), judge.Policy{}), map[string]*judge.Item{}
 	for _, it := range j.Allocations {
 		found[fmt.Sprint(pools[it.Pool.Name], " ", it.Address())] = it
 	}
@@ -29,7 +31,7 @@ func (w *truth) byPlaceInTruth() map[string]*judge.Item {
 	return found
 }
 
-func twice(rt *rapid.T, called names, check func(place string, first, second *judge.Item, say func(format string, args ...any))) {
+func underTwoNamings(rt *rapid.T, called names, check func(place string, first, second *judge.Item, say func(format string, args ...any))) {
 	p := plots(16).Draw(rt, "plot")
 	one, other := newTruth(p, apart), newTruth(p, called)
 	one.run(p)
@@ -41,7 +43,7 @@ func twice(rt *rapid.T, called names, check func(place string, first, second *ju
 	for place, it := range first {
 		check(place, it, second[place], func(format string, args ...any) {
 			rt.Fatalf("%s: "+format+"\nwhat happened:\n%s\nor:\n%s\nwhat is seen:\n%s\nor:\n%s", append(append([]any{place}, args...),
-				strings.Join(one.log, "\n"), strings.Join(other.log, "\n"), describeScene(observe(one.parts()...)), describeScene(observe(other.parts()...)))...)
+				strings.Join(one.log, "\n"), strings.Join(other.log, "\n"), describeCluster(Observe(one.parts()...)), describeCluster(Observe(other.parts()...)))...)
 		})
 	}
 }
@@ -49,7 +51,7 @@ func twice(rt *rapid.T, called names, check func(place string, first, second *ju
 // What nodes and networks are called says nothing of what they are.
 func TestRenamingNetworksAndNodesChangesNoVerdict(t *testing.T) {
 	manyTimes(t, 8, func(rt *rapid.T) {
-		twice(rt, otherwise, func(place string, first, second *judge.Item, say func(string, ...any)) {
+		underTwoNamings(rt, otherwise, func(place string, first, second *judge.Item, say func(string, ...any)) {
 			if second == nil || first.Verdict != second.Verdict || first.Reason != second.Reason || first.Proven != second.Proven {
 				say("it was %s: %s, and renamed it is %s: %s", sayOutcome(first), first.Message(), sayOutcome(second), second.Message())
 			}
@@ -62,7 +64,7 @@ func TestRenamingNetworksAndNodesChangesNoVerdict(t *testing.T) {
 // nothing is free for that.
 func TestNamesThatCollideFreeNothing(t *testing.T) {
 	manyTimes(t, 8, func(rt *rapid.T) {
-		twice(rt, colliding, func(place string, first, second *judge.Item, say func(string, ...any)) {
+		underTwoNamings(rt, colliding, func(place string, first, second *judge.Item, say func(string, ...any)) {
 			switch {
 			case second == nil || first.Verdict != judge.Stale && second.Verdict == judge.Stale || second.Proven && !first.Proven:
 				say("it was %s: %s, and with names that collide it is %s: %s", sayOutcome(first), first.Message(), sayOutcome(second), second.Message())

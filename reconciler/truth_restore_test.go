@@ -10,13 +10,14 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
 // apiState is what etcd has of a truth. What runs is not in it.
 type apiState struct {
 	pods     map[string]*truePod
 	reserved map[string]*trueReservation
-	entries  map[*truePool]map[int]alloc
+	entries  map[*truePool]map[int]Allocation
 	machines map[*machine]apiMachine
 }
 
@@ -28,7 +29,7 @@ type apiMachine struct {
 }
 
 func (w *truth) backup() apiState {
-	b := apiState{pods: map[string]*truePod{}, reserved: maps.Clone(w.reserved), entries: map[*truePool]map[int]alloc{}, machines: map[*machine]apiMachine{}}
+	b := apiState{pods: map[string]*truePod{}, reserved: maps.Clone(w.reserved), entries: map[*truePool]map[int]Allocation{}, machines: map[*machine]apiMachine{}}
 	for name, p := range w.pods {
 		was := *p
 		b.pods[name] = &was
@@ -72,18 +73,18 @@ func (w *truth) release(items []*judge.Item) {
 			if p.name != it.Pool.Name {
 				continue
 			}
-			maps.DeleteFunc(p.entries, func(_ int, e alloc) bool { return e.key == it.Allocation.Key && e.id == it.ContainerID() })
+			maps.DeleteFunc(p.entries, func(_ int, e Allocation) bool { return e.Key == it.Allocation.Key && e.ID == it.ContainerID() })
 			delete(w.reserved, p.reservationOf(it.Address().String()))
 		}
 	}
 }
 
 // recorded are the sandboxes that have an entry of their own.
-func (w *truth) recorded() map[*trueBox]bool {
-	found := map[*trueBox]bool{}
-	for _, b := range w.boxes {
+func (w *truth) recorded() map[*trueSandbox]bool {
+	found := map[*trueSandbox]bool{}
+	for _, b := range w.sandboxes {
 		for _, e := range b.pool.entries {
-			found[b] = found[b] || e.id == b.id
+			found[b] = found[b] || e.ID == b.id
 		}
 	}
 	return found
@@ -91,11 +92,11 @@ func (w *truth) recorded() map[*trueBox]bool {
 
 // decides is a pass of the reconciler's, at a revision of etcd. It returns what is
 // released of what runs. A sandbox that had an entry when etcd was restored, and has not
-// any more, is not excused by that: until its agent tells of it nothing is released.
-func (w *truth) decides(p *process, rev uint64, had map[*trueBox]bool) (wrong []string, released, refused int) {
-	plan := p.look(w.now.Sub(now), all(w.parts()...), revision(rev), func(o *observed) { o.past = p.History })
-	w.say("the reconciler looks: %d to release, %s", len(plan.Release), refusals(plan))
-	for _, b := range w.boxes {
+// any more, is not excused by that: until its agent reports it nothing is released.
+func (w *truth) decides(p *process, rev uint64, had map[*trueSandbox]bool) (wrong []string, released, refused int) {
+	plan := p.pass(w.now.Sub(Now), All(w.parts()...), revision(rev), func(o *Observed) { o.Past = p.History })
+	w.say("a pass of the reconciler: %d to release, %s", len(plan.Release), refusals(plan))
+	for _, b := range w.sandboxes {
 		for _, it := range plan.Release {
 			concerns := it.Allocation != nil && it.Pool.Name == b.pool.name && it.Address().String() == b.ip ||
 				it.Allocation == nil && it.Reservation.Name == b.pool.reservationOf(b.ip)
@@ -118,20 +119,20 @@ func TestNothingThatRunsIsReleasedAfterARestore(t *testing.T) {
 		p.Agents, p.Selects = 0, 0 // what the operator leaves out, and where no agent is, is another property's
 		w := newTruth(p, apart)
 		process := newProcess(t, Options{AllowMassRelease: true})
-		process.Restores = &shelf{}
+		process.Restores = &memoryStore{}
 		backup := rapid.IntRange(0, len(p.Steps)).Draw(rt, "backup before")
 		restore := rapid.IntRange(backup, len(p.Steps)).Draw(rt, "restore before")
 		restarts := rapid.Bool().Draw(rt, "the reconciler is restarted")
 		var state apiState
-		var had map[*trueBox]bool
+		var had map[*trueSandbox]bool
 		rev := uint64(1000)
-		look := func() {
+		pass := func() {
 			wrong, free, kept := w.decides(process, rev, had)
 			rev++
 			released += free
 			refused += kept
 			if len(wrong) > 0 {
-				rt.Fatalf("%s\nwhat happened:\n%s\nwhat is seen:\n%s", strings.Join(wrong, "\n"), strings.Join(w.log, "\n"), describeScene(observe(w.parts()...)))
+				rt.Fatalf("%s\nwhat happened:\n%s\nwhat is seen:\n%s", strings.Join(wrong, "\n"), strings.Join(w.log, "\n"), describeCluster(Observe(w.parts()...)))
 			}
 		}
 		for i := range len(p.Steps) + 1 {
@@ -139,24 +140,24 @@ func TestNothingThatRunsIsReleasedAfterARestore(t *testing.T) {
 				state = w.backup()
 			}
 			if i == restore {
-				look()
+				pass()
 				had = w.recorded()
 				w.restore(state)
 				w.now = w.now.Add(10 * time.Second)
 				rev = 500
-				look()
+				pass()
 				if restarts {
 					process = process.restarted()
 				}
 			}
 			if i < len(p.Steps) {
 				w.now = w.now.Add(time.Second)
-				happenings[p.Steps[i].What%len(happenings)](w, p.Steps[i])
+				events[p.Steps[i].What%len(events)](w, p.Steps[i])
 			}
-			look()
+			pass()
 		}
 		w.timePasses(step{How: 1})
-		look()
+		pass()
 	})
 	if released == 0 || refused == 0 {
 		t.Errorf("%d released, %d refused: this shows nothing", released, refused)

@@ -7,47 +7,49 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"pgregory.net/rapid"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
-const takenOver = "the entry was taken over by another sandbox, and no report or pod tells of this one"
+const takenOver = "the entry was taken over by another sandbox, and no report or pod has this one"
 
 // cannotBeKnown is why an address that is in use may be judged Stale all the
 // same, "" where it may not. These are all the exceptions.
-func (w *truth) cannotBeKnown(b *trueBox, it *judge.Item) string {
+func (w *truth) cannotBeKnown(b *trueSandbox, it *judge.Item) string {
 	e, m := evidenceOf(it), b.node
 	heard := m.report != nil && w.now.Sub(m.heard) <= time.Minute
 	switch {
 	case e.Sandbox == judge.NoSource:
-		return "without agents the API is all there is, and a phantom looks like a leak"
+		return "without agents the API is all there is, and a phantom cannot be told from a leak"
 	case heard && b.added.After(m.heard) && !it.Proven:
-		return "its agent looked last before its ADD; --confirm-after is longer than that lasts"
+		return "its agent inspected the node last before its ADD; --confirm-after is longer than that lasts"
 	case !m.selected && m.report == nil && !w.boundTo(b) && !w.seen[b]:
-		return "the operator's word is that no such pod runs on that node, and nothing says otherwise"
-	case e.ContainerID != "" && e.ContainerID != b.id && !w.told(b):
+		return "--agent-nodes says that no such pod runs on that node, and nothing contradicts it"
+	case e.ContainerID != "" && e.ContainerID != b.id && !w.isReported(b):
 		return takenOver
-	case w.copied(b) && !w.told(b) && !w.boundTo(b) && !w.seen[b]:
-		return "a copy of its machine says that it has ended, and its own never told of it, nor does the API"
+	case w.copied(b) && !w.isReported(b) && !w.boundTo(b) && !w.seen[b]:
+		return "a copy of its machine says that it has ended, and its own never reported it, nor does the API"
 	}
 	return ""
 }
 
 // copied reports whether another machine has the sandbox too.
-func (w *truth) copied(b *trueBox) bool {
+func (w *truth) copied(b *trueSandbox) bool {
 	return slices.ContainsFunc(w.nodes, func(m *machine) bool {
-		return slices.ContainsFunc(m.held, func(h *held) bool { return h.box == b && h.copied })
+		return slices.ContainsFunc(m.held, func(h *held) bool { return h.sandbox == b && h.copied })
 	})
 }
 
 // boundTo reports whether the API has a pod of the sandbox's pod's name on its node.
-func (w *truth) boundTo(b *trueBox) bool {
+func (w *truth) boundTo(b *trueSandbox) bool {
 	p := w.pods[b.pod]
 	return p != nil && p.node == b.node
 }
 
-// told reports whether a report has the sandbox, or its pod carries its address.
-func (w *truth) told(b *trueBox) bool {
+// isReported reports whether a report has the sandbox, or its pod carries its address.
+func (w *truth) isReported(b *trueSandbox) bool {
 	if m := b.node; m.report != nil {
 		for _, s := range m.report.Sandboxes {
 			if s.ID == b.id {
@@ -67,7 +69,7 @@ func (w *truth) told(b *trueBox) bool {
 // wronglyFreed are sandboxes that run and whose address is judged to be free.
 func (w *truth) wronglyFreed(j *judge.Judgement) []string {
 	var found []string
-	add := func(b *trueBox, it *judge.Item) {
+	add := func(b *trueSandbox, it *judge.Item) {
 		if it.Verdict != judge.Stale || w.cannotBeKnown(b, it) != "" {
 			return
 		}
@@ -77,7 +79,7 @@ func (w *truth) wronglyFreed(j *judge.Judgement) []string {
 		}
 		found = append(found, fmt.Sprintf("%s of %s runs on %s with %s, and %s (%s) is %s: %s%s", b.id, b.pod, b.node.name, b.ip, it.Object(), it.ContainerID(), sayOutcome(it), it.Message(), asked))
 	}
-	for _, b := range w.boxes {
+	for _, b := range w.sandboxes {
 		if !b.open {
 			continue
 		}
@@ -103,20 +105,20 @@ func TestNothingThatRunsIsEverStale(t *testing.T) {
 		p := plots(16).Draw(rt, "plot")
 		w := newTruth(p, rapid.SampledFrom([]names{apart, colliding}).Draw(rt, "names"))
 		w.run(p)
-		o := observe(w.parts()...)
-		j := judged(o, judge.Policy{})
+		o := Observe(w.parts()...)
+		j := Judged(o, judge.Policy{})
 		for _, it := range j.Allocations {
 			if it.Verdict == judge.Stale {
 				stale++
 			}
 		}
-		for _, b := range w.boxes {
+		for _, b := range w.sandboxes {
 			if b.open {
 				running++
 			}
 		}
 		if found := w.wronglyFreed(j); len(found) > 0 {
-			rt.Fatalf("%s\nwhat happened:\n%s\nwhat is seen:\n%s", strings.Join(found, "\n"), strings.Join(w.log, "\n"), describeScene(o))
+			rt.Fatalf("%s\nwhat happened:\n%s\nwhat is seen:\n%s", strings.Join(found, "\n"), strings.Join(w.log, "\n"), describeCluster(o))
 		}
 	})
 	if stale == 0 || running == 0 {

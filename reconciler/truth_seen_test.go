@@ -12,6 +12,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
 func (p *truePool) reservationOf(ip string) string {
@@ -19,14 +20,14 @@ func (p *truePool) reservationOf(ip string) string {
 }
 
 // parts are what a pass sees of a truth.
-func (w *truth) parts() []part {
-	parts := []part{at(w.now), func(o *observed) { o.past = w.past }}
+func (w *truth) parts() []Part {
+	parts := []Part{At(w.now), func(o *Observed) { o.Past = w.past }}
 	for _, m := range w.nodes {
 		if m.object {
-			parts = append(parts, aNode(m.name, m.edits()...))
+			parts = append(parts, Node(m.name, m.edits()...))
 		}
 		if m.report != nil {
-			parts = append(parts, func(o *observed) {
+			parts = append(parts, func(o *Observed) {
 				o.Reports = append(o.Reports, &podstate.Report{SandboxReport: m.report, Renewed: m.heard, LeaseRenewed: m.heard, Written: m.report.ObservedAt.Time})
 			})
 		}
@@ -36,26 +37,26 @@ func (w *truth) parts() []part {
 		if n.sliced {
 			more = `"node_slice_size":"/28"`
 		}
-		config := whereabouts(cidr, n.name)
+		config := WhereaboutsConfig(cidr, n.name)
 		if more != "" {
-			config = whereabouts(cidr, n.name, more)
+			config = WhereaboutsConfig(cidr, n.name, more)
 		}
 		switch n.nad {
 		case 0:
-			parts = append(parts, aNAD(fmt.Sprint("net-", i), config))
+			parts = append(parts, NAD(fmt.Sprint("net-", i), config))
 		case 1:
-			parts = append(parts, aNAD(fmt.Sprint("net-", i), ""))
+			parts = append(parts, NAD(fmt.Sprint("net-", i), ""))
 		}
 	}
 	for _, p := range w.pools() {
-		var entries []alloc
+		var entries []Allocation
 		for _, e := range p.entries {
 			entries = append(entries, e)
 		}
-		parts = append(parts, aPool(p.name, p.prefix.String(), entries...))
+		parts = append(parts, Pool(p.name, p.prefix.String(), entries...))
 	}
 	for name, r := range w.reserved {
-		parts = append(parts, aReservation(name, "default/"+r.pod, w.now.Sub(r.since)))
+		parts = append(parts, Reservation(name, "default/"+r.pod, w.now.Sub(r.since)))
 	}
 	for _, p := range w.pods {
 		parts = append(parts, w.podPart(p))
@@ -63,23 +64,23 @@ func (w *truth) parts() []part {
 	return parts
 }
 
-func (m *machine) edits() []nodeEdit {
-	edits := []nodeEdit{booted(fmt.Sprint("boot-", m.apiBoot))}
+func (m *machine) edits() []NodeEdit {
+	edits := []NodeEdit{Booted(fmt.Sprint("boot-", m.apiBoot))}
 	if !m.selected {
-		edits = append(edits, noAgentRuns)
+		edits = append(edits, WithoutAgent)
 	}
 	if !m.notReady.IsZero() {
-		edits = append(edits, notReadyFor(now.Sub(m.notReady)))
+		edits = append(edits, NotReadyFor(Now.Sub(m.notReady)))
 	}
 	if m.tainted {
-		edits = append(edits, outOfService)
+		edits = append(edits, OutOfService)
 	}
 	return edits
 }
 
-func (w *truth) podPart(p *truePod) part {
+func (w *truth) podPart(p *truePod) Part {
 	who := int(p.name[len(p.name)-1] - '0')
-	return aPod(p.name, uid(p.uid), phaseIs(corev1.PodPhase(p.phase)), func(o *corev1.Pod) {
+	return Pod(p.name, UID(p.uid), Phase(corev1.PodPhase(p.phase)), func(o *corev1.Pod) {
 		o.CreationTimestamp, o.Spec.NodeName, o.Annotations = metav1.NewTime(p.created), "", nil
 		if p.node != nil {
 			o.Spec.NodeName = p.node.name
@@ -88,16 +89,16 @@ func (w *truth) podPart(p *truePod) part {
 			o.DeletionTimestamp = &metav1.Time{Time: p.deleted}
 		}
 		if p.ips != nil {
-			attached(fmt.Sprint("default/net-", who%len(w.nets)), "net1", strings.Join(p.ips, `","`))(o)
+			CarryingOn(fmt.Sprint("default/net-", who%len(w.nets)), "net1", strings.Join(p.ips, `","`))(o)
 		}
 		if !p.stopped.IsZero() {
-			stoppedByKubelet(now.Sub(p.stopped))(o)
+			StoppedByKubelet(Now.Sub(p.stopped))(o)
 		}
 	})
 }
 
-// describe tells what an observation has, for who reads a failure.
-func describeScene(o *observed) string {
+// describe is what an observation has, for the reader of a failure.
+func describeCluster(o *Observed) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, "  "+format+"\n", args...) }
 	ago := func(t time.Time) string {

@@ -2,7 +2,6 @@ package reconciler
 
 import (
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -14,54 +13,55 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
 // drawCluster draws what a pass may see: of a cluster as it really is, or of one
-// that could not be, in which everything meets everything.
-func drawCluster(rt *rapid.T) (scene []part, story string) {
+// that could not be, in which names, addresses and ids often coincide.
+func drawCluster(rt *rapid.T) (cluster []Part, story string) {
 	if rapid.Bool().Draw(rt, "as it may be") {
 		p := plots(16).Draw(rt, "plot")
 		w := newTruth(p, rapid.SampledFrom([]names{apart, colliding}).Draw(rt, "names"))
 		w.run(p)
 		return w.parts(), "what happened:\n" + strings.Join(w.log, "\n") + "\n"
 	}
-	c := chance{rand.New(rand.NewPCG(rapid.Uint64Range(0, 1<<20).Draw(rt, "scene"), 1))}
-	return partsOf(sceneOf(c.scene())), ""
+	c := NewRandom(rapid.Uint64Range(0, 1<<20).Draw(rt, "scene"), 1)
+	return partsOf(ObserveDistinct(c.Cluster())), ""
 }
 
-// partsOf is an observation, taken to pieces.
-func partsOf(o *observed) (parts []part) {
+// partsOf is the inverse of Observe.
+func partsOf(o *Observed) (parts []Part) {
 	for _, p := range o.Pools {
-		parts = append(parts, func(o *observed) { o.Pools = append(o.Pools, p) })
+		parts = append(parts, func(o *Observed) { o.Pools = append(o.Pools, p) })
 	}
 	for _, r := range o.Reservations {
-		parts = append(parts, func(o *observed) { o.Reservations = append(o.Reservations, r) })
+		parts = append(parts, func(o *Observed) { o.Reservations = append(o.Reservations, r) })
 	}
 	for _, r := range o.Reports {
-		parts = append(parts, func(o *observed) { o.Reports = append(o.Reports, r) })
+		parts = append(parts, func(o *Observed) { o.Reports = append(o.Reports, r) })
 	}
 	for name, n := range o.NADs {
-		parts = append(parts, func(o *observed) { o.NADs[name] = n })
+		parts = append(parts, func(o *Observed) { o.NADs[name] = n })
 	}
 	for name, p := range o.Pods {
-		parts = append(parts, func(o *observed) { o.Pods[name] = p })
+		parts = append(parts, func(o *Observed) { o.Pods[name] = p })
 	}
 	for name, n := range o.Nodes {
-		parts = append(parts, func(o *observed) { o.Nodes[name] = n })
+		parts = append(parts, func(o *Observed) { o.Nodes[name] = n })
 	}
 	return parts
 }
 
-// verdicts are those of all that is recorded, by what it is.
-func verdictsOf(o *observed, policy judge.Policy) map[judge.ID]*judge.Item {
-	j, found := judged(o, policy), map[judge.ID]*judge.Item{}
+// verdictsOf has those of all that is recorded, by what it is.
+func verdictsOf(o *Observed, policy judge.Policy) map[judge.ID]*judge.Item {
+	j, found := Judged(o, policy), map[judge.ID]*judge.Item{}
 	for _, it := range slices.Concat(j.Allocations, j.Reservations) {
 		found[it.ID()] = it
 	}
 	return found
 }
 
-// freed are the items that the second check has as Stale and the first has not.
+// freedBetween returns the items that the second check has as Stale and the first has not.
 func freedBetween(before, after map[judge.ID]*judge.Item) (found []judge.ID) {
 	for id, it := range after {
 		if was := before[id]; was != nil && was.Verdict != judge.Stale && it.Verdict == judge.Stale {
@@ -71,24 +71,24 @@ func freedBetween(before, after map[judge.ID]*judge.Item) (found []judge.ID) {
 	return found
 }
 
-// smallest is the scene without whatever is not needed for its failure.
-func smallest(scene []part, fails func([]part) bool) []part {
-	for i := 0; i < len(scene); {
-		less := slices.Delete(slices.Clone(scene), i, i+1)
+// smallest is the cluster without whatever is not needed for its failure.
+func smallest(cluster []Part, fails func([]Part) bool) []Part {
+	for i := 0; i < len(cluster); {
+		less := slices.Delete(slices.Clone(cluster), i, i+1)
 		if fails(less) {
-			scene, i = less, 0
+			cluster, i = less, 0
 		} else {
 			i++
 		}
 	}
-	return scene
+	return cluster
 }
 
-// never fails where a change of a scene frees what was not free; the scene is
+// neverFrees fails where a change of a cluster frees what was not free; the cluster is
 // shown as small as it gets.
-func never(rt *rapid.T, scene []part, story, says string, change func(*observed), unless func(o *observed, before, after *judge.Item) bool) {
-	freed := func(scene []part) (first, second *judge.Item) {
-		before, changed := sceneOf(scene), sceneOf(scene)
+func neverFrees(rt *rapid.T, cluster []Part, story, says string, change func(*Observed), unless func(o *Observed, before, after *judge.Item) bool) {
+	freed := func(cluster []Part) (first, second *judge.Item) {
+		before, changed := ObserveDistinct(cluster), ObserveDistinct(cluster)
 		change(changed)
 		was, is := verdictsOf(before, judge.Policy{}), verdictsOf(changed, judge.Policy{})
 		for _, id := range freedBetween(was, is) {
@@ -104,19 +104,19 @@ func never(rt *rapid.T, scene []part, story, says string, change func(*observed)
 		}
 		return nil, nil
 	}
-	if it, _ := freed(scene); it == nil {
+	if it, _ := freed(cluster); it == nil {
 		return
 	}
-	small := smallest(scene, func(less []part) bool { it, _ := freed(less); return it != nil })
+	small := smallest(cluster, func(less []Part) bool { it, _ := freed(less); return it != nil })
 	first, second := freed(small)
-	after := sceneOf(small)
+	after := ObserveDistinct(small)
 	change(after)
 	rt.Fatalf("%s: %s %s (%s) of %s was %v: %s\nand is %v: %s\n%swhat is seen then, as far as it matters:\n%s", says, first.Object(), first.Text(), first.ContainerID(), first.PodRef(),
-		sayOutcome(first), first.Message(), sayOutcome(second), second.Message(), story, describeScene(after))
+		sayOutcome(first), first.Message(), sayOutcome(second), second.Message(), story, describeCluster(after))
 }
 
 // uidsOf is how many UIDs the reports give an id.
-func uidsOf(o *observed, id string) int {
+func uidsOf(o *Observed, id string) int {
 	uids := map[string]bool{}
 	for _, r := range o.Reports {
 		for _, b := range r.Sandboxes {
@@ -143,10 +143,10 @@ func evidenceOf(it *judge.Item) *judge.Evidence {
 }
 
 func sayOutcome(it *judge.Item) string {
-	return outcome{it.Verdict, it.Reason, it.Proven, evidenceOf(it).Sandbox}.String()
+	return Want(it.Verdict, it.Reason, it.Proven, evidenceOf(it).Sandbox).String()
 }
 
-// manyTimes checks a property of small worlds: one costs less than a millisecond,
+// manyTimes checks a property of small clusters: one costs less than a millisecond,
 // and what matters in it is rare.
 func manyTimes(t *testing.T, times int, property func(*rapid.T)) {
 	for range times {
@@ -156,9 +156,9 @@ func manyTimes(t *testing.T, times int, property func(*rapid.T)) {
 	}
 }
 
-// silenced has the agent of a node fall silent: what it said last stays.
-func silenced(node string, since time.Duration) func(*observed) {
-	return func(o *observed) {
+// silenced has the agent of a node stop reporting: its last report stays.
+func silenced(node string, since time.Duration) func(*Observed) {
+	return func(o *Observed) {
 		for i, r := range o.Reports {
 			if at := o.Now.Add(-since); r.Name == node && r.Renewed.After(at) && !lostNode(o, r) {
 				old := *r
@@ -169,9 +169,9 @@ func silenced(node string, since time.Duration) func(*observed) {
 	}
 }
 
-// vouchedNoMore leaves a report of which no Lease has the hash.
-func vouchedNoMore(node string) func(*observed) {
-	return func(o *observed) {
+// renewedNoMore leaves a report of which no Lease has the hash.
+func renewedNoMore(node string) func(*Observed) {
+	return func(o *Observed) {
 		for i, r := range o.Reports {
 			if r.Name == node && !lostNode(o, r) {
 				old := *r
@@ -184,27 +184,27 @@ func vouchedNoMore(node string) func(*observed) {
 
 // lostNode reports whether silence is what is to be expected of the node, so that
 // what it ran ended with it.
-func lostNode(o *observed, r *podstate.Report) bool {
+func lostNode(o *Observed, r *podstate.Report) bool {
 	n := o.Nodes[r.Name]
 	return len(o.Nodes) > 0 && (n == nil || n.Dead() || r.BootID != "" && n.BootID != r.BootID)
 }
 
-// An agent that falls silent takes away what was known, and what is not known
+// An agent that stops reporting takes away what was known, and what is not known
 // frees nothing.
 func TestSilencingAnAgentNeverFreesAnything(t *testing.T) {
 	manyTimes(t, 8, func(rt *rapid.T) {
-		scene, story := drawCluster(rt)
-		o := sceneOf(scene)
+		cluster, story := drawCluster(rt)
+		o := ObserveDistinct(cluster)
 		since := freshFor + time.Second
-		saidOtherwise := func(_ *observed, _, after *judge.Item) bool {
+		saidOtherwise := func(_ *Observed, _, after *judge.Item) bool {
 			if after.Reason == judge.PodFinished { // kubelet said so since the agent was heard
 				return evidenceOf(after).Pod.LastFinished.After(o.Now.Add(-since))
 			}
 			return after.Reason == judge.NodeMissingReason // which waits to be confirmed from when that node was heard
 		}
 		for _, r := range o.Reports {
-			never(rt, scene, story, "the agent of "+r.Name+" falls silent", silenced(r.Name, since), saidOtherwise)
-			never(rt, scene, story, "the report of "+r.Name+" is vouched for no more", vouchedNoMore(r.Name), saidOtherwise)
+			neverFrees(rt, cluster, story, "the agent of "+r.Name+" stops reporting", silenced(r.Name, since), saidOtherwise)
+			neverFrees(rt, cluster, story, "the report of "+r.Name+" is renewed no more", renewedNoMore(r.Name), saidOtherwise)
 		}
 	})
 }
@@ -217,24 +217,24 @@ const freshFor = time.Minute
 // than without them, unless every node that could run it is heard.
 func TestAgentsOnSomeNodesAreNeverLessCarefulThanNone(t *testing.T) {
 	manyTimes(t, 8, func(rt *rapid.T) {
-		scene, story := drawCluster(rt)
-		withAgents := sceneOf(scene)
-		without := append(slices.Clone(scene), func(o *observed) { o.Reports, o.past = nil, nil })
+		cluster, story := drawCluster(rt)
+		withAgents := ObserveDistinct(cluster)
+		without := append(slices.Clone(cluster), func(o *Observed) { o.Reports, o.Past = nil, nil })
 		if len(withAgents.Reports) == 0 {
 			return
 		}
-		never(rt, without, story, "there are agents", func(o *observed) {
-			o.Reports, o.past = slices.Clone(withAgents.Reports), withAgents.past
-		}, func(o *observed, _, after *judge.Item) bool {
+		neverFrees(rt, without, story, "there are agents", func(o *Observed) {
+			o.Reports, o.Past = slices.Clone(withAgents.Reports), withAgents.Past
+		}, func(o *Observed, _, after *judge.Item) bool {
 			return evidenceOf(after).Sandbox != judge.Absent || allHeard(o, after)
 		})
 	})
 }
 
-// allHeard reports whether all who may tell of a sandbox that is absent are heard:
+// allHeard reports whether all nodes that may have a sandbox that is absent have a fresh report:
 // the agents of the pod's own node, and of the nodes that had it; where none had,
 // of those of its slice, or else of all that are selected or have a report.
-func allHeard(o *observed, it *judge.Item) bool {
+func allHeard(o *Observed, it *judge.Item) bool {
 	e := evidenceOf(it)
 	if it.Evidence() == nil {
 		it = it.SharesVerdictOf()

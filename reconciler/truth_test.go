@@ -11,22 +11,23 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
-// A truth is a small cluster as it really is. What the API and the agents tell
+// A truth is a small cluster as it really is. What the API and the agents report
 // of it follows from what happens there, by what runtimes, kubelet, whereabouts
 // and agents promise.
 type truth struct {
-	now      time.Time
-	nodes    []*machine
-	nets     []*trueNet
-	pods     map[string]*truePod // as the API has them
-	boxes    []*trueBox
-	reserved map[string]*trueReservation
-	past     *History
-	seen     map[*trueBox]bool // by a pass: its pod carried its address there
-	log      []string
-	uids     int
+	now       time.Time
+	nodes     []*machine
+	nets      []*trueNet
+	pods      map[string]*truePod // as the API has them
+	sandboxes []*trueSandbox
+	reserved  map[string]*trueReservation
+	past      *History
+	seen      map[*trueSandbox]bool // by a pass: its pod carried its address there
+	log       []string
+	uids      int
 }
 
 // A machine is a node, and what the API and its agent say of it.
@@ -57,7 +58,7 @@ type truePool struct {
 	name    string
 	prefix  netip.Prefix
 	index   string // the same whatever names are
-	entries map[int]alloc
+	entries map[int]Allocation
 }
 
 type truePod struct {
@@ -69,7 +70,7 @@ type truePod struct {
 }
 
 // A trueBox is a sandbox: while it is open, its address is in use.
-type trueBox struct {
+type trueSandbox struct {
 	id, pod, uid string
 	node         *machine
 	pool         *truePool
@@ -80,11 +81,11 @@ type trueBox struct {
 
 // held is what a runtime and the CNI caches of a machine have of a sandbox.
 type held struct {
-	box                   *trueBox
+	sandbox               *trueSandbox
 	listed, ready, cached bool
 	copied                bool // by cloning the machine that runs it
 	closed                bool
-	tells                 bool // something reports whether the network is closed
+	reportsNetwork        bool // something reports whether the network is closed
 	since                 time.Time
 }
 
@@ -155,7 +156,7 @@ func plots(steps int) *rapid.Generator[plot] {
 }
 
 func newTruth(p plot, called names) *truth {
-	w := &truth{now: now, pods: map[string]*truePod{}, reserved: map[string]*trueReservation{}, past: NewHistory(), seen: map[*trueBox]bool{}}
+	w := &truth{now: Now, pods: map[string]*truePod{}, reserved: map[string]*trueReservation{}, past: NewHistory(), seen: map[*trueSandbox]bool{}}
 	for i := range p.Nodes {
 		w.nodes = append(w.nodes, &machine{name: called.nodes[i], selected: p.Selects>>i&1 == 0, agent: p.Agents>>i&1 == 0, object: true, up: true, connected: true})
 	}
@@ -178,7 +179,7 @@ func newTruth(p plot, called names) *truth {
 			n.addPool(m.name, i, at)
 		}
 	}
-	w.agentsLook()
+	w.agentsInspect()
 	return w
 }
 
@@ -195,7 +196,7 @@ func (n *trueNet) addPool(node string, net, at int) {
 		name += "-"
 	}
 	name += prefix.Addr().String() + "-" + fmt.Sprint(prefix.Bits())
-	n.pools[node] = &truePool{net: n, name: name, prefix: prefix, index: fmt.Sprint(net, ".", at), entries: map[int]alloc{}}
+	n.pools[node] = &truePool{net: n, name: name, prefix: prefix, index: fmt.Sprint(net, ".", at), entries: map[int]Allocation{}}
 }
 
 // poolOn is the pool that ADD takes on a node.
@@ -222,5 +223,5 @@ func (p *truePool) addressOf(key int) string {
 }
 
 func (w *truth) say(format string, args ...any) {
-	w.log = append(w.log, fmt.Sprintf("%6s  ", w.now.Sub(now).Round(time.Second))+fmt.Sprintf(format, args...))
+	w.log = append(w.log, fmt.Sprintf("%6s  ", w.now.Sub(Now).Round(time.Second))+fmt.Sprintf(format, args...))
 }

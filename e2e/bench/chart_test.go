@@ -4,6 +4,7 @@ package bench
 
 import (
 	"encoding/xml"
+	"errors"
 	"io"
 	"strings"
 	"testing"
@@ -16,7 +17,7 @@ func TestAChartIsXMLWithAllLinesWithinItsAxes(t *testing.T) {
 	}}
 	svg := c.SVG()
 	for d := xml.NewDecoder(strings.NewReader(svg)); ; {
-		if _, err := d.Token(); err == io.EOF {
+		if _, err := d.Token(); errors.Is(err, io.EOF) {
 			break
 		} else if err != nil {
 			t.Fatal(err)

@@ -1,0 +1,162 @@
+package judge_test
+
+import (
+	"encoding/hex"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
+)
+
+// perPool and perNode are how many allocations a pool has, and how many pods
+// with an address a node.
+const (
+	perPool = 5000
+	perNode = 50
+)
+
+// cluster is what a large cluster looks like: n pods with two interfaces each,
+// an entry and a sandbox for each, spread over the nodes as a scheduler does.
+// The names that repeat are shared and each other text is a copy of its own, as
+// it is after decoding.
+func cluster(n int, reservations bool) *Observed {
+	random := rand.New(rand.NewPCG(1, 2))
+	nodes := max(n/perNode, 1)
+	o := &Observed{Past: reconciler.NewHistory(), Observation: &judge.Observation{
+		Now: Now, NADs: map[types.NamespacedName]*ippool.NAD{}, Nodes: map[string]*podstate.Node{},
+		Pods: make(map[types.NamespacedName]*podstate.Pod, n),
+	}}
+	old := metav1.NewTime(Now.Add(-time.Hour))
+	var namespaces []string
+	for i := range 200 {
+		namespaces = append(namespaces, fmt.Sprint("team-", i))
+	}
+	for i := range nodes {
+		name := fmt.Sprintf("ip-10-%d-%d-%d.eu-central-1.compute.internal", i>>16, i>>8&255, i&255)
+		o.Nodes[name] = &podstate.Node{Name: name, Ready: true, BootID: "boot-1", Labels: map[string]string{"kubernetes.io/os": "linux"}}
+		o.Reports = append(o.Reports, &podstate.Report{
+			SandboxReport: &v1alpha1.SandboxReport{ObjectMeta: metav1.ObjectMeta{Name: name}, BootID: "boot-1", ObservedAt: metav1.NewTime(Now)},
+			Renewed:       Now, LeaseRenewed: Now, Written: Now,
+		})
+	}
+	overlapping := ""
+	if !reservations {
+		overlapping = `"enable_overlapping_ranges":false`
+	}
+	for first := 0; first < n; first += perPool {
+		base := netip.AddrFrom4([4]byte{10, byte(first / perPool >> 3), byte(first / perPool << 5), 0})
+		cidr := base.String() + "/19"
+		nad := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"config": strings.Replace(WhereaboutsConfig(cidr, "", overlapping), ",}", "}", 1)}}}
+		nad.SetNamespace("network-attachments")
+		nad.SetName(fmt.Sprint("vlan-", first/perPool))
+		o.NADs[types.NamespacedName{Namespace: nad.GetNamespace(), Name: nad.GetName()}] = ippool.ReadNAD(nad)
+		network, allocations := nad.GetNamespace()+"/"+nad.GetName(), map[string]any{}
+		ip := base
+		for i := range min(perPool, n-first) {
+			ip = ip.Next()
+			at := random.IntN(nodes)
+			id, uid := hexOf(random, 32), fmt.Sprintf("%s-%s-%s-%s-%s", hexOf(random, 4), hexOf(random, 2), hexOf(random, 2), hexOf(random, 2), hexOf(random, 6))
+			name := types.NamespacedName{Namespace: namespaces[(first+i)%200], Name: fmt.Sprintf("frontend-%d-%s-%s", i%97, hexOf(random, 5), hexOf(random, 3))}
+			allocations[fmt.Sprint(i+1)] = map[string]any{"id": strings.Clone(id), "podref": name.String(), "ifname": "net1"}
+			o.Pods[name] = &podstate.Pod{
+				NamespacedName: name, UID: uid, RuntimeUID: uid, Node: o.Reports[at].Name, Phase: podstate.Live, Created: old.Time,
+				Status: podstate.StatusReadable, IPs: []netip.Addr{defaultAddress(first + i)},
+				Interfaces: []podstate.Interface{
+					{Network: "cbr0", Name: "eth0", Default: true, Addresses: []netip.Addr{defaultAddress(first + i)}},
+					{Network: network, Name: "net1", Addresses: []netip.Addr{ip}},
+				},
+			}
+			r := o.Reports[at]
+			r.Sandboxes = append(r.Sandboxes, v1alpha1.Sandbox{
+				ID: id, Namespace: name.Namespace, Name: strings.Clone(name.Name), UID: strings.Clone(uid), State: v1alpha1.SandboxReady, NetworkClosed: new(bool), CreatedAt: old,
+				Addresses: []v1alpha1.Address{{IP: ip.String(), IfName: "net1", Network: "vlan", Range: strings.Clone(cidr)}},
+			})
+			if reservations {
+				u := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"podref": name.String(), "ifname": "net1"}}}
+				u.SetNamespace("kube-system")
+				u.SetName(ip.String())
+				u.SetCreationTimestamp(old)
+				o.Reservations = append(o.Reservations, ippool.ReadReservation(u))
+			}
+		}
+		u := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"range": cidr, "allocations": allocations}}}
+		u.SetNamespace("kube-system")
+		u.SetName(strings.ReplaceAll(cidr, "/", "-"))
+		o.Pools = append(o.Pools, ippool.ReadPool(u))
+	}
+	return o
+}
+
+func defaultAddress(i int) netip.Addr {
+	return netip.AddrFrom4([4]byte{172, byte(16 + i>>16), byte(i >> 8), byte(i)})
+}
+
+func hexOf(random *rand.Rand, n int) string {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(random.Uint32())
+	}
+	return hex.EncodeToString(b)
+}
+
+// BenchmarkJudge gives everything its verdict, the index included, beside what
+// was read: nothing is kept from a pass before. B7: see that the time for an
+// allocation stays about the same from row to row.
+func BenchmarkJudge(b *testing.B) {
+	for _, reservations := range []bool{false, true} {
+		for _, n := range []int{10_000, 250_000, 1_000_000} {
+			if n > 250_000 && (testing.Short() || reservations) {
+				continue
+			}
+			b.Run(fmt.Sprintf("reservations=%v/n=%d", reservations, n), func(b *testing.B) {
+				o := cluster(n, reservations)
+				b.ReportAllocs()
+				for b.Loop() {
+					if j := Judged(o, judge.Policy{}); j.Summary().InUse != n || len(j.Findings) > 0 {
+						b.Fatalf("%+v", j.Summary())
+					}
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/allocation")
+			})
+		}
+	}
+}
+
+// BenchmarkRecheck amends the index by one pod that has gone or come again, and
+// judges what is recorded of it: it takes as long among many as among few.
+func BenchmarkRecheck(b *testing.B) {
+	for _, n := range []int{10_000, 250_000} {
+		b.Run(fmt.Sprint("n=", n), func(b *testing.B) {
+			if n > 10_000 && testing.Short() {
+				b.Skip()
+			}
+			o := cluster(n, true)
+			x := judge.NewIndex(o.Observation, o.Past, judge.Policy{})
+			x.IndexReservations()
+			a := o.Pools[0].Allocations[17]
+			name := types.NamespacedName{Namespace: a.Owner.Namespace, Name: a.Owner.Name}
+			states := []*podstate.Pod{nil, o.Pods[name]}
+			want := []judge.Reason{judge.PhantomPod, judge.SandboxReady}
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				x.Amend(&judge.Live{Pods: map[types.NamespacedName]*podstate.Pod{name: states[i%2]}})
+				if j := x.JudgeAddresses([]netip.Addr{a.Address}); j.Allocations[0].Reason != want[i%2] {
+					b.Fatal(OutcomeOf(j.Allocations[0]))
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,187 @@
+package judge_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
+)
+
+var (
+	claimed = Want(judge.Held, judge.ClaimedByOther, false, judge.Gone)
+	freed   = Want(judge.Stale, judge.PodGone, true, judge.Gone)
+)
+
+func TestAnotherPodCarriesTheAddress(t *testing.T) {
+	other := func(edits ...PodEdit) Part { return Pod("web-1", append([]PodEdit{UID("uid-9")}, edits...)...) }
+	here := NAD("wb", WhereaboutsConfig("10.0.0.0/24", ""))
+	for _, c := range []struct {
+		says  string
+		want  Outcome
+		parts []Part
+	}{
+		{"nobody does", freed, []Part{here, other()}},
+		{"its definition is of the pool", claimed, []Part{here, other(Carrying("10.0.0.5"))}},
+		{"its definition is of the pool, the address spelt otherwise", claimed, []Part{here, other(Carrying("::ffff:a00:5"))}},
+		{"its definition is gone", claimed, []Part{other(Carrying("10.0.0.5"))}},
+		{"its definition cannot be read", claimed, []Part{NAD("wb", "{"), other(Carrying("10.0.0.5"))}},
+		{"its definition is configured on the nodes", claimed, []Part{NAD("wb", ""), other(Carrying("10.0.0.5"))}},
+		{"its network is the default one", claimed, []Part{other(NetworkStatus(`[{"name":"cbr0","interface":"eth0","ips":["10.0.0.5"],"default":true}]`))}},
+		{"its definition is of another network", freed, []Part{NAD("wb", WhereaboutsConfig("10.0.0.0/24", "red")), other(Carrying("10.0.0.5"))}},
+		{"its definition uses another IPAM", freed, []Part{NAD("wb", `{"type":"macvlan","ipam":{"type":"static"}}`), other(Carrying("10.0.0.5"))}},
+		{"its definition is of the same network with another range", claimed, []Part{NAD("wb", WhereaboutsConfig("10.0.0.0/16", "")), other(Carrying("10.0.0.5"))}},
+		{"a chained plugin of its definition is of the pool", claimed, []Part{
+			NAD("wb", `{"plugins":[{"type":"tuning"},{"type":"macvlan","ipam":{"type":"whereabouts","ipRanges":[{"range":"10.0.0.0/24"}]}}]}`), other(Carrying("10.0.0.5"))}},
+		{"it is Pending", claimed, []Part{here, other(Carrying("10.0.0.5"), Phase("Pending"))}},
+		{"it is terminating, long overdue", claimed, []Part{here, other(Carrying("10.0.0.5"), DeletedAgo(time.Hour))}},
+		{"it is of phase Unknown", claimed, []Part{here, other(Carrying("10.0.0.5"), Phase("Unknown"))}},
+		{"it is finished", freed, []Part{here, other(Carrying("10.0.0.5"), Phase("Succeeded"))}},
+		{"only its podIPs have it", freed, []Part{here, other(PodIPs("10.0.0.5"))}},
+		{"it is of the same name in another namespace", claimed, []Part{here, UsualPod(inNamespace("blue"), Carrying("10.0.0.5"))}},
+		{"the rest of its status cannot be read", claimed, []Part{here, other(NetworkStatus(`[{"name":"default/wb","interface":"net1","ips":["10.0.0.5","x"]}]`))}},
+		{"it carries another address", freed, []Part{here, other(Carrying("10.0.0.6"))}},
+	} {
+		t.Run(c.says, func(t *testing.T) { Expect(t, c.want, append([]Part{UsualSandboxGone}, c.parts...)...) })
+	}
+	t.Run("the entry's own pod is nobody else", func(t *testing.T) {
+		Expect(t, Want(judge.Stale, judge.SandboxStopped, true, judge.Gone), UsualSandboxGone, here, UsualPod(Carrying("10.0.0.5"), DeletedAgo(0)))
+	})
+	t.Run("it says who", func(t *testing.T) {
+		it := AllocationOf(t, Judged(Observe(UsualSandboxGone, here, other(Carrying("10.0.0.5"))), judge.Policy{}), "10.0.0.5")
+		if !strings.Contains(it.Message(), "default/web-1") {
+			t.Errorf("it does not name the pod: %s", it.Message())
+		}
+	})
+	t.Run("by any address that a key of a wide range stands for", func(t *testing.T) {
+		o := Observe(Pool("193---24", "193::/24", Alloc("2", "default/web-0", "box-1", "net1")), ReportingWorker(Gone("box-1", UsualUID)), other(Carrying("193:21:4::2")))
+		if got := OutcomeOf(Judged(o, judge.Policy{}).Allocations[0]); got != claimed {
+			t.Errorf("got %v", got)
+		}
+	})
+}
+
+func inNamespace(ns string) PodEdit { return func(p *corev1.Pod) { p.Namespace = ns } }
+
+func TestAnotherSandboxRecordsTheAddress(t *testing.T) {
+	other := func(edits ...SandboxEdit) ReportEdit {
+		return Sandbox("box-2", "uid-9", append([]SandboxEdit{OfPod("web-1"), WithAddress("10.0.0.5", "")}, edits...)...)
+	}
+	hidden := func(age time.Duration, closed *bool, network string) ReportEdit {
+		return Attachment("box-2", "uid-9", age, closed, Address("10.0.0.5", network))
+	}
+	second := Node("worker-2")
+	for _, c := range []struct {
+		says  string
+		want  Outcome
+		parts []Part
+	}{
+		{"READY", claimed, []Part{second, FreshReport("worker-2", other())}},
+		{"READY in a stale report", claimed, []Part{second, StaleReport("worker-2", other())}},
+		{"READY in a report that no Lease ever had the hash of", claimed, []Part{second, StaleReport("worker-2", other(), WithoutMatchingLease)}},
+		{"not ready, its network open", claimed, []Part{second, FreshReport("worker-2", other(NotReady(Open)))}},
+		{"not ready, nothing known of its network", claimed, []Part{second, FreshReport("worker-2", other(NotReady(nil)))}},
+		{"not ready, its network closed", freed, []Part{second, FreshReport("worker-2", other(NotReady(Closed)))}},
+		{"not ready, its network closed, in a stale report", freed, []Part{second, StaleReport("worker-2", other(NotReady(Closed)))}},
+		{"attached, its network there", claimed, []Part{second, FreshReport("worker-2", hidden(time.Hour, Open, ""))}},
+		{"attached a minute ago, nothing known of its network", claimed, []Part{second, FreshReport("worker-2", hidden(time.Minute, nil, ""))}},
+		{"attached a minute ago, in a stale report", claimed, []Part{second, StaleReport("worker-2", hidden(time.Minute, nil, ""))}},
+		{"attached, its network closed", freed, []Part{second, FreshReport("worker-2", hidden(time.Minute, Closed, ""))}},
+		{"attached, too old to count", freed, []Part{second, FreshReport("worker-2", hidden(time.Hour, nil, ""))}},
+		{"attached in another network", freed, []Part{second, FreshReport("worker-2", hidden(time.Minute, nil, "red"))}},
+		{"in another network", freed, []Part{second, FreshReport("worker-2", Sandbox("box-2", "uid-9", WithAddress("10.0.0.5", "red")))}},
+		{"another address", freed, []Part{second, FreshReport("worker-2", Sandbox("box-2", "uid-9", WithAddress("10.0.0.6", "")))}},
+		{"in the same network by another range", claimed, []Part{second, FreshReport("worker-2", Sandbox("box-2", "uid-9", func(b *v1alpha1.Sandbox) {
+			a := Address("10.0.0.5", "")
+			a.Range = "10.0.0.0/16"
+			b.Addresses = append(b.Addresses, a)
+		}))}},
+		{"spelt with a length", claimed, []Part{second, FreshReport("worker-2", Sandbox("box-2", "uid-9", WithAddress("10.0.0.5/24", "")))}},
+		{"of a dead node", freed, []Part{Node("worker-2", NotReadyFor(time.Hour), OutOfService), StaleReport("worker-2", other())}},
+		{"of a node that is out of service and Ready", claimed, []Part{Node("worker-2", OutOfService), StaleReport("worker-2", other())}},
+		{"of a node that is out of service and heard all the same", claimed, []Part{Node("worker-2", NotReadyFor(time.Hour), OutOfService), FreshReport("worker-2", other())}},
+		{"of a node that was rebooted since", freed, []Part{Node("worker-2", Booted("boot-2")), StaleReport("worker-2", other())}},
+		{"of a node that was rebooted and is heard with it", claimed, []Part{Node("worker-2", Booted("boot-2")), FreshReport("worker-2", other())}},
+		{"of a node that is missing", claimed, []Part{StaleReport("worker-2", other())}},
+		{"of a later sandbox of the same pod", claimed, []Part{second, FreshReport("worker-2", Sandbox("box-2", UsualUID, WithAddress("10.0.0.5", "")))}},
+	} {
+		t.Run(c.says, func(t *testing.T) { Expect(t, c.want, append([]Part{UsualSandboxGone}, c.parts...)...) })
+	}
+	t.Run("the entry's own sandbox is nobody else", func(t *testing.T) {
+		Expect(t, Want(judge.Stale, judge.NodeMissingReason, false, judge.NodeMissing), UsualPool, Node("worker-2"), FreshReport("worker-2"),
+			StaleReport("worker-1", Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", ""))))
+	})
+	t.Run("it says which, and where", func(t *testing.T) {
+		it := AllocationOf(t, Judged(Observe(UsualSandboxGone, second, FreshReport("worker-2", other())), judge.Policy{}), "10.0.0.5")
+		if !strings.Contains(it.Message(), "box-2") || !strings.Contains(it.Message(), "worker-2") {
+			t.Errorf("it does not name the sandbox and its node: %s", it.Message())
+		}
+	})
+}
+
+// A pool is of a network by its name; where that admits several, each counts.
+func TestWhichNetworkAPoolIsOf(t *testing.T) {
+	pool := func(name string) Part { return Pool(name, "10.0.0.0/24", UsualAllocation) }
+	seen := func(network string) Part {
+		return All(Node("worker-1"), Node("worker-2"), FreshReport("worker-1", Gone("box-1", UsualUID)), FreshReport("worker-2", Sandbox("box-2", "uid-9", WithAddress("10.0.0.5", network))))
+	}
+	for _, c := range []struct {
+		pool, network string
+		want          Outcome
+	}{
+		{"10.0.0.0-24", "", claimed}, {"10.0.0.0-24", "red", freed},
+		{"red-10.0.0.0-24", "red", claimed}, {"red-10.0.0.0-24", "", freed}, {"red-10.0.0.0-24", "blue", freed},
+		{"a-b-c-10.0.0.0-24", "a-b-c", claimed}, {"a-b-c-10.0.0.0-24", "a-b", freed},
+		{"worker-1-10.0.0.0-24", "", claimed}, {"worker-1-10.0.0.0-24", "worker-1", claimed}, {"worker-1-10.0.0.0-24", "red", freed},
+		{"red-worker-1-10.0.0.0-24", "red", claimed}, {"red-worker-1-10.0.0.0-24", "red-worker-1", claimed}, {"red-worker-1-10.0.0.0-24", "", freed},
+		{"a-name-of-its-own", "", claimed}, {"a-name-of-its-own", "red", claimed}, // the name says nothing
+	} {
+		t.Run(c.pool+" and network "+c.network, func(t *testing.T) { Expect(t, c.want, pool(c.pool), seen(c.network)) })
+	}
+}
+
+// Only what would be freed is overruled; the reason of the rest says more.
+func TestAClaimOverrulesOnlyStale(t *testing.T) {
+	claimant := All(Node("worker-2"), FreshReport("worker-2", Sandbox("box-2", "uid-9", OfPod("web-1"), WithAddress("10.0.0.5", ""))))
+	for _, r := range tableRows() {
+		for _, p := range r.pods {
+			for _, b := range r.sandboxes {
+				if b.state == judge.NoSource { // with the claimant's report there would be agents
+					continue
+				}
+				it := AllocationOf(t, Judged(Observe(UsualPool, p.pod, b.parts, claimant), judge.Policy{}), "10.0.0.5")
+				if it.Verdict == judge.Stale {
+					t.Errorf("%s whose sandbox %s: stale (%s) although another sandbox has the address", p.says, b.says, it.Reason)
+				}
+				if r.verdict != judge.Stale && r.reason != judge.ClaimedByOther && it.Reason == judge.ClaimedByOther && it.Evidence().Sandbox == b.state {
+					t.Errorf("%s whose sandbox %s: its own reason is %s", p.says, b.says, r.reason)
+				}
+			}
+		}
+	}
+}
+
+// What a repair wrote for a phantom names no pod: the successor of that name is
+// somebody else, and nothing that it is or does makes the entry its own.
+func TestAnEntryWrittenForAPhantom(t *testing.T) {
+	pool := Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/web-0_uid-0", "box-1", "net1"))
+	for _, c := range []struct {
+		says  string
+		want  Outcome
+		parts []Part
+	}{
+		{"its sandbox runs", Want(judge.Held, judge.PhantomPod, false, judge.Ready), []Part{UsualPod(Carrying("10.0.0.6")), ReportingWorker(Sandbox("box-1", OtherUID))}},
+		{"its sandbox runs, and a pod of that name and UID is there again", Want(judge.Held, judge.PhantomPod, false, judge.Ready), []Part{UsualPod(UID(OtherUID)), ReportingWorker(Sandbox("box-1", OtherUID))}},
+		{"its sandbox has gone", freed, []Part{UsualPod(Carrying("10.0.0.6")), ReportingWorker(Gone("box-1", OtherUID))}},
+		{"its sandbox has gone, and the successor is Pending", freed, []Part{pending.pod, ReportingWorker(Gone("box-1", OtherUID))}},
+		{"its sandbox has gone, and the successor carries the address", claimed, []Part{UsualPod(Carrying("10.0.0.5")), ReportingWorker(Gone("box-1", OtherUID))}},
+		{"its node is not heard", Want(judge.Held, judge.NoFreshReportReason, false, judge.NoFreshReport), []Part{Node("worker-1"), StaleReport("worker-1", Sandbox("box-1", OtherUID))}},
+		{"no report has it", Want(judge.Stale, judge.PodGone, false, judge.Absent), []Part{ReportingWorker()}},
+	} {
+		t.Run(c.says, func(t *testing.T) { Expect(t, c.want, append([]Part{pool}, c.parts...)...) })
+	}
+}

@@ -1,0 +1,132 @@
+package judgetest
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+)
+
+// Describe is all that a judgement says of allocations and reservations, a line each.
+func Describe(j *judge.Judgement) []string {
+	var lines []string
+	for _, it := range slices.Concat(j.Allocations, j.Reservations) {
+		lines = append(lines, DescribeItem(it))
+	}
+	return lines
+}
+
+// DescribeItem is all that is judged of one, with its evidence.
+func DescribeItem(it *judge.Item) string {
+	var with []judge.ID
+	for _, x := range it.Related() {
+		with = append(with, x.ID())
+	}
+	e := it.Evidence()
+	if e == nil {
+		e = &judge.Evidence{}
+	}
+	return fmt.Sprint(it.ID(), it.Address(), it.Network(), OutcomeOf(it), it.Message(), it.Rule(), with, e.OnPod, e.Ownership, e.Nodes, e.WithoutReport, e.Claimant, e.ClaimantNode)
+}
+
+// DescribeFindings is all that the findings say, a line each.
+func DescribeFindings(found []judge.Finding) []string {
+	var all []string
+	for _, f := range found {
+		text := fmt.Sprint(f.Kind, f.IP, f.Pool, f.Pods, f.ContainerIDs, f.Node, f.Message)
+		if r := f.Repair; r != nil {
+			text += fmt.Sprint(r.Pool.Ref(), r.Key, r.Address, r.Network, r.ContainerID, r.PodRef, r.IfName)
+		}
+		all = append(all, text)
+	}
+	return all
+}
+
+// Missing are the lines of want that got does not have.
+func Missing(want, got []string) []string {
+	return slices.DeleteFunc(slices.Clone(want), func(line string) bool { return slices.Contains(got, line) })
+}
+
+// AmendedIndex is an index amended by a few changes, beside the observation
+// that it must be equal to.
+func AmendedIndex(c Random) (*judge.Index, *Observed, judge.Policy) {
+	o, policy := ObserveDistinct(c.Cluster()), c.Policy()
+	x := judge.NewIndex(o.Observation, o.Past, policy)
+	o = &Observed{x.Observation(), o.Past}
+	for range 1 + c.IntN(4) {
+		x.Judge() // what it caches must not outlive the changes
+		var to *judge.Live
+		to, o = c.Changes(o)
+		x.Amend(to)
+	}
+	return x, o, policy
+}
+
+// Changes are a few changes, beside the observation after them.
+func (c Random) Changes(before *Observed) (*judge.Live, *Observed) {
+	o := before.Copy()
+	o.Pools, o.Reservations, o.Reports, o.Pods = slices.Clone(o.Pools), slices.Clone(o.Reservations), slices.Clone(o.Reports), maps.Clone(o.Pods)
+	to := &judge.Live{Pods: map[types.NamespacedName]*podstate.Pod{}, Pools: map[types.NamespacedName]*ippool.Pool{},
+		Reservations: map[types.NamespacedName]*ippool.Reservation{}, Reports: map[string]*podstate.Report{}}
+	if c.OneIn(3) {
+		to.Now = o.Now.Add(time.Duration(c.IntN(120)) * time.Second)
+		o.Now = to.Now
+	}
+	for range c.IntN(4) {
+		made := Observe(At(o.Now))
+		switch c.IntN(5) {
+		case 0, 1:
+			name := PodName(c.PodName())
+			if !c.OneIn(3) {
+				c.Pod(name.Name)(made)
+			}
+			to.Pods[name] = made.Pods[name]
+			delete(o.Pods, name)
+			maps.Copy(o.Pods, made.Pods)
+		case 2:
+			name := types.NamespacedName{Namespace: "kube-system", Name: c.Pick(slices.Sorted(maps.Keys(poolRanges))...)}
+			o.Pools = slices.DeleteFunc(o.Pools, func(p *ippool.Pool) bool { return p.Name == name.Name })
+			to.Pools[name] = nil
+			if !c.OneIn(4) {
+				c.Pool(name.Name)(made)
+				to.Pools[name] = made.Pools[0]
+				o.Pools = append(o.Pools, made.Pools[0])
+			}
+		case 3:
+			name := c.Node()
+			i := slices.IndexFunc(o.Reports, func(r *podstate.Report) bool { return r.Name == name })
+			var r *podstate.Report
+			switch {
+			case i >= 0 && c.OneIn(3):
+				renewed := *o.Reports[i] // by its Lease
+				renewed.Renewed, renewed.LeaseRenewed = o.Now, o.Now
+				r = &renewed
+			case !c.OneIn(4):
+				c.Report(name)(made)
+				r = made.Reports[0]
+			}
+			to.Reports[name] = r
+			o.Reports = slices.DeleteFunc(o.Reports, func(r *podstate.Report) bool { return r.Name == name })
+			if r != nil {
+				o.Reports = append(o.Reports, r)
+			}
+		default:
+			c.Reservation()(made)
+			r := made.Reservations[0]
+			name := types.NamespacedName{Namespace: r.Namespace, Name: r.Name}
+			o.Reservations = slices.DeleteFunc(o.Reservations, func(p *ippool.Reservation) bool { return p.Name == name.Name })
+			to.Reservations[name] = nil
+			if !c.OneIn(3) {
+				to.Reservations[name] = r
+				o.Reservations = append(o.Reservations, r)
+			}
+		}
+	}
+	return to, o
+}

@@ -1,0 +1,104 @@
+package judgetest
+
+import (
+	"fmt"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+)
+
+// Outcome is what was judged of an allocation.
+type Outcome struct {
+	Verdict judge.Verdict
+	Reason  judge.Reason
+	Proven  bool
+	Sandbox judge.Sandbox
+}
+
+// Want is an Outcome.
+func Want(verdict judge.Verdict, reason judge.Reason, proven bool, sandbox judge.Sandbox) Outcome {
+	return Outcome{verdict, reason, proven, sandbox}
+}
+
+func (x Outcome) String() string {
+	text := fmt.Sprintf("%s, %s (sandbox %s)", x.Verdict, x.Reason, x.Sandbox)
+	if x.Proven {
+		text += ", proven"
+	}
+	return text
+}
+
+// OutcomeOf is the outcome of an item; its Sandbox is -1 where there is no evidence.
+func OutcomeOf(it *judge.Item) Outcome {
+	x := Outcome{Verdict: it.Verdict, Reason: it.Reason, Proven: it.Proven, Sandbox: -1}
+	if it.Evidence() != nil {
+		x.Sandbox = it.Evidence().Sandbox
+	}
+	return x
+}
+
+// AllocationOf is the judged allocation with this address; it must be the only one.
+func AllocationOf(t *testing.T, j *judge.Judgement, ip string) *judge.Item {
+	t.Helper()
+	var found *judge.Item
+	for _, it := range j.Allocations {
+		if it.Address().String() == ip {
+			if found != nil {
+				t.Fatalf("two allocations of %s: %s and %s", ip, found.Object(), it.Object())
+			}
+			found = it
+		}
+	}
+	if found == nil {
+		t.Fatalf("no allocation of %s", ip)
+	}
+	return found
+}
+
+// ReservationOf is the judged reservation of this name.
+func ReservationOf(t *testing.T, j *judge.Judgement, name string) *judge.Item {
+	t.Helper()
+	for _, it := range j.Reservations {
+		if it.Reservation.Name == name {
+			return it
+		}
+	}
+	t.Fatalf("no reservation %s", name)
+	return nil
+}
+
+// FindingsOf are the findings of one kind.
+func FindingsOf(kind judge.Kind, parts ...Part) []judge.Finding {
+	var found []judge.Finding
+	for _, f := range Judged(Observe(parts...), judge.Policy{}).Findings {
+		if f.Kind == kind {
+			found = append(found, f)
+		}
+	}
+	return found
+}
+
+// Expect judges the allocation of 10.0.0.5.
+func Expect(t *testing.T, want Outcome, parts ...Part) {
+	t.Helper()
+	ExpectUnder(t, judge.Policy{}, want, parts...)
+}
+
+// ExpectUnder is Expect under a policy other than the default.
+func ExpectUnder(t *testing.T, policy judge.Policy, want Outcome, parts ...Part) {
+	t.Helper()
+	it := AllocationOf(t, Judged(Observe(parts...), policy), "10.0.0.5")
+	if got := OutcomeOf(it); got != want {
+		t.Errorf("got  %v\nwant %v\nit says: %s", got, want, it.Message())
+	}
+	if it.Message() == "" {
+		t.Error("the verdict has no sentence: what is not released must say why")
+	}
+}
+
+// PodName is default/<name>.
+func PodName(name string) types.NamespacedName {
+	return types.NamespacedName{Namespace: "default", Name: name}
+}

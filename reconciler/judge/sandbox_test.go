@@ -1,0 +1,215 @@
+package judge_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
+)
+
+// stateIn judges the usual allocation, with no pod by its name, and returns what
+// is known of its sandbox.
+func stateIn(t *testing.T, policy judge.Policy, parts ...Part) judge.Sandbox {
+	t.Helper()
+	return AllocationOf(t, Judged(Observe(append([]Part{UsualPool}, parts...)...), policy), "10.0.0.5").Evidence().Sandbox
+}
+
+type stateCase struct {
+	says  string
+	want  judge.Sandbox
+	parts []Part
+}
+
+func expectStates(t *testing.T, cases []stateCase) {
+	t.Helper()
+	for _, c := range cases {
+		t.Run(c.says+": "+c.want.String(), func(t *testing.T) {
+			if got := stateIn(t, judge.Policy{}, c.parts...); got != c.want {
+				t.Errorf("got %s, want %s", got, c.want)
+			}
+		})
+	}
+}
+
+func TestWhatAFreshReportSays(t *testing.T) {
+	report := func(c ...ReportEdit) []Part { return []Part{Node("worker-1"), FreshReport("worker-1", c...)} }
+	rebooted := func(p Part) []Part { return []Part{Node("worker-1", Booted("boot-2")), p} }
+	dead := func(p Part) []Part { return []Part{Node("worker-1", NotReadyFor(time.Hour), OutOfService), p} }
+	expectStates(t, []stateCase{
+		{"listed as READY", judge.Ready, report(Sandbox("box-1", UsualUID))},
+		{"listed as READY, whatever is said of its namespace", judge.Ready, report(Sandbox("box-1", UsualUID, func(b *v1alpha1.Sandbox) { b.NetworkClosed = Closed }))},
+		{"listed as NOTREADY with its namespace open", judge.NotReady, report(Sandbox("box-1", UsualUID, NotReady(Open)))},
+		{"listed as NOTREADY with nothing known of its namespace", judge.NotReady, report(Sandbox("box-1", UsualUID, NotReady(nil)))},
+		{"listed as NOTREADY with its namespace closed", judge.Stopped, report(Sandbox("box-1", UsualUID, NotReady(Closed)))},
+		{"listed with a state that is neither", judge.NotReady, report(Sandbox("box-1", UsualUID, func(b *v1alpha1.Sandbox) { b.State, b.NetworkClosed = "Unknown", Closed }))},
+		{"gone", judge.Gone, report(Gone("box-1", UsualUID))},
+		{"listed, and named as gone too", judge.Ready, report(Gone("box-1", UsualUID), Sandbox("box-1", UsualUID))},
+		{"attached, and named as gone too", judge.Attached, report(Gone("box-1", UsualUID), Attachment("box-1", UsualUID, time.Minute, nil))},
+		{"gone, on a node that was rebooted", judge.Gone, rebooted(FreshReport("worker-1", Gone("box-1", UsualUID)))},
+		{"READY in a fresh report of a node that is out of service", judge.Ready, dead(FreshReport("worker-1", Sandbox("box-1", UsualUID)))},
+		{"READY in a fresh report of a node that was rebooted", judge.Ready, rebooted(FreshReport("worker-1", Sandbox("box-1", UsualUID)))},
+		{"NOTREADY in a fresh report of a node that is out of service", judge.NotReady, dead(FreshReport("worker-1", Sandbox("box-1", UsualUID, NotReady(nil))))},
+		{"gone on one node and running on another", judge.Ready,
+			[]Part{Node("worker-1"), Node("worker-2"), FreshReport("worker-1", Gone("box-1", UsualUID)), FreshReport("worker-2", Sandbox("box-1", UsualUID))}},
+		{"READY in a fresh report of a node whose object is missing", judge.Ready, []Part{Node("worker-2"), FreshReport("worker-1", Sandbox("box-1", UsualUID))}},
+	})
+}
+
+func TestAttachments(t *testing.T) {
+	report := func(c ...ReportEdit) []Part { return []Part{Node("worker-1"), FreshReport("worker-1", c...)} }
+	old, young := 16*time.Minute, 14*time.Minute
+	expectStates(t, []stateCase{
+		{"younger than 15 min, nothing known of its namespace", judge.Attached, report(Attachment("box-1", UsualUID, young, nil))},
+		{"older than 15 min, nothing known of its namespace", judge.Absent, report(Attachment("box-1", UsualUID, old, nil))},
+		{"younger than 15 min, its namespace there", judge.Attached, report(Attachment("box-1", UsualUID, young, Open))},
+		{"months old, its namespace there", judge.Attached, report(Attachment("box-1", UsualUID, 2000*time.Hour, Open))},
+		{"younger than 15 min, its namespace known to be closed", judge.Absent, report(Attachment("box-1", UsualUID, young, Closed))},
+		{"older than 15 min, its namespace known to be closed", judge.Absent, report(Attachment("box-1", UsualUID, old, Closed))},
+		{"from the future by the node's clock", judge.Attached, report(Attachment("box-1", UsualUID, -time.Hour, nil))},
+		// The age counts to when it was seen: a renewal of the report
+		// since then is no new observation of it.
+		{"younger than 15 min when it was observed", judge.Attached, report(Attachment("box-1", UsualUID, 20*time.Minute, nil), ObservedAgo(10*time.Minute))},
+		{"older than 15 min when it was observed", judge.Absent, report(Attachment("box-1", UsualUID, 30*time.Minute, nil), ObservedAgo(10*time.Minute))},
+		{"younger than 15 min by this clock, observed in the future by the node's", judge.Attached, report(Attachment("box-1", UsualUID, young, nil), ObservedAgo(-time.Hour))},
+		{"in a stale report, young", judge.NoFreshReport, []Part{Node("worker-1"), StaleReport("worker-1", Attachment("box-1", UsualUID, time.Minute, nil))}},
+		// One that does not count is evidence of the node all the same.
+		{"closed, on the one node that is heard", judge.Absent, []Part{Node("worker-1"), Node("worker-2"),
+			FreshReport("worker-1", Attachment("box-1", UsualUID, young, Closed)), StaleReport("worker-2")}},
+		{"closed, on a node that is not heard, while the others are", judge.NoFreshReport, []Part{Node("worker-1"), Node("worker-2"),
+			StaleReport("worker-1", Attachment("box-1", UsualUID, old, Closed)), FreshReport("worker-2")}},
+		{"too old, in the last report of a node that was rebooted", judge.NodeDead, []Part{Node("worker-1", Booted("boot-2")),
+			StaleReport("worker-1", Attachment("box-1", UsualUID, old, nil))}},
+		{"too old, in a fresh report of a node that is out of service", judge.Absent, []Part{Node("worker-1", NotReadyFor(time.Hour), OutOfService),
+			FreshReport("worker-1", Attachment("box-1", UsualUID, old, nil))}},
+	})
+}
+
+func TestFreshness(t *testing.T) {
+	worker := Node("worker-1")
+	at := func(ago time.Duration) []Part {
+		return []Part{worker, ReportRenewed("worker-1", ago, Sandbox("box-1", UsualUID))}
+	}
+	expectStates(t, []stateCase{
+		{"renewed 59 s ago", judge.Ready, at(59 * time.Second)},
+		{"renewed 60 s ago", judge.Ready, at(60 * time.Second)},
+		{"renewed 61 s ago", judge.NoFreshReport, at(61 * time.Second)},
+		{"its Lease never had the hash of this content", judge.NoFreshReport, []Part{worker, ReportRenewed("worker-1", 0, Sandbox("box-1", UsualUID), WithoutMatchingLease)}},
+		{"renewed hours from now, so that the clocks tell nothing", judge.NoFreshReport, at(-5 * time.Hour)},
+		{"gone in a stale report", judge.NoFreshReport, []Part{worker, StaleReport("worker-1", Gone("box-1", UsualUID))}},
+		{"stopped in a stale report", judge.NoFreshReport, []Part{worker, StaleReport("worker-1", Sandbox("box-1", UsualUID, NotReady(Closed)))}},
+	})
+}
+
+func TestDeadNodes(t *testing.T) {
+	last := StaleReport("worker-1", Sandbox("box-1", UsualUID))
+	expectStates(t, []stateCase{
+		{"out of service and not Ready", judge.NodeDead, []Part{Node("worker-1", NotReadyFor(time.Hour), OutOfService), last}},
+		{"out of service and Ready", judge.NoFreshReport, []Part{Node("worker-1", OutOfService), last}},
+		{"not Ready for weeks, and no taint", judge.NoFreshReport, []Part{Node("worker-1", NotReadyFor(500*time.Hour)), last}},
+		{"rebooted since the last report that has the id", judge.NodeDead, []Part{Node("worker-1", Booted("boot-2")), last}},
+		{"still of the same boot", judge.NoFreshReport, []Part{Node("worker-1", Booted("boot-1")), last}},
+		{"the report carries no bootID", judge.NoFreshReport, []Part{Node("worker-1", Booted("boot-2")), StaleReport("worker-1", Sandbox("box-1", UsualUID), FromBoot(""))}},
+		{"the Node carries no bootID", judge.NoFreshReport, []Part{Node("worker-1", Booted("")), last}},
+		// The id was not there any more before the reboot: that the node has
+		// rebooted says nothing about where it runs.
+		{"rebooted since a report that names the id as gone", judge.NoFreshReport, []Part{Node("worker-1", Booted("boot-2")), StaleReport("worker-1", Gone("box-1", UsualUID))}},
+		{"rebooted since a report that does not have the id", judge.NoFreshReport, []Part{Node("worker-1", Booted("boot-2")), StaleReport("worker-1")}},
+		{"without agents, the pod's node out of service", judge.NodeDead, []Part{Node("worker-1", NotReadyFor(time.Hour), OutOfService), terminating.pod}},
+	})
+}
+
+func TestMissingNodes(t *testing.T) {
+	last := StaleReport("worker-1", Sandbox("box-1", UsualUID))
+	expectStates(t, []stateCase{
+		{"no Node object of the node whose last report has the id", judge.NodeMissing, []Part{Node("worker-2"), FreshReport("worker-2"), last}},
+		{"no Node objects at all: nothing is known of nodes", judge.NoFreshReport, []Part{FreshReport("worker-2"), last}},
+		{"no Node object, and the report names the id as gone", judge.Absent,
+			[]Part{Node("worker-2"), FreshReport("worker-2"), StaleReport("worker-1", Gone("box-1", UsualUID))}},
+		{"without agents, no Node object of the pod's node", judge.NodeMissing, []Part{Node("worker-2"), terminating.pod}},
+		{"without agents and Node objects", judge.NoSource, []Part{terminating.pod}},
+	})
+}
+
+func TestWhetherThereAreAgents(t *testing.T) {
+	sawReports := func(o *Observed) {
+		h := reconciler.NewHistory()
+		h.Remember(Judged(Observe(FreshReport("worker-1")), judge.Policy{}))
+		o.Past = h
+	}
+	unreadable := func(o *Observed) { o.ReportsUnreadable = true }
+	sawNone := func(o *Observed) {
+		h := reconciler.NewHistory()
+		h.Remember(Judged(Observe(), judge.Policy{}))
+		o.Past = h
+	}
+	worker := Node("worker-1")
+	expectStates(t, []stateCase{
+		{"no report, and none was ever seen", judge.NoSource, []Part{worker}},
+		{"no report, and earlier passes saw none", judge.NoSource, []Part{worker, sawNone}},
+		{"no report any more", judge.NoFreshReport, []Part{worker, sawReports}},
+		{"reports that could not be read", judge.NoFreshReport, []Part{worker, unreadable}},
+		{"reports that could not be read, and no nodes known", judge.NoFreshReport, []Part{unreadable}},
+		{"reports of other nodes only", judge.NoFreshReport, []Part{worker, Node("worker-2"), FreshReport("worker-2")}},
+	})
+	t.Run("agents are required and none reports: NoFreshReport", func(t *testing.T) {
+		if got := stateIn(t, judge.Policy{AgentsRequired: true}, worker); got != judge.NoFreshReport {
+			t.Errorf("got %s", got)
+		}
+	})
+	for says, c := range map[string]struct {
+		policy judge.Policy
+		parts  []Part
+		want   bool
+	}{
+		"no agents":               {judge.Policy{}, nil, true},
+		"agents are required":     {judge.Policy{AgentsRequired: true}, nil, false},
+		"reports":                 {judge.Policy{}, []Part{StaleReport("worker-1")}, false},
+		"unreadable reports":      {judge.Policy{}, []Part{unreadable}, false},
+		"reports that were there": {judge.Policy{}, []Part{sawReports}, false},
+	} {
+		t.Run(says+": whether the summary says that phantoms cannot be told", func(t *testing.T) {
+			j := Judged(Observe(append([]Part{worker}, c.parts...)...), c.policy)
+			if j.WithoutAgents != c.want || (strings.Join(j.Notes(), " ") != "") != c.want {
+				t.Errorf("WithoutAgents %v, advice %q; want %v", j.WithoutAgents, strings.Join(j.Notes(), " "), c.want)
+			}
+		})
+	}
+}
+
+// --agent-nodes says which nodes run an agent; on no other is one waited for.
+func TestAgentNodes(t *testing.T) {
+	windows := Label("kubernetes.io/os", "windows")
+	selector, err := labels.Parse("agent=yes")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		says   string
+		policy judge.Policy
+		want   judge.Sandbox
+		parts  []Part
+	}{
+		{"a Windows node is not waited for", judge.Policy{}, judge.Absent, []Part{Node("worker-1"), Node("win", windows), FreshReport("worker-1")}},
+		{"a Linux node without a report is", judge.Policy{}, judge.NoFreshReport, []Part{Node("worker-1"), Node("worker-2"), FreshReport("worker-1")}},
+		{"a selector of one's own leaves out a Linux node", judge.Policy{AgentNodes: selector}, judge.Absent,
+			[]Part{Node("worker-1", Label("agent", "yes")), Node("worker-2"), FreshReport("worker-1")}},
+		{"a selector of one's own takes in a Windows node", judge.Policy{AgentNodes: selector}, judge.NoFreshReport,
+			[]Part{Node("worker-1", Label("agent", "yes")), Node("win", windows, Label("agent", "yes")), FreshReport("worker-1")}},
+		{"a node that is not selected counts where its report has the id", judge.Policy{}, judge.NoFreshReport,
+			[]Part{Node("worker-1"), Node("win", windows), FreshReport("worker-1"), StaleReport("win", Sandbox("box-1", UsualUID))}},
+		{"none is selected, and none has a report, so none could run it", judge.Policy{AgentNodes: selector, AgentsRequired: true}, judge.NoFreshReport, []Part{Node("worker-1")}},
+		{"a node that is not selected counts where it has a report", judge.Policy{AgentNodes: selector}, judge.Absent, []Part{Node("worker-1"), FreshReport("worker-1")}},
+	} {
+		t.Run(c.says+": "+c.want.String(), func(t *testing.T) {
+			if got := stateIn(t, c.policy, c.parts...); got != c.want {
+				t.Errorf("got %s", got)
+			}
+		})
+	}
+}

@@ -1,0 +1,71 @@
+package judge_test
+
+import (
+	"fmt"
+	"net/netip"
+	"runtime"
+	"runtime/debug"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
+)
+
+// allocated is how many bytes and objects work allocates.
+func allocated(work func()) (bytes, objects uint64) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	work()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc, after.Mallocs - before.Mallocs
+}
+
+// 25 MB for 250,000 are 100 bytes each; what is in use costs no object of its own.
+func TestJudgingWhatIsInUseAllocatesNoObjectForEach(t *testing.T) {
+	const n = 4 * perPool
+	o := cluster(n, false)
+	Judged(o, judge.Policy{}) // the first of a process makes what stays
+	bytes, objects := allocated(func() { Judged(o, judge.Policy{}) })
+	if bytes/n > 120 || objects*10 > n {
+		t.Errorf("%d bytes and %d objects for %d allocations", bytes, objects, n)
+	}
+}
+
+func TestJudgingTwiceAsMuchAllocatesTwiceAsMuch(t *testing.T) {
+	for says, reservations := range map[string]bool{"pools alone": false, "with reservations": true} {
+		t.Run(says, func(t *testing.T) {
+			one, two := cluster(perPool, reservations), cluster(2*perPool, reservations)
+			a, _ := allocated(func() { Judged(one, judge.Policy{}) })
+			b, _ := allocated(func() { Judged(two, judge.Policy{}) })
+			if b > a*5/2 {
+				t.Errorf("%d bytes for %d, %d for twice as many", a, perPool, b)
+			}
+		})
+	}
+}
+
+// Under whereabouts' Lease a second check must cost what it checks.
+func TestARecheckAllocatesByWhatIsAskedAndNotByTheCluster(t *testing.T) {
+	cost := func(n int) uint64 {
+		o := cluster(n, true)
+		x := judge.NewIndex(o.Observation, o.Past, judge.Policy{})
+		x.IndexReservations()
+		it := o.Pools[0].Allocations[17]
+		name := types.NamespacedName{Namespace: it.Owner.Namespace, Name: it.Owner.Name}
+		gone := &judge.Live{Pods: map[types.NamespacedName]*podstate.Pod{name: nil}}
+		bytes, _ := allocated(func() {
+			x.Amend(gone)
+			if j := x.JudgeAddresses([]netip.Addr{it.Address}); len(j.Allocations) != 1 || len(j.Reservations) != 1 || j.Allocations[0].Reason != judge.PhantomPod {
+				t.Error(fmt.Sprint(len(j.Allocations), len(j.Reservations), OutcomeOf(j.Allocations[0])))
+			}
+		})
+		return bytes
+	}
+	if small, large := cost(perPool/5), cost(2*perPool); large > small+2048 {
+		t.Errorf("%d bytes among %d, %d among %d", small, perPool/5, large, 2*perPool)
+	}
+}

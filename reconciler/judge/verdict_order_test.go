@@ -1,0 +1,222 @@
+package judge_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
+)
+
+// Finished counts before terminating, terminating before Pending, Pending
+// before live: the same sandbox, and the verdict tells which one was taken.
+func TestWhichPhaseCounts(t *testing.T) {
+	deleted := DeletedAgo(10 * time.Second)
+	for says, c := range map[string]struct {
+		pod  Part
+		want Outcome
+	}{
+		"a Failed pod that is being deleted is finished":    {UsualPod(Phase("Failed"), deleted), Want(judge.Stale, judge.PodFinished, true, judge.Gone)},
+		"a Succeeded pod that is being deleted is finished": {UsualPod(Phase("Succeeded"), deleted), Want(judge.Stale, judge.PodFinished, true, judge.Gone)},
+		"a Pending pod that is being deleted is terminating": {
+			UsualPod(Phase("Pending"), deleted), Want(judge.Stale, judge.SandboxStopped, true, judge.Gone)},
+		"a Running pod that is being deleted is terminating": {UsualPod(deleted), Want(judge.Stale, judge.SandboxStopped, true, judge.Gone)},
+		"a Pending pod is Pending":                           {UsualPod(Phase("Pending")), Want(judge.InUse, judge.PodPending, false, judge.Gone)},
+		"a Pending pod is not asked for its addresses":       {UsualPod(Phase("Pending"), Carrying("10.0.0.5")), Want(judge.InUse, judge.PodPending, false, judge.Gone)},
+		"a Running pod is live":                              {UsualPod(), Want(judge.Stale, judge.SandboxReplaced, true, judge.Gone)},
+		"a pod of phase Unknown is live":                     {UsualPod(Phase("Unknown")), Want(judge.Stale, judge.SandboxReplaced, true, judge.Gone)},
+	} {
+		t.Run(says, func(t *testing.T) { Expect(t, c.want, UsualPool, c.pod, ReportingWorker(Gone("box-1", UsualUID))) })
+	}
+}
+
+// Where two rows would match, the one that stands first in the table counts.
+func TestTheFirstRowWins(t *testing.T) {
+	for says, c := range map[string]struct {
+		parts []Part
+		want  Outcome
+	}{
+		"a READY sandbox beats an address that the pod does not carry": {
+			[]Part{UsualPod(), ReportingWorker(Sandbox("box-1", UsualUID))}, Want(judge.InUse, judge.SandboxReady, false, judge.Ready)},
+		"a READY sandbox of another pod beats the address being on the pod": {
+			[]Part{UsualPod(Carrying("10.0.0.5")), ReportingWorker(Sandbox("box-1", OtherUID))}, Want(judge.Held, judge.PhantomPod, false, judge.Ready)},
+		"a READY sandbox of another pod beats the pod being Pending": {
+			[]Part{pending.pod, ReportingWorker(Sandbox("box-1", OtherUID))}, Want(judge.Held, judge.PhantomPod, false, judge.Ready)},
+		"a READY sandbox beats the status by kubelet that the pod was stopped": {
+			[]Part{succeeded.pod, ReportingWorker(Sandbox("box-1", UsualUID))}, Want(judge.Held, judge.TerminalButRunning, false, judge.Ready)},
+		"the address being on the pod beats a stopped sandbox": {
+			[]Part{carrier.pod, ReportingWorker(Sandbox("box-1", UsualUID, NotReady(Closed)))}, Want(judge.InUse, judge.AddressOnPod, false, judge.Stopped)},
+		"the address being on the pod beats the stopped sandbox of an earlier pod": {
+			[]Part{carrier.pod, ReportingWorker(Sandbox("box-1", OtherUID, NotReady(Closed)))}, Want(judge.InUse, judge.AddressOnPod, false, judge.Stopped)},
+		"the address being on the pod beats a dead node": {
+			[]Part{carrier.pod, diedWithNode(UsualUID).parts}, Want(judge.InUse, judge.AddressOnPod, false, judge.NodeDead)},
+		"the address being on the pod beats an attachment": {
+			[]Part{carrier.pod, ReportingWorker(Attachment("box-1", UsualUID, time.Minute, nil))}, Want(judge.InUse, judge.AddressOnPod, false, judge.Attached)},
+		"being Pending beats an attachment": {
+			[]Part{pending.pod, ReportingWorker(Attachment("box-1", UsualUID, time.Minute, nil))}, Want(judge.InUse, judge.PodPending, false, judge.Attached)},
+		"an attachment beats the pod being finished": {
+			[]Part{succeeded.pod, ReportingWorker(Attachment("box-1", UsualUID, time.Minute, nil))}, Want(judge.Held, judge.AttachedReason, false, judge.Attached)},
+		"a dead node beats the pod being stuck": {
+			[]Part{stuckTerminating.pod, diedWithNode(UsualUID).parts}, Want(judge.Stale, judge.NodeDeadReason, true, judge.NodeDead)},
+		"a dead node beats the status by kubelet that the pod was stopped": {
+			[]Part{succeeded.pod, diedWithNode(UsualUID).parts}, Want(judge.Stale, judge.NodeDeadReason, true, judge.NodeDead)},
+		"an unreachable node beats the pod being stuck": {
+			[]Part{stuckTerminating.pod, noSourceDown.parts}, Want(judge.Held, judge.NodeUnreachable, false, judge.NoSource)},
+	} {
+		t.Run(says, func(t *testing.T) { Expect(t, c.want, append([]Part{UsualPool}, c.parts...)...) })
+	}
+}
+
+func TestStuckTerminatingBeginsFiveMinutesAfterTheDeletionTimestamp(t *testing.T) {
+	for _, c := range []struct {
+		ago    time.Duration
+		reason judge.Reason
+	}{
+		{-time.Hour, judge.Terminating}, {0, judge.Terminating}, {5*time.Minute - time.Second, judge.Terminating}, {5*time.Minute + time.Second, judge.StuckTerminating},
+	} {
+		t.Run(fmt.Sprintf("%v after it, the reason is %s", c.ago, c.reason), func(t *testing.T) {
+			pod := UsualPod(DeletedAgo(c.ago))
+			Expect(t, Want(judge.Held, c.reason, false, judge.Ready), UsualPool, pod, runs(UsualUID).parts)
+			Expect(t, Want(judge.Held, c.reason, false, judge.NoSource), UsualPool, pod, noSource.parts)
+			notReadyReason := c.reason
+			if c.reason == judge.Terminating {
+				notReadyReason = judge.SandboxNotReady
+			}
+			Expect(t, Want(judge.Held, notReadyReason, false, judge.NotReady), UsualPool, pod, isNotReady(UsualUID).parts)
+		})
+	}
+}
+
+// A static pod's object in the API has another UID than the runtime knows.
+func TestAMirrorPodIsKnownByItsAnnotation(t *testing.T) {
+	mirror := UsualPod(UID("uid-of-the-mirror"), MirrorOf("uid-of-the-static-pod"))
+	t.Run("its running sandbox is its own", func(t *testing.T) {
+		Expect(t, Want(judge.InUse, judge.SandboxReady, false, judge.Ready), UsualPool, mirror, ReportingWorker(Sandbox("box-1", "uid-of-the-static-pod")))
+	})
+	t.Run("its stopped sandbox was not an earlier pod's", func(t *testing.T) {
+		Expect(t, Want(judge.Stale, judge.SandboxReplaced, true, judge.Stopped), UsualPool, mirror, ReportingWorker(Sandbox("box-1", "uid-of-the-static-pod", NotReady(Closed))))
+	})
+	t.Run("another sandbox is not its own", func(t *testing.T) {
+		Expect(t, Want(judge.Held, judge.PhantomPod, false, judge.Ready), UsualPool, mirror, ReportingWorker(Sandbox("box-1", "uid-of-an-earlier-one")))
+	})
+}
+
+// A finished pod on a node without a fresh report, or without agents: only the status
+// that kubelet wrote counts, and on such a node only where the last report does not
+// contradict it.
+func TestFinishedWithoutAFreshReport(t *testing.T) {
+	freed, noFreshReport := Want(judge.Stale, judge.PodFinished, false, judge.NoFreshReport), Want(judge.Held, judge.NoFreshReportReason, false, judge.NoFreshReport)
+	bare, running := Want(judge.Stale, judge.PodFinished, false, judge.NoSource), Want(judge.Held, judge.TerminalButRunning, false, judge.NoSource)
+	done := func(ago time.Duration, edits ...PodEdit) Part {
+		return UsualPod(append([]PodEdit{Phase("Succeeded"), StoppedByKubelet(ago)}, edits...)...)
+	}
+	for _, c := range []struct {
+		says    string
+		pod     Part
+		last    []ReportEdit // of the last report
+		want    Outcome
+		without Outcome // agents
+	}{
+		{"kubelet stopped it, and the last report says stopped", done(time.Hour), []ReportEdit{Sandbox("box-1", UsualUID, NotReady(Closed))}, freed, bare},
+		{"kubelet stopped it before the last report said not ready", done(time.Hour), []ReportEdit{Sandbox("box-1", UsualUID, NotReady(nil))}, noFreshReport, bare},
+		{"kubelet stopped it after the last report said not ready", done(time.Minute), []ReportEdit{Sandbox("box-1", UsualUID, NotReady(nil))}, freed, bare},
+		{"kubelet stopped it before the last report had it attached", done(time.Hour), []ReportEdit{Attachment("box-1", UsualUID, time.Minute, nil)}, noFreshReport, bare},
+		{"kubelet stopped it, and no report has the id", done(time.Hour), nil, freed, bare},
+		{"kubelet stopped it after the last report said READY", done(time.Minute), []ReportEdit{Sandbox("box-1", UsualUID)}, freed, bare},
+		{"kubelet stopped it before the last report said READY", done(time.Hour), []ReportEdit{Sandbox("box-1", UsualUID)}, noFreshReport, bare},
+		{"kubelet stopped it, but it is said to be Ready", done(time.Hour, StillReady), nil, noFreshReport, running},
+		{"a container runs", finished.pod, nil, noFreshReport, running},
+		{"a container of the spec has no status", done(time.Hour, ContainerWithoutStatus), nil, noFreshReport, running},
+		{"an ephemeral container runs", done(time.Hour, RunningEphemeralContainer), nil, noFreshReport, running},
+	} {
+		t.Run(c.says, func(t *testing.T) {
+			Expect(t, c.want, UsualPool, Node("worker-1"), c.pod, StaleReport("worker-1", c.last...))
+		})
+		t.Run(c.says+", without agents", func(t *testing.T) { Expect(t, c.without, UsualPool, Node("worker-1"), c.pod) })
+	}
+}
+
+// --unreachable-node-timeout is off by default; where an operator sets it, it
+// counts from when the node stopped being Ready.
+func TestUnreachableNodeTimeout(t *testing.T) {
+	hour := judge.Policy{UnreachableNodeTimeout: time.Hour}
+	down := func(d time.Duration) Part {
+		return All(Node("worker-1", NotReadyFor(d)), StaleReport("worker-1", Sandbox("box-1", UsualUID)))
+	}
+	held := Want(judge.Held, judge.NodeUnreachable, false, judge.NoFreshReport)
+	stale := Want(judge.Stale, judge.NodeUnreachable, false, judge.NoFreshReport)
+	t.Run("off by default, however long the node has been away", func(t *testing.T) {
+		Expect(t, held, UsualPool, down(1000*time.Hour))
+	})
+	t.Run("held before the time", func(t *testing.T) { ExpectUnder(t, hour, held, UsualPool, down(59*time.Minute)) })
+	t.Run("stale, unconfirmed, after the time", func(t *testing.T) { ExpectUnder(t, hour, stale, UsualPool, down(61*time.Minute)) })
+	t.Run("held where it is not known since when", func(t *testing.T) {
+		ExpectUnder(t, hour, held, UsualPool, Node("worker-1", func(n *corev1.Node) { n.Status.Conditions = nil }), StaleReport("worker-1", Sandbox("box-1", UsualUID)))
+	})
+	t.Run("held while one of the nodes in question is Ready", func(t *testing.T) {
+		ExpectUnder(t, hour, Want(judge.Held, judge.NoFreshReportReason, false, judge.NoFreshReport), UsualPool,
+			Node("worker-1", NotReadyFor(2*time.Hour)), Node("worker-2"), StaleReport("worker-1"), StaleReport("worker-2"))
+	})
+	t.Run("held while one of the nodes in question went away later", func(t *testing.T) {
+		ExpectUnder(t, hour, held, UsualPool,
+			Node("worker-1", NotReadyFor(2*time.Hour)), Node("worker-2", NotReadyFor(time.Minute)), StaleReport("worker-1"), StaleReport("worker-2"))
+	})
+	t.Run("a terminating pod without agents", func(t *testing.T) {
+		ExpectUnder(t, hour, Want(judge.Stale, judge.NodeUnreachable, false, judge.NoSource), UsualPool, terminating.pod, Node("worker-1", NotReadyFor(2*time.Hour)))
+		ExpectUnder(t, hour, Want(judge.Held, judge.NodeUnreachable, false, judge.NoSource), UsualPool, terminating.pod, Node("worker-1", NotReadyFor(time.Minute)))
+	})
+	t.Run("an address that the pod carries stays in use", func(t *testing.T) {
+		ExpectUnder(t, hour, Want(judge.InUse, judge.AddressOnPod, false, judge.NoFreshReport), UsualPool, carrier.pod, down(2*time.Hour))
+	})
+}
+
+// The whole cross product: everything gets a verdict with a sentence, nothing
+// that may hold its address is ever stale, and nothing is proven but by a word
+// that proves it.
+func TestEveryCombinationHasAVerdict(t *testing.T) {
+	pods := []podCase{noPod, pending, live, carrier, unknownCarrier, terminating, terminatingCarrier, stuckTerminating, finished, succeeded, finishedAndDeleted,
+		{"a live pod without a network-status", UsualPod(NoNetworkStatus)},
+		{"a terminating Pending pod", UsualPod(Phase("Pending"), DeletedAgo(0))}}
+	sandboxes := []sandboxCase{isAbsent, noSource, noSourceNodes, noSourceDown}
+	for _, u := range []string{UsualUID, OtherUID, NoUID} {
+		sandboxes = append(sandboxes, runs(u), isNotReady(u), hasStopped(u), isAttached(u), isGone(u), diedWithNode(u), lostItsNode(u), hasNoFreshReport(u), isUnreachable(u))
+	}
+	seenStates := map[judge.Sandbox]bool{}
+	for _, policy := range []judge.Policy{{}, {UnreachableNodeTimeout: time.Minute}, {AgentsRequired: true}} {
+		for _, p := range pods {
+			for _, b := range sandboxes {
+				name := fmt.Sprintf("%s whose sandbox %s, under %+v", p.says, b.says, policy)
+				o := Observe(UsualPool, p.pod, b.parts)
+				it := AllocationOf(t, Judged(o, policy), "10.0.0.5")
+				state := it.Evidence().Sandbox
+				seenStates[state] = true
+				if it.Verdict != judge.InUse && it.Verdict != judge.Held && it.Verdict != judge.Stale || it.Reason == 0 || it.Message() == "" || it.Rule() == "" || it.Reason == judge.NoRule {
+					t.Errorf("%s: no verdict: %+v", name, it.Judged)
+				}
+				if it.Verdict == judge.Stale && (state == judge.Ready || state == judge.NotReady || state == judge.Attached) {
+					t.Errorf("%s: stale (%s) although its address may be in use", name, it.Reason)
+				}
+				if it.Proven && (it.Verdict != judge.Stale || state != judge.Stopped && state != judge.Gone && state != judge.NodeDead) {
+					t.Errorf("%s: proven with sandbox %s", name, state)
+				}
+				if it.Verdict == judge.Stale && o.Pods[PodName("web-0")] != nil && it.Evidence().OnPod && it.Evidence().Phase == podstate.Live {
+					t.Errorf("%s: stale although the live pod carries the address", name)
+				}
+				if !b.isNoSource() && state != b.state {
+					t.Errorf("%s: sandbox %s", name, state)
+				}
+			}
+		}
+	}
+	for s := judge.Ready; s <= judge.NoSource; s++ {
+		if !seenStates[s] {
+			t.Errorf("no combination had the sandbox %s", s)
+		}
+	}
+}
+
+func (w sandboxCase) isNoSource() bool { return w.state == judge.NoSource }
