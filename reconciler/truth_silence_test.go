@@ -196,7 +196,13 @@ func TestSilencingAnAgentNeverFreesAnything(t *testing.T) {
 		cluster, story := drawCluster(rt)
 		o := ObserveDistinct(cluster)
 		since := freshFor + time.Second
-		saidOtherwise := func(_ *Observed, _, after *judge.Item) bool {
+		saidOtherwise := func(_ *Observed, before, after *judge.Item) bool {
+			if before.Reason == judge.ClaimedByOther && after.Proven {
+				// The pod's own node reports the end of its sandbox. The report of a copied
+				// machine had hidden that.
+				e := evidenceOf(after)
+				return e.Ownership == judge.ItsPod && slices.Equal(e.Nodes, []string{e.Pod.Node})
+			}
 			if after.Reason == judge.PodFinished { // kubelet said so since the agent was heard
 				return evidenceOf(after).Pod.LastFinished.After(o.Now.Add(-since))
 			}
