@@ -52,7 +52,7 @@ func (r *Reconciler) release(ctx context.Context, x *judge.Index, items []*judge
 	}
 	slices.SortStableFunc(sorted, func(a, b *releaseAttempt) int { return judge.ByPlace(a.Item, b.Item) })
 	for _, g := range grouped(sorted, func(t *releaseAttempt) (string, []string) { return t.namespace(), t.leases }) {
-		b := &batch{snapshot: snapshot{Reconciler: r, first: o}, namespace: g.namespace, leases: g.leases, out: out, pace: newPace(r.Options.StaticSource), told: map[string]bool{}, lost: map[string]int{}}
+		b := &batch{liveIndex: liveIndex{Reconciler: r, first: o}, namespace: g.namespace, leases: g.leases, out: out, pace: newPace(r.Options.StaticSource), told: map[string]bool{}, lost: map[string]int{}}
 		b.run(ctx, g.items)
 	}
 }
@@ -72,7 +72,7 @@ func (t *releaseAttempt) poolNames() []types.NamespacedName {
 
 // batch releases items whose writes go under the same Leases.
 type batch struct {
-	snapshot
+	liveIndex
 	namespace string
 	leases    []string
 	out       *Result

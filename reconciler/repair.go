@@ -46,7 +46,7 @@ func (r *Reconciler) repair(ctx context.Context, j *judge.Judgement, out *Result
 	o, p := j.Observation, r.History.planRepairs(j, r.Options)
 	r.History.repairs, out.ToRepair, out.Unrepaired = p.since, p.toRepair, p.withheld
 	for _, g := range grouped(p.due, func(f *repairAttempt) (string, []string) { return f.Repair.Pool.Namespace, f.leaseNames() }) {
-		m := &repairBatch{snapshot: snapshot{Reconciler: r, first: o}, namespace: g.namespace, leases: g.leases, out: out, pace: newPace(r.Options.StaticSource || !o.Fenced.IsZero()), lost: map[string]int{}}
+		m := &repairBatch{liveIndex: liveIndex{Reconciler: r, first: o}, namespace: g.namespace, leases: g.leases, out: out, pace: newPace(r.Options.StaticSource || !o.Fenced.IsZero()), lost: map[string]int{}}
 		m.run(ctx, g.items)
 	}
 	return p.until
@@ -65,7 +65,7 @@ func (f *repairAttempt) leaseNames() []string { return f.Repair.Pool.LeaseNames(
 
 // repairBatch repairs findings whose writes go under the same Leases.
 type repairBatch struct {
-	snapshot
+	liveIndex
 	namespace string
 	leases    []string
 	out       *Result

@@ -87,7 +87,7 @@ func TestAPassThatReadsAgainDatesARestoreByItsFirstRead(t *testing.T) {
 					o.Intact = Now.Add(intact)
 				}
 			})
-			b := &snapshot{Reconciler: p.Reconciler, first: p.next.Observation}
+			b := &liveIndex{Reconciler: p.Reconciler, first: p.next.Observation}
 			p.Clock.(*clocktesting.FakeClock).SetTime(Now.Add(3 * minute))
 			if err := b.refresh(t.Context()); err != nil {
 				t.Fatal(err)

@@ -15,12 +15,12 @@ type Item struct {
 	Pool        *ippool.Pool        // of an allocation
 	Allocation  *ippool.Allocation  // nil for a reservation
 	Reservation *ippool.Reservation // nil for an allocation
-	details     *details
+	details     *itemDetails
 }
 
-// details is what only some items have. Those that have nothing of their own share
+// itemDetails is what only some items have. Those that have nothing of their own share
 // one.
-type details struct {
+type itemDetails struct {
 	index      *Index
 	evidence   *Evidence // of allocations that are not in use, and of reservations that stand alone
 	related    []*Item
@@ -32,7 +32,7 @@ type details struct {
 	reserved [1]*Item
 }
 
-func (m *details) addRelated(it *Item) {
+func (m *itemDetails) addRelated(it *Item) {
 	if m.related == nil {
 		m.related = m.relatedOne[:0]
 	}
@@ -178,7 +178,7 @@ func (it *Item) Owner() ippool.PodRef {
 // ReservationItem is a reservation that shares an allocation's verdict.
 func (it *Item) ReservationItem(r *ippool.Reservation) *Item {
 	return &Item{Judged: it.Judged, Reservation: r,
-		details: &details{index: it.details.index, sharedWith: it, related: []*Item{it}, reading: nameReading{address: it.Address()}}}
+		details: &itemDetails{index: it.details.index, sharedWith: it, related: []*Item{it}, reading: nameReading{address: it.Address()}}}
 }
 
 // node is the one node that the evidence is about, "" where there are several.

@@ -93,7 +93,7 @@ func (x *Index) judgeRecorded() *verdicts {
 type verdicts struct {
 	x                       *Index
 	out                     *Judgement
-	shared                  *details // of all items that have nothing of their own
+	shared                  *itemDetails // of all items that have nothing of their own
 	items                   []Item
 	recheck                 recheckTime // of what the verdicts ask of the clock
 	agentNodesAdded         bool
@@ -106,14 +106,14 @@ type verdicts struct {
 	reported                []reportEntry
 	readings                []nameReading
 	entries                 []entry
-	detailsPool             []details
+	detailsPool             []itemDetails
 	ended                   []netip.Addr   // of entries whose sandbox is known not to run
 	reserved                map[*Item]bool // allocations whose reservation has a field that is not known
 }
 
 func (x *Index) newVerdicts(allocations, reservations int) *verdicts {
 	return &verdicts{
-		x: x, recheck: recheckTime{now: x.now}, shared: &details{index: x}, withoutReport: map[string]int{}, items: make([]Item, 0, allocations+reservations),
+		x: x, recheck: recheckTime{now: x.now}, shared: &itemDetails{index: x}, withoutReport: map[string]int{}, items: make([]Item, 0, allocations+reservations),
 		out: &Judgement{Observation: x.o, WithoutAgents: !x.inUse, Nodes: x.states,
 			Allocations: make([]*Item, 0, allocations), Reservations: make([]*Item, 0, reservations)},
 	}
@@ -152,7 +152,7 @@ func (w *verdicts) allocation(p *pool, a *ippool.Allocation, idHash, podHash uin
 	}
 	x.rules.overrule(&it.Judged, e)
 	kept := *e
-	it.details = &details{index: x, evidence: &kept}
+	it.details = &itemDetails{index: x, evidence: &kept}
 	return it
 }
 
@@ -212,7 +212,7 @@ func (w *verdicts) reservation(r *ippool.Reservation, readings []nameReading, it
 // noteReserved notes the allocations of a reservation with a field that is not known:
 // it stands for nothing, and still is the reservation.
 func (w *verdicts) noteReserved(r *ippool.Reservation, readings []nameReading, item func(entry) *Item) {
-	var m details
+	var m itemDetails
 	w.allocationsOf(r, readings, item, &m)
 	for _, it := range m.related {
 		if w.reserved == nil {
@@ -258,7 +258,7 @@ func ByPlace(a, b *Item) int {
 }
 
 // allocationsOf adds the allocations of the same address, network and podref.
-func (w *verdicts) allocationsOf(r *ippool.Reservation, readings []nameReading, item func(entry) *Item, m *details) {
+func (w *verdicts) allocationsOf(r *ippool.Reservation, readings []nameReading, item func(entry) *Item, m *itemDetails) {
 	for _, read := range readings {
 		w.entries = w.x.entriesFor(w.entries[:0], read.address)
 		for _, e := range w.entries {
@@ -272,11 +272,11 @@ func (w *verdicts) allocationsOf(r *ippool.Reservation, readings []nameReading, 
 }
 
 // newDetails is one of many that lie beside each other.
-func (w *verdicts) newDetails() *details {
+func (w *verdicts) newDetails() *itemDetails {
 	if len(w.detailsPool) == cap(w.detailsPool) {
-		w.detailsPool = make([]details, 0, min(chunk, 2*cap(w.out.Reservations)+1))
+		w.detailsPool = make([]itemDetails, 0, min(chunk, 2*cap(w.out.Reservations)+1))
 	}
-	w.detailsPool = append(w.detailsPool, details{index: w.x})
+	w.detailsPool = append(w.detailsPool, itemDetails{index: w.x})
 	return &w.detailsPool[len(w.detailsPool)-1]
 }
 

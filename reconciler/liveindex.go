@@ -13,21 +13,21 @@ import (
 // something is judged that is about to be written.
 const refreshEvery = 5 * time.Second
 
-// snapshot is what writes are judged on: what was read last, amended by what live
+// liveIndex is what writes are judged on: what was read last, amended by what live
 // reads found and by what our own writes did since.
-type snapshot struct {
+type liveIndex struct {
 	*Reconciler
 	first     *judge.Observation // of before the first refresh
 	x         *judge.Index       // nil before it
 	refreshed time.Time
 }
 
-// observation is the basis without the pods and reservations that were amended.
-func (b *snapshot) observation() *judge.Observation { return b.x.BasedOn() }
+// observation is what the index was built from, amended but for pods and reservations.
+func (b *liveIndex) observation() *judge.Observation { return b.x.BasedOn() }
 
 // refresh reads again what is not read live, where that was long ago. It is best
 // called while no Lease is held.
-func (b *snapshot) refresh(ctx context.Context) error {
+func (b *liveIndex) refresh(ctx context.Context) error {
 	if !b.refreshed.IsZero() && b.Clock.Since(b.refreshed) < refreshEvery {
 		return nil
 	}
@@ -51,10 +51,10 @@ func (b *snapshot) refresh(ctx context.Context) error {
 }
 
 // invalidate has the next refresh read again in any case.
-func (b *snapshot) invalidate() { b.refreshed = time.Time{} }
+func (b *liveIndex) invalidate() { b.refreshed = time.Time{} }
 
-// read makes a live read and amends the basis by what it found.
-func (b *snapshot) read(ctx context.Context, need LiveKeys) (*judge.Live, error) {
+// read makes a live read and amends the index by what it found.
+func (b *liveIndex) read(ctx context.Context, need LiveKeys) (*judge.Live, error) {
 	live, err := b.Source.GetLive(ctx, b.observation(), need)
 	if err != nil {
 		return nil, fmt.Errorf("live read: %w", err)
