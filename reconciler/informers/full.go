@@ -107,7 +107,7 @@ type comparison struct {
 	differences map[string]difference
 	// failures and opens are the watches' counts before what was read.
 	failures, opens int
-	reopened        bool // a watch was opened between two reads
+	reopened        bool // a watch was opened since the first read began
 }
 
 // compare reads everything, and again after a pause where the caches differ.
@@ -126,10 +126,11 @@ func (f *Full) compare(ctx context.Context, session *cacheSession) (c comparison
 	}
 	first := c.opens
 	c.failures, c.opens = session.watches.counts()
-	c.reopened = c.opens != first
 	if c.observed, err = f.caches.cluster.List(ctx); err != nil {
 		return c, err
 	}
+	_, now := session.watches.counts()
+	c.reopened = now != first
 	c.differences = persisting(c.differences, session.view.differences(c.observed, session.kinds))
 	return c, nil
 }
