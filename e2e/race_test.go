@@ -90,7 +90,7 @@ func TestAPodThatComesBackKeepsItsAddress(t *testing.T) {
 	for _, moment := range []struct {
 		name          string
 		faultInjector func(t *testing.T) *faultInjector
-		putBack       bool // the reservation in the end is not the one that ADD kept or made
+		recreated     bool // the reservation in the end is not the one that ADD kept or made
 	}{
 		{"between the first judgement and the Lease", func(t *testing.T) *faultInjector {
 			return &faultInjector{onHold: func(n int) { back(t)() }}
@@ -112,7 +112,7 @@ func TestAPodThatComesBackKeepsItsAddress(t *testing.T) {
 		s.play(t, moment.name, func(t *testing.T) {
 			s.up(t, "worker-1", "web", blue).leak(t)
 			out := s.reconcile(t, moment.faultInjector(t), withoutLease)
-			equal(t, "put back", s.has(t, web) != addLeft, moment.putBack)
+			equal(t, "put back", s.has(t, web) != addLeft, moment.recreated)
 			equal(t, "released", released(out), map[string]int{})
 		})
 	}

@@ -105,7 +105,7 @@ func TestServeWaitsWhileTheAPIServerRefuses(t *testing.T) {
 			web.forceDelete(t)
 			one.writeReport(t, web.stopped(), keep.listed("Ready"))
 			l.met(t, 8)
-			s.putBack(t, before)
+			s.waitRecreated(t, before)
 			l.suffers(faults{})
 			t.Logf("freed %s after the fault", s.freed(t, recovery, "10.1.0.0-24", "1"))
 			v.is(t, `ip_reconcile_candidates`, 0)
@@ -133,9 +133,9 @@ func TestServeWaitsWhileTheAPIServerRefuses(t *testing.T) {
 	})
 }
 
-// putBack waits until all entries and reservations are there; one that was deleted
+// waitRecreated waits until all entries and reservations are there; one that was deleted
 // for a release that failed is another object with the same content.
-func (s *stage) putBack(t testing.TB, before contents) {
+func (s *stage) waitRecreated(t testing.TB, before contents) {
 	t.Helper()
 	content := func(c contents) map[string]string {
 		all := map[string]string{}

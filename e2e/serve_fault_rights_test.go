@@ -94,7 +94,7 @@ func TestServeWaitsForARightThatIsTakenFromIt(t *testing.T) {
 			if tt.frees {
 				s.freed(t, recovery, "10.1.0.0-24", "1")
 			} else {
-				s.putBack(t, before)
+				s.waitRecreated(t, before)
 			}
 			s.grants(t, "serve", kubeconfig, rules, tt.resource, verb, true)
 			s.freed(t, recovery, "10.1.0.0-24", "1")

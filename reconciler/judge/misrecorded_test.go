@@ -141,7 +141,7 @@ func TestBehindTheFenceFindingsRestOnReportsOfAfterItStood(t *testing.T) {
 		{"the report was renewed since", judge.Unrecorded, 1, []Part{empty, fence(2 * time.Second), FreshReport("worker-2", young, renewed(time.Second))}},
 		{"the report was renewed before", judge.Unrecorded, 0, []Part{empty, fence(2 * time.Second), FreshReport("worker-2", young, renewed(3*time.Second))}},
 		{"a sandbox that is stopped and has its network", judge.Unrecorded, 1, []Part{empty, fence(2 * time.Second), FreshReport("worker-2", stopping(ptr.To(false)), renewed(time.Second))}},
-		{"a sandbox that is stopped, and no report says whether its network is closed", judge.Unrecorded, 1, []Part{empty, fence(2 * time.Second), FreshReport("worker-2", stopping(nil), renewed(time.Second))}},
+		{"a sandbox that is stopped, and no report tells whether its network is closed", judge.Unrecorded, 1, []Part{empty, fence(2 * time.Second), FreshReport("worker-2", stopping(nil), renewed(time.Second))}},
 		{"a sandbox without its network", judge.Unrecorded, 0, []Part{empty, fence(2 * time.Second), FreshReport("worker-2", stopping(ptr.To(true)), renewed(time.Second))}},
 		{"without a fence a sandbox that is stopped has a DEL to come", judge.Unrecorded, 0, []Part{empty, FreshReport("worker-2", stopping(ptr.To(false)), renewed(time.Second))}},
 		{"one that is being set up", judge.Unrecorded, 1, []Part{empty, fence(2 * time.Second), FreshReport("worker-2", Attachment("box-7", "uid-7", time.Second, nil, ip), renewed(time.Second))}},
