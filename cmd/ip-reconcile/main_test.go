@@ -264,7 +264,7 @@ func TestTablesFitIn120Columns(t *testing.T) {
 	} {
 		_, out, _ := run(t, args...)
 		for line := range strings.Lines(out) {
-			if n := len([]rune(strings.TrimRight(line, "\n"))); n > width {
+			if n := len([]rune(strings.TrimRight(line, "\n"))); n > 120 {
 				t.Errorf("%v: %d columns: %s", args, n, line)
 			}
 		}
