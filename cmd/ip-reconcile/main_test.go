@@ -135,11 +135,11 @@ func TestRunOnASnapshotFreesWhatIsStaleAndASecondRunFindsNothing(t *testing.T) {
 	if code != exitClean {
 		t.Fatalf("exit code %d; stderr: %s", code, errs)
 	}
-	var d document.Check
+	var d document.Run
 	if err := yaml.Unmarshal([]byte(out), &d); err != nil {
 		t.Fatal(err)
 	}
-	if d.RunLists == nil || len(d.Released) != 2*d.Summary.Stale || len(d.Failed) != 0 {
+	if len(d.Released) != 2*d.Summary.Stale || len(d.Failed) != 0 {
 		t.Errorf("released %v, failed %v; want the %d stale allocations with a reservation each", d.Released, d.Failed, d.Summary.Stale)
 	}
 	_, out, _ = run(t, "check", "--snapshot", dir, "-o", "json")
@@ -247,7 +247,7 @@ func TestADryRunWritesNothingAndSaysThatSomethingIsStale(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, out, _ := run(t, "run", "--dry-run", "--snapshot", dir)
-	if code != exitLeft || !strings.Contains(out, "DryRun: would be released") {
+	if code != exitLeft || !strings.Contains(out, "WOULD BE RELEASED NOW (9)") {
 		t.Errorf("exit code %d, output:\n%s", code, out)
 	}
 	if after, _ := os.ReadFile(filepath.Join(dir, "ippools.yaml")); string(after) != string(before) {
@@ -301,7 +301,7 @@ func TestBadInputIsOneClearLineAndExitCode2(t *testing.T) {
 		{"a file that is not YAML", []string{"check", "--snapshot", notYAML}, []string{"notes.yaml is not YAML"}},
 		{"an address that is none", []string{"explain", "10.0.0", "--snapshot", sample}, []string{`"10.0.0" is not an IP address`}},
 		{"explain without an address", []string{"explain"}, []string{"one IP address"}},
-		{"an output that is not known", []string{"check", "-o", "xml", "--snapshot", sample}, []string{"--output", "table, json or yaml"}},
+		{"an output that is not known", []string{"check", "-o", "xml", "--snapshot", sample}, []string{"--output", "table, wide, json, yaml, name or jsonpath"}},
 		{"a time that is none", []string{"check", "--snapshot", sample, "--now", "yesterday"}, []string{"--now", "yesterday"}},
 		{"--now on a live cluster", []string{"check", "--now", "2026-11-20T10:00:00Z"}, []string{"--now is for --snapshot"}},
 		{"a log level that is not known", []string{"check", "--snapshot", sample, "--log-level", "loud"}, []string{"--log-level", "loud"}},
