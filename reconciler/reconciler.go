@@ -52,6 +52,8 @@ type Result struct {
 	// Standing are the gates of the last pass that are not about single items.
 	Standing []Gate
 	refused  map[judge.ID]bool // the same
+	// Repaired are findings that were repaired; of a dry run those that would be, when they
+	// have stood for long enough.
 	Repaired []judge.Finding
 	// Unrepaired are findings that --repair could not repair.
 	Unrepaired []Unrepaired
@@ -175,7 +177,10 @@ func (r *Reconciler) pass(ctx context.Context, out *Result, ready func(*judge.It
 	out.CheckDuration = r.Clock.Since(began)
 	r.saveRestore(ctx, j.Observation)
 	until = r.releasePlanned(ctx, j, out, ready)
-	if r.Options.Repair && !r.Options.DryRun {
+	switch {
+	case r.Options.Repair && r.Options.DryRun:
+		out.Repaired, out.Unrepaired = r.History.wouldRepair(j, r.Options)
+	case r.Options.Repair:
 		until = Sooner(until, r.repair(ctx, j, out))
 	}
 	return until, nil
