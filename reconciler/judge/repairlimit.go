@@ -20,7 +20,7 @@ type NodePool struct{ Node, Pool string }
 // RepairLimit says why so many entries on the word of one node are not written, "" if they
 // may be.
 func (x *Index) RepairLimit(at NodePool, byNode, inPool int) string {
-	const advice = "; look at the node and its agent and, if they are right, use --allow-mass-repair"
+	const advice = "; check the node and its agent and, if they are right, use --allow-mass-repair"
 	if limit, pods, addresses := x.nodeCapacity(at.Node); byNode > limit {
 		return fmt.Sprintf("more than %d entries within an hour on the word of node %s, which can run %d pods with %d addresses each%s", limit, at.Node, pods, addresses, advice)
 	}
