@@ -119,7 +119,7 @@ func TestOnePassEndsWithTheExitCodesOfV05(t *testing.T) {
 		{name: "no look", cluster: fmt.Sprintf(pool, leak), fails: cluster{failFrom: 1}, code: exitNotObserved,
 			says: []string{"reconciler run failed: the API server cannot be reached"}},
 		{name: "no look any more", cluster: fmt.Sprintf(pool, leak), fails: cluster{failFrom: 3}, code: exitNotObserved,
-			says: []string{"could not read the cluster again", "reconciler run failed: 1 allocations and reservations look stale"}},
+			says: []string{"could not read the cluster again", "reconciler run failed: 1 allocations and reservations seem stale"}},
 		{name: "no right to patch", cluster: fmt.Sprintf(pool, leak), fails: cluster{errPatch: reconciler.ErrForbidden}, code: exitAllocations, took: waits,
 			says: []string{"not released", "reconciler run failed: 1 allocations and 0 reservations"}},
 		{name: "no right to delete a reservation that has an allocation", cluster: fmt.Sprintf(pool, leak) + "---\n" + reservation,
