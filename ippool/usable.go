@@ -1,0 +1,90 @@
+package ippool
+
+import (
+	"math/big"
+	"net/netip"
+	"slices"
+
+	"go4.org/netipx"
+)
+
+// Assigns reports whether an ADD by this definition is answered from the pool: it has the very name that
+// whereabouts gives to it (v0.9.4, pkg/storage/kubernetes/ipam.go, IPPoolName). node is whose slice the pool
+// is, "" where the definition has no node_slice_size. Two definitions of one name that are cut into
+// slices cannot be told apart, and assign alike.
+func (n Network) Assigns(p *Pool) (node string, ok bool) {
+	if p.Problem != "" || len(n.Ranges) == 0 {
+		return "", false
+	}
+	prefix := p.Range.Prefix()
+	if n.Slices {
+		// The slices are cut from the first range (pkg/node-controller/controller.go).
+		whole := n.Ranges[0]
+		if node, ok = n.SliceOf(p); !ok || !whole.Contains(prefix.Addr()) || whole.Bits() > prefix.Bits() || n.SliceBits != 0 && n.SliceBits != prefix.Bits() {
+			return "", false
+		}
+		return node, true
+	}
+	name := normalizeRange(prefix.String())
+	if n.Name != "" {
+		name = n.Name + "-" + name
+	}
+	return "", p.Name == name && slices.Contains(n.Ranges, prefix)
+}
+
+// Usable are the addresses that whereabouts would assign from a pool by this definition, were none taken
+// (v0.9.4, pkg/allocate/allocate.go, IterateForAssignment; pkg/iphelpers/iphelpers.go, GetIPRange): never
+// the first and the last of the range; none of a range of two addresses or one; from range_start and up to
+// range_end where they are among the others, else they do not count; and nothing that is excluded.
+// The pool must be one that the definition Assigns from. Of several equal ranges the first counts: an
+// ADD finds its own entry for the others. In a slice no bounds count (pkg/storage/kubernetes/ipam.go,
+// IPManagementKubernetesUpdate).
+func (n Network) Usable(p *Pool) *netipx.IPSet {
+	prefix, bounds := p.Range.Prefix(), Bounds{}
+	if i := slices.Index(n.Ranges, prefix); !n.Slices && i >= 0 && i < len(n.Bounds) {
+		bounds = n.Bounds[i]
+	}
+	return bounds.usable(prefix)
+}
+
+func (b Bounds) usable(prefix netip.Prefix) *netipx.IPSet {
+	var set netipx.IPSetBuilder
+	if r, ok := b.span(prefix); ok {
+		set.AddRange(r)
+	}
+	for _, e := range b.Exclude {
+		set.RemovePrefix(e)
+	}
+	// What is built here of valid ranges has no errors.
+	s, _ := set.IPSet()
+	return s
+}
+
+// span are the first and the last address that the bounds leave of a range.
+func (b Bounds) span(prefix netip.Prefix) (netipx.IPRange, bool) {
+	if prefix.Addr().BitLen()-prefix.Bits() <= 1 {
+		return netipx.IPRange{}, false
+	}
+	all := netipx.RangeOfPrefix(prefix)
+	first, last := all.From().Next(), all.To().Prev()
+	if netipx.IPRangeFrom(first, last).Contains(b.Start) {
+		first = b.Start
+	}
+	if netipx.IPRangeFrom(first, last).Contains(b.End) {
+		last = b.End
+	}
+	return netipx.IPRangeFrom(first, last), true
+}
+
+// Size is how many addresses there are in a set.
+func Size(set *netipx.IPSet) *big.Int {
+	n := new(big.Int)
+	for _, r := range set.Ranges() {
+		n.Add(n, big.NewInt(1))
+		n.Add(n, number(r.To()))
+		n.Sub(n, number(r.From()))
+	}
+	return n
+}
+
+func number(a netip.Addr) *big.Int { return new(big.Int).SetBytes(a.AsSlice()) }
