@@ -25,7 +25,7 @@ func (b *batch) attempt(ctx context.Context, todo []*releaseAttempt, try int) (l
 		return todo, err
 	}
 	if b.observation().Paused { // then ADDs need not wait for us
-		b.abandon(ctx, todo, Paused, pausedText)
+		b.abandon(ctx, todo, Paused, everythingPaused())
 		return nil, nil
 	}
 	ready, err := b.prepare(ctx, todo)

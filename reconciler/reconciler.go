@@ -192,7 +192,7 @@ func (r *Reconciler) releasePlanned(ctx context.Context, j *judge.Judgement, out
 	}
 	if r.Options.DryRun {
 		for _, it := range plan.Release {
-			out.refuse(Refused{it, DryRunRefusal, "would be released"})
+			out.refuse(refusedBecause(it, DryRunRefusal, "would be released"))
 		}
 	} else {
 		out.Tried += len(plan.Release)
