@@ -1,9 +1,11 @@
 package ippool
 
 import (
+	"fmt"
 	"math/big"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"go4.org/netipx"
 )
@@ -20,16 +22,16 @@ func (n Network) Assigns(p *Pool) (node string, ok bool) {
 	if n.Slices {
 		// The slices are cut from the first range (pkg/node-controller/controller.go).
 		whole := n.Ranges[0]
-		if node, ok = n.SliceOf(p); !ok || !whole.Contains(prefix.Addr()) || whole.Bits() > prefix.Bits() || n.SliceBits != 0 && n.SliceBits != prefix.Bits() {
+		if !whole.Contains(prefix.Addr()) || whole.Bits() > prefix.Bits() || n.SliceBits != 0 && n.SliceBits != prefix.Bits() {
 			return "", false
 		}
-		return node, true
+		return n.SliceOf(p)
 	}
-	name := normalizeRange(prefix.String())
-	if n.Name != "" {
-		name = n.Name + "-" + name
+	if !slices.Contains(n.Ranges, prefix) {
+		return "", false
 	}
-	return "", p.Name == name && slices.Contains(n.Ranges, prefix)
+	head, ok := p.namePrefix()
+	return "", ok && head == n.Name && strings.HasSuffix(p.Name, normalizeRange(prefix.String()))
 }
 
 // Usable are the addresses that whereabouts would assign from a pool by this definition, were none taken
@@ -40,11 +42,44 @@ func (n Network) Assigns(p *Pool) (node string, ok bool) {
 // ADD finds its own entry for the others. In a slice no bounds count (pkg/storage/kubernetes/ipam.go,
 // IPManagementKubernetesUpdate).
 func (n Network) Usable(p *Pool) *netipx.IPSet {
-	prefix, bounds := p.Range.Prefix(), Bounds{}
-	if i := slices.Index(n.Ranges, prefix); !n.Slices && i >= 0 && i < len(n.Bounds) {
-		bounds = n.Bounds[i]
+	return n.boundsOf(p).usable(p.Range.Prefix())
+}
+
+func (n Network) boundsOf(p *Pool) Bounds {
+	if i := slices.Index(n.Ranges, p.Range.Prefix()); !n.Slices && i >= 0 && i < len(n.Bounds) {
+		return n.Bounds[i]
 	}
-	return bounds.usable(prefix)
+	return Bounds{}
+}
+
+// NotUsable says why an address of the pool's range is not usable by this definition, as the end of a
+// sentence that begins with the definition's name; "" where it is.
+func (n Network) NotUsable(p *Pool, a netip.Addr) string {
+	bounds, prefix := n.boundsOf(p), p.Range.Prefix()
+	all := netipx.RangeOfPrefix(prefix)
+	span, ok := bounds.span(prefix)
+	switch {
+	case !all.Contains(a):
+		return fmt.Sprintf("assigns from %s only", prefix)
+	case !ok:
+		return fmt.Sprintf("assigns nothing of a range as small as %s", prefix)
+	case a == all.From():
+		return fmt.Sprintf("does not assign the network address of %s", prefix)
+	case a == all.To() && a.Is4():
+		return fmt.Sprintf("does not assign the broadcast address of %s", prefix)
+	case a == all.To():
+		return fmt.Sprintf("does not assign the last address of %s", prefix)
+	case a.Less(span.From()):
+		return fmt.Sprintf("begins with %s", span.From())
+	case span.To().Less(a):
+		return fmt.Sprintf("ends with %s", span.To())
+	}
+	for _, e := range bounds.Exclude {
+		if e.Contains(a) {
+			return fmt.Sprintf("excludes %s", e)
+		}
+	}
+	return ""
 }
 
 func (b Bounds) usable(prefix netip.Prefix) *netipx.IPSet {
