@@ -153,6 +153,8 @@ func (b *batch) judge(ctx context.Context, todo []*releaseAttempt) []*releaseAtt
 		case it.Verdict != judge.Stale:
 			b.Log.Info("not released: the live read contradicts", it.Attrs()...)
 			b.History.contradicted(t.Item)
+		case !b.Options.inScope(it):
+			b.Log.Info("not released: by the live read it is none of those asked for", it.Attrs()...)
 		case refused[t.ID()].Item != nil:
 			b.out.refuse(refused[t.ID()])
 		default:

@@ -23,7 +23,14 @@ type Options struct {
 	Repair bool
 	// AllowMassRepair switches off the breaker for what is written back.
 	AllowMassRepair bool
+	// Only, where set, picks what may be released; all else stays as it is and out of
+	// plans. OnlyFindings does so for repairs.
+	Only         func(*judge.Item) bool
+	OnlyFindings func(*judge.Finding) bool
 }
+
+// inScope reports whether an item is one of those that are asked for.
+func (o Options) inScope(it *judge.Item) bool { return o.Only == nil || o.Only(it) }
 
 // judging is the policy by which is judged.
 func (o Options) judging() judge.Policy {
@@ -65,7 +72,7 @@ func (h *History) passGates(j *judge.Judgement, opts Options) *Plan {
 	p := &Plan{Standing: h.standing(j)}
 	var unconfirmed []*judge.Item
 	for _, it := range j.StaleItems() {
-		if it.Reservation != nil && len(it.Related()) > 0 {
+		if it.Reservation != nil && len(it.Related()) > 0 || !opts.inScope(it) {
 			continue
 		}
 		gates := h.gatesOf(it, j.Observation, p.Standing, opts)

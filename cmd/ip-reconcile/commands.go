@@ -1,11 +1,13 @@
 package main
 
 import (
-	"fmt"
-	"net/netip"
+	"context"
 
 	"github.com/spf13/cobra"
 
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/screen"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 )
 
@@ -40,16 +42,15 @@ Exit code 0: nothing is stale and there are no findings; 1: there is something;
 			if err != nil {
 				return err
 			}
-			if err := o.print(std, j.Notes(), func() any { return j.Document() }, func(t *table) { t.judgement(j, o.all) }); err != nil {
-				return err
+			if r.Options.StaticSource {
+				r.Options.StaticSource = false // what the cluster itself would wait for
 			}
-			if j.Stale() > 0 || len(j.Findings) > 0 {
-				return errLeft
-			}
-			return nil
+			return o.tell(c.Context(), std, document.KindCheck, report.OfCheck(j, r.Plan(c.Context(), j), o.asked.filter), (*screen.Screen).Check)
 		},
 	}
 	o.add(c.Flags(), "warn")
+	o.addAsked(c.Flags())
+	o.AddConfirmAfter(c.Flags())
 	o.completions(c)
 	return c
 }
@@ -81,76 +82,44 @@ With --snapshot the same patches are applied to the files.`,
 				return err
 			}
 			r.Options.DryRun, r.Options.AllowMassRelease = dryRun, massRelease
+			if f := o.asked.filter; !f.IsZero() {
+				r.Options.Only, r.Options.OnlyFindings = f.Item, f.Finding
+			}
 			stop := showProgress(std, r)
 			out, err := r.Run(c.Context())
 			stop()
 			if err != nil {
 				return err
 			}
-			if err := o.print(std, out.Notes(), func() any { return out.Document() }, func(t *table) { t.result(out, o.all) }); err != nil {
-				return err
-			}
-			if out.Left() > 0 {
-				return errLeft
-			}
-			return nil
+			return o.tell(c.Context(), std, document.KindRun, report.OfRun(out, dryRun, o.asked.filter), (*screen.Screen).Run)
 		},
 	}
 	o.add(c.Flags(), "info")
 	o.completions(c)
 	f := c.Flags()
+	o.addAsked(f)
 	o.AddWriting(f)
 	f.BoolVar(&dryRun, "dry-run", false, "print what would be freed, and write nothing")
 	f.BoolVar(&massRelease, "allow-mass-release", false, "free more than half of all allocations within an hour, unconfirmed ones included")
 	return c
 }
 
-func newExplain(std streams) *cobra.Command {
-	o := &options{component: "explain"}
-	c := &cobra.Command{
-		Use:   "explain IP",
-		Short: "Say what is known of one address, and the rule behind its verdict",
-		Long: `Print the evidence and the rule behind the verdict on one address, in every pool
-and network that records it.
-
-Exit code 0: it is recorded; 1: no pool records it; 2: the cluster could not be
-looked at.
-` + snapshotHelp,
-		Example: `  ip-reconcile explain 10.0.0.7
-  ip-reconcile explain 2001:db8::7 --snapshot ./must-gather`,
-		Args: func(c *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return fmt.Errorf("explain takes one IP address, got %d arguments; see '%s --help'", len(args), c.CommandPath())
-			}
-			return nil
+// tell prints what check and run have to tell, and ends with errLeft where there is
+// something that makes them fail.
+func (o *options) tell(ctx context.Context, std streams, kind string, r *report.Report, draw func(*screen.Screen, *report.Report)) error {
+	err := o.print(std, answer{
+		notes:    r.Notes(),
+		document: func() any { return document.OfCheck(o.header(ctx, kind, r.Observation), r) },
+		names:    func() []string { return r.Addresses(o.all) },
+		screen: func(s *screen.Screen) {
+			s.All = o.all
+			draw(s, r)
 		},
-		RunE: func(c *cobra.Command, args []string) error {
-			addr, err := netip.ParseAddr(args[0])
-			if err != nil {
-				return fmt.Errorf("%q is not an IP address", args[0])
-			}
-			r, err := o.reconciler(std)
-			if err != nil {
-				return err
-			}
-			defer showProgress(std, r)()
-			j, err := r.Check(c.Context())
-			if err != nil {
-				return err
-			}
-			j = j.About(addr.Unmap())
-			if err := o.print(std, j.Notes(), func() any { return j.Document() }, func(t *table) { t.explain(addr.Unmap(), j) }); err != nil {
-				return err
-			}
-			if len(j.Allocations)+len(j.Reservations) == 0 {
-				return errLeft
-			}
-			return nil
-		},
+	})
+	if err == nil && o.asked.fails.Fails(r) {
+		return errLeft
 	}
-	o.add(c.Flags(), "warn")
-	o.completions(c)
-	return c
+	return err
 }
 
 // showProgress shows on a terminal what is being done, until stop is called.

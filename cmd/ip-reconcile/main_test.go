@@ -11,8 +11,8 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/internal/version"
-	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
@@ -54,7 +54,7 @@ func TestTheSampleShowsEveryVerdictAndEveryFinding(t *testing.T) {
 	if code != exitLeft {
 		t.Fatalf("exit code %d, want %d; stderr: %s", code, exitLeft, errs)
 	}
-	var d judge.Document
+	var d document.Check
 	if err := json.Unmarshal([]byte(out), &d); err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func TestTheSampleShowsEveryVerdictAndEveryFinding(t *testing.T) {
 // The comment before each entry of the sample says what becomes of it.
 func TestTheSamplesCommentsAreTrue(t *testing.T) {
 	_, out, _ := run(t, "check", "--snapshot", sample, "-o", "json")
-	var d judge.Document
+	var d document.Check
 	if err := json.Unmarshal([]byte(out), &d); err != nil {
 		t.Fatal(err)
 	}
@@ -135,15 +135,15 @@ func TestRunOnASnapshotFreesWhatIsStaleAndASecondRunFindsNothing(t *testing.T) {
 	if code != exitClean {
 		t.Fatalf("exit code %d; stderr: %s", code, errs)
 	}
-	var d judge.Document
+	var d document.Check
 	if err := yaml.Unmarshal([]byte(out), &d); err != nil {
 		t.Fatal(err)
 	}
-	if d.Released == nil || d.Failed == nil || len(*d.Released) != 2*d.Summary.Stale || len(*d.Failed) != 0 {
+	if d.RunLists == nil || len(d.Released) != 2*d.Summary.Stale || len(d.Failed) != 0 {
 		t.Errorf("released %v, failed %v; want the %d stale allocations with a reservation each", d.Released, d.Failed, d.Summary.Stale)
 	}
 	_, out, _ = run(t, "check", "--snapshot", dir, "-o", "json")
-	var after judge.Document
+	var after document.Check
 	if err := json.Unmarshal([]byte(out), &after); err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +164,7 @@ func TestRecoverPrintsWhatItWouldWriteAndWritesItWithYes(t *testing.T) {
 		ip, podRef, instead, state string
 	}
 	rows := func(out string) (rows []row) {
-		var d reconciler.Recovery
+		var d document.Recovery
 		if err := json.Unmarshal([]byte(out), &d); err != nil {
 			t.Fatal(err)
 		}
@@ -198,7 +198,7 @@ func TestRecoverPrintsWhatItWouldWriteAndWritesItWithYes(t *testing.T) {
 		t.Errorf("exit code %d; it would still write %v", code, left)
 	}
 	_, out, _ = run(t, "check", "--snapshot", dir, "-o", "json")
-	var d judge.Document
+	var d document.Check
 	if err := json.Unmarshal([]byte(out), &d); err != nil {
 		t.Fatal(err)
 	}

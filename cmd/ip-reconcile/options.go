@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -9,8 +10,12 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/clusterflags"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/flags"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
+	"github.com/ip-reconcile/ip-reconcile/internal/version"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/snapshot"
 )
 
@@ -20,9 +25,38 @@ type options struct {
 	component     string // the command, for the User-Agent
 	node          flags.Node
 	snapshot, now string
-	output        string
-	all           bool
-	podsComplete  bool
+	printing
+	all          bool
+	podsComplete bool
+	asked        asked
+	// cluster is what the documents say of where it was observed.
+	cluster func(context.Context) document.Cluster
+}
+
+// asked are the flags of what is asked for, and of what makes the command fail.
+type asked struct {
+	pools, podNamespaces, nodes, verdicts, reasons, failOn []string
+
+	filter report.Filter
+	fails  report.FailOn
+}
+
+func (a *asked) add(f *pflag.FlagSet) {
+	f.StringSliceVar(&a.pools, "pool", nil, "only these pools: name, or namespace/name")
+	f.StringSliceVarP(&a.podNamespaces, "pod-namespace", "n", nil, "only what is recorded for pods of these namespaces")
+	f.StringSliceVar(&a.nodes, "on-node", nil, "only what these nodes run, or may run")
+	f.StringSliceVar(&a.verdicts, "verdict", nil, "only these verdicts: InUse, Held, Stale")
+	f.StringSliceVar(&a.reasons, "reason", nil, "only these reasons or findings, as PodGone or Conflict")
+	f.StringSliceVar(&a.failOn, "fail-on", nil, "exit code 1 for these verdicts, reasons and findings alone, as Conflict,Unrecorded,Stale; none for nothing (default: Stale and every finding)")
+}
+
+// check reads the flags.
+func (a *asked) check() (err error) {
+	if a.filter, err = report.NewFilter(a.pools, a.podNamespaces, a.nodes, a.verdicts, a.reasons); err != nil {
+		return err
+	}
+	a.fails, err = report.NewFailOn(a.failOn)
+	return err
 }
 
 func (o *options) add(f *pflag.FlagSet, logLevel string) {
@@ -31,8 +65,7 @@ func (o *options) add(f *pflag.FlagSet, logLevel string) {
 	f.StringVar(&o.snapshot, "snapshot", "", "judge a folder of YAML or JSON files instead of a live cluster")
 	f.StringVar(&o.now, "now", "", "the time of the snapshot, as in 2026-11-20T10:00:00Z (default: its newest Lease renewal or SandboxReport)")
 	f.BoolVar(&o.podsComplete, "pods-complete", false, "with --snapshot: the folder has every pod there is, even if it has none")
-	f.StringVarP(&o.output, "output", "o", "table", "table, json or yaml")
-	f.BoolVar(&o.all, "all", false, "list what is in use, too")
+	o.printing.add(f)
 }
 
 // reconciler makes the reconciler that the flags ask for.
@@ -45,8 +78,11 @@ func (o *options) reconciler(std streams) (*reconciler.Reconciler, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.output != "table" && o.output != "json" && o.output != "yaml" {
-		return nil, fmt.Errorf("--output %q: must be table, json or yaml", o.output)
+	if err := o.printing.check(); err != nil {
+		return nil, err
+	}
+	if err := o.asked.check(); err != nil {
+		return nil, err
 	}
 	if o.snapshot != "" {
 		if o.node.Socket != "" {
@@ -76,6 +112,7 @@ func (o *options) openSnapshot(r *reconciler.Reconciler) error {
 		return err
 	}
 	r.Source, r.Writer, r.Options.StaticSource, r.Options.PodsComplete = folder, folder, true, o.podsComplete
+	o.cluster = func(context.Context) document.Cluster { return document.Cluster{Snapshot: o.snapshot} }
 	return nil
 }
 
@@ -95,12 +132,16 @@ func (o *options) connect(r *reconciler.Reconciler) error {
 		return err
 	}
 	r.Source, r.Writer, r.Window, r.Restores = withNode(cluster), cluster, cluster, cluster.Restores()
+	o.cluster = func(ctx context.Context) document.Cluster {
+		server, uid := cluster.ClusterIdentity(ctx)
+		return document.Cluster{Server: server, UID: uid}
+	}
 	return nil
 }
 
 func (o *options) completions(c *cobra.Command) {
 	o.Completions(c)
-	flags.Complete(c, "output", "table", "json", "yaml")
+	flags.Complete(c, "output", "table", "wide", "json", "yaml", "name", jsonPathPrefix)
 	_ = c.MarkFlagDirname("snapshot")
 }
 
@@ -117,4 +158,15 @@ func (o *options) withLocalNode() (func(reconciler.Source) reconciler.Source, er
 	return func(cluster reconciler.Source) reconciler.Source {
 		return &reconciler.WithLocalNode{Source: cluster, Node: o.node.Name, BootID: bootID, Inspect: inspector.Report}
 	}, nil
+}
+
+// addAsked adds the flags of what is asked for.
+func (o *options) addAsked(f *pflag.FlagSet) {
+	o.asked.add(f)
+	f.BoolVar(&o.all, "all", false, "list what is in use, too")
+}
+
+// header is the head of a document about what was observed.
+func (o *options) header(ctx context.Context, kind string, observed *judge.Observation) document.Header {
+	return document.NewHeader(kind, version.Get().Version, o.cluster(ctx), observed.Now)
 }

@@ -58,8 +58,21 @@ const gap = 2
 // Rows writes rows under the names of their columns; each row has a cell for each
 // column. Where a column had to be left out, a last line says so.
 func (s Style) Rows(w io.Writer, columns []Column, rows [][]string) {
+	lines, note := s.Lines(columns, rows)
+	for _, line := range lines {
+		fmt.Fprintln(w, line)
+	}
+	if note != "" {
+		fmt.Fprintln(w, note)
+	}
+}
+
+// Lines are the lines that Rows writes, the names of the columns first unless they are not
+// to be shown; note is the line about columns that had to be left out, "" for none.
+func (s Style) Lines(columns []Column, rows [][]string) (lines []string, note string) {
 	shown, widths, leftOut := s.fit(columns, rows)
-	tw := tabwriter.NewWriter(trimmed{w}, 0, 0, gap, ' ', 0)
+	var w strings.Builder
+	tw := tabwriter.NewWriter(&w, 0, 0, gap, ' ', 0)
 	line := func(cell func(i int) string) {
 		for at, i := range shown {
 			if at > 0 {
@@ -76,9 +89,13 @@ func (s Style) Rows(w io.Writer, columns []Column, rows [][]string) {
 		line(func(i int) string { return clean(row[i]) })
 	}
 	tw.Flush()
-	if len(leftOut) > 0 && !s.NoHeaders {
-		fmt.Fprintf(w, "(%s: not shown at %d columns; see -o wide)\n", strings.Join(leftOut, ", "), s.Width)
+	for line := range strings.Lines(w.String()) {
+		lines = append(lines, strings.TrimRight(line, " \n"))
 	}
+	if len(leftOut) > 0 && !s.NoHeaders {
+		note = fmt.Sprintf("(%s: not shown at %d columns; see -o wide)", strings.Join(leftOut, ", "), s.Width)
+	}
+	return lines, note
 }
 
 // fit picks the columns that are shown, by number, and the most characters that each
@@ -153,18 +170,4 @@ func Shorten(text string, to int) string {
 	}
 	head := (to - 1) / 2
 	return string(r[:head]) + "…" + string(r[len(r)-(to-1-head):])
-}
-
-// trimmed drops the blanks at the end of each line that it is given.
-type trimmed struct{ w io.Writer }
-
-func (t trimmed) Write(text []byte) (int, error) {
-	lines := strings.Split(string(text), "\n")
-	for i := range lines[:len(lines)-1] {
-		lines[i] = strings.TrimRight(lines[i], " ")
-	}
-	if _, err := io.WriteString(t.w, strings.Join(lines, "\n")); err != nil {
-		return 0, err
-	}
-	return len(text), nil
 }
