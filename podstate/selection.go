@@ -64,12 +64,17 @@ func parseSelection(text, namespace string) (selected []types.NamespacedName, ok
 		}
 		name, _, _ := strings.Cut(rest, "@")
 		ns, name = strings.TrimSpace(ns), strings.TrimSpace(name)
-		if strings.Contains(rest, "/") || strings.Count(rest, "@") > 1 {
+		if strings.Contains(rest, "/") || strings.Count(rest, "@") > 1 || !isLabel(ns) || !isLabel(name) {
 			return nil, false
 		}
 		add(ns, name)
 	}
 	return selected, true
+}
+
+// isLabel reports whether Multus takes a text for a name in a list of names; it does not mind an empty one.
+func isLabel(text string) bool {
+	return strings.Trim(text, "abcdefghijklmnopqrstuvwxyz0123456789-") == "" && !strings.HasPrefix(text, "-") && !strings.HasSuffix(text, "-")
 }
 
 // workload is the kind and name of the pod's controller, such as "ReplicaSet/web-7d4b9c", "" for none.

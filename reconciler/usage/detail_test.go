@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
 )
@@ -89,7 +88,7 @@ func TestWhichPodsWait(t *testing.T) {
 	}
 }
 
-func TestTheDetailOfAPool(t *testing.T) {
+func TestWhoHasAPoolAndWhatIsFree(t *testing.T) {
 	controller := func(kind, name string) PodEdit {
 		return func(p *corev1.Pod) {
 			p.OwnerReferences = []metav1.OwnerReference{{Kind: "Other", Name: "x"}, {Kind: kind, Name: name, Controller: ptr.To(true)}}
@@ -97,29 +96,17 @@ func TestTheDetailOfAPool(t *testing.T) {
 	}
 	u := usage.Of(judged(net("a"), Pool("10.0.0.0-29", "10.0.0.0/29", Alloc("1", "default/web-1", "b1", "net1"), Alloc("2", "default/web-2", "b2", "net1"),
 		Alloc("4", "blue/gone", "b3", "net1")), Pod("web-1", Carrying("10.0.0.1"), controller("ReplicaSet", "web")), Pod("web-2", Carrying("10.0.0.2"), controller("ReplicaSet", "web"))))
-	d := u.Detail(theOnly(t, u), func(it *judge.Item) string { return "later" })
+	p := theOnly(t, u)
 	for _, c := range []struct{ what, got, want string }{
-		{"namespaces", fmt.Sprint(d.Namespaces), "[{default 2} {blue 1}]"},
-		{"workloads", fmt.Sprint(d.Workloads), "[{default/ReplicaSet/web 2} {blue/Pod/gone 1}]"},
-		{"free ranges", fmt.Sprint(d.FreeRanges, d.MoreFreeRanges), "[10.0.0.3 10.0.0.5-10.0.0.6] 0"},
-		{"definitions", fmt.Sprint(len(d.Definitions), d.Definitions[0].Name, d.Definitions[0].Ranges), "1 default/a [10.0.0.1-10.0.0.6]"},
-		{"stale", fmt.Sprint(len(d.StaleEntries), d.StaleEntries[0].IP, d.StaleEntries[0].Release), "1 10.0.0.4 later"},
+		{"namespaces", fmt.Sprint(p.ByNamespace()), "[{default 2} {blue 1}]"},
+		{"workloads", fmt.Sprint(u.ByWorkload(p)), "[{default/ReplicaSet/web 2} {blue/Pod/gone 1}]"},
+		{"free addresses", fmt.Sprint(p.FreeAddresses().Ranges()), "[10.0.0.3-10.0.0.3 10.0.0.5-10.0.0.6]"},
+		{"definitions", fmt.Sprint(len(p.Definitions), p.Definitions[0], p.Definitions[0].Usable.Ranges()), "1 default/a [10.0.0.1-10.0.0.6]"},
+		{"stale", fmt.Sprint(len(p.StaleEntries), p.StaleEntries[0].Address()), "1 10.0.0.4"},
 	} {
-		if strings.ReplaceAll(c.got, " ", "") != strings.ReplaceAll(c.want, " ", "") {
+		if c.got != c.want {
 			t.Errorf("%s: %s, want %s", c.what, c.got, c.want)
 		}
-	}
-}
-
-func TestFreeRangesAreBoundedInNumber(t *testing.T) {
-	var allocs []Allocation
-	for i := 2; i < 200; i += 2 {
-		allocs = append(allocs, Alloc(fmt.Sprint(i), fmt.Sprint("default/p", i), "box", "net1"))
-	}
-	u := usage.Of(judged(Pod("bystander"), NAD("a", WhereaboutsConfig("10.0.0.0/24", "")), Pool("10.0.0.0-24", "10.0.0.0/24", allocs...)))
-	d := u.Detail(theOnly(t, u), func(*judge.Item) string { return "" })
-	if len(d.FreeRanges) != 20 || d.MoreFreeRanges != 80 || d.FreeRanges[0] != "10.0.0.1" {
-		t.Errorf("%d ranges and %d more: %v", len(d.FreeRanges), d.MoreFreeRanges, d.FreeRanges)
 	}
 }
 
@@ -150,12 +137,13 @@ func TestWhatAnAddressWithoutAnEntryIs(t *testing.T) {
 		{"::ffff:10.0.0.2", "the next that is assigned by default/a", []Part{bounded, pool29()}},
 		{"10.0.0.3", "free, and 10.0.0.2 is assigned before it", []Part{bounded, pool29()}},
 		{"10.0.0.3", "the next that is assigned by default/a", []Part{bounded, pool29(2)}},
+		{"10.0.0.6", "free, and 10.0.0.4 is assigned before it", []Part{net("a"), pool29(1, 2), Reservation("10.0.0.3", "default/x", LongAgo)}},
 		{"10.0.0.3", "has a reservation", []Part{bounded, pool29(2), Reservation("10.0.0.3", "default/x", LongAgo)}},
 		{"10.0.0.6", "free, and 10.0.0.1 is assigned before it (by default/b)", []Part{bounded, net("b"), pool29()}},
 		{"10.0.0.3", "not known whether the address would be assigned", []Part{pool29()}},
 	} {
 		addr := netip.MustParseAddr(c.addr)
-		got := usage.Unrecorded(judged(append(c.parts, Pod("bystander"))...), addr)
+		got := usage.Unrecorded(judged(append(c.parts, Pod("bystander"))...).About(addr.Unmap()), addr)
 		if len(got) != 1 || !strings.Contains(got[0], c.says) || !strings.Contains(got[0], "kube-system/10.0.0.0-29") {
 			t.Errorf("%s: %q, want %q in it", c.addr, got, c.says)
 		}

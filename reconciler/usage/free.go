@@ -15,13 +15,32 @@ import (
 // network is what a reservation is looked up by, beside its address.
 type network struct{ namespace, name string }
 
-// reservedAddresses are those that have a reservation, by network, each list by address.
-func reservedAddresses(reservations []*judge.Item, gone released) map[network][]netip.Addr {
+// reservedAddresses are those that have a reservation, by network, each list by address; of the networks
+// of these definitions alone. A name that can be read in two ways counts in both.
+func reservedAddresses(reservations []*ippool.Reservation, definitions []*Definition, gone released) map[network][]netip.Addr {
+	networks := map[string]bool{}
+	for _, d := range definitions {
+		networks[d.Network.Name] = true
+	}
 	all := map[network][]netip.Addr{}
-	for _, it := range reservations {
-		if a := it.Address(); a.IsValid() && !gone.reservation(it) {
-			at := network{it.Namespace(), it.Network()}
-			all[at] = append(all[at], a)
+	for _, r := range reservations {
+		if gone.reservation(r) {
+			continue
+		}
+		read := func(name string) {
+			if !networks[name] {
+				return
+			}
+			if a, ok := ippool.ReservedAddress(r.Name, name); ok {
+				at := network{r.Namespace, name}
+				all[at] = append(all[at], a)
+			}
+		}
+		read("")
+		for i := range r.Name {
+			if r.Name[i] == '-' && i > 0 {
+				read(r.Name[:i])
+			}
 		}
 	}
 	for at, list := range all {
@@ -54,8 +73,8 @@ func (r released) allocation(it *judge.Item) bool {
 	return len(r.entries) > 0 && slices.ContainsFunc(r.entries[it.Object()], func(a ippool.Allocation) bool { return a.Key == it.Key() })
 }
 
-func (r released) reservation(it *judge.Item) bool {
-	return len(r.reservations) > 0 && r.reservations[it.Object()]
+func (r released) reservation(o *ippool.Reservation) bool {
+	return len(r.reservations) > 0 && r.reservations[o.Ref()]
 }
 
 // count counts what is usable, and what of it is free.

@@ -10,8 +10,8 @@ import (
 
 // Owner is who has entries in a pool.
 type Owner struct {
-	Name    string `json:"name"`
-	Entries int    `json:"entries"`
+	Name    string
+	Entries int
 }
 
 // mostOwners is how many owners of a kind are told.

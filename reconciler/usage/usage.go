@@ -37,7 +37,9 @@ type Pool struct {
 	usable    *netipx.IPSet // the union of the definitions'
 	unguarded *netipx.IPSet // of the definitions without overlapping ranges
 	reserved  []netip.Addr  // in the pool's network and range, by address
-	stale     []*judge.Item
+
+	// StaleEntries are the items that are Stale, by address.
+	StaleEntries []*judge.Item
 }
 
 // Definition is a NetworkAttachmentDefinition that addresses of a pool are assigned by.
@@ -76,7 +78,7 @@ func Of(j *judge.Judgement, released ...*judge.Item) *Pools {
 	u := &Pools{o: j.Observation}
 	definitions := u.definitions()
 	gone := releasedOf(released)
-	reserved := reservedAddresses(j.Reservations, gone)
+	reserved := reservedAddresses(u.o.Reservations, definitions, gone)
 	known := make(map[*ippool.Pool]*Pool, len(j.Observation.Pools))
 	for _, stored := range j.Observation.Pools {
 		p := &Pool{Pool: stored}
@@ -106,7 +108,7 @@ func (p *Pool) add(it *judge.Item) {
 		p.Held++
 	case judge.Stale:
 		p.Stale++
-		p.stale = append(p.stale, it)
+		p.StaleEntries = append(p.StaleEntries, it)
 	}
 }
 

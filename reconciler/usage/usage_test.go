@@ -1,7 +1,6 @@
 package usage_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -125,28 +124,6 @@ func TestTheFullestPoolIsFirstAndTheUnknownLast(t *testing.T) {
 	}
 	if want := []string{"10.0.2.0-29", "10.0.3.0-29", "10.0.1.0-29", "10.0.4.0-29"}; !slices.Equal(got, want) {
 		t.Errorf("order %v, want %v", got, want)
-	}
-}
-
-func TestANumberOfTheDocumentIsExactOrAString(t *testing.T) {
-	for _, c := range []struct{ cidr, pool, want string }{
-		{"10.0.0.0/29", "10.0.0.0-29", `6`},
-		{"fd00::/75", "fd00---75", `9007199254740990`},
-		{"fd00::/64", "fd00---64", `"18446744073709551614"`},
-	} {
-		u := usage.Of(judged(Pod("bystander"), NAD("a", WhereaboutsConfig(c.cidr, "")), Pool(c.pool, c.cidr)))
-		text, err := json.Marshal(u.List())
-		if err != nil || !strings.Contains(string(text), `"usable":`+c.want+`,`) {
-			t.Errorf("%s: %v: %s", c.cidr, err, text)
-		}
-		var back usage.List
-		if err := json.Unmarshal(text, &back); err != nil || back.Pools[0].Usable.Cmp(u.All[0].Usable) != 0 {
-			t.Errorf("%s is read back as %v: %v", c.cidr, back.Pools[0].Usable, err)
-		}
-	}
-	text, err := json.Marshal(usage.Of(judged(pool29(1))).List())
-	if err != nil || !strings.Contains(string(text), `"usable":null,"used":1,"free":null,"fill":null`) {
-		t.Errorf("where nothing is known: %v: %s", err, text)
 	}
 }
 
