@@ -23,6 +23,10 @@ type usedPool struct {
 		Name   string
 		Ranges []string
 	}
+	Workloads []struct {
+		Name    string
+		Entries int
+	}
 	FreeRanges   []string
 	StaleEntries []item
 }
