@@ -39,7 +39,7 @@ func TestARunWaitsForWhatIsUnconfirmed(t *testing.T) {
 
 	t.Run("and says at SIGTERM what is left", func(t *testing.T) {
 		c := begin(t, "run", "-o", "json", "--kubeconfig", s.Kubeconfig())
-		eventually(t, "the run to wait", func() bool { return strings.Contains(c.stderr.String(), "waiting before the next look") })
+		eventually(t, "the run to wait", func() bool { return strings.Contains(c.stderr.String(), "waiting before the next pass") })
 		check(t, c.cmd.Process.Signal(os.Interrupt))
 		out := c.wait()
 		out.exits(t, 1)
@@ -50,7 +50,7 @@ func TestARunWaitsForWhatIsUnconfirmed(t *testing.T) {
 
 	began := time.Now()
 	c := begin(t, "run", "--confirm-after", "20s", "-o", "json", "--kubeconfig", s.Kubeconfig())
-	eventually(t, "the run to wait", func() bool { return strings.Contains(c.stderr.String(), "waiting before the next look") })
+	eventually(t, "the run to wait", func() bool { return strings.Contains(c.stderr.String(), "waiting before the next pass") })
 	s.lost(t, before)
 	added := s.up(t, "worker-2", "meanwhile", blue) // ADDs go on
 	freed := map[string]time.Duration{}

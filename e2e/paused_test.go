@@ -66,7 +66,7 @@ func TestWhatIsPausedIsJudgedAndNotFreed(t *testing.T) {
 		inBlue, _ := leaks(t)
 		before := s.contents(t)
 		c := begin(t, "run", "--confirm-after", "5s", "-o", "json", "--kubeconfig", s.Kubeconfig())
-		eventually(t, "the run to wait", func() bool { return strings.Contains(c.stderr.String(), "waiting before the next look") })
+		eventually(t, "the run to wait", func() bool { return strings.Contains(c.stderr.String(), "waiting before the next pass") })
 		s.patch(t, harness.IPPools, "10.1.0.0-24", pausing("true"))
 		out := c.wait()
 		out.exits(t, 1)

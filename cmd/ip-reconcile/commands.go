@@ -25,7 +25,7 @@ func newCheck(std streams) *cobra.Command {
 attention first. It never writes.
 
 Exit code 0: nothing is stale and there are no findings; 1: there is something;
-2: the cluster could not be looked at.
+2: the cluster could not be read.
 ` + snapshotHelp,
 		Example: `  ip-reconcile check
   ip-reconcile check --all
@@ -45,7 +45,7 @@ Exit code 0: nothing is stale and there are no findings; 1: there is something;
 			if r.Options.StaticSource {
 				r.Options.StaticSource = false // what the cluster itself would wait for
 			}
-			return o.tell(c.Context(), std, document.KindCheck, report.OfCheck(j, r.Plan(c.Context(), j), o.asked.filter), (*screen.Screen).Check)
+			return o.tell(c.Context(), std, report.OfCheck(j, r.Plan(c.Context(), j), o.asked.filter), (*screen.Screen).Check)
 		},
 	}
 	o.add(c.Flags(), "warn")
@@ -68,7 +68,7 @@ Each write is made under whereabouts' own Lease, after a second check of fresh o
 and fails if anything changed in between.
 
 Exit code 0: nothing stale is left; 1: something is, and the output says why;
-2: the cluster could not be looked at.
+2: the cluster could not be read.
 ` + snapshotHelp + `
 With --snapshot the same patches are applied to the files.`,
 		Example: `  ip-reconcile run --dry-run
@@ -91,7 +91,7 @@ With --snapshot the same patches are applied to the files.`,
 			if err != nil {
 				return err
 			}
-			return o.tell(c.Context(), std, document.KindRun, report.OfRun(out, dryRun, o.asked.filter), (*screen.Screen).Run)
+			return o.tell(c.Context(), std, report.OfRun(out, dryRun, o.asked.filter), (*screen.Screen).Run)
 		},
 	}
 	o.add(c.Flags(), "info")
@@ -106,11 +106,16 @@ With --snapshot the same patches are applied to the files.`,
 
 // tell prints what check and run have to tell, and ends with errLeft where there is
 // something that makes them fail.
-func (o *options) tell(ctx context.Context, std streams, kind string, r *report.Report, draw func(*screen.Screen, *report.Report)) error {
+func (o *options) tell(ctx context.Context, std streams, r *report.Report, draw func(*screen.Screen, *report.Report)) error {
 	err := o.print(std, answer{
-		notes:    r.Notes(),
-		document: func() any { return document.OfCheck(o.header(ctx, kind, r.Observation), r) },
-		names:    func() []string { return r.Addresses(o.all) },
+		notes: r.Notes(),
+		document: func() any {
+			if r.Ran {
+				return document.OfRun(o.header(ctx, document.KindRun, r.Observation), r)
+			}
+			return document.OfCheck(o.header(ctx, document.KindCheck, r.Observation), r)
+		},
+		names: func() []string { return r.Addresses(o.all) },
 		screen: func(s *screen.Screen) {
 			s.All = o.all
 			draw(s, r)

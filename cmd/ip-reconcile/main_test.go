@@ -39,7 +39,11 @@ func run(t *testing.T, args ...string) (code int, stdout, stderr string) {
 		}
 		return string(text)
 	}
-	return code, read(std.out), read(std.err)
+	out := read(std.out)
+	if code != exitFailed {
+		valid(t, args, out)
+	}
+	return code, out, read(std.err)
 }
 
 func TestTheVersionIsPrinted(t *testing.T) {
@@ -135,11 +139,11 @@ func TestRunOnASnapshotFreesWhatIsStaleAndASecondRunFindsNothing(t *testing.T) {
 	if code != exitClean {
 		t.Fatalf("exit code %d; stderr: %s", code, errs)
 	}
-	var d document.Check
+	var d document.Run
 	if err := yaml.Unmarshal([]byte(out), &d); err != nil {
 		t.Fatal(err)
 	}
-	if d.RunLists == nil || len(d.Released) != 2*d.Summary.Stale || len(d.Failed) != 0 {
+	if len(d.Released) != 2*d.Summary.Stale || len(d.Failed) != 0 {
 		t.Errorf("released %v, failed %v; want the %d stale allocations with a reservation each", d.Released, d.Failed, d.Summary.Stale)
 	}
 	_, out, _ = run(t, "check", "--snapshot", dir, "-o", "json")
@@ -247,7 +251,7 @@ func TestADryRunWritesNothingAndSaysThatSomethingIsStale(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, out, _ := run(t, "run", "--dry-run", "--snapshot", dir)
-	if code != exitLeft || !strings.Contains(out, "DryRun: would be released") {
+	if code != exitLeft || !strings.Contains(out, "WOULD BE RELEASED NOW (9)") {
 		t.Errorf("exit code %d, output:\n%s", code, out)
 	}
 	if after, _ := os.ReadFile(filepath.Join(dir, "ippools.yaml")); string(after) != string(before) {
@@ -264,7 +268,7 @@ func TestTablesFitIn120Columns(t *testing.T) {
 	} {
 		_, out, _ := run(t, args...)
 		for line := range strings.Lines(out) {
-			if n := len([]rune(strings.TrimRight(line, "\n"))); n > width {
+			if n := len([]rune(strings.TrimRight(line, "\n"))); n > 120 {
 				t.Errorf("%v: %d columns: %s", args, n, line)
 			}
 		}
@@ -301,7 +305,7 @@ func TestBadInputIsOneClearLineAndExitCode2(t *testing.T) {
 		{"a file that is not YAML", []string{"check", "--snapshot", notYAML}, []string{"notes.yaml is not YAML"}},
 		{"an address that is none", []string{"explain", "10.0.0", "--snapshot", sample}, []string{`"10.0.0" is not an IP address`}},
 		{"explain without an address", []string{"explain"}, []string{"one IP address"}},
-		{"an output that is not known", []string{"check", "-o", "xml", "--snapshot", sample}, []string{"--output", "table, json or yaml"}},
+		{"an output that is not known", []string{"check", "-o", "xml", "--snapshot", sample}, []string{"--output", "table, wide, json, yaml, name or jsonpath"}},
 		{"a time that is none", []string{"check", "--snapshot", sample, "--now", "yesterday"}, []string{"--now", "yesterday"}},
 		{"--now on a live cluster", []string{"check", "--now", "2026-11-20T10:00:00Z"}, []string{"--now is for --snapshot"}},
 		{"a log level that is not known", []string{"check", "--snapshot", sample, "--log-level", "loud"}, []string{"--log-level", "loud"}},
@@ -357,4 +361,66 @@ func write(t *testing.T, path, text string) {
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
+}
+
+func TestADryRunSaysWhatIsReleasedNowLaterOrNot(t *testing.T) {
+	dir := copySample(t)
+	pool, err := os.ReadFile(filepath.Join(dir, "ippools.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, "ippools.yaml"), strings.Replace(string(pool), "  name: worker-1-10.1.0.0-26\n", "  name: worker-1-10.1.0.0-26\n  annotations: {ip-reconcile.dev/paused: \"true\"}\n", 1))
+	_, out, _ := run(t, "run", "--dry-run", "--repair", "--snapshot", dir)
+	for _, want := range []string{"A dry run: nothing is written.", "WOULD BE RELEASED NOW (7)", "WOULD NOT BE RELEASED (2)", "AddressNotOnPod?  Paused", "WOULD BE REPAIRED (3)", "Paused: pool kube-system/worker-1-10.1.0.0-26 is paused"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("lacks %q:\n%s", want, out)
+		}
+	}
+}
+
+func TestAfterARunTheFindingsAreThoseThatAreLeft(t *testing.T) {
+	dir := copySample(t)
+	_, out, _ := run(t, "run", "--repair", "--snapshot", dir)
+	_, after, _ := run(t, "check", "--snapshot", dir)
+	left := func(text string) (findings []string) {
+		_, section, _ := strings.Cut(text, "\nFINDINGS")
+		for line := range strings.Lines(section) {
+			if strings.TrimSpace(line) == "" {
+				break
+			}
+			findings = append(findings, line)
+		}
+		return findings[1:]
+	}
+	if got, want := left(out), left(after); !slices.Equal(got, want) {
+		t.Errorf("the run says\n%s\nthe check after it\n%s", got, want)
+	}
+	if strings.Contains(out, "Unrecorded  ") || !strings.Contains(out, "REPAIRED (5)") {
+		t.Error(out)
+	}
+}
+
+func TestARunReleasesOnlyWhatIsAskedFor(t *testing.T) {
+	dir := copySample(t)
+	code, out, errs := run(t, "run", "--snapshot", dir, "--pool", "10.0.0.0-24", "--reason", "PodGone", "-o", "json")
+	var d document.Run
+	if err := json.Unmarshal([]byte(out), &d); err != nil || code != exitClean {
+		t.Fatalf("exit code %d, %v: %s", code, err, errs)
+	}
+	if len(d.Released) != 2 || len(d.Failed) != 0 {
+		t.Errorf("released %v, failed %v", d.Released, d.Failed)
+	}
+	_, out, _ = run(t, "check", "--snapshot", dir, "--verdict", "stale", "-o", "name")
+	if got := strings.Fields(out); slices.Contains(got, "10.0.0.27") || len(got) != 8 {
+		t.Errorf("stale is still %v", got)
+	}
+}
+
+func TestJSONPathAndNamesAreForScripts(t *testing.T) {
+	_, out, errs := run(t, "check", "--snapshot", sample, "-o", "jsonpath={.summary.stale} {.allocations[?(@.reason=='PodFinished')].ip}")
+	if out != "9 10.0.0.23" {
+		t.Errorf("got %q, %s", out, errs)
+	}
+	refused(t, []string{"check", "--snapshot", sample, "-o", "jsonpath={.a"}, []string{"--output", "unclosed action"})
+	refused(t, []string{"check", "--snapshot", sample, "-o", "jsonpath"}, []string{"--output jsonpath", "{.summary.stale}"})
 }

@@ -205,7 +205,7 @@ func (e *Evidence) node() string {
 // Attrs are an item's fields in the log.
 func (it *Item) Attrs() []any {
 	attrs := []any{"pool", it.Object(), "address", it.Address(), "podRef", it.PodRef(), "ifName", it.IfName(),
-		"verdict", it.Verdict, "reason", it.Reason, "evidence", it.Message()}
+		"verdict", it.Verdict, "reason", it.Reason, "rule", it.RuleID(), "evidence", it.Message()}
 	if it.Reservation != nil {
 		attrs[0] = "reservation"
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// Check is what check and run print.
+// Check is what check prints.
 type Check struct {
 	Header
 	Circumstances
@@ -21,12 +21,11 @@ type Check struct {
 	Allocations  []AllocationRow  `json:"allocations"`
 	Reservations []ReservationRow `json:"reservations"`
 	Findings     []judge.Finding  `json:"findings"`
-	// The others are of run only.
-	*RunLists
 }
 
-// RunLists are what a run did.
-type RunLists struct {
+// Run is what run prints: what was judged, with the findings that are left, and what was done.
+type Run struct {
+	Check
 	DryRun bool `json:"dryRun"`
 	// Released and Failed are items as in allocations and reservations. Failed are the
 	// Stale ones that are left, each with why at the end of its message.
@@ -64,7 +63,7 @@ type PoolRow struct {
 	Paused      bool   `json:"paused"`
 }
 
-// OfCheck is a report as check, or of a run as run prints it.
+// OfCheck is a report as check prints it.
 func OfCheck(h Header, r *report.Report) *Check {
 	d := &Check{
 		Header: h, Circumstances: circumstances(r), Summary: r.Summary(), Pools: poolRows(r),
@@ -81,14 +80,12 @@ func OfCheck(h Header, r *report.Report) *Check {
 	for _, it := range r.Reservations {
 		d.Reservations = append(d.Reservations, reservationRow(r, it))
 	}
-	if r.Ran {
-		d.RunLists = runLists(r)
-	}
 	return d
 }
 
-func runLists(r *report.Report) *RunLists {
-	d := &RunLists{DryRun: r.DryRun, Released: []any{}, Failed: []any{}, Repaired: append([]judge.Finding{}, r.Repaired...), NotRepaired: []NotRepaired{}}
+// OfRun is a report of a run as run prints it.
+func OfRun(h Header, r *report.Report) *Run {
+	d := &Run{Check: *OfCheck(h, r), DryRun: r.DryRun, Released: []any{}, Failed: []any{}, Repaired: append([]judge.Finding{}, r.Repaired...), NotRepaired: []NotRepaired{}}
 	for _, it := range sorted(r.Released) {
 		d.Released = append(d.Released, row(r, it, it.Message()))
 	}

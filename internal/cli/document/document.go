@@ -31,7 +31,7 @@ const (
 
 // Header is the head of every document: what made it, of which cluster, when.
 type Header struct {
-	APIVersion  string `json:"apiVersion" jsonschema:"const=output.ip-reconcile.dev/v1"`
+	APIVersion  string `json:"apiVersion"`
 	Kind        string `json:"kind"`
 	ToolVersion string `json:"toolVersion"`
 	// Cluster is where it was observed.

@@ -10,8 +10,8 @@ import (
 
 // Judged is what allocations and reservations have in common.
 type Judged struct {
-	Verdict judge.Verdict `json:"verdict" jsonschema:"type=string"`
-	Reason  judge.Reason  `json:"reason" jsonschema:"type=string"`
+	Verdict judge.Verdict `json:"verdict"`
+	Reason  judge.Reason  `json:"reason"`
 	Proven  bool          `json:"proven"`
 	Message string        `json:"message"`
 	// Rule is the id of the row of the verdict table that decided (docs/verdicts.md).

@@ -83,11 +83,11 @@ func verdicts(inUse, held, stale int) string {
 // gates writes what stands between Stale and released.
 func (s *Screen) gates(r *report.Report) {
 	for _, g := range r.Gates {
-		waiting := "nothing is stale behind it"
+		waiting := "nothing is stale there"
 		if g.Count > 0 {
 			waiting = Count(g.Count, "stale item")
 		}
-		s.Text(string(g.Why)+": ", fmt.Sprintf("%s (%s)", g.Sentence(), waiting))
+		s.Text("", fmt.Sprintf("%s: %s (%s).", g.Why, g.Sentence(), waiting))
 	}
 }
 
