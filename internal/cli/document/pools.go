@@ -30,12 +30,14 @@ type PoolDetails struct {
 type PoolUsage struct {
 	Pool  string `json:"pool"`
 	Range string `json:"range"`
-	// Usable is how many addresses would be assigned were none taken, Free how many of them are not.
-	Usable *Count `json:"usable" jsonschema:"oneof_type=integer;string;null"`
-	Used   int    `json:"used"` // entries, of addresses that are not usable, too
-	Free   *Count `json:"free" jsonschema:"oneof_type=integer;string;null"`
+	// Usable is how many addresses would be assigned were none taken. Beyond 2^53-1 it is the decimal digits as a string.
+	Usable *Count `json:"usable"`
+	// Used is how many entries there are, of addresses that are not usable, too.
+	Used int `json:"used"`
+	// Free is how many of the usable addresses are not taken, written as usable is.
+	Free *Count `json:"free"`
 	// Fill is which part of the usable addresses is taken, 0 to 1; null also where none is usable.
-	Fill  *float64 `json:"fill" jsonschema:"oneof_type=number;null"`
+	Fill  *float64 `json:"fill"`
 	InUse int      `json:"inUse"`
 	Held  int      `json:"held"`
 	Stale int      `json:"stale"`
@@ -43,7 +45,8 @@ type PoolUsage struct {
 	Waiting []string `json:"waiting"`
 	// Networks are the NetworkAttachmentDefinitions that addresses are assigned by.
 	Networks []string `json:"networks"`
-	Unknown  string   `json:"unknown,omitempty"`
+	// Unknown is why usable and free are null; left out where they are not.
+	Unknown string `json:"unknown,omitempty"`
 }
 
 // PoolDetail is more of one pool.
@@ -53,10 +56,11 @@ type PoolDetail struct {
 	// Namespaces and Workloads are who has the most entries, at most 10 of each.
 	Namespaces []PoolOwner `json:"namespaces"`
 	Workloads  []PoolOwner `json:"workloads"`
-	// FreeRanges are the lowest free addresses, each "10.0.0.5-10.0.0.9" or a single address, at most 20; null where
-	// they are not known. MoreFreeRanges is how many more there are.
-	FreeRanges     []string `json:"freeRanges" jsonschema:"oneof_type=array;null"`
-	MoreFreeRanges int      `json:"moreFreeRanges"`
+	// FreeRanges are the lowest free addresses, each "10.0.0.5-10.0.0.9" or a single address, at most 20; none where they
+	// are not known.
+	FreeRanges []string `json:"freeRanges"`
+	// MoreFreeRanges is how many more ranges there are.
+	MoreFreeRanges int `json:"moreFreeRanges"`
 	// StaleEntries are as in check.
 	StaleEntries []AllocationRow `json:"staleEntries"`
 }
@@ -64,7 +68,7 @@ type PoolDetail struct {
 // PoolDefinition is what one NetworkAttachmentDefinition assigns from a pool.
 type PoolDefinition struct {
 	Name       string   `json:"name"`
-	Usable     Count    `json:"usable" jsonschema:"oneof_type=integer;string"`
+	Usable     Count    `json:"usable"`
 	Ranges     []string `json:"ranges"` // at most 20
 	MoreRanges int      `json:"moreRanges"`
 }
@@ -130,7 +134,7 @@ func poolUsage(p *usage.Pool) PoolUsage {
 }
 
 func poolDetail(r *report.Report, u *usage.Pools, p *usage.Pool) PoolDetail {
-	d := PoolDetail{PoolUsage: poolUsage(p), Definitions: []PoolDefinition{}, Namespaces: owners(p.ByNamespace()), Workloads: owners(u.ByWorkload(p)), StaleEntries: []AllocationRow{}}
+	d := PoolDetail{PoolUsage: poolUsage(p), Definitions: []PoolDefinition{}, FreeRanges: []string{}, Namespaces: owners(p.ByNamespace()), Workloads: owners(u.ByWorkload(p)), StaleEntries: []AllocationRow{}}
 	for _, n := range p.Definitions {
 		def := PoolDefinition{Name: n.String(), Usable: Count{ippool.Size(n.Usable)}}
 		def.Ranges, def.MoreRanges = Ranges(n.Usable)
