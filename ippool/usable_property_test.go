@@ -13,6 +13,7 @@ import (
 	"github.com/k8snetworkplumbingwg/whereabouts/pkg/allocate"
 	"github.com/k8snetworkplumbingwg/whereabouts/pkg/config"
 	"github.com/k8snetworkplumbingwg/whereabouts/pkg/iphelpers"
+	"github.com/k8snetworkplumbingwg/whereabouts/pkg/storage/kubernetes"
 	"github.com/k8snetworkplumbingwg/whereabouts/pkg/types"
 	"go4.org/netipx"
 	"pgregory.net/rapid"
@@ -141,8 +142,7 @@ func TestUsableIsWhatWhereaboutsAssigns(t *testing.T) {
 				continue // an ADD finds its own entry by podref and ifname
 			}
 			known[r.Range] = true
-			prefix := netip.MustParsePrefix(r.Range)
-			p := poolNamed(fmt.Sprint(ippool.ReservationName("", prefix.Addr()), "-", prefix.Bits()), r.Range)
+			p := poolNamed(kubernetes.IPPoolName(kubernetes.PoolIdentifier{IpRange: r.Range}), r.Range)
 			if node, ok := n.Networks[0].Assigns(p); !ok || node != "" {
 				t.Fatalf("%s does not assign from %s", text, p.Name)
 			}
@@ -174,8 +174,7 @@ func TestUsableOfASliceIsWhatWhereaboutsAssigns(t *testing.T) {
 			want = assignAll(t, types.RangeConfiguration{Range: whole.String(), RangeStart: first, RangeEnd: last})
 		}
 		n := nadOf(fmt.Sprintf(`{"ipam":{"type":"whereabouts","range":%q,"node_slice_size":"/%d","range_start":%q,"exclude":[%q]}}`, whole, size, whole.Addr(), whole)).Networks[0]
-		at := netip.MustParsePrefix(part)
-		p := poolNamed(fmt.Sprintf("worker-1-%s-%d", at.Addr(), at.Bits()), part)
+		p := poolNamed(kubernetes.IPPoolName(kubernetes.PoolIdentifier{IpRange: part, NodeName: "worker-1"}), part)
 		node, ok := n.Assigns(p)
 		if got := n.Usable(p); !ok || node != "worker-1" || !slices.Equal(addresses(got), want) {
 			t.Fatalf("slice %s of %s for %q: usable %v, whereabouts assigns %v", part, whole, node, got.Ranges(), want)
