@@ -12,6 +12,7 @@ import (
 	"go4.org/netipx"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
@@ -54,6 +55,12 @@ func TestWhichPodsWait(t *testing.T) {
 	}{
 		{"its pool is full", true, []Part{full, asking("p", "default/a", time.Minute)}},
 		{"its pool is full, by the name alone", true, []Part{full, asking("p", "a", time.Minute)}},
+		{"its pool is full, and is its default network's", true, []Part{full, asking("p", "", time.Minute, func(p *corev1.Pod) {
+			p.Annotations["v1.multus-cni.io/default-network"] = "default/a"
+		})}},
+		{"a snapshot has it twice, and differently", false, []Part{full, asking("p", "a", time.Minute), func(o *Observed) {
+			o.Pods[types.NamespacedName{Namespace: "default", Name: "p"}].Disputed = "it is there twice"
+		}}},
 		{"its pool has something left", false, []Part{net("a"), pool29(1, 2, 3, 4, 5), asking("p", "a", time.Minute)}},
 		{"it is not known what its pool has", false, []Part{pool29(1, 2, 3, 4, 5, 6), asking("p", "a", time.Minute)}},
 		{"it is young", false, []Part{full, asking("p", "a", usage.WaitsAfter-time.Second)}},

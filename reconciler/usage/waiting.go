@@ -42,7 +42,7 @@ func (u *Pools) AddWaiting() {
 		return is
 	}
 	for _, pod := range u.o.Pods {
-		if pod.Phase != podstate.Pending || pod.Node == "" || u.o.Now.Sub(pod.Created) < WaitsAfter {
+		if pod.Phase != podstate.Pending || pod.Node == "" || pod.Disputed != "" || u.o.Now.Sub(pod.Created) < WaitsAfter {
 			continue
 		}
 		for name, interfaces := range countOf(pod.Selected) {
