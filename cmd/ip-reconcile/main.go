@@ -85,7 +85,7 @@ stale, and says of every other why it is kept.`,
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return fmt.Errorf("%w; see '%s --help'", err, c.CommandPath())
 	})
-	root.AddCommand(newCheck(std), newRun(std), newExplain(std), newRecover(std), statuscmd.New(std.out, std.err),
+	root.AddCommand(newCheck(std), newRun(std), newExplain(std), newPools(std), newRecover(std), statuscmd.New(std.out, std.err),
 		servecmd.New(std.err, filters.WithAuthenticationAndAuthorization), agentcmd.New(std.err, agentMetrics()))
 	return root
 }
