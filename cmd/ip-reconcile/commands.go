@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/flags"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 )
 
@@ -29,7 +30,7 @@ Exit code 0: nothing is stale and there are no findings; 1: there is something;
   ip-reconcile check --all
   ip-reconcile check -o json | jq '.allocations[] | select(.verdict == "Stale")'
   ip-reconcile check --snapshot ./must-gather --now 2026-11-20T10:00:00Z`,
-		Args: cobra.NoArgs,
+		Args: flags.NoArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			r, err := o.reconciler(std)
 			if err != nil {
@@ -50,6 +51,7 @@ Exit code 0: nothing is stale and there are no findings; 1: there is something;
 		},
 	}
 	o.add(c.Flags(), "warn")
+	o.addFilter(c.Flags())
 	o.completions(c)
 	return c
 }
@@ -74,7 +76,7 @@ With --snapshot the same patches are applied to the files.`,
   ip-reconcile run
   ip-reconcile run --confirm-after 1h --repair
   ip-reconcile run -o json | jq .released`,
-		Args: cobra.NoArgs,
+		Args: flags.NoArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			r, err := o.reconciler(std)
 			if err != nil {
@@ -97,6 +99,7 @@ With --snapshot the same patches are applied to the files.`,
 		},
 	}
 	o.add(c.Flags(), "info")
+	o.addFilter(c.Flags())
 	o.completions(c)
 	f := c.Flags()
 	o.AddWriting(f)
@@ -149,6 +152,7 @@ looked at.
 		},
 	}
 	o.add(c.Flags(), "warn")
+	o.addFilter(c.Flags())
 	o.completions(c)
 	return c
 }

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/agentcmd"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/flags"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/memory"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/servecmd"
 	"github.com/ip-reconcile/ip-reconcile/internal/version"
@@ -73,14 +74,12 @@ stale, and says of every other why it is kept.`,
 		Version:       version.Get().String(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          cobra.NoArgs,
+		Args:          flags.UnknownCommand,
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	root.SetOut(std.out)
 	root.SetErr(std.err)
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return fmt.Errorf("%w; see '%s --help'", err, c.CommandPath())
-	})
+	root.SetFlagErrorFunc(flags.ExplainFlagError)
 	root.AddCommand(newCheck(std), newRun(std), newExplain(std), newRecover(std),
 		servecmd.New(std.err, filters.WithAuthenticationAndAuthorization), agentcmd.New(std.err, agentMetrics()))
 	return root

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -23,7 +24,14 @@ type options struct {
 	output        string
 	all           bool
 	podsComplete  bool
+
+	// PodNamespaces are the namespaces whose pods the output is about; of all if empty.
+	PodNamespaces []string
+	allNamespaces bool
 }
+
+// outputs are the forms in which a command prints what it found.
+func outputs() []string { return []string{"table", "json", "yaml"} }
 
 func (o *options) add(f *pflag.FlagSet, logLevel string) {
 	o.Flags.Add(f, logLevel)
@@ -33,6 +41,12 @@ func (o *options) add(f *pflag.FlagSet, logLevel string) {
 	f.BoolVar(&o.podsComplete, "pods-complete", false, "with --snapshot: the folder has every pod there is, even if it has none")
 	f.StringVarP(&o.output, "output", "o", "table", "table, json or yaml")
 	f.BoolVar(&o.all, "all", false, "list what is in use, too")
+}
+
+// addFilter adds the flags of which pods the output is about.
+func (o *options) addFilter(f *pflag.FlagSet) {
+	f.StringSliceVarP(&o.PodNamespaces, "pod-namespace", "n", nil, "only what belongs to pods of these namespaces")
+	f.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "of all namespaces (the default)")
 }
 
 // reconciler makes the reconciler that the flags ask for.
@@ -45,8 +59,11 @@ func (o *options) reconciler(std streams) (*reconciler.Reconciler, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.output != "table" && o.output != "json" && o.output != "yaml" {
-		return nil, fmt.Errorf("--output %q: must be table, json or yaml", o.output)
+	if !slices.Contains(outputs(), o.output) {
+		return nil, fmt.Errorf("--output %q: must be table, json or yaml%s", o.output, flags.DidYouMean(o.output, outputs()...))
+	}
+	if o.allNamespaces && len(o.PodNamespaces) > 0 {
+		return nil, errors.New("-A/--all-namespaces and -n/--pod-namespace contradict each other: give one of them")
 	}
 	if o.snapshot != "" {
 		if o.node.Socket != "" {
@@ -100,7 +117,7 @@ func (o *options) connect(r *reconciler.Reconciler) error {
 
 func (o *options) completions(c *cobra.Command) {
 	o.Completions(c)
-	flags.Complete(c, "output", "table", "json", "yaml")
+	flags.Complete(c, "output", outputs()...)
 	_ = c.MarkFlagDirname("snapshot")
 }
 

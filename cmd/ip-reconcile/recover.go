@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/flags"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
@@ -40,7 +41,7 @@ With --snapshot --yes the same patches are applied to the files.`,
 		Example: `  ip-reconcile recover
   ip-reconcile recover --yes
   ip-reconcile recover --snapshot ./must-gather -o yaml`,
-		Args: cobra.NoArgs,
+		Args: flags.NoArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			r, err := o.reconciler(std)
 			if err != nil {
