@@ -11,7 +11,8 @@ import (
 )
 
 const snapshotHelp = `
-A snapshot is a folder of YAML or JSON files as kubectl writes them:
+A snapshot is a folder of YAML or JSON files as kubectl writes them, a must-gather, an
+archive (.tar, .tgz) of such a folder, one such file, or - for one on stdin:
   kubectl get ippools.whereabouts.cni.cncf.io,overlappingrangeipreservations.whereabouts.cni.cncf.io,pods,nodes,net-attach-def -A -o yaml > dir/cluster.yaml
 Where node agents run, add sandboxreports.ip-reconcile.dev and their leases.`
 
@@ -83,6 +84,9 @@ With --snapshot the same patches are applied to the files.`,
 				return err
 			}
 			r.Options.DryRun, r.Options.AllowMassRelease = dryRun, massRelease
+			if err := o.checkWritable(r); err != nil && !dryRun {
+				return err
+			}
 			stop := showProgress(std, r)
 			out, err := r.Run(c.Context())
 			stop()

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"time"
 
@@ -36,7 +37,7 @@ func outputs() []string { return []string{"table", "json", "yaml"} }
 func (o *options) add(f *pflag.FlagSet, logLevel string) {
 	o.Flags.Add(f, logLevel)
 	o.node.Add(f, "also look at the container runtime of --node itself, at this socket: for a node without an agent")
-	f.StringVar(&o.snapshot, "snapshot", "", "judge a folder of YAML or JSON files instead of a live cluster")
+	f.StringVar(&o.snapshot, "snapshot", "", "judge exported objects instead of a live cluster: a folder such as a must-gather, a .tar or .tgz of one, a YAML or JSON file, or - for stdin")
 	f.StringVar(&o.now, "now", "", "the time of the snapshot, as in 2026-11-20T10:00:00Z (default: its newest Lease renewal or SandboxReport)")
 	f.BoolVar(&o.podsComplete, "pods-complete", false, "with --snapshot: the folder has every pod there is, even if it has none")
 	f.StringVarP(&o.output, "output", "o", "table", "table, json or yaml")
@@ -88,11 +89,30 @@ func (o *options) openSnapshot(r *reconciler.Reconciler) error {
 			return fmt.Errorf("--now %q: must be a time as in 2026-11-20T10:00:00Z", o.now)
 		}
 	}
-	folder, err := snapshot.Open(o.snapshot, now, o.Namespace())
+	folder, err := readSnapshot(o.snapshot, now, o.Namespace())
 	if err != nil {
 		return err
 	}
 	r.Source, r.Writer, r.Options.StaticSource, r.Options.PodsComplete = folder, folder, true, o.podsComplete
+	return nil
+}
+
+// readSnapshot reads a folder or a file, or stdin where its name is "-".
+func readSnapshot(path string, now time.Time, namespace string) (*snapshot.Folder, error) {
+	if path != "-" {
+		return snapshot.Open(path, now, namespace)
+	}
+	if isTerminal(os.Stdin) {
+		return nil, errors.New("--snapshot - reads stdin, which is a terminal: pipe YAML, JSON or a tar archive into it")
+	}
+	return snapshot.OpenStream("stdin", os.Stdin, now, namespace)
+}
+
+// checkWritable refuses to begin to write to a snapshot that can only be read.
+func (o *options) checkWritable(r *reconciler.Reconciler) error {
+	if folder, ok := r.Writer.(*snapshot.Folder); ok && !folder.Writable() {
+		return fmt.Errorf("--snapshot %s: only a folder can be written to: unpack it and give the folder, or only print what would be done (run --dry-run, recover without --yes)", o.snapshot)
+	}
 	return nil
 }
 
@@ -118,7 +138,7 @@ func (o *options) connect(r *reconciler.Reconciler) error {
 func (o *options) completions(c *cobra.Command) {
 	o.Completions(c)
 	flags.Complete(c, "output", outputs()...)
-	_ = c.MarkFlagDirname("snapshot")
+	_ = c.MarkFlagFilename("snapshot") // a folder, or an archive
 }
 
 // withLocalNode returns what adds an inspection of this node to a cluster's source.

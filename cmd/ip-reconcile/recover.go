@@ -48,6 +48,9 @@ With --snapshot --yes the same patches are applied to the files.`,
 				return err
 			}
 			r.Options.DryRun = !yes
+			if err := o.checkWritable(r); err != nil && yes {
+				return err
+			}
 			stop := showProgress(std, r)
 			out, err := underFence(c.Context(), r, yes)
 			stop()

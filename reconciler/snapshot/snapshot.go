@@ -50,8 +50,8 @@ type Folder struct {
 	badReport       bool     // one of them is a report
 	disputedReports []string // names of reports of which the folder has two contents
 	ignored         int
-	skipped         int             // files that hold no objects
-	skippedFirst    string          // one of them
+	skipped         int               // files that hold no objects
+	skippedFirst    string            // one of them
 	names           map[string]bool   // of the files that were read, in the folder
 	misnamed        map[string]string // names of files that look as if they should have been read → where they are
 }

@@ -22,7 +22,7 @@ type entry struct {
 	name string // in the source, with slashes
 	path string // for messages
 	real string // name, or where it is a link that of the file
-	size int64 // in bytes; 0 if that is not known
+	size int64  // in bytes; 0 if that is not known
 	// required: it is all there is, so that it cannot be left out.
 	required bool
 	open     func() (io.ReadCloser, error)
