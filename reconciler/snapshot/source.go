@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"slices"
 )
@@ -141,7 +142,13 @@ func (e *entry) text() ([]byte, error) {
 		return nil, err
 	}
 	defer r.Close()
-	return readAtMost(r, e.path, e.size)
+	size := e.size
+	if f, onDisk := r.(fs.File); onDisk {
+		if info, err := f.Stat(); err == nil {
+			size = info.Size()
+		}
+	}
+	return readAtMost(r, e.path, size)
 }
 
 func (e *entry) head(bytes int64) ([]byte, error) {
