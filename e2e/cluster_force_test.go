@@ -40,6 +40,6 @@ func TestAPodThatIsDeletedByForceKeepsItsAddressWhileItRuns(t *testing.T) {
 	t.Logf("the pod ended %.0fs after it was told to", time.Since(began).Seconds())
 	t.Logf("freed %s after that", i.freed(t, soon, "10.1.0.0-24", "1"))
 	v.is(t, `ip_reconcile_released_total{reason="PodGone"}`, 2)
-	equal(t, "the event", i.event(t, "IPAddressGarbageCollected", "IPPool", "10.1.0.0-24"), "successful cleanup of IP address [10.1.0.1] from network 10.1.0.0/24")
+	equal(t, "the event", i.event(t, "IPAddressGarbageCollected", "IPPool", "10.1.0.0-24"), "successful cleanup of IP address [10.1.0.1] from network 10.1.0.0/24: PodGone (rule gone-ended)")
 	i.asPod(t, "check").exits(t, 0)
 }

@@ -25,7 +25,7 @@ func (b *batch) attempt(ctx context.Context, todo []*releaseAttempt, try int) (l
 		return todo, err
 	}
 	if b.observation().Paused { // then ADDs need not wait for us
-		b.abandon(ctx, todo, Paused, pausedText)
+		b.abandon(ctx, todo, Paused, everythingPaused())
 		return nil, nil
 	}
 	ready, err := b.prepare(ctx, todo)
@@ -153,6 +153,8 @@ func (b *batch) judge(ctx context.Context, todo []*releaseAttempt) []*releaseAtt
 		case it.Verdict != judge.Stale:
 			b.Log.Info("not released: the live read contradicts", it.Attrs()...)
 			b.History.contradicted(t.Item)
+		case !b.Options.inScope(it):
+			b.Log.Info("not released: by the live read it is none of those asked for", it.Attrs()...)
 		case refused[t.ID()].Item != nil:
 			b.out.refuse(refused[t.ID()])
 		default:

@@ -1,10 +1,8 @@
 package reconciler
 
 import (
-	"fmt"
 	"time"
 
-	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
@@ -25,7 +23,14 @@ type Options struct {
 	Repair bool
 	// AllowMassRepair switches off the breaker for what is written back.
 	AllowMassRepair bool
+	// Only, where set, picks what may be released; all else stays as it is and out of
+	// plans. OnlyFindings does so for repairs.
+	Only         func(*judge.Item) bool
+	OnlyFindings func(*judge.Finding) bool
 }
+
+// inScope reports whether an item is one of those that are asked for.
+func (o Options) inScope(it *judge.Item) bool { return o.Only == nil || o.Only(it) }
 
 // judging is the policy by which is judged.
 func (o Options) judging() judge.Policy {
@@ -34,39 +39,18 @@ func (o Options) judging() judge.Policy {
 	return p
 }
 
-// Refusal is why a Stale item is not released now.
-type Refusal string
-
-const (
-	Paused               Refusal = "Paused"
-	EtcdRestored         Refusal = "EtcdRestored"
-	Breaker              Refusal = "Breaker"
-	AwaitingConfirmation Refusal = "AwaitingConfirmation"
-	Changed              Refusal = "Changed"
-	LeaseBusy            Refusal = "LeaseBusy"
-	NoLease              Refusal = "NoLease"
-	WriteFailed          Refusal = "WriteFailed"
-	DryRunRefusal        Refusal = "DryRun"
-)
-
-// Refused is a Stale item that is not released, with why.
-type Refused struct {
-	*judge.Item
-	Why    Refusal
-	Detail string // a sentence
-}
-
 // Plan is what is to be done about a judgement now.
 type Plan struct {
 	Release []*judge.Item
 	Refused []Refused
 	// Until is when the next refused item is confirmed; zero if none waits.
 	Until time.Time
+	// Standing are the gates that stand against a pool or everything, whether or not
+	// anything there is stale.
+	Standing []Gate
 
 	unconfirmed int // what the breaker counts, with what it has refused and is not judged now
 }
-
-const pausedText = "everything is paused: the reconciler's namespace has the annotation " + ippool.PausedAnnotation
 
 // breakerFloor is how many unconfirmed releases are never a mass release.
 const breakerFloor = 20
@@ -76,7 +60,7 @@ const breakerFloor = 20
 func (h *History) plan(j *judge.Judgement, opts Options) *Plan {
 	p := h.passGates(j, opts)
 	if text := h.released.breaker(j.Observation.Now, p.unconfirmed, j.Total); text != "" && !opts.AllowMassRelease {
-		p.withhold(Breaker, text)
+		p.withhold(Gate{Why: Breaker, Detail: text})
 	}
 	return p
 }
@@ -85,29 +69,19 @@ func (h *History) plan(j *judge.Judgement, opts Options) *Plan {
 // once about all of them. Reservations that share an allocation's verdict are released
 // with it and are not in the plan.
 func (h *History) passGates(j *judge.Judgement, opts Options) *Plan {
-	o, p := j.Observation, &Plan{}
-	restored := h.restoreGate(j)
+	p := &Plan{Standing: h.standing(j)}
 	var unconfirmed []*judge.Item
 	for _, it := range j.StaleItems() {
-		if it.Reservation != nil && len(it.Related()) > 0 {
+		if it.Reservation != nil && len(it.Related()) > 0 || !opts.inScope(it) {
 			continue
 		}
+		gates := h.gatesOf(it, j.Observation, p.Standing, opts)
 		switch {
-		case o.Paused:
-			p.refuse(it, Paused, pausedText)
-		case it.PausedPool() != nil:
-			p.refuse(it, Paused, fmt.Sprintf("pool %s is paused by its annotation %s", it.PausedPool().Ref(), ippool.PausedAnnotation))
-		case restored != "":
-			p.refuse(it, EtcdRestored, restored)
+		case len(gates) > 0:
+			p.refuse(it, gates...)
 		case it.Proven:
 			p.Release = append(p.Release, it)
 		default:
-			at := h.confirmedAt(it, o, opts.ConfirmAfter)
-			if !opts.StaticSource && at.After(o.Now) {
-				p.refuse(it, AwaitingConfirmation, fmt.Sprintf("must be judged so until %s", at.UTC().Format(time.RFC3339)))
-				p.Until = Sooner(p.Until, at)
-				continue
-			}
 			unconfirmed = append(unconfirmed, it)
 		}
 	}
@@ -118,21 +92,61 @@ func (h *History) passGates(j *judge.Judgement, opts Options) *Plan {
 	return p
 }
 
+// standing are the gates that stand against more than one item: the pauses, and a
+// restore of etcd.
+func (h *History) standing(j *judge.Judgement) (gates []Gate) {
+	if j.Observation.Paused {
+		gates = append(gates, Gate{Why: Paused, Detail: everythingPaused()})
+	}
+	if text := h.restoreGate(j); text != "" {
+		gates = append(gates, Gate{Why: EtcdRestored, Detail: text})
+	}
+	for _, p := range j.Observation.Pools {
+		if p.Paused {
+			gates = append(gates, Gate{Why: Paused, Detail: poolPaused(p), Pool: p.Ref()})
+		}
+	}
+	return gates
+}
+
+// gatesOf are all gates that stand against the release of one item, the first of which
+// is why it is refused.
+func (h *History) gatesOf(it *judge.Item, o *judge.Observation, standing []Gate, opts Options) (gates []Gate) {
+	paused := it.PausedPool()
+	for _, g := range standing {
+		if g.Pool == "" || paused != nil && g.Pool == paused.Ref() {
+			gates = append(gates, g)
+		}
+	}
+	if it.Proven || opts.StaticSource {
+		return gates
+	}
+	if at := h.confirmedAt(it, o, opts.ConfirmAfter); at.After(o.Now) {
+		gates = append(gates, Gate{Why: AwaitingConfirmation, Detail: awaitsConfirmation(at), At: at})
+	}
+	return gates
+}
+
 // withhold takes what is unconfirmed out of a plan.
-func (p *Plan) withhold(why Refusal, text string) {
+func (p *Plan) withhold(g Gate) {
 	var release []*judge.Item
 	for _, it := range p.Release {
 		if it.Proven {
 			release = append(release, it)
 		} else {
-			p.refuse(it, why, text)
+			p.refuse(it, g)
 		}
 	}
 	p.Release = release
 }
 
-func (p *Plan) refuse(it *judge.Item, why Refusal, detail string) {
-	p.Refused = append(p.Refused, Refused{it, why, detail})
+// refuse notes an item that is not released because of the gates, of which there is one
+// at least.
+func (p *Plan) refuse(it *judge.Item, gates ...Gate) {
+	p.Refused = append(p.Refused, Refused{Item: it, Gate: gates[0], Also: gates[1:]})
+	if gates[0].Why == AwaitingConfirmation {
+		p.Until = Sooner(p.Until, gates[0].At)
+	}
 }
 
 // count is how many items are refused for a reason.

@@ -49,6 +49,8 @@ type Result struct {
 	*judge.Judgement
 	Released []*judge.Item
 	Refused  []Refused
+	// Standing are the gates of the last pass that are not about single items.
+	Standing []Gate
 	refused  map[judge.ID]bool // the same
 	Repaired []judge.Finding
 	// Unrepaired are findings that --repair could not repair.
@@ -183,6 +185,7 @@ func (r *Reconciler) pass(ctx context.Context, out *Result, ready func(*judge.It
 func (r *Reconciler) releasePlanned(ctx context.Context, j *judge.Judgement, out *Result, ready func(*judge.Item) bool) (until time.Time) {
 	out.Judgement, out.Refused = j, nil
 	plan := r.History.plan(j, r.Options)
+	out.Standing = plan.Standing
 	if ready != nil {
 		plan.Release = slices.DeleteFunc(plan.Release, func(it *judge.Item) bool { return !ready(it) })
 	}
@@ -192,7 +195,7 @@ func (r *Reconciler) releasePlanned(ctx context.Context, j *judge.Judgement, out
 	}
 	if r.Options.DryRun {
 		for _, it := range plan.Release {
-			out.refuse(Refused{it, DryRunRefusal, "would be released"})
+			out.refuse(refusedBecause(it, DryRunRefusal, "would be released"))
 		}
 	} else {
 		out.Tried += len(plan.Release)

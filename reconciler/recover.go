@@ -78,14 +78,6 @@ func (r *Reconciler) planAllRepairs(j *judge.Judgement, out *Result) {
 	}
 }
 
-// Recovery is what recover prints as JSON or YAML. Its names are a contract.
-type Recovery struct {
-	Summary judge.Summary `json:"summary"`
-	// Writes are what was written, or would be.
-	Writes   []WriteRow      `json:"writes"`
-	Findings []judge.Finding `json:"findings"`
-}
-
 // WriteRow is an entry or a reservation that is written because of a finding.
 type WriteRow struct {
 	Kind judge.Kind `json:"kind"`
@@ -143,9 +135,4 @@ func writeRow(f *judge.Finding, state, message string) WriteRow {
 		row.Instead = w.Replaced.PodRef
 	}
 	return row
-}
-
-// Recovery lists a result as recover prints it.
-func (out *Result) Recovery() *Recovery {
-	return &Recovery{Summary: out.Summary(), Writes: out.Writes(), Findings: append([]judge.Finding{}, out.Findings...)}
 }

@@ -109,7 +109,7 @@ func (b *batch) run(ctx context.Context, todo []*releaseAttempt) {
 		}
 		switch {
 		case errors.Is(err, ErrLeaseForbidden):
-			b.abandon(ctx, todo, NoLease, fmt.Sprintf("no right to whereabouts' Lease %s in namespace %s: grant get, create and update on leases, or use --without-lease", strings.Join(b.leases, ", "), b.namespace))
+			b.abandon(ctx, todo, NoLease, noLease(b.namespace, b.leases))
 			return
 		case errors.Is(err, ErrLeaseBusy):
 			b.abandon(ctx, todo, LeaseBusy, fmt.Sprintf("Lease %s in namespace %s stayed busy with ADDs and DELs; run again", strings.Join(b.leases, ", "), b.namespace))

@@ -36,6 +36,9 @@ func (h *History) dueRepairs(j *judge.Judgement, opts Options) *repairPlan {
 	o, p := j.Observation, &repairPlan{since: map[string]time.Time{}}
 	for i := range j.Findings {
 		f := &j.Findings[i]
+		if opts.OnlyFindings != nil && !opts.OnlyFindings(f) {
+			continue
+		}
 		if f.Repair == nil || o.Paused || f.Repair.Pool.Paused { // the age of what is paused begins again
 			continue
 		}

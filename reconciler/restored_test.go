@@ -314,7 +314,7 @@ func TestForWhomARestoreWaitsIsSaid(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	row := j.Document().Summary.Restore
+	row := j.Summary().Restore
 	if row == nil || row.Restored != Now.Add(minute).Format(time.RFC3339) || row.Why != "resourceVersion 90 after 100" || !slices.Equal(row.Awaiting, []string{"worker-2", "worker-9"}) {
 		t.Errorf("the summary has %+v", row)
 	}
@@ -325,7 +325,7 @@ func TestForWhomARestoreWaitsIsSaid(t *testing.T) {
 		t.Errorf("the notes are %s", notes)
 	}
 	p.pass(3*minute, leakOn(2*minute), Node("worker-2"), acknowledged(minute), revision(92))
-	if j, err = p.Check(t.Context()); err != nil || j.Document().Summary.Restore != nil || j.Restore == nil || !j.Restore.Complete() {
+	if j, err = p.Check(t.Context()); err != nil || j.Summary().Restore != nil || j.Restore == nil || !j.Restore.Complete() {
 		t.Errorf("settled: %+v, %v", j.Restore, err)
 	}
 }

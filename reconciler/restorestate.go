@@ -1,7 +1,6 @@
 package reconciler
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -15,10 +14,10 @@ import (
 func (h *History) restoreGate(j *judge.Judgement) string {
 	o := j.Observation
 	if o.Restored != "" {
-		return "etcd was restored (" + o.Restored + "): nothing is released by a look that began before"
+		return restoreSeen(o.Restored)
 	}
 	if h.storedRestore.unread != nil {
-		return fmt.Sprintf("what is kept of restores of etcd could not be read: %v", h.storedRestore.unread)
+		return restoresUnread(h.storedRestore.unread)
 	}
 	return h.restoreState(j).Text()
 }

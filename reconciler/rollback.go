@@ -74,7 +74,7 @@ func sharedKeyOf(it *judge.Item) sharedKey {
 // few may give a live address away.
 func (b *batch) abandon(ctx context.Context, items []*releaseAttempt, why Refusal, detail string) {
 	for _, t := range items {
-		b.out.refuse(Refused{t.Item, why, detail})
+		b.out.refuse(refusedBecause(t.Item, why, detail))
 	}
 	b.recreateAll(ctx, items)
 }

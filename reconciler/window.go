@@ -104,8 +104,7 @@ func (w window) breaker(now time.Time, n, total int) string {
 	if n <= breakerFloor || 2*n <= total {
 		return ""
 	}
-	return fmt.Sprintf("%d unconfirmed releases within an hour of %d allocations look like a fault elsewhere; "+
-		"look at a few with 'ip-reconcile explain' and, if they are right, run with --allow-mass-release", n, total)
+	return massRelease(n, total)
 }
 
 // amendWindow changes the window, the one that others find where there is a right to it.
@@ -162,12 +161,12 @@ func (r *Reconciler) countInWindow(ctx context.Context, j *judge.Judgement, plan
 		return w.and(now, n, j.Total)
 	})
 	if err != nil {
-		why, text = WriteFailed, fmt.Sprintf("nothing unconfirmed is released without being counted for the breaker: %v", err)
+		why, text = WriteFailed, notCounted(err)
 	}
 	if text == "" {
 		return n
 	}
-	plan.withhold(why, text)
+	plan.withhold(Gate{Why: why, Detail: text})
 	return 0
 }
 

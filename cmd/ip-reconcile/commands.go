@@ -1,12 +1,14 @@
 package main
 
 import (
-	"fmt"
-	"net/netip"
+	"context"
 
 	"github.com/spf13/cobra"
 
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/flags"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/screen"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 )
 
@@ -42,17 +44,15 @@ Exit code 0: nothing is stale and there are no findings; 1: there is something;
 			if err != nil {
 				return err
 			}
-			if err := o.print(std, j.Notes(), func() any { return j.Document() }, func(t *table) { t.judgement(j, o.all) }); err != nil {
-				return err
+			if r.Options.StaticSource {
+				r.Options.StaticSource = false // what the cluster itself would wait for
 			}
-			if j.Stale() > 0 || len(j.Findings) > 0 {
-				return errLeft
-			}
-			return nil
+			return o.tell(c.Context(), std, report.OfCheck(j, r.Plan(c.Context(), j), o.asked.filter), (*screen.Screen).Check)
 		},
 	}
 	o.add(c.Flags(), "warn")
-	o.addFilter(c.Flags())
+	o.addAsked(c.Flags())
+	o.AddConfirmAfter(c.Flags())
 	o.completions(c)
 	return c
 }
@@ -87,78 +87,49 @@ With --snapshot the same patches are applied to the files.`,
 			if err := o.checkWritable(r); err != nil && !dryRun {
 				return err
 			}
+			if f := o.asked.filter; !f.IsZero() {
+				r.Options.Only, r.Options.OnlyFindings = f.Item, f.Finding
+			}
 			stop := showProgress(std, r)
 			out, err := r.Run(c.Context())
 			stop()
 			if err != nil {
 				return err
 			}
-			if err := o.print(std, out.Notes(), func() any { return out.Document() }, func(t *table) { t.result(out, o.all) }); err != nil {
-				return err
-			}
-			if out.Left() > 0 {
-				return errLeft
-			}
-			return nil
+			return o.tell(c.Context(), std, report.OfRun(out, dryRun, o.asked.filter), (*screen.Screen).Run)
 		},
 	}
 	o.add(c.Flags(), "info")
-	o.addFilter(c.Flags())
 	o.completions(c)
 	f := c.Flags()
+	o.addAsked(f)
 	o.AddWriting(f)
 	f.BoolVar(&dryRun, "dry-run", false, "print what would be freed, and write nothing")
 	f.BoolVar(&massRelease, "allow-mass-release", false, "free more than half of all allocations within an hour, unconfirmed ones included")
 	return c
 }
 
-func newExplain(std streams) *cobra.Command {
-	o := &options{component: "explain"}
-	c := &cobra.Command{
-		Use:   "explain IP",
-		Short: "Say what is known of one address, and the rule behind its verdict",
-		Long: `Print the evidence and the rule behind the verdict on one address, in every pool
-and network that records it.
-
-Exit code 0: it is recorded; 1: no pool records it; 2: the cluster could not be
-looked at.
-` + snapshotHelp,
-		Example: `  ip-reconcile explain 10.0.0.7
-  ip-reconcile explain 2001:db8::7 --snapshot ./must-gather`,
-		Args: func(c *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return fmt.Errorf("explain takes one IP address, got %d arguments; see '%s --help'", len(args), c.CommandPath())
+// tell prints what check and run have to tell, and ends with errLeft where there is
+// something that makes them fail.
+func (o *options) tell(ctx context.Context, std streams, r *report.Report, draw func(*screen.Screen, *report.Report)) error {
+	err := o.print(std, answer{
+		notes: r.Notes(),
+		document: func() any {
+			if r.Ran {
+				return document.OfRun(o.header(ctx, document.KindRun, r.Observation), r)
 			}
-			return nil
+			return document.OfCheck(o.header(ctx, document.KindCheck, r.Observation), r)
 		},
-		RunE: func(c *cobra.Command, args []string) error {
-			addr, err := netip.ParseAddr(args[0])
-			if err != nil {
-				return fmt.Errorf("%q is not an IP address", args[0])
-			}
-			r, err := o.reconciler(std)
-			if err != nil {
-				return err
-			}
-			defer showProgress(std, r)()
-			j, err := r.Check(c.Context())
-			if err != nil {
-				return err
-			}
-			j = j.About(addr.Unmap())
-			if err := o.print(std, j.Notes(), func() any { return j.Document() }, func(t *table) { t.explain(addr.Unmap(), j) }); err != nil {
-				return err
-			}
-			if len(j.Allocations)+len(j.Reservations) == 0 {
-				return errLeft
-			}
-			return nil
+		names: func() []string { return r.Addresses(o.all) },
+		screen: func(s *screen.Screen) {
+			s.All = o.all
+			draw(s, r)
 		},
+	})
+	if err == nil && o.asked.fails.Fails(r) {
+		return errLeft
 	}
-	o.add(c.Flags(), "warn")
-	o.addFilter(c.Flags())
-	o.completions(c)
-	return c
+	return err
 }
 
 // showProgress shows on a terminal what is being done, until stop is called.

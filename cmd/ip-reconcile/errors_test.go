@@ -141,7 +141,7 @@ func TestACommandLineWithATypoIsAnsweredWithWhatWasMeant(t *testing.T) {
 		{"arguments for run", []string{"run", "now", "please"}, []string{"run takes no arguments", `"now please"`}},
 		{"a flag", []string{"run", "--dryrun"}, []string{"unknown flag: --dryrun", "did you mean --dry-run?", "run --help"}},
 		{"one of kubectl's flags", []string{"check", "--contxt", "a"}, []string{"did you mean --context?"}},
-		{"an output", []string{"check", "-o", "tabel", "--snapshot", sample}, []string{`--output "tabel"`, "table, json or yaml", "did you mean table?"}},
+		{"an output", []string{"check", "-o", "tabel", "--snapshot", sample}, []string{`--output "tabel"`, "must be table, wide, json", "did you mean table?"}},
 		{"two filters", []string{"check", "-A", "-n", "default", "--snapshot", sample}, []string{"--all-namespaces", "--pod-namespace"}},
 		{"two names of one flag", []string{"check", "--namespace", "a", "--reconciler-namespace", "b", "--snapshot", sample}, []string{"--namespace a", "--reconciler-namespace"}},
 	} {

@@ -3,90 +3,66 @@ package main
 import (
 	"fmt"
 	"net/netip"
-	"strings"
 
-	"github.com/ip-reconcile/ip-reconcile/podstate"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/spf13/cobra"
+
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/screen"
 )
 
-// explain writes all that is known of one address.
-func (t *table) explain(addr netip.Addr, j *judge.Judgement) {
-	if len(j.Allocations)+len(j.Reservations) == 0 {
-		t.line("%s is recorded in no pool and has no reservation.", addr)
-		for _, p := range j.Observation.Pools {
-			if p.Problem == "" && p.Range.Contains(addr) {
-				t.line("It is an address of pool %s (%s).", p.Ref(), p.RangeText)
+func newExplain(std streams) *cobra.Command {
+	o := &options{component: "explain"}
+	c := &cobra.Command{
+		Use:   "explain IP",
+		Short: "Say what is known of one address, and the rule behind its verdict",
+		Long: `Print the evidence and the rule behind the verdict on one address, in every pool
+and network that records it.
+
+Exit code 0: it is recorded; 1: no pool records it; 2: the cluster could not be
+looked at.
+` + snapshotHelp,
+		Example: `  ip-reconcile explain 10.0.0.7
+  ip-reconcile explain 2001:db8::7 --snapshot ./must-gather`,
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return fmt.Errorf("explain takes one IP address, got %d arguments; see '%s --help'", len(args), c.CommandPath())
 			}
-		}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			addr, err := netip.ParseAddr(args[0])
+			if err != nil {
+				return fmt.Errorf("%q is not an IP address", args[0])
+			}
+			r, err := o.reconciler(std)
+			if err != nil {
+				return err
+			}
+			defer showProgress(std, r)()
+			j, err := r.Check(c.Context())
+			if err != nil {
+				return err
+			}
+			r.Options.StaticSource = false // what the cluster itself would wait for
+			plan := r.Plan(c.Context(), j)
+			rep := report.OfCheck(j.About(addr.Unmap()), plan, report.Filter{})
+			err = o.print(std, answer{
+				notes: j.Notes(),
+				document: func() any {
+					return document.OfCheck(o.header(c.Context(), document.KindExplanation, j.Observation), rep)
+				},
+				names:  func() []string { return rep.Addresses(true) },
+				screen: func(s *screen.Screen) { s.Explain(addr.Unmap(), rep) },
+			})
+			if err == nil && len(rep.Allocations)+len(rep.Reservations) == 0 {
+				return errLeft
+			}
+			return err
+		},
 	}
-	for _, it := range j.Allocations {
-		t.line("%s in pool %s (%s, key %q)", it.Text(), it.Object(), it.Pool.RangeText, it.Key())
-		t.fact("entry", fmt.Sprintf("podref %s, id %s, ifname %s", dash(it.PodRef()), dash(it.ContainerID()), dash(it.IfName())))
-		t.verdict(it)
-		for _, r := range it.Related() {
-			t.fact("reservation", fmt.Sprintf("%s: %s, %s", r.Object(), r.Verdict, r.Reason))
-		}
-		if len(it.Related()) == 0 {
-			t.fact("reservation", "none")
-		}
-		t.line("")
-	}
-	for _, it := range j.Reservations {
-		t.line("%s in reservation %s (network %q)", it.Text(), it.Object(), it.Network())
-		t.fact("entry", fmt.Sprintf("podref %s, ifname %s", dash(it.PodRef()), dash(it.IfName())))
-		if len(it.Related()) > 0 {
-			t.fact("verdict", fmt.Sprintf("%s: %s, shared with its allocation in %s", it.Verdict, it.Reason, it.Related()[0].Object()))
-		} else {
-			t.verdict(it)
-		}
-		t.line("")
-	}
-	t.findings(j.Findings)
-	t.notes(j)
+	o.add(c.Flags(), "warn")
+	o.AddConfirmAfter(c.Flags())
+	o.completions(c)
+	return c
 }
-
-func (t *table) verdict(it *judge.Item) {
-	kind := it.Verdict.String()
-	if it.Verdict == judge.Stale {
-		kind += map[bool]string{true: ", proven (freed at once)", false: ", unconfirmed (freed when judged so for --confirm-after)"}[it.Proven]
-	}
-	t.fact("verdict", fmt.Sprintf("%s: %s", kind, it.Reason))
-	t.fact("because", it.Message())
-	t.fact("rule", it.Rule())
-	if e := it.Evidence(); e != nil && e.Problem == "" {
-		t.fact("pod", aboutPod(e))
-		t.fact("sandbox", aboutSandbox(e))
-		t.fact("other claims", dash(e.Claimant))
-	}
-}
-
-func aboutPod(e *judge.Evidence) string {
-	if e.Pod == nil {
-		return "none by that name"
-	}
-	status := map[podstate.NetworkStatus]string{
-		podstate.StatusMissing: "missing", podstate.StatusUnreadable: "not readable", podstate.StatusReadable: "readable",
-	}[e.Pod.Status]
-	own := map[judge.Ownership]string{
-		judge.OwnerUnknown: "not known whether the sandbox is its own", judge.ItsPod: "the sandbox is its own",
-		judge.NotItsPod: "the sandbox is another pod's",
-	}[e.Ownership]
-	return fmt.Sprintf("%s on node %s, UID %s; %s; network-status %s; the address is %son it",
-		e.Phase, dash(e.Pod.Node), e.Pod.UID, own, status, map[bool]string{true: "", false: "not "}[e.OnPod])
-}
-
-func aboutSandbox(e *judge.Evidence) string {
-	text := e.Sandbox.String()
-	if e.SandboxUID != "" {
-		text += ", run for pod UID " + e.SandboxUID
-	}
-	if len(e.Nodes) > 0 {
-		text += "; could run on " + strings.Join(e.Nodes, ", ")
-	}
-	if e.Sandbox == judge.NoFreshReport {
-		text += "; not heard: " + strings.Join(e.WithoutReport, ", ")
-	}
-	return text
-}
-
-func (t *table) fact(name, text string) { t.wrapped(fmt.Sprintf("  %-13s ", name), text) }

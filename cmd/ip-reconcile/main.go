@@ -36,6 +36,9 @@ func main() {
 	os.Exit(execute(os.Args[1:], terminal()))
 }
 
+// commandName is how the program was called: it may be a plugin of kubectl.
+func commandName() string { return "ip-reconcile" }
+
 // streams are where a command reads and writes; tests give their own.
 type streams struct {
 	out, err *os.File

@@ -11,8 +11,8 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/internal/version"
-	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
@@ -54,7 +54,7 @@ func TestTheSampleShowsEveryVerdictAndEveryFinding(t *testing.T) {
 	if code != exitLeft {
 		t.Fatalf("exit code %d, want %d; stderr: %s", code, exitLeft, errs)
 	}
-	var d judge.Document
+	var d document.Check
 	if err := json.Unmarshal([]byte(out), &d); err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func TestTheSampleShowsEveryVerdictAndEveryFinding(t *testing.T) {
 // The comment before each entry of the sample says what becomes of it.
 func TestTheSamplesCommentsAreTrue(t *testing.T) {
 	_, out, _ := run(t, "check", "--snapshot", sample, "-o", "json")
-	var d judge.Document
+	var d document.Check
 	if err := json.Unmarshal([]byte(out), &d); err != nil {
 		t.Fatal(err)
 	}
@@ -135,15 +135,15 @@ func TestRunOnASnapshotFreesWhatIsStaleAndASecondRunFindsNothing(t *testing.T) {
 	if code != exitClean {
 		t.Fatalf("exit code %d; stderr: %s", code, errs)
 	}
-	var d judge.Document
+	var d document.Run
 	if err := yaml.Unmarshal([]byte(out), &d); err != nil {
 		t.Fatal(err)
 	}
-	if d.Released == nil || d.Failed == nil || len(*d.Released) != 2*d.Summary.Stale || len(*d.Failed) != 0 {
+	if len(d.Released) != 2*d.Summary.Stale || len(d.Failed) != 0 {
 		t.Errorf("released %v, failed %v; want the %d stale allocations with a reservation each", d.Released, d.Failed, d.Summary.Stale)
 	}
 	_, out, _ = run(t, "check", "--snapshot", dir, "-o", "json")
-	var after judge.Document
+	var after document.Check
 	if err := json.Unmarshal([]byte(out), &after); err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +164,7 @@ func TestRecoverPrintsWhatItWouldWriteAndWritesItWithYes(t *testing.T) {
 		ip, podRef, instead, state string
 	}
 	rows := func(out string) (rows []row) {
-		var d reconciler.Recovery
+		var d document.Recovery
 		if err := json.Unmarshal([]byte(out), &d); err != nil {
 			t.Fatal(err)
 		}
@@ -198,7 +198,7 @@ func TestRecoverPrintsWhatItWouldWriteAndWritesItWithYes(t *testing.T) {
 		t.Errorf("exit code %d; it would still write %v", code, left)
 	}
 	_, out, _ = run(t, "check", "--snapshot", dir, "-o", "json")
-	var d judge.Document
+	var d document.Check
 	if err := json.Unmarshal([]byte(out), &d); err != nil {
 		t.Fatal(err)
 	}
@@ -247,7 +247,7 @@ func TestADryRunWritesNothingAndSaysThatSomethingIsStale(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, out, _ := run(t, "run", "--dry-run", "--snapshot", dir)
-	if code != exitLeft || !strings.Contains(out, "DryRun: would be released") {
+	if code != exitLeft || !strings.Contains(out, "WOULD BE RELEASED NOW (9)") {
 		t.Errorf("exit code %d, output:\n%s", code, out)
 	}
 	if after, _ := os.ReadFile(filepath.Join(dir, "ippools.yaml")); string(after) != string(before) {
@@ -264,7 +264,7 @@ func TestTablesFitIn120Columns(t *testing.T) {
 	} {
 		_, out, _ := run(t, args...)
 		for line := range strings.Lines(out) {
-			if n := len([]rune(strings.TrimRight(line, "\n"))); n > width {
+			if n := len([]rune(strings.TrimRight(line, "\n"))); n > 120 {
 				t.Errorf("%v: %d columns: %s", args, n, line)
 			}
 		}
@@ -301,7 +301,7 @@ func TestBadInputIsOneClearLineAndExitCode2(t *testing.T) {
 		{"a file that is not YAML", []string{"check", "--snapshot", notYAML}, []string{"notes.yaml is not YAML"}},
 		{"an address that is none", []string{"explain", "10.0.0", "--snapshot", sample}, []string{`"10.0.0" is not an IP address`}},
 		{"explain without an address", []string{"explain"}, []string{"one IP address"}},
-		{"an output that is not known", []string{"check", "-o", "xml", "--snapshot", sample}, []string{"--output", "table, json or yaml"}},
+		{"an output that is not known", []string{"check", "-o", "xml", "--snapshot", sample}, []string{"--output", "table, wide, json, yaml, name or jsonpath"}},
 		{"a time that is none", []string{"check", "--snapshot", sample, "--now", "yesterday"}, []string{"--now", "yesterday"}},
 		{"--now on a live cluster", []string{"check", "--now", "2026-11-20T10:00:00Z"}, []string{"--now is for --snapshot"}},
 		{"a log level that is not known", []string{"check", "--snapshot", sample, "--log-level", "loud"}, []string{"--log-level", "loud"}},

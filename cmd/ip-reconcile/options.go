@@ -1,19 +1,20 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"os"
-	"slices"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/clusterflags"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/flags"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
+	"github.com/ip-reconcile/ip-reconcile/internal/version"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/snapshot"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // options are the flags that run, check and explain share.
@@ -22,17 +23,45 @@ type options struct {
 	component     string // the command, for the User-Agent
 	node          flags.Node
 	snapshot, now string
-	output        string
-	all           bool
-	podsComplete  bool
-
-	// PodNamespaces are the namespaces whose pods the output is about; of all if empty.
-	PodNamespaces []string
-	allNamespaces bool
+	printing
+	all          bool
+	podsComplete bool
+	asked        asked
+	// cluster is what the documents say of where it was observed.
+	cluster func(context.Context) document.Cluster
 }
 
-// outputs are the forms in which a command prints what it found.
-func outputs() []string { return []string{"table", "json", "yaml"} }
+// asked are the flags of what is asked for, and of what makes the command fail.
+type asked struct {
+	pools, podNamespaces, nodes, verdicts, reasons, failOn []string
+
+	allNamespaces bool
+
+	filter report.Filter
+	fails  report.FailOn
+}
+
+func (a *asked) add(f *pflag.FlagSet) {
+	f.StringSliceVar(&a.pools, "pool", nil, "only these pools: name, or namespace/name")
+	f.StringSliceVarP(&a.podNamespaces, "pod-namespace", "n", nil, "only what is recorded for pods of these namespaces")
+	f.BoolVarP(&a.allNamespaces, "all-namespaces", "A", false, "what is recorded for pods of all namespaces (the default)")
+	f.StringSliceVar(&a.nodes, "on-node", nil, "only what these nodes run, or may run")
+	f.StringSliceVar(&a.verdicts, "verdict", nil, "only these verdicts: InUse, Held, Stale")
+	f.StringSliceVar(&a.reasons, "reason", nil, "only these reasons or findings, as PodGone or Conflict")
+	f.StringSliceVar(&a.failOn, "fail-on", nil, "exit code 1 for these verdicts, reasons and findings alone, as Conflict,Unrecorded,Stale; none for nothing (default: Stale and every finding)")
+}
+
+// check reads the flags.
+func (a *asked) check() (err error) {
+	if a.allNamespaces && len(a.podNamespaces) > 0 {
+		return errors.New("-A/--all-namespaces and -n/--pod-namespace contradict each other: give one of them")
+	}
+	if a.filter, err = report.NewFilter(a.pools, a.podNamespaces, a.nodes, a.verdicts, a.reasons); err != nil {
+		return err
+	}
+	a.fails, err = report.NewFailOn(a.failOn)
+	return err
+}
 
 func (o *options) add(f *pflag.FlagSet, logLevel string) {
 	o.Flags.Add(f, logLevel)
@@ -40,14 +69,7 @@ func (o *options) add(f *pflag.FlagSet, logLevel string) {
 	f.StringVar(&o.snapshot, "snapshot", "", "judge exported objects instead of a live cluster: a folder such as a must-gather, a .tar or .tgz of one, a YAML or JSON file, or - for stdin")
 	f.StringVar(&o.now, "now", "", "the time of the snapshot, as in 2026-11-20T10:00:00Z (default: its newest Lease renewal or SandboxReport)")
 	f.BoolVar(&o.podsComplete, "pods-complete", false, "with --snapshot: the folder has every pod there is, even if it has none")
-	f.StringVarP(&o.output, "output", "o", "table", "table, json or yaml")
-	f.BoolVar(&o.all, "all", false, "list what is in use, too")
-}
-
-// addFilter adds the flags of which pods the output is about.
-func (o *options) addFilter(f *pflag.FlagSet) {
-	f.StringSliceVarP(&o.PodNamespaces, "pod-namespace", "n", nil, "only what belongs to pods of these namespaces")
-	f.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "of all namespaces (the default)")
+	o.printing.add(f)
 }
 
 // reconciler makes the reconciler that the flags ask for.
@@ -60,11 +82,11 @@ func (o *options) reconciler(std streams) (*reconciler.Reconciler, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !slices.Contains(outputs(), o.output) {
-		return nil, fmt.Errorf("--output %q: must be table, json or yaml%s", o.output, flags.DidYouMean(o.output, outputs()...))
+	if err := o.printing.check(); err != nil {
+		return nil, err
 	}
-	if o.allNamespaces && len(o.PodNamespaces) > 0 {
-		return nil, errors.New("-A/--all-namespaces and -n/--pod-namespace contradict each other: give one of them")
+	if err := o.asked.check(); err != nil {
+		return nil, err
 	}
 	if o.snapshot != "" {
 		if o.node.Socket != "" {
@@ -79,41 +101,6 @@ func (o *options) reconciler(std streams) (*reconciler.Reconciler, error) {
 		return nil, errors.New("--now is for --snapshot only: a live cluster has its own clock")
 	}
 	return r, o.connect(r)
-}
-
-func (o *options) openSnapshot(r *reconciler.Reconciler) error {
-	var now time.Time
-	if o.now != "" {
-		var err error
-		if now, err = time.Parse(time.RFC3339, o.now); err != nil {
-			return fmt.Errorf("--now %q: must be a time as in 2026-11-20T10:00:00Z", o.now)
-		}
-	}
-	folder, err := readSnapshot(o.snapshot, now, o.Namespace())
-	if err != nil {
-		return err
-	}
-	r.Source, r.Writer, r.Options.StaticSource, r.Options.PodsComplete = folder, folder, true, o.podsComplete
-	return nil
-}
-
-// readSnapshot reads a folder or a file, or stdin where its name is "-".
-func readSnapshot(path string, now time.Time, namespace string) (*snapshot.Folder, error) {
-	if path != "-" {
-		return snapshot.Open(path, now, namespace)
-	}
-	if isTerminal(os.Stdin) {
-		return nil, errors.New("--snapshot - reads stdin, which is a terminal: pipe YAML, JSON or a tar archive into it")
-	}
-	return snapshot.OpenStream("stdin", os.Stdin, now, namespace)
-}
-
-// checkWritable refuses to begin to write to a snapshot that can only be read.
-func (o *options) checkWritable(r *reconciler.Reconciler) error {
-	if folder, ok := r.Writer.(*snapshot.Folder); ok && !folder.Writable() {
-		return fmt.Errorf("--snapshot %s: only a folder can be written to: unpack it and give the folder, or only print what would be done (run --dry-run, recover without --yes)", o.snapshot)
-	}
-	return nil
 }
 
 func (o *options) connect(r *reconciler.Reconciler) error {
@@ -132,12 +119,16 @@ func (o *options) connect(r *reconciler.Reconciler) error {
 		return err
 	}
 	r.Source, r.Writer, r.Window, r.Restores = withNode(cluster), cluster, cluster, cluster.Restores()
+	o.cluster = func(ctx context.Context) document.Cluster {
+		server, uid := cluster.ClusterIdentity(ctx)
+		return document.Cluster{Server: server, UID: uid}
+	}
 	return nil
 }
 
 func (o *options) completions(c *cobra.Command) {
 	o.Completions(c)
-	flags.Complete(c, "output", outputs()...)
+	flags.Complete(c, "output", append(outputs(), jsonPathPrefix)...)
 	_ = c.MarkFlagFilename("snapshot") // a folder, or an archive
 }
 
@@ -154,4 +145,15 @@ func (o *options) withLocalNode() (func(reconciler.Source) reconciler.Source, er
 	return func(cluster reconciler.Source) reconciler.Source {
 		return &reconciler.WithLocalNode{Source: cluster, Node: o.node.Name, BootID: bootID, Inspect: inspector.Report}
 	}, nil
+}
+
+// addAsked adds the flags of what is asked for.
+func (o *options) addAsked(f *pflag.FlagSet) {
+	o.asked.add(f)
+	f.BoolVar(&o.all, "all", false, "list what is in use, too")
+}
+
+// header is the head of a document about what was observed.
+func (o *options) header(ctx context.Context, kind string, observed *judge.Observation) document.Header {
+	return document.NewHeader(kind, version.Get().Version, o.cluster(ctx), observed.Now)
 }

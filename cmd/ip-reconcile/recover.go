@@ -2,18 +2,15 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"slices"
-	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/flags"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/screen"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
@@ -57,7 +54,15 @@ With --snapshot --yes the same patches are applied to the files.`,
 			if err != nil {
 				return err
 			}
-			if err := o.print(std, out.Notes(), func() any { return out.Recovery() }, func(t *table) { t.recovery(out, yes) }); err != nil {
+			err = o.print(std, answer{
+				notes: out.Notes(),
+				document: func() any {
+					return document.OfRecovery(o.header(c.Context(), document.KindRecovery, out.Observation), out)
+				},
+				names:  func() []string { return addressesOf(out.Writes()) },
+				screen: func(s *screen.Screen) { s.Recovery(out, yes) },
+			})
+			if err != nil {
 				return err
 			}
 			if out.ToRepair+len(out.Unrepaired) > 0 {
@@ -102,42 +107,10 @@ func underFence(ctx context.Context, r *reconciler.Reconciler, writes bool) (*re
 // raiseFor is how long ADDs and DELs that are under way may take to give the Leases back.
 const raiseFor = 20 * time.Second
 
-func (t *table) recovery(out *reconciler.Result, wrote bool) {
-	t.summary(out.Judgement)
-	rows := out.Writes()
-	written := 0
-	for _, row := range rows {
-		if row.State == "Written" {
-			written++
-		}
-	}
-	if wrote {
-		t.line("Wrote %d; %d left.", written, len(rows)-written)
-	} else {
-		t.line("%d to write; nothing is written without --yes.", len(rows))
-	}
-	if len(rows) > 0 {
-		t.line("")
-		t.writes(rows)
-	}
-	t.findings(slices.DeleteFunc(slices.Clone(out.Findings), judge.Finding.CanRepair))
-}
-
-// writes lists what is written, and below why something is not.
-func (t *table) writes(rows []reconciler.WriteRow) {
-	var text strings.Builder
-	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "ADDRESS\tSTATE\tWHY\tPOD\tINSTEAD OF\tNODE\tPOOL")
-	why := map[string]int{}
+func addressesOf(rows []reconciler.WriteRow) []string {
+	var addresses []string
 	for _, r := range rows {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.IP, r.State, r.Kind, shorten(r.PodRef, 40), dash(shorten(r.Instead, 24)), dash(shorten(r.Node, 24)), r.Pool)
-		if r.State != "Planned" && r.State != "Written" {
-			why[r.Message]++
-		}
+		addresses = append(addresses, r.IP)
 	}
-	w.Flush()
-	for line := range strings.Lines(text.String()) {
-		t.line("%s", shorten(strings.TrimRight(line, " \n"), width))
-	}
-	t.reasons(why)
+	return addresses
 }

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 )
 
 // packedSample is the sample as a .tgz.
@@ -49,7 +49,7 @@ func stdin(t *testing.T, path string) {
 func verdictsOf(t *testing.T, args ...string) map[string]string {
 	t.Helper()
 	code, out, errs := run(t, append([]string{"check", "-o", "json"}, args...)...)
-	var d judge.Document
+	var d document.Check
 	if err := json.Unmarshal([]byte(out), &d); err != nil {
 		t.Fatalf("exit code %d: %v: %s", code, err, errs)
 	}
@@ -89,7 +89,7 @@ func TestOnlyAFolderCanBeWrittenToAndNothingIsBegunElsewhere(t *testing.T) {
 	}
 	refused(t, []string{"run", "--snapshot", archive}, []string{archive, "only a folder can be written to", "--dry-run"})
 	refused(t, []string{"recover", "--yes", "--snapshot", archive}, []string{archive, "only a folder can be written to"})
-	if code, out, errs := run(t, "run", "--dry-run", "--snapshot", archive); code != exitLeft || !strings.Contains(out, "DryRun") {
+	if code, out, errs := run(t, "run", "--dry-run", "--snapshot", archive); code != exitLeft || !strings.Contains(out, "10.0.0.20") {
 		t.Errorf("a dry run: exit code %d, stderr %s", code, errs)
 	}
 	if after, _ := os.ReadFile(archive); !bytes.Equal(before, after) {

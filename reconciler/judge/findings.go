@@ -26,6 +26,16 @@ const (
 	MalformedFinding     Kind = "Malformed"
 )
 
+// Kinds are all of them, what is or may become an outage first.
+func Kinds() []Kind {
+	return []Kind{Conflict, Unrecorded, Misrecorded, Phantom, MissingReservation, MalformedFinding, NoFreshReportFinding}
+}
+
+// Is reports whether two findings, maybe of different passes, are about the same.
+func (f Finding) Is(g Finding) bool {
+	return f.Kind == g.Kind && f.IP == g.IP && f.Pool == g.Pool && f.Node == g.Node && slices.Equal(f.Pods, g.Pods) && slices.Equal(f.ContainerIDs, g.ContainerIDs)
+}
+
 // Finding is something wrong beside the verdicts. The JSON names are a contract.
 type Finding struct {
 	Kind         Kind     `json:"kind"`

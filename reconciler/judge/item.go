@@ -139,6 +139,14 @@ func (it *Item) Rule() string {
 	return it.details.index.rules.text(it.Judged, it.Evidence())
 }
 
+// RuleID is the id of the row of the verdict table that decided, or of what overruled it.
+func (it *Item) RuleID() string {
+	if it.Reservation != nil && it.details.sharedWith != nil {
+		return it.details.sharedWith.RuleID()
+	}
+	return it.details.index.rules.id(it.Judged)
+}
+
 // Age is for how long this process has known an entry or reservation: whereabouts
 // writes no time beside it. 0 if it does not know it.
 func (it *Item) Age(now time.Time) time.Duration {
@@ -197,7 +205,7 @@ func (e *Evidence) node() string {
 // Attrs are an item's fields in the log.
 func (it *Item) Attrs() []any {
 	attrs := []any{"pool", it.Object(), "address", it.Address(), "podRef", it.PodRef(), "ifName", it.IfName(),
-		"verdict", it.Verdict, "reason", it.Reason, "evidence", it.Message()}
+		"verdict", it.Verdict, "reason", it.Reason, "rule", it.RuleID(), "evidence", it.Message()}
 	if it.Reservation != nil {
 		attrs[0] = "reservation"
 	}

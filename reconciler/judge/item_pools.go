@@ -82,3 +82,11 @@ func (j *Judgement) StaleItems() []*Item {
 	}
 	return found
 }
+
+// Namespace is that of the pool or reservation, where whereabouts' Leases are, too.
+func (it *Item) Namespace() string {
+	if it.Pool != nil {
+		return it.Pool.Namespace
+	}
+	return it.Reservation.Namespace
+}

@@ -110,6 +110,14 @@ func (t *rules) message(j Judged, e *Evidence) string {
 	return e.fill(t.rows[j.row].say)
 }
 
+// id is that of the row that decided.
+func (t *rules) id(j Judged) string {
+	if j.overruled != noRow {
+		return t.overruled[j.overruled].id
+	}
+	return t.rows[j.row].id
+}
+
 // text is the row that decided, with its conditions.
 func (t *rules) text(j Judged, e *Evidence) string {
 	text := t.rows[j.row].text()

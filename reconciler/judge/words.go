@@ -75,6 +75,9 @@ func reasonNames() []string {
 		"SandboxStopped", "PodGone", "ClaimedByOther", "Recent", "NoRule"}
 }
 
+// ReasonNames are all reasons.
+func ReasonNames() []string { return reasonNames()[1:] }
+
 func (r Reason) String() string { return reasonNames()[r] }
 
 // MarshalText gives the word.

@@ -30,7 +30,7 @@ type Events struct {
 }
 
 func (e *Events) released(it *judge.Item) {
-	e.Eventf(subjectOf(it), corev1.EventTypeNormal, collected, "successful cleanup of IP address [%s] from network %s", it.Text(), network(it))
+	e.Eventf(subjectOf(it), corev1.EventTypeNormal, collected, "successful cleanup of IP address [%s] from network %s: %s (rule %s)", it.Text(), network(it), it.Reason, it.RuleID())
 }
 
 func (e *Events) failed(x reconciler.Refused) {

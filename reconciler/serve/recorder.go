@@ -208,10 +208,10 @@ func (r *Recorder) recordRefusal(x reconciler.Refused) {
 	}
 	r.Metrics.refused.WithLabelValues(string(x.Why)).Inc()
 	if x.Why == reconciler.AwaitingConfirmation || x.Why == reconciler.Breaker || x.Why == reconciler.EtcdRestored || x.Why == reconciler.Paused {
-		r.Log.Debug("not released", append(x.Attrs(), "why", x.Why, "detail", x.Detail)...)
+		r.Log.Debug("not released", append(x.Attrs(), "refusal", x.Why, "detail", x.Detail)...)
 		return
 	}
-	r.Log.Warn("not released", append(x.Attrs(), "why", x.Why, "detail", x.Detail)...)
+	r.Log.Warn("not released", append(x.Attrs(), "refusal", x.Why, "detail", x.Detail)...)
 	if x.Allocation != nil {
 		r.Events.failed(x)
 	}

@@ -59,10 +59,16 @@ func (o *Flags) Add(f *pflag.FlagSet, logLevel string) {
 
 // AddWriting adds the flags of releasing.
 func (o *Flags) AddWriting(f *pflag.FlagSet) {
-	f.DurationVar(&o.ConfirmAfter, "confirm-after", confirmAfter, "how long an unconfirmed verdict must hold, in every pass, before it is acted upon")
+	o.AddConfirmAfter(f)
 	f.BoolVar(&o.Repair, "repair", false, "write back entries and reservations that running pods lack, and rewrite those of pods of the past")
 	o.AddMassRepair(f)
 	o.AddWithoutLease(f)
+}
+
+// AddConfirmAfter adds the flag of what is waited for, which a command that only tells what
+// would be done has, too.
+func (o *Flags) AddConfirmAfter(f *pflag.FlagSet) {
+	f.DurationVar(&o.ConfirmAfter, "confirm-after", confirmAfter, "how long an unconfirmed verdict must hold, in every pass, before it is acted upon")
 }
 
 // AddMassRepair and AddWithoutLease add one flag each.

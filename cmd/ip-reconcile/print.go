@@ -1,0 +1,117 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+	"k8s.io/client-go/util/jsonpath"
+	"sigs.k8s.io/yaml"
+
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/flags"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/screen"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/table"
+)
+
+// printing are the flags of how an answer is printed.
+type printing struct {
+	output    string
+	noHeaders bool
+	path      *jsonpath.JSONPath // of -o jsonpath=...
+}
+
+const jsonPathPrefix = "jsonpath="
+
+// outputs are the other forms that --output takes.
+func outputs() []string { return []string{"table", "wide", "json", "yaml", "name"} }
+
+func (p *printing) add(f *pflag.FlagSet) {
+	f.StringVarP(&p.output, "output", "o", "table", "table, wide, json, yaml, name or jsonpath=TEMPLATE")
+	f.BoolVar(&p.noHeaders, "no-headers", false, "leave out the names of the columns")
+}
+
+// check reads the flags, before anything is done.
+func (p *printing) check() error {
+	template, isPath := strings.CutPrefix(p.output, jsonPathPrefix)
+	switch {
+	case isPath:
+		p.path = jsonpath.New("output").AllowMissingKeys(true)
+		if err := p.path.Parse(template); err != nil {
+			return fmt.Errorf("--output %q: %w", p.output, err)
+		}
+		return nil
+	case p.output == "jsonpath":
+		return fmt.Errorf("--output jsonpath: needs a template, as in -o jsonpath='{.summary.stale}'")
+	}
+	if slices.Contains(outputs(), p.output) {
+		return nil
+	}
+	return fmt.Errorf("--output %q: must be table, wide, json, yaml, name or jsonpath=TEMPLATE%s", p.output, flags.DidYouMean(p.output, outputs()...))
+}
+
+// machine reports whether what is printed is for a program.
+func (p *printing) machine() bool { return p.output != "table" && p.output != "wide" }
+
+// answer is what a command has to tell, in the forms in which it can be asked for.
+type answer struct {
+	notes    []string
+	document func() any
+	names    func() []string
+	screen   func(*screen.Screen)
+}
+
+// print writes an answer in the form asked for. The notes that a table has at its head go
+// to stderr beside names and a template's text, which have no place for them.
+func (p *printing) print(std streams, a answer) error {
+	text, err := p.render(std, a)
+	if err != nil {
+		return err
+	}
+	if p.output == "name" || p.path != nil {
+		for _, note := range a.notes {
+			fmt.Fprintln(std.err, "Note:", note)
+		}
+	}
+	_, err = std.out.Write(text)
+	return err
+}
+
+func (p *printing) render(std streams, a answer) ([]byte, error) {
+	var buf bytes.Buffer
+	switch {
+	case p.path != nil:
+		text, err := json.Marshal(a.document())
+		if err != nil {
+			return nil, err
+		}
+		var document any
+		if err := json.Unmarshal(text, &document); err != nil {
+			return nil, err
+		}
+		if err := p.path.Execute(&buf, document); err != nil {
+			return nil, fmt.Errorf("--output %s: %w", p.output, err)
+		}
+		return buf.Bytes(), nil
+	case p.output == "json":
+		enc := json.NewEncoder(&buf)
+		enc.SetEscapeHTML(false)
+		enc.SetIndent("", "  ")
+		err := enc.Encode(a.document())
+		return buf.Bytes(), err
+	case p.output == "yaml":
+		return yaml.Marshal(a.document())
+	case p.output == "name":
+		for _, name := range a.names() {
+			fmt.Fprintln(&buf, name)
+		}
+		return buf.Bytes(), nil
+	}
+	s := &screen.Screen{Style: table.For(std.out, os.Getenv), Command: commandName()}
+	s.Wide, s.NoHeaders = p.output == "wide", p.noHeaders
+	a.screen(s)
+	return []byte(s.String()), nil
+}

@@ -1,0 +1,84 @@
+package document
+
+import (
+	"time"
+
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+)
+
+// Judged is what allocations and reservations have in common.
+type Judged struct {
+	Verdict judge.Verdict `json:"verdict"`
+	Reason  judge.Reason  `json:"reason"`
+	Proven  bool          `json:"proven"`
+	Message string        `json:"message"`
+	// Rule is the id of the row of the verdict table that decided (docs/verdicts.md).
+	Rule string `json:"rule"`
+	// Refusal is why something Stale is not released now, with a sentence; both are left
+	// out where a pass would release it now, or has.
+	Refusal reconciler.Refusal `json:"refusal,omitempty"`
+	Detail  string             `json:"detail,omitempty"`
+	// ReleasableAt is when it will be released if nothing contradicts it; left out where
+	// that is not known.
+	ReleasableAt *time.Time `json:"releasableAt,omitempty"`
+}
+
+// AllocationRow is one allocation.
+type AllocationRow struct {
+	Pool        string `json:"pool"`
+	IP          string `json:"ip"`
+	PodRef      string `json:"podRef"`
+	PodUID      string `json:"podUID"`
+	ContainerID string `json:"containerID"`
+	IfName      string `json:"ifName"`
+	Node        string `json:"node"`
+	Sandbox     string `json:"sandbox"`
+	Judged
+}
+
+// ReservationRow is one OverlappingRangeIPReservation.
+type ReservationRow struct {
+	Reservation string `json:"reservation"`
+	IP          string `json:"ip"`
+	Network     string `json:"network"`
+	PodRef      string `json:"podRef"`
+	Judged
+}
+
+// row is an item as AllocationRow or ReservationRow, with this message.
+func row(r *report.Report, it *judge.Item, message string) any {
+	if it.Allocation == nil {
+		d := reservationRow(r, it)
+		d.Message = message
+		return d
+	}
+	d := allocationRow(r, it)
+	d.Message = message
+	return d
+}
+
+func reservationRow(r *report.Report, it *judge.Item) ReservationRow {
+	return ReservationRow{Reservation: it.Object(), IP: it.Text(), Network: it.Network(), PodRef: it.PodRef(), Judged: judged(r, it)}
+}
+
+func allocationRow(r *report.Report, it *judge.Item) AllocationRow {
+	e := it.Evidence()
+	uid := e.SandboxUID
+	if uid == "" && e.Pod != nil {
+		uid = e.Pod.UID
+	}
+	return AllocationRow{
+		Pool: it.Object(), IP: it.Text(), PodRef: it.PodRef(), PodUID: uid, ContainerID: it.ContainerID(), IfName: it.IfName(),
+		Node: it.Node(), Sandbox: e.Sandbox.String(), Judged: judged(r, it),
+	}
+}
+
+func judged(r *report.Report, it *judge.Item) Judged {
+	d := Judged{Verdict: it.Verdict, Reason: it.Reason, Proven: it.Proven, Message: it.Message(), Rule: it.RuleID()}
+	if x, refused := r.RefusedOf(it); refused && x.Gate.Why != reconciler.DryRunRefusal {
+		d.Refusal, d.Detail, d.ReleasableAt = x.Gate.Why, x.Gate.Detail, when(x.At())
+	}
+	return d
+}

@@ -1,0 +1,50 @@
+package reconciler
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+)
+
+// leaseChecker is a Writer that can tell beforehand whether Hold may take Leases.
+type leaseChecker interface {
+	// CheckLeases returns ErrLeaseForbidden where there is no right to whereabouts' Leases
+	// in a namespace. Any other error means that this is not known.
+	CheckLeases(ctx context.Context, namespace string, leases []string) error
+}
+
+// Plan is what a pass would do about a judgement now: what it would release, and for
+// everything else that is Stale the gates that stand against it. It changes nothing.
+func (r *Reconciler) Plan(ctx context.Context, j *judge.Judgement) *Plan {
+	dry := *r
+	dry.Options.DryRun, dry.Log = true, slog.New(slog.DiscardHandler) // what goes wrong is in the plan
+	plan := dry.History.plan(j, dry.Options)
+	dry.countInWindow(ctx, j, plan)
+	dry.checkLeases(ctx, plan)
+	return plan
+}
+
+// checkLeases takes out of a plan what needs Leases to which there is no right. Where
+// that cannot be known the plan stays as it is: the release will tell.
+func (r *Reconciler) checkLeases(ctx context.Context, plan *Plan) {
+	checker, ok := r.Writer.(leaseChecker)
+	if !ok {
+		return
+	}
+	forbidden := map[string]bool{}
+	plan.Release = slices.DeleteFunc(plan.Release, func(it *judge.Item) bool {
+		namespace, leases := it.Namespace(), it.LeaseNames()
+		no, known := forbidden[namespace]
+		if !known {
+			no = errors.Is(checker.CheckLeases(ctx, namespace, leases), ErrLeaseForbidden)
+			forbidden[namespace] = no
+		}
+		if no {
+			plan.refuse(it, Gate{Why: NoLease, Detail: noLease(namespace, leases)})
+		}
+		return no
+	})
+}
