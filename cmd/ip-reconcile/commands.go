@@ -99,14 +99,23 @@ With --snapshot the same patches are applied to the files.`,
 			return o.tell(c.Context(), std, report.OfRun(out, dryRun, o.asked.filter), (*screen.Screen).Run)
 		},
 	}
-	o.add(c.Flags(), "info")
-	o.completions(c)
+	o.add(c.Flags(), runLogLevel(std))
 	f := c.Flags()
 	o.addAsked(f)
 	o.AddWriting(f)
 	f.BoolVar(&dryRun, "dry-run", false, "print what would be freed, and write nothing")
 	f.BoolVar(&massRelease, "allow-mass-release", false, "free more than half of all allocations within an hour, unconfirmed ones included")
+	o.completions(c)
 	return c
+}
+
+// runLogLevel keeps lines of the log out of the table on a terminal, where the progress is
+// shown anyway; a pod's log, and a file, have them.
+func runLogLevel(std streams) string {
+	if isTerminal(std.err) {
+		return "warn"
+	}
+	return "info"
 }
 
 // tell prints what check and run have to tell, and ends with errLeft where there is

@@ -35,6 +35,21 @@ func serving(t *testing.T, code int, kind, body string) *httptest.Server {
 	return s
 }
 
+// withoutWhereabouts is an API server that has nothing, and does not know whereabouts' kinds.
+func withoutWhereabouts(t *testing.T) *httptest.Server {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasPrefix(r.URL.Path, "/api/v1/") {
+			http.Error(w, "404 page not found", http.StatusNotFound)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, `{"kind":"List","apiVersion":"v1","metadata":{"resourceVersion":"7"},"items":[]}`)
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
 func status(code int, reason string) string {
 	return fmt.Sprintf(`{"kind":"Status","apiVersion":"v1","status":"Failure","message":"no","reason":%q,"code":%d}`, reason, code)
 }
@@ -89,7 +104,8 @@ func TestAnAPIServerThatRefusesIsExplainedWithWhatToDo(t *testing.T) {
 	}{
 		{"an expired token", serving(t, 401, "application/json", status(401, "Unauthorized")).URL, []string{"does not accept the credentials", "log in again"}},
 		{"no rights", serving(t, 403, "application/json", status(403, "Forbidden")).URL, []string{"no right to list", "grant"}},
-		{"no CRD", serving(t, 404, "text/plain", "404 page not found\n").URL, []string{"does not serve ippools.whereabouts.cni.cncf.io", "not installed", "--context"}},
+		{"no CRD", withoutWhereabouts(t).URL, []string{"does not serve ippools.whereabouts.cni.cncf.io", "not installed", "--context"}},
+		{"no API server", serving(t, 404, "text/plain", "404 page not found\n").URL, []string{"does not serve", "--context"}},
 		{"an unknown authority", stranger.URL, []string{"is not trusted", "authority", "--certificate-authority"}},
 		{"nobody there", "https://" + freeAddress(t), []string{"cannot be reached", "connection refused", "--context"}},
 		{"no such host", "https://api.invalid", []string{"cannot be reached", "api.invalid"}},

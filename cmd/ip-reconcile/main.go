@@ -33,11 +33,8 @@ var errLeft = errors.New("something is left")
 func main() {
 	memory.KeepDroppingFilePages()
 	memory.Bound(40, 0)
-	os.Exit(execute(os.Args[1:], terminal()))
+	os.Exit(execute(arguments(), terminal()))
 }
-
-// commandName is how the program was called: it may be a plugin of kubectl.
-func commandName() string { return "ip-reconcile" }
 
 // streams are where a command reads and writes; tests give their own.
 type streams struct {
@@ -57,7 +54,7 @@ func execute(args []string, std streams) int {
 	case errors.Is(err, errLeft):
 		return exitLeft
 	default:
-		fmt.Fprintf(std.err, "ip-reconcile: %v\n", err)
+		fmt.Fprintf(std.err, "%s: %v\n", commandName(), err)
 		return exitFailed
 	}
 }
@@ -84,6 +81,10 @@ stale, and says of every other why it is kept.`,
 	root.SetErr(std.err)
 	root.SetFlagErrorFunc(flags.ExplainFlagError)
 	root.AddCommand(newCheck(std), newRun(std), newExplain(std), newRecover(std),
-		servecmd.New(std.err, filters.WithAuthenticationAndAuthorization), agentcmd.New(std.err, agentMetrics()))
+		servecmd.New(std.err, filters.WithAuthenticationAndAuthorization), agentcmd.New(std.err, agentMetrics()), newOptions(std))
+	root.SetUsageTemplate(root.UsageTemplate() + `{{if .HasAvailableLocalFlags}}
+Use "{{.Root.DisplayName}} options" for kubectl's other flags, as --as and --server.
+{{end}}`)
+	rename(root, commandName())
 	return root
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/clusterflags"
@@ -124,12 +123,6 @@ func (o *options) connect(r *reconciler.Reconciler) error {
 		return document.Cluster{Server: server, UID: uid}
 	}
 	return nil
-}
-
-func (o *options) completions(c *cobra.Command) {
-	o.Completions(c)
-	flags.Complete(c, "output", append(outputs(), jsonPathPrefix)...)
-	_ = c.MarkFlagFilename("snapshot") // a folder, or an archive
 }
 
 // withLocalNode returns what adds an inspection of this node to a cluster's source.

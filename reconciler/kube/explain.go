@@ -39,6 +39,8 @@ func (c *Cluster) explain(what string, err error, grant string) error {
 	switch {
 	case apierrors.IsForbidden(err):
 		return fmt.Errorf("no right to %s at %s: %s (%v)", what, c.host, grant, innermost(err)) //nolint:errorlint // its innermost cause is for reading alone
+	case apierrors.IsNotFound(err) && !absent(err):
+		return fmt.Errorf("%s: the server at %s does not serve that (%w): it may be no API server; check --server, --context and --kubeconfig", what, c.host, err)
 	case apierrors.IsUnauthorized(err):
 		return fmt.Errorf("%s: the API server at %s does not accept the credentials: log in again, or name another --kubeconfig or --context", what, c.host)
 	case (isTransient(err) || errors.As(err, new(*net.OpError))) && !isStatus(err):

@@ -54,6 +54,13 @@ func (c *Cluster) List(ctx context.Context) (*judge.Observation, error) {
 	return o, nil
 }
 
+// Pools are the IPPools alone, read by quorum.
+func (c *Cluster) Pools(ctx context.Context) ([]*ippool.Pool, error) {
+	o := &judge.Observation{}
+	err := c.readPools(ctx, o)
+	return o.Pools, err
+}
+
 func (c *Cluster) readPools(ctx context.Context, o *judge.Observation) error {
 	dated, date := withDate(ctx)
 	pools, revision, err := listCustom(dated, c, listing{resource: ippool.PoolResource, first: firstPageOfPools}, ippool.DecodePools)
