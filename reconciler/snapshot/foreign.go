@@ -76,21 +76,21 @@ var (
 	objectHead = regexp.MustCompile(`^(\s|#.*\n|---)*(\{\s*)?"?(apiVersion|kind|items|metadata)"?\s*:`)
 )
 
-// mentions is a kind of those that are read which a text may hold an object of, though it
-// cannot be parsed; "" if there is none. A kind that cannot be told counts.
-func mentions(text []byte) string {
+// mentions reports whether a text that cannot be parsed may hold an object of those kinds that
+// are read, and which. A kind that cannot be told counts, and is "".
+func mentions(text []byte) (kind string, may bool) {
 	text = withoutZeros(text)
 	end := len(bytes.TrimRight(text, " \r\n\t"))
 	for _, at := range kindMember.FindAllSubmatchIndex(text, -1) {
 		word := string(text[at[2]:at[3]])
 		if _, ours := groupOf(strings.TrimSuffix(word, "List")); ours || word == "" || word == "List" {
-			return word + " "
+			return word, true
 		}
 		if at[3] == end { // it may have been cut off there
-			return word + " "
+			return word, true
 		}
 	}
-	return ""
+	return "", false
 }
 
 // beginsLikeObjects reports whether the head of a file of any name looks as if kubectl had

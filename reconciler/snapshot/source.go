@@ -71,8 +71,8 @@ func (f *Folder) takeText(e entry, text []byte) error {
 	case err != nil && needed:
 		return fmt.Errorf("%w; by its name it holds what is judged: repair it, or remove it", err)
 	case err != nil:
-		if kind := mentions(text); kind != "" {
-			return fmt.Errorf("%w; it mentions 'kind: %s', and so it is not left out: repair it, or remove it", err, kind[:len(kind)-1])
+		if kind, may := mentions(text); may {
+			return fmt.Errorf("%w; it mentions 'kind: %s', and so it is not left out: repair it, or remove it", err, kind)
 		}
 		f.skip(e.path)
 		return nil
@@ -107,7 +107,7 @@ func (f *Folder) takePacked(e entry) error {
 	if err == nil {
 		var text []byte
 		text, err = readAtMost(unpacked, e.path, 0)
-		if err == nil && mentions(text) != "" {
+		if _, may := mentions(text); err == nil && may {
 			return refused
 		}
 	}
