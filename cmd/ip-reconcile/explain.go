@@ -64,5 +64,6 @@ looked at.
 	o.add(c.Flags(), "warn")
 	o.AddConfirmAfter(c.Flags())
 	o.completions(c)
+	c.ValidArgsFunction = o.completeAddresses
 	return c
 }
