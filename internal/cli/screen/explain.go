@@ -9,16 +9,15 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/table"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
 )
 
 // Explain writes all that is known of one address.
 func (s *Screen) Explain(addr netip.Addr, j *report.Report) {
 	if len(j.Allocations)+len(j.Reservations) == 0 {
 		s.Line("%s is recorded in no pool and has no reservation.", addr)
-		for _, p := range j.Observation.Pools {
-			if p.Problem == "" && p.Range.Contains(addr) {
-				s.Line("It is an address of pool %s (%s).", p.Ref(), p.RangeText)
-			}
+		for _, text := range usage.Unrecorded(j.Judgement, addr) {
+			s.Text("", text)
 		}
 	}
 	for _, it := range j.Allocations {
