@@ -58,11 +58,11 @@ func versionsInOrder(first, second string) (inOrder, ordered bool) {
 	return a < b, aErr == nil && bErr == nil && a != b
 }
 
-// sameBut reports whether two copies are the same but for what clear clears.
-func sameBut[T any](a, b *T, clear func(*T)) bool {
+// sameBut reports whether two copies are the same but for what drop drops.
+func sameBut[T any](a, b *T, drop func(*T)) bool {
 	x, y := *a, *b
-	clear(&x)
-	clear(&y)
+	drop(&x)
+	drop(&y)
 	return reflect.DeepEqual(x, y)
 }
 

@@ -151,13 +151,13 @@ func (e *entry) text() ([]byte, error) {
 	return readAtMost(r, e.path, size)
 }
 
-func (e *entry) head(bytes int64) ([]byte, error) {
+func (e *entry) head(most int64) ([]byte, error) {
 	r, err := e.open()
 	if err != nil {
 		return nil, err
 	}
 	defer r.Close()
-	return io.ReadAll(io.LimitReader(r, bytes))
+	return io.ReadAll(io.LimitReader(r, most))
 }
 
 // readAtMost reads all, up to maxFile; size is how much that probably is.
