@@ -52,10 +52,12 @@ not be read.
 				return err
 			}
 			err = o.print(std, answer{
-				notes:    e.Notes(),
-				document: func() any { return document.OfExplanation(o.header(c.Context(), document.KindExplanation, e.Observation), e) },
-				names:    func() []string { return e.Addresses(true) },
-				screen:   func(s *screen.Screen) { s.Explain(e) },
+				notes: e.Notes(),
+				document: func() any {
+					return document.OfExplanation(o.header(c.Context(), document.KindExplanation, e.Observation), e)
+				},
+				names:  func() []string { return e.Addresses(true) },
+				screen: func(s *screen.Screen) { s.Explain(e) },
 			})
 			if err == nil && !e.Found {
 				return errLeft

@@ -10,11 +10,14 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // Step is one thing that an operator can do, or know.
 type Step struct {
-	// Cause is the reason, refusal or kind of finding that it is about.
+	// Cause is the reason, refusal or kind of finding that it is about; several are joined
+	// by ", ".
 	Cause string
 	// Why says what it is for, and with what care.
 	Why string
@@ -56,8 +59,9 @@ type Facts struct {
 	Reservation string // "<namespace>/<name>"
 	Pod         string // "<namespace>/<name>" of the pod that is recorded
 	Container   string // id of the sandbox
-	// Nodes are those that the cause is about.
-	Nodes []string
+	// Nodes are those that the cause is about, DownNodes those of them that are not Ready,
+	// and not declared dead yet.
+	Nodes, DownNodes []string
 	// Other is who else carries the address: a pod as "<namespace>/<name>", or a sandbox.
 	OtherPod, OtherContainer, OtherNode string
 	// Restored is when etcd was restored, in RFC 3339.
@@ -66,11 +70,21 @@ type Facts struct {
 	Lease string
 }
 
-// template is a Step before the names are filled in. A template with a place for a name
-// that is not known is left out, and one with {node} is there for each node.
-type template struct {
-	why, command string
-	onNode       bool
+// template is a Step before the names are filled in; on is the node on which the command
+// is run. A template with a place for a name that is not known is left out, and one with
+// {node} or {downnode} is there for each node.
+type template struct{ why, command, on string }
+
+// eachOf are the nodes for each of which a template is there, by the name of the place; ""
+// where it is there once.
+func (t template) eachOf(f Facts) (place string, nodes []string) {
+	switch text := t.why + t.command + t.on; {
+	case strings.Contains(text, "{node}"):
+		return "node", f.Nodes
+	case strings.Contains(text, "{downnode}"):
+		return "downnode", f.DownNodes
+	}
+	return "", nil
 }
 
 // nodesShown is for how many nodes there are commands.
@@ -79,23 +93,29 @@ const nodesShown = 3
 // fill makes steps of templates.
 func (a Advisor) fill(cause string, f Facts, templates []template) []Step {
 	var steps []Step
+	values, more := a.values(f), []string(nil)
 	for _, t := range templates {
-		if !strings.Contains(t.why+t.command, "{node}") && !t.onNode {
-			steps = a.add(steps, cause, f, t, "")
+		place, nodes := t.eachOf(f)
+		if place == "" {
+			steps = add(steps, a, cause, t, values)
 			continue
 		}
-		for _, node := range f.Nodes[:min(len(f.Nodes), nodesShown)] {
-			steps = a.add(steps, cause, f, t, node)
+		for _, node := range nodes[:min(len(nodes), nodesShown)] {
+			values[place] = node
+			steps = add(steps, a, cause, t, values)
+		}
+		if len(nodes) > max(nodesShown, len(more)) {
+			more = nodes
 		}
 	}
-	if more := len(f.Nodes) - nodesShown; more > 0 && slices.ContainsFunc(steps, func(s Step) bool { return strings.Contains(s.Command, f.Nodes[0]) || s.OnNode == f.Nodes[0] }) {
-		steps = append(steps, Step{Cause: cause, Why: fmt.Sprintf("The same for %d more: %s.", more, strings.Join(f.Nodes[nodesShown:], ", "))})
+	if len(more) > 0 {
+		why, _ := printable(fmt.Sprintf("The same for %d more: %s.", len(more)-nodesShown, strings.Join(more[nodesShown:], ", ")))
+		steps = append(steps, Step{Cause: cause, Why: why})
 	}
 	return steps
 }
 
-func (a Advisor) add(steps []Step, cause string, f Facts, t template, node string) []Step {
-	values := a.values(f, node)
+func add(steps []Step, a Advisor, cause string, t template, values map[string]string) []Step {
 	why, known := replace(t.why, values, printable)
 	if !known {
 		return steps
@@ -106,16 +126,18 @@ func (a Advisor) add(steps []Step, cause string, f Facts, t template, node strin
 			return steps
 		}
 	}
-	if t.onNode {
-		s.OnNode = node
+	if t.on != "" {
+		if s.OnNode, known = replace(t.on, values, printable); !known {
+			return steps
+		}
 	}
 	return append(steps, s)
 }
 
 // values are what the places are filled with.
-func (a Advisor) values(f Facts, node string) map[string]string {
+func (a Advisor) values(f Facts) map[string]string {
 	v := map[string]string{
-		"program": a.Program, "namespace": a.Namespace, "ip": f.Address, "pool": f.Pool, "pod": f.Pod, "container": f.Container, "node": node,
+		"program": a.Program, "namespace": a.Namespace, "ip": f.Address, "pool": f.Pool, "pod": f.Pod, "container": f.Container,
 		"otherpod": f.OtherPod, "othercontainer": f.OtherContainer, "othernode": f.OtherNode, "restored": f.Restored, "lease": f.Lease,
 	}
 	v["poolnamespace"], v["poolname"], _ = strings.Cut(f.Pool, "/")
@@ -183,19 +205,38 @@ func quote(text string) (string, bool) {
 }
 
 // Unique leaves out steps whose command, or where there is none whose sentence, was there
-// before.
+// before: the first is then for the causes of both. Those of one cause are put together,
+// and how something is released comes last.
 func Unique(steps []Step) []Step {
-	seen := map[[2]string]bool{}
+	seen := map[[2]string]int{}
 	var unique []Step
+	first := map[string]int{}
 	for _, s := range steps {
 		key := [2]string{s.Command, s.OnNode}
 		if s.Command == "" {
 			key[0] = s.Why
 		}
-		if !seen[key] {
-			seen[key] = true
+		if at, there := seen[key]; !there {
+			seen[key] = len(unique)
 			unique = append(unique, s)
+		} else if causes := strings.Split(unique[at].Cause, ", "); !slices.Contains(causes, s.Cause) {
+			unique[at].Cause += ", " + s.Cause
 		}
 	}
+	for i, s := range unique {
+		if _, there := first[s.Cause]; !there {
+			first[s.Cause] = i
+		}
+	}
+	slices.SortStableFunc(unique, func(a, b Step) int { return first[a.Cause] - first[b.Cause] })
+	slices.SortStableFunc(unique, func(a, b Step) int { return a.last() - b.last() })
 	return unique
+}
+
+// last is 1 for how something is released: all that must be known before goes before it.
+func (s Step) last() int {
+	if cause, _, _ := strings.Cut(s.Cause, ","); cause == judge.Stale.String() {
+		return 1
+	}
+	return 0
 }

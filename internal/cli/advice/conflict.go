@@ -191,7 +191,7 @@ func (a Advisor) giveUp(c Conflict, carriers []Carrier) (steps []Step) {
 		}
 		of := []template{{why: "Delete {pod}: whoever made it makes it again, and it is given another address. One that nobody made stays away.", command: "kubectl delete pod -n {podnamespace} {podname}"}}
 		if x.Phantom {
-			of = []template{{why: "End this sandbox of {pod} on {node}, which is not the one that the API's pod runs in: its containers end at once.", command: "crictl stopp {container} && crictl rmp {container}", onNode: true}}
+			of = []template{{why: "End this sandbox of {pod} on {node}, which is not the one that the API's pod runs in: its containers end at once.", command: "crictl stopp {container} && crictl rmp {container}", on: "{node}"}}
 		}
 		steps = append(steps, a.fill(string(judge.Conflict), f, of)...)
 	}

@@ -50,7 +50,7 @@ func reasons() map[judge.Reason][]template {
 		}, endSandbox(), nodeOff()),
 		judge.AttachedReason: {
 			{why: "Nothing to do if a pod is starting there: it is being set up. If that is long over, its DEL was lost: see what the agent reports.", command: "kubectl get sandboxreports.ip-reconcile.dev {node} -o yaml"},
-			{why: "Whether the runtime of {node} has it after all.", command: "crictl pods --id {container}", onNode: true},
+			{why: "Whether the runtime of {node} has it after all.", command: "crictl pods --id {container}", on: "{node}"},
 			{why: "A reboot of {node} closes a network that nothing else closes."},
 			{why: "It is held until its network is closed: nothing else is proof that nobody answers at the address."},
 		},
@@ -58,7 +58,6 @@ func reasons() map[judge.Reason][]template {
 			{why: "The sandbox has stopped and its network is not known to be closed: the address may still answer. kubelet should remove it."},
 		}, endSandbox()),
 		judge.NodeUnreachable: slices.Concat([]template{
-			{why: "Bring {node} back, and its agent reports what runs there.", command: "kubectl describe node {node}"},
 			{why: "It is held while its node is not Ready: behind a partition the address is in use."},
 		}, nodeOff()),
 		judge.NoFreshReportReason: slices.Concat([]template{
@@ -75,7 +74,7 @@ func reasons() map[judge.Reason][]template {
 		judge.UnknownField: slices.Concat([]template{{why: "It is held: a newer whereabouts may mean something by the field. Use a version of this program that knows it."}}, stored()),
 		judge.ClaimedByOther: {
 			{why: "The address is kept for {otherpod}, which carries it.", command: "{program} explain pod/{otherpod}"},
-			{why: "The address is kept while the sandbox on {othernode} runs. Whose it is, on {othernode}:", command: "crictl inspectp {othercontainer}"},
+			{why: "The address is kept while the sandbox on {othernode} runs. Whose it is:", command: "crictl inspectp {othercontainer}", on: "{othernode}"},
 			{why: "It is held for as long as somebody else carries the address. Where the entry is outdated, --repair makes it name who does.", command: "{program} run --repair {inpool} --dry-run"},
 		},
 		judge.NoRule: {
@@ -86,7 +85,7 @@ func reasons() map[judge.Reason][]template {
 			{why: "If {node} runs after all, and the out-of-service taint is left from before, remove the taint before anything is released.", command: "kubectl taint nodes {node} node.kubernetes.io/out-of-service-"},
 		},
 		judge.NodeMissingReason: {
-			{why: "If {node} runs after all, restart its kubelet before anything is released: it registers again.", command: "systemctl restart kubelet", onNode: true},
+			{why: "If {node} runs after all, restart its kubelet before anything is released: it registers again.", command: "systemctl restart kubelet", on: "{node}"},
 		},
 		judge.PodReplaced: {}, judge.PodFinished: {}, judge.SandboxReplaced: {}, judge.AddressNotOnPod: {}, judge.SandboxStopped: {}, judge.PodGone: {},
 	}
@@ -100,12 +99,12 @@ func inUse() []template {
 
 // release is the way that everything Stale goes.
 func release(gated bool) []template {
-	when, then := "", "Free it. 'serve' and the CronJob do so by themselves."
+	when, then := "What", "Free it. 'serve' and the CronJob do so by themselves."
 	if gated {
-		when, then = "When that is done: ", "Then free it. 'serve' and the CronJob do so by themselves."
+		when, then = "When that is done: what", "Then free it. 'serve' and the CronJob do so by themselves."
 	}
 	return []template{
-		{why: when + "what a run would free in this pool; it writes nothing.", command: "{program} run {inpool} --dry-run"},
+		{why: when + " a run would free in this pool; it writes nothing.", command: "{program} run {inpool} --dry-run"},
 		{why: then, command: "{program} run {inpool}"},
 	}
 }
@@ -115,8 +114,8 @@ func release(gated bool) []template {
 // pkg/allocate/allocate.go, DeallocateIP).
 func endSandbox() []template {
 	return []template{
-		{why: "See on {node} what it runs, and whether anybody needs it.", command: "crictl inspectp {container}", onNode: true},
-		{why: "End it on {node}: its containers end at once, and its DEL frees the address.", command: "crictl stopp {container} && crictl rmp {container}", onNode: true},
+		{why: "See on {node} what it runs, and whether anybody needs it.", command: "crictl inspectp {container}", on: "{node}"},
+		{why: "End it on {node}: its containers end at once, and its DEL frees the address.", command: "crictl stopp {container} && crictl rmp {container}", on: "{node}"},
 	}
 }
 
@@ -137,10 +136,11 @@ func agentLog() []template {
 // (node.kubernetes.io/out-of-service, "Non-graceful node shutdown handling").
 func nodeOff() []template {
 	return []template{
-		{why: "WARNING: only if the machine of {node} is powered off and stays off. This declares it dead: its addresses are freed and its volumes detached, and what still runs there has them in use twice.",
-			command: "kubectl taint nodes {node} node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"},
-		{why: "WARNING: only if the machine of {node} is powered off and gone for good. Its addresses are freed when that has been so for --confirm-after.",
-			command: "kubectl delete node {node}"},
+		{why: "{downnode} is not Ready. Bring it back, and its agent reports what runs there.", command: "kubectl describe node {downnode}"},
+		{why: "WARNING: only if the machine of {downnode} is powered off and stays off. This declares it dead: its addresses are freed and its volumes detached, and what still runs there has them in use twice.",
+			command: "kubectl taint nodes {downnode} node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"},
+		{why: "WARNING: only if the machine of {downnode} is powered off and gone for good. Its addresses are freed when that has been so for --confirm-after.",
+			command: "kubectl delete node {downnode}"},
 	}
 }
 

@@ -46,7 +46,8 @@ type Subject struct {
 
 // Advice is one thing that an operator can do, or know.
 type Advice struct {
-	// Cause is the reason, refusal or kind of finding that it is about.
+	// Cause is the reason, refusal or kind of finding that it is about; several are joined
+	// by ", ".
 	Cause string `json:"cause"`
 	// Why says what it is for, and with what care.
 	Why string `json:"why"`

@@ -10,9 +10,14 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// facts are the names of an item.
-func facts(it Item) advice.Facts {
-	f := advice.Facts{Address: it.Text(), Nodes: it.nodes()}
+// facts are the names of an item. Of a node that is asked about, only that node's own are
+// told: others may keep the item, too, and have explanations of their own.
+func (e *Explanation) facts(it Item) advice.Facts {
+	nodes := it.nodes()
+	if e.Subject.Kind == Node && slices.Contains(nodes, e.Subject.Name) {
+		nodes = []string{e.Subject.Name}
+	}
+	f := e.withNodes(advice.Facts{Address: it.Text()}, nodes)
 	if owner := it.Owner(); owner.Name != "" {
 		f.Pod = owner.Namespace + "/" + owner.Name
 	}
@@ -29,19 +34,34 @@ func facts(it Item) advice.Facts {
 	return f
 }
 
+// withNodes are facts with these nodes.
+func (e *Explanation) withNodes(f advice.Facts, nodes []string) advice.Facts {
+	f.Nodes, f.DownNodes = nodes, slices.DeleteFunc(slices.Clone(nodes), func(name string) bool {
+		n := e.Observation.Nodes[name]
+		return n == nil || n.Ready || n.OutOfService
+	})
+	return f
+}
+
 // adviseItem is what can be done about an item: first about what stands against its
 // release, then about its verdict. A reservation that shares a verdict has its allocation's.
 func (e *Explanation) adviseItem(a advice.Advisor, it Item) []advice.Step {
 	if it.SharesVerdictOf() != nil {
 		return nil
 	}
-	f := facts(it)
+	f := e.facts(it)
+	if e.conflicts[it.Text()] {
+		return a.OfFinding(judge.Conflict, false, f)
+	}
 	steps := a.OfReason(it.Verdict, it.Reason, f)
 	if it.Verdict != judge.Stale {
 		return advice.Unique(steps)
 	}
 	released := false
 	for _, g := range it.Gates {
+		if g.Why == reconciler.AwaitingConfirmation && len(it.Gates) > 1 {
+			continue // it alone releases nothing
+		}
 		steps = append(steps, a.OfGate(g, e.gateFacts(g, f))...)
 		released = released || advice.ReleasesItself(g.Why)
 	}
@@ -57,10 +77,11 @@ func (e *Explanation) adviseItem(a advice.Advisor, it Item) []advice.Step {
 // gateFacts are an item's facts with those of what stands against it.
 func (e *Explanation) gateFacts(g reconciler.Gate, f advice.Facts) advice.Facts {
 	if g.Why == reconciler.EtcdRestored {
-		f.Nodes = nil
-		if !e.Restore.Complete() {
-			f.Nodes, f.Restored = e.Restore.Awaiting, e.Restore.Date()
+		if e.Restore.Complete() {
+			return e.withNodes(f, nil)
 		}
+		f = e.withNodes(f, e.Restore.Awaiting)
+		f.Restored = e.Restore.Date()
 	}
 	return f
 }
@@ -68,7 +89,7 @@ func (e *Explanation) gateFacts(g reconciler.Gate, f advice.Facts) advice.Facts 
 // adviseFinding is what can be done about a finding.
 func (e *Explanation) adviseFinding(q Question, f judge.Finding) []advice.Step {
 	if f.Kind == judge.Conflict {
-		return advice.Unique(q.Advisor.OfConflict(conflictOf(q.Judgement, f)))
+		return q.Advisor.OfConflict(conflictOf(q.Judgement, f))
 	}
 	known := advice.Facts{}
 	known.Address, _, _ = strings.Cut(f.IP, ",")
@@ -80,7 +101,13 @@ func (e *Explanation) adviseFinding(q Question, f judge.Finding) []advice.Step {
 		known.Container = f.ContainerIDs[0]
 	}
 	if f.Node != "" {
-		known.Nodes = []string{f.Node}
+		known = e.withNodes(known, []string{f.Node})
+	}
+	for _, ip := range strings.Split(f.IP, ",") {
+		if e.conflicts[ip] { // what is done about it must be done in an order
+			known.Address = ip
+			return q.Advisor.OfFinding(judge.Conflict, false, known)
+		}
 	}
 	return advice.Unique(q.Advisor.OfFinding(f.Kind, f.CanRepair(), known))
 }
@@ -96,11 +123,15 @@ func (e *Explanation) advise(q Question) {
 	slices.SortStableFunc(order, func(a, b int) int {
 		return slices.Index(kinds, e.Findings[a].Kind) - slices.Index(kinds, e.Findings[b].Kind)
 	})
-	limit := newLimit(e.Subject)
-	for _, i := range order {
-		if limit.take(string(e.Findings[i].Kind)) {
-			e.Advice = append(e.Advice, e.FindingAdvice[i]...)
+	all := []advice.Step(nil)
+	seen, most := map[string]int{}, e.most()
+	take := func(what string, steps []advice.Step, most int) {
+		if seen[what]++; seen[what] <= most {
+			all = append(all, steps...)
 		}
+	}
+	for _, i := range order {
+		take(string(e.Findings[i].Kind), e.FindingAdvice[i], 5*most)
 	}
 	for _, verdict := range []judge.Verdict{judge.Held, judge.Stale, judge.InUse} {
 		for _, it := range e.Items {
@@ -108,15 +139,16 @@ func (e *Explanation) advise(q Question) {
 			for _, g := range it.Gates {
 				why += string(g.Why) + g.Pool
 			}
-			if it.Verdict == verdict && len(it.Advice) > 0 && (verdict != judge.InUse || e.Subject.Kind == Address || e.Subject.Kind == Pod) && limit.take(why) {
-				e.Advice = append(e.Advice, it.Advice...)
+			if it.Verdict == verdict && len(it.Advice) > 0 && (verdict != judge.InUse || most > 1) {
+				take(why, it.Advice, most)
 			}
 		}
 	}
 	if e.Subject.Kind == Node || e.Subject.Kind == Pool {
-		e.Advice = append(e.Advice, e.listing(q)...)
+		e.Advice = append(advice.Unique(all), e.listing(q)...)
+		return
 	}
-	e.Advice = advice.Unique(e.Advice)
+	e.Advice = append(e.Advice, advice.Unique(all)...)
 }
 
 // listing is how the items of a node or pool are listed one by one.
@@ -133,25 +165,13 @@ func (e *Explanation) listing(q Question) (steps []advice.Step) {
 	return steps
 }
 
-// limit counts for how many of a kind there is advice.
-type limit struct {
-	most  int
-	taken map[string]int
-}
-
-// newLimit shows all that is about one address or pod, and two examples of what a node or
-// a pool may have thousands of.
-func newLimit(s Subject) limit {
-	most := 50
-	if s.Kind == Node || s.Kind == Pool {
-		most = 2
+// most is for how many items of one reason there is advice: for all that is about one
+// address or pod, and for one of what a node or a pool may have thousands of.
+func (e *Explanation) most() int {
+	if e.Subject.Kind == Node || e.Subject.Kind == Pool {
+		return 1
 	}
-	return limit{most, map[string]int{}}
-}
-
-func (l limit) take(what string) bool {
-	l.taken[what]++
-	return l.taken[what] <= l.most
+	return 50
 }
 
 // missing says what there is not.

@@ -36,6 +36,8 @@ type Explanation struct {
 	Advice []advice.Step
 	// Recent is what the breaker counts.
 	Recent reconciler.Recent
+
+	conflicts map[string]bool // addresses that several carry
 }
 
 // Question is what an explanation is made of.
@@ -53,6 +55,12 @@ func Answer(q Question) *Explanation {
 	e := &Explanation{Report: report.OfCheck(found, planFor(q.Plan, found), report.Filter{}), Subject: q.Subject, Recent: q.Recent}
 	e.Pods = podsOf(q.Judgement, q.Subject)
 	e.Pools = poolsOf(q.Judgement, q.Subject, found)
+	e.conflicts = map[string]bool{}
+	for _, f := range q.Judgement.Findings {
+		if f.Kind == judge.Conflict {
+			e.conflicts[f.IP] = true
+		}
+	}
 	for _, it := range slices.Concat(found.Allocations, found.Reservations) {
 		e.Items = append(e.Items, e.item(q.Advisor, it))
 	}

@@ -24,15 +24,15 @@ type NodeState struct {
 	Awaited bool
 }
 
-// Known reports whether there is anything by that name.
+// known reports whether there is anything by that name.
 func (n NodeState) known() bool { return n.Node != nil || n.Report != nil || n.State != "" }
 
 // nodesOf are the nodes that are asked about, or that the items and findings are about.
 func (e *Explanation) nodesOf(j *judge.Judgement) []NodeState {
-	names := map[string]bool{}
 	if e.Subject.Kind == Node {
 		return []NodeState{nodeState(j, e.Subject.Name)}
 	}
+	names := map[string]bool{}
 	for _, it := range e.Items {
 		for _, n := range it.nodes() {
 			names[n] = true
@@ -64,7 +64,7 @@ func (it Item) nodes() []string {
 	switch {
 	case ev == nil:
 		return nil
-	case len(ev.WithoutReport) > 0:
+	case len(ev.WithoutReport) > 0 && it.Verdict != judge.InUse:
 		return ev.WithoutReport
 	case it.Node() != "":
 		return []string{it.Node()}
@@ -85,7 +85,7 @@ func nodeState(j *judge.Judgement, name string) NodeState {
 	return n
 }
 
-// LocatedOn reports whether a pod that the API has is on the node.
+// podsOn reports whether the API has a pod on a node.
 func podsOn(j *judge.Judgement, name string) bool {
 	for _, p := range j.Observation.Pods {
 		if p.Node == name {

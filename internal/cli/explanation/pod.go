@@ -34,7 +34,7 @@ type SandboxState struct {
 	Addresses []netip.Addr
 }
 
-// Phantom reports whether the API's pod is another, or there is none; a sandbox without a
+// phantom reports whether the API's pod is another, or there is none; a sandbox without a
 // UID is nobody's.
 func (s SandboxState) phantom(p *podstate.Pod) bool {
 	return p == nil || s.UID != "" && !p.Has(s.UID)

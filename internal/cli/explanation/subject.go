@@ -95,7 +95,7 @@ func (s Subject) String() string {
 	return "pool/" + s.Namespace + "/" + s.Name
 }
 
-// names reports whether a pool is the subject.
+// isPool reports whether a pool is the subject.
 func (s Subject) isPool(p *ippool.Pool) bool {
 	if s.Range.IsValid() {
 		return p.Problem == "" && p.Range.Prefix() == s.Range

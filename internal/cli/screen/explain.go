@@ -2,12 +2,15 @@ package screen
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/advice"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/explanation"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/table"
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
@@ -17,7 +20,7 @@ func (s *Screen) Explain(e *explanation.Explanation) {
 		s.Text("", text)
 	}
 	for _, text := range e.Notes() {
-		if text != e.Restore.Text() {
+		if text != e.Restore.Text() { // it is told below
 			s.Text("Note: ", text)
 		}
 	}
@@ -44,6 +47,7 @@ func (s *Screen) Explain(e *explanation.Explanation) {
 func (s *Screen) explainPods(e *explanation.Explanation) {
 	for _, p := range e.Pods {
 		name := e.Subject.Namespace + "/" + e.Subject.Name
+		s.gap()
 		s.Line("pod %s", name)
 		if p.Pod == nil {
 			s.fact("API", "it has no such pod")
@@ -64,7 +68,6 @@ func (s *Screen) explainPods(e *explanation.Explanation) {
 		if len(e.Items) == 0 {
 			s.fact("recorded", "nothing, in any pool")
 		}
-		s.Line("")
 	}
 }
 
@@ -93,6 +96,7 @@ func (s *Screen) nodes(e *explanation.Explanation) {
 	if len(e.Nodes) == 0 {
 		return
 	}
+	s.gap()
 	s.Line("nodes")
 	for _, n := range e.Nodes[:min(len(e.Nodes), manyRows)] {
 		s.fact(n.Name, strings.Join(aboutNode(n), "; "))
@@ -100,14 +104,16 @@ func (s *Screen) nodes(e *explanation.Explanation) {
 	if more := len(e.Nodes) - manyRows; more > 0 {
 		s.fact("", Count(more, "more node"))
 	}
-	s.Line("")
 }
 
 // known writes what this process knows of the past.
 func (s *Screen) known(e *explanation.Explanation) {
-	if r := e.Restore; r != nil && !r.Complete() {
+	told := slices.ContainsFunc(e.Gates, func(g report.Gate) bool { return g.Why == reconciler.EtcdRestored && g.Count > 0 })
+	if r := e.Restore; r != nil && !r.Complete() && !told {
+		s.gap()
 		s.Text("Restore: ", r.Text())
-	} else if r != nil {
+	} else if r != nil && r.Complete() {
+		s.gap()
 		s.Text("Restore: ", fmt.Sprintf("etcd was restored at %s (%s), and no node is waited for any more.", r.Date(), r.Why))
 	}
 	if n := e.Recent.Releases; n > 0 {
@@ -115,6 +121,7 @@ func (s *Screen) known(e *explanation.Explanation) {
 		if !e.Recent.Shared {
 			whose = "by this process, and no more is known"
 		}
+		s.gap()
 		s.Text("Breaker: ", fmt.Sprintf("%s within the last hour, of %s there were before (%s).", Count(n, "unconfirmed release"), Count(e.Recent.Of, "allocation"), whose))
 	}
 }
@@ -148,6 +155,13 @@ func stamp(t time.Time) string {
 		return "-"
 	}
 	return t.UTC().Format(time.RFC3339)
+}
+
+// gap writes an empty line between what is there and what follows.
+func (s *Screen) gap() {
+	if s.text.Len() > 0 {
+		s.Line("")
+	}
 }
 
 // fact writes a line of facts under a name.

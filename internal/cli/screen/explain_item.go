@@ -12,6 +12,7 @@ import (
 
 // explainItem writes an allocation or reservation with its evidence.
 func (s *Screen) explainItem(e *explanation.Explanation, it explanation.Item) {
+	s.gap()
 	if it.Reservation != nil {
 		s.Text("", fmt.Sprintf("%s in reservation %s (network %q)", it.Text(), it.Object(), it.Network()))
 		s.fact("entry", fmt.Sprintf("podref %s, ifname %s", table.Dash(it.PodRef()), table.Dash(it.IfName())))
@@ -39,7 +40,6 @@ func (s *Screen) explainItem(e *explanation.Explanation, it explanation.Item) {
 	if it.Allocation != nil && len(it.Related()) == 0 {
 		s.fact("reservation", "none")
 	}
-	s.Line("")
 }
 
 // verdictOf is a verdict, with how sure it is; when it is acted upon is said elsewhere.

@@ -13,13 +13,13 @@ import (
 
 // explainNode writes what is known of a node, and what of it is stuck.
 func (s *Screen) explainNode(e *explanation.Explanation, n explanation.NodeState) {
+	s.gap()
 	s.Line("node %s", n.Name)
 	for _, text := range aboutNode(n) {
 		name, rest, _ := strings.Cut(text, ": ")
 		s.fact(name, rest)
 	}
 	s.counts(e)
-	s.Line("")
 	s.gatesOf(e)
 	s.stuck(e)
 }
@@ -27,6 +27,7 @@ func (s *Screen) explainNode(e *explanation.Explanation, n explanation.NodeState
 // explainPools writes what is known of pools, and what in them is stuck.
 func (s *Screen) explainPools(e *explanation.Explanation) {
 	for _, p := range e.Pools {
+		s.gap()
 		s.Line("pool %s", p.Ref())
 		if p.Problem != "" {
 			s.fact("problem", p.Problem)
@@ -41,7 +42,6 @@ func (s *Screen) explainPools(e *explanation.Explanation) {
 		return
 	}
 	s.counts(e)
-	s.Line("")
 	s.gatesOf(e)
 	s.stuck(e)
 }
@@ -83,6 +83,9 @@ func aboutNode(n explanation.NodeState) []string {
 
 // gatesOf writes what stands against releases of what is explained.
 func (s *Screen) gatesOf(e *explanation.Explanation) {
+	if len(e.Gates) > 0 {
+		s.gap()
+	}
 	for _, g := range e.Gates {
 		text := g.Sentence()
 		if g.Why == reconciler.AwaitingConfirmation && len(e.Gates) > 1 {
