@@ -35,7 +35,7 @@ func refusals() map[reconciler.Refusal][]template {
 				command: "kubectl annotate --overwrite namespace {namespace} " + judge.AcknowledgedAnnotation + "={restored}"},
 		}),
 		reconciler.Breaker: {
-			{why: "So many at once look like a fault elsewhere: explain a few of them first, then see what a run would free.", command: "{program} run {inpool} --dry-run --allow-mass-release"},
+			{why: "So many within an hour look like a fault elsewhere: explain a few of them first, then see what a run would free.", command: "{program} run {inpool} --dry-run --allow-mass-release"},
 			{why: "If they are right, free them.", command: "{program} run {inpool} --allow-mass-release"},
 		},
 		reconciler.AwaitingConfirmation: {
