@@ -81,7 +81,7 @@ func (h *Health) inspectFailed(err error) {
 	defer h.mu.Unlock()
 	h.lastAttempt = time.Now()
 	if h.inspectErr != err.Error() {
-		h.log.Warn("the node could not be looked at: the last report stands, and goes stale in a minute", "error", err)
+		h.log.Warn("the node could not be inspected: the last report stands, and goes stale in a minute", "error", err)
 	}
 	h.inspectErr = err.Error()
 }
@@ -102,7 +102,7 @@ func (h *Health) inspected(inspection *Inspection, unread map[string]error) {
 	defer h.mu.Unlock()
 	h.lastAttempt = time.Now()
 	if h.inspectErr != "" {
-		h.log.Info("the node can be looked at again", "seen", inspection)
+		h.log.Info("the node can be inspected again", "seen", inspection)
 	}
 	h.inspectErr = ""
 	if len(unread) > h.unreadable {
@@ -169,7 +169,7 @@ func (h *Health) Ready() error {
 	case time.Since(h.lastRenewal) <= readyFor && h.inspectErr == "":
 		return nil
 	case h.inspectErr != "":
-		return fmt.Errorf("the node could not be looked at: %s", h.inspectErr)
+		return fmt.Errorf("the node could not be inspected: %s", h.inspectErr)
 	case h.publishErr != "":
 		return fmt.Errorf("the report could not be published: %s", h.publishErr)
 	}

@@ -37,20 +37,30 @@ func TestARunWaitsForWhatIsUnconfirmed(t *testing.T) {
 	check(t, s.Client().CoreV1().Nodes().Delete(t.Context(), "worker-1", metav1.DeleteOptions{}))
 	before := s.contents(t)
 
+	t.Run("and a check says until when", func(t *testing.T) {
+		out := s.product(t, "check")
+		equal(t, "what stands against it", out.refusal(t, "10.1.0.0-24 10.1.0.2"), "AwaitingConfirmation")
+		for _, i := range out.Allocations {
+			if wait := time.Until(i.ReleasableAt); i.place() == "10.1.0.0-24 10.1.0.2" && (wait < 14*time.Minute || wait > 16*time.Minute) {
+				t.Errorf("it will be released in %s, want some 15 min", wait)
+			}
+		}
+	})
+
 	t.Run("and says at SIGTERM what is left", func(t *testing.T) {
 		c := begin(t, "run", "-o", "json", "--kubeconfig", s.Kubeconfig())
-		eventually(t, "the run to wait", func() bool { return strings.Contains(c.stderr.String(), "waiting before the next look") })
+		eventually(t, "the run to wait", func() bool { return strings.Contains(c.stderr.String(), "waiting before the next pass") })
 		check(t, c.cmd.Process.Signal(os.Interrupt))
 		out := c.wait()
 		out.exits(t, 1)
 		equal(t, "failed", places(out.Failed), "10.1.0.0-24 10.1.0.2, 10.2.0.0-24 10.2.0.1")
-		contains(t, "what is said of the leak", out.message("10.1.0.0-24 10.1.0.2"), "must be judged so until")
+		contains(t, "what is said of the leak", out.message("10.1.0.0-24 10.1.0.2"), "will be released at ", " unless something contradicts it")
 		s.lost(t, before)
 	})
 
 	began := time.Now()
 	c := begin(t, "run", "--confirm-after", "20s", "-o", "json", "--kubeconfig", s.Kubeconfig())
-	eventually(t, "the run to wait", func() bool { return strings.Contains(c.stderr.String(), "waiting before the next look") })
+	eventually(t, "the run to wait", func() bool { return strings.Contains(c.stderr.String(), "waiting before the next pass") })
 	s.lost(t, before)
 	added := s.up(t, "worker-2", "meanwhile", blue) // ADDs go on
 	freed := map[string]time.Duration{}

@@ -12,6 +12,7 @@ require (
 
 require (
 	github.com/godbus/dbus/v5 v5.2.2
+	github.com/google/jsonschema-go v0.4.3
 	github.com/ip-reconcile/ip-reconcile v0.0.0-00010101000000-000000000000
 	github.com/k8snetworkplumbingwg/whereabouts v0.9.4
 	github.com/prometheus/client_golang v1.25.0

@@ -15,11 +15,11 @@ func TestAnAPIServerThatGoesAwayWhileARunWaits(t *testing.T) {
 	before := s.contents(t)
 	waiting := func(t *testing.T) *command {
 		c := begin(t, "run", "--confirm-after", "3s", "--request-timeout", "2s", "-o", "json", "--kubeconfig", s.Kubeconfig())
-		eventually(t, "the run to wait", func() bool { return strings.Contains(c.stderr.String(), "waiting before the next look") })
+		eventually(t, "the run to wait", func() bool { return strings.Contains(c.stderr.String(), "waiting before the next pass") })
 		return c
 	}
 	blind := func(t *testing.T, c *command) {
-		eventually(t, "the run to miss it", func() bool { return strings.Contains(c.stderr.String(), "could not look again") })
+		eventually(t, "the run to miss it", func() bool { return strings.Contains(c.stderr.String(), "could not read the cluster again") })
 	}
 	// What it saw before is told at the end, and that nothing was done about it.
 	interrupted := func(t *testing.T, c *command) {

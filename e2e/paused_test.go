@@ -34,7 +34,9 @@ func TestWhatIsPausedIsJudgedAndNotFreed(t *testing.T) {
 			contains(t, "what is said", out.message(at(inBlue)), "kube-system/10.1.0.0-24", "paused", "ip-reconcile.dev/paused")
 			s.lost(t, before, "10.2.0.0-24 1", "reservation 10.2.0.1")
 		}
-		s.product(t, "check").exits(t, 1)
+		checked := s.product(t, "check")
+		checked.exits(t, 1)
+		equal(t, "what check says stands against the one", checked.refusal(t, at(inBlue)), "Paused")
 		s.patch(t, harness.IPPools, "10.1.0.0-24", pausing(""))
 		s.run(t).exits(t, 0)
 		s.lost(t, before, append(stored(inBlue), "10.2.0.0-24 1", "reservation 10.2.0.1", "reservation 10.1.0.77")...)
@@ -51,7 +53,7 @@ func TestWhatIsPausedIsJudgedAndNotFreed(t *testing.T) {
 		contains(t, "what is said", out.message(at(inBlue)), "everything is paused", "ip-reconcile.dev/paused")
 		text := product(t, "run", "--confirm-after", "0", "--kubeconfig", s.Kubeconfig())
 		text.exits(t, 1)
-		contains(t, "the table", text.stdout, "Paused: nothing is released.")
+		contains(t, "the table", text.stdout, "Paused: everything is paused")
 		s.lost(t, before)
 		equal(t, "versions of Leases", s.leases(t), leases)
 
@@ -66,7 +68,7 @@ func TestWhatIsPausedIsJudgedAndNotFreed(t *testing.T) {
 		inBlue, _ := leaks(t)
 		before := s.contents(t)
 		c := begin(t, "run", "--confirm-after", "5s", "-o", "json", "--kubeconfig", s.Kubeconfig())
-		eventually(t, "the run to wait", func() bool { return strings.Contains(c.stderr.String(), "waiting before the next look") })
+		eventually(t, "the run to wait", func() bool { return strings.Contains(c.stderr.String(), "waiting before the next pass") })
 		s.patch(t, harness.IPPools, "10.1.0.0-24", pausing("true"))
 		out := c.wait()
 		out.exits(t, 1)

@@ -98,6 +98,11 @@ type item struct {
 	Reason      string `json:"reason"`
 	Proven      bool   `json:"proven"`
 	Message     string `json:"message"`
+	Rule        string `json:"rule"`
+	// Of what is Stale and not released: why, in a word, and when it will be.
+	Refusal      string    `json:"refusal,omitempty"`
+	Detail       string    `json:"detail,omitempty"`
+	ReleasableAt time.Time `json:"releasableAt,omitzero"`
 }
 
 type finding struct {
@@ -219,10 +224,19 @@ func (c *command) wait() *outcome {
 // read reads the document.
 func (o *outcome) read(t testing.TB) {
 	t.Helper()
-	d := json.NewDecoder(strings.NewReader(o.stdout))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&o.document); err != nil || d.More() {
+	var whole map[string]any
+	if err := errors.Join(json.Unmarshal([]byte(o.stdout), &whole), json.Unmarshal([]byte(o.stdout), &o.document)); err != nil {
 		t.Fatalf("what was printed is not the JSON document: %v", err)
+	}
+	schemas, err := publishedSchemas()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kind, _ := whole["kind"].(string)
+	if s := schemas[kind]; s == nil {
+		t.Errorf("the published schema has no kind %q", kind)
+	} else if err := s.Validate(whole); err != nil {
+		t.Errorf("what was printed is not as docs/schema/output-v1.json says: %v", err)
 	}
 }
 
@@ -286,6 +300,18 @@ func (o *outcome) message(place string) string {
 			return i.Message
 		}
 	}
+	return ""
+}
+
+// refusal is why what is Stale at a place is not released, "" where it is.
+func (o *outcome) refusal(t testing.TB, place string) string {
+	t.Helper()
+	for _, i := range slices.Concat(o.Allocations, o.Reservations) {
+		if i.place() == place {
+			return i.Refusal
+		}
+	}
+	t.Errorf("nothing is told of %s", place)
 	return ""
 }
 

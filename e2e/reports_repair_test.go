@@ -106,7 +106,7 @@ func TestTheReportDecidesOverTheAddressOfAPod(t *testing.T) {
 
 	t.Run("and what is proven is freed at once, while the rest is waited for", func(t *testing.T) {
 		c := begin(t, "run", "-o", "json", "--kubeconfig", s.Kubeconfig())
-		eventually(t, "the run to wait", func() bool { return strings.Contains(c.stderr.String(), "waiting before the next look") })
+		eventually(t, "the run to wait", func() bool { return strings.Contains(c.stderr.String(), "waiting before the next pass") })
 		var proven []string
 		for _, p := range []*pod{moved, stopped, gone, done} {
 			proven = append(proven, stored(p)...)
@@ -161,7 +161,7 @@ func TestWhatIsMissingIsWrittenBack(t *testing.T) {
 	s.lost(t, before) // without --repair nothing is written
 
 	c := begin(t, "run", "--repair", "-o", "json", "--kubeconfig", s.Kubeconfig())
-	eventually(t, "the run to wait", func() bool { return strings.Contains(c.stderr.String(), "waiting before the next look") })
+	eventually(t, "the run to wait", func() bool { return strings.Contains(c.stderr.String(), "waiting before the next pass") })
 	s.lost(t, before) // one observation is not enough
 	out = c.wait()
 	out.exits(t, 0)

@@ -89,7 +89,7 @@ func TestTheAgentInTheContainerOfItsDaemonSetSeesItsNode(t *testing.T) {
 
 		// The socket is another one afterwards, in the same folder.
 		n.Kill()
-		a.turns(t, http.StatusServiceUnavailable, "the node could not be looked at", harness.Socket)
+		a.turns(t, http.StatusServiceUnavailable, "the node could not be inspected", harness.Socket)
 		check(t, n.Start(t.Context()))
 		a.turns(t, http.StatusOK)
 		last := n.up(t, "last", blue)

@@ -42,7 +42,7 @@ func TestAContainerdThatStartsAgainLosesNoAddress(t *testing.T) {
 		nothingIsFreed()
 
 		n.Kill()
-		health.turns(t, http.StatusServiceUnavailable, "the node could not be looked at", harness.Socket)
+		health.turns(t, http.StatusServiceUnavailable, "the node could not be inspected", harness.Socket)
 		nothingIsFreed() // by what was seen last, which is less than a minute old
 		check(t, n.Start(t.Context()))
 		health.turns(t, http.StatusOK)
@@ -153,7 +153,7 @@ func TestWhileContainerdIsDeadItsNodeIsUnheard(t *testing.T) {
 		n.Kill()
 		end()
 		stopping.forget(t)
-		health.turns(t, http.StatusServiceUnavailable, "the node could not be looked at", harness.Socket)
+		health.turns(t, http.StatusServiceUnavailable, "the node could not be inspected", harness.Socket)
 		lease := s.leaseOf(t, "worker-1")
 		failed := health.failedLooks(t)
 		if failed == 0 {
@@ -186,7 +186,7 @@ func TestWhileContainerdIsDeadItsNodeIsUnheard(t *testing.T) {
 		check(t, s.nodes["worker-1"].SetReady(t.Context(), false))
 		unheard("Held NodeUnreachable")
 		check(t, s.nodes["worker-1"].SetReady(t.Context(), true))
-		health.turns(t, http.StatusServiceUnavailable, "the node could not be looked at", harness.Socket)
+		health.turns(t, http.StatusServiceUnavailable, "the node could not be inspected", harness.Socket)
 
 		check(t, n.Start(t.Context()))
 		health.turns(t, http.StatusOK)

@@ -39,6 +39,7 @@ func (s *stage) export(t testing.TB, kinds, as string) (dir string) {
 func (o *outcome) said() []string {
 	var all []string
 	for _, i := range slices.Concat(o.Allocations, o.Reservations) {
+		i.Detail, i.ReleasableAt = "", time.Time{} // the snapshot's time is another
 		all = append(all, fmt.Sprintf("%+v", i))
 	}
 	for _, f := range o.Findings {

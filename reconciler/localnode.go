@@ -64,7 +64,7 @@ func (s *WithLocalNode) inspect(ctx context.Context, o *judge.Observation) (*jud
 	report := &podstate.Report{Renewed: o.Now, LeaseRenewed: o.Now, Written: o.Now, RestoreSeen: last.RestoreSeen}
 	var runs []string
 	if report.SandboxReport, runs, err = s.Inspect(ctx, before); err != nil {
-		return nil, fmt.Errorf("look at node %s: %w", s.Node, err)
+		return nil, fmt.Errorf("inspect node %s: %w", s.Node, err)
 	}
 	if !known {
 		if err := s.runsHere(o, runs); err != nil {

@@ -52,6 +52,8 @@ type Result struct {
 	// Standing are the gates of the last pass that are not about single items.
 	Standing []Gate
 	refused  map[judge.ID]bool // the same
+	// Repaired are findings that were repaired; of a dry run those that would be, when they
+	// have stood for long enough.
 	Repaired []judge.Finding
 	// Unrepaired are findings that --repair could not repair.
 	Unrepaired []Unrepaired
@@ -113,7 +115,7 @@ func (r *Reconciler) fencedSince() time.Time {
 
 // Run makes one pass: it judges everything, releases what is Stale, and waits
 // for unconfirmed verdicts to be confirmed where there are any. The error says that
-// the cluster could not be looked at; what went wrong with single objects is in
+// the cluster could not be read; what went wrong with single objects is in
 // the result.
 func (r *Reconciler) Run(ctx context.Context) (*Result, error) {
 	out := &Result{}
@@ -129,7 +131,7 @@ func (r *Reconciler) run(ctx context.Context, out *Result) error {
 		until, err := r.pass(ctx, out, nil)
 		if err != nil && out.Judgement != nil && ctx.Err() == nil {
 			// What earlier passes did must be told, and what waits may still be confirmed.
-			r.Log.Warn("could not look again", "error", err)
+			r.Log.Warn("could not read the cluster again", "error", err)
 			if failed++; failed == maxFailedChecks {
 				out.Observation.Warnings = append(out.Observation.Warnings, fmt.Sprintf("gave up waiting: %v", err))
 				return nil
@@ -145,8 +147,8 @@ func (r *Reconciler) run(ctx context.Context, out *Result) error {
 		}
 		failed = 0
 		pause := min(max(until.Sub(out.Observation.Now), time.Second), recheckEvery)
-		r.progress("%d unconfirmed, the first to be freed at %s; next look in %s", countUnconfirmed(out.Refused), until.Format(time.TimeOnly), pause.Round(time.Second))
-		r.Log.Info("waiting before the next look", "pause", pause, "unconfirmed", countUnconfirmed(out.Refused), "until", until)
+		r.progress("%d unconfirmed, the first to be freed at %s; next pass in %s", countUnconfirmed(out.Refused), until.Format(time.TimeOnly), pause.Round(time.Second))
+		r.Log.Info("waiting before the next pass", "pause", pause, "unconfirmed", countUnconfirmed(out.Refused), "until", until)
 		if !r.pause(ctx, pause) {
 			return nil
 		}
@@ -175,7 +177,10 @@ func (r *Reconciler) pass(ctx context.Context, out *Result, ready func(*judge.It
 	out.CheckDuration = r.Clock.Since(began)
 	r.saveRestore(ctx, j.Observation)
 	until = r.releasePlanned(ctx, j, out, ready)
-	if r.Options.Repair && !r.Options.DryRun {
+	switch {
+	case r.Options.Repair && r.Options.DryRun:
+		out.Repaired, out.Unrepaired = r.History.wouldRepair(j, r.Options)
+	case r.Options.Repair:
 		until = Sooner(until, r.repair(ctx, j, out))
 	}
 	return until, nil

@@ -13,8 +13,8 @@ import (
 )
 
 // errNoReports: without a report nothing tells what runs.
-var errNoReports = errors.New("could not look: no node agent has reported what runs, so that nothing can be written back; " +
-	"deploy the agents, look at a single node with --cri, or take a --snapshot with their sandboxreports and leases")
+var errNoReports = errors.New("no node agent has reported what runs, so that nothing can be written back; " +
+	"deploy the agents, inspect a single node with --cri, or take a --snapshot with their sandboxreports and leases")
 
 // recoverEvery is how often Recover looks behind a fence, where reports come in all the time.
 const recoverEvery = 2 * time.Second
@@ -57,7 +57,7 @@ func (r *Reconciler) Recover(ctx context.Context) (*Result, error) {
 			return out, nil
 		}
 		pause := min(max(until.Sub(j.Observation.Now), time.Second), most)
-		r.progress("%d to be written, the next at %s; next look in %s", out.ToRepair, until.Format(time.TimeOnly), pause.Round(time.Second))
+		r.progress("%d to be written, the next at %s; next pass in %s", out.ToRepair, until.Format(time.TimeOnly), pause.Round(time.Second))
 		if !r.pause(ctx, pause) {
 			return out, nil
 		}

@@ -34,7 +34,7 @@ func (h *History) forgetRepairs(now time.Time) {
 	maps.DeleteFunc(h.repaired, func(_ judge.NodePool, w window) bool { return len(w.since(now)) == 0 })
 }
 
-// boundRepairs withholds what would be too much on the word of one node. Those of pods
+// boundRepairs withholds what would be too much by the report of one node. Those of pods
 // that the API has come first.
 func (h *History) boundRepairs(j *judge.Judgement, due []*repairAttempt) (allowed, withheld []*repairAttempt, why []Unrepaired) {
 	if len(due) == 0 {

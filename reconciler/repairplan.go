@@ -62,3 +62,15 @@ func (h *History) dueRepairs(j *judge.Judgement, opts Options) *repairPlan {
 	}
 	return p
 }
+
+// wouldRepair are the findings that --repair repairs when they have stood for long enough,
+// and those that the breaker withholds.
+func (h *History) wouldRepair(j *judge.Judgement, opts Options) ([]judge.Finding, []Unrepaired) {
+	opts.StaticSource = true
+	p := h.planRepairs(j, opts)
+	found := make([]judge.Finding, 0, len(p.due))
+	for _, f := range p.due {
+		found = append(found, *f.Finding)
+	}
+	return found, p.withheld
+}

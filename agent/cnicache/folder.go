@@ -100,7 +100,7 @@ func (f *folder) readFile(root *os.Root, name, id string, now time.Time, recheck
 	}
 	if err != nil {
 		// Without its age it can neither count nor be left out.
-		return nil, fmt.Errorf("look at %s: %w", filepath.Join(f.path, name), err)
+		return nil, fmt.Errorf("read %s: %w", filepath.Join(f.path, name), err)
 	}
 	if known != nil && sameFile(known.parsed.info, info) {
 		known.lastRead, known.checkedAt = f.reads, now
@@ -161,7 +161,7 @@ func readContent(root *os.Root, name string, info fs.FileInfo) (data []byte, kee
 		return nil, false, err
 	}
 	if !sameFile(before, info) {
-		return nil, false, errors.New("changed while it was looked at")
+		return nil, false, errors.New("changed while it was read")
 	}
 	data, err = io.ReadAll(io.LimitReader(h, maxFileSize+1))
 	if err != nil {

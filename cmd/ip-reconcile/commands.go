@@ -25,7 +25,7 @@ func newCheck(std streams) *cobra.Command {
 attention first. It never writes.
 
 Exit code 0: nothing is stale and there are no findings; 1: there is something;
-2: the cluster could not be looked at.
+2: the cluster could not be read.
 ` + snapshotHelp,
 		Example: `  ip-reconcile check
   ip-reconcile check --all
@@ -68,7 +68,7 @@ Each write is made under whereabouts' own Lease, after a second check of fresh o
 and fails if anything changed in between.
 
 Exit code 0: nothing stale is left; 1: something is, and the output says why;
-2: the cluster could not be looked at.
+2: the cluster could not be read.
 ` + snapshotHelp + `
 With --snapshot the same patches are applied to the files.`,
 		Example: `  ip-reconcile run --dry-run

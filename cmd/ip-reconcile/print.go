@@ -61,14 +61,14 @@ type answer struct {
 	screen   func(*screen.Screen)
 }
 
-// print writes an answer in the form asked for. The notes that a table has at its head go
-// to stderr beside names and a template's text, which have no place for them.
+// print writes an answer in the form asked for. The notes that a table has at its head are
+// for a person, too, who pipes a document into another program: they go to stderr.
 func (p *printing) print(std streams, a answer) error {
 	text, err := p.render(std, a)
 	if err != nil {
 		return err
 	}
-	if p.output == "name" || p.path != nil {
+	if p.machine() {
 		for _, note := range a.notes {
 			fmt.Fprintln(std.err, "Note:", note)
 		}

@@ -31,7 +31,7 @@ cannot be settled by then is seen again a minute later. Each write tests what it
 replaces.
 
 Exit code 0: nothing is left to be written; 1: something is, and the output says why;
-2: the cluster could not be looked at, or no agent reports.
+2: the cluster could not be read, or no agent reports.
 ` + snapshotHelp + `
 With --snapshot --yes the same patches are applied to the files.`,
 		Example: `  ip-reconcile recover

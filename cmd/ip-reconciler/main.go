@@ -8,7 +8,7 @@
 //
 //	0  the pass left nothing that it should have freed, or it was told to end
 //	1  the long-running form could not be set up, or has lost its Lease
-//	2  a flag is bad, or the cluster could not be looked at
+//	2  a flag is bad, or the cluster could not be read
 //	3  the pass failed to free allocations
 //	4  the pass failed to free reservations, and no allocations
 //

@@ -41,14 +41,14 @@ func makePass(ctx context.Context, r *reconciler.Reconciler) (code int) {
 
 // exitCode says what a pass came to that was made to its end. What an operator has
 // paused, and what waits for the agents after a restore of etcd, is no failure. A
-// pass waits until nothing is unripe, unless the cluster cannot be observed any more.
+// pass waits until nothing is unconfirmed, unless the cluster cannot be observed any more.
 func exitCode(out *reconciler.Result) (code int, err error) {
-	allocations, reservations, unripe := 0, 0, 0
+	allocations, reservations, unconfirmed := 0, 0, 0
 	for _, x := range out.Refused {
 		switch {
 		case x.Why == reconciler.Paused || x.Why == reconciler.EtcdRestored:
 		case x.Why == reconciler.AwaitingConfirmation:
-			unripe++
+			unconfirmed++
 		case x.Allocation != nil:
 			allocations++
 		default:
@@ -60,8 +60,8 @@ func exitCode(out *reconciler.Result) (code int, err error) {
 		return exitAllocations, fmt.Errorf("%d allocations and %d reservations are stale and could not be freed", allocations, reservations)
 	case reservations > 0:
 		return exitReservations, fmt.Errorf("%d reservations are stale and could not be freed", reservations)
-	case unripe > 0:
-		return exitNotObserved, fmt.Errorf("%d allocations and reservations look stale, and could not be looked at until that was confirmed", unripe)
+	case unconfirmed > 0:
+		return exitNotObserved, fmt.Errorf("%d allocations and reservations seem stale, and the cluster could not be read until that was confirmed", unconfirmed)
 	}
 	return exitDone, nil
 }

@@ -53,7 +53,7 @@ type Observation struct {
 	Intact time.Time
 	// Unreadable are objects that could not be read at all, a sentence each.
 	Unreadable []string
-	// Warnings are what could not be looked at, a sentence each.
+	// Warnings are what could not be read, a sentence each.
 	Warnings []string
 }
 
@@ -67,7 +67,7 @@ func (o *Observation) PodsMissing() error {
 	if n == 0 || len(o.Pods) > 0 {
 		return nil
 	}
-	return fmt.Errorf("could not look: there is no pod at all beside %d allocations and reservations, so the list of pods is not complete; look at 'kubectl get pods -A' (in a folder add that list, or if there are none use --pods-complete)", n)
+	return fmt.Errorf("there is no pod at all beside %d allocations and reservations, so the list of pods is not complete; check 'kubectl get pods -A' (in a folder add that list, or if there are none use --pods-complete)", n)
 }
 
 // Policy is what an operator decides about judging.

@@ -17,19 +17,19 @@ const (
 // NodePool is what one node's report says of one pool.
 type NodePool struct{ Node, Pool string }
 
-// RepairLimit says why so many entries on the word of one node are not written, "" if they
+// RepairLimit says why so many entries by the report of one node are not written, "" if they
 // may be.
 func (x *Index) RepairLimit(at NodePool, byNode, inPool int) string {
-	const advice = "; look at the node and its agent and, if they are right, use --allow-mass-repair"
+	const advice = "; check the node and its agent and, if they are right, use --allow-mass-repair"
 	if limit, pods, addresses := x.nodeCapacity(at.Node); byNode > limit {
-		return fmt.Sprintf("more than %d entries within an hour on the word of node %s, which can run %d pods with %d addresses each%s", limit, at.Node, pods, addresses, advice)
+		return fmt.Sprintf("more than %d entries within an hour by the report of node %s, which can run %d pods with %d addresses each%s", limit, at.Node, pods, addresses, advice)
 	}
 	p := x.poolNamed(at.Pool)
 	if p == nil || len(x.agentNodes) < 2 || len(p.slice) == 1 && p.slice[0] == at.Node {
 		return "" // no other node has addresses of it
 	}
 	if size := p.size(); size > 0 && 2*inPool > size {
-		return fmt.Sprintf("more than half of the %d addresses of pool %s within an hour on the word of node %s alone%s", size, at.Pool, at.Node, advice)
+		return fmt.Sprintf("more than half of the %d addresses of pool %s within an hour by the report of node %s alone%s", size, at.Pool, at.Node, advice)
 	}
 	return ""
 }

@@ -20,7 +20,7 @@ func (c *Cluster) OwnedByJob(ctx context.Context, pod types.NamespacedName) (job
 		return err
 	})
 	if err != nil {
-		return false, false, c.explain(fmt.Sprintf("list pods to look up %s", pod), err, "grant list on pods")
+		return false, false, c.explain(fmt.Sprintf("list pods to find %s", pod), err, "grant list on pods")
 	}
 	for i := range list.Items {
 		owner := metav1.GetControllerOf(&list.Items[i])

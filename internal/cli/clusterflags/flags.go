@@ -73,7 +73,7 @@ func (o *Flags) AddConfirmAfter(f *pflag.FlagSet) {
 
 // AddMassRepair and AddWithoutLease add one flag each.
 func (o *Flags) AddMassRepair(f *pflag.FlagSet) {
-	f.BoolVar(&o.AllowMassRepair, "allow-mass-repair", false, "write back more on the word of one node than it can hold, or than half of a pool")
+	f.BoolVar(&o.AllowMassRepair, "allow-mass-repair", false, "write back more by the report of one node than it can hold, or than half of a pool")
 }
 
 // AddWithoutLease adds the flag for rights that do not reach whereabouts' Lease.

@@ -109,23 +109,23 @@ func (f Filter) node(it *judge.Item) bool {
 		return true
 	}
 	is := func(node string) bool { return slices.Contains(f.Nodes, node) }
-	if is(it.Node()) {
-		return true
-	}
 	e := it.Evidence()
-	return e != nil && (slices.ContainsFunc(e.Nodes, is) || slices.ContainsFunc(e.WithoutReport, is) || e.Pod != nil && is(e.Pod.Node))
+	if it.Node() != "" || e == nil {
+		return is(it.Node())
+	}
+	return slices.ContainsFunc(e.Nodes, is) || slices.ContainsFunc(e.WithoutReport, is)
 }
 
 // Finding reports whether a finding is asked for. A finding has no verdict: it is asked
-// for by its kind, as a reason, or where none of them is. One of no single node, such as a
-// Conflict, may be of any.
+// for by its kind, as a reason, or where none of them is. An address that is
+// in use and of no single node may be of any.
 func (f Filter) Finding(x *judge.Finding) bool {
 	switch {
 	case len(f.Reasons) > 0 && !slices.Contains(f.Reasons, string(x.Kind)):
 		return false
 	case len(f.Reasons) == 0 && len(f.Verdicts) > 0:
 		return false
-	case len(f.Nodes) > 0 && x.Node != "" && !slices.Contains(f.Nodes, x.Node):
+	case len(f.Nodes) > 0 && !slices.Contains(f.Nodes, x.Node) && (x.Node != "" || x.Kind != judge.Conflict && x.Kind != judge.Unrecorded):
 		return false
 	case len(f.Pools) > 0 && !slices.ContainsFunc(strings.Split(x.Pool, ","), f.Pool):
 		return false

@@ -47,6 +47,9 @@ func OfRun(out *reconciler.Result, dryRun bool, f Filter) *Report {
 	r.Released = slices.DeleteFunc(slices.Clone(out.Released), func(it *judge.Item) bool { return !f.Item(it) })
 	r.Left = slices.DeleteFunc(slices.Clone(out.Refused), func(x reconciler.Refused) bool { return !f.Item(x.Item) })
 	r.Repaired, r.Unrepaired = out.Repaired, out.Unrepaired
+	if dryRun {
+		return r
+	}
 	r.Findings = slices.DeleteFunc(r.Findings, func(f judge.Finding) bool {
 		return slices.ContainsFunc(out.Repaired, func(done judge.Finding) bool { return f.Is(done) })
 	})

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/jsonschema-go/jsonschema"
+	"sigs.k8s.io/yaml"
+)
+
+// valid checks a document that a command printed against the published schema: it has what
+// the schema requires, and nothing that the schema does not know.
+func valid(t *testing.T, args []string, out string) {
+	t.Helper()
+	i := slices.Index(args, "-o")
+	if i < 0 || i+1 == len(args) || args[i+1] != "json" && args[i+1] != "yaml" {
+		return
+	}
+	text, err := yaml.YAMLToJSON([]byte(out))
+	if err != nil {
+		t.Fatalf("%v prints no %s: %v", args, args[i+1], err)
+	}
+	var document map[string]any
+	if err := json.Unmarshal(text, &document); err != nil {
+		t.Fatalf("%v prints no object: %v", args, err)
+	}
+	kind, _ := document["kind"].(string)
+	if err := strictSchema(t, kind).Validate(document); err != nil {
+		t.Errorf("%v prints what is not in docs/schema/output-v1.json: %v", args, err)
+	}
+}
+
+// strictSchema is the published schema of a kind, by which unknown fields are errors.
+func strictSchema(t *testing.T, kind string) *jsonschema.Resolved {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/schema/output-v1.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all jsonschema.Schema
+	if err := json.Unmarshal(text, &all); err != nil {
+		t.Fatal(err)
+	}
+	s := all.Defs[kind]
+	if s == nil {
+		t.Fatalf("the schema has no kind %q", kind)
+	}
+	strict(s)
+	resolved, err := s.Resolve(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resolved
+}
+
+func strict(s *jsonschema.Schema) {
+	if s == nil {
+		return
+	}
+	if len(s.Properties) > 0 {
+		s.AdditionalProperties = &jsonschema.Schema{Not: &jsonschema.Schema{}}
+	}
+	for _, p := range s.Properties {
+		strict(p)
+	}
+	for _, p := range s.AnyOf {
+		strict(p)
+	}
+	strict(s.Items)
+}
+
+func TestEveryDocumentIsWhatTheSchemaSays(t *testing.T) {
+	for _, command := range []string{"check --all", "check --verdict Stale --pool 10.0.0.0-24", "run --dry-run --repair", "explain 10.0.0.20", "recover"} {
+		for _, form := range []string{"json", "yaml"} {
+			args := append(strings.Fields(command), "--snapshot", sample, "-o", form)
+			if code, _, errs := run(t, args...); code == exitFailed { // run checks what is printed
+				t.Errorf("%v: %s", args, errs)
+			}
+		}
+	}
+	run(t, "run", "--repair", "--snapshot", copySample(t), "-o", "json")
+}

@@ -1,0 +1,134 @@
+package report
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
+)
+
+// several has a leak, a phantom, a pod in use, a reservation without an allocation, and
+// an entry in another pool that cannot be read.
+func several() *judge.Judgement {
+	return Judged(Observe(
+		Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/web-0", "box-1", "net1"), Alloc("6", "prod/ghost", "box-2", "net1"), Alloc("7", "prod/web-1", "box-3", "net1")),
+		Pool("10.1.0.0-24", "10.1.0.0/24", Alloc("1", "", "box-4", "net1")),
+		Pod("web-1", func(p *corev1.Pod) { p.Namespace = "prod" }, Carrying("10.0.0.7")),
+		Node("worker-1"), Node("worker-2"),
+		FreshReport("worker-1", Gone("box-1", UsualUID)), FreshReport("worker-2", Sandbox("box-2", "uid-9", OfPod("ghost"), WithAddress("10.0.0.6", ""))),
+		Reservation("10.0.0.9", "default/lone", LongAgo),
+	), judge.Policy{})
+}
+
+func ofCheck(t *testing.T, f Filter) *Report {
+	t.Helper()
+	r := &reconciler.Reconciler{Options: reconciler.Options{ConfirmAfter: 15 * time.Minute}, History: reconciler.NewHistory()}
+	j := several()
+	return OfCheck(j, r.Plan(t.Context(), j), f)
+}
+
+func TestAFilterPicksWhatItNamesAndNothingElse(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		f    Filter
+		want string // addresses, and kinds of findings
+	}{
+		{"nothing", Filter{}, "10.0.0.5 10.0.0.6 10.0.0.7 10.1.0.1 10.0.0.9 Malformed Phantom"},
+		{"a pool by its name", Filter{Pools: []string{"10.1.0.0-24"}}, "10.1.0.1 Malformed"},
+		{"a pool by namespace and name", Filter{Pools: []string{"kube-system/10.0.0.0-24"}}, "10.0.0.5 10.0.0.6 10.0.0.7 10.0.0.9 Phantom"},
+		{"a pool of another namespace", Filter{Pools: []string{"other/10.0.0.0-24"}}, ""},
+		{"pods of a namespace", Filter{PodNamespaces: []string{"prod"}}, "10.0.0.6 10.0.0.7"},
+		{"a node", Filter{Nodes: []string{"worker-2"}}, "10.0.0.6 10.0.0.9 Phantom"},
+		{"a verdict", Filter{Verdicts: []judge.Verdict{judge.Stale}}, "10.0.0.5 10.0.0.9"},
+		{"a reason", Filter{Reasons: []string{"PhantomPod"}}, "10.0.0.6"},
+		{"a finding", Filter{Reasons: []string{"Phantom"}}, "Phantom"},
+		{"a word that is a reason and a finding", Filter{Reasons: []string{"Malformed"}}, "10.1.0.1 Malformed"},
+		{"two of one kind are alternatives", Filter{Verdicts: []judge.Verdict{judge.Stale, judge.InUse}}, "10.0.0.5 10.0.0.7 10.0.0.9"},
+		{"two kinds must both hold", Filter{Verdicts: []judge.Verdict{judge.Held}, PodNamespaces: []string{"prod"}}, "10.0.0.6"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := ofCheck(t, c.f)
+			var got []string
+			for _, it := range slices.Concat(r.Allocations, r.Reservations) {
+				got = append(got, it.Text())
+			}
+			for _, f := range r.Findings {
+				got = append(got, string(f.Kind))
+			}
+			want := strings.Fields(c.want)
+			if slices.Sort(got); !slices.Equal(got, slices.Sorted(slices.Values(want))) {
+				t.Errorf("got %v, want %v", got, want)
+			}
+		})
+	}
+}
+
+func TestAWordThatIsNoVerdictReasonOrFindingIsNamed(t *testing.T) {
+	for _, c := range []struct{ verdict, reason, failOn, want string }{
+		{"gone", "", "", `--verdict "gone": must be one of InUse, Held, Stale`},
+		{"", "Gone", "", `--reason "Gone": must be a reason (`},
+		{"", "", "Konflikt", `--fail-on "Konflikt": must be none, or of `},
+	} {
+		words := func(text string) []string { return strings.Fields(text) }
+		_, err := NewFilter(nil, nil, nil, words(c.verdict), words(c.reason))
+		if err == nil {
+			_, err = NewFailOn(words(c.failOn))
+		}
+		if err == nil || !strings.HasPrefix(err.Error(), c.want) {
+			t.Errorf("%v, want %s", err, c.want)
+		}
+	}
+	if f, err := NewFilter(nil, nil, nil, []string{"stale"}, []string{"podgone", "CONFLICT"}); err != nil || f.Verdicts[0] != judge.Stale || !slices.Equal(f.Reasons, []string{"PodGone", "Conflict"}) {
+		t.Errorf("in any case: %+v, %v", f, err)
+	}
+}
+
+func TestACommandFailsForWhatItWasToldToAlone(t *testing.T) {
+	for _, c := range []struct {
+		words string
+		f     Filter
+		want  bool
+	}{
+		{"", Filter{}, true},
+		{"", Filter{Pools: []string{"none"}}, false},
+		{"", Filter{Reasons: []string{"Malformed"}}, true},
+		{"none", Filter{}, false},
+		{"Conflict,Unrecorded", Filter{}, false},
+		{"Conflict,phantom", Filter{}, true},
+		{"stale", Filter{}, true},
+		{"stale", Filter{PodNamespaces: []string{"prod"}}, false},
+		{"Held", Filter{PodNamespaces: []string{"prod"}}, true},
+		{"PodFinished", Filter{}, false},
+		{"Malformed", Filter{}, true},
+	} {
+		on, err := NewFailOn(strings.FieldsFunc(c.words, func(r rune) bool { return r == ',' }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := on.Fails(ofCheck(t, c.f)); got != c.want {
+			t.Errorf("--fail-on %q, %+v: %v, want %v", c.words, c.f, got, c.want)
+		}
+	}
+}
+
+func TestGatesThatOpenAtTheirOwnTimeAreOne(t *testing.T) {
+	at := func(d time.Duration) reconciler.Refused {
+		return reconciler.Refused{Item: several().Allocations[0], Gate: reconciler.Gate{Why: reconciler.AwaitingConfirmation, Detail: d.String(), At: Now.Add(d)}}
+	}
+	paused := reconciler.Gate{Why: reconciler.Paused, Detail: "pool p is paused", Pool: "kube-system/p"}
+	both := at(time.Hour)
+	both.Gate, both.Also = paused, []reconciler.Gate{both.Gate}
+	got := gatesOf([]reconciler.Gate{paused}, []reconciler.Refused{at(time.Minute), both, at(30 * time.Minute)}, Filter{})
+	if len(got) != 2 || got[0].Why != reconciler.Paused || got[0].Count != 1 || got[1].Count != 3 || !got[1].First.Equal(Now.Add(time.Minute)) || !got[1].Last.Equal(Now.Add(time.Hour)) {
+		t.Errorf("got %+v", got)
+	}
+	if !both.At().IsZero() || !at(time.Minute).At().Equal(Now.Add(time.Minute)) {
+		t.Error("what is paused is released when somebody ends that, and not by itself")
+	}
+}

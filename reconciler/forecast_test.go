@@ -1,0 +1,154 @@
+package reconciler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
+)
+
+// forecast observes and says what a pass would do now.
+func (p *process) forecast(after time.Duration, parts ...Part) *Plan {
+	p.t.Helper()
+	p.pass(after, parts...)
+	j, err := p.Check(p.t.Context())
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return p.Plan(p.t.Context(), j)
+}
+
+func paused(o *Observed)     { o.Paused = true }
+func pausedPool(o *Observed) { o.Pools[0].Paused = true }
+
+// gates are the refusals that stand against the first refused item.
+func gates(p *Plan) (found []Refusal) {
+	if len(p.Refused) == 0 {
+		return nil
+	}
+	for _, g := range append([]Gate{p.Refused[0].Gate}, p.Refused[0].Also...) {
+		found = append(found, g.Why)
+	}
+	return found
+}
+
+func TestEveryGateAgainstAReleaseIsNamed(t *testing.T) {
+	restored := func(p *process) {
+		p.pass(0, unconfirmed, written("worker-1", 0), revision(100))
+		p.pass(time.Minute, unconfirmed, written("worker-1", 0), revision(90))
+	}
+	for _, c := range []struct {
+		name   string
+		before func(*process)
+		parts  Part
+		want   []Refusal
+		at     bool // it opens by itself
+	}{
+		{name: "none", parts: proven},
+		{name: "not confirmed", parts: unconfirmed, want: []Refusal{AwaitingConfirmation}, at: true},
+		{name: "everything paused", parts: All(proven, paused), want: []Refusal{Paused}},
+		{name: "a pool paused", parts: All(proven, pausedPool), want: []Refusal{Paused}},
+		{name: "paused, and not confirmed", parts: All(unconfirmed, paused), want: []Refusal{Paused, AwaitingConfirmation}},
+		{name: "both pauses", parts: All(proven, paused, pausedPool), want: []Refusal{Paused, Paused}},
+		{name: "a restore", before: restored, parts: All(proven, written("worker-1", 0), revision(91)), want: []Refusal{EtcdRestored}},
+		{name: "a pause and a restore", before: restored, parts: All(proven, paused, written("worker-1", 0), revision(91)), want: []Refusal{Paused, EtcdRestored}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := newProcess(t, quarter)
+			if c.before != nil {
+				c.before(p)
+			}
+			plan := p.forecast(2*time.Minute, c.parts)
+			if got := gates(plan); !slices.Equal(got, c.want) {
+				t.Fatalf("refused because of %v, want %v", got, c.want)
+			}
+			if len(c.want) == 0 {
+				p.wantReleased("nothing stands against it", plan)
+			} else if at := plan.Refused[0].At(); c.at == at.IsZero() {
+				t.Errorf("it is said to be released at %v", at)
+			}
+		})
+	}
+}
+
+func TestWhatStandsAgainstAPoolIsNamedWithNothingStaleThere(t *testing.T) {
+	p := newProcess(t, quarter)
+	plan := p.forecast(0, UsualPool, UsualPod(Carrying("10.0.0.5")), paused, pausedPool)
+	if len(plan.Standing) != 2 || plan.Standing[0].Pool != "" || plan.Standing[1].Pool != "kube-system/10.0.0.0-24" {
+		t.Errorf("got %+v", plan.Standing)
+	}
+}
+
+// manyLeaks are so many unconfirmed leaks that the breaker has a say.
+func manyLeaks(n int) Part {
+	var all []Allocation
+	for i := range n {
+		all = append(all, Alloc(fmt.Sprint(i+1), fmt.Sprintf("default/web-%d", i), fmt.Sprintf("box-%d", i), "net1"))
+	}
+	return All(ReportingWorker(), Pool("10.0.0.0-24", "10.0.0.0/24", all...))
+}
+
+func TestThePlanCountsWhatOthersReleasedAndWritesNothing(t *testing.T) {
+	store := &memoryStore{text: fmt.Sprintf(`[{"at":%q,"count":15,"of":30}]`, Now.Format(time.RFC3339))}
+	p := newProcess(t, Options{})
+	p.Window = store
+	before := store.text
+	plan := p.forecast(time.Minute, manyLeaks(15))
+	if got := gates(plan); !slices.Equal(got, []Refusal{Breaker}) || len(plan.Refused) != 15 {
+		t.Errorf("%d refused because of %v", len(plan.Refused), got)
+	}
+	if store.text != before {
+		t.Errorf("the window was %s and is %s", before, store.text)
+	}
+	p = newProcess(t, Options{})
+	p.Window = &memoryStore{}
+	plan = p.forecast(time.Minute, manyLeaks(15))
+	if store = p.Window.(*memoryStore); len(plan.Release) != 15 || store.text != "" {
+		t.Errorf("%d released, the window is %q", len(plan.Release), store.text)
+	}
+}
+
+// rightsWriter has or has not the right to Leases.
+type rightsWriter struct {
+	Writer
+	err error
+}
+
+func (w rightsWriter) CheckLeases(context.Context, string, []string) error { return w.err }
+
+func TestThePlanKnowsTheRightToTheLeases(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want []Refusal
+	}{
+		{nil, nil},
+		{fmt.Errorf("%w: create leases", ErrLeaseForbidden), []Refusal{NoLease}},
+		{errors.New("the API server could not tell"), nil},
+	} {
+		p := newProcess(t, quarter)
+		p.Writer = rightsWriter{err: c.err}
+		plan := p.forecast(0, proven)
+		if got := gates(plan); !slices.Equal(got, c.want) {
+			t.Errorf("%v: refused because of %v, want %v", c.err, got, c.want)
+		}
+		if len(c.want) > 0 && !strings.Contains(plan.Refused[0].Detail, "grant get, create and update on leases") {
+			t.Error(plan.Refused[0].Detail)
+		}
+	}
+}
+
+func TestWhatIsNotAskedForIsNotReleasedNorWaitedFor(t *testing.T) {
+	two := All(ReportingWorker(Gone("box-1", UsualUID)), Pool("10.0.0.0-24", "10.0.0.0/24", UsualAllocation, Alloc("6", "default/web-1", "box-2", "net1")))
+	p := newProcess(t, quarter)
+	p.Options.Only = func(it *judge.Item) bool { return it.ContainerID() == "box-1" }
+	plan := p.pass(0, two)
+	if len(plan.Release) != 1 || len(plan.Refused) != 0 || !plan.Until.IsZero() {
+		t.Errorf("got %+v", plan)
+	}
+}
