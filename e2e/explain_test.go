@@ -15,6 +15,9 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/advice"
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // explanation is what explain -o json prints, beyond what outcome has.
@@ -151,6 +154,40 @@ func TestExplainSaysWhatStandsAgainstAReleaseAndWhatEndsIt(t *testing.T) {
 		}
 		s.product(t, "explain", one.ips[0]).exits(t, 1)
 	})
+}
+
+// kubectl refuses a flag or a verb that it does not know before it prints its help.
+func TestKubectlTakesEveryCommandThatIsAdvised(t *testing.T) {
+	t.Parallel()
+	s := newStageWithReports(t)
+	a := advice.Advisor{Program: "ip-reconcile", Namespace: "kube-system"}
+	f := advice.Facts{Address: "10.0.0.7", Pool: "kube-system/10.0.0.0-24", Reservation: "kube-system/10.0.0.7", Pod: "default/web-0", Container: "c0ffee",
+		Nodes: []string{"worker-1"}, DownNodes: []string{"worker-1"}, OtherPod: "default/web-1", OtherContainer: "beef", OtherNode: "worker-2", Restored: "2026-11-20T10:00:00Z"}
+	steps := a.Pause(f)
+	for _, name := range judge.ReasonNames() {
+		var reason judge.Reason
+		check(t, reason.UnmarshalText([]byte(name)))
+		for _, verdict := range []judge.Verdict{judge.InUse, judge.Held, judge.Stale} {
+			steps = append(steps, a.OfReason(verdict, reason, f)...)
+		}
+	}
+	for _, why := range reconciler.Refusals() {
+		steps = append(steps, a.OfGate(reconciler.Gate{Why: why}, f)...)
+	}
+	steps = append(steps, a.OfGate(reconciler.Gate{Why: reconciler.Paused, Pool: "kube-system/10.0.0.0-24"}, f)...)
+	for _, kind := range judge.Kinds() {
+		steps = append(steps, a.OfFinding(kind, false, f)...)
+	}
+	tried := 0
+	for _, step := range advice.Unique(steps) {
+		if strings.HasPrefix(step.Command, "kubectl ") {
+			tried++
+			s.shell(t, step.Command+" --help")
+		}
+	}
+	if tried < 15 {
+		t.Errorf("only %d commands of kubectl are advised", tried)
+	}
 }
 
 // The records are changed by hand as a restore of etcd changes them, the pods have their

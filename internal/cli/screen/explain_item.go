@@ -48,9 +48,9 @@ func verdictOf(it *judge.Item) string {
 	case it.Verdict != judge.Stale:
 		return it.Verdict.String()
 	case it.Proven:
-		return "Stale (proven)"
+		return "Stale, proven"
 	}
-	return "Stale (unconfirmed)"
+	return "Stale, unconfirmed"
 }
 
 func (s *Screen) evidence(it explanation.Item) {
