@@ -267,6 +267,12 @@ func TestWhatTheBreakerCountsIsAskedWithoutChangingIt(t *testing.T) {
 		if recent, err = alone.Recent(t.Context(), time.Now()); err != nil || recent.Shared || recent.Releases != 0 {
 			t.Errorf("where nothing is shared: %+v, %v", recent, err)
 		}
+		s.kept = `[{"at":"2100-01-01T00:00:00Z","count":3,"of":9}]` // which a release would mend
+		kept = s.kept
+		if recent, err = s.reconciler(t).Recent(t.Context(), time.Now()); err != nil || recent.Releases != 3 {
+			t.Errorf("of the future: %+v, %v", recent, err)
+		}
+		same(t, "kept of the future", s.kept, kept)
 		s.fault = failing("amend", errServer)
 		if _, err = s.reconciler(t).Recent(t.Context(), time.Now()); err == nil {
 			t.Error("what cannot be read is told as nothing")

@@ -1,6 +1,7 @@
 package explanation_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -65,6 +66,9 @@ func TestNoRefusalLeavesAPromiseThatItIsReleased(t *testing.T) {
 					t.Errorf("%s %s says %q:\n%s", why, name, wrong, text)
 				}
 			}
+			if len(also) > 0 && strings.Contains(text, "it is freed when it is confirmed") {
+				t.Errorf("%s %s: that it is confirmed is said to free it:\n%s", why, name, text)
+			}
 			if !strings.Contains(text, string(why)+": ") && why != reconciler.AwaitingConfirmation {
 				t.Errorf("%s %s: nothing is advised about it:\n%s", why, name, text)
 			}
@@ -118,6 +122,11 @@ func TestAPhantomInAConflictIsNotEndedOutOfOrder(t *testing.T) {
 		pod, phantom := strings.Index(text, "kubectl delete pod -n default web-0"), strings.Index(text, "crictl stopp box-9")
 		if pod < 0 || phantom < pod {
 			t.Errorf("explain %s: the pod must give the address up first:\n%s", what, text)
+		}
+		for _, it := range e.Items {
+			if strings.Contains(fmt.Sprint(it.Advice), "crictl") {
+				t.Errorf("explain %s ends the phantom by itself: %+v", what, it.Advice)
+			}
 		}
 		for i, f := range e.Findings {
 			for _, s := range e.FindingAdvice[i] {
