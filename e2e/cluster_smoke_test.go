@@ -55,6 +55,8 @@ func TestWhatRunsIsSeenByNodeAgentsAndKept(t *testing.T) {
 	v.is(t, `ip_reconcile_allocations{pool="kube-system/10.1.0.0-24",reason="SandboxReady",verdict="InUse"}`, 3)
 	v.is(t, `ip_reconcile_nodes{state="Fresh"}`, 2)
 	i.lost(t, before)
+	equal(t, "who has the pool", fmt.Sprint(i.usage(t, "10.1.0.0-24").Workloads), "[{default/StatefulSet/web 3}]")
+	i.playFullPool(t)
 
 	check(t, i.Client().AppsV1().StatefulSets("default").Delete(t.Context(), "web", metav1.DeleteOptions{}))
 	eventuallyWithin(t, 20*time.Second, "the entries to be gone", func() bool { return len(i.contents(t)) == 0 })

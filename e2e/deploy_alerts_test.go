@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -13,9 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// An alert is a rule of the chart's PrometheusRule.
-type alert struct{ name, severity, expression, wait string }
-
+// chartsAlerts are the rules of the chart's PrometheusRule.
 func chartsAlerts(t *testing.T) (alerts []alert) {
 	t.Helper()
 	objects, err := helm(metav1.NamespaceSystem, "prometheusRule: {enabled: true}")
@@ -40,7 +39,10 @@ func chartsAlerts(t *testing.T) (alerts []alert) {
 // made.
 func TestAlertsAreAboutMetricsThatThereAre(t *testing.T) {
 	t.Parallel()
-	source := string(try(os.ReadFile("../reconciler/serve/metrics.go")).must(t))
+	source := ""
+	for _, file := range try(filepath.Glob("../reconciler/serve/*metrics.go")).must(t) {
+		source += string(try(os.ReadFile(file)).must(t))
+	}
 	for _, a := range chartsAlerts(t) {
 		name := regexp.MustCompile(`ip_reconcile_([a-z_]+)`).FindStringSubmatch(a.expression)
 		if name == nil || !strings.Contains(source, `"`+name[1]+`"`) && !strings.Contains(source, `"`+name[0]+`"`) {
@@ -51,12 +53,7 @@ func TestAlertsAreAboutMetricsThatThereAre(t *testing.T) {
 
 func TestTheDocsAndTheChartHaveTheSameAlerts(t *testing.T) {
 	t.Parallel()
-	docs := string(try(os.ReadFile("../docs/metrics.md")).must(t))
-	var told []alert
-	for _, row := range regexp.MustCompile("(?m)^\\| `(IPReconcile\\w+)`: [^|]+ \\| (\\w+) \\| `(.*)` \\| (\\w+) \\|$").FindAllStringSubmatch(docs, -1) {
-		told = append(told, alert{row[1], row[2], strings.ReplaceAll(row[3], `\|`, "|"), row[4]})
-	}
-	equal(t, "the alerts in docs/metrics.md", told, chartsAlerts(t))
+	equal(t, "the alerts in docs/metrics.md", documentedAlerts(t), chartsAlerts(t))
 }
 
 // Terminating ends by itself, or becomes StuckTerminating.

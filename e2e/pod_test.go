@@ -29,6 +29,7 @@ type pod struct {
 	attachments []harness.Attachment
 	ips         []string // of all attachments
 	status      []harness.NetworkStatus
+	interfaces  int // that fillUp has attached
 }
 
 // network is one in the namespace default.

@@ -315,6 +315,16 @@ func (o *outcome) refusal(t testing.TB, place string) string {
 	return ""
 }
 
+// reason is why of an address, "" where nothing is told of it.
+func (o *outcome) reason(ip string) string {
+	for _, i := range o.Allocations {
+		if i.IP == ip {
+			return i.Reason
+		}
+	}
+	return ""
+}
+
 // found are the findings of a kind.
 func (o *outcome) found(kind string) []finding {
 	return slices.DeleteFunc(slices.Clone(o.Findings), func(f finding) bool { return f.Kind != kind })

@@ -36,6 +36,11 @@ type Network struct {
 	Overlapping bool // enable_overlapping_ranges, true by default
 	Slices      bool // node_slice_size is set: the pools are parts of the range
 	SliceBits   int  // the length of those parts' prefixes; 0 where it cannot be read
+	// Bounds are those of the Ranges, in their order; nil where no range has any.
+	Bounds []Bounds
+	// Refused is why whereabouts answers no ADD by this section, "" where nothing is known to be wrong
+	// with it. It says nothing against what was assigned before the definition was edited.
+	Refused string
 }
 
 // ReadNAD reads a NetworkAttachmentDefinition as DecodeNAD does its JSON.
@@ -149,6 +154,10 @@ func readIPAM(raw json.RawMessage) (Network, bool, error) {
 	}
 	if len(n.Ranges) == 0 {
 		return Network{}, false, errors.New("ipam section without a range: it is configured on the nodes")
+	}
+	var err error
+	if n.Bounds, err = readBounds(raw); err != nil {
+		n.Refused = err.Error()
 	}
 	return n, true, nil
 }

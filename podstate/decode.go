@@ -22,7 +22,8 @@ var (
 	objectMeta = protofields.Fields{
 		1: nil, 3: nil, 5: nil, 6: nil, // name, namespace, uid, resourceVersion
 		8: nil, 9: nil, 10: nil, // creationTimestamp, deletionTimestamp, deletionGracePeriodSeconds
-		12: nil, // annotations
+		12: nil,                      // annotations
+		13: {1: nil, 3: nil, 6: nil}, // ownerReferences.{kind, name, controller}
 	}
 	containers        = protofields.Fields{1: nil}                   // name
 	containerStatuses = protofields.Fields{1: nil, 2: {3: {6: nil}}} // name, state.terminated.finishedAt

@@ -48,6 +48,10 @@ type Pod struct {
 	Status          NetworkStatus
 	Interfaces      []Interface // of the network-status; none of a Finished pod
 	IPs             []netip.Addr
+	// Selected are the NetworkAttachmentDefinitions that a Pending pod asks for, one for each
+	// interface. Nobody needs those of a pod that has started, of which there are many.
+	Selected []types.NamespacedName
+	Workload string // its controller as "<kind>/<name>", "" for none
 	// StoppedByKubelet: every container of the spec has a status, every status
 	// of any kind is terminated, and Ready is not True. That is how kubelet
 	// leaves a pod; other writers of a terminal phase do not touch the statuses.
@@ -69,6 +73,7 @@ func ReadPod(o *corev1.Pod) *Pod {
 		Node:            intern(o.Spec.NodeName),
 		Phase:           phase(o),
 		Created:         o.CreationTimestamp.Time,
+		Workload:        workload(o),
 	}
 	if uid := o.Annotations[mirrorAnnotation]; uid != "" {
 		p.RuntimeUID = uid
@@ -84,6 +89,9 @@ func ReadPod(o *corev1.Pod) *Pod {
 	p.StoppedByKubelet, p.LastFinished = stopped(o)
 	if p.Phase == Finished {
 		return p
+	}
+	if p.Phase == Pending {
+		p.Selected = readSelection(o)
 	}
 	p.Status, p.Interfaces = readNetworkStatus(o.Annotations)
 	for _, ip := range slices.Concat(o.Status.PodIPs, []corev1.PodIP{{IP: o.Status.PodIP}}) {

@@ -40,8 +40,13 @@ type Reconciler struct {
 	// Restores keeps what is known of restores of etcd beyond this process; nil for
 	// nowhere.
 	Restores Window
+	// Passes keeps the PassRecord of the last full pass beyond this process; nil for nowhere.
+	Passes Window
 	// Progress, where set, is told what is being done, by several goroutines at once.
 	Progress func(string)
+
+	recorded       time.Time // when the last pass was recorded
+	recordedResult PassResult
 }
 
 // Result is what a pass saw and did.
@@ -118,11 +123,13 @@ func (r *Reconciler) fencedSince() time.Time {
 // the cluster could not be read; what went wrong with single objects is in
 // the result.
 func (r *Reconciler) Run(ctx context.Context) (*Result, error) {
-	out := &Result{}
+	out, began := &Result{}, r.Clock.Now()
 	if err := r.run(ctx, out); err != nil {
+		r.RecordPass(ctx, nil, r.Clock.Since(began), err)
 		return nil, err
 	}
 	out.listReleased()
+	r.RecordPass(ctx, out, r.Clock.Since(began), nil)
 	return out, nil
 }
 

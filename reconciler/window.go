@@ -108,6 +108,31 @@ func (w window) breaker(now time.Time, n, total int) string {
 	return massRelease(n, total)
 }
 
+// BreakerState is what the breaker counts, as it is kept for all processes.
+type BreakerState struct {
+	// Made are the unconfirmed releases of the last hour, Of the allocations at its start.
+	Made, Of int
+	// Until is when the first of them stops counting; zero where there are none.
+	Until time.Time
+	// Refusal says why one more is not made; "" where it may be.
+	Refusal string
+}
+
+// ReadBreaker reads what is kept by the breaker at a time of the API server, where there are
+// now so many allocations. The error says that nothing unconfirmed is released, since it
+// cannot be read.
+func ReadBreaker(kept string, now time.Time, allocations int) (BreakerState, error) {
+	w, _, err := readWindow(kept, now)
+	if err != nil || len(w) == 0 {
+		return BreakerState{}, err
+	}
+	s := BreakerState{Of: w[0].Of, Until: w[0].At.Add(time.Hour), Refusal: w.breaker(now, 1, allocations)}
+	for _, r := range w {
+		s.Made += r.Count
+	}
+	return s, nil
+}
+
 // amendWindow changes the window, the one that others find where there is a right to it.
 func (r *Reconciler) amendWindow(ctx context.Context, now time.Time, change func(window) window) error {
 	h := r.History

@@ -16,6 +16,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/agentcmd"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/memory"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/servecmd"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/statuscmd"
 	"github.com/ip-reconcile/ip-reconcile/internal/version"
 )
 
@@ -53,7 +54,7 @@ func execute(args []string, std streams) int {
 	switch err := root.ExecuteContext(ctx); {
 	case err == nil:
 		return exitClean
-	case errors.Is(err, errLeft):
+	case errors.Is(err, errLeft), errors.Is(err, statuscmd.ErrFaults):
 		return exitLeft
 	default:
 		fmt.Fprintf(std.err, "ip-reconcile: %v\n", err)
@@ -84,7 +85,7 @@ stale, and says of every other why it is kept.`,
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return fmt.Errorf("%w; see '%s --help'", err, c.CommandPath())
 	})
-	root.AddCommand(newCheck(std), newRun(std), newExplain(std), newRecover(std),
+	root.AddCommand(newCheck(std), newRun(std), newExplain(std), newPools(std), newRecover(std), statuscmd.New(std.out, std.err),
 		servecmd.New(std.err, filters.WithAuthenticationAndAuthorization), agentcmd.New(std.err, agentMetrics()))
 	return root
 }

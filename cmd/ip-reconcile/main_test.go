@@ -265,6 +265,8 @@ func TestTablesFitIn120Columns(t *testing.T) {
 		{"run", "--snapshot", copySample(t)},
 		{"explain", "10.0.0.13", "--snapshot", sample},
 		{"explain", "10.0.0.20", "--snapshot", sample},
+		{"pools", "--snapshot", sample},
+		{"pools", "10.0.0.0-24", "--snapshot", sample},
 	} {
 		_, out, _ := run(t, args...)
 		for line := range strings.Lines(out) {

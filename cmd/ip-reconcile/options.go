@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -132,6 +133,9 @@ func (o *options) connect(r *reconciler.Reconciler) error {
 		return err
 	}
 	r.Source, r.Writer, r.Window, r.Restores = withNode(cluster), cluster, cluster, cluster.Restores()
+	if os.Getenv("KUBERNETES_SERVICE_HOST") != "" { // a CronJob's: what a person runs by hand must not hide that it does not
+		r.Passes = cluster.Passes()
+	}
 	o.cluster = func(ctx context.Context) document.Cluster {
 		server, uid := cluster.ClusterIdentity(ctx)
 		return document.Cluster{Server: server, UID: uid}

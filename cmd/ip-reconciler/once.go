@@ -19,7 +19,7 @@ func onePass(ctx context.Context, o *servecmd.Options, cluster *kube.Cluster, lo
 		log.Error(err.Error())
 		return exitNotObserved
 	}
-	r.Source, r.Writer, r.Window, r.Restores = cluster, cluster, cluster, cluster.Restores()
+	r.Source, r.Writer, r.Window, r.Restores, r.Passes = cluster, cluster, cluster, cluster.Restores(), cluster.Passes()
 	return makePass(ctx, r)
 }
 

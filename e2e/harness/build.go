@@ -80,6 +80,7 @@ var (
 		},
 	}}
 	containerdDebian = kit{module: "containerd", debian: []string{"containerd", "runc"}}
+	prometheus       = kit{module: "harness/cmd", debian: []string{"prometheus"}}
 )
 
 // buildFlags must not vary: with other flags the Go build cache is of no use.
@@ -106,6 +107,16 @@ func Upstream(t testing.TB) string {
 
 // UpstreamPrograms is Upstream for what is no test.
 func UpstreamPrograms() (folder string, err error) { return build(upstream) }
+
+// Prometheus is where Debian's prometheus and promtool are.
+func Prometheus(t testing.TB) (server, promtool string) {
+	t.Helper()
+	dir, err := build(prometheus)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(dir, "usr/bin/prometheus"), filepath.Join(dir, "usr/bin/promtool")
+}
 
 // UpstreamManifest is the path of a file of whereabouts' doc/crds, such as
 // "daemonset-install.yaml" with the RBAC that a drop-in replacement has to live with.

@@ -26,7 +26,7 @@ func (v *view) affectsVerdict(before, after *item) bool {
 	switch one.parsed.(type) {
 	case *podstate.Pod:
 		return (v.podUsesPool(before) || v.podUsesPool(after)) &&
-			!same(before, after, func(p *podstate.Pod) { p.ResourceVersion = "" })
+			!same(before, after, func(p *podstate.Pod) { p.ResourceVersion, p.Selected, p.Workload = "", nil, "" })
 	case *podstate.Node:
 		return !same(before, after, func(n *podstate.Node) { n.ResourceVersion = "" })
 	case *ippool.NAD:

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
@@ -79,6 +80,9 @@ func TestWhichChangesAffectAVerdict(t *testing.T) {
 	t.Parallel()
 	finished := func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }
 	labelled := func(p *corev1.Pod) { p.Labels = map[string]string{"of": "no-interest"} }
+	adopted := func(p *corev1.Pod) {
+		p.OwnerReferences = []metav1.OwnerReference{{Kind: "ReplicaSet", Name: "web", Controller: ptr.To(true)}}
+	}
 	for name, tt := range map[string]struct {
 		resource      string
 		before, after client.Object // nil: it is new, it is deleted
@@ -88,6 +92,7 @@ func TestWhichChangesAffectAVerdict(t *testing.T) {
 		"such a pod that goes":                           {"pods", aPod("web", "7"), nil, true},
 		"such a pod that finishes":                       {"pods", aPod("web", "7"), aPod("web", "8", finished), true},
 		"such a pod that gets a label":                   {"pods", aPod("web", "7"), aPod("web", "8", labelled), false},
+		"such a pod that a controller adopts":            {"pods", aPod("web", "7"), aPod("web", "8", adopted), false},
 		"a new pod that no pool names":                   {"pods", nil, aPod("other", "7"), false},
 		"such a pod that goes, too":                      {"pods", aPod("other", "7"), nil, false},
 		"a pod that comes to carry a pool's address":     {"pods", aPod("other", "7"), aPod("other", "8", carrying("10.0.0.9")), true},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,10 +14,15 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 )
 
+// competingFor is for how long a pass waits for the workloads: they are for a warning only.
+const competingFor = 10 * time.Second
+
 // competingReconcilers is a warning for each workload beside whereabouts' pools that runs
 // whereabouts' own reconciler or control loop: it frees what is held here. Where
 // workloads may not be listed there is no warning: most clusters have none.
 func (c *Cluster) competingReconcilers(ctx context.Context, pools []*ippool.Pool) (warnings []string) {
+	ctx, cancel := context.WithTimeout(ctx, competingFor)
+	defer cancel()
 	namespaces := []string{c.Namespace}
 	for _, p := range pools {
 		namespaces = append(namespaces, p.Namespace)
@@ -51,7 +57,15 @@ func (w workload) program() string {
 	if !w.running {
 		return ""
 	}
-	for _, container := range w.spec.Containers {
+	return CompetingProgram(w.spec)
+}
+
+// CompetingProgram is the program in a pod's containers that frees addresses as whereabouts'
+// own reconciler does (v0.9.4, doc/crds/daemonset-install.yaml and reconciler-deployment.yaml;
+// v0.5, ip-reconciler-job.yaml), "" for none. A drop-in of ours has the same name: see
+// HasOurImage.
+func CompetingProgram(spec *corev1.PodSpec) string {
+	for _, container := range spec.Containers {
 		text := strings.Join(slices.Concat(container.Command, container.Args), " ")
 		// The last is OpenShift's, which starts the control loop.
 		for _, program := range []string{"/ip-control-loop", "/ip-reconciler", "/usr/src/whereabouts/bin/entrypoint.sh"} {
@@ -66,8 +80,13 @@ func (w workload) program() string {
 // isOurs reports whether a workload runs our drop-in: this process is of its pods,
 // or its image has our name.
 func (c *Cluster) isOurs(w workload) bool {
-	return w.made(c.Pod) ||
-		slices.ContainsFunc(w.spec.Containers, func(container corev1.Container) bool { return strings.Contains(container.Image, "ip-reconcile") })
+	return w.made(c.Pod) || HasOurImage(w.spec)
+}
+
+// HasOurImage reports whether a container of the pod has an image by the name that this
+// project's manifests give it, in whatever registry.
+func HasOurImage(spec *corev1.PodSpec) bool {
+	return slices.ContainsFunc(spec.Containers, func(container corev1.Container) bool { return strings.Contains(container.Image, "ip-reconcile") })
 }
 
 // made reports whether a workload made a pod, by the names that controllers give:

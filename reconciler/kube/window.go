@@ -23,6 +23,11 @@ const (
 	RestoreLease = "ip-reconcile-restore"
 	// RestoreAnnotation on it is that.
 	RestoreAnnotation = "ip-reconcile.dev/restore"
+	// PassLease is the Lease in the reconciler's namespace that tells of the last full pass.
+	// Nobody holds it.
+	PassLease = "ip-reconcile-last-pass"
+	// PassAnnotation on it is a reconciler.PassRecord.
+	PassAnnotation = "ip-reconcile.dev/last-pass"
 )
 
 // amendTries is how often what is kept is read again after somebody else wrote the
@@ -39,6 +44,12 @@ func (c *Cluster) Amend(ctx context.Context, change func(kept string) (string, e
 // all nodes, and the own Lease is written every 2 s: so it is on another one.
 func (c *Cluster) Restores() reconciler.Window {
 	return &leaseAnnotation{c, RestoreLease, RestoreAnnotation}
+}
+
+// Passes keeps what is told of the last full pass. It is on a Lease of its own: the elector
+// that renews the own Lease every 2 s would meet a conflict after each pass.
+func (c *Cluster) Passes() reconciler.Window {
+	return &leaseAnnotation{c, PassLease, PassAnnotation}
 }
 
 // leaseAnnotation is a text in an annotation of a Lease in the reconciler's namespace.

@@ -152,3 +152,15 @@ func TestWhatIsKnownOfRestoresIsKeptOnALeaseOfItsOwn(t *testing.T) {
 	equal(t, "its name", l.lease.Name, kube.RestoreLease)
 	equal(t, "kept", l.lease.Annotations, map[string]string{kube.RestoreAnnotation: "ab"})
 }
+
+// The elector of the own Lease would meet a conflict after each pass.
+func TestWhatIsToldOfTheLastPassIsOnALeaseOfItsOwn(t *testing.T) {
+	f, l := newFakeAPI(t), &ownLease{}
+	l.on(f)
+	f.answers[leases+"/"+kube.PassLease] = f.answers[leases+"/"+kube.OwnLease]
+	delete(f.answers, leases+"/"+kube.OwnLease)
+	check(t, f.cluster(t).Passes().Amend(t.Context(), add("a")))
+	equal(t, "its name", l.lease.Name, kube.PassLease)
+	equal(t, "kept", l.lease.Annotations, map[string]string{kube.PassAnnotation: "a"})
+	equal(t, "writes", l.writes, 1)
+}

@@ -33,6 +33,7 @@ type gauges struct {
 	nodes       map[judge.NodeState]int
 	paused      bool
 	awaited     int
+	pools       []poolGauges
 }
 
 var (
@@ -96,7 +97,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 
 // Describe is a prometheus.Collector's.
 func (m *Metrics) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{allocationsDesc, candidatesDesc, findingsDesc, nodesDesc, awaitedDesc, pausedDesc} {
+	for _, d := range []*prometheus.Desc{allocationsDesc, candidatesDesc, findingsDesc, nodesDesc, awaitedDesc, pausedDesc, poolAddressesDesc} {
 		out <- d
 	}
 }
@@ -128,6 +129,7 @@ func (m *Metrics) Collect(out chan<- prometheus.Metric) {
 		paused = 1
 	}
 	send(pausedDesc, paused)
+	collectPools(g.pools, out)
 }
 
 // update takes in what a pass has observed and done.
@@ -156,6 +158,7 @@ func (m *Metrics) update(out *reconciler.Result) {
 	for _, s := range out.Nodes {
 		g.nodes[s]++
 	}
+	g.pools = gaugesOfPools(out)
 	if out.Restore != nil {
 		g.awaited = len(out.Restore.Awaiting)
 	}

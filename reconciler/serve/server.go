@@ -235,6 +235,7 @@ func (s *Server) makeFullPass(ctx context.Context) {
 	for _, w := range waiters {
 		close(w)
 	}
+	s.Full.RecordPass(ctx, out, time.Since(began), err)
 }
 
 // makeCachePass observes all that the watches told, and releases what may be released

@@ -20,6 +20,7 @@ var (
 	leanKinds = map[string]kept{
 		"Pod": {
 			"metadata": {"name": nil, "namespace": nil, "uid": nil, "resourceVersion": nil, "annotations": nil,
+				"ownerReferences":   {"kind": nil, "name": nil, "controller": nil},
 				"creationTimestamp": nil, "deletionTimestamp": nil, "deletionGracePeriodSeconds": nil},
 			"spec": {"nodeName": nil, "terminationGracePeriodSeconds": nil,
 				"containers": keptContainers, "initContainers": keptContainers, "ephemeralContainers": keptContainers},

@@ -3,7 +3,7 @@
 // an apiVersion; docs/schema has the JSON Schema, which is made of these types.
 //
 // document.go has what all kinds share, check.go and rows.go what check and run print,
-// explain.go and recovery.go the rest.
+// status.go and recovery.go the rest.
 package document
 
 import (

@@ -21,10 +21,10 @@ type Explanation struct {
 	// Items are the allocations and then the reservations, in the order that they have in
 	// those lists, with their evidence.
 	Items []ExplainedItem `json:"items"`
-	Pods  []ExplainedPod  `json:"explainedPods"`
+	Pods  []ExplainedPod  `json:"pods"`
 	Nodes []ExplainedNode `json:"nodes"`
-	// ExplainedPools are pools as in pools, with who uses them.
-	ExplainedPools []ExplainedPool `json:"explainedPools"`
+	// PoolUsage is how full the pools are that it is about.
+	PoolUsage []PoolUsage `json:"poolUsage"`
 	// FindingAdvice is what can be done about each of the findings, in their order.
 	FindingAdvice [][]Advice `json:"findingAdvice"`
 	// Advice is all that can be done, what is most urgent first; of a node or pool with
@@ -89,7 +89,7 @@ func OfExplanation(h Header, e *explanation.Explanation) *Explanation {
 	d := &Explanation{
 		Check: *OfCheck(h, e.Report), Subject: Subject{string(e.Subject.Kind), e.Subject.String()}, Found: e.Found, Missing: append([]string{}, e.Missing...),
 		Items: make([]ExplainedItem, 0, len(e.Items)), Pods: make([]ExplainedPod, 0, len(e.Pods)), Nodes: make([]ExplainedNode, 0, len(e.Nodes)),
-		ExplainedPools: make([]ExplainedPool, 0, len(e.Pools)), FindingAdvice: make([][]Advice, 0, len(e.FindingAdvice)), Advice: adviceRows(e.Advice),
+		PoolUsage: make([]PoolUsage, 0, len(e.Pools)), FindingAdvice: make([][]Advice, 0, len(e.FindingAdvice)), Advice: adviceRows(e.Advice),
 		RecentReleases: RecentReleases{e.Recent.Releases, e.Recent.Of, e.Recent.Shared},
 	}
 	for _, it := range e.Items {
@@ -104,7 +104,7 @@ func OfExplanation(h Header, e *explanation.Explanation) *Explanation {
 	ours := map[string]bool{}
 	for _, p := range e.Pools {
 		ours[p.Ref()] = true
-		d.ExplainedPools = append(d.ExplainedPools, ExplainedPool{Pool: p.Ref(), Range: p.RangeText, Definitions: append([]string{}, p.Definitions...), Problem: p.Problem})
+		d.PoolUsage = append(d.PoolUsage, poolUsage(p))
 	}
 	d.Check.Pools = slices.DeleteFunc(d.Check.Pools, func(p PoolRow) bool { return !ours[p.Pool] })
 	for _, steps := range e.FindingAdvice {

@@ -132,16 +132,6 @@ type NodeReport struct {
 	Attachments int        `json:"attachments"`
 }
 
-// ExplainedPool is a pool with the definitions that use it.
-type ExplainedPool struct {
-	Pool  string `json:"pool"`
-	Range string `json:"range"`
-	// Definitions are NetworkAttachmentDefinitions.
-	Definitions []string `json:"definitions"`
-	// Problem says why it cannot be read; left out where it can.
-	Problem string `json:"problem,omitempty"`
-}
-
 func explainedItem(e *explanation.Explanation, it explanation.Item) ExplainedItem {
 	d := ExplainedItem{
 		Key: it.Key(), Network: it.Network(), IP: it.Text(), PodRef: it.PodRef(), ContainerID: it.ContainerID(), IfName: it.IfName(),
@@ -170,7 +160,7 @@ func evidence(ev *judge.Evidence) *Evidence {
 }
 
 func explainedPod(e *explanation.Explanation, p explanation.PodState) ExplainedPod {
-	d := ExplainedPod{Name: e.Subject.Namespace + "/" + e.Subject.Name, Carries: texts(p.Carries), Waits: e.Waits(p), Sandboxes: make([]ExplainedSandbox, 0, len(p.Sandboxes))}
+	d := ExplainedPod{Name: e.Subject.Namespace + "/" + e.Subject.Name, Carries: texts(p.Carries), Waits: p.Waits, Sandboxes: make([]ExplainedSandbox, 0, len(p.Sandboxes))}
 	if p.Pod != nil {
 		d.InAPI, d.UID, d.Node, d.Phase, d.NetworkStatus = true, p.Pod.UID, p.Pod.Node, p.Pod.Phase.String(), explanation.NetworkStatus(p.Pod)
 	}

@@ -20,7 +20,8 @@ const schemaFile = "../../../docs/schema/output-v1.json"
 func kinds() map[string]reflect.Type {
 	return map[string]reflect.Type{
 		KindCheck: reflect.TypeFor[Check](), KindRun: reflect.TypeFor[Run](), KindExplanation: reflect.TypeFor[Explanation](),
-		KindRecovery: reflect.TypeFor[Recovery](),
+		KindRecovery: reflect.TypeFor[Recovery](), KindStatus: reflect.TypeFor[Status](),
+		KindPools: reflect.TypeFor[PoolList](), KindPool: reflect.TypeFor[PoolDetails](),
 	}
 }
 
@@ -32,6 +33,8 @@ func schema(t *testing.T) *jsonschema.Schema {
 	word := &jsonschema.Schema{Type: "string"}
 	opts := &jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Schema{
 		reflect.TypeFor[judge.Verdict](): {Type: "string", Enum: []any{"InUse", "Held", "Stale"}}, reflect.TypeFor[judge.Reason](): word,
+		reflect.TypeFor[Level](): {Type: "string", Enum: []any{"OK", "Warning", "Error", "Unknown"}},
+		reflect.TypeFor[Count](): {Types: []string{"integer", "string"}},
 	}}
 	describe := newDescriber(t)
 	item := &jsonschema.Schema{AnyOf: []*jsonschema.Schema{

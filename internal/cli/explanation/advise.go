@@ -8,6 +8,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/advice"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
 )
 
 // facts are the names of an item. Of a node that is asked about, only that node's own are
@@ -181,9 +182,7 @@ func (e *Explanation) missing(q Question) {
 	switch {
 	case s.Kind == Address && len(e.Items) == 0:
 		e.Missing = append(e.Missing, s.Address.String()+" is recorded in no pool and has no reservation.")
-		for _, p := range e.Pools {
-			e.Missing = append(e.Missing, fmt.Sprintf("It is an address of pool %s (%s).", p.Ref(), p.RangeText))
-		}
+		e.Missing = append(e.Missing, usage.Unrecorded(q.Judgement, s.Address)...)
 	case s.Kind == Pod:
 		e.Found = e.Found || len(e.Pods) > 0
 		e.missingPod(q)

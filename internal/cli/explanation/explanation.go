@@ -14,6 +14,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
 )
 
 // Explanation is all that is known of a subject.
@@ -31,7 +32,7 @@ type Explanation struct {
 	FindingAdvice [][]advice.Step
 	Pods          []PodState  // of a pod
 	Nodes         []NodeState // that the items and findings are about
-	Pools         []PoolState
+	Pools         []*usage.Pool
 	// Advice is all that can be done, what is most urgent first, each once.
 	Advice []advice.Step
 	// Recent is what the breaker counts.
@@ -53,8 +54,13 @@ type Question struct {
 func Answer(q Question) *Explanation {
 	found := pick(q.Judgement, q.Subject)
 	e := &Explanation{Report: report.OfCheck(found, planFor(q.Plan, found), report.Filter{}), Subject: q.Subject, Recent: q.Recent}
+	all := usage.Of(q.Judgement)
+	all.AddWaiting()
 	e.Pods = podsOf(q.Judgement, q.Subject)
-	e.Pools = poolsOf(q.Judgement, q.Subject, found)
+	e.Pools = poolsOf(all, q.Subject, found)
+	for i := range e.Pods {
+		e.Pods[i].Waits = e.Pods[i].waits(q.Judgement, all)
+	}
 	e.conflicts = map[string]bool{}
 	for _, f := range q.Judgement.Findings {
 		if f.Kind == judge.Conflict {

@@ -140,7 +140,7 @@ func TestAPhantomInAConflictIsNotEndedOutOfOrder(t *testing.T) {
 
 func TestAPoolIsExplainedWithTheDefinitionsThatUseIt(t *testing.T) {
 	e := ask(t, "10.0.0.0/24", nil, UsualPool, NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")), NAD("named", WhereaboutsConfig("10.0.0.0/24", "blue")), NAD("else", WhereaboutsConfig("10.9.0.0/24", "")))
-	if len(e.Pools) != 1 || !slices.Equal(e.Pools[0].Definitions, []string{"default/wb"}) {
+	if len(e.Pools) != 1 || !slices.Equal(e.Pools[0].Networks(), []string{"default/wb"}) {
 		t.Errorf("%+v", e.Pools)
 	}
 }

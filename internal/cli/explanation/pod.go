@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -11,6 +12,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
 )
 
 // PodState is what is known of a pod by the API and by the nodes' reports.
@@ -21,6 +23,9 @@ type PodState struct {
 	Carries []netip.Addr
 	// Sandboxes are those that reports have by that name, the pod's own and others'.
 	Sandboxes []SandboxState
+	// Waits says why it may wait while it is Pending, as far as that is known here; ""
+	// where it is not.
+	Waits string
 }
 
 // SandboxState is a sandbox or attachment as the report of its node has it.
@@ -100,13 +105,21 @@ func parsed(addresses []v1alpha1.Address) (all []netip.Addr) {
 	return all
 }
 
-// waits says why a pod that is Pending may wait, as far as that is known here.
-func (p PodState) waits(j *judge.Judgement) string {
+// waits says why a pod that is Pending may wait.
+func (p PodState) waits(j *judge.Judgement, pools *usage.Pools) string {
+	var full []string
+	for _, x := range pools.All {
+		if p.Pod != nil && slices.Contains(x.Waiting, p.Pod.NamespacedName) {
+			full = append(full, x.Ref())
+		}
+	}
 	switch {
 	case p.Pod == nil || p.Pod.Phase != podstate.Pending:
 		return ""
 	case p.Pod.Node == "":
 		return "it is not scheduled to a node yet, so that no address was asked for"
+	case len(full) > 0:
+		return "it is scheduled, and no address is left for it in " + strings.Join(full, ", ")
 	case !j.Restore.Complete():
 		return "it is scheduled; etcd was restored, and ADDs wait while whereabouts' Leases are held for that"
 	case !slices.ContainsFunc(p.Sandboxes, func(s SandboxState) bool { return s.Node == p.Pod.Node && !s.phantom(p.Pod) && len(s.Addresses) > 0 }):
@@ -114,9 +127,6 @@ func (p PodState) waits(j *judge.Judgement) string {
 	}
 	return "its sandbox has its address: what it waits for is not its network"
 }
-
-// Waits says why the pod waits, "" where it does not.
-func (e *Explanation) Waits(p PodState) string { return p.waits(e.Judgement) }
 
 // NetworkStatus is the outcome of reading a pod's annotation: Missing, Unreadable or
 // Readable.

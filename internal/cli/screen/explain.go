@@ -57,10 +57,10 @@ func (s *Screen) explainPods(e *explanation.Explanation) {
 				text += ", deleted: its grace period ends " + stamp(p.Pod.Deleted)
 			}
 			s.fact("API", text)
-			s.fact("network-status", strings.ToLower(explanation.NetworkStatus(p.Pod))+", with "+list(p.Carries, "no address of a pool"))
+			s.fact("network-status", strings.ToLower(explanation.NetworkStatus(p.Pod))+", with "+listed(p.Carries, "no address of a pool"))
 		}
-		if text := e.Waits(p); text != "" {
-			s.fact("waits", text)
+		if p.Waits != "" {
+			s.fact("waits", p.Waits)
 		}
 		for _, b := range p.Sandboxes {
 			s.fact("sandbox", aboutListed(b))
@@ -73,14 +73,14 @@ func (s *Screen) explainPods(e *explanation.Explanation) {
 
 // aboutListed is a sandbox as its node's report has it.
 func aboutListed(b explanation.SandboxState) string {
-	text := fmt.Sprintf("%s on %s, id %s, UID %s, since %s, with %s", b.State, b.Node, b.ID, table.Dash(b.UID), stamp(b.Created), list(b.Addresses, "no address that is known"))
+	text := fmt.Sprintf("%s on %s, id %s, UID %s, since %s, with %s", b.State, b.Node, b.ID, table.Dash(b.UID), stamp(b.Created), listed(b.Addresses, "no address that is known"))
 	if !b.Fresh {
 		text += "; that report is not fresh"
 	}
 	return text
 }
 
-func list[T fmt.Stringer](all []T, none string) string {
+func listed[T fmt.Stringer](all []T, none string) string {
 	if len(all) == 0 {
 		return none
 	}

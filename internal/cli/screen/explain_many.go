@@ -9,6 +9,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/table"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
 )
 
 // explainNode writes what is known of a node, and what of it is stuck.
@@ -34,9 +35,9 @@ func (s *Screen) explainPools(e *explanation.Explanation) {
 		} else {
 			s.fact("range", p.RangeText)
 		}
-		s.fact("definitions", table.Dash(strings.Join(p.Definitions, ", ")))
+		s.fact("definitions", table.Dash(strings.Join(p.Networks(), ", ")))
 		s.fact("paused", map[bool]string{true: "yes, by its annotation", false: "no"}[p.Paused])
-		// How many addresses are usable and free belongs here.
+		s.fact("addresses", aboutUsage(p))
 	}
 	if len(e.Pools) == 0 {
 		return
@@ -44,6 +45,18 @@ func (s *Screen) explainPools(e *explanation.Explanation) {
 	s.counts(e)
 	s.gatesOf(e)
 	s.stuck(e)
+}
+
+// aboutUsage is how full a pool is.
+func aboutUsage(p *usage.Pool) string {
+	text := fmt.Sprintf("%d used; how many are usable is not known: %s", p.Used, p.Unknown)
+	if p.Unknown == "" {
+		text = fmt.Sprintf("%s usable, %d used, %s free (%s full)", amount(p.Usable), p.Used, amount(p.Free), percent(p))
+	}
+	if len(p.Waiting) > 0 {
+		text += "; these pods wait for one: " + podList(p.Waiting, manyRows)
+	}
+	return text
 }
 
 // aboutNode are the facts about a node, each as "<name>: <fact>".

@@ -205,7 +205,7 @@ func (o *Options) server(ctx context.Context, cluster *kube.Cluster, config *res
 		full.Fence, callbacks.OnRestore = cluster.Fence(), guard.RestoreReported
 	}
 	full.Source, full.Writer = informers.NewFull(source, callbacks), cluster
-	full.Window, full.Restores = cluster, cluster.Restores()
+	full.Window, full.Restores, full.Passes = cluster, cluster.Restores(), cluster.Passes()
 	full.Progress = func(string) { health.Tick() }
 	quick := *full
 	quick.Source = source

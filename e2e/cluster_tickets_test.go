@@ -1,0 +1,87 @@
+//go:build cluster
+
+package e2e
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
+)
+
+// Each ticket of docs/tickets.md is played in one cluster, and its command prints what
+// the document shows.
+func TestEachTicketIsAnsweredByOneCommand(t *testing.T) {
+	t.Parallel()
+	i := ready(t, 2)
+	i.apply(t) // an address that is handed out twice on purpose is nothing for the oracle
+	d := readTickets(t)
+	check(t, i.CreateNAD(t.Context(), blue))
+	check(t, i.CreateNAD(t.Context(), simple("small", "10.2.0.0/30")))
+	web := i.start(t, workload("web", "worker-1", "blue"))
+	db := i.start(t, workload("db", "worker-2", "blue"))
+	i.leader(t)
+	i.waitReported(t, web, db)
+	d.run(t, i.stage, "Is everything consistent before an upgrade?", 0)
+
+	one, two := i.start(t, workload("one", "worker-1", "small")), i.start(t, workload("two", "worker-1", "small"))
+	i.waitReported(t, one, two)
+	try(i.Client().CoreV1().Pods("default").Create(t.Context(), workload("three", "worker-1", "small"), metav1.CreateOptions{})).must(t)
+	eventuallyWithin(t, 3*time.Minute, "the third pod to be seen waiting", func() bool {
+		return len(product(t, "pools", "10.2.0.0-30", "-o", "json", "--kubeconfig", i.Kubeconfig()).waiting) == 1
+	})
+	d.run(t, i.stage, "The range is full", 0)
+	for _, name := range []string{"one", "two", "three"} {
+		check(t, i.DeletePod(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}, 0))
+	}
+
+	i.playTwoThatAnswer(t, d, web)
+	i.playNothingIsFreed(t, d)
+
+	snapshot := try(i.cluster.Snapshot()).must(t)
+	revision := try(i.cluster.Revision(t.Context())).must(t)
+	worker := i.cluster.Worker("worker-2")
+	worker.Kubelet.Kill()
+	worker.Kill()
+	worker.PowerOff()
+	asked := func() string { return i.product(t, "check").reason("10.1.0.2") }
+	eventuallyWithin(t, 3*time.Minute, "the node to be unreachable", func() bool { return asked() == "NodeUnreachable" })
+	d.run(t, i.stage, "A node died, and its addresses are needed now", 0)
+
+	check(t, i.cluster.Restore(t.Context(), snapshot))
+	check(t, i.cluster.CatchUp(t.Context(), revision))
+	eventuallyWithin(t, 3*time.Minute, "the restore to be noticed, and the other node to have reported", func() bool {
+		r := i.product(t, "check").Summary.Restore
+		return r != nil && fmt.Sprint(r.Awaiting) == "[worker-2]" && asked() == "NodeUnreachable"
+	})
+	d.run(t, i.stage, "etcd was restored: is it safe, and what is missing?", 0)
+	d.done(t)
+}
+
+// playTwoThatAnswer loses the entry of a pod that runs, so that the next one gets its address.
+func (i *installation) playTwoThatAnswer(t *testing.T, d *tickets, web *corev1.Pod) {
+	t.Helper()
+	address := addressOn(t, web, "net1").String()
+	check(t, i.of(harness.Reservations).Delete(t.Context(), address, metav1.DeleteOptions{}))
+	i.patch(t, harness.IPPools, "10.1.0.0-24", `{"spec":{"allocations":{"1":null}}}`)
+	late := i.start(t, workload("late", "worker-2", "blue"))
+	equal(t, "the address of the pod that came later", addressOn(t, late, "net1").String(), address)
+	i.waitReported(t, late)
+	d.run(t, i.stage, "Two pods answer at one address", 0)
+	check(t, i.DeletePod(t.Context(), web, 0))
+	eventuallyWithin(t, time.Minute, "the conflict to be over", func() bool { return len(i.product(t, "check").found("Conflict")) == 0 })
+}
+
+// playNothingIsFreed pauses everything while something is stale.
+func (i *installation) playNothingIsFreed(t *testing.T, d *tickets) {
+	t.Helper()
+	i.patch(t, harness.IPPools, "10.1.0.0-24", fmt.Sprintf(`{"spec":{"allocations":{"77":{"id":%q,"podref":"default/gone","ifname":"net1"}}}}`, noID))
+	i.pauseAll(t, "true")
+	d.run(t, i.stage, "Nothing is freed: why?", 1)
+	i.pauseAll(t, "")
+	i.patch(t, harness.IPPools, "10.1.0.0-24", `{"spec":{"allocations":{"77":null}}}`)
+}

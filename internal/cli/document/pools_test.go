@@ -1,0 +1,67 @@
+package document_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
+)
+
+// poolsJSON is the document of all pools of an observation.
+func poolsJSON(t *testing.T, parts ...Part) (string, *usage.Pools) {
+	t.Helper()
+	j := Judged(Observe(append(parts, Pod("bystander"))...), judge.Policy{})
+	u := usage.Of(j)
+	u.AddWaiting()
+	text, err := json.Marshal(document.OfPools(document.Header{}, report.OfCheck(j, &reconciler.Plan{}, report.Filter{}), u))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text), u
+}
+
+func TestANumberOfAddressesIsExactOrAString(t *testing.T) {
+	for _, c := range []struct{ cidr, pool, want string }{
+		{"10.0.0.0/29", "10.0.0.0-29", `6`},
+		{"fd00::/75", "fd00---75", `9007199254740990`},
+		{"fd00::/74", "fd00---74", `"18014398509481982"`},
+		{"fd00::/64", "fd00---64", `"18446744073709551614"`},
+	} {
+		text, u := poolsJSON(t, NAD("a", WhereaboutsConfig(c.cidr, "")), Pool(c.pool, c.cidr))
+		if !strings.Contains(text, `"usable":`+c.want+`,`) {
+			t.Errorf("%s: %s", c.cidr, text)
+		}
+		var back document.PoolList
+		if err := json.Unmarshal([]byte(text), &back); err != nil || back.Pools[0].Usable.Cmp(u.All[0].Usable) != 0 {
+			t.Errorf("%s is read back as %v: %v", c.cidr, back.Pools[0].Usable, err)
+		}
+	}
+}
+
+func TestWhatIsNotKnownOfAPoolIsNull(t *testing.T) {
+	text, _ := poolsJSON(t, Pool("10.0.0.0-29", "10.0.0.0/29", Alloc("1", "default/gone", "box", "net1")), NAD("b", "{"))
+	for _, want := range []string{`"usable":null,"used":1,"free":null,"fill":null`, `"unknown":"no NetworkAttachmentDefinition`, `"waiting":[]`, `"networks":[]`, `default/b"`} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%s is not in %s", want, text)
+		}
+	}
+}
+
+func TestFreeRangesAreBoundedInNumber(t *testing.T) {
+	var allocs []Allocation
+	for i := 2; i < 200; i += 2 {
+		allocs = append(allocs, Alloc(fmt.Sprint(i), fmt.Sprint("default/p", i), "box", "net1"))
+	}
+	_, u := poolsJSON(t, NAD("a", WhereaboutsConfig("10.0.0.0/24", "")), Pool("10.0.0.0-24", "10.0.0.0/24", allocs...))
+	ranges, more := document.Ranges(u.All[0].FreeAddresses())
+	if len(ranges) != 20 || more != 80 || ranges[0] != "10.0.0.1" {
+		t.Errorf("%d ranges and %d more: %v", len(ranges), more, ranges)
+	}
+}

@@ -1,0 +1,110 @@
+package statuscmd
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
+)
+
+func told[T any](v T) answer[T] { return answer[T]{value: v, asked: true} }
+
+func refused[T any](err error) answer[T] { return answer[T]{err: err, asked: true} }
+
+// sound are the facts of a cluster in which everything is as it should be.
+func sound() *facts {
+	ours := map[string]string{nameLabel: product, componentLabel: "reconciler"}
+	agents := map[string]string{nameLabel: product, componentLabel: "agent"}
+	f := &facts{
+		now: Now, version: "0.1.0", namespace: "kube-system", leaseNamespace: "ip-reconcile-node-lease",
+		workloads: told([]workload{
+			{kind: "Deployment", namespace: "kube-system", name: "ip-reconcile", labels: ours, wanted: 2, ready: 2, spec: running("example.com/ip-reconcile:0.1.0", "--agents=required")},
+			{kind: "DaemonSet", namespace: "kube-system", name: "ip-reconcile-agent", labels: agents, wanted: 2, ready: 2, spec: running("example.com/ip-reconcile:0.1.0")},
+		}),
+		paused:    told(false),
+		leader:    told(leaseOf("ip-reconcile-0_1", 10*time.Second)),
+		passes:    told(passed(`{"at":"2026-11-20T04:30:00Z","result":"Succeeded","took":"1.5s","succeeded":"2026-11-20T04:30:00Z","released":3}`)),
+		addLeases: told([]coordinationv1.Lease{}),
+		schedule:  told(configured{"30 4 * * *", "the default", "kubectl edit"}),
+		policy:    told(true),
+		ownRights: told([]missingRight{}), accountRights: told([]missingRight{}),
+		definitions: map[string]answer[*definition]{},
+	}
+	for _, n := range neededDefinitions() {
+		f.definitions[n.name()] = told(complete(n))
+	}
+	f.observed(UsualPool, UsualPod(Carrying("10.0.0.5")), Node("worker-1"), FreshReport("worker-1"), Node("worker-2"), FreshReport("worker-2"))
+	return f
+}
+
+func complete(n needed) *definition {
+	d := &definition{served: []string{n.resource.Version}, fields: map[string]bool{}}
+	for _, field := range n.fields {
+		d.fields[field] = true
+	}
+	return d
+}
+
+// observed replaces what was judged.
+func (f *facts) observed(parts ...Part) {
+	r := &reconciler.Reconciler{History: reconciler.NewHistory(), Options: reconciler.Options{ConfirmAfter: 15 * time.Minute}}
+	o := Observe(parts...)
+	o.Past = r.History
+	j := Judged(o, judge.Policy{})
+	r.History.Remember(j)
+	f.judged = told(judged{j, r.Plan(nil, j)}) //nolint:staticcheck // nothing is asked for
+}
+
+func running(image string, args ...string) *corev1.PodSpec {
+	return &corev1.PodSpec{ServiceAccountName: "ip-reconcile", Containers: []corev1.Container{{Name: "ip-reconcile", Image: image, Args: args}}}
+}
+
+func leaseOf(holder string, renewedAgo time.Duration) *coordinationv1.Lease {
+	at := metav1.NewMicroTime(Now.Add(-renewedAgo))
+	return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: kube.OwnLease},
+		Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder, RenewTime: &at, AcquireTime: ptr.To(metav1.NewMicroTime(Now.Add(-time.Hour)))}}
+}
+
+func passed(record string) *coordinationv1.Lease {
+	return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: kube.PassLease, Annotations: map[string]string{kube.PassAnnotation: record}}}
+}
+
+// faults are the lines that are a warning or an error, as text.
+func faults(f *facts) []string {
+	var all []string
+	for _, l := range say(f) {
+		if mark, _ := symbol(l.Level); l.Level == document.LevelWarning || l.Level == document.LevelError {
+			all = append(all, mark+" "+l.Message+" | "+l.Next)
+		}
+	}
+	return all
+}
+
+func lineOf(t *testing.T, f *facts, id string) document.StatusLine {
+	t.Helper()
+	for _, l := range say(f) {
+		if l.ID == id {
+			return l
+		}
+	}
+	return document.StatusLine{}
+}
+
+func contains(t *testing.T, what, text string, parts ...string) {
+	t.Helper()
+	for _, p := range parts {
+		if !strings.Contains(text, p) {
+			t.Errorf("%s does not say %q:\n%s", what, p, text)
+		}
+	}
+}

@@ -1,0 +1,250 @@
+package statuscmd
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/spf13/pflag"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
+
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
+)
+
+func TestWhatDoesNotAnswerIsGivenUpAtItsLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		began := time.Now()
+		a := ask(t.Context(), askFor, func(context.Context) (int, error) { <-release; return 7, nil })
+		if a.known() || a.why() != "no answer in time" || time.Since(began) != askFor {
+			t.Errorf("after %s: %+v: %s", time.Since(began), a, a.why())
+		}
+		close(release)
+	})
+}
+
+func TestWhatWasNotAskedIsNotKnown(t *testing.T) {
+	if (answer[bool]{}).known() {
+		t.Error("it is")
+	}
+}
+
+// The schema that is installed has every field that the program uses.
+func TestThePackagedDefinitionLacksNothing(t *testing.T) {
+	text, err := os.ReadFile("../../../deploy/crds/ip-reconcile.dev_sandboxreports.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal(text, &o.Object); err != nil {
+		t.Fatal(err)
+	}
+	d, err := definitionOf(o, v1alpha1.Resource().Version)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range neededDefinitions() {
+		if n.resource != v1alpha1.Resource() {
+			continue
+		}
+		if lacks := d.lacks(n); len(lacks) > 0 || !d.serves("v1alpha1") || len(n.fields) < 30 {
+			t.Errorf("of %d fields it lacks %q; it serves %q", len(n.fields), lacks, d.served)
+		}
+		delete(d.fields, "sandboxes.addresses.ip")
+		if lacks := d.lacks(n); !slices.Equal(lacks, []string{"sandboxes.addresses.ip"}) {
+			t.Errorf("without one it lacks %q", lacks)
+		}
+	}
+}
+
+func TestADefinitionThatKeepsUnknownFieldsLacksNone(t *testing.T) {
+	n := needed{fields: []string{"spec.config", "status"}}
+	for field, lacks := range map[string][]string{"spec.*": {"status"}, "*": nil, "other.*": n.fields} {
+		if got := (&definition{fields: map[string]bool{field: true}}).lacks(n); !slices.Equal(got, lacks) {
+			t.Errorf("with %s it lacks %q, want %q", field, got, lacks)
+		}
+	}
+}
+
+func TestAFlagAndAVersionAreReadFromAWorkload(t *testing.T) {
+	w := workload{spec: running("registry:5000/ip-reconcile:1.2.3@sha256:00", "serve", "--cron=@every 5m", "--agent-nodes", "kubernetes.io/os=linux", "--repair")}
+	for flag, want := range map[string]string{"--cron": "@every 5m", "--agent-nodes": "kubernetes.io/os=linux", "--repair": "", "--agents": ""} {
+		if got := w.argument(flag); got != want {
+			t.Errorf("%s is %q, want %q", flag, got, want)
+		}
+	}
+	for image, want := range map[string]string{
+		"registry:5000/ip-reconcile:1.2.3@sha256:00": "1.2.3", "registry:5000/ip-reconcile": "", "ip-reconcile@sha256:00": "", "ip-reconcile:1.2.3": "1.2.3",
+	} {
+		w.spec.Containers[0].Image = image
+		if got := w.version(); got != want {
+			t.Errorf("the version of %s is %q, want %q", image, got, want)
+		}
+	}
+}
+
+func TestTheScheduleIsFoundWhereTheProgramFindsIt(t *testing.T) {
+	mounted := func(optional bool) *corev1.PodSpec {
+		spec := running("ip-reconcile", "serve")
+		spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "cron-schedule", MountPath: "/cron-schedule"}}
+		spec.Volumes = []corev1.Volume{{Name: "cron-schedule", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
+			LocalObjectReference: corev1.LocalObjectReference{Name: "whereabouts-config"}, Optional: ptr.To(optional),
+			Items: []corev1.KeyToPath{{Key: "cron-expression", Path: "config"}},
+		}}}}
+		return spec
+	}
+	there := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "whereabouts-config"}, Data: map[string]string{"cron-expression": "@every 5m\n"}}
+	withFlag := mounted(true)
+	withFlag.Containers[0].Args = []string{"serve", "--cron=@hourly"}
+	onNodes := mounted(true)
+	onNodes.Containers[0].VolumeMounts = append(onNodes.Containers[0].VolumeMounts, corev1.VolumeMount{Name: "cni", MountPath: "/host/etc/cni/net.d"})
+	for name, c := range map[string]struct {
+		spec    *corev1.PodSpec
+		objects []*corev1.ConfigMap
+		want    string
+	}{
+		"a flag":                         {withFlag, []*corev1.ConfigMap{there}, "@hourly"},
+		"the ConfigMap":                  {mounted(true), []*corev1.ConfigMap{there}, "@every 5m"},
+		"no ConfigMap":                   {mounted(true), nil, "30 4 * * *"},
+		"a ConfigMap without the key":    {mounted(true), []*corev1.ConfigMap{{ObjectMeta: there.ObjectMeta}}, "30 4 * * *"},
+		"no ConfigMap, where it must be": {mounted(false), nil, ""},
+		"a file on the nodes":            {onNodes, nil, ""},
+		"nothing mounted":                {running("ip-reconcile", "serve"), []*corev1.ConfigMap{there}, "30 4 * * *"},
+	} {
+		core := fake.NewClientset()
+		for _, o := range c.objects {
+			if _, err := core.CoreV1().ConfigMaps(o.Namespace).Create(t.Context(), o, metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got, err := readSchedule(t.Context(), core, &workload{kind: "Deployment", namespace: "kube-system", name: "ip-reconcile", spec: c.spec})
+		if (err != nil) != (c.want == "") || got.expression != c.want {
+			t.Errorf("%s: %+v, %v, want %q", name, got, err, c.want)
+		}
+	}
+}
+
+func TestMissingRightsAreNamedByWhatTheyAreFor(t *testing.T) {
+	has := func(_ context.Context, a *authorizationv1.ResourceAttributes) (bool, error) {
+		return a.Resource != "leases" || a.Verb == "get" && a.Namespace == "pools", nil
+	}
+	missing, err := missingRights(t.Context(), has, rightsOfRun("own", "agents", []string{"pools"}, true))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, m := range missing {
+		got = append(got, m.String()+": "+m.without)
+	}
+	want := []string{
+		"list leases in agents: no agent's report counts as fresh",
+		"create, update leases in pools: nothing is released",
+		"get, create, update leases in own: no replica leads, and the breaker forgets at a restart",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// The rights that are asked for are those that the manifests give.
+func TestTheRightsAskedForAreInTheManifests(t *testing.T) {
+	for _, w := range slices.Concat(rightsOfRun("kube-system", "ip-reconcile-node-lease", []string{"kube-system"}, true), rightsOfServe(true)) {
+		for _, verb := range w.verbs {
+			if !granted(t, w.group, w.resource, verb) {
+				t.Errorf("no manifest gives %s %s", verb, w.resource)
+			}
+		}
+	}
+}
+
+func granted(t *testing.T, group, resource, verb string) bool {
+	t.Helper()
+	for _, file := range []string{"base/rbac.yaml", "deployment/rbac.yaml"} {
+		text, err := os.ReadFile(filepath.Join("../../../deploy", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, document := range documents(string(text)) {
+			var role struct {
+				Rules []struct {
+					APIGroups, Resources, Verbs []string
+				}
+			}
+			if err := yaml.Unmarshal([]byte(document), &role); err != nil {
+				t.Fatal(err)
+			}
+			for _, r := range role.Rules {
+				if slices.Contains(r.APIGroups, group) && slices.Contains(r.Resources, resource) && slices.Contains(r.Verbs, verb) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// A 404 of a load balancer is no answer, and a 403 is none.
+func TestOnlyTheAPIServersOwnAnswerSaysThatSomethingIsNotThere(t *testing.T) {
+	thing := schema.GroupResource{Resource: "leases"}
+	if err := unlessAbsent(apierrors.NewNotFound(thing, "x")); err != nil {
+		t.Errorf("the API server's own 404: %v", err)
+	}
+	for name, err := range map[string]error{
+		"a 403":               apierrors.NewForbidden(thing, "x", nil),
+		"a 404 of in between": apierrors.NewGenericServerResponse(404, "get", thing, "x", "404 page not found", 0, true),
+	} {
+		if unlessAbsent(err) == nil {
+			t.Errorf("%s is taken for an answer", name)
+		}
+	}
+}
+
+// An authorizer that fails has not said no.
+func TestAReviewThatFailedIsNoRefusal(t *testing.T) {
+	if evaluated(authorizationv1.SubjectAccessReviewStatus{EvaluationError: "webhook: timeout"}) == nil {
+		t.Error("it is taken for one")
+	}
+	if err := evaluated(authorizationv1.SubjectAccessReviewStatus{Allowed: true, EvaluationError: "webhook: timeout"}); err != nil {
+		t.Errorf("allowed all the same: %v", err)
+	}
+}
+
+func TestTheReconcilersOwnFlagsAndNamespaceCount(t *testing.T) {
+	read := func(args ...string) (*options, *facts) {
+		o := &options{given: pflag.NewFlagSet("status", pflag.ContinueOnError)}
+		o.Add(o.given, "error")
+		if err := o.given.Parse(args); err != nil {
+			t.Fatal(err)
+		}
+		f := sound()
+		f.deployment().namespace = "addresses"
+		f.deployment().spec = running("ip-reconcile:0.1.0", "serve", "--agent-nodes=role=worker", "--lease-namespace", "leases")
+		if err := o.adopt(f); err != nil {
+			t.Fatal(err)
+		}
+		return o, f
+	}
+	o, f := read()
+	options, err := o.Options()
+	if err != nil || f.namespace != "addresses" || f.leaseNamespace != "leases" || options.AgentNodes.String() != "role=worker" {
+		t.Errorf("%s, %s, %+v, %v", f.namespace, f.leaseNamespace, options, err)
+	}
+	if _, f = read("--namespace", "mine"); f.namespace != "mine" {
+		t.Errorf("the namespace that is given is %s", f.namespace)
+	}
+	if _, f = read("--lease-namespace", "own"); f.leaseNamespace != "own" {
+		t.Errorf("the namespace of Leases that is given is %s", f.leaseNamespace)
+	}
+}

@@ -1,0 +1,221 @@
+// Package statuscmd is the command `ip-reconcile status`: is it installed right, does it
+// work, and if nothing is freed, why.
+//
+// A probe reads the cluster into facts (probe.go, workload.go, definition.go, rights.go,
+// schedule.go); say makes lines of them (say*.go), without I/O; print.go prints those.
+package statuscmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/clusterflags"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/flags"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/table"
+	"github.com/ip-reconcile/ip-reconcile/internal/version"
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
+)
+
+// ErrFaults ends the command with exit code 1: a line is a warning or an error.
+var ErrFaults = errors.New("something is not as it should be")
+
+type options struct {
+	clusterflags.Flags
+	output string
+	given  *pflag.FlagSet
+}
+
+// New is the command. It prints to out and logs to the other.
+func New(out *os.File, logs io.Writer) *cobra.Command {
+	o := &options{}
+	c := &cobra.Command{
+		Use:   "status",
+		Short: "Say whether the installation works, and if nothing is freed, why; never writes",
+		Long: `Check the reconciler, its last pass, the node agents, what stops releases, rights,
+custom resource definitions, and whatever else frees addresses beside it; and say
+of each fault which command to type next. It never writes.
+
+  ✓ is as it should be      ! works, but somebody should know or decide
+  ✗ does not work           – is not known, or not in use
+
+The flags of the deployed reconciler (--agents, --agent-nodes, --lease-namespace)
+count where none are given here, and so does its namespace.
+
+Exit code 0: no ! and no ✗; 1: there are; 2: the cluster could not be read.`,
+		Example: `  ip-reconcile status
+  ip-reconcile status -o json | jq '.lines[] | select(.level == "Error")'`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if o.output != "table" && o.output != "json" && o.output != "yaml" {
+				return fmt.Errorf("--output %q: must be table, json or yaml", o.output)
+			}
+			o.given = c.Flags()
+			f, err := o.read(c.Context(), logs)
+			if err != nil {
+				return err
+			}
+			d := document.OfStatus(document.NewHeader(document.KindStatus, f.version, f.cluster, f.now), say(f))
+			if err := write(out, o.output, d, table.For(out, os.Getenv)); err != nil {
+				return err
+			}
+			if d.Level != document.LevelOK {
+				return ErrFaults
+			}
+			return nil
+		},
+	}
+	o.Add(c.Flags(), "error")
+	c.Flags().StringVarP(&o.output, "output", "o", "table", "table, json or yaml")
+	o.Completions(c)
+	flags.Complete(c, "output", "table", "json", "yaml")
+	return c
+}
+
+// read reads the cluster. The error is for a cluster that cannot be reached at all.
+func (o *options) read(ctx context.Context, logs io.Writer) (*facts, error) {
+	log, err := o.Logger(logs)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := o.Options(); err != nil {
+		return nil, err
+	}
+	p, config, err := o.connect()
+	if err != nil {
+		return nil, err
+	}
+	if err := reach(ctx, p.core, config); err != nil {
+		return nil, err
+	}
+	f := &facts{version: version.Get().Version}
+	found := ask(ctx, askFor, func(ctx context.Context) (inventory, error) { return readWorkloads(ctx, p.core, o.Namespace()) })
+	f.workloads, f.onlyIn = answer[[]workload]{found.value.workloads, found.err, found.asked}, found.value.onlyIn
+	if err := o.adopt(f); err != nil {
+		return nil, err
+	}
+	r, err := o.Reconciler(log)
+	if err != nil {
+		return nil, err
+	}
+	cluster, _, err := o.Connect("status", log)
+	if err != nil {
+		return nil, err
+	}
+	r.Source, r.Window, r.Restores = cluster, cluster, cluster.Restores()
+	p.check = func(ctx context.Context) (judged, error) { return judgeOnce(ctx, r) }
+	p.askAll(ctx, f)
+	f.cluster = identity(ctx, cluster, config.Host)
+	f.now = now(cluster, f)
+	return f, ctx.Err()
+}
+
+// identity is where it was observed; without the UID where that does not come in time.
+func identity(ctx context.Context, cluster *kube.Cluster, host string) document.Cluster {
+	a := ask(ctx, askFor, func(ctx context.Context) (document.Cluster, error) {
+		server, uid := cluster.ClusterIdentity(ctx)
+		return document.Cluster{Server: server, UID: uid}, nil
+	})
+	if !a.known() {
+		return document.Cluster{Server: host}
+	}
+	return a.value
+}
+
+// connect makes the clients of what the reconciler itself does not read.
+func (o *options) connect() (*probe, *rest.Config, error) {
+	config, err := o.Config("status", o.QPS, o.Burst)
+	if err != nil {
+		return nil, nil, err
+	}
+	config.Timeout = o.Timeout
+	core, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, nil, fmt.Errorf("set up a client for %s: %w", config.Host, err)
+	}
+	objects, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, nil, fmt.Errorf("set up a client for %s: %w", config.Host, err)
+	}
+	return &probe{core: core, objects: objects}, config, nil
+}
+
+// judgeOnce judges everything, and plans what a pass would do.
+func judgeOnce(ctx context.Context, r *reconciler.Reconciler) (judged, error) {
+	j, err := r.Check(ctx)
+	if err != nil {
+		return judged{}, err
+	}
+	return judged{j, r.Plan(ctx, j)}, nil
+}
+
+// confirmAfter is the deployed reconciler's, or the default.
+func confirmAfter(f *facts) time.Duration {
+	if w := ownWorkload(f); w != nil {
+		if d, err := time.ParseDuration(w.argument("--confirm-after")); err == nil {
+			return d
+		}
+	}
+	return 15 * time.Minute
+}
+
+// now is the time by the API server's clock.
+func now(cluster *kube.Cluster, f *facts) time.Time {
+	if f.judged.known() && f.judged.value.Observation.Now.After(cluster.Now()) {
+		return f.judged.value.Observation.Now
+	}
+	return cluster.Now()
+}
+
+// reach is an error where the API server does not answer, or not to this user. That /version
+// is forbidden is an answer.
+func reach(ctx context.Context, core kubernetes.Interface, config *rest.Config) error {
+	a := ask(ctx, askFor, func(ctx context.Context) ([]byte, error) {
+		return core.Discovery().RESTClient().Get().AbsPath("/version").DoRaw(ctx)
+	})
+	switch {
+	case a.err == nil, apierrors.IsForbidden(a.err), apierrors.IsNotFound(a.err):
+		return nil
+	case apierrors.IsUnauthorized(a.err):
+		return fmt.Errorf("the API server at %s does not accept the credentials: log in again, or name another --kubeconfig or --context", config.Host)
+	}
+	return fmt.Errorf("the API server at %s cannot be reached (%s): check the network, --kubeconfig and --context", config.Host, a.why())
+}
+
+// adopt takes over, where they are not given, the namespace and the flags of the reconciler
+// that is deployed, so that status observes what it observes. Where there are several none
+// is preferred.
+func (o *options) adopt(f *facts) error {
+	found := pick(f.workloads.value, (*workload).isReconciler)
+	if len(found) == 1 && !o.given.Changed("namespace") {
+		if err := o.given.Set("namespace", found[0].namespace); err != nil {
+			return err
+		}
+	}
+	f.namespace = o.Namespace()
+	if w := ownWorkload(f); w != nil {
+		for _, flag := range []string{"agents", "agent-nodes", "lease-namespace"} {
+			value := w.argument("--" + flag)
+			if value == "" || o.given.Changed(flag) {
+				continue
+			}
+			if err := o.given.Set(flag, value); err != nil {
+				return fmt.Errorf("%s of %s: %w", flag, w.ref(), err)
+			}
+		}
+	}
+	f.leaseNamespace = o.LeaseNamespace()
+	return nil
+}

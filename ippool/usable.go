@@ -1,0 +1,125 @@
+package ippool
+
+import (
+	"fmt"
+	"math/big"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"go4.org/netipx"
+)
+
+// Assigns reports whether an ADD by this definition is answered from the pool: it has the very name that
+// whereabouts gives to it (v0.9.4, pkg/storage/kubernetes/ipam.go, IPPoolName). node is whose slice the pool
+// is, "" where the definition has no node_slice_size. Two definitions of one name that are cut into
+// slices cannot be told apart, and assign alike.
+func (n Network) Assigns(p *Pool) (node string, ok bool) {
+	if p.Problem != "" || len(n.Ranges) == 0 {
+		return "", false
+	}
+	prefix := p.Range.Prefix()
+	if n.Slices {
+		// The slices are cut from the first range (pkg/node-controller/controller.go).
+		whole := n.Ranges[0]
+		if !whole.Contains(prefix.Addr()) || whole.Bits() > prefix.Bits() || n.SliceBits != 0 && n.SliceBits != prefix.Bits() {
+			return "", false
+		}
+		return n.SliceOf(p)
+	}
+	if !slices.Contains(n.Ranges, prefix) {
+		return "", false
+	}
+	head, ok := p.namePrefix()
+	return "", ok && head == n.Name && strings.HasSuffix(p.Name, normalizeRange(prefix.String()))
+}
+
+// Usable are the addresses that whereabouts would assign from a pool by this definition, were none taken
+// (v0.9.4, pkg/allocate/allocate.go, IterateForAssignment; pkg/iphelpers/iphelpers.go, GetIPRange): never
+// the first and the last of the range; none of a range of two addresses or one; from range_start and up to
+// range_end where they are among the others, else they do not count; and nothing that is excluded.
+// The pool must be one that the definition Assigns from. Of several equal ranges the first counts: an
+// ADD finds its own entry for the others. In a slice no bounds count (pkg/storage/kubernetes/ipam.go,
+// IPManagementKubernetesUpdate).
+func (n Network) Usable(p *Pool) *netipx.IPSet {
+	return n.boundsOf(p).usable(p.Range.Prefix())
+}
+
+func (n Network) boundsOf(p *Pool) Bounds {
+	if i := slices.Index(n.Ranges, p.Range.Prefix()); !n.Slices && i >= 0 && i < len(n.Bounds) {
+		return n.Bounds[i]
+	}
+	return Bounds{}
+}
+
+// NotUsable says why an address of the pool's range is not usable by this definition, as the end of a
+// sentence that begins with the definition's name; "" where it is.
+func (n Network) NotUsable(p *Pool, a netip.Addr) string {
+	bounds, prefix := n.boundsOf(p), p.Range.Prefix()
+	all := netipx.RangeOfPrefix(prefix)
+	span, ok := bounds.span(prefix)
+	switch {
+	case !all.Contains(a):
+		return fmt.Sprintf("assigns from %s only", prefix)
+	case !ok:
+		return fmt.Sprintf("assigns nothing of a range as small as %s", prefix)
+	case a == all.From():
+		return fmt.Sprintf("does not assign the network address of %s", prefix)
+	case a == all.To() && a.Is4():
+		return fmt.Sprintf("does not assign the broadcast address of %s", prefix)
+	case a == all.To():
+		return fmt.Sprintf("does not assign the last address of %s", prefix)
+	case a.Less(span.From()):
+		return fmt.Sprintf("begins with %s", span.From())
+	case span.To().Less(a):
+		return fmt.Sprintf("ends with %s", span.To())
+	}
+	for _, e := range bounds.Exclude {
+		if e.Contains(a) {
+			return fmt.Sprintf("excludes %s", e)
+		}
+	}
+	return ""
+}
+
+func (b Bounds) usable(prefix netip.Prefix) *netipx.IPSet {
+	var set netipx.IPSetBuilder
+	if r, ok := b.span(prefix); ok {
+		set.AddRange(r)
+	}
+	for _, e := range b.Exclude {
+		set.RemovePrefix(e)
+	}
+	// What is built here of valid ranges has no errors.
+	s, _ := set.IPSet()
+	return s
+}
+
+// span are the first and the last address that the bounds leave of a range.
+func (b Bounds) span(prefix netip.Prefix) (netipx.IPRange, bool) {
+	if prefix.Addr().BitLen()-prefix.Bits() <= 1 {
+		return netipx.IPRange{}, false
+	}
+	all := netipx.RangeOfPrefix(prefix)
+	first, last := all.From().Next(), all.To().Prev()
+	if netipx.IPRangeFrom(first, last).Contains(b.Start) {
+		first = b.Start
+	}
+	if netipx.IPRangeFrom(first, last).Contains(b.End) {
+		last = b.End
+	}
+	return netipx.IPRangeFrom(first, last), true
+}
+
+// Size is how many addresses there are in a set.
+func Size(set *netipx.IPSet) *big.Int {
+	n := new(big.Int)
+	for _, r := range set.Ranges() {
+		n.Add(n, big.NewInt(1))
+		n.Add(n, number(r.To()))
+		n.Sub(n, number(r.From()))
+	}
+	return n
+}
+
+func number(a netip.Addr) *big.Int { return new(big.Int).SetBytes(a.AsSlice()) }

@@ -1,0 +1,133 @@
+package reconciler
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
+)
+
+// recorded is what a store has of the last pass.
+func recorded(t *testing.T, s *memoryStore) *PassRecord {
+	t.Helper()
+	p, err := ReadPass(s.text)
+	if err != nil || p == nil {
+		t.Fatalf("kept is %q: %v", s.text, err)
+	}
+	return p
+}
+
+func observedAt(at time.Duration) *Result {
+	return &Result{Judgement: &judge.Judgement{Observation: &judge.Observation{Now: Now.Add(at)}}}
+}
+
+func TestAPassLeavesARecord(t *testing.T) {
+	p, s := newProcess(t, quarter), &memoryStore{}
+	p.Passes = s
+	out := observedAt(0)
+	out.Released = make([]*judge.Item, 2)
+	out.Refused = []Refused{refusedBecause(nil, Paused, ""), refusedBecause(nil, Paused, ""), refusedBecause(nil, Breaker, "")}
+	p.RecordPass(t.Context(), out, 1500*time.Millisecond, nil)
+	const want = `{"at":"2026-11-20T10:00:00Z","result":"Succeeded","took":"1.5s","succeeded":"2026-11-20T10:00:00Z","released":2,"refused":{"Breaker":1,"Paused":2}}`
+	if s.text != want {
+		t.Errorf("kept is\n%s, want\n%s", s.text, want)
+	}
+}
+
+func TestAFailedPassDoesNotHideTheLastThatSucceeded(t *testing.T) {
+	p, s := newProcess(t, quarter), &memoryStore{}
+	p.Passes = s
+	p.RecordPass(t.Context(), observedAt(0), time.Second, nil)
+	clock := p.Clock.(*clocktesting.FakeClock)
+	clock.Step(time.Second)
+	p.RecordPass(t.Context(), nil, time.Second, errors.New("list IPPools: "+strings.Repeat("no ", 1000)))
+	got := recorded(t, s)
+	if got.Result != PassFailed || !got.At.Equal(Now.Add(time.Second)) || !got.Succeeded.Equal(Now) || !strings.HasPrefix(got.Message, "list IPPools") || len(got.Message) > longestMessage {
+		t.Errorf("kept is %s", s.text)
+	}
+	clock.Step(time.Second)
+	p.RecordPass(t.Context(), observedAt(2*time.Second), time.Second, nil)
+	if got = recorded(t, s); got.Result != PassSucceeded || got.Message != "" {
+		t.Errorf("after one that succeeded kept is %s", s.text)
+	}
+}
+
+// Behind the fence one pass follows the other.
+func TestPassesInARowAreRecordedEveryTenSeconds(t *testing.T) {
+	p, s := newProcess(t, quarter), &memoryStore{}
+	p.Passes = s
+	var kept []string
+	for range 25 {
+		s.text = ""
+		p.RecordPass(t.Context(), observedAt(0), time.Second, nil)
+		if s.text != "" {
+			kept = append(kept, p.Clock.Now().Format(time.TimeOnly))
+		}
+		p.Clock.(*clocktesting.FakeClock).Step(time.Second)
+	}
+	if got := strings.Join(kept, " "); got != "10:00:00 10:00:10 10:00:20" {
+		t.Errorf("recorded at %s", got)
+	}
+}
+
+func TestWhatIsNoPassIsNotRecorded(t *testing.T) {
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for name, c := range map[string]struct {
+		opts Options
+		ctx  context.Context
+	}{"a dry run": {Options{DryRun: true}, t.Context()}, "a pass that was told to end": {quarter, ended}} {
+		p, s := newProcess(t, c.opts), &memoryStore{}
+		p.Passes = s
+		p.RecordPass(c.ctx, observedAt(0), time.Second, nil)
+		if s.text != "" {
+			t.Errorf("%s: %s", name, s.text)
+		}
+	}
+}
+
+func TestARunIsRecordedWhateverBecomesOfTheRecord(t *testing.T) {
+	for name, store := range map[string]*memoryStore{"it is kept": {}, "there is no right to it": {err: ErrForbidden}, "somebody wrote something else": {text: "?"}} {
+		p := newProcess(t, Options{StaticSource: true})
+		p.Passes, p.next = store, Observe(UsualPool, UsualPod(Carrying("10.0.0.5")))
+		if _, err := p.Run(t.Context()); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if store.err == nil && !json.Valid([]byte(store.text)) {
+			t.Errorf("%s: kept is %q", name, store.text)
+		}
+	}
+}
+
+func TestTheStateOfTheBreakerIsReadAsItDecides(t *testing.T) {
+	of := func(count int) string {
+		text, _ := window{{At: Now.Add(-20 * time.Minute), Count: count, Of: 60}}.text()
+		return text
+	}
+	for _, c := range []struct {
+		kept    string
+		made    int
+		refuses bool
+	}{{"", 0, false}, {of(29), 29, false}, {of(30), 30, true}} {
+		s, err := ReadBreaker(c.kept, Now, 60)
+		if err != nil || s.Made != c.made || (s.Refusal != "") != c.refuses {
+			t.Errorf("%s: %+v, %v", c.kept, s, err)
+		}
+		if c.made > 0 && !s.Until.Equal(Now.Add(40*time.Minute)) {
+			t.Errorf("until %s", s.Until)
+		}
+	}
+	if s, err := ReadBreaker(of(30), Now.Add(41*time.Minute), 60); err != nil || s.Made != 0 || s.Refusal != "" {
+		t.Errorf("an hour later: %+v, %v", s, err)
+	}
+	if _, err := ReadBreaker("?", Now, 60); err == nil {
+		t.Error("what cannot be read is taken for nothing")
+	}
+}

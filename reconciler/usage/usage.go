@@ -1,0 +1,192 @@
+// Package usage says how full pools are: how many addresses whereabouts would assign from
+// each, which are taken, by whom, and which pods wait for one. It does no I/O: it reads a
+// judgement.
+package usage
+
+import (
+	"cmp"
+	"fmt"
+	"math/big"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"go4.org/netipx"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+)
+
+// Pool is how full one pool is.
+type Pool struct {
+	*ippool.Pool
+	// Definitions are the NetworkAttachmentDefinitions that addresses of the pool are assigned by, by name.
+	Definitions []*Definition
+	// Unknown is why it is not known what is assigned from the pool, "" where it is known.
+	Unknown string
+	// Usable is how many addresses the definitions together would assign were none taken, Free how many
+	// of them are not. Both are nil where that is not known.
+	Usable, Free *big.Int
+	// Used are the entries, of addresses that are not usable, too, and those that cannot be read.
+	Used, InUse, Held, Stale int
+	// Waiting are the pods that cannot start because the pool is full, by name. They are there after
+	// Pools.AddWaiting.
+	Waiting []types.NamespacedName
+
+	usable    *netipx.IPSet // the union of the definitions'
+	unguarded *netipx.IPSet // of the definitions without overlapping ranges
+	reserved  []netip.Addr  // in the pool's network and range, by address
+
+	// StaleEntries are the items that are Stale, by address.
+	StaleEntries []*judge.Item
+}
+
+// Definition is a NetworkAttachmentDefinition that addresses of a pool are assigned by.
+type Definition struct {
+	types.NamespacedName
+	Network ippool.Network
+	Node    string        // whose slice the pool is, "" for none
+	Usable  *netipx.IPSet // of this pool
+}
+
+// Full reports whether it is known that no address is left.
+func (p *Pool) Full() bool { return p.Free != nil && p.Free.Sign() == 0 }
+
+// Fill is which part of what is usable is taken, 0 to 1; not ok where that is not known, or
+// nothing is usable.
+func (p *Pool) Fill() (fill float64, ok bool) {
+	if p.Usable == nil || p.Usable.Sign() == 0 {
+		return 0, false
+	}
+	taken := new(big.Rat).SetFrac(new(big.Int).Sub(p.Usable, p.Free), p.Usable)
+	fill, _ = taken.Float64()
+	return fill, true
+}
+
+// Pools are all pools of a judgement, the fullest first; those of which that is not known last.
+type Pools struct {
+	All []*Pool
+	// Notes are what else keeps the numbers from being known or whole, a sentence each.
+	Notes []string
+
+	o *judge.Observation
+}
+
+// Of is how full the pools of a judgement are, once released has been released: items of it.
+func Of(j *judge.Judgement, released ...*judge.Item) *Pools {
+	u := &Pools{o: j.Observation}
+	definitions := u.definitions()
+	gone := releasedOf(released)
+	reserved := reservedAddresses(u.o.Reservations, definitions, gone)
+	known := make(map[*ippool.Pool]*Pool, len(j.Observation.Pools))
+	for _, stored := range j.Observation.Pools {
+		p := &Pool{Pool: stored}
+		known[stored] = p
+		if len(gone.entries) > 0 {
+			p.Pool = stored.Without(gone.entries[stored.Ref()], stored.ResourceVersion)
+		}
+		p.Used = len(p.Allocations)
+		p.define(definitions, u.o)
+		p.count(reserved)
+		u.All = append(u.All, p)
+	}
+	for _, it := range j.Allocations {
+		if p := known[it.Pool]; p != nil && !gone.allocation(it) {
+			p.add(it)
+		}
+	}
+	slices.SortFunc(u.All, byFill)
+	return u
+}
+
+func (p *Pool) add(it *judge.Item) {
+	switch it.Verdict {
+	case judge.InUse:
+		p.InUse++
+	case judge.Held:
+		p.Held++
+	case judge.Stale:
+		p.Stale++
+		p.StaleEntries = append(p.StaleEntries, it)
+	}
+}
+
+func byFill(a, b *Pool) int {
+	rank := func(p *Pool) float64 {
+		fill, ok := p.Fill()
+		switch {
+		case p.Unknown != "":
+			return -1
+		case !ok: // not one address is usable
+			return 1
+		}
+		return fill
+	}
+	return cmp.Or(cmp.Compare(rank(b), rank(a)), cmp.Compare(b.Used, a.Used), cmp.Compare(a.Ref(), b.Ref()))
+}
+
+// definitions are the whereabouts sections of all definitions, by the name of the
+// definition. It notes what keeps others from being counted.
+func (u *Pools) definitions() []*Definition {
+	var all []*Definition
+	var unreadable []string
+	for name, nad := range u.o.NADs {
+		if nad.Problem != "" {
+			unreadable = append(unreadable, name.String())
+		}
+		for _, n := range nad.Networks {
+			all = append(all, &Definition{NamespacedName: name, Network: n})
+			if n.Refused != "" {
+				u.Notes = append(u.Notes, refusal(name, n))
+			}
+		}
+	}
+	slices.Sort(u.Notes)
+	if len(unreadable) > 0 {
+		slices.Sort(unreadable)
+		u.Notes = append(u.Notes, "what these NetworkAttachmentDefinitions assign is not counted as usable, for they cannot be read: "+atMost(5, unreadable))
+	}
+	slices.SortStableFunc(all, func(a, b *Definition) int { return cmp.Compare(a.String(), b.String()) })
+	return all
+}
+
+func refusal(name types.NamespacedName, n ippool.Network) string {
+	return fmt.Sprintf("whereabouts refuses the NetworkAttachmentDefinition %s, so that no pod gets an address by it: %s", name, n.Refused)
+}
+
+// atMost lists so many texts, and how many more there are.
+func atMost(n int, texts []string) string {
+	if len(texts) <= n {
+		return strings.Join(texts, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(texts[:n], ", "), len(texts)-n)
+}
+
+// define finds the pool's definitions, or why it is not known what is assigned from it.
+func (p *Pool) define(all []*Definition, o *judge.Observation) {
+	if p.Problem != "" {
+		p.Unknown = p.Problem
+		return
+	}
+	if p.Range.AmbiguousKeys() && !p.Range.Wide() {
+		p.Unknown = fmt.Sprintf("its range is written with an address inside (%s): whereabouts itself confuses such entries", p.RangeText)
+		return
+	}
+	why := "no NetworkAttachmentDefinition that can be read assigns from it"
+	for _, d := range all {
+		node, ok := d.Network.Assigns(p.Pool)
+		switch {
+		case !ok:
+		case d.Network.Refused != "":
+			why = refusal(d.NamespacedName, d.Network)
+		case node != "" && len(o.Nodes) > 0 && o.Nodes[node] == nil:
+			why = fmt.Sprintf("it is a slice of node %s, which is gone: no address is assigned from it", node)
+		default:
+			p.Definitions = append(p.Definitions, &Definition{NamespacedName: d.NamespacedName, Network: d.Network, Node: node, Usable: d.Network.Usable(p.Pool)})
+		}
+	}
+	if len(p.Definitions) == 0 {
+		p.Unknown = why
+	}
+}

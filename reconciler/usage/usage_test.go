@@ -1,0 +1,135 @@
+package usage_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
+)
+
+// net is the definition default/<name> of 10.0.0.0/29, with more of its IPAM section.
+func net(name string, more ...string) Part {
+	return NAD(name, WhereaboutsConfig("10.0.0.0/29", "", more...))
+}
+
+// pool29 is the pool of 10.0.0.0/29 with entries of live pods at these keys.
+func pool29(keys ...int) Part {
+	var all []Part
+	var allocs []Allocation
+	for _, k := range keys {
+		pod := fmt.Sprint("web-", k)
+		allocs = append(allocs, Alloc(fmt.Sprint(k), "default/"+pod, "box", "net1"))
+		all = append(all, Pod(pod, Carrying(fmt.Sprint("10.0.0.", k))))
+	}
+	return All(append(all, Pool("10.0.0.0-29", "10.0.0.0/29", allocs...))...)
+}
+
+func judged(parts ...Part) *judge.Judgement { return Judged(Observe(parts...), judge.Policy{}) }
+
+func theOnly(t *testing.T, u *usage.Pools) *usage.Pool {
+	t.Helper()
+	if len(u.All) != 1 {
+		t.Fatalf("%d pools", len(u.All))
+	}
+	return u.All[0]
+}
+
+// numbers are "usable used free" of a pool.
+func numbers(p *usage.Pool) string {
+	if p.Usable == nil {
+		return fmt.Sprint("? ", p.Used, " ?")
+	}
+	return fmt.Sprint(p.Usable, " ", p.Used, " ", p.Free)
+}
+
+func TestHowFullAPoolIs(t *testing.T) {
+	noOverlap := `"enable_overlapping_ranges":false`
+	for _, c := range []struct {
+		says, want string
+		parts      []Part
+	}{
+		{"empty", "6 0 6", []Part{net("a"), pool29()}},
+		{"some taken", "6 2 4", []Part{net("a"), pool29(1, 4)}},
+		{"all taken", "6 6 0", []Part{net("a"), pool29(1, 2, 3, 4, 5, 6)}},
+		{"an entry that is excluded does not make less free", "5 1 5", []Part{net("a", `"exclude":["10.0.0.4"]`), pool29(4)}},
+		{"the entry of the broadcast address, too", "6 2 5", []Part{net("a"), pool29(1, 7)}},
+		{"two definitions with other bounds", "4 1 3", []Part{net("a", `"range_end":"10.0.0.2"`), net("b", `"range_start":"10.0.0.5"`), pool29(2)}},
+		{"an address that another pool of the network has", "6 1 4", []Part{net("a"), pool29(1), Reservation("10.0.0.3", "default/x", LongAgo)}},
+		{"its own reservation counts once", "6 1 5", []Part{net("a"), pool29(1), Reservation("10.0.0.1", "default/web-1", LongAgo)}},
+		{"a reservation of another network", "6 1 5", []Part{net("a"), pool29(1), Pool("red-10.0.0.0-29", "10.0.0.0/29"), Reservation("red-10.0.0.3", "default/x", LongAgo)}},
+		{"a reservation where no overlapping ranges are", "6 1 5", []Part{net("a", noOverlap), pool29(1), Reservation("10.0.0.3", "default/x", LongAgo)}},
+		{"a reservation, and one of two definitions does not care", "6 0 5",
+			[]Part{net("a", noOverlap, `"range_end":"10.0.0.3"`), net("b"), pool29(), Reservation("10.0.0.3", "default/x", LongAgo), Reservation("10.0.0.4", "default/y", LongAgo)}},
+		{"no definition", "? 1 ?", []Part{pool29(1)}},
+		{"a definition of another network", "? 1 ?", []Part{NAD("a", WhereaboutsConfig("10.0.0.0/29", "red")), pool29(1)}},
+		{"a definition that cannot be read", "? 1 ?", []Part{NAD("a", "{"), pool29(1)}},
+		{"one of two cannot be read", "6 1 5", []Part{NAD("a", "{"), net("b"), pool29(1)}},
+		{"a definition that whereabouts refuses", "? 1 ?", []Part{net("a", `"exclude":["x"]`), pool29(1)}},
+		{"a range that is written with an address inside", "? 0 ?", []Part{net("a"), Pool("10.0.0.0-29", "10.0.0.1/29")}},
+		{"a range that cannot be read", "? 0 ?", []Part{net("a"), Pool("10.0.0.0-29", "x")}},
+		{"a slice", "2 0 2", []Part{Node("w-1"), NAD("a", WhereaboutsConfig("10.0.0.0/28", "", `"node_slice_size":"/30"`)), Pool("w-1-10.0.0.4-30", "10.0.0.4/30")}},
+		{"a slice of a node that is gone", "? 0 ?", []Part{Node("w-2"), NAD("a", WhereaboutsConfig("10.0.0.0/28", "", `"node_slice_size":"/30"`)), Pool("w-1-10.0.0.4-30", "10.0.0.4/30")}},
+		{"a range without a usable address", "0 0 0", []Part{NAD("a", WhereaboutsConfig("10.0.0.0/31", "")), Pool("10.0.0.0-31", "10.0.0.0/31")}},
+		{"a wide range", "18446744073709551614 0 18446744073709551614", []Part{NAD("a", WhereaboutsConfig("fd00::/64", "")), Pool("fd00---64", "fd00::/64")}},
+	} {
+		t.Run(c.says, func(t *testing.T) {
+			u := usage.Of(judged(append(c.parts, Pod("bystander"))...))
+			i := slices.IndexFunc(u.All, func(p *usage.Pool) bool { return !strings.HasPrefix(p.Name, "red") })
+			p := u.All[i]
+			if got := numbers(p); got != c.want {
+				t.Errorf("usable, used, free: %s, want %s", got, c.want)
+			}
+			if (p.Unknown != "") != strings.HasPrefix(c.want, "?") {
+				t.Errorf("not known because %q", p.Unknown)
+			}
+			if free := p.FreeAddresses(); p.Unknown == "" && sizeOf(t, free.Ranges()) != p.Free.String() {
+				t.Errorf("free addresses %v, and %v are counted", free.Ranges(), p.Free)
+			}
+		})
+	}
+}
+
+func TestVerdictsAreCountedAndWhatWasReleasedIsNot(t *testing.T) {
+	j := judged(net("a"), Pod("web-1", Carrying("10.0.0.1")), Pool("10.0.0.0-29", "10.0.0.0/29",
+		Alloc("1", "default/web-1", "box", "net1"), Alloc("2", "default/gone", "box-2", "net1")), Reservation("10.0.0.2", "default/gone", LongAgo))
+	p := theOnly(t, usage.Of(j))
+	if got := fmt.Sprint(numbers(p), " ", p.InUse, p.Held, p.Stale); got != "6 2 4 1 0 1" {
+		t.Errorf("before: %s", got)
+	}
+	p = theOnly(t, usage.Of(j, j.StaleItems()...))
+	if got := fmt.Sprint(numbers(p), " ", p.InUse, p.Held, p.Stale); got != "6 1 5 1 0 0" {
+		t.Errorf("after the release: %s", got)
+	}
+}
+
+func TestTheFullestPoolIsFirstAndTheUnknownLast(t *testing.T) {
+	pool := func(third int, name string, entries int) Part {
+		var allocs []Allocation
+		for i := range entries {
+			allocs = append(allocs, Alloc(fmt.Sprint(i+1), fmt.Sprint("default/p", i), "box", "net1"))
+		}
+		return Pool(fmt.Sprintf("10.0.%d.0-29", third), fmt.Sprintf("10.0.%d.0/29", third), allocs...)
+	}
+	define := func(third int) Part {
+		return NAD(fmt.Sprint("n", third), WhereaboutsConfig(fmt.Sprintf("10.0.%d.0/29", third), ""))
+	}
+	u := usage.Of(judged(Pod("bystander"), define(1), define(2), define(3), pool(1, "", 1), pool(2, "", 6), pool(3, "", 3), pool(4, "", 6)))
+	var got []string
+	for _, p := range u.All {
+		got = append(got, p.Name)
+	}
+	if want := []string{"10.0.2.0-29", "10.0.3.0-29", "10.0.1.0-29", "10.0.4.0-29"}; !slices.Equal(got, want) {
+		t.Errorf("order %v, want %v", got, want)
+	}
+}
+
+func TestWhatKeepsNumbersFromBeingWholeIsNoted(t *testing.T) {
+	u := usage.Of(judged(pool29(1), net("a"), NAD("b", "{"), net("c", `"exclude":["x"]`)))
+	if len(u.Notes) != 2 || !strings.Contains(u.Notes[0], `default/c`) || !strings.Contains(u.Notes[0], `exclude "x"`) || !strings.HasSuffix(u.Notes[1], ": default/b") {
+		t.Errorf("notes: %q", u.Notes)
+	}
+}

@@ -1,0 +1,93 @@
+package usage
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ip-reconcile/ip-reconcile/podstate"
+)
+
+// WaitsAfter is how old a pod is at least that waits for an address: before that its sandbox may be
+// being set up.
+const WaitsAfter = 30 * time.Second
+
+// assigner is a definition of a pool.
+type assigner struct {
+	pool       *Pool
+	definition *Definition
+}
+
+// AddWaiting finds the pods that wait for an address of each pool: Pending, bound to a node, WaitsAfter
+// old, asking for a definition by which nothing is left, with fewer entries there than interfaces. Where a
+// definition has several ranges one that is full is enough: the ADD fails with it. A pod of
+// which another pool by the same definition and range has something left does not wait.
+func (u *Pools) AddWaiting() {
+	by := map[types.NamespacedName][]assigner{}
+	for _, p := range u.All {
+		for _, d := range p.Definitions {
+			by[d.NamespacedName] = append(by[d.NamespacedName], assigner{p, d})
+		}
+	}
+	known := map[*Definition]bool{}
+	full := func(a assigner) bool {
+		is, asked := known[a.definition]
+		if !asked {
+			is = a.pool.freeBy(a.definition).Sign() == 0
+			known[a.definition] = is
+		}
+		return is
+	}
+	for _, pod := range u.o.Pods {
+		if pod.Phase != podstate.Pending || pod.Node == "" || pod.Disputed != "" || u.o.Now.Sub(pod.Created) < WaitsAfter {
+			continue
+		}
+		for name, interfaces := range countOf(pod.Selected) {
+			for _, p := range waitedFor(by[name], pod, interfaces, full) {
+				if !slices.Contains(p.Waiting, pod.NamespacedName) {
+					p.Waiting = append(p.Waiting, pod.NamespacedName)
+				}
+			}
+		}
+	}
+	for _, p := range u.All {
+		slices.SortFunc(p.Waiting, func(a, b types.NamespacedName) int { return cmp.Compare(a.String(), b.String()) })
+	}
+}
+
+func countOf(selected []types.NamespacedName) map[types.NamespacedName]int {
+	counts := map[types.NamespacedName]int{}
+	for _, name := range selected {
+		counts[name]++
+	}
+	return counts
+}
+
+// waitedFor are the pools of one definition for whose addresses a pod waits.
+func waitedFor(all []assigner, pod *podstate.Pod, interfaces int, full func(assigner) bool) []*Pool {
+	left := map[netip.Prefix]bool{}
+	var found []*Pool
+	for _, a := range all {
+		switch {
+		case a.definition.Node != "" && a.definition.Node != pod.Node:
+		case !full(a) || a.pool.entriesOf(pod) >= interfaces:
+			left[a.pool.Range.Prefix()] = true
+		default:
+			found = append(found, a.pool)
+		}
+	}
+	return slices.DeleteFunc(found, func(p *Pool) bool { return left[p.Range.Prefix()] })
+}
+
+// entriesOf is how many entries of the pool a pod has: an ADD takes its own by podref and ifname.
+func (p *Pool) entriesOf(pod *podstate.Pod) (n int) {
+	for i := range p.Allocations {
+		if o := &p.Allocations[i].Owner; o.Name == pod.Name && o.Namespace == pod.Namespace && o.UID == "" {
+			n++
+		}
+	}
+	return n
+}
