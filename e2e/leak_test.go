@@ -60,7 +60,7 @@ func TestALeakIsFreed(t *testing.T) {
 		out := product(t, "explain", "10.1.0.1", "--kubeconfig", s.Kubeconfig())
 		out.exits(t, 0)
 		contains(t, "explain", out.stdout, "10.1.0.1 in pool kube-system/10.1.0.0-24", "Stale, unconfirmed", "PodGone",
-			"none by that name", p.sandbox.ID, "reservation   kube-system/10.1.0.1")
+			"none by that name", p.sandbox.ID, "reservation    kube-system/10.1.0.1")
 		product(t, "explain", "10.1.0.77", "--kubeconfig", s.Kubeconfig()).exits(t, 1)
 		as := s.product(t, "explain", "10.1.0.1")
 		equal(t, "explained", places(append(as.Allocations, as.Reservations...)), "10.1.0.0-24 10.1.0.1, reservation 10.1.0.1")

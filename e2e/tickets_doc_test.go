@@ -53,6 +53,7 @@ func (d *tickets) run(t *testing.T, s *stage, title string, code int) {
 	args := strings.Fields(strings.TrimPrefix(a.command, "kubectl ip-reconcile "))
 	out := product(t, append(args, "--kubeconfig", s.Kubeconfig())...)
 	out.exits(t, code)
+	out.stdout = strings.ReplaceAll(out.stdout, " --kubeconfig="+s.Kubeconfig(), "") // commands repeat what the test gives
 	if os.Getenv("UPDATE_DOCS") != "" {
 		d.text = strings.Replace(d.text, a.block, fmt.Sprintf("```console\n$ %s\n%s```\n", a.command, out.stdout), 1)
 		return

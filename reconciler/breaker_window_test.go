@@ -247,3 +247,35 @@ func TestWhatTheBreakerHasRefusedIsNotReleasedBitByBitBesideWhatIsProven(t *test
 		same(t, "released by what was followed", len(done.Released), 0)
 	})
 }
+
+func TestWhatTheBreakerCountsIsAskedWithoutChangingIt(t *testing.T) {
+	bubble(t, func(t *testing.T, s *simulator) {
+		s.leaks(bluePool, 15)
+		s.pass(t)
+		kept := s.kept
+		recent, err := s.reconciler(t).Recent(t.Context(), time.Now())
+		if want := (reconciler.Recent{Releases: 15, Of: 15, Shared: true}); err != nil || recent != want {
+			t.Errorf("got %+v, %v, want %+v", recent, err, want)
+		}
+		recent, err = s.reconciler(t).Recent(t.Context(), time.Now().Add(61*time.Minute))
+		if err != nil || recent.Releases != 0 {
+			t.Errorf("an hour later: %+v, %v", recent, err)
+		}
+		same(t, "kept", s.kept, kept)
+		alone := s.reconciler(t)
+		alone.Window = nil
+		if recent, err = alone.Recent(t.Context(), time.Now()); err != nil || recent.Shared || recent.Releases != 0 {
+			t.Errorf("where nothing is shared: %+v, %v", recent, err)
+		}
+		s.kept = `[{"at":"2100-01-01T00:00:00Z","count":3,"of":9}]` // which a release would mend
+		kept = s.kept
+		if recent, err = s.reconciler(t).Recent(t.Context(), time.Now()); err != nil || recent.Releases != 3 {
+			t.Errorf("of the future: %+v, %v", recent, err)
+		}
+		same(t, "kept of the future", s.kept, kept)
+		s.fault = failing("amend", errServer)
+		if _, err = s.reconciler(t).Recent(t.Context(), time.Now()); err == nil {
+			t.Error("what cannot be read is told as nothing")
+		}
+	})
+}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
@@ -160,6 +161,36 @@ func (r *Reconciler) amendWindow(ctx context.Context, now time.Time, change func
 	}
 	h.released = change(h.released.since(now))
 	return nil
+}
+
+// Recent is what the breaker counts: the unconfirmed releases of the last hour.
+type Recent struct {
+	Releases int
+	// Of is how many allocations there were before the first of them; 0 where there was none.
+	Of int
+	// Shared: it has those of every process, and not of this one alone.
+	Shared bool
+}
+
+// Recent reads what the breaker counts up to a time. It changes nothing.
+func (r *Reconciler) Recent(ctx context.Context, now time.Time) (Recent, error) {
+	var counted window
+	dry := *r
+	dry.Options.DryRun, dry.Log = true, slog.New(slog.DiscardHandler)
+	if err := dry.amendWindow(ctx, now, func(w window) window {
+		counted = w
+		return w
+	}); err != nil {
+		return Recent{}, err
+	}
+	recent := Recent{Shared: r.Window != nil && !r.History.windowForbidden}
+	for _, c := range counted {
+		recent.Releases += c.Count
+	}
+	if len(counted) > 0 {
+		recent.Of = counted[0].Of
+	}
+	return recent, nil
 }
 
 // countInWindow counts the unconfirmed releases of a plan before they are made: a process

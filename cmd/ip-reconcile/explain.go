@@ -1,61 +1,65 @@
 package main
 
 import (
+	"context"
 	"fmt"
-	"net/netip"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/advice"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/explanation"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/screen"
 )
 
 func newExplain(std streams) *cobra.Command {
 	o := &options{component: "explain"}
 	c := &cobra.Command{
-		Use:   "explain IP",
-		Short: "Say what is known of one address, and the rule behind its verdict",
-		Long: `Print the evidence and the rule behind the verdict on one address, in every pool
-and network that records it.
+		Use:   "explain IP | NAMESPACE/POD | node/NAME | pool/NAME",
+		Short: "Say what is known of an address, pod, node or pool, and what you can do",
+		Long: `Print the evidence on an address, a pod, a node or a pool, the rule behind each
+verdict, what stands against a release, and what you can do: commands with the
+real names filled in. It never writes.
 
-Exit code 0: it is recorded; 1: no pool records it; 2: the cluster could not be
-looked at.
+A pod is NAMESPACE/POD or pod/NAMESPACE/POD, a pool is pool/NAME,
+pool/NAMESPACE/NAME or its range, as 10.0.0.0/24. A command that is to be run on a
+node needs no kubeconfig; with --snapshot all others are for the cluster that the
+snapshot is of.
+
+Exit code 0: something is recorded or known; 1: nothing is; 2: the cluster could
+not be read.
 ` + snapshotHelp,
 		Example: `  ip-reconcile explain 10.0.0.7
+  ip-reconcile explain default/web-0
+  ip-reconcile explain node/worker-1
+  ip-reconcile explain pool/10.0.0.0-24
   ip-reconcile explain 2001:db8::7 --snapshot ./must-gather`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return fmt.Errorf("explain takes one IP address, got %d arguments; see '%s --help'", len(args), c.CommandPath())
+				return fmt.Errorf("explain takes one address, pod, node or pool, got %d arguments; see '%s --help'", len(args), c.CommandPath())
 			}
-			return nil
+			_, err := explanation.ParseSubject(args[0])
+			return err
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			addr, err := netip.ParseAddr(args[0])
-			if err != nil {
-				return fmt.Errorf("%q is not an IP address", args[0])
-			}
-			r, err := o.reconciler(std)
+			subject, err := explanation.ParseSubject(args[0])
 			if err != nil {
 				return err
 			}
-			defer showProgress(std, r)()
-			j, err := r.Check(c.Context())
+			e, err := o.explain(c.Context(), std, subject, c.Flags())
 			if err != nil {
 				return err
 			}
-			r.Options.StaticSource = false // what the cluster itself would wait for
-			plan := r.Plan(c.Context(), j)
-			rep := report.OfCheck(j.About(addr.Unmap()), plan, report.Filter{})
 			err = o.print(std, answer{
-				notes: j.Notes(),
+				notes: e.Notes(),
 				document: func() any {
-					return document.OfCheck(o.header(c.Context(), document.KindExplanation, j.Observation), rep)
+					return document.OfExplanation(o.header(c.Context(), document.KindExplanation, e.Observation), e)
 				},
-				names:  func() []string { return rep.Addresses(true) },
-				screen: func(s *screen.Screen) { s.Explain(addr.Unmap(), rep) },
+				names:  func() []string { return e.Addresses(true) },
+				screen: func(s *screen.Screen) { s.Explain(e) },
 			})
-			if err == nil && len(rep.Allocations)+len(rep.Reservations) == 0 {
+			if err == nil && !e.Found {
 				return errLeft
 			}
 			return err
@@ -66,4 +70,37 @@ looked at.
 	o.completions(c)
 	c.ValidArgsFunction = o.completeAddresses
 	return c
+}
+
+// explain judges the cluster and picks what is about a subject.
+func (o *options) explain(ctx context.Context, std streams, subject explanation.Subject, f *pflag.FlagSet) (*explanation.Explanation, error) {
+	r, err := o.reconciler(std)
+	if err != nil {
+		return nil, err
+	}
+	defer showProgress(std, r)()
+	j, err := r.Check(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r.Options.StaticSource = false // what the cluster itself would wait for
+	plan := r.Plan(ctx, j)
+	recent, err := r.Recent(ctx, j.Observation.Now)
+	if err != nil {
+		j.Observation.Warnings = append(j.Observation.Warnings, fmt.Sprintf("what the breaker counts could not be read: %v", err))
+	}
+	return explanation.Answer(explanation.Question{Subject: subject, Judgement: j, Plan: plan, Recent: recent, Advisor: o.advisor(f)}), nil
+}
+
+// advisor writes commands for the cluster that the flags name.
+func (o *options) advisor(f *pflag.FlagSet) advice.Advisor {
+	a := advice.Advisor{Program: commandName(), Namespace: o.Namespace()}
+	for _, name := range []string{"kubeconfig", "context", "namespace", "lease-namespace", "agents", "agent-nodes", "confirm-after"} {
+		flag := f.Lookup(name)
+		if flag == nil || !flag.Changed {
+			continue
+		}
+		a.Flag(name, flag.Value.String())
+	}
+	return a
 }

@@ -194,3 +194,11 @@ func TestMalformedIsAFindingAndStopsNothing(t *testing.T) {
 		}
 	}
 }
+
+func TestAnAllocationSharesTheVerdictOfNoOther(t *testing.T) {
+	j := Judged(Observe(UsualPool, UsualPod(Carrying("10.0.0.5")), ReportingWorker(Sandbox("box-1", UsualUID)), Reservation("10.0.0.5", "default/web-0", LongAgo)), judge.Policy{})
+	allocation, reservation := j.Allocations[0], j.Reservations[0]
+	if allocation.SharesVerdictOf() != nil || reservation.SharesVerdictOf() != allocation {
+		t.Errorf("the allocation shares that of %v, the reservation that of %v", allocation.SharesVerdictOf(), reservation.SharesVerdictOf())
+	}
+}

@@ -161,8 +161,14 @@ func (it *Item) Age(now time.Time) time.Duration {
 	return now.Sub(first).Round(time.Second)
 }
 
-// SharesVerdictOf is the allocation whose verdict a reservation shares; nil for none.
-func (it *Item) SharesVerdictOf() *Item { return it.details.sharedWith }
+// SharesVerdictOf is the allocation whose verdict a reservation shares; nil for none, and
+// for an allocation.
+func (it *Item) SharesVerdictOf() *Item {
+	if it.Allocation != nil { // its details may be its reservation's
+		return nil
+	}
+	return it.details.sharedWith
+}
 
 // Text is an item's address, "" where it cannot be read.
 func (it *Item) Text() string {

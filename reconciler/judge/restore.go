@@ -36,6 +36,9 @@ type RestoreState struct {
 // Complete reports whether no node is waited for; nil is no restore.
 func (s *RestoreState) Complete() bool { return s == nil || len(s.Awaiting) == 0 }
 
+// Date is when etcd was restored, as AcknowledgedAnnotation takes it.
+func (s *RestoreState) Date() string { return s.Restored.UTC().Format(time.RFC3339) }
+
 // namesShown is how many nodes a sentence names.
 const namesShown = 10
 
@@ -58,7 +61,7 @@ func (s *RestoreState) Text() string {
 		}
 		who += " have not written their SandboxReports"
 	}
-	at := s.Restored.UTC().Format(time.RFC3339)
+	at := s.Date()
 	return fmt.Sprintf("etcd was restored at %s (%s), and %s since: nothing is released; one that is gone does not count an hour after its Node object is deleted, "+
 		"one without an agent is for --agent-nodes to leave out, and none is waited for after: kubectl annotate --overwrite namespace <the reconciler's> %s=%s",
 		at, s.Why, who, AcknowledgedAnnotation, at)
@@ -69,5 +72,5 @@ func (s *RestoreState) row() *RestoreRow {
 	if s.Complete() {
 		return nil
 	}
-	return &RestoreRow{Restored: s.Restored.UTC().Format(time.RFC3339), Why: s.Why, Awaiting: s.Awaiting}
+	return &RestoreRow{Restored: s.Date(), Why: s.Why, Awaiting: s.Awaiting}
 }

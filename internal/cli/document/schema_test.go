@@ -19,7 +19,7 @@ const schemaFile = "../../../docs/schema/output-v1.json"
 // kinds are the documents by their kind.
 func kinds() map[string]reflect.Type {
 	return map[string]reflect.Type{
-		KindCheck: reflect.TypeFor[Check](), KindRun: reflect.TypeFor[Run](), KindExplanation: reflect.TypeFor[Check](),
+		KindCheck: reflect.TypeFor[Check](), KindRun: reflect.TypeFor[Run](), KindExplanation: reflect.TypeFor[Explanation](),
 		KindRecovery: reflect.TypeFor[Recovery](), KindStatus: reflect.TypeFor[Status](),
 		KindPools: reflect.TypeFor[PoolList](), KindPool: reflect.TypeFor[PoolDetails](),
 	}

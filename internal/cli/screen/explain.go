@@ -2,94 +2,198 @@ package screen
 
 import (
 	"fmt"
-	"net/netip"
+	"slices"
 	"strings"
+	"time"
 
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/advice"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/explanation"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/table"
-	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
 )
 
-// Explain writes all that is known of one address.
-func (s *Screen) Explain(addr netip.Addr, j *report.Report) {
-	if len(j.Allocations)+len(j.Reservations) == 0 {
-		s.Line("%s is recorded in no pool and has no reservation.", addr)
-		for _, text := range usage.Unrecorded(j.Judgement, addr) {
-			s.Text("", text)
+// Explain writes all that is known of a subject, and what can be done.
+func (s *Screen) Explain(e *explanation.Explanation) {
+	for _, text := range e.Missing {
+		s.Text("", text)
+	}
+	for _, text := range e.Notes() {
+		if text != e.Restore.Text() { // it is told below
+			s.Text("Note: ", text)
 		}
 	}
-	for _, it := range j.Allocations {
-		s.Line("%s in pool %s (%s, key %q)", it.Text(), it.Object(), it.Pool.RangeText, it.Key())
-		s.fact("entry", fmt.Sprintf("podref %s, id %s, ifname %s", table.Dash(it.PodRef()), table.Dash(it.ContainerID()), table.Dash(it.IfName())))
-		s.verdict(it)
-		for _, r := range it.Related() {
-			s.fact("reservation", fmt.Sprintf("%s: %s, %s", r.Object(), r.Verdict, r.Reason))
+	switch e.Subject.Kind {
+	case explanation.Pool:
+		s.explainPools(e)
+	case explanation.Node:
+		if e.Found {
+			s.explainNode(e, e.Nodes[0])
 		}
-		if len(it.Related()) == 0 {
-			s.fact("reservation", "none")
+	default:
+		s.explainPods(e)
+		for _, it := range e.Items {
+			s.explainItem(e, it)
 		}
-		s.Line("")
+		s.nodes(e)
 	}
-	for _, it := range j.Reservations {
-		s.Line("%s in reservation %s (network %q)", it.Text(), it.Object(), it.Network())
-		s.fact("entry", fmt.Sprintf("podref %s, ifname %s", table.Dash(it.PodRef()), table.Dash(it.IfName())))
-		if len(it.Related()) > 0 {
-			s.fact("verdict", fmt.Sprintf("%s: %s, shared with its allocation in %s", it.Verdict, it.Reason, it.Related()[0].Object()))
+	s.known(e)
+	s.Findings("FINDINGS", e.Findings)
+	s.advice(e.Advice)
+}
+
+// explainPods writes what is known of the pod that is asked about.
+func (s *Screen) explainPods(e *explanation.Explanation) {
+	for _, p := range e.Pods {
+		name := e.Subject.Namespace + "/" + e.Subject.Name
+		s.gap()
+		s.Line("pod %s", name)
+		if p.Pod == nil {
+			s.fact("API", "it has no such pod")
 		} else {
-			s.verdict(it)
+			text := fmt.Sprintf("%s on node %s, UID %s, created %s", p.Pod.Phase, table.Dash(p.Pod.Node), p.Pod.UID, stamp(p.Pod.Created))
+			if !p.Pod.Deleted.IsZero() {
+				text += ", deleted: its grace period ends " + stamp(p.Pod.Deleted)
+			}
+			s.fact("API", text)
+			s.fact("network-status", strings.ToLower(explanation.NetworkStatus(p.Pod))+", with "+listed(p.Carries, "no address of a pool"))
 		}
-		s.Line("")
-	}
-	s.Findings("FINDINGS", j.Findings)
-	for _, text := range j.Notes() {
-		s.Text("Note: ", text)
-	}
-}
-
-func (s *Screen) verdict(it *judge.Item) {
-	kind := it.Verdict.String()
-	if it.Verdict == judge.Stale {
-		kind += map[bool]string{true: ", proven (freed at once)", false: ", unconfirmed (freed when judged so for --confirm-after)"}[it.Proven]
-	}
-	s.fact("verdict", fmt.Sprintf("%s: %s", kind, it.Reason))
-	s.fact("because", it.Message())
-	s.fact("rule", it.Rule())
-	if e := it.Evidence(); e != nil && e.Problem == "" {
-		s.fact("pod", aboutPod(e))
-		s.fact("sandbox", aboutSandbox(e))
-		s.fact("other claims", table.Dash(e.Claimant))
+		if p.Waits != "" {
+			s.fact("waits", p.Waits)
+		}
+		for _, b := range p.Sandboxes {
+			s.fact("sandbox", aboutListed(b))
+		}
+		if len(e.Items) == 0 {
+			s.fact("recorded", "nothing, in any pool")
+		}
 	}
 }
 
-func aboutPod(e *judge.Evidence) string {
-	if e.Pod == nil {
-		return "none by that name"
-	}
-	status := map[podstate.NetworkStatus]string{
-		podstate.StatusMissing: "missing", podstate.StatusUnreadable: "not readable", podstate.StatusReadable: "readable",
-	}[e.Pod.Status]
-	own := map[judge.Ownership]string{
-		judge.OwnerUnknown: "not known whether the sandbox is its own", judge.ItsPod: "the sandbox is its own",
-		judge.NotItsPod: "the sandbox is another pod's",
-	}[e.Ownership]
-	return fmt.Sprintf("%s on node %s, UID %s; %s; network-status %s; the address is %son it",
-		e.Phase, table.Dash(e.Pod.Node), e.Pod.UID, own, status, map[bool]string{true: "", false: "not "}[e.OnPod])
-}
-
-func aboutSandbox(e *judge.Evidence) string {
-	text := e.Sandbox.String()
-	if e.SandboxUID != "" {
-		text += ", run for pod UID " + e.SandboxUID
-	}
-	if len(e.Nodes) > 0 {
-		text += "; could run on " + strings.Join(e.Nodes, ", ")
-	}
-	if e.Sandbox == judge.NoFreshReport {
-		text += "; not heard: " + strings.Join(e.WithoutReport, ", ")
+// aboutListed is a sandbox as its node's report has it.
+func aboutListed(b explanation.SandboxState) string {
+	text := fmt.Sprintf("%s on %s, id %s, UID %s, since %s, with %s", b.State, b.Node, b.ID, table.Dash(b.UID), stamp(b.Created), listed(b.Addresses, "no address that is known"))
+	if !b.Fresh {
+		text += "; that report is not fresh"
 	}
 	return text
 }
 
-func (s *Screen) fact(name, text string) { s.Text(fmt.Sprintf("  %-13s ", name), text) }
+func listed[T fmt.Stringer](all []T, none string) string {
+	if len(all) == 0 {
+		return none
+	}
+	var texts []string
+	for _, x := range all {
+		texts = append(texts, x.String())
+	}
+	return strings.Join(texts, ", ")
+}
+
+// nodes writes a line for each node that decides about what is explained.
+func (s *Screen) nodes(e *explanation.Explanation) {
+	if len(e.Nodes) == 0 {
+		return
+	}
+	s.gap()
+	s.Line("nodes")
+	for _, n := range e.Nodes[:min(len(e.Nodes), manyRows)] {
+		s.fact(n.Name, strings.Join(aboutNode(n), "; "))
+	}
+	if more := len(e.Nodes) - manyRows; more > 0 {
+		s.fact("", Count(more, "more node"))
+	}
+}
+
+// known writes what this process knows of the past.
+func (s *Screen) known(e *explanation.Explanation) {
+	told := slices.ContainsFunc(e.Gates, func(g report.Gate) bool { return g.Why == reconciler.EtcdRestored && g.Count > 0 })
+	if r := e.Restore; r != nil && !r.Complete() && !told {
+		s.gap()
+		s.Text("Restore: ", r.Text())
+	} else if r != nil && r.Complete() {
+		s.gap()
+		s.Text("Restore: ", fmt.Sprintf("etcd was restored at %s (%s), and no node is waited for any more.", r.Date(), r.Why))
+	}
+	if n := e.Recent.Releases; n > 0 {
+		whose := "by all processes that share the Lease of the breaker"
+		if !e.Recent.Shared {
+			whose = "by this process, and no more is known"
+		}
+		s.gap()
+		s.Text("Breaker: ", fmt.Sprintf("%s within the last hour, of %s there were before (%s).", Count(n, "unconfirmed release"), Count(e.Recent.Of, "allocation"), whose))
+	}
+}
+
+// advice writes what can be done: each command on a line of its own, which is never broken,
+// so that it can be copied.
+func (s *Screen) advice(steps []advice.Step) {
+	if len(steps) == 0 {
+		return
+	}
+	s.Line("\n%s", s.Paint(table.Plain, "WHAT YOU CAN DO"))
+	cause := ""
+	for _, step := range steps {
+		if step.Cause != cause && step.Cause != "" {
+			cause = step.Cause
+			s.Line("%s:", cause)
+		}
+		why := step.Why
+		if step.OnNode != "" && !strings.Contains(why, step.OnNode) {
+			why += " On node " + step.OnNode + ":"
+		}
+		s.Text("  ", why)
+		if step.Command != "" {
+			s.Line("      %s", step.Command)
+		}
+	}
+}
+
+func stamp(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.UTC().Format(time.RFC3339)
+}
+
+// gap writes an empty line between what is there and what follows.
+func (s *Screen) gap() {
+	if s.text.Len() > 0 {
+		s.Line("")
+	}
+}
+
+// fact writes a line of facts under a name.
+func (s *Screen) fact(name, text string) { s.Text(fmt.Sprintf("  %-14s ", name), text) }
+
+// counts are how many of the items there are of each verdict and reason.
+func (s *Screen) counts(e *explanation.Explanation) {
+	n := map[judge.Verdict]map[judge.Reason]int{}
+	for _, it := range e.Items {
+		if it.SharesVerdictOf() != nil {
+			continue
+		}
+		if n[it.Verdict] == nil {
+			n[it.Verdict] = map[judge.Reason]int{}
+		}
+		n[it.Verdict][it.Reason]++
+	}
+	for _, v := range []judge.Verdict{judge.InUse, judge.Held, judge.Stale} {
+		total, texts := 0, []string{}
+		for _, name := range judge.ReasonNames() {
+			for reason, count := range n[v] {
+				if reason.String() == name {
+					total += count
+					texts = append(texts, fmt.Sprintf("%d %s", count, name))
+				}
+			}
+		}
+		if total > 0 {
+			s.fact(v.String(), fmt.Sprintf("%d: %s", total, strings.Join(texts, ", ")))
+		}
+	}
+	if len(n) == 0 {
+		s.fact("recorded", "nothing")
+	}
+}

@@ -1,0 +1,261 @@
+//go:build !slow && !cluster
+
+package e2e
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
+	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/advice"
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+)
+
+// explanation is what explain -o json prints, beyond what outcome has.
+type explanation struct {
+	Items []struct {
+		IP    string `json:"ip"`
+		Gates []struct {
+			Refusal string `json:"refusal"`
+		} `json:"gates"`
+	} `json:"items"`
+	Advice []struct {
+		Why     string `json:"why"`
+		Command string `json:"command"`
+		OnNode  string `json:"onNode"`
+	} `json:"advice"`
+	RecentReleases struct {
+		Releases int  `json:"releases"`
+		Of       int  `json:"of"`
+		Shared   bool `json:"shared"`
+	} `json:"recentReleases"`
+}
+
+// commands are what is advised, with the node where it is to be run on one.
+func (e *explanation) commands() (all []string) {
+	for _, a := range e.Advice {
+		switch {
+		case a.Command == "":
+		case a.OnNode != "":
+			all = append(all, a.OnNode+": "+a.Command)
+		default:
+			all = append(all, a.Command)
+		}
+	}
+	return all
+}
+
+func (e *explanation) gates() []string {
+	all := []string{}
+	for _, g := range e.Items[0].Gates {
+		all = append(all, g.Refusal)
+	}
+	return all
+}
+
+// explain asks as the admin; every command that is advised is one that kubectl takes.
+func (s *stage) explain(t *testing.T, args ...string) *explanation {
+	t.Helper()
+	return s.explainAs(t, s.Kubeconfig(), args...)
+}
+
+func (s *stage) explainAs(t *testing.T, kubeconfig string, args ...string) *explanation {
+	t.Helper()
+	out := s.productAs(t, kubeconfig, append([]string{"explain"}, args...)...)
+	out.exits(t, 0)
+	e := &explanation{}
+	check(t, json.Unmarshal([]byte(out.stdout), e))
+	if len(e.Advice) == 0 {
+		t.Errorf("explain %v advises nothing", args)
+	}
+	for _, a := range e.Advice {
+		if strings.HasPrefix(a.Command, "kubectl ") {
+			s.shell(t, a.Command+" --help")
+		}
+	}
+	return e
+}
+
+// shell runs a command as a user would who has copied it.
+func (s *stage) shell(t *testing.T, command string) {
+	t.Helper()
+	dir := t.TempDir()
+	check(t, os.Symlink(s.KubectlProgram(), filepath.Join(dir, "kubectl")))
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", command)
+	cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "HOME="+dir, "KUBECONFIG="+s.Kubeconfig())
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%q: %v\n%s", command, err, shortenedTo(600, string(out)))
+	}
+}
+
+// follow finds the command that begins so, and runs it.
+func (s *stage) follow(t *testing.T, e *explanation, begins string) {
+	t.Helper()
+	i := slices.IndexFunc(e.commands(), func(c string) bool { return strings.HasPrefix(c, begins) })
+	if i < 0 {
+		t.Fatalf("no %q is advised: %q", begins, e.commands())
+	}
+	s.shell(t, e.commands()[i])
+}
+
+// kubectlTo is how kubectl is called for the cluster of the test.
+func (s *stage) kubectlTo(verb string) string {
+	return "kubectl --kubeconfig=" + s.Kubeconfig() + " " + verb
+}
+
+func TestExplainSaysWhatStandsAgainstAReleaseAndWhatEndsIt(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, "worker-1")
+
+	s.play(t, "the right to the Lease is missing", func(t *testing.T) {
+		kubeconfig := s.account(t, "no-leases", without(upstreamRules(t), "leases"))
+		leaked := s.up(t, "worker-1", "leaked", blue).leak(t)
+		e := s.explainAs(t, kubeconfig, leaked.ips[0], "--confirm-after", "0")
+		equal(t, "gates", e.gates(), []string{"NoLease"})
+		text := product(t, "explain", leaked.ips[0], "--confirm-after", "0", "--kubeconfig", kubeconfig)
+		if strings.Contains(text.stdout, "nothing stands against it") {
+			t.Errorf("it says that it is released:\n%s", text.stdout)
+		}
+		e = s.explain(t, leaked.ips[0], "--confirm-after", "0")
+		equal(t, "gates of who has the right", e.gates(), []string{})
+	})
+
+	s.play(t, "it is paused twice, and the advice ends that", func(t *testing.T) {
+		leaked := s.up(t, "worker-1", "leaked", blue).leak(t)
+		s.patch(t, harness.IPPools, "10.1.0.0-24", pausing("true"))
+		s.pauseAll(t, "true")
+		defer s.pauseAll(t, "")
+		e := s.explain(t, "default/leaked", "--confirm-after", "0")
+		equal(t, "gates", e.gates(), []string{"Paused", "Paused"})
+		s.follow(t, e, s.kubectlTo("annotate namespace"))
+		e = s.explain(t, "pool/10.1.0.0-24", "--confirm-after", "0")
+		equal(t, "gates when one pause is over", e.gates(), []string{"Paused"})
+		s.follow(t, e, s.kubectlTo("annotate ippools"))
+		equal(t, "gates when both are over", s.explain(t, leaked.ips[0], "--confirm-after", "0").gates(), []string{})
+		s.run(t).exits(t, 0)
+	})
+
+	s.play(t, "what a run released is counted for the next", func(t *testing.T) {
+		one, two := s.up(t, "worker-1", "one", blue).leak(t), s.up(t, "worker-1", "two", blue)
+		before := s.explain(t, two.ips[0]).RecentReleases.Releases
+		s.run(t).exits(t, 0)
+		e := s.explain(t, "node/worker-1")
+		if r := e.RecentReleases; r.Releases != before+1 || !r.Shared || r.Of == 0 {
+			t.Errorf("%d were counted, then %+v", before, r)
+		}
+		s.product(t, "explain", one.ips[0]).exits(t, 1)
+	})
+}
+
+// kubectl refuses a flag or a verb that it does not know before it prints its help.
+func TestKubectlTakesEveryCommandThatIsAdvised(t *testing.T) {
+	t.Parallel()
+	s := newStageWithReports(t)
+	a := advice.Advisor{Program: "ip-reconcile", Namespace: "kube-system"}
+	f := advice.Facts{Address: "10.0.0.7", Pool: "kube-system/10.0.0.0-24", Reservation: "kube-system/10.0.0.7", Pod: "default/web-0", Container: "c0ffee",
+		Nodes: []string{"worker-1"}, DownNodes: []string{"worker-1"}, OtherPod: "default/web-1", OtherContainer: "beef", OtherNode: "worker-2", Restored: "2026-11-20T10:00:00Z"}
+	steps := a.Pause(f)
+	for _, name := range judge.ReasonNames() {
+		var reason judge.Reason
+		check(t, reason.UnmarshalText([]byte(name)))
+		for _, verdict := range []judge.Verdict{judge.InUse, judge.Held, judge.Stale} {
+			steps = append(steps, a.OfReason(verdict, reason, f)...)
+		}
+	}
+	for _, why := range reconciler.Refusals() {
+		steps = append(steps, a.OfGate(reconciler.Gate{Why: why}, f)...)
+	}
+	steps = append(steps, a.OfGate(reconciler.Gate{Why: reconciler.Paused, Pool: "kube-system/10.0.0.0-24"}, f)...)
+	for _, kind := range judge.Kinds() {
+		steps = append(steps, a.OfFinding(kind, false, f)...)
+	}
+	tried := 0
+	for _, step := range advice.Unique(steps) {
+		if strings.HasPrefix(step.Command, "kubectl ") {
+			tried++
+			s.shell(t, step.Command+" --help")
+		}
+	}
+	if tried < 15 {
+		t.Errorf("only %d commands of kubectl are advised", tried)
+	}
+}
+
+// The records are changed by hand as a restore of etcd changes them, the pods have their
+// addresses by the real plugin, and the reports are as the agents write them.
+func TestTheAdviceOnAConflictEndsIt(t *testing.T) {
+	t.Parallel()
+	s := newStageWithReports(t, "worker-1", "worker-2")
+	one, two := s.agent(t, "worker-1"), s.agent(t, "worker-2")
+	// both are two pods with one address, the second of which has the entry.
+	both := func(t *testing.T) (first, second *pod) {
+		check(t, s.CreateNAD(t.Context(), blue))
+		first = s.up(t, "worker-1", "first", blue)
+		s.forget(t, first)
+		check(t, s.of(harness.Reservations).Delete(t.Context(), first.ips[0], metav1.DeleteOptions{}))
+		second = s.up(t, "worker-2", "second", blue)
+		equal(t, "the second's address", second.ips, first.ips)
+		one.writeReport(t, first.listed(v1alpha1.SandboxReady))
+		two.writeReport(t, second.listed(v1alpha1.SandboxReady))
+		return first, second
+	}
+	over := func(t *testing.T, ip string) {
+		t.Helper()
+		if found := s.product(t, "explain", ip).found("Conflict"); len(found) > 0 {
+			t.Errorf("it is not over: %+v", found)
+		}
+	}
+
+	s.play(t, "the pod that the entry names keeps the address", func(t *testing.T) {
+		first, second := both(t)
+		before := s.contents(t)
+		e := s.explain(t, second.ips[0])
+		contains(t, "what is said", e.Advice[0].Why, "default/second on worker-2 keeps 10.1.0.1", "pool kube-system/10.1.0.0-24 records it")
+		if got := strings.Join(e.commands(), "\n"); strings.Contains(got, "pod -n default second") {
+			t.Errorf("the one that keeps it is to be deleted:\n%s", got)
+		}
+		s.shell(t, s.kubectlTo("delete pod -n default first --wait=false"))
+		first.del(t)
+		check(t, first.sandbox.Close())
+		first.forceDelete(t)
+		one.writeReport(t, first.gone())
+		over(t, second.ips[0])
+		s.lost(t, before)
+	})
+
+	s.play(t, "of a phantom that the entry names, the pod gives it up first", func(t *testing.T) {
+		pod, phantom := both(t)
+		phantom.forceDelete(t)
+		e := s.explain(t, "default/first")
+		contains(t, "what is said", e.Advice[0].Why, "the phantom of default/second on worker-2", "keeps it from being handed out again")
+		equal(t, "in this order", e.commands()[:2], []string{s.kubectlTo("delete pod -n default first"),
+			"worker-2: crictl stopp " + phantom.sandbox.ID + " && crictl rmp " + phantom.sandbox.ID})
+		pod.forceDelete(t)
+		pod.del(t)
+		again := s.up(t, "worker-1", "again", blue)
+		equal(t, "what it is given instead", again.ips, []string{"10.1.0.2"})
+		one.writeReport(t, again.listed(v1alpha1.SandboxReady))
+		over(t, phantom.ips[0])
+		before := s.contents(t)
+		phantom.del(t) // what crictl stopp makes the runtime do
+		s.lost(t, before, stored(phantom)...)
+	})
+
+	s.play(t, "where nobody is named the entry is written first", func(t *testing.T) {
+		first, second := both(t)
+		s.forget(t, second)
+		e := s.explain(t, first.ips[0])
+		contains(t, "what is said", e.Advice[0].Why, "so that no third pod is given it", "--repair writes it for default/first")
+		got := e.commands()
+		equal(t, "in this order", []string{strings.Fields(got[0])[1] + " " + strings.Fields(got[0])[2], got[1]}, []string{"run --repair", s.kubectlTo("delete pod -n default second")})
+	})
+}

@@ -1,0 +1,43 @@
+package advice
+
+import (
+	"slices"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+)
+
+// OfFinding is what can be done about a finding; of a Conflict see OfConflict, which knows
+// more.
+func (a Advisor) OfFinding(kind judge.Kind, canRepair bool, f Facts) []Step {
+	of := findings()[kind]
+	if kind == judge.Unrecorded && !canRepair {
+		of = []template{
+			{why: "No entry can be written back: nothing says which sandbox has the address. Let the pod start anew: it is given an address that is recorded.", command: "kubectl delete pod -n {podnamespace} {podname}"},
+		}
+	}
+	return a.fill(string(kind), f, of)
+}
+
+func findings() map[judge.Kind][]template {
+	return map[judge.Kind][]template{
+		judge.Conflict: {
+			{why: "Two carry one address: see which of them keeps it.", command: "{program} explain {ip}"},
+		},
+		judge.Unrecorded:         repair("Write the missing entry back before an ADD hands the address out again."),
+		judge.Misrecorded:        repair("Have the entry name the sandbox that carries the address, before the one that it names gives it away."),
+		judge.MissingReservation: repair("Write the missing reservation back."),
+		judge.Phantom: slices.Concat([]template{
+			{why: "The address is kept for as long as the phantom runs."},
+		}, endSandbox()),
+		judge.NoFreshReportFinding: slices.Concat(agentLog(), nodeOff()),
+		judge.MalformedFinding: slices.Concat([]template{
+			{why: "See what is stored, and correct it by hand. It keeps nothing else from being judged."},
+		}, stored()),
+	}
+}
+
+func repair(why string) []template {
+	return []template{
+		{why: why + " It takes two passes a minute apart, and 'serve --repair' does it by itself.", command: "{program} run --repair {inpool}"},
+	}
+}

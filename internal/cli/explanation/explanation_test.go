@@ -1,0 +1,146 @@
+package explanation_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/advice"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/explanation"
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
+)
+
+// ask explains a subject of an observation, with these gates against everything Stale.
+func ask(t *testing.T, what string, gates []reconciler.Gate, parts ...Part) *explanation.Explanation {
+	t.Helper()
+	s, err := explanation.ParseSubject(what)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j := Judged(Observe(parts...), judge.Policy{})
+	plan := &reconciler.Plan{}
+	for _, it := range j.StaleItems() {
+		if len(gates) > 0 && it.SharesVerdictOf() == nil {
+			plan.Refused = append(plan.Refused, reconciler.Refused{Item: it, Gate: gates[0], Also: gates[1:]})
+		}
+	}
+	return explanation.Answer(explanation.Question{Subject: s, Judgement: j, Plan: plan, Advisor: advice.Advisor{Program: "ip-reconcile", Namespace: "kube-system"}})
+}
+
+func said(e *explanation.Explanation) string {
+	text := strings.Join(e.Missing, "\n")
+	for _, it := range e.Items {
+		text += "\n" + strings.Join(it.Release(), "\n")
+	}
+	for _, s := range e.Advice {
+		text += "\n" + s.Cause + ": " + s.Why + "\n" + s.Command
+	}
+	return text
+}
+
+// The leak of the usual pool, with a reservation, of which the runtime has proof.
+var leak = All(UsualPool, ReportingWorker(Gone("box-1", UsualUID)), Reservation("10.0.0.5", "default/web-0", LongAgo))
+
+func TestNoRefusalLeavesAPromiseThatItIsReleased(t *testing.T) {
+	opens := Now.Add(time.Hour)
+	for _, why := range reconciler.Refusals() {
+		for name, also := range map[string][]reconciler.Gate{"alone": nil, "with another": {{Why: reconciler.AwaitingConfirmation, At: opens, Detail: "will be released at some time"}}} {
+			gate := reconciler.Gate{Why: why, Detail: "the detail of " + string(why)}
+			if why == reconciler.AwaitingConfirmation {
+				gate.At = opens
+			}
+			e := ask(t, "10.0.0.5", append([]reconciler.Gate{gate}, also...), leak)
+			text := said(e)
+			if len(e.Items) != 2 || len(e.Items[0].Gates) != 1+len(also) || len(e.Items[1].Gates) != 1+len(also) {
+				t.Fatalf("%s %s: %+v", why, name, e.Items)
+			}
+			if want := "not now, " + string(why); strings.Count(text, want) < 2 {
+				t.Errorf("%s %s: the allocation and its reservation do not both say %q:\n%s", why, name, want, text)
+			}
+			for _, wrong := range []string{"nothing stands against it", "will be released", "Stale: Free it."} {
+				if strings.Contains(text, wrong) {
+					t.Errorf("%s %s says %q:\n%s", why, name, wrong, text)
+				}
+			}
+			if len(also) > 0 && strings.Contains(text, "it is freed when it is confirmed") {
+				t.Errorf("%s %s: that it is confirmed is said to free it:\n%s", why, name, text)
+			}
+			if !strings.Contains(text, string(why)+": ") && why != reconciler.AwaitingConfirmation {
+				t.Errorf("%s %s: nothing is advised about it:\n%s", why, name, text)
+			}
+		}
+	}
+}
+
+func TestGatesOfOthersAreNotToldOfTheSubject(t *testing.T) {
+	s, _ := explanation.ParseSubject("10.0.0.5")
+	j := Judged(Observe(leak, Pool("10.1.0.0-24", "10.1.0.0/24", Alloc("5", "default/other", "box-9", "net1"))), judge.Policy{})
+	paused := reconciler.Gate{Why: reconciler.Paused, Pool: "kube-system/10.1.0.0-24", Detail: "its pool is paused"}
+	plan := &reconciler.Plan{Standing: []reconciler.Gate{paused}}
+	for _, it := range j.StaleItems() {
+		if it.Allocation != nil && it.Object() == paused.Pool {
+			plan.Refused = append(plan.Refused, reconciler.Refused{Item: it, Gate: paused})
+		}
+	}
+	if len(plan.Refused) != 1 {
+		t.Fatalf("%d are refused", len(plan.Refused))
+	}
+	e := explanation.Answer(explanation.Question{Subject: s, Judgement: j, Plan: plan})
+	if len(e.Gates) != 0 || len(e.Items[0].Gates) != 0 {
+		t.Errorf("the gates are %+v and %+v", e.Gates, e.Items[0].Gates)
+	}
+}
+
+func TestAPodIsExplainedByAllItsNamesAndAddresses(t *testing.T) {
+	e := ask(t, "default/web-0", nil,
+		Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/web-0", "box-1", "net1"), Alloc("6", "default/web-0_uid-old", "box-2", "net1"),
+			Alloc("7", "default/other", "box-3", "net1"), Alloc("8", "default/web-01", "box-4", "net1")),
+		UsualPod(Carrying("10.0.0.7")), ReportingWorker())
+	var got []string
+	for _, it := range e.Items {
+		got = append(got, it.Text()+" "+it.PodRef())
+	}
+	if want := []string{"10.0.0.5 default/web-0", "10.0.0.6 default/web-0_uid-old", "10.0.0.7 default/other"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if !e.Found || len(e.Pods) != 1 || len(e.Pods[0].Carries) != 1 {
+		t.Errorf("%+v", e.Pods)
+	}
+}
+
+func TestAPhantomInAConflictIsNotEndedOutOfOrder(t *testing.T) {
+	conflicting := All(Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/ghost_uid-ghost", "box-9", "net1")),
+		NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")), UsualPod(Carrying("10.0.0.5")),
+		ReportingWorker(Sandbox("box-9", "uid-ghost", OfPod("ghost"), WithAddress("10.0.0.5", "")), Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", ""))))
+	for _, what := range []string{"10.0.0.5", "default/ghost", "default/web-0", "pool/10.0.0.0-24", "node/worker-1"} {
+		e := ask(t, what, nil, conflicting)
+		text := said(e)
+		pod, phantom := strings.Index(text, "kubectl delete pod -n default web-0"), strings.Index(text, "crictl stopp box-9")
+		if pod < 0 || phantom < pod {
+			t.Errorf("explain %s: the pod must give the address up first:\n%s", what, text)
+		}
+		for _, it := range e.Items {
+			if strings.Contains(fmt.Sprint(it.Advice), "crictl") {
+				t.Errorf("explain %s ends the phantom by itself: %+v", what, it.Advice)
+			}
+		}
+		for i, f := range e.Findings {
+			for _, s := range e.FindingAdvice[i] {
+				if f.Kind == judge.Phantom && strings.Contains(s.Command, "crictl") {
+					t.Errorf("explain %s ends the phantom at once: %+v", what, s)
+				}
+			}
+		}
+	}
+}
+
+func TestAPoolIsExplainedWithTheDefinitionsThatUseIt(t *testing.T) {
+	e := ask(t, "10.0.0.0/24", nil, UsualPool, NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")), NAD("named", WhereaboutsConfig("10.0.0.0/24", "blue")), NAD("else", WhereaboutsConfig("10.9.0.0/24", "")))
+	if len(e.Pools) != 1 || !slices.Equal(e.Pools[0].Networks(), []string{"default/wb"}) {
+		t.Errorf("%+v", e.Pools)
+	}
+}

@@ -1,0 +1,104 @@
+package explanation
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+)
+
+// Kind is what a Subject is.
+type Kind string
+
+const (
+	Address Kind = "Address"
+	Pod     Kind = "Pod"
+	Node    Kind = "Node"
+	Pool    Kind = "Pool"
+)
+
+// Subject is what is asked about.
+type Subject struct {
+	Kind Kind
+	// Address is that of an Address.
+	Address netip.Addr
+	// Namespace and Name are those of the object; a pool's namespace is "" for any.
+	Namespace, Name string
+	// Range picks pools by their range, instead of by name; the zero Prefix for none.
+	Range netip.Prefix
+	// Guessed: it is a pod as "<namespace>/<name>" alone, and a pool may be meant.
+	Guessed bool
+}
+
+// forms are what ParseSubject takes.
+const forms = "an IP address (10.0.0.7), a pod (default/web-0, pod/default/web-0), a node (node/worker-1) or a pool (pool/10.0.0.0-24, or its range 10.0.0.0/24)"
+
+// ParseSubject reads what a user asks about. The error names what there is.
+func ParseSubject(text string) (Subject, error) {
+	if addr, err := netip.ParseAddr(text); err == nil {
+		return Subject{Kind: Address, Address: addr.Unmap().WithZone("")}, nil
+	}
+	if r, err := ippool.ParseRange(text); err == nil {
+		return Subject{Kind: Pool, Range: r.Prefix()}, nil
+	}
+	first, rest, _ := strings.Cut(text, "/")
+	s, ok := Subject{}, false
+	switch first {
+	case "pod":
+		s, ok = podSubject(rest)
+	case "node":
+		s, ok = Subject{Kind: Node, Name: rest}, rest != "" && !strings.Contains(rest, "/")
+	case "pool":
+		s, ok = poolSubject(rest)
+	default:
+		s, ok = podSubject(text)
+		s.Guessed = true
+	}
+	if !ok {
+		return Subject{}, fmt.Errorf("%q is not something that can be explained: that is %s", text, forms)
+	}
+	return s, nil
+}
+
+// podSubject reads "<namespace>/<name>", and the podref of a phantom that a pool records.
+func podSubject(text string) (Subject, bool) {
+	ref, err := ippool.ParsePodRef(text)
+	return Subject{Kind: Pod, Namespace: ref.Namespace, Name: ref.Name}, err == nil
+}
+
+func poolSubject(text string) (Subject, bool) {
+	if r, err := ippool.ParseRange(text); err == nil {
+		return Subject{Kind: Pool, Range: r.Prefix()}, true
+	}
+	namespace, name, both := strings.Cut(text, "/")
+	if !both {
+		namespace, name = "", text
+	}
+	return Subject{Kind: Pool, Namespace: namespace, Name: name}, name != "" && !strings.Contains(name, "/") && (!both || namespace != "")
+}
+
+// String is the subject as it can be asked about again.
+func (s Subject) String() string {
+	switch {
+	case s.Kind == Address:
+		return s.Address.String()
+	case s.Kind == Node:
+		return "node/" + s.Name
+	case s.Kind == Pod:
+		return "pod/" + s.Namespace + "/" + s.Name
+	case s.Range.IsValid():
+		return s.Range.String()
+	case s.Namespace == "":
+		return "pool/" + s.Name
+	}
+	return "pool/" + s.Namespace + "/" + s.Name
+}
+
+// isPool reports whether a pool is the subject.
+func (s Subject) isPool(p *ippool.Pool) bool {
+	if s.Range.IsValid() {
+		return p.Problem == "" && p.Range.Prefix() == s.Range
+	}
+	return p.Name == s.Name && (s.Namespace == "" || p.Namespace == s.Namespace)
+}
