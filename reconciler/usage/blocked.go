@@ -41,10 +41,10 @@ func (p *Pool) skipped() int {
 	return max(fewest, 0)
 }
 
-// skippedBefore counts the addresses below one that are reserved, have no entry, and are tried by a definition.
+// skippedBefore counts the addresses below the first free one that are reserved, have no entry, and are tried by a definition.
 func (p *Pool) skippedBefore(first netip.Addr, d *Definition) (n int) {
 	for _, a := range p.reserved {
-		if a.Less(first) && d.Usable.Contains(a) && !d.unguarded().Contains(a) && !p.hasEntry(a) {
+		if a.Less(first) && d.Usable.Contains(a) && !p.hasEntry(a) {
 			n++
 		}
 	}
