@@ -35,28 +35,30 @@ func TestEachTicketIsAnsweredByOneCommand(t *testing.T) {
 		return len(i.usage(t, "10.2.0.0-30").Waiting) == 1
 	})
 	d.run(t, i.stage, "The range is full", 0)
-	for _, name := range []string{"one", "two", "three"} {
-		check(t, i.DeletePod(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}, 0))
-	}
+	i.mustKubectl(t, "delete", "pod", "--grace-period=1", "one", "two", "three")
 
 	i.playTwoThatAnswer(t, d, web)
 	i.playNothingIsFreed(t, d)
 
-	snapshot := try(i.cluster.Snapshot()).must(t)
-	revision := try(i.cluster.Revision(t.Context())).must(t)
 	worker := i.cluster.Worker("worker-2")
 	worker.Kubelet.Kill()
 	worker.Kill()
 	worker.PowerOff()
-	asked := func() string { return i.product(t, "check").reason("10.1.0.2") }
-	eventuallyWithin(t, 3*time.Minute, "the node to be unreachable", func() bool { return asked() == "NodeUnreachable" })
+	check(t, i.DeletePod(t.Context(), db, 30)) // for ever: only its kubelet can say that it ended
+	unreachable := func() bool { return i.product(t, "check").reason("10.1.0.2") == "NodeUnreachable" }
+	eventuallyWithin(t, 3*time.Minute, "the node to be unreachable", unreachable)
 	d.run(t, i.stage, "A node died, and its addresses are needed now", 0)
 
+	snapshot := try(i.cluster.Snapshot()).must(t)
+	newer := i.start(t, workload("newer", "worker-1", "blue"))
+	i.waitReported(t, newer)
+	revision := try(i.cluster.Revision(t.Context())).must(t)
 	check(t, i.cluster.Restore(t.Context(), snapshot))
 	check(t, i.cluster.CatchUp(t.Context(), revision))
-	eventuallyWithin(t, 3*time.Minute, "the restore to be noticed, and the other node to have reported", func() bool {
-		r := i.product(t, "check").Summary.Restore
-		return r != nil && fmt.Sprint(r.Awaiting) == "[worker-2]" && asked() == "NodeUnreachable"
+	eventuallyWithin(t, 3*time.Minute, "the restore to be noticed, the other node to have reported, and its phantom to be recorded", func() bool {
+		out := i.product(t, "check")
+		r := out.Summary.Restore
+		return r != nil && fmt.Sprint(r.Awaiting) == "[worker-2]" && len(out.found("Phantom")) == 1 && out.Summary.Findings == 1 && unreachable()
 	})
 	d.run(t, i.stage, "etcd was restored: is it safe, and what is missing?", 0)
 	d.done(t)

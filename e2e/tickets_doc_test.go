@@ -50,7 +50,7 @@ func (d *tickets) run(t *testing.T, s *stage, title string, code int) {
 		t.Fatalf("docs/tickets.md has no ticket %q", title)
 	}
 	d.answered[title] = true
-	args := strings.Fields(strings.TrimPrefix(a.command, "kubectl ip-reconcile "))
+	args := strings.Fields(strings.TrimPrefix(a.command, "ip-reconcile "))
 	out := product(t, append(args, "--kubeconfig", s.Kubeconfig())...)
 	out.exits(t, code)
 	out.stdout = strings.ReplaceAll(out.stdout, " --kubeconfig="+s.Kubeconfig(), "") // commands repeat what the test gives
