@@ -29,6 +29,14 @@ BUILD := CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w -X $(LINKED)Version
 build: ## Build bin/ip-reconcile, bin/ip-reconcile-agent and the drop-in bin/ip-reconciler
 	$(BUILD) -o bin/ ./cmd/ip-reconcile ./cmd/ip-reconcile-agent ./cmd/ip-reconciler
 
+PREFIX ?= /usr/local
+
+.PHONY: install
+install: build ## Install bin/ip-reconcile into PREFIX/bin, and as the plugin of kubectl, 'kubectl ip-reconcile' (PREFIX=~/.local)
+	install -D -m 0755 bin/ip-reconcile $(DESTDIR)$(PREFIX)/bin/ip-reconcile
+	ln -sf ip-reconcile $(DESTDIR)$(PREFIX)/bin/kubectl-ip_reconcile
+	ln -sf ip-reconcile $(DESTDIR)$(PREFIX)/bin/kubectl_complete-ip_reconcile
+
 # The root module's tests: in a fifth of the depth of the properties, SHORT= in all of it.
 SHORT ?= -short
 

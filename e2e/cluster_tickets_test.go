@@ -32,7 +32,7 @@ func TestEachTicketIsAnsweredByOneCommand(t *testing.T) {
 	i.waitReported(t, one, two)
 	try(i.Client().CoreV1().Pods("default").Create(t.Context(), workload("three", "worker-1", "small"), metav1.CreateOptions{})).must(t)
 	eventuallyWithin(t, 3*time.Minute, "the third pod to be seen waiting", func() bool {
-		return len(product(t, "pools", "10.2.0.0-30", "-o", "json", "--kubeconfig", i.Kubeconfig()).waiting) == 1
+		return len(i.usage(t, "10.2.0.0-30").Waiting) == 1
 	})
 	d.run(t, i.stage, "The range is full", 0)
 	for _, name := range []string{"one", "two", "three"} {

@@ -58,7 +58,7 @@ func TestWhatIsPausedIsJudgedAndNotFreed(t *testing.T) {
 		equal(t, "versions of Leases", s.leases(t), leases)
 
 		// It is the reconciler's own namespace that counts, and the word true.
-		s.run(t, "--namespace", "default", "--dry-run").expect(t, at(inBlue), "Stale PodGone")
+		s.run(t, "--reconciler-namespace", "default", "--dry-run").expect(t, at(inBlue), "Stale PodGone")
 		s.pauseAll(t, "false")
 		s.run(t).exits(t, 0)
 		s.lost(t, before, append(stored(inBlue), "10.2.0.0-24 1", "reservation 10.2.0.1")...)

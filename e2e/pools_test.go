@@ -114,6 +114,22 @@ func TestPoolsCountWhatThePluginAssigns(t *testing.T) {
 		equal(t, "what is free of the other", s.usage(t, "10.7.0.0-28").FreeRanges, []string{"10.7.0.7-10.7.0.14"})
 	})
 
+	s.play(t, "free addresses behind too many that are reserved elsewhere", func(t *testing.T) {
+		n := simple("n", "10.7.0.0/24")
+		check(t, s.CreateNAD(t.Context(), n))
+		for i := 1; i <= 30; i++ {
+			s.reservation(t, fmt.Sprint("10.7.0.", i), "default/elsewhere", 0)
+		}
+		p := s.pending(t, "worker-1", "late")
+		err := p.add(harness.Attachment{Sandbox: p.sandbox, Namespace: p.Namespace, Pod: p.Name, UID: string(p.UID), IfName: "net1", Network: n})
+		if err == nil || !strings.Contains(err.Error(), "would exceed context deadline") {
+			t.Errorf("the ADD came to %v: %v", p.ips, err)
+		}
+		out := product(t, "pools", "--kubeconfig", s.Kubeconfig())
+		contains(t, "the notes", strings.Join(strings.Fields(out.stdout), " "), "Note: 30 addresses that other pools of the network have reserved come before the first free one of kube-system/10.7.0.0-24")
+		equal(t, "free", s.usage(t, "10.7.0.0-24").Free, 224)
+	})
+
 	s.play(t, "an exclude that whereabouts cannot read", func(t *testing.T) {
 		n := network("bad", harness.IPAM{"range": "10.7.0.0/29", "exclude": []string{"10.7.0.300"}})
 		check(t, s.CreateNAD(t.Context(), n))

@@ -6,13 +6,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/flags"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/screen"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 )
 
 const snapshotHelp = `
-A snapshot is a folder of YAML or JSON files as kubectl writes them:
+A snapshot is a folder of YAML or JSON files as kubectl writes them, a must-gather, an
+archive (.tar, .tgz) of such a folder, one such file, or - for one on stdin:
   kubectl get ippools.whereabouts.cni.cncf.io,overlappingrangeipreservations.whereabouts.cni.cncf.io,pods,nodes,net-attach-def -A -o yaml > dir/cluster.yaml
 Where node agents run, add sandboxreports.ip-reconcile.dev and their leases.`
 
@@ -31,7 +33,7 @@ Exit code 0: nothing is stale and there are no findings; 1: there is something;
   ip-reconcile check --all
   ip-reconcile check -o json | jq '.allocations[] | select(.verdict == "Stale")'
   ip-reconcile check --snapshot ./must-gather --now 2026-11-20T10:00:00Z`,
-		Args: cobra.NoArgs,
+		Args: flags.NoArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			r, err := o.reconciler(std)
 			if err != nil {
@@ -75,13 +77,16 @@ With --snapshot the same patches are applied to the files.`,
   ip-reconcile run
   ip-reconcile run --confirm-after 1h --repair
   ip-reconcile run -o json | jq .released`,
-		Args: cobra.NoArgs,
+		Args: flags.NoArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			r, err := o.reconciler(std)
 			if err != nil {
 				return err
 			}
 			r.Options.DryRun, r.Options.AllowMassRelease = dryRun, massRelease
+			if err := o.checkWritable(r); err != nil && !dryRun {
+				return err
+			}
 			if f := o.asked.filter; !f.IsZero() {
 				r.Options.Only, r.Options.OnlyFindings = f.Item, f.Finding
 			}
@@ -94,14 +99,23 @@ With --snapshot the same patches are applied to the files.`,
 			return o.tell(c.Context(), std, report.OfRun(out, dryRun, o.asked.filter), (*screen.Screen).Run)
 		},
 	}
-	o.add(c.Flags(), "info")
-	o.completions(c)
+	o.add(c.Flags(), runLogLevel(std))
 	f := c.Flags()
 	o.addAsked(f)
 	o.AddWriting(f)
 	f.BoolVar(&dryRun, "dry-run", false, "print what would be freed, and write nothing")
 	f.BoolVar(&massRelease, "allow-mass-release", false, "free more than half of all allocations within an hour, unconfirmed ones included")
+	o.completions(c)
 	return c
+}
+
+// runLogLevel keeps lines of the log out of the table on a terminal, where the progress is
+// shown anyway; a pod's log, and a file, have them.
+func runLogLevel(std streams) string {
+	if isTerminal(std.err) {
+		return "warn"
+	}
+	return "info"
 }
 
 // tell prints what check and run have to tell, and ends with errLeft where there is

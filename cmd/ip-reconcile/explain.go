@@ -68,6 +68,7 @@ not be read.
 	o.add(c.Flags(), "warn")
 	o.AddConfirmAfter(c.Flags())
 	o.completions(c)
+	c.ValidArgsFunction = o.completeAddresses
 	return c
 }
 

@@ -266,7 +266,7 @@ func TestExplainCutsNoAddressNameOrCommandAtAnyWidth(t *testing.T) {
 func TestEveryCommandOfOursThatIsAdvisedCanBeRun(t *testing.T) {
 	parsed := 0
 	for _, ask := range subjects(t) {
-		_, d := explained(t, sample, ask, "--namespace", "kube-system", "--agents", "required", "--confirm-after", "1m", "--agent-nodes", "kubernetes.io/os=linux")
+		_, d := explained(t, sample, ask, "--reconciler-namespace", "kube-system", "--agents", "required", "--confirm-after", "1m", "--agent-nodes", "kubernetes.io/os=linux")
 		for _, a := range d.Advice {
 			if fields := strings.Fields(a.Command); len(fields) > 0 && fields[0] == "ip-reconcile" {
 				parsed++

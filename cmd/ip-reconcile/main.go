@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/agentcmd"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/flags"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/memory"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/servecmd"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/statuscmd"
@@ -33,11 +34,8 @@ var errLeft = errors.New("something is left")
 func main() {
 	memory.KeepDroppingFilePages()
 	memory.Bound(40, 0)
-	os.Exit(execute(os.Args[1:], terminal()))
+	os.Exit(execute(arguments(), terminal()))
 }
-
-// commandName is how the program was called: it may be a plugin of kubectl.
-func commandName() string { return "ip-reconcile" }
 
 // streams are where a command reads and writes; tests give their own.
 type streams struct {
@@ -57,7 +55,7 @@ func execute(args []string, std streams) int {
 	case errors.Is(err, errLeft), errors.Is(err, statuscmd.ErrFaults):
 		return exitLeft
 	default:
-		fmt.Fprintf(std.err, "ip-reconcile: %v\n", err)
+		fmt.Fprintf(std.err, "%s: %v\n", commandName(), err)
 		return exitFailed
 	}
 }
@@ -77,15 +75,17 @@ stale, and says of every other why it is kept.`,
 		Version:       version.Get().String(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          cobra.NoArgs,
+		Args:          flags.UnknownCommand,
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	root.SetOut(std.out)
 	root.SetErr(std.err)
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return fmt.Errorf("%w; see '%s --help'", err, c.CommandPath())
-	})
+	root.SetFlagErrorFunc(flags.ExplainFlagError)
 	root.AddCommand(newCheck(std), newRun(std), newExplain(std), newPools(std), newRecover(std), statuscmd.New(std.out, std.err),
-		servecmd.New(std.err, filters.WithAuthenticationAndAuthorization), agentcmd.New(std.err, agentMetrics()))
+		servecmd.New(std.err, filters.WithAuthenticationAndAuthorization), agentcmd.New(std.err, agentMetrics()), newOptions(std))
+	root.SetUsageTemplate(root.UsageTemplate() + `{{if .HasAvailableLocalFlags}}
+Use "{{.Root.DisplayName}} options" for kubectl's other flags, as --as and --server.
+{{end}}`)
+	rename(root, commandName())
 	return root
 }

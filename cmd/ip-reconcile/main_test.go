@@ -279,7 +279,7 @@ func TestTablesFitIn120Columns(t *testing.T) {
 
 func TestBadInputIsOneClearLineAndExitCode2(t *testing.T) {
 	empty, notYAML := t.TempDir(), t.TempDir()
-	write(t, filepath.Join(notYAML, "notes.yaml"), "a: [1, 2\nb: }\n")
+	write(t, filepath.Join(notYAML, "notes.yaml"), "kind: Pod\na: [1, 2\nb: }\n")
 	for _, c := range []struct {
 		name string
 		args []string

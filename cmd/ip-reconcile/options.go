@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"time"
 
-	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/clusterflags"
@@ -17,7 +15,6 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/version"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/snapshot"
 )
 
 // options are the flags that run, check and explain share.
@@ -38,6 +35,8 @@ type options struct {
 type asked struct {
 	pools, podNamespaces, nodes, verdicts, reasons, failOn []string
 
+	allNamespaces bool
+
 	filter report.Filter
 	fails  report.FailOn
 }
@@ -45,6 +44,7 @@ type asked struct {
 func (a *asked) add(f *pflag.FlagSet) {
 	f.StringSliceVar(&a.pools, "pool", nil, "only these pools: name, or namespace/name")
 	f.StringSliceVarP(&a.podNamespaces, "pod-namespace", "n", nil, "only what is recorded for pods of these namespaces")
+	f.BoolVarP(&a.allNamespaces, "all-namespaces", "A", false, "what is recorded for pods of all namespaces (the default)")
 	f.StringSliceVar(&a.nodes, "on-node", nil, "only what these nodes run, or may run")
 	f.StringSliceVar(&a.verdicts, "verdict", nil, "only these verdicts: InUse, Held, Stale")
 	f.StringSliceVar(&a.reasons, "reason", nil, "only these reasons or findings, as PodGone or Conflict")
@@ -53,6 +53,9 @@ func (a *asked) add(f *pflag.FlagSet) {
 
 // check reads the flags.
 func (a *asked) check() (err error) {
+	if a.allNamespaces && len(a.podNamespaces) > 0 {
+		return errors.New("-A/--all-namespaces and -n/--pod-namespace contradict each other: give one of them")
+	}
 	if a.filter, err = report.NewFilter(a.pools, a.podNamespaces, a.nodes, a.verdicts, a.reasons); err != nil {
 		return err
 	}
@@ -63,7 +66,7 @@ func (a *asked) check() (err error) {
 func (o *options) add(f *pflag.FlagSet, logLevel string) {
 	o.Flags.Add(f, logLevel)
 	o.node.Add(f, "also look at the container runtime of --node itself, at this socket: for a node without an agent")
-	f.StringVar(&o.snapshot, "snapshot", "", "judge a folder of YAML or JSON files instead of a live cluster")
+	f.StringVar(&o.snapshot, "snapshot", "", "judge exported objects instead of a live cluster: a folder such as a must-gather, a .tar or .tgz of one, a YAML or JSON file, or - for stdin")
 	f.StringVar(&o.now, "now", "", "the time of the snapshot, as in 2026-11-20T10:00:00Z (default: its newest Lease renewal or SandboxReport)")
 	f.BoolVar(&o.podsComplete, "pods-complete", false, "with --snapshot: the folder has every pod there is, even if it has none")
 	o.printing.add(f)
@@ -100,23 +103,6 @@ func (o *options) reconciler(std streams) (*reconciler.Reconciler, error) {
 	return r, o.connect(r)
 }
 
-func (o *options) openSnapshot(r *reconciler.Reconciler) error {
-	var now time.Time
-	if o.now != "" {
-		var err error
-		if now, err = time.Parse(time.RFC3339, o.now); err != nil {
-			return fmt.Errorf("--now %q: must be a time as in 2026-11-20T10:00:00Z", o.now)
-		}
-	}
-	folder, err := snapshot.Open(o.snapshot, now, o.Namespace())
-	if err != nil {
-		return err
-	}
-	r.Source, r.Writer, r.Options.StaticSource, r.Options.PodsComplete = folder, folder, true, o.podsComplete
-	o.cluster = func(context.Context) document.Cluster { return document.Cluster{Snapshot: o.snapshot} }
-	return nil
-}
-
 func (o *options) connect(r *reconciler.Reconciler) error {
 	withNode := func(cluster reconciler.Source) reconciler.Source { return cluster }
 	if o.node.Socket != "" {
@@ -141,12 +127,6 @@ func (o *options) connect(r *reconciler.Reconciler) error {
 		return document.Cluster{Server: server, UID: uid}
 	}
 	return nil
-}
-
-func (o *options) completions(c *cobra.Command) {
-	o.Completions(c)
-	flags.Complete(c, "output", "table", "wide", "json", "yaml", "name", jsonPathPrefix)
-	_ = c.MarkFlagDirname("snapshot")
 }
 
 // withLocalNode returns what adds an inspection of this node to a cluster's source.

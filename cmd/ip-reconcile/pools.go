@@ -55,6 +55,7 @@ func (o *options) pools(c *cobra.Command, std streams, args []string) error {
 	}
 	all := usage.Of(j)
 	all.AddWaiting()
+	all.AddBlocked()
 	pools := all.All
 	if len(args) > 0 {
 		if pools = all.Find(args[0]); len(pools) == 0 {

@@ -5,12 +5,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/util/jsonpath"
 	"sigs.k8s.io/yaml"
 
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/flags"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/screen"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/table"
 )
@@ -23,6 +25,9 @@ type printing struct {
 }
 
 const jsonPathPrefix = "jsonpath="
+
+// outputs are the other forms that --output takes.
+func outputs() []string { return []string{"table", "wide", "json", "yaml", "name"} }
 
 func (p *printing) add(f *pflag.FlagSet) {
 	f.StringVarP(&p.output, "output", "o", "table", "table, wide, json, yaml, name or jsonpath=TEMPLATE")
@@ -42,12 +47,10 @@ func (p *printing) check() error {
 	case p.output == "jsonpath":
 		return fmt.Errorf("--output jsonpath: needs a template, as in -o jsonpath='{.summary.stale}'")
 	}
-	for _, known := range []string{"table", "wide", "json", "yaml", "name"} {
-		if p.output == known {
-			return nil
-		}
+	if slices.Contains(outputs(), p.output) {
+		return nil
 	}
-	return fmt.Errorf("--output %q: must be table, wide, json, yaml, name or jsonpath=TEMPLATE", p.output)
+	return fmt.Errorf("--output %q: must be table, wide, json, yaml, name or jsonpath=TEMPLATE%s", p.output, flags.DidYouMean(p.output, outputs()...))
 }
 
 // machine reports whether what is printed is for a program.

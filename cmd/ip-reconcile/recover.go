@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/flags"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/screen"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
@@ -37,13 +38,16 @@ With --snapshot --yes the same patches are applied to the files.`,
 		Example: `  ip-reconcile recover
   ip-reconcile recover --yes
   ip-reconcile recover --snapshot ./must-gather -o yaml`,
-		Args: cobra.NoArgs,
+		Args: flags.NoArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			r, err := o.reconciler(std)
 			if err != nil {
 				return err
 			}
 			r.Options.DryRun = !yes
+			if err := o.checkWritable(r); err != nil && yes {
+				return err
+			}
 			stop := showProgress(std, r)
 			out, err := underFence(c.Context(), r, yes)
 			stop()

@@ -69,7 +69,7 @@ func (s *settings) options(stderr io.Writer) (*servecmd.Options, *slog.Logger, e
 	// In whereabouts' manifests it is the pod's own namespace; its programs keep
 	// their pools and Leases there (v0.9.4, pkg/controlloop/pod.go: ipPoolsNamespace).
 	if namespace := os.Getenv("WHEREABOUTS_NAMESPACE"); namespace != "" {
-		set["namespace"] = namespace
+		set["reconciler-namespace"] = namespace
 	}
 	for name, value := range set {
 		if err := f.Set(name, value); err != nil {

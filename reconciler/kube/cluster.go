@@ -189,6 +189,9 @@ func (s serverTime) RoundTrip(r *http.Request) (*http.Response, error) {
 			recorded.Store(&t)
 		}
 	}
+	if err := checkAnswer(resp); err != nil {
+		return nil, err
+	}
 	return resp, nil
 }
 

@@ -2,9 +2,7 @@ package kube
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net"
 	"strconv"
 
 	"golang.org/x/sync/errgroup"
@@ -56,6 +54,13 @@ func (c *Cluster) List(ctx context.Context) (*judge.Observation, error) {
 	return o, nil
 }
 
+// Pools are the IPPools alone, read by quorum.
+func (c *Cluster) Pools(ctx context.Context) ([]*ippool.Pool, error) {
+	o := &judge.Observation{}
+	err := c.readPools(ctx, o)
+	return o.Pools, err
+}
+
 func (c *Cluster) readPools(ctx context.Context, o *judge.Observation) error {
 	dated, date := withDate(ctx)
 	pools, revision, err := listCustom(dated, c, listing{resource: ippool.PoolResource, first: firstPageOfPools}, ippool.DecodePools)
@@ -67,53 +72,15 @@ func (c *Cluster) readPools(ctx context.Context, o *judge.Observation) error {
 	return nil
 }
 
-func (c *Cluster) explainPools(err error) error {
-	if apierrors.IsNotFound(err) {
-		return fmt.Errorf("the API server at %s does not serve ippools.%s: whereabouts' CRDs are not installed there", c.host, ippool.PoolResource.Group)
-	}
-	return c.explain("list IPPools", err, "grant get, list and patch on ippools and get, list, create and delete on overlappingrangeipreservations ("+ippool.PoolResource.Group+")")
-}
-
 // optional lets an observation go on without a kind that is not served or must not be
 // read: what is then unknown makes verdicts more careful, never less.
 func (c *Cluster) optional(o *judge.Observation, kind string, err error) error {
 	switch {
-	case err == nil, apierrors.IsNotFound(err):
+	case err == nil, apierrors.IsNotFound(err) && c.asWebPage(err) == nil:
 		return nil
 	case apierrors.IsForbidden(err) && kind != "OverlappingRangeIPReservations":
 		o.Warnings = append(o.Warnings, fmt.Sprintf("no right to list %s: judged without them", kind))
 		return nil
 	}
 	return c.explain("list "+kind, err, "grant list on them")
-}
-
-// explain adds to an error that ends an observation what it means to an operator.
-func (c *Cluster) explain(what string, err error, grant string) error {
-	switch {
-	case err == nil:
-		return nil
-	case apierrors.IsForbidden(err):
-		return fmt.Errorf("no right to %s at %s: %s (%v)", what, c.host, grant, innermost(err)) //nolint:errorlint // its innermost cause is for reading alone
-	case apierrors.IsUnauthorized(err):
-		return fmt.Errorf("%s: the API server at %s does not accept the credentials: log in again, or name another --kubeconfig or --context", what, c.host)
-	case (isTransient(err) || errors.As(err, new(*net.OpError))) && !isStatus(err):
-		return fmt.Errorf("%s: the API server at %s cannot be reached (%v): check the network, --kubeconfig and --context", what, c.host, innermost(err)) //nolint:errorlint // its innermost cause is for reading alone
-	}
-	return fmt.Errorf("%s at %s: %w", what, c.host, err)
-}
-
-func isStatus(err error) bool {
-	var s apierrors.APIStatus
-	return errors.As(err, &s)
-}
-
-// innermost is the innermost of a chain of errors that each repeat the address.
-func innermost(err error) error {
-	for {
-		next := errors.Unwrap(err)
-		if next == nil {
-			return err
-		}
-		err = next
-	}
 }

@@ -4,10 +4,10 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 )
 
 // A disk is the folder of a snapshot on disk. Nothing outside of it is read or
@@ -17,30 +17,69 @@ type disk struct{ root *os.Root }
 // path is where a file of the folder is, for messages.
 func (d *disk) path(name string) string { return filepath.Join(d.root.Name(), name) }
 
-// list are the names of the files ending in .yaml, .yml or .json, in the folder and
-// those in it. Links to folders in it are left out, since those are read anyway.
-func (d *disk) list() (names []string, err error) {
-	err = fs.WalkDir(d.root.FS(), ".", func(name string, e fs.DirEntry, err error) error {
-		if err != nil {
-			return err
+// each is a source's. A link to a folder in it is left out, and one to a file that is read
+// under its own name, since those are read anyway.
+func (d *disk) each(take func(entry) error, skip func(string)) error {
+	return fs.WalkDir(d.root.FS(), ".", func(name string, e fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return fmt.Errorf("read snapshot: %w", d.explained(name, err))
+		case e.IsDir():
+			return nil
+		case e.Type()&fs.ModeSymlink != 0:
+			return d.link(name, take, skip)
+		case !e.Type().IsRegular():
+			return d.irregular(name, skip)
 		}
-		isSnapshot := slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name))
-		if e.Type()&fs.ModeSymlink != 0 {
-			info, err := d.root.Stat(name)
-			there, outErr := os.Stat(d.path(name))
-			switch {
-			case err == nil && info.IsDir():
-				return nil
-			case err != nil && (isSnapshot || outErr == nil && there.IsDir()):
-				return d.explained(name, err)
-			}
-		}
-		if isSnapshot && !e.IsDir() {
-			names = append(names, name)
-		}
-		return nil
+		return take(d.entry(name))
 	})
-	return names, err
+}
+
+// link takes in what a link leads to, where that is not read anyway.
+func (d *disk) link(name string, take func(entry) error, skip func(string)) error {
+	target, _ := d.root.Readlink(name)
+	info, err := d.root.Stat(name)
+	if err != nil {
+		there, outErr := os.Stat(d.path(name))
+		if hasEnding(name) || hasEnding(target) || byLayout(name) || outErr == nil && there.IsDir() {
+			return fmt.Errorf("read snapshot: %w", d.explained(name, err))
+		}
+		skip(d.path(name))
+		return nil
+	}
+	own, err := d.resolved(name)
+	switch {
+	case info.IsDir() || err == nil && hasEnding(own) && own != name:
+		return nil
+	case !info.Mode().IsRegular():
+		return d.irregular(name, skip)
+	}
+	e := d.entry(name)
+	if err == nil {
+		e.real = filepath.ToSlash(own)
+	}
+	return take(e)
+}
+
+// irregular refuses pipes, devices and sockets where a file must be: they may never end.
+func (d *disk) irregular(name string, skip func(string)) error {
+	if hasEnding(name) {
+		return fmt.Errorf("read snapshot: %s is not a regular file: put its content there, or remove it", d.path(name))
+	}
+	skip(d.path(name))
+	return nil
+}
+
+func (d *disk) entry(name string) entry {
+	e := entry{name: filepath.ToSlash(name), path: d.path(name), real: filepath.ToSlash(name)}
+	e.open = func() (io.ReadCloser, error) {
+		r, err := d.root.Open(name)
+		if err != nil {
+			return nil, d.explained(name, err)
+		}
+		return r, nil
+	}
+	return e
 }
 
 // read is the content of a file, and who may read and write it.
@@ -63,7 +102,7 @@ func (d *disk) replace(name string, text []byte, mode fs.FileMode) error {
 	if err != nil {
 		return err
 	}
-	next := filepath.Join(filepath.Dir(name), ".ip-reconcile-"+rand.Text())
+	next := filepath.Join(filepath.Dir(name), ownTemporary+rand.Text())
 	if err := d.root.WriteFile(next, text, 0o600); err != nil {
 		return d.explained(name, err)
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 
 	"go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -36,9 +37,10 @@ type file struct {
 
 // stored is an object in a file that can be written again.
 type stored struct {
-	node   *yaml.Node     // in a YAML file
-	value  map[string]any // in a JSON file
-	remove func()         // from what contains it
+	node    *yaml.Node     // in a YAML file
+	in      *yaml.Node     // what contains it there: a document, or the items of a List
+	value   map[string]any // in a JSON file
+	removed bool           // from when the file is written the next time
 }
 
 // inFile is the object where it is to be changed. Most files never are, so that
@@ -53,7 +55,7 @@ func (o *object) inFile() (*stored, error) {
 	if f.aliased {
 		return nil, errAliased
 	}
-	if o.at < len(f.loaded) {
+	if o.at < len(f.loaded) && !f.loaded[o.at].removed {
 		u, err := f.loaded[o.at].whole()
 		if err == nil && u.GetNamespace() == o.namespace && u.GetName() == o.name && u.GetUID() == types.UID(o.uid) {
 			return f.loaded[o.at], nil
@@ -76,10 +78,11 @@ func (s *stored) whole() (*unstructured.Unstructured, error) {
 }
 
 func (f *file) load() error {
-	text, _, err := f.dir.read(f.name)
+	text, mode, err := f.dir.read(f.name)
 	if err != nil {
 		return fmt.Errorf("read snapshot: %w", err)
 	}
+	f.mode = mode
 	f.loaded, f.yaml, f.json = nil, nil, nil
 	if f.isJSON {
 		return f.loadJSON(text)
@@ -107,11 +110,11 @@ func (f *file) loadYAML(text []byte) error {
 		}
 		items := child(doc.Content[0], "items")
 		if items == nil || items.Kind != yaml.SequenceNode {
-			f.loaded = append(f.loaded, &stored{node: doc.Content[0], remove: func() { f.yaml = without(f.yaml, doc) }})
+			f.loaded = append(f.loaded, &stored{node: doc.Content[0], in: doc})
 			continue
 		}
 		for _, item := range items.Content {
-			f.loaded = append(f.loaded, &stored{node: item, remove: func() { items.Content = without(items.Content, item) }})
+			f.loaded = append(f.loaded, &stored{node: item, in: items})
 		}
 	}
 }
@@ -126,26 +129,51 @@ func (f *file) loadJSON(text []byte) error {
 	root, _ := f.json.(map[string]any)
 	items, ok := root["items"].([]any)
 	if !ok {
-		f.loaded = []*stored{{value: root, remove: func() { f.json = nil }}}
+		f.loaded = []*stored{{value: root}}
 		return nil
 	}
 	for _, item := range items {
 		m, _ := item.(map[string]any)
-		f.loaded = append(f.loaded, &stored{value: m, remove: func() {
-			var rest []any
-			for _, x := range root["items"].([]any) {
-				if y, ok := x.(map[string]any); !ok || !sameMap(y, m) {
-					rest = append(rest, x)
-				}
-			}
-			root["items"] = append([]any{}, rest...)
-		}})
+		f.loaded = append(f.loaded, &stored{value: m})
 	}
 	return nil
 }
 
+// sweep takes what was removed out of what contains it, once for all of it.
+func (f *file) sweep() {
+	gone := map[*yaml.Node]bool{} // objects, and documents that are one
+	within := map[*yaml.Node]bool{}
+	left, removed := []any{}, false
+	for _, s := range f.loaded {
+		switch {
+		case !s.removed:
+			left = append(left, s.value)
+		case s.node == nil:
+			removed = true
+		case s.in.Kind == yaml.DocumentNode:
+			gone[s.in] = true
+		default:
+			gone[s.node], within[s.in] = true, true
+		}
+	}
+	isGone := func(n *yaml.Node) bool { return gone[n] }
+	f.yaml = slices.DeleteFunc(f.yaml, isGone)
+	for items := range within {
+		items.Content = slices.DeleteFunc(items.Content, isGone)
+	}
+	root, _ := f.json.(map[string]any)
+	_, isList := root["items"].([]any)
+	switch {
+	case removed && isList:
+		root["items"] = left
+	case removed:
+		f.json = nil
+	}
+}
+
 // write replaces the file as a whole, or removes it where nothing is left in it.
 func (f *file) write() error {
+	f.sweep()
 	var text bytes.Buffer
 	switch {
 	case f.json == nil && len(f.yaml) == 0:

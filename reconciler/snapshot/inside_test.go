@@ -32,7 +32,7 @@ func link(t *testing.T, target, path string) {
 // What is not read counts as not there, so that a link out is no detail.
 func TestALinkThatLeadsOutOfTheFolderIsReportedAndNotFollowed(t *testing.T) {
 	for name, target := range map[string]string{
-		"relative.yaml": "../elsewhere/pool.yaml", "absolute.json": "", "folder": "../elsewhere", "folder.d": "../",
+		"relative.yaml": "../elsewhere/pool.yaml", "absolute.json": "", "folder": "../elsewhere", "folder.d": "../", "latest": "../elsewhere/pool.yaml", "pods": "../nowhere",
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir, pool := outside(t)

@@ -2,7 +2,6 @@ package snapshot
 
 import (
 	"bytes"
-	"reflect"
 	"slices"
 
 	"go.yaml.in/yaml/v3"
@@ -42,16 +41,6 @@ func removeKey(n *yaml.Node, key string) {
 			return
 		}
 	}
-}
-
-func without(nodes []*yaml.Node, gone *yaml.Node) []*yaml.Node {
-	var rest []*yaml.Node
-	for _, n := range nodes {
-		if n != gone {
-			rest = append(rest, n)
-		}
-	}
-	return rest
 }
 
 // isCompact reports whether a sequence in the node begins in the column of its key.
@@ -94,9 +83,4 @@ func indentOf(text []byte) string {
 		return ""
 	}
 	return string(rest[:len(rest)-len(bytes.TrimLeft(rest, " \t"))])
-}
-
-// sameMap reports whether two maps are one and the same, not only equal.
-func sameMap(a, b map[string]any) bool {
-	return reflect.ValueOf(a).Pointer() == reflect.ValueOf(b).Pointer()
 }

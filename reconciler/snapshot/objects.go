@@ -44,10 +44,6 @@ func (f *Folder) add(o *object) {
 		kind = "other" // Calico, for one, has IPPools of its own
 	}
 	first, duplicate := f.seenIn[o.ref()]
-	if duplicate && (kind == "IPPool" || kind == "OverlappingRangeIPReservation") {
-		f.unreadable = append(f.unreadable, fmt.Sprintf("%s: %s stands in %s already; that one counts", o.file.path, o.ref(), first))
-		return
-	}
 	if !duplicate {
 		f.seenIn[o.ref()] = o.file.path
 	}
@@ -61,8 +57,14 @@ func (f *Folder) add(o *object) {
 func (f *Folder) addKind(kind string, o *object, first string) error {
 	switch kind {
 	case "IPPool":
+		if first != "" {
+			return f.addPoolCopy(o, first)
+		}
 		return f.addPool(o)
 	case "OverlappingRangeIPReservation":
+		if first != "" {
+			return f.addReservationCopy(o, first)
+		}
 		return f.addReservation(o)
 	case "NetworkAttachmentDefinition":
 		return f.addNAD(o, first)
@@ -105,7 +107,7 @@ func (f *Folder) addReservation(o *object) error {
 	if err != nil {
 		return err
 	}
-	f.reservations = append(f.reservations, reservation{r, o})
+	f.keep(&reservation{Reservation: r, object: o})
 	return nil
 }
 
@@ -127,7 +129,12 @@ func (f *Folder) addPod(o *object, first string) error {
 		return err
 	}
 	p := podstate.ReadPod(pod)
-	if old := f.pods[p.NamespacedName]; first != "" && differs(old, p) {
+	old := f.pods[p.NamespacedName]
+	if first != "" && differs(old, p) {
+		if newer := newerPod(old, p); newer != nil {
+			f.pods[p.NamespacedName] = newer
+			return nil
+		}
 		p.Disputed = f.recordDuplicate(o, first)
 		p.Interfaces = slices.Concat(old.Interfaces, p.Interfaces) // whichever it carries is not free
 	}
@@ -144,7 +151,7 @@ func (f *Folder) addNode(o *object, first string) error {
 		return err
 	}
 	n := podstate.ReadNode(node)
-	if first != "" && differs(f.nodes[n.Name], n) {
+	if old := f.nodes[n.Name]; first != "" && old != nil && !sameBut(old, n, func(n *podstate.Node) { n.ResourceVersion = "" }) {
 		f.recordDuplicate(o, first)
 		n = &podstate.Node{Name: n.Name, Labels: n.Labels} // not Ready, and nothing is proven of it
 	}

@@ -3,7 +3,10 @@ package snapshot
 import (
 	"bytes"
 	"cmp"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"strings"
 
@@ -22,26 +25,44 @@ type object struct {
 // ref names the object as "<kind> <namespace> <name>".
 func (o *object) ref() string { return strings.Join([]string{o.kind, o.namespace, o.name}, " ") }
 
-// readFile reads one file and its objects; a List counts as its items.
-func readFile(dir *disk, name string) (*file, []*object, error) {
-	text, mode, err := dir.read(name)
-	if err != nil {
-		return nil, nil, fmt.Errorf("read snapshot: %w", err)
-	}
-	f := &file{dir: dir, name: name, path: dir.path(name), mode: mode, isJSON: isJSON(name, text)}
+// objects are those of a file's text; a List counts as its items, and lists are how many
+// Lists there are.
+func (f *file) objects(text []byte) (objects []*object, lists int, err error) {
 	documents := [][]byte{text}
-	if !f.isJSON {
-		if documents, err = f.asJSON(text); err != nil {
-			return nil, nil, err
-		}
+	switch {
+	case !f.isJSON:
+		documents, err = f.asJSON(text)
+	case f.dir == nil: // which is never written again, and so may be several
+		documents, err = f.splitJSON(text)
 	}
-	var objects []*object
+	if err != nil {
+		return nil, 0, err
+	}
 	for _, d := range documents {
-		if objects, err = f.appendObjects(objects, d); err != nil {
-			return nil, nil, err
+		isList := false
+		if objects, isList, err = f.appendObjects(objects, d); err != nil {
+			return nil, 0, err
+		}
+		if isList {
+			lists++
 		}
 	}
-	return f, objects, nil
+	return objects, lists, nil
+}
+
+// splitJSON splits one JSON value after the other.
+func (f *file) splitJSON(text []byte) (values [][]byte, err error) {
+	for dec := json.NewDecoder(bytes.NewReader(text)); ; {
+		var value json.RawMessage
+		err := dec.Decode(&value)
+		if errors.Is(err, io.EOF) {
+			return values, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s is not JSON: %w", f.path, err)
+		}
+		values = append(values, value)
+	}
 }
 
 func isJSON(path string, text []byte) bool {
@@ -49,21 +70,26 @@ func isJSON(path string, text []byte) bool {
 	return filepath.Ext(path) == ".json" || len(trimmed) > 0 && trimmed[0] == '{'
 }
 
-// appendObjects appends the objects of a JSON text.
-func (f *file) appendObjects(objects []*object, text []byte) ([]*object, error) {
+// appendObjects appends the objects of a JSON text, and reports whether it is a List. One that
+// has nothing of an object is none.
+func (f *file) appendObjects(objects []*object, text []byte) (_ []*object, isList bool, err error) {
 	r := rawjson.New(text)
 	var list object // what the List says of its items
 	var names seen
 	// other is the number of the first item that is no object.
-	first, isList, other := len(objects), false, 0
+	first, other, isObject := len(objects), 0, false
 	whole := r.Object(func(name []byte) {
 		names.add(name)
+		isObject = isObject || string(name) == "metadata"
 		switch string(name) {
 		case "kind":
+			isObject = true
 			list.kind = textOf(r)
 		case "apiVersion":
+			isObject = true
 			list.apiVersion = textOf(r)
 		case "items":
+			isObject = true
 			if isList = r.Kind() == '['; !isList {
 				return
 			}
@@ -80,19 +106,19 @@ func (f *file) appendObjects(objects []*object, text []byte) ([]*object, error) 
 	})
 	switch err := r.End(); {
 	case err != nil && !whole:
-		return nil, fmt.Errorf("%s is not JSON: %w", f.path, err)
+		return nil, false, fmt.Errorf("%s is not JSON: %w", f.path, err)
 	case !whole || err != nil:
-		return nil, fmt.Errorf("%s: must hold one JSON object, a List for several", f.path)
+		return nil, false, fmt.Errorf("%s: must hold one JSON object, a List for several", f.path)
 	case other > 0:
-		return nil, fmt.Errorf("%s: items[%d] is not a Kubernetes object", f.path, other-1)
+		return nil, false, fmt.Errorf("%s: items[%d] is not a Kubernetes object", f.path, other-1)
 	}
-	if !isList {
+	if !isList && isObject {
 		o := readObject(rawjson.New(text), "", &names)
 		o.file, o.at = f, first
 		objects = append(objects, o)
 	}
 	if names.twice != "" {
-		return nil, fmt.Errorf("%s: the key %q appears twice in an object", f.path, names.twice)
+		return nil, false, fmt.Errorf("%s: the key %q appears twice in an object", f.path, names.twice)
 	}
 	// Items of a typed list, as PodList, leave out their kind.
 	if kind, typed := strings.CutSuffix(list.kind, "List"); typed && kind != "" && isList {
@@ -102,7 +128,7 @@ func (f *file) appendObjects(objects []*object, text []byte) ([]*object, error) 
 			}
 		}
 	}
-	return objects, nil
+	return objects, isList, nil
 }
 
 // readObject reads an object, and keeps of it what is read of its kind: what

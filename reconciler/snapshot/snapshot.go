@@ -2,14 +2,16 @@
 // writes them, as a source of observations and as a writer: the same verdicts
 // and the same patches as on a live cluster.
 //
-// Open reads a Folder: read.go splits files into objects (yaml.go, and lean.go, which
-// drops what nobody reads), objects.go decodes them by kind. write.go is the writer; file.go
-// and node.go change a file so that comments and order stay; disk.go is the folder itself,
-// which no link leads out of.
+// Open reads a Folder: source.go takes in the files that disk.go finds in a folder, which no
+// link leads out of, or archive.go in an archive or stream; foreign.go tells which of them may
+// be left out. read.go splits files into objects (yaml.go, and lean.go, which drops what nobody
+// reads), objects.go decodes them by kind, and copies.go decides between two of one object.
+// write.go is the writer; file.go and node.go change a file so that comments and order stay.
 package snapshot
 
 import (
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"slices"
@@ -28,13 +30,15 @@ import (
 
 // Folder is a snapshot of a cluster.
 type Folder struct {
-	dir             *disk
+	dir             *disk // nil where nothing can be written
 	now             time.Time
 	namespace       string     // the reconciler's own
 	mu              sync.Mutex // for deletions, which come several at once
 	files           []*file
 	pools           []pool
-	reservations    []reservation
+	reservations    []*reservation
+	byName          map[types.NamespacedName]*reservation // those that are there
+	twice           map[string]string                     // pools and reservations with several copies, as in seenIn → where they stand
 	nads            map[types.NamespacedName]*ippool.NAD
 	pods            map[types.NamespacedName]*podstate.Pod
 	nodes           map[string]*podstate.Node
@@ -46,6 +50,10 @@ type Folder struct {
 	badReport       bool     // one of them is a report
 	disputedReports []string // names of reports of which the folder has two contents
 	ignored         int
+	skipped         int               // files that hold no objects
+	skippedFirst    string            // one of them
+	names           map[string]bool   // of the files that were read, in the folder
+	misnamed        map[string]string // names of files that look as if they should have been read → where they are
 }
 
 // pool and reservation are kept with their place in the files, since they may be written.
@@ -57,6 +65,7 @@ type (
 	reservation struct {
 		*ippool.Reservation
 		*object
+		deleted bool
 	}
 )
 
@@ -64,34 +73,59 @@ type (
 // something to test.
 const noVersion = "1"
 
-// Open reads a folder and those in it: files ending in .yaml, .yml or .json.
+// Open reads a folder and those in it, a tar archive, packed with gzip or not, or one file of
+// YAML or JSON. In a folder and an archive the files ending in .yaml, .yml or .json are read;
+// those that hold no Kubernetes objects are left out and counted.
 // now is the snapshot's time; zero takes the newest Lease renewal or report in
-// it, else the wall clock. namespace is the reconciler's own. It is an error if a file is not YAML or JSON, if a
-// link leads out of the folder, since what is not read counts as not there, or if
-// there is no IPPool at all: that is not what was meant.
-func Open(dir string, now time.Time, namespace string) (*Folder, error) {
-	root, err := os.OpenRoot(dir)
+// it, else the wall clock. namespace is the reconciler's own. It is an error if a file is not
+// YAML or JSON and may hold an object that is judged by, if a link leads out of the folder to
+// such a file, since what is not read counts as not there, or if there is no IPPool at all:
+// that is not what was meant.
+func Open(path string, now time.Time, namespace string) (*Folder, error) {
+	info, err := os.Stat(path)
 	if err != nil {
 		return nil, fmt.Errorf("read snapshot: %w", err)
 	}
-	f := &Folder{dir: &disk{root}, now: now, namespace: namespace, nads: map[types.NamespacedName]*ippool.NAD{}, pods: map[types.NamespacedName]*podstate.Pod{}, nodes: map[string]*podstate.Node{}, namespaces: map[string]map[string]string{}, seenIn: map[string]string{}}
-	names, err := f.dir.list()
-	if err != nil {
-		return nil, fmt.Errorf("read snapshot: %w", err)
-	}
-	for _, name := range names {
-		file, objects, err := readFile(f.dir, name)
+	if !info.IsDir() {
+		file, err := os.Open(path)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("read snapshot: %w", err)
 		}
-		f.files = append(f.files, file)
-		for _, o := range objects {
-			f.add(o)
-			o.text = nil
-		}
+		defer file.Close()
+		return OpenStream(path, file, now, namespace)
+	}
+	root, err := os.OpenRoot(path)
+	if err != nil {
+		return nil, fmt.Errorf("read snapshot: %w", err)
+	}
+	dir := &disk{root}
+	return open(path, dir, dir, now, namespace)
+}
+
+// OpenStream reads a stream to its end: a tar archive, packed with gzip or not, or YAML or
+// JSON, which is told by its content. name is for messages. Nothing can be written to it.
+func OpenStream(name string, r io.Reader, now time.Time, namespace string) (*Folder, error) {
+	from, err := openStream(name, r)
+	if err != nil {
+		return nil, fmt.Errorf("read snapshot: %w", err)
+	}
+	return open(name, from, nil, now, namespace)
+}
+
+func open(path string, from source, dir *disk, now time.Time, namespace string) (*Folder, error) {
+	f := &Folder{
+		dir: dir, now: now, namespace: namespace, nads: map[types.NamespacedName]*ippool.NAD{}, pods: map[types.NamespacedName]*podstate.Pod{},
+		nodes: map[string]*podstate.Node{}, namespaces: map[string]map[string]string{}, seenIn: map[string]string{}, names: map[string]bool{}, misnamed: map[string]string{},
+		byName: map[types.NamespacedName]*reservation{}, twice: map[string]string{},
+	}
+	if err := from.each(f.take, f.skip); err != nil {
+		return nil, err
+	}
+	if err := f.checkMisnamed(); err != nil {
+		return nil, err
 	}
 	if len(f.pools) == 0 {
-		return nil, fmt.Errorf("no IPPool in %s (%d YAML and JSON files): export one with 'kubectl get ippools -A -o yaml'", dir, len(names))
+		return nil, fmt.Errorf("no IPPool in %s (%d files with Kubernetes objects, %d without): export one with 'kubectl get ippools.whereabouts.cni.cncf.io -A -o yaml'", path, len(f.files), f.skipped)
 	}
 	if f.now.IsZero() {
 		f.now = f.newest()
@@ -173,6 +207,9 @@ func (f *Folder) observe() *judge.Observation {
 		o.Pools = append(o.Pools, p.Pool)
 	}
 	for _, r := range f.reservations {
+		if r.deleted {
+			continue
+		}
 		o.Reservations = append(o.Reservations, r.Reservation)
 	}
 	leases := f.nodeLeases()
@@ -184,6 +221,12 @@ func (f *Folder) observe() *judge.Observation {
 		o.Reports = append(o.Reports, read)
 	}
 	o.Warnings = append(o.Warnings, f.withoutPods()...)
+	switch {
+	case f.skipped == 1:
+		o.Warnings = append(o.Warnings, fmt.Sprintf("1 file that holds no Kubernetes objects was skipped: %s", f.skippedFirst))
+	case f.skipped > 1:
+		o.Warnings = append(o.Warnings, fmt.Sprintf("%d files that hold no Kubernetes objects were skipped, e.g. %s", f.skipped, f.skippedFirst))
+	}
 	if f.ignored > 0 {
 		o.Warnings = append(o.Warnings, fmt.Sprintf("%d objects of other kinds were ignored", f.ignored))
 	}

@@ -9,12 +9,19 @@ import (
 
 	"go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
+
+// Writable reports whether it is a folder: an archive, a single file and a stream are only
+// read, and every write is an error.
+func (f *Folder) Writable() bool { return f.dir != nil }
+
+var errReadOnly = errors.New("only a folder can be written to: unpack the snapshot, and give the folder")
 
 // List reads everything that is in the folder.
 func (f *Folder) List(context.Context) (*judge.Observation, error) { return f.observe(), nil }
@@ -32,6 +39,9 @@ func (f *Folder) GetLive(context.Context, *judge.Observation, reconciler.LiveKey
 // Hold runs work, and then writes the files that it changed: nobody else writes
 // to a snapshot, so there is no Lease to take.
 func (f *Folder) Hold(ctx context.Context, _ string, _ []string, work func(context.Context, *reconciler.Hold) error) error {
+	if !f.Writable() {
+		return errReadOnly
+	}
 	err := work(ctx, &reconciler.Hold{})
 	for _, file := range f.files {
 		if file.changed {
@@ -55,7 +65,7 @@ func (f *Folder) PatchPool(_ context.Context, p *ippool.Pool, patch []byte) (str
 		return "", fmt.Errorf("patch IPPool %s: %w", p.Ref(), reconciler.ErrConflict)
 	}
 	o := f.pools[i].object
-	s, err := o.inFile()
+	s, err := f.inFile(o)
 	if err != nil {
 		return "", fmt.Errorf("patch IPPool %s in %s: %w", p.Ref(), o.file.path, err)
 	}
@@ -133,18 +143,18 @@ func (s *stored) setEntry(key string, entry any) error {
 func (f *Folder) DeleteReservation(_ context.Context, r *ippool.Reservation) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	i := f.find(r.Namespace, r.Name)
-	if i < 0 || f.reservations[i].uid != r.UID {
+	found := f.find(r.Namespace, r.Name)
+	if found == nil || found.uid != r.UID {
 		return nil
 	}
-	o := f.reservations[i].object
-	s, err := o.inFile()
+	o := found.object
+	s, err := f.inFile(o)
 	if err != nil {
 		return fmt.Errorf("delete reservation %s in %s: %w", r.Ref(), o.file.path, err)
 	}
-	s.remove()
-	o.file.changed = true
-	f.reservations = slices.Delete(f.reservations, i, i+1)
+	s.removed, o.file.changed = true, true
+	found.deleted = true
+	delete(f.byName, types.NamespacedName{Namespace: r.Namespace, Name: r.Name})
 	return nil
 }
 
@@ -152,7 +162,7 @@ func (f *Folder) DeleteReservation(_ context.Context, r *ippool.Reservation) err
 func (f *Folder) CreateReservation(_ context.Context, u *unstructured.Unstructured) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.find(u.GetNamespace(), u.GetName()) >= 0 {
+	if f.find(u.GetNamespace(), u.GetName()) != nil {
 		return fmt.Errorf("create reservation %s/%s: %w", u.GetNamespace(), u.GetName(), reconciler.ErrConflict)
 	}
 	// It becomes the name of a file, and comes from the snapshot.
@@ -169,16 +179,32 @@ func (f *Folder) CreateReservation(_ context.Context, u *unstructured.Unstructur
 		mode: 0o644, changed: true,
 		yaml: []*yaml.Node{{Kind: yaml.DocumentNode, Content: []*yaml.Node{doc}}},
 	}
-	file.loaded = []*stored{{node: doc, remove: func() { file.yaml = nil }}}
+	file.loaded = []*stored{{node: doc, in: file.yaml[0]}}
 	f.files = append(f.files, file)
+	f.names[name] = true
 	o := &object{namespace: u.GetNamespace(), name: u.GetName(), uid: string(u.GetUID()), file: file}
-	f.reservations = append(f.reservations, reservation{ippool.ReadReservation(u), o})
+	f.keep(&reservation{Reservation: ippool.ReadReservation(u), object: o})
 	return nil
 }
 
-// find is the index of a reservation, -1 if there is none.
-func (f *Folder) find(namespace, name string) int {
-	return slices.IndexFunc(f.reservations, func(r reservation) bool { return r.Namespace == namespace && r.Name == name })
+// inFile is the object where it is to be changed. One that stands in several files is not: the
+// other copies would go on saying what was.
+func (f *Folder) inFile(o *object) (*stored, error) {
+	if where := f.twice[o.ref()]; where != "" {
+		return nil, errors.New(where)
+	}
+	return o.inFile()
+}
+
+// keep takes in a reservation.
+func (f *Folder) keep(r *reservation) {
+	f.reservations = append(f.reservations, r)
+	f.byName[types.NamespacedName{Namespace: r.Namespace, Name: r.Name}] = r
+}
+
+// find is the reservation of that name, nil if there is none.
+func (f *Folder) find(namespace, name string) *reservation {
+	return f.byName[types.NamespacedName{Namespace: namespace, Name: name}]
 }
 
 // unused is the name of a file that is not there.
@@ -188,7 +214,7 @@ func (f *Folder) unused(name string) string {
 		if n > 1 {
 			free = fmt.Sprintf("%s-%d.yaml", name, n)
 		}
-		if _, err := f.dir.root.Lstat(free); err != nil && !slices.ContainsFunc(f.files, func(x *file) bool { return x.name == free }) {
+		if _, err := f.dir.root.Lstat(free); err != nil && !f.names[free] {
 			return free
 		}
 	}

@@ -1,10 +1,11 @@
 // Package flags has the command-line flags that all commands share (Common: which cluster,
 // how to log) and those of the commands that inspect the node on which they run (Node), and
-// makes of them clients, loggers and inspectors.
+// makes of them clients, loggers and inspectors. kubectl.go has kubectl's own flags,
+// kubeconfig.go the errors about kubeconfig files, arguments.go those about command lines.
 package flags
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
 	"io"
 	"log/slog"
@@ -13,66 +14,55 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
-
-	"github.com/ip-reconcile/ip-reconcile/internal/version"
 )
 
 // Common are the flags that every command has: which cluster, and how to log.
 type Common struct {
-	kubeconfig, context       string
-	namespace, leaseNamespace string
-	logLevel, logFormat       string
+	kubeconfig              string
+	overrides               clientcmd.ConfigOverrides // of the kubeconfig
+	namespace, oldNamespace string                    // by --reconciler-namespace, by --namespace
+	leaseNamespace          string
+	logLevel, logFormat     string
 }
 
 // Add adds the flags, with the log level that is the default.
 func (o *Common) Add(f *pflag.FlagSet, logLevel string) {
-	f.StringVar(&o.kubeconfig, "kubeconfig", "", "path of a kubeconfig file (default: KUBECONFIG, then ~/.kube/config, then the pod's own account)")
-	f.StringVar(&o.context, "context", "", "context of the kubeconfig to use")
-	f.StringVar(&o.namespace, "namespace", "", "the reconciler's own namespace, whose annotation pauses everything (default: the pod's, else kube-system)")
+	o.addKubectl(f)
+	f.StringVar(&o.namespace, "reconciler-namespace", "", "the reconciler's own namespace, whose annotation pauses everything (default: the pod's, else kube-system)")
+	f.StringVar(&o.oldNamespace, "namespace", "", "the former name of --reconciler-namespace")
+	_ = f.MarkHidden("namespace") // fails only for a flag that does not exist
 	f.StringVar(&o.leaseNamespace, "lease-namespace", "ip-reconcile-node-lease", "namespace of the node agents' Leases; nothing else should be in it, since agents may write there")
 	f.StringVar(&o.logLevel, "log-level", logLevel, "debug, info, warn or error")
 	f.StringVar(&o.logFormat, "log-format", "text", "text or json")
 }
 
-// ErrNoCluster is returned if neither a flag, nor a kubeconfig, nor a pod says which
-// cluster it is.
-var ErrNoCluster = errors.New("no cluster to look at: no kubeconfig was found and this is no pod; give --kubeconfig")
-
-// Config returns the client configuration for the cluster that the flags name; component
-// is what the User-Agent says of the program.
-func (o *Common) Config(component string, qps float32, burst int) (*rest.Config, error) {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = o.kubeconfig
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: o.context}).ClientConfig()
-	if clientcmd.IsEmptyConfig(err) {
-		return nil, ErrNoCluster
-	}
-	if err != nil {
-		return nil, fmt.Errorf("kubeconfig: %w", err)
-	}
-	config.QPS, config.Burst = qps, burst
-	config.UserAgent = version.Get().UserAgent(component)
-	return config, nil
-}
-
-// Logger makes the logger that the flags ask for.
+// Logger makes the logger that the flags ask for, and warns by it of a flag that is given
+// by its former name.
 func (o *Common) Logger(w io.Writer) (*slog.Logger, error) {
 	klog.SetLogger(klog.New(nil)) // client-go's own lines repeat what we say better
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(o.logLevel)); err != nil {
 		return nil, fmt.Errorf("--log-level %q: must be debug, info, warn or error", o.logLevel)
 	}
+	if o.namespace != "" && o.oldNamespace != "" && o.namespace != o.oldNamespace {
+		return nil, fmt.Errorf("--namespace %s: is the former name of --reconciler-namespace, which says %s; give the latter alone", o.oldNamespace, o.namespace)
+	}
 	opts := &slog.HandlerOptions{Level: level}
+	var log *slog.Logger
 	switch o.logFormat {
 	case "text":
-		return slog.New(slog.NewTextHandler(w, opts)), nil
+		log = slog.New(slog.NewTextHandler(w, opts))
 	case "json":
-		return slog.New(slog.NewJSONHandler(w, opts)), nil
+		log = slog.New(slog.NewJSONHandler(w, opts))
+	default:
+		return nil, fmt.Errorf("--log-format %q: must be text or json", o.logFormat)
 	}
-	return nil, fmt.Errorf("--log-format %q: must be text or json", o.logFormat)
+	if o.oldNamespace != "" {
+		log.Warn("--namespace is the reconciler's own namespace, and is called --reconciler-namespace now", "namespace", o.oldNamespace)
+	}
+	return log, nil
 }
 
 // LeaseNamespace is where the node agents' Leases are, wherever agents and reconciler
@@ -81,8 +71,8 @@ func (o *Common) LeaseNamespace() string { return o.leaseNamespace }
 
 // Namespace is the reconciler's own: by the flag, else the pod's, else kube-system.
 func (o *Common) Namespace() string {
-	if o.namespace != "" {
-		return o.namespace
+	if given := cmp.Or(o.namespace, o.oldNamespace); given != "" {
+		return given
 	}
 	if text, err := os.ReadFile("/var/run/secrets/kubernetes.io/serviceaccount/namespace"); err == nil {
 		return strings.TrimSpace(string(text))
@@ -94,6 +84,7 @@ func (o *Common) Namespace() string {
 func (o *Common) Completions(c *cobra.Command) {
 	Complete(c, "log-level", "debug", "info", "warn", "error")
 	Complete(c, "log-format", "text", "json")
+	o.completeKubectl(c)
 }
 
 // Complete gives a flag's values to a shell.

@@ -29,6 +29,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/clusterflags"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/flags"
 	"github.com/ip-reconcile/ip-reconcile/internal/version"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/informers"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
@@ -78,7 +79,7 @@ followed without a restart.`,
 		Example: `  ip-reconcile serve                                  # in the Deployment of deploy/deployment
   ip-reconcile serve --cron '@every 15m' --repair
   ip-reconcile serve --kubeconfig ~/.kube/config --leader-elect=false --log-level debug`,
-		Args: cobra.NoArgs,
+		Args: flags.NoArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			log, err := o.Logger(logs)
 			if err != nil {
@@ -98,7 +99,7 @@ func (o *Options) Add(f *pflag.FlagSet, logLevel string) {
 	o.AddWriting(f)
 	f.StringVar(&o.Cron, "cron", "", `when full passes are made, as in "*/15 * * * *" or "@every 15m"; UTC, or TZ=Area/City before it`)
 	f.StringVar(&o.CronFile, "cron-file", schedule.DefaultFile, "file with that expression; followed without a restart, and it may be missing")
-	f.BoolVar(&o.LeaderElect, "leader-elect", true, "work only while holding the Lease ip-reconcile in --namespace")
+	f.BoolVar(&o.LeaderElect, "leader-elect", true, "work only while holding the Lease ip-reconcile in --reconciler-namespace")
 	f.DurationVar(&o.FenceTimeout, "fence-timeout", serve.MaxFence, "with --repair, after a restore of etcd: for how long at most nothing is handed out while it is found out what runs (whereabouts' Leases are held); 0 for never")
 	f.StringVar(&o.Metrics, "metrics-bind-address", "127.0.0.1:9745", "where /metrics is served; 0 for nowhere")
 	f.BoolVar(&o.MetricsSecure, "metrics-secure", false, "serve metrics by HTTPS, to who may get them (nonResourceURLs /metrics)")

@@ -20,6 +20,8 @@ func say(f *facts) []document.StatusLine {
 	f.sayPasses(l)
 	f.sayGates(l)
 	f.sayStale(l)
+	f.sayPools(l)
+	f.sayFindings(l)
 	f.sayAgents(l)
 	f.sayVersions(l)
 	f.sayDefinitions(l)
@@ -42,9 +44,9 @@ func (f *facts) sayReconciler(l *lines) {
 	own := ownWorkload(f)
 	switch {
 	case own == nil && len(pick(f.workloads.value, (*workload).isReconciler)) > 0:
-		l.warn(id, "kubectl get deployments,cronjobs -A -l "+nameLabel+"="+product, "The reconciler is not in namespace %s: give its own with --namespace.", f.namespace)
+		l.warn(id, "kubectl get deployments,cronjobs -A -l "+nameLabel+"="+product, "The reconciler is not in namespace %s: give its own with --reconciler-namespace.", f.namespace)
 	case own == nil && f.onlyIn != "":
-		l.unknown(id, "The reconciler is not in namespace %s; no other may be listed: give its own with --namespace.", f.onlyIn)
+		l.unknown(id, "The reconciler is not in namespace %s; no other may be listed: give its own with --reconciler-namespace.", f.onlyIn)
 	case own == nil:
 		l.warn(id, "helm install ip-reconcile deploy/helm/ip-reconcile -n "+f.namespace+" --set image.repository=example.com/ip-reconcile",
 			"No Deployment or CronJob of ip-reconcile was found: nothing is freed but by hand.")

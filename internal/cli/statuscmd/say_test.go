@@ -54,6 +54,14 @@ func TestEachFaultIsOneLineWithWhatToTypeNext(t *testing.T) {
 		"a breaker that has tripped": {func(f *facts) {
 			f.leader.value.Annotations = map[string]string{kube.ReleasedAnnotation: `[{"at":"2026-11-20T09:50:00Z","count":30,"of":40}]`}
 		}, []string{"✗ The breaker has tripped: 30 unconfirmed releases within an hour, of 40 allocations. No more are made before 2026-11-20T10:50:00Z"}},
+		"two pods at one address": {func(f *facts) {
+			f.observed(UsualPool, UsualPod(Carrying("10.0.0.5")), Pod("web-1", Carrying("10.0.0.5")), NAD("wb", WhereaboutsConfig("10.0.0.0/24", "", `"enable_overlapping_ranges": false`)), Node("worker-1"), FreshReport("worker-1"), Node("worker-2"), FreshReport("worker-2"))
+		}, []string{"✗ Addresses are, or may soon be, on two pods: 1 Conflict.", "ip-reconcile check --reason Conflict"}},
+		"a pool that is nearly full": {func(f *facts) {
+			f.observed(Pool("10.0.0.0-30", "10.0.0.0/30", Alloc("1", "default/web-0", "box-1", "net1"), Alloc("2", "default/web-1", "box-2", "net1")),
+				UsualPod(Carrying("10.0.0.1")), Pod("web-1", Carrying("10.0.0.2")), NAD("wb", WhereaboutsConfig("10.0.0.0/30", "", `"enable_overlapping_ranges": false`)),
+				Node("worker-1"), FreshReport("worker-1"), Node("worker-2"), FreshReport("worker-2"))
+		}, []string{"! 1 pool is nearly full: kube-system/10.0.0.0-30 (100 %).", "ip-reconcile pools"}},
 		"agents that are newer": {func(f *facts) { f.daemonSet().spec = running("example.com/ip-reconcile:0.2.0") }, []string{"✗ The agents (0.2.0) are newer than the reconciler (0.1.0)", "set image deployment/ip-reconcile ip-reconcile=example.com/ip-reconcile:0.2.0"}},
 		"a pass that was stopped by the breaker": {func(f *facts) {
 			f.passes = told(passed(`{"at":"2026-11-20T04:30:00Z","result":"Succeeded","took":"1s","succeeded":"2026-11-20T04:30:00Z","refused":{"Breaker":25}}`))

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/flags"
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+)
+
+const (
+	// completeWithin is how long a shell is kept waiting at most.
+	completeWithin = 3 * time.Second
+	// mostCompletions is how many a shell is given at most.
+	mostCompletions = 500
+)
+
+// completions completes the command's flags in a shell.
+func (o *options) completions(c *cobra.Command) {
+	o.Completions(c)
+	flags.Complete(c, "output", append(outputs(), jsonPathPrefix)...)
+	_ = c.MarkFlagFilename("snapshot") // a folder, or an archive
+	if c.Flags().Lookup("pool") != nil {
+		_ = c.RegisterFlagCompletionFunc("pool", o.completePools)
+	}
+}
+
+// completePools completes the last of a list of pools.
+func (o *options) completePools(c *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+	before := typed[:strings.LastIndex(typed, ",")+1]
+	var found []string
+	for _, p := range o.poolsInTime(c.Context()) {
+		name := p.Name
+		if strings.Contains(typed[len(before):], "/") {
+			name = p.Ref()
+		}
+		if full := before + name; strings.HasPrefix(full, typed) {
+			found = append(found, full)
+		}
+	}
+	return limited(found), cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeAddresses completes an address that a pool records, with the pod that has it.
+func (o *options) completeAddresses(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var found []string
+	for _, p := range o.poolsInTime(c.Context()) {
+		for _, a := range p.Allocations {
+			if text := a.Address.String(); a.Address.IsValid() && strings.HasPrefix(text, typed) {
+				found = append(found, cobra.CompletionWithDesc(text, a.PodRef))
+			}
+		}
+	}
+	return limited(found), cobra.ShellCompDirectiveNoFileComp
+}
+
+func limited(found []string) []string {
+	slices.Sort(found)
+	found = slices.Compact(found)
+	return found[:min(len(found), mostCompletions)]
+}
+
+// poolsInTime are the pools of the cluster or the snapshot that the flags name; none where
+// they cannot be had, or not in time: there is no place for an error in a shell's completion.
+func (o *options) poolsInTime(ctx context.Context) []*ippool.Pool {
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	ctx, cancel := context.WithTimeout(ctx, completeWithin)
+	defer cancel()
+	found := make(chan []*ippool.Pool, 1)
+	go func() { found <- o.poolsOf(ctx) }()
+	select {
+	case pools := <-found:
+		return pools
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+func (o *options) poolsOf(ctx context.Context) []*ippool.Pool {
+	log, err := o.Logger(io.Discard)
+	switch {
+	case err != nil || o.snapshot == "-":
+		return nil
+	case o.snapshot != "":
+		folder, err := readSnapshot(o.snapshot, time.Time{}, "")
+		if err != nil {
+			return nil
+		}
+		observed, err := folder.List(ctx)
+		if err != nil {
+			return nil
+		}
+		return observed.Pools
+	}
+	o.Timeout = completeWithin
+	cluster, _, err := o.Connect("completion", log)
+	if err != nil {
+		return nil
+	}
+	pools, err := cluster.Pools(ctx)
+	if err != nil {
+		return nil
+	}
+	return pools
+}

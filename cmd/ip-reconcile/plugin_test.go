@@ -1,0 +1,175 @@
+package main
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// calledBy has the commands of a test be called by another name.
+func calledBy(t *testing.T, name string, args ...string) {
+	t.Helper()
+	was := os.Args
+	os.Args = append([]string{filepath.Join("/usr/local/bin", name)}, args...)
+	t.Cleanup(func() { os.Args = was })
+}
+
+func TestAsAPluginHelpAndErrorsSayKubectl(t *testing.T) {
+	calledBy(t, "kubectl-ip_reconcile")
+	for _, c := range []struct {
+		args []string
+		says []string
+	}{
+		{[]string{"--help"}, []string{"kubectl ip-reconcile [command]", "\n  kubectl ip-reconcile explain 10.0.0.7", `"kubectl ip-reconcile options"`}},
+		{[]string{"check", "--help"}, []string{"kubectl ip-reconcile check [flags]", "\n  kubectl ip-reconcile check --all"}},
+		{[]string{"check", "10.0.0.7"}, []string{"kubectl ip-reconcile: check takes", "'kubectl ip-reconcile explain 10.0.0.7'", "'kubectl ip-reconcile check --help'"}},
+		{[]string{"chekc"}, []string{"kubectl ip-reconcile: unknown command", "did you mean check?"}},
+	} {
+		_, out, errs := run(t, c.args...)
+		for _, want := range c.says {
+			if !strings.Contains(out+errs, want) {
+				t.Errorf("%v: lacks %q:\n%s%s", c.args, want, out, errs)
+			}
+		}
+		for line := range strings.Lines(out) {
+			if strings.HasPrefix(line, "  ip-reconcile ") || strings.Contains(line, "'ip-reconcile ") {
+				t.Errorf("%v: says %q", c.args, line)
+			}
+		}
+	}
+}
+
+func TestHelpSaysTheProgramsOwnNameWhereItIsNoPlugin(t *testing.T) {
+	_, out, _ := run(t, "--help")
+	if strings.Contains(out, "kubectl ip-reconcile") || !strings.Contains(out, "\n  ip-reconcile check") {
+		t.Error(out)
+	}
+}
+
+func TestKubectlCompletesThePluginsCommandLine(t *testing.T) {
+	calledBy(t, "kubectl_complete-ip_reconcile", "explain", "--snapshot", sample, "10.0.0.2")
+	_, out, _ := run(t, arguments()...)
+	if !strings.HasPrefix(out, "10.0.0.2\tdefault/web-1\n10.0.0.20\tdefault/db-0\n") || !strings.HasSuffix(out, "\n:4\n") {
+		t.Errorf("got %q", out)
+	}
+}
+
+// completed is what a shell is given for a command line.
+func completed(t *testing.T, args ...string) []string {
+	t.Helper()
+	code, out, _ := run(t, append([]string{"__complete"}, args...)...)
+	if code != exitClean {
+		t.Errorf("%v: exit code %d", args, code)
+	}
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	return lines[:len(lines)-1]
+}
+
+func TestAShellIsGivenContextsPoolsAndOutputs(t *testing.T) {
+	config := kubeconfigOf(t, "https://192.0.2.1")
+	for _, c := range []struct {
+		args, want []string
+	}{
+		{[]string{"check", "--kubeconfig", config, "--context", ""}, []string{"lab", "production"}},
+		{[]string{"check", "--kubeconfig", config, "--cluster", ""}, []string{"lab"}},
+		{[]string{"check", "--snapshot", sample, "--pool", ""}, []string{"10.0.0.0-24", "broken", "worker-1-10.1.0.0-26"}},
+		{[]string{"run", "--snapshot", sample, "--pool", "broken,10"}, []string{"broken,10.0.0.0-24"}},
+		{[]string{"check", "--snapshot", sample, "--pool", "kube-system/b"}, []string{"kube-system/broken"}},
+		{[]string{"check", "-o", ""}, []string{"table", "wide", "json", "yaml", "name", "jsonpath="}},
+		{[]string{"explain", "--snapshot", sample, "10.0.0.20", ""}, nil},
+	} {
+		if got := completed(t, c.args...); !slices.Equal(got, c.want) {
+			t.Errorf("%v: got %q, want %q", c.args, got, c.want)
+		}
+	}
+}
+
+func TestAShellIsGivenAddressesOfTheClusterAndNothingOnAnError(t *testing.T) {
+	pools := serving(t, 200, "application/json", `{"kind":"IPPoolList","apiVersion":"whereabouts.cni.cncf.io/v1alpha1","metadata":{"resourceVersion":"7"},"items":[
+		{"metadata":{"namespace":"kube-system","name":"p"},"spec":{"range":"10.0.0.0/24","allocations":{"5":{"id":"c","podref":"default/a"}}}}]}`)
+	if got := completed(t, "explain", "--kubeconfig", kubeconfigOf(t, pools.URL), ""); !slices.Equal(got, []string{"10.0.0.5\tdefault/a"}) {
+		t.Errorf("got %q", got)
+	}
+	for title, args := range map[string][]string{
+		"a refusal":  {"--kubeconfig", kubeconfigOf(t, serving(t, 403, "application/json", status(403, "Forbidden")).URL)},
+		"nowhere":    {"--kubeconfig", filepath.Join(t.TempDir(), "nowhere")},
+		"no pools":   {"--snapshot", t.TempDir()},
+		"from stdin": {"--snapshot", "-"},
+	} {
+		if got := completed(t, append(append([]string{"explain"}, args...), "")...); len(got) > 0 {
+			t.Errorf("%s: got %q", title, got)
+		}
+	}
+}
+
+func TestOnATerminalRunLogsNoMoreThanWarnings(t *testing.T) {
+	terminal, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Skip(err)
+	}
+	defer terminal.Close()
+	file, err := os.Create(filepath.Join(t.TempDir(), "err"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	for f, want := range map[*os.File]string{terminal: "warn", file: "info"} {
+		if got := newRun(streams{err: f}).Flags().Lookup("log-level").DefValue; got != want {
+			t.Errorf("%s: got %s, want %s", f.Name(), got, want)
+		}
+	}
+}
+
+func TestKubectlsFlagsSayWhichClusterAndWhoAsks(t *testing.T) {
+	var mu sync.Mutex
+	var asked []http.Header
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		asked = append(asked, r.Header)
+		mu.Unlock()
+		http.NotFound(w, r)
+	}))
+	t.Cleanup(server.Close)
+	config := kubeconfigOf(t, "https://192.0.2.1")
+	refused(t, []string{"check", "--kubeconfig", config, "--context", "production", "--server", server.URL, "--insecure-skip-tls-verify", "--token", "other",
+		"--as", "jane", "--as-group", "dev", "--as-group", "ops"}, []string{server.URL})
+	if len(asked) == 0 {
+		t.Fatal("the server was not asked")
+	}
+	for _, h := range asked {
+		if h.Get("Authorization") != "Bearer other" || h.Get("Impersonate-User") != "jane" || !slices.Equal(h.Values("Impersonate-Group"), []string{"dev", "ops"}) {
+			t.Errorf("asked with %v", h)
+		}
+	}
+	_, out, _ := run(t, "options")
+	for _, want := range []string{"--as ", "--as-uid", "--cluster", "--user", "--token", "--server", "--certificate-authority", "--tls-server-name", "--context", "--kubeconfig"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("options lacks %s", want)
+		}
+	}
+	if _, out, _ = run(t, "check", "--help"); strings.Contains(out, "--as-group") || !strings.Contains(out, "--context") {
+		t.Error("the help of check has other flags of kubectl than the common ones")
+	}
+}
+
+func TestNamespaceIsTheReconcilersOwnByItsFormerNameToo(t *testing.T) {
+	dir := copySample(t)
+	write(t, filepath.Join(dir, "paused.yaml"), "apiVersion: v1\nkind: Namespace\nmetadata: {name: lab, annotations: {ip-reconcile.dev/paused: \"true\"}}\n")
+	for flag, warnings := range map[string]int{"--namespace": 1, "--reconciler-namespace": 0} {
+		_, out, errs := run(t, "check", "--snapshot", dir, flag, "lab", "-o", "json")
+		if !strings.Contains(out, `"refusal": "Paused"`) {
+			t.Errorf("%s: nothing is paused", flag)
+		}
+		if strings.Count(errs, "\n") != warnings || strings.Count(errs, "--reconciler-namespace") != warnings {
+			t.Errorf("%s: stderr %q", flag, errs)
+		}
+	}
+	if _, out, _ := run(t, "check", "--help"); strings.Contains(out, " --namespace") {
+		t.Error("the help shows --namespace")
+	}
+}

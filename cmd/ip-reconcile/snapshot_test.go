@@ -1,0 +1,98 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
+)
+
+// packedSample is the sample as a .tgz.
+func packedSample(t *testing.T) string {
+	t.Helper()
+	var text bytes.Buffer
+	zip := gzip.NewWriter(&text)
+	w := tar.NewWriter(zip)
+	if err := w.AddFS(os.DirFS(sample)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := zip.Close(); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "sample.tgz")
+	write(t, path, text.String())
+	return path
+}
+
+// stdin has the commands of a test read a file on stdin.
+func stdin(t *testing.T, path string) {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	was := os.Stdin
+	os.Stdin = f
+	t.Cleanup(func() { os.Stdin = was; f.Close() })
+}
+
+// verdictsOf are all verdicts of check, by pool and address.
+func verdictsOf(t *testing.T, args ...string) map[string]string {
+	t.Helper()
+	code, out, errs := run(t, append([]string{"check", "-o", "json"}, args...)...)
+	var d document.Check
+	if err := json.Unmarshal([]byte(out), &d); err != nil {
+		t.Fatalf("exit code %d: %v: %s", code, err, errs)
+	}
+	all := map[string]string{}
+	for _, a := range d.Allocations {
+		all[a.Pool+" "+a.IP+" "+a.PodRef] = a.Verdict.String() + " " + a.Reason.String()
+	}
+	return all
+}
+
+func TestAnArchiveAndStdinAreJudgedAsTheFolderIs(t *testing.T) {
+	want, archive := verdictsOf(t, "--snapshot", sample), packedSample(t)
+	if len(want) < 20 {
+		t.Fatalf("the sample has %d allocations", len(want))
+	}
+	equalVerdicts := func(how string, got map[string]string) {
+		t.Helper()
+		if len(got) != len(want) {
+			t.Errorf("%s: %d allocations, want %d", how, len(got), len(want))
+		}
+		for id := range want {
+			if got[id] != want[id] {
+				t.Errorf("%s: %s: got %s, want %s", how, id, got[id], want[id])
+			}
+		}
+	}
+	equalVerdicts("the archive", verdictsOf(t, "--snapshot", archive))
+	stdin(t, archive)
+	equalVerdicts("stdin", verdictsOf(t, "--snapshot", "-"))
+}
+
+func TestOnlyAFolderCanBeWrittenToAndNothingIsBegunElsewhere(t *testing.T) {
+	archive := packedSample(t)
+	before, err := os.ReadFile(archive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused(t, []string{"run", "--snapshot", archive}, []string{archive, "only a folder can be written to", "--dry-run"})
+	refused(t, []string{"recover", "--yes", "--snapshot", archive}, []string{archive, "only a folder can be written to"})
+	if code, out, errs := run(t, "run", "--dry-run", "--snapshot", archive); code != exitLeft || !strings.Contains(out, "10.0.0.20") {
+		t.Errorf("a dry run: exit code %d, stderr %s", code, errs)
+	}
+	if after, _ := os.ReadFile(archive); !bytes.Equal(before, after) {
+		t.Error("the archive was changed")
+	}
+}

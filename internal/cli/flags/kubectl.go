@@ -1,0 +1,55 @@
+package flags
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// kubectlFlag annotates the flags that are kubectl's and mean the same as there.
+const kubectlFlag = "ip-reconcile.dev/kubectl"
+
+// shownOfKubectl are those of kubectl's flags that the help of each command has; the others
+// are in KubectlUsages.
+var shownOfKubectl = []string{"kubeconfig", "context"}
+
+// addKubectl adds kubectl's flags of which cluster it is and who asks (client-go,
+// tools/clientcmd/overrides.go), but --namespace, which kubectl has for what it is
+// asked about, and --request-timeout, which not every command has.
+func (o *Common) addKubectl(f *pflag.FlagSet) {
+	own := pflag.NewFlagSet("", pflag.ContinueOnError)
+	own.StringVar(&o.kubeconfig, "kubeconfig", "", "path of a kubeconfig file (default: KUBECONFIG, then ~/.kube/config, then the pod's own account)")
+	names := clientcmd.RecommendedConfigOverrideFlags("")
+	names.ContextOverrideFlags.Namespace.LongName = ""
+	names.Timeout.LongName = ""
+	names.CurrentContext.Description = "context of the kubeconfig to use"
+	clientcmd.BindOverrideFlags(&o.overrides, own, names)
+	own.VisitAll(func(flag *pflag.Flag) {
+		_ = own.SetAnnotation(flag.Name, kubectlFlag, []string{"true"}) // fails only for a flag that does not exist
+		flag.Hidden = !slices.Contains(shownOfKubectl, flag.Name)
+	})
+	f.AddFlagSet(own)
+}
+
+// KubectlUsages is the help on kubectl's flags, the ones that are hidden elsewhere included.
+func KubectlUsages() string {
+	var o Common
+	f := pflag.NewFlagSet("", pflag.ContinueOnError)
+	o.addKubectl(f)
+	f.VisitAll(func(flag *pflag.Flag) { flag.Hidden = false })
+	return f.FlagUsages()
+}
+
+func (o *Common) completeKubectl(c *cobra.Command) {
+	complete := func(flag string, names func() []string) {
+		_ = c.RegisterFlagCompletionFunc(flag, func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return names(), cobra.ShellCompDirectiveNoFileComp
+		})
+	}
+	complete("context", func() []string { return slices.Sorted(maps.Keys(o.rawConfig().Contexts)) })
+	complete("cluster", func() []string { return slices.Sorted(maps.Keys(o.rawConfig().Clusters)) })
+	complete("user", func() []string { return slices.Sorted(maps.Keys(o.rawConfig().AuthInfos)) })
+}

@@ -1,0 +1,142 @@
+package snapshot_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"errors"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/snapshot"
+)
+
+// tarOf is an archive of files, and of what else has a header.
+func tarOf(t *testing.T, files map[string]string, others ...*tar.Header) string {
+	t.Helper()
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		others = append(others, &tar.Header{Name: name, Mode: 0o644, Size: int64(len(files[name])), Typeflag: tar.TypeReg})
+	}
+	for _, head := range others {
+		if err := w.WriteHeader(head); err != nil {
+			t.Fatal(err)
+		}
+		if head.Typeflag != tar.TypeReg {
+			continue
+		}
+		if _, err := w.Write([]byte(files[head.Name])); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func openText(text string) (*snapshot.Folder, error) {
+	return snapshot.OpenStream("stdin", strings.NewReader(text), noon, home)
+}
+
+func TestAnArchiveIsReadAsItsFolderIs(t *testing.T) {
+	tree := mustGatherTree()
+	archive := tarOf(t, tree)
+	plain, packed := folder(t, map[string]string{"x.tar": archive})+"/x.tar", folder(t, map[string]string{"x.tar.gz": zipped(t, archive)})+"/x.tar.gz"
+	for _, path := range []string{plain, packed} {
+		o := observe(t, open(t, path))
+		judgedAs(t, o, judge.InUse, judge.Stale)
+		if len(o.Warnings) == 0 || !strings.Contains(strings.Join(o.Warnings, "\n"), "23 files that hold no Kubernetes objects were skipped, e.g. "+path+": ") {
+			t.Errorf("notes %q", o.Warnings)
+		}
+	}
+}
+
+func TestAStreamOfObjectsIsToldByItsContent(t *testing.T) {
+	inJSON := `{"apiVersion":"v1","kind":"List","items":[` + podOfList[:1] + `"apiVersion":"v1","kind":"Pod",` + podOfList[1:] + `]}` + "\n"
+	pool := `{"apiVersion":"whereabouts.cni.cncf.io/v1alpha1","kind":"IPPool","metadata":{"name":"p","namespace":"kube-system"},"spec":{"range":"10.0.0.0/24","allocations":{"5":{"id":"c5","podref":"default/a"},"6":{"id":"c6","podref":"default/b"}}}}`
+	for title, text := range map[string]string{
+		"YAML": onePool + "---\n" + runningPodAt("7"), "JSON after JSON": inJSON + pool, "gzip": zipped(t, onePool+"---\n"+runningPodAt("7")), "a tar archive": tarOf(t, dumpTree()),
+	} {
+		f, err := openText(text)
+		if err != nil {
+			t.Errorf("%s: %v", title, err)
+			continue
+		}
+		judgedAs(t, observe(t, f), judge.InUse, judge.Stale)
+	}
+	for title, text := range map[string]string{
+		"nothing": "", "text": "error: You must be logged in to the server\n", "cut": onePool + "---\n" + runningPodAt("7")[:90], "an array": "[" + pool + "]", "cut JSON": inJSON + pool[:50],
+		"zstd": "\x28\xb5\x2f\xfd0000", "zip": "PK\x03\x04", "cut gzip": zipped(t, onePool)[:60],
+	} {
+		if _, err := openText(text); err == nil || !strings.Contains(err.Error(), "stdin") {
+			t.Errorf("%s: %v", title, err)
+		}
+	}
+}
+
+func TestAnArchiveThatIsNotWholeIsAnErrorWhereverItIsCut(t *testing.T) {
+	archive := tarOf(t, map[string]string{"a/pool.yaml": onePool, "b/pods.yaml": runningPodAt("1")})
+	for at := 600; at < len(archive)-1024; at += 256 {
+		if _, err := openText(archive[:at]); err == nil {
+			t.Errorf("cut at %d of %d: accepted", at, len(archive))
+		}
+	}
+	packed := zipped(t, archive)
+	for at := 20; at < len(packed); at += 50 {
+		if _, err := openText(packed[:at]); err == nil {
+			t.Errorf("packed, cut at %d of %d: accepted", at, len(packed))
+		}
+	}
+}
+
+func TestLinksAndPathsOfAnArchiveLeadNowhereElse(t *testing.T) {
+	files := map[string]string{"d/pool.yaml": onePool, "d/data.txt": "x"}
+	for title, c := range map[string]struct {
+		head *tar.Header
+		says string
+	}{
+		"a path above it":             {&tar.Header{Name: "../pods.yaml", Typeflag: tar.TypeReg}, "outside"},
+		"a link above it":             {&tar.Header{Name: "d/pods.yaml", Linkname: "../../pods.yaml", Typeflag: tar.TypeSymlink}, "leads out"},
+		"an absolute link":            {&tar.Header{Name: "d/pods.yaml", Linkname: "/etc/pods.yaml", Typeflag: tar.TypeSymlink}, "leads out"},
+		"a link of another name":      {&tar.Header{Name: "d/latest", Linkname: "/etc/pods.yaml", Typeflag: tar.TypeSymlink}, "leads out"},
+		"a folder of objects":         {&tar.Header{Name: "d/pods", Linkname: "../../x", Typeflag: tar.TypeSymlink}, "leads out"},
+		"a link to what is not there": {&tar.Header{Name: "d/pods.yaml", Linkname: "gone.yaml", Typeflag: tar.TypeSymlink}, "not there"},
+		"a link to what is not read":  {&tar.Header{Name: "d/pods.yaml", Linkname: "data.txt", Typeflag: tar.TypeSymlink}, "not read"},
+		"a hard link to nothing":      {&tar.Header{Name: "d/pods.yaml", Linkname: "d/gone.yaml", Typeflag: tar.TypeLink}, "not there"},
+		"a device":                    {&tar.Header{Name: "d/pods.yaml", Typeflag: tar.TypeChar}, "not a regular file"},
+		"a link in it":                {&tar.Header{Name: "d/same.yaml", Linkname: "pool.yaml", Typeflag: tar.TypeSymlink}, ""},
+		"a hard link in it":           {&tar.Header{Name: "d/same.yaml", Linkname: "d/pool.yaml", Typeflag: tar.TypeLink}, ""},
+		"a link to a folder in it":    {&tar.Header{Name: "pods", Linkname: "d", Typeflag: tar.TypeSymlink}, ""},
+		"a link to a log":             {&tar.Header{Name: "d/log", Linkname: "/var/log/x.log", Typeflag: tar.TypeSymlink}, ""},
+	} {
+		f, err := openText(tarOf(t, files, c.head))
+		if c.says == "" {
+			if err != nil || len(observe(t, f).Unreadable) > 0 {
+				t.Errorf("%s: %v", title, err)
+			}
+		} else if err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v", title, err)
+		}
+	}
+}
+
+func TestNothingIsWrittenToAnArchive(t *testing.T) {
+	path := filepath.Join(folder(t, map[string]string{"x.tar": tarOf(t, map[string]string{"pool.yaml": onePool})}), "x.tar")
+	before := read(t, path)
+	f := open(t, path)
+	equal(t, "writable", f.Writable(), false)
+	if err := tryToRelease(t, f); err == nil || !strings.Contains(err.Error(), "only a folder can be written to") || errors.Is(err, reconciler.ErrConflict) {
+		t.Errorf("got %v", err)
+	}
+	same(t, "the archive", read(t, path), before)
+	if left, _ := os.ReadDir(filepath.Dir(path)); len(left) != 1 {
+		t.Errorf("%d files beside it", len(left)-1)
+	}
+}

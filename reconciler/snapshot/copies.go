@@ -1,0 +1,118 @@
+package snapshot
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/podstate"
+)
+
+// One object may stand in several files: 'oc adm inspect' writes a running pod into
+// core/pods.yaml and into pods/<name>/<name>.yaml, which it reads one after the other. This
+// file decides which copy counts.
+
+// newerPod is what two copies of a pod tell together, nil where neither may be relied upon.
+//
+// Of two copies of the same pod (one UID) the one with the higher resourceVersion is the later,
+// as the API server counts them up (KEP-5504 makes that a promise; before it etcd's revisions
+// did). What the later says is what a snapshot with that copy alone would have been judged by.
+// A restore of etcd makes them run backwards, and so an order is not believed that no pod can
+// take: one does not leave a terminal phase, a deletion is not taken back, and a pod does not
+// change its node. The addresses of both count: whichever it carries is not free.
+func newerPod(a, b *podstate.Pod) *podstate.Pod {
+	if a.Disputed != "" || a.UID == "" || a.UID != b.UID {
+		return nil
+	}
+	if sameBut(a, b, func(p *podstate.Pod) { p.ResourceVersion = "" }) {
+		return b
+	}
+	inOrder, ordered := versionsInOrder(a.ResourceVersion, b.ResourceVersion)
+	if !ordered || a.Status == podstate.StatusUnreadable || b.Status == podstate.StatusUnreadable {
+		return nil
+	}
+	before, after := a, b
+	if !inOrder {
+		before, after = b, a
+	}
+	switch {
+	case before.Phase == podstate.Finished && after.Phase != podstate.Finished,
+		!before.Deleted.IsZero() && after.Deleted.IsZero(),
+		before.Node != "" && before.Node != after.Node:
+		return nil
+	}
+	newer := *after
+	if newer.Phase != podstate.Finished && !reflect.DeepEqual(before.Interfaces, after.Interfaces) {
+		newer.Interfaces = slices.Concat(before.Interfaces, after.Interfaces)
+	}
+	return &newer
+}
+
+// versionsInOrder reports whether the second resourceVersion is later than the first; ordered
+// is false where that cannot be told.
+func versionsInOrder(first, second string) (inOrder, ordered bool) {
+	a, aErr := strconv.ParseUint(first, 10, 64)
+	b, bErr := strconv.ParseUint(second, 10, 64)
+	return a < b, aErr == nil && bErr == nil && a != b
+}
+
+// sameBut reports whether two copies are the same but for what drop drops.
+func sameBut[T any](a, b *T, drop func(*T)) bool {
+	x, y := *a, *b
+	drop(&x)
+	drop(&y)
+	return reflect.DeepEqual(x, y)
+}
+
+// addPoolCopy takes in another copy of a pool. Of two contents of one pool the later counts;
+// where that cannot be told, the first does, and it is reported.
+func (f *Folder) addPoolCopy(o *object, first string) error {
+	p, err := ippool.DecodePool(o.text)
+	if err != nil {
+		return err
+	}
+	if p.ResourceVersion == "" {
+		p.ResourceVersion = noVersion
+	}
+	at := slices.IndexFunc(f.pools, func(x pool) bool { return x.Namespace == p.Namespace && x.Name == p.Name })
+	if at < 0 { // the first could not be read
+		f.pools = append(f.pools, pool{p, o})
+		return nil
+	}
+	old := f.pools[at]
+	f.twice[o.ref()] = fmt.Sprintf("it stands in %s and in %s: leave one of them", first, o.file.path)
+	if sameBut(old.Pool, p, func(p *ippool.Pool) { p.ResourceVersion = "" }) {
+		return nil
+	}
+	inOrder, ordered := versionsInOrder(old.ResourceVersion, p.ResourceVersion)
+	switch {
+	case p.UID == "" || p.UID != old.UID || !ordered:
+		f.countsFirst(o, first)
+	case inOrder:
+		f.pools[at] = pool{p, o}
+	}
+	return nil
+}
+
+// addReservationCopy takes in another copy of a reservation.
+func (f *Folder) addReservationCopy(o *object, first string) error {
+	r, err := ippool.DecodeReservation(o.text)
+	if err != nil {
+		return err
+	}
+	old := f.find(r.Namespace, r.Name)
+	if old == nil {
+		return f.addReservation(o)
+	}
+	f.twice[o.ref()] = fmt.Sprintf("it stands in %s and in %s: leave one of them", first, o.file.path)
+	if !sameBut(old.Reservation, r, func(r *ippool.Reservation) { r.ResourceVersion = "" }) {
+		f.countsFirst(o, first)
+	}
+	return nil
+}
+
+func (f *Folder) countsFirst(o *object, first string) {
+	f.unreadable = append(f.unreadable, fmt.Sprintf("%s: %s stands in %s already; that one counts", o.file.path, o.ref(), first))
+}

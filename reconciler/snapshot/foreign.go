@@ -1,0 +1,120 @@
+package snapshot
+
+import (
+	"bytes"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// This file tells the files of a tree that hold objects of our kinds from those that hold
+// none, such as logs and what other tools have written there. A pod's file that is left out
+// makes what the pod has look leaked, so that a file is left out only where it is known to
+// hold no such object: in case of doubt there is an error.
+
+// A form is how a file is read, by its name.
+type form int
+
+const (
+	whole  form = iota // YAML or JSON
+	packed             // compressed YAML or JSON
+	peeked             // of another ending: only its head is read
+	never              // not even that
+)
+
+// ownTemporary is how the names of files begin that replace makes, and leaves behind when it
+// is killed.
+const ownTemporary = ".ip-reconcile-"
+
+func formOf(name string) form {
+	base := path.Base(name)
+	unpacked, isPacked := strings.CutSuffix(base, ".gz")
+	switch {
+	case hasEnding(base):
+		return whole
+	case isPacked && hasEnding(unpacked):
+		return packed
+	case path.Ext(base) == ".log" || strings.HasPrefix(base, ownTemporary):
+		return never
+	}
+	return peeked
+}
+
+// hasEnding reports whether a file is read as YAML or JSON.
+func hasEnding(name string) bool {
+	return slices.Contains([]string{".yaml", ".yml", ".json"}, path.Ext(name))
+}
+
+// resources are the names by which tools write the resources that are read: of files that
+// hold all of a namespace ('kubectl cluster-info dump': <namespace>/pods.json; 'oc adm
+// inspect': namespaces/<namespace>/core/pods.yaml) and of folders with a file for each.
+func resources() []string {
+	return []string{"ippools", "overlappingrangeipreservations", "nodeslicepools", "network-attachment-definitions", "net-attach-def",
+		"sandboxreports", "leases", "nodes", "pods", "namespaces"}
+}
+
+// byLayout reports whether a file must hold an object that is read, by where it is in the
+// tree (oc, pkg/cli/admin/inspect; kubectl v0.36.3, pkg/cmd/clusterinfo).
+func byLayout(name string) bool {
+	parts := strings.Split(name, "/")
+	base := strings.TrimSuffix(strings.TrimSuffix(parts[len(parts)-1], ".gz"), path.Ext(strings.TrimSuffix(name, ".gz")))
+	parent, above := "", ""
+	if n := len(parts); n > 1 {
+		parent = parts[n-2]
+		if n > 2 {
+			above = parts[n-3]
+		}
+	}
+	return slices.Contains(resources(), base) || slices.Contains(resources(), parent) ||
+		base == parent && (above == "pods" || above == "namespaces") || slices.Contains(parts[:len(parts)-1], "whereabouts.cni.cncf.io")
+}
+
+var (
+	kindMember = regexp.MustCompile(`\b[kK]ind["']?[ \t]*:[ \t]*["']?([A-Za-z]*)`)
+	// objectHead is how a file begins that kubectl has written.
+	objectHead = regexp.MustCompile(`^(\s|#.*\n|---)*(\{\s*)?"?(apiVersion|kind|items|metadata)"?\s*:`)
+)
+
+// mentions reports whether a text that cannot be parsed may hold an object of those kinds that
+// are read, and which. A kind that cannot be told counts, and is "".
+func mentions(text []byte) (kind string, may bool) {
+	text = withoutZeros(text)
+	end := len(bytes.TrimRight(text, " \r\n\t"))
+	for _, at := range kindMember.FindAllSubmatchIndex(text, -1) {
+		word := string(text[at[2]:at[3]])
+		if _, ours := groupOf(strings.TrimSuffix(word, "List")); ours || word == "" || word == "List" {
+			return word, true
+		}
+		if at[3] == end { // it may have been cut off there
+			return word, true
+		}
+	}
+	return "", false
+}
+
+// beginsLikeObjects reports whether the head of a file of any name looks as if kubectl had
+// written objects there that are read.
+func beginsLikeObjects(head []byte) bool {
+	head = withoutZeros(head)
+	if !objectHead.Match(head) {
+		return false
+	}
+	for _, found := range kindMember.FindAllSubmatch(head, -1) {
+		if _, ours := groupOf(strings.TrimSuffix(string(found[1]), "List")); ours {
+			return true
+		}
+	}
+	return false
+}
+
+// withoutZeros makes of UTF-16, as PowerShell writes it, what can be searched.
+func withoutZeros(text []byte) []byte {
+	for _, mark := range []string{"\xef\xbb\xbf", "\xff\xfe", "\xfe\xff"} {
+		text = bytes.TrimPrefix(text, []byte(mark))
+	}
+	if bytes.IndexByte(text, 0) < 0 {
+		return text
+	}
+	return bytes.ReplaceAll(text, []byte{0}, nil)
+}
