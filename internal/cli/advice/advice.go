@@ -219,15 +219,15 @@ func plain(r rune) bool {
 
 // Unique leaves out steps whose command, or where there is none whose sentence, was there
 // before: the first is then for the causes of both. Those of one cause are put together,
-// and how something is released comes last.
+// and how something is released comes last. The steps on a Conflict stay whole and in
+// their order, whatever others there are.
 func Unique(steps []Step) []Step {
-	seen := map[[2]string]int{}
+	seen, first := map[[3]string]int{}, map[string]int{}
 	var unique []Step
-	first := map[string]int{}
 	for _, s := range steps {
-		key := [2]string{s.Command, s.OnNode}
-		if s.Command == "" {
-			key[0] = s.Why
+		key := [3]string{s.Command, s.OnNode}
+		if s.Command == "" || s.Cause == string(judge.Conflict) {
+			key[2] = s.Why
 		}
 		if at, there := seen[key]; !there {
 			seen[key] = len(unique)
@@ -237,18 +237,23 @@ func Unique(steps []Step) []Step {
 		}
 	}
 	for i, s := range unique {
-		if _, there := first[s.Cause]; !there {
-			first[s.Cause] = i
+		if _, there := first[s.firstCause()]; !there {
+			first[s.firstCause()] = i
 		}
 	}
-	slices.SortStableFunc(unique, func(a, b Step) int { return first[a.Cause] - first[b.Cause] })
+	slices.SortStableFunc(unique, func(a, b Step) int { return first[a.firstCause()] - first[b.firstCause()] })
 	slices.SortStableFunc(unique, func(a, b Step) int { return a.last() - b.last() })
 	return unique
 }
 
+func (s Step) firstCause() string {
+	cause, _, _ := strings.Cut(s.Cause, ",")
+	return cause
+}
+
 // last is 1 for how something is released: all that must be known before goes before it.
 func (s Step) last() int {
-	if cause, _, _ := strings.Cut(s.Cause, ","); cause == judge.Stale.String() {
+	if s.firstCause() == judge.Stale.String() {
 		return 1
 	}
 	return 0
