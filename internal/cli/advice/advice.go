@@ -6,7 +6,6 @@ package advice
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -62,12 +61,11 @@ type Facts struct {
 	// Nodes are those that the cause is about, DownNodes those of them that are not Ready,
 	// and not declared dead yet.
 	Nodes, DownNodes []string
-	// Other is who else carries the address: a pod as "<namespace>/<name>", or a sandbox.
+	// OtherPod is a pod, as "<namespace>/<name>", that carries the address, too;
+	// OtherContainer is a sandbox that does, on OtherNode.
 	OtherPod, OtherContainer, OtherNode string
 	// Restored is when etcd was restored, in RFC 3339.
 	Restored string
-	// Lease is a Lease that could not be taken, in the namespace of the pool.
-	Lease string
 }
 
 // template is a Step before the names are filled in; on is the node on which the command
@@ -138,7 +136,7 @@ func add(steps []Step, a Advisor, cause string, t template, values map[string]st
 func (a Advisor) values(f Facts) map[string]string {
 	v := map[string]string{
 		"program": a.Program, "namespace": a.Namespace, "ip": f.Address, "pool": f.Pool, "pod": f.Pod, "container": f.Container,
-		"otherpod": f.OtherPod, "othercontainer": f.OtherContainer, "othernode": f.OtherNode, "restored": f.Restored, "lease": f.Lease,
+		"otherpod": f.OtherPod, "othercontainer": f.OtherContainer, "othernode": f.OtherNode, "restored": f.Restored,
 	}
 	v["poolnamespace"], v["poolname"], _ = strings.Cut(f.Pool, "/")
 	v["podnamespace"], v["podname"], _ = strings.Cut(f.Pod, "/")
@@ -167,19 +165,29 @@ func (a Advisor) command(text string, values map[string]string) (string, bool) {
 	return text, true
 }
 
-// place is the place of a name in a template. kubectl's own JSONPath has a dot in braces.
-func place() *regexp.Regexp { return regexp.MustCompile(`\{[a-z]+\}`) }
-
 // replace fills in the names, each as told; known is false where one is not known, or
-// cannot be written.
+// cannot be written. A place is lower case letters in braces: kubectl's own JSONPath has a
+// dot there.
 func replace(text string, values map[string]string, as func(string) (string, bool)) (filled string, known bool) {
+	var b strings.Builder
 	known = true
-	filled = place().ReplaceAllStringFunc(text, func(name string) string {
-		value, ok := as(values[strings.Trim(name, "{}")])
+	for {
+		before, rest, found := strings.Cut(text, "{")
+		b.WriteString(before)
+		if !found {
+			return b.String(), known
+		}
+		name, after, closed := strings.Cut(rest, "}")
+		if !closed || name == "" || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz") != "" {
+			b.WriteString("{")
+			text = rest
+			continue
+		}
+		value, ok := as(values[name])
 		known = known && ok
-		return value
-	})
-	return filled, known
+		b.WriteString(value)
+		text = after
+	}
 }
 
 func printable(text string) (string, bool) {
@@ -198,23 +206,28 @@ func quote(text string) (string, bool) {
 	if text == "" || text[0] == '-' || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) || r == '\'' }) {
 		return "", false
 	}
-	if regexp.MustCompile(`^[A-Za-z0-9@%+=:,./_-]+$`).MatchString(text) {
-		return text, true
+	if strings.ContainsFunc(text, func(r rune) bool { return !plain(r) }) {
+		return "'" + text + "'", true
 	}
-	return "'" + text + "'", true
+	return text, true
+}
+
+// plain reports whether a character is no more than itself in every shell.
+func plain(r rune) bool {
+	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("@%+=:,./_-", r)
 }
 
 // Unique leaves out steps whose command, or where there is none whose sentence, was there
 // before: the first is then for the causes of both. Those of one cause are put together,
-// and how something is released comes last.
+// and how something is released comes last. The steps on a Conflict stay whole and in
+// their order, whatever others there are.
 func Unique(steps []Step) []Step {
-	seen := map[[2]string]int{}
+	seen, first := map[[3]string]int{}, map[string]int{}
 	var unique []Step
-	first := map[string]int{}
 	for _, s := range steps {
-		key := [2]string{s.Command, s.OnNode}
-		if s.Command == "" {
-			key[0] = s.Why
+		key := [3]string{s.Command, s.OnNode}
+		if s.Command == "" || s.Cause == string(judge.Conflict) {
+			key[2] = s.Why
 		}
 		if at, there := seen[key]; !there {
 			seen[key] = len(unique)
@@ -224,18 +237,23 @@ func Unique(steps []Step) []Step {
 		}
 	}
 	for i, s := range unique {
-		if _, there := first[s.Cause]; !there {
-			first[s.Cause] = i
+		if _, there := first[s.firstCause()]; !there {
+			first[s.firstCause()] = i
 		}
 	}
-	slices.SortStableFunc(unique, func(a, b Step) int { return first[a.Cause] - first[b.Cause] })
+	slices.SortStableFunc(unique, func(a, b Step) int { return first[a.firstCause()] - first[b.firstCause()] })
 	slices.SortStableFunc(unique, func(a, b Step) int { return a.last() - b.last() })
 	return unique
 }
 
+func (s Step) firstCause() string {
+	cause, _, _ := strings.Cut(s.Cause, ",")
+	return cause
+}
+
 // last is 1 for how something is released: all that must be known before goes before it.
 func (s Step) last() int {
-	if cause, _, _ := strings.Cut(s.Cause, ","); cause == judge.Stale.String() {
+	if s.firstCause() == judge.Stale.String() {
 		return 1
 	}
 	return 0

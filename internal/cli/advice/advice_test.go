@@ -16,7 +16,7 @@ func advisor() Advisor { return Advisor{Program: "ip-reconcile", Namespace: "kub
 func known() Facts {
 	return Facts{Address: "10.0.0.7", Pool: "kube-system/10.0.0.0-24", Reservation: "kube-system/10.0.0.7", Pod: "default/web-0", Container: "c0ffee",
 		Nodes: []string{"worker-1"}, DownNodes: []string{"worker-1"}, OtherPod: "default/web-1", OtherContainer: "beef", OtherNode: "worker-2",
-		Restored: "2026-11-20T10:00:00Z", Lease: "whereabouts"}
+		Restored: "2026-11-20T10:00:00Z"}
 }
 
 // all are the steps of every cause.

@@ -189,9 +189,9 @@ func (a Advisor) giveUp(c Conflict, carriers []Carrier) (steps []Step) {
 		if x.Node != "" {
 			f.Nodes = []string{x.Node}
 		}
-		of := []template{{why: "Delete {pod}: whoever made it makes it again, and it is given another address. One that nobody made stays away.", command: "kubectl delete pod -n {podnamespace} {podname}"}}
+		of := []template{{why: "Delete {pod}: whoever made it makes it again, and it is given another address than {ip}. One that nobody made stays away.", command: "kubectl delete pod -n {podnamespace} {podname}"}}
 		if x.Phantom {
-			of = []template{{why: "End this sandbox of {pod} on {node}, which is not the one that the API's pod runs in: its containers end at once.", command: "crictl stopp {container} && crictl rmp {container}", on: "{node}"}}
+			of = []template{{why: "End this sandbox of {pod} on {node}, which is not the one that the API's pod runs in, and has {ip}: its containers end at once.", command: "crictl stopp {container} && crictl rmp {container}", on: "{node}"}}
 		}
 		steps = append(steps, a.fill(string(judge.Conflict), f, of)...)
 	}
@@ -199,7 +199,7 @@ func (a Advisor) giveUp(c Conflict, carriers []Carrier) (steps []Step) {
 }
 
 func (a Advisor) writeBack(c Conflict) []Step {
-	return a.fill(string(judge.Conflict), c.facts(), repair("Have the entry name the one that keeps it."))
+	return a.fill(string(judge.Conflict), c.facts(), repair("Have the entry of {ip} name the one that keeps it."))
 }
 
 func (c Conflict) step(format string, args ...any) Step {

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 func carrier(pod, container string, hour int) Carrier {
@@ -83,5 +85,16 @@ func TestAConflictOfWhichOneCarrierIsKnownDeletesNothing(t *testing.T) {
 		if s.Command != "ip-reconcile explain 10.0.0.7" {
 			t.Errorf("%+v", s)
 		}
+	}
+}
+
+func TestTheStepsOnAConflictStayInTheirOrderBesideOthers(t *testing.T) {
+	a := advisor()
+	repairFirst := a.OfConflict(Conflict{Address: "10.0.0.7", Pool: "kube-system/p", Repair: "default/b", Carriers: []Carrier{carrier("default/a", "ca", 1), carrier("default/b", "cb", 5)}})
+	repairLast := a.OfConflict(Conflict{Address: "10.0.0.8", Pool: "kube-system/p", Carriers: []Carrier{phantom("default/c", "cc", 1), carrier("default/a", "ca", 5)}})
+	others := slices.Concat(a.OfFinding(judge.Unrecorded, true, Facts{Pool: "kube-system/p"}), a.OfReason(judge.Held, judge.TerminalButRunning, Facts{Pod: "default/a", Container: "cc", Nodes: []string{"node-cc"}}))
+	got := Unique(slices.Concat(repairFirst, repairLast, others))
+	if want := slices.Concat(repairFirst, repairLast); !slices.Equal(got[:len(want)], want) {
+		t.Errorf("got\n%+v\nwant\n%+v", got[:len(want)], want)
 	}
 }

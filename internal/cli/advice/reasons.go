@@ -78,8 +78,8 @@ func reasons() map[judge.Reason][]template {
 			{why: "It is held for as long as somebody else carries the address. Where the entry is outdated, --repair makes it name who does.", command: "{program} run --repair {inpool} --dry-run"},
 		},
 		judge.NoRule: {
-			{why: "No rule covers this, so it is held: please report it, with this.", command: "{program} explain {ip} -o yaml"},
 			{why: "No rule covers this, so it is held: please report it."},
+			{why: "What to send along.", command: "{program} explain {ip} -o yaml"},
 		},
 		judge.NodeDeadReason: {
 			{why: "If {node} runs after all, and the out-of-service taint is left from before, remove the taint before anything is released.", command: "kubectl taint nodes {node} node.kubernetes.io/out-of-service-"},

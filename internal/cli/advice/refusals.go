@@ -42,12 +42,12 @@ func refusals() map[reconciler.Refusal][]template {
 			{why: "Nothing to do where 'serve' or the CronJob runs: it is freed when it is confirmed. A run waits for that.", command: "{program} run {inpool}"},
 		},
 		reconciler.Changed: {
-			{why: "It changed while it was judged: ask again.", command: "{program} explain {ip}"},
-			{why: "It changed while it was judged: it is judged again at the next pass."},
+			{why: "It changed while it was judged, and is judged again at the next pass."},
+			{why: "What is known of it by now.", command: "{program} explain {ip}"},
 		},
 		reconciler.LeaseBusy: {
-			{why: "ADDs and DELs held whereabouts' Lease all the time; it is tried again at the next pass. Who holds it now.", command: "kubectl get leases.coordination.k8s.io -n {poolnamespace} -o wide"},
 			{why: "ADDs and DELs held whereabouts' Lease all the time; it is tried again at the next pass."},
+			{why: "Who holds it now.", command: "kubectl get leases.coordination.k8s.io -n {poolnamespace} -o wide"},
 		},
 		reconciler.NoLease: {
 			{why: "A release takes whereabouts' Lease, and these credentials may not. Whose they are.", command: "kubectl auth whoami"},

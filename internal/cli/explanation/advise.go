@@ -131,8 +131,16 @@ func (e *Explanation) advise(q Question) {
 			all = append(all, steps...)
 		}
 	}
+	told := map[string]bool{} // conflicts: what else is to be said of such an address is to ask about it
 	for _, i := range order {
-		take(string(e.Findings[i].Kind), e.FindingAdvice[i], 5*most)
+		f := e.Findings[i]
+		switch conflict := f.IP + " " + f.Pool; {
+		case f.Kind == judge.Conflict && told[conflict]: // of its pods, and of its sandboxes
+		case f.Kind != judge.Conflict && told[f.IP] && e.conflicts[f.IP]:
+		default:
+			take(string(f.Kind), e.FindingAdvice[i], 5*most)
+			told[conflict], told[f.IP] = true, true
+		}
 	}
 	for _, verdict := range []judge.Verdict{judge.Held, judge.Stale, judge.InUse} {
 		for _, it := range e.Items {
@@ -140,7 +148,7 @@ func (e *Explanation) advise(q Question) {
 			for _, g := range it.Gates {
 				why += string(g.Why) + g.Pool
 			}
-			if it.Verdict == verdict && len(it.Advice) > 0 && (verdict != judge.InUse || most > 1) {
+			if it.Verdict == verdict && len(it.Advice) > 0 && (verdict != judge.InUse || most > 1) && !(e.conflicts[it.Text()] && told[it.Text()]) {
 				take(why, it.Advice, most)
 			}
 		}

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/advice"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/explanation"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
@@ -134,6 +136,30 @@ func TestAPhantomInAConflictIsNotEndedOutOfOrder(t *testing.T) {
 					t.Errorf("explain %s ends the phantom at once: %+v", what, s)
 				}
 			}
+		}
+	}
+}
+
+func TestAPendingPodThatNoAddressIsLeftForIsToldSo(t *testing.T) {
+	asking := func(p *corev1.Pod) {
+		p.Status.Phase = corev1.PodPending
+		p.Annotations = map[string]string{"k8s.v1.cni.cncf.io/networks": "wb"}
+	}
+	full := All(Pool("10.0.0.0-30", "10.0.0.0/30", Alloc("1", "default/a", "box-1", "net1"), Alloc("2", "default/b", "box-2", "net1")),
+		NAD("wb", WhereaboutsConfig("10.0.0.0/30", "")), ReportingWorker())
+	for name, c := range map[string]struct {
+		parts Part
+		want  string
+	}{
+		"the pool is full":     {All(full, UsualPod(asking, CreatedLongAgo)), "no address is left for it in kube-system/10.0.0.0-30"},
+		"an address is left":   {All(UsualPool, NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")), UsualPod(asking, CreatedLongAgo), ReportingWorker()), "its ADD is under way, or fails"},
+		"it is not scheduled":  {All(full, UsualPod(asking, CreatedLongAgo, OnNode(""))), "it is not scheduled to a node yet"},
+		"it has its address":   {All(full, UsualPod(asking), ReportingWorker(Sandbox("box-9", UsualUID, WithAddress("10.0.0.1", "")))), "what it waits for is not its network"},
+		"it is running anyway": {All(full, UsualPod(CreatedLongAgo)), ""},
+	} {
+		e := ask(t, "default/web-0", nil, c.parts)
+		if len(e.Pods) != 1 || !strings.Contains(e.Pods[0].Waits, c.want) || c.want == "" && e.Pods[0].Waits != "" {
+			t.Errorf("%s: %+v", name, e.Pods)
 		}
 	}
 }

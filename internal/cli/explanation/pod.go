@@ -118,14 +118,16 @@ func (p PodState) waits(j *judge.Judgement, pools *usage.Pools) string {
 		return ""
 	case p.Pod.Node == "":
 		return "it is not scheduled to a node yet, so that no address was asked for"
+	case slices.ContainsFunc(p.Sandboxes, func(b SandboxState) bool {
+		return b.Fresh && b.State == string(v1alpha1.SandboxReady) && b.Node == p.Pod.Node && !b.phantom(p.Pod) && len(b.Addresses) > 0
+	}):
+		return "its sandbox runs and has its address: what it waits for is not its network"
 	case len(full) > 0:
 		return "it is scheduled, and no address is left for it in " + strings.Join(full, ", ")
 	case !j.Restore.Complete():
-		return "it is scheduled; etcd was restored, and ADDs wait while whereabouts' Leases are held for that"
-	case !slices.ContainsFunc(p.Sandboxes, func(s SandboxState) bool { return s.Node == p.Pod.Node && !s.phantom(p.Pod) && len(s.Addresses) > 0 }):
-		return "it is scheduled, and no report has an address on a sandbox of it yet: its ADD is under way, or fails; its events say which"
+		return "it is scheduled; etcd was restored, and ADDs wait for as long as the fence holds whereabouts' Leases, 90 s at the most"
 	}
-	return "its sandbox has its address: what it waits for is not its network"
+	return "it is scheduled, and no report has an address on a sandbox of it yet: its ADD is under way, or fails; its events say which"
 }
 
 // NetworkStatus is the outcome of reading a pod's annotation: Missing, Unreadable or
