@@ -12,8 +12,9 @@ import (
 // Gate is a cause for which Stale items are not released, with how many wait for it.
 type Gate struct {
 	reconciler.Gate
-	// Count is how many of the items that are shown it stands against, alone or not.
-	Count int
+	// Count is how many of the items that are shown it stands against, alone or not; Behind
+	// how many of them it is not the only gate for.
+	Count, Behind int
 	// First and Last are when the first and the last of them are released if nothing
 	// contradicts it; zero where that is not known.
 	First, Last time.Time
@@ -24,6 +25,8 @@ func (g Gate) Sentence() string {
 	switch {
 	case g.Why != reconciler.AwaitingConfirmation:
 		return g.Detail
+	case g.Behind == g.Count:
+		return fmt.Sprintf("is not confirmed before %s", g.Last.UTC().Format(time.RFC3339))
 	case g.First.Equal(g.Last):
 		return fmt.Sprintf("will be released at %s unless something contradicts it", g.First.UTC().Format(time.RFC3339))
 	}
@@ -35,7 +38,7 @@ func (g Gate) Sentence() string {
 func gatesOf(standing []reconciler.Gate, refused []reconciler.Refused, f Filter) []Gate {
 	var gates []Gate
 	byKey := map[reconciler.Gate]int{}
-	add := func(g reconciler.Gate, n int) {
+	add := func(g reconciler.Gate, n, behind int) {
 		key, at := g, g.At
 		if key.At = (time.Time{}); g.Why == reconciler.AwaitingConfirmation {
 			key.Detail = ""
@@ -48,6 +51,7 @@ func gatesOf(standing []reconciler.Gate, refused []reconciler.Refused, f Filter)
 		}
 		e := &gates[i]
 		e.Count += n
+		e.Behind += behind
 		if !at.IsZero() && (e.First.IsZero() || at.Before(e.First)) {
 			e.First = at
 		}
@@ -57,16 +61,17 @@ func gatesOf(standing []reconciler.Gate, refused []reconciler.Refused, f Filter)
 	}
 	for _, g := range standing {
 		if g.Pool == "" || f.Pool(g.Pool) {
-			add(g, 0)
+			add(g, 0, 0)
 		}
 	}
 	for _, x := range refused {
 		if !f.Item(x.Item) || x.Gate.Why == reconciler.DryRunRefusal {
 			continue
 		}
-		add(x.Gate, 1)
+		behind := min(len(x.Also), 1)
+		add(x.Gate, 1, behind)
 		for _, g := range x.Also {
-			add(g, 1)
+			add(g, 1, behind)
 		}
 	}
 	order := reconciler.Refusals()

@@ -128,6 +128,12 @@ func TestGatesThatOpenAtTheirOwnTimeAreOne(t *testing.T) {
 	if len(got) != 2 || got[0].Why != reconciler.Paused || got[0].Count != 1 || got[1].Count != 3 || !got[1].First.Equal(Now.Add(time.Minute)) || !got[1].Last.Equal(Now.Add(time.Hour)) {
 		t.Errorf("got %+v", got)
 	}
+	if text := got[1].Sentence(); !strings.HasPrefix(text, "will be released from ") {
+		t.Error(text)
+	}
+	if text := gatesOf([]reconciler.Gate{paused}, []reconciler.Refused{both}, Filter{})[1].Sentence(); text != "is not confirmed before 2026-11-20T11:00:00Z" {
+		t.Errorf("of what is paused, too, it says: %s", text)
+	}
 	if !both.At().IsZero() || !at(time.Minute).At().Equal(Now.Add(time.Minute)) {
 		t.Error("what is paused is released when somebody ends that, and not by itself")
 	}

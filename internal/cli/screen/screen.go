@@ -83,9 +83,12 @@ func verdicts(inUse, held, stale int) string {
 // gates writes what stands between Stale and released.
 func (s *Screen) gates(r *report.Report) {
 	for _, g := range r.Gates {
-		waiting := "nothing is stale there"
-		if g.Count > 0 {
-			waiting = Count(g.Count, "stale item")
+		waiting := "no stale item waits for it"
+		switch {
+		case g.Count == 1:
+			waiting = "1 stale item waits for it"
+		case g.Count > 1:
+			waiting = fmt.Sprintf("%d stale items wait for it", g.Count)
 		}
 		s.Text("", fmt.Sprintf("%s: %s (%s).", g.Why, g.Sentence(), waiting))
 	}
