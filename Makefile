@@ -94,10 +94,15 @@ lint: ## Run gofmt, go vet with all build tags, and golangci-lint
 	cd e2e && $(GO) run $(GOLANGCI_LINT) run --config ../.golangci.yaml --build-tags $(LINT_TAGS) ./...
 
 .PHONY: generate
-generate: ## Generate the SandboxReport CRD and deepcopy code from api/v1alpha1, and docs/verdicts.md from the verdict table
+generate: ## Generate the SandboxReport CRD and deepcopy code from api/v1alpha1, docs/verdicts.md from the verdict table and docs/schema from the documents
 	$(GO) run $(CONTROLLER_GEN) object crd paths=./api/v1alpha1 output:crd:dir=deploy/crds
 	cp deploy/crds/*.yaml deploy/helm/ip-reconcile/crds/
 	UPDATE_DOCS=1 $(GO) test -count=1 -run '^TestTheVerdictsInTheDocsAreThoseOfTheTable$$' ./reconciler/judge
+	UPDATE_DOCS=1 $(GO) test -count=1 -run '^TestThePublishedSchemaIsThatOfTheDocuments$$' ./internal/cli/document
+
+.PHONY: tickets
+tickets: ## Play the tickets of docs/tickets.md in a whole cluster, and write what each command prints there
+	@cd e2e && UPDATE_DOCS=1 $(GO) test -count=1 -timeout 20m -tags cluster -run '^TestEachTicketIsAnsweredByOneCommand$$' .
 
 .PHONY: image
 image: ## Build the container image with docker, tagged with the version (IMAGE=example.com/ip-reconcile)
