@@ -10,6 +10,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/advice"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/explanation"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/flags"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/screen"
 )
 
@@ -92,10 +93,15 @@ func (o *options) explain(ctx context.Context, std streams, subject explanation.
 	return explanation.Answer(explanation.Question{Subject: subject, Judgement: j, Plan: plan, Recent: recent, Advisor: o.advisor(f)}), nil
 }
 
-// advisor writes commands for the cluster that the flags name.
+// advisor writes commands for the cluster that the flags name, and for the same pause
+// annotation and policy.
 func (o *options) advisor(f *pflag.FlagSet) advice.Advisor {
 	a := advice.Advisor{Program: commandName(), Namespace: o.Namespace()}
-	for _, name := range []string{"kubeconfig", "context", "namespace", "lease-namespace", "agents", "agent-nodes", "confirm-after"} {
+	flags.VisitKubectl(f, a.ClusterFlag)
+	if f.Changed("reconciler-namespace") || f.Changed("namespace") {
+		a.Flag("reconciler-namespace", o.Namespace())
+	}
+	for _, name := range []string{"lease-namespace", "agents", "agent-nodes", "confirm-after"} {
 		flag := f.Lookup(name)
 		if flag == nil || !flag.Changed {
 			continue

@@ -279,6 +279,20 @@ func TestEveryCommandOfOursThatIsAdvisedCanBeRun(t *testing.T) {
 	}
 }
 
+func TestAdviceIsForTheClusterAndThePauseThatWereAskedAbout(t *testing.T) {
+	_, d := explained(t, sample, "10.0.0.20", "--reconciler-namespace", "ops", "--cluster", "prod", "--as", "alice", "--as-group", "a,b", "--as-group", "c", "--token", "secret")
+	cluster := " --as=alice --as-group=a,b --as-group=c --cluster=prod"
+	for _, a := range d.Advice {
+		if strings.HasPrefix(a.Command, "ip-reconcile ") && !strings.HasSuffix(a.Command, cluster+" --reconciler-namespace=ops") ||
+			strings.HasPrefix(a.Command, "kubectl ") && !strings.HasPrefix(a.Command, "kubectl"+cluster+" ") || strings.Contains(a.Command, "secret") {
+			t.Error(a.Command)
+		}
+	}
+	if _, d = explained(t, sample, "10.0.0.20", "--namespace", "ops", "--log-level", "error"); !strings.HasSuffix(d.Advice[0].Command, " --reconciler-namespace=ops") {
+		t.Errorf("by the flag's former name: %s", d.Advice[0].Command)
+	}
+}
+
 // parses checks that a command line is one of ours, with flags and arguments that it takes.
 func parses(t *testing.T, args []string) {
 	t.Helper()

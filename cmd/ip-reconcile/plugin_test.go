@@ -44,6 +44,20 @@ func TestAsAPluginHelpAndErrorsSayKubectl(t *testing.T) {
 	}
 }
 
+func TestAsAPluginTheCommandsThatAreAdvisedCanBeTyped(t *testing.T) {
+	calledBy(t, "kubectl-ip_reconcile")
+	_, d := explained(t, sample, "10.0.0.20", "--context", "prod")
+	for i, want := range []string{
+		"kubectl ip-reconcile run --pool=kube-system/10.0.0.0-24 --dry-run --context=prod",
+		"kubectl ip-reconcile run --pool=kube-system/10.0.0.0-24 --context=prod",
+		"kubectl --context=prod annotate ippools.whereabouts.cni.cncf.io -n kube-system 10.0.0.0-24 ip-reconcile.dev/paused=true",
+	} {
+		if got := d.Advice[i].Command; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}
+
 func TestHelpSaysTheProgramsOwnNameWhereItIsNoPlugin(t *testing.T) {
 	_, out, _ := run(t, "--help")
 	if strings.Contains(out, "kubectl ip-reconcile") || !strings.Contains(out, "\n  ip-reconcile check") {

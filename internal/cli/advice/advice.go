@@ -37,17 +37,19 @@ type Advisor struct {
 	Flags, KubectlFlags []string
 }
 
-// Flag adds a flag that was given to this command to those that follow. Only kubectl's own
-// are added to its commands, and a value that cannot be written is left out.
+// Flag adds a flag that was given to this command to those that follow. A value that cannot
+// be written is left out.
 func (a *Advisor) Flag(name, value string) {
-	text, ok := quote(value)
-	if !ok {
-		return
+	if text, ok := quote(value); ok {
+		a.Flags = append(a.Flags, "--"+name+"="+text)
 	}
-	text = "--" + name + "=" + text
-	a.Flags = append(a.Flags, text)
-	if name == "kubeconfig" || name == "context" {
-		a.KubectlFlags = append(a.KubectlFlags, text)
+}
+
+// ClusterFlag adds a flag that kubectl has, too: to the commands of both.
+func (a *Advisor) ClusterFlag(name, value string) {
+	a.Flag(name, value)
+	if text, ok := quote(value); ok {
+		a.KubectlFlags = append(a.KubectlFlags, "--"+name+"="+text)
 	}
 }
 
@@ -145,22 +147,23 @@ func (a Advisor) values(f Facts) map[string]string {
 }
 
 // command fills in a command. {inpool} is the flag that picks the pool, nothing where no
-// pool is known.
+// pool is known. {program} is no name, and may be of two words: "kubectl ip-reconcile", which
+// takes flags at its end alone.
 func (a Advisor) command(text string, values map[string]string) (string, bool) {
 	inPool := ""
 	if values["pool"] != "" {
 		inPool = " --pool={pool}"
 	}
 	text = strings.ReplaceAll(text, " {inpool}", inPool)
+	text, ours := strings.CutPrefix(text, "{program} ")
 	text, known := replace(text, values, quote)
-	if !known {
+	switch {
+	case !known:
 		return "", false
-	}
-	if flags := strings.Join(a.KubectlFlags, " "); flags != "" {
-		text = strings.ReplaceAll(text, "kubectl ", "kubectl "+flags+" ")
-	}
-	if flags := strings.Join(a.Flags, " "); flags != "" && strings.HasPrefix(text, a.Program+" ") {
-		text += " " + flags
+	case ours:
+		return strings.Join(append([]string{a.Program, text}, a.Flags...), " "), true
+	case len(a.KubectlFlags) > 0:
+		text = strings.ReplaceAll(text, "kubectl ", "kubectl "+strings.Join(a.KubectlFlags, " ")+" ")
 	}
 	return text, true
 }

@@ -152,7 +152,7 @@ func TestANodeIsGivenUpOnlyWithAWarningAndOnlyIfItIsDown(t *testing.T) {
 
 func TestCommandsNameTheClusterThatWasAskedAbout(t *testing.T) {
 	a := advisor()
-	a.Flag("kubeconfig", "/home/me/my config")
+	a.ClusterFlag("kubeconfig", "/home/me/my config")
 	a.Flag("agents", "required")
 	steps := a.OfFinding(judge.NoFreshReportFinding, false, known())
 	want := "kubectl --kubeconfig='/home/me/my config' logs -n kube-system --tail=50 $(kubectl --kubeconfig='/home/me/my config' get pods"

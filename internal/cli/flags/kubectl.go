@@ -34,6 +34,26 @@ func (o *Common) addKubectl(f *pflag.FlagSet) {
 	f.AddFlagSet(own)
 }
 
+// secretsOfKubectl are those of kubectl's flags that no output repeats.
+var secretsOfKubectl = []string{"token", "username", "password"}
+
+// VisitKubectl calls visit for each value of kubectl's own flags that were given, but for
+// secrets.
+func VisitKubectl(f *pflag.FlagSet, visit func(name, value string)) {
+	f.Visit(func(flag *pflag.Flag) {
+		if flag.Annotations[kubectlFlag] == nil || slices.Contains(secretsOfKubectl, flag.Name) {
+			return
+		}
+		values := []string{flag.Value.String()}
+		if several, ok := flag.Value.(pflag.SliceValue); ok {
+			values = several.GetSlice()
+		}
+		for _, value := range values {
+			visit(flag.Name, value)
+		}
+	})
+}
+
 // KubectlUsages is the help on kubectl's flags, the ones that are hidden elsewhere included.
 func KubectlUsages() string {
 	var o Common
