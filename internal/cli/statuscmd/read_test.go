@@ -222,6 +222,7 @@ func TestAReviewThatFailedIsNoRefusal(t *testing.T) {
 }
 
 func TestTheReconcilersOwnFlagsAndNamespaceCount(t *testing.T) {
+	more := "--repair"
 	read := func(args ...string) (*options, *facts) {
 		o := &options{given: pflag.NewFlagSet("status", pflag.ContinueOnError)}
 		o.Add(o.given, "error")
@@ -230,7 +231,7 @@ func TestTheReconcilersOwnFlagsAndNamespaceCount(t *testing.T) {
 		}
 		f := sound()
 		f.deployment().namespace = "addresses"
-		f.deployment().spec = running("ip-reconcile:0.1.0", "serve", "--agent-nodes=role=worker", "--lease-namespace", "leases")
+		f.deployment().spec = running("ip-reconcile:0.1.0", "serve", "--agent-nodes=role=worker", "--lease-namespace", "leases", "--unreachable-node-timeout=1h", more)
 		if err := o.adopt(f); err != nil {
 			t.Fatal(err)
 		}
@@ -240,6 +241,13 @@ func TestTheReconcilersOwnFlagsAndNamespaceCount(t *testing.T) {
 	options, err := o.Options()
 	if err != nil || f.namespace != "addresses" || f.leaseNamespace != "leases" || options.AgentNodes.String() != "role=worker" {
 		t.Errorf("%s, %s, %+v, %v", f.namespace, f.leaseNamespace, options, err)
+	}
+	if options.ConfirmAfter != 15*time.Minute || options.UnreachableNodeTimeout != time.Hour {
+		t.Errorf("it confirms after %s, and frees what an unreachable node has after %s", options.ConfirmAfter, options.UnreachableNodeTimeout)
+	}
+	more = "--confirm-after=1h"
+	if o, _ = read(); o.ConfirmAfter != time.Hour {
+		t.Errorf("it confirms after %s", o.ConfirmAfter)
 	}
 	if _, f = read("--namespace", "mine"); f.namespace != "mine" {
 		t.Errorf("the namespace that is given is %s", f.namespace)

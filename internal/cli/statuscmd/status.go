@@ -51,8 +51,9 @@ of each fault which command to type next. It never writes.
   ✓ is as it should be      ! works, but somebody should know or decide
   ✗ does not work           – is not known, or not in use
 
-The flags of the deployed reconciler (--agents, --agent-nodes, --lease-namespace)
-count where none are given here, and so does its namespace.
+The flags of the deployed reconciler (--agents, --agent-nodes, --lease-namespace,
+--unreachable-node-timeout) count where none are given here, and so do its namespace
+and its --confirm-after.
 
 Exit code 0: no ! and no ✗; 1: there are; 2: the cluster could not be read.`,
 		Example: `  ip-reconcile status
@@ -206,7 +207,7 @@ func (o *options) adopt(f *facts) error {
 	}
 	f.namespace = o.Namespace()
 	if w := ownWorkload(f); w != nil {
-		for _, flag := range []string{"agents", "agent-nodes", "lease-namespace"} {
+		for _, flag := range []string{"agents", "agent-nodes", "lease-namespace", "unreachable-node-timeout"} {
 			value := w.argument("--" + flag)
 			if value == "" || o.given.Changed(flag) {
 				continue
@@ -216,6 +217,6 @@ func (o *options) adopt(f *facts) error {
 			}
 		}
 	}
-	f.leaseNamespace = o.LeaseNamespace()
+	f.leaseNamespace, o.ConfirmAfter = o.LeaseNamespace(), confirmAfter(f)
 	return nil
 }
