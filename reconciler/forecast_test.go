@@ -143,6 +143,16 @@ func TestThePlanKnowsTheRightToTheLeases(t *testing.T) {
 	}
 }
 
+func TestADryRunKnowsTheRightToTheLeasesAsThePlanDoes(t *testing.T) {
+	p := newProcess(t, quarter)
+	p.pass(0, proven)
+	p.Options.DryRun, p.Writer = true, rightsWriter{err: ErrLeaseForbidden}
+	out, err := p.Run(t.Context())
+	if err != nil || len(out.Refused) != 1 || out.Refused[0].Why != NoLease {
+		t.Errorf("refused %+v, %v", out.Refused, err)
+	}
+}
+
 func TestWhatIsNotAskedForIsNotReleasedNorWaitedFor(t *testing.T) {
 	two := All(ReportingWorker(Gone("box-1", UsualUID)), Pool("10.0.0.0-24", "10.0.0.0/24", UsualAllocation, Alloc("6", "default/web-1", "box-2", "net1")))
 	p := newProcess(t, quarter)

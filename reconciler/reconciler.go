@@ -206,6 +206,7 @@ func (r *Reconciler) releasePlanned(ctx context.Context, j *judge.Judgement, out
 		r.History.refusedByBreaker = plan.count(Breaker)
 	}
 	if r.Options.DryRun {
+		r.checkLeases(ctx, plan)
 		for _, it := range plan.Release {
 			out.refuse(refusedBecause(it, DryRunRefusal, "would be released"))
 		}
