@@ -120,7 +120,11 @@ func poolRows(r *report.Report) []PoolRow {
 		}
 	}
 	for _, it := range r.Allocations {
-		row := &rows[at[it.Pool.Ref()]]
+		i, there := at[it.Pool.Ref()]
+		if !there { // an earlier pass of the run released it, and its pool is gone since
+			continue
+		}
+		row := &rows[i]
 		row.Allocations++
 		switch it.Verdict {
 		case judge.InUse:

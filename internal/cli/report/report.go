@@ -71,6 +71,18 @@ func of(j *judge.Judgement, refused []reconciler.Refused, standing []reconciler.
 	return r
 }
 
+// Summary counts what was asked for.
+func (r *Report) Summary() judge.Summary {
+	sum := r.Judgement.Summary()
+	sum.Pools = 0
+	for _, p := range r.Observation.Pools {
+		if r.Filter.Pool(p.Ref()) {
+			sum.Pools++
+		}
+	}
+	return sum
+}
+
 // RefusedOf is what stands against an item. A reservation that shares an allocation's
 // verdict shares that, too.
 func (r *Report) RefusedOf(it *judge.Item) (reconciler.Refused, bool) {

@@ -56,7 +56,7 @@ func (s *Screen) summary(r *report.Report) {
 	s.Text("", fmt.Sprintf("%s, %s: %d in use, %d held, %d stale; %s%s, %s.", Count(sum.Pools, "pool"), Count(sum.Allocations, "allocation"),
 		sum.InUse, sum.Held, sum.Stale, Count(sum.Reservations, "reservation"), lone, Count(sum.Findings, "finding")))
 	if !r.Filter.IsZero() {
-		s.Text("", fmt.Sprintf("Only what was asked for; in all %s, %s and %s.", Count(r.Of.Allocations, "allocation"), Count(r.Of.Reservations, "reservation"), Count(r.Of.Findings, "finding")))
+		s.Text("", fmt.Sprintf("Only what was asked for; in all %s, %s, %s and %s.", Count(r.Of.Pools, "pool"), Count(r.Of.Allocations, "allocation"), Count(r.Of.Reservations, "reservation"), Count(r.Of.Findings, "finding")))
 	}
 	for _, text := range r.Notes() {
 		if text != r.Restore.Text() { // it is among the gates
