@@ -119,7 +119,8 @@ func runLogLevel(std streams) string {
 }
 
 // tell prints what check and run have to tell, and ends with errLeft where there is
-// something that makes them fail.
+// something that makes them fail. That there is no such pool is said last: of others
+// something may have been released.
 func (o *options) tell(ctx context.Context, std streams, r *report.Report, draw func(*screen.Screen, *report.Report)) error {
 	err := o.print(std, answer{
 		notes: r.Notes(),
@@ -135,6 +136,9 @@ func (o *options) tell(ctx context.Context, std streams, r *report.Report, draw 
 			draw(s, r)
 		},
 	})
+	if err == nil {
+		err = o.asked.noSuchPool(r.Observation.Pools)
+	}
 	if err == nil && o.asked.fails.Fails(r) {
 		return errLeft
 	}

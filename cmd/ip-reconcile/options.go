@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/spf13/pflag"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/flags"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/internal/version"
+	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
@@ -39,9 +41,11 @@ type asked struct {
 
 	filter report.Filter
 	fails  report.FailOn
+	given  *pflag.FlagSet
 }
 
 func (a *asked) add(f *pflag.FlagSet) {
+	a.given = f
 	f.StringSliceVar(&a.pools, "pool", nil, "only these pools: name, or namespace/name")
 	f.StringSliceVarP(&a.podNamespaces, "pod-namespace", "n", nil, "only what is recorded for pods of these namespaces")
 	f.BoolVarP(&a.allNamespaces, "all-namespaces", "A", false, "what is recorded for pods of all namespaces (the default)")
@@ -53,6 +57,12 @@ func (a *asked) add(f *pflag.FlagSet) {
 
 // check reads the flags.
 func (a *asked) check() (err error) {
+	for name, values := range map[string][]string{"pool": a.pools, "pod-namespace": a.podNamespaces, "on-node": a.nodes, "verdict": a.verdicts, "reason": a.reasons, "fail-on": a.failOn} {
+		// A script's variable may be empty, and no filter at all asks for everything.
+		if a.given != nil && a.given.Changed(name) && !slices.ContainsFunc(values, func(v string) bool { return v != "" }) {
+			return fmt.Errorf("--%s is empty: give it a value, or leave it out", name)
+		}
+	}
 	if a.allNamespaces && len(a.podNamespaces) > 0 {
 		return errors.New("-A/--all-namespaces and -n/--pod-namespace contradict each other: give one of them")
 	}
@@ -142,6 +152,16 @@ func (o *options) withLocalNode() (func(reconciler.Source) reconciler.Source, er
 	return func(cluster reconciler.Source) reconciler.Source {
 		return &reconciler.WithLocalNode{Source: cluster, Node: o.node.Name, BootID: bootID, Inspect: inspector.Report}
 	}, nil
+}
+
+// noSuchPool is an error for a pool that is asked for by a name that none has.
+func (a *asked) noSuchPool(pools []*ippool.Pool) error {
+	for _, name := range a.pools {
+		if !slices.ContainsFunc(pools, func(p *ippool.Pool) bool { return (report.Filter{Pools: []string{name}}).Pool(p.Ref()) }) {
+			return fmt.Errorf("--pool %q: there is no such pool; 'pools' lists them", name)
+		}
+	}
+	return nil
 }
 
 // addAsked adds the flags of what is asked for.

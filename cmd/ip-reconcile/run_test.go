@@ -26,6 +26,21 @@ func TestADryRunSaysWhatIsReleasedNowLaterOrNot(t *testing.T) {
 	}
 }
 
+func TestAFilterThatNamesNothingIsAnErrorAndNotEverything(t *testing.T) {
+	for _, c := range []struct{ flag, says string }{
+		{"--pool=", "--pool is empty"}, {"--pool=,", "--pool is empty"}, {"--pod-namespace=", "--pod-namespace is empty"}, {"--on-node=", "--on-node is empty"},
+		{"--verdict=", "--verdict is empty"}, {"--reason=", "--reason is empty"}, {"--fail-on=", "--fail-on is empty"},
+		{"--pool=10.0.0.0-24,10.0.0.0-42", `--pool "10.0.0.0-42": there is no such pool`},
+	} {
+		for _, command := range []string{"check", "run"} {
+			code, _, errs := run(t, command, "--snapshot", copySample(t), "--log-level", "error", c.flag)
+			if code != exitFailed || !strings.Contains(errs, c.says) {
+				t.Errorf("%s %s: exit code %d, %s", command, c.flag, code, errs)
+			}
+		}
+	}
+}
+
 func TestAfterARunTheFindingsAreThoseThatAreLeft(t *testing.T) {
 	dir := copySample(t)
 	_, out, _ := run(t, "run", "--repair", "--snapshot", dir)
