@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strconv"
@@ -64,6 +65,17 @@ func sameBut[T any](a, b *T, drop func(*T)) bool {
 	drop(&x)
 	drop(&y)
 	return reflect.DeepEqual(x, y)
+}
+
+// ofBothNamespaces are the annotations that count of two copies of a namespace: what lets
+// anything be released must stand in both, and a pause in one.
+func ofBothNamespaces(a, b map[string]string) map[string]string {
+	both := maps.Clone(b)
+	maps.DeleteFunc(both, func(name, value string) bool { return a[name] != value })
+	if a[ippool.PausedAnnotation] == "true" || b[ippool.PausedAnnotation] == "true" {
+		both = map[string]string{ippool.PausedAnnotation: "true"}
+	}
+	return both
 }
 
 // addPoolCopy takes in another copy of a pool. Of two contents of one pool the later counts;

@@ -115,3 +115,18 @@ func TestCopiesOfAReservationAreOneReservation(t *testing.T) {
 		}
 	}
 }
+
+func TestAPauseInOneCopyOfTheNamespaceCounts(t *testing.T) {
+	const plain, paused = "---\napiVersion: v1\nkind: Namespace\nmetadata: {name: ip-reconcile, annotations: {a: b}}\n", "---\napiVersion: v1\nkind: Namespace\nmetadata: {name: ip-reconcile, annotations: {ip-reconcile.dev/paused: \"true\"}}\n"
+	for _, c := range []struct {
+		copies string
+		want   bool
+	}{
+		{plain, false}, {plain + plain, false}, {paused + plain, true}, {plain + paused, true},
+		{strings.Replace(plain, "{a: b}", "[a, b]", 1), true}, // it cannot be read
+	} {
+		if o := observeFile(t, c.copies); o.Paused != c.want {
+			t.Errorf("paused: %v, by%s", o.Paused, c.copies)
+		}
+	}
+}

@@ -69,10 +69,7 @@ func (f *Folder) addKind(kind string, o *object, first string) error {
 	case "NetworkAttachmentDefinition":
 		return f.addNAD(o, first)
 	case "Namespace":
-		ns := &metav1.PartialObjectMetadata{}
-		err := decode(o.text, ns)
-		f.namespaces[o.name] = ns.Annotations
-		return err
+		return f.addNamespace(o, first)
 	case "Pod":
 		return f.addPod(o, first)
 	case "Node":
@@ -89,6 +86,19 @@ func (f *Folder) addKind(kind string, o *object, first string) error {
 		return errors.New("no kind: not a Kubernetes object")
 	}
 	f.ignored++
+	return nil
+}
+
+func (f *Folder) addNamespace(o *object, first string) error {
+	ns := &metav1.PartialObjectMetadata{}
+	if err := decode(o.text, ns); err != nil { // whether it pauses everything is not known
+		f.namespaces[o.name] = map[string]string{ippool.PausedAnnotation: "true"}
+		return err
+	}
+	if first != "" {
+		ns.Annotations = ofBothNamespaces(f.namespaces[o.name], ns.Annotations)
+	}
+	f.namespaces[o.name] = ns.Annotations
 	return nil
 }
 
