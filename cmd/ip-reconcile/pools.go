@@ -40,6 +40,7 @@ Exit code 0: it is printed; 2: the cluster could not be read, or there is no suc
 	o.add(c.Flags(), "warn")
 	o.AddConfirmAfter(c.Flags())
 	o.completions(c)
+	c.ValidArgsFunction = o.completePool
 	return c
 }
 
