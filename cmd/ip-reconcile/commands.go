@@ -26,8 +26,8 @@ func newCheck(std streams) *cobra.Command {
 		Long: `Judge every allocation and reservation and print the verdicts, what needs
 attention first. It never writes.
 
-Exit code 0: nothing is stale and there are no findings; 1: there is something;
-2: the cluster could not be read.
+Exit code 0: nothing is stale and there are no findings, or nothing that --fail-on
+names; 1: there is something; 2: the cluster could not be read.
 ` + snapshotHelp,
 		Example: `  ip-reconcile check
   ip-reconcile check --all

@@ -10,7 +10,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/flags"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 const (
@@ -25,25 +27,50 @@ func (o *options) completions(c *cobra.Command) {
 	o.Completions(c)
 	flags.Complete(c, "output", append(outputs(), jsonPathPrefix)...)
 	_ = c.MarkFlagFilename("snapshot") // a folder, or an archive
-	if c.Flags().Lookup("pool") != nil {
-		_ = c.RegisterFlagCompletionFunc("pool", o.completePools)
+	if c.Flags().Lookup("pool") == nil {
+		return
 	}
+	_ = c.RegisterFlagCompletionFunc("pool", o.completePools)
+	for flag, words := range map[string][]string{
+		"verdict": report.Verdicts(), "reason": slices.Concat(judge.ReasonNames(), report.Kinds()),
+		"fail-on": slices.Concat(report.Verdicts(), judge.ReasonNames(), report.Kinds(), []string{report.FailOnNothing}),
+	} {
+		_ = c.RegisterFlagCompletionFunc(flag, func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+			return nextOf(typed, words), cobra.ShellCompDirectiveNoFileComp
+		})
+	}
+}
+
+// nextOf completes the last of a list of words.
+func nextOf(typed string, words []string) (found []string) {
+	before := typed[:strings.LastIndex(typed, ",")+1]
+	for _, w := range words {
+		if full := before + w; len(full) >= len(typed) && strings.EqualFold(full[:len(typed)], typed) {
+			found = append(found, full)
+		}
+	}
+	return limited(found)
 }
 
 // completePools completes the last of a list of pools.
 func (o *options) completePools(c *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
-	before := typed[:strings.LastIndex(typed, ",")+1]
-	var found []string
+	var names []string
 	for _, p := range o.poolsInTime(c.Context()) {
-		name := p.Name
-		if strings.Contains(typed[len(before):], "/") {
-			name = p.Ref()
-		}
-		if full := before + name; strings.HasPrefix(full, typed) {
-			found = append(found, full)
+		if strings.Contains(typed[strings.LastIndex(typed, ",")+1:], "/") {
+			names = append(names, p.Ref())
+		} else {
+			names = append(names, p.Name)
 		}
 	}
-	return limited(found), cobra.ShellCompDirectiveNoFileComp
+	return nextOf(typed, names), cobra.ShellCompDirectiveNoFileComp
+}
+
+// completePool completes the pool that a command is about.
+func (o *options) completePool(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 || strings.Contains(typed, ",") {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return o.completePools(c, args, typed)
 }
 
 // completeAddresses completes an address that a pool records, with the pod that has it.

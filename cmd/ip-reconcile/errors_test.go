@@ -111,12 +111,10 @@ func TestAnAPIServerThatRefusesIsExplainedWithWhatToDo(t *testing.T) {
 		{"no such host", "https://api.invalid", []string{"cannot be reached", "api.invalid"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
 			refused(t, []string{"check", "--kubeconfig", kubeconfigOf(t, c.server)}, c.want)
 		})
 	}
 	t.Run("no answer", func(t *testing.T) {
-		t.Parallel()
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)

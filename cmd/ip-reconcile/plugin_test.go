@@ -95,6 +95,11 @@ func TestAShellIsGivenContextsPoolsAndOutputs(t *testing.T) {
 		{[]string{"run", "--snapshot", sample, "--pool", "broken,10"}, []string{"broken,10.0.0.0-24"}},
 		{[]string{"check", "--snapshot", sample, "--pool", "kube-system/b"}, []string{"kube-system/broken"}},
 		{[]string{"check", "-o", ""}, []string{"table", "wide", "json", "yaml", "name", "jsonpath="}},
+		{[]string{"pools", "--snapshot", sample, "w"}, []string{"worker-1-10.1.0.0-26"}},
+		{[]string{"pools", "--snapshot", sample, "broken", ""}, nil},
+		{[]string{"check", "--verdict", "Stale,h"}, []string{"Stale,Held"}},
+		{[]string{"run", "--reason", "podg"}, []string{"PodGone"}},
+		{[]string{"check", "--fail-on", "Conflict,no"}, []string{"Conflict,NoFreshReport", "Conflict,NoRule", "Conflict,NodeDead", "Conflict,NodeMissing", "Conflict,NodeUnreachable", "Conflict,none"}},
 		{[]string{"explain", "--snapshot", sample, "10.0.0.20", ""}, nil},
 	} {
 		if got := completed(t, c.args...); !slices.Equal(got, c.want) {

@@ -40,6 +40,7 @@ Exit code 0: it is printed; 2: the cluster could not be read, or there is no suc
 	o.add(c.Flags(), "warn")
 	o.AddConfirmAfter(c.Flags())
 	o.completions(c)
+	c.ValidArgsFunction = o.completePool
 	return c
 }
 
@@ -63,7 +64,13 @@ func (o *options) pools(c *cobra.Command, std streams, args []string) error {
 		}
 	}
 	r.Options.StaticSource = false // what the cluster itself would wait for
-	rep := report.OfCheck(j, r.Plan(c.Context(), j), report.Filter{})
+	var only report.Filter         // what stands against releases in other pools is no answer
+	if len(args) > 0 {
+		for _, p := range pools {
+			only.Pools = append(only.Pools, p.Ref())
+		}
+	}
+	rep := report.OfCheck(j, r.Plan(c.Context(), j), only)
 	a := answer{
 		notes: append(rep.Notes(), all.Notes...),
 		document: func() any {

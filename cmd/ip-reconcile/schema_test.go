@@ -5,6 +5,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -36,25 +37,35 @@ func valid(t *testing.T, args []string, out string) {
 // strictSchema is the published schema of a kind, by which unknown fields are errors.
 func strictSchema(t *testing.T, kind string) *jsonschema.Resolved {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/schema/output-v1.json")
+	schemas, err := strictSchemas()
 	if err != nil {
 		t.Fatal(err)
+	}
+	if schemas[kind] == nil {
+		t.Fatalf("the schema has no kind %q", kind)
+	}
+	return schemas[kind]
+}
+
+// strictSchemas reads them once: every document of every test is checked.
+var strictSchemas = sync.OnceValues(func() (map[string]*jsonschema.Resolved, error) {
+	text, err := os.ReadFile("../../docs/schema/output-v1.json")
+	if err != nil {
+		return nil, err
 	}
 	var all jsonschema.Schema
 	if err := json.Unmarshal(text, &all); err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	s := all.Defs[kind]
-	if s == nil {
-		t.Fatalf("the schema has no kind %q", kind)
+	found := map[string]*jsonschema.Resolved{}
+	for kind, s := range all.Defs {
+		strict(s)
+		if found[kind], err = s.Resolve(nil); err != nil {
+			return nil, err
+		}
 	}
-	strict(s)
-	resolved, err := s.Resolve(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return resolved
-}
+	return found, nil
+})
 
 func strict(s *jsonschema.Schema) {
 	if s == nil {

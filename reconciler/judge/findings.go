@@ -241,7 +241,7 @@ func (w *verdicts) nodesWithoutReport() []Finding {
 	}
 	for _, node := range slices.Sorted(maps.Keys(w.withoutReport)) {
 		found = append(found, Finding{Kind: NoFreshReportFinding, Node: node,
-			Message: fmt.Sprintf("no fresh SandboxReport from %s: %d allocations cannot be judged; check its node agent", node, w.withoutReport[node])})
+			Message: fmt.Sprintf("no fresh SandboxReport from %s, on which %d allocations depend; check its node agent", node, w.withoutReport[node])})
 	}
 	return found
 }

@@ -12,8 +12,8 @@ import (
 // findings. Nil is what is Stale, and any finding; of a run what is left.
 type FailOn []string
 
-// failOnNothing is the value of --fail-on by which only errors make a command fail.
-const failOnNothing = "none"
+// FailOnNothing is the value of --fail-on by which only errors make a command fail.
+const FailOnNothing = "none"
 
 // NewFailOn reads the value of --fail-on, in any case. A word that does not exist is an
 // error, which names those that do.
@@ -24,12 +24,12 @@ func NewFailOn(words []string) (FailOn, error) {
 	known := slices.Concat(Verdicts(), judge.ReasonNames(), Kinds())
 	on := FailOn{}
 	for _, text := range words {
-		if strings.EqualFold(text, failOnNothing) {
+		if strings.EqualFold(text, FailOnNothing) {
 			continue
 		}
 		word, ok := fold(strings.TrimSpace(text), known)
 		if !ok {
-			return nil, fmt.Errorf("--fail-on %q: must be %s, or of %s", text, failOnNothing, strings.Join(slices.Compact(slices.Sorted(slices.Values(known))), ", "))
+			return nil, fmt.Errorf("--fail-on %q: must be %s, or of %s", text, FailOnNothing, strings.Join(slices.Compact(slices.Sorted(slices.Values(known))), ", "))
 		}
 		on = append(on, word)
 	}

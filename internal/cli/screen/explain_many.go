@@ -7,7 +7,6 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/explanation"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/table"
-	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
 )
@@ -99,13 +98,7 @@ func (s *Screen) gatesOf(e *explanation.Explanation) {
 	if len(e.Gates) > 0 {
 		s.gap()
 	}
-	for _, g := range e.Gates {
-		text := g.Sentence()
-		if g.Why == reconciler.AwaitingConfirmation && len(e.Gates) > 1 {
-			text = fmt.Sprintf("confirmed from %s to %s unless something contradicts it; that alone releases nothing that something else stands against", stamp(g.First), stamp(g.Last))
-		}
-		s.Text(string(g.Why)+": ", fmt.Sprintf("%s (%s)", text, Count(g.Count, "stale item")))
-	}
+	s.gates(e.Report)
 }
 
 // stuck writes a row for each item that is stale or held. Nothing in it is cut: a name is
@@ -136,6 +129,6 @@ func (s *Screen) stuck(e *explanation.Explanation) {
 		if more := len(items) - len(shown); more > 0 {
 			s.Line("and %s; -o wide has them all.", Count(more, "more row"))
 		}
-		s.legend(sec.section, shown)
+		s.legend(sec.section, e.Report, shown)
 	}
 }

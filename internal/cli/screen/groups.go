@@ -51,7 +51,7 @@ func (s *Screen) groups(sec section, r *report.Report, items []*judge.Item) {
 	}
 	first := grouped[keys[0]][0]
 	s.Text("", fmt.Sprintf("Each item: '%s check -o wide', of one group with '--reason %s%s'.", s.Command, first.Reason, onNode(keys[0].node)))
-	s.legend(sec, items)
+	s.legend(sec, r, items)
 }
 
 func onNode(node string) string {

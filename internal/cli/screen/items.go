@@ -33,8 +33,11 @@ func (s *Screen) items(sec section, r *report.Report, items []*judge.Item) {
 		return
 	}
 	s.Title(sec.level, sec.title, len(items))
-	if n := reservationsIn(items); n > 0 {
-		s.Line("%s of them: %s without an allocation.", Count(n, "row"), map[bool]string{true: "a reservation", false: "reservations"}[n == 1])
+	switch n := reservationsIn(items); {
+	case n == 1:
+		s.Line("1 of them is a reservation without an allocation.")
+	case n > 1:
+		s.Line("%d of them are reservations without an allocation.", n)
 	}
 	if len(items) > manyRows && !s.Wide {
 		s.groups(sec, r, items)
@@ -50,7 +53,7 @@ func (s *Screen) items(sec section, r *report.Report, items []*judge.Item) {
 	} else {
 		s.rowsWithSentences(sec, r, items, columns, rows)
 	}
-	s.legend(sec, items)
+	s.legend(sec, r, items)
 }
 
 // rowsWithSentences writes each row with the sentence behind its verdict, and behind what
@@ -131,9 +134,21 @@ func releaseOf(r *report.Report, it *judge.Item) string {
 }
 
 // legend explains the marks that the rows have.
-func (s *Screen) legend(sec section, items []*judge.Item) {
-	if sec.release && slices.ContainsFunc(items, func(it *judge.Item) bool { return it.Verdict == judge.Stale && !it.Proven }) {
+func (s *Screen) legend(sec section, r *report.Report, items []*judge.Item) {
+	if !sec.release {
+		return
+	}
+	marked, waits := false, false
+	for _, it := range items {
+		if it.Verdict == judge.Stale && !it.Proven {
+			marked, waits = true, waits || releaseOf(r, it) != "now"
+		}
+	}
+	switch {
+	case waits:
 		s.Text("", "? is not confirmed: released when every pass for --confirm-after has come to the same verdict. RELEASE is for a run that starts now (UTC); 'serve' may have confirmed it earlier.")
+	case marked:
+		s.Text("", "? is not confirmed, and is not waited for: files do not change, every pass for --confirm-after has come to this, or that is 0.")
 	}
 }
 

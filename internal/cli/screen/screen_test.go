@@ -76,7 +76,7 @@ func TestTheSectionsAddUpToTheFirstLine(t *testing.T) {
 	if want := "1 pool, 1 allocation: 0 in use, 0 held, 1 stale; 2 reservations (1 without an allocation: 1 stale), 0 findings."; !strings.HasPrefix(text, want) {
 		t.Errorf("got  %s\nwant %s", text, want)
 	}
-	if got := sections(text)["STALE"]; got != "2" || !strings.Contains(text, "1 row of them: a reservation without an allocation.") {
+	if got := sections(text)["STALE"]; got != "2" || !strings.Contains(text, "1 of them is a reservation without an allocation.") {
 		t.Errorf("STALE (%s):\n%s", got, text)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -101,21 +102,22 @@ func (s Style) Lines(columns []Column, rows [][]string) (lines []string, note st
 // fit picks the columns that are shown, by number, and the most characters that each
 // may have.
 func (s Style) fit(columns []Column, rows [][]string) (shown, widths []int, leftOut []string) {
-	widths = make([]int, len(columns))
+	whole := make([]int, len(columns))
 	for i, c := range columns {
 		if c.Wide && !s.Wide {
 			continue
 		}
 		shown = append(shown, i)
-		widths[i] = utf8.RuneCountInString(c.Name)
+		whole[i] = utf8.RuneCountInString(c.Name)
 		for _, row := range rows {
-			widths[i] = max(widths[i], utf8.RuneCountInString(clean(row[i])))
+			whole[i] = max(whole[i], utf8.RuneCountInString(clean(row[i])))
 		}
 	}
 	if s.Wide || s.Width == 0 {
-		return shown, widths, nil
+		return shown, whole, nil
 	}
 	for {
+		widths = slices.Clone(whole) // with a column less the others need not be cut as much
 		if s.shrink(columns, shown, widths) {
 			return shown, widths, leftOut
 		}
@@ -127,7 +129,7 @@ func (s Style) fit(columns []Column, rows [][]string) (shown, widths []int, left
 			return shown, widths, leftOut
 		}
 		leftOut = append(leftOut, columns[shown[at]].Name)
-		shown = append(shown[:at:at], shown[at+1:]...)
+		shown = slices.Delete(slices.Clone(shown), at, at+1)
 	}
 }
 

@@ -61,6 +61,13 @@ func TestAColumnThatDoesNotFitIsNamedBelow(t *testing.T) {
 	}
 }
 
+func TestWithoutAColumnTheOthersHaveItsRoom(t *testing.T) {
+	c := []Column{{Name: "A", Cut: 5}, {Name: "B", Cut: 5, Optional: true}}
+	if got := show(Style{Width: 11, NoHeaders: true}, c, []string{"abcdefghij", "1234567890"}); got != "abcdefghij\n" {
+		t.Errorf("%q", got)
+	}
+}
+
 func TestLongNamesAreCutInTheMiddleAndTheLongestFirst(t *testing.T) {
 	c := []Column{{Name: "A", Cut: 5}, {Name: "B", Cut: 5}}
 	if got := show(Style{Width: 16, NoHeaders: true}, c, []string{"abcdefghij", "12345"}); got != "abcd…ghij  12345\n" {
