@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"text/tabwriter"
+	"unicode"
 	"unicode/utf8"
 
 	"golang.org/x/term"
@@ -154,10 +155,11 @@ func (s Style) shrink(columns []Column, shown, widths []int) bool {
 	}
 }
 
-// clean keeps what an object says from ending a cell or a line.
+// clean keeps what an object says from ending a cell or a line, and from moving the
+// terminal's cursor or the direction in which it writes.
 func clean(text string) string {
 	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
+		if !unicode.IsPrint(r) {
 			return ' '
 		}
 		return r

@@ -85,6 +85,14 @@ func TestACellCannotForgeARowOrAColour(t *testing.T) {
 	}
 }
 
+func TestProseCannotForgeALineOrAColourEither(t *testing.T) {
+	var b strings.Builder
+	Style{}.Wrapped(&b, "a\x1b[2J ", "10.0.0.1\x1b[2J \u009b31m \u202e2.0.0.01\nRELEASED")
+	if text := b.String(); strings.ContainsAny(text, "\x1b\u009b\u202e") || strings.Count(text, "\n") != 1 {
+		t.Errorf("%q", text)
+	}
+}
+
 func TestTheWidthOfAPipeIsCOLUMNSOrNone(t *testing.T) {
 	f, err := os.Create(filepath.Join(t.TempDir(), "out"))
 	if err != nil {

@@ -17,9 +17,10 @@ func (s Style) Wrapped(w io.Writer, prefix, text string) {
 	if s.Width > 0 {
 		width = min(width, s.Width)
 	}
+	prefix = clean(prefix)
 	indent := utf8.RuneCountInString(prefix)
 	line, length, words := prefix, indent, 0
-	for _, word := range strings.Fields(text) {
+	for _, word := range strings.Fields(clean(text)) {
 		n := utf8.RuneCountInString(word)
 		if words > 0 && length+n > width {
 			fmt.Fprintln(w, strings.TrimRight(line, " "))
