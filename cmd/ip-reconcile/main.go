@@ -76,7 +76,9 @@ stale, and says of every other why it is kept.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          flags.UnknownCommand,
-		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
+
+		PersistentPreRunE: refuseNamespace,
+		RunE:              func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	root.SetOut(std.out)
 	root.SetErr(std.err)

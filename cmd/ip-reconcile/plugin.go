@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -33,6 +34,17 @@ func arguments() []string {
 		return append([]string{cobra.ShellCompRequestCmd}, os.Args[1:]...)
 	}
 	return os.Args[1:]
+}
+
+// refuseNamespace refuses, as a plugin of kubectl, the former name of --reconciler-namespace:
+// with kubectl it means the pods that are asked about. Taken for the reconciler's it would
+// have a pause and a restore of etcd looked for where nobody noted them, and everything be
+// released.
+func refuseNamespace(c *cobra.Command, _ []string) error {
+	if flag := c.Flags().Lookup("namespace"); calledAs() != pluginName || flag == nil || !flag.Changed {
+		return nil
+	}
+	return errors.New("--namespace: give -n or --pod-namespace for the pods of a namespace, --reconciler-namespace for where the reconciler is")
 }
 
 // rename has the help of a command and of those below it say how the program is called.

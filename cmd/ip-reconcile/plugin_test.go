@@ -58,6 +58,20 @@ func TestAsAPluginTheCommandsThatAreAdvisedCanBeTyped(t *testing.T) {
 	}
 }
 
+func TestAsAPluginTheNamespaceOfKubectlIsNotTheReconcilers(t *testing.T) {
+	ask := []string{"run", "--dry-run", "--snapshot", sample, "--namespace", "default", "--log-level", "error"}
+	if code, _, errs := run(t, ask...); code == exitFailed {
+		t.Errorf("by its own name it is refused: %s", errs)
+	}
+	calledBy(t, "kubectl-ip_reconcile")
+	if code, out, errs := run(t, ask...); code != exitFailed || out != "" || !strings.Contains(errs, "--pod-namespace") || !strings.Contains(errs, "--reconciler-namespace") {
+		t.Errorf("exit code %d: %s%s", code, out, errs)
+	}
+	if code, _, errs := run(t, "run", "--dry-run", "--snapshot", sample, "-n", "default"); code == exitFailed {
+		t.Error(errs)
+	}
+}
+
 func TestHelpSaysTheProgramsOwnNameWhereItIsNoPlugin(t *testing.T) {
 	_, out, _ := run(t, "--help")
 	if strings.Contains(out, "kubectl ip-reconcile") || !strings.Contains(out, "\n  ip-reconcile check") {
