@@ -20,17 +20,22 @@ type Gate struct {
 	First, Last time.Time
 }
 
-// Sentence says what stands against how many.
+// Sentence says what stands against how many. No item is said to be released when this gate
+// opens that another gate stands against as well.
 func (g Gate) Sentence() string {
+	but := ""
+	if g.Behind > 0 {
+		but = fmt.Sprintf(", but for %d that something else stands against, too", g.Behind)
+	}
 	switch {
 	case g.Why != reconciler.AwaitingConfirmation:
 		return g.Detail
 	case g.Behind == g.Count:
 		return fmt.Sprintf("is not confirmed before %s", g.Last.UTC().Format(time.RFC3339))
 	case g.First.Equal(g.Last):
-		return fmt.Sprintf("will be released at %s unless something contradicts it", g.First.UTC().Format(time.RFC3339))
+		return fmt.Sprintf("will be released at %s unless something contradicts it%s", g.First.UTC().Format(time.RFC3339), but)
 	}
-	return fmt.Sprintf("will be released from %s to %s unless something contradicts it", g.First.UTC().Format(time.RFC3339), g.Last.UTC().Format(time.RFC3339))
+	return fmt.Sprintf("will be released from %s to %s unless something contradicts it%s", g.First.UTC().Format(time.RFC3339), g.Last.UTC().Format(time.RFC3339), but)
 }
 
 // gatesOf are the gates that stand, in the order of the refusals, each once: those that

@@ -128,7 +128,7 @@ func TestGatesThatOpenAtTheirOwnTimeAreOne(t *testing.T) {
 	if len(got) != 2 || got[0].Why != reconciler.Paused || got[0].Count != 1 || got[1].Count != 3 || !got[1].First.Equal(Now.Add(time.Minute)) || !got[1].Last.Equal(Now.Add(time.Hour)) {
 		t.Errorf("got %+v", got)
 	}
-	if text := got[1].Sentence(); !strings.HasPrefix(text, "will be released from ") {
+	if text := got[1].Sentence(); !strings.HasPrefix(text, "will be released from ") || !strings.HasSuffix(text, ", but for 1 that something else stands against, too") {
 		t.Error(text)
 	}
 	if text := gatesOf([]reconciler.Gate{paused}, []reconciler.Refused{both}, Filter{})[1].Sentence(); text != "is not confirmed before 2026-11-20T11:00:00Z" {
