@@ -164,3 +164,17 @@ func TestCommandsNameTheClusterThatWasAskedAbout(t *testing.T) {
 		t.Errorf("got %q, want %q", steps[1].Command, want)
 	}
 }
+
+func TestAPodIsNotDeletedForASandboxThatMayNotBeIts(t *testing.T) {
+	f := known()
+	f.Container = "box-1"
+	for _, s := range advisor().OfFinding(judge.Unrecorded, false, f) {
+		if strings.Contains(s.Command, "delete pod") {
+			t.Errorf("it is advised: %s", s.Command)
+		}
+	}
+	f.Container = ""
+	if steps := advisor().OfFinding(judge.Unrecorded, false, f); len(steps) != 1 || !strings.Contains(steps[0].Command, "delete pod") {
+		t.Errorf("of a pod whose sandbox is not known: %+v", steps)
+	}
+}

@@ -10,7 +10,13 @@ import (
 // more.
 func (a Advisor) OfFinding(kind judge.Kind, canRepair bool, f Facts) []Step {
 	of := findings()[kind]
-	if kind == judge.Unrecorded && !canRepair {
+	switch {
+	case kind == judge.Unrecorded && !canRepair && f.Container != "":
+		// The API's pod of that name, if there is one, is not known to be the sandbox's.
+		of = slices.Concat([]template{
+			{why: "No entry can be written back: nothing says which pod's the sandbox is, whatever it is called. Until it ends the address may be handed out again."},
+		}, endSandbox())
+	case kind == judge.Unrecorded && !canRepair:
 		of = []template{
 			{why: "No entry can be written back: nothing says which sandbox has the address. Let the pod start anew: it is given an address that is recorded.", command: "kubectl delete pod -n {podnamespace} {podname}"},
 		}
