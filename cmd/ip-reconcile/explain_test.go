@@ -298,6 +298,24 @@ func TestAdviceIsForTheClusterAndThePauseThatWereAskedAbout(t *testing.T) {
 	}
 }
 
+func TestARepairThatIsAdvisedFreesNothing(t *testing.T) {
+	dir, ran := copySample(t), 0
+	_, d := explained(t, dir, "pool/10.0.0.0-24")
+	for _, a := range d.Advice {
+		if !strings.HasPrefix(a.Command, "ip-reconcile run --repair") || strings.HasSuffix(a.Command, " --dry-run") {
+			continue
+		}
+		ran++
+		_, out, _ := run(t, append(strings.Fields(a.Command)[1:], "--snapshot", dir, "--log-level", "error")...)
+		if !strings.Contains(out, "Released 0 allocations and 0 reservations") || !strings.Contains(out, "REPAIRED (5)") {
+			t.Errorf("%s:\n%s", a.Command, out)
+		}
+	}
+	if ran != 1 {
+		t.Errorf("%d repairs are advised", ran)
+	}
+}
+
 // parses checks that a command line is one of ours, with flags and arguments that it takes.
 func parses(t *testing.T, args []string) {
 	t.Helper()

@@ -20,7 +20,7 @@ func phantom(pod, container string, hour int) Carrier {
 }
 
 func TestWhoKeepsAnAddressThatSeveralCarry(t *testing.T) {
-	const repairing, asking = "ip-reconcile run --repair --pool=kube-system/p", "ip-reconcile explain 10.0.0.7"
+	const repairing, asking = "ip-reconcile run --repair --reason=Unrecorded,Misrecorded,MissingReservation --pool=kube-system/p", "ip-reconcile explain 10.0.0.7"
 	deleting := func(name string) string { return "kubectl delete pod -n default " + name }
 	ending := func(container string) string {
 		return "node-" + container + ": crictl stopp " + container + " && crictl rmp " + container

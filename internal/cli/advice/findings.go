@@ -42,8 +42,13 @@ func findings() map[judge.Kind][]template {
 	}
 }
 
+// repairOnly writes back what these findings are about, and releases nothing: no item has
+// their kinds as its reason.
+const repairOnly = "{program} run --repair --reason=Unrecorded,Misrecorded,MissingReservation {inpool}"
+
 func repair(why string) []template {
 	return []template{
-		{why: why + " It takes two passes a minute apart, and 'serve --repair' does it by itself.", command: "{program} run --repair {inpool}"},
+		{why: why + " It frees nothing. It takes two passes a minute apart, and 'serve --repair' does it by itself.",
+			command: repairOnly},
 	}
 }

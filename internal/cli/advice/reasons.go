@@ -75,7 +75,7 @@ func reasons() map[judge.Reason][]template {
 		judge.ClaimedByOther: {
 			{why: "The address is kept for {otherpod}, which carries it.", command: "{program} explain pod/{otherpod}"},
 			{why: "The address is kept while the sandbox on {othernode} runs. Whose it is:", command: "crictl inspectp {othercontainer}", on: "{othernode}"},
-			{why: "It is held for as long as somebody else carries the address. Where the entry is outdated, --repair makes it name who does.", command: "{program} run --repair {inpool} --dry-run"},
+			{why: "It is held for as long as somebody else carries the address. Where the entry is outdated, --repair makes it name who does.", command: repairOnly + " --dry-run"},
 		},
 		judge.NoRule: {
 			{why: "No rule covers this, so it is held: please report it."},
