@@ -157,7 +157,7 @@ func TestACommandLineWithATypoIsAnsweredWithWhatWasMeant(t *testing.T) {
 		{"one of kubectl's flags", []string{"check", "--contxt", "a"}, []string{"did you mean --context?"}},
 		{"an output", []string{"check", "-o", "tabel", "--snapshot", sample}, []string{`--output "tabel"`, "must be table, wide, json", "did you mean table?"}},
 		{"two filters", []string{"check", "-A", "-n", "default", "--snapshot", sample}, []string{"--all-namespaces", "--pod-namespace"}},
-		{"two names of one flag", []string{"check", "--namespace", "a", "--reconciler-namespace", "b", "--snapshot", sample}, []string{"--namespace a", "--reconciler-namespace"}},
+		{"two names of one flag", []string{"check", "--namespace", "a", "--reconciler-namespace", "b", "--snapshot", sample}, []string{"--namespace", "--reconciler-namespace"}},
 	} {
 		t.Run(c.name, func(t *testing.T) { refused(t, c.args, c.want) })
 	}

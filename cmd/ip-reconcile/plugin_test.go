@@ -58,15 +58,16 @@ func TestAsAPluginTheCommandsThatAreAdvisedCanBeTyped(t *testing.T) {
 	}
 }
 
-func TestAsAPluginTheNamespaceOfKubectlIsNotTheReconcilers(t *testing.T) {
+func TestTheNamespaceThatAPersonTypesIsNotTheReconcilers(t *testing.T) {
 	ask := []string{"run", "--dry-run", "--snapshot", sample, "--namespace", "default", "--log-level", "error"}
+	refusal := []string{"--pod-namespace", "--reconciler-namespace"}
+	refused(t, ask, refusal)
+	t.Setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
 	if code, _, errs := run(t, ask...); code == exitFailed {
-		t.Errorf("by its own name it is refused: %s", errs)
+		t.Errorf("in a pod it is refused: %s", errs)
 	}
 	calledBy(t, "kubectl-ip_reconcile")
-	if code, out, errs := run(t, ask...); code != exitFailed || out != "" || !strings.Contains(errs, "--pod-namespace") || !strings.Contains(errs, "--reconciler-namespace") {
-		t.Errorf("exit code %d: %s%s", code, out, errs)
-	}
+	refused(t, ask, refusal)
 	if code, _, errs := run(t, "run", "--dry-run", "--snapshot", sample, "-n", "default"); code == exitFailed {
 		t.Error(errs)
 	}
@@ -193,6 +194,7 @@ func TestKubectlsFlagsSayWhichClusterAndWhoAsks(t *testing.T) {
 func TestNamespaceIsTheReconcilersOwnByItsFormerNameToo(t *testing.T) {
 	dir := copySample(t)
 	write(t, filepath.Join(dir, "paused.yaml"), "apiVersion: v1\nkind: Namespace\nmetadata: {name: lab, annotations: {ip-reconcile.dev/paused: \"true\"}}\n")
+	t.Setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
 	for flag, warnings := range map[string]int{"--namespace": 1, "--reconciler-namespace": 0} {
 		_, out, errs := run(t, "check", "--snapshot", dir, flag, "lab", "-o", "json")
 		if !strings.Contains(out, `"refusal": "Paused"`) {
