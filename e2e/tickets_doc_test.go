@@ -89,7 +89,7 @@ func withoutChance(text string) string {
 		{`etcd was restored at TIME \([^)]*\)`, "etcd was restored at TIME (CAUSE)"},
 		{`\b\d+ sandbox records?\b`, "SANDBOXES"},
 		{`\b(\d+h)?(\d+m)?\d+(\.\d+)?m?s\b`, "DURATION"},
-		{`\bip-reconcile-[a-z0-9]+-[a-z0-9]{5}\b`, "POD"},
+		{`\bip-reconcile-[a-z0-9]{8,10}-[a-z0-9]{5}(_UID)?`, "POD"},
 		{`\b([a-z]+)-[0-9a-f]{8,10}-[a-z0-9]{5}\b`, "$1-POD"},
 	} {
 		text = regexp.MustCompile(r.pattern).ReplaceAllString(text, r.by)

@@ -43,7 +43,7 @@ func (r *Reconciler) checkLeases(ctx context.Context, plan *Plan) {
 			forbidden[namespace] = no
 		}
 		if no {
-			plan.refuse(it, Gate{Why: NoLease, Detail: noLease(namespace, leases)})
+			plan.refuse(it, Gate{Why: NoLease, Detail: noLease(namespace, leases) + "; this is about who asks, and not about a reconciler with rights of its own"})
 		}
 		return no
 	})

@@ -129,7 +129,7 @@ func (o *options) connect(r *reconciler.Reconciler) error {
 		return err
 	}
 	r.Source, r.Writer, r.Window, r.Restores = withNode(cluster), cluster, cluster, cluster.Restores()
-	if os.Getenv("KUBERNETES_SERVICE_HOST") != "" { // a CronJob's: what a person runs by hand must not hide that it does not
+	if os.Getenv("KUBERNETES_SERVICE_HOST") != "" && o.asked.filter.IsZero() { // a CronJob's: what a person runs by hand must not hide that it does not
 		r.Passes = cluster.Passes()
 	}
 	o.cluster = func(ctx context.Context) document.Cluster {

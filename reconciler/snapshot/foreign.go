@@ -72,6 +72,8 @@ func byLayout(name string) bool {
 
 var (
 	kindMember = regexp.MustCompile(`\b[kK]ind["']?[ \t]*:[ \t]*["']?([A-Za-z]*)`)
+	// ownField is a field that objects of the kinds that are read have, and others hardly.
+	ownField = regexp.MustCompile(`"?(podref|podIPs?|containerStatuses|k8s\.v1\.cni\.cncf\.io/network-status)"?\s*:`)
 	// objectHead is how a file begins that kubectl has written.
 	objectHead = regexp.MustCompile(`^(\s|#.*\n|---)*(\{\s*)?"?(apiVersion|kind|items|metadata)"?\s*:`)
 )
@@ -90,7 +92,7 @@ func mentions(text []byte) (kind string, may bool) {
 			return word, true
 		}
 	}
-	return "", false
+	return "", ownField.Match(text) // the items of a list need not say what they are
 }
 
 // beginsLikeObjects reports whether the head of a file of any name looks as if kubectl had

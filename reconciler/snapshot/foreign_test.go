@@ -58,6 +58,7 @@ func TestAFileThatMayHoldAnObjectIsNeverSkipped(t *testing.T) {
 	inJSON := `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","namespace":"default"}}`
 	for name, text := range map[string]string{
 		"cut.yaml": pod[:90], "cut.json": inJSON[:40], "cut-in-kind.json": `{"kind":"Po`, "cut-before-kind.json": `{"kind":`,
+		"items.json": `[{"metadata":{"name":"a","namespace":"default"},"status":{"podIPs":[{"ip":"10.244.0.5"}]}}]`,
 		"array.json": "[" + inJSON + "]", "array.yaml": "- " + indentedBy2(pod), "two.json": inJSON + inJSON, "list.json": `{"kind":"PodList","items":[`,
 		"quoted.yaml": "\"kind\": 'Lease'\nx: [\n", "spaces.json": `{ "kind" : "IPPool", }`, "utf16.json": inUTF16(inJSON), "bom.json": "\xef\xbb\xbf" + inJSON,
 		"pods": pod, "pods.txt": "# from the lab\n---\n" + pod, "pods.yaml.bak": pod, "10.0.0.0-24": onePool, "list": "apiVersion: v1\nitems:\n- " + indentedBy2(pod), "utf16.txt": inUTF16(pod),

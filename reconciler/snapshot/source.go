@@ -72,7 +72,11 @@ func (f *Folder) takeText(e entry, text []byte) error {
 		return fmt.Errorf("%w; by its name it holds what is judged: repair it, or remove it", err)
 	case err != nil:
 		if kind, may := mentions(text); may {
-			return fmt.Errorf("%w; it mentions 'kind: %s', and so it is not left out: repair it, or remove it", err, kind)
+			what := "has fields of pods or pools"
+			if kind != "" {
+				what = fmt.Sprintf("mentions 'kind: %s'", kind)
+			}
+			return fmt.Errorf("%w; it %s, and so it is not left out: repair it, or remove it", err, what)
 		}
 		f.skip(e.path)
 		return nil

@@ -53,8 +53,12 @@ func (s *Screen) summary(r *report.Report) {
 	if n := sum.Lone.InUse + sum.Lone.Held + sum.Lone.Stale; n > 0 {
 		lone = fmt.Sprintf(" (%d without an allocation: %s)", n, verdicts(sum.Lone.InUse, sum.Lone.Held, sum.Lone.Stale))
 	}
-	s.Text("", fmt.Sprintf("%s, %s: %d in use, %d held, %d stale; %s%s, %s.", Count(sum.Pools, "pool"), Count(sum.Allocations, "allocation"),
-		sum.InUse, sum.Held, sum.Stale, Count(sum.Reservations, "reservation"), lone, Count(sum.Findings, "finding")))
+	stale := "stale"
+	if len(r.Released) > 0 {
+		stale = "stale before this run"
+	}
+	s.Text("", fmt.Sprintf("%s, %s: %d in use, %d held, %d %s; %s%s, %s.", Count(sum.Pools, "pool"), Count(sum.Allocations, "allocation"),
+		sum.InUse, sum.Held, sum.Stale, stale, Count(sum.Reservations, "reservation"), lone, Count(sum.Findings, "finding")))
 	if !r.Filter.IsZero() {
 		s.Text("", fmt.Sprintf("Only what was asked for; in all %s, %s, %s and %s.", Count(r.Of.Pools, "pool"), Count(r.Of.Allocations, "allocation"), Count(r.Of.Reservations, "reservation"), Count(r.Of.Findings, "finding")))
 	}
