@@ -17,14 +17,22 @@ type leaseChecker interface {
 }
 
 // Plan is what a pass would do about a judgement now: what it would release, and for
-// everything else that is Stale the gates that stand against it. It changes nothing.
+// everything else that is Stale the gates that stand against it. It writes nothing; as a pass does, it takes over what
+// other processes have released, which the breaker counts.
 func (r *Reconciler) Plan(ctx context.Context, j *judge.Judgement) *Plan {
-	dry := *r
-	dry.Options.DryRun, dry.Log = true, slog.New(slog.DiscardHandler) // what goes wrong is in the plan
+	dry := r.dry()
 	plan := dry.History.plan(j, dry.Options)
 	dry.countInWindow(ctx, j, plan)
 	dry.checkLeases(ctx, plan)
 	return plan
+}
+
+// dry is a reconciler of the same history that writes nothing, and logs nothing: what goes
+// wrong is in what it returns.
+func (r *Reconciler) dry() *Reconciler {
+	dry := *r
+	dry.Options.DryRun, dry.Log = true, slog.New(slog.DiscardHandler)
+	return &dry
 }
 
 // checkLeases takes out of a plan what needs Leases to which there is no right. Where

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
@@ -68,6 +67,14 @@ func (w window) since(now time.Time) window {
 	return left
 }
 
+// made is how many releases it has.
+func (w window) made() (n int) {
+	for _, r := range w {
+		n += r.Count
+	}
+	return n
+}
+
 // and is the window with n more releases at a time, or, where n is below zero, fewer.
 func (w window) and(at time.Time, n, of int) window {
 	at = at.UTC().Truncate(time.Second)
@@ -96,9 +103,7 @@ func (w window) and(at time.Time, n, of int) window {
 // there were at its start.
 func (w window) breaker(now time.Time, n, total int) string {
 	w = w.since(now)
-	for _, r := range w {
-		n += r.Count
-	}
+	n += w.made()
 	if len(w) > 0 {
 		total = w[0].Of
 	}
@@ -127,9 +132,7 @@ func ReadBreaker(kept string, now time.Time, allocations int) (BreakerState, err
 		return BreakerState{}, err
 	}
 	s := BreakerState{Of: w[0].Of, Until: w[0].At.Add(time.Hour), Refusal: w.breaker(now, 1, allocations)}
-	for _, r := range w {
-		s.Made += r.Count
-	}
+	s.Made = w.made()
 	return s, nil
 }
 
@@ -175,18 +178,14 @@ type Recent struct {
 // Recent reads what the breaker counts up to a time. It changes nothing.
 func (r *Reconciler) Recent(ctx context.Context, now time.Time) (Recent, error) {
 	var counted window
-	dry := *r
-	dry.Options.DryRun, dry.Log = true, slog.New(slog.DiscardHandler)
-	if err := dry.amendWindow(ctx, now, func(w window) window {
+	if err := r.dry().amendWindow(ctx, now, func(w window) window {
 		counted = w
 		return w
 	}); err != nil {
 		return Recent{}, err
 	}
 	recent := Recent{Shared: r.Window != nil && !r.History.windowForbidden}
-	for _, c := range counted {
-		recent.Releases += c.Count
-	}
+	recent.Releases = counted.made()
 	if len(counted) > 0 {
 		recent.Of = counted[0].Of
 	}

@@ -102,7 +102,7 @@ func (a *archive) entry(head *tar.Header, in io.Reader, links *archiveLinks, tak
 	name := path.Clean(strings.TrimLeft(head.Name, "/"))
 	shown := a.name + ": " + name
 	if name == ".." || strings.HasPrefix(name, "../") {
-		return fmt.Errorf("read snapshot: %s holds %q, which is outside of it: make the archive anew", a.name, head.Name)
+		return fmt.Errorf("read snapshot: %s holds %q, which is outside of it: make the archive again", a.name, head.Name)
 	}
 	switch head.Typeflag {
 	case tar.TypeDir, tar.TypeXGlobalHeader:

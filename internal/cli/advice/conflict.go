@@ -130,7 +130,7 @@ func (a Advisor) nobodyIsNamed(c Conflict) []Step {
 		steps := append([]Step{c.step("Nothing is recorded for %s in %s. The entry comes first, so that no third pod is given it: --repair writes it for %s, which so keeps it.", c.Address, in, kept)}, a.writeBack(c)...)
 		return append(steps, a.giveUp(c, slices.DeleteFunc(slices.Clone(c.Carriers), func(x Carrier) bool { return x == kept }))...)
 	}
-	steps := []Step{c.step("Nothing is recorded for %s in %s, and nothing can be written back: so none keeps it. Each that starts anew is given an address that is recorded.", c.Address, in)}
+	steps := []Step{c.step("Nothing is recorded for %s in %s, and nothing can be written back: so none keeps it. Each that is made again is given an address that is recorded.", c.Address, in)}
 	return append(steps, a.giveUp(c, append(phantoms, pods...))...)
 }
 
@@ -180,7 +180,7 @@ func (c Conflict) keptByRepair() Carrier {
 	return c.Carriers[i]
 }
 
-// giveUp is how carriers give the address up: pods that the API has start anew, phantoms
+// giveUp is how carriers give the address up: pods that the API has are made again, phantoms
 // are ended on their nodes.
 func (a Advisor) giveUp(c Conflict, carriers []Carrier) (steps []Step) {
 	for _, x := range carriers {

@@ -18,7 +18,7 @@ func (a Advisor) OfFinding(kind judge.Kind, canRepair bool, f Facts) []Step {
 		}, endSandbox())
 	case kind == judge.Unrecorded && !canRepair:
 		of = []template{
-			{why: "No entry can be written back: nothing says which sandbox has the address. Let the pod start anew: it is given an address that is recorded.", command: "kubectl delete pod -n {podnamespace} {podname}"},
+			{why: "No entry can be written back: nothing says which sandbox has the address. Let the pod be made again: it is given an address that is recorded.", command: "kubectl delete pod -n {podnamespace} {podname}"},
 		}
 	}
 	return a.fill(string(kind), f, of)

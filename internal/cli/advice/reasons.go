@@ -67,7 +67,7 @@ func reasons() map[judge.Reason][]template {
 		}),
 		judge.NetworkStatusMissing: {
 			{why: "Whether Multus has written the annotation k8s.v1.cni.cncf.io/network-status, by which the pod's addresses are known.", command: "kubectl get pod -n {podnamespace} {podname} -o yaml"},
-			{why: "A pod that starts anew has it written again. With node agents it is not needed.", command: "kubectl delete pod -n {podnamespace} {podname}"},
+			{why: "A pod that is made again has it written. With node agents it is not needed.", command: "kubectl delete pod -n {podnamespace} {podname}"},
 			{why: "It is held until something says which addresses the pod carries."},
 		},
 		judge.Malformed:    slices.Concat([]template{{why: "It is held: what cannot be read is nobody's to free. See what is stored, and correct it by hand."}}, stored()),
