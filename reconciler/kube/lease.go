@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -57,7 +58,7 @@ func (c *Cluster) Hold(ctx context.Context, namespace string, names []string, wo
 	held, cancel := context.WithDeadline(ctx, h.began.Add(holdFor))
 	defer cancel()
 	names, stop := h.names(), h.keep(cancel)
-	end := sync.OnceFunc(func() { stop(); h.giveBack(ctx) })
+	end := once(func() { stop(); h.giveBack(ctx) })
 	// A write whose answer is still awaited then keeps nobody waiting.
 	early := context.AfterFunc(held, end)
 	err = work(context.WithValue(held, holdKey{}, h), &reconciler.Hold{Leases: names, Until: h.began.Add(workFor), MayWrite: h.mayWrite})
@@ -67,6 +68,21 @@ func (c *Cluster) Hold(ctx context.Context, namespace string, names []string, wo
 		return fmt.Errorf("%w: %v", reconciler.ErrHoldSpent, err) //nolint:errorlint // its cause decides nothing
 	}
 	return err
+}
+
+// once returns a function that runs f at its first call, and returns when f has returned.
+// sync.OnceFunc holds a mutex meanwhile: in a testing/synctest bubble no time would pass
+// while a request of f is under way.
+func once(f func()) func() {
+	var begun atomic.Bool
+	done := make(chan struct{})
+	return func() {
+		if begun.CompareAndSwap(false, true) {
+			f()
+			close(done)
+		}
+		<-done
+	}
 }
 
 // take waits for its turn. The first Lease is the one that everybody waits for:

@@ -1,0 +1,218 @@
+package sim
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/ip-reconcile/ip-reconcile/agent"
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
+)
+
+const (
+	ownNamespace   = "ip-reconcile"
+	leaseNamespace = "ip-reconcile-node-lease"
+	podNamespace   = "default"
+)
+
+// network is one of whereabouts, with one pool.
+type network struct {
+	nad, name string // its definition, and its network_name
+	cidr      netip.Prefix
+}
+
+func (n *network) pool() key {
+	name := n.cidr.Addr().String() + "-" + fmt.Sprint(n.cidr.Bits())
+	if n.name != "" {
+		name = n.name + "-" + name
+	}
+	return key{pools, kubeSystem, name}
+}
+
+// node is a machine with its kubelet, runtime and agent.
+type node struct {
+	name      string
+	up        bool // powered
+	linked    bool // reaches the API server
+	kubelet   bool // runs
+	boot      int
+	machine   int
+	skew      time.Duration // of its clock
+	loseDELs  int           // how many DELs never happen
+	blind     time.Time     // until when kubelet sees nothing of what happens in the API
+	tells     bool          // the runtime reports whether a network is closed
+	hasAgent  bool
+	lies      bool // its agent does
+	agent     *nodeAgent
+	sandboxes []*sandbox
+	plugin    *client // whereabouts' process on the node
+	syncing   bool
+}
+
+func (n *node) reaches() bool { return n.up && n.linked }
+
+func (n *node) bootID() string { return fmt.Sprintf("boot-%s-%d-%d", n.name, n.machine, n.boot) }
+
+func (n *node) identity() agent.Identity {
+	return agent.Identity{BootID: n.bootID(), Machine: v1alpha1.Machine{SystemUUID: fmt.Sprintf("uuid-%s-%d", n.name, n.machine), MachineID: fmt.Sprintf("machine-%s-%d", n.name, n.machine)}}
+}
+
+// podName is a pod by its name, and the network that all pods of that name have.
+type podName struct {
+	namespace, name string
+	net             *network
+}
+
+func (p *podName) ref() string { return p.namespace + "/" + p.name }
+
+func (p *podName) key() key { return key{pods, p.namespace, p.name} }
+
+// sandbox is one of a pod: while it is open and has an address, that is in use.
+type sandbox struct {
+	id, uid  string
+	pod      *podName
+	net      *network
+	node     *node
+	ip       netip.Addr // that is configured there
+	attempt  int
+	adding   bool // its ADD is under way
+	open     bool // its network namespace is there
+	giving   bool // its DEL has begun: the address is not its own any more
+	cached   bool // in a CNI cache
+	listed   bool // by the runtime
+	ready    bool
+	retained bool // stays listed after its end
+	since    time.Time
+	add      *client // the process of its ADD
+}
+
+// inUse reports whether it carries an address that nobody else may have.
+func (b *sandbox) inUse() bool { return b.open && !b.giving && b.ip.IsValid() }
+
+func (b *sandbox) String() string {
+	return fmt.Sprintf("%s of %s on %s", b.id[:6], b.pod.ref(), b.node.name)
+}
+
+// podObject is what the simulation reads of a Pod.
+type podObject struct {
+	Metadata struct {
+		UID      string     `json:"uid"`
+		Deletion *time.Time `json:"deletionTimestamp"`
+	} `json:"metadata"`
+	Spec struct {
+		NodeName string `json:"nodeName"`
+	} `json:"spec"`
+	Status struct {
+		Phase string `json:"phase"`
+	} `json:"status"`
+}
+
+func (s *Simulation) podObject(p *podName) *podObject {
+	o := s.api.get(p.key())
+	if o == nil {
+		return nil
+	}
+	var out podObject
+	_ = json.Unmarshal(o.json, &out)
+	return &out
+}
+
+// edit changes an object as somebody who needs no precondition.
+func (s *Simulation) edit(k key, by string, change func(map[string]any)) {
+	o := s.api.get(k)
+	if o == nil {
+		return
+	}
+	content := decode(o.json)
+	change(content)
+	s.api.put(k, content, s.api.now(), by)
+}
+
+func section(content map[string]any, name string) map[string]any {
+	m, _ := content[name].(map[string]any)
+	if m == nil {
+		m = map[string]any{}
+		content[name] = m
+	}
+	return m
+}
+
+// makePod makes a pod by the name, if there is none, bound to a node.
+func (s *Simulation) makePod(p *podName, n *node) {
+	if s.away || s.api.get(p.key()) != nil {
+		return
+	}
+	s.uids++
+	s.api.put(p.key(), map[string]any{
+		"apiVersion": "v1", "kind": "Pod",
+		"metadata": map[string]any{"uid": fmt.Sprintf("uid-%03d", s.uids), "annotations": map[string]any{"k8s.v1.cni.cncf.io/networks": p.net.nad}},
+		"spec":     map[string]any{"nodeName": n.name, "containers": []any{map[string]any{"name": "main"}}},
+		"status":   map[string]any{"phase": "Pending"},
+	}, s.api.now(), "scheduler")
+	s.say("pod %s (uid-%03d) is made on %s", p.ref(), s.uids, n.name)
+	s.wake(n)
+}
+
+// deletePod asks for a pod's end, gracefully or by force.
+func (s *Simulation) deletePod(p *podName, force bool) {
+	o := s.podObject(p)
+	if o == nil || s.away {
+		return
+	}
+	if force {
+		s.api.delete(p.key())
+		s.say("pod %s is deleted by force", p.ref())
+	} else if o.Metadata.Deletion == nil {
+		s.edit(p.key(), "user", func(c map[string]any) {
+			m := section(c, "metadata")
+			m["deletionTimestamp"], m["deletionGracePeriodSeconds"] = s.api.now().Add(5*time.Second).UTC().Format(time.RFC3339), 5
+		})
+		s.say("pod %s is deleted", p.ref())
+	}
+	if n := s.nodeNamed(o.Spec.NodeName); n != nil {
+		s.wake(n)
+	}
+}
+
+func (s *Simulation) nodeNamed(name string) *node {
+	for _, n := range s.nodes {
+		if n.name == name {
+			return n
+		}
+	}
+	return nil
+}
+
+// publishNode writes a Node as kubelet does.
+func (s *Simulation) publishNode(n *node) {
+	if s.away || !n.reaches() || !n.kubelet {
+		return
+	}
+	id := n.identity()
+	s.writeNode(n, "True", map[string]any{"bootID": id.BootID, "systemUUID": id.Machine.SystemUUID, "machineID": id.Machine.MachineID})
+}
+
+// writeNode stores a Node with a Ready condition; without info it keeps what kubelet wrote last.
+func (s *Simulation) writeNode(n *node, ready string, info map[string]any) {
+	k := key{nodes, "", n.name}
+	content := map[string]any{"apiVersion": "v1", "kind": "Node", "metadata": map[string]any{}}
+	if o := s.api.get(k); o != nil {
+		content = decode(o.json)
+	} else if info == nil {
+		return
+	}
+	section(content, "metadata")["labels"] = map[string]any{"kubernetes.io/os": "linux"}
+	status := section(content, "status")
+	since := s.api.now().UTC().Format(time.RFC3339)
+	if before, _ := status["conditions"].([]any); len(before) > 0 {
+		if c, _ := before[0].(map[string]any); c["status"] == ready {
+			since, _ = c["lastTransitionTime"].(string)
+		}
+	}
+	status["conditions"] = []any{map[string]any{"type": "Ready", "status": ready, "lastTransitionTime": since}}
+	if info != nil {
+		status["nodeInfo"] = info
+	}
+	s.api.put(k, content, s.api.now(), "kubelet")
+}

@@ -1,0 +1,227 @@
+package sim
+
+import (
+	"encoding/json"
+	"maps"
+	"net/netip"
+	"reflect"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// allocation is an entry of a pool.
+type allocation struct {
+	ID     string `json:"id"`
+	PodRef string `json:"podref"`
+	IfName string `json:"ifname"`
+}
+
+func allocationsOf(o *object) map[string]allocation {
+	if o == nil {
+		return nil
+	}
+	var p struct {
+		Spec struct {
+			Allocations map[string]allocation `json:"allocations"`
+		} `json:"spec"`
+	}
+	_ = json.Unmarshal(o.json, &p)
+	return p.Spec.Allocations
+}
+
+// debt is a reservation that the product deleted while its address was in use.
+type debt struct {
+	sandbox *sandbox
+	since   time.Time
+}
+
+// stored is told of each change in etcd, and checks those that the product made.
+func (s *Simulation) stored(c change, before *object) {
+	s.api.tell(c)
+	w := s.writer
+	if w == nil || !w.product {
+		return
+	}
+	switch c.resource {
+	case pools:
+		s.checkPool(c, before)
+	case reservations:
+		s.checkReservation(c)
+	case leases, reports, "/events":
+	default:
+		s.fail("the product wrote %s", c.key)
+	}
+}
+
+func (s *Simulation) netOf(pool key) *network {
+	for _, n := range s.nets {
+		if n.pool() == pool {
+			return n
+		}
+	}
+	return nil
+}
+
+func (n *network) address(slot string) netip.Addr {
+	i, _ := strconv.Atoi(slot)
+	a := n.cidr.Addr()
+	for range i {
+		a = a.Next()
+	}
+	return a
+}
+
+func (n *network) slot(a netip.Addr) string {
+	return strconv.Itoa(int(a.As4()[3]) - int(n.cidr.Addr().As4()[3]))
+}
+
+// holders are the sandboxes that use an address of a network, or are about to by an ADD that
+// wrote this very entry.
+func (s *Simulation) holders(n *network, a netip.Addr, entry allocation) (all []*sandbox) {
+	for _, m := range s.nodes {
+		for _, b := range m.sandboxes {
+			if b.net == n && (b.inUse() && b.ip == a || b.adding && b.open && !b.add.killed.Load() && b.id == entry.ID) {
+				all = append(all, b)
+			}
+		}
+	}
+	return all
+}
+
+// checkPool: only entries are written, none that is in use is removed or replaced, and none
+// is written for an address that nobody has.
+func (s *Simulation) checkPool(c change, before *object) {
+	n := s.netOf(c.key)
+	if n == nil || c.kind != "MODIFIED" {
+		s.fail("the product wrote %s (%s)", c.key, c.kind)
+		return
+	}
+	was, is := allocationsOf(before), allocationsOf(c.object)
+	if !sameButAllocations(before, c.object) {
+		s.fail("the product changed more of %s than its allocations", c.key)
+	}
+	for _, slot := range slices.Sorted(maps.Keys(was)) {
+		now, there := is[slot]
+		if there && now == was[slot] {
+			continue
+		}
+		a := n.address(slot)
+		holders := s.holders(n, a, was[slot])
+		if there {
+			s.count("rewritten")
+			s.say("the product rewrites %s of %s: %v → %v", a, c.name, was[slot], now)
+			s.checkRewritten(a, was[slot], now, holders)
+			continue
+		}
+		s.count("released")
+		s.say("the product releases %s of %s: %v", a, c.name, was[slot])
+		for _, b := range holders {
+			if !s.excused(b) {
+				s.fail("%s of %s was released by the product, and %s uses it", a, c.name, b)
+			}
+		}
+	}
+	for _, slot := range slices.Sorted(maps.Keys(is)) {
+		if _, there := was[slot]; !there {
+			s.count("written back")
+			s.say("the product writes back %s of %s: %v", n.address(slot), c.name, is[slot])
+			s.checkWritten(n, n.address(slot), is[slot])
+		}
+	}
+}
+
+func sameButAllocations(a, b *object) bool {
+	x, y := decode(a.json), decode(b.json)
+	for _, o := range []map[string]any{x, y} {
+		delete(section(o, "spec"), "allocations")
+		delete(section(o, "metadata"), "resourceVersion")
+		delete(section(o, "metadata"), "managedFields")
+	}
+	return reflect.DeepEqual(x, y)
+}
+
+func (s *Simulation) checkRewritten(a netip.Addr, was, is allocation, holders []*sandbox) {
+	for _, b := range holders {
+		if b.id == was.ID && b.inUse() && !slices.ContainsFunc(holders, func(other *sandbox) bool { return other.id == is.ID }) && !s.excused(b) && !s.lied(is.ID) {
+			s.fail("the entry of %s, which %s uses, was rewritten by the product for %s, which does not use it", a, b, is.ID[:6])
+		}
+	}
+}
+
+func (s *Simulation) checkWritten(n *network, a netip.Addr, entry allocation) {
+	if s.lied(entry.ID) {
+		return
+	}
+	for _, m := range s.nodes {
+		for _, b := range m.sandboxes {
+			if b.id == entry.ID && b.net == n && b.ip == a {
+				return
+			}
+		}
+	}
+	s.fail("the product wrote an entry for %s of sandbox %s, which never had it", a, entry.ID)
+}
+
+// lied reports whether a sandbox is none but of a report that lies.
+func (s *Simulation) lied(string) bool { return s.plan.Liar > 0 }
+
+// excused: by the rules the address may be freed although it is used. A node whose agent
+// lies harms its own pods; and without agents a pod that the API does not have, or has as
+// finished, cannot be known to run.
+func (s *Simulation) excused(b *sandbox) bool {
+	if b.node.lies || s.liedFor(b) {
+		return true
+	}
+	if s.plan.Agents != 0 {
+		return false
+	}
+	o := s.podObject(b.pod)
+	return o == nil || o.Metadata.UID != b.uid || o.Metadata.Deletion != nil || o.Status.Phase == "Succeeded" || o.Status.Phase == "Failed"
+}
+
+func (s *Simulation) liedFor(b *sandbox) bool {
+	return s.plan.Liar > 0 && s.nodes[s.plan.Liar-1] == b.node
+}
+
+// checkAdded: what was handed out while another uses it is whereabouts' or a restore's doing,
+// unless the product freed it; then the release was wrong already.
+func (s *Simulation) checkAdded(b *sandbox) {
+	for _, other := range s.holders(b.net, b.ip, allocation{}) {
+		if other != b {
+			s.count("duplicate by others")
+			s.say("%s is used by %s as well", b.ip, other)
+		}
+	}
+	entry, there := allocationsOf(s.api.get(b.net.pool()))[b.net.slot(b.ip)]
+	if !there && !s.restoredSince(b.since) {
+		s.fail("%s was given to %s, and there is no entry", b.ip, b)
+	}
+	_ = entry
+}
+
+func (n *network) reservation(a netip.Addr) key {
+	name := a.String()
+	if n.name != "" {
+		name = n.name + "-" + name
+	}
+	return key{reservations, kubeSystem, name}
+}
+
+// checkReservation: one that an address in use needs must soon be there again.
+func (s *Simulation) checkReservation(c change) {
+	if c.kind == "ADDED" {
+		s.count("reservation written")
+		delete(s.owed, c.key)
+		return
+	}
+	s.count("reservation deleted")
+	for _, n := range s.nodes {
+		for _, b := range n.sandboxes {
+			if b.inUse() && b.net.reservation(b.ip) == c.key && !s.excused(b) {
+				s.owed[c.key] = &debt{b, time.Now()}
+				s.say("the product deletes the reservation %s, and %s uses the address", c.name, b)
+			}
+		}
+	}
+}

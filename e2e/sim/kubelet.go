@@ -1,0 +1,264 @@
+package sim
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"time"
+
+	wbtypes "github.com/k8snetworkplumbingwg/whereabouts/pkg/types"
+)
+
+// wake has kubelet on a node compare what runs with what the API has, in a moment.
+func (s *Simulation) wake(n *node) {
+	if n.syncing {
+		return
+	}
+	n.syncing = true
+	s.after(s.between(10*time.Millisecond, 1500*time.Millisecond), func() {
+		n.syncing = false
+		s.sync(n)
+	})
+}
+
+// syncAll is kubelet's own loop.
+func (s *Simulation) syncAll() {
+	for _, n := range s.nodes {
+		s.wake(n)
+	}
+	s.after(7*time.Second, s.syncAll)
+}
+
+// sync is kubelet's. While it reaches no API server it goes on as before.
+func (s *Simulation) sync(n *node) {
+	if !n.up || !n.kubelet || s.away || !n.linked || time.Now().Before(n.blind) {
+		return
+	}
+	s.publishNodeIfChanged(n)
+	for _, p := range s.pods {
+		o := s.podObject(p)
+		if o != nil && o.Spec.NodeName == n.name {
+			s.syncPod(n, p, o)
+		}
+	}
+	for _, b := range n.sandboxes {
+		if o := s.podObject(b.pod); o == nil || o.Metadata.UID != b.uid || o.Spec.NodeName != n.name {
+			s.stop(b) // an orphan
+		}
+	}
+}
+
+func (s *Simulation) publishNodeIfChanged(n *node) {
+	var stored struct {
+		Status struct {
+			NodeInfo struct {
+				BootID string `json:"bootID"`
+			} `json:"nodeInfo"`
+			Conditions []struct {
+				Status string `json:"status"`
+			} `json:"conditions"`
+		} `json:"status"`
+	}
+	if o := s.api.get(key{nodes, "", n.name}); o != nil {
+		_ = json.Unmarshal(o.json, &stored)
+	}
+	if stored.Status.NodeInfo.BootID != n.bootID() || len(stored.Status.Conditions) == 0 || stored.Status.Conditions[0].Status != "True" {
+		s.publishNode(n)
+	}
+}
+
+// syncPod starts, restarts or ends the sandbox of a pod, and reports.
+func (s *Simulation) syncPod(n *node, p *podName, o *podObject) {
+	var current *sandbox
+	open := false
+	for _, b := range n.sandboxes {
+		if b.pod == p && b.uid == o.Metadata.UID {
+			open = open || b.open || b.adding
+			if b.open && !b.giving && (b.ready || b.adding) {
+				current = b
+			}
+		}
+	}
+	finished := o.Status.Phase == "Succeeded" || o.Status.Phase == "Failed"
+	switch {
+	case o.Metadata.Deletion != nil || finished:
+		for _, b := range n.sandboxes {
+			if b.pod == p && b.uid == o.Metadata.UID {
+				s.stop(b)
+			}
+		}
+		if !open && o.Metadata.Deletion != nil {
+			s.api.delete(p.key())
+			s.say("kubelet on %s ends pod %s", n.name, p.ref())
+		}
+	case current == nil && !open:
+		s.start(n, p, o.Metadata.UID)
+	case current != nil && current.listed && o.Status.Phase == "Pending":
+		s.reportRunning(p, current)
+	}
+}
+
+// start makes a sandbox: network namespace, Multus' cache, whereabouts' ADD.
+func (s *Simulation) start(n *node, p *podName, uid string) {
+	s.ids++
+	b := &sandbox{
+		id: fmt.Sprintf("%06x%058x", s.rng.Uint32()&0xffffff, s.ids), uid: uid, pod: p, net: p.net, node: n,
+		adding: true, open: true, cached: true, since: time.Now(), add: s.newClient("whereabouts-add", n),
+	}
+	for _, other := range n.sandboxes {
+		if other.uid == uid {
+			b.attempt++
+		}
+	}
+	n.sandboxes = append(n.sandboxes, b)
+	s.say("%s: ADD", b)
+	s.cni(wbtypes.Allocate, b, b.add, func(ip netip.Addr, err error) { s.added(b, ip, err) })
+}
+
+// added is the outcome of an ADD.
+func (s *Simulation) added(b *sandbox, ip netip.Addr, err error) {
+	b.adding = false
+	if b.add.killed.Load() || !b.open { // the machine is down, or the runtime gave up
+		return
+	}
+	if err != nil {
+		s.say("%s: ADD failed: %v", b, err)
+		s.count("ADD failed")
+		s.stop(b)
+		return
+	}
+	b.ip = ip
+	s.count("ADD")
+	s.say("%s: ADD gave %s", b, ip)
+	s.checkAdded(b)
+	s.after(s.between(0, s.plan.Window), func() { // the blind window
+		if b.open && !b.giving && b.node.up {
+			b.listed, b.ready = true, true
+			s.runtimeEvent(b.node)
+			s.wake(b.node)
+		}
+	})
+}
+
+// reportRunning is kubelet's status and Multus' annotation.
+func (s *Simulation) reportRunning(p *podName, b *sandbox) {
+	s.edit(p.key(), "kubelet", func(c map[string]any) {
+		status := section(c, "status")
+		status["phase"], status["podIP"] = "Running", "192.168.0.1"
+		status["podIPs"] = []any{map[string]any{"ip": "192.168.0.1"}}
+		status["conditions"] = []any{map[string]any{"type": "Ready", "status": "True"}}
+		status["containerStatuses"] = []any{map[string]any{"name": "main", "state": map[string]any{"running": map[string]any{}}}}
+		if !s.chance(s.plan.NoStatus) {
+			text, _ := json.Marshal([]any{map[string]any{"name": podNamespace + "/" + b.net.nad, "interface": ifName, "ips": []string{b.ip.String()}}})
+			section(section(c, "metadata"), "annotations")["k8s.v1.cni.cncf.io/network-status"] = string(text)
+		}
+	})
+	s.say("pod %s is Running with %s", p.ref(), b.ip)
+}
+
+// finish has a pod end by itself.
+func (s *Simulation) finish(p *podName, phase string, byKubelet bool) {
+	o := s.podObject(p)
+	if o == nil || s.away || o.Status.Phase != "Running" {
+		return
+	}
+	if n := s.nodeNamed(o.Spec.NodeName); byKubelet && (n == nil || !n.reaches() || !n.kubelet || time.Now().Before(n.blind)) {
+		return
+	}
+	s.edit(p.key(), "kubelet", func(c map[string]any) {
+		status := section(c, "status")
+		status["phase"] = phase
+		if byKubelet {
+			status["conditions"] = []any{map[string]any{"type": "Ready", "status": "False"}}
+			status["containerStatuses"] = []any{map[string]any{"name": "main", "state": map[string]any{"terminated": map[string]any{"exitCode": 0, "finishedAt": s.api.now().UTC().Format(time.RFC3339)}}}}
+		}
+	})
+	s.say("pod %s is %s (by kubelet: %v)", p.ref(), phase, byKubelet)
+	if n := s.nodeNamed(o.Spec.NodeName); n != nil {
+		if byKubelet { // which says so when the sandbox has stopped
+			for _, b := range n.sandboxes {
+				if b.uid == o.Metadata.UID && b.open {
+					s.close(b)
+				}
+			}
+		}
+		s.wake(n)
+	}
+}
+
+// stop ends a sandbox: DEL, then its network namespace.
+func (s *Simulation) stop(b *sandbox) {
+	if !b.open || b.giving || b.adding {
+		return
+	}
+	b.giving, b.ready = true, false
+	s.runtimeEvent(b.node)
+	if b.node.loseDELs > 0 {
+		b.node.loseDELs--
+		s.say("%s: its DEL is lost", b)
+		s.count("DEL lost")
+		s.after(s.between(0, time.Second), func() { s.closed(b, s.chance(50)) })
+		return
+	}
+	s.say("%s: DEL", b)
+	as := s.newClient("whereabouts-del", b.node)
+	b.add = as
+	s.cni(wbtypes.Deallocate, b, as, func(netip.Addr, error) {
+		s.count("DEL")
+		if !as.killed.Load() && b.node.up {
+			s.closed(b, true)
+		}
+	})
+}
+
+// close ends a sandbox at once, as its containers end.
+func (s *Simulation) close(b *sandbox) { s.stop(b) }
+
+// closed: its network namespace is gone; where the DEL came to its end, so are its files.
+func (s *Simulation) closed(b *sandbox, cleaned bool) {
+	b.open, b.ready = false, false
+	if cleaned {
+		b.cached = false
+	}
+	s.say("%s: closed", b)
+	if !b.retained {
+		s.after(s.between(0, 10*time.Second), func() { b.listed = false; s.runtimeEvent(b.node) })
+	}
+	s.wake(b.node)
+}
+
+// power takes a machine down, with all that runs there; or starts it again.
+func (s *Simulation) power(n *node, on bool) {
+	if n.up == on {
+		return
+	}
+	n.up = on
+	if !on {
+		s.say("%s is off", n.name)
+		n.agent.stop()
+		for _, b := range n.sandboxes {
+			if b.add != nil {
+				b.add.killed.Store(true)
+			}
+			b.open, b.ready, b.adding = false, false, false
+		}
+		s.after(s.between(5*time.Second, 40*time.Second), func() {
+			if !n.reaches() && !s.away {
+				s.writeNode(n, "Unknown", nil)
+			}
+		})
+		return
+	}
+	n.boot++
+	n.kubelet, n.linked = true, true
+	wipes := s.chance(40) // CRI-O does
+	for _, b := range n.sandboxes {
+		b.listed = b.listed && !wipes
+		if wipes {
+			b.cached = b.cached && s.chance(50)
+		}
+	}
+	s.say("%s is on again, boot %d", n.name, n.boot)
+	s.startAgent(n)
+	s.wake(n)
+}

@@ -1,0 +1,204 @@
+package sim
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/ip-reconcile/ip-reconcile/agent"
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
+)
+
+// nodeAgent is the product's agent on a node: its loop, its reports and its writes. What it
+// inspects is the simulated node.
+type nodeAgent struct {
+	cancel context.CancelFunc
+	as     *client
+	events chan struct{}
+}
+
+func (a *nodeAgent) stop() {
+	if a != nil && a.cancel != nil {
+		a.as.killed.Store(true)
+		a.cancel()
+		a.cancel = nil
+	}
+}
+
+// startAgent starts the agent of a node, if it has one.
+func (s *Simulation) startAgent(n *node) {
+	if !n.hasAgent || !n.up {
+		return
+	}
+	n.agent.stop()
+	as := s.newClient("agent-"+n.name, n)
+	config := &rest.Config{Host: "http://simulation", Transport: as, QPS: -1}
+	store, err := agent.NewAPIStore(config, n.name, leaseNamespace)
+	if err != nil {
+		s.fail("set up the agent: %v", err)
+		return
+	}
+	clock := func() time.Time { return time.Now().Add(n.skew) }
+	store.Now = clock
+	ctx, cancel := context.WithCancel(s.ctx)
+	n.agent = &nodeAgent{cancel: cancel, as: as, events: make(chan struct{}, 1)}
+	reconnected := make(chan struct{}, 1)
+	changes := make(chan string, 16)
+	watcher, err := agent.NewWatcher(config, n.name, func() { wake(reconnected) })
+	if err != nil {
+		s.fail("set up the agent: %v", err)
+		return
+	}
+	go func() {
+		for ctx.Err() == nil {
+			_ = watcher.Watch(ctx, func(version string) {
+				select {
+				case changes <- version:
+				case <-ctx.Done():
+				}
+			})
+			select {
+			case <-ctx.Done():
+			case <-time.After(time.Second):
+			}
+		}
+	}()
+	log := slog.New(slog.DiscardHandler)
+	if s.plan.Log != nil {
+		log = s.plan.Log
+	}
+	confirmer := &agent.Confirmer{Node: n.name, BootID: n.bootID(), Log: log, Get: func(ctx context.Context) (agent.Identity, error) {
+		return agent.NodeIdentity(ctx, config, n.name)
+	}}
+	a := &agent.Agent{
+		Node: n.name, Inspector: &inspector{s: s, node: n, clock: clock}, Store: store, Health: agent.NewHealth(log, prometheus.NewRegistry()),
+		Identity: confirmer.Identity, RuntimeEvents: n.agent.events, ReportChanges: changes, Reconnected: reconnected,
+	}
+	go a.Run(ctx)
+}
+
+func wake(signal chan<- struct{}) {
+	select {
+	case signal <- struct{}{}:
+	default:
+	}
+}
+
+// runtimeEvent is one of the container runtime, which may be dropped.
+func (s *Simulation) runtimeEvent(n *node) {
+	if n.agent != nil && n.agent.cancel != nil && s.chance(80) {
+		wake(n.agent.events)
+	}
+}
+
+// inspector inspects the simulated node, as agent.NodeInspector does a real one.
+type inspector struct {
+	s     *Simulation
+	node  *node
+	clock func() time.Time
+	known map[string]bool // ids that were in the last inspection, or in the report before
+}
+
+// Resume is an agent.Inspector's.
+func (i *inspector) Resume(report *v1alpha1.SandboxReport, thisMachine bool) {
+	i.known = map[string]bool{}
+	if !thisMachine {
+		return
+	}
+	for _, b := range report.Sandboxes {
+		i.known[b.ID] = true
+	}
+	for _, a := range report.Attachments {
+		i.known[a.ID] = true
+	}
+}
+
+// Unreadable is an agent.Inspector's.
+func (i *inspector) Unreadable() map[string]error { return nil }
+
+// Inspect is an agent.Inspector's.
+func (i *inspector) Inspect(context.Context) (*agent.Inspection, error) {
+	at := i.clock()
+	in := &agent.Inspection{At: at, Runtime: v1alpha1.Runtime{Name: "containerd", Version: "2.4.2"}, Closed: map[string]bool{}}
+	seen := map[string]bool{}
+	for _, b := range i.node.sandboxes {
+		closed := i.networkClosed(b)
+		switch {
+		case b.listed:
+			state := v1alpha1.SandboxNotReady
+			if b.ready {
+				state = v1alpha1.SandboxReady
+			}
+			in.Sandboxes = append(in.Sandboxes, agent.ListedSandbox{Sandbox: v1alpha1.Sandbox{
+				ID: b.id, Namespace: b.pod.namespace, Name: b.pod.name, UID: b.uid, Attempt: uint32(b.attempt), State: state,
+				NetworkClosed: closed, CreatedAt: metav1.NewTime(b.since.Add(i.node.skew).Truncate(time.Second)), Addresses: b.reported(),
+			}})
+		case b.cached || b.open:
+			in.Attachments = append(in.Attachments, v1alpha1.Attachment{
+				ID: b.id, Since: metav1.NewTime(b.since.Add(i.node.skew).Truncate(time.Second)), NetworkClosed: closed,
+				Namespace: b.pod.namespace, Name: b.pod.name, UID: b.uid, Addresses: b.reported(),
+			})
+		default:
+			if i.known[b.id] {
+				in.Closed[b.id] = closed != nil
+			}
+			continue
+		}
+		seen[b.id] = true
+	}
+	slices.SortFunc(in.Sandboxes, func(a, b agent.ListedSandbox) int { return strings.Compare(a.ID, b.ID) })
+	slices.SortFunc(in.Attachments, func(a, b v1alpha1.Attachment) int { return strings.Compare(a.ID, b.ID) })
+	i.known = seen
+	if i.node.lies {
+		i.lie(in)
+	}
+	return in, nil
+}
+
+// networkClosed is what there is to find out about a network namespace.
+func (i *inspector) networkClosed(b *sandbox) *bool {
+	if !i.node.tells && !b.open && b.listed && b.retained {
+		return nil
+	}
+	closed := !b.open
+	return &closed
+}
+
+// reported are its addresses by the CNI cache, which is written after ADD.
+func (b *sandbox) reported() []v1alpha1.Address {
+	if !b.ip.IsValid() || !b.cached && !b.open {
+		return nil
+	}
+	return []v1alpha1.Address{{IP: b.ip.String(), IfName: ifName, Network: b.net.nad, Range: b.net.cidr.String(), NetworkName: b.net.name}}
+}
+
+// lie has the report say of what runs elsewhere that it ended here, and of what ended here
+// that it never was.
+func (i *inspector) lie(in *agent.Inspection) {
+	for _, n := range i.s.nodes {
+		for at, b := range n.sandboxes {
+			if n == i.node {
+				continue
+			}
+			closed := true
+			switch at % 3 {
+			case 0:
+				in.Sandboxes = append(in.Sandboxes, agent.ListedSandbox{Sandbox: v1alpha1.Sandbox{
+					ID: b.id, Namespace: b.pod.namespace, Name: b.pod.name, UID: b.uid, State: v1alpha1.SandboxNotReady, NetworkClosed: &closed,
+				}})
+			case 1:
+				in.Attachments = append(in.Attachments, v1alpha1.Attachment{ID: b.id, Since: metav1.NewTime(time.Now().Add(-time.Hour).Truncate(time.Second)), NetworkClosed: &closed})
+			default:
+				in.Sandboxes = append(in.Sandboxes, agent.ListedSandbox{Sandbox: v1alpha1.Sandbox{
+					ID: b.id, Namespace: b.pod.namespace, Name: b.pod.name, UID: "uid-of-nobody", State: v1alpha1.SandboxNotReady, NetworkClosed: &closed,
+				}})
+			}
+		}
+	}
+}

@@ -1,0 +1,107 @@
+package sim
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+)
+
+// Plan is a history before it is played: how the cluster is, and what happens there.
+type Plan struct {
+	Seed                         uint64
+	Nodes, Pods, Nets, Apart     int
+	Agents                       int // bits: which nodes have one; none at all is a cluster without agents
+	Liar                         int // the node whose agent lies, from 1; 0 for none
+	Serve, Repair                bool
+	Replicas                     int
+	Every, Confirm, Window, Warm time.Duration
+	Faults                       int // of a thousand requests
+	NoStatus                     int // of a hundred pods have no network-status
+	Skew, NodeSkew               time.Duration
+	Steps                        []Step
+	Quiet                        bool // no trace
+	Log                          *slog.Logger
+}
+
+// Step is one thing that happens.
+type Step struct {
+	Gap     time.Duration // after the step before
+	OnWrite int           // 1: just before the product's next write is done, 2: just after it
+	Kind    int           // which of kinds()
+	A, B    int           // whom it is about
+}
+
+func (x Step) String() string {
+	when := fmt.Sprintf("%s later", x.Gap)
+	switch x.OnWrite {
+	case 1:
+		when += ", before the product's next write"
+	case 2:
+		when += ", after the product's next write"
+	}
+	return fmt.Sprintf("%s: %s (%d, %d)", when, kinds()[x.Kind].name, x.A, x.B)
+}
+
+// NewPlan draws a plan.
+func NewPlan(seed uint64) *Plan {
+	r := newRand(seed)
+	one := func(of int) bool { return r.IntN(of) == 0 }
+	p := &Plan{
+		Seed: seed, Nodes: 1 + r.IntN(3), Pods: 1 + r.IntN(5), Nets: 1 + r.IntN(2), Apart: r.IntN(2), Replicas: 1, Repair: !one(4), Serve: one(serveOneIn),
+		Every: time.Duration(5+r.IntN(25)) * time.Second, Confirm: time.Duration(60+r.IntN(30)) * time.Second, Window: time.Duration(r.IntN(20)) * time.Second,
+		Warm: time.Duration(2+r.IntN(30)) * time.Second, Faults: []int{0, 5, 30, 150}[r.IntN(4)],
+	}
+	p.Agents = 1<<p.Nodes - 1
+	switch r.IntN(10) {
+	case 0:
+		p.Agents = 0
+	case 1:
+		p.Agents = r.IntN(1 << p.Nodes)
+	}
+	if one(4) {
+		p.Replicas = 2
+	}
+	if one(5) {
+		p.NoStatus = 30
+	}
+	if one(4) {
+		p.Skew = []time.Duration{time.Second, 8 * time.Second, -8 * time.Second}[r.IntN(3)]
+	}
+	if one(3) {
+		p.NodeSkew = []time.Duration{time.Minute, time.Hour}[r.IntN(2)]
+	}
+	if p.Agents != 0 && p.Nodes > 1 && one(8) {
+		p.Liar = 1 + r.IntN(p.Nodes)
+	}
+	total := 0
+	for _, k := range kinds() {
+		total += k.weight
+	}
+	for range 3 + r.IntN(12) {
+		x := Step{Gap: gap(r.IntN(10), r.Float64()), A: r.IntN(8), B: r.IntN(8)}
+		if one(3) {
+			x.OnWrite = 1 + r.IntN(2)
+		}
+		for at := r.IntN(total); ; x.Kind++ {
+			if at -= kinds()[x.Kind].weight; at < 0 {
+				break
+			}
+		}
+		p.Steps = append(p.Steps, x)
+	}
+	return p
+}
+
+// serveOneIn: serve pings once a second, and costs ten times what a one-shot run does.
+const serveOneIn = 8
+
+func gap(kind int, part float64) time.Duration {
+	longest := 8 * time.Second
+	switch kind {
+	case 0:
+		longest = 100 * time.Second
+	case 1, 2, 3:
+		longest = 300 * time.Millisecond
+	}
+	return time.Duration(part * float64(longest)).Round(time.Millisecond)
+}

@@ -1,0 +1,178 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/utils/clock"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/informers"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/schedule"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/serve"
+)
+
+// replica is one process of the product.
+type replica struct {
+	as     *client
+	cancel context.CancelFunc
+	passes int
+}
+
+// kill ends a process as SIGKILL does: what it sent may still arrive.
+func (r *replica) kill() {
+	r.as.killed.Store(true)
+	r.cancel()
+}
+
+// startReplica starts the product: serve, or a run that makes one pass after the other as a
+// CronJob with a memory would.
+func (s *Simulation) startReplica(i int) {
+	s.starts++
+	as := s.newClient(fmt.Sprintf("ip-reconcile-%d", i), nil)
+	as.product = true
+	ctx, cancel := context.WithCancel(s.ctx)
+	r := &replica{as: as, cancel: cancel}
+	s.replicas[i] = r
+	config := &rest.Config{Host: "http://simulation", Transport: as, QPS: -1}
+	log := slog.New(slog.DiscardHandler)
+	if s.plan.Log != nil {
+		log = s.plan.Log
+	}
+	cluster, err := kube.New(config, kube.Settings{
+		Namespace: ownNamespace, LeaseNamespace: leaseNamespace, Identity: fmt.Sprintf("ip-reconcile/%d-%d", i, s.starts), Jitter: s.jitter(), Log: log,
+	})
+	if err != nil {
+		s.fail("set up the reconciler: %v", err)
+		return
+	}
+	rec := &reconciler.Reconciler{
+		Options: s.options(), Clock: clock.RealClock{}, Jitter: s.jitter(), Log: log, History: reconciler.NewHistory(),
+		Source: cluster, Writer: cluster, Window: cluster, Restores: cluster.Restores(), Passes: cluster.Passes(),
+	}
+	if s.plan.Serve {
+		s.serveReplica(ctx, r, cluster, config, rec, log)
+		return
+	}
+	go func() {
+		for ctx.Err() == nil {
+			out, _, err := rec.Pass(ctx, nil)
+			s.passed(r, out, err)
+			select {
+			case <-ctx.Done():
+			case <-time.After(s.plan.Every):
+			}
+		}
+	}()
+}
+
+func (s *Simulation) options() reconciler.Options {
+	o := reconciler.Options{ConfirmAfter: s.plan.Confirm, Repair: s.plan.Repair}
+	o.AgentNodes, _ = labels.Parse("kubernetes.io/os=linux")
+	return o
+}
+
+// jitter spreads pauses by a source of its own: it is called by many goroutines.
+func (s *Simulation) jitter() func(time.Duration) time.Duration {
+	return func(d time.Duration) time.Duration { return d/2 + d/3 }
+}
+
+// passed notes what a pass found.
+func (s *Simulation) passed(r *replica, out *reconciler.Result, err error) {
+	s.posted <- func() {
+		if err != nil {
+			s.count("pass failed")
+			return
+		}
+		r.passes++
+		s.count("pass")
+		s.last = out
+		s.lastAt = time.Now()
+		s.cover(out)
+	}
+}
+
+// serveReplica runs the long-running form, put together as the command does it.
+func (s *Simulation) serveReplica(ctx context.Context, r *replica, cluster *kube.Cluster, config *rest.Config, full *reconciler.Reconciler, log *slog.Logger) {
+	core, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		s.fail("set up the reconciler: %v", err)
+		return
+	}
+	events := &serve.Events{EventRecorder: &record.FakeRecorder{}, Self: &corev1.ObjectReference{Kind: "Namespace", Name: ownNamespace}}
+	recorder := &serve.Recorder{Log: log, Metrics: serve.NewMetrics(prometheus.NewRegistry()), Events: events}
+	requests := serve.NewRequests()
+	source := informers.New(cluster, config, log, func(string) { requests.Changed() })
+	health := serve.NewHealth(clock.RealClock{}, source.Synced)
+	callbacks := informers.FullConfig{OnRebuild: recorder.CachesRebuilt}
+	var guard *serve.Guard
+	if s.plan.Repair {
+		guard = serve.NewGuard(serve.GuardConfig{
+			Fence: cluster.Fence(), Detector: source, Timeout: serve.MaxFence, FullPass: requests.FullPass, Metrics: recorder.Metrics, Events: events, Log: log,
+		})
+		full.Fence, callbacks.OnRestore = cluster.Fence(), guard.RestoreReported
+	}
+	full.Source = informers.NewFull(source, callbacks)
+	full.Progress = func(string) { health.Tick() }
+	quick := *full
+	quick.Source = source
+	server := serve.New(serve.Config{
+		Full: full, Quick: &quick, Caches: source, Requests: requests, Guard: guard, Recorder: recorder, Health: health,
+		Schedule: &schedule.Schedule{Expression: "@every " + s.plan.Every.String(), Changed: recorder.ScheduleChanged, Log: log},
+	})
+	go source.Run(ctx)
+	if guard != nil {
+		go guard.Run(ctx)
+	}
+	go s.lead(ctx, r, core, func(ctx context.Context) {
+		if guard != nil {
+			guard.Lead()
+		}
+		health.Lead()
+		_ = server.Run(ctx)
+	})
+}
+
+// lead works while the replica has the Lease, with the times of controller-runtime's manager
+// as the command sets them. A process that loses it ends; another is started in its place.
+func (s *Simulation) lead(ctx context.Context, r *replica, core kubernetes.Interface, work func(context.Context)) {
+	lock := resourcelock.LeaseLock{
+		LeaseMeta: metaName(ownNamespace, kube.OwnLease), Client: core.CoordinationV1(), LockConfig: resourcelock.ResourceLockConfig{Identity: r.as.name + fmt.Sprint(s.starts)},
+	}
+	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
+		Lock: &lock, LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second,
+		Callbacks: leaderelection.LeaderCallbacks{OnStartedLeading: work, OnStoppedLeading: func() {}},
+	})
+	if err != nil {
+		s.posted <- func() { s.fail("set up the election: %v", err) }
+		return
+	}
+	elector.Run(ctx)
+	s.posted <- func() {
+		if ctx.Err() == nil {
+			s.replaceReplica(r, "lost the Lease")
+		}
+	}
+}
+
+// replaceReplica ends a process and starts another in its place.
+func (s *Simulation) replaceReplica(r *replica, why string) {
+	for i := range s.replicas {
+		if s.replicas[i] == r {
+			s.say("%s: %s", r.as.name, why)
+			r.kill()
+			s.after(s.between(time.Second, 5*time.Second), func() { s.startReplica(i) })
+		}
+	}
+}

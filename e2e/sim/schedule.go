@@ -1,0 +1,327 @@
+package sim
+
+import (
+	"container/heap"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"sync/atomic"
+	"syscall"
+	"testing/synctest"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// A client is a process as the API server knows it. Its transport leads into the
+// simulation, which answers one request after the other, in an order that the seed decides.
+type client struct {
+	s    *Simulation
+	name string
+	// product: a reconciler's, whose writes are checked.
+	product bool
+	node    *node // that it runs on; nil for the control plane's
+	killed  atomic.Bool
+}
+
+// call is a request that waits for its answer.
+type call struct {
+	*request
+	client *client
+	reply  chan answer
+	at     time.Time // when it arrived
+	held   time.Time // not answered before
+	tries  int
+}
+
+var errCut = &http.ProtocolError{ErrorString: "the simulation cut the connection"}
+
+// RoundTrip is a http.RoundTripper's.
+func (c *client) RoundTrip(r *http.Request) (*http.Response, error) {
+	if c.killed.Load() {
+		return nil, errors.New("the process was killed")
+	}
+	var body []byte
+	if r.Body != nil {
+		var err error
+		if body, err = io.ReadAll(r.Body); err != nil {
+			return nil, err
+		}
+		r.Body.Close()
+	}
+	w := &call{request: parseRequest(r, body, c.name), client: c, reply: make(chan answer, 1), at: time.Now()}
+	c.s.calls <- w
+	select {
+	case a := <-w.reply:
+		if c.killed.Load() {
+			return nil, errors.New("the process was killed")
+		}
+		return a.response(r)
+	case <-r.Context().Done():
+		return nil, r.Context().Err()
+	}
+}
+
+// event is something that happens at a time.
+type event struct {
+	at    time.Time
+	order int
+	do    func()
+}
+
+type events []event
+
+func (e events) Len() int { return len(e) }
+func (e events) Less(i, j int) bool {
+	return e[i].at.Before(e[j].at) || e[i].at.Equal(e[j].at) && e[i].order < e[j].order
+}
+func (e events) Swap(i, j int) { e[i], e[j] = e[j], e[i] }
+func (e *events) Push(x any)   { *e = append(*e, x.(event)) }
+func (e *events) Pop() any {
+	last := (*e)[len(*e)-1]
+	*e = (*e)[:len(*e)-1]
+	return last
+}
+
+// after has something happen when so much time has passed.
+func (s *Simulation) after(d time.Duration, do func()) {
+	s.order++
+	heap.Push(&s.events, event{time.Now().Add(d), s.order, do})
+}
+
+// between draws a duration.
+func (s *Simulation) between(from, to time.Duration) time.Duration {
+	return from + time.Duration(s.rng.Int64N(int64(to-from)+1)).Round(time.Millisecond)
+}
+
+// chance reports true in so many of a hundred cases.
+func (s *Simulation) chance(percent int) bool { return s.rng.IntN(100) < percent }
+
+// runUntil lets the simulation go on until the time has come, or something is wrong.
+func (s *Simulation) runUntil(end time.Time) {
+	for s.violation == "" {
+		synctest.Wait() // from here on nothing else runs
+		s.takeCalls()
+		now := time.Now()
+		if len(s.events) > 0 && !s.events[0].at.After(now) {
+			heap.Pop(&s.events).(event).do()
+			continue
+		}
+		if i := s.pick(now); i >= 0 {
+			w := s.waiting[i]
+			s.waiting = append(s.waiting[:i], s.waiting[i+1:]...)
+			s.handle(w)
+			continue
+		}
+		if !now.Before(end) {
+			return
+		}
+		s.sleepUntil(s.nextTime(now, end))
+	}
+}
+
+// nextTime is when something happens by itself.
+func (s *Simulation) nextTime(now, end time.Time) time.Time {
+	next := end
+	if len(s.events) > 0 && s.events[0].at.Before(next) {
+		next = s.events[0].at
+	}
+	for _, w := range s.waiting {
+		if w.held.After(now) && w.held.Before(next) {
+			next = w.held
+		}
+	}
+	return next
+}
+
+// sleepUntil lets time pass until then, or until somebody asks for something.
+func (s *Simulation) sleepUntil(at time.Time) {
+	timer := time.NewTimer(time.Until(at))
+	defer timer.Stop()
+	select {
+	case w := <-s.calls:
+		synctest.Wait()
+		s.arrived(w)
+	case f := <-s.posted:
+		synctest.Wait()
+		f()
+	case <-timer.C:
+	}
+}
+
+func (s *Simulation) takeCalls() {
+	for {
+		select {
+		case w := <-s.calls:
+			s.arrived(w)
+		case f := <-s.posted:
+			f()
+		default:
+			return
+		}
+	}
+}
+
+func (s *Simulation) arrived(w *call) {
+	if s.requests++; s.requests > 200_000 {
+		s.fail("200,000 requests were made: somebody asks without a pause; the last is %s", w)
+	}
+	s.waiting = append(s.waiting, w)
+}
+
+// pick is the next call to be answered: any of those that wait, by name where several came
+// at once, so that the order does not depend on how goroutines are scheduled. -1 for none.
+func (s *Simulation) pick(now time.Time) int {
+	var ready []int
+	for i, w := range s.waiting {
+		if !w.held.After(now) {
+			ready = append(ready, i)
+		}
+	}
+	if len(ready) == 0 {
+		return -1
+	}
+	if len(ready) > 1 {
+		sortCalls(s.waiting, ready)
+	}
+	return ready[s.rng.IntN(len(ready))]
+}
+
+func sortCalls(calls []*call, indexes []int) {
+	for i := 1; i < len(indexes); i++ {
+		for j := i; j > 0 && calls[indexes[j]].String() < calls[indexes[j-1]].String(); j-- {
+			indexes[j], indexes[j-1] = indexes[j-1], indexes[j]
+		}
+	}
+}
+
+// handle answers a call, or lets something go wrong with it.
+func (s *Simulation) handle(w *call) {
+	if w.client.killed.Load() && !s.chance(50) { // what was sent may still arrive
+		w.reply <- answer{err: errCut}
+		return
+	}
+	if s.away || w.client.node != nil && !w.client.node.reaches() {
+		s.unreachable(w)
+		return
+	}
+	if w.tries == 0 {
+		s.atWrite(w, true)
+		if fault := s.drawFault(w); fault != nil {
+			s.count("fault " + fault.name)
+			fault.happen(s, w)
+			return
+		}
+	}
+	s.answer(w)
+}
+
+// unreachable: some connections are refused at once, others hang until who asks gives up.
+func (s *Simulation) unreachable(w *call) {
+	if w.tries == 0 && s.chance(30) {
+		w.tries++
+		w.held = time.Now().Add(s.between(time.Second, 5*time.Second))
+		s.waiting = append(s.waiting, w)
+		return
+	}
+	w.reply <- answer{err: syscall.ECONNREFUSED}
+}
+
+// answer does what a call asks for, and says so.
+func (s *Simulation) answer(w *call) { s.deliver(w, s.serve(w)) }
+
+func (s *Simulation) deliver(w *call, a answer) {
+	w.reply <- a
+	s.atWrite(w, false)
+}
+
+// serve has the API server do it.
+func (s *Simulation) serve(w *call) answer {
+	s.writer = w.client
+	defer func() { s.writer = nil }()
+	s.skew = s.skews[s.rng.IntN(len(s.skews))]
+	a := s.api.serve(w.request)
+	if w.writes() && w.resource != leases && w.resource != "/events" && w.resource != reports && w.resource != "authorization.k8s.io/selfsubjectaccessreviews" {
+		s.say("%s → %d", w, a.status)
+	}
+	return a
+}
+
+// fault is something that goes wrong with one request.
+type fault struct {
+	name   string
+	writes bool // with writes only
+	happen func(*Simulation, *call)
+}
+
+func faults() []fault {
+	refuse := func(code int, reason metav1.StatusReason) func(*Simulation, *call) {
+		return func(s *Simulation, w *call) {
+			s.deliver(w, withDate(s, failure(code, reason, "the simulation says so")))
+		}
+	}
+	return []fault{
+		{"cut before", false, func(s *Simulation, w *call) { w.reply <- answer{err: errCut} }},
+		{"cut after", false, func(s *Simulation, w *call) { s.serve(w); s.deliver(w, answer{err: io.ErrUnexpectedEOF}) }},
+		{"timeout although done", true, func(s *Simulation, w *call) {
+			s.serve(w)
+			s.deliver(w, withDate(s, failure(http.StatusGatewayTimeout, metav1.StatusReasonTimeout, "request did not complete within requested timeout")))
+		}},
+		{"429", false, func(s *Simulation, w *call) {
+			a := withDate(s, failure(http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, "the server has too many requests"))
+			a.retry = "1"
+			s.deliver(w, a)
+		}},
+		{"500", false, refuse(http.StatusInternalServerError, metav1.StatusReasonInternalError)},
+		{"503", false, refuse(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable)},
+		{"409", true, refuse(http.StatusConflict, metav1.StatusReasonConflict)},
+		{"late", false, func(s *Simulation, w *call) { s.postpone(w, s.between(10*time.Millisecond, 3*time.Second)) }},
+		{"answered late", false, func(s *Simulation, w *call) {
+			a := s.serve(w)
+			s.after(s.between(10*time.Millisecond, 3*time.Second), func() { s.deliver(w, a) })
+		}},
+		{"hangs", false, func(s *Simulation, w *call) { s.postpone(w, s.between(5*time.Second, 40*time.Second)) }},
+	}
+}
+
+func withDate(s *Simulation, a answer) answer {
+	a.date = s.api.now()
+	return a
+}
+
+func (s *Simulation) postpone(w *call, d time.Duration) {
+	w.tries++
+	w.held = time.Now().Add(d)
+	s.waiting = append(s.waiting, w)
+}
+
+// drawFault is what goes wrong with a call, nil for nothing.
+func (s *Simulation) drawFault(w *call) *fault {
+	if !s.faulty || s.rng.IntN(1000) >= s.plan.Faults {
+		return nil
+	}
+	f := s.faults[s.rng.IntN(len(s.faults))]
+	if f.writes && !w.writes() {
+		return nil
+	}
+	return &f
+}
+
+func (s *Simulation) say(format string, args ...any) {
+	if !s.plan.Quiet {
+		s.trace = append(s.trace, fmt.Sprintf("%9s  ", time.Since(s.began).Round(time.Millisecond))+fmt.Sprintf(format, args...))
+	}
+}
+
+func (s *Simulation) fail(format string, args ...any) {
+	if s.violation == "" {
+		s.violation = fmt.Sprintf(format, args...)
+		s.say("WRONG: %s", s.violation)
+	}
+}
+
+func (s *Simulation) count(what string) { s.counts[what]++ }
+
+func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0x5bd1e995)) }

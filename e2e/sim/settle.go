@@ -1,0 +1,127 @@
+package sim
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+)
+
+// settle heals everything, lets time pass, and checks that what is left is right: no entry
+// of what does not run, none missing of what does, and the same of reservations.
+func (s *Simulation) settle() {
+	s.say("all is healed")
+	s.quiet, s.faulty, s.away, s.armed = true, false, false, nil
+	s.skews[0], s.skews[1] = 0, 0
+	s.api.stale = nil
+	s.pause(false)
+	for i := range s.nets {
+		s.defineNetwork(s.nets[i])
+	}
+	for i, n := range s.nodes {
+		if n.lies {
+			n.lies = false
+			n.agent.stop()
+		}
+		if !n.up {
+			s.power(n, true)
+		}
+		n.linked, n.kubelet, n.blind, n.loseDELs = true, true, time.Time{}, 0
+		s.untaint(n)
+		s.publishNode(n)
+		if n.hasAgent = s.plan.Agents != 0; n.hasAgent && (n.agent == nil || n.agent.cancel == nil) {
+			s.startAgent(n)
+		}
+		s.wake(n)
+		_ = i
+	}
+	for i, r := range s.replicas {
+		if r.as.killed.Load() {
+			s.startReplica(i)
+		}
+	}
+	s.runUntil(time.Now().Add(s.plan.Confirm + settleFor))
+	if s.violation == "" {
+		s.checkSettled()
+	}
+}
+
+// settleFor is how long everything may take beyond --confirm-after: a fence of 90 s, another
+// pass, pods that kubelet is asked to end.
+const settleFor = 4 * time.Minute
+
+func (s *Simulation) checkSettled() {
+	for _, n := range s.nets {
+		entries := allocationsOf(s.api.get(n.pool()))
+		for _, slot := range slices.Sorted(maps.Keys(entries)) {
+			a := n.address(slot)
+			if s.api.get(n.pool()) != nil && len(s.holders(n, a, entries[slot])) == 0 {
+				s.fail("after all was quiet for %s the entry %s of %s (%v) is left: %s", s.plan.Confirm+settleFor, a, n.pool().name, entries[slot], s.whyLeft(a.String(), n))
+			}
+		}
+	}
+	for _, m := range s.nodes {
+		for _, b := range m.sandboxes {
+			if b.inUse() && s.plan.Agents != 0 && s.plan.Repair {
+				s.checkRecorded(b)
+			}
+		}
+	}
+	for k, d := range s.owed {
+		if d.sandbox.inUse() && s.api.get(k) == nil && (s.plan.Repair || s.kills == 0) {
+			s.fail("the reservation %s was deleted by the product, and %s still uses the address", k.name, d.sandbox)
+		}
+	}
+}
+
+// checkRecorded: what runs has its entry and its reservation.
+func (s *Simulation) checkRecorded(b *sandbox) {
+	if _, there := allocationsOf(s.api.get(b.net.pool()))[b.net.slot(b.ip)]; !there {
+		s.fail("after all was quiet %s of %s has no entry", b.ip, b)
+		return
+	}
+	if s.api.get(b.net.reservation(b.ip)) == nil {
+		s.fail("after all was quiet %s of %s has no reservation", b.ip, b)
+	}
+}
+
+// whyLeft is what the last pass says of an address.
+func (s *Simulation) whyLeft(ip string, n *network) string {
+	if s.last == nil {
+		return "no pass tells"
+	}
+	for _, x := range s.last.Refused {
+		if x.Text() == ip {
+			return x.Verdict.String() + " " + x.Reason.String() + ", not released: " + string(x.Why) + ": " + x.Detail
+		}
+	}
+	for _, it := range s.last.Judgement.Allocations {
+		if it.Text() == ip {
+			return it.Verdict.String() + " " + it.Reason.String() + ": " + it.Message()
+		}
+	}
+	return "the last pass does not have it"
+}
+
+// cover counts what a pass said.
+func (s *Simulation) cover(out *reconciler.Result) {
+	if out == nil || out.Judgement == nil {
+		return
+	}
+	for _, items := range [][]*judge.Item{out.Judgement.Allocations, out.Judgement.Reservations} {
+		for _, it := range items {
+			s.count("row " + it.RuleID())
+		}
+	}
+	for _, x := range out.Refused {
+		s.count("refusal " + string(x.Why))
+	}
+	for i := range out.Judgement.Findings {
+		s.count("finding " + string(out.Judgement.Findings[i].Kind))
+	}
+	for range out.Repaired {
+		s.count("repaired")
+	}
+}

@@ -1,0 +1,187 @@
+// Package sim plays histories of a small cluster, each from a seed, and drives the product's
+// own code through them: the one-shot reconciler and serve with its watches, Leases and
+// fence, the node agents' loop, reports and writes. The API server, kubelets and runtimes are
+// models; addresses are handed out by whereabouts' own code.
+//
+// Everything runs in a testing/synctest bubble, so that time is simulated. Every request of
+// every process comes to one place (schedule.go), where it waits until all goroutines are
+// blocked; then one of those that wait is drawn by the seed and answered (apiserver.go), or
+// fails (faults). Between any two requests other things happen (steps.go). Invariants are
+// checked at each write (invariants.go), and after a quiet time at the end.
+package sim
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
+)
+
+// Simulation is one history as it is played.
+type Simulation struct {
+	plan    *Plan
+	rng     *rand.Rand
+	plugins *plugins
+	began   time.Time
+	ctx     context.Context
+
+	calls   chan *call
+	posted  chan func()
+	waiting []*call
+	events  events
+	order   int
+	faults  []fault
+	faulty  bool
+	away    bool // the API server is
+	running int  // calls of whereabouts
+
+	api    *apiServer
+	skew   time.Duration // of the API server's clock that answers
+	skews  []time.Duration
+	backup *backup
+	writer *client // whose request is being answered
+
+	nodes      []*node
+	pods       []*podName
+	nets       []*network
+	replicas   []*replica
+	armed      *Step // happens at the product's next write
+	stepped    int
+	uids, ids  int
+	starts     int
+	requests   int
+	kills      int
+	quiet      bool
+	restoredAt time.Time
+
+	last   *reconciler.Result // of the last pass; of one-shot runs only
+	lastAt time.Time
+	owed   map[key]*debt
+
+	trace     []string
+	violation string
+	counts    map[string]int
+}
+
+// Outcome is what became of a history.
+type Outcome struct {
+	// Violation is the invariant that was broken, "" for none.
+	Violation string
+	Trace     []string
+	// Counts are how often what happened.
+	Counts map[string]int
+}
+
+// Player plays histories one after the other. It is for one goroutine.
+type Player struct{ plugins plugins }
+
+// Play plays the history of a plan.
+func (p *Player) Play(t *testing.T, plan *Plan) *Outcome {
+	s := &Simulation{plan: plan, rng: newRand(plan.Seed), plugins: &p.plugins, counts: map[string]int{}, faults: faults(), owed: map[key]*debt{}}
+	synctest.Test(t, func(*testing.T) { s.play() })
+	return &Outcome{Violation: s.violation, Trace: s.trace, Counts: s.counts}
+}
+
+func (s *Simulation) play() {
+	ctx, stop := context.WithCancel(context.Background())
+	s.ctx, s.began = ctx, time.Now()
+	s.calls, s.posted = make(chan *call, 4096), make(chan func(), 4096)
+	s.skews = []time.Duration{0, s.plan.Skew}
+	s.api = &apiServer{store: newStore(), now: func() time.Time { return time.Now().Add(s.skew) }, watches: map[*watch]bool{}}
+	s.api.changed = s.stored
+	s.setUp()
+	s.faulty = true
+	s.nextStep()
+	for s.violation == "" && s.stepped < len(s.plan.Steps) {
+		s.runUntil(time.Now().Add(5 * time.Second))
+	}
+	if s.violation == "" {
+		s.settle()
+	}
+	s.end(stop)
+}
+
+// setUp makes what there is at the beginning: nodes, definitions, pools by whereabouts' first
+// ADD, agents, and the product.
+func (s *Simulation) setUp() {
+	s.api.put(key{"/namespaces", "", ownNamespace}, map[string]any{"apiVersion": "v1", "kind": "Namespace"}, s.api.now(), "setup")
+	s.api.put(key{"/namespaces", "", kubeSystem}, map[string]any{"apiVersion": "v1", "kind": "Namespace"}, s.api.now(), "setup")
+	for i := range s.plan.Nets {
+		s.nets = append(s.nets, &network{nad: fmt.Sprintf("net-%d", i), name: []string{"", "red", "blue"}[i], cidr: netip.MustParsePrefix(fmt.Sprintf("10.0.%d.0/28", i*s.plan.Apart))})
+		s.defineNetwork(s.nets[i])
+	}
+	for i := range s.plan.Nodes {
+		n := &node{name: fmt.Sprintf("n%d", i), up: true, linked: true, kubelet: true, hasAgent: s.plan.Agents>>i&1 == 1, tells: s.chance(70), skew: s.between(-s.plan.NodeSkew, s.plan.NodeSkew)}
+		n.lies = s.plan.Liar == i+1
+		s.nodes = append(s.nodes, n)
+		s.publishNode(n)
+	}
+	for i := range s.plan.Pods {
+		s.pods = append(s.pods, &podName{podNamespace, fmt.Sprintf("p-%d", i), s.nets[i%len(s.nets)]})
+	}
+	// A pod that nothing happens to: an API server without pods is not believed.
+	s.api.put(key{pods, kubeSystem, "other"}, map[string]any{"apiVersion": "v1", "kind": "Pod", "spec": map[string]any{"nodeName": "n0", "hostNetwork": true}, "status": map[string]any{"phase": "Running"}}, s.api.now(), "setup")
+	for i, p := range s.pods {
+		s.makePod(p, s.nodes[i%len(s.nodes)])
+	}
+	s.syncAll()
+	for _, n := range s.nodes {
+		s.startAgent(n)
+	}
+	s.replicas = make([]*replica, s.plan.Replicas)
+	for i := range s.replicas {
+		s.startReplica(i)
+	}
+	s.runUntil(time.Now().Add(s.plan.Warm))
+}
+
+func (s *Simulation) defineNetwork(n *network) {
+	config := fmt.Sprintf(`{"cniVersion":"0.3.1","type":"macvlan","name":%q,"ipam":{"type":"whereabouts","range":%q,"network_name":%q}}`, n.nad, n.cidr, n.name)
+	s.api.put(key{nads, podNamespace, n.nad}, map[string]any{"apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition", "spec": map[string]any{"config": config}}, s.api.now(), "user")
+}
+
+func (s *Simulation) newClient(name string, n *node) *client {
+	return &client{s: s, name: name, node: n}
+}
+
+func metaName(namespace, name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: namespace, Name: name}
+}
+
+// end ends every process, and answers what still waits.
+func (s *Simulation) end(stop context.CancelFunc) {
+	stop()
+	for _, n := range s.nodes {
+		n.agent.stop()
+		for _, b := range n.sandboxes {
+			if b.add != nil {
+				b.add.killed.Store(true)
+			}
+		}
+	}
+	for _, r := range s.replicas {
+		r.kill()
+	}
+	s.api.cutWatches("")
+	s.away = true
+	until := time.Now().Add(5 * time.Minute)
+	for time.Now().Before(until) {
+		synctest.Wait()
+		s.takeCalls()
+		for _, w := range s.waiting {
+			w.reply <- answer{err: errCut}
+		}
+		s.waiting = nil
+		if s.running == 0 {
+			until = time.Now()
+		}
+		s.sleepUntil(time.Now().Add(time.Second))
+	}
+}

@@ -1,0 +1,293 @@
+package sim
+
+import (
+	"time"
+)
+
+// stepKind is one kind of thing that happens in a cluster.
+type stepKind struct {
+	name   string
+	weight int
+	do     func(s *Simulation, a, b int)
+}
+
+func (s *Simulation) podAt(i int) *podName { return s.pods[i%len(s.pods)] }
+func (s *Simulation) nodeAt(i int) *node   { return s.nodes[i%len(s.nodes)] }
+
+// onNode is a step about a node that is up.
+func onNode(do func(*Simulation, *node)) func(*Simulation, int, int) {
+	return func(s *Simulation, a, _ int) {
+		if n := s.nodeAt(a); n.up {
+			do(s, n)
+		}
+	}
+}
+
+func kinds() []stepKind {
+	return []stepKind{
+		{"a pod is made", 20, func(s *Simulation, a, b int) { s.makePod(s.podAt(a), s.nodeAt(b)) }},
+		{"a pod is deleted", 8, func(s *Simulation, a, _ int) { s.deletePod(s.podAt(a), false) }},
+		{"a pod is deleted and made again", 14, func(s *Simulation, a, b int) {
+			s.deletePod(s.podAt(a), false)
+			s.makeAgain(s.podAt(a), s.nodeAt(b), 40)
+		}},
+		{"a pod is deleted by force", 8, func(s *Simulation, a, _ int) { s.deletePod(s.podAt(a), true) }},
+		{"a pod is deleted by force and made again elsewhere", 10, func(s *Simulation, a, b int) {
+			s.deletePod(s.podAt(a), true)
+			s.makePod(s.podAt(a), s.nodeAt(b))
+		}},
+		{"DELs are lost", 14, onNode(func(s *Simulation, n *node) { n.loseDELs += 2; s.say("the next 2 DELs on %s are lost", n.name) })},
+		{"the runtime's processes are killed", 8, onNode(killRuntime)},
+		{"a pod ends by itself", 6, func(s *Simulation, a, b int) { s.finish(s.podAt(a), []string{"Failed", "Succeeded"}[b%2], true) }},
+		{"somebody else calls a pod finished", 3, func(s *Simulation, a, b int) { s.finish(s.podAt(a), []string{"Failed", "Succeeded"}[b%2], false) }},
+		{"a sandbox is stopped and stays listed", 6, func(s *Simulation, a, b int) { s.retain(s.nodeAt(a), b) }},
+		{"power", 6, func(s *Simulation, a, b int) { s.powerCycle(s.nodeAt(a), b) }},
+		{"a machine is replaced under its name", 3, func(s *Simulation, a, _ int) { s.replace(s.nodeAt(a)) }},
+		{"the link of a node", 8, onNode(func(s *Simulation, n *node) { n.linked = !n.linked; s.noteLink(n) })},
+		{"kubelet stops or starts", 5, onNode(func(s *Simulation, n *node) {
+			n.kubelet = !n.kubelet
+			s.say("kubelet on %s runs: %v", n.name, n.kubelet)
+			s.wake(n)
+		})},
+		{"an agent stops", 5, onNode(func(s *Simulation, n *node) { n.agent.stop(); s.say("the agent on %s is killed", n.name) })},
+		{"an agent starts", 5, onNode(func(s *Simulation, n *node) { s.startAgent(n); s.say("the agent on %s starts", n.name) })},
+		{"a Node is deleted", 2, func(s *Simulation, a, _ int) { s.deleteNode(s.nodeAt(a)) }},
+		{"a node is out of service", 3, func(s *Simulation, a, _ int) { s.taint(s.nodeAt(a)) }},
+		{"a backup of etcd", 6, func(s *Simulation, _, _ int) { s.saveBackup() }},
+		{"etcd is restored", 5, func(s *Simulation, a, _ int) { s.restore(a) }},
+		{"the API server restarts", 4, func(s *Simulation, a, _ int) { s.restartAPI(time.Duration(a) * 2 * time.Second) }},
+		{"watches are cut", 3, func(s *Simulation, _, _ int) { s.api.cutWatches("") }},
+		{"a watch cache lags behind", 3, func(s *Simulation, _, _ int) { s.api.stale = s.api.backup() }},
+		{"the product is killed", 10, func(s *Simulation, a, _ int) { s.killReplica(a) }},
+		{"the network-status of a pod is lost", 3, func(s *Simulation, a, _ int) { s.loseStatus(s.podAt(a)) }},
+		{"a definition is edited", 2, func(s *Simulation, a, b int) { s.editNetwork(a, b) }},
+		{"everything is paused or not", 2, func(s *Simulation, a, _ int) { s.pause(a%2 == 0) }},
+		{"an entry leaks", 6, func(s *Simulation, a, b int) { s.leak(a, b) }},
+		{"an entry is lost", 2, func(s *Simulation, a, _ int) { s.loseEntry(a) }},
+		{"clocks of API servers differ", 2, func(s *Simulation, a, _ int) { s.skews[1] = []time.Duration{0, 5 * time.Second, -9 * time.Second}[a%3] }},
+		{"the network stands still", 4, func(s *Simulation, a, _ int) {
+			s.away = true
+			s.after(time.Duration(a)*700*time.Millisecond, func() { s.away = false })
+		}},
+	}
+}
+
+// nextStep has the next step happen when its time has come.
+func (s *Simulation) nextStep() {
+	if s.stepped+1 > len(s.plan.Steps) || s.quiet {
+		return
+	}
+	x := &s.plan.Steps[s.stepped]
+	s.after(x.Gap, func() {
+		if x.OnWrite == 0 {
+			s.step(x)
+			return
+		}
+		s.armed = x
+		s.after(time.Minute, func() { // the product may have nothing to write
+			if s.armed == x {
+				s.step(x)
+			}
+		})
+	})
+}
+
+func (s *Simulation) step(x *Step) {
+	s.armed = nil
+	k := kinds()[x.Kind]
+	s.count("step " + k.name)
+	k.do(s, x.A, x.B)
+	s.stepped++
+	s.nextStep()
+}
+
+// atWrite lets a step happen that waits for a write of the product.
+func (s *Simulation) atWrite(w *call, before bool) {
+	if s.armed == nil || !w.client.product || !w.writes() || w.resource != pools && w.resource != reservations || (s.armed.OnWrite == 1) != before {
+		return
+	}
+	s.count("step at a write")
+	s.step(s.armed)
+}
+
+// makeAgain makes a pod as soon as the one before is gone, as a StatefulSet does.
+func (s *Simulation) makeAgain(p *podName, n *node, tries int) {
+	s.after(500*time.Millisecond, func() {
+		if s.quiet {
+			return
+		}
+		if s.api.get(p.key()) == nil {
+			s.makePod(p, n)
+		} else if tries > 0 {
+			s.makeAgain(p, n, tries-1)
+		}
+	})
+}
+
+// killRuntime ends what the runtime has under way: ADDs and DELs with it.
+func killRuntime(s *Simulation, n *node) {
+	s.say("the runtime on %s is killed", n.name)
+	for _, b := range n.sandboxes {
+		if b.add != nil && (b.adding || b.giving && b.open) {
+			b.add.killed.Store(true)
+			b.adding = false
+			s.count("ADD or DEL killed")
+			// what it left is cleaned up after it has started again; the DEL may be lost
+			s.after(s.between(2*time.Second, 20*time.Second), func() {
+				if b.open {
+					s.closed(b, s.chance(50))
+				}
+			})
+		}
+	}
+}
+
+// retain stops a sandbox that stays in the runtime's list.
+func (s *Simulation) retain(n *node, i int) {
+	if !n.up || len(n.sandboxes) == 0 {
+		return
+	}
+	b := n.sandboxes[i%len(n.sandboxes)]
+	if b.listed && b.ready {
+		b.retained = true
+		s.stop(b)
+	}
+}
+
+func (s *Simulation) powerCycle(n *node, how int) {
+	if !n.up {
+		s.power(n, true)
+		return
+	}
+	s.power(n, false)
+	if how%2 == 0 {
+		s.after(s.between(10*time.Second, time.Minute), func() { s.power(n, true) })
+	}
+}
+
+// replace has another machine begin under the name of one that is off.
+func (s *Simulation) replace(n *node) {
+	s.power(n, false)
+	n.machine++
+	n.boot, n.sandboxes = 0, nil
+	s.say("another machine is called %s", n.name)
+	s.power(n, true)
+}
+
+func (s *Simulation) noteLink(n *node) {
+	s.say("%s reaches the API server: %v", n.name, n.linked)
+	if n.linked {
+		s.wake(n)
+		return
+	}
+	s.after(40*time.Second, func() {
+		if !n.reaches() && !s.away {
+			s.writeNode(n, "Unknown", nil)
+		}
+	})
+}
+
+// deleteNode deletes the object of a machine that is off.
+func (s *Simulation) deleteNode(n *node) {
+	if !n.up && !s.away {
+		s.api.delete(key{nodes, "", n.name})
+		s.say("Node %s is deleted", n.name)
+	}
+}
+
+// taint tells that a machine, which is off, is out of service; it is taken off again when it is back.
+func (s *Simulation) taint(n *node) {
+	if n.up || s.away {
+		return
+	}
+	s.edit(key{nodes, "", n.name}, "operator", func(c map[string]any) {
+		section(c, "spec")["taints"] = []any{map[string]any{"key": "node.kubernetes.io/out-of-service", "value": "nodeshutdown", "effect": "NoExecute"}}
+	})
+	s.say("%s is tainted out-of-service", n.name)
+}
+
+func (s *Simulation) untaint(n *node) {
+	s.edit(key{nodes, "", n.name}, "operator", func(c map[string]any) { delete(section(c, "spec"), "taints") })
+}
+
+func (s *Simulation) saveBackup() {
+	s.backup = s.api.store.backup()
+	s.say("etcd is backed up at %d", s.backup.revision)
+}
+
+// restore brings the backup back. Kubelets see nothing for a while: their watches begin at
+// revisions that are in the future.
+func (s *Simulation) restore(how int) {
+	if s.backup == nil || s.away {
+		return
+	}
+	s.away = true
+	s.api.cutWatches("")
+	s.say("etcd goes")
+	s.after(s.between(time.Second, 15*time.Second), func() {
+		s.api.restore(s.backup)
+		s.api.stale = nil
+		s.away = false
+		s.restoredAt = time.Now()
+		s.count("restored")
+		s.say("etcd is back as it was at %d", s.backup.revision)
+		for _, n := range s.nodes {
+			if how%2 == 0 {
+				n.blind = time.Now().Add(s.between(0, 3*time.Minute))
+			}
+			s.wake(n)
+		}
+	})
+}
+
+func (s *Simulation) restoredSince(t time.Time) bool { return s.restoredAt.After(t) }
+
+func (s *Simulation) restartAPI(away time.Duration) {
+	if s.away {
+		return
+	}
+	s.away = true
+	s.api.cutWatches("")
+	s.say("the API server goes for %s", away)
+	s.after(away, func() { s.away = false })
+}
+
+func (s *Simulation) killReplica(i int) {
+	r := s.replicas[i%len(s.replicas)]
+	if r.as.killed.Load() {
+		return
+	}
+	s.kills++
+	s.replaceReplica(r, "killed")
+}
+
+func (s *Simulation) loseStatus(p *podName) {
+	s.edit(p.key(), "user", func(c map[string]any) {
+		delete(section(section(c, "metadata"), "annotations"), "k8s.v1.cni.cncf.io/network-status")
+	})
+}
+
+// editNetwork removes a definition, maps it elsewhere, or puts it back.
+func (s *Simulation) editNetwork(a, how int) {
+	if s.away {
+		return
+	}
+	n := s.nets[a%len(s.nets)]
+	switch how % 3 {
+	case 0:
+		s.api.delete(key{nads, podNamespace, n.nad})
+	case 1:
+		s.edit(key{nads, podNamespace, n.nad}, "user", func(c map[string]any) {
+			section(c, "spec")["config"] = `{"type":"macvlan","ipam":{"type":"whereabouts","range":"10.9.0.0/24"}}`
+		})
+	default:
+		s.defineNetwork(n)
+	}
+}
+
+func (s *Simulation) pause(on bool) {
+	s.edit(key{"/namespaces", "", ownNamespace}, "operator", func(c map[string]any) {
+		section(section(c, "metadata"), "annotations")["ip-reconcile.dev/paused"] = map[bool]string{true: "true", false: "false"}[on]
+	})
+	s.say("paused: %v", on)
+}

@@ -1,0 +1,164 @@
+package sim
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// key names an object: its resource as group/plural, its namespace and its name.
+type key struct{ resource, namespace, name string }
+
+func (k key) String() string {
+	return strings.TrimPrefix(k.resource[strings.IndexByte(k.resource, '/')+1:]+" "+strings.TrimPrefix(k.namespace+"/"+k.name, "/"), "/")
+}
+
+// object is one stored version of an object. It is never changed, so that a backup is a
+// copy of the map that has them.
+type object struct {
+	head
+	json    []byte
+	meta    []byte // the metadata alone
+	managed managed
+}
+
+type head struct {
+	UID             string `json:"uid"`
+	ResourceVersion string `json:"resourceVersion"`
+}
+
+// change is one event of a watch.
+type change struct {
+	key
+	kind     string // ADDED, MODIFIED, DELETED
+	revision uint64
+	object   *object
+}
+
+// store is etcd: objects at versions that are revisions of one counter.
+type store struct {
+	objects  map[key]*object
+	revision uint64
+	changes  []change
+	changed  func(change, *object) // is told of each change with what was there before
+}
+
+func newStore() *store { return &store{objects: map[key]*object{}, revision: 100} }
+
+// backup is what etcd's snapshot has.
+type backup struct {
+	objects  map[key]*object
+	revision uint64
+}
+
+func (s *store) backup() *backup { return &backup{maps.Clone(s.objects), s.revision} }
+
+// restore brings a backup back: revisions run backwards, as they do by etcdutl snapshot restore.
+func (s *store) restore(b *backup) {
+	s.objects, s.revision, s.changes = maps.Clone(b.objects), b.revision, nil
+}
+
+func (s *store) get(k key) *object { return s.objects[k] }
+
+func listOf(objects map[key]*object, resource, namespace, name string) []key {
+	var keys []key
+	for k := range objects {
+		if k.resource == resource && (namespace == "" || k.namespace == namespace) && (name == "" || k.name == name) {
+			keys = append(keys, k)
+		}
+	}
+	slices.SortFunc(keys, func(a, b key) int { return strings.Compare(a.namespace+"/"+a.name, b.namespace+"/"+b.name) })
+	return keys
+}
+
+// put stores an object at a new revision, as the API server completes it at its time.
+func (s *store) put(k key, content map[string]any, now time.Time, by string) *object {
+	before := s.objects[k]
+	meta, _ := content["metadata"].(map[string]any)
+	if meta == nil {
+		meta = map[string]any{}
+	}
+	meta["name"] = k.name
+	if k.namespace != "" {
+		meta["namespace"] = k.namespace
+	}
+	if before == nil {
+		if meta["uid"] == nil {
+			meta["uid"] = fmt.Sprintf("%08x-%s", s.revision+1, by)
+		}
+		meta["creationTimestamp"] = now.UTC().Format(time.RFC3339)
+	} else {
+		var old struct {
+			Metadata struct {
+				UID     string `json:"uid"`
+				Created string `json:"creationTimestamp"`
+			} `json:"metadata"`
+		}
+		_ = json.Unmarshal(before.json, &old)
+		meta["uid"], meta["creationTimestamp"] = old.Metadata.UID, old.Metadata.Created
+	}
+	s.revision++
+	meta["resourceVersion"] = strconv.FormatUint(s.revision, 10)
+	content["metadata"] = meta
+	var fields managed
+	if k.resource == leases || k.resource == reports { // nobody reads those of others
+		var old map[string]any
+		if before != nil {
+			old, fields = decode(before.json), before.managed
+		}
+		fields = fields.after(old, content, by, now)
+		meta["managedFields"] = fields.entries()
+	}
+	o := encode(content)
+	o.managed = fields
+	s.objects[k] = o
+	kind := "ADDED"
+	if before != nil {
+		kind = "MODIFIED"
+	}
+	s.record(change{k, kind, s.revision, o}, before)
+	return o
+}
+
+func encode(content map[string]any) *object {
+	text, err := json.Marshal(content)
+	if err != nil {
+		panic(err) // what was decoded from JSON is JSON
+	}
+	meta, _ := json.Marshal(content["metadata"])
+	o := &object{json: text, meta: meta}
+	_ = json.Unmarshal(meta, &o.head)
+	return o
+}
+
+// delete removes an object. What watches get is its last state at the revision of the delete.
+func (s *store) delete(k key) {
+	before := s.objects[k]
+	if before == nil {
+		return
+	}
+	delete(s.objects, k)
+	s.revision++
+	last := decode(before.json)
+	last["metadata"].(map[string]any)["resourceVersion"] = strconv.FormatUint(s.revision, 10)
+	s.record(change{k, "DELETED", s.revision, encode(last)}, before)
+}
+
+func (s *store) record(c change, before *object) {
+	s.changes = append(s.changes, c)
+	if s.changed != nil {
+		s.changed(c, before)
+	}
+}
+
+func decode(text []byte) map[string]any {
+	var m map[string]any
+	if json.Unmarshal(text, &m) != nil {
+		return nil
+	}
+	return m
+}

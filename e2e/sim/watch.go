@@ -1,0 +1,132 @@
+package sim
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// watch is one open watch. What it is sent waits until the client reads it.
+type watch struct {
+	q       *request
+	closed  chan struct{}
+	end     func()
+	arrived chan struct{} // of capacity 1
+
+	mu      sync.Mutex
+	pending bytes.Buffer
+}
+
+// watch opens a watch from the revision that is asked for, which may begin with everything
+// that there is (sendInitialEvents).
+func (s *apiServer) watch(q *request) answer {
+	from, _ := strconv.ParseUint(q.query.Get("resourceVersion"), 10, 64)
+	if from > s.revision && q.query.Get("sendInitialEvents") != "true" {
+		// kube-apiserver waits for a revision that is in the future, and then says so
+		return failure(http.StatusGatewayTimeout, metav1.StatusReasonTimeout, "Too large resource version")
+	}
+	if from > 0 && len(s.changes) > 0 && from+1 < s.changes[0].revision && q.query.Get("sendInitialEvents") != "true" {
+		return failure(http.StatusGone, metav1.StatusReasonExpired, "too old resource version")
+	}
+	w := &watch{q: q, closed: make(chan struct{}), arrived: make(chan struct{}, 1)}
+	w.end = sync.OnceFunc(func() { close(w.closed) })
+	if q.query.Get("sendInitialEvents") == "true" {
+		for _, k := range listOf(s.objects, q.resource, q.namespace, q.query.Get("name")) {
+			w.send("ADDED", s.objects[k])
+		}
+		apiVersion, kind := kindOf(q.resource)
+		if q.metadataOnly() {
+			apiVersion, kind = "meta.k8s.io/v1", "PartialObjectMetadata"
+		}
+		w.write(fmt.Sprintf(`{"type":"BOOKMARK","object":{"kind":"%s","apiVersion":"%s","metadata":{"resourceVersion":"%d","annotations":{"k8s.io/initial-events-end":"true"}}}}`+"\n", kind, apiVersion, s.revision))
+	} else {
+		for _, c := range s.changes {
+			if c.revision > from && w.matches(c.key) {
+				w.send(c.kind, c.object)
+			}
+		}
+	}
+	s.watches[w] = true
+	return answer{status: http.StatusOK, watch: w}
+}
+
+func (w *watch) matches(k key) bool {
+	name := w.q.query.Get("name")
+	return k.resource == w.q.resource && (w.q.namespace == "" || k.namespace == w.q.namespace) && (name == "" || k.name == name)
+}
+
+func (w *watch) send(kind string, o *object) {
+	w.write(`{"type":"` + kind + `","object":` + string(w.q.shown(o)) + "}\n")
+}
+
+func (w *watch) write(text string) {
+	w.mu.Lock()
+	w.pending.WriteString(text)
+	w.mu.Unlock()
+	select {
+	case w.arrived <- struct{}{}:
+	default:
+	}
+}
+
+// tell sends a change to the watches that it is for.
+func (s *apiServer) tell(c change) {
+	for w := range s.watches {
+		select {
+		case <-w.closed:
+			delete(s.watches, w)
+			continue
+		default:
+		}
+		if w.matches(c.key) {
+			w.send(c.kind, c.object)
+		}
+	}
+}
+
+// cutWatches ends watches, as a restart of the server does, or those of one client.
+func (s *apiServer) cutWatches(by string) {
+	for w := range s.watches {
+		if by == "" || w.q.by == by {
+			w.end()
+			delete(s.watches, w)
+		}
+	}
+}
+
+// body is the stream as the client reads it.
+func (w *watch) body(ctx context.Context) io.ReadCloser { return &stream{watch: w, ctx: ctx} }
+
+type stream struct {
+	*watch
+	ctx context.Context
+}
+
+func (r *stream) Read(p []byte) (int, error) {
+	for {
+		r.mu.Lock()
+		n, _ := r.pending.Read(p)
+		r.mu.Unlock()
+		if n > 0 {
+			return n, nil
+		}
+		select {
+		case <-r.arrived:
+		case <-r.closed:
+			return 0, io.EOF
+		case <-r.ctx.Done():
+			return 0, r.ctx.Err()
+		}
+	}
+}
+
+func (r *stream) Close() error {
+	r.end()
+	return nil
+}

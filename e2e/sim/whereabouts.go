@@ -1,0 +1,96 @@
+package sim
+
+import (
+	"context"
+	"net/http"
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	wbclient "github.com/k8snetworkplumbingwg/whereabouts/pkg/generated/clientset/versioned"
+	wbkubernetes "github.com/k8snetworkplumbingwg/whereabouts/pkg/storage/kubernetes"
+	wbtypes "github.com/k8snetworkplumbingwg/whereabouts/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+const kubeSystem = "kube-system"
+
+// plugins are clients of whereabouts' own code. Making one takes longer than a history
+// does, so they are used by one history after the other.
+type plugins struct{ free []*plugin }
+
+type plugin struct {
+	*wbkubernetes.Client
+	as atomic.Pointer[client]
+}
+
+// RoundTrip is a http.RoundTripper's.
+func (p *plugin) RoundTrip(r *http.Request) (*http.Response, error) { return p.as.Load().RoundTrip(r) }
+
+func (ps *plugins) take(as *client) (*plugin, error) {
+	if n := len(ps.free); n > 0 {
+		p := ps.free[n-1]
+		ps.free = ps.free[:n-1]
+		p.as.Store(as)
+		return p, nil
+	}
+	p := &plugin{}
+	p.as.Store(as)
+	config := &rest.Config{Host: "http://simulation", Transport: p, QPS: -1}
+	core, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	wb, err := wbclient.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	p.Client = wbkubernetes.NewKubernetesClient(wb, core)
+	return p, nil
+}
+
+func (ps *plugins) giveBack(p *plugin) { ps.free = append(ps.free, p) }
+
+// cni calls whereabouts v0.9.4's own ADD or DEL, as its program does (cmd/whereabouts.go), and
+// calls done in the simulation when it has ended. The client is the process: killed, its
+// requests go nowhere.
+func (s *Simulation) cni(mode int, b *sandbox, as *client, done func(netip.Addr, error)) {
+	p, err := s.plugins.take(as)
+	if err != nil {
+		s.fail("set up whereabouts: %v", err)
+		return
+	}
+	ipam := &wbkubernetes.KubernetesIPAM{
+		Client: *p.Client, Namespace: kubeSystem, ContainerID: b.id, IfName: ifName,
+		Config: wbtypes.IPAMConfig{
+			Name: b.net.nad, Type: "whereabouts", IPRanges: []wbtypes.RangeConfiguration{{Range: b.net.cidr.String()}}, OverlappingRanges: true, NetworkName: b.net.name,
+			LeaderLeaseDuration: wbtypes.DefaultLeaderLeaseDuration, LeaderRenewDeadline: wbtypes.DefaultLeaderRenewDeadline, LeaderRetryPeriod: wbtypes.DefaultLeaderRetryPeriod,
+			PodNamespace: b.pod.namespace, PodName: b.pod.name,
+		},
+	}
+	limit := wbtypes.AddTimeLimit
+	if mode == wbtypes.Deallocate {
+		limit = wbtypes.DelTimeLimit
+	}
+	s.running++
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), limit)
+		ips, err := wbkubernetes.IPManagement(ctx, mode, ipam.Config, ipam)
+		cancel()
+		var ip netip.Addr
+		if err == nil && len(ips) > 0 {
+			ip, _ = netip.AddrFromSlice(ips[0].IP)
+		}
+		s.posted <- func() {
+			s.running--
+			s.plugins.giveBack(p)
+			done(ip.Unmap(), err)
+		}
+	}()
+}
+
+const ifName = "net1"
+
+// podTimeout is how long kubelet waits for a sandbox.
+const podTimeout = 4 * time.Minute
