@@ -92,14 +92,14 @@ func (s *Simulation) syncPod(n *node, p *podName, o *podObject) {
 			s.say("kubelet on %s ends pod %s", n.name, p.ref())
 		}
 	case current == nil && !open:
-		s.start(n, p, o.Metadata.UID)
+		s.startSandbox(n, p, o.Metadata.UID)
 	case current != nil && current.listed && o.Status.Phase == "Pending":
 		s.reportRunning(p, current)
 	}
 }
 
-// start makes a sandbox: network namespace, Multus' cache, whereabouts' ADD.
-func (s *Simulation) start(n *node, p *podName, uid string) {
+// startSandbox makes a sandbox: network namespace, Multus' cache, whereabouts' ADD.
+func (s *Simulation) startSandbox(n *node, p *podName, uid string) {
 	s.ids++
 	b := &sandbox{
 		id: fmt.Sprintf("%06x%058x", s.rng.Uint32()&0xffffff, s.ids), uid: uid, pod: p, net: p.net, node: n,

@@ -55,7 +55,7 @@ func (s *Simulation) startAgent(n *node) {
 		s.fail("set up the agent: %v", err)
 		return
 	}
-	go func() {
+	s.start(func() {
 		for ctx.Err() == nil {
 			_ = watcher.Watch(ctx, func(version string) {
 				select {
@@ -68,7 +68,7 @@ func (s *Simulation) startAgent(n *node) {
 			case <-time.After(time.Second):
 			}
 		}
-	}()
+	})
 	log := slog.New(slog.DiscardHandler)
 	if s.plan.Log != nil {
 		log = s.plan.Log
@@ -80,7 +80,7 @@ func (s *Simulation) startAgent(n *node) {
 		Node: n.name, Inspector: &inspector{s: s, node: n, clock: clock}, Store: store, Health: agent.NewHealth(log, prometheus.NewRegistry()),
 		Identity: confirmer.Identity, RuntimeEvents: n.agent.events, ReportChanges: changes, Reconnected: reconnected,
 	}
-	go a.Run(ctx)
+	s.start(func() { a.Run(ctx) })
 }
 
 func wake(signal chan<- struct{}) {

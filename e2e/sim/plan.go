@@ -19,6 +19,7 @@ type Plan struct {
 	NoStatus                     int // of a hundred pods have no network-status
 	Skew, NodeSkew               time.Duration
 	Steps                        []Step
+	Patient                      bool // all the time passes at the end, whatever was settled before
 	Quiet                        bool // no trace
 	Log                          *slog.Logger
 }
@@ -46,10 +47,17 @@ func (x Step) String() string {
 func NewPlan(seed uint64) *Plan {
 	r := newRand(seed)
 	one := func(of int) bool { return r.IntN(of) == 0 }
+	large := one(4) // most things that go wrong need little
+	most := func(small, all int) int {
+		if large {
+			return 1 + r.IntN(all)
+		}
+		return 1 + r.IntN(small)
+	}
 	p := &Plan{
-		Seed: seed, Nodes: 1 + r.IntN(3), Pods: 1 + r.IntN(5), Nets: 1 + r.IntN(2), Apart: r.IntN(2), Replicas: 1, Repair: !one(4), Serve: one(serveOneIn),
-		Every: time.Duration(5+r.IntN(25)) * time.Second, Confirm: time.Duration(60+r.IntN(30)) * time.Second, Window: time.Duration(r.IntN(20)) * time.Second,
-		Warm: time.Duration(2+r.IntN(30)) * time.Second, Faults: []int{0, 5, 30, 150}[r.IntN(4)],
+		Seed: seed, Nodes: most(2, 3), Pods: most(2, 5), Nets: most(1, 2), Apart: r.IntN(2), Replicas: 1, Repair: !one(4), Serve: one(serveOneIn),
+		Every: time.Duration(15+r.IntN(40)) * time.Second, Confirm: time.Duration(60+r.IntN(30)) * time.Second, Window: time.Duration(r.IntN(20)) * time.Second,
+		Warm: time.Duration(2+r.IntN(20)) * time.Second, Faults: []int{0, 5, 30, 150}[r.IntN(4)],
 	}
 	p.Agents = 1<<p.Nodes - 1
 	switch r.IntN(10) {
@@ -73,11 +81,12 @@ func NewPlan(seed uint64) *Plan {
 	if p.Agents != 0 && p.Nodes > 1 && one(8) {
 		p.Liar = 1 + r.IntN(p.Nodes)
 	}
+	p.Patient = p.Serve || one(6)
 	total := 0
 	for _, k := range kinds() {
 		total += k.weight
 	}
-	for range 3 + r.IntN(12) {
+	for range 2 + most(6, 14) {
 		x := Step{Gap: gap(r.IntN(10), r.Float64()), A: r.IntN(8), B: r.IntN(8)}
 		if one(3) {
 			x.OnWrite = 1 + r.IntN(2)
@@ -93,7 +102,7 @@ func NewPlan(seed uint64) *Plan {
 }
 
 // serveOneIn: serve pings once a second, and costs ten times what a one-shot run does.
-const serveOneIn = 8
+const serveOneIn = 12
 
 func gap(kind int, part float64) time.Duration {
 	longest := 8 * time.Second

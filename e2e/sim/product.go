@@ -65,7 +65,7 @@ func (s *Simulation) startReplica(i int) {
 		s.serveReplica(ctx, r, cluster, config, rec, log)
 		return
 	}
-	go func() {
+	s.start(func() {
 		for ctx.Err() == nil {
 			out, _, err := rec.Pass(ctx, nil)
 			s.passed(r, out, err)
@@ -74,7 +74,7 @@ func (s *Simulation) startReplica(i int) {
 			case <-time.After(s.plan.Every):
 			}
 		}
-	}()
+	})
 }
 
 func (s *Simulation) options() reconciler.Options {
@@ -131,16 +131,18 @@ func (s *Simulation) serveReplica(ctx context.Context, r *replica, cluster *kube
 		Full: full, Quick: &quick, Caches: source, Requests: requests, Guard: guard, Recorder: recorder, Health: health,
 		Schedule: &schedule.Schedule{Expression: "@every " + s.plan.Every.String(), Changed: recorder.ScheduleChanged, Log: log},
 	})
-	go source.Run(ctx)
+	s.start(func() { source.Run(ctx) })
 	if guard != nil {
-		go guard.Run(ctx)
+		s.start(func() { guard.Run(ctx) })
 	}
-	go s.lead(ctx, r, core, func(ctx context.Context) {
-		if guard != nil {
-			guard.Lead()
-		}
-		health.Lead()
-		_ = server.Run(ctx)
+	s.start(func() {
+		s.lead(ctx, r, core, func(ctx context.Context) {
+			if guard != nil {
+				guard.Lead()
+			}
+			health.Lead()
+			_ = server.Run(ctx)
+		})
 	})
 }
 

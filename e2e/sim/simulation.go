@@ -40,7 +40,7 @@ type Simulation struct {
 	faults  []fault
 	faulty  bool
 	away    bool // the API server is
-	running int  // calls of whereabouts
+	running int  // goroutines of processes, calls of whereabouts among them
 
 	api    *apiServer
 	skew   time.Duration // of the API server's clock that answers
@@ -100,7 +100,7 @@ func (s *Simulation) play() {
 	s.faulty = true
 	s.nextStep()
 	for s.violation == "" && s.stepped < len(s.plan.Steps) {
-		s.runUntil(time.Now().Add(5 * time.Second))
+		s.runUntil(time.Now().Add(2 * time.Second))
 	}
 	if s.violation == "" {
 		s.settle()
@@ -171,7 +171,7 @@ func (s *Simulation) end(stop context.CancelFunc) {
 	}
 	s.api.cutWatches("")
 	s.away = true
-	until := time.Now().Add(5 * time.Minute)
+	until := time.Now().Add(time.Hour)
 	for time.Now().Before(until) {
 		synctest.Wait()
 		s.takeCalls()
@@ -184,4 +184,13 @@ func (s *Simulation) end(stop context.CancelFunc) {
 		}
 		s.sleepUntil(time.Now().Add(time.Second))
 	}
+}
+
+// start runs a part of a process; the history ends when all have ended.
+func (s *Simulation) start(part func()) {
+	s.running++
+	go func() {
+		defer func() { s.posted <- func() { s.running-- } }()
+		part()
+	}()
 }
