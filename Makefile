@@ -60,6 +60,14 @@ test-slow: ## Run the tests with a real containerd, the long ones and the measur
 	@mkdir -p bin && cd e2e && $(GO) run $(GOTESTSUM) --format pkgname --jsonfile ../bin/e2e.json $(RERUN) --packages ./... -- -race -count=1 -timeout 60m -tags slow; code=$$?; \
 		sed -nE 's/.*"Output":" *((storm|scale|upstream_linux|agentcost_linux|servecost_linux)_test.go:[^"]*)\\n"}$$/\1/p' ../bin/e2e.json; exit $$code
 
+HISTORIES ?= 100000
+SEED ?= 1
+WORKERS ?= $(shell nproc)
+
+.PHONY: simulate
+simulate: ## Play random histories in a simulated cluster, with the product's and whereabouts' own code (HISTORIES=1000000 SEED=7 WORKERS=8)
+	@cd e2e && nice $(GO) test -count=1 -timeout 0 -v -run '^TestNoHistoryBreaksAnInvariant$$' ./sim -args -histories $(HISTORIES) -seed $(SEED) -workers $(WORKERS)
+
 .PHONY: e2e
 e2e: ## Run the scenarios in a whole cluster (as root on Linux): kubelets, containerd, and the product as its manifests install it
 	@$(E2E) --format testname $(RERUN) --packages . -- -count=1 -timeout 60m -parallel 3 -tags cluster

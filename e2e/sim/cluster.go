@@ -62,6 +62,7 @@ func (n *node) identity() agent.Identity {
 type podName struct {
 	namespace, name string
 	net             *network
+	reported        *sandbox // whose addresses kubelet and Multus wrote last
 }
 
 func (p *podName) ref() string { return p.namespace + "/" + p.name }
@@ -113,9 +114,11 @@ func (s *Simulation) podObject(p *podName) *podObject {
 	if o == nil {
 		return nil
 	}
-	var out podObject
-	_ = json.Unmarshal(o.json, &out)
-	return &out
+	if o.pod == nil {
+		o.pod = &podObject{}
+		_ = json.Unmarshal(o.json, o.pod)
+	}
+	return o.pod
 }
 
 // edit changes an object as somebody who needs no precondition.

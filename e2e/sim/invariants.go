@@ -173,6 +173,9 @@ func (s *Simulation) excused(b *sandbox) bool {
 	if b.node.lies || s.liedFor(b) {
 		return true
 	}
+	if s.plan.Unreachable > 0 && !b.node.linked { // the operator asked for it
+		return true
+	}
 	if s.plan.Agents != 0 {
 		return false
 	}

@@ -26,7 +26,7 @@ func (s *Simulation) syncAll() {
 	for _, n := range s.nodes {
 		s.wake(n)
 	}
-	s.after(7*time.Second, s.syncAll)
+	s.after(11*time.Second, s.syncAll)
 }
 
 // sync is kubelet's. While it reaches no API server it goes on as before.
@@ -93,7 +93,7 @@ func (s *Simulation) syncPod(n *node, p *podName, o *podObject) {
 		}
 	case current == nil && !open:
 		s.startSandbox(n, p, o.Metadata.UID)
-	case current != nil && current.listed && o.Status.Phase == "Pending":
+	case current != nil && current.listed && (o.Status.Phase == "Pending" || p.reported != current):
 		s.reportRunning(p, current)
 	}
 }
@@ -153,6 +153,7 @@ func (s *Simulation) reportRunning(p *podName, b *sandbox) {
 			section(section(c, "metadata"), "annotations")["k8s.v1.cni.cncf.io/network-status"] = string(text)
 		}
 	})
+	p.reported = b
 	s.say("pod %s is Running with %s", p.ref(), b.ip)
 }
 

@@ -15,7 +15,7 @@ func (s *Simulation) leak(a, how int) {
 		return
 	}
 	entries := allocationsOf(o)
-	for i := 14; i > 0; i-- {
+	for i := 60; i > 0; i-- {
 		slot := fmt.Sprint(i)
 		if _, there := entries[slot]; there || s.someoneHas(n, slot) {
 			continue
@@ -51,6 +51,19 @@ func (s *Simulation) someoneHas(n *network, slot string) bool {
 		}
 	}
 	return false
+}
+
+// oddEntry puts an entry into a pool that cannot be judged. It goes when all is healed.
+func (s *Simulation) oddEntry(a, how int) {
+	n := s.nets[a%len(s.nets)]
+	s.edit(n.pool(), "user", func(c map[string]any) {
+		entries := section(section(c, "spec"), "allocations")
+		if how%2 == 0 {
+			entries["61"] = map[string]any{"id": "odd", "podref": podNamespace + "/odd", "ifname": ifName, "since": "2001"}
+		} else {
+			entries["61"] = map[string]any{"id": "odd", "podref": "no pod", "ifname": ifName}
+		}
+	})
 }
 
 // loseEntry removes the entry of a sandbox that runs, as an operator may by mistake.

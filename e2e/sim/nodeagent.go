@@ -136,13 +136,13 @@ func (i *inspector) Inspect(context.Context) (*agent.Inspection, error) {
 				state = v1alpha1.SandboxReady
 			}
 			in.Sandboxes = append(in.Sandboxes, agent.ListedSandbox{Sandbox: v1alpha1.Sandbox{
-				ID: b.id, Namespace: b.pod.namespace, Name: b.pod.name, UID: b.uid, Attempt: uint32(b.attempt), State: state,
+				ID: b.id, Namespace: b.pod.namespace, Name: b.pod.name, UID: i.uid(b), AddressesUnread: i.s.plan.Unread && b.open && !i.s.quiet, Attempt: uint32(b.attempt), State: state,
 				NetworkClosed: closed, CreatedAt: metav1.NewTime(b.since.Add(i.node.skew).Truncate(time.Second)), Addresses: b.reported(),
 			}})
 		case b.cached || b.open:
 			in.Attachments = append(in.Attachments, v1alpha1.Attachment{
 				ID: b.id, Since: metav1.NewTime(b.since.Add(i.node.skew).Truncate(time.Second)), NetworkClosed: closed,
-				Namespace: b.pod.namespace, Name: b.pod.name, UID: b.uid, Addresses: b.reported(),
+				Namespace: b.pod.namespace, Name: b.pod.name, UID: i.uid(b), Addresses: b.reported(),
 			})
 		default:
 			if i.known[b.id] {
@@ -159,6 +159,14 @@ func (i *inspector) Inspect(context.Context) (*agent.Inspection, error) {
 		i.lie(in)
 	}
 	return in, nil
+}
+
+// uid is that of a sandbox' pod, unless the report does not tell.
+func (i *inspector) uid(b *sandbox) string {
+	if i.s.plan.NoUID && !i.s.quiet {
+		return ""
+	}
+	return b.uid
 }
 
 // networkClosed is what there is to find out about a network namespace.

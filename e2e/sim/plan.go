@@ -19,15 +19,19 @@ type Plan struct {
 	NoStatus                     int // of a hundred pods have no network-status
 	Skew, NodeSkew               time.Duration
 	Steps                        []Step
-	Patient                      bool // all the time passes at the end, whatever was settled before
-	Quiet                        bool // no trace
+	Unreachable                  time.Duration // --unreachable-node-timeout
+	Unread, NoUID                bool          // reports are incomplete: without addresses, without UIDs
+	Long                         bool          // it goes on for so long that pods should have been gone
+	Latency                      time.Duration // of a request, at most
+	Patient                      bool          // all the time passes at the end, whatever was settled before
+	Quiet                        bool          // no trace
 	Log                          *slog.Logger
 }
 
 // Step is one thing that happens.
 type Step struct {
 	Gap     time.Duration // after the step before
-	OnWrite int           // 1: just before the product's next write is done, 2: just after it
+	OnWrite int           // 1: just before the product's next write is done, 2: just after it, 3: just before whereabouts' next
 	Kind    int           // which of kinds()
 	A, B    int           // whom it is about
 }
@@ -39,6 +43,8 @@ func (x Step) String() string {
 		when += ", before the product's next write"
 	case 2:
 		when += ", after the product's next write"
+	case 3:
+		when += ", before the next write of whereabouts"
 	}
 	return fmt.Sprintf("%s: %s (%d, %d)", when, kinds()[x.Kind].name, x.A, x.B)
 }
@@ -56,7 +62,7 @@ func NewPlan(seed uint64) *Plan {
 	}
 	p := &Plan{
 		Seed: seed, Nodes: most(2, 3), Pods: most(2, 5), Nets: most(1, 2), Apart: r.IntN(2), Replicas: 1, Repair: !one(4), Serve: one(serveOneIn),
-		Every: time.Duration(15+r.IntN(40)) * time.Second, Confirm: time.Duration(60+r.IntN(30)) * time.Second, Window: time.Duration(r.IntN(20)) * time.Second,
+		Every: time.Duration(25+r.IntN(60)) * time.Second, Confirm: time.Duration(60+r.IntN(30)) * time.Second, Window: time.Duration(r.IntN(20)) * time.Second,
 		Warm: time.Duration(2+r.IntN(20)) * time.Second, Faults: []int{0, 5, 30, 150}[r.IntN(4)],
 	}
 	p.Agents = 1<<p.Nodes - 1
@@ -81,15 +87,22 @@ func NewPlan(seed uint64) *Plan {
 	if p.Agents != 0 && p.Nodes > 1 && one(8) {
 		p.Liar = 1 + r.IntN(p.Nodes)
 	}
+	if one(3) {
+		p.Latency = []time.Duration{20 * time.Millisecond, 300 * time.Millisecond}[r.IntN(2)]
+	}
+	if one(10) {
+		p.Unreachable = 30 * time.Second
+	}
+	p.Unread, p.NoUID, p.Long = one(12), one(12), one(40)
 	p.Patient = p.Serve || one(6)
 	total := 0
 	for _, k := range kinds() {
 		total += k.weight
 	}
 	for range 2 + most(6, 14) {
-		x := Step{Gap: gap(r.IntN(10), r.Float64()), A: r.IntN(8), B: r.IntN(8)}
+		x := Step{Gap: p.gap(r.IntN(10), r.Float64()), A: r.IntN(8), B: r.IntN(8)}
 		if one(3) {
-			x.OnWrite = 1 + r.IntN(2)
+			x.OnWrite = 1 + r.IntN(3)
 		}
 		for at := r.IntN(total); ; x.Kind++ {
 			if at -= kinds()[x.Kind].weight; at < 0 {
@@ -104,8 +117,11 @@ func NewPlan(seed uint64) *Plan {
 // serveOneIn: serve pings once a second, and costs ten times what a one-shot run does.
 const serveOneIn = 12
 
-func gap(kind int, part float64) time.Duration {
+func (p *Plan) gap(kind int, part float64) time.Duration {
 	longest := 8 * time.Second
+	if p.Long && kind < 4 {
+		kind, longest = 4, 10*time.Minute
+	}
 	switch kind {
 	case 0:
 		longest = 100 * time.Second

@@ -78,7 +78,8 @@ func (s *Simulation) startReplica(i int) {
 }
 
 func (s *Simulation) options() reconciler.Options {
-	o := reconciler.Options{ConfirmAfter: s.plan.Confirm, Repair: s.plan.Repair}
+	o := reconciler.Options{ConfirmAfter: s.plan.Confirm, Repair: s.plan.Repair, AllowMassRelease: s.massRelease}
+	o.UnreachableNodeTimeout = s.plan.Unreachable
 	o.AgentNodes, _ = labels.Parse("kubernetes.io/os=linux")
 	return o
 }

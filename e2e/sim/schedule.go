@@ -165,6 +165,9 @@ func (s *Simulation) takeCalls() {
 }
 
 func (s *Simulation) arrived(w *call) {
+	if s.plan.Latency > 0 && s.faulty {
+		w.held = time.Now().Add(s.between(0, s.plan.Latency))
+	}
 	if s.requests++; s.requests > 200_000 {
 		s.fail("200,000 requests were made: somebody asks without a pause; the last is %s", w)
 	}
@@ -205,6 +208,10 @@ func (s *Simulation) handle(w *call) {
 	}
 	if s.away || w.client.node != nil && !w.client.node.reaches() {
 		s.unreachable(w)
+		return
+	}
+	if s.forbidden && w.client.product && w.resource == leases && w.namespace == kubeSystem {
+		s.deliver(w, withDate(s, failure(http.StatusForbidden, metav1.StatusReasonForbidden, "leases is forbidden")))
 		return
 	}
 	if w.tries == 0 {

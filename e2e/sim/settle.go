@@ -14,12 +14,13 @@ import (
 // of what does not run, none missing of what does, and the same of reservations.
 func (s *Simulation) settle() {
 	s.say("all is healed")
-	s.quiet, s.faulty, s.away, s.armed = true, false, false, nil
+	s.quiet, s.faulty, s.away, s.armed, s.forbidden = true, false, false, nil, false
 	s.skews[0], s.skews[1] = 0, 0
 	s.api.stale = nil
 	s.pause(false)
 	for i := range s.nets {
 		s.defineNetwork(s.nets[i])
+		s.edit(s.nets[i].pool(), "user", func(c map[string]any) { delete(section(section(c, "spec"), "allocations"), "61") })
 	}
 	for _, n := range s.nodes {
 		if n.lies {
@@ -30,6 +31,11 @@ func (s *Simulation) settle() {
 			s.power(n, true)
 		}
 		n.linked, n.kubelet, n.blind, n.loseDELs = true, true, time.Time{}, 0
+		for _, b := range n.sandboxes { // kubelet removes what has ended
+			if b.retained = false; !b.open {
+				b.listed = false
+			}
+		}
 		s.untaint(n)
 		s.publishNode(n)
 		if n.hasAgent = s.plan.Agents != 0; n.hasAgent && (n.agent == nil || n.agent.cancel == nil) {
@@ -38,6 +44,9 @@ func (s *Simulation) settle() {
 		s.wake(n)
 	}
 	for i, r := range s.replicas {
+		if s.massRelease && !r.as.killed.Load() {
+			r.kill()
+		}
 		if r.as.killed.Load() {
 			s.startReplica(i)
 		}
@@ -45,7 +54,7 @@ func (s *Simulation) settle() {
 	end, passes := time.Now().Add(s.plan.Confirm+settleFor), s.counts["pass"]
 	for s.violation == "" && time.Now().Before(end) {
 		s.runUntil(time.Now().Add(s.plan.Every))
-		if !s.plan.Patient && s.counts["pass"] > passes+2 && len(s.last.Refused) == 0 && s.unsettled() == "" {
+		if !s.plan.Patient && s.counts["pass"] > passes+1 && len(s.last.Refused) == 0 && s.unsettled() == "" {
 			return
 		}
 	}

@@ -1,10 +1,18 @@
+//go:debug randseednop=0
+
 package sim
 
 import (
+	"encoding/json"
 	"flag"
+	"fmt"
 	"maps"
 	"os"
+	"os/exec"
+	"runtime/debug"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/go-logr/logr"
@@ -12,36 +20,147 @@ import (
 	"k8s.io/klog/v2"
 )
 
+var (
+	histories = flag.Uint64("histories", 300, "how many histories are played")
+	seed      = flag.Uint64("seed", 1, "the first history's")
+	workers   = flag.Int("workers", 2, "processes that play them")
+)
+
+// workerEnv makes this program a worker, which plays some of the histories: with one
+// goroutine at a time, so that a seed gives the same history again.
+const workerEnv = "IP_RECONCILE_SIMULATE"
+
 func TestMain(m *testing.M) {
 	flag.Parse()
 	klog.SetLogger(logr.Discard())
 	logging.SetLogStderr(false)
 	logging.SetLogLevel("panic")
+	debug.SetGCPercent(-1)
+	debug.SetMemoryLimit(512 << 20) // a history leaves nothing behind, and collecting often costs a tenth
 	os.Exit(m.Run())
 }
 
-var (
-	first = flag.Uint64("first", 0, "")
-	many  = flag.Uint64("many", 100, "")
-)
+// share is what a worker played.
+type share struct {
+	Histories  int
+	Counts     map[string]int
+	Violations []string // with their traces
+}
 
-func TestHistories(t *testing.T) {
+// maxViolations is how many a worker shrinks before it gives up.
+const maxViolations = 3
+
+func TestNoHistoryBreaksAnInvariant(t *testing.T) {
+	total := share{Counts: map[string]int{}}
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for i := range *workers {
+		wg.Go(func() {
+			from, to := *histories*uint64(i)/uint64(*workers), *histories*uint64(i+1)/uint64(*workers)
+			s, err := runWorker(t, *seed+from, to-from)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				t.Errorf("worker %d: %v", i, err)
+			}
+			total.add(s)
+		})
+	}
+	wg.Wait()
+	for _, v := range total.Violations {
+		t.Error(v)
+	}
+	report(t, &total)
+	if *histories >= enoughForAll {
+		for _, what := range expected() {
+			if total.Counts[what] == 0 {
+				t.Errorf("%q never happened", what)
+			}
+		}
+	}
+}
+
+func (s *share) add(other *share) {
+	if other == nil {
+		return
+	}
+	s.Histories += other.Histories
+	for k, n := range other.Counts {
+		s.Counts[k] += n
+	}
+	s.Violations = append(s.Violations, other.Violations...)
+}
+
+func report(t *testing.T, s *share) {
+	t.Logf("%d histories, %d invariants broken", s.Histories, len(s.Violations))
+	group, line := "", ""
+	for _, k := range slices.Sorted(maps.Keys(s.Counts)) {
+		first, rest, grouped := strings.Cut(k, " ")
+		if !grouped || !slices.Contains([]string{"row", "refusal", "fault", "step", "finding"}, first) {
+			first, rest = "", k
+		}
+		if first != group && line != "" {
+			t.Log(line)
+			line = ""
+		}
+		if group = first; line == "" {
+			line = strings.TrimSpace(first + ":")
+		}
+		line += fmt.Sprintf(" %s %d;", rest, s.Counts[k])
+	}
+	t.Log(line)
+}
+
+// runWorker has a process of its own play histories.
+func runWorker(t *testing.T, first, count uint64) (*share, error) {
+	out, err := os.CreateTemp(t.TempDir(), "share")
+	if err != nil {
+		return nil, err
+	}
+	defer out.Close()
+	c := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestWorker$", "-test.timeout=0")
+	c.Env = append(os.Environ(), fmt.Sprintf("%s=%d,%d,%s", workerEnv, first, count, out.Name()), "GOMAXPROCS=1")
+	text, err := c.CombinedOutput()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s", err, tail(string(text)))
+	}
+	s := &share{}
+	return s, json.NewDecoder(out).Decode(s)
+}
+
+func tail(text string) string { return text[max(0, len(text)-20_000):] }
+
+// TestWorker is a worker's part.
+func TestWorker(t *testing.T) {
+	text := os.Getenv(workerEnv)
+	if text == "" {
+		t.Skip("runs in a process of its own, which TestNoHistoryBreaksAnInvariant starts")
+	}
+	var first, count uint64
+	var path string
+	if _, err := fmt.Sscanf(strings.ReplaceAll(text, ",", " "), "%d %d %s", &first, &count, &path); err != nil {
+		t.Fatal(err)
+	}
+	s := share{Counts: map[string]int{}}
 	var p Player
-	total := map[string]int{}
-	failed := 0
-	for seed := *first; seed < *first+*many; seed++ {
-		plan := NewPlan(seed)
+	for n := first; n < first+count && len(s.Violations) < maxViolations; n++ {
+		plan := NewPlan(n)
+		plan.Quiet = true
 		out := p.Play(t, plan)
+		s.Histories++
 		for k, v := range out.Counts {
-			total[k] += v
+			s.Counts[k] += v
 		}
 		if out.Violation != "" {
-			failed++
-			t.Errorf("%d: serve %v agents %b/%d liar %d repair %v: %s", seed, plan.Serve, plan.Agents, plan.Nodes, plan.Liar, plan.Repair, out.Violation)
+			s.Violations = append(s.Violations, p.Shrink(t, plan, out.Violation))
 		}
 	}
-	for _, k := range slices.Sorted(maps.Keys(total)) {
-		t.Log(k, total[k])
+	file, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Log(failed)
+	defer file.Close()
+	if err := json.NewEncoder(file).Encode(&s); err != nil {
+		t.Fatal(err)
+	}
 }

@@ -53,8 +53,8 @@ func kinds() []stepKind {
 		{"an agent starts", 5, onNode(func(s *Simulation, n *node) { s.startAgent(n); s.say("the agent on %s starts", n.name) })},
 		{"a Node is deleted", 2, func(s *Simulation, a, _ int) { s.deleteNode(s.nodeAt(a)) }},
 		{"a node is out of service", 3, func(s *Simulation, a, _ int) { s.taint(s.nodeAt(a)) }},
-		{"a backup of etcd", 6, func(s *Simulation, _, _ int) { s.saveBackup() }},
-		{"etcd is restored", 5, func(s *Simulation, a, _ int) { s.restore(a) }},
+		{"a backup of etcd", 5, func(s *Simulation, _, _ int) { s.saveBackup() }},
+		{"etcd is restored", 8, func(s *Simulation, a, _ int) { s.restore(a) }},
 		{"the API server restarts", 4, func(s *Simulation, a, _ int) { s.restartAPI(time.Duration(a) * 2 * time.Second) }},
 		{"watches are cut", 3, func(s *Simulation, _, _ int) { s.api.cutWatches("") }},
 		{"a watch cache lags behind", 3, func(s *Simulation, _, _ int) { s.api.stale = s.api.backup() }},
@@ -63,6 +63,17 @@ func kinds() []stepKind {
 		{"a definition is edited", 2, func(s *Simulation, a, b int) { s.editNetwork(a, b) }},
 		{"everything is paused or not", 2, func(s *Simulation, a, _ int) { s.pause(a%2 == 0) }},
 		{"an entry leaks", 6, func(s *Simulation, a, b int) { s.leak(a, b) }},
+		{"many entries leak", 1, func(s *Simulation, a, _ int) {
+			for i := range 28 {
+				s.leak(a, 2*i+1)
+			}
+			s.massRelease = true
+		}},
+		{"an entry that cannot be read", 1, func(s *Simulation, a, b int) { s.oddEntry(a, b) }},
+		{"the right to Leases is taken or given", 2, func(s *Simulation, _, _ int) {
+			s.forbidden = !s.forbidden
+			s.say("no right to Leases: %v", s.forbidden)
+		}},
 		{"an entry is lost", 2, func(s *Simulation, a, _ int) { s.loseEntry(a) }},
 		{"clocks of API servers differ", 2, func(s *Simulation, a, _ int) { s.skews[1] = []time.Duration{0, 5 * time.Second, -9 * time.Second}[a%3] }},
 		{"the network stands still", 4, func(s *Simulation, a, _ int) {
@@ -103,8 +114,19 @@ func (s *Simulation) step(x *Step) {
 
 // atWrite lets a step happen that waits for a write of the product.
 func (s *Simulation) atWrite(w *call, before bool) {
-	if s.armed == nil || !w.client.product || !w.writes() || w.resource != pools && w.resource != reservations || (s.armed.OnWrite == 1) != before {
+	if s.armed == nil || !w.writes() {
 		return
+	}
+	record, lease := w.resource == pools || w.resource == reservations, w.resource == leases && w.namespace == kubeSystem
+	switch s.armed.OnWrite {
+	case 1, 2:
+		if !w.client.product || !record && !lease || (s.armed.OnWrite == 1) != before {
+			return
+		}
+	case 3:
+		if w.client.product || !record || !before {
+			return
+		}
 	}
 	s.count("step at a write")
 	s.step(s.armed)

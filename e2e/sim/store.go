@@ -20,15 +20,12 @@ func (k key) String() string {
 // object is one stored version of an object. It is never changed, so that a backup is a
 // copy of the map that has them.
 type object struct {
-	head
-	json    []byte
-	meta    []byte // the metadata alone
-	managed managed
-}
-
-type head struct {
-	UID             string `json:"uid"`
-	ResourceVersion string `json:"resourceVersion"`
+	UID, ResourceVersion, created string
+	content                       map[string]any
+	json                          []byte
+	meta                          []byte // the metadata alone
+	managed                       managed
+	pod                           *podObject // what a pod says, once somebody has asked
 }
 
 // change is one event of a watch.
@@ -92,14 +89,7 @@ func (s *store) put(k key, content map[string]any, now time.Time, by string) *ob
 		}
 		meta["creationTimestamp"] = now.UTC().Format(time.RFC3339)
 	} else {
-		var old struct {
-			Metadata struct {
-				UID     string `json:"uid"`
-				Created string `json:"creationTimestamp"`
-			} `json:"metadata"`
-		}
-		_ = json.Unmarshal(before.json, &old)
-		meta["uid"], meta["creationTimestamp"] = old.Metadata.UID, old.Metadata.Created
+		meta["uid"], meta["creationTimestamp"] = before.UID, before.created
 	}
 	s.revision++
 	meta["resourceVersion"] = strconv.FormatUint(s.revision, 10)
@@ -108,7 +98,7 @@ func (s *store) put(k key, content map[string]any, now time.Time, by string) *ob
 	if k.resource == leases || k.resource == reports { // nobody reads those of others
 		var old map[string]any
 		if before != nil {
-			old, fields = decode(before.json), before.managed
+			old, fields = before.content, before.managed
 		}
 		fields = fields.after(old, content, by, now)
 		meta["managedFields"] = fields.entries()
@@ -124,14 +114,18 @@ func (s *store) put(k key, content map[string]any, now time.Time, by string) *ob
 	return o
 }
 
+// encode makes an object of what is its own from then on.
 func encode(content map[string]any) *object {
 	text, err := json.Marshal(content)
 	if err != nil {
 		panic(err) // what was decoded from JSON is JSON
 	}
-	meta, _ := json.Marshal(content["metadata"])
-	o := &object{json: text, meta: meta}
-	_ = json.Unmarshal(meta, &o.head)
+	meta := content["metadata"].(map[string]any)
+	o := &object{content: content, json: text}
+	o.meta, _ = json.Marshal(meta)
+	o.UID, _ = meta["uid"].(string)
+	o.ResourceVersion, _ = meta["resourceVersion"].(string)
+	o.created, _ = meta["creationTimestamp"].(string)
 	return o
 }
 
@@ -143,8 +137,10 @@ func (s *store) delete(k key) {
 	}
 	delete(s.objects, k)
 	s.revision++
-	last := decode(before.json)
-	last["metadata"].(map[string]any)["resourceVersion"] = strconv.FormatUint(s.revision, 10)
+	last := maps.Clone(before.content)
+	meta := maps.Clone(last["metadata"].(map[string]any))
+	meta["resourceVersion"] = strconv.FormatUint(s.revision, 10)
+	last["metadata"] = meta
 	s.record(change{k, "DELETED", s.revision, encode(last)}, before)
 }
 

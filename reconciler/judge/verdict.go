@@ -71,6 +71,16 @@ func newRules() *rules {
 	return t
 }
 
+// RuleIDs are the names of all rows, and of what overrules them, as Item.RuleID has them.
+func RuleIDs() (ids []string) {
+	for _, rows := range [][]rule{table(), overruled()} {
+		for i := range rows {
+			ids = append(ids, rows[i].id)
+		}
+	}
+	return ids
+}
+
 // judge finds the first row that matches; the last one matches everything.
 func (t *rules) judge(e *Evidence) Judged {
 	at := uint8(len(t.rows) - 1)

@@ -1,0 +1,29 @@
+package sim
+
+import (
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+)
+
+// enoughForAll is after how many histories everything has surely happened.
+const enoughForAll = 50_000
+
+// expected is what enough histories must have met: every row of the verdict table, every
+// refusal, every fault and every kind of step.
+func expected() (all []string) {
+	for _, id := range judge.RuleIDs() {
+		if id != "no-rule" { // that no history meets it is what it is for
+			all = append(all, "row "+id)
+		}
+	}
+	for _, r := range reconciler.Refusals() {
+		all = append(all, "refusal "+string(r))
+	}
+	for _, f := range faults() {
+		all = append(all, "fault "+f.name)
+	}
+	for _, k := range kinds() {
+		all = append(all, "step "+k.name)
+	}
+	return append(all, "released", "repaired", "rewritten", "written back", "restored", "reservation written", "step at a write", "ADD without an entry", "DEL lost")
+}
