@@ -67,6 +67,9 @@ func (r *Report) NextAgeChange(now time.Time) time.Time {
 	for i := range r.Sandboxes {
 		add(r.Sandboxes[i].CreatedAt.Add(settledAfter))
 	}
+	if len(r.Sandboxes) > 0 && !r.Written.IsZero() {
+		add(r.Written.Add(settledAfter))
+	}
 	for i := range r.Attachments {
 		add(r.Attachments[i].Since.Add(attachedFor))
 	}
@@ -93,9 +96,11 @@ func (r *Report) Counts(a *v1alpha1.Attachment, now time.Time) bool {
 	return r.ageReference(now).Sub(a.Since.Time) < attachedFor
 }
 
-// Settled reports whether a sandbox is old enough that its pod should be known.
+// Settled reports whether a sandbox of the report is old enough that its pod should be
+// known: by its node's clock, or, which a clock that is ahead cannot put off, because the
+// report that has it was written long enough ago by the API server's.
 func (r *Report) Settled(s *v1alpha1.Sandbox, now time.Time) bool {
-	return r.ageReference(now).Sub(s.CreatedAt.Time) > settledAfter
+	return r.ageReference(now).Sub(s.CreatedAt.Time) > settledAfter || !r.Written.IsZero() && now.Sub(r.Written) > settledAfter
 }
 
 // Closed reports whether a network namespace is known to be gone.

@@ -9,6 +9,8 @@ import (
 	wbtypes "github.com/k8snetworkplumbingwg/whereabouts/pkg/types"
 )
 
+const networkStatus = "k8s.v1.cni.cncf.io/network-status"
+
 // wake has kubelet on a node compare what runs with what the API has, in a moment.
 func (s *Simulation) wake(n *node) {
 	if n.syncing {
@@ -148,9 +150,11 @@ func (s *Simulation) reportRunning(p *podName, b *sandbox) {
 		status["podIPs"] = []any{map[string]any{"ip": "192.168.0.1"}}
 		status["conditions"] = []any{map[string]any{"type": "Ready", "status": "True"}}
 		status["containerStatuses"] = []any{map[string]any{"name": "main", "state": map[string]any{"running": map[string]any{}}}}
-		if !s.chance(s.plan.NoStatus) {
+		if s.chance(s.plan.NoStatus) {
+			delete(section(section(c, "metadata"), "annotations"), networkStatus)
+		} else {
 			text, _ := json.Marshal([]any{map[string]any{"name": podNamespace + "/" + b.net.nad, "interface": ifName, "ips": []string{b.ip.String()}}})
-			section(section(c, "metadata"), "annotations")["k8s.v1.cni.cncf.io/network-status"] = string(text)
+			section(section(c, "metadata"), "annotations")[networkStatus] = string(text)
 		}
 	})
 	p.reported = b

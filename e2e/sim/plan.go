@@ -25,7 +25,7 @@ type Plan struct {
 	Latency                      time.Duration // of a request, at most
 	Patient                      bool          // all the time passes at the end, whatever was settled before
 	Quiet                        bool          // no trace
-	Log                          *slog.Logger
+	Log                          *slog.Logger  `json:"-"`
 }
 
 // Step is one thing that happens.

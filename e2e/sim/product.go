@@ -94,9 +94,15 @@ func (s *Simulation) passed(r *replica, out *reconciler.Result, err error) {
 	s.posted <- func() {
 		if err != nil {
 			s.count("pass failed")
+			if s.plan.Log != nil {
+				s.say("%s: a pass failed: %v", r.as.name, err)
+			}
 			return
 		}
 		r.passes++
+		if s.plan.Log != nil {
+			s.say("%s: a pass: %d released, %d refused, %d repaired, %d not, %d to repair; %d findings", r.as.name, len(out.Released), len(out.Refused), len(out.Repaired), len(out.Unrepaired), out.ToRepair, len(out.Judgement.Findings))
+		}
 		s.count("pass")
 		s.last = out
 		s.lastAt = time.Now()

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
 	"slices"
@@ -107,6 +108,10 @@ func (s *Simulation) heldForGood(ip string) bool {
 		if it.Text() == ip && it.Verdict == judge.Held {
 			return s.plan.Agents == 0 || it.Reason == judge.NetworkStatusMissing
 		}
+		if it.Text() == ip && it.Reason == judge.AddressOnPod { // a restore brings a pod's status of the past back
+			p := s.api.get(key{pods, it.Owner().Namespace, it.Owner().Name})
+			return p != nil && bytes.Contains(p.json, []byte(`\"`+ip+`\"`))
+		}
 	}
 	return false
 }
@@ -114,12 +119,27 @@ func (s *Simulation) heldForGood(ip string) bool {
 // unrecorded is what is missing of the records of a sandbox that runs.
 func (s *Simulation) unrecorded(b *sandbox) string {
 	if _, there := allocationsOf(s.api.get(b.net.pool()))[b.net.slot(b.ip)]; !there {
-		return fmt.Sprintf("%s of %s has no entry", b.ip, b)
+		return fmt.Sprintf("%s of %s has no entry: %s", b.ip, b, s.whyUnrepaired())
 	}
 	if s.api.get(b.net.reservation(b.ip)) == nil {
-		return fmt.Sprintf("%s of %s has no reservation", b.ip, b)
+		return fmt.Sprintf("%s of %s has no reservation: %s", b.ip, b, s.whyUnrepaired())
 	}
 	return ""
+}
+
+// whyUnrepaired is what the last pass found.
+func (s *Simulation) whyUnrepaired() string {
+	if s.last == nil {
+		return "no pass tells"
+	}
+	text := fmt.Sprintf("%s ago, to repair %d", time.Since(s.lastAt), s.last.ToRepair)
+	for i := range s.last.Judgement.Findings {
+		text += "; " + s.last.Judgement.Findings[i].Message
+	}
+	for i := range s.last.Unrepaired {
+		text += fmt.Sprintf("; not repaired: %+v", s.last.Unrepaired[i])
+	}
+	return text
 }
 
 // whyLeft is what the last pass says of an address.

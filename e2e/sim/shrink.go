@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -36,10 +37,9 @@ func (p *Player) Shrink(t *testing.T, plan *Plan, violation string) string {
 	out := p.Play(t, &best)
 	var b strings.Builder
 	fmt.Fprintf(&b, "history %d: %s\n", best.Seed, violation)
-	steps := best.Steps
-	best.Steps = nil
-	fmt.Fprintf(&b, "%+v\n", best)
-	for _, x := range steps {
+	text, _ := json.Marshal(&best) //nolint:errchkjson // a plan is numbers
+	fmt.Fprintf(&b, "play it again: go test ./sim -run TestPlan -v -args -plan '%s'\n", text)
+	for _, x := range best.Steps {
 		fmt.Fprintf(&b, "    %s\n", x)
 	}
 	for _, line := range out.Trace {

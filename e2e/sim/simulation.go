@@ -111,6 +111,9 @@ func (s *Simulation) play() {
 	if s.violation == "" {
 		s.settle()
 	}
+	if dbg != nil {
+		dbg(s)
+	}
 	s.end(stop)
 }
 
@@ -201,3 +204,4 @@ func (s *Simulation) start(part func()) {
 		part()
 	}()
 }
+var dbg func(*Simulation)

@@ -285,7 +285,7 @@ func (s *Simulation) killReplica(i int) {
 
 func (s *Simulation) loseStatus(p *podName) {
 	s.edit(p.key(), "user", func(c map[string]any) {
-		delete(section(section(c, "metadata"), "annotations"), "k8s.v1.cni.cncf.io/network-status")
+		delete(section(section(c, "metadata"), "annotations"), networkStatus)
 	})
 }
 

@@ -1,0 +1,42 @@
+package sim
+
+import (
+	"encoding/json"
+	"flag"
+	"log/slog"
+	"os"
+	"testing"
+)
+
+var planText = flag.String("plan", "", "the history to play, as a failure prints it; empty for that of -seed")
+
+// TestPlan plays one history, with its trace and the log of every process.
+func TestPlan(t *testing.T) {
+	if os.Getenv(workerEnv) != "" || !testing.Verbose() {
+		t.Skip("is for looking at one history: -v")
+	}
+	plan := NewPlan(*seed)
+	if *planText != "" {
+		plan = &Plan{}
+		if err := json.Unmarshal([]byte(*planText), plan); err != nil {
+			t.Fatalf("-plan: %v", err)
+		}
+	}
+	plan.Quiet, plan.Log = false, slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	dbg = dump
+	out := (&Player{}).Play(t, plan)
+	for _, line := range out.Trace {
+		t.Log(line)
+	}
+	if out.Violation != "" {
+		t.Error(out.Violation)
+	}
+}
+
+func dump(s *Simulation) {
+	for k, o := range s.api.objects {
+		if k.resource == reports || k.resource == leases || k.resource == pools {
+			s.say("%s %s", k, o.json)
+		}
+	}
+}
