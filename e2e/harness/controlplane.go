@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -156,7 +157,11 @@ func (c *ControlPlane) StartAPI(ctx context.Context) (err error) {
 		"--service-account-issuer=https://kubernetes.default.svc",
 		"--endpoint-reconciler-type=none", "--allow-privileged=true", "--profiling=false",
 	}
-	if c.api, err = startProcess(c.kubeparts(), c.run.dir, "kube-apiserver", append(flags, c.apiFlags...)...); err != nil {
+	audit, err := auditFlags(c.run.dir, c.auditLog())
+	if err != nil {
+		return err
+	}
+	if c.api, err = startProcess(c.kubeparts(), c.run.dir, "kube-apiserver", slices.Concat(flags, audit, c.apiFlags)...); err != nil {
 		return err
 	}
 	return c.waitReady(ctx, c.api)
