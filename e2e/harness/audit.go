@@ -3,12 +3,11 @@ package harness
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -26,9 +25,17 @@ rules:
 `
 
 // auditFlags are those of kube-apiserver that write the log to a path. In its default mode
-// the log is written before a request is done.
+// the log is written before a request is done. To a file that is there it appends, so that
+// API servers may share one.
 func auditFlags(dir, path string) ([]string, error) {
 	policy := dir + "/audit-policy.yaml"
+	log, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := log.Close(); err != nil {
+		return nil, err
+	}
 	return []string{"--audit-policy-file=" + policy, "--audit-log-path=" + path, "--audit-log-maxsize=10000"},
 		os.WriteFile(policy, []byte(auditPolicy), 0o600)
 }
@@ -40,6 +47,7 @@ type Write struct {
 	Verb          string    // create, update, patch, delete or deletecollection
 	Resource      string    // ippools or overlappingrangeipreservations
 	Name          string
+	Base          uint64   // the version that a patch of a pool tests; 0 for none
 	Removed       []string // keys of a pool's entries that it removed
 	Written       []string // keys of those that it added or replaced, whole or in part
 }
@@ -54,8 +62,7 @@ type AuditLog struct {
 	offset int64
 }
 
-// AuditLog is the log of the control plane's API server, from its first write on. It goes on
-// where an API server is started again.
+// AuditLog is the log of the control plane's API servers, from the first write on.
 func (c *ControlPlane) AuditLog() *AuditLog { return &AuditLog{path: c.auditLog()} }
 
 func (c *ControlPlane) auditLog() string { return c.run.dir + "/audit.log" }
@@ -63,9 +70,7 @@ func (c *ControlPlane) auditLog() string { return c.run.dir + "/audit.log" }
 // Next returns the writes since the last call, in the order in which they ended.
 func (l *AuditLog) Next() (writes []Write, err error) {
 	f, err := os.Open(l.path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil // nothing was written yet
-	} else if err != nil {
+	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
@@ -106,16 +111,23 @@ func writeOf(line []byte) (w Write, did bool, err error) {
 	w = Write{At: event.StageTimestamp, User: event.User.Username, Verb: event.Verb, Resource: event.ObjectRef.Resource, Name: event.ObjectRef.Name}
 	w.Program, _, _ = strings.Cut(event.UserAgent, "/")
 	if w.Verb == "patch" && w.Resource == "ippools" {
-		w.Removed, w.Written = patchedKeys(event.RequestObject)
+		w.Base, w.Removed, w.Written = patched(event.RequestObject)
 	}
 	return w, true, nil
 }
 
-// patchedKeys are the keys of the entries that a JSON patch or a merge patch names.
-func patchedKeys(patch []byte) (removed, written []string) {
-	var operations []struct{ Op, Path string }
+// patched reads the version that a JSON patch tests, and the keys of the entries that it or a
+// merge patch names.
+func patched(patch []byte) (base uint64, removed, written []string) {
+	var operations []struct {
+		Op, Path string
+		Value    any
+	}
 	if json.Unmarshal(patch, &operations) == nil {
 		for _, o := range operations {
+			if o.Op == "test" && o.Path == "/metadata/resourceVersion" {
+				base, _ = strconv.ParseUint(fmt.Sprint(o.Value), 10, 64)
+			}
 			key, below, found := strings.Cut(o.Path, "/spec/allocations/")
 			if key, below, _ = strings.Cut(below, "/"); !found || o.Op == "test" {
 				continue
@@ -126,7 +138,7 @@ func patchedKeys(patch []byte) (removed, written []string) {
 				written = append(written, key)
 			}
 		}
-		return removed, written
+		return base, removed, written
 	}
 	var merge struct {
 		Spec struct{ Allocations map[string]any }
@@ -139,5 +151,5 @@ func patchedKeys(patch []byte) (removed, written []string) {
 			written = append(written, key)
 		}
 	}
-	return removed, written
+	return 0, removed, written
 }
