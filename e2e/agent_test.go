@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"sync"
 	"testing"
@@ -13,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/ptr"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
@@ -31,14 +32,18 @@ type agent struct {
 	settled  time.Duration // for how long the content is what it is
 	restored string        // the annotation on report and Lease; "" for none
 	hash     string        // on the Lease
-	lie      string        // a hash for the Lease that is not the report's
+	silent   bool          // it renews nothing
+	core     kubernetes.Interface
+	objects  dynamic.Interface
+	patient  bool   // the API server may be away: what fails is tried again later
+	lie      string // a hash for the Lease that is not the report's
 }
 
 // agent starts an agent on a node. It renews its Lease until the test ends.
 func (s *stage) agent(t testing.TB, node string) *agent {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
-	a := &agent{s: s, node: node}
+	a := &agent{s: s, node: node, core: s.Client(), objects: s.Dynamic()}
 	a.writeReport(t)
 	var renewing sync.WaitGroup
 	renewing.Go(func() {
@@ -47,7 +52,7 @@ func (s *stage) agent(t testing.TB, node string) *agent {
 			case <-ctx.Done():
 				return
 			case <-time.After(15 * time.Second):
-				if err := a.renew(); err != nil {
+				if err := a.renew(); err != nil && !a.patient {
 					t.Errorf("renewing the Lease of %s: %v", node, err)
 				}
 			}
@@ -87,6 +92,10 @@ func (a *agent) now() time.Time { return time.Now().Add(a.skew) }
 // sandboxes were ten minutes old, attachments one, what is gone had just gone.
 func (a *agent) writeReport(t testing.TB, content ...any) {
 	t.Helper()
+	check(t, a.write(content...))
+}
+
+func (a *agent) write(content ...any) error {
 	a.mu.Lock()
 	observed := a.now().Add(-a.settled)
 	r := &v1alpha1.SandboxReport{
@@ -110,20 +119,28 @@ func (a *agent) writeReport(t testing.TB, content ...any) {
 			c.Since = metav1.NewTime(observed.Add(-5 * time.Second))
 			r.Gone = append(r.Gone, c)
 		default:
-			t.Fatalf("a report has no %T", c)
+			panic(fmt.Sprintf("a report has no %T", c))
 		}
 	}
-	// The hash is of the report as the API gives it back: that is what readers see.
-	a.hash = podstate.Hash(a.store(t, r))
+	stored, err := a.store(r)
+	if err == nil {
+		// The hash is of the report as the API gives it back: that is what readers see.
+		a.hash = podstate.Hash(stored)
+	}
 	a.mu.Unlock()
-	check(t, a.renew())
+	if err != nil {
+		return err
+	}
+	return a.renew()
 }
 
-func (a *agent) store(t testing.TB, r *v1alpha1.SandboxReport) *v1alpha1.SandboxReport {
-	t.Helper()
-	ctx, reports := context.Background(), a.s.Dynamic().Resource(sandboxReports)
-	u := &unstructured.Unstructured{}
-	check(t, u.UnmarshalJSON(try(json.Marshal(r)).must(t)))
+func (a *agent) store(r *v1alpha1.SandboxReport) (*v1alpha1.SandboxReport, error) {
+	ctx, reports := context.Background(), a.objects.Resource(sandboxReports)
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(r)
+	if err != nil {
+		return nil, err
+	}
+	u := &unstructured.Unstructured{Object: content}
 	old, err := reports.Get(ctx, a.node, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
@@ -132,17 +149,21 @@ func (a *agent) store(t testing.TB, r *v1alpha1.SandboxReport) *v1alpha1.Sandbox
 		u.SetResourceVersion(old.GetResourceVersion())
 		u, err = reports.Update(ctx, u, metav1.UpdateOptions{})
 	}
-	check(t, err)
+	if err != nil {
+		return nil, err
+	}
 	stored := &v1alpha1.SandboxReport{}
-	check(t, runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, stored))
-	return stored
+	return stored, runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, stored)
 }
 
 // renew renews the Lease, or makes it.
 func (a *agent) renew() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	ctx, leases := context.Background(), a.s.Client().CoordinationV1().Leases(harness.LeaseNamespace)
+	if a.silent {
+		return nil
+	}
+	ctx, leases := context.Background(), a.core.CoordinationV1().Leases(harness.LeaseNamespace)
 	lease, err := leases.Get(ctx, a.node, metav1.GetOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return err

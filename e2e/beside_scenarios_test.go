@@ -90,7 +90,7 @@ var besides = []struct {
 		m.newcomer(t, "worker-2", p)
 		// Longer than the oracle takes for wrong, and not the two minutes after which
 		// containerd gives up.
-		time.Sleep(2 * delTakes)
+		time.Sleep(2 * unexplained)
 		m.ends(t, worker.Name, p, func() { check(t, blocker.Unblock()) })
 	}},
 	{name: "A node fails, its pods run on; then it is off, and out of service", play: func(t *testing.T, m *match) {

@@ -62,6 +62,9 @@ func TestBesideUpstream(t *testing.T) {
 					rows[n][k] = row(s.name, c.name, saw, m.saw)
 					if k == 0 && len(saw.Wrong)+len(saw.Leaked) > 0 {
 						t.Errorf("ours: %s", saw)
+						for _, a := range saw.Wrong {
+							t.Errorf("%s: %s\n%s", a, m.oracle.blamed(a), m.oracle.story(a))
+						}
 					}
 				})
 			}

@@ -3,8 +3,11 @@
 package e2e
 
 import (
+	"net/netip"
 	"testing"
 	"time"
+
+	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
 
 // A moment is what one observation of the oracle has of one address, a second after the
@@ -47,7 +50,7 @@ func TestTheOracleTellsWhatIsWrongFromWhatPasses(t *testing.T) {
 			for _, some := range c.moments {
 				for _, m := range some {
 					now = now.Add(time.Second)
-					a.observe(now, time.Time{}, podOf(m.pod), m.holders)
+					a.observe(now, now, time.Time{}, podOf(m.pod), m.holders)
 				}
 			}
 			equal(t, "wrongly freed", a.wrong, c.wrong)
@@ -75,14 +78,108 @@ func TestTheOracleLetsARestoreTakeEntriesBackAndNothingElse(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var a addressState
 			now := time.Unix(0, 0)
-			a.observe(now, time.Time{}, "a/x", one)
+			a.observe(now, now, time.Time{}, "a/x", one)
 			a.restored()
 			for _, m := range c.after {
-				now = now.Add(delTakes)
-				a.observe(now, time.Time{}, podOf(m.pod), m.holders)
+				now = now.Add(unexplained)
+				a.observe(now, now, time.Time{}, podOf(m.pod), m.holders)
 			}
 			equal(t, "wrongly freed", a.wrong, c.wrong)
 			equal(t, "on the wire twice", a.duplicate, c.duplicate)
+		})
+	}
+}
+
+// TestTheOracleBlamesWhoRemovedAnEntry has the audit log tell a release from a slow DEL.
+func TestTheOracleBlamesWhoRemovedAnEntry(t *testing.T) {
+	t.Parallel()
+	one, two := []string{"ns1"}, []string{"ns1", "ns2"}
+	for name, c := range map[string]struct {
+		by               string
+		after            []moment // the removal, half a second each
+		wrong, duplicate bool
+		blame            string
+	}{
+		"a release":                                {by: "ip-reconcile", after: []moment{{"", one}, {"", one}}, wrong: true, blame: `released by ip-reconcile at 00:00:01.250 while ns1 still had it for "a/x"`},
+		"a release by upstream":                    {by: "ip-reconciler", after: []moment{{"", one}, {"", one}}, wrong: true, blame: "released by ip-reconciler"},
+		"a release, and the next pod has it":       {by: "ip-reconcile", after: []moment{{"a/y", two}, {"a/y", two}}, wrong: true, duplicate: true, blame: "released by ip-reconcile"},
+		"a release of what nobody has":             {by: "ip-reconcile", after: []moment{{"", nil}, {"", nil}}},
+		"a release, and an ADD that is under way":  {by: "ip-reconcile", after: []moment{{"", []string{"ns2"}}, {"a/y", []string{"ns2"}}}},
+		"a DEL that has yet to come to the link":   {by: "whereabouts", after: many(moment{"", one}, 60)},
+		"such a DEL, and the next pod has it":      {by: "whereabouts", after: many(moment{"a/y", two}, 60)},
+		"somebody else for longer than a moment":   {by: "kubectl", after: many(moment{"", one}, 24), wrong: true, blame: "removed by kubectl"},
+		"somebody else for a moment":               {by: "kubectl", after: []moment{{"", one}, {"", one}, {"a/x", one}}},
+		"nobody at all for longer than a moment":   {after: many(moment{"", one}, 24), wrong: true, blame: "removed by no audited write"},
+		"a release, after a DEL of another before": {by: "ip-reconcile", after: []moment{{"", one}, {"", one}}, wrong: true, blame: "released by ip-reconcile"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, address := newOracle(), netip.MustParseAddr("10.1.0.1")
+			r.ranges["10.1.0.0-24"] = netip.MustParsePrefix("10.1.0.0/24")
+			now := time.Unix(0, 0).UTC()
+			see := func(m moment) {
+				now = now.Add(500 * time.Millisecond)
+				entries, wire := map[netip.Addr]string{}, map[netip.Addr][]string{address: m.holders}
+				if m.pod != "" {
+					entries[address] = m.pod
+				}
+				r.observe(now, now, entries, wire)
+			}
+			removedBy := func(program string) {
+				r.learn(nil, []harness.Write{{At: now.Add(250 * time.Millisecond), Program: program, Verb: "patch", Resource: "ippools", Name: "10.1.0.0-24", Removed: []string{"1"}}})
+			}
+			removedBy("whereabouts") // of the pod that had it before
+			see(moment{"a/x", one})
+			see(moment{"a/x", one})
+			if c.by != "" {
+				removedBy(c.by)
+			}
+			for _, m := range c.after {
+				see(m)
+			}
+			saw := r.report()
+			equal(t, "wrongly freed", len(saw.Wrong) > 0, c.wrong)
+			equal(t, "on the wire twice", len(saw.Duplicates) > 0, c.duplicate)
+			contains(t, "the blame", r.blamed(address), c.blame)
+			equal(t, "waits for its DEL", len(r.lingering()) > 0, c.by == "whereabouts")
+		})
+	}
+}
+
+func many(m moment, times int) (all []moment) {
+	for range times {
+		all = append(all, m)
+	}
+	return all
+}
+
+func TestTheOracleWantsAReservationPutBack(t *testing.T) {
+	t.Parallel()
+	address := netip.MustParseAddr("10.1.0.1")
+	for name, c := range map[string]struct {
+		by    string
+		back  time.Duration // after which it is created again; 0 for never
+		wrong bool
+	}{
+		"and it is":                        {by: "ip-reconcile", back: 2 * time.Second},
+		"and it is not":                    {by: "ip-reconcile", wrong: true},
+		"and it is, too late":              {by: "ip-reconcile", back: 15 * time.Second, wrong: true},
+		"but not what a DEL takes with it": {by: "whereabouts"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newOracle()
+			now := time.Unix(0, 0).UTC()
+			r.observe(now, now, map[netip.Addr]string{address: "a/x"}, map[netip.Addr][]string{address: {"ns1"}})
+			r.learn(nil, []harness.Write{{At: now, Program: c.by, Verb: "delete", Resource: "overlappingrangeipreservations", Name: "10.1.0.1"}})
+			for since := time.Second; since < 20*time.Second; since += time.Second {
+				if since == c.back {
+					r.learn(nil, []harness.Write{{At: now.Add(since), Program: c.by, Verb: "create", Resource: "overlappingrangeipreservations", Name: "10.1.0.1"}})
+				}
+				r.observe(now.Add(since), now.Add(since), map[netip.Addr]string{address: "a/x"}, map[netip.Addr][]string{address: {"ns1"}})
+			}
+			equal(t, "wrong", len(r.report().Wrong) > 0, c.wrong)
+			if c.wrong {
+				contains(t, "the blame", r.blamed(address), "its reservation was removed by ip-reconcile", "not put back")
+			}
 		})
 	}
 }

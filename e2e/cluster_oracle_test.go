@@ -21,10 +21,11 @@ import (
 
 // An oracle observes a cluster from outside, twice a second: the entries of the pools,
 // and the addresses that network namespaces really have. What is in use it learns from
-// neither the API nor the product.
+// neither the API nor the product, and who removed what from the API server's audit log.
 type oracle struct {
 	mu sync.Mutex
 
+	ranges       map[string]netip.Prefix // of the pools
 	all          map[netip.Addr]*addressState
 	since        time.Time // before it, no entry was there for nothing
 	observations int
@@ -37,10 +38,14 @@ type addressState struct {
 	on  map[string]*holder // by network namespace
 	off time.Time          // since when there is an entry for nothing
 
+	removed    removal // of its entry, since the entry was seen last
+	unreserved removal // of its reservation, which is not back yet
+
 	story []string // what changed, and when
 
 	crowded          int // observations in a row that saw it in two network namespaces
 	wrong, duplicate bool
+	blame            []string        // who did what is wrong
 	freed            []time.Duration // how long its entry had been there for nothing
 }
 
@@ -48,6 +53,8 @@ type addressState struct {
 type holder struct {
 	pod     string    // whose entry it was
 	bare    time.Time // since when there is none, or another pod's
+	removed removal   // of that entry, where the audit log has it
+	leaving bool      // whereabouts' DEL removed the entry, and has yet to come to the link
 	excused bool      // etcd was restored, and its entry is not back yet
 }
 
@@ -59,12 +66,14 @@ type oracleReport struct {
 	Freed      []time.Duration
 }
 
-// In a DEL the entry goes before the link, which on a loaded machine takes seconds.
-const delTakes = 10 * time.Second
+func newOracle() *oracle {
+	return &oracle{all: map[netip.Addr]*addressState{}, ranges: map[string]netip.Prefix{}}
+}
 
 // watched starts an oracle that observes until the test ends.
 func (i *installation) watched(t *testing.T) *oracle {
-	r := &oracle{all: map[netip.Addr]*addressState{}}
+	r := newOracle()
+	log := i.AuditLog()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	t.Cleanup(func() { cancel(); <-done })
@@ -75,14 +84,23 @@ func (i *installation) watched(t *testing.T) *oracle {
 			case <-ctx.Done():
 				return
 			case <-tick.C:
-				// What could not be read is nothing that was seen.
-				entries, err := i.entries(ctx)
+				// What could not be read is nothing that was seen. The log comes last: it has
+				// whatever led to the rest.
+				began := time.Now()
+				entries, ranges, err := i.entriesAndRanges(ctx)
 				if err != nil {
 					continue
 				}
-				if wire, err := i.holders(); err == nil {
-					r.observe(time.Now(), entries, wire)
+				wire, err := i.holders()
+				if err != nil {
+					continue
 				}
+				writes, err := log.Next()
+				if err != nil {
+					t.Error(err)
+				}
+				r.learn(ranges, writes)
+				r.observe(began, time.Now(), entries, wire)
 			}
 		}
 	}()
@@ -91,25 +109,36 @@ func (i *installation) watched(t *testing.T) *oracle {
 
 // entries are the podrefs of all pools' entries.
 func (i *installation) entries(ctx context.Context) (map[netip.Addr]string, error) {
+	found, _, err := i.entriesAndRanges(ctx)
+	return found, err
+}
+
+// entriesAndRanges are the entries, and the pools' ranges by name.
+func (i *installation) entriesAndRanges(ctx context.Context) (found map[netip.Addr]string, ranges map[string]netip.Prefix, err error) {
 	pools, err := i.Dynamic().Resource(harness.IPPools).List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	found := map[netip.Addr]string{}
+	found, ranges = map[netip.Addr]string{}, map[string]netip.Prefix{}
 	for _, p := range pools.Items {
 		cidr, _, _ := unstructured.NestedString(p.Object, "spec", "range")
 		prefix, err := netip.ParsePrefix(cidr)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
+		ranges[p.GetName()] = prefix
 		for key, e := range entriesOf(&p) {
-			offset, _ := new(big.Int).SetString(key, 10)
-			base := new(big.Int).SetBytes(prefix.Masked().Addr().AsSlice())
-			address, _ := netip.AddrFromSlice(base.Add(base, offset).FillBytes(make([]byte, prefix.Addr().BitLen()/8)))
-			found[address], _ = e["podref"].(string)
+			found[addressOf(prefix, key)], _ = e["podref"].(string)
 		}
 	}
-	return found, nil
+	return found, ranges, nil
+}
+
+func addressOf(prefix netip.Prefix, key string) netip.Addr {
+	offset, _ := new(big.Int).SetString(key, 10)
+	base := new(big.Int).SetBytes(prefix.Masked().Addr().AsSlice())
+	address, _ := netip.AddrFromSlice(base.Add(base, offset).FillBytes(make([]byte, prefix.Addr().BitLen()/8)))
+	return address
 }
 
 // holders are the network namespaces with an address, on all workers.
@@ -129,20 +158,25 @@ func (i *installation) holders() (map[netip.Addr][]string, error) {
 	return found, nil
 }
 
-// observe takes in what is there at one moment.
-func (r *oracle) observe(now time.Time, entries map[netip.Addr]string, wire map[netip.Addr][]string) {
+// observe takes in what there was between two moments.
+func (r *oracle) observe(began, now time.Time, entries map[netip.Addr]string, wire map[netip.Addr][]string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for address := range entries {
-		if r.all[address] == nil {
-			r.all[address] = &addressState{}
-		}
+		r.state(address)
 	}
 	r.observations++
 	for address, a := range r.all {
 		a.note(now, entries[address], wire[address])
-		a.observe(now, r.since, podOf(entries[address]), wire[address])
+		a.observe(began, now, r.since, podOf(entries[address]), wire[address])
 	}
+}
+
+func (r *oracle) state(address netip.Addr) *addressState {
+	if r.all[address] == nil {
+		r.all[address] = &addressState{}
+	}
+	return r.all[address]
 }
 
 // note remembers a change, for who reads why a test has failed.
@@ -153,8 +187,8 @@ func (a *addressState) note(now time.Time, podRef string, namespaces []string) {
 	}
 }
 
-func (a *addressState) observe(now, since time.Time, pod string, namespaces []string) {
-	on := map[string]*holder{}
+func (a *addressState) observe(began, now, since time.Time, pod string, namespaces []string) {
+	on, staying := map[string]*holder{}, 0
 	for _, ns := range namespaces {
 		h := a.on[ns]
 		if h == nil {
@@ -165,15 +199,22 @@ func (a *addressState) observe(now, since time.Time, pod string, namespaces []st
 		case h.excused && (pod == "" || pod != h.pod): // the entry of a restored pool may be of the past
 		case pod != "" && (h.pod == "" || h.pod == pod):
 			*h = holder{pod: pod}
-		case h.bare.IsZero():
-			h.bare = now
-		case now.Sub(h.bare) >= delTakes:
-			a.wrong = true
+			a.judgeReservation(now, pod, ns)
+		case h.bare.IsZero(): // an ADD may be in progress, and its entry about to be there
+			h.bare, h.removed = now, a.removed
+		case !h.leaving:
+			a.judgeBare(now, h, ns)
+		}
+		if !h.leaving {
+			staying++
 		}
 	}
 	a.on = on
+	if pod != "" && a.removed.at.Before(began) {
+		a.removed = removal{}
+	}
 
-	if a.crowded++; len(on) < 2 {
+	if a.crowded++; staying < 2 {
 		a.crowded = 0
 	}
 	a.duplicate = a.duplicate || a.crowded >= 2
@@ -207,6 +248,7 @@ func (r *oracle) restored() {
 }
 
 func (a *addressState) restored() {
+	a.removed, a.unreserved = removal{}, removal{}
 	for _, h := range a.on {
 		*h = holder{pod: h.pod, excused: true}
 	}
@@ -242,13 +284,23 @@ func (r *oracle) ignores(address netip.Addr) {
 // check fails the test for what may not be seen.
 func (r *oracle) check(t *testing.T) {
 	saw := r.report()
+	if l := r.lingering(); len(l) > 0 {
+		t.Logf("%v are in use although whereabouts' DEL removed their entries: it has yet to come to their links", l)
+	}
 	for what, addresses := range map[string][]netip.Addr{"freed while it was on the wire": saw.Wrong, "on the wire twice": saw.Duplicates} {
 		for _, a := range addresses {
 			if !slices.Contains(r.excused, a) {
-				t.Errorf("the oracle saw %s %s:\n%s", a, what, r.story(a))
+				t.Errorf("the oracle saw %s %s: %s\n%s", a, what, r.blamed(a), r.story(a))
 			}
 		}
 	}
+}
+
+// blamed says who did it.
+func (r *oracle) blamed(address netip.Addr) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return strings.Join(r.all[address].blame, "; ")
 }
 
 func (r *oracle) story(address netip.Addr) string {

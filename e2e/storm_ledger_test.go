@@ -21,6 +21,8 @@ type holding struct {
 	pool, reservation string
 	id, ifName        string
 	podRef, address   string
+	node, uid         string // of the pod; "" in a storm
+	closed            bool   // its network namespace is gone
 	from, until       uint64 // revisions; until is 0 while it lives
 }
 

@@ -64,7 +64,7 @@ func (s *stage) etcdGet(t testing.TB, key string) []byte {
 	var answer struct {
 		Kvs []struct{ Value []byte }
 	}
-	check(t, json.Unmarshal(s.etcd(t, "range", map[string][]byte{"key": []byte(key)}), &answer))
+	check(t, json.Unmarshal(s.etcd(t, "kv/range", map[string][]byte{"key": []byte(key)}), &answer))
 	if len(answer.Kvs) != 1 {
 		t.Fatalf("etcd has %d values at %s", len(answer.Kvs), key)
 	}
@@ -73,14 +73,14 @@ func (s *stage) etcdGet(t testing.TB, key string) []byte {
 
 func (s *stage) etcdPut(t testing.TB, key string, value []byte) {
 	t.Helper()
-	s.etcd(t, "put", map[string][]byte{"key": []byte(key), "value": value})
+	s.etcd(t, "kv/put", map[string][]byte{"key": []byte(key), "value": value})
 }
 
 // etcd calls etcd's JSON gateway, beside the API server's own connection.
 func (s *stage) etcd(t testing.TB, method string, args any) []byte {
 	t.Helper()
 	server := try(url.Parse(s.Config().Host)).must(t)
-	resp, err := http.Post("http://"+server.Hostname()+":2379/v3/kv/"+method, "application/json", bytes.NewReader(try(json.Marshal(args)).must(t)))
+	resp, err := http.Post("http://"+server.Hostname()+":2379/v3/"+method, "application/json", bytes.NewReader(try(json.Marshal(args)).must(t)))
 	check(t, err)
 	defer resp.Body.Close()
 	var body bytes.Buffer

@@ -42,7 +42,7 @@ type Writer interface {
 	// Hold runs work while holding the first of the Leases, and of the others
 	// those that were free: all that whereabouts' ADD and DEL may take. The
 	// context given to work ends when the Leases must be given back. It returns
-	// ErrLeaseBusy where the first was not to be had in time, ErrLeaseForbidden
+	// ErrLeaseBusy where the first was not to be had in time, ErrLeaseFailed, ErrLeaseForbidden
 	// where one never will be, and else what work returned.
 	Hold(ctx context.Context, namespace string, leases []string, work func(context.Context, *Hold) error) error
 	// PatchPool applies a JSON patch with its tests to the pool, and returns the
@@ -73,6 +73,9 @@ var (
 	ErrForbidden = errors.New("forbidden")
 	// ErrLeaseBusy: whereabouts' Lease was held by ADDs and DELs all the time.
 	ErrLeaseBusy = errors.New("whereabouts' Lease was not to be had in time")
+	// ErrLeaseFailed: the API server answered with an error until the time for whereabouts'
+	// Lease was over, as it does where etcd is full. Nobody need hold it.
+	ErrLeaseFailed = errors.New("whereabouts' Lease could not be taken")
 	// ErrLeaseForbidden: there is no right to whereabouts' Lease.
 	ErrLeaseForbidden = errors.New("no right to whereabouts' Lease")
 	// ErrHoldSpent: too little is left of the time for which the Lease is held.

@@ -114,7 +114,7 @@ func (b *batch) run(ctx context.Context, todo []*releaseAttempt) {
 		case errors.Is(err, ErrLeaseBusy):
 			b.abandon(ctx, todo, LeaseBusy, fmt.Sprintf("Lease %s in namespace %s stayed busy with ADDs and DELs; run again", strings.Join(b.leases, ", "), b.namespace))
 			return
-		case ctx.Err() != nil:
+		case errors.Is(err, ErrLeaseFailed), ctx.Err() != nil:
 			b.abandon(ctx, todo, WriteFailed, cmp.Or(err, ctx.Err()).Error())
 			return
 		case len(left) < n: // some got through: what is left has not been tried in vain

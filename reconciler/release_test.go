@@ -123,9 +123,10 @@ func TestAPoolThatAlwaysConflictsGivesUpAndOthersDoNot(t *testing.T) {
 
 func TestWithoutTheLeaseNothingIsWritten(t *testing.T) {
 	for err, reason := range map[error]reconciler.Refusal{
-		reconciler.ErrLeaseBusy: reconciler.LeaseBusy, reconciler.ErrLeaseForbidden: reconciler.NoLease, errServer: reconciler.WriteFailed,
+		reconciler.ErrLeaseBusy: reconciler.LeaseBusy, reconciler.ErrLeaseForbidden: reconciler.NoLease,
+		reconciler.ErrLeaseFailed: reconciler.WriteFailed, errServer: reconciler.WriteFailed,
 	} {
-		t.Run(string(reason), func(t *testing.T) {
+		t.Run(err.Error(), func(t *testing.T) {
 			bubble(t, func(t *testing.T, s *simulator) {
 				s.leaks(bluePool, 1500) // more than a batch
 				s.fault = func(call, _ string) (error, bool) {

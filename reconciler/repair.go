@@ -91,7 +91,7 @@ func (m *repairBatch) run(ctx context.Context, todo []*repairAttempt) {
 		case len(left) == 0:
 			try = 1
 			continue
-		case errors.Is(err, ErrForbidden), errors.Is(err, ErrLeaseForbidden), errors.Is(err, ErrLeaseBusy), errors.Is(err, errPreconditions), ctx.Err() != nil:
+		case errors.Is(err, ErrForbidden), errors.Is(err, ErrLeaseForbidden), errors.Is(err, ErrLeaseBusy), errors.Is(err, ErrLeaseFailed), errors.Is(err, errPreconditions), ctx.Err() != nil:
 			m.failed(todo, cmp.Or(err, ctx.Err()))
 			return
 		case m.wrote > wrote, len(left) < n: // what is left has not been tried in vain

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -25,6 +26,9 @@ const readyTimeout = 4 * time.Minute
 // whereabouts, of network attachments and of this project. There is no kubelet,
 // scheduler or controller manager: those are in a Cluster.
 type ControlPlane struct {
+	// EtcdQuota is how many bytes etcd may have from its next start on; 0 for its own default.
+	EtcdQuota int64
+
 	run         *run
 	bin         string // the built parts
 	address     net.IP
@@ -41,7 +45,7 @@ type ControlPlane struct {
 }
 
 // StartControlPlane starts a control plane that lasts for the test. The flags are added to
-// those of kube-apiserver (such as --audit-log-path).
+// those of kube-apiserver (such as --feature-gates).
 func StartControlPlane(t testing.TB, apiFlags ...string) *ControlPlane {
 	t.Helper()
 	c, err := NewControlPlane(t.Context(), apiFlags...)
@@ -136,7 +140,7 @@ func (c *ControlPlane) StartEtcd() (err error) {
 	defer c.mu.Unlock()
 	client, peer := c.url("http", 2379), c.url("http", 2380)
 	c.etcd, err = startProcess(c.kubeparts(), c.run.dir, "etcd",
-		"--data-dir="+c.EtcdData(), "--unsafe-no-fsync", "--log-level=warn",
+		"--data-dir="+c.EtcdData(), "--unsafe-no-fsync", "--log-level=warn", fmt.Sprint("--quota-backend-bytes=", c.EtcdQuota),
 		"--listen-client-urls="+client, "--advertise-client-urls="+client,
 		"--listen-peer-urls="+peer, "--initial-advertise-peer-urls="+peer, "--initial-cluster=default="+peer)
 	return err
@@ -147,19 +151,27 @@ func (c *ControlPlane) StartEtcd() (err error) {
 func (c *ControlPlane) StartAPI(ctx context.Context) (err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	flags := []string{
+	flags, err := c.apiServerFlags(c.port)
+	if err != nil {
+		return err
+	}
+	if c.api, err = startProcess(c.kubeparts(), c.run.dir, "kube-apiserver", flags...); err != nil {
+		return err
+	}
+	return c.waitReady(ctx, c.api)
+}
+
+func (c *ControlPlane) apiServerFlags(port int) ([]string, error) {
+	audit, err := auditFlags(c.run.dir, c.auditLog())
+	return slices.Concat([]string{
 		"--etcd-servers=" + c.url("http", 2379),
-		"--bind-address=" + c.address.String(), "--advertise-address=" + c.address.String(), fmt.Sprint("--secure-port=", c.port),
+		"--bind-address=" + c.address.String(), "--advertise-address=" + c.address.String(), fmt.Sprint("--secure-port=", port),
 		"--tls-cert-file=" + c.credentials.cert, "--tls-private-key-file=" + c.credentials.key,
 		"--token-auth-file=" + c.credentials.tokens, "--authorization-mode=RBAC",
 		"--service-account-key-file=" + c.credentials.key, "--service-account-signing-key-file=" + c.credentials.key,
 		"--service-account-issuer=https://kubernetes.default.svc",
 		"--endpoint-reconciler-type=none", "--allow-privileged=true", "--profiling=false",
-	}
-	if c.api, err = startProcess(c.kubeparts(), c.run.dir, "kube-apiserver", append(flags, c.apiFlags...)...); err != nil {
-		return err
-	}
-	return c.waitReady(ctx, c.api)
+	}, audit, c.apiFlags), err
 }
 
 // WaitReady waits until the API server is ready, which it is when etcd answers it.
@@ -171,16 +183,20 @@ func (c *ControlPlane) WaitReady(ctx context.Context) error {
 }
 
 func (c *ControlPlane) waitReady(ctx context.Context, api *process) error {
+	return waitAnswers(ctx, c.client, api)
+}
+
+func waitAnswers(ctx context.Context, client kubernetes.Interface, api *process) error {
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, readyTimeout, true, func(ctx context.Context) (bool, error) {
 		if err := api.ended(); err != nil {
 			return false, err
 		}
-		_, last = c.client.Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(ctx)
+		_, last = client.Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(ctx)
 		return last == nil, nil
 	})
 	if err != nil {
-		return fmt.Errorf("kube-apiserver at %s did not get ready: %w (last answer: %v); its log ends with:\n%s", c.server(), err, last, tail(api.log)) //nolint:errorlint // nil where nothing answered
+		return fmt.Errorf("%s did not get ready: %w (last answer: %v); its log ends with:\n%s", api.name, err, last, tail(api.log)) //nolint:errorlint // nil where nothing answered
 	}
 	return nil
 }

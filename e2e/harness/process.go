@@ -20,8 +20,13 @@ type process struct {
 // startProcess starts a program of the kubeparts binary. It appends to
 // <dir>/<name>.log, so a program that is started again continues its log.
 func startProcess(kubeparts, dir, name string, args ...string) (*process, error) {
+	return startProcessAs(name, kubeparts, dir, name, args...)
+}
+
+// startProcessAs is startProcess for a second process of a program, with a name of its own.
+func startProcessAs(name, kubeparts, dir, program string, args ...string) (*process, error) {
 	return startCommand(dir, name, &exec.Cmd{
-		Path: kubeparts, Args: append([]string{name}, args...), Dir: dir, SysProcAttr: dieWithParent(),
+		Path: kubeparts, Args: append([]string{program}, args...), Dir: dir, SysProcAttr: dieWithParent(),
 	})
 }
 

@@ -93,6 +93,7 @@ func (c *Cluster) take(ctx context.Context, namespace string, names []string) (*
 	if err := c.waitUntilFree(ctx, namespace, names); err != nil {
 		return nil, fmt.Errorf("%w: %v", reconciler.ErrLeaseBusy, err) //nolint:errorlint // its cause decides nothing
 	}
+	var last error // that an answer was, and not that there was no more time for one
 	for {
 		h := &leases{c: c, namespace: namespace, began: time.Now()}
 		err := h.take(ctx, names[0])
@@ -103,20 +104,32 @@ func (c *Cluster) take(ctx context.Context, namespace string, names []string) (*
 			}
 			h.giveBack(ctx)
 		}
+		if last == nil || ctx.Err() == nil {
+			last = err
+		}
 		switch {
 		case apierrors.IsForbidden(err):
 			return nil, fmt.Errorf("%w: %v", reconciler.ErrLeaseForbidden, innermost(err)) //nolint:errorlint // its cause decides nothing
 		case ctx.Err() != nil:
-			return nil, fmt.Errorf("%w: %v", reconciler.ErrLeaseBusy, err) //nolint:errorlint // its cause decides nothing
+			return nil, notInTime(namespace, names, last)
 		case !errors.Is(err, errHeld) && !isTransient(err) && !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err):
 			return nil, fmt.Errorf("take Lease %s in %s: %w", names, namespace, err)
 		}
 		select {
 		case <-ctx.Done():
-			return nil, fmt.Errorf("%w: %v", reconciler.ErrLeaseBusy, err) //nolint:errorlint // its cause decides nothing
+			return nil, notInTime(namespace, names, last)
 		case <-time.After(c.Jitter(pollEvery)):
 		}
 	}
+}
+
+// notInTime tells what others hold, or were faster to take, from what the API server
+// refuses: that does not pass with the next ADD.
+func notInTime(namespace string, names []string, last error) error {
+	if errors.Is(last, errHeld) || apierrors.IsConflict(last) || apierrors.IsAlreadyExists(last) {
+		return fmt.Errorf("%w: %v", reconciler.ErrLeaseBusy, last) //nolint:errorlint // its cause decides nothing
+	}
+	return fmt.Errorf("%w: Lease %s in namespace %s: %v", reconciler.ErrLeaseFailed, names[0], namespace, last) //nolint:errorlint // its cause decides nothing
 }
 
 // waitUntilFree waits until the Leases have been left to others for long enough.

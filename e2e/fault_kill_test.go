@@ -1,0 +1,265 @@
+//go:build slow
+
+package e2e
+
+import (
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
+)
+
+// A killer is a proxy that kills the product with SIGKILL at one of its writes.
+type killer struct {
+	at   func(writes []string) bool // whether it is the last of these, which are all so far
+	done bool                       // the API server has done it, and its answer is not passed on
+
+	victim *command
+	begun  chan struct{} // closed when there is a victim
+	dead   chan struct{} // closed when it has ended
+
+	mu     sync.Mutex
+	writes []string
+	last   string // at which it was killed
+}
+
+// kill runs the product until it is killed, or to its end, and reports which.
+func (s *stage) kill(t testing.TB, at func(writes []string) bool, done bool, args ...string) (k *killer, killed bool) {
+	t.Helper()
+	k = &killer{at: at, done: done, begun: make(chan struct{}), dead: make(chan struct{})}
+	to := s.reverseProxy(t)
+	to.ErrorLog = log.New(io.Discard, "", 0)
+	server := httptest.NewUnstartedServer(k.handler(to))
+	server.Config.ErrorLog = to.ErrorLog
+	server.Start()
+	defer server.Close()
+	k.victim = begin(t, append(args, "--kubeconfig", plainKubeconfig(t, server.URL))...)
+	close(k.begun)
+	o := k.victim.wait()
+	close(k.dead)
+	server.CloseClientConnections()
+	if o.code > 0 {
+		t.Errorf("exit code %d without being killed:\n%s", o.code, o.stderr)
+	}
+	return k, o.code < 0
+}
+
+func (k *killer) handler(to http.Handler) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		<-k.begun
+		if r.Method == http.MethodGet || !k.isAt(r) {
+			to.ServeHTTP(w, r)
+			return
+		}
+		if k.done {
+			to.ServeHTTP(httptest.NewRecorder(), r)
+		}
+		_ = k.victim.cmd.Process.Kill()
+		<-k.dead
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// isAt notes a write, and reports whether it is the one.
+func (k *killer) isAt(r *http.Request) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.writes = append(k.writes, r.Method+" "+path.Base(path.Dir(r.URL.Path))+"/"+path.Base(r.URL.Path))
+	is := k.last == "" && k.at(k.writes)
+	if is {
+		k.last = map[bool]string{false: "before ", true: "after "}[k.done] + k.writes[len(k.writes)-1]
+	}
+	return is
+}
+
+// quick is what ADD and DEL may take when a holder of their Lease is dead: it expires after
+// 1.5 s by whereabouts' own rule, and they ask for it twice a second.
+const quick = 10 * time.Second
+
+// timed checks that an ADD or a DEL was in time, and returns the longest so far.
+func timed(t testing.TB, what string, longest time.Duration, do func()) time.Duration {
+	t.Helper()
+	began := time.Now()
+	do()
+	took := time.Since(began)
+	if took > quick {
+		t.Errorf("%s took %s", what, took)
+	}
+	return max(longest, took)
+}
+
+// TestAReleaseThatIsKilledAtAnyWriteLeavesNothingHalfDone kills a run before and after each
+// of its writes.
+func TestAReleaseThatIsKilledAtAnyWriteLeavesNothingHalfDone(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, "worker-1", "worker-2")
+	check(t, s.CreateNAD(t.Context(), blue))
+	keep := s.up(t, "worker-1", "keep", blue)
+	kept := s.contents(t)
+	var killedAt []string
+	adds, dels, longest := 1, 0, time.Duration(0)
+	for _, done := range []bool{false, true} {
+		for at, going := 1, true; going; at++ {
+			back := s.up(t, "worker-1", "back", blue).leak(t)
+			s.up(t, "worker-2", "lost", blue).leak(t)
+			nth := func(writes []string) bool { return len(writes) == at }
+			k, killed := s.kill(t, nth, done, "run", "--confirm-after", "0", "--allow-mass-release")
+			if going = killed; killed {
+				killedAt = append(killedAt, k.last)
+			}
+			longest = timed(t, "an ADD", longest, func() { back = s.up(t, "worker-2", "back", blue) })
+			stored := s.contents(t)
+			s.isWhole(t, stored, keep, back)
+			s.run(t, "--allow-mass-release").exits(t, 0)
+			s.isWhole(t, s.contents(t), keep, back)
+			longest = timed(t, "a DEL", longest, func() { back.del(t) })
+			back.forceDelete(t)
+			check(t, back.sandbox.Close())
+			adds, dels = adds+3, dels+1
+			s.run(t, "--allow-mass-release").exits(t, 0)
+			s.lost(t, kept)
+			if t.Failed() {
+				t.Fatalf("%d, done %v: %v", at, done, k.writes)
+			}
+		}
+	}
+	for _, write := range []string{"POST", "PUT leases/whereabouts", "DELETE overlapping", "PATCH ippools"} {
+		if !slices.ContainsFunc(killedAt, func(at string) bool { return strings.Contains(at, write) }) {
+			t.Errorf("nothing was killed at %s: %v", write, killedAt)
+		}
+	}
+	t.Logf("killed at: %s", strings.Join(killedAt, ", "))
+	s.sums(t, fmt.Sprintf("%d SIGKILLs at writes of a release, %d ADDs, %d DELs (the longest took %.1fs)", len(killedAt), adds, dels, longest.Seconds()))
+}
+
+// sums logs what a document quotes of a test that found nothing wrong and nothing left.
+func (s *stage) sums(t testing.TB, faults string) {
+	t.Helper()
+	released, repaired := 0, 0
+	for _, w := range try(s.AuditLog().Next()).must(t) {
+		if w.Program == "ip-reconcile" {
+			released += len(w.Removed)
+			repaired += len(w.Written)
+		}
+	}
+	if !t.Failed() {
+		t.Logf("faults: %s, %d released, %d repaired, 0 wrong, 0 left", faults, released, repaired)
+	}
+}
+
+// isWhole checks that pods have their entries and reservations.
+func (s *stage) isWhole(t testing.TB, stored contents, pods ...*pod) {
+	t.Helper()
+	for _, p := range pods {
+		for i, a := range p.attachments {
+			name := strings.ReplaceAll(fmt.Sprint(a.Network.IPAM["range"]), "/", "-")
+			key := p.ips[i][strings.LastIndex(p.ips[i], ".")+1:]
+			contains(t, "the entry of "+p.Name, stored[name+" "+key], p.sandbox.ID, p.Name)
+			contains(t, "the reservation of "+p.Name, stored["reservation "+p.ips[i]], p.Name)
+		}
+	}
+}
+
+// repairWrites are the writes of a repair: the Lease is taken, the entry and its reservation
+// are written, and the Lease is given back; by the name of what is written last, and of what
+// was written before.
+var repairWrites = []func(writes []string) bool{
+	func(writes []string) bool {
+		return strings.Contains(writes[len(writes)-1], "leases/ip-reconcile") || len(writes) == 1
+	},
+	func(writes []string) bool { return strings.Contains(writes[len(writes)-1], "leases/whereabouts") },
+	func(writes []string) bool { return strings.Contains(writes[len(writes)-1], "PATCH ippools") },
+	func(writes []string) bool {
+		return strings.Contains(writes[len(writes)-1], "POST kube-system/overlapping")
+	},
+	func(writes []string) bool {
+		reserved := slices.IndexFunc(writes, func(w string) bool { return strings.Contains(w, "POST kube-system/overlapping") })
+		return reserved >= 0 && strings.Contains(writes[len(writes)-1], "leases/whereabouts")
+	},
+}
+
+// A lostRecord is a pod whose entry and reservation are lost, on a network of its own, and where
+// the repair of that is killed.
+type lostRecord struct {
+	at      func(writes []string) bool
+	done    bool
+	network harness.Network
+	pool    string
+	pod     *pod
+	killed  string // at which write; "" for at none
+}
+
+// unrecorded makes the pods, two for each write of a repair.
+func (s *stage) unrecorded(t testing.TB, one *agent) (all []*lostRecord) {
+	t.Helper()
+	var content []any
+	for i := range 2 * len(repairWrites) {
+		c := &lostRecord{at: repairWrites[i/2], done: i%2 > 0, network: simple(fmt.Sprint("net-", i), fmt.Sprintf("10.7.%d.0/24", i)), pool: fmt.Sprintf("10.7.%d.0-24", i)}
+		check(t, s.CreateNAD(t.Context(), c.network))
+		c.pod = s.up(t, "worker-1", fmt.Sprint("live-", i), c.network).age(t, 10*time.Minute)
+		content = append(content, c.pod.listed("Ready"))
+		all = append(all, c)
+	}
+	one.writeReport(t, content...)
+	for _, c := range all {
+		s.patch(t, harness.IPPools, c.pool, `{"spec":{"allocations":{"1":null}}}`)
+		check(t, s.of(harness.Reservations).Delete(t.Context(), c.pod.ips[0], metav1.DeleteOptions{}))
+	}
+	return all
+}
+
+// TestARepairThatIsKilledAtAnyWriteIsFinishedByTheNext kills repairs, each of another pool,
+// beside each other: each waits a minute.
+func TestARepairThatIsKilledAtAnyWriteIsFinishedByTheNext(t *testing.T) {
+	t.Parallel()
+	s := newStageWithReports(t, "worker-1")
+	all := s.unrecorded(t, s.agent(t, "worker-1"))
+	var together sync.WaitGroup
+	for _, c := range all {
+		together.Go(func() {
+			if k, killed := s.kill(t, c.at, c.done, "run", "--repair", "--pool", c.pool); killed {
+				c.killed = k.last
+			}
+		})
+	}
+	together.Wait()
+	longest, killedAt, half := time.Duration(0), []string(nil), 0
+	stored := s.contents(t)
+	for _, c := range all {
+		if c.killed != "" {
+			killedAt = append(killedAt, c.killed)
+		}
+		if stored[c.pool+" 1"] == "" {
+			continue // its address would be handed out: that is what a repair is for
+		}
+		if stored["reservation "+c.pod.ips[0]] == "" {
+			half++
+		}
+		var next *pod
+		longest = timed(t, "an ADD", longest, func() { next = s.up(t, "worker-1", "next-"+c.network.Name, c.network) })
+		equal(t, "the address of the next pod", next.ips[0], strings.TrimSuffix(c.pod.ips[0], "1")+"2")
+		longest = timed(t, "a DEL", longest, func() { next.del(t) })
+		next.forceDelete(t)
+	}
+	s.product(t, "run", "--repair").exits(t, 0)
+	stored = s.contents(t)
+	for _, c := range all {
+		s.isWhole(t, stored, c.pod)
+	}
+	equal(t, "entries and reservations", len(stored), 2*len(all))
+	equal(t, "how many were killed", len(killedAt), len(all))
+	t.Logf("killed at: %s", strings.Join(killedAt, ", "))
+	s.sums(t, fmt.Sprintf("%d SIGKILLs at writes of a repair, of which %d left an entry without its reservation to the next run (the longest ADD or DEL took %.1fs)",
+		len(killedAt), half, longest.Seconds()))
+}

@@ -1,0 +1,272 @@
+//go:build slow
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
+	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
+)
+
+// A faultTrial has pods come and go by the real plugin, some without their DEL, while the product
+// works and something goes wrong. Agents report what runs. It knows every address in use,
+// every version of the pools, and by the audit log who wrote it.
+type faultTrial struct {
+	*stage
+	*ledger
+	network             *stormNetwork
+	pools, reservations *history
+	agents              []*agent
+
+	mu      sync.Mutex
+	content map[string][]any // of the agents' reports, beside the ledger's
+
+	adds, failedADDs, dels, released atomic.Int64
+	longestADD                       atomic.Int64
+}
+
+// newFaultTrial begins a trial on two nodes.
+func newFaultTrial(t *testing.T, s *stage) *faultTrial {
+	t.Helper()
+	r := &faultTrial{stage: s, ledger: &ledger{live: map[string]*holding{}}, network: theNames(blue), content: map[string][]any{}}
+	check(t, s.CreateNAD(t.Context(), blue))
+	for _, node := range []string{"worker-1", "worker-2"} {
+		a := s.agent(t, node)
+		a.change(func() { a.patient = true })
+		r.agents = append(r.agents, a)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var working sync.WaitGroup
+	t.Cleanup(func() { cancel(); working.Wait() })
+	r.pools, r.reservations = s.recordEtcd(ctx, harness.IPPools), s.recordEtcd(ctx, harness.Reservations)
+	for _, a := range r.agents {
+		working.Go(func() { r.report(ctx, a) })
+	}
+	return r
+}
+
+// report has an agent tell what runs on its node, soon after it changed.
+func (r *faultTrial) report(ctx context.Context, a *agent) {
+	last := "nothing"
+	for tick := time.NewTicker(300 * time.Millisecond); ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			content := r.runsOn(a.node)
+			if now := fmt.Sprint(content); now != last && a.write(content...) == nil {
+				last = now
+			}
+		}
+	}
+}
+
+// runsOn are the sandboxes that run on a node, as a runtime lists them.
+func (r *faultTrial) runsOn(node string) (content []any) {
+	r.mu.Lock()
+	content = append(content, r.content[node]...)
+	r.mu.Unlock()
+	r.ledger.mu.Lock()
+	defer r.ledger.mu.Unlock()
+	for _, h := range r.ledger.all {
+		if h.node != node || h.until != 0 && !h.closed {
+			continue
+		}
+		if h.closed {
+			content = append(content, v1alpha1.Gone{ID: h.id, UID: h.uid})
+			continue
+		}
+		content = append(content, v1alpha1.Sandbox{
+			ID: h.id, Namespace: "default", Name: h.podRef[len("default/"):], UID: h.uid, State: v1alpha1.SandboxReady,
+			Addresses: []v1alpha1.Address{{IP: h.address, IfName: h.ifName, Network: h.network.Name, Range: fmt.Sprint(h.network.IPAM["range"])}},
+		})
+	}
+	return content
+}
+
+// traffic has pods come and go until it is stopped; then every third stays.
+func (r *faultTrial) traffic(t *testing.T, seed uint64, actors int) (stop func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var acting sync.WaitGroup
+	for i := range actors {
+		acting.Go(func() {
+			dice := rand.New(rand.NewPCG(seed, uint64(i)))
+			for n := 0; ctx.Err() == nil; n++ {
+				name := fmt.Sprint("named-", i)
+				if i%2 == 1 {
+					name = fmt.Sprintf("plain-%d-%d", i, n)
+				}
+				l := r.come(t.Context(), r.nodes[[]string{"worker-1", "worker-2"}[dice.IntN(2)]], name)
+				if l != nil && (ctx.Err() == nil || i%3 != 0) {
+					r.leave(t.Context(), l, []ending{graceful, sudden, leaked, leaked}[dice.IntN(4)])
+				}
+			}
+		})
+	}
+	return func() { cancel(); acting.Wait() }
+}
+
+// again does something until it is done: the API server may be away.
+func again(ctx context.Context, do func() error) {
+	for do() != nil && ctx.Err() == nil {
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+// now is etcd's revision.
+func (r *faultTrial) now(ctx context.Context) (uint64, error) {
+	list, err := r.of(harness.IPPools).List(ctx, metav1.ListOptions{Limit: 1})
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseUint(list.GetResourceVersion(), 10, 64)
+}
+
+// come brings a pod up as storm does, and has patience with the API server. Where ADD fails
+// it returns nil: the pod is gone, and what ADD has left is a leak.
+func (r *faultTrial) come(ctx context.Context, node *harness.Node, name string) *life {
+	l := &life{node: node}
+	pods := r.Client().CoreV1().Pods("default")
+	again(ctx, func() (err error) {
+		l.pod, err = pods.Create(ctx, &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec: corev1.PodSpec{NodeName: node.Name, TerminationGracePeriodSeconds: ptr.To(int64(0)),
+				Containers: []corev1.Container{{Name: "main", Image: "e2e.invalid/none"}}},
+		}, metav1.CreateOptions{})
+		if apierrors.IsAlreadyExists(err) { // an answer was lost
+			l.pod, err = pods.Get(ctx, name, metav1.GetOptions{})
+		}
+		return err
+	})
+	again(ctx, func() (err error) { l.sandbox, err = node.NewSandbox(); return err })
+	a := harness.Attachment{Sandbox: l.sandbox, Namespace: "default", Pod: name, UID: string(l.pod.UID), IfName: "net1", Network: r.network.Network}
+	began := time.Now()
+	result, err := node.Add(ctx, a)
+	if err != nil {
+		r.failedADDs.Add(1)
+		r.vanish(ctx, l)
+		return nil
+	}
+	r.adds.Add(1)
+	r.longestADD.Store(max(r.longestADD.Load(), int64(time.Since(began))))
+	h := &holding{network: r.network, pool: r.network.pool(node.Name), id: l.sandbox.ID, ifName: a.IfName, node: node.Name, uid: string(l.pod.UID),
+		podRef: "default/" + name, address: harness.Addresses(result)[0].String()}
+	h.reservation = r.network.reservation(h.address)
+	again(ctx, func() (err error) { h.from, err = r.now(ctx); return err })
+	r.begin(h)
+	l.added, l.holdings = append(l.added, a), append(l.holdings, h)
+	again(ctx, func() (err error) { _, err = r.SetRunning(ctx, l.pod, a.Status(result)); return err })
+	return l
+}
+
+func (r *faultTrial) leave(ctx context.Context, l *life, how ending) {
+	if how == graceful {
+		again(ctx, func() error { return absentIsDone(r.DeletePod(ctx, l.pod, 30)) })
+	}
+	for i, a := range l.added {
+		var now uint64
+		again(ctx, func() (err error) { now, err = r.now(ctx); return err })
+		r.end(l.holdings[i], now)
+		if how == leaked {
+			continue
+		}
+		if l.node.Del(ctx, a) == nil {
+			r.dels.Add(1)
+		}
+	}
+	r.vanish(ctx, l)
+}
+
+// vanish ends the sandbox and then its pod.
+func (r *faultTrial) vanish(ctx context.Context, l *life) {
+	_ = l.sandbox.Close()
+	r.ledger.mu.Lock()
+	for _, h := range l.holdings {
+		h.closed = true
+	}
+	r.ledger.mu.Unlock()
+	again(ctx, func() error { return absentIsDone(r.DeletePod(ctx, l.pod, 0)) })
+}
+
+func absentIsDone(err error) error {
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil
+	}
+	return err
+}
+
+// runs has the command release over and over until it is stopped. A run may fail, but none
+// may say that it freed what is in use.
+func (r *faultTrial) runs(t *testing.T, kubeconfig string, more ...string) (stop func()) {
+	done, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-done:
+				return
+			default:
+			}
+			out := product(t, append([]string{"run", "--confirm-after", "0", "--allow-mass-release", "--request-timeout", "5s", "-o", "json", "--kubeconfig", kubeconfig}, more...)...)
+			for _, i := range out.Released {
+				if i.Reservation == "" && r.isLive(i.ContainerID) {
+					t.Errorf("freed although its sandbox lives: %+v", i)
+				}
+			}
+		}
+	}()
+	return func() { close(done); <-ended }
+}
+
+// settle waits until nothing that is stale is left, and nothing half done.
+func (r *faultTrial) settle(t *testing.T, limit time.Duration) (left []string) {
+	t.Helper()
+	within(limit, time.Second, func() bool {
+		var err error
+		left, err = r.leaks(t.Context(), r.of(harness.IPPools), r.of(harness.Reservations))
+		left = slices.DeleteFunc(left, func(l string) bool { return strings.Contains(l, " 10.9.") }) // see mending
+		return err == nil && len(left) == 0
+	})
+	return left
+}
+
+// verdict checks the whole trial, and returns what a document quotes.
+func (r *faultTrial) verdict(t *testing.T, left []string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	now := try(r.now(ctx)).must(t)
+	check(t, errors.Join(r.pools.catchUp(ctx), r.reservations.catchUp(ctx)))
+	freed, bare := r.check(r.pools, r.reservations, now)
+	writes := try(r.AuditLog().Next()).must(t)
+	released, strayed := ours(r.pools, writes)
+	for _, err := range slices.Concat(freed, bare, strayed) {
+		t.Error(err)
+	}
+	for _, l := range left {
+		t.Error(l)
+	}
+	if len(freed)+len(bare)+len(left) > 0 {
+		for _, w := range writes {
+			t.Log(w)
+		}
+	}
+	return fmt.Sprintf("%d ADDs (%d failed, the longest took %.1fs), %d DELs, %d released, %d wrong, %d left",
+		r.adds.Load(), r.failedADDs.Load(), time.Duration(r.longestADD.Load()).Seconds(), r.dels.Load(), released, len(freed)+len(bare)+len(strayed), len(left))
+}

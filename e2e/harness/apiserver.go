@@ -1,0 +1,41 @@
+package harness
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+// AnotherAPI starts a second API server on the same etcd, whose clock is ahead, and returns the
+// admin's configuration for it. It lasts for the test.
+func (c *ControlPlane) AnotherAPI(t testing.TB, ahead time.Duration) *rest.Config {
+	t.Helper()
+	port := c.port + 1
+	flags, err := c.apiServerFlags(port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	another, err := startProcessAs("kube-apiserver-2", c.kubeparts(), c.run.dir, "kube-apiserver", flags...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(another.kill)
+	if err := shiftClock(another.cmd.Process.Pid, ahead); err != nil {
+		t.Fatalf("putting the clock of an API server forward by %s: %v", ahead, err)
+	}
+	config := c.Config()
+	config.Host = c.url("https", port)
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), readyTimeout)
+	defer cancel()
+	if err := waitAnswers(ctx, client, another); err != nil {
+		t.Fatal(err)
+	}
+	return config
+}
