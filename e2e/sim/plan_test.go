@@ -1,3 +1,5 @@
+//go:build !slow && !cluster
+
 package sim
 
 import (
@@ -23,20 +25,11 @@ func TestPlan(t *testing.T) {
 		}
 	}
 	plan.Quiet, plan.Log = false, slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	dbg = dump
 	out := (&Player{}).Play(t, plan)
 	for _, line := range out.Trace {
 		t.Log(line)
 	}
 	if out.Violation != "" {
 		t.Error(out.Violation)
-	}
-}
-
-func dump(s *Simulation) {
-	for k, o := range s.api.objects {
-		if k.resource == reports || k.resource == leases || k.resource == pools {
-			s.say("%s %s", k, o.json)
-		}
 	}
 }

@@ -1,3 +1,5 @@
+//go:build !slow && !cluster
+
 package sim
 
 import (
@@ -5,22 +7,20 @@ import (
 	"testing"
 )
 
-// A seed is worth little if it gives another history each time.
+// A seed is worth little if it gives another history each time. What is left to chance is the
+// order in which the product takes what is in its maps, and Go what is ready at once.
 func TestASeedGivesTheSameHistoryAgain(t *testing.T) {
 	var p Player
-	differ := 0
-	const seeds = 40
+	var differ []uint64
+	const seeds = 30
 	for n := range uint64(seeds) {
 		first, second := p.Play(t, NewPlan(n)), p.Play(t, NewPlan(n))
 		if !slices.Equal(first.Trace, second.Trace) {
-			differ++
-			for i := range min(len(first.Trace), len(second.Trace)) {
-				if first.Trace[i] != second.Trace[i] {
-					t.Logf("seed %d, serve %v, line %d:\n%s\n%s", n, NewPlan(n).Serve, i, first.Trace[i], second.Trace[i])
-					break
-				}
-			}
+			differ = append(differ, n)
 		}
 	}
-	t.Logf("%d of %d differ", differ, seeds)
+	t.Logf("of %d histories %d went another way when they were played again: %d", seeds, len(differ), differ)
+	if len(differ) > seeds/4 {
+		t.Errorf("too many for a failure to be played again")
+	}
 }

@@ -1,3 +1,5 @@
+//go:build !slow && !cluster
+
 //go:debug randseednop=0
 
 package sim

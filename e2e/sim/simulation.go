@@ -111,9 +111,6 @@ func (s *Simulation) play() {
 	if s.violation == "" {
 		s.settle()
 	}
-	if dbg != nil {
-		dbg(s)
-	}
 	s.end(stop)
 }
 
@@ -204,4 +201,3 @@ func (s *Simulation) start(part func()) {
 		part()
 	}()
 }
-var dbg func(*Simulation)
