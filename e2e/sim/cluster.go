@@ -83,6 +83,7 @@ type sandbox struct {
 	cached   bool // in a CNI cache
 	listed   bool // by the runtime
 	ready    bool
+	hangs    bool // does not end
 	retained bool // stays listed after its end
 	since    time.Time
 	add      *client // the process of its ADD

@@ -193,7 +193,7 @@ func (s *Simulation) finish(p *podName, phase string, byKubelet bool) {
 
 // stop ends a sandbox: DEL, then its network namespace.
 func (s *Simulation) stop(b *sandbox) {
-	if !b.open || b.giving || b.adding {
+	if !b.open || b.giving || b.adding || b.hangs {
 		return
 	}
 	b.giving, b.ready = true, false
@@ -245,7 +245,7 @@ func (s *Simulation) power(n *node, on bool) {
 			if b.add != nil {
 				b.add.killed.Store(true)
 			}
-			b.open, b.ready, b.adding = false, false, false
+			b.open, b.ready, b.adding, b.hangs = false, false, false, false
 		}
 		s.after(s.between(5*time.Second, 40*time.Second), func() {
 			if !n.reaches() && !s.away {

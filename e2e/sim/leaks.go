@@ -42,6 +42,27 @@ func (s *Simulation) leak(a, how int) {
 	}
 }
 
+// leakOf leaves the entry of a sandbox that has ended, as a lost DEL does: on an interface
+// that its pod has no more, so that no ADD takes it over.
+func (s *Simulation) leakOf(m *node, i int) {
+	for _, b := range m.sandboxes {
+		o := s.api.get(b.net.pool())
+		if i--; i > 0 || b.open || !b.ip.IsValid() || o == nil || s.away {
+			continue
+		}
+		for slot := 40; slot < 60; slot++ {
+			if _, there := allocationsOf(o)[fmt.Sprint(slot)]; there {
+				continue
+			}
+			s.edit(b.net.pool(), "leak", func(c map[string]any) {
+				section(section(c, "spec"), "allocations")[fmt.Sprint(slot)] = map[string]any{"id": b.id, "podref": b.pod.ref(), "ifname": "net2"}
+			})
+			s.say("%s leaks another address", b)
+			return
+		}
+	}
+}
+
 func (s *Simulation) someoneHas(n *network, slot string) bool {
 	for _, m := range s.nodes {
 		for _, b := range m.sandboxes {

@@ -90,7 +90,7 @@ func NewPlan(seed uint64) *Plan {
 	if one(3) {
 		p.Latency = []time.Duration{20 * time.Millisecond, 300 * time.Millisecond}[r.IntN(2)]
 	}
-	if one(10) {
+	if one(10) || p.Agents == 0 && one(3) {
 		p.Unreachable = 30 * time.Second
 	}
 	p.Unread, p.NoUID, p.Long = one(12), one(12), one(40)

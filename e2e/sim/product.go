@@ -84,6 +84,30 @@ func (s *Simulation) options() reconciler.Options {
 	return o
 }
 
+// check judges once, as the command check does.
+func (s *Simulation) check() {
+	config := &rest.Config{Host: "http://simulation", Transport: s.newClient("ip-reconcile-check", nil), QPS: -1}
+	log := slog.New(slog.DiscardHandler)
+	cluster, err := kube.New(config, kube.Settings{Namespace: ownNamespace, LeaseNamespace: leaseNamespace, Identity: "check", Jitter: s.jitter(), Log: log})
+	if err != nil {
+		s.fail("set up a check: %v", err)
+		return
+	}
+	rec := &reconciler.Reconciler{Options: s.options(), Clock: clock.RealClock{}, Jitter: s.jitter(), Log: log, History: reconciler.NewHistory(), Source: cluster}
+	s.start(func() {
+		j, err := rec.Check(s.ctx)
+		s.posted <- func() {
+			if err != nil {
+				s.fail("the check failed: %v", err)
+				return
+			}
+			s.last, s.lastAt = &reconciler.Result{Judgement: j}, time.Now()
+			s.cover(s.last)
+		}
+	})
+	s.runUntil(time.Now().Add(5 * time.Second))
+}
+
 // jitter spreads pauses by a source of its own: it is called by many goroutines.
 func (s *Simulation) jitter() func(time.Duration) time.Duration {
 	return func(d time.Duration) time.Duration { return d/2 + d/3 }

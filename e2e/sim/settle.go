@@ -33,6 +33,7 @@ func (s *Simulation) settle() {
 		}
 		n.linked, n.kubelet, n.blind, n.loseDELs = true, true, time.Time{}, 0
 		for _, b := range n.sandboxes { // kubelet removes what has ended
+			b.hangs = false
 			if b.retained = false; !b.open {
 				b.listed = false
 			}
@@ -60,6 +61,9 @@ func (s *Simulation) settle() {
 		}
 	}
 	if s.violation == "" {
+		if s.plan.Serve { // which tells by metrics and logs alone
+			s.check()
+		}
 		if what := s.unsettled(); what != "" {
 			s.fail("after all was quiet for %s %s", s.plan.Confirm+settleFor, what)
 		}

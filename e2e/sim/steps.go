@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"fmt"
 	"time"
 )
 
@@ -69,6 +70,9 @@ func kinds() []stepKind {
 			}
 			s.massRelease = true
 		}},
+		{"a sandbox hangs in its end", 4, func(s *Simulation, a, b int) { s.hang(s.nodeAt(a), b) }},
+		{"an entry of an earlier sandbox is left", 4, func(s *Simulation, a, b int) { s.leakOf(s.nodeAt(a), b) }},
+		{"a pool is written again and again", 3, func(s *Simulation, a, _ int) { s.disturb(s.nets[a%len(s.nets)], 150) }},
 		{"an entry that cannot be read", 1, func(s *Simulation, a, b int) { s.oddEntry(a, b) }},
 		{"the right to Leases is taken or given", 2, func(s *Simulation, _, _ int) {
 			s.forbidden = !s.forbidden
@@ -174,6 +178,32 @@ func (s *Simulation) retain(n *node, i int) {
 		b.retained = true
 		s.stop(b)
 	}
+}
+
+// hang keeps a sandbox from ending, ready or not, until all is healed.
+func (s *Simulation) hang(n *node, i int) {
+	if !n.up || len(n.sandboxes) == 0 {
+		return
+	}
+	if b := n.sandboxes[i%len(n.sandboxes)]; b.open && b.listed && !b.giving {
+		b.hangs = true
+		b.ready = b.ready && i%3 > 0
+		s.say("%s will not end (ready %v)", b, b.ready)
+		s.deletePod(b.pod, false)
+	}
+}
+
+// disturb writes a pool's annotation so many times, faster than anybody can write after reading.
+func (s *Simulation) disturb(n *network, times int) {
+	if times == 0 || s.quiet {
+		return
+	}
+	if !s.away {
+		s.edit(n.pool(), "somebody", func(c map[string]any) {
+			section(section(c, "metadata"), "annotations")["times"] = fmt.Sprint(times)
+		})
+	}
+	s.after(100*time.Millisecond, func() { s.disturb(n, times-1) })
 }
 
 func (s *Simulation) powerCycle(n *node, how int) {
