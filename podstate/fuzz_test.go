@@ -74,7 +74,7 @@ func FuzzAListOfPodsIsReadAsItsObjectsAre(f *testing.F) {
 		var list corev1.PodList
 		if envelope, inProtobuf := bytes.CutPrefix(body, []byte("k8s\x00")); inProtobuf {
 			var unknown runtime.Unknown
-			if unknown.Unmarshal(envelope) != nil || !strings.HasSuffix(unknown.Kind, "List") || list.Unmarshal(unknown.Raw) != nil {
+			if unknown.Unmarshal(envelope) != nil || unknown.Raw == nil || !strings.HasSuffix(unknown.Kind, "List") || list.Unmarshal(unknown.Raw) != nil {
 				return
 			}
 		} else if kjson.UnmarshalCaseSensitivePreserveInts(body, &list) != nil || !strings.HasSuffix(list.Kind, "List") {
