@@ -78,6 +78,18 @@ test-all: ## Run all tests: 'make test' with the properties in full depth, 'make
 	@$(MAKE) --no-print-directory test-slow
 	@$(MAKE) --no-print-directory e2e
 
+# How long 'make fuzz' spends on each target; its seeds and what was found before run in 'make test'.
+FUZZTIME ?= 30s
+
+.PHONY: fuzz
+fuzz: ## Fuzz every target, one after the other (FUZZTIME=30s each), and print the executions of each
+	@for package in $$(grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n 1 dirname | sort -u); do \
+		for target in $$($(GO) test -list '^Fuzz' $$package | grep '^Fuzz'); do \
+			out=$$($(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 2s $$package 2>&1) || { echo "$$out"; exit 1; }; \
+			echo "$$package $$target: $$(echo "$$out" | sed -n 's/^fuzz: elapsed: [^,]*, \(execs: .*\)/\1/p' | tail -n 1)"; \
+		done; \
+	done
+
 .PHONY: beside
 beside: ## Play situations in a whole cluster with ours and with upstream's reconciler, and write the table in docs/beside-upstream.md
 	@mkdir -p bin && cd e2e && IP_RECONCILE_TABLE=$(CURDIR)/docs/beside-upstream.md $(GO) test -count=1 -timeout 90m -parallel 3 -v -tags cluster -run '^TestBesideUpstream$$' . > ../bin/beside.log || { tail -n 50 ../bin/beside.log; exit 1; }

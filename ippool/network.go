@@ -43,6 +43,10 @@ type Network struct {
 	Refused string
 }
 
+// MaxRanges is how many ranges of a definition are read; one with more cannot be read.
+// A tenant writes as many as fit into an object, and each would be compared with every pool.
+const MaxRanges = 256
+
 // ReadNAD reads a NetworkAttachmentDefinition as DecodeNAD does its JSON.
 func ReadNAD(o *unstructured.Unstructured) *NAD {
 	text, err := json.Marshal(o.Object)
@@ -102,6 +106,7 @@ func readConfig(config string) ([]Network, error) {
 		return nil, fmt.Errorf("spec.config is not JSON: %w", err)
 	}
 	var networks []Network
+	ranges := 0
 	for _, p := range append(list.Plugins, list.plugin) {
 		if len(p.IPAM) == 0 {
 			continue
@@ -109,6 +114,9 @@ func readConfig(config string) ([]Network, error) {
 		n, ok, err := readIPAM(p.IPAM)
 		if err != nil {
 			return nil, err
+		}
+		if ranges += len(n.Ranges); ranges > MaxRanges {
+			return nil, fmt.Errorf("spec.config has more than %d ranges", MaxRanges)
 		}
 		if ok {
 			networks = append(networks, n)

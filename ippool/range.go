@@ -23,7 +23,7 @@ type Range struct {
 func ParseRange(text string) (Range, error) {
 	p, err := netip.ParsePrefix(text)
 	if err != nil {
-		return Range{}, fmt.Errorf("range %q is not an address with a prefix length (as in 10.0.0.0/24)", text)
+		return Range{}, fmt.Errorf("range %s is not an address with a prefix length (as in 10.0.0.0/24)", quoted(text))
 	}
 	addr, bits := p.Addr(), p.Bits()
 	if addr.Is4In6() {
@@ -33,6 +33,16 @@ func ParseRange(text string) (Range, error) {
 		addr, bits = addr.Unmap(), bits-96
 	}
 	return Range{base: addr, prefix: netip.PrefixFrom(addr, bits).Masked()}, nil
+}
+
+// quoted is a text for messages. Every entry of a pool says what is wrong with the pool's
+// range, which may be as long as the pool.
+func quoted(text string) string {
+	const most = 80
+	if len(text) > most {
+		return fmt.Sprintf("%.80q…", text)
+	}
+	return strconv.Quote(text)
 }
 
 // Prefix is the range as a network, host bits cleared.

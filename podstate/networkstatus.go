@@ -13,7 +13,7 @@ type NetworkStatus int
 
 const (
 	StatusMissing    NetworkStatus = iota // no annotation, or an empty one
-	StatusUnreadable                      // not JSON, one entry or address that cannot be parsed, or more than 64 addresses
+	StatusUnreadable                      // not JSON, one entry or address that cannot be parsed, more than 64 addresses, or more than 64 entries without any
 	StatusReadable
 )
 
@@ -55,9 +55,14 @@ func readNetworkStatus(annotations map[string]string) (NetworkStatus, []Interfac
 	}
 	status := StatusReadable
 	var interfaces []Interface
-	left := maxAddresses
+	left, empty := maxAddresses, 0
 	list := r.Array(func() {
 		i, readable := readInterface(r, left)
+		if i != nil && len(i.Addresses) == 0 {
+			if empty++; empty > maxEmpty {
+				i = nil
+			}
+		}
 		if i != nil {
 			interfaces = append(interfaces, *i)
 			left -= len(i.Addresses)
@@ -78,6 +83,10 @@ func readNetworkStatus(annotations map[string]string) (NetworkStatus, []Interfac
 // maxAddresses is how many addresses of a network-status are read: a tenant writes as
 // many into its own as fit, and each would be looked up.
 const maxAddresses = 64
+
+// maxEmpty is how many entries without an address are kept: "{}" would take twenty times
+// its length in memory, and be gone through for each of the addresses.
+const maxEmpty = 64
 
 // readInterface reads an entry and at most so many of its addresses, nil if it is
 // none; readable is whether all of its addresses are. As for Multus, names are the

@@ -129,26 +129,35 @@ func stopped(o *corev1.Pod) (bool, time.Time) {
 			}
 		}
 	}
-	seen := func(name string) bool {
-		return slices.ContainsFunc(statuses[:], func(list []corev1.ContainerStatus) bool {
-			return slices.ContainsFunc(list, func(s corev1.ContainerStatus) bool { return s.Name == name })
-		})
-	}
-	for i := range o.Spec.Containers {
-		all = all && seen(o.Spec.Containers[i].Name)
-	}
-	for i := range o.Spec.InitContainers {
-		all = all && seen(o.Spec.InitContainers[i].Name)
-	}
-	for i := range o.Spec.EphemeralContainers {
-		all = all && seen(o.Spec.EphemeralContainers[i].Name)
-	}
+	all = all && everyContainerHasStatus(o)
 	for i := range o.Status.Conditions {
 		if c := &o.Status.Conditions[i]; c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
 			all = false
 		}
 	}
 	return all && some, last
+}
+
+// everyContainerHasStatus reports whether every container of the spec has a status of
+// any kind.
+func everyContainerHasStatus(o *corev1.Pod) bool {
+	seen := make(map[string]bool, len(o.Status.ContainerStatuses))
+	for _, list := range [...][]corev1.ContainerStatus{o.Status.InitContainerStatuses, o.Status.ContainerStatuses, o.Status.EphemeralContainerStatuses} {
+		for i := range list {
+			seen[list[i].Name] = true
+		}
+	}
+	all := true
+	for i := range o.Spec.Containers {
+		all = all && seen[o.Spec.Containers[i].Name]
+	}
+	for i := range o.Spec.InitContainers {
+		all = all && seen[o.Spec.InitContainers[i].Name]
+	}
+	for i := range o.Spec.EphemeralContainers {
+		all = all && seen[o.Spec.EphemeralContainers[i].Name]
+	}
+	return all
 }
 
 // Has reports whether a sandbox with this UID is the pod's; no UID is nobody's.

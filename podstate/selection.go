@@ -50,7 +50,7 @@ func parseSelection(text, namespace string) (selected []types.NamespacedName, ok
 			return nil, false
 		}
 		for _, e := range list {
-			if e == nil {
+			if e == nil || len(selected) > maxSelected {
 				return nil, false
 			}
 			add(e.Namespace, e.Name)
@@ -64,7 +64,7 @@ func parseSelection(text, namespace string) (selected []types.NamespacedName, ok
 		}
 		name, _, _ := strings.Cut(rest, "@")
 		ns, name = strings.TrimSpace(ns), strings.TrimSpace(name)
-		if strings.Contains(rest, "/") || strings.Count(rest, "@") > 1 || !isLabel(ns) || !isLabel(name) {
+		if strings.Contains(rest, "/") || strings.Count(rest, "@") > 1 || !isLabel(ns) || !isLabel(name) || len(selected) > maxSelected {
 			return nil, false
 		}
 		add(ns, name)

@@ -3,6 +3,7 @@ package cnicache
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"path/filepath"
@@ -20,7 +21,12 @@ type config struct {
 	loopback      bool   // loopback is its only plugin
 	unknownPlugin bool   // one of the plugins may run others, see selfContained
 	ipams         []ipam
+	ranges        int // in all of them
 }
+
+// maxRanges is how many ranges of a config are read: a tenant writes as many into a definition
+// as fit, and each would be compared with every address. What has more is not read in full.
+const maxRanges = 256
 
 // ipam is one ipam section. One of whereabouts without ranges may take them from
 // whereabouts' own file on the node: they are unknown then.
@@ -97,6 +103,9 @@ func (c *config) add(p plugin) error {
 	}
 	c.unknownPlugin = c.unknownPlugin || p.Type != "" && !selfContained(p.Type)
 	i, err := readIPAM(p.IPAM)
+	if c.ranges += len(i.ranges); c.ranges > maxRanges {
+		i.ranges, err = nil, fmt.Errorf("has more than %d ranges", maxRanges)
+	}
 	switch {
 	case i.kind == whereabouts:
 		c.ipams = append(c.ipams, i)

@@ -131,10 +131,8 @@ func (f *folder) parseFile(root *os.Root, name, id string, info fs.FileInfo) (r 
 		return nil, false
 	case err != nil:
 		r = &parsedFile{problem: err}
-	case f.kind == multusDelegates:
-		r = parseDelegates(data)
 	default:
-		r = parseResult(id, data)
+		r = f.kind.parse(id, data)
 	}
 	r.info = info
 	return r, keep

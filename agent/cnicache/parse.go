@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"strings"
 )
 
 // parsedFile is the content of one cache file, as far as it is used.
@@ -26,6 +27,34 @@ type parsedFile struct {
 // cacheV1 is the kind of a result file (libcni v1.3.0, libcni/api.go,
 // CNICacheV1). Older files have no kind and are the bare result.
 const cacheV1 = "cniCacheV1"
+
+// parse reads a file of a kind.
+func (k fileKind) parse(id string, data []byte) *parsedFile {
+	var r *parsedFile
+	if k == multusDelegates {
+		r = parseDelegates(data)
+	} else {
+		r = parseResult(id, data)
+	}
+	if r.problem != nil {
+		r.problem = shortened{r.problem}
+	}
+	return r
+}
+
+// shortened is an error that quotes a file, which may be of any length, for the log.
+type shortened struct{ error }
+
+func (e shortened) Error() string {
+	const most = 300 // bytes
+	text := e.error.Error()
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + "…"
+	}
+	return text
+}
+
+func (e shortened) Unwrap() error { return e.error }
 
 // parseResult reads a result file, libcni's cachedInfo (libcni v1.3.0,
 // libcni/api.go, cacheAdd).

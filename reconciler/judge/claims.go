@@ -137,7 +137,7 @@ func (x *Index) unreadClaim(s *candidate, e *Evidence) (who, node string) {
 	}
 	for i := range r.listed {
 		b := &r.listed[i]
-		if b.AddressesUnread && x.podOf(b) == s.pod && x.holds(&reportEntry{report: r, sandbox: b}) && claims(b, r) {
+		if b.AddressesUnread && s.pod.Has(b.UID) && x.podOf(b) == s.pod && x.holds(&reportEntry{report: r, sandbox: b}) && claims(b, r) {
 			return who, node
 		}
 	}
@@ -146,9 +146,23 @@ func (x *Index) unreadClaim(s *candidate, e *Evidence) (who, node string) {
 
 func (x *Index) findUnread() []unreadSandbox {
 	found := []unreadSandbox{}
+	type same struct {
+		any bool
+		on  *ippool.NAD
+	}
 	for _, r := range x.reports {
 		if r.unread == 0 {
 			continue
+		}
+		// A candidate is at most one of two sandboxes, so that of a report two of a network are
+		// enough; there may be thousands.
+		known := map[same][]string{}
+		another := func(as same, id string) bool {
+			if ids := known[as]; len(ids) == 2 || slices.Contains(ids, id) {
+				return false
+			}
+			known[as] = append(known[as], id)
+			return true
 		}
 		for i := range r.listed {
 			b := &r.listed[i]
@@ -157,10 +171,10 @@ func (x *Index) findUnread() []unreadSandbox {
 			}
 			u := unreadSandbox{report: r, sandbox: b}
 			if pod := x.podOf(b); pod == nil || pod.Status != podstate.StatusReadable {
-				u.any = true
+				u.any = another(same{any: true}, b.ID)
 			} else {
 				for _, iface := range pod.Interfaces {
-					if _, _, named := iface.NAD(); named && len(iface.Addresses) == 0 {
+					if _, _, named := iface.NAD(); named && len(iface.Addresses) == 0 && another(same{on: x.nads[iface.Network]}, b.ID) {
 						u.on = append(u.on, x.nads[iface.Network])
 					}
 				}

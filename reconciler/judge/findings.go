@@ -87,7 +87,7 @@ func (w *verdicts) findings() []Finding {
 func (x *Index) FindingsAt(entries, reservations []netip.Addr) []Finding {
 	var found []Finding
 	for _, addr := range uniqueAddresses(entries) {
-		found = slices.Concat(found, x.unrecordedAt(addr), x.misrecordedAt(addr))
+		found = append(append(found, x.unrecordedAt(addr)...), x.misrecordedAt(addr)...)
 	}
 	if len(reservations) == 0 {
 		return found

@@ -5,7 +5,6 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
@@ -180,9 +179,7 @@ func (x *Index) podsAt(addr netip.Addr) []podAddress {
 // all of its addresses.
 func (x *Index) reported(p *podstate.Pod) bool {
 	r := x.byNode[p.Node]
-	return r != nil && r.fresh && slices.ContainsFunc(r.listed, func(b v1alpha1.Sandbox) bool {
-		return b.State == v1alpha1.SandboxReady && len(b.Addresses) > 0 && !b.AddressesUnread && p.Has(b.UID)
-	})
+	return r != nil && r.fresh && (p.UID != "" && r.hasComplete(p.UID) || p.RuntimeUID != "" && r.hasComplete(p.RuntimeUID))
 }
 
 func occurrences(all []netip.Addr, addr netip.Addr) (n int) {

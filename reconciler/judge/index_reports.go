@@ -19,6 +19,23 @@ type report struct {
 	*podstate.Report
 	node   []string // its name alone
 	unread int      // listed of which no cache entry tells the addresses
+	most   int      // addresses that one of the listed has
+
+	complete map[string]bool // see hasComplete; nil until it is asked for
+}
+
+// hasComplete reports whether a sandbox with this UID is listed as READY with all of its
+// addresses. Every pod that carries an address in question asks.
+func (r *report) hasComplete(uid string) bool {
+	if r.complete == nil {
+		r.complete = make(map[string]bool, len(r.listed))
+		for i := range r.listed {
+			if b := &r.listed[i]; b.State == v1alpha1.SandboxReady && len(b.Addresses) > 0 && !b.AddressesUnread {
+				r.complete[b.UID] = true
+			}
+		}
+	}
+	return r.complete[uid]
 }
 
 // reportEntry is one mention of a container id in a report; one of the three is set.
@@ -67,6 +84,7 @@ func (x *Index) addReport(r *podstate.Report, block int, byID, byAddress *additi
 		if b.AddressesUnread {
 			rep.unread++
 		}
+		rep.most = max(rep.most, len(b.Addresses))
 		number++
 	}
 	for i := range r.Attachments {
@@ -120,17 +138,15 @@ func (x *Index) setReport(name string, r *podstate.Report) (rebuild bool) {
 // removeReport returns the block from which on as many entries find room as those of
 // the report that follows.
 func (x *Index) removeReport(r *report, entries int) (block int) {
-	number := r.first
+	end := r.first + uint32(len(r.listed)+len(r.attachments)+len(r.Gone))
+	var byID, byAddress []uint64
 	remove := func(id string, addresses []v1alpha1.Address) {
-		if id != "" {
-			x.byContainerID.remove(x.text(id), number)
-		}
+		byID = append(byID, x.text(id))
 		for _, a := range addresses {
 			if addr, ok := podstate.ParseAddress(a); ok {
-				x.sandboxesByAddress.remove(x.address(addr), number)
+				byAddress = append(byAddress, x.address(addr))
 			}
 		}
-		number++
 	}
 	for i := range r.listed {
 		remove(r.listed[i].ID, r.listed[i].Addresses)
@@ -141,6 +157,8 @@ func (x *Index) removeReport(r *report, entries int) (block int) {
 	for i := range r.Gone {
 		remove(r.Gone[i].ID, nil)
 	}
+	x.byContainerID.removeFrom(r.first, end, byID)
+	x.sandboxesByAddress.removeFrom(r.first, end, byAddress)
 	room := 0
 	for block = int(r.first / blockSize); block+room < len(x.reportsByNumber) && x.reportsByNumber[block+room] == r; room++ {
 		x.reportsByNumber[block+room] = nil

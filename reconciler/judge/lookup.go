@@ -110,6 +110,23 @@ func (l *lookup) remove(hash uint64, number uint32) {
 	}
 }
 
+// removeFrom takes all numbers from first up to end out that were added with one of these
+// hashes, at the cost of what was added with them: very many may share one.
+func (l *lookup) removeFrom(first, end uint32, hashes []uint64) {
+	for _, hash := range sortedUnique(hashes) {
+		tag := uint32(hash >> 32)
+		for at := l.home(tag); len(l.slots) > 0 && l.slots[at].number != empty; at = l.after(at) {
+			if s := l.slots[at]; s.tag == tag && s.number >= first+firstNumber && s.number < end+firstNumber {
+				l.slots[at].number = tombstone
+				l.removed++
+			}
+		}
+		if crowd := l.crowded[tag]; len(crowd) > 0 {
+			l.crowded[tag] = slices.DeleteFunc(crowd, func(n uint32) bool { return n >= first && n < end })
+		}
+	}
+}
+
 // find begins to go through the numbers that were added with a hash.
 func (l *lookup) find(hash uint64) cursor {
 	tag := uint32(hash >> 32)

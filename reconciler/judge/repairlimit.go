@@ -42,9 +42,7 @@ func (x *Index) nodeCapacity(node string) (limit, pods, addresses int) {
 		pods = n.MaxPods
 	}
 	if r := x.byNode[node]; r != nil {
-		for i := range r.listed {
-			addresses = max(addresses, len(r.listed[i].Addresses))
-		}
+		addresses = max(addresses, r.most)
 	}
 	return int(repairAllowance * float64(pods*addresses)), pods, addresses
 }

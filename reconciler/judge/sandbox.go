@@ -103,7 +103,9 @@ func (x *Index) fromFreshReports(s *candidate, e *Evidence) bool {
 		better := !found || state < e.Sandbox ||
 			state == e.Sandbox && s.pod != nil && uid == s.pod.RuntimeUID // a reservation may be of several
 		nodes := g.report.node
-		if found && state == e.Sandbox { // a machine that was cloned tells what both had
+		if found && state == e.Sandbox && slices.Contains(e.Nodes, nodes[0]) {
+			nodes = e.Nodes
+		} else if found && state == e.Sandbox { // a machine that was cloned tells what both had
 			nodes = sortedUnique(slices.Concat(e.Nodes, nodes))
 			e.Nodes = nodes
 		}

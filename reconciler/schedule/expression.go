@@ -31,6 +31,9 @@ func Next(expression string, after time.Time) (time.Time, error) {
 // parse reads an expression. One that is never due, such as one for a 30th of
 // February, is an error too: no timer can be set for it.
 func parse(expression string) (cron.Schedule, error) {
+	if len(expression) > longest {
+		return nil, fmt.Errorf("%s is no cron expression: it is longer than %d bytes", quote(expression), longest)
+	}
 	parsed, err := parseStandard(strings.TrimSpace(expression))
 	if err == nil && parsed.Next(time.Now().UTC()).IsZero() {
 		err = errors.New("it is never due")
@@ -41,6 +44,10 @@ func parse(expression string) (cron.Schedule, error) {
 	}
 	return parsed, nil
 }
+
+// longest is how many bytes an expression has at most. All minutes one by one are 170; the parser
+// takes seventy times the length, and repeats all of it in its errors.
+const longest = 1024
 
 func parseStandard(expression string) (cron.Schedule, error) {
 	if !strings.HasPrefix(expression, "TZ=") && !strings.HasPrefix(expression, "CRON_TZ=") {

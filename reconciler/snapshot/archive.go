@@ -4,11 +4,12 @@ import (
 	"archive/tar"
 	"bufio"
 	"bytes"
-	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -33,7 +34,7 @@ func openStream(name string, r io.Reader) (source, error) {
 	in := bufio.NewReaderSize(r, 1<<16)
 	head, _ := in.Peek(512) // less where there is less
 	if bytes.HasPrefix(head, []byte("\x1f\x8b")) {
-		unpacked, err := gzip.NewReader(in)
+		unpacked, err := unpack(name, in)
 		if err != nil {
 			return nil, fmt.Errorf("%s is not gzip: %w", name, err)
 		}
@@ -108,6 +109,9 @@ func (a *archive) entry(head *tar.Header, in io.Reader, links *archiveLinks, tak
 	case tar.TypeDir, tar.TypeXGlobalHeader:
 		return nil
 	case tar.TypeReg, tar.TypeGNUSparse:
+		if isSparse(head) && formOf(name) == whole {
+			return fmt.Errorf("read snapshot: %s is a sparse file: make the archive again, without --sparse", shown)
+		}
 		links.files[name] = true
 		return take(entry{name: name, path: shown, size: head.Size, open: func() (io.ReadCloser, error) { return io.NopCloser(in), nil }})
 	case tar.TypeSymlink, tar.TypeLink:
@@ -118,6 +122,17 @@ func (a *archive) entry(head *tar.Header, in io.Reader, links *archiveLinks, tak
 	}
 	skip(shown)
 	return nil
+}
+
+// isSparse reports whether a file may be larger than what the archive has of it: a few
+// bytes of it may stand for any number of zeros.
+func isSparse(head *tar.Header) bool {
+	for record := range head.PAXRecords {
+		if strings.HasPrefix(record, "GNU.sparse.") {
+			return true
+		}
+	}
+	return head.Typeflag == tar.TypeGNUSparse
 }
 
 // archiveLinks are the links of an archive to files that are read under their own names.
@@ -148,13 +163,13 @@ func (l *archiveLinks) add(head *tar.Header, name string, skip func()) error {
 
 // check reports a link to a file that was not read, or is not there.
 func (l *archiveLinks) check() error {
+	if len(l.to) == 0 {
+		return nil
+	}
+	names := slices.Sorted(maps.Keys(l.files))
 	for _, link := range l.to {
-		isFolder := false
-		if !l.files[link.target] {
-			for name := range l.files {
-				isFolder = isFolder || strings.HasPrefix(name, link.target+"/")
-			}
-		}
+		at, _ := slices.BinarySearch(names, link.target+"/")
+		isFolder := !l.files[link.target] && at < len(names) && strings.HasPrefix(names[at], link.target+"/")
 		if !isFolder && (!l.files[link.target] || !hasEnding(link.target)) {
 			return fmt.Errorf("read snapshot: %s: %s leads to %s, which is not there or not read: unpack the archive and give the folder, or remove the link", l.archive.name, link.name, link.target)
 		}

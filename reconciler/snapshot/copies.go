@@ -4,8 +4,9 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
-	"slices"
 	"strconv"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
@@ -46,9 +47,18 @@ func newerPod(a, b *podstate.Pod) *podstate.Pod {
 	}
 	newer := *after
 	if newer.Phase != podstate.Finished && !reflect.DeepEqual(before.Interfaces, after.Interfaces) {
-		newer.Interfaces = slices.Concat(before.Interfaces, after.Interfaces)
+		newer.Interfaces = bothInterfaces(before, after)
 	}
 	return &newer
+}
+
+// bothInterfaces are those of two copies of a pod, of which the longer list is used up: there
+// may be any number of copies, each of which adds its own.
+func bothInterfaces(a, b *podstate.Pod) []podstate.Interface {
+	if len(a.Interfaces) < len(b.Interfaces) {
+		a, b = b, a
+	}
+	return append(a.Interfaces, b.Interfaces...)
 }
 
 // versionsInOrder reports whether the second resourceVersion is later than the first; ordered
@@ -88,9 +98,9 @@ func (f *Folder) addPoolCopy(o *object, first string) error {
 	if p.ResourceVersion == "" {
 		p.ResourceVersion = noVersion
 	}
-	at := slices.IndexFunc(f.pools, func(x pool) bool { return x.Namespace == p.Namespace && x.Name == p.Name })
-	if at < 0 { // the first could not be read
-		f.pools = append(f.pools, pool{p, o})
+	at, there := f.poolAt[types.NamespacedName{Namespace: p.Namespace, Name: p.Name}]
+	if !there { // the first could not be read
+		f.keepPool(p, o)
 		return nil
 	}
 	old := f.pools[at]

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"slices"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -108,8 +107,13 @@ func (f *Folder) addPool(o *object) error {
 		return err
 	}
 	p.ResourceVersion = cmp.Or(p.ResourceVersion, noVersion)
-	f.pools = append(f.pools, pool{p, o})
+	f.keepPool(p, o)
 	return nil
+}
+
+func (f *Folder) keepPool(p *ippool.Pool, o *object) {
+	f.poolAt[types.NamespacedName{Namespace: p.Namespace, Name: p.Name}] = len(f.pools)
+	f.pools = append(f.pools, pool{p, o})
 }
 
 func (f *Folder) addReservation(o *object) error {
@@ -146,7 +150,7 @@ func (f *Folder) addPod(o *object, first string) error {
 			return nil
 		}
 		p.Disputed = f.recordDuplicate(o, first)
-		p.Interfaces = slices.Concat(old.Interfaces, p.Interfaces) // whichever it carries is not free
+		p.Interfaces = bothInterfaces(old, p) // whichever it carries is not free
 	}
 	f.pods[p.NamespacedName] = p
 	return nil
@@ -190,12 +194,13 @@ func (f *Folder) addReport(o *object, first string) error {
 		f.badReport = true
 		return err
 	}
-	switch at := slices.IndexFunc(f.reports, func(r *v1alpha1.SandboxReport) bool { return r.Name == report.Name }); {
-	case at < 0:
+	switch at, there := f.reportAt[report.Name]; {
+	case !there:
+		f.reportAt[report.Name] = len(f.reports)
 		f.reports = append(f.reports, report)
 	case differs(f.reports[at], report):
 		f.recordDuplicate(o, first)
-		f.disputedReports = append(f.disputedReports, report.Name)
+		f.disputedReports[report.Name] = true
 	}
 	return nil
 }

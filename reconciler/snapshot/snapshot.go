@@ -36,6 +36,7 @@ type Folder struct {
 	mu              sync.Mutex // for deletions, which come several at once
 	files           []*file
 	pools           []pool
+	poolAt          map[types.NamespacedName]int
 	reservations    []*reservation
 	byName          map[types.NamespacedName]*reservation // those that are there
 	twice           map[string]string                     // pools and reservations with several copies, as in seenIn → where they stand
@@ -43,12 +44,13 @@ type Folder struct {
 	pods            map[types.NamespacedName]*podstate.Pod
 	nodes           map[string]*podstate.Node
 	reports         []*v1alpha1.SandboxReport
+	reportAt        map[string]int // by name
 	leases          []*coordinationv1.Lease
 	namespaces      map[string]map[string]string // their annotations
 	seenIn          map[string]string            // "<kind> <namespace> <name>" → file
 	unreadable      []string
-	badReport       bool     // one of them is a report
-	disputedReports []string // names of reports of which the folder has two contents
+	badReport       bool            // one of them is a report
+	disputedReports map[string]bool // names of reports of which the folder has two contents
 	ignored         int
 	skipped         int               // files that hold no objects
 	skippedFirst    string            // one of them
@@ -117,6 +119,7 @@ func open(path string, from source, dir *disk, now time.Time, namespace string) 
 		dir: dir, now: now, namespace: namespace, nads: map[types.NamespacedName]*ippool.NAD{}, pods: map[types.NamespacedName]*podstate.Pod{},
 		nodes: map[string]*podstate.Node{}, namespaces: map[string]map[string]string{}, seenIn: map[string]string{}, names: map[string]bool{}, misnamed: map[string]string{},
 		byName: map[types.NamespacedName]*reservation{}, twice: map[string]string{},
+		poolAt: map[types.NamespacedName]int{}, reportAt: map[string]int{}, disputedReports: map[string]bool{},
 	}
 	if err := from.each(f.take, f.skip); err != nil {
 		return nil, err
@@ -215,7 +218,7 @@ func (f *Folder) observe() *judge.Observation {
 	leases := f.nodeLeases()
 	for _, r := range f.reports {
 		read := podstate.ReadSnapshotReport(r, leases[r.Name], len(leases) > 0)
-		if slices.Contains(f.disputedReports, r.Name) {
+		if f.disputedReports[r.Name] {
 			read.Renewed = time.Time{} // neither copy may be relied upon
 		}
 		o.Reports = append(o.Reports, read)

@@ -2,7 +2,6 @@ package snapshot
 
 import (
 	"bytes"
-	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
@@ -107,7 +106,7 @@ func (f *Folder) takePacked(e entry) error {
 		return fmt.Errorf("read snapshot: %w", err)
 	}
 	defer r.Close()
-	unpacked, err := gzip.NewReader(r)
+	unpacked, err := unpack(e.path, r)
 	if err == nil {
 		var text []byte
 		text, err = readAtMost(unpacked, e.path, 0)

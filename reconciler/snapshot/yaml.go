@@ -25,6 +25,7 @@ func (f *file) asJSON(text []byte) (documents [][]byte, err error) {
 
 func (f *file) documentsAsJSON(text []byte) (documents [][]byte, err error) {
 	dec := yaml.NewDecoder(bytes.NewReader(text))
+	budget := aliasedBy(text)
 	for {
 		doc := &yaml.Node{}
 		err := dec.Decode(doc)
@@ -48,7 +49,7 @@ func (f *file) documentsAsJSON(text []byte) (documents [][]byte, err error) {
 				}
 			}
 		}
-		v, err := plain(root)
+		v, err := expand(root, 0, false, &budget)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", f.path, err)
 		}
@@ -148,16 +149,19 @@ func itemAsJSON(text []byte) ([]byte, error) {
 	if isEmpty(&doc) || doc.Content[0].Kind != yaml.SequenceNode || len(doc.Content[0].Content) != 1 || doc.Content[0].Content[0].Kind != yaml.MappingNode {
 		return nil, errors.New("not one object")
 	}
-	v, err := plain(doc.Content[0].Content[0])
+	none := -1 // what has aliases is left to the whole parser, which counts those of all items
+	v, err := expand(doc.Content[0].Content[0], 0, false, &none)
 	if err != nil {
 		return nil, err
 	}
 	return json.Marshal(v)
 }
 
-// maxAliased is how many nodes aliases may stand for in one document: a few
-// nested ones can stand for more than fits into any machine.
-const maxAliased = 100_000
+// aliasedBy is how many bytes aliases may stand for in a text: a few nested ones can
+// stand for more than fits into any machine, and so can many of one long value.
+func aliasedBy(text []byte) int { return min(64<<10+16*len(text), maxAliased) }
+
+const maxAliased = 4 << 20
 
 // plain turns a YAML node into the values that JSON has. Keys and times stay
 // the text they are: an allocation's key "09" is not the number nine.
@@ -168,9 +172,9 @@ func plain(n *yaml.Node) (any, error) {
 
 func expand(n *yaml.Node, depth int, aliased bool, budget *int) (any, error) {
 	if aliased {
-		*budget--
+		*budget -= nodeSize + len(n.Value)
 	}
-	if depth > 100 || *budget < 0 {
+	if depth > 100 || aliased && *budget < 0 {
 		return nil, fmt.Errorf("line %d: nested too deeply, or too much behind aliases", n.Line)
 	}
 	plain := func(n *yaml.Node) (any, error) { return expand(n, depth+1, aliased, budget) }
@@ -194,6 +198,9 @@ func expand(n *yaml.Node, depth int, aliased bool, budget *int) (any, error) {
 			if err != nil {
 				return nil, err
 			}
+			if aliased {
+				*budget -= nodeSize + len(n.Content[i].Value)
+			}
 			if _, twice := out[n.Content[i].Value]; twice {
 				return nil, fmt.Errorf("line %d: key %q appears twice", n.Content[i].Line, n.Content[i].Value)
 			}
@@ -203,6 +210,9 @@ func expand(n *yaml.Node, depth int, aliased bool, budget *int) (any, error) {
 	}
 	return scalarValue(n), nil
 }
+
+// nodeSize is what a node takes, in bytes, beside its text.
+const nodeSize = 16
 
 // scalarValue is what JSON has for a scalar: a text where that has nothing else.
 func scalarValue(n *yaml.Node) any {

@@ -40,6 +40,8 @@ type Sandbox struct {
 	// Closed is containerd's netNamespaceClosed.
 	Closed    bool
 	CreatedAt time.Time
+	// Secret is in its verbose info, in the environment and the annotations of the pod.
+	Secret string
 	// Unknown: it is listed, and its status is not to be had, as for one that is
 	// removed just now.
 	Unknown bool
@@ -225,7 +227,8 @@ func (s *Server) info(b Sandbox) map[string]any {
 		}
 		namespaces = append(namespaces, network)
 	}
-	info := map[string]any{"pid": 4711, "runtimeSpec": map[string]any{"ociVersion": "1.2.0", "linux": map[string]any{"namespaces": namespaces}}}
+	info := map[string]any{"pid": 4711, "config": map[string]any{"annotations": map[string]string{"token": b.Secret}}, "runtimeSpec": map[string]any{
+		"ociVersion": "1.2.0", "process": map[string]any{"env": []string{"TOKEN=" + b.Secret}}, "linux": map[string]any{"namespaces": namespaces}}}
 	if s.style == Containerd {
 		info["netNamespaceClosed"] = b.Closed
 	}

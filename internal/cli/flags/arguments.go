@@ -41,6 +41,9 @@ func UnknownCommand(c *cobra.Command, args []string) error {
 // meant, and where the help is.
 func ExplainFlagError(c *cobra.Command, err error) error {
 	hint := ""
+	if unknown := (*pflag.NotExistError)(nil); errors.As(err, &unknown) {
+		err = withoutValue(err, unknown.GetSpecifiedShortnames())
+	}
 	if unknown := (*pflag.NotExistError)(nil); errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "" {
 		var names []string
 		c.Flags().VisitAll(func(f *pflag.Flag) {

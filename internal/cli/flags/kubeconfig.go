@@ -28,6 +28,9 @@ func (o *Common) Config(component string, qps float32, burst int) (*rest.Config,
 	if err != nil {
 		return nil, o.explainConfig(rules, err)
 	}
+	if err := keepHostBare(config); err != nil {
+		return nil, err
+	}
 	// A pod's own account leaves these out (client-go v0.37.2, inClusterClientConfig): whoever
 	// asks as somebody else is not to be answered as this pod.
 	if who := &o.overrides.AuthInfo; who.Impersonate != "" && config.Impersonate.UserName == "" {
@@ -82,7 +85,7 @@ func (o *Common) explainConfig(rules *clientcmd.ClientConfigLoadingRules, err er
 	case clientcmd.IsEmptyConfig(err):
 		return fmt.Errorf("the kubeconfig %s names no cluster: give another with --kubeconfig", files)
 	}
-	return fmt.Errorf("kubeconfig %s: %w", files, err)
+	return fmt.Errorf("kubeconfig %s: %w", files, withoutProxy(err))
 }
 
 // found are the kubeconfig files that are there, as a text; "" if there are none.

@@ -38,7 +38,7 @@ func (o *Common) addKubectl(f *pflag.FlagSet) {
 var secretsOfKubectl = []string{"token", "username", "password"}
 
 // VisitKubectl calls visit for each value of kubectl's own flags that were given, but for
-// secrets.
+// secrets and URLs with a password.
 func VisitKubectl(f *pflag.FlagSet, visit func(name, value string)) {
 	f.Visit(func(flag *pflag.Flag) {
 		if flag.Annotations[kubectlFlag] == nil || slices.Contains(secretsOfKubectl, flag.Name) {
@@ -49,7 +49,9 @@ func VisitKubectl(f *pflag.FlagSet, visit func(name, value string)) {
 			values = several.GetSlice()
 		}
 		for _, value := range values {
-			visit(flag.Name, value)
+			if !hasUserinfo(value) {
+				visit(flag.Name, value)
+			}
 		}
 	})
 }

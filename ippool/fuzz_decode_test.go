@@ -1,0 +1,135 @@
+package ippool_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+)
+
+// asBuilt is a text as encoding/json builds it, numbers verbatim; ok is false where it is
+// not JSON. What is no object has no member.
+func asBuilt(text []byte) (o *unstructured.Unstructured, ok bool) {
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.UseNumber()
+	var v any
+	if !json.Valid(text) || dec.Decode(&v) != nil {
+		return nil, false
+	}
+	object, _ := v.(map[string]any)
+	return &unstructured.Unstructured{Object: object}, true
+}
+
+func poolTexts() []string {
+	whole := `{"apiVersion":"whereabouts.cni.cncf.io/v1alpha1","kind":"IPPool","metadata":{"name":"10.0.0.0-24","namespace":"kube-system","uid":"u","resourceVersion":"41",` +
+		`"annotations":{"ip-reconcile.dev/paused":"true"},"managedFields":[{"fieldsV1":{"f:spec":{}}}]},"spec":{"range":"10.0.0.0/24","allocations":{"5":{"id":"c5","podref":"default/a","ifname":"net1"},` +
+		`"09":{"id":"c9","podref":"default/b"},"9":{"id":"c9","podref":"default/b"},"-1":{"podref":"default/c"},"300":{"id":"x","podref":"default/a","later":1},"x":null,"7":{"id":7,"podref":"a"}}}}`
+	return []string{whole, strings.ReplaceAll(whole, "10.0.0.0/24", "10.0.0.5/24"), strings.ReplaceAll(whole, "10.0.0.0/24", "fd00::/64"), strings.ReplaceAll(whole, `"41"`, `41`),
+		`{"spec":{"allocations":null}}`, `{"spec":{"allocations":[]}}`, `{"spec":5,"metadata":[]}`, `{"spec":{"range":"10.0.0.0/24","allocations":{"5":{"id":"a","podref":"d/a","id":"b"},"5":{"podref":"d/b"}}}}`,
+		`{"metadata":{"name":"\ud800","resourceVersion":"7"},"spec":{"range":"::/0","allocations":{"\u0035":{"podref":"d\/a"}}}}`, `[]`, `null`, `{`, `{"spec":{"range":"::ffff:10.0.0.0/120"}}`}
+}
+
+// FuzzAPoolIsDecodedAsEncodingJSONReadsIt holds the decoder against the plain way of reading a
+// pool, and every address against the range.
+func FuzzAPoolIsDecodedAsEncodingJSONReadsIt(f *testing.F) {
+	for _, text := range poolTexts() {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		p, err := ippool.DecodePool(text)
+		o, valid := asBuilt(text)
+		if (err == nil) != valid {
+			t.Fatalf("%v of %q", err, text)
+		}
+		if !valid {
+			return
+		}
+		if want := poolFrom(o); exported(p) != exported(want) {
+			t.Fatalf("got  %s\nwant %s\nof %s", exported(p), exported(want), text)
+		}
+		for i := range p.Allocations {
+			a := &p.Allocations[i]
+			if p.Find(a.Key) != a {
+				t.Fatalf("key %q is not found in %s", a.Key, text)
+			}
+			if a.Address.IsValid() && !p.Range.Contains(a.Address) {
+				t.Fatalf("%s is outside %s", a.Address, p.RangeText)
+			}
+		}
+	})
+}
+
+// FuzzAReservationIsDecodedAsEncodingJSONReadsIt also creates it again: the same
+// reservation, with nothing of the one before it.
+func FuzzAReservationIsDecodedAsEncodingJSONReadsIt(f *testing.F) {
+	for _, text := range []string{
+		`{"metadata":{"name":"10.0.0.5","namespace":"kube-system","uid":"u","resourceVersion":"7","creationTimestamp":"2026-11-20T10:00:00Z"},"spec":{"podref":"default/a","ifname":"net1"}}`,
+		`{"metadata":{"name":"red-fd00--5","creationTimestamp":"2026-11-20T10:00:00.5+01:00","labels":{"a":"b"}},"spec":{"podref":"default/a_uid","containerid":"","later":{}},"status":[1e999]}`,
+		`{"spec":null}`, `{"spec":{"podref":5}}`, `{"metadata":5,"spec":{"podref":"a/b","podref":"\u0061/c"}}`, `[]`, `{"spec":{}} x`,
+	} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		r, err := ippool.DecodeReservation(text)
+		o, valid := asBuilt(text)
+		if (err == nil) != valid {
+			t.Fatalf("%v of %q", err, text)
+		}
+		if !valid {
+			return
+		}
+		if want := reservationFrom(o); exported(r) != exported(want) {
+			t.Fatalf("got  %s\nwant %s\nof %s", exported(r), exported(want), text)
+		}
+		again := ippool.ReadReservation(r.AsNew())
+		if again.UID != "" || again.ResourceVersion != "" || !again.Created.IsZero() {
+			t.Fatalf("created again with what the API server sets: %s", jsonOf(r.AsNew()))
+		}
+		if again.Name != r.Name || again.PodRef != r.PodRef || again.IfName != r.IfName || r.Problem == "" && again.Problem != "" {
+			t.Fatalf("created again as %s\nof %s", jsonOf(r.AsNew()), text)
+		}
+	})
+}
+
+// FuzzAListIsDecodedAsItsItemsAre: the pages of a LIST, which are never taken for empty
+// where they are none.
+func FuzzAListIsDecodedAsItsItemsAre(f *testing.F) {
+	f.Add([]byte(`{"kind":"IPPoolList","metadata":{"resourceVersion":"7","continue":"x"},"items":[` + strings.Join(poolTexts()[:4], ",") + `]}`))
+	f.Add([]byte(`{"items":null}`))
+	f.Add([]byte(`{"items":[1,null,{}],"items":[{"spec":{"range":"10.0.0.0/8"}}]}`))
+	f.Add([]byte(`{"items":{}}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		pools, page, err := ippool.DecodePools(text)
+		o, valid := asBuilt(text)
+		var items []any
+		there := false
+		if valid && o.Object != nil {
+			var raw any
+			raw, there = o.Object["items"]
+			list, isList := raw.([]any)
+			items, there = list, there && (isList || raw == nil)
+		}
+		if (err == nil) != there {
+			t.Fatalf("%v of %q", err, text)
+		}
+		if err != nil {
+			return
+		}
+		metadata, _ := o.Object["metadata"].(map[string]any)
+		more, _ := metadata["continue"].(string)
+		if len(pools) != len(items) || page.ResourceVersion != o.GetResourceVersion() || page.Continue != more {
+			t.Fatalf("%d of %d pools, %+v of %s", len(pools), len(items), page, text)
+		}
+		for i, item := range items {
+			want, err := ippool.DecodePool([]byte(jsonOf(item)))
+			if err != nil || !reflect.DeepEqual(pools[i], want) && exported(pools[i]) != exported(want) {
+				t.Fatalf("item %d: %s\nwant %s, %v", i, exported(pools[i]), exported(want), err)
+			}
+		}
+	})
+}

@@ -1,0 +1,58 @@
+package podstate_test
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/ip-reconcile/ip-reconcile/podstate"
+)
+
+// A tenant writes 256 KiB of annotations into each of its pods, and a pass keeps what is read
+// of all pods.
+func TestAHostileAnnotationIsKeptInLessThanItsOwnLength(t *testing.T) {
+	const length, pods = 256 << 10, 40
+	for what, text := range map[string]string{
+		"entries without anything": "[" + strings.Repeat("{},", length/3) + "{}]",
+		"addresses":                `[{"ips":[` + strings.Repeat(`"1.1.1.1",`, length/10) + `"1.1.1.1"]}]`,
+		"an address in each entry": "[" + strings.Repeat(`{"ips":["1.1.1.1"]},`, length/20) + "{}]",
+		"interfaces":               "[" + strings.Repeat(`{"ips":[],"name":"a/b"},`, length/24) + "{}]",
+		"nested lists":             strings.Repeat("[", length),
+		"the field again":          `[{` + strings.Repeat(`"ips":["1.1.1.1"],`, length/18) + `"a":1}]`,
+	} {
+		var before, after runtime.MemStats
+		kept := make([]*podstate.Pod, pods)
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		for i := range kept {
+			kept[i] = podstate.ReadPod(pod(status(text), func(o *corev1.Pod) {
+				o.Status.Phase = corev1.PodPending
+				o.Annotations["k8s.v1.cni.cncf.io/networks"] = strings.Repeat("a,", length/2)
+			}))
+		}
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		if each := (int64(after.HeapAlloc) - int64(before.HeapAlloc)) / pods; each > 32<<10 {
+			t.Errorf("%s: %d bytes are kept of a pod", what, each)
+		}
+		runtime.KeepAlive(kept)
+	}
+}
+
+// Whether each container has a status is looked up: ten thousand of them take no minute.
+func BenchmarkReadAPodOf5000ContainersThatHaveEnded(b *testing.B) {
+	p := pod(func(o *corev1.Pod) {
+		o.Spec.Containers, o.Status.ContainerStatuses, o.Status.Conditions = nil, nil, nil
+		for i := range 5000 {
+			name := fmt.Sprint("container-", i)
+			o.Spec.Containers = append(o.Spec.Containers, corev1.Container{Name: name})
+			o.Status.ContainerStatuses = append(o.Status.ContainerStatuses, corev1.ContainerStatus{Name: name, State: terminated(0)})
+		}
+	})
+	for b.Loop() {
+		podstate.ReadPod(p)
+	}
+}

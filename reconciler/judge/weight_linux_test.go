@@ -1,0 +1,241 @@
+package judge_test
+
+import (
+	"fmt"
+	"math"
+	"net/netip"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
+)
+
+// processorTime is the least time of the processor that work took: what else runs on the
+// machine does not count.
+func processorTime(t testing.TB, prepare func() func()) time.Duration {
+	t.Helper()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	best := time.Duration(math.MaxInt64)
+	for range 3 {
+		work := prepare()
+		runtime.GC()
+		percent := debug.SetGCPercent(-1)
+		before := threadTime(t)
+		work()
+		best = min(best, threadTime(t)-before)
+		debug.SetGCPercent(percent)
+	}
+	return best
+}
+
+func threadTime(t testing.TB) time.Duration {
+	t.Helper()
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &now); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(now.Nano())
+}
+
+// hostile is an observation with n times something that somebody has written who wants it to
+// take long, and the report that follows.
+type hostile struct {
+	says string
+	make func(n int) (*Observed, *podstate.Report)
+}
+
+const liar = "liar"
+
+// lying is an observation of a pool with all of its addresses taken, and the reports of a
+// node that the sandboxes are in.
+func lying(n int, sandbox func(i int, b *v1alpha1.Sandbox), parts ...Part) (*Observed, *podstate.Report) {
+	entries := make([]Allocation, max(n, 100))
+	for i := range entries {
+		entries[i] = Alloc(fmt.Sprint(i), fmt.Sprintf("default/p-%d", i), fmt.Sprint("box-", i), "net1")
+	}
+	report := func(r *podstate.Report) {
+		for i := range n {
+			b := v1alpha1.Sandbox{ID: fmt.Sprint("lie-", i), Namespace: "default", Name: "lie", UID: fmt.Sprint("uid-", i), State: "Ready"}
+			sandbox(i, &b)
+			r.Sandboxes = append(r.Sandboxes, b)
+		}
+	}
+	o := Observe(append([]Part{Node("worker-1"), Node(liar), FreshReport("worker-1"), FreshReport(liar, report), Pool("10.0.0.0-16", "10.0.0.0/16", entries...),
+		NAD("wb", WhereaboutsConfig("10.0.0.0/16", ""))}, parts...)...)
+	next := nextReport(o, report)
+	return o, next
+}
+
+// nextReport is the report of the liar once more, as another object.
+func nextReport(o *Observed, report ReportEdit) *podstate.Report {
+	next := Observe(FreshReport(liar, report))
+	next.Reports[0].Sandboxes = append(next.Reports[0].Sandboxes, v1alpha1.Sandbox{ID: "one more", State: "Ready"})
+	return next.Reports[0]
+}
+
+func addressAt(i int) string { return fmt.Sprintf("10.0.%d.%d", i>>8&255, i&255) }
+
+// carriers are n pods of the liar that carry the same 64 addresses.
+func carriers(n int) Part {
+	addresses := make([]string, 64)
+	for i := range addresses {
+		addresses[i] = fmt.Sprintf("%q", addressAt(i))
+	}
+	status := fmt.Sprintf(`[%s{"name":"default/wb","interface":"net1","ips":[%s]}]`, strings.Repeat("{},", 80_000), strings.Join(addresses, ","))
+	return func(o *Observed) {
+		Pod("carrier", OnNode(liar), NetworkStatus(status))(o)
+		one := o.Pods[types.NamespacedName{Namespace: "default", Name: "carrier"}]
+		for i := range n {
+			p := *one
+			p.Name, p.UID = fmt.Sprint("carrier-", i), fmt.Sprint("carrier-uid-", i)
+			p.RuntimeUID = p.UID
+			o.Pods[p.NamespacedName] = &p
+		}
+	}
+}
+
+func unreadLie(_ int, b *v1alpha1.Sandbox) {
+	b.Name, b.UID, b.AddressesUnread = "web-0", UsualUID, true
+}
+
+func hostiles() []hostile {
+	at := func(b *v1alpha1.Sandbox, ips ...string) {
+		for _, ip := range ips {
+			b.Addresses = append(b.Addresses, Address(ip, ""))
+		}
+	}
+	return []hostile{
+		{"sandboxes that carry one address", func(n int) (*Observed, *podstate.Report) {
+			return lying(n, func(i int, b *v1alpha1.Sandbox) { at(b, slices.Repeat([]string{"10.0.0.5"}, 20)...) })
+		}},
+		{"sandboxes that carry every address", func(n int) (*Observed, *podstate.Report) {
+			return lying(n, func(i int, b *v1alpha1.Sandbox) {
+				for k := range 16 {
+					at(b, addressAt(16*i+k))
+				}
+			})
+		}},
+		{"sandboxes of one id", func(n int) (*Observed, *podstate.Report) {
+			return lying(n, func(i int, b *v1alpha1.Sandbox) { b.ID = "box-5"; at(b, addressAt(i)) })
+		}},
+		{"sandboxes that are gone", func(n int) (*Observed, *podstate.Report) {
+			o, next := lying(0, nil)
+			for i := range n {
+				Gone(fmt.Sprint("box-", i%1000), "uid")(next)
+			}
+			return o, next
+		}},
+		{"sandboxes whose addresses are unread", func(n int) (*Observed, *podstate.Report) {
+			return lying(n, unreadLie, NAD("other", WhereaboutsConfig("192.168.0.0/16", "other")),
+				Pod("web-0", OnNode(liar), NetworkStatus(`[{"name":"default/other","interface":"net1"}]`)))
+		}},
+		{"pods that carry the same addresses", func(n int) (*Observed, *podstate.Report) {
+			return lying(n, func(i int, b *v1alpha1.Sandbox) { at(b, addressAt(i)) }, carriers(n/10))
+		}},
+		{"entries of one pool", func(n int) (*Observed, *podstate.Report) {
+			entries := map[string]any{}
+			for i := range n {
+				entries[fmt.Sprint(i)] = map[string]any{"id": "box-5", "podref": "default/web-0", "ifname": "net1"}
+			}
+			return lying(100, func(_ int, b *v1alpha1.Sandbox) { b.ID = "box-5" }, RawPool("big", map[string]any{"range": "10.8.0.0/13", "allocations": entries}))
+		}},
+		{"definitions of slices", func(n int) (*Observed, *podstate.Report) {
+			return lying(10, unreadLie, func(o *Observed) {
+				for i := range n / 4 {
+					NAD(fmt.Sprint("nad-", i), WhereaboutsConfig(fmt.Sprintf("10.%d.0.0/16", i%200), fmt.Sprint("net-", i), `"node_slice_size":"/24"`))(o)
+				}
+			})
+		}},
+	}
+}
+
+// linear is how much longer four times as much may take: what is linear takes four times as
+// long, and a bit more where it no longer fits into the processor's cache; what is
+// quadratic takes sixteen times as long.
+const linear = 9
+
+// unmeasured is added to what is divided by: less than that is soon twice as much.
+const unmeasured = 2 * time.Millisecond
+
+func grows(t *testing.T, small, large time.Duration) {
+	t.Helper()
+	t.Logf("%s for 1000, %s for 4000", small, large)
+	if large > linear*(small+unmeasured) {
+		t.Error("it grows faster than what it is about")
+	}
+}
+
+func TestJudgingFourTimesAsManyLiesTakesFourTimesAsLong(t *testing.T) {
+	for _, h := range hostiles() {
+		t.Run(h.says, func(t *testing.T) {
+			judged := func(n int) time.Duration {
+				o, _ := h.make(n)
+				return processorTime(t, func() func() { return func() { Judged(o, judge.Policy{}) } })
+			}
+			grows(t, judged(1000), judged(4000))
+		})
+	}
+}
+
+// secondCheck is what is done under whereabouts' Lease when a live read has found another
+// report of the liar: 100 candidates are judged again, and their findings.
+func secondCheck(tb testing.TB, h hostile, n int) time.Duration {
+	o, next := h.make(n)
+	var addresses []netip.Addr
+	for i := range 100 {
+		addresses = append(addresses, netip.MustParseAddr(addressAt(i)))
+	}
+	return processorTime(tb, func() func() {
+		x := judge.NewIndex(o.Observation, nil, judge.Policy{})
+		x.IndexReservations()
+		return func() {
+			x.Amend(&judge.Live{Now: o.Now, Reports: map[string]*podstate.Report{liar: next}, Pools: map[types.NamespacedName]*ippool.Pool{
+				{Namespace: "kube-system", Name: o.Pools[0].Name}: o.Pools[0]}})
+			x.JudgeAddresses(addresses)
+			x.FindingsAt(addresses, addresses)
+		}
+	})
+}
+
+func TestASecondCheckOfFourTimesAsManyLiesTakesFourTimesAsLong(t *testing.T) {
+	for _, h := range hostiles() {
+		t.Run(h.says, func(t *testing.T) {
+			grows(t, secondCheck(t, h, 1000), secondCheck(t, h, 4000))
+		})
+	}
+}
+
+// BenchmarkASecondCheckAgainstALiar is with as many sandboxes as the API server takes of a
+// report: a write must begin within 700 ms of a renewal, and a hold ends after 5 s.
+func BenchmarkASecondCheckAgainstALiar(b *testing.B) {
+	for _, h := range hostiles() {
+		b.Run(h.says, func(b *testing.B) {
+			b.ReportMetric(float64(secondCheck(b, h, 4000).Microseconds())/1000, "ms/check")
+		})
+	}
+}
+
+// What a pass takes for a lie stays within a multiple of the lie's own length.
+func TestAReportTakesNoMoreMemoryThanAMultipleOfItsLength(t *testing.T) {
+	for _, h := range hostiles() {
+		small, _ := h.make(500)
+		large, _ := h.make(2000)
+		a, _ := allocated(func() { Judged(small, judge.Policy{}) })
+		b, _ := allocated(func() { Judged(large, judge.Policy{}) })
+		if b > 5*a+1<<20 {
+			t.Errorf("%s: %d bytes for 500, %d for 2000", h.says, a, b)
+		}
+	}
+}
