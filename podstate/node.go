@@ -17,7 +17,10 @@ type Node struct {
 	Ready         bool
 	NotReadySince time.Time // since when Ready is not True; zero if it is, or if that is not known
 	OutOfService  bool      // the taint node.kubernetes.io/out-of-service
-	MaxPods       int       // how many pods it can run; 0 if that is not known
+	// OutOfServiceAs is what distinguishes this taint from one that was set before or after it: the
+	// UID of the Node, and value and effect of the taint.
+	OutOfServiceAs string
+	MaxPods        int // how many pods it can run; 0 if that is not known
 
 	UID, ResourceVersion string
 }
@@ -44,6 +47,7 @@ func ReadNode(o *corev1.Node) *Node {
 	for _, t := range o.Spec.Taints {
 		if t.Key == corev1.TaintNodeOutOfService {
 			n.OutOfService = true
+			n.OutOfServiceAs += string(o.UID) + "=" + t.Value + ":" + string(t.Effect) + ";"
 		}
 	}
 	return n

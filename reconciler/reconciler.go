@@ -100,6 +100,8 @@ func (r *Reconciler) Check(ctx context.Context) (*judge.Judgement, error) {
 	r.loadRestore(ctx, o)
 	r.History.noteMissed(o)
 	r.History.checkRevision(o)
+	r.History.restore.noteTaints(o)
+	r.History.noteRestores(o) // before it is judged: a restore makes taints doubtful
 	j := judge.Judge(o, r.History, r.Options.judging())
 	r.History.Remember(j)
 	j.Restore = r.History.restoreState(j)

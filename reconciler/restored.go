@@ -34,6 +34,7 @@ type restore struct {
 	seen   time.Time            // when a pass showed one
 	// unlooked is at where nothing told when all was last well.
 	unlooked time.Time
+	taints   doubtedTaints
 }
 
 // Restored is when a pass last showed that etcd was restored; zero if none did.
@@ -99,6 +100,7 @@ func (r *restore) begin(at time.Time, why string, since time.Time) {
 	}
 	r.at, r.intact, r.why, r.settled = at, time.Time{}, why, false
 	r.lost, r.gone, r.awaited = lost, map[string]time.Time{}, nil
+	r.taints = doubtedTaints{all: true}
 }
 
 // noteRestores takes in what reports say of restores. Several may tell of one: the
@@ -172,6 +174,7 @@ func (h *History) noteNodes(j *judge.Judgement) {
 // nobody. A Node object that is missing settles it only where it was asked for by quorum.
 func (h *History) noteAwaited(j *judge.Judgement) {
 	r, o := &h.restore, j.Observation
+	r.acknowledgeTaints(j)
 	if r.at.IsZero() || r.settled || j.WithoutAgents || o.Restored != "" || o.ReportsUnreadable {
 		return
 	}

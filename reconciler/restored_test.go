@@ -171,7 +171,8 @@ func TestANodeThatTheRestoreHasLostIsWaitedFor(t *testing.T) {
 	t.Run("until it is proven dead", func(t *testing.T) {
 		p := lost(t)
 		dead := Node("worker-9", NotReadyFor(hour), OutOfService)
-		p.wantReleased("dead", p.pass(2*minute, leakOn(2*minute), dead, revision(91)))
+		p.wantRefused("back, and not Ready", EtcdRestored, p.pass(2*minute, leakOn(2*minute), Node("worker-9", NotReadyFor(hour)), revision(91)))
+		p.wantReleased("dead", p.pass(3*minute, leakOn(2*minute), dead, revision(92)))
 	})
 	t.Run("until it came back and was deleted", func(t *testing.T) {
 		p := lost(t)

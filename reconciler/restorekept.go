@@ -37,6 +37,10 @@ type restoreDocument struct {
 	Lost    []string             `json:"lost,omitempty"`
 	Gone    map[string]time.Time `json:"gone,omitempty"`
 	Nodes   []string             `json:"nodes,omitempty"`
+	// Doubted are the out-of-service taints that are not believed, by node; DoubtsAll where
+	// no pass has seen yet which there are.
+	Doubted   map[string]string `json:"doubted,omitempty"`
+	DoubtsAll bool              `json:"doubtsAll,omitempty"`
 }
 
 // keptMost is how long the text may get: annotations may have 256 KiB in all.
@@ -46,7 +50,7 @@ const keptMost = 128 << 10
 // a restore has lost then count for as long as this process lives.
 func (r *restore) document() (string, error) {
 	d := restoreDocument{At: r.at, Intact: r.intact, Why: r.why, Settled: r.settled, Gone: r.gone,
-		Lost: slices.Sorted(maps.Keys(r.lost)), Nodes: sets.List(r.nodes)}
+		Lost: slices.Sorted(maps.Keys(r.lost)), Nodes: sets.List(r.nodes), Doubted: r.taints.as, DoubtsAll: r.taints.all}
 	text, err := json.Marshal(d)
 	if err == nil && len(text) > keptMost {
 		d.Nodes = nil
@@ -124,6 +128,7 @@ func (h *History) adoptRestore(d restoreDocument) {
 	if r.lost, r.gone, r.awaited = map[string]bool{}, map[string]time.Time{}, nil; r.intact.IsZero() {
 		r.unlooked = r.at
 	}
+	r.taints = doubtedTaints{all: d.DoubtsAll, as: d.Doubted}
 	maps.Copy(r.gone, d.Gone)
 	for _, name := range d.Lost {
 		r.lost[name] = true

@@ -44,10 +44,14 @@ func (h *History) restoreState(j *judge.Judgement) *judge.RestoreState {
 			if r.lost[name] && j.Observation.Nodes[name] == nil && (report == nil || len(j.Observation.Nodes) > 0) {
 				state.Lost = append(state.Lost, name)
 			}
+			if node := j.Observation.Nodes[name]; node != nil && node.Dead() {
+				state.Tainted = append(state.Tainted, name)
+			}
 		}
 	}
 	slices.Sort(state.Awaiting)
 	slices.Sort(state.Lost)
+	slices.Sort(state.Tainted)
 	return state
 }
 
@@ -69,7 +73,7 @@ func (r *restore) awaits(name string, report *podstate.Report, o *judge.Observat
 	case report != nil && r.wroteSince(report):
 		return false
 	case node != nil:
-		return !node.Dead()
+		return !node.Dead() || r.taints.doubts(node)
 	}
 	since, gone := r.gone[name]
 	return !gone || o.Now.Sub(since) < goneFor

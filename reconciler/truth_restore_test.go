@@ -44,16 +44,16 @@ func (w *truth) backup() apiState {
 	return b
 }
 
-// restore puts a backup back. A kubelet that reaches the API server says at once what
-// its node is, unless its Node object is gone. An out-of-service taint that comes back
-// is removed from a machine that is on, as docs/restore.md asks for: nothing dates a taint.
+// restore puts a backup back, out-of-service taints included: nobody removes those of machines
+// that are on by now. A kubelet that reaches the API server says at once what its node
+// is, unless its Node object is gone.
 func (w *truth) restore(b apiState) {
 	w.pods, w.reserved = b.pods, b.reserved
 	for p, entries := range b.entries {
 		p.entries = entries
 	}
 	for m, was := range b.machines {
-		m.object, m.tainted, m.apiBoot, m.notReady, m.heard, m.report = was.object, was.tainted && !m.up, was.apiBoot, was.notReady, was.heard, was.report
+		m.object, m.tainted, m.apiBoot, m.notReady, m.heard, m.report = was.object, was.tainted, was.apiBoot, was.notReady, was.heard, was.report
 		if m.connected && m.object {
 			m.apiBoot, m.notReady = m.boot, time.Time{}
 		} else if m.notReady.IsZero() {

@@ -99,7 +99,7 @@ func (x *Index) nameNodes() {
 // dead reports whether a node is proven dead by its Node object.
 func (x *Index) dead(node string) bool {
 	n := x.o.Nodes[node]
-	return n != nil && n.Dead()
+	return n != nil && n.Dead() && (x.past == nil || !x.past.DoubtsTaint(n))
 }
 
 // rebooted reports whether the node runs another boot than at the time of the report,

@@ -266,7 +266,7 @@ func (x *Index) findAgentNodes() []string {
 	selects := x.policy.Selector()
 	var nodes []string
 	for name, n := range x.o.Nodes {
-		if !n.Dead() && (selects(n) || x.byNode[name] != nil) {
+		if !x.dead(name) && (selects(n) || x.byNode[name] != nil) {
 			nodes = append(nodes, name)
 		}
 	}

@@ -53,6 +53,27 @@ func (j *Judgement) agentlessNote() string {
 		named, strings.Join(slices.Sorted(maps.Keys(leftOutBy)), ","))
 }
 
+// taintsNote names the nodes that would be proven dead, if a restore of etcd had not
+// made their taints doubtful.
+func (j *Judgement) taintsNote() string {
+	var nodes []string
+	for name, n := range j.Observation.Nodes {
+		if n.Dead() && j.x.past != nil && j.x.past.DoubtsTaint(n) {
+			nodes = append(nodes, name)
+		}
+	}
+	if len(nodes) == 0 {
+		return ""
+	}
+	slices.Sort(nodes)
+	named := strings.Join(nodes[:min(len(nodes), namesShown)], ", ")
+	if more := len(nodes) - namesShown; more > 0 {
+		named += fmt.Sprintf(" and %d more", more)
+	}
+	return fmt.Sprintf("the out-of-service taint of %s was there when etcd had been restored and may be the backup's, so that it proves nothing: remove it from a node that runs; "+
+		"of one that is shut down set it anew, as another: kubectl taint --overwrite node %s %s=after-restore:NoExecute", named, nodes[0], corev1.TaintNodeOutOfService)
+}
+
 // Notes are what an operator should know of how it was observed.
 func (j *Judgement) Notes() []string {
 	var notes []string
@@ -64,6 +85,9 @@ func (j *Judgement) Notes() []string {
 	}
 	if text := j.Restore.Text(); text != "" {
 		notes = append(notes, text)
+	}
+	if note := j.taintsNote(); note != "" {
+		notes = append(notes, note)
 	}
 	return append(notes, j.Observation.Warnings...)
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
 // Past is what earlier observations of this process taught. Judging reads it and
@@ -13,6 +14,9 @@ type Past interface {
 	// SawReports reports whether a SandboxReport was ever there: without one now there
 	// are agents all the same.
 	SawReports() bool
+	// DoubtsTaint reports whether the out-of-service taint of a node may be one that a restore
+	// of etcd has brought back: it then proves nothing.
+	DoubtsTaint(n *podstate.Node) bool
 	// OfAllocation and OfReservation are what is known of one; the zero Seen where
 	// nothing is.
 	OfAllocation(p *ippool.Pool, a *ippool.Allocation) Seen

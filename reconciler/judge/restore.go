@@ -31,6 +31,9 @@ type RestoreState struct {
 	// Lost are those of them that were known before it and whose Node object was not seen
 	// since: the restore has lost it, and what ran there runs on.
 	Lost []string
+	// Tainted are those of them that are out of service by a taint which the restore may have
+	// brought back.
+	Tainted []string
 }
 
 // Complete reports whether no node is waited for; nil is no restore.
@@ -49,8 +52,11 @@ func (s *RestoreState) Text() string {
 	}
 	names := slices.Clone(s.Awaiting[:min(len(s.Awaiting), namesShown)])
 	for i, n := range names {
-		if slices.Contains(s.Lost, n) {
+		switch {
+		case slices.Contains(s.Lost, n):
 			names[i] += " (which the restore has lost)"
+		case slices.Contains(s.Tainted, n):
+			names[i] += " (whose out-of-service taint may be the backup's)"
 		}
 	}
 	who := "node " + names[0] + " has not written its SandboxReport"

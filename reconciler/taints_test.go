@@ -1,0 +1,122 @@
+package reconciler
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
+)
+
+// taintedAs is OutOfService with a value.
+func taintedAs(value string) NodeEdit {
+	return func(n *corev1.Node) {
+		OutOfService(n)
+		n.Spec.Taints[len(n.Spec.Taints)-1].Value = value
+	}
+}
+
+// worker-2 was out of service at the time of the backup. It was repaired since, and carries
+// the address that the restored pool records for a pod of the past.
+func TestATaintThatARestoreBroughtBackProvesNothing(t *testing.T) {
+	back := Node("worker-2", NotReadyFor(hour), taintedAs("nodeshutdown"))
+	leak := leakOn(2 * minute)
+	restored := func(t *testing.T) *process {
+		p := newProcess(t, atOnce)
+		p.Restores = &memoryStore{}
+		p.pass(0, leakOn(0), Node("worker-2"), revision(100))
+		p.wantRefused("the pass that shows it, with Nodes of before", EtcdRestored, p.pass(minute, leakOn(0), Node("worker-2"), revision(90)))
+		p.wantRefused("the pass after it", EtcdRestored, p.pass(2*minute, leak, back, revision(91)))
+		return p
+	}
+	t.Run("however long it is there, and it is said", func(t *testing.T) {
+		p := restored(t)
+		plan := p.pass(3*day, leak, back, revision(92))
+		p.wantRefused("days later", EtcdRestored, plan)
+		if text := plan.Refused[0].Detail; !strings.Contains(text, "worker-2 (whose out-of-service taint may be the backup's)") {
+			t.Errorf("it says %q", text)
+		}
+		p.wantRefused("in the process after it", EtcdRestored, p.restarted().pass(4*day, leak, back, revision(93)))
+	})
+	t.Run("until it is removed and set again", func(t *testing.T) {
+		p := restored(t)
+		p.wantRefused("removed", EtcdRestored, p.pass(3*minute, leak, Node("worker-2", NotReadyFor(hour)), revision(92)))
+		p.wantReleased("set again", p.pass(4*minute, leak, back, revision(93)))
+		p.wantReleased("in the process after it", p.restarted().pass(5*minute, leak, back, revision(94)))
+	})
+	t.Run("until it is set as another", func(t *testing.T) {
+		p := restored(t).restarted() // of which no pass sees it removed
+		p.wantReleased("with another value", p.pass(3*minute, leak, Node("worker-2", NotReadyFor(hour), taintedAs("after-restore")), revision(92)))
+	})
+	t.Run("until the Node is another object", func(t *testing.T) {
+		p := restored(t)
+		again := Node("worker-2", NotReadyFor(hour), func(n *corev1.Node) { n.UID = "made again" }, taintedAs("nodeshutdown"))
+		p.wantReleased("made again", p.pass(3*minute, leak, again, revision(92)))
+	})
+	t.Run("until an operator acknowledges the restore", func(t *testing.T) {
+		p := restored(t)
+		p.pass(3*minute, leak, back, acknowledged(minute), revision(92))
+		p.wantReleased("acknowledged", p.pass(4*minute, leak, back, acknowledged(minute), revision(93)))
+	})
+	t.Run("where an agent alone tells of the restore", func(t *testing.T) {
+		p := newProcess(t, atOnce)
+		told := All(UsualPool, Node("worker-1"), restoreNoticed("worker-1", minute, 2*minute), func(o *Observed) { Gone("box-1", UsualUID)(o.Reports[0]) })
+		p.wantRefused("told", EtcdRestored, p.pass(3*minute, told, back))
+		p.wantRefused("later", EtcdRestored, p.pass(hour, told, back))
+	})
+	t.Run("and a second restore brings it back again", func(t *testing.T) {
+		p := restored(t)
+		p.pass(3*minute, leak, Node("worker-2", NotReadyFor(hour)), revision(92))
+		p.wantReleased("set again", p.pass(4*minute, leak, back, revision(93)))
+		p.pass(5*minute, leak, back, revision(80))
+		p.wantRefused("restored again", EtcdRestored, p.pass(6*minute, leakOn(6*minute), back, revision(81)))
+	})
+}
+
+// The taint stays on a node that has reported since: the restore is settled, and when
+// the node is cut off what it runs is not that of a dead one.
+func TestATaintThatARestoreBroughtBackStaysDoubtfulOnANodeThatRuns(t *testing.T) {
+	usual := All(UsualPool, Node("worker-1"), written("worker-1", 2*minute))
+	runs := func(write int) Part {
+		return All(Node("worker-2", taintedAs("nodeshutdown")), written("worker-2", 2*minute, Sandbox("box-1", UsualUID)))
+	}
+	cutOff := All(Node("worker-2", NotReadyFor(minute), taintedAs("nodeshutdown")), StaleReport("worker-2", Sandbox("box-1", UsualUID)))
+	for says, more := range map[string]Part{"": Nothing, "also where the restore was acknowledged for the sake of another": acknowledged(minute)} {
+		t.Run(says, func(t *testing.T) {
+			p := newProcess(t, atOnce)
+			p.Restores = &memoryStore{}
+			p.pass(0, usual, runs(0), revision(100))
+			p.pass(minute, usual, runs(0), revision(90))
+			p.pass(2*minute, usual, runs(2), revision(91))
+			p.pass(3*minute, usual, runs(2), more, revision(92))
+			for _, p := range []*process{p, p.restarted()} {
+				plan := p.pass(hour, usual, cutOff, more, revision(93))
+				if len(plan.Release) > 0 {
+					t.Error("what it runs is released")
+				}
+				j := Judged(p.next, judge.Policy{})
+				if it := AllocationOf(t, j, "10.0.0.5"); it.Reason != judge.NodeUnreachable {
+					t.Errorf("judged %v", OutcomeOf(it))
+				}
+				if notes := strings.Join(j.Notes(), "\n"); !strings.Contains(notes, "the out-of-service taint of worker-2 was there when etcd had been restored") {
+					t.Errorf("the notes are %s", notes)
+				}
+			}
+		})
+	}
+}
+
+func TestWithoutAgentsATaintThatARestoreBroughtBackProvesNothing(t *testing.T) {
+	ending := All(UsualPool, UsualPod(DeletedAgo(0)))
+	dead := Node("worker-1", NotReadyFor(hour), OutOfService)
+	p := newProcess(t, atOnce)
+	p.wantReleased("before", p.pass(0, ending, dead, revision(100)))
+	p.pass(minute, ending, dead, revision(90))
+	if plan := p.pass(2*minute, ending, dead, revision(91)); len(plan.Release) > 0 {
+		t.Error("by the taint that came back it is released")
+	}
+	p.pass(3*minute, ending, dead, acknowledged(minute), revision(92))
+	p.wantReleased("acknowledged", p.pass(4*minute, ending, dead, acknowledged(minute), revision(93)))
+}
