@@ -41,6 +41,8 @@ type restoreDocument struct {
 	// no pass has seen yet which there are.
 	Doubted   map[string]string `json:"doubted,omitempty"`
 	DoubtsAll bool              `json:"doubtsAll,omitempty"`
+	// DoubtedBoots are the bootIDs of Nodes that may be the backup's, by node.
+	DoubtedBoots map[string]string `json:"doubtedBoots,omitempty"`
 }
 
 // keptMost is how long the text may get: annotations may have 256 KiB in all.
@@ -50,8 +52,12 @@ const keptMost = 128 << 10
 // a restore has lost then count for as long as this process lives.
 func (r *restore) document() (string, error) {
 	d := restoreDocument{At: r.at, Intact: r.intact, Why: r.why, Settled: r.settled, Gone: r.gone,
-		Lost: slices.Sorted(maps.Keys(r.lost)), Nodes: sets.List(r.nodes), Doubted: r.taints.as, DoubtsAll: r.taints.all}
+		Lost: slices.Sorted(maps.Keys(r.lost)), Nodes: sets.List(r.nodes), Doubted: r.taints.as, DoubtsAll: r.taints.all, DoubtedBoots: r.taints.boots}
 	text, err := json.Marshal(d)
+	if err == nil && len(text) > keptMost { // the next process doubts all that it then finds
+		d.DoubtsAll, d.Doubted, d.DoubtedBoots = len(d.DoubtedBoots) > 0, nil, nil
+		text, err = json.Marshal(d)
+	}
 	if err == nil && len(text) > keptMost {
 		d.Nodes = nil
 		text, err = json.Marshal(d)
@@ -128,7 +134,7 @@ func (h *History) adoptRestore(d restoreDocument) {
 	if r.lost, r.gone, r.awaited = map[string]bool{}, map[string]time.Time{}, nil; r.intact.IsZero() {
 		r.unlooked = r.at
 	}
-	r.taints = doubtedTaints{all: d.DoubtsAll, as: d.Doubted}
+	r.taints = doubtedTaints{all: d.DoubtsAll, as: d.Doubted, boots: d.DoubtedBoots}
 	maps.Copy(r.gone, d.Gone)
 	for _, name := range d.Lost {
 		r.lost[name] = true

@@ -56,7 +56,7 @@ func (b *batch) rollback(ctx context.Context, items, still []*releaseAttempt, j 
 			}
 		}
 	}
-	b.recreateAll(ctx, slices.DeleteFunc(slices.Clone(items), func(t *releaseAttempt) bool { return !needed[t] }))
+	b.recreateAll(slices.DeleteFunc(slices.Clone(items), func(t *releaseAttempt) bool { return !needed[t] }))
 }
 
 // sharedKey is what entries have in common that may share a reservation.
@@ -76,14 +76,14 @@ func (b *batch) abandon(ctx context.Context, items []*releaseAttempt, why Refusa
 	for _, t := range items {
 		b.out.refuse(refusedBecause(t.Item, why, detail))
 	}
-	b.recreateAll(ctx, items)
+	b.recreateAll(items)
 }
 
 // recreateAll creates the deleted reservations of items again, whatever becomes of
 // the run. Each has its own time at each try, more of it at the next one, so that
 // calls that hang cost the others none.
-func (b *batch) recreateAll(ctx context.Context, items []*releaseAttempt) {
-	ctx = context.WithoutCancel(ctx)
+func (b *batch) recreateAll(items []*releaseAttempt) {
+	ctx := context.Background() // neither the end of the run nor that of the hold stops it
 	var todo []*ippool.Reservation
 	for _, t := range items {
 		todo = append(todo, t.deleted...)
@@ -122,11 +122,24 @@ func (b *batch) recreateAll(ctx context.Context, items []*releaseAttempt) {
 // it is done within 20 s, or given up.
 const recreateTries = 4
 
-// recreate creates a reservation again, for which it has so much time.
+// recreate creates a reservation again, for which it has so much time. One that is still
+// there may be the one whose delete was sent and not answered: that may yet arrive, and finds
+// nothing to delete when the reservation is another object.
 func (b *batch) recreate(ctx context.Context, res *ippool.Reservation, within time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, within)
-	defer cancel()
-	if err := b.Writer.CreateReservation(ctx, res.AsNew()); err != nil && !errors.Is(err, ErrConflict) {
+	create := func() error {
+		ctx, cancel := context.WithTimeout(ctx, within)
+		defer cancel()
+		return b.Writer.CreateReservation(ctx, res.AsNew())
+	}
+	err := create()
+	if errors.Is(err, ErrConflict) {
+		deleting, cancel := detached(ctx)
+		err = b.Writer.DeleteReservation(deleting, res)
+		if cancel(); err == nil {
+			err = create()
+		}
+	}
+	if err != nil && !errors.Is(err, ErrConflict) {
 		return err
 	}
 	b.progress("put back the reservation %s", res.Ref())

@@ -9,11 +9,21 @@ import (
 
 // doubtedTaints are the out-of-service taints that were there when a restore of etcd had been
 // noticed. Nothing dates a taint: it may be that of a node which was repaired after the
-// backup and runs. So it proves nothing until somebody sets it anew.
+// backup and runs. So it proves nothing until somebody sets it anew. The same goes for the boot
+// that a Node is at: the backup's is an earlier one than that of a report written since.
 type doubtedTaints struct {
-	all bool              // no pass since the restore has seen the Nodes
-	as  map[string]string // by node: what is doubted
+	all   bool              // no pass since the restore has seen the Nodes
+	as    map[string]string // by node: what is doubted
+	boots map[string]string // by node: the bootID that is doubted
 }
+
+func (t *doubtedTaints) doubtsBoot(n *podstate.Node) bool {
+	boot, doubted := t.boots[n.Name]
+	return t.all || doubted && boot == n.BootID
+}
+
+// DoubtsBoot reports whether the boot that a Node is at may be one that a restore has brought back.
+func (h *History) DoubtsBoot(n *podstate.Node) bool { return h.restore.taints.doubtsBoot(n) }
 
 func (t *doubtedTaints) doubts(n *podstate.Node) bool {
 	if !n.OutOfService {
@@ -35,14 +45,19 @@ func (r *restore) noteTaints(o *judge.Observation) {
 		return
 	}
 	if t.all {
-		t.all, t.as = false, map[string]string{}
+		t.all, t.as, t.boots = false, map[string]string{}, map[string]string{}
 		for name, n := range o.Nodes {
 			if n.OutOfService {
 				t.as[name] = n.OutOfServiceAs
 			}
+			t.boots[name] = n.BootID
 		}
 		return
 	}
+	maps.DeleteFunc(t.boots, func(name, boot string) bool {
+		n := o.Nodes[name]
+		return n != nil && n.BootID != boot
+	})
 	maps.DeleteFunc(t.as, func(name, _ string) bool {
 		n := o.Nodes[name] // one that is missing is judged as such, and may be back with its taint
 		return n != nil && !t.doubts(n)
@@ -52,11 +67,13 @@ func (r *restore) noteTaints(o *judge.Observation) {
 // acknowledgeTaints believes the taints of the nodes that an operator was told of and has
 // acknowledged to run nothing: not that of a node which has written its report since.
 func (r *restore) acknowledgeTaints(j *judge.Judgement) {
-	if len(r.taints.as) == 0 || !r.acknowledged(j.Observation) {
+	if len(r.taints.as)+len(r.taints.boots) == 0 || !r.acknowledged(j.Observation) {
 		return
 	}
 	reports := reportsByName(j.Observation)
-	maps.DeleteFunc(r.taints.as, func(name, _ string) bool {
+	believed := func(name, _ string) bool {
 		return j.WithoutAgents || r.awaits(name, reports[name], j.Observation)
-	})
+	}
+	maps.DeleteFunc(r.taints.as, believed)
+	maps.DeleteFunc(r.taints.boots, believed)
 }

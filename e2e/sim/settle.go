@@ -14,6 +14,9 @@ import (
 // settle heals everything, lets time pass, and checks that what is left is right: no entry
 // of what does not run, none missing of what does, and the same of reservations.
 func (s *Simulation) settle() {
+	for s.restoring && s.violation == "" {
+		s.runUntil(time.Now().Add(time.Second))
+	}
 	s.say("all is healed")
 	s.quiet, s.faulty, s.away, s.armed, s.forbidden = true, false, false, nil, false
 	s.skews[0], s.skews[1] = 0, 0

@@ -60,6 +60,7 @@ type Simulation struct {
 	requests    int
 	kills       int
 	quiet       bool
+	restoring   bool // etcd is
 	forbidden   bool // the product has no right to whereabouts' Leases
 	massRelease bool // an operator allows it
 	restoredAt  time.Time

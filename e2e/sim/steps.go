@@ -273,13 +273,13 @@ func (s *Simulation) restore(how int) {
 	if s.backup == nil || s.away {
 		return
 	}
-	s.away = true
+	s.away, s.restoring = true, true
 	s.api.cutWatches("")
 	s.say("etcd goes")
 	s.after(s.between(time.Second, 15*time.Second), func() {
 		s.api.restore(s.backup)
 		s.api.stale = nil
-		s.away = false
+		s.away, s.restoring = false, false
 		s.restoredAt = time.Now()
 		s.count("restored")
 		s.say("etcd is back as it was at %d", s.backup.revision)

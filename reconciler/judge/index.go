@@ -106,15 +106,21 @@ func (x *Index) dead(node string) bool {
 // on the same machine: another machine under the name says nothing of the one before.
 func (x *Index) rebooted(r *report) bool {
 	n := x.o.Nodes[r.Name]
-	return n != nil && n.BootID != "" && r.BootID != "" && n.BootID != r.BootID && n.Machine.Same(r.Machine)
+	return x.anotherBoot(n, r) && n.Machine.Same(r.Machine)
+}
+
+// anotherBoot reports whether a Node, nil if there is none, is known to be at a later boot than
+// its report.
+func (x *Index) anotherBoot(n *podstate.Node, r *report) bool {
+	return n != nil && n.BootID != "" && r.BootID != "" && n.BootID != r.BootID && (x.past == nil || !x.past.DoubtsBoot(n))
 }
 
 // replaced reports whether another machine runs under the node's name than at the
 // time of the report: what the one before ran is then as that of a missing node.
 func (x *Index) replaced(r *report) bool {
 	n := x.o.Nodes[r.Name]
-	return !r.fresh && n != nil && n.Machine.Known() && r.Machine.Known() && n.Machine != r.Machine &&
-		n.BootID != "" && r.BootID != "" && n.BootID != r.BootID // a machine id can be made again while all runs on
+	return !r.fresh && x.anotherBoot(n, r) && // a machine id can be made again while all runs on
+		n.Machine.Known() && r.Machine.Known() && n.Machine != r.Machine
 }
 
 // expired reports whether the machine of a report has been gone, and its agent silent,

@@ -17,6 +17,9 @@ type Past interface {
 	// DoubtsTaint reports whether the out-of-service taint of a node may be one that a restore
 	// of etcd has brought back: it then proves nothing.
 	DoubtsTaint(n *podstate.Node) bool
+	// DoubtsBoot reports whether the boot and the machine that a Node tells of may be those that
+	// a restore of etcd has brought back: another one in a report is then no earlier one.
+	DoubtsBoot(n *podstate.Node) bool
 	// OfAllocation and OfReservation are what is known of one; the zero Seen where
 	// nothing is.
 	OfAllocation(p *ippool.Pool, a *ippool.Allocation) Seen
