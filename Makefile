@@ -86,7 +86,8 @@ fuzz: ## Fuzz every target, one after the other (FUZZTIME=30s each), and print t
 	@for package in $$(grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n 1 dirname | sort -u); do \
 		for target in $$($(GO) test -list '^Fuzz' $$package | grep '^Fuzz'); do \
 			out=$$($(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 2s $$package 2>&1) || { echo "$$out"; exit 1; }; \
-			echo "$$package $$target: $$(echo "$$out" | sed -n 's/^fuzz: elapsed: [^,]*, \(execs: .*\)/\1/p' | tail -n 1)"; \
+			execs=$$(echo "$$out" | sed -n 's/^fuzz: elapsed: [^,]*, \(execs: .*\)/\1/p' | tail -n 1); \
+			echo "$$package $$target: $${execs:-none beyond the corpus: FUZZTIME is too short}"; \
 		done; \
 	done
 
