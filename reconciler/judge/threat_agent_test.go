@@ -138,3 +138,12 @@ func TestANodeThatDeselectsItselfFreesNothingOfASilentOne(t *testing.T) {
 		Expect(t, held, UsualPool, Node("worker-1", WithoutAgent), StaleReport("worker-1"), Node("worker-2"), FreshReport("worker-2"))
 	})
 }
+
+// What is left to an agent that lies: an id that it cannot know. Reports are all that agents may
+// read, so whatever they know of another node's sandbox that node's report has said.
+func TestTheEndOfAnIDThatNoOtherNodeReportsIsBelieved(t *testing.T) {
+	word := All(UsualPool, Node("worker-1"), Node("worker-2"), FreshReport("worker-2", Gone("box-1", UsualUID)))
+	Expect(t, Want(judge.Stale, judge.PodGone, true, judge.Gone), word, StaleReport("worker-1"))
+	Expect(t, Want(judge.Held, judge.NoFreshReportReason, false, judge.NoFreshReport), word, StaleReport("worker-1"), UsualPod(DeletedAgo(0)))
+	expectKept(t, word, StaleReport("worker-1", Sandbox("box-1", UsualUID)))
+}
