@@ -114,6 +114,7 @@ func (s *Simulation) startSandbox(n *node, p *podName, uid string) {
 	}
 	n.sandboxes = append(n.sandboxes, b)
 	s.say("%s: ADD", b)
+	s.nudge(10)
 	s.cni(wbtypes.Allocate, b, b.add, func(ip netip.Addr, err error) { s.added(b, ip, err) })
 }
 
@@ -133,6 +134,7 @@ func (s *Simulation) added(b *sandbox, ip netip.Addr, err error) {
 	s.count("ADD")
 	s.say("%s: ADD gave %s", b, ip)
 	s.checkAdded(b)
+	s.nudge(15)
 	s.after(s.between(0, s.plan.Window), func() { // the blind window
 		if b.open && !b.giving && b.node.up {
 			b.listed, b.ready = true, true
@@ -226,6 +228,7 @@ func (s *Simulation) closed(b *sandbox, cleaned bool) {
 		b.cached = false
 	}
 	s.say("%s: closed", b)
+	s.nudge(10)
 	if !b.retained {
 		s.after(s.between(0, 10*time.Second), func() { b.listed = false; s.runtimeEvent(b.node) })
 	}

@@ -62,7 +62,7 @@ func NewPlan(seed uint64) *Plan {
 	}
 	p := &Plan{
 		Seed: seed, Nodes: most(2, 3), Pods: most(2, 5), Nets: most(1, 2), Apart: r.IntN(2), Replicas: 1, Repair: !one(4), Serve: one(serveOneIn),
-		Every: time.Duration(25+r.IntN(60)) * time.Second, Confirm: time.Duration(60+r.IntN(30)) * time.Second, Window: time.Duration(r.IntN(20)) * time.Second,
+		Every: time.Duration(35+r.IntN(60)) * time.Second, Confirm: time.Duration(60+r.IntN(30)) * time.Second, Window: time.Duration(r.IntN(20)) * time.Second,
 		Warm: time.Duration(2+r.IntN(20)) * time.Second, Faults: []int{0, 5, 30, 150}[r.IntN(4)],
 	}
 	p.Agents = 1<<p.Nodes - 1
@@ -92,6 +92,9 @@ func NewPlan(seed uint64) *Plan {
 	}
 	if one(10) || p.Agents == 0 && one(3) {
 		p.Unreachable = 30 * time.Second
+	}
+	if one(6) {
+		p.Window = time.Duration(20+r.IntN(40)) * time.Second
 	}
 	p.Unread, p.NoUID, p.Long = one(12), one(12), one(40)
 	p.Patient = p.Serve || one(6)

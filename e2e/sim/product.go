@@ -27,7 +27,21 @@ import (
 type replica struct {
 	as     *client
 	cancel context.CancelFunc
+	nudged chan struct{} // of capacity 1: another pass begins at once
 	passes int
+}
+
+// nudge has a pass be made while something is under way, when it would find it.
+func (s *Simulation) nudge(percent int) {
+	if !s.chance(percent) || len(s.replicas) == 0 {
+		return
+	}
+	r := s.replicas[s.rng.IntN(len(s.replicas))]
+	s.after(s.between(0, 3*time.Second), func() {
+		if r != nil {
+			wake(r.nudged)
+		}
+	})
 }
 
 // kill ends a process as SIGKILL does: what it sent may still arrive.
@@ -43,7 +57,7 @@ func (s *Simulation) startReplica(i int) {
 	as := s.newClient(fmt.Sprintf("ip-reconcile-%d", i), nil)
 	as.product = true
 	ctx, cancel := context.WithCancel(s.ctx)
-	r := &replica{as: as, cancel: cancel}
+	r := &replica{as: as, cancel: cancel, nudged: make(chan struct{}, 1)}
 	s.replicas[i] = r
 	config := &rest.Config{Host: "http://simulation", Transport: as, QPS: -1}
 	log := slog.New(slog.DiscardHandler)
@@ -72,6 +86,7 @@ func (s *Simulation) startReplica(i int) {
 			select {
 			case <-ctx.Done():
 			case <-time.After(s.plan.Every):
+			case <-r.nudged:
 			}
 		}
 	})

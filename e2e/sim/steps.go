@@ -70,6 +70,11 @@ func kinds() []stepKind {
 			}
 			s.massRelease = true
 		}},
+		{"a sandbox dies and is made again", 12, func(s *Simulation, a, b int) {
+			if n := s.nodeAt(a); n.up && len(n.sandboxes) > 0 {
+				s.stop(n.sandboxes[b%len(n.sandboxes)])
+			}
+		}},
 		{"a sandbox hangs in its end", 4, func(s *Simulation, a, b int) { s.hang(s.nodeAt(a), b) }},
 		{"an entry of an earlier sandbox is left", 4, func(s *Simulation, a, b int) { s.leakOf(s.nodeAt(a), b) }},
 		{"a pool is written again and again", 3, func(s *Simulation, a, _ int) { s.disturb(s.nets[a%len(s.nets)], 150) }},
@@ -283,6 +288,7 @@ func (s *Simulation) restore(how int) {
 		s.restoredAt = time.Now()
 		s.count("restored")
 		s.say("etcd is back as it was at %d", s.backup.revision)
+		s.nudge(70)
 		for _, n := range s.nodes {
 			if how%2 == 0 {
 				n.blind = time.Now().Add(s.between(0, 3*time.Minute))
