@@ -1,0 +1,157 @@
+package main
+
+// releaseArea is the way from the plan to what is written.
+func releaseArea() Area {
+	const attempt, write, rollback, hold, live, release = "reconciler/attempt.go", "reconciler/write.go", "reconciler/rollback.go", "reconciler/hold.go", "reconciler/liveindex.go", "reconciler/release.go"
+	const held = "reconciler/heldrelease.go"
+	return Area{"The release: second check, order of writes, putting back", []Mutant{
+		{Fault: "Nothing is read live under the Lease", File: attempt, Tests: "?",
+			Old: `	live, err := b.read(ctx, need)
+	if err != nil {
+		return todo, nil, err
+	}
+`, New: `	live := &judge.Live{}
+`},
+		{Fault: "What was read live changes nothing", File: live, Tests: "?",
+			Old: `	b.x.Amend(live)
+	if live`, New: `	if live`},
+		{Fault: "The live read that contradicts is not heeded", File: attempt, Tests: "?",
+			Old: `case it.Verdict != judge.Stale:`, New: `case it.Verdict != judge.Stale && false:`},
+		{Fault: "A live read that contradicts does not restart the wait", File: attempt, Tests: "?",
+			Old: `			b.History.contradicted(t.Item)
+`, New: ``},
+		{Fault: "What is refused by the second check is released", File: attempt, Tests: "?",
+			Old: `			b.out.refuse(refused[t.ID()])
+`, New: `			b.out.refuse(refused[t.ID()])
+			still = append(still, t)
+`},
+		{Fault: "An entry that is gone, or was rewritten, is released", File: attempt, Tests: "?",
+			Old: `b.Log.Info("not released: it is gone or was rewritten since the first check", t.Attrs()...)`, New: `still = append(still, t)`},
+		{Fault: "A reservation is deleted alone for which an entry has appeared", File: attempt, Tests: "?",
+			Old: `case it.Reservation != nil && len(it.Related()) > 0:`, New: `case false:`},
+		{Fault: "Another pod of the owner's name is not read", File: attempt, Tests: "?",
+			Old: `			n.Pods = append(n.Pods, types.NamespacedName{Namespace: owner.Namespace, Name: owner.Name})
+`, New: ``},
+		{Fault: "The pool is not read again", File: attempt, Tests: "?",
+			Old: `		n.Pools = append(n.Pools, t.poolNames()...)
+`, New: ``},
+		{Fault: "A reservation that appeared in between is not read", File: attempt, Tests: "?",
+			Old: `			n.Reservations = append(n.Reservations, b.observation().ReservationsOf(t.Item)...)
+`, New: ``},
+		{Fault: "A pool that has changed is judged by what it was", File: attempt, Tests: "?",
+			Old: `			changed = append(changed, t)
+			continue
+`, New: `			changed = append(changed, t)
+`},
+		{Fault: "A pause in between is not honoured", File: attempt, Tests: "?",
+			Old: `	if b.observation().Paused { // then ADDs need not wait for us
+		b.abandon(ctx, todo, Paused, everythingPaused())
+		return nil, nil
+	}
+`, New: ``},
+		{Fault: "A restore that the live read shows is not noted", File: live, Tests: "?",
+			Old: `		b.History.noteRestore(b.observation())
+	}
+	return live`, New: `	}
+	return live`},
+		{Fault: "A revision that runs backwards while it is read again is not noticed", File: live, Tests: "?",
+			Old: `	b.History.checkRevision(o)
+	o.Restored`, New: `	o.Restored`},
+		{Fault: "Reports and Nodes of long ago do for the second check", File: live, Tests: "?",
+			Old: `b.Clock.Since(b.refreshed) < refreshEvery {`, New: `true {`},
+		{Fault: "What was read before the wait for the Lease does for the work under it", File: held, Tests: "?",
+			Old: `	if err := w.refresh(ctx); err != nil { // the wait for the Lease may have been long
+		return err
+	}
+`, New: ``},
+
+		{Fault: "The entry is removed although its reservation was not deleted", File: write, Tests: "?",
+			Old: `if t.noteDeletes(t.reservations(leaving), of); t.failed == nil {`, New: `if t.noteDeletes(t.reservations(leaving), of); true {`},
+		{Fault: "The entry is removed before its reservation is deleted", File: write, Tests: "?",
+			Old: `	w.failed, w.done, w.err = b.deleteReservations(ctx, h, w.items, leaving, slots)
+	if w.pool == nil || len(w.done) == 0 {
+		return
+	}
+	if err := b.removeEntries(ctx, h, w); err != nil {
+		w.failed, w.done, w.err = append(w.failed, w.done...), nil, moreSevere(w.err, err)
+		w.conflict = errors.Is(err, ErrConflict)
+	}
+`, New: `	if w.pool != nil {
+		w.done = w.items
+		if err := b.removeEntries(ctx, h, w); err != nil {
+			w.failed, w.done, w.err = append(w.failed, w.done...), nil, moreSevere(w.err, err)
+			w.conflict = errors.Is(err, ErrConflict)
+			return
+		}
+	}
+	w.failed, w.done, w.err = b.deleteReservations(ctx, h, w.items, leaving, slots)
+`},
+		{Fault: "A reservation is deleted that another entry needs", File: write, Tests: "?",
+			Old: `if r.Verdict == judge.Stale && !slices.ContainsFunc(r.Related(), func(a *judge.Item) bool { return !leaving[a.ID()] }) {`,
+			New: `if r.Verdict == judge.Stale {`},
+		{Fault: "A reservation that is not Stale is deleted", File: write, Tests: "?",
+			Old: `if r.Verdict == judge.Stale && !slices.ContainsFunc(`, New: `if !slices.ContainsFunc(`},
+		{Fault: "A write begins although the hold is over", File: write, Tests: "?",
+			Old: `	if !h.mayWrite(ctx) {
+		return ErrHoldSpent
+	}
+`, New: ``},
+		{Fault: "Reservations are deleted although there is no time left for their entries", File: write, Tests: "?",
+			Old: `if h.mayBegin(ctx, b.Clock) {`, New: `if h.mayWrite(ctx) {`},
+		{Fault: "A reservation whose delete was not answered is not put back", File: write, Tests: "?",
+			Old: `if t.Allocation != nil && !errors.Is(err, ErrConflict) && !errors.Is(err, ErrHoldSpent) {`, New: `if t.Allocation != nil && err == nil {`},
+		{Fault: "A patch that was not answered is taken for one that was not sent", File: write, Tests: "?",
+			Old: `t.sent = t.sent || err != nil && !errors.Is(err, ErrConflict) && !errors.Is(err, ErrHoldSpent)`, New: `t.sent = false`},
+		{Fault: "A patch that was prepared for another version of the pool is sent", File: write, Tests: "?",
+			Old: `ready != nil && ready.pool == w.pool && ready.entries == len(w.done) {`, New: `ready != nil && ready.entries == len(w.done) {`},
+		{Fault: "A reservation that two entries share is not put back for the other", File: write, Tests: "?",
+			Old: `	noteShared(parts, leaving)
+`, New: ``},
+		{Fault: "What our own writes did is not known to the next check", File: write, Tests: "?",
+			Old: `			b.wrote(w)
+`, New: ``},
+		{Fault: "A write that is under way is broken off with the hold", File: write, Tests: "?",
+			Old: `	ctx, cancel := detached(ctx)
+	defer cancel()
+	began`, New: `	began`},
+
+		{Fault: "No reservation is put back for what proves live", File: attempt, Tests: "?",
+			Old: `	b.rollback(ctx, todo, still, j)
+`, New: ``},
+		{Fault: "What is live after a failed patch waits for its reservation until the next hold", File: attempt, Tests: "?",
+			Old: `if slices.ContainsFunc(w.left, (*releaseAttempt).begun) {`, New: `if false {`},
+		{Fault: "A reservation that an entry of another id needs is not put back", File: rollback, Tests: "?",
+			Old: `(it.Verdict != judge.Stale || !it.Proven || it.ID() == t.ID()) {`, New: `it.ID() == t.ID() {`},
+		{Fault: "A reservation is not put back where the pool cannot be read any more", File: rollback, Tests: "?",
+			Old: `if !leaving[t.ID()] && b.observation().PoolUnreadable(t.Item) {`, New: `if false {`},
+		{Fault: "What is given up does not have its reservations back", File: rollback, Tests: "?",
+			Old: `	b.recreateAll(ctx, items)
+}
+
+// recreateAll`, New: `}
+
+// recreateAll`},
+		{Fault: "A reservation is tried to be put back once", File: rollback, Tests: "?",
+			Old: `const recreateTries = 4`, New: `const recreateTries = 1`},
+		{Fault: "No reservation is put back once the run is stopped", File: rollback, Tests: "?",
+			Old: `	ctx = context.WithoutCancel(ctx)
+	var todo`, New: `	var todo`},
+		{Fault: "What is abandoned shows no cause", File: rollback, Tests: "?",
+			Old: `		b.out.refuse(refusedBecause(t.Item, why, detail))
+`, New: ``},
+
+		{Fault: "A late answer does not end the hold", File: hold, Tests: "?",
+			Old: `		h.late.Store(true)
+`, New: ``},
+		{Fault: "What needs a Lease that is not held is written", File: hold, Tests: "?",
+			Old: `return h.Leases == nil || !slices.ContainsFunc(`, New: `return h.Leases == nil || true || !slices.ContainsFunc(`},
+		{Fault: "Work begins after the time of the hold", File: hold, Tests: "?",
+			Old: `return h.mayWrite(ctx) && (h.Until.IsZero() || c.Now().Before(h.Until))`, New: `return h.mayWrite(ctx)`},
+		{Fault: "A write begins although the Lease was not renewed", File: hold, Tests: "?",
+			Old: ` && (h.MayWrite == nil || h.MayWrite())`, New: ``},
+		{Fault: "That a pool is not allowed to be written stops all others", File: release, Tests: "?",
+			Old: `		if errors.Is(t.failed, ErrForbidden) {`, New: `		if false {`},
+		{Fault: "Only one pool's Lease is taken for what several share", File: "reconciler/pace.go", Tests: "?",
+			Old: `leases: []string{ippool.SharedLease}}`, New: `leases: nil}`},
+	}}
+}
