@@ -2,5 +2,5 @@ package main
 
 // areas are all mutants.
 func areas() []Area {
-	return []Area{tableArea(), conditionsArea(), evidenceArea(), planArea(), releaseArea(), storedArea(), kubeArea(), restoreArea()}
+	return []Area{tableArea(), conditionsArea(), evidenceArea(), planArea(), releaseArea(), storedArea(), kubeArea(), restoreArea(), agentArea(), serveArea()}
 }

@@ -5,18 +5,18 @@ func evidenceArea() Area {
 	const evidence, sandbox, nodes, claims = "reconciler/judge/evidence.go", "reconciler/judge/sandbox.go", "reconciler/judge/nodeset.go", "reconciler/judge/claims.go"
 	const index, pods, judge = "reconciler/judge/index.go", "reconciler/judge/index_pods.go", "reconciler/judge/judge.go"
 	return Area{"The evidence: sandboxes, nodes, claims, reservations", []Mutant{
-		{Fault: "A pod's podIPs do not count as its addresses", File: evidence, Tests: "?",
+		{Fault: "A pod's podIPs do not count as its addresses", File: evidence, Tests: "TestTheAddressIsOnASuccessor",
 			Old: `	for _, ip := range s.pod.IPs {
 		if s.mayBeAbout(ip) {
 			return true
 		}
 	}
 `, New: ``},
-		{Fault: "Without agents an edited definition makes an address look free", File: evidence, Tests: "?",
+		{Fault: "Without agents an edited definition makes an address look free", File: evidence, Tests: "TestAnEditedDefinitionBesideALeftoverEntryCountsForBothWithoutAgents",
 			Old: `nad == nil || s.mapped(nad) || !x.inUse {`, New: `nad == nil || s.mapped(nad) {`},
-		{Fault: "Another pool's entry of another interface makes an address look free", File: evidence, Tests: "?",
+		{Fault: "Another pool's entry of another interface makes an address look free", File: evidence, Tests: "TestAnInterfaceOfAnotherPool",
 			Old: `e.IfName == i.Name && e.pool.mapped(nad)`, New: `e.pool.mapped(nad)`},
-		{Fault: "A key of a wide range stands for one address alone", File: evidence, Tests: "?",
+		{Fault: "A key of a wide range stands for one address alone", File: evidence, Tests: "TestTheAddressIsOnThePod",
 			Old: `return s.pool.Range.HasKey(ip, s.alloc.Offset)`, New: `return ip == s.alloc.Address`},
 		{Fault: "What is Stale counts as confirmed within the minute of a Pending pod's ADD", File: evidence, Tests: "?",
 			Old: `const HeardSince = time.Minute`, New: `const HeardSince = time.Millisecond`},

@@ -4,11 +4,11 @@ package main
 func storedArea() Area {
 	const patch, name, report, node, pod, status = "ippool/patch.go", "ippool/name.go", "podstate/report.go", "podstate/node.go", "podstate/pod.go", "podstate/networkstatus.go"
 	return Area{"What is read, and the patch that proves", []Mutant{
-		{Fault: "A patch does not test the resourceVersion", File: patch, Tests: "?",
+		{Fault: "A patch does not test the resourceVersion", File: patch, Tests: "TestAPatchFailsOnAnyOtherVersionOfAnyPool",
 			Old: `	ops := []any{versionTest(p)}
 	gone`, New: `	ops := []any{}
 	gone`},
-		{Fault: "A patch does not test the entry that it removes", File: patch, Tests: "?",
+		{Fault: "A patch does not test the entry that it removes", File: patch, Tests: "TestAnEntryIsNotRemovedTwiceAndNotOnceItIsGone",
 			Old: `ops = append(ops, operation{"test", entryPath(a.Key), a.Entry()}, removal`, New: `ops = append(ops, removal`},
 		{Fault: "An entry that cannot be judged is removed", File: patch, Tests: "?",
 			Old: `			return nil, fmt.Errorf("pool %s: entry %q is %s and is never removed", p.Ref(), a.Key, a.Problem)

@@ -4,7 +4,6 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -58,17 +57,19 @@ func TestTheTestsThatAreToCatchMutantsAreThere(t *testing.T) {
 // testsIn are the names of the tests in a folder.
 func testsIn(t *testing.T, folder string) map[string]bool {
 	t.Helper()
-	names := map[string]bool{}
-	packages, err := parser.ParseDir(token.NewFileSet(), folder, func(f fs.FileInfo) bool { return strings.HasSuffix(f.Name(), "_test.go") }, parser.SkipObjectResolution)
+	files, err := filepath.Glob(filepath.Join(folder, "*_test.go"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, p := range packages {
-		for _, f := range p.Files {
-			for _, d := range f.Decls {
-				if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil && strings.HasPrefix(f.Name.Name, "Test") {
-					names[f.Name.Name] = true
-				}
+	names := map[string]bool{}
+	for _, file := range files {
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range f.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil && strings.HasPrefix(f.Name.Name, "Test") {
+				names[f.Name.Name] = true
 			}
 		}
 	}
@@ -82,5 +83,34 @@ func TestThePageIsOfTheMutantsThatThereAre(t *testing.T) {
 	}
 	if string(text) != table(areas()) {
 		t.Errorf("%s is of another list: 'make mutants' writes it, once all are caught", page)
+	}
+}
+
+// What 'go test -json' printed of one that failed, one that did not compile and one that
+// ran into the time limit.
+func TestWhatBecameOfAMutantIsReadFromWhatTheTestsPrint(t *testing.T) {
+	for says, c := range map[string]struct {
+		printed  string
+		failed   int
+		built    bool
+		timedOut bool
+	}{
+		"a test failed": {`{"Action":"run","Test":"TestA"}
+{"Action":"fail","Test":"TestA/of_one"}
+{"Action":"fail","Test":"TestA"}
+{"Action":"pass","Test":"TestB"}
+{"Action":"fail"}`, 1, true, false},
+		"it does not compile": {`{"ImportPath":"x","Action":"build-output","Output":"a.go:1:1: undefined"}
+{"ImportPath":"x","Action":"build-fail"}
+{"Action":"fail","FailedBuild":"x"}`, 0, false, false},
+		"it did not end": {`{"Action":"run","Test":"TestA"}
+{"Action":"output","Test":"TestA","Output":"panic: test timed out after 1m30s\n"}
+{"Action":"fail","Test":"TestA"}
+{"Action":"fail"}`, 1, true, true},
+	} {
+		r := &testRun{built: true}
+		if err := r.read([]byte(c.printed)); err != nil || len(r.failed) != c.failed || r.built != c.built || r.timedOut != c.timedOut {
+			t.Errorf("%s: %+v, %v", says, r, err)
+		}
 	}
 }

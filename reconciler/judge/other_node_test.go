@@ -126,3 +126,19 @@ func TestFinishedWithoutAFreshReportRestsOnKubeletForItsOwnNodeOnly(t *testing.T
 		t.Run(c.says, func(t *testing.T) { expectVerdict(t, c.want, append([]Part{UsualPool}, c.parts...)...) })
 	}
 }
+
+// Two rows hold with the same reason, and tell the operator of different causes.
+func TestTheRowNamesTheCauseWhereSeveralHoldForOneReason(t *testing.T) {
+	gone := All(UsualPool, Node("worker-1"), FreshReport("worker-1", Gone("box-1", UsualUID)))
+	elsewhere := All(gone, Node("worker-2"), StaleReport("worker-2", Sandbox("box-1", UsualUID)))
+	for row, parts := range map[string]Part{
+		"not-ready-elsewhere": elsewhere,
+		"not-ready":           All(UsualPool, ReportingWorker(Sandbox("box-1", UsualUID, NotReady(nil)))),
+		"claimed-unread":      All(UsualPool, Node("worker-1"), FreshReport("worker-1", Gone("box-1", UsualUID), Sandbox("box-9", "uid-9", OfPod("web-1"), unread))),
+		"claimed":             All(UsualPool, Node("worker-1"), FreshReport("worker-1", Gone("box-1", UsualUID), Sandbox("box-9", "uid-9", OfPod("web-1"), WithAddress("10.0.0.5", "")))),
+	} {
+		if it := AllocationOf(t, Judged(Observe(parts), judge.Policy{}), "10.0.0.5"); it.RuleID() != row {
+			t.Errorf("row %s holds it, want %s: %s", it.RuleID(), row, it.Message())
+		}
+	}
+}
