@@ -18,25 +18,23 @@ func evidenceArea() Area {
 			Old: `e.IfName == i.Name && e.pool.mapped(nad)`, New: `e.pool.mapped(nad)`},
 		{Fault: "A key of a wide range stands for one address alone", File: evidence, Tests: "TestTheAddressIsOnThePod",
 			Old: `return s.pool.Range.HasKey(ip, s.alloc.Offset)`, New: `return ip == s.alloc.Address`},
-		{Fault: "What is Stale counts as confirmed within the minute of a Pending pod's ADD", File: evidence, Tests: "?",
+		{Fault: "What is Stale counts as confirmed within the minute of a Pending pod's ADD", File: evidence, Tests: "TestASuccessorThatIsPendingIsNotProvenWithinItsFirstMinute",
 			Old: `const HeardSince = time.Minute`, New: `const HeardSince = time.Millisecond`},
-		{Fault: "A reservation that stands alone may be proven", File: evidence, Tests: "?",
-			Old: `e.Unproven = e.Unproven || s.alloc == nil // nothing names the sandbox of a reservation`, New: ``},
-		{Fault: "One node that is Ready does not keep others from being unreachable", File: evidence, Tests: "?",
+		{Fault: "One node that is Ready does not keep others from being unreachable", File: evidence, Tests: "TestANameNeverNarrows",
 			Old: `			return false, false
 		}
 		since`, New: `			continue
 		}
 		since`},
-		{Fault: "A last report of before the containers' end contradicts kubelet", File: evidence, Tests: "?",
-			Old: `x.mayRun(&g) && (renewed.IsZero() || !renewed.Before(s.pod.LastFinished))`, New: `x.mayRun(&g)`},
+		{Fault: "A last report of before the containers' end contradicts kubelet", File: evidence, Tests: "TestFinishedWithoutAFreshReport",
+			Old: `x.mayRun(&g) && (renewed.IsZero() || !renewed.Before(s.pod.LastFinished))`, New: `x.mayRun(&g) && (renewed.IsZero() || true)`},
 
-		{Fault: "A report that is not fresh is believed", File: sandbox, Tests: "?",
+		{Fault: "A report that is not fresh is believed", File: sandbox, Tests: "TestFreshness",
 			Old: `	case !g.report.fresh:
 `, New: ``},
-		{Fault: "A sandbox whose network may be open has stopped", File: sandbox, Tests: "?",
+		{Fault: "A sandbox whose network may be open has stopped", File: sandbox, Tests: "TestStuckTerminatingBeginsFiveMinutesAfterTheDeletionTimestamp",
 			Old: `g.sandbox.State == v1alpha1.SandboxNotReady && podstate.Closed(g.sandbox.NetworkClosed):`, New: `g.sandbox.State == v1alpha1.SandboxNotReady:`},
-		{Fault: "A sandbox that runs has stopped where its network is said to be closed", File: sandbox, Tests: "?",
+		{Fault: "A sandbox that runs has stopped where its network is said to be closed", File: sandbox, Tests: "TestAReadySandboxAlwaysHoldsItsAddresses",
 			Old: `	case g.sandbox != nil && g.sandbox.State == v1alpha1.SandboxReady:
 		return Ready, true
 `, New: `	case g.sandbox != nil && g.sandbox.State == v1alpha1.SandboxReady && !podstate.Closed(g.sandbox.NetworkClosed):
@@ -44,47 +42,47 @@ func evidenceArea() Area {
 	case g.sandbox != nil && podstate.Closed(g.sandbox.NetworkClosed):
 		return Stopped, true
 `},
-		{Fault: "An attachment proves nothing", File: sandbox, Tests: "?",
+		{Fault: "An attachment proves nothing", File: sandbox, Tests: "TestAttachments",
 			Old: `	case g.att != nil && g.report.Counts(g.att, x.now):
 		return Attached, true
 	case g.gone`, New: `	case g.gone`},
-		{Fault: "The last of several reports that have a sandbox counts, not the strongest", File: sandbox, Tests: "?",
+		{Fault: "The last of several reports that have a sandbox counts, not the strongest", File: sandbox, Tests: "TestWhatAFreshReportSays",
 			Old: `better := !found || state < e.Sandbox ||`, New: `better := true ||`},
-		{Fault: "The end of a sandbox on one node is the end everywhere", File: sandbox, Tests: "?",
+		{Fault: "The end of a sandbox on one node is the end everywhere", File: sandbox, Tests: "TestTheRowNamesTheCauseWhereSeveralHoldForOneReason",
 			Old: `			x.checkOtherNodes(s, e)
 `, New: ``},
-		{Fault: "Another node that may run the sandbox is not asked", File: sandbox, Tests: "?",
+		{Fault: "Another node that may run the sandbox is not asked", File: sandbox, Tests: "TestTheRowNamesTheCauseWhereSeveralHoldForOneReason",
 			Old: `	if x.contradictedElsewhere(s, e) {
 		return
 	}
 `, New: ``},
-		{Fault: "The node of the pod by the name is not asked about a sandbox that ended elsewhere", File: sandbox, Tests: "?",
+		{Fault: "The node of the pod by the name is not asked about a sandbox that ended elsewhere", File: sandbox, Tests: "TestWithAgentsATenantCannotMakeItsAddressLookFree",
 			Old: `		others = append(others, s.pod.Node)
 `, New: ``},
-		{Fault: "The end on another node is proven", File: sandbox, Tests: "?",
+		{Fault: "The end on another node is proven", File: sandbox, Tests: "TestOneNodeDoesNotSpeakForThePodOfAnother",
 			Old: `e.MissingNode, e.Unproven = e.MissingNode || n.missing, true`, New: `e.MissingNode = e.MissingNode || n.missing`},
-		{Fault: "A dead node frees what another node's report has", File: sandbox, Tests: "?",
+		{Fault: "A dead node frees what another node's report has", File: sandbox, Tests: "TestOneNodeDoesNotSpeakForAnother",
 			Old: `	if n.state == NodeDead {
 		x.contradictedElsewhere(s, e)
 	}
 `, New: ``},
-		{Fault: "A network that is not known to be closed counts as closed", File: sandbox, Tests: "?",
+		{Fault: "A network that is not known to be closed counts as closed", File: sandbox, Tests: "TestBehindTheFenceFindingsRestOnReportsOfAfterItStood",
 			Old: `return g.sandbox.State == v1alpha1.SandboxReady || !podstate.Closed(g.sandbox.NetworkClosed)`, New: `return g.sandbox.State == v1alpha1.SandboxReady`},
-		{Fault: "An old attachment of another node does not contradict", File: sandbox, Tests: "?",
+		{Fault: "An old attachment of another node does not contradict", File: sandbox, Tests: "TestOneNodeDoesNotSpeakForAnother",
 			Old: `return !podstate.Closed(g.att.NetworkClosed)`, New: `return false`},
-		{Fault: "That a stopped sandbox has a reservation's address frees the reservation", File: sandbox, Tests: "?",
+		{Fault: "That a stopped sandbox has a reservation's address frees the reservation", File: sandbox, Tests: "TestAReservationThatStandsAlone",
 			Old: `			ok = false // nothing says that it was the reservation's own
 `, New: ``},
 
-		{Fault: "One dead node of several is enough", File: nodes, Tests: "?",
+		{Fault: "One dead node of several is enough", File: nodes, Tests: "TestSeveralNodesThatCouldRunIt",
 			Old: `case len(names) > 0 && count[provenDead] == len(names):`, New: `case count[provenDead] > 0:`},
-		{Fault: "One missing node of several is enough", File: nodes, Tests: "?",
+		{Fault: "One missing node of several is enough", File: nodes, Tests: "TestNoPodAndNoAgents",
 			Old: `case len(names) > 0 && count[provenDead]+count[nodeObjectMissing] == len(names):`, New: `case count[provenDead]+count[nodeObjectMissing] > 0:`},
-		{Fault: "A node without a fresh report does not keep a sandbox from being absent", File: nodes, Tests: "?",
+		{Fault: "A node without a fresh report does not keep a sandbox from being absent", File: nodes, Tests: "TestTheNodeThatCouldRunIt",
 			Old: `case len(names) == 0 || count[notReporting] > 0:`, New: `case len(names) == 0:`},
-		{Fault: "A sandbox is absent where no node could run it", File: nodes, Tests: "?",
+		{Fault: "A sandbox is absent where no node could run it", File: nodes, Tests: "TestAgentNodes",
 			Old: `case len(names) == 0 || count[notReporting] > 0:`, New: `case count[notReporting] > 0:`},
-		{Fault: "A dead node counts although its agent reports", File: nodes, Tests: "?",
+		{Fault: "A dead node counts although its agent reports", File: nodes, Tests: "TestDeadNodes",
 			Old: `	case x.hasFreshReport(name):
 		return reporting
 	case x.dead(name):
@@ -94,26 +92,26 @@ func evidenceArea() Area {
 	case x.hasFreshReport(name):
 		return reporting
 `},
-		{Fault: "The nodes of pods that were observed to carry the address are not asked", File: nodes, Tests: "?",
+		{Fault: "The nodes of pods that were observed to carry the address are not asked", File: nodes, Tests: "TestAPodThatClaimedTheAddressAndIsGoneDoesNotHoldWhatHasEnded",
 			Old: `	nodes := append(seen.ranOn(), seen.CarriedOn...)
 `, New: `	nodes := seen.ranOn()
 `},
-		{Fault: "The nodes that a pod of the name ran on before are not asked", File: nodes, Tests: "?",
+		{Fault: "The nodes that a pod of the name ran on before are not asked", File: nodes, Tests: "TestThePodsOwnNodeIsAlwaysAsked",
 			Old: `	nodes := append(seen.ranOn(), seen.CarriedOn...)
 `, New: `	nodes := slices.Clone(seen.CarriedOn)
 `},
-		{Fault: "The pod's own node is not asked", File: nodes, Tests: "?",
+		{Fault: "The pod's own node is not asked", File: nodes, Tests: "TestThePodsOwnNodeIsAlwaysAsked",
 			Old: `		nodes = append(nodes, s.pod.Node)
 	}
 	for _, addr`, New: `	}
 	for _, addr`},
-		{Fault: "The nodes of pods that carry the address are not asked", File: nodes, Tests: "?",
+		{Fault: "The nodes of pods that carry the address are not asked", File: nodes, Tests: "TestTheNodeThatCouldRunIt",
 			Old: `				nodes = append(nodes, c.pod.Node)
 `, New: `				_ = c
 `},
-		{Fault: "A node beside those whose reports have the id makes a dead node no less certain", File: nodes, Tests: "?",
+		{Fault: "A node beside those whose reports have the id makes a dead node no less certain", File: nodes, Tests: "TestSeveralNodesThatCouldRunIt",
 			Old: `return n, len(all) == len(reported)`, New: `return n, true`},
-		{Fault: "Only the node of the pod's name is asked where no report has the id", File: nodes, Tests: "?",
+		{Fault: "Only the node of the pod's name is asked where no report has the id", File: nodes, Tests: "TestTheNodeThatCouldRunIt",
 			Old: `	return x.agentNodesAnd(s, sortedUnique(all)), false
 }
 
@@ -121,54 +119,54 @@ func evidenceArea() Area {
 }
 
 // reportedOn`},
-		{Fault: "A pool's name alone makes it a node's slice", File: nodes, Tests: "?",
+		{Fault: "A pool's name alone makes it a node's slice", File: nodes, Tests: "TestANameNeverNarrows",
 			Old: `if node, ok := n.SliceOf(p.Pool); ok && n.SliceBits == p.Range.Prefix().Bits() && x.nodeNames[node] {`,
 			New: `if node, ok := n.SliceOf(p.Pool); ok && x.nodeNames[node] {`},
-		{Fault: "A slice is a node's although a definition says that it is all of a range", File: nodes, Tests: "?",
+		{Fault: "A slice is a node's although a definition says that it is all of a range", File: nodes, Tests: "TestANameNeverNarrows",
 			Old: `if len(found) > 0 && x.networkOfItsOwn(p) {`, New: `if false && x.networkOfItsOwn(p) {`},
-		{Fault: "A machine that replaced another one speaks for it", File: nodes, Tests: "?",
+		{Fault: "A machine that replaced another one speaks for it", File: nodes, Tests: "TestAMachineThatReplacedAnotherMayRunWhatNoReportHas",
 			Old: `		case x.replaced(g.report):
 			return nodeObjectMissing
 `, New: ``},
-		{Fault: "A reservation that stands alone is free with a node that is missing", File: nodes, Tests: "?",
+		{Fault: "A reservation that stands alone is free with a node that is missing", File: nodes, Tests: "TestAReservationThatStandsAlone",
 			Old: `		case f == nodeObjectMissing:
 			return notReporting
 `, New: `		case f == nodeObjectMissing:
 			return reporting
 `},
 
-		{Fault: "An address on a successor that starts is freed", File: claims, Tests: "?",
+		{Fault: "An address on a successor that starts is freed", File: claims, Tests: "TestTheAddressIsOnASuccessor",
 			Old: `	if x.onSuccessor(s, e) {
 `, New: `	if false && x.onSuccessor(s, e) {
 `},
-		{Fault: "A pod of another name that carries the address claims nothing", File: claims, Tests: "?",
+		{Fault: "A pod of another name that carries the address claims nothing", File: claims, Tests: "TestAnotherPodCarriesTheAddress",
 			Old: `				return "pod " + c.pod.String(), ""
 `, New: ``},
-		{Fault: "A sandbox that carries the address claims nothing", File: claims, Tests: "?",
+		{Fault: "A sandbox that carries the address claims nothing", File: claims, Tests: "TestAnotherSandboxRecordsTheAddress",
 			Old: `			return "sandbox " + b.containerID() + " on node " + b.report.Name, b.report.Name
 		}
 	}
 	return "", ""`, New: `		}
 	}
 	return "", ""`},
-		{Fault: "A claim of the same address in another network holds", File: claims, Tests: "?",
+		{Fault: "A claim of the same address in another network holds", File: claims, Tests: "TestAnotherSandboxRecordsTheAddress",
 			Old: `|| !same(b.NetworkName) || `, New: `|| `},
-		{Fault: "A network that cannot be told is another one", File: claims, Tests: "?",
+		{Fault: "A network that cannot be told is another one", File: claims, Tests: "TestAnotherPodCarriesTheAddress",
 			Old: `return nad == nil || slices.ContainsFunc(nad.Networks, func(n ippool.Network) bool {
 		if s.alloc`, New: `return nad != nil && slices.ContainsFunc(nad.Networks, func(n ippool.Network) bool {
 		if s.alloc`},
-		{Fault: "What a dead node's report has claims its addresses for ever", File: claims, Tests: "?",
+		{Fault: "What a dead node's report has claims its addresses for ever", File: claims, Tests: "TestAnotherSandboxRecordsTheAddress",
 			Old: `	if x.endedWithNode(g.report) {
 		return false
 	}
 	return x.mayRun(g)`, New: `	return x.mayRun(g)`},
-		{Fault: "The claim of a missing node never ends", File: claims, Tests: "?",
+		{Fault: "The claim of a missing node never ends", File: claims, Tests: "TestTheClaimsOfAMissingNodeEndWhenNodeMissingIsConfirmed",
 			Old: `			if x.expired(b.report) {
 				e.MissingNode, e.Unproven = true, true
 				continue
 			}
 			return`, New: `			return`},
-		{Fault: "What is Stale because a missing node's claim ended is proven", File: claims, Tests: "?",
+		{Fault: "What is Stale because a missing node's claim ended is proven", File: claims, Tests: "TestWhatLapsedWithAMissingNodeProvesNothingWhereItWasNotRead",
 			Old: `			if x.expired(b.report) {
 				e.MissingNode, e.Unproven = true, true
 				continue
@@ -177,56 +175,56 @@ func evidenceArea() Area {
 				continue
 			}
 			return`},
-		{Fault: "A sandbox whose addresses were not read claims nothing", File: claims, Tests: "?",
+		{Fault: "A sandbox whose addresses were not read claims nothing", File: claims, Tests: "TestTheRowNamesTheCauseWhereSeveralHoldForOneReason",
 			Old: `		e.Claimant, e.ClaimantNode = x.unreadClaim(s, e)
 `, New: ``},
 
-		{Fault: "Reports that cannot be read mean that there are no agents", File: index, Tests: "?",
+		{Fault: "Reports that cannot be read mean that there are no agents", File: index, Tests: "TestWhetherThereAreAgents",
 			Old: `len(o.Reports) > 0 || o.ReportsUnreadable || policy`, New: `len(o.Reports) > 0 || policy`},
-		{Fault: "Reports that were there and are gone mean that there are no agents", File: index, Tests: "?",
+		{Fault: "Reports that were there and are gone mean that there are no agents", File: index, Tests: "TestWhetherThereAreAgents",
 			Old: ` || past != nil && past.SawReports(),`, New: `,`},
-		{Fault: "Another machine under the name is a reboot", File: index, Tests: "?",
+		{Fault: "Another machine under the name is a reboot", File: index, Tests: "TestDeadNodes|TestAMachineThatReplacedAnotherMayRunWhatNoReportHas",
 			Old: `n.BootID != r.BootID && n.Machine.Same(r.Machine)`, New: `n.BootID != r.BootID`},
-		{Fault: "The same boot counts as another one", File: index, Tests: "?",
+		{Fault: "The same boot counts as another one", File: index, Tests: "TestDeadNodes|TestFreshness|TestVerdictTable",
 			Old: `return n != nil && n.BootID != "" && r.BootID != "" && n.BootID != r.BootID && n.Machine.Same`, New: `return n != nil && n.BootID != "" && r.BootID != "" && n.Machine.Same`},
-		{Fault: "A reboot that the report does not know of is proven", File: index, Tests: "?",
+		{Fault: "A reboot that the report does not know of is proven", File: index, Tests: "TestDeadNodes",
 			Old: `return n != nil && n.BootID != "" && r.BootID != "" && n.BootID != r.BootID && n.Machine.Same`, New: `return n != nil && n.BootID != "" && n.BootID != r.BootID && n.Machine.Same`},
-		{Fault: "What a fresh report says has ended with its node", File: index, Tests: "?",
+		{Fault: "What a fresh report says has ended with its node", File: index, Tests: "TestDeadNodes|TestAnotherSandboxRecordsTheAddress",
 			Old: `return !r.fresh && (x.dead(r.Name) || x.rebooted(r))`, New: `return x.dead(r.Name) || x.rebooted(r)`},
-		{Fault: "The claims of a missing node end at once", File: index, Tests: "?",
+		{Fault: "The claims of a missing node end at once", File: index, Tests: "TestTheClaimsOfAMissingNodeEndWhenNodeMissingIsConfirmed",
 			Old: `return renewed.Add(x.policy.missingAfter()), `, New: `return renewed, `},
 
-		{Fault: "A pod that was never bound to a node claims addresses", File: pods, Tests: "?",
+		{Fault: "A pod that was never bound to a node claims addresses", File: pods, Tests: "TestAPodThatWasNeverBoundToANodeClaimsNothing",
 			Old: `	if p.Node == "" {
 		return
 	}
 `, New: ``},
-		{Fault: "An annotation counts although the report tells the sandbox's addresses", File: pods, Tests: "?",
+		{Fault: "An annotation counts although the report tells the sandbox's addresses", File: pods, Tests: "TestWhereThePodsSandboxIsListedItsAddressesCountAndNotTheAnnotation",
 			Old: `		if x.reported(p) {
 			continue
 		}
 `, New: ``},
-		{Fault: "A podref that a repair wrote is that of a pod which lives", File: pods, Tests: "?",
+		{Fault: "A podref that a repair wrote is that of a pod which lives", File: pods, Tests: "TestAnEntryWrittenForAPhantom",
 			Old: `ok && owner.UID == "" {`, New: `ok {`},
 
-		{Fault: "A claim is not looked for", File: judge, Tests: "?",
+		{Fault: "A claim is not looked for", File: judge, Tests: "TestAnotherPodCarriesTheAddress",
 			Old: `		x.addClaims(&w.candidate, e)
 `, New: ``},
-		{Fault: "A reservation of several entries shares the least cautious verdict", File: judge, Tests: "?",
+		{Fault: "A reservation of several entries shares the least cautious verdict", File: judge, Tests: "TestAReservationOfSeveralAllocationsIsAsSafeAsTheSafest",
 			Old: `return slices.MinFunc(items,`, New: `return slices.MaxFunc(items,`},
-		{Fault: "A reservation of another pod is the allocation's", File: judge, Tests: "?",
+		{Fault: "A reservation of another pod is the allocation's", File: judge, Tests: "TestAReservationOfAnotherIsNotTheAllocations",
 			Old: `e.pool.Namespace == r.Namespace && e.PodRef == r.PodRef && `, New: `e.pool.Namespace == r.Namespace && `},
-		{Fault: "A reservation of another namespace is the allocation's", File: judge, Tests: "?",
+		{Fault: "A reservation of another namespace is the allocation's", File: judge, Tests: "TestAReservationOfAnotherIsNotTheAllocations|TestReservationsAreMatchedByBuildingTheirNames",
 			Old: `e.pool.Namespace == r.Namespace && e.PodRef == r.PodRef && `, New: `e.PodRef == r.PodRef && `},
-		{Fault: "A reservation of another network is the allocation's", File: judge, Tests: "?",
+		{Fault: "A reservation of another network is the allocation's", File: judge, Tests: "TestReservationsAreMatchedByBuildingTheirNames",
 			Old: `e.PodRef == r.PodRef && e.pool.isOfNetwork(read.network)`, New: `e.PodRef == r.PodRef`},
-		{Fault: "An ADD may keep its reservation for no time", File: judge, Tests: "?",
+		{Fault: "An ADD may keep its reservation for no time", File: judge, Tests: "TestARecentReservation",
 			Old: `const addTimeLimit = 2 * time.Minute`, New: `const addTimeLimit = time.Second`},
-		{Fault: "A reservation whose name is ambiguous is judged", File: judge, Tests: "?",
+		{Fault: "A reservation whose name is ambiguous is judged", File: judge, Tests: "TestAReservationMustBeUnambiguous",
 			Old: `	case len(readings) > 1:
 		e.Problem, `, New: `	case len(readings) > 1 && false:
 		e.Problem, `},
-		{Fault: "A leftover of a stopped sandbox speaks for a reservation", File: judge, Tests: "?",
+		{Fault: "A leftover of a stopped sandbox speaks for a reservation", File: judge, Tests: "TestAReservationThatStandsAlone",
 			Old: `b.NetworkName == s.network && x.holds(&b.reportEntry)`, New: `b.NetworkName == s.network`},
 	}}
 }

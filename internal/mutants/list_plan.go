@@ -4,66 +4,66 @@ package main
 func planArea() Area {
 	const plan, history, window, emptyPods = "reconciler/plan.go", "reconciler/history.go", "reconciler/window.go", "reconciler/judge/observation.go"
 	return Area{"The plan: confirmation, pauses, the breaker", []Mutant{
-		{Fault: "What is unconfirmed is released at once", File: plan, Tests: "?",
+		{Fault: "What is unconfirmed is released at once", File: plan, Tests: "TestUnconfirmedIsConfirmedByWaiting",
 			Old: `at.After(o.Now) {
 		gates`, New: `false && at.After(o.Now) {
 		gates`},
-		{Fault: "The pause of everything is not honoured", File: plan, Tests: "?",
+		{Fault: "The pause of everything is not honoured", File: plan, Tests: "TestPaused",
 			Old: `if j.Observation.Paused {`, New: `if false && j.Observation.Paused {`},
-		{Fault: "The pause of a pool is not honoured", File: plan, Tests: "?",
+		{Fault: "The pause of a pool is not honoured", File: plan, Tests: "TestPaused",
 			Old: `		if p.Paused {
 			gates`, New: `		if false && p.Paused {
 			gates`},
-		{Fault: "The pause of one pool stands against no other", File: plan, Tests: "?",
+		{Fault: "The pause of one pool stands against no other", File: plan, Tests: "TestPaused",
 			Old: `if g.Pool == "" || paused != nil && g.Pool == paused.Ref() {`, New: `if g.Pool == "" {`},
-		{Fault: "A restore stands against no release", File: plan, Tests: "?",
+		{Fault: "A restore stands against no release", File: plan, Tests: "TestNothingIsReleasedAfterARestore",
 			Old: `text := h.restoreGate(j); text != "" {`, New: `text := h.restoreGate(j); text == "-" {`},
-		{Fault: "The breaker is not asked", File: plan, Tests: "?",
+		{Fault: "The breaker is not asked", File: plan, Tests: "TestBreaker",
 			Old: `text != "" && !opts.AllowMassRelease {`, New: `text == "-" && !opts.AllowMassRelease {`},
-		{Fault: "The breaker takes out what is proven, and leaves what is not", File: plan, Tests: "?",
+		{Fault: "The breaker takes out what is proven, and leaves what is not", File: plan, Tests: "TestBreaker",
 			Old: `	for _, it := range p.Release {
 		if it.Proven {`, New: `	for _, it := range p.Release {
 		if !it.Proven {`},
-		{Fault: "What the breaker refused together is released bit by bit", File: plan, Tests: "?",
+		{Fault: "What the breaker refused together is released bit by bit", File: plan, Tests: "TestWhatTheBreakerHasRefusedIsNotReleasedBitByBitBesideWhatIsProven",
 			Old: `		p.unconfirmed += h.refusedByBreaker
 `, New: ``},
-		{Fault: "What is not asked for is released, too", File: plan, Tests: "?",
+		{Fault: "What is not asked for is released, too", File: plan, Tests: "TestWhatIsNotAskedForIsNotReleasedNorWaitedFor",
 			Old: `len(it.Related()) > 0 || !opts.inScope(it) {`, New: `len(it.Related()) > 0 {`},
-		{Fault: "An empty list of pods is believed", File: emptyPods, In: "reconciler", Tests: "?",
+		{Fault: "An empty list of pods is believed", File: emptyPods, In: "reconciler", Tests: "TestAnEmptyAnswerForPodsProvesNothing",
 			Old: `if n == 0 || len(o.Pods) > 0 {`, New: `if true {`},
 		{Fault: "An empty list of pods is believed by every pass", File: "reconciler/reconciler.go", Tests: "?",
 			Old: `err != nil && !r.Options.PodsComplete {`, New: `err != nil && false {`},
 
-		{Fault: "A verdict that was contradicted in between goes on counting", File: history, Tests: "?",
+		{Fault: "A verdict that was contradicted in between goes on counting", File: history, Tests: "TestAContradictionRestartsTheWait",
 			Old: `	case it.Verdict != judge.Stale:
 		s.confirmation = nil
 `, New: `	case it.Verdict != judge.Stale:
 `},
-		{Fault: "A contradiction in the second check does not restart the wait", File: history, Tests: "?",
+		{Fault: "A contradiction in the second check does not restart the wait", File: history, Tests: "TestAContradictionInTheRecheckRestartsTheWait",
 			Old: `	h.candidates[h.keyOf(it)].confirmation.reset()
 `, New: ``},
-		{Fault: "What was not in a pass is remembered as if it had been", File: history, Tests: "?",
+		{Fault: "What was not in a pass is remembered as if it had been", File: history, Tests: "TestHistoryKeepsNothingOfWhatIsGone",
 			Old: `	maps.DeleteFunc(h.candidates, func(_ candidateKey, s seen) bool { return s.pass != h.passes })
 `, New: `	maps.DeleteFunc(h.candidates, func(_ candidateKey, s seen) bool { return false })
 `},
-		{Fault: "An entry that was rewritten for another sandbox goes on counting", File: history, Tests: "?",
+		{Fault: "An entry that was rewritten for another sandbox goes on counting", File: history, Tests: "TestAContradictionRestartsTheWait",
 			Old: `"", a.Key, a.ContainerID, a.PodRef, a.IfName)`, New: `"", a.Key, a.PodRef, a.IfName)`},
-		{Fault: "A reservation that was made again goes on counting", File: history, Tests: "?",
+		{Fault: "A reservation that was made again goes on counting", File: history, Tests: "TestAContradictionRestartsTheWait",
 			Old: `[2]string{r.Namespace, r.Name}, r.UID, r.PodRef`, New: `[2]string{r.Namespace, r.Name}, r.PodRef`},
-		{Fault: "--confirm-after counts for nothing", File: history, Tests: "?",
+		{Fault: "--confirm-after counts for nothing", File: history, Tests: "TestUnconfirmedIsConfirmedByWaiting",
 			Old: `at := later(r.stale.Add(confirmAfter), lapsed(o, r.local, confirmAfter))`, New: `at := later(r.stale, lapsed(o, r.local, 0))`},
-		{Fault: "The time of an API server that jumped confirms", File: history, Tests: "?",
+		{Fault: "The time of an API server that jumped confirms", File: history, Tests: "TestAnUnconfirmedVerdictMustHoldByOurOwnClockToo",
 			Old: `at := later(r.stale.Add(confirmAfter), lapsed(o, r.local, confirmAfter))`, New: `at := r.stale.Add(confirmAfter)`},
-		{Fault: "What is unconfirmed of a Pending pod does not wait its minute", File: history, Tests: "?",
+		{Fault: "What is unconfirmed of a Pending pod does not wait its minute", File: history, Tests: "TestUnconfirmedIsConfirmedByWaiting",
 			Old: `		confirmAfter = max(confirmAfter, judge.HeardSince)
 `, New: ``},
-		{Fault: "A long grace period does not lengthen the wait", File: history, Tests: "?",
+		{Fault: "A long grace period does not lengthen the wait", File: history, Tests: "TestALongGracePeriodLengthensTheWait",
 			Old: `	if s.deleted > confirmAfter {`, New: `	if false && s.deleted > confirmAfter {`},
-		{Fault: "A Node object that is gone counts at once", File: history, Tests: "?",
+		{Fault: "A Node object that is gone counts at once", File: history, Tests: "TestNodeMissingIsConfirmedByWaiting",
 			Old: `const quarantine = 40 * time.Second`, New: `const quarantine = 0 * time.Second`},
-		{Fault: "A Node object that was back in between goes on being missing", File: history, Tests: "?",
+		{Fault: "A Node object that was back in between goes on being missing", File: history, Tests: "TestNodeMissingIsConfirmedByWaiting|TestAReportAboutAPodOfAMissingNodeRestsOnThatNodeBeingGone",
 			Old: `since(s.confirmation.missing, rests, o.Now)`, New: `since(s.confirmation.missing, true, o.Now)`},
-		{Fault: "NodeMissing is confirmed by one process' clock alone", File: history, Tests: "?",
+		{Fault: "NodeMissing is confirmed by one process' clock alone", File: history, Tests: "TestNodeMissingIsConfirmedByThisProcessOwnClockToo",
 			Old: `return later(later(at, missing.Add(quarantine)), lapsed(o, gone, quarantine))`, New: `return later(at, missing.Add(quarantine))`},
 		{Fault: "The nodes of earlier pods of the name are forgotten", File: history, Tests: "?",
 			Old: `		s.others = append(s.others, s.node)
@@ -76,41 +76,41 @@ func planArea() Area {
 `, New: `	h.reports = len(j.Observation.Reports) > 0
 `},
 
-		{Fault: "A few unconfirmed releases trip the breaker", File: plan, Tests: "?",
+		{Fault: "A few unconfirmed releases trip the breaker", File: plan, Tests: "TestBreaker",
 			Old: `const breakerFloor = 20`, New: `const breakerFloor = 2`},
-		{Fault: "The breaker has no lower limit but a high one", File: plan, Tests: "?",
+		{Fault: "The breaker has no lower limit but a high one", File: plan, Tests: "TestBreaker",
 			Old: `const breakerFloor = 20`, New: `const breakerFloor = 200`},
-		{Fault: "The breaker lets all go but one", File: window, Tests: "?",
+		{Fault: "The breaker lets all go but one", File: window, Tests: "TestBreaker",
 			Old: `2*n <= total {`, New: `n < total {`},
-		{Fault: "The breaker counts each pass by itself", File: window, Tests: "?",
+		{Fault: "The breaker counts each pass by itself", File: window, Tests: "TestTheBreakerCountsTheLastHour",
 			Old: `	n += w.made()
 	if`, New: `	if`},
-		{Fault: "The breaker compares with what is left, not with what there was", File: window, Tests: "?",
+		{Fault: "The breaker compares with what is left, not with what there was", File: window, Tests: "TestTheBreakerCountsTheLastHour",
 			Old: `		total = w[0].Of
 	}
 	if n`, New: `		_ = w[0].Of
 	}
 	if n`},
-		{Fault: "The breaker forgets after minutes", File: window, Tests: "?",
+		{Fault: "The breaker forgets after minutes", File: window, Tests: "TestTheBreakerCountsTheLastHour",
 			Old: `if now.Sub(r.At) <= time.Hour {`, New: `if now.Sub(r.At) <= 5*time.Minute {`},
-		{Fault: "What others have released does not trip the breaker", File: window, Tests: "?",
+		{Fault: "What others have released does not trip the breaker", File: window, Tests: "TestTheBreakersWindowOutlivesTheProcess",
 			Old: `text != "" && !r.Options.AllowMassRelease {`, New: `text == "-" && !r.Options.AllowMassRelease {`},
-		{Fault: "Releases are not counted before they are made", File: window, Tests: "?",
+		{Fault: "Releases are not counted before they are made", File: window, Tests: "TestWhatIsAboutToBeReleasedIsCountedBefore",
 			Old: `		return w.and(now, n, j.Total)
 	})
 	if err`, New: `		return w
 	})
 	if err`},
-		{Fault: "What cannot be counted is released", File: window, Tests: "?",
+		{Fault: "What cannot be counted is released", File: window, Tests: "TestNothingUnconfirmedIsReleasedThatCannotBeCounted",
 			Old: `		why, text = WriteFailed, notCounted(err)
 `, New: `		_ = err
 `},
-		{Fault: "What was not released is counted for an hour", File: window, Tests: "?",
+		{Fault: "What was not released is counted for an hour", File: window, Tests: "TestWhatWasNotReleasedIsNotCounted",
 			Old: `if n == intended || r.Options.DryRun {`, New: `if true {`},
-		{Fault: "A window that cannot be read counts as empty", File: window, Tests: "?",
+		{Fault: "A window that cannot be read counts as empty", File: window, Tests: "TestNothingUnconfirmedIsReleasedThatCannotBeCounted",
 			Old: `		return nil, false, fmt.Errorf("what is kept of the releases of the last hour`, New: `		return nil, false, nil
 		return nil, false, fmt.Errorf("what is kept of the releases of the last hour`},
-		{Fault: "A window of the future stands for ever", File: window, Tests: "?",
+		{Fault: "A window of the future stands for ever", File: window, Tests: "TestAWindowOfTheFutureIsOverAfterAnHour",
 			Old: `			w[i].At, mended = now, true
 `, New: `			mended = false
 `},

@@ -5,111 +5,111 @@ func serveArea() Area {
 	const plan, follow, guard, run, remaining, gc, server = "reconciler/serve/plan.go", "reconciler/serve/follow.go", "reconciler/serve/guard.go", "reconciler/serve/guardrun.go", "reconciler/serve/remaining.go", "reconciler/serve/reportgc.go", "reconciler/serve/server.go"
 	const consistency, restore = "reconciler/informers/consistency.go", "reconciler/informers/restore.go"
 	return Area{"The Deployment: caches, following, the guard", []Mutant{
-		{Fault: "Caches count before they were compared with a full pass", File: consistency, Tests: "?",
+		{Fault: "Caches count before they were compared with a full pass", File: consistency, Tests: "TestCachesAreReliedUponSinceAFullPassThatAgreed",
 			Old: `	if !verified {`, New: `	if false {`},
 		{Fault: "Caches count while a watch is not open", File: consistency, Tests: "?",
 			Old: `	if err := session.watches.status(session.kinds); err != nil {
 		return err
 	}
 `, New: ``},
-		{Fault: "Caches count after a watch was opened again", File: consistency, Tests: "?",
+		{Fault: "Caches count after a watch was opened again", File: consistency, Tests: "TestARevisionThatRanBackwardsIsSeenWhenAWatchIsReopened",
 			Old: `if opens == compared {`, New: `if opens >= compared {`},
-		{Fault: "A watch that has told of more than there is shows no restore", File: consistency, Tests: "?",
+		{Fault: "A watch that has told of more than there is shows no restore", File: consistency, Tests: "TestWhatShowsThatEtcdRanBackwards",
 			Old: `		if now < seen {`, New: `		if false {`},
-		{Fault: "An object that is older than before shows no restore", File: restore, Tests: "?",
+		{Fault: "An object that is older than before shows no restore", File: restore, Tests: "TestWhatShowsThatEtcdRanBackwards",
 			Old: `is.UID == was.UID && kube.Older(is.ResourceVersion, was.ResourceVersion) {`, New: `false {`},
-		{Fault: "A restore that the guard noticed is not reported", File: restore, Tests: "?",
+		{Fault: "A restore that the guard noticed is not reported", File: restore, Tests: "TestARestoreIsReportedByTheNextFullPassAndTheCachesAreRebuilt",
 			Old: `	why = s.unreportedRestore()
 	intact`, New: `	_ = s.unreportedRestore()
 	intact`},
 
-		{Fault: "What failed to be written is tried again at once", File: plan, Tests: "?",
+		{Fault: "What failed to be written is tried again at once", File: plan, Tests: "TestAPoolWhoseWritesFailIsLeftAloneWhileOthersAreFreed",
 			Old: `				s.retryAt[x.Object()] = time.Now().Add(s.backoff.When(x.Object()))
 `, New: ``},
-		{Fault: "What waits for a retry is released by the next pass", File: plan, Tests: "?",
+		{Fault: "What waits for a retry is released by the next pass", File: plan, Tests: "TestAPoolWhoseWritesFailIsLeftAloneWhileOthersAreFreed",
 			Old: `	return !waits
 }`, New: `	return !waits || true
 }`},
-		{Fault: "A restore does not have the caches thrown away", File: plan, Tests: "?",
+		{Fault: "A restore does not have the caches thrown away", File: plan, Tests: "TestARestoreThatIsNoticedWhileFollowingThrowsTheCachesAway",
 			Old: `	s.Caches.Rebuild(why)
 `, New: ``},
-		{Fault: "The guard is not told of a restore that a pass shows", File: plan, Tests: "?",
+		{Fault: "The guard is not told of a restore that a pass shows", File: plan, Tests: "TestARestoreThatAnAgentTellsOfRaisesTheFenceWhileThatIsNew",
 			Old: `		s.Guard.RestoreReported(sign, when)
 `, New: ``},
-		{Fault: "What is unconfirmed is never judged again", File: plan, Tests: "?",
+		{Fault: "What is unconfirmed is never judged again", File: plan, Tests: "TestWhatIsNotConfirmedIsJudgedAgainWhenItIsDue",
 			Old: `	if !until.IsZero() {
 		s.planPass(until, out.Observation.Now)
 	}
 `, New: ``},
 		{Fault: "What was released a moment ago is followed again", File: follow, Tests: "?",
 			Old: `return s.mayRelease(it) && !released[it.ID()] })`, New: `return s.mayRelease(it) })`},
-		{Fault: "A pool whose writes fail is followed", File: follow, Tests: "?",
+		{Fault: "A pool whose writes fail is followed", File: follow, Tests: "TestAPoolWhoseWritesFailIsNotFollowed",
 			Old: `return s.mayRelease(it) && !released[it.ID()] })`, New: `return !released[it.ID()] })`},
-		{Fault: "A full pass that failed is not made again", File: server, Tests: "?",
+		{Fault: "A full pass that failed is not made again", File: server, Tests: "TestAClusterThatCannotBeObservedIsTriedWithGrowingPauses",
 			Old: `	if err != nil && ctx.Err() == nil {
 		s.retryFullPass()
 	}
 `, New: ``},
-		{Fault: "Caches that cannot be relied upon ask for no full pass", File: server, Tests: "?",
+		{Fault: "Caches that cannot be relied upon ask for no full pass", File: server, Tests: "TestCachesThatCannotBeReliedUponAskForFullPassesWithGrowingPauses",
 			Old: `			s.fullPassAsked = true
 			s.retryFullPass()
 `, New: `			s.fullPassAsked = true
 `},
 
-		{Fault: "No fence is raised after a time without the API server", File: run, Tests: "?",
+		{Fault: "No fence is raised after a time without the API server", File: run, Tests: "TestTheFenceIsRaisedAfterAnOutageAndLoweredWhereNothingWasRestored",
 			Old: `	if restoring || time.Now().After(g.noRaiseBefore) {`, New: `	if false {`},
-		{Fault: "A revision that runs backwards raises no fence", File: run, Tests: "?",
+		{Fault: "A revision that runs backwards raises no fence", File: run, Tests: "TestARevisionThatRanBackwardsRaisesTheFenceWithoutAnOutage",
 			Old: `			g.restoreDetected(why)
 		}
 		g.revision`, New: `			_ = why
 		}
 		g.revision`},
-		{Fault: "A fence is lowered before it is known whether etcd was restored", File: run, Tests: "?",
+		{Fault: "A fence is lowered before it is known whether etcd was restored", File: run, Tests: "TestAFenceIsLoweredInTimeThoughAComparisonHangs",
 			Old: `case why == "" && !g.comparing && !g.serverAway && taken:`, New: `case why == "" && !g.serverAway && taken:`},
-		{Fault: "A fence for a restore is lowered before all is settled", File: run, Tests: "?",
+		{Fault: "A fence for a restore is lowered before all is settled", File: run, Tests: "TestAFenceForARestoreStandsUntilNothingRemains",
 			Old: `	case recovered:
 		outcome`, New: `	case why != "" && taken:
 		outcome`},
-		{Fault: "A fence is not lowered when its time is up", File: run, Tests: "?",
+		{Fault: "A fence is not lowered when its time is up", File: run, Tests: "TestAFenceForARestoreIsLoweredWhenItsTimeIsUp",
 			Old: `case g.age() >= g.Timeout && !g.serverAway:`, New: `case false:`},
-		{Fault: "Time without the API server counts as time behind the fence", File: run, Tests: "?",
+		{Fault: "Time without the API server counts as time behind the fence", File: run, Tests: "TestATimeWithoutTheAPIServerIsNoTimeBehindTheFence",
 			Old: `if !g.raisedAt.IsZero() && time.Since(g.awaySince) > leaseExpiry {`, New: `if false {`},
-		{Fault: "A replica that ends lowers the fence of a restore", File: run, Tests: "?",
+		{Fault: "A replica that ends lowers the fence of a restore", File: run, Tests: "TestAProcessThatEndsLeavesTheFenceOfARestoreToTheOther",
 			Old: `	if g.Restoring() {
 		g.Fence.Leave()
 		return
 	}
 `, New: ``},
-		{Fault: "The Leases of pools that a restore has lost are not taken", File: run, Tests: "?",
+		{Fault: "The Leases of pools that a restore has lost are not taken", File: run, Tests: "TestTheLeasesOfPoolsThatTheRestoreHasLostAreTakenToo",
 			Old: `		mergeLeases(g.leases, leases)
 		return
 	}
 	g.leases = leases`, New: `	}
 	g.leases = leases`},
-		{Fault: "What another replica says of a restore is not heard", File: run, Tests: "?",
+		{Fault: "What another replica says of a restore is not heard", File: run, Tests: "TestAReplicaThatKnowsOfNoRestoreLearnsItFromTheOne",
 			Old: `case peer != "" && !g.Restoring():`, New: `case false:`},
-		{Fault: "A pass that began before the fence stood settles a restore", File: guard, Tests: "?",
+		{Fault: "A pass that began before the fence stood settles a restore", File: guard, Tests: "TestAFenceForARestoreStandsUntilNothingRemains",
 			Old: ` && began.After(g.standingSince) {`, New: ` {`},
-		{Fault: "A restore is settled while nodes have yet to write", File: remaining, Tests: "?",
+		{Fault: "A restore is settled while nodes have yet to write", File: remaining, Tests: "TestWhatRemainsToBeDoneAfterARestore",
 			Old: `	case !out.Restore.Complete():`, New: `	case false:`},
-		{Fault: "A restore is settled while reports are of before the fence", File: remaining, Tests: "?",
+		{Fault: "A restore is settled while reports are of before the fence", File: remaining, Tests: "TestWhatRemainsToBeDoneAfterARestore",
 			Old: `len(nodes) > 0 {`, New: `false && len(nodes) > 0 {`},
-		{Fault: "A restore is settled while entries are still to be written", File: remaining, Tests: "?",
+		{Fault: "A restore is settled while entries are still to be written", File: remaining, Tests: "TestWhatRemainsToBeDoneAfterARestore",
 			Old: `	if out.ToRepair > 0 {`, New: `	if false {`},
-		{Fault: "The report of a node that is missing is removed at once", File: gc, Tests: "?",
+		{Fault: "The report of a node that is missing is removed at once", File: gc, Tests: "TestTheReportOfANodeThatIsGoneIsRemovedAfterAnHour",
 			Old: `const missingFor = time.Hour`, New: `const missingFor = 0 * time.Hour`},
-		{Fault: "The report of a node is removed that a held allocation needs", File: gc, Tests: "?",
+		{Fault: "The report of a node is removed that a held allocation needs", File: gc, Tests: "TestTheReportOfANodeIsKept",
 			Old: `		if out.Needs(r) {
 			continue // another pass follows when that has changed
 		}
 `, New: ``},
-		{Fault: "The report of a node is removed without asking for its object", File: gc, Tests: "?",
+		{Fault: "The report of a node is removed without asking for its object", File: gc, Tests: "TestTheReportOfANodeIsKept",
 			Old: `	if err != nil || there {
 		return err
 	}
 `, New: `	_, _ = err, there
 `},
-		{Fault: "The report of an agent that still reports is removed", File: gc, Tests: "?",
+		{Fault: "The report of an agent that still reports is removed", File: gc, Tests: "TestTheReportOfANodeIsKept",
 			Old: ` || r.Fresh(o.Now) {`, New: ` {`},
 	}}
 }
