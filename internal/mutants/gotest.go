@@ -13,7 +13,7 @@ import (
 )
 
 // testLimit is how long the tests of one mutant may take. They take seconds.
-const testLimit = 90 * time.Second
+const testLimit = 3 * time.Minute
 
 // testRun is the outcome of 'go test'.
 type testRun struct {

@@ -14,8 +14,6 @@ func evidenceArea() Area {
 `, New: ``},
 		{Fault: "Without agents an edited definition makes an address look free", File: evidence, Tests: "TestAnEditedDefinitionBesideALeftoverEntryCountsForBothWithoutAgents",
 			Old: `nad == nil || s.mapped(nad) || !x.inUse {`, New: `nad == nil || s.mapped(nad) {`},
-		{Fault: "Another pool's entry of another interface makes an address look free", File: evidence, Tests: "TestAnInterfaceOfAnotherPool",
-			Old: `e.IfName == i.Name && e.pool.mapped(nad)`, New: `e.pool.mapped(nad)`},
 		{Fault: "A key of a wide range stands for one address alone", File: evidence, Tests: "TestTheAddressIsOnThePod",
 			Old: `return s.pool.Range.HasKey(ip, s.alloc.Offset)`, New: `return ip == s.alloc.Address`},
 		{Fault: "What is Stale counts as confirmed within the minute of a Pending pod's ADD", File: evidence, Tests: "TestASuccessorThatIsPendingIsNotProvenWithinItsFirstMinute",
@@ -26,35 +24,18 @@ func evidenceArea() Area {
 		since`, New: `			continue
 		}
 		since`},
-		{Fault: "A last report of before the containers' end contradicts kubelet", File: evidence, Tests: "TestFinishedWithoutAFreshReport",
-			Old: `x.mayRun(&g) && (renewed.IsZero() || !renewed.Before(s.pod.LastFinished))`, New: `x.mayRun(&g) && (renewed.IsZero() || true)`},
 
 		{Fault: "A report that is not fresh is believed", File: sandbox, Tests: "TestFreshness",
 			Old: `	case !g.report.fresh:
 `, New: ``},
 		{Fault: "A sandbox whose network may be open has stopped", File: sandbox, Tests: "TestStuckTerminatingBeginsFiveMinutesAfterTheDeletionTimestamp",
 			Old: `g.sandbox.State == v1alpha1.SandboxNotReady && podstate.Closed(g.sandbox.NetworkClosed):`, New: `g.sandbox.State == v1alpha1.SandboxNotReady:`},
-		{Fault: "A sandbox that runs has stopped where its network is said to be closed", File: sandbox, Tests: "TestAReadySandboxAlwaysHoldsItsAddresses",
-			Old: `	case g.sandbox != nil && g.sandbox.State == v1alpha1.SandboxReady:
-		return Ready, true
-`, New: `	case g.sandbox != nil && g.sandbox.State == v1alpha1.SandboxReady && !podstate.Closed(g.sandbox.NetworkClosed):
-		return Ready, true
-	case g.sandbox != nil && podstate.Closed(g.sandbox.NetworkClosed):
-		return Stopped, true
-`},
 		{Fault: "An attachment proves nothing", File: sandbox, Tests: "TestAttachments",
 			Old: `	case g.att != nil && g.report.Counts(g.att, x.now):
 		return Attached, true
 	case g.gone`, New: `	case g.gone`},
-		{Fault: "The last of several reports that have a sandbox counts, not the strongest", File: sandbox, Tests: "TestWhatAFreshReportSays",
-			Old: `better := !found || state < e.Sandbox ||`, New: `better := true ||`},
 		{Fault: "The end of a sandbox on one node is the end everywhere", File: sandbox, Tests: "TestTheRowNamesTheCauseWhereSeveralHoldForOneReason",
 			Old: `			x.checkOtherNodes(s, e)
-`, New: ``},
-		{Fault: "Another node that may run the sandbox is not asked", File: sandbox, Tests: "TestTheRowNamesTheCauseWhereSeveralHoldForOneReason",
-			Old: `	if x.contradictedElsewhere(s, e) {
-		return
-	}
 `, New: ``},
 		{Fault: "The node of the pod by the name is not asked about a sandbox that ended elsewhere", File: sandbox, Tests: "TestWithAgentsATenantCannotMakeItsAddressLookFree",
 			Old: `		others = append(others, s.pod.Node)
@@ -66,13 +47,6 @@ func evidenceArea() Area {
 		x.contradictedElsewhere(s, e)
 	}
 `, New: ``},
-		{Fault: "A network that is not known to be closed counts as closed", File: sandbox, Tests: "TestBehindTheFenceFindingsRestOnReportsOfAfterItStood",
-			Old: `return g.sandbox.State == v1alpha1.SandboxReady || !podstate.Closed(g.sandbox.NetworkClosed)`, New: `return g.sandbox.State == v1alpha1.SandboxReady`},
-		{Fault: "An old attachment of another node does not contradict", File: sandbox, Tests: "TestOneNodeDoesNotSpeakForAnother",
-			Old: `return !podstate.Closed(g.att.NetworkClosed)`, New: `return false`},
-		{Fault: "That a stopped sandbox has a reservation's address frees the reservation", File: sandbox, Tests: "TestAReservationThatStandsAlone",
-			Old: `			ok = false // nothing says that it was the reservation's own
-`, New: ``},
 
 		{Fault: "One dead node of several is enough", File: nodes, Tests: "TestSeveralNodesThatCouldRunIt",
 			Old: `case len(names) > 0 && count[provenDead] == len(names):`, New: `case count[provenDead] > 0:`},
@@ -80,8 +54,6 @@ func evidenceArea() Area {
 			Old: `case len(names) > 0 && count[provenDead]+count[nodeObjectMissing] == len(names):`, New: `case count[provenDead]+count[nodeObjectMissing] > 0:`},
 		{Fault: "A node without a fresh report does not keep a sandbox from being absent", File: nodes, Tests: "TestTheNodeThatCouldRunIt",
 			Old: `case len(names) == 0 || count[notReporting] > 0:`, New: `case len(names) == 0:`},
-		{Fault: "A sandbox is absent where no node could run it", File: nodes, Tests: "TestAgentNodes",
-			Old: `case len(names) == 0 || count[notReporting] > 0:`, New: `case count[notReporting] > 0:`},
 		{Fault: "A dead node counts although its agent reports", File: nodes, Tests: "TestDeadNodes",
 			Old: `	case x.hasFreshReport(name):
 		return reporting
@@ -105,12 +77,6 @@ func evidenceArea() Area {
 	}
 	for _, addr`, New: `	}
 	for _, addr`},
-		{Fault: "The nodes of pods that carry the address are not asked", File: nodes, Tests: "TestTheNodeThatCouldRunIt",
-			Old: `				nodes = append(nodes, c.pod.Node)
-`, New: `				_ = c
-`},
-		{Fault: "A node beside those whose reports have the id makes a dead node no less certain", File: nodes, Tests: "TestSeveralNodesThatCouldRunIt",
-			Old: `return n, len(all) == len(reported)`, New: `return n, true`},
 		{Fault: "Only the node of the pod's name is asked where no report has the id", File: nodes, Tests: "TestTheNodeThatCouldRunIt",
 			Old: `	return x.agentNodesAnd(s, sortedUnique(all)), false
 }
@@ -122,18 +88,10 @@ func evidenceArea() Area {
 		{Fault: "A pool's name alone makes it a node's slice", File: nodes, Tests: "TestANameNeverNarrows",
 			Old: `if node, ok := n.SliceOf(p.Pool); ok && n.SliceBits == p.Range.Prefix().Bits() && x.nodeNames[node] {`,
 			New: `if node, ok := n.SliceOf(p.Pool); ok && x.nodeNames[node] {`},
-		{Fault: "A slice is a node's although a definition says that it is all of a range", File: nodes, Tests: "TestANameNeverNarrows",
-			Old: `if len(found) > 0 && x.networkOfItsOwn(p) {`, New: `if false && x.networkOfItsOwn(p) {`},
 		{Fault: "A machine that replaced another one speaks for it", File: nodes, Tests: "TestAMachineThatReplacedAnotherMayRunWhatNoReportHas",
 			Old: `		case x.replaced(g.report):
 			return nodeObjectMissing
 `, New: ``},
-		{Fault: "A reservation that stands alone is free with a node that is missing", File: nodes, Tests: "TestAReservationThatStandsAlone",
-			Old: `		case f == nodeObjectMissing:
-			return notReporting
-`, New: `		case f == nodeObjectMissing:
-			return reporting
-`},
 
 		{Fault: "An address on a successor that starts is freed", File: claims, Tests: "TestTheAddressIsOnASuccessor",
 			Old: `	if x.onSuccessor(s, e) {
@@ -149,8 +107,6 @@ func evidenceArea() Area {
 	return "", ""`, New: `		}
 	}
 	return "", ""`},
-		{Fault: "A claim of the same address in another network holds", File: claims, Tests: "TestAnotherSandboxRecordsTheAddress",
-			Old: `|| !same(b.NetworkName) || `, New: `|| `},
 		{Fault: "A network that cannot be told is another one", File: claims, Tests: "TestAnotherPodCarriesTheAddress",
 			Old: `return nad == nil || slices.ContainsFunc(nad.Networks, func(n ippool.Network) bool {
 		if s.alloc`, New: `return nad != nil && slices.ContainsFunc(nad.Networks, func(n ippool.Network) bool {
@@ -166,15 +122,6 @@ func evidenceArea() Area {
 				continue
 			}
 			return`, New: `			return`},
-		{Fault: "What is Stale because a missing node's claim ended is proven", File: claims, Tests: "TestWhatLapsedWithAMissingNodeProvesNothingWhereItWasNotRead",
-			Old: `			if x.expired(b.report) {
-				e.MissingNode, e.Unproven = true, true
-				continue
-			}
-			return`, New: `			if x.expired(b.report) {
-				continue
-			}
-			return`},
 		{Fault: "A sandbox whose addresses were not read claims nothing", File: claims, Tests: "TestTheRowNamesTheCauseWhereSeveralHoldForOneReason",
 			Old: `		e.Claimant, e.ClaimantNode = x.unreadClaim(s, e)
 `, New: ``},
@@ -185,10 +132,6 @@ func evidenceArea() Area {
 			Old: ` || past != nil && past.SawReports(),`, New: `,`},
 		{Fault: "Another machine under the name is a reboot", File: index, Tests: "TestDeadNodes|TestAMachineThatReplacedAnotherMayRunWhatNoReportHas",
 			Old: `n.BootID != r.BootID && n.Machine.Same(r.Machine)`, New: `n.BootID != r.BootID`},
-		{Fault: "The same boot counts as another one", File: index, Tests: "TestDeadNodes|TestFreshness|TestVerdictTable",
-			Old: `return n != nil && n.BootID != "" && r.BootID != "" && n.BootID != r.BootID && n.Machine.Same`, New: `return n != nil && n.BootID != "" && r.BootID != "" && n.Machine.Same`},
-		{Fault: "A reboot that the report does not know of is proven", File: index, Tests: "TestDeadNodes",
-			Old: `return n != nil && n.BootID != "" && r.BootID != "" && n.BootID != r.BootID && n.Machine.Same`, New: `return n != nil && n.BootID != "" && n.BootID != r.BootID && n.Machine.Same`},
 		{Fault: "What a fresh report says has ended with its node", File: index, Tests: "TestDeadNodes|TestAnotherSandboxRecordsTheAddress",
 			Old: `return !r.fresh && (x.dead(r.Name) || x.rebooted(r))`, New: `return x.dead(r.Name) || x.rebooted(r)`},
 		{Fault: "The claims of a missing node end at once", File: index, Tests: "TestTheClaimsOfAMissingNodeEndWhenNodeMissingIsConfirmed",
@@ -207,15 +150,10 @@ func evidenceArea() Area {
 		{Fault: "A podref that a repair wrote is that of a pod which lives", File: pods, Tests: "TestAnEntryWrittenForAPhantom",
 			Old: `ok && owner.UID == "" {`, New: `ok {`},
 
-		{Fault: "A claim is not looked for", File: judge, Tests: "TestAnotherPodCarriesTheAddress",
-			Old: `		x.addClaims(&w.candidate, e)
-`, New: ``},
 		{Fault: "A reservation of several entries shares the least cautious verdict", File: judge, Tests: "TestAReservationOfSeveralAllocationsIsAsSafeAsTheSafest",
 			Old: `return slices.MinFunc(items,`, New: `return slices.MaxFunc(items,`},
 		{Fault: "A reservation of another pod is the allocation's", File: judge, Tests: "TestAReservationOfAnotherIsNotTheAllocations",
 			Old: `e.pool.Namespace == r.Namespace && e.PodRef == r.PodRef && `, New: `e.pool.Namespace == r.Namespace && `},
-		{Fault: "A reservation of another namespace is the allocation's", File: judge, Tests: "TestAReservationOfAnotherIsNotTheAllocations|TestReservationsAreMatchedByBuildingTheirNames",
-			Old: `e.pool.Namespace == r.Namespace && e.PodRef == r.PodRef && `, New: `e.PodRef == r.PodRef && `},
 		{Fault: "A reservation of another network is the allocation's", File: judge, Tests: "TestReservationsAreMatchedByBuildingTheirNames",
 			Old: `e.PodRef == r.PodRef && e.pool.isOfNetwork(read.network)`, New: `e.PodRef == r.PodRef`},
 		{Fault: "An ADD may keep its reservation for no time", File: judge, Tests: "TestARecentReservation",
@@ -224,7 +162,5 @@ func evidenceArea() Area {
 			Old: `	case len(readings) > 1:
 		e.Problem, `, New: `	case len(readings) > 1 && false:
 		e.Problem, `},
-		{Fault: "A leftover of a stopped sandbox speaks for a reservation", File: judge, Tests: "TestAReservationThatStandsAlone",
-			Old: `b.NetworkName == s.network && x.holds(&b.reportEntry)`, New: `b.NetworkName == s.network`},
 	}}
 }

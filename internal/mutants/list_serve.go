@@ -7,25 +7,13 @@ func serveArea() Area {
 	return Area{"The Deployment: caches, following, the guard", []Mutant{
 		{Fault: "Caches count before they were compared with a full pass", File: consistency, Tests: "TestCachesAreReliedUponSinceAFullPassThatAgreed",
 			Old: `	if !verified {`, New: `	if false {`},
-		{Fault: "Caches count while a watch is not open", File: consistency, Tests: "?",
-			Old: `	if err := session.watches.status(session.kinds); err != nil {
-		return err
-	}
-`, New: ``},
 		{Fault: "Caches count after a watch was opened again", File: consistency, Tests: "TestARevisionThatRanBackwardsIsSeenWhenAWatchIsReopened",
 			Old: `if opens == compared {`, New: `if opens >= compared {`},
 		{Fault: "A watch that has told of more than there is shows no restore", File: consistency, Tests: "TestWhatShowsThatEtcdRanBackwards",
 			Old: `		if now < seen {`, New: `		if false {`},
 		{Fault: "An object that is older than before shows no restore", File: restore, Tests: "TestWhatShowsThatEtcdRanBackwards",
 			Old: `is.UID == was.UID && kube.Older(is.ResourceVersion, was.ResourceVersion) {`, New: `false {`},
-		{Fault: "A restore that the guard noticed is not reported", File: restore, Tests: "TestARestoreIsReportedByTheNextFullPassAndTheCachesAreRebuilt",
-			Old: `	why = s.unreportedRestore()
-	intact`, New: `	_ = s.unreportedRestore()
-	intact`},
 
-		{Fault: "What failed to be written is tried again at once", File: plan, Tests: "TestAPoolWhoseWritesFailIsLeftAloneWhileOthersAreFreed",
-			Old: `				s.retryAt[x.Object()] = time.Now().Add(s.backoff.When(x.Object()))
-`, New: ``},
 		{Fault: "What waits for a retry is released by the next pass", File: plan, Tests: "TestAPoolWhoseWritesFailIsLeftAloneWhileOthersAreFreed",
 			Old: `	return !waits
 }`, New: `	return !waits || true
@@ -41,20 +29,8 @@ func serveArea() Area {
 		s.planPass(until, out.Observation.Now)
 	}
 `, New: ``},
-		{Fault: "What was released a moment ago is followed again", File: follow, Tests: "?",
-			Old: `return s.mayRelease(it) && !released[it.ID()] })`, New: `return s.mayRelease(it) })`},
 		{Fault: "A pool whose writes fail is followed", File: follow, Tests: "TestAPoolWhoseWritesFailIsNotFollowed",
 			Old: `return s.mayRelease(it) && !released[it.ID()] })`, New: `return !released[it.ID()] })`},
-		{Fault: "A full pass that failed is not made again", File: server, Tests: "TestAClusterThatCannotBeObservedIsTriedWithGrowingPauses",
-			Old: `	if err != nil && ctx.Err() == nil {
-		s.retryFullPass()
-	}
-`, New: ``},
-		{Fault: "Caches that cannot be relied upon ask for no full pass", File: server, Tests: "TestCachesThatCannotBeReliedUponAskForFullPassesWithGrowingPauses",
-			Old: `			s.fullPassAsked = true
-			s.retryFullPass()
-`, New: `			s.fullPassAsked = true
-`},
 
 		{Fault: "No fence is raised after a time without the API server", File: run, Tests: "TestTheFenceIsRaisedAfterAnOutageAndLoweredWhereNothingWasRestored",
 			Old: `	if restoring || time.Now().After(g.noRaiseBefore) {`, New: `	if false {`},
@@ -64,8 +40,6 @@ func serveArea() Area {
 		g.revision`, New: `			_ = why
 		}
 		g.revision`},
-		{Fault: "A fence is lowered before it is known whether etcd was restored", File: run, Tests: "TestAFenceIsLoweredInTimeThoughAComparisonHangs",
-			Old: `case why == "" && !g.comparing && !g.serverAway && taken:`, New: `case why == "" && !g.serverAway && taken:`},
 		{Fault: "A fence for a restore is lowered before all is settled", File: run, Tests: "TestAFenceForARestoreStandsUntilNothingRemains",
 			Old: `	case recovered:
 		outcome`, New: `	case why != "" && taken:
@@ -80,12 +54,6 @@ func serveArea() Area {
 		return
 	}
 `, New: ``},
-		{Fault: "The Leases of pools that a restore has lost are not taken", File: run, Tests: "TestTheLeasesOfPoolsThatTheRestoreHasLostAreTakenToo",
-			Old: `		mergeLeases(g.leases, leases)
-		return
-	}
-	g.leases = leases`, New: `	}
-	g.leases = leases`},
 		{Fault: "What another replica says of a restore is not heard", File: run, Tests: "TestAReplicaThatKnowsOfNoRestoreLearnsItFromTheOne",
 			Old: `case peer != "" && !g.Restoring():`, New: `case false:`},
 		{Fault: "A pass that began before the fence stood settles a restore", File: guard, Tests: "TestAFenceForARestoreStandsUntilNothingRemains",
@@ -109,7 +77,5 @@ func serveArea() Area {
 	}
 `, New: `	_, _ = err, there
 `},
-		{Fault: "The report of an agent that still reports is removed", File: gc, Tests: "TestTheReportOfANodeIsKept",
-			Old: ` || r.Fresh(o.Now) {`, New: ` {`},
 	}}
 }
