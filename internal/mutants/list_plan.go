@@ -33,7 +33,7 @@ func planArea() Area {
 			Old: `	maps.DeleteFunc(h.candidates, func(_ candidateKey, s seen) bool { return s.pass != h.passes })
 `, New: `	maps.DeleteFunc(h.candidates, func(_ candidateKey, s seen) bool { return false })
 `},
-		{Fault: "An entry that was rewritten for another sandbox goes on counting", File: history, Tests: "TestAContradictionRestartsTheWait",
+		{Fault: "An entry that was rewritten for another sandbox goes on counting", File: history, Tests: "TestDefectA17TheSuccessorIsNotItsPredecessor",
 			Old: `"", a.Key, a.ContainerID, a.PodRef, a.IfName)`, New: `"", a.Key, a.PodRef, a.IfName)`},
 		{Fault: "--confirm-after counts for nothing", File: history, Tests: "TestUnconfirmedIsConfirmedByWaiting",
 			Old: `at := later(r.stale.Add(confirmAfter), lapsed(o, r.local, confirmAfter))`, New: `at := later(r.stale, lapsed(o, r.local, 0))`},
@@ -47,7 +47,8 @@ func planArea() Area {
 		{Fault: "A Node object that is gone counts at once", File: history, Tests: "TestNodeMissingIsConfirmedByWaiting",
 			Old: `const quarantine = 40 * time.Second`, New: `const quarantine = 0 * time.Second`},
 		{Fault: "NodeMissing is confirmed by one process' clock alone", File: history, Tests: "TestNodeMissingIsConfirmedByThisProcessOwnClockToo",
-			Old: `return later(later(at, missing.Add(quarantine)), lapsed(o, gone, quarantine))`, New: `return later(at, missing.Add(quarantine))`},
+			Old: `return later(later(at, missing.Add(quarantine)), lapsed(o, gone, quarantine))`, New: `_ = gone
+	return later(at, missing.Add(quarantine))`},
 		{Fault: "The nodes of earlier pods of the name are forgotten", File: history, In: "reconciler/judge", Tests: "TestThePodsOwnNodeIsAlwaysAsked|TestWithoutAgentsADeadNodeHoldsNothingOfAPodThatWasSeenThere|TestOneNodeDoesNotSpeakForThePodOfAnother",
 			Old: `		s.others = append(s.others, s.node)
 `, New: ``},

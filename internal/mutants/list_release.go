@@ -19,38 +19,38 @@ func releaseArea() Area {
 `, New: `			b.out.refuse(refused[t.ID()])
 			still = append(still, t)
 `},
-		{Fault: "An entry that is gone, or was rewritten, is released", File: attempt, Tests: "TestDefectA16ARecreatedReservationIsAnotherOne|TestDefectA17TheSuccessorIsNotItsPredecessor|TestDefectA15AReleaseRewritesNoOtherEntry|TestAPodThatAppearsDuringTheRecheckIsSeen|TestAnEtcdRestoreBeforeTheRecheckReleasesNothing|TestAContradictionInTheRecheckRestartsTheWait|TestAReservationThatAnotherPoolsEntryNeedsByNowIsNotDeleted|TestAPoolThatAlwaysConflictsGivesUpAndOthersDoNot|TestALongWaitForTheLeaseAndASlowRefreshDoNotStopEveryRelease|TestALostAnswerIsNeitherAReleaseNorAFailureUntilReadAgain|TestAPatchThatFailsForGoodPutsTheReservationsBack",
+		{Fault: "An entry that is gone, or was rewritten, is released", File: attempt, Tests: "TestAnEntryThatWasRewrittenKeepsItsReservation",
 			Old: `b.Log.Info("not released: it is gone or was rewritten since the first check", t.Attrs()...)`, New: `still = append(still, t)`},
-		{Fault: "A reservation is deleted alone for which an entry has appeared", File: attempt, Tests: "TestDefectA16ARecreatedReservationIsAnotherOne|TestDefectA17TheSuccessorIsNotItsPredecessor|TestDefectA15AReleaseRewritesNoOtherEntry|TestAPodThatAppearsDuringTheRecheckIsSeen|TestAnEtcdRestoreBeforeTheRecheckReleasesNothing|TestAContradictionInTheRecheckRestartsTheWait|TestAReservationThatAnotherPoolsEntryNeedsByNowIsNotDeleted|TestAPoolThatAlwaysConflictsGivesUpAndOthersDoNot|TestALongWaitForTheLeaseAndASlowRefreshDoNotStopEveryRelease|TestALostAnswerIsNeitherAReleaseNorAFailureUntilReadAgain|TestAPatchThatFailsForGoodPutsTheReservationsBack",
+		{Fault: "A reservation is deleted alone for which an entry has appeared", File: attempt, Tests: "TestAReservationForWhichAnEntryHasAppearedStays",
 			Old: `case it.Reservation != nil && len(it.Related()) > 0:`, New: `case false:`},
-		{Fault: "The pool is not read again", File: attempt, Tests: "TestDefectA16ARecreatedReservationIsAnotherOne|TestDefectA17TheSuccessorIsNotItsPredecessor|TestDefectA15AReleaseRewritesNoOtherEntry|TestAPodThatAppearsDuringTheRecheckIsSeen|TestAnEtcdRestoreBeforeTheRecheckReleasesNothing|TestAContradictionInTheRecheckRestartsTheWait|TestAReservationThatAnotherPoolsEntryNeedsByNowIsNotDeleted|TestAPoolThatAlwaysConflictsGivesUpAndOthersDoNot|TestALongWaitForTheLeaseAndASlowRefreshDoNotStopEveryRelease|TestALostAnswerIsNeitherAReleaseNorAFailureUntilReadAgain|TestAPatchThatFailsForGoodPutsTheReservationsBack",
+		{Fault: "The pool is not read again", File: attempt, Tests: "TestAnEntryThatWasRewrittenKeepsItsReservation",
 			Old: `		n.Pools = append(n.Pools, t.poolNames()...)
 `, New: ``},
-		{Fault: "A pool that has changed is judged by what it was", File: attempt, Tests: "TestDefectA16ARecreatedReservationIsAnotherOne|TestDefectA17TheSuccessorIsNotItsPredecessor|TestDefectA15AReleaseRewritesNoOtherEntry|TestAPodThatAppearsDuringTheRecheckIsSeen|TestAnEtcdRestoreBeforeTheRecheckReleasesNothing|TestAContradictionInTheRecheckRestartsTheWait|TestAReservationThatAnotherPoolsEntryNeedsByNowIsNotDeleted|TestAPoolThatAlwaysConflictsGivesUpAndOthersDoNot|TestALongWaitForTheLeaseAndASlowRefreshDoNotStopEveryRelease|TestALostAnswerIsNeitherAReleaseNorAFailureUntilReadAgain|TestAPatchThatFailsForGoodPutsTheReservationsBack",
+		{Fault: "A pool that has changed is judged by what it was", File: attempt, Tests: "TestAnEntryThatWasRewrittenKeepsItsReservation",
 			Old: `			changed = append(changed, t)
 			continue
 `, New: `			changed = append(changed, t)
 `},
-		{Fault: "A pause in between is not honoured", File: attempt, Tests: "TestDefectA16ARecreatedReservationIsAnotherOne|TestDefectA17TheSuccessorIsNotItsPredecessor|TestDefectA15AReleaseRewritesNoOtherEntry|TestAPodThatAppearsDuringTheRecheckIsSeen|TestAnEtcdRestoreBeforeTheRecheckReleasesNothing|TestAContradictionInTheRecheckRestartsTheWait|TestAReservationThatAnotherPoolsEntryNeedsByNowIsNotDeleted|TestAPoolThatAlwaysConflictsGivesUpAndOthersDoNot|TestALongWaitForTheLeaseAndASlowRefreshDoNotStopEveryRelease|TestALostAnswerIsNeitherAReleaseNorAFailureUntilReadAgain|TestAPatchThatFailsForGoodPutsTheReservationsBack",
+		{Fault: "A pause in between is not honoured", File: attempt, Tests: "TestAPauseEndsARelease",
 			Old: `	if b.observation().Paused { // then ADDs need not wait for us
 		b.abandon(ctx, todo, Paused, everythingPaused())
 		return nil, nil
 	}
 `, New: ``},
-		{Fault: "A restore that the live read shows is not noted", File: live, Tests: "TestDefectA16ARecreatedReservationIsAnotherOne|TestDefectA17TheSuccessorIsNotItsPredecessor|TestDefectA15AReleaseRewritesNoOtherEntry|TestAPodThatAppearsDuringTheRecheckIsSeen|TestAnEtcdRestoreBeforeTheRecheckReleasesNothing|TestAContradictionInTheRecheckRestartsTheWait|TestAReservationThatAnotherPoolsEntryNeedsByNowIsNotDeleted|TestAPoolThatAlwaysConflictsGivesUpAndOthersDoNot|TestALongWaitForTheLeaseAndASlowRefreshDoNotStopEveryRelease|TestALostAnswerIsNeitherAReleaseNorAFailureUntilReadAgain|TestAPatchThatFailsForGoodPutsTheReservationsBack",
+		{Fault: "A restore that the live read shows is not noted", File: live, In: "reconciler/serve", Tests: "TestARestoreOfEtcdThatOnlyTheSecondCheckSees",
 			Old: `		b.History.noteRestore(b.observation())
 	}
 	return live`, New: `	}
 	return live`},
-		{Fault: "Reports and Nodes of long ago do for the second check", File: live, Tests: "TestDefectA16ARecreatedReservationIsAnotherOne|TestDefectA17TheSuccessorIsNotItsPredecessor|TestDefectA15AReleaseRewritesNoOtherEntry|TestAPodThatAppearsDuringTheRecheckIsSeen|TestAnEtcdRestoreBeforeTheRecheckReleasesNothing|TestAContradictionInTheRecheckRestartsTheWait|TestAReservationThatAnotherPoolsEntryNeedsByNowIsNotDeleted|TestAPoolThatAlwaysConflictsGivesUpAndOthersDoNot|TestALongWaitForTheLeaseAndASlowRefreshDoNotStopEveryRelease|TestALostAnswerIsNeitherAReleaseNorAFailureUntilReadAgain|TestAPatchThatFailsForGoodPutsTheReservationsBack",
+		{Fault: "Reports and Nodes of long ago do for the second check", File: live, Tests: "TestASandboxThatAppearsWhileTheLeaseIsWaitedForIsSeen",
 			Old: `b.Clock.Since(b.refreshed) < refreshEvery {`, New: `true {`},
-		{Fault: "What was read before the wait for the Lease does for the work under it", File: held, Tests: "TestDefectA16ARecreatedReservationIsAnotherOne|TestDefectA17TheSuccessorIsNotItsPredecessor|TestDefectA15AReleaseRewritesNoOtherEntry|TestAPodThatAppearsDuringTheRecheckIsSeen|TestAnEtcdRestoreBeforeTheRecheckReleasesNothing|TestAContradictionInTheRecheckRestartsTheWait|TestAReservationThatAnotherPoolsEntryNeedsByNowIsNotDeleted|TestAPoolThatAlwaysConflictsGivesUpAndOthersDoNot|TestALongWaitForTheLeaseAndASlowRefreshDoNotStopEveryRelease|TestALostAnswerIsNeitherAReleaseNorAFailureUntilReadAgain|TestAPatchThatFailsForGoodPutsTheReservationsBack",
+		{Fault: "What was read before the wait for the Lease does for the work under it", File: held, Tests: "TestASandboxThatAppearsWhileTheLeaseIsWaitedForIsSeen",
 			Old: `	if err := w.refresh(ctx); err != nil { // the wait for the Lease may have been long
 		return err
 	}
 `, New: ``},
 
-		{Fault: "The entry is removed although its reservation was not deleted", File: write, Tests: "TestAReservationGoesBeforeItsEntryUnderTheLease",
+		{Fault: "The entry is removed although its reservation was not deleted", File: write, Tests: "TestAnEntryStaysWhileItsReservationCannotBeDeleted",
 			Old: `if t.noteDeletes(t.reservations(leaving), of); t.failed == nil {`, New: `if t.noteDeletes(t.reservations(leaving), of); true {`},
 		{Fault: "The entry is removed before its reservation is deleted", File: write, Tests: "TestAReservationGoesBeforeItsEntryUnderTheLease",
 			Old: `	w.failed, w.done, w.err = b.deleteReservations(ctx, h, w.items, leaving, slots)
@@ -74,17 +74,15 @@ func releaseArea() Area {
 		{Fault: "A reservation is deleted that another entry needs", File: write, Tests: "TestAReservationOfTwoEntriesStaysUntilBothAreReleased",
 			Old: `if r.Verdict == judge.Stale && !slices.ContainsFunc(r.Related(), func(a *judge.Item) bool { return !leaving[a.ID()] }) {`,
 			New: `if r.Verdict == judge.Stale {`},
-		{Fault: "A write begins although the hold is over", File: write, Tests: "TestWhatAHoldHasNoRoomForIsLeftToTheNextOne",
+		{Fault: "A write begins although the hold is over", File: write, Tests: "TestNothingIsWrittenWhenTheSecondCheckHasTakenAllOfTheHold",
 			Old: `	if !h.mayWrite(ctx) {
 		return ErrHoldSpent
 	}
 `, New: ``},
-		{Fault: "A reservation whose delete was not answered is not put back", File: write, Tests: "TestDefectA16ARecreatedReservationIsAnotherOne|TestDefectA17TheSuccessorIsNotItsPredecessor|TestDefectA15AReleaseRewritesNoOtherEntry|TestAPodThatAppearsDuringTheRecheckIsSeen|TestAnEtcdRestoreBeforeTheRecheckReleasesNothing|TestAContradictionInTheRecheckRestartsTheWait|TestAReservationThatAnotherPoolsEntryNeedsByNowIsNotDeleted|TestAPoolThatAlwaysConflictsGivesUpAndOthersDoNot|TestALongWaitForTheLeaseAndASlowRefreshDoNotStopEveryRelease|TestALostAnswerIsNeitherAReleaseNorAFailureUntilReadAgain|TestAPatchThatFailsForGoodPutsTheReservationsBack",
+		{Fault: "A reservation whose delete was not answered is not put back", File: write, Tests: "TestALostAnswerIsNeitherAReleaseNorAFailureUntilReadAgain",
 			Old: `if t.Allocation != nil && !errors.Is(err, ErrConflict) && !errors.Is(err, ErrHoldSpent) {`, New: `if t.Allocation != nil && err == nil {`},
 		{Fault: "A patch that was not answered is taken for one that was not sent", File: write, Tests: "TestALostAnswerIsNeitherAReleaseNorAFailureUntilReadAgain",
 			Old: `t.sent = t.sent || err != nil && !errors.Is(err, ErrConflict) && !errors.Is(err, ErrHoldSpent)`, New: `t.sent = false`},
-		{Fault: "A patch that was prepared for another version of the pool is sent", File: write, Tests: "TestDefectA16ARecreatedReservationIsAnotherOne|TestDefectA17TheSuccessorIsNotItsPredecessor|TestDefectA15AReleaseRewritesNoOtherEntry|TestAPodThatAppearsDuringTheRecheckIsSeen|TestAnEtcdRestoreBeforeTheRecheckReleasesNothing|TestAContradictionInTheRecheckRestartsTheWait|TestAReservationThatAnotherPoolsEntryNeedsByNowIsNotDeleted|TestAPoolThatAlwaysConflictsGivesUpAndOthersDoNot|TestALongWaitForTheLeaseAndASlowRefreshDoNotStopEveryRelease|TestALostAnswerIsNeitherAReleaseNorAFailureUntilReadAgain|TestAPatchThatFailsForGoodPutsTheReservationsBack",
-			Old: `ready != nil && ready.pool == w.pool && ready.entries == len(w.done) {`, New: `ready != nil && ready.entries == len(w.done) {`},
 		{Fault: "A reservation that two entries share is not put back for the other", File: write, Tests: "TestAReservationDeletedForOneOfTwoEntriesIsPutBackForTheOther",
 			Old: `	noteShared(parts, leaving)
 `, New: ``},
@@ -107,7 +105,7 @@ func releaseArea() Area {
 `, New: ``},
 		{Fault: "What needs a Lease that is not held is written", File: hold, Tests: "TestASliceWhoseLeaseIsBusyDoesNotKeepTheOthersWaiting",
 			Old: `return h.Leases == nil || !slices.ContainsFunc(`, New: `return h.Leases == nil || true || !slices.ContainsFunc(`},
-		{Fault: "A write begins although the Lease was not renewed", File: hold, Tests: "TestWhatAHoldHasNoRoomForIsLeftToTheNextOne",
+		{Fault: "A write begins although the Lease was not renewed", File: hold, Tests: "TestNothingIsWrittenWhenTheSecondCheckHasTakenAllOfTheHold",
 			Old: ` && (h.MayWrite == nil || h.MayWrite())`, New: ``},
 	}}
 }
