@@ -135,3 +135,27 @@ func TestAPauseEndsARelease(t *testing.T) {
 		same(t, "refused", refusalCounts(out), map[reconciler.Refusal]int{reconciler.Paused: 1})
 	})
 }
+
+// By the next pass etcd is past the revision that was known before.
+func TestARestoreThatOnlyTheSecondCheckShowedIsNotForgotten(t *testing.T) {
+	bubble(t, func(t *testing.T, s *simulator) {
+		s.leaks(bluePool, 1)
+		s.heard(goneOn("worker-1", v1alpha1.Gone{ID: "box-1", UID: "uid-1"}))
+		time.Sleep(time.Second)
+		s.revision = 100
+		s.step = func(call, _ string) {
+			if call == "fresh" {
+				s.revision = 1
+			}
+		}
+		r := s.reconciler(t)
+		for _, says := range []string{"the pass that shows it", "the next one"} {
+			out, _, err := r.Pass(t.Context(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			same(t, says, refusalCounts(out), map[reconciler.Refusal]int{reconciler.EtcdRestored: 1})
+			s.step, s.revision = nil, 200
+		}
+	})
+}

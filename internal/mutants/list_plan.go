@@ -33,7 +33,7 @@ func planArea() Area {
 			Old: `	maps.DeleteFunc(h.candidates, func(_ candidateKey, s seen) bool { return s.pass != h.passes })
 `, New: `	maps.DeleteFunc(h.candidates, func(_ candidateKey, s seen) bool { return false })
 `},
-		{Fault: "An entry that was rewritten for another sandbox goes on counting", File: history, Tests: "TestDefectA17TheSuccessorIsNotItsPredecessor",
+		{Fault: "An entry that was rewritten for another sandbox goes on counting", File: history, Tests: "TestUnconfirmedIsConfirmedByWaiting",
 			Old: `"", a.Key, a.ContainerID, a.PodRef, a.IfName)`, New: `"", a.Key, a.PodRef, a.IfName)`},
 		{Fault: "--confirm-after counts for nothing", File: history, Tests: "TestUnconfirmedIsConfirmedByWaiting",
 			Old: `at := later(r.stale.Add(confirmAfter), lapsed(o, r.local, confirmAfter))`, New: `at := later(r.stale, lapsed(o, r.local, 0))`},
@@ -49,7 +49,7 @@ func planArea() Area {
 		{Fault: "NodeMissing is confirmed by one process' clock alone", File: history, Tests: "TestNodeMissingIsConfirmedByThisProcessOwnClockToo",
 			Old: `return later(later(at, missing.Add(quarantine)), lapsed(o, gone, quarantine))`, New: `_ = gone
 	return later(at, missing.Add(quarantine))`},
-		{Fault: "The nodes of earlier pods of the name are forgotten", File: history, In: "reconciler/judge", Tests: "TestThePodsOwnNodeIsAlwaysAsked|TestWithoutAgentsADeadNodeHoldsNothingOfAPodThatWasSeenThere|TestOneNodeDoesNotSpeakForThePodOfAnother",
+		{Fault: "The nodes of earlier pods of the name are forgotten", File: history, In: "reconciler/judge", Tests: "TestTheNodesOfAllEarlierPodsOfTheNameAreAsked",
 			Old: `		s.others = append(s.others, s.node)
 `, New: ``},
 		{Fault: "That there were reports is forgotten", File: history, In: "reconciler/judge", Tests: "TestWhetherThereAreAgents",

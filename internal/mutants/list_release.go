@@ -37,7 +37,7 @@ func releaseArea() Area {
 		return nil, nil
 	}
 `, New: ``},
-		{Fault: "A restore that the live read shows is not noted", File: live, In: "reconciler/serve", Tests: "TestARestoreOfEtcdThatOnlyTheSecondCheckSees",
+		{Fault: "A restore that the live read shows is not noted", File: live, Tests: "TestARestoreThatOnlyTheSecondCheckShowedIsNotForgotten",
 			Old: `		b.History.noteRestore(b.observation())
 	}
 	return live`, New: `	}

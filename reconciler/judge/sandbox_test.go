@@ -142,6 +142,14 @@ func TestWhetherThereAreAgents(t *testing.T) {
 		h.Remember(Judged(Observe(FreshReport("worker-1")), judge.Policy{}))
 		o.Past = h
 	}
+	sawReportsOnce := func(o *Observed) {
+		sawReports(o)
+		for range 2 {
+			none := Observe()
+			none.Past = o.Past
+			o.Past.(*reconciler.History).Remember(Judged(none, judge.Policy{}))
+		}
+	}
 	unreadable := func(o *Observed) { o.ReportsUnreadable = true }
 	sawNone := func(o *Observed) {
 		h := reconciler.NewHistory()
@@ -153,6 +161,7 @@ func TestWhetherThereAreAgents(t *testing.T) {
 		{"no report, and none was ever seen", judge.NoSource, []Part{worker}},
 		{"no report, and earlier passes saw none", judge.NoSource, []Part{worker, sawNone}},
 		{"no report any more", judge.NoFreshReport, []Part{worker, sawReports}},
+		{"no report for several passes", judge.NoFreshReport, []Part{worker, sawReportsOnce}},
 		{"reports that could not be read", judge.NoFreshReport, []Part{worker, unreadable}},
 		{"reports that could not be read, and no nodes known", judge.NoFreshReport, []Part{unreadable}},
 		{"reports of other nodes only", judge.NoFreshReport, []Part{worker, Node("worker-2"), FreshReport("worker-2")}},
