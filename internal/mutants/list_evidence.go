@@ -52,7 +52,7 @@ func evidenceArea() Area {
 			Old: `case len(names) > 0 && count[provenDead] == len(names):`, New: `case count[provenDead] > 0:`},
 		{Fault: "One missing node of several is enough", File: nodes, Tests: "TestNoPodAndNoAgents",
 			Old: `case len(names) > 0 && count[provenDead]+count[nodeObjectMissing] == len(names):`, New: `case count[provenDead]+count[nodeObjectMissing] > 0:`},
-		{Fault: "A node without a fresh report does not keep a sandbox from being absent", File: nodes, Tests: "TestTheNodeThatCouldRunIt",
+		{Fault: "A node without a fresh report does not keep a sandbox from being absent", File: nodes, Tests: "TestThePodsOwnNodeIsAlwaysAsked",
 			Old: `case len(names) == 0 || count[notReporting] > 0:`, New: `case len(names) == 0:`},
 		{Fault: "A dead node counts although its agent reports", File: nodes, Tests: "TestDeadNodes",
 			Old: `	case x.hasFreshReport(name):
@@ -64,7 +64,7 @@ func evidenceArea() Area {
 	case x.hasFreshReport(name):
 		return reporting
 `},
-		{Fault: "The nodes of pods that were observed to carry the address are not asked", File: nodes, Tests: "TestAPodThatClaimedTheAddressAndIsGoneDoesNotHoldWhatHasEnded",
+		{Fault: "The nodes of pods that were observed to carry the address are not asked", File: nodes, Tests: "TestThePodsOwnNodeIsAlwaysAsked",
 			Old: `	nodes := append(seen.ranOn(), seen.CarriedOn...)
 `, New: `	nodes := seen.ranOn()
 `},
@@ -85,10 +85,10 @@ func evidenceArea() Area {
 }
 
 // reportedOn`},
-		{Fault: "A pool's name alone makes it a node's slice", File: nodes, Tests: "TestANameNeverNarrows",
+		{Fault: "A pool of another size than a definition's slices is a node's slice", File: nodes, Tests: "TestANameNeverNarrows",
 			Old: `if node, ok := n.SliceOf(p.Pool); ok && n.SliceBits == p.Range.Prefix().Bits() && x.nodeNames[node] {`,
 			New: `if node, ok := n.SliceOf(p.Pool); ok && x.nodeNames[node] {`},
-		{Fault: "A machine that replaced another one speaks for it", File: nodes, Tests: "TestAMachineThatReplacedAnotherMayRunWhatNoReportHas",
+		{Fault: "What a machine ran is held for ever where another one has taken its name", File: nodes, Tests: "TestMissingNodes",
 			Old: `		case x.replaced(g.report):
 			return nodeObjectMissing
 `, New: ``},
@@ -130,7 +130,7 @@ func evidenceArea() Area {
 			Old: `len(o.Reports) > 0 || o.ReportsUnreadable || policy`, New: `len(o.Reports) > 0 || policy`},
 		{Fault: "Reports that were there and are gone mean that there are no agents", File: index, Tests: "TestWhetherThereAreAgents",
 			Old: ` || past != nil && past.SawReports(),`, New: `,`},
-		{Fault: "Another machine under the name is a reboot", File: index, Tests: "TestDeadNodes|TestAMachineThatReplacedAnotherMayRunWhatNoReportHas",
+		{Fault: "Another machine under the name is a reboot", File: index, Tests: "TestMissingNodes",
 			Old: `n.BootID != r.BootID && n.Machine.Same(r.Machine)`, New: `n.BootID != r.BootID`},
 		{Fault: "What a fresh report says has ended with its node", File: index, Tests: "TestDeadNodes|TestAnotherSandboxRecordsTheAddress",
 			Old: `return !r.fresh && (x.dead(r.Name) || x.rebooted(r))`, New: `return x.dead(r.Name) || x.rebooted(r)`},
@@ -154,7 +154,7 @@ func evidenceArea() Area {
 			Old: `return slices.MinFunc(items,`, New: `return slices.MaxFunc(items,`},
 		{Fault: "A reservation of another pod is the allocation's", File: judge, Tests: "TestAReservationOfAnotherIsNotTheAllocations",
 			Old: `e.pool.Namespace == r.Namespace && e.PodRef == r.PodRef && `, New: `e.pool.Namespace == r.Namespace && `},
-		{Fault: "A reservation of another network is the allocation's", File: judge, Tests: "TestReservationsAreMatchedByBuildingTheirNames",
+		{Fault: "A reservation of another network is the allocation's", File: judge, Tests: "TestAReservationOfAnotherIsNotTheAllocations",
 			Old: `e.PodRef == r.PodRef && e.pool.isOfNetwork(read.network)`, New: `e.PodRef == r.PodRef`},
 		{Fault: "An ADD may keep its reservation for no time", File: judge, Tests: "TestARecentReservation",
 			Old: `const addTimeLimit = 2 * time.Minute`, New: `const addTimeLimit = time.Second`},

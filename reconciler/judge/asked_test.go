@@ -83,6 +83,9 @@ func TestANameNeverNarrows(t *testing.T) {
 			t.Errorf("asked are %v", got)
 		}
 	})
+	t.Run("and not where its slices are of another size", func(t *testing.T) {
+		Expect(t, held, slice, heard, NAD("wb", WhereaboutsConfig("10.0.0.0/24", "", `"node_slice_size":"/27"`)))
+	})
 	t.Run("and not where it cuts another range", func(t *testing.T) {
 		Expect(t, held, slice, heard, NAD("wb", WhereaboutsConfig("10.9.0.0/24", "", `"node_slice_size":"/28"`)))
 	})

@@ -44,6 +44,10 @@ func TestOneNodeDoesNotSpeakForAnother(t *testing.T) {
 		expectVerdict(t, proven, UsualPool, Node("worker-1"), FreshReport("worker-1", Sandbox("box-1", UsualUID, NotReady(Closed))),
 			Node("worker-2", NotReadyFor(time.Hour), OutOfService), StaleReport("worker-2", Sandbox("box-1", UsualUID)))
 	})
+	t.Run("on a dead one, and the other has a leftover of it", func(t *testing.T) {
+		expectVerdict(t, decision{judge.Stale, judge.NodeDeadReason, false}, UsualPool, Node("worker-1", NotReadyFor(time.Hour), OutOfService),
+			StaleReport("worker-1", Sandbox("box-1", UsualUID)), Node("worker-2"), FreshReport("worker-2", Attachment("box-1", UsualUID, time.Hour, nil)))
+	})
 	gones := All(UsualPool, Node("worker-1"), FreshReport("worker-1", Gone("box-1", UsualUID)))
 	t.Run("gone on one, and the other is missing since a moment", func(t *testing.T) {
 		expectVerdict(t, held, gones, ReportRenewed("worker-2", time.Minute+time.Second, Sandbox("box-1", UsualUID)))

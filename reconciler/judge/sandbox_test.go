@@ -120,6 +120,8 @@ func TestDeadNodes(t *testing.T) {
 		// rebooted says nothing about where it runs.
 		{"rebooted since a report that names the id as gone", judge.NoFreshReport, []Part{Node("worker-1", Booted("boot-2")), StaleReport("worker-1", Gone("box-1", UsualUID))}},
 		{"rebooted since a report that does not have the id", judge.NoFreshReport, []Part{Node("worker-1", Booted("boot-2")), StaleReport("worker-1")}},
+		{"out of service and not Ready, and its agent reports all the same", judge.Absent,
+			[]Part{Node("worker-1", NotReadyFor(time.Hour), OutOfService), FreshReport("worker-1"), terminating.pod}},
 		{"without agents, the pod's node out of service", judge.NodeDead, []Part{Node("worker-1", NotReadyFor(time.Hour), OutOfService), terminating.pod}},
 	})
 }
@@ -128,6 +130,8 @@ func TestMissingNodes(t *testing.T) {
 	last := StaleReport("worker-1", Sandbox("box-1", UsualUID))
 	expectStates(t, []stateCase{
 		{"no Node object of the node whose last report has the id", judge.NodeMissing, []Part{Node("worker-2"), FreshReport("worker-2"), last}},
+		{"another machine under the name of the node whose last report has the id", judge.NodeMissing,
+			[]Part{Node("worker-1", Booted("boot-2"), OnMachine(v1alpha1.Machine{SystemUUID: "another board", MachineID: "another disk"})), last}},
 		{"no Node objects at all: nothing is known of nodes", judge.NoFreshReport, []Part{FreshReport("worker-2"), last}},
 		{"no Node object, and the report names the id as gone", judge.Absent,
 			[]Part{Node("worker-2"), FreshReport("worker-2"), StaleReport("worker-1", Gone("box-1", UsualUID))}},
