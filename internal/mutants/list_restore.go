@@ -44,7 +44,7 @@ func restoreArea() Area {
 	return false`},
 		{Fault: "A node that the restore has lost is not waited for after an hour", File: restored, Tests: "TestANodeThatTheRestoreHasLostIsWaitedFor",
 			Old: `case r.lost[name] || len(o.Nodes) == 0:`, New: `case len(o.Nodes) == 0:`},
-		{Fault: "Every acknowledgement is of this restore", File: state, Tests: "?",
+		{Fault: "Every acknowledgement is of this restore", File: state, Tests: "TestANodeThatTheRestoreHasLostIsWaitedFor",
 			Old: `return !o.Acknowledged.Before(r.at.Truncate(time.Second)) && `, New: `return !o.Acknowledged.IsZero() && `},
 		{Fault: "A restore that is not settled is forgotten with the process", File: kept, Tests: "TestWhatIsKeptOfRestores",
 			Old: `		r.History.loadRestore(d)
@@ -59,7 +59,7 @@ func restoreArea() Area {
 			Old: `if !waited && !f.Repair.Fenced {`, New: `if false {`},
 		{Fault: "A paused pool is repaired", File: plan, Tests: "TestRepairHoldsNoLeaseForAPausedPool",
 			Old: `if f.Repair == nil || o.Paused || f.Repair.Pool.Paused {`, New: `if f.Repair == nil || o.Paused {`},
-		{Fault: "Everything is paused, and repaired", File: plan, Tests: "?",
+		{Fault: "Everything is paused, and repaired", File: plan, Tests: "TestWhileEverythingIsPausedNothingIsToBeRepaired",
 			Old: `if f.Repair == nil || o.Paused || f.Repair.Pool.Paused {`, New: `if f.Repair == nil || f.Repair.Pool.Paused {`},
 		{Fault: "Repairs are not bounded", File: plan, Tests: "TestRepairsForOneNodeAreBoundedByWhatItCanHold",
 			Old: `	if opts.AllowMassRepair {`, New: `	if true {`},

@@ -60,9 +60,9 @@ func storedArea() Area {
 			Old: `				all = false
 			} else`, New: `				some = true
 			} else`},
-		{Fault: "A sandbox without a UID is every pod's", File: pod, Tests: "TestAMirrorPodHasTheRuntimesUIDInItsAnnotation|TestAPodIsReadWithWhatTheRulesNeed",
+		{Fault: "A sandbox without a UID is every pod's", File: pod, Tests: "TestASandboxWithoutAUIDIsNobodys",
 			Old: `return uid != "" && (uid == p.UID || uid == p.RuntimeUID) }`, New: `return uid == "" || uid == p.UID || uid == p.RuntimeUID }`},
-		{Fault: "A static pod's sandbox is not its own", File: pod, Tests: "TestAMirrorPodHasTheRuntimesUIDInItsAnnotation",
+		{Fault: "A static pod's sandbox is not its own", File: pod, Tests: "TestAMirrorPodHasTheRuntimesUIDInItsAnnotation|TestASandboxWithoutAUIDIsNobodys",
 			Old: `		p.RuntimeUID = uid
 `, New: ``},
 		{Fault: "Addresses are compared as texts", File: status, Tests: "TestA7AnAddressIsReadInAnySpelling",
