@@ -6,7 +6,7 @@ func serveArea() Area {
 	const consistency, restore = "reconciler/informers/consistency.go", "reconciler/informers/restore.go"
 	return Area{"The Deployment: caches, following, the guard", []Mutant{
 		{Fault: "Caches count before they were compared with a full pass", File: consistency, Tests: "TestCachesAreReliedUponSinceAFullPassThatAgreed",
-			Old: `	if !verified {`, New: `	if false {`},
+			Old: `	if !verified {`, New: `	if !verified && false {`},
 		{Fault: "Caches count after a watch was opened again", File: consistency, Tests: "TestARevisionThatRanBackwardsIsSeenWhenAWatchIsReopened",
 			Old: `if opens == compared {`, New: `if opens >= compared {`},
 		{Fault: "A watch that has told of more than there is shows no restore", File: consistency, Tests: "TestWhatShowsThatEtcdRanBackwards",
@@ -29,11 +29,11 @@ func serveArea() Area {
 		s.planPass(until, out.Observation.Now)
 	}
 `, New: ``},
-		{Fault: "A pool whose writes fail is followed", File: follow, Tests: "TestAPoolWhoseWritesFailIsNotFollowed",
+		{Fault: "A pool whose writes fail is followed", File: follow, Tests: "TestWhatIsRefusedWhileFollowingIsLeftAloneAndCounted",
 			Old: `return s.mayRelease(it) && !released[it.ID()] })`, New: `return !released[it.ID()] })`},
 
 		{Fault: "No fence is raised after a time without the API server", File: run, Tests: "TestTheFenceIsRaisedAfterAnOutageAndLoweredWhereNothingWasRestored",
-			Old: `	if restoring || time.Now().After(g.noRaiseBefore) {`, New: `	if false {`},
+			Old: `	if restoring || time.Now().After(g.noRaiseBefore) {`, New: `	if restoring {`},
 		{Fault: "A revision that runs backwards raises no fence", File: run, Tests: "TestARevisionThatRanBackwardsRaisesTheFenceWithoutAnOutage",
 			Old: `			g.restoreDetected(why)
 		}
@@ -42,7 +42,7 @@ func serveArea() Area {
 		g.revision`},
 		{Fault: "A fence for a restore is lowered before all is settled", File: run, Tests: "TestAFenceForARestoreStandsUntilNothingRemains",
 			Old: `	case recovered:
-		outcome`, New: `	case why != "" && taken:
+		outcome`, New: `	case recovered || why != "" && taken:
 		outcome`},
 		{Fault: "A fence is not lowered when its time is up", File: run, Tests: "TestAFenceForARestoreIsLoweredWhenItsTimeIsUp",
 			Old: `case g.age() >= g.Timeout && !g.serverAway:`, New: `case false:`},
