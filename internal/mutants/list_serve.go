@@ -29,7 +29,7 @@ func serveArea() Area {
 		s.planPass(until, out.Observation.Now)
 	}
 `, New: ``},
-		{Fault: "A pool whose writes fail is followed", File: follow, Tests: "TestWhatIsRefusedWhileFollowingIsLeftAloneAndCounted",
+		{Fault: "A pool whose writes fail is followed", File: follow, Tests: "TestAPoolWhoseWritesFailIsNotFollowed",
 			Old: `return s.mayRelease(it) && !released[it.ID()] })`, New: `return !released[it.ID()] })`},
 
 		{Fault: "No fence is raised after a time without the API server", File: run, Tests: "TestTheFenceIsRaisedAfterAnOutageAndLoweredWhereNothingWasRestored",

@@ -158,7 +158,7 @@ func TestAFenceForARestoreStandsUntilNothingRemains(t *testing.T) {
 		w := aCluster()
 		guarded(t, w, func(t *testing.T, g *Guard) {
 			w.restore()
-			w.is(func() {}, 5*time.Second)
+			w.is(func() {}, 15*time.Second)
 			g.passBegun(time.Now().Add(-time.Minute), fresh, "")
 			w.is(func() {}, 5*time.Second)
 			w.stands(t, true)
