@@ -15,7 +15,7 @@ func table(all []Area) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `# Mutants
 
-The product is broken on purpose in %d places, in one at a time, and each time a unit test fails. `+"`make mutants`"+` breaks it and runs
+The product is broken on purpose in %d ways, one at a time, and each time a unit test fails. `+"`make mutants`"+` breaks it and runs
 the tests; the list is in `+"`internal/mutants`"+`, and this page is generated from it.
 
 A fault that no test noticed would be a missing test, or code without a purpose.
