@@ -92,6 +92,10 @@ fuzz: ## Fuzz every target, one after the other (FUZZTIME=30s each), and print t
 		done; \
 	done
 
+.PHONY: mutants
+mutants: ## Break the product on purpose, in one place at a time, and see that the unit tests notice; writes docs/mutants.md (RUN="the breaker" for some)
+	@$(GO) run ./internal/mutants $(if $(RUN),-run "$(RUN)",-docs)
+
 .PHONY: beside
 beside: ## Play situations in a whole cluster with ours and with upstream's reconciler, and write the table in docs/beside-upstream.md
 	@mkdir -p bin && cd e2e && IP_RECONCILE_TABLE=$(CURDIR)/docs/beside-upstream.md $(GO) test -count=1 -timeout 90m -parallel 3 -v -tags cluster -run '^TestBesideUpstream$$' . > ../bin/beside.log || { tail -n 50 ../bin/beside.log; exit 1; }

@@ -183,6 +183,25 @@ func TestNothingIsSeenWhenOneThingCannotBeSeen(t *testing.T) {
 	}
 }
 
+// Neither the agent's own sandbox nor a pod that runs shows here that an answer is missing.
+func TestAFailureIsNoEmptyAnswerWhereNothingElseShowsIt(t *testing.T) {
+	n := newNode(t, critest.Containerd)
+	n.OwnUID = ""
+	n.runs(web("1a"))
+	n.inspect()
+	n.runtime.Fail("ListPodSandbox", status.Error(codes.Unavailable, "x"))
+	_ = n.fails()
+
+	n = newNode(t, critest.Containerd)
+	stopped := web("1a")
+	stopped.NotReady = true
+	n.runs(stopped)
+	n.inspect()
+	n.remove(n.results())
+	n.file(n.results(), "")
+	_ = n.fails()
+}
+
 func TestAnInspectionStartsAgainWhenASandboxGoesMeanwhile(t *testing.T) {
 	n := newNode(t, critest.Containerd)
 	going := web("1a")

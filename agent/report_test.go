@@ -205,6 +205,25 @@ func TestAnIDIsGoneWhenItWasListedOrClosedAndIsNotInspectedAnyMore(t *testing.T)
 	}
 }
 
+// What is not known to be closed may run on, unknown to a runtime that lost its state.
+func TestOnlyAnotherBootOfTheSameMachineEndsWhatIsNotKnownToBeClosed(t *testing.T) {
+	here, there := v1alpha1.Machine{SystemUUID: "board", MachineID: "disk"}, v1alpha1.Machine{SystemUUID: "another", MachineID: "another"}
+	for says, c := range map[string]struct {
+		now  agent.Identity
+		want string
+	}{
+		"the same boot":                       {agent.Identity{BootID: "boot-1", Machine: here}, ""},
+		"another boot":                        {agent.Identity{BootID: "boot-2", Machine: here}, "a b"},
+		"another boot, of another machine":    {agent.Identity{BootID: "boot-2", Machine: there}, ""},
+		"another boot, of an unknown machine": {agent.Identity{BootID: "boot-2"}, ""},
+		"a boot that is not known any more":   {agent.Identity{Machine: here}, ""},
+	} {
+		first, second := inspected(0, sandbox("a"), hook("b", nil)), inspected(time.Minute)
+		first.Machine, second.Identity = here, c.now
+		equal(t, says, goneIDs(agent.Next(agent.Next(nil, first), second)), c.want)
+	}
+}
+
 func TestAGoneIDSaysWhoseItWasAndSinceWhen(t *testing.T) {
 	r := ended(nil, inspected(0, sandbox("a"), hook("b", &yes)))
 	r = ended(r, inspected(time.Minute+300*time.Millisecond))

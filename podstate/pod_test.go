@@ -67,6 +67,16 @@ func TestAMirrorPodHasTheRuntimesUIDInItsAnnotation(t *testing.T) {
 	equal(t, "with an empty annotation", p.RuntimeUID, "api-uid")
 }
 
+// A report that does not tell whose a sandbox is says nothing of any pod.
+func TestASandboxWithoutAUIDIsNobodys(t *testing.T) {
+	p := podstate.ReadPod(pod(func(o *corev1.Pod) {
+		o.Annotations = map[string]string{"kubernetes.io/config.mirror": "static-uid"}
+	}))
+	for uid, want := range map[string]bool{"": false, "api-uid": true, "static-uid": true, "another": false} {
+		equal(t, "has "+uid, p.Has(uid), want)
+	}
+}
+
 func TestAPodIsOverdueFiveMinutesAfterItShouldHaveBeenGone(t *testing.T) {
 	p := podstate.ReadPod(pod(func(o *corev1.Pod) { o.DeletionTimestamp = atPtr(0) }))
 	equal(t, "deleted", p.Deleted, noon)

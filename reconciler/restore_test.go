@@ -66,6 +66,12 @@ func TestNothingIsReleasedAfterARestore(t *testing.T) {
 		p.wantRefused("at the pass after it", EtcdRestored, p.pass(time.Minute, leak, report(-time.Hour)))
 		p.wantReleased("a report of since", p.pass(5*time.Minute, leak, report(2*time.Minute)))
 	})
+	t.Run("without agents at the pass that saw it", func(t *testing.T) {
+		p := newProcess(t, atOnce)
+		p.pass(0, leak, revision(100))
+		p.wantRefused("it", EtcdRestored, p.pass(time.Minute, leak, revision(90)))
+		p.wantReleased("the next one", p.pass(2*time.Minute, leak, revision(91)))
+	})
 	t.Run("neither what is unconfirmed nor a reservation", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		both := All(leak, written("worker-1", -time.Hour), Reservation("10.0.0.9", "default/web-9", LongAgo))

@@ -79,6 +79,7 @@ type sandbox struct {
 	attempt  int
 	adding   bool // its ADD is under way
 	open     bool // its network namespace is there
+	ending   bool // it is being stopped
 	giving   bool // its DEL has begun: the address is not its own any more
 	cached   bool // in a CNI cache
 	listed   bool // by the runtime

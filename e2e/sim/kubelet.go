@@ -76,7 +76,7 @@ func (s *Simulation) syncPod(n *node, p *podName, o *podObject) {
 	for _, b := range n.sandboxes {
 		if b.pod == p && b.uid == o.Metadata.UID {
 			open = open || b.open || b.adding
-			if b.open && !b.giving && (b.ready || b.adding) {
+			if b.open && !b.ending && (b.ready || b.adding) {
 				current = b
 			}
 		}
@@ -136,7 +136,7 @@ func (s *Simulation) added(b *sandbox, ip netip.Addr, err error) {
 	s.checkAdded(b)
 	s.nudge(15)
 	s.after(s.between(0, s.plan.Window), func() { // the blind window
-		if b.open && !b.giving && b.node.up {
+		if b.open && !b.ending && b.node.up {
 			b.listed, b.ready = true, true
 			s.runtimeEvent(b.node)
 			s.wake(b.node)
@@ -195,18 +195,19 @@ func (s *Simulation) finish(p *podName, phase string, byKubelet bool) {
 
 // stop ends a sandbox: DEL, then its network namespace.
 func (s *Simulation) stop(b *sandbox) {
-	if !b.open || b.giving || b.adding || b.hangs {
+	if !b.open || b.ending || b.adding || b.hangs {
 		return
 	}
-	b.giving, b.ready = true, false
+	b.ending, b.ready = true, false
 	s.runtimeEvent(b.node)
 	if b.node.loseDELs > 0 {
 		b.node.loseDELs--
 		s.say("%s: its DEL is lost", b)
 		s.count("DEL lost")
-		s.after(s.between(0, time.Second), func() { s.closed(b, s.chance(50)) })
+		s.after(s.between(0, 10*time.Second), func() { s.closed(b, s.chance(50)) })
 		return
 	}
+	b.giving = true
 	s.say("%s: DEL", b)
 	as := s.newClient("whereabouts-del", b.node)
 	b.add = as

@@ -179,18 +179,17 @@ func (s *Simulation) end(stop context.CancelFunc) {
 	}
 	s.api.cutWatches("")
 	s.away = true
-	until := time.Now().Add(time.Hour)
-	for time.Now().Before(until) {
+	began := time.Now()
+	// What an elector started is not counted: it ends within the time that is left to put
+	// reservations back.
+	for time.Since(began) < 2*time.Minute || s.running > 0 && time.Since(began) < time.Hour {
 		synctest.Wait()
 		s.takeCalls()
 		for _, w := range s.waiting {
 			w.reply <- answer{err: errCut}
 		}
 		s.waiting = nil
-		if s.running == 0 {
-			until = time.Now()
-		}
-		s.sleepUntil(time.Now().Add(time.Second))
+		s.sleepUntil(time.Now().Add(5 * time.Second))
 	}
 }
 

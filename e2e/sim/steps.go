@@ -190,7 +190,7 @@ func (s *Simulation) hang(n *node, i int) {
 	if !n.up || len(n.sandboxes) == 0 {
 		return
 	}
-	if b := n.sandboxes[i%len(n.sandboxes)]; b.open && b.listed && !b.giving {
+	if b := n.sandboxes[i%len(n.sandboxes)]; b.open && b.listed && !b.ending {
 		b.hangs = true
 		b.ready = b.ready && i%3 > 0
 		s.say("%s will not end (ready %v)", b, b.ready)

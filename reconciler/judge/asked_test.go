@@ -1,10 +1,12 @@
 package judge_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
@@ -81,6 +83,9 @@ func TestANameNeverNarrows(t *testing.T) {
 			t.Errorf("asked are %v", got)
 		}
 	})
+	t.Run("and not where its slices are of another size", func(t *testing.T) {
+		Expect(t, held, slice, heard, NAD("wb", WhereaboutsConfig("10.0.0.0/24", "", `"node_slice_size":"/27"`)))
+	})
 	t.Run("and not where it cuts another range", func(t *testing.T) {
 		Expect(t, held, slice, heard, NAD("wb", WhereaboutsConfig("10.9.0.0/24", "", `"node_slice_size":"/28"`)))
 	})
@@ -123,4 +128,22 @@ func TestAReservationThatStandsAloneIsNeverNarrowedByStrangers(t *testing.T) {
 			t.Errorf("its sandbox is %s", got)
 		}
 	})
+}
+
+// Its sandbox may be the one of any of them, and one node's word of its end is not
+// that of the others.
+func TestTheNodesOfAllEarlierPodsOfTheNameAreAsked(t *testing.T) {
+	nodes := All(Node("worker-1"), Node("worker-2"), Node("worker-3"), FreshReport("worker-2"))
+	ended := All(UsualPool, nodes, FreshReport("worker-3", Gone("box-1", UsualUID)))
+	seen := func(o *Observed) {
+		h := reconciler.NewHistory()
+		for i, node := range []string{"worker-1", "worker-2"} {
+			before := Observe(At(Now.Add(time.Duration(i-2)*time.Minute)), UsualPool, nodes, UsualPod(OnNode(node), UID(fmt.Sprint("uid-", i))))
+			before.Past = h
+			h.Remember(Judged(before, judge.Policy{}))
+		}
+		o.Past = h
+	}
+	expectVerdict(t, decision{judge.Held, judge.NoFreshReportReason, false}, ended, seen)
+	expectVerdict(t, decision{judge.Stale, judge.PodGone, false}, ended, FreshReport("worker-1"), seen)
 }

@@ -40,11 +40,11 @@ func conditions() conditionSet {
 		elsewhere: is("the sandbox has ended on another node", func(e *Evidence) bool { return e.EndedElsewhere }),
 
 		unreachable: is("every node that is asked and has no fresh report is not Ready", func(e *Evidence) bool { return e.Unreachable }),
-		timedOut:    is("every node that is asked and has no fresh report is not Ready for longer than --unreachable-node-timeout", func(e *Evidence) bool { return e.Unreachable && e.UnreachableTimedOut }),
+		timedOut:    is("every node that is asked and has no fresh report is not Ready for longer than --unreachable-node-timeout", func(e *Evidence) bool { return e.UnreachableTimedOut }),
 
 		// Without agents one node that is not Ready is enough.
 		nodeNotReady: is("a node that could run it is not Ready", func(e *Evidence) bool { return e.Unreachable }),
-		nodeTimedOut: is("the nodes that could run it and are not Ready have been so for longer than --unreachable-node-timeout", func(e *Evidence) bool { return e.Unreachable && e.UnreachableTimedOut }),
+		nodeTimedOut: is("the nodes that could run it and are not Ready have been so for longer than --unreachable-node-timeout", func(e *Evidence) bool { return e.UnreachableTimedOut }),
 
 		// Kubelet's word is taken for the pod that it speaks of only, and for its own node:
 		// the sandbox of an earlier pod of the name may run on, on a node that is not heard.

@@ -76,7 +76,6 @@ func (x *Index) gather(s *candidate, e *Evidence) {
 		}
 	}
 	e.StaleReportContradicts = x.staleReportContradicts(s)
-	e.Unproven = e.Unproven || s.alloc == nil // nothing names the sandbox of a reservation
 	e.AgentMayNotKnow = e.Phase == podstate.Pending && e.Ownership == NotItsPod && !x.staleLongEnough(s)
 }
 

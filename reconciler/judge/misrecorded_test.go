@@ -1,6 +1,7 @@
 package judge_test
 
 import (
+	"net/netip"
 	"testing"
 	"time"
 
@@ -57,6 +58,18 @@ func TestMisrecorded(t *testing.T) {
 		{"two entries stand for the address", 0, []Part{Pool("10.0.0.0-24", "10.0.0.0/24", UsualAllocation, Alloc("05", "default/x", "box-x", "net1")), nodes, runner, runs, quiet}},
 		{"there are no agents", 0, []Part{UsualPool, nodes, runner}},
 	})
+}
+
+// The second check before an entry is rewritten asks for one address, whatever the first found.
+func TestARecheckFindsNothingMisrecordedWhoseSandboxMayRun(t *testing.T) {
+	carries := FreshReport("worker-2", Sandbox("box-7", "uid-7", OfPod("web-7"), WithAddress("10.0.0.5", "")))
+	for want, report := range map[int]Part{1: FreshReport("worker-1", Gone("box-1", UsualUID)), 0: FreshReport("worker-1", Sandbox("box-1", UsualUID))} {
+		o := Observe(UsualPool, Node("worker-1"), Node("worker-2"), carries, report)
+		found := judge.NewIndex(o.Observation, nil, judge.Policy{}).FindingsAt([]netip.Addr{netip.MustParseAddr("10.0.0.5")}, nil)
+		if len(found) != want {
+			t.Errorf("got %+v, want %d", found, want)
+		}
+	}
 }
 
 // Who carries an address that is recorded for somebody else keeps it: nothing of it is

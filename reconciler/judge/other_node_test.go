@@ -44,6 +44,10 @@ func TestOneNodeDoesNotSpeakForAnother(t *testing.T) {
 		expectVerdict(t, proven, UsualPool, Node("worker-1"), FreshReport("worker-1", Sandbox("box-1", UsualUID, NotReady(Closed))),
 			Node("worker-2", NotReadyFor(time.Hour), OutOfService), StaleReport("worker-2", Sandbox("box-1", UsualUID)))
 	})
+	t.Run("on a dead one, and the other has a leftover of it", func(t *testing.T) {
+		expectVerdict(t, decision{judge.Stale, judge.NodeDeadReason, false}, UsualPool, Node("worker-1", NotReadyFor(time.Hour), OutOfService),
+			StaleReport("worker-1", Sandbox("box-1", UsualUID)), Node("worker-2"), FreshReport("worker-2", Attachment("box-1", UsualUID, time.Hour, nil)))
+	})
 	gones := All(UsualPool, Node("worker-1"), FreshReport("worker-1", Gone("box-1", UsualUID)))
 	t.Run("gone on one, and the other is missing since a moment", func(t *testing.T) {
 		expectVerdict(t, held, gones, ReportRenewed("worker-2", time.Minute+time.Second, Sandbox("box-1", UsualUID)))
@@ -124,5 +128,21 @@ func TestFinishedWithoutAFreshReportRestsOnKubeletForItsOwnNodeOnly(t *testing.T
 		{"the sandbox was another pod's", held, []Part{ended(time.Minute), one, StaleReport("worker-1", Sandbox("box-1", OtherUID))}},
 	} {
 		t.Run(c.says, func(t *testing.T) { expectVerdict(t, c.want, append([]Part{UsualPool}, c.parts...)...) })
+	}
+}
+
+// Two rows hold with the same reason, and tell the operator of different causes.
+func TestTheRowNamesTheCauseWhereSeveralHoldForOneReason(t *testing.T) {
+	gone := All(UsualPool, Node("worker-1"), FreshReport("worker-1", Gone("box-1", UsualUID)))
+	elsewhere := All(gone, Node("worker-2"), StaleReport("worker-2", Sandbox("box-1", UsualUID)))
+	for row, parts := range map[string]Part{
+		"not-ready-elsewhere": elsewhere,
+		"not-ready":           All(UsualPool, ReportingWorker(Sandbox("box-1", UsualUID, NotReady(nil)))),
+		"claimed-unread":      All(UsualPool, Node("worker-1"), FreshReport("worker-1", Gone("box-1", UsualUID), Sandbox("box-9", "uid-9", OfPod("web-1"), unread))),
+		"claimed":             All(UsualPool, Node("worker-1"), FreshReport("worker-1", Gone("box-1", UsualUID), Sandbox("box-9", "uid-9", OfPod("web-1"), WithAddress("10.0.0.5", "")))),
+	} {
+		if it := AllocationOf(t, Judged(Observe(parts), judge.Policy{}), "10.0.0.5"); it.RuleID() != row {
+			t.Errorf("row %s holds it, want %s: %s", it.RuleID(), row, it.Message())
+		}
 	}
 }

@@ -120,6 +120,8 @@ func TestDeadNodes(t *testing.T) {
 		// rebooted says nothing about where it runs.
 		{"rebooted since a report that names the id as gone", judge.NoFreshReport, []Part{Node("worker-1", Booted("boot-2")), StaleReport("worker-1", Gone("box-1", UsualUID))}},
 		{"rebooted since a report that does not have the id", judge.NoFreshReport, []Part{Node("worker-1", Booted("boot-2")), StaleReport("worker-1")}},
+		{"out of service and not Ready, and its agent reports all the same", judge.Absent,
+			[]Part{Node("worker-1", NotReadyFor(time.Hour), OutOfService), FreshReport("worker-1"), terminating.pod}},
 		{"without agents, the pod's node out of service", judge.NodeDead, []Part{Node("worker-1", NotReadyFor(time.Hour), OutOfService), terminating.pod}},
 	})
 }
@@ -128,6 +130,8 @@ func TestMissingNodes(t *testing.T) {
 	last := StaleReport("worker-1", Sandbox("box-1", UsualUID))
 	expectStates(t, []stateCase{
 		{"no Node object of the node whose last report has the id", judge.NodeMissing, []Part{Node("worker-2"), FreshReport("worker-2"), last}},
+		{"another machine under the name of the node whose last report has the id", judge.NodeMissing,
+			[]Part{Node("worker-1", Booted("boot-2"), OnMachine(v1alpha1.Machine{SystemUUID: "another board", MachineID: "another disk"})), last}},
 		{"no Node objects at all: nothing is known of nodes", judge.NoFreshReport, []Part{FreshReport("worker-2"), last}},
 		{"no Node object, and the report names the id as gone", judge.Absent,
 			[]Part{Node("worker-2"), FreshReport("worker-2"), StaleReport("worker-1", Gone("box-1", UsualUID))}},
@@ -142,6 +146,14 @@ func TestWhetherThereAreAgents(t *testing.T) {
 		h.Remember(Judged(Observe(FreshReport("worker-1")), judge.Policy{}))
 		o.Past = h
 	}
+	sawReportsOnce := func(o *Observed) {
+		sawReports(o)
+		for range 2 {
+			none := Observe()
+			none.Past = o.Past
+			o.Past.(*reconciler.History).Remember(Judged(none, judge.Policy{}))
+		}
+	}
 	unreadable := func(o *Observed) { o.ReportsUnreadable = true }
 	sawNone := func(o *Observed) {
 		h := reconciler.NewHistory()
@@ -153,6 +165,7 @@ func TestWhetherThereAreAgents(t *testing.T) {
 		{"no report, and none was ever seen", judge.NoSource, []Part{worker}},
 		{"no report, and earlier passes saw none", judge.NoSource, []Part{worker, sawNone}},
 		{"no report any more", judge.NoFreshReport, []Part{worker, sawReports}},
+		{"no report for several passes", judge.NoFreshReport, []Part{worker, sawReportsOnce}},
 		{"reports that could not be read", judge.NoFreshReport, []Part{worker, unreadable}},
 		{"reports that could not be read, and no nodes known", judge.NoFreshReport, []Part{unreadable}},
 		{"reports of other nodes only", judge.NoFreshReport, []Part{worker, Node("worker-2"), FreshReport("worker-2")}},

@@ -56,6 +56,7 @@ func TestASuccessorThatIsPendingIsNotProvenWithinItsFirstMinute(t *testing.T) {
 				t.Errorf("%v\nit says: %s", OutcomeOf(it), it.Message())
 			}
 			expectVerdict(t, decision{judge.Stale, judge.PodReplaced, true}, UsualPool, pending.pod, c.parts, afterPassesOver(20*time.Minute, UsualPool, pending.pod, c.parts))
+			expectVerdict(t, decision{judge.Stale, judge.PodReplaced, false}, UsualPool, pending.pod, c.parts, afterPassesOver(59*time.Second, UsualPool, pending.pod, c.parts))
 		})
 	}
 }

@@ -169,6 +169,10 @@ func TestUnreachableNodeTimeout(t *testing.T) {
 		ExpectUnder(t, hour, Want(judge.Stale, judge.NodeUnreachable, false, judge.NoSource), UsualPool, terminating.pod, Node("worker-1", NotReadyFor(2*time.Hour)))
 		ExpectUnder(t, hour, Want(judge.Held, judge.NodeUnreachable, false, judge.NoSource), UsualPool, terminating.pod, Node("worker-1", NotReadyFor(time.Minute)))
 	})
+	t.Run("a pod that is gone without agents", func(t *testing.T) {
+		ExpectUnder(t, hour, Want(judge.Stale, judge.NodeUnreachable, false, judge.NoSource), UsualPool, Node("worker-1", NotReadyFor(2*time.Hour)), Node("worker-2"))
+		ExpectUnder(t, hour, Want(judge.Held, judge.NodeUnreachable, false, judge.NoSource), UsualPool, Node("worker-1", NotReadyFor(time.Minute)), Node("worker-2"))
+	})
 	t.Run("an address that the pod carries stays in use", func(t *testing.T) {
 		ExpectUnder(t, hour, Want(judge.InUse, judge.AddressOnPod, false, judge.NoFreshReport), UsualPool, carrier.pod, down(2*time.Hour))
 	})

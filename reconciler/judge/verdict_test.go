@@ -51,6 +51,11 @@ func hasStopped(uid string) sandboxCase {
 func isAttached(uid string) sandboxCase {
 	return sandboxCase{owned(uid) + "is attached", ReportingWorker(Attachment("box-1", uid, time.Minute, nil)), judge.Attached}
 }
+
+// wasAttached is in no report but as an attachment too old to count, which proves nothing.
+func wasAttached(uid string) sandboxCase {
+	return sandboxCase{owned(uid) + "was attached, long ago", ReportingWorker(Attachment("box-1", uid, 16*time.Minute, nil)), judge.Absent}
+}
 func isGone(uid string) sandboxCase {
 	return sandboxCase{owned(uid) + "is gone", ReportingWorker(Gone("box-1", uid)), judge.Gone}
 }
@@ -106,13 +111,14 @@ func tableRows() []tableRow {
 	return []tableRow{
 		{[]podCase{noPod, pending, live, carrier, terminating, terminatingCarrier, stuckTerminating, finished, succeeded}, []sandboxCase{runs(OtherUID)}, judge.Held, false, judge.PhantomPod},
 		{[]podCase{noPod}, []sandboxCase{runs(UsualUID), runs(NoUID)}, judge.Held, false, judge.PhantomPod},
+		{[]podCase{live, terminating, stuckTerminating, finished, succeeded}, []sandboxCase{runs(NoUID)}, judge.Held, false, judge.PhantomPod},
 		{[]podCase{finished, succeeded, finishedAndDeleted}, []sandboxCase{runs(UsualUID)}, judge.Held, false, judge.TerminalButRunning},
 		{[]podCase{stuckTerminating}, []sandboxCase{runs(UsualUID)}, judge.Held, false, judge.StuckTerminating},
 		{[]podCase{terminating, terminatingCarrier}, []sandboxCase{runs(UsualUID)}, judge.Held, false, judge.Terminating},
 		{[]podCase{pending, live, carrier, unknownCarrier}, []sandboxCase{runs(UsualUID)}, judge.InUse, false, judge.SandboxReady},
 		{[]podCase{pendingForAMinute}, []sandboxCase{hasStopped(OtherUID), isGone(OtherUID), diedWithNode(OtherUID)}, judge.Stale, true, judge.PodReplaced},
 		{[]podCase{pending}, []sandboxCase{hasStopped(OtherUID), isGone(OtherUID), diedWithNode(OtherUID)}, judge.Stale, false, judge.PodReplaced}, // its node's agent may not know of its sandbox yet
-		{[]podCase{pending}, []sandboxCase{isAbsent}, judge.Stale, false, judge.PodReplaced},
+		{[]podCase{pending}, []sandboxCase{isAbsent, wasAttached(UsualUID), wasAttached(OtherUID)}, judge.Stale, false, judge.PodReplaced},
 		{[]podCase{pending}, []sandboxCase{
 			hasStopped(UsualUID), hasStopped(NoUID), isGone(UsualUID), isGone(NoUID), diedWithNode(UsualUID), diedWithNode(NoUID),
 			isNotReady(UsualUID), isNotReady(OtherUID), isAttached(UsualUID), isAttached(OtherUID), lostItsNode(UsualUID), lostItsNode(OtherUID),
@@ -137,20 +143,20 @@ func tableRows() []tableRow {
 			{"a live pod with a network-status of no entries", UsualPod(NetworkStatus("[]"))},
 			{"a live pod with a network-status that is not JSON", UsualPod(NetworkStatus(`[{"ips":["10.0.0.7"]`))},
 		}, []sandboxCase{isAbsent, noSource, noSourceDown, noSourceNodes}, judge.Held, false, judge.NetworkStatusMissing},
-		{[]podCase{live}, []sandboxCase{isAbsent, noSource, noSourceNodes}, judge.Stale, false, judge.AddressNotOnPod},
+		{[]podCase{live}, []sandboxCase{isAbsent, wasAttached(UsualUID), wasAttached(OtherUID), noSource, noSourceNodes}, judge.Stale, false, judge.AddressNotOnPod},
 		{[]podCase{terminating, stuckTerminating}, []sandboxCase{hasStopped(UsualUID), hasStopped(OtherUID), hasStopped(NoUID), isGone(UsualUID), isGone(OtherUID), isGone(NoUID)}, judge.Stale, true, judge.SandboxStopped},
-		{[]podCase{terminating, stuckTerminating}, []sandboxCase{isAbsent}, judge.Stale, false, judge.SandboxStopped},
+		{[]podCase{terminating, stuckTerminating}, []sandboxCase{isAbsent, wasAttached(UsualUID), wasAttached(OtherUID)}, judge.Stale, false, judge.SandboxStopped},
 		{[]podCase{terminatingCarrier}, []sandboxCase{hasStopped(UsualUID), isGone(UsualUID)}, judge.Stale, true, judge.SandboxStopped},
 		{[]podCase{terminatingCarrier}, []sandboxCase{hasStopped(OtherUID), hasStopped(NoUID), isGone(OtherUID), isGone(NoUID), isAbsent}, judge.Held, false, judge.ClaimedByOther},
 		{[]podCase{terminating, terminatingCarrier, stuckTerminating}, []sandboxCase{noSourceDown}, judge.Held, false, judge.NodeUnreachable},
 		{[]podCase{stuckTerminating}, []sandboxCase{noSource, noSourceNodes}, judge.Held, false, judge.StuckTerminating},
 		{[]podCase{terminating, terminatingCarrier}, []sandboxCase{noSource, noSourceNodes}, judge.Held, false, judge.Terminating},
 		{[]podCase{finished, succeeded, finishedAndDeleted}, []sandboxCase{hasStopped(UsualUID), hasStopped(OtherUID), hasStopped(NoUID), isGone(UsualUID), isGone(OtherUID)}, judge.Stale, true, judge.PodFinished},
-		{[]podCase{finished, succeeded, finishedAndDeleted}, []sandboxCase{isAbsent}, judge.Stale, false, judge.PodFinished},
+		{[]podCase{finished, succeeded, finishedAndDeleted}, []sandboxCase{isAbsent, wasAttached(UsualUID), wasAttached(OtherUID)}, judge.Stale, false, judge.PodFinished},
 		{[]podCase{succeeded}, []sandboxCase{noSource, noSourceNodes, noSourceDown}, judge.Stale, false, judge.PodFinished},
 		{[]podCase{finished, finishedAndDeleted}, []sandboxCase{noSource, noSourceNodes, noSourceDown}, judge.Held, false, judge.TerminalButRunning},
 		{[]podCase{noPod}, []sandboxCase{hasStopped(UsualUID), hasStopped(NoUID), isGone(UsualUID), isGone(NoUID)}, judge.Stale, true, judge.PodGone},
-		{[]podCase{noPod}, []sandboxCase{isAbsent}, judge.Stale, false, judge.PodGone},
+		{[]podCase{noPod}, []sandboxCase{isAbsent, wasAttached(UsualUID), wasAttached(OtherUID)}, judge.Stale, false, judge.PodGone},
 		{[]podCase{noPod}, []sandboxCase{noSourceDown}, judge.Held, false, judge.NodeUnreachable},
 		{[]podCase{noPod}, []sandboxCase{noSource, noSourceNodes}, judge.Stale, false, judge.PodGone},
 	}

@@ -26,6 +26,19 @@ func TestA404ThatIsNoAnswerOfAnAPIServerIsNone(t *testing.T) {
 	}
 }
 
+// The report of a node is removed for that answer, and with it what its sandboxes carry.
+func TestANodeIsGoneOnlyByTheAnswerOfAnAPIServer(t *testing.T) {
+	f := newFakeAPI(t)
+	f.answers[nodes+"/worker-1"] = bare(http.StatusNotFound)
+	if there, err := f.cluster(t).HasNode(t.Context(), "worker-1"); err == nil {
+		t.Errorf("a 404 of something in between was taken for an answer: there is a Node: %v", there)
+	}
+	f.answers[nodes+"/worker-1"] = fails(http.StatusNotFound)
+	if there, err := f.cluster(t).HasNode(t.Context(), "worker-1"); err != nil || there {
+		t.Errorf("the API server has no such Node: %v, %v", there, err)
+	}
+}
+
 func TestAnAnswerThatIsNoListIsNoEmptyList(t *testing.T) {
 	for _, text := range []string{`{"kind":"PodList"}`, `{"kind":"PodList","items":[]}`, `{}`, ""} {
 		f := newFakeAPI(t)

@@ -202,6 +202,20 @@ func TestAnObservationReadsPodsLast(t *testing.T) {
 	equal(t, "order", order, []string{"overlappingrangeipreservations", "ippools", "pods"})
 }
 
+// A Node that is read after the reports is never at an earlier boot than they are.
+func TestNodesAreReadAfterTheReportsOfTheirAgents(t *testing.T) {
+	f := newFakeAPI(t)
+	f.answers[discovery] = object(map[string]any{"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "ip-reconcile.dev/v1alpha1", "resources": []any{}})
+	_, err := f.cluster(t).List(t.Context())
+	check(t, err)
+	at := func(path string) int {
+		return slices.IndexFunc(f.requests, func(r *http.Request) bool { return r.URL.Path == path })
+	}
+	if at(reports) < 0 || at(nodes) < at(reports) {
+		t.Errorf("reports were the request number %d and nodes number %d", at(reports), at(nodes))
+	}
+}
+
 // The age of a report is told by the API server alone: by the times in
 // managedFields, which it writes, against the Date of its answer.
 func TestFreshnessIsCountedByTheAPIServersClock(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 // HasNode asks, by quorum, whether there is a Node object.
 func (c *Cluster) HasNode(ctx context.Context, name string) (bool, error) {
 	_, err := c.core.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
+	if absent(err) {
 		return false, nil
 	}
 	if err != nil {

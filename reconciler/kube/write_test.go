@@ -118,6 +118,17 @@ func TestALiveReadTakesNotFoundForAnAnswerAndNothingElse(t *testing.T) {
 	}
 }
 
+// A pool that was deleted and made again may have any resourceVersion.
+func TestAPoolThatWasMadeAnewHasChangedWhateverItsVersion(t *testing.T) {
+	f := newFakeAPI(t)
+	again := pool("7")
+	again["metadata"].(map[string]any)["uid"] = "another"
+	f.answers[onePool], f.answers[oneRes], f.answers[onePod] = object(again), fails(http.StatusNotFound), fails(http.StatusNotFound)
+	live, err := f.cluster(t).GetLive(t.Context(), seen(), need)
+	check(t, err)
+	equal(t, "pools read in full", len(live.Pools), 1)
+}
+
 // whereabouts' own ClusterRole has no get on pods before v0.9.
 func TestPodsThatMayNotBeGotAreListedByName(t *testing.T) {
 	for _, there := range []bool{true, false} {

@@ -118,6 +118,10 @@ func (w *guardedCluster) restore() {
 }
 
 func (g *Guard) pass(nodes map[string]judge.NodeState, restored string) {
+	g.passBegun(time.Now(), nodes, restored)
+}
+
+func (g *Guard) passBegun(began time.Time, nodes map[string]judge.NodeState, restored string) {
 	o := &judge.Observation{Restored: restored, Pools: []*ippool.Pool{aPool("10.0.0.0-24", "10.0.0.0/24")}}
 	for name, state := range nodes {
 		r := &podstate.Report{SandboxReport: &v1alpha1.SandboxReport{ObjectMeta: metav1.ObjectMeta{Name: name}}, Renewed: time.Now()}
@@ -127,7 +131,7 @@ func (g *Guard) pass(nodes map[string]judge.NodeState, restored string) {
 		o.Reports = append(o.Reports, r)
 	}
 	state := &judge.RestoreState{Restored: time.Now(), Why: "it ran backwards"}
-	g.PassEnded(time.Now(), &reconciler.Result{Judgement: &judge.Judgement{Observation: o, Nodes: nodes, Restore: state}})
+	g.PassEnded(began, &reconciler.Result{Judgement: &judge.Judgement{Observation: o, Nodes: nodes, Restore: state}})
 }
 
 func TestAFenceForARestoreStandsUntilNothingRemains(t *testing.T) {
@@ -154,7 +158,8 @@ func TestAFenceForARestoreStandsUntilNothingRemains(t *testing.T) {
 		w := aCluster()
 		guarded(t, w, func(t *testing.T, g *Guard) {
 			w.restore()
-			g.PassEnded(time.Now().Add(-time.Minute), &reconciler.Result{Judgement: &judge.Judgement{Observation: &judge.Observation{}}})
+			w.is(func() {}, 15*time.Second)
+			g.passBegun(time.Now().Add(-time.Minute), fresh, "")
 			w.is(func() {}, 5*time.Second)
 			w.stands(t, true)
 		})

@@ -1,0 +1,91 @@
+package main
+
+// planArea is what may be released when.
+func planArea() Area {
+	const plan, history, window, emptyPods = "reconciler/plan.go", "reconciler/history.go", "reconciler/window.go", "reconciler/judge/observation.go"
+	return Area{"The plan: confirmation, pauses, the breaker", []Mutant{
+		{Fault: "What is unconfirmed is released at once", File: plan, Tests: "TestUnconfirmedIsConfirmedByWaiting",
+			Old: `at.After(o.Now) {
+		gates`, New: `false && at.After(o.Now) {
+		gates`},
+		{Fault: "The pause of everything is not honoured", File: plan, Tests: "TestPaused",
+			Old: `if j.Observation.Paused {`, New: `if false && j.Observation.Paused {`},
+		{Fault: "The pause of a pool is not honoured", File: plan, Tests: "TestPaused",
+			Old: `		if p.Paused {
+			gates`, New: `		if false && p.Paused {
+			gates`},
+		{Fault: "A restore stands against no release", File: plan, Tests: "TestNothingIsReleasedAfterARestore",
+			Old: `text := h.restoreGate(j); text != "" {`, New: `text := h.restoreGate(j); text == "-" {`},
+		{Fault: "The breaker is not asked", File: plan, Tests: "TestBreaker",
+			Old: `text != "" && !opts.AllowMassRelease {`, New: `text == "-" && !opts.AllowMassRelease {`},
+		{Fault: "What the breaker refused together is released bit by bit", File: plan, Tests: "TestWhatTheBreakerHasRefusedIsNotReleasedBitByBitBesideWhatIsProven",
+			Old: `		p.unconfirmed += h.refusedByBreaker
+`, New: ``},
+		{Fault: "An empty list of pods is believed", File: emptyPods, In: "reconciler", Tests: "TestAnEmptyAnswerForPodsProvesNothing",
+			Old: `if n == 0 || len(o.Pods) > 0 {`, New: `if true {`},
+
+		{Fault: "A verdict that was contradicted in between goes on counting", File: history, Tests: "TestAContradictionRestartsTheWait",
+			Old: `	case it.Verdict != judge.Stale:
+		s.confirmation = nil
+`, New: `	case it.Verdict != judge.Stale:
+`},
+		{Fault: "What was not in a pass is remembered as if it had been", File: history, Tests: "TestHistoryKeepsNothingOfWhatIsGone",
+			Old: `	maps.DeleteFunc(h.candidates, func(_ candidateKey, s seen) bool { return s.pass != h.passes })
+`, New: `	maps.DeleteFunc(h.candidates, func(_ candidateKey, s seen) bool { return false })
+`},
+		{Fault: "An entry that was rewritten for another sandbox goes on counting", File: history, Tests: "TestUnconfirmedIsConfirmedByWaiting",
+			Old: `"", a.Key, a.ContainerID, a.PodRef, a.IfName)`, New: `"", a.Key, a.PodRef, a.IfName)`},
+		{Fault: "--confirm-after counts for nothing", File: history, Tests: "TestUnconfirmedIsConfirmedByWaiting",
+			Old: `at := later(r.stale.Add(confirmAfter), lapsed(o, r.local, confirmAfter))`, New: `at := later(r.stale, lapsed(o, r.local, 0))`},
+		{Fault: "The time of an API server that jumped confirms", File: history, Tests: "TestAnUnconfirmedVerdictMustHoldByOurOwnClockToo",
+			Old: `at := later(r.stale.Add(confirmAfter), lapsed(o, r.local, confirmAfter))`, New: `at := r.stale.Add(confirmAfter)`},
+		{Fault: "What is unconfirmed of a Pending pod does not wait its minute", File: history, Tests: "TestUnconfirmedIsConfirmedByWaiting",
+			Old: `		confirmAfter = max(confirmAfter, judge.HeardSince)
+`, New: ``},
+		{Fault: "A long grace period does not lengthen the wait", File: history, Tests: "TestALongGracePeriodLengthensTheWait",
+			Old: `	if s.deleted > confirmAfter {`, New: `	if false && s.deleted > confirmAfter {`},
+		{Fault: "A Node object that is gone counts at once", File: history, Tests: "TestNodeMissingIsConfirmedByWaiting",
+			Old: `const quarantine = 40 * time.Second`, New: `const quarantine = 0 * time.Second`},
+		{Fault: "NodeMissing is confirmed by one process' clock alone", File: history, Tests: "TestNodeMissingIsConfirmedByThisProcessOwnClockToo",
+			Old: `return later(later(at, missing.Add(quarantine)), lapsed(o, gone, quarantine))`, New: `_ = gone
+	return later(at, missing.Add(quarantine))`},
+		{Fault: "The nodes of earlier pods of the name are forgotten", File: history, In: "reconciler/judge", Tests: "TestTheNodesOfAllEarlierPodsOfTheNameAreAsked",
+			Old: `		s.others = append(s.others, s.node)
+`, New: ``},
+		{Fault: "That there were reports is forgotten", File: history, In: "reconciler/judge", Tests: "TestWhetherThereAreAgents",
+			Old: `	h.reports = h.reports || len(j.Observation.Reports) > 0
+`, New: `	h.reports = len(j.Observation.Reports) > 0
+`},
+
+		{Fault: "The breaker has no lower limit but a high one", File: plan, Tests: "TestBreaker",
+			Old: `const breakerFloor = 20`, New: `const breakerFloor = 200`},
+		{Fault: "The breaker lets all go but one", File: window, Tests: "TestBreaker",
+			Old: `2*n <= total {`, New: `n < total {`},
+		{Fault: "The breaker counts each pass by itself", File: window, Tests: "TestTheBreakerCountsTheLastHour",
+			Old: `	n += w.made()
+	if`, New: `	if`},
+		{Fault: "The breaker compares with what is left, not with what there was", File: window, Tests: "TestTheBreakerCountsTheLastHour",
+			Old: `		total = w[0].Of
+	}
+	if n`, New: `		_ = w[0].Of
+	}
+	if n`},
+		{Fault: "The breaker forgets after minutes", File: window, Tests: "TestTheBreakerCountsTheLastHour",
+			Old: `if now.Sub(r.At) <= time.Hour {`, New: `if now.Sub(r.At) <= 5*time.Minute {`},
+		{Fault: "What others have released does not trip the breaker", File: window, Tests: "TestTheBreakersWindowOutlivesTheProcess",
+			Old: `text != "" && !r.Options.AllowMassRelease {`, New: `text == "-" && !r.Options.AllowMassRelease {`},
+		{Fault: "Releases are not counted before they are made", File: window, Tests: "TestWhatIsAboutToBeReleasedIsCountedBefore",
+			Old: `		return w.and(now, n, j.Total)
+	})
+	if err`, New: `		return w
+	})
+	if err`},
+		{Fault: "What cannot be counted is released", File: window, Tests: "TestNothingUnconfirmedIsReleasedThatCannotBeCounted",
+			Old: `		why, text = WriteFailed, notCounted(err)
+`, New: `		_ = err
+`},
+		{Fault: "A window that cannot be read counts as empty", File: window, Tests: "TestNothingUnconfirmedIsReleasedThatCannotBeCounted",
+			Old: `		return nil, false, fmt.Errorf("what is kept of the releases of the last hour`, New: `		return nil, false, nil
+		return nil, false, fmt.Errorf("what is kept of the releases of the last hour`},
+	}}
+}

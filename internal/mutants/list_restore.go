@@ -1,0 +1,100 @@
+package main
+
+// restoreArea is what a restore of etcd asks for, and repairs.
+func restoreArea() Area {
+	const restored, state, kept = "reconciler/restored.go", "reconciler/restorestate.go", "reconciler/restorekept.go"
+	const plan, bound, limit, misrecorded, reservation, unrecorded = "reconciler/repairplan.go", "reconciler/repairbound.go", "reconciler/judge/repairlimit.go", "reconciler/judge/misrecorded.go", "reconciler/judge/reservation.go", "reconciler/judge/unrecorded.go"
+	const taints = "reconciler/taints.go"
+	return Area{"After a restore of etcd: the gate, the dating, repairs", []Mutant{
+		{Fault: "A taint that a restore brought back is believed", File: taints, Tests: "TestATaintThatARestoreBroughtBackProvesNothing",
+			Old: `	return t.all || doubted && as == n.OutOfServiceAs`, New: `	_, _ = as, doubted
+	return false`},
+		{Fault: "A boot that a restore brought back is believed", File: taints, Tests: "TestABootThatARestoreBroughtBackProvesNothing",
+			Old: `	return t.all || doubted && boot == n.BootID`, New: `	_, _ = boot, doubted
+	return false`},
+		{Fault: "The next process does not know which boots are doubted", File: kept, Tests: "TestABootThatARestoreBroughtBackProvesNothing",
+			Old: `, boots: d.DoubtedBoots}`, New: `}`},
+		{Fault: "A revision that runs backwards is no restore", File: restored, Tests: "TestNothingIsReleasedAfterARestore",
+			Old: `o.Revision != 0 && o.Revision < h.revision && o.Restored == "" {`, New: `false {`},
+		{Fault: "What was seen before a restore confirms after it", File: restored, Tests: "TestWhatWasUnconfirmedBeforeAnEtcdRestoreIsConfirmedAgain",
+			Old: `	for _, s := range h.candidates {
+		s.confirmation.reset()
+	}
+`, New: ``},
+		{Fault: "Nodes that were known before are not waited for", File: restored, Tests: "TestReportsThatARestoreHasTakenAreWaitedFor|TestANodeThatTheRestoreHasLostIsWaitedFor",
+			Old: `	for name := range r.nodes {
+		lost[name] = true
+	}
+`, New: ``},
+		{Fault: "What one agent says of a restore counts again and again", File: restored, Tests: "TestTheRestoreThatOneAgentReportsCountsOnce",
+			Old: `known && before == report.RestoreNote {`, New: `false && known && before == report.RestoreNote {`},
+		{Fault: "An agent's word of a restore counts for nothing", File: restored, Tests: "TestARestoreThatAnAgentSaw",
+			Old: `		r.begin(last, "by the word`, New: `		return
+		r.begin(last, "by the word`},
+		{Fault: "A restore is settled before every node has written", File: restored, Tests: "TestForWhichNodesARestoreWaits|TestNothingIsReleasedAfterARestore|TestANodeThatTheRestoreHasLostIsWaitedFor",
+			Old: `	if !state.Complete() || excused`, New: `	if excused`},
+		{Fault: "The pass that shows a restore releases", File: state, Tests: "TestNothingIsReleasedAfterARestore",
+			Old: `	if o.Restored != "" {
+		return restoreSeen(o.Restored)
+	}
+`, New: `	_ = o
+`},
+		{Fault: "What is kept of restores and cannot be read counts for nothing", File: state, Tests: "TestWhatIsKeptOfRestores",
+			Old: `	if h.storedRestore.unread != nil {
+		return restoresUnread(h.storedRestore.unread)
+	}
+`, New: ``},
+		{Fault: "A report of before the restore is one of since", File: state, Tests: "TestNothingIsReleasedAfterARestore|TestForWhichNodesARestoreWaits",
+			Old: `return !report.Written.Before(r.at) ||`, New: `return true ||`},
+		{Fault: "A report that was not renewed since the restore is enough", File: state, Tests: "TestNothingIsReleasedAfterARestore",
+			Old: ` && !report.Renewed.Before(r.at)`, New: ``},
+		{Fault: "A node whose object is gone is not waited for", File: state, Tests: "TestANodeThatIsGoneIsNotWaitedForAnHourAfterItsObjectWas",
+			Old: `return !gone || o.Now.Sub(since) < goneFor`, New: `_, _ = since, gone
+	return false`},
+		{Fault: "A node that the restore has lost is not waited for after an hour", File: restored, Tests: "TestANodeThatTheRestoreHasLostIsWaitedFor",
+			Old: `case r.lost[name] || len(o.Nodes) == 0:`, New: `case len(o.Nodes) == 0:`},
+		{Fault: "Every acknowledgement is of this restore", File: state, Tests: "TestANodeThatTheRestoreHasLostIsWaitedFor",
+			Old: `return !o.Acknowledged.Before(r.at.Truncate(time.Second)) && `, New: `return !o.Acknowledged.IsZero() && `},
+		{Fault: "A restore that is not settled is forgotten with the process", File: kept, Tests: "TestWhatIsKeptOfRestores",
+			Old: `		r.History.loadRestore(d)
+`, New: `		_ = d
+`},
+		{Fault: "What is kept of the backup replaces what was noticed", File: kept, Tests: "TestARestoreThatWasNoticedBeforeWhatIsKeptCouldBeReadStaysNoticed",
+			Old: `	if !r.at.After(d.At) {
+		h.adoptRestore(d)`, New: `	if true {
+		h.adoptRestore(d)`},
+
+		{Fault: "What is missing is written at once", File: plan, Tests: "TestRepairWritesAfterTwoPassesAMinuteApart",
+			Old: `if !waited && !f.Repair.Fenced {`, New: `if false {`},
+		{Fault: "A paused pool is repaired", File: plan, Tests: "TestRepairHoldsNoLeaseForAPausedPool",
+			Old: `if f.Repair == nil || o.Paused || f.Repair.Pool.Paused {`, New: `if f.Repair == nil || o.Paused {`},
+		{Fault: "Everything is paused, and repaired", File: plan, Tests: "TestWhileEverythingIsPausedNothingIsToBeRepaired",
+			Old: `if f.Repair == nil || o.Paused || f.Repair.Pool.Paused {`, New: `if f.Repair == nil || f.Repair.Pool.Paused {`},
+		{Fault: "Repairs are not bounded", File: plan, Tests: "TestRepairsForOneNodeAreBoundedByWhatItCanHold",
+			Old: `	if opts.AllowMassRepair {`, New: `	if true {`},
+		{Fault: "What was written by a node's report within the hour is not counted", File: bound, Tests: "TestTheReportOfOneNodeDoesNotFillAPool|TestRepairsForOneNodeAreBoundedByWhatItCanHold",
+			Old: `x, inPool := j.Index(), h.repairedWithin(j.Observation.Now)`, New: `x, inPool := j.Index(), map[judge.NodePool]int{}`},
+		{Fault: "A node's report may write more than the node can hold", File: limit, In: "reconciler", Tests: "TestRepairsForOneNodeAreBoundedByWhatItCanHold",
+			Old: `byNode > limit {`, New: `byNode > 1000*limit {`},
+		{Fault: "A node's report may fill a pool that others use", File: limit, In: "reconciler", Tests: "TestTheReportOfOneNodeDoesNotFillAPool",
+			Old: `size > 0 && 2*inPool > size {`, New: `false {`},
+		{Fault: "An entry is rewritten while its own sandbox may run", File: misrecorded, In: "reconciler/judge", Tests: "TestARecheckFindsNothingMisrecordedWhoseSandboxMayRun",
+			Old: `		if !e.ended() {
+			continue
+		}
+`, New: ``},
+		{Fault: "A DEL that was under way when the fence came to stand counts as ended", File: misrecorded, Tests: "TestBehindTheFenceFindingsRestOnReportsOfAfterItStood",
+			Old: `const DELTimeout = 10 * time.Second`, New: `const DELTimeout = 0 * time.Second`},
+		{Fault: "A report that was renewed before the fence stood is one of behind it", File: misrecorded, Tests: "TestBehindTheFenceFindingsRestOnReportsOfAfterItStood",
+			Old: `|| r.Renewed.Before(since) {`, New: `|| r.Renewed.Before(since.Add(-time.Hour)) {`},
+		{Fault: "A sandbox whose ADD is under way is repaired", File: unrecorded, Tests: "TestBehindTheFenceFindingsRestOnReportsOfAfterItStood",
+			Old: `|| !fenced && !x.doneWithADD(&b) {`, New: `{`},
+		{Fault: "A reservation is replaced that an entry needs", File: reservation, In: "reconciler", Tests: "TestAReservationThatAnotherEntryNeedsIsNotReplaced",
+			Old: `return e.pool.Namespace == r.Namespace && e.pool.isOfNetwork(w.Network) && e.PodRef == r.PodRef
+	})`, New: `return false
+	})`},
+		{Fault: "A phantom's entry is written so that its successor takes it over", File: misrecorded, Tests: "TestWhatARepairWrites",
+			Old: `	ref.UID = b.uid()
+	return ref.String(), ref.UID != ""`, New: `	return ref.String(), true`},
+	}}
+}

@@ -1,0 +1,103 @@
+// Command mutants breaks the product on purpose, in one place at a time, and checks that the
+// unit tests notice: a fault that no test notices is a missing test, or dead code.
+//
+// The list is in the files list_*.go, by area. A mutant is a piece of source text and what
+// takes its place; it is built by 'go test -overlay', so that the tree is never changed.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"regexp"
+	"runtime"
+	"strings"
+	"time"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := command(ctx, os.Args[1:], os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "mutants:", err)
+		os.Exit(1)
+	}
+}
+
+// page is where the table of all mutants is.
+const page = "docs/mutants.md"
+
+func command(ctx context.Context, args []string, out io.Writer) error {
+	flags := flag.NewFlagSet("mutants", flag.ContinueOnError)
+	run := flags.String("run", "", "only the mutants whose area, fault, file or tests match this regular expression")
+	find := flags.Bool("find", false, "run all tests of the packages, and tell which ones catch each mutant")
+	docs := flags.Bool("docs", false, "write "+page+", once all are caught")
+	parallel := flags.Int("parallel", runtime.NumCPU(), "how many mutants are tested at a time")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	by, err := regexp.Compile(*run)
+	if err != nil {
+		return fmt.Errorf("-run: %w", err)
+	}
+	all := areas()
+	var mutants []*Mutant
+	for _, a := range selected(all, by) {
+		for i := range a.Mutants {
+			mutants = append(mutants, &a.Mutants[i])
+		}
+	}
+	scratch, err := os.MkdirTemp("", "mutants")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(scratch)
+	began := time.Now()
+	r := &runner{root: ".", scratch: scratch, parallel: *parallel, find: *find, tell: func(o *result) { tell(out, o) }}
+	if !*find {
+		if err := r.checkUnmutated(ctx, mutants); err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "the tests pass without a mutant (%s)\n", time.Since(began).Round(time.Second))
+	}
+	results, err := r.run(ctx, mutants)
+	if err != nil {
+		return err
+	}
+	if err := summarize(out, results, time.Since(began)); err != nil || !*docs {
+		return err
+	}
+	if *run != "" {
+		return errors.New("-docs writes the page of all mutants, and needs all to be caught: leave out -run")
+	}
+	return os.WriteFile(page, []byte(table(all)), 0o644) //nolint:gosec // a page that all may read
+}
+
+func tell(out io.Writer, o *result) {
+	fmt.Fprintf(out, "%-8s %5.1fs  %s: %s\n", o.outcome, o.took.Seconds(), o.File, o.Fault)
+	if len(o.by) > 0 {
+		fmt.Fprintf(out, "                 by %s\n", strings.Join(o.by, ", "))
+	}
+	if o.outcome != caught && o.outcome != survived {
+		fmt.Fprintln(out, o.output)
+	}
+}
+
+// summarize counts, and repeats what was not caught. The error says how many that are.
+func summarize(out io.Writer, results []*result, took time.Duration) error {
+	count := map[outcome]int{}
+	for _, o := range results {
+		if count[o.outcome]++; o.outcome != caught {
+			fmt.Fprintf(out, "%s: %s: %s (expected %s)\n", o.outcome, o.File, o.Fault, o.Tests)
+		}
+	}
+	fmt.Fprintf(out, "%d mutants in %s: %d caught\n", len(results), took.Round(time.Second), count[caught])
+	if n := len(results) - count[caught]; n > 0 {
+		return fmt.Errorf("%d of %d mutants were not caught: a test is missing, code has no purpose, or the list is wrong", n, len(results))
+	}
+	return nil
+}

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const root = "../.."
+
+func TestEachMutantIsMadeOfTextThatIsThereOnce(t *testing.T) {
+	faults := map[string]bool{}
+	for _, a := range areas() {
+		for i := range a.Mutants {
+			m := &a.Mutants[i]
+			if faults[m.Fault] {
+				t.Errorf("two mutants are called %q", m.Fault)
+			}
+			faults[m.Fault] = true
+			text, err := m.mutated(root)
+			if err != nil {
+				t.Error(err)
+				continue
+			}
+			if _, err := parser.ParseFile(token.NewFileSet(), m.File, text, parser.SkipObjectResolution); err != nil {
+				t.Errorf("mutant %q is no Go source: %v", m.Fault, err)
+			}
+		}
+	}
+	if len(faults) == 0 {
+		t.Error("there are no mutants")
+	}
+}
+
+func TestTheTestsThatAreToCatchMutantsAreThere(t *testing.T) {
+	known := map[string]map[string]bool{}
+	for _, a := range areas() {
+		for i := range a.Mutants {
+			m := &a.Mutants[i]
+			folder := m.testFolder()
+			if known[folder] == nil {
+				known[folder] = testsIn(t, filepath.Join(root, folder))
+			}
+			for _, name := range m.tests() {
+				if !known[folder][name] {
+					t.Errorf("mutant %q: there is no %s in %s", m.Fault, name, folder)
+				}
+			}
+		}
+	}
+}
+
+// testsIn are the names of the tests in a folder.
+func testsIn(t *testing.T, folder string) map[string]bool {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(folder, "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]bool{}
+	for _, file := range files {
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range f.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil && strings.HasPrefix(f.Name.Name, "Test") {
+				names[f.Name.Name] = true
+			}
+		}
+	}
+	return names
+}
+
+func TestThePageIsOfTheMutantsThatThereAre(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, page))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(text) != table(areas()) {
+		t.Errorf("%s is of another list: 'make mutants' writes it, once all are caught", page)
+	}
+}
+
+// What 'go test -json' printed of one that failed, one that did not compile and one that
+// ran into the time limit.
+func TestWhatBecameOfAMutantIsReadFromWhatTheTestsPrint(t *testing.T) {
+	for says, c := range map[string]struct {
+		printed  string
+		failed   int
+		built    bool
+		timedOut bool
+	}{
+		"a test failed": {`{"Action":"run","Test":"TestA"}
+{"Action":"fail","Test":"TestA/of_one"}
+{"Action":"fail","Test":"TestA"}
+{"Action":"pass","Test":"TestB"}
+{"Action":"fail"}`, 1, true, false},
+		"it does not compile": {`{"ImportPath":"x","Action":"build-output","Output":"a.go:1:1: undefined"}
+{"ImportPath":"x","Action":"build-fail"}
+{"Action":"fail","FailedBuild":"x"}`, 0, false, false},
+		"it did not end": {`{"Action":"run","Test":"TestA"}
+{"Action":"output","Test":"TestA","Output":"panic: test timed out after 1m30s\n"}
+{"Action":"fail","Test":"TestA"}
+{"Action":"fail"}`, 1, true, true},
+	} {
+		r := &testRun{built: true}
+		if err := r.read([]byte(c.printed)); err != nil || len(r.failed) != c.failed || r.built != c.built || r.timedOut != c.timedOut {
+			t.Errorf("%s: %+v, %v", says, r, err)
+		}
+	}
+}
