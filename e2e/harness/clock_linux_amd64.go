@@ -56,7 +56,7 @@ func shiftedClockGettime(by time.Duration) []byte {
 		0x48, 0x81, 0x06, // add qword [rsi], seconds
 	}
 	code = binary.LittleEndian.AppendUint32(code, uint32(int32(by/time.Second)))
-	return append(code, 0xc3)                                                    // ret
+	return append(code, 0xc3) // ret
 }
 
 func waitStopped(pid int) error {

@@ -36,7 +36,7 @@ type call struct {
 	tries  int
 }
 
-var errCut = &http.ProtocolError{ErrorString: "the simulation cut the connection"}
+var errCut = fmt.Errorf("the simulation cut the connection: %w", syscall.ECONNRESET)
 
 // RoundTrip is a http.RoundTripper's.
 func (c *client) RoundTrip(r *http.Request) (*http.Response, error) {
