@@ -10,11 +10,13 @@ import (
 	"syscall"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/agentcmd"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/flags"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/memory"
 	"github.com/ip-reconcile/ip-reconcile/internal/version"
 )
 
 func main() {
+	flags.DropClientLogs()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	memory.Bound(100, 0) // from the first inspection on, which is the largest; agentcmd lowers it later

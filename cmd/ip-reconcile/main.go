@@ -32,6 +32,7 @@ const (
 var errLeft = errors.New("something is left")
 
 func main() {
+	flags.DropClientLogs()
 	memory.KeepDroppingFilePages()
 	memory.Bound(40, 0)
 	os.Exit(execute(arguments(), terminal()))

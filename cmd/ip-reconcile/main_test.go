@@ -12,9 +12,17 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/flags"
 	"github.com/ip-reconcile/ip-reconcile/internal/version"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
+
+// TestMain does what main begins with: of the requests that a test leaves behind the next one
+// must not change the logger.
+func TestMain(m *testing.M) {
+	flags.DropClientLogs()
+	m.Run()
+}
 
 const sample = "../../samples/cluster"
 

@@ -26,6 +26,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/flags"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/memory"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/servecmd"
 	"github.com/ip-reconcile/ip-reconcile/internal/version"
@@ -40,6 +41,7 @@ const (
 )
 
 func main() {
+	flags.DropClientLogs()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	// What is read around each page by default is more than whereabouts' 50Mi leave

@@ -10,8 +10,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/flags"
 	"github.com/ip-reconcile/ip-reconcile/internal/version"
 )
+
+// TestMain does what main begins with: of the requests that a test leaves behind the next one
+// must not change the logger.
+func TestMain(m *testing.M) {
+	flags.DropClientLogs()
+	m.Run()
+}
 
 func TestTheFlagsOfWhereaboutsAreUnderstood(t *testing.T) {
 	for _, c := range []struct {

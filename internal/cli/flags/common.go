@@ -38,10 +38,13 @@ func (o *Common) Add(f *pflag.FlagSet, logLevel string) {
 	f.StringVar(&o.logFormat, "log-format", "text", "text or json")
 }
 
+// DropClientLogs drops client-go's own lines, which repeat what we say better. It is for the
+// beginning of a program: klog has one logger for the process, and requests read it.
+func DropClientLogs() { klog.SetLogger(klog.New(nil)) }
+
 // Logger makes the logger that the flags ask for, and warns by it of a flag that is given
 // by its former name.
 func (o *Common) Logger(w io.Writer) (*slog.Logger, error) {
-	klog.SetLogger(klog.New(nil)) // client-go's own lines repeat what we say better
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(o.logLevel)); err != nil {
 		return nil, fmt.Errorf("--log-level %q: must be debug, info, warn or error", o.logLevel)
