@@ -125,6 +125,9 @@ func (s *Simulation) heldForGood(ip string) bool {
 
 // unrecorded is what is missing of the records of a sandbox that runs.
 func (s *Simulation) unrecorded(b *sandbox) string {
+	if s.api.get(b.net.pool()) == nil {
+		return "" // the restore has lost the pool, which nobody but whereabouts makes
+	}
 	if _, there := allocationsOf(s.api.get(b.net.pool()))[b.net.slot(b.ip)]; !there {
 		return fmt.Sprintf("%s of %s has no entry: %s", b.ip, b, s.whyUnrepaired())
 	}
