@@ -1,7 +1,12 @@
 package reconciler
 
 import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
@@ -33,5 +38,49 @@ func TestABootThatARestoreBroughtBackProvesNothing(t *testing.T) {
 	}
 	if plan := p.pass(2*hour, usual, node("third", NotReadyFor(minute)), cutOff, revision(94)); len(plan.Release) != 1 {
 		t.Errorf("a boot since the restore proves nothing: %v", plan.Refused)
+	}
+}
+
+// Each Node's boot is doubted after a restore: of thousands of nodes that would be more than
+// the next process can be told.
+func TestABootThatANodeReportsAfterARestoreIsBelieved(t *testing.T) {
+	const nodes = 5000
+	name := func(i int) string { return fmt.Sprintf("ip-10-128-%d-%d.eu-central-1.compute.internal", i/250, i%250) }
+	boot := func(i int) string { return fmt.Sprintf("8a0c3e5f-1d2b-4c3a-9e8f-%012d", i) }
+	var before, silent, after []Part
+	for i := range nodes {
+		node := Node(name(i), Booted(boot(i)), OnMachine(MachineOf(name(i))))
+		report := func(at time.Duration) Part {
+			return written(name(i), at, FromBoot(boot(i)), FromMachine(MachineOf(name(i))))
+		}
+		before, after = append(before, node, report(0)), append(after, node, report(2*minute))
+		if i == 0 {
+			silent = append(silent, node, report(0))
+		} else {
+			silent = append(silent, node, report(2*minute))
+		}
+	}
+	p := newProcess(t, atOnce)
+	store := &memoryStore{}
+	p.Restores = store
+	p.pass(0, append(before, revision(100))...)
+	p.pass(minute, append(before, revision(90))...)
+	kept := func() (boots []string) {
+		d, err := readRestore(store.text, p.next.Now)
+		if err != nil || d.DoubtsAll {
+			t.Fatalf("what is kept: doubts all %v, %v", d.DoubtsAll, err)
+		}
+		return slices.Sorted(maps.Keys(d.DoubtedBoots))
+	}
+	p.pass(2*minute, append(silent, revision(91))...)
+	if got := kept(); !slices.Equal(got, []string{name(0)}) {
+		t.Errorf("while one has not reported, kept are the boots of %d nodes: %.3v", len(got), got)
+	}
+	p.pass(3*minute, append(after, revision(92))...)
+	if got := kept(); len(got) > 0 {
+		t.Errorf("kept are the boots of %v", got)
+	}
+	if strings.Contains(store.text, boot(0)) {
+		t.Error("a boot that is believed is kept")
 	}
 }

@@ -48,23 +48,27 @@ type restoreDocument struct {
 // keptMost is how long the text may get: annotations may have 256 KiB in all.
 const keptMost = 128 << 10
 
-// document is what is to be kept. Of very many nodes the names are left out: those that
-// a restore has lost then count for as long as this process lives.
+// document is what is to be kept. Where that is too long, what can be doubted again is left
+// out, else the names of very many nodes: those that a restore has lost then count for as
+// long as this process lives.
 func (r *restore) document() (string, error) {
-	d := restoreDocument{At: r.at, Intact: r.intact, Why: r.why, Settled: r.settled, Gone: r.gone,
+	whole := restoreDocument{At: r.at, Intact: r.intact, Why: r.why, Settled: r.settled, Gone: r.gone,
 		Lost: slices.Sorted(maps.Keys(r.lost)), Nodes: sets.List(r.nodes), Doubted: r.taints.as, DoubtsAll: r.taints.all, DoubtedBoots: r.taints.boots}
-	text, err := json.Marshal(d)
-	if err == nil && len(text) > keptMost { // the next process doubts all that it then finds
-		d.DoubtsAll, d.Doubted, d.DoubtedBoots = len(d.DoubtedBoots) > 0, nil, nil
-		text, err = json.Marshal(d)
+	doubts := func(d *restoreDocument) { // the next process doubts all that it then finds
+		d.DoubtsAll, d.Doubted, d.DoubtedBoots = d.DoubtsAll || len(d.Doubted)+len(d.DoubtedBoots) > 0, nil, nil
 	}
-	if err == nil && len(text) > keptMost {
-		d.Nodes = nil
-		text, err = json.Marshal(d)
-	}
-	if err == nil && len(text) > keptMost {
-		d.Lost = nil
-		text, err = json.Marshal(d)
+	nodes := func(d *restoreDocument) { d.Nodes = nil }
+	lost := func(d *restoreDocument) { d.Lost = nil }
+	var text []byte
+	var err error
+	for _, leaveOut := range [][]func(*restoreDocument){{}, {doubts}, {nodes}, {doubts, nodes}, {doubts, nodes, lost}} {
+		d := whole
+		for _, leave := range leaveOut {
+			leave(&d)
+		}
+		if text, err = json.Marshal(d); err != nil || len(text) <= keptMost {
+			break
+		}
 	}
 	return string(text), err
 }

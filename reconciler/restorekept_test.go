@@ -77,6 +77,9 @@ func TestWhatIsKeptOfRestores(t *testing.T) {
 		}
 		p.pass(0, leakOn(0), All(many...), revision(100))
 		p.pass(minute, leakOn(0), revision(90))
+		if d, err := readRestore(s.text, p.next.Now); err != nil || !d.DoubtsAll {
+			t.Errorf("before a pass has seen which taints and boots there are, kept is that all are doubted: %v, %v", d.DoubtsAll, err)
+		}
 		p.pass(2*minute, leakOn(0), revision(91))
 		if len(s.text) > keptMost || !strings.Contains(s.text, `"restored"`) {
 			t.Errorf("%d bytes are kept", len(s.text))

@@ -9,7 +9,7 @@ import (
 
 // doubtedTaints are the out-of-service taints that were there when a restore of etcd had been
 // noticed. Nothing dates a taint: it may be that of a node which was repaired after the
-// backup and runs. So it proves nothing until somebody sets it anew. The same goes for the boot
+// backup and runs. So it proves nothing until somebody sets it again. The same goes for the boot
 // that a Node is at: the backup's is an earlier one than that of a report written since.
 type doubtedTaints struct {
 	all   bool              // no pass since the restore has seen the Nodes
@@ -52,15 +52,26 @@ func (r *restore) noteTaints(o *judge.Observation) {
 			}
 			t.boots[name] = n.BootID
 		}
+		r.believeBoots(o)
 		return
 	}
-	maps.DeleteFunc(t.boots, func(name, boot string) bool {
-		n := o.Nodes[name]
-		return n != nil && n.BootID != boot
-	})
+	r.believeBoots(o)
 	maps.DeleteFunc(t.as, func(name, _ string) bool {
 		n := o.Nodes[name] // one that is missing is judged as such, and may be back with its taint
 		return n != nil && !t.doubts(n)
+	})
+}
+
+// believeBoots believes the boot of a Node once it is another than after the restore, or
+// once the node has reported since that it runs in this very boot.
+func (r *restore) believeBoots(o *judge.Observation) {
+	if len(r.taints.boots) == 0 {
+		return
+	}
+	reports := reportsByName(o)
+	maps.DeleteFunc(r.taints.boots, func(name, boot string) bool {
+		n, report := o.Nodes[name], reports[name]
+		return n != nil && (n.BootID != boot || report != nil && report.BootID == boot && r.wroteSince(report))
 	})
 }
 

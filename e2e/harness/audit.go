@@ -128,10 +128,11 @@ func patched(patch []byte) (base uint64, removed, written []string) {
 			if o.Op == "test" && o.Path == "/metadata/resourceVersion" {
 				base, _ = strconv.ParseUint(fmt.Sprint(o.Value), 10, 64)
 			}
-			key, below, found := strings.Cut(o.Path, "/spec/allocations/")
-			if key, below, _ = strings.Cut(below, "/"); !found || o.Op == "test" {
+			_, entry, found := strings.Cut(o.Path, "/spec/allocations/")
+			if !found || o.Op == "test" {
 				continue
 			}
+			key, below, _ := strings.Cut(entry, "/")
 			if o.Op == "remove" && below == "" {
 				removed = append(removed, key)
 			} else if !slices.Contains(written, key) {

@@ -185,7 +185,7 @@ func (s *Simulation) finish(p *podName, phase string, byKubelet bool) {
 		if byKubelet { // which says so when the sandbox has stopped
 			for _, b := range n.sandboxes {
 				if b.uid == o.Metadata.UID && b.open {
-					s.close(b)
+					s.stop(b)
 				}
 			}
 		}
@@ -218,9 +218,6 @@ func (s *Simulation) stop(b *sandbox) {
 		}
 	})
 }
-
-// close ends a sandbox at once, as its containers end.
-func (s *Simulation) close(b *sandbox) { s.stop(b) }
 
 // closed: its network namespace is gone; where the DEL came to its end, so are its files.
 func (s *Simulation) closed(b *sandbox, cleaned bool) {

@@ -2,14 +2,12 @@ package sim
 
 import (
 	"context"
-	"log/slog"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
 
 	"github.com/ip-reconcile/ip-reconcile/agent"
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
@@ -38,7 +36,7 @@ func (s *Simulation) startAgent(n *node) {
 	}
 	n.agent.stop()
 	as := s.newClient("agent-"+n.name, n)
-	config := &rest.Config{Host: "http://simulation", Transport: as, QPS: -1}
+	config := as.config()
 	store, err := agent.NewAPIStore(config, n.name, leaseNamespace)
 	if err != nil {
 		s.fail("set up the agent: %v", err)
@@ -69,10 +67,7 @@ func (s *Simulation) startAgent(n *node) {
 			}
 		}
 	})
-	log := slog.New(slog.DiscardHandler)
-	if s.plan.Log != nil {
-		log = s.plan.Log
-	}
+	log := s.log()
 	confirmer := &agent.Confirmer{Node: n.name, BootID: n.bootID(), Log: log, Get: func(ctx context.Context) (agent.Identity, error) {
 		return agent.NodeIdentity(ctx, config, n.name)
 	}}

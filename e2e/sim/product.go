@@ -59,24 +59,14 @@ func (s *Simulation) startReplica(i int) {
 	ctx, cancel := context.WithCancel(s.ctx)
 	r := &replica{as: as, cancel: cancel, nudged: make(chan struct{}, 1)}
 	s.replicas[i] = r
-	config := &rest.Config{Host: "http://simulation", Transport: as, QPS: -1}
-	log := slog.New(slog.DiscardHandler)
-	if s.plan.Log != nil {
-		log = s.plan.Log
-	}
-	cluster, err := kube.New(config, kube.Settings{
-		Namespace: ownNamespace, LeaseNamespace: leaseNamespace, Identity: fmt.Sprintf("ip-reconcile/%d-%d", i, s.starts), Jitter: s.jitter(), Log: log,
-	})
+	cluster, rec, err := s.reconciler(as, fmt.Sprintf("ip-reconcile/%d-%d", i, s.starts))
 	if err != nil {
 		s.fail("set up the reconciler: %v", err)
 		return
 	}
-	rec := &reconciler.Reconciler{
-		Options: s.options(), Clock: clock.RealClock{}, Jitter: s.jitter(), Log: log, History: reconciler.NewHistory(),
-		Source: cluster, Writer: cluster, Window: cluster, Restores: cluster.Restores(), Passes: cluster.Passes(),
-	}
+	rec.Writer, rec.Window, rec.Restores, rec.Passes = cluster, cluster, cluster.Restores(), cluster.Passes()
 	if s.plan.Serve {
-		s.serveReplica(ctx, r, cluster, config, rec, log)
+		s.serveReplica(ctx, r, cluster, rec)
 		return
 	}
 	s.start(func() {
@@ -92,6 +82,30 @@ func (s *Simulation) startReplica(i int) {
 	})
 }
 
+// reconciler makes one that reads, as identity and with the rights of a client.
+func (s *Simulation) reconciler(as *client, identity string) (*kube.Cluster, *reconciler.Reconciler, error) {
+	log := s.log()
+	cluster, err := kube.New(as.config(), kube.Settings{Namespace: ownNamespace, LeaseNamespace: leaseNamespace, Identity: identity, Jitter: s.jitter(), Log: log})
+	if err != nil {
+		return nil, nil, err
+	}
+	return cluster, &reconciler.Reconciler{
+		Options: s.options(), Clock: clock.RealClock{}, Jitter: s.jitter(), Log: log, History: reconciler.NewHistory(), Source: cluster,
+	}, nil
+}
+
+func (c *client) config() *rest.Config {
+	return &rest.Config{Host: "http://simulation", Transport: c, QPS: -1}
+}
+
+// log is the product's own.
+func (s *Simulation) log() *slog.Logger {
+	if s.plan.Log != nil {
+		return s.plan.Log
+	}
+	return slog.New(slog.DiscardHandler)
+}
+
 func (s *Simulation) options() reconciler.Options {
 	o := reconciler.Options{ConfirmAfter: s.plan.Confirm, Repair: s.plan.Repair, AllowMassRelease: s.massRelease}
 	o.UnreachableNodeTimeout = s.plan.Unreachable
@@ -101,14 +115,11 @@ func (s *Simulation) options() reconciler.Options {
 
 // check judges once, as the command check does.
 func (s *Simulation) check() {
-	config := &rest.Config{Host: "http://simulation", Transport: s.newClient("ip-reconcile-check", nil), QPS: -1}
-	log := slog.New(slog.DiscardHandler)
-	cluster, err := kube.New(config, kube.Settings{Namespace: ownNamespace, LeaseNamespace: leaseNamespace, Identity: "check", Jitter: s.jitter(), Log: log})
+	_, rec, err := s.reconciler(s.newClient("ip-reconcile-check", nil), "check")
 	if err != nil {
 		s.fail("set up a check: %v", err)
 		return
 	}
-	rec := &reconciler.Reconciler{Options: s.options(), Clock: clock.RealClock{}, Jitter: s.jitter(), Log: log, History: reconciler.NewHistory(), Source: cluster}
 	s.start(func() {
 		j, err := rec.Check(s.ctx)
 		s.posted <- func() {
@@ -150,7 +161,8 @@ func (s *Simulation) passed(r *replica, out *reconciler.Result, err error) {
 }
 
 // serveReplica runs the long-running form, put together as the command does it.
-func (s *Simulation) serveReplica(ctx context.Context, r *replica, cluster *kube.Cluster, config *rest.Config, full *reconciler.Reconciler, log *slog.Logger) {
+func (s *Simulation) serveReplica(ctx context.Context, r *replica, cluster *kube.Cluster, full *reconciler.Reconciler) {
+	config, log := r.as.config(), s.log()
 	core, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		s.fail("set up the reconciler: %v", err)

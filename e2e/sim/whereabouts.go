@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/netip"
 	"sync/atomic"
-	"time"
 
 	wbclient "github.com/k8snetworkplumbingwg/whereabouts/pkg/generated/clientset/versioned"
 	wbkubernetes "github.com/k8snetworkplumbingwg/whereabouts/pkg/storage/kubernetes"
@@ -91,6 +90,3 @@ func (s *Simulation) cni(mode int, b *sandbox, as *client, done func(netip.Addr,
 }
 
 const ifName = "net1"
-
-// podTimeout is how long kubelet waits for a sandbox.
-const podTimeout = 4 * time.Minute

@@ -57,7 +57,7 @@ func kubeArea() Area {
 
 		{Fault: "A pool at another version is what it was", File: live, Tests: "TestARefreshReadsInFullOnlyWhatHasChanged|TestAPoolThatIsOlderThanBeforeMeansARestore",
 			Old: `known == nil || m.ResourceVersion != known.ResourceVersion || string(m.UID) != known.UID)`, New: `known == nil)`},
-		{Fault: "A pool that was made anew at the same version is what it was", File: live, Tests: "TestAPoolThatWasMadeAnewHasChangedWhateverItsVersion",
+		{Fault: "A pool that was made again at the same version is what it was", File: live, Tests: "TestAPoolThatWasMadeAgainHasChangedWhateverItsVersion",
 			Old: ` || string(m.UID) != known.UID)`, New: `)`},
 		{Fault: "A pool that is older than before is no restore", File: live, Tests: "TestAPoolThatIsOlderThanBeforeMeansARestore",
 			Old: `known != nil && Older(m.ResourceVersion, known.ResourceVersion) {`, New: `known != nil && false {`},
@@ -124,7 +124,7 @@ func kubeArea() Area {
 `},
 		{Fault: "The Lease is left alone for a moment however long it was held", File: lease, Tests: "TestALeaseIsLeftToOthersForAsLongAsItWasHeld",
 			Old: `off := max(time.Since(h.began), stayOff)`, New: `off := stayOff`},
-		{Fault: "The age of another's hold is not counted anew when it renews", File: lease, Tests: "TestALeaseOfAnotherIsTakenOnceNobodyRenewsIt",
+		{Fault: "The age of another's hold does not begin again when it renews", File: lease, Tests: "TestALeaseOfAnotherIsTakenOnceNobodyRenewsIt",
 			Old: `if seen := c.foreignHolds[key]; seen.version == l.ResourceVersion {`, New: `if seen := c.foreignHolds[key]; seen.version != "" {`},
 		{Fault: "The Lease is not given back", File: lease, Tests: "TestAHoldIsRenewedAndGivenBack",
 			Old: `		wg.Go(func() { h.clear(ctx, l) })

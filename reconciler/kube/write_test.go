@@ -119,7 +119,7 @@ func TestALiveReadTakesNotFoundForAnAnswerAndNothingElse(t *testing.T) {
 }
 
 // A pool that was deleted and made again may have any resourceVersion.
-func TestAPoolThatWasMadeAnewHasChangedWhateverItsVersion(t *testing.T) {
+func TestAPoolThatWasMadeAgainHasChangedWhateverItsVersion(t *testing.T) {
 	f := newFakeAPI(t)
 	again := pool("7")
 	again["metadata"].(map[string]any)["uid"] = "another"
