@@ -97,7 +97,7 @@ func NewPlan(seed uint64) *Plan {
 		p.Window = time.Duration(20+r.IntN(40)) * time.Second
 	}
 	p.Unread, p.NoUID, p.Long = one(12), one(12), one(40)
-	p.Patient = p.Serve || one(6)
+	p.Patient = one(6)
 	total := 0
 	for _, k := range kinds() {
 		total += k.weight

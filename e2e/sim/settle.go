@@ -57,20 +57,33 @@ func (s *Simulation) settle() {
 		}
 	}
 	end, passes := time.Now().Add(s.plan.Confirm+settleFor), s.counts["pass"]
-	for s.violation == "" && time.Now().Before(end) {
+	for rounds := 1; s.violation == "" && time.Now().Before(end); rounds++ {
 		s.runUntil(time.Now().Add(s.plan.Every))
-		if !s.plan.Patient && s.counts["pass"] > passes+1 && len(s.last.Refused) == 0 && s.unsettled() == "" {
+		if !s.plan.Patient && s.settled(rounds, passes) {
 			return
 		}
 	}
-	if s.violation == "" {
-		if s.plan.Serve { // which tells by metrics and logs alone
-			s.check()
-		}
-		if what := s.unsettled(); what != "" {
-			s.fail("after all was quiet for %s %s", s.plan.Confirm+settleFor, what)
-		}
+	if s.violation != "" {
+		return
 	}
+	if s.plan.Serve {
+		s.check()
+	}
+	if what := s.unsettled(); what != "" {
+		s.fail("after all was quiet for %s %s", s.plan.Confirm+settleFor, what)
+	}
+}
+
+// settled reports whether all is as it should be, and two passes have found nothing to do.
+func (s *Simulation) settled(rounds, passes int) bool {
+	if !s.plan.Serve {
+		return s.counts["pass"] > passes+1 && len(s.last.Refused) == 0 && s.unsettled() == ""
+	}
+	if rounds <= 2 { // serve tells of its passes by metrics and logs alone
+		return false
+	}
+	s.check()
+	return s.violation == "" && s.unsettled() == ""
 }
 
 // settleFor is how long everything may take beyond --confirm-after: a fence of 90 s, another
