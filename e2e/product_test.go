@@ -42,7 +42,8 @@ var productBinary = sync.OnceValues(func() (path string, err error) {
 		return "", err
 	}
 	path = filepath.Join(productDir, "ip-reconcile")
-	build := exec.Command("go", "build", "-o", productDir+"/", "./cmd/ip-reconcile", "./cmd/ip-reconcile-agent", "./cmd/ip-reconciler")
+	// Without its commit, of which status would say that the reconciler is another one.
+	build := exec.Command("go", "build", "-buildvcs=false", "-o", productDir+"/", "./cmd/ip-reconcile", "./cmd/ip-reconcile-agent", "./cmd/ip-reconciler")
 	build.Dir = ".."
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {

@@ -16,6 +16,16 @@ func normalizeRange(text string) string {
 	return strings.NewReplacer(":", "-", "/", "-").Replace(text)
 }
 
+// PoolName is the name of the pool of a network's range that is not cut into slices
+// (whereabouts v0.9.4, pkg/storage/kubernetes/ipam.go, IPPoolName).
+func PoolName(network string, r netip.Prefix) string {
+	name := normalizeRange(r.Masked().String())
+	if network != "" {
+		name = network + "-" + name
+	}
+	return name
+}
+
 // ReservationName is the name of the OverlappingRangeIPReservation of an
 // address in a network, "" being the unnamed one
 // (whereabouts v0.9.4, pkg/storage/kubernetes/ipam.go, NormalizeIP).

@@ -84,6 +84,27 @@ func (a *Allocation) Entry() Entry {
 	return e
 }
 
+// NewPool is the pool that whereabouts makes, empty, for a network's range when an ADD finds
+// none (v0.9.4, pkg/storage/kubernetes/ipam.go, getPool). It is not stored.
+func NewPool(namespace, network string, r netip.Prefix) *Pool {
+	p := &Pool{Namespace: namespace, Name: PoolName(network, r), RangeText: r.Masked().String()}
+	var err error
+	if p.Range, err = ParseRange(p.RangeText); err != nil {
+		p.Problem = "spec." + err.Error()
+	}
+	return p
+}
+
+// AsNew is the object to create for a pool without entries.
+func (p *Pool) AsNew() *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": PoolResource.GroupVersion().String(),
+		"kind":       "IPPool",
+		"metadata":   map[string]any{"namespace": p.Namespace, "name": p.Name},
+		"spec":       map[string]any{"range": p.RangeText, "allocations": map[string]any{}},
+	}}
+}
+
 // ReadPool reads an IPPool object as DecodePool does its JSON.
 func ReadPool(o *unstructured.Unstructured) *Pool {
 	text, err := json.Marshal(o.Object)

@@ -276,6 +276,20 @@ func (s *simulator) DeleteReservation(ctx context.Context, r *ippool.Reservation
 	return done()
 }
 
+func (s *simulator) CreatePool(ctx context.Context, u *unstructured.Unstructured) error {
+	done, err := s.call(ctx, "createpool", u.GetName())
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.pools[u.GetName()] != nil {
+		return fmt.Errorf("%w: it exists", reconciler.ErrConflict)
+	}
+	s.store(s.pools, u.DeepCopy())
+	return done()
+}
+
 func (s *simulator) CreateReservation(ctx context.Context, u *unstructured.Unstructured) error {
 	done, err := s.call(ctx, "create", u.GetName())
 	if err != nil {

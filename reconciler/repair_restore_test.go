@@ -338,3 +338,85 @@ func TestAPausedPoolDoesNotKeepTheFenceUp(t *testing.T) {
 		same(t, "still to be written", out.ToRepair, 0)
 	})
 }
+
+// aLostPool is a cluster whose pool a restore has lost, with what runs and another pool.
+func (s *simulator) aLostPool() {
+	s.aNetwork()
+	s.emptyPool("red-10.1.0.0-16", "10.1.0.0/16")
+	delete(s.pools, bluePool)
+	s.pod("one", "u", 1)
+	s.pod("two", "u", 2)
+	s.runsOn("worker-1", "one", "two")
+	s.reported(map[string][]v1alpha1.Sandbox{"worker-1": {running("one", 1), running("two", 2)}})
+	time.Sleep(5 * time.Minute)
+}
+
+const lostPool = "10.0.0.0-16"
+
+func TestAPoolThatIsNotThereIsMadeWithWhatRuns(t *testing.T) {
+	for says, takes := range map[string]time.Duration{"after a minute": time.Minute, "behind the fence at once": 0} {
+		t.Run(says, func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *simulator) {
+				s.aLostPool()
+				r := s.reconciler(t)
+				if r.Options.Repair = true; takes == 0 {
+					r.Fence = fenced{time.Now().Add(-time.Minute)}
+				}
+				out, took := run(t, r)
+				same(t, "it took", took, takes)
+				same(t, "not repaired", fmt.Sprint(out.Unrepaired), "[]")
+				same(t, "left", out.ToRepair, 0)
+				same(t, "writes to the pool", s.made("createpool", "patch"), []string{"createpool " + lostPool, "patch " + lostPool})
+				same(t, "reservations", len(s.reservations), 2)
+				same(t, "entries", len(entriesOf(s.pools[lostPool])), 2)
+				p := ippool.ReadPool(s.pools[lostPool])
+				if a := p.Find("2"); p.Problem != "" || a == nil || a.PodRef != "default/two" {
+					t.Errorf("made was %+v", p)
+				}
+			})
+		})
+	}
+}
+
+func TestAPoolThatAnADDWasFasterToMakeIsTakenAsItIs(t *testing.T) {
+	bubble(t, func(t *testing.T, s *simulator) {
+		s.aLostPool()
+		reports := s.step
+		s.step = func(call, object string) {
+			if reports(call, object); call == "createpool" && s.pools[lostPool] == nil {
+				s.entry(lostPool, 1, "default/added", "box-added", true)
+			}
+		}
+		r := s.reconciler(t)
+		r.Options.Repair = true
+		out, _ := run(t, r)
+		same(t, "not repaired", fmt.Sprint(out.Unrepaired), "[]")
+		entries := entriesOf(s.pools[lostPool])
+		same(t, "the ADD's entry", entries["1"].(map[string]any)["podref"], any("default/added"))
+		same(t, "the other's entry", entries["2"].(map[string]any)["podref"], any("default/two"))
+	})
+}
+
+func TestWithoutTheRightToMakeAPoolTheRestIsRepaired(t *testing.T) {
+	bubble(t, func(t *testing.T, s *simulator) {
+		s.aLostPool()
+		s.pod("three", "u", 3)
+		s.runsOn("worker-1", "three")
+		onRed := running("three", 3)
+		onRed.Addresses[0].IP, onRed.Addresses[0].Range, onRed.Addresses[0].NetworkName = "10.1.0.3", "10.1.0.0/16", "red"
+		s.reported(map[string][]v1alpha1.Sandbox{"worker-1": {running("one", 1), onRed}})
+		time.Sleep(5 * time.Minute)
+		s.fault = func(call, _ string) (error, bool) {
+			if call == "createpool" {
+				return reconciler.ErrForbidden, false
+			}
+			return nil, false
+		}
+		r := s.reconciler(t)
+		r.Options.Repair = true
+		out, _ := run(t, r)
+		same(t, "not repaired", len(out.Unrepaired), 1)
+		same(t, "of", out.Unrepaired[0].IP, "10.0.0.1")
+		same(t, "the other pool's entries", len(entriesOf(s.pools["red-10.1.0.0-16"])), 1)
+	})
+}

@@ -143,6 +143,14 @@ func TestARestoreThatAnAgentSaw(t *testing.T) {
 	at0 := Now.Format(time.RFC3339)
 	leak := All(UsualPool, Node("worker-1"), Node("worker-2"))
 	const before, since = -time.Hour, time.Minute
+	later := report("worker-2", since+30*time.Second, Now.Add(since+time.Second).Format(time.RFC3339), "")
+	notRenewedSince := func(at time.Duration, report Part) Part {
+		return func(o *Observed) {
+			report(o)
+			last := o.Reports[len(o.Reports)-1]
+			last.Renewed, last.LeaseRenewed = Now.Add(at), Now.Add(at)
+		}
+	}
 	for _, c := range []struct {
 		says     string
 		waits    bool
@@ -155,7 +163,10 @@ func TestARestoreThatAnAgentSaw(t *testing.T) {
 		{"a report says so, and both are of since", false, report("worker-1", since, at0, ""), report("worker-2", since, "", "")},
 		{"a Lease says so, and both are of since", false, report("worker-1", since, "", at0), report("worker-2", since, "", "")},
 		{"what it says cannot be read as a time", true, report("worker-1", since, "just now", ""), report("worker-2", before, "", "")},
-		{"the later of two restores counts", true, report("worker-1", since, at0, ""), report("worker-2", since+30*time.Second, Now.Add(since+time.Second).Format(time.RFC3339), "")},
+		{"the later of two restores counts", true, notRenewedSince(since, report("worker-1", since, at0, "")), later},
+		{"an agent was cut off and noticed it later: the first one has confirmed its report since", false, report("worker-1", since, at0, ""), later},
+		{"the first one has noticed it, and its report is of before", true, report("worker-1", before, at0, ""), later},
+		{"the first one has noticed another one, long before", true, report("worker-1", since, Now.Add(since-11*time.Minute).Format(time.RFC3339), ""), later},
 	} {
 		t.Run(c.says, func(t *testing.T) {
 			p := newProcess(t, atOnce)

@@ -80,11 +80,15 @@ func (r *restore) awaits(name string, report *podstate.Report, o *judge.Observat
 }
 
 // wroteSince reports whether a report was written since. An agent may have noticed the
-// restore before this process did: it has written since the last pass before it, and
-// confirms that by now. It has no cause to write again.
+// restore before this process did, or before the agent by whose word it is dated, which was
+// cut off: it has written since the last pass before it, or since it noticed, and confirms
+// that by now, when it would have noticed another one. It has no cause to write again.
 func (r *restore) wroteSince(report *podstate.Report) bool {
-	return !report.Written.Before(r.at) ||
-		!r.intact.IsZero() && report.Written.After(r.intact) && !report.Renewed.Before(r.at)
+	if !report.Written.Before(r.at) {
+		return true
+	}
+	noticed := !report.RestoreSeen.IsZero() && !report.Written.Before(report.RestoreSeen) && r.at.Sub(report.RestoreSeen) <= sameRestore
+	return (noticed || !r.intact.IsZero() && report.Written.After(r.intact)) && !report.Renewed.Before(r.at)
 }
 
 // acknowledged reports whether an operator has said that nobody is to be waited for.

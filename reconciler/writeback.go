@@ -24,12 +24,14 @@ const writeBackFor = 700 * time.Millisecond
 // each pool, then their reservations. It returns the findings of which that failed,
 // and reservations that there was no time for.
 func (m *repairBatch) write(ctx context.Context, h *Hold, findings []*repairAttempt) (left []*repairAttempt, err error) {
-	entries := map[*ippool.Pool][]*repairAttempt{}
+	entries, missing := map[*ippool.Pool][]*repairAttempt{}, map[*ippool.Pool][]*repairAttempt{}
 	var reservations []*repairAttempt
 	for _, f := range findings {
 		switch pool := f.Repair.Pool; {
 		case pool.Paused:
 			m.failed([]*repairAttempt{f}, fmt.Errorf("%w: pool %s, by its annotation %s", errPaused, pool.Ref(), ippool.PausedAnnotation))
+		case f.Repair.NewPool:
+			missing[pool] = append(missing[pool], f)
 		case f.Repair.Key != "":
 			entries[pool] = append(entries[pool], f)
 		default:
@@ -45,7 +47,8 @@ func (m *repairBatch) write(ctx context.Context, h *Hold, findings []*repairAtte
 		}
 	}
 	failed, rerr := m.writeReservations(ctx, h, reservations)
-	return append(left, failed...), moreSevere(err, rerr)
+	later, perr := m.createPools(ctx, h, missing)
+	return slices.Concat(left, failed, later), moreSevere(moreSevere(err, rerr), perr)
 }
 
 func sortedPools[T any](by map[*ippool.Pool]T) []*ippool.Pool {
@@ -101,6 +104,24 @@ func (m *repairBatch) writeEntries(ctx context.Context, h *Hold, by map[*ippool.
 	}
 	m.x.Amend(wrote)
 	return failed, err
+}
+
+// createPools makes pools that are not there, as an ADD would: it is no matter if one is
+// not needed by then. What they lack is written by the next attempt, which reads them.
+func (m *repairBatch) createPools(ctx context.Context, h *Hold, by map[*ippool.Pool][]*repairAttempt) (left []*repairAttempt, err error) {
+	for _, pool := range sortedPools(by) {
+		left = append(left, by[pool]...)
+		if !h.mayBegin(ctx, m.Clock) {
+			err = moreSevere(err, ErrHoldSpent)
+			continue
+		}
+		cerr := m.writeUnderHold(ctx, h, func(ctx context.Context) error { return m.Writer.CreatePool(ctx, pool.AsNew()) })
+		if err = moreSevere(err, cerr); cerr == nil {
+			m.Log.Info("made a pool that was not there", "pool", pool.Ref(), "unrecorded", len(by[pool]))
+			m.wrote++
+		}
+	}
+	return left, err
 }
 
 func newEntries(findings []*repairAttempt) []ippool.NewEntry {

@@ -130,7 +130,7 @@ func (s *Simulation) added(b *sandbox, ip netip.Addr, err error) {
 		s.stop(b)
 		return
 	}
-	b.ip = ip
+	b.ip, s.given[given{b.id, b.net, ip}] = ip, true
 	s.count("ADD")
 	s.say("%s: ADD gave %s", b, ip)
 	s.checkAdded(b)

@@ -138,8 +138,8 @@ func (s *Simulation) heldForGood(ip string) bool {
 
 // unrecorded is what is missing of the records of a sandbox that runs.
 func (s *Simulation) unrecorded(b *sandbox) string {
-	if s.api.get(b.net.pool()) == nil {
-		return "" // the restore has lost the pool, which nobody but whereabouts makes
+	if s.api.get(b.net.pool()) == nil && !s.namespaceKnown() {
+		return ""
 	}
 	if _, there := allocationsOf(s.api.get(b.net.pool()))[b.net.slot(b.ip)]; !there {
 		return fmt.Sprintf("%s of %s has no entry: %s", b.ip, b, s.whyUnrepaired())
@@ -148,6 +148,17 @@ func (s *Simulation) unrecorded(b *sandbox) string {
 		return fmt.Sprintf("%s of %s has no reservation: %s", b.ip, b, s.whyUnrepaired())
 	}
 	return ""
+}
+
+// namespaceKnown reports whether anything that a restore has left tells in which namespace
+// pools are.
+func (s *Simulation) namespaceKnown() bool {
+	for k := range s.api.objects {
+		if k.resource == pools || k.resource == reservations {
+			return true
+		}
+	}
+	return false
 }
 
 // whyUnrepaired is what the last pass found.

@@ -64,6 +64,7 @@ type Simulation struct {
 	forbidden   bool // the product has no right to whereabouts' Leases
 	massRelease bool // an operator allows it
 	restoredAt  time.Time
+	given       map[given]bool // by ADDs, whatever became of the machine
 
 	last   *reconciler.Result // of the last pass; of one-shot runs only
 	lastAt time.Time
@@ -72,6 +73,13 @@ type Simulation struct {
 	trace     []string
 	violation string
 	counts    map[string]int
+}
+
+// given is an address that an ADD gave a sandbox.
+type given struct {
+	sandbox string
+	net     *network
+	ip      netip.Addr
 }
 
 // Outcome is what became of a history.
@@ -88,7 +96,7 @@ type Player struct{ plugins plugins }
 
 // Play plays the history of a plan.
 func (p *Player) Play(t *testing.T, plan *Plan) *Outcome {
-	s := &Simulation{plan: plan, rng: newRand(plan.Seed), plugins: &p.plugins, counts: map[string]int{}, faults: faults(), owed: map[key]*debt{}}
+	s := &Simulation{plan: plan, rng: newRand(plan.Seed), plugins: &p.plugins, counts: map[string]int{}, faults: faults(), owed: map[key]*debt{}, given: map[given]bool{}}
 	// client-go's elections draw their pauses from the global source; with randseednop=0 it
 	// gives the same ones again.
 	globalrand.Seed(int64(plan.Seed)) //nolint:staticcheck // it has no other

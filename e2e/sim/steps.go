@@ -84,6 +84,7 @@ func kinds() []stepKind {
 			s.say("no right to Leases: %v", s.forbidden)
 		}},
 		{"an entry is lost", 2, func(s *Simulation, a, _ int) { s.loseEntry(a) }},
+		{"a pool is deleted", 2, func(s *Simulation, a, _ int) { s.deletePool(a) }},
 		{"clocks of API servers differ", 2, func(s *Simulation, a, _ int) { s.skews[1] = []time.Duration{0, 5 * time.Second, -9 * time.Second}[a%3] }},
 		{"the network stands still", 4, func(s *Simulation, a, _ int) {
 			s.away = true
@@ -326,6 +327,13 @@ func (s *Simulation) loseStatus(p *podName) {
 }
 
 // editNetwork removes a definition, maps it elsewhere, or puts it back.
+// deletePool deletes a pool, as is advised where a range is full.
+func (s *Simulation) deletePool(a int) {
+	if !s.away {
+		s.api.delete(s.nets[a%len(s.nets)].pool())
+	}
+}
+
 func (s *Simulation) editNetwork(a, how int) {
 	if s.away {
 		return

@@ -4,7 +4,7 @@ package main
 func restoreArea() Area {
 	const restored, state, kept = "reconciler/restored.go", "reconciler/restorestate.go", "reconciler/restorekept.go"
 	const plan, bound, limit, misrecorded, reservation, unrecorded = "reconciler/repairplan.go", "reconciler/repairbound.go", "reconciler/judge/repairlimit.go", "reconciler/judge/misrecorded.go", "reconciler/judge/reservation.go", "reconciler/judge/unrecorded.go"
-	const taints = "reconciler/taints.go"
+	const taints, missing, writeback = "reconciler/taints.go", "reconciler/judge/missingpool.go", "reconciler/writeback.go"
 	return Area{"After a restore of etcd: the gate, the dating, repairs", []Mutant{
 		{Fault: "A taint that a restore brought back is believed", File: taints, Tests: "TestATaintThatARestoreBroughtBackProvesNothing",
 			Old: `	return t.all || doubted && as == n.OutOfServiceAs`, New: `	_, _ = as, doubted
@@ -14,6 +14,28 @@ func restoreArea() Area {
 	return false`},
 		{Fault: "The next process does not know which boots are doubted", File: kept, Tests: "TestABootThatARestoreBroughtBackProvesNothing",
 			Old: `, boots: d.DoubtedBoots}`, New: `}`},
+		{Fault: "Any report believes a Node's boot", File: taints, Tests: "TestABootThatARestoreBroughtBackProvesNothing",
+			Old: `report.BootID == boot && r.wroteSince(report)`, New: `r.wroteSince(report)`},
+		{Fault: "A report of before the restore believes a Node's boot", File: taints, Tests: "TestABootThatANodeReportsAfterARestoreIsBelieved",
+			Old: `report.BootID == boot && r.wroteSince(report)`, New: `report.BootID == boot`},
+		{Fault: "A report whose agent noticed a restore counts, whichever that was", File: state, Tests: "TestARestoreThatAnAgentSaw",
+			Old: ` && r.at.Sub(report.RestoreSeen) <= sameRestore`, New: ``},
+		{Fault: "A report of before its agent noticed the restore counts", File: state, Tests: "TestARestoreThatAnAgentSaw",
+			Old: ` && !report.Written.Before(report.RestoreSeen)`, New: ``},
+		{Fault: "A pool that no definition asks for is made", File: missing, Tests: "TestAnAddressOfAPoolThatIsNotThereIsUnrecorded",
+			Old: `err != nil || !defined ||`, New: `err != nil || false && !defined ||`},
+		{Fault: "A pool that cannot be read is missing", File: missing, Tests: "TestAnAddressOfAPoolThatIsNotThereIsUnrecorded",
+			Old: `x.poolNamed(p.Ref()) != nil {`, New: `false {`},
+		{Fault: "A pool is made in one of several namespaces", File: missing, Tests: "TestAnAddressOfAPoolThatIsNotThereIsUnrecorded",
+			Old: `		if only != "" && p.Namespace != only {
+			return ""
+		}
+`, New: ``},
+		{Fault: "A slice's range is taken for a pool's", File: missing, Tests: "TestAnAddressOfAPoolThatIsNotThereIsUnrecorded",
+			Old: `!n.Slices {`, New: `true {`},
+		{Fault: "A pool that was made is taken for what was to be written", File: writeback, Tests: "TestAPoolThatIsNotThereIsMadeWithWhatRuns",
+			Old: `		left = append(left, by[pool]...)
+		if !h.mayBegin`, New: `		if !h.mayBegin`},
 		{Fault: "A revision that runs backwards is no restore", File: restored, Tests: "TestNothingIsReleasedAfterARestore",
 			Old: `o.Revision != 0 && o.Revision < h.revision && o.Restored == "" {`, New: `false {`},
 		{Fault: "What was seen before a restore confirms after it", File: restored, Tests: "TestWhatWasUnconfirmedBeforeAnEtcdRestoreIsConfirmedAgain",
@@ -45,7 +67,7 @@ func restoreArea() Area {
 	}
 `, New: ``},
 		{Fault: "A report of before the restore is one of since", File: state, Tests: "TestNothingIsReleasedAfterARestore|TestForWhichNodesARestoreWaits",
-			Old: `return !report.Written.Before(r.at) ||`, New: `return true ||`},
+			Old: `if !report.Written.Before(r.at) {`, New: `if true {`},
 		{Fault: "A report that was not renewed since the restore is enough", File: state, Tests: "TestNothingIsReleasedAfterARestore",
 			Old: ` && !report.Renewed.Before(r.at)`, New: ``},
 		{Fault: "A node whose object is gone is not waited for", File: state, Tests: "TestANodeThatIsGoneIsNotWaitedForAnHourAfterItsObjectWas",

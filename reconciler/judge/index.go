@@ -37,11 +37,14 @@ type Index struct {
 	sandboxesByAddress lookup          // by address: numbers of entries
 
 	nads           map[string]*ippool.NAD // the readable ones, by "<namespace>/<name>"
+	defined        map[definedRange]bool  // whether it uses overlapping ranges
 	slices         []ippool.Network       // of readable definitions that cut their range into slices
 	pools          []*pool                // by name
 	ranges         map[netip.Prefix][]*pool
-	lengths        [2][]int // of those ranges, of IPv4 and of IPv6
-	ambiguousPools []*pool  // those with ambiguous keys
+	lengths        [2][]int         // of those ranges, of IPv4 and of IPv6
+	ambiguousPools []*pool          // those with ambiguous keys
+	poolNamespace  string           // "" where it is not known in which one a pool is made
+	missingPools   map[string]*pool // by "<namespace>/<name>": those that should be there
 
 	pods           []*podstate.Pod
 	freePodNumbers []uint32               // numbers that no pod has any more

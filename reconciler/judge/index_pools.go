@@ -22,6 +22,7 @@ type pool struct {
 	// by every key it may have.
 	keyed     map[uint64][]int               // by offset: numbers of entries; nil where keys are unambiguous
 	carriedAs map[uint64]map[netip.Addr]bool // may hold addresses that nobody carries any more
+	missing   bool                           // it is not there, see missingPool
 	first     int                            // the number of its first item, while all is judged
 }
 
@@ -36,7 +37,7 @@ type entry struct {
 type networkName struct{ namespace, network string }
 
 func (x *Index) addPools() {
-	x.nads = readableNADs(x.o)
+	x.addDefinitions()
 	x.ranges = make(map[netip.Prefix][]*pool, len(x.o.Pools))
 	x.networksByNamespace = map[networkName]bool{}
 	x.slices = x.sliceNetworks()

@@ -25,6 +25,9 @@ func (x *Index) RepairLimit(at NodePool, byNode, inPool int) string {
 		return fmt.Sprintf("more than %d entries within an hour by the report of node %s, which can run %d pods with %d addresses each%s", limit, at.Node, pods, addresses, advice)
 	}
 	p := x.poolNamed(at.Pool)
+	if p == nil {
+		p = x.missingPools[at.Pool]
+	}
 	if p == nil || len(x.agentNodes) < 2 || len(p.slice) == 1 && p.slice[0] == at.Node {
 		return "" // no other node has addresses of it
 	}

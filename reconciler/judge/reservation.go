@@ -115,5 +115,8 @@ func (w *verdicts) overlapping() map[*ippool.Pool]bool {
 			uses[p.Pool] = slices.ContainsFunc(p.networks, func(n string) bool { return reserved[n] })
 		}
 	}
+	for _, p := range x.missingPools {
+		uses[p.Pool] = x.overlaps(p)
+	}
 	return uses
 }

@@ -11,7 +11,7 @@ import (
 // unrecordedAt are the pools that have no entry for an address which a live pod
 // or a READY sandbox carries on their network: the next ADD may hand it out
 // again. The pool is known by the CNI result cache or by a readable
-// NetworkAttachmentDefinition, never by podIPs.
+// NetworkAttachmentDefinition, never by podIPs; one that is not there at all by both.
 func (x *Index) unrecordedAt(addr netip.Addr) []Finding {
 	var found []Finding
 	var lacking []*pool
@@ -26,16 +26,13 @@ func (x *Index) unrecordedAt(addr netip.Addr) []Finding {
 		if !x.needsEntry(&b, fenced) || !fenced && !x.doneWithADD(&b) {
 			continue
 		}
-		for _, p := range lacking {
-			if !p.isOfNetwork(b.NetworkName) || !x.isRangeOf(p, b.Range) {
-				continue
-			}
+		for _, p := range x.poolsWithout(&b, addr, lacking) {
 			first := !said[p] // of two that carry it one has the entry, and the other is a Conflict
 			said[p] = true
 			f := p.unrecorded(addr, b.name(), b.containerID(), b.report.Name)
 			if podRef, ok := x.podRefFor(&b); ok && first {
 				f.Repair = p.entryFor(addr, &b, podRef)
-				f.Repair.Fenced = fenced
+				f.Repair.Fenced, f.Repair.NewPool = fenced, p.missing
 			}
 			found = append(found, f)
 		}
@@ -56,6 +53,21 @@ func (x *Index) unrecordedAt(addr netip.Addr) []Finding {
 	return found
 }
 
+// poolsWithout are those of the pools that lack an address which are of a sandbox's network
+// and range; where the pool of these is not there at all, that one.
+func (x *Index) poolsWithout(b *sandboxAddress, addr netip.Addr, lacking []*pool) []*pool {
+	if p := x.missingPool(&b.Address, addr); p != nil {
+		return []*pool{p}
+	}
+	var found []*pool
+	for _, p := range lacking {
+		if p.isOfNetwork(b.NetworkName) && x.isRangeOf(p, b.Range) {
+			found = append(found, p)
+		}
+	}
+	return found
+}
+
 // isRangeOf reports whether a cached range is the pool's, or a range that the pool
 // is a slice of.
 func (x *Index) isRangeOf(p *pool, text string) bool {
@@ -70,6 +82,9 @@ func (x *Index) isRangeOf(p *pool, text string) bool {
 func (p *pool) unrecorded(addr netip.Addr, pod, containerID, node string) Finding {
 	f := Finding{Kind: Unrecorded, IP: addr.String(), Pool: p.ref, Pods: []string{pod}, Node: node,
 		Message: fmt.Sprintf("%s carries %s, and pool %s has no entry for it: the next ADD may hand it out again", pod, addr, p.ref)}
+	if p.missing {
+		f.Message = fmt.Sprintf("%s carries %s, and pool %s is not there: the next ADD makes it, empty, and may hand the address out again", pod, addr, p.ref)
+	}
 	if containerID != "" {
 		f.ContainerIDs = []string{containerID}
 	}

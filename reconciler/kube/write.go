@@ -7,6 +7,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
@@ -47,17 +48,26 @@ func (c *Cluster) DeleteReservation(ctx context.Context, r *ippool.Reservation) 
 	return writeError(fmt.Sprintf("delete reservation %s", r.Ref()), err)
 }
 
+// CreatePool creates a pool; one that is there already stays as it is.
+func (c *Cluster) CreatePool(ctx context.Context, o *unstructured.Unstructured) error {
+	return c.create(ctx, ippool.PoolResource, "IPPool", o)
+}
+
 // CreateReservation creates a reservation; one that is there already stays as it is.
 func (c *Cluster) CreateReservation(ctx context.Context, o *unstructured.Unstructured) error {
-	_, err := c.objects.Resource(ippool.ReservationResource).Namespace(o.GetNamespace()).
-		Create(ctx, o, metav1.CreateOptions{FieldManager: fieldManager})
+	return c.create(ctx, ippool.ReservationResource, "reservation", o)
+}
+
+func (c *Cluster) create(ctx context.Context, resource schema.GroupVersionResource, kind string, o *unstructured.Unstructured) error {
+	what := fmt.Sprintf("create %s %s/%s", kind, o.GetNamespace(), o.GetName())
+	_, err := c.objects.Resource(resource).Namespace(o.GetNamespace()).Create(ctx, o, metav1.CreateOptions{FieldManager: fieldManager})
 	switch {
 	case err == nil:
 		return nil
 	case apierrors.IsAlreadyExists(err):
-		return fmt.Errorf("create reservation %s/%s: %w: %v", o.GetNamespace(), o.GetName(), reconciler.ErrConflict, err) //nolint:errorlint // its cause decides nothing
+		return fmt.Errorf("%s: %w: %v", what, reconciler.ErrConflict, err) //nolint:errorlint // its cause decides nothing
 	}
-	return writeError(fmt.Sprintf("create reservation %s/%s", o.GetNamespace(), o.GetName()), err)
+	return writeError(what, err)
 }
 
 func writeError(what string, err error) error {

@@ -163,7 +163,13 @@ func (g *Guard) Restoring() bool {
 
 // PassEnded takes in a full pass that began at a time by our own clock.
 func (g *Guard) PassEnded(began time.Time, out *reconciler.Result) {
-	leases := ippool.LeasesOf(out.Observation.Pools)
+	pools := slices.Clone(out.Observation.Pools)
+	for i := range out.Findings {
+		if r := out.Findings[i].Repair; r != nil && r.NewPool {
+			pools = append(pools, r.Pool)
+		}
+	}
+	leases := ippool.LeasesOf(pools)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.passLeases = leases

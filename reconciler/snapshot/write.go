@@ -158,6 +158,22 @@ func (f *Folder) DeleteReservation(_ context.Context, r *ippool.Reservation) err
 	return nil
 }
 
+// CreatePool writes the object to a file of its own.
+func (f *Folder) CreatePool(_ context.Context, u *unstructured.Unstructured) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if slices.ContainsFunc(f.pools, func(p pool) bool { return p.Namespace == u.GetNamespace() && p.Name == u.GetName() }) {
+		return fmt.Errorf("create pool %s/%s: %w", u.GetNamespace(), u.GetName(), reconciler.ErrConflict)
+	}
+	o, err := f.addFile("pool", u)
+	if err == nil {
+		p := ippool.ReadPool(u)
+		p.ResourceVersion = noVersion
+		f.pools = append(f.pools, pool{Pool: p, object: o})
+	}
+	return err
+}
+
 // CreateReservation writes the object to a file of its own.
 func (f *Folder) CreateReservation(_ context.Context, u *unstructured.Unstructured) error {
 	f.mu.Lock()
@@ -165,15 +181,24 @@ func (f *Folder) CreateReservation(_ context.Context, u *unstructured.Unstructur
 	if f.find(u.GetNamespace(), u.GetName()) != nil {
 		return fmt.Errorf("create reservation %s/%s: %w", u.GetNamespace(), u.GetName(), reconciler.ErrConflict)
 	}
+	o, err := f.addFile("reservation", u)
+	if err == nil {
+		f.keep(&reservation{Reservation: ippool.ReadReservation(u), object: o})
+	}
+	return err
+}
+
+// addFile puts a new object into a file of its own.
+func (f *Folder) addFile(kind string, u *unstructured.Unstructured) (*object, error) {
 	// It becomes the name of a file, and comes from the snapshot.
 	if wrong := slices.Concat(validation.IsDNS1123Label(u.GetNamespace()), validation.IsDNS1123Subdomain(u.GetName())); len(wrong) > 0 {
-		return fmt.Errorf("create reservation %q in namespace %q: no object can have these names: %s", u.GetName(), u.GetNamespace(), wrong[0])
+		return nil, fmt.Errorf("create %s %q in namespace %q: no object can have these names: %s", kind, u.GetName(), u.GetNamespace(), wrong[0])
 	}
 	doc := &yaml.Node{}
 	if err := doc.Encode(u.Object); err != nil {
-		return fmt.Errorf("create reservation %s/%s: %w", u.GetNamespace(), u.GetName(), err)
+		return nil, fmt.Errorf("create %s %s/%s: %w", kind, u.GetNamespace(), u.GetName(), err)
 	}
-	name := f.unused("reservation-" + u.GetNamespace() + "-" + u.GetName())
+	name := f.unused(kind + "-" + u.GetNamespace() + "-" + u.GetName())
 	file := &file{
 		dir: f.dir, name: name, path: f.dir.path(name),
 		mode: 0o644, changed: true,
@@ -182,9 +207,7 @@ func (f *Folder) CreateReservation(_ context.Context, u *unstructured.Unstructur
 	file.loaded = []*stored{{node: doc, in: file.yaml[0]}}
 	f.files = append(f.files, file)
 	f.names[name] = true
-	o := &object{namespace: u.GetNamespace(), name: u.GetName(), uid: string(u.GetUID()), file: file}
-	f.keep(&reservation{Reservation: ippool.ReadReservation(u), object: o})
-	return nil
+	return &object{namespace: u.GetNamespace(), name: u.GetName(), uid: string(u.GetUID()), file: file}, nil
 }
 
 // inFile is the object where it is to be changed. One that stands in several files is not: the

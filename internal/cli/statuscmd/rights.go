@@ -44,6 +44,7 @@ func rightsOfRun(namespace, leaseNamespace string, poolNamespaces []string, agen
 	all := []wantedRight{
 		{verbs: []string{"list"}, group: whereaboutsGroup, resource: "ippools", without: "nothing is judged", fatal: true},
 		{verbs: []string{"get", "patch"}, group: whereaboutsGroup, resource: "ippools", without: "nothing is released", fatal: true},
+		{verbs: []string{"create"}, group: whereaboutsGroup, resource: "ippools", without: "what runs with addresses of a pool that is not there is not recorded"},
 		{verbs: []string{"list"}, group: whereaboutsGroup, resource: "overlappingrangeipreservations", without: "nothing is judged", fatal: true},
 		{verbs: []string{"get", "create", "delete"}, group: whereaboutsGroup, resource: "overlappingrangeipreservations", without: "no address with a reservation is released", fatal: true},
 		{verbs: []string{"list"}, resource: "pods", without: "nothing is judged", fatal: true},

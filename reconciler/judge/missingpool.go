@@ -1,0 +1,79 @@
+package judge
+
+import (
+	"net/netip"
+	"slices"
+
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+)
+
+// definedRange is a range of a network that a readable NetworkAttachmentDefinition names
+// and does not cut into slices.
+type definedRange struct {
+	network string
+	prefix  netip.Prefix
+}
+
+// addDefinitions indexes what the readable definitions say of pools.
+func (x *Index) addDefinitions() {
+	x.nads = readableNADs(x.o)
+	x.defined, x.missingPools = map[definedRange]bool{}, map[string]*pool{}
+	for _, nad := range x.nads {
+		for _, n := range nad.Networks {
+			for _, r := range n.Ranges {
+				if at := (definedRange{n.Name, r}); !n.Slices {
+					x.defined[at] = x.defined[at] || n.Overlapping
+				}
+			}
+		}
+	}
+	x.poolNamespace = onlyNamespace(x.o)
+}
+
+// onlyNamespace is the one namespace in which there are pools and reservations, "" where there
+// are none or several: whereabouts' pools are where the nodes' kubeconfig says.
+func onlyNamespace(o *Observation) string {
+	only := ""
+	for _, p := range o.Pools {
+		if only != "" && p.Namespace != only {
+			return ""
+		}
+		only = p.Namespace
+	}
+	for _, r := range o.Reservations {
+		if only != "" && r.Namespace != only {
+			return ""
+		}
+		only = r.Namespace
+	}
+	return only
+}
+
+// missingPool is the pool that a sandbox has its address of, by the CNI result cache and a
+// definition, where there is no such pool: etcd was restored from a backup of before its
+// first ADD, or somebody has deleted it. The next ADD makes it, empty. It is nil where a pool
+// of the network has the address, and where it is not known which pool there should be.
+func (x *Index) missingPool(a *v1alpha1.Address, addr netip.Addr) *pool {
+	if x.poolNamespace == "" || slices.ContainsFunc(x.poolsAt(addr), func(p *pool) bool { return p.isOfNetwork(a.NetworkName) }) {
+		return nil
+	}
+	r, err := ippool.ParseConfiguredRange(a.Range)
+	if _, defined := x.defined[definedRange{a.NetworkName, r}]; err != nil || !defined || !r.Contains(addr) {
+		return nil
+	}
+	p := ippool.NewPool(x.poolNamespace, a.NetworkName, r)
+	if x.poolNamed(p.Ref()) != nil { // it cannot be read
+		return nil
+	}
+	if x.missingPools[p.Ref()] == nil {
+		q := newPool(p, []string{a.NetworkName})
+		q.missing, x.missingPools[p.Ref()] = true, q
+	}
+	return x.missingPools[p.Ref()]
+}
+
+// overlaps reports whether the network of a missing pool uses overlapping ranges.
+func (x *Index) overlaps(missing *pool) bool {
+	return x.defined[definedRange{missing.networks[0], missing.Range.Prefix()}]
+}
