@@ -130,20 +130,7 @@ func faultsOfAgents() []fault {
 				return func() { change(map[string]any{"op": "add", "path": field, "value": machine}) }
 			}},
 		{name: "no definition of reports", says: []string{"✗ CustomResourceDefinition sandboxreports.ip-reconcile.dev is missing", "kubectl apply -f deploy/crds"}, also: []string{"0 of 2 node agents have a fresh report"},
-			plant: func(t *testing.T, i *statusStage) func() {
-				reports := try(i.Dynamic().Resource(sandboxReports).List(t.Context(), metav1.ListOptions{})).must(t)
-				undo := withoutDefinition(sandboxReports)(t, i)
-				return func() {
-					undo()
-					for _, r := range reports.Items {
-						r.SetResourceVersion("")
-						eventually(t, "the report to be written again", func() bool {
-							_, err := i.Dynamic().Resource(sandboxReports).Create(t.Context(), &r, metav1.CreateOptions{})
-							return err == nil || apierrors.IsAlreadyExists(err)
-						})
-					}
-				}
-			}},
+			plant: withoutDefinition(sandboxReports)},
 	}
 }
 
@@ -215,10 +202,10 @@ func faultsBeside() []fault {
 	}
 }
 
-// withoutDefinition deletes a CustomResourceDefinition, and creates it again.
+// withoutDefinition deletes a CustomResourceDefinition, and creates it again with its objects.
 func withoutDefinition(r schema.GroupVersionResource) func(*testing.T, *statusStage) func() {
 	return func(t *testing.T, i *statusStage) func() {
-		definition := i.definition(t, r)
+		definition, objects := i.definition(t, r), try(i.Dynamic().Resource(r).List(t.Context(), metav1.ListOptions{})).must(t)
 		i.removeCRD(t, r)
 		return func() {
 			definition.SetResourceVersion("")
@@ -229,6 +216,13 @@ func withoutDefinition(r schema.GroupVersionResource) func(*testing.T, *statusSt
 				_, err := i.Dynamic().Resource(r).List(t.Context(), metav1.ListOptions{})
 				return err == nil
 			})
+			for _, o := range objects.Items {
+				o.SetResourceVersion("")
+				eventually(t, o.GetName()+" to be there again", func() bool {
+					_, err := i.Dynamic().Resource(r).Namespace(o.GetNamespace()).Create(t.Context(), &o, metav1.CreateOptions{})
+					return err == nil || apierrors.IsAlreadyExists(err)
+				})
+			}
 		}
 	}
 }

@@ -143,6 +143,7 @@ func TestARestoreThatAnAgentSaw(t *testing.T) {
 	at0 := Now.Format(time.RFC3339)
 	leak := All(UsualPool, Node("worker-1"), Node("worker-2"))
 	const before, since = -time.Hour, time.Minute
+	later0 := Now.Add(since + 8*time.Second).Format(time.RFC3339)
 	later := report("worker-2", since+30*time.Second, Now.Add(since+time.Second).Format(time.RFC3339), "")
 	notRenewedSince := func(at time.Duration, report Part) Part {
 		return func(o *Observed) {
@@ -165,7 +166,8 @@ func TestARestoreThatAnAgentSaw(t *testing.T) {
 		{"what it says cannot be read as a time", true, report("worker-1", since, "just now", ""), report("worker-2", before, "", "")},
 		{"the later of two restores counts", true, notRenewedSince(since, report("worker-1", since, at0, "")), later},
 		{"an agent was cut off and noticed it later: the first one has confirmed its report since", false, report("worker-1", since, at0, ""), later},
-		{"the first one has noticed it, and its report is of before", true, report("worker-1", before, at0, ""), later},
+		{"the first one has noticed it, and says so on its Lease alone", true, report("worker-1", before, "", at0), later},
+		{"the API server that took its report is behind the one that took its Lease", false, report("worker-1", since, later0, later0), report("worker-2", since+30*time.Second, "", "")},
 		{"the first one has noticed another one, long before", true, report("worker-1", since, Now.Add(since-11*time.Minute).Format(time.RFC3339), ""), later},
 	} {
 		t.Run(c.says, func(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/sets"
 
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
@@ -81,13 +82,15 @@ func (r *restore) awaits(name string, report *podstate.Report, o *judge.Observat
 
 // wroteSince reports whether a report was written since. An agent may have noticed the
 // restore before this process did, or before the agent by whose word it is dated, which was
-// cut off: it has written since the last pass before it, or since it noticed, and confirms
-// that by now, when it would have noticed another one. It has no cause to write again.
+// cut off or asked an API server whose clock is behind: it has written since the last pass
+// before it, or the report itself says what the agent noticed, and it confirms that by now,
+// when it would have noticed another one. It has no cause to write again.
 func (r *restore) wroteSince(report *podstate.Report) bool {
 	if !report.Written.Before(r.at) {
 		return true
 	}
-	noticed := !report.RestoreSeen.IsZero() && !report.Written.Before(report.RestoreSeen) && r.at.Sub(report.RestoreSeen) <= sameRestore
+	note, there := report.Annotations[v1alpha1.RestoreAnnotation]
+	noticed := there && note == report.RestoreNote && r.at.Sub(report.RestoreSeen) <= sameRestore
 	return (noticed || !r.intact.IsZero() && report.Written.After(r.intact)) && !report.Renewed.Before(r.at)
 }
 

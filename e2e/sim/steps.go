@@ -54,7 +54,15 @@ func kinds() []stepKind {
 		{"an agent starts", 5, onNode(func(s *Simulation, n *node) { s.startAgent(n); s.say("the agent on %s starts", n.name) })},
 		{"a Node is deleted", 2, func(s *Simulation, a, _ int) { s.deleteNode(s.nodeAt(a)) }},
 		{"a node is out of service", 3, func(s *Simulation, a, _ int) { s.taint(s.nodeAt(a)) }},
-		{"a backup of etcd", 5, func(s *Simulation, _, _ int) { s.saveBackup() }},
+		{"a backup of etcd", 5, func(s *Simulation, a, b int) {
+			if s.saveBackup(); b%2 == 0 { // so young that its reports still look fresh
+				s.after(s.between(3*time.Second, 50*time.Second), func() {
+					if !s.quiet {
+						s.restore(a)
+					}
+				})
+			}
+		}},
 		{"etcd is restored", 8, func(s *Simulation, a, _ int) { s.restore(a) }},
 		{"the API server restarts", 4, func(s *Simulation, a, _ int) { s.restartAPI(time.Duration(a) * 2 * time.Second) }},
 		{"watches are cut", 3, func(s *Simulation, _, _ int) { s.api.cutWatches("") }},
@@ -282,6 +290,16 @@ func (s *Simulation) restore(how int) {
 	s.away, s.restoring = true, true
 	s.api.cutWatches("")
 	s.say("etcd goes")
+	if n := s.nodeAt(how); how%3 == 0 && n.linked { // its report stays that of the backup
+		n.linked = false
+		s.noteLink(n)
+		s.after(s.between(20*time.Second, 2*time.Minute), func() {
+			if !n.linked {
+				n.linked = true
+				s.noteLink(n)
+			}
+		})
+	}
 	s.after(s.between(time.Second, 15*time.Second), func() {
 		s.api.restore(s.backup)
 		s.api.stale = nil

@@ -21,7 +21,8 @@ func restoreArea() Area {
 		{Fault: "A report whose agent noticed a restore counts, whichever that was", File: state, Tests: "TestARestoreThatAnAgentSaw",
 			Old: ` && r.at.Sub(report.RestoreSeen) <= sameRestore`, New: ``},
 		{Fault: "A report of before its agent noticed the restore counts", File: state, Tests: "TestARestoreThatAnAgentSaw",
-			Old: ` && !report.Written.Before(report.RestoreSeen)`, New: ``},
+			Old: `noticed := there && note == report.RestoreNote`, New: `_, _ = there, note
+	noticed := report.RestoreNote != ""`},
 		{Fault: "A pool that no definition asks for is made", File: missing, Tests: "TestAnAddressOfAPoolThatIsNotThereIsUnrecorded",
 			Old: `err != nil || !defined ||`, New: `err != nil || false && !defined ||`},
 		{Fault: "A pool that cannot be read is missing", File: missing, Tests: "TestAnAddressOfAPoolThatIsNotThereIsUnrecorded",
