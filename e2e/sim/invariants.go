@@ -166,7 +166,8 @@ func (s *Simulation) checkWritten(n *network, a netip.Addr, entry allocation) {
 
 // excused: by the rules the address may be freed although it is used. A node whose agent
 // lies harms its own pods; and without agents a pod that the API does not have, or has as
-// finished, cannot be known to run.
+// finished, cannot be known to run, nor does a network-status that a restore brought back
+// have what a pod got since the backup.
 func (s *Simulation) excused(b *sandbox) bool {
 	if s.plan.Liar > 0 && s.nodes[s.plan.Liar-1] == b.node { // though it may have stopped lying
 		return true
@@ -178,7 +179,7 @@ func (s *Simulation) excused(b *sandbox) bool {
 		return false
 	}
 	o := s.podObject(b.pod)
-	return o == nil || o.Metadata.UID != b.uid || o.Metadata.Deletion != nil || o.Status.Phase == "Succeeded" || o.Status.Phase == "Failed"
+	return o == nil || s.restoredSince(b.since) || o.Metadata.UID != b.uid || o.Metadata.Deletion != nil || o.Status.Phase == "Succeeded" || o.Status.Phase == "Failed"
 }
 
 // checkAdded: what was handed out while another uses it is whereabouts' or a restore's doing,

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 
 	wbtypes "github.com/k8snetworkplumbingwg/whereabouts/pkg/types"
@@ -136,7 +137,13 @@ func (s *Simulation) added(b *sandbox, ip netip.Addr, err error) {
 	s.checkAdded(b)
 	s.nudge(15)
 	s.after(s.between(0, s.plan.Window), func() { // the blind window
-		if b.open && !b.ending && b.node.up {
+		switch {
+		case !b.open || b.ending || !b.node.up:
+		case !b.node.reaches() || s.away:
+			s.say("%s: Multus cannot write its network-status", b)
+			s.stop(b)
+		default:
+			s.annotate(b)
 			b.listed, b.ready = true, true
 			s.runtimeEvent(b.node)
 			s.wake(b.node)
@@ -144,7 +151,24 @@ func (s *Simulation) added(b *sandbox, ip netip.Addr, err error) {
 	})
 }
 
-// reportRunning is kubelet's status and Multus' annotation.
+// annotate writes a pod's network-status, which is Multus' last step of an ADD: without it
+// the ADD fails, and kubelet has no part in it (multus v4.2.4, pkg/multus/multus.go, CmdAdd).
+func (s *Simulation) annotate(b *sandbox) {
+	if o := s.podObject(b.pod); o == nil || o.Metadata.UID != b.uid {
+		return
+	}
+	s.edit(b.pod.key(), "multus", func(c map[string]any) {
+		annotations := section(section(c, "metadata"), "annotations")
+		if s.chance(s.plan.NoStatus) {
+			delete(annotations, networkStatus)
+			return
+		}
+		text, _ := json.Marshal([]any{map[string]any{"name": podNamespace + "/" + b.net.nad, "interface": ifName, "ips": []string{b.ip.String()}}})
+		annotations[networkStatus] = string(text)
+	})
+}
+
+// reportRunning is kubelet's status.
 func (s *Simulation) reportRunning(p *podName, b *sandbox) {
 	s.edit(p.key(), "kubelet", func(c map[string]any) {
 		status := section(c, "status")
@@ -152,15 +176,15 @@ func (s *Simulation) reportRunning(p *podName, b *sandbox) {
 		status["podIPs"] = []any{map[string]any{"ip": "192.168.0.1"}}
 		status["conditions"] = []any{map[string]any{"type": "Ready", "status": "True"}}
 		status["containerStatuses"] = []any{map[string]any{"name": "main", "state": map[string]any{"running": map[string]any{}}}}
-		if s.chance(s.plan.NoStatus) {
-			delete(section(section(c, "metadata"), "annotations"), networkStatus)
-		} else {
-			text, _ := json.Marshal([]any{map[string]any{"name": podNamespace + "/" + b.net.nad, "interface": ifName, "ips": []string{b.ip.String()}}})
-			section(section(c, "metadata"), "annotations")[networkStatus] = string(text)
-		}
 	})
 	p.reported = b
 	s.say("pod %s is Running with %s", p.ref(), b.ip)
+}
+
+// hangs reports whether a sandbox of a pod will not end. Kubelet does not say that a pod has
+// finished before it has stopped its sandboxes.
+func (n *node) hangs(uid string) bool {
+	return slices.ContainsFunc(n.sandboxes, func(b *sandbox) bool { return b.uid == uid && b.open && b.hangs })
 }
 
 // finish has a pod end by itself.
@@ -169,7 +193,7 @@ func (s *Simulation) finish(p *podName, phase string, byKubelet bool) {
 	if o == nil || s.away || o.Status.Phase != "Running" {
 		return
 	}
-	if n := s.nodeNamed(o.Spec.NodeName); byKubelet && (n == nil || !n.reaches() || !n.kubelet || time.Now().Before(n.blind)) {
+	if n := s.nodeNamed(o.Spec.NodeName); byKubelet && (n == nil || !n.reaches() || !n.kubelet || time.Now().Before(n.blind) || n.hangs(o.Metadata.UID)) {
 		return
 	}
 	s.edit(p.key(), "kubelet", func(c map[string]any) {
