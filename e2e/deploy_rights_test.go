@@ -84,7 +84,7 @@ func missesNone(t testing.TB, o *outcome) {
 // reconcilersRights are all there are: by "group/resource", "*" for all namespaces.
 var reconcilersRights = map[string]map[string]string{
 	"deploy/cronjob": {
-		"whereabouts.cni.cncf.io/ippools *":                        "get list patch",
+		"whereabouts.cni.cncf.io/ippools *":                        "create get list patch",
 		"whereabouts.cni.cncf.io/overlappingrangeipreservations *": "create delete get list",
 		"coordination.k8s.io/leases *":                             "create get list update",
 		"/namespaces kube-system":                                  "get",
@@ -97,7 +97,7 @@ var reconcilersRights = map[string]map[string]string{
 		"batch/cronjobs *":                                         "list",
 	},
 	"deploy/deployment": {
-		"whereabouts.cni.cncf.io/ippools *":                        "get list patch watch",
+		"whereabouts.cni.cncf.io/ippools *":                        "create get list patch watch",
 		"whereabouts.cni.cncf.io/overlappingrangeipreservations *": "create delete get list watch",
 		"coordination.k8s.io/leases *":                             "create get list update watch",
 		"/namespaces kube-system":                                  "get",

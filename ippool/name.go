@@ -116,7 +116,7 @@ func (p *Pool) namePrefix() (string, bool) {
 // for this pool: the shared one, and for what may be a node's slice one named
 // like the pool (whereabouts v0.9.4, newLeaderElector).
 func (p *Pool) LeaseNames() []string {
-	if head, ok := p.namePrefix(); ok && head == "" {
+	if head, ok := p.namePrefix(); p.unsliced || ok && head == "" {
 		return []string{SharedLease}
 	}
 	return []string{p.Name, SharedLease}

@@ -47,7 +47,8 @@ type Pool struct {
 	Paused               bool
 	Problem              string
 
-	noMap bool // spec.allocations is not there: an entry cannot be added by its key
+	noMap    bool // spec.allocations is not there: an entry cannot be added by its key
+	unsliced bool // it is no node's slice, whatever its name says
 }
 
 // Allocation is one entry of a pool. Key, ContainerID, PodRef and IfName are as
@@ -85,9 +86,10 @@ func (a *Allocation) Entry() Entry {
 }
 
 // NewPool is the pool that whereabouts makes, empty, for a network's range when an ADD finds
-// none (v0.9.4, pkg/storage/kubernetes/ipam.go, getPool). It is not stored.
+// none (v0.9.4, pkg/storage/kubernetes/ipam.go, getPool); the range is not cut into slices.
+// The pool is not stored.
 func NewPool(namespace, network string, r netip.Prefix) *Pool {
-	p := &Pool{Namespace: namespace, Name: PoolName(network, r), RangeText: r.Masked().String()}
+	p := &Pool{Namespace: namespace, Name: PoolName(network, r), RangeText: r.Masked().String(), unsliced: true}
 	var err error
 	if p.Range, err = ParseRange(p.RangeText); err != nil {
 		p.Problem = "spec." + err.Error()
@@ -95,13 +97,22 @@ func NewPool(namespace, network string, r netip.Prefix) *Pool {
 	return p
 }
 
-// AsNew is the object to create for a pool without entries.
-func (p *Pool) AsNew() *unstructured.Unstructured {
+// AsNew is the object to create for a pool that is not stored, with these entries.
+func (p *Pool) AsNew(entries []NewEntry) *unstructured.Unstructured {
+	allocations := make(map[string]any, len(entries))
+	for i := range entries {
+		e := &entries[i]
+		entry := map[string]any{"id": e.ContainerID, "podref": e.PodRef}
+		if e.IfName != "" {
+			entry["ifname"] = e.IfName
+		}
+		allocations[e.Key] = entry
+	}
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": PoolResource.GroupVersion().String(),
 		"kind":       "IPPool",
 		"metadata":   map[string]any{"namespace": p.Namespace, "name": p.Name},
-		"spec":       map[string]any{"range": p.RangeText, "allocations": map[string]any{}},
+		"spec":       map[string]any{"range": p.RangeText, "allocations": allocations},
 	}}
 }
 

@@ -53,9 +53,9 @@ type Writer interface {
 	// resourceVersion. One that is gone already is no error. It is called by
 	// several goroutines at once.
 	DeleteReservation(ctx context.Context, r *ippool.Reservation) error
-	// CreatePool creates a pool without entries; one of that name that is there already
-	// is ErrConflict.
-	CreatePool(ctx context.Context, o *unstructured.Unstructured) error
+	// CreatePool creates a pool, and returns its resourceVersion; one of that name that is
+	// there already is ErrConflict. It is called by several goroutines at once.
+	CreatePool(ctx context.Context, o *unstructured.Unstructured) (resourceVersion string, err error)
 	// CreateReservation creates a reservation; one of that name that is there
 	// already is ErrConflict.
 	CreateReservation(ctx context.Context, o *unstructured.Unstructured) error

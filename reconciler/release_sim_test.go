@@ -276,18 +276,20 @@ func (s *simulator) DeleteReservation(ctx context.Context, r *ippool.Reservation
 	return done()
 }
 
-func (s *simulator) CreatePool(ctx context.Context, u *unstructured.Unstructured) error {
+func (s *simulator) CreatePool(ctx context.Context, u *unstructured.Unstructured) (string, error) {
+	s.writing(ctx, "create "+u.GetName())
 	done, err := s.call(ctx, "createpool", u.GetName())
 	if err != nil {
-		return err
+		return "", err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.pools[u.GetName()] != nil {
-		return fmt.Errorf("%w: it exists", reconciler.ErrConflict)
+		return "", fmt.Errorf("%w: it exists", reconciler.ErrConflict)
 	}
-	s.store(s.pools, u.DeepCopy())
-	return done()
+	created := u.DeepCopy()
+	s.store(s.pools, created)
+	return created.GetResourceVersion(), done()
 }
 
 func (s *simulator) CreateReservation(ctx context.Context, u *unstructured.Unstructured) error {
@@ -335,6 +337,9 @@ func (s *simulator) store(into map[string]*unstructured.Unstructured, u *unstruc
 }
 
 func entriesOf(pool *unstructured.Unstructured) map[string]any {
+	if pool == nil {
+		return nil
+	}
 	entries, _, _ := unstructured.NestedMap(pool.Object, "spec", "allocations")
 	return entries
 }

@@ -23,6 +23,7 @@ const repairAfter = time.Minute
 // repairAttempt is a finding on its way to being repaired.
 type repairAttempt struct {
 	*judge.Finding
+	leases []string  // that its write needs
 	first  time.Time // when it was found first
 	waited bool      // it has stood for long enough
 	unsure bool      // what was read of its reservation may no longer hold
@@ -45,7 +46,7 @@ func (u Unrepaired) String() string {
 func (r *Reconciler) repair(ctx context.Context, j *judge.Judgement, out *Result) time.Time {
 	o, p := j.Observation, r.History.planRepairs(j, r.Options)
 	r.History.repairs, out.ToRepair, out.Unrepaired = p.since, p.toRepair, p.withheld
-	for _, g := range grouped(p.due, func(f *repairAttempt) (string, []string) { return f.Repair.Pool.Namespace, f.leaseNames() }) {
+	for _, g := range grouped(p.due, func(f *repairAttempt) (string, []string) { return f.Repair.Pool.Namespace, f.leases }) {
 		m := &repairBatch{liveIndex: liveIndex{Reconciler: r, first: o}, namespace: g.namespace, leases: g.leases, out: out, pace: newPace(r.Options.StaticSource || !o.Fenced.IsZero()), lost: map[string]int{}}
 		m.run(ctx, g.items)
 	}
@@ -60,8 +61,6 @@ func findingKey(f *judge.Finding) string {
 	}
 	return fmt.Sprint(f.Kind, f.Pool, f.IP, w.PodRef, w.ContainerID, " ", was)
 }
-
-func (f *repairAttempt) leaseNames() []string { return f.Repair.Pool.LeaseNames() }
 
 // repairBatch repairs findings whose writes go under the same Leases.
 type repairBatch struct {
@@ -195,7 +194,7 @@ func (m *repairBatch) attempt(ctx context.Context, todo []*repairAttempt) (left 
 		if !h.Until.IsZero() { // else nobody waits, or everybody does
 			defer func() { m.held = m.Clock.Since(began) }()
 		}
-		work, others := covered(left, h, func(f *repairAttempt) []string { return f.leaseNames() })
+		work, others := covered(left, h, func(f *repairAttempt) []string { return f.leases })
 		if len(work) == 0 {
 			return errLeaseMissing
 		}
@@ -276,7 +275,7 @@ func (m *repairBatch) stillFound(findings []*repairAttempt) []*repairAttempt {
 		}
 		if was := asked[findingKey(f)]; was != nil && (was.waited || f.Repair.Fenced) {
 			f.Repair.Overlapping = was.Repair.Overlapping
-			still = append(still, &repairAttempt{Finding: f, waited: was.waited, follow: was.follow})
+			still = append(still, &repairAttempt{Finding: f, leases: was.leases, waited: was.waited, follow: was.follow})
 		}
 	}
 	return still

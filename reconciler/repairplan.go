@@ -55,7 +55,7 @@ func (h *History) dueRepairs(j *judge.Judgement, opts Options) *repairPlan {
 			p.until = Sooner(p.until, at)
 			continue
 		}
-		p.due = append(p.due, &repairAttempt{Finding: f, first: first, waited: waited})
+		p.due = append(p.due, &repairAttempt{Finding: f, leases: f.Repair.Pool.LeaseNames(), first: first, waited: waited})
 	}
 	if end := o.Fenced.Add(judge.DELTimeout); !o.Fenced.IsZero() && !p.until.IsZero() && end.After(o.Now) {
 		p.until = Sooner(p.until, end) // what waits may then rest on what is seen behind the fence

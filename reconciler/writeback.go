@@ -24,14 +24,12 @@ const writeBackFor = 700 * time.Millisecond
 // each pool, then their reservations. It returns the findings of which that failed,
 // and reservations that there was no time for.
 func (m *repairBatch) write(ctx context.Context, h *Hold, findings []*repairAttempt) (left []*repairAttempt, err error) {
-	entries, missing := map[*ippool.Pool][]*repairAttempt{}, map[*ippool.Pool][]*repairAttempt{}
+	entries := map[*ippool.Pool][]*repairAttempt{}
 	var reservations []*repairAttempt
 	for _, f := range findings {
 		switch pool := f.Repair.Pool; {
 		case pool.Paused:
 			m.failed([]*repairAttempt{f}, fmt.Errorf("%w: pool %s, by its annotation %s", errPaused, pool.Ref(), ippool.PausedAnnotation))
-		case f.Repair.NewPool:
-			missing[pool] = append(missing[pool], f)
 		case f.Repair.Key != "":
 			entries[pool] = append(entries[pool], f)
 		default:
@@ -47,8 +45,7 @@ func (m *repairBatch) write(ctx context.Context, h *Hold, findings []*repairAtte
 		}
 	}
 	failed, rerr := m.writeReservations(ctx, h, reservations)
-	later, perr := m.createPools(ctx, h, missing)
-	return slices.Concat(left, failed, later), moreSevere(moreSevere(err, rerr), perr)
+	return append(left, failed...), moreSevere(err, rerr)
 }
 
 func sortedPools[T any](by map[*ippool.Pool]T) []*ippool.Pool {
@@ -72,7 +69,7 @@ func (m *repairBatch) done(f *repairAttempt) {
 	}
 }
 
-// writeEntries patches the pools beside each other.
+// writeEntries patches the pools beside each other, and makes those that are not there.
 func (m *repairBatch) writeEntries(ctx context.Context, h *Hold, by map[*ippool.Pool][]*repairAttempt) (failed []*repairAttempt, err error) {
 	pools := sortedPools(by)
 	errs, versions := make([]error, len(pools)), make([]string, len(pools))
@@ -82,7 +79,7 @@ func (m *repairBatch) writeEntries(ctx context.Context, h *Hold, by map[*ippool.
 		g.Go(func() error {
 			errs[i] = ErrHoldSpent
 			if h.mayBegin(ctx, m.Clock) {
-				versions[i], errs[i] = m.patch(ctx, h, pool, newEntries(by[pool]))
+				versions[i], errs[i] = m.writePool(ctx, h, pool, by[pool])
 			}
 			return nil
 		})
@@ -90,7 +87,13 @@ func (m *repairBatch) writeEntries(ctx context.Context, h *Hold, by map[*ippool.
 	_ = g.Wait()
 	wrote := &judge.Live{Pools: map[types.NamespacedName]*ippool.Pool{}}
 	for i, pool := range pools {
-		if errs[i] != nil {
+		switch {
+		case errs[i] == nil:
+		case by[pool][0].Repair.NewPool && errors.Is(errs[i], ErrForbidden): // the others may be patched
+			m.failed(by[pool], errs[i])
+			delete(by, pool)
+			continue
+		default:
 			failed, err = append(failed, by[pool]...), moreSevere(err, errs[i])
 			if errors.Is(errs[i], ErrConflict) {
 				m.out.Conflicts++
@@ -106,24 +109,6 @@ func (m *repairBatch) writeEntries(ctx context.Context, h *Hold, by map[*ippool.
 	return failed, err
 }
 
-// createPools makes pools that are not there, as an ADD would: it is no matter if one is
-// not needed by then. What they lack is written by the next attempt, which reads them.
-func (m *repairBatch) createPools(ctx context.Context, h *Hold, by map[*ippool.Pool][]*repairAttempt) (left []*repairAttempt, err error) {
-	for _, pool := range sortedPools(by) {
-		left = append(left, by[pool]...)
-		if !h.mayBegin(ctx, m.Clock) {
-			err = moreSevere(err, ErrHoldSpent)
-			continue
-		}
-		cerr := m.writeUnderHold(ctx, h, func(ctx context.Context) error { return m.Writer.CreatePool(ctx, pool.AsNew()) })
-		if err = moreSevere(err, cerr); cerr == nil {
-			m.Log.Info("made a pool that was not there", "pool", pool.Ref(), "unrecorded", len(by[pool]))
-			m.wrote++
-		}
-	}
-	return left, err
-}
-
 func newEntries(findings []*repairAttempt) []ippool.NewEntry {
 	entries := make([]ippool.NewEntry, 0, len(findings))
 	for _, f := range findings {
@@ -133,15 +118,25 @@ func newEntries(findings []*repairAttempt) []ippool.NewEntry {
 	return entries
 }
 
-func (m *repairBatch) patch(ctx context.Context, h *Hold, pool *ippool.Pool, entries []ippool.NewEntry) (version string, err error) {
-	patch, err := ippool.WritePatch(pool, entries)
-	if err != nil {
-		return "", err
-	}
-	err = m.writeUnderHold(ctx, h, func(ctx context.Context) (err error) {
-		version, err = m.Writer.PatchPool(ctx, pool, patch)
+// writePool writes entries into a pool. One that is not there is made with them: an ADD that
+// is faster makes that a conflict.
+func (m *repairBatch) writePool(ctx context.Context, h *Hold, pool *ippool.Pool, findings []*repairAttempt) (version string, err error) {
+	entries := newEntries(findings)
+	write := func(ctx context.Context) (err error) {
+		version, err = m.Writer.CreatePool(ctx, pool.AsNew(entries))
 		return err
-	})
+	}
+	if !findings[0].Repair.NewPool {
+		patch, err := ippool.WritePatch(pool, entries)
+		if err != nil {
+			return "", err
+		}
+		write = func(ctx context.Context) (err error) {
+			version, err = m.Writer.PatchPool(ctx, pool, patch)
+			return err
+		}
+	}
+	err = m.writeUnderHold(ctx, h, write)
 	return version, err
 }
 
@@ -157,7 +152,7 @@ func (m *repairBatch) reservationOf(f *repairAttempt) *repairAttempt {
 	missing := *f.Finding
 	missing.Kind, missing.Repair = judge.MissingReservation, &w
 	missing.Message = fmt.Sprintf("the entry of %s was written back, and its reservation was missing", f.IP)
-	return &repairAttempt{Finding: &missing, waited: f.waited, follow: true}
+	return &repairAttempt{Finding: &missing, leases: f.leases, waited: f.waited, follow: true}
 }
 
 func (m *repairBatch) writeReservations(ctx context.Context, h *Hold, findings []*repairAttempt) (failed []*repairAttempt, err error) {

@@ -93,9 +93,12 @@ func (s *Simulation) holders(n *network, a netip.Addr, entry allocation) (all []
 // is written for an address that nobody has.
 func (s *Simulation) checkPool(c change, before *object) {
 	n := s.netOf(c.key)
-	if n != nil && c.kind == "ADDED" && len(allocationsOf(c.object)) == 0 { // as an ADD makes it
+	if n != nil && c.kind == "ADDED" {
 		s.count("pool made")
-		s.say("the product makes the pool %s", c.name)
+		s.say("the product makes the pool %s: %v", c.name, allocationsOf(c.object))
+		for slot, entry := range allocationsOf(c.object) {
+			s.checkWritten(n, n.address(slot), entry)
+		}
 		return
 	}
 	if n == nil || c.kind != "MODIFIED" {

@@ -344,7 +344,6 @@ func (s *Simulation) loseStatus(p *podName) {
 	})
 }
 
-// editNetwork removes a definition, maps it elsewhere, or puts it back.
 // deletePool deletes a pool, as is advised where a range is full.
 func (s *Simulation) deletePool(a int) {
 	if !s.away {
@@ -352,6 +351,7 @@ func (s *Simulation) deletePool(a int) {
 	}
 }
 
+// editNetwork removes a definition, maps it elsewhere, or puts it back.
 func (s *Simulation) editNetwork(a, how int) {
 	if s.away {
 		return

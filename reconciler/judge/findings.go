@@ -206,11 +206,16 @@ func (x *Index) conflictsAt(addr netip.Addr) []Finding {
 	return found
 }
 
-// poolNameOf names a pool that has the address on the network.
+// poolNameOf names a pool that has the address on the network, or should be there to have it.
 func (x *Index) poolNameOf(addr netip.Addr, network string) string {
 	for _, p := range x.poolsAt(addr) {
 		if p.isOfNetwork(network) {
 			return p.ref
+		}
+	}
+	for _, ref := range slices.Sorted(maps.Keys(x.missingPools)) {
+		if p := x.missingPools[ref]; p.isOfNetwork(network) && p.Range.Contains(addr) {
+			return ref
 		}
 	}
 	return ""

@@ -181,7 +181,7 @@ func (x *Index) addReportEntry(number uint32, id string, addresses []v1alpha1.Ad
 		}
 		byAddress.add(x.address(addr), number)
 		byAddress.addresses = append(byAddress.addresses, addr)
-		if (ready || !x.o.Fenced.IsZero()) && (slices.ContainsFunc(x.poolsAt(addr), func(p *pool) bool { return p.hasNoEntryFor(addr) && p.isOfNetwork(a.NetworkName) }) || x.missingPool(a, addr) != nil) {
+		if (ready || !x.o.Fenced.IsZero()) && (slices.ContainsFunc(x.poolsAt(addr), func(p *pool) bool { return p.hasNoEntryFor(addr) && p.isOfNetwork(a.NetworkName) }) || x.missingPool(id, a, addr) != nil) {
 			x.maybeUnrecorded = append(x.maybeUnrecorded, addr)
 		}
 		for _, p := range x.ambiguousPools {

@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"maps"
 	"net/netip"
 	"slices"
 
@@ -8,8 +9,8 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 )
 
-// definedRange is a range of a network that a readable NetworkAttachmentDefinition names
-// and does not cut into slices.
+// definedRange is a range of a network that a readable NetworkAttachmentDefinition names,
+// and none cuts into slices.
 type definedRange struct {
 	network string
 	prefix  netip.Prefix
@@ -19,15 +20,17 @@ type definedRange struct {
 func (x *Index) addDefinitions() {
 	x.nads = readableNADs(x.o)
 	x.defined, x.missingPools = map[definedRange]bool{}, map[string]*pool{}
+	sliced := map[definedRange]bool{}
 	for _, nad := range x.nads {
 		for _, n := range nad.Networks {
 			for _, r := range n.Ranges {
-				if at := (definedRange{n.Name, r}); !n.Slices {
-					x.defined[at] = x.defined[at] || n.Overlapping
-				}
+				at := definedRange{n.Name, r}
+				x.defined[at] = x.defined[at] || n.Overlapping
+				sliced[at] = sliced[at] || n.Slices
 			}
 		}
 	}
+	maps.DeleteFunc(x.defined, func(at definedRange, _ bool) bool { return sliced[at] })
 	x.poolNamespace = onlyNamespace(x.o)
 }
 
@@ -53,9 +56,13 @@ func onlyNamespace(o *Observation) string {
 // missingPool is the pool that a sandbox has its address of, by the CNI result cache and a
 // definition, where there is no such pool: etcd was restored from a backup of before its
 // first ADD, or somebody has deleted it. The next ADD makes it, empty. It is nil where a pool
-// of the network has the address, and where it is not known which pool there should be.
-func (x *Index) missingPool(a *v1alpha1.Address, addr netip.Addr) *pool {
-	if x.poolNamespace == "" || slices.ContainsFunc(x.poolsAt(addr), func(p *pool) bool { return p.isOfNetwork(a.NetworkName) }) {
+// may be that one, or records the address for this sandbox (a network_name may be configured
+// on the nodes), and where it is not known which pool there should be.
+func (x *Index) missingPool(id string, a *v1alpha1.Address, addr netip.Addr) *pool {
+	if x.poolNamespace == "" || slices.ContainsFunc(x.poolsAt(addr), func(p *pool) bool {
+		return p.networks == nil || p.isOfNetwork(a.NetworkName) && x.isRangeOf(p, a.Range) ||
+			slices.ContainsFunc(p.entriesFor(nil, addr), func(e entry) bool { return e.ContainerID == id })
+	}) {
 		return nil
 	}
 	r, err := ippool.ParseConfiguredRange(a.Range)

@@ -20,6 +20,11 @@ func TestAnAddressOfAPoolThatIsNotThereIsUnrecorded(t *testing.T) {
 	elsewhere := func(o *Observed) {
 		o.Pools = append(o.Pools, ippool.NewPool("another-namespace", "green", ippool.NewPool("", "", o.Pools[0].Range.Prefix()).Range.Prefix()))
 	}
+	reservationElsewhere := func(o *Observed) {
+		r := *o.Reservations[0]
+		r.Namespace = "another-namespace"
+		o.Reservations = append(o.Reservations, &r)
+	}
 	expectFindings(t, judge.Unrecorded, []findingCase{
 		{"another pool tells the namespace", 1, []Part{red, here, worker, UsualPod(), runs}},
 		{"a reservation tells the namespace", 1, []Part{Reservation("10.0.0.5", "default/web-0", time.Hour), here, worker, UsualPod(), runs}},
@@ -30,7 +35,11 @@ func TestAnAddressOfAPoolThatIsNotThereIsUnrecorded(t *testing.T) {
 		{"nothing tells the namespace", 0, []Part{here, worker, UsualPod(), runs}},
 		{"pools are in two namespaces", 0, []Part{red, elsewhere, here, worker, UsualPod(), runs}},
 		{"the pool cannot be read", 0, []Part{red, Pool("10.0.0.0-24", "10.0.0.0"), here, worker, UsualPod(), runs}},
-		{"the pool of the network has another range", 0, []Part{Pool("10.0.0.0-16", "10.0.0.0/16"), here, worker, UsualPod(), runs}},
+		{"a pool of the network with a wider range has the address", 1, []Part{Pool("10.0.0.0-16", "10.0.0.0/16"), here, worker, UsualPod(), runs}},
+		{"a pool of another network records it for this sandbox: the nodes name the network", 0, []Part{Pool("red-10.0.0.0-24", "10.0.0.0/24", UsualAllocation), here, worker, UsualPod(), runs}},
+		{"one definition cuts the range into slices, another does not", 0, []Part{red, here, NAD("sliced", WhereaboutsConfig("10.0.0.0/24", "", `"node_slice_size":"/28"`)), worker, UsualPod(), runs}},
+		{"a pool and a reservation are in two namespaces", 0, []Part{red, Reservation("10.1.0.9", "default/x", time.Hour), reservationElsewhere, here, worker, UsualPod(), runs}},
+		{"the address is outside of its range", 0, []Part{red, here, worker, UsualPod(), FreshReport("worker-1", Sandbox("box-1", UsualUID, WithAddress("10.0.7.5", "")))}},
 		{"a pool whose name tells no network has the address", 0, []Part{Pool("made-by-hand", "10.0.0.0/24", UsualAllocation), here, worker, UsualPod(), runs}},
 		{"no definition has the range: no ADD makes the pool", 0, []Part{red, worker, UsualPod(), runs}},
 		{"the definition cannot be read", 0, []Part{red, NAD("wb", "{"), worker, UsualPod(), runs}},
@@ -55,6 +64,13 @@ func TestAnAddressOfAPoolThatIsNotThereIsUnrecorded(t *testing.T) {
 		}
 		if !strings.Contains(found[0].Message, "pool kube-system/10.0.0.0-24 is not there") || found[0].Pool != "kube-system/10.0.0.0-24" {
 			t.Errorf("it says of %s: %s", found[0].Pool, found[0].Message)
+		}
+	})
+	t.Run("a conflict names it, and the same pool", func(t *testing.T) {
+		found := FindingsOf(judge.Conflict, red, here, worker, UsualPod(), Pod("other", UID(OtherUID)),
+			FreshReport("worker-1", Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", "")), Sandbox("box-2", OtherUID, OfPod("other"), WithAddress("10.0.0.5", ""))))
+		if len(found) == 0 || found[0].Pool != "kube-system/10.0.0.0-24" {
+			t.Errorf("got %+v", found)
 		}
 	})
 	t.Run("it is bounded as that of any other pool is", func(t *testing.T) {

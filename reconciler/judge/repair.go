@@ -13,7 +13,7 @@ type Repair struct {
 	Pool        *ippool.Pool        // of the entry
 	Key         string              // of the entry
 	Instead     *ippool.Allocation  // the entry that is replaced; nil for an empty slot
-	NewPool     bool                // the pool is not there: it is made first, empty as ADD makes it
+	NewPool     bool                // the pool is not there, and is made with the entry
 	Overlapping bool                // the entry needs a reservation, too
 	Replaced    *ippool.Reservation // another pod's, in the place of which it is written; nil for none
 	Address     netip.Addr

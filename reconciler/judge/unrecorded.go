@@ -56,7 +56,7 @@ func (x *Index) unrecordedAt(addr netip.Addr) []Finding {
 // poolsWithout are those of the pools that lack an address which are of a sandbox's network
 // and range; where the pool of these is not there at all, that one.
 func (x *Index) poolsWithout(b *sandboxAddress, addr netip.Addr, lacking []*pool) []*pool {
-	if p := x.missingPool(&b.Address, addr); p != nil {
+	if p := x.missingPool(b.containerID(), &b.Address, addr); p != nil {
 		return []*pool{p}
 	}
 	var found []*pool

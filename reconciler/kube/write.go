@@ -49,25 +49,26 @@ func (c *Cluster) DeleteReservation(ctx context.Context, r *ippool.Reservation) 
 }
 
 // CreatePool creates a pool; one that is there already stays as it is.
-func (c *Cluster) CreatePool(ctx context.Context, o *unstructured.Unstructured) error {
+func (c *Cluster) CreatePool(ctx context.Context, o *unstructured.Unstructured) (resourceVersion string, err error) {
 	return c.create(ctx, ippool.PoolResource, "IPPool", o)
 }
 
 // CreateReservation creates a reservation; one that is there already stays as it is.
 func (c *Cluster) CreateReservation(ctx context.Context, o *unstructured.Unstructured) error {
-	return c.create(ctx, ippool.ReservationResource, "reservation", o)
+	_, err := c.create(ctx, ippool.ReservationResource, "reservation", o)
+	return err
 }
 
-func (c *Cluster) create(ctx context.Context, resource schema.GroupVersionResource, kind string, o *unstructured.Unstructured) error {
+func (c *Cluster) create(ctx context.Context, resource schema.GroupVersionResource, kind string, o *unstructured.Unstructured) (resourceVersion string, err error) {
 	what := fmt.Sprintf("create %s %s/%s", kind, o.GetNamespace(), o.GetName())
-	_, err := c.objects.Resource(resource).Namespace(o.GetNamespace()).Create(ctx, o, metav1.CreateOptions{FieldManager: fieldManager})
+	created, err := c.objects.Resource(resource).Namespace(o.GetNamespace()).Create(ctx, o, metav1.CreateOptions{FieldManager: fieldManager})
 	switch {
 	case err == nil:
-		return nil
+		return created.GetResourceVersion(), nil
 	case apierrors.IsAlreadyExists(err):
-		return fmt.Errorf("%s: %w: %v", what, reconciler.ErrConflict, err) //nolint:errorlint // its cause decides nothing
+		return "", fmt.Errorf("%s: %w: %v", what, reconciler.ErrConflict, err) //nolint:errorlint // its cause decides nothing
 	}
-	return writeError(what, err)
+	return "", writeError(what, err)
 }
 
 func writeError(what string, err error) error {

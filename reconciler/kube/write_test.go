@@ -185,7 +185,8 @@ func TestWhatAWriteIsAnsweredWith(t *testing.T) {
 			return w.DeleteReservation(t.Context(), readReservation())
 		}, map[int]error{409: reconciler.ErrConflict, 404: nil, 403: errors.ErrUnsupported, 500: errors.ErrUnsupported}},
 		"create a pool": {inWhereabouts + "ippools", func(t *testing.T, w reconciler.Writer) error {
-			return w.CreatePool(t.Context(), readPool("7").AsNew())
+			_, err := w.CreatePool(t.Context(), readPool("7").AsNew(nil))
+			return err
 		}, map[int]error{403: errors.ErrUnsupported, 500: errors.ErrUnsupported, 422: errors.ErrUnsupported}},
 		"create a reservation": {inWhereabouts + "overlappingrangeipreservations", func(t *testing.T, w reconciler.Writer) error {
 			return w.CreateReservation(t.Context(), reservation())

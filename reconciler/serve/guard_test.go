@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -132,6 +133,18 @@ func (g *Guard) passBegun(began time.Time, nodes map[string]judge.NodeState, res
 	}
 	state := &judge.RestoreState{Restored: time.Now(), Why: "it ran backwards"}
 	g.PassEnded(began, &reconciler.Result{Judgement: &judge.Judgement{Observation: o, Nodes: nodes, Restore: state}})
+}
+
+// A pool that a restore has lost is made again under the Lease of its ADDs, also where no pool
+// is left that tells which one that is.
+func TestTheFenceHoldsTheLeaseOfAPoolThatIsNotThere(t *testing.T) {
+	g := NewGuard(GuardConfig{})
+	missing := ippool.NewPool("kube-system", "blue", netip.MustParsePrefix("10.0.0.0/24"))
+	g.PassEnded(time.Now(), &reconciler.Result{Judgement: &judge.Judgement{Observation: &judge.Observation{},
+		Findings: []judge.Finding{{Kind: judge.Unrecorded, Repair: &judge.Repair{Pool: missing, NewPool: true}}, {Kind: judge.Conflict}}}})
+	if got := fmt.Sprint(g.passLeases); got != "map[kube-system:[whereabouts]]" {
+		t.Errorf("it holds %s", got)
+	}
 }
 
 func TestAFenceForARestoreStandsUntilNothingRemains(t *testing.T) {

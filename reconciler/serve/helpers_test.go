@@ -147,8 +147,8 @@ func (c *cluster) PatchPool(_ context.Context, p *ippool.Pool, _ []byte) (string
 
 func (c *cluster) DeleteReservation(context.Context, *ippool.Reservation) error { return nil }
 
-func (c *cluster) CreatePool(context.Context, *unstructured.Unstructured) error {
-	return errors.New("nothing is repaired here")
+func (c *cluster) CreatePool(context.Context, *unstructured.Unstructured) (string, error) {
+	return "", errors.New("nothing is repaired here")
 }
 
 func (c *cluster) CreateReservation(context.Context, *unstructured.Unstructured) error {

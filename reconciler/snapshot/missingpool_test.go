@@ -15,8 +15,12 @@ func TestAPoolThatIsCreatedIsReadBackAndCanBePatched(t *testing.T) {
 	dir := folder(t, map[string]string{"pool.yaml": onePool})
 	f := open(t, dir)
 	created := ippool.NewPool("kube-system", "blue", netip.MustParsePrefix("10.9.0.0/24"))
-	hold(t, f, func(ctx context.Context, _ *reconciler.Hold) error { return f.CreatePool(ctx, created.AsNew()) })
-	err := f.Hold(t.Context(), "kube-system", nil, func(ctx context.Context, _ *reconciler.Hold) error { return f.CreatePool(ctx, created.AsNew()) })
+	create := func(ctx context.Context, _ *reconciler.Hold) error {
+		_, err := f.CreatePool(ctx, created.AsNew([]ippool.NewEntry{{Key: "4", ContainerID: "box-4", PodRef: "default/d"}}))
+		return err
+	}
+	hold(t, f, create)
+	err := f.Hold(t.Context(), "kube-system", nil, create)
 	if !errors.Is(err, reconciler.ErrConflict) {
 		t.Errorf("made a second time: %v", err)
 	}
@@ -38,7 +42,7 @@ func TestAPoolThatIsCreatedIsReadBackAndCanBePatched(t *testing.T) {
 		return err
 	})
 	for title, o := range map[string]*judge.Observation{"the same folder": observe(t, f), "reopened": observe(t, open(t, dir))} {
-		if a := pool(o).Find("5"); a == nil || a.PodRef != "default/a" || pool(o).Problem != "" {
+		if a := pool(o).Find("5"); a == nil || a.PodRef != "default/a" || pool(o).Problem != "" || pool(o).Find("4") == nil {
 			t.Errorf("%s: %+v", title, pool(o))
 		}
 	}

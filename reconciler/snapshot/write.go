@@ -159,19 +159,20 @@ func (f *Folder) DeleteReservation(_ context.Context, r *ippool.Reservation) err
 }
 
 // CreatePool writes the object to a file of its own.
-func (f *Folder) CreatePool(_ context.Context, u *unstructured.Unstructured) error {
+func (f *Folder) CreatePool(_ context.Context, u *unstructured.Unstructured) (string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if slices.ContainsFunc(f.pools, func(p pool) bool { return p.Namespace == u.GetNamespace() && p.Name == u.GetName() }) {
-		return fmt.Errorf("create pool %s/%s: %w", u.GetNamespace(), u.GetName(), reconciler.ErrConflict)
+		return "", fmt.Errorf("create pool %s/%s: %w", u.GetNamespace(), u.GetName(), reconciler.ErrConflict)
 	}
 	o, err := f.addFile("pool", u)
-	if err == nil {
-		p := ippool.ReadPool(u)
-		p.ResourceVersion = noVersion
-		f.pools = append(f.pools, pool{Pool: p, object: o})
+	if err != nil {
+		return "", err
 	}
-	return err
+	p := ippool.ReadPool(u)
+	p.ResourceVersion = noVersion
+	f.pools = append(f.pools, pool{Pool: p, object: o})
+	return noVersion, nil
 }
 
 // CreateReservation writes the object to a file of its own.

@@ -202,6 +202,11 @@ func (e *Explanation) missing(q Question) {
 	case s.Kind == Pool:
 		if e.Found = len(e.Pools) > 0; !e.Found {
 			e.Missing = append(e.Missing, fmt.Sprintf("There is no such pool (%s). whereabouts makes one at the first ADD of a network.", s))
+			for _, f := range q.Judgement.Findings {
+				if _, name, _ := strings.Cut(f.Pool, "/"); name == s.Name {
+					e.Missing = append(e.Missing, f.Message+".")
+				}
+			}
 		}
 	}
 }
