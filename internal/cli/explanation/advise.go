@@ -203,7 +203,7 @@ func (e *Explanation) missing(q Question) {
 		if e.Found = len(e.Pools) > 0; !e.Found {
 			e.Missing = append(e.Missing, fmt.Sprintf("There is no such pool (%s). whereabouts makes one at the first ADD of a network.", s))
 			for _, f := range q.Judgement.Findings {
-				if _, name, _ := strings.Cut(f.Pool, "/"); name == s.Name {
+				if f.Repair != nil && f.Repair.NewPool && s.isPool(f.Repair.Pool) {
 					e.Missing = append(e.Missing, f.Message+".")
 				}
 			}

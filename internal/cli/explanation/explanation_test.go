@@ -170,3 +170,20 @@ func TestAPoolIsExplainedWithTheDefinitionsThatUseIt(t *testing.T) {
 		t.Errorf("%+v", e.Pools)
 	}
 }
+
+// A pool that was deleted, or that a restore has lost, is not one that nobody needs yet.
+func TestAPoolThatIsNotThereAndHasAddressesInUseIsExplained(t *testing.T) {
+	lost := All(Pool("red-10.1.0.0-24", "10.1.0.0/24"), NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")), Node("worker-1"), UsualPod(), Pod("other", UID(OtherUID)),
+		FreshReport("worker-1", Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", "")), Sandbox("box-2", OtherUID, OfPod("other"), WithAddress("10.0.0.5", ""))))
+	for _, what := range []string{"pool/10.0.0.0-24", "10.0.0.0/24"} {
+		if e := ask(t, what, nil, lost); e.Found || !strings.Contains(said(e), "default/web-0 carries 10.0.0.5, and pool kube-system/10.0.0.0-24 is not there") {
+			t.Errorf("%s: it says %s", what, said(e))
+		}
+	}
+	if e := ask(t, "pool/10.7.0.0-24", nil, lost); strings.Contains(said(e), "10.0.0.5") {
+		t.Errorf("of another pool it says %s", said(e))
+	}
+	if e := ask(t, "10.0.0.5", nil, lost); strings.Contains(said(e), "nothing can be written back") {
+		t.Errorf("of a conflict in it it says %s", said(e))
+	}
+}
