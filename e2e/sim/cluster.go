@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/agent"
@@ -23,7 +24,7 @@ type network struct {
 }
 
 func (n *network) pool() key {
-	name := n.cidr.Addr().String() + "-" + fmt.Sprint(n.cidr.Bits())
+	name := strings.NewReplacer(":", "-", "/", "-").Replace(n.cidr.String())
 	if n.name != "" {
 		name = n.name + "-" + name
 	}

@@ -27,5 +27,5 @@ func expected() (all []string) {
 	for _, k := range kinds() {
 		all = append(all, "step "+k.name)
 	}
-	return append(all, "released", "repaired", "rewritten", "written back", "pool made", "restored", "reservation written", "step at a write", "ADD without an entry", "DEL lost")
+	return append(all, "released", "repaired", "rewritten", "written back", "pool made", "restored", "reservation written", "step at a write", "ADD without an entry", "ADD of IPv6", "DEL lost")
 }

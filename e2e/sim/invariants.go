@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -73,7 +74,7 @@ func (n *network) address(slot string) netip.Addr {
 }
 
 func (n *network) slot(a netip.Addr) string {
-	return strconv.Itoa(int(a.As4()[3]) - int(n.cidr.Addr().As4()[3]))
+	return strconv.Itoa(int(a.As16()[15] - n.cidr.Addr().As16()[15]))
 }
 
 // holders are the sandboxes that use an address of a network, or are about to by an ADD that
@@ -202,7 +203,7 @@ func (s *Simulation) checkAdded(b *sandbox) {
 }
 
 func (n *network) reservation(a netip.Addr) key {
-	name := a.String()
+	name := strings.ReplaceAll(a.String(), ":", "-")
 	if n.name != "" {
 		name = n.name + "-" + name
 	}

@@ -132,7 +132,9 @@ func (s *Simulation) added(b *sandbox, ip netip.Addr, err error) {
 		return
 	}
 	b.ip, s.given[given{b.id, b.net, ip}] = ip, true
-	s.count("ADD")
+	if s.count("ADD"); ip.Is6() {
+		s.count("ADD of IPv6")
+	}
 	s.say("%s: ADD gave %s", b, ip)
 	s.checkAdded(b)
 	s.nudge(15)

@@ -21,6 +21,7 @@ type Plan struct {
 	Steps                        []Step
 	Unreachable                  time.Duration // --unreachable-node-timeout
 	Unread, NoUID                bool          // reports are incomplete: without addresses, without UIDs
+	V6                           bool          // networks of IPv6
 	Long                         bool          // it goes on for so long that pods should have been gone
 	Latency                      time.Duration // of a request, at most
 	Patient                      bool          // all the time passes at the end, whatever was settled before
@@ -114,6 +115,7 @@ func NewPlan(seed uint64) *Plan {
 		}
 		p.Steps = append(p.Steps, x)
 	}
+	p.V6 = one(6)
 	return p
 }
 

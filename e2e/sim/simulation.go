@@ -129,7 +129,11 @@ func (s *Simulation) setUp() {
 	s.api.put(key{"/namespaces", "", ownNamespace}, map[string]any{"apiVersion": "v1", "kind": "Namespace"}, s.api.now(), "setup")
 	s.api.put(key{"/namespaces", "", kubeSystem}, map[string]any{"apiVersion": "v1", "kind": "Namespace"}, s.api.now(), "setup")
 	for i := range s.plan.Nets {
-		s.nets = append(s.nets, &network{nad: fmt.Sprintf("net-%d", i), name: []string{"", "red", "blue"}[i], cidr: netip.MustParsePrefix(fmt.Sprintf("10.0.%d.0/26", i*s.plan.Apart))})
+		cidr := fmt.Sprintf("10.0.%d.0/26", i*s.plan.Apart)
+		if s.plan.V6 {
+			cidr = fmt.Sprintf("fd00:10:%d::/122", i*s.plan.Apart)
+		}
+		s.nets = append(s.nets, &network{nad: fmt.Sprintf("net-%d", i), name: []string{"", "red", "blue"}[i], cidr: netip.MustParsePrefix(cidr)})
 		s.defineNetwork(s.nets[i])
 	}
 	for i := range s.plan.Nodes {
