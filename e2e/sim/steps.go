@@ -44,7 +44,7 @@ func kinds() []stepKind {
 		{"a sandbox is stopped and stays listed", 6, func(s *Simulation, a, b int) { s.retain(s.nodeAt(a), b) }},
 		{"power", 6, func(s *Simulation, a, b int) { s.powerCycle(s.nodeAt(a), b) }},
 		{"a machine is replaced under its name", 3, func(s *Simulation, a, _ int) { s.replace(s.nodeAt(a)) }},
-		{"the link of a node", 8, onNode(func(s *Simulation, n *node) { n.linked = !n.linked; s.noteLink(n) })},
+		{"the link of a node", 8, onNode(func(s *Simulation, n *node) { s.link(n, !n.linked) })},
 		{"kubelet stops or starts", 5, onNode(func(s *Simulation, n *node) {
 			n.kubelet = !n.kubelet
 			s.say("kubelet on %s runs: %v", n.name, n.kubelet)
@@ -56,14 +56,11 @@ func kinds() []stepKind {
 		{"a node is out of service", 3, func(s *Simulation, a, _ int) { s.taint(s.nodeAt(a)) }},
 		{"a backup of etcd", 5, func(s *Simulation, a, b int) {
 			if s.saveBackup(); b%2 == 0 { // so young that its reports still look fresh
-				s.after(s.between(3*time.Second, 50*time.Second), func() {
-					if !s.quiet {
-						s.restore(a)
-					}
-				})
+				s.unlessQuiet(s.between(everyAgentWrites, 50*time.Second), func() { s.restore(a%4 == 0, s.everyThird(a)) })
 			}
 		}},
-		{"etcd is restored", 8, func(s *Simulation, a, _ int) { s.restore(a) }},
+		{"etcd is restored", 8, func(s *Simulation, a, _ int) { s.restore(a%2 == 0, s.everyThird(a)) }},
+		{"a restore forgets who has an address now", 8, func(s *Simulation, a, _ int) { s.forgetHandover(s.podAt(a)) }},
 		{"the API server restarts", 4, func(s *Simulation, a, _ int) { s.restartAPI(time.Duration(a) * 2 * time.Second) }},
 		{"watches are cut", 3, func(s *Simulation, _, _ int) { s.api.cutWatches("") }},
 		{"a watch cache lags behind", 3, func(s *Simulation, _, _ int) { s.api.stale = s.api.backup() }},
@@ -240,7 +237,8 @@ func (s *Simulation) replace(n *node) {
 	s.power(n, true)
 }
 
-func (s *Simulation) noteLink(n *node) {
+func (s *Simulation) link(n *node, linked bool) {
+	n.linked = linked
 	s.say("%s reaches the API server: %v", n.name, n.linked)
 	if n.linked {
 		s.wake(n)
@@ -275,49 +273,6 @@ func (s *Simulation) taint(n *node) {
 func (s *Simulation) untaint(n *node) {
 	s.edit(key{nodes, "", n.name}, "operator", func(c map[string]any) { delete(section(c, "spec"), "taints") })
 }
-
-func (s *Simulation) saveBackup() {
-	s.backup = s.api.store.backup()
-	s.say("etcd is backed up at %d", s.backup.revision)
-}
-
-// restore brings the backup back. Kubelets see nothing for a while: their watches begin at
-// revisions that are in the future.
-func (s *Simulation) restore(how int) {
-	if s.backup == nil || s.away {
-		return
-	}
-	s.away, s.restoring = true, true
-	s.api.cutWatches("")
-	s.say("etcd goes")
-	if n := s.nodeAt(how); how%3 == 0 && n.linked { // its report stays that of the backup
-		n.linked = false
-		s.noteLink(n)
-		s.after(s.between(20*time.Second, 2*time.Minute), func() {
-			if !n.linked {
-				n.linked = true
-				s.noteLink(n)
-			}
-		})
-	}
-	s.after(s.between(time.Second, 15*time.Second), func() {
-		s.api.restore(s.backup)
-		s.api.stale = nil
-		s.away, s.restoring = false, false
-		s.restoredAt = time.Now()
-		s.count("restored")
-		s.say("etcd is back as it was at %d", s.backup.revision)
-		s.nudge(70)
-		for _, n := range s.nodes {
-			if how%2 == 0 {
-				n.blind = time.Now().Add(s.between(0, 3*time.Minute))
-			}
-			s.wake(n)
-		}
-	})
-}
-
-func (s *Simulation) restoredSince(t time.Time) bool { return s.restoredAt.After(t) }
 
 func (s *Simulation) restartAPI(away time.Duration) {
 	if s.away {

@@ -1,0 +1,117 @@
+package sim
+
+import (
+	"slices"
+	"time"
+)
+
+// everyAgentWrites is after how long a backup lacks a write of every agent that reaches the API
+// server, by which it notices that one was restored: they renew every 20 s.
+const everyAgentWrites = 21 * time.Second
+
+func (s *Simulation) saveBackup() {
+	s.backup = s.api.store.backup()
+	s.say("etcd is backed up at %d", s.backup.revision)
+}
+
+// restore brings the backup back. If blind, kubelets see nothing for a while: their watches
+// begin at revisions that are in the future. A node that is cut off meanwhile has the
+// backup's report, which looks fresh if the backup is young enough.
+func (s *Simulation) restore(blind bool, cutOff *node) {
+	if s.backup == nil || s.away {
+		return
+	}
+	s.away, s.restoring = true, true
+	s.api.cutWatches("")
+	s.say("etcd goes")
+	if cutOff != nil && cutOff.linked {
+		s.link(cutOff, false)
+		s.unlessQuiet(s.between(20*time.Second, 2*time.Minute), func() { s.link(cutOff, true) })
+	}
+	s.after(s.between(time.Second, 15*time.Second), func() {
+		s.api.restore(s.backup)
+		s.api.stale = nil
+		s.away, s.restoring = false, false
+		s.restoredAt = time.Now()
+		s.count("restored")
+		s.say("etcd is back as it was at %d", s.backup.revision)
+		s.nudge(70)
+		for _, n := range s.nodes {
+			if blind {
+				n.blind = time.Now().Add(s.between(0, 3*time.Minute))
+			}
+			s.wake(n)
+		}
+	})
+}
+
+func (s *Simulation) restoredSince(t time.Time) bool { return s.restoredAt.After(t) }
+
+// everyThird is a node for one value in three.
+func (s *Simulation) everyThird(a int) *node {
+	if a%3 != 0 {
+		return nil
+	}
+	return s.nodeAt(a)
+}
+
+// forgetHandover brings about what other steps rarely do: a sandbox ends without a DEL, its
+// entry is released, and its address handed out again; a restore of a backup from in between
+// has the entry of the past, and the report of the node, which is cut off, knows of no other.
+func (s *Simulation) forgetHandover(p *podName) {
+	o := s.podObject(p)
+	if o == nil || s.nodeNamed(o.Spec.NodeName) == nil {
+		return
+	}
+	n, pool := s.nodeNamed(o.Spec.NodeName), p.net.pool()
+	runs := func() bool {
+		return slices.ContainsFunc(n.sandboxes, func(b *sandbox) bool { return b.pod == p && b.inUse() })
+	}
+	recorded := func() bool {
+		for _, a := range allocationsOf(s.api.get(pool)) {
+			if a.PodRef == p.ref() {
+				return true
+			}
+		}
+		return false
+	}
+	if !runs() {
+		return
+	}
+	n.loseDELs++
+	s.deletePod(p, true)
+	s.when(func() bool { return !runs() }, s.between(0, 5*time.Second), func() {
+		s.saveBackup()
+		saved := time.Now()
+		s.nudge(100)
+		s.when(func() bool { return !recorded() }, 0, func() {
+			s.makePod(p, n)
+			s.when(func() bool { return runs() && time.Since(saved) >= everyAgentWrites }, 0, func() { s.restore(false, n) })
+		})
+	})
+}
+
+// when does something so long after a condition has come to hold, if that is within half a
+// minute and before all is healed.
+func (s *Simulation) when(holds func() bool, later time.Duration, do func()) {
+	end := time.Now().Add(30 * time.Second)
+	var poll func()
+	poll = func() {
+		switch {
+		case holds():
+			s.unlessQuiet(later, do)
+		case time.Now().Before(end):
+			s.unlessQuiet(250*time.Millisecond, poll)
+		}
+	}
+	poll()
+}
+
+// unlessQuiet does something later, if not all is healed by then.
+func (s *Simulation) unlessQuiet(later time.Duration, do func()) {
+	s.after(later, func() {
+		if !s.quiet {
+			do()
+		}
+	})
+}
