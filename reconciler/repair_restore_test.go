@@ -464,3 +464,24 @@ func TestWithoutTheRightToMakeAPoolTheRestIsRepaired(t *testing.T) {
 		same(t, "the other pool's entries", len(entriesOf(s.pools["red-10.1.0.0-16"])), 200)
 	})
 }
+
+// The backup is younger than the last look at the revision, which others have passed by now.
+func TestAWriteOfThisProcessThatIsLostShowsARestore(t *testing.T) {
+	bubble(t, func(t *testing.T, s *simulator) {
+		s.leaks(bluePool, 2)
+		time.Sleep(time.Hour)
+		backup := s.pools[bluePool].DeepCopy()
+		r := s.reconciler(t)
+		out, _ := run(t, r)
+		same(t, "released", len(out.Released) > 0, true)
+		time.Sleep(time.Minute)
+		s.pools[bluePool] = backup
+		s.revision += 100
+		out, _, err := r.Pass(t.Context(), nil)
+		same(t, "error", err, nil)
+		same(t, "released from the backup", len(out.Released), 0)
+		if len(out.Refused) == 0 || out.Refused[0].Why != reconciler.EtcdRestored || !strings.Contains(out.Refused[0].Detail, "which this process wrote") {
+			t.Errorf("refused are %+v", out.Refused)
+		}
+	})
+}

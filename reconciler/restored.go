@@ -5,7 +5,9 @@ import (
 	"maps"
 	"time"
 
+	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
@@ -44,8 +46,38 @@ func (h *History) Restored() time.Time { return h.restore.seen }
 // whose word it is. It is zero where there was none.
 func (h *History) LastRestore() (at time.Time, why string) { return h.restore.at, h.restore.why }
 
-// checkRevision notices that etcd was restored: its revision ran backwards.
+// noteWrite takes in what version a pool has by a write of this process.
+func (h *History) noteWrite(p *ippool.Pool) {
+	if h.written == nil {
+		h.written = map[string]string{}
+	}
+	h.written[p.Ref()] = p.ResourceVersion
+}
+
+// lostWrite says which of this process' own writes is not there any more, "" for none: the
+// backup may be younger than the last pass. What watches have told may lag behind a write.
+func (h *History) lostWrite(o *judge.Observation) string {
+	if o.Watched || len(h.written) == 0 {
+		return ""
+	}
+	for _, p := range o.Pools {
+		wrote, known := h.written[p.Ref()]
+		if !known {
+			continue
+		}
+		if order, err := resourceversion.CompareResourceVersion(p.ResourceVersion, wrote); err == nil && order < 0 {
+			delete(h.written, p.Ref())
+			return fmt.Sprintf("pool %s is at resourceVersion %s after %s, which this process wrote", p.Ref(), p.ResourceVersion, wrote)
+		}
+	}
+	return ""
+}
+
+// checkRevision notices that etcd was restored: its revision ran backwards, or a write is lost.
 func (h *History) checkRevision(o *judge.Observation) {
+	if o.Restored == "" {
+		o.Restored = h.lostWrite(o)
+	}
 	if o.Revision != 0 && o.Revision < h.revision && o.Restored == "" {
 		o.Restored = fmt.Sprintf("resourceVersion %d after %d", o.Revision, h.revision)
 	}

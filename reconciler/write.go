@@ -255,6 +255,7 @@ func (b *batch) removeEntries(ctx context.Context, h *Hold, w *poolWrite) (err e
 // wrote puts what our own writes did into what was read.
 func (b *batch) wrote(w *poolWrite) {
 	p := w.pool.Without(entriesOf(w.done), w.version)
+	b.History.noteWrite(p)
 	done := &judge.Live{Pools: map[types.NamespacedName]*ippool.Pool{{Namespace: p.Namespace, Name: p.Name}: p}, Reservations: map[types.NamespacedName]*ippool.Reservation{}}
 	for _, t := range w.done {
 		for _, res := range t.deleted {

@@ -100,7 +100,9 @@ func (m *repairBatch) writeEntries(ctx context.Context, h *Hold, by map[*ippool.
 			}
 			continue
 		}
-		wrote.Pools[types.NamespacedName{Namespace: pool.Namespace, Name: pool.Name}] = pool.With(newEntries(by[pool]), versions[i])
+		after := pool.With(newEntries(by[pool]), versions[i])
+		wrote.Pools[types.NamespacedName{Namespace: pool.Namespace, Name: pool.Name}] = after
+		m.History.noteWrite(after)
 		for _, f := range by[pool] {
 			m.done(f)
 		}
