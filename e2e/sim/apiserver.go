@@ -207,7 +207,7 @@ func (s *apiServer) read(q *request) answer {
 		}
 		return s.notFound(q)
 	}
-	from := &backup{s.objects, s.revision}
+	from := &backup{objects: s.objects, revision: s.revision}
 	if q.query.Get("resourceVersion") == "0" && s.stale != nil {
 		from = s.stale
 	}

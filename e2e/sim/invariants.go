@@ -171,7 +171,8 @@ func (s *Simulation) checkWritten(n *network, a netip.Addr, entry allocation) {
 // excused: by the rules the address may be freed although it is used. A node whose agent
 // lies harms its own pods; and without agents a pod that the API does not have, or has as
 // finished, cannot be known to run, nor does a network-status that a restore brought back
-// have what a pod got since the backup.
+// have what a pod got since the backup. A run that begins within a minute of a backup that is
+// restored already cannot know of it.
 func (s *Simulation) excused(b *sandbox) bool {
 	if s.plan.Liar > 0 && s.nodes[s.plan.Liar-1] == b.node { // though it may have stopped lying
 		return true
@@ -180,7 +181,7 @@ func (s *Simulation) excused(b *sandbox) bool {
 		return true
 	}
 	if s.plan.Agents != 0 {
-		return false
+		return s.unnoticed(b)
 	}
 	o := s.podObject(b.pod)
 	return o == nil || s.restoredSince(b.since) || o.Metadata.UID != b.uid || o.Metadata.Deletion != nil || o.Status.Phase == "Succeeded" || o.Status.Phase == "Failed"

@@ -29,6 +29,8 @@ type replica struct {
 	cancel context.CancelFunc
 	nudged chan struct{} // of capacity 1: another pass begins at once
 	passes int
+	// restored is when the process knows that etcd was last restored.
+	restored func() time.Time
 }
 
 // nudge has a pass be made while something is under way, when it would find it.
@@ -63,6 +65,10 @@ func (s *Simulation) startReplica(i int) {
 	if err != nil {
 		s.fail("set up the reconciler: %v", err)
 		return
+	}
+	r.restored = func() time.Time {
+		at, _ := rec.History.LastRestore()
+		return at
 	}
 	rec.Writer, rec.Window, rec.Restores, rec.Passes = cluster, cluster, cluster.Restores(), cluster.Passes()
 	if s.plan.Serve {

@@ -47,6 +47,18 @@ func (s *Simulation) restore(blind bool, cutOff *node) {
 
 func (s *Simulation) restoredSince(t time.Time) bool { return s.restoredAt.After(t) }
 
+// unnoticed reports whether the reports of a backup still look fresh that was restored while a
+// sandbox ran, and no one-shot run can know of it yet.
+func (s *Simulation) unnoticed(b *sandbox) bool {
+	if s.plan.Serve || !s.restoredSince(b.since) || time.Since(s.backup.at) > reportsLookFresh {
+		return false
+	}
+	return !slices.ContainsFunc(s.replicas, func(r *replica) bool { return r.restored().After(s.backup.at) })
+}
+
+// reportsLookFresh is for how long they do.
+const reportsLookFresh = time.Minute
+
 // everyThird is a node for one value in three.
 func (s *Simulation) everyThird(a int) *node {
 	if a%3 != 0 {

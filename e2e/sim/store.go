@@ -48,11 +48,12 @@ func newStore() *store { return &store{objects: map[key]*object{}, revision: 100
 
 // backup is what etcd's snapshot has.
 type backup struct {
+	at       time.Time
 	objects  map[key]*object
 	revision uint64
 }
 
-func (s *store) backup() *backup { return &backup{maps.Clone(s.objects), s.revision} }
+func (s *store) backup() *backup { return &backup{time.Now(), maps.Clone(s.objects), s.revision} }
 
 // restore brings a backup back: revisions run backwards, as they do by etcdutl snapshot restore.
 func (s *store) restore(b *backup) {
