@@ -46,6 +46,8 @@ func restoreArea() Area {
 			Old: `p.unsliced || ok`, New: `ok`},
 		{Fault: "The fence does not hold the Lease of a pool that is not there", File: "reconciler/serve/guard.go", Tests: "TestTheFenceHoldsTheLeaseOfAPoolThatIsNotThere",
 			Old: `r != nil && r.NewPool {`, New: `r != nil && false {`},
+		{Fault: "A write of its own that is lost shows no restore", File: restored, Tests: "TestAWriteOfThisProcessThatIsLostShowsARestore",
+			Old: `		o.Restored = h.lostWrite(o)`, New: `		_ = h.lostWrite(o)`},
 		{Fault: "A revision that runs backwards is no restore", File: restored, Tests: "TestNothingIsReleasedAfterARestore",
 			Old: `o.Revision != 0 && o.Revision < h.revision && o.Restored == "" {`, New: `false {`},
 		{Fault: "What was seen before a restore confirms after it", File: restored, Tests: "TestWhatWasUnconfirmedBeforeAnEtcdRestoreIsConfirmedAgain",
