@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/sets"
+
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
@@ -120,4 +122,38 @@ func TestOneRefusalToReadWhatIsKeptIsNotForEver(t *testing.T) {
 	p.pass(0, leakOn(0))
 	s.err = nil
 	p.wantRefused("worker-9 is waited for", EtcdRestored, p.pass(minute, leakOn(0)))
+}
+
+// Of what is too long to be kept the doubts go first: the next process doubts all that it finds.
+func TestWhatIsLeftOutOfWhatIsKeptOfRestores(t *testing.T) {
+	many := func(n, length int) map[string]string {
+		m := map[string]string{}
+		for i := range n {
+			m[fmt.Sprint("node-", i)] = strings.Repeat("x", length)
+		}
+		return m
+	}
+	nodes := sets.KeySet(many(5000, 0))
+	for says, c := range map[string]struct {
+		r                          restore
+		doubtsAll, keepsNodes, all bool
+	}{
+		"nothing":                      {restore{nodes: nodes, taints: doubtedTaints{as: many(9, 9), boots: many(9, 36)}}, false, true, true},
+		"boots":                        {restore{nodes: nodes, taints: doubtedTaints{boots: many(5000, 36)}}, true, true, false},
+		"taints":                       {restore{nodes: nodes, taints: doubtedTaints{as: many(5000, 36)}}, true, true, false},
+		"names":                        {restore{nodes: sets.KeySet(many(20000, 0)), taints: doubtedTaints{boots: many(9, 36)}}, false, false, true},
+		"names and boots":              {restore{nodes: sets.KeySet(many(20000, 0)), taints: doubtedTaints{boots: many(5000, 36)}}, true, false, false},
+		"names where all are in doubt": {restore{nodes: sets.KeySet(many(20000, 0)), taints: doubtedTaints{all: true}}, true, false, false},
+	} {
+		t.Run(says, func(t *testing.T) {
+			text, err := c.r.document()
+			d, rerr := readRestore(text, Now)
+			if err != nil || rerr != nil || len(text) > keptMost {
+				t.Fatalf("%d bytes, %v, %v", len(text), err, rerr)
+			}
+			if d.DoubtsAll != c.doubtsAll || (len(d.Nodes) > 0) != c.keepsNodes || (len(d.Doubted)+len(d.DoubtedBoots) > 0) != c.all {
+				t.Errorf("kept are %d nodes, %d taints, %d boots, and that all are doubted: %v", len(d.Nodes), len(d.Doubted), len(d.DoubtedBoots), d.DoubtsAll)
+			}
+		})
+	}
 }
