@@ -86,13 +86,15 @@ func readRestore(text string, now time.Time) (d restoreDocument, err error) {
 	return d, nil
 }
 
-// loadRestore reads once what was kept by others. An error holds releases back until
-// it could be read.
+// loadRestore reads what was kept by others; once, where watches are relied upon: by them a
+// process notices a restore as soon as any other. An error holds releases back until it could
+// be read.
 func (r *Reconciler) loadRestore(ctx context.Context, o *judge.Observation) {
 	k := &r.History.storedRestore
-	if r.Restores == nil || k.read || o.Now.Before(k.forbidden) {
+	if r.Restores == nil || k.read && o.Watched || o.Now.Before(k.forbidden) {
 		return
 	}
+	before := k.text
 	var d restoreDocument
 	err := r.Restores.Amend(ctx, func(kept string) (_ string, err error) {
 		k.text = kept
@@ -109,9 +111,20 @@ func (r *Reconciler) loadRestore(ctx context.Context, o *judge.Observation) {
 	case err != nil:
 		k.unread = err
 		o.Warnings = append(o.Warnings, fmt.Sprintf("what is kept of restores of etcd could not be read, so nothing is released: %v", err))
-	default:
+	case !k.read:
 		k.read, k.unread = true, nil
 		r.History.loadRestore(d)
+	default:
+		if k.unread = nil; k.text != before {
+			r.History.learnRestore(d)
+		}
+	}
+}
+
+// learnRestore takes over a later restore than is known here, or that this one is settled.
+func (h *History) learnRestore(d restoreDocument) {
+	if r := &h.restore; d.At.After(r.at) || d.At.Equal(r.at) && d.Settled {
+		h.adoptRestore(d)
 	}
 }
 
@@ -162,9 +175,7 @@ func (r *Reconciler) saveRestore(ctx context.Context, o *judge.Observation) {
 	if err == nil {
 		err = r.Restores.Amend(ctx, func(kept string) (string, error) {
 			if d, err := readRestore(kept, o.Now); err == nil && kept != k.text {
-				if own := &r.History.restore; d.At.After(own.at) || d.At.Equal(own.at) && d.Settled {
-					r.History.adoptRestore(d)
-				}
+				r.History.learnRestore(d)
 			}
 			text, err = r.History.restore.document()
 			k.text = text

@@ -69,6 +69,19 @@ func TestWhatIsKeptOfRestores(t *testing.T) {
 		one.pass(4*minute, leakOn(0), Node("worker-2"), revision(93))
 		one.wantReleased("this one", one.pass(5*minute, leakOn(0), Node("worker-2"), revision(94)))
 	})
+	t.Run("by somebody else who has noticed a restore while this one waited", func(t *testing.T) {
+		s := &memoryStore{}
+		one, two := newProcess(t, atOnce), newProcess(t, atOnce)
+		one.Restores, two.Restores = s, s
+		one.wantReleased("before it", one.pass(0, leakOn(0)))
+		two.pass(0, leakOn(0), revision(100))
+		two.pass(minute, leakOn(0), revision(90))
+		one.wantRefused("after it", EtcdRestored, one.pass(2*minute, leakOn(0)))
+		s.err = errors.New("the server is away")
+		one.wantRefused("what is kept cannot be read", EtcdRestored, one.pass(3*minute, leakOn(3*minute)))
+		s.err = nil
+		one.wantReleased("the node has written since", one.pass(4*minute, leakOn(4*minute)))
+	})
 	t.Run("is short, however many nodes there are", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		s := &memoryStore{}

@@ -34,9 +34,10 @@ func (n *network) pool() key {
 // node is a machine with its kubelet, runtime and agent.
 type node struct {
 	name      string
-	up        bool // powered
-	linked    bool // reaches the API server
-	kubelet   bool // runs
+	up        bool      // powered
+	linked    bool      // reaches the API server
+	linkedAt  time.Time // again
+	kubelet   bool      // runs
 	boot      int
 	machine   int
 	skew      time.Duration // of its clock
@@ -52,6 +53,13 @@ type node struct {
 }
 
 func (n *node) reaches() bool { return n.up && n.linked }
+
+// connect has it reach the API server again.
+func (n *node) connect() {
+	if !n.linked {
+		n.linked, n.linkedAt = true, time.Now()
+	}
+}
 
 func (n *node) bootID() string { return fmt.Sprintf("boot-%s-%d-%d", n.name, n.machine, n.boot) }
 

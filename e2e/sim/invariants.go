@@ -171,13 +171,14 @@ func (s *Simulation) checkWritten(n *network, a netip.Addr, entry allocation) {
 // excused: by the rules the address may be freed although it is used. A node whose agent
 // lies harms its own pods; and without agents a pod that the API does not have, or has as
 // finished, cannot be known to run, nor does a network-status that a restore brought back
-// have what a pod got since the backup. A run that begins within a minute of a backup that is
-// restored already cannot know of it.
+// have what a pod got since the backup. A process that begins within a minute of a backup that
+// is restored already cannot know of it.
 func (s *Simulation) excused(b *sandbox) bool {
 	if s.plan.Liar > 0 && s.nodes[s.plan.Liar-1] == b.node { // though it may have stopped lying
 		return true
 	}
-	if s.plan.Unreachable > 0 && !b.node.linked { // the operator asked for it
+	// The operator asked for it, and what a node has not written yet cannot be read.
+	if n := b.node; s.plan.Unreachable > 0 && (!n.linked || time.Since(n.linkedAt) < holdLasts) {
 		return true
 	}
 	if s.plan.Agents != 0 {
@@ -186,6 +187,9 @@ func (s *Simulation) excused(b *sandbox) bool {
 	o := s.podObject(b.pod)
 	return o == nil || s.restoredSince(b.since) || o.Metadata.UID != b.uid || o.Metadata.Deletion != nil || o.Status.Phase == "Succeeded" || o.Status.Phase == "Failed"
 }
+
+// holdLasts is for how long whereabouts' Lease is held, and what was read under it is written.
+const holdLasts = 5 * time.Second
 
 // checkAdded: what was handed out while another uses it is whereabouts' or a restore's doing,
 // unless the product freed it; then the release was wrong already.

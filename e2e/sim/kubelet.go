@@ -282,7 +282,8 @@ func (s *Simulation) power(n *node, on bool) {
 		return
 	}
 	n.boot++
-	n.kubelet, n.linked = true, true
+	n.kubelet = true
+	n.connect()
 	wipes := s.chance(40) // CRI-O does
 	for _, b := range n.sandboxes {
 		b.listed = b.listed && !wipes

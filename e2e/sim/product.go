@@ -25,10 +25,11 @@ import (
 
 // replica is one process of the product.
 type replica struct {
-	as     *client
-	cancel context.CancelFunc
-	nudged chan struct{} // of capacity 1: another pass begins at once
-	passes int
+	as      *client
+	started time.Time
+	cancel  context.CancelFunc
+	nudged  chan struct{} // of capacity 1: another pass begins at once
+	passes  int
 	// restored is when the process knows that etcd was last restored.
 	restored func() time.Time
 }
@@ -59,7 +60,7 @@ func (s *Simulation) startReplica(i int) {
 	as := s.newClient(fmt.Sprintf("ip-reconcile-%d", i), nil)
 	as.product = true
 	ctx, cancel := context.WithCancel(s.ctx)
-	r := &replica{as: as, cancel: cancel, nudged: make(chan struct{}, 1)}
+	r := &replica{as: as, started: time.Now(), cancel: cancel, nudged: make(chan struct{}, 1)}
 	s.replicas[i] = r
 	cluster, rec, err := s.reconciler(as, fmt.Sprintf("ip-reconcile/%d-%d", i, s.starts))
 	if err != nil {

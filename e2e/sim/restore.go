@@ -48,13 +48,23 @@ func (s *Simulation) restore(blind bool, cutOff *node) {
 func (s *Simulation) restoredSince(t time.Time) bool { return s.restoredAt.After(t) }
 
 // unnoticed reports whether the reports of a backup still look fresh that was restored while a
-// sandbox ran, and no one-shot run can know of it yet.
+// sandbox ran, and the process that writes cannot know of it: serve because it was started
+// since, a run because no write of its own was lost, and nobody whose was has told it.
 func (s *Simulation) unnoticed(b *sandbox) bool {
-	if s.plan.Serve || !s.restoredSince(b.since) || time.Since(s.backup.at) > reportsLookFresh {
+	if !s.restoredSince(b.since) || time.Since(s.backup.at) > reportsLookFresh {
 		return false
 	}
-	return !slices.ContainsFunc(s.replicas, func(r *replica) bool { return r.restored().After(s.backup.at) })
+	return !slices.ContainsFunc(s.replicas, func(r *replica) bool {
+		if s.plan.Serve {
+			return r.as == s.writer && !r.started.After(s.restoredAt)
+		}
+		noticed := r.restored()
+		return noticed.After(s.backup.at) && (r.as == s.writer || time.Since(noticed) > aPassTakes)
+	})
 }
+
+// aPassTakes is how long a pass may take that began before another process noticed a restore.
+const aPassTakes = 15 * time.Second
 
 // reportsLookFresh is for how long they do.
 const reportsLookFresh = time.Minute

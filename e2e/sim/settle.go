@@ -34,7 +34,8 @@ func (s *Simulation) settle() {
 		if !n.up {
 			s.power(n, true)
 		}
-		n.linked, n.kubelet, n.blind, n.loseDELs = true, true, time.Time{}, 0
+		n.kubelet, n.blind, n.loseDELs = true, time.Time{}, 0
+		n.connect()
 		for _, b := range n.sandboxes { // kubelet removes what has ended
 			b.hangs = false
 			if b.retained = false; !b.open {

@@ -238,12 +238,13 @@ func (s *Simulation) replace(n *node) {
 }
 
 func (s *Simulation) link(n *node, linked bool) {
-	n.linked = linked
-	s.say("%s reaches the API server: %v", n.name, n.linked)
-	if n.linked {
+	s.say("%s reaches the API server: %v", n.name, linked)
+	if linked {
+		n.connect()
 		s.wake(n)
 		return
 	}
+	n.linked = false
 	s.after(40*time.Second, func() {
 		if !n.reaches() && !s.away {
 			s.writeNode(n, "Unknown", nil)

@@ -14,6 +14,8 @@ func restoreArea() Area {
 	return false`},
 		{Fault: "The next process does not know which boots are doubted", File: kept, Tests: "TestABootThatARestoreBroughtBackProvesNothing",
 			Old: `, boots: d.DoubtedBoots}`, New: `}`},
+		{Fault: "What others keep of restores is read once", File: kept, Tests: "TestWhatIsKeptOfRestores",
+			Old: `k.read && o.Watched || o.Now`, New: `k.read || o.Now`},
 		{Fault: "Any report believes a Node's boot", File: taints, Tests: "TestABootThatARestoreBroughtBackProvesNothing",
 			Old: `report.BootID == boot && r.wroteSince(report)`, New: `r.wroteSince(report)`},
 		{Fault: "A report of before the restore believes a Node's boot", File: taints, Tests: "TestABootThatANodeReportsAfterARestoreIsBelieved",
