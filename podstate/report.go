@@ -35,6 +35,8 @@ type Report struct {
 	Renewed time.Time
 	// LeaseRenewed is when the Lease was last renewed, for whatever content; zero if never.
 	LeaseRenewed time.Time
+	// LeaseVersion is the Lease's resourceVersion, "" without one.
+	LeaseVersion string
 	// Written is when the content was written, by the API server's clock.
 	Written time.Time
 	// RestoreSeen is the agent's date of the last restore of etcd that it noticed, never
@@ -145,7 +147,7 @@ func (r *Report) WithLease(lease *coordinationv1.Lease) *Report {
 	if lease == nil {
 		return r
 	}
-	r.LeaseRenewed = LeaseRenewed(lease)
+	r.LeaseRenewed, r.LeaseVersion = LeaseRenewed(lease), lease.ResourceVersion
 	if hash := lease.Annotations[v1alpha1.HashAnnotation]; hash != "" && hash == r.hash {
 		r.Renewed = r.LeaseRenewed
 	}

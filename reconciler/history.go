@@ -19,13 +19,13 @@ type History struct {
 	seeds            [2]maphash.Seed
 	buffer           []byte
 	candidates       map[candidateKey]seen
-	passes           uint32            // counts the passes
-	reports          bool              // a SandboxReport was seen
-	revision         uint64            // etcd's revision in the last pass
-	written          map[string]string // by pool: the resourceVersion of this process' own last write
-	released         window            // as it was amended last
-	windowForbidden  bool              // there is no right to a window that others find
-	refusedByBreaker int               // unconfirmed releases that the breaker refused at the last full pass
+	passes           uint32                // counts the passes
+	reports          bool                  // a SandboxReport was seen
+	revision         uint64                // etcd's revision in the last pass
+	versions         map[objectName]string // the resourceVersions that were read by quorum, or written, last
+	released         window                // as it was amended last
+	windowForbidden  bool                  // there is no right to a window that others find
+	refusedByBreaker int                   // unconfirmed releases that the breaker refused at the last full pass
 	restore          restore
 	storedRestore    storedRestore
 	last             time.Time // the last pass that showed no restore of etcd

@@ -354,7 +354,7 @@ func TestAWriteOfThisProcessThatIsLostShowsARestore(t *testing.T) {
 		out, _, err := r.Pass(t.Context(), nil)
 		same(t, "error", err, nil)
 		same(t, "released from the backup", len(out.Released), 0)
-		if len(out.Refused) == 0 || out.Refused[0].Why != reconciler.EtcdRestored || !strings.Contains(out.Refused[0].Detail, "which this process wrote") {
+		if len(out.Refused) == 0 || out.Refused[0].Why != reconciler.EtcdRestored || !strings.Contains(out.Refused[0].Detail, "IPPool kube-system/10.0.0.0-16 is at resourceVersion") {
 			t.Errorf("refused are %+v", out.Refused)
 		}
 	})

@@ -186,3 +186,47 @@ func by(t time.Time, fields string) []metav1.ManagedFieldsEntry {
 	at := metav1.NewTime(t)
 	return []metav1.ManagedFieldsEntry{{Manager: "agent", Operation: "Update", Time: &at, FieldsV1: metav1.NewFieldsV1(fields)}}
 }
+
+// Of a backup that is young, in a cluster where little happens, new writes have soon taken etcd's
+// revision past that of the last pass. What each pass has read is there no more all the same.
+func TestAnObjectThatIsOlderThanBeforeShowsARestore(t *testing.T) {
+	lease := func(version string) Part {
+		return written("worker-1", 0, Gone("box-1", UsualUID), func(r *podstate.Report) { r.LeaseVersion = version })
+	}
+	report := func(version string) Part {
+		return written("worker-1", 0, Gone("box-1", UsualUID), func(r *podstate.Report) {
+			r.SandboxReport = r.DeepCopy()
+			r.ResourceVersion = version
+		})
+	}
+	pool := func(version string) Part {
+		return func(o *Observed) { o.Pools[0].ResourceVersion = version }
+	}
+	watched := func(o *Observed) { o.Watched = true }
+	leak := All(UsualPool, Node("worker-1"))
+	for says, c := range map[string]struct {
+		before, after Part
+		restored      bool
+	}{
+		"a Lease":                      {lease("99"), lease("98"), true},
+		"a report":                     {report("99"), report("98"), true},
+		"a pool":                       {All(lease("1"), pool("99")), All(lease("1"), pool("98")), true},
+		"none":                         {lease("99"), lease("100"), false},
+		"a Lease, by a watch":          {lease("99"), All(lease("98"), watched), false},
+		"a Lease that is there again":  {written("worker-1", 0, Gone("box-1", UsualUID)), lease("98"), false},
+		"a Lease that is not there":    {lease("99"), written("worker-1", 0, Gone("box-1", UsualUID)), false},
+		"a Lease than a watch has had": {All(lease("99"), watched), lease("98"), false},
+	} {
+		t.Run(says, func(t *testing.T) {
+			p := newProcess(t, atOnce)
+			p.pass(0, leak, Node("worker-2"), c.before, revision(100))
+			plan := p.pass(minute, leak, c.after, revision(200))
+			if restored := !p.History.Restored().IsZero(); restored != c.restored {
+				t.Errorf("etcd was restored: %v; refused are %+v", restored, plan.Refused)
+			}
+			if c.restored {
+				p.wantRefused("at once", EtcdRestored, plan)
+			}
+		})
+	}
+}

@@ -46,37 +46,49 @@ func (h *History) Restored() time.Time { return h.restore.seen }
 // whose word it is. It is zero where there was none.
 func (h *History) LastRestore() (at time.Time, why string) { return h.restore.at, h.restore.why }
 
+// objectName names an object whose version is remembered.
+type objectName struct{ kind, name string }
+
 // noteWrite takes in what version a pool has by a write of this process.
 func (h *History) noteWrite(p *ippool.Pool) {
-	if h.written == nil {
-		h.written = map[string]string{}
+	if h.versions == nil {
+		h.versions = map[objectName]string{}
 	}
-	h.written[p.Ref()] = p.ResourceVersion
+	h.versions[objectName{"IPPool", p.Ref()}] = p.ResourceVersion
 }
 
-// lostWrite says which of this process' own writes is not there any more, "" for none: the
-// backup may be younger than the last pass. What watches have told may lag behind a write.
-func (h *History) lostWrite(o *judge.Observation) string {
-	if o.Watched || len(h.written) == 0 {
+// olderObject says which object is at an earlier version than this process has read by quorum
+// or written before, "" for none. The backup may be younger than the last pass, or new writes
+// have taken etcd's revision past that of the last pass already. What watches have told may
+// lag behind, and shows nothing.
+func (h *History) olderObject(o *judge.Observation) (sign string) {
+	if o.Watched {
 		return ""
 	}
-	for _, p := range o.Pools {
-		wrote, known := h.written[p.Ref()]
-		if !known {
-			continue
+	versions := make(map[objectName]string, len(o.Pools)+2*len(o.Reports))
+	note := func(kind, name, version string) {
+		n := objectName{kind, name}
+		before, known := h.versions[n]
+		if order, err := resourceversion.CompareResourceVersion(version, before); known && err == nil && order < 0 && sign == "" {
+			sign = fmt.Sprintf("%s %s is at resourceVersion %s after %s", kind, name, version, before)
 		}
-		if order, err := resourceversion.CompareResourceVersion(p.ResourceVersion, wrote); err == nil && order < 0 {
-			delete(h.written, p.Ref())
-			return fmt.Sprintf("pool %s is at resourceVersion %s after %s, which this process wrote", p.Ref(), p.ResourceVersion, wrote)
-		}
+		versions[n] = version
 	}
-	return ""
+	for _, p := range o.Pools {
+		note("IPPool", p.Ref(), p.ResourceVersion)
+	}
+	for _, r := range o.Reports {
+		note("SandboxReport", r.Name, r.ResourceVersion)
+		note("Lease", r.Name, r.LeaseVersion)
+	}
+	h.versions = versions
+	return sign
 }
 
-// checkRevision notices that etcd was restored: its revision ran backwards, or a write is lost.
+// checkRevision notices that etcd was restored: its revision, or an object's, ran backwards.
 func (h *History) checkRevision(o *judge.Observation) {
-	if o.Restored == "" {
-		o.Restored = h.lostWrite(o)
+	if older := h.olderObject(o); o.Restored == "" {
+		o.Restored = older
 	}
 	if o.Revision != 0 && o.Revision < h.revision && o.Restored == "" {
 		o.Restored = fmt.Sprintf("resourceVersion %d after %d", o.Revision, h.revision)

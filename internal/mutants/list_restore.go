@@ -49,7 +49,14 @@ func restoreArea() Area {
 		{Fault: "The fence does not hold the Lease of a pool that is not there", File: "reconciler/serve/guard.go", Tests: "TestTheFenceHoldsTheLeaseOfAPoolThatIsNotThere",
 			Old: `r != nil && r.NewPool {`, New: `r != nil && false {`},
 		{Fault: "A write of its own that is lost shows no restore", File: restored, Tests: "TestAWriteOfThisProcessThatIsLostShowsARestore",
-			Old: `		o.Restored = h.lostWrite(o)`, New: `		_ = h.lostWrite(o)`},
+			Old: `	h.versions[objectName{"IPPool", p.Ref()}] = p.ResourceVersion`, New: `	_ = p.ResourceVersion`},
+		{Fault: "An object whose version runs backwards is no restore", File: restored, Tests: "TestAnObjectThatIsOlderThanBeforeShowsARestore",
+			Old: `		o.Restored = older`, New: `		_ = older`},
+		{Fault: "A watch that lags behind is a restore", File: restored, Tests: "TestAnObjectThatIsOlderThanBeforeShowsARestore",
+			Old: `	if o.Watched {
+		return ""
+	}
+`, New: ``},
 		{Fault: "A revision that runs backwards is no restore", File: restored, Tests: "TestNothingIsReleasedAfterARestore",
 			Old: `o.Revision != 0 && o.Revision < h.revision && o.Restored == "" {`, New: `false {`},
 		{Fault: "What was seen before a restore confirms after it", File: restored, Tests: "TestWhatWasUnconfirmedBeforeAnEtcdRestoreIsConfirmedAgain",
