@@ -102,6 +102,7 @@ func (r *Reconciler) Check(ctx context.Context) (*judge.Judgement, error) {
 	r.History.checkRevision(o)
 	r.History.restore.noteTaints(o)
 	r.History.noteRestores(o) // before it is judged: a restore makes taints doubtful
+	r.History.restore.noteLeases(o)
 	j := judge.Judge(o, r.History, r.Options.judging())
 	r.History.Remember(j)
 	j.Restore = r.History.restoreState(j)

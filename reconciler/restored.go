@@ -29,6 +29,9 @@ type restore struct {
 	// gone is since when there is no Node object of a node that is waited for.
 	gone    map[string]time.Time
 	awaited sets.Set[string] // in the last pass
+	// leases are the resourceVersions that the Leases of nodes which had not written yet had in
+	// the first quorum read.
+	leases map[string]string
 
 	nodes  sets.Set[string]     // in the last pass: those that should have an agent or have a report
 	missed map[string]time.Time // those that were not there any more in a pass, and when first
@@ -143,7 +146,7 @@ func (r *restore) begin(at time.Time, why string, since time.Time) {
 		}
 	}
 	r.at, r.intact, r.why, r.settled = at, time.Time{}, why, false
-	r.lost, r.gone, r.awaited = lost, map[string]time.Time{}, nil
+	r.lost, r.gone, r.awaited, r.leases = lost, map[string]time.Time{}, nil, nil
 	r.taints = doubtedTaints{all: true}
 }
 
@@ -242,7 +245,7 @@ func (h *History) noteAwaited(j *judge.Judgement) {
 	if !state.Complete() || excused && o.Revision == 0 && !r.acknowledged(o) {
 		return
 	}
-	r.settled, r.lost, r.gone, r.awaited = true, nil, nil, nil
+	r.settled, r.lost, r.gone, r.awaited, r.leases = true, nil, nil, nil, nil
 }
 
 // due is when the next node that is gone does not count any more; zero for never.

@@ -37,6 +37,7 @@ type restoreDocument struct {
 	Lost    []string             `json:"lost,omitempty"`
 	Gone    map[string]time.Time `json:"gone,omitempty"`
 	Nodes   []string             `json:"nodes,omitempty"`
+	Leases  map[string]string    `json:"leases,omitempty"`
 	// Doubted are the out-of-service taints that are not believed, by node; DoubtsAll where
 	// no pass has seen yet which there are.
 	Doubted   map[string]string `json:"doubted,omitempty"`
@@ -53,15 +54,16 @@ const keptMost = 128 << 10
 // long as this process lives.
 func (r *restore) document() (string, error) {
 	whole := restoreDocument{At: r.at, Intact: r.intact, Why: r.why, Settled: r.settled, Gone: r.gone,
-		Lost: slices.Sorted(maps.Keys(r.lost)), Nodes: sets.List(r.nodes), Doubted: r.taints.as, DoubtsAll: r.taints.all, DoubtedBoots: r.taints.boots}
-	doubts := func(d *restoreDocument) { // the next process doubts all that it then finds
+		Lost: slices.Sorted(maps.Keys(r.lost)), Nodes: sets.List(r.nodes), Leases: r.leases, Doubted: r.taints.as, DoubtsAll: r.taints.all, DoubtedBoots: r.taints.boots}
+	leases := func(d *restoreDocument) { d.Leases = nil } // the next process reads them again
+	doubts := func(d *restoreDocument) {                  // the next process doubts all that it then finds
 		d.DoubtsAll, d.Doubted, d.DoubtedBoots = d.DoubtsAll || len(d.Doubted)+len(d.DoubtedBoots) > 0, nil, nil
 	}
 	nodes := func(d *restoreDocument) { d.Nodes = nil }
 	lost := func(d *restoreDocument) { d.Lost = nil }
 	var text []byte
 	var err error
-	for _, leaveOut := range [][]func(*restoreDocument){{}, {doubts}, {nodes}, {doubts, nodes}, {doubts, nodes, lost}} {
+	for _, leaveOut := range [][]func(*restoreDocument){{}, {leases}, {leases, doubts}, {leases, nodes}, {leases, doubts, nodes}, {leases, doubts, nodes, lost}} {
 		d := whole
 		for _, leave := range leaveOut {
 			leave(&d)
@@ -148,6 +150,7 @@ func (h *History) loadRestore(d restoreDocument) {
 func (h *History) adoptRestore(d restoreDocument) {
 	r := &h.restore
 	r.at, r.intact, r.why, r.settled = d.At, d.Intact, d.Why, d.Settled
+	r.leases = d.Leases
 	if r.lost, r.gone, r.awaited = map[string]bool{}, map[string]time.Time{}, nil; r.intact.IsZero() {
 		r.unlooked = r.at
 	}

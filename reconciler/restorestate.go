@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
@@ -80,18 +81,48 @@ func (r *restore) awaits(name string, report *podstate.Report, o *judge.Observat
 	return !gone || o.Now.Sub(since) < goneFor
 }
 
-// wroteSince reports whether a report was written since. An agent may have noticed the
-// restore before this process did, or before the agent by whose word it is dated, which was
+// wroteSince reports whether a report was written since, or confirmed. An agent may have noticed
+// the restore before this process did, or before the agent by whose word it is dated, which was
 // cut off or asked an API server whose clock is behind: it has written since the last pass
 // before it, or the report itself says what the agent noticed, and it confirms that by now,
-// when it would have noticed another one. It has no cause to write again.
+// when it would have noticed another one. It has no cause to write again. Nor has one that
+// began after the restore and before this process noticed it: see renewedSince.
 func (r *restore) wroteSince(report *podstate.Report) bool {
-	if !report.Written.Before(r.at) {
+	if !report.Written.Before(r.at) || r.renewedSince(report) {
 		return true
 	}
 	note, there := report.Annotations[v1alpha1.RestoreAnnotation]
 	noticed := there && note == report.RestoreNote && r.at.Sub(report.RestoreSeen) <= sameRestore
 	return (noticed || !r.intact.IsZero() && report.Written.After(r.intact)) && !report.Renewed.Before(r.at)
+}
+
+// renewedSince reports whether an agent has confirmed its report since a quorum read that was
+// made after the restore, or before it: the Lease that the backup has is no later than that.
+// No clock has a part in it.
+func (r *restore) renewedSince(report *podstate.Report) bool {
+	first, known := r.leases[report.Name]
+	if !known || report.Renewed.IsZero() {
+		return false
+	}
+	order, err := resourceversion.CompareResourceVersion(report.LeaseVersion, first)
+	return err == nil && order > 0
+}
+
+// noteLeases takes in which versions the Leases have at first. What watches have told may be
+// of before what the backup has.
+func (r *restore) noteLeases(o *judge.Observation) {
+	if r.at.IsZero() || r.settled || o.Watched {
+		return
+	}
+	for _, report := range o.Reports {
+		if _, known := r.leases[report.Name]; known || report.LeaseVersion == "" || r.wroteSince(report) {
+			continue
+		}
+		if r.leases == nil {
+			r.leases = map[string]string{}
+		}
+		r.leases[report.Name] = report.LeaseVersion
+	}
 }
 
 // acknowledged reports whether an operator has said that nobody is to be waited for.

@@ -96,7 +96,13 @@ func (s *Simulation) syncPod(n *node, p *podName, o *podObject) {
 		}
 	case current == nil && !open:
 		s.startSandbox(n, p, o.Metadata.UID)
-	case current != nil && current.listed && (o.Status.Phase == "Pending" || p.reported != current):
+	case current == nil:
+		for _, b := range n.sandboxes {
+			if b.pod == p && b.uid == o.Metadata.UID && b.listed && !b.ready {
+				s.stop(b) // before another is made
+			}
+		}
+	case current.listed && (o.Status.Phase == "Pending" || p.reported != current):
 		s.reportRunning(p, current)
 	}
 }
