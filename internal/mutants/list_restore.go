@@ -27,6 +27,8 @@ func restoreArea() Area {
 		{Fault: "The next process does not know what Leases there were", File: kept, Tests: "TestAnAgentThatBeganAfterARestoreIsHeardByItsRenewals",
 			Old: `	r.leases = d.Leases
 `, New: ``},
+		{Fault: "A boot proves the address of a pod free that may be back on its node", File: "reconciler/judge/nodeset.go", Tests: "TestDeadNodes",
+			Old: `&& s.mayBeBackOn(node):`, New: `&& false:`},
 		{Fault: "Any report believes a Node's boot", File: taints, Tests: "TestABootThatARestoreBroughtBackProvesNothing",
 			Old: `report.BootID == boot && r.wroteSince(report)`, New: `r.wroteSince(report)`},
 		{Fault: "A report of before the restore believes a Node's boot", File: taints, Tests: "TestABootThatANodeReportsAfterARestoreIsBelieved",

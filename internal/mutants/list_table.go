@@ -78,7 +78,7 @@ func tableArea() Area {
 			Old: `id: "live-ended", pod: podstate.Live, sandbox: is(Stopped, Gone)`,
 			New: `id: "live-ended", pod: podstate.Live, sandbox: is(Stopped, Gone, Absent)`},
 		{Fault: "A running pod whose network-status cannot be read loses its address", File: file, Tests: "TestVerdictTable",
-			Old: `id: "live-no-network-status", pod: podstate.Live, sandbox: is(Absent, NoSource, NodeDead), when: c.noStatus, verdict: Held`,
+			Old: `id: "live-no-network-status", pod: podstate.Live, sandbox: is(Absent, NoSource), when: c.noStatus, verdict: Held`,
 			New: `id: "live-no-network-status", pod: podstate.Live, sandbox: is(Absent, NoSource), when: c.noStatus, verdict: Stale, proven: true`},
 		{Fault: "A network-status without the address is proof", File: file, Tests: "TestVerdictTable",
 			Old: `id: "live-not-on-pod", pod: podstate.Live, sandbox: is(Absent, NoSource), verdict: Stale`,

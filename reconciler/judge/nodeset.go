@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
 // nodeSet are nodes that could run a sandbox, with what follows where no fresh
@@ -274,6 +275,13 @@ func (x *Index) findAgentNodes() []string {
 	return nodes
 }
 
+// mayBeBackOn reports whether the candidate's pod may run again on a node that has booted, in
+// another sandbox, with the same address: its ADD replaces the entry, but a restore of etcd may
+// have lost that. The node's next report tells.
+func (s *candidate) mayBeBackOn(node string) bool {
+	return s.pod != nil && s.pod.Node == node && s.pod.Phase != podstate.Finished
+}
+
 // nodeConditionFor is what is known of a node as far as the candidate goes: where a report of the
 // node mentions it, that report decides, so that a fresh one counts even if the node
 // is out of service, and one of a machine that was replaced is of a node that is gone.
@@ -282,6 +290,7 @@ func (x *Index) nodeConditionFor(s *candidate, node string) nodeCondition {
 		g := &s.reported[i]
 		switch {
 		case g.gone != nil || g.report.Name != node:
+		case x.endedWithNode(g.report) && s.mayBeBackOn(node): // it may be dead all the same
 		case x.endedWithNode(g.report):
 			return provenDead
 		case x.replaced(g.report):

@@ -113,6 +113,11 @@ func TestDeadNodes(t *testing.T) {
 		{"out of service and Ready", judge.NoFreshReport, []Part{Node("worker-1", OutOfService), last}},
 		{"not Ready for weeks, and no taint", judge.NoFreshReport, []Part{Node("worker-1", NotReadyFor(500*time.Hour)), last}},
 		{"rebooted since the last report that has the id", judge.NodeDead, []Part{Node("worker-1", Booted("boot-2")), last}},
+		// Its ADD replaces the entry, but a restore may have lost that.
+		{"rebooted, and its pod may be back there", judge.NoFreshReport, []Part{Node("worker-1", Booted("boot-2")), last, terminating.pod}},
+		{"rebooted, and another pod of its name may be", judge.NoFreshReport, []Part{Node("worker-1", Booted("boot-2")), last, UsualPod(UID(OtherUID))}},
+		{"rebooted, and its pod has finished", judge.NodeDead, []Part{Node("worker-1", Booted("boot-2")), last, finished.pod}},
+		{"rebooted, and its pod is bound to another node", judge.NodeDead, []Part{Node("worker-1", Booted("boot-2")), Node("worker-2"), FreshReport("worker-2"), last, UsualPod(OnNode("worker-2"))}},
 		{"still of the same boot", judge.NoFreshReport, []Part{Node("worker-1", Booted("boot-1")), last}},
 		{"the report carries no bootID", judge.NoFreshReport, []Part{Node("worker-1", Booted("boot-2")), StaleReport("worker-1", Sandbox("box-1", UsualUID), FromBoot(""))}},
 		{"the Node carries no bootID", judge.NoFreshReport, []Part{Node("worker-1", Booted("")), last}},

@@ -142,7 +142,7 @@ func tableRows() []tableRow {
 			{"a live pod with a network-status of no text", UsualPod(NetworkStatus(" "))},
 			{"a live pod with a network-status of no entries", UsualPod(NetworkStatus("[]"))},
 			{"a live pod with a network-status that is not JSON", UsualPod(NetworkStatus(`[{"ips":["10.0.0.7"]`))},
-		}, []sandboxCase{isAbsent, noSource, noSourceDown, noSourceNodes, diedWithNode(UsualUID), diedWithNode(NoUID)}, judge.Held, false, judge.NetworkStatusMissing},
+		}, []sandboxCase{isAbsent, noSource, noSourceDown, noSourceNodes}, judge.Held, false, judge.NetworkStatusMissing},
 		{[]podCase{live}, []sandboxCase{isAbsent, wasAttached(UsualUID), wasAttached(OtherUID), noSource, noSourceNodes}, judge.Stale, false, judge.AddressNotOnPod},
 		{[]podCase{terminating, stuckTerminating}, []sandboxCase{hasStopped(UsualUID), hasStopped(OtherUID), hasStopped(NoUID), isGone(UsualUID), isGone(OtherUID), isGone(NoUID)}, judge.Stale, true, judge.SandboxStopped},
 		{[]podCase{terminating, stuckTerminating}, []sandboxCase{isAbsent, wasAttached(UsualUID), wasAttached(OtherUID)}, judge.Stale, false, judge.SandboxStopped},
