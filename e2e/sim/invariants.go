@@ -178,7 +178,7 @@ func (s *Simulation) excused(b *sandbox) bool {
 		return true
 	}
 	// The operator asked for it, and what a node has not written yet cannot be read.
-	if n := b.node; s.plan.Unreachable > 0 && (!n.linked || time.Since(n.linkedAt) < holdLasts) {
+	if n := b.node; s.plan.Unreachable > 0 && (!n.linked || s.asked.Sub(n.linkedAt) < holdLasts) {
 		return true
 	}
 	if s.plan.Agents != 0 {

@@ -51,7 +51,7 @@ func (s *Simulation) restoredSince(t time.Time) bool { return s.restoredAt.After
 // sandbox ran, and the process that writes cannot know of it: serve because it was started
 // since, a run because no write of its own was lost, and nobody whose was has told it.
 func (s *Simulation) unnoticed(b *sandbox) bool {
-	if !s.restoredSince(b.since) || time.Since(s.backup.at) > reportsLookFresh {
+	if !s.restoredSince(b.since) || s.asked.Sub(s.backup.at) > reportsLookFresh {
 		return false
 	}
 	return !slices.ContainsFunc(s.replicas, func(r *replica) bool {
@@ -59,7 +59,7 @@ func (s *Simulation) unnoticed(b *sandbox) bool {
 			return r.as == s.writer && !r.started.After(s.restoredAt)
 		}
 		noticed := r.restored()
-		return noticed.After(s.backup.at) && (r.as == s.writer || time.Since(noticed) > aPassTakes)
+		return noticed.After(s.backup.at) && (r.as == s.writer || s.asked.Sub(noticed) > aPassTakes)
 	})
 }
 

@@ -246,7 +246,7 @@ func (s *Simulation) deliver(w *call, a answer) {
 
 // serve has the API server do it.
 func (s *Simulation) serve(w *call) answer {
-	s.writer = w.client
+	s.writer, s.asked = w.client, w.at
 	defer func() { s.writer = nil }()
 	s.skew = s.skews[s.rng.IntN(len(s.skews))]
 	a := s.api.serve(w.request)

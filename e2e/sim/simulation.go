@@ -47,7 +47,8 @@ type Simulation struct {
 	skew   time.Duration // of the API server's clock that answers
 	skews  []time.Duration
 	backup *backup
-	writer *client // whose request is being answered
+	writer *client   // whose request is being answered
+	asked  time.Time // when it arrived: it may be done much later
 
 	nodes       []*node
 	pods        []*podName
