@@ -193,6 +193,7 @@ func (r *Reconciler) pass(ctx context.Context, out *Result, ready func(*judge.It
 	case r.Options.Repair:
 		until = Sooner(until, r.repair(ctx, j, out))
 	}
+	r.saveRestore(ctx, j.Observation) // a second check may have shown one
 	return until, nil
 }
 

@@ -148,8 +148,12 @@ func TestARestoreThatOnlyTheSecondCheckShowedIsNotForgotten(t *testing.T) {
 				s.revision = 1
 			}
 		}
-		r := s.reconciler(t)
-		for _, says := range []string{"the pass that shows it", "the next one"} {
+		r, next := s.reconciler(t), s.reconciler(t)
+		r.Restores, next.Restores = &keptRestores{}, &keptRestores{}
+		for _, says := range []string{"the pass that shows it", "the next process", "the next pass"} {
+			if r, next = next, r; says == "the next process" {
+				r.Restores = &keptRestores{next.Restores.(*keptRestores).text}
+			}
 			out, _, err := r.Pass(t.Context(), nil)
 			if err != nil {
 				t.Fatal(err)
@@ -158,4 +162,15 @@ func TestARestoreThatOnlyTheSecondCheckShowedIsNotForgotten(t *testing.T) {
 			s.step, s.revision = nil, 200
 		}
 	})
+}
+
+// keptRestores is what processes keep of restores.
+type keptRestores struct{ text string }
+
+func (k *keptRestores) Amend(_ context.Context, change func(string) (string, error)) error {
+	text, err := change(k.text)
+	if err == nil {
+		k.text = text
+	}
+	return err
 }

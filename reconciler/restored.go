@@ -69,9 +69,15 @@ func (h *History) olderObject(o *judge.Observation) (sign string) {
 		return ""
 	}
 	versions := make(map[objectName]string, len(o.Pools)+2*len(o.Reports))
+	if o.ReportsUnreadable {
+		maps.Copy(versions, h.versions)
+	}
 	note := func(kind, name, version string) {
 		n := objectName{kind, name}
 		before, known := h.versions[n]
+		if version == "" { // it was not read
+			version = before
+		}
 		if order, err := resourceversion.CompareResourceVersion(version, before); known && err == nil && order < 0 && sign == "" {
 			sign = fmt.Sprintf("%s %s is at resourceVersion %s after %s", kind, name, version, before)
 		}
@@ -125,6 +131,12 @@ func (h *History) noteRestore(o *judge.Observation) {
 	if intact.IsZero() {
 		r.unlooked = now
 	}
+	h.resetConfirmations()
+}
+
+// resetConfirmations has what waits to be confirmed begin again: what was seen before a restore
+// is no ground for it.
+func (h *History) resetConfirmations() {
 	for _, s := range h.candidates {
 		s.confirmation.reset()
 	}
@@ -182,6 +194,7 @@ func (h *History) noteRestores(o *judge.Observation) {
 	r.told = told
 	if !last.IsZero() && (r.at.IsZero() || last.After(r.at.Add(sameRestore))) {
 		r.begin(last, "by the word of the agent of node "+by, last)
+		h.resetConfirmations()
 	}
 }
 

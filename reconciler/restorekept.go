@@ -123,9 +123,22 @@ func (r *Reconciler) loadRestore(ctx context.Context, o *judge.Observation) {
 	}
 }
 
-// learnRestore takes over a later restore than is known here, or that this one is settled.
+// learnRestore takes over a later restore than is known here, or that this one is settled. Whoever
+// told of it may not know of a node that the restore has lost, and that was known here.
 func (h *History) learnRestore(d restoreDocument) {
-	if r := &h.restore; d.At.After(r.at) || d.At.Equal(r.at) && d.Settled {
+	r := &h.restore
+	switch {
+	case d.At.After(r.at):
+		lost := map[string]bool{}
+		for name := range sets.KeySet(r.lost).Union(r.nodes).Union(sets.KeySet(r.missed)) {
+			lost[name] = true
+		}
+		h.adoptRestore(d)
+		if maps.Copy(r.lost, lost); len(lost) > 0 {
+			r.settled = false
+		}
+		h.resetConfirmations()
+	case d.At.Equal(r.at) && d.Settled && len(r.lost) == 0:
 		h.adoptRestore(d)
 	}
 }
@@ -177,7 +190,7 @@ func (r *Reconciler) saveRestore(ctx context.Context, o *judge.Observation) {
 	}
 	if err == nil {
 		err = r.Restores.Amend(ctx, func(kept string) (string, error) {
-			if d, err := readRestore(kept, o.Now); err == nil && kept != k.text {
+			if d, err := readRestore(kept, o.Now); err == nil {
 				r.History.learnRestore(d)
 			}
 			text, err = r.History.restore.document()

@@ -96,26 +96,35 @@ func (r *restore) wroteSince(report *podstate.Report) bool {
 	return (noticed || !r.intact.IsZero() && report.Written.After(r.intact)) && !report.Renewed.Before(r.at)
 }
 
+// clocksDiffer is how far the clocks of API servers may be apart, at the most.
+const clocksDiffer = time.Minute
+
 // renewedSince reports whether an agent has confirmed its report since a quorum read that was
 // made after the restore, or before it: the Lease that the backup has is no later than that.
-// No clock has a part in it.
+// Who else writes the Lease renews nothing, and one of a later backup is too old.
 func (r *restore) renewedSince(report *podstate.Report) bool {
 	first, known := r.leases[report.Name]
-	if !known || report.Renewed.IsZero() {
+	if !known || report.Renewed.Before(r.at.Add(-clocksDiffer)) {
 		return false
 	}
 	order, err := resourceversion.CompareResourceVersion(report.LeaseVersion, first)
 	return err == nil && order > 0
 }
 
-// noteLeases takes in which versions the Leases have at first. What watches have told may be
-// of before what the backup has.
+// noteLeases takes in which versions the Leases have at first, or an earlier one that is read
+// later: the first read was of before the restore. What watches have told may be of before what
+// the backup has.
 func (r *restore) noteLeases(o *judge.Observation) {
 	if r.at.IsZero() || r.settled || o.Watched {
 		return
 	}
 	for _, report := range o.Reports {
-		if _, known := r.leases[report.Name]; known || report.LeaseVersion == "" || r.wroteSince(report) {
+		first, known := r.leases[report.Name]
+		if known {
+			order, err := resourceversion.CompareResourceVersion(report.LeaseVersion, first)
+			known = err != nil || order >= 0
+		}
+		if known || report.LeaseVersion == "" || r.wroteSince(report) {
 			continue
 		}
 		if r.leases == nil {

@@ -226,8 +226,8 @@ func (s *Server) makeFullPass(ctx context.Context) {
 		if s.Guard != nil {
 			s.Guard.PassEnded(began, out)
 		}
-		if out.Observation.ReportsUnreadable || out.Observation.Paused {
-			s.fullPass.after(later) // where it is not watched, no cache pass would notice that it changes
+		if out.Observation.ReportsUnreadable || out.Observation.Paused || !out.Restore.Complete() {
+			s.fullPass.after(later) // no cache pass would notice that it changes
 		}
 	}
 	s.Recorder.fullPassEnded(out, time.Since(began), err)
