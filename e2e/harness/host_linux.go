@@ -3,6 +3,7 @@ package harness
 import (
 	"bufio"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -62,6 +63,9 @@ func flock(path string, how int) (func(), error) {
 // unmountBelow unmounts everything that is mounted below a folder.
 func unmountBelow(dir string) error {
 	dir, err := filepath.EvalSymlinks(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}

@@ -30,13 +30,14 @@ func Leftovers() ([]string, error) {
 	var left []string
 	for _, id := range ids {
 		dir := filepath.Join(runsDir(), id)
-		unlock, err := tryLock(filepath.Join(dir, "owner"))
-		if errors.Is(err, errLocked) {
+		unlock, err := takeOver(dir)
+		if err != nil {
+			return left, err
+		}
+		if unlock == nil {
 			continue
 		}
-		if err == nil {
-			unlock()
-		}
+		unlock()
 		of, err := leftoversOf(dir)
 		if err != nil {
 			return left, err

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -62,7 +63,9 @@ func (r *run) close() error {
 
 func lockRuns() (func(), error) { return lock(filepath.Join(runsDir(), "lock")) }
 
-// Sweep removes what runs that were killed left on the machine.
+// Sweep removes what runs that were killed left on the machine, also links and cgroups of
+// those whose folder is gone: somebody cleared the temporary folder, or kubelet made a
+// cgroup late.
 func Sweep() error {
 	if err := os.MkdirAll(runsDir(), 0o700); err != nil {
 		return err
@@ -72,32 +75,51 @@ func Sweep() error {
 		return err
 	}
 	defer unlock()
-	return sweep()
-}
-
-// sweep removes the runs that nobody holds.
-func sweep() error {
-	entries, err := os.ReadDir(runsDir())
-	if err != nil {
-		return err
-	}
-	var errs []error
-	for _, e := range entries {
-		if !e.IsDir() {
-			continue
-		}
-		dir := filepath.Join(runsDir(), e.Name())
-		unlock, err := tryLock(filepath.Join(dir, "owner"))
-		if errors.Is(err, errLocked) {
-			continue
-		}
-		if err == nil {
-			err = scrub(dir)
-			unlock()
-		}
-		errs = append(errs, err)
+	ids, err := idsOfRuns()
+	errs := []error{err}
+	for _, id := range ids {
+		errs = append(errs, sweepRun(filepath.Join(runsDir(), id)))
 	}
 	return errors.Join(errs...)
+}
+
+// sweep removes the runs that have a folder and that nobody holds.
+func sweep() error {
+	entries, err := os.ReadDir(runsDir())
+	errs := []error{err}
+	for _, e := range entries {
+		if e.IsDir() {
+			errs = append(errs, sweepRun(filepath.Join(runsDir(), e.Name())))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func sweepRun(dir string) error {
+	unlock, err := takeOver(dir)
+	if err != nil || unlock == nil {
+		return err
+	}
+	defer unlock()
+	return scrub(dir)
+}
+
+// takeOver locks a run whose owner is dead; unlock is nil for one whose owner lives. A run
+// without a folder has no lock: it lives, with another temporary folder, if a process of it
+// does.
+func takeOver(dir string) (unlock func(), err error) {
+	unlock, err = tryLock(filepath.Join(dir, "owner"))
+	switch {
+	case errors.Is(err, errLocked):
+		return nil, nil
+	case !errors.Is(err, fs.ErrNotExist):
+		return unlock, err
+	}
+	processes, err := processesOf("/" + filepath.Join(filepath.Base(runsDir()), filepath.Base(dir)))
+	if err != nil || len(processes) > 0 {
+		return nil, err
+	}
+	return func() {}, nil
 }
 
 // scrub removes a run's mounts, links, cgroups and folder. The mounts go first: a network

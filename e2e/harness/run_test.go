@@ -82,6 +82,34 @@ func TestLeftoversAreOfClustersWhoseOwnersAreDead(t *testing.T) {
 	equal(t, "left when the living has ended", slices.Contains(try(Leftovers()).must(t), living.dir), true)
 }
 
+func TestASweepRemovesTheCgroupsOfARunWhoseFolderIsGoneUnlessItLivesElsewhere(t *testing.T) {
+	if why := Unsupported(); why != "" {
+		t.Skip(why)
+	}
+	const dead, living = "0dead0", "11f1f1"
+	elsewhere := exec.Command("sh", "-c", "read end", filepath.Join("/elsewhere", filepath.Base(runsDir()), living))
+	end := try(elsewhere.StdinPipe()).must(t)
+	check(t, elsewhere.Start())
+	for _, id := range []string{dead, living} {
+		check(t, makeCgroup(linkPrefix(id)+"-worker"))
+	}
+	t.Cleanup(func() { check(t, removeCgroups(linkPrefix(living))) })
+	made := try(cgroups(linkPrefix(living))).must(t)
+
+	check(t, Sweep())
+	equal(t, "cgroups of the dead and the living",
+		[][]string{try(cgroups(linkPrefix(dead))).must(t), try(cgroups(linkPrefix(living))).must(t)}, [][]string{nil, made})
+	for _, l := range try(Leftovers()).must(t) {
+		if strings.Contains(l, linkPrefix(living)) {
+			t.Errorf("%s is called left over, and a process of its cluster lives", l)
+		}
+	}
+	check(t, end.Close())
+	elsewhere.Wait()
+	check(t, Sweep())
+	equal(t, "cgroups when the last process has ended", try(cgroups(linkPrefix(living))).must(t), []string(nil))
+}
+
 // TestCrash plays both parts: with $E2E_CRASH it brings up what the other one kills.
 func TestCrash(t *testing.T) {
 	if kind := os.Getenv("E2E_CRASH"); kind != "" {
