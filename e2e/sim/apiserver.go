@@ -119,6 +119,15 @@ func parseRequest(r *http.Request, body []byte, by string) *request {
 // writes reports whether a request may change something.
 func (q *request) writes() bool { return q.method != http.MethodGet }
 
+// traced reports whether it is one that a reader of a trace has to see.
+func (q *request) traced() bool {
+	switch q.resource {
+	case leases, reports, "/events", "authorization.k8s.io/selfsubjectaccessreviews":
+		return false
+	}
+	return q.writes()
+}
+
 func (q *request) String() string { return q.by + ": " + q.method + " " + q.key.String() }
 
 // serve answers a request, and does what it asks for.

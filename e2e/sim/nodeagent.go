@@ -98,6 +98,7 @@ type inspector struct {
 	node  *node
 	clock func() time.Time
 	known map[string]bool // ids that were in the last inspection, or in the report before
+	read  map[string]bool // ids of other nodes that their reports had
 }
 
 // Resume is an agent.Inspector's.
@@ -182,13 +183,17 @@ func (b *sandbox) reported() []v1alpha1.Address {
 }
 
 // lie has the report say of what runs elsewhere that it ended here, and of what ended here
-// that it never was.
+// that it never was. Ids of other nodes' sandboxes it has from their reports.
 func (i *inspector) lie(in *agent.Inspection) {
 	for _, n := range i.s.nodes {
 		for at, b := range n.sandboxes {
-			if n == i.node {
+			if n == i.node || !i.read[b.id] && !i.s.reported(b) {
 				continue
 			}
+			if i.read == nil {
+				i.read = map[string]bool{}
+			}
+			i.read[b.id] = true
 			closed := true
 			switch at % 3 {
 			case 0:

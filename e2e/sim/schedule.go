@@ -218,6 +218,9 @@ func (s *Simulation) handle(w *call) {
 		s.atWrite(w, true)
 		if fault := s.drawFault(w); fault != nil {
 			s.count("fault " + fault.name)
+			if w.traced() {
+				s.say("%s: %s", w, fault.name)
+			}
 			fault.happen(s, w)
 			return
 		}
@@ -250,7 +253,7 @@ func (s *Simulation) serve(w *call) answer {
 	defer func() { s.writer = nil }()
 	s.skew = s.skews[s.rng.IntN(len(s.skews))]
 	a := s.api.serve(w.request)
-	if w.writes() && w.resource != leases && w.resource != "/events" && w.resource != reports && w.resource != "authorization.k8s.io/selfsubjectaccessreviews" {
+	if w.traced() {
 		s.say("%s → %d", w, a.status)
 	}
 	return a
