@@ -80,24 +80,24 @@ func (p *podName) key() key { return key{pods, p.namespace, p.name} }
 
 // sandbox is one of a pod: while it is open and has an address, that is in use.
 type sandbox struct {
-	id, uid      string
-	pod          *podName
-	net          *network
-	node         *node
-	ip           netip.Addr // that is configured there
-	attempt      int
-	adding       bool // its ADD is under way
-	open         bool // its network namespace is there
-	ending       bool // it is being stopped
-	giving       bool // its DEL has begun: the address is not its own any more
-	cached       bool // in a CNI cache
-	listed       bool // by the runtime
-	ready        bool
-	hangs        bool // does not end
-	retained     bool // stays listed after its end
-	since        time.Time
-	unrecordedAt time.Time // its ADD ended, and the entry of its address was another's
-	add          *client   // the process of its ADD
+	id, uid  string
+	pod      *podName
+	net      *network
+	node     *node
+	ip       netip.Addr // that is configured there
+	attempt  int
+	adding   bool // its ADD is under way
+	open     bool // its network namespace is there
+	ending   bool // it is being stopped
+	giving   bool // its DEL has begun: the address is not its own any more
+	cached   bool // in a CNI cache
+	listed   bool // by the runtime
+	ready    bool
+	hangs    bool // does not end
+	retained bool // stays listed after its end
+	since    time.Time
+	lostAt   time.Time // when the entry of its address became another's, or stayed so at its ADD
+	add      *client   // the process of its ADD
 }
 
 // inUse reports whether it carries an address that nobody else may have.

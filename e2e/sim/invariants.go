@@ -127,7 +127,9 @@ func (s *Simulation) checkPool(c change, before *object) {
 		s.count("released")
 		s.say("the product releases %s of %s: %v", a, c.name, was[slot])
 		for _, b := range holders {
-			if !s.excused(b) && !s.lostByWhereabouts(b, was[slot]) {
+			if excuse := s.excuse(b, was[slot]); excuse != "" {
+				s.count("excused " + excuse)
+			} else {
 				s.fail("%s of %s was released by the product, and %s uses it", a, c.name, b)
 			}
 		}
@@ -153,7 +155,7 @@ func sameButAllocations(a, b *object) bool {
 
 func (s *Simulation) checkRewritten(a netip.Addr, was, is allocation, holders []*sandbox) {
 	for _, b := range holders {
-		if b.id == was.ID && b.inUse() && !slices.ContainsFunc(holders, func(other *sandbox) bool { return other.id == is.ID }) && !s.excused(b) && s.plan.Liar == 0 {
+		if b.id == was.ID && b.inUse() && !slices.ContainsFunc(holders, func(other *sandbox) bool { return other.id == is.ID }) && s.excuse(b, was) == "" && s.plan.Liar == 0 {
 			s.fail("the entry of %s, which %s uses, was rewritten by the product for %s, which does not use it", a, b, is.ID[:6])
 		}
 	}
@@ -169,24 +171,30 @@ func (s *Simulation) checkWritten(n *network, a netip.Addr, entry allocation) {
 	s.fail("the product wrote an entry for %s of sandbox %s, which never had it", a, entry.ID)
 }
 
-// excused: by the rules the address may be freed although it is used. A node whose agent
-// lies harms its own pods; and without agents a pod that the API does not have, or has as
-// finished, cannot be known to run, nor does a network-status that a restore brought back
+// excuse says by which rule an address may be freed although it is used; "" for none. A node
+// whose agent lies harms its own pods; and without agents a pod that the API does not have, or
+// has as finished, cannot be known to run, nor does a network-status that a restore brought back
 // have what a pod got since the backup. A process that begins within a minute of a backup that
-// is restored already cannot know of it.
-func (s *Simulation) excused(b *sandbox) bool {
-	if s.plan.Liar > 0 && s.nodes[s.plan.Liar-1] == b.node { // though it may have stopped lying
-		return true
-	}
-	// The operator asked for it, and what a node has not written yet cannot be read.
-	if n := b.node; s.plan.Unreachable > 0 && (!n.linked || s.asked.Sub(n.linkedAt) < holdLasts) {
-		return true
-	}
-	if s.plan.Agents != 0 {
-		return s.unnoticed(b)
+// is restored already cannot know of it, nor anyone of a sandbox that the entry is not of and no
+// report has.
+func (s *Simulation) excuse(b *sandbox, entry allocation) string {
+	switch {
+	case s.plan.Liar > 0 && s.nodes[s.plan.Liar-1] == b.node: // though it may have stopped lying
+		return "its node's agent lies"
+	case s.plan.Unreachable > 0 && (!b.node.linked || s.asked.Sub(b.node.linkedAt) < holdLasts):
+		return "the operator asked for it" // and what a node has not written yet cannot be read
+	case s.lostByWhereabouts(b, entry):
+		return "the entry is another's, and no report tells"
+	case s.plan.Agents != 0 && s.unnoticed(b):
+		return "the backup is young, and the process younger"
+	case s.plan.Agents != 0:
+		return ""
 	}
 	o := s.podObject(b.pod)
-	return o == nil || s.restoredSince(b.since) || o.Metadata.UID != b.uid || o.Metadata.Deletion != nil || o.Status.Phase == "Succeeded" || o.Status.Phase == "Failed"
+	if o == nil || s.restoredSince(b.since) || o.Metadata.UID != b.uid || o.Metadata.Deletion != nil || o.Status.Phase == "Succeeded" || o.Status.Phase == "Failed" {
+		return "there are no agents"
+	}
+	return ""
 }
 
 // holdLasts is for how long whereabouts' Lease is held, and what was read under it is written.
@@ -199,23 +207,30 @@ func (s *Simulation) checkAdded(b *sandbox) {
 		if other != b {
 			s.count("duplicate by others")
 			s.say("%s is used by %s as well", b.ip, other)
+			other.lostAt = time.Now()
 		}
 	}
-	entry, there := allocationsOf(s.api.get(b.net.pool()))[b.net.slot(b.ip)]
+	entry := s.entryOf(b)
 	// whereabouts v0.9.4 does so when the patch of the pool fails for another reason than
 	// a test: the error is lost (pkg/storage/kubernetes/ipam.go, IPManagementKubernetesUpdate).
-	if !there {
+	if entry == (allocation{}) {
 		s.count("ADD without an entry")
 	} else if entry.ID != b.id {
 		s.count("ADD with the entry of another sandbox")
-		b.unrecordedAt = time.Now()
+		b.lostAt = time.Now()
 	}
 }
 
-// lostByWhereabouts reports whether whereabouts has lost the write that would have made the
-// entry of an earlier sandbox this one's, and no pass can have read that in a report yet.
+// lostByWhereabouts reports whether whereabouts, or a restore, has the entry of a sandbox'
+// address be another's, and no pass can have read in a report yet that this one has it, too. Its
+// release does what the other's DEL would have done.
 func (s *Simulation) lostByWhereabouts(b *sandbox, entry allocation) bool {
-	return !b.unrecordedAt.IsZero() && b.id != entry.ID && (!s.reported(b) || s.asked.Sub(b.unrecordedAt) < aPassTakes)
+	return !b.lostAt.IsZero() && b.id != entry.ID && (!s.reported(b) || s.asked.Sub(b.lostAt) < aPassTakes)
+}
+
+// entryOf is that of a sandbox' address, whosever it is; the zero value for none.
+func (s *Simulation) entryOf(b *sandbox) allocation {
+	return allocationsOf(s.api.get(b.net.pool()))[b.net.slot(b.ip)]
 }
 
 // reported reports whether the report of a sandbox' node mentions it.
@@ -242,7 +257,7 @@ func (s *Simulation) checkReservation(c change) {
 	s.count("reservation deleted")
 	for _, n := range s.nodes {
 		for _, b := range n.sandboxes {
-			if b.inUse() && b.net.reservation(b.ip) == c.key && !s.excused(b) {
+			if b.inUse() && b.net.reservation(b.ip) == c.key && s.excuse(b, s.entryOf(b)) == "" {
 				s.owed[c.key] = &debt{b, time.Now()}
 				s.say("the product deletes the reservation %s, and %s uses the address", c.name, b)
 			}

@@ -21,7 +21,7 @@ func (s *Simulation) restore(blind bool, cutOff *node) {
 	if s.backup == nil || s.away {
 		return
 	}
-	s.away, s.restoring = true, true
+	s.away, s.restoring, s.wentAt = true, true, time.Now()
 	s.api.cutWatches("")
 	s.say("etcd goes")
 	if cutOff != nil && cutOff.linked {
@@ -49,14 +49,14 @@ func (s *Simulation) restoredSince(t time.Time) bool { return s.restoredAt.After
 
 // unnoticed reports whether the reports of a backup still look fresh that was restored while a
 // sandbox ran, and the process that writes cannot know of it: serve because it was started
-// since, a run because no write of its own was lost, and nobody whose was has told it.
+// since etcd went, a run because no write of its own was lost, and nobody whose was has told it.
 func (s *Simulation) unnoticed(b *sandbox) bool {
 	if !s.restoredSince(b.since) || s.asked.Sub(s.backup.at) > reportsLookFresh {
 		return false
 	}
 	return !slices.ContainsFunc(s.replicas, func(r *replica) bool {
 		if s.plan.Serve {
-			return r.as == s.writer && !r.started.After(s.restoredAt)
+			return r.as == s.writer && !r.started.After(s.wentAt)
 		}
 		noticed := r.restored()
 		return noticed.After(s.backup.at) && (r.as == s.writer || s.asked.Sub(noticed) > aPassTakes)

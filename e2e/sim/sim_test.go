@@ -98,7 +98,7 @@ func report(t *testing.T, s *share) {
 	group, line := "", ""
 	for _, k := range slices.Sorted(maps.Keys(s.Counts)) {
 		first, rest, grouped := strings.Cut(k, " ")
-		if !grouped || !slices.Contains([]string{"row", "refusal", "fault", "step", "finding"}, first) {
+		if !grouped || !slices.Contains([]string{"row", "refusal", "fault", "step", "finding", "excused"}, first) {
 			first, rest = "", k
 		}
 		if first != group && line != "" {

@@ -50,22 +50,22 @@ type Simulation struct {
 	writer *client   // whose request is being answered
 	asked  time.Time // when it arrived: it may be done much later
 
-	nodes       []*node
-	pods        []*podName
-	nets        []*network
-	replicas    []*replica
-	armed       *Step // happens at the product's next write
-	stepped     int
-	uids, ids   int
-	starts      int
-	requests    int
-	kills       int
-	quiet       bool
-	restoring   bool // etcd is
-	forbidden   bool // the product has no right to whereabouts' Leases
-	massRelease bool // an operator allows it
-	restoredAt  time.Time
-	given       map[given]bool // by ADDs, whatever became of the machine
+	nodes              []*node
+	pods               []*podName
+	nets               []*network
+	replicas           []*replica
+	armed              *Step // happens at the product's next write
+	stepped            int
+	uids, ids          int
+	starts             int
+	requests           int
+	kills              int
+	quiet              bool
+	restoring          bool           // etcd is
+	forbidden          bool           // the product has no right to whereabouts' Leases
+	massRelease        bool           // an operator allows it
+	wentAt, restoredAt time.Time      // etcd, for the last restore
+	given              map[given]bool // by ADDs, whatever became of the machine
 
 	last   *reconciler.Result // of the last pass; of one-shot runs only
 	lastAt time.Time
