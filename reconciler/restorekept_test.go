@@ -58,6 +58,14 @@ func TestWhatIsKeptOfRestores(t *testing.T) {
 			t.Errorf("kept: %s", s.text)
 		}
 	})
+	t.Run("by an earlier process: a dry run says that nothing is released", func(t *testing.T) {
+		s := &memoryStore{}
+		one, two := newProcess(t, atOnce), newProcess(t, Options{DryRun: true})
+		one.Restores, two.Restores = s, s
+		one.pass(0, leakOn(0), revision(100))
+		one.pass(minute, leakOn(0), revision(90))
+		two.wantRefused("the dry run", EtcdRestored, two.pass(2*minute, leakOn(0), revision(91)))
+	})
 	t.Run("by somebody else who has seen it settled", func(t *testing.T) {
 		s := &memoryStore{}
 		one, two := newProcess(t, atOnce), newProcess(t, atOnce)
