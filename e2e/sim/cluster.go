@@ -78,6 +78,9 @@ func (p *podName) ref() string { return p.namespace + "/" + p.name }
 
 func (p *podName) key() key { return key{pods, p.namespace, p.name} }
 
+// silent reports whether nothing runs on the node that could tell of it.
+func (n *node) silent() bool { return !n.kubelet && (n.agent == nil || n.agent.cancel == nil) }
+
 // sandbox is one of a pod: while it is open and has an address, that is in use.
 type sandbox struct {
 	id, uid  string

@@ -181,7 +181,7 @@ func (s *Simulation) excuse(b *sandbox, entry allocation) string {
 	switch {
 	case s.plan.Liar > 0 && s.nodes[s.plan.Liar-1] == b.node: // though it may have stopped lying
 		return "its node's agent lies"
-	case s.plan.Unreachable > 0 && (!b.node.linked || s.asked.Sub(b.node.linkedAt) < holdLasts):
+	case s.plan.Unreachable > 0 && (!b.node.linked || s.asked.Sub(b.node.linkedAt) < holdLasts || b.node.silent()):
 		return "the operator asked for it" // and what a node has not written yet cannot be read
 	case s.lostByWhereabouts(b, entry):
 		return "the entry is another's, and no report tells"
