@@ -37,9 +37,9 @@ type restore struct {
 	missed map[string]time.Time // those that were not there any more in a pass, and when first
 	told   map[string]string    // what reports have said of restores
 	seen   time.Time            // when a pass showed one
-	// unlooked is at where nothing told when all was last well.
-	unlooked time.Time
-	taints   doubtedTaints
+	// undated is at of a restore for which nothing told when all was last well.
+	undated time.Time
+	taints  doubtedTaints
 }
 
 // Restored is when a pass last showed that etcd was restored; zero if none did.
@@ -129,7 +129,7 @@ func (h *History) noteRestore(o *judge.Observation) {
 	r.begin(now, o.Restored, time.Time{})
 	r.intact = intact
 	if intact.IsZero() {
-		r.unlooked = now
+		r.undated = now
 	}
 	h.resetConfirmations()
 }
@@ -171,12 +171,12 @@ func (h *History) noteRestores(o *judge.Observation) {
 	var by string
 	// A process whose first pass shows a restore has nothing to date it by: agents that
 	// were faster have no cause to write again.
-	unlooked := !r.at.IsZero() && r.at.Equal(r.unlooked)
+	undated := !r.at.IsZero() && r.at.Equal(r.undated)
 	for _, report := range o.Reports {
 		if report.RestoreSeen.IsZero() {
 			continue
 		}
-		if unlooked && report.RestoreSeen.Before(r.at) && (r.intact.IsZero() || report.RestoreSeen.Before(r.intact)) {
+		if undated && report.RestoreSeen.Before(r.at) && (r.intact.IsZero() || report.RestoreSeen.Before(r.intact)) {
 			r.intact = report.RestoreSeen
 		}
 		before, known := r.told[report.Name]

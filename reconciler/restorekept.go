@@ -165,7 +165,7 @@ func (h *History) adoptRestore(d restoreDocument) {
 	r.at, r.intact, r.why, r.settled = d.At, d.Intact, d.Why, d.Settled
 	r.leases = d.Leases
 	if r.lost, r.gone, r.awaited = map[string]bool{}, map[string]time.Time{}, nil; r.intact.IsZero() {
-		r.unlooked = r.at
+		r.undated = r.at
 	}
 	r.taints = doubtedTaints{all: d.DoubtsAll, as: d.Doubted, boots: d.DoubtedBoots}
 	maps.Copy(r.gone, d.Gone)
