@@ -253,7 +253,7 @@ func (r *faultTrial) verdict(t *testing.T, left []string) string {
 	defer cancel()
 	now := try(r.now(ctx)).must(t)
 	check(t, errors.Join(r.pools.catchUp(ctx), r.reservations.catchUp(ctx)))
-	freed, bare := r.check(r.pools, r.reservations, now)
+	freed, bare, unwritten := r.check(r.pools, r.reservations, now)
 	writes := try(r.AuditLog().Next()).must(t)
 	released, strayed := ours(r.pools, writes)
 	for _, err := range slices.Concat(freed, bare, strayed) {
@@ -267,6 +267,6 @@ func (r *faultTrial) verdict(t *testing.T, left []string) string {
 			t.Log(w)
 		}
 	}
-	return fmt.Sprintf("%d ADDs (%d failed, the longest took %.1fs), %d DELs, %d released, %d wrong, %d left",
-		r.adds.Load(), r.failedADDs.Load(), time.Duration(r.longestADD.Load()).Seconds(), r.dels.Load(), released, len(freed)+len(bare)+len(strayed), len(left))
+	return fmt.Sprintf("%d ADDs (%d failed, %d without an entry by whereabouts, the longest took %.1fs), %d DELs, %d released, %d wrong, %d left",
+		r.adds.Load(), r.failedADDs.Load(), len(unwritten), time.Duration(r.longestADD.Load()).Seconds(), r.dels.Load(), released, len(freed)+len(bare)+len(strayed), len(left))
 }

@@ -110,6 +110,18 @@ func (h *history) during(name string, from, to uint64) []version {
 	return found
 }
 
+// first returns the revision of the first version of an object that is so; false if none is.
+func (h *history) first(name string, is func(*unstructured.Unstructured) bool) (uint64, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, v := range h.of[name] {
+		if is(v.object) {
+			return v.revision, true
+		}
+	}
+	return 0, false
+}
+
 func (h *history) size() (n int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

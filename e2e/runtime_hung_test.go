@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -48,7 +49,11 @@ func TestAShimThatHangsCostsOnlyItsOwnSandbox(t *testing.T) {
 		out.expect(t, "10.1.0.0-24 10.1.0.1", "Held PhantomPod")
 		s.lost(t, before, entryAndReservation(2)...)
 		n.stopAgent(t)
-		contains(t, "what the agent said", n.agent.stderr.String(), hung.id, "only the network mode of the sandbox is known")
+		// containerd 1.6 gives up on the shim when the agent gives up on containerd, and then answers as if
+		// it had asked (services/tasks/local.go, getProcessState): either may be first.
+		if said := n.agent.stderr.String(); flavour.Name != harness.ContainerdDebian.Name || strings.Contains(said, hung.id) {
+			contains(t, "what the agent said", said, hung.id, "only the network mode of the sandbox is known")
+		}
 	})
 }
 

@@ -223,7 +223,11 @@ func (s *storm) audit(ctx context.Context, t *testing.T) (freed, bare []error) {
 	t.Helper()
 	now := try(s.revision(ctx)).must(t)
 	check(t, errors.Join(s.pools.catchUp(ctx), s.reservations.catchUp(ctx)))
-	return s.check(s.pools, s.reservations, now)
+	freed, bare, unwritten := s.check(s.pools, s.reservations, now)
+	for _, h := range unwritten { // no request of whereabouts fails here
+		bare = append(bare, fmt.Errorf("no version of the pool had an entry for %s when its ADD returned", h))
+	}
+	return freed, bare
 }
 
 // waves are what happens, a slice of tasks that are done at once for each wave.
