@@ -59,7 +59,7 @@ test: ## Run the unit and property tests, and (as root on Linux) those on a real
 test-slow: ## Run the tests with a real containerd, the long ones and the measurements (as root on Linux)
 	@cd e2e && $(GO) run ./harness/cmd/preflight
 	@mkdir -p bin && cd e2e && $(GO) run $(GOTESTSUM) --format pkgname --jsonfile ../bin/e2e.json $(RERUN) --packages ./... -- -race -count=1 -timeout 60m -tags slow; code=$$?; \
-		sed -nE 's/.*"Output":" *((storm|scale|upstream_linux|agentcost_linux|servecost_linux)_test.go:[^"]*)\\n"}$$/\1/p' ../bin/e2e.json; exit $$code
+		sed -nE 's/.*"Output":" *((storm|scale|upstream_linux|agentcost_linux|servecost_linux)_test.go:[^"]*|fault_[a-z]+_test.go:[0-9]+: faults:[^"]*)\\n"}$$/\1/p' ../bin/e2e.json; exit $$code
 
 HISTORIES ?= 100000
 SEED ?= 1
