@@ -49,9 +49,10 @@ func (s *Simulation) restoredSince(t time.Time) bool { return s.restoredAt.After
 
 // unnoticed reports whether the reports of a backup still look fresh that was restored while a
 // sandbox ran, and the process that writes cannot know of it: serve because it was started
-// since etcd went, a run because no write of its own was lost, and nobody whose was has told it.
+// since etcd went, a run because no write of its own was lost, and nobody whose was has told it
+// since; what was told before another restore of that backup is lost by it.
 func (s *Simulation) unnoticed(b *sandbox) bool {
-	if !s.restoredSince(b.since) || s.asked.Sub(s.backup.at) > reportsLookFresh {
+	if !s.restoredSince(b.since) || s.asked.Sub(s.backup.at) > reportsLookFresh+holdLasts {
 		return false
 	}
 	return !slices.ContainsFunc(s.replicas, func(r *replica) bool {
@@ -59,7 +60,7 @@ func (s *Simulation) unnoticed(b *sandbox) bool {
 			return r.as == s.writer && !r.started.After(s.wentAt)
 		}
 		noticed := r.restored()
-		return noticed.After(s.backup.at) && (r.as == s.writer || s.asked.Sub(noticed) > aPassTakes)
+		return r.as == s.writer && noticed.After(s.backup.at) || s.restoredAt.Before(noticed) && s.asked.Sub(noticed) > aPassTakes
 	})
 }
 

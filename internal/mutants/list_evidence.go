@@ -4,6 +4,7 @@ package main
 func evidenceArea() Area {
 	const evidence, sandbox, nodes, claims = "reconciler/judge/evidence.go", "reconciler/judge/sandbox.go", "reconciler/judge/nodeset.go", "reconciler/judge/claims.go"
 	const index, pods, judge = "reconciler/judge/index.go", "reconciler/judge/index_pods.go", "reconciler/judge/judge.go"
+	const amend, follow = "reconciler/judge/amend.go", "reconciler/judge/follow.go"
 	return Area{"The evidence: sandboxes, nodes, claims, reservations", []Mutant{
 		{Fault: "A pod's podIPs do not count as its addresses", File: evidence, Tests: "TestTheAddressIsOnASuccessor",
 			Old: `	for _, ip := range s.pod.IPs {
@@ -131,7 +132,14 @@ func evidenceArea() Area {
 		{Fault: "Reports that were there and are gone mean that there are no agents", File: index, Tests: "TestWhetherThereAreAgents",
 			Old: ` || past != nil && past.SawReports(),`, New: `,`},
 		{Fault: "Another machine under the name is a reboot", File: index, Tests: "TestMissingNodes",
-			Old: `return x.anotherBoot(n, r) && n.Machine.Same(r.Machine)`, New: `return x.anotherBoot(n, r)`},
+			Old: `return x.heard && x.anotherBoot(n, r) && n.Machine.Same(r.Machine)`, New: `return x.heard && x.anotherBoot(n, r)`},
+		{Fault: "A boot counts while no agent is heard", File: index, Tests: "TestDeadNodes",
+			Old: `return x.heard && x.anotherBoot(n, r) && n.Machine.Same(r.Machine)`, New: `return x.anotherBoot(n, r) && n.Machine.Same(r.Machine)`},
+		{Fault: "An amended index does not notice that the first agent is heard, or the last is silent", File: amend, Tests: "TestABootCountsFromTheFirstAgentThatIsHeardToTheLast",
+			Old: `	x.heard = slices.ContainsFunc(x.reports, isFresh)
+`, New: ``},
+		{Fault: "What the first agent that is heard changes for other nodes is not followed", File: follow, Tests: "TestABootCountsFromTheFirstAgentThatIsHeardToTheLast",
+			Old: `if heard != x.heard && x.anotherBoot(`, New: `if false && x.anotherBoot(`},
 		{Fault: "What a fresh report says has ended with its node", File: index, Tests: "TestDeadNodes|TestAnotherSandboxRecordsTheAddress",
 			Old: `return !r.fresh && (x.dead(r.Name) || x.rebooted(r))`, New: `return x.dead(r.Name) || x.rebooted(r)`},
 		{Fault: "The claims of a missing node end at once", File: index, Tests: "TestTheClaimsOfAMissingNodeEndWhenNodeMissingIsConfirmed",

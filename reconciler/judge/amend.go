@@ -31,6 +31,7 @@ func (x *Index) Amend(live *Live) {
 	for name, r := range live.Reports {
 		rebuild = x.setReport(name, r) || rebuild
 	}
+	x.heard = slices.ContainsFunc(x.reports, isFresh)
 	if len(live.Reports) > 0 {
 		x.o.Reports = make([]*podstate.Report, len(x.reports))
 		for i, r := range x.reports {

@@ -85,6 +85,19 @@ func (x *Index) changedByReports(changes *Live, add func(netip.Addr)) {
 			addressesOf(now, add)
 		}
 	}
+	heard := false
+	for _, r := range changes.Reports {
+		heard = heard || r != nil && r.Fresh(latest)
+	}
+	for _, r := range x.reports {
+		_, changed := changes.Reports[r.Name]
+		heard = heard || !changed && r.Fresh(latest)
+	}
+	for _, r := range x.reports {
+		if heard != x.heard && x.anotherBoot(x.o.Nodes[r.Name], r) { // see rebooted
+			addressesOf(r.Report, add)
+		}
+	}
 }
 
 func addressesOf(r *podstate.Report, f func(netip.Addr)) {

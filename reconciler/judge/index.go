@@ -30,6 +30,7 @@ type Index struct {
 	nodeSets   map[nodeSetKey]*nodeSet
 
 	reports            []*report // by name
+	heard              bool      // one of them at least is fresh
 	byNode             map[string]*report
 	unread             []unreadSandbox // see findUnread; nil until it is asked for, and where something has changed
 	reportsByNumber    []*report       // by the numbers of their entries, see addReport
@@ -72,6 +73,7 @@ func NewIndex(o *Observation, past Past, policy Policy) *Index {
 	x.nameNodes()
 	x.addPools()
 	x.addReports()
+	x.heard = slices.ContainsFunc(x.reports, isFresh)
 	x.agentNodes, x.nodeSets = x.findAgentNodes(), map[nodeSetKey]*nodeSet{}
 	x.addPods()
 	x.reservations = o.Reservations
@@ -106,11 +108,16 @@ func (x *Index) dead(node string) bool {
 }
 
 // rebooted reports whether the node runs another boot than at the time of the report,
-// on the same machine: another machine under the name says nothing of the one before.
+// on the same machine: another machine under the name says nothing of the one before. While no
+// agent at all is heard etcd may just have been restored, with nobody to tell of it yet: then
+// what the node has run since it booted is not known, and its pods may have been given the
+// addresses of entries that the restore brought back.
 func (x *Index) rebooted(r *report) bool {
 	n := x.o.Nodes[r.Name]
-	return x.anotherBoot(n, r) && n.Machine.Same(r.Machine)
+	return x.heard && x.anotherBoot(n, r) && n.Machine.Same(r.Machine)
 }
+
+func isFresh(r *report) bool { return r.fresh }
 
 // anotherBoot reports whether a Node, nil if there is none, is known to be at a later boot than
 // its report.

@@ -84,7 +84,7 @@ func TestAttachments(t *testing.T) {
 		{"closed, on a node that is not heard, while the others are", judge.NoFreshReport, []Part{Node("worker-1"), Node("worker-2"),
 			StaleReport("worker-1", Attachment("box-1", UsualUID, old, Closed)), FreshReport("worker-2")}},
 		{"too old, in the last report of a node that was rebooted", judge.NodeDead, []Part{Node("worker-1", Booted("boot-2")),
-			StaleReport("worker-1", Attachment("box-1", UsualUID, old, nil))}},
+			StaleReport("worker-1", Attachment("box-1", UsualUID, old, nil)), Node("worker-2"), FreshReport("worker-2")}},
 		{"too old, in a fresh report of a node that is out of service", judge.Absent, []Part{Node("worker-1", NotReadyFor(time.Hour), OutOfService),
 			FreshReport("worker-1", Attachment("box-1", UsualUID, old, nil))}},
 	})
@@ -107,24 +107,27 @@ func TestFreshness(t *testing.T) {
 }
 
 func TestDeadNodes(t *testing.T) {
-	last := StaleReport("worker-1", Sandbox("box-1", UsualUID))
+	last, another := StaleReport("worker-1", Sandbox("box-1", UsualUID)), All(Node("worker-2"), FreshReport("worker-2"))
 	expectStates(t, []stateCase{
 		{"out of service and not Ready", judge.NodeDead, []Part{Node("worker-1", NotReadyFor(time.Hour), OutOfService), last}},
 		{"out of service and Ready", judge.NoFreshReport, []Part{Node("worker-1", OutOfService), last}},
 		{"not Ready for weeks, and no taint", judge.NoFreshReport, []Part{Node("worker-1", NotReadyFor(500*time.Hour)), last}},
-		{"rebooted since the last report that has the id", judge.NodeDead, []Part{Node("worker-1", Booted("boot-2")), last}},
+		{"rebooted since the last report that has the id", judge.NodeDead, []Part{Node("worker-1", Booted("boot-2")), last, another}},
+		// Else agents that are heard would have told of the restore.
+		{"rebooted, and no agent is heard, as when etcd has just been restored", judge.NoFreshReport,
+			[]Part{Node("worker-1", Booted("boot-2")), last, Node("worker-2"), StaleReport("worker-2")}},
 		// Its ADD replaces the entry, but a restore may have lost that.
-		{"rebooted, and its pod may be back there", judge.NoFreshReport, []Part{Node("worker-1", Booted("boot-2")), last, terminating.pod}},
-		{"rebooted, and another pod of its name may be", judge.NoFreshReport, []Part{Node("worker-1", Booted("boot-2")), last, UsualPod(UID(OtherUID))}},
-		{"rebooted, and its pod has finished", judge.NodeDead, []Part{Node("worker-1", Booted("boot-2")), last, finished.pod}},
+		{"rebooted, and its pod may be back there", judge.NoFreshReport, []Part{Node("worker-1", Booted("boot-2")), last, another, terminating.pod}},
+		{"rebooted, and another pod of its name may be", judge.NoFreshReport, []Part{Node("worker-1", Booted("boot-2")), last, another, UsualPod(UID(OtherUID))}},
+		{"rebooted, and its pod has finished", judge.NodeDead, []Part{Node("worker-1", Booted("boot-2")), last, another, finished.pod}},
 		{"rebooted, and its pod is bound to another node", judge.NodeDead, []Part{Node("worker-1", Booted("boot-2")), Node("worker-2"), FreshReport("worker-2"), last, UsualPod(OnNode("worker-2"))}},
-		{"still of the same boot", judge.NoFreshReport, []Part{Node("worker-1", Booted("boot-1")), last}},
-		{"the report carries no bootID", judge.NoFreshReport, []Part{Node("worker-1", Booted("boot-2")), StaleReport("worker-1", Sandbox("box-1", UsualUID), FromBoot(""))}},
-		{"the Node carries no bootID", judge.NoFreshReport, []Part{Node("worker-1", Booted("")), last}},
+		{"still of the same boot", judge.NoFreshReport, []Part{Node("worker-1", Booted("boot-1")), last, another}},
+		{"the report carries no bootID", judge.NoFreshReport, []Part{Node("worker-1", Booted("boot-2")), StaleReport("worker-1", Sandbox("box-1", UsualUID), FromBoot("")), another}},
+		{"the Node carries no bootID", judge.NoFreshReport, []Part{Node("worker-1", Booted("")), last, another}},
 		// The id was not there any more before the reboot: that the node has
 		// rebooted says nothing about where it runs.
-		{"rebooted since a report that names the id as gone", judge.NoFreshReport, []Part{Node("worker-1", Booted("boot-2")), StaleReport("worker-1", Gone("box-1", UsualUID))}},
-		{"rebooted since a report that does not have the id", judge.NoFreshReport, []Part{Node("worker-1", Booted("boot-2")), StaleReport("worker-1")}},
+		{"rebooted since a report that names the id as gone", judge.NoFreshReport, []Part{Node("worker-1", Booted("boot-2")), StaleReport("worker-1", Gone("box-1", UsualUID)), another}},
+		{"rebooted since a report that does not have the id", judge.NoFreshReport, []Part{Node("worker-1", Booted("boot-2")), StaleReport("worker-1"), another}},
 		{"out of service and not Ready, and its agent reports all the same", judge.Absent,
 			[]Part{Node("worker-1", NotReadyFor(time.Hour), OutOfService), FreshReport("worker-1"), terminating.pod}},
 		{"without agents, the pod's node out of service", judge.NodeDead, []Part{Node("worker-1", NotReadyFor(time.Hour), OutOfService), terminating.pod}},
@@ -136,7 +139,8 @@ func TestMissingNodes(t *testing.T) {
 	expectStates(t, []stateCase{
 		{"no Node object of the node whose last report has the id", judge.NodeMissing, []Part{Node("worker-2"), FreshReport("worker-2"), last}},
 		{"another machine under the name of the node whose last report has the id", judge.NodeMissing,
-			[]Part{Node("worker-1", Booted("boot-2"), OnMachine(v1alpha1.Machine{SystemUUID: "another board", MachineID: "another disk"})), last}},
+			[]Part{Node("worker-1", Booted("boot-2"), OnMachine(v1alpha1.Machine{SystemUUID: "another board", MachineID: "another disk"})), last,
+				Node("worker-2"), FreshReport("worker-2")}},
 		{"no Node objects at all: nothing is known of nodes", judge.NoFreshReport, []Part{FreshReport("worker-2"), last}},
 		{"no Node object, and the report names the id as gone", judge.Absent,
 			[]Part{Node("worker-2"), FreshReport("worker-2"), StaleReport("worker-1", Gone("box-1", UsualUID))}},
