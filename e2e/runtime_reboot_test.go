@@ -50,6 +50,14 @@ func TestWhatANodeRanBeforeItsRebootIsFreedWithoutItsAgent(t *testing.T) {
 		s.lost(t, before)
 
 		s.silent(t, "worker-1", 2*time.Minute)
+		// With no agent heard etcd may have been restored.
+		out = s.run(t)
+		out.exits(t, 0)
+		out.expect(t, slices.Concat(of(1, "InUse AddressOnPod"), of(2, "Held NoFreshReport"), of(3, "Held NoFreshReport"), of(4, "InUse PodPending"))...)
+		s.lost(t, before)
+
+		s.nodes["worker-2"] = harness.NewNode(t, s.ControlPlane, "worker-2")
+		s.agent(t, "worker-2")
 		out = s.run(t)
 		out.exits(t, 0)
 		// Pods of the other names may be back there.
