@@ -72,6 +72,9 @@ type Agent struct {
 	// and nothing of this node was lost by it, nothing else shows it; so the report is
 	// rewritten.
 	Reconnected <-chan struct{}
+	// CheckPolicy is an APIStore's. The agent calls it at start and every ten minutes, and publishes nothing while
+	// it returns an error. nil: nothing is checked.
+	CheckPolicy func(ctx context.Context) error
 	Health      *Health
 
 	report          *v1alpha1.SandboxReport // as last made
@@ -79,6 +82,7 @@ type Agent struct {
 	published       bool                    // the Store has the report
 	rewrite         bool                    // the report must be written with a new observedAt, even if nothing changed
 	lastRenewal     time.Time               // of the Lease
+	guarded         time.Time               // when CheckPolicy last succeeded; zero after it failed
 	frequentUntil   time.Time
 	publishFailures int // in a row
 }
@@ -236,6 +240,9 @@ func (a *Agent) update(inspection *Inspection) {
 }
 
 func (a *Agent) publish(ctx context.Context) error {
+	if err := a.checkGuard(ctx); err != nil {
+		return err
+	}
 	if !a.published {
 		return a.Store.Publish(ctx, a.report)
 	}

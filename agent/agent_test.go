@@ -23,11 +23,14 @@ import (
 type scene struct {
 	*testing.T
 	*agent.Agent
+	began   time.Time
 	events  chan struct{}
 	changes chan string
 	again   chan struct{}
 	stop    func()
 	ended   chan struct{}
+
+	checkPolicy func(context.Context) error
 
 	mu        sync.Mutex
 	parts     []any // what the node has
@@ -60,12 +63,13 @@ func play(t *testing.T, change func(*scene), act func(*scene)) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &scene{T: t, events: make(chan struct{}, 1), changes: make(chan string, 16), again: make(chan struct{}, 1), ended: make(chan struct{}), intact: true,
 			parts: []any{old("a")}, bootID: "boot-1"}
-		began := time.Now()
+		s.began = time.Now()
 		if change != nil {
 			change(s)
 		}
 		s.Agent = &agent.Agent{
-			Node: "worker-1", Inspector: inspector{s, began}, Store: store{s, began}, RuntimeEvents: s.events, ReportChanges: s.changes, Reconnected: s.again,
+			Node: "worker-1", Inspector: inspector{s}, Store: store{s}, CheckPolicy: s.checkPolicy,
+			RuntimeEvents: s.events, ReportChanges: s.changes, Reconnected: s.again,
 			Health: agent.NewHealth(slog.New(slog.DiscardHandler), prometheus.NewRegistry()),
 			Identity: func(context.Context, *v1alpha1.SandboxReport) (agent.Identity, error) {
 				s.mu.Lock()
@@ -91,8 +95,8 @@ func old(id string) v1alpha1.Sandbox {
 	return s
 }
 
-func (s *scene) do(what string, began time.Time) {
-	s.did = append(s.did, deed{what, time.Since(began)})
+func (s *scene) do(what string) {
+	s.did = append(s.did, deed{what, time.Since(s.began)})
 }
 
 // now changes the scene while the agent runs.
@@ -147,10 +151,7 @@ func (s *scene) ready(want string) {
 	}
 }
 
-type inspector struct {
-	*scene
-	began time.Time
-}
+type inspector struct{ *scene }
 
 func (e inspector) Resume(_ *v1alpha1.SandboxReport, thisMachine bool) {
 	e.mu.Lock()
@@ -161,7 +162,7 @@ func (e inspector) Resume(_ *v1alpha1.SandboxReport, thisMachine bool) {
 func (e inspector) Inspect(context.Context) (*agent.Inspection, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.do("inspect", e.began)
+	e.do("inspect")
 	if e.blind != nil {
 		return nil, e.blind
 	}
@@ -175,22 +176,19 @@ func (e inspector) Inspect(context.Context) (*agent.Inspection, error) {
 
 func (inspector) Unreadable() map[string]error { return nil }
 
-type store struct {
-	*scene
-	began time.Time
-}
+type store struct{ *scene }
 
 func (s store) Load(context.Context) (*v1alpha1.SandboxReport, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.do("load", s.began)
+	s.do("load")
 	return s.before, s.noLoad
 }
 
 func (s store) Publish(_ context.Context, r *v1alpha1.SandboxReport) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.do("publish", s.began)
+	s.do("publish")
 	if s.noPublish == nil {
 		s.content = append(s.content, r.DeepCopy())
 	}
@@ -200,14 +198,14 @@ func (s store) Publish(_ context.Context, r *v1alpha1.SandboxReport) error {
 func (s store) Renew(context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.do("renew", s.began)
+	s.do("renew")
 	return s.noRenew
 }
 
 func (s store) Intact(context.Context, *v1alpha1.SandboxReport) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.do("intact", s.began)
+	s.do("intact")
 	return s.intact && s.noIntact == nil, s.noIntact
 }
 

@@ -41,7 +41,7 @@ type Health struct {
 type metrics struct {
 	inspections, writes, signs                           *prometheus.CounterVec
 	lastInspection, lastRenewal, unreadable, attachments prometheus.Gauge
-	addressesUnread                                      prometheus.Gauge
+	addressesUnread, unguarded                           prometheus.Gauge
 	sandboxes                                            *prometheus.GaugeVec
 }
 
@@ -65,6 +65,7 @@ func NewHealth(log *slog.Logger, registry prometheus.Registerer) *Health {
 		lastRenewal:     gauge("lease_renewed_timestamp_seconds", "When the Lease that confirms the report was last renewed."),
 		unreadable:      gauge("unread", "CNI cache files and sandboxes of which only the name could be read in the last inspection."),
 		addressesUnread: gauge("addresses_unread", "Sandboxes in the last inspection whose addresses are not all known: they may hold back what their pods' networks have."),
+		unguarded:       gauge("unguarded", "1 while the admission policy is not enforced, and the agent publishes nothing."),
 		attachments:     gauge("attachments", "Container ids in a CNI cache that the runtime does not list."),
 		sandboxes: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "ip_reconcile_agent_sandboxes", Help: "Sandboxes in the report, by state."}, []string{"state"}),
@@ -118,6 +119,7 @@ func (h *Health) inspected(inspection *Inspection, unread map[string]error) {
 func (h *Health) published(r *v1alpha1.SandboxReport) {
 	h.metrics.writes.WithLabelValues("done").Inc()
 	h.metrics.lastRenewal.SetToCurrentTime()
+	h.metrics.unguarded.Set(0)
 	h.metrics.attachments.Set(float64(r.Summary.Attachments))
 	h.metrics.sandboxes.WithLabelValues("Ready").Set(float64(r.Summary.Sandboxes - r.Summary.NotReady))
 	h.metrics.sandboxes.WithLabelValues("NotReady").Set(float64(r.Summary.NotReady))
@@ -133,6 +135,9 @@ func (h *Health) published(r *v1alpha1.SandboxReport) {
 // publishFailed notes that the API server could not be read or written.
 func (h *Health) publishFailed(err error) {
 	h.metrics.writes.WithLabelValues("failed").Inc()
+	if errors.Is(err, errUnguarded) {
+		h.metrics.unguarded.Set(1)
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.lastAttempt = time.Now()

@@ -52,7 +52,7 @@ func TestAHundredHungShimsOf250CostOnlyThemselves(t *testing.T) {
 			t.Parallel()
 			n := newNode(t, critest.Containerd)
 			all := crowd(n, so)
-			k := memoryStore{store: store{scene: &scene{T: t}, began: time.Now()}, reports: make(chan *v1alpha1.SandboxReport, 9)}
+			k := memoryStore{store: store{scene: &scene{T: t, began: time.Now()}}, reports: make(chan *v1alpha1.SandboxReport, 9)}
 			ctx, stop := context.WithCancel(t.Context())
 			ended := make(chan struct{})
 			a := &agent.Agent{Node: "worker-1", Inspector: n.NodeInspector, Store: k, Health: agent.NewHealth(slog.New(slog.DiscardHandler), prometheus.NewRegistry()),

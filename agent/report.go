@@ -30,7 +30,7 @@ func Next(before *v1alpha1.SandboxReport, inspection *Inspection) *v1alpha1.Sand
 		before = &v1alpha1.SandboxReport{}
 	}
 	next := &v1alpha1.SandboxReport{
-		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.Resource().GroupVersion().String(), Kind: "SandboxReport"},
+		TypeMeta:   reportType(),
 		ObjectMeta: before.ObjectMeta,
 		BootID:     inspection.BootID,
 		Machine:    inspection.Machine,
@@ -143,4 +143,8 @@ func sameContent(a, b *v1alpha1.SandboxReport) bool {
 	x := *a
 	x.TypeMeta, x.ObjectMeta, x.ObservedAt = b.TypeMeta, b.ObjectMeta, b.ObservedAt
 	return equality.Semantic.DeepEqual(&x, b)
+}
+
+func reportType() metav1.TypeMeta {
+	return metav1.TypeMeta{APIVersion: v1alpha1.Resource().GroupVersion().String(), Kind: "SandboxReport"}
 }

@@ -13,7 +13,7 @@ import (
 
 const (
 	// maxAddresses is how many a SandboxReport accepts for one sandbox.
-	maxAddresses = 64
+	maxAddresses = 128
 	// closingFor is how long after a sandbox stopped the node is inspected more often
 	// than usual for the end of its network: a DEL takes seconds.
 	closingFor = time.Minute
@@ -91,13 +91,15 @@ func (ni *NodeInspector) describeSandbox(s cri.Sandbox, entry *cnicache.Entry, n
 		paths = entry.NetNS
 	}
 	if out.NetworkClosed == nil {
-		out.NetworkClosed = netns.closed(paths)
+		out.NetworkClosed = netns.closed(paths, true)
 	}
 	out.NetworkClosed = t.closedHere(out.NetworkClosed)
 	switch {
 	case s.Ready || !podstate.Closed(out.NetworkClosed):
 		out.Addresses = t.addresses(entry)
-		out.AddressesUnread = !t.addressesComplete && !out.Irrelevant
+		if out.AddressesUnread = !t.addressesComplete && !out.Irrelevant; out.AddressesUnread && entry != nil {
+			out.MayCarry = entry.MayCarry
+		}
 	case entry != nil:
 		out.Addresses = entry.Addresses
 	}

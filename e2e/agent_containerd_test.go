@@ -112,6 +112,6 @@ func TestANodeWithoutAnAgentIsInspectedByHand(t *testing.T) {
 // byHand runs the product on the node, and has it ask the node's runtime.
 func (n *realNode) byHand(t testing.TB, args ...string) *outcome {
 	t.Helper()
-	return start(t, n.Command(context.Background(), try(productBinary()).must(t), append([]string{args[0], "--cri", harness.Socket, "--node", n.name,
+	return start(t, n.Command(context.Background(), shipped.program(t, "ip-reconcile"), append([]string{args[0], "--cri", harness.Socket, "--node", n.name,
 		"--kubeconfig", n.s.Kubeconfig(), "-o", "json"}, args[1:]...)...)).wait()
 }

@@ -209,6 +209,7 @@ func (s *stage) agentsMayOnly(t *testing.T, namespace string) {
 		{"the controller manager creates its Lease", manager, kubeLeases.create("kube-controller-manager"), ""},
 		{"the controller manager renews its Lease", manager, kubeLeases.update("kube-controller-manager"), ""},
 	})
+	s.anAgentNoticesThePolicy(t, one)
 }
 
 // leasesOf gives the rights of deploy/leases to accounts in a namespace, as it says.

@@ -18,13 +18,13 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
 
-// TestAnAgentIsSmall measures an agent with 250 sandboxes that changes once a
+// TestMeasure_Agent measures an agent with 250 sandboxes that changes once a
 // second, beside one with 250 that does not change, and the size of a report of
 // 500. Memory, traffic and size are bounded; time is only told.
-func TestAnAgentIsSmall(t *testing.T) {
+func TestMeasure_Agent(t *testing.T) {
 	t.Parallel()
 	s := newStageWithReports(t, "idle", "busy", "large")
-	const sandboxes, seconds = 250, 45
+	const sandboxes, seconds = 250, 45 // in full everywhere: it mostly waits
 	var mu sync.Mutex
 	calls := map[string]int{}
 	p := &proxy{before: func(r *http.Request) int {
@@ -76,7 +76,7 @@ func TestAnAgentIsSmall(t *testing.T) {
 		resident, file := residentMemory(t, c)
 		t.Logf("%d sandboxes, %s: %.2f %% of a core, %.1f MiB resident (%.1f MiB of it the program's file)",
 			sandboxes, name, 100*used.Seconds()/took.Seconds(), resident, file)
-		if resident > 30 {
+		if resident > 36 { // 28 on an idle machine; where processors are busy garbage waits
 			t.Errorf("%s: %.1f MiB resident", name, resident)
 		}
 	}

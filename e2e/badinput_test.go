@@ -62,7 +62,7 @@ func TestACommandThatCannotReadTheClusterSaysWhyInOneLine(t *testing.T) {
 		"of a name that cannot be resolved":      {[]string{"--kubeconfig", s.changedKubeconfig(t, server, "server: https://nowhere.invalid:6443")}, []string{"nowhere.invalid", "cannot be reached"}},
 		"of an authority that it does not trust": {[]string{"--kubeconfig", s.changedKubeconfig(t, `certificate-authority-data: .*`, "tls-server-name: other.invalid")}, []string{"certificate"}},
 		"of a wrong token":                       {[]string{"--kubeconfig", s.changedKubeconfig(t, `token: .*`, "token: wrong")}, []string{"does not accept the credentials", "--kubeconfig"}},
-		"of a token without any rights":          {[]string{"--kubeconfig", s.powerless(t)}, []string{"no right to list", "grant"}},
+		"of a token without any rights":          {[]string{"--kubeconfig", s.powerless(t), "--reconciler-namespace", "kube-system"}, []string{"no right to list", "grant"}},
 		"of a context that is not there":         {[]string{"--kubeconfig", s.Kubeconfig(), "--context", "nowhere"}, []string{"nowhere"}},
 		"of a kubeconfig that is not there":      {[]string{"--kubeconfig", "/nowhere/kubeconfig"}, []string{"/nowhere/kubeconfig"}},
 		"of a kubeconfig that is empty":          {[]string{"--kubeconfig", empty}, []string{"kubeconfig"}},

@@ -193,16 +193,6 @@ func evictable(name, worker string) *corev1.Pod {
 	return p
 }
 
-// killing waits until kubelet has begun with a graceful end: one that has not makes a
-// quick one, when the pod is then deleted by force.
-func (m *match) killing(t *testing.T, p *corev1.Pod) {
-	t.Helper()
-	eventually(t, "kubelet to begin", func() bool {
-		events, err := m.Client().CoreV1().Events(p.Namespace).List(t.Context(), metav1.ListOptions{FieldSelector: "reason=Killing,involvedObject.name=" + p.Name})
-		return err == nil && len(events.Items) > 0
-	})
-}
-
 // terminating waits until the controllers have taken a pod from its node.
 func (m *match) terminating(t *testing.T, p *corev1.Pod) {
 	t.Helper()

@@ -14,6 +14,7 @@ import (
 func TestWhereaboutsOwnDeploymentWorksWithOurImage(t *testing.T) {
 	t.Parallel()
 	i := ready(t, 2)
+	check(t, i.cluster.ImportImage(t.Context(), productImage, shipped.program(t, "ip-reconcile"), shipped.program(t, "ip-reconciler")))
 	i.removeCRD(t, sandboxReports) // whereabouts alone has none
 	i.mustKubectl(t, "apply", "-f", harness.UpstreamManifest(t, "daemonset-install.yaml"), "-f", harness.UpstreamManifest(t, "reconciler-deployment.yaml"))
 	i.mustKubectl(t, "delete", "-n", "kube-system", "daemonset/whereabouts") // the plugin is installed, and its image not to be had

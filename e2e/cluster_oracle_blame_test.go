@@ -85,10 +85,10 @@ func (a *addressState) judgeBare(now time.Time, h *holder, ns string) {
 	}
 }
 
-// judgeReservation judges the reservation of an address whose entry is there: a release that
-// finds its pod alive has deleted it, and creates it again.
-func (a *addressState) judgeReservation(now time.Time, pod, ns string) {
-	if by := a.unreserved; slices.Contains(releasing, by.by) && now.Sub(by.at) >= unexplained {
+// judgeReservation judges the reservation of an address whose entry was there when an observation
+// began: a release that finds its pod alive has deleted it, and creates it again.
+func (a *addressState) judgeReservation(began time.Time, pod, ns string) {
+	if by := a.unreserved; slices.Contains(releasing, by.by) && began.Sub(by.at) >= unexplained {
 		a.accuse("its reservation was removed by %s, and not put back, while %s had it for %q", by, ns, pod)
 	}
 }

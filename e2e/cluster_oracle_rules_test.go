@@ -90,6 +90,32 @@ func TestTheOracleLetsARestoreTakeEntriesBackAndNothingElse(t *testing.T) {
 	}
 }
 
+// A loaded machine takes longer for a restore than an address may be in use without an explanation.
+func TestTheOracleJudgesNothingWhileEtcdIsRestored(t *testing.T) {
+	t.Parallel()
+	r, address := newOracle(), netip.MustParseAddr("10.1.0.1")
+	now := time.Unix(0, 0)
+	see := func(pod string) {
+		now = now.Add(unexplained)
+		entries := map[netip.Addr]string{}
+		if pod != "" {
+			entries[address] = pod
+		}
+		r.observe(now, now, entries, map[netip.Addr][]string{address: {"ns1"}})
+	}
+	see("a/x")
+	r.restores(true)
+	see("")
+	see("")
+	r.restores(false)
+	see("")
+	see("a/x")
+	equal(t, "wrongly freed in a restore", len(r.report().Wrong), 0)
+	see("")
+	see("")
+	equal(t, "wrongly freed after it", len(r.report().Wrong), 1)
+}
+
 // TestTheOracleBlamesWhoRemovedAnEntry has the audit log tell a release from a slow DEL.
 func TestTheOracleBlamesWhoRemovedAnEntry(t *testing.T) {
 	t.Parallel()
@@ -141,6 +167,30 @@ func TestTheOracleBlamesWhoRemovedAnEntry(t *testing.T) {
 			equal(t, "on the wire twice", len(saw.Duplicates) > 0, c.duplicate)
 			contains(t, "the blame", r.blamed(address), c.blame)
 			equal(t, "waits for its DEL", len(r.lingering()) > 0, c.by == "whereabouts")
+		})
+	}
+}
+
+// TestTheOracleForgivesARemovalDuringAnObservation reads an entry and, on a loaded machine 14 seconds
+// later, a log that says what became of it meanwhile.
+func TestTheOracleForgivesARemovalDuringAnObservation(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		began time.Duration // after the removal
+		wrong bool
+	}{
+		"before the end of the observation": {began: -time.Second},
+		"long before it":                    {began: unexplained, wrong: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, address := newOracle(), netip.MustParseAddr("10.1.0.1")
+			entries, wire := map[netip.Addr]string{address: "a/x"}, map[netip.Addr][]string{address: {"ns1"}}
+			removed := time.Unix(100, 0).UTC()
+			r.observe(removed.Add(-time.Minute), removed.Add(-time.Minute), entries, wire)
+			r.learn(nil, []harness.Write{{At: removed, Program: "ip-reconcile", Verb: "delete", Resource: "overlappingrangeipreservations", Name: "10.1.0.1"}})
+			began := removed.Add(c.began)
+			r.observe(began, began.Add(14*time.Second), entries, wire)
+			equal(t, "wrongly freed", len(r.report().Wrong) > 0, c.wrong)
 		})
 	}
 }

@@ -28,6 +28,7 @@ type oracle struct {
 	ranges       map[string]netip.Prefix // of the pools
 	all          map[netip.Addr]*addressState
 	since        time.Time // before it, no entry was there for nothing
+	restoring    bool      // entries may be gone for as long as that takes, and nobody released them
 	observations int
 
 	excused []netip.Addr
@@ -167,6 +168,10 @@ func (r *oracle) observe(began, now time.Time, entries map[netip.Addr]string, wi
 	}
 	r.observations++
 	for address, a := range r.all {
+		if r.restoring {
+			a.restored()
+			continue
+		}
 		a.note(now, entries[address], wire[address])
 		a.observe(began, now, r.since, podOf(entries[address]), wire[address])
 	}
@@ -199,7 +204,7 @@ func (a *addressState) observe(began, now, since time.Time, pod string, namespac
 		case h.excused && (pod == "" || pod != h.pod): // the entry of a restored pool may be of the past
 		case pod != "" && (h.pod == "" || h.pod == pod):
 			*h = holder{pod: pod}
-			a.judgeReservation(now, pod, ns)
+			a.judgeReservation(began, pod, ns)
 		case h.bare.IsZero(): // an ADD may be in progress, and its entry about to be there
 			h.bare, h.removed = now, a.removed
 		case !h.leaving:
@@ -238,10 +243,19 @@ func podOf(podRef string) string {
 	return pod
 }
 
-// restored notes that entries are gone because etcd was restored, which is no release.
-func (r *oracle) restored() {
+// restore puts a backup of etcd back, perhaps with flags of etcdutl. Entries are gone by that, which is
+// no release, and until the API server is ready again the oracle judges nothing.
+func (i *installation) restore(t *testing.T, snapshot string, flags ...string) {
+	t.Helper()
+	i.oracle.restores(true)
+	defer i.oracle.restores(false)
+	check(t, i.cluster.Restore(t.Context(), snapshot, flags...))
+}
+
+func (r *oracle) restores(now bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.restoring = now
 	for _, a := range r.all {
 		a.restored()
 	}

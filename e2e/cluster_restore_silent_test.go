@@ -26,8 +26,7 @@ func TestARestoreWithoutRepairGivesAnAddressAwayAndReportsIt(t *testing.T) {
 
 	worker, silent := i.cluster.Worker("worker-1"), i.cluster.Worker("worker-2")
 	check(t, silent.Freeze())
-	check(t, i.cluster.Restore(t.Context(), snapshot))
-	i.oracle.restored()
+	i.restore(t, snapshot)
 	check(t, i.DeletePod(t.Context(), leaked, 0))
 	check(t, i.cluster.CatchUp(t.Context(), revision))
 	newcomer := i.start(t, workload("newcomer", "worker-1", "blue"))

@@ -23,8 +23,7 @@ func TestAPodThatARestoreOfEtcdHasLostKeepsItsAddress(t *testing.T) {
 	equal(t, "the address", address.String(), "10.1.0.2")
 	revision := try(i.cluster.Revision(t.Context())).must(t)
 
-	check(t, i.cluster.Restore(t.Context(), snapshot))
-	i.oracle.restored()
+	i.restore(t, snapshot)
 	began := time.Now()
 	if _, err := i.Client().CoreV1().Pods("default").Get(t.Context(), lost.Name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Fatalf("the API knows the pod: %v", err)

@@ -33,7 +33,7 @@ func TestNoAddressIsFreedWhileItsPodIsCreated(t *testing.T) {
 
 	i.rolls(t, func() { t.Logf("all pods were there after %.0fs", time.Since(began).Seconds()) })
 	const held = 2 * 2 * (inSet + inDeployment) // entries and reservations
-	if !within(30*time.Second, time.Second, func() bool { return len(i.contents(t)) == held }) {
+	if !within(3*time.Minute, time.Second, func() bool { return len(i.contents(t)) == held }) {
 		t.Errorf("%d entries and reservations, want %d", len(i.contents(t)), held)
 	}
 	check(t, pools.catchUp(t.Context()))
@@ -57,7 +57,7 @@ func TestNoAddressIsFreedWhileItsPodIsCreated(t *testing.T) {
 }
 
 // Of two networks each, and rolled three times.
-const inSet, inDeployment, rolls = 20, 40, 3
+const inSet, inDeployment, rolls = 12, 24, 3
 
 // rolls makes a StatefulSet and a Deployment and rolls them, with a word when all pods
 // are there.

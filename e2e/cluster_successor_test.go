@@ -30,7 +30,7 @@ func TestASuccessorThatSharesAnAddressIsReportedAndKeepsIt(t *testing.T) {
 
 	check(t, i.DeletePod(t.Context(), old, 50))
 	began := time.Now()
-	// A kubelet that has not yet begun with a graceful end makes a quick one.
+	i.killing(t, old)
 	v.is(t, `ip_reconcile_allocations{pool="kube-system/10.1.0.0-24",reason="Terminating",verdict="Held"}`, 1)
 	check(t, i.DeletePod(t.Context(), old, 0))
 	eventually(t, "another pod of that name", func() bool {

@@ -9,10 +9,6 @@ import (
 	"time"
 )
 
-// No runtime tells that it closed the network of a sandbox that had stopped before: an
-// agent sees that when it lists them again, every ten seconds.
-const seenAnew = 20 * time.Second
-
 func TestAHundredAddressesThatWhereaboutsLostAreFreedAtOnce(t *testing.T) {
 	t.Parallel()
 	i := install(t, 2)
@@ -25,7 +21,7 @@ func TestAHundredAddressesThatWhereaboutsLostAreFreedAtOnce(t *testing.T) {
 	t.Logf("%d pods were there after %.0fs", pods, time.Since(began).Seconds())
 	v := i.leader(t)
 	v.is(t, `ip_reconcile_allocations{pool="kube-system/10.1.0.0-24",reason="SandboxReady",verdict="InUse"}`, pods+1)
-	before, passes := i.contents(t), v.metric("ip_reconcile_passes_total")
+	before := i.contents(t)
 
 	for _, w := range i.cluster.Workers {
 		check(t, w.CutWhereabouts(true))
@@ -38,7 +34,7 @@ func TestAHundredAddressesThatWhereaboutsLostAreFreedAtOnce(t *testing.T) {
 	eventuallyWithin(t, 2*time.Minute, "the interfaces to go", func() bool { return len(i.onWire(t)) == 1 })
 	t.Logf("the last interface went %.0fs after the scaling", time.Since(began).Seconds())
 	began = time.Now()
-	eventuallyWithin(t, seenAnew, "all to be freed", func() bool { return len(i.contents(t)) == 2 })
+	eventuallyWithin(t, 2*time.Minute, "all to be freed", func() bool { return len(i.contents(t)) == 2 })
 	t.Logf("all was freed %.1fs after that", time.Since(began).Seconds())
 
 	leaked := []string{}
@@ -49,7 +45,14 @@ func TestAHundredAddressesThatWhereaboutsLostAreFreedAtOnce(t *testing.T) {
 	}
 	i.lost(t, before, leaked...)
 	v.is(t, "ip_reconcile_released_total", 2*pods)
-	equal(t, "passes meanwhile", v.metric("ip_reconcile_passes_total")-passes, 0)
+	_, log, err := i.cluster.Worker(v.node).Output(v.pod)
+	check(t, err)
+	contains(t, "the leader's log", log, "reconciler run succeeded")
+	for line := range strings.Lines(log) {
+		if strings.Contains(line, "reconciler run succeeded") && !strings.Contains(line, " released=0 ") {
+			t.Errorf("a full pass released what an agent's report should have: %s", line)
+		}
+	}
 	for _, w := range i.cluster.Workers {
 		check(t, w.CutWhereabouts(false))
 	}
@@ -90,7 +93,7 @@ func TestASandboxWhoseDELFailsKeepsItsAddressUntilItIsClosed(t *testing.T) {
 	eventuallyWithin(t, 3*time.Minute, "the sandbox of "+forced.Name+" to be closed", func() bool { return !worker.Answers(t, address) })
 	t.Logf("the pod that was deleted by force was off the wire after %.0fs", time.Since(began).Seconds())
 	key := strings.TrimPrefix(address.String(), "10.1.0.")
-	t.Logf("freed %.1fs after that", i.freed(t, seenAnew, "10.1.0.0-24", key).Seconds())
+	t.Logf("freed %.1fs after that", i.freed(t, 2*time.Minute, "10.1.0.0-24", key).Seconds())
 	i.lost(t, before, "10.1.0.0-24 "+key, "reservation "+address.String())
 	v.is(t, `ip_reconcile_allocations{pool="kube-system/10.1.0.0-24",reason="SandboxNotReady",verdict="Held"}`, 2)
 	equal(t, "addresses on the wire", len(i.onWire(t)), 3)
@@ -100,7 +103,7 @@ func TestASandboxWhoseDELFailsKeepsItsAddressUntilItIsClosed(t *testing.T) {
 	eventuallyWithin(t, 3*time.Minute, "kubelet to close the others", func() bool { return len(i.onWire(t)) == 1 })
 	t.Logf("off the wire %.0fs after the plugin was repaired", time.Since(began).Seconds())
 	began = time.Now()
-	eventuallyWithin(t, seenAnew, "their entries to be freed", func() bool { return len(i.contents(t)) == 2 })
+	eventuallyWithin(t, 2*time.Minute, "their entries to be freed", func() bool { return len(i.contents(t)) == 2 })
 	t.Logf("freed %.1fs after that", time.Since(began).Seconds())
 	v.is(t, "ip_reconcile_released_total", 6)
 	equal(t, "the sandbox of the other pod", i.sandbox(t, stays) != "", true)

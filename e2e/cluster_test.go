@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/netip"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -77,11 +76,10 @@ func readyBy(t *testing.T, start func() *harness.Cluster) *installation {
 	if why := harness.ContainerdV2.Unsupported(); why != "" {
 		t.Skip(why)
 	}
-	programs := try(filepath.Glob(filepath.Dir(try(productBinary()).must(t)) + "/*")).must(t)
-	slices.Sort(programs) // ip-reconcile, the entrypoint, is the first
+	programs := []string{shipped.program(t, "ip-reconcile"), shipped.program(t, "ip-reconcile-agent")}
 	w := start()
 	t.Logf("the cluster was ready after %.1fs", time.Since(began).Seconds())
-	i := &installation{stage: &stage{ControlPlane: w.ControlPlane}, cluster: w}
+	i := &installation{stage: &stage{ControlPlane: w.ControlPlane, programs: shipped}, cluster: w}
 	check(t, w.ImportImage(t.Context(), productImage, programs...))
 	i.oracle = i.watched(t)
 	t.Cleanup(func() {
@@ -167,7 +165,7 @@ func (i *installation) leader(t testing.TB) *server {
 		if err != nil {
 			return false
 		}
-		v.metrics, v.node = pod.Status.PodIP+":9745", pod.Spec.NodeName
+		v.metrics, v.node, v.pod = pod.Status.PodIP+":9745", pod.Spec.NodeName, pod
 		return v.metric(`ip_reconcile_passes_total{result="done"}`) > 0
 	})
 	return v
@@ -288,4 +286,14 @@ func addressOn(t testing.TB, p *corev1.Pod, ifName string) netip.Addr {
 func (i *installation) sandbox(t testing.TB, p *corev1.Pod) string {
 	t.Helper()
 	return try(i.cluster.Worker(p.Spec.NodeName).SandboxOf(t.Context(), string(p.UID))).must(t)
+}
+
+// killing waits until kubelet has begun with a graceful end: one that has not makes a
+// quick one, when the pod is then deleted by force.
+func (i *installation) killing(t *testing.T, p *corev1.Pod) {
+	t.Helper()
+	eventually(t, "kubelet to begin", func() bool {
+		events, err := i.Client().CoreV1().Events(p.Namespace).List(t.Context(), metav1.ListOptions{FieldSelector: "reason=Killing,involvedObject.name=" + p.Name})
+		return err == nil && len(events.Items) > 0
+	})
 }

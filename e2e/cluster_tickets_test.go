@@ -53,8 +53,7 @@ func TestEachTicketIsAnsweredByOneCommand(t *testing.T) {
 	newer := i.start(t, workload("newer", "worker-1", "blue"))
 	i.waitReported(t, newer)
 	revision := try(i.cluster.Revision(t.Context())).must(t)
-	check(t, i.cluster.Restore(t.Context(), snapshot))
-	i.oracle.restored()
+	i.restore(t, snapshot)
 	check(t, i.cluster.CatchUp(t.Context(), revision))
 	eventuallyWithin(t, 3*time.Minute, "the restore to be noticed, the other node to have reported, and its phantom to be recorded", func() bool {
 		out := i.product(t, "check")

@@ -54,7 +54,7 @@ func TestARunWaitsForWhatIsUnconfirmed(t *testing.T) {
 		out := c.wait()
 		out.exits(t, 1)
 		equal(t, "failed", places(out.Failed), "10.1.0.0-24 10.1.0.2, 10.2.0.0-24 10.2.0.1")
-		contains(t, "what is said of the leak", out.message("10.1.0.0-24 10.1.0.2"), "will be released at ", " unless something contradicts it")
+		contains(t, "what is said of the leak", out.message("10.1.0.0-24 10.1.0.2"), "it was not confirmed when the run was ended")
 		s.lost(t, before)
 	})
 

@@ -5,7 +5,6 @@ package e2e
 import (
 	"context"
 	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -19,12 +18,13 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
 
-// It is not parallel: the ports of a drop-in are what they are, and here on the
-// machine's own network.
+// No other test may use the ports of a drop-in: they are what they are, and here on the machine's own
+// network.
 func TestTheDeploymentOfV094RunsWithOnlyItsImageChanged(t *testing.T) {
 	if why := harness.ContainerdV2.Unsupported(); why != "" {
 		t.Skip(why)
 	}
+	t.Parallel()
 	s := newStage(t, "worker-1", "worker-2")
 	for _, file := range []string{"daemonset-install.yaml", "reconciler-deployment.yaml"} {
 		if _, errs, err := s.Kubectl(t.Context(), "apply", "-f", harness.UpstreamManifest(t, file)); err != nil {
@@ -33,7 +33,7 @@ func TestTheDeploymentOfV094RunsWithOnlyItsImageChanged(t *testing.T) {
 	}
 	s.mayNow(t, s.KubeconfigFor(t, metav1.NamespaceSystem, "whereabouts"), upstreamRules(t)[0])
 	n := &realNode{Runtime: harness.NewRuntime(t, s.nodes["worker-1"], harness.ContainerdV2), s: s, name: "worker-1"}
-	check(t, n.ImportImage(t.Context(), dropInImage, filepath.Join(filepath.Dir(try(productBinary()).must(t)), "ip-reconciler")))
+	check(t, n.ImportImage(t.Context(), dropInImage, shipped.program(t, "ip-reconciler")))
 	check(t, s.CreateNAD(t.Context(), blue))
 	s.up(t, "worker-1", "live", blue)
 	before := s.contents(t)

@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"syscall"
 	"testing"
@@ -40,7 +39,7 @@ func (s *stage) jobPod(t testing.TB) *corev1.Pod {
 // container KUBECONFIG leads to the cluster in the place of the pod's account.
 func beginDropIn(t testing.TB, kubeconfig, host string, args ...string) *command {
 	t.Helper()
-	cmd := exec.Command(filepath.Join(filepath.Dir(try(productBinary()).must(t)), "ip-reconciler"), args...)
+	cmd := exec.Command(shipped.program(t, "ip-reconciler"), args...)
 	cmd.Env = []string{"HOSTNAME=" + host, "KUBECONFIG=" + kubeconfig}
 	return start(t, cmd)
 }

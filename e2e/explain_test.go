@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
@@ -117,7 +118,7 @@ func TestExplainSaysWhatStandsAgainstAReleaseAndWhatEndsIt(t *testing.T) {
 	s := newStage(t, "worker-1")
 
 	s.play(t, "the right to the Lease is missing", func(t *testing.T) {
-		kubeconfig := s.account(t, "no-leases", without(upstreamRules(t), "leases"))
+		kubeconfig := s.account(t, "no-leases", append(without(upstreamRules(t), "leases"), rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: []string{"get"}}))
 		leaked := s.up(t, "worker-1", "leaked", blue).leak(t)
 		e := s.explainAs(t, kubeconfig, leaked.ips[0], "--confirm-after", "0")
 		equal(t, "gates", e.gates(), []string{"NoLease"})

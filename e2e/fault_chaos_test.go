@@ -132,8 +132,19 @@ func (c *chaos) over() (injected int, kinds string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.calm = true
-	for _, n := range c.counts {
-		injected += n
+	return c.sum(), inOrder(c.counts)
+}
+
+// injected is how many faults there were.
+func (c *chaos) injected() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.sum()
+}
+
+func (c *chaos) sum() (n int) {
+	for _, count := range c.counts {
+		n += count
 	}
-	return injected, inOrder(c.counts)
+	return n
 }

@@ -15,13 +15,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// recordEtcd begins a history that etcd itself tells, from its first revision on: API servers
+// recordEtcd begins a history that etcd itself tells, from a revision on: API servers
 // may end meanwhile, and so may etcd, which remembers.
-func (s *stage) recordEtcd(ctx context.Context, resource schema.GroupVersionResource) *history {
+func (s *stage) recordEtcd(ctx context.Context, resource schema.GroupVersionResource, from uint64) *history {
 	h := &history{client: s.of(resource), of: map[string][]version{}, news: make(chan struct{})}
 	prefix := "/registry/" + resource.Group + "/" + resource.Resource + "/"
 	go func() {
-		for from := uint64(1); ctx.Err() == nil; time.Sleep(100 * time.Millisecond) {
+		for ; ctx.Err() == nil; time.Sleep(100 * time.Millisecond) {
 			from = h.readEtcd(ctx, s.EtcdServer(), prefix, from)
 		}
 	}()

@@ -44,7 +44,7 @@ func (s *stage) kill(t testing.TB, at func(writes []string) bool, done bool, arg
 	server.Config.ErrorLog = to.ErrorLog
 	server.Start()
 	defer server.Close()
-	k.victim = begin(t, append(args, "--kubeconfig", plainKubeconfig(t, server.URL))...)
+	k.victim = s.beginProduct(t, append(args, "--kubeconfig", plainKubeconfig(t, server.URL))...)
 	close(k.begun)
 	o := k.victim.wait()
 	close(k.dead)
@@ -103,7 +103,7 @@ func timed(t testing.TB, what string, longest time.Duration, do func()) time.Dur
 // of its writes.
 func TestAReleaseThatIsKilledAtAnyWriteLeavesNothingHalfDone(t *testing.T) {
 	t.Parallel()
-	s := newStage(t, "worker-1", "worker-2")
+	s := newStage(t, "worker-1", "worker-2").withRaceDetector()
 	check(t, s.CreateNAD(t.Context(), blue))
 	keep := s.up(t, "worker-1", "keep", blue)
 	kept := s.contents(t)
@@ -223,7 +223,7 @@ func (s *stage) unrecorded(t testing.TB, one *agent) (all []*lostRecord) {
 // beside each other: each waits a minute.
 func TestARepairThatIsKilledAtAnyWriteIsFinishedByTheNext(t *testing.T) {
 	t.Parallel()
-	s := newStageWithReports(t, "worker-1")
+	s := newStageWithReports(t, "worker-1").withRaceDetector()
 	all := s.unrecorded(t, s.agent(t, "worker-1"))
 	var together sync.WaitGroup
 	for _, c := range all {

@@ -18,7 +18,7 @@ import (
 // write any more but deletes.
 func TestAFullEtcdIsToldAndNothingIsFreedWrongly(t *testing.T) {
 	t.Parallel()
-	s := newStage(t, "worker-1", "worker-2")
+	s := newStage(t, "worker-1", "worker-2").withRaceDetector()
 	check(t, s.CreateNAD(t.Context(), blue))
 	live, first := s.up(t, "worker-1", "live", blue), s.up(t, "worker-1", "first", blue).leak(t)
 	leaks := []*pod{first}
@@ -57,7 +57,7 @@ func TestAFullEtcdIsToldAndNothingIsFreedWrongly(t *testing.T) {
 // nor the reservation be put back.
 func TestAnEtcdThatGetsFullDuringAReleaseLeavesNothingForGood(t *testing.T) {
 	t.Parallel()
-	s := newStage(t, "worker-1", "worker-2")
+	s := newStage(t, "worker-1", "worker-2").withRaceDetector()
 	check(t, s.CreateNAD(t.Context(), blue))
 	live, web, lost := s.up(t, "worker-1", "live", blue), s.up(t, "worker-1", "web", blue).leak(t), s.up(t, "worker-2", "lost", blue).leak(t)
 	before := s.contents(t)

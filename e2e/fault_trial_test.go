@@ -54,7 +54,8 @@ func newFaultTrial(t *testing.T, s *stage) *faultTrial {
 	ctx, cancel := context.WithCancel(context.Background())
 	var working sync.WaitGroup
 	t.Cleanup(func() { cancel(); working.Wait() })
-	r.pools, r.reservations = s.recordEtcd(ctx, harness.IPPools), s.recordEtcd(ctx, harness.Reservations)
+	from := s.revision(t)
+	r.pools, r.reservations = s.recordEtcd(ctx, harness.IPPools, from), s.recordEtcd(ctx, harness.Reservations, from)
 	for _, a := range r.agents {
 		working.Go(func() { r.report(ctx, a) })
 	}
@@ -223,7 +224,7 @@ func (r *faultTrial) runs(t *testing.T, kubeconfig string, more ...string) (stop
 				return
 			default:
 			}
-			out := product(t, append([]string{"run", "--confirm-after", "0", "--allow-mass-release", "--request-timeout", "5s", "-o", "json", "--kubeconfig", kubeconfig}, more...)...)
+			out := r.productAs(t, kubeconfig, append([]string{"run", "--confirm-after", "0", "--allow-mass-release", "--request-timeout", "5s"}, more...)...)
 			for _, i := range out.Released {
 				if i.Reservation == "" && r.isLive(i.ContainerID) {
 					t.Errorf("freed although its sandbox lives: %+v", i)
@@ -249,7 +250,7 @@ func (r *faultTrial) settle(t *testing.T, limit time.Duration) (left []string) {
 // verdict checks the whole trial, and returns what a document quotes.
 func (r *faultTrial) verdict(t *testing.T, left []string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	now := try(r.now(ctx)).must(t)
 	check(t, errors.Join(r.pools.catchUp(ctx), r.reservations.catchUp(ctx)))

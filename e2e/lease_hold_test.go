@@ -80,9 +80,10 @@ func TestAHoldEndsAfterFiveSecondsHoweverLongTheWorkTakes(t *testing.T) {
 // TestADDsAreNotStarved measures ADDs while runs go over a pool that leaks all
 // the time, and without them.
 func TestADDsAreNotStarved(t *testing.T) {
+	t.Parallel()
 	s := newStage(t, "worker-1", "worker-2")
 	blue := simple("blue", "10.1.0.0/16")
-	try(productBinary()).must(t) // building it takes longer than what is measured
+	try(shipped()).must(t) // building it takes longer than what is measured
 	const adds = 41
 	n := 0
 	measure := func(enough func() bool) (times []time.Duration) {

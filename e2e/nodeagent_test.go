@@ -88,7 +88,7 @@ func (n *fakeNode) cache(t testing.TB, b critest.Sandbox, ifName string, config 
 // agent starts the product's agent on the node, with more flags.
 func (n *fakeNode) agent(t testing.TB, kubeconfig string, more ...string) *command {
 	t.Helper()
-	c := beginProgram(t, "ip-reconcile-agent", append([]string{"--node", n.name, "--outside-pod", "--kubeconfig", kubeconfig, "--cri", n.Socket,
+	c := beginProgram(t, shipped.program(t, "ip-reconcile-agent"), append([]string{"--node", n.name, "--outside-pod", "--kubeconfig", kubeconfig, "--cri", n.Socket,
 		"--cni-results", n.results, "--cni-multus", n.multus, "--netns-dir", n.netns, "--boot-id-file", n.bootID,
 		"--metrics-bind-address", "127.0.0.1:0", "--log-level", "debug"}, more...)...)
 	c.logOnFailure(n.name)

@@ -10,11 +10,11 @@ import (
 
 func TestAnAPIServerThatGoesAwayWhileARunWaits(t *testing.T) {
 	t.Parallel()
-	s := newStage(t, "worker-1")
+	s := newStage(t, "worker-1").withRaceDetector()
 	leaked, live := s.up(t, "worker-1", "leaked", blue).leak(t), s.up(t, "worker-1", "live", blue)
 	before := s.contents(t)
 	waiting := func(t *testing.T) *command {
-		c := begin(t, "run", "--confirm-after", "3s", "--request-timeout", "2s", "-o", "json", "--kubeconfig", s.Kubeconfig())
+		c := s.beginProduct(t, "run", "--confirm-after", "3s", "--request-timeout", "2s", "-o", "json", "--kubeconfig", s.Kubeconfig())
 		eventually(t, "the run to wait", func() bool { return strings.Contains(c.stderr.String(), "waiting before the next pass") })
 		return c
 	}

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
@@ -57,11 +59,42 @@ func TestWhatIsPausedIsJudgedAndNotFreed(t *testing.T) {
 		s.lost(t, before)
 		equal(t, "versions of Leases", s.leases(t), leases)
 
-		// It is the reconciler's own namespace that counts, and the word true.
+		// It is the reconciler's own namespace that counts, and any value but those that say no.
 		s.run(t, "--reconciler-namespace", "default", "--dry-run").expect(t, at(inBlue), "Stale PodGone")
+		s.pauseAll(t, "yes")
+		s.run(t).exits(t, 1)
 		s.pauseAll(t, "false")
 		s.run(t).exits(t, 0)
 		s.lost(t, before, append(stored(inBlue), "10.2.0.0-24 1", "reservation 10.2.0.1")...)
+	})
+
+	s.play(t, "by the namespace of the reconciler that is installed", func(t *testing.T) {
+		inBlue, _ := leaks(t)
+		before := s.contents(t)
+		lab := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "lab", Annotations: map[string]string{"ip-reconcile.dev/paused": "true"}}}
+		try(s.Client().CoreV1().Namespaces().Create(t.Context(), lab, metav1.CreateOptions{})).must(t)
+		labels := map[string]string{"app.kubernetes.io/name": "ip-reconcile", "app.kubernetes.io/component": "reconciler"}
+		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "ip-reconcile", Namespace: "lab", Labels: labels}, Spec: appsv1.DeploymentSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{
+				{Name: "reconciler", Image: "example.com/ip-reconcile", Args: []string{"serve"}}}}}}}
+		d = try(s.Client().AppsV1().Deployments("lab").Create(t.Context(), d, metav1.CreateOptions{})).must(t)
+		s.run(t).exits(t, 1)
+		equal(t, "what check says stands against it", s.product(t, "check").refusal(t, at(inBlue)), "Paused")
+		d.Spec.Template.Spec.Containers[0].Args = []string{"serve", "--agents=required"}
+		d = try(s.Client().AppsV1().Deployments("lab").Update(t.Context(), d, metav1.UpdateOptions{})).must(t)
+		s.product(t, "check").expect(t, at(inBlue), "Held NoFreshReport")
+		s.lost(t, before)
+		another := d.DeepCopy()
+		another.Namespace, another.ResourceVersion = "default", ""
+		try(s.Client().AppsV1().Deployments("default").Create(t.Context(), another, metav1.CreateOptions{})).must(t)
+		several := s.product(t, "run")
+		several.exits(t, 2)
+		contains(t, "stderr", several.stderr, "lab/ip-reconcile", "default/ip-reconcile", "--reconciler-namespace")
+		for _, in := range []string{"default", "lab"} {
+			check(t, s.Client().AppsV1().Deployments(in).Delete(t.Context(), "ip-reconcile", metav1.DeleteOptions{}))
+		}
+		s.run(t).exits(t, 0)
 	})
 
 	s.play(t, "from the moment on, also by a run that waits", func(t *testing.T) {

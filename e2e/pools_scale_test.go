@@ -8,11 +8,11 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/e2e/bench/fill"
 )
 
-// TestPoolsOfThousandsAreReadAsFastAsTheyAreChecked is not parallel: its times mean nothing beside
-// other clusters on the machine.
-func TestPoolsOfThousandsAreReadAsFastAsTheyAreChecked(t *testing.T) {
+// TestMeasure_PoolsBesideCheck logs how long `pools` and `check` take on the same pools.
+func TestMeasure_PoolsBesideCheck(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
-	c := &fill.Content{Pods: 10000, Pending: 2000, Stale: 500, Pools: 2, Nodes: 50}
+	c := &fill.Content{Pods: sized(10000), Pending: sized(2000), Stale: sized(500), Pools: 2, Nodes: 50}
 	s.fill(t, c)
 	checked := product(t, "check", "-ojson", "--kubeconfig", s.Kubeconfig())
 	out := product(t, "pools", "-ojson", "--kubeconfig", s.Kubeconfig())

@@ -16,7 +16,19 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
+
+var full = flag.Bool("full", false, "measure at full size, as 'make measure' does; else at a tenth of it")
+
+// sized is a number of pods, or of what grows with them, in a test that measures.
+func sized(n int) int {
+	if *full {
+		return n
+	}
+	return n / 10
+}
 
 func TestMain(m *testing.M) {
 	flag.Parse()
@@ -24,33 +36,33 @@ func TestMain(m *testing.M) {
 	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
 	if !given {
 		// Tests wait for Leases and confirmations more than they compute.
-		flag.Set("test.parallel", strconv.Itoa(3*runtime.GOMAXPROCS(0)))
+		flag.Set("test.parallel", strconv.Itoa(4*runtime.GOMAXPROCS(0)))
 	}
 	code := m.Run()
-	if productDir != "" {
-		os.RemoveAll(productDir)
+	if err := planes.Close(); err != nil {
+		fmt.Fprintln(os.Stderr, "removing what control planes left:", err)
+		code = max(code, 1)
 	}
 	os.Exit(code)
 }
 
-var productDir string
+// planes are the control planes of the stages.
+var planes harness.Planes
 
-// productBinary builds the product's commands once per test process, and returns
-// the path of ip-reconcile; ip-reconcile-agent and ip-reconciler are beside it.
-var productBinary = sync.OnceValues(func() (path string, err error) {
-	if productDir, err = os.MkdirTemp("", "ip-reconcile-product-"); err != nil {
-		return "", err
-	}
-	path = filepath.Join(productDir, "ip-reconcile")
-	// Without its commit, of which status would say that the reconciler is another one.
-	build := exec.Command("go", "build", "-buildvcs=false", "-o", productDir+"/", "./cmd/ip-reconcile", "./cmd/ip-reconcile-agent", "./cmd/ip-reconciler")
-	build.Dir = ".."
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("building the product: %w\n%s", err, out)
-	}
-	return path, nil
-})
+// A build gives the folder with the product's commands, up to date.
+type build func() (folder string, err error)
+
+// shipped is the product as it ships, raced the same with the race detector.
+var (
+	shipped = build(sync.OnceValues(func() (string, error) { return harness.BuildProduct("shipped") }))
+	raced   = build(sync.OnceValues(func() (string, error) { return harness.BuildProduct("raced", "-race") }))
+)
+
+// program is the path of one of the commands.
+func (b build) program(t testing.TB, name string) string {
+	t.Helper()
+	return filepath.Join(try(b()).must(t), name)
+}
 
 // An outcome is what one run of the command came to.
 type outcome struct {
@@ -168,16 +180,12 @@ func (b *buffer) String() string {
 // begin starts the product with nothing of the test's own surroundings.
 func begin(t testing.TB, args ...string) *command {
 	t.Helper()
-	return beginProgram(t, "ip-reconcile", args...)
+	return beginProgram(t, shipped.program(t, "ip-reconcile"), args...)
 }
 
-func beginProgram(t testing.TB, name string, args ...string) *command {
+func beginProgram(t testing.TB, path string, args ...string) *command {
 	t.Helper()
-	binary, err := productBinary()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(filepath.Join(filepath.Dir(binary), name), args...)
+	cmd := exec.Command(path, args...)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir()}
 	return start(t, cmd)
 }
@@ -189,7 +197,12 @@ func start(t testing.TB, cmd *exec.Cmd) *command {
 	if err := c.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { c.cmd.Process.Kill() })
+	t.Cleanup(func() {
+		c.cmd.Process.Kill()
+		if _, race, found := strings.Cut(c.stderr.String(), "WARNING: DATA RACE"); found {
+			t.Errorf("the product has a data race:%s", shortened(race))
+		}
+	})
 	return c
 }
 

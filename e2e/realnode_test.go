@@ -3,7 +3,6 @@ package e2e
 import (
 	"context"
 	"net/netip"
-	"path/filepath"
 	"slices"
 	"testing"
 
@@ -41,7 +40,7 @@ func everyContainerd(t *testing.T, scenario func(t *testing.T, flavour harness.F
 // realNode starts containerd and the agent on one of the stage's nodes.
 func (s *stage) realNode(t *testing.T, name string, flavour harness.Flavour, wiring ...harness.Wiring) *realNode {
 	t.Helper()
-	try(productBinary()).must(t)
+	try(shipped()).must(t)
 	n := &realNode{Runtime: harness.NewRuntime(t, s.nodes[name], flavour, wiring...), s: s, name: name}
 	n.startAgent(t)
 	return n
@@ -50,7 +49,7 @@ func (s *stage) realNode(t *testing.T, name string, flavour harness.Flavour, wir
 // startAgent starts the agent on the node, with more flags.
 func (n *realNode) startAgent(t testing.TB, more ...string) {
 	t.Helper()
-	program := filepath.Join(filepath.Dir(try(productBinary()).must(t)), "ip-reconcile-agent")
+	program := shipped.program(t, "ip-reconcile-agent")
 	n.agent = start(t, n.Command(context.Background(), program, append([]string{"--node", n.name, "--outside-pod",
 		"--kubeconfig", n.s.Kubeconfig(), "--metrics-bind-address", "127.0.0.1:0", "--log-level", "debug"}, more...)...))
 	n.agent.logOnFailure(n.name)

@@ -36,18 +36,20 @@ func (s *stage) loseRecords(t *testing.T, pools int) {
 	}
 }
 
-// TestThousandsOfUnrecordedAddressesAreBackInAFewHolds writes back what made-up reports
+// TestMeasure_RecoverInAFewHolds writes back what made-up reports
 // say that runs. What a hold costs must grow with what is written, and not with what
 // there is beside it.
-func TestThousandsOfUnrecordedAddressesAreBackInAFewHolds(t *testing.T) {
+func TestMeasure_RecoverInAFewHolds(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		pods, pools, nodes int
 		more               []string
 	}{
-		{1000, 10, 20, nil},
-		{5000, 10, 50, []string{"--without-lease"}}, // as behind the fence: nothing bounds a hold
+		{sized(1000), 10, 20, nil},
+		{sized(5000), 10, 50, []string{"--without-lease"}}, // as behind the fence: nothing bounds a hold
 	} {
 		t.Run(fmt.Sprint(c.pods), func(t *testing.T) {
+			t.Parallel()
 			s := newStageWithReports(t)
 			content := &fill.Content{Pods: c.pods, Pools: c.pools, Nodes: c.nodes, Reports: true}
 			s.fill(t, content)

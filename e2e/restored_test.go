@@ -77,8 +77,7 @@ func (i *installation) restores(t *testing.T, snapshot string, atOnce func(), fl
 			}
 		}
 	})
-	check(t, i.cluster.Restore(ctx, snapshot, flags...))
-	i.oracle.restored()
+	i.restore(t, snapshot, flags...)
 	check(t, i.cluster.CatchUp(ctx, revision))
 	atOnce()
 	t.Logf("etcd was restored and had caught up after %.1fs", time.Since(before).Seconds())

@@ -125,7 +125,7 @@ func (n *realNode) agentPod(t testing.TB, name string, change func(*harness.Cont
 	check(t, free.Close())
 	image := "e2e.invalid/" + name + ":1"
 	program := path.Base(slices.Concat(container.Command, []string{"/ip-reconcile"})[0]) // as the Dockerfile says
-	check(t, n.ImportImage(t.Context(), image, filepath.Join(filepath.Dir(try(productBinary()).must(t)), program)))
+	check(t, n.ImportImage(t.Context(), image, shipped.program(t, program)))
 	spec := harness.ContainerSpec{
 		Image: image, Command: container.Command, Args: append(container.Args, "--metrics-bind-address", string(a.health), "--log-level", "debug"),
 		Env: map[string]string{}, User: template.SecurityContext.RunAsUser,

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
@@ -58,6 +59,12 @@ func TestWhatANodeRanBeforeItsRebootIsFreedWithoutItsAgent(t *testing.T) {
 
 		s.nodes["worker-2"] = harness.NewNode(t, s.ControlPlane, "worker-2")
 		s.agent(t, "worker-2")
+		// Its agent was not there before the boot, and cannot know of a restore of before that.
+		out = s.run(t)
+		out.exits(t, 0)
+		out.expect(t, of(2, "Held NoFreshReport")...)
+		s.lost(t, before)
+		s.hasReported(t, "worker-2", time.Hour)
 		out = s.run(t)
 		out.exits(t, 0)
 		// Pods of the other names may be back there.
@@ -167,6 +174,16 @@ func (s *stage) silent(t testing.TB, node string, by time.Duration) {
 	})
 	// What is written past the API server is seen by it a moment later.
 	eventually(t, "the API server to see the older Lease", func() bool { return time.Since(podstate.LeaseRenewed(s.leaseOf(t, node))) > by })
+}
+
+// hasReported makes a node's report older, by the API server's clock.
+func (s *stage) hasReported(t testing.TB, node string, since time.Duration) {
+	t.Helper()
+	key, stored := "/registry/ip-reconcile.dev/sandboxreports/"+node, &unstructured.Unstructured{}
+	check(t, stored.UnmarshalJSON(s.etcdGet(t, key)))
+	stored.SetCreationTimestamp(metav1.NewTime(stored.GetCreationTimestamp().Add(-since)))
+	s.etcdPut(t, key, try(stored.MarshalJSON()).must(t))
+	eventually(t, "the API server to see the older report", func() bool { return time.Since(s.report(t, node).CreationTimestamp.Time) >= since })
 }
 
 // verdictsOf are those of items, by place.

@@ -11,7 +11,7 @@ import (
 
 func TestServeFreesWhatAnEventProves(t *testing.T) {
 	t.Parallel()
-	s := newStageWithReports(t, "worker-1", "worker-2")
+	s := newStageWithReports(t, "worker-1", "worker-2").withRaceDetector()
 	blue := simple("blue", "10.1.0.0/24")
 	check(t, s.CreateNAD(t.Context(), blue))
 	one, two := s.agent(t, "worker-1"), s.agent(t, "worker-2")

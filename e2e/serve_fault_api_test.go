@@ -23,7 +23,7 @@ func (v *server) inUse(t testing.TB, n float64) {
 
 func TestServeWaitsWhileTheAPIServerIsAway(t *testing.T) {
 	t.Parallel()
-	s := newStageWithReports(t, "worker-1")
+	s := newStageWithReports(t, "worker-1").withRaceDetector()
 	one := s.agent(t, "worker-1")
 
 	for name, outage := range map[string]func(t *testing.T, meanwhile func()){
@@ -65,7 +65,7 @@ func TestServeWaitsWhileTheAPIServerIsAway(t *testing.T) {
 
 func TestServeWaitsWhileTheAPIServerRefuses(t *testing.T) {
 	t.Parallel()
-	s := newStageWithReports(t, "worker-1")
+	s := newStageWithReports(t, "worker-1").withRaceDetector()
 	one := s.agent(t, "worker-1")
 	cast := func(t *testing.T, v *server) (web, keep *pod, before contents) {
 		web, keep = s.up(t, "worker-1", "web", blue), s.up(t, "worker-1", "keep", blue)

@@ -39,7 +39,7 @@ func (s *stage) serves(t testing.TB, r schema.GroupVersionResource, crd *unstruc
 
 func TestServeWhileACRDComesAndGoes(t *testing.T) {
 	t.Parallel()
-	s := newStageWithReports(t, "worker-1")
+	s := newStageWithReports(t, "worker-1").withRaceDetector()
 	reports, pools, nads := s.crd(t, sandboxReports), s.crd(t, harness.IPPools), s.crd(t, harness.NADs)
 	v := s.serve(t, s.Kubeconfig(), "--confirm-after", "3s")
 	held := `ip_reconcile_allocations{pool="kube-system/10.1.0.0-24",reason="NoFreshReport",verdict="Held"}`
@@ -90,7 +90,7 @@ func TestServeWhileACRDComesAndGoes(t *testing.T) {
 
 func TestServeTakesUpReportsThatAreServedLater(t *testing.T) {
 	t.Parallel()
-	s := newStageWithReports(t, "worker-1")
+	s := newStageWithReports(t, "worker-1").withRaceDetector()
 	reports := s.crd(t, sandboxReports)
 	s.removeCRD(t, sandboxReports)
 	v := s.serve(t, s.Kubeconfig(), "--cron", "@every 3s")

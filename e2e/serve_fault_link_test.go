@@ -6,6 +6,7 @@ import (
 	"context"
 	"io"
 	"log"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"path"
@@ -48,8 +49,11 @@ func (s *stage) link(t testing.TB) (l *link, kubeconfig string) {
 	l = &link{freed: make(chan struct{}), watches: map[*context.CancelFunc]*http.Request{}}
 	server := httptest.NewUnstartedServer(l.handler(to))
 	server.Config.ErrorLog = to.ErrorLog
+	open, end := context.WithCancel(context.Background())
+	server.Config.BaseContext = func(net.Listener) context.Context { return open }
 	server.Start()
 	t.Cleanup(func() {
+		end() // also of a request that is being delayed, whose sender was killed
 		l.suffers(faults{})
 		l.cut(anyWatch)
 		server.CloseClientConnections()

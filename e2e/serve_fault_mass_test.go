@@ -13,7 +13,7 @@ import (
 
 func TestServeRefusesAMassReleaseUntilAnOperatorMakesIt(t *testing.T) {
 	t.Parallel()
-	s := newStage(t, "worker-1")
+	s := newStage(t, "worker-1").withRaceDetector()
 	entries, leaks := map[string]any{}, []string{}
 	for i := range 40 {
 		key, name := fmt.Sprint(100+i), fmt.Sprint("gone-", i)
@@ -43,7 +43,7 @@ func TestServeRefusesAMassReleaseUntilAnOperatorMakesIt(t *testing.T) {
 
 func TestServeFreesWhatADeletedNodeHeldAfterItsQuarantine(t *testing.T) {
 	t.Parallel()
-	s := newStageWithReports(t, "worker-1", "worker-2")
+	s := newStageWithReports(t, "worker-1", "worker-2").withRaceDetector()
 	one, two := s.agent(t, "worker-1"), s.agent(t, "worker-2")
 	v := s.serve(t, s.Kubeconfig(), "--confirm-after", "31s")
 	web, keep := s.up(t, "worker-2", "web", blue), s.up(t, "worker-1", "keep", blue)

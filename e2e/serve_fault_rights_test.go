@@ -55,7 +55,7 @@ func (s *stage) grants(t testing.TB, name, kubeconfig string, rules []rbacv1.Pol
 
 func TestServeWaitsForARightThatIsTakenFromIt(t *testing.T) {
 	t.Parallel()
-	s := newStageWithReports(t, "worker-1")
+	s := newStageWithReports(t, "worker-1").withRaceDetector()
 	one := s.agent(t, "worker-1")
 	rules := servingRules(t)
 	kubeconfig := s.account(t, "serve", rules)
@@ -67,7 +67,7 @@ func TestServeWaitsForARightThatIsTakenFromIt(t *testing.T) {
 	}{
 		{"pods", nil, `reconciler run failed: no right to list pods`, false},
 		{"ippools", []string{"list", "watch"}, `reconciler run failed: no right to list IPPools`, false},
-		{"ippools", []string{"patch"}, `not released.*forbidden.*grant patch on ippools`, false},
+		{"ippools", []string{"patch"}, `not released.*forbidden.*cannot patch resource`, false},
 		{"leases", nil, `no right to whereabouts' Lease|Leases in namespace ip-reconcile-node-lease could not be read`, false},
 		{"sandboxreports", nil, `SandboxReports are served and could not be read`, false},
 		{"nodes", nil, `no right to list nodes`, true},

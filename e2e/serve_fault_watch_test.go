@@ -17,7 +17,7 @@ func ofTheCaches(r *http.Request) bool { return anyWatch(r) || r.URL.Query().Has
 
 func TestServeWhoseWatchesFail(t *testing.T) {
 	t.Parallel()
-	s := newStageWithReports(t, "worker-1")
+	s := newStageWithReports(t, "worker-1").withRaceDetector()
 	one := s.agent(t, "worker-1")
 
 	s.play(t, "again and again, while pods and pools change", func(t *testing.T) {
@@ -81,7 +81,7 @@ func TestServeWhoseWatchesFail(t *testing.T) {
 // API tells that a pod came back.
 func TestServeWhoseWatchesAreOpenAndTellNothing(t *testing.T) {
 	t.Parallel()
-	s := newStage(t, "worker-1")
+	s := newStage(t, "worker-1").withRaceDetector()
 
 	s.play(t, "while a leak's pod comes back, which the check under the Lease sees", func(t *testing.T) {
 		l, kubeconfig := s.link(t)

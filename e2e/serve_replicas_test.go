@@ -48,7 +48,7 @@ func goneBoxes(n int) (ids []string, report []any) {
 
 func TestTheOtherReplicaTakesOver(t *testing.T) {
 	t.Parallel()
-	s := newStageWithReports(t, "worker-1")
+	s := newStageWithReports(t, "worker-1").withRaceDetector()
 	one := s.agent(t, "worker-1")
 
 	s.play(t, "within 20 s, when the first is killed in the middle of a release", func(t *testing.T) {

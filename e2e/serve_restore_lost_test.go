@@ -17,7 +17,7 @@ import (
 // for a leak: after the restore the API knows neither.
 func TestServeWaitsForANodeThatARestoreHasLostUntilThatIsAcknowledged(t *testing.T) {
 	t.Parallel()
-	s := newStageWithReports(t, "worker-1")
+	s := newStageWithReports(t, "worker-1").withRaceDetector()
 	one := s.agent(t, "worker-1")
 	l, kubeconfig := s.link(t)
 	v := s.serve(t, kubeconfig)

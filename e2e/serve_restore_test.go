@@ -69,7 +69,7 @@ func TestServeUnderARestoreOfEtcd(t *testing.T) {
 	for name, overtaken := range map[string]bool{"seen by its revision": false, "whose revision has grown past the old one": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newStageWithReports(t, "worker-1", "worker-2")
+			s := newStageWithReports(t, "worker-1", "worker-2").withRaceDetector()
 			one, two := s.agent(t, "worker-1"), s.agent(t, "worker-2")
 			l, kubeconfig := s.link(t)
 			v := s.serve(t, kubeconfig, "--fence-timeout=0") // what is asked for here is what is released
@@ -140,7 +140,7 @@ func TestServeUnderARestoreOfEtcdWithoutAgents(t *testing.T) {
 	for name, overtaken := range map[string]bool{"seen by its revision": false, "whose revision has grown past the old one": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newStage(t, "worker-1")
+			s := newStage(t, "worker-1").withRaceDetector()
 			l, kubeconfig := s.link(t)
 			v := s.serve(t, kubeconfig, "--confirm-after", "31s", "--fence-timeout=0")
 			keep, back := s.up(t, "worker-1", "keep", blue), s.up(t, "worker-1", "back", blue)

@@ -10,7 +10,7 @@ import (
 
 func TestServeFollowsItsScheduleWithoutARestart(t *testing.T) {
 	t.Parallel()
-	s := newStage(t, "worker-1")
+	s := newStage(t, "worker-1").withRaceDetector()
 	vol := newVolume(t)
 	vol.file = "config"
 	vol.swap(t, "0 0 1 1 *")

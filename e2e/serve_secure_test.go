@@ -21,17 +21,17 @@ import (
 
 func TestSecureMetricsAreForWhoMayGetThem(t *testing.T) {
 	t.Parallel()
-	s := newStageWithReports(t, "worker-1")
+	s := newStageWithReports(t, "worker-1").withRaceDetector()
 	folder := overlay(t, "", []string{"deployment"}, []string{"components/secure-metrics"}, "")
 	v := &server{metrics: freeAddress(t), health: freeAddress(t)}
-	v.command = begin(t, "serve", "--kubeconfig", s.applied(t, folder), "--metrics-secure", "--metrics-bind-address", v.metrics, "--health-probe-bind-address", v.health)
+	v.command = s.beginProduct(t, "serve", "--kubeconfig", s.applied(t, folder), "--metrics-secure", "--metrics-bind-address", v.metrics, "--health-probe-bind-address", v.health)
 	v.said(t, "reconciler run succeeded")
 	s.areForReaders(t, v.metrics, "ip-reconcile-metrics-reader")
 }
 
 func TestTheAgentsSecureMetricsAreForWhoMayGetThem(t *testing.T) {
 	t.Parallel()
-	s := newStageWithReports(t, "worker-1")
+	s := newStageWithReports(t, "worker-1").withRaceDetector()
 	folder := overlay(t, "", []string{"deployment-with-agent"}, []string{"agent/components/secure-metrics"}, "")
 	container := daemonSet(t, s.rendered(t, folder)).Spec.Template.Spec.Containers[0]
 	s.applied(t, folder)
@@ -41,7 +41,7 @@ func TestTheAgentsSecureMetricsAreForWhoMayGetThem(t *testing.T) {
 	equal(t, "the program", container.Command, []string{"/ip-reconcile"})
 	equal(t, "the address", args[len(args)-1], "--secure-metrics-bind-address=:9747")
 	args[len(args)-1] = "--secure-metrics-bind-address=" + address
-	begin(t, append(args, "--kubeconfig", s.inPod(t, metav1.NamespaceSystem, agentName, "worker-1").kubeconfig,
+	s.beginProduct(t, append(args, "--kubeconfig", s.inPod(t, metav1.NamespaceSystem, agentName, "worker-1").kubeconfig,
 		"--node", "worker-1", "--outside-pod", "--cri", n.Socket, "--cni-results", n.results, "--cni-multus", n.multus, "--netns-dir", n.netns,
 		"--metrics-bind-address", plain)...).logOnFailure("worker-1")
 	s.areForReaders(t, address, "ip-reconcile-agent-metrics-reader")

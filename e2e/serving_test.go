@@ -20,7 +20,8 @@ import (
 type server struct {
 	*command
 	metrics, health string
-	node            string // in an installation
+	node            string      // in an installation
+	pod             *corev1.Pod // there
 }
 
 // serve starts `ip-reconcile serve` and waits until its first full pass is done.
@@ -34,7 +35,7 @@ func (s *stage) serve(t testing.TB, kubeconfig string, more ...string) *server {
 func (s *stage) beginServe(t testing.TB, kubeconfig string, more ...string) *server {
 	t.Helper()
 	v := &server{metrics: freeAddress(t), health: freeAddress(t)}
-	v.command = begin(t, append([]string{"serve", "--kubeconfig", kubeconfig, "--leader-elect=false", "--cron", "0 0 1 1 *",
+	v.command = s.beginProduct(t, append([]string{"serve", "--kubeconfig", kubeconfig, "--leader-elect=false", "--cron", "0 0 1 1 *",
 		"--metrics-bind-address", v.metrics, "--health-probe-bind-address", v.health, "--log-level", "debug", "--request-timeout", "5s"}, more...)...)
 	t.Cleanup(func() {
 		if t.Failed() {

@@ -30,7 +30,8 @@ var (
 // other and leave nothing behind.
 type stage struct {
 	*harness.ControlPlane
-	nodes map[string]*harness.Node
+	nodes    map[string]*harness.Node
+	programs build // shipped, where nothing says otherwise
 }
 
 // newStage starts a cluster as whereabouts alone has it, with Ready nodes by
@@ -48,11 +49,18 @@ func newStageWithReports(t *testing.T, nodes ...string) *stage {
 	if why := harness.Unsupported(); why != "" {
 		t.Skip(why)
 	}
-	s := &stage{ControlPlane: harness.StartControlPlane(t), nodes: map[string]*harness.Node{}}
+	s := &stage{ControlPlane: planes.Start(t), nodes: map[string]*harness.Node{}, programs: shipped}
 	for _, name := range nodes {
 		s.nodes[name] = harness.NewNode(t, s.ControlPlane, name)
 	}
 	try(s.CreatePod(t.Context(), metav1.NamespaceSystem, bystander, "")).must(t)
+	return s
+}
+
+// withRaceDetector has the stage run the product with the race detector: many things happen to it at
+// once here.
+func (s *stage) withRaceDetector() *stage {
+	s.programs = raced
 	return s
 }
 
@@ -80,7 +88,7 @@ func (s *stage) play(t *testing.T, name string, f func(t *testing.T)) {
 }
 
 func (s *stage) clear(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	now := metav1.DeleteOptions{GracePeriodSeconds: ptr.To(int64(0))}
 	namespaces := try(s.Client().CoreV1().Namespaces().List(ctx, metav1.ListOptions{})).must(t)
@@ -100,9 +108,22 @@ func (s *stage) product(t testing.TB, args ...string) *outcome {
 	return s.productAs(t, s.Kubeconfig(), args...)
 }
 
+// productAs is product as a user with few rights, who says what RBAC hides from a command that writes.
 func (s *stage) productAs(t testing.TB, kubeconfig string, args ...string) *outcome {
 	t.Helper()
-	return product(t, append(args, "-o", "json", "--kubeconfig", kubeconfig)...)
+	if args[0] == "run" && kubeconfig != s.Kubeconfig() {
+		args = append(slices.Clone(args), "--without-pause")
+		if !slices.Contains(args, "--reconciler-namespace") {
+			args = append(args, "--reconciler-namespace", metav1.NamespaceSystem)
+		}
+	}
+	return s.beginProduct(t, append(args, "-o", "json", "--kubeconfig", kubeconfig)...).wait()
+}
+
+// beginProduct is begin for the programs of the stage.
+func (s *stage) beginProduct(t testing.TB, args ...string) *command {
+	t.Helper()
+	return beginProgram(t, s.programs.program(t, "ip-reconcile"), args...)
 }
 
 // run is product("run --confirm-after 0") with more flags.
@@ -223,18 +244,20 @@ func equal(t testing.TB, what string, got, want any) {
 // eventually waits for what others do.
 func eventually(t testing.TB, what string, is func() bool) {
 	t.Helper()
-	if !within(30*time.Second, 20*time.Millisecond, is) {
+	if !within(time.Minute, 200*time.Millisecond, is) {
 		t.Fatalf("waited too long for %s", what)
 	}
 }
 
-// within asks again and again whether something is so, and reports whether it was in
-// time.
-func within(limit, pause time.Duration, is func() bool) bool {
+// within asks again and again whether something is so, at first at once and then with longer pauses, and
+// reports whether it was in time.
+func within(limit, longest time.Duration, is func() bool) bool {
+	pause := 20 * time.Millisecond
 	for deadline := time.Now().Add(limit); !is(); time.Sleep(pause) {
 		if time.Now().After(deadline) {
 			return false
 		}
+		pause = min(pause*3/2, longest)
 	}
 	return true
 }

@@ -116,6 +116,12 @@ func faultsOfAgents() []fault {
 				check(t, i.Client().AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Delete(t.Context(), "ip-reconcile-agent", now()))
 				return func() { i.mustKubectl(t, "apply", "-f", "../deploy/agent/admission.yaml") }
 			}},
+		{name: "an admission policy that only audits", says: []string{"! The admission policy ip-reconcile-agent or its binding is missing, or does not deny"},
+			plant: func(t *testing.T, i *statusStage) func() {
+				try(i.Client().AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Patch(t.Context(), "ip-reconcile-agent",
+					types.MergePatchType, []byte(`{"spec":{"validationActions":["Audit"]}}`), metav1.PatchOptions{})).must(t)
+				return func() { i.mustKubectl(t, "apply", "-f", "../deploy/agent/admission.yaml") }
+			}},
 		{name: "an old definition of reports", says: []string{"✗ CustomResourceDefinition sandboxreports.ip-reconcile.dev is older than this version: it lacks machine", "--force-conflicts -f deploy/crds"},
 			plant: func(t *testing.T, i *statusStage) func() {
 				const field = "/spec/versions/0/schema/openAPIV3Schema/properties/machine"
@@ -141,7 +147,7 @@ func gates() []fault {
 				i.pauseAll(t, "true")
 				return func() { i.pauseAll(t, "") }
 			}},
-		{name: "a pool paused", says: []string{"! 1 pool is paused: kube-system/10.1.0.0-24", "kubectl annotate ippool -n kube-system 10.1.0.0-24 ip-reconcile.dev/paused-"},
+		{name: "a pool paused", says: []string{"! 1 pool is paused: kube-system/10.1.0.0-24", "kubectl annotate ippools.whereabouts.cni.cncf.io -n kube-system 10.1.0.0-24 ip-reconcile.dev/paused-"},
 			plant: func(t *testing.T, i *statusStage) func() {
 				i.patch(t, harness.IPPools, "10.1.0.0-24", pausing("true"))
 				return func() { i.patch(t, harness.IPPools, "10.1.0.0-24", pausing("")) }

@@ -104,9 +104,9 @@ func (i *statusStage) status(t testing.TB, more ...string) *outcome {
 
 func (i *statusStage) runStatus(t testing.TB, kubeconfig string, more ...string) *outcome {
 	t.Helper()
-	binary := try(productBinary()).must(t)
-	cmd := exec.Command(binary, append([]string{"status", "--kubeconfig", kubeconfig}, more...)...)
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "COLUMNS=100"}
+	binary := shipped.program(t, "ip-reconcile")
+	cmd := exec.Command(binary, append([]string{"status"}, more...)...)
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "COLUMNS=100", "KUBECONFIG=" + kubeconfig}
 	return start(t, cmd).wait()
 }
 
@@ -191,7 +191,7 @@ func TestARunInAPodIsRecordedAndOneByHandIsNot(t *testing.T) {
 	product(t, "run", "--kubeconfig", kubeconfig).exits(t, 0)
 	equal(t, "what a run by hand recorded", i.annotation(t, kube.PassLease, kube.PassAnnotation), "")
 
-	binary := try(productBinary()).must(t)
+	binary := shipped.program(t, "ip-reconcile")
 	run := exec.Command(binary, "run", "--kubeconfig", kubeconfig)
 	run.Env = []string{"HOME=" + t.TempDir(), "KUBERNETES_SERVICE_HOST=127.0.0.1"}
 	start(t, run).wait().exits(t, 0)
@@ -221,11 +221,13 @@ func TestAProbeThatHangsDoesNotStopTheOthers(t *testing.T) {
 		<-r.Context().Done()
 		return http.StatusServiceUnavailable
 	}}
-	out := product(t, "status", "--kubeconfig", p.start(t, s))
+	kubeconfig := p.start(t, s)
+	out := product(t, "status", "--kubeconfig", kubeconfig)
 	out.exits(t, 1)
 	contains(t, "status", unwrapped(out.stdout), "– Deployments, CronJobs and DaemonSets are not known: no answer in time",
 		"– CustomResourceDefinition ippools.whereabouts.cni.cncf.io is not known: no answer in time",
 		"! Everything is paused", "✓ 1 allocation in 1 pool: none is stale.", "✓ This user has all rights")
+	contains(t, "what to type next", out.stdout, "\n    kubectl --kubeconfig="+kubeconfig+" annotate namespace kube-system ip-reconcile.dev/paused-\n")
 	if out.took > 90*time.Second {
 		t.Errorf("it took %s", out.took)
 	}

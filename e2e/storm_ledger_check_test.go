@@ -11,6 +11,7 @@ import (
 // TestTheLedgerTellsAReleaseFromAnEntryThatWasNeverWritten has one sandbox of revision 5 to 20, and
 // what its pool was meanwhile.
 func TestTheLedgerTellsAReleaseFromAnEntryThatWasNeverWritten(t *testing.T) {
+	t.Parallel()
 	with := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"allocations": map[string]any{
 		"1": map[string]any{"id": "a", "ifname": "net1", "podref": "default/web"}}}}}
 	without := &unstructured.Unstructured{Object: map[string]any{}}

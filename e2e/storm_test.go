@@ -169,12 +169,10 @@ func (s *storm) leave(ctx context.Context, l *life, how ending) error {
 // command work side by side, and reads in the history of the pools whether an
 // address was ever free while it was in use.
 func TestAStormOfPodsLosesNoAddressAndLeaksNone(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes more than a minute")
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
 	defer cancel()
-	s := &storm{stage: newStage(t, "worker-1", "worker-2"), ledger: &ledger{live: map[string]*holding{}}}
+	s := &storm{stage: newStage(t, "worker-1", "worker-2").withRaceDetector(), ledger: &ledger{live: map[string]*holding{}}}
 	// red has the addresses of blue: only their network names tell them apart.
 	red := network("red", harness.IPAM{"range": "10.1.0.0/24", "network_name": "red"})
 	s.networks = []*stormNetwork{theNames(simple("blue", "10.1.0.0/24")), theNames(red), slicedNetwork(t, s.stage, "sliced")}
@@ -183,7 +181,7 @@ func TestAStormOfPodsLosesNoAddressAndLeaksNone(t *testing.T) {
 	}
 	s.pools, s.reservations = try(record(ctx, s.of(harness.IPPools))).must(t), try(record(ctx, s.of(harness.Reservations))).must(t)
 
-	try(productBinary()).must(t)
+	try(raced()).must(t)
 	began := time.Now()
 	stop := s.loop(ctx, t)
 	for wave, tasks := range s.waves() {

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"net/http"
-	"net/url"
 	"testing"
 	"time"
 
@@ -76,16 +74,8 @@ func (s *stage) etcdPut(t testing.TB, key string, value []byte) {
 	s.etcd(t, "kv/put", map[string][]byte{"key": []byte(key), "value": value})
 }
 
-// etcd calls etcd's JSON gateway, beside the API server's own connection.
-func (s *stage) etcd(t testing.TB, method string, args any) []byte {
+func (s *stage) etcd(t testing.TB, call string, ask any) (answer json.RawMessage) {
 	t.Helper()
-	server := try(url.Parse(s.Config().Host)).must(t)
-	resp, err := http.Post("http://"+server.Hostname()+":2379/v3/"+method, "application/json", bytes.NewReader(try(json.Marshal(args)).must(t)))
-	check(t, err)
-	defer resp.Body.Close()
-	var body bytes.Buffer
-	if _, err := body.ReadFrom(resp.Body); err != nil || resp.StatusCode != http.StatusOK {
-		t.Fatalf("etcd answers %s to %s: %s", resp.Status, method, body.String())
-	}
-	return body.Bytes()
+	check(t, s.AskEtcd(t.Context(), call, ask, &answer))
+	return answer
 }

@@ -37,7 +37,9 @@ func TestAPatchThatPassesDoesWhatWasMeantToTheWholePool(t *testing.T) {
 		"/spec/later/x/0", "/spec/allocations", "/spec/allocations/5", "/spec/allocations/7", "/spec/allocations/7/id", "/spec/allocations/7/new", "/spec/allocations/8",
 		"/spec/allocations/~1", "/spec/allocations/~01", "/spec/allocations/a~1b", "/spec/allocations/a/b", "/status", "/spec/allocations/-", "/spec/allocations/05"})
 	value := rapid.SampledFrom([]any{nil, "41", "x", 0, true, map[string]any{}, map[string]any{"id": "c7", "podref": "default/b", "ifname": "net1"}, map[string]any{"id": "c5", "podref": "default/a", "ifname": "net1"}})
-	passed := 0
+	if err := check(p, right, change{gone: map[string]bool{"5": true}}); err != nil {
+		t.Fatalf("the patch alone does not pass: %v", err)
+	}
 	rapid.Check(t, func(t *rapid.T) {
 		ops = append([]any{}, whole...)
 		for range rapid.IntRange(0, 3).Draw(t, "others") {
@@ -58,7 +60,6 @@ func TestAPatchThatPassesDoesWhatWasMeantToTheWholePool(t *testing.T) {
 		if check(p, patch, change{gone: map[string]bool{"5": true}}) != nil {
 			return
 		}
-		passed++
 		got, err := apply(patch)
 		if err != nil {
 			return // the API server would refuse it
@@ -67,9 +68,6 @@ func TestAPatchThatPassesDoesWhatWasMeantToTheWholePool(t *testing.T) {
 			t.Fatalf("%s passes, and gives\n%s", patch, got)
 		}
 	})
-	if passed == 0 {
-		t.Error("no patch passed: nothing was tried")
-	}
 }
 
 func apply(patch []byte) ([]byte, error) {

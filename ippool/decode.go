@@ -71,7 +71,7 @@ func decodeList[T any](text []byte, item func(*rawjson.Reader) T) (all []T, page
 type metadata struct {
 	namespace, name      string
 	uid, resourceVersion string
-	created              string
+	created, deleted     string
 	paused               bool
 	more                 bool // fields that whereabouts does not write, and a copy of the object must have
 }
@@ -90,9 +90,11 @@ func readMetadata(r *rawjson.Reader) metadata {
 			m.resourceVersion = copyText(r)
 		case "creationTimestamp":
 			m.created = copyText(r)
+		case "deletionTimestamp":
+			m.deleted = copyText(r)
 		case "annotations":
 			m.paused, m.more = readPaused(r), true
-		case "generation", "managedFields", "selfLink", "deletionTimestamp", "deletionGracePeriodSeconds":
+		case "generation", "managedFields", "selfLink", "deletionGracePeriodSeconds":
 			// The API server's own.
 		default:
 			m.more = true
@@ -109,7 +111,7 @@ func readPaused(r *rawjson.Reader) bool {
 		text, ok := r.String()
 		broken = broken || !ok
 		if string(name) == PausedAnnotation {
-			paused = string(text) == "true"
+			paused = Pauses(map[string]string{PausedAnnotation: string(text)})
 		}
 	})
 	return paused && !broken

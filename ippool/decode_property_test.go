@@ -139,7 +139,7 @@ func exported(v any) string { return jsonOf(v) }
 func poolFrom(o *unstructured.Unstructured) *ippool.Pool {
 	p := &ippool.Pool{
 		Namespace: o.GetNamespace(), Name: o.GetName(), UID: string(o.GetUID()), ResourceVersion: o.GetResourceVersion(),
-		Paused: o.GetAnnotations()[ippool.PausedAnnotation] == "true",
+		Paused: ippool.Pauses(o.GetAnnotations()),
 	}
 	spec, _ := o.Object["spec"].(map[string]any)
 	p.RangeText, _ = spec["range"].(string)
@@ -236,7 +236,7 @@ func TestAReservationIsDecodedAsItReadsFromABuiltObject(t *testing.T) {
 func reservationFrom(o *unstructured.Unstructured) *ippool.Reservation {
 	r := &ippool.Reservation{
 		Namespace: o.GetNamespace(), Name: o.GetName(), UID: string(o.GetUID()), ResourceVersion: o.GetResourceVersion(),
-		Created: o.GetCreationTimestamp().Time,
+		Created: o.GetCreationTimestamp().Time, Deleting: o.GetDeletionTimestamp() != nil,
 	}
 	spec, ok := o.Object["spec"].(map[string]any)
 	if !ok {

@@ -22,8 +22,26 @@ var (
 )
 
 // PausedAnnotation on an IPPool, or on the reconciler's namespace, stops every
-// release; judging goes on.
+// release; judging goes on. Pauses tells by which values.
 const PausedAnnotation = "ip-reconcile.dev/paused"
+
+// Pauses reports whether the annotation is among these, with any value but false, no, off and 0 in any
+// case: an operator who writes yes, 1 or nothing wants a stop.
+func Pauses(annotations map[string]string) bool {
+	value, there := annotations[PausedAnnotation]
+	return there && !slices.Contains([]string{"false", "no", "off", "0"}, pauseWord(value))
+}
+
+// UnknownPause returns a value of the annotation that is no known word for yes or no; "" for none. It pauses.
+func UnknownPause(annotations map[string]string) string {
+	value := annotations[PausedAnnotation]
+	if Pauses(annotations) && !slices.Contains([]string{"true", "yes", "on", "1", ""}, pauseWord(value)) {
+		return value
+	}
+	return ""
+}
+
+func pauseWord(value string) string { return strings.ToLower(strings.TrimSpace(value)) }
 
 // Problem is why an object cannot be judged. The values are verdict reasons.
 type Problem string

@@ -73,8 +73,10 @@ func TestReadingAPoolLosesAndChangesNothing(t *testing.T) {
 	}
 }
 
-func TestOnlyTheValueTruePauses(t *testing.T) {
-	for value, want := range map[string]bool{"true": true, "false": false, "": false, "yes": false} {
+func TestAnyValueButThoseThatSayNoPauses(t *testing.T) {
+	for value, want := range map[string]bool{
+		"true": true, "True": true, "yes": true, "1": true, "": true, "until Monday": true, "false": false, "False": false, "no": false, "off": false, " 0": false,
+	} {
 		o := object(t, anyPool)
 		o.SetAnnotations(map[string]string{ippool.PausedAnnotation: value})
 		equal(t, value, ippool.ReadPool(o).Paused, want)

@@ -20,6 +20,7 @@ type Reservation struct {
 	PodRef, IfName       string
 	Owner                PodRef
 	Created              time.Time
+	Deleting             bool // it is there until its finalizers are gone
 	Problem              Problem
 	Detail               string
 
@@ -70,7 +71,8 @@ func readReservation(r *rawjson.Reader) *Reservation {
 	if t, err := time.Parse(time.RFC3339, meta.created); err == nil {
 		res.Created = t.Local()
 	}
-	var err error
+	deleted, err := time.Parse(time.RFC3339, meta.deleted)
+	res.Deleting = err == nil && !deleted.IsZero()
 	if res.Owner, err = ParsePodRef(res.PodRef); err != nil && res.Problem != Malformed {
 		res.Problem, res.Detail = Malformed, err.Error()
 	}

@@ -34,7 +34,7 @@ var (
 			8: containerStatuses, 10: containerStatuses, 13: containerStatuses},
 	}
 	nodeFields = protofields.Fields{
-		1: {1: nil, 5: nil, 6: nil, 11: nil},                     // metadata.{name, uid, resourceVersion, labels}
+		1: {1: nil, 5: nil, 6: nil, 8: nil, 11: nil},             // metadata.{name, uid, resourceVersion, creationTimestamp, labels}
 		2: {5: nil},                                              // spec.taints
 		3: {1: nil, 2: nil, 4: {1: nil, 2: nil, 4: nil}, 7: nil}, // status.{capacity, allocatable, conditions.{type, status, lastTransitionTime}, nodeInfo}
 	}

@@ -34,7 +34,7 @@ func FuzzANetworkStatusIsReadAsEncodingJSONReadsIt(f *testing.F) {
 				empty++
 			}
 		}
-		if kept > 64 || empty > 64 {
+		if kept > 128 || empty > 64 {
 			t.Fatalf("%d addresses and %d entries without any are kept", kept, empty)
 		}
 		all, none := 0, 0
@@ -43,7 +43,7 @@ func FuzzANetworkStatusIsReadAsEncodingJSONReadsIt(f *testing.F) {
 				none++
 			}
 		}
-		if all > 64 || none > 64 {
+		if all > 128 || none > 64 {
 			if p.Status != podstate.StatusUnreadable {
 				t.Fatalf("status %v with %d addresses and %d entries without any", p.Status, all, none)
 			}

@@ -13,7 +13,7 @@ type NetworkStatus int
 
 const (
 	StatusMissing    NetworkStatus = iota // no annotation, or an empty one
-	StatusUnreadable                      // not JSON, one entry or address that cannot be parsed, more than 64 addresses, or more than 64 entries without any
+	StatusUnreadable                      // not JSON, one entry or address that cannot be parsed, more than 128 addresses, or more than 64 entries without any
 	StatusReadable
 )
 
@@ -82,7 +82,7 @@ func readNetworkStatus(annotations map[string]string) (NetworkStatus, []Interfac
 
 // maxAddresses is how many addresses of a network-status are read: a tenant writes as
 // many into its own as fit, and each would be looked up.
-const maxAddresses = 64
+const maxAddresses = 128
 
 // maxEmpty is how many entries without an address are kept: "{}" would take twenty times
 // its length in memory, and be gone through for each of the addresses.

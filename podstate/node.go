@@ -11,6 +11,7 @@ import (
 // Node is what the rules need of a Node object.
 type Node struct {
 	Name          string
+	Created       time.Time // when the object was
 	Labels        map[string]string
 	BootID        string
 	Machine       v1alpha1.Machine
@@ -28,7 +29,7 @@ type Node struct {
 // ReadNode takes from a Node object what the rules need.
 func ReadNode(o *corev1.Node) *Node {
 	info := &o.Status.NodeInfo
-	n := &Node{Name: o.Name, Labels: o.Labels, BootID: info.BootID, Machine: v1alpha1.Machine{SystemUUID: info.SystemUUID, MachineID: info.MachineID},
+	n := &Node{Name: o.Name, Created: o.CreationTimestamp.Time, Labels: o.Labels, BootID: info.BootID, Machine: v1alpha1.Machine{SystemUUID: info.SystemUUID, MachineID: info.MachineID},
 		UID: string(o.UID), ResourceVersion: o.ResourceVersion}
 	pods := o.Status.Allocatable.Pods()
 	if pods.IsZero() {

@@ -48,9 +48,11 @@ type Pod struct {
 	Status          NetworkStatus
 	Interfaces      []Interface // of the network-status; none of a Finished pod
 	IPs             []netip.Addr
-	// Selected are the NetworkAttachmentDefinitions that a Pending pod asks for, one for each
+	// Selected are the NetworkAttachmentDefinitions that a pod asks for that is Pending or has no readable status, one for each
 	// interface. Nobody needs those of a pod that has started, of which there are many.
 	Selected []types.NamespacedName
+	// Selects is how many networks a Live pod with a readable status asks for, by its annotation.
+	Selects  int
 	Workload string // its controller as "<kind>/<name>", "" for none
 	// StoppedByKubelet: every container of the spec has a status, every status
 	// of any kind is terminated, and Ready is not True. That is how kubelet
@@ -88,12 +90,15 @@ func ReadPod(o *corev1.Pod) *Pod {
 	}
 	p.StoppedByKubelet, p.LastFinished = stopped(o)
 	if p.Phase == Finished {
+		p.Selected = readSelection(o)
 		return p
 	}
-	if p.Phase == Pending {
-		p.Selected = readSelection(o)
-	}
 	p.Status, p.Interfaces = readNetworkStatus(o.Annotations)
+	if p.Phase == Pending || p.Status != StatusReadable {
+		p.Selected = readSelection(o)
+	} else if p.Phase == Live {
+		p.Selects = len(readSelection(o))
+	}
 	for _, ip := range slices.Concat(o.Status.PodIPs, []corev1.PodIP{{IP: o.Status.PodIP}}) {
 		if a, err := parseAddr(ip.IP); err == nil {
 			p.IPs = append(p.IPs, a)

@@ -45,10 +45,18 @@ func TestThePendingPodsNetworksAreReadAsMultusReadsThem(t *testing.T) {
 }
 
 // There are many of them, and nobody asks.
-func TestTheNetworksOfARunningPodAreNotKept(t *testing.T) {
-	p := pod(func(p *corev1.Pod) { p.Annotations = map[string]string{"k8s.v1.cni.cncf.io/networks": "a"} })
-	if got := podstate.ReadPod(p).Selected; got != nil {
-		t.Errorf("kept: %v", got)
+func TestTheNetworksOfARunningPodAreKeptOnlyWhereItsStatusIsNotReadable(t *testing.T) {
+	for text, want := range map[string]string{`[{"name":"default/a"}]`: "[]", "garbage": "[default/a]", "": "[default/a]"} {
+		p := pod(status(text), func(p *corev1.Pod) { p.Annotations["k8s.v1.cni.cncf.io/networks"] = "a" })
+		if got := fmt.Sprint(podstate.ReadPod(p).Selected); got != want {
+			t.Errorf("%q: kept %v, want %v", text, got, want)
+		}
+	}
+	p := pod(status("garbage"), func(p *corev1.Pod) {
+		p.Annotations["k8s.v1.cni.cncf.io/networks"], p.Status.Phase = "a", corev1.PodFailed
+	})
+	if got := fmt.Sprint(podstate.ReadPod(p).Selected); got != "[default/a]" {
+		t.Errorf("of a finished pod: %v", got)
 	}
 }
 

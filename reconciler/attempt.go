@@ -152,7 +152,7 @@ func (b *batch) judge(ctx context.Context, todo []*releaseAttempt) []*releaseAtt
 			b.Log.Info("not released: an allocation of this reservation has appeared", it.Attrs()...)
 		case it.Verdict != judge.Stale:
 			b.Log.Info("not released: the live read contradicts", it.Attrs()...)
-			b.History.contradicted(t.Item)
+			b.History.contradicted(t.Item, it)
 		case !b.Options.inScope(it):
 			b.Log.Info("not released: by the live read it is none of those asked for", it.Attrs()...)
 		case refused[t.ID()].Item != nil:

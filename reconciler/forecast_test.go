@@ -162,3 +162,31 @@ func TestWhatIsNotAskedForIsNotReleasedNorWaitedFor(t *testing.T) {
 		t.Errorf("got %+v", plan)
 	}
 }
+
+// 105 unconfirmed of 119, all known since now: the breaker will refuse them when they are confirmed. Half of them
+// it will not.
+func TestForecast_BreakerOfWhatAwaitsConfirmation(t *testing.T) {
+	for stale, want := range map[int][]Refusal{105: {AwaitingConfirmation, Breaker}, 14: {AwaitingConfirmation}, 20: {AwaitingConfirmation}} {
+		p := newProcess(t, quarter)
+		plan := p.forecast(0, inUseAndStale(119-stale, stale))
+		if got := gates(plan); !slices.Equal(got, want) || plan.Refused[0].At().IsZero() != (len(want) > 1) {
+			t.Errorf("%d of 119: %v, at %v", stale, got, plan.Refused[0].At())
+		}
+		p.Options.AllowMassRelease = true
+		if got := gates(p.forecast(0, inUseAndStale(119-stale, stale))); len(got) != 1 {
+			t.Errorf("%d of 119, with --allow-mass-release: %v", stale, got)
+		}
+	}
+	t.Run("what others have released counts", func(t *testing.T) {
+		p := newProcess(t, quarter)
+		p.pass(0, inUseAndStale(30, 20))
+		p.History.released = window{{At: p.next.Now, Count: 10, Of: 50}}
+		if got := gates(p.forecast(0, inUseAndStale(30, 20))); !slices.Equal(got, []Refusal{AwaitingConfirmation, Breaker}) {
+			t.Error(got)
+		}
+		p.History.released[0].At = p.next.Now.Add(-50 * time.Minute) // not any more by then
+		if got := gates(p.forecast(0, inUseAndStale(30, 20))); len(got) != 1 {
+			t.Error(got)
+		}
+	})
+}

@@ -29,6 +29,7 @@ type History struct {
 	restore          restore
 	storedRestore    storedRestore
 	last             time.Time // the last pass that showed no restore of etcd
+	oldest           time.Time // since when nothing says that the first of the candidates is in use
 	repairs          map[string]time.Time
 	repaired         map[judge.NodePool]window // entries written by --repair
 }
@@ -39,7 +40,7 @@ type candidateKey [2]uint64
 
 type seen struct {
 	first        int64         // when it was seen first, in nanoseconds
-	confirmation *confirmation // nil where it was not Stale in the last pass
+	confirmation *confirmation // nil where something contradicted it in the last pass
 	node         string        // of the pod that was last seen by the owner's name
 	others       []string      // nodes of other pods that were seen by that name
 	carried      []string      // nodes of pods of other names that were seen carrying the address
@@ -47,14 +48,31 @@ type seen struct {
 	grace        time.Duration // of that pod
 	deleted      time.Duration // the longest grace period of a pod that was deleted
 	pass         uint32        // the last pass that saw it
+	released     int64         // when this process deleted a reservation that is still there, in nanoseconds
 }
 
 // confirmation is since when a verdict is as it is.
 type confirmation struct {
-	stale        time.Time // since when judged Stale in every pass; zero after what contradicted it
-	local        time.Time // the same by this process' own clock
-	missing      time.Time // since when so because its Node is gone
-	missingLocal time.Time // the same by this process' own clock
+	stale          moment // since when judged Stale in every pass
+	uncontradicted moment // since when nothing says otherwise: that something is not known does not
+	missing        moment // since when Stale because its Node is gone
+}
+
+// moment is a time by the API server's clock, and by this process' own: one server's may
+// be another than the next one's. The zero moment is none.
+type moment struct{ at, local time.Time }
+
+// orNow is the time of an observation where there is none yet.
+func (m moment) orNow(o *judge.Observation) moment {
+	if m.at.IsZero() {
+		return moment{o.Now, o.Local}
+	}
+	return m
+}
+
+// after is when d will have passed since, by both clocks.
+func (m moment) after(d time.Duration, o *judge.Observation) time.Time {
+	return later(m.at.Add(d), lapsed(o, m.local, d))
 }
 
 // NewHistory is the memory of a process that has just started.
@@ -116,7 +134,7 @@ func (s seen) seen() judge.Seen {
 		known.First = time.Unix(0, s.first)
 	}
 	if s.confirmation != nil {
-		known.StaleSince = s.confirmation.stale
+		known.StaleSince, known.UncontradictedSince = s.confirmation.stale.at, s.confirmation.uncontradicted.at
 	}
 	return known
 }
@@ -131,7 +149,13 @@ func (h *History) Remember(j *judge.Judgement) {
 	h.noteItems(j)
 	h.noteAwaited(j)
 	h.forgetRepairs(j.Observation.Now)
-	maps.DeleteFunc(h.candidates, func(_ candidateKey, s seen) bool { return s.pass != h.passes })
+	h.oldest = time.Time{}
+	maps.DeleteFunc(h.candidates, func(_ candidateKey, s seen) bool {
+		if c := s.confirmation; s.pass == h.passes && c != nil && !c.uncontradicted.at.IsZero() && (h.oldest.IsZero() || c.uncontradicted.at.Before(h.oldest)) {
+			h.oldest = c.uncontradicted.at
+		}
+		return s.pass != h.passes
+	})
 }
 
 // noteItems takes in what a judgement says of its items.
@@ -152,19 +176,7 @@ func (h *History) note(it *judge.Item, o *judge.Observation) {
 		s.first = o.Now.UnixNano()
 	}
 	s.pass = h.passes
-	switch {
-	case it.Verdict != judge.Stale:
-		s.confirmation = nil
-	case s.confirmation == nil:
-		s.confirmation = &confirmation{}
-		fallthrough
-	default:
-		s.confirmation.stale = since(s.confirmation.stale, true, o.Now)
-		s.confirmation.local = since(s.confirmation.local, true, o.Local)
-		rests := it.Evidence() != nil && it.Evidence().MissingNode
-		s.confirmation.missing = since(s.confirmation.missing, rests, o.Now)
-		s.confirmation.missingLocal = since(s.confirmation.missingLocal, rests, o.Local)
-	}
+	s.confirmation = s.confirmation.next(it, o)
 	if node := it.ClaimedOn(); node != "" && !slices.Contains(s.carried, node) {
 		s.carried = append(s.carried, node)
 	}
@@ -178,22 +190,61 @@ func (h *History) note(it *judge.Item, o *judge.Observation) {
 	h.candidates[k] = s
 }
 
+// next is what is known after an item was judged again, nil where that contradicts it.
+func (c *confirmation) next(it *judge.Item, o *judge.Observation) *confirmation {
+	if it.Verdict != judge.Stale && !it.NotKnown() {
+		return nil
+	}
+	if c == nil {
+		c = &confirmation{}
+	}
+	c.uncontradicted = c.uncontradicted.orNow(o)
+	if it.Reservation != nil && len(it.Related()) > 0 { // an entry needs it
+		c.uncontradicted = moment{}
+	}
+	e := it.Evidence()
+	switch {
+	case it.Verdict != judge.Stale:
+		c.stale, c.missing = moment{}, moment{}
+	case e == nil || !e.MissingNode:
+		c.stale, c.missing = c.stale.orNow(o), moment{}
+	default:
+		c.stale, c.missing = c.stale.orNow(o), c.missing.orNow(o)
+	}
+	return c
+}
+
+// releaseAgainAfter is for how long a reservation that was deleted, and is still there, is not deleted again.
+const releaseAgainAfter = time.Hour
+
+// noteReleased remembers that a reservation was deleted. A finalizer may keep the object.
+func (h *History) noteReleased(it *judge.Item, o *judge.Observation) {
+	if k := h.keyOf(it); it.Reservation != nil {
+		if s, known := h.candidates[k]; known {
+			s.released = o.Now.UnixNano()
+			h.candidates[k] = s
+		}
+	}
+}
+
+// releasedUntil is until when a reservation that was deleted is left alone; zero if it was not.
+func (h *History) releasedUntil(it *judge.Item) time.Time {
+	if it.Reservation == nil {
+		return time.Time{}
+	}
+	s := h.candidates[h.keyOf(it)]
+	if s.released == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, s.released).Add(releaseAgainAfter)
+}
+
 // ranOn notes the node of the pod by the owner's name.
 func (s *seen) ranOn(node string) {
 	if s.node != "" && s.node != node && !slices.Contains(s.others, s.node) {
 		s.others = append(s.others, s.node)
 	}
 	s.node = node
-}
-
-func since(first time.Time, holds bool, now time.Time) time.Time {
-	switch {
-	case !holds:
-		return time.Time{}
-	case first.IsZero():
-		return now
-	}
-	return first
 }
 
 // notePod remembers for how long a pod that was deleted may still be running: a
@@ -211,14 +262,19 @@ func (s *seen) notePod(pod *podstate.Pod) {
 	}
 }
 
-// contradicted makes an unconfirmed verdict be confirmed from now on: something contradicted it.
-func (h *History) contradicted(it *judge.Item) {
-	h.candidates[h.keyOf(it)].confirmation.reset()
+// contradicted makes an unconfirmed verdict be confirmed from now on: what was judged since
+// does not bear it out.
+func (h *History) contradicted(was, now *judge.Item) {
+	if c := h.candidates[h.keyOf(was)].confirmation; c != nil && now.NotKnown() {
+		c.stale, c.missing = moment{}, moment{}
+	} else {
+		c.reset()
+	}
 }
 
-func (r *confirmation) reset() {
-	if r != nil {
-		*r = confirmation{}
+func (c *confirmation) reset() {
+	if c != nil {
+		*c = confirmation{}
 	}
 }
 
@@ -227,16 +283,22 @@ func (r *confirmation) reset() {
 // pkg/controller/podgc/gc_controller.go, quarantineTime).
 const quarantine = 40 * time.Second
 
-// confirmedAt is when an unconfirmed verdict may be acted upon: when it has held at
-// every pass for confirmAfter, or for longer where the pod may still be within
-// its grace period.
+// confirmedAt is when an unconfirmed verdict may be acted upon: when it has held at every
+// pass for confirmAfter, or for longer where the pod may still be within its grace period.
+// A sandbox is made before its entry: so that no node has it now counts from when the entry
+// was known, whether or not each node was known at every pass.
 func (h *History) confirmedAt(it *judge.Item, o *judge.Observation, confirmAfter time.Duration) time.Time {
-	s := h.candidates[h.keyOf(it)]
-	r := s.confirmation
-	if r == nil || r.stale.IsZero() {
-		s, r = seen{}, &confirmation{stale: o.Now, local: o.Local}
+	s, e := h.candidates[h.keyOf(it)], it.Evidence()
+	var since, missing moment
+	if c := s.confirmation; c != nil {
+		since, missing = c.stale, c.missing
+		if e != nil && e.Sandbox == judge.Absent {
+			since = c.uncontradicted
+		}
 	}
-	e := it.Evidence()
+	if since.at.IsZero() {
+		s, since, missing = seen{}, since.orNow(o), moment{}
+	}
 	switch {
 	case e == nil || e.Phase != podstate.Pending:
 	case e.Sandbox == judge.Absent:
@@ -247,20 +309,16 @@ func (h *History) confirmedAt(it *judge.Item, o *judge.Observation, confirmAfter
 	if s.deleted > confirmAfter {
 		confirmAfter = s.deleted + time.Minute
 	}
-	at := later(r.stale.Add(confirmAfter), lapsed(o, r.local, confirmAfter))
+	at := since.after(confirmAfter, o)
 	if it.Reason == judge.NodeMissingReason {
-		if renewed := it.LastRenewed(); !renewed.IsZero() && renewed.Before(r.stale) {
+		if renewed := it.LastRenewed(); !renewed.IsZero() && renewed.Before(since.at) {
 			at = renewed.Add(confirmAfter)
 		}
 	}
 	if e == nil || !e.MissingNode {
 		return at
 	}
-	missing, gone := r.missing, r.missingLocal
-	if missing.IsZero() {
-		missing, gone = o.Now, o.Local
-	}
-	return later(later(at, missing.Add(quarantine)), lapsed(o, gone, quarantine))
+	return later(at, missing.orNow(o).after(quarantine, o))
 }
 
 // lapsed is when d will have passed since a time by this process' own clock: o.Now may

@@ -72,7 +72,7 @@ type Fence interface {
 var (
 	// ErrConflict: what a write was based on has changed; read and judge again.
 	ErrConflict = errors.New("changed in the meantime")
-	// ErrForbidden: there is no right to make this write; trying again is useless.
+	// ErrForbidden: rights, an admission policy or a schema deny this write; trying again at once is useless.
 	ErrForbidden = errors.New("forbidden")
 	// ErrLeaseBusy: whereabouts' Lease was held by ADDs and DELs all the time.
 	ErrLeaseBusy = errors.New("whereabouts' Lease was not to be had in time")

@@ -11,7 +11,7 @@ type Options struct {
 	judge.Policy
 	// ConfirmAfter is how long an unconfirmed verdict must have held.
 	ConfirmAfter time.Duration
-	// StaticSource: what is observed cannot change, so that nothing is waited for.
+	// StaticSource: what is observed cannot change. One pass is all: what awaits confirmation is not waited for.
 	StaticSource bool
 	// AllowMassRelease switches the breaker off.
 	AllowMassRelease bool
@@ -118,7 +118,10 @@ func (h *History) gatesOf(it *judge.Item, o *judge.Observation, standing []Gate,
 			gates = append(gates, g)
 		}
 	}
-	if it.Proven || opts.StaticSource {
+	if at := h.releasedUntil(it); at.After(o.Now) {
+		gates = append(gates, Gate{Why: Changed, Detail: stillThere(at)})
+	}
+	if it.Proven {
 		return gates
 	}
 	if at := h.confirmedAt(it, o, opts.ConfirmAfter); at.After(o.Now) {

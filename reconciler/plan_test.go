@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
@@ -43,7 +44,7 @@ func TestUnconfirmedIsConfirmedByWaiting(t *testing.T) {
 	t.Run("a contradiction in between begins it again", func(t *testing.T) {
 		for says, c := range map[string]Part{
 			"in use":                      All(UsualPool, UsualPod(Carrying("10.0.0.5")), ReportingWorker()),
-			"held":                        All(UsualPool, Node("worker-1"), StaleReport("worker-1")),
+			"held":                        All(UsualPool, ReportingWorker(Sandbox("box-1", UsualUID, NotReady(Open)))),
 			"overruled":                   All(unconfirmed, Pod("web-1", Carrying("10.0.0.5"))),
 			"gone for a pass":             ReportingWorker(),
 			"rewritten for a new sandbox": All(Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/web-0", "box-2", "net1")), ReportingWorker()),
@@ -57,6 +58,55 @@ func TestUnconfirmedIsConfirmedByWaiting(t *testing.T) {
 			p.wantReleased(says+", 15 minutes after the contradiction", p.pass(26*time.Minute, unconfirmed))
 		}
 	})
+	t.Run("not knowing is no contradiction", func(t *testing.T) {
+		silent := All(UsualPool, Node("worker-1"), StaleReport("worker-1"))
+		for says, c := range map[string]Part{
+			"a node is silent":        silent,
+			"a node has just joined":  All(unconfirmed, Node("worker-2")),
+			"a sandbox was not read":  All(UsualPool, ReportingWorker(Sandbox("box-9", "uid-9", OfPod("web-9"), func(b *v1alpha1.Sandbox) { b.AddressesUnread = true }))),
+			"its node is unreachable": All(UsualPool, Node("worker-1", NotReadyFor(time.Minute)), StaleReport("worker-1")),
+		} {
+			p := newProcess(t, quarter)
+			p.pass(0, unconfirmed)
+			if plan := p.pass(14*time.Minute, c); len(plan.Release) > 0 {
+				t.Errorf("%s: released meanwhile", says)
+			}
+			p.wantRefused(says+", a second too early", AwaitingConfirmation, p.pass(15*time.Minute-time.Second, unconfirmed))
+			p.wantReleased(says+", after 15 minutes", p.pass(15*time.Minute, unconfirmed))
+		}
+		p := newProcess(t, quarter)
+		p.pass(0, silent)
+		p.wantReleased("known for 15 minutes", p.pass(15*time.Minute, unconfirmed))
+	})
+	// What a kubelet says, or that a Node is gone, counts from when it does.
+	t.Run("not knowing confirms nothing but what no node has", func(t *testing.T) {
+		silent := All(UsualPool, Node("worker-1"), StaleReport("worker-1", Sandbox("box-1", UsualUID, NotReady(Open))), UsualPod())
+		stopped := All(UsualPool, Node("worker-1"), StaleReport("worker-1", Gone("box-1", UsualUID)), UsualPod(Phase("Succeeded"), StoppedByKubelet(0)))
+		p := newProcess(t, quarter)
+		p.pass(0, silent)
+		p.wantRefused("its kubelet has just said so", AwaitingConfirmation, p.pass(time.Hour, stopped))
+		p.wantReleased("15 minutes later", p.pass(75*time.Minute, stopped))
+	})
+	t.Run("a reservation that stands alone waits a day for nodes that do not report", func(t *testing.T) {
+		alone := All(Pool("10.0.0.0-24", "10.0.0.0/24"), ReportingWorker(), Node("worker-2"), Reservation("10.0.0.5", "default/web-0", LongAgo))
+		p := newProcess(t, quarter)
+		for at := time.Duration(0); at < 24*time.Hour; at += time.Hour {
+			p.wantHeld("before a day has passed", p.pass(at, alone))
+		}
+		p.wantRefused("after a day", AwaitingConfirmation, p.pass(24*time.Hour, alone))
+		p.wantReleased("confirmed", p.pass(24*time.Hour+15*time.Minute, alone))
+		for says, c := range map[string]Part{
+			"an entry":          All(UsualPool, ReportingWorker(), Reservation("10.0.0.5", "default/web-0", LongAgo)),
+			"a pod that starts": All(alone, UsualPod(Phase("Pending"))),
+			"another's pod":     All(alone, Pod("web-1", Carrying("10.0.0.5"))),
+			"a sandbox with it": All(alone, FreshReport("worker-3", Sandbox("box-9", "uid-9", OfPod("web-9"), WithAddress("10.0.0.5", "")))),
+		} {
+			p := newProcess(t, quarter)
+			p.pass(0, alone)
+			p.pass(23*time.Hour, c)
+			p.wantHeld("a day after the beginning, and an hour after "+says, p.pass(24*time.Hour, alone))
+		}
+	})
 	t.Run("another reason is no contradiction", func(t *testing.T) {
 		p := newProcess(t, quarter)
 		p.pass(0, unconfirmed)
@@ -68,9 +118,9 @@ func TestUnconfirmedIsConfirmedByWaiting(t *testing.T) {
 		p.pass(0, unconfirmed)
 		p.wantRefused("another sandbox", AwaitingConfirmation, p.pass(15*time.Minute, ReportingWorker(), Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/web-0", "box-2", "net1"))))
 	})
-	t.Run("in a snapshot nothing is waited for", func(t *testing.T) {
+	t.Run("a snapshot confirms nothing", func(t *testing.T) {
 		p := newProcess(t, Options{ConfirmAfter: 15 * time.Minute, StaticSource: true})
-		p.wantReleased("settled", p.pass(0, unconfirmed))
+		p.wantRefused("not confirmed", AwaitingConfirmation, p.pass(0, unconfirmed))
 	})
 	t.Run("a pod that is being set up has the minute in which a report may be from before its ADD, whatever --confirm-after says", func(t *testing.T) {
 		settingUp := All(unconfirmed, UsualPod(Phase("Pending")))

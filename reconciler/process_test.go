@@ -95,6 +95,14 @@ func (p *process) wantReleased(says string, plan *Plan) {
 	}
 }
 
+// wantHeld wants nothing that is stale.
+func (p *process) wantHeld(says string, plan *Plan) {
+	p.t.Helper()
+	if len(plan.Release)+len(plan.Refused) > 0 {
+		p.t.Errorf("%s: releases %d, refuses %s; want nothing that is stale", says, len(plan.Release), refusals(plan))
+	}
+}
+
 func (p *process) wantRefused(says string, why Refusal, plan *Plan) {
 	p.t.Helper()
 	if len(plan.Release) > 0 || len(plan.Refused) == 0 {

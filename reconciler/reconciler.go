@@ -65,6 +65,8 @@ type Result struct {
 	// ToRepair is how many findings are left that --repair would repair: they wait, are
 	// paused, were withheld or failed.
 	ToRepair int
+	// Oldest is since when the first of what is not released is stale; zero where nothing is.
+	Oldest time.Time
 	// Tried is for how many a second check was made.
 	Tried int
 	// Conflicts is how many writes failed because what they were based on had
@@ -131,6 +133,9 @@ func (r *Reconciler) Run(ctx context.Context) (*Result, error) {
 		r.RecordPass(ctx, nil, r.Clock.Since(began), err)
 		return nil, err
 	}
+	if ctx.Err() != nil {
+		out.noPromises()
+	}
 	out.listReleased()
 	r.RecordPass(ctx, out, r.Clock.Since(began), nil)
 	return out, nil
@@ -152,7 +157,7 @@ func (r *Reconciler) run(ctx context.Context, out *Result) error {
 		if err != nil && out.Judgement == nil {
 			return err
 		}
-		if err != nil || until.IsZero() || r.Options.DryRun || ctx.Err() != nil {
+		if err != nil || until.IsZero() || r.Options.DryRun || r.Options.StaticSource || ctx.Err() != nil {
 			return nil
 		}
 		failed = 0
@@ -186,7 +191,7 @@ func (r *Reconciler) pass(ctx context.Context, out *Result, ready func(*judge.It
 	}
 	out.CheckDuration = r.Clock.Since(began)
 	r.saveRestore(ctx, j.Observation)
-	until = r.releasePlanned(ctx, j, out, ready)
+	until, out.Oldest = r.releasePlanned(ctx, j, out, ready), r.History.oldest
 	switch {
 	case r.Options.Repair && r.Options.DryRun:
 		out.Repaired, out.Unrepaired = r.History.wouldRepair(j, r.Options)
@@ -210,6 +215,7 @@ func (r *Reconciler) releasePlanned(ctx context.Context, j *judge.Judgement, out
 		r.History.refusedByBreaker = plan.count(Breaker)
 	}
 	if r.Options.DryRun {
+		r.forecast(ctx, j, plan)
 		r.checkLeases(ctx, plan)
 		for _, it := range plan.Release {
 			out.refuse(refusedBecause(it, DryRunRefusal, "would be released"))
@@ -235,6 +241,16 @@ func Sooner(a, b time.Time) time.Time {
 
 func countUnconfirmed(refused []Refused) int {
 	return (&Plan{Refused: refused}).count(AwaitingConfirmation)
+}
+
+// noPromises takes from what awaits confirmation the time at which it would be released: a run that was ended
+// releases nothing more.
+func (out *Result) noPromises() {
+	for i := range out.Refused {
+		if g := &out.Refused[i].Gate; g.Why == AwaitingConfirmation {
+			g.At, g.Detail = time.Time{}, "it was not confirmed when the run was ended: run again"
+		}
+	}
 }
 
 // listReleased adds what earlier passes released to what the last one saw.
@@ -276,6 +292,7 @@ func (out *Result) refuse(x Refused) {
 // done records a release.
 func (r *Reconciler) done(out *Result, it *judge.Item, o *judge.Observation) {
 	out.Released = append(out.Released, it)
+	r.History.noteReleased(it, o)
 	r.Log.Info("released", append(it.Attrs(), "age", it.Age(o.Now))...)
 }
 

@@ -115,7 +115,12 @@ func (out *Result) Writes() []WriteRow {
 		if f.Repair != nil && (f.Repair.Pool.Paused || out.Observation.Paused) {
 			add(f, string(Paused), "it is paused by an annotation")
 		}
-		add(f, "Planned", f.Message)
+		if f.Repair != nil && !said[findingKey(f)] {
+			add(f, "Planned", f.Message)
+			if r := out.Index().ReservationOf(f); r != nil {
+				add(r, "Planned", r.Message)
+			}
+		}
 	}
 	address := func(row WriteRow) netip.Addr {
 		addr, _ := netip.ParseAddr(row.IP)

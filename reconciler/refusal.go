@@ -72,7 +72,7 @@ func refusedBecause(it *judge.Item, why Refusal, detail string) Refused {
 // The sentences of the refusals, in one place so that they read as a set.
 
 func everythingPaused() string {
-	return "everything is paused: the reconciler's namespace has the annotation " + ippool.PausedAnnotation
+	return "everything is paused: the reconciler's namespace has the annotation " + ippool.PausedAnnotation + ", or cannot be read"
 }
 
 func poolPaused(p *ippool.Pool) string {
@@ -86,6 +86,10 @@ func awaitsConfirmation(at time.Time) string {
 func massRelease(n, total int) string {
 	return fmt.Sprintf("%d unconfirmed releases within an hour of %d allocations look like a fault elsewhere; "+
 		"check a few with 'ip-reconcile explain' and, if they are right, run with --allow-mass-release", n, total)
+}
+
+func stillThere(until time.Time) string {
+	return fmt.Sprintf("it was deleted and is still there: see its finalizers. It is not deleted again before %s", until.UTC().Format(time.RFC3339))
 }
 
 func notCounted(err error) string {

@@ -46,13 +46,13 @@ func (r *Reconciler) release(ctx context.Context, x *judge.Index, items []*judge
 	if len(items) == 0 {
 		return
 	}
-	o, sorted := x.Observation(), make([]*releaseAttempt, 0, len(items))
+	live, sorted := &liveIndex{Reconciler: r, first: x.Observation()}, make([]*releaseAttempt, 0, len(items))
 	for _, it := range items {
 		sorted = append(sorted, &releaseAttempt{Item: it, leases: it.LeaseNames(), pools: it.PoolNames()})
 	}
 	slices.SortStableFunc(sorted, func(a, b *releaseAttempt) int { return judge.ByPlace(a.Item, b.Item) })
 	for _, g := range grouped(sorted, func(t *releaseAttempt) (string, []string) { return t.namespace(), t.leases }) {
-		b := &batch{liveIndex: liveIndex{Reconciler: r, first: o}, namespace: g.namespace, leases: g.leases, out: out, pace: newPace(r.Options.StaticSource), told: map[string]bool{}, lost: map[string]int{}}
+		b := &batch{liveIndex: live, namespace: g.namespace, leases: g.leases, out: out, pace: newPace(r.Options.StaticSource), told: map[string]bool{}, lost: map[string]int{}, conflicted: map[string]string{}}
 		b.run(ctx, g.items)
 	}
 }
@@ -72,13 +72,15 @@ func (t *releaseAttempt) poolNames() []types.NamespacedName {
 
 // batch releases items whose writes go under the same Leases.
 type batch struct {
-	liveIndex
+	*liveIndex
 	namespace string
 	leases    []string
 	out       *Result
 	pace      batchSize
 	told      map[string]bool // reservations whose release was recorded
 	lost      map[string]int  // abandonments for an error, by pool
+	// conflicted has the resourceVersion at which the last patch of a pool met a conflict.
+	conflicted map[string]string
 }
 
 // run releases the items, so many at a time as a hold has room for. What a hold
@@ -146,15 +148,14 @@ func (b *batch) run(ctx context.Context, todo []*releaseAttempt) {
 func (b *batch) abandonDenied(ctx context.Context, left []*releaseAttempt) (others []*releaseAttempt) {
 	var denied []*releaseAttempt
 	for _, t := range left {
-		if errors.Is(t.failed, ErrForbidden) {
-			denied = append(denied, t)
-		} else {
+		if !errors.Is(t.failed, ErrForbidden) {
 			others = append(others, t)
+			continue
 		}
+		denied = append(denied, t)
+		b.out.refuse(refusedBecause(t.Item, WriteFailed, t.failed.Error()))
 	}
-	if len(denied) > 0 {
-		b.abandon(ctx, denied, WriteFailed, fmt.Sprintf("%v: grant patch on ippools, and create and delete on overlappingrangeipreservations (%s)", denied[0].failed, ippool.PoolResource.Group))
-	}
+	b.recreateAll(denied)
 	return others
 }
 

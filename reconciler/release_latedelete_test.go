@@ -18,7 +18,9 @@ func TestADeleteThatArrivesLateFindsAnotherReservation(t *testing.T) {
 			if call != "delete" || object != "10.0.0.1" || late != nil {
 				return nil, false
 			}
+			s.mu.Lock()
 			u := s.reservations[object]
+			s.mu.Unlock()
 			late = &ippool.Reservation{Namespace: u.GetNamespace(), Name: object, UID: string(u.GetUID()), ResourceVersion: u.GetResourceVersion()}
 			s.pod("gone-1", "back", 1)
 			s.entry(bluePool, 1, "default/gone-1", "box-new", false) // its ADD has seen the reservation, and keeps it

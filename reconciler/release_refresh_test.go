@@ -1,6 +1,7 @@
 package reconciler_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -33,5 +34,23 @@ func TestWhatTheFirstCheckConfirmedIsNotRefusedForTheServersCoarserClock(t *test
 		same(t, "refused", refusalCounts(out), map[reconciler.Refusal]int{})
 		same(t, "released", len(out.Released), 6)
 		same(t, "nothing waits", until.IsZero(), true)
+	})
+}
+
+// Pools of node slices have a Lease each, and 15 of them go into one hold. What is not read live
+// (Nodes, reports, definitions) is read again for all of them together.
+func TestPoolsOfManySlicesAreReadAgainOnce(t *testing.T) {
+	bubble(t, func(t *testing.T, s *simulator) {
+		for i := 1; i <= 300; i++ {
+			s.entry(fmt.Sprintf("node-%d-10.0.0.0-16", i), i, fmt.Sprint("default/gone-", i), fmt.Sprint("box-", i), false)
+		}
+		time.Sleep(time.Hour)
+		r := s.reconciler(t)
+		r.Options.AllowMassRelease = true
+		out, _ := run(t, r)
+		same(t, "released", len(out.Released), 300)
+		if n, holds := len(s.made("refresh")), len(s.made("hold")); n > 3 || holds < 20 {
+			t.Errorf("all was read again %d times, for %d holds", n, holds)
+		}
 	})
 }

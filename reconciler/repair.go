@@ -45,9 +45,10 @@ func (u Unrepaired) String() string {
 // the next will have; zero if none waits.
 func (r *Reconciler) repair(ctx context.Context, j *judge.Judgement, out *Result) time.Time {
 	o, p := j.Observation, r.History.planRepairs(j, r.Options)
+	live := &liveIndex{Reconciler: r, first: o}
 	r.History.repairs, out.ToRepair, out.Unrepaired = p.since, p.toRepair, p.withheld
 	for _, g := range grouped(p.due, func(f *repairAttempt) (string, []string) { return f.Repair.Pool.Namespace, f.leases }) {
-		m := &repairBatch{liveIndex: liveIndex{Reconciler: r, first: o}, namespace: g.namespace, leases: g.leases, out: out, pace: newPace(r.Options.StaticSource || !o.Fenced.IsZero()), lost: map[string]int{}}
+		m := &repairBatch{liveIndex: live, namespace: g.namespace, leases: g.leases, out: out, pace: newPace(r.Options.StaticSource || !o.Fenced.IsZero()), lost: map[string]int{}}
 		m.run(ctx, g.items)
 	}
 	return p.until
@@ -64,7 +65,7 @@ func findingKey(f *judge.Finding) string {
 
 // repairBatch repairs findings whose writes go under the same Leases.
 type repairBatch struct {
-	liveIndex
+	*liveIndex
 	namespace string
 	leases    []string
 	out       *Result

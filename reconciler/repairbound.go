@@ -52,12 +52,24 @@ func (h *History) boundRepairs(j *judge.Judgement, due []*repairAttempt) (allowe
 	for at, n := range inPool {
 		byNode[at.Node] += n
 	}
+	type entryOf struct{ containerID, pool string }
+	recorded, read := map[entryOf]bool{}, map[string]bool{}
 	due = slices.Clone(due)
 	slices.SortStableFunc(due, func(a, b *repairAttempt) int { return cmp.Compare(rank(a.Repair), rank(b.Repair)) })
 	for _, f := range due {
 		at, text := judge.NodePool{Node: f.Repair.Node, Pool: f.Repair.Pool.Ref()}, ""
 		if f.Repair.Key != "" {
-			text = x.RepairLimit(at, byNode[at.Node]+1, inPool[at]+1)
+			if !read[at.Pool] {
+				read[at.Pool] = true
+				for i := range f.Repair.Pool.Allocations {
+					recorded[entryOf{f.Repair.Pool.Allocations[i].ContainerID, at.Pool}] = true
+				}
+			}
+			unconfirmed := inPool[at] + 1
+			if first := (entryOf{f.Repair.ContainerID, at.Pool}); !f.Repair.Phantom && !recorded[first] {
+				unconfirmed, recorded[first] = 0, true // whereabouts gives an interface one address of a range
+			}
+			text = x.RepairLimit(at, byNode[at.Node]+1, unconfirmed)
 		}
 		if text != "" {
 			withheld, why = append(withheld, f), append(why, Unrepaired{*f.Finding, Breaker, text})

@@ -71,6 +71,9 @@ func (h *History) wouldRepair(j *judge.Judgement, opts Options) ([]judge.Finding
 	found := make([]judge.Finding, 0, len(p.due))
 	for _, f := range p.due {
 		found = append(found, *f.Finding)
+		if r := j.Index().ReservationOf(f.Finding); r != nil {
+			found = append(found, *r)
+		}
 	}
 	return found, p.withheld
 }

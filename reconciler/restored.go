@@ -3,6 +3,7 @@ package reconciler
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
@@ -238,7 +239,8 @@ func (h *History) noteAwaited(j *judge.Judgement) {
 	if r.at.IsZero() || r.settled || j.WithoutAgents || o.Restored != "" || o.ReportsUnreadable {
 		return
 	}
-	reports, excused := reportsByName(o), false
+	reports, excused, first := reportsByName(o), false, r.awaited == nil
+	known := sets.KeySet(r.lost).Union(sets.KeySet(r.gone)).Union(r.awaited)
 	r.awaited = r.nodesAsked(j) // one that is seen again is not lost any more, and still waited for
 	for name := range r.awaited {
 		report, node := reports[name], o.Nodes[name]
@@ -254,7 +256,11 @@ func (h *History) noteAwaited(j *judge.Judgement) {
 		}
 	}
 	state := h.restoreState(j)
-	r.awaited = sets.New(state.Awaiting...)
+	r.awaited = sets.New(slices.DeleteFunc(slices.Clone(state.Awaiting), func(name string) bool {
+		// Nothing is lost when a node that joined since goes before it reports. While etcd was away none was created.
+		node := o.Nodes[name]
+		return !known.Has(name) && node != nil && reports[name] == nil && (!first || !node.Created.Before(r.at))
+	})...)
 	if !state.Complete() || excused && o.Revision == 0 && !r.acknowledged(o) {
 		return
 	}

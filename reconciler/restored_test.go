@@ -1,10 +1,14 @@
 package reconciler
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
@@ -328,5 +332,60 @@ func TestForWhomARestoreWaitsIsSaid(t *testing.T) {
 	p.pass(3*minute, leakOn(2*minute), Node("worker-2"), acknowledged(minute), revision(92))
 	if j, err = p.Check(t.Context()); err != nil || j.Summary().Restore != nil || j.Restore == nil || !j.Restore.Complete() {
 		t.Errorf("settled: %+v, %v", j.Restore, err)
+	}
+}
+
+// Of machines that join after a restore, and are gone before they report, none is waited for.
+func TestMachinesThatNeverStartedDoNotKeepEverythingAfterARestore(t *testing.T) {
+	for known, want := range map[bool]bool{false: true, true: false} {
+		p := newProcess(t, atOnce)
+		p.Restores = &memoryStore{}
+		before := All()
+		if known { // the restore has lost it, and its kubelet registers it again
+			before = All(Node("spot"), FreshReport("spot"))
+		}
+		p.pass(0, leakOn(0), revision(100), before)
+		p.pass(time.Minute, leakOn(0), revision(90))
+		joined := Node("spot", func(n *corev1.Node) { n.CreationTimestamp = metav1.NewTime(Now.Add(2 * time.Minute)) })
+		p.pass(2*time.Minute, leakOn(2*time.Minute), joined, revision(100))
+		plan := p.pass(5*time.Minute, leakOn(2*time.Minute), revision(101))
+		if released := len(plan.Release) > 0; released != want {
+			t.Errorf("known before the restore %v, gone since: released %v", known, released)
+		}
+	}
+}
+
+// The API server's times are in seconds: a restore is noticed in the very second in which a machine joins, and it
+// may have joined since.
+func TestAMachineThatJoinsInTheSecondOfTheRestoreAndNeverStartsKeepsNothing(t *testing.T) {
+	for age, want := range map[time.Duration]bool{0: true, time.Second: false} {
+		p := newProcess(t, atOnce)
+		p.Restores = &memoryStore{}
+		p.pass(0, leakOn(0), revision(100))
+		joined := Node("spot", func(n *corev1.Node) { n.CreationTimestamp = metav1.NewTime(Now.Add(time.Minute - age)) })
+		p.pass(time.Minute, leakOn(0), joined, revision(90))
+		p.pass(2*time.Minute, leakOn(2*time.Minute), joined, revision(100))
+		plan := p.pass(5*time.Minute, leakOn(2*time.Minute), revision(101))
+		if released := len(plan.Release) > 0; released != want {
+			t.Errorf("made %s before the restore was noticed: released %v", age, released)
+		}
+	}
+}
+
+// A Node that no pass knew before the restore, nor the first one after it, joined since, whatever its own clock says.
+func TestOfMachinesThatJoinOneAfterTheOtherNoneKeepsEverything(t *testing.T) {
+	p := newProcess(t, atOnce)
+	p.Restores = &memoryStore{}
+	p.pass(0, leakOn(0), revision(100))
+	p.pass(time.Minute, leakOn(0), revision(90))
+	p.pass(2*time.Minute, leakOn(2*time.Minute), Node("spot-0"), revision(100)) // it may be of the backup
+	p.pass(3*time.Minute, leakOn(2*time.Minute), revision(101))
+	for i := 1; i <= 3; i++ {
+		at := time.Duration(i) * 25 * time.Minute
+		p.pass(at, leakOn(2*time.Minute), Node(fmt.Sprint("spot-", i)), revision(uint64(200+10*i)))
+		plan := p.pass(at+5*time.Minute, leakOn(2*time.Minute), revision(uint64(201+10*i)))
+		if released, want := len(plan.Release) > 0, i == 3; released != want { // an hour after the first one went
+			t.Errorf("machine %d, released %v, want %v: %v", i, released, want, plan.Refused)
+		}
 	}
 }

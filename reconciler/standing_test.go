@@ -16,7 +16,7 @@ func TestARecheckOfFindingsFindsWhatAFullPassFinds(t *testing.T) {
 	for seed := range Seeds(6000) {
 		x, o, policy := AmendedIndex(NewRandom(seed, 4))
 		all := Judged(o, policy).Findings
-		m := &repairBatch{liveIndex: liveIndex{x: x}}
+		m := &repairBatch{liveIndex: &liveIndex{x: x}}
 		x.IndexReservations()
 		for i := range all {
 			f := &all[i]

@@ -35,7 +35,8 @@ func irrelevantPart(c Random, o *Observed) (Part, string) {
 		}
 		return StaleReport(node), "an old and empty report of " + node
 	case 2: // of a node that could run nothing
-		return amongNodes(newcomer, All(Node(newcomer, WithoutAgent), FreshReport(newcomer, Sandbox("box-77", "uid-77", OfPod("other"))))), "a node " + newcomer + " with a fresh report of its own pod"
+		report := FreshReport(newcomer, JustMade, Sandbox("box-77", "uid-77", OfPod("other")))
+		return amongNodes(newcomer, All(Node(newcomer, WithoutAgent), report)), "a node " + newcomer + " with a fresh report of its own pod"
 	case 3:
 		return stranger(c, node), "a pod of another name on " + node
 	case 4:

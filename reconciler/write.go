@@ -3,6 +3,7 @@ package reconciler
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 
@@ -43,8 +44,9 @@ func (b *batch) write(ctx context.Context, h *Hold, still []*releaseAttempt, rea
 	noteShared(parts, leaving)
 	for _, w := range parts {
 		failed, err = append(failed, w.failed...), moreSevere(err, w.err)
-		if w.conflict {
+		if len(w.conflicted) > 0 {
 			b.out.Conflicts++
+			b.noteConflict(w)
 		}
 		if len(w.done) > 0 && w.pool != nil {
 			b.wrote(w)
@@ -85,8 +87,8 @@ type poolWrite struct {
 	patch *poolPatch // what was prepared; nil for none
 
 	done, failed []*releaseAttempt
-	version      string // of the pool, where something was done
-	conflict     bool   // the pool had changed
+	version      string            // of the pool, where something was done
+	conflicted   []*releaseAttempt // those whose patch met a change of the pool
 	err          error
 }
 
@@ -97,8 +99,10 @@ func (b *batch) writeOne(ctx context.Context, h *Hold, w *poolWrite, leaving map
 		return
 	}
 	if err := b.removeEntries(ctx, h, w); err != nil {
+		if errors.Is(err, ErrConflict) {
+			w.conflicted = w.done
+		}
 		w.failed, w.done, w.err = append(w.failed, w.done...), nil, moreSevere(w.err, err)
-		w.conflict = errors.Is(err, ErrConflict)
 	}
 }
 
@@ -263,6 +267,18 @@ func (b *batch) wrote(w *poolWrite) {
 		}
 	}
 	b.x.Amend(done)
+}
+
+// noteConflict takes a conflict for a denial where the pool has still the resourceVersion at which a patch
+// met one before: it was read since, and nobody had changed it.
+func (b *batch) noteConflict(w *poolWrite) {
+	at := w.pool.ResourceVersion
+	if b.conflicted[w.pool.Ref()] == at {
+		for _, t := range w.conflicted {
+			t.failed = fmt.Errorf("%w: the pool has not changed: %v", ErrForbidden, t.failed) //nolint:errorlint // it is no conflict
+		}
+	}
+	b.conflicted[w.pool.Ref()] = at
 }
 
 func entriesOf(items []*releaseAttempt) []ippool.Allocation {

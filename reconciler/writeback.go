@@ -89,7 +89,7 @@ func (m *repairBatch) writeEntries(ctx context.Context, h *Hold, by map[*ippool.
 	for i, pool := range pools {
 		switch {
 		case errs[i] == nil:
-		case by[pool][0].Repair.NewPool && errors.Is(errs[i], ErrForbidden): // the others may be patched
+		case errors.Is(errs[i], ErrForbidden): // the others may be allowed
 			m.failed(by[pool], errs[i])
 			delete(by, pool)
 			continue
@@ -145,16 +145,11 @@ func (m *repairBatch) writePool(ctx context.Context, h *Hold, pool *ippool.Pool,
 // reservationOf is the missing reservation of an entry that was written; nil where it
 // needs none, has it, or another pod needs the one that is there.
 func (m *repairBatch) reservationOf(f *repairAttempt) *repairAttempt {
-	w := *f.Repair
-	own, other := m.x.ReservedFor(&w)
-	if !w.Overlapping || own != nil || other != nil && !m.x.MayReplace(other, &w) {
+	missing := m.x.ReservationOf(f.Finding)
+	if missing == nil {
 		return nil
 	}
-	w.Key, w.Instead, w.Replaced = "", nil, other
-	missing := *f.Finding
-	missing.Kind, missing.Repair = judge.MissingReservation, &w
-	missing.Message = fmt.Sprintf("the entry of %s was written back, and its reservation was missing", f.IP)
-	return &repairAttempt{Finding: &missing, leases: f.leases, waited: f.waited, follow: true}
+	return &repairAttempt{Finding: missing, leases: f.leases, waited: f.waited, follow: true}
 }
 
 func (m *repairBatch) writeReservations(ctx context.Context, h *Hold, findings []*repairAttempt) (failed []*repairAttempt, err error) {

@@ -125,15 +125,66 @@ func TestAnAddressThatBothCachesHoldIsThereOnce(t *testing.T) {
 	addresses(t, c.readEntry(one), a, wbAddr)
 }
 
-func TestAtMost64AddressesAreKept(t *testing.T) {
+func TestAtMost128AddressesAreKept(t *testing.T) {
 	c := newCaches(t)
-	var ips []string
-	for i := range 70 {
-		ips = append(ips, fmt.Sprintf("10.0.0.%d/24", 200-i))
+	var ips, ranges []string
+	for i := range 140 {
+		ips, ranges = append(ips, fmt.Sprintf("10.0.0.%d/24", 240-i)), append(ranges, `{"range":"10.0.0.0/24"}`)
 	}
-	c.runtime(one, "net1", wb, result(ips...))
+	c.runtime(one, "net1", conf("wb", `{"type":"whereabouts","ipRanges":[`+strings.Join(ranges, ",")+`]}`), result(ips...))
 	e := c.readEntry(one)
-	if len(e.Addresses) != 64 || e.Addresses[0].IP != "10.0.0.131" || e.Addresses[63].IP != "10.0.0.194" {
-		t.Errorf("got %d: %v", len(e.Addresses), e.Addresses)
+	if len(e.Addresses) != 128 || e.Addresses[0].IP != "10.0.0.101" || e.Addresses[127].IP != "10.0.0.228" || e.AddressesComplete {
+		t.Errorf("got %d, complete: %v: %v", len(e.Addresses), e.AddressesComplete, e.Addresses)
+	}
+	same(t, "may carry", e.MayCarry, []v1alpha1.Network{{Range: "10.0.0.0/24"}})
+}
+
+// 33 dual-stack interfaces.
+func TestAPodOfManyInterfacesIsReadInFull(t *testing.T) {
+	c := newCaches(t)
+	c.runtime(one, "eth0", multus, eth0)
+	c.delegate(one, "eth0", kindnet, eth0)
+	configs := []string{kindnet}
+	for i := range 33 {
+		dual := conf(fmt.Sprint("dual-", i), `{"type":"whereabouts","ipRanges":[{"range":"10.0.0.0/24"},{"range":"fd00::/64"}]}`)
+		c.delegate(one, fmt.Sprint("net", i+1), dual, result(fmt.Sprintf("10.0.0.%d/24", i+1), fmt.Sprintf("fd00::%d/64", i+1)))
+		configs = append(configs, dual)
+	}
+	c.own(one, configs...)
+	if e := c.readEntry(one); !e.AddressesComplete || len(e.Addresses) != 66 {
+		t.Errorf("%d addresses, complete: %v", len(e.Addresses), e.AddressesComplete)
+	}
+}
+
+// A tenant's definition: macvlan has no ipam section, and tuning reads none.
+func TestAnIPAMSectionThatNoPluginReadsDoesNotMakeASandboxUnread(t *testing.T) {
+	var ranges []string
+	for i := range 257 {
+		ranges = append(ranges, fmt.Sprintf(`{"range":"10.%d.%d.0/24"}`, i/256, i%256))
+	}
+	c := newCaches(t)
+	ignored := `{"cniVersion":"1.0.0","name":"mine","plugins":[{"type":"macvlan","master":"eth0"},{"type":"tuning","ipam":{"type":"whereabouts","ipRanges":[` + strings.Join(ranges, ",") + `]}}]}`
+	c.runtime(one, "eth0", multus, eth0)
+	c.delegate(one, "eth0", kindnet, eth0)
+	c.delegate(one, "net1", ignored, `{"cniVersion":"1.0.0","interfaces":[{"name":"net1","sandbox":"/var/run/netns/pod"}],"ips":[],"dns":{}}`)
+	c.own(one, kindnet, ignored)
+	if e := c.readEntry(one); !e.AddressesComplete || len(e.Addresses) > 0 {
+		t.Errorf("got %+v", e)
+	}
+	c.readable()
+}
+
+// Static addresses beside an ipam section of whereabouts, which gives one of each range at most.
+func TestEntry_AddressesThatWhereaboutsDidNotGive(t *testing.T) {
+	var static, ips []string
+	for i := range 60 {
+		ips = append(ips, fmt.Sprintf("10.0.0.%d/24", 100+i))
+		static = append(static, fmt.Sprintf(`{"address":"10.0.0.%d/24"}`, 100+i))
+	}
+	c := newCaches(t)
+	c.runtime(one, "net1", `{"cniVersion":"1.0.0","name":"mine","plugins":[{"type":"macvlan","ipam":{"type":"static","addresses":[`+strings.Join(static, ",")+
+		`]}},{"type":"tuning","ipam":`+wbIPAM+`}]}`, result(ips...))
+	if e := c.readEntry(one); len(e.Addresses) > 1 {
+		t.Errorf("%d addresses of one range: %v …", len(e.Addresses), e.Addresses[:2])
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 )
 
 func TestAddressesAreCompleteOnlyWhereEachNetworkHasAReadableResult(t *testing.T) {
@@ -32,12 +34,12 @@ func TestAddressesAreCompleteOnlyWhereEachNetworkHasAReadableResult(t *testing.T
 		"only the loopback": {func(c *caches) {
 			c.runtime(one, "lo", `{"cniVersion":"1.0.0","name":"cni-loopback","type":"loopback"}`, eth0)
 		}, false},
-		"a plugin that may run others, without an address": {func(c *caches) {
-			c.runtime(one, "eth0", strings.Replace(kindnet, "ptp", "danm", 1), eth0)
-		}, false},
-		"a plugin that may run others, with an address": {func(c *caches) {
+		"a plugin of any name": {func(c *caches) {
+			c.runtime(one, "eth0", strings.Replace(kindnet, "ptp", "terway", 1), eth0)
+		}, true},
+		"a delegate of any name": {func(c *caches) {
 			pod(c)
-			c.own(one, strings.Replace(kindnet, "ptp", "danm", 1), wb)
+			c.own(one, strings.Replace(kindnet, "ptp", "terway", 1), wb)
 			c.delegate(one, "net1", wb, net1)
 		}, true},
 		"none in Multus' own list, whose results are gone": {func(c *caches) {
@@ -51,6 +53,35 @@ func TestAddressesAreCompleteOnlyWhereEachNetworkHasAReadableResult(t *testing.T
 			if got := c.readEntry(one).AddressesComplete; got != tc.want {
 				t.Errorf("told: got %v, want %v; unread: %v", got, tc.want, c.Unreadable())
 			}
+		})
+	}
+}
+
+// What makes a sandbox unread names what it may carry, where its files name all of its networks.
+func TestWhatASandboxMayCarryAreTheRangesThatItsFilesName(t *testing.T) {
+	dual := conf("dual", `{"type":"whereabouts","ipRanges":[{"range":"10.1.0.0/24"},{"range":"fd00::/64"}],"network_name":"blue"}`)
+	named := []v1alpha1.Network{{Range: "10.0.0.0/24"}, {Range: "10.1.0.0/24", NetworkName: "blue"}, {Range: "fd00::/64", NetworkName: "blue"}}
+	for name, tc := range map[string]struct {
+		files func(c *caches)
+		want  []v1alpha1.Network
+	}{
+		"a result is missing":    {func(c *caches) {}, named},
+		"all results are there":  {func(c *caches) { c.delegate(one, "net1", wb, net1); c.delegate(one, "net2", dual, net1) }, nil},
+		"a result is unreadable": {func(c *caches) { c.write(c.delegate(one, "net1", wb, net1), "{") }, nil},
+		"Multus' own file is not there": {func(c *caches) {
+			c.delegate(one, "net1", wb, net1)
+			c.remove(filepath.Join(c.folders.Multus, one))
+		}, nil},
+		"a range is unknown": {func(c *caches) { c.own(one, kindnet, conf("x", `{"type":"whereabouts","network_name":"red"}`)) },
+			[]v1alpha1.Network{{NetworkName: "red"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCaches(t)
+			c.runtime(one, "eth0", multus, eth0)
+			c.delegate(one, "eth0", kindnet, eth0)
+			c.own(one, kindnet, wb, dual)
+			tc.files(c)
+			same(t, "may carry", c.readEntry(one).MayCarry, tc.want)
 		})
 	}
 }

@@ -3,7 +3,6 @@ package cnicache
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net"
 	"net/netip"
 	"path/filepath"
@@ -16,22 +15,21 @@ import (
 
 // config is the part of a CNI network's config that tells its whereabouts addresses.
 type config struct {
-	multus        bool   // Multus is one of its plugins
-	cniDir        string // Multus', where its config names one
-	loopback      bool   // loopback is its only plugin
-	unknownPlugin bool   // one of the plugins may run others, see selfContained
-	ipams         []ipam
-	ranges        int // in all of them
+	multus   bool   // Multus is one of its plugins
+	cniDir   string // Multus', where its config names one
+	loopback bool   // loopback is its only plugin
+	ipams    []ipam // whereabouts'
+	ranges   int    // in all of them
 }
 
 // maxRanges is how many ranges of a config are read: a tenant writes as many into a definition
-// as fit, and each would be compared with every address. What has more is not read in full.
+// as fit, and each would be compared with every address. Those of the ipam section that has
+// more are unknown.
 const maxRanges = 256
 
-// ipam is one ipam section. One of whereabouts without ranges may take them from
+// ipam is one ipam section of whereabouts. One without ranges may take them from
 // whereabouts' own file on the node: they are unknown then.
 type ipam struct {
-	kind        string
 	ranges      []*net.IPNet
 	networkName string
 }
@@ -40,27 +38,6 @@ type plugin struct {
 	Type   string          `json:"type"`
 	IPAM   json.RawMessage `json:"ipam"`
 	CNIDir string          `json:"cniDir"`
-}
-
-// selfContained reports whether an interface or IPAM plugin is known to be configured
-// by its own config alone and to delegate to no config from elsewhere. Flannel and others
-// delegate to plugins whose config is embedded in their own.
-func selfContained(plugin string) bool {
-	switch plugin {
-	// github.com/containernetworking/plugins
-	case "bandwidth", "bridge", "dummy", "firewall", "flannel", "host-device", "ipvlan", "loopback", "macvlan", "portmap", "ptp",
-		"sbr", "tap", "tuning", "vlan", "vrf", "dhcp", "host-local", "static":
-		return true
-	// Of clusters
-	case "antrea", "aws-cni", "azure-cns", "azure-ipam", "azure-vnet", "azure-vnet-ipam", "calico", "calico-ipam", "cilium-cni",
-		"egress-cni", "egress-v4-cni", "istio-cni", "kube-ovn", "linkerd-cni", "openshift-sdn", "ovn-k8s-cni-overlay", "weave-ipam", "weave-net":
-		return true
-	// Of secondary networks
-	case "accelerated-bridge", "bond", "cnv-bridge", "cnv-tuning", "ib-sriov", "ib-sriov-cni", "ipoib", "macvtap", "nv-ipam", "ovs",
-		"rdma", "route-override", "spiderpool", "sriov", whereabouts:
-		return true
-	}
-	return false
 }
 
 // readConfig reads the config of a single plugin or of a chain. With an error what
@@ -101,29 +78,27 @@ func (c *config) add(p plugin) error {
 		}
 		return nil
 	}
-	c.unknownPlugin = c.unknownPlugin || p.Type != "" && !selfContained(p.Type)
 	i, err := readIPAM(p.IPAM)
+	if i == nil {
+		return err
+	}
 	if c.ranges += len(i.ranges); c.ranges > maxRanges {
-		i.ranges, err = nil, fmt.Errorf("has more than %d ranges", maxRanges)
+		i.ranges = nil
 	}
-	switch {
-	case i.kind == whereabouts:
-		c.ipams = append(c.ipams, i)
-	case i.kind != "" && !selfContained(i.kind):
-		c.unknownPlugin = true
-	}
+	c.ipams = append(c.ipams, *i)
 	return err
 }
 
-func readIPAM(raw json.RawMessage) (ipam, error) {
+// readIPAM returns nil where it is no section of whereabouts.
+func readIPAM(raw json.RawMessage) (*ipam, error) {
 	if len(raw) == 0 {
-		return ipam{}, nil
+		return nil, nil
 	}
 	var kind struct {
 		Type string `json:"type"`
 	}
 	if err := json.Unmarshal(raw, &kind); err != nil || kind.Type != whereabouts {
-		return ipam{kind: kind.Type}, err
+		return nil, err
 	}
 	var conf struct {
 		Range       string `json:"range"`
@@ -133,9 +108,9 @@ func readIPAM(raw json.RawMessage) (ipam, error) {
 		} `json:"ipRanges"`
 	}
 	if err := json.Unmarshal(raw, &conf); err != nil {
-		return ipam{kind: kind.Type}, err
+		return &ipam{}, err
 	}
-	i := ipam{kind: kind.Type, networkName: conf.NetworkName}
+	i := &ipam{networkName: conf.NetworkName}
 	i.add(conf.Range)
 	for _, r := range conf.Ranges {
 		i.add(r.Range)
@@ -177,10 +152,23 @@ func (c config) rangeSlots() (slots []*rangeSlot, unknown *rangeSlot) {
 	return slots, unknown
 }
 
+// networks are where its addresses are from.
+func (c config) networks() (all []v1alpha1.Network) {
+	for _, i := range c.ipams {
+		for _, r := range i.ranges {
+			all = append(all, v1alpha1.Network{Range: r.String(), NetworkName: i.networkName})
+		}
+		if len(i.ranges) == 0 {
+			all = append(all, v1alpha1.Network{NetworkName: i.networkName})
+		}
+	}
+	return all
+}
+
 // addresses are those of a result's that whereabouts gave. It gives one of each
 // range, in their order (v0.9.4, pkg/storage/kubernetes/ipam.go, IPManagement),
-// which tells ranges that overlap apart. One in none of the ranges came from
-// elsewhere in the chain, or is a static one of the config.
+// which tells ranges that overlap apart. One more than there are ranges, or in none of
+// them, came from elsewhere in the chain, or is a static one of the config.
 func (c config) addresses(ips []net.IP, ifName, network string) []address {
 	slots, unknown := c.rangeSlots()
 	var found []address
@@ -191,8 +179,9 @@ func (c config) addresses(ips []net.IP, ifName, network string) []address {
 		}
 		from := unknown
 		for _, s := range slots {
-			if s.ipNet.Contains(ip) && (from == unknown || from.taken && !s.taken) {
+			if s.ipNet.Contains(ip) && !s.taken {
 				from = s
+				break
 			}
 		}
 		if from == nil {

@@ -22,24 +22,25 @@ type Entry struct {
 	// NetNS are the paths of network namespaces that its files name, sorted.
 	NetNS []string
 	// Addresses are the whereabouts addresses that are really configured, sorted
-	// by interface and address, each once, at most 64.
+	// by interface and address, each once, at most 128.
 	Addresses []v1alpha1.Address
-	// NoWhereabouts is set where it surely has no whereabouts address: there is a
-	// result of more than the loopback, every file could be read in full, nothing in
-	// them mentions whereabouts, every plugin is of a type that is known to run no
-	// others, and where Multus is involved, Multus' own list of its networks is
-	// one of the files.
+	// NoWhereabouts is set where it has no whereabouts address: there is a result of more than
+	// the loopback, every file could be read in full, nothing in them mentions whereabouts, and
+	// where Multus is involved, Multus' own list of its networks is one of the files.
 	NoWhereabouts bool
 	// AddressesComplete is set where Addresses are known to be all: its files prove that
 	// it has none, or are a result of each of its networks and could be read in full.
 	AddressesComplete bool
+	// MayCarry are all ranges of whereabouts that it may have addresses of, where these are not
+	// known to be all; none where its files do not name them all.
+	MayCarry []v1alpha1.Network
 	// ByMultus: its result of the runtime is Multus'. InMultus: one of its files is in
 	// a folder of Multus.
 	ByMultus, InMultus bool
 }
 
 // maxAddresses is what a SandboxReport takes for one sandbox.
-const maxAddresses = 64
+const maxAddresses = 128
 
 // entryBuilder collects the files of one container id, in whatever order they come.
 type entryBuilder struct {
@@ -54,7 +55,7 @@ type entryBuilder struct {
 	cniDir                     string // Multus', by its own config
 	mentionsWhereabouts        bool   // anywhere in the files
 	unreadable                 bool   // a file could not be read in full
-	unknownPlugin              bool   // a plugin may run others, see selfContained
+	networks                   []v1alpha1.Network
 }
 
 func (b *entryBuilder) add(kind fileKind, r *parsedFile) {
@@ -68,7 +69,7 @@ func (b *entryBuilder) add(kind fileKind, r *parsedFile) {
 	b.addresses = append(b.addresses, r.addresses...)
 	b.mentionsWhereabouts = b.mentionsWhereabouts || r.mentionsWhereabouts
 	b.unreadable = b.unreadable || r.problem != nil
-	b.unknownPlugin = b.unknownPlugin || r.unknownPlugin
+	b.networks = append(b.networks, r.networks...)
 	// A delegate's result is Multus' also while the runtime has none of Multus.
 	b.byMultus = b.byMultus || r.multus
 	b.inMultus = b.inMultus || kind != runtimeResults
@@ -86,15 +87,17 @@ func (b *entryBuilder) add(kind fileKind, r *parsedFile) {
 
 // provesNoWhereabouts reports whether the files prove that there is no whereabouts address.
 func (b *entryBuilder) provesNoWhereabouts() bool {
-	return b.hasResult && !b.unreadable && !b.mentionsWhereabouts && !b.unknownPlugin && (b.hasDelegates || !b.byMultus && !b.inMultus)
+	return b.allNetworks() && !b.mentionsWhereabouts
+}
+
+// allNetworks reports whether the files name all networks of the container.
+func (b *entryBuilder) allNetworks() bool {
+	return b.hasResult && !b.unreadable && (b.hasDelegates || !b.byMultus && !b.inMultus)
 }
 
 // complete reports whether the addresses that were found are all that there are.
 func (b *entryBuilder) complete() bool {
-	if !b.hasResult || b.unreadable || b.unknownPlugin && len(b.addresses) == 0 {
-		return false
-	}
-	return !b.byMultus && !b.inMultus || b.hasDelegates && b.delegateResults >= b.delegates
+	return b.allNetworks() && (!b.hasDelegates || b.delegateResults >= b.delegates)
 }
 
 func (b *entryBuilder) build(id string) (*Entry, error) {
@@ -113,10 +116,20 @@ func (b *entryBuilder) build(id string) (*Entry, error) {
 		}
 		e.Addresses = append(e.Addresses, a.Address)
 	}
+	if networks := sortedNetworks(b.networks); !e.AddressesComplete && b.allNetworks() && len(networks) <= maxAddresses {
+		e.MayCarry = networks
+	}
 	if b.namespace.conflict || b.name.conflict || b.uid.conflict {
 		return e, errors.New("its files name different pods")
 	}
 	return e, nil
+}
+
+func sortedNetworks(all []v1alpha1.Network) []v1alpha1.Network {
+	slices.SortFunc(all, func(a, b v1alpha1.Network) int {
+		return cmp.Or(strings.Compare(a.Range, b.Range), strings.Compare(a.NetworkName, b.NetworkName))
+	})
+	return slices.Compact(all)
 }
 
 // podField is a name or UID that several files may have. A UID proves that a pod is

@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"path/filepath"
 	"strings"
+
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 )
 
 // parsedFile is the content of one cache file, as far as it is used.
@@ -16,12 +18,12 @@ type parsedFile struct {
 	namespace, name, uid string
 	netns                []string
 	addresses            []address
-	multus               bool   // the network is one of Multus'
-	loopback             bool   // the network is the one that containerd gives every pod before any other
-	mentionsWhereabouts  bool   // anywhere in the file
-	unknownPlugin        bool   // one of the plugins may run others, see selfContained
-	cniDir               string // Multus', by its own config
-	delegates            int    // number of networks in Multus' own file
+	multus               bool               // the network is one of Multus'
+	loopback             bool               // the network is the one that containerd gives every pod before any other
+	mentionsWhereabouts  bool               // anywhere in the file
+	networks             []v1alpha1.Network // whereabouts', of its configs
+	cniDir               string             // Multus', by its own config
+	delegates            int                // number of networks in Multus' own file
 }
 
 // cacheV1 is the kind of a result file (libcni v1.3.0, libcni/api.go,
@@ -99,7 +101,7 @@ func parseResult(id string, data []byte) *parsedFile {
 	if err != nil {
 		r.problem = fmt.Errorf("its config: %w", err)
 	}
-	r.multus, r.loopback, r.unknownPlugin, r.cniDir = conf.multus, conf.loopback, conf.unknownPlugin, conf.cniDir
+	r.multus, r.loopback, r.networks, r.cniDir = conf.multus, conf.loopback, conf.networks(), conf.cniDir
 	r.addresses = conf.addresses(found.ips, info.IfName, info.NetworkName)
 	return r
 }
@@ -123,7 +125,10 @@ func parseDelegates(data []byte) *parsedFile {
 			r.problem = fmt.Errorf("network %d is without a config that can be read", i)
 		}
 		conf, err := readConfig(d.Bytes)
-		r.unknownPlugin = r.unknownPlugin || conf.unknownPlugin || err != nil
+		if err != nil {
+			r.problem = fmt.Errorf("the config of network %d: %w", i, err)
+		}
+		r.networks = append(r.networks, conf.networks()...)
 	}
 	return r
 }

@@ -122,12 +122,26 @@ type Sandbox struct {
 	// +optional
 	CreatedAt metav1.Time `json:"createdAt,omitzero"`
 	// +optional
-	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:MaxItems=128
 	Addresses []Address `json:"addresses,omitempty"`
 	// AddressesUnread: it is on a pod network that is not known to be closed, and
-	// nothing tells all of its addresses: it may carry any of its pod's networks'.
+	// nothing tells all of its addresses: it may carry others, of MayCarry, or where that
+	// is left out, of its pod's networks.
 	// +optional
 	AddressesUnread bool `json:"addressesUnread,omitempty"`
+	// MayCarry are the ranges of whereabouts that its CNI caches name, with AddressesUnread;
+	// left out where the caches do not name all of its networks.
+	// +optional
+	// +kubebuilder:validation:MaxItems=128
+	MayCarry []Network `json:"mayCarry,omitempty"`
+}
+
+// Network is a range of one of whereabouts' networks.
+type Network struct {
+	// Range is left out where it is not known: then it is any of the network.
+	Range string `json:"range,omitempty"`
+	// NetworkName is whereabouts' network_name, "" for the unnamed network.
+	NetworkName string `json:"networkName,omitempty"`
 }
 
 // Attachment is a container id that the runtime does not list: one in a CNI cache,
@@ -147,7 +161,7 @@ type Attachment struct {
 	Name      string `json:"name,omitempty"`
 	UID       string `json:"uid,omitempty"`
 	// +optional
-	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:MaxItems=128
 	Addresses []Address `json:"addresses,omitempty"`
 }
 

@@ -35,7 +35,7 @@ names; 1: there is something; 2: the cluster could not be read.
   ip-reconcile check --snapshot ./must-gather --now 2026-11-20T10:00:00Z`,
 		Args: flags.NoArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
-			r, err := o.reconciler(std)
+			r, err := o.reconciler(c.Context(), std)
 			if err != nil {
 				return err
 			}
@@ -43,9 +43,6 @@ names; 1: there is something; 2: the cluster could not be read.
 			j, err := r.Check(c.Context())
 			if err != nil {
 				return err
-			}
-			if r.Options.StaticSource {
-				r.Options.StaticSource = false // what the cluster itself would wait for
 			}
 			return o.tell(c.Context(), std, report.OfCheck(j, r.Plan(c.Context(), j), o.asked.filter), (*screen.Screen).Check)
 		},
@@ -79,7 +76,8 @@ With --snapshot the same patches are applied to the files.`,
   ip-reconcile run -o json | jq .released`,
 		Args: flags.NoArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
-			r, err := o.reconciler(std)
+			o.writes = !dryRun
+			r, err := o.reconciler(c.Context(), std)
 			if err != nil {
 				return err
 			}
@@ -119,7 +117,7 @@ func runLogLevel(std streams) string {
 }
 
 // tell prints what check and run have to tell, and ends with errLeft where there is
-// something that makes them fail. That there is no such pool is said last: of others
+// something that makes them fail. That something is not there is said last: of others
 // something may have been released.
 func (o *options) tell(ctx context.Context, std streams, r *report.Report, draw func(*screen.Screen, *report.Report)) error {
 	err := o.print(std, answer{
@@ -137,7 +135,7 @@ func (o *options) tell(ctx context.Context, std streams, r *report.Report, draw 
 		},
 	})
 	if err == nil {
-		err = o.asked.noSuchPool(r.Observation.Pools)
+		err = o.asked.notThere(r.Observation)
 	}
 	if err == nil && o.asked.fails.Fails(r) {
 		return errLeft

@@ -75,7 +75,7 @@ not be read.
 
 // explain judges the cluster and picks what is about a subject.
 func (o *options) explain(ctx context.Context, std streams, subject explanation.Subject, f *pflag.FlagSet) (*explanation.Explanation, error) {
-	r, err := o.reconciler(std)
+	r, err := o.reconciler(ctx, std)
 	if err != nil {
 		return nil, err
 	}
@@ -84,13 +84,12 @@ func (o *options) explain(ctx context.Context, std streams, subject explanation.
 	if err != nil {
 		return nil, err
 	}
-	r.Options.StaticSource = false // what the cluster itself would wait for
 	plan := r.Plan(ctx, j)
 	recent, err := r.Recent(ctx, j.Observation.Now)
 	if err != nil {
 		j.Observation.Warnings = append(j.Observation.Warnings, fmt.Sprintf("what the breaker counts could not be read: %v", err))
 	}
-	return explanation.Answer(explanation.Question{Subject: subject, Judgement: j, Plan: plan, Recent: recent, Advisor: o.advisor(f)}), nil
+	return explanation.Answer(explanation.Question{Subject: subject, Judgement: j, Plan: plan, Recent: recent, Advisor: o.advisor(f), Snapshot: o.snapshot != ""}), nil
 }
 
 // advisor writes commands for the cluster that the flags name, and for the same pause

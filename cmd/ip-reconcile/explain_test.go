@@ -101,7 +101,7 @@ func TestWhatIsGatedIsNeverSaidToBeReleased(t *testing.T) {
 		"the breaker tripped": {leakMany, "10.1.0.65", []string{"--confirm-after", "0"}, []string{"Breaker"},
 			[]string{"look like a fault elsewhere", "ip-reconcile run --pool=kube-system/worker-1-10.1.0.64-26 --allow-mass-release --confirm-after=0s"}},
 		"it is not confirmed": {func(*testing.T, string) {}, "10.0.0.22", nil, []string{"AwaitingConfirmation"},
-			[]string{"will be released at 2026-11-20T10:00:40Z", "ip-reconcile run --pool=kube-system/10.0.0.0-24\n"}},
+			[]string{"will be released at 2026-11-20T10:00:40Z", "ip-reconcile run --pool=kube-system/10.0.0.0-24 --address=10.0.0.22\n"}},
 		"everything at once": {func(t *testing.T, dir string) {
 			pauseEverything(t, dir)
 			pausePool(t, dir)
@@ -357,5 +357,17 @@ func TestTheEvidenceOfAnExplanationIsInItsDocument(t *testing.T) {
 	}
 	if _, err := netip.ParseAddr(it.IP); err != nil {
 		t.Error(err)
+	}
+}
+
+// Nothing is advised about an entry of a pod whose namespace was not exported.
+func TestExplain_NamespaceThatWasNotExported(t *testing.T) {
+	dir := copySample(t)
+	for path, text := range contents(t, dir) {
+		write(t, filepath.Join(dir, path), strings.ReplaceAll(text, "default/web-8", "tenant/web-8"))
+	}
+	text, d := explained(t, dir, "10.0.0.11")
+	if len(d.Advice) != 1 || !strings.Contains(d.Advice[0].Command, "get pods -n tenant") || strings.Contains(text, "taint") {
+		t.Errorf("%+v\n%s", d.Advice, text)
 	}
 }

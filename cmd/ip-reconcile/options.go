@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"net/netip"
 	"os"
 	"slices"
 
@@ -13,8 +15,10 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/flags"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/statuscmd"
 	"github.com/ip-reconcile/ip-reconcile/internal/version"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
@@ -25,6 +29,8 @@ type options struct {
 	component     string // the command, for the User-Agent
 	node          flags.Node
 	snapshot, now string
+	given         *pflag.FlagSet
+	writes        bool // what is found is written
 	printing
 	all          bool
 	podsComplete bool
@@ -35,7 +41,7 @@ type options struct {
 
 // asked are the flags of what is asked for, and of what makes the command fail.
 type asked struct {
-	pools, podNamespaces, nodes, verdicts, reasons, failOn []string
+	addresses, pools, podNamespaces, nodes, verdicts, reasons, failOn []string
 
 	allNamespaces bool
 
@@ -46,7 +52,8 @@ type asked struct {
 
 func (a *asked) add(f *pflag.FlagSet) {
 	a.given = f
-	f.StringSliceVar(&a.pools, "pool", nil, "only these pools: name, or namespace/name")
+	f.StringSliceVar(&a.addresses, "address", nil, "only these addresses")
+	f.StringSliceVar(&a.pools, "pool", nil, "only these pools: name, namespace/name, or range as in 10.0.0.0/24")
 	f.StringSliceVarP(&a.podNamespaces, "pod-namespace", "n", nil, "only what is recorded for pods of these namespaces")
 	f.BoolVarP(&a.allNamespaces, "all-namespaces", "A", false, "what is recorded for pods of all namespaces (the default)")
 	f.StringSliceVar(&a.nodes, "on-node", nil, "only what these nodes run, or may run")
@@ -57,7 +64,7 @@ func (a *asked) add(f *pflag.FlagSet) {
 
 // check reads the flags.
 func (a *asked) check() (err error) {
-	for name, values := range map[string][]string{"pool": a.pools, "pod-namespace": a.podNamespaces, "on-node": a.nodes, "verdict": a.verdicts, "reason": a.reasons, "fail-on": a.failOn} {
+	for name, values := range map[string][]string{"address": a.addresses, "pool": a.pools, "pod-namespace": a.podNamespaces, "on-node": a.nodes, "verdict": a.verdicts, "reason": a.reasons, "fail-on": a.failOn} {
 		// A script's variable may be empty, and no filter at all asks for everything.
 		if a.given != nil && a.given.Changed(name) && !slices.ContainsFunc(values, func(v string) bool { return v != "" }) {
 			return fmt.Errorf("--%s is empty: give it a value, or leave it out", name)
@@ -69,21 +76,42 @@ func (a *asked) check() (err error) {
 	if a.filter, err = report.NewFilter(a.pools, a.podNamespaces, a.nodes, a.verdicts, a.reasons); err != nil {
 		return err
 	}
+	for _, text := range a.addresses {
+		addr, err := netip.ParseAddr(text)
+		if err != nil {
+			return fmt.Errorf("--address: %w", err)
+		}
+		a.filter.Addresses = append(a.filter.Addresses, addr.Unmap())
+	}
 	a.fails, err = report.NewFailOn(a.failOn)
 	return err
 }
 
+// notEmpty is the value of a flag that is refused empty: a script's variable may be unset.
+type notEmpty string
+
+func (v *notEmpty) String() string { return string(*v) }
+func (v *notEmpty) Type() string   { return "string" }
+
+func (v *notEmpty) Set(text string) error {
+	if *v = notEmpty(text); text == "" {
+		return errors.New("it is empty: give it a value, or leave it out")
+	}
+	return nil
+}
+
 func (o *options) add(f *pflag.FlagSet, logLevel string) {
+	o.given = f
 	o.Flags.Add(f, logLevel)
 	o.node.Add(f, "also look at the container runtime of --node itself, at this socket: for a node without an agent")
-	f.StringVar(&o.snapshot, "snapshot", "", "judge exported objects instead of a live cluster: a folder such as a must-gather, a .tar or .tgz of one, a YAML or JSON file, or - for stdin")
-	f.StringVar(&o.now, "now", "", "the time of the snapshot, as in 2026-11-20T10:00:00Z (default: its newest Lease renewal or SandboxReport)")
+	f.Var((*notEmpty)(&o.snapshot), "snapshot", "judge exported objects instead of a live cluster: a folder such as a must-gather, a .tar or .tgz of one, a YAML or JSON file, or - for stdin")
+	f.StringVar(&o.now, "now", "", "the time of the snapshot, as in 2026-11-20T10:00:00Z (default: that of its timestamp file, Leases and SandboxReports)")
 	f.BoolVar(&o.podsComplete, "pods-complete", false, "with --snapshot: the folder has every pod there is, even if it has none")
 	o.printing.add(f)
 }
 
 // reconciler makes the reconciler that the flags ask for.
-func (o *options) reconciler(std streams) (*reconciler.Reconciler, error) {
+func (o *options) reconciler(ctx context.Context, std streams) (*reconciler.Reconciler, error) {
 	log, err := o.Logger(std.err)
 	if err != nil {
 		return nil, err
@@ -110,23 +138,32 @@ func (o *options) reconciler(std streams) (*reconciler.Reconciler, error) {
 	if o.now != "" {
 		return nil, errors.New("--now is for --snapshot only: a live cluster has its own clock")
 	}
-	return r, o.connect(r)
+	return o.connect(ctx, log)
 }
 
-func (o *options) connect(r *reconciler.Reconciler) error {
+func (o *options) connect(ctx context.Context, log *slog.Logger) (*reconciler.Reconciler, error) {
 	withNode := func(cluster reconciler.Source) reconciler.Source { return cluster }
 	if o.node.Socket != "" {
 		var err error
 		if withNode, err = o.withLocalNode(); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	cluster, _, err := o.Connect(o.component, r.Log)
+	if os.Getenv("KUBERNETES_SERVICE_HOST") == "" { // a pod's namespace and flags are those of its manifests
+		if err := statuscmd.Adopt(ctx, &o.Flags, o.given, o.writes); err != nil {
+			return nil, err
+		}
+	}
+	r, err := o.Reconciler(log)
+	if err != nil {
+		return nil, err
+	}
+	cluster, _, err := o.Connect(o.component, log)
 	if errors.Is(err, flags.ErrNoCluster) && o.node.Socket == "" {
-		return fmt.Errorf("%w, or --snapshot for exported files", err)
+		return nil, fmt.Errorf("%w, or --snapshot for exported files", err)
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	r.Source, r.Writer, r.Window, r.Restores = withNode(cluster), cluster, cluster, cluster.Restores()
 	if os.Getenv("KUBERNETES_SERVICE_HOST") != "" && o.asked.filter.IsZero() { // a CronJob's: what a person runs by hand must not hide that it does not
@@ -136,7 +173,7 @@ func (o *options) connect(r *reconciler.Reconciler) error {
 		server, uid := cluster.ClusterIdentity(ctx)
 		return document.Cluster{Server: server, UID: uid}
 	}
-	return nil
+	return r, nil
 }
 
 // withLocalNode returns what adds an inspection of this node to a cluster's source.
@@ -154,14 +191,51 @@ func (o *options) withLocalNode() (func(reconciler.Source) reconciler.Source, er
 	}, nil
 }
 
-// noSuchPool is an error for a pool that is asked for by a name that none has.
-func (a *asked) noSuchPool(pools []*ippool.Pool) error {
+// notThere is an error for a pool, a namespace or a node that is asked for and that nothing is known of.
+func (a *asked) notThere(o *judge.Observation) error {
 	for _, name := range a.pools {
-		if !slices.ContainsFunc(pools, func(p *ippool.Pool) bool { return (report.Filter{Pools: []string{name}}).Pool(p.Ref()) }) {
+		if !slices.ContainsFunc(o.Pools, func(p *ippool.Pool) bool { return (report.Filter{Pools: []string{name}}).Pool(p.Ref()) }) {
 			return fmt.Errorf("--pool %q: there is no such pool; 'pools' lists them", name)
 		}
 	}
+	for _, name := range a.podNamespaces {
+		if !hasNamespace(o, name) {
+			return fmt.Errorf("--pod-namespace %q: it has no pods, and no address is recorded for any", name)
+		}
+	}
+	for _, name := range a.nodes {
+		if !hasNode(o, name) {
+			return fmt.Errorf("--on-node %q: there is no such node", name)
+		}
+	}
 	return nil
+}
+
+// hasNamespace reports whether a namespace has a pod, or an address is recorded for one.
+func hasNamespace(o *judge.Observation, name string) bool {
+	for at := range o.Pods {
+		if at.Namespace == name {
+			return true
+		}
+	}
+	for _, p := range o.Pools {
+		for i := range p.Allocations {
+			if p.Allocations[i].Owner.Namespace == name {
+				return true
+			}
+		}
+	}
+	return slices.ContainsFunc(o.Reservations, func(r *ippool.Reservation) bool { return r.Owner.Namespace == name })
+}
+
+// hasNode reports whether there is a node, a report of it, or a pod on it.
+func hasNode(o *judge.Observation, name string) bool {
+	for _, p := range o.Pods {
+		if p.Node == name {
+			return true
+		}
+	}
+	return o.Nodes[name] != nil || slices.ContainsFunc(o.Reports, func(r *podstate.Report) bool { return r.Name == name })
 }
 
 // addAsked adds the flags of what is asked for.

@@ -48,8 +48,8 @@ func TestAsAPluginTheCommandsThatAreAdvisedCanBeTyped(t *testing.T) {
 	calledBy(t, "kubectl-ip_reconcile")
 	_, d := explained(t, sample, "10.0.0.20", "--context", "prod")
 	for i, want := range []string{
-		"kubectl ip-reconcile run --pool=kube-system/10.0.0.0-24 --dry-run --context=prod",
-		"kubectl ip-reconcile run --pool=kube-system/10.0.0.0-24 --context=prod",
+		"kubectl ip-reconcile run --pool=kube-system/10.0.0.0-24 --address=10.0.0.20 --dry-run --context=prod",
+		"kubectl ip-reconcile run --pool=kube-system/10.0.0.0-24 --address=10.0.0.20 --context=prod",
 		"kubectl --context=prod annotate ippools.whereabouts.cni.cncf.io -n kube-system 10.0.0.0-24 ip-reconcile.dev/paused=true",
 	} {
 		if got := d.Advice[i].Command; got != want {
@@ -196,7 +196,7 @@ func TestNamespaceIsTheReconcilersOwnByItsFormerNameToo(t *testing.T) {
 	write(t, filepath.Join(dir, "paused.yaml"), "apiVersion: v1\nkind: Namespace\nmetadata: {name: lab, annotations: {ip-reconcile.dev/paused: \"true\"}}\n")
 	t.Setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
 	for flag, warnings := range map[string]int{"--namespace": 1, "--reconciler-namespace": 0} {
-		_, out, errs := run(t, "check", "--snapshot", dir, flag, "lab", "-o", "json")
+		_, out, errs := run(t, "check", "--snapshot", dir, "--now", "2026-11-20T10:00:00Z", flag, "lab", "-o", "json")
 		if !strings.Contains(out, `"refusal": "Paused"`) {
 			t.Errorf("%s: nothing is paused", flag)
 		}

@@ -45,7 +45,7 @@ Exit code 0: it is printed; 2: the cluster could not be read, or there is no suc
 }
 
 func (o *options) pools(c *cobra.Command, std streams, args []string) error {
-	r, err := o.reconciler(std)
+	r, err := o.reconciler(c.Context(), std)
 	if err != nil {
 		return err
 	}
@@ -63,8 +63,7 @@ func (o *options) pools(c *cobra.Command, std streams, args []string) error {
 			return fmt.Errorf("no pool has the name or range %q, or this address in its range: %s", args[0], all.Known())
 		}
 	}
-	r.Options.StaticSource = false // what the cluster itself would wait for
-	var only report.Filter         // what stands against releases in other pools is no answer
+	var only report.Filter // what stands against releases in other pools is no answer
 	if len(args) > 0 {
 		for _, p := range pools {
 			only.Pools = append(only.Pools, p.Ref())

@@ -40,7 +40,8 @@ With --snapshot --yes the same patches are applied to the files.`,
   ip-reconcile recover --snapshot ./must-gather -o yaml`,
 		Args: flags.NoArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
-			r, err := o.reconciler(std)
+			o.writes = yes
+			r, err := o.reconciler(c.Context(), std)
 			if err != nil {
 				return err
 			}
@@ -76,7 +77,7 @@ With --snapshot --yes the same patches are applied to the files.`,
 	f := c.Flags()
 	f.BoolVar(&yes, "yes", false, "write; without it only what would be written is printed")
 	o.AddMassRepair(f)
-	o.AddWithoutLease(f)
+	o.AddWithout(f)
 	return c
 }
 

@@ -65,6 +65,7 @@ func (s *settings) options(stderr io.Writer) (*servecmd.Options, *slog.Logger, e
 	o, f := &servecmd.Options{}, pflag.NewFlagSet("", pflag.ContinueOnError)
 	o.Add(f, s.level)
 	o.Timeout = s.timeout
+	o.WithoutPause = true // whereabouts' own ClusterRole has no right to namespaces
 	set := map[string]string{"kubeconfig": s.kubeconfig}
 	// In whereabouts' manifests it is the pod's own namespace; its programs keep
 	// their pools and Leases there (v0.9.4, pkg/controlloop/pod.go: ipPoolsNamespace).

@@ -18,11 +18,12 @@ func (c *ControlPlane) AnotherAPI(t testing.TB, ahead time.Duration) *rest.Confi
 	if err != nil {
 		t.Fatal(err)
 	}
-	another, err := startProcessAs("kube-apiserver-2", c.kubeparts(), c.run.dir, "kube-apiserver", flags...)
+	another, err := startProcessAs("kube-apiserver-2", c.kubeparts(), c.home.dir, "kube-apiserver", flags...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(another.kill)
+	c.disturbed = true
 	if err := shiftClock(another.cmd.Process.Pid, ahead); err != nil {
 		t.Fatalf("putting the clock of an API server forward by %s: %v", ahead, err)
 	}

@@ -63,9 +63,9 @@ type AuditLog struct {
 }
 
 // AuditLog is the log of the control plane's API servers, from the first write on.
-func (c *ControlPlane) AuditLog() *AuditLog { return &AuditLog{path: c.auditLog()} }
+func (c *ControlPlane) AuditLog() *AuditLog { return &AuditLog{path: c.auditLog(), offset: c.audited} }
 
-func (c *ControlPlane) auditLog() string { return c.run.dir + "/audit.log" }
+func (c *ControlPlane) auditLog() string { return c.home.dir + "/audit.log" }
 
 // Next returns the writes since the last call, in the order in which they ended.
 func (l *AuditLog) Next() (writes []Write, err error) {

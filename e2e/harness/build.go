@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -108,6 +109,16 @@ func Upstream(t testing.TB) string {
 // UpstreamPrograms is Upstream for what is no test.
 func UpstreamPrograms() (folder string, err error) { return build(upstream) }
 
+// BuildParts builds every part that the user's cache folder lacks.
+func BuildParts() error {
+	var failed []error
+	for _, k := range []kit{core, clusterKit, upstream, multus, own, containerdV2, containerdDebian, prometheus} {
+		_, err := build(k)
+		failed = append(failed, err)
+	}
+	return errors.Join(failed...)
+}
+
 // Prometheus is where Debian's prometheus and promtool are.
 func Prometheus(t testing.TB) (server, promtool string) {
 	t.Helper()
@@ -127,6 +138,34 @@ func UpstreamManifest(t testing.TB, name string) string {
 		t.Fatal(err)
 	}
 	return filepath.Join(dir, "manifests", "whereabouts", name)
+}
+
+// BuildProduct returns the folder with the product's commands, which it makes up to date, with more
+// flags than it ships with. Test processes share it.
+func BuildProduct(name string, flags ...string) (folder string, err error) {
+	e2e, err := e2eDir()
+	if err != nil {
+		return "", err
+	}
+	folder = filepath.Join(filepath.Dir(e2e), "bin", "e2e", name)
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return "", err
+	}
+	unlock, err := lock(folder + ".lock")
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	env := []string{"GOBIN=" + folder}
+	if slices.Contains(flags, "-race") {
+		env = append(env, "CGO_ENABLED=1")
+	}
+	args := slices.Concat([]string{"install"}, buildFlags, []string{"-ldflags=-s -w"}, flags, []string{"./cmd/..."})
+	// Without its commit (buildFlags), of which status would say that the reconciler is another one.
+	if _, err := runGo(filepath.Dir(e2e), env, args...); err != nil {
+		return "", fmt.Errorf("building the product: %w", err)
+	}
+	return folder, nil
 }
 
 // build returns the folder with a kit. The folder is named after everything that

@@ -30,6 +30,7 @@ type ControlPlane struct {
 	EtcdQuota int64
 
 	run         *run
+	home        *run   // of its servers: run, but where it has those of a control plane before it
 	bin         string // the built parts
 	address     net.IP
 	port        int
@@ -42,6 +43,8 @@ type ControlPlane struct {
 
 	mu        sync.Mutex // for what a fault test stops and starts
 	etcd, api *process
+	disturbed bool  // its servers were stopped, or have been joined by another
+	audited   int64 // how long their audit log was before it
 }
 
 // StartControlPlane starts a control plane that lasts for the test. The flags are added to
@@ -92,7 +95,7 @@ func newControlPlane(address net.IP, port int, apiFlags []string) (*ControlPlane
 		return nil, err
 	}
 	run, err := newRun()
-	return &ControlPlane{run: run, bin: bin, address: address, port: port, apiFlags: apiFlags}, err
+	return &ControlPlane{run: run, home: run, bin: bin, address: address, port: port, apiFlags: apiFlags}, err
 }
 
 // Close ends everything and removes what there is on the machine.
@@ -103,10 +106,10 @@ func (c *ControlPlane) Close() error {
 }
 
 func (c *ControlPlane) start(ctx context.Context) (err error) {
-	if c.credentials, err = newCredentials(c.run.dir, c.address); err != nil {
+	if c.credentials, err = newCredentials(c.home.dir, c.address); err != nil {
 		return err
 	}
-	if err := c.credentials.writeKubeconfig(c.Kubeconfig(), c.server(), c.credentials.adminToken); err != nil {
+	if err := c.writeKubeconfigs(); err != nil {
 		return err
 	}
 	c.config = &rest.Config{
@@ -127,7 +130,7 @@ func (c *ControlPlane) start(ctx context.Context) (err error) {
 	if err := c.StartAPI(ctx); err != nil {
 		return err
 	}
-	if err := c.installLeases(ctx); err != nil {
+	if err := errors.Join(c.installLeases(ctx), c.installPluginRights(ctx)); err != nil {
 		return err
 	}
 	return c.installCRDs(ctx)
@@ -139,7 +142,7 @@ func (c *ControlPlane) StartEtcd() (err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	client, peer := c.url("http", 2379), c.url("http", 2380)
-	c.etcd, err = startProcess(c.kubeparts(), c.run.dir, "etcd",
+	c.etcd, err = startProcess(c.kubeparts(), c.home.dir, "etcd",
 		"--data-dir="+c.EtcdData(), "--unsafe-no-fsync", "--log-level=warn", fmt.Sprint("--quota-backend-bytes=", c.EtcdQuota),
 		"--listen-client-urls="+client, "--advertise-client-urls="+client,
 		"--listen-peer-urls="+peer, "--initial-advertise-peer-urls="+peer, "--initial-cluster=default="+peer)
@@ -155,14 +158,14 @@ func (c *ControlPlane) StartAPI(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if c.api, err = startProcess(c.kubeparts(), c.run.dir, "kube-apiserver", flags...); err != nil {
+	if c.api, err = startProcess(c.kubeparts(), c.home.dir, "kube-apiserver", flags...); err != nil {
 		return err
 	}
 	return c.waitReady(ctx, c.api)
 }
 
 func (c *ControlPlane) apiServerFlags(port int) ([]string, error) {
-	audit, err := auditFlags(c.run.dir, c.auditLog())
+	audit, err := auditFlags(c.home.dir, c.auditLog())
 	return slices.Concat([]string{
 		"--etcd-servers=" + c.url("http", 2379),
 		"--bind-address=" + c.address.String(), "--advertise-address=" + c.address.String(), fmt.Sprint("--secure-port=", port),
@@ -188,7 +191,7 @@ func (c *ControlPlane) waitReady(ctx context.Context, api *process) error {
 
 func waitAnswers(ctx context.Context, client kubernetes.Interface, api *process) error {
 	var last error
-	err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, readyTimeout, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, readyTimeout, true, func(ctx context.Context) (bool, error) {
 		if err := api.ended(); err != nil {
 			return false, err
 		}
@@ -205,6 +208,7 @@ func waitAnswers(ctx context.Context, client kubernetes.Interface, api *process)
 func (c *ControlPlane) StopAPI() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.disturbed = true
 	c.api.kill()
 }
 
@@ -212,13 +216,14 @@ func (c *ControlPlane) StopAPI() {
 func (c *ControlPlane) StopEtcd() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.disturbed = true
 	c.etcd.kill()
 }
 
 // EtcdData is the folder of etcd's data. A copy made while etcd and the API
 // server are stopped is a backup, and putting it back is a plain restore: the
 // resource versions run backwards.
-func (c *ControlPlane) EtcdData() string { return filepath.Join(c.run.dir, "etcd-data") }
+func (c *ControlPlane) EtcdData() string { return filepath.Join(c.home.dir, "etcd-data") }
 
 // EtcdServer is where etcd answers.
 func (c *ControlPlane) EtcdServer() string { return c.url("http", 2379) }
@@ -228,6 +233,12 @@ func (c *ControlPlane) Dir() string { return c.run.dir }
 
 // Kubeconfig is the path of the admin's kubeconfig.
 func (c *ControlPlane) Kubeconfig() string { return filepath.Join(c.run.dir, "kubeconfig") }
+
+// pluginKubeconfig is the path of that of whereabouts' plugin, which acts as its own
+// ServiceAccount: RBAC applies to it, as to the product.
+func (c *ControlPlane) pluginKubeconfig() string {
+	return filepath.Join(c.run.dir, "whereabouts.kubeconfig")
+}
 
 // Config is the admin's configuration, without a client-side rate limit.
 func (c *ControlPlane) Config() *rest.Config { return rest.CopyConfig(c.config) }
@@ -246,7 +257,7 @@ func (c *ControlPlane) url(scheme string, port int) string {
 }
 
 func (c *ControlPlane) logTails(t testing.TB) {
-	servers, _ := filepath.Glob(filepath.Join(c.run.dir, "*.log"))
+	servers, _ := filepath.Glob(filepath.Join(c.home.dir, "*.log"))
 	plugins, _ := filepath.Glob(filepath.Join(c.run.dir, "*", "*.log"))
 	for _, path := range append(servers, plugins...) {
 		t.Logf("%s ends with:\n%s", path, tail(path))

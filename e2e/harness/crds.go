@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -31,33 +30,16 @@ var (
 // installCRDs applies the custom resource definitions of whereabouts, of network
 // attachments and of this project's deploy/crds, and waits until each is served.
 func (c *ControlPlane) installCRDs(ctx context.Context) error {
-	e2e, err := e2eDir()
+	toInstall, err := c.ownCRDs()
 	if err != nil {
 		return err
 	}
-	var files []string
-	for _, pattern := range []string{
-		filepath.Join(c.bin, "manifests", "whereabouts", "*.yaml"),
-		filepath.Join(c.bin, "manifests", "network-attachment-definition-client", "networks-crd.yaml"),
-		filepath.Join(e2e, "..", "deploy", "crds", "*.yaml"),
-	} {
-		found, _ := filepath.Glob(pattern)
-		files = append(files, found...)
-	}
-	var installed []*unstructured.Unstructured
-	for _, file := range files {
-		found, err := readObjects(file, "CustomResourceDefinition")
-		if err != nil {
-			return fmt.Errorf("reading %s: %w", file, err)
+	for _, crd := range toInstall {
+		if _, err := c.dynamic.Resource(crds).Create(ctx, crd, metav1.CreateOptions{}); err != nil {
+			return fmt.Errorf("creating the CRD %s: %w", crd.GetName(), err)
 		}
-		for _, crd := range found {
-			if _, err := c.dynamic.Resource(crds).Create(ctx, crd, metav1.CreateOptions{}); err != nil {
-				return fmt.Errorf("creating the CRD %s of %s: %w", crd.GetName(), file, err)
-			}
-		}
-		installed = append(installed, found...)
 	}
-	for _, crd := range installed {
+	for _, crd := range toInstall {
 		if err := c.waitServed(ctx, crd); err != nil {
 			return err
 		}
@@ -66,6 +48,29 @@ func (c *ControlPlane) installCRDs(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// ownCRDs reads those that installCRDs installs.
+func (c *ControlPlane) ownCRDs() (all []*unstructured.Unstructured, err error) {
+	e2e, err := e2eDir()
+	if err != nil {
+		return nil, err
+	}
+	for _, pattern := range []string{
+		filepath.Join(c.bin, "manifests", "whereabouts", "*.yaml"),
+		filepath.Join(c.bin, "manifests", "network-attachment-definition-client", "networks-crd.yaml"),
+		filepath.Join(e2e, "..", "deploy", "crds", "*.yaml"),
+	} {
+		files, _ := filepath.Glob(pattern)
+		for _, file := range files {
+			found, err := readObjects(file, "CustomResourceDefinition")
+			if err != nil {
+				return nil, fmt.Errorf("reading %s: %w", file, err)
+			}
+			all = append(all, found...)
+		}
+	}
+	return all, nil
 }
 
 // LeaseNamespace is where node agents renew their Leases.
@@ -79,20 +84,33 @@ func (c *ControlPlane) installLeases(ctx context.Context) error {
 		return err
 	}
 	file := filepath.Join(e2e, "..", "deploy", "leases", "leases.yaml")
-	for _, of := range []struct{ kind, group, resource string }{
-		{"Namespace", "", "namespaces"},
-		{"Role", "rbac.authorization.k8s.io", "roles"},
-		{"RoleBinding", "rbac.authorization.k8s.io", "rolebindings"},
-	} {
-		found, err := readObjects(file, of.kind)
-		if err != nil {
-			return fmt.Errorf("reading %s: %w", file, err)
+	return errors.Join(c.install(ctx, file, "Namespace", "", "namespaces", ""),
+		c.install(ctx, file, "Role", rbac, "roles", ""), c.install(ctx, file, "RoleBinding", rbac, "rolebindings", ""))
+}
+
+// installPluginRights gives the plugin's ServiceAccount what whereabouts' manifest gives it, by
+// objects of other names: tests install that manifest themselves.
+func (c *ControlPlane) installPluginRights(ctx context.Context) error {
+	file := filepath.Join(c.bin, "manifests", "whereabouts", "daemonset-install.yaml")
+	return errors.Join(c.install(ctx, file, "ClusterRole", rbac, "clusterroles", "e2e-"), c.install(ctx, file, "ClusterRoleBinding", rbac, "clusterrolebindings", "e2e-"))
+}
+
+const rbac = "rbac.authorization.k8s.io"
+
+// install creates the objects of a kind that a file has, under names with a prefix.
+func (c *ControlPlane) install(ctx context.Context, file, kind, group, resource, prefix string) error {
+	found, err := readObjects(file, kind)
+	if err != nil {
+		return fmt.Errorf("reading %s: %w", file, err)
+	}
+	for _, o := range found {
+		o.SetName(prefix + o.GetName())
+		if role, bound, _ := unstructured.NestedString(o.Object, "roleRef", "name"); bound {
+			_ = unstructured.SetNestedField(o.Object, prefix+role, "roleRef", "name")
 		}
-		for _, o := range found {
-			r := schema.GroupVersionResource{Group: of.group, Version: "v1", Resource: of.resource}
-			if _, err := c.dynamic.Resource(r).Namespace(o.GetNamespace()).Create(ctx, o, metav1.CreateOptions{}); err != nil {
-				return fmt.Errorf("creating %s %s of %s: %w", of.kind, o.GetName(), file, err)
-			}
+		r := schema.GroupVersionResource{Group: group, Version: "v1", Resource: resource}
+		if _, err := c.dynamic.Resource(r).Namespace(o.GetNamespace()).Create(ctx, o, metav1.CreateOptions{}); err != nil {
+			return fmt.Errorf("creating %s %s of %s: %w", kind, o.GetName(), file, err)
 		}
 	}
 	return nil
@@ -136,15 +154,13 @@ func (c *ControlPlane) waitServed(ctx context.Context, crd *unstructured.Unstruc
 			continue
 		}
 		resource := schema.GroupVersionResource{Group: group, Version: fmt.Sprint(version["name"]), Resource: plural}
+		var last error // also of a stream that the server breaks off while it takes over a definition
 		err := wait.PollUntilContextCancel(ctx, 10*time.Millisecond, true, func(ctx context.Context) (bool, error) {
-			_, err := c.dynamic.Resource(resource).List(ctx, metav1.ListOptions{Limit: 1})
-			if apierrors.IsNotFound(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsTooManyRequests(err) {
-				return false, nil
-			}
-			return err == nil, err
+			_, last = c.dynamic.Resource(resource).List(ctx, metav1.ListOptions{Limit: 1})
+			return last == nil, nil
 		})
 		if err != nil {
-			return fmt.Errorf("waiting for %s to be served: %w", resource, err)
+			return fmt.Errorf("waiting for %s to be served: %w (last answer: %w)", resource, err, last)
 		}
 	}
 	return nil

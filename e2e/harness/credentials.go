@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"math/big"
 	"net"
@@ -19,19 +20,22 @@ import (
 )
 
 // Credentials are files: one key for both TLS and ServiceAccount tokens, a
-// certificate that is its own authority, and a token for the admin.
+// certificate that is its own authority, a token for the admin, and one for
+// whereabouts' ServiceAccount.
 type credentials struct {
 	key, cert, tokens string // paths
 	certPEM           []byte
 	adminToken        string
+	pluginToken       string
 }
 
 func newCredentials(dir string, address net.IP) (*credentials, error) {
 	c := &credentials{
-		key:        filepath.Join(dir, "key.pem"),
-		cert:       filepath.Join(dir, "cert.pem"),
-		tokens:     filepath.Join(dir, "tokens.csv"),
-		adminToken: randomHex(16),
+		key:         filepath.Join(dir, "key.pem"),
+		cert:        filepath.Join(dir, "cert.pem"),
+		tokens:      filepath.Join(dir, "tokens.csv"),
+		adminToken:  randomHex(16),
+		pluginToken: randomHex(16),
 	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -58,15 +62,22 @@ func newCredentials(dir string, address net.IP) (*credentials, error) {
 	}
 	c.certPEM = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certDER})
 	for path, content := range map[string][]byte{
-		c.key:    pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: keyDER}),
-		c.cert:   c.certPEM,
-		c.tokens: fmt.Appendf(nil, "%s,admin,admin,\"system:masters\"\n", c.adminToken),
+		c.key:  pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: keyDER}),
+		c.cert: c.certPEM,
+		c.tokens: fmt.Appendf(nil, "%s,admin,admin,\"system:masters\"\n%s,system:serviceaccount:kube-system:whereabouts,whereabouts,"+
+			"\"system:serviceaccounts,system:serviceaccounts:kube-system\"\n", c.adminToken, c.pluginToken),
 	} {
 		if err := os.WriteFile(path, content, 0o600); err != nil {
 			return nil, err
 		}
 	}
 	return c, nil
+}
+
+// writeKubeconfigs writes the admin's and the plugin's.
+func (c *ControlPlane) writeKubeconfigs() error {
+	return errors.Join(c.credentials.writeKubeconfig(c.Kubeconfig(), c.server(), c.credentials.adminToken),
+		c.credentials.writeKubeconfig(c.pluginKubeconfig(), c.server(), c.credentials.pluginToken))
 }
 
 // writeKubeconfig writes a kubeconfig without a namespace: whereabouts then keeps

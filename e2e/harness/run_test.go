@@ -139,7 +139,7 @@ func buildAll(t *testing.T) {
 
 func crash(t *testing.T, kind string) {
 	buildAll(t) // not in the child's minute
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	child := exec.CommandContext(ctx, try(os.Executable()).must(t), "-test.run=^TestCrash$")
 	child.Env = append(os.Environ(), "E2E_CRASH="+kind)
@@ -157,7 +157,7 @@ func crash(t *testing.T, kind string) {
 	if dir == "" {
 		t.Fatal("the test process that was to crash did not come up")
 	}
-	for deadline := time.Now().Add(10 * time.Second); len(try(processesOf(dir)).must(t)) > 0; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); len(try(processesOf(dir)).must(t)) > 0; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("these outlive a crash: %q", try(processesOf(dir)).must(t))
 		}

@@ -119,7 +119,7 @@ func (r *Runtime) prepare(w Wiring) error {
 	for path, content := range map[string][]byte{
 		"containerd.toml":                              r.flavour.toml(programs, plugins, r.base),
 		"etc/cni/net.d/00-e2e.conflist":                r.conflist(w, plugins),
-		"etc/cni/net.d/whereabouts.d/whereabouts.conf": r.Node.flat(r.Node.cluster.Kubeconfig()),
+		"etc/cni/net.d/whereabouts.d/whereabouts.conf": r.Node.flat(r.Node.cluster.pluginKubeconfig()),
 	} {
 		path = filepath.Join(r.dir, path)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -230,18 +230,18 @@ func (r *Runtime) Command(ctx context.Context, name string, args ...string) *exe
 // tools is the folder of this project's own programs for nodes and pods.
 func (r *Runtime) tools() string { return filepath.Dir(r.nodens) }
 
-// poll asks until the answer is yes. Nothing on a node takes more than seconds.
+// poll asks until the answer is yes. On a machine that is not loaded nothing on a node takes more than seconds.
 func poll(ctx context.Context, ask func(context.Context) (bool, error)) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
 	defer cancel()
-	for {
+	for pause := 10 * time.Millisecond; ; pause = min(pause*3/2, 200*time.Millisecond) {
 		if ok, err := ask(ctx); ok || err != nil {
 			return err
 		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(10 * time.Millisecond):
+		case <-time.After(pause):
 		}
 	}
 }

@@ -107,10 +107,10 @@ func (r *Runtime) onDEL(plugin, does string, on bool) error {
 // after that.
 func (r *Runtime) CutWhereabouts(cut bool) error {
 	c := r.Node.cluster
-	kubeconfig := c.Kubeconfig()
+	kubeconfig := c.pluginKubeconfig()
 	if cut {
 		kubeconfig = filepath.Join(r.dir, "nowhere")
-		if err := c.credentials.writeKubeconfig(kubeconfig, "https://"+net.JoinHostPort(c.address.String(), "1"), c.credentials.adminToken); err != nil {
+		if err := c.credentials.writeKubeconfig(kubeconfig, "https://"+net.JoinHostPort(c.address.String(), "1"), c.credentials.pluginToken); err != nil {
 			return err
 		}
 	}

@@ -17,18 +17,20 @@ const (
 	podNamespace   = "default"
 )
 
-// network is one of whereabouts, with one pool.
+// network is one of whereabouts, with one pool, which other networks may have, too.
 type network struct {
 	nad, name string // its definition, and its network_name
 	cidr      netip.Prefix
+	unchecked bool // enable_overlapping_ranges: false
+	pool      key
 }
 
-func (n *network) pool() key {
-	name := strings.NewReplacer(":", "-", "/", "-").Replace(n.cidr.String())
-	if n.name != "" {
-		name = n.name + "-" + name
+func newNetwork(nad, name string, cidr netip.Prefix, unchecked bool) *network {
+	pool := strings.NewReplacer(":", "-", "/", "-").Replace(cidr.String())
+	if name != "" {
+		pool = name + "-" + pool
 	}
-	return key{pools, kubeSystem, name}
+	return &network{nad, name, cidr, unchecked, key{pools, kubeSystem, pool}}
 }
 
 // node is a machine with its kubelet, runtime and agent.

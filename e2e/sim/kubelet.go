@@ -137,7 +137,7 @@ func (s *Simulation) added(b *sandbox, ip netip.Addr, err error) {
 		s.stop(b)
 		return
 	}
-	b.ip, s.given[given{b.id, b.net, ip}] = ip, true
+	b.ip, s.given[given{b.id, b.net.pool, ip}] = ip, true
 	if s.count("ADD"); ip.Is6() {
 		s.count("ADD of IPv6")
 	}

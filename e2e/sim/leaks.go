@@ -4,13 +4,14 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 )
 
 // leak puts an entry into a pool that nobody has, as a lost DEL of long ago left it; of a
 // pod that is there, or of none.
 func (s *Simulation) leak(a, how int) {
 	n := s.nets[a%len(s.nets)]
-	o := s.api.get(n.pool())
+	o := s.api.get(n.pool)
 	if o == nil || s.away {
 		return
 	}
@@ -31,42 +32,85 @@ func (s *Simulation) leak(a, how int) {
 				podRef += "-before"
 			}
 		}
-		s.edit(n.pool(), "leak", func(c map[string]any) {
+		s.edit(n.pool, "leak", func(c map[string]any) {
 			section(section(c, "spec"), "allocations")[slot] = map[string]any{"id": fmt.Sprintf("%06x%058x", 0xdead00+s.ids, s.ids), "podref": podRef, "ifname": ifName}
 		})
+		s.say("%s of %s leaks (%s)", n.address(slot), n.pool.name, podRef)
+		if n.unchecked {
+			return
+		}
 		s.api.put(n.reservation(n.address(slot)), map[string]any{
 			"apiVersion": "whereabouts.cni.cncf.io/v1alpha1", "kind": "OverlappingRangeIPReservation", "spec": map[string]any{"podref": podRef, "ifname": ifName},
 		}, s.api.now(), "leak")
-		s.say("%s of %s leaks (%s)", n.address(slot), n.pool().name, podRef)
 		return
 	}
 }
 
-// leakOf leaves the entry of a sandbox that has ended, as a lost DEL does: on an interface
-// that its pod has no more, so that no ADD takes it over.
-func (s *Simulation) leakOf(m *node, i int) {
+// leakOf leaves the entry of a sandbox that has ended, as a lost DEL does, or of one that runs, as the
+// lost DEL of a hot-unplug does: on an interface that its pod has no more, so that no ADD takes it over.
+func (s *Simulation) leakOf(m *node, i int, runs bool) {
 	for _, b := range m.sandboxes {
-		o := s.api.get(b.net.pool())
-		if i--; i > 0 || b.open || !b.ip.IsValid() || o == nil || s.away {
+		o := s.api.get(b.net.pool)
+		if i--; i > 0 || b.open != runs || runs && (!b.ready || b.adding || b.ending) || !b.ip.IsValid() || o == nil || s.away {
 			continue
 		}
 		for slot := 40; slot < 60; slot++ {
 			if _, there := allocationsOf(o)[fmt.Sprint(slot)]; there {
 				continue
 			}
-			s.edit(b.net.pool(), "leak", func(c map[string]any) {
-				section(section(c, "spec"), "allocations")[fmt.Sprint(slot)] = map[string]any{"id": b.id, "podref": b.pod.ref(), "ifname": "net2"}
+			s.edit(b.net.pool, "leak", func(c map[string]any) {
+				section(section(c, "spec"), "allocations")[fmt.Sprint(slot)] = map[string]any{"id": b.id, "podref": b.pod.ref(), "ifname": detached}
 			})
-			s.say("%s leaks another address", b)
+			s.say("%s leaks another address (it runs: %v)", b, runs)
 			return
 		}
 	}
 }
 
+// detached is the interface that no sandbox has.
+const detached = "net2"
+
+// visit has a machine join that has no agent, and leave before anything is known of it. After a restore its Node
+// would be the backup's, and stay: none is restored any more.
+func (s *Simulation) visit(stays time.Duration) {
+	if s.away {
+		return
+	}
+	s.visits++
+	n := &node{name: fmt.Sprint("spot-", s.visits)}
+	id := n.identity()
+	s.writeNode(n, "True", map[string]any{"bootID": id.BootID, "systemUUID": id.Machine.SystemUUID, "machineID": id.Machine.MachineID})
+	s.say("%s joins", n.name)
+	s.early[n.name] = !s.restoredAt.IsZero() && !s.lastNoticed().After(s.noticedBefore)
+	var leave func()
+	leave = func() {
+		if s.away {
+			s.after(time.Second, leave)
+			return
+		}
+		s.api.delete(key{nodes, "", n.name})
+		s.say("%s leaves", n.name)
+	}
+	s.after(stays, leave)
+}
+
+// deleting puts a reservation that nobody has, and that a finalizer keeps. It goes when all is healed.
+func (s *Simulation) deleting(a int) {
+	n := s.nets[a%len(s.nets)]
+	k := n.reservation(n.address("59"))
+	if s.away || s.api.get(k) != nil {
+		return
+	}
+	at := s.api.now().UTC().Format(time.RFC3339)
+	s.api.put(k, map[string]any{"apiVersion": "whereabouts.cni.cncf.io/v1alpha1", "kind": "OverlappingRangeIPReservation",
+		"metadata": map[string]any{"deletionTimestamp": at, "finalizers": []any{"example.com/keep"}},
+		"spec":     map[string]any{"podref": podNamespace + "/of-the-past", "ifname": ifName}}, s.api.now(), "leak")
+}
+
 func (s *Simulation) someoneHas(n *network, slot string) bool {
 	for _, m := range s.nodes {
 		for _, b := range m.sandboxes {
-			if b.net == n && b.open && (b.adding || b.ip.IsValid() && n.slot(b.ip) == slot) {
+			if (b.net.pool == n.pool || b.net.name == n.name && !n.unchecked) && b.open && (b.adding || b.ip.IsValid() && n.slot(b.ip) == slot) {
 				return true
 			}
 		}
@@ -77,7 +121,7 @@ func (s *Simulation) someoneHas(n *network, slot string) bool {
 // oddEntry puts an entry into a pool that cannot be judged. It goes when all is healed.
 func (s *Simulation) oddEntry(a, how int) {
 	n := s.nets[a%len(s.nets)]
-	s.edit(n.pool(), "user", func(c map[string]any) {
+	s.edit(n.pool, "user", func(c map[string]any) {
 		entries := section(section(c, "spec"), "allocations")
 		if how%2 == 0 {
 			entries["61"] = map[string]any{"id": "odd", "podref": podNamespace + "/odd", "ifname": ifName, "since": "2001"}
@@ -94,7 +138,7 @@ func (s *Simulation) loseEntry(i int) {
 			if i--; i >= 0 || !b.inUse() || s.away {
 				continue
 			}
-			s.edit(b.net.pool(), "operator", func(c map[string]any) {
+			s.edit(b.net.pool, "operator", func(c map[string]any) {
 				delete(section(section(c, "spec"), "allocations"), b.net.slot(b.ip))
 			})
 			s.say("the entry of %s (%s) is removed by hand", b, b.ip)

@@ -131,10 +131,17 @@ func (i *inspector) Inspect(context.Context) (*agent.Inspection, error) {
 			if b.ready {
 				state = v1alpha1.SandboxReady
 			}
-			in.Sandboxes = append(in.Sandboxes, agent.ListedSandbox{Sandbox: v1alpha1.Sandbox{
-				ID: b.id, Namespace: b.pod.namespace, Name: b.pod.name, UID: i.uid(b), AddressesUnread: i.s.plan.Unread && b.open && !i.s.quiet, Attempt: uint32(b.attempt), State: state,
+			listed := v1alpha1.Sandbox{
+				ID: b.id, Namespace: b.pod.namespace, Name: b.pod.name, UID: i.uid(b), AddressesUnread: i.s.plan.Unread && b.open, Attempt: uint32(b.attempt), State: state,
 				NetworkClosed: closed, CreatedAt: metav1.NewTime(b.since.Add(i.node.skew).Truncate(time.Second)), Addresses: b.reported(),
-			}})
+			}
+			if listed.AddressesUnread && b.namesRange() {
+				listed.MayCarry = []v1alpha1.Network{{Range: b.net.cidr.String(), NetworkName: b.net.name}}
+			}
+			if listed.AddressesUnread && !i.s.quiet {
+				listed.Addresses = nil
+			}
+			in.Sandboxes = append(in.Sandboxes, agent.ListedSandbox{Sandbox: listed})
 		case b.cached || b.open:
 			in.Attachments = append(in.Attachments, v1alpha1.Attachment{
 				ID: b.id, Since: metav1.NewTime(b.since.Add(i.node.skew).Truncate(time.Second)), NetworkClosed: closed,
@@ -173,6 +180,9 @@ func (i *inspector) networkClosed(b *sandbox) *bool {
 	closed := !b.open
 	return &closed
 }
+
+// namesRange reports whether its CNI cache names the range of its address, where it does not have that itself.
+func (b *sandbox) namesRange() bool { return b.id[0]%2 == 0 }
 
 // reported are its addresses by the CNI cache, which is written after ADD.
 func (b *sandbox) reported() []v1alpha1.Address {

@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"time"
 )
 
@@ -22,8 +23,12 @@ type Plan struct {
 	Unreachable                  time.Duration // --unreachable-node-timeout
 	Unread, NoUID                bool          // reports are incomplete: without addresses, without UIDs
 	V6                           bool          // networks of IPv6
+	Shared                       int           // the second network has of the first: 1 its pool, 2 its name and a range around its own
+	Unchecked                    bool          // networks that switch the check for overlapping ranges off
+	Busy                         bool          // when all is healed, ordinary things go on, and old leaks must go all the same
 	Long                         bool          // it goes on for so long that pods should have been gone
 	Latency                      time.Duration // of a request, at most
+	Visits                       bool          // machines join and leave while it is waited for that all is right
 	Patient                      bool          // all the time passes at the end, whatever was settled before
 	Quiet                        bool          // no trace
 	Log                          *slog.Logger  `json:"-"`
@@ -98,7 +103,7 @@ func NewPlan(seed uint64) *Plan {
 		p.Window = time.Duration(20+r.IntN(40)) * time.Second
 	}
 	p.Unread, p.NoUID, p.Long = one(12), one(12), one(40)
-	p.Patient = one(6)
+	p.Patient, p.Visits = one(6), one(6)
 	total := 0
 	for _, k := range kinds() {
 		total += k.weight
@@ -116,7 +121,27 @@ func NewPlan(seed uint64) *Plan {
 		p.Steps = append(p.Steps, x)
 	}
 	p.V6 = one(6)
+	if p.Unchecked = one(8); p.Nets > 1 && one(2) {
+		p.Shared = 1 + r.IntN(2)
+	}
+	p.Busy = one(6)
 	return p
+}
+
+// network is one of the plan's.
+func (p *Plan) network(i int) *network {
+	nad, name, third, bits := fmt.Sprint("net-", i), []string{"", "red", "blue"}[i], i*p.Apart, 26
+	if p.Shared > 0 {
+		name, third = []string{"", "", "blue"}[i], 0
+	}
+	if p.Shared == 2 && i == 1 {
+		bits = 25
+	}
+	cidr := fmt.Sprintf("10.0.%d.0/%d", third, bits)
+	if p.V6 {
+		cidr = fmt.Sprintf("fd00:10:%d::/%d", third, bits+96)
+	}
+	return newNetwork(nad, name, netip.MustParsePrefix(cidr), p.Unchecked)
 }
 
 // serveOneIn: serve pings once a second, and costs ten times what a one-shot run does.

@@ -18,10 +18,14 @@ func (s *Simulation) saveBackup() {
 // begin at revisions that are in the future. A node that is cut off meanwhile has the
 // backup's report, which looks fresh if the backup is young enough.
 func (s *Simulation) restore(blind bool, cutOff *node) {
-	if s.backup == nil || s.away {
+	if s.backup == nil || s.away || s.visits > 0 {
 		return
 	}
-	s.away, s.restoring, s.wentAt = true, true, time.Now()
+	s.away, s.restoring = true, true
+	if !s.restoredAt.After(s.backup.at) {
+		s.wentAt = nil
+	}
+	s.wentAt, s.noticedBefore = append(s.wentAt, time.Now()), s.lastNoticed()
 	s.api.cutWatches("")
 	s.say("etcd goes")
 	if cutOff != nil && cutOff.linked {
@@ -45,22 +49,42 @@ func (s *Simulation) restore(blind bool, cutOff *node) {
 	})
 }
 
+// lastNoticed is the newest restore that a process knows of, by its own date.
+func (s *Simulation) lastNoticed() (last time.Time) {
+	for _, r := range s.replicas {
+		if at := r.restored(); at.After(last) {
+			last = at
+		}
+	}
+	return last
+}
+
 func (s *Simulation) restoredSince(t time.Time) bool { return s.restoredAt.After(t) }
 
 // unnoticed reports whether the reports of a backup still look fresh that was restored while a
 // sandbox ran, and the process that writes cannot know of it: serve because it was started
-// since etcd went, a run because no write of its own was lost, and nobody whose was has told it
-// since; what was told before another restore of that backup is lost by it.
+// since etcd went for the first restore that lost the sandbox, a run because it was, too, or no
+// write of its own was lost, and nobody whose was has told it since; what was told before another
+// restore of that backup is lost by it. Processes date what they notice by the API servers'
+// clocks, one of which may be ahead: an earlier restore may look like this one.
 func (s *Simulation) unnoticed(b *sandbox) bool {
 	if !s.restoredSince(b.since) || s.asked.Sub(s.backup.at) > reportsLookFresh+holdLasts {
 		return false
 	}
+	lostAt := s.wentAt[len(s.wentAt)-1]
+	if i := slices.IndexFunc(s.wentAt, b.since.Before); i >= 0 {
+		lostAt = s.wentAt[i]
+	}
 	return !slices.ContainsFunc(s.replicas, func(r *replica) bool {
 		if s.plan.Serve {
-			return r.as == s.writer && !r.started.After(s.wentAt)
+			return r.as == s.writer && !r.started.After(lostAt)
 		}
-		noticed := r.restored()
-		return r.as == s.writer && noticed.After(s.backup.at) || s.restoredAt.Before(noticed) && s.asked.Sub(noticed) > aPassTakes
+		noticed := r.restored().Add(-max(0, s.plan.Skew))
+		since := s.backup.at
+		if r.started.After(lostAt) {
+			since = lostAt
+		}
+		return r.as == s.writer && noticed.After(since) || s.restoredAt.Before(noticed) && s.asked.Sub(noticed) > aPassTakes
 	})
 }
 
@@ -86,7 +110,7 @@ func (s *Simulation) forgetHandover(p *podName) {
 	if o == nil || s.nodeNamed(o.Spec.NodeName) == nil {
 		return
 	}
-	n, pool := s.nodeNamed(o.Spec.NodeName), p.net.pool()
+	n, pool := s.nodeNamed(o.Spec.NodeName), p.net.pool
 	runs := func() bool {
 		return slices.ContainsFunc(n.sandboxes, func(b *sandbox) bool { return b.pod == p && b.inUse() })
 	}

@@ -50,22 +50,27 @@ type Simulation struct {
 	writer *client   // whose request is being answered
 	asked  time.Time // when it arrived: it may be done much later
 
-	nodes              []*node
-	pods               []*podName
-	nets               []*network
-	replicas           []*replica
-	armed              *Step // happens at the product's next write
-	stepped            int
-	uids, ids          int
-	starts             int
-	requests           int
-	kills              int
-	quiet              bool
-	restoring          bool           // etcd is
-	forbidden          bool           // the product has no right to whereabouts' Leases
-	massRelease        bool           // an operator allows it
-	wentAt, restoredAt time.Time      // etcd, for the last restore
-	given              map[given]bool // by ADDs, whatever became of the machine
+	nodes       []*node
+	pods        []*podName
+	nets        []*network
+	replicas    []*replica
+	armed       *Step // happens at the product's next write
+	stepped     int
+	uids, ids   int
+	starts      int
+	requests    int
+	kills       int
+	visits      int             // of machines that have left again
+	early       map[string]bool // whether each joined after a restore which no process had noticed yet
+	quiet       bool
+	restoring   bool        // etcd is
+	forbidden   bool        // the product has no right to whereabouts' Leases
+	massRelease bool        // an operator allows it
+	wentAt      []time.Time // etcd, for each restore of the last backup that was restored
+	restoredAt  time.Time   // the last time
+	// noticedBefore is the newest restore that a process knew of when etcd went the last time.
+	noticedBefore time.Time
+	given         map[given]bool // by ADDs, whatever became of the machine
 
 	last   *reconciler.Result // of the last pass; of one-shot runs only
 	lastAt time.Time
@@ -79,7 +84,7 @@ type Simulation struct {
 // given is an address that an ADD gave a sandbox.
 type given struct {
 	sandbox string
-	net     *network
+	pool    key
 	ip      netip.Addr
 }
 
@@ -97,7 +102,7 @@ type Player struct{ plugins plugins }
 
 // Play plays the history of a plan.
 func (p *Player) Play(t *testing.T, plan *Plan) *Outcome {
-	s := &Simulation{plan: plan, rng: newRand(plan.Seed), plugins: &p.plugins, counts: map[string]int{}, faults: faults(), owed: map[key]*debt{}, given: map[given]bool{}}
+	s := &Simulation{plan: plan, rng: newRand(plan.Seed), plugins: &p.plugins, counts: map[string]int{}, faults: faults(), owed: map[key]*debt{}, given: map[given]bool{}, early: map[string]bool{}}
 	// client-go's elections draw their pauses from the global source; with randseednop=0 it
 	// gives the same ones again.
 	globalrand.Seed(int64(plan.Seed)) //nolint:staticcheck // it has no other
@@ -130,11 +135,7 @@ func (s *Simulation) setUp() {
 	s.api.put(key{"/namespaces", "", ownNamespace}, map[string]any{"apiVersion": "v1", "kind": "Namespace"}, s.api.now(), "setup")
 	s.api.put(key{"/namespaces", "", kubeSystem}, map[string]any{"apiVersion": "v1", "kind": "Namespace"}, s.api.now(), "setup")
 	for i := range s.plan.Nets {
-		cidr := fmt.Sprintf("10.0.%d.0/26", i*s.plan.Apart)
-		if s.plan.V6 {
-			cidr = fmt.Sprintf("fd00:10:%d::/122", i*s.plan.Apart)
-		}
-		s.nets = append(s.nets, &network{nad: fmt.Sprintf("net-%d", i), name: []string{"", "red", "blue"}[i], cidr: netip.MustParsePrefix(cidr)})
+		s.nets = append(s.nets, s.plan.network(i))
 		s.defineNetwork(s.nets[i])
 	}
 	for i := range s.plan.Nodes {
@@ -164,7 +165,8 @@ func (s *Simulation) setUp() {
 }
 
 func (s *Simulation) defineNetwork(n *network) {
-	config := fmt.Sprintf(`{"cniVersion":"0.3.1","type":"macvlan","name":%q,"ipam":{"type":"whereabouts","range":%q,"network_name":%q}}`, n.nad, n.cidr, n.name)
+	config := fmt.Sprintf(`{"cniVersion":"0.3.1","type":"macvlan","name":%q,"ipam":{"type":"whereabouts","range":%q,"network_name":%q,"enable_overlapping_ranges":%t}}`,
+		n.nad, n.cidr, n.name, !n.unchecked)
 	s.api.put(key{nads, podNamespace, n.nad}, map[string]any{"apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition", "spec": map[string]any{"config": config}}, s.api.now(), "user")
 }
 

@@ -81,7 +81,10 @@ func kinds() []stepKind {
 			}
 		}},
 		{"a sandbox hangs in its end", 4, func(s *Simulation, a, b int) { s.hang(s.nodeAt(a), b) }},
-		{"an entry of an earlier sandbox is left", 4, func(s *Simulation, a, b int) { s.leakOf(s.nodeAt(a), b) }},
+		{"an entry of an earlier sandbox is left", 4, func(s *Simulation, a, b int) { s.leakOf(s.nodeAt(a), b, false) }},
+		{"the DEL of a hot-unplug is lost", 3, func(s *Simulation, a, b int) { s.leakOf(s.nodeAt(a), b, true) }},
+		{"a machine joins and leaves", 4, func(s *Simulation, a, _ int) { s.visit(time.Duration(1+a*a) * time.Second) }},
+		{"a reservation with a finalizer", 1, func(s *Simulation, a, _ int) { s.deleting(a) }},
 		{"a pool is written again and again", 3, func(s *Simulation, a, _ int) { s.disturb(s.nets[a%len(s.nets)], 150) }},
 		{"an entry that cannot be read", 1, func(s *Simulation, a, b int) { s.oddEntry(a, b) }},
 		{"the right to Leases is taken or given", 2, func(s *Simulation, _, _ int) {
@@ -210,7 +213,7 @@ func (s *Simulation) disturb(n *network, times int) {
 		return
 	}
 	if !s.away {
-		s.edit(n.pool(), "somebody", func(c map[string]any) {
+		s.edit(n.pool, "somebody", func(c map[string]any) {
 			section(section(c, "metadata"), "annotations")["times"] = fmt.Sprint(times)
 		})
 	}
@@ -303,7 +306,7 @@ func (s *Simulation) loseStatus(p *podName) {
 // deletePool deletes a pool, as is advised where a range is full.
 func (s *Simulation) deletePool(a int) {
 	if !s.away {
-		s.api.delete(s.nets[a%len(s.nets)].pool())
+		s.api.delete(s.nets[a%len(s.nets)].pool)
 	}
 }
 

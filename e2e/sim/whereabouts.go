@@ -63,7 +63,7 @@ func (s *Simulation) cni(mode int, b *sandbox, as *client, done func(netip.Addr,
 	ipam := &wbkubernetes.KubernetesIPAM{
 		Client: *p.Client, Namespace: kubeSystem, ContainerID: b.id, IfName: ifName,
 		Config: wbtypes.IPAMConfig{
-			Name: b.net.nad, Type: "whereabouts", IPRanges: []wbtypes.RangeConfiguration{{Range: b.net.cidr.String()}}, OverlappingRanges: true, NetworkName: b.net.name,
+			Name: b.net.nad, Type: "whereabouts", IPRanges: []wbtypes.RangeConfiguration{{Range: b.net.cidr.String()}}, OverlappingRanges: !b.net.unchecked, NetworkName: b.net.name,
 			LeaderLeaseDuration: wbtypes.DefaultLeaderLeaseDuration, LeaderRenewDeadline: wbtypes.DefaultLeaderRenewDeadline, LeaderRetryPeriod: wbtypes.DefaultLeaderRetryPeriod,
 			PodNamespace: b.pod.namespace, PodName: b.pod.name,
 		},

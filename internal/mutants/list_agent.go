@@ -2,8 +2,12 @@ package main
 
 // agentArea is what a node's agent reports, and confirms.
 func agentArea() Area {
-	const inspect, report, tracked, netns, agent, store, identity, restore, verify = "agent/inspect.go", "agent/report.go", "agent/tracked.go", "agent/netns.go", "agent/agent.go", "agent/store.go", "agent/identity.go", "agent/restore.go", "agent/verify.go"
+	const guard, inspect, report, tracked, netns, agent, store, identity, restore, verify = "agent/guard.go", "agent/inspect.go", "agent/report.go", "agent/tracked.go", "agent/netns.go", "agent/agent.go", "agent/store.go", "agent/identity.go", "agent/restore.go", "agent/verify.go"
 	return Area{"The node agent: what is gone, closed, confirmed", []Mutant{
+		{Fault: "A plain file is no namespace where mounts do not reach the agent", File: "agent/netns.go", Tests: "TestAPlainFileIsNoNamespaceBesideMounts",
+			Old: ` && seesMounts(filepath.Dir(path))`, New: ``},
+		{Fault: "A plain file is no namespace beside other plain files of sandboxes that run", File: "agent/netns.go", Tests: "TestAPlainFileIsNoNamespaceBesideMounts",
+			Old: `contains(n.mounts, dir) && !contains(n.plain, dir)`, New: `contains(n.mounts, dir)`},
 		{Fault: "An inspection without the agent's own sandbox succeeds", File: inspect, Tests: "TestAnInspectionWithoutTheAgentsOwnSandboxFails",
 			Old: `		return nil, ErrOwnSandboxMissing
 `, New: `		_ = ErrOwnSandboxMissing
@@ -48,7 +52,7 @@ func agentArea() Area {
 	}
 `, New: ``},
 		{Fault: "What is in a cache alone is no attachment", File: inspect, Tests: "TestAnIDInACacheThatIsNotListedIsAnAttachment",
-			Old: `		inspection.Attachments = append(inspection.Attachments, t.attachment(t.closedHere(netns.closed(entry.NetNS))))
+			Old: `		inspection.Attachments = append(inspection.Attachments, t.attachment(t.closedHere(netns.closed(entry.NetNS, false))))
 `, New: `		_ = netns
 `},
 		{Fault: "What is listed no more is closed although its network is there", File: inspect, Tests: "TestASandboxThatIsListedNoMoreIsGoneOnlyWhereItsNetworkIs",
@@ -91,14 +95,13 @@ func agentArea() Area {
 		if !slices`, New: `	for _, a := range t.last.Addresses[:0] {
 		if !slices`},
 		{Fault: "A sandbox whose addresses are not known is said to have none", File: tracked, Tests: "TestASandboxOfWhichNothingTellsTheAddressesMayHaveAny",
-			Old: `		out.AddressesUnread = !t.addressesComplete && !out.Irrelevant
-`, New: ``},
+			Old: `out.AddressesUnread = !t.addressesComplete && !out.Irrelevant; out`, New: `out`},
 		{Fault: "A path that is missing in a folder that may not be the node's is proof", File: netns, Tests: "TestANetworkIsClosedByItsPathOnlyInTheNodesOwnFolder",
 			Old: `case !errors.Is(err, fs.ErrNotExist) || !n.isNodeDir(dir):`, New: `case !errors.Is(err, fs.ErrNotExist):`},
 		{Fault: "A folder that lacks the namespace of a sandbox that runs is the node's", File: netns, Tests: "TestANetworkThatClosesOrAFolderThatGoesIsSeenAtTheNextInspection",
 			Old: `			incomplete = append(incomplete, dir)
-		} else`, New: `			incomplete = nil
-		} else`},
+			continue`, New: `			incomplete = nil
+			continue`},
 
 		{Fault: "The Lease is renewed after an inspection that failed", File: agent, Tests: "TestAFailedInspectionPublishesAndRenewsNothingUntilOneSucceeds",
 			Old: `		a.Health.inspectFailed(err)
@@ -146,5 +149,13 @@ func agentArea() Area {
 `},
 		{Fault: "A field that the API server dropped is not missed", File: verify, Tests: "TestAnOlderCRDIsNoticedAndNoLeaseConfirmsTheReport",
 			Old: `	if len(dropped) > 0 {`, New: `	if false {`},
+		{Fault: "An agent publishes although nothing keeps it to its own report", File: guard, Tests: "TestNothingIsPublishedBeforeThePolicyIsSeenToBeEnforced",
+			Old: `		a.guarded = time.Time{}
+		return err
+`, New: `		a.guarded = time.Time{}
+		return nil
+`},
+		{Fault: "An agent checks its admission policy once", File: guard, Tests: "TestAPolicyThatIsNotEnforcedAnyMoreEndsRenewals",
+			Old: `!a.guarded.IsZero() && time.Since(a.guarded) < guardEvery`, New: `!a.guarded.IsZero()`},
 	}}
 }

@@ -56,7 +56,7 @@ func evidenceArea() Area {
 		{Fault: "A node without a fresh report does not keep a sandbox from being absent", File: nodes, Tests: "TestThePodsOwnNodeIsAlwaysAsked",
 			Old: `case len(names) == 0 || count[notReporting] > 0:`, New: `case len(names) == 0:`},
 		{Fault: "A dead node counts although its agent reports", File: nodes, Tests: "TestDeadNodes",
-			Old: `	case x.hasFreshReport(name):
+			Old: `	case x.hasFreshReport(name) && !x.ofAnotherMachine(x.byNode[name]): // of another it says what it lists, and no more
 		return reporting
 	case x.dead(name):
 		return provenDead
@@ -132,14 +132,18 @@ func evidenceArea() Area {
 		{Fault: "Reports that were there and are gone mean that there are no agents", File: index, Tests: "TestWhetherThereAreAgents",
 			Old: ` || past != nil && past.SawReports(),`, New: `,`},
 		{Fault: "Another machine under the name is a reboot", File: index, Tests: "TestMissingNodes",
-			Old: `return x.heard && x.anotherBoot(n, r) && n.Machine.Same(r.Machine)`, New: `return x.heard && x.anotherBoot(n, r)`},
+			Old: `return heard && x.anotherBoot(n, r) && n.Machine.Same(r.Machine)`, New: `return heard && x.anotherBoot(n, r)`},
 		{Fault: "A boot counts while no agent is heard", File: index, Tests: "TestDeadNodes",
-			Old: `return x.heard && x.anotherBoot(n, r) && n.Machine.Same(r.Machine)`, New: `return x.anotherBoot(n, r) && n.Machine.Same(r.Machine)`},
+			Old: `heard := !x.heardSince.IsZero() && x.heardSince.Before(r.lastRenewed())`, New: `heard := true`},
 		{Fault: "An amended index does not notice that the first agent is heard, or the last is silent", File: amend, Tests: "TestABootCountsFromTheFirstAgentThatIsHeardToTheLast",
-			Old: `	x.heard = slices.ContainsFunc(x.reports, isFresh)
+			Old: `	x.heardSince = findHeardSince(x.o.Reports, x.now)
 `, New: ``},
+		{Fault: "A boot counts although no agent was there before it", File: index, Tests: "TestABootCountsOnlyByAgentsThatWereThereBefore",
+			Old: `!x.heardSince.IsZero() && x.heardSince.Before(r.lastRenewed())`, New: `!x.heardSince.IsZero()`},
+		{Fault: "A fresh report of another machine than the Node's says what that one does not run", File: "reconciler/judge/nodeset.go", Tests: "TestAReportOfAnotherMachineSaysWhatItListsAndNoMore",
+			Old: ` && !x.ofAnotherMachine(x.byNode[name])`, New: ``},
 		{Fault: "What the first agent that is heard changes for other nodes is not followed", File: follow, Tests: "TestABootCountsFromTheFirstAgentThatIsHeardToTheLast",
-			Old: `if heard != x.heard && x.anotherBoot(`, New: `if false && x.anotherBoot(`},
+			Old: `if !heardSince.Equal(x.heardSince) && x.anotherBoot(`, New: `if false && !heardSince.Equal(x.heardSince) && x.anotherBoot(`},
 		{Fault: "What a fresh report says has ended with its node", File: index, Tests: "TestDeadNodes|TestAnotherSandboxRecordsTheAddress",
 			Old: `return !r.fresh && (x.dead(r.Name) || x.rebooted(r))`, New: `return x.dead(r.Name) || x.rebooted(r)`},
 		{Fault: "The claims of a missing node end at once", File: index, Tests: "TestTheClaimsOfAMissingNodeEndWhenNodeMissingIsConfirmed",
@@ -156,8 +160,16 @@ func evidenceArea() Area {
 		}
 `, New: ``},
 		{Fault: "A podref that a repair wrote is that of a pod which lives", File: pods, Tests: "TestAnEntryWrittenForAPhantom",
-			Old: `ok && owner.UID == "" {`, New: `ok {`},
+			Old: `	if owner.UID != "" {`, New: `	if false {`},
 
+		{Fault: "What its CNI caches name is not held for an unread sandbox", File: claims, Tests: "TestAnUnreadSandboxMayCarryWhatItsCachesOrItsPodName",
+			Old: `|| slices.ContainsFunc(u.ranges, s.mayCarry)) && claims`, New: `) && claims`},
+		{Fault: "What its pod asks for is not held for an unread sandbox", File: claims, Tests: "TestAnUnreadSandboxMayCarryWhatItsCachesOrItsPodName",
+			Old: `range pod.Selected {`, New: `range pod.Selected[:0] {`},
+		{Fault: "An unread sandbox without caches and pod holds nothing", File: claims, Tests: "TestAnUnreadSandboxMayCarryWhatItsCachesOrItsPodName",
+			Old: `u.any = another(same{any: true}, b.ID)`, New: `u.any = false`},
+		{Fault: "A reservation of yesterday is not waited for", File: judge, Tests: "TestUnconfirmedIsConfirmedByWaiting", In: "reconciler",
+			Old: `>= longAlone`, New: `>= 0`},
 		{Fault: "A reservation of several entries shares the least cautious verdict", File: judge, Tests: "TestAReservationOfSeveralAllocationsIsAsSafeAsTheSafest",
 			Old: `return slices.MinFunc(items,`, New: `return slices.MaxFunc(items,`},
 		{Fault: "A reservation of another pod is the allocation's", File: judge, Tests: "TestAReservationOfAnotherIsNotTheAllocations",

@@ -24,6 +24,8 @@ func kubeArea() Area {
 			Old: `		if opts.Continue = meta.Continue; opts.Continue == "" {`, New: `		if opts.Continue = meta.Continue; true {`},
 		{Fault: "An answer that is no API server's is an empty list", File: list, Tests: "TestAnAnswerThatIsNoListIsNoEmptyList",
 			Old: `if meta.ResourceVersion == "" { //`, New: `if false { //`},
+		{Fault: "A namespace that RBAC forbids is not paused", File: other, Tests: "TestANamespaceThatRBACForbidsPausesUnlessThatIsOverruled",
+			Old: `if o.Paused = !c.WithoutPause; c.WithoutPause {`, New: `if c.WithoutPause {`},
 		{Fault: "A namespace that cannot be read is not paused", File: other, Tests: "TestANamespaceThatCannotBeReadIsPaused",
 			Old: `		o.Paused = true
 `, New: ``},
@@ -75,6 +77,8 @@ func kubeArea() Area {
 	}
 `, New: ``},
 
+		{Fault: "A policy that denies is taken for a lost race", File: write, Tests: "TestWhatAWriteIsAnsweredWith",
+			Old: `return details == nil || details.Name == ""`, New: `return details == nil || details.Name != "-"`},
 		{Fault: "A reservation is deleted whatever its UID", File: write, Tests: "TestWhatAWriteIsAnsweredWith",
 			Old: `uid := types.UID(r.UID)`, New: `uid := types.UID("")`},
 		{Fault: "A reservation is deleted whatever its version", File: write, Tests: "TestWhatAWriteIsAnsweredWith",

@@ -4,10 +4,14 @@ package main
 func planArea() Area {
 	const plan, history, window, emptyPods = "reconciler/plan.go", "reconciler/history.go", "reconciler/window.go", "reconciler/judge/observation.go"
 	return Area{"The plan: confirmation, pauses, the breaker", []Mutant{
+		{Fault: "The forecast leaves out what awaited confirmation before", File: "reconciler/forecast.go", Tests: "TestForecast_BreakerOfWhatAwaitsConfirmation",
+			Old: `if text := w.breaker(at, behind+n, j.Total); text != "" {`, New: `if text := w.breaker(at, 0, j.Total); text != "" {`},
+		{Fault: "A snapshot confirms what it has", File: plan, Tests: "TestUnconfirmedIsConfirmedByWaiting",
+			Old: `	if it.Proven {
+		return gates`, New: `	if it.Proven || opts.StaticSource {
+		return gates`},
 		{Fault: "What is unconfirmed is released at once", File: plan, Tests: "TestUnconfirmedIsConfirmedByWaiting",
-			Old: `at.After(o.Now) {
-		gates`, New: `false && at.After(o.Now) {
-		gates`},
+			Old: `opts.ConfirmAfter); at.After(o.Now) {`, New: `opts.ConfirmAfter); false && at.After(o.Now) {`},
 		{Fault: "The pause of everything is not honoured", File: plan, Tests: "TestPaused",
 			Old: `if j.Observation.Paused {`, New: `if false && j.Observation.Paused {`},
 		{Fault: "The pause of a pool is not honoured", File: plan, Tests: "TestPaused",
@@ -25,20 +29,30 @@ func planArea() Area {
 			Old: `if n == 0 || len(o.Pods) > 0 {`, New: `if true {`},
 
 		{Fault: "A verdict that was contradicted in between goes on counting", File: history, Tests: "TestAContradictionRestartsTheWait",
-			Old: `	case it.Verdict != judge.Stale:
-		s.confirmation = nil
-`, New: `	case it.Verdict != judge.Stale:
-`},
+			Old: `	if it.Verdict != judge.Stale && !it.NotKnown() {
+		return nil`, New: `	if it.Verdict != judge.Stale && !it.NotKnown() {
+		return c`},
+		{Fault: "What a kubelet says counts from before it did", File: history, Tests: "TestUnconfirmedIsConfirmedByWaiting",
+			Old: `e != nil && e.Sandbox == judge.Absent {
+			since`, New: `e != nil {
+			since`},
+		{Fault: "That a node is not known begins the wait again", File: history, Tests: "TestUnconfirmedIsConfirmedByWaiting|TestLiveness_NodesThatJoin",
+			Old: `e != nil && e.Sandbox == judge.Absent {
+			since`, New: `false {
+			since`},
+		{Fault: "A reservation has stood alone for as long as it had an entry", File: history, Tests: "TestUnconfirmedIsConfirmedByWaiting",
+			Old: `		c.uncontradicted = moment{}
+	}`, New: `	}`},
 		{Fault: "What was not in a pass is remembered as if it had been", File: history, Tests: "TestHistoryKeepsNothingOfWhatIsGone",
-			Old: `	maps.DeleteFunc(h.candidates, func(_ candidateKey, s seen) bool { return s.pass != h.passes })
-`, New: `	maps.DeleteFunc(h.candidates, func(_ candidateKey, s seen) bool { return false })
+			Old: `		return s.pass != h.passes
+`, New: `		return false
 `},
 		{Fault: "An entry that was rewritten for another sandbox goes on counting", File: history, Tests: "TestUnconfirmedIsConfirmedByWaiting",
 			Old: `"", a.Key, a.ContainerID, a.PodRef, a.IfName)`, New: `"", a.Key, a.PodRef, a.IfName)`},
 		{Fault: "--confirm-after counts for nothing", File: history, Tests: "TestUnconfirmedIsConfirmedByWaiting",
-			Old: `at := later(r.stale.Add(confirmAfter), lapsed(o, r.local, confirmAfter))`, New: `at := later(r.stale, lapsed(o, r.local, 0))`},
+			Old: `at := since.after(confirmAfter, o)`, New: `at := since.after(0, o)`},
 		{Fault: "The time of an API server that jumped confirms", File: history, Tests: "TestAnUnconfirmedVerdictMustHoldByOurOwnClockToo",
-			Old: `at := later(r.stale.Add(confirmAfter), lapsed(o, r.local, confirmAfter))`, New: `at := r.stale.Add(confirmAfter)`},
+			Old: `at := since.after(confirmAfter, o)`, New: `at := since.at.Add(confirmAfter)`},
 		{Fault: "What is unconfirmed of a Pending pod does not wait its minute", File: history, Tests: "TestUnconfirmedIsConfirmedByWaiting",
 			Old: `		confirmAfter = max(confirmAfter, judge.HeardSince)
 `, New: ``},
@@ -47,8 +61,7 @@ func planArea() Area {
 		{Fault: "A Node object that is gone counts at once", File: history, Tests: "TestNodeMissingIsConfirmedByWaiting",
 			Old: `const quarantine = 40 * time.Second`, New: `const quarantine = 0 * time.Second`},
 		{Fault: "NodeMissing is confirmed by one process' clock alone", File: history, Tests: "TestNodeMissingIsConfirmedByThisProcessOwnClockToo",
-			Old: `return later(later(at, missing.Add(quarantine)), lapsed(o, gone, quarantine))`, New: `_ = gone
-	return later(at, missing.Add(quarantine))`},
+			Old: `return later(at, missing.orNow(o).after(quarantine, o))`, New: `return later(at, missing.orNow(o).at.Add(quarantine))`},
 		{Fault: "The nodes of earlier pods of the name are forgotten", File: history, In: "reconciler/judge", Tests: "TestTheNodesOfAllEarlierPodsOfTheNameAreAsked",
 			Old: `		s.others = append(s.others, s.node)
 `, New: ``},

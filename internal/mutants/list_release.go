@@ -5,6 +5,12 @@ func releaseArea() Area {
 	const attempt, write, rollback, hold, live, release = "reconciler/attempt.go", "reconciler/write.go", "reconciler/rollback.go", "reconciler/hold.go", "reconciler/liveindex.go", "reconciler/release.go"
 	const held = "reconciler/heldrelease.go"
 	return Area{"The release: second check, order of writes, putting back", []Mutant{
+		{Fault: "A reservation that a finalizer keeps is deleted at every pass", File: "reconciler/history.go", Tests: "TestRelease_ReservationThatStays",
+			Old: `s.released = o.Now.UnixNano()`, New: `s.released = 0`},
+		{Fault: "A denial that is told as a conflict is tried again and again", File: "reconciler/write.go", Tests: "TestRelease_ConflictWithoutAChange",
+			Old: `if b.conflicted[w.pool.Ref()] == at {`, New: `if b.conflicted[w.pool.Ref()] == "" {`},
+		{Fault: "A run that was ended promises releases", File: "reconciler/reconciler.go", Tests: "TestRun_EndedWhileItWaits",
+			Old: `g.At, g.Detail = time.Time{}, "it was`, New: `g.At, g.Detail = g.At, "it was`},
 		{Fault: "Nothing is read live under the Lease", File: attempt, Tests: "TestAPodThatAppearsDuringTheRecheckIsSeen",
 			Old: `	live, err := b.read(ctx, need)
 	if err != nil {
@@ -58,14 +64,15 @@ func releaseArea() Area {
 		return
 	}
 	if err := b.removeEntries(ctx, h, w); err != nil {
+		if errors.Is(err, ErrConflict) {
+			w.conflicted = w.done
+		}
 		w.failed, w.done, w.err = append(w.failed, w.done...), nil, moreSevere(w.err, err)
-		w.conflict = errors.Is(err, ErrConflict)
 	}
 `, New: `	if w.pool != nil {
 		w.done = w.items
 		if err := b.removeEntries(ctx, h, w); err != nil {
 			w.failed, w.done, w.err = append(w.failed, w.done...), nil, moreSevere(w.err, err)
-			w.conflict = errors.Is(err, ErrConflict)
 			return
 		}
 	}

@@ -25,27 +25,29 @@ func serveArea() Area {
 			Old: `		s.Guard.RestoreReported(sign, when)
 `, New: ``},
 		{Fault: "What is unconfirmed is never judged again", File: plan, Tests: "TestWhatIsNotConfirmedIsJudgedAgainWhenItIsDue",
-			Old: `	if !until.IsZero() {
-		s.planPass(until, out.Observation.Now)
-	}
+			Old: `	s.planPass(until, out.Observation.Now)
 `, New: ``},
 		{Fault: "A pool whose writes fail is followed", File: follow, Tests: "TestAPoolWhoseWritesFailIsNotFollowed",
 			Old: `return s.mayRelease(it) && !released[it.ID()] })`, New: `return !released[it.ID()] })`},
 
 		{Fault: "No fence is raised after a time without the API server", File: run, Tests: "TestTheFenceIsRaisedAfterAnOutageAndLoweredWhereNothingWasRestored",
 			Old: `	if restoring || time.Now().After(g.noRaiseBefore) {`, New: `	if restoring {`},
-		{Fault: "A revision that runs backwards raises no fence", File: run, Tests: "TestARevisionThatRanBackwardsRaisesTheFenceWithoutAnOutage",
-			Old: `			g.restoreDetected(why)
-		}
-		g.revision`, New: `			_ = why
-		}
-		g.revision`},
+		{Fault: "A revision that runs backwards raises no fence", File: run, Tests: "TestAPingThatShowsARestoreRaisesTheFence",
+			Old: `case now.Revision < was.Revision:`, New: `case false:`},
+		{Fault: "A Lease that runs backwards raises no fence", File: run, Tests: "TestAPingThatShowsARestoreRaisesTheFence",
+			Old: `case now.Lease.UID == was.Lease.UID && `, New: `case false && `},
+		{Fault: "A revision that leaps raises no fence", File: run, Tests: "TestAPingThatShowsARestoreRaisesTheFence",
+			Old: `case float64(now.Revision-was.Revision) > max(`, New: `case 0 > max(`},
+		{Fault: "A connection that has ended raises no fence", File: run, Tests: "TestAConnectionThatEndsRaisesTheFenceUntilTheNextPing",
+			Old: `g.serverAway || answer.Reconnected && g.last.Revision != 0`, New: `g.serverAway`},
+		{Fault: "ADDs wait for a comparison", File: run, Tests: "TestAFenceDoesNotWaitForAComparison",
+			Old: `case why == "" && (taken && g.answered`, New: `case why == "" && (taken && g.answered && !g.comparing`},
 		{Fault: "A fence for a restore is lowered before all is settled", File: run, Tests: "TestAFenceForARestoreStandsUntilNothingRemains",
 			Old: `	case recovered:
 		outcome`, New: `	case recovered || why != "" && taken:
 		outcome`},
 		{Fault: "A fence is not lowered when its time is up", File: run, Tests: "TestAFenceForARestoreIsLoweredWhenItsTimeIsUp",
-			Old: `case g.age() >= g.Timeout && !g.serverAway:`, New: `case false:`},
+			Old: `case why != "" && g.age() >= g.Timeout:`, New: `case false:`},
 		{Fault: "Time without the API server counts as time behind the fence", File: run, Tests: "TestATimeWithoutTheAPIServerIsNoTimeBehindTheFence",
 			Old: `if !g.raisedAt.IsZero() && time.Since(g.awaySince) > leaseExpiry {`, New: `if false {`},
 		{Fault: "A replica that ends lowers the fence of a restore", File: run, Tests: "TestAProcessThatEndsLeavesTheFenceOfARestoreToTheOther",
@@ -77,5 +79,7 @@ func serveArea() Area {
 	}
 `, New: `	_, _ = err, there
 `},
+		{Fault: "Where nothing happens nothing is observed until the next full pass", File: plan, Tests: "TestAnObservationIsNeverOldUnlessThePassesFail",
+			Old: `out.Observation.Now.Add(observeEvery)`, New: `out.Observation.Now.Add(300 * observeEvery)`},
 	}}
 }

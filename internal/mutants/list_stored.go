@@ -71,8 +71,8 @@ func storedArea() Area {
 `, New: ``},
 		{Fault: "Addresses are compared as texts", File: status, Tests: "TestA7AnAddressIsReadInAnySpelling",
 			Old: `return a.Unmap().WithZone(""), err`, New: `return a, err`},
-		{Fault: "More than 64 addresses of a network-status are read", File: status, In: "reconciler/judge", Tests: "TestAtMost64AddressesOfANetworkStatusAreRead",
-			Old: `const maxAddresses = 64`, New: `const maxAddresses = 6400`},
+		{Fault: "More than 128 addresses of a network-status are read", File: status, In: "reconciler/judge", Tests: "TestAtMost128AddressesOfANetworkStatusAreRead",
+			Old: `const maxAddresses = 128`, New: `const maxAddresses = 6400`},
 		{Fault: "A network-status with an address that cannot be parsed is readable", File: status, Tests: "TestANetworkStatusSaysWhatBecameOfReadingIt",
 			Old: `					i.Addresses = append(i.Addresses, a)
 				} else {

@@ -78,7 +78,7 @@ type namespaceSettings struct {
 }
 
 func readNamespaceSettings(annotations map[string]string) namespaceSettings {
-	return namespaceSettings{annotations[ippool.PausedAnnotation] == "true", judge.Acknowledged(annotations)}
+	return namespaceSettings{ippool.Pauses(annotations), judge.Acknowledged(annotations)}
 }
 
 // report is a SandboxReport with its hash, or why it cannot be read.

@@ -18,7 +18,7 @@ import (
 // The methods in this file are what package serve's Guard needs to notice a restore.
 
 // Ping asks the API server for as little as possible; see kube.Cluster.
-func (s *Source) Ping(ctx context.Context) (revision uint64, err error) { return s.cluster.Ping(ctx) }
+func (s *Source) Ping(ctx context.Context) (kube.Answer, error) { return s.cluster.Ping(ctx) }
 
 // Now is the time by the API server's clock.
 func (s *Source) Now() time.Time { return s.cluster.Now() }

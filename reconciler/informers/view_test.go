@@ -34,7 +34,7 @@ func aNamespace(version, paused string) *corev1.Namespace {
 
 // acknowledging is the namespace in which an operator has acknowledged a restore.
 func acknowledging(version, at string) *corev1.Namespace {
-	n := aNamespace(version, "")
+	n := aNamespace(version, "false")
 	n.Annotations[judge.AcknowledgedAnnotation] = at
 	return n
 }

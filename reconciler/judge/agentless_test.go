@@ -1,6 +1,7 @@
 package judge_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -48,5 +49,27 @@ func TestNodesOnWhichNoAgentCanRunAreNamedWithTheFlagToSet(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Many entries of pods that this cluster does not have may be those of another cluster.
+func TestNotes_AnotherClusterOnTheSamePools(t *testing.T) {
+	for _, c := range []struct {
+		unknown, known int
+		want           bool
+	}{{20, 60, true}, {19, 0, false}, {20, 61, false}} {
+		var allocs []Allocation
+		var parts []Part
+		for i := range c.unknown + c.known {
+			name := fmt.Sprint("web-", i)
+			allocs = append(allocs, Alloc(fmt.Sprint(i+1), "default/"+name, "box of "+name, "net1"))
+			if i >= c.unknown {
+				parts = append(parts, Pod(name, UID("uid of "+name), Carrying(fmt.Sprint("10.0.0.", i+1))))
+			}
+		}
+		j := Judged(Observe(append(parts, Pool("10.0.0.0-24", "10.0.0.0/24", allocs...), ReportingWorker())...), judge.Policy{})
+		if got := strings.Contains(strings.Join(j.Notes(), " "), "another cluster"); got != c.want {
+			t.Errorf("%d of %d are unknown: said %v", c.unknown, c.unknown+c.known, got)
+		}
 	}
 }

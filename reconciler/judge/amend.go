@@ -31,13 +31,13 @@ func (x *Index) Amend(live *Live) {
 	for name, r := range live.Reports {
 		rebuild = x.setReport(name, r) || rebuild
 	}
-	x.heard = slices.ContainsFunc(x.reports, isFresh)
 	if len(live.Reports) > 0 {
 		x.o.Reports = make([]*podstate.Report, len(x.reports))
 		for i, r := range x.reports {
 			x.o.Reports[i] = r.Report
 		}
 	}
+	x.heardSince = findHeardSince(x.o.Reports, x.now)
 	for name, p := range live.Pods {
 		rebuild = x.setPod(name, p) || rebuild
 	}
@@ -93,7 +93,7 @@ func (x *Index) setNow(now time.Time) {
 
 // setPod reports whether all must be built again.
 func (x *Index) setPod(name types.NamespacedName, p *podstate.Pod) (rebuild bool) {
-	if number, ok := x.podNumber(name.Namespace, name.Name, x.name(name.Namespace, name.Name)); ok {
+	if number, ok := x.podNumber(name.Namespace, name.Name); ok {
 		rebuild = x.removePod(number)
 	}
 	if p != nil {
@@ -152,7 +152,7 @@ func (x *Index) setPool(name types.NamespacedName, p *ippool.Pool) (rebuild bool
 
 // IndexReservations makes reservations be found by name.
 func (x *Index) IndexReservations() {
-	if x.byReservation.slots != nil {
+	if x.byReservation.first != nil {
 		return
 	}
 	x.reservations = slices.Clone(x.reservations)
@@ -201,7 +201,7 @@ func (x *Index) verdictsOn(addresses []netip.Addr) *verdicts {
 	items := make(map[*ippool.Allocation]*Item, len(entries))
 	for _, e := range entries {
 		a := e.Allocation
-		items[a] = w.allocation(e.pool, a, x.text(a.ContainerID), x.name(a.Owner.Namespace, a.Owner.Name))
+		items[a] = w.allocation(e.pool, a)
 	}
 	for _, r := range slices.SortedFunc(maps.Keys(reservations), byName) {
 		w.reservation(r, x.readingsOf(w.readings[:0], r), func(e entry) *Item { return items[e.Allocation] })
@@ -224,11 +224,7 @@ func (x *Index) networksIn(p *pool) []string {
 }
 
 func (x *Index) reservationsNamed(namespace, name string, f func(*ippool.Reservation)) {
-	for c := x.byReservation.find(x.name(namespace, name)); ; {
-		number, ok := c.next()
-		if !ok {
-			return
-		}
+	for number := range x.byReservation.each(x.name(namespace, name)) {
 		if r := x.reservations[number]; r.Name == name && r.Namespace == namespace {
 			f(r)
 		}

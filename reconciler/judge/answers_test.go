@@ -101,17 +101,17 @@ func manyAddresses(entries ...int) PodEdit {
 	return NetworkStatus("[" + strings.Join(texts, ",") + "]")
 }
 
-func TestAtMost64AddressesOfANetworkStatusAreRead(t *testing.T) {
-	Expect(t, notCarried, UsualPool, UsualPod(manyAddresses(64)), ReportingWorker())
-	Expect(t, notCarried, UsualPool, UsualPod(manyAddresses(30, 34)), ReportingWorker())
-	Expect(t, notKnown, UsualPool, UsualPod(manyAddresses(65)), ReportingWorker())
-	Expect(t, notKnown, UsualPool, UsualPod(manyAddresses(40, 25)), ReportingWorker())
+func TestAtMost128AddressesOfANetworkStatusAreRead(t *testing.T) {
+	Expect(t, notCarried, UsualPool, UsualPod(manyAddresses(128)), ReportingWorker())
+	Expect(t, notCarried, UsualPool, UsualPod(manyAddresses(60, 68)), ReportingWorker())
+	Expect(t, notKnown, UsualPool, UsualPod(manyAddresses(129)), ReportingWorker())
+	Expect(t, notKnown, UsualPool, UsualPod(manyAddresses(80, 49)), ReportingWorker())
 	o := Observe(UsualPod(manyAddresses(16000)))
 	n := 0
 	for _, i := range o.Pods[PodName("web-0")].Interfaces {
 		n += len(i.Addresses)
 	}
-	if n > 64 {
+	if n > 128 {
 		t.Errorf("%d addresses are kept of one pod", n)
 	}
 }

@@ -48,13 +48,13 @@ func (x *Index) claimant(s *candidate, e *Evidence) (who, node string) {
 			if s.owner.UID == "" && c.pod.Namespace == s.owner.Namespace && c.pod.Name == s.owner.Name {
 				continue
 			}
-			if x.mayBeOf(s, c.nad) {
+			if x.mayBeOf(s, c.nad) && !x.isApart(s, x.uncheckedOfPod(addr, c)) {
 				e.claimedOn = c.pod.Node
 				return "pod " + c.pod.String(), ""
 			}
 		}
 		for _, b := range x.sandboxesAt(addr) {
-			if own != "" && b.containerID() == own || !same(b.NetworkName) || !x.holds(&b.reportEntry) {
+			if own != "" && b.containerID() == own || !same(b.NetworkName) || !x.holds(&b.reportEntry) || x.isApart(s, x.uncheckedOfSandbox(addr, &b)) {
 				continue
 			}
 			if x.expired(b.report) {
@@ -95,20 +95,27 @@ func (x *Index) holds(g *reportEntry) bool {
 }
 
 // unreadSandbox is a sandbox of which no cache entry tells all addresses, and which may
-// carry others than those that its pod's status tells: any address of these networks,
-// or where that is not known, any at all.
+// carry others than those that its pod's status tells: any address of these networks, or
+// where neither its CNI caches nor a pod name any, any at all.
 type unreadSandbox struct {
 	*report
 	sandbox *v1alpha1.Sandbox
 	any     bool
 	on      []*ippool.NAD // nil: one that cannot be read
+	ranges  []v1alpha1.Network
+}
+
+// mayCarry reports whether a candidate is about an address of a range.
+func (s *candidate) mayCarry(n v1alpha1.Network) bool {
+	if s.alloc == nil && n.NetworkName != s.network || s.alloc != nil && !s.pool.isOfNetwork(n.NetworkName) {
+		return false
+	}
+	p, err := netip.ParsePrefix(n.Range)
+	return err != nil || slices.ContainsFunc(s.addresses(), p.Contains)
 }
 
 // unreadClaim names a sandbox whose addresses are not known, and may be the candidate's.
 func (x *Index) unreadClaim(s *candidate, e *Evidence) (who, node string) {
-	if x.unread == nil {
-		x.unread = x.findUnread()
-	}
 	claims := func(b *v1alpha1.Sandbox, r *report) bool {
 		if s.alloc != nil && b.ID == s.alloc.ContainerID {
 			return false
@@ -117,13 +124,12 @@ func (x *Index) unreadClaim(s *candidate, e *Evidence) (who, node string) {
 			e.MissingNode, e.Unproven = true, true
 			return false
 		}
-		who, node = "sandbox "+b.ID+" on node "+r.Name, r.Name
+		who, node = "sandbox "+b.ID+" of "+b.Namespace+"/"+b.Name+" on node "+r.Name, r.Name
 		return true
 	}
-	for i := range x.unread {
-		u := &x.unread[i]
+	for _, u := range x.allUnread() {
 		on := func(nad *ippool.NAD) bool { return x.mayBeOf(s, nad) }
-		if (u.any || slices.ContainsFunc(u.on, on)) && claims(u.sandbox, u.report) {
+		if (u.any || slices.ContainsFunc(u.on, on) || slices.ContainsFunc(u.ranges, s.mayCarry)) && claims(u.sandbox, u.report) {
 			return who, node
 		}
 	}
@@ -144,11 +150,20 @@ func (x *Index) unreadClaim(s *candidate, e *Evidence) (who, node string) {
 	return "", ""
 }
 
+// allUnread finds them when they are asked for first.
+func (x *Index) allUnread() []unreadSandbox {
+	if x.unread == nil {
+		x.unread = x.findUnread()
+	}
+	return x.unread
+}
+
 func (x *Index) findUnread() []unreadSandbox {
 	found := []unreadSandbox{}
 	type same struct {
-		any bool
-		on  *ippool.NAD
+		any     bool
+		on      *ippool.NAD
+		ofRange v1alpha1.Network
 	}
 	for _, r := range x.reports {
 		if r.unread == 0 {
@@ -170,16 +185,34 @@ func (x *Index) findUnread() []unreadSandbox {
 				continue
 			}
 			u := unreadSandbox{report: r, sandbox: b}
-			if pod := x.podOf(b); pod == nil || pod.Status != podstate.StatusReadable {
-				u.any = another(same{any: true}, b.ID)
-			} else {
+			pod := x.podOf(b)
+			var on []string
+			switch {
+			case pod != nil && pod.Status == podstate.StatusReadable:
 				for _, iface := range pod.Interfaces {
-					if _, _, named := iface.NAD(); named && len(iface.Addresses) == 0 && another(same{on: x.nads[iface.Network]}, b.ID) {
-						u.on = append(u.on, x.nads[iface.Network])
+					if _, _, named := iface.NAD(); named && len(iface.Addresses) == 0 {
+						on = append(on, iface.Network)
 					}
 				}
+			case len(b.MayCarry) > 0:
+				for _, n := range b.MayCarry {
+					if another(same{ofRange: n}, b.ID) {
+						u.ranges = append(u.ranges, n)
+					}
+				}
+			case pod != nil:
+				for _, name := range pod.Selected {
+					on = append(on, name.String())
+				}
+			default:
+				u.any = another(same{any: true}, b.ID)
 			}
-			if u.any || len(u.on) > 0 {
+			for _, name := range on {
+				if nad := x.nads[name]; another(same{on: nad}, b.ID) {
+					u.on = append(u.on, nad)
+				}
+			}
+			if u.any || len(u.on)+len(u.ranges) > 0 {
 				found = append(found, u)
 			}
 		}

@@ -1,8 +1,12 @@
 package judge_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
@@ -39,5 +43,101 @@ func TestWhatLapsedWithAMissingNodeProvesNothingWhereItWasNotRead(t *testing.T) 
 				t.Errorf("%v, rests on a missing node: %v\nit says: %s", OutcomeOf(it), it.Evidence().MissingNode, it.Message())
 			}
 		})
+	}
+}
+
+// unreadBeside are the entries of three networks whose sandboxes have ended, beside a sandbox
+// of which the addresses are not known.
+func unreadBeside(edit SandboxEdit, parts ...Part) map[string]string {
+	beside := append([]Part{
+		Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/gone-1", "box-a", "net1")),
+		Pool("10.9.0.0-24", "10.9.0.0/24", Alloc("5", "default/gone-2", "box-b", "net1")),
+		Pool("red-fd00---64", "fd00::/64", Alloc("5", "default/gone-3", "box-c", "net1")),
+		NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")), NAD("red", WhereaboutsConfig("fd00::/64", "red")),
+		ReportingWorker(Gone("box-a", "u1"), Gone("box-b", "u2"), Gone("box-c", "u3"), Sandbox("box-t", "uid-t", OfPod("tenant"), unread, edit)),
+	}, parts...)
+	found := map[string]string{}
+	for _, it := range Judged(Observe(beside...), judge.Policy{}).Allocations {
+		found[it.Address().String()] = string(it.Reason)
+		if it.Verdict == judge.Held && !strings.Contains(it.Message(), "sandbox box-t of default/tenant on node worker-1 may carry") {
+			found[it.Address().String()] = it.Message()
+		}
+	}
+	return found
+}
+
+// Whose addresses are not known claims what its CNI caches name; else what its pod asks for; and
+// only where there are neither, anything.
+func TestAnUnreadSandboxMayCarryWhatItsCachesOrItsPodName(t *testing.T) {
+	selects := func(names string) PodEdit {
+		return func(p *corev1.Pod) {
+			if p.Annotations == nil {
+				p.Annotations = map[string]string{}
+			}
+			p.Annotations["k8s.v1.cni.cncf.io/networks"] = names
+		}
+	}
+	named := func(networks ...v1alpha1.Network) SandboxEdit {
+		return func(b *v1alpha1.Sandbox) { b.MayCarry = networks }
+	}
+	nothing := func(*v1alpha1.Sandbox) {}
+	const free, held = string(judge.PodGone), string(judge.ClaimedByOther)
+	for name, tt := range map[string]struct {
+		edit SandboxEdit
+		pod  Part
+		want [3]string
+	}{
+		"neither":                       {nothing, Nothing, [3]string{held, held, held}},
+		"a range":                       {named(v1alpha1.Network{Range: "10.0.0.0/24"}), Nothing, [3]string{held, free, free}},
+		"a range of another network":    {named(v1alpha1.Network{Range: "10.0.0.0/24", NetworkName: "red"}), Nothing, [3]string{free, free, free}},
+		"a network without a range":     {named(v1alpha1.Network{NetworkName: "red"}), Nothing, [3]string{free, free, held}},
+		"a pod without networks":        {nothing, Pod("tenant", UID("uid-t"), NoNetworkStatus), [3]string{free, free, free}},
+		"a status that is garbage":      {nothing, Pod("tenant", UID("uid-t"), NetworkStatus("garbage")), [3]string{free, free, free}},
+		"a pod that asks for a network": {nothing, Pod("tenant", UID("uid-t"), NoNetworkStatus, selects("red")), [3]string{free, free, held}},
+		"a range beside what it asks":   {named(v1alpha1.Network{Range: "10.0.0.0/24"}), Pod("tenant", UID("uid-t"), NoNetworkStatus, selects("red")), [3]string{held, free, free}},
+		"a definition that is gone":     {nothing, Pod("tenant", UID("uid-t"), NoNetworkStatus, selects("gone")), [3]string{held, held, held}},
+		"another pod of its name":       {nothing, Pod("tenant", UID("uid-u"), NoNetworkStatus), [3]string{held, held, held}},
+		"a pod that has finished":       {nothing, Pod("tenant", UID("uid-t"), Phase("Succeeded"), StoppedByKubelet(0)), [3]string{free, free, free}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := unreadBeside(tt.edit, tt.pod)
+			for i, ip := range []string{"10.0.0.5", "10.9.0.5", "fd00::5"} {
+				if got[ip] != tt.want[i] {
+					t.Errorf("%s: %s, want %s", ip, got[ip], tt.want[i])
+				}
+			}
+		})
+	}
+}
+
+// A pod of 70 dual-stack interfaces: more addresses than a report and a network-status are read for.
+func TestUnread_PodWithManyAddresses(t *testing.T) {
+	status := `[{"name":"cbr0","interface":"eth0","ips":["10.244.0.9"],"default":true}`
+	for i := range 70 {
+		status += fmt.Sprintf(`,{"name":"default/wb","interface":"net%d","ips":["10.0.0.%d","fd09::%d"]}`, i+1, i+10, i+1)
+	}
+	ranges := func(b *v1alpha1.Sandbox) {
+		b.MayCarry = []v1alpha1.Network{{Range: "10.0.0.0/24"}, {Range: "fd09::/64"}}
+	}
+	got := unreadBeside(ranges, Pod("tenant", UID("uid-t"), NetworkStatus(status+"]")))
+	if got["10.0.0.5"] != string(judge.ClaimedByOther) || got["10.9.0.5"] != string(judge.PodGone) {
+		t.Errorf("got %v", got)
+	}
+}
+
+// What may carry any address is a finding that names node and sandbox; what names a network is none.
+func TestFindings_UnreadSandbox(t *testing.T) {
+	unread := func(networks ...v1alpha1.Network) Part {
+		return ReportingWorker(Sandbox("box-t", "uid-t", OfPod("tenant"), func(b *v1alpha1.Sandbox) { b.AddressesUnread, b.MayCarry = true, networks }))
+	}
+	found := FindingsOf(judge.UnreadSandbox, UsualPool, unread())
+	if len(found) != 1 || found[0].Node != "worker-1" || found[0].ContainerIDs[0] != "box-t" || !strings.Contains(found[0].Message, "default/tenant") {
+		t.Errorf("%+v", found)
+	}
+	if found := FindingsOf(judge.UnreadSandbox, UsualPool, unread(v1alpha1.Network{Range: "10.0.0.0/24"})); len(found) > 0 {
+		t.Errorf("with a range: %+v", found)
+	}
+	if found := FindingsOf(judge.UnreadSandbox, UsualPool, unread(), Pod("tenant", UID("uid-t"), NoNetworkStatus)); len(found) > 0 {
+		t.Errorf("with a pod: %+v", found)
 	}
 }

@@ -14,9 +14,10 @@ type condition struct {
 
 // conditionSet are all conditions by name.
 type conditionSet struct {
-	malformed, unknownField, recent                                    *condition
+	malformed, unknownField, recent, deleting, longAlone               *condition
 	its, notIts, noneOfIts                                             *condition
 	overdue, onPod, noStatus, stopped, stoppedWithoutReport, elsewhere *condition
+	detached                                                           *condition
 	unreachable, timedOut, nodeNotReady, nodeTimedOut                  *condition
 	claimed, claimUnread                                               *condition
 	notSeenWherever, agentNotHeard                                     *condition
@@ -28,6 +29,8 @@ func conditions() conditionSet {
 		malformed:    is("its podref, key or range cannot be read", func(e *Evidence) bool { return e.Problem != "" && e.Problem != ippool.UnknownField }),
 		unknownField: is("it has a field that this version does not know", func(e *Evidence) bool { return e.Problem == ippool.UnknownField }),
 		recent:       is("it is a reservation younger than 2 min", func(e *Evidence) bool { return e.Recent }),
+		deleting:     is("it is a reservation that is being deleted", func(e *Evidence) bool { return e.Deleting }),
+		longAlone:    is("it is a reservation that has had no entry, and nobody known to carry its address, for a day", func(e *Evidence) bool { return e.LongAlone }),
 
 		its:       is("it is its pod, by the UID that a report gives the sandbox", func(e *Evidence) bool { return e.Ownership == ItsPod }),
 		notIts:    is("it is not its pod, by the UID that a report gives the sandbox", func(e *Evidence) bool { return e.Ownership == NotItsPod }),
@@ -35,6 +38,7 @@ func conditions() conditionSet {
 
 		overdue:   is("the pod should have been gone 5 min ago", func(e *Evidence) bool { return e.Phase == podstate.Terminating && e.Overdue }),
 		onPod:     is("the address is on the pod", func(e *Evidence) bool { return e.OnPod }),
+		detached:  is("neither the pod's network-status nor the complete list of its sandbox's addresses has the interface", func(e *Evidence) bool { return e.Detached }),
 		noStatus:  is("the pod has no readable network-status", func(e *Evidence) bool { return e.Pod.Status != podstate.StatusReadable }),
 		stopped:   is("kubelet reported every container stopped", func(e *Evidence) bool { return e.Pod.StoppedByKubelet }),
 		elsewhere: is("the sandbox has ended on another node", func(e *Evidence) bool { return e.EndedElsewhere }),

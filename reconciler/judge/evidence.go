@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
@@ -40,10 +41,13 @@ type Evidence struct {
 	gone          []string // those of them that are dead or missing
 
 	OnPod                  bool // the address is on the pod
+	Detached               bool // neither the pod nor its running sandbox has the interface any more
 	Unreachable            bool // every node without a fresh report, or without agents the node in question, is not Ready
 	UnreachableTimedOut    bool // and has been so for longer than the operator allows for
 	StaleReportContradicts bool // a stale report has the sandbox as one that may be running, and was renewed after the containers' end
 	Recent                 bool // a reservation younger than an ADD may take
+	Deleting               bool // a reservation that is being deleted
+	LongAlone              bool // a reservation that has had no entry, and nobody who carries its address, for a day
 	MissingNode            bool // it rests on a Node object being gone
 	Unproven               bool // what would be proven is not: something else could speak against it
 	AgentMayNotKnow        bool // nor yet: the node's agent may not know of the sandbox of the pod by that name
@@ -75,6 +79,7 @@ func (x *Index) gather(s *candidate, e *Evidence) {
 			e.Ownership = NotItsPod
 		}
 	}
+	e.Detached = x.detached(s, e)
 	e.StaleReportContradicts = x.staleReportContradicts(s)
 	e.AgentMayNotKnow = e.Phase == podstate.Pending && e.Ownership == NotItsPod && !x.staleLongEnough(s)
 }
@@ -105,6 +110,37 @@ func (x *Index) onPod(s *candidate) bool {
 		}
 	}
 	return false
+}
+
+// detached reports whether the interface of an entry is gone from a sandbox that runs: the pod's readable
+// network-status has no interface by that name, and neither has the complete list of the sandbox's addresses,
+// as the agent of the pod's own node reports it. A hot-unplug whose DEL was lost leaves such an entry.
+func (x *Index) detached(s *candidate, e *Evidence) bool {
+	if s.alloc == nil || s.alloc.IfName == "" || e.Sandbox != Ready || e.OnPod || e.Phase != podstate.Live || s.pod.Status != podstate.StatusReadable {
+		return false
+	}
+	// A plugin that reports neither interface nor addresses leaves a status without a name, or none.
+	told := 0
+	for _, i := range s.pod.Interfaces {
+		if i.Name == s.alloc.IfName || i.Name == "" {
+			return false
+		}
+		if !i.Default {
+			told++
+		}
+	}
+	if told < s.pod.Selects {
+		return false
+	}
+	lacks := func(a v1alpha1.Address) bool {
+		ip, readable := podstate.ParseAddress(a)
+		return readable && a.IfName != s.alloc.IfName && !s.mayBeAbout(ip)
+	}
+	return !slices.ContainsFunc(s.reported, func(g reportEntry) bool {
+		listed := g.sandbox != nil && g.report.fresh && g.report.Name == s.pod.Node
+		complete := listed && len(g.sandbox.Addresses) > 0 && !g.sandbox.AddressesUnread
+		return g.gone == nil && !complete || complete && slices.ContainsFunc(g.sandbox.Addresses, func(a v1alpha1.Address) bool { return !lacks(a) })
+	})
 }
 
 // mayBeAbout reports whether the candidate may be about this address.

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
-	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
@@ -23,12 +22,13 @@ const (
 	Misrecorded          Kind = "Misrecorded"
 	MissingReservation   Kind = "MissingReservation"
 	NoFreshReportFinding Kind = "NoFreshReport"
+	UnreadSandbox        Kind = "UnreadSandbox"
 	MalformedFinding     Kind = "Malformed"
 )
 
 // Kinds are all of them, what is or may become an outage first.
 func Kinds() []Kind {
-	return []Kind{Conflict, Unrecorded, Misrecorded, Phantom, MissingReservation, MalformedFinding, NoFreshReportFinding}
+	return []Kind{Conflict, Unrecorded, Misrecorded, Phantom, MissingReservation, UnreadSandbox, MalformedFinding, NoFreshReportFinding}
 }
 
 // Is reports whether two findings, maybe of different passes, are about the same.
@@ -71,7 +71,7 @@ func (w *verdicts) findings() []Finding {
 			r.Overlapping = uses[r.Pool]
 		}
 	}
-	found = slices.Concat(found, w.missingReservations(uses), w.nodesWithoutReport(), x.malformed(w.out))
+	found = slices.Concat(found, w.missingReservations(uses), w.nodesWithoutReport(), x.unreadSandboxes(), x.malformed(w.out))
 	for i := range found {
 		f := &found[i]
 		f.Pods, f.ContainerIDs = append([]string{}, f.Pods...), append([]string{}, f.ContainerIDs...)
@@ -122,7 +122,7 @@ func (w *verdicts) phantoms() []Finding {
 	for _, r := range w.x.reports {
 		for i := range r.Sandboxes {
 			g := reportEntry{report: r, number: r.first + uint32(i), sandbox: &r.Sandboxes[i]}
-			if g.isReady() && !w.ownedSandboxes.has(uint64(g.number)) && r.Settled(g.sandbox, w.x.now) && !w.x.apiHasPod(&g) {
+			if g.isReady() && r.Settled(g.sandbox, w.x.now) && !w.x.apiHasPod(&g) {
 				found = append(found, w.x.phantom(&g))
 			}
 		}
@@ -164,30 +164,34 @@ func (x *Index) phantom(g *reportEntry) Finding {
 // address.
 func (x *Index) conflictsAt(addr netip.Addr) []Finding {
 	var found []Finding
-	pods, sandboxes := map[string][]string{}, map[string][]reportEntry{}
+	pods, sandboxes := map[carriedOn][]string{}, map[carriedOn][]reportEntry{}
 	for _, c := range x.podsAt(addr) {
 		if c.nad == nil {
 			continue // not known which network: no finding
 		}
 		for _, n := range c.nad.Networks {
-			pods[n.Name] = append(pods[n.Name], c.pod.String())
+			at := on(n.Name, x.uncheckedOfPod(addr, c))
+			pods[at] = append(pods[at], c.pod.String())
 		}
 	}
 	for _, b := range x.sandboxesAt(addr) {
 		if b.isReady() {
-			sandboxes[b.NetworkName] = append(sandboxes[b.NetworkName], b.reportEntry)
+			at := on(b.NetworkName, x.uncheckedOfSandbox(addr, &b))
+			sandboxes[at] = append(sandboxes[at], b.reportEntry)
 			if pod := x.podOf(b.sandbox); pod != nil && x.reported(pod) {
-				pods[b.NetworkName] = append(pods[b.NetworkName], pod.String())
+				pods[at] = append(pods[at], pod.String())
 			}
 		}
 	}
-	for network, names := range pods {
+	together(pods)
+	together(sandboxes)
+	for at, names := range pods {
 		if names = sortedUnique(names); len(names) > 1 {
-			found = append(found, Finding{Kind: Conflict, IP: addr.String(), Pool: x.poolNameOf(addr, network), Pods: names,
+			found = append(found, Finding{Kind: Conflict, IP: addr.String(), Pool: x.poolNameOf(addr, at.network), Pods: names,
 				Message: fmt.Sprintf("%s is carried by %s", addr, strings.Join(names, " and "))})
 		}
 	}
-	for network, gs := range sandboxes {
+	for at, gs := range sandboxes {
 		var ids, names, where []string
 		said := map[string]bool{}
 		for _, g := range gs {
@@ -199,7 +203,7 @@ func (x *Index) conflictsAt(addr netip.Addr) []Finding {
 			}
 		}
 		if len(ids) > 1 {
-			found = append(found, Finding{Kind: Conflict, IP: addr.String(), Pool: x.poolNameOf(addr, network), Pods: sortedUnique(names), ContainerIDs: ids,
+			found = append(found, Finding{Kind: Conflict, IP: addr.String(), Pool: x.poolNameOf(addr, at.network), Pods: sortedUnique(names), ContainerIDs: ids,
 				Message: fmt.Sprintf("%s is configured in two running sandboxes: %s", addr, strings.Join(where, " and "))})
 		}
 	}
@@ -221,20 +225,16 @@ func (x *Index) poolNameOf(addr netip.Addr, network string) string {
 	return ""
 }
 
-// poolsMappedBy calls f for the pools that a network of a definition maps to.
-func (x *Index) poolsMappedBy(n ippool.Network, f func(*pool)) {
-	candidates := x.pools
-	if !n.Slices {
-		candidates = nil
-		for _, r := range n.Ranges {
-			candidates = append(candidates, x.ranges[r]...)
+// unreadSandboxes are those of which there is neither a CNI cache file nor a pod: each may carry any address.
+func (x *Index) unreadSandboxes() (found []Finding) {
+	for _, u := range x.allUnread() {
+		if u.any {
+			found = append(found, Finding{Kind: UnreadSandbox, Pods: []string{u.sandbox.Namespace + "/" + u.sandbox.Name}, ContainerIDs: []string{u.sandbox.ID}, Node: u.Name,
+				Message: fmt.Sprintf("sandbox %s on %s has no CNI cache file, and the API has no pod %s/%s: it may carry any address, and all stale ones are held",
+					u.sandbox.ID, u.Name, u.sandbox.Namespace, u.sandbox.Name)})
 		}
 	}
-	for _, p := range candidates {
-		if n.Maps(p.Pool, p.networks) {
-			f(p)
-		}
-	}
+	return found
 }
 
 func (w *verdicts) nodesWithoutReport() []Finding {

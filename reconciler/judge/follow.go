@@ -85,16 +85,20 @@ func (x *Index) changedByReports(changes *Live, add func(netip.Addr)) {
 			addressesOf(now, add)
 		}
 	}
-	heard := false
+	var after []*podstate.Report
 	for _, r := range changes.Reports {
-		heard = heard || r != nil && r.Fresh(latest)
+		if r != nil {
+			after = append(after, r)
+		}
 	}
 	for _, r := range x.reports {
-		_, changed := changes.Reports[r.Name]
-		heard = heard || !changed && r.Fresh(latest)
+		if _, changed := changes.Reports[r.Name]; !changed {
+			after = append(after, r.Report)
+		}
 	}
+	heardSince := findHeardSince(after, latest)
 	for _, r := range x.reports {
-		if heard != x.heard && x.anotherBoot(x.o.Nodes[r.Name], r) { // see rebooted
+		if !heardSince.Equal(x.heardSince) && x.anotherBoot(x.o.Nodes[r.Name], r) { // see rebooted
 			addressesOf(r.Report, add)
 		}
 	}

@@ -33,3 +33,27 @@ func TestABootCountsFromTheFirstAgentThatIsHeardToTheLast(t *testing.T) {
 		})
 	}
 }
+
+// The first report of a node that has just joined is by an agent that cannot know of a restore.
+func TestABootCountsOnlyByAgentsThatWereThereBefore(t *testing.T) {
+	j := Judged(Observe(UsualPool, Node("worker-1", Booted("boot-2")), StaleReport("worker-1", Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", ""))),
+		Node("worker-2"), FreshReport("worker-2", JustMade)), judge.Policy{})
+	if len(j.Allocations) != 1 || j.Allocations[0].Verdict != judge.Held {
+		t.Errorf("%v, want one that is Held", Describe(j))
+	}
+}
+
+func TestAReportOfAnotherMachineSaysWhatItListsAndNoMore(t *testing.T) {
+	for says, c := range map[string]struct {
+		report Part
+		want   judge.Verdict
+	}{
+		"nothing":         {FreshReport("worker-1"), judge.Held},
+		"that it is gone": {FreshReport("worker-1", Gone("box-1", UsualUID)), judge.Stale},
+	} {
+		j := Judged(Observe(UsualPool, Node("worker-1", OnMachine(MachineOf("another"))), c.report), judge.Policy{})
+		if len(j.Allocations) != 1 || j.Allocations[0].Verdict != c.want {
+			t.Errorf("it says %s: %v, want one that is %s", says, Describe(j), c.want)
+		}
+	}
+}

@@ -30,17 +30,17 @@ type Index struct {
 	nodeSets   map[nodeSetKey]*nodeSet
 
 	reports            []*report // by name
-	heard              bool      // one of them at least is fresh
+	heardSince         time.Time // see findHeardSince
 	byNode             map[string]*report
 	unread             []unreadSandbox // see findUnread; nil until it is asked for, and where something has changed
 	reportsByNumber    []*report       // by the numbers of their entries, see addReport
 	byContainerID      lookup          // by container id: numbers of entries
 	sandboxesByAddress lookup          // by address: numbers of entries
 
-	nads           map[string]*ippool.NAD // the readable ones, by "<namespace>/<name>"
-	defined        map[definedRange]bool  // whether it uses overlapping ranges
-	slices         []ippool.Network       // of readable definitions that cut their range into slices
-	pools          []*pool                // by name
+	nads           map[string]*ippool.NAD               // the readable ones, by "<namespace>/<name>"
+	defined        map[definedRange]bool                // whether it uses overlapping ranges
+	definitions    map[netip.Prefix]map[definition]bool // by each of their ranges
+	pools          []*pool                              // by name
 	ranges         map[netip.Prefix][]*pool
 	lengths        [2][]int         // of those ranges, of IPv4 and of IPv6
 	ambiguousPools []*pool          // those with ambiguous keys
@@ -53,8 +53,6 @@ type Index struct {
 	byName         lookup                 // numbers of pods
 	podsByAddress  lookup                 // by address: numbers of pods
 	youngPods      map[*podstate.Pod]bool // with an address, and so new that its age matters
-	names, claimed additions              // of pods that are being indexed
-	prefetched     prefetched
 	// maybeUnrecorded are addresses that somebody carries without an entry, and shared
 	// those that several carry: where a finding may be.
 	maybeUnrecorded, maybeConflicting []netip.Addr
@@ -73,7 +71,7 @@ func NewIndex(o *Observation, past Past, policy Policy) *Index {
 	x.nameNodes()
 	x.addPools()
 	x.addReports()
-	x.heard = slices.ContainsFunc(x.reports, isFresh)
+	x.heardSince = findHeardSince(o.Reports, o.Now)
 	x.agentNodes, x.nodeSets = x.findAgentNodes(), map[nodeSetKey]*nodeSet{}
 	x.addPods()
 	x.reservations = o.Reservations
@@ -109,15 +107,33 @@ func (x *Index) dead(node string) bool {
 
 // rebooted reports whether the node runs another boot than at the time of the report,
 // on the same machine: another machine under the name says nothing of the one before. While no
-// agent at all is heard etcd may just have been restored, with nobody to tell of it yet: then
-// what the node has run since it booted is not known, and its pods may have been given the
-// addresses of entries that the restore brought back.
+// agent is heard that was there before the boot, etcd may just have been restored, with nobody to
+// tell of it yet: then what the node has run since it booted is not known, and its pods may have
+// been given the addresses of entries that the restore brought back.
 func (x *Index) rebooted(r *report) bool {
 	n := x.o.Nodes[r.Name]
-	return x.heard && x.anotherBoot(n, r) && n.Machine.Same(r.Machine)
+	heard := !x.heardSince.IsZero() && x.heardSince.Before(r.lastRenewed())
+	return heard && x.anotherBoot(n, r) && n.Machine.Same(r.Machine)
 }
 
-func isFresh(r *report) bool { return r.fresh }
+// findHeardSince is since when the first of the reports that are fresh has been there; zero for
+// none, or where that is not known.
+func findHeardSince(reports []*podstate.Report, now time.Time) (since time.Time) {
+	for _, r := range reports {
+		if r.Fresh(now) && (since.IsZero() || r.CreationTimestamp.Time.Before(since)) {
+			since = r.CreationTimestamp.Time
+		}
+	}
+	return since
+}
+
+// lastRenewed is when the agent was last heard, whatever its Lease confirms.
+func (r *report) lastRenewed() time.Time {
+	if r.LeaseRenewed.IsZero() {
+		return r.Written
+	}
+	return r.LeaseRenewed
+}
 
 // anotherBoot reports whether a Node, nil if there is none, is known to be at a later boot than
 // its report.
@@ -128,9 +144,13 @@ func (x *Index) anotherBoot(n *podstate.Node, r *report) bool {
 // replaced reports whether another machine runs under the node's name than at the
 // time of the report: what the one before ran is then as that of a missing node.
 func (x *Index) replaced(r *report) bool {
+	return !r.fresh && x.anotherBoot(x.o.Nodes[r.Name], r) && x.ofAnotherMachine(r) // a machine id can be made again while all runs on
+}
+
+// ofAnotherMachine reports whether the machine of a report is known, and its Node names another.
+func (x *Index) ofAnotherMachine(r *report) bool {
 	n := x.o.Nodes[r.Name]
-	return !r.fresh && x.anotherBoot(n, r) && // a machine id can be made again while all runs on
-		n.Machine.Known() && r.Machine.Known() && n.Machine != r.Machine
+	return n != nil && n.Machine.Known() && r.Machine.Known() && n.Machine != r.Machine
 }
 
 // expired reports whether the machine of a report has been gone, and its agent silent,
@@ -142,10 +162,7 @@ func (x *Index) expired(r *report) bool {
 
 // expires is when what a report says lapses; ok is false while its machine is there.
 func (x *Index) expires(r *report) (at time.Time, ok bool) {
-	renewed := r.LeaseRenewed
-	if renewed.IsZero() {
-		renewed = r.Written
-	}
+	renewed := r.lastRenewed()
 	return renewed.Add(x.policy.missingAfter()), !r.fresh && !renewed.IsZero() && (x.missing(r.Name) || x.replaced(r))
 }
 

@@ -23,21 +23,9 @@ func (x *Index) addPods() {
 	for _, p := range x.o.Pods {
 		x.pods = append(x.pods, p)
 	}
-	number := uint32(0)
-	for pods := range slices.Chunk(x.pods, chunk) {
-		x.prefetched.pods(pods)
-		for _, p := range pods {
-			x.indexPod(number, p)
-			number++
-		}
-		x.flushPods()
+	for number, p := range x.pods {
+		x.indexPod(uint32(number), p)
 	}
-}
-
-// flushPods puts what was indexed of pods where it is looked up.
-func (x *Index) flushPods() {
-	x.byName.addAll(&x.names, &x.prefetched, func(int) {})
-	x.podsByAddress.addAll(&x.claimed, &x.prefetched, func(i int) { x.maybeConflicting = append(x.maybeConflicting, x.claimed.addresses[i]) })
 }
 
 // addPod reports whether the pod is on a node whose name was not known, where
@@ -50,16 +38,15 @@ func (x *Index) addPod(p *podstate.Pod) (newNode bool) {
 	} else {
 		x.pods = append(x.pods, p)
 	}
-	newNode = x.indexPod(number, p)
-	x.flushPods()
-	return newNode
+	return x.indexPod(number, p)
 }
 
 func (x *Index) indexPod(number uint32, p *podstate.Pod) (newNode bool) {
-	x.names.add(x.name(p.Namespace, p.Name), number)
+	x.byName.add(x.name(p.Namespace, p.Name), number)
 	x.whereaboutsAddresses(p, func(addr netip.Addr, nad *ippool.NAD) {
-		x.claimed.add(x.address(addr), number)
-		x.claimed.addresses = append(x.claimed.addresses, addr)
+		if x.podsByAddress.add(x.address(addr), number) {
+			x.maybeConflicting = append(x.maybeConflicting, addr)
+		}
 		if nad != nil && p.Phase == podstate.Live &&
 			slices.ContainsFunc(x.poolsAt(addr), func(p *pool) bool { return p.hasNoEntryFor(addr) && p.mapped(nad) }) {
 			x.maybeUnrecorded = append(x.maybeUnrecorded, addr)
@@ -122,7 +109,7 @@ func (x *Index) whereaboutsAddresses(p *podstate.Pod, f func(netip.Addr, *ippool
 
 // pod is the pod by that name, nil if there is none.
 func (x *Index) pod(namespace, name string) *podstate.Pod {
-	if number, ok := x.podNumber(namespace, name, x.name(namespace, name)); ok {
+	if number, ok := x.podNumber(namespace, name); ok {
 		return x.pods[number]
 	}
 	return nil
@@ -131,26 +118,19 @@ func (x *Index) pod(namespace, name string) *podstate.Pod {
 // owner is the pod by an owner's name. What a repair wrote for a phantom names a
 // pod that is known to be none.
 func (x *Index) owner(owner ippool.PodRef) *podstate.Pod {
-	return x.ownerPod(owner, x.name(owner.Namespace, owner.Name))
-}
-
-func (x *Index) ownerPod(owner ippool.PodRef, hash uint64) *podstate.Pod {
-	if number, ok := x.podNumber(owner.Namespace, owner.Name, hash); ok && owner.UID == "" {
-		return x.pods[number]
+	if owner.UID != "" {
+		return nil
 	}
-	return nil
+	return x.pod(owner.Namespace, owner.Name)
 }
 
-func (x *Index) podNumber(namespace, name string, hash uint64) (uint32, bool) {
-	for c := x.byName.find(hash); ; {
-		number, ok := c.next()
-		if !ok {
-			return 0, false
-		}
+func (x *Index) podNumber(namespace, name string) (uint32, bool) {
+	for number := range x.byName.each(x.name(namespace, name)) {
 		if p := x.pods[number]; p.Name == name && p.Namespace == namespace {
 			return number, true
 		}
 	}
+	return 0, false
 }
 
 // podsAt are the pods that carry an address, by name: what the runtime's report says of

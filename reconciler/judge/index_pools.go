@@ -40,7 +40,6 @@ func (x *Index) addPools() {
 	x.addDefinitions()
 	x.ranges = make(map[netip.Prefix][]*pool, len(x.o.Pools))
 	x.networksByNamespace = map[networkName]bool{}
-	x.slices = x.sliceNetworks()
 	for _, p := range x.o.Pools {
 		q := newPool(p, x.networksOf(p))
 		x.pools = append(x.pools, q)
@@ -97,18 +96,6 @@ func (p *pool) podCarries(addr netip.Addr) {
 	}
 }
 
-func (x *Index) sliceNetworks() []ippool.Network {
-	var found []ippool.Network
-	for _, nad := range x.o.NADs {
-		for _, n := range nad.Networks {
-			if n.Slices {
-				found = append(found, n)
-			}
-		}
-	}
-	return found
-}
-
 // networksOf are the network names that a pool's name admits: also, where a
 // definition cuts the pool's range into slices, that of a slice whose node is gone.
 func (x *Index) networksOf(p *ippool.Pool) []string {
@@ -116,11 +103,11 @@ func (x *Index) networksOf(p *ippool.Pool) []string {
 	if names == nil {
 		return nil
 	}
-	for _, n := range x.slices {
-		if _, ok := n.SliceOf(p); ok && !slices.Contains(names, n.Name) {
+	x.definedFor(p, func(n ippool.Network) {
+		if _, ok := n.SliceOf(p); ok {
 			names = append(names, n.Name)
 		}
-	}
+	})
 	return sortedUnique(names)
 }
 
@@ -235,21 +222,11 @@ func (p *pool) hasNoEntryFor(addr netip.Addr) bool {
 	return p.keyed == nil || !slices.ContainsFunc(p.Range.Keys(addr), p.taken.has)
 }
 
-// keySet is a set of keys: bits for the small ones, which most are.
-type keySet struct {
-	small bitSet
-	more  map[uint64]bool
-}
+// keySet is a set of keys.
+type keySet map[uint64]bool
 
 func keysOf(p *ippool.Pool) keySet {
-	dense := uint64(64*len(p.Allocations) + 64) // a bit for each costs less than the entries
-	var most uint64
-	for i := range p.Allocations {
-		if k := p.Allocations[i].Offset; k < dense {
-			most = max(most, k)
-		}
-	}
-	s := keySet{small: newBitSet(int(most) + 1)}
+	s := make(keySet, len(p.Allocations))
 	for i := range p.Allocations {
 		a := &p.Allocations[i]
 		k := a.Offset
@@ -259,34 +236,12 @@ func keysOf(p *ippool.Pool) keySet {
 				continue
 			}
 		}
-		if s.small.set(k) {
-			continue
-		}
-		if s.more == nil {
-			s.more = map[uint64]bool{}
-		}
-		s.more[k] = true
+		s[k] = true
 	}
 	return s
 }
 
-func (s *keySet) has(k uint64) bool { return s.small.has(k) || s.more[k] }
-
-// bitSet is a set of small numbers.
-type bitSet []uint64
-
-func newBitSet(n int) bitSet { return make(bitSet, (n+63)/64) }
-
-func (s bitSet) has(n uint64) bool { return n/64 < uint64(len(s)) && s[n/64]&(1<<(n%64)) != 0 }
-
-// set returns false for a number that it has no room for.
-func (s bitSet) set(n uint64) bool {
-	if n/64 >= uint64(len(s)) {
-		return false
-	}
-	s[n/64] |= 1 << (n % 64)
-	return true
-}
+func (s keySet) has(k uint64) bool { return s[k] }
 
 // nameReading is one way to read a reservation's name.
 type nameReading struct {

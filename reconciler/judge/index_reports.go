@@ -64,23 +64,21 @@ func (x *Index) addReports() {
 		}
 	}
 	x.byContainerID, x.sandboxesByAddress = newLookup(ids), newLookup(addresses)
-	var byID, byAddress additions
 	for _, r := range x.o.Reports {
-		x.prefetched.report(r)
-		x.reports = append(x.reports, x.addReport(r, len(x.reportsByNumber), &byID, &byAddress))
+		x.reports = append(x.reports, x.addReport(r, len(x.reportsByNumber)))
 	}
 	slices.SortStableFunc(x.reports, func(a, b *report) int { return cmp.Compare(a.Name, b.Name) })
 }
 
 // addReport gives the entries of a report the numbers from a block on.
-func (x *Index) addReport(r *podstate.Report, block int, byID, byAddress *additions) *report {
+func (x *Index) addReport(r *podstate.Report, block int) *report {
 	rep := &report{Report: r, fresh: r.Fresh(x.now), first: uint32(block * blockSize), node: []string{r.Name},
 		listed: r.Sandboxes, attachments: r.Attachments}
 	x.byNode[r.Name] = rep
 	number := rep.first
 	for i := range r.Sandboxes {
 		b := &r.Sandboxes[i]
-		x.addReportEntry(number, b.ID, b.Addresses, b.State == v1alpha1.SandboxReady, byID, byAddress)
+		x.addReportEntry(number, b.ID, b.Addresses, b.State == v1alpha1.SandboxReady)
 		if b.AddressesUnread {
 			rep.unread++
 		}
@@ -88,15 +86,13 @@ func (x *Index) addReport(r *podstate.Report, block int, byID, byAddress *additi
 		number++
 	}
 	for i := range r.Attachments {
-		x.addReportEntry(number, r.Attachments[i].ID, r.Attachments[i].Addresses, false, byID, byAddress)
+		x.addReportEntry(number, r.Attachments[i].ID, r.Attachments[i].Addresses, false)
 		number++
 	}
 	for i := range r.Gone {
-		x.addReportEntry(number, r.Gone[i].ID, nil, false, byID, byAddress)
+		x.addReportEntry(number, r.Gone[i].ID, nil, false)
 		number++
 	}
-	x.byContainerID.addAll(byID, &x.prefetched, func(int) {})
-	x.sandboxesByAddress.addAll(byAddress, &x.prefetched, func(i int) { x.maybeConflicting = append(x.maybeConflicting, byAddress.addresses[i]) })
 	for ; block*blockSize < int(number); block++ {
 		if block == len(x.reportsByNumber) {
 			x.reportsByNumber = append(x.reportsByNumber, nil)
@@ -125,7 +121,7 @@ func (x *Index) setReport(name string, r *podstate.Report) (rebuild bool) {
 		old.Report, old.fresh = r, r.Fresh(x.now)
 	} else {
 		block := x.removeReport(old, len(r.Sandboxes)+len(r.Attachments)+len(r.Gone))
-		x.reports[at] = x.addReport(r, block, &additions{}, &additions{})
+		x.reports[at] = x.addReport(r, block)
 	}
 	now := x.reports[at]
 	if wasFresh != now.fresh || !wasFresh && (was.LeaseRenewed != now.LeaseRenewed || was.Written != now.Written || was.Machine != now.Machine || was.BootID != now.BootID) {
@@ -157,8 +153,8 @@ func (x *Index) removeReport(r *report, entries int) (block int) {
 	for i := range r.Gone {
 		remove(r.Gone[i].ID, nil)
 	}
-	x.byContainerID.removeFrom(r.first, end, byID)
-	x.sandboxesByAddress.removeFrom(r.first, end, byAddress)
+	x.byContainerID.removeFrom(r.first, end, byID...)
+	x.sandboxesByAddress.removeFrom(r.first, end, byAddress...)
 	room := 0
 	for block = int(r.first / blockSize); block+room < len(x.reportsByNumber) && x.reportsByNumber[block+room] == r; room++ {
 		x.reportsByNumber[block+room] = nil
@@ -169,9 +165,9 @@ func (x *Index) removeReport(r *report, entries int) (block int) {
 	return block
 }
 
-func (x *Index) addReportEntry(number uint32, id string, addresses []v1alpha1.Address, ready bool, byID, byAddress *additions) {
+func (x *Index) addReportEntry(number uint32, id string, addresses []v1alpha1.Address, ready bool) {
 	if id != "" {
-		byID.add(x.text(id), number)
+		x.byContainerID.add(x.text(id), number)
 	}
 	for i := range addresses {
 		a := &addresses[i]
@@ -179,8 +175,9 @@ func (x *Index) addReportEntry(number uint32, id string, addresses []v1alpha1.Ad
 		if !ok {
 			continue
 		}
-		byAddress.add(x.address(addr), number)
-		byAddress.addresses = append(byAddress.addresses, addr)
+		if x.sandboxesByAddress.add(x.address(addr), number) {
+			x.maybeConflicting = append(x.maybeConflicting, addr)
+		}
 		if (ready || !x.o.Fenced.IsZero()) && (slices.ContainsFunc(x.poolsAt(addr), func(p *pool) bool { return p.hasNoEntryFor(addr) && p.isOfNetwork(a.NetworkName) }) || x.missingPool(id, a, addr) != nil) {
 			x.maybeUnrecorded = append(x.maybeUnrecorded, addr)
 		}
@@ -207,18 +204,10 @@ func (x *Index) entry(number uint32) reportEntry {
 
 // reportEntries adds the mentions of a container id, by the names of the reports.
 func (x *Index) reportEntries(into []reportEntry, id string) []reportEntry {
-	return x.reportEntriesOf(into, id, x.text(id))
-}
-
-func (x *Index) reportEntriesOf(into []reportEntry, id string, hash uint64) []reportEntry {
 	if id == "" {
 		return into
 	}
-	for c := x.byContainerID.find(hash); ; {
-		number, ok := c.next()
-		if !ok {
-			break
-		}
+	for number := range x.byContainerID.each(x.text(id)) {
 		if s := x.entry(number); s.containerID() == id {
 			into = append(into, s)
 		}

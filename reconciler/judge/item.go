@@ -123,6 +123,16 @@ func (it *Item) Evidence() *Evidence {
 	return it.details.index.evidenceOnAllocation(it.details.index.indexed(it.Pool), it.Allocation)
 }
 
+// NotKnown reports whether it is held only because agents do not report all of it: of a node
+// that could run it, or what a sandbox carries.
+func (it *Item) NotKnown() bool {
+	e := it.Evidence()
+	if it.Verdict != Held || e == nil || e.Claimant != "" && !e.ClaimUnread {
+		return false
+	}
+	return e.Sandbox == NoFreshReport || it.Reason == ClaimedByOther
+}
+
 // Message says why, in a sentence.
 func (it *Item) Message() string {
 	if it.Reservation != nil && it.details.sharedWith != nil {

@@ -66,13 +66,9 @@ func (x *Index) judgeRecorded() *verdicts {
 		n += len(p.Allocations)
 	}
 	w := x.newVerdicts(n, len(x.reservations))
-	w.ownedSandboxes = newBitSet(len(x.reportsByNumber) * blockSize)
 	for _, p := range x.pools {
-		for all := range slices.Chunk(p.Allocations, chunk) {
-			x.prefetchAllocations(all, &w.hashes)
-			for i := range all {
-				w.allocation(p, &all[i], w.hashes.id[i], w.hashes.pod[i])
-			}
+		for i := range p.Allocations {
+			w.allocation(p, &p.Allocations[i])
 		}
 	}
 	item := func(e entry) *Item { return w.out.Allocations[e.pool.first+e.at] }
@@ -97,16 +93,13 @@ type verdicts struct {
 	items                   []Item
 	recheck                 recheckTime // of what the verdicts ask of the clock
 	agentNodesAdded         bool
-	ownedSandboxes          bitSet         // the numbers of sandboxes whose pod the API has
 	withoutReport           map[string]int // allocations that a node keeps from being judged
 	withoutReportEverywhere int            // those that all nodes with an agent do
-	hashes                  hashes
-	candidate               candidate // these are used again for each item
+	candidate               candidate      // these are used again for each item
 	evidence                Evidence
 	reported                []reportEntry
 	readings                []nameReading
 	entries                 []entry
-	detailsPool             []itemDetails
 	ended                   []netip.Addr   // of entries whose sandbox is known not to run
 	reserved                map[*Item]bool // allocations whose reservation has a field that is not known
 }
@@ -124,15 +117,15 @@ func (w *verdicts) newItem(it Item) *Item {
 	return &w.items[len(w.items)-1]
 }
 
-func (w *verdicts) allocation(p *pool, a *ippool.Allocation, idHash, podHash uint64) *Item {
+func (w *verdicts) allocation(p *pool, a *ippool.Allocation) *Item {
 	x, e := w.x, &w.evidence
 	it := w.newItem(Item{Pool: p.Pool, Allocation: a, details: w.shared})
 	w.out.Allocations = append(w.out.Allocations, it)
 	if a.Problem != "" {
 		*e = Evidence{Problem: a.Problem, Detail: a.Detail, Owner: a.Owner, Sandbox: NoSource}
 	} else {
-		w.reported = x.reportEntriesOf(w.reported[:0], a.ContainerID, idHash)
-		w.candidate = candidate{pool: p, alloc: a, owner: a.Owner, reported: w.reported, pod: x.ownerPod(a.Owner, podHash)}
+		w.reported = x.reportEntries(w.reported[:0], a.ContainerID)
+		w.candidate = candidate{pool: p, alloc: a, owner: a.Owner, reported: w.reported, pod: x.owner(a.Owner)}
 		x.gather(&w.candidate, e)
 	}
 	it.Judged = x.rules.judge(e)
@@ -140,9 +133,6 @@ func (w *verdicts) allocation(p *pool, a *ippool.Allocation, idHash, podHash uin
 	w.addWithoutReport(e)
 	if e.ended() && a.Problem == "" {
 		w.ended = append(w.ended, a.Address)
-	}
-	if e.Ownership == ItsPod {
-		w.noteOwned(a.Owner)
 	}
 	if it.Verdict == InUse {
 		return it
@@ -156,16 +146,6 @@ func (w *verdicts) allocation(p *pool, a *ippool.Allocation, idHash, podHash uin
 	return it
 }
 
-// noteOwned notes which of the reported sandboxes are of the owner, who has their UID.
-func (w *verdicts) noteOwned(owner ippool.PodRef) {
-	for i := range w.reported {
-		g := &w.reported[i]
-		if g.sandbox != nil && g.sandbox.UID == w.evidence.SandboxUID && g.sandbox.Name == owner.Name && g.sandbox.Namespace == owner.Namespace {
-			w.ownedSandboxes.set(uint64(g.number))
-		}
-	}
-}
-
 // evidenceOnAllocation is the evidence on one allocation.
 func (x *Index) evidenceOnAllocation(p *pool, a *ippool.Allocation) *Evidence {
 	s, e := &candidate{pool: p, alloc: a, owner: a.Owner, reported: x.reportEntries(nil, a.ContainerID), pod: x.owner(a.Owner)}, &Evidence{}
@@ -177,7 +157,7 @@ func (x *Index) evidenceOnAllocation(p *pool, a *ippool.Allocation) *Evidence {
 // reservation gives a reservation the verdict of its allocation, or judges one
 // that has none by the same table.
 func (w *verdicts) reservation(r *ippool.Reservation, readings []nameReading, item func(entry) *Item) {
-	x, m := w.x, w.newDetails()
+	x, m := w.x, &itemDetails{index: w.x}
 	it := w.newItem(Item{Reservation: r, details: m})
 	w.out.Reservations = append(w.out.Reservations, it)
 	w.recheck.add(r.Created.Add(addTimeLimit))
@@ -229,11 +209,11 @@ func (w *verdicts) addReservation(a, r *Item) {
 		a.details, r.details.reserved[0] = r.details, r
 		return
 	case a.details == w.shared:
-		a.details = w.newDetails()
+		a.details = &itemDetails{index: w.x}
 	case a.details.reserved[0] != nil: // a second one
 		first := a.details.reserved[0]
 		first.details.reserved[0] = nil
-		a.details = w.newDetails()
+		a.details = &itemDetails{index: w.x}
 		a.details.addRelated(first)
 	}
 	a.details.addRelated(r)
@@ -271,15 +251,6 @@ func (w *verdicts) allocationsOf(r *ippool.Reservation, readings []nameReading, 
 	}
 }
 
-// newDetails is one of many that lie beside each other.
-func (w *verdicts) newDetails() *itemDetails {
-	if len(w.detailsPool) == cap(w.detailsPool) {
-		w.detailsPool = make([]itemDetails, 0, min(chunk, 2*cap(w.out.Reservations)+1))
-	}
-	w.detailsPool = append(w.detailsPool, itemDetails{index: w.x})
-	return &w.detailsPool[len(w.detailsPool)-1]
-}
-
 func strictest(items []*Item) *Item {
 	care := func(j Judged) int {
 		switch {
@@ -310,6 +281,9 @@ func (x *Index) evidenceOnReservation(r *ippool.Reservation, readings []nameRead
 		x.gather(s, e)
 		x.addClaims(s, e)
 	}
+	e.Deleting = r.Deleting
+	since := x.seen(&candidate{reservation: r}).UncontradictedSince
+	e.LongAlone = !since.IsZero() && x.now.Sub(since) >= longAlone
 	switch {
 	case x.now.Sub(r.Created) < addTimeLimit:
 		e.Recent = true
@@ -320,6 +294,10 @@ func (x *Index) evidenceOnReservation(r *ippool.Reservation, readings []nameRead
 	}
 	return e
 }
+
+// longAlone is how long a reservation must have stood alone before nodes that do not report
+// no longer keep it.
+const longAlone = 24 * time.Hour
 
 func describe(readings []nameReading) string {
 	text := ""

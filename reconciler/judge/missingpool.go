@@ -16,9 +16,40 @@ type definedRange struct {
 	prefix  netip.Prefix
 }
 
+// definition is what a definition says of one of its ranges.
+type definition struct {
+	network             string
+	overlapping, slices bool
+	sliceBits           int
+}
+
+// definedFor calls f for what definitions say of the ranges that a pool may be of, one range at
+// a time. What definitions cost does not grow with the pools: a tenant writes as many as fit.
+func (x *Index) definedFor(p *ippool.Pool, f func(ippool.Network)) {
+	if p.Problem != "" {
+		return
+	}
+	for own, bits := p.Range.Prefix(), p.Range.Prefix().Bits(); bits >= 0; bits-- {
+		around, _ := own.Addr().Prefix(bits)
+		for d := range x.definitions[around] {
+			f(ippool.Network{Name: d.network, Ranges: []netip.Prefix{around}, Overlapping: d.overlapping, Slices: d.slices, SliceBits: d.sliceBits})
+		}
+	}
+}
+
 // addDefinitions indexes what the readable definitions say of pools.
 func (x *Index) addDefinitions() {
-	x.nads = readableNADs(x.o)
+	x.nads, x.definitions = readableNADs(x.o), map[netip.Prefix]map[definition]bool{}
+	for _, nad := range x.o.NADs {
+		for _, n := range nad.Networks {
+			for _, r := range n.Ranges {
+				if x.definitions[r] == nil {
+					x.definitions[r] = map[definition]bool{}
+				}
+				x.definitions[r][definition{n.Name, n.Overlapping, n.Slices, n.SliceBits}] = true
+			}
+		}
+	}
 	x.defined, x.missingPools = map[definedRange]bool{}, map[string]*pool{}
 	sliced := map[definedRange]bool{}
 	for _, nad := range x.nads {

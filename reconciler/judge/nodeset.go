@@ -74,7 +74,7 @@ func (x *Index) newNodeSet(names []string, conditionOf func(string) nodeConditio
 // nodeCondition is what is known of a node by its report and its Node object.
 func (x *Index) nodeCondition(name string) nodeCondition {
 	switch {
-	case x.hasFreshReport(name):
+	case x.hasFreshReport(name) && !x.ofAnotherMachine(x.byNode[name]): // of another it says what it lists, and no more
 		return reporting
 	case x.dead(name):
 		return provenDead
@@ -235,26 +235,17 @@ func (x *Index) isGone(node string) bool {
 // it may as well be another network's none are.
 func (x *Index) sliceNodes(p *pool) []string {
 	var found []string
-	for _, n := range x.slices {
+	all := false // by a definition the pool is all of a range
+	x.definedFor(p.Pool, func(n ippool.Network) {
 		if node, ok := n.SliceOf(p.Pool); ok && n.SliceBits == p.Range.Prefix().Bits() && x.nodeNames[node] {
 			found = append(found, node)
 		}
-	}
-	if len(found) > 0 && x.networkOfItsOwn(p) {
+		all = all || !n.Slices && n.Maps(p.Pool, p.networks)
+	})
+	if all {
 		return nil
 	}
-	return found
-}
-
-// networkOfItsOwn reports whether a definition says that the pool is all of a range,
-// and no slice.
-func (x *Index) networkOfItsOwn(p *pool) bool {
-	for _, nad := range x.nads {
-		if slices.ContainsFunc(nad.Networks, func(n ippool.Network) bool { return !n.Slices && n.Maps(p.Pool, p.networks) }) {
-			return true
-		}
-	}
-	return false
+	return sortedUnique(found)
 }
 
 // findAgentNodes are all nodes that should have an agent or have a report and are

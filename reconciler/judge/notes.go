@@ -74,11 +74,29 @@ func (j *Judgement) taintsNote() string {
 		"of one that is shut down set it again, as another: kubectl taint --overwrite node %s %s=after-restore:NoExecute", named, nodes[0], corev1.TaintNodeOutOfService)
 }
 
+// foreignFloor is how many allocations of unknown pods are no sign of another cluster.
+const foreignFloor = 20
+
+// unknownPods are the allocations of which nothing but the entry is known: there is no pod, and no report has
+// had the sandbox.
+func (j *Judgement) unknownPods() (n int) {
+	for _, it := range j.Allocations {
+		if it.Verdict == Stale && it.Reason == PodGone && !it.Proven {
+			n++
+		}
+	}
+	return n
+}
+
 // Notes are what an operator should know of how it was observed.
 func (j *Judgement) Notes() []string {
 	var notes []string
 	if j.WithoutAgents {
 		notes = append(notes, "no node agent reports: a phantom pod on a Ready node, or an address that a pod's own user edited out of its network-status, cannot be told from a leak; unconfirmed releases rest on the API alone")
+	}
+	if n := j.unknownPods(); n >= foreignFloor && 4*n >= j.Total {
+		notes = append(notes, fmt.Sprintf("%d of %d allocations are of pods that this cluster does not have, and no node reports their sandboxes: "+
+			"if another cluster uses the same pools, stop this reconciler. It would release the addresses of the other cluster, which is not supported", n, j.Total))
 	}
 	if note := j.agentlessNote(); note != "" {
 		notes = append(notes, note)

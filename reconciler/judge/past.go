@@ -33,6 +33,9 @@ type Seen struct {
 	// StaleSince is since when it was judged Stale at every observation; zero if it was
 	// not at the last one.
 	StaleSince time.Time
+	// UncontradictedSince is the same for what is Stale or NotKnown; zero, too, for a
+	// reservation of which there is an entry.
+	UncontradictedSince time.Time
 	// Node is that of the pod that was last seen by the owner's name, and OtherNodes are
 	// those of other pods that were.
 	Node       string

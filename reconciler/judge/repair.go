@@ -3,8 +3,9 @@ package judge
 import (
 	"net/netip"
 
-	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/ip-reconcile/ip-reconcile/ippool"
 )
 
 // Repair is what --repair would write for a finding: an entry where it has a key,

@@ -4,7 +4,8 @@ import "fmt"
 
 // A report is what one node's agent says, and nothing else confirms the addresses in
 // it. So what is written back on its word is bounded: by what the node can hold, and in
-// each pool by a half, or an agent that lies could fill every range.
+// each pool by a half, or an agent that lies could fill every range. That half is not for the
+// first address of a pod that the API has on that node.
 
 const (
 	// defaultMaxPods is how many pods a node runs that does not tell (Kubernetes v1.36,
@@ -18,7 +19,7 @@ const (
 type NodePool struct{ Node, Pool string }
 
 // RepairLimit says why so many entries by the report of one node are not written, "" if they
-// may be.
+// may be. inPool is 0 for what no half bounds.
 func (x *Index) RepairLimit(at NodePool, byNode, inPool int) string {
 	const advice = "; check the node and its agent and, if they are right, use --allow-mass-repair"
 	if limit, pods, addresses := x.nodeCapacity(at.Node); byNode > limit {

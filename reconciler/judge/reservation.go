@@ -73,7 +73,24 @@ func (x *Index) ReservedFor(w *Repair) (own, other *ippool.Reservation) {
 	return own, other
 }
 
-// MayReplace reports whether a reservation may be replaced: no entry needs it, no ADD that
+// ReservationOf is the missing reservation of an entry that a finding has written back; nil where the entry
+// needs none, has one, or where another pod needs the one that is there.
+func (x *Index) ReservationOf(f *Finding) *Finding {
+	if f.Repair == nil || f.Repair.Key == "" || !f.Repair.Overlapping {
+		return nil
+	}
+	w, missing := *f.Repair, *f
+	own, other := x.ReservedFor(&w)
+	if own != nil || other != nil && !x.MayReplace(other, &w) {
+		return nil
+	}
+	w.Key, w.Instead, w.Replaced = "", nil, other
+	missing.Kind, missing.Repair = MissingReservation, &w
+	missing.Message = fmt.Sprintf("the entry of %s is written back, and its reservation is missing", f.IP)
+	return &missing
+}
+
+// MayReplace reports whether a reservation may be replaced: no entry that stays needs it, no ADD that
 // is under way has made it, and the repair's sandbox alone carries the address.
 func (x *Index) MayReplace(r *ippool.Reservation, w *Repair) bool {
 	p := x.poolNamed(w.Pool.Ref())
@@ -88,7 +105,8 @@ func (x *Index) MayReplace(r *ippool.Reservation, w *Repair) bool {
 		return false
 	}
 	return !slices.ContainsFunc(x.entriesFor(nil, w.Address), func(e entry) bool {
-		return e.pool.Namespace == r.Namespace && e.pool.isOfNetwork(w.Network) && e.PodRef == r.PodRef
+		rewritten := w.Instead != nil && e.pool.ref == w.Pool.Ref() && e.Key == w.Instead.Key && e.ContainerID == w.Instead.ContainerID
+		return e.pool.Namespace == r.Namespace && e.pool.isOfNetwork(w.Network) && e.PodRef == r.PodRef && !rewritten
 	})
 }
 
@@ -96,13 +114,13 @@ func (x *Index) MayReplace(r *ippool.Reservation, w *Repair) bool {
 // readable definitions; without any, by other allocations having reservations.
 func (w *verdicts) overlapping() map[*ippool.Pool]bool {
 	x, uses, told := w.x, map[*ippool.Pool]bool{}, map[*pool]bool{}
-	for _, nad := range x.o.NADs {
-		for _, n := range nad.Networks {
-			x.poolsMappedBy(n, func(p *pool) { told[p], uses[p.Pool] = true, uses[p.Pool] || n.Overlapping })
-		}
-	}
 	reserved := map[string]bool{}
 	for _, p := range x.pools {
+		x.definedFor(p.Pool, func(n ippool.Network) {
+			if n.Maps(p.Pool, p.networks) {
+				told[p], uses[p.Pool] = true, uses[p.Pool] || n.Overlapping
+			}
+		})
 		items := w.out.Allocations[p.first : p.first+len(p.Allocations)]
 		if slices.ContainsFunc(items, func(it *Item) bool { return len(it.Related()) > 0 }) {
 			for _, n := range p.networks {

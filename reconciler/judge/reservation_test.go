@@ -268,3 +268,10 @@ func TestARecentReservation(t *testing.T) {
 		expectReservation(t, "10.0.0.5", young, UsualSandboxGone, Reservation("10.0.0.5", "default/new", time.Minute))
 	})
 }
+
+// Else each pass would delete it again, and count it as a release.
+func TestAReservationThatIsBeingDeletedIsHeld(t *testing.T) {
+	deleting := func(o *Observed) { o.Reservations[len(o.Reservations)-1].Deleting = true }
+	expectReservation(t, "10.0.0.5", decision{judge.Held, judge.BeingDeleted, false}, Pool("10.0.0.0-24", "10.0.0.0/24"), ReportingWorker(),
+		Reservation("10.0.0.5", "default/web-0", time.Hour), deleting)
+}

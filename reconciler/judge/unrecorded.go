@@ -3,6 +3,7 @@ package judge
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
@@ -20,8 +21,13 @@ func (x *Index) unrecordedAt(addr netip.Addr) []Finding {
 			lacking = append(lacking, p)
 		}
 	}
-	said := map[*pool]bool{} // a pod and its sandbox both tell of one address
+	said := map[*pool]bool{}      // a pod and its sandbox both tell of one address
+	recorded := map[string]bool{} // pods whose sandboxes have an entry, in whatever pool
 	for _, b := range x.sandboxesAt(addr) {
+		if x.recordedAnywhere(&b, addr) {
+			recorded[b.name()] = true
+			continue
+		}
 		fenced := x.renewedBehindFence(0, b.report.node)
 		if !x.needsEntry(&b, fenced) || !fenced && !x.doneWithADD(&b) {
 			continue
@@ -42,7 +48,7 @@ func (x *Index) unrecordedAt(addr netip.Addr) []Finding {
 			continue // what was read first may be older than the pod
 		}
 		for _, p := range lacking {
-			if !p.mapped(c.nad) || said[p] {
+			if !p.mapped(c.nad) || said[p] || recorded[c.pod.String()] {
 				continue
 			}
 			f := p.unrecorded(addr, c.pod.String(), "", c.pod.Node)
@@ -51,6 +57,14 @@ func (x *Index) unrecordedAt(addr netip.Addr) []Finding {
 		}
 	}
 	return found
+}
+
+// recordedAnywhere reports whether any pool records the address for the sandbox's interface: also one
+// in another namespace, of a slice, or of a network whose name is not in the node's files.
+func (x *Index) recordedAnywhere(b *sandboxAddress, addr netip.Addr) bool {
+	return slices.ContainsFunc(x.entriesFor(nil, addr), func(e entry) bool {
+		return e.ContainerID == b.containerID() && (e.IfName == "" || e.IfName == b.IfName)
+	})
 }
 
 // poolsWithout are those of the pools that lack an address which are of a sandbox's network

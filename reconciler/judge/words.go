@@ -65,6 +65,7 @@ const (
 	PodGone
 	ClaimedByOther
 	Recent
+	BeingDeleted
 	NoRule
 )
 
@@ -72,7 +73,7 @@ func reasonNames() []string {
 	return []string{"", "Malformed", "UnknownField", "PhantomPod", "TerminalButRunning", "Terminating", "StuckTerminating",
 		"SandboxReady", "PodReplaced", "PodPending", "AddressOnPod", "Attached", "SandboxNotReady", "NodeDead", "NodeMissing",
 		"PodFinished", "NodeUnreachable", "NoFreshReport", "SandboxReplaced", "NetworkStatusMissing", "AddressNotOnPod",
-		"SandboxStopped", "PodGone", "ClaimedByOther", "Recent", "NoRule"}
+		"SandboxStopped", "PodGone", "ClaimedByOther", "Recent", "BeingDeleted", "NoRule"}
 }
 
 // ReasonNames are all reasons.

@@ -29,6 +29,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
+	typedcoordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 )
@@ -49,6 +50,11 @@ type Settings struct {
 	Identity string
 	// WithoutLease writes without whereabouts' Lease.
 	WithoutLease bool
+	// WithoutPause: where the reconciler's namespace may not be read, nothing counts as paused by it.
+	WithoutPause bool
+	// OnPage, where set, is called for each page of a LIST that was read, by several goroutines at once: a
+	// large cluster takes minutes, in which nothing else shows that anything goes on.
+	OnPage func()
 	// Jitter spreads pauses.
 	Jitter func(time.Duration) time.Duration
 	Log    *slog.Logger
@@ -61,10 +67,12 @@ type Cluster struct {
 	core     kubernetes.Interface
 	objects  dynamic.Interface
 	metadata metadata.Interface
-	client   rest.Interface             // for LISTs, whose pages are decoded here
-	custom   rest.Interface             // for single custom resources, which are too
-	noGet    atomic.Bool                // no right to get pods, so they are listed by name
-	lastDate atomic.Pointer[serverDate] // the Date of its last answer
+	client   rest.Interface                   // for LISTs, whose pages are decoded here
+	custom   rest.Interface                   // for single custom resources, which are too
+	pings    typedcoordinationv1.LeasesGetter // over a connection of its own
+	dials    atomic.Int64                     // how often that was opened
+	noGet    atomic.Bool                      // no right to get pods, so they are listed by name
+	lastDate atomic.Pointer[serverDate]       // the Date of its last answer
 	fence    *Fence
 
 	mu           sync.Mutex
@@ -93,6 +101,9 @@ func New(config *rest.Config, s Settings) (*Cluster, error) {
 	typed.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
 	core, err := kubernetes.NewForConfig(typed)
 	if err != nil {
+		return nil, fmt.Errorf("set up a client for %s: %w", config.Host, err)
+	}
+	if c.pings, err = c.leasesAlone(typed); err != nil {
 		return nil, fmt.Errorf("set up a client for %s: %w", config.Host, err)
 	}
 	meta, err := metadata.NewForConfig(config)

@@ -84,9 +84,15 @@ func (c *Cluster) isOurs(w workload) bool {
 }
 
 // HasOurImage reports whether a container of the pod has an image by the name that this
-// project's manifests give it, in whatever registry.
+// project's manifests give it, in whatever registry: a mirror may name whereabouts' own ip-reconciler.
 func HasOurImage(spec *corev1.PodSpec) bool {
-	return slices.ContainsFunc(spec.Containers, func(container corev1.Container) bool { return strings.Contains(container.Image, "ip-reconcile") })
+	return slices.ContainsFunc(spec.Containers, func(container corev1.Container) bool {
+		image, _, _ := strings.Cut(container.Image, "@")
+		return slices.ContainsFunc(strings.Split(image, "/"), func(part string) bool {
+			part, _, _ = strings.Cut(part, ":")
+			return part == "ip-reconcile" || strings.HasPrefix(part, "ip-reconcile-")
+		})
+	})
 }
 
 // made reports whether a workload made a pod, by the names that controllers give:

@@ -173,6 +173,16 @@ func fails(code int) answer {
 	}
 }
 
+// denies answers as an admission policy does, which unlike a patch that does not fit names the object.
+func denies(why string) answer {
+	return func(w http.ResponseWriter, _ *http.Request, _ int) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusUnprocessableEntity)
+		_ = json.NewEncoder(w).Encode(metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure,
+			Reason: metav1.StatusReasonInvalid, Code: http.StatusUnprocessableEntity, Message: why, Details: &metav1.StatusDetails{Name: "10.0.0.0-24", Kind: "ippools"}})
+	}
+}
+
 // bare is an error of something in between, such as a load balancer: no Status.
 func bare(code int) answer {
 	return func(w http.ResponseWriter, _ *http.Request, _ int) { http.Error(w, "<html>", code) }

@@ -82,6 +82,9 @@ func (c *Cluster) list(ctx context.Context, l listing) (revision string, err err
 		if meta.ResourceVersion == "" { // every list of an API server has one
 			return "", fmt.Errorf("the answer to a LIST of %s has no resourceVersion: it is not an API server's", l.resource.Resource)
 		}
+		if c.OnPage != nil {
+			c.OnPage()
+		}
 		if opts.Continue = meta.Continue; opts.Continue == "" {
 			return meta.ResourceVersion, nil
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
+	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
@@ -148,10 +149,49 @@ func TestANamespaceThatCannotBeReadIsPaused(t *testing.T) {
 	equal(t, "paused", o.Paused, true)
 }
 
+func TestANamespaceThatRBACForbidsPausesUnlessThatIsOverruled(t *testing.T) {
+	for overruled, want := range map[bool]string{false: "releases are paused", true: "NOT seen"} {
+		f := newFakeAPI(t)
+		f.answers[namespace] = fails(http.StatusForbidden)
+		c := f.cluster(t)
+		c.WithoutPause = overruled
+		o, err := c.List(t.Context())
+		check(t, err)
+		equal(t, "paused", o.Paused, !overruled)
+		if text := strings.Join(o.Warnings, " "); !strings.Contains(text, want) {
+			t.Errorf("overruled %v: %q does not say %q", overruled, text, want)
+		}
+	}
+}
+
+func TestAPauseThatIsNoKnownWordIsNamed(t *testing.T) {
+	for value, named := range map[string]bool{"until Monday": true, "True": false, "": false, "no": false} {
+		f := newFakeAPI(t)
+		f.answers[namespace] = annotated(ippool.PausedAnnotation, value)
+		o, err := f.cluster(t).List(t.Context())
+		check(t, err)
+		equal(t, "paused", o.Paused, value != "no")
+		equal(t, value+" is named", strings.Contains(strings.Join(o.Warnings, " "), "neither true nor false"), named)
+	}
+}
+
+// annotated is the reconciler's namespace with an annotation.
+func annotated(name, value string) answer {
+	return object(map[string]any{"kind": "Namespace", "apiVersion": "v1",
+		"metadata": map[string]any{"name": "kube-system", "annotations": map[string]any{name: value}}})
+}
+
+func TestAnOperatorWhoSaysYesPausesEverything(t *testing.T) {
+	f := newFakeAPI(t)
+	f.answers[namespace] = annotated(ippool.PausedAnnotation, "yes")
+	o, err := f.cluster(t).List(t.Context())
+	check(t, err)
+	equal(t, "paused", o.Paused, true)
+}
+
 func TestAnAcknowledgedRestoreIsReadFromTheNamespace(t *testing.T) {
 	f := newFakeAPI(t)
-	f.answers[namespace] = object(map[string]any{"kind": "Namespace", "apiVersion": "v1", "metadata": map[string]any{"name": "kube-system",
-		"annotations": map[string]any{judge.AcknowledgedAnnotation: "2026-11-20T10:00:00Z"}}})
+	f.answers[namespace] = annotated(judge.AcknowledgedAnnotation, "2026-11-20T10:00:00Z")
 	o, err := f.cluster(t).List(t.Context())
 	check(t, err)
 	equal(t, "acknowledged", o.Acknowledged, time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC))

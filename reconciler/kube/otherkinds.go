@@ -60,7 +60,10 @@ func (c *Cluster) readPause(ctx context.Context, o *judge.Observation) {
 	err := c.call(ctx, func(ctx context.Context) error {
 		ns, err := c.core.CoreV1().Namespaces().Get(ctx, c.Namespace, metav1.GetOptions{})
 		if err == nil {
-			o.Paused = ns.Annotations[ippool.PausedAnnotation] == "true"
+			o.Paused = ippool.Pauses(ns.Annotations)
+			if value := ippool.UnknownPause(ns.Annotations); value != "" {
+				o.Warnings = append(o.Warnings, fmt.Sprintf("namespace %s: the annotation %s=%q is neither true nor false; releases are paused", c.Namespace, ippool.PausedAnnotation, value))
+			}
 			o.Acknowledged = judge.Acknowledged(ns.Annotations)
 		}
 		return err
@@ -68,7 +71,11 @@ func (c *Cluster) readPause(ctx context.Context, o *judge.Observation) {
 	switch {
 	case err == nil, absent(err):
 	case apierrors.IsForbidden(err):
-		o.Warnings = append(o.Warnings, fmt.Sprintf("no right to get namespace %s: the annotations %s and %s on it are not seen", c.Namespace, ippool.PausedAnnotation, judge.AcknowledgedAnnotation))
+		what := "releases are paused (--without-pause overrules)"
+		if o.Paused = !c.WithoutPause; c.WithoutPause {
+			what = "a pause of everything is NOT seen; pause single pools"
+		}
+		o.Warnings = append(o.Warnings, fmt.Sprintf("cannot get namespace %s: forbidden. The annotations %s and %s on it cannot be read: %s", c.Namespace, ippool.PausedAnnotation, judge.AcknowledgedAnnotation, what))
 	default:
 		// Whether the operator has stopped everything is not known: so it is.
 		o.Paused = true

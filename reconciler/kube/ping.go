@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strconv"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -11,28 +12,58 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	typedcoordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/pager"
 )
 
 // ErrAway: the API server does not answer, or cannot.
 var ErrAway = errors.New("the API server is away")
 
-// Ping asks for as little as possible, and returns the revision of the etcd that has
-// Leases, read by quorum. The error is ErrAway; any other refusal is an answer, of
-// which the revision is 0.
-func (c *Cluster) Ping(ctx context.Context) (revision uint64, err error) {
-	only := named(OwnLease)
+// An Answer is what the API server says when it is asked for as little as possible.
+type Answer struct {
+	// Revision is that of the etcd that has Leases, read by quorum; 0 where the request was refused.
+	Revision uint64
+	// Lease is the version of OwnLease, which the leader renews every two seconds; zero where there is none.
+	Lease Version
+	// Reconnected says that a connection had to be opened for it: the last one has ended.
+	Reconnected bool
+}
+
+// Ping asks for as little as possible, over a connection of its own. The error is ErrAway; any
+// other refusal is an answer, without a revision.
+func (c *Cluster) Ping(ctx context.Context) (Answer, error) {
+	only, before := named(OwnLease), c.dials.Load()
 	only.Limit = 1
-	list, err := c.core.CoordinationV1().Leases(c.Namespace).List(ctx, only)
+	list, err := c.pings.Leases(c.Namespace).List(ctx, only)
+	answer := Answer{Reconnected: c.dials.Load() != before}
 	var status apierrors.APIStatus
 	switch {
 	case err == nil:
-		revision, _ = strconv.ParseUint(list.ResourceVersion, 10, 64)
-		return revision, nil
+		answer.Revision, _ = strconv.ParseUint(list.ResourceVersion, 10, 64)
+		for _, l := range list.Items {
+			answer.Lease = Version{l.UID, l.ResourceVersion}
+		}
+		return answer, nil
 	case errors.As(err, &status) && status.Status().Code > 0 && status.Status().Code < 500:
-		return 0, nil
+		return answer, nil
 	}
-	return 0, fmt.Errorf("%w: %w", ErrAway, err)
+	return Answer{}, fmt.Errorf("%w: %w", ErrAway, err)
+}
+
+// leasesAlone is a client with a connection of its own, which no other request opens again: by it
+// a time without the API server shows although it is over when it is asked the next time.
+func (c *Cluster) leasesAlone(config *rest.Config) (typedcoordinationv1.LeasesGetter, error) {
+	config = rest.CopyConfig(config)
+	dial := config.Dial
+	if dial == nil {
+		dial = (&net.Dialer{Timeout: c.Timeout, KeepAlive: c.Timeout}).DialContext
+	}
+	config.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+		c.dials.Add(1)
+		return dial(ctx, network, address)
+	}
+	return typedcoordinationv1.NewForConfig(config)
 }
 
 // Versions are those of all objects of a resource, read by quorum. The namespace,

@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,19 +18,31 @@ import (
 // fieldManager is what managedFields say of our writes.
 const fieldManager = "ip-reconcile"
 
-// PatchPool sends a JSON patch. A test that fails is answered with 422, a lost
-// race with 409; a pool that is gone is a change as well. Only the metadata of the
-// outcome are asked for: a pool of 5,000 entries has 2 MB.
+// PatchPool sends a JSON patch. A lost race is answered with 409, or as testFailed tells; a pool
+// that is gone is a change as well. Only the metadata of the outcome are asked for: a pool of
+// 5,000 entries has 2 MB.
 func (c *Cluster) PatchPool(ctx context.Context, p *ippool.Pool, patch []byte) (resourceVersion string, err error) {
 	m, err := c.metadata.Resource(ippool.PoolResource).Namespace(p.Namespace).
 		Patch(ctx, p.Name, types.JSONPatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
 	switch {
 	case err == nil:
 		return m.ResourceVersion, nil
-	case apierrors.IsConflict(err), apierrors.IsInvalid(err), apierrors.IsNotFound(err):
+	case apierrors.IsConflict(err), testFailed(err), apierrors.IsNotFound(err):
 		return "", fmt.Errorf("patch IPPool %s: %w: %v", p.Ref(), reconciler.ErrConflict, err) //nolint:errorlint // its cause decides nothing
 	}
 	return "", writeError(fmt.Sprintf("patch IPPool %s", p.Ref()), err)
+}
+
+// testFailed reports whether a JSON patch could not be applied to the object as it is, since one
+// of its tests failed: a 422 that names no object (k8s.io/apiserver v0.36, endpoints/handlers/patch.go).
+// One by an admission policy or a schema names it.
+func testFailed(err error) bool {
+	status, ok := errors.AsType[*apierrors.StatusError](err)
+	if !ok || !apierrors.IsInvalid(err) {
+		return false
+	}
+	details := status.Status().Details
+	return details == nil || details.Name == ""
 }
 
 // DeleteReservation deletes this very object: a reservation of the same name
@@ -71,9 +84,10 @@ func (c *Cluster) create(ctx context.Context, resource schema.GroupVersionResour
 	return "", writeError(what, err)
 }
 
+// writeError is ErrForbidden, with the API server's words, where rights, a policy or a schema deny the write.
 func writeError(what string, err error) error {
-	if apierrors.IsForbidden(err) {
-		return fmt.Errorf("%s: %w", what, reconciler.ErrForbidden)
+	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
+		return fmt.Errorf("%s: %w: %v", what, reconciler.ErrForbidden, err) //nolint:errorlint // its cause decides nothing
 	}
 	return fmt.Errorf("%s: %w", what, err)
 }

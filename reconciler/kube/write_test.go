@@ -205,6 +205,11 @@ func TestWhatAWriteIsAnsweredWith(t *testing.T) {
 		}
 	}
 	f := newFakeAPI(t)
+	f.answers[onePool] = denies("ValidatingAdmissionPolicy 'protect' denied request")
+	if err := writes["patch a pool"].do(t, f.cluster(t)); !errors.Is(err, reconciler.ErrForbidden) || !strings.Contains(err.Error(), "'protect' denied") {
+		t.Errorf("denied by a policy: %v", err)
+	}
+	f = newFakeAPI(t)
 	f.answers[onePool], f.answers[oneRes] = object(pool("8")), object(map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Success"})
 	check(t, writes["patch a pool"].do(t, f.cluster(t)))
 	equal(t, "the patch's type", f.requests[0].Header.Get("Content-Type"), "application/json-patch+json")

@@ -9,10 +9,8 @@ import (
 	"github.com/go-co-op/gocron/v2"
 )
 
-// recheckEvery is how often the files are read without an event: for what no
-// watch sees (a mount over a folder, the target of a link elsewhere), and where
-// there can be no watch.
-const recheckEvery = time.Minute
+// recheckEvery is how often the files are read again. kubelet takes longer to update a ConfigMap volume.
+const recheckEvery = 10 * time.Second
 
 // keeper keeps in force the expression that the files have.
 type keeper struct {
@@ -26,9 +24,8 @@ type keeper struct {
 	reported   Status // without Next
 }
 
-// keep reads the files again after every burst of changes, and every
-// recheckEvery, until the context ends.
-func (k *keeper) keep(ctx context.Context, w *watch) {
+// keep reads the files again until the context ends.
+func (k *keeper) keep(ctx context.Context) {
 	recheck := time.NewTicker(recheckEvery)
 	defer recheck.Stop()
 	for {
@@ -36,13 +33,8 @@ func (k *keeper) keep(ctx context.Context, w *watch) {
 		case <-ctx.Done():
 			return
 		case <-recheck.C:
-		case <-w.events():
-			w.settle(ctx)
-		case <-w.errors():
-			// Events were lost.
+			_ = k.refresh() // there is a job already: it stays
 		}
-		w.arm()
-		_ = k.refresh() // There is a job already: it stays.
 	}
 }
 

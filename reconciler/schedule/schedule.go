@@ -4,8 +4,7 @@
 // GetFlatIPAM) and is read again whenever it changes there.
 //
 // A Schedule is Run with the pass to make. Its keeper (keeper.go) reads the expression from
-// its source (source.go), again whenever its watch (watch.go) has seen a file change;
-// expression.go parses it.
+// its source (source.go), every ten seconds; expression.go parses it.
 //
 // What differs from whereabouts v0.9.4: a pass runs at start, passes never
 // overlap, an expression that does not parse is reported instead of ending the
@@ -19,7 +18,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fsnotify/fsnotify"
 	"github.com/go-co-op/gocron/v2"
 )
 
@@ -39,9 +37,6 @@ type Schedule struct {
 	Changed func(Status)
 	// Log, where set, gets the same, and passes that were skipped.
 	Log *slog.Logger
-
-	// newWatcher is fsnotify.NewWatcher but in tests.
-	newWatcher func() (*fsnotify.Watcher, error)
 }
 
 // Status is what is in force, and what is wrong with what should be.
@@ -98,12 +93,6 @@ func (s *Schedule) Run(ctx context.Context, pass func(context.Context)) error {
 			log.Info("a pass is due, and skipped: the one before it still runs")
 		}
 	}}
-	w := &watch{log: log, open: s.newWatcher}
-	if s.Expression == "" {
-		w.files = s.files()
-	}
-	defer w.close()
-	w.arm()
 	if err := k.refresh(); err != nil {
 		return err
 	}
@@ -112,8 +101,8 @@ func (s *Schedule) Run(ctx context.Context, pass func(context.Context)) error {
 	defer keeping.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if len(w.files) > 0 {
-		keeping.Go(func() { k.keep(ctx, w) })
+	if s.Expression == "" && len(s.files()) > 0 {
+		keeping.Go(func() { k.keep(ctx) })
 	}
 	for ctx.Err() == nil {
 		pass(ctx)

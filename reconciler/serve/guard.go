@@ -31,9 +31,9 @@ type GuardConfig struct {
 // not, or when nothing is left to be done after the restore. It runs in every replica:
 // the one that led has often ended by the time that the API server is back.
 //
-// Fence first, ask later: once the API server answers again after it did not, the fence
-// is raised, and only then is what the caches hold compared with etcd. A watch that ends
-// in the ordinary way, a conflict or a 429 is no such time.
+// Fence first, ask later: when the API server answers again, or its connection has ended, the
+// fence is raised until the next ping. Most restores show by a ping. Any other shows when what
+// the caches hold is compared with etcd, which may take long, and goes on without a fence.
 type Guard struct {
 	GuardConfig
 
@@ -41,13 +41,15 @@ type Guard struct {
 
 	// Only the goroutine of Run uses these:
 	leases         map[string][]string // of the pools that were known while nothing was amiss
-	revision       uint64
+	last           kube.Answer         // that had a revision
+	lastAt         time.Time           // when it came
+	answered       bool                // the last ping had a revision
 	serverAway     bool
 	lastIntact     time.Time // when the API server last answered while nothing was amiss, by its clock
 	answeredAt     time.Time // when the API server first answered again
 	raisedAt       time.Time // zero while the fence is not raised
 	standing       <-chan struct{}
-	comparing      bool          // it is not known yet whether etcd was restored
+	comparing      bool          // the caches are to be compared with etcd
 	compareTimeout time.Duration // of the next comparison
 	noRaiseBefore  time.Time     // until when no fence is raised for nothing but that the API server was away
 	warnedNoLeases bool          // it was logged that the Leases are not known
@@ -83,9 +85,9 @@ type Fence interface {
 
 // RestoreDetector notices that etcd was restored.
 type RestoreDetector interface {
-	// Ping returns etcd's revision, 0 where it is not known. The error means that the
-	// API server does not answer, or cannot.
-	Ping(ctx context.Context) (revision uint64, err error)
+	// Ping asks for as little as possible. The error means that the API server does not
+	// answer, or cannot.
+	Ping(ctx context.Context) (kube.Answer, error)
 	// Leases are whereabouts' Leases for the pools that are known, by namespace.
 	Leases() map[string][]string
 	// RestartFullPass has a full pass that is under way begin again.
@@ -114,6 +116,10 @@ const (
 	awayPingTimeout  = time.Second
 	// raisedPingInterval is how often it is asked while the fence is raised.
 	raisedPingInterval = 200 * time.Millisecond
+	// fastestWrites are in a second what no etcd does, and smallestBump what is less than any
+	// that a restore is made with (etcdutl's --bump-revision: Kubernetes' documentation has 10⁹).
+	fastestWrites = 20_000
+	smallestBump  = 100_000
 	// firstCompareTimeout is how long the first comparison may take, and maxCompareTimeout any: an API
 	// server that has just begun answers that it is asked again after 5 s.
 	firstCompareTimeout = time.Second

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"fmt"
 	"testing"
 	"time"
 )
@@ -53,4 +54,46 @@ func TestAFenceWhoseTimeIsUpIsNotRaisedAgainForTheSameRestore(t *testing.T) {
 		w.is(func() {}, time.Second)
 		w.stands(t, true)
 	})
+}
+
+// A restore may lose the pool that a pod has an address of.
+func TestTheLeasesOfPoolsThatTheRestoreHasLostAreTakenToo(t *testing.T) {
+	w := aCluster()
+	guarded(t, w, func(t *testing.T, g *Guard) {
+		w.is(func() { w.away = true }, 5*time.Second)
+		w.is(func() { w.away, w.leases = false, map[string][]string{"other": {"whereabouts"}} }, time.Second)
+		equal(t, "known", g.leases, map[string][]string{"kube-system": {"whereabouts"}, "other": {"whereabouts"}})
+	})
+}
+
+func TestAProcessThatEndsLeavesTheFenceOfARestoreToTheOther(t *testing.T) {
+	for name, restored := range map[string]bool{"of a restore": true, "of which it is not known": false} {
+		t.Run(name, func(t *testing.T) {
+			w := aCluster()
+			guarded(t, w, func(t *testing.T, g *Guard) {
+				if restored {
+					w.restore()
+					return
+				}
+				w.is(func() { w.away = true }, 5*time.Second)
+				w.is(func() { w.away, w.revision = false, 0 }, time.Second)
+			})
+			equal(t, "left, lowered", []int{w.left, w.lowered}, map[bool][]int{true: {1, 0}, false: {0, 1}}[restored])
+		})
+	}
+}
+
+func TestTheFencesTimeoutIsLessThanADDsWait(t *testing.T) {
+	for d, good := range map[time.Duration]bool{0: true, time.Second: true, MaxFence: true, MaxFence + 1: false, -1: false} {
+		if err := CheckFence(d); (err == nil) != good {
+			t.Errorf("%s: %v", d, err)
+		}
+	}
+}
+
+func equal(t *testing.T, what string, got, want any) {
+	t.Helper()
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
 }

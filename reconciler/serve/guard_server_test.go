@@ -63,7 +63,7 @@ func TestARestoreThatAnAgentTellsOfRaisesTheFenceWhileThatIsNew(t *testing.T) {
 			c.pools["10.1.0.0-24"] = aPool("10.1.0.0-24", "10.1.0.0/24")
 			serving(t, c, reconciler.Options{}, func(t *testing.T, s *Server) {
 				w.guards(t, c, s)
-				time.Sleep(2 * time.Hour)
+				c.sleep(2 * time.Hour)
 				c.reports = []*podstate.Report{{SandboxReport: &v1alpha1.SandboxReport{ObjectMeta: metav1.ObjectMeta{Name: "worker-1"}}, RestoreSeen: time.Now().Add(-tt.ago)}}
 				s.Requests.Changed()
 				c.sleep(10 * time.Second)

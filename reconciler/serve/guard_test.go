@@ -20,6 +20,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
 func aCluster() *guardedCluster {
@@ -57,13 +58,15 @@ func TestTheFenceIsRaisedAfterAnOutageAndLoweredWhereNothingWasRestored(t *testi
 			guarded(t, w, func(t *testing.T, g *Guard) {
 				w.is(func() { gone(w, true) }, 20*time.Second)
 				w.stands(t, false) // nobody could take a Lease
-				w.is(func() { gone(w, false); w.unsure = errors.New("not served yet") }, time.Second+raisedPingInterval)
+				known := w.revision
+				w.is(func() { gone(w, false); w.revision, w.unsure = 0, errors.New("not served yet") }, time.Second+raisedPingInterval)
 				w.stands(t, true)
 				w.is(func() {}, 10*time.Second)
-				w.stands(t, true) // an error is no answer
-				w.is(func() { w.unsure = nil }, time.Second)
-				w.stands(t, false)
+				w.stands(t, true) // a refusal tells nothing
+				w.is(func() { w.revision = known }, 2*raisedPingInterval)
+				w.stands(t, false) // nor does it wait for the comparison
 				g.outcomes(t, map[string]float64{outcomeNoRestore: 1})
+				w.is(func() { w.unsure = nil }, 2*time.Second)
 
 				// A control plane that comes and goes must not keep ADDs off all the time.
 				w.is(func() { gone(w, true) }, 8*time.Second)
@@ -78,38 +81,57 @@ func TestTheFenceIsRaisedAfterAnOutageAndLoweredWhereNothingWasRestored(t *testi
 	}
 }
 
-func TestAConnectionThatBreaksIsNoTimeWithoutTheAPIServer(t *testing.T) {
-	w := aCluster()
-	failures := 0
-	guarded(t, w, func(t *testing.T, g *Guard) {
-		w.is(func() {}, time.Minute)
-		equal(t, "failures", failures > 10, true)
-		equal(t, "raised", w.raised, 0)
-	}, func(g *Guard) { g.Detector = failsOnce{w, &failures} })
-}
-
-// failsOnce fails every other time.
-type failsOnce struct {
-	*guardedCluster
-	n *int
-}
-
-func (f failsOnce) Ping(ctx context.Context) (uint64, error) {
-	if *f.n++; *f.n%2 == 1 {
-		return 0, errors.New("connection reset by peer")
-	}
-	return f.guardedCluster.Ping(ctx)
-}
-
-func TestARevisionThatRanBackwardsRaisesTheFenceWithoutAnOutage(t *testing.T) {
+// A time without the API server may be over before it is asked the next time.
+func TestAConnectionThatEndsRaisesTheFenceUntilTheNextPing(t *testing.T) {
 	w := aCluster()
 	guarded(t, w, func(t *testing.T, g *Guard) {
-		w.is(func() { w.revision = 50 }, 1100*time.Millisecond)
-		w.stands(t, true)
-		equal(t, "the source was told", w.restored, []string{"etcd is at resourceVersion 50 after 100"})
-		equal(t, "the other replica is told", w.know, "etcd is at resourceVersion 50 after 100")
-		equal(t, "full passes were asked for", w.passes > 0, true)
+		w.stands(t, false) // at the first ping there was none
+		w.is(func() { w.answer.Reconnected = true }, time.Second+raisedPingInterval)
+		equal(t, "raised, asked, lowered", []int{w.raised, w.asked, w.lowered}, []int{1, 1, 1})
+		g.outcomes(t, map[string]float64{outcomeNoRestore: 1})
+		for range 20 { // one that comes and goes must not keep ADDs off all the time
+			w.is(func() { w.answer.Reconnected = true }, time.Second)
+		}
+		equal(t, "raised, asked", []int{w.raised, w.asked}, []int{1, 21})
+	}, func(g *Guard) { // as every process begins
+		w.answer.Reconnected = true
 	})
+}
+
+func TestAPingThatShowsARestoreRaisesTheFence(t *testing.T) {
+	lease := func(version string) kube.Answer {
+		return kube.Answer{Lease: kube.Version{UID: "1", ResourceVersion: version}}
+	}
+	for name, tt := range map[string]struct {
+		passes time.Duration // without the API server
+		now    func(w *guardedCluster)
+		why    []string
+	}{
+		"the revision ran backwards":   {0, func(w *guardedCluster) { w.revision = 50 }, []string{"etcd is at resourceVersion 50 after 100"}},
+		"the Lease ran backwards":      {0, func(w *guardedCluster) { w.revision, w.answer = 120, lease("80") }, []string{"the Lease ip-reconcile is at resourceVersion 80 after 90"}},
+		"the revision was bumped":      {0, func(w *guardedCluster) { w.revision = 100_200 }, []string{"etcd is at resourceVersion 100200 1s after it was at 100"}},
+		"the Lease was made again":     {0, func(w *guardedCluster) { w.answer.Lease = kube.Version{UID: "2", ResourceVersion: "80"} }, nil},
+		"there is no Lease":            {0, func(w *guardedCluster) { w.answer.Lease = kube.Version{} }, nil},
+		"the ping is refused":          {0, func(w *guardedCluster) { w.revision, w.answer = 0, kube.Answer{} }, nil},
+		"much was written":             {0, func(w *guardedCluster) { w.revision, w.answer = 90_000, lease("89000") }, nil},
+		"much was written in an hour":  {time.Hour, func(w *guardedCluster) { w.revision = 10_000_000 }, nil},
+		"it was bumped within an hour": {time.Hour, func(w *guardedCluster) { w.revision = 1_000_000_000 }, []string{"etcd is at resourceVersion 1000000000 1h0m0s after it was at 100"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := aCluster()
+			w.answer = lease("90")
+			guarded(t, w, func(t *testing.T, g *Guard) {
+				if tt.passes > 0 {
+					w.is(func() { w.away = true }, tt.passes)
+				}
+				w.is(func() { w.away = false; tt.now(w) }, 1100*time.Millisecond)
+				w.stands(t, tt.why != nil)
+				equal(t, "the source was told", w.restored, tt.why)
+				equal(t, "the other replica is told", w.know, strings.Join(tt.why, ""))
+				equal(t, "full passes were asked for", w.passes > 0, tt.why != nil || tt.passes > 0)
+			})
+		})
+	}
 }
 
 // restore makes the guard notice a restore.
@@ -248,17 +270,33 @@ func TestWhatATimedOutFenceHasLeftIsToldByTheReplicaThatLeads(t *testing.T) {
 	}
 }
 
-// A comparison that hangs must not keep ADDs waiting.
-func TestAFenceIsLoweredInTimeThoughAComparisonHangs(t *testing.T) {
+// A comparison that hangs must not keep ADDs waiting, and is no restore.
+func TestAFenceDoesNotWaitForAComparison(t *testing.T) {
+	w, events := aCluster(), record.NewFakeRecorder(10)
+	guarded(t, w, func(t *testing.T, g *Guard) {
+		g.Lead()
+		w.is(func() { w.away = true }, 5*time.Second)
+		w.is(func() { w.away = false }, 500*time.Millisecond)
+		w.stands(t, false)
+		g.outcomes(t, map[string]float64{outcomeNoRestore: 1})
+		w.is(func() {}, 5*time.Minute)
+		g.outcomes(t, map[string]float64{outcomeNoRestore: 1})
+		equal(t, "it is still compared", g.comparing, false)
+	}, func(g *Guard) { g.Detector, g.Events = neverTells{w}, &Events{EventRecorder: events} })
+	equal(t, "events", len(events.Events), 0)
+}
+
+// Neither a ping shows it nor an agent, but the comparison.
+func TestARestoreThatAComparisonShowsRaisesTheFence(t *testing.T) {
 	w := aCluster()
 	guarded(t, w, func(t *testing.T, g *Guard) {
 		w.is(func() { w.away = true }, 5*time.Second)
-		w.is(func() { w.away = false }, 89*time.Second)
-		w.stands(t, true)
-		w.is(func() {}, 2*time.Second)
+		w.is(func() { w.away, w.unsure = false, errors.New("not served yet") }, 20*time.Second)
 		w.stands(t, false)
-		g.outcomes(t, map[string]float64{outcomeTimedOut: 1})
-	}, func(g *Guard) { g.Detector = neverTells{w} })
+		w.is(func() { w.unsure, w.older = nil, "a pool is older" }, 1100*time.Millisecond)
+		w.stands(t, true)
+		equal(t, "the source was told", w.restored, []string{"a pool is older"})
+	})
 }
 
 // neverTells hangs when it is to compare.
@@ -285,8 +323,7 @@ func TestAReplicaThatKnowsOfNoRestoreLearnsItFromTheOne(t *testing.T) {
 		w := aCluster()
 		guarded(t, w, func(t *testing.T, g *Guard) {
 			w.is(func() { w.away = true }, 5*time.Second)
-			w.is(func() { w.away, w.unsure = false, errors.New("not served yet") }, time.Second)
-			w.is(func() { w.told, w.unsure = "a pool is older", nil }, 5*time.Second)
+			w.is(func() { w.away, w.told = false, "a pool is older" }, 5*time.Second)
 			w.stands(t, true)
 		})
 	})
@@ -337,10 +374,10 @@ func TestAFenceThatTheOtherReplicaHasLoweredTooSoonIsRaisedAgain(t *testing.T) {
 	w := aCluster()
 	guarded(t, w, func(t *testing.T, g *Guard) {
 		w.is(func() { w.away = true }, 5*time.Second)
-		w.is(func() { w.away, w.unsure = false, errors.New("not served yet") }, time.Second)
+		w.is(func() { w.away, w.revision, w.unsure = false, 0, errors.New("not served yet") }, time.Second)
 		w.is(func() { w.dropped = true }, time.Second)
 		w.stands(t, false)
-		w.is(func() { w.dropped, w.unsure, w.older = false, nil, "a pool is older" }, 2*time.Second)
+		w.is(func() { w.dropped, w.revision, w.unsure, w.older = false, 120, nil, "a pool is older" }, 2*time.Second)
 		w.stands(t, true)
 	})
 }
@@ -356,46 +393,4 @@ func TestWhereItIsNotKnownWherePoolsAreThereIsNoFenceAndThatIsSaidOnce(t *testin
 		equal(t, "raised", w.raised, 0)
 		equal(t, "said", strings.Count(said.String(), "no fence can be raised"), 1)
 	}, func(g *Guard) { g.Log = slog.New(slog.NewTextHandler(&said, nil)) })
-}
-
-// A restore may lose the pool that a pod has an address of.
-func TestTheLeasesOfPoolsThatTheRestoreHasLostAreTakenToo(t *testing.T) {
-	w := aCluster()
-	guarded(t, w, func(t *testing.T, g *Guard) {
-		w.is(func() { w.away = true }, 5*time.Second)
-		w.is(func() { w.away, w.leases = false, map[string][]string{"other": {"whereabouts"}} }, time.Second)
-		equal(t, "known", g.leases, map[string][]string{"kube-system": {"whereabouts"}, "other": {"whereabouts"}})
-	})
-}
-
-func TestAProcessThatEndsLeavesTheFenceOfARestoreToTheOther(t *testing.T) {
-	for name, restored := range map[string]bool{"of a restore": true, "of which it is not known": false} {
-		t.Run(name, func(t *testing.T) {
-			w := aCluster()
-			guarded(t, w, func(t *testing.T, g *Guard) {
-				if restored {
-					w.restore()
-					return
-				}
-				w.is(func() { w.away = true }, 5*time.Second)
-				w.is(func() { w.away, w.unsure = false, errors.New("not served yet") }, time.Second)
-			})
-			equal(t, "left, lowered", []int{w.left, w.lowered}, map[bool][]int{true: {1, 0}, false: {0, 1}}[restored])
-		})
-	}
-}
-
-func TestTheFencesTimeoutIsLessThanADDsWait(t *testing.T) {
-	for d, good := range map[time.Duration]bool{0: true, time.Second: true, MaxFence: true, MaxFence + 1: false, -1: false} {
-		if err := CheckFence(d); (err == nil) != good {
-			t.Errorf("%s: %v", d, err)
-		}
-	}
-}
-
-func equal(t *testing.T, what string, got, want any) {
-	t.Helper()
-	if fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Errorf("%s: got %v, want %v", what, got, want)
-	}
 }

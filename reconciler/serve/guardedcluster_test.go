@@ -11,6 +11,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/tools/record"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
 // A guardedCluster is a cluster as a guard sees it, with its fence. Its parts are changed
@@ -20,6 +22,7 @@ type guardedCluster struct {
 	away     bool
 	hangs    bool
 	revision uint64
+	answer   kube.Answer // but for the revision
 	leases   map[string][]string
 	older    string // what a comparison finds
 	unsure   error  // why one cannot be made
@@ -36,18 +39,20 @@ type guardedCluster struct {
 	passes                int
 }
 
-func (w *guardedCluster) Ping(ctx context.Context) (uint64, error) {
+func (w *guardedCluster) Ping(ctx context.Context) (kube.Answer, error) {
 	w.mu.Lock()
-	away, hangs, revision := w.away, w.hangs, w.revision
+	away, hangs, answer := w.away, w.hangs, w.answer
+	answer.Revision = w.revision
+	w.answer.Reconnected = false
 	w.mu.Unlock()
 	switch {
 	case hangs:
 		<-ctx.Done()
-		return 0, ctx.Err()
+		return kube.Answer{}, ctx.Err()
 	case away:
-		return 0, errors.New("connection refused")
+		return kube.Answer{}, errors.New("connection refused")
 	}
-	return revision, nil
+	return answer, nil
 }
 
 func (w *guardedCluster) Leases() map[string][]string {

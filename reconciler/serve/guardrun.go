@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
 // Run guards until the context ends. A fence that stands for a restore is left to the
@@ -36,57 +38,62 @@ func (g *Guard) Run(ctx context.Context) {
 }
 
 func (g *Guard) step(ctx context.Context) {
-	was := g.serverAway
-	revision, answers := g.ping(ctx)
-	if answers {
-		g.updateLeases(was)
-		if was {
+	answer, answers := g.ping(ctx)
+	if g.answered = answer.Revision != 0; answers {
+		away := g.serverAway || answer.Reconnected && g.last.Revision != 0
+		g.serverAway = false
+		g.updateLeases(away)
+		if away {
 			g.serverIsBack()
 		}
-		if revision != 0 && revision < g.revision {
-			why := fmt.Sprintf("etcd is at resourceVersion %d after %d", revision, g.revision)
-			g.restoreDetected(why)
+		if g.answered {
+			if why := g.restoreShownBy(answer); why != "" {
+				g.restoreDetected(why)
+			}
+			g.last, g.lastAt = answer, time.Now()
 		}
-		g.revision = cmp.Or(revision, g.revision)
 		if !g.comparing && g.raisedAt.IsZero() {
 			g.lastIntact = g.Detector.Now()
 		}
-		g.compare(ctx)
 		g.handleReports(ctx)
 	}
 	g.lowerIfDue(ctx)
+	if answers {
+		g.compare(ctx)
+	}
 }
 
-// ping asks whether the API server is there. A failure that is followed at once by an
-// answer is a connection's: no control plane is restored in between.
-func (g *Guard) ping(ctx context.Context) (revision uint64, answers bool) {
-	for try := 1; ; try++ {
-		limit := pingTimeout
-		if g.serverAway || try > 1 {
-			limit = awayPingTimeout
-		}
-		asked, cancel := context.WithTimeout(ctx, limit)
-		revision, err := g.Detector.Ping(asked)
-		hung := asked.Err() != nil
-		cancel()
-		switch {
-		case ctx.Err() != nil:
-			return 0, false
-		case err == nil:
-			g.serverAway = false
-			return revision, true
-		case g.serverAway:
-			return 0, false
-		case hung || try > 1:
-			g.Log.Debug("the API server is away", "error", err)
-			g.serverAway, g.awaySince = true, time.Now()
-			return 0, false
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(2 * awayPingInterval):
-		}
+// ping asks whether the API server is there.
+func (g *Guard) ping(ctx context.Context) (answer kube.Answer, answers bool) {
+	limit := pingTimeout
+	if g.serverAway {
+		limit = awayPingTimeout
 	}
+	asked, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	answer, err := g.Detector.Ping(asked)
+	if err != nil && ctx.Err() == nil && !g.serverAway {
+		g.Log.Debug("the API server is away", "error", err)
+		g.serverAway, g.awaySince = true, time.Now()
+	}
+	return answer, err == nil
+}
+
+// restoreShownBy returns how an answer with a revision shows that etcd was restored since the
+// last one, "" if it does not.
+func (g *Guard) restoreShownBy(now kube.Answer) string {
+	took := time.Since(g.lastAt)
+	switch was := g.last; {
+	case was.Revision == 0:
+		return ""
+	case now.Revision < was.Revision:
+		return fmt.Sprintf("etcd is at resourceVersion %d after %d", now.Revision, was.Revision)
+	case now.Lease.UID == was.Lease.UID && kube.Older(now.Lease.ResourceVersion, was.Lease.ResourceVersion):
+		return fmt.Sprintf("the Lease %s is at resourceVersion %s after %s", kube.OwnLease, now.Lease.ResourceVersion, was.Lease.ResourceVersion)
+	case float64(now.Revision-was.Revision) > max(smallestBump, fastestWrites*took.Seconds()):
+		return fmt.Sprintf("etcd is at resourceVersion %d %s after it was at %d", now.Revision, took.Round(time.Second), was.Revision)
+	}
+	return ""
 }
 
 // updateLeases takes in which Leases there are. While something is amiss those that were
@@ -145,30 +152,28 @@ func (g *Guard) onStanding() {
 		return
 	}
 	attrs := []any{"took", time.Since(g.raisedAt).Round(time.Millisecond)}
-	if !g.answeredAt.IsZero() {
-		attrs = append(attrs, "sinceTheAPIServerAnswers", time.Since(g.answeredAt).Round(time.Millisecond))
+	if since := time.Since(g.answeredAt); since < g.Timeout {
+		attrs = append(attrs, "sinceTheAPIServerAnswers", since.Round(time.Millisecond))
 	}
 	g.Log.Info("the fence stands: ADDs and DELs wait", attrs...)
 	g.FullPass()
 }
 
-// compare finds out whether etcd was restored. After an error it is tried again.
+// compare finds out whether etcd was restored, while no fence stands. After an error it is
+// tried again for a while; then full passes compare as ever.
 func (g *Guard) compare(ctx context.Context) {
-	if !g.comparing {
+	if !g.comparing || !g.raisedAt.IsZero() {
 		return
 	}
-	limit := g.compareTimeout
-	if !g.raisedAt.IsZero() { // the fence must not wait for this
-		limit = min(limit, max(g.Timeout-g.age(), awayPingInterval))
-	}
-	asked, cancel := context.WithTimeout(ctx, limit)
+	asked, cancel := context.WithTimeout(ctx, g.compareTimeout)
 	defer cancel()
 	why, err := g.Detector.RanBackwards(asked)
 	if err != nil {
-		g.Log.Debug("it cannot be told yet whether etcd was restored", "error", err)
+		g.Log.Debug("it is not known yet whether etcd was restored", "error", err)
 		if asked.Err() != nil {
 			g.compareTimeout = min(2*g.compareTimeout, maxCompareTimeout)
 		}
+		g.comparing = time.Since(g.answeredAt) < g.Timeout
 		return
 	}
 	g.comparing = false
@@ -277,10 +282,12 @@ func (g *Guard) lowerIfDue(ctx context.Context) {
 	switch {
 	case g.Fence.EndedByPeer():
 		outcome = outcomeEndedByPeer
-	case g.age() >= g.Timeout && !g.serverAway: // else nobody waits for it
-		outcome = outcomeTimedOut
-	case why == "" && !g.comparing && !g.serverAway && taken: // until then another replica may have something to say
+	case g.serverAway && !recovered: // nobody waits for it
+		return
+	case why == "" && (taken && g.answered || g.age() >= g.Timeout): // until then another replica may have something to say
 		outcome = outcomeNoRestore
+	case why != "" && g.age() >= g.Timeout:
+		outcome = outcomeTimedOut
 	case recovered:
 		outcome = outcomeSettled
 	default:
@@ -288,8 +295,7 @@ func (g *Guard) lowerIfDue(ctx context.Context) {
 	}
 	age, missing := g.Fence.Age(), g.Fence.Missing()
 	g.Fence.Lower(ctx, outcome != outcomeNoRestore)
-	g.raisedAt, g.standing, g.answeredAt = time.Time{}, nil, time.Time{}
-	g.comparing = g.comparing && outcome == outcomeEndedByPeer // the other replica may know less
+	g.raisedAt, g.standing = time.Time{}, nil
 	g.noRaiseBefore = time.Now().Add(pauseAfterFence)
 	g.mu.Lock()
 	if why != "" {
@@ -311,7 +317,7 @@ func (g *Guard) reportLowered(outcome string, age time.Duration, remaining strin
 	stood := age.Round(time.Millisecond)
 	switch outcome {
 	case outcomeNoRestore:
-		g.Log.Info("the fence is lowered: the API server was away, and etcd was not restored", "stood", stood)
+		g.Log.Info("the fence is lowered: the API server was away, and no restore of etcd shows", "stood", stood)
 	case outcomeSettled:
 		g.Log.Info("the fence is lowered: after the restore of etcd all is settled", "stood", stood)
 	case outcomeTimedOut:

@@ -27,11 +27,14 @@ type Metrics struct {
 
 // gauges are counts of one judgement.
 type gauges struct {
+	observed    time.Time         // when the judgement was made
 	allocations map[[3]string]int // by pool, verdict, reason
 	candidates  int
+	oldest      time.Time // candidate
 	findings    map[judge.Kind]int
 	nodes       map[judge.NodeState]int
 	paused      bool
+	breaker     map[string]int // 1 where it refuses, by what
 	awaited     int
 	pools       []poolGauges
 }
@@ -39,10 +42,14 @@ type gauges struct {
 var (
 	allocationsDesc = prometheus.NewDesc("ip_reconcile_allocations", "Allocations, by pool, verdict and reason.", []string{"pool", "verdict", "reason"}, nil)
 	candidatesDesc  = prometheus.NewDesc("ip_reconcile_candidates", "Allocations and reservations that are stale and not released yet: must return to 0.", nil, nil)
+	oldestDesc      = prometheus.NewDesc("ip_reconcile_oldest_candidate_timestamp_seconds", "Since when the first of the candidates is stale, with those that are held because something is not known; 0 where there is none.", nil, nil)
 	findingsDesc    = prometheus.NewDesc("ip_reconcile_findings", "What is wrong beside the verdicts, by kind.", []string{"kind"}, nil)
 	nodesDesc       = prometheus.NewDesc("ip_reconcile_nodes", "Nodes that should have an agent, by the state of their SandboxReport.", []string{"state"}, nil)
 	awaitedDesc     = prometheus.NewDesc("ip_reconcile_restore_awaited_nodes", "Nodes that have not written their SandboxReport since etcd was restored: nothing is released until they have.", nil, nil)
-	pausedDesc      = prometheus.NewDesc("ip_reconcile_paused", "1 where an operator has paused everything.", nil, nil)
+	observedDesc    = prometheus.NewDesc("ip_reconcile_last_observation_timestamp_seconds", "When the cluster was last observed. The other gauges are of that time.", nil, nil)
+	breakerDesc     = prometheus.NewDesc("ip_reconcile_breaker",
+		`1 while the breaker refuses unconfirmed releases (what="release") or repairs for one node (what="repair").`, []string{"what"}, nil)
+	pausedDesc = prometheus.NewDesc("ip_reconcile_paused", "1 where an operator has paused everything.", nil, nil)
 )
 
 // NewMetrics makes the metrics and registers them.
@@ -97,7 +104,9 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 
 // Describe is a prometheus.Collector's.
 func (m *Metrics) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{allocationsDesc, candidatesDesc, findingsDesc, nodesDesc, awaitedDesc, pausedDesc, poolAddressesDesc} {
+	for _, d := range []*prometheus.Desc{
+		allocationsDesc, candidatesDesc, oldestDesc, findingsDesc, nodesDesc, awaitedDesc, pausedDesc, observedDesc, breakerDesc, poolAddressesDesc, poolWaitingDesc,
+	} {
 		out <- d
 	}
 }
@@ -123,7 +132,16 @@ func (m *Metrics) Collect(out chan<- prometheus.Metric) {
 		send(nodesDesc, n, string(state))
 	}
 	send(candidatesDesc, g.candidates)
+	oldest := 0
+	if !g.oldest.IsZero() {
+		oldest = int(g.oldest.Unix())
+	}
+	send(oldestDesc, oldest)
 	send(awaitedDesc, g.awaited)
+	send(observedDesc, int(g.observed.Unix()))
+	for what, refuses := range g.breaker {
+		send(breakerDesc, refuses, what)
+	}
 	paused := 0
 	if g.paused {
 		paused = 1
@@ -135,12 +153,12 @@ func (m *Metrics) Collect(out chan<- prometheus.Metric) {
 // update takes in what a pass has observed and done.
 func (m *Metrics) update(out *reconciler.Result) {
 	g := &gauges{
-		allocations: map[[3]string]int{}, paused: out.Observation.Paused,
-		findings: map[judge.Kind]int{
-			judge.Phantom: 0, judge.Conflict: 0, judge.Unrecorded: 0, judge.Misrecorded: 0,
-			judge.MissingReservation: 0, judge.NoFreshReportFinding: 0, judge.MalformedFinding: 0,
-		},
+		allocations: map[[3]string]int{}, paused: out.Observation.Paused, oldest: out.Oldest,
+		observed: time.Now(), findings: map[judge.Kind]int{}, breaker: map[string]int{"release": 0, "repair": 0},
 		nodes: map[judge.NodeState]int{judge.NodeFresh: 0, judge.NodeNoFreshReport: 0, judge.NodeLost: 0},
+	}
+	for _, kind := range judge.Kinds() {
+		g.findings[kind] = 0
 	}
 	released := map[judge.ID]bool{}
 	for _, it := range out.Released {
@@ -157,6 +175,16 @@ func (m *Metrics) update(out *reconciler.Result) {
 	}
 	for _, s := range out.Nodes {
 		g.nodes[s]++
+	}
+	for _, x := range out.Refused {
+		if x.Why == reconciler.Breaker {
+			g.breaker["release"] = 1
+		}
+	}
+	for _, x := range out.Unrepaired {
+		if x.Why == reconciler.Breaker {
+			g.breaker["repair"] = 1
+		}
 	}
 	g.pools = gaugesOfPools(out)
 	if out.Restore != nil {

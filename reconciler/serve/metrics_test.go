@@ -11,6 +11,8 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/schedule"
 )
 
@@ -61,6 +63,69 @@ func TestAPassIsOverdueOnlyWhenNoneHasSucceededSinceItWasDue(t *testing.T) {
 			t.Errorf("by the new schedule it is overdue by %s", d)
 		}
 	})
+}
+
+// The alert IPReconcileDoesNotObserve is about an observation that is older than 15 minutes.
+func TestAnObservationIsNeverOldUnlessThePassesFail(t *testing.T) {
+	for _, noCaches := range []bool{false, true} {
+		c := newCluster()
+		c.noCaches = noCaches
+		serving(t, c, reconciler.Options{}, func(t *testing.T, s *Server) {
+			age := func() time.Duration {
+				return time.Since(s.Recorder.Metrics.last.observed)
+			}
+			for range 24 * 60 {
+				c.sleep(time.Minute)
+				if a := age(); a > 6*time.Minute {
+					t.Fatalf("without caches %v: nothing has been observed for %s", noCaches, a)
+				}
+			}
+			refused := errors.New("pods is forbidden")
+			c.down, c.unverified = refused, refused
+			c.sleep(20 * time.Minute)
+			if a := age(); a < 15*time.Minute {
+				t.Errorf("without caches %v: all passes fail, and the last observation is of %s ago", noCaches, a)
+			}
+			c.down, c.unverified = nil, nil
+			c.sleep(time.Minute)
+			if a := age(); a > time.Minute {
+				t.Errorf("without caches %v: passes succeed again, and the last observation is of %s ago", noCaches, a)
+			}
+		})
+	}
+}
+
+// The alert is to stay for as long as the breaker refuses, and no longer.
+func TestTheBreakersStateIsAGauge(t *testing.T) {
+	j := judgetest.Judged(judgetest.Observe(judgetest.Pod("bystander"),
+		judgetest.Pool("10.0.0.0-29", "10.0.0.0/29", judgetest.Alloc("1", "default/x", "b1", "net1"))), judge.Policy{})
+	registry := prometheus.NewRegistry()
+	m := NewMetrics(registry)
+	for _, c := range []struct {
+		out             *reconciler.Result
+		release, repair float64
+	}{
+		{&reconciler.Result{Judgement: j, Refused: []reconciler.Refused{{Item: j.Allocations[0], Gate: reconciler.Gate{Why: reconciler.Breaker}}}}, 1, 0},
+		{&reconciler.Result{Judgement: j, Unrepaired: []reconciler.Unrepaired{{Why: reconciler.Breaker}}}, 0, 1},
+		{&reconciler.Result{Judgement: j, Refused: []reconciler.Refused{{Item: j.Allocations[0], Gate: reconciler.Gate{Why: reconciler.LeaseBusy}}}}, 0, 0},
+	} {
+		m.update(c.out)
+		found := map[string]float64{}
+		families, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range families {
+			for _, metric := range f.GetMetric() {
+				if f.GetName() == "ip_reconcile_breaker" {
+					found[metric.GetLabel()[0].GetValue()] = metric.GetGauge().GetValue()
+				}
+			}
+		}
+		if found["release"] != c.release || found["repair"] != c.repair || len(found) != 2 {
+			t.Errorf("breaker %v, want %v and %v", found, c.release, c.repair)
+		}
+	}
 }
 
 // increase() of a counter that is not there before its first event is 0.

@@ -15,16 +15,9 @@ const sameRestoreWithin = 10 * time.Minute
 
 // plan makes the next passes due, by what a pass has found and left.
 func (s *Server) plan(ctx context.Context, out *reconciler.Result, until time.Time) {
-	failed, planned := s.backOff(out), until
-	for _, x := range out.Refused {
-		switch x.Why {
-		case reconciler.Breaker, reconciler.AwaitingConfirmation:
-			pause := later
-			if x.Why == reconciler.AwaitingConfirmation && planned.IsZero() { // the second check refused it: nothing else tells when
-				pause = time.Second
-			}
-			until = reconciler.Sooner(until, out.Observation.Now.Add(pause))
-		}
+	failed := s.backOff(out)
+	if until.IsZero() && slices.ContainsFunc(out.Refused, func(x reconciler.Refused) bool { return x.Why == reconciler.AwaitingConfirmation }) {
+		until = out.Observation.Now.Add(time.Second) // the second check refused it: nothing else tells when
 	}
 	for object := range s.failing {
 		if _, waits := s.retryAt[object]; !waits && !failed[object] {
@@ -32,18 +25,14 @@ func (s *Server) plan(ctx context.Context, out *reconciler.Result, until time.Ti
 			delete(s.failing, object)
 		}
 	}
-	if len(out.Unrepaired) > 0 {
-		until = reconciler.Sooner(until, out.Observation.Now.Add(later))
-	}
 	if s.CollectReports != nil {
 		until = reconciler.Sooner(until, s.CollectReports(ctx, out))
 	}
 	if s.Caches.Synced() {
 		until = reconciler.Sooner(until, out.Recheck)
 	}
-	if !until.IsZero() {
-		s.planPass(until, out.Observation.Now)
-	}
+	until = reconciler.Sooner(until, out.Observation.Now.Add(observeEvery))
+	s.planPass(until, out.Observation.Now)
 	s.noticeRestore(out)
 }
 

@@ -94,8 +94,9 @@ const (
 	lastRetry  = 30 * time.Second
 	// restoreEvery is how soon after a full pass the next one follows under the fence.
 	restoreEvery = 500 * time.Millisecond
-	// later is when what only time or an operator changes is tried again.
-	later = 5 * time.Minute
+	// observeEvery is the longest pause between two passes, whatever the schedule. It bounds how long a failure
+	// to observe goes undetected, and what only time or an operator changes is tried again by then.
+	observeEvery = 5 * time.Minute
 )
 
 // New returns a Server.
@@ -227,7 +228,7 @@ func (s *Server) makeFullPass(ctx context.Context) {
 			s.Guard.PassEnded(began, out)
 		}
 		if out.Observation.ReportsUnreadable || out.Observation.Paused || !out.Restore.Complete() {
-			s.fullPass.after(later) // no cache pass would notice that it changes
+			s.fullPass.after(observeEvery) // no cache pass would notice that it changes
 		}
 	}
 	s.Recorder.fullPassEnded(out, time.Since(began), err)

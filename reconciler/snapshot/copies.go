@@ -82,7 +82,7 @@ func sameBut[T any](a, b *T, drop func(*T)) bool {
 func ofBothNamespaces(a, b map[string]string) map[string]string {
 	both := maps.Clone(b)
 	maps.DeleteFunc(both, func(name, value string) bool { return a[name] != value })
-	if a[ippool.PausedAnnotation] == "true" || b[ippool.PausedAnnotation] == "true" {
+	if ippool.Pauses(a) || ippool.Pauses(b) {
 		both = map[string]string{ippool.PausedAnnotation: "true"}
 	}
 	return both

@@ -41,6 +41,10 @@ func (d *disk) link(name string, take func(entry) error, skip func(string)) erro
 	info, err := d.root.Stat(name)
 	if err != nil {
 		there, outErr := os.Stat(d.path(name))
+		if _, within := d.resolved(name); errors.Is(err, fs.ErrNotExist) && within == nil && !byLayout(name) && !byLayout(filepath.ToSlash(target)) {
+			skip(d.path(name) + ", a link to nothing")
+			return nil
+		}
 		if hasEnding(name) || hasEnding(target) || byLayout(name) || outErr == nil && there.IsDir() {
 			return fmt.Errorf("read snapshot: %w", d.explained(name, err))
 		}

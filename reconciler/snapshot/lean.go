@@ -28,7 +28,7 @@ var (
 				"containerStatuses": keptStatuses, "initContainerStatuses": keptStatuses, "ephemeralContainerStatuses": keptStatuses},
 		},
 		"Node": {
-			"metadata": {"name": nil, "uid": nil, "resourceVersion": nil, "labels": nil},
+			"metadata": {"name": nil, "uid": nil, "resourceVersion": nil, "creationTimestamp": nil, "labels": nil},
 			"spec":     {"taints": nil},
 			"status":   {"conditions": {"type": nil, "status": nil, "lastTransitionTime": nil}, "nodeInfo": nil},
 		},

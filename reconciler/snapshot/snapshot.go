@@ -32,6 +32,8 @@ import (
 type Folder struct {
 	dir             *disk // nil where nothing can be written
 	now             time.Time
+	nowBy           string     // what now is taken from; "" where it was given
+	gathered        time.Time  // when what wrote the snapshot began, by its timestamp file
 	namespace       string     // the reconciler's own
 	mu              sync.Mutex // for deletions, which come several at once
 	files           []*file
@@ -78,8 +80,7 @@ const noVersion = "1"
 // Open reads a folder and those in it, a tar archive, packed with gzip or not, or one file of
 // YAML or JSON. In a folder and an archive the files ending in .yaml, .yml or .json are read;
 // those that hold no Kubernetes objects are left out and counted.
-// now is the snapshot's time; zero takes the newest Lease renewal or report in
-// it, else the wall clock. namespace is the reconciler's own. It is an error if a file is not
+// now is the snapshot's time; zero takes it from the snapshot (time.go). namespace is the reconciler's own. It is an error if a file is not
 // YAML or JSON and may hold an object that is judged by, if a link leads out of the folder to
 // such a file, since what is not read counts as not there, or if there is no IPPool at all:
 // that is not what was meant.
@@ -131,7 +132,7 @@ func open(path string, from source, dir *disk, now time.Time, namespace string) 
 		return nil, fmt.Errorf("no IPPool in %s (%d files with Kubernetes objects, %d without): export one with 'kubectl get ippools.whereabouts.cni.cncf.io -A -o yaml'", path, len(f.files), f.skipped)
 	}
 	if f.now.IsZero() {
-		f.now = f.newest()
+		f.now, f.nowBy = f.time()
 	}
 	return f, nil
 }
@@ -155,7 +156,7 @@ func (f *Folder) withoutPods() []string {
 	}
 	var found []string
 	for _, namespace := range slices.Sorted(maps.Keys(count)) {
-		found = append(found, fmt.Sprintf("the folder has no pod of namespace %s, and %d allocations of its pods: right only if there are none ('kubectl get pods -A' has all)", namespace, count[namespace]))
+		found = append(found, fmt.Sprintf("the snapshot has no pods of namespace %s, and %d allocations belong to it. If the namespace was not exported, their verdicts are wrong: export it, too", namespace, count[namespace]))
 	}
 	return found
 }
@@ -179,30 +180,12 @@ func (f *Folder) nodeLeases() map[string]*coordinationv1.Lease {
 	return found
 }
 
-func (f *Folder) newest() time.Time {
-	var newest time.Time
-	for _, l := range f.nodeLeases() {
-		if l.Spec.RenewTime.After(newest) {
-			newest = l.Spec.RenewTime.Time
-		}
-	}
-	for _, r := range f.reports {
-		if r.ObservedAt.After(newest) {
-			newest = r.ObservedAt.Time
-		}
-	}
-	if newest.IsZero() {
-		return time.Now()
-	}
-	return newest
-}
-
 // observe builds the observation from what is in memory, which is what is, or
 // will be, in the files.
 func (f *Folder) observe() *judge.Observation {
 	own := f.namespaces[f.namespace]
 	o := &judge.Observation{
-		Now: f.now, Paused: own[ippool.PausedAnnotation] == "true", Acknowledged: judge.Acknowledged(own), Pods: f.pods, Nodes: f.nodes,
+		Now: f.now, Paused: ippool.Pauses(own), Acknowledged: judge.Acknowledged(own), Pods: f.pods, Nodes: f.nodes,
 		Unreadable: f.unreadable, ReportsUnreadable: f.badReport,
 		NADs: f.nads,
 	}
@@ -222,6 +205,9 @@ func (f *Folder) observe() *judge.Observation {
 			read.Renewed = time.Time{} // neither copy may be relied upon
 		}
 		o.Reports = append(o.Reports, read)
+	}
+	if f.nowBy != "" {
+		o.Warnings = append(o.Warnings, fmt.Sprintf("judged as of %s, by %s; --now takes another time", f.now.UTC().Format(time.RFC3339), f.nowBy))
 	}
 	o.Warnings = append(o.Warnings, f.withoutPods()...)
 	switch {

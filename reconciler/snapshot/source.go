@@ -44,6 +44,7 @@ func (f *Folder) take(e entry) error {
 		if err != nil {
 			return fmt.Errorf("read snapshot: %w", err)
 		}
+		f.takeTimestamp(e.name, head)
 		if beginsLikeObjects(head) {
 			f.misnamed[e.name] = e.path
 			return nil

@@ -15,10 +15,24 @@ func Unrecorded(j *judge.Judgement, addr netip.Addr) []string {
 	var texts []string
 	for _, p := range Of(j).All {
 		if p.Problem == "" && p.Range.Contains(addr) && !p.hasEntry(addr) {
-			texts = append(texts, fmt.Sprintf("Pool %s (%s): %s.", p.Ref(), p.RangeText, p.unrecorded(addr)))
+			text := p.unrecorded(addr)
+			if who := carrier(j, p, addr); who != "" {
+				text = who + " carries the address without an entry, and the next ADD may hand it out again"
+			}
+			texts = append(texts, fmt.Sprintf("Pool %s (%s): %s.", p.Ref(), p.RangeText, text))
 		}
 	}
 	return texts
+}
+
+// carrier is a pod of which a pool should have an entry for the address, "" for none.
+func carrier(j *judge.Judgement, p *Pool, addr netip.Addr) string {
+	for i := range j.Findings {
+		if f := &j.Findings[i]; f.Kind == judge.Unrecorded && f.Pool == p.Ref() && f.IP == addr.String() && len(f.Pods) > 0 {
+			return f.Pods[0]
+		}
+	}
+	return ""
 }
 
 func (p *Pool) unrecorded(addr netip.Addr) string {

@@ -145,6 +145,7 @@ func TestWhatAnAddressWithoutAnEntryIs(t *testing.T) {
 		{"10.0.0.3", "free, and 10.0.0.2 is assigned before it", []Part{bounded, pool29()}},
 		{"10.0.0.3", "the next that is assigned by default/a", []Part{bounded, pool29(2)}},
 		{"10.0.0.6", "free, and 10.0.0.4 is assigned before it", []Part{net("a"), pool29(1, 2), Reservation("10.0.0.3", "default/x", LongAgo)}},
+		{"10.0.0.3", "default/lost carries the address without an entry", []Part{net("a"), pool29(1, 2), Pod("lost", CarryingOn("default/a", "net1", "10.0.0.3"))}},
 		{"10.0.0.3", "has a reservation", []Part{bounded, pool29(2), Reservation("10.0.0.3", "default/x", LongAgo)}},
 		{"10.0.0.6", "free, and 10.0.0.1 is assigned before it (by default/b)", []Part{bounded, net("b"), pool29()}},
 		{"10.0.0.3", "not known whether the address would be assigned", []Part{pool29()}},

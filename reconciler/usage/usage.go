@@ -6,6 +6,7 @@ package usage
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math/big"
 	"net/netip"
 	"slices"
@@ -49,9 +50,6 @@ type Definition struct {
 	Node    string        // whose slice the pool is, "" for none
 	Usable  *netipx.IPSet // of this pool
 }
-
-// Full reports whether it is known that no address is left.
-func (p *Pool) Full() bool { return p.Free != nil && p.Free.Sign() == 0 }
 
 // Fill is which part of what is usable is taken, 0 to 1; not ok where that is not known, or
 // nothing is usable.
@@ -97,6 +95,16 @@ func Of(j *judge.Judgement, released ...*judge.Item) *Pools {
 		}
 	}
 	slices.SortFunc(u.All, byFill)
+	unrecorded := map[string]int{}
+	for i := range j.Findings {
+		if f := &j.Findings[i]; f.Kind == judge.Unrecorded {
+			unrecorded[f.Pool]++
+		}
+	}
+	for _, pool := range slices.Sorted(maps.Keys(unrecorded)) {
+		u.Notes = append(u.Notes, fmt.Sprintf("of what is counted as free in pool %s pods carry %d without an entry, which the next ADDs may hand out again: 'check --reason Unrecorded' lists them",
+			pool, unrecorded[pool]))
+	}
 	return u
 }
 

@@ -41,13 +41,20 @@ func (u *Pools) AddWaiting() {
 		}
 		return is
 	}
+	counted := map[*Pool]map[types.NamespacedName]int{}
+	entries := func(p *Pool, pod *podstate.Pod) int {
+		if counted[p] == nil {
+			counted[p] = p.entriesByPod()
+		}
+		return counted[p][pod.NamespacedName]
+	}
 	for _, pod := range u.o.Pods {
 		if pod.Phase != podstate.Pending || pod.Node == "" || pod.Disputed != "" || u.o.Now.Sub(pod.Created) < WaitsAfter {
 			continue
 		}
 		for name, interfaces := range countOf(pod.Selected) {
-			for _, p := range waitedFor(by[name], pod, interfaces, full) {
-				if !slices.Contains(p.Waiting, pod.NamespacedName) {
+			for _, p := range waitedFor(by[name], pod, func(a assigner) bool { return full(a) && entries(a.pool, pod) < interfaces }) {
+				if n := len(p.Waiting); n == 0 || p.Waiting[n-1] != pod.NamespacedName { // once for all its definitions
 					p.Waiting = append(p.Waiting, pod.NamespacedName)
 				}
 			}
@@ -66,14 +73,15 @@ func countOf(selected []types.NamespacedName) map[types.NamespacedName]int {
 	return counts
 }
 
-// waitedFor are the pools of one definition for whose addresses a pod waits.
-func waitedFor(all []assigner, pod *podstate.Pod, interfaces int, full func(assigner) bool) []*Pool {
+// waitedFor are the pools of one definition for whose addresses a pod waits. lacks reports whether a pool has
+// neither an entry for each of its interfaces nor a free address.
+func waitedFor(all []assigner, pod *podstate.Pod, lacks func(assigner) bool) []*Pool {
 	left := map[netip.Prefix]bool{}
 	var found []*Pool
 	for _, a := range all {
 		switch {
 		case a.definition.Node != "" && a.definition.Node != pod.Node:
-		case !full(a) || a.pool.entriesOf(pod) >= interfaces:
+		case !lacks(a):
 			left[a.pool.Range.Prefix()] = true
 		default:
 			found = append(found, a.pool)
@@ -82,12 +90,13 @@ func waitedFor(all []assigner, pod *podstate.Pod, interfaces int, full func(assi
 	return slices.DeleteFunc(found, func(p *Pool) bool { return left[p.Range.Prefix()] })
 }
 
-// entriesOf is how many entries of the pool a pod has: an ADD takes its own by podref and ifname.
-func (p *Pool) entriesOf(pod *podstate.Pod) (n int) {
+// entriesByPod counts the pool's entries of each pod: an ADD takes its own by podref and ifname.
+func (p *Pool) entriesByPod() map[types.NamespacedName]int {
+	counts := map[types.NamespacedName]int{}
 	for i := range p.Allocations {
-		if o := &p.Allocations[i].Owner; o.Name == pod.Name && o.Namespace == pod.Namespace && o.UID == "" {
-			n++
+		if o := &p.Allocations[i].Owner; o.UID == "" {
+			counts[types.NamespacedName{Namespace: o.Namespace, Name: o.Name}]++
 		}
 	}
-	return n
+	return counts
 }

@@ -155,17 +155,25 @@ func (a Advisor) command(text string, values map[string]string) (string, bool) {
 		inPool = " --pool={pool}"
 	}
 	text = strings.ReplaceAll(text, " {inpool}", inPool)
-	text, ours := strings.CutPrefix(text, "{program} ")
-	text, known := replace(text, values, quote)
-	switch {
-	case !known:
+	text, known := replace(strings.ReplaceAll(text, "{program} ", plainProgram+" "), values, quote)
+	if !known {
 		return "", false
-	case ours:
-		return strings.Join(append([]string{a.Program, text}, a.Flags...), " "), true
-	case len(a.KubectlFlags) > 0:
-		text = strings.ReplaceAll(text, "kubectl ", "kubectl "+strings.Join(a.KubectlFlags, " ")+" ")
 	}
-	return text, true
+	return a.OnCluster(text), true
+}
+
+// plainProgram is how commands call this program until OnCluster has seen them.
+const plainProgram = "ip-reconcile"
+
+// OnCluster is a command of ip-reconcile or kubectl with the flags that say which cluster it is.
+func (a Advisor) OnCluster(command string) string {
+	if rest, ours := strings.CutPrefix(command, plainProgram+" "); ours {
+		return strings.Join(append([]string{a.Program, rest}, a.Flags...), " ")
+	}
+	if len(a.KubectlFlags) > 0 {
+		command = strings.ReplaceAll(command, "kubectl ", "kubectl "+strings.Join(a.KubectlFlags, " ")+" ")
+	}
+	return command
 }
 
 // replace fills in the names, each as told; known is false where one is not known, or

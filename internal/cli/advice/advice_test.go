@@ -160,7 +160,7 @@ func TestCommandsNameTheClusterThatWasAskedAbout(t *testing.T) {
 		t.Errorf("%+v", steps)
 	}
 	steps = a.Release(known(), false)
-	if want := "ip-reconcile run --pool=kube-system/10.0.0.0-24 --kubeconfig='/home/me/my config' --agents=required"; steps[1].Command != want {
+	if want := "ip-reconcile run --pool=kube-system/10.0.0.0-24 --address=10.0.0.7 --kubeconfig='/home/me/my config' --agents=required"; steps[1].Command != want {
 		t.Errorf("got %q, want %q", steps[1].Command, want)
 	}
 }

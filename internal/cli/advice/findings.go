@@ -35,6 +35,9 @@ func findings() map[judge.Kind][]template {
 		judge.Phantom: slices.Concat([]template{
 			{why: "The address is kept for as long as the phantom runs."},
 		}, endSandbox()),
+		judge.UnreadSandbox: slices.Concat([]template{
+			{why: "Nothing stale is released while it runs. Its CNI cache files are gone, or lie in a folder that the agent does not mount."},
+		}, endSandbox()),
 		judge.NoFreshReportFinding: slices.Concat(agentLog(), nodeOff()),
 		judge.MalformedFinding: slices.Concat([]template{
 			{why: "See what is stored, and correct it by hand. It keeps nothing else from being judged."},

@@ -19,6 +19,14 @@ func (a Advisor) OfReason(verdict judge.Verdict, reason judge.Reason, f Facts) [
 	return a.fill(reason.String(), f, of)
 }
 
+// Export is what to do where a snapshot has no pods of the namespace of the pod that is recorded.
+func (a Advisor) Export(f Facts) []Step {
+	return a.fill("NotExported", f, []template{
+		{why: "The snapshot has no pods of namespace {podnamespace}: export the namespace, and ask again. Nothing can be said of {pod} before.",
+			command: "kubectl get pods -n {podnamespace} -o yaml > {podnamespace}-pods.yaml"},
+	})
+}
+
 // Release is how something Stale is released. gated: something still stands against it.
 func (a Advisor) Release(f Facts, gated bool) []Step {
 	return a.fill(judge.Stale.String(), f, release(gated))
@@ -35,6 +43,9 @@ func reasons() map[judge.Reason][]template {
 		},
 		judge.Recent: {
 			{why: "Nothing to do: an ADD or DEL may be under way, for two minutes at the most. Ask again then.", command: "{program} explain {ip}"},
+		},
+		judge.BeingDeleted: {
+			{why: "Its finalizers name who has yet to agree that it goes.", command: "kubectl get overlappingrangeipreservations.whereabouts.cni.cncf.io -n {reservationnamespace} {reservationname} -o yaml"},
 		},
 		judge.PhantomPod: slices.Concat([]template{
 			{why: "The address is in use: it is kept for as long as the sandbox runs."},
@@ -99,13 +110,13 @@ func inUse() []template {
 
 // release is the way that everything Stale goes.
 func release(gated bool) []template {
-	when, then := "What", "Free it. 'serve' and the CronJob do so by themselves."
+	when, then := "What", "Release it. 'serve' and the CronJob do so by themselves."
 	if gated {
-		when, then = "When that is done: what", "Then free it. 'serve' and the CronJob do so by themselves."
+		when, then = "When that is done: what", "Then release it. 'serve' and the CronJob do so by themselves."
 	}
 	return []template{
-		{why: when + " a run would free in this pool; it writes nothing.", command: "{program} run {inpool} --dry-run"},
-		{why: then, command: "{program} run {inpool}"},
+		{why: when + " a run would release of this address; it writes nothing.", command: "{program} run {inpool} --address={ip} --dry-run"},
+		{why: then, command: "{program} run {inpool} --address={ip}"},
 	}
 }
 

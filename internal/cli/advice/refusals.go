@@ -39,7 +39,7 @@ func refusals() map[reconciler.Refusal][]template {
 			{why: "If they are right, free them.", command: "{program} run {inpool} --allow-mass-release"},
 		},
 		reconciler.AwaitingConfirmation: {
-			{why: "Nothing to do where 'serve' or the CronJob runs: it is freed when it is confirmed. A run waits for that.", command: "{program} run {inpool}"},
+			{why: "Nothing to do where 'serve' or the CronJob runs: it is freed when it is confirmed. A run waits for that.", command: "{program} run {inpool} --address={ip}"},
 		},
 		reconciler.Changed: {
 			{why: "It changed while it was judged, and is judged again at the next pass."},

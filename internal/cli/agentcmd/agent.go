@@ -27,6 +27,7 @@ type options struct {
 	node       flags.Node
 	podUID     string
 	outsidePod bool
+	noPolicy   bool
 	metrics    string
 
 	secure                 *SecureMetrics
@@ -76,6 +77,8 @@ nothing is published: the last report stands and goes stale.`,
 	o.node.Add(f, "socket of the container runtime (default: the usual one of containerd, CRI-O, k3s or RKE2 that is there)")
 	f.StringVar(&o.podUID, "pod-uid", os.Getenv("POD_UID"), "UID of the agent's own pod, whose sandbox must be in every list of the runtime (default: $POD_UID)")
 	f.BoolVar(&o.outsidePod, "outside-pod", false, "the agent does not run in a pod, so that no sandbox is its own")
+	f.BoolVar(&o.noPolicy, "without-admission-policy", os.Getenv("WITHOUT_ADMISSION_POLICY") == "true",
+		"publish although every agent may write the report of every node (default: $WITHOUT_ADMISSION_POLICY)")
 	f.StringVar(&o.metrics, "metrics-bind-address", "127.0.0.1:9746", "where /metrics, /healthz and /readyz are served; 0 for nowhere")
 	if secure != nil {
 		f.StringVar(&o.secureMetrics, "secure-metrics-bind-address", "0", "where /metrics is served by HTTPS, to who may get them (nonResourceURLs /metrics); 0 for nowhere")
@@ -132,10 +135,14 @@ func (o *options) run(ctx context.Context, logs io.Writer) error {
 		return agent.NodeIdentity(ctx, config, o.node.Name)
 	}}
 	log.Info("the node agent starts", "node", o.node.Name, "leaseNamespace", o.LeaseNamespace())
-	(&agent.Agent{
+	a := &agent.Agent{
 		Node: o.node.Name, Inspector: inspector, Store: store, Health: health, Identity: confirmer.Identity,
 		RuntimeEvents: runtimeEvents(ctx, log, runtime), ReportChanges: reportChanges(ctx, log, watcher), Reconnected: reconnected,
-	}).Run(ctx)
+	}
+	if !o.noPolicy && !o.outsidePod { // outside of a pod its account is not the one that the policy is for
+		a.CheckPolicy = store.CheckPolicy
+	}
+	a.Run(ctx)
 	return nil
 }
 

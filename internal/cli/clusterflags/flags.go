@@ -34,9 +34,9 @@ type Flags struct {
 	// Timeout of one request.
 	Timeout time.Duration
 	// ConfirmAfter is how long an unconfirmed verdict must hold.
-	ConfirmAfter         time.Duration
-	WithoutLease, Repair bool
-	AllowMassRepair      bool
+	ConfirmAfter               time.Duration
+	WithoutLease, WithoutPause bool
+	Repair, AllowMassRepair    bool
 
 	agents, agentNodes string
 	unreachable        time.Duration
@@ -62,22 +62,23 @@ func (o *Flags) AddWriting(f *pflag.FlagSet) {
 	o.AddConfirmAfter(f)
 	f.BoolVar(&o.Repair, "repair", false, "write back entries and reservations that running pods lack, and rewrite those of pods of the past")
 	o.AddMassRepair(f)
-	o.AddWithoutLease(f)
+	o.AddWithout(f)
 }
 
 // AddConfirmAfter adds the flag of what is waited for, which a command that only tells what
 // would be done has, too.
 func (o *Flags) AddConfirmAfter(f *pflag.FlagSet) {
-	f.DurationVar(&o.ConfirmAfter, "confirm-after", confirmAfter, "how long an unconfirmed verdict must hold, in every pass, before it is acted upon")
+	f.DurationVar(&o.ConfirmAfter, "confirm-after", confirmAfter, "for how long nothing must contradict an unconfirmed verdict before it is acted upon")
 }
 
-// AddMassRepair and AddWithoutLease add one flag each.
+// AddMassRepair adds the flag that switches off the bounds of repairs.
 func (o *Flags) AddMassRepair(f *pflag.FlagSet) {
 	f.BoolVar(&o.AllowMassRepair, "allow-mass-repair", false, "write back more by the report of one node than it can hold, or than half of a pool")
 }
 
-// AddWithoutLease adds the flag for rights that do not reach whereabouts' Lease.
-func (o *Flags) AddWithoutLease(f *pflag.FlagSet) {
+// AddWithout adds the flags for rights that do not reach whereabouts' Lease or the reconciler's namespace.
+func (o *Flags) AddWithout(f *pflag.FlagSet) {
+	f.BoolVar(&o.WithoutPause, "without-pause", false, "release although RBAC forbids to read the reconciler's namespace, whose annotation may pause everything")
 	f.BoolVar(&o.WithoutLease, "without-lease", false, "write without taking whereabouts' Lease, where there is no right to it")
 }
 
@@ -137,7 +138,7 @@ func (o *Flags) Connect(component string, log *slog.Logger) (*kube.Cluster, *res
 		host = "unknown"
 	}
 	cluster, err := kube.New(config, kube.Settings{
-		Namespace: o.Namespace(), LeaseNamespace: o.LeaseNamespace(), Timeout: o.Timeout, WithoutLease: o.WithoutLease, Jitter: jitter, Log: log,
+		Namespace: o.Namespace(), LeaseNamespace: o.LeaseNamespace(), Timeout: o.Timeout, WithoutLease: o.WithoutLease, WithoutPause: o.WithoutPause, Jitter: jitter, Log: log,
 		Pod:      cmp.Or(os.Getenv("POD_NAME"), os.Getenv("HOSTNAME"), host), // the host's name is the pod's but on the host's network
 		Identity: fmt.Sprintf("ip-reconcile/%s_%08x", host, rand.Uint32()),
 	})

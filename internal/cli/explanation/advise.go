@@ -54,6 +54,9 @@ func (e *Explanation) adviseItem(a advice.Advisor, it Item) []advice.Step {
 	if e.conflicts[it.Text()] {
 		return a.OfFinding(judge.Conflict, false, f)
 	}
+	if namespace := it.Owner().Namespace; e.exported != nil && namespace != "" && !e.exported[namespace] {
+		return a.Export(f)
+	}
 	steps := a.OfReason(it.Verdict, it.Reason, f)
 	if it.Verdict != judge.Stale {
 		return advice.Unique(steps)

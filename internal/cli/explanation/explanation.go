@@ -39,6 +39,7 @@ type Explanation struct {
 	Recent reconciler.Recent
 
 	conflicts map[string]bool // addresses that several carry
+	exported  map[string]bool // namespaces of which a snapshot has pods; nil for a cluster
 }
 
 // Question is what an explanation is made of.
@@ -48,6 +49,8 @@ type Question struct {
 	Plan      *reconciler.Plan
 	Recent    reconciler.Recent
 	Advisor   advice.Advisor
+	// Snapshot: exported objects were judged, and namespaces may not have been exported.
+	Snapshot bool
 }
 
 // Answer explains a subject.
@@ -65,6 +68,12 @@ func Answer(q Question) *Explanation {
 	for _, f := range q.Judgement.Findings {
 		if f.Kind == judge.Conflict {
 			e.conflicts[f.IP] = true
+		}
+	}
+	if q.Snapshot {
+		e.exported = map[string]bool{}
+		for name := range q.Judgement.Observation.Pods {
+			e.exported[name.Namespace] = true
 		}
 	}
 	for _, it := range slices.Concat(found.Allocations, found.Reservations) {

@@ -51,7 +51,12 @@ func ExplainFlagError(c *cobra.Command, err error) error {
 				names = append(names, "--"+f.Name)
 			}
 		})
-		hint = DidYouMean("--"+unknown.GetSpecifiedName(), names...)
+		if hint = DidYouMean("--"+unknown.GetSpecifiedName(), names...); unknown.GetSpecifiedName() == "snapshot" {
+			hint = "; check, explain and pools judge a snapshot"
+		}
+	}
+	if invalid := (*pflag.InvalidValueError)(nil); errors.As(err, &invalid) && invalid.GetFlag().Value.Type() == "bool" {
+		err = fmt.Errorf("--%s %q: must be true or false", invalid.GetFlag().Name, invalid.GetValue())
 	}
 	return fmt.Errorf("%w%s; see '%s --help'", err, hint, c.CommandPath())
 }

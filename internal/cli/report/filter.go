@@ -2,17 +2,20 @@ package report
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // Filter is what of a cluster is asked for. An empty field asks for all; the values of
 // one field are alternatives.
 type Filter struct {
+	Addresses     []netip.Addr
 	Pools         []string        // "<namespace>/<name>", or a name alone
 	PodNamespaces []string        // of the pods that are recorded
 	Nodes         []string        // on which the sandbox may be, or the pod is
@@ -70,23 +73,38 @@ func fold(text string, known []string) (string, bool) {
 
 // IsZero reports whether it asks for everything.
 func (f Filter) IsZero() bool {
-	return len(f.Pools)+len(f.PodNamespaces)+len(f.Nodes)+len(f.Verdicts)+len(f.Reasons) == 0
+	return len(f.Addresses)+len(f.Pools)+len(f.PodNamespaces)+len(f.Nodes)+len(f.Verdicts)+len(f.Reasons) == 0
 }
 
 // Pool reports whether a pool, as "<namespace>/<name>", is asked for.
 func (f Filter) Pool(ref string) bool {
 	return len(f.Pools) == 0 || slices.ContainsFunc(f.Pools, func(p string) bool {
 		_, name, _ := strings.Cut(ref, "/")
-		return p == ref || p == name
+		return p == ref || p == name || isOfRange(p, name)
 	})
+}
+
+// isOfRange reports whether a text is a range, and the name that of a pool of it: of whichever network,
+// or a node's slice.
+func isOfRange(text, name string) bool {
+	r, err := ippool.ParseConfiguredRange(text)
+	if err != nil || !strings.Contains(text, "/") {
+		return false
+	}
+	plain := ippool.PoolName("", r)
+	return name == plain || strings.HasSuffix(name, "-"+plain)
 }
 
 // Item reports whether an item is asked for. A reservation is of the pools that have its
 // address.
 func (f Filter) Item(it *judge.Item) bool {
-	return f.itemPool(it) && f.namespace(it.PodRef()) && f.node(it) &&
+	return f.address(it.Address()) && f.itemPool(it) && f.namespace(it.PodRef()) && f.node(it) &&
 		(len(f.Verdicts) == 0 || slices.Contains(f.Verdicts, it.Verdict)) &&
 		(len(f.Reasons) == 0 || slices.Contains(f.Reasons, it.Reason.String()))
+}
+
+func (f Filter) address(a netip.Addr) bool {
+	return len(f.Addresses) == 0 || slices.Contains(f.Addresses, a)
 }
 
 func (f Filter) itemPool(it *judge.Item) bool {
@@ -120,7 +138,13 @@ func (f Filter) node(it *judge.Item) bool {
 // for by its kind, as a reason, or where none of them is. An address that is
 // in use and of no single node may be of any.
 func (f Filter) Finding(x *judge.Finding) bool {
+	ofAddress := func(text string) bool {
+		a, err := netip.ParseAddr(text)
+		return err == nil && f.address(a)
+	}
 	switch {
+	case len(f.Addresses) > 0 && !slices.ContainsFunc(strings.Split(x.IP, ","), ofAddress):
+		return false
 	case len(f.Reasons) > 0 && !slices.Contains(f.Reasons, string(x.Kind)):
 		return false
 	case len(f.Reasons) == 0 && len(f.Verdicts) > 0:

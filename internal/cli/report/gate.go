@@ -28,7 +28,7 @@ func (g Gate) Sentence() string {
 		but = fmt.Sprintf(", but for %d that something else stands against, too", g.Behind)
 	}
 	switch {
-	case g.Why != reconciler.AwaitingConfirmation:
+	case g.Why != reconciler.AwaitingConfirmation || g.Last.IsZero():
 		return g.Detail
 	case g.Behind == g.Count:
 		return fmt.Sprintf("is not confirmed before %s", g.Last.UTC().Format(time.RFC3339))
@@ -45,7 +45,7 @@ func gatesOf(standing []reconciler.Gate, refused []reconciler.Refused, f Filter)
 	byKey := map[reconciler.Gate]int{}
 	add := func(g reconciler.Gate, n, behind int) {
 		key, at := g, g.At
-		if key.At = (time.Time{}); g.Why == reconciler.AwaitingConfirmation {
+		if key.At = (time.Time{}); g.Why == reconciler.AwaitingConfirmation && !at.IsZero() {
 			key.Detail = ""
 		}
 		i, there := byKey[key]

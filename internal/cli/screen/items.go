@@ -138,17 +138,8 @@ func (s *Screen) legend(sec section, r *report.Report, items []*judge.Item) {
 	if !sec.release {
 		return
 	}
-	marked, waits := false, false
-	for _, it := range items {
-		if it.Verdict == judge.Stale && !it.Proven {
-			marked, waits = true, waits || releaseOf(r, it) != "now"
-		}
-	}
-	switch {
-	case waits:
-		s.Text("", "? is not confirmed: released when every pass for --confirm-after has come to the same verdict. RELEASE is for a run that starts now (UTC); 'serve' may have confirmed it earlier.")
-	case marked:
-		s.Text("", "? is not confirmed, and is not waited for: files do not change, every pass for --confirm-after has come to this, or that is 0.")
+	if slices.ContainsFunc(items, func(it *judge.Item) bool { return it.Verdict == judge.Stale && !it.Proven }) {
+		s.Text("", "? = unconfirmed: released once nothing has contradicted the verdict for --confirm-after. RELEASE is for a run that starts now (UTC); 'serve' may have confirmed it earlier.")
 	}
 }
 

@@ -65,12 +65,12 @@ func New(logs io.Writer, filter Filter) *cobra.Command {
 		Use:   "serve",
 		Short: "Free what is stale as soon as that is proven, and by a schedule: the Deployment",
 		Long: `Watch the cluster and free what is proven stale as soon as it is, what is not
-confirmed when it has been judged so in every pass for --confirm-after. By the
-schedule, and at start, everything is read again and compared with the watches.
+confirmed when nothing has contradicted it for --confirm-after. By the schedule,
+and at start, everything is read again and compared with the watches.
 
 After any time without the API server every replica holds whereabouts' Leases, so
-that nothing is handed out, until it is known that etcd was not restored; or, if it
-was, until the pools say what runs, for --fence-timeout at most.
+that nothing is handed out, until its next answer, which shows a restore of etcd; and
+after a restore until the pools say what runs, for --fence-timeout at most.
 
 Of several replicas one works: the one that holds the Lease ip-reconcile. The
 schedule is read from --cron, else --cron-file, else whereabouts' own
@@ -197,6 +197,7 @@ func (o *Options) server(ctx context.Context, cluster *kube.Cluster, config *res
 		requests.Changed()
 	})
 	health := serve.NewHealth(clock.RealClock{}, source.Synced)
+	cluster.OnPage = health.Tick
 	guard := o.guard(serve.GuardConfig{
 		Fence: cluster.Fence(), Detector: source, Timeout: o.FenceTimeout, FullPass: requests.FullPass,
 		Metrics: recorder.Metrics, Events: events, Log: log,

@@ -39,7 +39,7 @@ type facts struct {
 	schedule answer[configured]
 	// definitions by name; nil where there is none.
 	definitions map[string]answer[*definition]
-	// policy: the agents' admission policy and its binding are there.
+	// policy: the agents' admission policy is there, and its binding denies.
 	policy answer[bool]
 	// ownRights are those of the user that runs this; accountRights the reconciler's.
 	ownRights, accountRights answer[[]missingRight]

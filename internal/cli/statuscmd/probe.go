@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -126,14 +127,18 @@ func (p *probe) leases(ctx context.Context, names map[string][]string) ([]coordi
 	return found, nil
 }
 
-// policy reports whether the agents' admission policy and its binding are there.
+// policy reports whether the agents' admission policy is there and its binding denies.
 func (p *probe) policy(ctx context.Context) (bool, error) {
 	const name = "ip-reconcile-agent" // deploy/agent/admission.yaml
 	_, err := p.core.AdmissionregistrationV1().ValidatingAdmissionPolicies().Get(ctx, name, metav1.GetOptions{})
-	if err == nil {
-		_, err = p.core.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return false, unlessAbsent(err)
 	}
-	return err == nil, unlessAbsent(err)
+	binding, err := p.core.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return false, unlessAbsent(err)
+	}
+	return slices.Contains(binding.Spec.ValidationActions, admissionv1.Deny), nil
 }
 
 // unlessAbsent is the error but for the API server's own answer that there is no such

@@ -32,7 +32,9 @@ func (f *facts) sayAgents(l *lines) {
 	case !f.policy.known():
 		l.unknown(id, "Whether the agents' admission policy is there is not known: %s.", f.policy.why())
 	case !f.policy.value:
-		l.warn(id, "kubectl apply -f deploy/agent/admission.yaml", "The admission policy ip-reconcile-agent or its binding is missing: whoever is root on one node can write another node's report.")
+		l.warn(id, "kubectl apply -f deploy/agent/admission.yaml",
+			"The admission policy ip-reconcile-agent or its binding is missing, or does not deny. The agents publish nothing; "+
+				"with --without-admission-policy root on one node can write another node's report.")
 	default:
 		l.ok(id, "The admission policy keeps each agent to the report of its own node.")
 	}
@@ -78,7 +80,7 @@ func (f *facts) sayFresh(l *lines) {
 		l.ok(id, "%s.", text)
 		return
 	}
-	l.fail(id, agentPods(silent), "%s; nothing is freed on %s.", text, few(f.describe(silent)))
+	l.fail(id, agentPods(silent), "%s; nothing is freed on %s, except addresses of finished pods.", text, few(f.describe(silent)))
 }
 
 // unreadOfAgents is what this user could not read of them; "" for nothing.

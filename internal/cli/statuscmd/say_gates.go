@@ -53,7 +53,7 @@ func (f *facts) sayPaused(l *lines) {
 		}
 	}
 	if first != nil {
-		l.warn("paused-pools", fmt.Sprintf("kubectl annotate ippool -n %s %s %s-", first.Namespace, first.Name, ippool.PausedAnnotation), "%s paused: %s.", capital(plural(len(names), "pool")+" "+isAre(len(names))), few(names))
+		l.warn("paused-pools", fmt.Sprintf("kubectl annotate ippools.whereabouts.cni.cncf.io -n %s %s %s-", first.Namespace, first.Name, ippool.PausedAnnotation), "%s paused: %s.", capital(plural(len(names), "pool")+" "+isAre(len(names))), few(names))
 	}
 }
 

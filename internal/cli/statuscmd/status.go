@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/advice"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/clusterflags"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/flags"
@@ -68,7 +69,13 @@ Exit code 0: no ! and no ✗; 1: there are; 2: the cluster could not be read.`,
 			if err != nil {
 				return err
 			}
-			d := document.OfStatus(document.NewHeader(document.KindStatus, f.version, f.cluster, f.now), say(f))
+			a := advice.Advisor{Program: c.Root().DisplayName()}
+			flags.VisitKubectl(c.Flags(), a.ClusterFlag)
+			said := say(f)
+			for i := range said {
+				said[i].Next = a.OnCluster(said[i].Next)
+			}
+			d := document.OfStatus(document.NewHeader(document.KindStatus, f.version, f.cluster, f.now), said)
 			if err := write(out, o.output, d, table.For(out, os.Getenv)); err != nil {
 				return err
 			}
@@ -102,7 +109,7 @@ func (o *options) read(ctx context.Context, logs io.Writer) (*facts, error) {
 		return nil, err
 	}
 	f := &facts{version: version.Get().Version}
-	found := ask(ctx, askFor, func(ctx context.Context) (inventory, error) { return readWorkloads(ctx, p.core, o.Namespace()) })
+	found := ask(ctx, askFor, func(ctx context.Context) (inventory, error) { return readWorkloads(ctx, p.core, o.Namespace(), "") })
 	f.workloads, f.onlyIn = answer[[]workload]{found.value.workloads, found.err, found.asked}, found.value.onlyIn
 	if err := o.adopt(f); err != nil {
 		return nil, err
@@ -200,21 +207,13 @@ func reach(ctx context.Context, core kubernetes.Interface, config *rest.Config) 
 // is preferred.
 func (o *options) adopt(f *facts) error {
 	found := pick(f.workloads.value, (*workload).isReconciler)
-	if len(found) == 1 && !o.given.Changed("namespace") {
-		if err := o.given.Set("namespace", found[0].namespace); err != nil {
-			return err
-		}
+	if len(found) == 1 {
+		adoptNamespace(o.given, found[0])
 	}
 	f.namespace = o.Namespace()
 	if w := ownWorkload(f); w != nil {
-		for _, flag := range []string{"agents", "agent-nodes", "lease-namespace", "unreachable-node-timeout"} {
-			value := w.argument("--" + flag)
-			if value == "" || o.given.Changed(flag) {
-				continue
-			}
-			if err := o.given.Set(flag, value); err != nil {
-				return fmt.Errorf("%s of %s: %w", flag, w.ref(), err)
-			}
+		if err := adoptFlags(o.given, w); err != nil {
+			return err
 		}
 	}
 	f.leaseNamespace, o.ConfirmAfter = o.LeaseNamespace(), confirmAfter(f)

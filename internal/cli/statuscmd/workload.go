@@ -113,12 +113,12 @@ type inventory struct {
 }
 
 // readWorkloads lists all workloads that matter, of all namespaces or, where that is
-// forbidden, of the given one.
-func readWorkloads(ctx context.Context, core kubernetes.Interface, namespace string) (inventory, error) {
+// forbidden, of the given one; with a label selector those that it picks.
+func readWorkloads(ctx context.Context, core kubernetes.Interface, namespace, selector string) (inventory, error) {
 	var all []workload
 	onlyIn := ""
 	for _, list := range []func(context.Context, kubernetes.Interface, string, metav1.ListOptions, *[]workload) (string, error){deployments, daemonSets, cronJobs} {
-		in, opts := metav1.NamespaceAll, metav1.ListOptions{Limit: pageOfWorkloads}
+		in, opts := metav1.NamespaceAll, metav1.ListOptions{Limit: pageOfWorkloads, LabelSelector: selector}
 		for {
 			next, err := list(ctx, core, in, opts, &all)
 			if apierrors.IsForbidden(err) && in == metav1.NamespaceAll {

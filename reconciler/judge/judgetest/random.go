@@ -1,6 +1,7 @@
 package judgetest
 
 import (
+	"flag"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -211,8 +212,12 @@ func (c Random) Policy() judge.Policy {
 	return p
 }
 
-// Seeds is how many seeds a property is tried with: with -short a fifth, as rapid does.
+// Seeds is how many seeds a property is tried with, in rapid's depth: n for 100 -rapid.checks,
+// which is the default, and with -short a fifth.
 func Seeds(n uint64) uint64 {
+	if checks := flag.Lookup("rapid.checks"); checks != nil {
+		n = n * uint64(checks.Value.(flag.Getter).Get().(int)) / 100
+	}
 	if testing.Short() {
 		return n / 5
 	}

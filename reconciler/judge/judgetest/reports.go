@@ -19,13 +19,16 @@ func FreshReport(node string, c ...ReportEdit) Part { return ReportRenewed(node,
 // StaleReport adds the report of a node, its Lease renewed ten minutes ago.
 func StaleReport(node string, c ...ReportEdit) Part { return ReportRenewed(node, 10*time.Minute, c...) }
 
-// ReportRenewed adds the report of a node, observed and renewed so long ago.
+// ReportRenewed adds the report of a node, observed and renewed so long ago, which has been there for a day.
 func ReportRenewed(node string, ago time.Duration, c ...ReportEdit) Part {
 	return func(o *Observed) {
 		t := o.Now.Add(-ago)
 		r := &podstate.Report{
-			SandboxReport: &v1alpha1.SandboxReport{ObjectMeta: metav1.ObjectMeta{Name: node}, BootID: "boot-1", Machine: MachineOf(node), ObservedAt: metav1.NewTime(t)},
-			Renewed:       t, LeaseRenewed: t, Written: t,
+			SandboxReport: &v1alpha1.SandboxReport{
+				ObjectMeta: metav1.ObjectMeta{Name: node, CreationTimestamp: metav1.NewTime(t.Add(-24 * time.Hour))},
+				BootID:     "boot-1", Machine: MachineOf(node), ObservedAt: metav1.NewTime(t),
+			},
+			Renewed: t, LeaseRenewed: t, Written: t,
 		}
 		for _, f := range c {
 			f(r)
@@ -33,6 +36,9 @@ func ReportRenewed(node string, ago time.Duration, c ...ReportEdit) Part {
 		o.Reports = append(o.Reports, r)
 	}
 }
+
+// JustMade is the first report of an agent.
+func JustMade(r *podstate.Report) { r.CreationTimestamp = r.ObservedAt }
 
 // RenewedAt is when the Lease was last renewed, with the hash of this content.
 func RenewedAt(t time.Time) ReportEdit {

@@ -1,0 +1,69 @@
+package sim
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// leaked is an entry that nobody has.
+type leaked struct {
+	net   *network
+	slot  string
+	entry allocation
+}
+
+func (s *Simulation) leaked() (all []leaked) {
+	for _, n := range s.nets {
+		entries := allocationsOf(s.api.get(n.pool))
+		for _, slot := range slices.Sorted(maps.Keys(entries)) {
+			if len(s.holders(n, n.address(slot), entries[slot])) == 0 {
+				all = append(all, leaked{n, slot, entries[slot]})
+			}
+		}
+	}
+	return all
+}
+
+// busy has go on what happens in every cluster, for so long that what had leaked before must be released.
+func (s *Simulation) busy() {
+	before, rate := s.leaked(), s.plan.Faults
+	s.say("ordinary things go on, with %d entries that nobody has", len(before))
+	s.faulty, s.plan.Faults = true, min(rate, 5)
+	for end := time.Now().Add(2 * (s.plan.Confirm + settleFor)); s.violation == "" && time.Now().Before(end); {
+		s.ordinary(before)
+		s.runUntil(time.Now().Add(s.between(s.plan.Every/4, s.plan.Every)))
+	}
+	s.faulty, s.plan.Faults = false, rate
+	if s.plan.Serve && s.violation == "" {
+		s.check()
+	}
+	now := s.leaked()
+	for _, l := range before {
+		a := l.net.address(l.slot).String()
+		if slices.Contains(now, l) && !s.mayStay(a) {
+			s.fail("while ordinary things went on the entry %s of %s (%v) was left: %s", a, l.net.pool.name, l.entry, s.whyLeft(a))
+			return
+		}
+		s.count("released while things go on")
+	}
+}
+
+// ordinary has one thing happen, to no pod that an entry waits for: one that is Pending has its addresses.
+func (s *Simulation) ordinary(waiting []leaked) {
+	all := slices.DeleteFunc(kinds(), func(k stepKind) bool {
+		return !slices.Contains([]string{
+			"a pod is made", "a pod is deleted", "a pod ends by itself", "a sandbox dies and is made again", "the runtime's processes are killed",
+			"watches are cut", "an agent starts", "a machine joins and leaves",
+		}, k.name)
+	})
+	k, a, b := all[s.rng.IntN(len(all))], s.rng.IntN(8), s.rng.IntN(8)
+	ref := s.podAt(a).ref()
+	if strings.HasPrefix(k.name, "a pod ") && slices.ContainsFunc(waiting, func(l leaked) bool { return l.entry.PodRef == ref }) {
+		return
+	}
+	s.count(fmt.Sprintf("then %s", k.name))
+	k.do(s, a, b)
+}
