@@ -8,8 +8,12 @@ CONTROLLER_GEN := sigs.k8s.io/controller-tools/cmd/controller-gen@v0.23.0
 SAMPLE       := samples/cluster
 VERSION      := $(shell sed -n 's/^version: //p' deploy/helm/ip-reconcile/Chart.yaml)
 
-# Arguments by which gotestsum runs a failed test on real parts once more. Empty by hand.
-RERUN ?=
+# Everything is compiled with one set of flags, the programs that the tests run too (e2e/harness/build.go):
+# the Go build cache keeps each package once. Only the race detector needs cgo.
+export CGO_ENABLED := 0
+export GOFLAGS := $(filter-out -trimpath,$(GOFLAGS)) -trimpath
+TESTSUM := $(GO) run $(GOTESTSUM) --format pkgname --
+RACE := CGO_ENABLED=1 $(TESTSUM) -race
 
 # With a kubeconfig 'make run' looks at that cluster, without one at the sample.
 ARGS ?= $(if $(KUBECONFIG)$(wildcard $(HOME)/.kube/config),check,check --all --snapshot $(SAMPLE))
@@ -24,7 +28,7 @@ run: build ## Judge the cluster of the current kubeconfig, or without one the bu
 
 # A build in the image has no version control to take REVISION from.
 LINKED := github.com/ip-reconcile/ip-reconcile/internal/version.linked
-BUILD := CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w -X $(LINKED)Version=$(VERSION) -X $(LINKED)Revision=$(REVISION)"
+BUILD := $(GO) build -ldflags "-s -w -X $(LINKED)Version=$(VERSION) -X $(LINKED)Revision=$(REVISION)"
 
 .PHONY: build
 build: ## Build bin/ip-reconcile, bin/ip-reconcile-agent and the drop-in bin/ip-reconciler
@@ -46,20 +50,49 @@ SHORT ?= -short
 # takes long. cluster: the scenarios in a whole cluster.
 E2E_TAGS := slow,cluster
 
-# Without cgo the tests in e2e share what they build with the programs that they run.
-E2E := cd e2e && CGO_ENABLED=0 $(GO) run $(GOTESTSUM)
+# Tests of these packages start no goroutine: their properties run without the race detector, and with it in
+# little depth, but for those that measure memory or time. Those of the others run with it.
+ALONE := ./ippool ./podstate ./reconciler/judge ./reconciler/usage
+SHARING = $(shell $(GO) list ./... | grep -vE '/(ippool|podstate|judge|usage)$$')
+
+# What the tests that measure log, and those with faults.
+TESTSUM_JSON := $(GO) run $(GOTESTSUM) --format pkgname --jsonfile ../bin/e2e.json --
+PRINT_MEASURED := sed -nE 's/.*"Output":" *((storm|scale|pools_scale|recover|upstream_linux|agentcost_linux|servecost_linux)_test.go:[^"]*|fault_[a-z]+_test.go:[0-9]+: faults:[^"]*)\\n"}$$/\1/p' ../bin/e2e.json
 
 .PHONY: test
-test: ## Run the unit and property tests, and (as root on Linux) those on a real API server with whereabouts' plugin
-	@$(GO) run $(GOTESTSUM) --format pkgname -- -race -count=1 $(SHORT) ./...
-	@cd e2e && $(GO) run ./harness/cmd/preflight
-	@$(E2E) --format pkgname $(RERUN) --packages ./... -- -count=1 -timeout 20m
+test: test-unit test-api ## Run the unit and property tests, and (as root on Linux) those on a real API server with whereabouts' plugin
+
+.PHONY: test-unit
+test-unit: ## Run the unit and property tests alone
+	@$(RACE) -count=1 $(SHORT) $(SHARING)
+	@$(TESTSUM) -count=1 $(SHORT) $(ALONE)
+	@$(RACE) -count=1 -short -skip 'FourTimes|TwiceAs|NoMoreMemory' $(ALONE) -rapid.checks=15
+
+.PHONY: test-api
+test-api: preflight ## Run the tests on a real API server with whereabouts' plugin alone (as root on Linux)
+	@cd e2e && $(TESTSUM) -count=1 -timeout 20m ./...
 
 .PHONY: test-slow
-test-slow: ## Run the tests with a real containerd, the long ones and the measurements (as root on Linux)
+test-slow: preflight ## Run the tests with a real containerd, the long ones and the measurements in small (as root on Linux)
+	@mkdir -p bin && cd e2e && $(TESTSUM_JSON) -count=1 -timeout 40m -tags slow ./...; code=$$?; $(PRINT_MEASURED); exit $$code
+
+.PHONY: measure
+measure: preflight ## Run what measures at full size: 10,000 pods, pools of 5,000 entries (as root on Linux)
+	@mkdir -p bin && cd e2e && $(TESTSUM_JSON) -count=1 -timeout 60m -tags slow -parallel 1 -run '^TestMeasure_' . -args -full; code=$$?; $(PRINT_MEASURED); exit $$code
+
+.PHONY: preflight
+preflight:
 	@cd e2e && $(GO) run ./harness/cmd/preflight
-	@mkdir -p bin && cd e2e && $(GO) run $(GOTESTSUM) --format pkgname --jsonfile ../bin/e2e.json $(RERUN) --packages ./... -- -race -count=1 -timeout 60m -tags slow; code=$$?; \
-		sed -nE 's/.*"Output":" *((storm|scale|upstream_linux|agentcost_linux|servecost_linux)_test.go:[^"]*|fault_[a-z]+_test.go:[0-9]+: faults:[^"]*)\\n"}$$/\1/p' ../bin/e2e.json; exit $$code
+
+.PHONY: fetch
+fetch: ## Download the modules of the product, the tests, the parts and the tools
+	@$(GO) mod download
+	@for module in e2e e2e/parts e2e/containerd; do $(GO) -C $$module mod download || exit; done
+	@for tool in $(GOLANGCI_LINT) $(GOTESTSUM) $(GOVULNCHECK); do out=$$($(GO) install -n $$tool 2>&1) || { echo "$$out"; exit 1; }; done
+
+.PHONY: parts
+parts: ## Build the programs of other projects that the tests run, which they else do themselves
+	@cd e2e && $(GO) run ./harness/cmd/parts
 
 HISTORIES ?= 100000
 SEED ?= 1
@@ -70,8 +103,18 @@ simulate: ## Play random histories in a simulated cluster, with the product's an
 	@cd e2e && nice $(GO) test -count=1 -timeout 0 -v -run '^TestNoHistoryBreaksAnInvariant$$' ./sim -args -histories $(HISTORIES) -seed $(SEED) -workers $(WORKERS)
 
 .PHONY: e2e
-e2e: ## Run the scenarios in a whole cluster (as root on Linux): kubelets, containerd, and the product as its manifests install it
-	@$(E2E) --format testname $(RERUN) --packages . -- -count=1 -timeout 60m -parallel 3 -tags cluster
+e2e: e2e-restores e2e-others ## Run the scenarios in a whole cluster (as root on Linux): kubelets, containerd, and the product as its manifests install it
+
+# Those with restores of etcd.
+RESTORES := Restore|TestEachTicket
+
+.PHONY: e2e-restores
+e2e-restores: preflight
+	@cd e2e && $(GO) run $(GOTESTSUM) --format testname -- -count=1 -timeout 40m -parallel 2 -tags cluster -run '$(RESTORES)' .
+
+.PHONY: e2e-others
+e2e-others: preflight
+	@cd e2e && $(GO) run $(GOTESTSUM) --format testname -- -count=1 -timeout 40m -parallel 2 -tags cluster -skip '$(RESTORES)' .
 
 .PHONY: test-all
 test-all: ## Run all tests: 'make test' with the properties in full depth, 'make test-slow' and 'make e2e'
