@@ -195,6 +195,40 @@ func TestTheOracleForgivesARemovalDuringAnObservation(t *testing.T) {
 	}
 }
 
+// An observation that takes long reads the entry of a leak and then, on the wire, the pod that has had its
+// address since.
+func TestTheOracleGivesNobodyAnEntryThatWentWhileItLooked(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		has   string // the entry afterwards
+		wrong bool
+	}{
+		"to the pod on the wire":               {has: "a/new"},
+		"and nobody has recorded the next pod": {wrong: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, address := newOracle(), netip.MustParseAddr("10.1.0.1")
+			r.ranges["10.1.0.0-24"] = netip.MustParsePrefix("10.1.0.0/24")
+			now := time.Unix(100, 0).UTC()
+			see := func(took time.Duration, podRef string, holders ...string) {
+				entries := map[netip.Addr]string{}
+				if podRef != "" {
+					entries[address] = podRef
+				}
+				r.observe(now, now.Add(took), entries, map[netip.Addr][]string{address: holders})
+				now = now.Add(took + time.Second)
+			}
+			see(0, "a/old")
+			r.learn(nil, []harness.Write{{At: now.Add(time.Second), Program: "ip-reconcile", Verb: "patch", Resource: "ippools", Name: "10.1.0.0-24", Removed: []string{"1"}}})
+			see(10*time.Second, "a/old", "ns2")
+			for range 3 {
+				see(0, c.has, "ns2")
+			}
+			equal(t, "wrongly freed", len(r.report().Wrong) > 0, c.wrong)
+		})
+	}
+}
+
 func many(m moment, times int) (all []moment) {
 	for range times {
 		all = append(all, m)

@@ -202,6 +202,7 @@ func (a *addressState) observe(began, now, since time.Time, pod string, namespac
 		on[ns] = h
 		switch {
 		case h.excused && (pod == "" || pod != h.pod): // the entry of a restored pool may be of the past
+		case pod != "" && h.pod == "" && a.removed.at.After(began): // the entry that was read has gone since, perhaps to an ADD
 		case pod != "" && (h.pod == "" || h.pod == pod):
 			*h = holder{pod: pod}
 			a.judgeReservation(began, pod, ns)

@@ -5,7 +5,6 @@ package e2e
 import (
 	"slices"
 	"testing"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,14 +21,13 @@ func TestASuccessorThatSharesAnAddressIsReportedAndKeepsIt(t *testing.T) {
 	asks := i.start(t, workload("asks", "", "blue"))
 	old := i.statefulSet(t, "db", 1, func(s *appsv1.StatefulSet) {
 		s.Spec.Template.Spec.Containers[0].Args = []string{"-stubborn"}
-		s.Spec.Template.Spec.TerminationGracePeriodSeconds = ptr.To(int64(50))
+		s.Spec.Template.Spec.TerminationGracePeriodSeconds = ptr.To(int64(600)) // the test ends it
 	}, "blue")[0]
 	address, id := addressOn(t, old, "net1"), i.sandbox(t, old)
 	v := i.leader(t)
 	v.is(t, `ip_reconcile_allocations{pool="kube-system/10.1.0.0-24",reason="SandboxReady",verdict="InUse"}`, 2)
 
-	check(t, i.DeletePod(t.Context(), old, 50))
-	began := time.Now()
+	check(t, i.DeletePod(t.Context(), old, 600))
 	i.killing(t, old)
 	v.is(t, `ip_reconcile_allocations{pool="kube-system/10.1.0.0-24",reason="Terminating",verdict="Held"}`, 1)
 	check(t, i.DeletePod(t.Context(), old, 0))
@@ -49,11 +47,12 @@ func TestASuccessorThatSharesAnAddressIsReportedAndKeepsIt(t *testing.T) {
 	equal(t, "network namespaces with the address", len(try(i.holders()).must(t)[address]), 2)
 	before := i.contents(t)
 
-	eventuallyWithin(t, time.Minute, "the old sandbox to end", func() bool {
-		_, err := i.cluster.Worker(old.Spec.NodeName).SandboxOf(t.Context(), string(old.UID))
+	worker := i.cluster.Worker(old.Spec.NodeName)
+	check(t, worker.KillContainers(t.Context(), id))
+	eventually(t, "the old sandbox to end", func() bool {
+		_, err := worker.SandboxOf(t.Context(), string(old.UID))
 		return err != nil
 	})
-	t.Logf("the old one ended %.0fs after it was told to", time.Since(began).Seconds())
 	v.is(t, `ip_reconcile_findings{kind="Conflict"}`, 0)
 	i.lost(t, before)
 	i.waitReported(t, next)

@@ -70,9 +70,10 @@ func (i *installation) playTwoThatAnswer(t *testing.T, d *tickets, web *corev1.P
 	address := addressOn(t, web, "net1").String()
 	i.oracle.ignores(addressOn(t, web, "net1")) // it is handed out twice on purpose
 	check(t, i.of(harness.Reservations).Delete(t.Context(), address, metav1.DeleteOptions{}))
-	i.patch(t, harness.IPPools, "10.1.0.0-24", `{"spec":{"allocations":{"1":null}}}`)
+	i.patch(t, harness.IPPools, "10.1.0.0-24", `{"metadata":{"annotations":{"ip-reconcile.dev/paused":"true"}},"spec":{"allocations":{"1":null}}}`)
 	late := i.start(t, workload("late", "worker-2", "blue"))
 	equal(t, "the address of the pod that came later", addressOn(t, late, "net1").String(), address)
+	i.patch(t, harness.IPPools, "10.1.0.0-24", pausing("")) // until now, or else --repair is faster than an ADD that takes long
 	i.waitReported(t, late)
 	d.run(t, i.stage, "Two pods answer at one address", 0)
 	check(t, i.DeletePod(t.Context(), web, 0))

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"sync"
@@ -57,6 +58,13 @@ func record(ctx context.Context, client dynamic.ResourceInterface) (*history, er
 			h.news = make(chan struct{})
 			h.mu.Unlock()
 		}
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if h.broken == nil {
+			h.broken = errors.New("the watch ended")
+		}
+		close(h.news)
+		h.news = make(chan struct{})
 	}()
 	return h, nil
 }

@@ -40,14 +40,15 @@ func TestNothingIsLeftHalfDone(t *testing.T) {
 	})
 	s.play(t, "where it comes back: the release is finished", func(t *testing.T) {
 		s.up(t, "worker-1", "web", blue).leak(t)
-		restarted := make(chan error, 1)
-		m := &faultInjector{onPatch: before[*ippool.Pool](func() {
+		m := &faultInjector{onPatch: func(n int, _ *ippool.Pool, do func() error) error {
+			if n > 1 {
+				return do()
+			}
 			s.StopAPI()
-			go func() { restarted <- s.StartAPI(t.Context()) }()
-		})}
+			return errors.Join(do(), s.StartAPI(t.Context()))
+		}}
 		// With the real pauses: they are what a restart fits in.
 		out := s.reconcile(t, m, kube.Settings{Jitter: func(d time.Duration) time.Duration { return d }})
-		check(t, <-restarted)
 		equal(t, "released", released(out), map[string]int{"10.1.0.0-24 1": 1, "reservation 10.1.0.1": 1})
 		equal(t, "stored", s.contents(t), contents{})
 	})
@@ -77,7 +78,10 @@ func TestABusyPoolDoesNotStopTheOthers(t *testing.T) {
 			}
 			equal(t, "refused", out.Left(), 1)
 			if out.Left() == 1 {
-				equal(t, "why", out.Refused[0].Why, reconciler.Changed)
+				why := out.Refused[0].Why
+				if slow := why == reconciler.WriteFailed && name == "under the Lease"; why != reconciler.Changed && !slow { // a hold may be spent
+					t.Errorf("it was refused as %s", why)
+				}
 			}
 			t.Logf("gave up after %d patches", m.counts["patch"])
 		})

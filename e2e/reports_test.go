@@ -45,6 +45,7 @@ func TestWithoutAFreshReportNothingIsConcluded(t *testing.T) {
 		one := s.agent(t, "worker-1")
 		gone := s.up(t, "worker-1", "gone", blue).leak(t)
 		one.writeReport(t, gone.gone())
+		one.change(func() { one.silent = true })
 		check(t, s.Client().CoordinationV1().Leases(harness.LeaseNamespace).Delete(t.Context(), "worker-1", metav1.DeleteOptions{}))
 		before := s.contents(t)
 		s.run(t).expect(t, at(gone), "Held NoFreshReport")
@@ -109,8 +110,10 @@ func TestAfterARestoreNothingIsReleasedUntilEveryNodeHasWritten(t *testing.T) {
 		s.lost(t, before)
 	}
 	check(t, two.renew()) // whether since the restore, no run can tell yet
+	two.change(func() { two.silent = true })
 	refused()
 	refused()
+	two.change(func() { two.silent = false })
 	check(t, two.renew()) // since the first run, which has kept what the Lease was
 	s.run(t).exits(t, 0)
 	s.lost(t, before, append(stored(gone), stored(absent)...)...)
@@ -143,7 +146,5 @@ func TestAPhantomKeepsItsAddressAsLongAsItRuns(t *testing.T) {
 	out = s.product(t, "run") // with the default --confirm-after
 	out.expect(t, at(phantom), "Stale PodGone proven")
 	s.lost(t, before, stored(phantom)...)
-	if out.took > 10*time.Second {
-		t.Errorf("what is proven was freed after %s", out.took)
-	}
+	out.waitsForNothing(t)
 }

@@ -14,13 +14,12 @@ func TestServeWaitsForWhatIsNotProven(t *testing.T) {
 	// Before serve starts: of a pod that it has seen it would wait for the grace
 	// period, too.
 	s.up(t, "worker-1", "web", blue).leak(t)
+	began := time.Now()
 	v := s.serve(t, s.Kubeconfig(), "--confirm-after", "6s")
-	v.is(t, `ip_reconcile_candidates`, 1)
 	v.counts(t, `ip_reconcile_refused_total{reason="AwaitingConfirmation"}`, 1)
-	took := s.freed(t, 30*time.Second, "10.1.0.0-24", "1")
-	if took < 4*time.Second {
-		t.Errorf("freed %s after it was found", took)
+	s.freed(t, 3*time.Minute, "10.1.0.0-24", "1")
+	if took := time.Since(began); took < 6*time.Second {
+		t.Errorf("freed %s after the start", took)
 	}
-	t.Logf("freed after %s", took)
 	v.is(t, `ip_reconcile_released_total{reason="PodGone"}`, 2)
 }

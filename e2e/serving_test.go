@@ -56,7 +56,7 @@ func freeAddress(t testing.TB) string {
 // metric is the sum of the values of all series whose name and labels begin so.
 // Nothing where nobody listens: not yet, or not any more.
 func (v *server) metric(series string) float64 {
-	resp, err := http.Get("http://" + v.metrics + "/metrics")
+	resp, err := (&http.Client{Timeout: 20 * time.Second}).Get("http://" + v.metrics + "/metrics") // its node may be cut off
 	if err != nil {
 		return 0
 	}
@@ -82,13 +82,13 @@ func cutLast(s, sep string) (before, after string, ok bool) {
 // counts waits until a metric has come to a value.
 func (v *server) counts(t testing.TB, series string, least float64) {
 	t.Helper()
-	eventuallyWithin(t, time.Minute, fmt.Sprintf("%s to come to %g", series, least), func() bool { return v.metric(series) >= least })
+	eventuallyWithin(t, 3*time.Minute, fmt.Sprintf("%s to come to %g", series, least), func() bool { return v.metric(series) >= least })
 }
 
 // is waits until a metric has a value.
 func (v *server) is(t testing.TB, series string, want float64) {
 	t.Helper()
-	eventuallyWithin(t, time.Minute, fmt.Sprintf("%s to be %g", series, want), func() bool { return v.metric(series) == want })
+	eventuallyWithin(t, 3*time.Minute, fmt.Sprintf("%s to be %g", series, want), func() bool { return v.metric(series) == want })
 }
 
 // passes waits for full passes.

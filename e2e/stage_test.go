@@ -244,7 +244,7 @@ func equal(t testing.TB, what string, got, want any) {
 // eventually waits for what others do.
 func eventually(t testing.TB, what string, is func() bool) {
 	t.Helper()
-	if !within(time.Minute, 200*time.Millisecond, is) {
+	if !within(3*time.Minute, 200*time.Millisecond, is) {
 		t.Fatalf("waited too long for %s", what)
 	}
 }

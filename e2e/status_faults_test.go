@@ -3,10 +3,12 @@
 package e2e
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -171,10 +173,31 @@ func holding(holder string, age time.Duration) func(*testing.T, *statusStage) fu
 	return func(t *testing.T, i *statusStage) func() {
 		api := i.Client().CoordinationV1().Leases(metav1.NamespaceSystem)
 		lease := i.lease(t, "whereabouts")
-		lease.Spec = coordinationv1.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: ptr.To(int32(3)),
-			AcquireTime: ptr.To(metav1.NewMicroTime(time.Now().Add(-age))), RenewTime: ptr.To(metav1.NewMicroTime(time.Now()))}
-		lease = try(api.Update(t.Context(), lease, metav1.UpdateOptions{})).must(t)
+		renew := func(ctx context.Context) (err error) {
+			lease.Spec = coordinationv1.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: ptr.To(int32(3)),
+				AcquireTime: ptr.To(metav1.NewMicroTime(time.Now().Add(-age))), RenewTime: ptr.To(metav1.NewMicroTime(time.Now()))}
+			lease, err = api.Update(ctx, lease, metav1.UpdateOptions{})
+			return err
+		}
+		check(t, renew(t.Context()))
+		ctx, stop := context.WithCancel(t.Context())
+		var renewing sync.WaitGroup
+		renewing.Go(func() { // status takes a holder for dead that does not renew for 10 s
+			for {
+				select {
+				case <-ctx.Done():
+					return
+				case <-time.After(time.Second):
+					if err := renew(context.WithoutCancel(ctx)); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			}
+		})
 		return func() {
+			stop()
+			renewing.Wait()
 			lease.Spec.HolderIdentity = ptr.To("")
 			try(api.Update(t.Context(), lease, metav1.UpdateOptions{})).must(t)
 		}

@@ -37,7 +37,7 @@ func TestStatusNamesEachFaultAndNoneInAHealthyInstall(t *testing.T) {
 		t.Run(f.name, func(t *testing.T) {
 			undo := f.plant(t, i)
 			var out *outcome
-			said := within(20*time.Second, 200*time.Millisecond, func() bool {
+			said := within(2*time.Minute, 200*time.Millisecond, func() bool {
 				out = i.status(t)
 				return out.code == 1 && namesAll(screen(out.stdout), f.says)
 			})
@@ -113,7 +113,7 @@ func (i *statusStage) runStatus(t testing.TB, kubeconfig string, more ...string)
 func (i *statusStage) healthy(t testing.TB, when string) *outcome {
 	t.Helper()
 	var out *outcome
-	if !within(20*time.Second, 200*time.Millisecond, func() bool { out = i.status(t); return out.code == 0 }) {
+	if !within(2*time.Minute, 200*time.Millisecond, func() bool { out = i.status(t); return out.code == 0 }) {
 		t.Fatalf("%s it is not healthy (exit code %d):\n%s%s", when, out.code, out.stdout, out.stderr)
 	}
 	return out

@@ -105,6 +105,20 @@ func (r *Runtime) StopContainer(ctx context.Context, id string, timeout int64) e
 	return err
 }
 
+// KillContainers ends all containers of a sandbox with SIGKILL.
+func (r *Runtime) KillContainers(ctx context.Context, sandboxID string) error {
+	all, err := r.cri.ListContainers(ctx, &cri.ListContainersRequest{Filter: &cri.ContainerFilter{PodSandboxId: sandboxID}})
+	if err != nil {
+		return err
+	}
+	for _, c := range all.Containers {
+		if err := r.StopContainer(ctx, c.Id, 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // RemoveContainer removes a container, and ends it if it runs.
 func (r *Runtime) RemoveContainer(ctx context.Context, id string) error {
 	_, err := r.cri.RemoveContainer(ctx, &cri.RemoveContainerRequest{ContainerId: id})

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"slices"
 )
 
@@ -16,10 +18,14 @@ type subnet struct{ a, b byte }
 
 const mostWorkers = 3
 
-// freeSubnet picks one that the machine has no address in.
+// freeSubnet picks one that the machine has no address in. It is this process' until that ends: the
+// addresses come later, and others start clusters at the same time.
 func freeSubnet() (subnet, error) {
 	taken, err := net.InterfaceAddrs()
 	if err != nil {
+		return subnet{}, err
+	}
+	if err := os.MkdirAll(runsDir(), 0o700); err != nil {
 		return subnet{}, err
 	}
 	for range 100 {
@@ -31,7 +37,12 @@ func freeSubnet() (subnet, error) {
 			p, err := netip.ParsePrefix(a.String())
 			return err == nil && prefix.Overlaps(p)
 		}) {
-			return s, nil
+			switch _, err := tryLock(filepath.Join(runsDir(), fmt.Sprintf("subnet-%d-%d", s.a, s.b))); {
+			case err == nil:
+				return s, nil
+			case !errors.Is(err, errLocked):
+				return subnet{}, err
+			}
 		}
 	}
 	return subnet{}, errors.New("no free network in 198.18.0.0/15")

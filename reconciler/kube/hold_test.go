@@ -2,6 +2,7 @@ package kube_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -15,10 +16,13 @@ func TestALeaseIsNotRenewedAfterFiveSecondsWhateverTheWorkDoes(t *testing.T) {
 	f, l := newFakeAPI(t), &aLease{spec: map[string]any{}}
 	l.on(f, "whereabouts")
 	updates := func() int { l.mu.Lock(); defer l.mu.Unlock(); return l.updates }
+	holder := func() string { l.mu.Lock(); defer l.mu.Unlock(); return fmt.Sprint(l.spec["holderIdentity"]) }
 	late := 0
 	_ = held(t, f, []string{"whereabouts"}, func(ctx context.Context, _ *reconciler.Hold) error {
 		<-ctx.Done() // as rollback does, which must not be left half done
-		time.Sleep(300 * time.Millisecond)
+		for holder() != "" {
+			time.Sleep(10 * time.Millisecond)
+		}
 		before := updates()
 		time.Sleep(1200 * time.Millisecond)
 		late = updates() - before

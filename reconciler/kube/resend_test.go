@@ -50,8 +50,8 @@ func TestAWriteThatTheServerHadNoTimeForDoesNotBeginAgainByItself(t *testing.T) 
 	defer mu.Unlock()
 	for _, at := range began {
 		t.Log("begun", at.Sub(start))
-		if at.Sub(start) > 700*time.Millisecond {
-			t.Errorf("a write began %s after the last renewal that was confirmed", at.Sub(start))
-		}
+	}
+	if len(began) > 1 { // the second would begin a second later, longer after the renewal than a write may
+		t.Errorf("the write was sent %d times", len(began))
 	}
 }

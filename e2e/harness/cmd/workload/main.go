@@ -76,12 +76,12 @@ func answer(stubborn bool) error {
 }
 
 func ask(address string) error {
-	conn, err := net.DialTimeout("tcp", net.JoinHostPort(address, "80"), 2*time.Second)
+	conn, err := net.DialTimeout("tcp", net.JoinHostPort(address, "80"), 20*time.Second)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	conn.SetDeadline(time.Now().Add(2 * time.Second))
+	conn.SetDeadline(time.Now().Add(20 * time.Second))
 	_, err = io.Copy(os.Stdout, conn)
 	return err
 }
