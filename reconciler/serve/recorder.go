@@ -27,8 +27,8 @@ type Recorder struct {
 	refused          map[judge.ID]reconciler.Refusal
 	findings         map[string]bool
 	notes            map[string]bool
-	lastError        string // why the last full pass failed
-	warnedUnverified bool   // it was logged that the caches cannot be relied upon
+	loggedErrors     map[string]bool // why full passes failed since the last that succeeded
+	warnedUnverified bool            // it was logged that the caches cannot be relied upon
 	breakerLogged    bool
 	awaited          []string  // nodes that a restore waited for when that was last logged
 	awaitedLogged    time.Time // when that was
@@ -47,18 +47,30 @@ func (r *Recorder) fullPassEnded(out *reconciler.Result, took time.Duration, err
 		r.logCleanedUp(out)
 	}
 	if err != nil {
-		level := slog.LevelError
-		if r.lastError == err.Error() {
-			level = slog.LevelDebug // it is tried again and again: an error once
-		}
-		r.Log.Log(context.Background(), level, "reconciler run failed: "+err.Error())
-		r.lastError = err.Error()
+		r.logFailed(err.Error())
 		return
 	}
-	r.lastError = ""
+	r.loggedErrors = nil
 	s := out.Summary()
 	r.Log.Info("reconciler run succeeded", "took", took.Round(time.Millisecond), "pools", s.Pools, "allocations", s.Allocations, "inUse", s.InUse,
 		"held", s.Held, "stale", s.Stale, "reservations", s.Reservations, "findings", s.Findings, "released", len(out.Released), "left", out.Left())
+}
+
+// maxLoggedErrors bounds what is remembered of errors: some have a text of their own each time.
+const maxLoggedErrors = 100
+
+// logFailed logs why a full pass failed, as an error once: it is tried again and again, and of
+// kinds that are read in parallel now one and now another fails first.
+func (r *Recorder) logFailed(why string) {
+	level := slog.LevelError
+	if r.loggedErrors[why] {
+		level = slog.LevelDebug
+	}
+	r.Log.Log(context.Background(), level, "reconciler run failed: "+why)
+	if r.loggedErrors == nil || len(r.loggedErrors) >= maxLoggedErrors {
+		r.loggedErrors = map[string]bool{}
+	}
+	r.loggedErrors[why] = true
 }
 
 func (r *Recorder) logCleanedUp(out *reconciler.Result) {

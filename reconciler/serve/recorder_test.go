@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -83,6 +84,34 @@ func TestThatFullPassesStandInForTheCachesIsToldOnce(t *testing.T) {
 	recorder.cachePassEnded(nil)
 	if n := strings.Count(log.String(), "\n"); n != 2 || !strings.Contains(log.String(), "again") {
 		t.Errorf("said: %s", log.String())
+	}
+}
+
+// What is read in parallel fails now for one reason and now for another.
+func TestAFailureOfPassesIsToldOnceUntilOneSucceeds(t *testing.T) {
+	var log strings.Builder
+	recorder := newRecorder(&log)
+	out := passOver(t, reconciler.NewHistory())
+	fails := func(texts ...string) (said int) {
+		before := strings.Count(log.String(), "level=ERROR")
+		for _, text := range texts {
+			recorder.fullPassEnded(nil, time.Second, errors.New(text))
+		}
+		return strings.Count(log.String(), "level=ERROR") - before
+	}
+	if n := fails("pods", "nodes", "pods", "nodes", "pods"); n != 2 {
+		t.Errorf("two errors in turn are told %d times: %s", n, log.String())
+	}
+	recorder.fullPassEnded(out, time.Second, nil)
+	if n := fails("nodes", "nodes", "pods"); n != 2 {
+		t.Errorf("after a pass that succeeded they are told %d times: %s", n, log.String())
+	}
+	recorder.fullPassEnded(out, time.Second, nil)
+	for i := range 1000 {
+		fails(fmt.Sprint("always another: ", i))
+	}
+	if n := len(recorder.loggedErrors); n > maxLoggedErrors {
+		t.Errorf("%d errors are remembered", n)
 	}
 }
 
