@@ -13,10 +13,12 @@ func TestAnAPIServerThatGoesAwayWhileARunWaits(t *testing.T) {
 	s := newStage(t, "worker-1").withRaceDetector()
 	leaked, live := s.up(t, "worker-1", "leaked", blue).leak(t), s.up(t, "worker-1", "live", blue)
 	before := s.contents(t)
-	waiting := func(t *testing.T) *command {
-		c := s.beginProduct(t, "run", "--confirm-after", "3s", "--request-timeout", "2s", "-o", "json", "--kubeconfig", s.Kubeconfig())
+	// The pause is long enough for a second run to begin in it.
+	begun := func(t *testing.T) *command {
+		return s.beginProduct(t, "run", "--confirm-after", "30s", "--request-timeout", "2s", "-o", "json", "--kubeconfig", s.Kubeconfig())
+	}
+	waits := func(t *testing.T, c *command) {
 		eventually(t, "the run to wait", func() bool { return strings.Contains(c.stderr.String(), "waiting before the next pass") })
-		return c
 	}
 	blind := func(t *testing.T, c *command) {
 		eventually(t, "the run to miss it", func() bool { return strings.Contains(c.stderr.String(), "could not read the cluster again") })
@@ -32,7 +34,8 @@ func TestAnAPIServerThatGoesAwayWhileARunWaits(t *testing.T) {
 	}
 
 	t.Run("with its etcd only", func(t *testing.T) {
-		c := waiting(t)
+		c := begun(t)
+		waits(t, c)
 		s.StopEtcd()
 		blind(t, c)
 		interrupted(t, c)
@@ -42,7 +45,9 @@ func TestAnAPIServerThatGoesAwayWhileARunWaits(t *testing.T) {
 	})
 
 	t.Run("is waited for, and what it has when it is back counts", func(t *testing.T) {
-		patient, impatient := waiting(t), waiting(t)
+		patient, impatient := begun(t), begun(t)
+		waits(t, patient)
+		waits(t, impatient)
 		s.StopAPI()
 		blind(t, patient)
 		contains(t, "the warning", patient.stderr.String(), "cannot be reached", "connection refused")
@@ -50,7 +55,7 @@ func TestAnAPIServerThatGoesAwayWhileARunWaits(t *testing.T) {
 		interrupted(t, impatient)
 		check(t, s.StartAPI(t.Context()))
 		s.lost(t, before)
-		// Who comes before the next pass takes a place that was free at the last.
+		// Who comes before the next pass, a minute after the one that failed, takes a place that was free at the last.
 		came := s.up(t, "worker-1", "came", blue)
 		during := s.contents(t)
 		out := patient.wait()

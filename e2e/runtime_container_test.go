@@ -120,9 +120,7 @@ func (n *realNode) agentPod(t testing.TB, name string, change func(*harness.Cont
 		Namespace: pod.Namespace, Name: name, UID: string(pod.UID), HostNetwork: pod.Spec.HostNetwork,
 	})).must(t)
 
-	free := try(net.Listen("tcp", "127.0.0.1:0")).must(t)
-	a := &agentPod{health: health(free.Addr().String()), n: n}
-	check(t, free.Close())
+	a := &agentPod{health: health(freeAddress(t)), n: n}
 	image := "e2e.invalid/" + name + ":1"
 	program := path.Base(slices.Concat(container.Command, []string{"/ip-reconcile"})[0]) // as the Dockerfile says
 	check(t, n.ImportImage(t.Context(), image, shipped.program(t, program)))

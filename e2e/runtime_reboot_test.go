@@ -124,6 +124,7 @@ func rebooted(t *testing.T, flavour harness.Flavour) (*stage, *rebooting, conten
 		n.answers(t, p.ip, true)
 	}
 	before := s.contents(t)
+	n.renews(t)
 	n.PowerOff()
 	n.agent.wait()
 	check(t, s.nodes["worker-1"].SetBootID(t.Context(), n.bootID))

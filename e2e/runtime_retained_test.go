@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -46,9 +45,7 @@ func TestAStoppedSandboxLosesItsAddressAtOnceWhetherItIsKeptOrRemoved(t *testing
 			"10.1.0.0-24 10.1.0.2", "Stale PodGone proven", "reservation 10.1.0.2", "Stale PodGone proven",
 			"10.1.0.0-24 10.1.0.3", "InUse SandboxReady", "reservation 10.1.0.3", "InUse SandboxReady")
 		s.lost(t, before, "10.1.0.0-24 1", "reservation 10.1.0.1", "10.1.0.0-24 2", "reservation 10.1.0.2")
-		if out.took > 20*time.Second {
-			t.Errorf("what is proven was freed after %s", out.took)
-		}
+		containsNot(t, "the log", out.stderr, "waiting before the next pass") // what is proven is freed at once
 		n.answers(t, "10.1.0.3", true)
 		s.product(t, "check").exits(t, 0)
 	})

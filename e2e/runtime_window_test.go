@@ -73,6 +73,7 @@ func TestAnAddressIsKeptWhenContainerdDiesBeforeItListsTheSandbox(t *testing.T) 
 			n.answers(t, "10.1.0.1", true)
 		}
 		kept("Held Attached")
+		n.renews(t)
 		n.Kill()
 		if err := <-started; err == nil {
 			t.Error("the pod is up")

@@ -12,8 +12,8 @@ import (
 )
 
 // recovery is how long what is proven may wait after a fault has ended: the
-// longest pause between attempts, and the attempt itself.
-const recovery = 40 * time.Second
+// longest pause between attempts is 30 s, and the attempt itself takes its time.
+const recovery = 2 * time.Minute
 
 // inUse waits until so many entries of the network blue are seen with a Ready sandbox.
 func (v *server) inUse(t testing.TB, n float64) {
@@ -50,15 +50,14 @@ func TestServeWaitsWhileTheAPIServerIsAway(t *testing.T) {
 			v.repeatsNothing(t)
 
 			// And it judges from the caches again, not by full passes alone.
+			s.judgedChange(t, v)
 			last := s.up(t, "worker-1", "last", blue)
 			one.writeReport(t, last.stopped(), keep.listed("Ready"))
+			passes := v.metric(cachePasses)
 			last.forceDelete(t)
-			passes := v.metric(`ip_reconcile_passes_total`)
 			s.freed(t, recovery, "10.1.0.0-24", "1")
+			v.counts(t, cachePasses, passes+1)
 			v.is(t, `ip_reconcile_candidates`, 0)
-			if more := v.metric(`ip_reconcile_passes_total`) - passes; more > 2 {
-				t.Errorf("%g full passes for one change", more)
-			}
 		})
 	}
 }
@@ -104,7 +103,11 @@ func TestServeWaitsWhileTheAPIServerRefuses(t *testing.T) {
 			}
 			web.forceDelete(t)
 			one.writeReport(t, web.stopped(), keep.listed("Ready"))
-			l.met(t, 8)
+			if tt.cut {
+				l.met(t, 8)
+			} else { // a write that fails is tried again after a pause that doubles
+				l.met(t, 2)
+			}
 			s.waitRecreated(t, before)
 			l.suffers(faults{})
 			t.Logf("freed %s after the fault", s.freed(t, recovery, "10.1.0.0-24", "1"))
@@ -147,5 +150,7 @@ func (s *stage) waitRecreated(t testing.TB, before contents) {
 		}
 		return all
 	}
-	eventually(t, "everything to be stored", func() bool { return maps.Equal(content(s.contents(t)), content(before)) })
+	eventuallyWithin(t, 3*time.Minute, "everything to be stored", func() bool {
+		return maps.Equal(content(s.contents(t)), content(before))
+	})
 }

@@ -154,7 +154,7 @@ func (l *link) cut(which func(*http.Request) bool) (n int) {
 // met waits until requests have met a fault so often.
 func (l *link) met(t testing.TB, least int) {
 	t.Helper()
-	eventually(t, "requests to meet the fault", func() bool {
+	eventuallyWithin(t, 3*time.Minute, "requests to meet the fault", func() bool {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		return l.hits >= least

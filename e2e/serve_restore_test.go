@@ -32,15 +32,17 @@ func (s *stage) outgrows(t testing.TB, revision uint64) {
 	}
 }
 
+// cachePasses counts the passes over caches that the server trusts.
+const cachePasses = `ip_reconcile_looks_total{result="done"}`
+
 // judgedChange waits until a server trusts its caches and has judged a change of
 // the network blue's pool.
 func (s *stage) judgedChange(t testing.TB, v *server) {
 	t.Helper()
-	const passes = `ip_reconcile_looks_total{result="done"}`
-	before := v.metric(passes)
-	eventually(t, "a pass over a change", func() bool {
+	before := v.metric(cachePasses)
+	eventuallyWithin(t, 3*time.Minute, "a pass over a change", func() bool {
 		s.patch(t, harness.IPPools, "10.1.0.0-24", `{"metadata":{"annotations":{"at":"`+time.Now().String()+`"}}}`)
-		return v.metric(passes) > before
+		return v.metric(cachePasses) > before
 	})
 }
 

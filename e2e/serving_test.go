@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"regexp"
@@ -45,16 +46,18 @@ func (s *stage) beginServe(t testing.TB, kubeconfig string, more ...string) *ser
 	return v
 }
 
-// freeAddress is one that nobody listens at.
+// freeAddress is one that nobody listens at. It is on an IP address of its own, of which nobody else takes a port
+// until it is used.
 func freeAddress(t testing.TB) string {
 	t.Helper()
-	l := try(net.Listen("tcp", "127.0.0.1:0")).must(t)
+	ip := net.IPv4(127, byte(16+rand.IntN(224)), byte(rand.IntN(256)), byte(1+rand.IntN(254)))
+	l := try(net.Listen("tcp", net.JoinHostPort(ip.String(), "0"))).must(t)
 	defer l.Close()
 	return l.Addr().String()
 }
 
-// metric is the sum of the values of all series whose name and labels begin so.
-// Nothing where nobody listens: not yet, or not any more.
+// metric is the sum of the values of all series whose name and labels begin so. A space ends the name of a series
+// without labels. Nothing where nobody listens: not yet, or not any more.
 func (v *server) metric(series string) float64 {
 	resp, err := (&http.Client{Timeout: 20 * time.Second}).Get("http://" + v.metrics + "/metrics") // its node may be cut off
 	if err != nil {
@@ -63,7 +66,7 @@ func (v *server) metric(series string) float64 {
 	defer resp.Body.Close()
 	sum := 0.0
 	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
-		if name, value, ok := cutLast(lines.Text(), " "); ok && strings.HasPrefix(name, series) {
+		if name, value, ok := cutLast(lines.Text(), " "); ok && strings.HasPrefix(name+" ", series) {
 			n, _ := strconv.ParseFloat(value, 64)
 			sum += n
 		}
@@ -135,6 +138,6 @@ func (s *stage) event(t testing.TB, reason, kind, name string) (message string) 
 	return message
 }
 
-// promptly is what the issue of a proof may take until the address is free, with
-// what a loaded machine adds.
-const promptly = 6 * time.Second
+// promptly is what the issue of a proof may take until the address is free: a second or two, and what a loaded
+// machine adds. Nothing but an event has it freed within that time: a server observes by itself every 5 min.
+const promptly = time.Minute
