@@ -20,7 +20,8 @@ import (
 
 // TestMeasure_Agent measures an agent with 250 sandboxes that changes once a
 // second, beside one with 250 that does not change, and the size of a report of
-// 500. Memory, traffic and size are bounded; time is only told.
+// 500. Memory, traffic and size are bounded; time is only told. An API server that has no
+// time ends watches, and then there are requests: what is measured meanwhile does not count.
 func TestMeasure_Agent(t *testing.T) {
 	t.Parallel()
 	s := newStageWithReports(t, "idle", "busy", "large")
@@ -58,42 +59,65 @@ func TestMeasure_Agent(t *testing.T) {
 	stored := s.etcdGet(t, "/registry/ip-reconcile.dev/sandboxreports/large")
 	big.stop(t)
 
-	mu.Lock()
-	clear(calls)
-	mu.Unlock()
-	writes := s.report(t, "busy").Generation
-	cpu := map[*command]time.Duration{quiet: cpuTime(t, quiet), working: cpuTime(t, working)}
-	began := time.Now()
-	for i := range seconds {
-		next := append([]critest.Sandbox{}, all[1:]...)
-		all = append(next, busy.sandbox(t, sandboxes+i, "10.1.0.0/16", fmt.Sprintf("10.1.100.%d", 1+i)))
-		busy.Set(all...)
-		time.Sleep(time.Until(began.Add(time.Duration(i+1) * time.Second))) // the load is one change a second
-	}
-	took := time.Since(began)
-	for c, name := range map[*command]string{quiet: "idle", working: "one change a second"} {
-		used := cpuTime(t, c) - cpu[c]
-		resident, file := residentMemory(t, c)
-		t.Logf("%d sandboxes, %s: %.2f %% of a core, %.1f MiB resident (%.1f MiB of it the program's file)",
-			sandboxes, name, 100*used.Seconds()/took.Seconds(), resident, file)
-		if resident > 36 { // 28 on an idle machine; where processors are busy garbage waits
-			t.Errorf("%s: %.1f MiB resident", name, resident)
-		}
-	}
-	t.Logf("%d writes in %.0f s", s.report(t, "busy").Generation-writes, took.Seconds())
 	t.Logf("a report of 500 sandboxes: %d KiB stored", len(stored)/1024)
 	if len(stored) > 1<<20 {
 		t.Error("too near to the 1.5 MiB that etcd takes")
 	}
-	mu.Lock()
-	defer mu.Unlock()
-	t.Logf("requests of the idle agent in %.0f s: %v", took.Seconds(), calls)
-	lease := "PUT /apis/coordination.k8s.io/v1/namespaces/" + harness.LeaseNamespace + "/leases/idle"
-	for what, n := range calls {
-		if what != lease || n > int(took/(20*time.Second))+1 {
-			t.Errorf("an idle agent made %d requests %s", n, what)
+
+	changes := 0
+	measure := func() (undisturbed bool) {
+		t.Helper()
+		mu.Lock()
+		clear(calls)
+		mu.Unlock()
+		writes := s.report(t, "busy").Generation
+		cpu := map[*command]time.Duration{quiet: cpuTime(t, quiet), working: cpuTime(t, working)}
+		least := map[*command][2]float64{} // what is resident in all, and of the file: garbage comes and goes
+		began := time.Now()
+		for i := range seconds {
+			next := append([]critest.Sandbox{}, all[1:]...)
+			all = append(next, busy.sandbox(t, sandboxes+changes, "10.1.0.0/16", fmt.Sprintf("10.1.100.%d", 1+changes)))
+			changes++
+			busy.Set(all...)
+			time.Sleep(time.Until(began.Add(time.Duration(i+1) * time.Second))) // the load is one change a second
+			for c := range cpu {
+				if resident, file := residentMemory(t, c); i == 0 || resident < least[c][0] {
+					least[c] = [2]float64{resident, file}
+				}
+			}
+		}
+		took := time.Since(began)
+		mu.Lock()
+		defer mu.Unlock()
+		t.Logf("requests of the idle agent in %.0f s: %v", took.Seconds(), calls)
+		for what := range calls {
+			if strings.HasPrefix(what, "WATCH ") {
+				return false
+			}
+		}
+		for c, name := range map[*command]string{quiet: "idle", working: "one change a second"} {
+			used, resident := cpuTime(t, c)-cpu[c], least[c][0]
+			t.Logf("%d sandboxes, %s: %.2f %% of a core, %.1f MiB resident (%.1f MiB of it the program's file)",
+				sandboxes, name, 100*used.Seconds()/took.Seconds(), resident, least[c][1])
+			if resident > 36 { // 28 on an idle machine; where processors are busy garbage waits
+				t.Errorf("%s: %.1f MiB resident", name, resident)
+			}
+		}
+		t.Logf("%d writes in %.0f s", s.report(t, "busy").Generation-writes, took.Seconds())
+		lease := "PUT /apis/coordination.k8s.io/v1/namespaces/" + harness.LeaseNamespace + "/leases/idle"
+		for what, n := range calls {
+			if what != lease || n > int(took/(20*time.Second))+1 {
+				t.Errorf("an idle agent made %d requests %s", n, what)
+			}
+		}
+		return true
+	}
+	for range 5 {
+		if measure() {
+			return
 		}
 	}
+	t.Error("watches ended in each of five measurements")
 }
 
 // cpuTime is what a process has used, user and system, in all its threads.

@@ -111,6 +111,8 @@ func TestTheCronJobOfV054RunsWithOnlyItsImageChanged(t *testing.T) {
 	})
 
 	s.play(t, "without a pod of its name it runs until it is told to end", func(t *testing.T) {
+		dropInPorts.Lock()
+		t.Cleanup(dropInPorts.Unlock) // when it has ended
 		c := beginDropIn(t, kubeconfig, "none")
 		eventually(t, "the first pass", func() bool { return matches(c, "reconciler run succeeded") })
 		check(t, c.cmd.Process.Signal(syscall.SIGTERM))

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
@@ -25,6 +26,7 @@ func TestASuccessorThatTookAPhantomsAddressOverIsReportedAsAConflict(t *testing.
 		s := newStageWithReports(t, "worker-1", "worker-2")
 		one, two := s.realNode(t, "worker-1", flavour), s.realNode(t, "worker-2", flavour)
 		blue := s.runtimeNetwork(t, "blue", "10.1.0.0/24")
+		reports := try(record(t.Context(), s.Dynamic().Resource(sandboxReports))).must(t)
 		phantom := one.up(t, "web-0", blue)
 		seen := one.sees(t, phantom.id, "Ready")
 		phantom.forget(t)
@@ -59,12 +61,24 @@ func TestASuccessorThatTookAPhantomsAddressOverIsReportedAsAConflict(t *testing.
 		out.exits(t, 0) // it is nothing that a run could release
 		conflict(out)
 
-		versions := s.settled(t, phantom)
-		aged := versions[len(versions)-1]
-		equal(t, "versions of the report", len(versions), 2)
-		equal(t, "the sandboxes in it", aged.Sandboxes, seen.Sandboxes)
-		if age := aged.ObservedAt.Sub(aged.Sandboxes[0].CreatedAt.Time); age > 80*time.Second {
-			t.Errorf("the report was rewritten when the sandbox was %s old", age)
+		s.settled(t, phantom)
+		check(t, reports.catchUp(t.Context()))
+		versions, aged := reports.during("worker-1", revisionOf(seen), 1<<62), 0
+		for _, v := range versions {
+			r := &v1alpha1.SandboxReport{}
+			check(t, runtime.DefaultUnstructuredConverter.FromUnstructured(v.object.Object, r))
+			equal(t, "the sandboxes of each version of the report", r.Sandboxes, seen.Sandboxes)
+			if r.ObservedAt.Sub(seen.Sandboxes[0].CreatedAt.Time) > time.Minute {
+				aged++
+			}
+		}
+		if aged == 0 {
+			t.Error("no version of the report is of when the sandbox was a minute old")
+		}
+		// The agent writes what is there already only for that, and when it has lost sight of the report.
+		lost := strings.Count(one.agent.stderr.String(), "following the report ended")
+		if len(versions) > 2+lost {
+			t.Errorf("the report had %d versions, and the agent lost sight of it %d times", len(versions), lost)
 		}
 
 		out = s.product(t, "check")
@@ -224,24 +238,16 @@ func TestAfterARestoreARepairKeepsThePhantomsAddressFromTheNextPod(t *testing.T)
 	s.lost(t, before, "10.1.0.0-24 2", "reservation 10.1.0.2")
 }
 
-// settled waits until a sandbox is older than a minute by its node's report, and
-// returns every version that the report had until then.
-func (s *stage) settled(t testing.TB, p *livePod) (versions []*v1alpha1.SandboxReport) {
+// settled waits until a sandbox is older than a minute by its node's report.
+func (s *stage) settled(t testing.TB, p *livePod) {
 	t.Helper()
-	for deadline := time.Now().Add(90 * time.Second); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+	eventuallyWithin(t, 5*time.Minute, "the report of "+p.n.name+" to tell that "+p.Name+" is a minute old", func() bool {
 		r := s.report(t, p.n.name)
-		if len(versions) == 0 || versions[len(versions)-1].ResourceVersion != r.ResourceVersion {
-			versions = append(versions, r)
-		}
-		for _, b := range r.Sandboxes {
-			if b.ID == p.id && r.ObservedAt.Sub(b.CreatedAt.Time) > time.Minute {
-				s.fresh(t, p.n.name)
-				return versions
-			}
-		}
-	}
-	t.Fatalf("in 90 s the report of %s did not tell that %s is a minute old", p.n.name, p.Name)
-	return nil
+		return slices.ContainsFunc(r.Sandboxes, func(b v1alpha1.Sandbox) bool {
+			return b.ID == p.id && r.ObservedAt.Sub(b.CreatedAt.Time) > time.Minute
+		})
+	})
+	s.fresh(t, p.n.name)
 }
 
 // waitRestoreSeen waits until a node's agent says that etcd was restored, on its report

@@ -85,7 +85,7 @@ func TestServeWhoseWatchesAreOpenAndTellNothing(t *testing.T) {
 
 	s.play(t, "while a leak's pod comes back, which the check under the Lease sees", func(t *testing.T) {
 		l, kubeconfig := s.link(t)
-		v := s.serve(t, kubeconfig, "--confirm-after", "5s")
+		v := s.serve(t, kubeconfig, "--confirm-after", "30s") // time for the pod to come back
 		back := s.up(t, "worker-1", "back", blue).leak(t)
 		v.is(t, `ip_reconcile_candidates`, 1)
 		l.suffers(faults{hold: watchOf("pods")})

@@ -82,8 +82,12 @@ func TestTreesOfOtherToolsAreJudgedAsTheLiveCluster(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "worker-1", "worker-2")
 	s.varied(t)
+	s.young(t, recentReservation)
 	live := s.product(t, "check")
-	for name, dir := range map[string]string{"oc adm inspect": s.inspect(t), "kubectl cluster-info dump": s.dump(t)} {
+	s.young(t, recentReservation)
+	inspected := s.inspect(t)
+	s.young(t, recentReservation)
+	for name, dir := range map[string]string{"oc adm inspect": inspected, "kubectl cluster-info dump": s.dump(t)} {
 		t.Run(name, func(t *testing.T) {
 			same(t, product(t, "check", "--snapshot", dir, "-o", "json"), live)
 		})

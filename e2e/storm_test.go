@@ -68,7 +68,8 @@ type storm struct {
 	pools, reservations   *history
 	pods                  int
 	adds, dels            atomic.Int64
-	runs, freed, freedRes int // by the command
+	failedADDs            atomic.Int64 // each of which was made again, for a new sandbox
+	runs, freed, freedRes int          // by the command
 }
 
 // A life is one pod with its sandbox.
@@ -113,28 +114,67 @@ func (s *storm) come(ctx context.Context, node *harness.Node, name string, netwo
 	if err != nil {
 		return nil, err
 	}
-	if l.sandbox, err = node.NewSandbox(); err != nil {
-		return nil, err
-	}
-	var status []harness.NetworkStatus
-	for i, n := range networks {
-		a := harness.Attachment{Sandbox: l.sandbox, Namespace: "default", Pod: name, UID: string(l.pod.UID), IfName: fmt.Sprint("net", i+1), Network: n.Network}
-		result, err := node.Add(ctx, a)
-		if err != nil {
+	for attempt := 1; ; attempt++ {
+		status, failed, err := s.attach(ctx, l, networks)
+		switch {
+		case err != nil:
 			return nil, err
+		case failed == nil:
+			l.pod, err = s.SetRunning(ctx, l.pod, status...)
+			return l, err
+		case attempt == 5 || ctx.Err() != nil:
+			return nil, failed
+		}
+		s.failedADDs.Add(1)
+	}
+}
+
+// attach makes a sandbox with its ADDs. Where one of them fails it ends the sandbox as kubelet does, and returns why
+// the ADD failed: kubelet tries again with a new sandbox.
+func (s *storm) attach(ctx context.Context, l *life, networks []*stormNetwork) (status []harness.NetworkStatus, failed, err error) {
+	l.added, l.holdings = nil, nil
+	if l.sandbox, err = l.node.NewSandbox(); err != nil {
+		return nil, nil, err
+	}
+	for i, n := range networks {
+		a := harness.Attachment{
+			Sandbox: l.sandbox, Namespace: "default", Pod: l.pod.Name, UID: string(l.pod.UID), IfName: fmt.Sprint("net", i+1), Network: n.Network,
+		}
+		result, failed := l.node.Add(ctx, a)
+		if failed != nil {
+			_ = l.node.Del(ctx, a) // what it leaves is a leak
+			return nil, failed, s.endSandbox(ctx, l)
 		}
 		s.adds.Add(1)
-		h := &holding{network: n, pool: n.pool(node.Name), id: l.sandbox.ID, ifName: a.IfName, podRef: "default/" + name, address: harness.Addresses(result)[0].String()}
+		h := &holding{
+			network: n, pool: n.pool(l.node.Name), id: l.sandbox.ID, ifName: a.IfName, podRef: "default/" + l.pod.Name,
+			address: harness.Addresses(result)[0].String(),
+		}
 		h.reservation = n.reservation(h.address)
 		if h.from, err = s.revision(ctx); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		s.begin(h)
 		l.added, l.holdings = append(l.added, a), append(l.holdings, h)
 		status = append(status, a.Status(result))
 	}
-	l.pod, err = s.SetRunning(ctx, l.pod, status...)
-	return l, err
+	return status, nil, nil
+}
+
+// endSandbox makes the DELs of a sandbox and ends it.
+func (s *storm) endSandbox(ctx context.Context, l *life) error {
+	for i, a := range l.added {
+		now, err := s.revision(ctx)
+		if err != nil {
+			return err
+		}
+		s.end(l.holdings[i], now)
+		if err := l.node.Del(ctx, a); err != nil {
+			return err
+		}
+		s.dels.Add(1)
+	}
+	return l.sandbox.Close()
 }
 
 func (s *storm) leave(ctx context.Context, l *life, how ending) error {
@@ -202,8 +242,8 @@ func TestAStormOfPodsLosesNoAddressAndLeaksNone(t *testing.T) {
 	s.count(t, last)
 	freed, bare := s.audit(ctx, t)
 	leaks := try(s.leaks(ctx, s.of(harness.IPPools), s.of(harness.Reservations))).must(t)
-	t.Logf("%d pods, %d ADDs, %d DELs, %d pool versions; %d runs of the command freed %d addresses, and %d reservations with them, %d addresses wrongly; %d leaks left, %d live sandboxes; %d leaked entries were taken over by a successor first; %.1fs",
-		s.pods, s.adds.Load(), s.dels.Load(), s.pools.size(), s.runs, s.freed, s.freedRes, len(freed), len(leaks), len(s.live), s.pools.takenOver(), took.Seconds())
+	t.Logf("%d pods, %d ADDs, %d DELs, %d pool versions; %d runs of the command freed %d addresses, and %d reservations with them, %d addresses wrongly; %d leaks left, %d live sandboxes; %d leaked entries were taken over by a successor first; %d ADDs failed and were made again; %.1fs",
+		s.pods, s.adds.Load(), s.dels.Load(), s.pools.size(), s.runs, s.freed, s.freedRes, len(freed), len(leaks), len(s.live), s.pools.takenOver(), s.failedADDs.Load(), took.Seconds())
 	last.exits(t, 0)
 	for _, err := range append(freed, bare...) {
 		t.Error(err)
