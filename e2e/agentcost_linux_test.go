@@ -66,7 +66,6 @@ func TestMeasure_Agent(t *testing.T) {
 
 	changes := 0
 	measure := func() (undisturbed bool) {
-		t.Helper()
 		mu.Lock()
 		clear(calls)
 		mu.Unlock()
@@ -99,7 +98,7 @@ func TestMeasure_Agent(t *testing.T) {
 			used, resident := cpuTime(t, c)-cpu[c], least[c][0]
 			t.Logf("%d sandboxes, %s: %.2f %% of a core, %.1f MiB resident (%.1f MiB of it the program's file)",
 				sandboxes, name, 100*used.Seconds()/took.Seconds(), resident, least[c][1])
-			if resident > 36 { // 28 on an idle machine; where processors are busy garbage waits
+			if resident > 32 { // some 20, and 28 with garbage
 				t.Errorf("%s: %.1f MiB resident", name, resident)
 			}
 		}
