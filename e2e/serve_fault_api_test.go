@@ -130,7 +130,7 @@ func TestServeWaitsWhileTheAPIServerRefuses(t *testing.T) {
 		l.cut(anyWatch)
 		web.forceDelete(t)
 		one.writeReport(t, web.stopped(), keep.listed("Ready"))
-		t.Logf("freed %s after the report", s.freed(t, 90*time.Second, "10.1.0.0-24", "1"))
+		t.Logf("freed %s after the report", s.freed(t, 3*time.Minute, "10.1.0.0-24", "1"))
 		s.lost(t, before, stored(web)...)
 		v.repeatsNothing(t)
 	})

@@ -5,7 +5,6 @@ package e2e
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -65,13 +64,13 @@ func TestServeWaitsForANodeThatARestoreHasLostUntilThatIsAcknowledged(t *testing
 
 	word := fmt.Sprintf(`{"metadata":{"annotations":{"ip-reconcile.dev/restore-acknowledged":%q}}}`, out.Summary.Restore.Restored)
 	try(s.Client().CoreV1().Namespaces().Patch(t.Context(), metav1.NamespaceSystem, types.MergePatchType, []byte(word), metav1.PatchOptions{})).must(t)
-	s.freed(t, time.Minute, "10.1.0.0-24", "2")
+	s.freed(t, recovery, "10.1.0.0-24", "2")
 	v.is(t, `ip_reconcile_restore_awaited_nodes`, 0)
 
 	// A node that joins later is not asked, by another process either.
 	s.nodes["worker-3"] = harness.NewNode(t, s.ControlPlane, "worker-3")
 	keep.leak(t)
 	one.writeReport(t, keep.stopped())
-	s.freed(t, time.Minute, "10.1.0.0-24", "1")
+	s.freed(t, recovery, "10.1.0.0-24", "1")
 	equal(t, "the restore in the summary", s.product(t, "check").Summary.Restore == nil, true)
 }
