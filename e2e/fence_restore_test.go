@@ -176,7 +176,8 @@ func TestAFenceOutlivesTheReplicaThatRaisedIt(t *testing.T) {
 	one := s.agent(t, "worker-1")
 	keep := s.up(t, "worker-1", "keep", blue)
 	one.writeReport(t, keep.listed("Ready"))
-	const timeout = 80 * time.Second // the second leads some 20 s after the first was killed, and sends an event only then
+	// The second leads some 20 s after the first was killed, and sends an event only then.
+	const timeout = 80 * time.Second
 	var restore func()
 	silently(func() { restore = s.backup(t) }, one)
 	first := s.replica(t, s.Kubeconfig(), "--repair", "--fence-timeout", timeout.String())

@@ -148,7 +148,9 @@ func TestTheFenceKeepsADDsWaitingAndAllOfThemSucceedAfterwards(t *testing.T) {
 		slow := network("slow", harness.IPAM{"range": "10.3.0.0/24", "sleep_for_race": 3})
 		leases, from := s.recordLeases(t), s.revision(t)
 		ended, wait := s.adds(t, "slow", 1, slow)
-		eventually(t, "ADD to hold the Lease", func() bool { return slices.Contains(leases.holders(from), "default/slow-0") })
+		eventually(t, "ADD to hold the Lease", func() bool {
+			return slices.Contains(leases.holders(from), "default/slow-0")
+		})
 		f := s.holder(t, "us").Fence()
 		stood(t, f, allLeases)
 		equal(t, "entries when it stands", s.contents(t)["10.3.0.0-24 1"] != "", true)

@@ -15,7 +15,8 @@ func TestAnAPIServerThatGoesAwayWhileARunWaits(t *testing.T) {
 	before := s.contents(t)
 	// The pause is long enough for a second run to begin in it.
 	begun := func(t *testing.T) *command {
-		return s.beginProduct(t, "run", "--confirm-after", "30s", "--request-timeout", "2s", "-o", "json", "--kubeconfig", s.Kubeconfig())
+		return s.beginProduct(t, "run", "--confirm-after", "30s", "--request-timeout", "2s", "-o", "json",
+			"--kubeconfig", s.Kubeconfig())
 	}
 	waits := func(t *testing.T, c *command) {
 		eventually(t, "the run to wait", func() bool { return strings.Contains(c.stderr.String(), "waiting before the next pass") })

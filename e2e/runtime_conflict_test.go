@@ -241,7 +241,8 @@ func TestAfterARestoreARepairKeepsThePhantomsAddressFromTheNextPod(t *testing.T)
 // settled waits until a sandbox is older than a minute by its node's report.
 func (s *stage) settled(t testing.TB, p *livePod) {
 	t.Helper()
-	eventuallyWithin(t, 5*time.Minute, "the report of "+p.n.name+" to tell that "+p.Name+" is a minute old", func() bool {
+	what := "the report of " + p.n.name + " to tell that " + p.Name + " is a minute old"
+	eventuallyWithin(t, 5*time.Minute, what, func() bool {
 		r := s.report(t, p.n.name)
 		return slices.ContainsFunc(r.Sandboxes, func(b v1alpha1.Sandbox) bool {
 			return b.ID == p.id && r.ObservedAt.Sub(b.CreatedAt.Time) > time.Minute

@@ -164,7 +164,9 @@ func TestWhileContainerdIsDeadItsNodeIsUnheard(t *testing.T) {
 		for until := podstate.LeaseRenewed(lease).Add(61 * time.Second); time.Now().Before(until); {
 			time.Sleep(time.Until(until))
 		}
-		eventuallyWithin(t, 3*time.Minute, "ten more passes to fail", func() bool { return health.failedLooks(t) >= failed+10 })
+		eventuallyWithin(t, 3*time.Minute, "ten more passes to fail", func() bool {
+			return health.failedLooks(t) >= failed+10
+		})
 		equal(t, "the Lease", s.leaseOf(t, "worker-1").ResourceVersion, lease.ResourceVersion)
 		equal(t, "the report", s.report(t, "worker-1").ResourceVersion, report.ResourceVersion)
 		unheard := func(why string) {

@@ -177,12 +177,15 @@ func (s *stage) snapshots(t *testing.T, kinds string) {
 func (s *stage) young(t testing.TB, name string) {
 	t.Helper()
 	created := func() time.Time {
-		return try(s.of(harness.Reservations).Get(t.Context(), name, metav1.GetOptions{})).must(t).GetCreationTimestamp().Time
+		r := try(s.of(harness.Reservations).Get(t.Context(), name, metav1.GetOptions{})).must(t)
+		return r.GetCreationTimestamp().Time
 	}
 	now := time.Now()
 	s.age(t, harness.Reservations, name, created().Sub(now))
 	// What is written past the API server is seen by it a moment later.
-	eventually(t, "the API server to see the younger reservation", func() bool { return !created().Before(now.Truncate(time.Second)) })
+	eventually(t, "the API server to see the younger reservation", func() bool {
+		return !created().Before(now.Truncate(time.Second))
+	})
 }
 
 func sorted(items []item) string {
