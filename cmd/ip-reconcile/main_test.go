@@ -88,7 +88,7 @@ func TestTheSampleShowsEveryVerdictAndEveryFinding(t *testing.T) {
 			t.Errorf("the sample shows no %s", want)
 		}
 	}
-	for _, want := range strings.Fields("Phantom Conflict Unrecorded Misrecorded MissingReservation NoFreshReport Malformed") {
+	for _, want := range strings.Fields("Phantom Conflict Unrecorded Misrecorded MissingReservation NoFreshReport Malformed StatusMismatch") {
 		if !seen["finding "+want] {
 			t.Errorf("the sample shows no finding %s", want)
 		}

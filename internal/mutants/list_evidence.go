@@ -94,6 +94,13 @@ func evidenceArea() Area {
 			return nodeObjectMissing
 `, New: ``},
 
+		{Fault: "An address that a user writes into a network-status is in conflict", File: pods, Tests: "TestAnAddressThatOnlyANetworkStatusNames",
+			Old: `return r != nil && r.fresh && x.now.Sub(p.Created) > HeardSince &&`, New: `return false && r != nil && r.fresh && x.now.Sub(p.Created) > HeardSince &&`},
+		{Fault: "A report that lacks addresses of a pod contradicts its network-status", File: pods, Tests: "TestAnAddressThatOnlyANetworkStatusNames",
+			Old: ` && !r.lacks(p.String()) && !r.lacks("/")`, New: ``},
+		{Fault: "A report that may be older than a pod contradicts its network-status", File: pods, Tests: "TestAnAddressThatOnlyANetworkStatusNames",
+			Old: `r.fresh && x.now.Sub(p.Created) > HeardSince && !r.lacks`, New: `r.fresh && !r.lacks`},
+
 		{Fault: "An address on a successor that starts is freed", File: claims, Tests: "TestTheAddressIsOnASuccessor",
 			Old: `	if x.onSuccessor(s, e) {
 `, New: `	if false && x.onSuccessor(s, e) {
@@ -155,10 +162,9 @@ func evidenceArea() Area {
 	}
 `, New: ``},
 		{Fault: "An annotation counts although the report tells the sandbox's addresses", File: pods, Tests: "TestWhereThePodsSandboxIsListedItsAddressesCountAndNotTheAnnotation",
-			Old: `		if x.reported(p) {
-			continue
-		}
-`, New: ``},
+			Old: `	return slices.DeleteFunc(x.podsNaming(addr), func(c podAddress) bool { return x.reported(c.pod) })
+`, New: `	return x.podsNaming(addr)
+`},
 		{Fault: "A podref that a repair wrote is that of a pod which lives", File: pods, Tests: "TestAnEntryWrittenForAPhantom",
 			Old: `	if owner.UID != "" {`, New: `	if false {`},
 

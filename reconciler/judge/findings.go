@@ -24,11 +24,12 @@ const (
 	NoFreshReportFinding Kind = "NoFreshReport"
 	UnreadSandbox        Kind = "UnreadSandbox"
 	MalformedFinding     Kind = "Malformed"
+	StatusMismatch       Kind = "StatusMismatch"
 )
 
-// Kinds are all of them, what is or may become an outage first.
+// Kinds are all of them, what is or may become an outage first. The last is information only.
 func Kinds() []Kind {
-	return []Kind{Conflict, Unrecorded, Misrecorded, Phantom, MissingReservation, UnreadSandbox, MalformedFinding, NoFreshReportFinding}
+	return []Kind{Conflict, Unrecorded, Misrecorded, Phantom, MissingReservation, UnreadSandbox, MalformedFinding, NoFreshReportFinding, StatusMismatch}
 }
 
 // Is reports whether two findings, maybe of different passes, are about the same.
@@ -161,23 +162,34 @@ func (x *Index) phantom(g *reportEntry) Finding {
 }
 
 // conflictsAt are the networks in which two pods, or two sandboxes, carry an
-// address.
+// address, and the pods of which only the network-status names the address.
 func (x *Index) conflictsAt(addr netip.Addr) []Finding {
 	var found []Finding
 	pods, sandboxes := map[carriedOn][]string{}, map[carriedOn][]reportEntry{}
-	for _, c := range x.podsAt(addr) {
+	carriers, refuted, has := map[string][]string{}, map[string][]string{}, map[string]bool{}
+	configured := x.sandboxesAt(addr)
+	for _, b := range configured {
+		has[b.report.Name+"/"+b.name()] = true
+	}
+	for _, c := range x.podsNaming(addr) {
 		if c.nad == nil {
 			continue // not known which network: no finding
 		}
+		isRefuted := !has[c.pod.Node+"/"+c.pod.String()] && x.refutes(c.pod)
 		for _, n := range c.nad.Networks {
-			at := on(n.Name, x.uncheckedOfPod(addr, c))
-			pods[at] = append(pods[at], c.pod.String())
+			if at := on(n.Name, x.uncheckedOfPod(addr, c)); isRefuted {
+				refuted[n.Name] = append(refuted[n.Name], c.pod.String())
+			} else if !x.reported(c.pod) {
+				pods[at] = append(pods[at], c.pod.String())
+				carriers[n.Name] = append(carriers[n.Name], c.pod.String())
+			}
 		}
 	}
-	for _, b := range x.sandboxesAt(addr) {
+	for _, b := range configured {
 		if b.isReady() {
 			at := on(b.NetworkName, x.uncheckedOfSandbox(addr, &b))
 			sandboxes[at] = append(sandboxes[at], b.reportEntry)
+			carriers[b.NetworkName] = append(carriers[b.NetworkName], b.name())
 			if pod := x.podOf(b.sandbox); pod != nil && x.reported(pod) {
 				pods[at] = append(pods[at], pod.String())
 			}
@@ -205,6 +217,20 @@ func (x *Index) conflictsAt(addr netip.Addr) []Finding {
 		if len(ids) > 1 {
 			found = append(found, Finding{Kind: Conflict, IP: addr.String(), Pool: x.poolNameOf(addr, at.network), Pods: sortedUnique(names), ContainerIDs: ids,
 				Message: fmt.Sprintf("%s is configured in two running sandboxes: %s", addr, strings.Join(where, " and "))})
+		}
+	}
+	return append(found, x.statusMismatches(addr, refuted, carriers)...)
+}
+
+// statusMismatches are the pods, by network, whose network-status names an address that they do not have by the reports of
+// their nodes, where others name or carry the address.
+func (x *Index) statusMismatches(addr netip.Addr, refuted, carriers map[string][]string) (found []Finding) {
+	for network, pods := range refuted {
+		pods, others := sortedUnique(pods), sortedUnique(carriers[network])
+		if len(sortedUnique(slices.Concat(pods, others))) > 1 {
+			found = append(found, Finding{Kind: StatusMismatch, IP: addr.String(), Pool: x.poolNameOf(addr, network), Pods: pods,
+				Message: fmt.Sprintf("the network-status of %s names %s, and a fresh SandboxReport shows no sandbox of the pod with it; carried by %s",
+					strings.Join(pods, " and "), addr, cmp.Or(strings.Join(others, " and "), "nobody"))})
 		}
 	}
 	return found

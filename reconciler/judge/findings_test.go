@@ -6,6 +6,10 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
+	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
@@ -128,6 +132,90 @@ func TestConflict(t *testing.T) {
 		slices.Sort(f.ContainerIDs)
 		if !slices.Equal(f.ContainerIDs, []string{"box-1", "box-2"}) || !slices.Equal(f.Pods, []string{"default/a", "default/b"}) {
 			t.Errorf("got %+v", f)
+		}
+	})
+}
+
+// What a pod's network-status names is no conflict where the fresh report of its own node shows that the pod does not
+// have it. Where the report may lack something, or may be older than the pod, it is a conflict.
+func TestAnAddressThatOnlyANetworkStatusNames(t *testing.T) {
+	cluster := All(UsualPool, NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")), NAD("red", WhereaboutsConfig("10.0.0.0/24", "red")), Node("worker-1"), Node("worker-2"))
+	owner := All(Pod("a", UID("uid-a"), Carrying("10.0.0.5")), FreshReport("worker-1", Sandbox("box-1", "uid-a", OfPod("a"), WithAddress("10.0.0.5", ""))))
+	named := func(edits ...PodEdit) Part {
+		return Pod("b", append([]PodEdit{UID("uid-b"), OnNode("worker-2"), Carrying("10.0.0.5")}, edits...)...)
+	}
+	its := func(edits ...SandboxEdit) ReportEdit {
+		return Sandbox("box-2", "uid-b", append([]SandboxEdit{OfPod("b")}, edits...)...)
+	}
+	attached := func(name string, closed *bool) ReportEdit {
+		return func(r *podstate.Report) {
+			Attachment("box-2", "uid-b", time.Hour, closed)(r)
+			r.Attachments[0].Name = name
+			if name == "" {
+				r.Attachments[0].Namespace, r.Attachments[0].UID = "", ""
+			}
+		}
+	}
+	unread := func(b *v1alpha1.Sandbox) { b.AddressesUnread = true }
+	created := func(ago time.Duration) PodEdit {
+		return func(p *corev1.Pod) { p.CreationTimestamp.Time = Now.Add(-ago) }
+	}
+	reporting := func(c ...ReportEdit) Part { return FreshReport("worker-2", c...) }
+	for _, c := range []struct {
+		says        string
+		conflicts   int
+		information int
+		parts       []Part
+	}{
+		{"the report has no sandbox of the pod", 0, 1, []Part{owner, named(), reporting()}},
+		{"its sandbox has another address", 0, 1, []Part{owner, named(), reporting(its(WithAddress("10.0.0.9", "")))}},
+		{"its sandbox has stopped", 0, 1, []Part{owner, named(DeletedAgo(time.Hour)), reporting(its(NotReady(Closed)))}},
+		{"its sandbox is gone", 0, 1, []Part{owner, named(DeletedAgo(time.Hour)), reporting(Gone("box-2", "uid-b"))}},
+		{"the pod is Pending and has no sandbox", 0, 1, []Part{owner, named(Phase("Pending")), reporting()}},
+		{"the pod is 61 s old", 0, 1, []Part{owner, named(created(61 * time.Second)), reporting()}},
+		{"the owner's node has no report", 0, 1, []Part{Pod("a", UID("uid-a"), Carrying("10.0.0.5")), named(), reporting()}},
+		{"a closed attachment of it", 0, 1, []Part{owner, named(), reporting(attached("b", Closed))}},
+		{"two pods name it, and nobody has it", 0, 1, []Part{named(), Pod("c", UID("uid-c"), OnNode("worker-2"), Carrying("10.0.0.5")), reporting()}},
+		{"another sandbox of the node is unread", 0, 1, []Part{owner, named(), reporting(Sandbox("box-3", "uid-c", OfPod("c"), unread))}},
+
+		{"its sandbox has the address", 2, 0, []Part{owner, named(), reporting(its(WithAddress("10.0.0.5", "")))}}, // pods, and sandboxes
+		{"its sandbox has the address, and is not ready", 1, 0, []Part{owner, named(), reporting(its(WithAddress("10.0.0.5", ""), NotReady(nil)))}},
+		{"its sandbox is unread", 1, 0, []Part{owner, named(), reporting(its(WithAddress("10.0.0.9", ""), unread))}},
+		{"its sandbox is listed without an address", 1, 0, []Part{owner, named(), reporting(its())}},
+		{"its sandbox is not ready, and not known to be closed", 1, 0, []Part{owner, named(), reporting(its(NotReady(nil)))}},
+		{"an attachment of it", 1, 0, []Part{owner, named(), reporting(attached("b", nil))}},
+		{"an attachment that may be anybody's", 1, 0, []Part{owner, named(), reporting(attached("", Open))}},
+		{"the pod is a minute old", 1, 0, []Part{owner, named(created(time.Minute)), reporting()}},
+		{"the pod is younger than the report", 1, 0, []Part{owner, named(created(5 * time.Second)), reporting()}},
+		{"the report of its node is stale", 1, 0, []Part{owner, named(), StaleReport("worker-2")}},
+		{"its node has no report", 1, 0, []Part{owner, named()}},
+		{"there are no agents", 1, 0, []Part{Pod("a", Carrying("10.0.0.5")), named()}},
+
+		{"nobody else names it", 0, 0, []Part{named(), reporting()}},
+		{"on another network", 0, 0, []Part{owner, named(CarryingOn("default/red", "net1", "10.0.0.5")), reporting()}},
+		{"one sandbox of its is complete, another is not", 0, 0, []Part{owner, named(), reporting(its(WithAddress("10.0.0.9", "")),
+			Sandbox("box-3", "uid-b", OfPod("b"), unread))}},
+		{"an earlier pod of its name has it, elsewhere", 0, 0, []Part{named(), reporting(),
+			FreshReport("worker-1", Sandbox("box-1", "uid-a", OfPod("b"), WithAddress("10.0.0.5", "")))}},
+	} {
+		t.Run(c.says, func(t *testing.T) {
+			parts := append([]Part{cluster}, c.parts...)
+			conflicts, information := FindingsOf(judge.Conflict, parts...), FindingsOf(judge.StatusMismatch, parts...)
+			if len(conflicts) != c.conflicts || len(information) != c.information {
+				t.Errorf("%+v\n%+v\nwant %d and %d", conflicts, information, c.conflicts, c.information)
+			}
+		})
+	}
+	t.Run("it names the pod, and who has the address", func(t *testing.T) {
+		f := FindingsOf(judge.StatusMismatch, cluster, owner, named(), reporting())[0]
+		if f.IP != "10.0.0.5" || !slices.Equal(f.Pods, []string{"default/b"}) || f.Pool != "kube-system/10.0.0.0-24" || !strings.HasSuffix(f.Message, "carried by default/a") {
+			t.Errorf("got %+v", f)
+		}
+	})
+	t.Run("a stale entry is held because of it as before", func(t *testing.T) {
+		it := AllocationOf(t, Judged(Observe(cluster, named(), reporting(), FreshReport("worker-1", Gone("box-1", UsualUID))), judge.Policy{}), "10.0.0.5")
+		if it.Verdict != judge.Held || it.Reason != judge.ClaimedByOther {
+			t.Errorf("got %v", OutcomeOf(it))
 		}
 	})
 }

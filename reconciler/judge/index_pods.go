@@ -136,12 +136,14 @@ func (x *Index) podNumber(namespace, name string) (uint32, bool) {
 // podsAt are the pods that carry an address, by name: what the runtime's report says of
 // a pod's sandbox counts, where it says something, and not the annotation.
 func (x *Index) podsAt(addr netip.Addr) []podAddress {
+	return slices.DeleteFunc(x.podsNaming(addr), func(c podAddress) bool { return x.reported(c.pod) })
+}
+
+// podsNaming are the pods whose network-status names an address, by name.
+func (x *Index) podsNaming(addr netip.Addr) []podAddress {
 	var found []podAddress
 	for _, number := range x.podsByAddress.all(x.address(addr)) {
 		p := x.pods[number]
-		if x.reported(p) {
-			continue
-		}
 		for i := range p.Interfaces {
 			iface := &p.Interfaces[i]
 			for range occurrences(iface.Addresses, addr) {
@@ -160,6 +162,14 @@ func (x *Index) podsAt(addr netip.Addr) []podAddress {
 func (x *Index) reported(p *podstate.Pod) bool {
 	r := x.byNode[p.Node]
 	return r != nil && r.fresh && (p.UID != "" && r.hasComplete(p.UID) || p.RuntimeUID != "" && r.hasComplete(p.RuntimeUID))
+}
+
+// refutes reports whether the fresh report of a pod's node has every address of each
+// sandbox of the pod. The report must be younger than the pod: a fresh one is at most
+// HeardSince old. A sandbox without a name may be any pod's.
+func (x *Index) refutes(p *podstate.Pod) bool {
+	r := x.byNode[p.Node]
+	return r != nil && r.fresh && x.now.Sub(p.Created) > HeardSince && !r.lacks(p.String()) && !r.lacks("/")
 }
 
 func occurrences(all []netip.Addr, addr netip.Addr) (n int) {

@@ -21,21 +21,41 @@ type report struct {
 	unread int      // listed of which no cache entry tells the addresses
 	most   int      // addresses that one of the listed has
 
-	complete map[string]bool // see hasComplete; nil until it is asked for
+	complete, incomplete map[string]bool // see hasComplete and lacks; nil until one of them is asked
 }
 
 // hasComplete reports whether a sandbox with this UID is listed as READY with all of its
 // addresses. Every pod that carries an address in question asks.
 func (r *report) hasComplete(uid string) bool {
-	if r.complete == nil {
-		r.complete = make(map[string]bool, len(r.listed))
-		for i := range r.listed {
-			if b := &r.listed[i]; b.State == v1alpha1.SandboxReady && len(b.Addresses) > 0 && !b.AddressesUnread {
-				r.complete[b.UID] = true
-			}
+	r.readCompleteness()
+	return r.complete[uid]
+}
+
+// lacks reports whether a sandbox of the pod by that name may have addresses that are not listed.
+func (r *report) lacks(pod string) bool {
+	r.readCompleteness()
+	return r.incomplete[pod]
+}
+
+func (r *report) readCompleteness() {
+	if r.complete != nil {
+		return
+	}
+	r.complete, r.incomplete = make(map[string]bool, len(r.listed)), map[string]bool{}
+	for i := range r.listed {
+		switch b := &r.listed[i]; {
+		case b.State != v1alpha1.SandboxReady && podstate.Closed(b.NetworkClosed):
+		case len(b.Addresses) == 0 || b.AddressesUnread:
+			r.incomplete[b.Namespace+"/"+b.Name] = true
+		case b.State == v1alpha1.SandboxReady:
+			r.complete[b.UID] = true
 		}
 	}
-	return r.complete[uid]
+	for i := range r.attachments {
+		if a := &r.attachments[i]; !podstate.Closed(a.NetworkClosed) {
+			r.incomplete[a.Namespace+"/"+a.Name] = true
+		}
+	}
 }
 
 // reportEntry is one mention of a container id in a report; one of the three is set.

@@ -17,6 +17,7 @@ func (x *Index) nextRecheck(d recheckTime) time.Time {
 	}
 	for p := range x.youngPods {
 		d.add(p.Created.Add(addTimeLimit))
+		d.add(p.Created.Add(HeardSince))
 	}
 	return d.first
 }

@@ -74,6 +74,9 @@ func drawCluster(t *rapid.T) []Part {
 	}
 
 	parts := []Part{UsualPool}
+	if is("a definition") {
+		parts = append(parts, NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")))
+	}
 	if is("a pod") {
 		edits := []PodEdit{
 			UID(rapid.SampledFrom([]string{"uid-1", "uid-2"}).Draw(t, "its UID")), created(age("the pod's")),

@@ -49,7 +49,8 @@ func (e *Events) finding(f judge.Finding, poolUID string) {
 	} else if f.Node != "" {
 		on = &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: f.Node, UID: types.UID(f.Node)} // as kubelet writes it
 	}
-	e.Event(on, corev1.EventTypeWarning, string(f.Kind), f.Message)
+	level := map[bool]string{true: corev1.EventTypeNormal, false: corev1.EventTypeWarning}[f.Kind == judge.StatusMismatch]
+	e.Event(on, level, string(f.Kind), f.Message)
 }
 
 // uidOf is that of the first pool that a finding names.

@@ -16,10 +16,11 @@ import (
 type subjects struct {
 	record.EventRecorder
 	about []*corev1.ObjectReference
+	types []string
 }
 
-func (s *subjects) Event(o runtime.Object, _, _, _ string) {
-	s.about = append(s.about, o.(*corev1.ObjectReference))
+func (s *subjects) Event(o runtime.Object, eventType, _, _ string) {
+	s.about, s.types = append(s.about, o.(*corev1.ObjectReference)), append(s.types, eventType)
 }
 
 func (s *subjects) Eventf(o runtime.Object, _, _, _ string, _ ...any) { s.Event(o, "", "", "") }
@@ -47,5 +48,15 @@ func TestEventsAreAboutThePodElseThePool(t *testing.T) {
 	want := "Pod default/web-0, IPPool kube-system/10.0.0.0-24, IPPool kube-system/10.0.0.0-24"
 	if text := strings.Join(got, ", "); text != want {
 		t.Errorf("the events are about %s, want %s", text, want)
+	}
+}
+
+func TestEventsAboutFindingsAreWarningsButForInformation(t *testing.T) {
+	for _, kind := range judge.Kinds() {
+		told := &subjects{}
+		(&Events{EventRecorder: told, Self: &corev1.ObjectReference{}}).finding(judge.Finding{Kind: kind}, "")
+		if isWarning := told.types[0] == corev1.EventTypeWarning; isWarning == (kind == judge.StatusMismatch) {
+			t.Errorf("an event about %s is of type %s", kind, told.types[0])
+		}
 	}
 }

@@ -39,6 +39,10 @@ func findings() map[judge.Kind][]template {
 			{why: "Nothing stale is released while it runs. Its CNI cache files are gone, or lie in a folder that the agent does not mount."},
 		}, endSandbox()),
 		judge.NoFreshReportFinding: slices.Concat(agentLog(), nodeOff()),
+		judge.StatusMismatch: {
+			{why: "By the report of its node {pod} does not have {ip}, so the address is not on two pods. See who edited the annotation k8s.v1.cni.cncf.io/network-status. Until it is corrected a stale entry of {ip} may be held.",
+				command: "kubectl get pod -n {podnamespace} {podname} -o yaml --show-managed-fields"},
+		},
 		judge.MalformedFinding: slices.Concat([]template{
 			{why: "See what is stored, and correct it by hand. It keeps nothing else from being judged."},
 		}, stored()),

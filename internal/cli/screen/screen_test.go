@@ -83,7 +83,8 @@ func TestTheSectionsAddUpToTheFirstLine(t *testing.T) {
 
 func TestAnOutageComesFirst(t *testing.T) {
 	text := check(&Screen{}, planned(t, UsualPool, UsualPod(Carrying("10.0.0.7")), Pod("web-9", Carrying("10.0.0.7")), NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")),
-		Node("worker-1"), Node("worker-2"), FreshReport("worker-1", Gone("box-1", "uid-of-another")), StaleReport("worker-2"), Reservation("nonsense", "default/x", LongAgo)))
+		Node("worker-1"), Node("worker-2"), StaleReport("worker-2"), FreshReport("worker-1", Gone("box-1", "uid-of-another"),
+			Sandbox("box-7", UsualUID, WithAddress("10.0.0.7", "")), Sandbox("box-9", UsualUID, OfPod("web-9"), WithAddress("10.0.0.7", ""))), Reservation("nonsense", "default/x", LongAgo)))
 	order := []string{"Conflict  ", "Unrecorded  ", "Malformed  ", "STALE (", "HELD ("}
 	at := -1
 	for _, what := range order {
@@ -157,7 +158,7 @@ func TestHeadersCanBeLeftOut(t *testing.T) {
 }
 
 func TestEveryFindingHasAPlaceInTheOrder(t *testing.T) {
-	for _, k := range []judge.Kind{judge.Conflict, judge.Unrecorded, judge.Misrecorded, judge.Phantom, judge.MissingReservation, judge.MalformedFinding, judge.NoFreshReportFinding} {
+	for _, k := range []judge.Kind{judge.Conflict, judge.Unrecorded, judge.Misrecorded, judge.Phantom, judge.MissingReservation, judge.MalformedFinding, judge.NoFreshReportFinding, judge.StatusMismatch} {
 		if !slices.Contains(judge.Kinds(), k) {
 			t.Errorf("%s has none", k)
 		}

@@ -55,7 +55,9 @@ func TestEachFaultIsOneLineWithWhatToTypeNext(t *testing.T) {
 			f.leader.value.Annotations = map[string]string{kube.ReleasedAnnotation: `[{"at":"2026-11-20T09:50:00Z","count":30,"of":40}]`}
 		}, []string{"✗ The breaker has tripped: 30 unconfirmed releases within an hour, of 40 allocations. No more are made before 2026-11-20T10:50:00Z"}},
 		"two pods at one address": {func(f *facts) {
-			f.observed(UsualPool, UsualPod(Carrying("10.0.0.5")), Pod("web-1", Carrying("10.0.0.5")), NAD("wb", WhereaboutsConfig("10.0.0.0/24", "", `"enable_overlapping_ranges": false`)), Node("worker-1"), FreshReport("worker-1"), Node("worker-2"), FreshReport("worker-2"))
+			f.observed(UsualPool, UsualPod(Carrying("10.0.0.5")), Pod("web-1", Carrying("10.0.0.5"), UID("uid-2"), OnNode("worker-2")), NAD("wb", WhereaboutsConfig("10.0.0.0/24", "", `"enable_overlapping_ranges": false`)),
+				Node("worker-1"), FreshReport("worker-1", Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", ""))),
+				Node("worker-2"), FreshReport("worker-2", Sandbox("box-2", "uid-2", OfPod("web-1"), NotReady(nil))))
 		}, []string{"✗ Addresses are, or may soon be, on two pods: 1 Conflict.", "ip-reconcile check --reason Conflict"}},
 		"a pool that is nearly full": {func(f *facts) {
 			f.observed(Pool("10.0.0.0-30", "10.0.0.0/30", Alloc("1", "default/web-0", "box-1", "net1"), Alloc("2", "default/web-1", "box-2", "net1")),
