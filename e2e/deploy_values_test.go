@@ -200,3 +200,15 @@ func TestTheInstallationSaysHowTheCRDIsUpgraded(t *testing.T) {
 	containsNot(t, "the notes without agents", notesOf(t, "agent: {enabled: false}"), "CRD")
 	contains(t, "docs/install.md", string(try(os.ReadFile("../docs/install.md")).must(t)), "**Upgrade** the CRD first", apply+"deploy/crds")
 }
+
+func TestTheNetworkStatusIsTrustedByValueOnly(t *testing.T) {
+	t.Parallel()
+	for values, want := range map[string]bool{
+		"agent: {enabled: false}":                                            false,
+		"{agent: {enabled: false}, trustNetworkStatus: true}":                true,
+		"{agent: {enabled: false}, trustNetworkStatus: true, mode: cronjob}": true,
+	} {
+		args := reconcilerPod(t, installed(t, values)).Spec.Containers[0].Args
+		equal(t, values, slices.Contains(args, "--trust-network-status"), want)
+	}
+}

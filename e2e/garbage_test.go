@@ -83,7 +83,7 @@ func TestWhatTheRealPluginLeavesBehind(t *testing.T) {
 		equal(t, "address", p.ips, []string{"10.1.0.2"})
 		before := s.contents(t)
 		equal(t, "entries and reservations", len(before), 4)
-		out := s.run(t)
+		out := s.run(t, "--trust-network-status")
 		out.exits(t, 0)
 		out.expect(t, "10.1.0.0-24 10.1.0.1", "Stale AddressNotOnPod", "10.1.0.0-24 10.1.0.2", "InUse AddressOnPod")
 		s.lost(t, before, "10.1.0.0-24 1", "reservation 10.1.0.1")

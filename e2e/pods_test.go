@@ -11,6 +11,9 @@ import (
 )
 
 // TestWhatAPodObjectProves goes by the API alone: no node agent runs.
+// statusWithoutAddress is a network-status that whoever may edit a pod can write: the default network's entry alone.
+const statusWithoutAddress = `[{"name":"cbr0","interface":"eth0","ips":["10.244.0.9"],"default":true}]`
+
 func TestWhatAPodObjectProves(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "worker-1", "worker-2")
@@ -26,6 +29,12 @@ func TestWhatAPodObjectProves(t *testing.T) {
 		{"a running pod that carries its address", func(t *testing.T) {
 			s.up(t, "worker-1", "p", blue)
 		}, "InUse AddressOnPod", nil},
+		{"a running pod whose user removed its address from the network-status", func(t *testing.T) {
+			s.up(t, "worker-1", "p", blue).annotate(t, statusAnnotation, statusWithoutAddress)
+		}, "Held AddressNotOnPod", nil},
+		{"a running pod whose network-status lacks its address, where that is trusted", func(t *testing.T) {
+			s.up(t, "worker-1", "p", blue).annotate(t, statusAnnotation, statusWithoutAddress)
+		}, "Stale AddressNotOnPod", []string{"--trust-network-status"}},
 		{"a Pending pod whose ADD is done and whose network-status is not written", func(t *testing.T) {
 			s.pending(t, "worker-1", "p", blue)
 		}, "InUse PodPending", nil},
@@ -118,6 +127,10 @@ func TestWhatAPodObjectProves(t *testing.T) {
 		object.running(t)
 		before := s.contents(t)
 		out := s.run(t)
+		out.exits(t, 0)
+		out.expect(t, place, "Held AddressNotOnPod", reserved, "Held AddressNotOnPod", "10.9.0.0-24 10.9.0.1", "InUse AddressOnPod")
+		s.lost(t, before)
+		out = s.run(t, "--trust-network-status")
 		out.exits(t, 0)
 		out.expect(t, place, "Stale AddressNotOnPod", "10.9.0.0-24 10.9.0.1", "InUse AddressOnPod")
 		s.lost(t, before, "10.1.0.0-24 1", reserved)

@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
@@ -21,7 +22,7 @@ func (w *truth) cannotBeKnown(b *trueSandbox, it *judge.Item) string {
 	e, m := evidenceOf(it), b.node
 	heard := m.report != nil && w.now.Sub(m.heard) <= time.Minute
 	switch {
-	case e.Sandbox == judge.NoSource:
+	case e.Sandbox == judge.NoSource && e.Phase != podstate.Live:
 		return "without agents the API is all there is, and a phantom cannot be told from a leak"
 	case heard && b.added.After(m.heard) && !it.Proven:
 		return "its agent inspected the node last before its ADD; --confirm-after is longer than that lasts"

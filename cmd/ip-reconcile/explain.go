@@ -100,7 +100,7 @@ func (o *options) advisor(f *pflag.FlagSet) advice.Advisor {
 	if f.Changed("reconciler-namespace") || f.Changed("namespace") {
 		a.Flag("reconciler-namespace", o.Namespace())
 	}
-	for _, name := range []string{"lease-namespace", "agents", "agent-nodes", "confirm-after"} {
+	for _, name := range []string{"lease-namespace", "agents", "agent-nodes", "trust-network-status", "confirm-after"} {
 		flag := f.Lookup(name)
 		if flag == nil || !flag.Changed {
 			continue

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -24,6 +25,7 @@ type settings struct {
 	badLevel   string        // one that is not known
 	once       bool          // a flag that only the one-shot form had is given
 	version    bool          // print the version and end
+	trust      bool          // ip-reconcile's --trust-network-status
 }
 
 // levels are whereabouts' log levels (v0.9.4, pkg/logging/logging.go), with two
@@ -33,7 +35,7 @@ var levels = map[string]string{"debug": "debug", "verbose": "info", "info": "inf
 
 // parse reads the flags of whereabouts v0.5.4 (cmd/reconciler/ip.go), of which
 // v0.9.4 has left -log-level (cmd/reconciler/main.go), whose default it is. Where
-// it returns nothing the program ends with the code.
+// it returns nothing the program ends with the code. -trust-network-status is ours.
 func parse(args []string, stderr io.Writer) (given *settings, code int) {
 	f := flag.NewFlagSet("ip-reconciler", flag.ContinueOnError)
 	f.SetOutput(stderr)
@@ -41,6 +43,7 @@ func parse(args []string, stderr io.Writer) (given *settings, code int) {
 	level := f.String("log-level", "debug", "debug, verbose, info, warn, error or panic")
 	timeout := f.Int("timeout", 30, "make one pass; the limit of each of its requests, in seconds")
 	version := f.Bool("version", false, "print the version and end")
+	trust := f.Bool("trust-network-status", false, "release what the network-status of a running pod lacks, as whereabouts does: whoever may edit a pod can then have its address assigned to another while it is in use")
 	err := f.Parse(args)
 	if errors.Is(err, flag.ErrHelp) {
 		return nil, exitDone
@@ -52,11 +55,12 @@ func parse(args []string, stderr io.Writer) (given *settings, code int) {
 	if err != nil {
 		return nil, exitNotObserved
 	}
-	given = &settings{kubeconfig: *kubeconfig, timeout: time.Duration(*timeout) * time.Second, level: levels[strings.ToLower(*level)], version: *version}
+	given = &settings{kubeconfig: *kubeconfig, timeout: time.Duration(*timeout) * time.Second, level: levels[strings.ToLower(*level)], version: *version,
+		trust: *trust}
 	if given.level == "" {
 		given.level, given.badLevel = "debug", *level
 	}
-	f.Visit(func(f *flag.Flag) { given.once = given.once || f.Name != "log-level" && f.Name != "version" })
+	f.Visit(func(f *flag.Flag) { given.once = given.once || f.Name == "kubeconfig" || f.Name == "timeout" })
 	return given, 0
 }
 
@@ -66,7 +70,7 @@ func (s *settings) options(stderr io.Writer) (*servecmd.Options, *slog.Logger, e
 	o.Add(f, s.level)
 	o.Timeout = s.timeout
 	o.WithoutPause = true // whereabouts' own ClusterRole has no right to namespaces
-	set := map[string]string{"kubeconfig": s.kubeconfig}
+	set := map[string]string{"kubeconfig": s.kubeconfig, "trust-network-status": strconv.FormatBool(s.trust)}
 	// In whereabouts' manifests it is the pod's own namespace; its programs keep
 	// their pools and Leases there (v0.9.4, pkg/controlloop/pod.go: ipPoolsNamespace).
 	if namespace := os.Getenv("WHEREABOUTS_NAMESPACE"); namespace != "" {

@@ -39,6 +39,8 @@ func TestTheFlagsOfWhereaboutsAreUnderstood(t *testing.T) {
 		{args: "-timeout 5", want: &settings{timeout: 5 * time.Second, level: "debug", once: true}},
 		{args: "-kubeconfig=/a/b", want: &settings{kubeconfig: "/a/b", timeout: 30 * time.Second, level: "debug", once: true}},
 		{args: "-kubeconfig=", want: &settings{timeout: 30 * time.Second, level: "debug", once: true}},
+		{args: "--trust-network-status", want: &settings{timeout: 30 * time.Second, level: "debug", trust: true}},
+		{args: "-trust-network-status -timeout 5", want: &settings{timeout: 5 * time.Second, level: "debug", once: true, trust: true}},
 		{args: "-timeout 0", code: exitNotObserved, says: "-timeout 0: must be above zero"},
 		{args: "-timeout soon", code: exitNotObserved, says: "-timeout"},
 		{args: "-dry-run", code: exitNotObserved, says: "-dry-run"},
@@ -51,6 +53,20 @@ func TestTheFlagsOfWhereaboutsAreUnderstood(t *testing.T) {
 			t.Errorf("%q: got %+v and code %d, want %+v and code %d", c.args, got, code, c.want, c.code)
 		case !strings.Contains(stderr.String(), c.says):
 			t.Errorf("%q: said %q, want %q", c.args, stderr.String(), c.says)
+		}
+	}
+}
+
+func TestTheNetworkStatusIsTrustedByFlagOnly(t *testing.T) {
+	for args, want := range map[string]bool{"": false, "-trust-network-status": true} {
+		given, _ := parse(strings.Fields(args), &bytes.Buffer{})
+		o, _, err := given.options(&bytes.Buffer{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		options, err := o.Options()
+		if err != nil || options.TrustNetworkStatus != want {
+			t.Errorf("%q: trusted %v, %v", args, options.TrustNetworkStatus, err)
 		}
 	}
 }

@@ -21,6 +21,7 @@ type Plan struct {
 	Skew, NodeSkew               time.Duration
 	Steps                        []Step
 	Unreachable                  time.Duration // --unreachable-node-timeout
+	Trust                        bool          // --trust-network-status
 	Unread, NoUID                bool          // reports are incomplete: without addresses, without UIDs
 	V6                           bool          // networks of IPv6
 	Shared                       int           // the second network has of the first: 1 its pool, 2 its name and a range around its own
@@ -125,6 +126,7 @@ func NewPlan(seed uint64) *Plan {
 		p.Shared = 1 + r.IntN(2)
 	}
 	p.Busy = one(6)
+	p.Trust = p.Agents == 0 && one(2)
 	return p
 }
 

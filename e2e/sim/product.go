@@ -115,7 +115,7 @@ func (s *Simulation) log() *slog.Logger {
 
 func (s *Simulation) options() reconciler.Options {
 	o := reconciler.Options{ConfirmAfter: s.plan.Confirm, Repair: s.plan.Repair, AllowMassRelease: s.massRelease}
-	o.UnreachableNodeTimeout = s.plan.Unreachable
+	o.UnreachableNodeTimeout, o.TrustNetworkStatus = s.plan.Unreachable, s.plan.Trust
 	o.AgentNodes, _ = labels.Parse("kubernetes.io/os=linux")
 	return o
 }

@@ -26,6 +26,8 @@ func conditionsArea() Area {
 			Old: `return e.OnPod })`, New: `return false })`},
 		{Fault: "Every network-status can be read", File: file, Tests: "TestNetworkStatusThatCannotBeRead",
 			Old: `return e.Pod.Status != podstate.StatusReadable })`, New: `return false })`},
+		{Fault: "Every network-status is trusted", File: file, Tests: "TestVerdictTable",
+			Old: `return e.StatusTrusted })`, New: `return true })`},
 		{Fault: "Kubelet stopped every finished pod", File: file, Tests: "TestFinishedWithoutAFreshReport",
 			Old: `func(e *Evidence) bool { return e.Pod.StoppedByKubelet })`, New: `func(e *Evidence) bool { return true })`},
 		{Fault: "Nobody says that a sandbox ended on another node", File: file, Tests: "TestTheRowNamesTheCauseWhereSeveralHoldForOneReason",

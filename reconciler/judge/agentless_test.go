@@ -52,6 +52,18 @@ func TestNodesOnWhichNoAgentCanRunAreNamedWithTheFlagToSet(t *testing.T) {
 	}
 }
 
+func TestTheNoteOnClustersWithoutAgentsSaysWhatCannotBeTold(t *testing.T) {
+	for trust, want := range map[bool]string{
+		false: "a phantom pod on a Ready node cannot be told from a leak",
+		true:  "a phantom pod on a Ready node, or an address that a pod's own user edited out of its network-status, cannot be told from a leak",
+	} {
+		notes := strings.Join(Judged(Observe(UsualPool, Node("worker-1")), judge.Policy{TrustNetworkStatus: trust}).Notes(), " ")
+		if !strings.Contains(notes, want) {
+			t.Errorf("trusted %v: %q", trust, notes)
+		}
+	}
+}
+
 // Many entries of pods that this cluster does not have may be those of another cluster.
 func TestNotes_AnotherClusterOnTheSamePools(t *testing.T) {
 	for _, c := range []struct {

@@ -17,7 +17,7 @@ type conditionSet struct {
 	malformed, unknownField, recent, deleting, longAlone               *condition
 	its, notIts, noneOfIts                                             *condition
 	overdue, onPod, noStatus, stopped, stoppedWithoutReport, elsewhere *condition
-	detached                                                           *condition
+	detached, trusted                                                  *condition
 	unreachable, timedOut, nodeNotReady, nodeTimedOut                  *condition
 	claimed, claimUnread                                               *condition
 	notSeenWherever, agentNotHeard                                     *condition
@@ -40,6 +40,7 @@ func conditions() conditionSet {
 		onPod:     is("the address is on the pod", func(e *Evidence) bool { return e.OnPod }),
 		detached:  is("neither the pod's network-status nor the complete list of its sandbox's addresses has the interface", func(e *Evidence) bool { return e.Detached }),
 		noStatus:  is("the pod has no readable network-status", func(e *Evidence) bool { return e.Pod.Status != podstate.StatusReadable }),
+		trusted:   is("--trust-network-status is given", func(e *Evidence) bool { return e.StatusTrusted }),
 		stopped:   is("kubelet reported every container stopped", func(e *Evidence) bool { return e.Pod.StoppedByKubelet }),
 		elsewhere: is("the sandbox has ended on another node", func(e *Evidence) bool { return e.EndedElsewhere }),
 

@@ -41,6 +41,7 @@ type Evidence struct {
 	gone          []string // those of them that are dead or missing
 
 	OnPod                  bool // the address is on the pod
+	StatusTrusted          bool // the operator trusts network-status annotations
 	Detached               bool // neither the pod nor its running sandbox has the interface any more
 	Unreachable            bool // every node without a fresh report, or without agents the node in question, is not Ready
 	UnreachableTimedOut    bool // and has been so for longer than the operator allows for
@@ -60,7 +61,7 @@ type Evidence struct {
 
 // gather collects the evidence on a candidate.
 func (x *Index) gather(s *candidate, e *Evidence) {
-	*e = Evidence{Owner: s.owner}
+	*e = Evidence{Owner: s.owner, StatusTrusted: x.policy.TrustNetworkStatus}
 	if s.pod != nil {
 		e.Pod, e.OnPod = s.pod, x.onPod(s)
 		e.Phase = s.pod.Phase

@@ -92,7 +92,8 @@ func (j *Judgement) unknownPods() (n int) {
 func (j *Judgement) Notes() []string {
 	var notes []string
 	if j.WithoutAgents {
-		notes = append(notes, "no node agent reports: a phantom pod on a Ready node, or an address that a pod's own user edited out of its network-status, cannot be told from a leak; unconfirmed releases rest on the API alone")
+		edited := map[bool]string{true: ", or an address that a pod's own user edited out of its network-status,"}[j.x.policy.TrustNetworkStatus]
+		notes = append(notes, "no node agent reports: a phantom pod on a Ready node"+edited+" cannot be told from a leak; unconfirmed releases rest on the API alone")
 	}
 	if n := j.unknownPods(); n >= foreignFloor && 4*n >= j.Total {
 		notes = append(notes, fmt.Sprintf("%d of %d allocations are of pods that this cluster does not have, and no node reports their sandboxes: "+

@@ -82,6 +82,9 @@ type Policy struct {
 	// keeps Held stale. 0, the default, never does: behind a partition the
 	// address is still in use.
 	UnreachableNodeTimeout time.Duration
+	// TrustNetworkStatus makes Stale, without agents, what the network-status of a running pod
+	// lacks. Whoever may edit the pod can then have its address assigned twice.
+	TrustNetworkStatus bool
 	// MissingAfter is for how long the last report of a node whose Node object is gone
 	// still claims its addresses: as long as an unconfirmed verdict must hold. 0 is 15 min.
 	MissingAfter time.Duration

@@ -161,6 +161,7 @@ func TestAReservationThatStandsAlone(t *testing.T) {
 		{"a sandbox has the address in another network", decision{judge.Stale, judge.PodGone, false}, []Part{ReportingWorker(Sandbox("box-7", UsualUID, WithAddress("10.0.0.5", "red")))}},
 		{"a sandbox of a node without a fresh report has it", decision{judge.Held, judge.NoFreshReportReason, false}, []Part{worker, Node("worker-2"), FreshReport("worker-1"), StaleReport("worker-2", has())}},
 		{"the pod is live without the address", decision{judge.Stale, judge.AddressNotOnPod, false}, []Part{UsualPod(), ReportingWorker()}},
+		{"the pod is live without the address, and no agents", decision{judge.Held, judge.AddressNotOnPod, false}, []Part{UsualPod(), worker}},
 		{"the pod is live without a status", decision{judge.Held, judge.NetworkStatusMissing, false}, []Part{UsualPod(NoNetworkStatus), ReportingWorker()}},
 		{"another pod carries the address", decision{judge.Held, judge.ClaimedByOther, false}, []Part{Pod("web-1", Carrying("10.0.0.5")), ReportingWorker()}},
 		{"the pod is finished and kubelet stopped it", decision{judge.Stale, judge.PodFinished, false}, []Part{succeeded.pod, worker}},

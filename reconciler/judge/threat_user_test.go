@@ -65,6 +65,43 @@ func TestWhatAUserWritesFreesNothingOfASilentNode(t *testing.T) {
 	}
 }
 
+// Without agents whoever may edit a pod, as the role edit may, cannot have its address released by what they write while
+// the pod runs. What remains is the deletion by force, after which another pod may have the name, and a forged end, which
+// takes the right to pods/status.
+func TestWithoutAgentsWhatAUserWritesIntoItsPodReleasesNothing(t *testing.T) {
+	released := []string{"the pod is deleted by force", "it is Succeeded, as kubelet writes it", "another of that name is elsewhere", "another calls itself its mirror"}
+	for says, forgery := range forged() {
+		if slices.Contains(released, says) {
+			continue
+		}
+		for _, nodes := range []sandboxCase{noSource, noSourceNodes, noSourceDown} {
+			t.Run(says+", and "+nodes.says, func(t *testing.T) { expectKept(t, UsualPool, nodes.parts, forgery) })
+		}
+	}
+}
+
+// By the flag an operator has such entries released as whereabouts' own reconciler does. It decides nothing where there
+// are agents, and nothing else.
+func TestTrustNetworkStatus(t *testing.T) {
+	trust := judge.Policy{TrustNetworkStatus: true}
+	notOnPod := Want(judge.Stale, judge.AddressNotOnPod, false, judge.NoSource)
+	for _, nodes := range []sandboxCase{noSource, noSourceNodes} {
+		ExpectUnder(t, trust, notOnPod, UsualPool, nodes.parts, UsualPod())
+		ExpectUnder(t, trust, notOnPod, UsualPool, nodes.parts, UsualPod(Carrying("10.0.0.6")))
+	}
+	for _, r := range tableRows() {
+		for _, p := range r.pods {
+			for _, b := range r.sandboxes {
+				it := AllocationOf(t, Judged(Observe(UsualPool, p.pod, b.parts), trust), "10.0.0.5")
+				is := decision{it.Verdict, it.Reason, it.Proven}
+				if want := (decision{r.verdict, r.reason, r.proven}); is != want && (b.state != judge.NoSource || r.reason != judge.AddressNotOnPod) {
+					t.Errorf("%s whose sandbox %s: %v, and without the flag %v", p.says, b.says, is, want)
+				}
+			}
+		}
+	}
+}
+
 // A user of another namespace can have releases wait, by claiming addresses, and cause none: whatever
 // pods and definitions are added, nothing that is kept is freed.
 func TestPodsAndDefinitionsOfOthersFreeNothing(t *testing.T) {

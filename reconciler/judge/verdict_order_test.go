@@ -190,7 +190,7 @@ func TestEveryCombinationHasAVerdict(t *testing.T) {
 		sandboxes = append(sandboxes, runs(u), isNotReady(u), hasStopped(u), isAttached(u), isGone(u), diedWithNode(u), lostItsNode(u), hasNoFreshReport(u), isUnreachable(u))
 	}
 	seenStates := map[judge.Sandbox]bool{}
-	for _, policy := range []judge.Policy{{}, {UnreachableNodeTimeout: time.Minute}, {AgentsRequired: true}} {
+	for _, policy := range []judge.Policy{{}, {UnreachableNodeTimeout: time.Minute}, {AgentsRequired: true}, {TrustNetworkStatus: true}} {
 		for _, p := range pods {
 			for _, b := range sandboxes {
 				name := fmt.Sprintf("%s whose sandbox %s, under %+v", p.says, b.says, policy)

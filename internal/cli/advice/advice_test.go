@@ -48,7 +48,7 @@ func all(t *testing.T, f Facts) map[string][]Step {
 }
 
 func TestEveryReasonRefusalAndFindingHasAdvice(t *testing.T) {
-	staleOnly := []string{"PodReplaced", "PodFinished", "SandboxReplaced", "AddressNotOnPod", "SandboxStopped", "PodGone"}
+	staleOnly := []string{"PodReplaced", "PodFinished", "SandboxReplaced", "SandboxStopped", "PodGone"}
 	for cause, steps := range all(t, known()) {
 		verdict, reason, _ := strings.Cut(cause, " ")
 		if len(steps) == 0 && (verdict == "Stale" || !slices.Contains(staleOnly, reason)) {

@@ -81,6 +81,12 @@ func reasons() map[judge.Reason][]template {
 			{why: "A pod that is made again has it written. With node agents it is not needed.", command: "kubectl delete pod -n {podnamespace} {podname}"},
 			{why: "It is held until something says which addresses the pod carries."},
 		},
+		judge.AddressNotOnPod: {
+			{why: "See which addresses the pod has, and who has edited its annotation k8s.v1.cni.cncf.io/network-status.", command: "kubectl get pod -n {podnamespace} {podname} -o yaml --show-managed-fields"},
+			{why: "Install the node agents. They report the addresses that the pod has."},
+			{why: "Delete {pod}: its controller recreates it. A pod without a controller is not recreated. A new pod of the same name gets the address of the entry; else the entry is released.", command: "kubectl delete pod -n {podnamespace} {podname}"},
+			{why: "WARNING: --trust-network-status, here and in the reconciler's own flags, releases such entries. Whoever may edit a pod can then remove its address there, keep using it, and another pod is given the same address."},
+		},
 		judge.Malformed:    slices.Concat([]template{{why: "It is held: what cannot be read is nobody's to free. See what is stored, and correct it by hand."}}, stored()),
 		judge.UnknownField: slices.Concat([]template{{why: "It is held: a newer whereabouts may mean something by the field. Use a version of this program that knows it."}}, stored()),
 		judge.ClaimedByOther: {
@@ -98,7 +104,7 @@ func reasons() map[judge.Reason][]template {
 		judge.NodeMissingReason: {
 			{why: "If {node} runs after all, restart its kubelet before anything is released: it registers again.", command: "systemctl restart kubelet", on: "{node}"},
 		},
-		judge.PodReplaced: {}, judge.PodFinished: {}, judge.SandboxReplaced: {}, judge.AddressNotOnPod: {}, judge.SandboxStopped: {}, judge.PodGone: {},
+		judge.PodReplaced: {}, judge.PodFinished: {}, judge.SandboxReplaced: {}, judge.SandboxStopped: {}, judge.PodGone: {},
 	}
 }
 

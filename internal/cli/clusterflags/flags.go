@@ -40,6 +40,7 @@ type Flags struct {
 
 	agents, agentNodes string
 	unreachable        time.Duration
+	trustStatus        bool
 }
 
 // confirmAfter is longer than the time for which a runtime may not list a sandbox
@@ -55,6 +56,7 @@ func (o *Flags) Add(f *pflag.FlagSet, logLevel string) {
 	f.StringVar(&o.agents, "agents", "auto", "auto: judge without node agents where there are none; required: never conclude anything without their reports")
 	f.StringVar(&o.agentNodes, "agent-nodes", "kubernetes.io/os=linux", "label selector of the nodes that run an agent")
 	f.DurationVar(&o.unreachable, "unreachable-node-timeout", 0, "free what a node holds that has been not Ready for so long; 0 never does: behind a partition the addresses are in use")
+	f.BoolVar(&o.trustStatus, "trust-network-status", false, "without node agents release what the network-status of a running pod lacks: whoever may edit a pod can then have its address assigned to another while it is in use")
 }
 
 // AddWriting adds the flags of releasing.
@@ -91,7 +93,7 @@ func (o *Flags) Completions(c *cobra.Command) {
 // Options are what the flags say about judging and releasing.
 func (o *Flags) Options() (reconciler.Options, error) {
 	out := reconciler.Options{
-		Policy:       judge.Policy{AgentsRequired: o.agents == "required", UnreachableNodeTimeout: o.unreachable},
+		Policy:       judge.Policy{AgentsRequired: o.agents == "required", UnreachableNodeTimeout: o.unreachable, TrustNetworkStatus: o.trustStatus},
 		ConfirmAfter: o.ConfirmAfter, Repair: o.Repair, AllowMassRepair: o.AllowMassRepair,
 	}
 	if o.agents != "auto" && o.agents != "required" {

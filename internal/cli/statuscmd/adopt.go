@@ -74,8 +74,11 @@ func adoptNamespace(given *pflag.FlagSet, w *workload) {
 
 // adoptFlags takes over the flags of a workload that decide what is judged.
 func adoptFlags(given *pflag.FlagSet, w *workload) error {
-	for _, name := range []string{"agents", "agent-nodes", "lease-namespace", "unreachable-node-timeout"} {
+	for _, name := range []string{"agents", "agent-nodes", "lease-namespace", "unreachable-node-timeout", "trust-network-status"} {
 		value, f := w.argument("--"+name), given.Lookup(name)
+		if f != nil && f.NoOptDefVal != "" && slices.Contains(w.spec.Containers[0].Args, "--"+name) { // a switch without a value
+			value = f.NoOptDefVal
+		}
 		if value == "" || f == nil || f.Changed {
 			continue
 		}

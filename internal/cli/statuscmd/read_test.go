@@ -245,6 +245,13 @@ func TestTheReconcilersOwnFlagsAndNamespaceCount(t *testing.T) {
 	if options.ConfirmAfter != 15*time.Minute || options.UnreachableNodeTimeout != time.Hour {
 		t.Errorf("it confirms after %s, and frees what an unreachable node has after %s", options.ConfirmAfter, options.UnreachableNodeTimeout)
 	}
+	for flag, want := range map[string]bool{"--trust-network-status": true, "--trust-network-status=true": true, "--trust-network-status=false": false, "--repair": false} {
+		more = flag
+		o, _ = read()
+		if options, err = o.Options(); err != nil || options.TrustNetworkStatus != want {
+			t.Errorf("with %s it trusts network-status: %v, %v", flag, options.TrustNetworkStatus, err)
+		}
+	}
 	more = "--confirm-after=1h"
 	if o, _ = read(); o.ConfirmAfter != time.Hour {
 		t.Errorf("it confirms after %s", o.ConfirmAfter)

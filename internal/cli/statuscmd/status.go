@@ -53,8 +53,8 @@ of each fault which command to type next. It never writes.
   ✗ does not work           – is not known, or not in use
 
 The flags of the deployed reconciler (--agents, --agent-nodes, --lease-namespace,
---unreachable-node-timeout) count where none are given here, and so do its namespace
-and its --confirm-after.
+--unreachable-node-timeout, --trust-network-status) count where none are given here,
+and so do its namespace and its --confirm-after.
 
 Exit code 0: no ! and no ✗; 1: there are; 2: the cluster could not be read.`,
 		Example: `  ip-reconcile status

@@ -48,6 +48,9 @@ imagePullPolicy: {{ .pullPolicy }}
 {{- if .Values.allowMassRepair }}
 - --allow-mass-repair
 {{- end }}
+{{- if .Values.trustNetworkStatus }}
+- --trust-network-status
+{{- end }}
 {{- with .Values.confirmAfter }}
 - --confirm-after={{ . }}
 {{- end }}
