@@ -34,9 +34,9 @@ var (
 			8: containerStatuses, 10: containerStatuses, 13: containerStatuses},
 	}
 	nodeFields = protofields.Fields{
-		1: {1: nil, 5: nil, 6: nil, 8: nil, 11: nil},             // metadata.{name, uid, resourceVersion, creationTimestamp, labels}
-		2: {5: nil},                                              // spec.taints
-		3: {1: nil, 2: nil, 4: {1: nil, 2: nil, 4: nil}, 7: nil}, // status.{capacity, allocatable, conditions.{type, status, lastTransitionTime}, nodeInfo}
+		1: {1: nil, 5: nil, 6: nil, 8: nil, 11: nil}, // metadata.{name, uid, resourceVersion, creationTimestamp, labels}
+		2: {5: nil},                                  // spec.taints
+		3: {4: {1: nil, 2: nil, 4: nil}, 7: nil},     // status.{conditions.{type, status, lastTransitionTime}, nodeInfo}
 	}
 	leaseFields = protofields.Fields{
 		1: {1: nil, 3: nil, 5: nil, 6: nil, 12: nil, 17: nil}, // metadata, with managedFields

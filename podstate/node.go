@@ -21,7 +21,6 @@ type Node struct {
 	// OutOfServiceAs is what distinguishes this taint from one that was set before or after it: the
 	// UID of the Node, and value and effect of the taint.
 	OutOfServiceAs string
-	MaxPods        int // how many pods it can run; 0 if that is not known
 
 	UID, ResourceVersion string
 }
@@ -31,11 +30,6 @@ func ReadNode(o *corev1.Node) *Node {
 	info := &o.Status.NodeInfo
 	n := &Node{Name: o.Name, Created: o.CreationTimestamp.Time, Labels: o.Labels, BootID: info.BootID, Machine: v1alpha1.Machine{SystemUUID: info.SystemUUID, MachineID: info.MachineID},
 		UID: string(o.UID), ResourceVersion: o.ResourceVersion}
-	pods := o.Status.Allocatable.Pods()
-	if pods.IsZero() {
-		pods = o.Status.Capacity.Pods()
-	}
-	n.MaxPods = int(max(pods.Value(), 0))
 	for _, c := range o.Status.Conditions {
 		if c.Type != corev1.NodeReady {
 			continue

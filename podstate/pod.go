@@ -51,7 +51,7 @@ type Pod struct {
 	// Selected are the NetworkAttachmentDefinitions that a pod asks for that is Pending or has no readable status, one for each
 	// interface. Nobody needs those of a pod that has started, of which there are many.
 	Selected []types.NamespacedName
-	// Selects is how many networks a Live pod with a readable status asks for, by its annotation.
+	// Selects is how many networks a pod with a readable status asks for, by its annotation; 0 for one that is Pending.
 	Selects  int
 	Workload string // its controller as "<kind>/<name>", "" for none
 	// StoppedByKubelet: every container of the spec has a status, every status
@@ -96,7 +96,7 @@ func ReadPod(o *corev1.Pod) *Pod {
 	p.Status, p.Interfaces = readNetworkStatus(o.Annotations)
 	if p.Phase == Pending || p.Status != StatusReadable {
 		p.Selected = readSelection(o)
-	} else if p.Phase == Live {
+	} else {
 		p.Selects = len(readSelection(o))
 	}
 	for _, ip := range slices.Concat(o.Status.PodIPs, []corev1.PodIP{{IP: o.Status.PodIP}}) {

@@ -63,7 +63,7 @@ func (s *simulator) pod(name, uid string, keys ...int) {
 			ips = append(ips, addressOf(k).String())
 		}
 		status, _ := json.Marshal([]map[string]any{{"name": "default/wb", "interface": "net1", "ips": ips}})
-		p.Status.Phase, p.Annotations = corev1.PodRunning, map[string]string{"k8s.v1.cni.cncf.io/network-status": string(status)}
+		p.Status.Phase, p.Annotations = corev1.PodRunning, map[string]string{"k8s.v1.cni.cncf.io/networks": "wb", "k8s.v1.cni.cncf.io/network-status": string(status)}
 	}
 	s.revision++
 	s.pods[types.NamespacedName{Namespace: "default", Name: name}] = p

@@ -28,6 +28,8 @@ type repairAttempt struct {
 	waited bool      // it has stood for long enough
 	unsure bool      // what was read of its reservation may no longer hold
 	follow bool      // the reservation of an entry that was repaired
+	// unasked: an entry that no pod in the API asks for, see judge.Index.Unasked.
+	unasked bool
 }
 
 // Unrepaired is a finding that was not repaired.
@@ -276,7 +278,7 @@ func (m *repairBatch) stillFound(findings []*repairAttempt) []*repairAttempt {
 		}
 		if was := asked[findingKey(f)]; was != nil && (was.waited || f.Repair.Fenced) {
 			f.Repair.Overlapping = was.Repair.Overlapping
-			still = append(still, &repairAttempt{Finding: f, leases: was.leases, waited: was.waited, follow: was.follow})
+			still = append(still, &repairAttempt{Finding: f, leases: was.leases, waited: was.waited, follow: was.follow, unasked: was.unasked})
 		}
 	}
 	return still

@@ -1,9 +1,8 @@
 package reconciler
 
 import (
-	"cmp"
 	"maps"
-	"slices"
+	"strings"
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
@@ -22,9 +21,7 @@ func (h *History) noteRepair(now time.Time, w *judge.Repair) {
 func (h *History) repairedWithin(now time.Time) map[judge.NodePool]int {
 	count := map[judge.NodePool]int{}
 	for at, w := range h.repaired {
-		for _, r := range w.since(now) {
-			count[at] += r.Count
-		}
+		count[at] = w.since(now).made()
 	}
 	return count
 }
@@ -34,48 +31,33 @@ func (h *History) forgetRepairs(now time.Time) {
 	maps.DeleteFunc(h.repaired, func(_ judge.NodePool, w window) bool { return len(w.since(now)) == 0 })
 }
 
-// boundRepairs withholds what would be too much by the report of one node. Those of pods
-// that the API has come first.
+// boundRepairs withholds what would be too much for which no pod in the API asks.
 func (h *History) boundRepairs(j *judge.Judgement, due []*repairAttempt) (allowed, withheld []*repairAttempt, why []Unrepaired) {
 	if len(due) == 0 {
 		return nil, nil, nil
 	}
-	pools := make([]string, len(due))
+	repairs := make([]*judge.Repair, len(due))
 	for i, f := range due {
-		pools[i] = f.Repair.Pool.Ref()
+		repairs[i] = f.Repair
 	}
 	x, inPool := j.Index(), h.repairedWithin(j.Observation.Now)
-	for at, n := range x.PhantomsRecorded(pools) { // an earlier process may have written them
+	unasked, phantoms := x.Unasked(repairs)
+	for at, n := range phantoms { // an earlier process may have written them
 		inPool[at] = max(inPool[at], n)
 	}
-	byNode := map[string]int{}
+	byNode, inAll, restored := map[string]int{}, 0, h.restoredLately(j)
 	for at, n := range inPool {
 		byNode[at.Node] += n
+		inAll += n
 	}
-	type entryOf struct{ containerID, pool string }
-	recorded, read := map[entryOf]bool{}, map[string]bool{}
-	due = slices.Clone(due)
-	slices.SortStableFunc(due, func(a, b *repairAttempt) int { return cmp.Compare(rank(a.Repair), rank(b.Repair)) })
 	for _, f := range due {
-		at, text := judge.NodePool{Node: f.Repair.Node, Pool: f.Repair.Pool.Ref()}, ""
-		if f.Repair.Key != "" {
-			if !read[at.Pool] {
-				read[at.Pool] = true
-				for i := range f.Repair.Pool.Allocations {
-					recorded[entryOf{f.Repair.Pool.Allocations[i].ContainerID, at.Pool}] = true
-				}
+		if f.unasked = unasked[f.Repair]; f.unasked {
+			at := judge.NodePool{Node: f.Repair.Node, Pool: f.Repair.Pool.Ref()}
+			if text := x.RepairLimit(at, restored, inAll+1, byNode[at.Node]+1, inPool[at]+1); text != "" {
+				withheld, why = append(withheld, f), append(why, Unrepaired{*f.Finding, Breaker, text})
+				continue
 			}
-			unconfirmed := inPool[at] + 1
-			if first := (entryOf{f.Repair.ContainerID, at.Pool}); !f.Repair.Phantom && !recorded[first] {
-				unconfirmed, recorded[first] = 0, true // whereabouts gives an interface one address of a range
-			}
-			text = x.RepairLimit(at, byNode[at.Node]+1, unconfirmed)
-		}
-		if text != "" {
-			withheld, why = append(withheld, f), append(why, Unrepaired{*f.Finding, Breaker, text})
-			continue
-		}
-		if f.Repair.Key != "" {
+			inAll++
 			byNode[at.Node]++
 			inPool[at]++
 		}
@@ -84,9 +66,17 @@ func (h *History) boundRepairs(j *judge.Judgement, due []*repairAttempt) (allowe
 	return allowed, withheld, why
 }
 
-func rank(w *judge.Repair) int {
-	if w.Phantom {
-		return 1
+// restoredFor is for how long agents report a restore of etcd (agent/restore.go, restoreNoteFor).
+const restoredFor = 24 * time.Hour
+
+// restoredLately reports whether etcd was restored within a day, as this process has detected or the agents of most nodes
+// report. A single agent's report raises no bound.
+func (h *History) restoredLately(j *judge.Judgement) bool {
+	now, r, reporters := j.Observation.Now, &h.restore, 0
+	for _, report := range j.Observation.Reports {
+		if now.Sub(report.RestoreSeen) <= restoredFor {
+			reporters++
+		}
 	}
-	return 0
+	return 2*reporters > len(j.Nodes) || now.Sub(r.seen) <= restoredFor && !strings.Contains(r.why, byAgentOf)
 }

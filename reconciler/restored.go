@@ -15,6 +15,9 @@ import (
 // sameRestore is within what time agents and passes tell of one restore.
 const sameRestore = 10 * time.Minute
 
+// byAgentOf is in what showed a restore where an agent reported it, to this replica or to another one.
+const byAgentOf = "by the word of the agent of node "
+
 // restore is what is remembered of the last restore of etcd, beyond this process where
 // there is a right to that.
 type restore struct {
@@ -194,7 +197,7 @@ func (h *History) noteRestores(o *judge.Observation) {
 	}
 	r.told = told
 	if !last.IsZero() && (r.at.IsZero() || last.After(r.at.Add(sameRestore))) {
-		r.begin(last, "by the word of the agent of node "+by, last)
+		r.begin(last, byAgentOf+by, last)
 		h.resetConfirmations()
 	}
 }

@@ -64,7 +64,7 @@ func (m *repairBatch) done(f *repairAttempt) {
 	if !f.follow {
 		m.out.ToRepair--
 	}
-	if f.Repair.Key != "" {
+	if f.unasked {
 		m.History.noteRepair(m.observation().Now, f.Repair)
 	}
 }

@@ -19,7 +19,6 @@ type report struct {
 	*podstate.Report
 	node   []string // its name alone
 	unread int      // listed of which no cache entry tells the addresses
-	most   int      // addresses that one of the listed has
 
 	complete, incomplete map[string]bool // see hasComplete and lacks; nil until one of them is asked
 }
@@ -102,7 +101,6 @@ func (x *Index) addReport(r *podstate.Report, block int) *report {
 		if b.AddressesUnread {
 			rep.unread++
 		}
-		rep.most = max(rep.most, len(b.Addresses))
 		number++
 	}
 	for i := range r.Attachments {

@@ -128,7 +128,7 @@ func (x *Index) podRefFor(b *sandboxAddress) (podRef string, ok bool) {
 func (p *pool) entryFor(addr netip.Addr, b *sandboxAddress, podRef string) *Repair {
 	key, _ := p.Range.Key(addr)
 	return &Repair{Pool: p.Pool, Key: strconv.FormatUint(key, 10), Address: addr, Network: b.NetworkName,
-		ContainerID: b.containerID(), PodRef: podRef, IfName: b.IfName, Node: b.report.Name, Phantom: podRef != b.name()}
+		ContainerID: b.containerID(), PodRef: podRef, IfName: b.IfName, Node: b.report.Name}
 }
 
 // renewedBehindFence reports whether the fence had stood for so long when each of these

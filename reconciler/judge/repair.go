@@ -23,7 +23,6 @@ type Repair struct {
 	PodRef      string
 	IfName      string
 	Node        string // by whose report it is known
-	Phantom     bool   // the API does not have its pod
 	Fenced      bool   // what it rests on was seen behind the fence: nothing is waited for
 }
 

@@ -1,29 +1,43 @@
 package judge
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
 
-// A report is what one node's agent says, and nothing else confirms the addresses in
-// it. So what is written back on its word is bounded: by what the node can hold, and in
-// each pool by a half, or an agent that lies could fill every range. That half is not for the
-// first address of a pod that the API has on that node.
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/podstate"
+)
+
+// A report is what one node's agent says. The API confirms the entries that its pods on that node ask for. All other
+// entries are bounded by numbers that no node sets, and in each pool by a half: otherwise an agent that lies could fill
+// every range.
 
 const (
-	// defaultMaxPods is how many pods a node runs that does not tell (Kubernetes v1.36,
-	// pkg/kubelet/apis/config/v1beta1/defaults.go, MaxPods).
-	defaultMaxPods = 110
-	// repairAllowance allows for sandboxes that come and go within the hour: half as many again.
-	repairAllowance = 1.5
+	// maxUnasked is how many entries that no pod asks for are written by the report of one node: one for each pod that
+	// a node runs by default (Kubernetes v1.36, pkg/kubelet/apis/config/v1beta1/defaults.go, MaxPods).
+	maxUnasked = 110
+	// maxUnaskedInAll is the same for the reports of all nodes together.
+	maxUnaskedInAll = 1000
+	// maxUnaskedRestored replaces both after a restore of etcd, which may lose every pod of a node.
+	maxUnaskedRestored = 1000
 )
 
 // NodePool is what one node's report says of one pool.
 type NodePool struct{ Node, Pool string }
 
-// RepairLimit says why so many entries by the report of one node are not written, "" if they
-// may be. inPool is 0 for what no half bounds.
-func (x *Index) RepairLimit(at NodePool, byNode, inPool int) string {
+// RepairLimit says why an entry that no pod asks for is not written, "" if it may be. The numbers are of such entries
+// within an hour, with this one: of all nodes, of its node, and of its node in its pool.
+func (x *Index) RepairLimit(at NodePool, restored bool, inAll, byNode, inPool int) string {
 	const advice = "; check the node and its agent and, if they are right, use --allow-mass-repair"
-	if limit, pods, addresses := x.nodeCapacity(at.Node); byNode > limit {
-		return fmt.Sprintf("more than %d entries within an hour by the report of node %s, which can run %d pods with %d addresses each%s", limit, at.Node, pods, addresses, advice)
+	limit := maxUnasked
+	if restored {
+		limit = maxUnaskedRestored
+	}
+	switch {
+	case byNode > limit:
+		return fmt.Sprintf("more than %d entries within an hour by the report of node %s, for which no pod in the API asks%s", limit, at.Node, advice)
+	case inAll > maxUnaskedInAll && !restored:
+		return fmt.Sprintf("more than %d entries within an hour by all nodes' reports, for which no pod in the API asks%s", maxUnaskedInAll, advice)
 	}
 	p := x.poolNamed(at.Pool)
 	if p == nil {
@@ -36,19 +50,6 @@ func (x *Index) RepairLimit(at NodePool, byNode, inPool int) string {
 		return fmt.Sprintf("more than half of the %d addresses of pool %s within an hour by the report of node %s alone%s", size, at.Pool, at.Node, advice)
 	}
 	return ""
-}
-
-// nodeCapacity is how many addresses a node can hold, with some to spare, by how many pods it
-// can run and by the most addresses that one of its sandboxes has.
-func (x *Index) nodeCapacity(node string) (limit, pods, addresses int) {
-	pods, addresses = defaultMaxPods, 1
-	if n := x.o.Nodes[node]; n != nil && n.MaxPods > 0 {
-		pods = n.MaxPods
-	}
-	if r := x.byNode[node]; r != nil {
-		addresses = max(addresses, r.most)
-	}
-	return int(repairAllowance * float64(pods*addresses)), pods, addresses
 }
 
 // size is how many addresses whereabouts gives away of a pool at most; 0 for too many to
@@ -65,28 +66,72 @@ func (p *pool) size() int {
 	return 1<<host - 2
 }
 
-// PhantomsRecorded counts, in these pools, the entries that a repair wrote for
-// sandboxes of which no API has the pod, by the nodes that still report them.
-func (x *Index) PhantomsRecorded(pools []string) map[NodePool]int {
-	count := map[NodePool]int{}
+// Unasked are the entries among the repairs for which no pod asks that the API has bound to the reporting node. A pod
+// asks for an address of a pool with each interface, less the entries that it has there. The numbers are of entries in
+// these pools that a repair wrote for sandboxes of which the API has no pod, by the nodes that still report them.
+func (x *Index) Unasked(repairs []*Repair) (unasked map[*Repair]bool, phantoms map[NodePool]int) {
+	type podPool struct {
+		podRef string
+		pool   *ippool.Pool
+	}
+	room, asked, read := map[podPool]int{}, map[podPool]bool{}, map[*ippool.Pool]bool{}
+	unasked, phantoms = map[*Repair]bool{}, map[NodePool]int{}
 	var entries []reportEntry
-	for _, ref := range sortedUnique(pools) {
-		p := x.poolNamed(ref)
-		if p == nil {
+	for _, w := range repairs {
+		if w.Instead != nil {
+			room[podPool{w.Instead.PodRef, w.Pool}]++
+		}
+		if read[w.Pool] {
 			continue
 		}
-		for i := range p.Allocations {
-			a := &p.Allocations[i]
+		read[w.Pool] = true
+		for i := range w.Pool.Allocations {
+			a := &w.Pool.Allocations[i]
+			room[podPool{a.PodRef, w.Pool}]--
 			if a.Owner.UID == "" {
 				continue
 			}
 			entries = x.reportEntries(entries[:0], a.ContainerID)
 			for k := range entries {
 				if entries[k].isReady() {
-					count[NodePool{entries[k].report.Name, p.ref}]++
+					phantoms[NodePool{entries[k].report.Name, w.Pool.Ref()}]++
 				}
 			}
 		}
 	}
-	return count
+	for _, w := range repairs {
+		ref, _ := ippool.ParsePodRef(w.PodRef)
+		pod, at := x.owner(ref), podPool{w.PodRef, w.Pool}
+		bound := pod != nil && pod.Node == w.Node && pod.Phase != podstate.Finished
+		if bound && !asked[at] {
+			asked[at] = true
+			room[at] += x.asks(pod, x.indexed(w.Pool))
+		}
+		switch {
+		case w.Key == "":
+		case bound && slices.Contains(pod.IPs, w.Address): // of its default network, which no annotation names
+		case bound && room[at] > 0:
+			room[at]--
+		default:
+			unasked[w] = true
+		}
+	}
+	return unasked, phantoms
+}
+
+// asks is with how many interfaces a pod asks for a network of a pool.
+func (x *Index) asks(pod *podstate.Pod, p *pool) (n int) {
+	count := func(name string) {
+		if nad := x.nads[name]; nad != nil && p.mapped(nad) {
+			n++
+		}
+	}
+	for i := range pod.Interfaces {
+		count(pod.Interfaces[i].Network)
+	}
+	n = min(n, pod.Selects)
+	for _, name := range pod.Selected { // kept where there is no readable status
+		count(name.String())
+	}
+	return n
 }

@@ -75,7 +75,7 @@ func (o *Flags) AddConfirmAfter(f *pflag.FlagSet) {
 
 // AddMassRepair adds the flag that switches off the bounds of repairs.
 func (o *Flags) AddMassRepair(f *pflag.FlagSet) {
-	f.BoolVar(&o.AllowMassRepair, "allow-mass-repair", false, "write back more by the report of one node than it can hold, or than half of a pool")
+	f.BoolVar(&o.AllowMassRepair, "allow-mass-repair", false, "write back more by nodes' reports than the pods in the API ask for and the bounds allow, or than half of a pool")
 }
 
 // AddWithout adds the flags for rights that do not reach whereabouts' Lease or the reconciler's namespace.
