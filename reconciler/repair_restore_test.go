@@ -300,27 +300,42 @@ func TestTheReportOfOneNodeDoesNotFillAPool(t *testing.T) {
 	})
 }
 
+// No definition can be read, so that no pod is known to ask for the network. Those that the API has are recorded under their
+// own names, and count for an hour; recorded phantoms count for as long as they run.
 func TestRepairsByTheReportOfOneNodeAreBounded(t *testing.T) {
-	for of, want := range map[int]int{400: 110, 100: 100} {
-		t.Run(fmt.Sprint(of), func(t *testing.T) {
+	for _, c := range []struct {
+		says           string
+		of             int
+		inAPI          bool
+		want, anHourOn int
+	}{{"400 phantoms", 400, false, 110, 110}, {"100 phantoms", 100, false, 100, 100}, {"400 pods", 400, true, 110, 220}} {
+		t.Run(c.says, func(t *testing.T) {
 			bubble(t, func(t *testing.T, s *simulator) {
 				s.entry(bluePool, 9999, "default/other", "box-other", false)
 				var sandboxes []v1alpha1.Sandbox
-				for i := 1; i <= of; i++ {
-					sandboxes = append(sandboxes, running(fmt.Sprint("web-", i), i))
+				for i := 1; i <= c.of; i++ {
+					b := running(fmt.Sprint("web-", i), i)
+					sandboxes = append(sandboxes, b)
+					if c.inAPI {
+						s.pod(b.Name, "u", i)
+					}
 				}
 				other := running("other", 9999)
 				s.pod("other", "u", 9999)
 				s.runsOn("worker-2", "other")
+				s.nodes = map[string]*podstate.Node{"worker-1": {Name: "worker-1", Ready: true}, "worker-2": {Name: "worker-2", Ready: true}}
 				s.reported(map[string][]v1alpha1.Sandbox{"worker-1": sandboxes, "worker-2": {other}})
 				time.Sleep(5 * time.Minute)
 				r := s.reconciler(nil)
 				r.Options.Repair = true
 				out, _ := run(t, r)
-				same(t, "entries", len(entriesOf(s.pools[bluePool])), want+1)
-				same(t, "refused", len(out.Unrepaired), of-want)
+				same(t, "entries", len(entriesOf(s.pools[bluePool])), c.want+1)
+				same(t, "refused", len(out.Unrepaired), c.of-c.want)
 				run(t, r)
-				same(t, "entries after another run", len(entriesOf(s.pools[bluePool])), want+1)
+				same(t, "entries after another run", len(entriesOf(s.pools[bluePool])), c.want+1)
+				time.Sleep(time.Hour + time.Minute)
+				run(t, r)
+				same(t, "entries an hour later", len(entriesOf(s.pools[bluePool])), c.anHourOn+1)
 			})
 		})
 	}
