@@ -11,7 +11,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ip-reconcile/ip-reconcile/agent/cri/critest"
@@ -37,10 +36,9 @@ func TestAfterARestoreThePoolsSayBehindTheFenceWhatRuns(t *testing.T) {
 				check(t, s.CreateNAD(t.Context(), simple(fmt.Sprint("net-", pool), cidr(pool))))
 				s.pool(t, strings.ReplaceAll(cidr(pool), "/", "-"), cidr(pool), map[string]any{})
 			}
-			room := corev1.ResourceList{corev1.ResourcePods: resource.MustParse("300")}
 			var nodes []*fakeNode
 			for n := range c.nodes {
-				node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("worker-%d", n+1)}, Status: corev1.NodeStatus{Capacity: room, Allocatable: room}}
+				node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("worker-%d", n+1)}}
 				try(s.Client().CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})).must(t)
 				nodes = append(nodes, newFakeNode(t, node.Name, critest.Containerd))
 			}
