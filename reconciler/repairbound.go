@@ -69,8 +69,8 @@ func (h *History) boundRepairs(j *judge.Judgement, due []*repairAttempt) (allowe
 // restoredFor is for how long agents report a restore of etcd (agent/restore.go, restoreNoteFor).
 const restoredFor = 24 * time.Hour
 
-// restoredLately reports whether etcd was restored within a day, as this process has detected or the agents of most nodes
-// report. A single agent's report raises no bound.
+// restoredLately reports whether etcd was restored within a day, as this process has detected or the agents of most
+// nodes report. A single agent's report raises no bound.
 func (h *History) restoredLately(j *judge.Judgement) bool {
 	now, r, reporters := j.Observation.Now, &h.restore, 0
 	for _, report := range j.Observation.Reports {

@@ -28,6 +28,7 @@ type NodePool struct{ Node, Pool string }
 // RepairLimit says why an entry that no pod asks for is not written, "" if it may be. The numbers are of such entries
 // within an hour, with this one: of all nodes, of its node, and of its node in its pool.
 func (x *Index) RepairLimit(at NodePool, restored bool, inAll, byNode, inPool int) string {
+	const unasked = "more than %d entries within an hour by %s, for which no pod in the API asks%s"
 	const advice = "; check the node and its agent and, if they are right, use --allow-mass-repair"
 	limit := maxUnasked
 	if restored {
@@ -35,9 +36,9 @@ func (x *Index) RepairLimit(at NodePool, restored bool, inAll, byNode, inPool in
 	}
 	switch {
 	case byNode > limit:
-		return fmt.Sprintf("more than %d entries within an hour by the report of node %s, for which no pod in the API asks%s", limit, at.Node, advice)
+		return fmt.Sprintf(unasked, limit, "the report of node "+at.Node, advice)
 	case inAll > maxUnaskedInAll && !restored:
-		return fmt.Sprintf("more than %d entries within an hour by all nodes' reports, for which no pod in the API asks%s", maxUnaskedInAll, advice)
+		return fmt.Sprintf(unasked, maxUnaskedInAll, "all nodes' reports", advice)
 	}
 	p := x.poolNamed(at.Pool)
 	if p == nil {
