@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -47,31 +48,35 @@ func TestPoolAlerts(t *testing.T) {
 	for _, c := range []struct {
 		says         string
 		usable, free string // by the minute, as promtool expands them
+		alerts       string // "" is on
 		after        string
 		fires        []string
 	}{
-		{"nearly full, for long enough", "100x1000", "9x1000", "20m", []string{nearlyFull}},
-		{"nearly full, for a moment", "100x1000", "9x1000", "10m", nil},
-		{"a tenth is left", "100x1000", "10x1000", "10h", nil},
-		{"full for hours", "100x1000", "0x1000", "10h", []string{nearlyFull}},
-		{"of a range without a usable address", "0x1000", "0x1000", "10h", nil},
-		{"half full, and full within a day", "10000x1000", "5000-5x1000", "10h", []string{fullSoon}},
-		{"half full, and full in three days", "10000x1000", "5000-1x1000", "10h", nil},
-		{"it empties", "10000x1000", "2000+5x1000", "10h", nil},
-		{"of which nothing is known", "", "", "10h", nil},
+		{"nearly full, for long enough", "100x1000", "9x1000", "", "20m", []string{nearlyFull}},
+		{"nearly full, for a moment", "100x1000", "9x1000", "", "10m", nil},
+		{"a tenth is left", "100x1000", "10x1000", "", "10h", nil},
+		{"full for hours", "100x1000", "0x1000", "", "10h", []string{nearlyFull}},
+		{"of a range without a usable address", "0x1000", "0x1000", "", "10h", nil},
+		{"half full, and full within a day", "10000x1000", "5000-5x1000", "", "10h", []string{fullSoon}},
+		{"half full, and full in three days", "10000x1000", "5000-1x1000", "", "10h", nil},
+		{"it empties", "10000x1000", "2000+5x1000", "", "10h", nil},
+		{"of which nothing is known", "", "", "", "10h", nil},
+		{"nearly full, as it may be", "100x1000", "9x1000", "off", "10h", nil},
+		{"full within a day, as it may be", "10000x1000", "5000-5x1000", "off", "10h", nil},
 	} {
 		t.Run(c.says, func(t *testing.T) {
 			dir := t.TempDir()
 			rules := ruleFile(t, dir, "")
 			series := []any{
-				map[string]any{"series": `ip_reconcile_pool_addresses{pool="p",state="used",pod="a"}`, "values": "1x1000"},
+				map[string]any{"series": `ip_reconcile_pool_addresses{pool="p",state="used",alerts="on",pod="a"}`, "values": "1x1000"},
 				// Another pool, far from full: numbers of two pools must not be mixed.
-				map[string]any{"series": `ip_reconcile_pool_addresses{pool="q",state="usable",pod="a"}`, "values": "1000000x1000"},
-				map[string]any{"series": `ip_reconcile_pool_addresses{pool="q",state="free",pod="a"}`, "values": "1000000x1000"},
+				map[string]any{"series": `ip_reconcile_pool_addresses{pool="q",state="usable",alerts="on",pod="a"}`, "values": "1000000x1000"},
+				map[string]any{"series": `ip_reconcile_pool_addresses{pool="q",state="free",alerts="on",pod="a"}`, "values": "1000000x1000"},
 			}
 			if c.usable != "" {
-				series = append(series, map[string]any{"series": `ip_reconcile_pool_addresses{pool="p",state="usable",pod="a"}`, "values": c.usable},
-					map[string]any{"series": `ip_reconcile_pool_addresses{pool="p",state="free",pod="a"}`, "values": c.free})
+				labels := fmt.Sprintf(`pool="p",pod="a",alerts=%q`, cmp.Or(c.alerts, "on"))
+				series = append(series, map[string]any{"series": `ip_reconcile_pool_addresses{state="usable",` + labels + `}`, "values": c.usable},
+					map[string]any{"series": `ip_reconcile_pool_addresses{state="free",` + labels + `}`, "values": c.free})
 			}
 			var tests []any
 			for _, name := range []string{nearlyFull, fullSoon} {
@@ -107,9 +112,9 @@ func TestPrometheusAlertsOfAFullPool(t *testing.T) {
 	}
 	s.up(t, "worker-1", "large", large)
 	v := s.serve(t, s.Kubeconfig())
-	v.is(t, `ip_reconcile_pool_addresses{pool="kube-system/10.8.0.0-24",state="usable"}`, 254)
-	v.is(t, `ip_reconcile_pool_addresses{pool="kube-system/10.8.0.0-24",state="free"}`, 253)
-	v.is(t, `ip_reconcile_pool_addresses{pool="kube-system/10.7.0.0-29",state="used"}`, float64(len(pods)))
+	v.is(t, `ip_reconcile_pool_addresses{alerts="on",pool="kube-system/10.8.0.0-24",state="usable"}`, 254)
+	v.is(t, `ip_reconcile_pool_addresses{alerts="on",pool="kube-system/10.8.0.0-24",state="free"}`, 253)
+	v.is(t, `ip_reconcile_pool_addresses{alerts="on",pool="kube-system/10.7.0.0-29",state="used"}`, float64(len(pods)))
 
 	dir, address := t.TempDir(), freeAddress(t)
 	server, _ := harness.Prometheus(t)
@@ -140,7 +145,12 @@ func TestPrometheusAlertsOfAFullPool(t *testing.T) {
 		}
 		return strings.Join(pools, " ")
 	}
-	eventually(t, "the alert of the full pool alone", func() bool { return firing() == "kube-system/10.7.0.0-29" })
+	const full = "10.7.0.0-29"
+	eventually(t, "the alert of the full pool alone", func() bool { return firing() == "kube-system/"+full })
+	s.mustKubectl(t, "annotate", "ippools.whereabouts.cni.cncf.io", "-n", "kube-system", full, "ip-reconcile.dev/no-usage-alerts=true")
+	eventually(t, "no alert of a pool that may be full", func() bool { return firing() == "" })
+	s.mustKubectl(t, "annotate", "ippools.whereabouts.cni.cncf.io", "-n", "kube-system", full, "ip-reconcile.dev/no-usage-alerts-")
+	eventually(t, "the alert again", func() bool { return firing() == "kube-system/"+full })
 	for _, p := range pods[:3] {
 		p.del(t)
 		p.forceDelete(t)

@@ -24,7 +24,7 @@ func TestTheDefaultNetworkMayHaveItsAddressesFromWhereabouts(t *testing.T) {
 	i.statefulSet(t, "web", 3, nil, "blue")
 	lost := i.start(t, workload("lost", "worker-2"))
 	v, pool := i.leader(t), i.cluster.DefaultPool()
-	v.is(t, `ip_reconcile_allocations{pool="kube-system/`+pool+`",reason="SandboxReady",verdict="InUse"}`, 6)
+	v.is(t, `ip_reconcile_allocations{reason="SandboxReady",verdict="InUse"}`, 9)
 	i.eachHasItsOwn(t, 6)
 	before := i.contents(t)
 

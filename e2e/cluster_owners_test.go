@@ -27,7 +27,7 @@ func TestStaticPodsAndPodsOfJobsKeepTheirAddressesAsLongAsTheyRun(t *testing.T) 
 
 // The runtime knows a static pod by another UID than the API does.
 func (i *installation) playStatic(t *testing.T, v *server, asks *corev1.Pod) {
-	const inUse = `ip_reconcile_allocations{pool="kube-system/10.1.0.0-24",reason="SandboxReady",verdict="InUse"}`
+	const inUse = `ip_reconcile_allocations{reason="SandboxReady",verdict="InUse"}`
 	worker, pods := i.cluster.Worker("worker-1"), i.Client().CoreV1().Pods("default")
 	p := workload("fixed", "", "default/blue")
 	p.Namespace = "default"
@@ -52,7 +52,7 @@ func (i *installation) playStatic(t *testing.T, v *server, asks *corev1.Pod) {
 
 	worker.Kubelet.Kill() // which makes a mirror again at once, or a minute later
 	check(t, i.DeletePod(t.Context(), mirror, 0))
-	v.is(t, `ip_reconcile_allocations{pool="kube-system/10.1.0.0-24",reason="PhantomPod",verdict="Held"}`, 1)
+	v.is(t, `ip_reconcile_allocations{reason="PhantomPod",verdict="Held"}`, 1)
 	i.lost(t, before)
 	check(t, worker.StartKubelet())
 	eventually(t, "another mirror", func() bool {

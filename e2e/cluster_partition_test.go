@@ -25,7 +25,7 @@ func TestANodeThatIsCutOffKeepsItsAddressesUntilItIsBack(t *testing.T) {
 	var v *server
 	eventuallyWithin(t, 2*time.Minute, "its node to be unreachable", func() bool {
 		v = i.leader(t)
-		return v.metric(`ip_reconcile_allocations{pool="kube-system/10.1.0.0-24",reason="NodeUnreachable",verdict="Held"}`) == 1
+		return v.metric(`ip_reconcile_allocations{reason="NodeUnreachable",verdict="Held"}`) == 1
 	})
 	newcomer := i.start(t, workload("newcomer", "worker-1", "blue"))
 	equal(t, "the newcomer's address", addressOn(t, newcomer, "net1").String(), "10.1.0.3")

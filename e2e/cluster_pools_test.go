@@ -37,7 +37,7 @@ func (i *installation) playFullPool(t *testing.T) {
 	began := time.Now()
 	eventuallyWithin(t, time.Minute, "both pods to be told", func() bool { return slices.Equal(waits(), waiting) })
 	t.Logf("both were told %s after they were created", time.Since(began).Round(time.Second))
-	i.leader(t).is(t, `ip_reconcile_pool_addresses{pool="kube-system/`+pool+`",state="free"}`, 0)
+	i.leader(t).is(t, `ip_reconcile_pool_addresses{alerts="on",pool="kube-system/`+pool+`",state="free"}`, 0)
 
 	i.mustKubectl(t, "delete", "pod", "first")
 	began = time.Now()

@@ -44,7 +44,7 @@ func TestAPodThatARestoreOfEtcdHasLostKeepsItsAddress(t *testing.T) {
 	}
 	equal(t, "addresses that no pool has", len(out.found("Unrecorded")), 0)
 	v.is(t, `ip_reconcile_fences_total{outcome="Settled"}`, 1)
-	v.is(t, `ip_reconcile_allocations{pool="kube-system/10.1.0.0-24",reason="PhantomPod",verdict="Held"}`, 1)
+	v.is(t, `ip_reconcile_allocations{reason="PhantomPod",verdict="Held"}`, 1)
 	newcomer := i.start(t, workload("newcomer", "worker-2", "blue"))
 	equal(t, "the newcomer's address", addressOn(t, newcomer, "net1").String(), "10.1.0.3")
 	name, err := i.cluster.Asked(t.Context(), newcomer, address)

@@ -25,7 +25,7 @@ func TestAPodThatAShutdownEndsLosesItsAddressAndNotBefore(t *testing.T) {
 	p := i.start(t, stubborn("stubborn", "worker-2", 12))
 	address := addressOn(t, p, "net1")
 	equal(t, "the address", address.String(), "10.1.0.2")
-	i.leader(t).is(t, `ip_reconcile_allocations{pool="kube-system/10.1.0.0-24",reason="SandboxReady",verdict="InUse"}`, 2)
+	i.leader(t).is(t, `ip_reconcile_allocations{reason="SandboxReady",verdict="InUse"}`, 2)
 
 	check(t, worker.BeginShutdown(t.Context()))
 	began := time.Now()

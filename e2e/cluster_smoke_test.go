@@ -52,7 +52,7 @@ func TestWhatRunsIsSeenByNodeAgentsAndKept(t *testing.T) {
 	for place, verdict := range out.verdicts() {
 		equal(t, place, verdict, "InUse SandboxReady")
 	}
-	v.is(t, `ip_reconcile_allocations{pool="kube-system/10.1.0.0-24",reason="SandboxReady",verdict="InUse"}`, 3)
+	v.is(t, `ip_reconcile_allocations{reason="SandboxReady",verdict="InUse"}`, 6)
 	v.is(t, `ip_reconcile_nodes{state="Fresh"}`, 2)
 	i.lost(t, before)
 	equal(t, "who has the pool", fmt.Sprint(i.usage(t, "10.1.0.0-24").Workloads), "[{default/StatefulSet/web 3}]")

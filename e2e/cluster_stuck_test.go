@@ -17,16 +17,16 @@ func TestAPodDeletedWhileContainerdIsDownKeepsItsAddressUntilItHasEnded(t *testi
 	address, worker := addressOn(t, p, "net1"), i.cluster.Worker("worker-2")
 	check(t, worker.LoseDELs(true))
 	v := i.leader(t)
-	v.is(t, `ip_reconcile_allocations{pool="kube-system/10.1.0.0-24",reason="SandboxReady",verdict="InUse"}`, 2)
+	v.is(t, `ip_reconcile_allocations{reason="SandboxReady",verdict="InUse"}`, 2)
 
 	check(t, worker.Stop())
 	began := time.Now()
 	check(t, i.DeletePod(t.Context(), p, 1))
-	v.is(t, `ip_reconcile_allocations{pool="kube-system/10.1.0.0-24",reason="Terminating",verdict="Held"}`, 1)
+	v.is(t, `ip_reconcile_allocations{reason="Terminating",verdict="Held"}`, 1)
 	// Its report counts for a minute, and then kubelet, which lives, has said that the
 	// node is not ready.
 	eventuallyWithin(t, 2*time.Minute, "its node to be unreachable", func() bool {
-		return v.metric(`ip_reconcile_allocations{pool="kube-system/10.1.0.0-24",reason="NodeUnreachable",verdict="Held"}`) == 1
+		return v.metric(`ip_reconcile_allocations{reason="NodeUnreachable",verdict="Held"}`) == 1
 	})
 	t.Logf("unreachable %s after containerd was stopped", time.Since(began).Round(time.Second))
 	newcomer := i.start(t, workload("newcomer", "worker-1", "blue"))
@@ -49,19 +49,19 @@ func TestAPodWhoseTerminationHangsKeepsItsAddressHoweverLongItIsOverdue(t *testi
 	p, blocker := i.start(t, workload("web", "worker-2", "blue")), i.NewCNIBlocker()
 	address, id, worker := addressOn(t, p, "net1"), i.sandbox(t, p), i.cluster.Worker("worker-2")
 	v := i.leader(t)
-	v.is(t, `ip_reconcile_allocations{pool="kube-system/10.1.0.0-24",reason="SandboxReady",verdict="InUse"}`, 2)
+	v.is(t, `ip_reconcile_allocations{reason="SandboxReady",verdict="InUse"}`, 2)
 	i.cutInTheMiddle(t, worker, blocker, func() { check(t, i.DeletePod(t.Context(), p, 1)) })
 	began, before := time.Now(), i.contents(t)
 	equal(t, "whose DEL began", blocker.Waiting()[0], id)
 	equal(t, "the address is configured", worker.Answers(t, address), true)
 
 	check(t, worker.Start(t.Context()))
-	v.is(t, `ip_reconcile_allocations{pool="kube-system/10.1.0.0-24",reason="SandboxNotReady",verdict="Held"}`, 1)
+	v.is(t, `ip_reconcile_allocations{reason="SandboxNotReady",verdict="Held"}`, 1)
 	i.lost(t, before)
 	newcomer := i.start(t, workload("newcomer", "worker-1", "blue"))
 	equal(t, "the newcomer's address", addressOn(t, newcomer, "net1").String(), "10.1.0.3")
 	eventuallyWithin(t, 6*time.Minute, "the pod to be overdue", func() bool {
-		return v.metric(`ip_reconcile_allocations{pool="kube-system/10.1.0.0-24",reason="StuckTerminating",verdict="Held"}`) == 1
+		return v.metric(`ip_reconcile_allocations{reason="StuckTerminating",verdict="Held"}`) == 1
 	})
 	t.Logf("overdue %s after it was deleted", time.Since(began).Round(time.Second))
 	equal(t, "the address is configured", worker.Answers(t, address), true)

@@ -44,9 +44,14 @@ func TestAlertsAreAboutMetricsThatThereAre(t *testing.T) {
 		source += string(try(os.ReadFile(file)).must(t))
 	}
 	for _, a := range chartsAlerts(t) {
-		name := regexp.MustCompile(`ip_reconcile_([a-z_]+)`).FindStringSubmatch(a.expression)
-		if name == nil || !strings.Contains(source, `"`+strings.TrimPrefix(name[1], "agent_")+`"`) && !strings.Contains(source, `"`+name[0]+`"`) {
-			t.Errorf("there is no such metric: %s", a.expression)
+		names := regexp.MustCompile(`ip_reconcile_([a-z_]+?)(_bucket|_count)?\b`).FindAllStringSubmatch(a.expression, -1)
+		for _, name := range names {
+			if !strings.Contains(source, `"`+strings.TrimPrefix(name[1], "agent_")+`"`) && !strings.Contains(source, `"ip_reconcile_`+name[1]+`"`) {
+				t.Errorf("there is no metric %s: %s", name[0], a.expression)
+			}
+		}
+		if len(names) == 0 {
+			t.Errorf("it is about no metric: %s", a.expression)
 		}
 	}
 }
@@ -69,12 +74,38 @@ func TestThereIsAnAlertForEveryReasonToHoldOnWhichAnOperatorMustAct(t *testing.T
 	if len(reasons) < 10 || !slices.Contains(reasons, "ClaimedByOther") {
 		t.Fatalf("docs/usage.md has %q", reasons)
 	}
-	matcher := regexp.MustCompile(`verdict="Held",reason(=|!~)"([^"]*)"`)
+	matcher := regexp.MustCompile(`oldest_held_timestamp_seconds\{reason(=|=~|!~)"([^"]*)"`)
+	alerts := chartsAlerts(t)
 	for _, reason := range reasons {
-		alerted := slices.ContainsFunc(chartsAlerts(t), func(a alert) bool {
-			m := matcher.FindStringSubmatch(a.expression)
-			return m != nil && regexp.MustCompile("^(?:"+m[2]+")$").MatchString(reason) == (m[1] == "=")
-		})
-		equal(t, "an alert for "+reason, alerted, reason != "Terminating")
+		alerted := 0
+		for _, a := range alerts {
+			for _, m := range matcher.FindAllStringSubmatch(a.expression, -1) {
+				if regexp.MustCompile("^(?:"+m[2]+")$").MatchString(reason) == (m[1] != "!~") {
+					alerted++
+				}
+			}
+		}
+		want := 1
+		if reason == "Terminating" {
+			want = 0
+		}
+		equal(t, "alerts for "+reason, alerted, want)
+	}
+}
+
+// The objective is for what is confirmed after 15 minutes.
+func TestAnotherConfirmAfterHasNoAlertOfTheObjectiveForIt(t *testing.T) {
+	t.Parallel()
+	for values, want := range map[string]bool{"": true, "confirmAfter: 1h": false} {
+		objects := installed(t, "prometheusRule: {enabled: true}\n"+values)
+		rules := string(try(byName(t, objects)["PrometheusRule "+reconcilerName].MarshalJSON()).must(t))
+		equal(t, values, strings.Contains(rules, "IPReconcileUnconfirmedReleasedLate"), want)
+	}
+}
+
+func TestTheSeriesOfPoolsAreLeftOutByAValue(t *testing.T) {
+	t.Parallel()
+	for values, want := range map[string]bool{"": false, "metrics: {pools: false}": true, "{mode: cronjob, metrics: {pools: false}}": false} {
+		equal(t, values, slices.Contains(reconcilerPod(t, installed(t, values)).Spec.Containers[0].Args, "--pool-metrics=false"), want)
 	}
 }

@@ -20,9 +20,9 @@ func TestServeFreesWhatAnEventProves(t *testing.T) {
 	s.play(t, "a pod that was deleted by force, when its sandbox has stopped and not before", func(t *testing.T) {
 		p := s.up(t, "worker-1", "web", blue)
 		one.writeReport(t, p.listed("Ready"))
-		v.is(t, `ip_reconcile_allocations{pool="kube-system/10.1.0.0-24",reason="SandboxReady",verdict="InUse"}`, 1)
+		v.is(t, `ip_reconcile_allocations{reason="SandboxReady",verdict="InUse"}`, 1)
 		p.forceDelete(t)
-		v.is(t, `ip_reconcile_allocations{pool="kube-system/10.1.0.0-24",reason="PhantomPod",verdict="Held"}`, 1)
+		v.is(t, `ip_reconcile_allocations{reason="PhantomPod",verdict="Held"}`, 1)
 		v.said(t, `msg=held pool=kube-system/10.1.0.0-24 address=10.1.0.1 podRef=default/web .*reason=PhantomPod.* age=`)
 		one.writeReport(t, p.stopped())
 		t.Logf("freed %s after the report", s.freed(t, promptly, "10.1.0.0-24", "1"))
@@ -36,7 +36,7 @@ func TestServeFreesWhatAnEventProves(t *testing.T) {
 	s.play(t, "a StatefulSet pod that was replaced", func(t *testing.T) {
 		old := s.up(t, "worker-1", "db-0", blue)
 		one.writeReport(t, old.listed("Ready"))
-		v.is(t, `ip_reconcile_allocations{pool="kube-system/10.1.0.0-24",reason="SandboxReady",verdict="InUse"}`, 1)
+		v.is(t, `ip_reconcile_allocations{reason="SandboxReady",verdict="InUse"}`, 1)
 		old.forceDelete(t)
 		next := s.bare(t, "worker-1", "db-0") // its ADD has not begun, and for a minute nobody can know that
 		stopped := time.Now()
@@ -53,9 +53,9 @@ func TestServeFreesWhatAnEventProves(t *testing.T) {
 	s.play(t, "a pod whose containers ended, with the event on the pod", func(t *testing.T) {
 		p := s.up(t, "worker-1", "job", blue)
 		one.writeReport(t, p.listed("Ready"))
-		v.is(t, `ip_reconcile_allocations{pool="kube-system/10.1.0.0-24",reason="SandboxReady",verdict="InUse"}`, 1)
+		v.is(t, `ip_reconcile_allocations{reason="SandboxReady",verdict="InUse"}`, 1)
 		p.finish(t, "Succeeded")
-		v.is(t, `ip_reconcile_allocations{pool="kube-system/10.1.0.0-24",reason="TerminalButRunning",verdict="Held"}`, 1)
+		v.is(t, `ip_reconcile_allocations{reason="TerminalButRunning",verdict="Held"}`, 1)
 		one.writeReport(t, p.stopped())
 		s.freed(t, promptly, "10.1.0.0-24", "1")
 		s.event(t, "IPAddressGarbageCollected", "Pod", "job")
@@ -85,11 +85,11 @@ func TestServeFreesWhatAnEventProves(t *testing.T) {
 	s.play(t, "a node that is out of service", func(t *testing.T) {
 		p := s.up(t, "worker-2", "web", blue)
 		two.writeReport(t, p.listed("Ready"))
-		v.is(t, `ip_reconcile_allocations{pool="kube-system/10.1.0.0-24",reason="SandboxReady",verdict="InUse"}`, 1)
+		v.is(t, `ip_reconcile_allocations{reason="SandboxReady",verdict="InUse"}`, 1)
 		two.change(func() { two.lie = "no report has this hash" }) // the agent is not heard any more
 		check(t, two.renew())
 		s.notReady(t, "worker-2", time.Hour)
-		v.is(t, `ip_reconcile_allocations{pool="kube-system/10.1.0.0-24",reason="AddressOnPod",verdict="InUse"}`, 1)
+		v.is(t, `ip_reconcile_allocations{reason="AddressOnPod",verdict="InUse"}`, 1)
 		p.delete(t, 0)
 		s.outOfService(t, "worker-2")
 		s.freed(t, promptly, "10.1.0.0-24", "1")

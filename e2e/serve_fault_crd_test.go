@@ -42,7 +42,7 @@ func TestServeWhileACRDComesAndGoes(t *testing.T) {
 	s := newStageWithReports(t, "worker-1").withRaceDetector()
 	reports, pools, nads := s.crd(t, sandboxReports), s.crd(t, harness.IPPools), s.crd(t, harness.NADs)
 	v := s.serve(t, s.Kubeconfig(), "--confirm-after", "3s")
-	held := `ip_reconcile_allocations{pool="kube-system/10.1.0.0-24",reason="NoFreshReport",verdict="Held"}`
+	held := `ip_reconcile_allocations{reason="NoFreshReport",verdict="Held"}`
 
 	// SandboxReports were seen: that they are not served any more proves nothing.
 	one := s.agent(t, "worker-1")
@@ -57,7 +57,7 @@ func TestServeWhileACRDComesAndGoes(t *testing.T) {
 		s.serves(t, sandboxReports, reports)
 	})
 	one.writeReport(t, keep.listed("Ready"), silent.listed("Ready"))
-	v.is(t, `ip_reconcile_allocations{pool="kube-system/10.1.0.0-24",reason="PhantomPod",verdict="Held"}`, 1)
+	v.is(t, `ip_reconcile_allocations{reason="PhantomPod",verdict="Held"}`, 1)
 	s.lost(t, before)
 	one.writeReport(t, keep.listed("Ready"), silent.stopped())
 	s.freed(t, recovery, "10.1.0.0-24", "2")
@@ -81,7 +81,7 @@ func TestServeWhileACRDComesAndGoes(t *testing.T) {
 	s.serves(t, harness.IPPools, pools)
 	again := s.up(t, "worker-1", "again", simple("green", "10.2.0.0/24"))
 	one.writeReport(t, keep.listed("Ready"), again.listed("Ready"))
-	v.is(t, `ip_reconcile_allocations{pool="kube-system/10.2.0.0-24",reason="SandboxReady",verdict="InUse"}`, 1)
+	v.is(t, `ip_reconcile_allocations{reason="SandboxReady",verdict="InUse"}`, 1)
 	again.leak(t)
 	one.writeReport(t, keep.listed("Ready"), again.stopped())
 	s.freed(t, recovery, "10.2.0.0-24", "1")
@@ -100,7 +100,7 @@ func TestServeTakesUpReportsThatAreServedLater(t *testing.T) {
 	s.serves(t, sandboxReports, reports)
 	one := s.agent(t, "worker-1")
 	one.writeReport(t, phantom.listed("Ready"))
-	v.is(t, `ip_reconcile_allocations{pool="kube-system/10.1.0.0-24",reason="PhantomPod",verdict="Held"}`, 1)
+	v.is(t, `ip_reconcile_allocations{reason="PhantomPod",verdict="Held"}`, 1)
 	v.said(t, `what may be watched has changed`)
 	before := s.contents(t)
 	one.writeReport(t, phantom.stopped())

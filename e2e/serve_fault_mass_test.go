@@ -52,14 +52,14 @@ func TestServeFreesWhatADeletedNodeHeldAfterItsQuarantine(t *testing.T) {
 	v.inUse(t, 2)
 	web.forceDelete(t)
 	check(t, s.Client().CoreV1().Nodes().Delete(context.Background(), "worker-2", metav1.DeleteOptions{}))
-	v.is(t, `ip_reconcile_allocations{pool="kube-system/10.1.0.0-24",reason="PhantomPod",verdict="Held"}`, 1)
+	v.is(t, `ip_reconcile_allocations{reason="PhantomPod",verdict="Held"}`, 1)
 	before := s.contents(t)
 	// Its agent is not heard any more: what the Lease vouches for is nothing.
 	two.change(func() { two.lie = "no report has this hash" })
 	check(t, two.renew())
 	two.mu.Lock()
 	t.Cleanup(two.mu.Unlock)
-	v.is(t, `ip_reconcile_allocations{pool="kube-system/10.1.0.0-24",reason="NodeMissing",verdict="Stale"}`, 1)
+	v.is(t, `ip_reconcile_allocations{reason="NodeMissing",verdict="Stale"}`, 1)
 	took := s.freed(t, 2*time.Minute, "10.1.0.0-24", "1")
 	if took < 36*time.Second {
 		t.Errorf("freed after %s", took)

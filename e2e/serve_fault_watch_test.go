@@ -67,7 +67,7 @@ func TestServeWhoseWatchesFail(t *testing.T) {
 		before := s.contents(t)
 		s.freed(t, 2*time.Minute, "10.1.0.0-24", "1")
 		s.lost(t, before, stored(lost)...)
-		v.is(t, `ip_reconcile_allocations{pool="kube-system/10.1.0.0-24",reason="ClaimedByOther",verdict="Held"}`, 1)
+		v.is(t, `ip_reconcile_allocations{reason="ClaimedByOther",verdict="Held"}`, 1)
 		v.inUse(t, 1)
 		l.suffers(faults{})
 		v.said(t, "the caches can be relied upon again")

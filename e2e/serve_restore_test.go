@@ -122,7 +122,7 @@ func TestServeUnderARestoreOfEtcd(t *testing.T) {
 			one.change(func() { one.restored = time.Now().UTC().Format(time.RFC3339) })
 			one.writeReport(t, keep.listed("Ready"), phantom.listed("Ready"))
 			v.is(t, `ip_reconcile_findings{kind="Phantom"}`, 1)
-			v.is(t, `ip_reconcile_allocations{pool="kube-system/10.1.0.0-24",reason="ClaimedByOther",verdict="Held"}`, 1)
+			v.is(t, `ip_reconcile_allocations{reason="ClaimedByOther",verdict="Held"}`, 1)
 			late.leak(t)
 			v.is(t, `ip_reconcile_candidates`, 1) // seen, although it came at revisions that were seen before
 			before = s.contents(t)
@@ -146,7 +146,7 @@ func TestServeUnderARestoreOfEtcdWithoutAgents(t *testing.T) {
 			l, kubeconfig := s.link(t)
 			v := s.serve(t, kubeconfig, "--confirm-after", "31s", "--fence-timeout=0")
 			keep, back := s.up(t, "worker-1", "keep", blue), s.up(t, "worker-1", "back", blue)
-			onPod := `ip_reconcile_allocations{pool="kube-system/10.1.0.0-24",reason="AddressOnPod",verdict="InUse"}`
+			onPod := `ip_reconcile_allocations{reason="AddressOnPod",verdict="InUse"}`
 			v.is(t, onPod, 2)
 			var restore func()
 			l.away(func() { restore = s.backup(t) })

@@ -42,7 +42,7 @@ func TestMeasure_Serve(t *testing.T) {
 		return 0
 	}}
 	v := s.serve(t, p.start(t, s))
-	v.is(t, `ip_reconcile_allocations{pool="kube-system/10.0.0.0-16",reason="AddressOnPod",verdict="InUse"}`, float64(pods))
+	v.is(t, `ip_reconcile_allocations{reason="AddressOnPod",verdict="InUse"}`, float64(pods))
 	once := func(what string, each func(second int)) (quiet bool) {
 		t.Helper()
 		eventuallyWithin(t, 5*time.Minute, "what it reads at its start to be read", func() bool {

@@ -73,6 +73,7 @@ type metadata struct {
 	uid, resourceVersion string
 	created, deleted     string
 	paused               bool
+	noUsageAlerts        bool
 	more                 bool // fields that whereabouts does not write, and a copy of the object must have
 }
 
@@ -93,7 +94,8 @@ func readMetadata(r *rawjson.Reader) metadata {
 		case "deletionTimestamp":
 			m.deleted = copyText(r)
 		case "annotations":
-			m.paused, m.more = readPaused(r), true
+			m.readAnnotations(r)
+			m.more = true
 		case "generation", "managedFields", "selfLink", "deletionGracePeriodSeconds":
 			// The API server's own.
 		default:
@@ -103,18 +105,22 @@ func readMetadata(r *rawjson.Reader) metadata {
 	return m
 }
 
-// readPaused reports whether the annotations have the one that pauses. Of
-// annotations that are not all texts none counts, as in unstructured objects.
-func readPaused(r *rawjson.Reader) bool {
-	paused, broken := false, false
+// readAnnotations reads the annotations that are known here. Of annotations that are
+// not all texts none counts, as in unstructured objects.
+func (m *metadata) readAnnotations(r *rawjson.Reader) {
+	broken := false
+	m.paused, m.noUsageAlerts = false, false // of a name that stands twice the last counts
 	r.Object(func(name []byte) {
 		text, ok := r.String()
 		broken = broken || !ok
-		if string(name) == PausedAnnotation {
-			paused = Pauses(map[string]string{PausedAnnotation: string(text)})
+		switch string(name) {
+		case PausedAnnotation:
+			m.paused = isYes(string(text))
+		case NoUsageAlertsAnnotation:
+			m.noUsageAlerts = isYes(string(text))
 		}
 	})
-	return paused && !broken
+	m.paused, m.noUsageAlerts = m.paused && !broken, m.noUsageAlerts && !broken
 }
 
 // copyText reads a text of its own: it does not keep the page in memory.

@@ -25,11 +25,18 @@ var (
 // release; judging goes on. Pauses tells by which values.
 const PausedAnnotation = "ip-reconcile.dev/paused"
 
+// NoUsageAlertsAnnotation on an IPPool switches off the warnings that it is nearly full, by the same values.
+const NoUsageAlertsAnnotation = "ip-reconcile.dev/no-usage-alerts"
+
 // Pauses reports whether the annotation is among these, with any value but false, no, off and 0 in any
 // case: an operator who writes yes, 1 or nothing wants a stop.
 func Pauses(annotations map[string]string) bool {
 	value, there := annotations[PausedAnnotation]
-	return there && !slices.Contains([]string{"false", "no", "off", "0"}, pauseWord(value))
+	return there && isYes(value)
+}
+
+func isYes(value string) bool {
+	return !slices.Contains([]string{"false", "no", "off", "0"}, pauseWord(value))
 }
 
 // UnknownPause returns a value of the annotation that is no known word for yes or no; "" for none. It pauses.
@@ -63,6 +70,7 @@ type Pool struct {
 	Range                Range
 	Allocations          []Allocation // by address, then key
 	Paused               bool
+	NoUsageAlerts        bool
 	Problem              string
 
 	noMap    bool // spec.allocations is not there: an entry cannot be added by its key
@@ -169,7 +177,7 @@ func readPool(r *rawjson.Reader) *Pool {
 		}
 	})
 	p.Namespace, p.Name, p.UID, p.ResourceVersion = meta.namespace, meta.name, meta.uid, meta.resourceVersion
-	p.Paused = meta.paused
+	p.Paused, p.NoUsageAlerts = meta.paused, meta.noUsageAlerts
 	var err error
 	if p.Range, err = ParseRange(p.RangeText); err != nil {
 		p.Problem = "spec." + err.Error()

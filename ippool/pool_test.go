@@ -79,7 +79,13 @@ func TestAnyValueButThoseThatSayNoPauses(t *testing.T) {
 	} {
 		o := object(t, anyPool)
 		o.SetAnnotations(map[string]string{ippool.PausedAnnotation: value})
-		equal(t, value, ippool.ReadPool(o).Paused, want)
+		p := ippool.ReadPool(o)
+		equal(t, value, p.Paused, want)
+		equal(t, "alerts that a pause switches off", p.NoUsageAlerts, false)
+		o.SetAnnotations(map[string]string{ippool.NoUsageAlertsAnnotation: value})
+		p = ippool.ReadPool(o)
+		equal(t, "without alerts by "+value, p.NoUsageAlerts, want)
+		equal(t, "paused by that", p.Paused, false)
 	}
 	o := object(t, anyPool)
 	o.SetAnnotations(nil)

@@ -29,7 +29,7 @@ type History struct {
 	restore          restore
 	storedRestore    storedRestore
 	last             time.Time // the last pass that showed no restore of etcd
-	oldest           time.Time // since when nothing says that the first of the candidates is in use
+	oldest           time.Time // since when the first of the candidates is Stale
 	repairs          map[string]time.Time
 	repaired         map[judge.NodePool]window // entries written by --repair
 }
@@ -53,9 +53,10 @@ type seen struct {
 
 // confirmation is since when a verdict is as it is.
 type confirmation struct {
-	stale          moment // since when judged Stale in every pass
-	uncontradicted moment // since when nothing says otherwise: that something is not known does not
-	missing        moment // since when Stale because its Node is gone
+	stale          moment    // since when judged Stale in every pass
+	uncontradicted moment    // since when nothing says otherwise: that something is not known does not
+	missing        moment    // since when Stale because its Node is gone
+	proven         time.Time // since when Stale and proven in every pass, by this process' own clock
 }
 
 // moment is a time by the API server's clock, and by this process' own: one server's may
@@ -151,8 +152,8 @@ func (h *History) Remember(j *judge.Judgement) {
 	h.forgetRepairs(j.Observation.Now)
 	h.oldest = time.Time{}
 	maps.DeleteFunc(h.candidates, func(_ candidateKey, s seen) bool {
-		if c := s.confirmation; s.pass == h.passes && c != nil && !c.uncontradicted.at.IsZero() && (h.oldest.IsZero() || c.uncontradicted.at.Before(h.oldest)) {
-			h.oldest = c.uncontradicted.at
+		if c := s.confirmation; s.pass == h.passes && c != nil {
+			h.oldest = Sooner(h.oldest, c.stale.at)
 		}
 		return s.pass != h.passes
 	})
@@ -211,7 +212,27 @@ func (c *confirmation) next(it *judge.Item, o *judge.Observation) *confirmation 
 	default:
 		c.stale, c.missing = c.stale.orNow(o), c.missing.orNow(o)
 	}
+	switch {
+	case it.Verdict != judge.Stale || !it.Proven:
+		c.proven = time.Time{}
+	case c.proven.IsZero():
+		c.proven = o.Local
+	}
 	return c
+}
+
+// delayOf is for how long an item was proven, or else Stale, until now by this process' own clock; not ok
+// where that is not known.
+func (h *History) delayOf(it *judge.Item, now time.Time) (d Delay, ok bool) {
+	c := h.candidates[h.keyOf(it)].confirmation
+	if c == nil {
+		return Delay{}, false
+	}
+	since := c.stale.local
+	if it.Proven {
+		since = c.proven
+	}
+	return Delay{Proven: it.Proven, After: now.Sub(since)}, !since.IsZero()
 }
 
 // releaseAgainAfter is for how long a reservation that was deleted, and is still there, is not deleted again.
@@ -266,7 +287,7 @@ func (s *seen) notePod(pod *podstate.Pod) {
 // does not bear it out.
 func (h *History) contradicted(was, now *judge.Item) {
 	if c := h.candidates[h.keyOf(was)].confirmation; c != nil && now.NotKnown() {
-		c.stale, c.missing = moment{}, moment{}
+		c.stale, c.missing, c.proven = moment{}, moment{}, time.Time{}
 	} else {
 		c.reset()
 	}

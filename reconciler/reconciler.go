@@ -53,7 +53,9 @@ type Reconciler struct {
 type Result struct {
 	*judge.Judgement
 	Released []*judge.Item
-	Refused  []Refused
+	// Delays are those of what was released, where they are known.
+	Delays  []Delay
+	Refused []Refused
 	// Standing are the gates of the last pass that are not about single items.
 	Standing []Gate
 	refused  map[judge.ID]bool // the same
@@ -65,7 +67,7 @@ type Result struct {
 	// ToRepair is how many findings are left that --repair would repair: they wait, are
 	// paused, were withheld or failed.
 	ToRepair int
-	// Oldest is since when the first of what is not released is stale; zero where nothing is.
+	// Oldest is since when the first of what is stale is so; zero where nothing is.
 	Oldest time.Time
 	// Tried is for how many a second check was made.
 	Tried int
@@ -74,6 +76,12 @@ type Result struct {
 	Conflicts int
 	// CheckDuration is how long it took to observe and to judge.
 	CheckDuration time.Duration
+}
+
+// Delay is how long something was proven, or where it is not Stale, before it was released.
+type Delay struct {
+	Proven bool
+	After  time.Duration
 }
 
 // recheckEvery is how often a run that waits observes everything again: an
@@ -292,6 +300,11 @@ func (out *Result) refuse(x Refused) {
 // done records a release.
 func (r *Reconciler) done(out *Result, it *judge.Item, o *judge.Observation) {
 	out.Released = append(out.Released, it)
+	if it.Allocation != nil || len(it.Related()) == 0 { // a reservation goes with its entry
+		if d, ok := r.History.delayOf(it, r.Clock.Now()); ok {
+			out.Delays = append(out.Delays, d)
+		}
+	}
 	r.History.noteReleased(it, o)
 	r.Log.Info("released", append(it.Attrs(), "age", it.Age(o.Now))...)
 }

@@ -55,6 +55,9 @@ type Settings struct {
 	// OnPage, where set, is called for each page of a LIST that was read, by several goroutines at once: a
 	// large cluster takes minutes, in which nothing else shows that anything goes on.
 	OnPage func()
+	// OnDenied, where set, is called for each write that RBAC, a policy or a schema forbids, by several goroutines
+	// at once.
+	OnDenied func()
 	// Jitter spreads pauses.
 	Jitter func(time.Duration) time.Duration
 	Log    *slog.Logger

@@ -109,6 +109,7 @@ func (c *Cluster) take(ctx context.Context, namespace string, names []string) (*
 		}
 		switch {
 		case apierrors.IsForbidden(err):
+			c.noteDenied()
 			return nil, fmt.Errorf("%w: %v", reconciler.ErrLeaseForbidden, innermost(err)) //nolint:errorlint // its cause decides nothing
 		case ctx.Err() != nil:
 			return nil, notInTime(namespace, names, last)

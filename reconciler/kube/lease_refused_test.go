@@ -59,3 +59,23 @@ func TestALeaseThatCannotBeWrittenIsNotSaidToBeBusy(t *testing.T) {
 		})
 	}
 }
+
+func TestALeaseThatRBACForbidsIsADeniedWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newLeaseAPI()
+		a.has("kube-system/whereabouts", "", time.Hour)
+		a.fails = func(_ string, r *http.Request) int {
+			if r.Method == http.MethodPut {
+				return http.StatusForbidden
+			}
+			return 0
+		}
+		c, denied := a.cluster(t, "us"), 0
+		c.OnDenied = func() { denied++ }
+		err := c.Hold(t.Context(), "kube-system", []string{"whereabouts"}, func(context.Context, *reconciler.Hold) error {
+			return errors.New("it is held")
+		})
+		equal(t, "the error says so", errors.Is(err, reconciler.ErrLeaseForbidden), true)
+		equal(t, "denied writes", denied, 1)
+	})
+}

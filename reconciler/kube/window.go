@@ -69,7 +69,7 @@ func (a *leaseAnnotation) Amend(ctx context.Context, change func(kept string) (s
 		if try < amendTries && ctx.Err() == nil && (apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)) {
 			continue
 		}
-		return writeError(fmt.Sprintf("keep annotation %s of Lease %s/%s", a.annotation, a.c.Namespace, a.lease), err)
+		return a.c.writeError(fmt.Sprintf("keep annotation %s of Lease %s/%s", a.annotation, a.c.Namespace, a.lease), err)
 	}
 }
 

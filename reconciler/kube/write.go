@@ -30,7 +30,7 @@ func (c *Cluster) PatchPool(ctx context.Context, p *ippool.Pool, patch []byte) (
 	case apierrors.IsConflict(err), testFailed(err), apierrors.IsNotFound(err):
 		return "", fmt.Errorf("patch IPPool %s: %w: %v", p.Ref(), reconciler.ErrConflict, err) //nolint:errorlint // its cause decides nothing
 	}
-	return "", writeError(fmt.Sprintf("patch IPPool %s", p.Ref()), err)
+	return "", c.writeError(fmt.Sprintf("patch IPPool %s", p.Ref()), err)
 }
 
 // testFailed reports whether a JSON patch could not be applied to the object as it is, since one
@@ -58,7 +58,7 @@ func (c *Cluster) DeleteReservation(ctx context.Context, r *ippool.Reservation) 
 	case apierrors.IsConflict(err):
 		return fmt.Errorf("delete reservation %s: %w: %v", r.Ref(), reconciler.ErrConflict, err) //nolint:errorlint // its cause decides nothing
 	}
-	return writeError(fmt.Sprintf("delete reservation %s", r.Ref()), err)
+	return c.writeError(fmt.Sprintf("delete reservation %s", r.Ref()), err)
 }
 
 // CreatePool creates a pool; one that is there already stays as it is.
@@ -81,13 +81,20 @@ func (c *Cluster) create(ctx context.Context, resource schema.GroupVersionResour
 	case apierrors.IsAlreadyExists(err):
 		return "", fmt.Errorf("%s: %w: %v", what, reconciler.ErrConflict, err) //nolint:errorlint // its cause decides nothing
 	}
-	return "", writeError(what, err)
+	return "", c.writeError(what, err)
 }
 
 // writeError is ErrForbidden, with the API server's words, where rights, a policy or a schema deny the write.
-func writeError(what string, err error) error {
+func (c *Cluster) writeError(what string, err error) error {
 	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
+		c.noteDenied()
 		return fmt.Errorf("%s: %w: %v", what, reconciler.ErrForbidden, err) //nolint:errorlint // its cause decides nothing
 	}
 	return fmt.Errorf("%s: %w", what, err)
+}
+
+func (c *Cluster) noteDenied() {
+	if c.OnDenied != nil {
+		c.OnDenied()
+	}
 }

@@ -2,6 +2,7 @@ package kube_test
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -196,7 +197,10 @@ func TestWhatAWriteIsAnsweredWith(t *testing.T) {
 		for code, want := range write.answer {
 			f := newFakeAPI(t)
 			f.answers[write.path] = fails(code)
-			err := write.do(t, f.cluster(t))
+			c, denied := f.cluster(t), 0
+			c.OnDenied = func() { denied++ }
+			err := write.do(t, c)
+			equal(t, fmt.Sprintf("%s, answered with %d: denied", name, code), denied == 1, code == http.StatusForbidden || code == http.StatusUnprocessableEntity && !errors.Is(want, reconciler.ErrConflict))
 			conflict := errors.Is(err, reconciler.ErrConflict)
 			if conflict != errors.Is(want, reconciler.ErrConflict) || (err == nil) != (want == nil) {
 				t.Errorf("%s, answered with %d: %v", name, code, err)
@@ -206,9 +210,12 @@ func TestWhatAWriteIsAnsweredWith(t *testing.T) {
 	}
 	f := newFakeAPI(t)
 	f.answers[onePool] = denies("ValidatingAdmissionPolicy 'protect' denied request")
-	if err := writes["patch a pool"].do(t, f.cluster(t)); !errors.Is(err, reconciler.ErrForbidden) || !strings.Contains(err.Error(), "'protect' denied") {
+	c, denied := f.cluster(t), 0
+	c.OnDenied = func() { denied++ }
+	if err := writes["patch a pool"].do(t, c); !errors.Is(err, reconciler.ErrForbidden) || !strings.Contains(err.Error(), "'protect' denied") {
 		t.Errorf("denied by a policy: %v", err)
 	}
+	equal(t, "denied by a policy", denied, 1)
 	f = newFakeAPI(t)
 	f.answers[onePool], f.answers[oneRes] = object(pool("8")), object(map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Success"})
 	check(t, writes["patch a pool"].do(t, f.cluster(t)))

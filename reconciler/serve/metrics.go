@@ -6,7 +6,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/schedule"
@@ -16,9 +15,13 @@ import (
 // pass; there are none before the first, nor from a process that does not lead.
 type Metrics struct {
 	released, refused, repaired, unrepaired, passes, cachePasses, fences *prometheus.CounterVec
-	conflicts, rebuilds, restores, scheduleErrors                        prometheus.Counter
+	conflicts, rebuilds, restores, scheduleErrors, denied                prometheus.Counter
 	duration, fenceDuration                                              prometheus.Histogram
+	releaseTime                                                          *prometheus.HistogramVec
 	lastSuccess, scheduleError, nextPass, fence                          prometheus.Gauge
+
+	// WithoutPools leaves out the series of how full each pool is.
+	WithoutPools bool
 
 	mu         sync.Mutex
 	last       *gauges
@@ -27,10 +30,11 @@ type Metrics struct {
 
 // gauges are counts of one judgement.
 type gauges struct {
-	observed    time.Time         // when the judgement was made
-	allocations map[[3]string]int // by pool, verdict, reason
+	observed    time.Time // when the judgement was made
+	allocations map[verdictReason]int
 	candidates  int
-	oldest      time.Time // candidate
+	oldest      time.Time                  // candidate
+	oldestHeld  map[judge.Reason]time.Time // since when the first item is held
 	findings    map[judge.Kind]int
 	nodes       map[judge.NodeState]int
 	paused      bool
@@ -39,12 +43,24 @@ type gauges struct {
 	pools       []poolGauges
 }
 
+type verdictReason struct {
+	verdict judge.Verdict
+	reason  judge.Reason
+}
+
+// The values of the label proof.
+const proven, unconfirmed = "proven", "unconfirmed"
+
+// nodeNotReady are nodes that are neither Ready nor have a fresh report: the one follows from the other.
+const nodeNotReady judge.NodeState = "NotReady"
+
 var (
-	allocationsDesc = prometheus.NewDesc("ip_reconcile_allocations", "Allocations, by pool, verdict and reason.", []string{"pool", "verdict", "reason"}, nil)
+	allocationsDesc = prometheus.NewDesc("ip_reconcile_allocations", "Allocations, by verdict and reason.", []string{"verdict", "reason"}, nil)
 	candidatesDesc  = prometheus.NewDesc("ip_reconcile_candidates", "Allocations and reservations that are stale and not released yet: must return to 0.", nil, nil)
-	oldestDesc      = prometheus.NewDesc("ip_reconcile_oldest_candidate_timestamp_seconds", "Since when the first of the candidates is stale, with those that are held because something is not known; 0 where there is none.", nil, nil)
+	oldestDesc      = prometheus.NewDesc("ip_reconcile_oldest_candidate_timestamp_seconds", "Since when the first of the candidates is stale; 0 where there is none.", nil, nil)
+	oldestHeldDesc  = prometheus.NewDesc("ip_reconcile_oldest_held_timestamp_seconds", "Since when the first of those that are held is held for the reason. No series where none is.", []string{"reason"}, nil)
 	findingsDesc    = prometheus.NewDesc("ip_reconcile_findings", "What is wrong beside the verdicts, by kind.", []string{"kind"}, nil)
-	nodesDesc       = prometheus.NewDesc("ip_reconcile_nodes", "Nodes that should have an agent, by the state of their SandboxReport.", []string{"state"}, nil)
+	nodesDesc       = prometheus.NewDesc("ip_reconcile_nodes", "Nodes that should have an agent, by the state of their SandboxReport; NotReady are those without a fresh one that are not Ready.", []string{"state"}, nil)
 	awaitedDesc     = prometheus.NewDesc("ip_reconcile_restore_awaited_nodes", "Nodes that have not written their SandboxReport since etcd was restored: nothing is released until they have.", nil, nil)
 	observedDesc    = prometheus.NewDesc("ip_reconcile_last_observation_timestamp_seconds", "When the cluster was last observed. The other gauges are of that time.", nil, nil)
 	breakerDesc     = prometheus.NewDesc("ip_reconcile_breaker",
@@ -72,6 +88,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		cachePasses:    vec("looks_total", "Passes over the watch caches between full passes, by result.", "result"),
 		conflicts:      counter("patch_conflicts_total", "Writes that failed because what they were based on had changed; it was judged again."),
 		rebuilds:       counter("cache_rebuilds_total", "Times the caches disagreed with the API server and were rebuilt."),
+		denied:         counter("denied_writes_total", "Writes that RBAC, an admission policy or a schema forbids (403 and 422), each try."),
 		restores:       counter("etcd_restores_total", "Restores of etcd that a pass or an agent noticed."),
 		scheduleErrors: counter("schedule_errors_total", "Cron expressions that could not be used."),
 		scheduleError:  gauge("schedule_error", "1 while the cron expression cannot be used and an earlier one, or the default, stays in force."),
@@ -79,6 +96,9 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		nextPass:       gauge("schedule_next_timestamp_seconds", "When the next full pass is due after the last that succeeded; in the past while one is overdue."),
 		duration: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "ip_reconcile_pass_duration_seconds",
 			Help: "How long full passes took, waiting for whereabouts' Lease included.", Buckets: prometheus.ExponentialBuckets(0.05, 2.5, 10)}),
+		releaseTime: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "ip_reconcile_release_seconds",
+			Help:    "How long allocations and reservations were proven, or without proof stale, before they were released.",
+			Buckets: []float64{1, 5, 15, 60, 300, 900, 960, 1200, 3600, 14400}}, []string{"proof"}),
 		fence:  gauge("fence", "1 while this replica keeps ADDs and DELs waiting, because etcd was restored or may have been."),
 		fences: vec("fences_total", "Times that this replica kept ADDs and DELs waiting, by how that ended.", "outcome"),
 		fenceDuration: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "ip_reconcile_fence_duration_seconds",
@@ -91,13 +111,16 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 	} {
 		m.refused.WithLabelValues(string(why))
 	}
+	for _, proof := range []string{proven, unconfirmed} {
+		m.releaseTime.WithLabelValues(proof)
+	}
 	for _, outcome := range []string{outcomeNoRestore, outcomeSettled, outcomeTimedOut} {
 		m.fences.WithLabelValues(outcome)
 	}
 	for _, why := range []reconciler.Refusal{reconciler.Paused, reconciler.EtcdRestored, reconciler.Breaker, reconciler.Changed, reconciler.LeaseBusy, reconciler.NoLease, reconciler.WriteFailed} {
 		m.unrepaired.WithLabelValues(string(why))
 	}
-	registry.MustRegister(m.fence, m.fences, m.fenceDuration, m.released, m.refused, m.repaired, m.unrepaired, m.passes, m.cachePasses, m.conflicts, m.rebuilds, m.restores, m.scheduleErrors,
+	registry.MustRegister(m.releaseTime, m.denied, m.fence, m.fences, m.fenceDuration, m.released, m.refused, m.repaired, m.unrepaired, m.passes, m.cachePasses, m.conflicts, m.rebuilds, m.restores, m.scheduleErrors,
 		m.scheduleError, m.lastSuccess, m.nextPass, m.duration, m)
 	return m
 }
@@ -105,7 +128,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 // Describe is a prometheus.Collector's.
 func (m *Metrics) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		allocationsDesc, candidatesDesc, oldestDesc, findingsDesc, nodesDesc, awaitedDesc, pausedDesc, observedDesc, breakerDesc, poolAddressesDesc, poolWaitingDesc,
+		allocationsDesc, candidatesDesc, oldestDesc, oldestHeldDesc, findingsDesc, nodesDesc, awaitedDesc, pausedDesc, observedDesc, breakerDesc, poolAddressesDesc, poolWaitingDesc,
 	} {
 		out <- d
 	}
@@ -123,7 +146,10 @@ func (m *Metrics) Collect(out chan<- prometheus.Metric) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(n), labels...)
 	}
 	for at, n := range g.allocations {
-		send(allocationsDesc, n, at[:]...)
+		send(allocationsDesc, n, at.verdict.String(), at.reason.String())
+	}
+	for reason, since := range g.oldestHeld {
+		send(oldestHeldDesc, int(since.Unix()), reason.String())
 	}
 	for kind, n := range g.findings {
 		send(findingsDesc, n, string(kind))
@@ -147,15 +173,15 @@ func (m *Metrics) Collect(out chan<- prometheus.Metric) {
 		paused = 1
 	}
 	send(pausedDesc, paused)
-	collectPools(g.pools, out)
+	collectPools(g.pools, m.WithoutPools, out)
 }
 
-// update takes in what a pass has observed and done.
-func (m *Metrics) update(out *reconciler.Result) {
+// update takes in what a pass has observed and done, and since when the first item is held for each reason.
+func (m *Metrics) update(out *reconciler.Result, oldestHeld map[judge.Reason]time.Time) {
 	g := &gauges{
-		allocations: map[[3]string]int{}, paused: out.Observation.Paused, oldest: out.Oldest,
+		allocations: map[verdictReason]int{}, paused: out.Observation.Paused, oldest: out.Oldest, oldestHeld: oldestHeld,
 		observed: time.Now(), findings: map[judge.Kind]int{}, breaker: map[string]int{"release": 0, "repair": 0},
-		nodes: map[judge.NodeState]int{judge.NodeFresh: 0, judge.NodeNoFreshReport: 0, judge.NodeLost: 0},
+		nodes: map[judge.NodeState]int{judge.NodeFresh: 0, judge.NodeNoFreshReport: 0, judge.NodeLost: 0, nodeNotReady: 0},
 	}
 	for _, kind := range judge.Kinds() {
 		g.findings[kind] = 0
@@ -173,7 +199,10 @@ func (m *Metrics) update(out *reconciler.Result) {
 	for _, f := range out.Findings {
 		g.findings[f.Kind]++
 	}
-	for _, s := range out.Nodes {
+	for name, s := range out.Nodes {
+		if n := out.Observation.Nodes[name]; s == judge.NodeNoFreshReport && n != nil && !n.Ready {
+			s = nodeNotReady
+		}
 		g.nodes[s]++
 	}
 	for _, x := range out.Refused {
@@ -198,12 +227,6 @@ func (m *Metrics) update(out *reconciler.Result) {
 
 // countAllocations counts all but those that were released.
 func (g *gauges) countAllocations(allocations []*judge.Item, released map[judge.ID]bool) {
-	type key struct { // without the texts, which would be made for each of many
-		pool    *ippool.Pool
-		verdict judge.Verdict
-		reason  judge.Reason
-	}
-	counts := map[key]int{}
 	for _, it := range allocations {
 		if it.Verdict == judge.Stale {
 			if released[it.ID()] {
@@ -211,10 +234,7 @@ func (g *gauges) countAllocations(allocations []*judge.Item, released map[judge.
 			}
 			g.candidates++
 		}
-		counts[key{it.Pool, it.Verdict, it.Reason}]++
-	}
-	for k, n := range counts {
-		g.allocations[[3]string{k.pool.Ref(), k.verdict.String(), k.reason.String()}] += n
+		g.allocations[verdictReason{it.Verdict, it.Reason}]++
 	}
 }
 
@@ -230,11 +250,21 @@ func (m *Metrics) countWrites(out *reconciler.Result) {
 	for _, it := range out.Released {
 		m.released.WithLabelValues(it.Reason.String()).Inc()
 	}
+	for _, d := range out.Delays {
+		proof := unconfirmed
+		if d.Proven {
+			proof = proven
+		}
+		m.releaseTime.WithLabelValues(proof).Observe(d.After.Seconds())
+	}
 	for _, f := range out.Repaired {
 		m.repaired.WithLabelValues(string(f.Kind)).Inc()
 	}
 	m.conflicts.Add(float64(out.Conflicts))
 }
+
+// WriteDenied counts a write that RBAC, a policy or a schema forbids.
+func (m *Metrics) WriteDenied() { m.denied.Inc() }
 
 // fenceLowered counts a fence that this replica has ended.
 func (m *Metrics) fenceLowered(outcome string, stood time.Duration) {

@@ -109,7 +109,7 @@ func TestTheBreakersStateIsAGauge(t *testing.T) {
 		{&reconciler.Result{Judgement: j, Unrepaired: []reconciler.Unrepaired{{Why: reconciler.Breaker}}}, 0, 1},
 		{&reconciler.Result{Judgement: j, Refused: []reconciler.Refused{{Item: j.Allocations[0], Gate: reconciler.Gate{Why: reconciler.LeaseBusy}}}}, 0, 0},
 	} {
-		m.update(c.out)
+		m.update(c.out, nil)
 		found := map[string]float64{}
 		families, err := registry.Gather()
 		if err != nil {

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"math/big"
+	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -10,8 +11,8 @@ import (
 )
 
 var poolAddressesDesc = prometheus.NewDesc("ip_reconcile_pool_addresses",
-	"Addresses of each pool, by state: usable are those that whereabouts would assign were none taken, free those of them that are not, used the entries. Without usable and free where it is not known what is assigned.",
-	[]string{"pool", "state"}, nil)
+	"Addresses of each pool, by state: usable are those that whereabouts would assign were none taken, free those of them that are not, used the entries. Without usable and free where it is not known what is assigned. alerts is off where the pool may be nearly full.",
+	[]string{"pool", "state", "alerts"}, nil)
 
 var poolWaitingDesc = prometheus.NewDesc("ip_reconcile_pool_waiting_pods",
 	"Pods that cannot start because the pool is full. A pool for which none waits has no series.", []string{"pool"}, nil)
@@ -22,6 +23,7 @@ type poolGauges struct {
 	used, usable, free float64
 	known              bool // usable and free are
 	waiting            int  // pods
+	mayFill            bool // nobody need know that it is nearly full
 }
 
 // gaugesOfPools are those of all pools once a pass has released what it has.
@@ -31,6 +33,7 @@ func gaugesOfPools(out *reconciler.Result) []poolGauges {
 	all := make([]poolGauges, 0, len(pools.All))
 	for _, p := range pools.All {
 		g := poolGauges{pool: p.Ref(), used: float64(p.Used), known: p.Unknown == "", waiting: len(p.Waiting)}
+		g.mayFill = p.NoUsageAlerts || slices.ContainsFunc(p.Definitions, func(d *usage.Definition) bool { return d.Node != "" })
 		if g.known {
 			g.usable, g.free = float(p.Usable), float(p.Free)
 		}
@@ -44,18 +47,25 @@ func float(n *big.Int) float64 {
 	return f
 }
 
-func collectPools(pools []poolGauges, out chan<- prometheus.Metric) {
-	send := func(v float64, pool, state string) {
-		out <- prometheus.MustNewConstMetric(poolAddressesDesc, prometheus.GaugeValue, v, pool, state)
-	}
+func collectPools(pools []poolGauges, waitingAlone bool, out chan<- prometheus.Metric) {
 	for _, p := range pools {
 		if p.waiting > 0 {
 			out <- prometheus.MustNewConstMetric(poolWaitingDesc, prometheus.GaugeValue, float64(p.waiting), p.pool)
 		}
-		send(p.used, p.pool, "used")
+		if waitingAlone {
+			continue
+		}
+		alerts := "on"
+		if p.mayFill {
+			alerts = "off"
+		}
+		send := func(v float64, state string) {
+			out <- prometheus.MustNewConstMetric(poolAddressesDesc, prometheus.GaugeValue, v, p.pool, state, alerts)
+		}
+		send(p.used, "used")
 		if p.known {
-			send(p.usable, p.pool, "usable")
-			send(p.free, p.pool, "free")
+			send(p.usable, "usable")
+			send(p.free, "free")
 		}
 	}
 }

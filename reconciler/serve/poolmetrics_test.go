@@ -3,17 +3,20 @@ package serve
 import (
 	"fmt"
 	"maps"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
-// poolSeries are the values of ip_reconcile_pool_addresses, by "<pool> <state>".
+// poolSeries are the values of ip_reconcile_pool_addresses, by "<alerts> <pool> <state>".
 func poolSeries(t *testing.T, registry *prometheus.Registry) map[string]float64 {
 	t.Helper()
 	families, err := registry.Gather()
@@ -30,7 +33,7 @@ func poolSeries(t *testing.T, registry *prometheus.Registry) map[string]float64 
 			for _, l := range m.GetLabel() {
 				labels = append(labels, l.GetValue())
 			}
-			found[strings.TrimPrefix(strings.Join(labels, " "), "kube-system/")] = m.GetGauge().GetValue()
+			found[strings.Replace(strings.Join(labels, " "), "kube-system/", "", 1)] = m.GetGauge().GetValue()
 		}
 	}
 	return found
@@ -54,13 +57,86 @@ func TestPoolsAreMeasuredAfterWhatAPassReleased(t *testing.T) {
 	if got := poolSeries(t, registry); len(got) > 0 {
 		t.Errorf("before the first pass: %v", got)
 	}
-	m.update(&reconciler.Result{Judgement: j, Released: released})
+	m.update(&reconciler.Result{Judgement: j, Released: released}, nil)
 	want := map[string]float64{
-		"10.0.0.0-29 usable": 6, "10.0.0.0-29 used": 1, "10.0.0.0-29 free": 5, "10.0.1.0-29 used": 1,
-		"fd00---64 usable": 1 << 64, "fd00---64 used": 0, "fd00---64 free": 1 << 64,
+		"on 10.0.0.0-29 usable": 6, "on 10.0.0.0-29 used": 1, "on 10.0.0.0-29 free": 5, "on 10.0.1.0-29 used": 1,
+		"on fd00---64 usable": 1 << 64, "on fd00---64 used": 0, "on fd00---64 free": 1 << 64,
 	}
 	if got := poolSeries(t, registry); !maps.Equal(got, want) {
 		t.Errorf("measured %v, want %v", got, want)
+	}
+}
+
+// An operator says so of a pool, and of a node's slice it goes without saying.
+func TestPoolsThatMayBeNearlyFullHaveNoAlerts(t *testing.T) {
+	var quiet judgetest.Part = func(o *judgetest.Observed) { o.Pools[len(o.Pools)-1].NoUsageAlerts = true }
+	j := judgetest.Judged(judgetest.Observe(judgetest.Pod("bystander"), judgetest.Node("worker-1"),
+		judgetest.NAD("a", judgetest.WhereaboutsConfig("10.0.0.0/29", "")),
+		judgetest.NAD("b", judgetest.WhereaboutsConfig("10.1.0.0/29", "")),
+		judgetest.NAD("c", judgetest.WhereaboutsConfig("10.2.0.0/24", "", `"node_slice_size":"/29"`)),
+		judgetest.Pool("10.0.0.0-29", "10.0.0.0/29"), judgetest.Pool("10.1.0.0-29", "10.1.0.0/29"), quiet,
+		judgetest.Pool("worker-1-10.2.0.0-29", "10.2.0.0/29")), judge.Policy{})
+	registry := prometheus.NewRegistry()
+	NewMetrics(registry).update(&reconciler.Result{Judgement: j}, nil)
+	got := poolSeries(t, registry)
+	for _, series := range []string{"on 10.0.0.0-29", "off 10.1.0.0-29", "off worker-1-10.2.0.0-29"} {
+		for _, state := range []string{"usable", "free", "used"} {
+			if _, there := got[series+" "+state]; !there || len(got) != 9 {
+				t.Errorf("there is no %s %s in %v", series, state, got)
+			}
+		}
+	}
+}
+
+// scrapeOf is what Prometheus is sent, as text.
+func scrapeOf(t *testing.T, registry *prometheus.Registry) string {
+	t.Helper()
+	answer := httptest.NewRecorder()
+	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	return answer.Body.String()
+}
+
+// seriesOf is how many a scrape has.
+func seriesOf(scrape string) (n int) {
+	for line := range strings.Lines(scrape) {
+		if !strings.HasPrefix(line, "#") {
+			n++
+		}
+	}
+	return n
+}
+
+// Each has a leak and an entry that is held; of one pods wait.
+func TestAScrapeOfTenThousandPools(t *testing.T) {
+	pools := 10000
+	if testing.Short() { // finding their definitions takes a second
+		pools /= 10
+	}
+	parts := []judgetest.Part{judgetest.Pod("bystander"), judgetest.Node("worker-1")}
+	for p := range pools {
+		cidr := fmt.Sprintf("10.%d.%d.0/29", p/256, p%256)
+		parts = append(parts, judgetest.NAD(fmt.Sprint("net-", p), judgetest.WhereaboutsConfig(cidr, "")),
+			judgetest.Pool(strings.ReplaceAll(cidr, "/", "-"), cidr, judgetest.Alloc("1", "default/gone", fmt.Sprint("a", p), "net1"), judgetest.Alloc("2", "no podref", fmt.Sprint("b", p), "net1"),
+				judgetest.Alloc("3", "default/bystander", fmt.Sprint("c", p), "net1")))
+	}
+	registry := prometheus.NewRegistry()
+	m := NewMetrics(registry)
+	m.update(&reconciler.Result{Judgement: judgetest.Judged(judgetest.Observe(parts...), judge.Policy{})}, nil)
+	m.last.pools[0].waiting = 2
+	for _, c := range []struct {
+		withoutPools        bool
+		mostSeries, mostKiB int
+	}{{false, 3*pools + 150, 25 + pools*3/10}, {true, 150, 25}} {
+		m.WithoutPools = c.withoutPools
+		scrape := scrapeOf(t, registry)
+		series, kib := seriesOf(scrape), len(scrape)>>10
+		t.Logf("without pools %v: %d series, %d KiB", c.withoutPools, series, kib)
+		if series > c.mostSeries || kib > c.mostKiB {
+			t.Errorf("without pools %v: %d series, %d KiB, want %d and %d at most", c.withoutPools, series, kib, c.mostSeries, c.mostKiB)
+		}
+		if !strings.Contains(scrape, "ip_reconcile_pool_waiting_pods{") {
+			t.Errorf("without pools %v: nothing tells that pods wait", c.withoutPools)
+		}
 	}
 }
 

@@ -23,7 +23,7 @@ type Recorder struct {
 	Metrics *Metrics
 	Events  *Events
 
-	held             map[judge.ID]judge.Reason
+	held             map[judge.ID]heldSince
 	refused          map[judge.ID]reconciler.Refusal
 	findings         map[string]bool
 	notes            map[string]bool
@@ -34,6 +34,12 @@ type Recorder struct {
 	awaitedLogged    time.Time // when that was
 
 	unrepaired map[string]bool
+}
+
+// heldSince is why and since when something is held.
+type heldSince struct {
+	reason judge.Reason
+	since  time.Time
 }
 
 // fullPassStarted and fullPassEnded are around a full pass. Their wording is whereabouts' own
@@ -115,9 +121,8 @@ func (r *Recorder) cachesUnverified(why error, passes int) {
 
 // record records one pass.
 func (r *Recorder) record(out *reconciler.Result) {
-	r.Metrics.update(out)
+	r.Metrics.update(out, r.recordHeld(out))
 	r.recordReleased(out)
-	r.recordHeld(out)
 	r.recordRefused(out)
 	r.recordFindings(out)
 	r.recordAwaited(out)
@@ -162,18 +167,26 @@ func forNew(before map[string]bool, now []string, f func(string)) map[string]boo
 	return next
 }
 
-func (r *Recorder) recordHeld(out *reconciler.Result) {
-	held := map[judge.ID]judge.Reason{}
-	for _, it := range out.Allocations {
-		if it.Verdict != judge.Held {
-			continue
-		}
-		held[it.ID()] = it.Reason
-		if r.held[it.ID()] != it.Reason {
-			r.Log.Info("held", append(it.Attrs(), "age", it.Age(out.Observation.Now))...)
+// recordHeld logs what is newly held, and returns since when the first item is, by reason. A reservation
+// that shares an allocation's verdict is not counted beside it.
+func (r *Recorder) recordHeld(out *reconciler.Result) map[judge.Reason]time.Time {
+	held, oldest := map[judge.ID]heldSince{}, map[judge.Reason]time.Time{}
+	for _, items := range [][]*judge.Item{out.Allocations, out.Reservations} {
+		for _, it := range items {
+			if it.Verdict != judge.Held || it.Reservation != nil && len(it.Related()) > 0 {
+				continue
+			}
+			h, known := r.held[it.ID()]
+			if !known || h.reason != it.Reason {
+				h = heldSince{it.Reason, out.Observation.Now}
+				r.Log.Info("held", append(it.Attrs(), "age", it.Age(out.Observation.Now))...)
+			}
+			held[it.ID()] = h
+			oldest[it.Reason] = reconciler.Sooner(oldest[it.Reason], h.since)
 		}
 	}
 	r.held = held
+	return oldest
 }
 
 func (r *Recorder) recordRefused(out *reconciler.Result) {

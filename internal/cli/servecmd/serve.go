@@ -49,6 +49,7 @@ type Options struct {
 	Metrics, Health, Pprof string
 	MetricsSecure          bool
 	MetricsCertDir         string
+	PoolMetrics            bool
 
 	// MetricsFilter says who may have the metrics with MetricsSecure.
 	MetricsFilter Filter
@@ -104,6 +105,7 @@ func (o *Options) Add(f *pflag.FlagSet, logLevel string) {
 	f.StringVar(&o.Metrics, "metrics-bind-address", "127.0.0.1:9745", "where /metrics is served; 0 for nowhere")
 	f.BoolVar(&o.MetricsSecure, "metrics-secure", false, "serve metrics by HTTPS, to who may get them (nonResourceURLs /metrics)")
 	f.StringVar(&o.MetricsCertDir, "metrics-cert-dir", "", "folder with tls.crt and tls.key for --metrics-secure (default: a certificate made at start)")
+	f.BoolVar(&o.PoolMetrics, "pool-metrics", true, "have metrics of how full each pool is: three series a pool")
 	f.StringVar(&o.Health, "health-probe-bind-address", "127.0.0.1:9744", "where /healthz and /readyz are served; 0 for nowhere")
 	f.StringVar(&o.Pprof, "pprof-bind-address", "", "where /debug/pprof is served (default: nowhere)")
 }
@@ -191,13 +193,14 @@ func (o *Options) server(ctx context.Context, cluster *kube.Cluster, config *res
 	}
 	metrics.Registry.MustRegister(version.Get().Collector())
 	recorder := &serve.Recorder{Log: log, Metrics: serve.NewMetrics(metrics.Registry), Events: events}
+	recorder.Metrics.WithoutPools = !o.PoolMetrics
 	requests := serve.NewRequests()
 	source := informers.New(cluster, config, log, func(what string) {
 		log.Debug("changed", "what", what)
 		requests.Changed()
 	})
 	health := serve.NewHealth(clock.RealClock{}, source.Synced)
-	cluster.OnPage = health.Tick
+	cluster.OnPage, cluster.OnDenied = health.Tick, recorder.Metrics.WriteDenied
 	guard := o.guard(serve.GuardConfig{
 		Fence: cluster.Fence(), Detector: source, Timeout: o.FenceTimeout, FullPass: requests.FullPass,
 		Metrics: recorder.Metrics, Events: events, Log: log,
