@@ -184,9 +184,10 @@ tickets: ## Play the tickets of docs/tickets.md in a whole cluster, and write wh
 	@cd e2e && UPDATE_DOCS=1 $(GO) test -count=1 -timeout 20m -tags cluster -run '^TestEachTicketIsAnsweredByOneCommand$$' .
 
 .PHONY: image
-image: ## Build the container image with docker, tagged with the version (IMAGE=example.com/ip-reconcile)
+image: ## Build the container image with docker, tagged with the version, and the drop-in for whereabouts' manifests (IMAGE=example.com/ip-reconcile)
 	$(if $(IMAGE),,$(error IMAGE names no repository: make image IMAGE=example.com/ip-reconcile))
 	docker build -t $(IMAGE):$(VERSION) --build-arg VERSION=$(VERSION) --build-arg REVISION=$(shell git rev-parse HEAD) -f deploy/Dockerfile .
+	docker build -t $(IMAGE)-drop-in:$(VERSION) --target drop-in --build-arg VERSION=$(VERSION) --build-arg REVISION=$(shell git rev-parse HEAD) -f deploy/Dockerfile .
 
 .PHONY: bench
 bench: ## Measure beside upstream's reconciler on a real API server (as root on Linux), and write docs/performance.md (WORK="10000 adds" for some of it)

@@ -108,8 +108,8 @@ func TestTheAgentsDaemonSetAsksForNoMoreThanItNeeds(t *testing.T) {
 					continue
 				}
 				for field, want := range map[string]any{
-					"allowPrivilegedContainer": false, "allowPrivilegeEscalation": false, "allowHostPID": false, "allowHostIPC": false, "allowHostPorts": false,
-					"readOnlyRootFilesystem": true, "requiredDropCapabilities": []any{"ALL"}, "volumes": []any{"hostPath", "projected"},
+					"allowPrivilegedContainer": false, "allowPrivilegeEscalation": false, "allowHostPID": false, "allowHostIPC": false,
+					"readOnlyRootFilesystem": true, "requiredDropCapabilities": []any{"ALL"}, "volumes": []any{"hostPath", "projected", "secret"},
 				} {
 					equal(t, field, o.Object[field], want)
 				}

@@ -103,6 +103,16 @@ func documentsOf(text string) (objects []*unstructured.Unstructured, err error) 
 	}
 }
 
+// quotaManifests are deploy/namespace/quota.yaml for a namespace; none for kube-system.
+func quotaManifests(t testing.TB, namespace string) []*unstructured.Unstructured {
+	t.Helper()
+	if namespace == metav1.NamespaceSystem {
+		return nil
+	}
+	text := string(try(os.ReadFile("../deploy/namespace/quota.yaml")).must(t))
+	return try(documentsOf(strings.ReplaceAll(text, "namespace: ip-reconcile", "namespace: "+namespace))).must(t)
+}
+
 // leasesManifests are deploy/leases for accounts in a namespace, as it says.
 func leasesManifests(t testing.TB, namespace string) []*unstructured.Unstructured {
 	t.Helper()
@@ -118,15 +128,19 @@ func TestTheChartAndTheManifestsAreTheSame(t *testing.T) {
 	}{
 		"{}":                      {[]string{"deployment-with-agent"}, nil},
 		"agent: {enabled: false}": {[]string{"deployment"}, nil},
-		"{mode: cronjob, agent: {enabled: false}}":           {[]string{"cronjob"}, nil},
-		"{mode: cronjob}":                                    {[]string{"cronjob", "agent"}, []string{"components/agents"}},
-		"agent: {runtime: cri-o}":                            {[]string{"deployment-with-agent"}, []string{"agent/components/cri-o"}},
-		"agent: {runtime: k3s, selinux: true}":               {[]string{"deployment-with-agent"}, []string{"agent/components/k3s", "agent/components/selinux"}},
-		"agent: {runtime: mixed}":                            {[]string{"deployment-with-agent"}, []string{"agent/components/mixed"}},
-		"agent: {admissionPolicy: false}":                    {[]string{"deployment-with-agent"}, []string{"agent/components/without-admission-policy"}},
-		"openshift: true":                                    {[]string{"deployment-with-agent"}, []string{"agent/components/openshift", "components/openshift"}},
-		"agent: {metrics: {secure: true}}":                   {[]string{"deployment-with-agent"}, []string{"agent/components/secure-metrics"}},
-		"{metrics: {secure: true}, agent: {enabled: false}}": {[]string{"deployment"}, []string{"components/secure-metrics"}},
+		"{mode: cronjob, agent: {enabled: false}}":             {[]string{"cronjob"}, nil},
+		"{mode: cronjob}":                                      {[]string{"cronjob", "agent"}, []string{"components/agents"}},
+		"agent: {runtime: cri-o}":                              {[]string{"deployment-with-agent"}, []string{"agent/components/cri-o"}},
+		"agent: {runtime: k3s, selinux: true}":                 {[]string{"deployment-with-agent"}, []string{"agent/components/k3s", "agent/components/selinux"}},
+		"agent: {runtime: mixed}":                              {[]string{"deployment-with-agent"}, []string{"agent/components/mixed"}},
+		"agent: {admissionPolicy: false}":                      {[]string{"deployment-with-agent"}, []string{"agent/components/without-admission-policy"}},
+		"openshift: true":                                      {[]string{"deployment-with-agent"}, []string{"agent/components/openshift", "components/openshift"}},
+		"agent: {metrics: {secure: true}}":                     {[]string{"deployment-with-agent"}, []string{"agent/components/secure-metrics"}},
+		"{metrics: {secure: true}, agent: {enabled: false}}":   {[]string{"deployment"}, []string{"components/secure-metrics"}},
+		"{leaseNames: [whereabouts], agent: {enabled: false}}": {[]string{"deployment"}, []string{"components/leases-by-name"}},
+		"{openshift: true, agent: {metrics: {secure: true}}}": {[]string{"deployment-with-agent"}, []string{
+			"components/openshift", "agent/components/openshift", "agent/components/secure-metrics",
+		}},
 	} {
 		for _, namespace := range []string{metav1.NamespaceSystem, "addresses"} {
 			t.Run(values+" in "+namespace, func(t *testing.T) {
@@ -138,6 +152,7 @@ func TestTheChartAndTheManifestsAreTheSame(t *testing.T) {
 				if slices.ContainsFunc(c.resources, func(r string) bool { return strings.HasSuffix(r, "agent") }) {
 					manifests = append(manifests, leasesManifests(t, namespace)...)
 				}
+				manifests = append(manifests, quotaManifests(t, namespace)...)
 				want := byName(t, manifests)
 				objects, err := helm(namespace, values)
 				check(t, err)
@@ -192,11 +207,13 @@ func TestTheAPIServerAcceptsWhatIsRendered(t *testing.T) {
 		"agent: {runtime: mixed, env: [{name: A, value: b}], cni: {multus: /run/multus}, port: 9999, metrics: {expose: true}, podMonitor: {enabled: true}}": {"PodMonitor"},
 		"agent: {leaseNamespace: kube-system}": nil,
 		"openshift: true":                      {"SecurityContextConstraints"},
-		"{prometheusRule: {enabled: true}, serviceMonitor: {enabled: true, labels: {release: prometheus}}, metrics: {secure: true}}":                             {"PrometheusRule", "ServiceMonitor"},
-		"{replicas: 1, networkPolicy: {enabled: false}, podDisruptionBudget: {enabled: false}, priorityClassName: '', tolerations: []}":                          nil,
-		"{cron: {expression: '*/5 * * * * # five'}, extraArgs: ['--agent-nodes=a in (b, c)'], confirmAfter: 1h30m, fenceTimeout: 60s, podLabels: {team: '007'}}": nil,
-		"{agent: {extraArgs: [--log-level=debug], podAnnotations: {a: b}, podLabels: {c: d}, nodeSelector: {e: f}}}":                                             nil,
-		"{podAnnotations: {a: b}, imagePullSecrets: [{name: pull}], affinity: {nodeAffinity: {}}, image: {repository: r.example.com/i, tag: v1}}":                nil,
+		"{prometheusRule: {enabled: true}, serviceMonitor: {enabled: true, labels: {release: prometheus}}, metrics: {secure: true, tls: {issuerRef: {name: ca}}}}": {"Certificate", "PrometheusRule", "ServiceMonitor"},
+		"{leaseNames: [whereabouts], poolNamespaces: [kube-system], metrics: {secure: true, tls: {secretName: mine}}, cron: {expression: '* * * * *'}}":            nil,
+		"agent: {priorityClassName: '', criSocket: /run/k0s/containerd.sock, affinity: {nodeAffinity: {}}, updateStrategy: {type: OnDelete}}":                      nil,
+		"{replicas: 1, networkPolicy: {enabled: false}, podDisruptionBudget: {enabled: false}, priorityClassName: '', tolerations: []}":                            nil,
+		"{cron: {expression: '*/5 * * * * # five'}, extraArgs: ['--agent-nodes=a in (b, c)'], confirmAfter: 1h30m, fenceTimeout: 60s, podLabels: {team: '007'}}":   nil,
+		"{agent: {extraArgs: [--log-level=debug], podAnnotations: {a: b}, podLabels: {c: d}, nodeSelector: {e: f}}}":                                               nil,
+		"{podAnnotations: {a: b}, imagePullSecrets: [{name: pull}], affinity: {nodeAffinity: {}}, image: {repository: r.example.com/i, tag: v1}}":                  nil,
 	} {
 		t.Run("of the chart with "+values, func(t *testing.T) {
 			objects, err := helm(metav1.NamespaceSystem, values)
@@ -263,29 +280,36 @@ func TestTheChartSaysWhichValueIsWrong(t *testing.T) {
 		"replica: 3":              "'replica' not allowed",
 		"image: {repository: ''}": "image.repository: must name the image",
 		"image: {tag: v1}":        "image.repository=example.com/ip-reconcile",
-		"image: {repository: a/b, digest: 'sha256:1'}":         "image/digest",
-		"image: {pullPolicy: Sometimes}":                       "image/pullPolicy",
-		"agent: {runtime: docker}":                             "agent/runtime",
-		"agent: {enable: true}":                                "'enable' not allowed",
-		"agent: {resources: {memory: 1Gi}}":                    "agent/resources",
-		"openshift: 'yes'":                                     "openshift",
-		"confirmAfter: 15 minutes":                             "confirmAfter",
-		"fenceTimeout: 1 minute":                               "fenceTimeout",
-		"repair: maybe":                                        "repair",
-		"allowMassRepair: 1":                                   "allowMassRepair",
-		"cron: {configMap: {key: ''}}":                         "cron/configMap/key",
-		"extraArgs: --log-level=debug":                         "extraArgs",
-		"agent: {leaseNamespace: A_b}":                         "agent/leaseNamespace",
-		"agent: {cni: {multus: run/multus}}":                   "agent/cni/multus",
-		"agent: {podMonitor: {enabled: true}}":                 "agent.podMonitor.enabled: ",
-		"poolNamespaces: kube-system":                          "poolNamespaces",
-		"networkPolicy: {apiServerPorts: [0]}":                 "networkPolicy/apiServerPorts",
-		"metrics: {secure: 1}":                                 "metrics/secure",
-		"podAnnotations: {number: 1}":                          "podAnnotations/number",
-		"{hostNetwork: true, openshift: true}":                 "hostNetwork: ",
-		"{mode: cronjob, serviceMonitor: {enabled: true}}":     "serviceMonitor.enabled: ",
-		"{mode: cronjob, prometheusRule: {enabled: true}}":     "prometheusRule.enabled: ",
-		"{hostNetwork: true, serviceMonitor: {enabled: true}}": "serviceMonitor.enabled: ",
+		"image: {repository: a/b, digest: 'sha256:1'}":                  "image/digest",
+		"image: {pullPolicy: Sometimes}":                                "image/pullPolicy",
+		"agent: {runtime: docker}":                                      "agent/runtime",
+		"agent: {enable: true}":                                         "'enable' not allowed",
+		"agent: {resources: {memory: 1Gi}}":                             "agent/resources",
+		"openshift: 'yes'":                                              "openshift",
+		"confirmAfter: 15 minutes":                                      "confirmAfter",
+		"fenceTimeout: 1 minute":                                        "fenceTimeout",
+		"repair: maybe":                                                 "repair",
+		"allowMassRepair: 1":                                            "allowMassRepair",
+		"cron: {configMap: {key: ''}}":                                  "cron/configMap/key",
+		"extraArgs: --log-level=debug":                                  "extraArgs",
+		"agent: {leaseNamespace: A_b}":                                  "agent/leaseNamespace",
+		"agent: {cni: {multus: run/multus}}":                            "agent/cni/multus",
+		"agent: {podMonitor: {enabled: true}}":                          "agent.podMonitor.enabled: ",
+		"poolNamespaces: kube-system":                                   "poolNamespaces",
+		"networkPolicy: {apiServerPorts: [0]}":                          "networkPolicy/apiServerPorts",
+		"metrics: {secure: 1}":                                          "metrics/secure",
+		"podAnnotations: {number: 1}":                                   "podAnnotations/number",
+		"{hostNetwork: true, openshift: true}":                          "hostNetwork: ",
+		"{mode: cronjob, serviceMonitor: {enabled: true}}":              "serviceMonitor.enabled: ",
+		"{mode: cronjob, prometheusRule: {enabled: true}}":              "prometheusRule.enabled: ",
+		"{hostNetwork: true, serviceMonitor: {enabled: true}}":          "serviceMonitor.enabled: ",
+		"serviceMonitor: {enabled: true}":                               "networkPolicy.metricsFrom",
+		"{serviceMonitor: {enabled: true}, metrics: {secure: true}}":    "serviceMonitor.enabled: Prometheus presents its token",
+		"agent: {podMonitor: {enabled: true}, metrics: {secure: true}}": "agent.podMonitor.enabled: Prometheus presents its token",
+		"{serviceMonitor: {enabled: true, credentials: {name: reader}}, metrics: {secure: true}}": "metrics.tls.issuerRef",
+		"agent: {criSocket: containerd.sock}":                                                     "agent/criSocket",
+		"agent: {criSocket: /containerd.sock}":                                                    "agent/criSocket",
+		"networkPolicy: {metricsFrom: [A]}":                                                       "networkPolicy/metricsFrom",
 	} {
 		t.Run(values, func(t *testing.T) {
 			objects, err := helm(metav1.NamespaceSystem, values)

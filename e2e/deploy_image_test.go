@@ -20,10 +20,16 @@ import (
 func TestTheImageHasTheProgramsThatAreRunFromIt(t *testing.T) {
 	t.Parallel()
 	dockerfile, makefile := string(try(os.ReadFile("../deploy/Dockerfile")).must(t)), string(try(os.ReadFile("../Makefile")).must(t))
-	_, final, found := strings.Cut(dockerfile, "\nFROM scratch\n")
-	if !found || strings.Contains(final, "FROM ") {
+	_, final, found := strings.Cut(dockerfile, "\nFROM scratch AS drop-in\n")
+	dropIn, final2, found2 := strings.Cut(final, "\nFROM drop-in\n")
+	if !found || !found2 || strings.Contains(dropIn+final2, "FROM ") {
 		t.Fatal("the final stage is not from scratch")
 	}
+	// The drop-in's pods set no user, and read what whereabouts' do.
+	user := regexp.MustCompile(`(?m)^USER (\S+)$`)
+	equal(t, "the user of the drop-in", user.FindAllStringSubmatch(dropIn, -1), [][]string{{"USER 0:0", "0:0"}})
+	equal(t, "the user", user.FindAllStringSubmatch(final2, -1), [][]string{{"USER 65532:65532", "65532:65532"}})
+	contains(t, "make image", makefile, "docker build -t $(IMAGE)-drop-in:$(VERSION) --target drop-in ")
 	if strings.Contains(final, "RUN ") {
 		t.Error("the final stage has a shell")
 	}
@@ -38,6 +44,11 @@ func TestTheImageHasTheProgramsThatAreRunFromIt(t *testing.T) {
 			if _, err := os.Stat("../cmd/" + name); err != nil {
 				t.Error(err)
 			}
+		}
+	}
+	for _, file := range []string{"../docs/install.md", "../deploy/whereabouts/README.md"} {
+		for _, image := range regexp.MustCompile(`set image \S+ \S+=(\S+)`).FindAllStringSubmatch(string(try(os.ReadFile(file)).must(t)), -1) {
+			contains(t, "what replaces whereabouts' image in "+file, image[1], "/ip-reconcile-drop-in:")
 		}
 	}
 	run := []string{"/ip-reconciler"} // by whereabouts' own manifests, where only the image is replaced
@@ -89,7 +100,7 @@ func TestTheImageSaysWhatItIsAndIsBuiltByAKnownGo(t *testing.T) {
 		t.Error("the image that builds is not of one version")
 	}
 	for _, from := range regexp.MustCompile(`(?m)^FROM (.*)`).FindAllStringSubmatch(dockerfile, -1) {
-		if from[1] != "scratch" && !strings.Contains(from[1], "${GO_IMAGE}") {
+		if from[1] != "scratch AS drop-in" && from[1] != "drop-in" && !strings.Contains(from[1], "${GO_IMAGE}") {
 			t.Errorf("it is built from %s", from[1])
 		}
 	}

@@ -8,9 +8,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
@@ -85,6 +88,11 @@ func TestTheReconcilerWritesLeasesOnlyWherePoolsAre(t *testing.T) {
 		equal(t, "in "+namespace, rights["coordination.k8s.io/leases "+namespace], "create get update")
 	}
 	equal(t, "in the agents'", rights["coordination.k8s.io/leases "+harness.LeaseNamespace], "delete get")
+	rights = rightsOf(t, installed(t, "{poolNamespaces: [pools], leaseNames: [whereabouts, blue-10.1.0.0-24]}"))
+	for name, want := range map[string]string{"": "create", " whereabouts": "get update", " blue-10.1.0.0-24": "get update", " ip-reconcile": "get update",
+		" ip-reconcile-restore": "get update", " ip-reconcile-last-pass": "get update", " kube-controller-manager": ""} {
+		equal(t, "of Leases in pools"+name, rights["coordination.k8s.io/leases pools"+name], want)
+	}
 	equal(t, "everywhere, if nothing is said", rightsOf(t, installed(t, ""))["coordination.k8s.io/leases *"], "create get list update watch")
 }
 
@@ -134,12 +142,22 @@ func TestTheAgentsPortMetricsEnvironmentAndFoldersAreValues(t *testing.T) {
 	equal(t, "its port", endpoints[0].(map[string]any)["port"], "metrics")
 }
 
+// endpointOf is the one of a monitor among what the chart makes.
+func endpointOf(t *testing.T, objects []*unstructured.Unstructured, monitor string) map[string]any {
+	t.Helper()
+	endpoints, _, err := unstructured.NestedSlice(byName(t, objects)[monitor].Object, "spec", "endpoints")
+	check(t, err)
+	return endpoints[0].(map[string]any)
+}
+
 // A PodMonitor cannot present the scraper's own token.
 func TestAgentsWithSecureMetricsAreScrapedByHTTPSWithATokenOfTheScrapersOwn(t *testing.T) {
 	t.Parallel()
-	objects := installed(t, "{openshift: true, agent: {metrics: {secure: true, securePort: 9999}, podMonitor: {enabled: true}}}")
+	objects := installed(t, `{openshift: true, agent: {metrics: {secure: true, securePort: 9999, tls: {secretName: agents}}, podMonitor: {enabled: true}}}`)
 	c := agentContainer(t, objects)
-	equal(t, "the program", append(c.Command, c.Args...), []string{"/ip-reconcile", "agent", "--secure-metrics-bind-address=:9999"})
+	equal(t, "the program", append(c.Command, c.Args...), []string{
+		"/ip-reconcile", "agent", "--secure-metrics-bind-address=:9999", "--metrics-cert-dir=/metrics-tls",
+	})
 	equal(t, "ports", c.Ports, []corev1.ContainerPort{{Name: "metrics", ContainerPort: 9999}})
 	equal(t, "the probed port", c.LivenessProbe.HTTPGet.Port.IntValue(), 9746)
 	named := byName(t, objects)
@@ -147,10 +165,131 @@ func TestAgentsWithSecureMetricsAreScrapedByHTTPSWithATokenOfTheScrapersOwn(t *t
 	if named["PodMonitor "+agentName] != nil || named["Service "+agentName+"-metrics"] == nil {
 		t.Error("there is a PodMonitor, or no Service for the ServiceMonitor")
 	}
-	endpoints, _, err := unstructured.NestedSlice(named["ServiceMonitor "+agentName].Object, "spec", "endpoints")
-	check(t, err)
-	endpoint := endpoints[0].(map[string]any)
+	endpoint := endpointOf(t, objects, "ServiceMonitor "+agentName)
 	equal(t, "how it is scraped", fmt.Sprint(endpoint["port"], endpoint["scheme"], endpoint["bearerTokenFile"]), "metricshttps/var/run/secrets/kubernetes.io/serviceaccount/token")
+	equal(t, "whom Prometheus takes for an agent", endpoint["tlsConfig"], any(map[string]any{
+		"ca":         map[string]any{"secret": map[string]any{"name": "agents", "key": "ca.crt"}},
+		"serverName": "ip-reconcile-agent-metrics.kube-system.svc",
+	}))
+	volumes := daemonSet(t, objects).Spec.Template.Spec.Volumes
+	equal(t, "its certificate", volumes[len(volumes)-1].Secret.SecretName, "agents")
+	equal(t, "where", c.VolumeMounts[len(c.VolumeMounts)-1].MountPath, "/metrics-tls")
+}
+
+// Whoever answers gets the token that Prometheus presents.
+func TestPrometheusGivesItsTokenOnlyToWhomItCanVerify(t *testing.T) {
+	t.Parallel()
+	for values, want := range map[string]struct{ endpoint, secret string }{
+		"tls: {secretName: mine}": {
+			"ca:map[secret:map[key:ca.crt name:mine]] serverName:ip-reconcile-metrics.kube-system.svc", "mine"},
+		"tls: {issuerRef: {kind: ClusterIssuer, name: ca}}": {
+			"ca:map[secret:map[key:ca.crt name:ip-reconcile-metrics-tls]] serverName:ip-reconcile-metrics.kube-system.svc", "ip-reconcile-metrics-tls"},
+	} {
+		objects := installed(t, "{serviceMonitor: {enabled: true}, metrics: {secure: true, "+values+"}}")
+		equal(t, values+": whom it takes for the reconciler", fmt.Sprint(endpointOf(t, objects, "ServiceMonitor "+reconcilerName)["tlsConfig"]), "map["+want.endpoint+"]")
+		pod := reconcilerPod(t, objects).Spec
+		i := slices.IndexFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Secret != nil })
+		equal(t, values+": the certificate", pod.Volumes[i].Secret.SecretName, want.secret)
+		if !slices.Contains(pod.Containers[0].Args, "--metrics-cert-dir=/metrics-tls") || pod.Containers[0].VolumeMounts[0].MountPath != "/metrics-tls" {
+			t.Errorf("%s: it does not serve by its certificate: %v", values, pod.Containers[0].Args)
+		}
+		certificate := byName(t, objects)["Certificate ip-reconcile-metrics"]
+		equal(t, values+": cert-manager makes it", certificate != nil, strings.Contains(values, "issuerRef"))
+		if certificate != nil {
+			names, _, err := unstructured.NestedStringSlice(certificate.Object, "spec", "dnsNames")
+			check(t, err)
+			equal(t, "for whom", names, []string{"ip-reconcile-metrics.kube-system.svc"})
+		}
+	}
+	given := installed(t, "{serviceMonitor: {enabled: true, insecureSkipVerify: true, credentials: {name: reader}}, metrics: {secure: true}}")
+	endpoint := endpointOf(t, given, "ServiceMonitor "+reconcilerName)
+	equal(t, "a token that is not Prometheus' own", fmt.Sprint(endpoint["authorization"], endpoint["bearerTokenFile"]), "map[credentials:map[key:token name:reader]] <nil>")
+	equal(t, "where that is asked for", fmt.Sprint(endpoint["tlsConfig"]), "map[insecureSkipVerify:true]")
+}
+
+func TestPlainMetricsAreForTheNamespacesThatAreNamed(t *testing.T) {
+	t.Parallel()
+	for values, want := range map[string]string{
+		"{}":                      "",
+		"metrics: {secure: true}": "all",
+		"networkPolicy: {metricsFrom: [monitoring]}":                            "[monitoring]",
+		"{metrics: {secure: true}, networkPolicy: {metricsFrom: [monitoring]}}": "[monitoring]",
+	} {
+		got := ""
+		for _, rule := range as[networkingv1.NetworkPolicy](t, byName(t, installed(t, values))["NetworkPolicy "+reconcilerName]).Spec.Ingress {
+			for _, port := range rule.Ports {
+				switch {
+				case port.Port.IntValue() != 9745:
+				case len(rule.From) == 0:
+					got = "all"
+				default:
+					got = fmt.Sprint(rule.From[0].NamespaceSelector.MatchExpressions[0].Values)
+				}
+			}
+		}
+		equal(t, values+": who may get them", got, want)
+	}
+}
+
+func TestTheSocketOfAnotherRuntimeIsAValue(t *testing.T) {
+	t.Parallel()
+	for _, values := range []string{"", "runtime: mixed, ", "metrics: {secure: true}, "} {
+		ds := daemonSet(t, installed(t, "agent: {"+values+"criSocket: /var/snap/microk8s/common/run/containerd.sock}"))
+		c, folder := ds.Spec.Template.Spec.Containers[0], "/var/snap/microk8s/common/run"
+		equal(t, values+"the folder", ds.Spec.Template.Spec.Volumes[0].HostPath.Path, folder)
+		equal(t, values+"where it is mounted", c.VolumeMounts[0].MountPath, folder)
+		equal(t, values+"mounts", len(c.VolumeMounts), 4)
+		equal(t, values+"the last argument", c.Args[len(c.Args)-1], "--cri="+folder+"/containerd.sock")
+	}
+}
+
+func TestWhereTheAgentsRunAndHowTheyAreReplacedAreValues(t *testing.T) {
+	t.Parallel()
+	shipped := daemonSet(t, installed(t, "")).Spec
+	equal(t, "the priority", shipped.Template.Spec.PriorityClassName, "system-node-critical")
+	equal(t, "at once", shipped.UpdateStrategy.RollingUpdate.MaxUnavailable.String(), "10%")
+	ds := daemonSet(t, installed(t, `agent:
+  priorityClassName: mine
+  updateStrategy: {rollingUpdate: {maxUnavailable: 3}}
+  affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: type, operator: NotIn, values: [virtual-kubelet]}]}]}}}
+`)).Spec
+	equal(t, "the priority", ds.Template.Spec.PriorityClassName, "mine")
+	equal(t, "at once", ds.UpdateStrategy.RollingUpdate.MaxUnavailable.IntValue(), 3)
+	terms := ds.Template.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+	equal(t, "which nodes", terms[0].MatchExpressions[0].Key, "type")
+	for values, want := range map[string]bool{"{}": true, "priorityClassName: ''": true, "{priorityClassName: '', agent: {priorityClassName: mine}}": false} {
+		quota := byName(t, try(helm("mine", values)).must(t))["ResourceQuota "+reconcilerName]
+		equal(t, values+": a quota for the classes of the system", quota != nil, want)
+		equal(t, values+": in kube-system", byName(t, installed(t, values))["ResourceQuota "+reconcilerName] != nil, false)
+	}
+}
+
+// One that waits, or that failed long ago, is no fault.
+func TestAJobFailsOnlyWhereAnOperatorMustAct(t *testing.T) {
+	t.Parallel()
+	job := as[batchv1.CronJob](t, byName(t, installed(t, "mode: cronjob"))["CronJob "+reconcilerName]).Spec
+	args := job.JobTemplate.Spec.Template.Spec.Containers[0].Args
+	var wait time.Duration
+	for _, a := range args {
+		if text, ok := strings.CutPrefix(a, "--max-wait="); ok {
+			wait = try(time.ParseDuration(text)).must(t)
+		}
+	}
+	if deadline := time.Duration(*job.JobTemplate.Spec.ActiveDeadlineSeconds) * time.Second; wait == 0 || wait > deadline-5*time.Minute {
+		t.Errorf("a run waits for %s, and is ended after %s", wait, deadline)
+	}
+	if !slices.Contains(args, "--fail-on=Breaker,EtcdRestored,NoLease,WriteFailed") {
+		t.Errorf("what makes it fail: %v", args)
+	}
+	if ttl := job.JobTemplate.Spec.TTLSecondsAfterFinished; ttl == nil || *ttl > 3600 {
+		t.Error("a Job that failed stays, and an alert on it")
+	}
+}
+
+func TestReplicasThatAreNotReadyBlockNoDrain(t *testing.T) {
+	t.Parallel()
+	pdb := as[policyv1.PodDisruptionBudget](t, byName(t, installed(t, ""))["PodDisruptionBudget "+reconcilerName])
+	equal(t, "pods that are not ready", *pdb.Spec.UnhealthyPodEvictionPolicy, policyv1.AlwaysAllow)
 }
 
 // A pass may take as long as it takes: a shim that hangs costs seconds each time.

@@ -11,6 +11,8 @@ type Options struct {
 	judge.Policy
 	// ConfirmAfter is how long an unconfirmed verdict must have held.
 	ConfirmAfter time.Duration
+	// MaxWait is how long a run waits for verdicts to be confirmed; 0 for as long as there are any.
+	MaxWait time.Duration
 	// StaticSource: what is observed cannot change. One pass is all: what awaits confirmation is not waited for.
 	StaticSource bool
 	// AllowMassRelease switches the breaker off.

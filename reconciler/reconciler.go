@@ -150,7 +150,7 @@ func (r *Reconciler) Run(ctx context.Context) (*Result, error) {
 }
 
 func (r *Reconciler) run(ctx context.Context, out *Result) error {
-	for failed := 0; ; {
+	for began, failed := r.Clock.Now(), 0; ; {
 		until, err := r.pass(ctx, out, nil)
 		if err != nil && out.Judgement != nil && ctx.Err() == nil {
 			// What earlier passes did must be told, and what waits may still be confirmed.
@@ -170,6 +170,10 @@ func (r *Reconciler) run(ctx context.Context, out *Result) error {
 		}
 		failed = 0
 		pause := min(max(until.Sub(out.Observation.Now), time.Second), recheckEvery)
+		if most := r.Options.MaxWait; most > 0 && r.Clock.Since(began)+pause > most {
+			out.noPromises()
+			return nil
+		}
 		r.progress("%d unconfirmed, the first to be freed at %s; next pass in %s", countUnconfirmed(out.Refused), until.Format(time.TimeOnly), pause.Round(time.Second))
 		r.Log.Info("waiting before the next pass", "pause", pause, "unconfirmed", countUnconfirmed(out.Refused), "until", until)
 		if !r.pause(ctx, pause) {

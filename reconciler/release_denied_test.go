@@ -69,6 +69,27 @@ func TestRelease_ConflictWithoutAChange(t *testing.T) {
 }
 
 // A run that is ended promises nothing.
+func TestRun_WaitsNoLongerThanItMay(t *testing.T) {
+	for most, want := range map[time.Duration]int{30 * time.Minute: 1, 2 * time.Hour: 0, 0: 0} {
+		bubble(t, func(t *testing.T, s *simulator) {
+			s.leaks(bluePool, 1)
+			time.Sleep(time.Hour)
+			r := s.reconciler(t)
+			r.Options.ConfirmAfter, r.Options.MaxWait = time.Hour, most
+			began := time.Now()
+			out, err := r.Run(t.Context())
+			same(t, "error", err, nil)
+			same(t, "refused", len(out.Refused), want)
+			if took := time.Since(began); want > 0 && took > most {
+				t.Errorf("it waited %s", took)
+			}
+			if want > 0 {
+				same(t, "when", out.Refused[0].At(), time.Time{})
+			}
+		})
+	}
+}
+
 func TestRun_EndedWhileItWaits(t *testing.T) {
 	bubble(t, func(t *testing.T, s *simulator) {
 		s.leaks(bluePool, 1)

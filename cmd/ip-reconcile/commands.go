@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -57,6 +58,7 @@ names; 1: there is something; 2: the cluster could not be read.
 func newRun(std streams) *cobra.Command {
 	o := &options{component: "run"}
 	var dryRun, massRelease bool
+	var maxWait time.Duration
 	c := &cobra.Command{
 		Use:   "run",
 		Short: "Make one pass: judge every address, free the stale ones",
@@ -81,7 +83,7 @@ With --snapshot the same patches are applied to the files.`,
 			if err != nil {
 				return err
 			}
-			r.Options.DryRun, r.Options.AllowMassRelease = dryRun, massRelease
+			r.Options.DryRun, r.Options.AllowMassRelease, r.Options.MaxWait = dryRun, massRelease, maxWait
 			if err := o.checkWritable(r); err != nil && !dryRun {
 				return err
 			}
@@ -102,6 +104,7 @@ With --snapshot the same patches are applied to the files.`,
 	o.addAsked(f)
 	o.AddWriting(f)
 	f.BoolVar(&dryRun, "dry-run", false, "print what would be freed, and write nothing")
+	f.DurationVar(&maxWait, "max-wait", 0, "how long to wait at most for what is not confirmed; the next run begins again (0: as long as it takes)")
 	f.BoolVar(&massRelease, "allow-mass-release", false, "free more than half of all allocations within an hour, unconfirmed ones included")
 	o.completions(c)
 	return c

@@ -59,7 +59,7 @@ func (a *asked) add(f *pflag.FlagSet) {
 	f.StringSliceVar(&a.nodes, "on-node", nil, "only what these nodes run, or may run")
 	f.StringSliceVar(&a.verdicts, "verdict", nil, "only these verdicts: InUse, Held, Stale")
 	f.StringSliceVar(&a.reasons, "reason", nil, "only these reasons or findings, as PodGone or Conflict")
-	f.StringSliceVar(&a.failOn, "fail-on", nil, "exit code 1 for these verdicts, reasons and findings alone, as Conflict,Unrecorded,Stale; none for nothing (default: Stale and every finding)")
+	f.StringSliceVar(&a.failOn, "fail-on", nil, "exit code 1 for these verdicts, reasons, refusals and findings alone, as Conflict,Unrecorded,Stale; none for nothing (default: Stale and every finding)")
 }
 
 // check reads the flags.

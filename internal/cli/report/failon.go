@@ -5,15 +5,25 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// FailOn is what makes a command end with exit code 1: verdicts, reasons and kinds of
-// findings. Nil is what is Stale, and any finding; of a run what is left.
+// FailOn is what makes a command end with exit code 1: verdicts, reasons, refusals and kinds
+// of findings. Nil is what is Stale, and any finding; of a run what is left.
 type FailOn []string
 
 // FailOnNothing is the value of --fail-on by which only errors make a command fail.
 const FailOnNothing = "none"
+
+// FailOnWords are the words of --fail-on but FailOnNothing.
+func FailOnWords() []string {
+	words := slices.Concat(Verdicts(), judge.ReasonNames(), Kinds())
+	for _, r := range reconciler.Refusals() {
+		words = append(words, string(r))
+	}
+	return words
+}
 
 // NewFailOn reads the value of --fail-on, in any case. A word that does not exist is an
 // error, which names those that do.
@@ -21,7 +31,7 @@ func NewFailOn(words []string) (FailOn, error) {
 	if len(words) == 0 {
 		return nil, nil
 	}
-	known := slices.Concat(Verdicts(), judge.ReasonNames(), Kinds())
+	known := FailOnWords()
 	on := FailOn{}
 	for _, text := range words {
 		if strings.EqualFold(text, FailOnNothing) {
@@ -50,6 +60,11 @@ func (on FailOn) Fails(r *Report) bool {
 	}
 	for _, it := range slices.Concat(r.Allocations, r.Reservations) {
 		if OwnRow(it) && !released[it.ID()] && (slices.Contains(on, it.Verdict.String()) || slices.Contains(on, it.Reason.String())) {
+			return true
+		}
+	}
+	for _, x := range r.Refused {
+		if slices.Contains(on, string(x.Why)) {
 			return true
 		}
 	}

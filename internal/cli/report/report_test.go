@@ -117,6 +117,32 @@ func TestACommandFailsForWhatItWasToldToAlone(t *testing.T) {
 	}
 }
 
+// A run that only has to wait is no fault where it is told so, as that of a CronJob is.
+func TestARunFailsForTheRefusalsThatItWasToldTo(t *testing.T) {
+	j := several()
+	for _, c := range []struct {
+		words []string
+		why   reconciler.Refusal
+		want  bool
+	}{
+		{nil, reconciler.AwaitingConfirmation, true},
+		{[]string{"Breaker", "writefailed"}, reconciler.AwaitingConfirmation, false},
+		{[]string{"Breaker", "writefailed"}, reconciler.WriteFailed, true},
+		{[]string{"Breaker", "writefailed"}, reconciler.Breaker, true},
+		{[]string{"Breaker", "writefailed"}, reconciler.Paused, false},
+	} {
+		on, err := NewFailOn(c.words)
+		if err != nil {
+			t.Fatal(err)
+		}
+		refused := reconciler.Refused{Item: j.Allocations[0], Gate: reconciler.Gate{Why: c.why}}
+		out := &reconciler.Result{Judgement: j, Refused: []reconciler.Refused{refused}}
+		if got := on.Fails(OfRun(out, false, Filter{})); got != c.want {
+			t.Errorf("--fail-on %q, refused for %s: %v, want %v", c.words, c.why, got, c.want)
+		}
+	}
+}
+
 func TestGatesThatOpenAtTheirOwnTimeAreOne(t *testing.T) {
 	at := func(d time.Duration) reconciler.Refused {
 		return reconciler.Refused{Item: several().Allocations[0], Gate: reconciler.Gate{Why: reconciler.AwaitingConfirmation, Detail: d.String(), At: Now.Add(d)}}

@@ -2,7 +2,6 @@ package statuscmd
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -73,17 +72,17 @@ func (p *probe) askAboutPasses(ctx context.Context, f *facts, own *workload) {
 
 // askAboutPools asks for what there is where the pools are.
 func (p *probe) askAboutPools(ctx context.Context, f *facts, own *workload) {
-	namespaces := []string{f.namespace}
+	leases := map[string][]string{f.namespace: {ippool.SharedLease}}
 	f.addLeases = answer[[]coordinationv1.Lease]{asked: true, err: f.judged.err} // which they are is not known
 	if f.judged.known() {
-		leases := ippool.LeasesOf(f.judged.value.Observation.Pools)
-		f.addLeases = ask(ctx, askFor, func(ctx context.Context) ([]coordinationv1.Lease, error) { return p.leases(ctx, leases) })
-		if len(leases) > 0 {
-			namespaces = slices.Sorted(maps.Keys(leases))
+		taken := ippool.LeasesOf(f.judged.value.Observation.Pools)
+		f.addLeases = ask(ctx, askFor, func(ctx context.Context) ([]coordinationv1.Lease, error) { return p.leases(ctx, taken) })
+		if len(taken) > 0 {
+			leases = taken
 		}
 	}
 	agents := f.usesAgents()
-	wanted := rightsOfRun(f.namespace, f.leaseNamespace, namespaces, agents)
+	wanted := rightsOfRun(f.namespace, f.leaseNamespace, leases, agents)
 	f.ownRights = ask(ctx, askFor, func(ctx context.Context) ([]missingRight, error) {
 		return missingRights(ctx, ownReview(p.core), wanted)
 	})

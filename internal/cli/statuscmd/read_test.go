@@ -140,7 +140,7 @@ func TestMissingRightsAreNamedByWhatTheyAreFor(t *testing.T) {
 	has := func(_ context.Context, a *authorizationv1.ResourceAttributes) (bool, error) {
 		return a.Resource != "leases" || a.Verb == "get" && a.Namespace == "pools", nil
 	}
-	missing, err := missingRights(t.Context(), has, rightsOfRun("own", "agents", []string{"pools"}, true))
+	missing, err := missingRights(t.Context(), has, rightsOfRun("own", "agents", map[string][]string{"pools": {"blue-10.0.0.0-24", "whereabouts"}}, true))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +160,7 @@ func TestMissingRightsAreNamedByWhatTheyAreFor(t *testing.T) {
 
 // The rights that are asked for are those that the manifests give.
 func TestTheRightsAskedForAreInTheManifests(t *testing.T) {
-	for _, w := range slices.Concat(rightsOfRun("kube-system", "ip-reconcile-node-lease", []string{"kube-system"}, true), rightsOfServe(true)) {
+	for _, w := range slices.Concat(rightsOfRun("kube-system", "ip-reconcile-node-lease", map[string][]string{"kube-system": {"whereabouts"}}, true), rightsOfServe(true)) {
 		for _, verb := range w.verbs {
 			if !granted(t, w.group, w.resource, verb) {
 				t.Errorf("no manifest gives %s %s", verb, w.resource)

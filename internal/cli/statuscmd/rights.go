@@ -3,12 +3,15 @@ package statuscmd
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"golang.org/x/sync/errgroup"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
 // missingRight is a right that is not there, with what does not work without it.
@@ -39,8 +42,9 @@ type wantedRight struct {
 // whereaboutsGroup is whereabouts' API group.
 const whereaboutsGroup = "whereabouts.cni.cncf.io"
 
-// rightsOfRun are those of deploy/base/rbac.yaml and deploy/leases.
-func rightsOfRun(namespace, leaseNamespace string, poolNamespaces []string, agents bool) []wantedRight {
+// rightsOfRun are those of deploy/base/rbac.yaml and deploy/leases; leases are those that ADD and DEL take, by
+// namespace. Of each namespace the first and the last stand for all.
+func rightsOfRun(namespace, leaseNamespace string, leases map[string][]string, agents bool) []wantedRight {
 	all := []wantedRight{
 		{verbs: []string{"list"}, group: whereaboutsGroup, resource: "ippools", without: "nothing is judged", fatal: true},
 		{verbs: []string{"get", "patch"}, group: whereaboutsGroup, resource: "ippools", without: "nothing is released", fatal: true},
@@ -57,11 +61,16 @@ func rightsOfRun(namespace, leaseNamespace string, poolNamespaces []string, agen
 			wantedRight{verbs: []string{"list"}, group: "ip-reconcile.dev", resource: "sandboxreports", without: "what only the agents' reports prove is held", fatal: true},
 			wantedRight{verbs: []string{"list"}, group: "coordination.k8s.io", resource: "leases", namespace: leaseNamespace, without: "no agent's report counts as fresh", fatal: true})
 	}
-	for _, in := range poolNamespaces {
-		all = append(all, wantedRight{verbs: []string{"get", "create", "update"}, group: "coordination.k8s.io", resource: "leases", namespace: in, without: "nothing is released", fatal: true})
+	hold := wantedRight{verbs: []string{"get", "create", "update"}, group: "coordination.k8s.io", resource: "leases", without: "nothing is released", fatal: true}
+	for _, hold.namespace = range slices.Sorted(maps.Keys(leases)) {
+		names := leases[hold.namespace]
+		for _, hold.name = range slices.Compact([]string{names[0], names[len(names)-1]}) {
+			all = append(all, hold)
+		}
 	}
-	if !slices.Contains(poolNamespaces, namespace) {
-		all = append(all, wantedRight{verbs: []string{"get", "create", "update"}, group: "coordination.k8s.io", resource: "leases", namespace: namespace, without: "no replica leads, and the breaker forgets at a restart"})
+	if leases[namespace] == nil {
+		hold.namespace, hold.name, hold.without, hold.fatal = namespace, kube.OwnLease, "no replica leads, and the breaker forgets at a restart", false
+		all = append(all, hold)
 	}
 	return all
 }
@@ -134,7 +143,11 @@ func missingRights(ctx context.Context, has reviewer, wanted []wantedRight) ([]m
 		lacking[i] = make([]bool, len(w.verbs))
 		for k, verb := range w.verbs {
 			g.Go(func() error {
-				allowed, err := has(ctx, &authorizationv1.ResourceAttributes{Verb: verb, Group: w.group, Resource: w.resource, Namespace: w.namespace, Name: w.name})
+				a := &authorizationv1.ResourceAttributes{Verb: verb, Group: w.group, Resource: w.resource, Namespace: w.namespace, Name: w.name}
+				if verb == "create" {
+					a.Name = "" // RBAC cannot restrict it by name
+				}
+				allowed, err := has(ctx, a)
 				lacking[i][k] = !allowed
 				return err
 			})
@@ -158,5 +171,5 @@ func missingRights(ctx context.Context, has reviewer, wanted []wantedRight) ([]m
 			missing = append(missing, missingRight{verbs: verbs, resource: w.resource, namespace: w.namespace, without: w.without, fatal: w.fatal})
 		}
 	}
-	return missing, nil
+	return slices.Compact(missing), nil
 }

@@ -120,6 +120,64 @@ subjects:
   namespace: {{ .Release.Namespace }}
 {{- end -}}
 
+{{/* The right to whereabouts' Leases, and to the reconciler's own. RBAC cannot restrict create by name. */}}
+{{- define "ip-reconcile.leaseRules" }}
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+{{- if not .Values.leaseNames }}
+  verbs: [get, create, update]
+{{- else }}
+  verbs: [create]
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  resourceNames: {{- concat .Values.leaseNames (list "ip-reconcile" "ip-reconcile-last-pass" "ip-reconcile-restore") | toYaml | nindent 2 }}
+  verbs: [get, update]
+{{- end }}
+{{- end -}}
+
+{{/* The Secret with the certificate of one's metrics; "" for none. Of a dict: tls, name. */}}
+{{- define "ip-reconcile.certificate" -}}
+{{- if .tls.issuerRef }}{{ printf "%s-tls" .name }}{{ else }}{{ .tls.secretName }}{{ end }}
+{{- end -}}
+
+{{/* cert-manager's Certificate, where it has an issuer. Of a dict: root, tls, name, selector. */}}
+{{- define "ip-reconcile.issued" -}}
+---
+apiVersion: cert-manager.io/v1
+kind: Certificate
+metadata:
+  name: {{ .name }}
+  namespace: {{ .root.Release.Namespace }}
+  labels: {{- include "ip-reconcile.labels" .root | nindent 4 }}
+    {{- include .selector .root | nindent 4 }}
+spec:
+  secretName: {{ .name }}-tls
+  dnsNames: [{{ .name }}.{{ .root.Release.Namespace }}.svc]
+  usages: [server auth]
+  issuerRef: {{- toYaml .tls.issuerRef | nindent 4 }}
+{{- end -}}
+
+{{/* How Prometheus scrapes secure metrics. Of a dict: root, tls, name, monitor. */}}
+{{- define "ip-reconcile.scrape" -}}
+scheme: https
+{{- with .monitor.credentials }}
+{{- if .name }}
+authorization:
+  credentials: {name: {{ .name }}, key: {{ .key }}}
+{{- else }}
+bearerTokenFile: /var/run/secrets/kubernetes.io/serviceaccount/token
+{{- end }}
+{{- end }}
+tlsConfig:
+  {{- if .monitor.insecureSkipVerify }}
+  insecureSkipVerify: true
+  {{- else }}
+  ca:
+    secret: {name: {{ include "ip-reconcile.certificate" . }}, key: ca.crt}
+  serverName: {{ .name }}.{{ .root.Release.Namespace }}.svc
+  {{- end }}
+{{- end -}}
+
 {{/* What the schema cannot say. */}}
 {{- define "ip-reconcile.validate" -}}
 {{- if not .Values.image.repository }}
@@ -141,5 +199,14 @@ subjects:
 {{- end }}
 {{- if and .Values.serviceMonitor.enabled .Values.hostNetwork (not .Values.metrics.secure) }}
 {{- fail "serviceMonitor.enabled: with hostNetwork=true plain metrics are for the node itself only; set metrics.secure=true" }}
+{{- end }}
+{{- if and .Values.serviceMonitor.enabled (not .Values.metrics.secure) .Values.networkPolicy.enabled (not .Values.networkPolicy.metricsFrom) }}
+{{- fail "serviceMonitor.enabled: plain metrics are only for the namespaces in networkPolicy.metricsFrom; name Prometheus' namespace there, or set metrics.secure=true" }}
+{{- end }}
+{{- range $monitor, $c := dict "serviceMonitor" (list .Values.serviceMonitor .Values.metrics "metrics") "agent.podMonitor" (list .Values.agent.podMonitor .Values.agent.metrics "agent.metrics") }}
+{{- $m := index $c 0 }}{{ $metrics := index $c 1 }}
+{{- if and $m.enabled $metrics.secure (not $m.insecureSkipVerify) (not $metrics.tls.secretName) (not $metrics.tls.issuerRef) }}
+{{- fail (printf "%s.enabled: Prometheus presents its token and cannot verify to whom; set %s.tls.secretName or %s.tls.issuerRef, or %s.insecureSkipVerify=true" $monitor (index $c 2) (index $c 2) $monitor) }}
+{{- end }}
 {{- end }}
 {{- end -}}

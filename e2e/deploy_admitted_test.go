@@ -1,0 +1,356 @@
+//go:build !slow && !cluster
+
+package e2e
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"helm.sh/helm/v4/pkg/strvals"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+
+	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
+)
+
+// documented is an installation that the docs describe.
+type documented struct {
+	kustomize  string // folders of deploy
+	components string // agent/x is deploy/agent/components/x, x deploy/components/x
+	helm       string // values, in the place of both
+	own        bool   // in a namespace of its own, as deploy/namespace makes it
+}
+
+const withAgents = "deployment-with-agent"
+
+// documentedInstallations are those of README.md, docs and the comments of kustomizations. Every component is in one.
+var documentedInstallations = map[string]documented{
+	"with agents":                     {kustomize: withAgents},
+	"with agents, of its own":         {kustomize: withAgents, own: true},
+	"with agents on CRI-O":            {kustomize: withAgents, components: "agent/cri-o agent/selinux"},
+	"with agents on k3s":              {kustomize: withAgents, components: "agent/k3s"},
+	"with agents on several runtimes": {kustomize: withAgents, components: "agent/mixed"},
+	"with agents, without the policy": {kustomize: withAgents, components: "agent/without-admission-policy"},
+	"with agents, secure":             {kustomize: withAgents, components: "agent/secure-metrics secure-metrics"},
+	"with agents on OpenShift":        {kustomize: withAgents, components: "agent/openshift openshift"},
+	"with agents on OpenShift, secure": {
+		kustomize: withAgents, components: "agent/openshift openshift agent/secure-metrics secure-metrics",
+	},
+	"with agents, secure, on OpenShift": {
+		kustomize: withAgents, components: "agent/secure-metrics secure-metrics agent/openshift openshift", own: true,
+	},
+	"without agents":             {kustomize: "deployment", components: "leases-by-name"},
+	"without agents, of its own": {kustomize: "deployment", own: true},
+	"a CronJob":                  {kustomize: "cronjob"},
+	"a CronJob with agents":      {kustomize: "cronjob agent", components: "agents", own: true},
+	"the chart":                  {helm: "{}"},
+	"the chart, of its own":      {helm: "{}", own: true},
+	"the chart, a CronJob":       {helm: "mode: cronjob"},
+	"the chart without agents":   {helm: "agent: {enabled: false}", own: true},
+	"the chart on k0s":           {helm: "agent: {criSocket: /run/k0s/containerd.sock}"},
+	"the chart on OpenShift":     {helm: "openshift: true"},
+	"the chart on OpenShift, scraped": {own: true, helm: `
+openshift: true
+metrics: {secure: true, tls: {issuerRef: {kind: ClusterIssuer, name: ca}}}
+serviceMonitor: {enabled: true, credentials: {name: reader}}
+networkPolicy: {metricsFrom: [openshift-user-workload-monitoring]}
+agent:
+  metrics: {secure: true, tls: {secretName: agents}}
+  podMonitor: {enabled: true, credentials: {name: reader}}
+`},
+	"the chart, scraped": {helm: `
+prometheusRule: {enabled: true}
+serviceMonitor: {enabled: true}
+networkPolicy: {metricsFrom: [monitoring]}
+`},
+}
+
+// componentFolders are those of documented.components, below deploy.
+func (d documented) componentFolders() (folders []string) {
+	for _, c := range strings.Fields(d.components) {
+		of, name := filepath.Split(c)
+		folders = append(folders, filepath.Join(of, "components", name))
+	}
+	return folders
+}
+
+// render makes the objects of an installation, and what the docs ask for before.
+func (s *stage) render(t *testing.T, d documented) (namespace string, objects []*unstructured.Unstructured) {
+	t.Helper()
+	namespace = metav1.NamespaceSystem
+	if d.own {
+		namespace = "ip-reconcile"
+		s.mustKubectl(t, "apply", "-f", "../deploy/namespace/namespace.yaml")
+	}
+	if d.helm != "" {
+		return namespace, try(helm(namespace, d.helm)).must(t)
+	}
+	patches := ""
+	if d.own {
+		s.mustKubectl(t, "apply", "-f", "../deploy/namespace/quota.yaml")
+	}
+	if d.own && !strings.Contains(d.kustomize, "cronjob") {
+		patches = ownNamespace(namespace)
+	}
+	return namespace, s.rendered(t, overlay(t, namespace, strings.Fields(d.kustomize), d.componentFolders(), patches))
+}
+
+// TestEveryDocumentedInstallationIsAdmitted has an API server that admits pods as GKE and strict clusters do: Pod
+// Security is restricted but in kube-system and where labels say otherwise, and the system's priority classes
+// need a ResourceQuota outside of kube-system.
+func TestEveryDocumentedInstallationIsAdmitted(t *testing.T) {
+	t.Parallel()
+	if why := harness.Unsupported(); why != "" {
+		t.Skip(why)
+	}
+	config := filepath.Join(t.TempDir(), "admission.yaml")
+	check(t, os.WriteFile(config, []byte(strictAdmission), 0o600))
+	s := &stage{ControlPlane: harness.StartControlPlane(t, "--admission-control-config-file="+config), programs: shipped}
+	s.serveForeignKinds(t)
+	quota := quotaManifests(t, "any")[0] // GKE has one, gcp-critical-pods
+	quota.SetNamespace(metav1.NamespaceSystem)
+	own := as[corev1.ResourceQuota](t, quota)
+	try(s.Client().CoreV1().ResourceQuotas(own.Namespace).Create(t.Context(), own, metav1.CreateOptions{})).must(t)
+	for _, name := range slices.Sorted(maps.Keys(documentedInstallations)) {
+		d := documentedInstallations[name]
+		t.Run(name, func(t *testing.T) {
+			namespace, objects := s.render(t, d)
+			file := filepath.Join(filepath.Dir(config), "objects.yaml") // kubectl takes no comma in its path
+			check(t, os.WriteFile(file, asYAML(t, objects), 0o600))
+			if _, errs, err := s.Kubectl(t.Context(), "apply", "--validate=strict", "-f", file); err != nil {
+				t.Errorf("kubectl apply: %v\n%s", err, errs)
+			}
+			s.countQuotas(t, namespace)
+			for _, o := range objects {
+				pod := podOf(t, o)
+				if pod == nil {
+					continue
+				}
+				pod.Namespace, pod.GenerateName = namespace, o.GetName()+"-"
+				pod, err := s.Client().CoreV1().Pods(namespace).Create(t.Context(), pod, metav1.CreateOptions{
+					DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict,
+				})
+				if err != nil {
+					t.Errorf("a pod of %s %s is not admitted: %v", o.GetKind(), o.GetName(), err)
+				} else if strings.Contains(name, "OpenShift") {
+					equal(t, "what OpenShift refuses of "+o.GetName(), refusedByOpenShift(t, pod, objects), []string(nil))
+				}
+			}
+		})
+	}
+	t.Run("and each component is in one", func(t *testing.T) {
+		var used []string
+		for _, d := range documentedInstallations {
+			used = append(used, d.componentFolders()...)
+		}
+		for _, pattern := range []string{"../deploy/components/*", "../deploy/agent/components/*"} {
+			for _, folder := range try(filepath.Glob(pattern)).must(t) {
+				if component, _ := strings.CutPrefix(folder, "../deploy/"); !slices.Contains(used, component) {
+					t.Errorf("no installation that is tried has %s", component)
+				}
+			}
+		}
+	})
+	// The API server that this is tried on must refuse what such clusters do.
+	t.Run("and without deploy/namespace it is not", func(t *testing.T) {
+		bare := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "bare"}}
+		try(s.Client().CoreV1().Namespaces().Create(t.Context(), bare, metav1.CreateOptions{})).must(t)
+		objects := try(helm(bare.Name, "{}")).must(t)
+		for _, name := range []string{reconcilerName, agentName} {
+			account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}
+			try(s.Client().CoreV1().ServiceAccounts(bare.Name).Create(t.Context(), account, metav1.CreateOptions{})).must(t)
+		}
+		for says, spec := range map[string]corev1.PodSpec{
+			"insufficient quota to match these scopes": reconcilerPod(t, objects).Spec,
+			"violates PodSecurity":                     daemonSet(t, objects).Spec.Template.Spec,
+		} {
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "any"}, Spec: spec}
+			dry := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
+			_, err := s.Client().CoreV1().Pods(bare.Name).Create(t.Context(), pod, dry)
+			contains(t, "the answer", fmt.Sprint(err), says)
+		}
+	})
+}
+
+const strictAdmission = `apiVersion: apiserver.config.k8s.io/v1
+kind: AdmissionConfiguration
+plugins:
+- name: PodSecurity
+  configuration:
+    apiVersion: pod-security.admission.config.k8s.io/v1
+    kind: PodSecurityConfiguration
+    defaults: {enforce: restricted, enforce-version: latest}
+    exemptions: {namespaces: [kube-system]}
+- name: ResourceQuota
+  configuration:
+    apiVersion: apiserver.config.k8s.io/v1
+    kind: ResourceQuotaConfiguration
+    limitedResources:
+    - resource: pods
+      matchScopes:
+      - {scopeName: PriorityClass, operator: In, values: [system-node-critical, system-cluster-critical]}
+`
+
+// podOf is a pod as a workload makes them; nil of another object.
+func podOf(t *testing.T, o *unstructured.Unstructured) *corev1.Pod {
+	t.Helper()
+	path := []string{"spec", "template"}
+	switch o.GetKind() {
+	case "CronJob":
+		path = []string{"spec", "jobTemplate", "spec", "template"}
+	case "Deployment", "DaemonSet":
+	default:
+		return nil
+	}
+	template, _, err := unstructured.NestedMap(o.Object, path...)
+	check(t, err)
+	return as[corev1.Pod](t, &unstructured.Unstructured{Object: template})
+}
+
+// serveForeignKinds has the API server store the kinds of OpenShift, of the Prometheus operator and of cert-manager.
+func (s *stage) serveForeignKinds(t *testing.T) {
+	t.Helper()
+	text := ""
+	for _, k := range []struct{ group, kind, plural, scope string }{
+		{"security.openshift.io", "SecurityContextConstraints", "securitycontextconstraints", "Cluster"},
+		{"monitoring.coreos.com", "ServiceMonitor", "servicemonitors", "Namespaced"},
+		{"monitoring.coreos.com", "PodMonitor", "podmonitors", "Namespaced"},
+		{"monitoring.coreos.com", "PrometheusRule", "prometheusrules", "Namespaced"},
+		{"cert-manager.io", "Certificate", "certificates", "Namespaced"},
+	} {
+		text += fmt.Sprintf(`---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: %[3]s.%[1]s}
+spec:
+  group: %[1]s
+  scope: %[4]s
+  names: {kind: %[2]s, plural: %[3]s}
+  versions:
+  - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, %[5]s}}}
+`, k.group, k.kind, k.plural, k.scope, "x-kubernetes-preserve-unknown-fields: true")
+	}
+	file := filepath.Join(t.TempDir(), "crds.yaml")
+	check(t, os.WriteFile(file, []byte(text), 0o600))
+	s.mustKubectl(t, "apply", "-f", file)
+	s.mustKubectl(t, "wait", "--for=condition=Established", "--timeout=60s", "-f", file)
+}
+
+// countQuotas does what the quota controller does: until then a quota admits nothing.
+func (s *stage) countQuotas(t *testing.T, namespace string) {
+	t.Helper()
+	quotas := s.Client().CoreV1().ResourceQuotas(namespace)
+	for _, q := range try(quotas.List(t.Context(), metav1.ListOptions{})).must(t).Items {
+		q.Status.Hard, q.Status.Used = q.Spec.Hard, corev1.ResourceList{}
+		for name := range q.Spec.Hard {
+			q.Status.Used[name] = resource.MustParse("0")
+		}
+		try(quotas.UpdateStatus(t.Context(), &q, metav1.UpdateOptions{})).must(t)
+	}
+}
+
+// refusedByOpenShift is what of a pod the SecurityContextConstraints do not allow that its account may use: the
+// agents' own, nonroot-v2 for the reconciler. The API server has set the defaults of the pod.
+func refusedByOpenShift(t *testing.T, pod *corev1.Pod, objects []*unstructured.Unstructured) (refused []string) {
+	t.Helper()
+	scc := map[string]any{"volumes": []any{"configMap", "downwardAPI", "emptyDir", "projected", "secret"}} // and more
+	if pod.Spec.ServiceAccountName == agentName {
+		scc = byName(t, objects)["SecurityContextConstraints "+agentName].Object
+	} else if !*pod.Spec.SecurityContext.RunAsNonRoot {
+		refused = append(refused, "runAsNonRoot")
+	}
+	needs := func(field string, does bool) {
+		if does && scc[field] != true {
+			refused = append(refused, field)
+		}
+	}
+	needs("allowHostNetwork", pod.Spec.HostNetwork)
+	needs("allowHostPID", pod.Spec.HostPID)
+	needs("allowHostIPC", pod.Spec.HostIPC)
+	for _, c := range pod.Spec.Containers {
+		needs("allowPrivilegedContainer", *c.SecurityContext.Privileged)
+		needs("allowPrivilegeEscalation", *c.SecurityContext.AllowPrivilegeEscalation)
+		for _, p := range c.Ports {
+			needs("allowHostPorts", p.HostPort != 0)
+		}
+	}
+	for _, v := range pod.Spec.Volumes {
+		source := try(runtime.DefaultUnstructuredConverter.ToUnstructured(&v.VolumeSource)).must(t)
+		for kind := range source {
+			needs("allowHostDirVolumePlugin", kind == "hostPath")
+			if !slices.Contains(scc["volumes"].([]any), any(kind)) {
+				refused = append(refused, "a volume of kind "+kind)
+			}
+		}
+	}
+	return refused
+}
+
+func asYAML(t *testing.T, objects []*unstructured.Unstructured) (text []byte) {
+	t.Helper()
+	for _, o := range objects {
+		text = append(text, "---\n"...)
+		text = append(text, try(yaml.Marshal(o.Object)).must(t)...)
+	}
+	return text
+}
+
+// helmBlocks are the blocks of commands in the docs that install the chart, continued lines joined.
+func helmBlocks(t *testing.T) (blocks []string) {
+	t.Helper()
+	for _, file := range append(try(filepath.Glob("../docs/*.md")).must(t), "../README.md") {
+		text := string(try(os.ReadFile(file)).must(t))
+		for _, block := range regexp.MustCompile(`(?m)(^    .*\n)+`).FindAllString(text, -1) {
+			if strings.Contains(block, "helm install ") {
+				blocks = append(blocks, regexp.MustCompile(`\\\n *`).ReplaceAllString(block, ""))
+			}
+		}
+	}
+	return blocks
+}
+
+// TestTheDocumentedStepsBeforeHelmMakeNothingThatTheChartMakes: Helm refuses to install over objects that are not its
+// own. The chart's CRDs it leaves alone where they are there.
+func TestTheDocumentedStepsBeforeHelmMakeNothingThatTheChartMakes(t *testing.T) {
+	t.Parallel()
+	blocks := helmBlocks(t)
+	if len(blocks) < 2 {
+		t.Fatalf("README.md and docs/install.md have %d blocks with helm install", len(blocks))
+	}
+	for _, block := range blocks {
+		install := regexp.MustCompile(`helm install .* -n (\S+) (.*)`).FindStringSubmatch(block)
+		if install == nil {
+			t.Errorf("no namespace in %s", block)
+			continue
+		}
+		values := map[string]any{}
+		for _, set := range regexp.MustCompile(`--set (\S+)`).FindAllStringSubmatch(install[2], -1) {
+			check(t, strvals.ParseInto(set[1], values))
+		}
+		made := byName(t, try(helm(install[1], string(try(yaml.Marshal(values)).must(t)))).must(t))
+		for _, path := range regexp.MustCompile(`-f (deploy/\S+)`).FindAllStringSubmatch(block, -1) {
+			files := []string{"../" + path[1]}
+			if !strings.HasSuffix(path[1], ".yaml") {
+				files = try(filepath.Glob("../" + path[1] + "/*.yaml")).must(t)
+			}
+			for _, file := range files {
+				for _, o := range try(documentsOf(string(try(os.ReadFile(file)).must(t)))).must(t) {
+					there := made[o.GetKind()+" "+o.GetName()]
+					if there != nil && there.GetNamespace() == o.GetNamespace() {
+						t.Errorf("%s makes %s %s first, and the chart too", path[1], o.GetKind(), o.GetName())
+					}
+				}
+			}
+		}
+	}
+}
