@@ -24,7 +24,7 @@ const (
 
 // errUnguarded means that every agent may write the report of every node.
 var errUnguarded = errors.New("nothing is published: the API server lets this agent write the report of another node, " +
-	"because the admission policy ip-reconcile-agent is missing, is not bound, or does not deny; " +
+	"because the admission policy ip-reconcile-agent is missing, not bound, for another namespace, or does not deny; " +
 	"apply deploy/agent/admission.yaml (Kubernetes 1.30 or newer), or accept this with --without-admission-policy")
 
 // CheckPolicy returns an error unless the admission policy refuses that this agent writes a report that is not

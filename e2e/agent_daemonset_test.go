@@ -35,7 +35,8 @@ func TestTheAgentsDaemonSetAsksForNoMoreThanItNeeds(t *testing.T) {
 				namespace = metav1.NamespaceSystem
 			}
 			objects := s.rendered(t, agentManifests(t, namespace, c.components...))
-			kinds := strings.Fields("ClusterRole ClusterRoleBinding DaemonSet ServiceAccount ValidatingAdmissionPolicy ValidatingAdmissionPolicyBinding " + c.more)
+			kinds := strings.Fields("ClusterRole ClusterRoleBinding DaemonSet FlowSchema PriorityLevelConfiguration ServiceAccount " +
+				"ValidatingAdmissionPolicy ValidatingAdmissionPolicy ValidatingAdmissionPolicyBinding ValidatingAdmissionPolicyBinding " + c.more)
 			var got []string
 			for _, o := range objects {
 				got = append(got, o.GetKind())
@@ -53,7 +54,7 @@ func TestTheAgentsDaemonSetAsksForNoMoreThanItNeeds(t *testing.T) {
 			agent := pod.Containers[0]
 			equal(t, "command", agent.Command, []string{"/ip-reconcile-agent"})
 			equal(t, "the ServiceAccount", pod.ServiceAccountName, agentName)
-			equal(t, "it has a token", *pod.AutomountServiceAccountToken, true)
+			equal(t, "a token that is mounted automatically, and valid for a year", *pod.AutomountServiceAccountToken, false)
 			equal(t, "the host's namespaces but for the network's", pod.HostPID || pod.HostIPC, false)
 			equal(t, "the host's network", pod.HostNetwork, true)
 			equal(t, "ports", len(agent.Ports), 0)
@@ -82,6 +83,12 @@ func TestTheAgentsDaemonSetAsksForNoMoreThanItNeeds(t *testing.T) {
 
 			folders := map[string]string{}
 			for _, v := range pod.Volumes {
+				if p := v.Projected; p != nil && v.Name == "token" {
+					equal(t, "for how long its token is valid", *p.Sources[0].ServiceAccountToken.ExpirationSeconds, 6*60*60)
+					equal(t, "what else it has", p.Sources[1].ConfigMap.Name, "kube-root-ca.crt")
+					folders[v.Name] = "/var/run/secrets/kubernetes.io/serviceaccount"
+					continue
+				}
 				if v.HostPath == nil {
 					t.Errorf("the volume %s is not a folder of the host", v.Name)
 					continue
@@ -93,10 +100,12 @@ func TestTheAgentsDaemonSetAsksForNoMoreThanItNeeds(t *testing.T) {
 				mounts = append(mounts, m.MountPath)
 				equal(t, m.MountPath+" is the same folder on the host", folders[m.Name], m.MountPath)
 				equal(t, m.MountPath+" is read-only", m.ReadOnly, true)
-				equal(t, m.MountPath+" follows the host", ptr.Deref(m.MountPropagation, ""), corev1.MountPropagationHostToContainer)
+				if m.Name != "token" {
+					equal(t, m.MountPath+" follows the host", ptr.Deref(m.MountPropagation, ""), corev1.MountPropagationHostToContainer)
+				}
 			}
 			equal(t, "volumes", len(pod.Volumes), len(mounts))
-			equal(t, "mounts", mounts, []string{c.socket, "/var/lib/cni", "/run/netns", "/var/run/netns"})
+			equal(t, "mounts", mounts, []string{c.socket, "/var/lib/cni", "/run/netns", "/var/run/netns", folders["token"]})
 
 			for _, o := range objects {
 				switch o.GetKind() {

@@ -111,6 +111,9 @@ func (s *stage) agentsMayOnly(t *testing.T, namespace string) {
 		{"read the other nodes' reports", one, reports.list(), ""},
 		{"get its node", one, thing{r: nodesResource}.get("worker-1"), ""},
 	})
+	s.agentsWriteNoMoreThanTheyNeed(t, one, reports, own)
+	s.onlyAgentsConfirmReports(t, in, reports, own)
+	s.agentsHaveAPriorityLevelOfTheirOwn(t, one)
 	checkTrials(t, "of another's it is refused", []trial{
 		{"updating another node's report", one, reports.update("worker-2"), ofOwnNodeOnly("report", "worker-1", "worker-2")},
 		{"patching another node's report", one, reports.merge("worker-2"), ofOwnNodeOnly("report", "worker-1", "worker-2")},
@@ -180,6 +183,7 @@ func (s *stage) agentsMayOnly(t *testing.T, namespace string) {
 		{"deleting its own report", two, reports.delete("worker-2"), ""},
 		{"deleting its own Lease", two, own.delete("worker-2"), ""},
 		{"nothing else is any of the policy's business", one, thing{r: nodesResource}.merge("worker-2"), ""},
+		{"nor are the Leases of kubelets, which no policy may keep from being renewed", one, kubeNodeLease.create("worker-9"), ""},
 	})
 
 	for _, name := range []string{"ip-reconcile", agentName + "-2"} {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -252,7 +253,7 @@ func checkTrials(t *testing.T, what string, trials []trial) {
 					t.Error("it was allowed")
 				case c.says != "":
 					contains(t, "the answer", err.Error(), c.says)
-					equal(t, "whether the answer is Forbidden", apierrors.IsForbidden(err), c.says != invalid && c.says != otherName)
+					equal(t, "whether the answer is Forbidden", apierrors.IsForbidden(err), !slices.Contains([]string{invalid, otherName, tooLarge, invalidLength}, c.says))
 				}
 			})
 		}
@@ -260,9 +261,13 @@ func checkTrials(t *testing.T, what string, trials []trial) {
 }
 
 const (
-	ofNoNode = "its token names no node"
-	noRight  = "cannot" // in what RBAC says
+	ofNoNode   = "its token names no node"
+	onlyAgents = "only node agents write reports and the Leases that confirm them"
+	tooLarge   = "a node agent may write at most"
+	noRight    = "cannot" // in what RBAC says
 	// What the API server says to whomever.
 	invalid   = "Invalid value"
 	otherName = "does not match the name on the URL"
+	// By the CustomResourceDefinition.
+	invalidLength = "may not be more than 253 bytes"
 )

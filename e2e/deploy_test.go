@@ -63,7 +63,12 @@ func overlay(t testing.TB, namespace string, resources, components []string, pat
 	t.Helper()
 	folder := try(filepath.EvalSymlinks(t.TempDir())).must(t)
 	deploy := try(filepath.Rel(folder, try(filepath.EvalSymlinks(try(filepath.Abs("../deploy")).must(t))).must(t))).must(t)
-	text := "resources:\n"
+	text := ""
+	if isAgent := func(r string) bool { return strings.HasSuffix(r, "agent") }; namespace != "" &&
+		slices.ContainsFunc(resources, isAgent) && !slices.Contains(components, "agent/components/without-admission-policy") {
+		text = agentsNamespace(t)
+	}
+	text += "resources:\n"
 	for _, r := range resources {
 		text += fmt.Sprintf("- %s/%s\n", deploy, r)
 	}
@@ -76,6 +81,16 @@ func overlay(t testing.TB, namespace string, resources, components []string, pat
 	}
 	check(t, os.WriteFile(filepath.Join(folder, "kustomization.yaml"), []byte(text+patches), 0o600))
 	return folder
+}
+
+// agentsNamespace are the replacements that deploy/agent asks for in another namespace.
+func agentsNamespace(t testing.TB) string {
+	t.Helper()
+	text := string(try(os.ReadFile("../deploy/agent/kustomization.yaml")).must(t))
+	_, text, there := strings.Cut(text, "#   replacements:")
+	equal(t, "there are some", there, true)
+	text, _, _ = strings.Cut(text, "\n#\n")
+	return "replacements:" + strings.ReplaceAll(text, "\n#   ", "\n") + "\n"
 }
 
 // ownNamespace is the patch that deploy/deployment asks for in another namespace.
@@ -224,7 +239,8 @@ func (s *stage) accepted(t testing.TB, objects []*unstructured.Unstructured) (un
 func plain(t testing.TB, o *unstructured.Unstructured) string {
 	o = o.DeepCopy()
 	o.SetLabels(nil)
-	if strings.HasPrefix(o.GetKind(), "ValidatingAdmissionPolicy") || o.GetKind() == "SecurityContextConstraints" {
+	switch o.GetKind() {
+	case "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "SecurityContextConstraints", "FlowSchema", "PriorityLevelConfiguration":
 		o.SetNamespace("")
 	}
 	return string(try(json.MarshalIndent(o.Object, "", " ")).must(t))

@@ -128,7 +128,8 @@ func TestTheAgentsPortMetricsEnvironmentAndFoldersAreValues(t *testing.T) {
 	for _, m := range c.VolumeMounts {
 		mounts = append(mounts, m.MountPath)
 	}
-	equal(t, "mounts", mounts, []string{"/run/containerd", "/run/multus", "/data/results", "/run/netns", "/var/run/netns"})
+	equal(t, "mounts", mounts, []string{"/run/containerd", "/run/multus", "/data/results", "/run/netns", "/var/run/netns",
+		"/var/run/secrets/kubernetes.io/serviceaccount"})
 
 	objects = installed(t, "{openshift: true, agent: {metrics: {expose: true}, podMonitor: {enabled: true, labels: {release: p}}}}")
 	c = agentContainer(t, objects)

@@ -135,6 +135,9 @@ func (n *realNode) agentPod(t testing.TB, name string, change func(*harness.Cont
 	}
 	for _, m := range container.VolumeMounts {
 		v := template.Volumes[slices.IndexFunc(template.Volumes, func(v corev1.Volume) bool { return v.Name == m.Name })]
+		if v.HostPath == nil {
+			continue // its token: inCluster
+		}
 		spec.Mounts = append(spec.Mounts, harness.Mount{
 			OnNode: v.HostPath.Path, InContainer: m.MountPath, ReadOnly: m.ReadOnly,
 			Follow: ptr.Deref(m.MountPropagation, "") == corev1.MountPropagationHostToContainer,

@@ -113,12 +113,12 @@ func faultsOfAgents() []fault {
 				node := try(i.Client().CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "worker-3", Labels: map[string]string{"kubernetes.io/os": "linux"}}}, metav1.CreateOptions{})).must(t)
 				return func() { check(t, i.Client().CoreV1().Nodes().Delete(t.Context(), node.Name, now())) }
 			}},
-		{name: "no admission policy", says: []string{"! The admission policy ip-reconcile-agent or its binding is missing", "apply -f deploy/agent/admission.yaml"},
+		{name: "no admission policy", says: []string{"! The admission policy ip-reconcile-agent or ip-reconcile-reports, or its binding, is missing", "apply -f deploy/agent/admission.yaml"},
 			plant: func(t *testing.T, i *statusStage) func() {
 				check(t, i.Client().AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Delete(t.Context(), "ip-reconcile-agent", now()))
 				return func() { i.mustKubectl(t, "apply", "-f", "../deploy/agent/admission.yaml") }
 			}},
-		{name: "an admission policy that only audits", says: []string{"! The admission policy ip-reconcile-agent or its binding is missing, or does not deny"},
+		{name: "an admission policy that only audits", says: []string{"! The admission policy ip-reconcile-agent or ip-reconcile-reports, or its binding, is missing or does not deny"},
 			plant: func(t *testing.T, i *statusStage) func() {
 				try(i.Client().AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Patch(t.Context(), "ip-reconcile-agent",
 					types.MergePatchType, []byte(`{"spec":{"validationActions":["Audit"]}}`), metav1.PatchOptions{})).must(t)

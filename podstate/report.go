@@ -128,8 +128,8 @@ func Hash(r *v1alpha1.SandboxReport) string {
 }
 
 // ReadReport joins a report with its node's Lease (nil if there is none) as the
-// API server knows them: the times come from managedFields, which the server
-// writes, so that no node's clock plays a part.
+// API server knows them. The times come from managedFields: the server's own, unless a writer
+// of the object sends others.
 func ReadReport(o *v1alpha1.SandboxReport, lease *coordinationv1.Lease) *Report {
 	return ReadHashedReport(o, Hash(o), lease)
 }

@@ -74,6 +74,10 @@ func TestWhatASandboxMayCarryAreTheRangesThatItsFilesName(t *testing.T) {
 		}, nil},
 		"a range is unknown": {func(c *caches) { c.own(one, kindnet, conf("x", `{"type":"whereabouts","network_name":"red"}`)) },
 			[]v1alpha1.Network{{NetworkName: "red"}}},
+		// A tenant's definition may have any; no pool and no report can.
+		"a network_name is longer than a pool's": {func(c *caches) {
+			c.own(one, kindnet, wb, conf("x", `{"type":"whereabouts","range":"10.1.0.0/24","network_name":"`+strings.Repeat("n", 254)+`"}`))
+		}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCaches(t)

@@ -110,6 +110,9 @@ func readIPAM(raw json.RawMessage) (*ipam, error) {
 	if err := json.Unmarshal(raw, &conf); err != nil {
 		return &ipam{}, err
 	}
+	if len(conf.NetworkName) > maxName {
+		return &ipam{}, errors.New("a longer network_name than a pool can have")
+	}
 	i := &ipam{networkName: conf.NetworkName}
 	i.add(conf.Range)
 	for _, r := range conf.Ranges {

@@ -39,8 +39,12 @@ type Entry struct {
 	ByMultus, InMultus bool
 }
 
-// maxAddresses is what a SandboxReport takes for one sandbox.
-const maxAddresses = 128
+const (
+	// maxAddresses is what a SandboxReport takes for one sandbox.
+	maxAddresses = 128
+	// maxName is how long a name in it may be, and a name of anything in the API.
+	maxName = 253
+)
 
 // entryBuilder collects the files of one container id, in whatever order they come.
 type entryBuilder struct {
@@ -140,7 +144,7 @@ type podField struct {
 }
 
 func (w *podField) add(text string) {
-	if text == "" || w.conflict || text == w.value {
+	if text == "" || len(text) > maxName || w.conflict || text == w.value {
 		return
 	}
 	if w.value != "" {

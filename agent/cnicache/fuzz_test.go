@@ -53,6 +53,9 @@ func FuzzACacheFileProvesNoMoreThanItSays(f *testing.F) {
 	f.Add([]byte(fuzzResults()[0]), false)
 	f.Add([]byte(`{"kind":"`+strings.Repeat("long", 100)+`"}`), false)
 	f.Add([]byte(strings.Repeat("[", 12000)), true)
+	long := `{"name":"n","type":"x","ipam":{"type":"whereabouts","range":"10.0.0.0/24","network_name":"` + strings.Repeat("n", 300) + `"}}`
+	f.Add(cached(long, fuzzResults()[1]), false)
+	f.Add([]byte(`[{"Bytes":"`+base64.StdEncoding.EncodeToString([]byte(long))+`"}]`), true)
 	f.Fuzz(func(t *testing.T, data []byte, own bool) {
 		kind := runtimeResults
 		if own {
@@ -78,7 +81,18 @@ func FuzzACacheFileProvesNoMoreThanItSays(f *testing.F) {
 		if len(e.Addresses) > maxAddresses {
 			t.Fatalf("%d addresses", len(e.Addresses))
 		}
+		if max(len(e.Namespace), len(e.Name), len(e.UID)) > maxName {
+			t.Fatalf("a pod's name that no report takes: %+v", e)
+		}
+		for _, n := range e.MayCarry {
+			if max(len(n.Range), len(n.NetworkName)) > maxName {
+				t.Fatalf("a network that no report takes: %+v", n)
+			}
+		}
 		for _, a := range e.Addresses {
+			if max(len(a.IfName), len(a.Network), len(a.NetworkName), len(a.Range)) > maxName {
+				t.Fatalf("an address that no report takes: %+v", a)
+			}
 			ip, err := netip.ParseAddr(a.IP)
 			if err != nil || ip.Is4In6() {
 				t.Fatalf("address %q of %q", a.IP, data)
@@ -88,7 +102,7 @@ func FuzzACacheFileProvesNoMoreThanItSays(f *testing.F) {
 			}
 		}
 		for _, path := range e.NetNS {
-			if !filepath.IsAbs(path) {
+			if !filepath.IsAbs(path) || len(path) > 4096 {
 				t.Fatalf("network namespace %q", path)
 			}
 		}

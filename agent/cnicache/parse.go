@@ -92,6 +92,10 @@ func parseResult(id string, data []byte) *parsedFile {
 	}
 	r.addNetNS(info.NetNS)
 	r.addPod(info.CNIArgs)
+	if max(len(info.IfName), len(info.NetworkName)) > maxName {
+		r.problem = errors.New("names an interface or network that its own name has no room for")
+		return r
+	}
 	found, err := decodeResult(info.Result)
 	if err != nil {
 		r.problem = fmt.Errorf("its result: %w", err)
@@ -137,7 +141,7 @@ func parseDelegates(data []byte) *parsedFile {
 // domain of another sort (CNI specification, "ADD Success").
 func (r *parsedFile) addNetNS(paths ...string) {
 	for _, p := range paths {
-		if filepath.IsAbs(p) {
+		if filepath.IsAbs(p) && len(p) <= 4096 {
 			r.netns = append(r.netns, p)
 		}
 	}

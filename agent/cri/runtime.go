@@ -120,13 +120,14 @@ func (r *Runtime) Version(ctx context.Context) (name, version string, err error)
 	if err != nil {
 		return "", "", r.wrapError("ask the version of", err)
 	}
-	return v.GetRuntimeName(), v.GetRuntimeVersion(), nil
+	// As long as a report takes.
+	return fmt.Sprintf("%.253s", v.GetRuntimeName()), fmt.Sprintf("%.253s", v.GetRuntimeVersion()), nil
 }
 
 // List lists all sandboxes, also those that are not ready. A sandbox that is
 // being set up is not among them. An answer in which a sandbox has no id, no
-// pod or a state that the CRI does not know is an error: what it leaves out or
-// means cannot be known.
+// pod, a name that no pod can have or a state that the CRI does not know is an error:
+// what it leaves out or means cannot be known.
 func (r *Runtime) List(ctx context.Context) ([]Sandbox, error) {
 	ctx, stop := context.WithTimeout(ctx, callTimeout)
 	defer stop()
@@ -143,6 +144,10 @@ func (r *Runtime) List(ctx context.Context) ([]Sandbox, error) {
 		state := item.GetState()
 		if state != runtimeapi.PodSandboxState_SANDBOX_READY && state != runtimeapi.PodSandboxState_SANDBOX_NOTREADY {
 			return nil, fmt.Errorf("list the sandboxes of the container runtime at %s: %s is in state %s, which is not known", r.socket, item.GetId(), state)
+		}
+		if len(item.GetId()) > 128 || max(len(m.GetNamespace()), len(m.GetName()), len(m.GetUid())) > 253 {
+			const text = "list the sandboxes of the container runtime at %s: one has a longer name than a pod: %.128s"
+			return nil, fmt.Errorf(text, r.socket, item.GetId())
 		}
 		all = append(all, Sandbox{
 			ID: item.GetId(), Namespace: m.GetNamespace(), Name: m.GetName(), UID: m.GetUid(), Attempt: m.GetAttempt(),

@@ -57,6 +57,7 @@ type odd struct {
 	list   []*runtimeapi.PodSandbox
 	status *runtimeapi.PodSandboxStatusResponse
 	events int
+	suffix string        // of its version
 	hangs  chan struct{} // closed when a call came that is never answered
 }
 
@@ -69,7 +70,7 @@ func (o *odd) ListPodSandbox(ctx context.Context, _ *runtimeapi.ListPodSandboxRe
 }
 
 func (o *odd) Version(context.Context, *runtimeapi.VersionRequest) (*runtimeapi.VersionResponse, error) {
-	return &runtimeapi.VersionResponse{RuntimeName: "cri-o", RuntimeVersion: "1.34.0"}, nil
+	return &runtimeapi.VersionResponse{RuntimeName: "cri-o", RuntimeVersion: "1.34.0" + o.suffix}, nil
 }
 
 func (o *odd) PodSandboxStatus(context.Context, *runtimeapi.PodSandboxStatusRequest) (*runtimeapi.PodSandboxStatusResponse, error) {
@@ -132,6 +133,13 @@ func TestTheRuntimeIsNamed(t *testing.T) {
 		if got := name + " " + version; err != nil || got != want {
 			t.Errorf("got %s, %v; want %s", got, err, want)
 		}
+	}
+}
+
+func TestAVersionIsNoLongerThanAReportTakes(t *testing.T) {
+	_, version, err := dialOdd(t, &odd{suffix: strings.Repeat("x", 300)}).Version(t.Context())
+	if err != nil || len(version) != 253 {
+		t.Errorf("%d bytes, %v", len(version), err)
 	}
 }
 
@@ -294,6 +302,11 @@ func TestAnAnswerThatCannotBeUnderstoodIsAnErrorAsAWhole(t *testing.T) {
 		"an unknown state": {Id: "b", Metadata: good.Metadata, State: 7},
 		"no id":            {Metadata: good.Metadata},
 		"no pod":           {Id: "b"},
+		// A SandboxReport takes none of these, and the report of a node is taken as a whole.
+		"an id of 129 bytes":       {Id: strings.Repeat("b", 129), Metadata: good.Metadata},
+		"a name of 254 bytes":      {Id: "b", Metadata: &runtimeapi.PodSandboxMetadata{Name: strings.Repeat("x", 254)}},
+		"a namespace of 254 bytes": {Id: "b", Metadata: &runtimeapi.PodSandboxMetadata{Namespace: strings.Repeat("x", 254)}},
+		"a UID of 254 bytes":       {Id: "b", Metadata: &runtimeapi.PodSandboxMetadata{Uid: strings.Repeat("x", 254)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			list, err := dialOdd(t, &odd{list: []*runtimeapi.PodSandbox{good, bad}}).List(t.Context())

@@ -42,6 +42,7 @@ type SandboxReport struct {
 	// BootID is /proc/sys/kernel/random/boot_id; left out unless it is the
 	// Node's own at the time.
 	// +optional
+	// +kubebuilder:validation:MaxLength=128
 	BootID string `json:"bootID,omitempty"`
 	// Machine is which machine the node is; left out, like BootID, unless the
 	// Node object is known to be this machine's.
@@ -91,7 +92,9 @@ func (m Machine) Known() bool { return m.SystemUUID != "" && m.MachineID != "" }
 
 // Runtime names a container runtime.
 type Runtime struct {
-	Name    string `json:"name,omitempty"`
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name,omitempty"`
+	// +kubebuilder:validation:MaxLength=253
 	Version string `json:"version,omitempty"`
 }
 
@@ -105,12 +108,15 @@ type Summary struct {
 // Sandbox is a pod sandbox as the CRI lists it.
 type Sandbox struct {
 	// +kubebuilder:validation:MaxLength=128
-	ID        string       `json:"id"`
-	Namespace string       `json:"namespace,omitempty"`
-	Name      string       `json:"name,omitempty"`
-	UID       string       `json:"uid,omitempty"`
-	Attempt   uint32       `json:"attempt,omitempty"`
-	State     SandboxState `json:"state"`
+	ID string `json:"id"`
+	// +kubebuilder:validation:MaxLength=253
+	Namespace string `json:"namespace,omitempty"`
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name,omitempty"`
+	// +kubebuilder:validation:MaxLength=253
+	UID     string       `json:"uid,omitempty"`
+	Attempt uint32       `json:"attempt,omitempty"`
+	State   SandboxState `json:"state"`
 	// NetworkClosed reports whether the network namespace is gone; left out when
 	// nothing tells.
 	// +optional
@@ -139,8 +145,10 @@ type Sandbox struct {
 // Network is a range of one of whereabouts' networks.
 type Network struct {
 	// Range is left out where it is not known: then it is any of the network.
+	// +kubebuilder:validation:MaxLength=253
 	Range string `json:"range,omitempty"`
 	// NetworkName is whereabouts' network_name, "" for the unnamed network.
+	// +kubebuilder:validation:MaxLength=253
 	NetworkName string `json:"networkName,omitempty"`
 }
 
@@ -156,10 +164,13 @@ type Attachment struct {
 	// NetNS is the path of its network namespace, for an agent that starts again.
 	// +optional
 	// +kubebuilder:validation:MaxLength=4096
-	NetNS     string `json:"netns,omitempty"`
+	NetNS string `json:"netns,omitempty"`
+	// +kubebuilder:validation:MaxLength=253
 	Namespace string `json:"namespace,omitempty"`
-	Name      string `json:"name,omitempty"`
-	UID       string `json:"uid,omitempty"`
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name,omitempty"`
+	// +kubebuilder:validation:MaxLength=253
+	UID string `json:"uid,omitempty"`
 	// +optional
 	// +kubebuilder:validation:MaxItems=128
 	Addresses []Address `json:"addresses,omitempty"`
@@ -168,20 +179,26 @@ type Attachment struct {
 // Gone is an id that was listed or attached and is not any more.
 type Gone struct {
 	// +kubebuilder:validation:MaxLength=128
-	ID    string      `json:"id"`
+	ID string `json:"id"`
+	// +kubebuilder:validation:MaxLength=253
 	UID   string      `json:"uid,omitempty"`
 	Since metav1.Time `json:"since"`
 }
 
 // Address is a whereabouts address as it is configured in a sandbox.
 type Address struct {
-	IP     string `json:"ip"`
+	// +kubebuilder:validation:MaxLength=253
+	IP string `json:"ip"`
+	// +kubebuilder:validation:MaxLength=253
 	IfName string `json:"ifName,omitempty"`
 	// Network is the name of the CNI network.
+	// +kubebuilder:validation:MaxLength=253
 	Network string `json:"network,omitempty"`
 	// Range is the ipam range that the address came from.
+	// +kubebuilder:validation:MaxLength=253
 	Range string `json:"range,omitempty"`
 	// NetworkName is whereabouts' network_name, "" for the unnamed network.
+	// +kubebuilder:validation:MaxLength=253
 	NetworkName string `json:"networkName,omitempty"`
 }
 

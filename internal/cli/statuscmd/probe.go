@@ -126,18 +126,19 @@ func (p *probe) leases(ctx context.Context, names map[string][]string) ([]coordi
 	return found, nil
 }
 
-// policy reports whether the agents' admission policy is there and its binding denies.
+// policy reports whether the agents' admission policies are there and their bindings deny.
 func (p *probe) policy(ctx context.Context) (bool, error) {
-	const name = "ip-reconcile-agent" // deploy/agent/admission.yaml
-	_, err := p.core.AdmissionregistrationV1().ValidatingAdmissionPolicies().Get(ctx, name, metav1.GetOptions{})
-	if err != nil {
-		return false, unlessAbsent(err)
+	for _, name := range []string{"ip-reconcile-agent", "ip-reconcile-reports"} { // deploy/agent/admission.yaml
+		_, err := p.core.AdmissionregistrationV1().ValidatingAdmissionPolicies().Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return false, unlessAbsent(err)
+		}
+		binding, err := p.core.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Get(ctx, name, metav1.GetOptions{})
+		if err != nil || !slices.Contains(binding.Spec.ValidationActions, admissionv1.Deny) {
+			return false, unlessAbsent(err)
+		}
 	}
-	binding, err := p.core.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Get(ctx, name, metav1.GetOptions{})
-	if err != nil {
-		return false, unlessAbsent(err)
-	}
-	return slices.Contains(binding.Spec.ValidationActions, admissionv1.Deny), nil
+	return true, nil
 }
 
 // unlessAbsent is the error but for the API server's own answer that there is no such

@@ -1,0 +1,67 @@
+//go:build !slow && !cluster
+
+package e2e
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
+	"github.com/ip-reconcile/ip-reconcile/podstate"
+)
+
+// The API server dates a write in managedFields, and takes the times of other entries there from whoever writes the
+// object: who may write a Lease can date it as he likes. None of that makes it fresh for longer than a minute.
+func TestALeaseFromTheFutureConfirmsNothing(t *testing.T) {
+	t.Parallel()
+	s := newStageWithReports(t, "worker-1")
+	node := s.agent(t, "worker-1")
+	gone := s.up(t, "worker-1", "gone", blue).leak(t)
+	node.writeReport(t, gone.gone())
+	leases := s.Client().CoordinationV1().Leases(harness.LeaseNamespace)
+	dated := func(by time.Duration) {
+		t.Helper()
+		lease := try(leases.Get(t.Context(), "worker-1", metav1.GetOptions{})).must(t)
+		for i := range lease.ManagedFields {
+			lease.ManagedFields[i].Time = ptr.To(metav1.NewTime(time.Now().Add(by)))
+		}
+		// A write that changes nothing but such times is none, and what a manager changes is dated by the API server.
+		lease.Labels = map[string]string{"dated": fmt.Sprintf("x%d", by)}
+		lease = try(leases.Update(t.Context(), lease, metav1.UpdateOptions{FieldManager: "another"})).must(t)
+		is(t, "it is dated as it was written", podstate.LeaseRenewed(lease), by)
+	}
+	verdict := func(what, want string) {
+		t.Helper()
+		out := s.product(t, "check")
+		t.Log(what)
+		out.expect(t, at(gone), want)
+	}
+	verdict("renewed", "Stale PodGone proven")
+
+	dated(time.Hour)
+	verdict("dated an hour ahead", "Held NoFreshReport")
+	dated(-time.Hour)
+	verdict("dated an hour ago", "Held NoFreshReport")
+
+	// Its renewTime, by the node's clock, is another matter: nothing reads it.
+	node.change(func() { node.skew = time.Hour })
+	check(t, node.renew())
+	lease := try(leases.Get(t.Context(), "worker-1", metav1.GetOptions{})).must(t)
+	is(t, "renewTime", lease.Spec.RenewTime.Time, time.Hour)
+	is(t, "renewed", podstate.LeaseRenewed(lease), 0)
+	verdict("renewed by a clock that is an hour ahead", "Stale PodGone proven")
+	dated(-2 * time.Minute)
+	verdict("two minutes after that", "Held NoFreshReport")
+}
+
+// is checks that a time is about so far from now.
+func is(t testing.TB, what string, got time.Time, want time.Duration) {
+	t.Helper()
+	if off := time.Until(got) - want; off.Abs() > 30*time.Second {
+		t.Errorf("%s: %s from now, want %s", what, time.Until(got), want)
+	}
+}
