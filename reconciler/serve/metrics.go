@@ -58,12 +58,14 @@ var (
 	allocationsDesc = prometheus.NewDesc("ip_reconcile_allocations", "Allocations, by verdict and reason.", []string{"verdict", "reason"}, nil)
 	candidatesDesc  = prometheus.NewDesc("ip_reconcile_candidates", "Allocations and reservations that are stale and not released yet: must return to 0.", nil, nil)
 	oldestDesc      = prometheus.NewDesc("ip_reconcile_oldest_candidate_timestamp_seconds", "Since when the first of the candidates is stale; 0 where there is none.", nil, nil)
-	oldestHeldDesc  = prometheus.NewDesc("ip_reconcile_oldest_held_timestamp_seconds", "Since when the first of those that are held is held for the reason. No series where none is.", []string{"reason"}, nil)
-	findingsDesc    = prometheus.NewDesc("ip_reconcile_findings", "What is wrong beside the verdicts, by kind.", []string{"kind"}, nil)
-	nodesDesc       = prometheus.NewDesc("ip_reconcile_nodes", "Nodes that should have an agent, by the state of their SandboxReport; NotReady are those without a fresh one that are not Ready.", []string{"state"}, nil)
-	awaitedDesc     = prometheus.NewDesc("ip_reconcile_restore_awaited_nodes", "Nodes that have not written their SandboxReport since etcd was restored: nothing is released until they have.", nil, nil)
-	observedDesc    = prometheus.NewDesc("ip_reconcile_last_observation_timestamp_seconds", "When the cluster was last observed. The other gauges are of that time.", nil, nil)
-	breakerDesc     = prometheus.NewDesc("ip_reconcile_breaker",
+	oldestHeldDesc  = prometheus.NewDesc("ip_reconcile_oldest_held_timestamp_seconds",
+		"Since when the first of those that are held is held for the reason. No series where none is.", []string{"reason"}, nil)
+	findingsDesc = prometheus.NewDesc("ip_reconcile_findings", "What is wrong beside the verdicts, by kind.", []string{"kind"}, nil)
+	nodesDesc    = prometheus.NewDesc("ip_reconcile_nodes",
+		"Nodes that should have an agent, by the state of their SandboxReport; NotReady are those without a fresh one that are not Ready.", []string{"state"}, nil)
+	awaitedDesc  = prometheus.NewDesc("ip_reconcile_restore_awaited_nodes", "Nodes that have not written their SandboxReport since etcd was restored: nothing is released until they have.", nil, nil)
+	observedDesc = prometheus.NewDesc("ip_reconcile_last_observation_timestamp_seconds", "When the cluster was last observed. The other gauges are of that time.", nil, nil)
+	breakerDesc  = prometheus.NewDesc("ip_reconcile_breaker",
 		`1 while the breaker refuses unconfirmed releases (what="release") or repairs for one node (what="repair").`, []string{"what"}, nil)
 	pausedDesc = prometheus.NewDesc("ip_reconcile_paused", "1 where an operator has paused everything.", nil, nil)
 )

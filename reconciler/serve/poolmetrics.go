@@ -33,7 +33,8 @@ func gaugesOfPools(out *reconciler.Result) []poolGauges {
 	all := make([]poolGauges, 0, len(pools.All))
 	for _, p := range pools.All {
 		g := poolGauges{pool: p.Ref(), used: float64(p.Used), known: p.Unknown == "", waiting: len(p.Waiting)}
-		g.mayFill = p.NoUsageAlerts || slices.ContainsFunc(p.Definitions, func(d *usage.Definition) bool { return d.Node != "" })
+		isSlice := slices.ContainsFunc(p.Definitions, func(d *usage.Definition) bool { return d.Node != "" })
+		g.mayFill = p.NoUsageAlerts || isSlice
 		if g.known {
 			g.usable, g.free = float(p.Usable), float(p.Free)
 		}
