@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -26,7 +27,7 @@ real names filled in. It never writes.
 A pod is NAMESPACE/POD or pod/NAMESPACE/POD, a pool is pool/NAME,
 pool/NAMESPACE/NAME or its range, as 10.0.0.0/24. A command that is to be run on a
 node needs no kubeconfig; with --snapshot all others are for the cluster that the
-snapshot is of.
+snapshot is of: give its --context, or put it for CONTEXT_OF_THAT_CLUSTER.
 
 Exit code 0: something is recorded or known; 1: nothing is; 2: the cluster could
 not be read.
@@ -93,10 +94,14 @@ func (o *options) explain(ctx context.Context, std streams, subject explanation.
 }
 
 // advisor writes commands for the cluster that the flags name, and for the same pause
-// annotation and policy.
+// annotation and policy. A snapshot does not say which cluster it is of: unless a context is given, its commands
+// have one that no kubeconfig has, so that they fail where they are pasted.
 func (o *options) advisor(f *pflag.FlagSet) advice.Advisor {
 	a := advice.Advisor{Program: commandName(), Namespace: o.Namespace()}
 	flags.VisitKubectl(f, a.ClusterFlag)
+	if o.snapshot != "" && !strings.Contains(" "+strings.Join(a.KubectlFlags, " "), " --context=") {
+		a.ClusterFlag("context", "CONTEXT_OF_THAT_CLUSTER")
+	}
 	if f.Changed("reconciler-namespace") || f.Changed("namespace") {
 		a.Flag("reconciler-namespace", o.Namespace())
 	}

@@ -30,6 +30,9 @@ func explained(t *testing.T, dir, what string, more ...string) (text string, d d
 	return text, d
 }
 
+// ofThatCluster is in every command that is advised out of a snapshot.
+const ofThatCluster = " --context=CONTEXT_OF_THAT_CLUSTER"
+
 // appendTo adds objects to a file of a snapshot.
 func appendTo(t *testing.T, dir, file, text string) {
 	t.Helper()
@@ -121,6 +124,7 @@ func TestWhatIsGatedIsNeverSaidToBeReleased(t *testing.T) {
 			if strings.Join(got, " ") != strings.Join(c.want, " ") || it.Verdict != judge.Stale {
 				t.Errorf("the gates are %q, want %q, of what is %s", got, c.want, it.Verdict)
 			}
+			text = strings.ReplaceAll(text, ofThatCluster, "")
 			oneLine := strings.Join(strings.Fields(text), " ")
 			for _, want := range c.says {
 				if !strings.Contains(text, want) && !strings.Contains(oneLine, want) {
@@ -169,7 +173,7 @@ func TestExplainTakesWhatPeopleAskAbout(t *testing.T) {
 			if d.Subject != (document.Subject{Kind: c.kind, Name: c.name}) || !d.Found {
 				t.Errorf("the subject is %+v, found %v", d.Subject, d.Found)
 			}
-			oneLine := strings.Join(strings.Fields(text), " ")
+			oneLine := strings.Join(strings.Fields(strings.ReplaceAll(text, ofThatCluster, "")), " ")
 			for _, want := range c.says {
 				if !strings.Contains(strings.ReplaceAll(oneLine, "report not", "report: not"), want) {
 					t.Errorf("%q is not said:\n%s", want, text)
@@ -285,8 +289,8 @@ func TestEveryCommandOfOursThatIsAdvisedCanBeRun(t *testing.T) {
 }
 
 func TestAdviceIsForTheClusterAndThePauseThatWereAskedAbout(t *testing.T) {
-	_, d := explained(t, sample, "10.0.0.20", "--reconciler-namespace", "ops", "--cluster", "prod", "--as", "alice", "--as-group", "a,b", "--as-group", "c", "--token", "secret")
-	cluster := " --as=alice --as-group=a,b --as-group=c --cluster=prod"
+	_, d := explained(t, sample, "10.0.0.20", "--reconciler-namespace", "ops", "--context", "prod", "--as", "alice", "--as-group", "a,b", "--as-group", "c", "--token", "secret")
+	cluster := " --as=alice --as-group=a,b --as-group=c --context=prod"
 	for _, a := range d.Advice {
 		if strings.HasPrefix(a.Command, "ip-reconcile ") && !strings.HasSuffix(a.Command, cluster+" --reconciler-namespace=ops") ||
 			strings.HasPrefix(a.Command, "kubectl ") && !strings.HasPrefix(a.Command, "kubectl"+cluster+" ") || strings.Contains(a.Command, "secret") {
@@ -294,8 +298,48 @@ func TestAdviceIsForTheClusterAndThePauseThatWereAskedAbout(t *testing.T) {
 		}
 	}
 	t.Setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
-	if _, d = explained(t, sample, "10.0.0.20", "--namespace", "ops", "--log-level", "error"); !strings.HasSuffix(d.Advice[0].Command, " --reconciler-namespace=ops") {
+	if _, d = explained(t, sample, "10.0.0.20", "--namespace", "ops", "--log-level", "error"); !strings.HasSuffix(d.Advice[0].Command, ofThatCluster+" --reconciler-namespace=ops") {
 		t.Errorf("by the flag's former name: %s", d.Advice[0].Command)
+	}
+}
+
+// A snapshot may be of another cluster than the one that the reader's kubeconfig names.
+func TestAdviceOutOfASnapshotFailsWhereItIsPasted(t *testing.T) {
+	config := filepath.Join(t.TempDir(), "config")
+	write(t, config, `{apiVersion: v1, kind: Config, current-context: mine, contexts: [{name: mine, context: {cluster: mine}}], clusters: [{name: mine, cluster: {server: "https://127.0.0.1:1"}}]}`)
+	t.Setenv("KUBECONFIG", config)
+	commands := 0
+	for _, given := range [][]string{nil, {"--as", "alice"}, {"--server", "https://me:secret@10.0.0.1"}, {"--kubeconfig", config}} {
+		for _, ask := range subjects(t)[:10] {
+			_, d := explained(t, sample, ask, given...)
+			for _, a := range d.Advice {
+				if a.Command == "" || a.OnNode != "" {
+					continue
+				}
+				commands++
+				if named := strings.Count(a.Command, ofThatCluster); named != strings.Count(a.Command, "kubectl ") && named != 1 || named == 0 {
+					t.Errorf("%v: %s", given, a.Command)
+				}
+				if fields := strings.Fields(a.Command); fields[0] == "ip-reconcile" && given == nil {
+					refused(t, fields[1:], []string{"no such context", "CONTEXT_OF_THAT_CLUSTER"})
+				}
+			}
+		}
+	}
+	if commands == 0 {
+		t.Error("none is advised")
+	}
+	_, d := explained(t, sample, "10.0.0.20", "--context", "prod")
+	for _, a := range d.Advice {
+		if strings.Contains(a.Command, ofThatCluster) || !strings.Contains(a.Command, "--context=prod") {
+			t.Errorf("of a cluster that is named: %s", a.Command)
+		}
+	}
+	// What check prints is to be asked of the same cluster or snapshot, and has no program of its own.
+	dir := copySample(t)
+	leakMany(t, dir)
+	if _, out, _ := run(t, "check", "--snapshot", dir); strings.Contains(out, "'ip-reconcile check") || !strings.Contains(out, "the same with '-o wide'") {
+		t.Error(out)
 	}
 }
 
@@ -303,11 +347,11 @@ func TestARepairThatIsAdvisedFreesNothing(t *testing.T) {
 	dir, ran := copySample(t), 0
 	_, d := explained(t, dir, "pool/10.0.0.0-24")
 	for _, a := range d.Advice {
-		if !strings.HasPrefix(a.Command, "ip-reconcile run --repair") || strings.HasSuffix(a.Command, " --dry-run") {
+		if !strings.HasPrefix(a.Command, "ip-reconcile run --repair") || strings.Contains(a.Command, " --dry-run") {
 			continue
 		}
 		ran++
-		_, out, _ := run(t, append(strings.Fields(a.Command)[1:], "--snapshot", dir, "--log-level", "error")...)
+		_, out, _ := run(t, append(strings.Fields(strings.TrimSuffix(a.Command, ofThatCluster))[1:], "--snapshot", dir, "--log-level", "error")...)
 		if !strings.Contains(out, "Released 0 allocations and 0 reservations") || !strings.Contains(out, "REPAIRED (5)") {
 			t.Errorf("%s:\n%s", a.Command, out)
 		}

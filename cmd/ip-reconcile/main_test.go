@@ -291,7 +291,8 @@ func TestTablesFitIn120Columns(t *testing.T) {
 	} {
 		_, out, _ := run(t, args...)
 		for line := range strings.Lines(out) {
-			if n := len([]rune(strings.TrimRight(line, "\n"))); n > 120 {
+			// A command is not broken, however long the name of its cluster is.
+			if n := len([]rune(strings.TrimRight(strings.Replace(line, ofThatCluster, "", 1), "\n"))); n > 120 {
 				t.Errorf("%v: %d columns: %s", args, n, line)
 			}
 		}

@@ -110,7 +110,7 @@ func (p *printing) render(std streams, a answer) ([]byte, error) {
 		}
 		return buf.Bytes(), nil
 	}
-	s := &screen.Screen{Style: table.For(std.out, os.Getenv), Command: commandName()}
+	s := &screen.Screen{Style: table.For(std.out, os.Getenv)}
 	s.Wide, s.NoHeaders = p.output == "wide", p.noHeaders
 	a.screen(s)
 	return []byte(s.String()), nil

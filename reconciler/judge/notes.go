@@ -71,7 +71,7 @@ func (j *Judgement) taintsNote() string {
 		named += fmt.Sprintf(" and %d more", more)
 	}
 	return fmt.Sprintf("the out-of-service taint of %s was there when etcd had been restored and may be the backup's, so that it proves nothing: remove it from a node that runs; "+
-		"of one that is shut down set it again, as another: kubectl taint --overwrite node %s %s=after-restore:NoExecute", named, nodes[0], corev1.TaintNodeOutOfService)
+		"of one that is shut down set it again, as another: kubectl --context=CONTEXT taint --overwrite node %s %s=after-restore:NoExecute", named, nodes[0], corev1.TaintNodeOutOfService)
 }
 
 // foreignFloor is how many allocations of unknown pods are no sign of another cluster.

@@ -69,7 +69,7 @@ func (s *RestoreState) Text() string {
 	}
 	at := s.Date()
 	return fmt.Sprintf("etcd was restored at %s (%s), and %s since: nothing is released; one that is gone does not count an hour after its Node object is deleted, "+
-		"one without an agent is for --agent-nodes to leave out, and none is waited for after: kubectl annotate --overwrite namespace <the reconciler's> %s=%s",
+		"one without an agent is for --agent-nodes to leave out, and none is waited for after: kubectl annotate --overwrite namespace RECONCILER_NAMESPACE %s=%s",
 		at, s.Why, who, AcknowledgedAnnotation, at)
 }
 

@@ -17,7 +17,7 @@ import (
 // unpack to any size.
 type limits struct {
 	unpacked int64 // bytes in all, read or not
-	entries  int
+	names    int   // bytes of the names of entries, and 64 for each
 }
 
 // An archive is a tar archive, read once from its beginning to its end. Nothing of it is
@@ -25,6 +25,7 @@ type limits struct {
 type archive struct {
 	name   string // for messages
 	r      io.Reader
+	packed *unpacking // nil where it is not compressed
 	limits limits
 }
 
@@ -32,10 +33,11 @@ type archive struct {
 // file compressed with gzip, or YAML or JSON. name is for messages.
 func openStream(name string, r io.Reader) (source, error) {
 	in := bufio.NewReaderSize(r, 1<<16)
+	var unpacked *unpacking
 	head, _ := in.Peek(512) // less where there is less
 	if bytes.HasPrefix(head, []byte("\x1f\x8b")) {
-		unpacked, err := unpack(name, in)
-		if err != nil {
+		var err error
+		if unpacked, err = unpack(name, in); err != nil {
 			return nil, fmt.Errorf("%s is not gzip: %w", name, err)
 		}
 		in = bufio.NewReaderSize(unpacked, 1<<16)
@@ -49,7 +51,7 @@ func openStream(name string, r io.Reader) (source, error) {
 		}
 	}
 	if len(head) >= 262 && string(head[257:262]) == "ustar" { // POSIX.1 and GNU
-		return &archive{name: name, r: in, limits: limits{unpacked: 32 << 30, entries: 5_000_000}}, nil
+		return &archive{name: name, r: in, packed: unpacked, limits: limits{unpacked: 32 << 30, names: 256 << 20}}, nil
 	}
 	return &document{name: name, r: in}, nil
 }
@@ -70,10 +72,14 @@ func (a *archive) each(take func(entry) error, skip func(string)) error {
 	stream := &tail{r: io.LimitReader(a.r, a.limits.unpacked+1)}
 	links := &archiveLinks{archive: a, files: map[string]bool{}}
 	in := tar.NewReader(stream)
-	for entries := 1; ; entries++ {
+	for names := 0; ; {
 		head, err := in.Next()
-		if stream.read > a.limits.unpacked || entries > a.limits.entries {
-			return fmt.Errorf("read snapshot: %s: %w", a.name, errTooLarge)
+		if err == nil {
+			names += 64 + len(head.Name) + len(head.Linkname)
+		}
+		if stream.read > a.limits.unpacked || names > a.limits.names {
+			return fmt.Errorf("read snapshot: %s %w: it has more than %d bytes, or names of more than %d: "+
+				"unpack it, and give the folder with the objects alone", a.name, errTooLarge, a.limits.unpacked, a.limits.names)
 		}
 		if errors.Is(err, io.EOF) {
 			break
@@ -104,6 +110,9 @@ func (a *archive) entry(head *tar.Header, in io.Reader, links *archiveLinks, tak
 	shown := a.name + ": " + name
 	if name == ".." || strings.HasPrefix(name, "../") {
 		return fmt.Errorf("read snapshot: %s holds %q, which is outside of it: make the archive again", a.name, head.Name)
+	}
+	if a.packed != nil {
+		a.packed.skips = formOf(name) != whole
 	}
 	switch head.Typeflag {
 	case tar.TypeDir, tar.TypeXGlobalHeader:

@@ -92,6 +92,10 @@ func (f *file) load() error {
 
 func (f *file) loadYAML(text []byte) error {
 	f.dashes = bytes.HasPrefix(text, []byte("---\n"))
+	if yamlNodes(text) > maxNodesWritten {
+		return fmt.Errorf("%s %w: a file that is written may have %d nodes of YAML: "+
+			"give the pools files of their own", f.path, errTooLarge, maxNodesWritten)
+	}
 	dec := yaml.NewDecoder(bytes.NewReader(text))
 	for {
 		doc := &yaml.Node{}

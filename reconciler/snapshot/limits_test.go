@@ -7,8 +7,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"testing"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+	"pgregory.net/rapid"
 )
+
+const leanPool = "apiVersion: whereabouts.cni.cncf.io/v1alpha1\nkind: IPPool\nmetadata: {name: p, namespace: kube-system}\nspec: {range: 10.0.0.0/24}\n"
 
 // A small archive may unpack to any size: what is not read counts, too.
 func TestAnArchiveThatUnpacksToTooMuchIsRefused(t *testing.T) {
@@ -29,9 +36,9 @@ func TestAnArchiveThatUnpacksToTooMuchIsRefused(t *testing.T) {
 		limits limits
 		fits   bool
 	}{
-		"all of it":        {limits{unpacked: int64(text.Len()), entries: 4}, true},
-		"too many bytes":   {limits{unpacked: 20_000, entries: 4}, false},
-		"too many entries": {limits{unpacked: int64(text.Len()), entries: 2}, false},
+		"all of it":      {limits{unpacked: int64(text.Len()), names: 3 * (64 + 9)}, true},
+		"too many bytes": {limits{unpacked: 20_000, names: 3 * (64 + 9)}, false},
+		"too many names": {limits{unpacked: int64(text.Len()), names: 3*(64+9) - 1}, false},
 	} {
 		a := &archive{name: "x.tar", r: bytes.NewReader(text.Bytes()), limits: c.limits}
 		err := a.each(func(entry) error { return nil }, func(string) {})
@@ -60,6 +67,196 @@ func TestAStreamThatUnpacksToFarMoreThanItIsIsRefused(t *testing.T) {
 		if n, err := io.Copy(io.Discard, u); errors.Is(err, errTooLarge) != refused || refused && n > 2<<20 {
 			t.Errorf("%d bytes of %d, %v", n, packed.Len(), err)
 		}
+	}
+}
+
+func packedText(t *testing.T, text []byte) []byte {
+	t.Helper()
+	var packed bytes.Buffer
+	w := gzip.NewWriter(&packed)
+	if _, err := w.Write(text); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return packed.Bytes()
+}
+
+// What is skipped takes no memory: a journal of zeros does not keep a must-gather from being read. The same bytes
+// under a name that is read do.
+func TestWhatIsSkippedOfAPackedArchiveMayBeLarge(t *testing.T) {
+	for name, refused := range map[string]bool{"journal.bin": false, "x.log": false, "x.yaml": true} {
+		var text bytes.Buffer
+		w := tar.NewWriter(&text)
+		for _, x := range []struct {
+			name string
+			text []byte
+		}{{name, bytes.Repeat([]byte(" "), 2*unpackedFreely)}, {"pool.yaml", []byte(leanPool)}} {
+			if err := w.WriteHeader(&tar.Header{Name: x.name, Size: int64(len(x.text)), Typeflag: tar.TypeReg}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := w.Write(x.text); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		_, err := OpenStream("x.tgz", bytes.NewReader(packedText(t, text.Bytes())), time.Time{}, "")
+		if errors.Is(err, errTooLarge) != refused || !refused && err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Some kilobytes of gzip are refused before they take memory, with the limit and what to do.
+func TestAFewKilobytesDoNotTakeAllMemory(t *testing.T) {
+	list, pod := "kind: List\nitems:", `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","namespace":"b"},"spec":{"containers":[{}`
+	for what, c := range map[string]struct{ text, says string }{
+		"a flow sequence":       {list + " [" + strings.Repeat("{a},", 2_000_000) + "0]\n", "nodes of YAML: export it as JSON"},
+		"a block sequence":      {"kind: Pod\na:\n" + strings.Repeat("- \n", 6_000_000), "nodes of YAML: export it as JSON"},
+		"one item of a List":    {list + "\n- a: [" + strings.Repeat("{a},", 2_000_000) + "0]\n", "nodes of YAML: export it as JSON"},
+		"beside the items":      {"a: [" + strings.Repeat("{a},", 2_000_000) + "0]\nkind: List\nitems:\n- a: b\n", "nodes of YAML: export it as JSON"},
+		"items of YAML":         {list + "\n" + strings.Repeat("- {}\n", 2_000_000), "nodes of YAML: export it as JSON"},
+		"items of JSON":         {`{"kind":"List","items":[{}` + strings.Repeat(",{}", 2_000_000) + "]}", "more than 1000000 objects: export them in several"},
+		"JSON after JSON":       {strings.Repeat("{}", 2_000_000), "more than 1000000 objects: export them in several"},
+		"documents":             {strings.Repeat("---\na: b\n", 3_000_000), "nodes of YAML: export it as JSON"},
+		"an object of 5 MB":     {pod + strings.Repeat(",{}", 1_700_000) + "]}}", "Pod b/a has"},
+		"more than it is worth": {strings.Repeat(" ", 2*unpackedFreely), "unpack it, and give the folder"},
+	} {
+		packed := packedText(t, []byte(c.text))
+		if len(packed) > 100_000 {
+			t.Fatalf("%s: %d bytes", what, len(packed))
+		}
+		var err error
+		took := allocatedBy(func() { _, err = OpenStream("x.gz", bytes.NewReader(packed), time.Time{}, "") })
+		if !errors.Is(err, errTooLarge) || !strings.Contains(err.Error(), "x.gz is too large") || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v", what, err)
+		}
+		if took > 1<<30 {
+			t.Errorf("%s: %d bytes of gzip took %d MiB", what, len(packed), took>>20)
+		}
+	}
+}
+
+// realPod is a pod as it is stored in a real cluster.
+func realPod(i int) string {
+	probe := "    %s:\n      failureThreshold: 3\n      httpGet:\n        path: /healthz\n        port: 8080\n        scheme: HTTP\n      periodSeconds: 10\n      successThreshold: 1\n      timeoutSeconds: 1\n"
+	fields := ""
+	for k := range 50 {
+		fields += fmt.Sprintf("        f:name-%d:\n          .: {}\n          f:value: {}\n", k)
+	}
+	return fmt.Sprintf(`- apiVersion: v1
+  kind: Pod
+  metadata:
+    annotations:
+      k8s.v1.cni.cncf.io/network-status: |-
+        [{
+            "name": "tenant/storage",
+            "interface": "net1",
+            "ips": ["10.%[1]d.%[2]d.%[3]d"],
+            "mac": "5e:00:00:00:00:00",
+            "dns": {}
+        }]
+      more: "%[4]s"
+    managedFields:
+    - apiVersion: v1
+      fieldsV1:
+%[5]s    name: web-%[6]d
+    namespace: tenant
+    uid: 00000000-0000-4000-8000-%012[6]d
+  spec:
+    containers:
+    - name: web
+%[7]s%[8]s    nodeName: worker-1
+  status:
+    phase: Running
+`, i>>16, i>>8&255, i&255, strings.Repeat(`{\"a\": 1},`, 30), fields, i, fmt.Sprintf(probe, "livenessProbe"), fmt.Sprintf(probe, "readinessProbe"))
+}
+
+// As kubectl writes it a cluster of 10,000 pods takes less than a tenth of what may be kept. Where a List has another
+// form, so that it is parsed as a whole, 5,000 pods with all their fields fit.
+func TestTheLimitsAreFarFromWhatAClusterTakes(t *testing.T) {
+	const n = 1000
+	var text strings.Builder
+	text.WriteString("apiVersion: v1\nitems:\n")
+	for i := range n {
+		text.WriteString(realPod(i))
+	}
+	pool := "- apiVersion: whereabouts.cni.cncf.io/v1alpha1\n  kind: IPPool\n  metadata: {name: p, namespace: kube-system}\n  spec:\n    range: 10.0.0.0/8\n    allocations:\n"
+	for i := range 10_000 {
+		pool += fmt.Sprintf("      \"%d\":\n        id: %064d\n        ifname: net1\n        podref: tenant/web-%d\n", i, i, i)
+	}
+	text.WriteString(pool + "kind: List\n")
+	f, err := OpenStream("x.yaml", strings.NewReader(text.String()), time.Time{}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(f.pods) != n || len(f.pools) != 1 || f.kept*100 > maxKept {
+		t.Errorf("%d pods, %d pools, %d bytes are kept of %d", len(f.pods), len(f.pools), f.kept, maxKept)
+	}
+	if nodes := yamlNodes([]byte(text.String())); nodes*5 > maxNodes {
+		t.Errorf("%d nodes of %d", nodes, maxNodes)
+	}
+	if nodes := yamlNodes([]byte(pool)); nodes*5 > maxNodes/itemsAtOnce {
+		t.Errorf("a pool of 10,000 entries has %d nodes of %d", nodes, maxNodes/itemsAtOnce)
+	}
+	if packed := packedText(t, []byte(text.String())); text.Len()*2 > maxRatio*len(packed) {
+		t.Errorf("%d bytes are packed to %d", text.Len(), len(packed))
+	}
+}
+
+// No text makes more nodes than are counted before it is parsed.
+func TestNoTextHasMoreNodesThanAreCounted(t *testing.T) {
+	var count func(n *yaml.Node) int
+	count = func(n *yaml.Node) int {
+		sum := 1
+		for _, c := range n.Content {
+			sum += count(c)
+		}
+		return sum
+	}
+	parts := []string{"a", "b", "[", "]", "{", "}", ",", ":", "-", "?", " ", "\n", "\r", "\u0085", "\u2028", "\t", "\"a\"", "\"a\":", "a: ", "- ", "? ", ": ", "\n- ", "\n  ", "#", "*a", "&a ", "!!str ", "|\n", "'"}
+	parsed := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		text := "x:\n" + strings.Repeat(strings.Join(rapid.SliceOfN(rapid.SampledFrom(parts), 1, 6).Draw(rt, "parts"), ""), 50)
+		for _, text := range []string{text, "[" + strings.TrimPrefix(text, "x:\n") + "]", "- {" + strings.TrimPrefix(text, "x:\n") + "}"} {
+			var doc yaml.Node
+			if yaml.NewDecoder(strings.NewReader(text)).Decode(&doc) != nil {
+				continue
+			}
+			parsed++
+			if has, counted := count(&doc), yamlNodes([]byte(text)); has > counted+3 {
+				rt.Fatalf("%q has %d nodes, and %d are counted", text, has, counted)
+			}
+		}
+	})
+	if parsed == 0 {
+		t.Error("none was parsed")
+	}
+}
+
+func TestWhatIsKeptOfAllObjectsIsBounded(t *testing.T) {
+	f := &Folder{seenIn: map[string]string{}, kept: maxKept - perObject - len("Pod b a") - 2}
+	o := &object{kind: "Pod", namespace: "b", name: "a", text: []byte("{}"), file: &file{path: "x.json"}}
+	if err := f.charge(o); err != nil {
+		t.Error(err)
+	}
+	if err := f.charge(o); !errors.Is(err, errTooLarge) {
+		t.Error(err)
+	}
+	before := f.kept
+	f.add(&object{file: &file{path: "x.json"}}) // it has no kind, and a message says so
+	if grown := f.kept - before; len(f.unreadable) != 1 || grown != len(f.unreadable[0]) {
+		t.Errorf("%d bytes for %q", grown, f.unreadable)
+	}
+}
+
+func TestAFileThatIsWrittenMayNotHaveAnyNumberOfNodes(t *testing.T) {
+	err := (&file{path: "x.yaml"}).loadYAML([]byte("a: [" + strings.Repeat("{a},", maxNodesWritten/6) + "0]\n"))
+	if !errors.Is(err, errTooLarge) || !strings.Contains(err.Error(), "give the pools files of their own") {
+		t.Error(err)
 	}
 }
 

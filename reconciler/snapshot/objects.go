@@ -48,6 +48,7 @@ func (f *Folder) add(o *object) {
 	}
 	if err := f.addKind(kind, o, first); err != nil {
 		f.unreadable = append(f.unreadable, fmt.Sprintf("%s: %s %s/%s: %v", o.file.path, o.kind, o.namespace, o.name, err))
+		f.kept += len(f.unreadable[len(f.unreadable)-1])
 	}
 }
 

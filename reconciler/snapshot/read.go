@@ -61,7 +61,9 @@ func (f *file) splitJSON(text []byte) (values [][]byte, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s is not JSON: %w", f.path, err)
 		}
-		values = append(values, value)
+		if values = append(values, value); len(values) > maxObjects {
+			return nil, fmt.Errorf("%s %w: it has more than %d objects: export them in several files", f.path, errTooLarge, maxObjects)
+		}
 	}
 }
 
@@ -94,7 +96,7 @@ func (f *file) appendObjects(objects []*object, text []byte) (_ []*object, isLis
 				return
 			}
 			r.Array(func() {
-				if other > 0 || r.Kind() != '{' {
+				if other > 0 || r.Kind() != '{' || len(objects) > maxObjects {
 					other = cmp.Or(other, len(objects)-first+1)
 					return
 				}
@@ -105,6 +107,8 @@ func (f *file) appendObjects(objects []*object, text []byte) (_ []*object, isLis
 		}
 	})
 	switch err := r.End(); {
+	case len(objects) > maxObjects:
+		return nil, false, fmt.Errorf("%s %w: it has more than %d objects: export them in several files", f.path, errTooLarge, maxObjects)
 	case err != nil && !whole:
 		return nil, false, fmt.Errorf("%s is not JSON: %w", f.path, err)
 	case !whole || err != nil:

@@ -51,9 +51,9 @@ type Folder struct {
 	namespaces      map[string]map[string]string // their annotations
 	seenIn          map[string]string            // "<kind> <namespace> <name>" → file
 	unreadable      []string
-	badReport       bool            // one of them is a report
-	disputedReports map[string]bool // names of reports of which the folder has two contents
-	ignored         int
+	badReport       bool              // one of them is a report
+	disputedReports map[string]bool   // names of reports of which the folder has two contents
+	ignored, kept   int               // objects of other kinds, and bytes that are kept of all
 	skipped         int               // files that hold no objects
 	skippedFirst    string            // one of them
 	names           map[string]bool   // of the files that were read, in the folder

@@ -31,9 +31,6 @@ type entry struct {
 // peekedBytes is how much is read of a file that is probably none of ours.
 const peekedBytes = 16 << 10
 
-// maxFile is how large a file of an archive or a stream may be in bytes, unpacked.
-const maxFile = 1 << 30
-
 // take takes in a file, or skips it where it holds nothing that is read.
 func (f *Folder) take(e entry) error {
 	switch formOf(e.name) {
@@ -68,6 +65,8 @@ func (f *Folder) takeText(e entry, text []byte) error {
 	objects, lists, err := x.objects(text)
 	needed := e.required || byLayout(e.name)
 	switch {
+	case needed && errors.Is(err, errTooLarge):
+		return fmt.Errorf("read snapshot: %w", err)
 	case err != nil && needed:
 		return fmt.Errorf("%w; by its name it holds what is judged: repair it, or remove it", err)
 	case err != nil:
@@ -89,6 +88,9 @@ func (f *Folder) takeText(e entry, text []byte) error {
 	f.files = append(f.files, x)
 	f.names[e.name], f.names[e.real] = true, true
 	for _, o := range objects {
+		if err := f.charge(o); err != nil {
+			return err
+		}
 		f.add(o)
 		o.text = nil
 	}
@@ -170,9 +172,7 @@ func readAtMost(r io.Reader, path string, size int64) ([]byte, error) {
 	text.Grow(int(min(max(size, 0), 64<<20)) + bytes.MinRead)
 	n, err := text.ReadFrom(io.LimitReader(r, maxFile+1))
 	if err == nil && n > maxFile {
-		err = fmt.Errorf("%s: %w", path, errTooLarge)
+		err = fmt.Errorf("%s %w: it has more than %d bytes: export its objects in several files", path, errTooLarge, maxFile)
 	}
 	return text.Bytes(), err
 }
-
-var errTooLarge = errors.New("too large to be read: unpack it, and give the folder with the objects alone")

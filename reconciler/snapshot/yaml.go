@@ -17,15 +17,31 @@ import (
 
 // asJSON makes JSON of the documents of a YAML file, one by one.
 func (f *file) asJSON(text []byte) (documents [][]byte, err error) {
-	if list, ok := listAsJSON(text); ok {
-		return [][]byte{list}, nil
+	budget := aliasedBy(text)
+	for start, end, parts := 0, 0, 0; start < len(text); start, parts = end, parts+1 {
+		end = len(text)
+		// No scalar has such a line. A parser takes kilobytes for each part.
+		if at := bytes.Index(text[start:], []byte("\n---\n")); at >= 0 && text[0] != '%' && parts < 50_000 {
+			end = start + at + 1
+		}
+		if list, ok := listAsJSON(text[start:end]); ok {
+			documents = append(documents, list)
+		} else if documents, err = f.documentsAsJSON(documents, text[start:end], &budget); err != nil && start > 0 {
+			return nil, fmt.Errorf("%w (in what begins in line %d)", err, 1+bytes.Count(text[:start], []byte("\n")))
+		} else if err != nil {
+			return nil, err
+		}
 	}
-	return f.documentsAsJSON(text)
+	return documents, nil
 }
 
-func (f *file) documentsAsJSON(text []byte) (documents [][]byte, err error) {
+// documentsAsJSON appends the JSON of a text's documents. budget is what aliases may still stand for.
+func (f *file) documentsAsJSON(documents [][]byte, text []byte, budget *int) ([][]byte, error) {
+	if yamlNodes(text) > maxNodes {
+		return nil, fmt.Errorf("%s %w: it is not a List as kubectl writes it, and has more than %d nodes of YAML: "+
+			"export it as JSON, or in several files", f.path, errTooLarge, maxNodes)
+	}
 	dec := yaml.NewDecoder(bytes.NewReader(text))
-	budget := aliasedBy(text)
 	for {
 		doc := &yaml.Node{}
 		err := dec.Decode(doc)
@@ -49,7 +65,7 @@ func (f *file) documentsAsJSON(text []byte) (documents [][]byte, err error) {
 				}
 			}
 		}
-		v, err := expand(root, 0, false, &budget)
+		v, err := expand(root, 0, false, budget)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", f.path, err)
 		}
@@ -65,13 +81,13 @@ func (f *file) documentsAsJSON(text []byte) (documents [][]byte, err error) {
 // what a parser makes of YAML is twenty times larger than the text. It reports false
 // for any other text, and for one with anything wrong in it.
 func listAsJSON(text []byte) ([]byte, bool) {
-	head, items, ok := splitList(text)
+	head, items, ok := splitList(bytes.TrimPrefix(text, []byte("---\n")))
 	if !ok {
 		return nil, false
 	}
 	parsed := make([][]byte, len(items))
 	var g errgroup.Group
-	g.SetLimit(runtime.GOMAXPROCS(0))
+	g.SetLimit(min(runtime.GOMAXPROCS(0), itemsAtOnce))
 	for i := range items {
 		g.Go(func() (err error) {
 			parsed[i], err = itemAsJSON(items[i])
@@ -79,7 +95,7 @@ func listAsJSON(text []byte) ([]byte, bool) {
 		})
 	}
 	var doc yaml.Node
-	if g.Wait() != nil || yaml.Unmarshal(head, &doc) != nil || isEmpty(&doc) || doc.Content[0].Kind != yaml.MappingNode {
+	if g.Wait() != nil || yamlNodes(head) > maxNodes || yaml.Unmarshal(head, &doc) != nil || isEmpty(&doc) || doc.Content[0].Kind != yaml.MappingNode {
 		return nil, false
 	}
 	v, err := plain(doc.Content[0])
@@ -138,10 +154,13 @@ func splitList(text []byte) (head []byte, items [][]byte, ok bool) {
 		at = next
 	}
 	end(len(text))
-	return head, items, len(items) > 0
+	return head, items, len(items) > 0 && len(items) <= maxObjects
 }
 
 func itemAsJSON(text []byte) ([]byte, error) {
+	if yamlNodes(text) > maxNodes/itemsAtOnce {
+		return nil, errTooLarge
+	}
 	var doc yaml.Node
 	if err := yaml.Unmarshal(text, &doc); err != nil {
 		return nil, err

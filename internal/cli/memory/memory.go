@@ -4,6 +4,7 @@
 package memory
 
 import (
+	"fmt"
 	"math"
 	"os"
 	"path"
@@ -20,7 +21,8 @@ const ownFile = 20 << 20
 
 // Bound makes the garbage collector run when the heap has grown by so many per
 // cent, and more often where it comes near the limit of the cgroup or, without one,
-// near most (bytes; 0 for no bound). GOGC and GOMEMLIMIT overrule it.
+// near most (bytes; 0 for three quarters of the machine's memory). GOGC and GOMEMLIMIT overrule
+// it. No such limit ends a heap that grows: whatever reads the input of others bounds that.
 func Bound(percent int, most int64) {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(percent)
@@ -35,6 +37,11 @@ func Bound(percent int, most int64) {
 // it: a limit below what is in use makes the collector run all the time.
 func bound(root string, most int64) int64 {
 	limit := heapLimit(root)
+	if limit == math.MaxInt64 && most == 0 {
+		text, _ := os.ReadFile(filepath.Join(root, "proc/meminfo"))
+		_, _ = fmt.Sscanf(string(text), "MemTotal: %d kB", &most) // 0 where it says none
+		most = most << 10 / 4 * 3
+	}
 	if limit == math.MaxInt64 && most > 0 {
 		return most
 	}

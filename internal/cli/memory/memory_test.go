@@ -46,11 +46,13 @@ func disk(t *testing.T, files map[string]string) string {
 }
 
 func TestAProgramsOwnBoundCountsWhereTheCgroupHasNone(t *testing.T) {
-	none, large, small := disk(t, nil), disk(t, map[string]string{"sys/fs/cgroup/memory.max": "536870912"}), disk(t, map[string]string{"sys/fs/cgroup/memory.max": "41943040"})
+	machine := map[string]string{"proc/meminfo": "MemTotal:        8388608 kB\nMemFree:          524288 kB\n"}
+	none, bare, odd := disk(t, nil), disk(t, machine), disk(t, map[string]string{"proc/meminfo": "MemTotal: ? kB\n"})
+	large, small := disk(t, map[string]string{"sys/fs/cgroup/memory.max": "536870912"}), disk(t, map[string]string{"sys/fs/cgroup/memory.max": "41943040"})
 	for _, c := range []struct {
 		root       string
 		most, want int64
-	}{{none, 48 << 20, 48 << 20}, {none, 0, math.MaxInt64}, {large, 48 << 20, 492 << 20}, {small, 48 << 20, 20 << 20}, {small, 0, 20 << 20}} {
+	}{{none, 48 << 20, 48 << 20}, {none, 0, math.MaxInt64}, {odd, 0, math.MaxInt64}, {bare, 0, 6 << 30}, {bare, 48 << 20, 48 << 20}, {large, 48 << 20, 492 << 20}, {small, 48 << 20, 20 << 20}, {small, 0, 20 << 20}} {
 		if got := bound(c.root, c.most); got != c.want {
 			t.Errorf("of %d: %d MiB, want %d", c.most>>20, got>>20, c.want>>20)
 		}

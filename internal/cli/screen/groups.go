@@ -50,7 +50,7 @@ func (s *Screen) groups(sec section, r *report.Report, items []*judge.Item) {
 		s.Line("and %s with %s.", Count(len(more), "more group"), Count(n, "item"))
 	}
 	first := grouped[keys[0]][0]
-	s.Text("", fmt.Sprintf("Each item: '%s check -o wide', of one group with '--reason %s%s'.", s.Command, first.Reason, onNode(keys[0].node)))
+	s.Text("", fmt.Sprintf("Each item: the same with '-o wide', of one group with '--reason %s%s'.", first.Reason, onNode(keys[0].node)))
 	s.legend(sec, r, items)
 }
 

@@ -23,8 +23,6 @@ type Screen struct {
 	table.Style
 	// All: what is in use is listed, too.
 	All bool
-	// Command is the name by which the program was called.
-	Command string
 
 	text strings.Builder
 }
@@ -136,7 +134,7 @@ func (s *Screen) Findings(title string, found []judge.Finding) {
 	}
 	for _, k := range kinds {
 		if n := shown[k] - fewRows; n > 0 {
-			s.Text(fmt.Sprintf("%-18s  ", k), fmt.Sprintf("and %d more: '%s check --reason %s -o wide'", n, s.Command, k))
+			s.Text(fmt.Sprintf("%-18s  ", k), fmt.Sprintf("and %d more: the same with '--reason %s -o wide'", n, k))
 		}
 	}
 }

@@ -25,7 +25,6 @@ func planned(t testing.TB, parts ...Part) *report.Report {
 }
 
 func check(s *Screen, r *report.Report) string {
-	s.Command = "ip-reconcile"
 	s.Check(r)
 	return s.String()
 }
@@ -107,7 +106,7 @@ func TestManyRowsAreGroupedAndEachCanBeFound(t *testing.T) {
 	}
 	r := planned(t, Pool("10.0.0.0-24", "10.0.0.0/24", entries...), Node("worker-1"), FreshReport("worker-1", gone...))
 	text := check(&Screen{}, r)
-	for _, want := range []string{"STALE (60)", "COUNT  REASON", "45     PodGone ", "15     PodGone?", "10.0.0.1, 10.0.0.2, 10.0.0.3 and 42 more", "ip-reconcile check -o wide"} {
+	for _, want := range []string{"STALE (60)", "COUNT  REASON", "45     PodGone ", "15     PodGone?", "10.0.0.1, 10.0.0.2, 10.0.0.3 and 42 more", "the same with '-o wide'"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("lacks %q:\n%s", want, text)
 		}
