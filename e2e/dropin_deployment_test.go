@@ -138,7 +138,7 @@ func (n *realNode) dropIn(t *testing.T, name string, schedule *volume) *dropIn {
 	}
 	spec.Mounts = []harness.Mount{{OnNode: schedule.dir, InContainer: c.VolumeMounts[0].MountPath, ReadOnly: true}}
 	n.inCluster(t, pod, &spec)
-	r := &dropIn{n: n, container: try(n.RunContainer(t.Context(), sandbox, spec)).must(t)}
+	r := &dropIn{n: n, container: n.runs(t, sandbox, spec)}
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("%s said:\n%s", name, shortened(r.logs(t)))

@@ -147,7 +147,7 @@ func (n *realNode) agentPod(t testing.TB, name string, change func(*harness.Cont
 	if change != nil {
 		change(&spec)
 	}
-	a.container = try(n.RunContainer(t.Context(), sandbox, spec)).must(t)
+	a.container = n.runs(t, sandbox, spec)
 	t.Cleanup(func() {
 		if t.Failed() {
 			logs, err := os.ReadFile(filepath.Join(n.s.Dir(), "node-"+n.name, "runtime", "logs", string(pod.UID), "main.log"))
@@ -155,6 +155,18 @@ func (n *realNode) agentPod(t testing.TB, name string, change func(*harness.Cont
 		}
 	})
 	return a
+}
+
+// runs starts a container. The CRI learns of an image that was imported by an event: it may not have it yet.
+func (n *realNode) runs(t testing.TB, sandbox string, spec harness.ContainerSpec) (id string) {
+	t.Helper()
+	var err error
+	eventually(t, "the CRI to have the image "+spec.Image, func() bool {
+		id, err = n.RunContainer(t.Context(), sandbox, spec)
+		return err == nil || !strings.Contains(err.Error(), "failed to resolve image")
+	})
+	check(t, err)
+	return id
 }
 
 // inCluster gives a container what kubelet gives it for its way to the API server.
