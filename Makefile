@@ -72,6 +72,10 @@ test-unit: ## Run the unit and property tests alone
 test-api: preflight ## Run the tests on a real API server with whereabouts' plugin alone (as root on Linux)
 	@cd e2e && $(TESTSUM) -count=1 -timeout 20m ./...
 
+.PHONY: test-oldest
+test-oldest: preflight ## Run test-api on the oldest API server that is supported with agents, v1.30 (e2e/oldest)
+	@cd e2e && IP_RECONCILE_OLDEST=1 $(TESTSUM) -count=1 -timeout 30m .
+
 .PHONY: test-slow
 test-slow: preflight ## Run the tests with a real containerd, the long ones and the measurements in small (as root on Linux)
 	@mkdir -p bin && cd e2e && $(TESTSUM_JSON) -count=1 -timeout 40m -tags slow ./...; code=$$?; $(PRINT_MEASURED); exit $$code

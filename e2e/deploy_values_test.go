@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/ptr"
 
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
@@ -290,7 +291,7 @@ func TestAJobFailsOnlyWhereAnOperatorMustAct(t *testing.T) {
 func TestReplicasThatAreNotReadyBlockNoDrain(t *testing.T) {
 	t.Parallel()
 	pdb := as[policyv1.PodDisruptionBudget](t, byName(t, installed(t, ""))["PodDisruptionBudget "+reconcilerName])
-	equal(t, "pods that are not ready", *pdb.Spec.UnhealthyPodEvictionPolicy, policyv1.AlwaysAllow)
+	equal(t, "pods that are not ready", ptr.Deref(pdb.Spec.UnhealthyPodEvictionPolicy, ""), policyv1.AlwaysAllow)
 }
 
 // A pass may take as long as it takes: a shim that hangs costs seconds each time.

@@ -33,7 +33,7 @@ func (o *options) completions(c *cobra.Command) {
 	_ = c.RegisterFlagCompletionFunc("pool", o.completePools)
 	for flag, words := range map[string][]string{
 		"verdict": report.Verdicts(), "reason": slices.Concat(judge.ReasonNames(), report.Kinds()),
-		"fail-on": append(report.FailOnWords(), report.FailOnNothing),
+		"fail-on": slices.Concat(report.Verdicts(), judge.ReasonNames(), report.Kinds(), []string{report.FailOnNothing}),
 	} {
 		_ = c.RegisterFlagCompletionFunc(flag, func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 			return nextOf(typed, words), cobra.ShellCompDirectiveNoFileComp

@@ -114,7 +114,7 @@ func TestAShellIsGivenContextsPoolsAndOutputs(t *testing.T) {
 		{[]string{"pools", "--snapshot", sample, "broken", ""}, nil},
 		{[]string{"check", "--verdict", "Stale,h"}, []string{"Stale,Held"}},
 		{[]string{"run", "--reason", "podg"}, []string{"PodGone"}},
-		{[]string{"check", "--fail-on", "Conflict,no"}, []string{"Conflict,NoFreshReport", "Conflict,NoLease", "Conflict,NoRule", "Conflict,NodeDead", "Conflict,NodeMissing", "Conflict,NodeUnreachable", "Conflict,none"}},
+		{[]string{"check", "--fail-on", "Conflict,no"}, []string{"Conflict,NoFreshReport", "Conflict,NoRule", "Conflict,NodeDead", "Conflict,NodeMissing", "Conflict,NodeUnreachable", "Conflict,none"}},
 		{[]string{"explain", "--snapshot", sample, "10.0.0.20", ""}, nil},
 	} {
 		if got := completed(t, c.args...); !slices.Equal(got, c.want) {

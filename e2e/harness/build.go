@@ -82,7 +82,18 @@ var (
 	}}
 	containerdDebian = kit{module: "containerd", debian: []string{"containerd", "runc"}}
 	prometheus       = kit{module: "harness/cmd", debian: []string{"prometheus"}}
+	// oldest has the API server on which `make test-oldest` runs the tests.
+	oldest = kit{module: "oldest", parts: []part{{
+		name: "kube-apiserver", pkg: "k8s.io/kubernetes/cmd/kube-apiserver",
+		variables: "-X k8s.io/component-base/version.gitVersion=" + OldestVersion + " -X k8s.io/component-base/version.gitMinor=30",
+	}}}
 )
+
+// OldestVersion is that of e2e/oldest/go.mod.
+const OldestVersion = "v1.30.14"
+
+// oldestEnv is set where the API server of e2e/oldest takes the place of that of e2e/parts.
+const oldestEnv = "IP_RECONCILE_OLDEST"
 
 // buildFlags must not vary: with other flags the Go build cache is of no use.
 var buildFlags = []string{"-trimpath", "-buildvcs=false"}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -32,6 +33,7 @@ type ControlPlane struct {
 	run         *run
 	home        *run   // of its servers: run, but where it has those of a control plane before it
 	bin         string // the built parts
+	apiServer   string // the program, of bin or older
 	address     net.IP
 	port        int
 	credentials *credentials
@@ -94,8 +96,18 @@ func newControlPlane(address net.IP, port int, apiFlags []string) (*ControlPlane
 	if err != nil {
 		return nil, err
 	}
+	apiServer := filepath.Join(bin, "kubeparts")
+	if os.Getenv(oldestEnv) != "" {
+		dir, err := build(oldest)
+		if err != nil {
+			return nil, err
+		}
+		apiServer = filepath.Join(dir, "kube-apiserver")
+	}
 	run, err := newRun()
-	return &ControlPlane{run: run, home: run, bin: bin, address: address, port: port, apiFlags: apiFlags}, err
+	c := &ControlPlane{run: run, home: run, bin: bin, apiServer: apiServer, address: address, port: port}
+	c.apiFlags = apiFlags
+	return c, err
 }
 
 // Close ends everything and removes what there is on the machine.
@@ -158,7 +170,7 @@ func (c *ControlPlane) StartAPI(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if c.api, err = startProcess(c.kubeparts(), c.home.dir, "kube-apiserver", flags...); err != nil {
+	if c.api, err = startProcess(c.apiServer, c.home.dir, "kube-apiserver", flags...); err != nil {
 		return err
 	}
 	return c.waitReady(ctx, c.api)

@@ -127,7 +127,8 @@ func (l *lasting) forOneTest() (*ControlPlane, error) {
 		return nil, err
 	}
 	c := &ControlPlane{
-		run: run, home: l.home, bin: l.bin, address: l.address, port: l.port, credentials: l.credentials,
+		run: run, home: l.home, bin: l.bin, apiServer: l.apiServer,
+		address: l.address, port: l.port, credentials: l.credentials,
 		config: l.config, client: l.client, dynamic: l.dynamic, apiFlags: l.apiFlags, etcd: l.etcd, api: l.api,
 	}
 	log, err := os.Stat(c.auditLog())

@@ -16,22 +16,16 @@ type FailOn []string
 // FailOnNothing is the value of --fail-on by which only errors make a command fail.
 const FailOnNothing = "none"
 
-// FailOnWords are the words of --fail-on but FailOnNothing.
-func FailOnWords() []string {
-	words := slices.Concat(Verdicts(), judge.ReasonNames(), Kinds())
-	for _, r := range reconciler.Refusals() {
-		words = append(words, string(r))
-	}
-	return words
-}
-
 // NewFailOn reads the value of --fail-on, in any case. A word that does not exist is an
 // error, which names those that do.
 func NewFailOn(words []string) (FailOn, error) {
 	if len(words) == 0 {
 		return nil, nil
 	}
-	known := FailOnWords()
+	known := slices.Concat(Verdicts(), judge.ReasonNames(), Kinds())
+	for _, r := range reconciler.Refusals() {
+		known = append(known, string(r))
+	}
 	on := FailOn{}
 	for _, text := range words {
 		if strings.EqualFold(text, FailOnNothing) {
@@ -59,12 +53,8 @@ func (on FailOn) Fails(r *Report) bool {
 		released[it.ID()] = true
 	}
 	for _, it := range slices.Concat(r.Allocations, r.Reservations) {
-		if OwnRow(it) && !released[it.ID()] && (slices.Contains(on, it.Verdict.String()) || slices.Contains(on, it.Reason.String())) {
-			return true
-		}
-	}
-	for _, x := range r.Refused {
-		if slices.Contains(on, string(x.Why)) {
+		is := []string{it.Verdict.String(), it.Reason.String(), string(r.Refused[it.ID()].Why)}
+		if OwnRow(it) && !released[it.ID()] && slices.ContainsFunc(is, func(w string) bool { return slices.Contains(on, w) }) {
 			return true
 		}
 	}

@@ -42,8 +42,8 @@ type wantedRight struct {
 // whereaboutsGroup is whereabouts' API group.
 const whereaboutsGroup = "whereabouts.cni.cncf.io"
 
-// rightsOfRun are those of deploy/base/rbac.yaml and deploy/leases; leases are those that ADD and DEL take, by
-// namespace. Of each namespace the first and the last stand for all.
+// rightsOfRun are those of deploy/base/rbac.yaml and deploy/leases. Of the Leases that ADD and DEL take, by
+// namespace, the first stands for all.
 func rightsOfRun(namespace, leaseNamespace string, leases map[string][]string, agents bool) []wantedRight {
 	all := []wantedRight{
 		{verbs: []string{"list"}, group: whereaboutsGroup, resource: "ippools", without: "nothing is judged", fatal: true},
@@ -63,10 +63,8 @@ func rightsOfRun(namespace, leaseNamespace string, leases map[string][]string, a
 	}
 	hold := wantedRight{verbs: []string{"get", "create", "update"}, group: "coordination.k8s.io", resource: "leases", without: "nothing is released", fatal: true}
 	for _, hold.namespace = range slices.Sorted(maps.Keys(leases)) {
-		names := leases[hold.namespace]
-		for _, hold.name = range slices.Compact([]string{names[0], names[len(names)-1]}) {
-			all = append(all, hold)
-		}
+		hold.name = leases[hold.namespace][0]
+		all = append(all, hold)
 	}
 	if leases[namespace] == nil {
 		hold.namespace, hold.name, hold.without, hold.fatal = namespace, kube.OwnLease, "no replica leads, and the breaker forgets at a restart", false
@@ -171,5 +169,5 @@ func missingRights(ctx context.Context, has reviewer, wanted []wantedRight) ([]m
 			missing = append(missing, missingRight{verbs: verbs, resource: w.resource, namespace: w.namespace, without: w.without, fatal: w.fatal})
 		}
 	}
-	return slices.Compact(missing), nil
+	return missing, nil
 }
