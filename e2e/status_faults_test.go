@@ -118,6 +118,11 @@ func faultsOfAgents() []fault {
 				check(t, i.Client().AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Delete(t.Context(), "ip-reconcile-agent", now()))
 				return func() { i.mustKubectl(t, "apply", "-f", "../deploy/agent/admission.yaml") }
 			}},
+		{name: "no policy for all others", says: []string{"! The admission policy ip-reconcile-agent or ip-reconcile-reports, or its binding, is missing"},
+			plant: func(t *testing.T, i *statusStage) func() {
+				check(t, i.Client().AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Delete(t.Context(), "ip-reconcile-reports", now()))
+				return func() { i.mustKubectl(t, "apply", "-f", "../deploy/agent/admission.yaml") }
+			}},
 		{name: "an admission policy that only audits", says: []string{"! The admission policy ip-reconcile-agent or ip-reconcile-reports, or its binding, is missing or does not deny"},
 			plant: func(t *testing.T, i *statusStage) func() {
 				try(i.Client().AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Patch(t.Context(), "ip-reconcile-agent",

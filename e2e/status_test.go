@@ -28,7 +28,7 @@ func TestStatusNamesEachFaultAndNoneInAHealthyInstall(t *testing.T) {
 	i := newStatusStage(t)
 	out := i.healthy(t, "at first")
 	contains(t, "status", out.stdout, "no errors, no warnings", "Deployment kube-system/ip-reconcile has 2 of 2 replicas ready", "leads since",
-		"The last pass succeeded", "2 of 2 node agents have a fresh report", "admission policy", "has all rights that run needs", "1 allocation in 1 pool: none is stale")
+		"The last pass succeeded", "2 of 2 node agents have a fresh report", "admission policies", "has all rights that run needs", "1 allocation in 1 pool: none is stale")
 	if strings.Contains(out.stdout, "–") {
 		t.Errorf("something is not known in a healthy install:\n%s", out.stdout)
 	}

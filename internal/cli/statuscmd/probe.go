@@ -128,12 +128,13 @@ func (p *probe) leases(ctx context.Context, names map[string][]string) ([]coordi
 
 // policy reports whether the agents' admission policies are there and their bindings deny.
 func (p *probe) policy(ctx context.Context) (bool, error) {
+	v1 := p.core.AdmissionregistrationV1()
 	for _, name := range []string{"ip-reconcile-agent", "ip-reconcile-reports"} { // deploy/agent/admission.yaml
-		_, err := p.core.AdmissionregistrationV1().ValidatingAdmissionPolicies().Get(ctx, name, metav1.GetOptions{})
+		_, err := v1.ValidatingAdmissionPolicies().Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return false, unlessAbsent(err)
 		}
-		binding, err := p.core.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Get(ctx, name, metav1.GetOptions{})
+		binding, err := v1.ValidatingAdmissionPolicyBindings().Get(ctx, name, metav1.GetOptions{})
 		if err != nil || !slices.Contains(binding.Spec.ValidationActions, admissionv1.Deny) {
 			return false, unlessAbsent(err)
 		}

@@ -33,9 +33,9 @@ func (f *facts) sayAgents(l *lines) {
 		l.unknown(id, "Whether the agents' admission policy is there is not known: %s.", f.policy.why())
 	case !f.policy.value:
 		l.warn(id, "kubectl apply -f deploy/agent/admission.yaml",
-			"The admission policy ip-reconcile-agent or ip-reconcile-reports, or its binding, is missing or does not deny. Without "+
-				"the first the agents publish nothing; with --without-admission-policy root on one node can write another node's "+
-				"report. Without the second whoever may write Leases can make a silent node look alive.")
+			"The admission policy ip-reconcile-agent or ip-reconcile-reports, or its binding, is missing or does not deny. "+
+				"Without the first the agents publish nothing; with --without-admission-policy root on one node can write "+
+				"another node's report. Without the second whoever may write Leases can make a silent node look alive.")
 	default:
 		l.ok(id, "The admission policies keep each agent to the report of its own node, and all others from writing one.")
 	}
