@@ -1,0 +1,59 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A snapshot may be of another cluster than the one that the reader's kubeconfig names.
+func TestAdviceOutOfASnapshotFailsWhereItIsPasted(t *testing.T) {
+	config := filepath.Join(t.TempDir(), "config")
+	write(t, config, `{apiVersion: v1, kind: Config, current-context: mine, contexts: [{name: mine, context: {cluster: mine}}], clusters: [{name: mine, cluster: {server: "https://127.0.0.1:1"}}]}`)
+	t.Setenv("KUBECONFIG", config)
+	commands := 0
+	for _, given := range [][]string{nil, {"--as", "alice"}, {"--server", "https://me:secret@10.0.0.1"}, {"--kubeconfig", config}} {
+		for _, ask := range subjects(t)[:10] {
+			_, d := explained(t, sample, ask, given...)
+			for _, a := range d.Advice {
+				if a.Command == "" || a.OnNode != "" {
+					continue
+				}
+				commands++
+				if named := strings.Count(a.Command, ofThatCluster); named != strings.Count(a.Command, "kubectl ") && named != 1 || named == 0 {
+					t.Errorf("%v: %s", given, a.Command)
+				}
+				if fields := strings.Fields(a.Command); fields[0] == "ip-reconcile" && given == nil {
+					refused(t, fields[1:], []string{"no such context", "CONTEXT_OF_THAT_CLUSTER"})
+				}
+			}
+		}
+	}
+	if commands == 0 {
+		t.Error("none is advised")
+	}
+	_, d := explained(t, sample, "10.0.0.20", "--context", "prod")
+	for _, a := range d.Advice {
+		if strings.Contains(a.Command, ofThatCluster) || !strings.Contains(a.Command, "--context=prod") {
+			t.Errorf("of a cluster that is named: %s", a.Command)
+		}
+	}
+	// What check prints is to be asked of the same cluster or snapshot, and has no program of its own.
+	dir := copySample(t)
+	leakMany(t, dir)
+	if _, out, _ := run(t, "check", "--snapshot", dir); strings.Contains(out, "'ip-reconcile check") || !strings.Contains(out, "the same with '-o wide'") {
+		t.Error(out)
+	}
+}
+
+// Nothing is advised about an entry of a pod whose namespace was not exported.
+func TestExplain_NamespaceThatWasNotExported(t *testing.T) {
+	dir := copySample(t)
+	for path, text := range contents(t, dir) {
+		write(t, filepath.Join(dir, path), strings.ReplaceAll(text, "default/web-8", "tenant/web-8"))
+	}
+	text, d := explained(t, dir, "10.0.0.11")
+	if len(d.Advice) != 1 || !strings.Contains(d.Advice[0].Command, "get pods -n tenant") || strings.Contains(text, "taint") {
+		t.Errorf("%+v\n%s", d.Advice, text)
+	}
+}
