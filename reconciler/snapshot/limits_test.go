@@ -218,6 +218,16 @@ func TestNoTextHasMoreNodesThanAreCounted(t *testing.T) {
 		return sum
 	}
 	parts := []string{"a", "b", "[", "]", "{", "}", ",", ":", "-", "?", " ", "\n", "\r", "\u0085", "\u2028", "\t", "\"a\"", "\"a\":", "a: ", "- ", "? ", ": ", "\n- ", "\n  ", "#", "*a", "&a ", "!!str ", "|\n", "'"}
+	for _, c := range []struct{ head, part, end string }{{"[", "{a},", "]"}, {"[", `"a":b,`, "]"}, {"{", "a,", "}"}, {"", "- - - a\n", ""}, {"x:\n", "- ? a\n", ""}, {"x:\n", " -\u0085", ""}} {
+		text := c.head + strings.Repeat(c.part, 1000) + c.end
+		var doc yaml.Node
+		if err := yaml.Unmarshal([]byte(text), &doc); err != nil {
+			t.Errorf("%q: %v", c.part, err)
+		}
+		if has, counted := count(&doc), yamlNodes([]byte(text)); has < 900 || has > counted+3 {
+			t.Errorf("%q: %d nodes, and %d are counted", c.part, has, counted)
+		}
+	}
 	parsed := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		text := "x:\n" + strings.Repeat(strings.Join(rapid.SliceOfN(rapid.SampledFrom(parts), 1, 6).Draw(rt, "parts"), ""), 50)
