@@ -173,9 +173,15 @@ func TestAgentsWithSecureMetricsAreScrapedByHTTPSWithATokenOfTheScrapersOwn(t *t
 		"ca":         map[string]any{"secret": map[string]any{"name": "agents", "key": "ca.crt"}},
 		"serverName": "ip-reconcile-agent-metrics.kube-system.svc",
 	}))
+	const certificate = "metrics-tls"
 	volumes := daemonSet(t, objects).Spec.Template.Spec.Volumes
-	equal(t, "its certificate", volumes[len(volumes)-1].Secret.SecretName, "agents")
-	equal(t, "where", c.VolumeMounts[len(c.VolumeMounts)-1].MountPath, "/metrics-tls")
+	at := slices.IndexFunc(volumes, func(v corev1.Volume) bool { return v.Name == certificate && v.Secret != nil })
+	mounted := slices.IndexFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == certificate })
+	if at < 0 || mounted < 0 {
+		t.Fatalf("the volumes %+v, mounted as %+v", volumes, c.VolumeMounts)
+	}
+	equal(t, "its certificate", volumes[at].Secret.SecretName, "agents")
+	equal(t, "where", c.VolumeMounts[mounted].MountPath, "/metrics-tls")
 }
 
 // Whoever answers gets the token that Prometheus presents.
@@ -240,7 +246,7 @@ func TestTheSocketOfAnotherRuntimeIsAValue(t *testing.T) {
 		c, folder := ds.Spec.Template.Spec.Containers[0], "/var/snap/microk8s/common/run"
 		equal(t, values+"the folder", ds.Spec.Template.Spec.Volumes[0].HostPath.Path, folder)
 		equal(t, values+"where it is mounted", c.VolumeMounts[0].MountPath, folder)
-		equal(t, values+"mounts", len(c.VolumeMounts), 4)
+		equal(t, values+"mounts", len(c.VolumeMounts), 5)
 		equal(t, values+"the last argument", c.Args[len(c.Args)-1], "--cri="+folder+"/containerd.sock")
 	}
 }

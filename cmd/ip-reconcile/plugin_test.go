@@ -172,6 +172,8 @@ func TestKubectlsFlagsSayWhichClusterAndWhoAsks(t *testing.T) {
 	config := kubeconfigOf(t, "https://192.0.2.1")
 	refused(t, []string{"check", "--kubeconfig", config, "--context", "production", "--server", server.URL, "--insecure-skip-tls-verify", "--token", "other",
 		"--as", "jane", "--as-group", "dev", "--as-group", "ops"}, []string{server.URL})
+	mu.Lock()
+	defer mu.Unlock()
 	if len(asked) == 0 {
 		t.Fatal("the server was not asked")
 	}

@@ -142,8 +142,8 @@ func readObjects(path, kind string) ([]*unstructured.Unstructured, error) {
 	}
 }
 
-// waitServed waits until every version of a resource can be listed, which is more
-// than the condition Established says.
+// waitServed waits until every version of a resource can be listed, which is more than the condition
+// Established says, and is among what the API server says it has, which comes later.
 func (c *ControlPlane) waitServed(ctx context.Context, crd *unstructured.Unstructured) error {
 	group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
 	plural, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "plural")
@@ -156,7 +156,9 @@ func (c *ControlPlane) waitServed(ctx context.Context, crd *unstructured.Unstruc
 		resource := schema.GroupVersionResource{Group: group, Version: fmt.Sprint(version["name"]), Resource: plural}
 		var last error // also of a stream that the server breaks off while it takes over a definition
 		err := wait.PollUntilContextCancel(ctx, 10*time.Millisecond, true, func(ctx context.Context) (bool, error) {
-			_, last = c.dynamic.Resource(resource).List(ctx, metav1.ListOptions{Limit: 1})
+			if _, last = c.dynamic.Resource(resource).List(ctx, metav1.ListOptions{Limit: 1}); last == nil {
+				_, last = c.client.Discovery().ServerResourcesForGroupVersion(resource.GroupVersion().String())
+			}
 			return last == nil, nil
 		})
 		if err != nil {
