@@ -241,7 +241,7 @@ func TestAStormOfPodsLosesNoAddressAndLeaksNone(t *testing.T) {
 	}
 	stop()
 	took := time.Since(began)
-	last := s.run(t, "--allow-mass-release") // everything has come to rest: this one finishes
+	last := s.run(t, "--allow-mass-release", "--trust-network-status") // everything has come to rest: this one finishes
 	s.count(t, last)
 	freed, bare := s.audit(ctx, t)
 	leaks := try(s.leaks(ctx, s.of(harness.IPPools), s.of(harness.Reservations))).must(t)
@@ -341,7 +341,7 @@ func (s *storm) loop(ctx context.Context, t *testing.T) (stop func()) {
 			case <-done:
 				return
 			default:
-				s.count(t, s.run(t, "--allow-mass-release"))
+				s.count(t, s.run(t, "--allow-mass-release", "--trust-network-status"))
 			}
 		}
 	}()
