@@ -92,7 +92,10 @@ func (j *Judgement) unknownPods() (n int) {
 func (j *Judgement) Notes() []string {
 	var notes []string
 	if j.WithoutAgents {
-		edited := map[bool]string{true: ", or an address that a pod's own user edited out of its network-status,"}[j.x.policy.TrustNetworkStatus]
+		edited := ""
+		if j.x.policy.TrustNetworkStatus {
+			edited = ", or an address that a pod's own user edited out of its network-status,"
+		}
 		notes = append(notes, "no node agent reports: a phantom pod on a Ready node"+edited+" cannot be told from a leak; unconfirmed releases rest on the API alone")
 	}
 	if n := j.unknownPods(); n >= foreignFloor && 4*n >= j.Total {

@@ -49,7 +49,10 @@ func (e *Events) finding(f judge.Finding, poolUID string) {
 	} else if f.Node != "" {
 		on = &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: f.Node, UID: types.UID(f.Node)} // as kubelet writes it
 	}
-	level := map[bool]string{true: corev1.EventTypeNormal, false: corev1.EventTypeWarning}[f.Kind == judge.StatusMismatch]
+	level := corev1.EventTypeWarning
+	if f.Kind == judge.StatusMismatch { // information only
+		level = corev1.EventTypeNormal
+	}
 	e.Event(on, level, string(f.Kind), f.Message)
 }
 
