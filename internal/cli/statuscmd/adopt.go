@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/pflag"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/clusterflags"
 )
@@ -21,21 +20,16 @@ func Adopt(ctx context.Context, o *clusterflags.Flags, given *pflag.FlagSet, wri
 	if given.Changed("reconciler-namespace") || given.Changed("namespace") {
 		return nil
 	}
-	config, err := o.Config("find", o.QPS, o.Burst)
+	config, core, err := client(o, "find")
 	if err != nil {
 		return nil //nolint:nilerror // the connection that follows says it better
-	}
-	config.Timeout = o.Timeout
-	core, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return fmt.Errorf("set up a client for %s: %w", config.Host, err)
 	}
 	selector := nameLabel + "=" + product
 	if writes { // the drop-in, in the place of whereabouts' own, has other labels
 		selector = ""
 	}
 	all, err := readWorkloads(ctx, core, o.Namespace(), selector)
-	found := pick(all.workloads, (*workload).isReconciler)
+	found := (&facts{workloads: answer[[]workload]{value: all.workloads}}).all((*workload).isReconciler)
 	const name = "name its namespace with --reconciler-namespace"
 	switch {
 	case apierrors.IsForbidden(err), err == nil && len(found) == 0 && all.onlyIn != "":

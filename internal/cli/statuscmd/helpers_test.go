@@ -1,6 +1,7 @@
 package statuscmd
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,10 +12,12 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/table"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
 )
 
 func told[T any](v T) answer[T] { return answer[T]{value: v, asked: true} }
@@ -37,22 +40,14 @@ func sound() *facts {
 		addLeases: told([]coordinationv1.Lease{}),
 		schedule:  told(configured{"30 4 * * *", "the default", "kubectl edit"}),
 		policy:    told(true),
-		ownRights: told([]missingRight{}), accountRights: told([]missingRight{}),
-		definitions: map[string]answer[*definition]{},
+		ownRights: told([]right{}), accountRights: told([]right{}),
+		definitions: map[string]*answer[*definition]{},
 	}
 	for _, n := range neededDefinitions() {
-		f.definitions[n.name()] = told(complete(n))
+		f.definitions[n.name()] = &answer[*definition]{value: &definition{served: []string{n.resource.Version}}, asked: true}
 	}
 	f.observed(UsualPool, UsualPod(Carrying("10.0.0.5")), Node("worker-1"), FreshReport("worker-1"), Node("worker-2"), FreshReport("worker-2"))
 	return f
-}
-
-func complete(n needed) *definition {
-	d := &definition{served: []string{n.resource.Version}, fields: map[string]bool{}}
-	for _, field := range n.fields {
-		d.fields[field] = true
-	}
-	return d
 }
 
 // observed replaces what was judged.
@@ -62,7 +57,9 @@ func (f *facts) observed(parts ...Part) {
 	o.Past = r.History
 	j := Judged(o, judge.Policy{})
 	r.History.Remember(j)
-	f.judged = told(judged{j, r.Plan(nil, j)}) //nolint:staticcheck // nothing is asked for
+	pools := usage.Of(j)
+	pools.AddWaiting()
+	f.judged = told(judged{j, r.Plan(nil, j), pools}) //nolint:staticcheck // nothing is asked for
 }
 
 func running(image string, args ...string) *corev1.PodSpec {
@@ -79,25 +76,14 @@ func passed(record string) *coordinationv1.Lease {
 	return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: kube.PassLease, Annotations: map[string]string{kube.PassAnnotation: record}}}
 }
 
-// faults are the lines that are a warning or an error, as text.
-func faults(f *facts) []string {
-	var all []string
-	for _, l := range say(f) {
-		if mark, _ := symbol(l.Level); l.Level == document.LevelWarning || l.Level == document.LevelError {
-			all = append(all, mark+" "+l.Message+" | "+l.Next)
-		}
-	}
-	return all
-}
-
-func lineOf(t *testing.T, f *facts, id string) document.StatusLine {
-	t.Helper()
-	for _, l := range say(f) {
-		if l.ID == id {
-			return l
-		}
-	}
-	return document.StatusLine{}
+func markOf(level document.Level) string {
+	return levels[slices.IndexFunc(levels, func(l struct {
+		document.Level
+		mark  string
+		paint table.Level
+	}) bool {
+		return l.Level == level
+	})].mark
 }
 
 func contains(t *testing.T, what, text string, parts ...string) {

@@ -12,75 +12,60 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/table"
 )
 
-// symbol stands for a level on a terminal.
-func symbol(level document.Level) (text string, paint table.Level) {
-	switch level {
-	case document.LevelOK:
-		return "✓", table.Good
-	case document.LevelWarning:
-		return "!", table.Warn
-	case document.LevelError:
-		return "✗", table.Bad
-	}
-	return "–", table.Plain
+// levels are what stands for the levels on a terminal, what needs attention first.
+var levels = []struct {
+	document.Level
+	mark  string
+	paint table.Level
+}{
+	{document.LevelError, "✗", table.Bad},
+	{document.LevelWarning, "!", table.Warn},
+	{document.LevelOK, "✓", table.Good},
+	{document.LevelUnknown, "–", table.Plain},
 }
 
 // write writes a document in the form asked for.
-func write(w io.Writer, form string, d *document.Status, style table.Style) error {
-	var text []byte
-	var err error
+func write(w io.Writer, form string, d *document.Status, style table.Style) (err error) {
+	var text bytes.Buffer
 	switch form {
 	case "json":
-		var buf bytes.Buffer
-		enc := json.NewEncoder(&buf)
+		enc := json.NewEncoder(&text)
 		enc.SetEscapeHTML(false)
 		enc.SetIndent("", "  ")
 		err = enc.Encode(d)
-		text = buf.Bytes()
 	case "yaml":
-		text, err = yaml.Marshal(d)
+		var all []byte
+		all, err = yaml.Marshal(d)
+		text.Write(all)
 	default:
-		text = asText(d, style)
+		writeText(&text, d, style)
 	}
 	if err != nil {
 		return err
 	}
-	_, err = w.Write(text)
+	_, err = text.WriteTo(w)
 	return err
 }
 
-// asText has what needs attention first, each line with what to type next.
-func asText(d *document.Status, style table.Style) []byte {
-	var out bytes.Buffer
+// writeText writes the lines by level, each with the command to type next.
+func writeText(out *bytes.Buffer, d *document.Status, style table.Style) {
 	count := map[document.Level]int{}
 	for _, l := range d.Lines {
 		count[l.Level]++
 	}
-	fmt.Fprintf(&out, "%s: %s, %s\n", d.Cluster.Server, plural(count[document.LevelError], "error"), plural(count[document.LevelWarning], "warning"))
-	for _, level := range []document.Level{document.LevelError, document.LevelWarning, document.LevelOK, document.LevelUnknown} {
-		mark, paint := symbol(level)
+	fmt.Fprintf(out, "%s: %s, %s\n", d.Cluster.Server, plural(count[document.LevelError], "error"), plural(count[document.LevelWarning], "warning"))
+	for _, level := range levels {
 		for _, l := range d.Lines {
-			if l.Level != level {
+			if l.Level != level.Level {
 				continue
 			}
 			var text bytes.Buffer
-			style.Wrapped(&text, mark+" ", l.Message)
-			out.WriteString(style.Paint(paint, mark))
-			out.Write(text.Bytes()[len(mark):])
+			style.Wrapped(&text, level.mark+" ", l.Message)
+			out.WriteString(style.Paint(level.paint, level.mark))
+			out.Write(text.Bytes()[len(level.mark):])
 			if l.Next != "" {
-				fmt.Fprintf(&out, "    %s\n", l.Next)
+				fmt.Fprintf(out, "    %s\n", l.Next)
 			}
 		}
 	}
-	return out.Bytes()
-}
-
-func plural(n int, what string) string {
-	switch n {
-	case 0:
-		return "no " + what + "s"
-	case 1:
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

@@ -16,15 +16,25 @@ func documents(text string) []string { return strings.Split(text, "\n---\n") }
 
 func some() *document.Status {
 	l := &lines{}
-	l.ok("one", "All is well.")
-	l.warn("two", "kubectl get b", "Somebody should know.")
-	l.unknown("three", "Not known.")
-	l.fail("four", "kubectl get a", "It does not work, %s.", strings.Repeat("and here is why ", 12))
-	return document.OfStatus(document.NewHeader(document.KindStatus, "0.1.0", document.Cluster{Server: "https://10.0.0.1:6443"}, Now), *l)
+	l.ok("All is well.")
+	l.id = "two"
+	l.warn("kubectl get b", "Somebody should know.")
+	l.unknown("Not known.")
+	l.fail("kubectl get a", "It does not work, %s.", strings.Repeat("and here is why ", 12))
+	return document.OfStatus(document.NewHeader(document.KindStatus, "0.1.0", document.Cluster{Server: "https://10.0.0.1:6443"}, Now), l.all)
+}
+
+// shownAs is some in a form.
+func shownAs(form string, style table.Style) string {
+	var out bytes.Buffer
+	if err := write(&out, form, some(), style); err != nil {
+		return err.Error()
+	}
+	return out.String()
 }
 
 func TestFaultsComeFirstAndFitTheTerminal(t *testing.T) {
-	text := string(asText(some(), table.Style{Width: 60}))
+	text := shownAs("", table.Style{Width: 60})
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	for _, l := range lines {
 		if utf8.RuneCountInString(l) > 60 {
@@ -41,18 +51,14 @@ func TestFaultsComeFirstAndFitTheTerminal(t *testing.T) {
 	if strings.Contains(text, "\x1b") {
 		t.Error("there is colour without a terminal")
 	}
-	colored := string(asText(some(), table.Style{Color: true}))
+	colored := shownAs("", table.Style{Color: true})
 	contains(t, "in colour it", colored, "\x1b[31m✗\x1b[0m It", "\x1b[33m!\x1b[0m Some", "\x1b[32m✓\x1b[0m All")
 }
 
 // The names are a contract.
 func TestTheDocumentHasTheseNames(t *testing.T) {
-	var out bytes.Buffer
-	if err := write(&out, "json", some(), table.Style{Color: true}); err != nil {
-		t.Fatal(err)
-	}
 	var got map[string]any
-	if err := json.Unmarshal(out.Bytes(), &got); err != nil {
+	if err := json.Unmarshal([]byte(shownAs("json", table.Style{Color: true})), &got); err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]any{"apiVersion": "output.ip-reconcile.dev/v1", "kind": "Status", "toolVersion": "0.1.0", "level": "Error"} {
@@ -64,22 +70,18 @@ func TestTheDocumentHasTheseNames(t *testing.T) {
 	if len(second) != 4 || second["id"] != "two" || second["level"] != "Warning" || second["message"] != "Somebody should know." || second["next"] != "kubectl get b" {
 		t.Errorf("a line is %v", second)
 	}
-	out.Reset()
-	if err := write(&out, "yaml", some(), table.Style{}); err != nil {
-		t.Fatal(err)
-	}
-	contains(t, "YAML", out.String(), "kind: Status", "- id: two\n  level: Warning")
+	contains(t, "YAML", shownAs("yaml", table.Style{}), "kind: Status", "- id: two\n  level: Warning")
 }
 
 func TestWhatIsNotKnownIsNoFault(t *testing.T) {
 	l := &lines{}
-	l.unknown("one", "Not known.")
-	l.ok("two", "Well.")
-	if d := document.OfStatus(document.Header{}, *l); d.Level != document.LevelOK {
+	l.unknown("Not known.")
+	l.ok("Well.")
+	if d := document.OfStatus(document.Header{}, l.all); d.Level != document.LevelOK {
 		t.Errorf("the level is %s", d.Level)
 	}
-	l.warn("three", "", "Hm.")
-	if d := document.OfStatus(document.Header{}, *l); d.Level != document.LevelWarning {
+	l.warn("", "Hm.")
+	if d := document.OfStatus(document.Header{}, l.all); d.Level != document.LevelWarning {
 		t.Errorf("the level is %s", d.Level)
 	}
 }

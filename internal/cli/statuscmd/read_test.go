@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,15 +20,14 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
-
-	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 )
 
 func TestWhatDoesNotAnswerIsGivenUpAtItsLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		began := time.Now()
-		a := ask(t.Context(), askFor, func(context.Context) (int, error) { <-release; return 7, nil })
+		var a answer[int]
+		a.ask(t.Context(), askFor, func(context.Context) (int, error) { <-release; return 7, nil })
 		if a.known() || a.why() != "no answer in time" || time.Since(began) != askFor {
 			t.Errorf("after %s: %+v: %s", time.Since(began), a, a.why())
 		}
@@ -51,29 +51,30 @@ func TestThePackagedDefinitionLacksNothing(t *testing.T) {
 	if err := yaml.Unmarshal(text, &o.Object); err != nil {
 		t.Fatal(err)
 	}
-	d, err := definitionOf(o, v1alpha1.Resource().Version)
-	if err != nil {
+	n := neededDefinitions()[3]
+	d, err := n.definition(o)
+	if err != nil || len(d.lacks) > 0 || !slices.Equal(d.served, []string{n.resource.Version}) || len(n.fields) < 30 {
+		t.Errorf("of %d fields it lacks %q; it serves %q (%v)", len(n.fields), d.lacks, d.served, err)
+	}
+	versions, _, _ := unstructured.NestedSlice(o.Object, "spec", "versions")
+	unstructured.RemoveNestedField(versions[0].(map[string]any), "schema", "openAPIV3Schema", "properties", "machine")
+	if err := unstructured.SetNestedSlice(o.Object, versions, "spec", "versions"); err != nil {
 		t.Fatal(err)
 	}
-	for _, n := range neededDefinitions() {
-		if n.resource != v1alpha1.Resource() {
-			continue
-		}
-		if lacks := d.lacks(n); len(lacks) > 0 || !d.serves("v1alpha1") || len(n.fields) < 30 {
-			t.Errorf("of %d fields it lacks %q; it serves %q", len(n.fields), lacks, d.served)
-		}
-		delete(d.fields, "sandboxes.addresses.ip")
-		if lacks := d.lacks(n); !slices.Equal(lacks, []string{"sandboxes.addresses.ip"}) {
-			t.Errorf("without one it lacks %q", lacks)
-		}
+	if d, err = n.definition(o); err != nil || !slices.Equal(d.lacks, []string{"machine", "machine.machineID", "machine.systemUUID"}) {
+		t.Errorf("without one it lacks %q (%v)", d.lacks, err)
 	}
 }
 
 func TestADefinitionThatKeepsUnknownFieldsLacksNone(t *testing.T) {
-	n := needed{fields: []string{"spec.config", "status"}}
-	for field, lacks := range map[string][]string{"spec.*": {"status"}, "*": nil, "other.*": n.fields} {
-		if got := (&definition{fields: map[string]bool{field: true}}).lacks(n); !slices.Equal(got, lacks) {
-			t.Errorf("with %s it lacks %q, want %q", field, got, lacks)
+	open := map[string]any{"x-kubernetes-preserve-unknown-fields": true}
+	properties := func(of map[string]any) map[string]any { return map[string]any{"properties": of} }
+	for _, c := range []struct {
+		schema      map[string]any
+		spec, other bool // it has spec.config, and status
+	}{{open, true, true}, {properties(map[string]any{"spec": open}), true, false}, {properties(map[string]any{"other": open}), false, false}} {
+		if spec, other := keeps(c.schema, []string{"spec", "config"}), keeps(c.schema, []string{"status"}); spec != c.spec || other != c.other {
+			t.Errorf("%v has spec.config: %v, status: %v", c.schema, spec, other)
 		}
 	}
 }
@@ -161,7 +162,7 @@ func TestMissingRightsAreNamedByWhatTheyAreFor(t *testing.T) {
 // The rights that are asked for are those that the manifests give.
 func TestTheRightsAskedForAreInTheManifests(t *testing.T) {
 	for _, w := range slices.Concat(rightsOfRun("kube-system", "ip-reconcile-node-lease", map[string][]string{"kube-system": {"whereabouts"}}, true), rightsOfServe(true)) {
-		for _, verb := range w.verbs {
+		for verb := range strings.SplitSeq(w.verbs, ", ") {
 			if !granted(t, w.group, w.resource, verb) {
 				t.Errorf("no manifest gives %s %s", verb, w.resource)
 			}
@@ -213,10 +214,10 @@ func TestOnlyTheAPIServersOwnAnswerSaysThatSomethingIsNotThere(t *testing.T) {
 
 // An authorizer that fails has not said no.
 func TestAReviewThatFailedIsNoRefusal(t *testing.T) {
-	if evaluated(authorizationv1.SubjectAccessReviewStatus{EvaluationError: "webhook: timeout"}) == nil {
+	if _, err := allowed(authorizationv1.SubjectAccessReviewStatus{EvaluationError: "webhook: timeout"}, nil); err == nil {
 		t.Error("it is taken for one")
 	}
-	if err := evaluated(authorizationv1.SubjectAccessReviewStatus{Allowed: true, EvaluationError: "webhook: timeout"}); err != nil {
+	if has, err := allowed(authorizationv1.SubjectAccessReviewStatus{Allowed: true, EvaluationError: "webhook: timeout"}, nil); err != nil || !has {
 		t.Errorf("allowed all the same: %v", err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -14,160 +15,134 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
-// missingRight is a right that is not there, with what does not work without it.
-type missingRight struct {
-	verbs, resource, namespace string
-	without                    string
-	fatal                      bool // nothing is judged, or nothing is released
+// right is a right that a pass, or serve, makes use of.
+type right struct {
+	verbs           string // as in "get, list"
+	group, resource string
+	namespace, name string // "" for all
+	without         string // what does not work without it
+	fatal           bool   // nothing is judged, or nothing is released
 }
 
 // String is as in "get, list pods in kube-system".
-func (m missingRight) String() string {
-	text := m.verbs + " " + m.resource
-	if m.namespace != "" {
-		text += " in " + m.namespace
+func (r right) String() string {
+	text := r.verbs + " " + r.resource
+	if r.namespace != "" {
+		text += " in " + r.namespace
 	}
 	return text
 }
 
-// wantedRight is a right that a pass, or serve, makes use of.
-type wantedRight struct {
-	verbs           []string
-	group, resource string
-	namespace, name string // "" for all
-	without         string
-	fatal           bool
-}
+const (
+	whereabouts  = "whereabouts.cni.cncf.io"
+	reservations = "overlappingrangeipreservations"
+	ownGroup     = "ip-reconcile.dev"
+	coordination = "coordination.k8s.io"
 
-// whereaboutsGroup is whereabouts' API group.
-const whereaboutsGroup = "whereabouts.cni.cncf.io"
+	noJudging  = "nothing is judged"
+	noReleases = "nothing is released"
+	lateFreed  = "what is proven stale is freed late"
+)
 
 // rightsOfRun are those of deploy/base/rbac.yaml and deploy/leases. Of the Leases that ADD and DEL take, by
 // namespace, the first stands for all.
-func rightsOfRun(namespace, leaseNamespace string, leases map[string][]string, agents bool) []wantedRight {
-	all := []wantedRight{
-		{verbs: []string{"list"}, group: whereaboutsGroup, resource: "ippools", without: "nothing is judged", fatal: true},
-		{verbs: []string{"get", "patch"}, group: whereaboutsGroup, resource: "ippools", without: "nothing is released", fatal: true},
-		{verbs: []string{"create"}, group: whereaboutsGroup, resource: "ippools", without: "what runs with addresses of a pool that is not there is not recorded"},
-		{verbs: []string{"list"}, group: whereaboutsGroup, resource: "overlappingrangeipreservations", without: "nothing is judged", fatal: true},
-		{verbs: []string{"get", "create", "delete"}, group: whereaboutsGroup, resource: "overlappingrangeipreservations", without: "no address with a reservation is released", fatal: true},
-		{verbs: []string{"list"}, resource: "pods", without: "nothing is judged", fatal: true},
-		{verbs: []string{"list"}, resource: "nodes", without: "no node counts as dead or missing"},
-		{verbs: []string{"list"}, group: "k8s.cni.cncf.io", resource: "network-attachment-definitions", without: "networks cannot be told apart"},
-		{verbs: []string{"get"}, resource: "namespaces", namespace: namespace, name: namespace, without: "the annotation that pauses everything is not seen"},
+func rightsOfRun(namespace, leaseNamespace string, leases map[string][]string, agents bool) []right {
+	all := []right{
+		{"list", whereabouts, "ippools", "", "", noJudging, true},
+		{"get, patch", whereabouts, "ippools", "", "", noReleases, true},
+		{"create", whereabouts, "ippools", "", "", "what runs with addresses of a pool that is not there is not recorded", false},
+		{"list", whereabouts, reservations, "", "", noJudging, true},
+		{"get, create, delete", whereabouts, reservations, "", "", "no address with a reservation is released", true},
+		{"list", "", "pods", "", "", noJudging, true},
+		{"list", "", "nodes", "", "", "no node counts as dead or missing", false},
+		{"list", "k8s.cni.cncf.io", "network-attachment-definitions", "", "", "networks cannot be told apart", false},
+		{"get", "", "namespaces", namespace, namespace, "the annotation that pauses everything is not seen", false},
 	}
 	if agents {
 		all = append(all,
-			wantedRight{verbs: []string{"list"}, group: "ip-reconcile.dev", resource: "sandboxreports", without: "what only the agents' reports prove is held", fatal: true},
-			wantedRight{verbs: []string{"list"}, group: "coordination.k8s.io", resource: "leases", namespace: leaseNamespace, without: "no agent's report counts as fresh", fatal: true})
+			right{"list", ownGroup, "sandboxreports", "", "", "what only the agents' reports prove is held", true},
+			right{"list", coordination, "leases", leaseNamespace, "", "no agent's report counts as fresh", true})
 	}
-	hold := wantedRight{verbs: []string{"get", "create", "update"}, group: "coordination.k8s.io", resource: "leases", without: "nothing is released", fatal: true}
-	for _, hold.namespace = range slices.Sorted(maps.Keys(leases)) {
-		hold.name = leases[hold.namespace][0]
-		all = append(all, hold)
+	const hold = "get, create, update"
+	for _, at := range slices.Sorted(maps.Keys(leases)) {
+		all = append(all, right{hold, coordination, "leases", at, leases[at][0], noReleases, true})
 	}
 	if leases[namespace] == nil {
-		hold.namespace, hold.name, hold.without, hold.fatal = namespace, kube.OwnLease, "no replica leads, and the breaker forgets at a restart", false
-		all = append(all, hold)
+		const without = "no replica leads, and the breaker forgets at a restart"
+		all = append(all, right{hold, coordination, "leases", namespace, kube.OwnLease, without, false})
 	}
 	return all
 }
 
 // rightsOfServe are those of deploy/deployment/rbac.yaml that are beyond rightsOfRun.
-func rightsOfServe(agents bool) []wantedRight {
-	const late = "what is proven stale is freed late"
-	all := []wantedRight{
-		{verbs: []string{"watch"}, group: whereaboutsGroup, resource: "ippools", without: late},
-		{verbs: []string{"watch"}, group: whereaboutsGroup, resource: "overlappingrangeipreservations", without: late},
-		{verbs: []string{"watch"}, resource: "pods", without: late},
-		{verbs: []string{"create", "patch"}, resource: "events", without: "no events are written"},
+func rightsOfServe(agents bool) []right {
+	all := []right{
+		{"watch", whereabouts, "ippools", "", "", lateFreed, false},
+		{"watch", whereabouts, reservations, "", "", lateFreed, false},
+		{"watch", "", "pods", "", "", lateFreed, false},
+		{"create, patch", "", "events", "", "", "no events are written", false},
 	}
 	if agents {
-		all = append(all, wantedRight{verbs: []string{"watch"}, group: "ip-reconcile.dev", resource: "sandboxreports", without: late})
+		all = append(all, right{"watch", ownGroup, "sandboxreports", "", "", lateFreed, false})
 	}
 	return all
 }
 
-// reviewer tells whether somebody has a right.
-type reviewer func(context.Context, *authorizationv1.ResourceAttributes) (bool, error)
-
-// ownReview asks about the user that runs this.
-func ownReview(core kubernetes.Interface) reviewer {
-	return func(ctx context.Context, a *authorizationv1.ResourceAttributes) (bool, error) {
+// review tells whether a ServiceAccount may do something; nil is the user that runs this.
+func review(ctx context.Context, core kubernetes.Interface, account *workload, a *authorizationv1.ResourceAttributes) (bool, error) {
+	if account == nil {
 		r, err := core.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
 			Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: a},
 		}, metav1.CreateOptions{})
-		if err != nil {
-			return false, err
-		}
-		return r.Status.Allowed, evaluated(r.Status)
+		return allowed(r.Status, err)
 	}
+	// The groups are those that the API server gives it (k8s.io/apiserver, pkg/authentication/serviceaccount/util.go,
+	// and system:authenticated).
+	r, err := core.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{
+		Spec: authorizationv1.SubjectAccessReviewSpec{
+			ResourceAttributes: a, User: "system:serviceaccount:" + account.namespace + ":" + account.account(),
+			Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + account.namespace, "system:authenticated"},
+		},
+	}, metav1.CreateOptions{})
+	return allowed(r.Status, err)
 }
 
-// accountReview asks about a ServiceAccount, with the groups that the API server gives it
-// (k8s.io/apiserver, pkg/authentication/serviceaccount/util.go, and system:authenticated).
-func accountReview(core kubernetes.Interface, namespace, name string) reviewer {
-	return func(ctx context.Context, a *authorizationv1.ResourceAttributes) (bool, error) {
-		r, err := core.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{
-			Spec: authorizationv1.SubjectAccessReviewSpec{
-				ResourceAttributes: a, User: "system:serviceaccount:" + namespace + ":" + name,
-				Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace, "system:authenticated"},
-			},
-		}, metav1.CreateOptions{})
-		if err != nil {
-			return false, err
-		}
-		return r.Status.Allowed, evaluated(r.Status)
+// allowed is an error where an authorizer failed, so that its answer is none.
+func allowed(s authorizationv1.SubjectAccessReviewStatus, err error) (bool, error) {
+	if err == nil && !s.Allowed && s.EvaluationError != "" {
+		err = fmt.Errorf("the API server could not tell: %s", s.EvaluationError)
 	}
-}
-
-// evaluated is an error where an authorizer failed and so the answer is none.
-func evaluated(s authorizationv1.SubjectAccessReviewStatus) error {
-	if !s.Allowed && s.EvaluationError != "" {
-		return fmt.Errorf("the API server could not tell: %s", s.EvaluationError)
-	}
-	return nil
+	return s.Allowed, err
 }
 
 // reviewsAtOnce bounds the requests of one review.
 const reviewsAtOnce = 8
 
-// missingRights are those that somebody has not, in the order of the wanted.
-func missingRights(ctx context.Context, has reviewer, wanted []wantedRight) ([]missingRight, error) {
-	lacking := make([][]bool, len(wanted))
+// missingRights are the wanted rights with the verbs that somebody lacks. may reports whether somebody has a right.
+func missingRights(ctx context.Context, may func(context.Context, *authorizationv1.ResourceAttributes) (bool, error), wanted []right) ([]right, error) {
+	missing := slices.Clone(wanted)
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(reviewsAtOnce)
 	for i, w := range wanted {
-		lacking[i] = make([]bool, len(w.verbs))
-		for k, verb := range w.verbs {
-			g.Go(func() error {
+		g.Go(func() error {
+			var lacking []string
+			for verb := range strings.SplitSeq(w.verbs, ", ") {
 				a := &authorizationv1.ResourceAttributes{Verb: verb, Group: w.group, Resource: w.resource, Namespace: w.namespace, Name: w.name}
 				if verb == "create" {
 					a.Name = "" // RBAC cannot restrict it by name
 				}
-				allowed, err := has(ctx, a)
-				lacking[i][k] = !allowed
-				return err
-			})
-		}
-	}
-	if err := g.Wait(); err != nil {
-		return nil, err
-	}
-	var missing []missingRight
-	for i, w := range wanted {
-		verbs := ""
-		for k, verb := range w.verbs {
-			if lacking[i][k] && verbs != "" {
-				verbs += ", "
+				has, err := may(ctx, a)
+				if err != nil {
+					return err
+				}
+				if !has {
+					lacking = append(lacking, verb)
+				}
 			}
-			if lacking[i][k] {
-				verbs += verb
-			}
-		}
-		if verbs != "" {
-			missing = append(missing, missingRight{verbs: verbs, resource: w.resource, namespace: w.namespace, without: w.without, fatal: w.fatal})
-		}
+			missing[i].verbs = strings.Join(lacking, ", ")
+			return nil
+		})
 	}
-	return missing, nil
+	err := g.Wait()
+	return slices.DeleteFunc(missing, func(r right) bool { return r.verbs == "" }), err
 }

@@ -1,6 +1,7 @@
 package statuscmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,47 +30,31 @@ func (c configured) next(after time.Time) (time.Time, error) {
 	return schedule.Next(c.expression, after)
 }
 
-// readSchedule finds the expression where the workload's program finds it: --cron, else the
-// ConfigMap that is mounted at --cron-file, else the default.
+// errOnNodes: what decides is not in the API.
+var errOnNodes = errors.New("it may be in whereabouts.conf on the nodes, which is not read")
+
+// readSchedule finds the expression where the workload's program finds it: --cron, else the ConfigMap that is mounted
+// at --cron-file, else whereabouts' own file where the workload mounts its folder, else the default.
 func readSchedule(ctx context.Context, core kubernetes.Interface, w *workload) (configured, error) {
-	edit := fmt.Sprintf("kubectl -n %s edit %s", w.namespace, w.object())
+	edit := w.kubectl("edit %s", w.object())
 	if w.kind == "CronJob" {
 		return configured{w.schedule, w.ref(), edit}, nil
 	}
 	if cron := w.argument("--cron"); cron != "" {
 		return configured{cron, "--cron of " + w.ref(), edit}, nil
 	}
-	file := w.argument("--cron-file")
-	if file == "" {
-		file = schedule.DefaultFile
+	if source, key := mountedConfigMap(w.spec, cmp.Or(w.argument("--cron-file"), schedule.DefaultFile)); source != nil {
+		object, err := core.CoreV1().ConfigMaps(w.namespace).Get(ctx, source.Name, metav1.GetOptions{})
+		if err != nil && !(apierrors.IsNotFound(err) && ptr.Deref(source.Optional, false)) {
+			return configured{}, err
+		}
+		if text, isThere := object.Data[key]; err == nil && isThere {
+			return configured{
+				strings.TrimSpace(text), fmt.Sprintf("key %s of ConfigMap %s/%s", key, w.namespace, source.Name),
+				w.kubectl("edit configmap %s", source.Name),
+			}, nil
+		}
 	}
-	source, key := mountedConfigMap(w.spec, file)
-	if source == nil {
-		return elsewhere(w, edit)
-	}
-	object, err := core.CoreV1().ConfigMaps(w.namespace).Get(ctx, source.Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) && ptr.Deref(source.Optional, false) {
-		return elsewhere(w, edit)
-	}
-	if err != nil {
-		return configured{}, err
-	}
-	text, there := object.Data[key]
-	if !there {
-		return elsewhere(w, edit)
-	}
-	return configured{
-		strings.TrimSpace(text), fmt.Sprintf("key %s of ConfigMap %s/%s", key, w.namespace, source.Name),
-		fmt.Sprintf("kubectl -n %s edit configmap %s", w.namespace, source.Name),
-	}, nil
-}
-
-// errOnNodes: what decides is not in the API.
-var errOnNodes = errors.New("it may be in whereabouts.conf on the nodes, which is not read")
-
-// elsewhere is what counts without a ConfigMap: whereabouts' own file where the workload
-// mounts its folder, else the default.
-func elsewhere(w *workload, edit string) (configured, error) {
 	for _, m := range w.spec.Containers[0].VolumeMounts {
 		for _, file := range schedule.DefaultFlatFiles() {
 			if strings.HasPrefix(file, path.Clean(m.MountPath)+"/") {
@@ -80,15 +65,11 @@ func elsewhere(w *workload, edit string) (configured, error) {
 	return configured{schedule.Default, "the default", edit}, nil
 }
 
-// mountedConfigMap is the ConfigMap and its key that a file of the first container is; nil
-// for none.
+// mountedConfigMap is the ConfigMap and its key that a file of the first container is; nil for none.
 func mountedConfigMap(spec *corev1.PodSpec, file string) (*corev1.ConfigMapVolumeSource, string) {
 	for _, m := range spec.Containers[0].VolumeMounts {
-		if path.Clean(m.MountPath) != path.Dir(file) {
-			continue
-		}
 		for _, v := range spec.Volumes {
-			if v.Name != m.Name || v.ConfigMap == nil {
+			if path.Clean(m.MountPath) != path.Dir(file) || v.Name != m.Name || v.ConfigMap == nil {
 				continue
 			}
 			for _, item := range v.ConfigMap.Items {

@@ -1,8 +1,8 @@
 // Package statuscmd is the command `ip-reconcile status`: is it installed right, does it
 // work, and if nothing is freed, why.
 //
-// A probe reads the cluster into facts (probe.go, workload.go, definition.go, rights.go,
-// schedule.go); say makes lines of them (say*.go), without I/O; print.go prints those.
+// The cluster is read into facts once (facts.go, workload.go, definition.go, rights.go, schedule.go). The checks
+// (checks.go, check_*.go) make lines of them, without I/O. print.go prints those.
 package statuscmd
 
 import (
@@ -27,7 +27,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/table"
 	"github.com/ip-reconcile/ip-reconcile/internal/version"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
 )
 
 // ErrFaults ends the command with exit code 1: a line is a warning or an error.
@@ -101,15 +101,20 @@ func (o *options) read(ctx context.Context, logs io.Writer) (*facts, error) {
 	if _, err := o.Options(); err != nil {
 		return nil, err
 	}
-	p, config, err := o.connect()
+	config, core, err := client(&o.Flags, "status")
 	if err != nil {
 		return nil, err
 	}
-	if err := reach(ctx, p.core, config); err != nil {
+	objects, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("set up a client for %s: %w", config.Host, err)
+	}
+	if err := reach(ctx, core, config.Host); err != nil {
 		return nil, err
 	}
 	f := &facts{version: version.Get().Version}
-	found := ask(ctx, askFor, func(ctx context.Context) (inventory, error) { return readWorkloads(ctx, p.core, o.Namespace(), "") })
+	var found answer[inventory]
+	found.ask(ctx, askFor, func(ctx context.Context) (inventory, error) { return readWorkloads(ctx, core, o.Namespace(), "") })
 	f.workloads, f.onlyIn = answer[[]workload]{found.value.workloads, found.err, found.asked}, found.value.onlyIn
 	if err := o.adopt(f); err != nil {
 		return nil, err
@@ -123,28 +128,25 @@ func (o *options) read(ctx context.Context, logs io.Writer) (*facts, error) {
 		return nil, err
 	}
 	r.Source, r.Window, r.Restores = cluster, cluster, cluster.Restores()
-	p.check = func(ctx context.Context) (judged, error) { return judgeOnce(ctx, r) }
-	p.askAll(ctx, f)
-	f.cluster = identity(ctx, cluster, config.Host)
-	f.now = now(cluster, f)
-	return f, ctx.Err()
-}
-
-// identity is where it was observed; without the UID where that does not come in time.
-func identity(ctx context.Context, cluster *kube.Cluster, host string) document.Cluster {
-	a := ask(ctx, askFor, func(ctx context.Context) (document.Cluster, error) {
+	f.read(ctx, probe{core, objects}, func(ctx context.Context) (judged, error) { return judgeOnce(ctx, r) })
+	var identity answer[document.Cluster]
+	identity.ask(ctx, askFor, func(ctx context.Context) (document.Cluster, error) {
 		server, uid := cluster.ClusterIdentity(ctx)
 		return document.Cluster{Server: server, UID: uid}, nil
 	})
-	if !a.known() {
-		return document.Cluster{Server: host}
+	if f.cluster = identity.value; !identity.known() {
+		f.cluster = document.Cluster{Server: config.Host}
 	}
-	return a.value
+	f.now = cluster.Now()
+	if f.judged.known() && f.judged.value.Observation.Now.After(f.now) {
+		f.now = f.judged.value.Observation.Now
+	}
+	return f, ctx.Err()
 }
 
-// connect makes the clients of what the reconciler itself does not read.
-func (o *options) connect() (*probe, *rest.Config, error) {
-	config, err := o.Config("status", o.QPS, o.Burst)
+// client is for what the reconciler itself does not read.
+func client(o *clusterflags.Flags, component string) (*rest.Config, kubernetes.Interface, error) {
+	config, err := o.Config(component, o.QPS, o.Burst)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -153,11 +155,21 @@ func (o *options) connect() (*probe, *rest.Config, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("set up a client for %s: %w", config.Host, err)
 	}
-	objects, err := dynamic.NewForConfig(config)
-	if err != nil {
-		return nil, nil, fmt.Errorf("set up a client for %s: %w", config.Host, err)
+	return config, core, nil
+}
+
+// reach is an error where the API server does not answer, or not to this user. That /version
+// is forbidden is an answer.
+func reach(ctx context.Context, core kubernetes.Interface, host string) error {
+	var a answer[[]byte]
+	a.ask(ctx, askFor, core.Discovery().RESTClient().Get().AbsPath("/version").DoRaw)
+	switch {
+	case a.err == nil, apierrors.IsForbidden(a.err), apierrors.IsNotFound(a.err):
+		return nil
+	case apierrors.IsUnauthorized(a.err):
+		return fmt.Errorf("the API server at %s does not accept the credentials: log in again, or name another --kubeconfig or --context", host)
 	}
-	return &probe{core: core, objects: objects}, config, nil
+	return fmt.Errorf("the API server at %s cannot be reached (%s): check the network, --kubeconfig and --context", host, a.why())
 }
 
 // judgeOnce judges everything, and plans what a pass would do.
@@ -166,56 +178,27 @@ func judgeOnce(ctx context.Context, r *reconciler.Reconciler) (judged, error) {
 	if err != nil {
 		return judged{}, err
 	}
-	return judged{j, r.Plan(ctx, j)}, nil
-}
-
-// confirmAfter is the deployed reconciler's, or the default.
-func confirmAfter(f *facts) time.Duration {
-	if w := ownWorkload(f); w != nil {
-		if d, err := time.ParseDuration(w.argument("--confirm-after")); err == nil {
-			return d
-		}
-	}
-	return 15 * time.Minute
-}
-
-// now is the time by the API server's clock.
-func now(cluster *kube.Cluster, f *facts) time.Time {
-	if f.judged.known() && f.judged.value.Observation.Now.After(cluster.Now()) {
-		return f.judged.value.Observation.Now
-	}
-	return cluster.Now()
-}
-
-// reach is an error where the API server does not answer, or not to this user. That /version
-// is forbidden is an answer.
-func reach(ctx context.Context, core kubernetes.Interface, config *rest.Config) error {
-	a := ask(ctx, askFor, func(ctx context.Context) ([]byte, error) {
-		return core.Discovery().RESTClient().Get().AbsPath("/version").DoRaw(ctx)
-	})
-	switch {
-	case a.err == nil, apierrors.IsForbidden(a.err), apierrors.IsNotFound(a.err):
-		return nil
-	case apierrors.IsUnauthorized(a.err):
-		return fmt.Errorf("the API server at %s does not accept the credentials: log in again, or name another --kubeconfig or --context", config.Host)
-	}
-	return fmt.Errorf("the API server at %s cannot be reached (%s): check the network, --kubeconfig and --context", config.Host, a.why())
+	pools := usage.Of(j)
+	pools.AddWaiting()
+	return judged{j, r.Plan(ctx, j), pools}, nil
 }
 
 // adopt takes over, where they are not given, the namespace and the flags of the reconciler
 // that is deployed, so that status observes what it observes. Where there are several none
 // is preferred.
 func (o *options) adopt(f *facts) error {
-	found := pick(f.workloads.value, (*workload).isReconciler)
-	if len(found) == 1 {
+	if found := f.all((*workload).isReconciler); len(found) == 1 {
 		adoptNamespace(o.given, found[0])
 	}
-	f.namespace = o.Namespace()
-	if w := ownWorkload(f); w != nil {
+	f.namespace, o.ConfirmAfter = o.Namespace(), 15*time.Minute
+	if w := f.own(); w != nil {
 		if err := adoptFlags(o.given, w); err != nil {
 			return err
 		}
+		if d, err := time.ParseDuration(w.argument("--confirm-after")); err == nil {
+			o.ConfirmAfter = d
+		}
 	}
-	f.leaseNamespace, o.ConfirmAfter = o.LeaseNamespace(), confirmAfter(f)
+	f.leaseNamespace = o.LeaseNamespace()
 	return nil
 }

@@ -13,7 +13,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/pager"
 	"k8s.io/utils/ptr"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
@@ -40,18 +43,87 @@ type workload struct {
 	lastSchedule time.Time // zero for never
 }
 
-func (w *workload) ref() string { return fmt.Sprintf("%s %s/%s", w.kind, w.namespace, w.name) }
+// workloadOf is nil for another object than a Deployment, CronJob or DaemonSet.
+func workloadOf(o runtime.Object) *workload {
+	of := func(kind string, at metav1.ObjectMeta, template *corev1.PodTemplateSpec) *workload {
+		return &workload{kind: kind, namespace: at.Namespace, name: at.Name, labels: template.Labels, spec: &template.Spec}
+	}
+	switch o := o.(type) {
+	case *appsv1.Deployment:
+		w := of("Deployment", o.ObjectMeta, &o.Spec.Template)
+		w.wanted, w.ready = ptr.Deref(o.Spec.Replicas, 1), o.Status.ReadyReplicas
+		return w
+	case *appsv1.DaemonSet:
+		w := of("DaemonSet", o.ObjectMeta, &o.Spec.Template)
+		w.wanted, w.ready = o.Status.DesiredNumberScheduled, o.Status.NumberReady
+		if o.Status.ObservedGeneration == 0 {
+			w.wanted = max(w.wanted, 1) // its controller has not counted yet
+		}
+		return w
+	case *batchv1.CronJob:
+		w := of("CronJob", o.ObjectMeta, &o.Spec.JobTemplate.Spec.Template)
+		w.schedule, w.suspended, w.active = o.Spec.Schedule, ptr.Deref(o.Spec.Suspend, false), len(o.Status.Active)
+		if zone := ptr.Deref(o.Spec.TimeZone, ""); zone != "" {
+			w.schedule = "TZ=" + zone + " " + w.schedule
+		}
+		w.lastSchedule = ptr.Deref(o.Status.LastScheduleTime, metav1.Time{}).Time
+		return w
+	}
+	return nil
+}
 
-// object is how kubectl names it.
-func (w *workload) object() string { return strings.ToLower(w.kind) + "/" + w.name }
+// inventory are the workloads that could be listed.
+type inventory struct {
+	workloads []workload
+	onlyIn    string // the namespace to which the right to list some kind is limited; "" for all
+}
+
+// readWorkloads lists all workloads that matter, of all namespaces or, where that is
+// forbidden, of the given one; with a label selector those that it picks.
+func readWorkloads(ctx context.Context, core kubernetes.Interface, namespace, selector string) (found inventory, err error) {
+	type list = func(context.Context, string, metav1.ListOptions) (runtime.Object, error)
+	for _, list := range []list{
+		func(ctx context.Context, in string, opts metav1.ListOptions) (runtime.Object, error) {
+			return core.AppsV1().Deployments(in).List(ctx, opts)
+		},
+		func(ctx context.Context, in string, opts metav1.ListOptions) (runtime.Object, error) {
+			return core.AppsV1().DaemonSets(in).List(ctx, opts)
+		},
+		func(ctx context.Context, in string, opts metav1.ListOptions) (runtime.Object, error) {
+			return core.BatchV1().CronJobs(in).List(ctx, opts)
+		},
+	} {
+		read := func(in string) error {
+			page := func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) { return list(ctx, in, opts) }
+			return pager.New(page).EachListItem(ctx, metav1.ListOptions{LabelSelector: selector}, func(o runtime.Object) error {
+				w := workloadOf(o)
+				if len(w.spec.Containers) > 0 && (w.ours() || kube.CompetingProgram(w.spec) != "") {
+					found.workloads = append(found.workloads, *w)
+				}
+				return nil
+			})
+		}
+		if err = read(metav1.NamespaceAll); apierrors.IsForbidden(err) {
+			found.onlyIn = namespace
+			err = read(namespace)
+		}
+		if err != nil {
+			return inventory{}, err
+		}
+	}
+	return found, nil
+}
+
+func (w *workload) ref() string { return fmt.Sprintf("%s %s/%s", w.kind, w.namespace, w.name) }
 
 func (w *workload) ours() bool { return w.labels[nameLabel] == product || kube.HasOurImage(w.spec) }
 
 func (w *workload) isAgent() bool {
-	return w.ours() && w.kind == "DaemonSet" && (w.labels[componentLabel] == "agent" || w.labels[nameLabel] != product && kube.CompetingProgram(w.spec) == "")
+	isNamed := w.labels[nameLabel] == product
+	return w.ours() && w.kind == "DaemonSet" && (w.labels[componentLabel] == "agent" || !isNamed && kube.CompetingProgram(w.spec) == "")
 }
 
-// isReconciler: the Deployment, the CronJob, and the drop-in in the place of whereabouts' own.
+// isReconciler reports whether it is the Deployment, the CronJob, or the drop-in in the place of whereabouts' own.
 func (w *workload) isReconciler() bool {
 	return w.ours() && w.kind != "DaemonSet" && w.labels[componentLabel] != "agent"
 }
@@ -79,128 +151,69 @@ func (w *workload) argument(flag string) string {
 	return ""
 }
 
-// version is the tag of its image; "" where the image has none.
-func (w *workload) version() string {
-	image, _, _ := strings.Cut(w.spec.Containers[0].Image, "@")
-	if i := strings.LastIndex(image, ":"); i > strings.LastIndex(image, "/") {
-		return image[i+1:]
+// image is the first container's without its digest, and its tag; "" where it has none.
+func (w *workload) image() (name, tag string) {
+	name, _, _ = strings.Cut(w.spec.Containers[0].Image, "@")
+	if i := strings.LastIndex(name, ":"); i > strings.LastIndex(name, "/") {
+		return name[:i], name[i+1:]
 	}
-	return ""
+	return name, ""
+}
+
+func (w *workload) version() string {
+	_, tag := w.image()
+	return tag
+}
+
+// compare is 1 where a version is newer than another, -1 where it is older, and 0 where one of them is none, as "devel".
+func compare(a, b string) int {
+	one, err := version.ParseGeneric(a)
+	if err != nil {
+		return 0
+	}
+	order, _ := one.Compare(b) // 0 with an error
+	return order
 }
 
 // account is the name of its ServiceAccount.
 func (w *workload) account() string { return cmp.Or(w.spec.ServiceAccountName, "default") }
 
-// pods selects its pods for kubectl.
+// object is how kubectl names it.
+func (w *workload) object() string { return strings.ToLower(w.kind) + "/" + w.name }
+
+// kubectl is a command in its namespace.
+func (w *workload) kubectl(format string, args ...any) string {
+	return "kubectl -n " + w.namespace + " " + fmt.Sprintf(format, args...)
+}
+
+func (w *workload) logs() string   { return w.kubectl("logs %s --tail=50", w.object()) }
+func (w *workload) delete() string { return w.kubectl("delete %s", w.object()) }
+
+// suspend is for a CronJob.
+func (w *workload) suspend(is bool) string {
+	return w.kubectl(`patch cronjob %s -p '{"spec":{"suspend":%v}}'`, w.name, is)
+}
+
+// pods shows its pods.
 func (w *workload) pods() string {
-	if w.labels[nameLabel] == product && w.labels[componentLabel] != "" {
-		return fmt.Sprintf("kubectl -n %s get pods -l %s=%s,%s=%s -o wide", w.namespace, nameLabel, product, componentLabel, w.labels[componentLabel])
+	if component := w.labels[componentLabel]; component != "" && w.labels[nameLabel] == product {
+		return w.kubectl("get pods -l %s=%s,%s=%s -o wide", nameLabel, product, componentLabel, component)
 	}
-	return fmt.Sprintf("kubectl -n %s describe %s", w.namespace, w.object())
+	return w.kubectl("describe %s", w.object())
 }
 
-func (w *workload) logs() string {
-	return fmt.Sprintf("kubectl -n %s logs %s --tail=50", w.namespace, w.object())
+func (w *workload) setImage(tag string) string {
+	image, _ := w.image()
+	return w.kubectl("set image %s %s=%s:%s", w.object(), w.spec.Containers[0].Name, image, tag)
 }
 
-// pageOfWorkloads is how many are listed at a time.
-const pageOfWorkloads = 500
-
-// inventory are the workloads that could be listed.
-type inventory struct {
-	workloads []workload
-	onlyIn    string // the namespace to which the right to list some kind is limited; "" for all
-}
-
-// readWorkloads lists all workloads that matter, of all namespaces or, where that is
-// forbidden, of the given one; with a label selector those that it picks.
-func readWorkloads(ctx context.Context, core kubernetes.Interface, namespace, selector string) (inventory, error) {
-	var all []workload
-	onlyIn := ""
-	for _, list := range []func(context.Context, kubernetes.Interface, string, metav1.ListOptions, *[]workload) (string, error){deployments, daemonSets, cronJobs} {
-		in, opts := metav1.NamespaceAll, metav1.ListOptions{Limit: pageOfWorkloads, LabelSelector: selector}
-		for {
-			next, err := list(ctx, core, in, opts, &all)
-			if apierrors.IsForbidden(err) && in == metav1.NamespaceAll {
-				in, onlyIn = namespace, namespace
-				continue
-			}
-			if err != nil {
-				return inventory{}, err
-			}
-			if opts.Continue = next; next == "" {
-				break
-			}
-		}
+// stopCompeting is what docs/install.md and deploy/whereabouts say.
+func (w *workload) stopCompeting() string {
+	switch w.kind {
+	case "DaemonSet":
+		return w.kubectl("patch daemonset %s --type json --patch-file deploy/whereabouts/without-control-loop.yaml", w.name)
+	case "CronJob":
+		return w.suspend(true)
 	}
-	return inventory{slices.DeleteFunc(all, func(w workload) bool {
-		return len(w.spec.Containers) == 0 || !w.ours() && kube.CompetingProgram(w.spec) == ""
-	}), onlyIn}, nil
-}
-
-func deployments(ctx context.Context, core kubernetes.Interface, namespace string, opts metav1.ListOptions, all *[]workload) (string, error) {
-	list, err := core.AppsV1().Deployments(namespace).List(ctx, opts)
-	if err != nil {
-		return "", err
-	}
-	for i := range list.Items {
-		*all = append(*all, ofDeployment(&list.Items[i]))
-	}
-	return list.Continue, nil
-}
-
-func ofDeployment(d *appsv1.Deployment) workload {
-	return workload{kind: "Deployment", namespace: d.Namespace, name: d.Name, labels: d.Spec.Template.Labels, spec: &d.Spec.Template.Spec,
-		wanted: ptr.Deref(d.Spec.Replicas, 1), ready: d.Status.ReadyReplicas}
-}
-
-func daemonSets(ctx context.Context, core kubernetes.Interface, namespace string, opts metav1.ListOptions, all *[]workload) (string, error) {
-	list, err := core.AppsV1().DaemonSets(namespace).List(ctx, opts)
-	if err != nil {
-		return "", err
-	}
-	for i := range list.Items {
-		d := &list.Items[i]
-		w := workload{kind: "DaemonSet", namespace: d.Namespace, name: d.Name, labels: d.Spec.Template.Labels, spec: &d.Spec.Template.Spec,
-			wanted: d.Status.DesiredNumberScheduled, ready: d.Status.NumberReady}
-		if d.Status.ObservedGeneration == 0 {
-			w.wanted = max(w.wanted, 1) // its controller has not counted yet
-		}
-		*all = append(*all, w)
-	}
-	return list.Continue, nil
-}
-
-func cronJobs(ctx context.Context, core kubernetes.Interface, namespace string, opts metav1.ListOptions, all *[]workload) (string, error) {
-	list, err := core.BatchV1().CronJobs(namespace).List(ctx, opts)
-	if err != nil {
-		return "", err
-	}
-	for i := range list.Items {
-		*all = append(*all, ofCronJob(&list.Items[i]))
-	}
-	return list.Continue, nil
-}
-
-func ofCronJob(j *batchv1.CronJob) workload {
-	template := &j.Spec.JobTemplate.Spec.Template
-	w := workload{kind: "CronJob", namespace: j.Namespace, name: j.Name, labels: template.Labels, spec: &template.Spec,
-		schedule: j.Spec.Schedule, suspended: ptr.Deref(j.Spec.Suspend, false), active: len(j.Status.Active)}
-	if zone := ptr.Deref(j.Spec.TimeZone, ""); zone != "" {
-		w.schedule = "TZ=" + zone + " " + w.schedule
-	}
-	if j.Status.LastScheduleTime != nil {
-		w.lastSchedule = j.Status.LastScheduleTime.Time
-	}
-	return w
-}
-
-// pick are the workloads of which something holds.
-func pick(all []workload, is func(*workload) bool) (some []*workload) {
-	for i := range all {
-		if is(&all[i]) {
-			some = append(some, &all[i])
-		}
-	}
-	return some
+	return w.delete()
 }

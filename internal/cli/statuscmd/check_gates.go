@@ -1,0 +1,98 @@
+package statuscmd
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
+)
+
+// gates are the checks of what keeps releases back. None has a line where its gate is open.
+var gates = []check{
+	{"paused", sayPaused},
+	{"paused-pools", sayPausedPools},
+	{"restore", sayRestore},
+	{"breaker", sayBreaker},
+}
+
+func sayGates(f *facts, l *lines) {
+	isGate := func(line document.StatusLine) bool {
+		return slices.ContainsFunc(gates, func(g check) bool { return g.id == line.ID })
+	}
+	if f.judged.known() && !slices.ContainsFunc(l.all, isGate) {
+		l.ok("Nothing stands against releases: no pause, no restore of etcd, no breaker.")
+	}
+}
+
+func sayPaused(f *facts, l *lines) {
+	switch {
+	case !f.paused.known():
+		l.unknown("Whether everything is paused is not known: namespace %s: %s.", f.namespace, f.paused.why())
+	case f.paused.value:
+		l.warn(fmt.Sprintf("kubectl annotate namespace %s %s-", f.namespace, ippool.PausedAnnotation),
+			"Everything is paused by the annotation on namespace %s: nothing is freed.", f.namespace)
+	}
+}
+
+func sayPausedPools(f *facts, l *lines) {
+	if !f.judged.known() {
+		return // sayStale says so
+	}
+	var names []string
+	next := ""
+	for _, p := range f.judged.value.Observation.Pools {
+		if p.Paused && next == "" {
+			next = fmt.Sprintf("kubectl annotate ippools.whereabouts.cni.cncf.io -n %s %s %s-", p.Namespace, p.Name, ippool.PausedAnnotation)
+		}
+		if p.Paused {
+			names = append(names, p.Ref())
+		}
+	}
+	if len(names) > 0 {
+		l.warn(next, "%s %s paused: %s.", plural(len(names), "pool"), isAre(len(names)), few(shown, names))
+	}
+}
+
+func sayRestore(f *facts, l *lines) {
+	if !f.judged.known() {
+		return // sayStale says so
+	}
+	r := f.judged.value.Restore
+	if !r.Complete() {
+		l.fail(agentPods(r.Awaiting), "etcd was restored at %s (%s): nothing is freed until these nodes have written their SandboxReport since: %s. "+
+			"docs/restore.md has what to do for nodes that are gone.", clock(r.Restored), r.Why, few(shown, r.Awaiting))
+		return
+	}
+	for _, g := range f.judged.value.plan.Standing {
+		if g.Why == reconciler.EtcdRestored {
+			l.fail(fmt.Sprintf("kubectl -n %s get lease %s -o yaml", f.namespace, kube.RestoreLease), "Nothing is freed: %s.", g.Detail)
+		}
+	}
+}
+
+func sayBreaker(f *facts, l *lines) {
+	if !f.leader.known() {
+		l.unknown("What the breaker counts is not known: Lease %s/%s: %s.", f.namespace, kube.OwnLease, f.leader.why())
+		return
+	}
+	if f.leader.value == nil || !f.judged.known() {
+		return
+	}
+	const next = "ip-reconcile run --dry-run"
+	s, err := reconciler.ReadBreaker(f.leader.value.Annotations[kube.ReleasedAnnotation], f.now, f.judged.value.Total)
+	p, _ := f.lastPass()
+	switch {
+	case err != nil:
+		l.fail(fmt.Sprintf("kubectl -n %s annotate lease %s %s-", f.namespace, kube.OwnLease, kube.ReleasedAnnotation),
+			"Nothing unconfirmed is freed: %v.", err)
+	case s.Refusal != "":
+		l.fail(next, "The breaker has tripped: %d unconfirmed releases within an hour, of %d allocations. "+
+			"No more are made before %s, but by run --allow-mass-release.", s.Made, s.Of, clock(s.Until))
+	case p != nil && p.Refused[reconciler.Breaker] > 0:
+		l.fail(next, "The breaker tripped in the last pass: %d unconfirmed releases were not made, which are more than half of all allocations. "+
+			"If they are right: run --allow-mass-release.", p.Refused[reconciler.Breaker])
+	}
+}

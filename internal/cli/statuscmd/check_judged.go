@@ -1,0 +1,156 @@
+package statuscmd
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+)
+
+// sayStale says what is stale, and why it is there still.
+func sayStale(f *facts, l *lines) {
+	if d := f.definitions[ippool.PoolResource.GroupResource().String()]; !f.judged.known() && d.known() && d.value == nil {
+		return // the check of that definition says so
+	}
+	if !f.judged.known() {
+		l.fail("ip-reconcile check", "Addresses cannot be judged: %s.", f.judged.why())
+		return
+	}
+	j, plan := f.judged.value, f.judged.value.plan
+	in := fmt.Sprintf("%s in %s", capital(plural(j.Total, "allocation")), plural(len(j.Observation.Pools), "pool"))
+	total := len(plan.Release) + len(plan.Refused)
+	if total == 0 {
+		l.ok("%s: none is stale.", in)
+		return
+	}
+	count := map[reconciler.Refusal]int{}
+	for _, x := range plan.Refused {
+		count[x.Why]++
+	}
+	var parts []string
+	if n := len(plan.Release); n > 0 {
+		parts = append(parts, fmt.Sprintf("%d may be freed at once", n))
+	}
+	for _, why := range reconciler.Refusals() {
+		if n := count[why]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, waits(why, n)))
+		}
+	}
+	l.ok("%s, %d of them stale: %s.", in, total, strings.Join(parts, ", "))
+}
+
+// waits says what n stale items do.
+func waits(why reconciler.Refusal, n int) string {
+	verb := "wait"
+	if n == 1 {
+		verb = "waits"
+	}
+	switch why {
+	case reconciler.AwaitingConfirmation:
+		return verb + " for confirmation"
+	case reconciler.Paused:
+		return isAre(n) + " paused"
+	case reconciler.EtcdRestored:
+		return verb + " since etcd was restored"
+	case reconciler.Breaker:
+		return isAre(n) + " kept by the breaker"
+	}
+	return isAre(n) + " not freed (" + string(why) + ")"
+}
+
+const (
+	// nearlyFull is the taken part of its usable addresses from which on a pool is worth a warning: that of the
+	// alert IPReconcilePoolNearlyFull.
+	nearlyFull = 0.9
+	// poolsShown is how many pools a line names.
+	poolsShown = 3
+)
+
+// sayPools says which pools pods wait for, and which are nearly full.
+func sayPools(f *facts, l *lines) {
+	if !f.judged.known() || len(f.judged.value.Observation.Pools) == 0 {
+		return // sayStale says so
+	}
+	var waited, full []string
+	pods := 0
+	for _, p := range f.judged.value.pools.All {
+		fill, known := p.Fill()
+		switch {
+		case len(p.Waiting) > 0:
+			waited = append(waited, p.Ref())
+			pods += len(p.Waiting)
+		case known && fill > nearlyFull:
+			full = append(full, fmt.Sprintf("%s (%.0f %%)", p.Ref(), 100*fill))
+		}
+	}
+	if len(waited) > 0 {
+		l.fail("ip-reconcile pools "+waited[0], "%s cannot start because no address is left in %s.", plural(pods, "pod"), few(poolsShown, waited))
+	}
+	if len(full) > 0 {
+		l.warn("ip-reconcile pools", "%s %s nearly full: %s.", plural(len(full), "pool"), isAre(len(full)), few(poolsShown, full))
+	}
+	if len(waited)+len(full) == 0 {
+		l.ok("No pod waits for an address, and no pool is known to be nearly full.")
+	}
+}
+
+// sayFindings says what is wrong beside the verdicts, and is not the matter of another check.
+func sayFindings(f *facts, l *lines) {
+	if !f.judged.known() {
+		return // sayStale says so
+	}
+	count := map[judge.Kind]int{}
+	for _, x := range f.judged.value.Findings {
+		count[x.Kind]++
+	}
+	of := func(kinds ...judge.Kind) (text, next string) {
+		var texts, names []string
+		for _, k := range kinds {
+			if count[k] > 0 {
+				texts, names = append(texts, fmt.Sprintf("%d %s", count[k], k)), append(names, string(k))
+			}
+		}
+		return strings.Join(texts, ", "), "ip-reconcile check --reason " + strings.Join(names, ",")
+	}
+	outage, next := of(judge.Conflict, judge.Unrecorded, judge.Misrecorded)
+	if outage != "" {
+		l.fail(next, "Addresses are, or may soon be, on two pods: %s.", outage)
+	}
+	other, next := of(judge.Phantom, judge.MissingReservation)
+	if other != "" {
+		l.warn(next, "Something is wrong beside the allocations: %s.", other)
+	}
+	if outage+other == "" {
+		l.ok("No address is on two pods, and none in use is without its allocation.")
+	}
+}
+
+func sayUnreadable(f *facts, l *lines) {
+	if !f.judged.known() {
+		return // sayStale says so
+	}
+	j := f.judged.value
+	bad := slices.Clone(j.Observation.Unreadable)
+	for _, x := range j.Findings {
+		if x.Kind == judge.MalformedFinding {
+			bad = append(bad, x.Message)
+		}
+	}
+	for _, n := range j.Observation.NADs {
+		if n.Problem != "" {
+			bad = append(bad, fmt.Sprintf("NetworkAttachmentDefinition %s/%s: %s", n.Namespace, n.Name, n.Problem))
+		}
+	}
+	if len(bad) == 0 {
+		return
+	}
+	slices.Sort(bad)
+	more := ""
+	if n := len(bad) - 1; n > 0 {
+		more = fmt.Sprintf(", and %d more", n)
+	}
+	l.warn("ip-reconcile check", "What cannot be read is not judged: %s%s.", strings.TrimSuffix(bad[0], "."), more)
+}
