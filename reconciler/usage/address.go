@@ -47,12 +47,11 @@ func (p *Pool) unrecorded(addr netip.Addr) string {
 			continue
 		}
 		usable = true
-		free := p.freeOf(d.Usable, d.unguarded())
-		if !free.Contains(addr) {
+		if !d.free.Contains(addr) {
 			continue
 		}
-		if next := free.Ranges()[0].From(); next != addr {
-			return fmt.Sprintf("the address is free, and %s is assigned before it (by %s)", next, d)
+		if d.next != addr {
+			return fmt.Sprintf("the address is free, and %s is assigned before it (by %s)", d.next, d)
 		}
 		return fmt.Sprintf("the address is free, and the next that is assigned by %s", d)
 	}

@@ -1,10 +1,9 @@
 package usage
 
 import (
-	"math/big"
+	"fmt"
 	"net/netip"
 	"slices"
-	"sort"
 
 	"go4.org/netipx"
 
@@ -77,56 +76,60 @@ func (r released) reservation(o *ippool.Reservation) bool {
 	return len(r.reservations) > 0 && r.reservations[o.Ref()]
 }
 
-// count counts what is usable, and what of it is free.
+// count finds what is usable, and what of it is free: an address without an entry that is not reserved, be it by
+// another pool of the network. A definition without overlapping ranges assigns what is reserved, too (whereabouts v0.9.4,
+// pkg/storage/kubernetes/ipam.go, IPManagementKubernetesUpdate).
 func (p *Pool) count(reserved map[network][]netip.Addr) {
 	if p.Unknown != "" {
 		return
 	}
-	p.usable, p.unguarded = union(p.Definitions, func(*Definition) bool { return true }), union(p.Definitions, func(d *Definition) bool { return !d.Network.Overlapping })
 	name := p.Definitions[0].Network.Name // by the pool's name all have the same
 	p.reserved = inside(reserved[network{p.Namespace, name}], p.Range.Prefix())
-	p.Usable = ippool.Size(p.usable)
-	p.Free = new(big.Int).Sub(p.Usable, big.NewInt(int64(p.taken(p.usable, p.unguarded))))
-}
-
-func union(definitions []*Definition, of func(*Definition) bool) *netipx.IPSet {
-	var set netipx.IPSetBuilder
-	for _, d := range definitions {
-		if of(d) {
-			set.AddSet(d.Usable)
+	var entries, taken, usable, free netipx.IPSetBuilder
+	for i := range p.Allocations {
+		if a := p.Allocations[i].Address; a.IsValid() {
+			entries.Add(a)
 		}
 	}
-	s, _ := set.IPSet() // valid sets give no error
+	withEntry := setOf(&entries)
+	taken.AddSet(withEntry)
+	for _, a := range p.reserved {
+		taken.Add(a)
+	}
+	withEither := setOf(&taken)
+	for _, d := range p.Definitions {
+		var of netipx.IPSetBuilder
+		of.AddSet(d.Usable)
+		if d.Network.Overlapping {
+			of.RemoveSet(withEither)
+		} else {
+			of.RemoveSet(withEntry)
+		}
+		if d.free = setOf(&of); len(d.free.Ranges()) > 0 {
+			d.next = d.free.Ranges()[0].From()
+		}
+		usable.AddSet(d.Usable)
+		free.AddSet(d.free)
+	}
+	p.free = setOf(&free)
+	p.Usable, p.Free = ippool.Size(setOf(&usable)), ippool.Size(p.free)
+}
+
+// setOf is what was built of valid addresses and sets, which give no error.
+func setOf(b *netipx.IPSetBuilder) *netipx.IPSet {
+	s, _ := b.IPSet()
 	return s
 }
 
 // inside are those of the addresses, which are ordered, that are in a range.
 func inside(addresses []netip.Addr, prefix netip.Prefix) []netip.Addr {
 	all := netipx.RangeOfPrefix(prefix)
-	from := sort.Search(len(addresses), func(i int) bool { return addresses[i].Compare(all.From()) >= 0 })
-	to := sort.Search(len(addresses), func(i int) bool { return addresses[i].Compare(all.To()) > 0 })
+	from, _ := slices.BinarySearchFunc(addresses, all.From(), netip.Addr.Compare)
+	to, last := slices.BinarySearchFunc(addresses, all.To(), netip.Addr.Compare)
+	if last {
+		to++
+	}
 	return addresses[from:max(from, to)]
-}
-
-// taken counts the addresses of a set that no ADD gets: those with an entry, and those that are reserved,
-// be it by another pool of the network, but for what a definition without overlapping ranges assigns
-// (whereabouts v0.9.4, pkg/storage/kubernetes/ipam.go, IPManagementKubernetesUpdate).
-func (p *Pool) taken(of, unguarded *netipx.IPSet) (n int) {
-	var last netip.Addr
-	for i := range p.Allocations {
-		if a := p.Allocations[i].Address; a.IsValid() && a != last {
-			last = a
-			if of.Contains(a) {
-				n++
-			}
-		}
-	}
-	for _, a := range p.reserved {
-		if of.Contains(a) && !unguarded.Contains(a) && !p.hasEntry(a) {
-			n++
-		}
-	}
-	return n
 }
 
 func (p *Pool) hasEntry(a netip.Addr) bool {
@@ -135,41 +138,42 @@ func (p *Pool) hasEntry(a netip.Addr) bool {
 }
 
 // FreeAddresses are the addresses that are free; nil where that is not known.
-func (p *Pool) FreeAddresses() *netipx.IPSet {
-	if p.Unknown != "" {
-		return nil
-	}
-	return p.freeOf(p.usable, p.unguarded)
-}
+func (p *Pool) FreeAddresses() *netipx.IPSet { return p.free }
 
-func (p *Pool) freeOf(of, unguarded *netipx.IPSet) *netipx.IPSet {
-	var set netipx.IPSetBuilder
-	for _, a := range p.reserved {
-		set.Add(a)
-	}
-	set.RemoveSet(unguarded)
-	for i := range p.Allocations {
-		if a := p.Allocations[i].Address; a.IsValid() {
-			set.Add(a)
+// mostSkipped is how many addresses that are reserved elsewhere an ADD surely skips. It asks for one after the
+// other, with two requests each at client-go's 5 a second, and has 10 s (whereabouts v0.9.4,
+// pkg/storage/kubernetes/ipam.go, IPManagementKubernetesUpdate; pkg/storage/storage.go, RequestTimeout): 24 were
+// skipped in 9 s, and with 27 the ADD failed.
+const mostSkipped = 24
+
+// AddBlocked notes the pools whose free addresses no ADD reaches in time, because too many that other
+// pools have reserved come before the first of them.
+func (u *Pools) AddBlocked() {
+	for _, p := range u.All {
+		if n := p.skipped(); n > mostSkipped {
+			u.Notes = append(u.Notes, fmt.Sprintf("%d addresses that other pools of the network have reserved come before the first free one of %s: "+
+				"whereabouts tries them one by one and runs out of time after some 25, so that ADDs fail although %s are free", n, p.Ref(), p.Free))
 		}
 	}
-	taken, _ := set.IPSet()
-	var free netipx.IPSetBuilder
-	free.AddSet(of)
-	free.RemoveSet(taken)
-	s, _ := free.IPSet() // valid sets give no error
-	return s
 }
 
-// freeBy is how many free addresses of the pool one of its definitions would assign.
-func (p *Pool) freeBy(d *Definition) *big.Int {
-	return new(big.Int).Sub(ippool.Size(d.Usable), big.NewInt(int64(p.taken(d.Usable, d.unguarded()))))
-}
-
-// unguarded are the addresses that the definition assigns although they are reserved.
-func (d *Definition) unguarded() *netipx.IPSet {
-	if d.Network.Overlapping {
-		return &netipx.IPSet{}
+// skipped is how many addresses an ADD has to skip before it gets a free one, by the definition with the
+// fewest; 0 where nothing is free.
+func (p *Pool) skipped() int {
+	fewest := -1
+	for _, d := range p.Definitions {
+		if !d.next.IsValid() || len(p.reserved) <= mostSkipped {
+			continue
+		}
+		n := 0
+		for _, a := range p.reserved {
+			if a.Less(d.next) && d.Usable.Contains(a) && !p.hasEntry(a) {
+				n++
+			}
+		}
+		if fewest < 0 || n < fewest {
+			fewest = n
+		}
 	}
-	return d.Usable
+	return max(fewest, 0)
 }

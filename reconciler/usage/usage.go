@@ -35,9 +35,8 @@ type Pool struct {
 	// Pools.AddWaiting.
 	Waiting []types.NamespacedName
 
-	usable    *netipx.IPSet // the union of the definitions'
-	unguarded *netipx.IPSet // of the definitions without overlapping ranges
-	reserved  []netip.Addr  // in the pool's network and range, by address
+	free     *netipx.IPSet // nil where that is not known
+	reserved []netip.Addr  // in the pool's network and range, by address
 
 	// StaleEntries are the items that are Stale, by address.
 	StaleEntries []*judge.Item
@@ -49,6 +48,8 @@ type Definition struct {
 	Network ippool.Network
 	Node    string        // whose slice the pool is, "" for none
 	Usable  *netipx.IPSet // of this pool
+	free    *netipx.IPSet // what of it is not taken
+	next    netip.Addr    // the first free one; invalid for none
 }
 
 // Fill is which part of what is usable is taken, 0 to 1; not ok where that is not known, or

@@ -32,28 +32,23 @@ func (u *Pools) AddWaiting() {
 			by[d.NamespacedName] = append(by[d.NamespacedName], assigner{p, d})
 		}
 	}
-	known := map[*Definition]bool{}
-	full := func(a assigner) bool {
-		is, asked := known[a.definition]
-		if !asked {
-			is = a.pool.freeBy(a.definition).Sign() == 0
-			known[a.definition] = is
+	entries := map[*Pool]map[types.NamespacedName]int{}
+	for _, p := range u.All {
+		if len(p.Definitions) > 0 {
+			entries[p] = p.entriesByPod()
 		}
-		return is
-	}
-	counted := map[*Pool]map[types.NamespacedName]int{}
-	entries := func(p *Pool, pod *podstate.Pod) int {
-		if counted[p] == nil {
-			counted[p] = p.entriesByPod()
-		}
-		return counted[p][pod.NamespacedName]
 	}
 	for _, pod := range u.o.Pods {
 		if pod.Phase != podstate.Pending || pod.Node == "" || pod.Disputed != "" || u.o.Now.Sub(pod.Created) < WaitsAfter {
 			continue
 		}
-		for name, interfaces := range countOf(pod.Selected) {
-			for _, p := range waitedFor(by[name], pod, func(a assigner) bool { return full(a) && entries(a.pool, pod) < interfaces }) {
+		interfaces := map[types.NamespacedName]int{}
+		for _, name := range pod.Selected {
+			interfaces[name]++
+		}
+		for name, n := range interfaces {
+			lacks := func(a assigner) bool { return !a.definition.next.IsValid() && entries[a.pool][pod.NamespacedName] < n }
+			for _, p := range waitedFor(by[name], pod, lacks) {
 				if n := len(p.Waiting); n == 0 || p.Waiting[n-1] != pod.NamespacedName { // once for all its definitions
 					p.Waiting = append(p.Waiting, pod.NamespacedName)
 				}
@@ -63,14 +58,6 @@ func (u *Pools) AddWaiting() {
 	for _, p := range u.All {
 		slices.SortFunc(p.Waiting, func(a, b types.NamespacedName) int { return cmp.Compare(a.String(), b.String()) })
 	}
-}
-
-func countOf(selected []types.NamespacedName) map[types.NamespacedName]int {
-	counts := map[types.NamespacedName]int{}
-	for _, name := range selected {
-		counts[name]++
-	}
-	return counts
 }
 
 // waitedFor are the pools of one definition for whose addresses a pod waits. lacks reports whether a pool has
