@@ -19,17 +19,18 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"os/signal"
 	"syscall"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/flags"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/memory"
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/servecmd"
-	"github.com/ip-reconcile/ip-reconcile/internal/version"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
 const (
@@ -54,23 +55,12 @@ func main() {
 
 // run is the program; it logs to stderr.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	given, code := parse(args, stderr)
+	given, code := parse(args, stdout, stderr)
 	if given == nil {
 		return code
 	}
-	if given.version {
-		fmt.Fprintln(stdout, "ip-reconciler version", version.Get())
-		return exitDone
-	}
-	options, log, err := given.options(stderr)
-	if err != nil {
-		slog.New(slog.NewTextHandler(stderr, nil)).Error(err.Error())
-		return exitNotObserved
-	}
-	if given.badLevel != "" {
-		log.Warn("-log-level " + given.badLevel + " is not known: it is debug, verbose, info, warn, error or panic; taken for debug")
-	}
-	cluster, _, err := options.Connect("reconciler", log)
+	log := given.log
+	cluster, _, err := given.Connect("reconciler", log)
 	if err != nil {
 		log.Error("reconciler run failed: " + err.Error())
 		return exitNotObserved
@@ -86,19 +76,46 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		log.Error("reconciler run failed: it cannot be told whether a Job runs this pod: " + err.Error())
 		return exitNotObserved
 	case once:
-		return onePass(ctx, options, cluster, log)
+		return onePass(ctx, given, cluster)
 	}
-	return serveOn(ctx, options, log)
-}
-
-// serveOn is the long-running form.
-func serveOn(ctx context.Context, options *servecmd.Options, log *slog.Logger) int {
-	options.Metrics = freeOrNone(log, "metrics", options.Metrics)
-	options.Health = freeOrNone(log, "probes", options.Health)
-	if err := options.Run(ctx, log); err != nil {
+	given.Metrics, given.Health = freeOrNone(log, "metrics", given.Metrics), freeOrNone(log, "probes", given.Health)
+	if err := given.Run(ctx, log); err != nil {
 		log.Error("the reconciler ends: " + err.Error())
 		return exitServing
 	}
 	log.Info("shutting down reconciler")
 	return exitDone
+}
+
+// ownedByJob reports whether a Job runs this pod: the CronJob of whereabouts v0.5.4
+// gives no flag that tells it from the Deployment.
+//
+// An error, a 403 too, ends the program: whoever may not or cannot list pods can
+// judge nothing in either form, and what started it starts it again. Taken for a
+// Deployment's, a Job's pod would stand in the way of all later ones; taken for a
+// Job's, a Deployment's would end for no reason.
+//
+// Where there is no such pod, as on the host's network, the long-running form is
+// right: of those that are started without flags it is today's, and a Job that it
+// keeps from ending still does its work.
+func ownedByJob(ctx context.Context, cluster *kube.Cluster, log *slog.Logger) (bool, error) {
+	// Not in WHEREABOUTS_NAMESPACE, which may be another.
+	pod := types.NamespacedName{Namespace: new(flags.Common).Namespace(), Name: cluster.Pod}
+	job, there, err := cluster.OwnedByJob(ctx, pod)
+	if err == nil && !there {
+		log.Warn("there is no pod of this name, so that it cannot be seen whether a Job runs it: taken for a Deployment's. In a Job give -timeout 30, or POD_NAME", "pod", pod)
+	}
+	return job, err
+}
+
+// freeOrNone is the address, or "0" for none where somebody else listens at it:
+// whereabouts' program listens nowhere, so that nobody has kept it free.
+func freeOrNone(log *slog.Logger, what, address string) string {
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		log.Warn("there are no "+what+": the address cannot be had", "address", address, "error", err)
+		return "0"
+	}
+	_ = l.Close()
+	return address
 }

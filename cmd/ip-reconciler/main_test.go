@@ -22,66 +22,60 @@ func TestMain(m *testing.M) {
 }
 
 func TestTheFlagsOfWhereaboutsAreUnderstood(t *testing.T) {
+	const usual = 30 * time.Second
 	for _, c := range []struct {
-		args string
-		want *settings
-		code int
-		says string
+		args    string
+		level   slog.Level // from which on it logs
+		timeout time.Duration
+		once    bool
+		trust   bool
 	}{
-		{args: "", want: &settings{timeout: 30 * time.Second, level: "debug"}},
-		{args: "-log-level debug", want: &settings{timeout: 30 * time.Second, level: "debug"}},
-		{args: "-log-level=verbose", want: &settings{timeout: 30 * time.Second, level: "info"}},
-		{args: "--log-level ERROR", want: &settings{timeout: 30 * time.Second, level: "error"}},
-		{args: "-log-level panic", want: &settings{timeout: 30 * time.Second, level: "error+4"}},
-		{args: "-log-level warn", want: &settings{timeout: 30 * time.Second, level: "warn"}},
-		{args: "-log-level info", want: &settings{timeout: 30 * time.Second, level: "info"}},
-		{args: "-log-level loud", want: &settings{timeout: 30 * time.Second, level: "debug", badLevel: "loud"}},
-		{args: "-timeout 5", want: &settings{timeout: 5 * time.Second, level: "debug", once: true}},
-		{args: "-kubeconfig=/a/b", want: &settings{kubeconfig: "/a/b", timeout: 30 * time.Second, level: "debug", once: true}},
-		{args: "-kubeconfig=", want: &settings{timeout: 30 * time.Second, level: "debug", once: true}},
-		{args: "--trust-network-status", want: &settings{timeout: 30 * time.Second, level: "debug", trust: true}},
-		{args: "-trust-network-status -timeout 5", want: &settings{timeout: 5 * time.Second, level: "debug", once: true, trust: true}},
-		{args: "-timeout 0", code: exitNotObserved, says: "-timeout 0: must be above zero"},
-		{args: "-timeout soon", code: exitNotObserved, says: "-timeout"},
-		{args: "-dry-run", code: exitNotObserved, says: "-dry-run"},
-		{args: "-h", code: exitDone, says: "-kubeconfig"},
+		{"", slog.LevelDebug, usual, false, false},
+		{"-log-level debug", slog.LevelDebug, usual, false, false},
+		{"-log-level=verbose", slog.LevelInfo, usual, false, false},
+		{"--log-level ERROR", slog.LevelError, usual, false, false},
+		{"-log-level panic", slog.LevelError + 4, usual, false, false},
+		{"-log-level warn", slog.LevelWarn, usual, false, false},
+		{"-log-level info", slog.LevelInfo, usual, false, false},
+		{"-log-level loud", slog.LevelDebug, usual, false, false},
+		{"-timeout 5", slog.LevelDebug, 5 * time.Second, true, false},
+		{"-kubeconfig=/a/b", slog.LevelDebug, usual, true, false},
+		{"-kubeconfig=", slog.LevelDebug, usual, true, false},
+		{"--trust-network-status", slog.LevelDebug, usual, false, true},
+		{"-trust-network-status -timeout 5", slog.LevelDebug, 5 * time.Second, true, true},
 	} {
-		var stderr bytes.Buffer
-		got, code := parse(strings.Fields(c.args), &stderr)
-		switch {
-		case code != c.code, (got == nil) != (c.want == nil), got != nil && *got != *c.want:
-			t.Errorf("%q: got %+v and code %d, want %+v and code %d", c.args, got, code, c.want, c.code)
-		case !strings.Contains(stderr.String(), c.says):
-			t.Errorf("%q: said %q, want %q", c.args, stderr.String(), c.says)
+		got, code := parse(strings.Fields(c.args), io.Discard, io.Discard)
+		if got == nil {
+			t.Errorf("%q: exit code %d", c.args, code)
+			continue
+		}
+		options, err := got.Options.Options()
+		if err != nil || got.once != c.once || got.Timeout != c.timeout || options.TrustNetworkStatus != c.trust || !got.WithoutPause {
+			t.Errorf("%q: %+v, %+v, %v", c.args, got, options, err)
+		}
+		if !got.log.Enabled(t.Context(), c.level) || got.log.Enabled(t.Context(), c.level-1) {
+			t.Errorf("%q: the log does not begin at %s", c.args, c.level)
 		}
 	}
 }
 
-func TestTheNetworkStatusIsTrustedByFlagOnly(t *testing.T) {
-	for args, want := range map[string]bool{"": false, "-trust-network-status": true} {
-		given, _ := parse(strings.Fields(args), &bytes.Buffer{})
-		o, _, err := given.options(&bytes.Buffer{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		options, err := o.Options()
-		if err != nil || options.TrustNetworkStatus != want {
-			t.Errorf("%q: trusted %v, %v", args, options.TrustNetworkStatus, err)
-		}
-	}
-}
-
-func TestTheLogLevelsAreThoseOfWhereabouts(t *testing.T) {
-	for level, want := range map[string]slog.Level{
-		"debug": slog.LevelDebug, "verbose": slog.LevelInfo, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError, "panic": slog.LevelError + 4, "loud": slog.LevelDebug,
+func TestAFlagThatEndsTheProgram(t *testing.T) {
+	for _, c := range []struct {
+		args         string
+		code         int
+		stdout, says string
+	}{
+		{"-timeout 0", exitNotObserved, "", "-timeout 0: must be above zero"},
+		{"-timeout soon", exitNotObserved, "", "-timeout"},
+		{"-dry-run", exitNotObserved, "", "-dry-run"},
+		{"-h", exitDone, "", "-kubeconfig"},
+		{"-version", exitDone, "ip-reconciler version " + version.Get().String() + "\n", ""},
+		{"--version", exitDone, "ip-reconciler version " + version.Get().String() + "\n", ""},
 	} {
-		given, _ := parse([]string{"-log-level", level}, &bytes.Buffer{})
-		_, log, err := given.options(&bytes.Buffer{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !log.Enabled(t.Context(), want) || log.Enabled(t.Context(), want-1) {
-			t.Errorf("-log-level %s does not begin at %s", level, want)
+		var stdout, stderr bytes.Buffer
+		code := run(t.Context(), strings.Fields(c.args), &stdout, &stderr)
+		if code != c.code || stdout.String() != c.stdout || !strings.Contains(stderr.String(), c.says) {
+			t.Errorf("%q: exit code %d, %q, %q", c.args, code, stdout.String(), stderr.String())
 		}
 	}
 }
@@ -101,25 +95,12 @@ func TestAnUnknownLogLevelIsWarnedOf(t *testing.T) {
 	}
 }
 
-func TestTheVersionIsPrintedAndNothingElseIsDone(t *testing.T) {
-	for _, flag := range []string{"-version", "--version"} {
-		var stdout, stderr bytes.Buffer
-		if code := run(t.Context(), []string{flag}, &stdout, &stderr); code != exitDone || stderr.Len() > 0 {
-			t.Errorf("exit code %d: %s", code, stderr.String())
-		}
-		if want := "ip-reconciler version " + version.Get().String() + "\n"; stdout.String() != want {
-			t.Errorf("got %q, want %q", stdout.String(), want)
-		}
-	}
-}
-
 func TestTheNamespaceIsTheOneOfWhereabouts(t *testing.T) {
-	given, _ := parse(nil, &bytes.Buffer{})
 	for _, want := range []string{"openshift-multus", "kube-system"} {
 		t.Setenv("WHEREABOUTS_NAMESPACE", strings.TrimPrefix(want, "kube-system"))
-		o, _, err := given.options(&bytes.Buffer{})
-		if err != nil || o.Namespace() != want {
-			t.Errorf("got %v (%v), want %s", o.Namespace(), err, want)
+		given, code := parse(nil, io.Discard, io.Discard)
+		if given == nil || given.Namespace() != want {
+			t.Errorf("exit code %d, %v, want %s", code, given, want)
 		}
 	}
 }

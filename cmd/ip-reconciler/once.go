@@ -4,19 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/servecmd"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/serve"
 )
 
 // onePass makes one pass, which waits for what is not confirmed.
-func onePass(ctx context.Context, o *servecmd.Options, cluster *kube.Cluster, log *slog.Logger) int {
-	r, err := o.Reconciler(log)
+func onePass(ctx context.Context, given *command, cluster *kube.Cluster) int {
+	r, err := given.Reconciler(given.log)
 	if err != nil {
-		log.Error(err.Error())
+		given.log.Error(err.Error())
 		return exitNotObserved
 	}
 	r.Source, r.Writer, r.Window, r.Restores, r.Passes = cluster, cluster, cluster, cluster.Restores(), cluster.Passes()
