@@ -56,12 +56,13 @@ not be read.
 			err = o.print(std, answer{
 				notes: e.Notes(),
 				document: func() any {
-					return document.OfExplanation(o.header(c.Context(), document.KindExplanation, e.Observation), e)
+					e.Document.Header = o.header(c.Context(), document.KindExplanation, e.Observation)
+					return e.Document
 				},
 				names:  func() []string { return e.Addresses(true) },
 				screen: func(s *screen.Screen) { s.Explain(e) },
 			})
-			if err == nil && !e.Found {
+			if err == nil && !e.Document.Found {
 				return errLeft
 			}
 			return err

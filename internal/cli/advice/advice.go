@@ -1,30 +1,23 @@
 // Package advice says what an operator can do about a reason, a refusal or a finding: a
-// sentence, and where there is one a command with the real names filled in. It is data:
-// reasons.go, refusals.go and findings.go are the templates, by cause; conflict.go decides
-// which of several pods with one address keeps it. It does no I/O.
+// sentence, and where there is one a command with the real names filled in. advice.yaml has them.
 package advice
 
 import (
+	"cmp"
+	_ "embed"
 	"fmt"
+	"math"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 
+	"sigs.k8s.io/yaml"
+
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
-
-// Step is one thing that an operator can do, or know.
-type Step struct {
-	// Cause is the reason, refusal or kind of finding that it is about; several are joined
-	// by ", ".
-	Cause string
-	// Why says what it is for, and with what care.
-	Why string
-	// Command is for a shell, as it stands; "" where there is nothing to run.
-	Command string
-	// OnNode is the node on which the command must be run; "" for anywhere with a kubeconfig.
-	OnNode string
-}
 
 // Advisor fills names into templates.
 type Advisor struct {
@@ -53,119 +46,110 @@ func (a *Advisor) ClusterFlag(name, value string) {
 	}
 }
 
-// Facts are the names that templates have places for; "" where one is not known.
+// Facts are what the templates have places for.
 type Facts struct {
-	Address     string
-	Pool        string // "<namespace>/<name>"
-	Reservation string // "<namespace>/<name>"
-	Pod         string // "<namespace>/<name>" of the pod that is recorded
-	Container   string // id of the sandbox
+	// Names are by their place, "" where one is not known. {pool.namespace} and {pool.name} are the
+	// parts of {pool}.
+	Names map[string]string
 	// Nodes are those that the cause is about, DownNodes those of them that are not Ready,
 	// and not declared dead yet.
 	Nodes, DownNodes []string
-	// OtherPod is a pod, as "<namespace>/<name>", that carries the address, too;
-	// OtherContainer is a sandbox that does, on OtherNode.
-	OtherPod, OtherContainer, OtherNode string
-	// Restored is when etcd was restored, in RFC 3339.
-	Restored string
 }
 
-// template is a Step before the names are filled in; on is the node on which the command
-// is run. A template with a place for a name that is not known is left out, and one with
-// {node} or {downnode} is there for each node.
-type template struct{ why, command, on string }
+// template is a step before the names are filled in, or the name of a part.
+type template struct{ Why, Command, Node, Use string }
 
-// eachOf are the nodes for each of which a template is there, by the name of the place; ""
-// where it is there once.
-func (t template) eachOf(f Facts) (place string, nodes []string) {
-	switch text := t.why + t.command + t.on; {
-	case strings.Contains(text, "{node}"):
-		return "node", f.Nodes
-	case strings.Contains(text, "{downnode}"):
-		return "downnode", f.DownNodes
+//go:embed advice.yaml
+var source []byte
+
+// templates are those of advice.yaml, by section and cause.
+var templates = sync.OnceValue(func() (all map[string]map[string][]template) {
+	if err := yaml.UnmarshalStrict(source, &all); err != nil {
+		panic(err) // it is part of the program
 	}
-	return "", nil
-}
+	for _, section := range all {
+		for cause, list := range section {
+			var whole []template
+			for _, t := range list {
+				if t.Use == "" {
+					whole = append(whole, t)
+				}
+				whole = append(whole, all["parts"][t.Use]...)
+			}
+			section[cause] = whole
+		}
+	}
+	return all
+})
 
 // nodesShown is for how many nodes there are commands.
 const nodesShown = 3
 
-// fill makes steps of templates.
-func (a Advisor) fill(cause string, f Facts, templates []template) []Step {
-	var steps []Step
-	values, more := a.values(f), []string(nil)
-	for _, t := range templates {
-		place, nodes := t.eachOf(f)
-		if place == "" {
-			steps = add(steps, a, cause, t, values)
-			continue
-		}
-		for _, node := range nodes[:min(len(nodes), nodesShown)] {
-			values[place] = node
-			steps = add(steps, a, cause, t, values)
+// Steps are the steps of an entry of advice.yaml. Their cause is the first word of its name; those
+// of the section "more" have none.
+func (a Advisor) Steps(section, name string, f Facts) (steps []document.Advice) {
+	cause, _, _ := strings.Cut(name, " ")
+	if section == "more" {
+		cause = ""
+	}
+	var more []string
+	for _, t := range templates()[section][name] {
+		place, nodes := "", []string{""}
+		switch text := t.Why + t.Command + t.Node; {
+		case strings.Contains(text, "{node}"):
+			place, nodes = "node", f.Nodes
+		case strings.Contains(text, "{downnode}"):
+			place, nodes = "downnode", f.DownNodes
 		}
 		if len(nodes) > max(nodesShown, len(more)) {
 			more = nodes
 		}
+		for _, node := range nodes[:min(len(nodes), nodesShown)] {
+			if s, known := a.fill(t, f, place, node); known {
+				s.Cause = cause
+				steps = append(steps, s)
+			}
+		}
 	}
 	if len(more) > 0 {
 		why, _ := printable(fmt.Sprintf("The same for %d more: %s.", len(more)-nodesShown, strings.Join(more[nodesShown:], ", ")))
-		steps = append(steps, Step{Cause: cause, Why: why})
+		steps = append(steps, document.Advice{Cause: cause, Why: why})
 	}
 	return steps
 }
 
-func add(steps []Step, a Advisor, cause string, t template, values map[string]string) []Step {
-	why, known := replace(t.why, values, printable)
-	if !known {
-		return steps
-	}
-	s := Step{Cause: cause, Why: why}
-	if t.command != "" {
-		if s.Command, known = a.command(t.command, values); !known {
-			return steps
+// fill makes a step of a template; place is that of the node.
+func (a Advisor) fill(t template, f Facts, place, node string) (s document.Advice, known bool) {
+	name := func(at string) string {
+		whole, part, _ := strings.Cut(at, ".")
+		namespace, name, _ := strings.Cut(f.Names[whole], "/")
+		switch {
+		case at == place:
+			return node
+		case at == "namespace":
+			return a.Namespace
+		case part == "namespace":
+			return namespace
+		case part == "name":
+			return name
 		}
+		return f.Names[at]
 	}
-	if t.on != "" {
-		if s.OnNode, known = replace(t.on, values, printable); !known {
-			return steps
-		}
-	}
-	return append(steps, s)
-}
-
-// values are what the places are filled with.
-func (a Advisor) values(f Facts) map[string]string {
-	v := map[string]string{
-		"program": a.Program, "namespace": a.Namespace, "ip": f.Address, "pool": f.Pool, "pod": f.Pod, "container": f.Container,
-		"otherpod": f.OtherPod, "othercontainer": f.OtherContainer, "othernode": f.OtherNode, "restored": f.Restored,
-	}
-	v["poolnamespace"], v["poolname"], _ = strings.Cut(f.Pool, "/")
-	v["podnamespace"], v["podname"], _ = strings.Cut(f.Pod, "/")
-	v["reservationnamespace"], v["reservationname"], _ = strings.Cut(f.Reservation, "/")
-	return v
-}
-
-// command fills in a command. {inpool} is the flag that picks the pool, nothing where no
-// pool is known. {program} is no name, and may be of two words: "kubectl ip-reconcile", which
-// takes flags at its end alone.
-func (a Advisor) command(text string, values map[string]string) (string, bool) {
 	inPool := ""
-	if values["pool"] != "" {
+	if f.Names["pool"] != "" {
 		inPool = " --pool={pool}"
 	}
-	text = strings.ReplaceAll(text, " {inpool}", inPool)
-	text, known := replace(strings.ReplaceAll(text, "{program} ", plainProgram+" "), values, quote)
-	if !known {
-		return "", false
-	}
-	return a.OnCluster(text), true
+	why, knowsWhy := replace(t.Why, name, printable)
+	command, knowsCommand := replace(strings.ReplaceAll(t.Command, " {inpool}", inPool), name, quote)
+	on, knowsOn := replace(t.Node, name, printable)
+	return document.Advice{Why: why, Command: a.OnCluster(command), OnNode: on}, knowsWhy && knowsCommand && knowsOn
 }
 
 // plainProgram is how commands call this program until OnCluster has seen them.
 const plainProgram = "ip-reconcile"
 
-// OnCluster is a command of ip-reconcile or kubectl with the flags that say which cluster it is.
+// OnCluster is a command of ip-reconcile or kubectl with the flags that say which cluster it is. The
+// program may be of two words, "kubectl ip-reconcile", which takes flags at its end alone.
 func (a Advisor) OnCluster(command string) string {
 	if rest, ours := strings.CutPrefix(command, plainProgram+" "); ours {
 		return strings.Join(append([]string{a.Program, rest}, a.Flags...), " ")
@@ -176,29 +160,18 @@ func (a Advisor) OnCluster(command string) string {
 	return command
 }
 
-// replace fills in the names, each as told; known is false where one is not known, or
-// cannot be written. A place is lower case letters in braces: kubectl's own JSONPath has a
-// dot there.
-func replace(text string, values map[string]string, as func(string) (string, bool)) (filled string, known bool) {
-	var b strings.Builder
+var places = regexp.MustCompile(`\{[a-z]+(\.[a-z]+)?\}`)
+
+// replace fills in the names, each in the form that as gives it; known is false where one is not
+// known, or cannot be written.
+func replace(text string, name func(string) string, as func(string) (string, bool)) (filled string, known bool) {
 	known = true
-	for {
-		before, rest, found := strings.Cut(text, "{")
-		b.WriteString(before)
-		if !found {
-			return b.String(), known
-		}
-		name, after, closed := strings.Cut(rest, "}")
-		if !closed || name == "" || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz") != "" {
-			b.WriteString("{")
-			text = rest
-			continue
-		}
-		value, ok := as(values[name])
+	filled = places.ReplaceAllStringFunc(text, func(place string) string {
+		value, ok := as(name(strings.Trim(place, "{}")))
 		known = known && ok
-		b.WriteString(value)
-		text = after
-	}
+		return value
+	})
+	return filled, known
 }
 
 func printable(text string) (string, bool) {
@@ -232,40 +205,30 @@ func plain(r rune) bool {
 // before: the first is then for the causes of both. Those of one cause are put together,
 // and how something is released comes last. The steps on a Conflict stay whole and in
 // their order, whatever others there are.
-func Unique(steps []Step) []Step {
-	seen, first := map[[3]string]int{}, map[string]int{}
-	var unique []Step
+func Unique(steps []document.Advice) []document.Advice {
+	seen, rank := map[[3]string]int{}, map[string]int{judge.Stale.String(): math.MaxInt}
+	var unique []document.Advice
 	for _, s := range steps {
 		key := [3]string{s.Command, s.OnNode}
 		if s.Command == "" || s.Cause == string(judge.Conflict) {
 			key[2] = s.Why
 		}
-		if at, there := seen[key]; !there {
+		at, there := seen[key]
+		if !there {
 			seen[key] = len(unique)
 			unique = append(unique, s)
+			if _, ranked := rank[firstCause(s)]; !ranked {
+				rank[firstCause(s)] = len(unique)
+			}
 		} else if causes := strings.Split(unique[at].Cause, ", "); !slices.Contains(causes, s.Cause) {
 			unique[at].Cause += ", " + s.Cause
 		}
 	}
-	for i, s := range unique {
-		if _, there := first[s.firstCause()]; !there {
-			first[s.firstCause()] = i
-		}
-	}
-	slices.SortStableFunc(unique, func(a, b Step) int { return first[a.firstCause()] - first[b.firstCause()] })
-	slices.SortStableFunc(unique, func(a, b Step) int { return a.last() - b.last() })
+	slices.SortStableFunc(unique, func(a, b document.Advice) int { return cmp.Compare(rank[firstCause(a)], rank[firstCause(b)]) })
 	return unique
 }
 
-func (s Step) firstCause() string {
+func firstCause(s document.Advice) string {
 	cause, _, _ := strings.Cut(s.Cause, ",")
 	return cause
-}
-
-// last is 1 for how something is released: all that must be known before goes before it.
-func (s Step) last() int {
-	if s.firstCause() == judge.Stale.String() {
-		return 1
-	}
-	return 0
 }

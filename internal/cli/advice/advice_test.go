@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
+	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
@@ -14,86 +16,73 @@ func advisor() Advisor { return Advisor{Program: "ip-reconcile", Namespace: "kub
 
 // known has a name for every place.
 func known() Facts {
-	return Facts{Address: "10.0.0.7", Pool: "kube-system/10.0.0.0-24", Reservation: "kube-system/10.0.0.7", Pod: "default/web-0", Container: "c0ffee",
-		Nodes: []string{"worker-1"}, DownNodes: []string{"worker-1"}, OtherPod: "default/web-1", OtherContainer: "beef", OtherNode: "worker-2",
-		Restored: "2026-11-20T10:00:00Z"}
+	return Facts{Names: map[string]string{"ip": "10.0.0.7", "pool": "kube-system/10.0.0.0-24", "reservation": "kube-system/10.0.0.7", "pod": "default/web-0", "container": "c0ffee",
+		"otherpod": "default/web-1", "othercontainer": "beef", "othernode": "worker-2", "restored": "2026-11-20T10:00:00Z",
+		"keeper": "default/web-0 on worker-1", "place": "pool kube-system/10.0.0.0-24", "entry": "default/web-2"},
+		Nodes: []string{"worker-1"}, DownNodes: []string{"worker-1"}}
 }
 
-// all are the steps of every cause.
-func all(t *testing.T, f Facts) map[string][]Step {
-	t.Helper()
-	a, steps := advisor(), map[string][]Step{}
-	for _, name := range judge.ReasonNames() {
-		var reason judge.Reason
-		if err := reason.UnmarshalText([]byte(name)); err != nil {
-			t.Fatal(err)
-		}
-		for _, verdict := range []judge.Verdict{judge.InUse, judge.Held, judge.Stale} {
-			of := a.OfReason(verdict, reason, f)
-			if verdict == judge.Stale {
-				of = append(of, a.Release(f, true)...)
-			}
-			steps[verdict.String()+" "+name] = of
+// each calls f for every entry of advice.yaml.
+func each(f func(section, name string, templates []template)) {
+	for section, entries := range templates() {
+		for name, list := range entries {
+			f(section, name, list)
 		}
 	}
+}
+
+func TestAdvice_EveryReasonRefusalAndFinding(t *testing.T) {
+	words := map[string][]string{"reasons": append(judge.ReasonNames(), "NotExported"), "stale": append(judge.ReasonNames(), "Stale"), "conflict": {"Conflict"}}
 	for _, why := range reconciler.Refusals() {
-		steps["refusal "+string(why)] = a.OfGate(reconciler.Gate{Why: why}, f)
+		words["gates"] = append(words["gates"], string(why))
 	}
-	steps["refusal Paused pool"] = a.OfGate(reconciler.Gate{Why: reconciler.Paused, Pool: "kube-system/10.0.0.0-24"}, f)
 	for _, kind := range judge.Kinds() {
-		steps["finding "+string(kind)] = a.OfFinding(kind, true, f)
+		words["findings"] = append(words["findings"], string(kind))
 	}
-	steps["finding Unrecorded without a sandbox"] = a.OfFinding(judge.Unrecorded, false, f)
-	return steps
-}
-
-func TestEveryReasonRefusalAndFindingHasAdvice(t *testing.T) {
 	staleOnly := []string{"PodReplaced", "PodFinished", "SandboxReplaced", "SandboxStopped", "PodGone"}
-	for cause, steps := range all(t, known()) {
-		verdict, reason, _ := strings.Cut(cause, " ")
-		if len(steps) == 0 && (verdict == "Stale" || !slices.Contains(staleOnly, reason)) {
-			t.Errorf("nothing is said about %s", cause)
-		}
-	}
-}
-
-func TestEveryPlaceInAdviceIsFilled(t *testing.T) {
-	place := regexp.MustCompile(`\{[a-z]+\}`)
-	for name, f := range map[string]Facts{"all is known": known(), "nothing is known": {}, "an address alone is known": {Address: "10.0.0.7"}} {
-		for cause, steps := range all(t, f) {
-			for _, s := range steps {
-				if place.MatchString(s.Why + s.Command + s.OnNode) {
-					t.Errorf("%s, %s: %+v", name, cause, s)
-				}
-				if s.Why == "" || strings.Contains(s.Command, "= ") || strings.Contains(s.Command, "  ") || strings.HasSuffix(s.Command, "=") && !strings.HasSuffix(s.Command, "-") {
-					t.Errorf("%s, %s: something is missing in %+v", name, cause, s)
-				}
+	for _, section := range []string{"reasons", "gates", "findings"} {
+		for _, word := range words[section] {
+			if len(templates()[section][word]) == 0 && !slices.Contains(staleOnly, word) {
+				t.Errorf("%s: nothing is said about %s", section, word)
 			}
 		}
 	}
+	each(func(section, name string, list []template) {
+		word, _, _ := strings.Cut(name, " ")
+		if words[section] != nil && !slices.Contains(words[section], word) {
+			t.Errorf("%s: %s is not a word of the program", section, name)
+		}
+		if steps := advisor().Steps(section, name, known()); len(steps) != len(list) {
+			t.Errorf("%s: of %d steps on %s there are %d where every name is known", section, len(list), name, len(steps))
+		}
+		for _, s := range list {
+			for _, m := range regexp.MustCompile(`annotate .* (ip-reconcile\.dev/[a-z-]*[a-z])`).FindAllStringSubmatch(s.Command, -1) {
+				if m[1] != ippool.PausedAnnotation && m[1] != judge.AcknowledgedAnnotation {
+					t.Errorf("%s has the annotation %s", name, m[1])
+				}
+			}
+		}
+	})
 }
 
-func TestAllThatIsKnownIsWrittenAndNothingElse(t *testing.T) {
-	f := Facts{Address: "10.0.0.7", Nodes: []string{"worker-1"}}
-	for _, s := range advisor().OfReason(judge.Held, judge.PhantomPod, f) {
-		if strings.Contains(s.Command, "crictl") {
-			t.Errorf("a sandbox that is not known is to be ended: %+v", s)
-		}
-	}
-	f.Container = "c0ffee"
-	var commands []string
-	for _, s := range advisor().OfReason(judge.Held, judge.PhantomPod, f) {
-		if s.Command != "" {
-			commands = append(commands, s.OnNode+": "+s.Command)
-		}
-	}
-	if want := []string{"worker-1: crictl inspectp c0ffee", "worker-1: crictl stopp c0ffee && crictl rmp c0ffee"}; !slices.Equal(commands, want) {
-		t.Errorf("got %q, want %q", commands, want)
+func TestAdvice_EveryPlaceIsFilledAndOnlyByWhatIsKnown(t *testing.T) {
+	for _, f := range []Facts{known(), {}, {Names: map[string]string{"ip": "10.0.0.7"}}, {Names: map[string]string{"ip": "10.0.0.7"}, Nodes: []string{"worker-1"}}} {
+		each(func(section, name string, list []template) {
+			for _, s := range advisor().Steps(section, name, f) {
+				text := s.Why + s.Command + s.OnNode
+				if places.MatchString(text) || strings.Contains(text, "{inpool}") || s.Why == "" || strings.Contains(s.Command, "= ") || strings.Contains(s.Command, "  ") || strings.HasSuffix(s.Command, "=") {
+					t.Errorf("%s of %s with %+v: %+v", name, section, f, s)
+				}
+				if f.Names["container"] == "" && strings.Contains(s.Command, "crictl") {
+					t.Errorf("a sandbox that is not known is to be ended: %+v", s)
+				}
+			}
+		})
 	}
 }
 
 // A report's ids and names are whatever a runtime or an agent says, and commands are copied.
-func TestANameThatAShellWouldRunIsQuotedOrLeftOut(t *testing.T) {
+func TestAdvice_NamesThatAShellWouldRunAreQuotedOrMissing(t *testing.T) {
 	for text, want := range map[string]string{
 		"c0ffee":            "crictl inspectp c0ffee",
 		"a; reboot":         "crictl inspectp 'a; reboot'",
@@ -105,7 +94,7 @@ func TestANameThatAShellWouldRunIsQuotedOrLeftOut(t *testing.T) {
 		"`reboot` && \"x\"": "crictl inspectp '`reboot` && \"x\"'",
 	} {
 		got := ""
-		for _, s := range advisor().OfReason(judge.Held, judge.PhantomPod, Facts{Container: text, Nodes: []string{"worker-1"}}) {
+		for _, s := range advisor().Steps("reasons", "PhantomPod", Facts{Names: map[string]string{"container": text}, Nodes: []string{"worker-1"}}) {
 			if strings.Contains(s.Command, "inspectp") {
 				got = s.Command
 			}
@@ -116,10 +105,9 @@ func TestANameThatAShellWouldRunIsQuotedOrLeftOut(t *testing.T) {
 	}
 }
 
-func TestOfManyNodesTheFirstHaveCommandsAndAllAreNamed(t *testing.T) {
-	f := Facts{Nodes: []string{"w1", "w2", "w3", "w4", "w5"}}
+func TestAdvice_OfManyNodesTheFirstHaveCommandsAndAllAreNamed(t *testing.T) {
 	text, logs := "", 0
-	for _, s := range advisor().OfFinding(judge.NoFreshReportFinding, false, f) {
+	for _, s := range advisor().Steps("findings", "NoFreshReport", Facts{Nodes: []string{"w1", "w2", "w3", "w4", "w5"}}) {
 		text += s.Why + "\n"
 		if strings.Contains(s.Command, "logs") {
 			logs++
@@ -130,51 +118,33 @@ func TestOfManyNodesTheFirstHaveCommandsAndAllAreNamed(t *testing.T) {
 	}
 }
 
-func TestANodeIsGivenUpOnlyWithAWarningAndOnlyIfItIsDown(t *testing.T) {
+func TestAdvice_NodesAreGivenUpWithAWarningAndOnlyIfDown(t *testing.T) {
 	risky := regexp.MustCompile(`taint nodes \S+ \S+=|delete node|` + judge.AcknowledgedAnnotation)
-	f := known()
-	for cause, steps := range all(t, f) {
-		for _, s := range steps {
+	ready := known()
+	ready.DownNodes = nil
+	each(func(section, name string, _ []template) {
+		for _, s := range advisor().Steps(section, name, known()) {
 			if risky.MatchString(s.Command) && !strings.HasPrefix(s.Why, "WARNING") {
-				t.Errorf("%s: no warning before %q", cause, s.Command)
+				t.Errorf("%s: no warning before %q", name, s.Command)
 			}
 		}
-	}
-	f.DownNodes = nil
-	for cause, steps := range all(t, f) {
-		for _, s := range steps {
+		for _, s := range advisor().Steps(section, name, ready) {
 			if strings.Contains(s.Command, "out-of-service=") || strings.Contains(s.Command, "delete node") {
-				t.Errorf("%s: a node that is Ready is given up: %q", cause, s.Command)
+				t.Errorf("%s: a node that is Ready is given up: %q", name, s.Command)
 			}
 		}
-	}
+	})
 }
 
-func TestCommandsNameTheClusterThatWasAskedAbout(t *testing.T) {
+func TestAdvice_CommandsNameTheClusterThatWasAskedAbout(t *testing.T) {
 	a := advisor()
 	a.ClusterFlag("kubeconfig", "/home/me/my config")
 	a.Flag("agents", "required")
-	steps := a.OfFinding(judge.NoFreshReportFinding, false, known())
-	want := "kubectl --kubeconfig='/home/me/my config' logs -n kube-system --tail=50 $(kubectl --kubeconfig='/home/me/my config' get pods"
-	if !slices.ContainsFunc(steps, func(s Step) bool { return strings.HasPrefix(s.Command, want) }) {
-		t.Errorf("%+v", steps)
-	}
-	steps = a.Release(known(), false)
-	if want := "ip-reconcile run --pool=kube-system/10.0.0.0-24 --address=10.0.0.7 --kubeconfig='/home/me/my config' --agents=required"; steps[1].Command != want {
-		t.Errorf("got %q, want %q", steps[1].Command, want)
-	}
-}
-
-func TestAPodIsNotDeletedForASandboxThatMayNotBeIts(t *testing.T) {
-	f := known()
-	f.Container = "box-1"
-	for _, s := range advisor().OfFinding(judge.Unrecorded, false, f) {
-		if strings.Contains(s.Command, "delete pod") {
-			t.Errorf("it is advised: %s", s.Command)
+	steps := append(a.Steps("findings", "NoFreshReport", known()), a.Steps("stale", "Stale release", known())...)
+	for _, want := range []string{"kubectl --kubeconfig='/home/me/my config' logs -n kube-system --tail=50 $(kubectl --kubeconfig='/home/me/my config' get pods",
+		"ip-reconcile run --pool=kube-system/10.0.0.0-24 --address=10.0.0.7 --kubeconfig='/home/me/my config' --agents=required"} {
+		if !slices.ContainsFunc(steps, func(s document.Advice) bool { return strings.HasPrefix(s.Command, want) }) {
+			t.Errorf("no command begins with %q", want)
 		}
-	}
-	f.Container = ""
-	if steps := advisor().OfFinding(judge.Unrecorded, false, f); len(steps) != 1 || !strings.Contains(steps[0].Command, "delete pod") {
-		t.Errorf("of a pod whose sandbox is not known: %+v", steps)
 	}
 }

@@ -103,13 +103,13 @@ func circumstances(r *report.Report) Circumstances {
 	slices.Sort(c.Agents.Dead)
 	for _, g := range r.Gates {
 		c.Gates = append(c.Gates, Gate{Refusal: g.Why, Detail: g.Sentence(), Pool: g.Gate.Pool, Count: g.Count,
-			FirstReleasableAt: when(g.First), LastReleasableAt: when(g.Last)})
+			FirstReleasableAt: When(g.First), LastReleasableAt: When(g.Last)})
 	}
 	return c
 }
 
-// when is a time, nil for zero.
-func when(t time.Time) *time.Time {
+// When is a time, nil for zero.
+func When(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
 	}

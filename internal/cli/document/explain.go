@@ -1,13 +1,9 @@
 package document
 
 import (
-	"slices"
 	"time"
 
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/advice"
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/explanation"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // Explanation is what explain prints: of what check prints that which is about the subject,
@@ -84,61 +80,126 @@ type ExplainedRestore struct {
 	Awaiting []string `json:"awaiting"`
 }
 
-// OfExplanation is an explanation as explain prints it.
-func OfExplanation(h Header, e *explanation.Explanation) *Explanation {
-	d := &Explanation{
-		Check: *OfCheck(h, e.Report), Subject: Subject{string(e.Subject.Kind), e.Subject.String()}, Found: e.Found, Missing: append([]string{}, e.Missing...),
-		Items: make([]ExplainedItem, 0, len(e.Items)), Pods: make([]ExplainedPod, 0, len(e.Pods)), Nodes: make([]ExplainedNode, 0, len(e.Nodes)),
-		PoolUsage: make([]PoolUsage, 0, len(e.Pools)), FindingAdvice: make([][]Advice, 0, len(e.FindingAdvice)), Advice: adviceRows(e.Advice),
-		RecentReleases: RecentReleases{e.Recent.Releases, e.Recent.Of, e.Recent.Shared},
-	}
-	for _, it := range e.Items {
-		d.Items = append(d.Items, explainedItem(e, it))
-	}
-	for _, p := range e.Pods {
-		d.Pods = append(d.Pods, explainedPod(e, p))
-	}
-	for _, n := range e.Nodes {
-		d.Nodes = append(d.Nodes, explainedNode(n))
-	}
-	ours := map[string]bool{}
-	for _, p := range e.Pools {
-		ours[p.Ref()] = true
-		d.PoolUsage = append(d.PoolUsage, poolUsage(p))
-	}
-	d.Check.Pools = slices.DeleteFunc(d.Check.Pools, func(p PoolRow) bool { return !ours[p.Pool] })
-	for _, steps := range e.FindingAdvice {
-		d.FindingAdvice = append(d.FindingAdvice, adviceRows(steps))
-	}
-	if r := e.Restore; r != nil {
-		d.Restore = &ExplainedRestore{r.Date(), r.Why, append([]string{}, r.Awaiting...)}
-	}
-	return d
+// ExplainedItem is an allocation or reservation with its evidence.
+type ExplainedItem struct {
+	// Pool and Key are of an allocation, Reservation and Network of a reservation; the
+	// others are left out.
+	Pool        string `json:"pool,omitempty"`
+	Key         string `json:"key,omitempty"`
+	Reservation string `json:"reservation,omitempty"`
+	Network     string `json:"network,omitempty"`
+	IP          string `json:"ip"`
+	PodRef      string `json:"podRef"`
+	ContainerID string `json:"containerID"`
+	IfName      string `json:"ifName"`
+	Judged
+	// RuleText is the row of the verdict table that decided, with its conditions.
+	RuleText string `json:"ruleText"`
+	// SharesVerdictOf is the pool whose allocation a reservation belongs to; left out where
+	// it stands alone.
+	SharesVerdictOf string `json:"sharesVerdictOf,omitempty"`
+	// Evidence is left out of what shares a verdict.
+	Evidence *Evidence `json:"evidence,omitempty"`
+	// Gates are all that stand against the release of something Stale. Without any it is
+	// released by the next pass.
+	Gates  []ExplainedGate `json:"gates"`
+	Advice []Advice        `json:"advice"`
+	// KnownForSeconds is for how long this process has known it; 0 where it has just started.
+	KnownForSeconds int64 `json:"knownForSeconds"`
 }
 
-func adviceRows(steps []advice.Step) []Advice {
-	rows := make([]Advice, 0, len(steps))
-	for _, s := range steps {
-		rows = append(rows, Advice(s))
-	}
-	return rows
+// Evidence is what a verdict rests on.
+type Evidence struct {
+	// Problem and Detail say what cannot be read; left out where all can.
+	Problem string `json:"problem,omitempty"`
+	Detail  string `json:"detail,omitempty"`
+	// Pod is the pod by the recorded name; left out where there is none.
+	Pod     *EvidencePod    `json:"pod,omitempty"`
+	Sandbox EvidenceSandbox `json:"sandbox"`
+	// Claimant is who else carries the address, a pod or a sandbox; left out for nobody.
+	Claimant     string `json:"claimant,omitempty"`
+	ClaimantNode string `json:"claimantNode,omitempty"`
 }
 
-func explainedGates(it explanation.Item) []ExplainedGate {
-	gates := make([]ExplainedGate, 0, len(it.Gates))
-	for _, g := range it.Gates {
-		gates = append(gates, ExplainedGate{g.Why, explanation.GateText(g, len(it.Gates) > 1), g.Pool, when(g.At)})
-	}
-	return gates
+// EvidencePod is a pod as far as it is evidence.
+type EvidencePod struct {
+	Name string `json:"name"`
+	UID  string `json:"uid"`
+	Node string `json:"node"`
+	// Phase is Pending, live, terminating or finished.
+	Phase string `json:"phase"`
+	// Ownership is ItsPod, NotItsPod or Unknown: whether the sandbox is the pod's, by UID.
+	Ownership string `json:"ownership"`
+	// OnPod: the address is on the pod.
+	OnPod bool `json:"onPod"`
+	// NetworkStatus is Missing, Unreadable or Readable.
+	NetworkStatus string `json:"networkStatus"`
 }
 
-// names are a list that is never null.
-func names(all []string) []string { return append([]string{}, all...) }
+// EvidenceSandbox is what is known of the sandbox.
+type EvidenceSandbox struct {
+	State string `json:"state"`
+	UID   string `json:"uid"`
+	// Nodes could run it; WithoutReport are those of them without a fresh report.
+	Nodes         []string `json:"nodes"`
+	WithoutReport []string `json:"withoutReport"`
+}
 
-// sharedWith is where the allocation is whose verdict a reservation shares.
-func sharedWith(it *judge.Item) string {
-	if shared := it.SharesVerdictOf(); shared != nil {
-		return shared.Object()
-	}
-	return ""
+// ExplainedPod is what is known of a pod.
+type ExplainedPod struct {
+	Name string `json:"name"`
+	// InAPI: the API has it; the fields up to networkStatus are "" where it does not.
+	InAPI         bool   `json:"inAPI"`
+	UID           string `json:"uid"`
+	Node          string `json:"node"`
+	Phase         string `json:"phase"`
+	NetworkStatus string `json:"networkStatus"`
+	// Carries are the addresses of pools in its network-status.
+	Carries []string `json:"carries"`
+	// Waits says why it may wait while it is Pending; left out otherwise.
+	Waits     string             `json:"waits,omitempty"`
+	Sandboxes []ExplainedSandbox `json:"sandboxes"`
+}
+
+// ExplainedSandbox is a sandbox or attachment in a report.
+type ExplainedSandbox struct {
+	ID   string `json:"id"`
+	UID  string `json:"uid"`
+	Node string `json:"node"`
+	// State is Ready, NotReady or Attached.
+	State string `json:"state"`
+	// Fresh: the report may be relied upon.
+	Fresh     bool       `json:"fresh"`
+	Created   *time.Time `json:"created,omitempty"`
+	Addresses []string   `json:"addresses"`
+}
+
+// ExplainedNode is what is known of a node.
+type ExplainedNode struct {
+	Name string `json:"name"`
+	// InAPI: there is a Node object, and it may be read.
+	InAPI bool `json:"inAPI"`
+	Ready bool `json:"ready"`
+	// NotReadySince is left out while it is Ready, or where that is not known.
+	NotReadySince *time.Time `json:"notReadySince,omitempty"`
+	OutOfService  bool       `json:"outOfService"`
+	// Agent is Fresh, NoFreshReport or Dead; left out where no agent is expected.
+	Agent string `json:"agent,omitempty"`
+	// Awaited: it has not reported since etcd was restored.
+	Awaited bool `json:"awaited"`
+	// Report is left out where there is none.
+	Report *NodeReport `json:"report,omitempty"`
+}
+
+// NodeReport is the state of a node's SandboxReport.
+type NodeReport struct {
+	Fresh bool `json:"fresh"`
+	// LeaseRenewed is by the API server's clock; left out where it never was.
+	LeaseRenewed *time.Time `json:"leaseRenewed,omitempty"`
+	// ObservedAt is by the node's clock.
+	ObservedAt  *time.Time `json:"observedAt,omitempty"`
+	Runtime     string     `json:"runtime"`
+	BootIDKnown bool       `json:"bootIDKnown"`
+	Sandboxes   int        `json:"sandboxes"`
+	Attachments int        `json:"attachments"`
 }

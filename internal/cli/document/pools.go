@@ -98,15 +98,17 @@ func (c *Count) UnmarshalJSON(text []byte) error {
 }
 
 // OfPools is how full all pools are.
+// OfPool is how full a pool is.
 func OfPools(h Header, r *report.Report, u *usage.Pools) *PoolList {
 	d := &PoolList{Header: h, Circumstances: poolCircumstances(r, u), Pools: make([]PoolUsage, 0, len(u.All))}
 	for _, p := range u.All {
-		d.Pools = append(d.Pools, poolUsage(p))
+		d.Pools = append(d.Pools, OfPool(p))
 	}
 	return d
 }
 
 // OfPoolDetails is more of some of the pools.
+// OfPool is how full a pool is.
 func OfPoolDetails(h Header, r *report.Report, u *usage.Pools, pools []*usage.Pool) *PoolDetails {
 	d := &PoolDetails{Header: h, Circumstances: poolCircumstances(r, u), Pools: make([]PoolDetail, 0, len(pools))}
 	for _, p := range pools {
@@ -121,7 +123,8 @@ func poolCircumstances(r *report.Report, u *usage.Pools) Circumstances {
 	return c
 }
 
-func poolUsage(p *usage.Pool) PoolUsage {
+// OfPool is how full a pool is.
+func OfPool(p *usage.Pool) PoolUsage {
 	d := PoolUsage{Pool: p.Ref(), Range: p.RangeText, Used: p.Used, InUse: p.InUse, Held: p.Held, Stale: p.Stale,
 		Waiting: podNames(p.Waiting), Networks: p.Networks(), Unknown: p.Unknown}
 	if p.Unknown == "" {
@@ -134,7 +137,7 @@ func poolUsage(p *usage.Pool) PoolUsage {
 }
 
 func poolDetail(r *report.Report, u *usage.Pools, p *usage.Pool) PoolDetail {
-	d := PoolDetail{PoolUsage: poolUsage(p), Definitions: []PoolDefinition{}, FreeRanges: []string{}, Namespaces: owners(p.ByNamespace()), Workloads: owners(u.ByWorkload(p)), StaleEntries: []AllocationRow{}}
+	d := PoolDetail{PoolUsage: OfPool(p), Definitions: []PoolDefinition{}, FreeRanges: []string{}, Namespaces: owners(p.ByNamespace()), Workloads: owners(u.ByWorkload(p)), StaleEntries: []AllocationRow{}}
 	for _, n := range p.Definitions {
 		def := PoolDefinition{Name: n.String(), Usable: Count{ippool.Size(n.Usable)}}
 		def.Ranges, def.MoreRanges = Ranges(n.Usable)

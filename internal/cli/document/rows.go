@@ -78,7 +78,7 @@ func allocationRow(r *report.Report, it *judge.Item) AllocationRow {
 func judged(r *report.Report, it *judge.Item) Judged {
 	d := Judged{Verdict: it.Verdict, Reason: it.Reason, Proven: it.Proven, Message: it.Message(), Rule: it.RuleID()}
 	if x, refused := r.RefusedOf(it); refused && x.Gate.Why != reconciler.DryRunRefusal {
-		d.Refusal, d.Detail, d.ReleasableAt = x.Gate.Why, x.Gate.Detail, when(x.At())
+		d.Refusal, d.Detail, d.ReleasableAt = x.Gate.Why, x.Gate.Detail, When(x.At())
 	}
 	return d
 }

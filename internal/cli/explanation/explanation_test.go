@@ -11,6 +11,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/advice"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/explanation"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/screen"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
@@ -33,21 +34,17 @@ func ask(t *testing.T, what string, gates []reconciler.Gate, parts ...Part) *exp
 	return explanation.Answer(explanation.Question{Subject: s, Judgement: j, Plan: plan, Advisor: advice.Advisor{Program: "ip-reconcile", Namespace: "kube-system"}})
 }
 
+// said is the text of an explanation.
 func said(e *explanation.Explanation) string {
-	text := strings.Join(e.Missing, "\n")
-	for _, it := range e.Items {
-		text += "\n" + strings.Join(it.Release(), "\n")
-	}
-	for _, s := range e.Advice {
-		text += "\n" + s.Cause + ": " + s.Why + "\n" + s.Command
-	}
-	return text
+	s := &screen.Screen{}
+	s.Explain(e)
+	return s.String()
 }
 
 // The leak of the usual pool, with a reservation, of which the runtime has proof.
 var leak = All(UsualPool, ReportingWorker(Gone("box-1", UsualUID)), Reservation("10.0.0.5", "default/web-0", LongAgo))
 
-func TestNoRefusalLeavesAPromiseThatItIsReleased(t *testing.T) {
+func TestExplanation_NoRefusalPromisesARelease(t *testing.T) {
 	opens := Now.Add(time.Hour)
 	for _, why := range reconciler.Refusals() {
 		for name, also := range map[string][]reconciler.Gate{"alone": nil, "with another": {{Why: reconciler.AwaitingConfirmation, At: opens, Detail: "will be released at some time"}}} {
@@ -57,13 +54,15 @@ func TestNoRefusalLeavesAPromiseThatItIsReleased(t *testing.T) {
 			}
 			e := ask(t, "10.0.0.5", append([]reconciler.Gate{gate}, also...), leak)
 			text := said(e)
-			if len(e.Items) != 2 || len(e.Items[0].Gates) != 1+len(also) || len(e.Items[1].Gates) != 1+len(also) {
-				t.Fatalf("%s %s: %+v", why, name, e.Items)
+			for _, it := range e.Document.Items {
+				if len(it.Gates) != 1+len(also) {
+					t.Errorf("%s %s: %+v", why, name, it)
+				}
 			}
-			if want := "not now, " + string(why); strings.Count(text, want) < 2 {
+			if want := "not now, " + string(why); len(e.Document.Items) != 2 || strings.Count(text, want) < 2 {
 				t.Errorf("%s %s: the allocation and its reservation do not both say %q:\n%s", why, name, want, text)
 			}
-			for _, wrong := range []string{"nothing stands against it", "will be released", "Stale: Free it."} {
+			for _, wrong := range []string{"nothing stands against it", "will be released at some time", "Release it. 'serve'"} {
 				if strings.Contains(text, wrong) {
 					t.Errorf("%s %s says %q:\n%s", why, name, wrong, text)
 				}
@@ -71,14 +70,14 @@ func TestNoRefusalLeavesAPromiseThatItIsReleased(t *testing.T) {
 			if len(also) > 0 && strings.Contains(text, "it is freed when it is confirmed") {
 				t.Errorf("%s %s: that it is confirmed is said to free it:\n%s", why, name, text)
 			}
-			if !strings.Contains(text, string(why)+": ") && why != reconciler.AwaitingConfirmation {
+			if !strings.Contains(text, "\n"+string(why)+":") && why != reconciler.AwaitingConfirmation {
 				t.Errorf("%s %s: nothing is advised about it:\n%s", why, name, text)
 			}
 		}
 	}
 }
 
-func TestGatesOfOthersAreNotToldOfTheSubject(t *testing.T) {
+func TestExplanation_GatesOfOtherItemsAreNotShown(t *testing.T) {
 	s, _ := explanation.ParseSubject("10.0.0.5")
 	j := Judged(Observe(leak, Pool("10.1.0.0-24", "10.1.0.0/24", Alloc("5", "default/other", "box-9", "net1"))), judge.Policy{})
 	paused := reconciler.Gate{Why: reconciler.Paused, Pool: "kube-system/10.1.0.0-24", Detail: "its pool is paused"}
@@ -92,29 +91,29 @@ func TestGatesOfOthersAreNotToldOfTheSubject(t *testing.T) {
 		t.Fatalf("%d are refused", len(plan.Refused))
 	}
 	e := explanation.Answer(explanation.Question{Subject: s, Judgement: j, Plan: plan})
-	if len(e.Gates) != 0 || len(e.Items[0].Gates) != 0 {
-		t.Errorf("the gates are %+v and %+v", e.Gates, e.Items[0].Gates)
+	if len(e.Gates) != 0 || len(e.Document.Items[0].Gates) != 0 {
+		t.Errorf("the gates are %+v and %+v", e.Gates, e.Document.Items[0].Gates)
 	}
 }
 
-func TestAPodIsExplainedByAllItsNamesAndAddresses(t *testing.T) {
+func TestExplanation_PodByAllItsNamesAndAddresses(t *testing.T) {
 	e := ask(t, "default/web-0", nil,
 		Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/web-0", "box-1", "net1"), Alloc("6", "default/web-0_uid-old", "box-2", "net1"),
 			Alloc("7", "default/other", "box-3", "net1"), Alloc("8", "default/web-01", "box-4", "net1")),
 		UsualPod(Carrying("10.0.0.7")), ReportingWorker())
 	var got []string
-	for _, it := range e.Items {
-		got = append(got, it.Text()+" "+it.PodRef())
+	for _, it := range e.Document.Items {
+		got = append(got, it.IP+" "+it.PodRef)
 	}
 	if want := []string{"10.0.0.5 default/web-0", "10.0.0.6 default/web-0_uid-old", "10.0.0.7 default/other"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if !e.Found || len(e.Pods) != 1 || len(e.Pods[0].Carries) != 1 {
-		t.Errorf("%+v", e.Pods)
+	if d := e.Document; !d.Found || len(d.Pods) != 1 || len(d.Pods[0].Carries) != 1 {
+		t.Errorf("%+v", d.Pods)
 	}
 }
 
-func TestAPhantomInAConflictIsNotEndedOutOfOrder(t *testing.T) {
+func TestExplanation_PhantomInAConflictIsNotEndedOutOfOrder(t *testing.T) {
 	conflicting := All(Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/ghost_uid-ghost", "box-9", "net1")),
 		NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")), UsualPod(Carrying("10.0.0.5")),
 		ReportingWorker(Sandbox("box-9", "uid-ghost", OfPod("ghost"), WithAddress("10.0.0.5", "")), Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", ""))))
@@ -125,13 +124,13 @@ func TestAPhantomInAConflictIsNotEndedOutOfOrder(t *testing.T) {
 		if pod < 0 || phantom < pod {
 			t.Errorf("explain %s: the pod must give the address up first:\n%s", what, text)
 		}
-		for _, it := range e.Items {
+		for _, it := range e.Document.Items {
 			if strings.Contains(fmt.Sprint(it.Advice), "crictl") {
 				t.Errorf("explain %s ends the phantom by itself: %+v", what, it.Advice)
 			}
 		}
 		for i, f := range e.Findings {
-			for _, s := range e.FindingAdvice[i] {
+			for _, s := range e.Document.FindingAdvice[i] {
 				if f.Kind == judge.Phantom && strings.Contains(s.Command, "crictl") {
 					t.Errorf("explain %s ends the phantom at once: %+v", what, s)
 				}
@@ -140,7 +139,7 @@ func TestAPhantomInAConflictIsNotEndedOutOfOrder(t *testing.T) {
 	}
 }
 
-func TestAPendingPodThatNoAddressIsLeftForIsToldSo(t *testing.T) {
+func TestExplanation_WhyAPodWaits(t *testing.T) {
 	asking := func(p *corev1.Pod) {
 		p.Status.Phase = corev1.PodPending
 		p.Annotations = map[string]string{"k8s.v1.cni.cncf.io/networks": "wb"}
@@ -158,13 +157,13 @@ func TestAPendingPodThatNoAddressIsLeftForIsToldSo(t *testing.T) {
 		"it is running anyway": {All(full, UsualPod(CreatedLongAgo)), ""},
 	} {
 		e := ask(t, "default/web-0", nil, c.parts)
-		if len(e.Pods) != 1 || !strings.Contains(e.Pods[0].Waits, c.want) || c.want == "" && e.Pods[0].Waits != "" {
-			t.Errorf("%s: %+v", name, e.Pods)
+		if pods := e.Document.Pods; len(pods) != 1 || !strings.Contains(pods[0].Waits, c.want) || c.want == "" && pods[0].Waits != "" {
+			t.Errorf("%s: %+v", name, pods)
 		}
 	}
 }
 
-func TestAPoolIsExplainedWithTheDefinitionsThatUseIt(t *testing.T) {
+func TestExplanation_PoolWithItsDefinitions(t *testing.T) {
 	e := ask(t, "10.0.0.0/24", nil, UsualPool, NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")), NAD("named", WhereaboutsConfig("10.0.0.0/24", "blue")), NAD("else", WhereaboutsConfig("10.9.0.0/24", "")))
 	if len(e.Pools) != 1 || !slices.Equal(e.Pools[0].Networks(), []string{"default/wb"}) {
 		t.Errorf("%+v", e.Pools)
@@ -172,11 +171,11 @@ func TestAPoolIsExplainedWithTheDefinitionsThatUseIt(t *testing.T) {
 }
 
 // A pool that was deleted, or that a restore has lost, is not one that nobody needs yet.
-func TestAPoolThatIsNotThereAndHasAddressesInUseIsExplained(t *testing.T) {
+func TestExplanation_MissingPoolWithAddressesInUse(t *testing.T) {
 	lost := All(Pool("red-10.1.0.0-24", "10.1.0.0/24"), NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")), Node("worker-1"), UsualPod(), Pod("other", UID(OtherUID)),
 		FreshReport("worker-1", Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", "")), Sandbox("box-2", OtherUID, OfPod("other"), WithAddress("10.0.0.5", ""))))
 	for _, what := range []string{"pool/10.0.0.0-24", "10.0.0.0/24"} {
-		if e := ask(t, what, nil, lost); e.Found || !strings.Contains(said(e), "default/web-0 carries 10.0.0.5, and pool kube-system/10.0.0.0-24 is not there") {
+		if e := ask(t, what, nil, lost); e.Document.Found || !strings.Contains(said(e), "default/web-0 carries 10.0.0.5, and pool kube-system/10.0.0.0-24 is not there") {
 			t.Errorf("%s: it says %s", what, said(e))
 		}
 	}

@@ -1,65 +1,56 @@
 package explanation
 
 import (
-	"maps"
 	"slices"
 
-	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// NodeState is what is known of a node.
-type NodeState struct {
-	Name string
-	// Node is its object; nil where there is none, or Nodes may not be listed.
-	Node *podstate.Node
-	// Report is its agent's last one; nil for none.
-	Report *podstate.Report
-	// State is that of its report; "" where no agent is expected there.
-	State judge.NodeState
-	// Fresh: its report may be relied upon.
-	Fresh bool
-	// Awaited: its report has not been written since etcd was restored, and nothing is
-	// released until it is.
-	Awaited bool
-}
-
-// known reports whether there is anything by that name.
-func (n NodeState) known() bool { return n.Node != nil || n.Report != nil || n.State != "" }
-
-// nodesOf are the nodes that are asked about, or that the items and findings are about.
-func (e *Explanation) nodesOf(j *judge.Judgement) []NodeState {
-	if e.Subject.Kind == Node {
-		return []NodeState{nodeState(j, e.Subject.Name)}
-	}
-	names := map[string]bool{}
-	for _, it := range e.Items {
-		for _, n := range it.nodes() {
-			names[n] = true
-		}
+// nodes are the nodes that are asked about, or that the items and findings are about.
+func (e *Explanation) nodes() []document.ExplainedNode {
+	names := sets.New[string]()
+	for _, it := range e.Items() {
+		names.Insert(nodesOf(it)...)
 	}
 	for _, f := range e.Findings {
-		names[f.Node] = true
+		names.Insert(f.Node)
 	}
-	for _, p := range e.Pods {
-		if p.Pod != nil {
-			names[p.Pod.Node] = true
-		}
-		for _, s := range p.Sandboxes {
-			names[s.Node] = true
+	for _, p := range e.Document.Pods {
+		names.Insert(p.Node)
+		for _, b := range p.Sandboxes {
+			names.Insert(b.Node)
 		}
 	}
-	delete(names, "")
-	var nodes []NodeState
-	for _, name := range slices.Sorted(maps.Keys(names)) {
-		nodes = append(nodes, nodeState(j, name))
+	if e.Subject.Kind == Node {
+		names = sets.New(e.Subject.Name)
+	}
+	nodes := []document.ExplainedNode{}
+	for _, name := range sets.List(names.Delete("")) {
+		nodes = append(nodes, e.node(name))
 	}
 	return nodes
 }
 
-// nodes are those that decided: those without a fresh report, else the one that it is
-// about.
-func (it Item) nodes() []string {
+func (e *Explanation) node(name string) document.ExplainedNode {
+	d := document.ExplainedNode{Name: name, Agent: string(e.Judgement.Nodes[name]), Awaited: e.Restore != nil && slices.Contains(e.Restore.Awaiting, name)}
+	if n := e.Observation.Nodes[name]; n != nil {
+		d.InAPI, d.Ready, d.NotReadySince, d.OutOfService = true, n.Ready, document.When(n.NotReadySince), n.OutOfService
+	}
+	for _, r := range e.Observation.Reports {
+		if r.Name == name {
+			d.Report = &document.NodeReport{Fresh: r.Fresh(e.Observation.Now), LeaseRenewed: document.When(r.LeaseRenewed), ObservedAt: document.When(r.ObservedAt.Time),
+				Runtime: r.Runtime.Name + " " + r.Runtime.Version, BootIDKnown: r.BootID != "", Sandboxes: len(r.Sandboxes), Attachments: len(r.Attachments)}
+		}
+	}
+	return d
+}
+
+// nodesOf are the nodes that decided about an item: those without a fresh report, else the one that
+// it is about.
+func nodesOf(it *judge.Item) []string {
 	ev := it.Evidence()
 	switch {
 	case ev == nil:
@@ -72,25 +63,4 @@ func (it Item) nodes() []string {
 		return ev.Nodes
 	}
 	return nil
-}
-
-func nodeState(j *judge.Judgement, name string) NodeState {
-	n := NodeState{Name: name, Node: j.Observation.Nodes[name], State: j.Nodes[name]}
-	for _, r := range j.Observation.Reports {
-		if r.Name == name {
-			n.Report, n.Fresh = r, r.Fresh(j.Observation.Now)
-		}
-	}
-	n.Awaited = j.Restore != nil && slices.Contains(j.Restore.Awaiting, name)
-	return n
-}
-
-// podsOn reports whether the API has a pod on a node.
-func podsOn(j *judge.Judgement, name string) bool {
-	for _, p := range j.Observation.Pods {
-		if p.Node == name {
-			return true
-		}
-	}
-	return false
 }

@@ -27,8 +27,6 @@ type Subject struct {
 	Namespace, Name string
 	// Range picks pools by their range, instead of by name; the zero Prefix for none.
 	Range netip.Prefix
-	// Guessed: it is a pod as "<namespace>/<name>" alone, and a pool may be meant.
-	Guessed bool
 }
 
 // forms are what ParseSubject takes.
@@ -39,43 +37,27 @@ func ParseSubject(text string) (Subject, error) {
 	if addr, err := netip.ParseAddr(text); err == nil {
 		return Subject{Kind: Address, Address: addr.Unmap().WithZone("")}, nil
 	}
-	if r, err := ippool.ParseRange(text); err == nil {
+	if r, err := ippool.ParseRange(strings.TrimPrefix(text, "pool/")); err == nil {
 		return Subject{Kind: Pool, Range: r.Prefix()}, nil
 	}
-	first, rest, _ := strings.Cut(text, "/")
 	s, ok := Subject{}, false
-	switch first {
-	case "pod":
-		s, ok = podSubject(rest)
+	switch kind, name, _ := strings.Cut(text, "/"); kind {
 	case "node":
-		s, ok = Subject{Kind: Node, Name: rest}, rest != "" && !strings.Contains(rest, "/")
+		s, ok = Subject{Kind: Node, Name: name}, name != "" && !strings.Contains(name, "/")
 	case "pool":
-		s, ok = poolSubject(rest)
-	default:
-		s, ok = podSubject(text)
-		s.Guessed = true
+		namespace, rest, both := strings.Cut(name, "/")
+		if !both {
+			namespace, rest = "", name
+		}
+		s, ok = Subject{Kind: Pool, Namespace: namespace, Name: rest}, rest != "" && !strings.Contains(rest, "/") && (!both || namespace != "")
+	default: // also the podref of a phantom that a pool records
+		ref, err := ippool.ParsePodRef(strings.TrimPrefix(text, "pod/"))
+		s, ok = Subject{Kind: Pod, Namespace: ref.Namespace, Name: ref.Name}, err == nil
 	}
 	if !ok {
 		return Subject{}, fmt.Errorf("%q is not something that can be explained: that is %s", text, forms)
 	}
 	return s, nil
-}
-
-// podSubject reads "<namespace>/<name>", and the podref of a phantom that a pool records.
-func podSubject(text string) (Subject, bool) {
-	ref, err := ippool.ParsePodRef(text)
-	return Subject{Kind: Pod, Namespace: ref.Namespace, Name: ref.Name}, err == nil
-}
-
-func poolSubject(text string) (Subject, bool) {
-	if r, err := ippool.ParseRange(text); err == nil {
-		return Subject{Kind: Pool, Range: r.Prefix()}, true
-	}
-	namespace, name, both := strings.Cut(text, "/")
-	if !both {
-		namespace, name = "", text
-	}
-	return Subject{Kind: Pool, Namespace: namespace, Name: name}, name != "" && !strings.Contains(name, "/") && (!both || namespace != "")
 }
 
 // String is the subject as it can be asked about again.
@@ -86,14 +68,16 @@ func (s Subject) String() string {
 	case s.Kind == Node:
 		return "node/" + s.Name
 	case s.Kind == Pod:
-		return "pod/" + s.Namespace + "/" + s.Name
+		return "pod/" + s.ref()
 	case s.Range.IsValid():
 		return s.Range.String()
 	case s.Namespace == "":
 		return "pool/" + s.Name
 	}
-	return "pool/" + s.Namespace + "/" + s.Name
+	return "pool/" + s.ref()
 }
+
+func (s Subject) ref() string { return s.Namespace + "/" + s.Name }
 
 // isPool reports whether a pool is the subject.
 func (s Subject) isPool(p *ippool.Pool) bool {
