@@ -5,6 +5,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 )
@@ -51,8 +52,7 @@ type Store interface {
 	Load(ctx context.Context) (*v1alpha1.SandboxReport, error)
 	Publish(ctx context.Context, report *v1alpha1.SandboxReport) error
 	Renew(ctx context.Context) error
-	Intact(ctx context.Context, report *v1alpha1.SandboxReport) (bool, error)
-	Wrote(resourceVersion string) bool
+	Intact(ctx context.Context, report *v1alpha1.SandboxReport, resourceVersion string) (bool, error)
 	RestoreNoteExpired() bool
 }
 
@@ -91,10 +91,9 @@ type Agent struct {
 // next agent on this node finds the state at the end of this one. Every failure is
 // logged and retried; none ends it.
 func (a *Agent) Run(ctx context.Context) {
-	for !a.load(ctx) {
-		if !pause(ctx, retryAfter) {
-			return
-		}
+	load := func(ctx context.Context) (bool, error) { return a.load(ctx), nil }
+	if wait.PollUntilContextCancel(ctx, retryAfter, true, load) != nil {
+		return
 	}
 	for ctx.Err() == nil {
 		relist := time.After(a.inspectAndPublish(ctx))
@@ -268,10 +267,10 @@ func (a *Agent) rewriteSoon() {
 // intact reports whether the report at the API server, which changed, is the one that
 // was written.
 func (a *Agent) intact(ctx context.Context, version string) bool {
-	if !a.published || version != "" && a.Store.Wrote(version) {
+	if !a.published {
 		return true
 	}
-	intact, err := a.Store.Intact(ctx, a.report)
+	intact, err := a.Store.Intact(ctx, a.report, version)
 	switch {
 	case a.handledRestore(err):
 	case err != nil:
@@ -282,14 +281,4 @@ func (a *Agent) intact(ctx context.Context, version string) bool {
 		a.published = false
 	}
 	return intact
-}
-
-// pause waits, and reports whether to go on.
-func pause(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
-	}
 }

@@ -6,8 +6,8 @@
 // remembers of each sandbox is in tracked.go, what it asks the runtime of them in
 // details.go, and which network namespaces still exist in netns.go. Next (report.go) makes
 // the report that follows from an Inspection. An APIStore (store.go) writes report and
-// Lease, notices by the answers whether etcd was restored (restore.go), and that the
-// server stored every field (verify.go). A Confirmer (identity.go) finds out whether the
-// Node object is this machine's, a Watcher (client.go) follows the report, and Health
+// Lease, each an object (object.go), and detects by the answers whether etcd was restored.
+// A Confirmer (identity.go) finds out whether the
+// Node object is this machine's, a Watcher (watcher.go) follows the report, and Health
 // (health.go) has the metrics and probes.
 package agent

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -32,8 +33,11 @@ var errUnguarded = errors.New("nothing is published: the API server lets this ag
 func (a *APIStore) CheckPolicy(ctx context.Context) error {
 	report := &v1alpha1.SandboxReport{TypeMeta: reportType(), ObservedAt: apiTime(now(a.Now))}
 	report.Name = notANode
-	request := a.client.Post().AbsPath(reportsPath).Param("dryRun", metav1.DryRunAll).SetHeader("Accept", metadataOnly)
-	err := sendObject(ctx, request, report, &metav1.PartialObjectMetadata{})
+	body, err := json.Marshal(report)
+	if err != nil {
+		return err
+	}
+	err = a.report.client.Post().AbsPath(reportsPath).Param("dryRun", metav1.DryRunAll).Body(body).Do(ctx).Error()
 	switch {
 	case err == nil:
 		return errUnguarded

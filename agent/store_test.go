@@ -3,7 +3,6 @@ package agent_test
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -36,7 +35,8 @@ type apiServer struct {
 	fail    map[string]int    // status by method and kind, as "PUT leases"
 	cut     map[string]bool   // done, and the answer lost, once
 	asked   []string
-	drops   []string // what no CustomResourceDefinition of this server knows, as "machine" or "sandboxes.addressesUnread"
+	unknown string // a field that the CustomResourceDefinition of this server does not have
+	drops   string // a field that the server does not store, without a word
 }
 
 const (
@@ -55,10 +55,10 @@ func newAPIServer(t *testing.T) *apiServer {
 func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	refuse := func(code int, reason metav1.StatusReason) {
+	refuse := func(code int, reason metav1.StatusReason, why ...string) {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(code)
-		json.NewEncoder(w).Encode(metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: "Failure", Code: int32(code), Reason: reason, Message: "refused: " + string(reason)})
+		json.NewEncoder(w).Encode(metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: "Failure", Code: int32(code), Reason: reason, Message: "refused: " + string(reason) + strings.Join(why, "")})
 	}
 	where := r.URL.Path
 	body, _ := io.ReadAll(r.Body)
@@ -92,6 +92,9 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method == "POST" && sent.Metadata.ResourceVersion != "":
 		refuse(400, metav1.StatusReasonBadRequest)
 		return
+	case s.unknown != "" && part(string(body), s.unknown) != "" && r.URL.Query().Get("fieldValidation") == "Strict":
+		refuse(400, metav1.StatusReasonBadRequest, `strict decoding error: unknown field "`+s.unknown+`"`)
+		return
 	case r.Method == "PUT" && sent.Metadata.ResourceVersion != meta(stored).ResourceVersion:
 		refuse(409, metav1.StatusReasonConflict)
 		return
@@ -103,9 +106,6 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if strings.Contains(r.Header.Get("Accept"), "as=PartialObjectMetadata") {
-		stored = fmt.Sprintf(`{"apiVersion":"meta.k8s.io/v1","kind":"PartialObjectMetadata","metadata":%s}`, part(stored, "metadata"))
-	}
 	io.WriteString(w, stored)
 }
 
@@ -116,9 +116,7 @@ func (s *apiServer) put(where, text string) string {
 	if err := json.Unmarshal([]byte(text), &o); err != nil {
 		s.Error(err)
 	}
-	for _, field := range s.drops {
-		drop(o, field)
-	}
+	delete(o, s.drops)
 	m := meta(text)
 	s.version++
 	s.clock = s.clock.Add(time.Minute)
@@ -131,22 +129,6 @@ func (s *apiServer) put(where, text string) string {
 	out, _ := json.Marshal(o)
 	s.objects[where] = string(out)
 	return string(out)
-}
-
-func drop(o map[string]json.RawMessage, field string) {
-	list, field, within := strings.Cut(field, ".")
-	if !within {
-		delete(o, list)
-		return
-	}
-	var entries []map[string]json.RawMessage
-	_ = json.Unmarshal(o[list], &entries)
-	for _, e := range entries {
-		delete(e, field)
-	}
-	if entries != nil {
-		o[list], _ = json.Marshal(entries)
-	}
 }
 
 func part(text, key string) string {
@@ -265,8 +247,12 @@ func TestAReportAndALeaseThatConfirmsItAreWritten(t *testing.T) {
 	if since := time.Since(spec.RenewTime.Time); since < 0 || since > time.Minute {
 		t.Errorf("renewed %s ago", since)
 	}
-	if !a.Wrote(s.report().ResourceVersion) || a.Wrote("1") {
-		t.Error("what was written is not known")
+	s.asked = nil
+	for version, reads := range map[string]int{s.report().ResourceVersion: 0, "1": 1} {
+		intact, err := a.Intact(t.Context(), first, version)
+		equal(t, "intact at "+version, []any{intact, err}, []any{true, error(nil)})
+		equal(t, "reads of the report at "+version, len(s.asked), reads)
+		s.asked = nil
 	}
 	second := aReport("a", "b")
 	s.fine(a.Publish(t.Context(), second))
@@ -279,7 +265,7 @@ func TestAReportAndALeaseThatConfirmsItAreWritten(t *testing.T) {
 	if !podstate.LeaseRenewed(s.lease()).After(renewed) {
 		t.Error("the Lease is not renewed")
 	}
-	intact, err := a.Intact(t.Context(), second)
+	intact, err := a.Intact(t.Context(), second, "")
 	equal(t, "intact", []any{intact, err}, []any{true, error(nil)})
 	s.noRestoreNoted()
 }
@@ -326,7 +312,7 @@ func TestSomeonesLabelsAndAnnotationsAreKept(t *testing.T) {
 			delete(o, "sandboxes")
 		})
 	}
-	if intact, err := a.Intact(t.Context(), aReport("a")); intact || err != nil {
+	if intact, err := a.Intact(t.Context(), aReport("a"), ""); intact || err != nil {
 		t.Errorf("changed by someone: %v, %v", intact, err)
 	}
 	s.fine(a.Publish(t.Context(), aReport("b")))
@@ -347,7 +333,7 @@ func TestWhatSomeoneDeletedIsWrittenAgain(t *testing.T) {
 			for _, where := range gone {
 				s.remove(where)
 			}
-			intact, err := a.Intact(t.Context(), aReport("a"))
+			intact, err := a.Intact(t.Context(), aReport("a"), "")
 			equal(t, "intact", []any{intact, err}, []any{gone[0] != reportPath, error(nil)})
 			s.fine(a.Publish(t.Context(), aReport("a")))
 			s.confirmed(aReport("a"))

@@ -2,14 +2,12 @@ package agent
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
@@ -17,53 +15,6 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 )
-
-const (
-	reportsPath = "/apis/ip-reconcile.dev/v1alpha1/sandboxreports"
-	leasesPath  = "/apis/coordination.k8s.io/v1/namespaces"
-	nodesPath   = "/api/v1/nodes"
-	// metadataOnly asks for the metadata of an object only: a report of hundreds
-	// of sandboxes need not come back with every answer.
-	metadataOnly = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
-)
-
-// newClient is a client for requests made by hand. Typed clients bring every kind
-// that Kubernetes has into memory, and unstructured objects cost several times as
-// much to encode and decode.
-func newClient(config *rest.Config) (rest.Interface, error) {
-	config = metadata.ConfigFor(config)
-	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
-	client, err := rest.UnversionedRESTClientFor(config)
-	if err != nil {
-		return nil, fmt.Errorf("set up a client for %s: %w", config.Host, err)
-	}
-	return client, nil
-}
-
-// doRequest makes a request and reads what is answered.
-func doRequest(ctx context.Context, r *rest.Request, into any) error {
-	result := r.Do(ctx)
-	if err := result.Error(); err != nil { // Raw would lose the server's message
-		return err
-	}
-	text, err := result.Raw()
-	if err != nil {
-		return err
-	}
-	if err := json.Unmarshal(text, into); err != nil {
-		return fmt.Errorf("the answer cannot be read: %w", err)
-	}
-	return nil
-}
-
-// sendObject sends an object and reads what is answered.
-func sendObject(ctx context.Context, r *rest.Request, object, into any) error {
-	body, err := json.Marshal(object)
-	if err != nil {
-		return err
-	}
-	return doRequest(ctx, r.Body(body), into)
-}
 
 // watchTimeout is how long a watch of the report lasts, unless it is cut off.
 const watchTimeout = 30 * time.Minute
@@ -127,28 +78,4 @@ func (w *Watcher) Watch(ctx context.Context, changed func(resourceVersion string
 	}
 	w.away = time.Since(began) < watchTimeout
 	return nil
-}
-
-// NodeIdentity reads from a Node object which machine it is.
-func NodeIdentity(ctx context.Context, config *rest.Config, node string) (Identity, error) {
-	config = rest.CopyConfig(config)
-	config.Timeout = 10 * time.Second
-	client, err := newClient(config)
-	if err != nil {
-		return Identity{}, err
-	}
-	var n struct {
-		Status struct {
-			NodeInfo struct {
-				BootID     string `json:"bootID"`
-				SystemUUID string `json:"systemUUID"`
-				MachineID  string `json:"machineID"`
-			} `json:"nodeInfo"`
-		} `json:"status"`
-	}
-	if err := doRequest(ctx, client.Get().AbsPath(nodesPath, node), &n); err != nil {
-		return Identity{}, fmt.Errorf("get Node %s: %w", node, err)
-	}
-	info := n.Status.NodeInfo
-	return Identity{BootID: info.BootID, Machine: v1alpha1.Machine{SystemUUID: info.SystemUUID, MachineID: info.MachineID}}, nil
 }
