@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -101,7 +102,7 @@ func (s *stage) varied(t *testing.T) (live, leaked *pod) {
 	return live, leaked
 }
 
-func TestASnapshotIsJudgedAndFreedAsTheLiveCluster(t *testing.T) {
+func TestASnapshotIsJudgedAsTheLiveCluster(t *testing.T) {
 	t.Parallel()
 
 	t.Run("without node agents", func(t *testing.T) {
@@ -149,7 +150,7 @@ func (s *stage) snapshots(t *testing.T, kinds string) {
 	equal(t, "there is some of everything", []any{len(verdicts), len(live.Findings) > 3, live.Summary.Stale > 5}, []any{3, true, true})
 
 	s.young(t, recentReservation)
-	freed := s.run(t)
+	s.run(t)
 	after := s.contents(t)
 	lost := maps.Clone(before)
 	maps.DeleteFunc(lost, func(place, _ string) bool { return after[place] != "" })
@@ -157,20 +158,35 @@ func (s *stage) snapshots(t *testing.T, kinds string) {
 		t.Errorf("only %d entries and reservations were freed", len(lost))
 	}
 	for as, dir := range folders {
-		file := filepath.Join(dir, "cluster."+as)
-		offline := product(t, "run", "--snapshot", dir, "--confirm-after", "0", "-o", "json")
-		same(t, offline, freed)
-		equal(t, as+": released", sorted(offline.Released), sorted(freed.Released))
-		equal(t, as+": failed", sorted(offline.Failed), sorted(freed.Failed))
-		equal(t, as+": what is left", readContents(t, s, file), after)
-
-		// What was written is what it says when it is read again, and nothing to do.
-		again := product(t, "run", "--snapshot", dir, "--confirm-after", "0", "-o", "json")
-		equal(t, as+": released by another run", sorted(again.Released), "")
-		equal(t, as+": exit code of another run", again.code, offline.code)
-		s.young(t, recentReservation)
-		same(t, product(t, "check", "--snapshot", dir, "-o", "json"), s.product(t, "check"))
+		out := product(t, "run", "--snapshot", dir, "--confirm-after", "0", "-o", "json")
+		equal(t, as+": what it would release", strings.Join(out.wouldRelease(t), ", "), strings.Join(slices.Sorted(maps.Keys(lost)), ", "))
 	}
+}
+
+// wouldRelease are the places of what a run on a snapshot would send requests for, as contents names them.
+func (o *outcome) wouldRelease(t testing.TB) []string {
+	t.Helper()
+	var d struct {
+		Deletes []string
+		Patches []struct {
+			Pool       string
+			Operations []struct{ Op, Path string }
+		}
+	}
+	check(t, json.Unmarshal([]byte(o.stdout), &d))
+	var places []string
+	for _, p := range d.Patches {
+		for _, operation := range p.Operations {
+			if operation.Op == "remove" {
+				places = append(places, path.Base(p.Pool)+" "+path.Base(operation.Path))
+			}
+		}
+	}
+	for _, name := range d.Deletes {
+		places = append(places, "reservation "+path.Base(name))
+	}
+	slices.Sort(places)
+	return places
 }
 
 // young makes a reservation a new one by its age, so that it is in use for 2 min more.
@@ -186,43 +202,4 @@ func (s *stage) young(t testing.TB, name string) {
 	eventually(t, "the API server to see the younger reservation", func() bool {
 		return !created().Before(now.Truncate(time.Second))
 	})
-}
-
-func sorted(items []item) string {
-	return strings.Join(slices.Sorted(slices.Values(strings.Split(places(items), ", "))), ", ")
-}
-
-// readContents are the contents of an exported file, as kubectl reads them.
-func readContents(t testing.TB, s *stage, file string) contents {
-	t.Helper()
-	out, errs, err := s.Kubectl(t.Context(), "create", "--dry-run=client", "--validate=false", "-o", "json", "-f", file)
-	if err != nil {
-		t.Fatalf("kubectl does not read %s: %v: %s", filepath.Base(file), err, errs)
-	}
-	c := contents{}
-	for documents := json.NewDecoder(strings.NewReader(out)); documents.More(); {
-		var list struct {
-			Items []exportedObject
-			exportedObject
-		}
-		check(t, documents.Decode(&list))
-		for _, o := range append(list.Items, list.exportedObject) {
-			switch o.Kind {
-			case "IPPool":
-				entries, _ := o.Spec["allocations"].(map[string]any)
-				for key, e := range entries {
-					c[o.Metadata.Name+" "+key] = string(try(json.Marshal(e)).must(t))
-				}
-			case "OverlappingRangeIPReservation":
-				c["reservation "+o.Metadata.Name] = o.Metadata.UID + " " + string(try(json.Marshal(o.Spec)).must(t))
-			}
-		}
-	}
-	return c
-}
-
-type exportedObject struct {
-	Kind     string
-	Metadata struct{ Name, UID string }
-	Spec     map[string]any
 }

@@ -17,9 +17,7 @@ import (
 // address, and pools in which one key may stand for several addresses.
 func (r *Reconciler) Follow(ctx context.Context, last *judge.Judgement, changes *judge.Live, ready func(*judge.Item) bool) *Result {
 	j := last.Follow(changes)
-	if !r.Options.StaticSource {
-		j.Observation.Local = r.Clock.Now()
-	}
+	j.Observation.Local = r.Clock.Now()
 	r.History.noteItems(j)
 	j.Restore = r.History.restoreState(j)
 	out := &Result{}

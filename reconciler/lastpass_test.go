@@ -95,7 +95,7 @@ func TestWhatIsNoPassIsNotRecorded(t *testing.T) {
 
 func TestARunIsRecordedWhateverBecomesOfTheRecord(t *testing.T) {
 	for name, store := range map[string]*memoryStore{"it is kept": {}, "there is no right to it": {err: ErrForbidden}, "somebody wrote something else": {text: "?"}} {
-		p := newProcess(t, Options{StaticSource: true})
+		p := newProcess(t, Options{})
 		p.Passes, p.next = store, Observe(UsualPool, UsualPod(Carrying("10.0.0.5")))
 		if _, err := p.Run(t.Context()); err != nil {
 			t.Errorf("%s: %v", name, err)

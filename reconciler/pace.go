@@ -64,8 +64,8 @@ const (
 	quickHold = time.Second
 )
 
-func newPace(static bool) batchSize {
-	if static {
+func newPace(fenced bool) batchSize {
+	if fenced {
 		return batchSize{ippool.MaxRemovals} // nobody waits for a Lease
 	}
 	return batchSize{firstSize}

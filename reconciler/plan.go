@@ -13,8 +13,6 @@ type Options struct {
 	ConfirmAfter time.Duration
 	// MaxWait is how long a run waits for verdicts to be confirmed; 0 for as long as there are any.
 	MaxWait time.Duration
-	// StaticSource: what is observed cannot change. One pass is all: what awaits confirmation is not waited for.
-	StaticSource bool
 	// AllowMassRelease switches the breaker off.
 	AllowMassRelease bool
 	// PodsComplete: the operator is certain of the pods that are listed, even for none.

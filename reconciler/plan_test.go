@@ -118,8 +118,8 @@ func TestUnconfirmedIsConfirmedByWaiting(t *testing.T) {
 		p.pass(0, unconfirmed)
 		p.wantRefused("another sandbox", AwaitingConfirmation, p.pass(15*time.Minute, ReportingWorker(), Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/web-0", "box-2", "net1"))))
 	})
-	t.Run("a snapshot confirms nothing", func(t *testing.T) {
-		p := newProcess(t, Options{ConfirmAfter: 15 * time.Minute, StaticSource: true})
+	t.Run("a dry run confirms nothing", func(t *testing.T) {
+		p := newProcess(t, Options{ConfirmAfter: 15 * time.Minute, DryRun: true})
 		p.wantRefused("not confirmed", AwaitingConfirmation, p.pass(0, unconfirmed))
 	})
 	t.Run("a pod that is being set up has the minute in which a report may be from before its ADD, whatever --confirm-after says", func(t *testing.T) {

@@ -104,7 +104,7 @@ func (r *Reconciler) Check(ctx context.Context) (*judge.Judgement, error) {
 		return nil, err
 	}
 	o.Fenced = r.fencedSince()
-	if !r.Options.StaticSource {
+	if !o.Static {
 		o.Local = r.Clock.Now()
 	}
 	r.loadRestore(ctx, o)
@@ -165,7 +165,7 @@ func (r *Reconciler) run(ctx context.Context, out *Result) error {
 		if err != nil && out.Judgement == nil {
 			return err
 		}
-		if err != nil || until.IsZero() || r.Options.DryRun || r.Options.StaticSource || ctx.Err() != nil {
+		if err != nil || until.IsZero() || r.Options.DryRun || ctx.Err() != nil {
 			return nil
 		}
 		failed = 0

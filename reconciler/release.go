@@ -52,7 +52,7 @@ func (r *Reconciler) release(ctx context.Context, x *judge.Index, items []*judge
 	}
 	slices.SortStableFunc(sorted, func(a, b *releaseAttempt) int { return judge.ByPlace(a.Item, b.Item) })
 	for _, g := range grouped(sorted, func(t *releaseAttempt) (string, []string) { return t.namespace(), t.leases }) {
-		b := &batch{liveIndex: live, namespace: g.namespace, leases: g.leases, out: out, pace: newPace(r.Options.StaticSource), told: map[string]bool{}, lost: map[string]int{}, conflicted: map[string]string{}}
+		b := &batch{liveIndex: live, namespace: g.namespace, leases: g.leases, out: out, pace: newPace(false), told: map[string]bool{}, lost: map[string]int{}, conflicted: map[string]string{}}
 		b.run(ctx, g.items)
 	}
 }

@@ -50,7 +50,7 @@ func (r *Reconciler) repair(ctx context.Context, j *judge.Judgement, out *Result
 	live := &liveIndex{Reconciler: r, first: o}
 	r.History.repairs, out.ToRepair, out.Unrepaired = p.since, p.toRepair, p.withheld
 	for _, g := range grouped(p.due, func(f *repairAttempt) (string, []string) { return f.Repair.Pool.Namespace, f.leases }) {
-		m := &repairBatch{liveIndex: live, namespace: g.namespace, leases: g.leases, out: out, pace: newPace(r.Options.StaticSource || !o.Fenced.IsZero()), lost: map[string]int{}}
+		m := &repairBatch{liveIndex: live, namespace: g.namespace, leases: g.leases, out: out, pace: newPace(!o.Fenced.IsZero()), lost: map[string]int{}}
 		m.run(ctx, g.items)
 	}
 	return p.until

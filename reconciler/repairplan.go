@@ -49,7 +49,7 @@ func (h *History) dueRepairs(j *judge.Judgement, opts Options) *repairPlan {
 			first = o.Now
 		}
 		at := first.Add(repairAfter)
-		waited := opts.StaticSource || !at.After(o.Now)
+		waited := opts.DryRun || !at.After(o.Now)
 		if !waited && !f.Repair.Fenced {
 			p.since[key] = first
 			p.until = Sooner(p.until, at)
@@ -66,7 +66,6 @@ func (h *History) dueRepairs(j *judge.Judgement, opts Options) *repairPlan {
 // wouldRepair are the findings that --repair repairs when they have stood for long enough,
 // and those that the breaker withholds.
 func (h *History) wouldRepair(j *judge.Judgement, opts Options) ([]judge.Finding, []Unrepaired) {
-	opts.StaticSource = true
 	p := h.planRepairs(j, opts)
 	found := make([]judge.Finding, 0, len(p.due))
 	for _, f := range p.due {

@@ -71,22 +71,20 @@ and fails if anything changed in between.
 Exit code 0: nothing stale is left; 1: something is, and the output says why;
 2: the cluster could not be read.
 ` + snapshotHelp + `
-With --snapshot the same patches are applied to the files.`,
+With --snapshot it writes nothing and prints the patches and deletes that it would send.`,
 		Example: `  ip-reconcile run --dry-run
   ip-reconcile run
   ip-reconcile run --confirm-after 1h --repair
   ip-reconcile run -o json | jq .released`,
 		Args: flags.NoArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
-			o.writes = !dryRun
+			dry := dryRun || o.snapshot != ""
+			o.writes = !dry
 			r, err := o.reconciler(c.Context(), std)
 			if err != nil {
 				return err
 			}
-			r.Options.DryRun, r.Options.AllowMassRelease, r.Options.MaxWait = dryRun, massRelease, maxWait
-			if err := o.checkWritable(r); err != nil && !dryRun {
-				return err
-			}
+			r.Options.DryRun, r.Options.AllowMassRelease, r.Options.MaxWait = dry, massRelease, maxWait
 			if f := o.asked.filter; !f.IsZero() {
 				r.Options.Only, r.Options.OnlyFindings = f.Item, f.Finding
 			}
@@ -96,7 +94,13 @@ With --snapshot the same patches are applied to the files.`,
 			if err != nil {
 				return err
 			}
-			return o.tell(c.Context(), std, report.OfRun(out, dryRun, o.asked.filter), (*screen.Screen).Run)
+			rep := report.OfRun(out, dry, o.asked.filter)
+			if dry && !dryRun {
+				if rep.Requests, err = report.RequestsOf(out); err != nil {
+					return err
+				}
+			}
+			return o.tell(c.Context(), std, rep, (*screen.Screen).Run)
 		},
 	}
 	o.add(c.Flags(), runLogLevel(std))

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -33,22 +34,20 @@ replaces.
 
 Exit code 0: nothing is left to be written; 1: something is, and the output says why;
 2: the cluster could not be read, or no agent reports.
-` + snapshotHelp + `
-With --snapshot --yes the same patches are applied to the files.`,
+` + snapshotHelp,
 		Example: `  ip-reconcile recover
   ip-reconcile recover --yes
   ip-reconcile recover --snapshot ./must-gather -o yaml`,
 		Args: flags.NoArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
-			o.writes = yes
+			if o.writes = yes; yes && o.snapshot != "" {
+				return fmt.Errorf("--snapshot %s: nothing is written to a snapshot: leave out --yes", o.snapshot)
+			}
 			r, err := o.reconciler(c.Context(), std)
 			if err != nil {
 				return err
 			}
 			r.Options.DryRun = !yes
-			if err := o.checkWritable(r); err != nil && yes {
-				return err
-			}
 			stop := showProgress(std, r)
 			out, err := underFence(c.Context(), r, yes)
 			stop()
@@ -81,8 +80,7 @@ With --snapshot --yes the same patches are applied to the files.`,
 	return c
 }
 
-// underFence recovers while whereabouts' Leases of all pools are held. In a folder, and
-// where nothing is written, none is needed.
+// underFence recovers while whereabouts' Leases of all pools are held. Where nothing is written, none is needed.
 func underFence(ctx context.Context, r *reconciler.Reconciler, writes bool) (*reconciler.Result, error) {
 	cluster, live := r.Writer.(*kube.Cluster)
 	if !live || !writes || cluster.WithoutLease {

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
@@ -79,20 +78,4 @@ func TestAnArchiveAndStdinAreJudgedAsTheFolderIs(t *testing.T) {
 	equalVerdicts("the archive", verdictsOf(t, "--snapshot", archive))
 	stdin(t, archive)
 	equalVerdicts("stdin", verdictsOf(t, "--snapshot", "-"))
-}
-
-func TestOnlyAFolderCanBeWrittenToAndNothingIsBegunElsewhere(t *testing.T) {
-	archive := packedSample(t)
-	before, err := os.ReadFile(archive)
-	if err != nil {
-		t.Fatal(err)
-	}
-	refused(t, []string{"run", "--snapshot", archive}, []string{archive, "only a folder can be written to", "--dry-run"})
-	refused(t, []string{"recover", "--yes", "--snapshot", archive}, []string{archive, "only a folder can be written to"})
-	if code, out, errs := run(t, "run", "--dry-run", "--snapshot", archive); code != exitLeft || !strings.Contains(out, "10.0.0.20") {
-		t.Errorf("a dry run: exit code %d, stderr %s", code, errs)
-	}
-	if after, _ := os.ReadFile(archive); !bytes.Equal(before, after) {
-		t.Error("the archive was changed")
-	}
 }

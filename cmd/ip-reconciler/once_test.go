@@ -6,8 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
-	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -19,6 +18,8 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/snapshot"
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
 )
 
 const pool = `apiVersion: whereabouts.cni.cncf.io/v1alpha1
@@ -48,13 +49,34 @@ func leaks(n int) string {
 	return strings.Join(all, ", ")
 }
 
-// A cluster is a folder in which time passes, and which fails as a test says.
+// A cluster is a snapshot that can be written to, in which time passes, and which fails as a test says.
 type cluster struct {
-	*snapshot.Folder
+	objects                      []*unstructured.Unstructured
 	looks                        int
 	failFrom                     int // the look from which on none can be made; 0 for never
 	errHold, errPatch, errDelete error
 	beginsTo                     func(look int)
+}
+
+// add reads documents of YAML.
+func (c *cluster) add(t *testing.T, text string) {
+	t.Helper()
+	for document := range strings.SplitSeq(text, "---\n") {
+		u := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(document), &u.Object); err != nil {
+			t.Fatal(err)
+		}
+		c.objects = append(c.objects, u)
+	}
+}
+
+func (c *cluster) text() string {
+	var all strings.Builder
+	for _, u := range c.objects {
+		text, _ := u.MarshalJSON()
+		all.Write(text)
+	}
+	return all.String()
 }
 
 func (c *cluster) List(ctx context.Context) (*judge.Observation, error) {
@@ -65,39 +87,61 @@ func (c *cluster) List(ctx context.Context) (*judge.Observation, error) {
 	if c.failFrom > 0 && c.looks >= c.failFrom {
 		return nil, errors.New("the API server cannot be reached")
 	}
-	return inTime(c.Folder.List(ctx))
+	return c.Relist(ctx, nil)
 }
 
-func (c *cluster) Relist(ctx context.Context, o *judge.Observation) (*judge.Observation, error) {
-	return inTime(c.Folder.Relist(ctx, o))
-}
-
-func inTime(o *judge.Observation, err error) (*judge.Observation, error) {
-	if err == nil {
-		o.Now = time.Now()
+func (c *cluster) Relist(ctx context.Context, _ *judge.Observation) (*judge.Observation, error) {
+	s, err := snapshot.OpenStream("the cluster", strings.NewReader(c.text()), time.Now(), "kube-system")
+	if err != nil {
+		return nil, err
 	}
+	o, err := s.List(ctx)
+	o.Static = false
 	return o, err
 }
 
-func (c *cluster) Hold(ctx context.Context, namespace string, leases []string, work func(context.Context, *reconciler.Hold) error) error {
+func (c *cluster) GetLive(context.Context, *judge.Observation, reconciler.LiveKeys) (*judge.Live, error) {
+	return &judge.Live{}, nil
+}
+
+func (c *cluster) Hold(ctx context.Context, _ string, _ []string, work func(context.Context, *reconciler.Hold) error) error {
 	if c.errHold != nil {
 		return c.errHold
 	}
-	return c.Folder.Hold(ctx, namespace, leases, work)
+	return work(ctx, &reconciler.Hold{})
 }
 
-func (c *cluster) PatchPool(ctx context.Context, p *ippool.Pool, patch []byte) (string, error) {
+func (c *cluster) at(kind, name string) int {
+	return slices.IndexFunc(c.objects, func(u *unstructured.Unstructured) bool { return u.GetKind() == kind && u.GetName() == name })
+}
+
+func (c *cluster) PatchPool(_ context.Context, p *ippool.Pool, patch []byte) (string, error) {
 	if c.errPatch != nil {
 		return "", c.errPatch
 	}
-	return c.Folder.PatchPool(ctx, p, patch)
+	i := c.at("IPPool", p.Name)
+	patched, err := ippool.ApplyPatch(c.objects[i], patch)
+	if err == nil {
+		c.objects[i] = patched
+	}
+	return p.ResourceVersion, err
 }
 
-func (c *cluster) DeleteReservation(ctx context.Context, r *ippool.Reservation) error {
+func (c *cluster) DeleteReservation(_ context.Context, r *ippool.Reservation) error {
 	if c.errDelete != nil {
 		return c.errDelete
 	}
-	return c.Folder.DeleteReservation(ctx, r)
+	i := c.at("OverlappingRangeIPReservation", r.Name)
+	c.objects = slices.Delete(c.objects, i, i+1)
+	return nil
+}
+
+func (c *cluster) CreatePool(context.Context, *unstructured.Unstructured) (string, error) {
+	return "", errors.ErrUnsupported
+}
+
+func (c *cluster) CreateReservation(context.Context, *unstructured.Unstructured) error {
+	return errors.ErrUnsupported
 }
 
 func TestOnePassEndsWithTheExitCodesOfV05(t *testing.T) {
@@ -138,18 +182,11 @@ func TestOnePassEndsWithTheExitCodesOfV05(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			file := filepath.Join(t.TempDir(), "cluster.yaml")
-			if err := os.WriteFile(file, []byte(c.cluster), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			c.fails.add(t, c.cluster)
+			before := c.fails.text()
 			synctest.Test(t, func(t *testing.T) {
-				folder, err := snapshot.Open(filepath.Dir(file), time.Time{}, "kube-system")
-				if err != nil {
-					t.Fatal(err)
-				}
 				ctx, stop := context.WithCancel(t.Context())
 				defer stop()
-				c.fails.Folder = folder
 				c.fails.beginsTo = func(look int) {
 					if look == c.stopAt {
 						stop()
@@ -175,12 +212,12 @@ func TestOnePassEndsWithTheExitCodesOfV05(t *testing.T) {
 						t.Errorf("the log does not have %q", want)
 					}
 				}
-				text, err := os.ReadFile(file)
+				text := c.fails.text()
 				freed := c.code == exitDone && c.took > 0
-				if err != nil || freed && strings.Contains(string(text), "default/gone") {
-					t.Errorf("what should have been freed is still there (%v):\n%s", err, text)
+				if freed && strings.Contains(text, "default/gone") {
+					t.Errorf("what should have been freed is still there:\n%s", text)
 				}
-				if !freed && string(text) != c.cluster {
+				if !freed && text != before {
 					t.Errorf("the cluster was changed:\n%s", text)
 				}
 				if t.Failed() {

@@ -6,9 +6,9 @@ func planArea() Area {
 	return Area{"The plan: confirmation, pauses, the breaker", []Mutant{
 		{Fault: "The forecast leaves out what awaited confirmation before", File: "reconciler/forecast.go", Tests: "TestForecast_BreakerOfWhatAwaitsConfirmation",
 			Old: `if text := w.breaker(at, behind+n, j.Total); text != "" {`, New: `if text := w.breaker(at, 0, j.Total); text != "" {`},
-		{Fault: "A snapshot confirms what it has", File: plan, Tests: "TestUnconfirmedIsConfirmedByWaiting",
+		{Fault: "A dry run confirms what it has", File: plan, Tests: "TestUnconfirmedIsConfirmedByWaiting",
 			Old: `	if it.Proven {
-		return gates`, New: `	if it.Proven || opts.StaticSource {
+		return gates`, New: `	if it.Proven || opts.DryRun {
 		return gates`},
 		{Fault: "What is unconfirmed is released at once", File: plan, Tests: "TestUnconfirmedIsConfirmedByWaiting",
 			Old: `opts.ConfirmAfter); at.After(o.Now) {`, New: `opts.ConfirmAfter); false && at.After(o.Now) {`},

@@ -201,7 +201,7 @@ func restoreArea() Area {
 			Old: `return e.pool.Namespace == r.Namespace && e.pool.isOfNetwork(w.Network) && e.PodRef == r.PodRef && !rewritten
 	})`, New: `return rewritten && false
 	})`},
-		{Fault: "The reservation of an entry that will be rewritten is not announced", File: reservation, In: "cmd/ip-reconcile", Tests: "TestRecoverPrintsWhatItWouldWriteAndWritesItWithYes",
+		{Fault: "The reservation of an entry that will be rewritten is not announced", File: reservation, In: "cmd/ip-reconcile", Tests: "TestRecoverPrintsWhatItWouldWrite",
 			Old: `e.PodRef == r.PodRef && !rewritten
 `, New: `e.PodRef == r.PodRef && (!rewritten || true)
 `},

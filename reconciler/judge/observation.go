@@ -19,7 +19,9 @@ type Observation struct {
 	// server's, or the snapshot's.
 	Now time.Time
 	// Local is the time by this process' own clock; zero where it plays no part.
-	Local        time.Time
+	Local time.Time
+	// Static: the source cannot change, as a snapshot. This process' own clock plays no part.
+	Static       bool
 	Pools        []*ippool.Pool
 	Reservations []*ippool.Reservation
 	NADs         map[types.NamespacedName]*ippool.NAD

@@ -3,15 +3,11 @@ package snapshot_test
 import (
 	"archive/tar"
 	"bytes"
-	"errors"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/snapshot"
 )
@@ -41,7 +37,7 @@ func tarOf(t *testing.T, files map[string]string, others ...*tar.Header) string 
 	return b.String()
 }
 
-func openText(text string) (*snapshot.Folder, error) {
+func openText(text string) (*snapshot.Snapshot, error) {
 	return snapshot.OpenStream("stdin", strings.NewReader(text), noon, home)
 }
 
@@ -124,19 +120,5 @@ func TestLinksAndPathsOfAnArchiveLeadNowhereElse(t *testing.T) {
 		} else if err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v", title, err)
 		}
-	}
-}
-
-func TestNothingIsWrittenToAnArchive(t *testing.T) {
-	path := filepath.Join(folder(t, map[string]string{"x.tar": tarOf(t, map[string]string{"pool.yaml": onePool})}), "x.tar")
-	before := read(t, path)
-	f := open(t, path)
-	equal(t, "writable", f.Writable(), false)
-	if err := tryToRelease(t, f); err == nil || !strings.Contains(err.Error(), "only a folder can be written to") || errors.Is(err, reconciler.ErrConflict) {
-		t.Errorf("got %v", err)
-	}
-	same(t, "the archive", read(t, path), before)
-	if left, _ := os.ReadDir(filepath.Dir(path)); len(left) != 1 {
-		t.Errorf("%d files beside it", len(left)-1)
 	}
 }

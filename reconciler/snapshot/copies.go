@@ -90,7 +90,7 @@ func ofBothNamespaces(a, b map[string]string) map[string]string {
 
 // addPoolCopy takes in another copy of a pool. Of two contents of one pool the later counts;
 // where that cannot be told, the first does, and it is reported.
-func (f *Folder) addPoolCopy(o *object, first string) error {
+func (f *Snapshot) addPoolCopy(o *object, first string) error {
 	p, err := ippool.DecodePool(o.text)
 	if err != nil {
 		return err
@@ -100,12 +100,11 @@ func (f *Folder) addPoolCopy(o *object, first string) error {
 	}
 	at, there := f.poolAt[types.NamespacedName{Namespace: p.Namespace, Name: p.Name}]
 	if !there { // the first could not be read
-		f.keepPool(p, o)
+		f.keepPool(p)
 		return nil
 	}
 	old := f.pools[at]
-	f.twice[o.ref()] = fmt.Sprintf("it stands in %s and in %s: leave one of them", first, o.file.path)
-	if sameBut(old.Pool, p, func(p *ippool.Pool) { p.ResourceVersion = "" }) {
+	if sameBut(old, p, func(p *ippool.Pool) { p.ResourceVersion = "" }) {
 		return nil
 	}
 	inOrder, ordered := versionsInOrder(old.ResourceVersion, p.ResourceVersion)
@@ -113,28 +112,27 @@ func (f *Folder) addPoolCopy(o *object, first string) error {
 	case p.UID == "" || p.UID != old.UID || !ordered:
 		f.countsFirst(o, first)
 	case inOrder:
-		f.pools[at] = pool{p, o}
+		f.pools[at] = p
 	}
 	return nil
 }
 
 // addReservationCopy takes in another copy of a reservation.
-func (f *Folder) addReservationCopy(o *object, first string) error {
+func (f *Snapshot) addReservationCopy(o *object, first string) error {
 	r, err := ippool.DecodeReservation(o.text)
 	if err != nil {
 		return err
 	}
-	old := f.find(r.Namespace, r.Name)
+	old := f.reservationAt[types.NamespacedName{Namespace: r.Namespace, Name: r.Name}]
 	if old == nil {
 		return f.addReservation(o)
 	}
-	f.twice[o.ref()] = fmt.Sprintf("it stands in %s and in %s: leave one of them", first, o.file.path)
-	if !sameBut(old.Reservation, r, func(r *ippool.Reservation) { r.ResourceVersion = "" }) {
+	if !sameBut(old, r, func(r *ippool.Reservation) { r.ResourceVersion = "" }) {
 		f.countsFirst(o, first)
 	}
 	return nil
 }
 
-func (f *Folder) countsFirst(o *object, first string) {
+func (f *Snapshot) countsFirst(o *object, first string) {
 	f.unreadable = append(f.unreadable, fmt.Sprintf("%s: %s stands in %s already; that one counts", o.file.path, o.ref(), first))
 }

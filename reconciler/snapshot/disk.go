@@ -1,7 +1,6 @@
 package snapshot
 
 import (
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -10,8 +9,7 @@ import (
 	"path/filepath"
 )
 
-// A disk is the folder of a snapshot on disk. Nothing outside of it is read or
-// written, whatever links in it, and links that are put into it meanwhile, lead to.
+// A disk is the folder of a snapshot on disk. Nothing outside of it is read, whatever links in it, and links that are put into it meanwhile, lead to.
 type disk struct{ root *os.Root }
 
 // path is where a file of the folder is, for messages.
@@ -84,37 +82,6 @@ func (d *disk) entry(name string) entry {
 		return r, nil
 	}
 	return e
-}
-
-// read is the content of a file, and who may read and write it.
-func (d *disk) read(name string) ([]byte, fs.FileMode, error) {
-	info, err := d.root.Stat(name)
-	if err != nil {
-		return nil, 0, d.explained(name, err)
-	}
-	text, err := d.root.ReadFile(name)
-	if err != nil {
-		return nil, 0, d.explained(name, err)
-	}
-	return text, info.Mode().Perm(), nil
-}
-
-// replace writes beside the file and renames: it is never half there. A link stays
-// one.
-func (d *disk) replace(name string, text []byte, mode fs.FileMode) error {
-	name, err := d.resolved(name)
-	if err != nil {
-		return err
-	}
-	next := filepath.Join(filepath.Dir(name), ownTemporary+rand.Text())
-	if err := d.root.WriteFile(next, text, 0o600); err != nil {
-		return d.explained(name, err)
-	}
-	defer d.root.Remove(next)
-	if err := d.root.Chmod(next, mode); err != nil {
-		return err
-	}
-	return d.root.Rename(next, name)
 }
 
 // resolved is the name of the file that a link leads to, or the name itself.

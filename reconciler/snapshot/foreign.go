@@ -23,10 +23,6 @@ const (
 	never              // not even that
 )
 
-// ownTemporary is how the names of files begin that replace makes, and leaves behind when it
-// is killed.
-const ownTemporary = ".ip-reconcile-"
-
 func formOf(name string) form {
 	base := path.Base(name)
 	unpacked, isPacked := strings.CutSuffix(base, ".gz")
@@ -35,7 +31,7 @@ func formOf(name string) form {
 		return whole
 	case isPacked && hasEnding(unpacked):
 		return packed
-	case path.Ext(base) == ".log" || strings.HasPrefix(base, ownTemporary):
+	case path.Ext(base) == ".log":
 		return never
 	}
 	return peeked

@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
-	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/snapshot"
 )
@@ -47,7 +46,7 @@ func write(t tester, path, text string) {
 	}
 }
 
-func open(t tester, dir string) *snapshot.Folder {
+func open(t tester, dir string) *snapshot.Snapshot {
 	t.Helper()
 	f, err := snapshot.Open(dir, noon, home)
 	if err != nil {
@@ -56,7 +55,7 @@ func open(t tester, dir string) *snapshot.Folder {
 	return f
 }
 
-func observe(t tester, f *snapshot.Folder) *judge.Observation {
+func observe(t tester, f *snapshot.Snapshot) *judge.Observation {
 	t.Helper()
 	o, err := f.List(context.Background())
 	if err != nil {
@@ -82,33 +81,6 @@ func poolNamed(t tester, o *judge.Observation, name string) *ippool.Pool {
 	return nil
 }
 
-// release removes entries of a pool as a run does: a patch from ippool, under Hold.
-func release(t tester, f *snapshot.Folder, pool string, keys ...string) {
-	t.Helper()
-	p := poolNamed(t, observe(t, f), pool)
-	var meant []ippool.Allocation
-	for _, key := range keys {
-		a := p.Find(key)
-		if a == nil {
-			t.Fatalf("pool %s has no entry %q", pool, key)
-			return
-		}
-		meant = append(meant, *a)
-	}
-	patch, err := ippool.RemovePatch(p, meant)
-	if err != nil {
-		t.Fatalf("%v", err)
-	}
-	hold(t, f, func(ctx context.Context, _ *reconciler.Hold) error { _, err := f.PatchPool(ctx, p, patch); return err })
-}
-
-func hold(t tester, f *snapshot.Folder, work func(context.Context, *reconciler.Hold) error) {
-	t.Helper()
-	if err := f.Hold(context.Background(), "kube-system", []string{"whereabouts"}, work); err != nil {
-		t.Fatalf("%v", err)
-	}
-}
-
 func reservationNamed(t tester, o *judge.Observation, name string) *ippool.Reservation {
 	t.Helper()
 	for _, r := range o.Reservations {
@@ -120,13 +92,6 @@ func reservationNamed(t tester, o *judge.Observation, name string) *ippool.Reser
 	return nil
 }
 
-// unreserve deletes a reservation as a run does.
-func unreserve(t tester, f *snapshot.Folder, name string) {
-	t.Helper()
-	r := reservationNamed(t, observe(t, f), name)
-	hold(t, f, func(ctx context.Context, _ *reconciler.Hold) error { return f.DeleteReservation(ctx, r) })
-}
-
 func read(t tester, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -134,24 +99,6 @@ func read(t tester, path string) string {
 		t.Fatalf("%v", err)
 	}
 	return string(text)
-}
-
-// onlyGone fails unless the text after is the text before without these lines,
-// which must stand there in this order.
-func onlyGone(t tester, before, after string, gone ...string) {
-	t.Helper()
-	var want []string
-	for _, line := range strings.SplitAfter(before, "\n") {
-		if len(gone) > 0 && strings.TrimSuffix(line, "\n") == gone[0] {
-			gone = gone[1:]
-			continue
-		}
-		want = append(want, line)
-	}
-	if len(gone) > 0 {
-		t.Fatalf("test data: the line %q is not there to be removed", gone[0])
-	}
-	same(t, "the file", after, strings.Join(want, ""))
 }
 
 func same(t tester, what, got, want string) {

@@ -15,8 +15,6 @@ const (
 	maxNodes = 8_000_000
 	// itemsAtOnce is how many items of a List are parsed at once; each has its share of maxNodes.
 	itemsAtOnce = 8
-	// maxNodesWritten is how many nodes of YAML a file may have that is written.
-	maxNodesWritten = 3 * maxNodes
 	// maxObjects is how many objects a file may have, of any kind.
 	maxObjects = 1_000_000
 	// maxObject is how long the JSON of an object that is read may be, in bytes: API servers accept 3 MiB.
@@ -47,7 +45,7 @@ func yamlNodes(text []byte) int {
 }
 
 // charge counts an object that is taken in.
-func (f *Folder) charge(o *object) error {
+func (f *Snapshot) charge(o *object) error {
 	size := 0
 	if _, read := groupOf(o.kind); read {
 		size = len(o.text)

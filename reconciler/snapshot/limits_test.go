@@ -248,7 +248,7 @@ func TestNoTextHasMoreNodesThanAreCounted(t *testing.T) {
 }
 
 func TestWhatIsKeptOfAllObjectsIsBounded(t *testing.T) {
-	f := &Folder{seenIn: map[string]string{}, kept: maxKept - perObject - len("Pod b a") - 2}
+	f := &Snapshot{seenIn: map[string]string{}, kept: maxKept - perObject - len("Pod b a") - 2}
 	o := &object{kind: "Pod", namespace: "b", name: "a", text: []byte("{}"), file: &file{path: "x.json"}}
 	if err := f.charge(o); err != nil {
 		t.Error(err)
@@ -260,13 +260,6 @@ func TestWhatIsKeptOfAllObjectsIsBounded(t *testing.T) {
 	f.add(&object{file: &file{path: "x.json"}}) // it has no kind, and a message says so
 	if grown := f.kept - before; len(f.unreadable) != 1 || grown != len(f.unreadable[0]) {
 		t.Errorf("%d bytes for %q", grown, f.unreadable)
-	}
-}
-
-func TestAFileThatIsWrittenMayNotHaveAnyNumberOfNodes(t *testing.T) {
-	err := (&file{path: "x.yaml"}).loadYAML([]byte("a: [" + strings.Repeat("{a},", maxNodesWritten/6) + "0]\n"))
-	if !errors.Is(err, errTooLarge) || !strings.Contains(err.Error(), "give the pools files of their own") {
-		t.Error(err)
 	}
 }
 

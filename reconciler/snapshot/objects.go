@@ -37,7 +37,7 @@ func groupOf(kind string) (group string, ok bool) {
 
 // add takes in an object. One that cannot be read is reported, and is never taken for one
 // that does not exist.
-func (f *Folder) add(o *object) {
+func (f *Snapshot) add(o *object) {
 	kind := o.kind
 	if group, ok := groupOf(kind); ok && schema.FromAPIVersionAndKind(o.apiVersion, kind).Group != group {
 		kind = "other" // Calico, for one, has IPPools of its own
@@ -54,7 +54,7 @@ func (f *Folder) add(o *object) {
 
 // addKind takes in an object of a kind; first is the file that has another copy of it, ""
 // if none has. The error says why it cannot be read.
-func (f *Folder) addKind(kind string, o *object, first string) error {
+func (f *Snapshot) addKind(kind string, o *object, first string) error {
 	switch kind {
 	case "IPPool":
 		if first != "" {
@@ -89,7 +89,7 @@ func (f *Folder) addKind(kind string, o *object, first string) error {
 	return nil
 }
 
-func (f *Folder) addNamespace(o *object, first string) error {
+func (f *Snapshot) addNamespace(o *object, first string) error {
 	ns := &metav1.PartialObjectMetadata{}
 	if err := decode(o.text, ns); err != nil { // whether it pauses everything is not known
 		f.namespaces[o.name] = map[string]string{ippool.PausedAnnotation: "true"}
@@ -102,31 +102,32 @@ func (f *Folder) addNamespace(o *object, first string) error {
 	return nil
 }
 
-func (f *Folder) addPool(o *object) error {
+func (f *Snapshot) addPool(o *object) error {
 	p, err := ippool.DecodePool(o.text)
 	if err != nil {
 		return err
 	}
 	p.ResourceVersion = cmp.Or(p.ResourceVersion, noVersion)
-	f.keepPool(p, o)
+	f.keepPool(p)
 	return nil
 }
 
-func (f *Folder) keepPool(p *ippool.Pool, o *object) {
+func (f *Snapshot) keepPool(p *ippool.Pool) {
 	f.poolAt[types.NamespacedName{Namespace: p.Namespace, Name: p.Name}] = len(f.pools)
-	f.pools = append(f.pools, pool{p, o})
+	f.pools = append(f.pools, p)
 }
 
-func (f *Folder) addReservation(o *object) error {
+func (f *Snapshot) addReservation(o *object) error {
 	r, err := ippool.DecodeReservation(o.text)
 	if err != nil {
 		return err
 	}
-	f.keep(&reservation{Reservation: r, object: o})
+	f.reservations = append(f.reservations, r)
+	f.reservationAt[types.NamespacedName{Namespace: r.Namespace, Name: r.Name}] = r
 	return nil
 }
 
-func (f *Folder) addNAD(o *object, first string) error {
+func (f *Snapshot) addNAD(o *object, first string) error {
 	id := types.NamespacedName{Namespace: o.namespace, Name: o.name}
 	n, err := ippool.DecodeNAD(o.text)
 	if err == nil && first != "" && differs(f.nads[id], n) {
@@ -136,7 +137,7 @@ func (f *Folder) addNAD(o *object, first string) error {
 	return err
 }
 
-func (f *Folder) addPod(o *object, first string) error {
+func (f *Snapshot) addPod(o *object, first string) error {
 	pod := &corev1.Pod{}
 	if err := decode(o.text, pod); err != nil {
 		id := types.NamespacedName{Namespace: o.namespace, Name: o.name}
@@ -157,7 +158,7 @@ func (f *Folder) addPod(o *object, first string) error {
 	return nil
 }
 
-func (f *Folder) addNode(o *object, first string) error {
+func (f *Snapshot) addNode(o *object, first string) error {
 	node := &corev1.Node{}
 	if err := decode(o.text, node); err != nil {
 		head := &metav1.PartialObjectMetadata{}
@@ -174,7 +175,7 @@ func (f *Folder) addNode(o *object, first string) error {
 	return nil
 }
 
-func (f *Folder) addLease(o *object) error {
+func (f *Snapshot) addLease(o *object) error {
 	lease := &coordinationv1.Lease{}
 	err := decode(o.text, lease)
 	if err != nil {
@@ -185,7 +186,7 @@ func (f *Folder) addLease(o *object) error {
 	return err
 }
 
-func (f *Folder) addReport(o *object, first string) error {
+func (f *Snapshot) addReport(o *object, first string) error {
 	report := &v1alpha1.SandboxReport{}
 	err := decode(o.text, report)
 	if err == nil && report.Name == "" {
@@ -208,7 +209,7 @@ func (f *Folder) addReport(o *object, first string) error {
 
 // recordDuplicate reports that the folder has an object with two contents, of which neither
 // is relied upon.
-func (f *Folder) recordDuplicate(o *object, first string) string {
+func (f *Snapshot) recordDuplicate(o *object, first string) string {
 	text := fmt.Sprintf("%s %s/%s: %s and %s have it, and differ; leave the one that is right", o.kind, o.namespace, o.name, first, o.file.path)
 	f.unreadable = append(f.unreadable, text)
 	return text

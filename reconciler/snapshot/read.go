@@ -13,13 +13,19 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/rawjson"
 )
 
-// object is an object of a snapshot, and its place in a file.
+// file is one file of a snapshot.
+type file struct {
+	name   string // in the folder
+	path   string // for messages
+	isJSON bool
+}
+
+// object is an object of a snapshot.
 type object struct {
 	kind, apiVersion     string
 	namespace, name, uid string
 	text                 []byte // its JSON, or what is read of it, until it has been read
 	file                 *file
-	at                   int // which of the file's objects it is
 }
 
 // ref names the object as "<kind> <namespace> <name>".
@@ -28,13 +34,11 @@ func (o *object) ref() string { return strings.Join([]string{o.kind, o.namespace
 // objects are those of a file's text; a List counts as its items, and lists are how many
 // Lists there are.
 func (f *file) objects(text []byte) (objects []*object, lists int, err error) {
-	documents := [][]byte{text}
-	switch {
-	case !f.isJSON:
-		documents, err = f.asJSON(text)
-	case f.dir == nil: // which is never written again, and so may be several
-		documents, err = f.splitJSON(text)
+	split := f.asJSON
+	if f.isJSON {
+		split = f.splitJSON
 	}
+	documents, err := split(text)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -101,7 +105,7 @@ func (f *file) appendObjects(objects []*object, text []byte) (_ []*object, isLis
 					return
 				}
 				o := readObject(r, strings.TrimSuffix(list.kind, "List"), &names)
-				o.file, o.at = f, len(objects)
+				o.file = f
 				objects = append(objects, o)
 			})
 		}
@@ -118,7 +122,7 @@ func (f *file) appendObjects(objects []*object, text []byte) (_ []*object, isLis
 	}
 	if !isList && isObject {
 		o := readObject(rawjson.New(text), "", &names)
-		o.file, o.at = f, first
+		o.file = f
 		objects = append(objects, o)
 	}
 	if names.twice != "" {

@@ -201,13 +201,6 @@ spec:
 	equal(t, "an id of digits", p.Find("6").ContainerID, "0123")
 }
 
-func TestAPoolWithoutAResourceVersionCanStillBePatched(t *testing.T) {
-	text := strings.Replace(onePool, "  resourceVersion: \"1234\"\n", "", 1)
-	dir := folder(t, map[string]string{"pool.yaml": text})
-	release(t, open(t, dir), "10.0.0.0-24", "5")
-	onlyGone(t, text, read(t, dir+"/pool.yaml"), `    "5":`, `      id: c5`, `      ifname: net1`, `      podref: default/a`)
-}
-
 func TestObjectsOfOtherKindsAreCountedAndOtherwiseLeftAlone(t *testing.T) {
 	o := observeFile(t, "kind: ConfigMap\nmetadata: {name: x}\n---\nkind: Secret\nmetadata: {name: y}\n")
 	if len(o.Warnings) != 1 || !strings.Contains(o.Warnings[0], "2 objects") || len(o.Unreadable) > 0 {

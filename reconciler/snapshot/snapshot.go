@@ -1,21 +1,19 @@
-// Package snapshot is a folder of YAML or JSON files, as 'kubectl get -o yaml'
-// writes them, as a source of observations and as a writer: the same verdicts
-// and the same patches as on a live cluster.
+// Package snapshot reads exported objects, as 'kubectl get -o yaml' writes them, as a source of observations: the
+// same verdicts as on a live cluster. Nothing is written.
 //
-// Open reads a Folder: source.go takes in the files that disk.go finds in a folder, which no
+// Open reads a folder or a file: source.go takes in the files that disk.go finds in a folder, which no
 // link leads out of, or archive.go in an archive or stream; foreign.go tells which of them may
 // be left out. read.go splits files into objects (yaml.go, and lean.go, which drops what nobody
 // reads), objects.go decodes them by kind, and copies.go decides between two of one object.
-// write.go is the writer; file.go and node.go change a file so that comments and order stay.
 package snapshot
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"maps"
 	"os"
 	"slices"
-	"sync"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -25,23 +23,21 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// Folder is a snapshot of a cluster.
-type Folder struct {
-	dir             *disk // nil where nothing can be written
+// Snapshot is a snapshot of a cluster. It is a reconciler.Source.
+type Snapshot struct {
 	now             time.Time
-	nowBy           string     // what now is taken from; "" where it was given
-	gathered        time.Time  // when what wrote the snapshot began, by its timestamp file
-	namespace       string     // the reconciler's own
-	mu              sync.Mutex // for deletions, which come several at once
-	files           []*file
-	pools           []pool
+	nowBy           string    // what now is taken from; "" where it was given
+	gathered        time.Time // when what wrote the snapshot began, by its timestamp file
+	namespace       string    // the reconciler's own
+	files           int       // that hold objects
+	pools           []*ippool.Pool
 	poolAt          map[types.NamespacedName]int
-	reservations    []*reservation
-	byName          map[types.NamespacedName]*reservation // those that are there
-	twice           map[string]string                     // pools and reservations with several copies, as in seenIn → where they stand
+	reservations    []*ippool.Reservation
+	reservationAt   map[types.NamespacedName]*ippool.Reservation
 	nads            map[types.NamespacedName]*ippool.NAD
 	pods            map[types.NamespacedName]*podstate.Pod
 	nodes           map[string]*podstate.Node
@@ -60,19 +56,6 @@ type Folder struct {
 	misnamed        map[string]string // names of files that look as if they should have been read → where they are
 }
 
-// pool and reservation are kept with their place in the files, since they may be written.
-type (
-	pool struct {
-		*ippool.Pool
-		*object
-	}
-	reservation struct {
-		*ippool.Reservation
-		*object
-		deleted bool
-	}
-)
-
 // noVersion is the resourceVersion of a pool that has none: a patch needs
 // something to test.
 const noVersion = "1"
@@ -84,7 +67,7 @@ const noVersion = "1"
 // YAML or JSON and may hold an object that is judged by, if a link leads out of the folder to
 // such a file, since what is not read counts as not there, or if there is no IPPool at all:
 // that is not what was meant.
-func Open(path string, now time.Time, namespace string) (*Folder, error) {
+func Open(path string, now time.Time, namespace string) (*Snapshot, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, fmt.Errorf("read snapshot: %w", err)
@@ -101,26 +84,25 @@ func Open(path string, now time.Time, namespace string) (*Folder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read snapshot: %w", err)
 	}
-	dir := &disk{root}
-	return open(path, dir, dir, now, namespace)
+	return open(path, &disk{root}, now, namespace)
 }
 
 // OpenStream reads a stream to its end: a tar archive, packed with gzip or not, or YAML or
-// JSON, which is told by its content. name is for messages. Nothing can be written to it.
-func OpenStream(name string, r io.Reader, now time.Time, namespace string) (*Folder, error) {
+// JSON, which is told by its content. name is for messages.
+func OpenStream(name string, r io.Reader, now time.Time, namespace string) (*Snapshot, error) {
 	from, err := openStream(name, r)
 	if err != nil {
 		return nil, fmt.Errorf("read snapshot: %w", err)
 	}
-	return open(name, from, nil, now, namespace)
+	return open(name, from, now, namespace)
 }
 
-func open(path string, from source, dir *disk, now time.Time, namespace string) (*Folder, error) {
-	f := &Folder{
-		dir: dir, now: now, namespace: namespace, nads: map[types.NamespacedName]*ippool.NAD{}, pods: map[types.NamespacedName]*podstate.Pod{},
+func open(path string, from source, now time.Time, namespace string) (*Snapshot, error) {
+	f := &Snapshot{
+		now: now, namespace: namespace, nads: map[types.NamespacedName]*ippool.NAD{}, pods: map[types.NamespacedName]*podstate.Pod{},
 		nodes: map[string]*podstate.Node{}, namespaces: map[string]map[string]string{}, seenIn: map[string]string{}, names: map[string]bool{}, misnamed: map[string]string{},
-		byName: map[types.NamespacedName]*reservation{}, twice: map[string]string{},
-		poolAt: map[types.NamespacedName]int{}, reportAt: map[string]int{}, disputedReports: map[string]bool{},
+		reservationAt: map[types.NamespacedName]*ippool.Reservation{},
+		poolAt:        map[types.NamespacedName]int{}, reportAt: map[string]int{}, disputedReports: map[string]bool{},
 	}
 	if err := from.each(f.take, f.skip); err != nil {
 		return nil, err
@@ -129,7 +111,7 @@ func open(path string, from source, dir *disk, now time.Time, namespace string) 
 		return nil, err
 	}
 	if len(f.pools) == 0 {
-		return nil, fmt.Errorf("no IPPool in %s (%d files with Kubernetes objects, %d without): export one with 'kubectl get ippools.whereabouts.cni.cncf.io -A -o yaml'", path, len(f.files), f.skipped)
+		return nil, fmt.Errorf("no IPPool in %s (%d files with Kubernetes objects, %d without): export one with 'kubectl get ippools.whereabouts.cni.cncf.io -A -o yaml'", path, f.files, f.skipped)
 	}
 	if f.now.IsZero() {
 		f.now, f.nowBy = f.time()
@@ -139,7 +121,7 @@ func open(path string, from source, dir *disk, now time.Time, namespace string) 
 
 // withoutPods warns of namespaces that have allocations and no pod at all: their pods may
 // have been left out of the folder, which looks the same.
-func (f *Folder) withoutPods() []string {
+func (f *Snapshot) withoutPods() []string {
 	if len(f.pods) == 0 {
 		return nil // then the pods are missing as a whole, or the caller knows that there are none
 	}
@@ -163,7 +145,7 @@ func (f *Folder) withoutPods() []string {
 
 // nodeLeases are the Leases that count: named like a Node or a report, outside
 // kube-node-lease; of several of one name the newest.
-func (f *Folder) nodeLeases() map[string]*coordinationv1.Lease {
+func (f *Snapshot) nodeLeases() map[string]*coordinationv1.Lease {
 	found := map[string]*coordinationv1.Lease{}
 	reported := map[string]bool{}
 	for _, r := range f.reports {
@@ -180,23 +162,23 @@ func (f *Folder) nodeLeases() map[string]*coordinationv1.Lease {
 	return found
 }
 
-// observe builds the observation from what is in memory, which is what is, or
-// will be, in the files.
-func (f *Folder) observe() *judge.Observation {
+// Relist finds nothing changed.
+func (f *Snapshot) Relist(ctx context.Context, _ *judge.Observation) (*judge.Observation, error) {
+	return f.List(ctx)
+}
+
+// GetLive finds nothing changed.
+func (f *Snapshot) GetLive(context.Context, *judge.Observation, reconciler.LiveKeys) (*judge.Live, error) {
+	return &judge.Live{}, nil
+}
+
+// List is everything that is in the snapshot.
+func (f *Snapshot) List(context.Context) (*judge.Observation, error) {
 	own := f.namespaces[f.namespace]
 	o := &judge.Observation{
 		Now: f.now, Paused: ippool.Pauses(own), Acknowledged: judge.Acknowledged(own), Pods: f.pods, Nodes: f.nodes,
 		Unreadable: f.unreadable, ReportsUnreadable: f.badReport,
-		NADs: f.nads,
-	}
-	for _, p := range f.pools {
-		o.Pools = append(o.Pools, p.Pool)
-	}
-	for _, r := range f.reservations {
-		if r.deleted {
-			continue
-		}
-		o.Reservations = append(o.Reservations, r.Reservation)
+		NADs: f.nads, Pools: f.pools, Reservations: f.reservations, Static: true,
 	}
 	leases := f.nodeLeases()
 	for _, r := range f.reports {
@@ -219,5 +201,5 @@ func (f *Folder) observe() *judge.Observation {
 	if f.ignored > 0 {
 		o.Warnings = append(o.Warnings, fmt.Sprintf("%d objects of other kinds were ignored", f.ignored))
 	}
-	return o
+	return o, nil
 }

@@ -32,7 +32,7 @@ type entry struct {
 const peekedBytes = 16 << 10
 
 // take takes in a file, or skips it where it holds nothing that is read.
-func (f *Folder) take(e entry) error {
+func (f *Snapshot) take(e entry) error {
 	switch formOf(e.name) {
 	case never:
 		f.skip(e.path)
@@ -60,8 +60,8 @@ func (f *Folder) take(e entry) error {
 }
 
 // takeText takes in a file that may be YAML or JSON.
-func (f *Folder) takeText(e entry, text []byte) error {
-	x := &file{dir: f.dir, name: e.name, path: e.path, isJSON: isJSON(e.name, text)}
+func (f *Snapshot) takeText(e entry, text []byte) error {
+	x := &file{name: e.name, path: e.path, isJSON: isJSON(e.name, text)}
 	objects, lists, err := x.objects(text)
 	needed := e.required || byLayout(e.name)
 	switch {
@@ -85,7 +85,7 @@ func (f *Folder) takeText(e entry, text []byte) error {
 		f.skip(e.path)
 		return nil
 	}
-	f.files = append(f.files, x)
+	f.files++
 	f.names[e.name], f.names[e.real] = true, true
 	for _, o := range objects {
 		if err := f.charge(o); err != nil {
@@ -99,7 +99,7 @@ func (f *Folder) takeText(e entry, text []byte) error {
 
 // takePacked refuses compressed objects: what is in the archive of a must-gather is not
 // compressed a second time, and what is written must be a file of its own.
-func (f *Folder) takePacked(e entry) error {
+func (f *Snapshot) takePacked(e entry) error {
 	refused := fmt.Errorf("%s is compressed and may hold what is judged: unpack it with gunzip, or remove it", e.path)
 	if byLayout(e.name) {
 		return refused
@@ -126,7 +126,7 @@ func (f *Folder) takePacked(e entry) error {
 
 // checkMisnamed refuses files that begin like objects and were not read, not even through a
 // link that has another name.
-func (f *Folder) checkMisnamed() error {
+func (f *Snapshot) checkMisnamed() error {
 	for _, name := range slices.Sorted(maps.Keys(f.misnamed)) {
 		if !f.names[name] {
 			return fmt.Errorf("%s begins like Kubernetes objects, and is not read because of its name: give it the ending .yaml or .json, or move it out of the snapshot", f.misnamed[name])
@@ -136,7 +136,7 @@ func (f *Folder) checkMisnamed() error {
 }
 
 // skip notes a file that holds no object.
-func (f *Folder) skip(path string) {
+func (f *Snapshot) skip(path string) {
 	if f.skipped++; f.skippedFirst == "" || path < f.skippedFirst {
 		f.skippedFirst = path
 	}

@@ -12,7 +12,7 @@ const timestampFile = "timestamp"
 
 // takeTimestamp takes in the first time of a timestamp file, as Go prints it: "2026-11-20 12:00:00.123 +0100 CET".
 // Without a zone it is UTC. Of several files the earliest counts.
-func (f *Folder) takeTimestamp(name string, head []byte) {
+func (f *Snapshot) takeTimestamp(name string, head []byte) {
 	fields := strings.Fields(string(head))
 	if path.Base(name) != timestampFile || len(fields) < 2 {
 		return
@@ -30,7 +30,7 @@ func (f *Folder) takeTimestamp(name string, head []byte) {
 // time is when the snapshot was taken, and what says so: the newest Lease renewal or report, or where that is of
 // before the snapshot was begun its timestamp file; where it has none of these the newest time of a pod, Node or
 // reservation.
-func (f *Folder) time() (at time.Time, by string) {
+func (f *Snapshot) time() (at time.Time, by string) {
 	newer := func(t time.Time, what string) {
 		if t.After(at) {
 			at, by = t, what

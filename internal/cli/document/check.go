@@ -34,6 +34,9 @@ type Run struct {
 	// Repaired are findings that were written back, NotRepaired those that could not be.
 	Repaired    []judge.Finding `json:"repaired"`
 	NotRepaired []NotRepaired   `json:"notRepaired"`
+	// Deletes and Patches are what would be sent to release something; of a run on a snapshot only.
+	Deletes []string       `json:"deletes,omitempty"`
+	Patches []report.Patch `json:"patches,omitempty"`
 }
 
 // NotRepaired is a finding that --repair did not repair.
@@ -94,6 +97,9 @@ func OfRun(h Header, r *report.Report) *Run {
 	}
 	for _, u := range r.Unrepaired {
 		d.NotRepaired = append(d.NotRepaired, NotRepaired{u.Finding, u.Why, u.Detail})
+	}
+	if r.Requests != nil {
+		d.Deletes, d.Patches = r.Requests.Deletes, r.Requests.Patches
 	}
 	return d
 }

@@ -33,6 +33,8 @@ type Report struct {
 	Left        []reconciler.Refused // in the order in which they were refused
 	Repaired    []judge.Finding
 	Unrepaired  []reconciler.Unrepaired
+	// Requests are what a run would send, where that is asked for; else nil.
+	Requests *Requests
 }
 
 // OfCheck is a judgement with what a pass would do now.

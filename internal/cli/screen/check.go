@@ -1,6 +1,8 @@
 package screen
 
 import (
+	"encoding/json"
+
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/table"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
@@ -64,6 +66,29 @@ func (s *Screen) dryRun(r *report.Report) {
 	s.items(section{title: "WOULD BE RELEASED LATER", level: table.Warn, release: true}, r, itemsOf(r.Left, later))
 	s.items(section{title: "WOULD NOT BE RELEASED", level: table.Bad, release: true}, r, itemsOf(r.Left, never))
 	s.repaired(r)
+	if r.Requests != nil {
+		s.requests(r.Requests)
+	}
+}
+
+// requests writes what a run would send, an operation of a patch on each line.
+func (s *Screen) requests(r *report.Requests) {
+	if len(r.Deletes) > 0 {
+		s.Title(table.Plain, "RESERVATIONS TO DELETE", len(r.Deletes))
+	}
+	for _, name := range r.Deletes {
+		s.Line("%s", name)
+	}
+	if len(r.Patches) > 0 {
+		s.Title(table.Plain, "PATCHES OF POOLS", len(r.Patches))
+	}
+	for _, p := range r.Patches {
+		s.Line("%s", p.Pool)
+		for _, operation := range p.Operations {
+			text, _ := json.Marshal(operation) // it was read from JSON
+			s.Line("  %s", text)
+		}
+	}
 }
 
 func itemsOf(refused []reconciler.Refused, is func(reconciler.Refused) bool) []*judge.Item {
