@@ -13,8 +13,8 @@ import (
 // something is judged that is about to be written.
 const refreshEvery = 5 * time.Second
 
-// liveIndex is what writes are judged on: what was read last, amended by what live
-// reads found and by what our own writes did since.
+// liveIndex is what writes are judged on: what was read last, with what live reads found
+// and what our own writes did since.
 type liveIndex struct {
 	*Reconciler
 	first     *judge.Observation // of before the first refresh
@@ -22,7 +22,7 @@ type liveIndex struct {
 	refreshed time.Time
 }
 
-// observation is what the index was built from, amended but for pods and reservations.
+// observation is what the index was built from, with what was found since but for pods and reservations.
 func (b *liveIndex) observation() *judge.Observation { return b.x.BasedOn() }
 
 // refresh reads again what is not read live, where that was long ago. It is best
@@ -46,20 +46,19 @@ func (b *liveIndex) refresh(ctx context.Context) error {
 		o.Now = before.Now // the API server tells the time to the second; what was confirmed stays so
 	}
 	b.x, b.refreshed = judge.NewIndex(o, b.History, b.Options.judging()), b.Clock.Now()
-	b.x.IndexReservations()
 	return nil
 }
 
 // invalidate has the next refresh read again in any case.
 func (b *liveIndex) invalidate() { b.refreshed = time.Time{} }
 
-// read makes a live read and amends the index by what it found.
+// read makes a live read and puts what it found into the index.
 func (b *liveIndex) read(ctx context.Context, need LiveKeys) (*judge.Live, error) {
 	live, err := b.Source.GetLive(ctx, b.observation(), need)
 	if err != nil {
 		return nil, fmt.Errorf("live read: %w", err)
 	}
-	b.x.Amend(live)
+	b.x = b.x.With(live)
 	if live.Restored != "" {
 		b.History.noteRestore(b.observation())
 	}

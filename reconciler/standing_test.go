@@ -17,7 +17,6 @@ func TestARecheckOfFindingsFindsWhatAFullPassFinds(t *testing.T) {
 		x, o, policy := AmendedIndex(NewRandom(seed, 4))
 		all := Judged(o, policy).Findings
 		m := &repairBatch{liveIndex: &liveIndex{x: x}}
-		x.IndexReservations()
 		for i := range all {
 			f := &all[i]
 			if f.Repair == nil {

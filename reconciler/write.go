@@ -266,7 +266,7 @@ func (b *batch) wrote(w *poolWrite) {
 			done.Reservations[types.NamespacedName{Namespace: res.Namespace, Name: res.Name}] = nil
 		}
 	}
-	b.x.Amend(done)
+	b.x = b.x.With(done)
 }
 
 // noteConflict takes a conflict for a denial where the pool has still the resourceVersion at which a patch

@@ -107,7 +107,7 @@ func (m *repairBatch) writeEntries(ctx context.Context, h *Hold, by map[*ippool.
 			m.done(f)
 		}
 	}
-	m.x.Amend(wrote)
+	m.x = m.x.With(wrote)
 	return failed, err
 }
 
@@ -177,7 +177,7 @@ func (m *repairBatch) writeReservations(ctx context.Context, h *Hold, findings [
 		wrote.Reservations[types.NamespacedName{Namespace: r.Namespace, Name: r.Name}] = r
 		m.done(f)
 	}
-	m.x.Amend(wrote)
+	m.x = m.x.With(wrote)
 	return failed, err
 }
 

@@ -4,7 +4,7 @@ package main
 func evidenceArea() Area {
 	const evidence, sandbox, nodes, claims = "reconciler/judge/evidence.go", "reconciler/judge/sandbox.go", "reconciler/judge/nodeset.go", "reconciler/judge/claims.go"
 	const index, pods, judge = "reconciler/judge/index.go", "reconciler/judge/index_pods.go", "reconciler/judge/judge.go"
-	const amend, follow = "reconciler/judge/amend.go", "reconciler/judge/follow.go"
+	const with, follow = "reconciler/judge/with.go", "reconciler/judge/follow.go"
 	return Area{"The evidence: sandboxes, nodes, claims, reservations", []Mutant{
 		{Fault: "A pod's podIPs do not count as its addresses", File: evidence, Tests: "TestTheAddressIsOnASuccessor",
 			Old: `	for _, ip := range s.pod.IPs {
@@ -27,7 +27,7 @@ func evidenceArea() Area {
 		since`},
 
 		{Fault: "A report that is not fresh is believed", File: sandbox, Tests: "TestFreshness",
-			Old: `	case !g.report.fresh:
+			Old: `	case !x.isFresh(g.report):
 `, New: ``},
 		{Fault: "A sandbox whose network may be open has stopped", File: sandbox, Tests: "TestStuckTerminatingBeginsFiveMinutesAfterTheDeletionTimestamp",
 			Old: `g.sandbox.State == v1alpha1.SandboxNotReady && podstate.Closed(g.sandbox.NetworkClosed):`, New: `g.sandbox.State == v1alpha1.SandboxNotReady:`},
@@ -95,11 +95,11 @@ func evidenceArea() Area {
 `, New: ``},
 
 		{Fault: "An address that a user writes into a network-status is in conflict", File: pods, Tests: "TestAnAddressThatOnlyANetworkStatusNames",
-			Old: `return r != nil && r.fresh && x.now.Sub(p.Created) > HeardSince &&`, New: `return false && r != nil && r.fresh && x.now.Sub(p.Created) > HeardSince &&`},
+			Old: `return r != nil && x.isFresh(r) && x.now.Sub(p.Created) > HeardSince &&`, New: `return false && r != nil && x.isFresh(r) && x.now.Sub(p.Created) > HeardSince &&`},
 		{Fault: "A report that lacks addresses of a pod contradicts its network-status", File: pods, Tests: "TestAnAddressThatOnlyANetworkStatusNames",
 			Old: ` && !r.lacks(p.String()) && !r.lacks("/")`, New: ``},
 		{Fault: "A report that may be older than a pod contradicts its network-status", File: pods, Tests: "TestAnAddressThatOnlyANetworkStatusNames",
-			Old: `r.fresh && x.now.Sub(p.Created) > HeardSince && !r.lacks`, New: `r.fresh && !r.lacks`},
+			Old: `x.isFresh(r) && x.now.Sub(p.Created) > HeardSince && !r.lacks`, New: `x.isFresh(r) && !r.lacks`},
 
 		{Fault: "An address on a successor that starts is freed", File: claims, Tests: "TestTheAddressIsOnASuccessor",
 			Old: `	if x.onSuccessor(s, e) {
@@ -142,8 +142,8 @@ func evidenceArea() Area {
 			Old: `return heard && x.anotherBoot(n, r) && n.Machine.Same(r.Machine)`, New: `return heard && x.anotherBoot(n, r)`},
 		{Fault: "A boot counts while no agent is heard", File: index, Tests: "TestDeadNodes",
 			Old: `heard := !x.heardSince.IsZero() && x.heardSince.Before(r.lastRenewed())`, New: `heard := true`},
-		{Fault: "An amended index does not notice that the first agent is heard, or the last is silent", File: amend, Tests: "TestABootCountsFromTheFirstAgentThatIsHeardToTheLast",
-			Old: `	x.heardSince = findHeardSince(x.o.Reports, x.now)
+		{Fault: "A second check does not notice that the last agent is silent", File: with, Tests: "TestABootCountsFromTheFirstAgentThatIsHeardToTheLast",
+			Old: `	y.heardSince = findHeardSince(o.Reports, o.Now)
 `, New: ``},
 		{Fault: "A boot counts although no agent was there before it", File: index, Tests: "TestABootCountsOnlyByAgentsThatWereThereBefore",
 			Old: `!x.heardSince.IsZero() && x.heardSince.Before(r.lastRenewed())`, New: `!x.heardSince.IsZero()`},
@@ -152,24 +152,19 @@ func evidenceArea() Area {
 		{Fault: "What the first agent that is heard changes for other nodes is not followed", File: follow, Tests: "TestABootCountsFromTheFirstAgentThatIsHeardToTheLast",
 			Old: `if !heardSince.Equal(x.heardSince) && x.anotherBoot(`, New: `if false && !heardSince.Equal(x.heardSince) && x.anotherBoot(`},
 		{Fault: "What a fresh report says has ended with its node", File: index, Tests: "TestDeadNodes|TestAnotherSandboxRecordsTheAddress",
-			Old: `return !r.fresh && (x.dead(r.Name) || x.rebooted(r))`, New: `return x.dead(r.Name) || x.rebooted(r)`},
+			Old: `return !x.isFresh(r) && (x.dead(r.Name) || x.rebooted(r))`, New: `return x.dead(r.Name) || x.rebooted(r)`},
 		{Fault: "The claims of a missing node end at once", File: index, Tests: "TestTheClaimsOfAMissingNodeEndWhenNodeMissingIsConfirmed",
 			Old: `return renewed.Add(x.policy.missingAfter()), `, New: `return renewed, `},
 
 		{Fault: "A pod that was never bound to a node claims addresses", File: pods, Tests: "TestAPodThatWasNeverBoundToANodeClaimsNothing",
-			Old: `	if p.Node == "" {
-		return
-	}
-`, New: ``},
+			Old: `if p == nil || p.Node == "" {`, New: `if p == nil {`},
 		{Fault: "An annotation counts although the report tells the sandbox's addresses", File: pods, Tests: "TestWhereThePodsSandboxIsListedItsAddressesCountAndNotTheAnnotation",
-			Old: `	return slices.DeleteFunc(x.podsNaming(addr), func(c podAddress) bool { return x.reported(c.pod) })
-`, New: `	return x.podsNaming(addr)
-`},
+			Old: `if !x.reported(c.pod) {`, New: `if true {`},
 		{Fault: "A podref that a repair wrote is that of a pod which lives", File: pods, Tests: "TestAnEntryWrittenForAPhantom",
 			Old: `	if owner.UID != "" {`, New: `	if false {`},
 
 		{Fault: "What its CNI caches name is not held for an unread sandbox", File: claims, Tests: "TestAnUnreadSandboxMayCarryWhatItsCachesOrItsPodName",
-			Old: `|| slices.ContainsFunc(u.ranges, s.mayCarry)) && claims`, New: `) && claims`},
+			Old: `|| slices.ContainsFunc(u.ranges, func(n v1alpha1.Network) bool { return x.mayCarry(s, n) })) && claims`, New: `) && claims`},
 		{Fault: "What its pod asks for is not held for an unread sandbox", File: claims, Tests: "TestAnUnreadSandboxMayCarryWhatItsCachesOrItsPodName",
 			Old: `range pod.Selected {`, New: `range pod.Selected[:0] {`},
 		{Fault: "An unread sandbox without caches and pod holds nothing", File: claims, Tests: "TestAnUnreadSandboxMayCarryWhatItsCachesOrItsPodName",

@@ -43,7 +43,7 @@ func tableArea() Area {
 		{Fault: "What a list of addresses that is not complete lacks counts as detached", File: "reconciler/judge/evidence.go", Tests: "TestAnInterfaceThatWasDetachedIsALeak",
 			Old: `len(g.sandbox.Addresses) > 0 && !g.sandbox.AddressesUnread`, New: `len(g.sandbox.Addresses) > 0`},
 		{Fault: "Another node than the pod's tells that an interface was detached", File: "reconciler/judge/evidence.go", Tests: "TestAnInterfaceThatWasDetachedIsALeak",
-			Old: `g.report.fresh && g.report.Name == s.pod.Node`, New: `g.report.fresh`},
+			Old: `x.isFresh(g.report) && g.report.Name == s.pod.Node`, New: `x.isFresh(g.report)`},
 		{Fault: "A sandbox that runs is freed", File: file, Tests: "TestVerdictTable",
 			Old: `id: "ready", pod: anyPod, own: c.its, sandbox: is(Ready), verdict: InUse`,
 			New: `id: "ready", pod: anyPod, own: c.its, sandbox: is(Ready), verdict: Stale, proven: true`},

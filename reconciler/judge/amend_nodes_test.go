@@ -33,7 +33,7 @@ func TestAnAmendedIndexJudgesNodesByTheReportsThatThereAreNow(t *testing.T) {
 			x := judge.NewIndex(o.Observation, o.Past, judge.Policy{})
 			x.Judge()
 			after := Observe(c.now).Reports[0]
-			x.Amend(&judge.Live{Reports: map[string]*podstate.Report{"worker-2": after}})
+			x = x.With(&judge.Live{Reports: map[string]*podstate.Report{"worker-2": after}})
 			built := Judged(Observe(c.cluster, c.now), judge.Policy{})
 			if got, want := Describe(x.Judge()), Describe(built); !slices.Equal(got, want) {
 				t.Errorf("amended %v\nbuilt   %v", got, want)

@@ -145,14 +145,13 @@ func BenchmarkRecheck(b *testing.B) {
 			}
 			o := cluster(n, true)
 			x := judge.NewIndex(o.Observation, o.Past, judge.Policy{})
-			x.IndexReservations()
 			a := o.Pools[0].Allocations[17]
 			name := types.NamespacedName{Namespace: a.Owner.Namespace, Name: a.Owner.Name}
 			states := []*podstate.Pod{nil, o.Pods[name]}
 			want := []judge.Reason{judge.PhantomPod, judge.SandboxReady}
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
-				x.Amend(&judge.Live{Pods: map[types.NamespacedName]*podstate.Pod{name: states[i%2]}})
+				x = x.With(&judge.Live{Pods: map[types.NamespacedName]*podstate.Pod{name: states[i%2]}})
 				if j := x.JudgeAddresses([]netip.Addr{a.Address}); j.Allocations[0].Reason != want[i%2] {
 					b.Fatal(OutcomeOf(j.Allocations[0]))
 				}

@@ -43,7 +43,7 @@ func (x *Index) claimant(s *candidate, e *Evidence) (who, node string) {
 	if s.alloc != nil {
 		own, same = s.alloc.ContainerID, s.pool.isOfNetwork
 	}
-	for _, addr := range s.addresses() {
+	for _, addr := range x.addressesOf(s) {
 		for _, c := range x.podsAt(addr) {
 			if s.owner.UID == "" && c.pod.Namespace == s.owner.Namespace && c.pod.Name == s.owner.Name {
 				continue
@@ -53,7 +53,7 @@ func (x *Index) claimant(s *candidate, e *Evidence) (who, node string) {
 				return "pod " + c.pod.String(), ""
 			}
 		}
-		for _, b := range x.sandboxesAt(addr) {
+		for _, b := range x.sandboxesByAddress[addr] {
 			if own != "" && b.containerID() == own || !same(b.NetworkName) || !x.holds(&b.reportEntry) || x.isApart(s, x.uncheckedOfSandbox(addr, &b)) {
 				continue
 			}
@@ -68,9 +68,9 @@ func (x *Index) claimant(s *candidate, e *Evidence) (who, node string) {
 }
 
 // addresses are those that a candidate may be about.
-func (s *candidate) addresses() []netip.Addr {
+func (x *Index) addressesOf(s *candidate) []netip.Addr {
 	if s.alloc != nil {
-		return s.pool.possibleAddresses(s.alloc)
+		return x.possibleAddresses(s.pool, s.alloc)
 	}
 	return []netip.Addr{s.address}
 }
@@ -106,12 +106,12 @@ type unreadSandbox struct {
 }
 
 // mayCarry reports whether a candidate is about an address of a range.
-func (s *candidate) mayCarry(n v1alpha1.Network) bool {
+func (x *Index) mayCarry(s *candidate, n v1alpha1.Network) bool {
 	if s.alloc == nil && n.NetworkName != s.network || s.alloc != nil && !s.pool.isOfNetwork(n.NetworkName) {
 		return false
 	}
 	p, err := netip.ParsePrefix(n.Range)
-	return err != nil || slices.ContainsFunc(s.addresses(), p.Contains)
+	return err != nil || slices.ContainsFunc(x.addressesOf(s), p.Contains)
 }
 
 // unreadClaim names a sandbox whose addresses are not known, and may be the candidate's.
@@ -129,7 +129,7 @@ func (x *Index) unreadClaim(s *candidate, e *Evidence) (who, node string) {
 	}
 	for _, u := range x.allUnread() {
 		on := func(nad *ippool.NAD) bool { return x.mayBeOf(s, nad) }
-		if (u.any || slices.ContainsFunc(u.on, on) || slices.ContainsFunc(u.ranges, s.mayCarry)) && claims(u.sandbox, u.report) {
+		if (u.any || slices.ContainsFunc(u.on, on) || slices.ContainsFunc(u.ranges, func(n v1alpha1.Network) bool { return x.mayCarry(s, n) })) && claims(u.sandbox, u.report) {
 			return who, node
 		}
 	}
@@ -141,8 +141,8 @@ func (x *Index) unreadClaim(s *candidate, e *Evidence) (who, node string) {
 	if r == nil || r.unread == 0 {
 		return "", ""
 	}
-	for i := range r.listed {
-		b := &r.listed[i]
+	for i := range r.Sandboxes {
+		b := &r.Sandboxes[i]
 		if b.AddressesUnread && s.pod.Has(b.UID) && x.podOf(b) == s.pod && x.holds(&reportEntry{report: r, sandbox: b}) && claims(b, r) {
 			return who, node
 		}
@@ -179,8 +179,8 @@ func (x *Index) findUnread() []unreadSandbox {
 			known[as] = append(known[as], id)
 			return true
 		}
-		for i := range r.listed {
-			b := &r.listed[i]
+		for i := range r.Sandboxes {
+			b := &r.Sandboxes[i]
 			if !b.AddressesUnread || !x.holds(&reportEntry{report: r, sandbox: b}) {
 				continue
 			}

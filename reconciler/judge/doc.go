@@ -5,9 +5,9 @@
 //
 // Judge does no I/O and takes the time as an argument: the live API, a folder of files and
 // a simulator are judged by the very same code, and so is the second check before a
-// write, for which an Index is amended by what a live read found.
+// write, which takes the Index with what a live read found (with.go).
 //
 // Read verdict.go first: the table is the heart of it. evidence.go, sandbox.go and
 // nodeset.go gather what its conditions ask for, claims.go what stands against a release,
-// findings.go what is wrong beside the verdicts. index*.go make both fast.
+// findings.go what is wrong beside the verdicts.
 package judge

@@ -27,7 +27,6 @@ type Evidence struct {
 	Problem ippool.Problem
 	Detail  string // what the Problem is
 
-	Owner     ippool.PodRef
 	Pod       *podstate.Pod  // nil: no pod by that name
 	Phase     podstate.Phase // of that pod
 	Ownership Ownership
@@ -59,9 +58,16 @@ type Evidence struct {
 	claimedOn              string // the node of a claimant that is a pod
 }
 
-// gather collects the evidence on a candidate.
-func (x *Index) gather(s *candidate, e *Evidence) {
-	*e = Evidence{Owner: s.owner, StatusTrusted: x.policy.TrustNetworkStatus}
+// gather is the evidence on a candidate, with who else claims the address.
+func (x *Index) gather(s *candidate) Evidence {
+	e := x.gatherOwn(s)
+	x.addClaims(s, &e)
+	return e
+}
+
+// gatherOwn is the evidence on a candidate but for claims.
+func (x *Index) gatherOwn(s *candidate) Evidence {
+	e := Evidence{StatusTrusted: x.policy.TrustNetworkStatus}
 	if s.pod != nil {
 		e.Pod, e.OnPod = s.pod, x.onPod(s)
 		e.Phase = s.pod.Phase
@@ -70,7 +76,7 @@ func (x *Index) gather(s *candidate, e *Evidence) {
 		}
 		e.Overdue = s.pod.Overdue(x.now)
 	}
-	x.sandbox(s, e)
+	x.sandbox(s, &e)
 	if s.pod != nil {
 		switch {
 		case e.SandboxUID == "":
@@ -80,9 +86,10 @@ func (x *Index) gather(s *candidate, e *Evidence) {
 			e.Ownership = NotItsPod
 		}
 	}
-	e.Detached = x.detached(s, e)
+	e.Detached = x.detached(s, &e)
 	e.StaleReportContradicts = x.staleReportContradicts(s)
 	e.AgentMayNotKnow = e.Phase == podstate.Pending && e.Ownership == NotItsPod && !x.staleLongEnough(s)
+	return e
 }
 
 // staleLongEnough reports whether the candidate has been Stale for so long that the agent of the
@@ -138,7 +145,7 @@ func (x *Index) detached(s *candidate, e *Evidence) bool {
 		return readable && a.IfName != s.alloc.IfName && !s.mayBeAbout(ip)
 	}
 	return !slices.ContainsFunc(s.reported, func(g reportEntry) bool {
-		listed := g.sandbox != nil && g.report.fresh && g.report.Name == s.pod.Node
+		listed := g.sandbox != nil && x.isFresh(g.report) && g.report.Name == s.pod.Node
 		complete := listed && len(g.sandbox.Addresses) > 0 && !g.sandbox.AddressesUnread
 		return g.gone == nil && !complete || complete && slices.ContainsFunc(g.sandbox.Addresses, func(a v1alpha1.Address) bool { return !lacks(a) })
 	})
@@ -198,7 +205,7 @@ func (x *Index) staleReportContradicts(s *candidate) bool {
 		return false
 	}
 	return slices.ContainsFunc(s.reported, func(g reportEntry) bool {
-		if g.report.fresh || g.gone != nil || x.endedWithNode(g.report) {
+		if x.isFresh(g.report) || g.gone != nil || x.endedWithNode(g.report) {
 			return false
 		}
 		renewed := g.report.LeaseRenewed

@@ -54,25 +54,16 @@ type Finding struct {
 // CanRepair reports whether --repair would repair it.
 func (f Finding) CanRepair() bool { return f.Repair != nil }
 
-func (w *verdicts) findings() []Finding {
-	x := w.x
-	found := w.phantoms()
-	for _, addr := range uniqueAddresses(x.maybeConflicting) {
-		found = append(found, x.conflictsAt(addr)...)
-	}
-	for _, addr := range uniqueAddresses(x.maybeUnrecorded) {
-		found = append(found, x.unrecordedAt(addr)...)
-	}
-	for _, addr := range uniqueAddresses(w.ended) {
-		found = append(found, x.misrecordedAt(addr)...)
-	}
-	uses := w.overlapping()
-	for i := range found {
-		if r := found[i].Repair; r != nil {
+// findings are all that is wrong beside the verdicts of items, which are all that there are.
+func (x *Index) findings(items []*Item) []Finding {
+	entries := append(x.unrecorded(), x.misrecorded(items)...) // first: it finds the pools that are missing
+	uses := x.overlapping(items)
+	for i := range entries {
+		if r := entries[i].Repair; r != nil {
 			r.Overlapping = uses[r.Pool]
 		}
 	}
-	found = slices.Concat(found, w.missingReservations(uses), w.nodesWithoutReport(), x.unreadSandboxes(), x.malformed(w.out))
+	found := slices.Concat(x.phantoms(), x.conflicts(), entries, x.missingReservations(items, uses), nodesWithoutReport(items), x.unreadSandboxes(), x.malformed(items))
 	for i := range found {
 		f := &found[i]
 		f.Pods, f.ContainerIDs = append([]string{}, f.Pods...), append([]string{}, f.ContainerIDs...)
@@ -90,14 +81,8 @@ func (x *Index) FindingsAt(entries, reservations []netip.Addr) []Finding {
 	for _, addr := range uniqueAddresses(entries) {
 		found = append(append(found, x.unrecordedAt(addr)...), x.misrecordedAt(addr)...)
 	}
-	if len(reservations) == 0 {
-		return found
-	}
-	w := x.verdictsOn(reservations)
-	for _, it := range w.out.Allocations {
-		if f := w.missingReservation(x.poolNamed(it.Pool.Ref()), it); f != nil {
-			found = append(found, *f)
-		}
+	for _, it := range x.JudgeAddresses(reservations).Allocations {
+		found = append(found, x.missingReservation(it)...)
 	}
 	return found
 }
@@ -114,17 +99,17 @@ func (x *Index) apiHasPod(g *reportEntry) bool {
 }
 
 // isReady reports whether a fresh report has the reportEntry as a READY sandbox.
-func (g *reportEntry) isReady() bool {
-	return g.report.fresh && g.sandbox != nil && g.sandbox.State == v1alpha1.SandboxReady
+func (x *Index) isReady(g *reportEntry) bool {
+	return x.isFresh(g.report) && g.sandbox != nil && g.sandbox.State == v1alpha1.SandboxReady
 }
 
-func (w *verdicts) phantoms() []Finding {
+func (x *Index) phantoms() []Finding {
 	var found []Finding
-	for _, r := range w.x.reports {
+	for _, r := range x.reports {
 		for i := range r.Sandboxes {
-			g := reportEntry{report: r, number: r.first + uint32(i), sandbox: &r.Sandboxes[i]}
-			if g.isReady() && r.Settled(g.sandbox, w.x.now) && !w.x.apiHasPod(&g) {
-				found = append(found, w.x.phantom(&g))
+			g := reportEntry{report: r, sandbox: &r.Sandboxes[i]}
+			if x.isReady(&g) && r.Settled(g.sandbox, x.now) && !x.apiHasPod(&g) {
+				found = append(found, x.phantom(&g))
 			}
 		}
 	}
@@ -161,13 +146,34 @@ func (x *Index) phantom(g *reportEntry) Finding {
 		Pods: []string{pod}, ContainerIDs: []string{g.sandbox.ID}, Node: g.report.Name, Message: message}
 }
 
+// conflicts are the findings at all addresses that several pods, or several sandboxes, carry.
+func (x *Index) conflicts() (found []Finding) {
+	var shared []netip.Addr
+	for addr, carriers := range x.sandboxesByAddress {
+		if len(carriers) > 1 {
+			shared = append(shared, addr)
+		}
+	}
+	for _, carriers := range []map[netip.Addr][]podAddress{x.podsByAddress, x.live.podsByAddress} {
+		for addr := range carriers {
+			if len(x.podsByAddress[addr])+len(x.live.podsByAddress[addr]) > 1 {
+				shared = append(shared, addr)
+			}
+		}
+	}
+	for _, addr := range uniqueAddresses(shared) {
+		found = append(found, x.conflictsAt(addr)...)
+	}
+	return found
+}
+
 // conflictsAt are the networks in which two pods, or two sandboxes, carry an
 // address, and the pods of which only the network-status names the address.
 func (x *Index) conflictsAt(addr netip.Addr) []Finding {
 	var found []Finding
 	pods, sandboxes := map[carriedOn][]string{}, map[carriedOn][]reportEntry{}
 	carriers, refuted, has := map[string][]string{}, map[string][]string{}, map[string]bool{}
-	configured := x.sandboxesAt(addr)
+	configured := x.sandboxesByAddress[addr]
 	for _, b := range configured {
 		has[b.report.Name+"/"+b.name()] = true
 	}
@@ -186,7 +192,7 @@ func (x *Index) conflictsAt(addr netip.Addr) []Finding {
 		}
 	}
 	for _, b := range configured {
-		if b.isReady() {
+		if x.isReady(&b.reportEntry) {
 			at := on(b.NetworkName, x.uncheckedOfSandbox(addr, &b))
 			sandboxes[at] = append(sandboxes[at], b.reportEntry)
 			carriers[b.NetworkName] = append(carriers[b.NetworkName], b.name())
@@ -263,36 +269,36 @@ func (x *Index) unreadSandboxes() (found []Finding) {
 	return found
 }
 
-func (w *verdicts) nodesWithoutReport() []Finding {
-	var found []Finding
-	if w.withoutReportEverywhere > 0 {
-		for _, n := range w.x.agents[0].withoutReport {
-			w.withoutReport[n] += w.withoutReportEverywhere
+// nodesWithoutReport are the nodes that keep allocations from being judged.
+func nodesWithoutReport(items []*Item) []Finding {
+	type nodes struct {
+		names []string
+		items int
+	}
+	same := map[*string]*nodes{} // many share one list
+	for _, it := range items {
+		if names := it.evidence.WithoutReport; it.Allocation != nil && it.evidence.Sandbox == NoFreshReport && len(names) > 0 {
+			if same[&names[0]] == nil {
+				same[&names[0]] = &nodes{names: names}
+			}
+			same[&names[0]].items++
 		}
 	}
-	for _, node := range slices.Sorted(maps.Keys(w.withoutReport)) {
+	count := map[string]int{}
+	for _, n := range same {
+		for _, name := range n.names {
+			count[name] += n.items
+		}
+	}
+	var found []Finding
+	for _, node := range slices.Sorted(maps.Keys(count)) {
 		found = append(found, Finding{Kind: NoFreshReportFinding, Node: node,
-			Message: fmt.Sprintf("no fresh SandboxReport from %s, on which %d allocations depend; check its node agent", node, w.withoutReport[node])})
+			Message: fmt.Sprintf("no fresh SandboxReport from %s, on which %d allocations depend; check its node agent", node, count[node])})
 	}
 	return found
 }
 
-// addWithoutReport counts an allocation for the nodes that keep it from being judged.
-func (w *verdicts) addWithoutReport(e *Evidence) {
-	if e.Sandbox != NoFreshReport {
-		return
-	}
-	every := w.x.agents[0]
-	if every != nil && len(e.WithoutReport) > 0 && len(e.WithoutReport) == len(every.withoutReport) && &e.WithoutReport[0] == &every.withoutReport[0] {
-		w.withoutReportEverywhere++
-		return
-	}
-	for _, n := range e.WithoutReport {
-		w.withoutReport[n]++
-	}
-}
-
-func (x *Index) malformed(j *Judgement) []Finding {
+func (x *Index) malformed(items []*Item) []Finding {
 	var found []Finding
 	for _, text := range x.o.Unreadable {
 		found = append(found, Finding{Kind: MalformedFinding, Message: text})
@@ -302,11 +308,9 @@ func (x *Index) malformed(j *Judgement) []Finding {
 			found = append(found, Finding{Kind: MalformedFinding, Pool: p.ref, Message: "pool " + p.ref + ": " + p.Problem})
 		}
 	}
-	for _, items := range [][]*Item{j.Allocations, j.Reservations} {
-		for _, it := range items {
-			if it.Reason == Malformed && (it.Pool == nil || it.Pool.Problem == "") {
-				found = append(found, it.malformed())
-			}
+	for _, it := range items {
+		if it.Reason == Malformed && (it.Pool == nil || it.Pool.Problem == "") {
+			found = append(found, it.malformed())
 		}
 	}
 	return found

@@ -9,15 +9,18 @@ import (
 )
 
 // Follow amends what was judged by changes, and judges what they may have changed.
-func (j *Judgement) Follow(changes *Live) *Judgement { return j.x.follow(changes) }
+func (j *Judgement) Follow(changes *Live) *Judgement {
+	followed := j.x.follow(changes)
+	j.x = followed.x
+	return followed
+}
 
 func (x *Index) follow(changes *Live) *Judgement {
-	x.IndexReservations()
 	addresses := x.changedBy(changes)
-	x.Amend(changes)
+	x = x.With(changes)
 	ambiguous := func(p *pool) bool { return p.keyed != nil }
 	j := x.JudgeAddresses(slices.DeleteFunc(addresses, func(addr netip.Addr) bool { return slices.ContainsFunc(x.poolsAt(addr), ambiguous) }))
-	j.x, j.Partial = x, true
+	j.Partial = true
 	for _, p := range x.pools {
 		j.Total += len(p.Allocations)
 	}
@@ -36,8 +39,8 @@ func (x *Index) changedBy(changes *Live) []netip.Addr {
 	}
 	for name, now := range changes.Pods {
 		for _, p := range []*podstate.Pod{x.pod(name.Namespace, name.Name), now} {
-			if p != nil {
-				x.whereaboutsAddresses(p, func(addr netip.Addr, _ *ippool.NAD) { add(addr) })
+			for addr := range x.carriedBy(slices.Values([]*podstate.Pod{p}), 1) {
+				add(addr)
 			}
 		}
 	}
@@ -56,13 +59,14 @@ func (x *Index) changedBy(changes *Live) []netip.Addr {
 	}
 	for name, now := range changes.Reservations {
 		read := func(r *ippool.Reservation) {
-			for _, reading := range x.readingsOf(nil, r) {
+			for _, reading := range x.readingsOf(r) {
 				add(reading.address)
 			}
 		}
-		x.reservationsNamed(name.Namespace, name.Name, read)
-		if now != nil {
-			read(now)
+		for _, r := range []*ippool.Reservation{x.reservationNamed(name.Namespace, name.Name), now} {
+			if r != nil {
+				read(r)
+			}
 		}
 	}
 	return uniqueAddresses(found)
@@ -75,7 +79,7 @@ func (x *Index) changedByReports(changes *Live, add func(netip.Addr)) {
 	}
 	for name, now := range changes.Reports {
 		old := x.byNode[name]
-		if old != nil && now != nil && old.SandboxReport == now.SandboxReport && old.fresh == now.Fresh(latest) {
+		if old != nil && now != nil && old.SandboxReport == now.SandboxReport && x.isFresh(old) == now.Fresh(latest) {
 			continue
 		}
 		if old != nil {

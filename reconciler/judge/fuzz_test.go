@@ -50,7 +50,7 @@ func FuzzNoReportOfAnotherNodeFreesWhatRuns(f *testing.F) {
 			}
 			before := Observe(append(parts, FreshReport(liar))...)
 			x := judge.NewIndex(before.Observation, nil, judge.Policy{})
-			x.Amend(&judge.Live{Now: Now, Reports: map[string]*podstate.Report{liar: lie}})
+			x = x.With(&judge.Live{Now: Now, Reports: map[string]*podstate.Report{liar: lie}})
 			if got, want := outcomeText(t, x.Judge()), outcomeText(t, whole); got != want {
 				t.Fatalf("amended: %s\nbuilt:   %s", got, want)
 			}

@@ -1,34 +1,38 @@
 package judge_test
 
 import (
-	"slices"
+	"net/netip"
 	"testing"
+	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
-// The entry is of a node that has booted since its report; the report of another changes, which
+// The entry is of a node that has booted since its report; only another node has an agent, which
 // neither has the sandbox nor its address.
 func TestABootCountsFromTheFirstAgentThatIsHeardToTheLast(t *testing.T) {
 	cluster := All(UsualPool, Node("worker-1", Booted("boot-2")), StaleReport("worker-1", Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", ""))), Node("worker-2"))
+	reports := func(r Part) *judge.Live {
+		return &judge.Live{Reports: map[string]*podstate.Report{"worker-2": ReportOf(Observe(r), "worker-2")}}
+	}
 	for says, c := range map[string]struct {
-		before, after Part
-		want          judge.Verdict
+		before Part
+		change *judge.Live
+		want   judge.Verdict
 	}{
-		"the first agent is heard":   {StaleReport("worker-2"), FreshReport("worker-2"), judge.Stale},
-		"the last agent is silenced": {FreshReport("worker-2"), StaleReport("worker-2"), judge.Held},
+		"the first agent is heard":       {StaleReport("worker-2"), reports(FreshReport("worker-2")), judge.Stale},
+		"the last agent's report is old": {FreshReport("worker-2"), reports(StaleReport("worker-2")), judge.Held},
+		"the last agent becomes silent":  {FreshReport("worker-2"), &judge.Live{Now: Now.Add(2 * time.Minute)}, judge.Held},
 	} {
 		t.Run(says, func(t *testing.T) {
 			o := Observe(cluster, c.before)
-			after := Observe(cluster, c.after)
-			j := judge.NewIndex(o.Observation, o.Past, judge.Policy{}).Judge().Follow(&judge.Live{Reports: map[string]*podstate.Report{"worker-2": ReportOf(after, "worker-2")}})
+			x := judge.NewIndex(o.Observation, o.Past, judge.Policy{})
+			x.Judge()
+			j := x.With(c.change).JudgeAddresses([]netip.Addr{netip.MustParseAddr("10.0.0.5")})
 			if len(j.Allocations) != 1 || j.Allocations[0].Verdict != c.want {
-				t.Errorf("followed %v, want one that is %s", Describe(j), c.want)
-			}
-			if got, want := Describe(j), Describe(Judged(after, judge.Policy{})); !slices.Equal(got, want) {
-				t.Errorf("followed %v\njudged   %v", got, want)
+				t.Errorf("%v, want one that is %s", Describe(j), c.want)
 			}
 		})
 	}

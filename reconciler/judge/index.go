@@ -2,40 +2,40 @@ package judge
 
 import (
 	"cmp"
+	"maps"
 	"net/netip"
 	"slices"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
-// Index is an observation as judging looks things up in it. It is built once,
-// and then amended by what has changed, at a cost that grows with the change.
-// It is used by one goroutine.
+// Index is an observation as judging looks things up in it. Nothing of it changes after it was
+// built, but for what it remembers of its own answers; With makes another one of what live reads
+// find. It is used by one goroutine.
 type Index struct {
-	hasher
-	o       *Observation // its Pods and Reservations are those of before the amendments
-	past    Past         // nil for nothing
-	amended bool
-	now     time.Time
-	policy  Policy
-	rules   *rules
-	inUse   bool // reports are in use
+	o      *Observation
+	live   overlay
+	past   Past // nil for nothing
+	now    time.Time
+	policy Policy
+	rules  *rules
+	inUse  bool // reports are in use
 
-	nodeNames  map[string]bool      // for the names of node slices
-	agentNodes []string             // see findAgentNodes
-	agents     [2]*nodeSet          // the same, for allocations and for reservations; nil until it is asked for
-	states     map[string]NodeState // when the index was built
-	nodeSets   map[nodeSetKey]*nodeSet
+	nodeNames  map[string]bool // for the names of node slices
+	agentNodes []string        // see findAgentNodes
+	states     map[string]NodeState
+	nodeSets   map[nodeSetKey]*nodeSet // those that were asked for
 
 	reports            []*report // by name
-	heardSince         time.Time // see findHeardSince
 	byNode             map[string]*report
-	unread             []unreadSandbox // see findUnread; nil until it is asked for, and where something has changed
-	reportsByNumber    []*report       // by the numbers of their entries, see addReport
-	byContainerID      lookup          // by container id: numbers of entries
-	sandboxesByAddress lookup          // by address: numbers of entries
+	heardSince         time.Time       // see findHeardSince
+	unread             []unreadSandbox // see findUnread; nil until it is asked for
+	byContainerID      map[string][]reportEntry
+	sandboxesByAddress map[netip.Addr][]sandboxAddress
 
 	nads           map[string]*ippool.NAD               // the readable ones, by "<namespace>/<name>"
 	defined        map[definedRange]bool                // whether it uses overlapping ranges
@@ -45,36 +45,38 @@ type Index struct {
 	lengths        [2][]int         // of those ranges, of IPv4 and of IPv6
 	ambiguousPools []*pool          // those with ambiguous keys
 	poolNamespace  string           // "" where it is not known in which one a pool is made
-	missingPools   map[string]*pool // by "<namespace>/<name>": those that should be there
+	missingPools   map[string]*pool // by "<namespace>/<name>": those that were asked for and should be there
 
-	pods           []*podstate.Pod
-	freePodNumbers []uint32               // numbers that no pod has any more
-	podsOn         map[string]int         // by node, where no Node object is known
-	byName         lookup                 // numbers of pods
-	podsByAddress  lookup                 // by address: numbers of pods
-	youngPods      map[*podstate.Pod]bool // with an address, and so new that its age matters
-	// maybeUnrecorded are addresses that somebody carries without an entry, and shared
-	// those that several carry: where a finding may be.
-	maybeUnrecorded, maybeConflicting []netip.Addr
-
+	podsByAddress       map[netip.Addr][]podAddress
 	networksByNamespace map[networkName]bool // the networks of all pools
-	reservations        []*ippool.Reservation
-	byReservation       lookup // numbers of reservations by name; empty before the first amendment
+	reservations        map[types.NamespacedName]*ippool.Reservation
 }
 
 // NewIndex indexes an observation; past is nil where nothing is known of earlier ones.
 func NewIndex(o *Observation, past Past, policy Policy) *Index {
 	x := &Index{
-		hasher: newHasher(), o: o, past: past, now: o.Now, policy: policy, rules: newRules(),
+		o: o, past: past, now: o.Now, policy: policy, rules: newRules(), nodeSets: map[nodeSetKey]*nodeSet{}, missingPools: map[string]*pool{},
 		inUse: len(o.Reports) > 0 || o.ReportsUnreadable || policy.AgentsRequired || past != nil && past.SawReports(),
 	}
 	x.nameNodes()
+	x.addDefinitions()
 	x.addPools()
 	x.addReports()
 	x.heardSince = findHeardSince(o.Reports, o.Now)
-	x.agentNodes, x.nodeSets = x.findAgentNodes(), map[nodeSetKey]*nodeSet{}
-	x.addPods()
-	x.reservations = o.Reservations
+	x.agentNodes = x.findAgentNodes()
+	x.podsByAddress = x.carriedBy(maps.Values(o.Pods), len(o.Pods))
+	x.reservations = make(map[types.NamespacedName]*ippool.Reservation, len(o.Reservations))
+	for _, r := range o.Reservations {
+		x.reservations[types.NamespacedName{Namespace: r.Namespace, Name: r.Name}] = r
+	}
+	for _, p := range x.ambiguousPools {
+		for addr := range x.podsByAddress {
+			p.carries(addr)
+		}
+		for addr := range x.sandboxesByAddress {
+			p.carries(addr)
+		}
+	}
 	x.states = x.nodeStates()
 	return x
 }
@@ -144,7 +146,7 @@ func (x *Index) anotherBoot(n *podstate.Node, r *report) bool {
 // replaced reports whether another machine runs under the node's name than at the
 // time of the report: what the one before ran is then as that of a missing node.
 func (x *Index) replaced(r *report) bool {
-	return !r.fresh && x.anotherBoot(x.o.Nodes[r.Name], r) && x.ofAnotherMachine(r) // a machine id can be made again while all runs on
+	return !x.isFresh(r) && x.anotherBoot(x.o.Nodes[r.Name], r) && x.ofAnotherMachine(r) // a machine id can be made again while all runs on
 }
 
 // ofAnotherMachine reports whether the machine of a report is known, and its Node names another.
@@ -163,13 +165,13 @@ func (x *Index) expired(r *report) bool {
 // expires is when what a report says lapses; ok is false while its machine is there.
 func (x *Index) expires(r *report) (at time.Time, ok bool) {
 	renewed := r.lastRenewed()
-	return renewed.Add(x.policy.missingAfter()), !r.fresh && !renewed.IsZero() && (x.missing(r.Name) || x.replaced(r))
+	return renewed.Add(x.policy.missingAfter()), !x.isFresh(r) && !renewed.IsZero() && (x.missing(r.Name) || x.replaced(r))
 }
 
 // endedWithNode reports whether what a report says ended with its node: it is stale, and
 // the node is dead or has booted again since.
 func (x *Index) endedWithNode(r *report) bool {
-	return !r.fresh && (x.dead(r.Name) || x.rebooted(r))
+	return !x.isFresh(r) && (x.dead(r.Name) || x.rebooted(r))
 }
 
 func (x *Index) missing(node string) bool {
@@ -178,8 +180,11 @@ func (x *Index) missing(node string) bool {
 
 func (x *Index) hasFreshReport(node string) bool {
 	r := x.byNode[node]
-	return r != nil && r.fresh
+	return r != nil && x.isFresh(r)
 }
+
+// isFresh reports whether a report may be relied upon now.
+func (x *Index) isFresh(r *report) bool { return r.Fresh(x.now) }
 
 // notReady reports whether a node is known not to be Ready.
 func (x *Index) notReady(node string) bool {

@@ -14,16 +14,15 @@ import (
 type pool struct {
 	*ippool.Pool
 	ref      string
-	networks []string // that its name admits; nil admits any
-	slice    []string // see sliceNodes
-	taken    keySet   // keys that have an entry, readable or not
+	networks []string        // that its name admits; nil admits any
+	slice    []string        // see sliceNodes
+	taken    map[uint64]bool // keys that have an entry, readable or not
 	// Only where keys are ambiguous may an entry stand for an address that does
 	// not read back from its key, so every address that is carried is looked up
 	// by every key it may have.
-	keyed     map[uint64][]int               // by offset: numbers of entries; nil where keys are unambiguous
-	carriedAs map[uint64]map[netip.Addr]bool // may hold addresses that nobody carries any more
-	missing   bool                           // it is not there, see missingPool
-	first     int                            // the number of its first item, while all is judged
+	keyed     map[uint64][]int // by offset: numbers of entries; nil where keys are unambiguous
+	carriedAs map[uint64]map[netip.Addr]bool
+	missing   bool // it is not there, see missingPool
 }
 
 // entry is an entry that may stand for an address.
@@ -36,12 +35,23 @@ type entry struct {
 // networkName is a network that a pool of a namespace may be of.
 type networkName struct{ namespace, network string }
 
+// addPools indexes the pools of the observation. Those that are indexed already stay as they are, and
+// of ranges that are what is carried in them.
 func (x *Index) addPools() {
-	x.addDefinitions()
-	x.ranges = make(map[netip.Prefix][]*pool, len(x.o.Pools))
-	x.networksByNamespace = map[networkName]bool{}
+	have := make(map[string]*pool, len(x.pools))
+	for _, p := range x.pools {
+		have[p.ref] = p
+	}
+	x.pools, x.ambiguousPools, x.lengths = make([]*pool, 0, len(x.o.Pools)), nil, [2][]int{}
+	x.ranges, x.networksByNamespace = make(map[netip.Prefix][]*pool, len(x.o.Pools)), map[networkName]bool{}
 	for _, p := range x.o.Pools {
-		q := newPool(p, x.networksOf(p))
+		q := have[p.Ref()]
+		if q == nil {
+			q = x.newPool(p, x.networksOf(p))
+		} else if carriedAs := q.carriedAs; q.Pool != p {
+			q = x.newPool(p, q.networks)
+			q.carriedAs = carriedAs
+		}
 		x.pools = append(x.pools, q)
 		for _, n := range q.networks {
 			x.networksByNamespace[networkName{p.Namespace, n}] = true
@@ -52,16 +62,13 @@ func (x *Index) addPools() {
 		if p.Problem != "" {
 			continue
 		}
-		p.slice = x.sliceNodes(p)
 		at := p.Range.Prefix()
-		if x.ranges[at] == nil {
-			family := &x.lengths[0]
-			if at.Addr().Is6() {
-				family = &x.lengths[1]
-			}
-			if !slices.Contains(*family, at.Bits()) {
-				*family = append(*family, at.Bits())
-			}
+		family := &x.lengths[0]
+		if at.Addr().Is6() {
+			family = &x.lengths[1]
+		}
+		if !slices.Contains(*family, at.Bits()) {
+			*family = append(*family, at.Bits())
 		}
 		x.ranges[at] = append(x.ranges[at], p)
 		if p.keyed != nil {
@@ -70,12 +77,12 @@ func (x *Index) addPools() {
 	}
 }
 
-func newPool(p *ippool.Pool, networks []string) *pool {
+func (x *Index) newPool(p *ippool.Pool, networks []string) *pool {
 	q := &pool{Pool: p, ref: p.Ref(), networks: networks}
 	if p.Problem != "" {
 		return q
 	}
-	q.taken = keysOf(p)
+	q.taken, q.slice = keysOf(p), x.sliceNodes(q)
 	if p.Range.AmbiguousKeys() {
 		q.keyed, q.carriedAs = map[uint64][]int{}, map[uint64]map[netip.Addr]bool{}
 		for i := range p.Allocations {
@@ -87,7 +94,8 @@ func newPool(p *ippool.Pool, networks []string) *pool {
 	return q
 }
 
-func (p *pool) podCarries(addr netip.Addr) {
+// carries notes an address that somebody carries, in a pool with ambiguous keys.
+func (p *pool) carries(addr netip.Addr) {
 	for _, k := range p.Range.Keys(addr) {
 		if p.carriedAs[k] == nil {
 			p.carriedAs[k] = map[netip.Addr]bool{}
@@ -119,9 +127,7 @@ func (x *Index) indexed(p *ippool.Pool) *pool {
 			return q
 		}
 	}
-	q := newPool(p, x.networksOf(p))
-	q.slice = x.sliceNodes(q)
-	return q
+	return x.newPool(p, x.networksOf(p))
 }
 
 // poolNamed is the pool "<namespace>/<name>", nil if there is none.
@@ -192,15 +198,35 @@ func (p *pool) entriesFor(into []entry, addr netip.Addr) []entry {
 
 // possibleAddresses are all addresses that an entry may stand for and that somebody carries,
 // the one that reads back from its key first.
-func (p *pool) possibleAddresses(a *ippool.Allocation) []netip.Addr {
+func (x *Index) possibleAddresses(p *pool, a *ippool.Allocation) []netip.Addr {
 	all := []netip.Addr{a.Address}
+	if p.keyed == nil {
+		return all
+	}
 	for addr := range p.carriedAs[a.Offset] {
-		if addr != a.Address {
+		all = append(all, addr)
+	}
+	for addr := range x.live.podsByAddress {
+		if p.Range.HasKey(addr, a.Offset) {
 			all = append(all, addr)
 		}
 	}
-	slices.SortFunc(all[1:], netip.Addr.Compare)
-	return all
+	others := slices.DeleteFunc(all[1:], func(addr netip.Addr) bool { return addr == a.Address })
+	return append(all[:1], uniqueAddresses(others)...)
+}
+
+// networksIn are the networks that a pool may be of.
+func (x *Index) networksIn(p *pool) []string {
+	if p.networks != nil {
+		return p.networks
+	}
+	names := []string{""}
+	for n := range x.networksByNamespace {
+		if n.namespace == p.Namespace {
+			names = append(names, n.network)
+		}
+	}
+	return sortedUnique(names)
 }
 
 // isOfNetwork reports whether a pool may be of a network, by name. A pool whose name says
@@ -216,17 +242,15 @@ func (p *pool) mapped(nad *ippool.NAD) bool {
 
 // hasNoEntryFor reports whether an address of the pool's range has no entry there.
 func (p *pool) hasNoEntryFor(addr netip.Addr) bool {
-	if k, ok := p.Range.Key(addr); !ok || p.taken.has(k) {
+	if k, ok := p.Range.Key(addr); !ok || p.taken[k] {
 		return false
 	}
-	return p.keyed == nil || !slices.ContainsFunc(p.Range.Keys(addr), p.taken.has)
+	return p.keyed == nil || !slices.ContainsFunc(p.Range.Keys(addr), func(k uint64) bool { return p.taken[k] })
 }
 
-// keySet is a set of keys.
-type keySet map[uint64]bool
-
-func keysOf(p *ippool.Pool) keySet {
-	s := make(keySet, len(p.Allocations))
+// keysOf are the keys of a pool that have an entry, readable or not.
+func keysOf(p *ippool.Pool) map[uint64]bool {
+	s := make(map[uint64]bool, len(p.Allocations))
 	for i := range p.Allocations {
 		a := &p.Allocations[i]
 		k := a.Offset
@@ -241,8 +265,6 @@ func keysOf(p *ippool.Pool) keySet {
 	return s
 }
 
-func (s keySet) has(k uint64) bool { return s[k] }
-
 // nameReading is one way to read a reservation's name.
 type nameReading struct {
 	network string
@@ -252,7 +274,7 @@ type nameReading struct {
 // readingsOf are the ways to read a reservation's name that a readable pool
 // allows for: the pool may be of the network, and has the address in its range.
 // They are ordered by network.
-func (x *Index) readingsOf(into []nameReading, r *ippool.Reservation) []nameReading {
+func (x *Index) readingsOf(r *ippool.Reservation) (into []nameReading) {
 	read := func(network string) {
 		addr, ok := ippool.ReservedAddress(r.Name, network)
 		if ok && slices.ContainsFunc(x.poolsAt(addr), func(p *pool) bool { return p.Namespace == r.Namespace && p.isOfNetwork(network) }) {

@@ -8,35 +8,20 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
-// Item is one allocation or reservation with its verdict. Most are in use, and
-// nobody asks for more than that: what few need is found on demand.
+// Item is one allocation or reservation with its verdict.
 type Item struct {
 	Judged
 	Pool        *ippool.Pool        // of an allocation
 	Allocation  *ippool.Allocation  // nil for a reservation
 	Reservation *ippool.Reservation // nil for an allocation
-	details     *itemDetails
-}
 
-// itemDetails is what only some items have. Those that have nothing of their own share
-// one.
-type itemDetails struct {
-	index      *Index
-	evidence   *Evidence // of allocations that are not in use, and of reservations that stand alone
-	related    []*Item
-	relatedOne [1]*Item // with, where it is one
-	sharedWith *Item    // whose verdict a reservation shares
-	reading    nameReading
-	// ReservationItem is the reservation whose more this is, where its only allocation,
-	// which is in use, has nothing else of its own: the two share one.
-	reserved [1]*Item
-}
-
-func (m *itemDetails) addRelated(it *Item) {
-	if m.related == nil {
-		m.related = m.relatedOne[:0]
-	}
-	m.related = append(m.related, it)
+	x               *Index
+	in              *pool       // of an allocation
+	reading         nameReading // of a reservation's name
+	evidence        Evidence    // but for a reservation that shares an allocation's verdict
+	related         []*Item
+	sharedWith      *Item // whose verdict a reservation shares
+	reservedUnknown bool  // the reservation of an allocation has a field that is not known
 }
 
 // ID identifies the item across passes.
@@ -60,7 +45,7 @@ func (it *Item) Address() netip.Addr {
 	if it.Allocation != nil {
 		return it.Allocation.Address
 	}
-	return it.details.reading.address
+	return it.reading.address
 }
 
 // Network is that of a reservation, where it is known.
@@ -68,7 +53,7 @@ func (it *Item) Network() string {
 	if it.Allocation != nil {
 		return ""
 	}
-	return it.details.reading.network
+	return it.reading.network
 }
 
 // Key is that of an allocation.
@@ -104,23 +89,15 @@ func (it *Item) IfName() string {
 }
 
 // Related are the reservations of an allocation, or the allocations of a reservation.
-func (it *Item) Related() []*Item {
-	if it.Allocation != nil && it.details.reserved[0] != nil {
-		return it.details.reserved[:]
-	}
-	return it.details.related
-}
+func (it *Item) Related() []*Item { return it.related }
 
 // Evidence is what the verdict rests on; nil for a reservation that shares an
 // allocation's verdict.
 func (it *Item) Evidence() *Evidence {
-	switch {
-	case it.details.evidence != nil:
-		return it.details.evidence
-	case it.Allocation == nil:
+	if it.sharedWith != nil {
 		return nil
 	}
-	return it.details.index.evidenceOnAllocation(it.details.index.indexed(it.Pool), it.Allocation)
+	return &it.evidence
 }
 
 // NotKnown reports whether it is held only because agents do not report all of it: of a node
@@ -135,36 +112,32 @@ func (it *Item) NotKnown() bool {
 
 // Message says why, in a sentence.
 func (it *Item) Message() string {
-	if it.Reservation != nil && it.details.sharedWith != nil {
-		return it.details.sharedWith.Message()
+	if it.sharedWith != nil {
+		return it.sharedWith.Message()
 	}
-	return it.details.index.rules.message(it.Judged, it.Evidence())
+	return it.x.rules.message(it.Judged, &it.evidence)
 }
 
 // Rule is the row of the verdict table that decided, with its conditions.
 func (it *Item) Rule() string {
-	if it.Reservation != nil && it.details.sharedWith != nil {
-		return it.details.sharedWith.Rule()
+	if it.sharedWith != nil {
+		return it.sharedWith.Rule()
 	}
-	return it.details.index.rules.text(it.Judged, it.Evidence())
+	return it.x.rules.text(it.Judged, &it.evidence)
 }
 
 // RuleID is the id of the row of the verdict table that decided, or of what overruled it.
 func (it *Item) RuleID() string {
-	if it.Reservation != nil && it.details.sharedWith != nil {
-		return it.details.sharedWith.RuleID()
+	if it.sharedWith != nil {
+		return it.sharedWith.RuleID()
 	}
-	return it.details.index.rules.id(it.Judged)
+	return it.x.rules.id(it.Judged)
 }
 
 // Age is for how long this process has known an entry or reservation: whereabouts
 // writes no time beside it. 0 if it does not know it.
 func (it *Item) Age(now time.Time) time.Duration {
-	s := &candidate{alloc: it.Allocation, reservation: it.Reservation}
-	if it.Pool != nil {
-		s.pool = &pool{Pool: it.Pool}
-	}
-	first := it.details.index.seen(s).First
+	first := it.x.seen(&candidate{alloc: it.Allocation, reservation: it.Reservation, pool: it.in}).First
 	if first.IsZero() {
 		return 0
 	}
@@ -173,12 +146,7 @@ func (it *Item) Age(now time.Time) time.Duration {
 
 // SharesVerdictOf is the allocation whose verdict a reservation shares; nil for none, and
 // for an allocation.
-func (it *Item) SharesVerdictOf() *Item {
-	if it.Allocation != nil { // its details may be its reservation's
-		return nil
-	}
-	return it.details.sharedWith
-}
+func (it *Item) SharesVerdictOf() *Item { return it.sharedWith }
 
 // Text is an item's address, "" where it cannot be read.
 func (it *Item) Text() string {
@@ -201,8 +169,7 @@ func (it *Item) Owner() ippool.PodRef {
 
 // ReservationItem is a reservation that shares an allocation's verdict.
 func (it *Item) ReservationItem(r *ippool.Reservation) *Item {
-	return &Item{Judged: it.Judged, Reservation: r,
-		details: &itemDetails{index: it.details.index, sharedWith: it, related: []*Item{it}, reading: nameReading{address: it.Address()}}}
+	return &Item{Judged: it.Judged, Reservation: r, x: it.x, sharedWith: it, related: []*Item{it}, reading: nameReading{address: it.Address()}}
 }
 
 // node is the one node that the evidence is about, "" where there are several.
@@ -231,19 +198,19 @@ func (it *Item) Attrs() []any {
 	return attrs
 }
 
-// ClaimedOn is the node of a pod of another name that carries the address; "" where none
-// was found.
+// ClaimedOn is the node of a pod of another name that carries the address; "" where none was
+// found, and for an allocation in use.
 func (it *Item) ClaimedOn() string {
-	if it.details.evidence == nil {
+	if it.Allocation != nil && it.Verdict == InUse {
 		return ""
 	}
-	return it.details.evidence.claimedOn
+	return it.evidence.claimedOn
 }
 
 // PodByOwnerName is the pod by the owner's name; nil where there is none.
 func (it *Item) PodByOwnerName() *podstate.Pod {
 	owner := it.Owner()
-	return it.details.index.pod(owner.Namespace, owner.Name)
+	return it.x.pod(owner.Namespace, owner.Name)
 }
 
 // LastRenewed is when the last agent was heard of those of the nodes that could run the
@@ -251,7 +218,7 @@ func (it *Item) PodByOwnerName() *podstate.Pod {
 func (it *Item) LastRenewed() time.Time {
 	var last time.Time
 	for _, node := range it.Evidence().Nodes {
-		if r := it.details.index.byNode[node]; r != nil && r.LeaseRenewed.After(last) {
+		if r := it.x.byNode[node]; r != nil && r.LeaseRenewed.After(last) {
 			last = r.LeaseRenewed
 		}
 	}

@@ -39,7 +39,7 @@ func (it *Item) poolsWith() []*ippool.Pool {
 	} else {
 		namespace = it.Reservation.Namespace
 	}
-	for _, p := range it.details.index.poolsAt(it.Address()) {
+	for _, p := range it.x.poolsAt(it.Address()) {
 		if p.Namespace == namespace && (it.Pool == nil || p.Name != it.Pool.Name && p.mayShare(it)) {
 			found = append(found, p.Pool)
 		}

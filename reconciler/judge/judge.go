@@ -3,6 +3,7 @@ package judge
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -51,172 +52,90 @@ func Judge(o *Observation, past Past, policy Policy) *Judgement {
 
 // Judge is the judgement of all that the index stands for.
 func (x *Index) Judge() *Judgement {
-	w := x.judgeRecorded()
-	w.out.Findings = w.findings()
-	w.out.Recheck = x.nextRecheck(w.recheck)
-	w.out.Total, w.out.x = len(w.out.Allocations), x
-	return w.out
-}
-
-// judgeRecorded gives verdicts to all that is recorded.
-func (x *Index) judgeRecorded() *verdicts {
-	n := 0
-	for _, p := range x.pools {
-		p.first = n
-		n += len(p.Allocations)
-	}
-	w := x.newVerdicts(n, len(x.reservations))
+	var entries []entry
 	for _, p := range x.pools {
 		for i := range p.Allocations {
-			w.allocation(p, &p.Allocations[i])
+			entries = append(entries, entry{p, i, &p.Allocations[i]})
 		}
 	}
-	item := func(e entry) *Item { return w.out.Allocations[e.pool.first+e.at] }
-	reservations := x.reservations
-	if slices.Contains(reservations, nil) {
-		reservations = slices.DeleteFunc(slices.Clone(reservations), func(r *ippool.Reservation) bool { return r == nil })
+	j := x.judge(entries, slices.SortedStableFunc(slices.Values(x.Observation().Reservations), byName))
+	j.Total = len(j.Allocations)
+	j.Findings = x.findings(slices.Concat(j.Allocations, j.Reservations))
+	j.Recheck = x.nextRecheck(j)
+	return j
+}
+
+// JudgeAddresses gives verdicts to what is recorded of some addresses, on all the
+// evidence there is. The cost grows with the addresses. There are no findings in it, and Nodes are
+// as they were when the index was built.
+func (x *Index) JudgeAddresses(addresses []netip.Addr) *Judgement {
+	var entries []entry
+	reservations := map[*ippool.Reservation]bool{}
+	for _, addr := range uniqueAddresses(slices.Clone(addresses)) {
+		entries = x.entriesFor(entries, addr)
+		for _, p := range x.poolsAt(addr) {
+			for _, network := range x.networksIn(p) {
+				if r := x.reservationNamed(p.Namespace, ippool.ReservationName(network, addr)); r != nil {
+					reservations[r] = true
+				}
+			}
+		}
 	}
-	if !slices.IsSortedFunc(reservations, byName) {
-		reservations = slices.SortedStableFunc(slices.Values(reservations), byName)
+	slices.SortFunc(entries, func(a, b entry) int { return cmp.Or(cmp.Compare(a.pool.ref, b.pool.ref), cmp.Compare(a.at, b.at)) })
+	entries = slices.CompactFunc(entries, func(a, b entry) bool { return a.Allocation == b.Allocation })
+	return x.judge(entries, slices.SortedFunc(maps.Keys(reservations), byName))
+}
+
+// judge gives entries and reservations their verdicts.
+func (x *Index) judge(entries []entry, reservations []*ippool.Reservation) *Judgement {
+	j := &Judgement{Observation: x.o, WithoutAgents: !x.inUse, Nodes: x.states, x: x,
+		Allocations: make([]*Item, 0, len(entries)), Reservations: make([]*Item, 0, len(reservations))}
+	all, items := make([]Item, len(entries)), make(map[*ippool.Allocation]*Item, len(entries))
+	for i, e := range entries {
+		it := &all[i]
+		*it = Item{Pool: e.pool.Pool, Allocation: e.Allocation, x: x, in: e.pool, evidence: x.evidenceOnAllocation(e.pool, e.Allocation)}
+		it.Judged = x.rules.judge(&it.evidence)
+		j.Allocations, items[e.Allocation] = append(j.Allocations, it), it
 	}
 	for _, r := range reservations {
-		w.reservation(r, x.readingsOf(w.readings[:0], r), item)
+		j.Reservations = append(j.Reservations, x.judgeReservation(r, items))
 	}
-	return w
-}
-
-// verdicts is one pass of giving verdicts.
-type verdicts struct {
-	x                       *Index
-	out                     *Judgement
-	shared                  *itemDetails // of all items that have nothing of their own
-	items                   []Item
-	recheck                 recheckTime // of what the verdicts ask of the clock
-	agentNodesAdded         bool
-	withoutReport           map[string]int // allocations that a node keeps from being judged
-	withoutReportEverywhere int            // those that all nodes with an agent do
-	candidate               candidate      // these are used again for each item
-	evidence                Evidence
-	reported                []reportEntry
-	readings                []nameReading
-	entries                 []entry
-	ended                   []netip.Addr   // of entries whose sandbox is known not to run
-	reserved                map[*Item]bool // allocations whose reservation has a field that is not known
-}
-
-func (x *Index) newVerdicts(allocations, reservations int) *verdicts {
-	return &verdicts{
-		x: x, recheck: recheckTime{now: x.now}, shared: &itemDetails{index: x}, withoutReport: map[string]int{}, items: make([]Item, 0, allocations+reservations),
-		out: &Judgement{Observation: x.o, WithoutAgents: !x.inUse, Nodes: x.states,
-			Allocations: make([]*Item, 0, allocations), Reservations: make([]*Item, 0, reservations)},
-	}
-}
-
-func (w *verdicts) newItem(it Item) *Item {
-	w.items = append(w.items, it)
-	return &w.items[len(w.items)-1]
-}
-
-func (w *verdicts) allocation(p *pool, a *ippool.Allocation) *Item {
-	x, e := w.x, &w.evidence
-	it := w.newItem(Item{Pool: p.Pool, Allocation: a, details: w.shared})
-	w.out.Allocations = append(w.out.Allocations, it)
-	if a.Problem != "" {
-		*e = Evidence{Problem: a.Problem, Detail: a.Detail, Owner: a.Owner, Sandbox: NoSource}
-	} else {
-		w.reported = x.reportEntries(w.reported[:0], a.ContainerID)
-		w.candidate = candidate{pool: p, alloc: a, owner: a.Owner, reported: w.reported, pod: x.owner(a.Owner)}
-		x.gather(&w.candidate, e)
-	}
-	it.Judged = x.rules.judge(e)
-	w.addRecheck(e)
-	w.addWithoutReport(e)
-	if e.ended() && a.Problem == "" {
-		w.ended = append(w.ended, a.Address)
-	}
-	if it.Verdict == InUse {
-		return it
-	}
-	if a.Problem == "" {
-		x.addClaims(&w.candidate, e)
-	}
-	x.rules.overrule(&it.Judged, e)
-	kept := *e
-	it.details = &itemDetails{index: x, evidence: &kept}
-	return it
+	return j
 }
 
 // evidenceOnAllocation is the evidence on one allocation.
-func (x *Index) evidenceOnAllocation(p *pool, a *ippool.Allocation) *Evidence {
-	s, e := &candidate{pool: p, alloc: a, owner: a.Owner, reported: x.reportEntries(nil, a.ContainerID), pod: x.owner(a.Owner)}, &Evidence{}
-	x.gather(s, e)
-	x.addClaims(s, e)
-	return e
+func (x *Index) evidenceOnAllocation(p *pool, a *ippool.Allocation) Evidence {
+	if a.Problem != "" {
+		return Evidence{Problem: a.Problem, Detail: a.Detail, Sandbox: NoSource}
+	}
+	return x.gather(&candidate{pool: p, alloc: a, owner: a.Owner, reported: x.byContainerID[a.ContainerID], pod: x.owner(a.Owner)})
 }
 
-// reservation gives a reservation the verdict of its allocation, or judges one
-// that has none by the same table.
-func (w *verdicts) reservation(r *ippool.Reservation, readings []nameReading, item func(entry) *Item) {
-	x, m := w.x, &itemDetails{index: w.x}
-	it := w.newItem(Item{Reservation: r, details: m})
-	w.out.Reservations = append(w.out.Reservations, it)
-	w.recheck.add(r.Created.Add(addTimeLimit))
-	w.readings = readings
+// judgeReservation gives a reservation the verdict of its allocation, or judges one that has
+// none by the same table.
+func (x *Index) judgeReservation(r *ippool.Reservation, items map[*ippool.Allocation]*Item) *Item {
+	it := &Item{Reservation: r, x: x}
+	readings := x.readingsOf(r)
 	if len(readings) > 0 {
-		m.reading = readings[0]
+		it.reading = readings[0]
 	}
-	switch r.Problem {
-	case "":
-		w.allocationsOf(r, readings, item, m)
-	case ippool.UnknownField:
-		w.noteReserved(r, readings, item)
-	}
-	if len(m.related) > 0 {
-		m.sharedWith = strictest(m.related)
-		it.Judged = m.sharedWith.Judged
-		for _, a := range m.related {
-			w.addReservation(a, it)
-		}
-		return
-	}
-	if r.Problem != "" {
-		m.evidence = &Evidence{Problem: r.Problem, Detail: r.Detail, Owner: r.Owner, Sandbox: NoSource}
-	} else {
-		m.evidence = x.evidenceOnReservation(r, readings)
-	}
-	it.Judged = x.rules.judge(m.evidence)
-	x.rules.overrule(&it.Judged, m.evidence)
-	w.addRecheck(m.evidence)
-}
-
-// noteReserved notes the allocations of a reservation with a field that is not known:
-// it stands for nothing, and still is the reservation.
-func (w *verdicts) noteReserved(r *ippool.Reservation, readings []nameReading, item func(entry) *Item) {
-	var m itemDetails
-	w.allocationsOf(r, readings, item, &m)
-	for _, it := range m.related {
-		if w.reserved == nil {
-			w.reserved = map[*Item]bool{}
-		}
-		w.reserved[it] = true
-	}
-}
-
-// addReservation notes that an allocation has a reservation.
-func (w *verdicts) addReservation(a, r *Item) {
+	related := x.allocationsOf(r, readings, items)
 	switch {
-	case a.details == w.shared && len(r.details.related) == 1:
-		a.details, r.details.reserved[0] = r.details, r
-		return
-	case a.details == w.shared:
-		a.details = &itemDetails{index: w.x}
-	case a.details.reserved[0] != nil: // a second one
-		first := a.details.reserved[0]
-		first.details.reserved[0] = nil
-		a.details = &itemDetails{index: w.x}
-		a.details.addRelated(first)
+	case r.Problem == ippool.UnknownField: // it stands for nothing, and still is the reservation
+		for _, a := range related {
+			a.reservedUnknown = true
+		}
+	case r.Problem == "" && len(related) > 0:
+		it.related, it.sharedWith = related, mostConservative(related)
+		it.Judged = it.sharedWith.Judged
+		for _, a := range related {
+			a.related = append(a.related, it)
+		}
+		return it
 	}
-	a.details.addRelated(r)
+	it.evidence = x.evidenceOnReservation(r, readings)
+	it.Judged = x.rules.judge(&it.evidence)
+	return it
 }
 
 // byName orders reservations as "<namespace>/<name>".
@@ -237,22 +156,21 @@ func ByPlace(a, b *Item) int {
 	return cmp.Or(a.Address().Compare(b.Address()), cmp.Compare(a.Key(), b.Key()))
 }
 
-// allocationsOf adds the allocations of the same address, network and podref.
-func (w *verdicts) allocationsOf(r *ippool.Reservation, readings []nameReading, item func(entry) *Item, m *itemDetails) {
+// allocationsOf are the allocations of the same address, network and podref.
+func (x *Index) allocationsOf(r *ippool.Reservation, readings []nameReading, items map[*ippool.Allocation]*Item) (found []*Item) {
 	for _, read := range readings {
-		w.entries = w.x.entriesFor(w.entries[:0], read.address)
-		for _, e := range w.entries {
-			if e.pool.Namespace == r.Namespace && e.PodRef == r.PodRef && e.pool.isOfNetwork(read.network) {
-				if it := item(e); it != nil && !slices.Contains(m.related, it) {
-					m.addRelated(it)
-				}
+		for _, e := range x.entriesFor(nil, read.address) {
+			if it := items[e.Allocation]; it != nil && e.pool.Namespace == r.Namespace && e.PodRef == r.PodRef && e.pool.isOfNetwork(read.network) && !slices.Contains(found, it) {
+				found = append(found, it)
 			}
 		}
 	}
+	return found
 }
 
-func strictest(items []*Item) *Item {
-	care := func(j Judged) int {
+// mostConservative is the first of the items with the most conservative verdict.
+func mostConservative(items []*Item) *Item {
+	rank := func(j Judged) int {
 		switch {
 		case j.Verdict == InUse:
 			return 0
@@ -263,23 +181,25 @@ func strictest(items []*Item) *Item {
 		}
 		return 3
 	}
-	return slices.MinFunc(items, func(a, b *Item) int { return cmp.Compare(care(a.Judged), care(b.Judged)) })
+	return slices.MinFunc(items, func(a, b *Item) int { return cmp.Compare(rank(a.Judged), rank(b.Judged)) })
 }
 
-// evidenceOnReservation gathers the evidence on a reservation without an allocation. Its
+// evidenceOnReservation is the evidence on a reservation without an allocation. Its
 // sandbox is looked for by address and network.
-func (x *Index) evidenceOnReservation(r *ippool.Reservation, readings []nameReading) *Evidence {
-	e := &Evidence{Owner: r.Owner, Sandbox: NoSource}
+func (x *Index) evidenceOnReservation(r *ippool.Reservation, readings []nameReading) Evidence {
+	if r.Problem != "" {
+		return Evidence{Problem: r.Problem, Detail: r.Detail, Sandbox: NoSource}
+	}
+	e := Evidence{Sandbox: NoSource}
 	if len(readings) == 1 {
 		s := &candidate{reservation: r, owner: r.Owner, network: readings[0].network, address: readings[0].address, pod: x.owner(r.Owner)}
-		for _, b := range x.sandboxesAt(s.address) {
+		for _, b := range x.sandboxesByAddress[s.address] {
 			// A leftover says nothing of what the reservation was made for.
 			if b.NetworkName == s.network && x.holds(&b.reportEntry) {
 				s.reported = append(s.reported, b.reportEntry)
 			}
 		}
-		x.gather(s, e)
-		x.addClaims(s, e)
+		e = x.gather(s)
 	}
 	e.Deleting = r.Deleting
 	since := x.seen(&candidate{reservation: r}).UncontradictedSince
@@ -300,14 +220,11 @@ func (x *Index) evidenceOnReservation(r *ippool.Reservation, readings []nameRead
 const longAlone = 24 * time.Hour
 
 func describe(readings []nameReading) string {
-	text := ""
-	for i, r := range readings {
-		if i > 0 {
-			text += ", or "
-		}
-		text += fmt.Sprintf("%s in network %q", r.address, r.network)
+	var texts []string
+	for _, r := range readings {
+		texts = append(texts, fmt.Sprintf("%s in network %q", r.address, r.network))
 	}
-	return text
+	return strings.Join(texts, ", or ")
 }
 
 // Index is what was judged, for those who amend it and judge again.

@@ -14,6 +14,20 @@ import (
 // still READY, and a DEL that was under way then must have had the time to end.
 const DELTimeout = 10 * time.Second
 
+// misrecorded are the entries of items whose sandbox does not run, where another one carries the address.
+func (x *Index) misrecorded(items []*Item) (found []Finding) {
+	var ended []netip.Addr
+	for _, it := range items {
+		if it.Allocation != nil && it.evidence.ended() {
+			ended = append(ended, it.Allocation.Address)
+		}
+	}
+	for _, addr := range uniqueAddresses(ended) {
+		found = append(found, x.misrecordedAt(addr)...)
+	}
+	return found
+}
+
 // misrecordedAt are the pools of which the entry for an address names a sandbox that
 // does not run, while another one carries it: the record is of the past, as after a
 // restore of etcd, or was taken over. Its own DEL would free the address, and its pod
@@ -33,8 +47,7 @@ func (x *Index) misrecordedAt(addr netip.Addr) []Finding {
 		if b == nil || b.containerID() == a.ContainerID {
 			continue
 		}
-		e := &Evidence{}
-		x.gather(&candidate{pool: p, alloc: a, owner: a.Owner, reported: x.reportEntries(nil, a.ContainerID), pod: x.owner(a.Owner)}, e)
+		e := x.evidenceOnAllocation(p, a)
 		if !e.ended() {
 			continue
 		}
@@ -42,7 +55,7 @@ func (x *Index) misrecordedAt(addr netip.Addr) []Finding {
 		if !fenced && !x.doneWithADD(b) {
 			continue
 		}
-		found = append(found, x.misrecorded(p, a, b, e, fenced))
+		found = append(found, x.misrecordedFor(p, a, b, &e, fenced))
 	}
 	return found
 }
@@ -56,7 +69,7 @@ func (e *Evidence) ended() bool {
 	return false
 }
 
-func (x *Index) misrecorded(p *pool, a *ippool.Allocation, b *sandboxAddress, e *Evidence, fenced bool) Finding {
+func (x *Index) misrecordedFor(p *pool, a *ippool.Allocation, b *sandboxAddress, e *Evidence, fenced bool) Finding {
 	who := b.name()
 	f := Finding{Kind: Misrecorded, IP: a.Address.String(), Pool: p.ref, Pods: sortedUnique([]string{who, a.Owner.Namespace + "/" + a.Owner.Name}),
 		ContainerIDs: []string{b.containerID()}, Node: b.report.Name,
@@ -78,14 +91,14 @@ func (x *Index) misrecorded(p *pool, a *ippool.Allocation, b *sandboxAddress, e 
 func (x *Index) carrier(p *pool, addr netip.Addr) *sandboxAddress {
 	var one *sandboxAddress
 	several := false
-	for _, b := range x.sandboxesAt(addr) {
+	for _, b := range x.sandboxesByAddress[addr] {
 		if !p.isOfNetwork(b.NetworkName) || !x.needsEntry(&b, x.renewedBehindFence(DELTimeout, b.report.node)) {
 			continue
 		}
 		switch {
-		case one == nil, b.isReady() && !one.isReady():
+		case one == nil, x.isReady(&b.reportEntry) && !x.isReady(&one.reportEntry):
 			one, several = &b, false
-		case one.isReady() && !b.isReady():
+		case x.isReady(&one.reportEntry) && !x.isReady(&b.reportEntry):
 		case one.containerID() != b.containerID() || one.report != b.report:
 			several = true
 		}
@@ -100,12 +113,12 @@ func (x *Index) carrier(p *pool, addr netip.Addr) *sandboxAddress {
 // fence that is so for one, too, that is stopped or being set up and has a network: its
 // DEL waits, and when the fence is lowered an ADD may be faster.
 func (x *Index) needsEntry(b *sandboxAddress, fenced bool) bool {
-	return b.isReady() || fenced && x.mayRun(&b.reportEntry)
+	return x.isReady(&b.reportEntry) || fenced && x.mayRun(&b.reportEntry)
 }
 
 // doneWithADD reports whether a sandbox has been READY for so long that its ADD is done.
 func (x *Index) doneWithADD(b *sandboxAddress) bool {
-	return b.isReady() && b.report.Settled(b.sandbox, x.now)
+	return x.isReady(&b.reportEntry) && b.report.Settled(b.sandbox, x.now)
 }
 
 func (b *sandboxAddress) name() string {
@@ -139,7 +152,7 @@ func (x *Index) renewedBehindFence(stood time.Duration, nodes []string) bool {
 	}
 	since := x.o.Fenced.Add(stood)
 	for _, name := range nodes {
-		if r := x.byNode[name]; r == nil || !r.fresh || r.Renewed.Before(since) {
+		if r := x.byNode[name]; r == nil || !x.isFresh(r) || r.Renewed.Before(since) {
 			return false
 		}
 	}

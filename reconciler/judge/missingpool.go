@@ -50,7 +50,7 @@ func (x *Index) addDefinitions() {
 			}
 		}
 	}
-	x.defined, x.missingPools = map[definedRange]bool{}, map[string]*pool{}
+	x.defined = map[definedRange]bool{}
 	sliced := map[definedRange]bool{}
 	for _, nad := range x.nads {
 		for _, n := range nad.Networks {
@@ -105,7 +105,7 @@ func (x *Index) missingPool(id string, a *v1alpha1.Address, addr netip.Addr) *po
 		return nil
 	}
 	if x.missingPools[p.Ref()] == nil {
-		q := newPool(p, []string{a.NetworkName})
+		q := x.newPool(p, []string{a.NetworkName})
 		q.missing, x.missingPools[p.Ref()] = true, q
 	}
 	return x.missingPools[p.Ref()]

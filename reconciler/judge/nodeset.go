@@ -122,27 +122,12 @@ func (x *Index) oneNode(s *candidate, name string) *nodeSet {
 	return x.cachedNodeSet(s, name, func() []string { return []string{name} })
 }
 
-// allAgentNodes is the nodeSet of all nodes with an agent.
-func (x *Index) allAgentNodes(s *candidate) *nodeSet {
-	n := &x.agents[0]
-	if s.alloc == nil {
-		n = &x.agents[1]
-	}
-	if *n == nil {
-		*n = x.nodeSet(s, x.agentNodes)
-	}
-	return *n
-}
-
-// agentNodesAnd is every with more nodes, most of which have an agent anyway.
+// agentNodesAnd is the nodeSet of all nodes with an agent and of more, most of which have one anyway.
 func (x *Index) agentNodesAnd(s *candidate, more []string) *nodeSet {
 	more = slices.DeleteFunc(more, func(name string) bool {
 		_, found := slices.BinarySearch(x.agentNodes, name)
 		return found
 	})
-	if len(more) == 0 {
-		return x.allAgentNodes(s)
-	}
 	return x.cachedNodeSet(s, "+"+strings.Join(more, "+"), func() []string { return sortedUnique(slices.Concat(x.agentNodes, more)) })
 }
 
@@ -211,7 +196,7 @@ func (x *Index) seenOn(s *candidate) []string {
 	if s.pod != nil && s.pod.Node != "" {
 		nodes = append(nodes, s.pod.Node)
 	}
-	for _, addr := range s.addresses() {
+	for _, addr := range x.addressesOf(s) {
 		for _, c := range x.podsAt(addr) {
 			if x.mayBeOf(s, c.nad) {
 				nodes = append(nodes, c.pod.Node)

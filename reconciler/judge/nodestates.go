@@ -26,7 +26,7 @@ func (x *Index) nodeStates() map[string]NodeState {
 	}
 	for n, r := range x.byNode {
 		switch {
-		case r.fresh:
+		case x.isFresh(r):
 			states[n] = NodeFresh
 		case x.dead(n), x.missing(n):
 			states[n] = NodeLost

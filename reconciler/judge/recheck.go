@@ -1,11 +1,16 @@
 package judge
 
-import "time"
+import (
+	"slices"
+	"time"
+
+	"github.com/ip-reconcile/ip-reconcile/podstate"
+)
 
 // nextRecheck is the first time after now at which a rule that looks at the clock may
-// come to another answer; d is what verdicts have asked of it. What is unconfirmed is
-// not in it: that is the plan's.
-func (x *Index) nextRecheck(d recheckTime) time.Time {
+// come to another answer. What is unconfirmed is not in it: that is the plan's.
+func (x *Index) nextRecheck(j *Judgement) time.Time {
+	d := recheckTime{now: x.now}
 	for _, r := range x.reports {
 		d.add(r.FreshUntil())
 		if at, ok := x.expires(r); ok {
@@ -15,35 +20,35 @@ func (x *Index) nextRecheck(d recheckTime) time.Time {
 			d.add(r.NextAgeChange(x.now))
 		}
 	}
-	for p := range x.youngPods {
-		d.add(p.Created.Add(addTimeLimit))
-		d.add(p.Created.Add(HeardSince))
+	for _, p := range x.Observation().Pods {
+		if slices.ContainsFunc(p.Interfaces, func(i podstate.Interface) bool { return len(i.Addresses) > 0 }) {
+			d.add(p.Created.Add(addTimeLimit))
+			d.add(p.Created.Add(HeardSince))
+		}
+	}
+	added := map[*string]bool{} // many share one list of nodes
+	for _, it := range slices.Concat(j.Allocations, j.Reservations) {
+		if it.Reservation != nil {
+			d.add(it.Reservation.Created.Add(addTimeLimit))
+		}
+		e := &it.evidence
+		if e.Pod != nil {
+			d.add(e.Pod.Created.Add(addTimeLimit))
+			if !e.Pod.Deleted.IsZero() {
+				d.add(e.Pod.OverdueAfter())
+			}
+		}
+		if x.policy.UnreachableNodeTimeout == 0 || len(e.Nodes) == 0 || added[&e.Nodes[0]] {
+			continue
+		}
+		added[&e.Nodes[0]] = true
+		for _, n := range e.Nodes {
+			if x.notReady(n) {
+				d.add(x.o.Nodes[n].NotReadySince.Add(x.policy.UnreachableNodeTimeout))
+			}
+		}
 	}
 	return d.first
-}
-
-// addRecheck adds what the rules ask of the pod and the nodes of an item.
-func (w *verdicts) addRecheck(e *Evidence) {
-	if e.Pod != nil {
-		w.recheck.add(e.Pod.Created.Add(addTimeLimit))
-		if !e.Pod.Deleted.IsZero() {
-			w.recheck.add(e.Pod.OverdueAfter())
-		}
-	}
-	if w.x.policy.UnreachableNodeTimeout == 0 {
-		return
-	}
-	if len(e.Nodes) > 1 && len(e.Nodes) == len(w.x.agentNodes) && &e.Nodes[0] == &w.x.agentNodes[0] { // shared by many
-		if w.agentNodesAdded {
-			return
-		}
-		w.agentNodesAdded = true
-	}
-	for _, n := range e.Nodes {
-		if w.x.notReady(n) {
-			w.recheck.add(w.x.o.Nodes[n].NotReadySince.Add(w.x.policy.UnreachableNodeTimeout))
-		}
-	}
 }
 
 // recheckTime keeps the first of the times that are still to come.

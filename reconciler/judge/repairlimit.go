@@ -26,7 +26,8 @@ const (
 type NodePool struct{ Node, Pool string }
 
 // RepairLimit says why an entry that no pod asks for is not written, "" if it may be. The numbers are of such entries
-// within an hour, with this one: of all nodes, of its node, and of its node in its pool.
+// within an hour, with this one: of all nodes, of its node, and of its node in its pool. Everything was judged before, by
+// which pools that are missing are known.
 func (x *Index) RepairLimit(at NodePool, restored bool, inAll, byNode, inPool int) string {
 	const unasked = "more than %d entries within an hour by %s, for which no pod in the API asks%s"
 	const advice = "; check the node and its agent and, if they are right, use --allow-mass-repair"
@@ -77,7 +78,6 @@ func (x *Index) Unasked(repairs []*Repair) (unasked map[*Repair]bool, phantoms m
 	}
 	room, asked, read := map[podPool]int{}, map[podPool]bool{}, map[*ippool.Pool]bool{}
 	unasked, phantoms = map[*Repair]bool{}, map[NodePool]int{}
-	var entries []reportEntry
 	for _, w := range repairs {
 		if w.Instead != nil {
 			room[podPool{w.Instead.PodRef, w.Pool}]++
@@ -92,10 +92,9 @@ func (x *Index) Unasked(repairs []*Repair) (unasked map[*Repair]bool, phantoms m
 			if a.Owner.UID == "" {
 				continue
 			}
-			entries = x.reportEntries(entries[:0], a.ContainerID)
-			for k := range entries {
-				if entries[k].isReady() {
-					phantoms[NodePool{entries[k].report.Name, w.Pool.Ref()}]++
+			for _, g := range x.byContainerID[a.ContainerID] {
+				if x.isReady(&g) {
+					phantoms[NodePool{g.report.Name, w.Pool.Ref()}]++
 				}
 			}
 		}

@@ -10,27 +10,22 @@ import (
 // missingReservations are allocations without their reservation, where the network
 // uses overlapping ranges: those in use, and those of phantoms. One that may be in
 // the middle of its ADD is left out.
-func (w *verdicts) missingReservations(uses map[*ippool.Pool]bool) []Finding {
+func (x *Index) missingReservations(items []*Item, uses map[*ippool.Pool]bool) []Finding {
 	var found []Finding
-	for _, p := range w.x.pools {
-		if !uses[p.Pool] {
-			continue
-		}
-		for _, it := range w.out.Allocations[p.first : p.first+len(p.Allocations)] {
-			if f := w.missingReservation(p, it); f != nil {
-				found = append(found, *f)
-			}
+	for _, it := range items {
+		if it.Allocation != nil && uses[it.Pool] {
+			found = append(found, x.missingReservation(it)...)
 		}
 	}
 	return found
 }
 
-func (w *verdicts) missingReservation(p *pool, it *Item) *Finding {
+func (x *Index) missingReservation(it *Item) []Finding {
 	carried := it.Verdict == InUse && it.Reason != PodPending || it.Reason == PhantomPod
-	if !carried || len(it.Related()) > 0 || w.reserved[it] {
+	if !carried || len(it.related) > 0 || it.reservedUnknown {
 		return nil
 	}
-	x, e := w.x, it.Evidence()
+	p, e := it.in, &it.evidence
 	fenced := e.Sandbox == Ready && x.renewedBehindFence(0, e.Nodes)
 	switch {
 	case fenced:
@@ -42,11 +37,11 @@ func (w *verdicts) missingReservation(p *pool, it *Item) *Finding {
 	case x.now.Sub(e.Pod.Created) < addTimeLimit:
 		return nil
 	}
-	f := &Finding{Kind: MissingReservation, IP: it.Address().String(), Pool: p.ref, Pods: []string{it.PodRef()},
+	f := Finding{Kind: MissingReservation, IP: it.Address().String(), Pool: p.ref, Pods: []string{it.PodRef()},
 		ContainerIDs: []string{it.ContainerID()}, Node: e.node(),
 		Message: fmt.Sprintf("%s of %s has no reservation: a pool with an overlapping range may hand it out", it.Address(), it.PodRef())}
 	if len(p.networks) != 1 || p.keyed != nil {
-		return f
+		return []Finding{f}
 	}
 	f.Repair = &Repair{Pool: p.Pool, Address: it.Address(), Network: p.networks[0], ContainerID: it.ContainerID(),
 		PodRef: it.PodRef(), IfName: it.IfName(), Node: f.Node, Fenced: fenced}
@@ -56,21 +51,16 @@ func (w *verdicts) missingReservation(p *pool, it *Item) *Finding {
 			f.Repair = nil
 		}
 	}
-	return f
+	return []Finding{f}
 }
 
-// ReservedFor are the reservations by the name that a repair would write: its own, and
-// another pod's.
+// ReservedFor is the reservation by the name that a repair would write: its own, or another pod's.
 func (x *Index) ReservedFor(w *Repair) (own, other *ippool.Reservation) {
-	x.IndexReservations()
-	x.reservationsNamed(w.Pool.Namespace, ippool.ReservationName(w.Network, w.Address), func(r *ippool.Reservation) {
-		if r.PodRef == w.PodRef {
-			own = r
-		} else {
-			other = r
-		}
-	})
-	return own, other
+	r := x.reservationNamed(w.Pool.Namespace, ippool.ReservationName(w.Network, w.Address))
+	if r != nil && r.PodRef != w.PodRef {
+		return nil, r
+	}
+	return r, nil
 }
 
 // ReservationOf is the missing reservation of an entry that a finding has written back; nil where the entry
@@ -112,24 +102,24 @@ func (x *Index) MayReplace(r *ippool.Reservation, w *Repair) bool {
 
 // overlapping tells which pools' networks use overlapping ranges: by their
 // readable definitions; without any, by other allocations having reservations.
-func (w *verdicts) overlapping() map[*ippool.Pool]bool {
-	x, uses, told := w.x, map[*ippool.Pool]bool{}, map[*pool]bool{}
-	reserved := map[string]bool{}
+func (x *Index) overlapping(items []*Item) map[*ippool.Pool]bool {
+	uses, defined, reserved := map[*ippool.Pool]bool{}, map[*pool]bool{}, map[string]bool{}
 	for _, p := range x.pools {
 		x.definedFor(p.Pool, func(n ippool.Network) {
 			if n.Maps(p.Pool, p.networks) {
-				told[p], uses[p.Pool] = true, uses[p.Pool] || n.Overlapping
+				defined[p], uses[p.Pool] = true, uses[p.Pool] || n.Overlapping
 			}
 		})
-		items := w.out.Allocations[p.first : p.first+len(p.Allocations)]
-		if slices.ContainsFunc(items, func(it *Item) bool { return len(it.Related()) > 0 }) {
-			for _, n := range p.networks {
+	}
+	for _, it := range items {
+		if it.Allocation != nil && len(it.related) > 0 {
+			for _, n := range it.in.networks {
 				reserved[n] = true
 			}
 		}
 	}
 	for _, p := range x.pools {
-		if !told[p] {
+		if !defined[p] {
 			uses[p.Pool] = slices.ContainsFunc(p.networks, func(n string) bool { return reserved[n] })
 		}
 	}

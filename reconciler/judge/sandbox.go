@@ -153,7 +153,7 @@ func (x *Index) contradictedElsewhere(s *candidate, e *Evidence) bool {
 		g := &s.reported[i]
 		switch {
 		case !x.contradicts(g) || e.Sandbox != NodeDead && slices.Contains(e.Nodes, g.report.Name):
-		case g.att != nil && g.report.fresh && !g.report.Counts(g.att, x.now): // a leftover, or one that takes long
+		case g.att != nil && x.isFresh(g.report) && !g.report.Counts(g.att, x.now): // a leftover, or one that takes long
 			e.Unproven = true
 		case x.expired(g.report):
 			e.MissingNode, e.Unproven = true, true
@@ -181,7 +181,7 @@ func (x *Index) contradicts(g *reportEntry) bool {
 // nothing, or the report is not fresh.
 func (x *Index) stateOf(g *reportEntry) (state Sandbox, ok bool) {
 	switch {
-	case !g.report.fresh:
+	case !x.isFresh(g.report):
 	case g.sandbox != nil && g.sandbox.State == v1alpha1.SandboxReady:
 		return Ready, true
 	case g.sandbox != nil && g.sandbox.State == v1alpha1.SandboxNotReady && podstate.Closed(g.sandbox.NetworkClosed):

@@ -5,9 +5,39 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
+
+// unrecorded are the addresses that somebody carries and no pool has an entry for.
+func (x *Index) unrecorded() (found []Finding) {
+	var addresses []netip.Addr
+	lacks := func(addr netip.Addr, isOf func(*pool) bool) bool {
+		return slices.ContainsFunc(x.poolsAt(addr), func(p *pool) bool { return p.hasNoEntryFor(addr) && isOf(p) })
+	}
+	for addr, carriers := range x.sandboxesByAddress {
+		if slices.ContainsFunc(carriers, func(b sandboxAddress) bool {
+			running := b.sandbox != nil && b.sandbox.State == v1alpha1.SandboxReady || !x.o.Fenced.IsZero()
+			return running && (lacks(addr, func(p *pool) bool { return p.isOfNetwork(b.NetworkName) }) || x.missingPool(b.containerID(), b.Address, addr) != nil)
+		}) {
+			addresses = append(addresses, addr)
+		}
+	}
+	for _, carriers := range []map[netip.Addr][]podAddress{x.podsByAddress, x.live.podsByAddress} {
+		for addr, pods := range carriers {
+			if slices.ContainsFunc(pods, func(c podAddress) bool {
+				return c.nad != nil && c.pod.Phase == podstate.Live && lacks(addr, func(p *pool) bool { return p.mapped(c.nad) })
+			}) {
+				addresses = append(addresses, addr)
+			}
+		}
+	}
+	for _, addr := range uniqueAddresses(addresses) {
+		found = append(found, x.unrecordedAt(addr)...)
+	}
+	return found
+}
 
 // unrecordedAt are the pools that have no entry for an address which a live pod
 // or a READY sandbox carries on their network: the next ADD may hand it out
@@ -23,7 +53,7 @@ func (x *Index) unrecordedAt(addr netip.Addr) []Finding {
 	}
 	said := map[*pool]bool{}      // a pod and its sandbox both tell of one address
 	recorded := map[string]bool{} // pods whose sandboxes have an entry, in whatever pool
-	for _, b := range x.sandboxesAt(addr) {
+	for _, b := range x.sandboxesByAddress[addr] {
 		if x.recordedAnywhere(&b, addr) {
 			recorded[b.name()] = true
 			continue
@@ -70,7 +100,7 @@ func (x *Index) recordedAnywhere(b *sandboxAddress, addr netip.Addr) bool {
 // poolsWithout are those of the pools that lack an address which are of a sandbox's network
 // and range; where the pool of these is not there at all, that one.
 func (x *Index) poolsWithout(b *sandboxAddress, addr netip.Addr, lacking []*pool) []*pool {
-	if p := x.missingPool(b.containerID(), &b.Address, addr); p != nil {
+	if p := x.missingPool(b.containerID(), b.Address, addr); p != nil {
 		return []*pool{p}
 	}
 	var found []*pool

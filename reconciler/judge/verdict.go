@@ -81,7 +81,8 @@ func RuleIDs() (ids []string) {
 	return ids
 }
 
-// judge finds the first row that matches; the last one matches everything.
+// judge finds the first row that matches, of which the last one matches everything, and holds
+// what is Stale by it and somebody else has.
 func (t *rules) judge(e *Evidence) Judged {
 	at := uint8(len(t.rows) - 1)
 	for _, i := range t.of[e.Phase][e.Sandbox] {
@@ -91,25 +92,15 @@ func (t *rules) judge(e *Evidence) Judged {
 		}
 	}
 	r := &t.rows[at]
-	return Judged{Verdict: r.verdict, Reason: r.reason, Proven: r.proven && !t.doubted(e), row: at, overruled: noRow}
-}
-
-func (t *rules) doubted(e *Evidence) bool {
-	return slices.ContainsFunc(t.doubts, func(c *condition) bool { return c.holds(e) })
-}
-
-// overrule holds what somebody else has. More is known by then than when it was judged.
-func (t *rules) overrule(j *Judged, e *Evidence) {
-	j.Proven = j.Proven && !t.doubted(e)
-	if j.Verdict != Stale {
-		return
-	}
-	for i := range t.overruled {
-		if r := &t.overruled[i]; r.matches(e) {
-			j.Verdict, j.Reason, j.Proven, j.overruled = r.verdict, r.reason, false, uint8(i)
-			return
+	if r.verdict == Stale {
+		for i := range t.overruled {
+			if o := &t.overruled[i]; o.matches(e) {
+				return Judged{Verdict: o.verdict, Reason: o.reason, row: at, overruled: uint8(i)}
+			}
 		}
 	}
+	doubted := slices.ContainsFunc(t.doubts, func(c *condition) bool { return c.holds(e) })
+	return Judged{Verdict: r.verdict, Reason: r.reason, Proven: r.proven && !doubted, row: at, overruled: noRow}
 }
 
 // message is the verdict as a sentence.

@@ -199,9 +199,8 @@ func secondCheck(tb testing.TB, h hostile, n int) time.Duration {
 	}
 	return processorTime(tb, func() func() {
 		x := judge.NewIndex(o.Observation, nil, judge.Policy{})
-		x.IndexReservations()
 		return func() {
-			x.Amend(&judge.Live{Now: o.Now, Reports: map[string]*podstate.Report{liar: next}, Pools: map[types.NamespacedName]*ippool.Pool{
+			x = x.With(&judge.Live{Now: o.Now, Reports: map[string]*podstate.Report{liar: next}, Pools: map[types.NamespacedName]*ippool.Pool{
 				{Namespace: "kube-system", Name: o.Pools[0].Name}: o.Pools[0]}})
 			x.JudgeAddresses(addresses)
 			x.FindingsAt(addresses, addresses)

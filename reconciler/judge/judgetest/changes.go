@@ -63,7 +63,7 @@ func AmendedIndex(c Random) (*judge.Index, *Observed, judge.Policy) {
 		x.Judge() // what it caches must not outlive the changes
 		var to *judge.Live
 		to, o = c.Changes(o)
-		x.Amend(to)
+		x = x.With(to)
 	}
 	return x, o, policy
 }

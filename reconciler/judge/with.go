@@ -1,0 +1,152 @@
+package judge
+
+import (
+	"cmp"
+	"maps"
+	"net/netip"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/podstate"
+)
+
+// Live is what a live read found, or a write did, since everything was observed.
+// In the maps nil means that there is no such object any more.
+type Live struct {
+	// Now is the API server's time of the read; zero if it did not tell.
+	Now time.Time
+	// Restored says what showed that etcd was restored, "" if nothing did.
+	Restored string
+	// Pools are those that were read in full, or are gone.
+	Pools map[types.NamespacedName]*ippool.Pool
+	// Changed are pools at another resourceVersion that were not read in full:
+	// nothing may be concluded about their entries.
+	Changed      map[types.NamespacedName]bool
+	Reservations map[types.NamespacedName]*ippool.Reservation
+	Pods         map[types.NamespacedName]*podstate.Pod
+	// Reports by node. Only watches tell of them: a live read reads none.
+	Reports map[string]*podstate.Report
+}
+
+// overlay is what an index has in the place of what was observed first. Nil means gone.
+type overlay struct {
+	pods          map[types.NamespacedName]*podstate.Pod
+	podsByAddress map[netip.Addr][]podAddress
+	reservations  map[types.NamespacedName]*ippool.Reservation
+}
+
+// With is the index with what a live read found in the place of what was there; x stays as it
+// is. The cost grows with what was found since the observation, with the number of pools and of
+// reports, and with the entries of the pools in it. Only what changes ranges, the nodes that have
+// a report, or the nodes where no Node object is known, makes it build all of the index again.
+func (x *Index) With(live *Live) *Index {
+	o, y := *x.o, *x
+	o.Restored = cmp.Or(live.Restored, o.Restored)
+	if live.Now.After(o.Now) { // two API servers may have two clocks
+		o.Now = live.Now
+	}
+	y.o, y.now = &o, o.Now
+	y.nodeSets, y.unread, y.missingPools = map[nodeSetKey]*nodeSet{}, nil, maps.Clone(x.missingPools)
+	y.live.pods, y.live.reservations = merged(x.live.pods, live.Pods), merged(x.live.reservations, live.Reservations)
+	o.Pools = withPools(o.Pools, live.Pools)
+	if x.mustBuildAgain(live) {
+		o.Reports = withReports(o.Reports, live.Reports)
+		return NewIndex(y.Observation(), x.past, x.policy)
+	}
+	y.heardSince = findHeardSince(o.Reports, o.Now)
+	if len(live.Pools) > 0 {
+		y.addPools()
+	}
+	y.live.podsByAddress = y.carriedBy(maps.Values(y.live.pods), len(y.live.pods))
+	return &y
+}
+
+func merged[T any](before, more map[types.NamespacedName]T) map[types.NamespacedName]T {
+	all := make(map[types.NamespacedName]T, len(before)+len(more))
+	maps.Copy(all, before)
+	maps.Copy(all, more)
+	return all
+}
+
+func withPools(pools []*ippool.Pool, live map[types.NamespacedName]*ippool.Pool) []*ippool.Pool {
+	if len(live) == 0 {
+		return pools
+	}
+	all := slices.DeleteFunc(slices.Clone(pools), func(p *ippool.Pool) bool {
+		_, changed := live[types.NamespacedName{Namespace: p.Namespace, Name: p.Name}]
+		return changed
+	})
+	for _, p := range live {
+		if p != nil {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+func withReports(reports []*podstate.Report, live map[string]*podstate.Report) []*podstate.Report {
+	all := slices.DeleteFunc(slices.Clone(reports), func(r *podstate.Report) bool {
+		_, changed := live[r.Name]
+		return changed
+	})
+	for _, r := range live {
+		if r != nil {
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+// mustBuildAgain reports whether what was found changes what is not looked up in the overlay.
+func (x *Index) mustBuildAgain(live *Live) bool {
+	if len(live.Reports) > 0 {
+		return true
+	}
+	for name, p := range live.Pools {
+		old := x.poolNamed(name.String())
+		if p == nil && old != nil || p != nil && (old == nil || p.Range != old.Range || p.RangeText != old.RangeText || p.Problem != old.Problem) {
+			return true
+		}
+	}
+	if len(x.o.Nodes) > 0 {
+		return false
+	}
+	for name, p := range live.Pods { // the nodes that pods name are all that are known
+		old := x.pod(name.Namespace, name.Name)
+		if p != nil && p.Node != "" && !x.nodeNames[p.Node] || old != nil && old.Node != "" && x.byNode[old.Node] == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// BasedOn is what the index was built from, with what live reads found but for pods and
+// reservations. It costs nothing.
+func (x *Index) BasedOn() *Observation { return x.o }
+
+// Observation is what the index stands for.
+func (x *Index) Observation() *Observation {
+	o := *x.o
+	if len(x.live.pods) > 0 {
+		o.Pods = merged(o.Pods, x.live.pods)
+		maps.DeleteFunc(o.Pods, func(_ types.NamespacedName, p *podstate.Pod) bool { return p == nil })
+	}
+	if len(x.live.reservations) > 0 {
+		all := merged(x.reservations, x.live.reservations)
+		maps.DeleteFunc(all, func(_ types.NamespacedName, r *ippool.Reservation) bool { return r == nil })
+		o.Reservations = slices.SortedFunc(maps.Values(all), byName)
+	}
+	return &o
+}
+
+// reservationNamed is the reservation by that name, nil if there is none.
+func (x *Index) reservationNamed(namespace, name string) *ippool.Reservation {
+	at := types.NamespacedName{Namespace: namespace, Name: name}
+	if r, changed := x.live.reservations[at]; changed {
+		return r
+	}
+	return x.reservations[at]
+}
