@@ -19,9 +19,6 @@ func agentPods(nodes []string) string {
 }
 
 func sayAgents(f *facts, l *lines) {
-	if !f.judged.known() {
-		return // sayStale says so
-	}
 	if what := f.unreadOfAgents(); what != "" {
 		l.unknown("Which agents have a fresh report is not known: %s.", what)
 		return
@@ -110,9 +107,6 @@ func sayPolicy(f *facts, l *lines) {
 
 func sayVersions(f *facts, l *lines) {
 	own := f.own()
-	if own == nil {
-		return
-	}
 	running, agent := own.version(), ""
 	for _, w := range f.all((*workload).isAgent) {
 		agent = w.version()

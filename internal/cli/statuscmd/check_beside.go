@@ -60,7 +60,7 @@ func (f *facts) holders() (long *coordinationv1.Lease, fenced []string) {
 		lease := &f.addLeases.value[i]
 		holder := ptr.Deref(lease.Spec.HolderIdentity, "")
 		switch {
-		case holder == "" || f.now.Sub(renewed(lease)) > renewedWithin:
+		case holder == "" || f.now.Sub(renewTime(lease)) > renewedWithin:
 		case holder == kube.FenceHolder:
 			fenced = append(fenced, lease.Namespace+"/"+lease.Name)
 		case long == nil && holdAge(lease) > heldFor:

@@ -12,17 +12,17 @@ import (
 
 // gates are the checks of what keeps releases back. None has a line where its gate is open.
 var gates = []check{
-	{"paused", sayPaused},
-	{"paused-pools", sayPausedPools},
-	{"restore", sayRestore},
-	{"breaker", sayBreaker},
+	{"paused", nothing, sayPaused},
+	{"paused-pools", aJudgement, sayPausedPools},
+	{"restore", aJudgement, sayRestore},
+	{"breaker", nothing, sayBreaker},
 }
 
 func sayGates(f *facts, l *lines) {
 	isGate := func(line document.StatusLine) bool {
 		return slices.ContainsFunc(gates, func(g check) bool { return g.id == line.ID })
 	}
-	if f.judged.known() && !slices.ContainsFunc(l.all, isGate) {
+	if !slices.ContainsFunc(l.all, isGate) {
 		l.ok("Nothing stands against releases: no pause, no restore of etcd, no breaker.")
 	}
 }
@@ -38,9 +38,6 @@ func sayPaused(f *facts, l *lines) {
 }
 
 func sayPausedPools(f *facts, l *lines) {
-	if !f.judged.known() {
-		return // sayStale says so
-	}
 	var names []string
 	next := ""
 	for _, p := range f.judged.value.Observation.Pools {
@@ -57,9 +54,6 @@ func sayPausedPools(f *facts, l *lines) {
 }
 
 func sayRestore(f *facts, l *lines) {
-	if !f.judged.known() {
-		return // sayStale says so
-	}
 	r := f.judged.value.Restore
 	if !r.Complete() {
 		l.fail(agentPods(r.Awaiting), "etcd was restored at %s (%s): nothing is freed until these nodes have written their SandboxReport since: %s. "+

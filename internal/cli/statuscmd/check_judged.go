@@ -71,7 +71,7 @@ const (
 
 // sayPools says which pools pods wait for, and which are nearly full.
 func sayPools(f *facts, l *lines) {
-	if !f.judged.known() || len(f.judged.value.Observation.Pools) == 0 {
+	if len(f.judged.value.Observation.Pools) == 0 {
 		return // sayStale says so
 	}
 	var waited, full []string
@@ -99,9 +99,6 @@ func sayPools(f *facts, l *lines) {
 
 // sayFindings says what is wrong beside the verdicts, and is not the matter of another check.
 func sayFindings(f *facts, l *lines) {
-	if !f.judged.known() {
-		return // sayStale says so
-	}
 	count := map[judge.Kind]int{}
 	for _, x := range f.judged.value.Findings {
 		count[x.Kind]++
@@ -129,9 +126,6 @@ func sayFindings(f *facts, l *lines) {
 }
 
 func sayUnreadable(f *facts, l *lines) {
-	if !f.judged.known() {
-		return // sayStale says so
-	}
 	j := f.judged.value
 	bad := slices.Clone(j.Observation.Unreadable)
 	for _, x := range j.Findings {

@@ -52,7 +52,7 @@ func sayReconciler(f *facts, l *lines) {
 
 func sayLeader(f *facts, l *lines) {
 	own, lease := f.own(), f.leader.value
-	if own == nil || own.kind != "Deployment" || own.argument("--leader-elect") == "false" {
+	if own.kind != "Deployment" || own.argument("--leader-elect") == "false" {
 		return
 	}
 	name := f.namespace + "/" + kube.OwnLease
@@ -61,18 +61,15 @@ func sayLeader(f *facts, l *lines) {
 		l.unknown("The leader is not known: Lease %s: %s.", name, f.leader.why())
 	case lease == nil || ptr.Deref(lease.Spec.HolderIdentity, "") == "":
 		l.fail(own.logs(), "No replica leads (Lease %s has no holder): nothing is freed.", name)
-	case f.now.Sub(renewed(lease)) > leaderGone:
+	case f.now.Sub(renewTime(lease)) > leaderGone:
 		l.fail(own.logs(), "No replica leads: %s has not renewed Lease %s for %s, and nobody took over. Nothing is freed.",
-			*lease.Spec.HolderIdentity, name, ago(f.now.Sub(renewed(lease))))
+			*lease.Spec.HolderIdentity, name, ago(f.now.Sub(renewTime(lease))))
 	default:
-		l.ok("%s leads since %s.", *lease.Spec.HolderIdentity, clock(acquired(lease)))
+		l.ok("%s leads since %s.", *lease.Spec.HolderIdentity, clock(acquireTime(lease)))
 	}
 }
 
 func saySchedule(f *facts, l *lines) {
-	if f.own() == nil {
-		return
-	}
 	s := f.schedule.value
 	if !f.schedule.known() {
 		l.unknown("The schedule is not known: %s.", f.schedule.why())
@@ -107,9 +104,6 @@ func (f *facts) due(last time.Time) (at time.Time, overdue bool) {
 
 func sayLastPass(f *facts, l *lines) {
 	own := f.own()
-	if own == nil {
-		return
-	}
 	if !f.passes.known() {
 		l.unknown("The last pass is not known: Lease %s/%s: %s.", f.namespace, kube.PassLease, f.passes.why())
 		return
@@ -160,10 +154,10 @@ func sayNoPass(f *facts, l *lines, own *workload) {
 	case own.kind == "CronJob":
 		l.warn(own.kubectl("get jobs,pods -l %s=%s", nameLabel, product),
 			"No pass is recorded, though %s began one at %s.", own.ref(), clock(own.lastSchedule))
-	case !f.leader.known() || leads == nil || acquired(leads).IsZero() || f.now.Sub(acquired(leads)) < late:
+	case !f.leader.known() || leads == nil || acquireTime(leads).IsZero() || f.now.Sub(acquireTime(leads)) < late:
 		l.unknown("No pass is recorded yet.")
 	default:
 		l.warn(own.logs(), "No pass is recorded, though a replica leads since %s: it is older, cannot write Lease %s/%s, or has not finished one.",
-			clock(acquired(leads)), f.namespace, kube.PassLease)
+			clock(acquireTime(leads)), f.namespace, kube.PassLease)
 	}
 }

@@ -2,6 +2,7 @@ package statuscmd
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -10,39 +11,47 @@ import (
 
 // check is one thing that status checks. It reads nothing but the facts, and adds no line where there is nothing to say.
 type check struct {
-	id  string
-	say func(*facts, *lines)
+	id    string
+	needs need
+	say   func(*facts, *lines)
 }
+
+// need is what a check needs to be known. Where it is not, another check says so.
+type need int
+
+const (
+	nothing need = iota
+	aReconciler
+	aJudgement
+)
 
 // checks are all checks, in the order of their lines in the document.
 func checks() []check {
-	all := []check{
-		{"reconciler", sayReconciler},
-		{"leader", sayLeader},
-		{"schedule", saySchedule},
-		{"last-pass", sayLastPass},
-	}
-	all = append(all, gates...)
-	all = append(all, []check{
-		{"gates", sayGates},
-		{"stale", sayStale},
-		{"pools", sayPools},
-		{"findings", sayFindings},
-		{"agents", sayAgents},
-		{"admission-policy", sayPolicy},
-		{"versions", sayVersions},
-	}...)
+	all := slices.Concat([]check{
+		{"reconciler", nothing, sayReconciler},
+		{"leader", aReconciler, sayLeader},
+		{"schedule", aReconciler, saySchedule},
+		{"last-pass", aReconciler, sayLastPass},
+	}, gates, []check{
+		{"gates", aJudgement, sayGates},
+		{"stale", nothing, sayStale},
+		{"pools", aJudgement, sayPools},
+		{"findings", aJudgement, sayFindings},
+		{"agents", aJudgement, sayAgents},
+		{"admission-policy", nothing, sayPolicy},
+		{"versions", aReconciler, sayVersions},
+	})
 	for _, n := range neededDefinitions() {
-		all = append(all, check{"crd-" + n.resource.Resource, n.say})
+		all = append(all, check{"crd-" + n.resource.Resource, nothing, n.say})
 	}
 	return append(all, []check{
-		{"crds", sayDefinitions},
-		{"unreadable", sayUnreadable},
-		{"rights-reconciler", sayAccountRights},
-		{"rights-cli", sayOwnRights},
-		{"competing", sayCompeting},
-		{"whereabouts-lease", sayAddLeases},
-		{"fence", sayFence},
+		{"crds", nothing, sayDefinitions},
+		{"unreadable", aJudgement, sayUnreadable},
+		{"rights-reconciler", nothing, sayAccountRights},
+		{"rights-cli", nothing, sayOwnRights},
+		{"competing", nothing, sayCompeting},
+		{"whereabouts-lease", nothing, sayAddLeases},
+		{"fence", nothing, sayFence},
 	}...)
 }
 
@@ -50,8 +59,10 @@ func checks() []check {
 func say(f *facts) []document.StatusLine {
 	l := &lines{}
 	for _, c := range checks() {
-		l.id = c.id
-		c.say(f, l)
+		if c.needs == nothing || c.needs == aReconciler && f.own() != nil || c.needs == aJudgement && f.judged.known() {
+			l.id = c.id
+			c.say(f, l)
+		}
 	}
 	return l.all
 }

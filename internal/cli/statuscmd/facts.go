@@ -268,16 +268,16 @@ func (f *facts) usesAgents() bool {
 	return f.expectsAgents() || f.judged.known() && !f.judged.value.WithoutAgents || d.known() && d.value != nil
 }
 
-// renewed is when a Lease was renewed last, by the API server's clock where it tells.
-func renewed(l *coordinationv1.Lease) time.Time {
+// renewTime is when a Lease was renewed last, by the API server's clock where it tells.
+func renewTime(l *coordinationv1.Lease) time.Time {
 	if at := podstate.LeaseRenewed(l); !at.IsZero() {
 		return at
 	}
 	return ptr.Deref(l.Spec.RenewTime, metav1.MicroTime{}).Time
 }
 
-// acquired is when its holder took a Lease; zero where that is not known.
-func acquired(l *coordinationv1.Lease) time.Time {
+// acquireTime is when its holder took a Lease; zero where that is not known.
+func acquireTime(l *coordinationv1.Lease) time.Time {
 	return ptr.Deref(l.Spec.AcquireTime, metav1.MicroTime{}).Time
 }
 

@@ -1,7 +1,6 @@
 package statuscmd
 
 import (
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,7 +11,6 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/table"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
@@ -77,13 +75,12 @@ func passed(record string) *coordinationv1.Lease {
 }
 
 func markOf(level document.Level) string {
-	return levels[slices.IndexFunc(levels, func(l struct {
-		document.Level
-		mark  string
-		paint table.Level
-	}) bool {
-		return l.Level == level
-	})].mark
+	for _, l := range levels {
+		if l.Level == level {
+			return l.mark
+		}
+	}
+	return "?"
 }
 
 func contains(t *testing.T, what, text string, parts ...string) {
