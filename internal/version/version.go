@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"runtime/debug"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -13,11 +14,6 @@ import (
 // linkedVersion and linkedRevision are set by the linker (-X in the Makefile): a build
 // from a source tree has no module version, and one in an image no version control.
 var linkedVersion, linkedRevision string
-
-const (
-	devel   = "devel"
-	unknown = "unknown"
-)
 
 // Info identifies a build.
 type Info struct {
@@ -42,26 +38,18 @@ func Get() Info {
 
 // read prefers what was linked in to what the go command recorded.
 func read(build *debug.BuildInfo, version, revision string) Info {
-	recorded, dirty := "", ""
+	recorded := map[string]string{}
 	for _, s := range build.Settings {
-		switch {
-		case s.Key == "vcs.revision":
-			recorded = s.Value
-		case s.Key == "vcs.modified" && s.Value == "true":
-			dirty = "-dirty"
-		}
+		recorded[s.Key] = s.Value
 	}
-	if recorded != "" {
-		recorded += dirty
-	}
-	module := build.Main.Version
-	if module == "(devel)" {
-		module = ""
+	commit := recorded["vcs.revision"]
+	if commit != "" && recorded["vcs.modified"] == "true" {
+		commit += "-dirty"
 	}
 	return Info{
-		Version:   cmp.Or(version, module, devel),
-		Revision:  cmp.Or(revision, recorded, unknown),
-		GoVersion: cmp.Or(build.GoVersion, unknown),
+		Version:   cmp.Or(version, strings.Trim(build.Main.Version, "()"), "devel"), // Go says (devel) for none
+		Revision:  cmp.Or(revision, commit, "unknown"),
+		GoVersion: cmp.Or(build.GoVersion, "unknown"),
 	}
 }
 

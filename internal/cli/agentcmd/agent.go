@@ -15,10 +15,12 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
 
 	"github.com/ip-reconcile/ip-reconcile/agent"
 	"github.com/ip-reconcile/ip-reconcile/agent/cri"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/flags"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/memory"
 )
 
 // options are the flags of the node agent.
@@ -90,6 +92,14 @@ nothing is published: the last report stands and goes stale.`,
 
 // startupTime is after how long an agent needs none of the memory of its start any more.
 const startupTime = 20 * time.Second
+
+// boundMemory keeps the agent's memory small, since there is one on every node: the
+// heap is collected early, and the pages of the program's own file that its start
+// touched are dropped. Most of the program is for the other commands.
+func boundMemory() {
+	memory.Bound(80, 48<<20) // pods with huge annotations make huge answers
+	memory.DropFilePages()
+}
 
 // run runs the agent until the context ends.
 func (o *options) run(ctx context.Context, logs io.Writer) error {
@@ -177,25 +187,11 @@ func wake(signal chan<- struct{}) {
 	}
 }
 
-// follow keeps a stream open, with growing pauses when it fails at once.
+// follow keeps a stream open until the context ends, with growing pauses when it fails at once.
 func follow(ctx context.Context, log *slog.Logger, what string, stream func() error) {
-	pauses := func() wait.Backoff {
-		return wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.5, Steps: 6, Cap: 30 * time.Second}
-	}
-	for pause := pauses(); ctx.Err() == nil; {
-		began := time.Now()
-		err := stream()
-		if time.Since(began) > time.Minute {
-			pause = pauses()
-		}
-		if ctx.Err() != nil {
-			return
-		}
-		wait := pause.Step()
-		log.Debug("following "+what+" ended", "error", err, "again in", wait)
-		select {
-		case <-ctx.Done():
-		case <-time.After(wait):
-		}
-	}
+	pauses := wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.5, Steps: 6, Cap: 30 * time.Second}
+	_ = pauses.DelayWithReset(clock.RealClock{}, time.Minute).Until(ctx, true, true, func(context.Context) (bool, error) {
+		log.Debug("following "+what+" ended", "error", stream())
+		return false, nil
+	})
 }
