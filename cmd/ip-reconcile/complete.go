@@ -103,40 +103,33 @@ func (o *options) poolsInTime(ctx context.Context) []*ippool.Pool {
 	}
 	ctx, cancel := context.WithTimeout(ctx, completeWithin)
 	defer cancel()
-	found := make(chan []*ippool.Pool, 1)
-	go func() { found <- o.poolsOf(ctx) }()
-	select {
-	case pools := <-found:
-		return pools
-	case <-ctx.Done():
-		return nil
-	}
+	pools, _ := o.poolsOf(ctx)
+	return pools
 }
 
-func (o *options) poolsOf(ctx context.Context) []*ippool.Pool {
-	log, err := o.Logger(io.Discard)
-	switch {
-	case err != nil || o.snapshot == "-":
-		return nil
-	case o.snapshot != "":
+func (o *options) poolsOf(ctx context.Context) ([]*ippool.Pool, error) {
+	if o.snapshot == "-" {
+		return nil, nil // it is read once
+	}
+	if o.snapshot != "" {
 		folder, err := readSnapshot(o.snapshot, time.Time{}, "")
 		if err != nil {
-			return nil
+			return nil, err
 		}
 		observed, err := folder.List(ctx)
 		if err != nil {
-			return nil
+			return nil, err
 		}
-		return observed.Pools
+		return observed.Pools, nil
+	}
+	log, err := o.Logger(io.Discard)
+	if err != nil {
+		return nil, err
 	}
 	o.Timeout = completeWithin
 	cluster, _, err := o.Connect("completion", log)
 	if err != nil {
-		return nil
+		return nil, err
 	}
-	pools, err := cluster.Pools(ctx)
-	if err != nil {
-		return nil
-	}
-	return pools
+	return cluster.Pools(ctx)
 }
