@@ -2,14 +2,12 @@ package usage_test
 
 import (
 	"fmt"
-	"math/big"
 	"net/netip"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"go4.org/netipx"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -18,21 +16,6 @@ import (
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
 )
-
-// sizeOf counts what ranges have, up to 1000 one by one.
-func sizeOf(t *testing.T, ranges []netipx.IPRange) string {
-	t.Helper()
-	n := new(big.Int)
-	for _, r := range ranges {
-		for a := r.From(); r.Contains(a) && n.Cmp(big.NewInt(1000)) < 0; a = a.Next() {
-			n.Add(n, big.NewInt(1))
-		}
-	}
-	if n.Cmp(big.NewInt(1000)) == 0 {
-		return "18446744073709551614"
-	}
-	return n.String()
-}
 
 // asking is a Pending pod for so long that asks for networks.
 func asking(name, networks string, since time.Duration, edits ...PodEdit) Part {
