@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -52,44 +51,6 @@ func withoutWhereabouts(t *testing.T) *httptest.Server {
 
 func status(code int, reason string) string {
 	return fmt.Sprintf(`{"kind":"Status","apiVersion":"v1","status":"Failure","message":"no","reason":%q,"code":%d}`, reason, code)
-}
-
-func TestAKubeconfigThatIsWrongIsNamedWithWhatToGiveInstead(t *testing.T) {
-	dir := t.TempDir()
-	config := kubeconfigOf(t, "https://192.0.2.1")
-	changed := func(name, was, is string) string {
-		text, err := os.ReadFile(config)
-		if err != nil {
-			t.Fatal(err)
-		}
-		path := filepath.Join(dir, name)
-		write(t, path, strings.Replace(string(text), was, is, 1))
-		return path
-	}
-	garbage := filepath.Join(dir, "garbage")
-	write(t, garbage, "\x7fELF, no YAML: [")
-	empty := filepath.Join(dir, "empty")
-	write(t, empty, "")
-	for _, c := range []struct {
-		name string
-		args []string
-		want []string
-	}{
-		{"without a current context", []string{"--kubeconfig", changed("none", "current-context: lab", `current-context: ""`)}, []string{"none has no current-context", "--context", "lab, production"}},
-		{"a current context that is not there", []string{"--kubeconfig", changed("other", "current-context: lab", `current-context: gone`)}, []string{`"gone" as current-context`, "lab, production"}},
-		{"--context that is not there", []string{"--kubeconfig", config, "--context", "prodution"}, []string{`--context "prodution"`, "did you mean production?", "lab, production"}},
-		{"a cluster that is not there", []string{"--kubeconfig", changed("cluster", "cluster: lab, user", `cluster: gone, user`)}, []string{"kubeconfig", "gone"}},
-		{"a folder", []string{"--kubeconfig", dir}, []string{"kubeconfig", dir, "is a directory", "--kubeconfig"}},
-		{"garbage", []string{"--kubeconfig", garbage}, []string{"kubeconfig", garbage, "--kubeconfig"}},
-		{"an empty file", []string{"--kubeconfig", empty}, []string{empty, "names no cluster"}},
-	} {
-		t.Run(c.name, func(t *testing.T) { refused(t, append([]string{"check"}, c.args...), c.want) })
-	}
-	t.Run("none at all", func(t *testing.T) {
-		t.Setenv("KUBECONFIG", filepath.Join(dir, "nowhere"))
-		refused(t, []string{"check"}, []string{"no kubeconfig was found", "--kubeconfig", "--snapshot"})
-		refused(t, []string{"check", "--context", "lab"}, []string{`no context "lab"`, "no kubeconfig was found"})
-	})
 }
 
 func TestAnAPIServerThatRefusesIsExplainedWithWhatToDo(t *testing.T) {
@@ -140,26 +101,6 @@ func TestAWebPageInPlaceOfAnAnswerIsNamedWithItsHost(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			refused(t, []string{"check", "--kubeconfig", kubeconfigOf(t, server.URL)}, []string{host, "web page", "Sign in to Corp SSO", "proxy"})
 		})
-	}
-}
-
-func TestACommandLineWithATypoIsAnsweredWithWhatWasMeant(t *testing.T) {
-	for _, c := range []struct {
-		name string
-		args []string
-		want []string
-	}{
-		{"a command", []string{"chekc"}, []string{`unknown command "chekc"`, "did you mean check?"}},
-		{"an address as a command", []string{"10.0.0.7"}, []string{"ip-reconcile explain 10.0.0.7"}},
-		{"an address for check", []string{"check", "10.0.0.7"}, []string{"check takes no arguments", `"10.0.0.7"`, "ip-reconcile explain 10.0.0.7"}},
-		{"arguments for run", []string{"run", "now", "please"}, []string{"run takes no arguments", `"now please"`}},
-		{"a flag", []string{"run", "--dryrun"}, []string{"unknown flag: --dryrun", "did you mean --dry-run?", "run --help"}},
-		{"one of kubectl's flags", []string{"check", "--contxt", "a"}, []string{"did you mean --context?"}},
-		{"an output", []string{"check", "-o", "tabel", "--snapshot", sample}, []string{`--output "tabel"`, "must be table, wide, json", "did you mean table?"}},
-		{"two filters", []string{"check", "-A", "-n", "default", "--snapshot", sample}, []string{"--all-namespaces", "--pod-namespace"}},
-		{"two names of one flag", []string{"check", "--namespace", "a", "--reconciler-namespace", "b", "--snapshot", sample}, []string{"--namespace", "--reconciler-namespace"}},
-	} {
-		t.Run(c.name, func(t *testing.T) { refused(t, c.args, c.want) })
 	}
 }
 

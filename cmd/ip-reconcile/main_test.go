@@ -281,39 +281,6 @@ func TestTablesFitIn120Columns(t *testing.T) {
 	}
 }
 
-func TestBadInputIsOneClearLineAndExitCode2(t *testing.T) {
-	empty, notYAML := t.TempDir(), t.TempDir()
-	write(t, filepath.Join(notYAML, "notes.yaml"), "kind: Pod\na: [1, 2\nb: }\n")
-	for _, c := range []struct {
-		name string
-		args []string
-		want []string
-	}{
-		{"an unknown flag", []string{"run", "--fast"}, []string{"unknown flag: --fast", "ip-reconcile run --help"}},
-		{"kubectl's dry run", []string{"run", "--dry-run=server"}, []string{`--dry-run "server": must be true or false`}},
-		{"status of a snapshot", []string{"status", "--snapshot", sample}, []string{"unknown flag: --snapshot; check, explain and pools judge a snapshot"}},
-		{"an unknown command", []string{"repair"}, []string{`unknown command "repair"`}},
-		{"a folder that is not there", []string{"check", "--snapshot", filepath.Join(empty, "nowhere")}, []string{"nowhere", "no such file"}},
-		{"a folder by an unset variable", []string{"run", "--snapshot", ""}, []string{"--snapshot", "it is empty"}},
-		{"a folder without an IPPool", []string{"run", "--snapshot", empty}, []string{"no IPPool in " + empty, "kubectl get ippools"}},
-		{"a file that is not YAML", []string{"check", "--snapshot", notYAML}, []string{"notes.yaml is not YAML"}},
-		{"explain without a subject", []string{"explain"}, []string{"one address, pod, node or pool"}},
-		{"an output that is not known", []string{"check", "-o", "xml", "--snapshot", sample}, []string{"--output", "table, wide, json, yaml, name or jsonpath"}},
-		{"a time that is none", []string{"check", "--snapshot", sample, "--now", "yesterday"}, []string{"--now", "yesterday"}},
-		{"--now on a live cluster", []string{"check", "--now", "2026-11-20T10:00:00Z"}, []string{"--now is for --snapshot"}},
-		{"a log level that is not known", []string{"check", "--snapshot", sample, "--log-level", "loud"}, []string{"--log-level", "loud"}},
-		{"a log format that is not known", []string{"check", "--snapshot", sample, "--log-format", "xml"}, []string{"--log-format", "xml"}},
-		{"agents that are neither", []string{"check", "--snapshot", sample, "--agents", "no"}, []string{"--agents", "auto or required"}},
-		{"a selector that is none", []string{"check", "--snapshot", sample, "--agent-nodes", "a=b=c"}, []string{"--agent-nodes"}},
-		{"a negative time", []string{"run", "--snapshot", sample, "--confirm-after", "-1m"}, []string{"--confirm-after", "negative"}},
-		{"a kubeconfig that is not there", []string{"check", "--kubeconfig", filepath.Join(empty, "config")}, []string{"kubeconfig", "no such file"}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			refused(t, c.args, c.want)
-		})
-	}
-}
-
 // refused checks that a command line ends with exit code 2 and one line that says so.
 func refused(t *testing.T, args, want []string) {
 	t.Helper()

@@ -26,17 +26,15 @@ func TestADryRunSaysWhatIsReleasedNowLaterOrNot(t *testing.T) {
 	}
 }
 
-func TestAFilterThatNamesNothingIsAnErrorAndNotEverything(t *testing.T) {
-	for _, c := range []struct{ flag, says string }{
-		{"--pool=", "--pool is empty"}, {"--address=", "--address is empty"}, {"--pool=,", "--pool is empty"}, {"--pod-namespace=", "--pod-namespace is empty"}, {"--on-node=", "--on-node is empty"},
-		{"--verdict=", "--verdict is empty"}, {"--reason=", "--reason is empty"}, {"--fail-on=", "--fail-on is empty"},
-		{"--pool=10.0.0.0-24,10.0.0.0-42", `--pool "10.0.0.0-42": there is no such pool`}, {"--pool=10.0.0.0/23", `--pool "10.0.0.0/23": there is no such pool`},
-		{"--pod-namespace=nope", `--pod-namespace "nope": it has no pods`}, {"--on-node=nope", `--on-node "nope": there is no such node`},
+func TestAFilterOfWhatIsNotThereIsAnErrorAtTheEnd(t *testing.T) {
+	for flag, says := range map[string]string{
+		"--pool=10.0.0.0-24,10.0.0.0-42": `--pool "10.0.0.0-42": there is no such pool`, "--pool=10.0.0.0/23": `--pool "10.0.0.0/23": there is no such pool`,
+		"--pod-namespace=nope": `--pod-namespace "nope": it has no pods`, "--on-node=nope": `--on-node "nope": there is no such node`,
 	} {
 		for _, command := range []string{"check", "run"} {
-			code, _, errs := run(t, command, "--snapshot", copySample(t), "--log-level", "error", c.flag)
-			if code != exitFailed || !strings.Contains(errs, c.says) {
-				t.Errorf("%s %s: exit code %d, %s", command, c.flag, code, errs)
+			code, _, errs := run(t, command, "--snapshot", copySample(t), "--log-level", "error", flag)
+			if code != exitFailed || !strings.Contains(errs, says) {
+				t.Errorf("%s %s: exit code %d, %s", command, flag, code, errs)
 			}
 		}
 	}
@@ -73,7 +71,6 @@ func TestARunReleasesOnlyWhatIsAskedFor(t *testing.T) {
 	if entries, deletes := would("--address", "10.0.0.26"); entries != 1 || !slices.Equal(deletes, []string{"kube-system/10.0.0.26"}) {
 		t.Errorf("would release %d entries, %v", entries, deletes)
 	}
-	refused(t, []string{"run", "--snapshot", sample, "--address", "10.0.0"}, []string{"--address"})
 }
 
 func TestJSONPathAndNamesAreForScripts(t *testing.T) {
@@ -81,6 +78,4 @@ func TestJSONPathAndNamesAreForScripts(t *testing.T) {
 	if out != "9 10.0.0.23" {
 		t.Errorf("got %q, %s", out, errs)
 	}
-	refused(t, []string{"check", "--snapshot", sample, "-o", "jsonpath={.a"}, []string{"--output", "unclosed action"})
-	refused(t, []string{"check", "--snapshot", sample, "-o", "jsonpath"}, []string{"--output jsonpath", "{.summary.stale}"})
 }
