@@ -3,7 +3,6 @@ package statuscmd
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
@@ -49,7 +48,8 @@ func sayAgents(f *facts, l *lines) {
 	case len(silent) == 0:
 		l.ok("%s.", text)
 	default:
-		l.fail(agentPods(silent), "%s; nothing is freed on %s, except addresses of finished pods.", text, few(shown, f.describe(silent)))
+		l.fail(agentPods(silent), "%s; nothing is freed on %s, except addresses of finished pods.",
+			text, few(shown, f.describe(silent)))
 	}
 }
 
@@ -60,7 +60,7 @@ func (f *facts) unreadOfAgents() string {
 		return "their reports could not be read"
 	}
 	for _, m := range f.ownRights.value {
-		if m.resource == "leases" && m.namespace == f.leaseNamespace && slices.Contains(strings.Split(m.verbs, ", "), "list") {
+		if m.resource == "leases" && m.namespace == f.leaseNamespace && m.verbs == "list" {
 			return "no right to " + m.String()
 		}
 	}

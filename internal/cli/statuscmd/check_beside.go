@@ -19,7 +19,8 @@ func sayCompeting(f *facts, l *lines) {
 	}
 	before := len(l.all)
 	for _, w := range f.all(func(w *workload) bool { return w.competing() != "" }) {
-		l.fail(w.stopCompeting(), "%s runs whereabouts' own %s, which frees addresses that are held here.", w.ref(), w.competing())
+		l.fail(w.stopCompeting(), "%s runs whereabouts' own %s, which frees addresses that are held here.",
+			w.ref(), w.competing())
 	}
 	own := f.all(func(w *workload) bool {
 		return w.isReconciler() && !w.suspended && (w.wanted > 0 || w.kind == "CronJob")
@@ -33,7 +34,8 @@ func sayCompeting(f *facts, l *lines) {
 				extra = w
 			}
 		}
-		l.fail(extra.delete(), "%d reconcilers of ip-reconcile are deployed, and one is meant to be: %s.", len(own), few(shown, names))
+		l.fail(extra.delete(), "%d reconcilers of ip-reconcile are deployed, and one is meant to be: %s.",
+			len(own), few(shown, names))
 	}
 	switch {
 	case len(l.all) > before:
@@ -76,7 +78,7 @@ func sayAddLeases(f *facts, l *lines) {
 	case !f.addLeases.known():
 		l.unknown("Who holds whereabouts' Leases is not known: %s.", f.addLeases.why())
 	case long != nil:
-		l.fail(fmt.Sprintf("kubectl -n %s get lease %s -o yaml", long.Namespace, long.Name),
+		l.fail(kubectl(long.Namespace, "get lease %s -o yaml", long.Name),
 			"%s holds whereabouts' Lease %s/%s for %s: pods that start or end wait for it.",
 			*long.Spec.HolderIdentity, long.Namespace, long.Name, ago(holdAge(long)))
 	case len(fenced) == 0:
@@ -86,9 +88,9 @@ func sayAddLeases(f *facts, l *lines) {
 
 func sayFence(f *facts, l *lines) {
 	if long, fenced := f.holders(); f.addLeases.known() && long == nil && len(fenced) > 0 {
-		l.warn(fmt.Sprintf("kubectl -n %s get events --field-selector reason=EtcdRestored", f.namespace),
-			"The fence stands: pods that start or end wait, for %s at most, until it is known whether etcd was restored and the pools say what runs (%s).",
-			ago(kube.LongestFence), few(shown, fenced))
+		l.warn(kubectl(f.namespace, "get events --field-selector reason=EtcdRestored"),
+			"The fence stands: pods that start or end wait, for %s at most, until it is known whether etcd was restored "+
+				"and the pools say what runs (%s).", ago(kube.LongestFence), few(shown, fenced))
 	}
 }
 

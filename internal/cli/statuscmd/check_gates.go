@@ -42,7 +42,8 @@ func sayPausedPools(f *facts, l *lines) {
 	next := ""
 	for _, p := range f.judged.value.Observation.Pools {
 		if p.Paused && next == "" {
-			next = fmt.Sprintf("kubectl annotate ippools.whereabouts.cni.cncf.io -n %s %s %s-", p.Namespace, p.Name, ippool.PausedAnnotation)
+			next = fmt.Sprintf("kubectl annotate ippools.whereabouts.cni.cncf.io -n %s %s %s-",
+				p.Namespace, p.Name, ippool.PausedAnnotation)
 		}
 		if p.Paused {
 			names = append(names, p.Ref())
@@ -56,13 +57,14 @@ func sayPausedPools(f *facts, l *lines) {
 func sayRestore(f *facts, l *lines) {
 	r := f.judged.value.Restore
 	if !r.Complete() {
-		l.fail(agentPods(r.Awaiting), "etcd was restored at %s (%s): nothing is freed until these nodes have written their SandboxReport since: %s. "+
-			"docs/restore.md has what to do for nodes that are gone.", clock(r.Restored), r.Why, few(shown, r.Awaiting))
+		l.fail(agentPods(r.Awaiting), "etcd was restored at %s (%s): nothing is freed until these nodes have written their "+
+			"SandboxReport since: %s. docs/restore.md has what to do for nodes that are gone.",
+			clock(r.Restored), r.Why, few(shown, r.Awaiting))
 		return
 	}
 	for _, g := range f.judged.value.plan.Standing {
 		if g.Why == reconciler.EtcdRestored {
-			l.fail(fmt.Sprintf("kubectl -n %s get lease %s -o yaml", f.namespace, kube.RestoreLease), "Nothing is freed: %s.", g.Detail)
+			l.fail(kubectl(f.namespace, "get lease %s -o yaml", kube.RestoreLease), "Nothing is freed: %s.", g.Detail)
 		}
 	}
 }
@@ -80,13 +82,13 @@ func sayBreaker(f *facts, l *lines) {
 	p, _ := f.lastPass()
 	switch {
 	case err != nil:
-		l.fail(fmt.Sprintf("kubectl -n %s annotate lease %s %s-", f.namespace, kube.OwnLease, kube.ReleasedAnnotation),
+		l.fail(kubectl(f.namespace, "annotate lease %s %s-", kube.OwnLease, kube.ReleasedAnnotation),
 			"Nothing unconfirmed is freed: %v.", err)
 	case s.Refusal != "":
 		l.fail(next, "The breaker has tripped: %d unconfirmed releases within an hour, of %d allocations. "+
 			"No more are made before %s, but by run --allow-mass-release.", s.Made, s.Of, clock(s.Until))
 	case p != nil && p.Refused[reconciler.Breaker] > 0:
-		l.fail(next, "The breaker tripped in the last pass: %d unconfirmed releases were not made, which are more than half of all allocations. "+
-			"If they are right: run --allow-mass-release.", p.Refused[reconciler.Breaker])
+		l.fail(next, "The breaker tripped in the last pass: %d unconfirmed releases were not made, which are more than half "+
+			"of all allocations. If they are right: run --allow-mass-release.", p.Refused[reconciler.Breaker])
 	}
 }

@@ -87,10 +87,12 @@ func sayPools(f *facts, l *lines) {
 		}
 	}
 	if len(waited) > 0 {
-		l.fail("ip-reconcile pools "+waited[0], "%s cannot start because no address is left in %s.", plural(pods, "pod"), few(poolsShown, waited))
+		l.fail("ip-reconcile pools "+waited[0], "%s cannot start because no address is left in %s.",
+			plural(pods, "pod"), few(poolsShown, waited))
 	}
 	if len(full) > 0 {
-		l.warn("ip-reconcile pools", "%s %s nearly full: %s.", plural(len(full), "pool"), isAre(len(full)), few(poolsShown, full))
+		l.warn("ip-reconcile pools", "%s %s nearly full: %s.",
+			plural(len(full), "pool"), isAre(len(full)), few(poolsShown, full))
 	}
 	if len(waited)+len(full) == 0 {
 		l.ok("No pod waits for an address, and no pool is known to be nearly full.")

@@ -1,7 +1,6 @@
 package statuscmd
 
 import (
-	"fmt"
 	"time"
 
 	"k8s.io/utils/ptr"
@@ -31,10 +30,11 @@ func sayReconciler(f *facts, l *lines) {
 		l.warn("kubectl get deployments,cronjobs -A -l "+nameLabel+"="+product,
 			"The reconciler is not in namespace %s: give its own with --reconciler-namespace.", f.namespace)
 	case own == nil && f.onlyIn != "":
-		l.unknown("The reconciler is not in namespace %s; no other may be listed: give its own with --reconciler-namespace.", f.onlyIn)
+		l.unknown("The reconciler is not in namespace %s; no other may be listed: give its own with --reconciler-namespace.",
+			f.onlyIn)
 	case own == nil:
-		l.warn("helm install ip-reconcile deploy/helm/ip-reconcile -n "+f.namespace+" --set image.repository=example.com/ip-reconcile",
-			"No Deployment or CronJob of ip-reconcile was found: nothing is freed but by hand.")
+		l.warn("helm install ip-reconcile deploy/helm/ip-reconcile -n "+f.namespace+
+			" --set image.repository=example.com/ip-reconcile", "No Deployment or CronJob of ip-reconcile was found: nothing is freed but by hand.")
 	case own.kind == "CronJob" && own.suspended:
 		l.fail(own.suspend(false), "%s is suspended: nothing is freed.", own.ref())
 	case own.kind == "CronJob":
@@ -77,7 +77,8 @@ func saySchedule(f *facts, l *lines) {
 	}
 	at, err := s.next(f.now)
 	if err != nil {
-		l.fail(s.edit, "The schedule in %s cannot be used: %v. The last one that could be used, or the default, is in force.", s.source, err)
+		l.fail(s.edit, "The schedule in %s cannot be used: %v. The last one that could be used, or the default, is in force.",
+			s.source, err)
 		return
 	}
 	l.ok("Passes are due at %q (%s), next at %s.", s.expression, s.source, clock(at))
@@ -110,7 +111,7 @@ func sayLastPass(f *facts, l *lines) {
 	}
 	p, err := f.lastPass()
 	if err != nil {
-		l.warn(fmt.Sprintf("kubectl -n %s delete lease %s", f.namespace, kube.PassLease), "%s.", capital(err.Error()))
+		l.warn(kubectl(f.namespace, "delete lease %s", kube.PassLease), "%s.", capital(err.Error()))
 		return
 	}
 	if p == nil {
@@ -133,7 +134,8 @@ func sayLastPass(f *facts, l *lines) {
 		if !at.IsZero() {
 			next = "; the next is due at " + clock(at)
 		}
-		l.ok("The last pass succeeded %s ago (it took %s and freed %d)%s.", ago(f.now.Sub(p.Succeeded)), p.Took, p.Released, next)
+		l.ok("The last pass succeeded %s ago (it took %s and freed %d)%s.",
+			ago(f.now.Sub(p.Succeeded)), p.Took, p.Released, next)
 	}
 }
 
@@ -157,7 +159,7 @@ func sayNoPass(f *facts, l *lines, own *workload) {
 	case !f.leader.known() || leads == nil || acquireTime(leads).IsZero() || f.now.Sub(acquireTime(leads)) < late:
 		l.unknown("No pass is recorded yet.")
 	default:
-		l.warn(own.logs(), "No pass is recorded, though a replica leads since %s: it is older, cannot write Lease %s/%s, or has not finished one.",
-			clock(acquireTime(leads)), f.namespace, kube.PassLease)
+		l.warn(own.logs(), "No pass is recorded, though a replica leads since %s: it is older, cannot write Lease %s/%s, "+
+			"or has not finished one.", clock(acquireTime(leads)), f.namespace, kube.PassLease)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 )
 
-// check is one thing that status checks. It reads nothing but the facts, and adds no line where there is nothing to say.
+// check is one thing that status checks. It reads the facts alone, and adds no line where there is nothing to say.
 type check struct {
 	id    string
 	needs need

@@ -16,7 +16,9 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 )
 
-var definitionResource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+var definitionResource = schema.GroupVersionResource{
+	Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions",
+}
 
 // neededDefinition is what this program uses of a kind.
 type neededDefinition struct {
@@ -79,7 +81,9 @@ func (n neededDefinition) definition(o *unstructured.Unstructured) (*definition,
 		}
 		d.served = append(d.served, name)
 		if schema, _, _ := unstructured.NestedMap(version, "schema", "openAPIV3Schema"); name == n.resource.Version {
-			d.lacks = slices.DeleteFunc(slices.Clone(n.fields), func(field string) bool { return keeps(schema, strings.Split(field, ".")) })
+			d.lacks = slices.DeleteFunc(slices.Clone(n.fields), func(field string) bool {
+				return keeps(schema, strings.Split(field, "."))
+			})
 		}
 	}
 	return d, err

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
-	authorizationv1 "k8s.io/api/authorization/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -161,9 +160,8 @@ func (f *facts) readRights(ctx context.Context, core kubernetes.Interface, lease
 	agents := f.usesAgents()
 	ask := func(a *answer[[]right], account *workload, wanted []right) {
 		a.ask(ctx, askFor, func(ctx context.Context) ([]right, error) {
-			return missingRights(ctx, func(ctx context.Context, a *authorizationv1.ResourceAttributes) (bool, error) {
-				return review(ctx, core, account, a)
-			}, wanted)
+			may := func(ctx context.Context, a *attributes) (bool, error) { return review(ctx, core, account, a) }
+			return missingRights(ctx, may, wanted)
 		})
 	}
 	wanted := rightsOfRun(f.namespace, f.leaseNamespace, leases, agents)

@@ -88,8 +88,10 @@ func rightsOfServe(agents bool) []right {
 	return all
 }
 
-// review tells whether a ServiceAccount may do something; nil is the user that runs this.
-func review(ctx context.Context, core kubernetes.Interface, account *workload, a *authorizationv1.ResourceAttributes) (bool, error) {
+type attributes = authorizationv1.ResourceAttributes
+
+// review reports whether the ServiceAccount of a workload may do something; nil is the user that runs this.
+func review(ctx context.Context, core kubernetes.Interface, account *workload, a *attributes) (bool, error) {
 	if account == nil {
 		r, err := core.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
 			Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: a},
@@ -119,7 +121,7 @@ func allowed(s authorizationv1.SubjectAccessReviewStatus, err error) (bool, erro
 const reviewsAtOnce = 8
 
 // missingRights are the wanted rights with the verbs that somebody lacks. may reports whether somebody has a right.
-func missingRights(ctx context.Context, may func(context.Context, *authorizationv1.ResourceAttributes) (bool, error), wanted []right) ([]right, error) {
+func missingRights(ctx context.Context, may func(context.Context, *attributes) (bool, error), wanted []right) ([]right, error) {
 	missing := slices.Clone(wanted)
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(reviewsAtOnce)
@@ -127,7 +129,7 @@ func missingRights(ctx context.Context, may func(context.Context, *authorization
 		g.Go(func() error {
 			var lacking []string
 			for verb := range strings.SplitSeq(w.verbs, ", ") {
-				a := &authorizationv1.ResourceAttributes{Verb: verb, Group: w.group, Resource: w.resource, Namespace: w.namespace, Name: w.name}
+				a := &attributes{Verb: verb, Group: w.group, Resource: w.resource, Namespace: w.namespace, Name: w.name}
 				if verb == "create" {
 					a.Name = "" // RBAC cannot restrict it by name
 				}

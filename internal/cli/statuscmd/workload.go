@@ -80,32 +80,25 @@ type inventory struct {
 
 // readWorkloads lists all workloads that matter, of all namespaces or, where that is
 // forbidden, of the given one; with a label selector those that it picks.
-func readWorkloads(ctx context.Context, core kubernetes.Interface, namespace, selector string) (found inventory, err error) {
-	type list = func(context.Context, string, metav1.ListOptions) (runtime.Object, error)
-	for _, list := range []list{
-		func(ctx context.Context, in string, opts metav1.ListOptions) (runtime.Object, error) {
-			return core.AppsV1().Deployments(in).List(ctx, opts)
-		},
-		func(ctx context.Context, in string, opts metav1.ListOptions) (runtime.Object, error) {
-			return core.AppsV1().DaemonSets(in).List(ctx, opts)
-		},
-		func(ctx context.Context, in string, opts metav1.ListOptions) (runtime.Object, error) {
-			return core.BatchV1().CronJobs(in).List(ctx, opts)
-		},
+func readWorkloads(ctx context.Context, core kubernetes.Interface, namespace, selector string) (inventory, error) {
+	var found inventory
+	read := func(list pager.ListPageFunc) error {
+		return pager.New(list).EachListItem(ctx, metav1.ListOptions{LabelSelector: selector}, func(o runtime.Object) error {
+			if w := workloadOf(o); len(w.spec.Containers) > 0 && (w.ours() || kube.CompetingProgram(w.spec) != "") {
+				found.workloads = append(found.workloads, *w)
+			}
+			return nil
+		})
+	}
+	for _, of := range []func(namespace string) pager.ListPageFunc{
+		func(in string) pager.ListPageFunc { return pages(core.AppsV1().Deployments(in).List) },
+		func(in string) pager.ListPageFunc { return pages(core.AppsV1().DaemonSets(in).List) },
+		func(in string) pager.ListPageFunc { return pages(core.BatchV1().CronJobs(in).List) },
 	} {
-		read := func(in string) error {
-			page := func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) { return list(ctx, in, opts) }
-			return pager.New(page).EachListItem(ctx, metav1.ListOptions{LabelSelector: selector}, func(o runtime.Object) error {
-				w := workloadOf(o)
-				if len(w.spec.Containers) > 0 && (w.ours() || kube.CompetingProgram(w.spec) != "") {
-					found.workloads = append(found.workloads, *w)
-				}
-				return nil
-			})
-		}
-		if err = read(metav1.NamespaceAll); apierrors.IsForbidden(err) {
+		err := read(of(metav1.NamespaceAll))
+		if apierrors.IsForbidden(err) {
 			found.onlyIn = namespace
-			err = read(namespace)
+			err = read(of(namespace))
 		}
 		if err != nil {
 			return inventory{}, err
@@ -114,13 +107,20 @@ func readWorkloads(ctx context.Context, core kubernetes.Interface, namespace, se
 	return found, nil
 }
 
+// pages is a typed list call as the pager calls it.
+func pages[L runtime.Object](list func(context.Context, metav1.ListOptions) (L, error)) pager.ListPageFunc {
+	return func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) { return list(ctx, opts) }
+}
+
 func (w *workload) ref() string { return fmt.Sprintf("%s %s/%s", w.kind, w.namespace, w.name) }
 
 func (w *workload) ours() bool { return w.labels[nameLabel] == product || kube.HasOurImage(w.spec) }
 
 func (w *workload) isAgent() bool {
-	isNamed := w.labels[nameLabel] == product
-	return w.ours() && w.kind == "DaemonSet" && (w.labels[componentLabel] == "agent" || !isNamed && kube.CompetingProgram(w.spec) == "")
+	if !w.ours() || w.kind != "DaemonSet" {
+		return false
+	}
+	return w.labels[componentLabel] == "agent" || w.labels[nameLabel] != product && kube.CompetingProgram(w.spec) == ""
 }
 
 // isReconciler reports whether it is the Deployment, the CronJob, or the drop-in in the place of whereabouts' own.
@@ -165,7 +165,7 @@ func (w *workload) version() string {
 	return tag
 }
 
-// compare is 1 where a version is newer than another, -1 where it is older, and 0 where one of them is none, as "devel".
+// compare is 1 where version a is newer than b, -1 where it is older, and 0 where one of them is none, as "devel".
 func compare(a, b string) int {
 	one, err := version.ParseGeneric(a)
 	if err != nil {
@@ -181,9 +181,13 @@ func (w *workload) account() string { return cmp.Or(w.spec.ServiceAccountName, "
 // object is how kubectl names it.
 func (w *workload) object() string { return strings.ToLower(w.kind) + "/" + w.name }
 
-// kubectl is a command in its namespace.
+// kubectl is a command in a namespace.
+func kubectl(namespace, format string, args ...any) string {
+	return "kubectl -n " + namespace + " " + fmt.Sprintf(format, args...)
+}
+
 func (w *workload) kubectl(format string, args ...any) string {
-	return "kubectl -n " + w.namespace + " " + fmt.Sprintf(format, args...)
+	return kubectl(w.namespace, format, args...)
 }
 
 func (w *workload) logs() string   { return w.kubectl("logs %s --tail=50", w.object()) }
