@@ -2,6 +2,7 @@ package statuscmd
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,13 +12,17 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/fake"
+	k8stesting "k8s.io/client-go/testing"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 )
@@ -134,6 +139,44 @@ func TestTheScheduleIsFoundWhereTheProgramFindsIt(t *testing.T) {
 		if (err != nil) != (c.want == "") || got.expression != c.want {
 			t.Errorf("%s: %+v, %v, want %q", name, got, err, c.want)
 		}
+	}
+}
+
+func TestReadWorkloads(t *testing.T) {
+	at := func(namespace, name string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Namespace: namespace, Name: name}
+	}
+	template := func(image string) corev1.PodTemplateSpec { return corev1.PodTemplateSpec{Spec: *running(image)} }
+	job := &batchv1.CronJob{ObjectMeta: at("kube-system", "job"), Spec: batchv1.CronJobSpec{Schedule: "@daily", TimeZone: ptr.To("Asia/Tokyo"), Suspend: ptr.To(true)}}
+	job.Spec.JobTemplate.Spec.Template = template("ip-reconcile:1")
+	core := fake.NewClientset(job,
+		&appsv1.Deployment{ObjectMeta: at("kube-system", "ours"), Spec: appsv1.DeploymentSpec{Template: template("ip-reconcile:1")}, Status: appsv1.DeploymentStatus{ReadyReplicas: 1}},
+		&appsv1.Deployment{ObjectMeta: at("kube-system", "unrelated"), Spec: appsv1.DeploymentSpec{Template: template("nginx")}},
+		&appsv1.DaemonSet{ObjectMeta: at("other", "agent"), Spec: appsv1.DaemonSetSpec{Template: template("ip-reconcile:1")}})
+	want := []string{"Deployment kube-system/ours 1/1", "DaemonSet other/agent 0/1", "CronJob kube-system/job 0/0 TZ=Asia/Tokyo @daily true"}
+	read := func() (inventory, []string) {
+		got, err := readWorkloads(t.Context(), core, "kube-system", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var texts []string
+		for _, w := range got.workloads {
+			text := fmt.Sprintf("%s %d/%d", w.ref(), w.ready, w.wanted)
+			if w.kind == "CronJob" {
+				text += fmt.Sprintf(" %s %v", w.schedule, w.suspended)
+			}
+			texts = append(texts, text)
+		}
+		return got, texts
+	}
+	if got, texts := read(); !slices.Equal(texts, want) || got.onlyIn != "" {
+		t.Errorf("got %q, only in %q", texts, got.onlyIn)
+	}
+	core.PrependReactor("list", "daemonsets", func(a k8stesting.Action) (bool, runtime.Object, error) {
+		return a.GetNamespace() == "", nil, apierrors.NewForbidden(schema.GroupResource{Resource: "daemonsets"}, "", nil)
+	})
+	if got, texts := read(); !slices.Equal(texts, slices.Delete(slices.Clone(want), 1, 2)) || got.onlyIn != "kube-system" {
+		t.Errorf("where DaemonSets of other namespaces are forbidden: %q, only in %q", texts, got.onlyIn)
 	}
 }
 
