@@ -18,7 +18,6 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/statuscmd"
 	"github.com/ip-reconcile/ip-reconcile/internal/version"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
-	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
@@ -191,51 +190,43 @@ func (o *options) withLocalNode() (func(reconciler.Source) reconciler.Source, er
 	}, nil
 }
 
-// notThere is an error for a pool, a namespace or a node that is asked for and that nothing is known of.
+// notThere is an error for a pool, a namespace or a node that is asked for and that nothing is known of: a namespace has
+// a pod or an address that is recorded for one, a node is there, has a report or runs a pod.
 func (a *asked) notThere(o *judge.Observation) error {
+	if len(a.pools)+len(a.podNamespaces)+len(a.nodes) == 0 {
+		return nil
+	}
+	namespaces, nodes := map[string]bool{}, map[string]bool{}
+	for _, p := range o.Pods {
+		namespaces[p.Namespace], nodes[p.Node] = true, true
+	}
+	for _, p := range o.Pools {
+		for i := range p.Allocations {
+			namespaces[p.Allocations[i].Owner.Namespace] = true
+		}
+	}
+	for _, r := range o.Reservations {
+		namespaces[r.Owner.Namespace] = true
+	}
+	for _, r := range o.Reports {
+		nodes[r.Name] = true
+	}
 	for _, name := range a.pools {
 		if !slices.ContainsFunc(o.Pools, func(p *ippool.Pool) bool { return (report.Filter{Pools: []string{name}}).Pool(p.Ref()) }) {
 			return fmt.Errorf("--pool %q: there is no such pool; 'pools' lists them", name)
 		}
 	}
 	for _, name := range a.podNamespaces {
-		if !hasNamespace(o, name) {
+		if !namespaces[name] {
 			return fmt.Errorf("--pod-namespace %q: it has no pods, and no address is recorded for any", name)
 		}
 	}
 	for _, name := range a.nodes {
-		if !hasNode(o, name) {
+		if !nodes[name] && o.Nodes[name] == nil {
 			return fmt.Errorf("--on-node %q: there is no such node", name)
 		}
 	}
 	return nil
-}
-
-// hasNamespace reports whether a namespace has a pod, or an address is recorded for one.
-func hasNamespace(o *judge.Observation, name string) bool {
-	for at := range o.Pods {
-		if at.Namespace == name {
-			return true
-		}
-	}
-	for _, p := range o.Pools {
-		for i := range p.Allocations {
-			if p.Allocations[i].Owner.Namespace == name {
-				return true
-			}
-		}
-	}
-	return slices.ContainsFunc(o.Reservations, func(r *ippool.Reservation) bool { return r.Owner.Namespace == name })
-}
-
-// hasNode reports whether there is a node, a report of it, or a pod on it.
-func hasNode(o *judge.Observation, name string) bool {
-	for _, p := range o.Pods {
-		if p.Node == name {
-			return true
-		}
-	}
-	return o.Nodes[name] != nil || slices.ContainsFunc(o.Reports, func(r *podstate.Report) bool { return r.Name == name })
 }
 
 // addAsked adds the flags of what is asked for.
