@@ -30,6 +30,7 @@ type rule struct {
 	verdict Verdict
 	proven  bool
 	reason  Reason
+	by      proof  // what the verdict Stale rests on
 	say     string // {sandbox}, {nodes}, {without}, {gone}, {phase}, {deleted}, {uid}, {detail} and {claimant} are filled in
 }
 
@@ -81,8 +82,7 @@ func RuleIDs() (ids []string) {
 	return ids
 }
 
-// judge finds the first row that matches, of which the last one matches everything, and holds
-// what is Stale by it and somebody else has.
+// judge finds the first row that matches; the last one matches everything.
 func (t *rules) judge(e *Evidence) Judged {
 	at := uint8(len(t.rows) - 1)
 	for _, i := range t.of[e.Phase][e.Sandbox] {
@@ -93,14 +93,9 @@ func (t *rules) judge(e *Evidence) Judged {
 	}
 	r := &t.rows[at]
 	if r.verdict == Stale {
-		for i := range t.overruled {
-			if o := &t.overruled[i]; o.matches(e) {
-				return Judged{Verdict: o.verdict, Reason: o.reason, row: at, overruled: uint8(i)}
-			}
-		}
+		return t.stale(at, e)
 	}
-	doubted := slices.ContainsFunc(t.doubts, func(c *condition) bool { return c.holds(e) })
-	return Judged{Verdict: r.verdict, Reason: r.reason, Proven: r.proven && !doubted, row: at, overruled: noRow}
+	return Judged{Verdict: r.verdict, Reason: r.reason, row: at, overruled: noRow}
 }
 
 // message is the verdict as a sentence.

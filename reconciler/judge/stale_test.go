@@ -1,0 +1,167 @@
+package judge
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/podstate"
+)
+
+// eachEvidence calls f for every combination of what the table looks at.
+func eachEvidence(f func(e *Evidence)) {
+	for phase := podstate.None; phase <= podstate.Finished; phase++ {
+		for sandbox := Ready; sandbox <= NoSource; sandbox++ {
+			for owner := OwnerUnknown; owner <= NotItsPod; owner++ {
+				for bits := range 1 << 15 {
+					bit := func(i int) bool { return bits>>i&1 != 0 }
+					pod := &podstate.Pod{Node: "worker-1", Phase: phase, StoppedByKubelet: bit(0)}
+					if bit(1) {
+						pod.Status = podstate.StatusReadable
+					}
+					e := &Evidence{Phase: phase, Pod: pod, Sandbox: sandbox, Ownership: owner, WithoutReport: []string{"worker-1"}, OnPod: bit(2), StatusTrusted: bit(3),
+						Detached: bit(4), UnreachableTimedOut: bit(5), Unreachable: bit(5), StaleReportContradicts: bit(6), Recent: bit(7), Deleting: bit(8), LongAlone: bit(9),
+						Unproven: bit(10), AgentMayNotKnow: bit(11), ClaimUnread: bit(13)}
+					if phase == podstate.None {
+						e.Pod = nil
+						if e.OnPod || owner != OwnerUnknown || bit(0) || bit(1) {
+							continue
+						}
+					}
+					if e.Detached && (e.OnPod || phase != podstate.Live || sandbox != Ready || !bit(1)) {
+						continue // see Index.detached
+					}
+					if bit(12) {
+						e.Claimant = "somebody"
+					} else if e.ClaimUnread {
+						continue
+					}
+					if bit(14) {
+						e.Problem = ippool.Malformed
+					}
+					f(e)
+				}
+			}
+		}
+	}
+}
+
+func TestNothingIsStaleThatMayBeInUse(t *testing.T) {
+	all, stale, failed := newRules(), 0, 0
+	eachEvidence(func(e *Evidence) {
+		j := all.judge(e)
+		if failed > 10 {
+			return
+		}
+		never := func(holds bool, says string) {
+			if holds {
+				failed++
+				t.Errorf("%s by %s, and %s: %+v", j.Verdict, all.id(j), says, e)
+			}
+		}
+		never(j.Reason == NoRule, "the table has no row for it, or one that says Stale without proof")
+		if j.Verdict != Stale {
+			return
+		}
+		stale++
+		never(e.Problem != "", "what it rests on could not be read")
+		never(e.Claimant != "", "somebody else carries the address")
+		never(e.OnPod && e.Phase == podstate.Live, "the running pod carries the address")
+		never(e.Sandbox == Ready && (!e.Detached || e.Ownership != ItsPod), "the sandbox runs")
+		never(e.Sandbox == NotReady || e.Sandbox == Attached, "the sandbox may run")
+		never(e.Phase == podstate.Pending && e.Ownership != NotItsPod && e.Sandbox != Absent, "the pod may be getting the address")
+		never(e.Recent || e.Deleting, "an ADD may just have made the reservation, or it is being deleted")
+		kubelet := e.Phase == podstate.Finished && e.Pod.StoppedByKubelet
+		never(e.Sandbox == NoFreshReport && !e.UnreachableTimedOut && !e.LongAlone && (!kubelet || e.StaleReportContradicts || e.Ownership == NotItsPod), "a node that could run it is not heard")
+		never(e.Sandbox == NoSource && e.Phase == podstate.Live && !e.StatusTrusted, "nobody reports what the running pod has")
+		never(e.Sandbox == NoSource && e.Phase == podstate.Terminating && !e.UnreachableTimedOut, "nobody reports whether the pod that is being deleted runs")
+		never(e.Sandbox == NoSource && e.Phase == podstate.Finished && !kubelet, "nobody reports that the finished pod's containers have stopped")
+		ended := e.Sandbox == Stopped || e.Sandbox == Gone || e.Sandbox == NodeDead
+		never(j.Proven && (!ended || e.Unproven || e.AgentMayNotKnow), "that is proven")
+	})
+	if stale < 10_000 {
+		t.Errorf("only %d combinations are stale", stale)
+	}
+}
+
+// A row that is in the wrong place, or that asks for too little, must not free anything.
+func TestAVerdictOfStaleIsRefusedWithoutItsProof(t *testing.T) {
+	good := Evidence{Phase: podstate.None, Sandbox: Gone}
+	for says, c := range map[string]struct {
+		by   proof
+		edit func(*Evidence)
+	}{
+		"a row without a proof":       {noProof, func(*Evidence) {}},
+		"another proof":               {sandboxAbsent, func(*Evidence) {}},
+		"something unreadable":        {sandboxEnded, func(e *Evidence) { e.Problem = ippool.UnknownField }},
+		"a claimant":                  {sandboxEnded, func(e *Evidence) { e.Claimant = "pod default/other" }},
+		"a sandbox that runs":         {sandboxEnded, func(e *Evidence) { e.Sandbox = Ready }},
+		"a sandbox that may run":      {sandboxEnded, func(e *Evidence) { e.Sandbox = NotReady }},
+		"a sandbox that is set up":    {sandboxEnded, func(e *Evidence) { e.Sandbox = Attached }},
+		"a node that is not heard":    {sandboxEnded, func(e *Evidence) { e.Sandbox = NoFreshReport }},
+		"the address on the pod":      {sandboxEnded, func(e *Evidence) { e.Phase, e.OnPod = podstate.Live, true }},
+		"a pod that is Pending":       {sandboxEnded, func(e *Evidence) { e.Phase = podstate.Pending }},
+		"a reservation that is young": {sandboxEnded, func(e *Evidence) { e.Recent = true }},
+	} {
+		for _, proven := range []bool{false, true} {
+			e := good
+			c.edit(&e)
+			all := &rules{rows: []rule{{id: "wrong", pod: anyPod, verdict: Stale, proven: proven, reason: PodGone, by: c.by}, {id: "no-rule", verdict: Held, reason: NoRule}}, overruled: overruled(), doubts: doubts()}
+			if j := all.stale(0, &e); j.Verdict != Held || j.Proven {
+				t.Errorf("%s: %s", says, j.Verdict)
+			}
+			if j := all.stale(0, &good); c.by == sandboxEnded && (j.Verdict != Stale || j.Proven != proven) {
+				t.Errorf("without %s: %s", says, j.Verdict)
+			}
+		}
+	}
+}
+
+// Stale is given in one place.
+func TestOnlyOneFunctionGivesTheVerdictStale(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		is := func(x ast.Expr, name string) bool {
+			switch x := x.(type) {
+			case *ast.Ident:
+				return x.Name == name
+			case *ast.SelectorExpr:
+				return x.Sel.Name == name
+			}
+			return false
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.KeyValueExpr:
+				if is(n.Key, "Verdict") && is(n.Value, "Stale") {
+					found = append(found, name)
+				}
+			case *ast.AssignStmt:
+				for _, left := range n.Lhs {
+					if is(left, "Verdict") {
+						found = append(found, name)
+					}
+				}
+			}
+			return true
+		})
+	}
+	if len(found) != 1 || found[0] != "stale.go" {
+		t.Errorf("it is given in %v", found)
+	}
+}
