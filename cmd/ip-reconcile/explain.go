@@ -39,7 +39,8 @@ not be read.
   ip-reconcile explain 2001:db8::7 --snapshot ./must-gather`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return fmt.Errorf("explain takes one address, pod, node or pool, got %d arguments; see '%s --help'", len(args), c.CommandPath())
+				return fmt.Errorf("explain takes one address, pod, node or pool, got %d arguments; see '%s --help'",
+					len(args), c.CommandPath())
 			}
 			_, err := explanation.ParseSubject(args[0])
 			return err
@@ -89,9 +90,11 @@ func (o *options) explain(ctx context.Context, std streams, subject explanation.
 	plan := r.Plan(ctx, j)
 	recent, err := r.Recent(ctx, j.Observation.Now)
 	if err != nil {
-		j.Observation.Warnings = append(j.Observation.Warnings, fmt.Sprintf("what the breaker counts could not be read: %v", err))
+		o := j.Observation
+		o.Warnings = append(o.Warnings, fmt.Sprintf("what the breaker counts could not be read: %v", err))
 	}
-	return explanation.Answer(explanation.Question{Subject: subject, Judgement: j, Plan: plan, Recent: recent, Advisor: o.advisor(f), Snapshot: o.snapshot != ""}), nil
+	return explanation.Answer(explanation.Question{Subject: subject, Judgement: j, Plan: plan, Recent: recent,
+		Advisor: o.advisor(f), Snapshot: o.snapshot != ""}), nil
 }
 
 // advisor writes commands for the cluster that the flags name, and for the same pause

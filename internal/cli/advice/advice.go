@@ -92,6 +92,11 @@ func (a Advisor) Steps(section, name string, f Facts) (steps []document.Advice) 
 	if section == "more" {
 		cause = ""
 	}
+	names := map[string]string{"namespace": a.Namespace}
+	for place, value := range f.Names {
+		names[place] = value
+		names[place+".namespace"], names[place+".name"], _ = strings.Cut(value, "/")
+	}
 	var more []string
 	for _, t := range templates()[section][name] {
 		place, nodes := "", []string{""}
@@ -105,44 +110,37 @@ func (a Advisor) Steps(section, name string, f Facts) (steps []document.Advice) 
 			more = nodes
 		}
 		for _, node := range nodes[:min(len(nodes), nodesShown)] {
-			if s, known := a.fill(t, f, place, node); known {
+			names[place] = node
+			if s, known := a.fill(t, names); known {
 				s.Cause = cause
 				steps = append(steps, s)
 			}
 		}
 	}
 	if len(more) > 0 {
-		why, _ := printable(fmt.Sprintf("The same for %d more: %s.", len(more)-nodesShown, strings.Join(more[nodesShown:], ", ")))
+		more = more[nodesShown:]
+		why, _ := printable(fmt.Sprintf("The same for %d more: %s.", len(more), strings.Join(more, ", ")))
 		steps = append(steps, document.Advice{Cause: cause, Why: why})
 	}
 	return steps
 }
 
-// fill makes a step of a template; place is that of the node.
-func (a Advisor) fill(t template, f Facts, place, node string) (s document.Advice, known bool) {
-	name := func(at string) string {
-		whole, part, _ := strings.Cut(at, ".")
-		namespace, name, _ := strings.Cut(f.Names[whole], "/")
-		switch {
-		case at == place:
-			return node
-		case at == "namespace":
-			return a.Namespace
-		case part == "namespace":
-			return namespace
-		case part == "name":
-			return name
-		}
-		return f.Names[at]
+// fill makes a step of a template; known is false where a name of it is not known, or cannot be written.
+func (a Advisor) fill(t template, names map[string]string) (s document.Advice, known bool) {
+	known = true
+	replace := func(text string, as func(string) (string, bool)) string {
+		return places.ReplaceAllStringFunc(text, func(place string) string {
+			value, ok := as(names[strings.Trim(place, "{}")])
+			known = known && ok
+			return value
+		})
 	}
 	inPool := ""
-	if f.Names["pool"] != "" {
+	if names["pool"] != "" {
 		inPool = " --pool={pool}"
 	}
-	why, knowsWhy := replace(t.Why, name, printable)
-	command, knowsCommand := replace(strings.ReplaceAll(t.Command, " {inpool}", inPool), name, quote)
-	on, knowsOn := replace(t.Node, name, printable)
-	return document.Advice{Why: why, Command: a.OnCluster(command), OnNode: on}, knowsWhy && knowsCommand && knowsOn
+	command := a.OnCluster(replace(strings.ReplaceAll(t.Command, " {inpool}", inPool), quote))
+	return document.Advice{Why: replace(t.Why, printable), Command: command, OnNode: replace(t.Node, printable)}, known
 }
 
 // plainProgram is how commands call this program until OnCluster has seen them.
@@ -160,19 +158,8 @@ func (a Advisor) OnCluster(command string) string {
 	return command
 }
 
+// places are those of names in a template. kubectl's own JSONPath begins with a dot.
 var places = regexp.MustCompile(`\{[a-z]+(\.[a-z]+)?\}`)
-
-// replace fills in the names, each in the form that as gives it; known is false where one is not
-// known, or cannot be written.
-func replace(text string, name func(string) string, as func(string) (string, bool)) (filled string, known bool) {
-	known = true
-	filled = places.ReplaceAllStringFunc(text, func(place string) string {
-		value, ok := as(name(strings.Trim(place, "{}")))
-		known = known && ok
-		return value
-	})
-	return filled, known
-}
 
 func printable(text string) (string, bool) {
 	return strings.Map(func(r rune) rune {
@@ -187,19 +174,18 @@ func printable(text string) (string, bool) {
 // runtime may report any text as an id, and a command is copied into a shell. What would be
 // taken for a flag, or has what no name has, is not written at all.
 func quote(text string) (string, bool) {
-	if text == "" || text[0] == '-' || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) || r == '\'' }) {
+	isBad := func(r rune) bool { return !unicode.IsPrint(r) || r == '\'' }
+	switch {
+	case text == "" || text[0] == '-' || strings.ContainsFunc(text, isBad):
 		return "", false
+	case plain.MatchString(text):
+		return text, true
 	}
-	if strings.ContainsFunc(text, func(r rune) bool { return !plain(r) }) {
-		return "'" + text + "'", true
-	}
-	return text, true
+	return "'" + text + "'", true
 }
 
-// plain reports whether a character is no more than itself in every shell.
-func plain(r rune) bool {
-	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("@%+=:,./_-", r)
-}
+// plain are characters that are no more than themselves in every shell.
+var plain = regexp.MustCompile(`^[a-zA-Z0-9@%+=:,./_-]*$`)
 
 // Unique leaves out steps whose command, or where there is none whose sentence, was there
 // before: the first is then for the causes of both. Those of one cause are put together,
@@ -224,7 +210,9 @@ func Unique(steps []document.Advice) []document.Advice {
 			unique[at].Cause += ", " + s.Cause
 		}
 	}
-	slices.SortStableFunc(unique, func(a, b document.Advice) int { return cmp.Compare(rank[firstCause(a)], rank[firstCause(b)]) })
+	slices.SortStableFunc(unique, func(a, b document.Advice) int {
+		return cmp.Compare(rank[firstCause(a)], rank[firstCause(b)])
+	})
 	return unique
 }
 

@@ -16,9 +16,9 @@ func (e *Explanation) steps(section, name string, f advice.Facts) []document.Adv
 
 // facts are names with those of these nodes.
 func (e *Explanation) facts(names map[string]string, nodes []string) advice.Facts {
-	return advice.Facts{Names: names, Nodes: nodes, DownNodes: slices.DeleteFunc(slices.Clone(nodes), func(name string) bool {
+	return advice.Facts{Names: names, Nodes: nodes, DownNodes: keep(nodes, func(name string) bool {
 		n := e.Observation.Nodes[name]
-		return n == nil || n.Ready || n.OutOfService
+		return n != nil && !n.Ready && !n.OutOfService
 	})}
 }
 
@@ -65,18 +65,18 @@ func (e *Explanation) adviseItem(it *judge.Item, gates []reconciler.Gate) []docu
 	case it.Verdict != judge.Stale:
 		return advice.Unique(e.steps("reasons", it.Reason.String(), f))
 	}
-	steps := e.steps("stale", it.Reason.String(), f)
-	for _, g := range gates {
-		if g.Why != reconciler.AwaitingConfirmation || len(gates) == 1 { // with others it alone releases nothing
-			steps = append(steps, e.adviseGate(g, f)...)
-		}
-	}
-	release := "Stale release"
-	switch {
-	case slices.ContainsFunc(gates, func(g reconciler.Gate) bool { return g.Why == reconciler.Breaker }) || len(gates) == 1 && gates[0].Why == reconciler.AwaitingConfirmation:
-		release = "" // what is advised about these is how it is released
-	case len(gates) > 0:
+	steps, release := e.steps("stale", it.Reason.String(), f), "Stale release"
+	if len(gates) > 0 {
 		release = "Stale release of what is gated"
+	}
+	for _, g := range gates {
+		if g.Why == reconciler.AwaitingConfirmation && len(gates) > 1 {
+			continue // it alone releases nothing
+		}
+		steps = append(steps, e.adviseGate(g, f)...)
+		if g.Why == reconciler.AwaitingConfirmation || g.Why == reconciler.Breaker {
+			release = "" // what is advised about it is how it is released
+		}
 	}
 	steps = append(steps, e.steps("stale", release, f)...)
 	if len(gates) == 0 || gates[0].Why == reconciler.AwaitingConfirmation {
@@ -145,17 +145,17 @@ func (e *Explanation) advise() []document.Advice {
 			all = append(all, steps...)
 		}
 	}
-	told := map[string]bool{} // conflicts: what else is to be said of such an address is to ask about it
+	shown := map[string]bool{} // what else there is to say of an address in conflict is to ask about it
 	for _, kind := range judge.Kinds() {
 		for i, f := range e.Findings {
 			conflict := f.IP + " " + f.Pool
 			switch {
 			case f.Kind != kind:
-			case kind == judge.Conflict && told[conflict]: // of its pods, and of its sandboxes
-			case kind != judge.Conflict && told[f.IP] && e.conflicts[f.IP]:
+			case kind == judge.Conflict && shown[conflict]: // of its pods, and of its sandboxes
+			case kind != judge.Conflict && shown[f.IP] && e.conflicts[f.IP]:
 			default:
 				take(string(kind), e.Document.FindingAdvice[i], 5*most)
-				told[conflict], told[f.IP] = true, true
+				shown[conflict], shown[f.IP] = true, true
 			}
 		}
 	}
@@ -165,7 +165,8 @@ func (e *Explanation) advise() []document.Advice {
 			for _, g := range it.Gates {
 				why += string(g.Refusal) + g.Pool
 			}
-			if it.Verdict == verdict && len(it.Advice) > 0 && (verdict != judge.InUse || !many) && !(e.conflicts[it.IP] && told[it.IP]) {
+			isShown := e.conflicts[it.IP] && shown[it.IP] || many && verdict == judge.InUse
+			if it.Verdict == verdict && len(it.Advice) > 0 && !isShown {
 				take(why, it.Advice, most)
 			}
 		}

@@ -20,7 +20,8 @@ import (
 type conflict struct {
 	ip, pool string
 	carriers []carrier
-	// entry is what the pool records for the address; nil for nothing. In use is what the sandbox or pod that it names has.
+	// entry is what the pool records for the address; nil for nothing. The sandbox or the pod that it names has the
+	// address where it is InUse.
 	entry *judge.Item
 	// repair is the podref for which --repair would write an entry; "" for none.
 	repair string
@@ -59,11 +60,8 @@ func conflictOf(j *judge.Judgement, f judge.Finding) conflict {
 			c.repair = x.Repair.PodRef
 		}
 	}
-	addr, err := netip.ParseAddr(f.IP)
-	if err != nil {
-		return c
-	}
-	c.carriers = carriers(j.Observation, addr, pods, ids)
+	c.carriers = carriers(j.Observation, f.IP, pods, ids)
+	addr, _ := netip.ParseAddr(f.IP)
 	for _, it := range j.About(addr).Allocations {
 		if it.Pool.Ref() == f.Pool {
 			c.entry = it
@@ -74,14 +72,16 @@ func conflictOf(j *judge.Judgement, f judge.Finding) conflict {
 
 // carriers are the sandboxes with an address, and the pods of which no sandbox with it is
 // known.
-func carriers(o *judge.Observation, addr netip.Addr, pods, ids []string) (all []carrier) {
+func carriers(o *judge.Observation, ip string, pods, ids []string) (all []carrier) {
 	seen := map[string]bool{}
 	for _, b := range sandboxes(o) {
 		ref := b.pod.String()
-		if !b.Fresh || b.State != string(v1alpha1.SandboxReady) || !slices.Contains(b.Addresses, addr.String()) || !slices.Contains(ids, b.ID) && !slices.Contains(pods, ref) {
+		found := slices.Contains(ids, b.ID) || slices.Contains(pods, ref)
+		if !found || !b.Fresh || b.State != string(v1alpha1.SandboxReady) || !slices.Contains(b.Addresses, ip) {
 			continue
 		}
-		c := carrier{pod: ref, uid: b.UID, node: b.Node, container: b.ID, phantom: isPhantomOf(b.ExplainedSandbox, o.Pods[b.pod])}
+		c := carrier{pod: ref, uid: b.UID, node: b.Node, container: b.ID}
+		c.phantom = isPhantomOf(b.ExplainedSandbox, o.Pods[b.pod])
 		if b.Created != nil {
 			c.since = *b.Created
 		}
@@ -92,7 +92,7 @@ func carriers(o *judge.Observation, addr netip.Addr, pods, ids []string) (all []
 	for _, ref := range slices.Compact(pods) {
 		namespace, name, _ := strings.Cut(ref, "/")
 		pod := o.Pods[types.NamespacedName{Namespace: namespace, Name: name}]
-		if pod != nil && !seen[ref] && pod.Phase != podstate.Finished && slices.Contains(interfaceAddresses(pod), addr) {
+		if pod != nil && !seen[ref] && pod.Phase != podstate.Finished && slices.Contains(carried(o, pod), ip) {
 			all = append(all, carrier{pod: ref, uid: pod.UID, node: pod.Node, since: pod.Created})
 		}
 	}
@@ -149,7 +149,8 @@ func (c conflict) advise(a advice.Advisor) (steps []document.Advice) {
 		say("pod is named", keeper)
 		giveUp(others...)
 	case named >= 0:
-		// If the phantom ended first its DEL would free the entry while others carry the address, and the next ADD could hand it out.
+		// If the phantom ended first its DEL would free the entry while others carry the address, and the next ADD
+		// could hand it out.
 		say("phantom is named", c.carriers[named])
 		giveUp(c.without(named)...)
 		giveUp(c.carriers[named])
@@ -192,7 +193,8 @@ func (c conflict) named() int {
 	if c.entry == nil {
 		return -1
 	}
-	if i := slices.IndexFunc(c.carriers, func(x carrier) bool { return x.container != "" && x.container == c.entry.ContainerID() }); i >= 0 {
+	id := c.entry.ContainerID()
+	if i := slices.IndexFunc(c.carriers, func(x carrier) bool { return id != "" && x.container == id }); i >= 0 {
 		return i
 	}
 	podRef, uid, repaired := strings.Cut(c.entry.PodRef(), "_")

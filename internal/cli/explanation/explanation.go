@@ -54,7 +54,8 @@ func Answer(q Question) *Explanation {
 	all.AddWaiting()
 	pods := podsOf(q.Judgement, q.Subject, all)
 	found := pick(q.Judgement, q.Subject, pods)
-	e := &Explanation{Subject: q.Subject, question: q, conflicts: map[string]bool{}, Report: report.OfCheck(found, planFor(q.Plan, found), report.Filter{})}
+	e := &Explanation{Subject: q.Subject, question: q, conflicts: map[string]bool{},
+		Report: report.OfCheck(found, planFor(q.Plan, found), report.Filter{})}
 	for _, f := range q.Judgement.Findings {
 		e.conflicts[f.IP] = e.conflicts[f.IP] || f.Kind == judge.Conflict
 	}
@@ -65,8 +66,9 @@ func Answer(q Question) *Explanation {
 		}
 	}
 	d := &document.Explanation{Check: *document.OfCheck(document.Header{}, e.Report), Pods: pods,
-		Subject: document.Subject{Kind: string(q.Subject.Kind), Name: q.Subject.String()}, Missing: []string{}, Items: []document.ExplainedItem{},
-		PoolUsage: []document.PoolUsage{}, FindingAdvice: [][]document.Advice{}, RecentReleases: document.RecentReleases(q.Recent)}
+		Subject: document.Subject{Kind: string(q.Subject.Kind), Name: q.Subject.String()},
+		Missing: []string{}, Items: []document.ExplainedItem{}, PoolUsage: []document.PoolUsage{},
+		FindingAdvice: [][]document.Advice{}, RecentReleases: document.RecentReleases(q.Recent)}
 	e.Document = d
 	e.addPools(all)
 	for _, row := range d.Allocations {
@@ -101,8 +103,8 @@ func planFor(plan *reconciler.Plan, j *judge.Judgement) *reconciler.Plan {
 		ours[it.ID()] = true
 	}
 	picked := *plan
-	picked.Refused = slices.DeleteFunc(slices.Clone(plan.Refused), func(x reconciler.Refused) bool { return !ours[x.ID()] })
-	picked.Standing = slices.DeleteFunc(slices.Clone(plan.Standing), func(g reconciler.Gate) bool { return g.Pool != "" && !pools.Has(g.Pool) })
+	picked.Refused = keep(plan.Refused, func(x reconciler.Refused) bool { return ours[x.ID()] })
+	picked.Standing = keep(plan.Standing, func(g reconciler.Gate) bool { return g.Pool == "" || pools.Has(g.Pool) })
 	return &picked
 }
 
@@ -131,7 +133,8 @@ func (e *Explanation) addPools(all *usage.Pools) {
 	for _, p := range e.Pools {
 		e.Document.PoolUsage = append(e.Document.PoolUsage, document.OfPool(p))
 	}
-	e.Document.Check.Pools = slices.DeleteFunc(e.Document.Check.Pools, func(p document.PoolRow) bool { return !ours.Has(p.Pool) })
+	check := &e.Document.Check
+	check.Pools = keep(check.Pools, func(p document.PoolRow) bool { return ours.Has(p.Pool) })
 }
 
 // found reports whether anything is known of the subject.
@@ -171,7 +174,8 @@ func (e *Explanation) missing() (steps []document.Advice) {
 			}
 		}
 	case s.Kind == Node:
-		add("Nothing is known of a node %s: it has no Node object, no report and no pod, and nothing that is recorded may run there.", s.Name)
+		add("Nothing is known of a node %s: it has no Node object, no report and no pod, "+
+			"and nothing that is recorded may run there.", s.Name)
 	case s.Kind == Pool:
 		add("There is no such pool (%s). whereabouts makes one at the first ADD of a network.", s)
 		for _, f := range e.question.Judgement.Findings {

@@ -2,7 +2,6 @@ package explanation_test
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -96,23 +95,6 @@ func TestExplanation_GatesOfOtherItemsAreNotShown(t *testing.T) {
 	}
 }
 
-func TestExplanation_PodByAllItsNamesAndAddresses(t *testing.T) {
-	e := ask(t, "default/web-0", nil,
-		Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/web-0", "box-1", "net1"), Alloc("6", "default/web-0_uid-old", "box-2", "net1"),
-			Alloc("7", "default/other", "box-3", "net1"), Alloc("8", "default/web-01", "box-4", "net1")),
-		UsualPod(Carrying("10.0.0.7")), ReportingWorker())
-	var got []string
-	for _, it := range e.Document.Items {
-		got = append(got, it.IP+" "+it.PodRef)
-	}
-	if want := []string{"10.0.0.5 default/web-0", "10.0.0.6 default/web-0_uid-old", "10.0.0.7 default/other"}; !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	if d := e.Document; !d.Found || len(d.Pods) != 1 || len(d.Pods[0].Carries) != 1 {
-		t.Errorf("%+v", d.Pods)
-	}
-}
-
 func TestExplanation_PhantomInAConflictIsNotEndedOutOfOrder(t *testing.T) {
 	conflicting := All(Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/ghost_uid-ghost", "box-9", "net1")),
 		NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")), UsualPod(Carrying("10.0.0.5")),
@@ -139,50 +121,42 @@ func TestExplanation_PhantomInAConflictIsNotEndedOutOfOrder(t *testing.T) {
 	}
 }
 
-func TestExplanation_WhyAPodWaits(t *testing.T) {
+func TestExplanation_OfSubjects(t *testing.T) {
 	asking := func(p *corev1.Pod) {
 		p.Status.Phase = corev1.PodPending
 		p.Annotations = map[string]string{"k8s.v1.cni.cncf.io/networks": "wb"}
 	}
+	wb := NAD("wb", WhereaboutsConfig("10.0.0.0/24", ""))
 	full := All(Pool("10.0.0.0-30", "10.0.0.0/30", Alloc("1", "default/a", "box-1", "net1"), Alloc("2", "default/b", "box-2", "net1")),
 		NAD("wb", WhereaboutsConfig("10.0.0.0/30", "")), ReportingWorker())
-	for name, c := range map[string]struct {
-		parts Part
-		want  string
-	}{
-		"the pool is full":     {All(full, UsualPod(asking, CreatedLongAgo)), "no address is left for it in kube-system/10.0.0.0-30"},
-		"an address is left":   {All(UsualPool, NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")), UsualPod(asking, CreatedLongAgo), ReportingWorker()), "its ADD is under way, or fails"},
-		"it is not scheduled":  {All(full, UsualPod(asking, CreatedLongAgo, OnNode(""))), "it is not scheduled to a node yet"},
-		"it has its address":   {All(full, UsualPod(asking), ReportingWorker(Sandbox("box-9", UsualUID, WithAddress("10.0.0.1", "")))), "what it waits for is not its network"},
-		"it is running anyway": {All(full, UsualPod(CreatedLongAgo)), ""},
-	} {
-		e := ask(t, "default/web-0", nil, c.parts)
-		if pods := e.Document.Pods; len(pods) != 1 || !strings.Contains(pods[0].Waits, c.want) || c.want == "" && pods[0].Waits != "" {
-			t.Errorf("%s: %+v", name, pods)
-		}
-	}
-}
-
-func TestExplanation_PoolWithItsDefinitions(t *testing.T) {
-	e := ask(t, "10.0.0.0/24", nil, UsualPool, NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")), NAD("named", WhereaboutsConfig("10.0.0.0/24", "blue")), NAD("else", WhereaboutsConfig("10.9.0.0/24", "")))
-	if len(e.Pools) != 1 || !slices.Equal(e.Pools[0].Networks(), []string{"default/wb"}) {
-		t.Errorf("%+v", e.Pools)
-	}
-}
-
-// A pool that was deleted, or that a restore has lost, is not one that nobody needs yet.
-func TestExplanation_MissingPoolWithAddressesInUse(t *testing.T) {
-	lost := All(Pool("red-10.1.0.0-24", "10.1.0.0/24"), NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")), Node("worker-1"), UsualPod(), Pod("other", UID(OtherUID)),
+	names := All(Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/web-0", "box-1", "net1"), Alloc("6", "default/web-0_uid-old", "box-2", "net1"),
+		Alloc("7", "default/other", "box-3", "net1"), Alloc("8", "default/web-01", "box-4", "net1")), UsualPod(Carrying("10.0.0.7")), ReportingWorker())
+	// A pool that was deleted, or that a restore has lost, is not one that nobody needs yet.
+	lost := All(Pool("red-10.1.0.0-24", "10.1.0.0/24"), wb, Node("worker-1"), UsualPod(), Pod("other", UID(OtherUID)),
 		FreshReport("worker-1", Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", "")), Sandbox("box-2", OtherUID, OfPod("other"), WithAddress("10.0.0.5", ""))))
-	for _, what := range []string{"pool/10.0.0.0-24", "10.0.0.0/24"} {
-		if e := ask(t, what, nil, lost); e.Document.Found || !strings.Contains(said(e), "default/web-0 carries 10.0.0.5, and pool kube-system/10.0.0.0-24 is not there") {
-			t.Errorf("%s: it says %s", what, said(e))
+	for name, c := range map[string]struct {
+		ask        string
+		parts      Part
+		want, lack string
+	}{
+		"a pod by its name":                   {"default/web-0", names, "10.0.0.5 in pool", "10.0.0.8"},
+		"a pod by its name as a phantom":      {"default/web-0", names, "10.0.0.6 in pool", ""},
+		"a pod by an address that it carries": {"default/web-0", names, "10.0.0.7 in pool", ""},
+		"a pod waits: the pool is full":       {"default/web-0", All(full, UsualPod(asking, CreatedLongAgo)), "no address is left for it in kube-system/10.0.0.0-30", ""},
+		"a pod waits: an address is left":     {"default/web-0", All(UsualPool, wb, UsualPod(asking, CreatedLongAgo), ReportingWorker()), "its ADD is under way, or fails", ""},
+		"a pod waits: it is not scheduled":    {"default/web-0", All(full, UsualPod(asking, CreatedLongAgo, OnNode(""))), "it is not scheduled to a node yet", ""},
+		"a pod waits: it has its address":     {"default/web-0", All(full, UsualPod(asking), ReportingWorker(Sandbox("box-9", UsualUID, WithAddress("10.0.0.1", "")))), "what it waits for is not its network", ""},
+		"a pod does not wait":                 {"default/web-0", All(full, UsualPod(CreatedLongAgo)), "", "waits"},
+		"a pool with the definitions that use it": {"10.0.0.0/24", All(UsualPool, wb, NAD("named", WhereaboutsConfig("10.0.0.0/24", "blue")), NAD("else", WhereaboutsConfig("10.9.0.0/24", ""))),
+			"  definitions    default/wb\n", ""},
+		"a missing pool by its name":   {"pool/10.0.0.0-24", lost, "default/web-0 carries 10.0.0.5, and pool kube-system/10.0.0.0-24 is not there", ""},
+		"a missing pool by its range":  {"10.0.0.0/24", lost, "default/web-0 carries 10.0.0.5, and pool kube-system/10.0.0.0-24 is not there", ""},
+		"another missing pool":         {"pool/10.7.0.0-24", lost, "There is no such pool", "10.0.0.5"},
+		"a conflict in a missing pool": {"10.0.0.5", lost, "", "nothing can be written back"},
+	} {
+		text := said(ask(t, c.ask, nil, c.parts))
+		if !strings.Contains(text, c.want) || c.lack != "" && strings.Contains(text, c.lack) {
+			t.Errorf("%s: want %q and not %q in\n%s", name, c.want, c.lack, text)
 		}
-	}
-	if e := ask(t, "pool/10.7.0.0-24", nil, lost); strings.Contains(said(e), "10.0.0.5") {
-		t.Errorf("of another pool it says %s", said(e))
-	}
-	if e := ask(t, "10.0.0.5", nil, lost); strings.Contains(said(e), "nothing can be written back") {
-		t.Errorf("of a conflict in it it says %s", said(e))
 	}
 }

@@ -13,8 +13,9 @@ import (
 func (e *Explanation) addItem(it *judge.Item, judged document.Judged) {
 	gates := e.gatesOf(it)
 	d := document.ExplainedItem{
-		Key: it.Key(), Network: it.Network(), IP: it.Text(), PodRef: it.PodRef(), ContainerID: it.ContainerID(), IfName: it.IfName(),
-		Judged: judged, RuleText: it.Rule(), Gates: []document.ExplainedGate{}, Advice: list(e.adviseItem(it, gates)),
+		Key: it.Key(), Network: it.Network(), IP: it.Text(), PodRef: it.PodRef(), ContainerID: it.ContainerID(),
+		IfName: it.IfName(), Judged: judged, RuleText: it.Rule(), Gates: []document.ExplainedGate{},
+		Advice:          list(e.adviseItem(it, gates)),
 		KnownForSeconds: int64(it.Age(e.Observation.Now).Seconds()),
 	}
 	if it.Allocation != nil {
@@ -31,7 +32,8 @@ func (e *Explanation) addItem(it *judge.Item, judged document.Judged) {
 	for _, g := range gates {
 		gate := document.ExplainedGate{Refusal: g.Why, Detail: g.Detail, Pool: g.Pool, OpensAt: document.When(g.At)}
 		if g.Why == reconciler.AwaitingConfirmation && len(gates) > 1 { // no gate promises more than itself
-			gate.Detail = fmt.Sprintf("confirmed at %s unless something contradicts it; that alone releases nothing", g.At.UTC().Format(time.RFC3339))
+			gate.Detail = fmt.Sprintf("confirmed at %s unless something contradicts it; that alone releases nothing",
+				g.At.UTC().Format(time.RFC3339))
 		}
 		d.Gates = append(d.Gates, gate)
 	}
@@ -49,11 +51,13 @@ func (e *Explanation) gatesOf(it *judge.Item) []reconciler.Gate {
 }
 
 func evidence(ev *judge.Evidence) *document.Evidence {
-	d := &document.Evidence{Problem: string(ev.Problem), Detail: ev.Detail, Claimant: ev.Claimant, ClaimantNode: ev.ClaimantNode, Sandbox: document.EvidenceSandbox{
-		State: ev.Sandbox.String(), UID: ev.SandboxUID, Nodes: list(ev.Nodes), WithoutReport: list(ev.WithoutReport)}}
-	if ev.Pod != nil {
-		d.Pod = &document.EvidencePod{Name: ev.Pod.String(), UID: ev.Pod.UID, Node: ev.Pod.Node, Phase: ev.Phase.String(), OnPod: ev.OnPod, NetworkStatus: networkStatus(ev.Pod),
-			Ownership: [...]string{judge.OwnerUnknown: "Unknown", judge.ItsPod: "ItsPod", judge.NotItsPod: "NotItsPod"}[ev.Ownership]}
+	d := &document.Evidence{Problem: string(ev.Problem), Detail: ev.Detail, Claimant: ev.Claimant, ClaimantNode: ev.ClaimantNode}
+	d.Sandbox = document.EvidenceSandbox{State: ev.Sandbox.String(), UID: ev.SandboxUID, Nodes: list(ev.Nodes),
+		WithoutReport: list(ev.WithoutReport)}
+	if p := ev.Pod; p != nil {
+		owns := map[judge.Ownership]string{judge.OwnerUnknown: "Unknown", judge.ItsPod: "ItsPod", judge.NotItsPod: "NotItsPod"}
+		d.Pod = &document.EvidencePod{Name: p.String(), UID: p.UID, Node: p.Node, Phase: ev.Phase.String(),
+			Ownership: owns[ev.Ownership], OnPod: ev.OnPod, NetworkStatus: networkStatus(p)}
 	}
 	return d
 }

@@ -35,14 +35,16 @@ func (e *Explanation) nodes() []document.ExplainedNode {
 }
 
 func (e *Explanation) node(name string) document.ExplainedNode {
-	d := document.ExplainedNode{Name: name, Agent: string(e.Judgement.Nodes[name]), Awaited: e.Restore != nil && slices.Contains(e.Restore.Awaiting, name)}
+	d := document.ExplainedNode{Name: name, Agent: string(e.Judgement.Nodes[name])}
+	d.Awaited = e.Restore != nil && slices.Contains(e.Restore.Awaiting, name)
 	if n := e.Observation.Nodes[name]; n != nil {
 		d.InAPI, d.Ready, d.NotReadySince, d.OutOfService = true, n.Ready, document.When(n.NotReadySince), n.OutOfService
 	}
 	for _, r := range e.Observation.Reports {
 		if r.Name == name {
-			d.Report = &document.NodeReport{Fresh: r.Fresh(e.Observation.Now), LeaseRenewed: document.When(r.LeaseRenewed), ObservedAt: document.When(r.ObservedAt.Time),
-				Runtime: r.Runtime.Name + " " + r.Runtime.Version, BootIDKnown: r.BootID != "", Sandboxes: len(r.Sandboxes), Attachments: len(r.Attachments)}
+			d.Report = &document.NodeReport{Fresh: r.Fresh(e.Observation.Now), LeaseRenewed: document.When(r.LeaseRenewed),
+				ObservedAt: document.When(r.ObservedAt.Time), Runtime: r.Runtime.Name + " " + r.Runtime.Version,
+				BootIDKnown: r.BootID != "", Sandboxes: len(r.Sandboxes), Attachments: len(r.Attachments)}
 		}
 	}
 	return d
@@ -59,7 +61,7 @@ func nodesOf(it *judge.Item) []string {
 		return ev.WithoutReport
 	case it.Node() != "":
 		return []string{it.Node()}
-	case ev.Sandbox == judge.NodeDead || ev.Sandbox == judge.NodeMissing || ev.Sandbox == judge.Ready || ev.Sandbox == judge.NotReady:
+	case slices.Contains([]judge.Sandbox{judge.NodeDead, judge.NodeMissing, judge.Ready, judge.NotReady}, ev.Sandbox):
 		return ev.Nodes
 	}
 	return nil

@@ -27,10 +27,14 @@ func pick(j *judge.Judgement, s Subject, pods []document.ExplainedPod) *judge.Ju
 		is, has = ofPool(j, s)
 	}
 	picked := *j
-	picked.Allocations = slices.DeleteFunc(slices.Clone(j.Allocations), func(it *judge.Item) bool { return !is(it) })
-	picked.Reservations = slices.DeleteFunc(slices.Clone(j.Reservations), func(it *judge.Item) bool { return !is(it) })
-	picked.Findings = slices.DeleteFunc(slices.Clone(j.Findings), func(f judge.Finding) bool { return !has(&f) })
+	picked.Allocations, picked.Reservations = keep(j.Allocations, is), keep(j.Reservations, is)
+	picked.Findings = keep(j.Findings, func(f judge.Finding) bool { return has(&f) })
 	return &picked
+}
+
+// keep are those of a list that something is true of.
+func keep[T any](all []T, is func(T) bool) []T {
+	return slices.DeleteFunc(slices.Clone(all), func(x T) bool { return !is(x) })
 }
 
 // ofPod picks what is recorded for a pod, as itself or as a phantom, what is recorded for
@@ -71,7 +75,8 @@ func ofNode(j *judge.Judgement, name string) (func(*judge.Item) bool, func(*judg
 		}
 	}
 	return report.Filter{Nodes: []string{name}}.Item, func(f *judge.Finding) bool {
-		return f.Node == name || f.Node == "" && slices.ContainsFunc(slices.Concat(f.ContainerIDs, f.Pods), func(x string) bool { return here[x] })
+		isHere := func(x string) bool { return here[x] }
+		return f.Node == name || f.Node == "" && slices.ContainsFunc(slices.Concat(f.ContainerIDs, f.Pods), isHere)
 	}
 }
 

@@ -5,11 +5,13 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
+	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
@@ -22,7 +24,8 @@ func podsOf(j *judge.Judgement, s Subject, pools *usage.Pools) []document.Explai
 	}
 	name := types.NamespacedName{Namespace: s.Namespace, Name: s.Name}
 	pod := j.Observation.Pods[name]
-	d := document.ExplainedPod{Name: s.ref(), InAPI: pod != nil, Carries: []string{}, Sandboxes: []document.ExplainedSandbox{}}
+	d := document.ExplainedPod{Name: s.ref(), InAPI: pod != nil, Carries: []string{},
+		Sandboxes: []document.ExplainedSandbox{}}
 	for _, b := range sandboxes(j.Observation) {
 		if b.pod == name {
 			d.Sandboxes = append(d.Sandboxes, b.ExplainedSandbox)
@@ -31,8 +34,7 @@ func podsOf(j *judge.Judgement, s Subject, pools *usage.Pools) []document.Explai
 	switch {
 	case pod != nil:
 		d.UID, d.Node, d.Phase, d.NetworkStatus = pod.UID, pod.Node, pod.Phase.String(), networkStatus(pod)
-		d.Carries = texts(inPools(j, interfaceAddresses(pod)))
-		d.Waits = waits(j, pod, d.Sandboxes, pools)
+		d.Carries, d.Waits = carried(j.Observation, pod), waits(j, pod, d.Sandboxes, pools)
 	case len(d.Sandboxes) == 0:
 		return []document.ExplainedPod{}
 	}
@@ -54,37 +56,25 @@ func isPhantomOf(b document.ExplainedSandbox, p *podstate.Pod) bool {
 // sandboxes are all that reports have, by node.
 func sandboxes(o *judge.Observation) (all []sandbox) {
 	for _, r := range o.Reports {
-		fresh := r.Fresh(o.Now)
-		for i := range r.Sandboxes {
-			b := &r.Sandboxes[i]
-			all = append(all, sandbox{document.ExplainedSandbox{ID: b.ID, UID: b.UID, Node: r.Name, State: string(b.State), Fresh: fresh,
-				Created: document.When(b.CreatedAt.Time), Addresses: texts(parsed(b.Addresses))}, types.NamespacedName{Namespace: b.Namespace, Name: b.Name}})
+		add := func(id, uid, state, namespace, name string, since time.Time, addresses []v1alpha1.Address) {
+			d := document.ExplainedSandbox{ID: id, UID: uid, Node: r.Name, State: state, Fresh: r.Fresh(o.Now),
+				Created: document.When(since), Addresses: []string{}}
+			for _, a := range addresses {
+				if addr, ok := podstate.ParseAddress(a); ok {
+					d.Addresses = append(d.Addresses, addr.String())
+				}
+			}
+			all = append(all, sandbox{d, types.NamespacedName{Namespace: namespace, Name: name}})
 		}
-		for i := range r.Attachments {
-			a := &r.Attachments[i]
-			all = append(all, sandbox{document.ExplainedSandbox{ID: a.ID, UID: a.UID, Node: r.Name, State: judge.Attached.String(), Fresh: fresh,
-				Created: document.When(a.Since.Time), Addresses: texts(parsed(a.Addresses))}, types.NamespacedName{Namespace: a.Namespace, Name: a.Name}})
+		for _, b := range r.Sandboxes {
+			add(b.ID, b.UID, string(b.State), b.Namespace, b.Name, b.CreatedAt.Time, b.Addresses)
+		}
+		for _, a := range r.Attachments {
+			add(a.ID, a.UID, judge.Attached.String(), a.Namespace, a.Name, a.Since.Time, a.Addresses)
 		}
 	}
 	slices.SortStableFunc(all, func(a, b sandbox) int { return cmp.Compare(a.Node, b.Node) })
 	return all
-}
-
-func parsed(addresses []v1alpha1.Address) (all []netip.Addr) {
-	for _, a := range addresses {
-		if addr, ok := podstate.ParseAddress(a); ok {
-			all = append(all, addr)
-		}
-	}
-	return all
-}
-
-func texts(all []netip.Addr) []string {
-	list := make([]string, 0, len(all))
-	for _, addr := range all {
-		list = append(list, addr.String())
-	}
-	return list
 }
 
 // waits says why a pod that is Pending may wait, as far as that is known here; "" where it is not.
@@ -95,47 +85,46 @@ func waits(j *judge.Judgement, pod *podstate.Pod, sandboxes []document.Explained
 			full = append(full, p.Ref())
 		}
 	}
+	ready := func(b document.ExplainedSandbox) bool {
+		return b.Fresh && b.State == string(v1alpha1.SandboxReady) && b.Node == pod.Node && !isPhantomOf(b, pod) &&
+			len(b.Addresses) > 0
+	}
 	switch {
 	case pod.Phase != podstate.Pending:
 		return ""
 	case pod.Node == "":
 		return "it is not scheduled to a node yet, so that no address was asked for"
-	case slices.ContainsFunc(sandboxes, func(b document.ExplainedSandbox) bool {
-		return b.Fresh && b.State == string(v1alpha1.SandboxReady) && b.Node == pod.Node && !isPhantomOf(b, pod) && len(b.Addresses) > 0
-	}):
+	case slices.ContainsFunc(sandboxes, ready):
 		return "its sandbox runs and has its address: what it waits for is not its network"
 	case len(full) > 0:
 		return "it is scheduled, and no address is left for it in " + strings.Join(full, ", ")
 	case !j.Restore.Complete():
-		return "it is scheduled; etcd was restored, and ADDs wait for as long as the fence holds whereabouts' Leases, 90 s at the most"
+		return "it is scheduled; etcd was restored, and ADDs wait for as long as the fence holds whereabouts' Leases, " +
+			"90 s at the most"
 	}
-	return "it is scheduled, and no report has an address on a sandbox of it yet: its ADD is under way, or fails; its events say which"
+	return "it is scheduled, and no report has an address on a sandbox of it yet: its ADD is under way, or fails; " +
+		"its events say which"
 }
 
-// inPools are those of the addresses that a pool may have.
-func inPools(j *judge.Judgement, all []netip.Addr) []netip.Addr {
-	all = slices.DeleteFunc(all, func(addr netip.Addr) bool {
-		for _, p := range j.Observation.Pools {
-			if p.Problem == "" && p.Range.Contains(addr) {
-				return false
-			}
-		}
-		return true
-	})
-	slices.SortFunc(all, netip.Addr.Compare)
-	return slices.Compact(all)
-}
-
-// interfaceAddresses are those of a pod's network-status.
-func interfaceAddresses(p *podstate.Pod) (all []netip.Addr) {
-	for _, i := range p.Interfaces {
+// carried are the addresses of a pod's network-status that a pool may have, in their order.
+func carried(o *judge.Observation, pod *podstate.Pod) []string {
+	var all []netip.Addr
+	for _, i := range pod.Interfaces {
 		all = append(all, i.Addresses...)
 	}
-	return all
+	slices.SortFunc(all, netip.Addr.Compare)
+	texts := []string{}
+	for _, addr := range slices.Compact(all) {
+		if slices.ContainsFunc(o.Pools, func(p *ippool.Pool) bool { return p.Problem == "" && p.Range.Contains(addr) }) {
+			texts = append(texts, addr.String())
+		}
+	}
+	return texts
 }
 
 // networkStatus is the outcome of reading a pod's annotation: Missing, Unreadable or
 // Readable.
 func networkStatus(p *podstate.Pod) string {
-	return [...]string{podstate.StatusMissing: "Missing", podstate.StatusUnreadable: "Unreadable", podstate.StatusReadable: "Readable"}[p.Status]
+	return map[podstate.NetworkStatus]string{podstate.StatusMissing: "Missing", podstate.StatusUnreadable: "Unreadable",
+		podstate.StatusReadable: "Readable"}[p.Status]
 }

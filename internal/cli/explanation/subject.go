@@ -30,7 +30,8 @@ type Subject struct {
 }
 
 // forms are what ParseSubject takes.
-const forms = "an IP address (10.0.0.7), a pod (default/web-0, pod/default/web-0), a node (node/worker-1) or a pool (pool/10.0.0.0-24, or its range 10.0.0.0/24)"
+const forms = "an IP address (10.0.0.7), a pod (default/web-0, pod/default/web-0), a node (node/worker-1) " +
+	"or a pool (pool/10.0.0.0-24, or its range 10.0.0.0/24)"
 
 // ParseSubject reads what a user asks about. The error names what there is.
 func ParseSubject(text string) (Subject, error) {
@@ -45,11 +46,11 @@ func ParseSubject(text string) (Subject, error) {
 	case "node":
 		s, ok = Subject{Kind: Node, Name: name}, name != "" && !strings.Contains(name, "/")
 	case "pool":
-		namespace, rest, both := strings.Cut(name, "/")
-		if !both {
-			namespace, rest = "", name
+		s, ok = Subject{Kind: Pool, Name: name}, name != ""
+		if namespace, rest, both := strings.Cut(name, "/"); both {
+			s.Namespace, s.Name = namespace, rest
+			ok = namespace != "" && rest != "" && !strings.Contains(rest, "/")
 		}
-		s, ok = Subject{Kind: Pool, Namespace: namespace, Name: rest}, rest != "" && !strings.Contains(rest, "/") && (!both || namespace != "")
 	default: // also the podref of a phantom that a pool records
 		ref, err := ippool.ParsePodRef(strings.TrimPrefix(text, "pod/"))
 		s, ok = Subject{Kind: Pod, Namespace: ref.Namespace, Name: ref.Name}, err == nil

@@ -74,7 +74,8 @@ func (s *Screen) explainPod(e *explanation.Explanation, p document.ExplainedPod)
 		s.fact("waits", p.Waits)
 	}
 	for _, b := range p.Sandboxes {
-		text := fmt.Sprintf("%s on %s, id %s, UID %s, since %s, with %s", b.State, b.Node, b.ID, table.Dash(b.UID), stamp(b.Created), listed(b.Addresses, "no address that is known"))
+		text := fmt.Sprintf("%s on %s, id %s, UID %s, since %s, with %s", b.State, b.Node, b.ID, table.Dash(b.UID),
+			stamp(b.Created), listed(b.Addresses, "no address that is known"))
 		if !b.Fresh {
 			text += "; that report is not fresh"
 		}
@@ -101,7 +102,7 @@ func (s *Screen) explainItem(e *explanation.Explanation, it *judge.Item, d docum
 	}
 	verdict := d.Verdict.String()
 	if d.Verdict == judge.Stale {
-		verdict += map[bool]string{true: ", proven", false: ", unconfirmed"}[d.Proven]
+		verdict += choose(d.Proven, ", proven", ", unconfirmed")
 	}
 	verdict += ": " + d.Reason.String()
 	if d.SharesVerdictOf != "" {
@@ -136,19 +137,20 @@ func (s *Screen) evidence(d *document.Evidence) {
 	if p := d.Pod; p == nil {
 		s.fact("pod", "none by that name")
 	} else {
-		own := map[string]string{"Unknown": "not known whether the sandbox is its own", "ItsPod": "the sandbox is its own", "NotItsPod": "the sandbox is another pod's"}
-		s.fact("pod", fmt.Sprintf("%s on node %s, UID %s; %s; network-status %s; the address is %son it", p.Phase, table.Dash(p.Node), p.UID, own[p.Ownership],
-			strings.ToLower(p.NetworkStatus), map[bool]string{true: "", false: "not "}[p.OnPod]))
+		own := map[string]string{"Unknown": "not known whether the sandbox is its own",
+			"ItsPod": "the sandbox is its own", "NotItsPod": "the sandbox is another pod's"}[p.Ownership]
+		s.fact("pod", fmt.Sprintf("%s on node %s, UID %s; %s; network-status %s; the address is %son it", p.Phase,
+			table.Dash(p.Node), p.UID, own, strings.ToLower(p.NetworkStatus), choose(p.OnPod, "", "not ")))
 	}
 	text := d.Sandbox.State
 	if d.Sandbox.UID != "" {
 		text += ", run for pod UID " + d.Sandbox.UID
 	}
 	if len(d.Sandbox.Nodes) > 0 {
-		text += "; could run on " + several(d.Sandbox.Nodes)
+		text += "; could run on " + list(d.Sandbox.Nodes, 10)
 	}
 	if d.Sandbox.State == judge.NoFreshReport.String() {
-		text += "; no fresh report from " + several(d.Sandbox.WithoutReport)
+		text += "; no fresh report from " + list(d.Sandbox.WithoutReport, 10)
 	}
 	s.fact("sandbox", text)
 	s.fact("other claims", table.Dash(d.Claimant))
@@ -164,7 +166,7 @@ func (s *Screen) explainPool(p *usage.Pool) {
 		s.fact("range", p.RangeText)
 	}
 	s.fact("definitions", table.Dash(strings.Join(p.Networks(), ", ")))
-	s.fact("paused", map[bool]string{true: "yes, by its annotation", false: "no"}[p.Paused])
+	s.fact("paused", choose(p.Paused, "yes, by its annotation", "no"))
 	text := fmt.Sprintf("%d used; how many are usable is not known: %s", p.Used, p.Unknown)
 	if p.Unknown == "" {
 		text = fmt.Sprintf("%s usable, %d used, %s free (%s full)", amount(p.Usable), p.Used, amount(p.Free), percent(p))
@@ -213,14 +215,16 @@ func aboutNode(n document.ExplainedNode) [][2]string {
 	switch r := n.Report; {
 	case r != nil:
 		runtime, version, _ := strings.Cut(r.Runtime, " ")
-		report = fmt.Sprintf("%s, Lease renewed %s, content of %s, %s %s, bootID %s, %s", map[bool]string{true: "fresh", false: "not fresh"}[r.Fresh], stamp(r.LeaseRenewed),
-			stamp(r.ObservedAt), table.Dash(runtime), version, map[bool]string{true: "known", false: "not known"}[r.BootIDKnown], Count(r.Sandboxes, "sandbox record"))
+		report = fmt.Sprintf("%s, Lease renewed %s, content of %s, %s %s, bootID %s, %s", choose(r.Fresh, "fresh", "not fresh"),
+			stamp(r.LeaseRenewed), stamp(r.ObservedAt), table.Dash(runtime), version,
+			choose(r.BootIDKnown, "known", "not known"), Count(r.Sandboxes, "sandbox record"))
 	case n.Agent != "":
 		report = "none, although its agent should write one"
 	}
 	facts := [][2]string{{"Node", node}, {"report", report}}
 	if n.Awaited {
-		facts = append(facts, [2]string{"restore", "it is waited for since etcd was restored, and nothing is released until it has reported"})
+		facts = append(facts, [2]string{"restore",
+			"it is waited for since etcd was restored, and nothing is released until it has reported"})
 	}
 	return facts
 }
@@ -228,29 +232,25 @@ func aboutNode(n document.ExplainedNode) [][2]string {
 // overview writes of a node or of pools how many items there are of each reason, what stands against their release,
 // and which are stuck.
 func (s *Screen) overview(e *explanation.Explanation) {
-	counts := map[string]map[string]int{}
-	for _, it := range e.Document.Items {
-		verdict := it.Verdict.String()
-		if counts[verdict] == nil && it.SharesVerdictOf == "" {
-			counts[verdict] = map[string]int{}
-		}
-		if it.SharesVerdictOf == "" {
-			counts[verdict][it.Reason.String()]++
-			counts[verdict][""]++
-		}
-	}
-	for _, verdict := range []string{judge.InUse.String(), judge.Held.String(), judge.Stale.String()} {
-		var texts []string
-		for _, reason := range judge.ReasonNames() {
-			if n := counts[verdict][reason]; n > 0 {
-				texts = append(texts, fmt.Sprintf("%d %s", n, reason))
+	for _, verdict := range []judge.Verdict{judge.InUse, judge.Held, judge.Stale} {
+		n, total := map[string]int{}, 0
+		for _, it := range e.Document.Items {
+			if it.Verdict == verdict && it.SharesVerdictOf == "" {
+				n[it.Reason.String()]++
+				total++
 			}
 		}
-		if len(texts) > 0 {
-			s.fact(verdict, fmt.Sprintf("%d: %s", counts[verdict][""], strings.Join(texts, ", ")))
+		var texts []string
+		for _, reason := range judge.ReasonNames() {
+			if n[reason] > 0 {
+				texts = append(texts, fmt.Sprintf("%d %s", n[reason], reason))
+			}
+		}
+		if total > 0 {
+			s.fact(verdict.String(), fmt.Sprintf("%d: %s", total, strings.Join(texts, ", ")))
 		}
 	}
-	if len(counts) == 0 {
+	if len(e.Document.Items) == 0 {
 		s.fact("recorded", "nothing")
 	}
 	if len(e.Gates) > 0 {
@@ -289,7 +289,9 @@ func (s *Screen) stuck(e *explanation.Explanation, sec section, verdict judge.Ve
 
 // past writes what is known of restores of etcd and of releases.
 func (s *Screen) past(e *explanation.Explanation) {
-	waiting := slices.ContainsFunc(e.Document.Gates, func(g document.Gate) bool { return g.Refusal == reconciler.EtcdRestored && g.Count > 0 })
+	waiting := slices.ContainsFunc(e.Document.Gates, func(g document.Gate) bool {
+		return g.Refusal == reconciler.EtcdRestored && g.Count > 0
+	})
 	switch r := e.Restore; {
 	case r != nil && r.Complete():
 		s.gap()
@@ -299,12 +301,10 @@ func (s *Screen) past(e *explanation.Explanation) {
 		s.Text("Restore: ", r.Text())
 	}
 	if recent := e.Document.RecentReleases; recent.Releases > 0 {
-		whose := "by all processes that share the Lease of the breaker"
-		if !recent.Shared {
-			whose = "by this process, and no more is known"
-		}
+		whose := choose(recent.Shared, "by all processes that share the Lease of the breaker", "by this process, and no more is known")
 		s.gap()
-		s.Text("Breaker: ", fmt.Sprintf("%s within the last hour, of %s there were before (%s).", Count(recent.Releases, "unconfirmed release"), Count(recent.Of, "allocation"), whose))
+		s.Text("Breaker: ", fmt.Sprintf("%s within the last hour, of %s there were before (%s).",
+			Count(recent.Releases, "unconfirmed release"), Count(recent.Of, "allocation"), whose))
 	}
 }
 
@@ -350,17 +350,16 @@ func (s *Screen) gap() {
 // fact writes a line of facts under a name.
 func (s *Screen) fact(name, text string) { s.Text(fmt.Sprintf("  %-14s ", name), text) }
 
+func choose(is bool, yes, no string) string {
+	if is {
+		return yes
+	}
+	return no
+}
+
 func listed(all []string, none string) string {
 	if len(all) == 0 {
 		return none
 	}
 	return strings.Join(all, ", ")
-}
-
-// several are names, the first of many.
-func several(names []string) string {
-	if more := len(names) - 10; more > 0 {
-		return fmt.Sprintf("%s and %s", strings.Join(names[:10], ", "), Count(more, "more node"))
-	}
-	return strings.Join(names, ", ")
 }
