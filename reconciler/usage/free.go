@@ -85,17 +85,16 @@ func (p *Pool) count(reserved map[network][]netip.Addr) {
 	}
 	name := p.Definitions[0].Network.Name // by the pool's name all have the same
 	p.reserved = inside(reserved[network{p.Namespace, name}], p.Range.Prefix())
-	var entries, taken, usable, free netipx.IPSetBuilder
+	addresses := make([]netip.Addr, 0, len(p.Allocations))
 	for i := range p.Allocations {
 		if a := p.Allocations[i].Address; a.IsValid() {
-			entries.Add(a)
+			addresses = append(addresses, a)
 		}
 	}
-	withEntry := setOf(&entries)
-	taken.AddSet(withEntry)
-	for _, a := range p.reserved {
-		taken.Add(a)
-	}
+	var taken, usable, free netipx.IPSetBuilder
+	addAll(&taken, addresses)
+	withEntry := setOf(&taken)
+	addAll(&taken, p.reserved)
 	withEither := setOf(&taken)
 	for _, d := range p.Definitions {
 		var of netipx.IPSetBuilder
@@ -113,6 +112,17 @@ func (p *Pool) count(reserved map[network][]netip.Addr) {
 	}
 	p.free = setOf(&free)
 	p.Usable, p.Free = ippool.Size(setOf(&usable)), ippool.Size(p.free)
+}
+
+// addAll adds addresses, which are ordered, by runs: a set is built by its ranges.
+func addAll(b *netipx.IPSetBuilder, addresses []netip.Addr) {
+	for i := 0; i < len(addresses); {
+		first, last := addresses[i], addresses[i]
+		for i++; i < len(addresses) && addresses[i].Compare(last.Next()) <= 0; i++ {
+			last = addresses[i]
+		}
+		b.AddRange(netipx.IPRangeFrom(first, last))
+	}
 }
 
 // setOf is what was built of valid addresses and sets, which give no error.
