@@ -45,7 +45,7 @@ names; 1: there is something; 2: the cluster could not be read.
 			if err != nil {
 				return err
 			}
-			return o.tell(c.Context(), std, report.OfCheck(j, r.Plan(c.Context(), j), o.asked.filter), (*screen.Screen).Check)
+			return o.tell(c.Context(), std, report.OfCheck(j, r.Plan(c.Context(), j), o.asked.filter))
 		},
 	}
 	o.add(c.Flags(), "warn")
@@ -100,7 +100,7 @@ With --snapshot it writes nothing and prints the patches and deletes that it wou
 					return err
 				}
 			}
-			return o.tell(c.Context(), std, rep, (*screen.Screen).Run)
+			return o.tell(c.Context(), std, rep)
 		},
 	}
 	o.add(c.Flags(), runLogLevel(std))
@@ -126,7 +126,7 @@ func runLogLevel(std streams) string {
 // tell prints what check and run have to tell, and ends with errLeft where there is
 // something that makes them fail. That something is not there is said last: of others
 // something may have been released.
-func (o *options) tell(ctx context.Context, std streams, r *report.Report, draw func(*screen.Screen, *report.Report)) error {
+func (o *options) tell(ctx context.Context, std streams, r *report.Report) error {
 	err := o.print(std, answer{
 		notes: r.Notes(),
 		document: func() any {
@@ -138,7 +138,7 @@ func (o *options) tell(ctx context.Context, std streams, r *report.Report, draw 
 		names: func() []string { return r.Addresses(o.all) },
 		screen: func(s *screen.Screen) {
 			s.All = o.all
-			draw(s, r)
+			s.Report(r)
 		},
 	})
 	if err == nil {

@@ -58,36 +58,32 @@ func (o *options) pools(c *cobra.Command, std streams, args []string) error {
 	all.AddWaiting()
 	all.AddBlocked()
 	pools := all.All
+	var only report.Filter // what stands against releases in other pools is no answer
 	if len(args) > 0 {
 		if pools = all.Find(args[0]); len(pools) == 0 {
 			return fmt.Errorf("no pool has the name or range %q, or this address in its range: %s", args[0], all.Known())
 		}
 	}
-	var only report.Filter // what stands against releases in other pools is no answer
+	names := make([]string, 0, len(pools))
+	for _, p := range pools {
+		names = append(names, p.Ref())
+	}
 	if len(args) > 0 {
-		for _, p := range pools {
-			only.Pools = append(only.Pools, p.Ref())
-		}
+		only.Pools = names
 	}
 	rep := report.OfCheck(j, r.Plan(c.Context(), j), only)
-	a := answer{
-		notes: append(rep.Notes(), all.Notes...),
-		document: func() any {
-			if len(args) == 0 {
-				return document.OfPools(o.header(c.Context(), document.KindPools, j.Observation), rep, all)
-			}
+	a := answer{notes: append(rep.Notes(), all.Notes...), names: func() []string { return names }}
+	text := document.Header{ObservedAt: j.Observation.Now}
+	if len(args) == 0 {
+		a.document = func() any {
+			return document.OfPools(o.header(c.Context(), document.KindPools, j.Observation), rep, all)
+		}
+		a.screen = func(s *screen.Screen) { s.Pools(document.OfPools(text, rep, all)) }
+	} else {
+		a.document = func() any {
 			return document.OfPoolDetails(o.header(c.Context(), document.KindPool, j.Observation), rep, all, pools)
-		},
-		names: func() (names []string) {
-			for _, p := range pools {
-				names = append(names, p.Ref())
-			}
-			return names
-		},
-		screen: func(s *screen.Screen) { s.Pools(rep, all) },
-	}
-	if len(args) > 0 {
-		a.screen = func(s *screen.Screen) { s.PoolsFound(rep, all, pools) }
+		}
+		a.screen = func(s *screen.Screen) { s.PoolDetails(document.OfPoolDetails(text, rep, all, pools)) }
 	}
 	return o.print(std, a)
 }

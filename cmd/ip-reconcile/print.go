@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/util/jsonpath"
-	"sigs.k8s.io/yaml"
 
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/flags"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/screen"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/table"
@@ -43,14 +43,12 @@ func (p *printing) check() error {
 		if err := p.path.Parse(template); err != nil {
 			return fmt.Errorf("--output %q: %w", p.output, err)
 		}
-		return nil
 	case p.output == "jsonpath":
 		return fmt.Errorf("--output jsonpath: needs a template, as in -o jsonpath='{.summary.stale}'")
+	case !slices.Contains(outputs(), p.output):
+		return fmt.Errorf("--output %q: must be table, wide, json, yaml, name or jsonpath=TEMPLATE%s", p.output, flags.DidYouMean(p.output, outputs()...))
 	}
-	if slices.Contains(outputs(), p.output) {
-		return nil
-	}
-	return fmt.Errorf("--output %q: must be table, wide, json, yaml, name or jsonpath=TEMPLATE%s", p.output, flags.DidYouMean(p.output, outputs()...))
+	return nil
 }
 
 // machine reports whether what is printed is for a program.
@@ -81,37 +79,33 @@ func (p *printing) print(std streams, a answer) error {
 }
 
 func (p *printing) render(std streams, a answer) ([]byte, error) {
-	var buf bytes.Buffer
 	switch {
 	case p.path != nil:
-		text, err := json.Marshal(a.document())
-		if err != nil {
-			return nil, err
-		}
-		var document any
-		if err := json.Unmarshal(text, &document); err != nil {
-			return nil, err
-		}
-		if err := p.path.Execute(&buf, document); err != nil {
-			return nil, fmt.Errorf("--output %s: %w", p.output, err)
-		}
-		return buf.Bytes(), nil
-	case p.output == "json":
-		enc := json.NewEncoder(&buf)
-		enc.SetEscapeHTML(false)
-		enc.SetIndent("", "  ")
-		err := enc.Encode(a.document())
-		return buf.Bytes(), err
-	case p.output == "yaml":
-		return yaml.Marshal(a.document())
+		return p.query(a.document())
+	case p.output == "json", p.output == "yaml":
+		return document.Encode(p.output, a.document())
 	case p.output == "name":
-		for _, name := range a.names() {
-			fmt.Fprintln(&buf, name)
-		}
-		return buf.Bytes(), nil
+		return []byte(strings.Join(append(a.names(), ""), "\n")), nil
 	}
 	s := &screen.Screen{Style: table.For(std.out, os.Getenv)}
 	s.Wide, s.NoHeaders = p.output == "wide", p.noHeaders
 	a.screen(s)
 	return []byte(s.String()), nil
+}
+
+// query is what a template picks of a document.
+func (p *printing) query(d any) ([]byte, error) {
+	text, err := json.Marshal(d)
+	if err != nil {
+		return nil, err
+	}
+	var plain any
+	if err := json.Unmarshal(text, &plain); err != nil {
+		return nil, err
+	}
+	var found bytes.Buffer
+	if err := p.path.Execute(&found, plain); err != nil {
+		return nil, fmt.Errorf("--output %s: %w", p.output, err)
+	}
+	return found.Bytes(), nil
 }

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
 	"testing"
@@ -66,13 +67,8 @@ func TestAnArchiveAndStdinAreJudgedAsTheFolderIs(t *testing.T) {
 	}
 	equalVerdicts := func(how string, got map[string]string) {
 		t.Helper()
-		if len(got) != len(want) {
-			t.Errorf("%s: %d allocations, want %d", how, len(got), len(want))
-		}
-		for id := range want {
-			if got[id] != want[id] {
-				t.Errorf("%s: %s: got %s, want %s", how, id, got[id], want[id])
-			}
+		if !maps.Equal(got, want) {
+			t.Errorf("%s: got %v, want %v", how, got, want)
 		}
 	}
 	equalVerdicts("the archive", verdictsOf(t, "--snapshot", archive))

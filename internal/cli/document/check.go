@@ -2,6 +2,7 @@ package document
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
@@ -14,9 +15,9 @@ type Check struct {
 	Header
 	Circumstances
 	// Filter is left out where everything was asked for.
-	Filter  *Filter       `json:"filter,omitempty"`
-	Summary judge.Summary `json:"summary"`
-	Pools   []PoolRow     `json:"pools"`
+	Filter  *report.Filter `json:"filter,omitempty"`
+	Summary judge.Summary  `json:"summary"`
+	Pools   []PoolRow      `json:"pools"`
 	// Allocations are ordered by pool, then address; Reservations by name.
 	Allocations  []AllocationRow  `json:"allocations"`
 	Reservations []ReservationRow `json:"reservations"`
@@ -46,15 +47,6 @@ type NotRepaired struct {
 	Detail  string             `json:"detail"`
 }
 
-// Filter is what was asked for.
-type Filter struct {
-	Pools         []string        `json:"pools,omitempty"`
-	PodNamespaces []string        `json:"podNamespaces,omitempty"`
-	Nodes         []string        `json:"nodes,omitempty"`
-	Verdicts      []judge.Verdict `json:"verdicts,omitempty"`
-	Reasons       []string        `json:"reasons,omitempty"`
-}
-
 // PoolRow counts what a pool has, of what was asked for.
 type PoolRow struct {
 	Pool        string `json:"pool"`
@@ -69,31 +61,25 @@ type PoolRow struct {
 // OfCheck is a report as check prints it.
 func OfCheck(h Header, r *report.Report) *Check {
 	d := &Check{
-		Header: h, Circumstances: circumstances(r), Summary: r.Summary(), Pools: poolRows(r),
-		Allocations:  make([]AllocationRow, 0, len(r.Allocations)),
-		Reservations: make([]ReservationRow, 0, len(r.Reservations)),
-		Findings:     append([]judge.Finding{}, r.Findings...),
+		Header: h, Circumstances: circumstances(r), Summary: r.Summary(), Pools: poolRows(r), Findings: list(r.Findings),
+		Allocations:  rows(r.Allocations, func(it *judge.Item) AllocationRow { return OfItem(r, it) }),
+		Reservations: rows(r.Reservations, func(it *judge.Item) ReservationRow { return OfItem(r, it).reservation(it) }),
 	}
-	if f := r.Filter; !f.IsZero() {
-		d.Filter = &Filter{f.Pools, f.PodNamespaces, f.Nodes, f.Verdicts, f.Reasons}
-	}
-	for _, it := range r.Allocations {
-		d.Allocations = append(d.Allocations, allocationRow(r, it))
-	}
-	for _, it := range r.Reservations {
-		d.Reservations = append(d.Reservations, reservationRow(r, it))
+	if !r.Filter.IsZero() {
+		d.Filter = &r.Filter
 	}
 	return d
 }
 
-// OfRun is a report of a run as run prints it.
+// OfRun is a report of a run as run prints it. What was released is sorted, allocations first.
 func OfRun(h Header, r *report.Report) *Run {
-	d := &Run{Check: *OfCheck(h, r), DryRun: r.DryRun, Released: []any{}, Failed: []any{}, Repaired: append([]judge.Finding{}, r.Repaired...), NotRepaired: []NotRepaired{}}
-	for _, it := range sorted(r.Released) {
-		d.Released = append(d.Released, row(r, it, it.Message()))
-	}
-	for _, x := range r.Left {
-		d.Failed = append(d.Failed, row(r, x.Item, x.Message()+"; not released: "+x.Detail))
+	released := slices.SortedStableFunc(slices.Values(r.Released), func(a, b *judge.Item) int {
+		return cmp.Or(cmp.Compare(kindOf(a), kindOf(b)), judge.ByPlace(a, b))
+	})
+	d := &Run{
+		Check: *OfCheck(h, r), DryRun: r.DryRun, Repaired: list(r.Repaired), NotRepaired: []NotRepaired{},
+		Released: rows(released, func(it *judge.Item) any { return row(r, it, "") }),
+		Failed:   rows(r.Left, func(x reconciler.Refused) any { return row(r, x.Item, "; not released: "+x.Detail) }),
 	}
 	for _, u := range r.Unrepaired {
 		d.NotRepaired = append(d.NotRepaired, NotRepaired{u.Finding, u.Why, u.Detail})
@@ -104,43 +90,51 @@ func OfRun(h Header, r *report.Report) *Run {
 	return d
 }
 
-// sorted puts allocations first, each kind by place.
-func sorted(items []*judge.Item) []*judge.Item {
-	return slices.SortedStableFunc(slices.Values(items), func(a, b *judge.Item) int {
-		if (a.Allocation == nil) != (b.Allocation == nil) {
-			if a.Allocation != nil {
-				return -1
-			}
-			return 1
-		}
-		return judge.ByPlace(a, b)
-	})
+// kindOf is 0 for an allocation and 1 for a reservation.
+func kindOf(it *judge.Item) int {
+	if it.Allocation != nil {
+		return 0
+	}
+	return 1
 }
 
 func poolRows(r *report.Report) []PoolRow {
-	rows, at := []PoolRow{}, map[string]int{}
+	byName := map[string]*PoolRow{}
 	for _, p := range r.Observation.Pools {
 		if r.Filter.Pool(p.Ref()) {
-			at[p.Ref()] = len(rows)
-			rows = append(rows, PoolRow{Pool: p.Ref(), Range: p.RangeText, Paused: p.Paused})
+			byName[p.Ref()] = &PoolRow{Pool: p.Ref(), Range: p.RangeText, Paused: p.Paused}
 		}
 	}
 	for _, it := range r.Allocations {
-		i, there := at[it.Pool.Ref()]
-		if !there { // an earlier pass of the run released it, and its pool is gone since
+		p := byName[it.Pool.Ref()]
+		if p == nil { // an earlier pass of the run released it, and its pool is gone since
 			continue
 		}
-		row := &rows[i]
-		row.Allocations++
+		p.Allocations++
 		switch it.Verdict {
 		case judge.InUse:
-			row.InUse++
+			p.InUse++
 		case judge.Held:
-			row.Held++
+			p.Held++
 		case judge.Stale:
-			row.Stale++
+			p.Stale++
 		}
 	}
-	slices.SortFunc(rows, func(a, b PoolRow) int { return cmp.Compare(a.Pool, b.Pool) })
-	return rows
+	return rows(slices.Sorted(maps.Keys(byName)), func(name string) PoolRow { return *byName[name] })
+}
+
+// Recovery is what recover prints.
+type Recovery struct {
+	Header
+	Circumstances
+	Summary judge.Summary `json:"summary"`
+	// Writes are what was written, or would be.
+	Writes   []reconciler.WriteRow `json:"writes"`
+	Findings []judge.Finding       `json:"findings"`
+}
+
+// OfRecovery is a result as recover prints it.
+func OfRecovery(h Header, out *reconciler.Result) *Recovery {
+	r := report.OfRun(out, false, report.Filter{})
+	return &Recovery{h, circumstances(r), r.Summary(), out.Writes(), list(out.Findings)}
 }

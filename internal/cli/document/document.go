@@ -2,16 +2,20 @@
 // scripts read them. Fields are added, and never removed or given another meaning, within
 // an apiVersion; docs/schema has the JSON Schema, which is made of these types.
 //
-// document.go has what all kinds share, check.go and rows.go what check and run print,
-// status.go and recovery.go the rest.
+// document.go has what all kinds share, check.go and rows.go what check, run and recover print,
+// pools.go, explain.go and status.go the rest.
 package document
 
 import (
+	"bytes"
+	"encoding/json"
+	"maps"
 	"slices"
 	"time"
 
+	"sigs.k8s.io/yaml"
+
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
-	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
@@ -52,14 +56,14 @@ type Cluster struct {
 
 // NewHeader is the head of a document of a kind.
 func NewHeader(kind, toolVersion string, cluster Cluster, observedAt time.Time) Header {
-	return Header{APIVersion: APIVersion, Kind: kind, ToolVersion: toolVersion, Cluster: cluster, ObservedAt: observedAt.UTC().Truncate(time.Second)}
+	return Header{APIVersion, kind, toolVersion, cluster, observedAt.UTC().Truncate(time.Second)}
 }
 
 // Circumstances are under which it was judged: what a reader must know to believe it.
 type Circumstances struct {
 	Agents Agents `json:"agents"`
 	// Gates are what stands against releases now.
-	Gates []Gate `json:"gates"`
+	Gates []report.Gate `json:"gates"`
 	// Notes are sentences on what could not be observed or known.
 	Notes []string `json:"notes"`
 }
@@ -74,45 +78,45 @@ type Agents struct {
 	Dead          []string `json:"dead"`
 }
 
-// Gate is a cause for which Stale items are not released.
-type Gate struct {
-	Refusal reconciler.Refusal `json:"refusal"`
-	Detail  string             `json:"detail"`
-	// Pool is the pool that it is about, left out where it is about more.
-	Pool string `json:"pool,omitempty"`
-	// Count is how many Stale items it stands against.
-	Count int `json:"count"`
-	// FirstReleasableAt and LastReleasableAt are left out where the gate does not open by itself.
-	FirstReleasableAt *time.Time `json:"firstReleasableAt,omitempty"`
-	LastReleasableAt  *time.Time `json:"lastReleasableAt,omitempty"`
-}
-
 func circumstances(r *report.Report) Circumstances {
-	c := Circumstances{Agents: Agents{InUse: !r.WithoutAgents, NoFreshReport: []string{}, Dead: []string{}}, Gates: []Gate{}, Notes: append([]string{}, r.Notes()...)}
-	for name, state := range r.Nodes {
-		switch state {
+	a := Agents{InUse: !r.WithoutAgents, NoFreshReport: []string{}, Dead: []string{}}
+	for _, name := range slices.Sorted(maps.Keys(r.Nodes)) {
+		switch r.Nodes[name] {
 		case judge.NodeFresh:
-			c.Agents.Fresh++
+			a.Fresh++
 		case judge.NodeNoFreshReport:
-			c.Agents.NoFreshReport = append(c.Agents.NoFreshReport, name)
+			a.NoFreshReport = append(a.NoFreshReport, name)
 		case judge.NodeLost:
-			c.Agents.Dead = append(c.Agents.Dead, name)
+			a.Dead = append(a.Dead, name)
 		}
 	}
-	slices.Sort(c.Agents.NoFreshReport)
-	slices.Sort(c.Agents.Dead)
-	for _, g := range r.Gates {
-		c.Gates = append(c.Gates, Gate{Refusal: g.Why, Detail: g.Sentence(), Pool: g.Gate.Pool, Count: g.Count,
-			FirstReleasableAt: When(g.First), LastReleasableAt: When(g.Last)})
-	}
-	return c
+	return Circumstances{Agents: a, Gates: r.Gates, Notes: list(r.Notes())}
 }
 
-// When is a time, nil for zero.
-func When(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
+// rows are what is printed of each of them; never null.
+func rows[T, R any](all []T, row func(T) R) []R {
+	found := make([]R, 0, len(all))
+	for _, x := range all {
+		found = append(found, row(x))
 	}
-	t = t.UTC().Truncate(time.Second)
-	return &t
+	return found
+}
+
+// list is a list that is never null.
+func list[T any](all []T) []T { return append([]T{}, all...) }
+
+// When is a time, nil for zero.
+func When(t time.Time) *time.Time { return report.When(t) }
+
+// Encode is a document as "json" or "yaml".
+func Encode(form string, document any) ([]byte, error) {
+	if form == "yaml" {
+		return yaml.Marshal(document)
+	}
+	var text bytes.Buffer
+	enc := json.NewEncoder(&text)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	err := enc.Encode(document)
+	return text.Bytes(), err
 }

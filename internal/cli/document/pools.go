@@ -9,6 +9,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
 )
 
@@ -83,7 +84,7 @@ type PoolOwner struct {
 // beyond that, in ranges of IPv6 wider than /75, its decimal digits as a string.
 type Count struct{ *big.Int }
 
-// MarshalJSON is a number, or a string where a reader could not have it exactly.
+// MarshalJSON implements json.Marshaler.
 func (c Count) MarshalJSON() ([]byte, error) {
 	if c.BitLen() <= 53 {
 		return []byte(c.String()), nil
@@ -91,30 +92,31 @@ func (c Count) MarshalJSON() ([]byte, error) {
 	return []byte(`"` + c.String() + `"`), nil
 }
 
-// UnmarshalJSON reads both.
+// UnmarshalJSON implements json.Unmarshaler.
 func (c *Count) UnmarshalJSON(text []byte) error {
 	c.Int = new(big.Int)
 	return c.UnmarshalText([]byte(strings.Trim(string(text), `"`)))
 }
 
 // OfPools is how full all pools are.
-// OfPool is how full a pool is.
 func OfPools(h Header, r *report.Report, u *usage.Pools) *PoolList {
-	d := &PoolList{Header: h, Circumstances: poolCircumstances(r, u), Pools: make([]PoolUsage, 0, len(u.All))}
-	for _, p := range u.All {
-		d.Pools = append(d.Pools, OfPool(p))
-	}
-	return d
+	return &PoolList{Header: h, Circumstances: poolCircumstances(r, u), Pools: rows(u.All, OfPool)}
 }
 
 // OfPoolDetails is more of some of the pools.
-// OfPool is how full a pool is.
 func OfPoolDetails(h Header, r *report.Report, u *usage.Pools, pools []*usage.Pool) *PoolDetails {
-	d := &PoolDetails{Header: h, Circumstances: poolCircumstances(r, u), Pools: make([]PoolDetail, 0, len(pools))}
-	for _, p := range pools {
-		d.Pools = append(d.Pools, poolDetail(r, u, p))
+	detail := func(p *usage.Pool) PoolDetail {
+		d := PoolDetail{
+			PoolUsage: OfPool(p), Definitions: rows(p.Definitions, ofDefinition), FreeRanges: []string{},
+			Namespaces: rows(p.ByNamespace(), ofOwner), Workloads: rows(u.ByWorkload(p), ofOwner),
+			StaleEntries: rows(p.StaleEntries, func(it *judge.Item) AllocationRow { return OfItem(r, it) }),
+		}
+		if free := p.FreeAddresses(); free != nil {
+			d.FreeRanges, d.MoreFreeRanges = ranges(free)
+		}
+		return d
 	}
-	return d
+	return &PoolDetails{Header: h, Circumstances: poolCircumstances(r, u), Pools: rows(pools, detail)}
 }
 
 func poolCircumstances(r *report.Report, u *usage.Pools) Circumstances {
@@ -126,7 +128,7 @@ func poolCircumstances(r *report.Report, u *usage.Pools) Circumstances {
 // OfPool is how full a pool is.
 func OfPool(p *usage.Pool) PoolUsage {
 	d := PoolUsage{Pool: p.Ref(), Range: p.RangeText, Used: p.Used, InUse: p.InUse, Held: p.Held, Stale: p.Stale,
-		Waiting: podNames(p.Waiting), Networks: p.Networks(), Unknown: p.Unknown}
+		Waiting: rows(p.Waiting, types.NamespacedName.String), Networks: p.Networks(), Unknown: p.Unknown}
 	if p.Unknown == "" {
 		d.Usable, d.Free = &Count{p.Usable}, &Count{p.Free}
 	}
@@ -136,50 +138,21 @@ func OfPool(p *usage.Pool) PoolUsage {
 	return d
 }
 
-func poolDetail(r *report.Report, u *usage.Pools, p *usage.Pool) PoolDetail {
-	d := PoolDetail{PoolUsage: OfPool(p), Definitions: []PoolDefinition{}, FreeRanges: []string{}, Namespaces: owners(p.ByNamespace()), Workloads: owners(u.ByWorkload(p)), StaleEntries: []AllocationRow{}}
-	for _, n := range p.Definitions {
-		def := PoolDefinition{Name: n.String(), Usable: Count{ippool.Size(n.Usable)}}
-		def.Ranges, def.MoreRanges = Ranges(n.Usable)
-		d.Definitions = append(d.Definitions, def)
-	}
-	if free := p.FreeAddresses(); free != nil {
-		d.FreeRanges, d.MoreFreeRanges = Ranges(free)
-	}
-	for _, it := range p.StaleEntries {
-		d.StaleEntries = append(d.StaleEntries, allocationRow(r, it))
-	}
-	return d
+func ofDefinition(n *usage.Definition) PoolDefinition {
+	texts, more := ranges(n.Usable)
+	return PoolDefinition{n.String(), Count{ippool.Size(n.Usable)}, texts, more}
 }
 
-// Ranges are the first 20 ranges of a set, and how many more there are.
-func Ranges(set *netipx.IPSet) (ranges []string, more int) {
-	const most = 20
+func ofOwner(o usage.Owner) PoolOwner { return PoolOwner(o) }
+
+// ranges are the first 20 ranges of a set, and how many more there are.
+func ranges(set *netipx.IPSet) (texts []string, more int) {
 	all := set.Ranges()
-	more = max(0, len(all)-most)
-	ranges = make([]string, 0, len(all)-more)
-	for _, r := range all[:len(all)-more] {
+	first := all[:min(len(all), 20)]
+	return rows(first, func(r netipx.IPRange) string {
 		if r.From() == r.To() {
-			ranges = append(ranges, r.From().String())
-		} else {
-			ranges = append(ranges, r.String())
+			return r.From().String()
 		}
-	}
-	return ranges, more
-}
-
-func owners(all []usage.Owner) []PoolOwner {
-	found := make([]PoolOwner, 0, len(all))
-	for _, o := range all {
-		found = append(found, PoolOwner(o))
-	}
-	return found
-}
-
-func podNames(pods []types.NamespacedName) []string {
-	all := make([]string, 0, len(pods))
-	for _, p := range pods {
-		all = append(all, p.String())
-	}
-	return all
+		return r.String()
+	}), len(all) - len(first)
 }

@@ -59,9 +59,10 @@ func TestFreeRangesAreBoundedInNumber(t *testing.T) {
 	for i := 2; i < 200; i += 2 {
 		allocs = append(allocs, Alloc(fmt.Sprint(i), fmt.Sprint("default/p", i), "box", "net1"))
 	}
-	_, u := poolsJSON(t, NAD("a", WhereaboutsConfig("10.0.0.0/24", "")), Pool("10.0.0.0-24", "10.0.0.0/24", allocs...))
-	ranges, more := document.Ranges(u.All[0].FreeAddresses())
-	if len(ranges) != 20 || more != 80 || ranges[0] != "10.0.0.1" {
-		t.Errorf("%d ranges and %d more: %v", len(ranges), more, ranges)
+	j := Judged(Observe(NAD("a", WhereaboutsConfig("10.0.0.0/24", "")), Pool("10.0.0.0-24", "10.0.0.0/24", allocs...), Pod("bystander")), judge.Policy{})
+	u := usage.Of(j)
+	p := document.OfPoolDetails(document.Header{}, report.OfCheck(j, &reconciler.Plan{}, report.Filter{}), u, u.All).Pools[0]
+	if len(p.FreeRanges) != 20 || p.MoreFreeRanges != 80 || p.FreeRanges[0] != "10.0.0.1" {
+		t.Errorf("%d ranges and %d more: %v", len(p.FreeRanges), p.MoreFreeRanges, p.FreeRanges)
 	}
 }

@@ -36,6 +36,7 @@ type AllocationRow struct {
 	Node        string `json:"node"`
 	Sandbox     string `json:"sandbox"`
 	Judged
+	IsReservation bool `json:"-"`
 }
 
 // ReservationRow is one OverlappingRangeIPReservation.
@@ -47,32 +48,33 @@ type ReservationRow struct {
 	Judged
 }
 
-// row is an item as AllocationRow or ReservationRow, with this message.
-func row(r *report.Report, it *judge.Item, message string) any {
-	if it.Allocation == nil {
-		d := reservationRow(r, it)
-		d.Message = message
-		return d
+// row is an item as AllocationRow or ReservationRow, with more at the end of its message.
+func row(r *report.Report, it *judge.Item, more string) any {
+	d := OfItem(r, it)
+	d.Message += more
+	if d.IsReservation {
+		return d.reservation(it)
 	}
-	d := allocationRow(r, it)
-	d.Message = message
 	return d
 }
 
-func reservationRow(r *report.Report, it *judge.Item) ReservationRow {
-	return ReservationRow{Reservation: it.Object(), IP: it.Text(), Network: it.Network(), PodRef: it.PodRef(), Judged: judged(r, it)}
+// OfItem is an allocation as JSON and text have it, or a reservation as text has it, with its name as the pool.
+func OfItem(r *report.Report, it *judge.Item) AllocationRow {
+	d := AllocationRow{
+		Pool: it.Object(), IP: it.Text(), PodRef: it.PodRef(), ContainerID: it.ContainerID(), IfName: it.IfName(), Node: it.Node(),
+		Judged: judged(r, it), IsReservation: it.Allocation == nil,
+	}
+	if e := it.Evidence(); e != nil {
+		d.Sandbox, d.PodUID = e.Sandbox.String(), e.SandboxUID
+		if d.PodUID == "" && e.Pod != nil {
+			d.PodUID = e.Pod.UID
+		}
+	}
+	return d
 }
 
-func allocationRow(r *report.Report, it *judge.Item) AllocationRow {
-	e := it.Evidence()
-	uid := e.SandboxUID
-	if uid == "" && e.Pod != nil {
-		uid = e.Pod.UID
-	}
-	return AllocationRow{
-		Pool: it.Object(), IP: it.Text(), PodRef: it.PodRef(), PodUID: uid, ContainerID: it.ContainerID(), IfName: it.IfName(),
-		Node: it.Node(), Sandbox: e.Sandbox.String(), Judged: judged(r, it),
-	}
+func (d AllocationRow) reservation(it *judge.Item) ReservationRow {
+	return ReservationRow{d.Pool, d.IP, it.Network(), d.PodRef, d.Judged}
 }
 
 func judged(r *report.Report, it *judge.Item) Judged {

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -18,45 +17,40 @@ const FailOnNothing = "none"
 
 // NewFailOn reads the value of --fail-on, in any case. A word that does not exist is an
 // error, which names those that do.
-func NewFailOn(words []string) (FailOn, error) {
-	if len(words) == 0 {
+func NewFailOn(asked []string) (FailOn, error) {
+	if len(asked) == 0 {
 		return nil, nil
 	}
 	known := slices.Concat(Verdicts(), judge.ReasonNames(), Kinds())
 	for _, r := range reconciler.Refusals() {
 		known = append(known, string(r))
 	}
-	on := FailOn{}
-	for _, text := range words {
-		if strings.EqualFold(text, FailOnNothing) {
-			continue
+	slices.Sort(known)
+	known = slices.Compact(known)
+	var texts []string
+	for _, text := range asked {
+		if text = strings.TrimSpace(text); !strings.EqualFold(text, FailOnNothing) {
+			texts = append(texts, text)
 		}
-		word, ok := fold(strings.TrimSpace(text), known)
-		if !ok {
-			return nil, fmt.Errorf("--fail-on %q: must be %s, or of %s", text, FailOnNothing, strings.Join(slices.Compact(slices.Sorted(slices.Values(known))), ", "))
-		}
-		on = append(on, word)
 	}
-	return on, nil
+	return words("fail-on", texts, known, "must be "+FailOnNothing+", or of "+strings.Join(known, ", "))
 }
 
 // Fails reports whether the report has something that makes the command fail.
 func (on FailOn) Fails(r *Report) bool {
-	if on == nil {
-		if r.Ran {
-			return len(r.Left) > 0
-		}
+	switch {
+	case on == nil && r.Ran:
+		return len(r.Left) > 0
+	case on == nil:
 		return r.Stale() > 0 || len(r.Findings) > 0
 	}
+	names := func(word string) bool { return slices.Contains(on, word) }
 	released := map[judge.ID]bool{}
 	for _, it := range r.Released {
 		released[it.ID()] = true
 	}
-	for _, it := range slices.Concat(r.Allocations, r.Reservations) {
-		is := []string{it.Verdict.String(), it.Reason.String(), string(r.Refused[it.ID()].Why)}
-		if OwnRow(it) && !released[it.ID()] && slices.ContainsFunc(is, func(w string) bool { return slices.Contains(on, w) }) {
-			return true
-		}
-	}
-	return slices.ContainsFunc(r.Findings, func(f judge.Finding) bool { return slices.Contains(on, string(f.Kind)) })
+	return slices.ContainsFunc(slices.Concat(r.Allocations, r.Reservations), func(it *judge.Item) bool {
+		isNamed := names(it.Verdict.String()) || names(it.Reason.String()) || names(string(r.Refused[it.ID()].Why))
+		return isNamed && OwnRow(it) && !released[it.ID()]
+	}) || slices.ContainsFunc(r.Findings, func(f judge.Finding) bool { return names(string(f.Kind)) })
 }

@@ -12,41 +12,45 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// Filter is what of a cluster is asked for. An empty field asks for all; the values of
-// one field are alternatives.
+// Filter is what of a cluster is asked for. An empty field asks for all; the values of one field are
+// alternatives. A pool is "<namespace>/<name>", a name alone or a range; the namespaces are those of the pods
+// that are recorded; a node is one on which the sandbox may be, or the pod is; a reason is that of a verdict,
+// or the kind of a finding.
 type Filter struct {
-	Addresses     []netip.Addr
-	Pools         []string        // "<namespace>/<name>", or a name alone
-	PodNamespaces []string        // of the pods that are recorded
-	Nodes         []string        // on which the sandbox may be, or the pod is
-	Verdicts      []judge.Verdict // of allocations and reservations
-	Reasons       []string        // of verdicts, or kinds of findings
+	Addresses     []netip.Addr    `json:"-"`
+	Pools         []string        `json:"pools,omitempty"`
+	PodNamespaces []string        `json:"podNamespaces,omitempty"`
+	Nodes         []string        `json:"nodes,omitempty"`
+	Verdicts      []judge.Verdict `json:"verdicts,omitempty"`
+	Reasons       []string        `json:"reasons,omitempty"`
 }
 
 // NewFilter reads the values of the flags. Verdicts and reasons may be in any case; one
 // that does not exist is an error, which names those that do.
-func NewFilter(pools, podNamespaces, nodes, verdicts, reasons []string) (Filter, error) {
-	f := Filter{Pools: pools, PodNamespaces: podNamespaces, Nodes: nodes}
-	for _, text := range verdicts {
-		v, ok := fold(text, Verdicts())
-		if !ok {
-			return f, fmt.Errorf("--verdict %q: must be one of %s", text, strings.Join(Verdicts(), ", "))
-		}
-		var verdict judge.Verdict
-		if err := verdict.UnmarshalText([]byte(v)); err != nil {
-			return f, fmt.Errorf("--verdict: %w", err)
-		}
-		f.Verdicts = append(f.Verdicts, verdict)
+func NewFilter(pools, podNamespaces, nodes, verdicts, reasons []string) (f Filter, err error) {
+	f = Filter{Pools: pools, PodNamespaces: podNamespaces, Nodes: nodes}
+	all := []judge.Verdict{judge.InUse, judge.Held, judge.Stale}
+	f.Verdicts, err = words("verdict", verdicts, all, "must be one of "+strings.Join(Verdicts(), ", "))
+	if err != nil {
+		return f, err
 	}
-	known := slices.Concat(judge.ReasonNames(), Kinds())
-	for _, text := range reasons {
-		r, ok := fold(text, known)
-		if !ok {
-			return f, fmt.Errorf("--reason %q: must be a reason (%s) or a finding (%s)", text, strings.Join(judge.ReasonNames(), ", "), strings.Join(Kinds(), ", "))
+	names, kinds := judge.ReasonNames(), Kinds()
+	must := fmt.Sprintf("must be a reason (%s) or a finding (%s)", strings.Join(names, ", "), strings.Join(kinds, ", "))
+	f.Reasons, err = words("reason", reasons, slices.Concat(names, kinds), must)
+	return f, err
+}
+
+// words are the known values whose texts a flag has, in any case.
+func words[T any](flag string, texts []string, known []T, must string) ([]T, error) {
+	found := []T{}
+	for _, text := range texts {
+		i := slices.IndexFunc(known, func(k T) bool { return strings.EqualFold(fmt.Sprint(k), text) })
+		if i < 0 {
+			return nil, fmt.Errorf("--%s %q: %s", flag, text, must)
 		}
-		f.Reasons = append(f.Reasons, r)
+		found = append(found, known[i])
 	}
-	return f, nil
+	return found, nil
 }
 
 // Verdicts are the names of all verdicts.
@@ -63,12 +67,14 @@ func Kinds() []string {
 	return names
 }
 
-func fold(text string, known []string) (string, bool) {
-	i := slices.IndexFunc(known, func(k string) bool { return strings.EqualFold(k, text) })
-	if i < 0 {
-		return "", false
-	}
-	return known[i], true
+// among reports whether a value is asked for.
+func among[T comparable](asked []T, value T) bool {
+	return len(asked) == 0 || slices.Contains(asked, value)
+}
+
+// anyOf reports whether one of the values is asked for.
+func anyOf[A, T any](asked []A, values []T, is func(T) bool) bool {
+	return len(asked) == 0 || slices.ContainsFunc(values, is)
 }
 
 // IsZero reports whether it asks for everything.
@@ -78,10 +84,9 @@ func (f Filter) IsZero() bool {
 
 // Pool reports whether a pool, as "<namespace>/<name>", is asked for.
 func (f Filter) Pool(ref string) bool {
-	return len(f.Pools) == 0 || slices.ContainsFunc(f.Pools, func(p string) bool {
-		_, name, _ := strings.Cut(ref, "/")
-		return p == ref || p == name || isOfRange(p, name)
-	})
+	_, name, _ := strings.Cut(ref, "/")
+	is := func(asked string) bool { return asked == ref || asked == name || isOfRange(asked, name) }
+	return len(f.Pools) == 0 || slices.ContainsFunc(f.Pools, is)
 }
 
 // isOfRange reports whether a text is a range, and the name that of a pool of it: of whichever network,
@@ -98,40 +103,29 @@ func isOfRange(text, name string) bool {
 // Item reports whether an item is asked for. A reservation is of the pools that have its
 // address.
 func (f Filter) Item(it *judge.Item) bool {
-	return f.address(it.Address()) && f.itemPool(it) && f.namespace(it.PodRef()) && f.node(it) &&
-		(len(f.Verdicts) == 0 || slices.Contains(f.Verdicts, it.Verdict)) &&
-		(len(f.Reasons) == 0 || slices.Contains(f.Reasons, it.Reason.String()))
-}
-
-func (f Filter) address(a netip.Addr) bool {
-	return len(f.Addresses) == 0 || slices.Contains(f.Addresses, a)
+	return among(f.Addresses, it.Address()) && f.itemPool(it) && f.namespace(it.PodRef()) && f.node(it) &&
+		among(f.Verdicts, it.Verdict) && among(f.Reasons, it.Reason.String())
 }
 
 func (f Filter) itemPool(it *judge.Item) bool {
-	if len(f.Pools) == 0 {
-		return true
-	}
 	if it.Pool != nil {
 		return f.Pool(it.Pool.Ref())
 	}
-	return slices.ContainsFunc(it.PoolNames(), func(p types.NamespacedName) bool { return f.Pool(p.String()) })
+	return anyOf(f.Pools, it.PoolNames(), func(p types.NamespacedName) bool { return f.Pool(p.String()) })
 }
 
 func (f Filter) namespace(podRef string) bool {
 	namespace, _, _ := strings.Cut(podRef, "/")
-	return len(f.PodNamespaces) == 0 || slices.Contains(f.PodNamespaces, namespace)
+	return among(f.PodNamespaces, namespace)
 }
 
 func (f Filter) node(it *judge.Item) bool {
-	if len(f.Nodes) == 0 {
-		return true
-	}
-	is := func(node string) bool { return slices.Contains(f.Nodes, node) }
+	is := func(node string) bool { return among(f.Nodes, node) }
 	e := it.Evidence()
 	if it.Node() != "" || e == nil {
 		return is(it.Node())
 	}
-	return slices.ContainsFunc(e.Nodes, is) || slices.ContainsFunc(e.WithoutReport, is)
+	return anyOf(f.Nodes, e.Nodes, is) || slices.ContainsFunc(e.WithoutReport, is)
 }
 
 // Finding reports whether a finding is asked for. A finding has no verdict: it is asked
@@ -140,19 +134,10 @@ func (f Filter) node(it *judge.Item) bool {
 func (f Filter) Finding(x *judge.Finding) bool {
 	ofAddress := func(text string) bool {
 		a, err := netip.ParseAddr(text)
-		return err == nil && f.address(a)
+		return err == nil && among(f.Addresses, a)
 	}
-	switch {
-	case len(f.Addresses) > 0 && !slices.ContainsFunc(strings.Split(x.IP, ","), ofAddress):
-		return false
-	case len(f.Reasons) > 0 && !slices.Contains(f.Reasons, string(x.Kind)):
-		return false
-	case len(f.Reasons) == 0 && len(f.Verdicts) > 0:
-		return false
-	case len(f.Nodes) > 0 && !slices.Contains(f.Nodes, x.Node) && (x.Node != "" || x.Kind != judge.Conflict && x.Kind != judge.Unrecorded):
-		return false
-	case len(f.Pools) > 0 && !slices.ContainsFunc(strings.Split(x.Pool, ","), f.Pool):
-		return false
-	}
-	return len(f.PodNamespaces) == 0 || slices.ContainsFunc(x.Pods, f.namespace)
+	ofAnyNode := x.Node == "" && (x.Kind == judge.Conflict || x.Kind == judge.Unrecorded)
+	return anyOf(f.Addresses, strings.Split(x.IP, ","), ofAddress) && anyOf(f.Pools, strings.Split(x.Pool, ","), f.Pool) &&
+		anyOf(f.PodNamespaces, x.Pods, f.namespace) && (ofAnyNode || among(f.Nodes, x.Node)) &&
+		among(f.Reasons, string(x.Kind)) && (len(f.Verdicts) == 0 || len(f.Reasons) > 0)
 }

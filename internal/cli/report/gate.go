@@ -9,59 +9,64 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 )
 
-// Gate is a cause for which Stale items are not released, with how many wait for it.
+// Gate is a cause for which Stale items are not released.
 type Gate struct {
-	reconciler.Gate
-	// Count is how many of the items that are shown it stands against, alone or not; Behind
-	// how many of them it is not the only gate for.
-	Count, Behind int
-	// First and Last are when the first and the last of them are released if nothing
-	// contradicts it; zero where that is not known.
-	First, Last time.Time
+	Refusal reconciler.Refusal `json:"refusal"`
+	Detail  string             `json:"detail"`
+	// Pool is the pool that it is about, left out where it is about more.
+	Pool string `json:"pool,omitempty"`
+	// Count is how many Stale items it stands against.
+	Count int `json:"count"`
+	// FirstReleasableAt and LastReleasableAt are left out where the gate does not open by itself.
+	FirstReleasableAt *time.Time `json:"firstReleasableAt,omitempty"`
+	LastReleasableAt  *time.Time `json:"lastReleasableAt,omitempty"`
+
+	first, last time.Time // the same, with fractions of a second
+	behind      int       // for how many of them it is not the only gate
 }
 
-// Sentence says what stands against how many. No item is said to be released when this gate
+// sentence says what stands against how many. No item is said to be released when this gate
 // opens that another gate stands against as well.
-func (g Gate) Sentence() string {
-	but := ""
-	if g.Behind > 0 {
-		but = fmt.Sprintf(", but for %d that something else stands against, too", g.Behind)
+func (g *Gate) sentence() string {
+	but, first, last := "", g.first.UTC().Format(time.RFC3339), g.last.UTC().Format(time.RFC3339)
+	if g.behind > 0 {
+		but = fmt.Sprintf(", but for %d that something else stands against, too", g.behind)
 	}
 	switch {
-	case g.Why != reconciler.AwaitingConfirmation || g.Last.IsZero():
+	case g.Refusal != reconciler.AwaitingConfirmation || g.last.IsZero():
 		return g.Detail
-	case g.Behind == g.Count:
-		return fmt.Sprintf("is not confirmed before %s", g.Last.UTC().Format(time.RFC3339))
-	case g.First.Equal(g.Last):
-		return fmt.Sprintf("will be released at %s unless something contradicts it%s", g.First.UTC().Format(time.RFC3339), but)
+	case g.behind == g.Count:
+		return "is not confirmed before " + last
+	case g.first.Equal(g.last):
+		return fmt.Sprintf("will be released at %s unless something contradicts it%s", first, but)
 	}
-	return fmt.Sprintf("will be released from %s to %s unless something contradicts it%s", g.First.UTC().Format(time.RFC3339), g.Last.UTC().Format(time.RFC3339), but)
+	return fmt.Sprintf("will be released from %s to %s unless something contradicts it%s", first, last, but)
 }
 
 // gatesOf are the gates that stand, in the order of the refusals, each once: those that
 // open at their own time for each item are one.
 func gatesOf(standing []reconciler.Gate, refused []reconciler.Refused, f Filter) []Gate {
-	var gates []Gate
+	gates := []Gate{}
 	byKey := map[reconciler.Gate]int{}
 	add := func(g reconciler.Gate, n, behind int) {
-		key, at := g, g.At
-		if key.At = (time.Time{}); g.Why == reconciler.AwaitingConfirmation && !at.IsZero() {
-			key.Detail = ""
+		at := g.At
+		if g.At = (time.Time{}); g.Why == reconciler.AwaitingConfirmation && !at.IsZero() {
+			g.Detail = ""
 		}
-		i, there := byKey[key]
+		i, there := byKey[g]
 		if !there {
 			i = len(gates)
-			byKey[key] = i
-			gates = append(gates, Gate{Gate: key})
+			byKey[g] = i
+			gates = append(gates, Gate{Refusal: g.Why, Detail: g.Detail, Pool: g.Pool})
 		}
 		e := &gates[i]
 		e.Count += n
-		e.Behind += behind
-		if !at.IsZero() && (e.First.IsZero() || at.Before(e.First)) {
-			e.First = at
+		e.behind += behind
+		if !at.IsZero() && (e.first.IsZero() || at.Before(e.first)) {
+			e.first = at
 		}
-		if at.After(e.Last) {
-			e.Last = at
+		if at.After(e.last) {
+			e.last = at
 		}
 	}
 	for _, g := range standing {
@@ -70,18 +75,26 @@ func gatesOf(standing []reconciler.Gate, refused []reconciler.Refused, f Filter)
 		}
 	}
 	for _, x := range refused {
-		if !f.Item(x.Item) || x.Gate.Why == reconciler.DryRunRefusal {
-			continue
-		}
-		behind := min(len(x.Also), 1)
-		add(x.Gate, 1, behind)
-		for _, g := range x.Also {
-			add(g, 1, behind)
+		if f.Item(x.Item) && x.Gate.Why != reconciler.DryRunRefusal {
+			for _, g := range append([]reconciler.Gate{x.Gate}, x.Also...) {
+				add(g, 1, min(len(x.Also), 1))
+			}
 		}
 	}
-	order := reconciler.Refusals()
-	slices.SortStableFunc(gates, func(a, b Gate) int {
-		return cmp.Or(cmp.Compare(slices.Index(order, a.Why), slices.Index(order, b.Why)), cmp.Compare(a.Gate.Pool, b.Gate.Pool))
-	})
+	for i := range gates {
+		g := &gates[i]
+		g.Detail, g.FirstReleasableAt, g.LastReleasableAt = g.sentence(), When(g.first), When(g.last)
+	}
+	order := func(g Gate) int { return slices.Index(reconciler.Refusals(), g.Refusal) }
+	slices.SortStableFunc(gates, func(a, b Gate) int { return cmp.Or(order(a)-order(b), cmp.Compare(a.Pool, b.Pool)) })
 	return gates
+}
+
+// When is a time, nil for zero.
+func When(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	t = t.UTC().Truncate(time.Second)
+	return &t
 }

@@ -1,6 +1,6 @@
-// Package report is what check, run and explain have to tell, before it is laid out: a
-// judgement, for each Stale item the gates that stand against it, and what was done.
-// Package document makes JSON of it, package screen text for a person.
+// Package report is what check, run and explain print, before it is laid out: a judgement, for each Stale item
+// the gates that stand against it, and what was done. Package document makes rows and JSON of it, package screen
+// lays out the rows as text.
 //
 // report.go has the Report, gate.go its gates, filter.go what is asked for, and failon.go
 // what makes a command fail.
@@ -45,25 +45,20 @@ func OfCheck(j *judge.Judgement, plan *reconciler.Plan, f Filter) *Report {
 // OfRun is the result of a run; of the findings those that are left.
 func OfRun(out *reconciler.Result, dryRun bool, f Filter) *Report {
 	r := of(out.Judgement, out.Refused, out.Standing, f)
-	r.Ran, r.DryRun = true, dryRun
-	r.Released = slices.DeleteFunc(slices.Clone(out.Released), func(it *judge.Item) bool { return !f.Item(it) })
-	r.Left = slices.DeleteFunc(slices.Clone(out.Refused), func(x reconciler.Refused) bool { return !f.Item(x.Item) })
-	r.Repaired, r.Unrepaired = out.Repaired, out.Unrepaired
-	if dryRun {
-		return r
+	r.Ran, r.DryRun, r.Repaired, r.Unrepaired = true, dryRun, out.Repaired, out.Unrepaired
+	r.Released = only(out.Released, f.Item)
+	r.Left = only(out.Refused, func(x reconciler.Refused) bool { return f.Item(x.Item) })
+	if !dryRun {
+		r.Findings = only(r.Findings, func(f judge.Finding) bool { return !slices.ContainsFunc(out.Repaired, f.Is) })
 	}
-	r.Findings = slices.DeleteFunc(r.Findings, func(f judge.Finding) bool {
-		return slices.ContainsFunc(out.Repaired, func(done judge.Finding) bool { return f.Is(done) })
-	})
 	return r
 }
 
 func of(j *judge.Judgement, refused []reconciler.Refused, standing []reconciler.Gate, f Filter) *Report {
 	picked := *j
-	picked.Allocations = slices.DeleteFunc(slices.Clone(j.Allocations), func(it *judge.Item) bool { return !f.Item(it) })
-	picked.Reservations = slices.DeleteFunc(slices.Clone(j.Reservations), func(it *judge.Item) bool { return !f.Item(it) })
-	picked.Findings = slices.DeleteFunc(slices.Clone(j.Findings), func(x judge.Finding) bool { return !f.Finding(&x) })
-	r := &Report{Judgement: &picked, Filter: f, Of: j.Summary(), Refused: make(map[judge.ID]reconciler.Refused, len(refused))}
+	picked.Allocations, picked.Reservations = only(j.Allocations, f.Item), only(j.Reservations, f.Item)
+	picked.Findings = only(j.Findings, func(x judge.Finding) bool { return f.Finding(&x) })
+	r := &Report{Judgement: &picked, Filter: f, Of: j.Summary(), Refused: map[judge.ID]reconciler.Refused{}}
 	for _, x := range refused {
 		if f.Item(x.Item) {
 			r.Refused[x.ID()] = x
@@ -71,6 +66,11 @@ func of(j *judge.Judgement, refused []reconciler.Refused, standing []reconciler.
 	}
 	r.Gates = gatesOf(standing, refused, f)
 	return r
+}
+
+// only is a copy of those that a filter lets through.
+func only[T any](all []T, is func(T) bool) []T {
+	return slices.DeleteFunc(slices.Clone(all), func(x T) bool { return !is(x) })
 }
 
 // Summary counts what was asked for.
@@ -98,13 +98,8 @@ func (r *Report) RefusedOf(it *judge.Item) (reconciler.Refused, bool) {
 // Pick are the items of a verdict that have a row of their own: a reservation that shares
 // its allocation's verdict stands in its allocation's row.
 func (r *Report) Pick(v judge.Verdict) []*judge.Item {
-	var found []*judge.Item
-	for _, it := range slices.Concat(r.Allocations, r.Reservations) {
-		if it.Verdict == v && OwnRow(it) {
-			found = append(found, it)
-		}
-	}
-	return found
+	is := func(it *judge.Item) bool { return it.Verdict == v && OwnRow(it) }
+	return only(slices.Concat(r.Allocations, r.Reservations), is)
 }
 
 // OwnRow reports whether an item is listed by itself.

@@ -151,13 +151,13 @@ func TestGatesThatOpenAtTheirOwnTimeAreOne(t *testing.T) {
 	both := at(time.Hour)
 	both.Gate, both.Also = paused, []reconciler.Gate{both.Gate}
 	got := gatesOf([]reconciler.Gate{paused}, []reconciler.Refused{at(time.Minute), both, at(30 * time.Minute)}, Filter{})
-	if len(got) != 2 || got[0].Why != reconciler.Paused || got[0].Count != 1 || got[1].Count != 3 || !got[1].First.Equal(Now.Add(time.Minute)) || !got[1].Last.Equal(Now.Add(time.Hour)) {
+	if len(got) != 2 || got[0].Refusal != reconciler.Paused || got[0].Count != 1 || got[1].Count != 3 || !got[1].first.Equal(Now.Add(time.Minute)) || !got[1].last.Equal(Now.Add(time.Hour)) {
 		t.Errorf("got %+v", got)
 	}
-	if text := got[1].Sentence(); !strings.HasPrefix(text, "will be released from ") || !strings.HasSuffix(text, ", but for 1 that something else stands against, too") {
+	if text := got[1].Detail; !strings.HasPrefix(text, "will be released from ") || !strings.HasSuffix(text, ", but for 1 that something else stands against, too") {
 		t.Error(text)
 	}
-	if text := gatesOf([]reconciler.Gate{paused}, []reconciler.Refused{both}, Filter{})[1].Sentence(); text != "is not confirmed before 2026-11-20T11:00:00Z" {
+	if text := gatesOf([]reconciler.Gate{paused}, []reconciler.Refused{both}, Filter{})[1].Detail; text != "is not confirmed before 2026-11-20T11:00:00Z" {
 		t.Errorf("of what is paused, too, it says: %s", text)
 	}
 	if !both.At().IsZero() || !at(time.Minute).At().Equal(Now.Add(time.Minute)) {

@@ -1,7 +1,11 @@
 package screen
 
 import (
+	"cmp"
 	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/table"
@@ -9,63 +13,65 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// Check writes a report of check.
-func (s *Screen) Check(r *report.Report) {
+// Report writes a report of check or run: of a run what was done, what was not and why, and what is left.
+func (s *Screen) Report(r *report.Report) {
 	s.summary(r)
-	s.Findings("FINDINGS", r.Findings)
-	s.items(section{title: "STALE", level: table.Warn, release: true}, r, r.Pick(judge.Stale))
-	s.heldAndInUse(r)
-}
-
-func (s *Screen) heldAndInUse(r *report.Report) {
+	switch {
+	case !r.Ran:
+		s.Findings("FINDINGS", r.Findings)
+		s.items(section{title: "STALE", level: table.Warn, release: true}, r, r.Pick(judge.Stale))
+	case r.DryRun:
+		s.dryRun(r)
+	default:
+		s.ran(r)
+	}
 	s.items(section{title: "HELD", level: table.Plain}, r, r.Pick(judge.Held))
 	if s.All {
 		s.items(section{title: "IN USE", level: table.Good}, r, r.Pick(judge.InUse))
 	}
 }
 
-// Run writes a report of run: what was done, what was not and why, and what is left.
-func (s *Screen) Run(r *report.Report) {
-	s.summary(r)
-	if r.DryRun {
-		s.dryRun(r)
-	} else {
-		s.ran(r)
-	}
-	s.heldAndInUse(r)
-}
-
 func (s *Screen) ran(r *report.Report) {
-	allocations, reservations := 0, 0
-	var released []*judge.Item
+	allocations := 0
+	var released, left []*judge.Item
 	for _, it := range r.Released {
 		if it.Allocation != nil {
 			allocations++
-		} else {
-			reservations++
 		}
 		if report.OwnRow(it) {
 			released = append(released, it)
 		}
 	}
-	s.Line("Released %s and %s; %s left.", Count(allocations, "allocation"), Count(reservations, "reservation"), Count(len(r.Left), "stale item"))
+	for _, x := range r.Left {
+		left = append(left, x.Item)
+	}
+	reservations := len(r.Released) - allocations
+	s.Line("Released %s and %s; %s left.", Count(allocations, "allocation"), Count(reservations, "reservation"), Count(len(left), "stale item"))
 	s.Findings("FINDINGS LEFT", r.Findings)
 	s.items(section{title: "RELEASED", level: table.Good}, r, byPlace(released))
-	s.items(section{title: "NOT RELEASED", level: table.Warn, release: true}, r, itemsOf(r.Left, nil))
-	s.repaired(r)
+	s.items(section{title: "NOT RELEASED", level: table.Warn, release: true}, r, byPlace(left))
+	s.repaired("REPAIRED", r)
 }
 
 // dryRun writes what would become of everything that is stale.
 func (s *Screen) dryRun(r *report.Report) {
-	now := func(x reconciler.Refused) bool { return x.Gate.Why == reconciler.DryRunRefusal }
-	later := func(x reconciler.Refused) bool { return !now(x) && !x.At().IsZero() }
-	never := func(x reconciler.Refused) bool { return !now(x) && !later(x) }
+	var now, afterwards, never []*judge.Item
+	for _, x := range r.Left {
+		switch {
+		case x.Gate.Why == reconciler.DryRunRefusal:
+			now = append(now, x.Item)
+		case !x.At().IsZero():
+			afterwards = append(afterwards, x.Item)
+		default:
+			never = append(never, x.Item)
+		}
+	}
 	s.Line("A dry run: nothing is written.")
 	s.Findings("FINDINGS", r.Findings)
-	s.items(section{title: "WOULD BE RELEASED NOW", level: table.Warn, release: true}, r, itemsOf(r.Left, now))
-	s.items(section{title: "WOULD BE RELEASED LATER", level: table.Warn, release: true}, r, itemsOf(r.Left, later))
-	s.items(section{title: "WOULD NOT BE RELEASED", level: table.Bad, release: true}, r, itemsOf(r.Left, never))
-	s.repaired(r)
+	s.items(section{title: "WOULD BE RELEASED NOW", level: table.Warn, release: true}, r, byPlace(now))
+	s.items(section{title: "WOULD BE RELEASED LATER", level: table.Warn, release: true}, r, byPlace(afterwards))
+	s.items(section{title: "WOULD NOT BE RELEASED", level: table.Bad, release: true}, r, byPlace(never))
+	s.repaired("WOULD BE REPAIRED", r)
 	if r.Requests != nil {
 		s.requests(r.Requests)
 	}
@@ -91,24 +97,17 @@ func (s *Screen) requests(r *report.Requests) {
 	}
 }
 
-func itemsOf(refused []reconciler.Refused, is func(reconciler.Refused) bool) []*judge.Item {
-	var items []*judge.Item
-	for _, x := range refused {
-		if is == nil || is(x) {
-			items = append(items, x.Item)
-		}
-	}
-	return byPlace(items)
+func byPlace(items []*judge.Item) []*judge.Item {
+	slices.SortStableFunc(items, func(a, b *judge.Item) int {
+		return cmp.Or(cmp.Compare(a.Object(), b.Object()), a.Address().Compare(b.Address()))
+	})
+	return items
 }
 
 // repaired writes what was written back, and what was not and why.
-func (s *Screen) repaired(r *report.Report) {
+func (s *Screen) repaired(title string, r *report.Report) {
 	if len(r.Repaired)+len(r.Unrepaired) == 0 {
 		return
-	}
-	title := "REPAIRED"
-	if r.DryRun {
-		title = "WOULD BE REPAIRED"
 	}
 	s.Title(table.Good, title, len(r.Repaired))
 	for _, f := range r.Repaired {
@@ -122,5 +121,42 @@ func (s *Screen) repaired(r *report.Report) {
 			s.Text("not repaired: ", u.String())
 		}
 	}
-	s.Reasons(why)
+	s.notRepaired(why)
+}
+
+// notRepaired writes each reason once, with how many it is about.
+func (s *Screen) notRepaired(why map[string]int) {
+	for _, text := range slices.Sorted(maps.Keys(why)) {
+		s.Text(fmt.Sprintf("%d not repaired: ", why[text]), text)
+	}
+}
+
+// Recovery writes what recover wrote, or would write, and below why something is not written.
+func (s *Screen) Recovery(out *reconciler.Result, wrote bool) {
+	s.summary(report.OfRun(out, !wrote, report.Filter{}))
+	columns := []table.Column{{Name: "ADDRESS"}, {Name: "STATE"}, {Name: "WHY"}, {Name: "POD", Cut: 14},
+		{Name: "INSTEAD OF", Cut: 12}, {Name: "NODE", Cut: 8, Optional: true}, {Name: "POOL", Cut: 16, Optional: true}}
+	var rows [][]string
+	why, written := map[string]int{}, 0
+	for _, r := range out.Writes() {
+		rows = append(rows, []string{r.IP, r.State, string(r.Kind), r.PodRef, r.Instead, r.Node, r.Pool})
+		switch r.State {
+		case "Written":
+			written++
+		case "Planned":
+		default:
+			why[r.Message]++
+		}
+	}
+	if wrote {
+		s.Line("Wrote %d; %d left.", written, len(rows)-written)
+	} else {
+		s.Line("%d to write; nothing is written without --yes.", len(rows))
+	}
+	s.Findings("FINDINGS", slices.DeleteFunc(slices.Clone(out.Findings), judge.Finding.CanRepair))
+	if len(rows) > 0 {
+		s.Line("")
+		s.Table(columns, rows)
+	}
+	s.notRepaired(why)
 }

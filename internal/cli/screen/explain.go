@@ -10,6 +10,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/explanation"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/table"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
@@ -167,12 +168,13 @@ func (s *Screen) explainPool(p *usage.Pool) {
 	}
 	s.fact("definitions", table.Dash(strings.Join(p.Networks(), ", ")))
 	s.fact("paused", choose(p.Paused, "yes, by its annotation", "no"))
+	full := document.OfPool(p)
 	text := fmt.Sprintf("%d used; how many are usable is not known: %s", p.Used, p.Unknown)
 	if p.Unknown == "" {
-		text = fmt.Sprintf("%s usable, %d used, %s free (%s full)", amount(p.Usable), p.Used, amount(p.Free), percent(p))
+		text = fmt.Sprintf("%s usable, %d used, %s free (%s full)", amount(p.Usable), p.Used, amount(p.Free), percent(full))
 	}
 	if len(p.Waiting) > 0 {
-		text += "; these pods wait for one: " + podList(p.Waiting, manyRows)
+		text += "; these pods wait for one: " + list(full.Waiting, manyRows)
 	}
 	s.fact("addresses", text)
 }
@@ -256,7 +258,7 @@ func (s *Screen) overview(e *explanation.Explanation) {
 	if len(e.Gates) > 0 {
 		s.gap()
 	}
-	s.gates(e.Report)
+	s.gates(e.Gates)
 	s.stuck(e, section{title: "STALE", level: table.Warn, release: true}, judge.Stale)
 	s.stuck(e, section{title: "HELD", level: table.Plain}, judge.Held)
 }
@@ -272,24 +274,26 @@ func (s *Screen) stuck(e *explanation.Explanation, sec section, verdict judge.Ve
 	if len(items) > manyRows && !s.Wide {
 		shown = items[:manyRows]
 	}
-	rows := make([][]string, 0, len(shown))
+	var rows []document.AllocationRow
+	var cells [][]string
 	for _, it := range shown {
-		rows = append(rows, itemRow(sec, e.Report, it))
+		d := document.OfItem(e.Report, it)
+		rows, cells = append(rows, d), append(cells, rowCells(d, e.Observation.Now))
 	}
-	columns := slices.Clone(itemColumns(sec))
+	columns := rowColumns(sec)
 	for i := range columns {
 		columns[i].Cut = 0
 	}
-	s.Table(columns, rows)
+	s.Table(columns, cells)
 	if more := len(items) - len(shown); more > 0 {
 		s.Line("and %s; -o wide has them all.", Count(more, "more row"))
 	}
-	s.legend(sec, e.Report, shown)
+	s.legend(sec, rows)
 }
 
 // past writes what is known of restores of etcd and of releases.
 func (s *Screen) past(e *explanation.Explanation) {
-	waiting := slices.ContainsFunc(e.Document.Gates, func(g document.Gate) bool {
+	waiting := slices.ContainsFunc(e.Gates, func(g report.Gate) bool {
 		return g.Refusal == reconciler.EtcdRestored && g.Count > 0
 	})
 	switch r := e.Restore; {

@@ -6,100 +6,77 @@ import (
 	"strconv"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/table"
-	"github.com/ip-reconcile/ip-reconcile/ippool"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
 )
 
 // Pools writes how full all pools are, the fullest first.
-func (s *Screen) Pools(r *report.Report, u *usage.Pools) {
-	s.poolNotes(r, u)
-	s.poolTable(u.All)
-	s.unknown(u.All)
-	if s.Wide {
-		return
-	}
-	for _, p := range u.All {
-		if len(p.Waiting) > 0 {
-			s.Text(fmt.Sprintf("%s is full, waiting: ", p.Ref()), podList(p.Waiting, fewRows))
+func (s *Screen) Pools(d *document.PoolList) {
+	s.notes(d.Notes)
+	s.poolTable(d.Pools...)
+	for _, p := range d.Pools {
+		if len(p.Waiting) > 0 && !s.Wide {
+			s.Text(p.Pool+" is full, waiting: ", list(p.Waiting, fewRows))
 		}
 	}
 }
 
-func (s *Screen) poolNotes(r *report.Report, u *usage.Pools) {
-	for _, text := range append(r.Notes(), u.Notes...) {
-		s.Text("Note: ", text)
-	}
-}
-
-func (s *Screen) poolTable(pools []*usage.Pool) {
-	columns := []table.Column{{Name: "POOL", Cut: 14}, {Name: "RANGE", Optional: true}, {Name: "USABLE"}, {Name: "USED"}, {Name: "FREE"}, {Name: "FILL"},
-		{Name: "STALE"}, {Name: "HELD"}, {Name: "WAITING"}, {Name: "NETWORKS", Cut: 12, Optional: true}, {Name: "WAITING PODS", Wide: true}}
-	rows := make([][]string, 0, len(pools))
-	for _, p := range pools {
-		rows = append(rows, []string{p.Ref(), table.Dash(p.RangeText), amount(p.Usable), strconv.Itoa(p.Used), amount(p.Free), percent(p),
-			strconv.Itoa(p.Stale), strconv.Itoa(p.Held), waiting(p), table.Dash(strings.Join(p.Networks(), ",")), table.Dash(podList(p.Waiting, len(p.Waiting)))})
-	}
-	s.Table(columns, rows)
-}
-
-// unknown says why there are question marks, each reason once.
-func (s *Screen) unknown(pools []*usage.Pool) {
-	of, order := map[string][]string{}, []string{}
-	for _, p := range pools {
-		if p.Unknown == "" {
-			continue
-		}
-		if of[p.Unknown] == nil {
-			order = append(order, p.Unknown)
-		}
-		of[p.Unknown] = append(of[p.Unknown], p.Ref())
-	}
-	for _, why := range order {
-		s.Text("? ", fmt.Sprintf("%s: %s.", list(of[why], fewRows), why))
-	}
-}
-
-// Pool writes more of one pool.
-func (s *Screen) Pool(r *report.Report, u *usage.Pools, p *usage.Pool) {
-	s.poolTable([]*usage.Pool{p})
-	s.unknown([]*usage.Pool{p})
-	for _, d := range p.Definitions {
-		s.fact(d.String(), fmt.Sprintf("assigns %s: %s", Amount(ippool.Size(d.Usable), "address"), ranges(document.Ranges(d.Usable))))
-	}
-	if free := p.FreeAddresses(); free != nil {
-		s.fact("free", ranges(document.Ranges(free)))
-	}
-	s.owners("NAMESPACES", p.ByNamespace())
-	s.owners("WORKLOADS", u.ByWorkload(p))
-	if len(p.Waiting) > 0 {
-		s.Title(table.Bad, "WAITING FOR AN ADDRESS", len(p.Waiting))
-		most := manyRows
-		if s.Wide {
-			most = len(p.Waiting)
-		}
-		s.Text("", podList(p.Waiting, most))
-	}
-	s.items(section{title: "STALE", level: table.Warn, release: true}, r, p.StaleEntries)
-}
-
-// PoolsFound writes more of the pools that were asked for.
-func (s *Screen) PoolsFound(r *report.Report, u *usage.Pools, pools []*usage.Pool) {
-	s.poolNotes(r, u)
-	s.gates(r)
-	for i, p := range pools {
+// PoolDetails writes more of the pools that were asked for.
+func (s *Screen) PoolDetails(d *document.PoolDetails) {
+	s.notes(d.Notes)
+	s.gates(d.Gates)
+	for i, p := range d.Pools {
 		if i > 0 {
 			s.Line("")
 		}
-		s.Pool(r, u, p)
+		s.poolTable(p.PoolUsage)
+		for _, def := range p.Definitions {
+			s.fact(def.Name, fmt.Sprintf("assigns %s: %s", addresses(def.Usable.Int), ranges(def.Ranges, def.MoreRanges)))
+		}
+		if p.Unknown == "" {
+			s.fact("free", ranges(p.FreeRanges, p.MoreFreeRanges))
+		}
+		s.owners("NAMESPACES", p.Namespaces)
+		s.owners("WORKLOADS", p.Workloads)
+		if len(p.Waiting) > 0 {
+			most := manyRows
+			if s.Wide {
+				most = len(p.Waiting)
+			}
+			s.Title(table.Bad, "WAITING FOR AN ADDRESS", len(p.Waiting))
+			s.Text("", list(p.Waiting, most))
+		}
+		s.rows(section{title: "STALE", level: table.Warn, release: true}, d.ObservedAt, p.StaleEntries)
 	}
 }
 
-func (s *Screen) owners(title string, owners []usage.Owner) {
+// poolTable writes a row for each pool, and why there are question marks, each reason once.
+func (s *Screen) poolTable(pools ...document.PoolUsage) {
+	columns := []table.Column{
+		{Name: "POOL", Cut: 14}, {Name: "RANGE", Optional: true}, {Name: "USABLE"}, {Name: "USED"}, {Name: "FREE"}, {Name: "FILL"}, {Name: "STALE"},
+		{Name: "HELD"}, {Name: "WAITING"}, {Name: "NETWORKS", Cut: 12, Optional: true}, {Name: "WAITING PODS", Wide: true},
+	}
+	rows, unknown, reasons := make([][]string, 0, len(pools)), map[string][]string{}, []string{}
+	for _, p := range pools {
+		usable, free, waiting := "?", "?", "?" // whether a pod waits depends on whether the pool is full
+		if p.Unknown == "" {
+			usable, free, waiting = amount(p.Usable.Int), amount(p.Free.Int), strconv.Itoa(len(p.Waiting))
+		} else {
+			if unknown[p.Unknown] == nil {
+				reasons = append(reasons, p.Unknown)
+			}
+			unknown[p.Unknown] = append(unknown[p.Unknown], p.Pool)
+		}
+		rows = append(rows, []string{p.Pool, p.Range, usable, strconv.Itoa(p.Used), free, percent(p), strconv.Itoa(p.Stale),
+			strconv.Itoa(p.Held), waiting, strings.Join(p.Networks, ","), strings.Join(p.Waiting, ", ")})
+	}
+	s.Table(columns, rows)
+	for _, why := range reasons {
+		s.Text("? ", fmt.Sprintf("%s: %s.", list(unknown[why], fewRows), why))
+	}
+}
+
+func (s *Screen) owners(title string, owners []document.PoolOwner) {
 	if len(owners) == 0 {
 		return
 	}
@@ -111,16 +88,12 @@ func (s *Screen) owners(title string, owners []usage.Owner) {
 	s.Table([]table.Column{{Name: "NAME", Cut: 20}, {Name: "ENTRIES"}}, rows)
 }
 
-// amount is a number of addresses, in powers of two where it has many digits, and "?" where it
-// is not known.
+// amount is a number of addresses, in powers of two where it has many digits.
 func amount(n *big.Int) string {
-	switch {
-	case n == nil:
-		return "?"
-	case n.BitLen() <= 40:
+	if n.BitLen() <= 40 {
 		return n.String()
 	}
-	nearest := new(big.Int).Add(n, new(big.Int).Rsh(n, 20)) // 2^64-2 is told as 2^64
+	nearest := new(big.Int).Add(n, new(big.Int).Rsh(n, 20)) // 2^64-2 is shown as 2^64
 	power := new(big.Int).Lsh(big.NewInt(1), uint(nearest.BitLen()-1))
 	if off := new(big.Int).Abs(new(big.Int).Sub(n, power)); new(big.Int).Rsh(n, 20).Cmp(off) >= 0 {
 		return fmt.Sprintf("~2^%d", nearest.BitLen()-1)
@@ -128,32 +101,23 @@ func amount(n *big.Int) string {
 	return fmt.Sprintf(">2^%d", n.BitLen()-1)
 }
 
-// Amount is an amount with what it counts.
-func Amount(n *big.Int, what string) string {
-	if n.IsInt64() && n.Int64() == 1 {
-		return "1 " + what
+// addresses is an amount with what it counts.
+func addresses(n *big.Int) string {
+	if text := amount(n); text != "1" {
+		return text + " addresses"
 	}
-	return amount(n) + " " + what + "es"
+	return "1 address"
 }
 
 // percent is rounded down, so that only what is full is 100 %.
-func percent(p *usage.Pool) string {
-	fill, ok := p.Fill()
+func percent(p document.PoolUsage) string {
 	switch {
 	case p.Unknown != "":
 		return "?"
-	case !ok:
+	case p.Fill == nil:
 		return "-"
 	}
-	return fmt.Sprintf("%d%%", int(fill*100))
-}
-
-// waiting is how many pods wait, "?" where it is not known whether the pool is full.
-func waiting(p *usage.Pool) string {
-	if p.Unknown != "" {
-		return "?"
-	}
-	return strconv.Itoa(len(p.Waiting))
+	return fmt.Sprintf("%d%%", int(*p.Fill*100))
 }
 
 func ranges(all []string, more int) string {
@@ -164,20 +128,4 @@ func ranges(all []string, more int) string {
 		return fmt.Sprintf("%s, and %d more", strings.Join(all, ", "), more)
 	}
 	return strings.Join(all, ", ")
-}
-
-func podList(pods []types.NamespacedName, most int) string {
-	all := make([]string, 0, len(pods))
-	for _, p := range pods {
-		all = append(all, p.String())
-	}
-	return list(all, most)
-}
-
-// list is as many of the texts, and how many more there are.
-func list(all []string, most int) string {
-	if len(all) <= most {
-		return strings.Join(all, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(all[:most], ", "), len(all)-most)
 }

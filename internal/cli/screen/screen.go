@@ -2,16 +2,14 @@
 // what is stale and when it will be released, then what is held; each section with its
 // count, and the counts add up to the first line.
 //
-// screen.go has what all share, check.go and run.go the order of the sections, items.go
-// and groups.go the rows, explain.go and advice.go what is known of one thing and what to
-// do about it.
+// screen.go has what all share, check.go the order of the sections, items.go and groups.go the rows, pools.go
+// how full pools are, and explain.go what is known of one thing and what to do about it.
 package screen
 
 import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/table"
@@ -47,52 +45,53 @@ func (s *Screen) Table(columns []table.Column, rows [][]string) { s.Rows(&s.text
 // summary writes the first line, and what a reader must know to believe the rest.
 func (s *Screen) summary(r *report.Report) {
 	sum := r.Summary()
-	lone := ""
+	lone, stale := "", "stale"
 	if n := sum.Lone.InUse + sum.Lone.Held + sum.Lone.Stale; n > 0 {
 		lone = fmt.Sprintf(" (%d without an allocation: %s)", n, verdicts(sum.Lone.InUse, sum.Lone.Held, sum.Lone.Stale))
 	}
-	stale := "stale"
 	if len(r.Released) > 0 {
 		stale = "stale before this run"
 	}
-	s.Text("", fmt.Sprintf("%s, %s: %d in use, %d held, %d %s; %s%s, %s.", Count(sum.Pools, "pool"), Count(sum.Allocations, "allocation"),
-		sum.InUse, sum.Held, sum.Stale, stale, Count(sum.Reservations, "reservation"), lone, Count(sum.Findings, "finding")))
+	s.Text("", fmt.Sprintf("%s, %s: %d in use, %d held, %d %s; %s%s, %s.",
+		Count(sum.Pools, "pool"), Count(sum.Allocations, "allocation"), sum.InUse, sum.Held, sum.Stale, stale,
+		Count(sum.Reservations, "reservation"), lone, Count(sum.Findings, "finding")))
 	if !r.Filter.IsZero() {
-		s.Text("", fmt.Sprintf("Only what was asked for; in all %s, %s, %s and %s.", Count(r.Of.Pools, "pool"), Count(r.Of.Allocations, "allocation"), Count(r.Of.Reservations, "reservation"), Count(r.Of.Findings, "finding")))
+		s.Text("", fmt.Sprintf("Only what was asked for; in all %s, %s, %s and %s.", Count(r.Of.Pools, "pool"),
+			Count(r.Of.Allocations, "allocation"), Count(r.Of.Reservations, "reservation"), Count(r.Of.Findings, "finding")))
 	}
-	for _, text := range r.Notes() {
-		if text != r.Restore.Text() { // it is among the gates
-			s.Text("Note: ", text)
-		}
+	restore := r.Restore.Text() // it is among the gates
+	s.notes(slices.DeleteFunc(slices.Clone(r.Notes()), func(text string) bool { return text == restore }))
+	s.gates(r.Gates)
+}
+
+func (s *Screen) notes(texts []string) {
+	for _, text := range texts {
+		s.Text("Note: ", text)
 	}
-	s.gates(r)
 }
 
 // verdicts lists the counts that are not zero.
 func verdicts(inUse, held, stale int) string {
 	var parts []string
-	for _, c := range []struct {
-		n    int
-		what string
-	}{{inUse, "in use"}, {held, "held"}, {stale, "stale"}} {
-		if c.n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", c.n, c.what))
+	for i, n := range []int{inUse, held, stale} {
+		if n > 0 {
+			parts = append(parts, fmt.Sprint(n, []string{" in use", " held", " stale"}[i]))
 		}
 	}
 	return strings.Join(parts, ", ")
 }
 
 // gates writes what stands between Stale and released.
-func (s *Screen) gates(r *report.Report) {
-	for _, g := range r.Gates {
-		waiting := "no stale item waits for it"
-		switch {
-		case g.Count == 1:
+func (s *Screen) gates(gates []report.Gate) {
+	for _, g := range gates {
+		waiting := fmt.Sprintf("%d stale items wait for it", g.Count)
+		switch g.Count {
+		case 0:
+			waiting = "no stale item waits for it"
+		case 1:
 			waiting = "1 stale item waits for it"
-		case g.Count > 1:
-			waiting = fmt.Sprintf("%d stale items wait for it", g.Count)
 		}
-		s.Text("", fmt.Sprintf("%s: %s (%s).", g.Why, g.Sentence(), waiting))
+		s.Text("", fmt.Sprintf("%s: %s (%s).", g.Refusal, g.Detail, waiting))
 	}
 }
 
@@ -104,37 +103,35 @@ func Count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// clock is a time of the day where it is within a day of now, else with its date; UTC.
-func clock(t, now time.Time) string {
-	t = t.UTC()
-	if d := t.Sub(now); d < 24*time.Hour && d > -24*time.Hour {
-		return t.Format("15:04:05")
+// list is as many of the texts, and how many more there are.
+func list(all []string, most int) string {
+	if len(all) <= most {
+		return strings.Join(all, ", ")
 	}
-	return t.Format(time.RFC3339)
+	return fmt.Sprintf("%s and %d more", strings.Join(all[:most], ", "), len(all)-most)
 }
 
-// Findings writes findings, what is an outage first.
+// Findings writes findings, what is an outage first; of many a few of each kind.
 func (s *Screen) Findings(title string, found []judge.Finding) {
 	if len(found) == 0 {
 		return
 	}
-	kinds := judge.Kinds()
-	found = slices.Clone(found)
-	slices.SortStableFunc(found, func(a, b judge.Finding) int { return slices.Index(kinds, a.Kind) - slices.Index(kinds, b.Kind) })
 	s.Title(table.Bad, title, len(found))
-	shown := map[judge.Kind]int{}
+	texts := map[judge.Kind][]string{}
 	for _, f := range found {
-		if shown[f.Kind]++; !s.Wide && len(found) > manyRows && shown[f.Kind] > fewRows {
-			continue
+		texts[f.Kind] = append(texts[f.Kind], f.Message)
+	}
+	shorten := !s.Wide && len(found) > manyRows
+	for _, k := range judge.Kinds() {
+		for i, text := range texts[k] {
+			if i < fewRows || !shorten {
+				s.Text(fmt.Sprintf("%-18s  ", k), text)
+			}
 		}
-		s.Text(fmt.Sprintf("%-18s  ", f.Kind), f.Message)
 	}
-	if s.Wide || len(found) <= manyRows {
-		return
-	}
-	for _, k := range kinds {
-		if n := shown[k] - fewRows; n > 0 {
-			s.Text(fmt.Sprintf("%-18s  ", k), fmt.Sprintf("and %d more: the same with '--reason %s -o wide'", n, k))
+	for _, k := range judge.Kinds() {
+		if more := len(texts[k]) - fewRows; more > 0 && shorten {
+			s.Text(fmt.Sprintf("%-18s  ", k), fmt.Sprintf("and %d more: the same with '--reason %s -o wide'", more, k))
 		}
 	}
 }

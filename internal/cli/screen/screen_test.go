@@ -1,21 +1,29 @@
 package screen
 
 import (
+	"flag"
 	"fmt"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/table"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
 )
+
+var update = flag.Bool("update", false, "write testdata/screens.txt")
 
 func planned(t testing.TB, parts ...Part) *report.Report {
 	t.Helper()
@@ -24,9 +32,119 @@ func planned(t testing.TB, parts ...Part) *report.Report {
 	return report.OfCheck(j, r.Plan(t.Context(), j), report.Filter{})
 }
 
-func check(s *Screen, r *report.Report) string {
-	s.Check(r)
+func text(style table.Style, r *report.Report) string {
+	s := &Screen{Style: style, All: true}
+	s.Report(r)
 	return s.String()
+}
+
+// many are 60 entries of which 45 are proven to be Stale.
+func many() Part {
+	var entries []Allocation
+	var gone []ReportEdit
+	for i := range 60 {
+		id := fmt.Sprint("box-", i)
+		entries = append(entries, Alloc(fmt.Sprint(i+1), fmt.Sprintf("default/web-%d", i), id, "net1"))
+		if i < 45 {
+			gone = append(gone, Gone(id, "uid-1"))
+		}
+	}
+	return All(Pool("10.0.0.0-24", "10.0.0.0/24", entries...), Node("worker-1"), FreshReport("worker-1", gone...))
+}
+
+// outage has an address that two pods carry, which is not recorded, beside defects that are less urgent.
+func outage() Part {
+	return All(UsualPool, UsualPod(Carrying("10.0.0.7")), Pod("web-9", Carrying("10.0.0.7")), NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")),
+		Node("worker-1"), Node("worker-2"), StaleReport("worker-2"), FreshReport("worker-1", Gone("box-1", "uid-of-another"),
+			Sandbox("box-7", UsualUID, WithAddress("10.0.0.7", "")), Sandbox("box-9", UsualUID, OfPod("web-9"), WithAddress("10.0.0.7", ""))),
+		Reservation("nonsense", "default/x", LongAgo))
+}
+
+// aRun released two of six entries, and repaired one finding of three.
+func aRun(dryRun bool) *report.Report {
+	j := Judged(Observe(Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("1", "default/a", "b1", "net1"), Alloc("2", "default/b", "b2", "net1"), Alloc("3", "default/c", "b3", "net1"),
+		Alloc("4", "default/d", "b4", "net1"), Alloc("5", "default/e", "b5", "net1"), Alloc("6", "default/f", "b6", "net1")), Reservation("10.0.0.1", "default/a", LongAgo),
+		Reservation("10.0.0.9", "default/lone", LongAgo), Node("worker-1"), FreshReport("worker-1", Gone("b1", "u1"), Gone("b2", "u2"))), judge.Policy{})
+	refuse := func(i int, why reconciler.Refusal, detail string, at time.Duration, also ...reconciler.Gate) reconciler.Refused {
+		g := reconciler.Gate{Why: why, Detail: detail}
+		if at > 0 {
+			g.At = Now.Add(at)
+		}
+		return reconciler.Refused{Item: j.Allocations[i], Gate: g, Also: also}
+	}
+	finding := func(kind judge.Kind, ip string) judge.Finding {
+		return judge.Finding{Kind: kind, IP: ip, Pool: "kube-system/10.0.0.0-24", Message: "a finding of " + ip}
+	}
+	j.Findings = []judge.Finding{finding(judge.Misrecorded, "10.0.0.4"), finding(judge.Unrecorded, "10.0.0.40"), finding(judge.Unrecorded, "10.0.0.41")}
+	paused := reconciler.Gate{Why: reconciler.Paused, Detail: "the pool is paused", Pool: "kube-system/10.0.0.0-24"}
+	out := &reconciler.Result{Judgement: j, Repaired: j.Findings[:1], Unrepaired: []reconciler.Unrepaired{{Finding: j.Findings[1], Why: reconciler.Breaker, Detail: "too many"},
+		{Finding: j.Findings[2], Why: reconciler.Breaker, Detail: "too many"}, {Finding: j.Findings[0], Why: reconciler.WriteFailed, Detail: "refused by the API server"}}}
+	if dryRun {
+		out.Refused = []reconciler.Refused{refuse(1, reconciler.DryRunRefusal, "a dry run", 0), refuse(0, reconciler.DryRunRefusal, "a dry run", 0),
+			refuse(2, reconciler.AwaitingConfirmation, "", time.Minute), refuse(3, reconciler.AwaitingConfirmation, "", 25*time.Hour), refuse(4, paused.Why, paused.Detail, 0)}
+		return report.OfRun(out, true, report.Filter{})
+	}
+	out.Released = []*judge.Item{j.Allocations[1], j.Reservations[0], j.Allocations[0]}
+	out.Refused = []reconciler.Refused{refuse(5, reconciler.WriteFailed, "the pool changed", 0), refuse(2, reconciler.Breaker, "too many at once", 0), refuse(3, reconciler.AwaitingConfirmation, "", time.Hour, paused)}
+	return report.OfRun(out, false, report.Filter{})
+}
+
+// sixPools are one that is full and for which a pod waits, one with a third free, one of which nothing is
+// known, one without a usable address, and ranges of IPv6.
+func sixPools() Part {
+	waits := Pod("waits", Phase("Pending"), func(p *corev1.Pod) {
+		p.Annotations = map[string]string{"k8s.v1.cni.cncf.io/networks": "full"}
+		p.CreationTimestamp = metav1.NewTime(Now.Add(-time.Minute))
+	})
+	two := []Allocation{Alloc("1", "default/x", "b1", "net1"), Alloc("2", "default/y", "b2", "net1")}
+	return All(waits, Pod("bystander"), NAD("full", WhereaboutsConfig("10.0.0.0/30", "")), Pool("10.0.0.0-30", "10.0.0.0/30", two...),
+		NAD("third", WhereaboutsConfig("10.1.0.0/29", "", `"range_end":"10.1.0.3"`)), Pool("10.1.0.0-29", "10.1.0.0/29", two...), Pool("10.2.0.0-30", "10.2.0.0/30"),
+		NAD("none", WhereaboutsConfig("10.3.0.0/31", "")), Pool("10.3.0.0-31", "10.3.0.0/31"), NAD("six", WhereaboutsConfig("fd00::/64", "")), Pool("fd00---64", "fd00::/64"),
+		NAD("most", WhereaboutsConfig("fd01::/64", "", `"exclude":["fd01::/66"]`)), Pool("fd01---64", "fd01::/64"))
+}
+
+func poolScreens(t *testing.T) (all, each string) {
+	t.Helper()
+	j := Judged(Observe(sixPools()), judge.Policy{})
+	u := usage.Of(j)
+	u.AddWaiting()
+	r, h, list, details := report.OfCheck(j, &reconciler.Plan{}, report.Filter{}), document.Header{ObservedAt: Now}, &Screen{}, &Screen{}
+	list.Pools(document.OfPools(h, r, u))
+	details.PoolDetails(document.OfPoolDetails(h, r, u, u.All))
+	return list.String(), details.String()
+}
+
+func TestScreens_Golden(t *testing.T) {
+	leak := All(UsualPool, ReportingWorker(Gone("box-1", UsualUID)))
+	pools, details := poolScreens(t)
+	var got strings.Builder
+	for _, c := range []struct{ name, screen string }{
+		{"a leak with a reservation, and a reservation alone", text(table.Style{}, planned(t, leak, Reservation("10.0.0.9", "default/lone", LongAgo), Reservation("10.0.0.5", "default/web-0", LongAgo)))},
+		{"without headers", text(table.Style{NoHeaders: true}, planned(t, leak))},
+		{"wide", text(table.Style{Wide: true}, planned(t, leak))},
+		{"not confirmed", text(table.Style{}, planned(t, UsualPool, ReportingWorker()))},
+		{"paused", text(table.Style{}, planned(t, leak, func(o *Observed) { o.Paused = true }))},
+		{"its pool is paused", text(table.Style{}, planned(t, leak, func(o *Observed) { o.Pools[0].Paused = true }))},
+		{"an outage comes first", text(table.Style{Width: 100}, planned(t, outage()))},
+		{"many rows are grouped", text(table.Style{}, planned(t, many()))},
+		{"a run", text(table.Style{}, aRun(false))},
+		{"a dry run", text(table.Style{}, aRun(true))},
+		{"pools", pools}, {"each pool", details},
+	} {
+		fmt.Fprintf(&got, "=== %s\n%s\n", c.name, c.screen)
+	}
+	const file = "testdata/screens.txt"
+	if *update {
+		if err := os.WriteFile(file, []byte(got.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want, err := os.ReadFile(file); err != nil || got.String() != string(want) {
+		t.Errorf("%v: the screens are (see with -update and git diff):\n%s", err, &got)
+	}
+	if wide := text(table.Style{Wide: true}, planned(t, many())); strings.Count(wide, "default/web-") < 60 {
+		t.Error("-o wide has not every row")
+	}
 }
 
 // Whatever the names and the width, each address stands in a row with its reason.
@@ -49,110 +167,22 @@ func TestNothingThatMattersIsCutAtAnyWidth(t *testing.T) {
 			}
 		}
 		r := planned(t, Pool(pool, "fd00:1234:5678:9abc:def0:1234:5678:0/112", entries...), Node(node), FreshReport(node, sandboxes...))
-		style := table.Style{Width: rapid.IntRange(40, 300).Draw(rt, "width"), Wide: rapid.Bool().Draw(rt, "wide")}
-		text := check(&Screen{Style: style, All: true}, r)
+		shown := text(table.Style{Width: rapid.IntRange(40, 300).Draw(rt, "width"), Wide: rapid.Bool().Draw(rt, "wide")}, r)
 		for _, it := range r.Allocations {
-			row := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(it.Text()) + ` +` + regexp.QuoteMeta(reason(it)) + ` .*` + regexp.QuoteMeta(sandboxOf(it)))
-			if !row.MatchString(text) {
-				rt.Fatalf("no row has %s, %s and %s whole:\n%s", it.Text(), reason(it), sandboxOf(it), text)
+			d := document.OfItem(r, it)
+			row := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(d.IP) + ` +` + regexp.QuoteMeta(reason(d)) + ` .*` + regexp.QuoteMeta(d.Sandbox))
+			if !row.MatchString(shown) {
+				rt.Fatalf("no row has %s, %s and %s whole:\n%s", d.IP, reason(d), d.Sandbox, shown)
 			}
 		}
 	})
 }
 
-// sections are the counts in the titles.
-func sections(text string) map[string]string {
-	found := map[string]string{}
-	for _, m := range regexp.MustCompile(`(?m)^([A-Z ]+) \((\d+)\)$`).FindAllStringSubmatch(text, -1) {
-		found[m[1]] = m[2]
-	}
-	return found
-}
-
-func TestTheSectionsAddUpToTheFirstLine(t *testing.T) {
-	r := planned(t, UsualPool, ReportingWorker(Gone("box-1", UsualUID)), Reservation("10.0.0.9", "default/lone", LongAgo), Reservation("10.0.0.5", "default/web-0", LongAgo))
-	text := check(&Screen{}, r)
-	if want := "1 pool, 1 allocation: 0 in use, 0 held, 1 stale; 2 reservations (1 without an allocation: 1 stale), 0 findings."; !strings.HasPrefix(text, want) {
-		t.Errorf("got  %s\nwant %s", text, want)
-	}
-	if got := sections(text)["STALE"]; got != "2" || !strings.Contains(text, "1 of them is a reservation without an allocation.") {
-		t.Errorf("STALE (%s):\n%s", got, text)
-	}
-}
-
-func TestAnOutageComesFirst(t *testing.T) {
-	text := check(&Screen{}, planned(t, UsualPool, UsualPod(Carrying("10.0.0.7")), Pod("web-9", Carrying("10.0.0.7")), NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")),
-		Node("worker-1"), Node("worker-2"), StaleReport("worker-2"), FreshReport("worker-1", Gone("box-1", "uid-of-another"),
-			Sandbox("box-7", UsualUID, WithAddress("10.0.0.7", "")), Sandbox("box-9", UsualUID, OfPod("web-9"), WithAddress("10.0.0.7", ""))), Reservation("nonsense", "default/x", LongAgo)))
-	order := []string{"Conflict  ", "Unrecorded  ", "Malformed  ", "STALE (", "HELD ("}
-	at := -1
-	for _, what := range order {
-		i := strings.Index(text, "\n"+what)
-		if i <= at {
-			t.Errorf("%q is not where it should be:\n%s", what, text)
-		}
-		at = i
-	}
-}
-
-func TestManyRowsAreGroupedAndEachCanBeFound(t *testing.T) {
-	var entries []Allocation
-	var gone []ReportEdit
-	for i := range 60 {
-		entries = append(entries, Alloc(fmt.Sprint(i+1), fmt.Sprintf("default/web-%d", i), fmt.Sprint("box-", i), "net1"))
-		if i < 45 {
-			gone = append(gone, Gone(fmt.Sprint("box-", i), "uid-1"))
-		}
-	}
-	r := planned(t, Pool("10.0.0.0-24", "10.0.0.0/24", entries...), Node("worker-1"), FreshReport("worker-1", gone...))
-	text := check(&Screen{}, r)
-	for _, want := range []string{"STALE (60)", "COUNT  REASON", "45     PodGone ", "15     PodGone?", "10.0.0.1, 10.0.0.2, 10.0.0.3 and 42 more", "the same with '-o wide'"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("lacks %q:\n%s", want, text)
-		}
-	}
-	if wide := check(&Screen{Style: table.Style{Wide: true}}, r); strings.Count(wide, "default/web-") < 60 {
-		t.Error("-o wide has not every row")
-	}
-}
-
-func TestAGatedItemIsNotSaidToBeReleased(t *testing.T) {
-	proven := All(UsualPool, ReportingWorker(Gone("box-1", UsualUID)))
-	for _, c := range []struct {
-		name  string
-		parts Part
-		want  string
-	}{
-		{"nothing stands against it", proven, "PodGone  now "},
-		{"not confirmed", All(UsualPool, ReportingWorker()), "PodGone?  " + Now.Add(15*time.Minute).Format("15:04:05")},
-		{"paused", All(proven, func(o *Observed) { o.Paused = true }), "PodGone  Paused "},
-		{"its pool is paused", All(proven, func(o *Observed) { o.Pools[0].Paused = true }), "PodGone  Paused "},
-	} {
-		text := check(&Screen{}, planned(t, c.parts))
-		if !strings.Contains(text, c.want) {
-			t.Errorf("%s: want %q in\n%s", c.name, c.want, text)
-		}
-		if gated := strings.Contains(c.want, "Paused"); gated != strings.Contains(text, "Paused: ") {
-			t.Errorf("%s: the gate is not named:\n%s", c.name, text)
-		}
-	}
-}
-
 func TestColourIsForTitlesOnATerminalAlone(t *testing.T) {
 	r := planned(t, UsualPool, ReportingWorker(Gone("box-1", UsualUID)))
-	plain, coloured := check(&Screen{}, r), check(&Screen{Style: table.Style{Color: true}}, r)
-	if strings.Contains(plain, "\x1b") || !strings.Contains(coloured, "\x1b[33mSTALE (1)\x1b[0m") {
+	plain, coloured := text(table.Style{}, r), text(table.Style{Color: true}, r)
+	if !strings.Contains(coloured, "\x1b[33mSTALE (1)\x1b[0m") || regexp.MustCompile(`\x1b\[\d+m`).ReplaceAllString(coloured, "") != plain {
 		t.Errorf("%q\n%q", plain, coloured)
-	}
-	if regexp.MustCompile(`\x1b\[\d+m`).ReplaceAllString(coloured, "") != plain {
-		t.Error("colour changes the text")
-	}
-}
-
-func TestHeadersCanBeLeftOut(t *testing.T) {
-	text := check(&Screen{Style: table.Style{NoHeaders: true}}, planned(t, UsualPool, ReportingWorker(Gone("box-1", UsualUID))))
-	if strings.Contains(text, "ADDRESS") || !strings.Contains(text, "10.0.0.5") {
-		t.Error(text)
 	}
 }
 

@@ -2,11 +2,8 @@ package statuscmd
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
-
-	"sigs.k8s.io/yaml"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/table"
@@ -25,25 +22,18 @@ var levels = []struct {
 }
 
 // write writes a document in the form asked for.
-func write(w io.Writer, form string, d *document.Status, style table.Style) (err error) {
+func write(w io.Writer, form string, d *document.Status, style table.Style) error {
 	var text bytes.Buffer
-	switch form {
-	case "json":
-		enc := json.NewEncoder(&text)
-		enc.SetEscapeHTML(false)
-		enc.SetIndent("", "  ")
-		err = enc.Encode(d)
-	case "yaml":
-		var all []byte
-		all, err = yaml.Marshal(d)
-		text.Write(all)
-	default:
+	if form == "json" || form == "yaml" {
+		encoded, err := document.Encode(form, d)
+		if err != nil {
+			return err
+		}
+		text.Write(encoded)
+	} else {
 		writeText(&text, d, style)
 	}
-	if err != nil {
-		return err
-	}
-	_, err = text.WriteTo(w)
+	_, err := text.WriteTo(w)
 	return err
 }
 

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"unicode"
 	"unicode/utf8"
 
@@ -20,6 +19,8 @@ import (
 // Column is one column of a table.
 type Column struct {
 	Name string
+	// Hidden: never shown.
+	Hidden bool
 	// Wide: shown with -o wide only.
 	Wide bool
 	// Cut is the least width in characters to which its cells may be cut; 0 for never.
@@ -57,8 +58,8 @@ func For(f *os.File, env func(string) string) Style {
 // gap is between two columns.
 const gap = 2
 
-// Rows writes rows under the names of their columns; each row has a cell for each
-// column. Where a column had to be left out, a last line says so.
+// Rows writes rows under the names of their columns; each row has a cell for each column, and an empty one
+// is shown as a dash. Where a column had to be left out, a last line says so.
 func (s Style) Rows(w io.Writer, columns []Column, rows [][]string) {
 	lines, note := s.Lines(columns, rows)
 	for _, line := range lines {
@@ -72,84 +73,70 @@ func (s Style) Rows(w io.Writer, columns []Column, rows [][]string) {
 // Lines are the lines that Rows writes, the names of the columns first unless they are not
 // to be shown; note is the line about columns that had to be left out, "" for none.
 func (s Style) Lines(columns []Column, rows [][]string) (lines []string, note string) {
-	shown, widths, leftOut := s.fit(columns, rows)
-	var w strings.Builder
-	tw := tabwriter.NewWriter(&w, 0, 0, gap, ' ', 0)
-	line := func(cell func(i int) string) {
-		for at, i := range shown {
-			if at > 0 {
-				fmt.Fprint(tw, "\t")
-			}
-			fmt.Fprint(tw, Shorten(cell(i), widths[i]))
+	names, widths, cells := make([]string, len(columns)), make([]int, len(columns)), make([]int, len(columns))
+	for i, c := range columns {
+		if c.Hidden || c.Wide && !s.Wide {
+			continue // a width of 0 is that of a column that is not shown
 		}
-		fmt.Fprintln(tw)
+		for _, row := range rows {
+			cells[i] = max(cells[i], utf8.RuneCountInString(Dash(clean(row[i]))))
+		}
+		names[i], widths[i] = c.Name, max(cells[i], utf8.RuneCountInString(c.Name))
 	}
-	if !s.NoHeaders {
-		line(func(i int) string { return columns[i].Name })
-	}
-	for _, row := range rows {
-		line(func(i int) string { return clean(row[i]) })
-	}
-	tw.Flush()
-	for line := range strings.Lines(w.String()) {
-		lines = append(lines, strings.TrimRight(line, " \n"))
-	}
+	leftOut := s.fit(columns, widths)
 	if len(leftOut) > 0 && !s.NoHeaders {
 		note = fmt.Sprintf("(%s: not shown at %d columns; see -o wide)", strings.Join(leftOut, ", "), s.Width)
+	}
+	if !s.NoHeaders {
+		rows, cells = append([][]string{names}, rows...), widths
+	}
+	for _, row := range rows {
+		var line strings.Builder
+		for i, width := range widths {
+			if width > 0 {
+				fmt.Fprintf(&line, "%-*s", min(width, cells[i])+gap, shorten(Dash(clean(row[i])), width))
+			}
+		}
+		lines = append(lines, strings.TrimRight(line.String(), " "))
 	}
 	return lines, note
 }
 
-// fit picks the columns that are shown, by number, and the most characters that each
-// may have.
-func (s Style) fit(columns []Column, rows [][]string) (shown, widths []int, leftOut []string) {
-	whole := make([]int, len(columns))
-	for i, c := range columns {
-		if c.Wide && !s.Wide {
-			continue
-		}
-		shown = append(shown, i)
-		whole[i] = utf8.RuneCountInString(c.Name)
-		for _, row := range rows {
-			whole[i] = max(whole[i], utf8.RuneCountInString(clean(row[i])))
-		}
-	}
-	if s.Wide || s.Width == 0 {
-		return shown, whole, nil
-	}
-	for {
-		widths = slices.Clone(whole) // with a column less the others need not be cut as much
-		if s.shrink(columns, shown, widths) {
-			return shown, widths, leftOut
-		}
-		at := len(shown) - 1
-		for at >= 0 && !columns[shown[at]].Optional {
+// fit makes columns narrower, and leaves some out by a width of 0, until a line fits. It returns the names
+// of those that it has left out.
+func (s Style) fit(columns []Column, widths []int) (leftOut []string) {
+	whole := slices.Clone(widths) // with a column less the others need not be cut as much
+	for s.Width > 0 && !s.Wide && !s.shrink(columns, widths) {
+		at := len(columns) - 1
+		for at >= 0 && (!columns[at].Optional || whole[at] == 0) {
 			at--
 		}
 		if at < 0 {
-			return shown, widths, leftOut
+			break
 		}
-		leftOut = append(leftOut, columns[shown[at]].Name)
-		shown = slices.Delete(slices.Clone(shown), at, at+1)
+		leftOut = append(leftOut, columns[at].Name)
+		whole[at] = 0
+		copy(widths, whole)
 	}
+	return leftOut
 }
 
 // shrink makes the widest of the columns that may be cut narrower until a line fits, and
 // reports whether it does.
-func (s Style) shrink(columns []Column, shown, widths []int) bool {
+func (s Style) shrink(columns []Column, widths []int) bool {
 	for {
 		total, widest := -gap, -1
-		for _, i := range shown {
-			total += widths[i] + gap
-			if c := columns[i]; c.Cut > 0 && widths[i] > max(c.Cut, utf8.RuneCountInString(c.Name)) && (widest < 0 || widths[i] > widths[widest]) {
+		for i, c := range columns {
+			if widths[i] > 0 {
+				total += widths[i] + gap
+			}
+			canBeCut := c.Cut > 0 && widths[i] > max(c.Cut, utf8.RuneCountInString(c.Name))
+			if canBeCut && (widest < 0 || widths[i] > widths[widest]) {
 				widest = i
 			}
 		}
-		if total <= s.Width {
-			return true
-		}
-		if widest < 0 {
-			return false
+		if total <= s.Width || widest < 0 {
+			return total <= s.Width
 		}
 		widths[widest]--
 	}
@@ -166,8 +153,8 @@ func clean(text string) string {
 	}, text)
 }
 
-// Shorten cuts a text that is too long in the middle, where names differ least.
-func Shorten(text string, to int) string {
+// shorten cuts a text that is too long in the middle, where names differ least.
+func shorten(text string, to int) string {
 	r := []rune(text)
 	if len(r) <= to || to < 1 {
 		return text

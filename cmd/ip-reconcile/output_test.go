@@ -1,0 +1,53 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// TestOutput_Golden compares what commands print about the sample with testdata/NAME.txt, and the exit code. A
+// line of text is not longer than the terminal is wide, unless it is of a patch.
+func TestOutput_Golden(t *testing.T) {
+	const width = 100
+	t.Setenv("COLUMNS", fmt.Sprint(width))
+	paused := copySample(t)
+	pool, err := os.ReadFile(filepath.Join(paused, "ippools.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const name = "  name: worker-1-10.1.0.0-26\n"
+	write(t, filepath.Join(paused, "ippools.yaml"), strings.Replace(string(pool), name, name+"  annotations: {ip-reconcile.dev/paused: \"true\"}\n", 1))
+	version := regexp.MustCompile(`("?toolVersion"?: ).*`)
+	for file, commands := range map[string][]string{
+		"check": {"check --all", "check --verdict Held --on-node worker-3 --no-headers", "check -o wide --pool 10.1.0.0/26", "check -o name", "check --fail-on none --address 10.0.0.20",
+			"check -o jsonpath={.summary.stale}/{.allocations[?(@.reason=='PodFinished')].ip}"},
+		"run": {"run --dry-run --repair", "run --dry-run --reason PodGone --confirm-after 0 -o name", "run --pool 10.0.0.0-24 --reason PodGone",
+			"run -o jsonpath={.deletes}{.patches} --address 10.0.0.26"},
+		"pools": {"pools", "pools -o wide --no-headers", "pools 10.0.0.0/24", "pools -o name"}, "recover": {"recover", "recover -o name"},
+		"documents": {"check -o json --pool 10.1.0.0-26", "run -o json --dry-run --repair --pool worker-1-10.1.0.0-26", "recover -o yaml", "pools -o json", "pools -o yaml 10.1.0.5"},
+	} {
+		var got strings.Builder
+		for _, command := range commands {
+			code, out, errs := run(t, append(strings.Fields(command), "--snapshot", paused, "--log-level", "error")...)
+			text := version.ReplaceAllString(strings.ReplaceAll(out, paused, "SNAPSHOT"), "${1}VERSION,")
+			fmt.Fprintf(&got, "$ ip-reconcile %s\n%s%sexit code %d\n\n", command, text, errs, code)
+			for line := range strings.Lines(out) {
+				if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > width && !strings.Contains(command, "-o ") && !strings.Contains(line, `{"op":`) {
+					t.Errorf("%s: %d columns: %s", command, n, line)
+				}
+			}
+		}
+		golden := filepath.Join("testdata", file+".txt")
+		if *update {
+			write(t, golden, got.String())
+		}
+		if want, err := os.ReadFile(golden); err != nil || string(want) != got.String() {
+			t.Errorf("%s, %v: the commands print (see with -update and git diff):\n%s", golden, err, &got)
+		}
+	}
+}
