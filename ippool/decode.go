@@ -1,13 +1,11 @@
 package ippool
 
 import (
-	"errors"
-	"fmt"
 	"unique"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/ip-reconcile/ip-reconcile/internal/rawjson"
+	"github.com/ip-reconcile/ip-reconcile/internal/lean"
 )
 
 // DecodePools reads the JSON of a LIST of IPPools. It is an error if the text
@@ -24,44 +22,20 @@ func DecodeReservations(text []byte) ([]*Reservation, metav1.ListMeta, error) {
 // error if the text is no list.
 func DecodeNADs(text []byte) ([]*NAD, metav1.ListMeta, error) { return decodeList(text, readNAD) }
 
-func decode[T any](text []byte, read func(*rawjson.Reader) T) (T, error) {
-	r := rawjson.New(text)
+func decode[T any](text []byte, read func(*lean.Reader) T) (T, error) {
+	r := lean.New(text)
 	v := read(r)
 	return v, r.End()
 }
 
-// DecodeList reads the JSON of a LIST item by item. It is an error if the text is
-// no list.
-func DecodeList(text []byte, item func(text []byte)) (metav1.ListMeta, error) {
-	_, page, err := decodeList(text, func(r *rawjson.Reader) struct{} { item(r.Raw()); return struct{}{} })
-	return page, err
-}
-
-func decodeList[T any](text []byte, item func(*rawjson.Reader) T) (all []T, page metav1.ListMeta, err error) {
-	r := rawjson.New(text)
-	list, items := false, false
-	list = r.Object(func(name []byte) {
-		switch string(name) {
-		case "metadata":
-			page = metav1.ListMeta{}
-			r.Object(func(name []byte) {
-				switch string(name) {
-				case "resourceVersion":
-					page.ResourceVersion = copyText(r)
-				case "continue":
-					page.Continue = copyText(r)
-				}
-			})
-		case "items":
-			all = nil
-			items = r.Null() || r.Array(func() { all = append(all, item(r)) })
-		}
+func decodeList[T any](text []byte, read func(*lean.Reader) T) (all []T, page metav1.ListMeta, err error) {
+	page, err = lean.List(text, func(object []byte, _ bool) error {
+		v, err := decode(object, read)
+		all = append(all, v)
+		return err
 	})
-	if err := r.End(); err != nil {
-		return nil, metav1.ListMeta{}, fmt.Errorf("read a list: %w", err)
-	}
-	if !list || !items {
-		return nil, metav1.ListMeta{}, errors.New("read a list: the answer has no items")
+	if err != nil {
+		return nil, metav1.ListMeta{}, err
 	}
 	return all, page, nil
 }
@@ -77,7 +51,7 @@ type metadata struct {
 	more                 bool // fields that whereabouts does not write, and a copy of the object must have
 }
 
-func readMetadata(r *rawjson.Reader) metadata {
+func readMetadata(r *lean.Reader) metadata {
 	var m metadata
 	r.Object(func(name []byte) {
 		switch string(name) {
@@ -107,7 +81,7 @@ func readMetadata(r *rawjson.Reader) metadata {
 
 // readAnnotations reads the annotations that are known here. Of annotations that are
 // not all texts none counts, as in unstructured objects.
-func (m *metadata) readAnnotations(r *rawjson.Reader) {
+func (m *metadata) readAnnotations(r *lean.Reader) {
 	broken := false
 	m.paused, m.noUsageAlerts = false, false // of a name that stands twice the last counts
 	r.Object(func(name []byte) {
@@ -124,13 +98,13 @@ func (m *metadata) readAnnotations(r *rawjson.Reader) {
 }
 
 // copyText reads a text of its own: it does not keep the page in memory.
-func copyText(r *rawjson.Reader) string {
+func copyText(r *lean.Reader) string {
 	text, _ := r.String()
 	return string(text)
 }
 
 // internedText reads a text that many objects have; they share it.
-func internedText(r *rawjson.Reader) string {
+func internedText(r *lean.Reader) string {
 	text, _ := r.String()
 	return intern(text)
 }

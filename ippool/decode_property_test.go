@@ -269,7 +269,7 @@ func TestAListIsDecodedAsItsItemsAre(t *testing.T) {
 
 // What is no list is never an empty one.
 func TestAnAnswerThatIsNoListIsAnError(t *testing.T) {
-	for _, text := range []string{``, `{}`, `[]`, `null`, `"x"`, `{"kind": "Status"}`, `{"items": {}}`, `{"items": 5}`, `{"items": []`, `{"items": []} {}`, `<html>`, `{"metadata": {}}`} {
+	for _, text := range []string{``, `{}`, `[]`, `null`, `"x"`, `{"kind": "Status", "items": []}`, `{"items": []}`, `{"kind": "List", "items": {}}`, `{"kind": "List", "items": 5}`, `{"kind": "List", "items": []`, `{"kind": "List", "items": []} {}`, `<html>`, `{"metadata": {}}`} {
 		if pools, _, err := ippool.DecodePools([]byte(text)); err == nil {
 			t.Errorf("%q: %d pools", text, len(pools))
 		}

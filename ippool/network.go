@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/ip-reconcile/ip-reconcile/internal/rawjson"
+	"github.com/ip-reconcile/ip-reconcile/internal/lean"
 )
 
 // NADResource is NetworkAttachmentDefinitions as they are served.
@@ -62,7 +62,7 @@ func ReadNAD(o *unstructured.Unstructured) *NAD {
 // be read is in Problem; it is an error only where the text is not JSON.
 func DecodeNAD(text []byte) (*NAD, error) { return decode(text, readNAD) }
 
-func readNAD(r *rawjson.Reader) *NAD {
+func readNAD(r *lean.Reader) *NAD {
 	var meta metadata
 	config, readable := "", true
 	r.Object(func(name []byte) {

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/ip-reconcile/ip-reconcile/internal/rawjson"
+	"github.com/ip-reconcile/ip-reconcile/internal/lean"
 )
 
 // The whereabouts resources, as they are served.
@@ -157,7 +157,7 @@ func ReadPool(o *unstructured.Unstructured) *Pool {
 // not JSON. Nothing of the text is kept.
 func DecodePool(text []byte) (*Pool, error) { return decode(text, readPool) }
 
-func readPool(r *rawjson.Reader) *Pool {
+func readPool(r *lean.Reader) *Pool {
 	p, problem := &Pool{noMap: true}, ""
 	var meta metadata
 	r.Object(func(name []byte) {
@@ -193,7 +193,7 @@ func readPool(r *rawjson.Reader) *Pool {
 // readAllocations reads the entries; place has to follow. The API server sends
 // them by key. Of a key that stands twice the last entry counts, as it does for
 // every JSON reader of Kubernetes.
-func (p *Pool) readAllocations(r *rawjson.Reader) (problem string) {
+func (p *Pool) readAllocations(r *lean.Reader) (problem string) {
 	p.Allocations, p.noMap = nil, true
 	if r.Null() {
 		return ""
@@ -217,7 +217,7 @@ func (p *Pool) readAllocations(r *rawjson.Reader) (problem string) {
 	return ""
 }
 
-func readEntry(r *rawjson.Reader, key string) Allocation {
+func readEntry(r *lean.Reader, key string) Allocation {
 	a := Allocation{Key: key}
 	fields := [...]field{{name: "id"}, {name: "podref"}, {name: "ifname", shared: true}}
 	var object bool
@@ -336,7 +336,7 @@ type field struct {
 
 // readFields reads the fields that are known and reports the others. It
 // reports whether there was an object at all.
-func readFields(r *rawjson.Reader, known []field) (object bool, problem Problem, detail string) {
+func readFields(r *lean.Reader, known []field) (object bool, problem Problem, detail string) {
 	var unknown, broken []string
 	object = r.Object(func(name []byte) {
 		for i := range known {

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	kjson "k8s.io/apimachinery/pkg/util/json" // whole numbers stay whole
 
-	"github.com/ip-reconcile/ip-reconcile/internal/rawjson"
+	"github.com/ip-reconcile/ip-reconcile/internal/lean"
 )
 
 // Reservation is one OverlappingRangeIPReservation.
@@ -42,9 +42,9 @@ func ReadReservation(o *unstructured.Unstructured) *Reservation {
 // in Problem; it is an error only where the text is not JSON.
 func DecodeReservation(text []byte) (*Reservation, error) { return decode(text, readReservation) }
 
-func readReservation(r *rawjson.Reader) *Reservation {
+func readReservation(r *lean.Reader) *Reservation {
 	text := r.Raw()
-	r = rawjson.New(text) // Raw has found it to be JSON
+	r = lean.New(text) // Raw has found it to be JSON
 	res := &Reservation{Problem: Malformed, Detail: "spec is missing"}
 	var meta metadata
 	more := false

@@ -1,9 +1,7 @@
 package podstate
 
 import (
-	"bytes"
-	"fmt"
-	"strings"
+	"slices"
 	"unique"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -11,39 +9,46 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kjson "sigs.k8s.io/json"
 
-	"google.golang.org/protobuf/encoding/protowire"
-
-	"github.com/ip-reconcile/ip-reconcile/internal/protofields"
+	"github.com/ip-reconcile/ip-reconcile/internal/lean"
 )
 
-// What is read of an object, by the numbers in k8s.io/api's generated.proto. A
+// What is read of an object, by the numbers in k8s.io/api's generated.proto and the names in JSON. A
 // test holds what is decoded so against decoding everything.
 var (
-	objectMeta = protofields.Fields{
-		1: nil, 3: nil, 5: nil, 6: nil, // name, namespace, uid, resourceVersion
-		8: nil, 9: nil, 10: nil, // creationTimestamp, deletionTimestamp, deletionGracePeriodSeconds
-		12: nil,                      // annotations
-		13: {1: nil, 3: nil, 6: nil}, // ownerReferences.{kind, name, controller}
+	nameField, uidField, versionField = lean.F(1, "name"), lean.F(5, "uid"), lean.F(6, "resourceVersion")
+	namespaceField, createdField      = lean.F(3, "namespace"), lean.F(8, "creationTimestamp")
+	annotationsField                  = lean.F(12, "annotations")
+	// The name of an ephemeral container is a level deeper in protobuf.
+	containers = []lean.Field{lean.F(2, "containers", nameField), lean.F(20, "initContainers", nameField),
+		lean.F(34, "ephemeralContainers", lean.F(0, "name"), lean.F(1, "", nameField))}
+	finished = []lean.Field{nameField, lean.F(2, "state", lean.F(3, "terminated", lean.F(6, "finishedAt")))}
+
+	conditionsField = lean.F(4, "conditions", lean.F(1, "type"), lean.F(2, "status"), lean.F(4, "lastTransitionTime"))
+
+	podMetadata = []lean.Field{nameField, namespaceField, uidField, versionField, createdField, lean.F(9, "deletionTimestamp"), lean.F(10, "deletionGracePeriodSeconds"),
+		annotationsField, lean.F(13, "ownerReferences", lean.F(1, "kind"), lean.F(3, "name"), lean.F(6, "controller"))}
+	podSpec   = append(containers, lean.F(4, "terminationGracePeriodSeconds"), lean.F(10, "nodeName"))
+	podStatus = []lean.Field{lean.F(1, "phase"), lean.F(2, "conditions", lean.F(1, "type"), lean.F(2, "status")), lean.F(6, "podIP"), lean.F(12, "podIPs"),
+		lean.F(8, "containerStatuses", finished...), lean.F(10, "initContainerStatuses", finished...), lean.F(13, "ephemeralContainerStatuses", finished...)}
+	podFields  = lean.Fields{lean.F(1, "metadata", podMetadata...), lean.F(2, "spec", podSpec...), lean.F(3, "status", podStatus...)}
+	nodeFields = lean.Fields{
+		lean.F(1, "metadata", nameField, uidField, versionField, createdField, lean.F(11, "labels")),
+		lean.F(2, "spec", lean.F(5, "taints")),
+		lean.F(3, "status", conditionsField, lean.F(7, "nodeInfo")),
 	}
-	containers        = protofields.Fields{1: nil}                   // name
-	containerStatuses = protofields.Fields{1: nil, 2: {3: {6: nil}}} // name, state.terminated.finishedAt
-	podFields         = protofields.Fields{
-		1: objectMeta,
-		2: {2: containers, 20: containers, 34: {1: containers}, 4: nil, 10: nil}, // (init, ephemeral) containers, terminationGracePeriodSeconds, nodeName
-		3: {1: nil, 2: {1: nil, 2: nil}, 6: nil, 12: nil, // phase, conditions.{type, status}, podIP, podIPs
-			8: containerStatuses, 10: containerStatuses, 13: containerStatuses},
-	}
-	nodeFields = protofields.Fields{
-		1: {1: nil, 5: nil, 6: nil, 8: nil, 11: nil}, // metadata.{name, uid, resourceVersion, creationTimestamp, labels}
-		2: {5: nil},                                  // spec.taints
-		3: {4: {1: nil, 2: nil, 4: nil}, 7: nil},     // status.{conditions.{type, status, lastTransitionTime}, nodeInfo}
-	}
-	leaseFields = protofields.Fields{
-		1: {1: nil, 3: nil, 5: nil, 6: nil, 12: nil, 17: nil}, // metadata, with managedFields
-		2: nil,
-	}
-	headFields = protofields.Fields{1: {1: nil, 3: nil, 5: nil, 6: nil}} // metadata.{name, namespace, uid, resourceVersion}
+	leaseFields = lean.Fields{lean.F(1, "metadata", nameField, namespaceField, uidField, versionField, annotationsField, lean.F(17, "managedFields")), lean.F(2, "spec")}
+	headFields  = lean.Fields{lean.F(1, "metadata", nameField, namespaceField, uidField, versionField)}
 )
+
+// FileFields are what is read of a pod and of a Node in a file, by name alone: of which kind an object is may stand behind it.
+func FileFields() lean.Fields {
+	return lean.Fields{
+		lean.F(0, "apiVersion"), lean.F(0, "kind"),
+		lean.F(0, "metadata", append(slices.Clip(podMetadata), lean.F(0, "labels"))...),
+		lean.F(0, "spec", append(slices.Clip(podSpec), lean.F(0, "taints"))...),
+		lean.F(0, "status", append([]lean.Field{conditionsField, lean.F(0, "nodeInfo")}, podStatus...)...),
+	}
+}
 
 // DecodePods reads a LIST of pods, in protobuf or JSON, and calls each with
 // what ReadPod takes from every pod.
@@ -70,83 +75,21 @@ func DecodeHeads(body []byte, each func(*metav1.PartialObjectMetadata)) (metav1.
 func decodeList[T any, P interface {
 	*T
 	Unmarshal([]byte) error
-}](body []byte, kept protofields.Fields, each func(P)) (metav1.ListMeta, error) {
-	envelope, ok := bytes.CutPrefix(body, []byte("k8s\x00"))
-	if !ok {
-		return decodeJSONList(body, func(o *T) { each(o) })
-	}
-	list, err := listIn(envelope)
-	if err != nil {
-		return metav1.ListMeta{}, err
-	}
-	var meta metav1.ListMeta
-	var lean []byte
-	err = protofields.Each(list, func(number protowire.Number, value []byte) (err error) {
-		switch number {
-		case 1:
-			return meta.Unmarshal(value)
-		case 2:
-			if lean, err = kept.Append(lean[:0], value); err != nil {
-				return err
-			}
-			o := P(new(T))
-			if err = o.Unmarshal(lean); err == nil {
-				each(o)
-			}
+}](body []byte, kept lean.Fields, each func(P)) (metav1.ListMeta, error) {
+	var text []byte // of one object after the other
+	return lean.List(body, func(object []byte, isJSON bool) (err error) {
+		o := P(new(T))
+		if isJSON {
+			text = kept.AppendJSON(text[:0], lean.New(object))
+			err = kjson.UnmarshalCaseSensitivePreserveInts(text, o)
+		} else if text, err = kept.AppendProto(text[:0], object); err == nil {
+			err = o.Unmarshal(text)
+		}
+		if err == nil {
+			each(o)
 		}
 		return err
 	})
-	if err != nil {
-		return metav1.ListMeta{}, fmt.Errorf("read a list: %w", err)
-	}
-	return meta, nil
-}
-
-// listIn is the message in the envelope that the API server puts around it
-// (k8s.io/apimachinery, pkg/runtime/serializer/protobuf): after four bytes of its
-// own a runtime.Unknown, with the kind in its first field and the message in its
-// second.
-func listIn(envelope []byte) (list []byte, err error) {
-	kind, there := "", false
-	err = protofields.Each(envelope, func(number protowire.Number, value []byte) error {
-		switch number {
-		case 1:
-			return protofields.Each(value, func(number protowire.Number, value []byte) error {
-				if number == 2 {
-					kind = string(value)
-				}
-				return nil
-			})
-		case 2:
-			list, there = value, true
-		}
-		return nil
-	})
-	if err == nil && (!there || !strings.HasSuffix(kind, "List")) {
-		err = fmt.Errorf("the answer is a %q", kind)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read a list: %w", err)
-	}
-	return list, nil
-}
-
-func decodeJSONList[T any](body []byte, each func(*T)) (metav1.ListMeta, error) {
-	var list struct {
-		metav1.TypeMeta `json:",inline"`
-		metav1.ListMeta `json:"metadata"`
-		Items           []T `json:"items"`
-	}
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(body, &list); err != nil {
-		return metav1.ListMeta{}, fmt.Errorf("read a list: %w", err)
-	}
-	if !strings.HasSuffix(list.Kind, "List") {
-		return metav1.ListMeta{}, fmt.Errorf("read a list: the answer is a %q", list.Kind)
-	}
-	for i := range list.Items {
-		each(&list.Items[i])
-	}
-	return list.ListMeta, nil
 }
 
 // intern makes equal texts of many objects one.

@@ -179,7 +179,7 @@ func TestAnAnswerThatIsNoListIsAnError(t *testing.T) {
 			t.Errorf("%d of %d bytes are taken for a list of %d", n, len(body), read)
 		}
 	}
-	for _, text := range []string{string(single), "k8s\x00", "k8s\x00{}", `{"kind": "Status"}`, `{}`, ``, `<html>`, `[]`} {
+	for _, text := range []string{string(single), "k8s\x00", "k8s\x00{}", `{"kind": "Status", "items": []}`, `{"items": []}`, `{"kind": "PodList"}`, `{}`, ``, `<html>`, `[]`} {
 		if _, err := podstate.DecodePods([]byte(text), none); err == nil {
 			t.Errorf("%q is taken for a list", text)
 		}

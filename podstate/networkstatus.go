@@ -5,7 +5,7 @@ import (
 	"net/netip"
 	"strings"
 
-	"github.com/ip-reconcile/ip-reconcile/internal/rawjson"
+	"github.com/ip-reconcile/ip-reconcile/internal/lean"
 )
 
 // NetworkStatus is the outcome of reading a pod's network-status annotation.
@@ -49,7 +49,7 @@ func readNetworkStatus(annotations map[string]string) (NetworkStatus, []Interfac
 	if text == "" {
 		return StatusMissing, nil
 	}
-	r := rawjson.New([]byte(text))
+	r := lean.New([]byte(text))
 	if r.Null() && r.End() == nil {
 		return StatusMissing, nil
 	}
@@ -91,7 +91,7 @@ const maxEmpty = 64
 // readInterface reads an entry and at most so many of its addresses, nil if it is
 // none; readable is whether all of its addresses are. As for Multus, names are the
 // same in any case.
-func readInterface(r *rawjson.Reader, most int) (i *Interface, readable bool) {
+func readInterface(r *lean.Reader, most int) (i *Interface, readable bool) {
 	i, readable = &Interface{}, true
 	typed := true // every field has the type that it must have
 	object := r.Object(func(name []byte) {
@@ -129,7 +129,7 @@ func readInterface(r *rawjson.Reader, most int) (i *Interface, readable bool) {
 
 // readText reads a text; null leaves what is there. It reports whether the value
 // was one of them.
-func readText(r *rawjson.Reader, into *string) bool {
+func readText(r *lean.Reader, into *string) bool {
 	if r.Null() {
 		return true
 	}
@@ -140,7 +140,7 @@ func readText(r *rawjson.Reader, into *string) bool {
 	return ok
 }
 
-func readBool(r *rawjson.Reader, into *bool) bool {
+func readBool(r *lean.Reader, into *bool) bool {
 	if r.Null() {
 		return true
 	}

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/json"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
+	"github.com/ip-reconcile/ip-reconcile/internal/lean"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
@@ -192,15 +193,16 @@ func (c *Cluster) reportsSince(ctx context.Context, before []*podstate.Report, u
 		func(ctx context.Context, _ string, only metav1.ListOptions) ([]*podstate.Report, string, error) {
 			l := listing{resource: v1alpha1.Resource(), only: only}
 			return listCustom(ctx, c, l, func(body []byte) (page []*podstate.Report, meta metav1.ListMeta, err error) {
-				meta, err = ippool.DecodeList(body, func(text []byte) {
+				meta, err = lean.List(body, func(text []byte, _ bool) error {
 					r := &v1alpha1.SandboxReport{}
 					if err := json.UnmarshalCaseSensitivePreserveInts(text, r); err != nil {
 						mu.Lock()
 						defer mu.Unlock()
 						bad = append(bad, fmt.Sprintf("SandboxReport %s: %v", r.Name, err))
-						return
+						return nil
 					}
 					page = append(page, podstate.ReadReport(r, nil))
+					return nil
 				})
 				return page, meta, err
 			})

@@ -13,25 +13,9 @@ import (
 	"strings"
 )
 
-// limits bound what is unpacked: an archive may come from anybody, and a small one may
-// unpack to any size.
-type limits struct {
-	unpacked int64 // bytes in all, read or not
-	names    int   // bytes of the names of entries, and 64 for each
-}
-
-// An archive is a tar archive, read once from its beginning to its end. Nothing of it is
-// written to disk.
-type archive struct {
-	name   string // for messages
-	r      io.Reader
-	packed *unpacking // nil where it is not compressed
-	limits limits
-}
-
-// openStream tells by its first bytes what a stream is: a tar archive, such an archive or a
+// walkStream tells by its first bytes what a stream is: a tar archive, such an archive or a
 // file compressed with gzip, or YAML or JSON. name is for messages.
-func openStream(name string, r io.Reader) (source, error) {
+func walkStream(name string, r io.Reader) (walk, error) {
 	in := bufio.NewReaderSize(r, 1<<16)
 	var unpacked *unpacking
 	head, _ := in.Peek(512) // less where there is less
@@ -51,45 +35,46 @@ func openStream(name string, r io.Reader) (source, error) {
 		}
 	}
 	if len(head) >= 262 && string(head[257:262]) == "ustar" { // POSIX.1 and GNU
-		return &archive{name: name, r: in, packed: unpacked, limits: limits{unpacked: 32 << 30, names: 256 << 20}}, nil
+		a := &archive{name: name, r: in, packed: unpacked, most: maxArchive, mostNames: maxNames, files: map[string]bool{}}
+		return a.walk, nil
 	}
-	return &document{name: name, r: in}, nil
+	return func(take func(entry) error, _ func(string)) error {
+		open := func() (io.ReadCloser, error) { return io.NopCloser(in), nil }
+		// Told by its content, it is read as what kubectl writes, whatever its name is.
+		return take(entry{name: "stream.yaml", path: name, required: true, open: open})
+	}, nil
 }
 
-// A document is a stream of YAML or JSON, of which nothing can be left out.
-type document struct {
-	name string
-	r    io.Reader
+// An archive is a tar archive, read once from its beginning to its end. Nothing of it is
+// written to disk.
+type archive struct {
+	name            string // for messages
+	r               io.Reader
+	packed          *unpacking // nil where it is not compressed
+	most, mostNames int64      // as maxArchive and maxNames
+	files           map[string]bool
+	links           [][2]string // names and what they lead to, which stands in the archive itself
 }
 
-func (d *document) each(take func(entry) error, _ func(string)) error {
-	open := func() (io.ReadCloser, error) { return io.NopCloser(d.r), nil }
-	// Told by its content, it is read as what kubectl writes, whatever its name is.
-	return take(entry{name: "stream.yaml", path: d.name, required: true, open: open})
-}
-
-func (a *archive) each(take func(entry) error, skip func(string)) error {
-	stream := &tail{r: io.LimitReader(a.r, a.limits.unpacked+1)}
-	links := &archiveLinks{archive: a, files: map[string]bool{}}
+func (a *archive) walk(take func(entry) error, skip func(string)) error {
+	stream := &tail{r: io.LimitReader(a.r, a.most+1)}
 	in := tar.NewReader(stream)
 	for names := 0; ; {
 		head, err := in.Next()
 		if err == nil {
 			names += 64 + len(head.Name) + len(head.Linkname)
 		}
-		if stream.read > a.limits.unpacked || names > a.limits.names {
+		if stream.read > a.most || int64(names) > a.mostNames {
 			return fmt.Errorf("read snapshot: %s %w: it has more than %d bytes, or names of more than %d: "+
-				"unpack it, and give the folder with the objects alone", a.name, errTooLarge, a.limits.unpacked, a.limits.names)
+				"unpack it, and give the folder with the objects alone", a.name, errTooLarge, a.most, a.mostNames)
 		}
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		if err == nil {
-			err = a.entry(head, in, links, take, skip)
-		} else {
-			err = fmt.Errorf("read snapshot: %s is damaged, or was not copied to its end: %w", a.name, err)
-		}
 		if err != nil {
+			return fmt.Errorf("read snapshot: %s is damaged, or was not copied to its end: %w", a.name, err)
+		}
+		if err := a.entry(head, in, take, skip); err != nil {
 			return err
 		}
 	}
@@ -101,14 +86,14 @@ func (a *archive) each(take func(entry) error, skip func(string)) error {
 	if _, err := io.Copy(io.Discard, stream); err != nil { // for gzip to compare its checksum
 		return fmt.Errorf("read snapshot: %s is damaged, or was not copied to its end: %w", a.name, err)
 	}
-	return links.check()
+	return a.checkLinks()
 }
 
 // entry takes in what has a header of its own in the archive.
-func (a *archive) entry(head *tar.Header, in io.Reader, links *archiveLinks, take func(entry) error, skip func(string)) error {
+func (a *archive) entry(head *tar.Header, in io.Reader, take func(entry) error, skip func(string)) error {
 	name := path.Clean(strings.TrimLeft(head.Name, "/"))
 	shown := a.name + ": " + name
-	if name == ".." || strings.HasPrefix(name, "../") {
+	if leadsOut(name) {
 		return fmt.Errorf("read snapshot: %s holds %q, which is outside of it: make the archive again", a.name, head.Name)
 	}
 	if a.packed != nil {
@@ -121,17 +106,16 @@ func (a *archive) entry(head *tar.Header, in io.Reader, links *archiveLinks, tak
 		if isSparse(head) && formOf(name) == whole {
 			return fmt.Errorf("read snapshot: %s is a sparse file: make the archive again, without --sparse", shown)
 		}
-		links.files[name] = true
+		a.files[name] = true
 		return take(entry{name: name, path: shown, size: head.Size, open: func() (io.ReadCloser, error) { return io.NopCloser(in), nil }})
 	case tar.TypeSymlink, tar.TypeLink:
-		return links.add(head, name, func() { skip(shown) })
+		return a.link(head, name, func() { skip(shown) })
 	}
-	if hasEnding(name) {
-		return fmt.Errorf("read snapshot: %s is not a regular file: put its content there, or remove it", shown)
-	}
-	skip(shown)
-	return nil
+	return notRegular(name, shown, skip)
 }
+
+// leadsOut reports whether a cleaned path is above where it begins.
+func leadsOut(name string) bool { return name == ".." || strings.HasPrefix(name, "../") }
 
 // isSparse reports whether a file may be larger than what the archive has of it: a few
 // bytes of it may stand for any number of zeros.
@@ -144,17 +128,8 @@ func isSparse(head *tar.Header) bool {
 	return head.Typeflag == tar.TypeGNUSparse
 }
 
-// archiveLinks are the links of an archive to files that are read under their own names.
-type archiveLinks struct {
-	*archive
-	files map[string]bool
-	to    []archiveLink
-}
-
-type archiveLink struct{ name, target string }
-
-// add takes in a link. It is not followed: what it leads to stands in the archive itself.
-func (l *archiveLinks) add(head *tar.Header, name string, skip func()) error {
+// link takes in a link. It is not followed: what it leads to stands in the archive itself.
+func (a *archive) link(head *tar.Header, name string, skip func()) error {
 	target := path.Clean(head.Linkname) // of a hard link it is a name in the archive
 	if head.Typeflag == tar.TypeSymlink && !path.IsAbs(target) {
 		target = path.Join(path.Dir(name), target)
@@ -163,24 +138,25 @@ func (l *archiveLinks) add(head *tar.Header, name string, skip func()) error {
 	case !hasEnding(name) && !hasEnding(target) && !byLayout(name):
 		skip()
 		return nil
-	case path.IsAbs(target) && head.Typeflag == tar.TypeSymlink || target == ".." || strings.HasPrefix(target, "../"):
-		return fmt.Errorf("read snapshot: %s: %s leads out of the archive, to %s: put what it leads to into the archive", l.name, name, head.Linkname)
+	case path.IsAbs(target) && head.Typeflag == tar.TypeSymlink || leadsOut(target):
+		return fmt.Errorf("read snapshot: %s: %s leads out of the archive, to %s: put what it leads to into the archive", a.name, name, head.Linkname)
 	}
-	l.to = append(l.to, archiveLink{name, strings.TrimLeft(target, "/")})
+	a.links = append(a.links, [2]string{name, strings.TrimLeft(target, "/")})
 	return nil
 }
 
-// check reports a link to a file that was not read, or is not there.
-func (l *archiveLinks) check() error {
-	if len(l.to) == 0 {
+// checkLinks reports a link to a file that was not read, or is not there.
+func (a *archive) checkLinks() error {
+	if len(a.links) == 0 {
 		return nil
 	}
-	names := slices.Sorted(maps.Keys(l.files))
-	for _, link := range l.to {
-		at, _ := slices.BinarySearch(names, link.target+"/")
-		isFolder := !l.files[link.target] && at < len(names) && strings.HasPrefix(names[at], link.target+"/")
-		if !isFolder && (!l.files[link.target] || !hasEnding(link.target)) {
-			return fmt.Errorf("read snapshot: %s: %s leads to %s, which is not there or not read: unpack the archive and give the folder, or remove the link", l.archive.name, link.name, link.target)
+	names := slices.Sorted(maps.Keys(a.files))
+	for _, link := range a.links {
+		target := link[1]
+		at, _ := slices.BinarySearch(names, target+"/")
+		isFolder := !a.files[target] && at < len(names) && strings.HasPrefix(names[at], target+"/")
+		if !isFolder && (!a.files[target] || !hasEnding(target)) {
+			return fmt.Errorf("read snapshot: %s: %s leads to %s, which is not there or not read: unpack the archive and give the folder, or remove the link", a.name, link[0], target)
 		}
 	}
 	return nil

@@ -47,11 +47,6 @@ func TestNowIsTheNewestLeaseOrReportOfTheFolder(t *testing.T) {
 	}
 }
 
-func TestATimeThatIsGivenIsNow(t *testing.T) {
-	given := noon.Add(-100 * time.Hour)
-	equal(t, "now", lookAt(t, given, reportAt("w1", "2026-11-20T10:00:00Z")).Now, given)
-}
-
 func TestNowIsTheWallClockWhereNothingInTheFolderHasATime(t *testing.T) {
 	before := time.Now()
 	got := lookAt(t, time.Time{}, leaseAt("kube-node-lease", "w1", "2026-11-20T11:00:00.000000Z")).Now
@@ -88,12 +83,6 @@ func TestAReportIsFreshByItsLeaseWhereAnyNodeHasOne(t *testing.T) {
 			t.Errorf("%s: fresh are %q; want %q", c.name, got, c.want)
 		}
 	}
-}
-
-func TestALeaseInASnapshotNeedsNeitherHashNorManagedFields(t *testing.T) {
-	o := lookAt(t, noon, reportAt("w1", "2026-11-20T01:00:00Z")+leaseAt("ip-reconcile", "w1", "2026-11-20T11:59:30.000000Z"))
-	equal(t, "renewed", o.Reports[0].Renewed.Format("15:04:05"), "11:59:30")
-	equal(t, "written", o.Reports[0].Written.Format("15:04:05"), "01:00:00")
 }
 
 func TestARestoreThatAnAgentSawIsReadFromASnapshot(t *testing.T) {

@@ -1,12 +1,9 @@
 package snapshot
 
 import (
-	"fmt"
 	"maps"
 	"reflect"
 	"strconv"
-
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
@@ -16,7 +13,7 @@ import (
 // core/pods.yaml and into pods/<name>/<name>.yaml, which it reads one after the other. This
 // file decides which copy counts.
 
-// newerPod is what two copies of a pod tell together, nil where neither may be relied upon.
+// newerPod is what two copies of a pod say together, nil where neither may be relied upon.
 //
 // Of two copies of the same pod (one UID) the one with the higher resourceVersion is the later,
 // as the API server counts them up (KEP-5504 makes that a promise; before it etcd's revisions
@@ -62,7 +59,7 @@ func bothInterfaces(a, b *podstate.Pod) []podstate.Interface {
 }
 
 // versionsInOrder reports whether the second resourceVersion is later than the first; ordered
-// is false where that cannot be told.
+// is false where that is not known.
 func versionsInOrder(first, second string) (inOrder, ordered bool) {
 	a, aErr := strconv.ParseUint(first, 10, 64)
 	b, bErr := strconv.ParseUint(second, 10, 64)
@@ -88,51 +85,16 @@ func ofBothNamespaces(a, b map[string]string) map[string]string {
 	return both
 }
 
-// addPoolCopy takes in another copy of a pool. Of two contents of one pool the later counts;
-// where that cannot be told, the first does, and it is reported.
-func (f *Snapshot) addPoolCopy(o *object, first string) error {
-	p, err := ippool.DecodePool(o.text)
-	if err != nil {
-		return err
-	}
-	if p.ResourceVersion == "" {
-		p.ResourceVersion = noVersion
-	}
-	at, there := f.poolAt[types.NamespacedName{Namespace: p.Namespace, Name: p.Name}]
-	if !there { // the first could not be read
-		f.keepPool(p)
-		return nil
-	}
-	old := f.pools[at]
-	if sameBut(old, p, func(p *ippool.Pool) { p.ResourceVersion = "" }) {
-		return nil
-	}
-	inOrder, ordered := versionsInOrder(old.ResourceVersion, p.ResourceVersion)
-	switch {
-	case p.UID == "" || p.UID != old.UID || !ordered:
-		f.countsFirst(o, first)
-	case inOrder:
-		f.pools[at] = p
-	}
-	return nil
+// countsFirst reports a copy of a pool or reservation that does not count.
+func (s *Snapshot) countsFirst(o *object, first string) {
+	s.report("%s: %s stands in %s already; that one counts", o.path, o.ref(), first)
 }
 
-// addReservationCopy takes in another copy of a reservation.
-func (f *Snapshot) addReservationCopy(o *object, first string) error {
-	r, err := ippool.DecodeReservation(o.text)
-	if err != nil {
-		return err
-	}
-	old := f.reservationAt[types.NamespacedName{Namespace: r.Namespace, Name: r.Name}]
-	if old == nil {
-		return f.addReservation(o)
-	}
-	if !sameBut(old, r, func(r *ippool.Reservation) { r.ResourceVersion = "" }) {
-		f.countsFirst(o, first)
-	}
-	return nil
+// reportTwo reports that the snapshot has an object with two contents, of which neither
+// is relied upon.
+func (s *Snapshot) reportTwo(o *object, first string) string {
+	return s.report("%s %s/%s: %s and %s have it, and differ; leave the one that is right", o.kind, o.namespace, o.name, first, o.path)
 }
 
-func (f *Snapshot) countsFirst(o *object, first string) {
-	f.unreadable = append(f.unreadable, fmt.Sprintf("%s: %s stands in %s already; that one counts", o.file.path, o.ref(), first))
-}
+// differs reports whether two copies of an object are not the same.
+func differs[T any](a, b *T) bool { return a != nil && !reflect.DeepEqual(a, b) }

@@ -36,7 +36,7 @@ func allocatedBy(work func()) uint64 {
 // Parsing takes a hundred bytes for one of YAML; what aliases stand for adds little to it.
 func TestWhatAYAMLFileStandsForIsBoundByItsLength(t *testing.T) {
 	for what, text := range bombs() {
-		bytes := allocatedBy(func() { _, _ = (&file{path: "x.yaml"}).asJSON([]byte(text)) })
+		bytes := allocatedBy(func() { _, _ = asJSON("x.yaml", []byte(text)) })
 		if most := uint64(16<<20 + 300*len(text)); bytes > most {
 			t.Errorf("%s: %d bytes of text take %d", what, len(text), bytes)
 		}
@@ -58,7 +58,7 @@ func FuzzAListIsReadItemByItemAsTheWholeParserReadsIt(f *testing.F) {
 		if len(text) > 100_000 {
 			return
 		}
-		bytes := allocatedBy(func() { _, _ = (&file{path: "x.yaml"}).asJSON([]byte(text)) })
+		bytes := allocatedBy(func() { _, _ = asJSON("x.yaml", []byte(text)) })
 		if bytes > uint64(64<<20+2000*len(text)) {
 			t.Fatalf("%d bytes of text take %d", len(text), bytes)
 		}

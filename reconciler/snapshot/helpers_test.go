@@ -4,7 +4,6 @@ import (
 	"context"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -90,31 +89,6 @@ func reservationNamed(t tester, o *judge.Observation, name string) *ippool.Reser
 	}
 	t.Fatalf("no reservation %s", name)
 	return nil
-}
-
-func read(t tester, path string) string {
-	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatalf("%v", err)
-	}
-	return string(text)
-}
-
-func same(t tester, what, got, want string) {
-	t.Helper()
-	if got == want {
-		return
-	}
-	g, w := strings.Split(got, "\n"), strings.Split(want, "\n")
-	i := 0
-	for i < min(len(g), len(w)) && g[i] == w[i] {
-		i++
-	}
-	around := func(lines []string) string {
-		return strings.Join(lines[max(0, min(i-2, len(lines))):min(len(lines), i+6)], "\n")
-	}
-	t.Errorf("%s differs from line %d on:\n--- got\n%s\n--- want\n%s", what, i+1, around(g), around(w))
 }
 
 func equal[T comparable](t tester, what string, got, want T) {

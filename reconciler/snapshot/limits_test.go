@@ -33,15 +33,15 @@ func TestAnArchiveThatUnpacksToTooMuchIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for title, c := range map[string]struct {
-		limits limits
-		fits   bool
+		most, names int64
+		fits        bool
 	}{
-		"all of it":      {limits{unpacked: int64(text.Len()), names: 3 * (64 + 9)}, true},
-		"too many bytes": {limits{unpacked: 20_000, names: 3 * (64 + 9)}, false},
-		"too many names": {limits{unpacked: int64(text.Len()), names: 3*(64+9) - 1}, false},
+		"all of it":      {int64(text.Len()), 3 * (64 + 9), true},
+		"too many bytes": {20_000, 3 * (64 + 9), false},
+		"too many names": {int64(text.Len()), 3*(64+9) - 1, false},
 	} {
-		a := &archive{name: "x.tar", r: bytes.NewReader(text.Bytes()), limits: c.limits}
-		err := a.each(func(entry) error { return nil }, func(string) {})
+		a := &archive{name: "x.tar", r: bytes.NewReader(text.Bytes()), most: c.most, mostNames: c.names, files: map[string]bool{}}
+		err := a.walk(func(entry) error { return nil }, func(string) {})
 		if (err == nil) != c.fits || err != nil && !errors.Is(err, errTooLarge) {
 			t.Errorf("%s: %v", title, err)
 		}
@@ -120,7 +120,7 @@ func TestAFewKilobytesDoNotTakeAllMemory(t *testing.T) {
 		"beside the items":      {"a: [" + strings.Repeat("{a},", 2_000_000) + "0]\nkind: List\nitems:\n- a: b\n", "nodes of YAML: export it as JSON"},
 		"items of YAML":         {list + "\n" + strings.Repeat("- {}\n", 2_000_000), "nodes of YAML: export it as JSON"},
 		"items of JSON":         {`{"kind":"List","items":[{}` + strings.Repeat(",{}", 2_000_000) + "]}", "more than 1000000 objects: export them in several"},
-		"JSON after JSON":       {strings.Repeat("{}", 2_000_000), "more than 1000000 objects: export them in several"},
+		"JSON after JSON":       {strings.Repeat(`{"kind":""}`, 1_100_000), "more than 1000000 objects: export them in several"},
 		"documents":             {strings.Repeat("---\na: b\n", 3_000_000), "nodes of YAML: export it as JSON"},
 		"an object of 5 MB":     {pod + strings.Repeat(",{}", 1_700_000) + "]}}", "Pod b/a has"},
 		"more than it is worth": {strings.Repeat(" ", 2*unpackedFreely), "unpack it, and give the folder"},
@@ -249,7 +249,7 @@ func TestNoTextHasMoreNodesThanAreCounted(t *testing.T) {
 
 func TestWhatIsKeptOfAllObjectsIsBounded(t *testing.T) {
 	f := &Snapshot{seenIn: map[string]string{}, kept: maxKept - perObject - len("Pod b a") - 2}
-	o := &object{kind: "Pod", namespace: "b", name: "a", text: []byte("{}"), file: &file{path: "x.json"}}
+	o := &object{kind: "Pod", namespace: "b", name: "a", text: []byte("{}"), path: "x.json"}
 	if err := f.charge(o); err != nil {
 		t.Error(err)
 	}
@@ -257,7 +257,7 @@ func TestWhatIsKeptOfAllObjectsIsBounded(t *testing.T) {
 		t.Error(err)
 	}
 	before := f.kept
-	f.add(&object{file: &file{path: "x.json"}}) // it has no kind, and a message says so
+	f.add(&object{path: "x.json"}) // it has no kind, and a message says so
 	if grown := f.kept - before; len(f.unreadable) != 1 || grown != len(f.unreadable[0]) {
 		t.Errorf("%d bytes for %q", grown, f.unreadable)
 	}
@@ -271,8 +271,8 @@ func TestASparseFileOfAnArchiveIsReadOnlyWhereItsHeadIs(t *testing.T) {
 	} {
 		for name, refused := range map[string]bool{"pods.yaml": true, "x.log": false} {
 			head.Name = name
-			a := &archive{name: "x.tar"}
-			err := a.entry(head, nil, &archiveLinks{archive: a, files: map[string]bool{}}, func(entry) error { return nil }, func(string) {})
+			a := &archive{name: "x.tar", files: map[string]bool{}}
+			err := a.entry(head, nil, func(entry) error { return nil }, func(string) {})
 			if (err != nil) != refused {
 				t.Errorf("%s of type %q: %v", name, head.Typeflag, err)
 			}
@@ -282,16 +282,16 @@ func TestASparseFileOfAnArchiveIsReadOnlyWhereItsHeadIs(t *testing.T) {
 
 // An archive of links to folders costs what its names cost.
 func TestLinksOfAnArchiveAreLookedUp(t *testing.T) {
-	l := &archiveLinks{archive: &archive{name: "x.tar"}, files: map[string]bool{}}
+	l := &archive{name: "x.tar", files: map[string]bool{}}
 	for i := range 50_000 {
 		l.files[fmt.Sprintf("folder-%d/pods.yaml", i)] = true
-		l.to = append(l.to, archiveLink{fmt.Sprintf("link-%d", i), fmt.Sprintf("folder-%d", i)})
+		l.links = append(l.links, [2]string{fmt.Sprintf("link-%d", i), fmt.Sprintf("folder-%d", i)})
 	}
-	if err := l.check(); err != nil { // one by one these would be compared two and a half billion times
+	if err := l.checkLinks(); err != nil { // one by one these would be compared two and a half billion times
 		t.Error(err)
 	}
-	l.to = append(l.to, archiveLink{"pods.yaml", "folder"})
-	if l.check() == nil {
+	l.links = append(l.links, [2]string{"pods.yaml", "folder"})
+	if l.checkLinks() == nil {
 		t.Error("a link to nothing is accepted")
 	}
 }

@@ -1,223 +1,172 @@
 package snapshot
 
 import (
-	"cmp"
-	"errors"
+	"bytes"
 	"fmt"
-	"reflect"
+	"path"
+	"slices"
+	"strings"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
-	kjson "sigs.k8s.io/json"
-
-	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
-	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/internal/lean"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
-// groupOf is the API group of a kind that is read; ok is false for the others.
-func groupOf(kind string) (group string, ok bool) {
-	switch kind {
-	case "IPPool", "OverlappingRangeIPReservation", "NodeSlicePool":
-		return ippool.PoolResource.Group, true
-	case "NetworkAttachmentDefinition":
-		return ippool.NADResource.Group, true
-	case "SandboxReport":
-		return v1alpha1.Resource().Group, true
-	case "Lease":
-		return coordinationv1.GroupName, true
-	case "Pod", "Node", "Namespace":
-		return corev1.GroupName, true
-	}
-	return "", false
+// object is an object of a snapshot.
+type object struct {
+	kind, apiVersion     string
+	namespace, name, uid string
+	text                 []byte // its JSON, or what is read of it, until it has been read
+	lean                 []byte // what is read of it if it is a pod or a Node
+	path                 string // of its file, for messages
 }
 
-// add takes in an object. One that cannot be read is reported, and is never taken for one
-// that does not exist.
-func (f *Snapshot) add(o *object) {
-	kind := o.kind
-	if group, ok := groupOf(kind); ok && schema.FromAPIVersionAndKind(o.apiVersion, kind).Group != group {
-		kind = "other" // Calico, for one, has IPPools of its own
-	}
-	first, duplicate := f.seenIn[o.ref()]
-	if !duplicate {
-		f.seenIn[o.ref()] = o.file.path
-	}
-	if err := f.addKind(kind, o, first); err != nil {
-		f.unreadable = append(f.unreadable, fmt.Sprintf("%s: %s %s/%s: %v", o.file.path, o.kind, o.namespace, o.name, err))
-		f.kept += len(f.unreadable[len(f.unreadable)-1])
-	}
-}
+// ref names the object as "<kind> <namespace> <name>".
+func (o *object) ref() string { return strings.Join([]string{o.kind, o.namespace, o.name}, " ") }
 
-// addKind takes in an object of a kind; first is the file that has another copy of it, ""
-// if none has. The error says why it cannot be read.
-func (f *Snapshot) addKind(kind string, o *object, first string) error {
-	switch kind {
-	case "IPPool":
-		if first != "" {
-			return f.addPoolCopy(o, first)
+var fileFields = podstate.FileFields()
+
+// objectsOf are those of a file; a List counts as its items, and lists are how many Lists there are.
+func objectsOf(e entry, text []byte) (objects []*object, lists int, err error) {
+	f := &file{path: e.path}
+	documents := [][]byte{text}
+	if trimmed := bytes.TrimSpace(text); path.Ext(e.name) != ".json" && !bytes.HasPrefix(trimmed, []byte("{")) {
+		if documents, err = asJSON(e.path, text); err != nil {
+			return nil, 0, err
 		}
-		return f.addPool(o)
-	case "OverlappingRangeIPReservation":
-		if first != "" {
-			return f.addReservationCopy(o, first)
+	}
+	for _, d := range documents {
+		for r := lean.New(d); r.Kind() != 0; {
+			if err := f.read(r); err != nil {
+				return nil, 0, err
+			}
 		}
-		return f.addReservation(o)
-	case "NetworkAttachmentDefinition":
-		return f.addNAD(o, first)
-	case "Namespace":
-		return f.addNamespace(o, first)
-	case "Pod":
-		return f.addPod(o, first)
-	case "Node":
-		return f.addNode(o, first)
-	case "Lease":
-		return f.addLease(o)
-	case "SandboxReport":
-		return f.addReport(o, first)
-	case "NodeSlicePool":
-		// It names the present node of a slice, which may not be the one that
-		// made the entries: the pools' names are what counts.
-		return nil
-	case "":
-		return errors.New("no kind: not a Kubernetes object")
 	}
-	f.ignored++
-	return nil
+	return f.objects, f.lists, nil
 }
 
-func (f *Snapshot) addNamespace(o *object, first string) error {
-	ns := &metav1.PartialObjectMetadata{}
-	if err := decode(o.text, ns); err != nil { // whether it pauses everything is not known
-		f.namespaces[o.name] = map[string]string{ippool.PausedAnnotation: "true"}
-		return err
-	}
-	if first != "" {
-		ns.Annotations = ofBothNamespaces(f.namespaces[o.name], ns.Annotations)
-	}
-	f.namespaces[o.name] = ns.Annotations
-	return nil
+// file is what was read of a file so far.
+type file struct {
+	path    string // for messages
+	objects []*object
+	lists   int
 }
 
-func (f *Snapshot) addPool(o *object) error {
-	p, err := ippool.DecodePool(o.text)
-	if err != nil {
-		return err
-	}
-	p.ResourceVersion = cmp.Or(p.ResourceVersion, noVersion)
-	f.keepPool(p)
-	return nil
-}
-
-func (f *Snapshot) keepPool(p *ippool.Pool) {
-	f.poolAt[types.NamespacedName{Namespace: p.Namespace, Name: p.Name}] = len(f.pools)
-	f.pools = append(f.pools, p)
-}
-
-func (f *Snapshot) addReservation(o *object) error {
-	r, err := ippool.DecodeReservation(o.text)
-	if err != nil {
-		return err
-	}
-	f.reservations = append(f.reservations, r)
-	f.reservationAt[types.NamespacedName{Namespace: r.Namespace, Name: r.Name}] = r
-	return nil
-}
-
-func (f *Snapshot) addNAD(o *object, first string) error {
-	id := types.NamespacedName{Namespace: o.namespace, Name: o.name}
-	n, err := ippool.DecodeNAD(o.text)
-	if err == nil && first != "" && differs(f.nads[id], n) {
-		n = &ippool.NAD{Namespace: n.Namespace, Name: n.Name, Problem: f.recordDuplicate(o, first)}
-	}
-	f.nads[id] = n
-	return err
-}
-
-func (f *Snapshot) addPod(o *object, first string) error {
-	pod := &corev1.Pod{}
-	if err := decode(o.text, pod); err != nil {
-		id := types.NamespacedName{Namespace: o.namespace, Name: o.name}
-		f.pods[id] = &podstate.Pod{NamespacedName: id, UID: o.uid, Phase: podstate.Live, Status: podstate.StatusUnreadable}
-		return err
-	}
-	p := podstate.ReadPod(pod)
-	old := f.pods[p.NamespacedName]
-	if first != "" && differs(old, p) {
-		if newer := newerPod(old, p); newer != nil {
-			f.pods[p.NamespacedName] = newer
-			return nil
+// read reads one JSON value: an object, or a List of them. One that has nothing of an object is none.
+func (f *file) read(r *lean.Reader) error {
+	start := *r
+	var list object // what the List says of its items
+	var items []*object
+	isObject, isList, other := false, false, -1 // other is the first item that is no object
+	whole := r.Object(func(name []byte) {
+		isObject = isObject || slices.Contains([]string{"kind", "apiVersion", "metadata", "items"}, string(name))
+		switch string(name) {
+		case "kind":
+			list.kind = textOf(r)
+		case "apiVersion":
+			list.apiVersion = textOf(r)
+		case "items":
+			isList = r.Kind() == '[' || isList
+			r.Array(func() {
+				if r.Kind() != '{' && other < 0 {
+					other = len(items)
+				}
+				if other < 0 && len(items)+len(f.objects) <= maxObjects {
+					items = append(items, readObject(r, f.path))
+				}
+			})
 		}
-		p.Disputed = f.recordDuplicate(o, first)
-		p.Interfaces = bothInterfaces(old, p) // whichever it carries is not free
+	})
+	switch err := r.Err(); {
+	case err != nil:
+		return fmt.Errorf("%s is not JSON: %w", f.path, err)
+	case !whole:
+		return fmt.Errorf("%s: must hold one JSON object, a List for several", f.path)
+	case other >= 0:
+		return fmt.Errorf("%s: items[%d] is not a Kubernetes object", f.path, other)
+	case isList:
+		f.lists++
+	case isObject:
+		items = []*object{readObject(&start, f.path)}
 	}
-	f.pods[p.NamespacedName] = p
-	return nil
-}
-
-func (f *Snapshot) addNode(o *object, first string) error {
-	node := &corev1.Node{}
-	if err := decode(o.text, node); err != nil {
-		head := &metav1.PartialObjectMetadata{}
-		_ = decode(o.text, head) // of the labels those that can be read
-		f.nodes[o.name] = &podstate.Node{Name: o.name, Labels: head.Labels}
-		return err
+	kind, typed := strings.CutSuffix(list.kind, "List")
+	for _, o := range items {
+		if o.kind == "" && isList && typed && kind != "" { // items of a typed list, as PodList, leave out their kind
+			o.kind, o.apiVersion = kind, list.apiVersion
+		}
+		if key := o.drop(); key != "" {
+			return fmt.Errorf("%s: the key %q appears twice in an object", f.path, key)
+		}
 	}
-	n := podstate.ReadNode(node)
-	if old := f.nodes[n.Name]; first != "" && old != nil && !sameBut(old, n, func(n *podstate.Node) { n.ResourceVersion = "" }) {
-		f.recordDuplicate(o, first)
-		n = &podstate.Node{Name: n.Name, Labels: n.Labels} // not Ready, and nothing is proven of it
-	}
-	f.nodes[node.Name] = n
-	return nil
-}
-
-func (f *Snapshot) addLease(o *object) error {
-	lease := &coordinationv1.Lease{}
-	err := decode(o.text, lease)
-	if err != nil {
-		lease = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: o.namespace, Name: o.name}}
-		lease.Spec.RenewTime = &metav1.MicroTime{} // there is one, and it makes no report fresh
-	}
-	f.leases = append(f.leases, lease)
-	return err
-}
-
-func (f *Snapshot) addReport(o *object, first string) error {
-	report := &v1alpha1.SandboxReport{}
-	err := decode(o.text, report)
-	if err == nil && report.Name == "" {
-		err = errors.New("metadata.name is missing")
-	}
-	if err != nil {
-		f.badReport = true
-		return err
-	}
-	switch at, there := f.reportAt[report.Name]; {
-	case !there:
-		f.reportAt[report.Name] = len(f.reports)
-		f.reports = append(f.reports, report)
-	case differs(f.reports[at], report):
-		f.recordDuplicate(o, first)
-		f.disputedReports[report.Name] = true
+	if f.objects = append(f.objects, items...); len(f.objects) > maxObjects {
+		return fmt.Errorf("%s %w: it has more than %d objects: export them in several files", f.path, errTooLarge, maxObjects)
 	}
 	return nil
 }
 
-// recordDuplicate reports that the folder has an object with two contents, of which neither
-// is relied upon.
-func (f *Snapshot) recordDuplicate(o *object, first string) string {
-	text := fmt.Sprintf("%s %s/%s: %s and %s have it, and differ; leave the one that is right", o.kind, o.namespace, o.name, first, o.file.path)
-	f.unreadable = append(f.unreadable, text)
-	return text
+// readObject reads what tells objects apart, and keeps what may be read.
+func readObject(r *lean.Reader, path string) *object {
+	o := &object{path: path}
+	o.lean, o.text = fileFields.ReadJSON(r)
+	head := lean.New(o.lean)
+	head.Object(func(name []byte) {
+		switch string(name) {
+		case "kind":
+			o.kind = textOf(head)
+		case "apiVersion":
+			o.apiVersion = textOf(head)
+		case "metadata":
+			head.Object(func(name []byte) {
+				switch string(name) {
+				case "namespace":
+					o.namespace = textOf(head)
+				case "name":
+					o.name = textOf(head)
+				case "uid":
+					o.uid = textOf(head)
+				}
+			})
+		}
+	})
+	return o
 }
 
-// differs reports whether two copies of an object are not the same.
-func differs[T any](a, b *T) bool { return a != nil && !reflect.DeepEqual(a, b) }
+// drop drops what nobody reads of the object, and returns a key that appears twice in what is left: one
+// reader may take the first and another the last.
+func (o *object) drop() (twice string) {
+	if _, read := groupOf(o.kind); !read || o.kind == "Pod" || o.kind == "Node" {
+		o.text = o.lean
+	}
+	o.lean = nil
+	return repeated(lean.New(o.text))
+}
 
-func decode(text []byte, into any) error {
-	return kjson.UnmarshalCaseSensitivePreserveInts(text, into)
+// repeated is a name that appears twice in an object of the value, "" for none.
+func repeated(r *lean.Reader) (twice string) {
+	switch r.Kind() {
+	case '{':
+		names := map[string]bool{}
+		r.Object(func(name []byte) {
+			if names[string(name)] {
+				twice = string(name)
+			}
+			names[string(name)] = true
+			if below := repeated(r); below != "" {
+				twice = below
+			}
+		})
+	case '[':
+		r.Array(func() {
+			if below := repeated(r); below != "" {
+				twice = below
+			}
+		})
+	default:
+		r.Skip()
+	}
+	return twice
+}
+
+func textOf(r *lean.Reader) string {
+	text, _ := r.String()
+	return string(text)
 }

@@ -1,12 +1,8 @@
 package snapshot_test
 
 import (
-	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler/snapshot"
 )
@@ -65,41 +61,5 @@ func TestAFolderWithoutAnIPPoolIsRefusedWithACommandThatHelps(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "no IPPool") || !strings.Contains(err.Error(), "kubectl get ippools") {
 			t.Errorf("%s: %v", title, err)
 		}
-	}
-}
-
-func TestAFolderThatIsNotThereIsRefused(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "nowhere")
-	if _, err := snapshot.Open(dir, time.Time{}, home); err == nil || !strings.Contains(err.Error(), "nowhere") {
-		t.Errorf("%v", err)
-	}
-}
-
-func TestALinkThatLeadsNowhereIsRefused(t *testing.T) {
-	dir := folder(t, map[string]string{"pool.yaml": onePool})
-	if err := os.Symlink("nothing", filepath.Join(dir, "pods.yaml")); err != nil {
-		t.Skip(err)
-	}
-	if _, err := snapshot.Open(dir, noon, home); err == nil || !strings.Contains(err.Error(), "pods.yaml") {
-		t.Errorf("%v", err)
-	}
-}
-
-func TestFilesWithOtherEndingsAreNotRead(t *testing.T) {
-	_, err := open2(t, map[string]string{"pool.yaml": onePool, "README.md": "# {", "pods.yaml.bak": "{", "list.jsonl": "{", ".ip-reconcile-1": "{"})
-	if err != nil {
-		t.Error(err)
-	}
-}
-
-// A few hundred bytes of aliases of aliases stand for any amount of memory. The
-// one here stands for a million values only, so as not to take the host along.
-func TestAFileOfAliasesOfAliasesIsRefused(t *testing.T) {
-	text := "kind: Pod\nl0: &l0 [x, x, x, x, x, x, x, x, x, x]\n"
-	for i := 1; i <= 5; i++ {
-		text += fmt.Sprintf("l%d: &l%d [%s*l%d]\n", i, i, strings.Repeat(fmt.Sprintf("*l%d, ", i-1), 9), i-1)
-	}
-	if _, err := open2(t, map[string]string{"pool.yaml": onePool, "bomb.yaml": text}); err == nil {
-		t.Error("it is accepted")
 	}
 }

@@ -1,10 +1,10 @@
 // Package snapshot reads exported objects, as 'kubectl get -o yaml' writes them, as a source of observations: the
 // same verdicts as on a live cluster. Nothing is written.
 //
-// Open reads a folder or a file: source.go takes in the files that disk.go finds in a folder, which no
-// link leads out of, or archive.go in an archive or stream; foreign.go tells which of them may
-// be left out. read.go splits files into objects (yaml.go, and lean.go, which drops what nobody
-// reads), objects.go decodes them by kind, and copies.go decides between two of one object.
+// Open and OpenStream walk over a folder (walk.go), an archive or a stream (archive.go), and take in its files
+// (walk.go). layout.go knows which of them may be left out, and when the snapshot was taken. yaml.go makes JSON of
+// YAML, objects.go splits it into objects, add.go decodes them by kind, and copies.go decides between two of one object.
+// limits.go bounds what all this may take.
 package snapshot
 
 import (
@@ -33,7 +33,6 @@ type Snapshot struct {
 	nowBy           string    // what now is taken from; "" where it was given
 	gathered        time.Time // when what wrote the snapshot began, by its timestamp file
 	namespace       string    // the reconciler's own
-	files           int       // that hold objects
 	pools           []*ippool.Pool
 	poolAt          map[types.NamespacedName]int
 	reservations    []*ippool.Reservation
@@ -48,11 +47,11 @@ type Snapshot struct {
 	seenIn          map[string]string            // "<kind> <namespace> <name>" → file
 	unreadable      []string
 	badReport       bool              // one of them is a report
-	disputedReports map[string]bool   // names of reports of which the folder has two contents
+	disputedReports map[string]bool   // names of reports of which the snapshot has two contents
 	ignored, kept   int               // objects of other kinds, and bytes that are kept of all
-	skipped         int               // files that hold no objects
-	skippedFirst    string            // one of them
-	names           map[string]bool   // of the files that were read, in the folder
+	files, skipped  int               // files that hold objects, and others
+	skippedFirst    string            // one of the others
+	names           map[string]bool   // of the files that were read, in the snapshot
 	misnamed        map[string]string // names of files that look as if they should have been read → where they are
 }
 
@@ -63,8 +62,8 @@ const noVersion = "1"
 // Open reads a folder and those in it, a tar archive, packed with gzip or not, or one file of
 // YAML or JSON. In a folder and an archive the files ending in .yaml, .yml or .json are read;
 // those that hold no Kubernetes objects are left out and counted.
-// now is the snapshot's time; zero takes it from the snapshot (time.go). namespace is the reconciler's own. It is an error if a file is not
-// YAML or JSON and may hold an object that is judged by, if a link leads out of the folder to
+// now is the snapshot's time; zero takes it from the snapshot (layout.go). namespace is the reconciler's own. It is an error
+// if a file is not YAML or JSON and may hold an object that is judged by, if a link leads out of the folder to
 // such a file, since what is not read counts as not there, or if there is no IPPool at all:
 // that is not what was meant.
 func Open(path string, now time.Time, namespace string) (*Snapshot, error) {
@@ -84,52 +83,53 @@ func Open(path string, now time.Time, namespace string) (*Snapshot, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read snapshot: %w", err)
 	}
-	return open(path, &disk{root}, now, namespace)
+	defer root.Close()
+	return open(path, folder{root}.walk, now, namespace)
 }
 
 // OpenStream reads a stream to its end: a tar archive, packed with gzip or not, or YAML or
 // JSON, which is told by its content. name is for messages.
 func OpenStream(name string, r io.Reader, now time.Time, namespace string) (*Snapshot, error) {
-	from, err := openStream(name, r)
+	files, err := walkStream(name, r)
 	if err != nil {
 		return nil, fmt.Errorf("read snapshot: %w", err)
 	}
-	return open(name, from, now, namespace)
+	return open(name, files, now, namespace)
 }
 
-func open(path string, from source, now time.Time, namespace string) (*Snapshot, error) {
-	f := &Snapshot{
-		now: now, namespace: namespace, nads: map[types.NamespacedName]*ippool.NAD{}, pods: map[types.NamespacedName]*podstate.Pod{},
-		nodes: map[string]*podstate.Node{}, namespaces: map[string]map[string]string{}, seenIn: map[string]string{}, names: map[string]bool{}, misnamed: map[string]string{},
-		reservationAt: map[types.NamespacedName]*ippool.Reservation{},
-		poolAt:        map[types.NamespacedName]int{}, reportAt: map[string]int{}, disputedReports: map[string]bool{},
+func open(path string, files walk, now time.Time, namespace string) (*Snapshot, error) {
+	s := &Snapshot{
+		now: now, namespace: namespace, poolAt: map[types.NamespacedName]int{}, reservationAt: map[types.NamespacedName]*ippool.Reservation{},
+		nads: map[types.NamespacedName]*ippool.NAD{}, pods: map[types.NamespacedName]*podstate.Pod{}, nodes: map[string]*podstate.Node{},
+		namespaces: map[string]map[string]string{}, seenIn: map[string]string{}, names: map[string]bool{}, misnamed: map[string]string{},
+		reportAt: map[string]int{}, disputedReports: map[string]bool{},
 	}
-	if err := from.each(f.take, f.skip); err != nil {
+	if err := files(s.take, s.skip); err != nil {
 		return nil, err
 	}
-	if err := f.checkMisnamed(); err != nil {
+	if err := s.checkMisnamed(); err != nil {
 		return nil, err
 	}
-	if len(f.pools) == 0 {
-		return nil, fmt.Errorf("no IPPool in %s (%d files with Kubernetes objects, %d without): export one with 'kubectl get ippools.whereabouts.cni.cncf.io -A -o yaml'", path, f.files, f.skipped)
+	if len(s.pools) == 0 {
+		return nil, fmt.Errorf("no IPPool in %s (%d files with Kubernetes objects, %d without): export one with 'kubectl get ippools.whereabouts.cni.cncf.io -A -o yaml'", path, s.files, s.skipped)
 	}
-	if f.now.IsZero() {
-		f.now, f.nowBy = f.time()
+	if s.now.IsZero() {
+		s.now, s.nowBy = s.time()
 	}
-	return f, nil
+	return s, nil
 }
 
 // withoutPods warns of namespaces that have allocations and no pod at all: their pods may
-// have been left out of the folder, which looks the same.
-func (f *Snapshot) withoutPods() []string {
-	if len(f.pods) == 0 {
+// have been left out of the snapshot, which looks the same.
+func (s *Snapshot) withoutPods() []string {
+	if len(s.pods) == 0 {
 		return nil // then the pods are missing as a whole, or the caller knows that there are none
 	}
 	has, count := map[string]bool{}, map[string]int{}
-	for name := range f.pods {
+	for name := range s.pods {
 		has[name.Namespace] = true
 	}
-	for _, p := range f.pools {
+	for _, p := range s.pools {
 		for i := range p.Allocations {
 			if owner := p.Allocations[i].Owner; owner.Namespace != "" && !has[owner.Namespace] {
 				count[owner.Namespace]++
@@ -145,14 +145,10 @@ func (f *Snapshot) withoutPods() []string {
 
 // nodeLeases are the Leases that count: named like a Node or a report, outside
 // kube-node-lease; of several of one name the newest.
-func (f *Snapshot) nodeLeases() map[string]*coordinationv1.Lease {
+func (s *Snapshot) nodeLeases() map[string]*coordinationv1.Lease {
 	found := map[string]*coordinationv1.Lease{}
-	reported := map[string]bool{}
-	for _, r := range f.reports {
-		reported[r.Name] = true
-	}
-	for _, l := range f.leases {
-		if named := f.nodes[l.Name] != nil || reported[l.Name]; !named || l.Namespace == corev1.NamespaceNodeLease || l.Spec.RenewTime == nil {
+	for _, l := range s.leases {
+		if _, reported := s.reportAt[l.Name]; !reported && s.nodes[l.Name] == nil || l.Namespace == corev1.NamespaceNodeLease || l.Spec.RenewTime == nil {
 			continue
 		}
 		if old := found[l.Name]; old == nil || old.Spec.RenewTime.Before(l.Spec.RenewTime) {
@@ -162,44 +158,44 @@ func (f *Snapshot) nodeLeases() map[string]*coordinationv1.Lease {
 	return found
 }
 
-// Relist finds nothing changed.
-func (f *Snapshot) Relist(ctx context.Context, _ *judge.Observation) (*judge.Observation, error) {
-	return f.List(ctx)
-}
-
-// GetLive finds nothing changed.
-func (f *Snapshot) GetLive(context.Context, *judge.Observation, reconciler.LiveKeys) (*judge.Live, error) {
-	return &judge.Live{}, nil
-}
-
 // List is everything that is in the snapshot.
-func (f *Snapshot) List(context.Context) (*judge.Observation, error) {
-	own := f.namespaces[f.namespace]
+func (s *Snapshot) List(context.Context) (*judge.Observation, error) {
+	own := s.namespaces[s.namespace]
 	o := &judge.Observation{
-		Now: f.now, Paused: ippool.Pauses(own), Acknowledged: judge.Acknowledged(own), Pods: f.pods, Nodes: f.nodes,
-		Unreadable: f.unreadable, ReportsUnreadable: f.badReport,
-		NADs: f.nads, Pools: f.pools, Reservations: f.reservations, Static: true,
+		Now: s.now, Static: true, Paused: ippool.Pauses(own), Acknowledged: judge.Acknowledged(own),
+		Pools: s.pools, Reservations: s.reservations, NADs: s.nads, Pods: s.pods, Nodes: s.nodes,
+		Unreadable: s.unreadable, ReportsUnreadable: s.badReport,
 	}
-	leases := f.nodeLeases()
-	for _, r := range f.reports {
+	leases := s.nodeLeases()
+	for _, r := range s.reports {
 		read := podstate.ReadSnapshotReport(r, leases[r.Name], len(leases) > 0)
-		if f.disputedReports[r.Name] {
+		if s.disputedReports[r.Name] {
 			read.Renewed = time.Time{} // neither copy may be relied upon
 		}
 		o.Reports = append(o.Reports, read)
 	}
-	if f.nowBy != "" {
-		o.Warnings = append(o.Warnings, fmt.Sprintf("judged as of %s, by %s; --now takes another time", f.now.UTC().Format(time.RFC3339), f.nowBy))
+	if s.nowBy != "" {
+		o.Warnings = append(o.Warnings, fmt.Sprintf("judged as of %s, by %s; --now takes another time", s.now.UTC().Format(time.RFC3339), s.nowBy))
 	}
-	o.Warnings = append(o.Warnings, f.withoutPods()...)
+	o.Warnings = append(o.Warnings, s.withoutPods()...)
 	switch {
-	case f.skipped == 1:
-		o.Warnings = append(o.Warnings, fmt.Sprintf("1 file that holds no Kubernetes objects was skipped: %s", f.skippedFirst))
-	case f.skipped > 1:
-		o.Warnings = append(o.Warnings, fmt.Sprintf("%d files that hold no Kubernetes objects were skipped, e.g. %s", f.skipped, f.skippedFirst))
+	case s.skipped == 1:
+		o.Warnings = append(o.Warnings, fmt.Sprintf("1 file that holds no Kubernetes objects was skipped: %s", s.skippedFirst))
+	case s.skipped > 1:
+		o.Warnings = append(o.Warnings, fmt.Sprintf("%d files that hold no Kubernetes objects were skipped, e.g. %s", s.skipped, s.skippedFirst))
 	}
-	if f.ignored > 0 {
-		o.Warnings = append(o.Warnings, fmt.Sprintf("%d objects of other kinds were ignored", f.ignored))
+	if s.ignored > 0 {
+		o.Warnings = append(o.Warnings, fmt.Sprintf("%d objects of other kinds were ignored", s.ignored))
 	}
 	return o, nil
+}
+
+// Relist finds nothing changed.
+func (s *Snapshot) Relist(ctx context.Context, _ *judge.Observation) (*judge.Observation, error) {
+	return s.List(ctx)
+}
+
+// GetLive finds nothing changed.
+func (s *Snapshot) GetLive(context.Context, *judge.Observation, reconciler.LiveKeys) (*judge.Live, error) {
+	return &judge.Live{}, nil
 }

@@ -32,7 +32,7 @@ func TestTime_OfASnapshot(t *testing.T) {
 			t.Fatal(err)
 		}
 		o := observe(t, f)
-		same(t, says, o.Now.UTC().Format(time.RFC3339Nano), c.want)
+		equal(t, says, o.Now.UTC().Format(time.RFC3339Nano), c.want)
 		if !strings.HasPrefix(o.Warnings[0], "judged as of ") || !strings.Contains(o.Warnings[0], c.by) {
 			t.Errorf("%s: %q", says, o.Warnings)
 		}

@@ -72,14 +72,6 @@ func TestAnObjectWithoutAKindIsReported(t *testing.T) {
 	saysUnreadable(t, observeFile(t, "metadata: {namespace: default, name: a}\n").Unreadable, "other.yaml", "no kind")
 }
 
-// 'kubectl get --raw' writes a PodList whose items name no kind of their own.
-func TestItemsOfATypedListAreOfTheListsKind(t *testing.T) {
-	o := observeFile(t, "apiVersion: v1\nkind: PodList\nitems:\n- metadata: {namespace: default, name: a}\n  status: {phase: Running}\n")
-	if o.Pods[name("default", "a")] == nil {
-		t.Errorf("the pod is absent; unreadable: %q", o.Unreadable)
-	}
-}
-
 func TestPoolsReservationsAndNADsThatCannotBeReadStopNothing(t *testing.T) {
 	o := observeFile(t, `
 apiVersion: whereabouts.cni.cncf.io/v1alpha1
@@ -107,12 +99,5 @@ spec: {config: "{"}
 	}
 	if n := o.NADs[name("default", "nad")]; n == nil || n.Problem == "" {
 		t.Errorf("the broken NAD: %+v", n)
-	}
-}
-
-func TestAPodWithFieldsOfALaterVersionIsRead(t *testing.T) {
-	o := observeFile(t, "apiVersion: v1\nkind: Pod\nmetadata: {namespace: default, name: a, later: 1}\nspec: {later: {a: [1]}, containers: [{name: x, later: 2}]}\nstatus: {phase: Failed, later: x}\n")
-	if p := o.Pods[name("default", "a")]; p == nil || p.Phase != podstate.Finished || len(o.Unreadable) > 0 {
-		t.Errorf("pod %+v, unreadable %q", p, o.Unreadable)
 	}
 }

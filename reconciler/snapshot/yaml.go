@@ -15,9 +15,9 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// asJSON makes JSON of the documents of a YAML file, one by one.
-func (f *file) asJSON(text []byte) (documents [][]byte, err error) {
-	budget := aliasedBy(text)
+// asJSON makes JSON of the documents of a YAML file, one by one. path is for messages.
+func asJSON(path string, text []byte) (documents [][]byte, err error) {
+	aliased := min(64<<10+16*len(text), maxAliased) // a few nested ones stand for more than fits into any machine
 	for start, end, parts := 0, 0, 0; start < len(text); start, parts = end, parts+1 {
 		end = len(text)
 		// No scalar has such a line. A parser takes kilobytes for each part.
@@ -26,20 +26,24 @@ func (f *file) asJSON(text []byte) (documents [][]byte, err error) {
 		}
 		if list, ok := listAsJSON(text[start:end]); ok {
 			documents = append(documents, list)
-		} else if documents, err = f.documentsAsJSON(documents, text[start:end], &budget); err != nil && start > 0 {
+			continue
+		}
+		part, err := documentsAsJSON(path, text[start:end], &aliased)
+		if err != nil && start > 0 {
 			return nil, fmt.Errorf("%w (in what begins in line %d)", err, 1+bytes.Count(text[:start], []byte("\n")))
 		} else if err != nil {
 			return nil, err
 		}
+		documents = append(documents, part...)
 	}
 	return documents, nil
 }
 
-// documentsAsJSON appends the JSON of a text's documents. budget is what aliases may still stand for.
-func (f *file) documentsAsJSON(documents [][]byte, text []byte, budget *int) ([][]byte, error) {
+// documentsAsJSON makes JSON of a text's documents. aliased is how many bytes aliases may still stand for.
+func documentsAsJSON(path string, text []byte, aliased *int) (documents [][]byte, err error) {
 	if yamlNodes(text) > maxNodes {
 		return nil, fmt.Errorf("%s %w: it is not a List as kubectl writes it, and has more than %d nodes of YAML: "+
-			"export it as JSON, or in several files", f.path, errTooLarge, maxNodes)
+			"export it as JSON, or in several files", path, errTooLarge, maxNodes)
 	}
 	dec := yaml.NewDecoder(bytes.NewReader(text))
 	for {
@@ -49,32 +53,52 @@ func (f *file) documentsAsJSON(documents [][]byte, text []byte, budget *int) ([]
 			return documents, nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s is not YAML: %w", f.path, err)
+			return nil, fmt.Errorf("%s is not YAML: %w", path, err)
 		}
 		if isEmpty(doc) {
 			continue
 		}
-		root := doc.Content[0]
-		if root.Kind != yaml.MappingNode {
-			return nil, fmt.Errorf("%s, line %d: a document is not a Kubernetes object", f.path, root.Line)
-		}
-		if items := resolved(child(root, "items")); items != nil && items.Kind == yaml.SequenceNode {
-			for _, item := range items.Content {
-				if resolved(item).Kind != yaml.MappingNode {
-					return nil, fmt.Errorf("%s, line %d: an item is not a Kubernetes object", f.path, item.Line)
-				}
-			}
-		}
-		v, err := expand(root, 0, false, budget)
+		d, err := objectAsJSON(path, doc.Content[0], aliased)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", f.path, err)
-		}
-		d, err := json.Marshal(v)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", f.path, err)
+			return nil, err
 		}
 		documents = append(documents, d)
 	}
+}
+
+// isEmpty reports whether there is nothing in a document, be it comments.
+func isEmpty(doc *yaml.Node) bool {
+	return len(doc.Content) == 0 || doc.Content[0].Kind == yaml.ScalarNode && doc.Content[0].Tag == "!!null"
+}
+
+func objectAsJSON(path string, root *yaml.Node, aliased *int) ([]byte, error) {
+	if root.Kind != yaml.MappingNode {
+		return nil, fmt.Errorf("%s, line %d: a document is not a Kubernetes object", path, root.Line)
+	}
+	for i := 0; i+1 < len(root.Content); i += 2 {
+		items := resolved(root.Content[i+1])
+		if root.Content[i].Value != "items" || items.Kind != yaml.SequenceNode {
+			continue
+		}
+		for _, item := range items.Content {
+			if resolved(item).Kind != yaml.MappingNode {
+				return nil, fmt.Errorf("%s, line %d: an item is not a Kubernetes object", path, item.Line)
+			}
+		}
+	}
+	d, err := nodeAsJSON(root, aliased)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return d, nil
+}
+
+// resolved is what an alias refers to, else the node itself.
+func resolved(n *yaml.Node) *yaml.Node {
+	if n.Kind == yaml.AliasNode {
+		return n.Alias
+	}
+	return n
 }
 
 // listAsJSON makes JSON of a List as kubectl writes it, item by item, on all cores:
@@ -82,7 +106,7 @@ func (f *file) documentsAsJSON(documents [][]byte, text []byte, budget *int) ([]
 // for any other text, and for one with anything wrong in it.
 func listAsJSON(text []byte) ([]byte, bool) {
 	head, items, ok := splitList(bytes.TrimPrefix(text, []byte("---\n")))
-	if !ok {
+	if !ok || yamlNodes(head) > maxNodes {
 		return nil, false
 	}
 	parsed := make([][]byte, len(items))
@@ -90,20 +114,12 @@ func listAsJSON(text []byte) ([]byte, bool) {
 	g.SetLimit(min(runtime.GOMAXPROCS(0), itemsAtOnce))
 	for i := range items {
 		g.Go(func() (err error) {
-			parsed[i], err = itemAsJSON(items[i])
+			parsed[i], err = partAsJSON(items[i], maxNodes/itemsAtOnce, true)
 			return err
 		})
 	}
-	var doc yaml.Node
-	if g.Wait() != nil || yamlNodes(head) > maxNodes || yaml.Unmarshal(head, &doc) != nil || isEmpty(&doc) || doc.Content[0].Kind != yaml.MappingNode {
-		return nil, false
-	}
-	v, err := plain(doc.Content[0])
-	if err != nil {
-		return nil, false
-	}
-	out, err := json.Marshal(v)
-	if err != nil || len(out) < 3 { // {}
+	out, err := partAsJSON(head, maxNodes, false)
+	if g.Wait() != nil || err != nil || len(out) < 3 { // {}
 		return nil, false
 	}
 	out = append(out[:len(out)-1], `,"items":[`...)
@@ -140,10 +156,7 @@ func splitList(text []byte) (head []byte, items [][]byte, ok bool) {
 				return nil, nil, false
 			}
 			inItems, part = true, next
-		case bytes.HasPrefix(line, []byte("- ")):
-			if !inItems {
-				return nil, nil, false
-			}
+		case inItems && bytes.HasPrefix(line, []byte("- ")):
 			end(at)
 		case line[0] >= 'a' && line[0] <= 'z':
 			end(at)
@@ -157,38 +170,42 @@ func splitList(text []byte) (head []byte, items [][]byte, ok bool) {
 	return head, items, len(items) > 0 && len(items) <= maxObjects
 }
 
-func itemAsJSON(text []byte) ([]byte, error) {
-	if yamlNodes(text) > maxNodes/itemsAtOnce {
+// partAsJSON makes JSON of a document that is one object, or a list of one.
+func partAsJSON(text []byte, nodes int, isItem bool) ([]byte, error) {
+	if yamlNodes(text) > nodes {
 		return nil, errTooLarge
 	}
 	var doc yaml.Node
 	if err := yaml.Unmarshal(text, &doc); err != nil {
 		return nil, err
 	}
-	if isEmpty(&doc) || doc.Content[0].Kind != yaml.SequenceNode || len(doc.Content[0].Content) != 1 || doc.Content[0].Content[0].Kind != yaml.MappingNode {
+	n := &doc
+	for _, kind := range []yaml.Kind{yaml.DocumentNode, yaml.SequenceNode} {
+		if kind == yaml.SequenceNode && !isItem {
+			break
+		}
+		if n.Kind != kind || len(n.Content) != 1 {
+			return nil, errors.New("not one object")
+		}
+		n = n.Content[0]
+	}
+	if n.Kind != yaml.MappingNode {
 		return nil, errors.New("not one object")
 	}
 	none := -1 // what has aliases is left to the whole parser, which counts those of all items
-	v, err := expand(doc.Content[0].Content[0], 0, false, &none)
+	return nodeAsJSON(n, &none)
+}
+
+func nodeAsJSON(n *yaml.Node, aliased *int) ([]byte, error) {
+	v, err := expand(n, 0, false, aliased)
 	if err != nil {
 		return nil, err
 	}
 	return json.Marshal(v)
 }
 
-// aliasedBy is how many bytes aliases may stand for in a text: a few nested ones can
-// stand for more than fits into any machine, and so can many of one long value.
-func aliasedBy(text []byte) int { return min(64<<10+16*len(text), maxAliased) }
-
-const maxAliased = 4 << 20
-
-// plain turns a YAML node into the values that JSON has. Keys and times stay
+// expand turns a YAML node into the values that JSON has. Keys and times stay
 // the text they are: an allocation's key "09" is not the number nine.
-func plain(n *yaml.Node) (any, error) {
-	budget := maxAliased
-	return expand(n, 0, false, &budget)
-}
-
 func expand(n *yaml.Node, depth int, aliased bool, budget *int) (any, error) {
 	if aliased {
 		*budget -= nodeSize + len(n.Value)
@@ -196,14 +213,13 @@ func expand(n *yaml.Node, depth int, aliased bool, budget *int) (any, error) {
 	if depth > 100 || aliased && *budget < 0 {
 		return nil, fmt.Errorf("line %d: nested too deeply, or too much behind aliases", n.Line)
 	}
-	plain := func(n *yaml.Node) (any, error) { return expand(n, depth+1, aliased, budget) }
 	switch n.Kind {
 	case yaml.AliasNode:
 		return expand(n.Alias, depth+1, true, budget)
 	case yaml.SequenceNode:
 		out := []any{}
 		for _, c := range n.Content {
-			v, err := plain(c)
+			v, err := expand(c, depth+1, aliased, budget)
 			if err != nil {
 				return nil, err
 			}
@@ -213,17 +229,18 @@ func expand(n *yaml.Node, depth int, aliased bool, budget *int) (any, error) {
 	case yaml.MappingNode:
 		out := map[string]any{}
 		for i := 0; i+1 < len(n.Content); i += 2 {
-			v, err := plain(n.Content[i+1])
+			v, err := expand(n.Content[i+1], depth+1, aliased, budget)
 			if err != nil {
 				return nil, err
 			}
+			key := n.Content[i]
 			if aliased {
-				*budget -= nodeSize + len(n.Content[i].Value)
+				*budget -= nodeSize + len(key.Value)
 			}
-			if _, twice := out[n.Content[i].Value]; twice {
-				return nil, fmt.Errorf("line %d: key %q appears twice", n.Content[i].Line, n.Content[i].Value)
+			if _, twice := out[key.Value]; twice {
+				return nil, fmt.Errorf("line %d: key %q appears twice", key.Line, key.Value)
 			}
-			out[n.Content[i].Value] = v
+			out[key.Value] = v
 		}
 		return out, nil
 	}

@@ -89,9 +89,9 @@ func TestDocumentsAreReadOneByOneAsTheWholeParserReadsThem(t *testing.T) {
 	scalar := "kind: List\nitems:\n- a: |\n    b\n"
 	for _, text := range []string{"---\n" + kubectlList, kubectlList + "---\n" + scalar + "---\n" + kubectlList, scalar + "---\nkind: Pod\n---\n" + scalar, "---\n---\n# nothing\n---\n" + scalar,
 		"%YAML 1.1\n---\nkind: Pod\n", scalar + "...\n---\nkind: Pod\n", "a: |+\n  b\n\n---\nc: d", "a: &x b\n---\na: c\n", ""} {
-		f, budget := &file{path: "x.yaml"}, maxAliased
-		got, err := f.asJSON([]byte(text))
-		want, wholeErr := f.documentsAsJSON(nil, []byte(text), &budget)
+		budget := maxAliased
+		got, err := asJSON("x.yaml", []byte(text))
+		want, wholeErr := documentsAsJSON("x.yaml", []byte(text), &budget)
 		if err != nil || wholeErr != nil || len(got) != len(want) {
 			t.Fatalf("%q: %d documents, %v; the whole: %d, %v", text, len(got), err, len(want), wholeErr)
 		}
@@ -103,16 +103,16 @@ func TestDocumentsAreReadOneByOneAsTheWholeParserReadsThem(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"a: \"b\n---\nc\"\n", "a: [\n---\n]\n"} {
-		if got, err := (&file{path: "x.yaml"}).asJSON([]byte(text)); err == nil {
+		if got, err := asJSON("x.yaml", []byte(text)); err == nil {
 			t.Errorf("%q: %s", text, got)
 		}
 	}
 	// What aliases stand for is bounded in all documents together.
 	bomb := "a: &a " + strings.Repeat("x", 1000) + "\nb: [" + strings.Repeat("*a,", 50) + "]\n"
-	if _, err := (&file{path: "x.yaml"}).asJSON([]byte(strings.Repeat("---\n"+bomb, 1000))); err == nil {
+	if _, err := asJSON("x.yaml", []byte(strings.Repeat("---\n"+bomb, 1000))); err == nil {
 		t.Error("documents may stand for any amount together")
 	}
-	if _, err := (&file{path: "x.yaml"}).asJSON([]byte("a: b\n---\na: b\na: c\n")); err == nil || !strings.Contains(err.Error(), "line 3") || !strings.Contains(err.Error(), "begins in line 2") {
+	if _, err := asJSON("x.yaml", []byte("a: b\n---\na: b\na: c\n")); err == nil || !strings.Contains(err.Error(), "line 3") || !strings.Contains(err.Error(), "begins in line 2") {
 		t.Errorf("%v", err)
 	}
 }
@@ -124,7 +124,7 @@ func likeTheWhole(t interface {
 	t.Helper()
 	byItem, _ := listAsJSON([]byte(text))
 	budget := maxAliased
-	whole, err := (&file{path: "cluster.yaml"}).documentsAsJSON(nil, []byte(text), &budget)
+	whole, err := documentsAsJSON("cluster.yaml", []byte(text), &budget)
 	if err != nil || len(whole) != 1 {
 		t.Fatalf("%q: item by item %s; the whole: %d documents, %v", text, byItem, len(whole), err)
 	}

@@ -1,4 +1,4 @@
-package protofields_test
+package lean
 
 import (
 	"bytes"
@@ -6,8 +6,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/ip-reconcile/ip-reconcile/internal/protofields"
 )
 
 func message(t *testing.T) []byte {
@@ -21,7 +19,7 @@ func message(t *testing.T) []byte {
 }
 
 func TestOnlyTheFieldsNamedAreKept(t *testing.T) {
-	lean, err := protofields.Fields{1: {1: nil, 11: nil}}.Append([]byte("before"), message(t))
+	lean, err := Fields{F(1, "", F(1, ""), F(11, ""))}.AppendProto([]byte("before"), message(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,13 +35,13 @@ func TestOnlyTheFieldsNamedAreKept(t *testing.T) {
 
 func TestAMessageThatBreaksOffIsAnError(t *testing.T) {
 	whole := message(t)
-	for _, f := range []protofields.Fields{{}, {1: nil, 2: nil, 3: nil}, {1: {1: nil}}} {
-		if _, err := f.Append(nil, whole[:len(whole)-1]); err == nil {
+	for _, f := range []Fields{{}, {F(1, ""), F(2, ""), F(3, "")}, {F(1, "", F(1, ""))}} {
+		if _, err := f.AppendProto(nil, whole[:len(whole)-1]); err == nil {
 			t.Errorf("%v: no error", f)
 		}
 	}
 	// Within a message, too.
-	if _, err := (protofields.Fields{1: {1: nil}}).Append(nil, []byte{0x0a, 0x02, 0x0a, 0x05}); err == nil {
+	if _, err := (Fields{F(1, "", F(1, ""))}).AppendProto(nil, []byte{0x0a, 0x02, 0x0a, 0x05}); err == nil {
 		t.Error("no error")
 	}
 }

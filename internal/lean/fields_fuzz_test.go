@@ -1,4 +1,4 @@
-package protofields_test
+package lean
 
 import (
 	"bytes"
@@ -7,8 +7,6 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 	corev1 "k8s.io/api/core/v1"
-
-	"github.com/ip-reconcile/ip-reconcile/internal/protofields"
 )
 
 // FuzzWhatIsKeptOfAMessageIsWhatADecoderReadsOfIt holds what is left of any message against
@@ -24,9 +22,9 @@ func FuzzWhatIsKeptOfAMessageIsWhatADecoderReadsOfIt(f *testing.F) {
 	f.Add([]byte{0x12, 0x00, 0x12, 0x02, 0x12, 0x00})
 	f.Add(protowire.AppendTag(nil, 3, protowire.StartGroupType))
 	f.Add(bytes.Repeat([]byte{0x0b}, 20_000)) // groups in groups
-	kept := protofields.Fields{1: {1: nil, 12: nil}, 2: {2: {1: nil}, 10: nil}, 3: {6: nil}}
+	kept := Fields{F(1, "", F(1, ""), F(12, "")), F(2, "", F(2, "", F(1, "")), F(10, "")), F(3, "", F(6, ""))}
 	f.Fuzz(func(t *testing.T, message []byte) {
-		lean, err := kept.Append(nil, message)
+		lean, err := kept.AppendProto(nil, message)
 		if err != nil {
 			var pod corev1.Pod
 			if pod.Unmarshal(message) == nil && wellFormed(message) {
@@ -37,7 +35,7 @@ func FuzzWhatIsKeptOfAMessageIsWhatADecoderReadsOfIt(f *testing.F) {
 		if len(lean) > len(message) {
 			t.Fatalf("%d bytes are left of %d", len(lean), len(message))
 		}
-		if again, err := kept.Append(nil, lean); err != nil || !bytes.Equal(again, lean) {
+		if again, err := kept.AppendProto(nil, lean); err != nil || !bytes.Equal(again, lean) {
 			t.Fatalf("%x is left, and then %x, %v", lean, again, err)
 		}
 		var all, some corev1.Pod

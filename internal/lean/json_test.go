@@ -1,4 +1,4 @@
-package rawjson_test
+package lean
 
 import (
 	"bytes"
@@ -6,18 +6,16 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-
-	"github.com/ip-reconcile/ip-reconcile/internal/rawjson"
 )
 
 // build makes of a text what encoding/json makes of it, with numbers verbatim.
-func build(r *rawjson.Reader) any {
+func build(r *Reader) any {
 	var out any
 	text := r.Raw()
 	if text == nil {
 		return nil
 	}
-	switch again := rawjson.New(text); text[0] {
+	switch again := New(text); text[0] {
 	case '{':
 		m := map[string]any{}
 		again.Object(func(name []byte) { key := string(name); m[key] = build(again) })
@@ -49,12 +47,12 @@ func compare(t *testing.T, text []byte) {
 			t.Fatal(err)
 		}
 	}
-	skip := rawjson.New(text)
+	skip := New(text)
 	skip.Skip()
 	if got := skip.End() == nil; got != valid {
 		t.Fatalf("%q: valid %v, want %v (%v)", text, got, valid, skip.End())
 	}
-	r := rawjson.New(text)
+	r := New(text)
 	got := build(r)
 	if (r.End() == nil) != valid {
 		t.Fatalf("%q: %v", text, r.End())
@@ -77,7 +75,7 @@ func TestATextIsReadAsEncodingJSONReadsIt(t *testing.T) {
 	}
 	for _, depth := range []int{9999, 10000, 10001} {
 		text := []byte(strings.Repeat("[", depth) + strings.Repeat("]", depth))
-		r := rawjson.New(text)
+		r := New(text)
 		if r.Skip(); (r.End() == nil) != json.Valid(text) {
 			t.Errorf("nested %d deep: %v", depth, r.End())
 		}
@@ -103,7 +101,7 @@ func FuzzATextIsReadAsEncodingJSONReadsIt(f *testing.F) {
 }
 
 func TestWhatAMemberDoesNotReadIsSkipped(t *testing.T) {
-	r := rawjson.New([]byte(`{"skipped": {"deep": [1, {"a": "]"}]}, "read": "x", "other": 5}`))
+	r := New([]byte(`{"skipped": {"deep": [1, {"a": "]"}]}, "read": "x", "other": 5}`))
 	var names []string
 	var read string
 	ok := r.Object(func(name []byte) {
@@ -120,19 +118,19 @@ func TestWhatAMemberDoesNotReadIsSkipped(t *testing.T) {
 
 func TestAValueOfAnotherTypeIsReadAndSaid(t *testing.T) {
 	for _, text := range []string{`[1,{}]`, `5`, `"x"`, `null`, `true`} {
-		r := rawjson.New([]byte(text))
+		r := New([]byte(text))
 		if r.Object(func([]byte) { t.Error("a member") }) || r.End() != nil {
 			t.Errorf("%s: %v", text, r.End())
 		}
 	}
-	r := rawjson.New([]byte(`{}`))
+	r := New([]byte(`{}`))
 	if _, ok := r.String(); ok || r.End() != nil {
 		t.Error("an object is a string")
 	}
 }
 
 func TestNothingIsReadAfterAnError(t *testing.T) {
-	r := rawjson.New([]byte(`{"a": x, "b": "c"}`))
+	r := New([]byte(`{"a": x, "b": "c"}`))
 	if r.Object(func(name []byte) {
 		if string(name) == "b" {
 			t.Error("read on")
@@ -148,7 +146,7 @@ func TestNothingIsReadAfterAnError(t *testing.T) {
 func TestReadingAllocatesNothingOfWhatIsSkipped(t *testing.T) {
 	text := []byte(`{"managedFields": [{"fieldsV1": {"f:spec": {"f:allocations": {".": {}, "f:5": {"f:id": {}}}}}}], "name": "pool"}`)
 	n := testing.AllocsPerRun(100, func() {
-		r := rawjson.New(text)
+		r := New(text)
 		r.Object(func([]byte) {})
 	})
 	if n > 0 {

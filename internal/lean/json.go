@@ -1,17 +1,11 @@
-// Package rawjson reads JSON text in one pass, member by member, and builds
-// nothing of what is not asked for. encoding/json builds a value of everything,
-// and scans the text several times: of a page of pools most is managedFields,
-// which nobody reads.
-//
-// It accepts what encoding/json accepts and reads strings as it does; a fuzz
-// test holds the two against each other.
-package rawjson
+package lean
 
 import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -134,7 +128,8 @@ func (r *Reader) Null() bool {
 	if r.space(); r.peek() != 'n' {
 		return false
 	}
-	return r.literal("null")
+	r.Skip()
+	return r.err == nil
 }
 
 // Raw reads any value and returns its text.
@@ -158,16 +153,10 @@ func (r *Reader) Skip() {
 		r.Array(func() {})
 	case c == '"':
 		r.skipString()
-	case c == 't':
-		r.literal("true")
-	case c == 'f':
-		r.literal("false")
-	case c == 'n':
-		r.literal("null")
-	case c == '-' || c >= '0' && c <= '9':
-		r.number()
+	case c == 0:
+		r.fail("a value is missing")
 	default:
-		r.fail("no value begins so")
+		r.scalar()
 	}
 }
 
@@ -178,6 +167,9 @@ func (r *Reader) End() error {
 	}
 	return r.err
 }
+
+// Err is what was wrong with the text so far.
+func (r *Reader) Err() error { return r.err }
 
 func (r *Reader) fail(what string) {
 	if r.err == nil {
@@ -221,34 +213,35 @@ func (r *Reader) skipSpace() {
 	}
 }
 
-func (r *Reader) literal(word string) bool {
-	if rest := r.text[r.at:]; len(rest) < len(word) || string(rest[:len(word)]) != word {
-		r.fail("no value begins so")
-		return false
+// scalar reads a number, true, false or null.
+func (r *Reader) scalar() {
+	start := r.at
+	for r.at < len(r.text) && strings.IndexByte(" \t\r\n,:]}[{\"", r.text[r.at]) < 0 {
+		r.at++
 	}
-	r.at += len(word)
-	return true
+	if !json.Valid(r.text[start:r.at]) {
+		r.at = start
+		r.fail("no value begins so")
+	}
 }
 
 // skipString reads a string, and reports whether its text is what it says: it
 // has no escapes and is UTF-8.
 func (r *Reader) skipString() (plain bool) {
 	start := r.at + 1
-	plain, ascii := true, true
+	escaped, ascii := false, true
 	for i := start; i < len(r.text); i++ {
 		switch c := r.text[i]; {
 		case c == '"':
 			r.at = i + 1
-			return plain && (ascii || utf8.Valid(r.text[start:i]))
-		case c == '\\':
-			plain = false
-			n := escape(r.text[i:])
-			if n == 0 {
-				r.at = i
-				r.fail("no escape sequence")
-				return false
+			if escaped && !json.Valid(r.text[start-1:r.at]) {
+				r.at = start
+				r.fail("a string has an escape sequence that is none")
 			}
-			i += n - 1
+			return !escaped && (ascii || utf8.Valid(r.text[start:i]))
+		case c == '\\':
+			escaped = true
+			i++
 		case c < ' ':
 			r.at = i
 			r.fail("a control character in a string")
@@ -259,60 +252,4 @@ func (r *Reader) skipString() (plain bool) {
 	}
 	r.fail("a string does not end")
 	return false
-}
-
-// escape is the length of the escape sequence that the text begins with, 0 if
-// it is none.
-func escape(text []byte) int {
-	if len(text) < 2 {
-		return 0
-	}
-	switch text[1] {
-	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
-		return 2
-	case 'u':
-		if len(text) < 6 {
-			return 0
-		}
-		for _, c := range text[2:6] {
-			if !(c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F') {
-				return 0
-			}
-		}
-		return 6
-	}
-	return 0
-}
-
-func (r *Reader) number() {
-	if r.peek() == '-' {
-		r.at++
-	}
-	if r.peek() == '0' {
-		r.at++
-	} else {
-		r.digits()
-	}
-	if r.peek() == '.' {
-		r.at++
-		r.digits()
-	}
-	if c := r.peek(); c == 'e' || c == 'E' {
-		r.at++
-		if c := r.peek(); c == '+' || c == '-' {
-			r.at++
-		}
-		r.digits()
-	}
-}
-
-// digits reads one or more.
-func (r *Reader) digits() {
-	start := r.at
-	for c := r.peek(); c >= '0' && c <= '9'; c = r.peek() {
-		r.at++
-	}
-	if r.at == start {
-		r.fail("a digit is missing")
-	}
 }

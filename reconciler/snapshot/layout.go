@@ -6,11 +6,12 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 )
 
-// This file tells the files of a tree that hold objects of our kinds from those that hold
-// none, such as logs and what other tools have written there. A pod's file that is left out
-// makes what the pod has look leaked, so that a file is left out only where it is known to
+// This file has what is known of trees that must-gather, inspect and kubectl cluster-info dump write. It tells the
+// files that hold objects of our kinds from those that hold none, such as logs and what other tools have written there.
+// A pod's file that is left out makes what the pod has look leaked, so that a file is left out only where it is known to
 // hold no such object: in case of doubt there is an error.
 
 // A form is how a file is read, by its name.
@@ -24,14 +25,13 @@ const (
 )
 
 func formOf(name string) form {
-	base := path.Base(name)
-	unpacked, isPacked := strings.CutSuffix(base, ".gz")
+	unpacked, isPacked := strings.CutSuffix(name, ".gz")
 	switch {
-	case hasEnding(base):
+	case hasEnding(name):
 		return whole
 	case isPacked && hasEnding(unpacked):
 		return packed
-	case path.Ext(base) == ".log":
+	case path.Ext(name) == ".log":
 		return never
 	}
 	return peeked
@@ -81,29 +81,24 @@ func mentions(text []byte) (kind string, may bool) {
 	end := len(bytes.TrimRight(text, " \r\n\t"))
 	for _, at := range kindMember.FindAllSubmatchIndex(text, -1) {
 		word := string(text[at[2]:at[3]])
-		if _, ours := groupOf(strings.TrimSuffix(word, "List")); ours || word == "" || word == "List" {
-			return word, true
-		}
-		if at[3] == end { // it may have been cut off there
+		if isRead(word) || word == "" || word == "List" || at[3] == end { // it may have been cut off there
 			return word, true
 		}
 	}
 	return "", ownField.Match(text) // the items of a list need not say what they are
 }
 
+// isRead reports whether objects of a kind, or lists of them, are read.
+func isRead(kind string) bool {
+	_, read := groupOf(strings.TrimSuffix(kind, "List"))
+	return read
+}
+
 // beginsLikeObjects reports whether the head of a file of any name looks as if kubectl had
 // written objects there that are read.
 func beginsLikeObjects(head []byte) bool {
 	head = withoutZeros(head)
-	if !objectHead.Match(head) {
-		return false
-	}
-	for _, found := range kindMember.FindAllSubmatch(head, -1) {
-		if _, ours := groupOf(strings.TrimSuffix(string(found[1]), "List")); ours {
-			return true
-		}
-	}
-	return false
+	return objectHead.Match(head) && slices.ContainsFunc(kindMember.FindAllSubmatch(head, -1), func(found [][]byte) bool { return isRead(string(found[1])) })
 }
 
 // withoutZeros makes of UTF-16, as PowerShell writes it, what can be searched.
@@ -115,4 +110,62 @@ func withoutZeros(text []byte) []byte {
 		return text
 	}
 	return bytes.ReplaceAll(text, []byte{0}, nil)
+}
+
+// timestampFile is what must-gather and inspect write beside what they gather: the times at which they began and
+// ended, a line each (oc, pkg/cli/admin/mustgather and pkg/cli/admin/inspect).
+const timestampFile = "timestamp"
+
+// takeTimestamp takes in the first time of a timestamp file, as Go prints it: "2026-11-20 12:00:00.123 +0100 CET".
+// Without a zone it is UTC. Of several files the earliest counts.
+func (s *Snapshot) takeTimestamp(name string, head []byte) {
+	fields := strings.Fields(string(head))
+	if path.Base(name) != timestampFile || len(fields) < 2 {
+		return
+	}
+	day := strings.Join(fields[:2], " ")
+	at, err := time.Parse("2006-01-02 15:04:05 -0700", day+" "+strings.Join(fields[2:min(3, len(fields))], ""))
+	if err != nil {
+		at, err = time.Parse("2006-01-02 15:04:05", day)
+	}
+	if err == nil && (s.gathered.IsZero() || at.Before(s.gathered)) {
+		s.gathered = at
+	}
+}
+
+// time is when the snapshot was taken, and what says so: the newest Lease renewal or report, or where that is of
+// before the snapshot was begun its timestamp file; where it has none of these the newest time of a pod, Node or
+// reservation.
+func (s *Snapshot) time() (at time.Time, by string) {
+	newer := func(t time.Time, what string) {
+		if t.After(at) {
+			at, by = t, what
+		}
+	}
+	newer(s.gathered, "its timestamp file")
+	for _, l := range s.nodeLeases() {
+		newer(l.Spec.RenewTime.Time, "the newest renewal of an agent's Lease")
+	}
+	for _, r := range s.reports {
+		newer(r.ObservedAt.Time, "the newest SandboxReport")
+	}
+	if !at.IsZero() {
+		return at, by
+	}
+	const newest = "the newest time in it"
+	for _, p := range s.pods {
+		newer(p.Created, newest)
+		newer(p.LastFinished, newest)
+	}
+	for _, n := range s.nodes {
+		newer(n.Created, newest)
+		newer(n.NotReadySince, newest)
+	}
+	for _, r := range s.reservations {
+		newer(r.Created, newest)
+	}
+	if at.IsZero() {
+		return time.Now(), "the present time, since it has none"
+	}
+	return at, by
 }

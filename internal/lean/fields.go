@@ -1,0 +1,124 @@
+package lean
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// Field is one that is kept of an object: its number in protobuf, its name in JSON, and what is kept of it, which is
+// all where Of is nil. A value that is a list has it of each element.
+type Field struct {
+	Number protowire.Number
+	Name   string
+	Of     Fields
+}
+
+// Fields are those that are kept of an object.
+type Fields []Field
+
+// F is a Field.
+func F(number protowire.Number, name string, of ...Field) Field {
+	return Field{Number: number, Name: name, Of: of}
+}
+
+// AppendProto appends what is kept of a protobuf message to dst, in the order in which it stands there. It is an error if the
+// message is not protobuf.
+func (f Fields) AppendProto(dst, message []byte) ([]byte, error) {
+	err := eachField(message, func(number protowire.Number, field, value []byte) (err error) {
+		at := slices.IndexFunc(f, func(kept Field) bool { return kept.Number == number })
+		switch {
+		case at < 0:
+		case f[at].Of == nil || value == nil:
+			dst = append(dst, field...)
+		default:
+			dst = protowire.AppendTag(dst, number, protowire.BytesType)
+			start := len(dst)
+			if dst, err = f[at].Of.AppendProto(dst, value); err == nil {
+				dst = slices.Insert(dst, start, protowire.AppendVarint(nil, uint64(len(dst)-start))...)
+			}
+		}
+		return err
+	})
+	return dst, err
+}
+
+// eachField calls do for the fields of a message, with the value of one that holds bytes. It is an error if the message is
+// not protobuf.
+func eachField(message []byte, do func(number protowire.Number, field, value []byte) error) error {
+	for len(message) > 0 {
+		number, kind, n := protowire.ConsumeField(message)
+		if n < 0 {
+			return fmt.Errorf("not protobuf: %w", protowire.ParseError(n))
+		}
+		var value []byte
+		if kind == protowire.BytesType {
+			_, _, tag := protowire.ConsumeTag(message)
+			value, _ = protowire.ConsumeBytes(message[tag:])
+		}
+		if err := do(number, message[:n], value); err != nil {
+			return err
+		}
+		message = message[n:]
+	}
+	return nil
+}
+
+// AppendJSON appends what is kept of a JSON value to dst. What is wrong with the text is the reader's error.
+func (f Fields) AppendJSON(dst []byte, r *Reader) []byte {
+	switch r.Kind() {
+	case '{':
+		dst = append(dst, '{')
+		first := true
+		r.Object(func(name []byte) {
+			at := slices.IndexFunc(f, func(kept Field) bool { return kept.Name == string(name) })
+			if at < 0 {
+				return
+			}
+			dst = appendComma(dst, &first)
+			dst = append(appendText(dst, name), ':')
+			if f[at].Of == nil {
+				dst = append(dst, r.Raw()...)
+			} else {
+				dst = f[at].Of.AppendJSON(dst, r)
+			}
+		})
+		return append(dst, '}')
+	case '[':
+		dst = append(dst, '[')
+		first := true
+		r.Array(func() { dst = f.AppendJSON(appendComma(dst, &first), r) })
+		return append(dst, ']')
+	}
+	return append(dst, r.Raw()...)
+}
+
+// ReadJSON reads a value, and returns what is kept of it and its text.
+func (f Fields) ReadJSON(r *Reader) (kept, text []byte) {
+	r.space()
+	start := r.at
+	kept = f.AppendJSON(nil, r)
+	return kept, r.text[start:r.at]
+}
+
+func appendComma(dst []byte, first *bool) []byte {
+	if !*first {
+		dst = append(dst, ',')
+	}
+	*first = false
+	return dst
+}
+
+// appendText appends a text as JSON.
+func appendText(dst, text []byte) []byte {
+	for _, c := range text {
+		if c < ' ' || c == '"' || c == '\\' || c >= utf8.RuneSelf {
+			quoted, _ := json.Marshal(string(text)) // of a text there is no error
+			return append(dst, quoted...)
+		}
+	}
+	return append(append(append(dst, '"'), text...), '"')
+}

@@ -1,0 +1,114 @@
+package lean
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// List reads the answer to a LIST, in protobuf or JSON, and calls item for each. What item is given is valid until the
+// body is changed. It is an error if the body is no list; what was given to item until then is worth nothing.
+func List(body []byte, item func(object []byte, isJSON bool) error) (metav1.ListMeta, error) {
+	read := listJSON
+	envelope, ok := bytes.CutPrefix(body, []byte("k8s\x00"))
+	if ok {
+		body, read = envelope, listProto
+	}
+	meta, err := read(body, item)
+	if err != nil {
+		return metav1.ListMeta{}, fmt.Errorf("read a list: %w", err)
+	}
+	return meta, nil
+}
+
+func listProto(envelope []byte, item func([]byte, bool) error) (meta metav1.ListMeta, err error) {
+	list, err := listIn(envelope)
+	if err != nil {
+		return meta, err
+	}
+	err = eachField(list, func(number protowire.Number, _, value []byte) error {
+		switch number {
+		case 1:
+			return meta.Unmarshal(value)
+		case 2:
+			return item(value, false)
+		}
+		return nil
+	})
+	return meta, err
+}
+
+// listIn is the message in the envelope that the API server puts around it
+// (k8s.io/apimachinery, pkg/runtime/serializer/protobuf): after four bytes of its
+// own a runtime.Unknown, with the kind in its first field and the message in its
+// second.
+func listIn(envelope []byte) (list []byte, err error) {
+	kind, there := "", false
+	err = eachField(envelope, func(number protowire.Number, _, value []byte) error {
+		switch number {
+		case 1:
+			return eachField(value, func(number protowire.Number, _, value []byte) error {
+				if number == 2 {
+					kind = string(value)
+				}
+				return nil
+			})
+		case 2:
+			list, there = value, true
+		}
+		return nil
+	})
+	if err == nil && (!there || !strings.HasSuffix(kind, "List")) {
+		err = fmt.Errorf("the answer is a %q", kind)
+	}
+	return list, err
+}
+
+// listJSON gives nothing to item unless the whole body is JSON. Of members that appear twice the last counts.
+func listJSON(body []byte, item func([]byte, bool) error) (meta metav1.ListMeta, err error) {
+	r := New(body)
+	var objects [][]byte
+	kind, items := "", false
+	text := func() string {
+		text, _ := r.String()
+		return string(text)
+	}
+	list := r.Object(func(name []byte) {
+		switch string(name) {
+		case "kind":
+			kind = text()
+		case "metadata":
+			meta = metav1.ListMeta{}
+			r.Object(func(name []byte) {
+				switch string(name) {
+				case "resourceVersion":
+					meta.ResourceVersion = text()
+				case "continue":
+					meta.Continue = text()
+				}
+			})
+		case "items":
+			objects = nil
+			items = r.Null() || r.Array(func() { objects = append(objects, r.Raw()) })
+		}
+	})
+	if err := r.End(); err != nil {
+		return meta, err
+	}
+	if !list || !strings.HasSuffix(kind, "List") {
+		return meta, fmt.Errorf("the answer is a %q", kind)
+	}
+	if !items {
+		return meta, errors.New("the answer has no items")
+	}
+	for _, object := range objects {
+		if err := item(object, true); err != nil {
+			return meta, err
+		}
+	}
+	return meta, nil
+}
