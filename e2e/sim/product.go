@@ -178,17 +178,18 @@ func (s *Simulation) serveReplica(ctx context.Context, r *replica, cluster *kube
 	events := &serve.Events{EventRecorder: &record.FakeRecorder{}, Self: &corev1.ObjectReference{Kind: "Namespace", Name: ownNamespace}}
 	recorder := &serve.Recorder{Log: log, Metrics: serve.NewMetrics(prometheus.NewRegistry()), Events: events}
 	requests := serve.NewRequests()
+	context.AfterFunc(ctx, requests.ShutDown)
 	source := informers.New(cluster, config, log, func(string) { requests.Changed() })
 	health := serve.NewHealth(clock.RealClock{}, source.Synced)
-	callbacks := informers.FullConfig{OnRebuild: recorder.CachesRebuilt}
+	source.OnRebuild = recorder.CachesRebuilt
 	var guard *serve.Guard
 	if s.plan.Repair {
 		guard = serve.NewGuard(serve.GuardConfig{
 			Fence: cluster.Fence(), Detector: source, Timeout: serve.MaxFence, FullPass: requests.FullPass, Metrics: recorder.Metrics, Events: events, Log: log,
 		})
-		full.Fence, callbacks.OnRestore = cluster.Fence(), guard.RestoreReported
+		full.Fence, source.OnRestore = cluster.Fence(), guard.RestoreReported
 	}
-	full.Source = informers.NewFull(source, callbacks)
+	full.Source = source.Full()
 	full.Progress = func(string) { health.Tick() }
 	quick := *full
 	quick.Source = source

@@ -1,34 +1,33 @@
 package main
 
-// serveArea is the long-running form: when it passes, what it follows, its guard.
+// serveArea is the long-running form: its passes, caches and guard.
 func serveArea() Area {
-	const plan, follow, guard, run, remaining, gc, server = "reconciler/serve/plan.go", "reconciler/serve/follow.go", "reconciler/serve/guard.go", "reconciler/serve/guardrun.go", "reconciler/serve/remaining.go", "reconciler/serve/reportgc.go", "reconciler/serve/server.go"
-	const consistency, restore = "reconciler/informers/consistency.go", "reconciler/informers/restore.go"
-	return Area{"The Deployment: caches, following, the guard", []Mutant{
-		{Fault: "Caches count before they were compared with a full pass", File: consistency, Tests: "TestCachesAreReliedUponSinceAFullPassThatAgreed",
-			Old: `	if !verified {`, New: `	if !verified && false {`},
-		{Fault: "Caches count after a watch was opened again", File: consistency, Tests: "TestARevisionThatRanBackwardsIsSeenWhenAWatchIsReopened",
-			Old: `if opens == compared {`, New: `if opens >= compared {`},
-		{Fault: "A watch that has told of more than there is shows no restore", File: consistency, Tests: "TestWhatShowsThatEtcdRanBackwards",
+	const passes, guard, run, remaining, gc, server = "reconciler/serve/passes.go", "reconciler/serve/guard.go", "reconciler/serve/guardrun.go", "reconciler/serve/remaining.go", "reconciler/serve/reportgc.go", "reconciler/serve/server.go"
+	const watches, verify, restore = "reconciler/informers/watches.go", "reconciler/informers/verify.go", "reconciler/informers/restore.go"
+	return Area{"The Deployment: passes, caches, the guard", []Mutant{
+		{Fault: "Caches count before they were compared with a full pass", File: watches, Tests: "TestCachesAreReliedUponSinceAFullPassThatAgreed",
+			Old: `	if !t.isVerified {`, New: `	if false {`},
+		{Fault: "Caches count after a watch was opened again", File: verify, Tests: "TestARevisionThatRanBackwardsIsSeenWhenAWatchIsReopened",
+			Old: `if current.watches.isCompared(opens) {`, New: `if true {`},
+		{Fault: "A watch that has told of more than there is shows no restore", File: restore, Tests: "TestWhatShowsThatEtcdRanBackwards",
 			Old: `		if now < seen {`, New: `		if false {`},
 		{Fault: "An object that is older than before shows no restore", File: restore, Tests: "TestWhatShowsThatEtcdRanBackwards",
 			Old: `is.UID == was.UID && kube.Older(is.ResourceVersion, was.ResourceVersion) {`, New: `false {`},
 
-		{Fault: "What waits for a retry is released by the next pass", File: plan, Tests: "TestAPoolWhoseWritesFailIsLeftAloneWhileOthersAreFreed",
-			Old: `	return !waits
-}`, New: `	return !waits || true
-}`},
-		{Fault: "A restore does not have the caches thrown away", File: plan, Tests: "TestARestoreThatIsNoticedWhileFollowingThrowsTheCachesAway",
+		{Fault: "What waits for a retry is released by the next pass", File: passes, Tests: "TestAPoolWhoseWritesFailIsLeftAloneWhileOthersAreFreed",
+			Old: `return !s.retryAt[it.Object()].After(began) })`, New: `return true })`},
+		{Fault: "A restore does not have the caches thrown away", File: passes, Tests: "TestRestore_DetectedByTheSecondCheckThrowsTheCachesAway",
 			Old: `	s.Caches.Rebuild(why)
 `, New: ``},
-		{Fault: "The guard is not told of a restore that a pass shows", File: plan, Tests: "TestARestoreThatAnAgentTellsOfRaisesTheFenceWhileThatIsNew",
+		{Fault: "The guard is not told of a restore that a pass shows", File: passes, Tests: "TestARestoreThatAnAgentTellsOfRaisesTheFenceWhileThatIsNew",
 			Old: `		s.Guard.RestoreReported(sign, when)
 `, New: ``},
-		{Fault: "What is unconfirmed is never judged again", File: plan, Tests: "TestWhatIsNotConfirmedIsJudgedAgainWhenItIsDue",
-			Old: `	s.planPass(until, out.Observation.Now)
+		{Fault: "What is unconfirmed is never judged again", File: passes, Tests: "TestWhatIsNotConfirmedIsJudgedAgainWhenItIsDue",
+			Old: `		s.Requests.AddAfter(cachePass, wait)
 `, New: ``},
-		{Fault: "A pool whose writes fail is followed", File: follow, Tests: "TestAPoolWhoseWritesFailIsNotFollowed",
-			Old: `return s.mayRelease(it) && !released[it.ID()] })`, New: `return !released[it.ID()] })`},
+		{Fault: "A change is lost that comes while a cache pass rests", File: server, Tests: "TestRequests_ChangeDuringAPass",
+			Old: `			s.Requests.AddAfter(cachePass, rest)
+`, New: ``},
 
 		{Fault: "No fence is raised after a time without the API server", File: run, Tests: "TestTheFenceIsRaisedAfterAnOutageAndLoweredWhereNothingWasRestored",
 			Old: `	if restoring || time.Now().After(g.noRaiseBefore) {`, New: `	if restoring {`},
@@ -79,7 +78,7 @@ func serveArea() Area {
 	}
 `, New: `	_, _ = err, there
 `},
-		{Fault: "Where nothing happens nothing is observed until the next full pass", File: plan, Tests: "TestAnObservationIsNeverOldUnlessThePassesFail",
-			Old: `out.Observation.Now.Add(observeEvery)`, New: `out.Observation.Now.Add(300 * observeEvery)`},
+		{Fault: "Where nothing happens nothing is observed until the next full pass", File: passes, Tests: "TestAnObservationIsNeverOldUnlessThePassesFail",
+			Old: `now.Add(observeEvery)`, New: `now.Add(300 * observeEvery)`},
 	}}
 }

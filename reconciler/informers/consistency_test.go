@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -88,7 +89,7 @@ func TestCachesThatKeepDifferingAreThrownAway(t *testing.T) {
 			equal(t, "broken", strings.Join(b.broken, "; "), tt.why)
 			equal(t, "rebuilt", b.rebuilt(), tt.why)
 			equal(t, "restored", o.Restored, "")
-			equal(t, "lists of pods", b.api.lists["pods"], 2)
+			equal(t, "lists of pods", b.api.lists["pods"], 1)
 			if b.verified(t) {
 				t.Error("they are relied upon")
 			}
@@ -96,12 +97,19 @@ func TestCachesThatKeepDifferingAreThrownAway(t *testing.T) {
 	}
 }
 
-func TestCachesThatCatchUpAreNotThrownAway(t *testing.T) {
+func TestFull_CachesThatCatchUpAreKept(t *testing.T) {
 	t.Parallel()
-	for name, catchUp := range map[string]func(b *bench){
-		"wholly": func(b *bench) { b.watchEvent("pods", aPod("web", "9")) },
+	catchUp := func(b *bench, version string) func() {
+		return func() { b.watchEvent("pods", aPod("web", version)) }
+	}
+	for name, tt := range map[string]struct {
+		version string // in the cache, in the end
+		late    bool   // after everything was read
+	}{
+		"while it is read": {"9", false},
+		"after it was":     {"9", true},
 		// A pod that changes all the time is never caught up with.
-		"and are behind again": func(b *bench) { b.watchEvent("pods", aPod("web", "8")) },
+		"and are behind again": {"8", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -109,17 +117,38 @@ func TestCachesThatCatchUpAreNotThrownAway(t *testing.T) {
 			b.watchEvent("pods", aPod("web", "7"))
 			b.api.has("pods", aPod("web", "9"))
 			b.api.onList = func(resource string, n int) {
-				if resource == "pods" && n == 2 {
-					catchUp(b)
+				switch {
+				case resource != "pods" || n != 1:
+				case tt.late:
+					time.AfterFunc(20*time.Millisecond, catchUp(b, tt.version))
+				default:
+					catchUp(b, tt.version)()
 				}
 			}
 			b.fullPass(t)
 			equal(t, "broken", len(b.broken), 0)
-			equal(t, "lists of pods", b.api.lists["pods"], 2)
+			equal(t, "lists of pods", b.api.lists["pods"], 1)
 			if !b.verified(t) {
 				t.Error("they are not relied upon")
 			}
 		})
+	}
+}
+
+// A pod may come and go while everything is read: the list has it, and the cache never has it again.
+func TestFull_ObjectThatComesAndGoesWhileItIsRead(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.api.has("pods", aPod("web", "7"))
+	b.api.onList = func(resource string, n int) {
+		if resource == "pods" && n == 1 {
+			b.session.view.remove("pods", b.watchEvent("pods", aPod("web", "7")))
+		}
+	}
+	b.fullPass(t)
+	equal(t, "broken", len(b.broken), 0)
+	if !b.verified(t) {
+		t.Error("they are not relied upon")
 	}
 }
 

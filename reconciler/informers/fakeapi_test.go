@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
@@ -93,9 +94,9 @@ func (f *fakeAPI) has(resource string, objects ...client.Object) {
 // A bench is a source whose caches a test fills by hand.
 type bench struct {
 	source  *Source
-	full    *Full
+	full    reconciler.Source
 	api     *fakeAPI
-	session *cacheSession
+	session *session
 	changed []string // what was said to matter
 	broken  []string
 }
@@ -112,8 +113,9 @@ func newBench(t *testing.T) *bench {
 		t.Fatal(err)
 	}
 	s := New(cluster, config, log, func(string) {})
-	b.source, b.full = s, NewFull(s, FullConfig{Settle: time.Millisecond, OnRebuild: func(why string) { b.broken = append(b.broken, why) }})
-	b.session = &cacheSession{
+	s.settleFor, s.OnRebuild = 100*time.Millisecond, func(why string) { b.broken = append(b.broken, why) }
+	b.source, b.full = s, s.Full()
+	b.session = &session{
 		kinds:   kinds("kube-system", "kube-system"),
 		view:    newView("kube-system", s.Now, func(what string) { b.changed = append(b.changed, what) }, s.reports),
 		watches: newWatchTracker(func() {}),

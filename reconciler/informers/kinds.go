@@ -30,6 +30,9 @@ type kind struct {
 	parse func(client.Object) any
 }
 
+// is reports whether two kinds are the same.
+func (k kind) is(other kind) bool { return k.resource == other.resource }
+
 func core(resource string) schema.GroupVersionResource {
 	return corev1.SchemeGroupVersion.WithResource(resource)
 }

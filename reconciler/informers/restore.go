@@ -15,7 +15,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
-// The methods in this file are what package serve's Guard needs to notice a restore.
+// The methods in this file are what package serve's Guard needs to detect a restore.
 
 // Ping asks the API server for as little as possible; see kube.Cluster.
 func (s *Source) Ping(ctx context.Context) (kube.Answer, error) { return s.cluster.Ping(ctx) }
@@ -26,14 +26,14 @@ func (s *Source) Now() time.Time { return s.cluster.Now() }
 // Leases are whereabouts' Leases that ADDs and DELs may take for the pools that the
 // watches have told of, by namespace; nil where there are no caches.
 func (s *Source) Leases() map[string][]string {
-	session := s.session()
-	if session == nil {
+	current := s.session()
+	if current == nil {
 		return nil
 	}
-	session.view.mu.Lock()
-	defer session.view.mu.Unlock()
+	current.view.mu.Lock()
+	defer current.view.mu.Unlock()
 	var pools []*ippool.Pool
-	for _, i := range session.view.objects[ippool.PoolResource.Resource] {
+	for _, i := range current.view.objects[ippool.PoolResource.Resource] {
 		pools = append(pools, i.parsed.(*ippool.Pool))
 	}
 	return ippool.LeasesOf(pools)
@@ -61,17 +61,35 @@ func (s *Source) fullPassBegins(cancel context.CancelFunc) {
 // bumped, an object at an older resourceVersion than before. Without caches there is
 // nothing to compare with.
 func (s *Source) RanBackwards(ctx context.Context) (why string, err error) {
-	session := s.session()
-	if session == nil {
+	current := s.session()
+	if current == nil {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		return s.unreportedRestore(), nil
 	}
-	if why, err = s.backwards(ctx, session); why == "" && err == nil {
-		why, err = s.olderObject(ctx, session)
+	if why, err = s.backwards(ctx, current); why != "" || err != nil {
+		return why, err
 	}
-	if err != nil {
-		return "", err
+	return s.olderObject(ctx, current)
+}
+
+// backwards returns what showed that etcd was restored since the caches were built,
+// "" if nothing did: an object came at an older resourceVersion than before, or
+// etcd is at an older one than the watches have delivered.
+func (s *Source) backwards(ctx context.Context, current *session) (why string, err error) {
+	newest, why := current.view.newestVersions()
+	for _, k := range current.kinds {
+		seen := newest[k.resource.Resource]
+		if why != "" || seen == 0 {
+			continue
+		}
+		now, err := s.cluster.Revision(ctx, k.resource, k.where["metadata.namespace"], k.where["metadata.name"])
+		if err != nil {
+			return "", err
+		}
+		if now < seen {
+			why = fmt.Sprintf("etcd is at resourceVersion %d, and the watch of %s has told of %d", now, k.resource.Resource, seen)
+		}
 	}
 	return why, nil
 }
@@ -80,10 +98,14 @@ func (s *Source) RanBackwards(ctx context.Context) (why string, err error) {
 // before, by its clock, zero if that is not known: the next full pass reports it, and
 // the caches are rebuilt.
 func (s *Source) RecordRestore(why string, intact time.Time) {
-	s.mu.Lock()
-	s.restored, s.intact, s.restoreNoticedAt = why, intact, s.Now()
-	s.mu.Unlock()
+	s.setRestored(why, intact)
 	s.Rebuild(why)
+}
+
+func (s *Source) setRestored(why string, intact time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.restored, s.intact, s.restoreNoticedAt = why, intact, s.Now()
 }
 
 // takeRestore returns the restore that no full pass has reported yet, which this one does.
@@ -108,17 +130,17 @@ func (s *Source) unreportedRestore() string {
 
 // olderObject names an object that is older now than the caches have had it. Only kinds
 // are asked for of which there are few objects, or that change all the time.
-func (s *Source) olderObject(ctx context.Context, session *cacheSession) (why string, err error) {
+func (s *Source) olderObject(ctx context.Context, current *session) (why string, err error) {
 	asked := []string{
 		ippool.PoolResource.Resource, v1alpha1.Resource().Resource, core("nodes").Resource,
 		coordinationv1.SchemeGroupVersion.WithResource("leases").Resource,
 	}
-	for _, k := range session.kinds {
+	for _, k := range current.kinds {
 		resource := k.resource.Resource
 		if !slices.Contains(asked, resource) {
 			continue
 		}
-		cached := session.view.versions(resource) // before what is read, so that it cannot be newer
+		cached := current.view.versions(resource) // before what is read, so that it cannot be newer
 		now, err := s.cluster.Versions(ctx, k.resource, k.where["metadata.namespace"])
 		if err != nil {
 			return "", err

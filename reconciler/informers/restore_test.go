@@ -155,7 +155,7 @@ func TestARestoreIsReportedBeforeTheCachesAreThrownAway(t *testing.T) {
 	b.watchEvent("pods", aPod("web", "70"))
 	b.fullPass(t)
 	var told []string
-	b.full.config.OnRestore = func(why string, at time.Time) {
+	b.source.OnRestore = func(why string, at time.Time) {
 		told = append(told, why)
 		if at.IsZero() || len(b.broken) > 0 {
 			t.Errorf("it is told for %s, when %v caches were thrown away", at, b.broken)

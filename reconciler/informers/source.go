@@ -1,14 +1,14 @@
 // Package informers is the API as a source of observations that watches keep up to date,
-// so that what an event proves is acted upon at once.
+// so that the reconciler acts at once on what an event proves.
 //
-// A Source keeps caches by watches, one cacheSession after the other. Its List is what they
-// hold, for a first observation only: Relist and GetLive, which every release needs, read by
-// quorum. And it can be relied upon only while every watch is open, and since the caches
-// agreed with a quorum read after the last request of theirs that failed: that read is made
-// by Full, the source of full passes. Where they do not agree, they are rebuilt.
+// A Source keeps caches by watches, one session after the other. An event in them makes a
+// pass due, and List is what they hold, for a first observation only: Relist and GetLive,
+// which every release needs, read by quorum. The caches are reliable while every watch is
+// open, and since they agreed with a quorum read after the last request of theirs that
+// failed. Full makes that read. Caches that do not agree are rebuilt.
 //
-// Read source.go first, then consistency.go and full.go; view.go is what the caches hold,
-// watches.go knows which watches are open, restore.go notices restores of etcd.
+// Read source.go first, then verify.go; view.go is what the caches hold, watches.go knows
+// which watches are open, restore.go detects restores of etcd.
 package informers
 
 import (
@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -33,17 +34,27 @@ import (
 // ErrCacheUnverified: the caches cannot be relied upon now; a full pass can.
 var ErrCacheUnverified = errors.New("the caches cannot be relied upon")
 
-// Source observes by watches. Its Run must be running.
+// Source observes by watches. Its Run must be running. The callbacks are set before Run,
+// may be nil, and must not block.
 type Source struct {
+	// OnRestore is called with what shows in an observation that etcd was restored, and
+	// when by the API server's clock: before the caches are thrown away, after which
+	// nothing shows it.
+	OnRestore func(why string, at time.Time)
+	// OnRebuild is called with what was wrong with caches that are thrown away.
+	OnRebuild func(why string)
+
 	cluster *kube.Cluster
 	config  *rest.Config
 	log     *slog.Logger
 	changed func(what string)
 	rebuild chan string
 	reports *knownReports
+	// settleFor is how long caches may take to catch up with a quorum read.
+	settleFor time.Duration
 
 	mu      sync.Mutex
-	current *cacheSession      // nil before the first has listed everything, and between two
+	current *session           // nil before the first has listed everything, and between two
 	last    *judge.Observation // by the last full pass; what is not watched comes from there
 	// restored is what showed that etcd was restored, until the next full pass reports
 	// it; intact is when the API server last answered before.
@@ -56,19 +67,25 @@ type Source struct {
 // New returns a Source; changed is called when something changed that may change
 // a verdict, with what it was: the name of a resource. It must not block.
 func New(cluster *kube.Cluster, config *rest.Config, log *slog.Logger, changed func(what string)) *Source {
-	return &Source{cluster: cluster, config: config, log: log, changed: changed, rebuild: make(chan string, 1), reports: newKnownReports(), last: &judge.Observation{}}
+	return &Source{cluster: cluster, config: config, log: log, changed: changed, rebuild: make(chan string, 1), reports: newKnownReports(),
+		settleFor: 2 * time.Second, last: &judge.Observation{}}
 }
 
-// cacheSession is one set of caches, from their first list to their end.
-type cacheSession struct {
+// session is one set of caches, from their first list to their end.
+type session struct {
 	kinds   []kind
 	view    *view
 	watches *watchTracker
-
-	mu       sync.Mutex
-	verified bool // they agreed with a quorum read since they were built
-	opens    int  // how many watches had been opened when the revision was compared last
 }
+
+const (
+	// retryAfter is how long after one set of caches was begun the next may be.
+	retryAfter = 5 * time.Second
+	// missingEvery is how often kinds that cannot be watched are tried again.
+	missingEvery = time.Minute
+	// syncTimeout is how long caches may take until they have listed all.
+	syncTimeout = 5 * time.Minute
+)
 
 // Run keeps caches until the context ends. What cannot be watched is logged, and
 // tried again.
@@ -94,16 +111,7 @@ func (s *Source) Run(ctx context.Context) {
 	}
 }
 
-const (
-	// retryAfter is how long after one set of caches was begun the next may be.
-	retryAfter = 5 * time.Second
-	// missingEvery is how often kinds that cannot be watched are asked for again.
-	missingEvery = time.Minute
-	// syncTimeout is how long caches may take until they have listed all.
-	syncTimeout = 5 * time.Minute
-)
-
-// runSession builds one cacheSession and ends it when a rebuild is asked for.
+// runSession builds one session and ends it when a rebuild is requested.
 func (s *Source) runSession(ctx context.Context) error {
 	kinds, err := s.watchable(ctx)
 	if err != nil {
@@ -111,29 +119,26 @@ func (s *Source) runSession(ctx context.Context) error {
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	session := &cacheSession{kinds: kinds}
-	session.view = newView(s.cluster.LeaseNamespace, s.Now, func(what string) {
-		if s.isCurrent(session) {
+	current := &session{kinds: kinds}
+	changed := func(what string) {
+		if s.session() == current {
 			s.changed(what)
 		}
-	}, s.reports)
-	session.watches = newWatchTracker(func() {
-		if s.isCurrent(session) {
-			s.changed("a watch")
-		}
-	})
+	}
+	current.view = newView(s.cluster.LeaseNamespace, s.Now, changed, s.reports)
+	current.watches = newWatchTracker(func() { changed("a watch") })
 	select {
 	case <-s.rebuild: // these caches are what it asked for
 	default:
 	}
-	ended, err := s.start(ctx, session)
+	ended, err := s.start(ctx, current)
 	if err != nil {
 		return err
 	}
-	s.setSession(session)
+	s.setSession(current)
+	defer s.setSession(nil)
 	s.log.Info("the cluster is watched", "kinds", len(kinds))
 	s.changed("all")
-	defer s.setSession(nil)
 	missing := time.NewTicker(missingEvery)
 	defer missing.Stop()
 	for {
@@ -146,37 +151,19 @@ func (s *Source) runSession(ctx context.Context) error {
 			s.log.Info("the caches are rebuilt", "why", why)
 			return nil
 		case <-missing.C:
-			if what := s.nowWatchable(ctx, session); what != "" {
+			if what := s.nowWatchable(ctx, current); what != "" {
 				s.Rebuild(what + " can be watched now")
 			}
 		}
 	}
 }
 
-// nowWatchable names a kind that is not watched and could be, "" for none: the
-// agents' reports may be served later, a right may be given.
-func (s *Source) nowWatchable(ctx context.Context, session *cacheSession) string {
-	watched := map[string]bool{}
-	for _, k := range session.kinds {
-		watched[k.resource.Resource] = true
-	}
-	for _, k := range kinds(s.cluster.Namespace, s.cluster.LeaseNamespace) {
-		if watched[k.resource.Resource] {
-			continue
-		}
-		if why, err := s.mayWatch(ctx, k); err == nil && why == "" {
-			return k.resource.Resource
-		}
-	}
-	return ""
-}
-
 // start starts the caches and waits until they have listed all.
-func (s *Source) start(ctx context.Context, session *cacheSession) (ended <-chan error, err error) {
+func (s *Source) start(ctx context.Context, current *session) (ended <-chan error, err error) {
 	config := rest.CopyConfig(s.config)
-	session.watches.wrap(config)
+	current.watches.wrap(config)
 	by := map[client.Object]cache.ByObject{}
-	for _, k := range session.kinds {
+	for _, k := range current.kinds {
 		b := cache.ByObject{Transform: k.transform}
 		if k.where != nil {
 			b.Field = k.where.AsSelector()
@@ -184,7 +171,7 @@ func (s *Source) start(ctx context.Context, session *cacheSession) (ended <-chan
 		by[k.object] = b
 	}
 	c, err := cache.New(config, cache.Options{
-		Scheme: scheme.Scheme, Mapper: mapper(session.kinds, scheme.Scheme), ByObject: by,
+		Scheme: scheme.Scheme, Mapper: mapper(current.kinds, scheme.Scheme), ByObject: by,
 		DefaultWatchErrorHandler: func(_ context.Context, _ *toolscache.Reflector, err error) {
 			s.log.Debug("a watch has failed", "error", err) // again and again; the tracker knows
 		},
@@ -193,12 +180,12 @@ func (s *Source) start(ctx context.Context, session *cacheSession) (ended <-chan
 		return nil, fmt.Errorf("set up the caches: %w", err)
 	}
 	var synced []toolscache.InformerSynced
-	for _, k := range session.kinds {
+	for _, k := range current.kinds {
 		informer, err := c.GetInformer(ctx, k.object, cache.BlockUntilSynced(false))
 		if err != nil {
 			return nil, fmt.Errorf("set up the cache of %s: %w", k.resource.Resource, err)
 		}
-		registration, err := informer.AddEventHandler(session.view.handler(k.resource.Resource))
+		registration, err := informer.AddEventHandler(current.view.handler(k.resource.Resource))
 		if err != nil {
 			return nil, fmt.Errorf("set up the cache of %s: %w", k.resource.Resource, err)
 		}
@@ -209,24 +196,9 @@ func (s *Source) start(ctx context.Context, session *cacheSession) (ended <-chan
 	waiting, cancel := context.WithTimeout(ctx, syncTimeout)
 	defer cancel()
 	if !toolscache.WaitForCacheSync(waiting.Done(), synced...) {
-		return nil, errors.Join(fmt.Errorf("the caches did not list everything within %s", syncTimeout), session.watches.status(session.kinds))
+		return nil, errors.Join(fmt.Errorf("the caches did not list everything within %s", syncTimeout), current.watches.reliable(current.kinds))
 	}
 	return done, nil
-}
-
-func (v *view) handler(resource string) toolscache.ResourceEventHandler {
-	return toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    func(o any) { v.set(resource, o.(*item)) },
-		UpdateFunc: func(_, o any) { v.set(resource, o.(*item)) },
-		DeleteFunc: func(o any) {
-			if tombstone, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
-				o = tombstone.Obj
-			}
-			if i, ok := o.(*item); ok {
-				v.remove(resource, i)
-			}
-		},
-	}
 }
 
 // watchable are the kinds that are served and may be watched.
@@ -248,31 +220,43 @@ func (s *Source) watchable(ctx context.Context) ([]kind, error) {
 	return found, nil
 }
 
+// nowWatchable names a kind that is not watched and could be, "" for none: the
+// agents' reports may be served later, a right may be given.
+func (s *Source) nowWatchable(ctx context.Context, current *session) string {
+	for _, k := range kinds(s.cluster.Namespace, s.cluster.LeaseNamespace) {
+		if slices.ContainsFunc(current.kinds, k.is) {
+			continue
+		}
+		if why, err := s.mayWatch(ctx, k); err == nil && why == "" {
+			return k.resource.Resource
+		}
+	}
+	return ""
+}
+
 func (s *Source) mayWatch(ctx context.Context, k kind) (why string, err error) {
 	return s.cluster.MayWatch(ctx, k.resource, k.where["metadata.namespace"], k.where["metadata.name"])
 }
 
-func (s *Source) setSession(session *cacheSession) {
+func (s *Source) setSession(current *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.current = session
+	s.current = current
 }
 
-func (s *Source) session() *cacheSession {
+func (s *Source) session() *session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.current
 }
-
-func (s *Source) isCurrent(session *cacheSession) bool { return s.session() == session }
 
 // Synced reports whether there are caches that have listed everything.
 func (s *Source) Synced() bool { return s.session() != nil }
 
 // Rebuild throws the caches away and builds new ones.
 func (s *Source) Rebuild(why string) {
-	if session := s.session(); session != nil {
-		session.invalidate()
+	if current := s.session(); current != nil {
+		current.watches.invalidate()
 	}
 	select {
 	case s.rebuild <- why:
@@ -288,11 +272,4 @@ func (s *Source) Relist(ctx context.Context, o *judge.Observation) (*judge.Obser
 // GetLive reads again, by quorum, what is named.
 func (s *Source) GetLive(ctx context.Context, o *judge.Observation, what reconciler.LiveKeys) (*judge.Live, error) {
 	return s.cluster.GetLive(ctx, o, what)
-}
-
-// setLast keeps what cache passes take from the last full one.
-func (s *Source) setLast(o *judge.Observation) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.last = o
 }

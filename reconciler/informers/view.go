@@ -3,15 +3,19 @@ package informers
 import (
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strconv"
 	"sync"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
@@ -44,76 +48,109 @@ func (k kind) transform(o any) (any, error) {
 	}, nil
 }
 
-// view is what the watches have told so far.
+// view is what the watches have delivered so far.
 type view struct {
-	mu       sync.Mutex
-	objects  map[string]map[types.NamespacedName]*item // by resource
-	newest   map[string]uint64                         // resourceVersion, by resource
-	restored string                                    // which object came at an older resourceVersion than before
-	podRefs  map[string]int                            // how many allocations and reservations name a pod
-	changes  *changes                                  // since the last observation; nil where there is none or they are too many
-	now      func() time.Time                          // the API server's time
-	onChange func(what string)
-	leases   string // the namespace of the agents' Leases
-	reports  *knownReports
+	mu           sync.Mutex
+	objects      map[string]map[types.NamespacedName]*item // by resource
+	newest       map[string]uint64                         // resourceVersion, by resource
+	restored     string                                    // which object came at an older resourceVersion than before
+	changedSince map[objectKey]bool                        // since beginComparison; nil for no comparison
+	now          func() time.Time                          // the API server's time
+	onChange     func(what string)
+	leases       string // the namespace of the agents' Leases
+	reports      *knownReports
 }
 
 func newView(leases string, now func() time.Time, onChange func(what string), reports *knownReports) *view {
-	return &view{objects: map[string]map[types.NamespacedName]*item{}, newest: map[string]uint64{}, podRefs: map[string]int{}, leases: leases, now: now, onChange: onChange, reports: reports}
+	return &view{objects: map[string]map[types.NamespacedName]*item{}, newest: map[string]uint64{}, leases: leases, now: now, onChange: onChange, reports: reports}
+}
+
+func (v *view) handler(resource string) toolscache.ResourceEventHandler {
+	return toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    func(o any) { v.set(resource, o.(*item)) },
+		UpdateFunc: func(_, o any) { v.set(resource, o.(*item)) },
+		DeleteFunc: func(o any) {
+			if tombstone, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
+				o = tombstone.Obj
+			}
+			if i, ok := o.(*item); ok {
+				v.remove(resource, i)
+			}
+		},
+	}
 }
 
 // set takes in a new or changed object.
 func (v *view) set(resource string, i *item) {
 	v.mu.Lock()
-	all := v.objects[resource]
-	if all == nil {
-		all = map[types.NamespacedName]*item{}
-		v.objects[resource] = all
+	if v.objects[resource] == nil {
+		v.objects[resource] = map[types.NamespacedName]*item{}
 	}
-	before := all[i.NamespacedName]
-	all[i.NamespacedName] = i
-	v.newest[resource] = max(v.newest[resource], revision(i))
-	v.retainVerified(before, i)
+	before := v.objects[resource][i.NamespacedName]
+	v.objects[resource][i.NamespacedName] = i
+	v.keepPrevious(before, i)
 	v.reports.added(resource, i.NamespacedName)
 	if before != nil && before.UID == i.UID && kube.Older(i.ResourceVersion, before.ResourceVersion) {
 		v.restored = fmt.Sprintf("%s %s is at resourceVersion %s after %s", resource, i.NamespacedName, i.ResourceVersion, before.ResourceVersion)
 	}
-	v.countPodRefs(before, -1)
-	v.countPodRefs(i, 1)
-	affects := v.affectsVerdict(before, i)
-	v.recordChange(before, i, affects)
-	v.mu.Unlock()
-	if affects {
-		v.onChange(resource)
-	}
+	v.changedAndUnlock(resource, before, i)
 }
 
 func (v *view) remove(resource string, i *item) {
 	v.mu.Lock()
-	v.countPodRefs(v.objects[resource][i.NamespacedName], -1)
+	before := v.objects[resource][i.NamespacedName]
 	delete(v.objects[resource], i.NamespacedName)
 	v.reports.removed(resource, i.NamespacedName, v.now())
-	v.newest[resource] = max(v.newest[resource], revision(i))
-	affects := v.affectsVerdict(i, nil)
-	v.recordChange(nil, i, affects)
+	v.changedAndUnlock(resource, before, i)
+}
+
+// changedAndUnlock notes a change of an object, and releases mu before it reports the change.
+func (v *view) changedAndUnlock(resource string, before, i *item) {
+	version, _ := strconv.ParseUint(i.ResourceVersion, 10, 64)
+	v.newest[resource] = max(v.newest[resource], version)
+	if v.changedSince != nil {
+		v.changedSince[objectKey{resource, i.NamespacedName}] = true
+	}
+	affects := v.affectsVerdict(before, v.objects[resource][i.NamespacedName])
 	v.mu.Unlock()
 	if affects {
 		v.onChange(resource)
 	}
 }
 
-// revision is the resourceVersion as a number, 0 where it is none.
-func revision(i *item) uint64 {
-	n, _ := strconv.ParseUint(i.ResourceVersion, 10, 64)
-	return n
+// affectsVerdict reports whether a change may change a verdict. One of the two may be nil.
+func (v *view) affectsVerdict(before, after *item) bool {
+	if before == nil || after == nil {
+		return true
+	}
+	switch a := before.parsed.(type) {
+	case *podstate.Pod:
+		b := *after.parsed.(*podstate.Pod)
+		b.ResourceVersion, b.Selected, b.Workload = a.ResourceVersion, a.Selected, a.Workload
+		return !reflect.DeepEqual(*a, b)
+	case *podstate.Node:
+		b := *after.parsed.(*podstate.Node)
+		b.ResourceVersion = a.ResourceVersion
+		return !reflect.DeepEqual(*a, b)
+	case *ippool.NAD:
+		b := *after.parsed.(*ippool.NAD)
+		b.ResourceVersion = a.ResourceVersion
+		return !reflect.DeepEqual(*a, b)
+	case *coordinationv1.Lease: // agents renew theirs all the time
+		was := podstate.Report{Renewed: podstate.LeaseRenewed(a)}
+		hasReport := v.objects[v1alpha1.Resource().Resource][types.NamespacedName{Name: after.Name}] != nil
+		return hasReport && (!maps.Equal(a.Annotations, after.parsed.(*coordinationv1.Lease).Annotations) || !was.Fresh(v.now()))
+	case namespaceSettings:
+		return a != after.parsed
+	}
+	return true
 }
 
-// observe puts together what is to be judged. What the watches do not tell is taken
+// observe puts together what is to be judged. What is not watched is taken
 // from the last full pass, where there was one.
 func (v *view) observe(last *judge.Observation) *judge.Observation {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.changes = newChanges()
 	o := &judge.Observation{
 		Watched: true, Now: v.now(), NADs: map[types.NamespacedName]*ippool.NAD{}, Pods: map[types.NamespacedName]*podstate.Pod{},
 		Warnings: last.Warnings, ReportsUnreadable: last.ReportsUnreadable, Paused: last.Paused, Acknowledged: last.Acknowledged,
@@ -144,22 +181,10 @@ func (v *view) observe(last *judge.Observation) *judge.Observation {
 	return o
 }
 
-// countPodRefs counts the pods that an entry or a reservation names.
-func (v *view) countPodRefs(i *item, n int) {
-	count := func(podRef string) {
-		if v.podRefs[podRef] += n; v.podRefs[podRef] == 0 {
-			delete(v.podRefs, podRef)
-		}
-	}
-	if i == nil {
-		return
-	}
-	switch p := i.parsed.(type) {
-	case *ippool.Pool:
-		for k := range p.Allocations {
-			count(p.Allocations[k].PodRef)
-		}
-	case *ippool.Reservation:
-		count(p.PodRef)
-	}
+// newestVersions are the newest resourceVersions so far, by resource, and what showed that
+// etcd was restored, "" if nothing did.
+func (v *view) newestVersions() (newest map[string]uint64, restored string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return maps.Clone(v.newest), v.restored
 }

@@ -1,26 +1,30 @@
 package informers
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"path"
+	"slices"
 	"sync"
 
 	"k8s.io/client-go/rest"
 )
 
-// watchTracker knows which watches are open, and whether a request of the caches has
-// failed. A cache by itself does not tell: it serves what it has for as long as
-// it cannot reach the API server.
+// watchTracker knows whether the caches of a session are reliable: which watches are open,
+// and whether a request of the caches has failed. A cache by itself does not say: it serves
+// what it has for as long as it cannot reach the API server.
 type watchTracker struct {
 	onChange func() // a watch has been opened, or the first request since a verification has failed
 
 	mu          sync.Mutex
 	open        map[string]int // watches, by resource
-	lastFailure error          // since the caches were verified
-	failures    int            // so far
 	opens       int            // watches opened so far
+	failures    int            // requests that failed so far
+	lastFailure error          // since the caches were verified
+	isVerified  bool           // they agreed with a quorum read
+	compared    int            // how many watches had been opened when etcd's revision was compared last
 }
 
 func newWatchTracker(onChange func()) *watchTracker {
@@ -99,28 +103,34 @@ func (t *watchTracker) watchClosed(resource string) {
 	t.open[resource]--
 }
 
-// status returns why the caches may be out of date: a watch that is not open, or a
-// failure since they were verified; nil for neither.
-func (t *watchTracker) status(kinds []kind) error {
-	t.mu.Lock()
-	failed := t.lastFailure
-	t.mu.Unlock()
-	if failed != nil {
-		return fmt.Errorf("a request of the caches has failed: %w", failed)
-	}
-	return t.closedWatch(kinds)
-}
-
-// closedWatch names a watch that is not open; nil if all are.
-func (t *watchTracker) closedWatch(kinds []kind) error {
+// reliable returns why the caches may be out of date, nil if they are not: a failure since they
+// were verified, a watch that is not open, or no verification.
+func (t *watchTracker) reliable(kinds []kind) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.lastFailure != nil {
+		return fmt.Errorf("a request of the caches has failed: %w", t.lastFailure)
+	}
 	for _, k := range kinds {
-		if t.open[k.resource.Resource] <= 0 {
+		if !t.isOpen(k) {
 			return fmt.Errorf("the watch of %s is not open", k.resource.Resource)
 		}
 	}
+	if !t.isVerified {
+		return errors.New("they were not compared with a full pass yet")
+	}
 	return nil
+}
+
+// isOpen reports whether there is a watch of a kind. The caller holds mu.
+func (t *watchTracker) isOpen(k kind) bool { return t.open[k.resource.Resource] > 0 }
+
+// areOpenSince reports whether all kinds have been watched all the time since so many watches had
+// been opened.
+func (t *watchTracker) areOpenSince(opens int, kinds []kind) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.opens == opens && !slices.ContainsFunc(kinds, func(k kind) bool { return !t.isOpen(k) })
 }
 
 // counts are the failed requests and the opened watches so far.
@@ -130,12 +140,34 @@ func (t *watchTracker) counts() (failures, opens int) {
 	return t.failures, t.opens
 }
 
-// clearFailure forgets a failure that was followed by a verification of the caches, if
-// there was no other since there were so many.
-func (t *watchTracker) clearFailure(failures int) {
+// setVerified takes note that the caches agreed with a quorum read, before which there
+// were these counts.
+func (t *watchTracker) setVerified(failures, opens int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.isVerified, t.compared = true, opens
 	if t.failures == failures {
 		t.lastFailure = nil
 	}
+}
+
+// invalidate has the caches count for nothing until they are verified again.
+func (t *watchTracker) invalidate() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.isVerified = false
+}
+
+// setCompared takes note that etcd's revision was compared after so many watches had been opened.
+func (t *watchTracker) setCompared(opens int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.compared = opens
+}
+
+// isCompared reports whether etcd's revision was compared after so many watches had been opened.
+func (t *watchTracker) isCompared(opens int) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.compared == opens
 }

@@ -40,19 +40,20 @@ func TestAWatchIsOpenUntilItsStreamEnds(t *testing.T) {
 		"by both":       func(resp *http.Response) { _, _ = io.ReadAll(resp.Body); resp.Body.Close() },
 	} {
 		s := newWatchTracker(func() {})
-		if s.status(podsAlone) == nil {
+		s.setVerified(0, 0)
+		if s.reliable(podsAlone) == nil {
 			t.Error("one that was never opened is open")
 		}
 		resp := asks(t.Context(), t, s, "?watch=true", status(http.StatusOK))
-		if err := s.status(podsAlone); err != nil {
+		if err := s.reliable(podsAlone); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		end(resp)
-		if s.status(podsAlone) == nil {
+		if s.reliable(podsAlone) == nil {
 			t.Errorf("one that was ended %s is open", name)
 		}
 		again := asks(t.Context(), t, s, "?watch=1", status(http.StatusOK))
-		if err := s.status(podsAlone); err != nil {
+		if err := s.reliable(podsAlone); err != nil {
 			t.Errorf("%s, and opened again: %v", name, err)
 		}
 		again.Body.Close()
@@ -100,13 +101,13 @@ func TestAFailureIsForgivenByACheckThatBeganAfterIt(t *testing.T) {
 	before, _ := s.counts()
 	s.requestFailed(errors.New("two"))
 	equal(t, "changes by the second", changes, 2)
-	s.clearFailure(before)
-	if s.status(podsAlone) == nil {
+	s.setVerified(before, 1)
+	if s.reliable(podsAlone) == nil {
 		t.Error("a check from before the second failure forgave it")
 	}
 	before, _ = s.counts()
-	s.clearFailure(before)
-	if err := s.status(podsAlone); err != nil {
+	s.setVerified(before, 1)
+	if err := s.reliable(podsAlone); err != nil {
 		t.Errorf("not forgiven: %v", err)
 	}
 	s.requestFailed(errors.New("three"))

@@ -112,6 +112,18 @@ func TestWhatIsNoExpressionIsRefusedWithWhatItIsAndWhatToWrite(t *testing.T) {
 	}
 }
 
+// A ConfigMap has up to a megabyte, and the parser takes seventy times the length.
+func TestNext_LongExpression(t *testing.T) {
+	for what, expression := range map[string]string{
+		"a list of minutes": strings.Repeat("1,", 500_000) + "1 * * * *",
+		"a time zone":       "TZ=" + strings.Repeat("a/", 500_000) + " * * * * *",
+	} {
+		if _, err := Next(expression, time.Now()); err == nil || !strings.Contains(err.Error(), "longer than") || len(err.Error()) > 600 {
+			t.Errorf("%s: %.600v", what, err)
+		}
+	}
+}
+
 func FuzzAnExpressionIsDueLaterOrRefused(f *testing.F) {
 	for _, s := range []string{"30 4 * * *", "@every 5m", "TZ=UTC", "CRON_TZ=Asia/Tokyo @daily", "@every -5m", "0 0 30 2 *"} {
 		f.Add(s)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
 	"sync"
 	"testing"
@@ -36,17 +35,15 @@ type cluster struct {
 	fails map[string]error
 	// unverified is what a cache pass fails with, down what a full pass does.
 	unverified, down error
-	slow             time.Duration           // how long a full pass takes
-	large            time.Duration           // how long a cache pass takes
-	lastTold         map[string]*ippool.Pool // the pools that a cache pass or Changes returned last
-	changesUnknown   bool                    // only a cache pass tells what has changed
+	slow             time.Duration // how long a full pass takes
+	large            time.Duration // how long a cache pass takes
 	noCaches         bool
 	revision         uint64 // etcd's; the caches do not tell it
 
-	cachePasses, passes, patches, followed []time.Time
-	patched                                []string // the pools, in the order of patches
-	rebuilds                               []string
-	kept                                   string // what the breaker counts
+	cachePasses, passes, patches []time.Time
+	patched                      []string // the pools, in the order of patches
+	rebuilds                     []string
+	kept                         string // what the breaker counts
 }
 
 // view is a cluster as Full or Quick see it.
@@ -75,28 +72,11 @@ func (c view) List(context.Context) (*judge.Observation, error) {
 		return nil, c.unverified
 	}
 	o := c.observation()
-	o.Revision, c.lastTold = 0, maps.Clone(c.pools)
+	o.Revision = 0
 	c.mu.Unlock()
 	time.Sleep(c.large)
 	c.mu.Lock()
 	return o, nil
-}
-
-func (c *cluster) Changes(context.Context) (*judge.Live, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.unverified != nil || c.changesUnknown {
-		return nil, c.unverified
-	}
-	c.followed = append(c.followed, time.Now())
-	live := &judge.Live{Now: time.Now(), Pools: map[types.NamespacedName]*ippool.Pool{}}
-	for name, p := range c.pools {
-		if c.lastTold[name] != p {
-			live.Pools[types.NamespacedName{Namespace: p.Namespace, Name: name}] = p
-		}
-	}
-	c.lastTold = maps.Clone(c.pools)
-	return live, nil
 }
 
 func (c *cluster) observation() *judge.Observation {

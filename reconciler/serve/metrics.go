@@ -240,13 +240,6 @@ func (g *gauges) countAllocations(allocations []*judge.Item, released map[judge.
 	}
 }
 
-// changesFollowed counts what was done because of a change. The gauges stay those of the
-// last pass, which the next one follows soon.
-func (m *Metrics) changesFollowed(out *reconciler.Result) {
-	m.cachePasses.WithLabelValues("followed").Inc()
-	m.countWrites(out)
-}
-
 // countWrites counts what was written.
 func (m *Metrics) countWrites(out *reconciler.Result) {
 	for _, it := range out.Released {

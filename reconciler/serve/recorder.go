@@ -131,20 +131,6 @@ func (r *Recorder) record(out *reconciler.Result) {
 	r.notes = forNew(r.notes, notes, func(note string) { r.Log.Warn(note) })
 }
 
-// recordFollowed records what was released because of a change; the next pass records
-// the rest.
-func (r *Recorder) recordFollowed(out *reconciler.Result) {
-	r.Metrics.changesFollowed(out)
-	r.recordReleased(out)
-	if r.refused == nil {
-		r.refused = map[judge.ID]reconciler.Refusal{}
-	}
-	for _, x := range out.Refused {
-		r.recordRefusal(x)
-		r.refused[x.ID()] = x.Why
-	}
-}
-
 func (r *Recorder) recordReleased(out *reconciler.Result) {
 	for _, it := range out.Released {
 		if it.Reservation != nil {

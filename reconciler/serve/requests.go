@@ -3,63 +3,42 @@ package serve
 import (
 	"time"
 
-	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"k8s.io/client-go/util/workqueue"
 )
 
-// Requests are how other goroutines ask a Server for passes, also before it runs: the
-// watches by Changed, the guard by FullPass. Neither blocks. A request that has not been
-// taken yet stands for all that follow it; one that is made after it was taken leads to
-// another pass.
+// Requests are the passes that are due: a queue with the keys fullPass and cachePass. Its
+// methods do not block and may be called before a Server runs, by any goroutine.
+// Requests for the same pass are one until that pass begins; a request that comes
+// later leads to another pass. Of several delays of the same pass the shortest counts.
 type Requests struct {
-	// Each has room for one element, which is the request.
-	changed, fullPass chan struct{}
+	workqueue.TypedDelayingInterface[string]
 }
 
-// NewRequests returns Requests with none made.
+// The keys of the queue. They also count failures in Server.backoff, beside pools and
+// reservations, whose names have a slash.
+const (
+	fullPass  = "full"
+	cachePass = "cache"
+)
+
+// settleFor is how long a burst of changes may go on before a pass begins.
+const settleFor = 100 * time.Millisecond
+
+// NewRequests returns Requests with none made. ShutDown ends their goroutine.
 func NewRequests() *Requests {
-	return &Requests{changed: make(chan struct{}, 1), fullPass: make(chan struct{}, 1)}
+	return &Requests{workqueue.NewTypedDelayingQueue[string]()}
 }
 
-// Changed asks for a cache pass soon: something changed that may change a verdict.
-func (r *Requests) Changed() { request(r.changed) }
+// Changed requests a cache pass soon: something changed that may change a verdict.
+func (r *Requests) Changed() { r.AddAfter(cachePass, settleFor) }
 
-// FullPass asks for a full pass soon.
-func (r *Requests) FullPass() { request(r.fullPass) }
+// FullPass requests a full pass soon.
+func (r *Requests) FullPass() { r.AddAfter(fullPass, settleFor) }
 
+// request puts an element into a channel that has room for one.
 func request(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
 	default: // there is one that has not been taken
 	}
-}
-
-// taken takes a request where there is one, and reports whether there was.
-func taken(c chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
-}
-
-// due is when one kind of pass is to be made next. Only the server's goroutine uses it.
-type due struct {
-	asap bool
-	at   time.Time // zero for never
-}
-
-// after makes the pass due after a pause, or earlier where it was.
-func (d *due) after(pause time.Duration) {
-	d.at = reconciler.Sooner(d.at, time.Now().Add(pause))
-}
-
-// take reports whether the pass is due now, and counts it as made.
-func (d *due) take(now time.Time) bool {
-	is := d.asap
-	d.asap = false
-	if !d.at.IsZero() && !d.at.After(now) {
-		d.at, is = time.Time{}, true
-	}
-	return is
 }

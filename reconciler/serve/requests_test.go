@@ -1,25 +1,29 @@
 package serve
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	dto "github.com/prometheus/client_model/go"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 )
 
-func TestAChangeDuringAPassLeadsToAnotherCachePass(t *testing.T) {
+func TestRequests_ChangeDuringAPass(t *testing.T) {
 	for name, during := range map[string]func(c *cluster, s *Server){
 		"a cache pass":            func(c *cluster, s *Server) { c.large = 2 * time.Second; s.Requests.Changed() },
 		"a full pass":             func(c *cluster, s *Server) { c.slow = 2 * time.Second; s.Requests.FullPass() },
-		"what follows a change":   func(c *cluster, s *Server) { c.large = 400 * time.Millisecond; s.Requests.Changed() },
+		"the rest after one":      func(c *cluster, s *Server) { c.large = 400 * time.Millisecond; s.Requests.Changed() },
 		"a pass that fails":       func(c *cluster, s *Server) { c.unverified = errors.New("cannot be read"); s.Requests.Changed() },
 		"the settling of a burst": func(c *cluster, s *Server) { s.Requests.Changed() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCluster()
 			serving(t, c, reconciler.Options{AllowMassRelease: true}, func(t *testing.T, s *Server) {
-				c.changesUnknown = true // so that only a cache pass releases anything
 				during(c, s)
 				for wait := settleFor / 2; wait < 4*time.Second; wait *= 2 {
 					c.sleep(wait)
@@ -38,31 +42,144 @@ func TestAChangeDuringAPassLeadsToAnotherCachePass(t *testing.T) {
 	}
 }
 
-func TestARequestBeforeTheServerRunsIsServed(t *testing.T) {
-	r := NewRequests()
-	r.Changed()
-	r.FullPass()
-	r.FullPass() // does not block
-	if !taken(r.changed) || !taken(r.fullPass) || taken(r.changed) || taken(r.fullPass) {
-		t.Error("each kind of request must be there, once")
-	}
+func TestRequests_BeforeTheServerRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := NewRequests()
+		defer r.ShutDown()
+		r.Changed()
+		r.FullPass()
+		r.FullPass()
+		r.AddAfter(cachePass, time.Minute) // a longer delay
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if r.Len() != 2 {
+			t.Errorf("%d passes are due", r.Len())
+		}
+	})
 }
 
-// A pass that is requested does not replace one that is planned: what the plan was for may
-// not be known to the requested one.
-func TestAPlannedPassStaysDueAfterARequestedOne(t *testing.T) {
-	noon := time.Now()
-	d := due{asap: true, at: noon.Add(time.Minute)}
-	if !d.take(noon) || d.take(noon) {
-		t.Error("the requested one is due once")
+// large is a cluster of which a cache pass takes a second, with pools that
+// are empty so far. The first such pass has just been made: the next may begin in four
+// seconds.
+func large(t *testing.T, opts reconciler.Options, test func(t *testing.T, c *cluster, s *Server)) {
+	c := newCluster()
+	c.large = time.Second
+	for i := range 20 {
+		name := fmt.Sprintf("10.1.%d.0-24", i)
+		c.pools[name] = aPool(name, fmt.Sprintf("10.1.%d.0/24", i))
 	}
-	if !d.take(noon.Add(time.Minute)) || d.take(noon.Add(time.Hour)) {
-		t.Error("the planned one is due once")
-	}
-	d.after(time.Hour)
-	d.after(time.Minute)
-	d.after(2 * time.Hour)
-	if in := time.Until(d.at); in > time.Minute {
-		t.Errorf("due in %s, and not at the earliest of the times", in)
-	}
+	opts.AllowMassRelease = true
+	serving(t, c, opts, func(t *testing.T, s *Server) {
+		s.Requests.Changed()
+		c.sleep(settleFor + c.large + 100*time.Millisecond)
+		if len(c.cachePasses) != 1 {
+			t.Fatalf("%d cache passes", len(c.cachePasses))
+		}
+		test(t, c, s)
+	})
+}
+
+func TestRest_ChangesThatGoOnTakeAFifthOfACore(t *testing.T) {
+	large(t, reconciler.Options{}, func(t *testing.T, c *cluster, s *Server) {
+		for range 1000 {
+			s.Requests.Changed()
+			c.sleep(100 * time.Millisecond)
+		}
+		if n := len(c.cachePasses); n < 19 || n > 21 {
+			t.Errorf("%d cache passes of a second in 100 s", n)
+		}
+	})
+}
+
+func TestRest_ChangesAreAnsweredTogetherAfterIt(t *testing.T) {
+	large(t, reconciler.Options{}, func(t *testing.T, c *cluster, s *Server) {
+		for i := range 8 {
+			c.has(fmt.Sprintf("10.1.%d.0-24", i), fmt.Sprintf("10.1.%d.0/24", i))
+			s.Requests.Changed()
+			c.sleep(100 * time.Millisecond)
+		}
+		c.sleep(2 * time.Second)
+		if len(c.cachePasses) != 1 || len(c.patches) != 0 {
+			t.Errorf("%d cache passes, %d patches within the rest", len(c.cachePasses), len(c.patches))
+		}
+		c.sleep(3 * time.Second)
+		if len(c.cachePasses) != 2 || len(c.patches) != 8 {
+			t.Errorf("%d cache passes, %d patches after the rest", len(c.cachePasses), len(c.patches))
+		}
+	})
+}
+
+// The first change after a time in which nothing happened is answered at once.
+func TestRest_FirstChangeAfterQuiet(t *testing.T) {
+	large(t, reconciler.Options{}, func(t *testing.T, c *cluster, s *Server) {
+		c.sleep(time.Minute)
+		c.has("10.1.5.0-24", "10.1.5.0/24")
+		s.Requests.Changed()
+		c.sleep(settleFor + c.large + 10*time.Millisecond)
+		if len(c.patches) != 1 {
+			t.Errorf("%d patches", len(c.patches))
+		}
+	})
+}
+
+func TestRest_FullPassIsNotPutOff(t *testing.T) {
+	large(t, reconciler.Options{}, func(t *testing.T, c *cluster, s *Server) {
+		s.Requests.FullPass()
+		c.sleep(2 * settleFor)
+		if len(c.passes) != 2 {
+			t.Errorf("%d full passes", len(c.passes))
+		}
+	})
+}
+
+// busy is a cluster of which whereabouts' Lease is somebody else's all the time.
+type busy struct {
+	*cluster
+	holds *[]time.Time
+}
+
+func (b busy) Hold(context.Context, string, []string, func(context.Context, *reconciler.Hold) error) error {
+	*b.holds = append(*b.holds, time.Now())
+	time.Sleep(200 * time.Millisecond)
+	return reconciler.ErrLeaseBusy
+}
+
+// What was refused is left alone for a while however often it changes, and counted.
+func TestBackOff_PoolThatChangesAllTheTime(t *testing.T) {
+	c := newCluster()
+	serving(t, c, reconciler.Options{AllowMassRelease: true}, func(t *testing.T, s *Server) {
+		var holds []time.Time
+		s.Quick.Writer = busy{c, &holds}
+		var refs []string
+		for i := range 14 { // a pool that leaks one entry after the other
+			refs = append(refs, fmt.Sprint("default/gone-", i))
+			c.pools["10.1.0.0-24"] = aPool("10.1.0.0-24", "10.1.0.0/24", refs...)
+			s.Requests.Changed()
+			c.sleep(500 * time.Millisecond)
+		}
+		var m dto.Metric
+		if err := s.Recorder.Metrics.refused.WithLabelValues(string(reconciler.LeaseBusy)).Write(&m); err != nil {
+			t.Fatal(err)
+		}
+		if len(holds) > 5 || m.GetCounter().GetValue() == 0 {
+			t.Errorf("asked for the busy Lease %d times in 7 s for one pool; refused_total{reason=LeaseBusy} is %v", len(holds), m.GetCounter().GetValue())
+		}
+	})
+}
+
+// The second check detects that etcd was restored. From then on nothing is
+// released on what the caches hold, until they are thrown away.
+func TestRestore_DetectedByTheSecondCheckThrowsTheCachesAway(t *testing.T) {
+	c := newCluster()
+	c.revision = 100
+	c.pools["10.1.0.0-24"] = aPool("10.1.0.0-24", "10.1.0.0/24")
+	serving(t, c, reconciler.Options{AllowMassRelease: true}, func(t *testing.T, s *Server) {
+		c.revision = 50
+		c.has("10.1.0.0-24", "10.1.0.0/24")
+		s.Requests.Changed()
+		c.sleep(time.Second)
+		if s.Full.History.Restored().IsZero() || len(c.rebuilds) != 1 || len(c.cachePasses) != 1 || len(c.patches) != 0 {
+			t.Errorf("restored at %s, rebuilt %q, %d cache passes, patches %v", s.Full.History.Restored(), c.rebuilds, len(c.cachePasses), c.patches)
+		}
+	})
 }

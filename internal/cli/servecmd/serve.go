@@ -205,11 +205,11 @@ func (o *Options) server(ctx context.Context, cluster *kube.Cluster, config *res
 		Fence: cluster.Fence(), Detector: source, Timeout: o.FenceTimeout, FullPass: requests.FullPass,
 		Metrics: recorder.Metrics, Events: events, Log: log,
 	})
-	callbacks := informers.FullConfig{OnRebuild: recorder.CachesRebuilt}
+	source.OnRebuild = recorder.CachesRebuilt
 	if guard != nil {
-		full.Fence, callbacks.OnRestore = cluster.Fence(), guard.RestoreReported
+		full.Fence, source.OnRestore = cluster.Fence(), guard.RestoreReported
 	}
-	full.Source, full.Writer = informers.NewFull(source, callbacks), cluster
+	full.Source, full.Writer = source.Full(), cluster
 	full.Window, full.Restores, full.Passes = cluster, cluster.Restores(), cluster.Passes()
 	full.Progress = func(string) { health.Tick() }
 	quick := *full

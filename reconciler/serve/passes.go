@@ -1,0 +1,152 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/informers"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+)
+
+// sameRestoreWithin is within what time agents and passes report one restore.
+const sameRestoreWithin = 10 * time.Minute
+
+// makeFullPass observes by quorum, and releases what may be released now.
+func (s *Server) makeFullPass(ctx context.Context) {
+	s.isFullPassRequested = false
+	began := time.Now()
+	s.Recorder.fullPassStarted()
+	out, until, err := s.Full.Pass(ctx, nil)
+	took := time.Since(began)
+	if err == nil {
+		s.plan(ctx, out, until, began)
+		if s.Guard != nil {
+			s.Guard.PassEnded(began, out)
+		}
+		if out.Observation.ReportsUnreadable || out.Observation.Paused || !out.Restore.Complete() {
+			s.Requests.AddAfter(fullPass, observeEvery) // no cache pass would observe that it changes
+		}
+	} else if ctx.Err() == nil {
+		s.Requests.AddAfter(fullPass, s.backoff.When(fullPass))
+	}
+	if s.Guard != nil && s.Guard.Restoring() {
+		s.Requests.AddAfter(fullPass, restoreEvery)
+	}
+	s.Recorder.fullPassEnded(out, took, err)
+	s.Health.passEnded(err)
+	s.Full.RecordPass(ctx, out, took, err)
+}
+
+// makeCachePass observes what the caches hold, and releases what may be released now.
+func (s *Server) makeCachePass(ctx context.Context) {
+	began := time.Now()
+	out, until, err := s.Quick.Pass(ctx, func(it *judge.Item) bool { return !s.retryAt[it.Object()].After(began) })
+	s.Health.passEnded(err)
+	s.Recorder.cachePassEnded(err)
+	switch {
+	case ctx.Err() != nil:
+	case errors.Is(err, informers.ErrCacheUnverified):
+		s.Recorder.cachesUnverified(err, s.backoff.NumRequeues(fullPass))
+		switch {
+		case !s.Caches.Synced(): // what this pass was for must not wait for the schedule
+			s.Requests.AddAfter(fullPass, lastRetry)
+		case !s.isFullPassRequested:
+			s.isFullPassRequested = true
+			s.Requests.AddAfter(fullPass, s.backoff.When(fullPass))
+		}
+	case err != nil:
+		s.Requests.AddAfter(cachePass, s.backoff.When(cachePass))
+	default:
+		s.backoff.Forget(cachePass)
+		s.backoff.Forget(fullPass)
+		s.plan(ctx, out, until, began)
+		s.Recorder.record(out)
+		checks := time.Duration(1)
+		if out.Tried > 0 { // the second check judges again
+			checks = 2
+		}
+		s.restUntil = time.Now().Add(min(restFactor*checks*out.CheckDuration, maxRest))
+	}
+}
+
+// plan makes the next pass due, by what one has found and left. It is a full one where there
+// are no caches.
+func (s *Server) plan(ctx context.Context, out *reconciler.Result, until, began time.Time) {
+	s.backOff(out, began)
+	now := out.Observation.Now
+	if until.IsZero() && slices.ContainsFunc(out.Refused, func(x reconciler.Refused) bool { return x.Why == reconciler.AwaitingConfirmation }) {
+		until = now.Add(time.Second) // the second check refused it: nothing else tells when
+	}
+	if s.CollectReports != nil {
+		until = reconciler.Sooner(until, s.CollectReports(ctx, out))
+	}
+	synced := s.Caches.Synced()
+	if synced {
+		until = reconciler.Sooner(until, out.Recheck)
+	}
+	until = reconciler.Sooner(until, now.Add(observeEvery))
+	wait := max(until.Sub(now), 0) + time.Second // the API server's time is known to the second
+	if synced {
+		s.Requests.AddAfter(cachePass, wait)
+	} else {
+		s.Requests.AddAfter(fullPass, max(wait, lastRetry))
+	}
+	s.noticeRestore(out)
+}
+
+// backOff has what could not be written wait, longer after each failure, and forgets the failures
+// of what was tried in the pass that has ended and did not fail.
+func (s *Server) backOff(out *reconciler.Result, began time.Time) {
+	failed := map[string]bool{}
+	for _, x := range out.Refused {
+		switch x.Why {
+		case reconciler.Changed, reconciler.LeaseBusy, reconciler.WriteFailed, reconciler.NoLease:
+			failed[x.Object()] = true
+		}
+	}
+	maps.DeleteFunc(s.retryAt, func(object string, at time.Time) bool {
+		if failed[object] || at.After(began) {
+			return false
+		}
+		s.backoff.Forget(object)
+		return true
+	})
+	for object := range failed {
+		if !s.retryAt[object].After(began) { // else a full pass has tried it before its time
+			s.retryAt[object] = time.Now().Add(s.backoff.When(object))
+		}
+	}
+	for _, at := range s.retryAt {
+		s.Requests.AddAfter(cachePass, time.Until(at))
+	}
+}
+
+// noticeRestore throws the caches away when etcd was restored, as a pass or an agent
+// saw. To a process that has just started one of before is new only while it stands
+// against releases.
+func (s *Server) noticeRestore(out *reconciler.Result) {
+	when, sign := s.Full.History.LastRestore()
+	before := s.lastRestore
+	if before == nil || when.After(*before) {
+		s.lastRestore = &when
+	}
+	if before == nil {
+		before = &when
+		if slices.ContainsFunc(out.Refused, func(x reconciler.Refused) bool { return x.Why == reconciler.EtcdRestored }) {
+			before = &time.Time{}
+		}
+	}
+	if !when.After(before.Add(sameRestoreWithin)) {
+		return
+	}
+	why := "etcd was restored (" + sign + ")"
+	s.Recorder.restoreNoticed(why, when)
+	s.Caches.Rebuild(why)
+	if s.Guard != nil && out.Observation.Now.Sub(when) < sameRestoreWithin { // else it is too late
+		s.Guard.RestoreReported(sign, when)
+	}
+}
