@@ -1,6 +1,8 @@
 package serve
 
 import (
+	"math/big"
+	"slices"
 	"sync"
 	"time"
 
@@ -9,10 +11,11 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/schedule"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
 )
 
-// Metrics are what the long-running form counts. Gauges are those of the last
-// pass; there are none before the first, nor from a process that does not lead.
+// Metrics are what the long-running form counts. The gauges of the last pass are not there
+// before the first, nor in a process that does not lead.
 type Metrics struct {
 	released, refused, repaired, unrepaired, passes, cachePasses, fences *prometheus.CounterVec
 	conflicts, rebuilds, restores, scheduleErrors, denied                prometheus.Counter
@@ -24,28 +27,12 @@ type Metrics struct {
 	WithoutPools bool
 
 	mu         sync.Mutex
-	last       *gauges
 	expression string // of the schedule in force
-}
-
-// gauges are counts of one judgement.
-type gauges struct {
-	observed    time.Time // when the judgement was made
-	allocations map[verdictReason]int
-	candidates  int
-	oldest      time.Time                  // candidate
-	oldestHeld  map[judge.Reason]time.Time // since when the first item is held
-	findings    map[judge.Kind]int
-	nodes       map[judge.NodeState]int
-	paused      bool
-	breaker     map[string]int // 1 where it refuses, by what
-	awaited     int
-	pools       []poolGauges
-}
-
-type verdictReason struct {
-	verdict judge.Verdict
-	reason  judge.Reason
+	// Gauges of the last pass, which are set together.
+	ofPass                                              []*prometheus.GaugeVec
+	allocations, candidates, oldest, oldestHeld         *prometheus.GaugeVec
+	findings, nodes, awaited, observed, breaker, paused *prometheus.GaugeVec
+	poolAddresses, poolWaiting                          *prometheus.GaugeVec
 }
 
 // The values of the label proof.
@@ -53,22 +40,6 @@ const proven, unconfirmed = "proven", "unconfirmed"
 
 // nodeNotReady are nodes that are neither Ready nor have a fresh report: the one follows from the other.
 const nodeNotReady judge.NodeState = "NotReady"
-
-var (
-	allocationsDesc = prometheus.NewDesc("ip_reconcile_allocations", "Allocations, by verdict and reason.", []string{"verdict", "reason"}, nil)
-	candidatesDesc  = prometheus.NewDesc("ip_reconcile_candidates", "Allocations and reservations that are stale and not released yet: must return to 0.", nil, nil)
-	oldestDesc      = prometheus.NewDesc("ip_reconcile_oldest_candidate_timestamp_seconds", "Since when the first of the candidates is stale; 0 where there is none.", nil, nil)
-	oldestHeldDesc  = prometheus.NewDesc("ip_reconcile_oldest_held_timestamp_seconds",
-		"Since when the first of those that are held is held for the reason. No series where none is.", []string{"reason"}, nil)
-	findingsDesc = prometheus.NewDesc("ip_reconcile_findings", "What is wrong beside the verdicts, by kind.", []string{"kind"}, nil)
-	nodesDesc    = prometheus.NewDesc("ip_reconcile_nodes",
-		"Nodes that should have an agent, by the state of their SandboxReport; NotReady are those without a fresh one that are not Ready.", []string{"state"}, nil)
-	awaitedDesc  = prometheus.NewDesc("ip_reconcile_restore_awaited_nodes", "Nodes that have not written their SandboxReport since etcd was restored: nothing is released until they have.", nil, nil)
-	observedDesc = prometheus.NewDesc("ip_reconcile_last_observation_timestamp_seconds", "When the cluster was last observed. The other gauges are of that time.", nil, nil)
-	breakerDesc  = prometheus.NewDesc("ip_reconcile_breaker",
-		`1 while the breaker refuses unconfirmed releases (what="release") or repairs for one node (what="repair").`, []string{"what"}, nil)
-	pausedDesc = prometheus.NewDesc("ip_reconcile_paused", "1 where an operator has paused everything.", nil, nil)
-)
 
 // NewMetrics makes the metrics and registers them.
 func NewMetrics(registry prometheus.Registerer) *Metrics {
@@ -106,12 +77,14 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		fenceDuration: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "ip_reconcile_fence_duration_seconds",
 			Help: "For how long ADDs and DELs were kept waiting.", Buckets: []float64{0.5, 1, 2, 5, 10, 20, 30, 45, 60, 90}}),
 	}
+	m.makeGaugesOfPass()
 	// A counter that begins with its first event shows no increase.
+	m.refused.WithLabelValues(string(reconciler.AwaitingConfirmation))
 	for _, why := range []reconciler.Refusal{
-		reconciler.Paused, reconciler.EtcdRestored, reconciler.Breaker, reconciler.AwaitingConfirmation,
-		reconciler.Changed, reconciler.LeaseBusy, reconciler.NoLease, reconciler.WriteFailed,
+		reconciler.Paused, reconciler.EtcdRestored, reconciler.Breaker, reconciler.Changed, reconciler.LeaseBusy, reconciler.NoLease, reconciler.WriteFailed,
 	} {
 		m.refused.WithLabelValues(string(why))
+		m.unrepaired.WithLabelValues(string(why))
 	}
 	for _, proof := range []string{proven, unconfirmed} {
 		m.releaseTime.WithLabelValues(proof)
@@ -119,125 +92,157 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 	for _, outcome := range []string{outcomeNoRestore, outcomeSettled, outcomeTimedOut} {
 		m.fences.WithLabelValues(outcome)
 	}
-	for _, why := range []reconciler.Refusal{reconciler.Paused, reconciler.EtcdRestored, reconciler.Breaker, reconciler.Changed, reconciler.LeaseBusy, reconciler.NoLease, reconciler.WriteFailed} {
-		m.unrepaired.WithLabelValues(string(why))
-	}
 	registry.MustRegister(m.releaseTime, m.denied, m.fence, m.fences, m.fenceDuration, m.released, m.refused, m.repaired, m.unrepaired, m.passes, m.cachePasses, m.conflicts, m.rebuilds, m.restores, m.scheduleErrors,
 		m.scheduleError, m.lastSuccess, m.nextPass, m.duration, m)
 	return m
 }
 
+// makeGaugesOfPass makes the gauges that each pass sets.
+func (m *Metrics) makeGaugesOfPass() {
+	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
+		g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "ip_reconcile_" + name, Help: help}, labels)
+		m.ofPass = append(m.ofPass, g)
+		return g
+	}
+	m.allocations = gauge("allocations", "Allocations, by verdict and reason.", "verdict", "reason")
+	m.candidates = gauge("candidates", "Allocations and reservations that are stale and not released yet: must return to 0.")
+	m.oldest = gauge("oldest_candidate_timestamp_seconds", "Since when the first of the candidates is stale; 0 where there is none.")
+	m.oldestHeld = gauge("oldest_held_timestamp_seconds",
+		"Since when the first of those that are held is held for the reason. No series where none is.", "reason")
+	m.findings = gauge("findings", "What is wrong beside the verdicts, by kind.", "kind")
+	m.nodes = gauge("nodes",
+		"Nodes that should have an agent, by the state of their SandboxReport; NotReady are those without a fresh one that are not Ready.", "state")
+	m.awaited = gauge("restore_awaited_nodes", "Nodes that have not written their SandboxReport since etcd was restored: nothing is released until they have.")
+	m.observed = gauge("last_observation_timestamp_seconds", "When the cluster was last observed. The other gauges are of that time.")
+	m.breaker = gauge("breaker", `1 while the breaker refuses unconfirmed releases (what="release") or repairs for one node (what="repair").`, "what")
+	m.paused = gauge("paused", "1 where an operator has paused everything.")
+	m.poolAddresses = gauge("pool_addresses",
+		"Addresses of each pool, by state: usable are those that whereabouts would assign were none taken, free those of them that are not, used the entries. Without usable and free where it is not known what is assigned. alerts is off where the pool may be nearly full.",
+		"pool", "state", "alerts")
+	m.poolWaiting = gauge("pool_waiting_pods", "Pods that cannot start because the pool is full. A pool for which none waits has no series.", "pool")
+}
+
 // Describe is a prometheus.Collector's.
 func (m *Metrics) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{
-		allocationsDesc, candidatesDesc, oldestDesc, oldestHeldDesc, findingsDesc, nodesDesc, awaitedDesc, pausedDesc, observedDesc, breakerDesc, poolAddressesDesc, poolWaitingDesc,
-	} {
-		out <- d
+	for _, g := range m.ofPass {
+		g.Describe(out)
 	}
 }
 
 // Collect sends the gauges of the last pass.
 func (m *Metrics) Collect(out chan<- prometheus.Metric) {
 	m.mu.Lock()
-	g := m.last
-	m.mu.Unlock()
-	if g == nil {
-		return
+	defer m.mu.Unlock()
+	for _, g := range m.ofPass {
+		g.Collect(out)
 	}
-	send := func(d *prometheus.Desc, n int, labels ...string) {
-		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(n), labels...)
-	}
-	for at, n := range g.allocations {
-		send(allocationsDesc, n, at.verdict.String(), at.reason.String())
-	}
-	for reason, since := range g.oldestHeld {
-		send(oldestHeldDesc, int(since.Unix()), reason.String())
-	}
-	for kind, n := range g.findings {
-		send(findingsDesc, n, string(kind))
-	}
-	for state, n := range g.nodes {
-		send(nodesDesc, n, string(state))
-	}
-	send(candidatesDesc, g.candidates)
-	oldest := 0
-	if !g.oldest.IsZero() {
-		oldest = int(g.oldest.Unix())
-	}
-	send(oldestDesc, oldest)
-	send(awaitedDesc, g.awaited)
-	send(observedDesc, int(g.observed.Unix()))
-	for what, refuses := range g.breaker {
-		send(breakerDesc, refuses, what)
-	}
-	paused := 0
-	if g.paused {
-		paused = 1
-	}
-	send(pausedDesc, paused)
-	collectPools(g.pools, m.WithoutPools, out)
 }
 
 // update takes in what a pass has observed and done, and since when the first item is held for each reason.
 func (m *Metrics) update(out *reconciler.Result, oldestHeld map[judge.Reason]time.Time) {
-	g := &gauges{
-		allocations: map[verdictReason]int{}, paused: out.Observation.Paused, oldest: out.Oldest, oldestHeld: oldestHeld,
-		observed: time.Now(), findings: map[judge.Kind]int{}, breaker: map[string]int{"release": 0, "repair": 0},
-		nodes: map[judge.NodeState]int{judge.NodeFresh: 0, judge.NodeNoFreshReport: 0, judge.NodeLost: 0, nodeNotReady: 0},
+	m.countWrites(out)
+	pools := usage.Of(out.Judgement, out.Released...)
+	pools.AddWaiting()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, g := range m.ofPass {
+		g.Reset()
+	}
+	m.setItems(out)
+	m.oldest.WithLabelValues().Set(seconds(out.Oldest))
+	for reason, since := range oldestHeld {
+		m.oldestHeld.WithLabelValues(reason.String()).Set(seconds(since))
 	}
 	for _, kind := range judge.Kinds() {
-		g.findings[kind] = 0
+		m.findings.WithLabelValues(string(kind)).Set(0)
 	}
+	for _, f := range out.Findings {
+		m.findings.WithLabelValues(string(f.Kind)).Inc()
+	}
+	for _, state := range []judge.NodeState{judge.NodeFresh, judge.NodeNoFreshReport, judge.NodeLost, nodeNotReady} {
+		m.nodes.WithLabelValues(string(state)).Set(0)
+	}
+	for name, state := range out.Nodes {
+		if n := out.Observation.Nodes[name]; state == judge.NodeNoFreshReport && n != nil && !n.Ready {
+			state = nodeNotReady
+		}
+		m.nodes.WithLabelValues(string(state)).Inc()
+	}
+	m.awaited.WithLabelValues().Set(0)
+	if out.Restore != nil {
+		m.awaited.WithLabelValues().Set(float64(len(out.Restore.Awaiting)))
+	}
+	m.observed.WithLabelValues().SetToCurrentTime()
+	refusesRelease := slices.ContainsFunc(out.Refused, func(x reconciler.Refused) bool { return x.Why == reconciler.Breaker })
+	refusesRepair := slices.ContainsFunc(out.Unrepaired, func(x reconciler.Unrepaired) bool { return x.Why == reconciler.Breaker })
+	m.breaker.WithLabelValues("release").Set(oneIf(refusesRelease))
+	m.breaker.WithLabelValues("repair").Set(oneIf(refusesRepair))
+	m.paused.WithLabelValues().Set(oneIf(out.Observation.Paused))
+	for _, p := range pools.All {
+		m.setPool(p)
+	}
+}
+
+// setItems counts all allocations and candidates but those that were released.
+func (m *Metrics) setItems(out *reconciler.Result) {
 	released := map[judge.ID]bool{}
 	for _, it := range out.Released {
 		released[it.ID()] = true
 	}
-	g.countAllocations(out.Allocations, released)
-	for _, it := range out.Reservations {
-		if it.Verdict == judge.Stale && len(it.Related()) == 0 && !released[it.ID()] {
-			g.candidates++
-		}
-	}
-	for _, f := range out.Findings {
-		g.findings[f.Kind]++
-	}
-	for name, s := range out.Nodes {
-		if n := out.Observation.Nodes[name]; s == judge.NodeNoFreshReport && n != nil && !n.Ready {
-			s = nodeNotReady
-		}
-		g.nodes[s]++
-	}
-	for _, x := range out.Refused {
-		if x.Why == reconciler.Breaker {
-			g.breaker["release"] = 1
-		}
-	}
-	for _, x := range out.Unrepaired {
-		if x.Why == reconciler.Breaker {
-			g.breaker["repair"] = 1
-		}
-	}
-	g.pools = gaugesOfPools(out)
-	if out.Restore != nil {
-		g.awaited = len(out.Restore.Awaiting)
-	}
-	m.countWrites(out)
-	m.mu.Lock()
-	m.last = g
-	m.mu.Unlock()
-}
-
-// countAllocations counts all but those that were released.
-func (g *gauges) countAllocations(allocations []*judge.Item, released map[judge.ID]bool) {
-	for _, it := range allocations {
+	candidates := 0
+	for _, it := range out.Allocations {
 		if it.Verdict == judge.Stale {
 			if released[it.ID()] {
 				continue
 			}
-			g.candidates++
+			candidates++
 		}
-		g.allocations[verdictReason{it.Verdict, it.Reason}]++
+		m.allocations.WithLabelValues(it.Verdict.String(), it.Reason.String()).Inc()
 	}
+	for _, it := range out.Reservations {
+		if it.Verdict == judge.Stale && len(it.Related()) == 0 && !released[it.ID()] {
+			candidates++
+		}
+	}
+	m.candidates.WithLabelValues().Set(float64(candidates))
+}
+
+func (m *Metrics) setPool(p *usage.Pool) {
+	if n := len(p.Waiting); n > 0 {
+		m.poolWaiting.WithLabelValues(p.Ref()).Set(float64(n))
+	}
+	if m.WithoutPools {
+		return
+	}
+	alerts := "on"
+	if p.NoUsageAlerts || slices.ContainsFunc(p.Definitions, func(d *usage.Definition) bool { return d.Node != "" }) { // a slice of a node fills up
+		alerts = "off"
+	}
+	m.poolAddresses.WithLabelValues(p.Ref(), "used", alerts).Set(float64(p.Used))
+	if p.Unknown == "" {
+		m.poolAddresses.WithLabelValues(p.Ref(), "usable", alerts).Set(float(p.Usable))
+		m.poolAddresses.WithLabelValues(p.Ref(), "free", alerts).Set(float(p.Free))
+	}
+}
+
+// seconds is a time as a metric; 0 for none.
+func seconds(t time.Time) float64 {
+	if t.IsZero() {
+		return 0
+	}
+	return float64(t.Unix())
+}
+
+func oneIf(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+func float(n *big.Int) float64 {
+	f, _ := new(big.Float).SetInt(n).Float64()
+	return f
 }
 
 // countWrites counts what was written.

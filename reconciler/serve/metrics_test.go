@@ -72,7 +72,7 @@ func TestAnObservationIsNeverOldUnlessThePassesFail(t *testing.T) {
 		c.noCaches = noCaches
 		serving(t, c, reconciler.Options{}, func(t *testing.T, s *Server) {
 			age := func() time.Duration {
-				return time.Since(s.Recorder.Metrics.last.observed)
+				return time.Since(time.Unix(int64(valueOf(t, s.Recorder.Metrics.observed.WithLabelValues())), 0))
 			}
 			for range 24 * 60 {
 				c.sleep(time.Minute)

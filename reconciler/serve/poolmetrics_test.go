@@ -121,13 +121,14 @@ func TestAScrapeOfTenThousandPools(t *testing.T) {
 	}
 	registry := prometheus.NewRegistry()
 	m := NewMetrics(registry)
-	m.update(&reconciler.Result{Judgement: judgetest.Judged(judgetest.Observe(parts...), judge.Policy{})}, nil)
-	m.last.pools[0].waiting = 2
+	out := &reconciler.Result{Judgement: judgetest.Judged(judgetest.Observe(parts...), judge.Policy{})}
 	for _, c := range []struct {
 		withoutPools        bool
 		mostSeries, mostKiB int
 	}{{false, 3*pools + 150, 25 + pools*3/10}, {true, 150, 25}} {
 		m.WithoutPools = c.withoutPools
+		m.update(out, nil)
+		m.poolWaiting.WithLabelValues("kube-system/10.0.0.0-29").Set(2)
 		scrape := scrapeOf(t, registry)
 		series, kib := seriesOf(scrape), len(scrape)>>10
 		t.Logf("without pools %v: %d series, %d KiB", c.withoutPools, series, kib)
@@ -161,12 +162,13 @@ func bigJudgement(pools int) *judge.Judgement {
 }
 
 func BenchmarkMeasuringPools(b *testing.B) {
+	m := NewMetrics(prometheus.NewRegistry())
 	for _, pools := range []int{2, 500} {
 		j := bigJudgement(pools)
 		b.Run(fmt.Sprint(pools, "_pools"), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				gaugesOfPools(&reconciler.Result{Judgement: j})
+				m.update(&reconciler.Result{Judgement: j}, nil)
 			}
 		})
 	}

@@ -24,16 +24,25 @@ type Recorder struct {
 	Events  *Events
 
 	held             map[judge.ID]heldSince
-	refused          map[judge.ID]reconciler.Refusal
-	findings         map[string]bool
-	notes            map[string]bool
-	loggedErrors     map[string]bool // why full passes failed since the last that succeeded
-	warnedUnverified bool            // it was logged that the caches cannot be relied upon
-	breakerLogged    bool
-	awaited          []string  // nodes that a restore waited for when that was last logged
-	awaitedLogged    time.Time // when that was
+	refused          memory[judge.ID, reconciler.Refusal]
+	texts            memory[string, bool] // of findings, notes and what could not be repaired
+	loggedErrors     map[string]bool      // why full passes failed since the last that succeeded
+	warnedUnverified bool                 // it was logged that the caches cannot be relied upon
+	awaited          []string             // nodes that a restore waited for when that was last logged
+	awaitedLogged    time.Time            // when that was
+}
 
-	unrepaired map[string]bool
+// memory is what was recorded in the last pass and in this one.
+type memory[K, V comparable] struct{ before, now map[K]V }
+
+// passBegins forgets what was recorded before the last pass.
+func (m *memory[K, V]) passBegins() { m.before, m.now = m.now, map[K]V{} }
+
+// isNew records a value, and reports whether the key had another, or none.
+func (m *memory[K, V]) isNew(key K, value V) bool {
+	isKnown := m.before[key] == value || m.now[key] == value
+	m.now[key] = value
+	return !isKnown
 }
 
 // heldSince is why and since when something is held.
@@ -121,14 +130,19 @@ func (r *Recorder) cachesUnverified(why error, passes int) {
 
 // record records one pass.
 func (r *Recorder) record(out *reconciler.Result) {
+	r.refused.passBegins()
+	r.texts.passBegins()
 	r.Metrics.update(out, r.recordHeld(out))
 	r.recordReleased(out)
 	r.recordRefused(out)
 	r.recordFindings(out)
 	r.recordAwaited(out)
 	r.recordUnrepaired(out)
-	notes := slices.DeleteFunc(out.Notes(), func(note string) bool { return note == out.Restore.Text() }) // recordAwaited has logged it
-	r.notes = forNew(r.notes, notes, func(note string) { r.Log.Warn(note) })
+	for _, note := range out.Notes() {
+		if note != out.Restore.Text() && r.texts.isNew(note, true) { // recordAwaited has logged that
+			r.Log.Warn(note)
+		}
+	}
 }
 
 func (r *Recorder) recordReleased(out *reconciler.Result) {
@@ -139,18 +153,6 @@ func (r *Recorder) recordReleased(out *reconciler.Result) {
 			r.Events.released(it)
 		}
 	}
-}
-
-// forNew calls f for each text that was not there before, and returns those that are there now.
-func forNew(before map[string]bool, now []string, f func(string)) map[string]bool {
-	next := map[string]bool{}
-	for _, text := range now {
-		if !before[text] && !next[text] {
-			f(text)
-		}
-		next[text] = true
-	}
-	return next
 }
 
 // recordHeld logs what is newly held, and returns since when the first item is, by reason. A reservation
@@ -175,73 +177,54 @@ func (r *Recorder) recordHeld(out *reconciler.Result) map[judge.Reason]time.Time
 	return oldest
 }
 
+// recordRefused records what is newly refused.
 func (r *Recorder) recordRefused(out *reconciler.Result) {
-	refused := map[judge.ID]reconciler.Refusal{}
-	breaker := ""
 	for _, x := range out.Refused {
-		refused[x.ID()] = x.Why
-		if x.Why == reconciler.Breaker {
-			breaker = x.Detail
+		if x.Why == reconciler.Breaker && r.texts.isNew("MassReleaseRefused", true) {
+			r.Log.Error("mass release refused", "why", x.Detail)
+			r.Events.aboutSelf("MassReleaseRefused", x.Detail)
 		}
-		r.recordRefusal(x)
+		if r.refused.isNew(x.ID(), x.Why) {
+			r.recordRefusal(x)
+		}
 	}
-	r.keepRefused(refused, out)
-	if breaker != "" && !r.breakerLogged {
-		r.Log.Error("mass release refused", "why", breaker)
-		r.Events.aboutSelf("MassReleaseRefused", breaker)
-	}
-	r.breakerLogged = breaker != ""
-	r.refused = refused
-}
-
-// keepRefused adds what was refused before and waits for a retry, which is in no list now.
-func (r *Recorder) keepRefused(refused map[judge.ID]reconciler.Refusal, out *reconciler.Result) {
-	for _, items := range [][]*judge.Item{out.Allocations, out.Reservations} {
-		for _, it := range items {
-			if it.Verdict != judge.Stale {
-				continue
-			}
-			why, was := r.refused[it.ID()]
-			if _, is := refused[it.ID()]; was && !is {
-				refused[it.ID()] = why
-			}
+	// What was refused before and waits for a retry is in no list now.
+	for _, it := range slices.Concat(out.Allocations, out.Reservations) {
+		why, was := r.refused.before[it.ID()]
+		if _, is := r.refused.now[it.ID()]; was && !is && it.Verdict == judge.Stale {
+			r.refused.now[it.ID()] = why
 		}
 	}
 	for _, it := range out.Released {
-		delete(refused, it.ID())
+		delete(r.refused.now, it.ID())
 	}
 }
 
-// recordRefusal records what is not released, where that is new.
 func (r *Recorder) recordRefusal(x reconciler.Refused) {
-	if r.refused[x.ID()] == x.Why {
-		return
-	}
 	r.Metrics.refused.WithLabelValues(string(x.Why)).Inc()
-	if x.Why == reconciler.AwaitingConfirmation || x.Why == reconciler.Breaker || x.Why == reconciler.EtcdRestored || x.Why == reconciler.Paused {
-		r.Log.Debug("not released", append(x.Attrs(), "refusal", x.Why, "detail", x.Detail)...)
+	attrs := append(x.Attrs(), "refusal", x.Why, "detail", x.Detail)
+	switch x.Why {
+	case reconciler.AwaitingConfirmation, reconciler.Breaker, reconciler.EtcdRestored, reconciler.Paused:
+		r.Log.Debug("not released", attrs...)
 		return
 	}
-	r.Log.Warn("not released", append(x.Attrs(), "refusal", x.Why, "detail", x.Detail)...)
+	r.Log.Warn("not released", attrs...)
 	if x.Allocation != nil {
 		r.Events.failed(x)
 	}
 }
 
 func (r *Recorder) recordFindings(out *reconciler.Result) {
-	findings := map[string]bool{}
 	for _, f := range out.Findings {
-		key := fmt.Sprint(f.Kind, f.Pool, f.IP, f.Node, f.Pods, f.ContainerIDs)
+		key := fmt.Sprint("finding ", f.Kind, f.Pool, f.IP, f.Node, f.Pods, f.ContainerIDs)
 		if f.Kind == judge.MalformedFinding {
 			key += f.Message
 		}
-		if !r.findings[key] && !findings[key] {
+		if r.texts.isNew(key, true) {
 			r.Log.Warn("found", "kind", f.Kind, "address", f.IP, "pool", f.Pool, "pods", f.Pods, "containerIDs", f.ContainerIDs, "node", f.Node, "message", f.Message)
 			r.Events.finding(f, uidOf(f.Pool, out))
 		}
-		findings[key] = true
 	}
-	r.findings = findings
 }
 
 // logAwaitedEvery is how often it is logged for whom a restore waits, where that changes:
@@ -270,25 +253,21 @@ func (r *Recorder) recordAwaited(out *reconciler.Result) {
 // recordUnrepaired counts what could not be mended; the reconciler has logged each. What
 // the breaker withholds is many at a time, and is logged once with its reason.
 func (r *Recorder) recordUnrepaired(out *reconciler.Result) {
-	now, withheld := map[string]bool{}, map[string]int{}
+	withheld := map[string]int{}
 	for _, u := range out.Unrepaired {
-		key := fmt.Sprint(u.Why, " ", u.Kind, u.Pool, u.IP, u.ContainerIDs)
-		if !r.unrepaired[key] && !now[key] {
+		if r.texts.isNew(fmt.Sprint("unrepaired ", u.Why, " ", u.Kind, u.Pool, u.IP, u.ContainerIDs), true) {
 			r.Metrics.unrepaired.WithLabelValues(string(u.Why)).Inc()
 		}
-		now[key] = true
 		if u.Why == reconciler.Breaker {
-			now[u.Detail] = true
 			withheld[u.Detail]++
 		}
 	}
 	for _, why := range slices.Sorted(maps.Keys(withheld)) {
-		if !r.unrepaired[why] {
+		if r.texts.isNew("MassRepairRefused "+why, true) {
 			r.Log.Error("mass repair refused", "findings", withheld[why], "why", why)
 			r.Events.aboutSelf("MassRepairRefused", why)
 		}
 	}
-	r.unrepaired = now
 }
 
 func (r *Recorder) restoreNoticed(why string, when time.Time) {
