@@ -15,28 +15,6 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
-// seriesWith are the values of a metric, by the value of its only label, "" for none.
-func seriesWith(t *testing.T, registry *prometheus.Registry, metric string) map[string]float64 {
-	t.Helper()
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	found := map[string]float64{}
-	for _, f := range families {
-		for _, m := range f.GetMetric() {
-			if f.GetName() == "ip_reconcile_"+metric {
-				label := ""
-				for _, l := range m.GetLabel() {
-					label = l.GetValue()
-				}
-				found[label] = m.GetGauge().GetValue()
-			}
-		}
-	}
-	return found
-}
-
 func recorderOf(registry *prometheus.Registry) *Recorder {
 	r := newRecorder(&strings.Builder{})
 	r.Metrics = NewMetrics(registry)
@@ -74,7 +52,7 @@ func TestSinceWhenTheFirstIsHeldByReason(t *testing.T) {
 	} {
 		parts := append([]judgetest.Part{judgetest.At(judgetest.Now.Add(time.Duration(c.minute) * time.Minute)), judgetest.Pod("bystander", judgetest.Carrying("10.0.0.1"))}, c.parts...)
 		r.record(&reconciler.Result{Judgement: judgetest.Judged(judgetest.Observe(parts...), judge.Policy{})})
-		if got := seriesWith(t, registry, "oldest_held_timestamp_seconds"); !maps.Equal(got, c.want) {
+		if got := series(t, registry, "oldest_held_timestamp_seconds"); !maps.Equal(got, c.want) {
 			t.Errorf("minute %d: %v, want %v", c.minute, got, c.want)
 		}
 	}
@@ -108,7 +86,7 @@ func TestAFleetOfWhichANodeIsDown(t *testing.T) {
 		"candidates":                    {"": 0},
 		"oldest_held_timestamp_seconds": {"NodeUnreachable": float64(judgetest.Now.Unix())},
 	} {
-		if got := seriesWith(t, registry, metric); !maps.Equal(got, want) {
+		if got := series(t, registry, metric); !maps.Equal(got, want) {
 			t.Errorf("%s: %v, want %v", metric, got, want)
 		}
 	}
@@ -120,7 +98,7 @@ func TestANodeThatIsReadyHasNoFreshReport(t *testing.T) {
 	recorderOf(registry).record(&reconciler.Result{Judgement: judgetest.Judged(judgetest.Observe(judgetest.UsualPool, judgetest.ReportingWorker(),
 		judgetest.Node("worker-2"), judgetest.Node("worker-3", judgetest.NotReadyFor(time.Minute))), judge.Policy{})})
 	want := map[string]float64{"Fresh": 1, "NoFreshReport": 1, "NotReady": 1, "Dead": 0}
-	if got := seriesWith(t, registry, "nodes"); !maps.Equal(got, want) {
+	if got := series(t, registry, "nodes"); !maps.Equal(got, want) {
 		t.Errorf("nodes %v, want %v", got, want)
 	}
 }
@@ -184,15 +162,5 @@ func TestProvenReleasesAreCountedAsSuch(t *testing.T) {
 	}
 	if _, all := releases(t, m, unconfirmed, 1200); all != 1 {
 		t.Errorf("%d unconfirmed", all)
-	}
-}
-
-func TestDeniedWritesAreCountedFromZero(t *testing.T) {
-	registry := prometheus.NewRegistry()
-	m := NewMetrics(registry)
-	before := valueOf(t, m.denied)
-	m.WriteDenied()
-	if after := valueOf(t, m.denied); before != 0 || after != 1 || !strings.Contains(scrapeOf(t, registry), "ip_reconcile_denied_writes_total 1") {
-		t.Errorf("%v denied, and after one more %v", before, after)
 	}
 }

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
@@ -230,4 +232,36 @@ func (c *cluster) sleep(d time.Duration) {
 	c.mu.Unlock()
 	time.Sleep(d)
 	synctest.Wait()
+}
+
+// series are the values of a gauge or counter, by the values of its labels with spaces between.
+func series(t *testing.T, registry *prometheus.Registry, metric string) map[string]float64 {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]float64{}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			var labels []string
+			for _, l := range m.GetLabel() {
+				labels = append(labels, l.GetValue())
+			}
+			if f.GetName() == "ip_reconcile_"+metric {
+				found[strings.Join(labels, " ")] = m.GetGauge().GetValue() + m.GetCounter().GetValue()
+			}
+		}
+	}
+	return found
+}
+
+// valueOf is the value of a metric without labels.
+func valueOf(t *testing.T, m prometheus.Metric) float64 {
+	t.Helper()
+	var out dto.Metric
+	if err := m.Write(&out); err != nil {
+		t.Fatal(err)
+	}
+	return out.GetGauge().GetValue() + out.GetCounter().GetValue()
 }

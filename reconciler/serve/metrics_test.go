@@ -8,23 +8,12 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	dto "github.com/prometheus/client_model/go"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/schedule"
 )
-
-// valueOf is the value of a metric without labels.
-func valueOf(t *testing.T, m prometheus.Metric) float64 {
-	t.Helper()
-	var out dto.Metric
-	if err := m.Write(&out); err != nil {
-		t.Fatal(err)
-	}
-	return out.GetGauge().GetValue() + out.GetCounter().GetValue()
-}
 
 // The shipped alert is about a pass that was due more than an hour ago.
 func TestAPassIsOverdueOnlyWhenNoneHasSucceededSinceItWasDue(t *testing.T) {
@@ -110,18 +99,7 @@ func TestTheBreakersStateIsAGauge(t *testing.T) {
 		{&reconciler.Result{Judgement: j, Refused: []reconciler.Refused{{Item: j.Allocations[0], Gate: reconciler.Gate{Why: reconciler.LeaseBusy}}}}, 0, 0},
 	} {
 		m.update(c.out, nil)
-		found := map[string]float64{}
-		families, err := registry.Gather()
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, f := range families {
-			for _, metric := range f.GetMetric() {
-				if f.GetName() == "ip_reconcile_breaker" {
-					found[metric.GetLabel()[0].GetValue()] = metric.GetGauge().GetValue()
-				}
-			}
-		}
+		found := series(t, registry, "breaker")
 		if found["release"] != c.release || found["repair"] != c.repair || len(found) != 2 {
 			t.Errorf("breaker %v, want %v and %v", found, c.release, c.repair)
 		}
@@ -129,22 +107,16 @@ func TestTheBreakersStateIsAGauge(t *testing.T) {
 }
 
 // increase() of a counter that is not there before its first event is 0.
-func TestRefusalsAreCountedFromZero(t *testing.T) {
+func TestMetrics_CountedFromZero(t *testing.T) {
 	registry := prometheus.NewRegistry()
-	NewMetrics(registry)
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range families {
-		if f.GetName() != "ip_reconcile_refused_total" {
-			continue
-		}
-		for _, m := range f.GetMetric() {
-			if m.GetLabel()[0].GetValue() == string(reconciler.Breaker) && m.GetCounter().GetValue() == 0 {
-				return
-			}
+	m := NewMetrics(registry)
+	for metric, label := range map[string]string{"refused_total": "Breaker", "not_repaired_total": "Breaker", "fences_total": outcomeSettled, "denied_writes_total": ""} {
+		if n, there := series(t, registry, metric)[label]; !there || n != 0 {
+			t.Errorf("%s of %q is %v, there %v", metric, label, n, there)
 		}
 	}
-	t.Error("there is no refused_total of the breaker")
+	m.WriteDenied()
+	if n := series(t, registry, "denied_writes_total")[""]; n != 1 {
+		t.Errorf("%v denied", n)
+	}
 }

@@ -16,29 +16,6 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
-// poolSeries are the values of ip_reconcile_pool_addresses, by "<alerts> <pool> <state>".
-func poolSeries(t *testing.T, registry *prometheus.Registry) map[string]float64 {
-	t.Helper()
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	found := map[string]float64{}
-	for _, f := range families {
-		if f.GetName() != "ip_reconcile_pool_addresses" {
-			continue
-		}
-		for _, m := range f.GetMetric() {
-			var labels []string
-			for _, l := range m.GetLabel() {
-				labels = append(labels, l.GetValue())
-			}
-			found[strings.Replace(strings.Join(labels, " "), "kube-system/", "", 1)] = m.GetGauge().GetValue()
-		}
-	}
-	return found
-}
-
 func TestPoolsAreMeasuredAfterWhatAPassReleased(t *testing.T) {
 	j := judgetest.Judged(judgetest.Observe(judgetest.Pod("bystander"),
 		judgetest.NAD("a", judgetest.WhereaboutsConfig("10.0.0.0/29", "")),
@@ -54,15 +31,15 @@ func TestPoolsAreMeasuredAfterWhatAPassReleased(t *testing.T) {
 	}
 	registry := prometheus.NewRegistry()
 	m := NewMetrics(registry)
-	if got := poolSeries(t, registry); len(got) > 0 {
+	if got := series(t, registry, "pool_addresses"); len(got) > 0 {
 		t.Errorf("before the first pass: %v", got)
 	}
 	m.update(&reconciler.Result{Judgement: j, Released: released}, nil)
 	want := map[string]float64{
-		"on 10.0.0.0-29 usable": 6, "on 10.0.0.0-29 used": 1, "on 10.0.0.0-29 free": 5, "on 10.0.1.0-29 used": 1,
-		"on fd00---64 usable": 1 << 64, "on fd00---64 used": 0, "on fd00---64 free": 1 << 64,
+		"on kube-system/10.0.0.0-29 usable": 6, "on kube-system/10.0.0.0-29 used": 1, "on kube-system/10.0.0.0-29 free": 5, "on kube-system/10.0.1.0-29 used": 1,
+		"on kube-system/fd00---64 usable": 1 << 64, "on kube-system/fd00---64 used": 0, "on kube-system/fd00---64 free": 1 << 64,
 	}
-	if got := poolSeries(t, registry); !maps.Equal(got, want) {
+	if got := series(t, registry, "pool_addresses"); !maps.Equal(got, want) {
 		t.Errorf("measured %v, want %v", got, want)
 	}
 }
@@ -78,11 +55,11 @@ func TestPoolsThatMayBeNearlyFullHaveNoAlerts(t *testing.T) {
 		judgetest.Pool("worker-1-10.2.0.0-29", "10.2.0.0/29")), judge.Policy{})
 	registry := prometheus.NewRegistry()
 	NewMetrics(registry).update(&reconciler.Result{Judgement: j}, nil)
-	got := poolSeries(t, registry)
-	for _, series := range []string{"on 10.0.0.0-29", "off 10.1.0.0-29", "off worker-1-10.2.0.0-29"} {
+	got := series(t, registry, "pool_addresses")
+	for _, pool := range []string{"on kube-system/10.0.0.0-29", "off kube-system/10.1.0.0-29", "off kube-system/worker-1-10.2.0.0-29"} {
 		for _, state := range []string{"usable", "free", "used"} {
-			if _, there := got[series+" "+state]; !there || len(got) != 9 {
-				t.Errorf("there is no %s %s in %v", series, state, got)
+			if _, there := got[pool+" "+state]; !there || len(got) != 9 {
+				t.Errorf("there is no %s %s in %v", pool, state, got)
 			}
 		}
 	}
@@ -130,10 +107,10 @@ func TestAScrapeOfTenThousandPools(t *testing.T) {
 		m.update(out, nil)
 		m.poolWaiting.WithLabelValues("kube-system/10.0.0.0-29").Set(2)
 		scrape := scrapeOf(t, registry)
-		series, kib := seriesOf(scrape), len(scrape)>>10
-		t.Logf("without pools %v: %d series, %d KiB", c.withoutPools, series, kib)
-		if series > c.mostSeries || kib > c.mostKiB {
-			t.Errorf("without pools %v: %d series, %d KiB, want %d and %d at most", c.withoutPools, series, kib, c.mostSeries, c.mostKiB)
+		n, kib := seriesOf(scrape), len(scrape)>>10
+		t.Logf("without pools %v: %d series, %d KiB", c.withoutPools, n, kib)
+		if n > c.mostSeries || kib > c.mostKiB {
+			t.Errorf("without pools %v: %d series, %d KiB, want %d and %d at most", c.withoutPools, n, kib, c.mostSeries, c.mostKiB)
 		}
 		if !strings.Contains(scrape, "ip_reconcile_pool_waiting_pods{") {
 			t.Errorf("without pools %v: nothing tells that pods wait", c.withoutPools)

@@ -163,3 +163,30 @@ func TestForWhomARestoreWaitsIsToldAsAnErrorOnceAMinute(t *testing.T) {
 		t.Errorf("worker-2 is named %d times: %s", n, log.String())
 	}
 }
+
+func TestWhatTheBreakerForRepairWithholdsIsLoggedOnceAndCountedEach(t *testing.T) {
+	var log strings.Builder
+	recorder := newRecorder(&log)
+	out := passOver(t, reconciler.NewHistory())
+	for _, ip := range []string{"10.0.0.1", "10.0.0.2", "10.0.0.3"} {
+		f := judge.Finding{Kind: judge.Unrecorded, IP: ip, Pool: "kube-system/p"}
+		out.Unrepaired = append(out.Unrepaired, reconciler.Unrepaired{Finding: f, Why: reconciler.Breaker, Detail: "worker-1 says too much"})
+	}
+	count := func() float64 {
+		return valueOf(t, recorder.Metrics.unrepaired.WithLabelValues(string(reconciler.Breaker)))
+	}
+	for range 3 {
+		recorder.record(out)
+	}
+	if n := strings.Count(log.String(), "mass repair refused"); n != 1 || !strings.Contains(log.String(), "findings=3") || count() != 3 {
+		t.Errorf("counted %v, told %d times: %s", count(), n, log.String())
+	}
+	refused := out.Unrepaired
+	out.Unrepaired = nil
+	recorder.record(out)
+	out.Unrepaired = refused
+	recorder.record(out)
+	if n := strings.Count(log.String(), "mass repair refused"); n != 2 || count() != 6 {
+		t.Errorf("after it had passed: counted %v, told %d times", count(), n)
+	}
+}
