@@ -45,6 +45,7 @@ func (s *Server) makeFullPass(ctx context.Context) {
 func (s *Server) makeCachePass(ctx context.Context) {
 	began := time.Now()
 	out, until, err := s.Quick.Pass(ctx, func(it *judge.Item) bool { return !s.retryAt[it.Object()].After(began) })
+	ended := time.Now()
 	s.Health.passEnded(err)
 	s.Recorder.cachePassEnded(err)
 	switch {
@@ -65,11 +66,11 @@ func (s *Server) makeCachePass(ctx context.Context) {
 		s.backoff.Forget(fullPass)
 		s.plan(ctx, out, until, began)
 		s.Recorder.record(out)
-		checks := time.Duration(1)
+		worked := out.CheckDuration + time.Since(ended)
 		if out.Tried > 0 { // the second check judges again
-			checks = 2
+			worked += out.CheckDuration
 		}
-		s.restUntil = time.Now().Add(min(restFactor*checks*out.CheckDuration, maxRest))
+		s.restUntil = time.Now().Add(min(restFactor*worked, maxRest))
 	}
 }
 
