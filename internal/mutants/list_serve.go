@@ -13,6 +13,8 @@ func serveArea() Area {
 			Old: `		if now < seen {`, New: `		if false {`},
 		{Fault: "An object that is older than before shows no restore", File: restore, Tests: "TestWhatShowsThatEtcdRanBackwards",
 			Old: `is.UID == was.UID && kube.Older(is.ResourceVersion, was.ResourceVersion) {`, New: `false {`},
+		{Fault: "An object that comes and goes while everything is read has caches rebuilt", File: "reconciler/informers/differences.go", Tests: "TestFull_ObjectThatComesAndGoesWhileItIsRead",
+			Old: `cached != listed && !v.changedSince[objectKey{resource, name}] {`, New: `cached != listed {`},
 
 		{Fault: "What waits for a retry is released by the next pass", File: passes, Tests: "TestAPoolWhoseWritesFailIsLeftAloneWhileOthersAreFreed",
 			Old: `return !s.retryAt[it.Object()].After(began) })`, New: `return true })`},
@@ -25,6 +27,8 @@ func serveArea() Area {
 		{Fault: "What is unconfirmed is never judged again", File: passes, Tests: "TestWhatIsNotConfirmedIsJudgedAgainWhenItIsDue",
 			Old: `		s.Requests.AddAfter(cachePass, wait)
 `, New: ``},
+		{Fault: "Cache passes follow each other without a rest", File: passes, Tests: "TestRest_ChangesThatGoOnTakeAFifthOfACore",
+			Old: `min(restFactor*worked, maxRest)`, New: `0 * min(restFactor*worked, maxRest)`},
 		{Fault: "A change is lost that comes while a cache pass rests", File: server, Tests: "TestRequests_ChangeDuringAPass",
 			Old: `			s.Requests.AddAfter(cachePass, rest)
 `, New: ``},
