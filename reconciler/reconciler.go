@@ -7,7 +7,7 @@
 //
 // Sources and writers come in from outside (kube, informers, snapshot), so that the live
 // API, a folder of files and a simulator run through the very same code. Read
-// reconciler.go, plan.go, release.go and attempt.go, in that order; history.go is what is
+// reconciler.go, plan.go, change.go and executor.go, in that order; history.go is what is
 // remembered, restored.go and fence what a restore of etcd asks for.
 package reconciler
 

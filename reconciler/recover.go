@@ -66,10 +66,10 @@ func (r *Reconciler) Recover(ctx context.Context) (*Result, error) {
 
 // planAllRepairs is what would be withheld if all were to be written now.
 func (r *Reconciler) planAllRepairs(j *judge.Judgement, out *Result) {
-	var all []*repairAttempt
+	var all []*change
 	for i := range j.Findings {
 		if f := &j.Findings[i]; f.Repair != nil {
-			all = append(all, &repairAttempt{Finding: f})
+			all = append(all, &change{finding: f})
 		}
 	}
 	out.ToRepair = len(all)

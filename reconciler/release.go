@@ -1,10 +1,10 @@
 package reconciler
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -15,190 +15,161 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-const (
-	// tries is how often items are read, judged and written again without any
-	// of them getting through, before they are left for the next pass.
-	tries = 6
-	// triesSpent is how often for an item for which alone a hold has no room: that
-	// takes 5 s each time, and others are kept waiting.
-	triesSpent = 3
-	// maxLost is after how many abandonments for an error the rest of a pool is
-	// not tried any more: then it is not the items that fail.
-	maxLost = 3
-	// maxLostInAll is after how many over all pools the rest of the batch is not.
-	maxLostInAll = 3 * maxLost
-)
-
-// releaseAttempt is an item on its way to being released.
-type releaseAttempt struct {
-	*judge.Item
-	leases  []string
-	pools   []types.NamespacedName // that may have entries which need its reservations
-	deleted []*ippool.Reservation  // so far, for this item
-	sent    bool                   // a patch was sent, and its outcome is not known
-	unsure  bool                   // what was read of its reservations may no longer hold
-	failed  error                  // why its last write failed; nil where none did
-}
-
 // release makes the second check of each item and releases what is still Stale.
-// One batch that fails does not stop the others.
 func (r *Reconciler) release(ctx context.Context, x *judge.Index, items []*judge.Item, out *Result) {
 	if len(items) == 0 {
 		return
 	}
-	live, sorted := &liveIndex{Reconciler: r, first: x.Observation()}, make([]*releaseAttempt, 0, len(items))
+	changes := make([]*change, 0, len(items))
 	for _, it := range items {
-		sorted = append(sorted, &releaseAttempt{Item: it, leases: it.LeaseNames(), pools: it.PoolNames()})
+		changes = append(changes, &change{Item: it, leases: it.LeaseNames(), pools: it.PoolNames()})
 	}
-	slices.SortStableFunc(sorted, func(a, b *releaseAttempt) int { return judge.ByPlace(a.Item, b.Item) })
-	for _, g := range grouped(sorted, func(t *releaseAttempt) (string, []string) { return t.namespace(), t.leases }) {
-		b := &batch{liveIndex: live, namespace: g.namespace, leases: g.leases, out: out, pace: newPace(false), told: map[string]bool{}, lost: map[string]int{}, conflicted: map[string]string{}}
-		b.run(ctx, g.items)
+	slices.SortStableFunc(changes, func(a, b *change) int { return judge.ByPlace(a.Item, b.Item) })
+	r.execute(ctx, x.Observation(), changes, out, false)
+}
+
+// releases is the kind of changes that releases are.
+type releases struct{ *executor }
+
+// checkUnheld judges by what was read last.
+func (e releases) checkUnheld(_ context.Context, todo []*change) ([]*change, error) {
+	return e.judge(todo), nil
+}
+
+// keys leaves out a reservation that is known: its delete tests the UID and the resourceVersion, which is the same
+// check, made at the moment that counts.
+func (e releases) keys(todo []*change) (need LiveKeys) {
+	for _, c := range todo {
+		if c.err != nil && c.Reservation != nil {
+			need.Reservations = append(need.Reservations, types.NamespacedName{Namespace: c.Reservation.Namespace, Name: c.Reservation.Name})
+		}
+		if c.Item.Pool != nil && (c.err != nil || len(c.Related()) == 0) {
+			need.Reservations = append(need.Reservations, e.observation().ReservationsOf(c.Item)...)
+		}
+		need.Pools = append(need.Pools, c.poolNames()...)
+		if owner := c.Owner(); owner.UID == "" {
+			need.Pods = append(need.Pods, types.NamespacedName{Namespace: owner.Namespace, Name: owner.Name})
+		}
 	}
+	return need.unique()
 }
 
-func (t *releaseAttempt) namespace() string {
-	if t.Pool != nil {
-		return t.Pool.Namespace
+// judge judges items again. What is no longer Stale gets back the reservations that were deleted for it, and so does
+// whatever else needs them.
+func (e releases) judge(todo []*change) (still []*change) {
+	addresses := make([]netip.Addr, 0, len(todo))
+	for _, c := range todo {
+		addresses = append(addresses, c.Address())
+		for _, r := range c.Related() {
+			addresses = append(addresses, r.Address()) // in a wide range not the one that reads back from the key
+		}
 	}
-	return t.Reservation.Namespace
-}
-
-// poolNames are those of before a reservation was deleted, too: they do not follow
-// from what is read then.
-func (t *releaseAttempt) poolNames() []types.NamespacedName {
-	return uniqueNames(slices.Concat(t.pools, t.Item.PoolNames()))
-}
-
-// batch releases items whose writes go under the same Leases.
-type batch struct {
-	*liveIndex
-	namespace string
-	leases    []string
-	out       *Result
-	pace      batchSize
-	told      map[string]bool // reservations whose release was recorded
-	lost      map[string]int  // abandonments for an error, by pool
-	// conflicted has the resourceVersion at which the last patch of a pool met a conflict.
-	conflicted map[string]string
-}
-
-// run releases the items, so many at a time as a hold has room for. What a hold
-// had no time for comes first under the next one; what failed lets others go first.
-func (b *batch) run(ctx context.Context, todo []*releaseAttempt) {
-	spent := false
-	for try := 1; len(todo) > 0; {
-		n := min(b.pace.size, len(todo))
-		begun := countBegun(todo[:n])
-		if spent && begun > 0 { // no more reservations are deleted before these have their entries removed
-			n = begun
-		}
-		b.progress("releasing in namespace %s: %d to go", b.namespace, len(todo))
-		left, err := b.attempt(ctx, todo[:n], try)
-		if err == nil && len(left) > 0 {
-			err = ErrConflict
-		}
-		rest := todo[n:]
-		if left = b.abandonDenied(ctx, left); errors.Is(err, ErrForbidden) && len(left) > 0 {
-			err = ErrConflict // of the others nothing is known but that they were not written
-		}
-		changed, missing := errors.Is(err, ErrConflict), errors.Is(err, errLeaseMissing)
-		if spent = errors.Is(err, ErrHoldSpent); spent {
-			slices.SortStableFunc(left, begunFirst)
-			todo = slices.Concat(left, rest)
-		} else {
-			todo = slices.Concat(rest, left)
-		}
+	slices.SortFunc(addresses, netip.Addr.Compare)
+	j := e.x.JudgeAddresses(slices.Compact(addresses))
+	now := map[judge.ID]*judge.Item{}
+	for _, it := range slices.Concat(j.Allocations, j.Reservations) {
+		now[it.ID()] = it
+	}
+	e.History.noteRestores(j.Observation)     // this check may be the first that has an agent's report
+	plan := e.History.passGates(j, e.Options) // the breaker was asked before
+	refused := map[judge.ID]Refused{}
+	for _, x := range plan.Refused {
+		refused[x.ID()] = x
+	}
+	var written []*change
+	for _, c := range todo {
+		it, there := now[c.ID()]
 		switch {
-		case errors.Is(err, ErrLeaseForbidden):
-			b.abandon(ctx, todo, NoLease, noLease(b.namespace, b.leases))
-			return
-		case errors.Is(err, ErrLeaseBusy):
-			b.abandon(ctx, todo, LeaseBusy, fmt.Sprintf("Lease %s in namespace %s stayed busy with ADDs and DELs; run again", strings.Join(b.leases, ", "), b.namespace))
-			return
-		case errors.Is(err, ErrLeaseFailed), ctx.Err() != nil:
-			b.abandon(ctx, todo, WriteFailed, cmp.Or(err, ctx.Err()).Error())
-			return
-		case len(left) < n: // some got through: what is left has not been tried in vain
-			try = 1
-			continue
-		case spent && countBegun(left) > begun: // the next hold goes on with them
-			continue
-		case spent && n > 1, !changed && !missing && n > 1 && try > 1: // one of them may be what fails
-			b.pace.spent(n)
-			try = 1
-		case try < tries && !spent, try < triesSpent:
-			try++
-		case changed:
-			b.abandon(ctx, left, Changed, fmt.Sprintf("it changed at each of %d tries: %v", try, err))
-			todo, try = rest, 1
-		case missing:
-			b.abandon(ctx, left, LeaseBusy, fmt.Sprintf("%v; run again", err))
-			todo, try = rest, 1
+		case !there && c.state == patchSent && e.observation().EntryRemoved(c.Item):
+			written = append(written, c) // the answer was lost, the write was not
+		case !there:
+			e.Log.Info("not released: it is gone or was rewritten since the first check", c.Attrs()...)
+		case it.Reservation != nil && len(it.Related()) > 0:
+			e.Log.Info("not released: an allocation of this reservation has appeared", it.Attrs()...)
+		case it.Verdict != judge.Stale:
+			e.Log.Info("not released: the live read contradicts", it.Attrs()...)
+			e.History.contradicted(c.Item, it)
+		case !e.Options.inScope(it):
+			e.Log.Info("not released: by the live read it is none of those asked for", it.Attrs()...)
+		case refused[c.ID()].Item != nil:
+			e.out.refuse(refused[c.ID()])
 		default:
-			b.abandon(ctx, left, WriteFailed, err.Error())
-			todo, try = b.withoutLost(ctx, rest, left[0], err), 1
-		}
-		b.wait(ctx, 100*time.Millisecond<<try)
-	}
-}
-
-// abandonDenied abandons the items whose write is not allowed: to try it again
-// would be useless. It returns the others, which may be allowed.
-func (b *batch) abandonDenied(ctx context.Context, left []*releaseAttempt) (others []*releaseAttempt) {
-	var denied []*releaseAttempt
-	for _, t := range left {
-		if !errors.Is(t.failed, ErrForbidden) {
-			others = append(others, t)
-			continue
-		}
-		denied = append(denied, t)
-		b.out.refuse(refusedBecause(t.Item, WriteFailed, t.failed.Error()))
-	}
-	b.recreateAll(denied)
-	return others
-}
-
-// withoutLost counts an item that was abandoned for an error, and abandons others
-// of its pool, or all, where so many were that it is not the items that fail.
-func (b *batch) withoutLost(ctx context.Context, todo []*releaseAttempt, t *releaseAttempt, err error) []*releaseAttempt {
-	pool := ""
-	if t.Pool != nil {
-		pool = t.Object()
-	}
-	b.lost[pool]++
-	inAll := 0
-	for _, n := range b.lost {
-		inAll += n
-	}
-	var lost, others []*releaseAttempt
-	for _, x := range todo {
-		same := x.Pool == nil && pool == "" || x.Pool != nil && x.Object() == pool
-		if same && b.lost[pool] >= maxLost || inAll >= maxLostInAll {
-			lost = append(lost, x)
-		} else {
-			others = append(others, x)
+			c.Item = it
+			still = append(still, c)
 		}
 	}
-	b.abandon(ctx, lost, WriteFailed, err.Error())
-	return others
+	e.rollback(todo, still, j)
+	for _, c := range written {
+		c.state = done
+		e.finish(c)
+	}
+	leaving := leavingOf(still)
+	for _, c := range still {
+		c.deletes = c.reservations(leaving)
+	}
+	return still
 }
 
-func begunFirst(a, b *releaseAttempt) int {
+func leavingOf(changes []*change) map[judge.ID]bool {
+	leaving := map[judge.ID]bool{}
+	for _, c := range changes {
+		leaving[c.ID()] = true
+	}
+	return leaving
+}
+
+// reservations are those to delete for a release: its own, where it is one; else the ones that no allocation needs
+// which is not leaving as well.
+func (c *change) reservations(leaving map[judge.ID]bool) (all []*ippool.Reservation) {
+	if c.Reservation != nil {
+		return []*ippool.Reservation{c.Reservation}
+	}
+	for _, r := range c.Related() {
+		if r.Verdict == judge.Stale && !slices.ContainsFunc(r.Related(), func(a *judge.Item) bool { return !leaving[a.ID()] }) {
+			all = append(all, r.Reservation)
+		}
+	}
+	return all
+}
+
+func (e releases) limit(*Hold, time.Time) {}
+
+func (e releases) refuse(changes []*change, err error, try int) {
+	why, detail := whyOf(err), err.Error()
 	switch {
-	case a.begun() == b.begun():
-		return 0
-	case a.begun():
-		return -1
+	case errors.Is(err, errLeaseMissing):
+		detail += "; run again"
+	case why == Paused:
+		detail = everythingPaused()
+	case why == NoLease:
+		detail = noLease(e.namespace, e.leases)
+	case why == LeaseBusy:
+		detail = fmt.Sprintf("Lease %s in namespace %s stayed busy with ADDs and DELs; run again", strings.Join(e.leases, ", "), e.namespace)
+	case why == Changed:
+		detail = fmt.Sprintf("it changed at each of %d tries: %v", try, err)
 	}
-	return 1
+	for _, c := range changes {
+		e.out.refuse(refusedBecause(c.Item, why, detail))
+	}
 }
 
-func countBegun(items []*releaseAttempt) (n int) {
-	for _, t := range items {
-		if t.begun() {
-			n++
+// finish records that an item was released, with its reservations. One that two entries shared is recorded once.
+func (e releases) finish(c *change) {
+	for _, r := range c.deleted {
+		if id := r.Ref() + " " + r.UID; !e.recorded[id] {
+			e.recorded[id] = true
+			e.done(e.out, c.withReservation(r), e.observation())
 		}
 	}
-	return n
+	e.done(e.out, c.Item, e.observation())
+	c.deleted = nil
+}
+
+func (c *change) withReservation(res *ippool.Reservation) *judge.Item {
+	for _, r := range c.Related() {
+		if r.Reservation == res {
+			return r
+		}
+	}
+	return c.ReservationItem(res)
 }

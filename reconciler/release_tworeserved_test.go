@@ -15,7 +15,7 @@ func TestAReservationOfTwoEntriesStaysUntilBothAreReleased(t *testing.T) {
 	}
 	j := Judged(Observe(UsualPool, wide("box-2", "net2"), res, ReportingWorker(Gone("box-1", UsualUID))), judge.Policy{})
 	for _, it := range j.Allocations {
-		if it.Proven && len((&releaseAttempt{Item: it}).reservations(map[judge.ID]bool{it.ID(): true})) > 0 {
+		if it.Proven && len((&change{Item: it}).reservations(map[judge.ID]bool{it.ID(): true})) > 0 {
 			t.Errorf("the release of %s deletes the reservation that the unconfirmed entry still has", it.Object())
 		}
 	}

@@ -32,13 +32,13 @@ func (h *History) forgetRepairs(now time.Time) {
 }
 
 // boundRepairs withholds what would be too much for which no pod in the API asks.
-func (h *History) boundRepairs(j *judge.Judgement, due []*repairAttempt) (allowed, withheld []*repairAttempt, why []Unrepaired) {
+func (h *History) boundRepairs(j *judge.Judgement, due []*change) (allowed, withheld []*change, why []Unrepaired) {
 	if len(due) == 0 {
 		return nil, nil, nil
 	}
 	repairs := make([]*judge.Repair, len(due))
 	for i, f := range due {
-		repairs[i] = f.Repair
+		repairs[i] = f.finding.Repair
 	}
 	x, inPool := j.Index(), h.repairedWithin(j.Observation.Now)
 	unasked, phantoms := x.Unasked(repairs)
@@ -51,10 +51,10 @@ func (h *History) boundRepairs(j *judge.Judgement, due []*repairAttempt) (allowe
 		inAll += n
 	}
 	for _, f := range due {
-		if f.unasked = unasked[f.Repair]; f.unasked {
-			at := judge.NodePool{Node: f.Repair.Node, Pool: f.Repair.Pool.Ref()}
+		if f.unasked = unasked[f.finding.Repair]; f.unasked {
+			at := judge.NodePool{Node: f.finding.Repair.Node, Pool: f.finding.Repair.Pool.Ref()}
 			if text := x.RepairLimit(at, restored, inAll+1, byNode[at.Node]+1, inPool[at]+1); text != "" {
-				withheld, why = append(withheld, f), append(why, Unrepaired{*f.Finding, Breaker, text})
+				withheld, why = append(withheld, f), append(why, Unrepaired{*f.finding, Breaker, text})
 				continue
 			}
 			inAll++

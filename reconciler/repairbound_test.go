@@ -124,7 +124,7 @@ func TestTheBoundOnRepairsIsNotSetByTheReport(t *testing.T) {
 	} {
 		t.Run(c.says, func(t *testing.T) {
 			plan := boundedRepairs(t, append([]Part{bigPool(), Node("worker-1"), FreshReport("worker-1", phantoms(256, 400, 1), c.report)}, c.parts...)...)
-			plan.due = slices.DeleteFunc(plan.due, func(f *repairAttempt) bool { return f.Repair.Key == "" }) // a reservation
+			plan.due = slices.DeleteFunc(plan.due, func(f *change) bool { return f.finding.Repair.Key == "" }) // a reservation
 			if got := len(plan.due); got != 110+c.asked {
 				t.Errorf("%d are written, want 110 and %d; of %d", got, c.asked, got+len(plan.withheld))
 			}

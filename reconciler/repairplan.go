@@ -8,7 +8,7 @@ import (
 
 // repairPlan is what is to be done about the findings of a judgement now.
 type repairPlan struct {
-	due      []*repairAttempt
+	due      []*change
 	withheld []Unrepaired         // by the breaker
 	toRepair int                  // findings that --repair would repair and that are not paused
 	since    map[string]time.Time // when those that wait were found first
@@ -21,11 +21,11 @@ func (h *History) planRepairs(j *judge.Judgement, opts Options) *repairPlan {
 	if opts.AllowMassRepair {
 		return p
 	}
-	var withheld []*repairAttempt
+	var withheld []*change
 	p.due, withheld, p.withheld = h.boundRepairs(j, p.due)
 	for _, f := range withheld {
 		if f.waited {
-			p.since[findingKey(f.Finding)] = f.first // it need not stand for a minute again
+			p.since[findingKey(f.finding)] = f.first // it need not stand for a minute again
 		}
 	}
 	return p
@@ -55,7 +55,7 @@ func (h *History) dueRepairs(j *judge.Judgement, opts Options) *repairPlan {
 			p.until = Sooner(p.until, at)
 			continue
 		}
-		p.due = append(p.due, &repairAttempt{Finding: f, leases: f.Repair.Pool.LeaseNames(), first: first, waited: waited})
+		p.due = append(p.due, &change{finding: f, leases: f.Repair.Pool.LeaseNames(), repairTerms: repairTerms{first: first, waited: waited}})
 	}
 	if end := o.Fenced.Add(judge.DELTimeout); !o.Fenced.IsZero() && !p.until.IsZero() && end.After(o.Now) {
 		p.until = Sooner(p.until, end) // what waits may then rest on what is seen behind the fence
@@ -69,8 +69,8 @@ func (h *History) wouldRepair(j *judge.Judgement, opts Options) ([]judge.Finding
 	p := h.planRepairs(j, opts)
 	found := make([]judge.Finding, 0, len(p.due))
 	for _, f := range p.due {
-		found = append(found, *f.Finding)
-		if r := j.Index().ReservationOf(f.Finding); r != nil {
+		found = append(found, *f.finding)
+		if r := j.Index().ReservationOf(f.finding); r != nil {
 			found = append(found, *r)
 		}
 	}

@@ -9,54 +9,51 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// rollback creates again the reservations that were deleted for items and that an
-// entry needs which stays: its ADD may have seen the reservation, kept it, and will
-// not make another. What is still to be released needs none, nor does an entry that
-// is proven Stale under another id, nor that of another pod, which makes its own.
-func (b *batch) rollback(ctx context.Context, items, still []*releaseAttempt, j *judge.Judgement) {
-	begun := map[sharedKey][]*releaseAttempt{}
-	for _, t := range items {
-		if len(t.deleted) > 0 && t.Allocation != nil {
-			begun[sharedKeyOf(t.Item)] = append(begun[sharedKeyOf(t.Item)], t)
+// rollback creates again the reservations that were deleted for changes and that an entry needs which stays: its ADD
+// may have seen the reservation, kept it, and will not make another. What is still to be released needs none, nor
+// does an entry that is proven Stale under another id, nor that of another pod, which makes its own.
+func (e *executor) rollback(changes, still []*change, j *judge.Judgement) {
+	begun := map[sharedKey][]*change{}
+	for _, c := range changes {
+		if len(c.deleted) > 0 {
+			begun[sharedKeyOf(c.Item)] = append(begun[sharedKeyOf(c.Item)], c)
 		}
 	}
 	if len(begun) == 0 {
 		return
 	}
-	leaving := map[judge.ID]bool{}
-	for _, t := range still {
-		leaving[t.ID()] = true
-		if t.Allocation == nil {
+	leaving := leavingOf(still)
+	for _, c := range still {
+		if c.Allocation == nil {
 			continue
 		}
-		for _, u := range begun[sharedKeyOf(t.Item)] { // what proves live later must have it back, too
-			for _, res := range u.deleted {
-				t.noteDeleted(res)
+		for _, d := range begun[sharedKeyOf(c.Item)] { // what proves live later must have it back, too
+			for _, r := range d.deleted {
+				c.noteDeleted(r)
 			}
 		}
 	}
-	needed := map[*releaseAttempt]bool{}
+	needed := map[*change]bool{}
 	for _, it := range j.Allocations {
-		for _, t := range begun[sharedKeyOf(it)] {
-			if !leaving[it.ID()] && (it.Verdict != judge.Stale || !it.Proven || it.ID() == t.ID()) {
-				needed[t] = true
+		for _, c := range begun[sharedKeyOf(it)] {
+			if !leaving[it.ID()] && (it.Verdict != judge.Stale || !it.Proven || it.ID() == c.ID()) {
+				needed[c] = true
 			}
 		}
 	}
 	for _, at := range begun {
-		for _, t := range at {
-			if !leaving[t.ID()] && b.observation().PoolUnreadable(t.Item) {
-				needed[t] = true
+		for _, c := range at {
+			if !leaving[c.ID()] && e.observation().PoolUnreadable(c.Item) {
+				needed[c] = true
 			}
 		}
 	}
-	b.recreateAll(slices.DeleteFunc(slices.Clone(items), func(t *releaseAttempt) bool { return !needed[t] }))
+	back, _ := divide(changes, func(c *change) bool { return needed[c] })
+	e.putBack(back)
 }
 
 // sharedKey is what entries have in common that may share a reservation.
@@ -66,75 +63,61 @@ type sharedKey struct {
 }
 
 func sharedKeyOf(it *judge.Item) sharedKey {
-	return sharedKey{it.Pool.Namespace, it.PodRef(), it.Address()}
+	return sharedKey{it.Namespace(), it.PodRef(), it.Address()}
 }
 
-// abandon leaves items for the next run. What is not known to have gone well
-// gets its reservations back: one too many is found and freed later, one too
-// few may give a live address away.
-func (b *batch) abandon(ctx context.Context, items []*releaseAttempt, why Refusal, detail string) {
-	for _, t := range items {
-		b.out.refuse(refusedBecause(t.Item, why, detail))
-	}
-	b.recreateAll(items)
-}
-
-// recreateAll creates the deleted reservations of items again, whatever becomes of
-// the run. Each has its own time at each try, more of it at the next one, so that
-// calls that hang cost the others none.
-func (b *batch) recreateAll(items []*releaseAttempt) {
+// putBack creates the deleted reservations of changes again, whatever becomes of the run. Each has its own time at
+// each try, more of it at the next one, so that calls that hang cost the others none.
+func (e *executor) putBack(changes []*change) {
 	ctx := context.Background() // neither the end of the run nor that of the hold stops it
 	var todo []*ippool.Reservation
-	for _, t := range items {
-		todo = append(todo, t.deleted...)
-		t.deleted = nil
+	for _, c := range changes {
+		todo = append(todo, c.deleted...)
+		c.deleted = nil
+		if c.state == reservationDeleted {
+			c.state = planned
+		}
 	}
 	slices.SortFunc(todo, func(x, y *ippool.Reservation) int {
 		return cmp.Or(strings.Compare(x.Ref(), y.Ref()), strings.Compare(x.UID, y.UID))
 	})
 	todo = slices.CompactFunc(todo, func(x, y *ippool.Reservation) bool { return x.Ref() == y.Ref() && x.UID == y.UID }) // two entries may share one
 	for try := 0; len(todo) > 0; try++ {
-		errs := make([]error, len(todo))
-		var g errgroup.Group
-		g.SetLimit(parallelWrites)
-		for i, res := range todo {
-			g.Go(func() error { errs[i] = b.recreate(ctx, res, time.Second<<try); return nil })
-		}
-		_ = g.Wait()
+		errs := inParallel(parallelWrites, todo, func(r *ippool.Reservation) error { return e.recreate(ctx, r, time.Second<<try) })
 		var failed []*ippool.Reservation
-		for i, res := range todo {
+		for i, r := range todo {
 			switch {
 			case errs[i] == nil:
 			case try+1 == recreateTries:
-				b.Log.Error("could not put back the reservation of an address in use; create it by hand, or run with --repair",
-					"reservation", res.Ref(), "podRef", res.PodRef, "ifName", res.IfName, "error", errs[i])
+				e.Log.Error("could not put back the reservation of an address in use; create it by hand, or run with --repair",
+					"reservation", r.Ref(), "podRef", r.PodRef, "ifName", r.IfName, "error", errs[i])
 			default:
-				failed = append(failed, res)
+				failed = append(failed, r)
 			}
 		}
 		if todo = failed; len(todo) > 0 {
-			b.wait(ctx, 400*time.Millisecond<<try)
+			e.wait(ctx, 400*time.Millisecond<<try)
 		}
 	}
 }
 
-// recreateTries is how often a reservation is tried to be put back: where few are left
-// it is done within 20 s, or given up.
+// recreateTries is how often a reservation is tried to be put back: where few are left it is done within 20 s, or
+// given up.
 const recreateTries = 4
 
-// recreate creates a reservation again, for which it has so much time. One that is still
-// there may be the one whose delete was sent and not answered: that may yet arrive, and finds
-// nothing to delete when the reservation is another object.
-func (b *batch) recreate(ctx context.Context, res *ippool.Reservation, within time.Duration) error {
+// recreate creates a reservation again, for which it has so much time. One that is still there may be the one whose
+// delete was sent and not answered: that may yet arrive, and finds nothing to delete when the reservation is another
+// object.
+func (e *executor) recreate(ctx context.Context, r *ippool.Reservation, within time.Duration) error {
 	create := func() error {
 		ctx, cancel := context.WithTimeout(ctx, within)
 		defer cancel()
-		return b.Writer.CreateReservation(ctx, res.AsNew())
+		return e.Writer.CreateReservation(ctx, r.AsNew())
 	}
 	err := create()
 	if errors.Is(err, ErrConflict) {
 		deleting, cancel := detached(ctx)
-		err = b.Writer.DeleteReservation(deleting, res)
+		err = e.Writer.DeleteReservation(deleting, r)
 		if cancel(); err == nil {
 			err = create()
 		}
@@ -142,14 +125,13 @@ func (b *batch) recreate(ctx context.Context, res *ippool.Reservation, within ti
 	if err != nil && !errors.Is(err, ErrConflict) {
 		return err
 	}
-	b.progress("put back the reservation %s", res.Ref())
-	b.Log.Info("put the reservation back", "reservation", res.Ref(), "podRef", res.PodRef)
+	e.progress("put back the reservation %s", r.Ref())
+	e.Log.Info("put the reservation back", "reservation", r.Ref(), "podRef", r.PodRef)
 	return nil
 }
 
-// detached is the time for a write that must not be left half done, even where
-// the run is being stopped or the Lease was given back. It bounds how long a
-// process takes to end.
+// detached is the time for a write that must not be left half done, even where the run is being stopped or the Lease
+// was given back. It bounds how long a process takes to end.
 func detached(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 }

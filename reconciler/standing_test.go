@@ -16,17 +16,17 @@ func TestARecheckOfFindingsFindsWhatAFullPassFinds(t *testing.T) {
 	for seed := range Seeds(6000) {
 		x, o, policy := AmendedIndex(NewRandom(seed, 4))
 		all := Judged(o, policy).Findings
-		m := &repairBatch{liveIndex: &liveIndex{x: x}}
+		m := repairs{&executor{liveIndex: &liveIndex{x: x}}}
 		for i := range all {
 			f := &all[i]
 			if f.Repair == nil {
 				continue
 			}
 			kinds[f.Kind]++
-			still := m.stillFound([]*repairAttempt{{Finding: f, waited: true}})
+			still := m.judge([]*change{{finding: f, repairTerms: repairTerms{waited: true}}})
 			var found []judge.Finding
 			for _, s := range still {
-				found = append(found, *s.Finding)
+				found = append(found, *s.finding)
 			}
 			if want := DescribeFindings([]judge.Finding{*f}); !slices.Equal(DescribeFindings(found), want) {
 				t.Fatalf("seed %d: stands\n%v\nfound was\n%v", seed, DescribeFindings(found), want)

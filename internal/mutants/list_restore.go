@@ -4,7 +4,7 @@ package main
 func restoreArea() Area {
 	const restored, state, kept = "reconciler/restored.go", "reconciler/restorestate.go", "reconciler/restorekept.go"
 	const plan, bound, limit, misrecorded, reservation, unrecorded = "reconciler/repairplan.go", "reconciler/repairbound.go", "reconciler/judge/repairlimit.go", "reconciler/judge/misrecorded.go", "reconciler/judge/reservation.go", "reconciler/judge/unrecorded.go"
-	const taints, missing, writeback = "reconciler/taints.go", "reconciler/judge/missingpool.go", "reconciler/writeback.go"
+	const taints, missing = "reconciler/taints.go", "reconciler/judge/missingpool.go"
 	return Area{"After a restore of etcd: the gate, the dating, repairs", []Mutant{
 		{Fault: "A taint that a restore brought back is believed", File: taints, Tests: "TestATaintThatARestoreBroughtBackProvesNothing",
 			Old: `	return t.all || doubted && as == n.OutOfServiceAs`, New: `	_, _ = as, doubted
@@ -100,8 +100,6 @@ func restoreArea() Area {
 			Old: ` && !strings.Contains(r.why, byAgentOf)`, New: ` && (true || strings.Contains(r.why, byAgentOf))`},
 		{Fault: "A restore of last week raises the bound", File: bound, Tests: "TestAfterARestoreMoreIsWrittenBackThanNoPodAsksFor",
 			Old: `now.Sub(report.RestoreSeen) <= restoredFor {`, New: `!report.RestoreSeen.IsZero() {`},
-		{Fault: "Without the right to make a pool nothing is repaired", File: writeback, Tests: "TestWithoutTheRightToMakeAPoolTheRestIsRepaired",
-			Old: `case errors.Is(errs[i], ErrForbidden): //`, New: `case false: //`},
 		{Fault: "A pool that is not there waits for a slice's Lease", File: "ippool/name.go", In: "reconciler", Tests: "TestAMissingPoolOfANetworkNeedsTheSharedLeaseAlone",
 			Old: `p.unsliced || ok`, New: `ok`},
 		{Fault: "The fence does not hold the Lease of a pool that is not there", File: "reconciler/serve/guard.go", Tests: "TestTheFenceHoldsTheLeaseOfAPoolThatIsNotThere",

@@ -1,0 +1,310 @@
+package reconciler
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+)
+
+const (
+	// tries is how often changes are checked and written without any of them getting through, before they are
+	// given up until the next pass.
+	tries = 6
+	// triesSpent is how often for a change for which alone a hold has no room: that takes 5 s each time, and
+	// others are kept waiting.
+	triesSpent = 3
+	// maxFailuresPerPool is how many failed changes end a pool's turn in this pass.
+	maxFailuresPerPool = 3
+	// maxFailures is how many over all pools end it for the rest.
+	maxFailures = 3 * maxFailuresPerPool
+)
+
+var (
+	errLeaseMissing = errors.New("a pool's own Lease was busy with ADDs and DELs each time")
+	errPaused       = errors.New("it is paused")
+	// errPreconditions: what was seen is no ground to write any more.
+	errPreconditions = errors.New("nothing is written now")
+	errAllPaused     = fmt.Errorf("%w: %w: everything, by the annotation %s", errPreconditions, errPaused, ippool.PausedAnnotation)
+)
+
+// kind is what releases and repairs differ in.
+type kind interface {
+	// checkUnheld checks changes before the Leases are taken, and returns those that still stand.
+	checkUnheld(ctx context.Context, todo []*change) ([]*change, error)
+	// keys names what the second check reads under the Leases.
+	keys(todo []*change) LiveKeys
+	// judge judges changes again by what was read last, and returns those that still stand.
+	judge(todo []*change) []*change
+	// limit bounds the time in which writes begin, after the second check of a hold that began at a time.
+	limit(h *Hold, began time.Time)
+	// refuse records changes that are given up after so many tries.
+	refuse(changes []*change, err error, try int)
+	// finish records a change that is written.
+	finish(c *change)
+}
+
+// executor writes the changes of a pass that need the same Leases: nothing else writes to pools and reservations.
+type executor struct {
+	*liveIndex
+	kind
+	namespace string
+	leases    []string
+	out       *Result
+	pace      batchSize
+	failures  map[string]int  // changes that were given up for an error, by pool
+	recorded  map[string]bool // reservations whose release is recorded
+	wrote     int             // changes that were written
+	// conflicts has the resourceVersion at which the last patch of a pool met a conflict.
+	conflicts map[string]string
+}
+
+// execute writes changes. One group that fails does not stop the others.
+func (r *Reconciler) execute(ctx context.Context, o *judge.Observation, changes []*change, out *Result, isRepair bool) {
+	live := &liveIndex{Reconciler: r, first: o}
+	for _, g := range grouped(changes) {
+		e := &executor{liveIndex: live, namespace: g.namespace, leases: g.leases, out: out, pace: firstBatch(isRepair, !o.Fenced.IsZero()),
+			failures: map[string]int{}, recorded: map[string]bool{}, conflicts: map[string]string{}}
+		if e.kind = (releases{e}); isRepair {
+			e.kind = repairs{e}
+		}
+		e.run(ctx, g.changes)
+	}
+}
+
+// run writes the changes, as many at a time as a hold has room for. What a hold had no time for comes first under
+// the next one; what failed lets others go first.
+func (e *executor) run(ctx context.Context, todo []*change) {
+	spent := false
+	for try := 1; len(todo) > 0; {
+		n := min(e.pace.size, len(todo))
+		begun := countBegun(todo[:n])
+		if spent && begun > 0 { // no more reservations are deleted before these have their entries removed
+			n = begun
+		}
+		wrote := e.wrote
+		left, err := e.attempt(ctx, todo[:n], try)
+		if left = e.refuseDenied(left); err == nil || errors.Is(err, ErrForbidden) {
+			if err = worst(left); err == nil && len(left) > 0 {
+				err = ErrConflict
+			}
+		}
+		rest := todo[n:]
+		changed, missing := errors.Is(err, ErrConflict), errors.Is(err, errLeaseMissing)
+		if spent = errors.Is(err, ErrHoldSpent); spent {
+			slices.SortStableFunc(left, begunFirst)
+			todo = slices.Concat(left, rest)
+		} else {
+			todo = slices.Concat(rest, left)
+		}
+		slices.SortStableFunc(todo, entriesFirst)
+		switch {
+		case stops(err):
+			e.giveUp(todo, err, try)
+			return
+		case ctx.Err() != nil:
+			e.giveUp(todo, errors.New(cmp.Or(err, ctx.Err()).Error()), try)
+			return
+		case e.wrote > wrote, len(left) < n: // what remains was not tried in vain
+			try = 1
+			continue
+		case spent && countBegun(left) > begun: // the next hold goes on with them
+			continue
+		case n > 1 && (spent || try > 1 && !changed && !missing): // one of them may be what fails
+			e.pace.spent(n)
+			try = 1
+		case try < tries && !spent, try < triesSpent:
+			try++
+		case changed, missing:
+			e.giveUp(left, err, try)
+			todo, try = rest, 1
+		default:
+			e.giveUp(left, err, try)
+			todo, try = e.withoutFailing(rest, left[0], err), 1
+		}
+		e.wait(ctx, 100*time.Millisecond<<try) // the hold was too short, or somebody was faster
+	}
+}
+
+// stops reports whether an error of a hold stands against all changes that need it.
+func stops(err error) bool {
+	return errors.Is(err, ErrLeaseForbidden) || errors.Is(err, ErrLeaseBusy) || errors.Is(err, ErrLeaseFailed)
+}
+
+// attempt checks the changes without any Lease, and then, under the Leases, checks them again and writes them. It
+// returns those that must be tried again; the error is one that is about all of them.
+func (e *executor) attempt(ctx context.Context, todo []*change, try int) (left []*change, err error) {
+	if err := e.refresh(ctx); err != nil {
+		return todo, err
+	}
+	if e.observation().Paused { // then ADDs need not wait for us
+		e.giveUp(todo, errAllPaused, try)
+		return nil, nil
+	}
+	// Of what has begun the live read decides: only that knows whether its pod has come back, and what was deleted
+	// must be created again.
+	begun, fresh := divide(todo, (*change).begun)
+	if fresh, err = e.checkUnheld(ctx, fresh); err != nil {
+		return todo, err
+	}
+	if left = slices.Concat(begun, fresh); len(left) == 0 {
+		return nil, nil
+	}
+	err = e.Writer.Hold(ctx, e.namespace, e.leases, func(ctx context.Context, h *Hold) (err error) {
+		left, err = e.underHold(ctx, h, left, len(todo), try)
+		return err
+	})
+	e.Log.Debug("a hold of the Lease", "namespace", e.namespace, "leases", e.leases, "items", len(todo), "left", len(left), "error", err)
+	if slices.ContainsFunc(left, (*change).begun) {
+		// A write failed after reservations were deleted: whatever proves live must have its own back at once, not
+		// at the next turn with the Lease.
+		if still, changed, checkErr := e.check(ctx, left, true); checkErr == nil {
+			left = slices.Concat(still, changed)
+		}
+	}
+	return left, err
+}
+
+// underHold checks what can have changed since the Leases were asked for, and writes. It returns the changes that
+// must be tried again, and why.
+func (e *executor) underHold(ctx context.Context, h *Hold, left []*change, size, try int) ([]*change, error) {
+	asked := e.Clock.Now()
+	if err := e.refresh(ctx); err != nil { // the wait for the Lease may have been long
+		return left, err
+	}
+	began, isBounded := e.Clock.Now(), !h.Until.IsZero()
+	if isBounded { // what that took is not taken from the work
+		h.Until = h.Until.Add(began.Sub(asked))
+	}
+	// The Lease does not keep those out who write without it: after a conflict the pool is read again once before
+	// the Lease is given back.
+	for round := range 2 {
+		work, without := divide(left, func(c *change) bool { return h.covers(c.leases) })
+		for _, c := range without {
+			c.err = errLeaseMissing
+		}
+		if len(work) == 0 {
+			break
+		}
+		still, changed, err := e.check(ctx, work, try > 1 || round > 0)
+		if err != nil {
+			return left, err
+		}
+		if isBounded && round == 0 {
+			e.limit(h, began)
+		}
+		failed := e.write(ctx, h, still)
+		left = slices.Concat(failed, changed, without)
+		if len(changed) > 0 {
+			e.invalidate() // they are read without the Lease
+		}
+		if !errors.Is(worst(failed), ErrConflict) || !h.mayBegin(ctx, e.Clock) {
+			break
+		}
+	}
+	e.pace.adjust(size, e.Clock.Since(asked), len(left) == 0, isBounded)
+	return left, worst(left)
+}
+
+// checked are changes that have passed the second check under the Leases: only they are written.
+type checked []*change
+
+// check is the second check: it reads live what can have changed, and judges again. It returns what still stands, and
+// the changes of pools that have changed and were not read in full.
+func (e *executor) check(ctx context.Context, todo []*change, reread bool) (still checked, changed []*change, err error) {
+	need := e.keys(todo)
+	need.Reread = need.Reread || reread
+	live, err := e.read(ctx, need)
+	if err != nil {
+		return nil, nil, err
+	}
+	var judged []*change
+	for _, c := range todo {
+		judged = append(judged, c)
+		for _, name := range c.poolNames() {
+			if live.Changed[name] {
+				c.err = fmt.Errorf("%w: pool %s", ErrConflict, name)
+				judged, changed = judged[:len(judged)-1], append(changed, c)
+				break
+			}
+		}
+	}
+	return e.judge(judged), changed, nil
+}
+
+// giveUp ends changes for this pass. What is not known to have gone well gets its reservations back: one too many is
+// found and released later, one too few may give a live address away.
+func (e *executor) giveUp(changes []*change, err error, try int) {
+	e.refuse(changes, err, try)
+	e.putBack(changes)
+}
+
+// refuseDenied gives up the changes whose write is forbidden, since to try it again would be useless. It returns the
+// others, which may be allowed.
+func (e *executor) refuseDenied(left []*change) (others []*change) {
+	denied, others := divide(left, func(c *change) bool { return errors.Is(c.err, ErrForbidden) })
+	for _, c := range denied {
+		e.refuse([]*change{c}, c.err, 1)
+	}
+	e.putBack(denied)
+	return others
+}
+
+// withoutFailing counts a change that was given up for an error, and gives up the rest of its pool, or all, where so
+// many were that it is not the changes that fail.
+func (e *executor) withoutFailing(todo []*change, failed *change, err error) (others []*change) {
+	pool, all := failed.poolRef(), 0
+	e.failures[pool]++
+	for _, n := range e.failures {
+		all += n
+	}
+	lost, others := divide(todo, func(c *change) bool {
+		return c.poolRef() == pool && e.failures[pool] >= maxFailuresPerPool || all >= maxFailures
+	})
+	e.giveUp(lost, err, 1)
+	return others
+}
+
+// whyOf is the refusal that an error stands for.
+func whyOf(err error) Refusal {
+	switch {
+	case errors.Is(err, ErrLeaseBusy), errors.Is(err, errLeaseMissing):
+		return LeaseBusy
+	case errors.Is(err, ErrLeaseForbidden):
+		return NoLease
+	case errors.Is(err, ErrConflict):
+		return Changed
+	case errors.Is(err, errPaused):
+		return Paused
+	case errors.Is(err, errPreconditions):
+		return EtcdRestored
+	}
+	return WriteFailed
+}
+
+// divide divides changes into those of which is is true, and the others.
+func divide(changes []*change, is func(*change) bool) (with, without []*change) {
+	for _, c := range changes {
+		if is(c) {
+			with = append(with, c)
+		} else {
+			without = append(without, c)
+		}
+	}
+	return with, without
+}
+
+func begunFirst(a, b *change) int {
+	switch {
+	case a.begun() == b.begun():
+		return 0
+	case a.begun():
+		return -1
+	}
+	return 1
+}
