@@ -63,3 +63,13 @@ func (h *Hold) noteLatency(took time.Duration) {
 		h.late.Store(true)
 	}
 }
+
+// putBackKey marks the context of writes that undo what was deleted.
+type putBackKey struct{}
+
+func puttingBack(ctx context.Context) context.Context {
+	return context.WithValue(ctx, putBackKey{}, true)
+}
+
+// IsPutBack reports whether a write undoes what was deleted: no other write is sent outside of a hold.
+func IsPutBack(ctx context.Context) bool { return ctx.Value(putBackKey{}) != nil }

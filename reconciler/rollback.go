@@ -69,7 +69,7 @@ func sharedKeyOf(it *judge.Item) sharedKey {
 // putBack creates the deleted reservations of changes again, whatever becomes of the run. Each has its own time at
 // each try, more of it at the next one, so that calls that hang cost the others none.
 func (e *executor) putBack(changes []*change) {
-	ctx := context.Background() // neither the end of the run nor that of the hold stops it
+	ctx := puttingBack(context.Background()) // neither the end of the run nor that of the hold stops it
 	var todo []*ippool.Reservation
 	for _, c := range changes {
 		todo = append(todo, c.deleted...)

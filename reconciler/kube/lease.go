@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 )
 
@@ -46,7 +48,7 @@ type foreignHold struct {
 // with those of the Leases that the fence holds.
 func (c *Cluster) Hold(ctx context.Context, namespace string, names []string, work func(context.Context, *reconciler.Hold) error) error {
 	if c.WithoutLease {
-		return work(ctx, &reconciler.Hold{})
+		return work(context.WithValue(ctx, holdKey{}, unbounded{}), &reconciler.Hold{})
 	}
 	if f, over := c.fence.heldBy(namespace, names); f != nil {
 		return c.holdFenced(ctx, over, f, work)
@@ -289,12 +291,23 @@ type holdKey struct{}
 // again for an answer such as 429, when it was too late for that.
 var errNotSent = errors.New("not sent: the hold of whereabouts' Lease is over, or was not renewed")
 
-// maySend reports whether a request may go out now. What puts a reservation back
-// always may.
+// maySend reports whether a request may go out now. Nothing is written to pools and reservations outside of a hold but
+// what puts a reservation back. What is created under a hold may come late: it finishes what was begun.
 func maySend(r *http.Request) bool {
 	h, held := r.Context().Value(holdKey{}).(interface{ mayWrite() bool })
-	return !held || r.Method != http.MethodPatch && r.Method != http.MethodDelete || h.mayWrite()
+	switch {
+	case r.Method == http.MethodGet, !strings.Contains(r.URL.Path, "/apis/"+ippool.PoolResource.Group+"/"), reconciler.IsPutBack(r.Context()):
+		return true
+	case !held:
+		return false
+	}
+	return r.Method == http.MethodPost || h.mayWrite()
 }
+
+// unbounded is a hold without a Lease.
+type unbounded struct{}
+
+func (unbounded) mayWrite() bool { return true }
 
 // mayWrite reports whether a write may begin: every Lease was renewed so recently
 // that it is still ours when the write arrives.

@@ -1,6 +1,7 @@
 package kube_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -18,6 +19,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
 // hashOf is what an agent's Lease carries for a report without content.
@@ -172,34 +174,44 @@ func TestAPoolThatIsOlderThanBeforeMeansARestore(t *testing.T) {
 	}
 }
 
+// unheld writes as --without-lease does.
+func unheld(t *testing.T, c *kube.Cluster, do func(context.Context, reconciler.Writer) error) error {
+	t.Helper()
+	c.WithoutLease = true
+	return c.Hold(t.Context(), "kube-system", nil, func(ctx context.Context, _ *reconciler.Hold) error { return do(ctx, c) })
+}
+
 func TestWhatAWriteIsAnsweredWith(t *testing.T) {
 	writes := map[string]struct {
 		path   string
-		do     func(*testing.T, reconciler.Writer) error
+		do     func(context.Context, reconciler.Writer) error
 		answer map[int]error // nil: done; errors.ErrUnsupported stands for any other error
 	}{
-		"patch a pool": {onePool, func(t *testing.T, w reconciler.Writer) error {
-			_, err := w.PatchPool(t.Context(), readPool("7"), []byte(`[]`))
+		"patch a pool": {onePool, func(ctx context.Context, w reconciler.Writer) error {
+			_, err := w.PatchPool(ctx, readPool("7"), []byte(`[]`))
 			return err
 		}, map[int]error{409: reconciler.ErrConflict, 422: reconciler.ErrConflict, 404: reconciler.ErrConflict, 403: errors.ErrUnsupported, 500: errors.ErrUnsupported, 503: errors.ErrUnsupported}},
-		"delete a reservation": {oneRes, func(t *testing.T, w reconciler.Writer) error {
-			return w.DeleteReservation(t.Context(), readReservation())
+		"delete a reservation": {oneRes, func(ctx context.Context, w reconciler.Writer) error {
+			return w.DeleteReservation(ctx, readReservation())
 		}, map[int]error{409: reconciler.ErrConflict, 404: nil, 403: errors.ErrUnsupported, 500: errors.ErrUnsupported}},
-		"create a pool": {inWhereabouts + "ippools", func(t *testing.T, w reconciler.Writer) error {
-			_, err := w.CreatePool(t.Context(), readPool("7").AsNew(nil))
+		"create a pool": {inWhereabouts + "ippools", func(ctx context.Context, w reconciler.Writer) error {
+			_, err := w.CreatePool(ctx, readPool("7").AsNew(nil))
 			return err
 		}, map[int]error{403: errors.ErrUnsupported, 500: errors.ErrUnsupported, 422: errors.ErrUnsupported}},
-		"create a reservation": {inWhereabouts + "overlappingrangeipreservations", func(t *testing.T, w reconciler.Writer) error {
-			return w.CreateReservation(t.Context(), reservation())
+		"create a reservation": {inWhereabouts + "overlappingrangeipreservations", func(ctx context.Context, w reconciler.Writer) error {
+			return w.CreateReservation(ctx, reservation())
 		}, map[int]error{403: errors.ErrUnsupported, 500: errors.ErrUnsupported, 422: errors.ErrUnsupported}},
 	}
 	for name, write := range writes {
 		for code, want := range write.answer {
 			f := newFakeAPI(t)
+			if err := write.do(t.Context(), f.cluster(t)); err == nil || len(f.to(write.path)) > 0 {
+				t.Errorf("%s outside of a hold: %v", name, err)
+			}
 			f.answers[write.path] = fails(code)
 			c, denied := f.cluster(t), 0
 			c.OnDenied = func() { denied++ }
-			err := write.do(t, c)
+			err := unheld(t, c, write.do)
 			equal(t, fmt.Sprintf("%s, answered with %d: denied", name, code), denied == 1, code == http.StatusForbidden || code == http.StatusUnprocessableEntity && !errors.Is(want, reconciler.ErrConflict))
 			conflict := errors.Is(err, reconciler.ErrConflict)
 			if conflict != errors.Is(want, reconciler.ErrConflict) || (err == nil) != (want == nil) {
@@ -212,15 +224,15 @@ func TestWhatAWriteIsAnsweredWith(t *testing.T) {
 	f.answers[onePool] = denies("ValidatingAdmissionPolicy 'protect' denied request")
 	c, denied := f.cluster(t), 0
 	c.OnDenied = func() { denied++ }
-	if err := writes["patch a pool"].do(t, c); !errors.Is(err, reconciler.ErrForbidden) || !strings.Contains(err.Error(), "'protect' denied") {
+	if err := unheld(t, c, writes["patch a pool"].do); !errors.Is(err, reconciler.ErrForbidden) || !strings.Contains(err.Error(), "'protect' denied") {
 		t.Errorf("denied by a policy: %v", err)
 	}
 	equal(t, "denied by a policy", denied, 1)
 	f = newFakeAPI(t)
 	f.answers[onePool], f.answers[oneRes] = object(pool("8")), object(map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Success"})
-	check(t, writes["patch a pool"].do(t, f.cluster(t)))
+	check(t, unheld(t, f.cluster(t), writes["patch a pool"].do))
 	equal(t, "the patch's type", f.requests[0].Header.Get("Content-Type"), "application/json-patch+json")
-	check(t, writes["delete a reservation"].do(t, f.cluster(t)))
+	check(t, unheld(t, f.cluster(t), writes["delete a reservation"].do))
 	if body := f.bodies[1]; !strings.Contains(body, `"preconditions":{"uid":"the-uid","resourceVersion":"42"}`) {
 		t.Errorf("the delete's body is %s", body)
 	}
