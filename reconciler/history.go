@@ -1,13 +1,11 @@
 package reconciler
 
 import (
-	"encoding/binary"
 	"hash/maphash"
 	"maps"
 	"slices"
 	"time"
 
-	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
@@ -17,7 +15,6 @@ import (
 // that are no longer there.
 type History struct {
 	seeds            [2]maphash.Seed
-	buffer           []byte
 	candidates       map[candidateKey]seen
 	passes           uint32                // counts the passes
 	reports          bool                  // a SandboxReport was seen
@@ -81,51 +78,19 @@ func NewHistory() *History {
 	return &History{seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, candidates: map[candidateKey]seen{}}
 }
 
-// key is the hash of an ID, made of its fields.
-func (h *History) key(object [2]string, fields ...string) candidateKey {
-	b := h.buffer[:0]
-	for _, text := range object {
-		b = append(binary.AppendUvarint(b, uint64(len(text))), text...)
-	}
-	for _, text := range fields {
-		b = append(binary.AppendUvarint(b, uint64(len(text))), text...)
-	}
-	h.buffer = b
-	return candidateKey{maphash.Bytes(h.seeds[0], b), maphash.Bytes(h.seeds[1], b)}
-}
-
-func (h *History) keyOf(it *judge.Item) candidateKey {
-	if it.Allocation != nil {
-		return h.allocationKey(it.Pool, it.Allocation)
-	}
-	return h.reservationKey(it.Reservation)
-}
-
-func (h *History) allocationKey(p *ippool.Pool, a *ippool.Allocation) candidateKey {
-	return h.key([2]string{p.Namespace, p.Name}, "", a.Key, a.ContainerID, a.PodRef, a.IfName)
-}
-
-func (h *History) reservationKey(r *ippool.Reservation) candidateKey {
-	return h.key([2]string{r.Namespace, r.Name}, r.UID, r.PodRef, r.IfName)
+func (h *History) keyOf(id judge.ID) candidateKey {
+	return candidateKey{maphash.Comparable(h.seeds[0], id), maphash.Comparable(h.seeds[1], id)}
 }
 
 // SawReports reports whether a SandboxReport was there at any observation.
 func (h *History) SawReports() bool { return h.reports }
 
-// OfAllocation is what is known of an allocation.
-func (h *History) OfAllocation(p *ippool.Pool, a *ippool.Allocation) judge.Seen {
+// Of is what is known of an allocation or a reservation.
+func (h *History) Of(id judge.ID) judge.Seen {
 	if len(h.candidates) == 0 {
 		return judge.Seen{}
 	}
-	return h.candidates[h.allocationKey(p, a)].seen()
-}
-
-// OfReservation is what is known of a reservation.
-func (h *History) OfReservation(r *ippool.Reservation) judge.Seen {
-	if len(h.candidates) == 0 {
-		return judge.Seen{}
-	}
-	return h.candidates[h.reservationKey(r)].seen()
+	return h.candidates[h.keyOf(id)].seen()
 }
 
 // seen is the memory of a candidate as judging reads it.
@@ -171,7 +136,7 @@ func (h *History) noteItems(j *judge.Judgement) {
 }
 
 func (h *History) note(it *judge.Item, o *judge.Observation) {
-	k := h.keyOf(it)
+	k := h.keyOf(it.ID())
 	s, known := h.candidates[k]
 	if !known {
 		s.first = o.Now.UnixNano()
@@ -224,7 +189,7 @@ func (c *confirmation) next(it *judge.Item, o *judge.Observation) *confirmation 
 // delayOf is for how long an item was proven, or else Stale, until now by this process' own clock; not ok
 // where that is not known.
 func (h *History) delayOf(it *judge.Item, now time.Time) (d Delay, ok bool) {
-	c := h.candidates[h.keyOf(it)].confirmation
+	c := h.candidates[h.keyOf(it.ID())].confirmation
 	if c == nil {
 		return Delay{}, false
 	}
@@ -240,7 +205,7 @@ const releaseAgainAfter = time.Hour
 
 // noteReleased remembers that a reservation was deleted. A finalizer may keep the object.
 func (h *History) noteReleased(it *judge.Item, o *judge.Observation) {
-	if k := h.keyOf(it); it.Reservation != nil {
+	if k := h.keyOf(it.ID()); it.Reservation != nil {
 		if s, known := h.candidates[k]; known {
 			s.released = o.Now.UnixNano()
 			h.candidates[k] = s
@@ -253,7 +218,7 @@ func (h *History) releasedUntil(it *judge.Item) time.Time {
 	if it.Reservation == nil {
 		return time.Time{}
 	}
-	s := h.candidates[h.keyOf(it)]
+	s := h.candidates[h.keyOf(it.ID())]
 	if s.released == 0 {
 		return time.Time{}
 	}
@@ -286,7 +251,7 @@ func (s *seen) notePod(pod *podstate.Pod) {
 // contradicted makes an unconfirmed verdict be confirmed from now on: what was judged since
 // does not bear it out.
 func (h *History) contradicted(was, now *judge.Item) {
-	if c := h.candidates[h.keyOf(was)].confirmation; c != nil && now.NotKnown() {
+	if c := h.candidates[h.keyOf(was.ID())].confirmation; c != nil && now.NotKnown() {
 		c.stale, c.missing, c.proven = moment{}, moment{}, time.Time{}
 	} else {
 		c.reset()
@@ -309,7 +274,7 @@ const quarantine = 40 * time.Second
 // A sandbox is made before its entry: so that no node has it now counts from when the entry
 // was known, whether or not each node was known at every pass.
 func (h *History) confirmedAt(it *judge.Item, o *judge.Observation, confirmAfter time.Duration) time.Time {
-	s, e := h.candidates[h.keyOf(it)], it.Evidence()
+	s, e := h.candidates[h.keyOf(it.ID())], it.Evidence()
 	var since, missing moment
 	if c := s.confirmation; c != nil {
 		since, missing = c.stale, c.missing

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
@@ -20,10 +19,8 @@ type Past interface {
 	// DoubtsBoot reports whether the boot and the machine that a Node tells of may be those that
 	// a restore of etcd has brought back: another one in a report is then no earlier one.
 	DoubtsBoot(n *podstate.Node) bool
-	// OfAllocation and OfReservation are what is known of one; the zero Seen where
-	// nothing is.
-	OfAllocation(p *ippool.Pool, a *ippool.Allocation) Seen
-	OfReservation(r *ippool.Reservation) Seen
+	// Of is what is known of an allocation or a reservation; the zero Seen where nothing is.
+	Of(id ID) Seen
 }
 
 // Seen is what earlier observations taught of one allocation or reservation.
@@ -58,7 +55,7 @@ func (x *Index) seen(s *candidate) Seen {
 	case x.past == nil:
 		return Seen{}
 	case s.alloc != nil:
-		return x.past.OfAllocation(s.pool.Pool, s.alloc)
+		return x.past.Of(allocationID(s.pool.Pool, s.alloc))
 	}
-	return x.past.OfReservation(s.reservation)
+	return x.past.Of(reservationID(s.reservation))
 }
