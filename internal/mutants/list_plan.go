@@ -47,8 +47,8 @@ func planArea() Area {
 			Old: `		return s.pass != h.passes
 `, New: `		return false
 `},
-		{Fault: "An entry that was rewritten for another sandbox goes on counting", File: history, Tests: "TestUnconfirmedIsConfirmedByWaiting",
-			Old: `"", a.Key, a.ContainerID, a.PodRef, a.IfName)`, New: `"", a.Key, a.PodRef, a.IfName)`},
+		{Fault: "An entry that was rewritten for another sandbox goes on counting", File: "reconciler/judge/observation.go", In: "reconciler", Tests: "TestUnconfirmedIsConfirmedByWaiting",
+			Old: `Key: a.Key, ContainerID: a.ContainerID, PodRef`, New: `Key: a.Key, PodRef`},
 		{Fault: "--confirm-after counts for nothing", File: history, Tests: "TestUnconfirmedIsConfirmedByWaiting",
 			Old: `at := since.after(confirmAfter, o)`, New: `at := since.after(0, o)`},
 		{Fault: "The time of an API server that jumped confirms", File: history, Tests: "TestAnUnconfirmedVerdictMustHoldByOurOwnClockToo",
