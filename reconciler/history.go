@@ -14,21 +14,20 @@ import (
 // which makes releases slower and never wrong. It keeps nothing of candidates
 // that are no longer there.
 type History struct {
-	seeds            [2]maphash.Seed
-	candidates       map[candidateKey]seen
-	passes           uint32                // counts the passes
-	reports          bool                  // a SandboxReport was seen
-	revision         uint64                // etcd's revision in the last pass
-	versions         map[objectName]string // the resourceVersions that were read by quorum, or written, last
-	released         window                // as it was amended last
-	windowForbidden  bool                  // there is no right to a window that others find
-	refusedByBreaker int                   // unconfirmed releases that the breaker refused at the last full pass
-	restore          restore
-	storedRestore    storedRestore
-	last             time.Time // the last pass that showed no restore of etcd
-	oldest           time.Time // since when the first of the candidates is Stale
-	repairs          map[string]time.Time
-	repaired         map[judge.NodePool]window // entries written by --repair
+	seeds           [2]maphash.Seed
+	candidates      map[candidateKey]seen
+	passes          uint32                // counts the passes
+	reports         bool                  // a SandboxReport was seen
+	revision        uint64                // etcd's revision in the last pass
+	versions        map[objectName]string // the resourceVersions that were read by quorum, or written, last
+	released        window                // as it was amended last
+	windowForbidden bool                  // there is no right to a window that others find
+	restore         restore
+	storedRestore   storedRestore
+	last            time.Time // the last pass that showed no restore of etcd
+	oldest          time.Time // since when the first of the candidates is Stale
+	repairs         map[string]time.Time
+	repaired        map[judge.NodePool]window // entries written by --repair
 }
 
 // candidateKey is a hash of an ID: of a hundred thousand entries the names would be

@@ -86,9 +86,6 @@ func (h *History) passGates(j *judge.Judgement, opts Options) *Plan {
 		}
 	}
 	p.Release, p.unconfirmed = append(p.Release, unconfirmed...), len(unconfirmed)
-	if j.Partial { // else what was refused together would be released bit by bit
-		p.unconfirmed += h.refusedByBreaker
-	}
 	return p
 }
 

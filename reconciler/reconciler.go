@@ -223,9 +223,6 @@ func (r *Reconciler) releasePlanned(ctx context.Context, j *judge.Judgement, out
 		plan.Release = slices.DeleteFunc(plan.Release, func(it *judge.Item) bool { return !ready(it) })
 	}
 	intended, before := r.countInWindow(ctx, j, plan), len(out.Released)
-	if !j.Partial {
-		r.History.refusedByBreaker = plan.count(Breaker)
-	}
 	if r.Options.DryRun {
 		r.forecast(ctx, j, plan)
 		r.checkLeases(ctx, plan)

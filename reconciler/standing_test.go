@@ -14,7 +14,7 @@ func TestARecheckOfFindingsFindsWhatAFullPassFinds(t *testing.T) {
 	t.Parallel()
 	kinds := map[judge.Kind]int{}
 	for seed := range Seeds(6000) {
-		x, o, policy := AmendedIndex(NewRandom(seed, 4))
+		x, o, policy := ChangedIndex(NewRandom(seed, 4))
 		all := Judged(o, policy).Findings
 		m := repairs{&executor{liveIndex: &liveIndex{x: x}}}
 		for i := range all {

@@ -4,7 +4,7 @@ package main
 func evidenceArea() Area {
 	const evidence, sandbox, nodes, claims = "reconciler/judge/evidence.go", "reconciler/judge/sandbox.go", "reconciler/judge/nodeset.go", "reconciler/judge/claims.go"
 	const index, pods, judge = "reconciler/judge/index.go", "reconciler/judge/index_pods.go", "reconciler/judge/judge.go"
-	const with, follow = "reconciler/judge/with.go", "reconciler/judge/follow.go"
+	const with = "reconciler/judge/with.go"
 	return Area{"The evidence: sandboxes, nodes, claims, reservations", []Mutant{
 		{Fault: "A pod's podIPs do not count as its addresses", File: evidence, Tests: "TestTheAddressIsOnASuccessor",
 			Old: `	for _, ip := range s.pod.IPs {
@@ -149,8 +149,6 @@ func evidenceArea() Area {
 			Old: `!x.heardSince.IsZero() && x.heardSince.Before(r.lastRenewed())`, New: `!x.heardSince.IsZero()`},
 		{Fault: "A fresh report of another machine than the Node's says what that one does not run", File: "reconciler/judge/nodeset.go", Tests: "TestAReportOfAnotherMachineSaysWhatItListsAndNoMore",
 			Old: ` && !x.ofAnotherMachine(x.byNode[name])`, New: ``},
-		{Fault: "What the first agent that is heard changes for other nodes is not followed", File: follow, Tests: "TestABootCountsFromTheFirstAgentThatIsHeardToTheLast",
-			Old: `if !heardSince.Equal(x.heardSince) && x.anotherBoot(`, New: `if false && !heardSince.Equal(x.heardSince) && x.anotherBoot(`},
 		{Fault: "What a fresh report says has ended with its node", File: index, Tests: "TestDeadNodes|TestAnotherSandboxRecordsTheAddress",
 			Old: `return !x.isFresh(r) && (x.dead(r.Name) || x.rebooted(r))`, New: `return x.dead(r.Name) || x.rebooted(r)`},
 		{Fault: "The claims of a missing node end at once", File: index, Tests: "TestTheClaimsOfAMissingNodeEndWhenNodeMissingIsConfirmed",

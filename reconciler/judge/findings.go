@@ -154,11 +154,9 @@ func (x *Index) conflicts() (found []Finding) {
 			shared = append(shared, addr)
 		}
 	}
-	for _, carriers := range []map[netip.Addr][]podAddress{x.podsByAddress, x.live.podsByAddress} {
-		for addr := range carriers {
-			if len(x.podsByAddress[addr])+len(x.live.podsByAddress[addr]) > 1 {
-				shared = append(shared, addr)
-			}
+	for addr, carriers := range x.podsByAddress {
+		if len(carriers) > 1 {
+			shared = append(shared, addr)
 		}
 	}
 	for _, addr := range uniqueAddresses(shared) {

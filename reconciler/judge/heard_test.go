@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
@@ -14,23 +13,20 @@ import (
 // neither has the sandbox nor its address.
 func TestABootCountsFromTheFirstAgentThatIsHeardToTheLast(t *testing.T) {
 	cluster := All(UsualPool, Node("worker-1", Booted("boot-2")), StaleReport("worker-1", Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", ""))), Node("worker-2"))
-	reports := func(r Part) *judge.Live {
-		return &judge.Live{Reports: map[string]*podstate.Report{"worker-2": ReportOf(Observe(r), "worker-2")}}
-	}
 	for says, c := range map[string]struct {
-		before Part
-		change *judge.Live
+		report Part
+		change judge.Live
 		want   judge.Verdict
 	}{
-		"the first agent is heard":       {StaleReport("worker-2"), reports(FreshReport("worker-2")), judge.Stale},
-		"the last agent's report is old": {FreshReport("worker-2"), reports(StaleReport("worker-2")), judge.Held},
-		"the last agent becomes silent":  {FreshReport("worker-2"), &judge.Live{Now: Now.Add(2 * time.Minute)}, judge.Held},
+		"an agent is heard":             {FreshReport("worker-2"), judge.Live{}, judge.Stale},
+		"no agent is heard":             {StaleReport("worker-2"), judge.Live{}, judge.Held},
+		"the last agent becomes silent": {FreshReport("worker-2"), judge.Live{Now: Now.Add(2 * time.Minute)}, judge.Held},
 	} {
 		t.Run(says, func(t *testing.T) {
-			o := Observe(cluster, c.before)
-			x := judge.NewIndex(o.Observation, o.Past, judge.Policy{})
-			x.Judge()
-			j := x.With(c.change).JudgeAddresses([]netip.Addr{netip.MustParseAddr("10.0.0.5")})
+			o := Observe(cluster, c.report)
+			x, address := judge.NewIndex(o.Observation, o.Past, judge.Policy{}), []netip.Addr{netip.MustParseAddr("10.0.0.5")}
+			x.JudgeAddresses(address) // what it remembers must not outlive the change
+			j := x.With(&c.change).JudgeAddresses(address)
 			if len(j.Allocations) != 1 || j.Allocations[0].Verdict != c.want {
 				t.Errorf("%v, want one that is %s", Describe(j), c.want)
 			}

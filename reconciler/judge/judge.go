@@ -29,13 +29,11 @@ type Judgement struct {
 	// Recheck is when a verdict or finding may change although nothing that was
 	// observed does; zero for never.
 	Recheck time.Time
-	// Total is the number of allocations that there are; a judgement of what has
-	// changed has fewer.
+	// Total is the number of allocations that there are; a judgement of some addresses
+	// has fewer.
 	Total int
 
 	x *Index
-	// Partial: it is of what has changed, and of nothing else.
-	Partial bool
 }
 
 // addTimeLimit is how long an ADD or DEL may keep a reservation without its entry
@@ -47,18 +45,17 @@ const addTimeLimit = 2 * time.Minute
 // second check before a write, the CLI on a folder and the Deployment all call it.
 // past is nil where nothing is known of earlier observations.
 func Judge(o *Observation, past Past, policy Policy) *Judgement {
-	return NewIndex(o, past, policy).Judge()
+	return NewIndex(o, past, policy).judgeAll()
 }
 
-// Judge is the judgement of all that the index stands for.
-func (x *Index) Judge() *Judgement {
+func (x *Index) judgeAll() *Judgement {
 	var entries []entry
 	for _, p := range x.pools {
 		for i := range p.Allocations {
 			entries = append(entries, entry{p, i, &p.Allocations[i]})
 		}
 	}
-	j := x.judge(entries, slices.SortedStableFunc(slices.Values(x.Observation().Reservations), byName))
+	j := x.judge(entries, slices.SortedStableFunc(slices.Values(x.o.Reservations), byName))
 	j.Total = len(j.Allocations)
 	j.Findings = x.findings(slices.Concat(j.Allocations, j.Reservations))
 	j.Recheck = x.nextRecheck(j)

@@ -20,7 +20,7 @@ func (x *Index) nextRecheck(j *Judgement) time.Time {
 			d.add(r.NextAgeChange(x.now))
 		}
 	}
-	for _, p := range x.Observation().Pods {
+	for _, p := range x.o.Pods {
 		if slices.ContainsFunc(p.Interfaces, func(i podstate.Interface) bool { return len(i.Addresses) > 0 }) {
 			d.add(p.Created.Add(addTimeLimit))
 			d.add(p.Created.Add(HeardSince))

@@ -24,13 +24,11 @@ func (x *Index) unrecorded() (found []Finding) {
 			addresses = append(addresses, addr)
 		}
 	}
-	for _, carriers := range []map[netip.Addr][]podAddress{x.podsByAddress, x.live.podsByAddress} {
-		for addr, pods := range carriers {
-			if slices.ContainsFunc(pods, func(c podAddress) bool {
-				return c.nad != nil && c.pod.Phase == podstate.Live && lacks(addr, func(p *pool) bool { return p.mapped(c.nad) })
-			}) {
-				addresses = append(addresses, addr)
-			}
+	for addr, carriers := range x.podsByAddress {
+		if slices.ContainsFunc(carriers, func(c podAddress) bool {
+			return c.nad != nil && c.pod.Phase == podstate.Live && lacks(addr, func(p *pool) bool { return p.mapped(c.nad) })
+		}) {
+			addresses = append(addresses, addr)
 		}
 	}
 	for _, addr := range uniqueAddresses(addresses) {

@@ -50,17 +50,17 @@ func threadTime(t testing.TB) time.Duration {
 }
 
 // hostile is an observation with n times something that somebody has written who wants it to
-// take long, and the report that follows.
+// take long.
 type hostile struct {
 	says string
-	make func(n int) (*Observed, *podstate.Report)
+	make func(n int) *Observed
 }
 
 const liar = "liar"
 
 // lying is an observation of a pool with all of its addresses taken, and the reports of a
 // node that the sandboxes are in.
-func lying(n int, sandbox func(i int, b *v1alpha1.Sandbox), parts ...Part) (*Observed, *podstate.Report) {
+func lying(n int, sandbox func(i int, b *v1alpha1.Sandbox), parts ...Part) *Observed {
 	entries := make([]Allocation, max(n, 100))
 	for i := range entries {
 		entries[i] = Alloc(fmt.Sprint(i), fmt.Sprintf("default/p-%d", i), fmt.Sprint("box-", i), "net1")
@@ -72,17 +72,8 @@ func lying(n int, sandbox func(i int, b *v1alpha1.Sandbox), parts ...Part) (*Obs
 			r.Sandboxes = append(r.Sandboxes, b)
 		}
 	}
-	o := Observe(append([]Part{Node("worker-1"), Node(liar), FreshReport("worker-1"), FreshReport(liar, report), Pool("10.0.0.0-16", "10.0.0.0/16", entries...),
+	return Observe(append([]Part{Node("worker-1"), Node(liar), FreshReport("worker-1"), FreshReport(liar, report), Pool("10.0.0.0-16", "10.0.0.0/16", entries...),
 		NAD("wb", WhereaboutsConfig("10.0.0.0/16", ""))}, parts...)...)
-	next := nextReport(o, report)
-	return o, next
-}
-
-// nextReport is the report of the liar once more, as another object.
-func nextReport(o *Observed, report ReportEdit) *podstate.Report {
-	next := Observe(FreshReport(liar, report))
-	next.Reports[0].Sandboxes = append(next.Reports[0].Sandboxes, v1alpha1.Sandbox{ID: "one more", State: "Ready"})
-	return next.Reports[0]
 }
 
 func addressAt(i int) string { return fmt.Sprintf("10.0.%d.%d", i>>8&255, i&255) }
@@ -117,41 +108,41 @@ func hostiles() []hostile {
 		}
 	}
 	return []hostile{
-		{"sandboxes that carry one address", func(n int) (*Observed, *podstate.Report) {
+		{"sandboxes that carry one address", func(n int) *Observed {
 			return lying(n, func(i int, b *v1alpha1.Sandbox) { at(b, slices.Repeat([]string{"10.0.0.5"}, 20)...) })
 		}},
-		{"sandboxes that carry every address", func(n int) (*Observed, *podstate.Report) {
+		{"sandboxes that carry every address", func(n int) *Observed {
 			return lying(n, func(i int, b *v1alpha1.Sandbox) {
 				for k := range 16 {
 					at(b, addressAt(16*i+k))
 				}
 			})
 		}},
-		{"sandboxes of one id", func(n int) (*Observed, *podstate.Report) {
+		{"sandboxes of one id", func(n int) *Observed {
 			return lying(n, func(i int, b *v1alpha1.Sandbox) { b.ID = "box-5"; at(b, addressAt(i)) })
 		}},
-		{"sandboxes that are gone", func(n int) (*Observed, *podstate.Report) {
-			o, next := lying(0, nil)
+		{"sandboxes that are gone", func(n int) *Observed {
+			o := lying(0, nil)
 			for i := range n {
-				Gone(fmt.Sprint("box-", i%1000), "uid")(next)
+				Gone(fmt.Sprint("box-", i%1000), "uid")(ReportOf(o, liar))
 			}
-			return o, next
+			return o
 		}},
-		{"sandboxes whose addresses are unread", func(n int) (*Observed, *podstate.Report) {
+		{"sandboxes whose addresses are unread", func(n int) *Observed {
 			return lying(n, unreadLie, NAD("other", WhereaboutsConfig("192.168.0.0/16", "other")),
 				Pod("web-0", OnNode(liar), NetworkStatus(`[{"name":"default/other","interface":"net1"}]`)))
 		}},
-		{"pods that carry the same addresses", func(n int) (*Observed, *podstate.Report) {
+		{"pods that carry the same addresses", func(n int) *Observed {
 			return lying(n, func(i int, b *v1alpha1.Sandbox) { at(b, addressAt(i)) }, carriers(n/10))
 		}},
-		{"entries of one pool", func(n int) (*Observed, *podstate.Report) {
+		{"entries of one pool", func(n int) *Observed {
 			entries := map[string]any{}
 			for i := range n {
 				entries[fmt.Sprint(i)] = map[string]any{"id": "box-5", "podref": "default/web-0", "ifname": "net1"}
 			}
 			return lying(100, func(_ int, b *v1alpha1.Sandbox) { b.ID = "box-5" }, RawPool("big", map[string]any{"range": "10.8.0.0/13", "allocations": entries}))
 		}},
-		{"definitions of slices", func(n int) (*Observed, *podstate.Report) {
+		{"definitions of slices", func(n int) *Observed {
 			return lying(10, unreadLie, func(o *Observed) {
 				for i := range n / 4 {
 					NAD(fmt.Sprint("nad-", i), WhereaboutsConfig(fmt.Sprintf("10.%d.0.0/16", i%200), fmt.Sprint("net-", i), `"node_slice_size":"/24"`))(o)
@@ -181,7 +172,7 @@ func TestJudgingFourTimesAsManyLiesTakesFourTimesAsLong(t *testing.T) {
 	for _, h := range hostiles() {
 		t.Run(h.says, func(t *testing.T) {
 			judged := func(n int) time.Duration {
-				o, _ := h.make(n)
+				o := h.make(n)
 				return processorTime(t, func() func() { return func() { Judged(o, judge.Policy{}) } })
 			}
 			grows(t, judged(1000), judged(4000))
@@ -189,10 +180,10 @@ func TestJudgingFourTimesAsManyLiesTakesFourTimesAsLong(t *testing.T) {
 	}
 }
 
-// secondCheck is what is done under whereabouts' Lease when a live read has found another
-// report of the liar: 100 candidates are judged again, and their findings.
+// secondCheck is what is done under whereabouts' Lease when a live read has found the pool and a
+// pod changed: 100 candidates are judged again, and their findings.
 func secondCheck(tb testing.TB, h hostile, n int) time.Duration {
-	o, next := h.make(n)
+	o := h.make(n)
 	var addresses []netip.Addr
 	for i := range 100 {
 		addresses = append(addresses, netip.MustParseAddr(addressAt(i)))
@@ -200,7 +191,7 @@ func secondCheck(tb testing.TB, h hostile, n int) time.Duration {
 	return processorTime(tb, func() func() {
 		x := judge.NewIndex(o.Observation, nil, judge.Policy{})
 		return func() {
-			x = x.With(&judge.Live{Now: o.Now, Reports: map[string]*podstate.Report{liar: next}, Pools: map[types.NamespacedName]*ippool.Pool{
+			x = x.With(&judge.Live{Now: o.Now, Pods: map[types.NamespacedName]*podstate.Pod{PodName("p-5"): nil}, Pools: map[types.NamespacedName]*ippool.Pool{
 				{Namespace: "kube-system", Name: o.Pools[0].Name}: o.Pools[0]}})
 			x.JudgeAddresses(addresses)
 			x.FindingsAt(addresses, addresses)
@@ -229,8 +220,8 @@ func BenchmarkASecondCheckAgainstALiar(b *testing.B) {
 // What a pass takes for a lie stays within a multiple of the lie's own length.
 func TestAReportTakesNoMoreMemoryThanAMultipleOfItsLength(t *testing.T) {
 	for _, h := range hostiles() {
-		small, _ := h.make(500)
-		large, _ := h.make(2000)
+		small := h.make(500)
+		large := h.make(2000)
 		a, _ := allocated(func() { Judged(small, judge.Policy{}) })
 		b, _ := allocated(func() { Judged(large, judge.Policy{}) })
 		if b > 5*a+1<<20 {

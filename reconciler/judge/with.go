@@ -27,8 +27,6 @@ type Live struct {
 	Changed      map[types.NamespacedName]bool
 	Reservations map[types.NamespacedName]*ippool.Reservation
 	Pods         map[types.NamespacedName]*podstate.Pod
-	// Reports by node. Only watches tell of them: a live read reads none.
-	Reports map[string]*podstate.Report
 }
 
 // overlay is what an index has in the place of what was observed first. Nil means gone.
@@ -40,8 +38,8 @@ type overlay struct {
 
 // With is the index with what a live read found in the place of what was there; x stays as it
 // is. The cost grows with what was found since the observation, with the number of pools and of
-// reports, and with the entries of the pools in it. Only what changes ranges, the nodes that have
-// a report, or the nodes where no Node object is known, makes it build all of the index again.
+// reports, and with the entries of the pools in it. Only what changes ranges, or the nodes where no
+// Node object is known, makes it build all of the index again.
 func (x *Index) With(live *Live) *Index {
 	o, y := *x.o, *x
 	o.Restored = cmp.Or(live.Restored, o.Restored)
@@ -53,7 +51,6 @@ func (x *Index) With(live *Live) *Index {
 	y.live.pods, y.live.reservations = merged(x.live.pods, live.Pods), merged(x.live.reservations, live.Reservations)
 	o.Pools = withPools(o.Pools, live.Pools)
 	if x.mustBuildAgain(live) {
-		o.Reports = withReports(o.Reports, live.Reports)
 		return NewIndex(y.Observation(), x.past, x.policy)
 	}
 	y.heardSince = findHeardSince(o.Reports, o.Now)
@@ -87,24 +84,8 @@ func withPools(pools []*ippool.Pool, live map[types.NamespacedName]*ippool.Pool)
 	return all
 }
 
-func withReports(reports []*podstate.Report, live map[string]*podstate.Report) []*podstate.Report {
-	all := slices.DeleteFunc(slices.Clone(reports), func(r *podstate.Report) bool {
-		_, changed := live[r.Name]
-		return changed
-	})
-	for _, r := range live {
-		if r != nil {
-			all = append(all, r)
-		}
-	}
-	return all
-}
-
 // mustBuildAgain reports whether what was found changes what is not looked up in the overlay.
 func (x *Index) mustBuildAgain(live *Live) bool {
-	if len(live.Reports) > 0 {
-		return true
-	}
 	for name, p := range live.Pools {
 		old := x.poolNamed(name.String())
 		if p == nil && old != nil || p != nil && (old == nil || p.Range != old.Range || p.RangeText != old.RangeText || p.Problem != old.Problem) {

@@ -3,6 +3,7 @@ package judgetest
 import (
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -53,14 +54,12 @@ func Missing(want, got []string) []string {
 	return slices.DeleteFunc(slices.Clone(want), func(line string) bool { return slices.Contains(got, line) })
 }
 
-// AmendedIndex is an index amended by a few changes, beside the observation
-// that it must be equal to.
-func AmendedIndex(c Random) (*judge.Index, *Observed, judge.Policy) {
+// ChangedIndex is an index with a few changes, beside the observation that it must be equal to.
+func ChangedIndex(c Random) (*judge.Index, *Observed, judge.Policy) {
 	o, policy := ObserveDistinct(c.Cluster()), c.Policy()
 	x := judge.NewIndex(o.Observation, o.Past, policy)
-	o = &Observed{x.Observation(), o.Past}
 	for range 1 + c.IntN(4) {
-		x.Judge() // what it caches must not outlive the changes
+		x.JudgeAddresses([]netip.Addr{netip.MustParseAddr(c.IP())}) // what it remembers must not outlive the changes
 		var to *judge.Live
 		to, o = c.Changes(o)
 		x = x.With(to)
@@ -71,16 +70,16 @@ func AmendedIndex(c Random) (*judge.Index, *Observed, judge.Policy) {
 // Changes are a few changes, beside the observation after them.
 func (c Random) Changes(before *Observed) (*judge.Live, *Observed) {
 	o := before.Copy()
-	o.Pools, o.Reservations, o.Reports, o.Pods = slices.Clone(o.Pools), slices.Clone(o.Reservations), slices.Clone(o.Reports), maps.Clone(o.Pods)
+	o.Pools, o.Reservations, o.Pods = slices.Clone(o.Pools), slices.Clone(o.Reservations), maps.Clone(o.Pods)
 	to := &judge.Live{Pods: map[types.NamespacedName]*podstate.Pod{}, Pools: map[types.NamespacedName]*ippool.Pool{},
-		Reservations: map[types.NamespacedName]*ippool.Reservation{}, Reports: map[string]*podstate.Report{}}
+		Reservations: map[types.NamespacedName]*ippool.Reservation{}}
 	if c.OneIn(3) {
 		to.Now = o.Now.Add(time.Duration(c.IntN(120)) * time.Second)
 		o.Now = to.Now
 	}
 	for range c.IntN(4) {
 		made := Observe(At(o.Now))
-		switch c.IntN(5) {
+		switch c.IntN(4) {
 		case 0, 1:
 			name := PodName(c.PodName())
 			if !c.OneIn(3) {
@@ -97,24 +96,6 @@ func (c Random) Changes(before *Observed) (*judge.Live, *Observed) {
 				c.Pool(name.Name)(made)
 				to.Pools[name] = made.Pools[0]
 				o.Pools = append(o.Pools, made.Pools[0])
-			}
-		case 3:
-			name := c.Node()
-			i := slices.IndexFunc(o.Reports, func(r *podstate.Report) bool { return r.Name == name })
-			var r *podstate.Report
-			switch {
-			case i >= 0 && c.OneIn(3):
-				renewed := *o.Reports[i] // by its Lease
-				renewed.Renewed, renewed.LeaseRenewed = o.Now, o.Now
-				r = &renewed
-			case !c.OneIn(4):
-				c.Report(name)(made)
-				r = made.Reports[0]
-			}
-			to.Reports[name] = r
-			o.Reports = slices.DeleteFunc(o.Reports, func(r *podstate.Report) bool { return r.Name == name })
-			if r != nil {
-				o.Reports = append(o.Reports, r)
 			}
 		default:
 			c.Reservation()(made)
