@@ -22,9 +22,6 @@ func planArea() Area {
 			Old: `text := h.restoreGate(j); text != "" {`, New: `text := h.restoreGate(j); text == "-" {`},
 		{Fault: "The breaker is not asked", File: plan, Tests: "TestBreaker",
 			Old: `text != "" && !opts.AllowMassRelease {`, New: `text == "-" && !opts.AllowMassRelease {`},
-		{Fault: "What the breaker refused together is released bit by bit", File: plan, Tests: "TestWhatTheBreakerHasRefusedIsNotReleasedBitByBitBesideWhatIsProven",
-			Old: `		p.unconfirmed += h.refusedByBreaker
-`, New: ``},
 		{Fault: "An empty list of pods is believed", File: emptyPods, In: "reconciler", Tests: "TestAnEmptyAnswerForPodsProvesNothing",
 			Old: `if n == 0 || len(o.Pods) > 0 {`, New: `if true {`},
 
