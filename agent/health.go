@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
@@ -35,49 +36,41 @@ type Health struct {
 	publishErr  string    // why the last write failed; "" if it did not
 	unreadable  int
 
-	metrics *metrics
-}
-
-type metrics struct {
-	inspections, writes, signs                           *prometheus.CounterVec
-	lastInspection, lastRenewal, unreadable, attachments prometheus.Gauge
-	addressesUnread, unguarded                           prometheus.Gauge
-	sandboxes                                            *prometheus.GaugeVec
+	inspections, writes, signs                   *prometheus.CounterVec
+	lastInspection, renewed, unread, attachments prometheus.Gauge
+	addressesUnread, unguarded                   prometheus.Gauge
+	sandboxes                                    *prometheus.GaugeVec
 }
 
 // NewHealth makes a Health with its metrics in the registry.
 func NewHealth(log *slog.Logger, registry prometheus.Registerer) *Health {
+	const prefix = "ip_reconcile_agent_"
+	with := promauto.With(registry)
 	counter := func(name, help, label string) *prometheus.CounterVec {
-		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ip_reconcile_agent_" + name, Help: help}, []string{label})
-		registry.MustRegister(c)
-		return c
+		return with.NewCounterVec(prometheus.CounterOpts{Name: prefix + name, Help: help}, []string{label})
 	}
 	gauge := func(name, help string) prometheus.Gauge {
-		g := prometheus.NewGauge(prometheus.GaugeOpts{Name: "ip_reconcile_agent_" + name, Help: help})
-		registry.MustRegister(g)
-		return g
+		return with.NewGauge(prometheus.GaugeOpts{Name: prefix + name, Help: help})
 	}
-	m := &metrics{
+	return &Health{
+		log: log, lastAttempt: time.Now(), publishErr: "no report was published yet",
 		inspections:     counter("looks_total", "Inspections of the container runtime and the CNI caches; failed ones publish nothing.", "result"),
 		writes:          counter("report_writes_total", "Attempts to write the SandboxReport or to renew its Lease.", "result"),
 		signs:           counter("signs_total", "Signs that the report at the API server is not what was written: etcd restored, or someone else's change.", "sign"),
 		lastInspection:  gauge("last_good_look_timestamp_seconds", "When the last successful inspection was made."),
-		lastRenewal:     gauge("lease_renewed_timestamp_seconds", "When the Lease that confirms the report was last renewed."),
-		unreadable:      gauge("unread", "CNI cache files and sandboxes of which only the name could be read in the last inspection."),
+		renewed:         gauge("lease_renewed_timestamp_seconds", "When the Lease that confirms the report was last renewed."),
+		unread:          gauge("unread", "CNI cache files and sandboxes of which only the name could be read in the last inspection."),
 		addressesUnread: gauge("addresses_unread", "Sandboxes in the last inspection whose addresses are not all known: they may hold back what their pods' networks have."),
 		unguarded:       gauge("unguarded", "1 while the admission policy is not enforced, and the agent publishes nothing."),
 		attachments:     gauge("attachments", "Container ids in a CNI cache that the runtime does not list."),
-		sandboxes: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "ip_reconcile_agent_sandboxes", Help: "Sandboxes in the report, by state."}, []string{"state"}),
+		sandboxes:       with.NewGaugeVec(prometheus.GaugeOpts{Name: prefix + "sandboxes", Help: "Sandboxes in the report, by state."}, []string{"state"}),
 	}
-	registry.MustRegister(m.sandboxes)
-	return &Health{log: log, metrics: m, lastAttempt: time.Now(), publishErr: "no report was published yet"}
 }
 
 // inspectFailed notes an inspection that failed. It is logged when it begins and when it changes,
 // not at every attempt.
 func (h *Health) inspectFailed(err error) {
-	h.metrics.inspections.WithLabelValues("failed").Inc()
+	h.inspections.WithLabelValues("failed").Inc()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.lastAttempt = time.Now()
@@ -89,16 +82,16 @@ func (h *Health) inspectFailed(err error) {
 
 // inspected notes a successful inspection.
 func (h *Health) inspected(inspection *Inspection, unread map[string]error) {
-	h.metrics.inspections.WithLabelValues("good").Inc()
-	h.metrics.lastInspection.SetToCurrentTime()
-	h.metrics.unreadable.Set(float64(len(unread)))
+	h.inspections.WithLabelValues("good").Inc()
+	h.lastInspection.SetToCurrentTime()
+	h.unread.Set(float64(len(unread)))
 	incomplete := 0
 	for i := range inspection.Sandboxes {
 		if inspection.Sandboxes[i].AddressesUnread {
 			incomplete++
 		}
 	}
-	h.metrics.addressesUnread.Set(float64(incomplete))
+	h.addressesUnread.Set(float64(incomplete))
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.lastAttempt = time.Now()
@@ -117,12 +110,12 @@ func (h *Health) inspected(inspection *Inspection, unread map[string]error) {
 
 // published notes that the report and its Lease are written.
 func (h *Health) published(r *v1alpha1.SandboxReport) {
-	h.metrics.writes.WithLabelValues("done").Inc()
-	h.metrics.lastRenewal.SetToCurrentTime()
-	h.metrics.unguarded.Set(0)
-	h.metrics.attachments.Set(float64(r.Summary.Attachments))
-	h.metrics.sandboxes.WithLabelValues("Ready").Set(float64(r.Summary.Sandboxes - r.Summary.NotReady))
-	h.metrics.sandboxes.WithLabelValues("NotReady").Set(float64(r.Summary.NotReady))
+	h.writes.WithLabelValues("done").Inc()
+	h.renewed.SetToCurrentTime()
+	h.unguarded.Set(0)
+	h.attachments.Set(float64(r.Summary.Attachments))
+	h.sandboxes.WithLabelValues("Ready").Set(float64(r.Summary.Sandboxes - r.Summary.NotReady))
+	h.sandboxes.WithLabelValues("NotReady").Set(float64(r.Summary.NotReady))
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.lastAttempt, h.lastRenewal = time.Now(), time.Now()
@@ -134,9 +127,9 @@ func (h *Health) published(r *v1alpha1.SandboxReport) {
 
 // publishFailed notes that the API server could not be read or written.
 func (h *Health) publishFailed(err error) {
-	h.metrics.writes.WithLabelValues("failed").Inc()
+	h.writes.WithLabelValues("failed").Inc()
 	if errors.Is(err, errUnguarded) {
-		h.metrics.unguarded.Set(1)
+		h.unguarded.Set(1)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -148,12 +141,12 @@ func (h *Health) publishFailed(err error) {
 }
 
 func (h *Health) restoreNoticed(err error) {
-	h.metrics.signs.WithLabelValues("restored").Inc()
+	h.signs.WithLabelValues("restored").Inc()
 	h.log.Warn("the report is rewritten, and nothing is released until every node has done so", "error", err)
 }
 
 func (h *Health) reportChanged() {
-	h.metrics.signs.WithLabelValues("changed").Inc()
+	h.signs.WithLabelValues("changed").Inc()
 	h.log.Warn("the report was changed or deleted by someone else: it is written again")
 }
 

@@ -64,7 +64,7 @@ func (n *aNode) newInspector() *agent.NodeInspector {
 	n.Cleanup(func() { r.Close() })
 	return &agent.NodeInspector{
 		Runtime: r, NetNSDirs: []string{n.netns}, OwnUID: "own-uid",
-		Caches: cnicache.New(cnicache.Folders{Results: n.results(), Multus: filepath.Join(n.cni, "multus")}, 0),
+		Caches: cnicache.New(cnicache.Folders{Results: n.results(), Multus: filepath.Join(n.cni, "multus")}),
 	}
 }
 

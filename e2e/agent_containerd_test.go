@@ -70,7 +70,7 @@ func (n *fakeNode) inProcess(t testing.TB, s *stage, clock func() time.Time) {
 			Node: n.name, Store: store, Identity: func(context.Context, *v1alpha1.SandboxReport) (nodeagent.Identity, error) {
 				return nodeagent.Identity{}, nil
 			},
-			Inspector: &nodeagent.NodeInspector{Runtime: runtime, Caches: cnicache.New(cnicache.Folders{Results: n.results, Multus: n.multus}, 0), NetNSDirs: []string{n.netns}, Now: clock},
+			Inspector: &nodeagent.NodeInspector{Runtime: runtime, Caches: cnicache.New(cnicache.Folders{Results: n.results, Multus: n.multus}), NetNSDirs: []string{n.netns}, Now: clock},
 			Health:    nodeagent.NewHealth(slog.New(slog.DiscardHandler), prometheus.NewRegistry()),
 		}).Run(ctx)
 	}()

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"strings"
 
+	"github.com/k8snetworkplumbingwg/whereabouts/pkg/types"
 	netutils "k8s.io/utils/net"
 )
 
@@ -19,37 +20,23 @@ type Bounds struct {
 
 func (b Bounds) empty() bool { return !b.Start.IsValid() && !b.End.IsValid() && len(b.Exclude) == 0 }
 
-// configuredRange is a range of an ipam section with its bounds, as it is written.
-type configuredRange struct {
-	Range   string   `json:"range"`
-	Start   net.IP   `json:"range_start"`
-	End     net.IP   `json:"range_end"`
-	Exclude []string `json:"exclude"`
-}
-
 // readBounds reads the bounds of an ipam section's ranges, in the order of readIPAM (whereabouts
-// v0.9.4, pkg/config/config.go, LoadIPAMConfig; pkg/types/types.go, UnmarshalJSON; pkg/allocate/allocate.go,
+// v0.9.4, pkg/config/config.go, LoadIPAMConfig; pkg/allocate/allocate.go,
 // parseExcludedRange). An error is why whereabouts refuses every ADD.
 func readBounds(raw json.RawMessage) ([]Bounds, error) {
-	var ipam struct {
-		Range   string            `json:"range"`
-		Start   string            `json:"range_start"`
-		End     string            `json:"range_end"`
-		Exclude []string          `json:"exclude"`
-		Ranges  []configuredRange `json:"ipRanges"`
-	}
+	var ipam types.IPAMConfig
 	if err := json.Unmarshal(raw, &ipam); err != nil {
 		return nil, fmt.Errorf("ipam section: %w", err)
 	}
-	ranges := ipam.Ranges
+	ranges := ipam.IPRanges
 	if ipam.Range != "" {
-		// Beside range, and only there, what is no address counts as not there.
-		ranges = append([]configuredRange{{Range: ipam.Range, Start: netutils.ParseIPSloppy(ipam.Start), End: netutils.ParseIPSloppy(ipam.End), Exclude: ipam.Exclude}}, ranges...)
+		first := types.RangeConfiguration{Range: ipam.Range, RangeStart: ipam.RangeStart, RangeEnd: ipam.RangeEnd, OmitRanges: ipam.OmitRanges}
+		ranges = append([]types.RangeConfiguration{first}, ranges...)
 	}
 	var all []Bounds
 	some := false
 	for _, r := range ranges {
-		b, err := r.bounds()
+		b, err := boundsOf(r)
 		if err != nil {
 			return nil, err
 		}
@@ -61,20 +48,20 @@ func readBounds(raw json.RawMessage) ([]Bounds, error) {
 	return all, nil
 }
 
-func (r configuredRange) bounds() (Bounds, error) {
+func boundsOf(r types.RangeConfiguration) (Bounds, error) {
 	if first, cidr, ok := strings.Cut(r.Range, "-"); ok {
 		// These take the place of range_start and range_end.
 		last, network, err := netutils.ParseCIDRSloppy(cidr)
 		if err != nil {
 			return Bounds{}, fmt.Errorf("range %q: %w", r.Range, err)
 		}
-		r.Start, r.End = netutils.ParseIPSloppy(first), last
-		if r.Start == nil || !network.Contains(r.Start) {
+		r.RangeStart, r.RangeEnd = netutils.ParseIPSloppy(first), last
+		if r.RangeStart == nil || !network.Contains(r.RangeStart) {
 			return Bounds{}, fmt.Errorf("range %q: %q is no address of %s", r.Range, first, network)
 		}
 	}
-	b := Bounds{Start: addrOf(r.Start), End: addrOf(r.End)}
-	for _, text := range r.Exclude {
+	b := Bounds{Start: addrOf(r.RangeStart), End: addrOf(r.RangeEnd)}
+	for _, text := range r.OmitRanges {
 		p, err := parseExclude(text)
 		if err != nil {
 			return Bounds{}, err

@@ -5,40 +5,24 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	wbkubernetes "github.com/k8snetworkplumbingwg/whereabouts/pkg/storage/kubernetes"
 )
 
-// normalizeRange is the part of a pool's name that comes from its range
-// (whereabouts v0.9.4, pkg/storage/kubernetes/ipam.go, normalizeRange).
+// normalizeRange is the part of a pool's name that comes from its range.
 func normalizeRange(text string) string {
-	if strings.HasSuffix(text, ":") {
-		text += "0"
-	}
-	return strings.NewReplacer(":", "-", "/", "-").Replace(text)
+	return wbkubernetes.IPPoolName(wbkubernetes.PoolIdentifier{IpRange: text})
 }
 
-// PoolName is the name of the pool of a network's range that is not cut into slices
-// (whereabouts v0.9.4, pkg/storage/kubernetes/ipam.go, IPPoolName).
+// PoolName is the name of the pool of a network's range that is not cut into slices.
 func PoolName(network string, r netip.Prefix) string {
-	name := normalizeRange(r.Masked().String())
-	if network != "" {
-		name = network + "-" + name
-	}
-	return name
+	return wbkubernetes.IPPoolName(wbkubernetes.PoolIdentifier{IpRange: r.Masked().String(), NetworkName: network})
 }
 
 // ReservationName is the name of the OverlappingRangeIPReservation of an
-// address in a network, "" being the unnamed one
-// (whereabouts v0.9.4, pkg/storage/kubernetes/ipam.go, NormalizeIP).
+// address in a network, "" being the unnamed one.
 func ReservationName(network string, a netip.Addr) string {
-	text := a.Unmap().WithZone("").String()
-	if strings.HasSuffix(text, ":") {
-		text += "0"
-	}
-	text = strings.ReplaceAll(text, ":", "-")
-	if network != "" {
-		text = network + "-" + text
-	}
-	return text
+	return wbkubernetes.NormalizeIP(a.Unmap().WithZone("").AsSlice(), network)
 }
 
 // ReservedAddress is the address that a reservation's name stands for in a
@@ -101,6 +85,9 @@ func (p *Pool) SliceNodes(nodes map[string]bool) []string {
 // namePrefix is what stands before the range in the pool's name, without the dash.
 func (p *Pool) namePrefix() (string, bool) {
 	for _, text := range []string{p.RangeText, p.Range.Prefix().String()} {
+		if text == "" {
+			continue
+		}
 		norm := normalizeRange(text)
 		if p.Name == norm {
 			return "", true

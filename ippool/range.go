@@ -7,6 +7,8 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
+
+	"github.com/k8snetworkplumbingwg/whereabouts/pkg/iphelpers"
 )
 
 // Range is the spec.range of an IPPool: the network and the address that the
@@ -123,8 +125,7 @@ func (r Range) Key(a netip.Addr) (uint64, bool) {
 // Keys are all keys under which whereabouts may have stored an address of the
 // range; none for an address outside it. Besides Key that is what its own
 // arithmetic makes of a base inside the range: it stores the distance without
-// its sign, and loses its way where a byte has to borrow (v0.9.4,
-// pkg/iphelpers/iphelpers.go, IPGetOffset and byteSliceSub). Knowing that keeps
+// its sign, and on a borrow subtracts both bytes from 256. Knowing that keeps
 // the address of a running pod from looking like nobody's.
 func (r Range) Keys(a netip.Addr) []uint64 {
 	k, ok := r.Key(a)
@@ -132,7 +133,7 @@ func (r Range) Keys(a netip.Addr) []uint64 {
 		return nil
 	}
 	if r.base != r.prefix.Addr() {
-		if odd := whereaboutsOffset(a.Unmap().WithZone(""), r.base); odd != k {
+		if odd, err := iphelpers.IPGetOffset(a.Unmap().WithZone("").AsSlice(), r.base.AsSlice()); err == nil && odd != k {
 			return []uint64{k, odd}
 		}
 	}
@@ -148,23 +149,4 @@ func low64(a netip.Addr) uint64 {
 	}
 	b := a.As16()
 	return binary.BigEndian.Uint64(b[8:])
-}
-
-// whereaboutsOffset computes an offset with whereabouts' own mistake in it:
-// on a borrow it subtracts both bytes from 256.
-func whereaboutsOffset(a, base netip.Addr) uint64 {
-	x, y := a.As16(), base.As16()
-	if a.Less(base) {
-		x, y = y, x
-	}
-	var out [16]byte
-	borrow := 0
-	for i := 15; i >= 0; i-- {
-		d, next := int(x[i])-int(y[i])-borrow, 0
-		if d < 0 {
-			d, next = 0x100-int(x[i])-int(y[i])-borrow, 1
-		}
-		out[i], borrow = byte(d), next
-	}
-	return binary.BigEndian.Uint64(out[8:])
 }

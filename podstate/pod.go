@@ -120,13 +120,13 @@ func phase(o *corev1.Pod) Phase {
 	return Live
 }
 
-func stopped(o *corev1.Pod) (bool, time.Time) {
-	var last time.Time
-	all, some := true, false
-	statuses := [...][]corev1.ContainerStatus{o.Status.InitContainerStatuses, o.Status.ContainerStatuses, o.Status.EphemeralContainerStatuses}
-	for _, list := range statuses {
+// stopped returns Pod's StoppedByKubelet and LastFinished.
+func stopped(o *corev1.Pod) (all bool, last time.Time) {
+	seen := make(map[string]bool, len(o.Status.ContainerStatuses))
+	all = true
+	for _, list := range [...][]corev1.ContainerStatus{o.Status.InitContainerStatuses, o.Status.ContainerStatuses, o.Status.EphemeralContainerStatuses} {
 		for i := range list {
-			some = true
+			seen[list[i].Name] = true
 			if t := list[i].State.Terminated; t == nil {
 				all = false
 			} else if t.FinishedAt.After(last) {
@@ -134,25 +134,7 @@ func stopped(o *corev1.Pod) (bool, time.Time) {
 			}
 		}
 	}
-	all = all && everyContainerHasStatus(o)
-	for i := range o.Status.Conditions {
-		if c := &o.Status.Conditions[i]; c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
-			all = false
-		}
-	}
-	return all && some, last
-}
-
-// everyContainerHasStatus reports whether every container of the spec has a status of
-// any kind.
-func everyContainerHasStatus(o *corev1.Pod) bool {
-	seen := make(map[string]bool, len(o.Status.ContainerStatuses))
-	for _, list := range [...][]corev1.ContainerStatus{o.Status.InitContainerStatuses, o.Status.ContainerStatuses, o.Status.EphemeralContainerStatuses} {
-		for i := range list {
-			seen[list[i].Name] = true
-		}
-	}
-	all := true
+	all = all && len(seen) > 0
 	for i := range o.Spec.Containers {
 		all = all && seen[o.Spec.Containers[i].Name]
 	}
@@ -162,7 +144,12 @@ func everyContainerHasStatus(o *corev1.Pod) bool {
 	for i := range o.Spec.EphemeralContainers {
 		all = all && seen[o.Spec.EphemeralContainers[i].Name]
 	}
-	return all
+	for i := range o.Status.Conditions {
+		if c := &o.Status.Conditions[i]; c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
+			all = false
+		}
+	}
+	return all, last
 }
 
 // Has reports whether a sandbox with this UID is the pod's; no UID is nobody's.

@@ -27,21 +27,17 @@ type Folders struct {
 // that did not change, so that a Read costs a readdir, and a stat per file. It
 // is not for concurrent use.
 type Cache struct {
-	recheckAfter time.Duration
-
 	results          *folder
 	configuredMultus []*folder            // Multus', by Folders
 	discoveredMultus map[string][]*folder // Multus', by the cniDir that its configs name
 	unreadable       map[string]error
 }
 
-// New returns a Cache that has read nothing yet. For recheckAfter a file that was
-// inspected, and is still listed, is taken for unchanged; 0 for not at all. Where Reads
-// come every second, most of their cost is the stats.
-func New(f Folders, recheckAfter time.Duration) *Cache {
+// New returns a Cache that has read nothing yet.
+func New(f Folders) *Cache {
 	// libcni makes its folder with the first result: a node on which no pod has had a
 	// network yet has only the parent folder.
-	c := &Cache{recheckAfter: recheckAfter, results: &folder{path: f.Results, kind: runtimeResults, optional: true, parent: filepath.Dir(f.Results)}, discoveredMultus: map[string][]*folder{}}
+	c := &Cache{results: &folder{path: f.Results, kind: runtimeResults, parent: filepath.Dir(f.Results)}}
 	if f.Multus != "" {
 		c.configuredMultus = multusFolders(f.Multus)
 	}
@@ -50,8 +46,8 @@ func New(f Folders, recheckAfter time.Duration) *Cache {
 
 func multusFolders(cniDir string) []*folder {
 	return []*folder{
-		{path: filepath.Clean(cniDir), kind: multusDelegates, optional: true},
-		{path: filepath.Join(cniDir, "results"), kind: multusResults, optional: true},
+		{path: filepath.Clean(cniDir), kind: multusDelegates},
+		{path: filepath.Join(cniDir, "results"), kind: multusResults},
 	}
 }
 
@@ -130,7 +126,7 @@ func (c *Cache) MultusDirs() []string {
 func (c *Cache) Unreadable() map[string]error { return c.unreadable }
 
 func (c *Cache) readFolder(f *folder, now time.Time, builders map[string]*entryBuilder) error {
-	err := f.read(now, c.recheckAfter, func(id, name string, r *parsedFile) {
+	err := f.read(now, func(id, name string, r *parsedFile) {
 		b := builders[id]
 		if b == nil {
 			b = &entryBuilder{}
@@ -141,7 +137,7 @@ func (c *Cache) readFolder(f *folder, now time.Time, builders map[string]*entryB
 			c.unreadable[filepath.Join(f.path, name)] = r.problem
 		}
 	})
-	if errors.Is(err, fs.ErrNotExist) && f.optional && !f.existed {
+	if errors.Is(err, fs.ErrNotExist) && !f.existed {
 		if f.parent == "" {
 			return nil
 		}

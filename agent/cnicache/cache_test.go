@@ -27,7 +27,7 @@ func TestTheRuntimesFolderMayBeMissingUntilItWasSeenIfTheOneAboveIsThere(t *test
 	if entries, err := c.Read(); err == nil || entries != nil {
 		t.Errorf("got %v and no error", entries)
 	}
-	elsewhere := cnicache.New(cnicache.Folders{Results: filepath.Join(t.TempDir(), "cni", "results")}, 0)
+	elsewhere := cnicache.New(cnicache.Folders{Results: filepath.Join(t.TempDir(), "cni", "results")})
 	if entries, err := elsewhere.Read(); err == nil || entries != nil {
 		t.Errorf("nothing is there: got %v and no error", entries)
 	}
@@ -70,7 +70,7 @@ func TestAFolderOfMultusThatCannotBeListedIsAnErrorAtOnce(t *testing.T) {
 func TestWithoutMultusItsFolderIsNotRead(t *testing.T) {
 	c := newCaches(t)
 	c.runtime(one, "eth0", kindnet, eth0)
-	entries, err := cnicache.New(cnicache.Folders{Results: c.folders.Results}, 0).Read()
+	entries, err := cnicache.New(cnicache.Folders{Results: c.folders.Results}).Read()
 	if err != nil || len(entries) != 1 {
 		t.Errorf("got %v, %v", entries, err)
 	}
@@ -285,7 +285,7 @@ func BenchmarkRead(b *testing.B) {
 			}
 		}
 	}
-	b.Run("cold", func(b *testing.B) { run(b, func() *cnicache.Cache { return cnicache.New(c.folders, 0) }) })
-	warm := cnicache.New(c.folders, 0)
+	b.Run("cold", func(b *testing.B) { run(b, func() *cnicache.Cache { return cnicache.New(c.folders) }) })
+	warm := cnicache.New(c.folders)
 	b.Run("warm", func(b *testing.B) { run(b, func() *cnicache.Cache { return warm }) })
 }

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	netutils "k8s.io/utils/net"
@@ -15,11 +16,11 @@ import (
 
 // config is the part of a CNI network's config that tells its whereabouts addresses.
 type config struct {
-	multus   bool   // Multus is one of its plugins
-	cniDir   string // Multus', where its config names one
-	loopback bool   // loopback is its only plugin
-	ipams    []ipam // whereabouts'
-	ranges   int    // in all of them
+	multus   bool     // Multus is one of its plugins
+	cniDir   string   // Multus', where its config names one
+	loopback bool     // loopback is its only plugin
+	sources  []source // of whereabouts' addresses
+	ranges   int      // that were read
 }
 
 // maxRanges is how many ranges of a config are read: a tenant writes as many into a definition
@@ -27,11 +28,21 @@ type config struct {
 // more are unknown.
 const maxRanges = 256
 
-// ipam is one ipam section of whereabouts. One without ranges may take them from
-// whereabouts' own file on the node: they are unknown then.
-type ipam struct {
-	ranges      []*net.IPNet
+// source is a range from which whereabouts gives a result one address; ipNet is nil where the
+// range is unknown. A section without ranges may take them from whereabouts' own file on the node.
+type source struct {
+	ipNet       *net.IPNet
 	networkName string
+	taken       bool
+}
+
+// network is where the address is from, as a report has it.
+func (s source) network() v1alpha1.Network {
+	n := v1alpha1.Network{NetworkName: s.networkName}
+	if s.ipNet != nil {
+		n.Range = s.ipNet.String()
+	}
+	return n
 }
 
 type plugin struct {
@@ -78,19 +89,16 @@ func (c *config) add(p plugin) error {
 		}
 		return nil
 	}
-	i, err := readIPAM(p.IPAM)
-	if i == nil {
-		return err
+	sources, err := readIPAM(p.IPAM)
+	if c.ranges += len(sources); c.ranges > maxRanges && len(sources) > 0 {
+		sources = []source{{networkName: sources[0].networkName}}
 	}
-	if c.ranges += len(i.ranges); c.ranges > maxRanges {
-		i.ranges = nil
-	}
-	c.ipams = append(c.ipams, *i)
+	c.sources = append(c.sources, sources...)
 	return err
 }
 
-// readIPAM returns nil where it is no section of whereabouts.
-func readIPAM(raw json.RawMessage) (*ipam, error) {
+// readIPAM returns the sources of an ipam section in whereabouts' order; none where it is not whereabouts'.
+func readIPAM(raw json.RawMessage) ([]source, error) {
 	if len(raw) == 0 {
 		return nil, nil
 	}
@@ -107,65 +115,32 @@ func readIPAM(raw json.RawMessage) (*ipam, error) {
 			Range string `json:"range"`
 		} `json:"ipRanges"`
 	}
-	if err := json.Unmarshal(raw, &conf); err != nil {
-		return &ipam{}, err
+	err := json.Unmarshal(raw, &conf)
+	if err == nil && len(conf.NetworkName) > maxName {
+		err = errors.New("a longer network_name than a pool can have")
 	}
-	if len(conf.NetworkName) > maxName {
-		return &ipam{}, errors.New("a longer network_name than a pool can have")
+	if err != nil {
+		return []source{{}}, err
 	}
-	i := &ipam{networkName: conf.NetworkName}
-	i.add(conf.Range)
+	var sources []source
+	add := func(text string) {
+		// As whereabouts does: the network with its host bits cleared, also of "10.0.0.10-10.0.0.20/24", where the
+		// prefix length stands at the last address (v0.9.4, pkg/config/config.go, LoadIPAMConfig).
+		if _, last, ok := strings.Cut(text, "-"); ok {
+			text = last
+		}
+		if _, network, err := netutils.ParseCIDRSloppy(text); err == nil {
+			sources = append(sources, source{ipNet: network, networkName: conf.NetworkName})
+		}
+	}
+	add(conf.Range)
 	for _, r := range conf.Ranges {
-		i.add(r.Range)
+		add(r.Range)
 	}
-	return i, nil
-}
-
-// add takes a range as whereabouts does: its network, host bits cleared, also
-// of "10.0.0.10-10.0.0.20/24", where the prefix length stands at the last
-// address (v0.9.4, pkg/config/config.go, LoadIPAMConfig).
-func (i *ipam) add(text string) {
-	if _, last, ok := strings.Cut(text, "-"); ok {
-		text = last
+	if len(sources) == 0 {
+		sources = []source{{networkName: conf.NetworkName}}
 	}
-	if _, network, err := netutils.ParseCIDRSloppy(text); err == nil {
-		i.ranges = append(i.ranges, network)
-	}
-}
-
-// rangeSlot is a range from which whereabouts gives a result one address. ipNet is nil
-// where the range is unknown.
-type rangeSlot struct {
-	ipNet       *net.IPNet
-	networkName string
-	taken       bool
-}
-
-// rangeSlots returns the ranges in whereabouts' order, and the slot of unknown ranges,
-// nil where all are known.
-func (c config) rangeSlots() (slots []*rangeSlot, unknown *rangeSlot) {
-	for _, i := range c.ipams {
-		for _, r := range i.ranges {
-			slots = append(slots, &rangeSlot{ipNet: r, networkName: i.networkName})
-		}
-		if len(i.ranges) == 0 && unknown == nil {
-			unknown = &rangeSlot{networkName: i.networkName}
-		}
-	}
-	return slots, unknown
-}
-
-// networks are where its addresses are from.
-func (c config) networks() (all []v1alpha1.Network) {
-	for _, i := range c.ipams {
-		for _, r := range i.ranges {
-			all = append(all, v1alpha1.Network{Range: r.String(), NetworkName: i.networkName})
-		}
-		if len(i.ranges) == 0 {
-			all = append(all, v1alpha1.Network{NetworkName: i.networkName})
-		}
-	}
-	return all
+	return sources, nil
 }
 
 // addresses are those of a result's that whereabouts gave. It gives one of each
@@ -173,30 +148,22 @@ func (c config) networks() (all []v1alpha1.Network) {
 // which tells ranges that overlap apart. One more than there are ranges, or in none of
 // them, came from elsewhere in the chain, or is a static one of the config.
 func (c config) addresses(ips []net.IP, ifName, network string) []address {
-	slots, unknown := c.rangeSlots()
+	sources := slices.Clone(c.sources)
 	var found []address
 	for _, ip := range ips {
 		addr, ok := netip.AddrFromSlice(ip)
-		if !ok {
+		from := slices.IndexFunc(sources, func(s source) bool { return s.ipNet != nil && !s.taken && s.ipNet.Contains(ip) })
+		if from < 0 {
+			from = slices.IndexFunc(sources, func(s source) bool { return s.ipNet == nil })
+		}
+		if !ok || from < 0 {
 			continue
 		}
-		from := unknown
-		for _, s := range slots {
-			if s.ipNet.Contains(ip) && !s.taken {
-				from = s
-				break
-			}
-		}
-		if from == nil {
-			continue
-		}
-		a := address{addr: addr.Unmap(), Address: v1alpha1.Address{IfName: ifName, Network: network, NetworkName: from.networkName}}
-		a.IP = a.addr.String()
-		if from.ipNet != nil {
-			from.taken = true
-			a.Range = from.ipNet.String()
-		}
-		found = append(found, a)
+		sources[from].taken = true
+		n, addr := sources[from].network(), addr.Unmap()
+		found = append(found, address{addr: addr, Address: v1alpha1.Address{
+			IP: addr.String(), IfName: ifName, Network: network, NetworkName: n.NetworkName, Range: n.Range,
+		}})
 	}
 	return found
 }

@@ -73,7 +73,9 @@ func (b *entryBuilder) add(kind fileKind, r *parsedFile) {
 	b.addresses = append(b.addresses, r.addresses...)
 	b.mentionsWhereabouts = b.mentionsWhereabouts || r.mentionsWhereabouts
 	b.unreadable = b.unreadable || r.problem != nil
-	b.networks = append(b.networks, r.networks...)
+	for _, s := range r.sources {
+		b.networks = append(b.networks, s.network())
+	}
 	// A delegate's result is Multus' also while the runtime has none of Multus.
 	b.byMultus = b.byMultus || r.multus
 	b.inMultus = b.inMultus || kind != runtimeResults
@@ -89,19 +91,9 @@ func (b *entryBuilder) add(kind fileKind, r *parsedFile) {
 	b.hasResult = b.hasResult || !r.loopback
 }
 
-// provesNoWhereabouts reports whether the files prove that there is no whereabouts address.
-func (b *entryBuilder) provesNoWhereabouts() bool {
-	return b.allNetworks() && !b.mentionsWhereabouts
-}
-
 // allNetworks reports whether the files name all networks of the container.
 func (b *entryBuilder) allNetworks() bool {
 	return b.hasResult && !b.unreadable && (b.hasDelegates || !b.byMultus && !b.inMultus)
-}
-
-// complete reports whether the addresses that were found are all that there are.
-func (b *entryBuilder) complete() bool {
-	return b.allNetworks() && (!b.hasDelegates || b.delegateResults >= b.delegates)
 }
 
 func (b *entryBuilder) build(id string) (*Entry, error) {
@@ -110,9 +102,10 @@ func (b *entryBuilder) build(id string) (*Entry, error) {
 	e := &Entry{
 		ID: id, Since: b.since,
 		Namespace: b.namespace.value, Name: b.name.value, UID: b.uid.value,
-		NetNS: slices.Compact(b.netns), NoWhereabouts: b.provesNoWhereabouts(), ByMultus: b.byMultus, InMultus: b.inMultus,
+		NetNS: slices.Compact(b.netns), NoWhereabouts: b.allNetworks() && !b.mentionsWhereabouts, ByMultus: b.byMultus, InMultus: b.inMultus,
 	}
-	e.AddressesComplete = e.NoWhereabouts || b.complete()
+	// All addresses are known where each of Multus' networks has a result.
+	e.AddressesComplete = e.NoWhereabouts || b.allNetworks() && (!b.hasDelegates || b.delegateResults >= b.delegates)
 	for _, a := range slices.Compact(b.addresses) {
 		if len(e.Addresses) == maxAddresses {
 			e.AddressesComplete = false

@@ -32,24 +32,16 @@ const (
 
 // folder is one of the folders and what was parsed of its files.
 type folder struct {
-	path     string
-	kind     fileKind
-	optional bool   // may be missing until it has existed once
-	parent   string // must exist even then; "" for none
-	existed  bool
-	reads    int // how often it was read
-	files    map[string]*cachedFile
-}
-
-type cachedFile struct {
-	parsed    *parsedFile
-	lastRead  int       // the folder's last read that listed it
-	checkedAt time.Time // when it was last found unchanged
+	path    string
+	kind    fileKind
+	existed bool                   // it may be missing until then
+	parent  string                 // must exist even then; "" for none
+	files   map[string]*parsedFile // of the last read, as far as they are read again only when they change
 }
 
 // read calls found for every file with an id in its name. Its error means that
 // the folder as a whole cannot be relied upon.
-func (f *folder) read(now time.Time, recheckAfter time.Duration, found func(id, name string, r *parsedFile)) error {
+func (f *folder) read(now time.Time, found func(id, name string, r *parsedFile)) error {
 	// Files are opened below the very folder that was listed: were the path
 	// another by then (an unmount), all of them would seem to have gone.
 	root, err := os.OpenRoot(f.path)
@@ -61,16 +53,14 @@ func (f *folder) read(now time.Time, recheckAfter time.Duration, found func(id, 
 	if err != nil {
 		return fmt.Errorf("list %s: %w", f.path, err)
 	}
-	if f.files == nil {
-		f.files = map[string]*cachedFile{}
-	}
-	f.reads++
+	known := f.files
+	f.files = make(map[string]*parsedFile, len(names))
 	for _, name := range names {
 		id, ok := f.kind.id(name)
 		if !ok {
 			continue
 		}
-		r, err := f.readFile(root, name, id, now, recheckAfter)
+		r, err := f.readFile(root, name, id, known[name], now)
 		if err != nil {
 			return err
 		}
@@ -78,22 +68,12 @@ func (f *folder) read(now time.Time, recheckAfter time.Duration, found func(id, 
 			found(id, name, r)
 		}
 	}
-	for name, known := range f.files {
-		if known.lastRead != f.reads {
-			delete(f.files, name)
-		}
-	}
 	return nil
 }
 
 // readFile returns what was parsed of a file, now or before if it did not change; nil
 // if it has gone since it was listed.
-func (f *folder) readFile(root *os.Root, name, id string, now time.Time, recheckAfter time.Duration) (*parsedFile, error) {
-	known := f.files[name]
-	if known != nil && now.Sub(known.checkedAt).Abs() < recheckAfter {
-		known.lastRead = f.reads
-		return known.parsed, nil
-	}
+func (f *folder) readFile(root *os.Root, name, id string, known *parsedFile, now time.Time) (*parsedFile, error) {
 	info, err := root.Lstat(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -102,13 +82,13 @@ func (f *folder) readFile(root *os.Root, name, id string, now time.Time, recheck
 		// Without its age it can neither count nor be left out.
 		return nil, fmt.Errorf("read %s: %w", filepath.Join(f.path, name), err)
 	}
-	if known != nil && sameFile(known.parsed.info, info) {
-		known.lastRead, known.checkedAt = f.reads, now
-		return known.parsed, nil
+	if known != nil && sameFile(known.info, info) {
+		f.files[name] = known
+		return known, nil
 	}
 	r, keep := f.parseFile(root, name, id, info)
 	if r != nil && keep && now.Sub(info.ModTime()).Abs() > mtimeReliableAfter {
-		f.files[name] = &cachedFile{parsed: r, lastRead: f.reads, checkedAt: now}
+		f.files[name] = r
 	}
 	return r, nil
 }

@@ -47,7 +47,7 @@ func newCaches(t testing.TB) *caches {
 	if err := os.MkdirAll(f.Results, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	return &caches{TB: t, cni: cni, folders: f, Cache: cnicache.New(f, 0)}
+	return &caches{TB: t, cni: cni, folders: f, Cache: cnicache.New(f)}
 }
 
 // plugin answers every ADD with the same result, so that the real libcni writes

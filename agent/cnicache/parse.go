@@ -7,8 +7,6 @@ import (
 	"io/fs"
 	"path/filepath"
 	"strings"
-
-	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 )
 
 // parsedFile is the content of one cache file, as far as it is used.
@@ -18,12 +16,9 @@ type parsedFile struct {
 	namespace, name, uid string
 	netns                []string
 	addresses            []address
-	multus               bool               // the network is one of Multus'
-	loopback             bool               // the network is the one that containerd gives every pod before any other
-	mentionsWhereabouts  bool               // anywhere in the file
-	networks             []v1alpha1.Network // whereabouts', of its configs
-	cniDir               string             // Multus', by its own config
-	delegates            int                // number of networks in Multus' own file
+	config                    // of the network; of Multus' own file the sources of all networks
+	mentionsWhereabouts  bool // anywhere in the file
+	delegates            int  // number of networks in Multus' own file
 }
 
 // cacheV1 is the kind of a result file (libcni v1.3.0, libcni/api.go,
@@ -79,9 +74,8 @@ func parseResult(id string, data []byte) *parsedFile {
 	switch {
 	case info.Kind == "":
 		r.problem = errors.New("is a bare result, without the network it is of")
-		if found, err := decodeResult(data); err == nil {
-			r.addNetNS(found.sandboxes...)
-		}
+		sandboxes, _, _ := decodeResult(data)
+		r.addNetNS(sandboxes...)
 		return r
 	case info.Kind != cacheV1:
 		r.problem = fmt.Errorf("is of another kind: %q", info.Kind)
@@ -96,17 +90,17 @@ func parseResult(id string, data []byte) *parsedFile {
 		r.problem = errors.New("names an interface or network that its own name has no room for")
 		return r
 	}
-	found, err := decodeResult(info.Result)
+	sandboxes, ips, err := decodeResult(info.Result)
 	if err != nil {
 		r.problem = fmt.Errorf("its result: %w", err)
 	}
-	r.addNetNS(found.sandboxes...)
+	r.addNetNS(sandboxes...)
 	conf, err := readConfig(info.Config)
 	if err != nil {
 		r.problem = fmt.Errorf("its config: %w", err)
 	}
-	r.multus, r.loopback, r.networks, r.cniDir = conf.multus, conf.loopback, conf.networks(), conf.cniDir
-	r.addresses = conf.addresses(found.ips, info.IfName, info.NetworkName)
+	r.config = conf
+	r.addresses = conf.addresses(ips, info.IfName, info.NetworkName)
 	return r
 }
 
@@ -132,7 +126,7 @@ func parseDelegates(data []byte) *parsedFile {
 		if err != nil {
 			r.problem = fmt.Errorf("the config of network %d: %w", i, err)
 		}
-		r.networks = append(r.networks, conf.networks()...)
+		r.sources = append(r.sources, conf.sources...)
 	}
 	return r
 }

@@ -1,79 +1,49 @@
 package cnicache
 
 import (
-	"fmt"
+	"encoding/json"
 	"net"
 
 	types020 "github.com/containernetworking/cni/pkg/types/020"
-	types040 "github.com/containernetworking/cni/pkg/types/040"
 	types100 "github.com/containernetworking/cni/pkg/types/100"
 	"github.com/containernetworking/cni/pkg/types/create"
 )
 
-// decodedResult is what is used of a CNI result.
-type decodedResult struct {
-	sandboxes []string // of its interfaces: mostly paths of network namespaces
-	ips       []net.IP
-}
-
-// decodeResult decodes a CNI result of any version. libcni's own
-// reader (GetNetworkCachedResult) would open the file again, by its path and
-// without a limit, and convert the result to one version; that conversion
-// panics on an interface or address that is null (libcni v1.3.0,
-// pkg/types/100/types.go, convertFrom04x). So only the library's decoding of
-// each version is used. No bytes are an empty result, as for libcni.
-func decodeResult(data []byte) (decodedResult, error) {
+// decodeResult returns the addresses of a CNI result of any version that the library knows, and the sandboxes of its
+// interfaces, mostly paths of network namespaces. libcni's own reader (GetNetworkCachedResult) would open the file
+// again, by its path and without a limit, and convert the result to one version; that conversion panics on an
+// interface or address that is null (libcni v1.3.0, pkg/types/100/types.go, convertFrom04x). So the library checks
+// the result, and the fields are read of every version at once. No bytes are an empty result, as for libcni.
+func decodeResult(data []byte) (sandboxes []string, ips []net.IP, err error) {
 	if len(data) == 0 {
-		return decodedResult{}, nil
+		return nil, nil, nil
 	}
-	decoded, err := create.CreateFromBytes(data)
-	if err != nil {
-		return decodedResult{}, err
+	if _, err := create.CreateFromBytes(data); err != nil {
+		return nil, nil, err
 	}
-	switch r := decoded.(type) {
-	case *types100.Result:
-		return from100(r), nil
-	case *types040.Result:
-		return from040(r), nil
-	case *types020.Result:
-		return from020(r), nil
+	var result struct {
+		Interfaces []*types100.Interface `json:"interfaces"`
+		IPs        []*types100.IPConfig  `json:"ips"`
+		IP4        *types020.IPConfig    `json:"ip4"`
+		IP6        *types020.IPConfig    `json:"ip6"`
 	}
-	return decodedResult{}, fmt.Errorf("version %q is not known here", decoded.Version())
-}
-
-func from100(r *types100.Result) (d decodedResult) {
-	for _, i := range r.Interfaces {
+	if err := json.Unmarshal(data, &result); err != nil {
+		return nil, nil, err
+	}
+	for _, i := range result.Interfaces {
 		if i != nil {
-			d.sandboxes = append(d.sandboxes, i.Sandbox)
+			sandboxes = append(sandboxes, i.Sandbox)
 		}
 	}
-	for _, ip := range r.IPs {
+	for _, ip := range result.IPs {
 		if ip != nil {
-			d.ips = append(d.ips, ip.Address.IP)
+			ips = append(ips, ip.Address.IP)
 		}
 	}
-	return d
-}
-
-func from040(r *types040.Result) (d decodedResult) {
-	for _, i := range r.Interfaces {
-		if i != nil {
-			d.sandboxes = append(d.sandboxes, i.Sandbox)
-		}
-	}
-	for _, ip := range r.IPs {
+	for _, ip := range []*types020.IPConfig{result.IP4, result.IP6} {
 		if ip != nil {
-			d.ips = append(d.ips, ip.Address.IP)
+			ips = append(ips, ip.IP.IP)
 		}
 	}
-	return d
-}
-
-func from020(r *types020.Result) (d decodedResult) {
-	for _, ip := range []*types020.IPConfig{r.IP4, r.IP6} {
-		if ip != nil {
-			d.ips = append(d.ips, ip.IP.IP)
-		}
-	}
-	return d
+	return sandboxes, ips, nil
 }

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/spf13/pflag"
 
@@ -57,12 +56,9 @@ func (n *Node) NodeInspector(ownUID string) (*agent.NodeInspector, *cri.Runtime,
 	if err != nil {
 		return nil, nil, err
 	}
-	caches := cnicache.New(cnicache.Folders{Results: n.results, Multus: n.multus}, recheckAfter)
+	caches := cnicache.New(cnicache.Folders{Results: n.results, Multus: n.multus})
 	return &agent.NodeInspector{Runtime: runtime, NetNSDirs: n.namespaces, OwnUID: ownUID, Caches: caches}, runtime, nil
 }
-
-// recheckAfter is below the agent's pause between inspections when nothing happens.
-const recheckAfter = 5 * time.Second
 
 // BootID reads the boot id of this machine.
 func (n *Node) BootID() (string, error) {
