@@ -348,16 +348,6 @@ func TestAFailedInspectionPublishesAndRenewsNothingUntilOneSucceeds(t *testing.T
 	})
 }
 
-func TestAnInspectionThatFailsAtTheStartPublishesNothing(t *testing.T) {
-	play(t, func(s *scene) { s.blind = errors.New("no socket") }, func(s *scene) {
-		s.ready("no socket")
-		equal(t, "for a minute", s.after(time.Minute), nothing)
-		s.now(func() { s.blind = nil })
-		equal(t, "then", s.after(3*time.Second), []string{"publish"})
-		s.ready("")
-	})
-}
-
 func TestAPublishThatFailsIsTriedAgainWithTheNewestContentAndLosesNothing(t *testing.T) {
 	play(t, nil, func(s *scene) {
 		s.after(5 * time.Second)

@@ -76,28 +76,3 @@ func TestASandboxThatLivesOnIsKeptWithItsAddressesUntilItsNetworkCloses(t *testi
 	report = agent.Next(report, n.inspect())
 	equal(t, "in the end", fate(report, sandbox.ID), "gone")
 }
-
-func TestAfterARebootOfTheSameMachineWhatWasListedIsGoneWhateverIsThere(t *testing.T) {
-	one, clone := v1alpha1.Machine{SystemUUID: "uuid-1", MachineID: "machine"}, v1alpha1.Machine{SystemUUID: "uuid-2", MachineID: "machine"}
-	for name, c := range map[string]struct {
-		before, after v1alpha1.Machine
-		boot          string
-		want          string
-	}{
-		"another boot":                           {one, one, "boot-2", "a"},
-		"it is not known whether it has booted":  {one, one, "", ""},
-		"a clone by the same name":               {one, clone, "boot-2", ""},
-		"it was not known which machine it was":  {v1alpha1.Machine{}, one, "boot-2", ""},
-		"it is not known which machine it is":    {one, v1alpha1.Machine{}, "boot-2", ""},
-		"neither is known":                       {v1alpha1.Machine{}, v1alpha1.Machine{}, "boot-2", ""},
-		"machines of which only one id is known": {v1alpha1.Machine{MachineID: "machine"}, v1alpha1.Machine{MachineID: "machine"}, "boot-2", ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			before := stored(t, agent.Next(nil, inspected(0, sandbox("a"))))
-			before.BootID, before.Machine = "boot-1", c.before
-			after := inspected(1)
-			after.BootID, after.Machine = c.boot, c.after
-			equal(t, "gone", goneIDs(agent.Next(before, after)), c.want)
-		})
-	}
-}

@@ -208,18 +208,24 @@ func TestAnIDIsGoneWhenItWasListedOrClosedAndIsNotInspectedAnyMore(t *testing.T)
 // What is not known to be closed may run on, unknown to a runtime that lost its state.
 func TestOnlyAnotherBootOfTheSameMachineEndsWhatIsNotKnownToBeClosed(t *testing.T) {
 	here, there := v1alpha1.Machine{SystemUUID: "board", MachineID: "disk"}, v1alpha1.Machine{SystemUUID: "another", MachineID: "another"}
+	clone, half := v1alpha1.Machine{SystemUUID: "another", MachineID: "disk"}, v1alpha1.Machine{MachineID: "disk"}
 	for says, c := range map[string]struct {
-		now  agent.Identity
-		want string
+		before v1alpha1.Machine
+		now    agent.Identity
+		want   string
 	}{
-		"the same boot":                       {agent.Identity{BootID: "boot-1", Machine: here}, ""},
-		"another boot":                        {agent.Identity{BootID: "boot-2", Machine: here}, "a b"},
-		"another boot, of another machine":    {agent.Identity{BootID: "boot-2", Machine: there}, ""},
-		"another boot, of an unknown machine": {agent.Identity{BootID: "boot-2"}, ""},
-		"a boot that is not known any more":   {agent.Identity{Machine: here}, ""},
+		"the same boot":                              {here, agent.Identity{BootID: "boot-1", Machine: here}, ""},
+		"another boot":                               {here, agent.Identity{BootID: "boot-2", Machine: here}, "a b"},
+		"another boot, of another machine":           {here, agent.Identity{BootID: "boot-2", Machine: there}, ""},
+		"another boot, of a clone":                   {here, agent.Identity{BootID: "boot-2", Machine: clone}, ""},
+		"another boot, of an unknown machine":        {here, agent.Identity{BootID: "boot-2"}, ""},
+		"another boot, of a machine unknown before":  {v1alpha1.Machine{}, agent.Identity{BootID: "boot-2", Machine: here}, ""},
+		"another boot, of machines unknown":          {v1alpha1.Machine{}, agent.Identity{BootID: "boot-2"}, ""},
+		"another boot, of machines with only one id": {half, agent.Identity{BootID: "boot-2", Machine: half}, ""},
+		"a boot that is not known any more":          {here, agent.Identity{Machine: here}, ""},
 	} {
 		first, second := inspected(0, sandbox("a"), hook("b", nil)), inspected(time.Minute)
-		first.Machine, second.Identity = here, c.now
+		first.Machine, second.Identity = c.before, c.now
 		equal(t, says, goneIDs(agent.Next(agent.Next(nil, first), second)), c.want)
 	}
 }

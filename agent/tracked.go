@@ -50,25 +50,22 @@ type trackedSandbox struct {
 // to have run on this machine, its ids and their addresses still show what may be in use,
 // and nothing shows that they ended.
 func (ni *NodeInspector) Resume(report *v1alpha1.SandboxReport, thisMachine bool) {
-	resumed := map[string]*trackedSandbox{}
-	for i := range report.Sandboxes {
-		s := report.Sandboxes[i]
-		resumed[s.ID] = &trackedSandbox{last: s, attachedSince: report.ObservedAt.Time, detail: cri.Detail{NetNS: s.NetNS},
-			addressesComplete: !s.AddressesUnread && len(s.Addresses) > 0, otherMachine: !thisMachine}
+	if ni.tracked == nil {
+		ni.tracked = map[string]*trackedSandbox{}
+	}
+	resume := func(t trackedSandbox) {
+		if t.otherMachine = !thisMachine; ni.tracked[t.last.ID] == nil {
+			ni.tracked[t.last.ID] = &t
+		}
 	}
 	for i := range report.Attachments {
 		a := &report.Attachments[i]
-		resumed[a.ID] = &trackedSandbox{attachedSince: a.Since.Time, detail: cri.Detail{NetNS: a.NetNS}, otherMachine: !thisMachine, last: v1alpha1.Sandbox{
-			ID: a.ID, Namespace: a.Namespace, Name: a.Name, UID: a.UID, Addresses: a.Addresses,
-		}}
+		resume(trackedSandbox{attachedSince: a.Since.Time, detail: cri.Detail{NetNS: a.NetNS},
+			last: v1alpha1.Sandbox{ID: a.ID, Namespace: a.Namespace, Name: a.Name, UID: a.UID, Addresses: a.Addresses}})
 	}
-	for id, t := range resumed {
-		if _, ok := ni.tracked[id]; !ok && ni.tracked != nil {
-			ni.tracked[id] = t
-		}
-	}
-	if ni.tracked == nil {
-		ni.tracked = resumed
+	for _, s := range report.Sandboxes {
+		resume(trackedSandbox{attachedSince: report.ObservedAt.Time, detail: cri.Detail{NetNS: s.NetNS},
+			last: s, addressesComplete: !s.AddressesUnread && len(s.Addresses) > 0})
 	}
 }
 

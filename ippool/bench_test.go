@@ -40,52 +40,6 @@ func reservationPage(n int) []byte {
 	return []byte(`{"apiVersion":"whereabouts.cni.cncf.io/v1alpha1","items":[` + strings.Join(items, ",") + `],"kind":"OverlappingRangeIPReservationList","metadata":{"continue":"","resourceVersion":"50000"}}`)
 }
 
-func BenchmarkDecodeAPoolOf5250Entries(b *testing.B) {
-	text := []byte(`{"items":[` + largePool(5250) + `],"metadata":{}}`)
-	b.SetBytes(int64(len(text)))
-	b.ReportAllocs()
-	for b.Loop() {
-		if pools, _, err := ippool.DecodePools(text); err != nil || len(pools[0].Allocations) != 5250 {
-			b.Fatal(err)
-		}
-	}
-}
-
-func BenchmarkDecodeAPageOf500Reservations(b *testing.B) {
-	text := reservationPage(500)
-	b.SetBytes(int64(len(text)))
-	b.ReportAllocs()
-	for b.Loop() {
-		if all, _, err := ippool.DecodeReservations(text); err != nil || len(all) != 500 {
-			b.Fatal(err)
-		}
-	}
-}
-
-func BenchmarkBuildAPatchThatRemoves250Of5250(b *testing.B) {
-	p, err := ippool.DecodePool([]byte(largePool(5250)))
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := ippool.RemovePatch(p, p.Allocations[1000:1250]); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-func BenchmarkAPoolOf5250Without250(b *testing.B) {
-	p, err := ippool.DecodePool([]byte(largePool(5250)))
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		p.Without(p.Allocations[1000:1250], "42")
-	}
-}
-
 // Guards against a decoder that builds what nobody reads. An entry has a key,
 // an id and a podref of its own.
 func TestReadingAllocatesOnlyWhatIsKept(t *testing.T) {

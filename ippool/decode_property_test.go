@@ -251,27 +251,3 @@ func reservationFrom(o *unstructured.Unstructured) *ippool.Reservation {
 	}
 	return r
 }
-
-func TestAListIsDecodedAsItsItemsAre(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		items := rapid.SliceOfN(poolText(), 0, 4).Draw(t, "items")
-		pools, page, err := ippool.DecodePools([]byte(`{"kind": "IPPoolList", "items": [` + strings.Join(items, ",") + `], "metadata": {"resourceVersion": "7", "continue": "more"}}`))
-		if err != nil || page.ResourceVersion != "7" || page.Continue != "more" || len(pools) != len(items) {
-			t.Fatalf("%d pools, %+v, %v", len(pools), page, err)
-		}
-		for i, text := range items {
-			if want, err := ippool.DecodePool([]byte(text)); err != nil || !reflect.DeepEqual(pools[i], want) {
-				t.Fatalf("item %d: %v, %v", i, jsonOf(pools[i]), err)
-			}
-		}
-	})
-}
-
-// What is no list is never an empty one.
-func TestAnAnswerThatIsNoListIsAnError(t *testing.T) {
-	for _, text := range []string{``, `{}`, `[]`, `null`, `"x"`, `{"kind": "Status", "items": []}`, `{"items": []}`, `{"kind": "List", "items": {}}`, `{"kind": "List", "items": 5}`, `{"kind": "List", "items": []`, `{"kind": "List", "items": []} {}`, `<html>`, `{"metadata": {}}`} {
-		if pools, _, err := ippool.DecodePools([]byte(text)); err == nil {
-			t.Errorf("%q: %d pools", text, len(pools))
-		}
-	}
-}

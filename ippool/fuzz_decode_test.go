@@ -103,6 +103,10 @@ func FuzzAListIsDecodedAsItsItemsAre(f *testing.F) {
 	f.Add([]byte(`{"kind":"IPPoolList","items":null}`))
 	f.Add([]byte(`{"kind":"List","items":[1,null,{}],"items":[{"spec":{"range":"10.0.0.0/8"}}]}`))
 	f.Add([]byte(`{"kind":"List","items":{}}`))
+	for _, text := range []string{``, `{}`, `[]`, `null`, `"x"`, `{"kind": "Status", "items": []}`, `{"items": []}`, `{"kind": "List", "items": 5}`,
+		`{"kind": "List", "items": []`, `{"kind": "List", "items": []} {}`, `<html>`, `{"metadata": {}}`} {
+		f.Add([]byte(text))
+	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		pools, page, err := ippool.DecodePools(text)
 		o, valid := asBuilt(text)

@@ -3,7 +3,6 @@ package ippool_test
 import (
 	"encoding/json"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -28,91 +27,10 @@ func operations(t tester, patch []byte) []operation {
 	return ops
 }
 
-func TestAPatchTestsTheVersionThenEachEntryThenRemovesIt(t *testing.T) {
-	nine, five := entryOf("c9", "default/a"), entryOf("c5", "default/b")
-	p := poolOf("10.0.0.0/24", map[string]any{"9": nine, "5": five, "7": entryOf("c7", "default/c")})
-	patch, err := ippool.RemovePatch(p.Pool, []ippool.Allocation{*p.Find("9"), *p.Find("5")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := []operation{
-		{"test", "/metadata/resourceVersion", "41"},
-		{"test", "/spec/allocations/9", nine},
-		{"remove", "/spec/allocations/9", nil},
-		{"test", "/spec/allocations/5", five},
-		{"remove", "/spec/allocations/5", nil},
-	}
-	if got := operations(t, patch); !reflect.DeepEqual(got, want) {
-		t.Errorf("operations\n%s\nwant\n%s", jsonOf(got), jsonOf(want))
-	}
-}
-
-func TestAnEntryIsTestedWithEveryFieldThatItHas(t *testing.T) {
-	// An entry without ifname, from before v0.8, is tested without one, not with "".
-	p := poolOf("10.0.0.0/24", map[string]any{"5": map[string]any{"id": "c5", "podref": "default/a"}})
-	patch, err := ippool.RemovePatch(p.Pool, []ippool.Allocation{*p.Find("5")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := jsonOf(operations(t, patch)[1].Value); got != `{"id":"c5","podref":"default/a"}` {
-		t.Errorf("tested is %s", got)
-	}
-	// The same entry after an upgrade rewrote it is another entry.
-	changed := p.Object.DeepCopy()
-	setEntry(t, changed, "5", entryOf("c5", "default/a"))
-	if _, err := ippool.ApplyPatch(changed, patch); err == nil {
-		t.Error("the patch removes an entry that has got an ifname since")
-	}
-}
-
 func setEntry(t tester, o *unstructured.Unstructured, key string, entry map[string]any) {
 	t.Helper()
 	if err := unstructured.SetNestedMap(o.Object, entry, "spec", "allocations", key); err != nil {
 		t.Fatalf("%v", err)
-	}
-}
-
-func TestAPatchFailsOnceAnythingThatItRestsOnHasChanged(t *testing.T) {
-	p := poolOf("10.0.0.0/24", map[string]any{"5": entryOf("c5", "default/a"), "7": entryOf("c7", "default/c")})
-	patch, err := ippool.RemovePatch(p.Pool, []ippool.Allocation{*p.Find("5")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range []struct {
-		name   string
-		change func(o *unstructured.Unstructured)
-	}{
-		{"another resourceVersion", func(o *unstructured.Unstructured) { o.SetResourceVersion("42") }},
-		{"no resourceVersion", func(o *unstructured.Unstructured) { o.SetResourceVersion("") }},
-		{"another id: ADD reused the entry", func(o *unstructured.Unstructured) { setEntry(t, o, "5", entryOf("other", "default/a")) }},
-		{"another podref", func(o *unstructured.Unstructured) { setEntry(t, o, "5", entryOf("c5", "default/other")) }},
-		{"a further field", func(o *unstructured.Unstructured) {
-			e := entryOf("c5", "default/a")
-			e["ipamclaimref"] = "claim"
-			setEntry(t, o, "5", e)
-		}},
-		{"the entry is gone", func(o *unstructured.Unstructured) {
-			unstructured.RemoveNestedField(o.Object, "spec", "allocations", "5")
-		}},
-		{"all are gone", func(o *unstructured.Unstructured) { unstructured.RemoveNestedField(o.Object, "spec", "allocations") }},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			o := p.Object.DeepCopy()
-			c.change(o)
-			before := o.DeepCopy()
-			if out, err := ippool.ApplyPatch(o, patch); err == nil {
-				t.Errorf("applied: %s", jsonOf(out))
-			}
-			if !reflect.DeepEqual(o.Object, before.Object) {
-				t.Error("a patch that failed changed the object")
-			}
-		})
-	}
-	if out, err := ippool.ApplyPatch(p.Object, patch); err != nil || ippool.ReadPool(out).Find("5") != nil || ippool.ReadPool(out).Find("7") == nil {
-		t.Errorf("on what was read it gives %s, %v", jsonOf(out), err)
-	}
-	if p.Find("5") == nil || ippool.ReadPool(p.Object).Find("5") == nil {
-		t.Error("ApplyPatch changed the object that it was given")
 	}
 }
 

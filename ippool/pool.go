@@ -227,11 +227,15 @@ func readEntry(r *lean.Reader, key string) Allocation {
 	}
 	a.ContainerID, a.PodRef, a.IfName = fields[0].text, fields[1].text, fields[2].text
 	a.hasID, a.hasIfName = fields[0].there, fields[2].there
+	a.readOwner()
+	return a
+}
+
+func (a *Allocation) readOwner() {
 	var err error
 	if a.Owner, err = ParsePodRef(a.PodRef); err != nil {
 		a.malformed(err.Error())
 	}
-	return a
 }
 
 // place finds the entry's address by its key.
@@ -289,28 +293,21 @@ func (p *Pool) Without(entries []Allocation, resourceVersion string) *Pool {
 // With is the pool after the patch that writes these entries, as the API server
 // stored it at the given resourceVersion. The pool itself stays as it is.
 func (p *Pool) With(entries []NewEntry, resourceVersion string) *Pool {
-	after := *p
-	after.ResourceVersion, after.noMap = resourceVersion, false
-	after.Allocations = make([]Allocation, 0, len(p.Allocations)+len(entries))
-	written := make(map[string]bool, len(entries))
+	replaced := make([]Allocation, len(entries))
+	for i := range entries {
+		replaced[i].Key = entries[i].Key
+	}
+	after := p.Without(replaced, resourceVersion)
+	after.noMap = false
 	for i := range entries {
 		e := &entries[i]
 		a := Allocation{Key: e.Key, ContainerID: e.ContainerID, PodRef: e.PodRef, IfName: e.IfName, hasID: true, hasIfName: e.IfName != ""}
-		var err error
-		if a.Owner, err = ParsePodRef(a.PodRef); err != nil {
-			a.malformed(err.Error())
-		}
+		a.readOwner()
 		a.place(p)
 		after.Allocations = append(after.Allocations, a)
-		written[e.Key] = true
-	}
-	for i := range p.Allocations {
-		if !written[p.Allocations[i].Key] {
-			after.Allocations = append(after.Allocations, p.Allocations[i])
-		}
 	}
 	slices.SortFunc(after.Allocations, byAddress)
-	return &after
+	return after
 }
 
 func byAddress(a, b Allocation) int {

@@ -275,17 +275,6 @@ func podPage(t testing.TB, n int) []byte {
 	return body
 }
 
-func BenchmarkDecodeAPageOf500Pods(b *testing.B) {
-	body := podPage(b, 500)
-	b.SetBytes(int64(len(body)))
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := podstate.DecodePods(body, func(*podstate.Pod) {}); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
 // Guards against decoding what nobody reads: a whole pod takes more than 100.
 func TestReadingAPodAllocatesLittle(t *testing.T) {
 	body := podPage(t, 200)

@@ -53,6 +53,11 @@ func FuzzACacheFileProvesNoMoreThanItSays(f *testing.F) {
 	f.Add([]byte(fuzzResults()[0]), false)
 	f.Add([]byte(`{"kind":"`+strings.Repeat("long", 100)+`"}`), false)
 	f.Add([]byte(strings.Repeat("[", 12000)), true)
+	for _, result := range []string{`{"cniVersion":"0.4.0","ips":[null],"interfaces":[null],"routes":[null]}`, `{"cniVersion":"0.2.0","ip4":{},"ip6":null}`,
+		`{"cniVersion":"1.0.0","ips":[null,{}],"interfaces":[null]}`, `{"cniVersion":"0.4.0","ips":[{"address":null}]}`} {
+		f.Add(cached(fuzzConfigs()[0], result), false)
+		f.Add([]byte(`{"kind":"cniCacheV1","containerId":"`+fuzzID+`","config":"bnVsbA==","cniArgs":[["K8S_POD_UID","u","v"],["K8S_POD_UID"]],"result":`+result+`}`), false)
+	}
 	long := `{"name":"n","type":"x","ipam":{"type":"whereabouts","range":"10.0.0.0/24","network_name":"` + strings.Repeat("n", 300) + `"}}`
 	f.Add(cached(long, fuzzResults()[1]), false)
 	f.Add([]byte(`[{"Bytes":"`+base64.StdEncoding.EncodeToString([]byte(long))+`"}]`), true)
