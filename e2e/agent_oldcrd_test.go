@@ -49,7 +49,10 @@ func TestAnAgentWithAnOlderCRDSaysSoAndVouchesForNothing(t *testing.T) {
 
 	change(map[string]any{"op": "add", "path": field, "value": machine})
 	s.stores(t, "machine", true)
-	eventuallyWithin(t, time.Minute, "the report to have it", func() bool { return s.report(t, "worker-1").Machine.MachineID != "" })
+	eventuallyWithin(t, time.Minute, "the report to have it", func() bool {
+		r := s.report(t, "worker-1")
+		return r != nil && r.Machine.MachineID != ""
+	})
 	s.fresh(t, "worker-1")
 	a.stop(t)
 }
