@@ -1,13 +1,13 @@
 // Command mutants breaks the product on purpose, in one place at a time, and checks that the
 // unit tests notice: a fault that no test notices is a missing test, or dead code.
 //
-// The list is in the files list_*.go, by area. A mutant is a piece of source text and what
-// takes its place; it is built by 'go test -overlay', so that the tree is never changed.
+// The list is in the files list_*.go, by area; the rows of the verdict table are mutated without a list. A mutant is
+// an expression or statement in a named function and what takes its place; it is built by 'go test -overlay', so
+// that the tree is never changed.
 package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -15,6 +15,7 @@ import (
 	"os/signal"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 )
@@ -28,14 +29,19 @@ func main() {
 	}
 }
 
-// page is where the table of all mutants is.
-const page = "docs/mutants.md"
+// mutants are all mutants of the module in root.
+func mutants(root string) ([]Mutant, error) {
+	rows, err := rowMutants(root)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Concat(rows, gates(), executor(), evidence(), transport(), agent()), nil
+}
 
 func command(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("mutants", flag.ContinueOnError)
-	run := flags.String("run", "", "only the mutants whose area, fault, file or tests match this regular expression")
+	run := flags.String("run", "", "only the mutants whose fault, function or tests match this regular expression")
 	find := flags.Bool("find", false, "run all tests of the packages, and tell which ones catch each mutant")
-	docs := flags.Bool("docs", false, "write "+page+", once all are caught")
 	parallel := flags.Int("parallel", runtime.NumCPU(), "how many mutants are tested at a time")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -44,11 +50,15 @@ func command(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("-run: %w", err)
 	}
-	all := areas()
-	var mutants []*Mutant
-	for _, a := range selected(all, by) {
-		for i := range a.Mutants {
-			mutants = append(mutants, &a.Mutants[i])
+	all, err := mutants(".")
+	if err != nil {
+		return err
+	}
+	var chosen []*Mutant
+	for i := range all {
+		m := &all[i]
+		if slices.ContainsFunc([]string{m.Fault, m.In + "." + m.Decl, m.Tests}, by.MatchString) {
+			chosen = append(chosen, m)
 		}
 	}
 	scratch, err := os.MkdirTemp("", "mutants")
@@ -59,26 +69,20 @@ func command(ctx context.Context, args []string, out io.Writer) error {
 	began := time.Now()
 	r := &runner{root: ".", scratch: scratch, parallel: *parallel, find: *find, tell: func(o *result) { tell(out, o) }}
 	if !*find {
-		if err := r.checkUnmutated(ctx, mutants); err != nil {
+		if err := r.checkUnmutated(ctx, chosen); err != nil {
 			return err
 		}
 		fmt.Fprintf(out, "the tests pass without a mutant (%s)\n", time.Since(began).Round(time.Second))
 	}
-	results, err := r.run(ctx, mutants)
+	results, err := r.run(ctx, chosen)
 	if err != nil {
 		return err
 	}
-	if err := summarize(out, results, time.Since(began)); err != nil || !*docs {
-		return err
-	}
-	if *run != "" {
-		return errors.New("-docs writes the page of all mutants, and needs all to be caught: leave out -run")
-	}
-	return os.WriteFile(page, []byte(table(all)), 0o644) //nolint:gosec // a page that all may read
+	return summarize(out, results, time.Since(began))
 }
 
 func tell(out io.Writer, o *result) {
-	fmt.Fprintf(out, "%-8s %5.1fs  %s: %s\n", o.outcome, o.took.Seconds(), o.File, o.Fault)
+	fmt.Fprintf(out, "%-8s %5.1fs  %s: %s\n", o.outcome, o.took.Seconds(), o.Decl, o.Fault)
 	if len(o.by) > 0 {
 		fmt.Fprintf(out, "                 by %s\n", strings.Join(o.by, ", "))
 	}
@@ -92,7 +96,7 @@ func summarize(out io.Writer, results []*result, took time.Duration) error {
 	count := map[outcome]int{}
 	for _, o := range results {
 		if count[o.outcome]++; o.outcome != caught {
-			fmt.Fprintf(out, "%s: %s: %s (expected %s)\n", o.outcome, o.File, o.Fault, o.Tests)
+			fmt.Fprintf(out, "%s: %s: %s (expected %s)\n", o.outcome, o.Decl, o.Fault, o.Tests)
 		}
 	}
 	fmt.Fprintf(out, "%d mutants in %s: %d caught\n", len(results), took.Round(time.Second), count[caught])

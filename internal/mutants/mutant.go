@@ -1,71 +1,166 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/scanner"
+	"go/token"
 	"os"
-	"path"
 	"path/filepath"
-	"regexp"
-	"slices"
 	"strings"
 )
-
-// Area is a part of the product, and what is broken there on purpose.
-type Area struct {
-	Title   string
-	Mutants []Mutant
-}
 
 // Mutant is one fault, and the tests that must fail where the product has it.
 type Mutant struct {
 	// Fault says in words what the product does wrong with it.
 	Fault string
-	// File is its path in the module. Old occurs there exactly once, and New takes its place.
-	File, Old, New string
+	// In is the folder of the package, and Decl a function, a method as "Type.method", a variable or a
+	// constant there.
+	In, Decl string
+	// Old is code that occurs in Decl exactly once, however it is formatted. New takes its place.
+	Old, New string
 	// Tests are names of tests, separated by "|", of which one fails at least.
 	Tests string
-	// In is the folder of the package that has these tests; that of File if empty.
-	In string
-	// Hangs: the fault keeps a test from ending, and so it is caught by the time limit.
-	Hangs bool
+	// TestsIn is the folder of the package that has these tests; In if empty.
+	TestsIn string
 }
 
 func (m *Mutant) testFolder() string {
-	if m.In != "" {
-		return m.In
+	if m.TestsIn != "" {
+		return m.TestsIn
 	}
-	return path.Dir(m.File)
+	return m.In
 }
 
 func (m *Mutant) tests() []string { return strings.Split(m.Tests, "|") }
 
-// mutated is the text of the file with the fault. The error says that the list is out of
-// date, or has a mistake.
-func (m *Mutant) mutated(root string) ([]byte, error) {
-	text, err := os.ReadFile(filepath.Join(root, m.File))
+// mutated is the file that has Decl, with the fault. The error says that the list is out of date, or has
+// a mistake.
+func (m *Mutant) mutated(root string) (file string, text []byte, err error) {
+	file, text, begin, end, err := m.find(filepath.Join(root, m.In))
 	if err != nil {
-		return nil, fmt.Errorf("mutant %q: %w: the list in internal/mutants is out of date", m.Fault, err)
+		return "", nil, fmt.Errorf("mutant %q: %w: the list in internal/mutants is out of date", m.Fault, err)
 	}
-	switch n := strings.Count(string(text), m.Old); {
-	case m.Old == "" || m.Old == m.New:
-		return nil, fmt.Errorf("mutant %q changes nothing in %s", m.Fault, m.File)
-	case n != 1:
-		return nil, fmt.Errorf("mutant %q: %s has %d times, and not once: %s\nthe list in internal/mutants is out of date", m.Fault, m.File, n, m.Old)
+	mutated := string(text[:begin]) + m.New + string(text[end:])
+	if _, err := parser.ParseFile(token.NewFileSet(), file, mutated, parser.SkipObjectResolution); err != nil {
+		return "", nil, fmt.Errorf("mutant %q is no Go source: %w", m.Fault, err)
 	}
-	return []byte(strings.Replace(string(text), m.Old, m.New, 1)), nil
+	return file, []byte(mutated), nil
 }
 
-// selected are the areas with those mutants alone of which the title, the fault, the file or
-// the tests match.
-func selected(all []Area, by *regexp.Regexp) []Area {
-	var some []Area
-	for _, a := range all {
-		a.Mutants = slices.DeleteFunc(slices.Clone(a.Mutants), func(m Mutant) bool {
-			return !slices.ContainsFunc([]string{a.Title, m.Fault, m.File, m.Tests}, by.MatchString)
-		})
-		if len(a.Mutants) > 0 {
-			some = append(some, a)
+// find finds the file in a folder that has Decl, and where Old is in it.
+func (m *Mutant) find(folder string) (file string, text []byte, begin, end int, err error) {
+	files, err := filepath.Glob(filepath.Join(folder, "*.go"))
+	if err != nil {
+		return "", nil, 0, 0, err
+	}
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return "", nil, 0, 0, err
+		}
+		set := token.NewFileSet()
+		parsed, err := parser.ParseFile(set, file, text, parser.SkipObjectResolution)
+		if err != nil {
+			return "", nil, 0, 0, err
+		}
+		if decl := declaration(parsed, m.Decl); decl != nil {
+			from, to := set.Position(decl.Pos()).Offset, set.Position(decl.End()).Offset
+			begin, end, err := once(string(text[from:to]), m.Old)
+			if err != nil {
+				return "", nil, 0, 0, fmt.Errorf("%s in %s: %w", m.Decl, m.In, err)
+			}
+			return file, text, from + begin, from + end, nil
 		}
 	}
-	return some
+	return "", nil, 0, 0, fmt.Errorf("%s has no %s", m.In, m.Decl)
+}
+
+// declaration finds what is declared by a name; nil where nothing is.
+func declaration(f *ast.File, name string) ast.Node {
+	for _, d := range f.Decls {
+		switch d := d.(type) {
+		case *ast.FuncDecl:
+			if declaredName(d) == name {
+				return d
+			}
+		case *ast.GenDecl:
+			for _, s := range d.Specs {
+				if v, ok := s.(*ast.ValueSpec); ok && v.Names[0].Name == name {
+					return v
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func declaredName(d *ast.FuncDecl) string {
+	if d.Recv == nil {
+		return d.Name.Name
+	}
+	receiver := d.Recv.List[0].Type
+	if star, ok := receiver.(*ast.StarExpr); ok {
+		receiver = star.X
+	}
+	if generic, ok := receiver.(*ast.IndexExpr); ok {
+		receiver = generic.X
+	}
+	if named, ok := receiver.(*ast.Ident); ok {
+		return named.Name + "." + d.Name.Name
+	}
+	return ""
+}
+
+// once finds where the tokens of part occur in text; they must do so exactly once.
+func once(text, part string) (begin, end int, err error) {
+	all, want := tokens(text), tokens(part)
+	found := 0
+	for i := 0; i+len(want) <= len(all); i++ {
+		same := len(want) > 0
+		for k := range want {
+			same = same && all[i+k].text == want[k].text
+		}
+		if same {
+			found++
+			begin, end = all[i].at, all[i+len(want)-1].at+len(all[i+len(want)-1].text)
+		}
+	}
+	switch found {
+	case 0:
+		return 0, 0, errors.New("it does not have: " + part)
+	case 1:
+		return begin, end, nil
+	}
+	return 0, 0, fmt.Errorf("it has %d times, and not once: %s", found, part)
+}
+
+type word struct {
+	text string
+	at   int
+}
+
+// tokens are the tokens of Go source, without comments and the semicolons that ends of lines stand for.
+func tokens(text string) (all []word) {
+	set := token.NewFileSet()
+	file := set.AddFile("", set.Base(), len(text))
+	var s scanner.Scanner
+	s.Init(file, []byte(text), nil, 0)
+	for {
+		pos, tok, literal := s.Scan()
+		switch {
+		case tok == token.EOF:
+			return all
+		case tok == token.SEMICOLON && literal == "\n":
+		case literal != "" && tok != token.SEMICOLON:
+			all = append(all, word{literal, file.Offset(pos)})
+		default:
+			all = append(all, word{tok.String(), file.Offset(pos)})
+		}
+	}
 }

@@ -4,7 +4,6 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -12,43 +11,38 @@ import (
 
 const root = "../.."
 
-func TestEachMutantIsMadeOfTextThatIsThereOnce(t *testing.T) {
+func TestEachMutantIsFoundOnce(t *testing.T) {
 	faults := map[string]bool{}
-	for _, a := range areas() {
-		for i := range a.Mutants {
-			m := &a.Mutants[i]
-			if faults[m.Fault] {
-				t.Errorf("two mutants are called %q", m.Fault)
-			}
-			faults[m.Fault] = true
-			text, err := m.mutated(root)
-			if err != nil {
-				t.Error(err)
-				continue
-			}
-			if _, err := parser.ParseFile(token.NewFileSet(), m.File, text, parser.SkipObjectResolution); err != nil {
-				t.Errorf("mutant %q is no Go source: %v", m.Fault, err)
-			}
+	for _, m := range all(t) {
+		if faults[m.Fault] {
+			t.Errorf("two mutants are called %q", m.Fault)
 		}
-	}
-	if len(faults) == 0 {
-		t.Error("there are no mutants")
+		faults[m.Fault] = true
+		if _, _, err := m.mutated(root); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
-func TestTheTestsThatAreToCatchMutantsAreThere(t *testing.T) {
+func all(t *testing.T) []Mutant {
+	t.Helper()
+	found, err := mutants(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+func TestTheTestsOfEachMutantExist(t *testing.T) {
 	known := map[string]map[string]bool{}
-	for _, a := range areas() {
-		for i := range a.Mutants {
-			m := &a.Mutants[i]
-			folder := m.testFolder()
-			if known[folder] == nil {
-				known[folder] = testsIn(t, filepath.Join(root, folder))
-			}
-			for _, name := range m.tests() {
-				if !known[folder][name] {
-					t.Errorf("mutant %q: there is no %s in %s", m.Fault, name, folder)
-				}
+	for _, m := range all(t) {
+		folder := m.testFolder()
+		if known[folder] == nil {
+			known[folder] = testsIn(t, filepath.Join(root, folder))
+		}
+		for _, name := range m.tests() {
+			if !known[folder][name] {
+				t.Errorf("mutant %q: there is no %s in %s", m.Fault, name, folder)
 			}
 		}
 	}
@@ -74,16 +68,6 @@ func testsIn(t *testing.T, folder string) map[string]bool {
 		}
 	}
 	return names
-}
-
-func TestThePageIsOfTheMutantsThatThereAre(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(root, page))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if string(text) != table(areas()) {
-		t.Errorf("%s is of another list: 'make mutants' writes it, once all are caught", page)
-	}
 }
 
 // What 'go test -json' printed of one that failed, one that did not compile and one that

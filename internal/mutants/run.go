@@ -21,8 +21,8 @@ const (
 	caught     outcome = "caught"
 	survived   outcome = "SURVIVED"
 	notBuilt   outcome = "DOES NOT COMPILE" // a mistake in the list
-	timedOut   outcome = "TIMED OUT"        // and the list does not say so
-	noTestTold outcome = "NO TEST FAILED"   // and yet the run did
+	timedOut   outcome = "TIMED OUT"
+	noTestTold outcome = "NO TEST FAILED" // and yet the run did
 )
 
 type result struct {
@@ -113,7 +113,7 @@ func (r *runner) test(ctx context.Context, i int, m *Mutant) (*result, error) {
 		out.outcome = notBuilt
 	case t.ok:
 		out.outcome = survived
-	case t.timedOut && !m.Hangs:
+	case t.timedOut:
 		out.outcome = timedOut
 	case len(t.failed) == 0:
 		out.outcome = noTestTold
@@ -125,11 +125,11 @@ func (r *runner) test(ctx context.Context, i int, m *Mutant) (*result, error) {
 
 // writeOverlay writes the file with the fault, and the one that names it for 'go test'.
 func (r *runner) writeOverlay(i int, m *Mutant) (overlay string, err error) {
-	text, err := m.mutated(r.root)
+	mutated, text, err := m.mutated(r.root)
 	if err != nil {
 		return "", err
 	}
-	original, err := filepath.Abs(filepath.Join(r.root, m.File))
+	original, err := filepath.Abs(mutated)
 	if err != nil {
 		return "", err
 	}

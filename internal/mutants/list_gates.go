@@ -1,0 +1,78 @@
+package main
+
+// gates are what may be released when: confirmation, pauses, the breaker, restores.
+func gates() []Mutant {
+	return []Mutant{
+		{Fault: "What is unconfirmed is released at once", In: "reconciler", Decl: "History.gatesOf", Tests: "TestUnconfirmedIsConfirmedByWaiting",
+			Old: `opts.ConfirmAfter); at.After(o.Now) {`, New: `opts.ConfirmAfter); false && at.After(o.Now) {`},
+		{Fault: "The pause of everything is not honoured", In: "reconciler", Decl: "History.standing", Tests: "TestPaused",
+			Old: `if j.Observation.Paused {`, New: `if false && j.Observation.Paused {`},
+		{Fault: "The pause of a pool is not honoured", In: "reconciler", Decl: "History.standing", Tests: "TestPaused",
+			Old: `if p.Paused {
+			gates`, New: `if false && p.Paused {
+			gates`},
+		{Fault: "A restore stands against no release", In: "reconciler", Decl: "History.standing", Tests: "TestNothingIsReleasedAfterARestore",
+			Old: `text := h.restoreGate(j); text != "" {`, New: `text := h.restoreGate(j); text == "-" {`},
+		{Fault: "The breaker is not asked", In: "reconciler", Decl: "History.plan", Tests: "TestBreaker",
+			Old: `text != "" && !opts.AllowMassRelease {`, New: `text == "-" && !opts.AllowMassRelease {`},
+		{Fault: "An empty list of pods is believed", In: "reconciler/judge", Decl: "Observation.PodsMissing", Tests: "TestAnEmptyAnswerForPodsProvesNothing", TestsIn: "reconciler",
+			Old: `if n == 0 || len(o.Pods) > 0 {`, New: `if true {`},
+		{Fault: "A verdict that was contradicted in between goes on counting", In: "reconciler", Decl: "confirmation.next", Tests: "TestAContradictionRestartsTheWait",
+			Old: `if it.Verdict != judge.Stale && !it.NotKnown() {
+		return nil`, New: `if it.Verdict != judge.Stale && !it.NotKnown() {
+		return c`},
+		{Fault: "An entry that was rewritten for another sandbox goes on counting", In: "reconciler/judge", Decl: "allocationID", Tests: "TestUnconfirmedIsConfirmedByWaiting", TestsIn: "reconciler",
+			Old: `Key: a.Key, ContainerID: a.ContainerID, PodRef`, New: `Key: a.Key, PodRef`},
+		{Fault: "--confirm-after counts for nothing", In: "reconciler", Decl: "History.confirmedAt", Tests: "TestUnconfirmedIsConfirmedByWaiting",
+			Old: `at := since.after(confirmAfter, o)`, New: `at := since.after(0, o)`},
+		{Fault: "The time of an API server that jumped confirms", In: "reconciler", Decl: "History.confirmedAt", Tests: "TestAnUnconfirmedVerdictMustHoldByOurOwnClockToo",
+			Old: `at := since.after(confirmAfter, o)`, New: `at := since.at.Add(confirmAfter)`},
+		{Fault: "What is unconfirmed of a Pending pod does not wait its minute", In: "reconciler", Decl: "History.confirmedAt", Tests: "TestUnconfirmedIsConfirmedByWaiting",
+			Old: `confirmAfter = max(confirmAfter, judge.HeardSince)`, New: ``},
+		{Fault: "A long grace period does not lengthen the wait", In: "reconciler", Decl: "History.confirmedAt", Tests: "TestALongGracePeriodLengthensTheWait",
+			Old: `if s.deleted > confirmAfter {`, New: `if false && s.deleted > confirmAfter {`},
+		{Fault: "A Node object that is gone counts at once", In: "reconciler", Decl: "quarantine", Tests: "TestNodeMissingIsConfirmedByWaiting",
+			Old: `40 * time.Second`, New: `0 * time.Second`},
+		{Fault: "NodeMissing is confirmed by one process' clock alone", In: "reconciler", Decl: "History.confirmedAt", Tests: "TestNodeMissingIsConfirmedByThisProcessOwnClockToo",
+			Old: `return later(at, missing.orNow(o).after(quarantine, o))`, New: `return later(at, missing.orNow(o).at.Add(quarantine))`},
+		{Fault: "The breaker lets all go but one", In: "reconciler", Decl: "window.breaker", Tests: "TestBreaker",
+			Old: `2*n <= total {`, New: `n < total {`},
+		{Fault: "The breaker counts each pass by itself", In: "reconciler", Decl: "window.breaker", Tests: "TestTheBreakerCountsTheLastHour",
+			Old: `n += w.made()
+	if`, New: `if`},
+		{Fault: "Releases are not counted before they are made", In: "reconciler", Decl: "Reconciler.countInWindow", Tests: "TestWhatIsAboutToBeReleasedIsCountedBefore",
+			Old: `return w.and(now, n, j.Total)
+	})
+	if err`, New: `return w
+	})
+	if err`},
+		{Fault: "What cannot be counted is released", In: "reconciler", Decl: "Reconciler.countInWindow", Tests: "TestNothingUnconfirmedIsReleasedThatCannotBeCounted",
+			Old: `why, text = WriteFailed, notCounted(err)`, New: `_ = err`},
+		{Fault: "A window that cannot be read counts as empty", In: "reconciler", Decl: "readWindow", Tests: "TestNothingUnconfirmedIsReleasedThatCannotBeCounted",
+			Old: `return nil, false, fmt.Errorf(`, New: `return nil, false, nil; _ = fmt.Errorf(`},
+		{Fault: "An object whose version runs backwards is no restore", In: "reconciler", Decl: "History.checkRevision", Tests: "TestAnObjectThatIsOlderThanBeforeShowsARestore",
+			Old: `o.Restored = older`, New: `_ = older`},
+		{Fault: "A revision that runs backwards is no restore", In: "reconciler", Decl: "History.checkRevision", Tests: "TestNothingIsReleasedAfterARestore",
+			Old: `o.Revision != 0 && o.Revision < h.revision && o.Restored == "" {`, New: `false {`},
+		{Fault: "What was seen before a restore confirms after it", In: "reconciler", Decl: "History.resetConfirmations", Tests: "TestWhatWasUnconfirmedBeforeAnEtcdRestoreIsConfirmedAgain",
+			Old: `for _, s := range h.candidates {
+		s.confirmation.reset()
+	}`, New: ``},
+		{Fault: "Nodes that were known before are not waited for", In: "reconciler", Decl: "restore.begin", Tests: "TestReportsThatARestoreHasTakenAreWaitedFor|TestANodeThatTheRestoreHasLostIsWaitedFor",
+			Old: `for name := range r.nodes {
+		lost[name] = true
+	}`, New: ``},
+		{Fault: "A restore is settled before every node has written", In: "reconciler", Decl: "History.noteAwaited", Tests: "TestForWhichNodesARestoreWaits|TestNothingIsReleasedAfterARestore|TestANodeThatTheRestoreHasLostIsWaitedFor",
+			Old: `if !state.Complete() || excused`, New: `if excused`},
+		{Fault: "The pass that shows a restore releases", In: "reconciler", Decl: "History.restoreGate", Tests: "TestNothingIsReleasedAfterARestore",
+			Old: `if o.Restored != "" {
+		return restoreSeen(o.Restored)
+	}`, New: `_ = o`},
+		{Fault: "A report that was not renewed since the restore is enough", In: "reconciler", Decl: "restore.wroteSince", Tests: "TestNothingIsReleasedAfterARestore",
+			Old: `&& !report.Renewed.Before(r.at)`, New: ``},
+		{Fault: "A dry run confirms what it has", In: "reconciler", Decl: "History.gatesOf", Tests: "TestUnconfirmedIsConfirmedByWaiting",
+			Old: `if it.Proven {
+		return gates`, New: `if it.Proven || opts.DryRun {
+		return gates`},
+	}
+}

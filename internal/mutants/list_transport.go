@@ -1,0 +1,77 @@
+package main
+
+// transport is what reads and writes the API, whereabouts' Lease and the fence.
+func transport() []Mutant {
+	return []Mutant{
+		{Fault: "Pods are read before what they may own", In: "reconciler/kube", Decl: "Cluster.List", Tests: "TestAnObservationReadsPodsLast",
+			Old: `put := c.readOtherKinds(gctx, g, &judge.Observation{})`, New: `o.Pods = map[types.NamespacedName]*podstate.Pod{}
+	if err := c.listPods(ctx, "", metav1.ListOptions{}, o.Pods); err != nil {
+		return nil, err
+	}
+	put := c.readOtherKinds(gctx, g, &judge.Observation{})`},
+		{Fault: "Half a list is a list", In: "reconciler/kube", Decl: "Cluster.list", Tests: "TestAListIsReadPageByPage",
+			Old: `if opts.Continue = meta.Continue; opts.Continue == "" {`, New: `if opts.Continue = meta.Continue; true {`},
+		{Fault: "An answer that is no API server's is an empty list", In: "reconciler/kube", Decl: "Cluster.list", Tests: "TestAnAnswerThatIsNoListIsNoEmptyList",
+			Old: `if meta.ResourceVersion == "" { //`, New: `if false { //`},
+		{Fault: "A namespace that RBAC forbids is not paused", In: "reconciler/kube", Decl: "Cluster.readPause", Tests: "TestANamespaceThatRBACForbidsPausesUnlessThatIsOverruled",
+			Old: `if o.Paused = !c.WithoutPause; c.WithoutPause {`, New: `if c.WithoutPause {`},
+		{Fault: "A 404 of something in between says that there are no agents", In: "reconciler/kube", Decl: "Cluster.serves", Tests: "TestA404ThatIsNoAnswerOfAnAPIServerIsNone|TestWhetherThereAreNodeAgents",
+			Old: `if !apierrors.IsNotFound(err) {
+		return err == nil, err
+	}
+	groups`, New: `if err == nil || apierrors.IsNotFound(err) {
+		return err == nil, nil
+	}
+	groups`},
+		{Fault: "An error of a live read says that there is no pod", In: "reconciler/kube", Decl: "Cluster.livePod", Tests: "TestALiveReadTakesNotFoundForAnAnswerAndNothingElse",
+			Old: `case !apierrors.IsForbidden(err):
+			return nil, err
+		}`, New: `case !apierrors.IsForbidden(err):
+			return nil, nil
+		}`},
+		{Fault: "A 404 of something in between says that there is no object", In: "reconciler/kube", Decl: "absent", Tests: "TestA404ThatIsNoAnswerOfAnAPIServerIsNone",
+			Old: `return apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)`, New: `return apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)`},
+		{Fault: "A write goes out again when its hold is over", In: "reconciler/kube", Decl: "serverTime.RoundTrip", Tests: "TestAWriteThatTheServerHadNoTimeForDoesNotBeginAgainByItself",
+			Old: `if !maySend(r) {
+		return nil, errNotSent
+	}`, New: ``},
+		{Fault: "A policy that denies is taken for a lost race", In: "reconciler/kube", Decl: "testFailed", Tests: "TestWhatAWriteIsAnsweredWith",
+			Old: `return details == nil || details.Name == ""`, New: `return details == nil || details.Name != "-"`},
+		{Fault: "A reservation is deleted whatever its UID", In: "reconciler/kube", Decl: "Cluster.DeleteReservation", Tests: "TestWhatAWriteIsAnsweredWith",
+			Old: `uid := types.UID(r.UID)`, New: `uid := types.UID("")`},
+		{Fault: "A reservation is deleted whatever its version", In: "reconciler/kube", Decl: "Cluster.DeleteReservation", Tests: "TestWhatAWriteIsAnsweredWith",
+			Old: `UID: &uid, ResourceVersion: &r.ResourceVersion}`, New: `UID: &uid}`},
+		{Fault: "The Lease is not taken", In: "reconciler/kube", Decl: "Cluster.Hold", Tests: "TestWithoutTheRightToALeaseNothingIsDoneUnderIt",
+			Old: `if c.WithoutLease {`, New: `if true {`},
+		{Fault: "A Lease that somebody else holds is taken", In: "reconciler/kube", Decl: "leases.take", Tests: "TestALeaseOfAnotherIsTakenOnceNobodyRenewsIt",
+			Old: `return fmt.Errorf("%w: %s", errHeld, holder)`, New: `_ = errHeld`},
+		{Fault: "A Lease is expired as soon as it is seen", In: "reconciler/kube", Decl: "Cluster.expired", Tests: "TestALeaseOfAnotherIsTakenOnceNobodyRenewsIt",
+			Old: `return time.Since(seen.since) > after`, New: `return true || time.Since(seen.since) > after`},
+		{Fault: "A write begins after the time for writes", In: "reconciler/kube", Decl: "leases.mayWrite", Tests: "TestNoWriteBeginsInTheLastSecondOfAHold",
+			Old: `if time.Since(h.began) >= writeFor {
+		return false
+	}`, New: ``},
+		{Fault: "A write begins long after the last renewal", In: "reconciler/kube", Decl: "leases.mayWrite", Tests: "TestNoWriteBeginsLongAfterTheLastRenewal",
+			Old: `return time.Since(l.renewed) >= writeWithin })
+}`, New: `return false })
+}`},
+		{Fault: "A write begins although the Lease was lost", In: "reconciler/kube", Decl: "leases.mayWrite", Tests: "TestALeaseThatSomebodyElseTookEndsTheHold",
+			Old: `return !h.lost && !slices`, New: `return !slices`},
+		{Fault: "A Lease that is somebody else's by now does not end the hold", In: "reconciler/kube", Decl: "leases.renew", Tests: "TestALeaseThatSomebodyElseTookEndsTheHold",
+			Old: `h.lost = true`, New: ``},
+		{Fault: "A fence has no end", In: "reconciler/kube", Decl: "LongestFence", Tests: "TestAFenceThatNobodyLowersIsNotRenewedAfter90Seconds",
+			Old: `90 * time.Second`, New: `900 * time.Second`},
+		{Fault: "The fence takes a Lease that somebody holds", In: "reconciler/kube", Decl: "fencedLease.renewOrTake", Tests: "TestTheFenceWaitsForWhoHoldsALeaseAndStandsOnlyWithAllOfThem",
+			Old: `case holder == "" || fl.fence.c.expired(l):`, New: `case true:`},
+		{Fault: "A revision that runs backwards raises no fence", In: "reconciler/serve", Decl: "Guard.restoreShownBy", Tests: "TestAPingThatShowsARestoreRaisesTheFence",
+			Old: `case now.Revision < was.Revision:`, New: `case false:`},
+		{Fault: "A fence for a restore is lowered before all is settled", In: "reconciler/serve", Decl: "Guard.lowerIfDue", Tests: "TestAFenceForARestoreStandsUntilNothingRemains",
+			Old: `case recovered:
+		outcome`, New: `case recovered || why != "" && taken:
+		outcome`},
+		{Fault: "Time without the API server counts as time behind the fence", In: "reconciler/serve", Decl: "Guard.serverIsBack", Tests: "TestATimeWithoutTheAPIServerIsNoTimeBehindTheFence",
+			Old: `if !g.raisedAt.IsZero() && time.Since(g.awaySince) > leaseExpiry {`, New: `if false {`},
+		{Fault: "A change is lost that comes while a cache pass rests", In: "reconciler/serve", Decl: "Server.work", Tests: "TestRequests_ChangeDuringAPass",
+			Old: `s.Requests.AddAfter(cachePass, rest)`, New: ``},
+	}
+}
