@@ -33,6 +33,7 @@ func TestARecheckOfFindingsFindsWhatAFullPassFinds(t *testing.T) {
 			}
 		}
 	}
+	t.Log(kinds)
 	for _, kind := range []judge.Kind{judge.Unrecorded, judge.Misrecorded, judge.MissingReservation} {
 		if kinds[kind] < int(Seeds(5)) {
 			t.Errorf("%d findings of kind %s: the random clusters have too few", kinds[kind], kind)

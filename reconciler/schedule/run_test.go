@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,14 +20,22 @@ import (
 // the beginning.
 func dueTimes(t *testing.T, s *Schedule, during time.Duration) []time.Duration {
 	t.Helper()
+	var mu sync.Mutex // the first pass is due in Run's goroutine, the others in the scheduler's
 	var due []time.Duration
 	began := time.Now()
+	add := func() {
+		mu.Lock()
+		defer mu.Unlock()
+		due = append(due, time.Since(began))
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), during)
 	defer cancel()
-	if err := s.Run(ctx, func() { due = append(due, time.Since(began)) }); err != nil {
+	if err := s.Run(ctx, add); err != nil {
 		t.Error(err)
 	}
 	synctest.Wait()
+	mu.Lock()
+	defer mu.Unlock()
 	return due
 }
 

@@ -57,6 +57,11 @@ func Missing(want, got []string) []string {
 // ChangedIndex is an index with a few changes, beside the observation that it must be equal to.
 func ChangedIndex(c Random) (*judge.Index, *Observed, judge.Policy) {
 	o, policy := ObserveDistinct(c.Cluster()), c.Policy()
+	for _, r := range o.Reports { // most confirm what they say by now
+		if !c.OneIn(4) {
+			r.Renewed, r.LeaseRenewed = o.Now, o.Now
+		}
+	}
 	x := judge.NewIndex(o.Observation, o.Past, policy)
 	for range 1 + c.IntN(4) {
 		x.JudgeAddresses([]netip.Addr{netip.MustParseAddr(c.IP())}) // what it remembers must not outlive the changes
