@@ -16,7 +16,7 @@ func TestEveryTestThatTheThreatModelNamesIsThere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	named := regexp.MustCompile(`\bTest[A-Z]\w+`).FindAllString(string(doc), -1)
+	named := regexp.MustCompile(`\b(?:Test|Fuzz)[A-Z]\w+`).FindAllString(string(doc), -1)
 	if len(named) < 50 {
 		t.Fatalf("it names %d tests", len(named))
 	}
@@ -30,7 +30,7 @@ func TestEveryTestThatTheThreatModelNamesIsThere(t *testing.T) {
 
 // testsUnder are the names of all tests in a folder, whatever their build tags.
 func testsUnder(t *testing.T, root string) map[string]bool {
-	there, declaration := map[string]bool{}, regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+	there, declaration := map[string]bool{}, regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
 	err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() || !strings.HasSuffix(path, "_test.go") {
 			return err
