@@ -75,8 +75,8 @@ func (u *unpacking) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// yamlNodes is how many nodes a text has at the most: each follows a line break or an indicator, of which those in
-// scalars count, too. Real objects have two thirds of it.
+// yamlNodes is an upper bound of the nodes of a text. A node follows a line break or an indicator; those in scalars
+// count, too. Real objects have two thirds of it.
 func yamlNodes(text []byte) int {
 	n := 1
 	for i, c := range text {
@@ -86,6 +86,9 @@ func yamlNodes(text []byte) int {
 		case '-', ':', '?':
 			if i+1 == len(text) || text[i+1] <= ' ' || text[i+1] >= 0x80 {
 				n++
+				if c == '?' { // a mapping without a value
+					n++
+				}
 			}
 		case '[', '{', ',': // an item may be a mapping with one key
 			n += 3

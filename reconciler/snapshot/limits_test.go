@@ -218,7 +218,8 @@ func TestNoTextHasMoreNodesThanAreCounted(t *testing.T) {
 		return sum
 	}
 	parts := []string{"a", "b", "[", "]", "{", "}", ",", ":", "-", "?", " ", "\n", "\r", "\u0085", "\u2028", "\t", "\"a\"", "\"a\":", "a: ", "- ", "? ", ": ", "\n- ", "\n  ", "#", "*a", "&a ", "!!str ", "|\n", "'"}
-	for _, c := range []struct{ head, part, end string }{{"[", "{a},", "]"}, {"[", `"a":b,`, "]"}, {"{", "a,", "}"}, {"", "- - - a\n", ""}, {"x:\n", "- ? a\n", ""}, {"x:\n", " -\u0085", ""}} {
+	for _, c := range []struct{ head, part, end string }{{"[", "{a},", "]"}, {"[", `"a":b,`, "]"}, {"{", "a,", "}"}, {"", "- - - a\n", ""}, {"x:\n", "- ? a\n", ""}, {"x:\n", " -\u0085", ""},
+		{"", "? ", ""}, {"x:\n", "- ? a: b\n", ""}, {"x:\n", "- ? ? a: b\n", ""}, {"", "? a\n: ? b\n", ""}} {
 		text := c.head + strings.Repeat(c.part, 1000) + c.end
 		var doc yaml.Node
 		if err := yaml.Unmarshal([]byte(text), &doc); err != nil {

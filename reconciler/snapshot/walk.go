@@ -176,11 +176,11 @@ func (f folder) walk(take func(entry) error, skip func(string)) error {
 
 func (f folder) path(name string) string { return filepath.Join(f.Name(), filepath.FromSlash(name)) }
 
-func (f folder) file(name, real string, info fs.FileInfo, take func(entry) error, skip func(string)) error {
+func (f folder) file(name, leadsTo string, info fs.FileInfo, take func(entry) error, skip func(string)) error {
 	if !info.Mode().IsRegular() {
 		return notRegular(name, f.path(name), skip)
 	}
-	return take(entry{name: name, path: f.path(name), real: real, size: info.Size(), open: func() (io.ReadCloser, error) { return f.Open(name) }})
+	return take(entry{name: name, path: f.path(name), real: leadsTo, size: info.Size(), open: func() (io.ReadCloser, error) { return f.Open(name) }})
 }
 
 // link takes in what a link leads to. A folder, and a file that has an ending, are read where they are.
