@@ -1,9 +1,11 @@
 package ippool
 
 import (
+	"encoding/json"
 	"unique"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/lean"
 )
@@ -26,6 +28,14 @@ func decode[T any](text []byte, read func(*lean.Reader) T) (T, error) {
 	r := lean.New(text)
 	v := read(r)
 	return v, r.End()
+}
+
+func decodeObject[T any](o *unstructured.Unstructured, read func(*lean.Reader) T) (v T, err error) {
+	text, err := json.Marshal(o.Object)
+	if err != nil {
+		return v, err
+	}
+	return decode(text, read)
 }
 
 func decodeList[T any](text []byte, read func(*lean.Reader) T) (all []T, page metav1.ListMeta, err error) {

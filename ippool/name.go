@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	wbkubernetes "github.com/k8snetworkplumbingwg/whereabouts/pkg/storage/kubernetes"
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // normalizeRange is the part of a pool's name that comes from its range.
@@ -139,35 +140,13 @@ func ParsePodRef(text string) (PodRef, error) {
 	}
 	ns, name, ok := strings.Cut(text, "/")
 	name, uid, repaired := strings.Cut(name, "_")
-	if !ok || repaired && !isLabel(uid) || !isLabel(ns) || !isSubdomain(name) {
+	if !ok || repaired && !isLabel(uid) || !isLabel(ns) || len(validation.IsDNS1123Subdomain(name)) > 0 {
 		return PodRef{}, fmt.Errorf("podref %q is not <namespace>/<name> of a pod", text)
 	}
 	return PodRef{ns, name, uid}, nil
 }
 
-// isSubdomain and isLabel are NameIsDNSSubdomain and NameIsDNSLabel of
-// k8s.io/apimachinery/pkg/api/validation without their regular expressions,
-// which would take most of the time that reading a pool takes.
-func isSubdomain(name string) bool {
-	for part := range strings.SplitSeq(name, ".") {
-		if !isDNSPart(part) {
-			return false
-		}
-	}
-	return len(name) <= 253
-}
-
-func isLabel(name string) bool { return len(name) <= 63 && isDNSPart(name) }
-
-func isDNSPart(part string) bool {
-	for i := range len(part) {
-		c := part[i]
-		if !(c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '-' && i > 0 && i < len(part)-1) {
-			return false
-		}
-	}
-	return part != ""
-}
+func isLabel(name string) bool { return len(validation.IsDNS1123Label(name)) == 0 }
 
 func (r PodRef) String() string {
 	if r.UID != "" {

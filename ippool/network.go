@@ -1,7 +1,6 @@
 package ippool
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -49,9 +48,8 @@ const MaxRanges = 256
 
 // ReadNAD reads a NetworkAttachmentDefinition as DecodeNAD does its JSON.
 func ReadNAD(o *unstructured.Unstructured) *NAD {
-	text, err := json.Marshal(o.Object)
-	n, derr := DecodeNAD(text)
-	if err = cmp.Or(err, derr); err != nil {
+	n, err := decodeObject(o, readNAD)
+	if err != nil {
 		return &NAD{Namespace: o.GetNamespace(), Name: o.GetName(), Problem: err.Error()}
 	}
 	return n

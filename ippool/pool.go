@@ -2,7 +2,6 @@ package ippool
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -144,9 +143,8 @@ func (p *Pool) AsNew(entries []NewEntry) *unstructured.Unstructured {
 
 // ReadPool reads an IPPool object as DecodePool does its JSON.
 func ReadPool(o *unstructured.Unstructured) *Pool {
-	text, err := json.Marshal(o.Object)
-	p, derr := DecodePool(text)
-	if err = cmp.Or(err, derr); err != nil {
+	p, err := decodeObject(o, readPool)
+	if err != nil {
 		return &Pool{Namespace: o.GetNamespace(), Name: o.GetName(), Problem: err.Error()}
 	}
 	return p

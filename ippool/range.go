@@ -82,29 +82,7 @@ var errKeyOutside = errors.New("no address of the range has this key")
 // Address is the address that whereabouts reads from a key: base plus offset.
 // It returns an error where that is no address of the range.
 func (r Range) Address(key uint64) (netip.Addr, error) {
-	if r.base.Is4() {
-		sum := uint64(binary.BigEndian.Uint32(r.base.AsSlice())) + key
-		if key > 1<<32 || sum >= 1<<32 {
-			return netip.Addr{}, errKeyOutside
-		}
-		var b [4]byte
-		binary.BigEndian.PutUint32(b[:], uint32(sum))
-		return r.inside(netip.AddrFrom4(b))
-	}
-	b := r.base.As16()
-	low := binary.BigEndian.Uint64(b[8:]) + key
-	if low < key {
-		high := binary.BigEndian.Uint64(b[:8]) + 1
-		if high == 0 {
-			return netip.Addr{}, errKeyOutside
-		}
-		binary.BigEndian.PutUint64(b[:8], high)
-	}
-	binary.BigEndian.PutUint64(b[8:], low)
-	return r.inside(netip.AddrFrom16(b))
-}
-
-func (r Range) inside(a netip.Addr) (netip.Addr, error) {
+	a := addrOf(iphelpers.IPAddOffset(r.base.AsSlice(), key))
 	if !r.prefix.Contains(a) {
 		return netip.Addr{}, errKeyOutside
 	}

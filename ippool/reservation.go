@@ -1,8 +1,6 @@
 package ippool
 
 import (
-	"cmp"
-	"encoding/json"
 	"net/netip"
 	"slices"
 	"time"
@@ -30,9 +28,8 @@ type Reservation struct {
 
 // ReadReservation reads a reservation as DecodeReservation does its JSON.
 func ReadReservation(o *unstructured.Unstructured) *Reservation {
-	text, err := json.Marshal(o.Object)
-	r, derr := DecodeReservation(text)
-	if err = cmp.Or(err, derr); err != nil {
+	r, err := decodeObject(o, readReservation)
+	if err != nil {
 		return &Reservation{Namespace: o.GetNamespace(), Name: o.GetName(), Problem: Malformed, Detail: err.Error()}
 	}
 	return r

@@ -1,11 +1,10 @@
 package podstate
 
 import (
-	"bytes"
+	"cmp"
+	"encoding/json"
 	"net/netip"
 	"strings"
-
-	"github.com/ip-reconcile/ip-reconcile/internal/lean"
 )
 
 // NetworkStatus is the outcome of reading a pod's network-status annotation.
@@ -42,22 +41,22 @@ func (i Interface) NAD() (namespace, name string, ok bool) {
 // cannot: one that is there counts as use, and the status as a whole is then
 // no proof that another is not.
 func readNetworkStatus(annotations map[string]string) (NetworkStatus, []Interface) {
-	text := strings.TrimSpace(annotations[statusAnnotation])
-	if text == "" {
-		text = strings.TrimSpace(annotations[oldStatusAnnotation])
-	}
+	text := cmp.Or(strings.TrimSpace(annotations[statusAnnotation]), strings.TrimSpace(annotations[oldStatusAnnotation]))
+	var entries []json.RawMessage
 	if text == "" {
 		return StatusMissing, nil
 	}
-	r := lean.New([]byte(text))
-	if r.Null() && r.End() == nil {
+	if json.Unmarshal([]byte(text), &entries) != nil {
+		return StatusUnreadable, nil
+	}
+	if len(entries) == 0 {
 		return StatusMissing, nil
 	}
 	status := StatusReadable
 	var interfaces []Interface
 	left, empty := maxAddresses, 0
-	list := r.Array(func() {
-		i, readable := readInterface(r, left)
+	for _, entry := range entries {
+		i, readable := readInterface(entry, left)
 		if i != nil && len(i.Addresses) == 0 {
 			if empty++; empty > maxEmpty {
 				i = nil
@@ -70,12 +69,6 @@ func readNetworkStatus(annotations map[string]string) (NetworkStatus, []Interfac
 		if i == nil || !readable {
 			status = StatusUnreadable
 		}
-	})
-	switch {
-	case !list || r.End() != nil:
-		return StatusUnreadable, nil
-	case interfaces == nil && status == StatusReadable: // an empty list
-		return StatusMissing, nil
 	}
 	return status, interfaces
 }
@@ -89,67 +82,27 @@ const maxAddresses = 128
 const maxEmpty = 64
 
 // readInterface reads an entry and at most so many of its addresses, nil if it is
-// none; readable is whether all of its addresses are. As for Multus, names are the
-// same in any case.
-func readInterface(r *lean.Reader, most int) (i *Interface, readable bool) {
-	i, readable = &Interface{}, true
-	typed := true // every field has the type that it must have
-	object := r.Object(func(name []byte) {
-		switch {
-		case bytes.EqualFold(name, []byte("name")):
-			typed = readText(r, &i.Network) && typed
-		case bytes.EqualFold(name, []byte("interface")):
-			typed = readText(r, &i.Name) && typed
-		case bytes.EqualFold(name, []byte("default")):
-			typed = readBool(r, &i.Default) && typed
-		case bytes.EqualFold(name, []byte("ips")):
-			if i.Addresses, readable = nil, true; r.Null() {
-				return
-			}
-			typed = r.Array(func() {
-				if r.Null() {
-					readable = false
-					return
-				}
-				text, ok := r.String()
-				typed = ok && typed
-				if a, err := parseAddr(string(text)); err == nil && len(i.Addresses) < most {
-					i.Addresses = append(i.Addresses, a)
-				} else {
-					readable = false
-				}
-			}) && typed
-		}
-	})
-	if !object || !typed {
+// none; readable is whether all of its addresses are.
+func readInterface(text []byte, most int) (i *Interface, readable bool) {
+	var entry *struct {
+		Name, Interface string
+		Default         bool
+		IPs             []*string
+	}
+	if json.Unmarshal(text, &entry) != nil || entry == nil {
 		return nil, false
 	}
+	i, readable = &Interface{Network: intern(entry.Name), Name: intern(entry.Interface), Default: entry.Default}, true
+	for _, ip := range entry.IPs {
+		if ip == nil {
+			readable = false
+		} else if a, err := parseAddr(*ip); err == nil && len(i.Addresses) < most {
+			i.Addresses = append(i.Addresses, a)
+		} else {
+			readable = false
+		}
+	}
 	return i, readable
-}
-
-// readText reads a text; null leaves what is there. It reports whether the value
-// was one of them.
-func readText(r *lean.Reader, into *string) bool {
-	if r.Null() {
-		return true
-	}
-	text, ok := r.String()
-	if ok {
-		*into = intern(string(text))
-	}
-	return ok
-}
-
-func readBool(r *lean.Reader, into *bool) bool {
-	if r.Null() {
-		return true
-	}
-	switch text := string(r.Raw()); text {
-	case "true", "false":
-		*into = text == "true"
-		return true
-	}
-	return false
 }
 
 // parseAddr reads an address in any spelling, with or without a prefix length:

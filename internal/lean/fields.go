@@ -1,10 +1,9 @@
 package lean
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
-	"unicode/utf8"
+	"strconv"
 
 	"google.golang.org/protobuf/encoding/protowire"
 )
@@ -79,7 +78,7 @@ func (f Fields) AppendJSON(dst []byte, r *Reader) []byte {
 				return
 			}
 			dst = appendComma(dst, &first)
-			dst = append(appendText(dst, name), ':')
+			dst = append(strconv.AppendQuote(dst, f[at].Name), ':')
 			if f[at].Of == nil {
 				dst = append(dst, r.Raw()...)
 			} else {
@@ -110,15 +109,4 @@ func appendComma(dst []byte, first *bool) []byte {
 	}
 	*first = false
 	return dst
-}
-
-// appendText appends a text as JSON.
-func appendText(dst, text []byte) []byte {
-	for _, c := range text {
-		if c < ' ' || c == '"' || c == '\\' || c >= utf8.RuneSelf {
-			quoted, _ := json.Marshal(string(text)) // of a text there is no error
-			return append(dst, quoted...)
-		}
-	}
-	return append(append(append(dst, '"'), text...), '"')
 }

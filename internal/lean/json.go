@@ -1,7 +1,6 @@
 package lean
 
 import (
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -186,30 +185,8 @@ func (r *Reader) peek() byte {
 }
 
 func (r *Reader) space() {
-	if r.at < len(r.text) && r.text[r.at] <= ' ' {
-		r.skipSpace()
-	}
-}
-
-// eightSpaces are a step of an indentation: of a text that kubectl wrote more than
-// half is that.
-const eightSpaces = 0x2020202020202020
-
-func (r *Reader) skipSpace() {
-	for r.at < len(r.text) {
-		switch r.text[r.at] {
-		case ' ':
-			for r.at+8 <= len(r.text) && binary.LittleEndian.Uint64(r.text[r.at:]) == eightSpaces {
-				r.at += 8
-			}
-			for r.at < len(r.text) && r.text[r.at] == ' ' {
-				r.at++
-			}
-		case '\t', '\n', '\r':
-			r.at++
-		default:
-			return
-		}
+	for r.at < len(r.text) && strings.IndexByte(" \t\r\n", r.text[r.at]) >= 0 {
+		r.at++
 	}
 }
 

@@ -63,7 +63,7 @@ func TestAFileThatMayHoldAnObjectIsNeverSkipped(t *testing.T) {
 		"quoted.yaml": "\"kind\": 'Lease'\nx: [\n", "spaces.json": `{ "kind" : "IPPool", }`, "utf16.json": inUTF16(inJSON), "bom.json": "\xef\xbb\xbf" + inJSON,
 		"pods": pod, "pods.txt": "# from the lab\n---\n" + pod, "pods.yaml.bak": pod, "10.0.0.0-24": onePool, "list": "apiVersion: v1\nitems:\n- " + indentedBy2(pod), "utf16.txt": inUTF16(pod),
 		"pods.json": "", "x/core/pods.yaml": "# nothing\n", "nodes.yaml": "error", "pods/a/a.yaml": "", "whereabouts.cni.cncf.io/x/y.yaml": "- 1\n",
-		"some.yaml.gz": zipped(t, pod), "pods.json.gz": zipped(t, "{}"), "torn.yaml.gz": "\x1f\x8b",
+		"pods.json.gz": zipped(t, "{}"), "cut.yaml.gz": zipped(t, pod[:90]), "torn.yaml.gz": "\x1f\x8b",
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := folder(t, map[string]string{"pool.yaml": onePool, name: text})

@@ -18,19 +18,15 @@ import (
 type form int
 
 const (
-	whole  form = iota // YAML or JSON
-	packed             // compressed YAML or JSON
+	whole  form = iota // YAML or JSON, compressed or not
 	peeked             // of another ending: only its head is read
 	never              // not even that
 )
 
 func formOf(name string) form {
-	unpacked, isPacked := strings.CutSuffix(name, ".gz")
 	switch {
 	case hasEnding(name):
 		return whole
-	case isPacked && hasEnding(unpacked):
-		return packed
 	case path.Ext(name) == ".log":
 		return never
 	}
@@ -39,7 +35,7 @@ func formOf(name string) form {
 
 // hasEnding reports whether a file is read as YAML or JSON.
 func hasEnding(name string) bool {
-	return slices.Contains([]string{".yaml", ".yml", ".json"}, path.Ext(name))
+	return slices.Contains([]string{".yaml", ".yml", ".json"}, path.Ext(strings.TrimSuffix(name, ".gz")))
 }
 
 // resources are the names by which tools write the resources that are read: of files that

@@ -29,7 +29,7 @@ var fileFields = podstate.FileFields()
 func objectsOf(e entry, text []byte) (objects []*object, lists int, err error) {
 	f := &file{path: e.path}
 	documents := [][]byte{text}
-	if trimmed := bytes.TrimSpace(text); path.Ext(e.name) != ".json" && !bytes.HasPrefix(trimmed, []byte("{")) {
+	if trimmed := bytes.TrimSpace(text); path.Ext(strings.TrimSuffix(e.name, ".gz")) != ".json" && !bytes.HasPrefix(trimmed, []byte("{")) {
 		if documents, err = asJSON(e.path, text); err != nil {
 			return nil, 0, err
 		}

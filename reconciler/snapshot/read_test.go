@@ -152,6 +152,8 @@ func TestEveryFormOfAFileGivesTheSamePool(t *testing.T) {
 		"JSON in a file called .yaml":             {"p.yaml", "\n" + object},
 		"YAML":                                    {"p.yaml", block},
 		"YAML called .yml":                        {"p.yml", block},
+		"YAML out of gzip":                        {"p.yaml.gz", zipped(t, block)},
+		"JSON out of gzip":                        {"p.json.gz", zipped(t, object)},
 		"YAML that begins with a line of dashes":  {"p.yaml", "---\n" + block},
 		"YAML with CRLF":                          {"p.yaml", strings.ReplaceAll(block, "\n", "\r\n")},
 		"two documents":                           {"p.yaml", "kind: ConfigMap\nmetadata: {name: x}\n---\n" + block},

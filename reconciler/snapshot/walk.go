@@ -10,6 +10,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 )
 
 // A walk goes over a folder, an archive or one stream. It calls take for every file, and skip for what can hold
@@ -27,6 +28,18 @@ type entry struct {
 	open     func() (io.ReadCloser, error)
 }
 
+// text reads the whole file, and unpacks one that is compressed.
+func (e entry) text(r io.Reader) ([]byte, error) {
+	if !strings.HasSuffix(e.name, ".gz") {
+		return readAtMost(r, e.path, e.size)
+	}
+	unpacked, err := unpack(e.path, r)
+	if err != nil {
+		return nil, fmt.Errorf("%s is not gzip: %w", e.path, err)
+	}
+	return readAtMost(unpacked, e.path, 0)
+}
+
 // peekedBytes is how much is read of a file that is probably none of ours.
 const peekedBytes = 16 << 10
 
@@ -42,13 +55,10 @@ func (s *Snapshot) take(e entry) error {
 		return fmt.Errorf("read snapshot: %w", err)
 	}
 	defer r.Close()
-	switch form {
-	case peeked:
+	if form == peeked {
 		return s.peek(e, r)
-	case packed:
-		return s.takePacked(e, r)
 	}
-	text, err := readAtMost(r, e.path, e.size)
+	text, err := e.text(r)
 	if err != nil {
 		return fmt.Errorf("read snapshot: %w", err)
 	}
@@ -99,27 +109,6 @@ func (s *Snapshot) peek(e entry, r io.Reader) error {
 	if beginsLikeObjects(head) {
 		s.misnamed[e.name] = e.path
 		return nil
-	}
-	s.skip(e.path)
-	return nil
-}
-
-// takePacked refuses compressed objects: what is in the archive of a must-gather is not compressed a second time.
-func (s *Snapshot) takePacked(e entry, r io.Reader) error {
-	refused := fmt.Errorf("%s is compressed and may hold what is judged: unpack it with gunzip, or remove it", e.path)
-	if byLayout(e.name) {
-		return refused
-	}
-	unpacked, err := unpack(e.path, r)
-	if err == nil {
-		var text []byte
-		text, err = readAtMost(unpacked, e.path, 0)
-		if _, may := mentions(text); err == nil && may {
-			return refused
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("%w (%v)", refused, err) //nolint:errorlint // its cause decides nothing
 	}
 	s.skip(e.path)
 	return nil
