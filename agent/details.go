@@ -1,11 +1,9 @@
 package agent
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -21,6 +19,9 @@ const (
 	// statusCalls is how many statuses are fetched at a time. Those of shims that
 	// hang wait for as long as a call may last, and must not keep the others waiting.
 	statusCalls = 64
+	// statusRetryAfter is the pause after a status that could not be fetched. Without it shims that hang would take the
+	// budget of the others.
+	statusRetryAfter = time.Minute
 	// minStatusTime is what must be left of the budget for one more call.
 	minStatusTime = statusBudget / 16
 )
@@ -63,16 +64,13 @@ func (ni *NodeInspector) updateTracked(ctx context.Context, listed []cri.Sandbox
 		next[id] = t
 	}
 	ni.tracked = next
-	slices.SortStableFunc(toFetch, func(a, b cri.Sandbox) int {
-		return cmp.Compare(next[a.ID].statusFailures, next[b.ID].statusFailures)
-	})
 	return ni.fetchDetails(ctx, toFetch, began, last)
 }
 
 // needsDetails reports whether details must be fetched of a sandbox that is listed.
 func (t *trackedSandbox) needsDetails(ready bool) bool {
 	closing := !ready && t.detail.NetworkClosed != nil && !*t.detail.NetworkClosed
-	return !t.detailed || t.detailedReady != ready || closing || t.statusFailures > 0
+	return !t.detailed || t.detailedReady != ready || closing || t.statusErr != nil
 }
 
 type detailAnswer struct {
@@ -123,7 +121,7 @@ func (ni *NodeInspector) callStatuses(ctx context.Context, sandboxes []cri.Sandb
 func (t *trackedSandbox) noteDetails(a detailAnswer, ready bool, began time.Time, last bool) {
 	switch {
 	case a.err == nil:
-		t.detailed, t.networkModeKnown, t.detailedReady, t.detail, t.statusFailures, t.retryAt = true, true, ready, a.detail, 0, time.Time{}
+		t.detailed, t.networkModeKnown, t.detailedReady, t.detail, t.retryAt = true, true, ready, a.detail, time.Time{}
 	case errors.Is(a.err, errStatusNotFetched):
 		t.detailed, t.detail.NetworkClosed = false, nil
 	case errors.Is(a.err, cri.ErrNotFound) && !last:
@@ -133,8 +131,7 @@ func (t *trackedSandbox) noteDetails(a detailAnswer, ready bool, began time.Time
 		if errors.Is(a.err, cri.ErrPartialStatus) {
 			t.networkModeKnown, t.detail.HostNetwork = true, a.detail.HostNetwork
 		}
-		t.statusFailures++
-		t.retryAt = began.Add(min(5*time.Second<<min(t.statusFailures, 6), 5*time.Minute))
+		t.retryAt = began.Add(statusRetryAfter)
 	}
 	t.statusErr = a.err
 }

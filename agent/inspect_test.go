@@ -239,7 +239,7 @@ func TestASandboxWhoseStatusIsNotToBeHadCostsOnlyItself(t *testing.T) {
 	equal(t, "it is asked again at once", n.runtime.Calls("PodSandboxStatus"), calls)
 	ill.Broken = false
 	n.runs(well, ill)
-	clock = clock.Add(10 * time.Second)
+	clock = clock.Add(time.Minute)
 	equal(t, "when it answers again", networkState(n.sandbox(ill.ID).NetworkClosed), "closed")
 	equal(t, "said then", len(n.Unreadable()), 0)
 }

@@ -31,11 +31,8 @@ type trackedSandbox struct {
 	// networkModeKnown is whether the runtime reported detail.HostNetwork.
 	networkModeKnown bool
 	stoppedAt        time.Time // when it was first observed not to be ready
-	// statusFailures is how often in a row its status could not be fetched, and retryAt
-	// when to fetch it again.
-	statusFailures int
-	retryAt        time.Time
-	statusErr      error // why its status is not known
+	statusErr        error     // why its status is not known
+	retryAt          time.Time // when to fetch it again after that
 	// noWhereabouts: its cache entry was complete, and had nothing of whereabouts. DEL
 	// removes the entry, so this is remembered.
 	noWhereabouts bool

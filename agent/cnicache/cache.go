@@ -27,10 +27,10 @@ type Folders struct {
 // that did not change, so that a Read costs a readdir, and a stat per file. It
 // is not for concurrent use.
 type Cache struct {
-	results          *folder
-	configuredMultus []*folder            // Multus', by Folders
-	discoveredMultus map[string][]*folder // Multus', by the cniDir that its configs name
-	unreadable       map[string]error
+	results    *folder
+	configured string               // Multus' cniDir, by Folders; "" for none
+	multus     map[string][]*folder // by cniDir
+	unreadable map[string]error
 }
 
 // New returns a Cache that has read nothing yet.
@@ -39,8 +39,9 @@ func New(f Folders) *Cache {
 	// network yet has only the parent folder.
 	c := &Cache{results: &folder{path: f.Results, kind: runtimeResults, parent: filepath.Dir(f.Results)}}
 	if f.Multus != "" {
-		c.configuredMultus = multusFolders(f.Multus)
+		c.configured = filepath.Clean(f.Multus)
 	}
+	c.findMultus(nil)
 	return c
 }
 
@@ -62,9 +63,12 @@ func (c *Cache) Read() (map[string]*Entry, error) {
 	if err := c.readFolder(c.results, now, builders); err != nil {
 		return nil, err
 	}
-	for _, f := range c.multusFolders(builders) {
-		if err := c.readFolder(f, now, builders); err != nil {
-			return nil, err
+	c.findMultus(builders)
+	for _, folders := range c.multus {
+		for _, f := range folders {
+			if err := c.readFolder(f, now, builders); err != nil {
+				return nil, err
+			}
 		}
 	}
 	entries := make(map[string]*Entry, len(builders))
@@ -78,25 +82,22 @@ func (c *Cache) Read() (map[string]*Entry, error) {
 	return entries, nil
 }
 
-// multusFolders returns Multus' folders: those of Folders, and those that its own configs
-// among the runtime's results name now.
-func (c *Cache) multusFolders(builders map[string]*entryBuilder) []*folder {
-	found := map[string][]*folder{}
+// findMultus finds Multus' folders: that of Folders, and those that its own configs among the runtime's results name now.
+func (c *Cache) findMultus(builders map[string]*entryBuilder) {
+	known := c.multus
+	c.multus = map[string][]*folder{}
+	add := func(cniDir string) {
+		if cniDir == "" || c.multus[cniDir] != nil {
+			return
+		}
+		if c.multus[cniDir] = known[cniDir]; known[cniDir] == nil {
+			c.multus[cniDir] = multusFolders(cniDir)
+		}
+	}
+	add(c.configured)
 	for _, b := range builders {
-		if b.cniDir == "" || len(c.configuredMultus) > 0 && b.cniDir == c.configuredMultus[0].path {
-			continue
-		}
-		found[b.cniDir] = c.discoveredMultus[b.cniDir]
-		if found[b.cniDir] == nil {
-			found[b.cniDir] = multusFolders(b.cniDir)
-		}
+		add(b.cniDir)
 	}
-	c.discoveredMultus = found
-	all := slices.Clone(c.configuredMultus)
-	for _, dir := range slices.Sorted(maps.Keys(found)) {
-		all = append(all, found[dir]...)
-	}
-	return all
 }
 
 // MissingResults returns the folder of the runtime's results if the last Read found
@@ -112,13 +113,7 @@ func (c *Cache) MissingResults() string {
 func (c *Cache) Results() string { return c.results.path }
 
 // MultusDirs returns the cniDirs of the last Read.
-func (c *Cache) MultusDirs() []string {
-	var dirs []string
-	if len(c.configuredMultus) > 0 {
-		dirs = append(dirs, c.configuredMultus[0].path)
-	}
-	return append(dirs, slices.Sorted(maps.Keys(c.discoveredMultus))...)
-}
+func (c *Cache) MultusDirs() []string { return slices.Sorted(maps.Keys(c.multus)) }
 
 // Unreadable returns what could not be read in the last Read and affects only its own
 // entry, with the error: by path each file that could not be read in full, and by id

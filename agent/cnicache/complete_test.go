@@ -105,7 +105,7 @@ func TestTheCNIDirThatMultusConfigNamesIsReadToo(t *testing.T) {
 	if e := c.readEntry(one); e.AddressesComplete || e.InMultus || !e.ByMultus {
 		t.Errorf("without that folder: %+v", e)
 	}
-	same(t, "folders", c.MultusDirs(), []string{usual, cniDir})
+	same(t, "folders", c.MultusDirs(), []string{cniDir, usual})
 	c.folders.Multus = cniDir
 	c.own(one, kindnet, wb)
 	c.delegate(one, "eth0", kindnet, eth0)

@@ -95,14 +95,6 @@ func (f Fields) AppendJSON(dst []byte, r *Reader) []byte {
 	return append(dst, r.Raw()...)
 }
 
-// ReadJSON reads a value, and returns what is kept of it and its text.
-func (f Fields) ReadJSON(r *Reader) (kept, text []byte) {
-	r.space()
-	start := r.at
-	kept = f.AppendJSON(nil, r)
-	return kept, r.text[start:r.at]
-}
-
 func appendComma(dst []byte, first *bool) []byte {
 	if !*first {
 		dst = append(dst, ',')

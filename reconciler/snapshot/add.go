@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	kjson "sigs.k8s.io/json"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
@@ -17,35 +16,40 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
-// groupOf is the API group of a kind that is read; ok is false for the others.
-func groupOf(kind string) (group string, ok bool) {
-	switch kind {
-	case "IPPool", "OverlappingRangeIPReservation", "NodeSlicePool":
-		return ippool.PoolResource.Group, true
-	case "NetworkAttachmentDefinition":
-		return ippool.NADResource.Group, true
-	case "SandboxReport":
-		return v1alpha1.Resource().Group, true
-	case "Lease":
-		return coordinationv1.GroupName, true
-	case "Pod", "Node", "Namespace":
-		return corev1.GroupName, true
-	}
-	return "", false
+// read is the kinds that are read, each with its API group and what takes in an object. first is the file that has another
+// copy of the object, "" if none has. The error says why the object cannot be read.
+var read = map[string]struct {
+	group string
+	add   func(s *Snapshot, o *object, first string) error
+}{
+	"IPPool":                        {ippool.PoolResource.Group, (*Snapshot).addPool},
+	"OverlappingRangeIPReservation": {ippool.PoolResource.Group, (*Snapshot).addReservation},
+	"NodeSlicePool":                 {ippool.PoolResource.Group, nil}, // the names of the pools say which node has a slice
+	"NetworkAttachmentDefinition":   {ippool.NADResource.Group, (*Snapshot).addNAD},
+	"SandboxReport":                 {v1alpha1.Resource().Group, (*Snapshot).addReport},
+	"Lease":                         {coordinationv1.GroupName, (*Snapshot).addLease},
+	"Pod":                           {corev1.GroupName, (*Snapshot).addPod},
+	"Node":                          {corev1.GroupName, (*Snapshot).addNode},
+	"Namespace":                     {corev1.GroupName, (*Snapshot).addNamespace},
 }
 
 // add takes in an object. One that cannot be read is reported, and is never taken for one
 // that does not exist.
 func (s *Snapshot) add(o *object) {
-	kind := o.kind
-	if group, ok := groupOf(kind); ok && schema.FromAPIVersionAndKind(o.apiVersion, kind).Group != group {
-		kind = "other" // Calico, for one, has IPPools of its own
-	}
 	first, duplicate := s.seenIn[o.ref()]
 	if !duplicate {
 		s.seenIn[o.ref()] = o.path
 	}
-	if err := s.addKind(kind, o, first); err != nil {
+	var err error
+	switch kind, known := read[o.kind]; {
+	case o.kind == "":
+		err = errors.New("no kind: not a Kubernetes object")
+	case !known || kind.group != schema.FromAPIVersionAndKind(o.apiVersion, o.kind).Group: // Calico, for one, has IPPools of its own
+		s.ignored++
+	case kind.add != nil:
+		err = kind.add(s, o, first)
+	}
+	if err != nil {
 		s.report("%s: %s %s/%s: %v", o.path, o.kind, o.namespace, o.name, err)
 	}
 }
@@ -56,38 +60,6 @@ func (s *Snapshot) report(format string, args ...any) string {
 	s.unreadable = append(s.unreadable, text)
 	s.kept += len(text)
 	return text
-}
-
-// addKind takes in an object of a kind; first is the file that has another copy of it, ""
-// if none has. The error says why it cannot be read.
-func (s *Snapshot) addKind(kind string, o *object, first string) error {
-	id := types.NamespacedName{Namespace: o.namespace, Name: o.name}
-	switch kind {
-	case "IPPool":
-		return s.addPool(id, o, first)
-	case "OverlappingRangeIPReservation":
-		return s.addReservation(id, o, first)
-	case "NetworkAttachmentDefinition":
-		return s.addNAD(id, o, first)
-	case "Namespace":
-		return s.addNamespace(o, first)
-	case "Pod":
-		return s.addPod(id, o, first)
-	case "Node":
-		return s.addNode(o, first)
-	case "Lease":
-		return s.addLease(o)
-	case "SandboxReport":
-		return s.addReport(o, first)
-	case "NodeSlicePool":
-		// It names the present node of a slice, which may not be the one that
-		// made the entries: the pools' names are what counts.
-		return nil
-	case "":
-		return errors.New("no kind: not a Kubernetes object")
-	}
-	s.ignored++
-	return nil
 }
 
 func (s *Snapshot) addNamespace(o *object, first string) error {
@@ -105,20 +77,15 @@ func (s *Snapshot) addNamespace(o *object, first string) error {
 
 // addPool takes in a pool. Of two contents of one pool the later counts; where that cannot be known, the first does,
 // and it is reported.
-func (s *Snapshot) addPool(id types.NamespacedName, o *object, first string) error {
+func (s *Snapshot) addPool(o *object, first string) error {
 	p, err := ippool.DecodePool(o.text)
 	if err != nil {
 		return err
 	}
 	p.ResourceVersion = cmp.Or(p.ResourceVersion, noVersion)
-	at, there := s.poolAt[id]
-	if !there { // the first may not have been readable
-		s.poolAt[id] = len(s.pools)
-		s.pools = append(s.pools, p)
-		return nil
-	}
-	old := s.pools[at]
-	if sameBut(old, p, func(p *ippool.Pool) { p.ResourceVersion = "" }) {
+	old := s.pools[o.ref()]
+	if old == nil || sameBut(old, p, func(p *ippool.Pool) { p.ResourceVersion = "" }) { // the first may not have been readable
+		s.pools[o.ref()] = cmp.Or(old, p)
 		return nil
 	}
 	inOrder, ordered := versionsInOrder(old.ResourceVersion, p.ResourceVersion)
@@ -126,43 +93,41 @@ func (s *Snapshot) addPool(id types.NamespacedName, o *object, first string) err
 	case p.UID == "" || p.UID != old.UID || !ordered:
 		s.countsFirst(o, first)
 	case inOrder:
-		s.pools[at] = p
+		s.pools[o.ref()] = p
 	}
 	return nil
 }
 
-func (s *Snapshot) addReservation(id types.NamespacedName, o *object, first string) error {
+func (s *Snapshot) addReservation(o *object, first string) error {
 	r, err := ippool.DecodeReservation(o.text)
 	if err != nil {
 		return err
 	}
-	old := s.reservationAt[id]
-	if old == nil {
-		s.reservationAt[id] = r
-		s.reservations = append(s.reservations, r)
-	} else if !sameBut(old, r, func(r *ippool.Reservation) { r.ResourceVersion = "" }) {
+	old := s.reservations[o.ref()]
+	if old != nil && !sameBut(old, r, func(r *ippool.Reservation) { r.ResourceVersion = "" }) {
 		s.countsFirst(o, first)
 	}
+	s.reservations[o.ref()] = cmp.Or(old, r)
 	return nil
 }
 
-func (s *Snapshot) addNAD(id types.NamespacedName, o *object, first string) error {
+func (s *Snapshot) addNAD(o *object, first string) error {
 	n, err := ippool.DecodeNAD(o.text)
-	if err == nil && first != "" && differs(s.nads[id], n) {
+	if err == nil && first != "" && differs(s.nads[o.id()], n) {
 		n = &ippool.NAD{Namespace: n.Namespace, Name: n.Name, Problem: s.reportTwo(o, first)}
 	}
-	s.nads[id] = n
+	s.nads[o.id()] = n
 	return err
 }
 
-func (s *Snapshot) addPod(id types.NamespacedName, o *object, first string) error {
+func (s *Snapshot) addPod(o *object, first string) error {
 	pod := &corev1.Pod{}
 	if err := decode(o.text, pod); err != nil {
-		s.pods[id] = &podstate.Pod{NamespacedName: id, UID: o.uid, Phase: podstate.Live, Status: podstate.StatusUnreadable}
+		s.pods[o.id()] = &podstate.Pod{NamespacedName: o.id(), UID: o.uid, Phase: podstate.Live, Status: podstate.StatusUnreadable}
 		return err
 	}
 	p := podstate.ReadPod(pod)
-	if old := s.pods[id]; first != "" && differs(old, p) {
+	if old := s.pods[o.id()]; first != "" && differs(old, p) {
 		if newer := newerPod(old, p); newer != nil {
 			p = newer
 		} else {
@@ -170,7 +135,7 @@ func (s *Snapshot) addPod(id types.NamespacedName, o *object, first string) erro
 			p.Interfaces = bothInterfaces(old, p) // whichever it carries is not free
 		}
 	}
-	s.pods[id] = p
+	s.pods[o.id()] = p
 	return nil
 }
 
@@ -191,7 +156,7 @@ func (s *Snapshot) addNode(o *object, first string) error {
 	return nil
 }
 
-func (s *Snapshot) addLease(o *object) error {
+func (s *Snapshot) addLease(o *object, _ string) error {
 	lease := &coordinationv1.Lease{}
 	err := decode(o.text, lease)
 	if err != nil {
@@ -212,14 +177,12 @@ func (s *Snapshot) addReport(o *object, first string) error {
 		s.badReport = true
 		return err
 	}
-	switch at, there := s.reportAt[report.Name]; {
-	case !there:
-		s.reportAt[report.Name] = len(s.reports)
-		s.reports = append(s.reports, report)
-	case differs(s.reports[at], report):
+	old := s.reports[report.Name]
+	if differs(old, report) {
 		s.reportTwo(o, first)
 		s.disputedReports[report.Name] = true
 	}
+	s.reports[report.Name] = cmp.Or(old, report)
 	return nil
 }
 

@@ -86,8 +86,8 @@ func mentions(text []byte) (kind string, may bool) {
 
 // isRead reports whether objects of a kind, or lists of them, are read.
 func isRead(kind string) bool {
-	_, read := groupOf(strings.TrimSuffix(kind, "List"))
-	return read
+	_, known := read[strings.TrimSuffix(kind, "List")]
+	return known
 }
 
 // beginsLikeObjects reports whether the head of a file of any name looks as if kubectl had

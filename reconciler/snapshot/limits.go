@@ -99,10 +99,7 @@ func yamlNodes(text []byte) int {
 
 // charge counts an object that is taken in.
 func (s *Snapshot) charge(o *object) error {
-	size := 0
-	if _, read := groupOf(o.kind); read {
-		size = len(o.text)
-	}
+	size := len(o.text)
 	if s.kept += perObject + len(o.ref()) + size; s.kept <= maxKept && size <= maxObject {
 		return nil
 	}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/ip-reconcile/ip-reconcile/internal/lean"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
@@ -15,15 +17,16 @@ import (
 type object struct {
 	kind, apiVersion     string
 	namespace, name, uid string
-	text                 []byte // its JSON, or what is read of it, until it has been read
-	lean                 []byte // what is read of it if it is a pod or a Node
+	text                 []byte // its JSON until it has been read
 	path                 string // of its file, for messages
 }
 
 // ref names the object as "<kind> <namespace> <name>".
 func (o *object) ref() string { return strings.Join([]string{o.kind, o.namespace, o.name}, " ") }
 
-var fileFields = podstate.FileFields()
+func (o *object) id() types.NamespacedName {
+	return types.NamespacedName{Namespace: o.namespace, Name: o.name}
+}
 
 // objectsOf are those of a file; a List counts as its items, and lists are how many Lists there are.
 func objectsOf(e entry, text []byte) (objects []*object, lists int, err error) {
@@ -93,9 +96,6 @@ func (f *file) read(r *lean.Reader) error {
 		if o.kind == "" && isList && typed && kind != "" { // items of a typed list, as PodList, leave out their kind
 			o.kind, o.apiVersion = kind, list.apiVersion
 		}
-		if key := o.drop(); key != "" {
-			return fmt.Errorf("%s: the key %q appears twice in an object", f.path, key)
-		}
 	}
 	if f.objects = append(f.objects, items...); len(f.objects) > maxObjects {
 		return fmt.Errorf("%s %w: it has more than %d objects: export them in several files", f.path, errTooLarge, maxObjects)
@@ -103,11 +103,10 @@ func (f *file) read(r *lean.Reader) error {
 	return nil
 }
 
-// readObject reads what tells objects apart, and keeps what may be read.
+// readObject reads what tells objects apart.
 func readObject(r *lean.Reader, path string) *object {
-	o := &object{path: path}
-	o.lean, o.text = fileFields.ReadJSON(r)
-	head := lean.New(o.lean)
+	o := &object{path: path, text: r.Raw()}
+	head := lean.New(o.text)
 	head.Object(func(name []byte) {
 		switch string(name) {
 		case "kind":
@@ -130,14 +129,21 @@ func readObject(r *lean.Reader, path string) *object {
 	return o
 }
 
-// drop drops what nobody reads of the object, and returns a key that appears twice in what is left: one
-// reader may take the first and another the last.
-func (o *object) drop() (twice string) {
-	if _, read := groupOf(o.kind); !read || o.kind == "Pod" || o.kind == "Node" {
-		o.text = o.lean
+var fileFields = podstate.FileFields()
+
+// shrink leaves of the object what is read of it. A key that appears twice there is an error: one reader may take the
+// first and another the last.
+func (o *object) shrink() error {
+	switch _, known := read[o.kind]; {
+	case !known:
+		o.text = nil
+	case o.kind == "Pod" || o.kind == "Node":
+		o.text = fileFields.AppendJSON(nil, lean.New(o.text))
 	}
-	o.lean = nil
-	return repeated(lean.New(o.text))
+	if key := repeated(lean.New(o.text)); key != "" {
+		return fmt.Errorf("%s: the key %q appears twice in an object", o.path, key)
+	}
+	return nil
 }
 
 // repeated is a name that appears twice in an object of the value, "" for none.

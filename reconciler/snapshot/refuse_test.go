@@ -23,7 +23,7 @@ func TestAFolderThatCannotBeReadWholeIsRefusedWithTheReason(t *testing.T) {
 		{"a tab for indentation", "x.yaml", "kind:\n\tname: x", []string{"x.yaml", "is not YAML"}},
 		{"a broken second document", "x.yaml", "kind: Pod\nmetadata: {name: x}\n---\n}", []string{"x.yaml", "is not YAML"}},
 		{"a list", "x.yaml", "- kind: Pod", []string{"x.yaml", "not a Kubernetes object"}},
-		{"a List with an item that is none", "x.yaml", "kind: List\nitems:\n- kind: Pod\n  metadata: {name: x}\n- text", []string{"x.yaml", "line 5", "not a Kubernetes object"}},
+		{"a List with an item that is none", "x.yaml", "kind: List\nitems:\n- kind: Pod\n  metadata: {name: x}\n- text", []string{"x.yaml", "items[1]", "not a Kubernetes object"}},
 		{"a key twice", "x.yaml", "kind: IPPool\nmetadata: {name: x}\nspec:\n  allocations:\n    \"5\": {id: a}\n    \"5\": {id: b}\n", []string{"x.yaml", "line 6", `"5"`, "twice"}},
 		{"a key twice, once quoted", "x.yaml", "kind: IPPool\nspec:\n  allocations:\n    5: {id: a}\n    \"5\": {id: b}\n", []string{"x.yaml", "line 5", "twice"}},
 		{"a key twice in a List", "x.yaml", "kind: List\nitems:\n- kind: Pod\n  kind: Node\n", []string{"x.yaml", "line 4", `"kind"`, "twice"}},

@@ -30,18 +30,15 @@ import (
 // Snapshot is a snapshot of a cluster. It is a reconciler.Source.
 type Snapshot struct {
 	now             time.Time
-	nowBy           string    // what now is taken from; "" where it was given
-	gathered        time.Time // when what wrote the snapshot began, by its timestamp file
-	namespace       string    // the reconciler's own
-	pools           []*ippool.Pool
-	poolAt          map[types.NamespacedName]int
-	reservations    []*ippool.Reservation
-	reservationAt   map[types.NamespacedName]*ippool.Reservation
+	nowBy           string                         // what now is taken from; "" where it was given
+	gathered        time.Time                      // when what wrote the snapshot began, by its timestamp file
+	namespace       string                         // the reconciler's own
+	pools           map[string]*ippool.Pool        // by object.ref
+	reservations    map[string]*ippool.Reservation // by object.ref
 	nads            map[types.NamespacedName]*ippool.NAD
 	pods            map[types.NamespacedName]*podstate.Pod
 	nodes           map[string]*podstate.Node
-	reports         []*v1alpha1.SandboxReport
-	reportAt        map[string]int // by name
+	reports         map[string]*v1alpha1.SandboxReport
 	leases          []*coordinationv1.Lease
 	namespaces      map[string]map[string]string // their annotations
 	seenIn          map[string]string            // "<kind> <namespace> <name>" → file
@@ -99,10 +96,10 @@ func OpenStream(name string, r io.Reader, now time.Time, namespace string) (*Sna
 
 func open(path string, files walk, now time.Time, namespace string) (*Snapshot, error) {
 	s := &Snapshot{
-		now: now, namespace: namespace, poolAt: map[types.NamespacedName]int{}, reservationAt: map[types.NamespacedName]*ippool.Reservation{},
+		now: now, namespace: namespace, pools: map[string]*ippool.Pool{}, reservations: map[string]*ippool.Reservation{},
 		nads: map[types.NamespacedName]*ippool.NAD{}, pods: map[types.NamespacedName]*podstate.Pod{}, nodes: map[string]*podstate.Node{},
 		namespaces: map[string]map[string]string{}, seenIn: map[string]string{}, names: map[string]bool{}, misnamed: map[string]string{},
-		reportAt: map[string]int{}, disputedReports: map[string]bool{},
+		reports: map[string]*v1alpha1.SandboxReport{}, disputedReports: map[string]bool{},
 	}
 	if err := files(s.take, s.skip); err != nil {
 		return nil, err
@@ -148,7 +145,7 @@ func (s *Snapshot) withoutPods() []string {
 func (s *Snapshot) nodeLeases() map[string]*coordinationv1.Lease {
 	found := map[string]*coordinationv1.Lease{}
 	for _, l := range s.leases {
-		if _, reported := s.reportAt[l.Name]; !reported && s.nodes[l.Name] == nil || l.Namespace == corev1.NamespaceNodeLease || l.Spec.RenewTime == nil {
+		if _, reported := s.reports[l.Name]; !reported && s.nodes[l.Name] == nil || l.Namespace == corev1.NamespaceNodeLease || l.Spec.RenewTime == nil {
 			continue
 		}
 		if old := found[l.Name]; old == nil || old.Spec.RenewTime.Before(l.Spec.RenewTime) {
@@ -158,16 +155,25 @@ func (s *Snapshot) nodeLeases() map[string]*coordinationv1.Lease {
 	return found
 }
 
+// sorted are the values of a map, ordered by their keys.
+func sorted[V any](all map[string]V) []V {
+	values := make([]V, 0, len(all))
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		values = append(values, all[key])
+	}
+	return values
+}
+
 // List is everything that is in the snapshot.
 func (s *Snapshot) List(context.Context) (*judge.Observation, error) {
 	own := s.namespaces[s.namespace]
 	o := &judge.Observation{
 		Now: s.now, Static: true, Paused: ippool.Pauses(own), Acknowledged: judge.Acknowledged(own),
-		Pools: s.pools, Reservations: s.reservations, NADs: s.nads, Pods: s.pods, Nodes: s.nodes,
+		Pools: sorted(s.pools), Reservations: sorted(s.reservations), NADs: s.nads, Pods: s.pods, Nodes: s.nodes,
 		Unreadable: s.unreadable, ReportsUnreadable: s.badReport,
 	}
 	leases := s.nodeLeases()
-	for _, r := range s.reports {
+	for _, r := range sorted(s.reports) {
 		read := podstate.ReadSnapshotReport(r, leases[r.Name], len(leases) > 0)
 		if s.disputedReports[r.Name] {
 			read.Renewed = time.Time{} // neither copy may be relied upon

@@ -90,6 +90,9 @@ func (s *Snapshot) takeObjects(e entry, objects []*object) error {
 	s.files++
 	s.names[e.name], s.names[e.real] = true, true
 	for _, o := range objects {
+		if err := o.shrink(); err != nil {
+			return err
+		}
 		if err := s.charge(o); err != nil {
 			return err
 		}

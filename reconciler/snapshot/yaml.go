@@ -75,30 +75,11 @@ func objectAsJSON(path string, root *yaml.Node, aliased *int) ([]byte, error) {
 	if root.Kind != yaml.MappingNode {
 		return nil, fmt.Errorf("%s, line %d: a document is not a Kubernetes object", path, root.Line)
 	}
-	for i := 0; i+1 < len(root.Content); i += 2 {
-		items := resolved(root.Content[i+1])
-		if root.Content[i].Value != "items" || items.Kind != yaml.SequenceNode {
-			continue
-		}
-		for _, item := range items.Content {
-			if resolved(item).Kind != yaml.MappingNode {
-				return nil, fmt.Errorf("%s, line %d: an item is not a Kubernetes object", path, item.Line)
-			}
-		}
-	}
 	d, err := nodeAsJSON(root, aliased)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return d, nil
-}
-
-// resolved is what an alias refers to, else the node itself.
-func resolved(n *yaml.Node) *yaml.Node {
-	if n.Kind == yaml.AliasNode {
-		return n.Alias
-	}
-	return n
 }
 
 // listAsJSON makes JSON of a List as kubectl writes it, item by item, on all cores:
