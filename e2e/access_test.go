@@ -2,18 +2,29 @@ package e2e
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
@@ -90,3 +101,251 @@ func (s *stage) mayNow(t testing.TB, kubeconfig string, r rbacv1.PolicyRule) {
 		return review.Status.Allowed
 	})
 }
+
+const agentName = "ip-reconcile-agent"
+
+var (
+	leasesResource   = schema.GroupVersionResource{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"}
+	nodesResource    = schema.GroupVersionResource{Version: "v1", Resource: "nodes"}
+	podsResource     = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
+	policiesResource = schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicies"}
+)
+
+// agentManifests is a folder to give to kubectl's -k: deploy/agent, as it is or
+// in another namespace (if that is not ""), with components.
+func agentManifests(t testing.TB, namespace string, components ...string) string {
+	t.Helper()
+	if namespace == "" && len(components) == 0 {
+		return try(filepath.Abs("../deploy/agent")).must(t)
+	}
+	var folders []string
+	for _, c := range components {
+		folders = append(folders, "agent/components/"+c)
+	}
+	return overlay(t, namespace, []string{"agent"}, folders, "")
+}
+
+// rendered are the objects of a folder for -k.
+func (s *stage) rendered(t testing.TB, folder string) []*unstructured.Unstructured {
+	t.Helper()
+	out, errs, err := s.Kubectl(t.Context(), "kustomize", folder)
+	if err != nil || errs != "" {
+		t.Fatalf("kubectl kustomize %s: %v\n%s", folder, err, errs)
+	}
+	var all []*unstructured.Unstructured
+	for documents := yaml.NewYAMLReader(bufio.NewReader(strings.NewReader(out))); ; {
+		document, err := documents.Read()
+		if errors.Is(err, io.EOF) {
+			return all
+		}
+		check(t, err)
+		o := &unstructured.Unstructured{}
+		check(t, yaml.Unmarshal(document, &o.Object))
+		all = append(all, o)
+	}
+}
+
+// daemonSet is the one among rendered objects.
+func daemonSet(t testing.TB, objects []*unstructured.Unstructured) *appsv1.DaemonSet {
+	t.Helper()
+	for _, o := range objects {
+		if o.GetKind() == "DaemonSet" {
+			ds := &appsv1.DaemonSet{}
+			check(t, runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(o.Object, ds, true))
+			return ds
+		}
+	}
+	t.Fatal("there is no DaemonSet")
+	return nil
+}
+
+// A visitor makes requests to the API as somebody.
+type visitor struct {
+	dynamic.Interface
+	kubeconfig string // "" for who is impersonated
+}
+
+func newVisitor(t testing.TB, config *rest.Config, kubeconfig string) *visitor {
+	t.Helper()
+	config.QPS = -1
+	return &visitor{try(dynamic.NewForConfig(config)).must(t), kubeconfig}
+}
+
+func (s *stage) withToken(t testing.TB, kubeconfig string) *visitor {
+	t.Helper()
+	return newVisitor(t, try(clientcmd.BuildConfigFromFlags("", kubeconfig)).must(t), kubeconfig)
+}
+
+// inPod is who has the token of a pod, which is on a node unless that is "".
+func (s *stage) inPod(t testing.TB, namespace, serviceAccount, node string) *visitor {
+	t.Helper()
+	pod := try(s.Client().CoreV1().Pods(namespace).Create(t.Context(), &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: strings.TrimSuffix(serviceAccount+"-"+node, "-")},
+		Spec: corev1.PodSpec{
+			ServiceAccountName: serviceAccount, NodeName: node,
+			Containers: []corev1.Container{{Name: "agent", Image: "e2e.invalid/none"}},
+		},
+	}, metav1.CreateOptions{})).must(t)
+	return s.withToken(t, s.KubeconfigForPod(t, pod))
+}
+
+// as is who the admin impersonates.
+func (s *stage) as(t testing.TB, user string, groups ...string) *visitor {
+	t.Helper()
+	config := s.Config()
+	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: append(groups, "system:authenticated")}
+	return newVisitor(t, config, "")
+}
+
+// An attempt is a request; it returns what the API server said.
+type attempt func(ctx context.Context, v *visitor) error
+
+func newReport(name string) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": sandboxReports.GroupVersion().String(), "kind": "SandboxReport",
+		"metadata": map[string]any{"name": name}, "observedAt": "2026-11-20T10:00:00Z",
+	}}
+}
+
+func newLease(name string) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": leasesResource.GroupVersion().String(), "kind": "Lease",
+		"metadata": map[string]any{"name": name}, "spec": map[string]any{"holderIdentity": name},
+	}}
+}
+
+// thing is a kind of objects in a namespace, or in none.
+type thing struct {
+	r         schema.GroupVersionResource
+	namespace string
+	new       func(name string) *unstructured.Unstructured
+}
+
+func (o thing) of(v *visitor) dynamic.ResourceInterface {
+	if o.namespace == "" {
+		return v.Resource(o.r)
+	}
+	return v.Resource(o.r).Namespace(o.namespace)
+}
+
+func (o thing) create(name string) attempt {
+	return func(ctx context.Context, v *visitor) error {
+		_, err := o.of(v).Create(ctx, o.new(name), metav1.CreateOptions{})
+		return err
+	}
+}
+
+// generate creates one by a name that the API server makes up.
+func (o thing) generate(prefix string) attempt {
+	return func(ctx context.Context, v *visitor) error {
+		u := o.new("")
+		u.SetGenerateName(prefix)
+		_, err := o.of(v).Create(ctx, u, metav1.CreateOptions{})
+		return err
+	}
+}
+
+// update changes one by PUT.
+func (o thing) update(name string) attempt {
+	return func(ctx context.Context, v *visitor) error {
+		u, err := o.of(v).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		u.SetAnnotations(map[string]string{"updated": "by PUT"})
+		_, err = o.of(v).Update(ctx, u, metav1.UpdateOptions{})
+		return err
+	}
+}
+
+func (o thing) patch(name string, kind types.PatchType, patch string, subresource ...string) attempt {
+	return func(ctx context.Context, v *visitor) error {
+		_, err := o.of(v).Patch(ctx, name, kind, []byte(patch), metav1.PatchOptions{}, subresource...)
+		return err
+	}
+}
+
+func (o thing) merge(name string) attempt {
+	return o.patch(name, types.MergePatchType, `{"metadata":{"annotations":{"patched":"yes"}}}`)
+}
+
+// apply creates or changes one by server-side apply.
+func (o thing) apply(name string) attempt {
+	return func(ctx context.Context, v *visitor) error {
+		_, err := o.of(v).Apply(ctx, name, o.new(name), metav1.ApplyOptions{FieldManager: "test", Force: true})
+		return err
+	}
+}
+
+func (o thing) get(name string) attempt {
+	return func(ctx context.Context, v *visitor) error {
+		_, err := o.of(v).Get(ctx, name, metav1.GetOptions{})
+		return err
+	}
+}
+
+func (o thing) list() attempt {
+	return func(ctx context.Context, v *visitor) error {
+		_, err := o.of(v).List(ctx, metav1.ListOptions{})
+		return err
+	}
+}
+
+func (o thing) delete(name string) attempt {
+	return func(ctx context.Context, v *visitor) error { return o.of(v).Delete(ctx, name, now()) }
+}
+
+func (o thing) deleteAll() attempt {
+	return func(ctx context.Context, v *visitor) error {
+		return o.of(v).DeleteCollection(ctx, now(), metav1.ListOptions{})
+	}
+}
+
+// dryRun creates one that is not stored.
+func (o thing) dryRun(name string) attempt {
+	return func(ctx context.Context, v *visitor) error {
+		_, err := o.of(v).Create(ctx, o.new(name), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return err
+	}
+}
+
+// A trial is an attempt and the part of the answer that it must get: "" where
+// it is allowed.
+type trial struct {
+	what string
+	who  *visitor
+	try  attempt
+	says string
+}
+
+func checkTrials(t *testing.T, what string, trials []trial) {
+	t.Helper()
+	t.Run(what, func(t *testing.T) {
+		for _, c := range trials {
+			t.Run(c.what, func(t *testing.T) {
+				err := c.try(t.Context(), c.who)
+				switch {
+				case c.says == "" && err != nil:
+					t.Errorf("it was refused: %v", err)
+				case c.says != "" && err == nil:
+					t.Error("it was allowed")
+				case c.says != "":
+					contains(t, "the answer", err.Error(), c.says)
+					equal(t, "whether the answer is Forbidden", apierrors.IsForbidden(err), !slices.Contains([]string{invalid, otherName, tooLarge, invalidLength}, c.says))
+				}
+			})
+		}
+	})
+}
+
+const (
+	ofNoNode   = "its token names no node"
+	onlyAgents = "only node agents write reports and the Leases that confirm them"
+	tooLarge   = "a node agent may write at most"
+	noRight    = "cannot" // in what RBAC says
+	// What the API server says to whomever.
+	invalid   = "Invalid value"
+	otherName = "does not match the name on the URL"
+	// By the CustomResourceDefinition.
+	invalidLength = "may not be more than 253 bytes"
+)

@@ -1,273 +1,299 @@
+//go:build !slow && !cluster
+
 package e2e
 
 import (
-	"bufio"
 	"context"
-	"errors"
-	"io"
+	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	appsv1 "k8s.io/api/apps/v1"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/yaml"
-	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/rest"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
+
+	nodeagent "github.com/ip-reconcile/ip-reconcile/agent"
+	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
 
-const agentName = "ip-reconcile-agent"
-
-var (
-	leasesResource   = schema.GroupVersionResource{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"}
-	nodesResource    = schema.GroupVersionResource{Version: "v1", Resource: "nodes"}
-	podsResource     = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
-	policiesResource = schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicies"}
-)
-
-// agentManifests is a folder to give to kubectl's -k: deploy/agent, as it is or
-// in another namespace (if that is not ""), with components.
-func agentManifests(t testing.TB, namespace string, components ...string) string {
-	t.Helper()
-	if namespace == "" && len(components) == 0 {
-		return try(filepath.Abs("../deploy/agent")).must(t)
-	}
-	var folders []string
-	for _, c := range components {
-		folders = append(folders, "agent/components/"+c)
-	}
-	return overlay(t, namespace, []string{"agent"}, folders, "")
+// ofOwnNodeOnly is what an agent is told that writes for another node.
+func ofOwnNodeOnly(kind, node, name string) string {
+	return fmt.Sprintf("a node agent may write the %s of its own node only: its token is of node %s, the object is named %s", kind, node, name)
 }
 
-// rendered are the objects of a folder for -k.
-func (s *stage) rendered(t testing.TB, folder string) []*unstructured.Unstructured {
-	t.Helper()
-	out, errs, err := s.Kubectl(t.Context(), "kustomize", folder)
+func TestANodeAgentWritesTheReportAndTheLeaseOfItsOwnNodeOnly(t *testing.T) {
+	t.Parallel()
+	for name, namespace := range map[string]string{
+		"as shipped":           "",
+		"in another namespace": "agents",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStageWithReports(t, "worker-1", "worker-2")
+			s.agentsMayOnly(t, namespace)
+		})
+	}
+}
+
+func (s *stage) agentsMayOnly(t *testing.T, namespace string) {
+	folder, in := agentManifests(t, namespace), namespace
+	if namespace == "" {
+		in = metav1.NamespaceSystem
+	} else {
+		try(s.Client().CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})).must(t)
+	}
+	s.leasesOf(t, in)
+	objects := s.rendered(t, folder)
+	out, errs, err := s.Kubectl(t.Context(), "apply", "-k", folder, "--validate=strict")
 	if err != nil || errs != "" {
-		t.Fatalf("kubectl kustomize %s: %v\n%s", folder, err, errs)
+		t.Fatalf("kubectl apply: %v\n%s", err, errs)
 	}
-	var all []*unstructured.Unstructured
-	for documents := yaml.NewYAMLReader(bufio.NewReader(strings.NewReader(out))); ; {
-		document, err := documents.Read()
-		if errors.Is(err, io.EOF) {
-			return all
+	equal(t, "objects created", strings.Count(out, " created\n"), len(objects))
+
+	one, two := s.inPod(t, in, agentName, "worker-1"), s.inPod(t, in, agentName, "worker-2")
+	unbound, unscheduled := s.withToken(t, s.KubeconfigFor(t, in, agentName)), s.inPod(t, in, agentName, "")
+	reports, own := thing{sandboxReports, "", newReport}, thing{leasesResource, harness.LeaseNamespace, newLease}
+	s.mayNow(t, one.kubeconfig, rbacv1.PolicyRule{APIGroups: []string{sandboxReports.Group}, Resources: []string{sandboxReports.Resource}, Verbs: []string{"create"}})
+	eventually(t, "the policy to be enforced", func() bool {
+		err := own.dryRun("worker-2")(t.Context(), one)
+		return err != nil && strings.Contains(err.Error(), "a node agent may")
+	})
+
+	t.Run("the rights are these and no more", func(t *testing.T) {
+		client := try(kubernetes.NewForConfig(try(clientcmd.BuildConfigFromFlags("", one.kubeconfig)).must(t))).must(t)
+		const everywhere = "get nodes; create get list patch update watch sandboxreports.ip-reconcile.dev"
+		for where, want := range map[string]string{
+			harness.LeaseNamespace:  "create get patch update leases.coordination.k8s.io; " + everywhere,
+			in:                      everywhere,
+			"kube-node-lease":       everywhere,
+			metav1.NamespaceDefault: everywhere,
+			"nowhere":               everywhere,
+		} {
+			review := try(client.AuthorizationV1().SelfSubjectRulesReviews().Create(t.Context(), &authorizationv1.SelfSubjectRulesReview{
+				Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: where},
+			}, metav1.CreateOptions{})).must(t)
+			var rules []string
+			for _, r := range review.Status.ResourceRules {
+				if slices.Contains([]string{"authorization.k8s.io", "authentication.k8s.io"}, r.APIGroups[0]) {
+					continue // about itself: what everybody may
+				}
+				slices.Sort(r.Verbs)
+				for _, resource := range r.Resources {
+					rules = append(rules, strings.TrimSuffix(strings.Join(r.Verbs, " ")+" "+resource+"."+r.APIGroups[0], ".")+
+						strings.Join(r.ResourceNames, ","))
+				}
+			}
+			slices.SortFunc(rules, func(a, b string) int {
+				return strings.Compare(a[strings.LastIndex(a, " "):], b[strings.LastIndex(b, " "):])
+			})
+			equal(t, "the rights in "+where, strings.Join(rules, "; "), want)
 		}
-		check(t, err)
-		o := &unstructured.Unstructured{}
-		check(t, yaml.Unmarshal(document, &o.Object))
-		all = append(all, o)
-	}
-}
+	})
 
-// daemonSet is the one among rendered objects.
-func daemonSet(t testing.TB, objects []*unstructured.Unstructured) *appsv1.DaemonSet {
-	t.Helper()
-	for _, o := range objects {
-		if o.GetKind() == "DaemonSet" {
-			ds := &appsv1.DaemonSet{}
-			check(t, runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(o.Object, ds, true))
-			return ds
-		}
-	}
-	t.Fatal("there is no DaemonSet")
-	return nil
-}
+	kubeNodeLease, elsewhere := thing{leasesResource, "kube-node-lease", newLease}, thing{leasesResource, metav1.NamespaceDefault, newLease}
+	checkTrials(t, "an agent may", []trial{
+		{"create its own report", one, reports.create("worker-1"), ""},
+		{"update its own report", one, reports.update("worker-1"), ""},
+		{"patch its own report", one, reports.merge("worker-1"), ""},
+		{"apply its own report", one, reports.apply("worker-1"), ""},
+		{"create its own Lease", one, own.create("worker-1"), ""},
+		{"update its own Lease", one, own.update("worker-1"), ""},
+		{"patch its own Lease", one, own.merge("worker-1"), ""},
+		{"apply a Lease that is not there yet", two, own.apply("worker-2"), ""},
+		{"apply a report that is not there yet", two, reports.apply("worker-2"), ""},
+		{"read the other nodes' reports", one, reports.list(), ""},
+		{"get its node", one, thing{r: nodesResource}.get("worker-1"), ""},
+	})
+	s.agentsWriteNoMoreThanTheyNeed(t, one, reports, own)
+	s.onlyAgentsConfirmReports(t, in, reports, own)
+	s.agentsHaveAPriorityLevelOfTheirOwn(t, one)
+	checkTrials(t, "of another's it is refused", []trial{
+		{"updating another node's report", one, reports.update("worker-2"), ofOwnNodeOnly("report", "worker-1", "worker-2")},
+		{"patching another node's report", one, reports.merge("worker-2"), ofOwnNodeOnly("report", "worker-1", "worker-2")},
+		{"applying another node's report", two, reports.apply("worker-1"), ofOwnNodeOnly("report", "worker-2", "worker-1")},
+		{"creating the report of a node that has none", two, reports.create("worker-3"), ofOwnNodeOnly("report", "worker-2", "worker-3")},
+		{"applying the report of a node that has none", two, reports.apply("worker-3"), ofOwnNodeOnly("report", "worker-2", "worker-3")},
+		{"creating a report by a longer name", one, reports.create("worker-10"), ofOwnNodeOnly("report", "worker-1", "worker-10")},
+		{"creating a report by a name with a suffix", one, reports.create("worker-1.example.com"), ofOwnNodeOnly("report", "worker-1", "worker-1.example.com")},
+		{"creating a report by a shorter name", one, reports.create("worker"), ofOwnNodeOnly("report", "worker-1", "worker")},
+		{"creating a report by a name in capitals", two, reports.create("WORKER-2"), invalid},
+		{"creating a report by a generated name", one, reports.generate("worker-1"), ofOwnNodeOnly("report", "worker-1", "worker-1")},
+		{"renaming in a patch of another node's report", one, reports.patch("worker-2", types.MergePatchType, `{"metadata":{"name":"worker-1"}}`), otherName},
+		{"updating another node's Lease", one, own.update("worker-2"), ofOwnNodeOnly("Lease", "worker-1", "worker-2")},
+		{"patching another node's Lease", one, own.merge("worker-2"), ofOwnNodeOnly("Lease", "worker-1", "worker-2")},
+		{"creating the Lease of whereabouts", one, own.create("whereabouts"), ofOwnNodeOnly("Lease", "worker-1", "whereabouts")},
+		{"creating the Lease of the reconciler", one, own.create("ip-reconcile"), ofOwnNodeOnly("Lease", "worker-1", "ip-reconcile")},
+		{"creating a Lease by a generated name", one, own.generate("worker-1"), ofOwnNodeOnly("Lease", "worker-1", "worker-1")},
+		{"applying a Lease of another name", one, own.apply("whereabouts"), ofOwnNodeOnly("Lease", "worker-1", "whereabouts")},
+		{"not even in a dry run is one created for another node", one, reports.dryRun("worker-3"), ofOwnNodeOnly("report", "worker-1", "worker-3")},
+	})
+	checkTrials(t, "without a node it is refused", []trial{
+		{"creating a report with a token that is of no pod", unbound, reports.create("worker-3"), ofNoNode},
+		{"creating a Lease with a token that is of no pod", unbound, own.create("worker-3"), ofNoNode},
+		{"creating a report with the token of a pod on no node", unscheduled, reports.create("worker-3"), ofNoNode},
+		{"patching a report with a token that is of no pod", unbound, reports.merge("worker-1"), ofNoNode},
+		{"patching a Lease with a token that is of no pod", unbound, own.merge("worker-1"), ofNoNode},
+		{"who only calls himself an agent", s.as(t, "system:serviceaccount:"+in+":"+agentName, "system:serviceaccounts"), reports.merge("worker-1"), ofNoNode},
+	})
+	checkTrials(t, "it has no right for", []trial{
+		{"listing nodes", one, thing{r: nodesResource}.list(), noRight},
+		{"changing its own node", one, thing{r: nodesResource}.merge("worker-1"), noRight},
+		{"its own node's status", one, thing{r: nodesResource}.patch("worker-1", types.MergePatchType, `{}`, "status"), noRight},
+		{"getting its own pod", one, thing{r: podsResource, namespace: in}.get(agentName + "-worker-1"), noRight},
+		{"listing pods", one, thing{r: podsResource, namespace: in}.list(), noRight},
+		{"listing pools", one, thing{r: harness.IPPools, namespace: metav1.NamespaceSystem}.list(), noRight},
+		{"changing a pool", one, thing{r: harness.IPPools, namespace: metav1.NamespaceSystem}.merge("10.0.0.0-24"), noRight},
+		{"deleting a reservation", one, thing{r: harness.Reservations, namespace: metav1.NamespaceSystem}.delete("10.0.0.1"), noRight},
+		{"deleting its own report", one, reports.delete("worker-1"), noRight},
+		{"deleting all reports", one, reports.deleteAll(), noRight},
+		{"deleting its own Lease", one, own.delete("worker-1"), noRight},
+		{"listing Leases", one, own.list(), noRight},
+		{"the Lease by which a reconciler leads", one, thing{leasesResource, in, newLease}.update("ip-reconcile"), noRight},
+		{"whereabouts' Lease", one, thing{leasesResource, metav1.NamespaceSystem, newLease}.create("whereabouts"), noRight},
+		{"the kubelet's Lease", one, kubeNodeLease.create("worker-1"), noRight},
+		{"a Lease elsewhere", one, elsewhere.create("worker-1"), noRight},
+		{"switching the policy off", one, thing{r: policiesResource}.merge(agentName), noRight},
+		{"a token for another pod", one, tokenOf(t, in), noRight},
+	})
 
-// A visitor makes requests to the API as somebody.
-type visitor struct {
-	dynamic.Interface
-	kubeconfig string // "" for who is impersonated
-}
-
-func newVisitor(t testing.TB, config *rest.Config, kubeconfig string) *visitor {
-	t.Helper()
-	config.QPS = -1
-	return &visitor{try(dynamic.NewForConfig(config)).must(t), kubeconfig}
-}
-
-func (s *stage) withToken(t testing.TB, kubeconfig string) *visitor {
-	t.Helper()
-	return newVisitor(t, try(clientcmd.BuildConfigFromFlags("", kubeconfig)).must(t), kubeconfig)
-}
-
-// inPod is who has the token of a pod, which is on a node unless that is "".
-func (s *stage) inPod(t testing.TB, namespace, serviceAccount, node string) *visitor {
-	t.Helper()
-	pod := try(s.Client().CoreV1().Pods(namespace).Create(t.Context(), &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: strings.TrimSuffix(serviceAccount+"-"+node, "-")},
-		Spec: corev1.PodSpec{
-			ServiceAccountName: serviceAccount, NodeName: node,
-			Containers: []corev1.Container{{Name: "agent", Image: "e2e.invalid/none"}},
+	// The policy stands by itself, should somebody give agents more.
+	try(s.Client().RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "more"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+		Subjects: []rbacv1.Subject{
+			{Kind: "ServiceAccount", Namespace: in, Name: agentName},
+			{Kind: "ServiceAccount", Namespace: in, Name: "ip-reconcile"},
+			{Kind: "ServiceAccount", Namespace: in, Name: agentName + "-2"},
 		},
 	}, metav1.CreateOptions{})).must(t)
-	return s.withToken(t, s.KubeconfigForPod(t, pod))
+	s.mayNow(t, one.kubeconfig, rbacv1.PolicyRule{APIGroups: []string{sandboxReports.Group}, Resources: []string{sandboxReports.Resource}, Verbs: []string{"delete"}})
+	checkTrials(t, "with every right that RBAC has", []trial{
+		{"deleting another node's report", one, reports.delete("worker-2"), ofOwnNodeOnly("report", "worker-1", "worker-2")},
+		{"deleting all reports", two, reports.deleteAll(), ofOwnNodeOnly("report", "worker-2", "worker-1")},
+		{"deleting another node's Lease", one, own.delete("worker-2"), ofOwnNodeOnly("Lease", "worker-1", "worker-2")},
+		{"deleting with a token that is of no pod", unbound, reports.delete("worker-1"), ofNoNode},
+		{"another node's Lease in another namespace", one, elsewhere.create("worker-2"), ofOwnNodeOnly("Lease", "worker-1", "worker-2")},
+		{"deleting its own report", two, reports.delete("worker-2"), ""},
+		{"deleting its own Lease", two, own.delete("worker-2"), ""},
+		{"nothing else is any of the policy's business", one, thing{r: nodesResource}.merge("worker-2"), ""},
+		{"nor are the Leases of kubelets, which no policy may keep from being renewed", one, kubeNodeLease.create("worker-9"), ""},
+	})
+
+	for _, name := range []string{"ip-reconcile", agentName + "-2"} {
+		try(s.Client().CoreV1().ServiceAccounts(in).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})).must(t)
+	}
+	reconciler, namesake := s.inPod(t, in, "ip-reconcile", "worker-1"), s.inPod(t, in, agentName+"-2", "worker-1")
+	try(s.Client().RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "nodes"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "system:node"},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "Group", Name: "system:nodes"}},
+	}, metav1.CreateOptions{})).must(t)
+	kubelet, manager, admin := s.as(t, "system:node:worker-2", "system:nodes"), s.as(t, "system:kube-controller-manager"), newVisitor(t, s.Config(), "")
+	kubeLeases := thing{leasesResource, metav1.NamespaceSystem, newLease}
+	eventually(t, "the rights of the kubelet", func() bool { return kubeNodeLease.dryRun("worker-2")(t.Context(), kubelet) == nil })
+	checkTrials(t, "nobody else is affected", []trial{
+		{"the reconciler creates a report", reconciler, reports.create("worker-4"), ""},
+		{"the reconciler deletes a report", reconciler, reports.delete("worker-4"), ""},
+		{"the reconciler creates its Lease", reconciler, own.create("ip-reconcile"), ""},
+		{"the reconciler updates its Lease", reconciler, own.update("ip-reconcile"), ""},
+		{"the reconciler deletes a Lease", reconciler, own.delete("worker-1"), ""},
+		{"a ServiceAccount with a longer name creates a report", namesake, reports.create("worker-5"), ""},
+		{"an admin changes a report", admin, reports.update("worker-1"), ""},
+		{"an admin creates a Lease", admin, own.create("whereabouts"), ""},
+		{"an admin deletes all reports", admin, reports.deleteAll(), ""},
+		{"a kubelet creates its Lease", kubelet, kubeNodeLease.create("worker-2"), ""},
+		{"a kubelet renews its Lease", kubelet, kubeNodeLease.update("worker-2"), ""},
+		{"the controller manager creates its Lease", manager, kubeLeases.create("kube-controller-manager"), ""},
+		{"the controller manager renews its Lease", manager, kubeLeases.update("kube-controller-manager"), ""},
+	})
+	s.anAgentNoticesThePolicy(t, one)
 }
 
-// as is who the admin impersonates.
-func (s *stage) as(t testing.TB, user string, groups ...string) *visitor {
+// leasesOf gives the rights of deploy/leases to accounts in a namespace, as it says.
+func (s *stage) leasesOf(t testing.TB, namespace string) {
 	t.Helper()
-	config := s.Config()
-	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: append(groups, "system:authenticated")}
-	return newVisitor(t, config, "")
-}
-
-// An attempt is a request; it returns what the API server said.
-type attempt func(ctx context.Context, v *visitor) error
-
-func newReport(name string) *unstructured.Unstructured {
-	return &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": sandboxReports.GroupVersion().String(), "kind": "SandboxReport",
-		"metadata": map[string]any{"name": name}, "observedAt": "2026-11-20T10:00:00Z",
-	}}
-}
-
-func newLease(name string) *unstructured.Unstructured {
-	return &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": leasesResource.GroupVersion().String(), "kind": "Lease",
-		"metadata": map[string]any{"name": name}, "spec": map[string]any{"holderIdentity": name},
-	}}
-}
-
-// thing is a kind of objects in a namespace, or in none.
-type thing struct {
-	r         schema.GroupVersionResource
-	namespace string
-	new       func(name string) *unstructured.Unstructured
-}
-
-func (o thing) of(v *visitor) dynamic.ResourceInterface {
-	if o.namespace == "" {
-		return v.Resource(o.r)
+	if namespace == metav1.NamespaceSystem {
+		return // the harness has
 	}
-	return v.Resource(o.r).Namespace(o.namespace)
-}
-
-func (o thing) create(name string) attempt {
-	return func(ctx context.Context, v *visitor) error {
-		_, err := o.of(v).Create(ctx, o.new(name), metav1.CreateOptions{})
-		return err
+	for i, o := range leasesManifests(t, namespace) {
+		file := filepath.Join(t.TempDir(), fmt.Sprint(i, ".json"))
+		check(t, os.WriteFile(file, try(o.MarshalJSON()).must(t), 0o600))
+		s.mustKubectl(t, "apply", "-f", file)
 	}
 }
 
-// generate creates one by a name that the API server makes up.
-func (o thing) generate(prefix string) attempt {
+// tokenOf asks for a token of the agents' ServiceAccount.
+func tokenOf(t *testing.T, namespace string) attempt {
 	return func(ctx context.Context, v *visitor) error {
-		u := o.new("")
-		u.SetGenerateName(prefix)
-		_, err := o.of(v).Create(ctx, u, metav1.CreateOptions{})
-		return err
-	}
-}
-
-// update changes one by PUT.
-func (o thing) update(name string) attempt {
-	return func(ctx context.Context, v *visitor) error {
-		u, err := o.of(v).Get(ctx, name, metav1.GetOptions{})
+		client, err := kubernetes.NewForConfig(try(clientcmd.BuildConfigFromFlags("", v.kubeconfig)).must(t))
 		if err != nil {
 			return err
 		}
-		u.SetAnnotations(map[string]string{"updated": "by PUT"})
-		_, err = o.of(v).Update(ctx, u, metav1.UpdateOptions{})
+		_, err = client.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, agentName, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 		return err
 	}
 }
 
-func (o thing) patch(name string, kind types.PatchType, patch string, subresource ...string) attempt {
-	return func(ctx context.Context, v *visitor) error {
-		_, err := o.of(v).Patch(ctx, name, kind, []byte(patch), metav1.PatchOptions{}, subresource...)
-		return err
+// anAgentNoticesThePolicy has the agent of worker-1 see whether the admission policy is enforced, as that is
+// weakened in every way that leaves the policy itself where it is, and then removed.
+func (s *stage) anAgentNoticesThePolicy(t *testing.T, one *visitor) {
+	config := try(clientcmd.BuildConfigFromFlags("", one.kubeconfig)).must(t)
+	store := try(nodeagent.NewAPIStore(config, "worker-1", harness.LeaseNamespace)).must(t)
+	const unguarded = "lets this agent write the report of another node"
+	sees := func(what, want string) {
+		t.Helper()
+		eventually(t, "the agent to notice "+what, func() bool {
+			err := store.CheckPolicy(t.Context())
+			return want == "" && err == nil || want != "" && err != nil && strings.Contains(err.Error(), want)
+		})
+	}
+	bindings, policies := s.Client().AdmissionregistrationV1().ValidatingAdmissionPolicyBindings(), s.Client().AdmissionregistrationV1().ValidatingAdmissionPolicies()
+	original := try(bindings.Get(t.Context(), agentName, metav1.GetOptions{})).must(t)
+	original.ResourceVersion = ""
+	patch := func(text string) {
+		try(bindings.Patch(t.Context(), agentName, types.MergePatchType, []byte(text), metav1.PatchOptions{})).must(t)
+	}
+	sees("the policy as shipped", "")
+
+	patch(`{"spec":{"validationActions":["Audit"]}}`)
+	sees("a binding that only audits", unguarded)
+	patch(`{"spec":{"validationActions":["Warn"]}}`)
+	sees("a binding that only warns", unguarded)
+	patch(`{"spec":{"validationActions":["Deny"]}}`)
+	sees("that it denies again", "")
+
+	check(t, bindings.Delete(t.Context(), agentName, metav1.DeleteOptions{}))
+	sees("that there is no binding", unguarded)
+	try(bindings.Create(t.Context(), original, metav1.CreateOptions{})).must(t)
+	sees("the binding", "")
+
+	// Another policy that refuses such a write says nothing of this one.
+	check(t, policies.Delete(t.Context(), agentName, metav1.DeleteOptions{}))
+	sees("that there is no policy", unguarded)
+	_, err := policies.Create(t.Context(), &admissionv1.ValidatingAdmissionPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: agentName},
+		Spec: admissionv1.ValidatingAdmissionPolicySpec{
+			MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
+				Operations: []admissionv1.OperationType{admissionv1.Create},
+				Rule:       admissionv1.Rule{APIGroups: []string{sandboxReports.Group}, APIVersions: []string{"*"}, Resources: []string{sandboxReports.Resource}},
+			}}}},
+			Validations: []admissionv1.Validation{{Expression: "false", Message: "no new reports today", Reason: new(metav1.StatusReasonForbidden)}},
+		},
+	}, metav1.CreateOptions{})
+	check(t, err)
+	sees("a policy for something else", "no new reports today")
+
+	reports, err := s.Dynamic().Resource(sandboxReports).List(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=ip-reconcile-checks-its-admission-policy"})
+	if check(t, err); len(reports.Items) > 0 {
+		t.Errorf("the checks stored %d reports", len(reports.Items))
 	}
 }
-
-func (o thing) merge(name string) attempt {
-	return o.patch(name, types.MergePatchType, `{"metadata":{"annotations":{"patched":"yes"}}}`)
-}
-
-// apply creates or changes one by server-side apply.
-func (o thing) apply(name string) attempt {
-	return func(ctx context.Context, v *visitor) error {
-		_, err := o.of(v).Apply(ctx, name, o.new(name), metav1.ApplyOptions{FieldManager: "test", Force: true})
-		return err
-	}
-}
-
-func (o thing) get(name string) attempt {
-	return func(ctx context.Context, v *visitor) error {
-		_, err := o.of(v).Get(ctx, name, metav1.GetOptions{})
-		return err
-	}
-}
-
-func (o thing) list() attempt {
-	return func(ctx context.Context, v *visitor) error {
-		_, err := o.of(v).List(ctx, metav1.ListOptions{})
-		return err
-	}
-}
-
-func (o thing) delete(name string) attempt {
-	return func(ctx context.Context, v *visitor) error { return o.of(v).Delete(ctx, name, now()) }
-}
-
-func (o thing) deleteAll() attempt {
-	return func(ctx context.Context, v *visitor) error {
-		return o.of(v).DeleteCollection(ctx, now(), metav1.ListOptions{})
-	}
-}
-
-// dryRun creates one that is not stored.
-func (o thing) dryRun(name string) attempt {
-	return func(ctx context.Context, v *visitor) error {
-		_, err := o.of(v).Create(ctx, o.new(name), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		return err
-	}
-}
-
-// A trial is an attempt and the part of the answer that it must get: "" where
-// it is allowed.
-type trial struct {
-	what string
-	who  *visitor
-	try  attempt
-	says string
-}
-
-func checkTrials(t *testing.T, what string, trials []trial) {
-	t.Helper()
-	t.Run(what, func(t *testing.T) {
-		for _, c := range trials {
-			t.Run(c.what, func(t *testing.T) {
-				err := c.try(t.Context(), c.who)
-				switch {
-				case c.says == "" && err != nil:
-					t.Errorf("it was refused: %v", err)
-				case c.says != "" && err == nil:
-					t.Error("it was allowed")
-				case c.says != "":
-					contains(t, "the answer", err.Error(), c.says)
-					equal(t, "whether the answer is Forbidden", apierrors.IsForbidden(err), !slices.Contains([]string{invalid, otherName, tooLarge, invalidLength}, c.says))
-				}
-			})
-		}
-	})
-}
-
-const (
-	ofNoNode   = "its token names no node"
-	onlyAgents = "only node agents write reports and the Leases that confirm them"
-	tooLarge   = "a node agent may write at most"
-	noRight    = "cannot" // in what RBAC says
-	// What the API server says to whomever.
-	invalid   = "Invalid value"
-	otherName = "does not match the name on the URL"
-	// By the CustomResourceDefinition.
-	invalidLength = "may not be more than 253 bytes"
-)

@@ -3,13 +3,20 @@
 package e2e
 
 import (
+	"fmt"
+	"net/netip"
+	"strings"
 	"testing"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
+
+	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
 
 func TestStaticPodsAndPodsOfJobsKeepTheirAddressesAsLongAsTheyRun(t *testing.T) {
@@ -122,4 +129,116 @@ func (i *installation) job(t *testing.T, name string, count int, phase corev1.Po
 		return len(pods) == count
 	})
 	return pods
+}
+
+// whereabouts' own controller cuts the network into slices, and takes back that of a
+// node that has left, whatever entries its pool still has.
+func TestANodesSliceIsFreedWhenTheNodeHasLeft(t *testing.T) {
+	t.Parallel()
+	i := install(t, 2, "--confirm-after=30s")
+	v := i.leader(t)
+	stays, leaves := i.cluster.Workers[0], i.cluster.Workers[1]
+	ip, _, _ := strings.Cut(v.metrics, ":")
+	leads := try(i.Client().CoreV1().Pods(metav1.NamespaceSystem).List(t.Context(), metav1.ListOptions{FieldSelector: "status.podIP=" + ip})).must(t).Items[0]
+	if leads.Spec.NodeName == leaves.Name {
+		stays, leaves = leaves, stays
+	}
+	// A slice pool goes at once when its owner is not in its own namespace.
+	check(t, i.CreateNAD(t.Context(), harness.Network{
+		Namespace: "kube-system", Name: "sliced", IPAM: harness.IPAM{"range": "10.4.0.0/22", "node_slice_size": "/24"},
+	}))
+	check(t, stays.StartNodeSliceController())
+	slice := map[*harness.Worker]netip.Prefix{}
+	for _, w := range i.cluster.Workers {
+		slice[w] = i.sliceOf(t, w.Name)
+	}
+	start := func(name string, on *harness.Worker, n int) *corev1.Pod {
+		t.Helper()
+		p := i.start(t, workload(name, on.Name, "kube-system/sliced"))
+		equal(t, "the address of "+name, addressOn(t, p, "net1"), nth(slice[on], n))
+		return p
+	}
+	one := start("one", stays, 1)
+	two, lost := start("two", leaves, 1), start("lost", leaves, 2)
+	pool := sliceName(leaves.Name, slice[leaves])
+	const inUse = `ip_reconcile_allocations{reason="SandboxReady",verdict="InUse"}`
+	v.is(t, inUse, 3)
+	before := i.contents(t)
+	equal(t, "entries and reservations", len(before), 6)
+	i.run(t).exits(t, 0)
+	i.lost(t, before)
+
+	check(t, leaves.LoseDELs(true))
+	check(t, i.DeletePod(t.Context(), lost, 1))
+	eventually(t, "nobody to answer", func() bool { return !leaves.Answers(t, nth(slice[leaves], 2)) })
+	t.Logf("freed %s after that", i.freed(t, soon, pool, "2"))
+	i.lost(t, before, pool+" 2", "reservation "+nth(slice[leaves], 2).String())
+	i.answer(t, two, start("next", leaves, 2))
+	before = i.contents(t)
+
+	leaves.PowerOff()
+	check(t, i.Client().CoreV1().Nodes().Delete(t.Context(), leaves.Name, metav1.DeleteOptions{}))
+	began := time.Now()
+	eventually(t, "the slice to be nobody's", func() bool { return i.sliceIn(t, leaves.Name) == "" })
+	i.lost(t, before)
+	i.freed(t, 2*time.Minute, pool, "2")
+	i.freed(t, soon, pool, "1")
+	took := time.Since(began)
+	t.Logf("freed %s after the node was deleted", took.Round(time.Second))
+	equal(t, "that it was missed for 40 s", took > 40*time.Second, true)
+	v.is(t, `ip_reconcile_released_total{reason="NodeMissing"}`, 4)
+	i.lost(t, before, pool+" 1", pool+" 2", "reservation "+nth(slice[leaves], 1).String(), "reservation "+nth(slice[leaves], 2).String())
+	equal(t, "that the other node's pod answers", stays.Answers(t, addressOn(t, one, "net1")), true)
+
+	check(t, leaves.Boot(t.Context()))
+	check(t, leaves.WaitReady(t.Context()))
+	equal(t, "the slice of the node that is new", i.sliceOf(t, leaves.Name), slice[leaves])
+	i.answer(t, start("again", leaves, 1), start("more", leaves, 2))
+	v.is(t, inUse, 3)
+	i.product(t, "check").exits(t, 0)
+}
+
+// answer checks that two pods of a worker reach each other.
+func (i *installation) answer(t *testing.T, from, to *corev1.Pod) {
+	t.Helper()
+	for _, p := range [][2]*corev1.Pod{{from, to}, {to, from}} {
+		name, err := i.cluster.Asked(t.Context(), p[0], addressOn(t, p[1], "net1"))
+		if err != nil || name != p[1].Name {
+			t.Errorf("%s gets %q and not %s: %v", p[0].Name, name, p[1].Name, err)
+		}
+	}
+}
+
+// sliceOf waits for a node's slice of the network "sliced".
+func (i *installation) sliceOf(t *testing.T, node string) (slice netip.Prefix) {
+	t.Helper()
+	eventually(t, node+" to have a slice", func() bool { return i.sliceIn(t, node) != "" })
+	return netip.MustParsePrefix(i.sliceIn(t, node))
+}
+
+// sliceIn is a node's slice, "" if it has none.
+func (i *installation) sliceIn(t *testing.T, node string) string {
+	t.Helper()
+	pool, err := i.of(harness.NodeSlicePools).Get(t.Context(), "sliced", metav1.GetOptions{})
+	if err != nil {
+		return ""
+	}
+	slices, _, _ := unstructured.NestedSlice(pool.Object, "status", "allocations")
+	for _, s := range slices {
+		if s := s.(map[string]any); s["nodeName"] == node {
+			return fmt.Sprint(s["sliceRange"])
+		}
+	}
+	return ""
+}
+
+func sliceName(node string, slice netip.Prefix) string {
+	return node + "-" + strings.ReplaceAll(slice.String(), "/", "-")
+}
+
+// nth is an address of a slice.
+func nth(slice netip.Prefix, n int) netip.Addr {
+	a := slice.Addr().As4()
+	a[3] = byte(n)
+	return netip.AddrFrom4(a)
 }

@@ -4,11 +4,16 @@ package e2e
 
 import (
 	"net/netip"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 )
 
 func TestAPodThatARestoreOfEtcdHasLostKeepsItsAddress(t *testing.T) {
@@ -75,4 +80,176 @@ func TestAPodThatARestoreOfEtcdHasLostKeepsItsAddress(t *testing.T) {
 	t.Logf("freed %s after that", i.freed(t, soon, "10.1.0.0-24", "2"))
 	i.asPod(t, "check").expect(t, "10.1.0.0-24 10.1.0.1", "InUse SandboxReady", "10.1.0.0-24 10.1.0.4", "InUse SandboxReady")
 	equal(t, "the sandbox of the pod that was kept", i.sandbox(t, kept) != "", true)
+}
+
+// Without --repair and a fence nothing keeps the address of a pod that a restore has lost: the next
+// ADD gives it away. That is said; and what the restore brought back and is a leak is
+// not freed before every node has reported again, since any of them may use it.
+func TestARestoreWithoutRepairGivesAnAddressAwayAndReportsIt(t *testing.T) {
+	t.Parallel()
+	i := install(t, 2, "--repair=false", "--fence-timeout=0")
+	check(t, i.CreateNAD(t.Context(), blue))
+	kept, leaked := i.start(t, workload("kept", "worker-1", "blue")), i.start(t, workload("leaked", "worker-1", "blue"))
+	i.leader(t)
+	snapshot := try(i.cluster.Snapshot()).must(t)
+	lost := i.start(t, workload("lost", "worker-1", "blue"))
+	address := addressOn(t, lost, "net1")
+	equal(t, "the address", address.String(), "10.1.0.3")
+	check(t, i.DeletePod(t.Context(), leaked, 1))
+	i.freed(t, time.Minute, "10.1.0.0-24", "2")
+	revision := try(i.cluster.Revision(t.Context())).must(t)
+
+	worker, silent := i.cluster.Worker("worker-1"), i.cluster.Worker("worker-2")
+	check(t, silent.Freeze())
+	i.restore(t, snapshot)
+	check(t, i.DeletePod(t.Context(), leaked, 0))
+	check(t, i.cluster.CatchUp(t.Context(), revision))
+	newcomer := i.start(t, workload("newcomer", "worker-1", "blue"))
+	equal(t, "the newcomer's address", addressOn(t, newcomer, "net1"), address)
+	i.oracle.ignores(address)
+	equal(t, "network namespaces with the address", len(try(worker.OnWire()).must(t)[address]), 2)
+	v := i.leader(t)
+	v.is(t, `ip_reconcile_findings{kind="Conflict"}`, 1)
+	i.event(t, "Conflict", "IPPool", "10.1.0.0-24")
+	// A sandbox may be ahead of its pod for a minute, and is inspected every 10 s.
+	eventuallyWithin(t, 90*time.Second, "the phantom to be found", func() bool { return v.metric(`ip_reconcile_findings{kind="Phantom"}`) == 1 })
+	i.event(t, "Phantom", "Node", "worker-1")
+	equal(t, "the sandboxes, whose pods know nothing of it", i.sandbox(t, lost) != "" && i.sandbox(t, kept) != "", true)
+
+	v.counts(t, `ip_reconcile_refused_total{reason="EtcdRestored"}`, 1)
+	equal(t, "the leak's entry is there", i.contents(t)["10.1.0.0-24 2"] != "", true)
+	check(t, silent.Thaw())
+	t.Logf("the leak was freed %s after the other node was heard", i.freed(t, 30*time.Second, "10.1.0.0-24", "2").Round(time.Second))
+	v.is(t, `ip_reconcile_released_total{reason="PodGone"}`, 2)
+}
+
+// What runs on a node whose agent is down is not known to anybody, and a fence cannot
+// wait for it for ever. Those addresses are at risk, and that is said; no others are.
+func TestARestoreWithAnAgentDownEndangersOnlyTheAddressesOfThatNode(t *testing.T) {
+	t.Parallel()
+	const pods = 5 // on each worker
+	i := install(t, 2)
+	check(t, i.CreateNAD(t.Context(), blue))
+	kept := i.start(t, workload("kept", "worker-2", "blue"))
+	i.waitReported(t, kept)
+	i.leader(t)
+	i.agentsOn(t, `"worker-1"`)
+	snapshot := try(i.cluster.Snapshot()).must(t)
+	known := i.running(t, i.create(t, "known", "worker-1", pods)...)
+	unknown := i.running(t, i.create(t, "unknown", "worker-2", pods)...)
+	i.waitReported(t, known...)
+	atRisk := i.excuse(t, unknown...)
+
+	var names []string
+	done := i.restores(t, snapshot, func() { names = i.create(t, "newcomer", "", 2*pods) })
+	newcomers := i.runningWithin(t, 5*time.Minute, names...)
+	if done().fenced.IsZero() {
+		t.Error("there was no fence")
+	}
+	contains(t, "the event", i.event(t, "FenceTimedOut", "Pod", ""), "not all is settled", "nodes that have not written their report since: worker-2")
+	out := i.asPod(t, "check")
+	contains(t, "the notes", out.stderr, "node worker-2 has not written its SandboxReport since")
+	equal(t, "the entry of the pod that the backup has on that node", podOf(try(i.entries(t.Context())).must(t)[addressOn(t, kept, "net1")]), "default/kept")
+	twice := i.sharing(t, atRisk, append(newcomers, known...)...)
+	t.Logf("%d of %d addresses that nobody knew of were handed out again", len(twice), len(atRisk))
+
+	i.agentsOn(t, "null")
+	i.waitReported(t, unknown...)
+	i.conflictsAre(t, twice)
+	eventuallyWithin(t, 3*time.Minute, "the others to have entries", func() bool {
+		entries := try(i.entries(t.Context())).must(t)
+		return !slices.ContainsFunc(atRisk, func(a netip.Addr) bool { return entries[a] == "" })
+	})
+}
+
+// The backup is older than the reconciler. Its pods are ended like all that the API does
+// not know, and the agents alone say what has happened, until somebody recovers by hand.
+func TestARestoreThatLosesTheReconcilerIsReportedAndRepairedByHand(t *testing.T) {
+	t.Parallel()
+	const pods = 6
+	i := install(t, 2)
+	check(t, i.CreateNAD(t.Context(), blue))
+	i.mustKubectl(t, "delete", "deployment", "-n", "kube-system", "ip-reconcile", "--cascade=foreground")
+	snapshot := try(i.cluster.Snapshot()).must(t)
+	i.deploy(t)
+	i.leader(t)
+	phantoms := i.running(t, i.create(t, "phantom", "", pods)...)
+	i.waitReported(t, phantoms...)
+	atRisk := i.excuse(t, phantoms...)
+
+	var names []string
+	done := i.restores(t, snapshot, func() { names = i.create(t, "early", "", pods/2) })
+	early := i.runningWithin(t, 4*time.Minute, names...)
+	done()
+	if _, err := i.Client().AppsV1().Deployments(metav1.NamespaceSystem).Get(t.Context(), "ip-reconcile", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Fatalf("the reconciler is there: %v", err)
+	}
+	for _, w := range i.cluster.Workers {
+		i.reported(t, w.Name, "that etcd was restored", func(r *v1alpha1.SandboxReport) bool { return r.Annotations[v1alpha1.RestoreAnnotation] != "" })
+	}
+	twice := i.sharing(t, atRisk, early...)
+	t.Logf("%d of %d addresses were handed out again before anybody recovered", len(twice), len(atRisk))
+
+	i.waitReported(t, early...)
+	product(t, "recover", "--yes", "--kubeconfig", i.Kubeconfig())
+	later := i.running(t, i.create(t, "later", "", pods)...)
+	i.apart(t, later...)
+	equal(t, "shared by those that came after that", len(i.sharing(t, nil, append(later, phantoms...)...)), 0)
+	i.conflictsAre(t, twice)
+}
+
+// agentsOn has agents run on a worker alone, or on all: null.
+func (i *installation) agentsOn(t *testing.T, worker string) {
+	t.Helper()
+	i.mustKubectl(t, "patch", "daemonset", "-n", "kube-system", "ip-reconcile-agent", "-p",
+		`{"spec":{"template":{"spec":{"nodeSelector":{"`+corev1.LabelHostname+`":`+worker+`}}}}}`)
+	i.rolledOut(t, "daemonset/ip-reconcile-agent")
+}
+
+// excuse has the oracle excuse the addresses of pods.
+func (i *installation) excuse(t *testing.T, pods ...*corev1.Pod) (atRisk []netip.Addr) {
+	t.Helper()
+	for _, p := range pods {
+		atRisk = append(atRisk, addressOn(t, p, "net1"))
+		i.oracle.ignores(addressOn(t, p, "net1"))
+	}
+	return atRisk
+}
+
+// sharing are those of the addresses at risk that one of the pods has, too. No two of the
+// pods may have the same.
+func (i *installation) sharing(t *testing.T, atRisk []netip.Addr, pods ...*corev1.Pod) (twice []netip.Addr) {
+	t.Helper()
+	on := map[netip.Addr]string{}
+	for _, p := range pods {
+		a := addressOn(t, p, "net1")
+		if other := on[a]; other != "" {
+			t.Errorf("%s and %s both have %s", other, p.Name, a)
+		}
+		if on[a] = p.Name; slices.Contains(atRisk, a) {
+			twice = append(twice, a)
+		}
+	}
+	slices.SortFunc(twice, netip.Addr.Compare)
+	return twice
+}
+
+// conflictsAre waits until check finds these addresses to be in use twice, and no others.
+func (i *installation) conflictsAre(t *testing.T, twice []netip.Addr) {
+	t.Helper()
+	var want []string
+	for _, a := range twice {
+		want = append(want, a.String())
+	}
+	var found []string
+	within(time.Minute, time.Second, func() bool {
+		found = nil
+		for _, f := range i.product(t, "check").found("Conflict") {
+			found = append(found, f.IP)
+		}
+		slices.Sort(found)
+		slices.Sort(want)
+		return slices.Equal(found, want)
+	})
+	equal(t, "addresses that are in conflict", strings.Join(found, " "), strings.Join(want, " "))
 }

@@ -17,12 +17,9 @@ import (
 	chartutil "helm.sh/helm/v4/pkg/chart/common/util"
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
 	"helm.sh/helm/v4/pkg/engine"
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/yaml"
-	"k8s.io/utils/ptr"
 )
 
 const (
@@ -178,100 +175,6 @@ func TestTheChartAndTheManifestsAreTheSame(t *testing.T) {
 	})
 }
 
-func TestTheAPIServerAcceptsWhatIsRendered(t *testing.T) {
-	t.Parallel()
-	s := newStageWithReports(t)
-	restricted := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "restricted", Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}}}
-	try(s.Client().CoreV1().Namespaces().Create(t.Context(), restricted, metav1.CreateOptions{})).must(t)
-	pod := func(t *testing.T, objects []*unstructured.Unstructured) *corev1.Pod {
-		p := reconcilerPod(t, objects)
-		p.Name, p.Namespace = "any", restricted.Name
-		return try(s.Client().CoreV1().Pods(p.Namespace).Create(t.Context(), p, metav1.CreateOptions{
-			DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict,
-		})).must(t)
-	}
-	t.Run("of the manifests", func(t *testing.T) {
-		for _, folder := range []string{
-			"../deploy/deployment", "../deploy/cronjob", "../deploy/deployment-with-agent",
-			overlay(t, "", []string{"deployment"}, []string{"components/secure-metrics", "components/openshift"}, ""),
-		} {
-			objects := s.rendered(t, folder)
-			equal(t, "kinds that are not served", s.accepted(t, objects), []string(nil))
-			pod(t, objects) // even where Pod Security is at its strictest
-		}
-	})
-	for values, unserved := range map[string][]string{
-		"{}":              nil,
-		"{mode: cronjob}": nil,
-		"{poolNamespaces: [kube-system, default], env: [{name: A, value: b}], networkPolicy: {apiServerPorts: [443, 6443]}}":                                nil,
-		"agent: {runtime: mixed, env: [{name: A, value: b}], cni: {multus: /run/multus}, port: 9999, metrics: {expose: true}, podMonitor: {enabled: true}}": {"PodMonitor"},
-		"agent: {leaseNamespace: kube-system}": nil,
-		"openshift: true":                      {"SecurityContextConstraints"},
-		"{prometheusRule: {enabled: true}, serviceMonitor: {enabled: true, labels: {release: prometheus}}, metrics: {secure: true, tls: {issuerRef: {name: ca}}}}": {"Certificate", "PrometheusRule", "ServiceMonitor"},
-		"{leaseNames: [whereabouts], poolNamespaces: [kube-system], metrics: {secure: true, tls: {secretName: mine}}, cron: {expression: '* * * * *'}}":            nil,
-		"agent: {priorityClassName: '', criSocket: /run/k0s/containerd.sock, affinity: {nodeAffinity: {}}, updateStrategy: {type: OnDelete}}":                      nil,
-		"{replicas: 1, networkPolicy: {enabled: false}, podDisruptionBudget: {enabled: false}, priorityClassName: '', tolerations: []}":                            nil,
-		"{cron: {expression: '*/5 * * * * # five'}, extraArgs: ['--agent-nodes=a in (b, c)'], confirmAfter: 1h30m, fenceTimeout: 60s, podLabels: {team: '007'}}":   nil,
-		"{agent: {extraArgs: [--log-level=debug], podAnnotations: {a: b}, podLabels: {c: d}, nodeSelector: {e: f}}}":                                               nil,
-		"{podAnnotations: {a: b}, imagePullSecrets: [{name: pull}], affinity: {nodeAffinity: {}}, image: {repository: r.example.com/i, tag: v1}}":                  nil,
-	} {
-		t.Run("of the chart with "+values, func(t *testing.T) {
-			objects, err := helm(metav1.NamespaceSystem, values)
-			check(t, err)
-			equal(t, "kinds that are not served", s.accepted(t, objects), unserved)
-			pod(t, objects)
-		})
-	}
-	t.Run("of the chart with hostNetwork: true", func(t *testing.T) {
-		objects, err := helm(metav1.NamespaceSystem, "hostNetwork: true")
-		check(t, err)
-		equal(t, "kinds that are not served", s.accepted(t, objects), []string(nil))
-		p := reconcilerPod(t, objects)
-		p.Name = "any"
-		c := try(s.Client().CoreV1().Pods(p.Namespace).Create(t.Context(), p, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})).must(t).Spec.Containers[0]
-		// The scheduler keeps pods apart that want the same port of a node.
-		for _, p := range c.Ports {
-			equal(t, "the node's port for "+p.Name, p.HostPort, p.ContainerPort)
-		}
-		contains(t, "the arguments", strings.Join(c.Args, " "), "--metrics-bind-address=127.0.0.1:9745", "--health-probe-bind-address=127.0.0.1:9744")
-		for _, probe := range []*corev1.Probe{c.LivenessProbe, c.ReadinessProbe} {
-			equal(t, "where the kubelet asks", probe.HTTPGet.Host, "127.0.0.1")
-		}
-		d := as[appsv1.Deployment](t, byName(t, objects)["Deployment "+reconcilerName])
-		equal(t, "pods on top in a rollout, for which there may be no node", d.Spec.Strategy.RollingUpdate.MaxSurge.IntValue(), 0)
-	})
-}
-
-func TestTheDeploymentIsHardenedAndReadsTheSchedule(t *testing.T) {
-	t.Parallel()
-	objects, err := helm(metav1.NamespaceSystem, "")
-	check(t, err)
-	d := as[appsv1.Deployment](t, byName(t, objects)["Deployment "+reconcilerName])
-	pod, c := d.Spec.Template.Spec, d.Spec.Template.Spec.Containers[0]
-	equal(t, "replicas", *d.Spec.Replicas, 2)
-	equal(t, "containers", len(pod.Containers)+len(pod.InitContainers), 1)
-	equal(t, "the ServiceAccount", pod.ServiceAccountName, reconcilerName)
-	equal(t, "the node's namespaces", pod.HostNetwork || pod.HostPID || pod.HostIPC, false)
-	equal(t, "the priority", pod.PriorityClassName, "system-cluster-critical")
-	equal(t, "the pod's security context", *pod.SecurityContext, corev1.PodSecurityContext{
-		RunAsNonRoot: ptr.To(true), RunAsUser: ptr.To(int64(65532)), RunAsGroup: ptr.To(int64(65532)),
-		SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
-	})
-	equal(t, "the container's security context", *c.SecurityContext, corev1.SecurityContext{
-		Privileged: ptr.To(false), AllowPrivilegeEscalation: ptr.To(false), ReadOnlyRootFilesystem: ptr.To(true),
-		Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
-	})
-	equal(t, "the command", append(c.Command, c.Args...), []string{
-		"/ip-reconcile", "serve", "--metrics-bind-address=:9745", "--health-probe-bind-address=:9744", "--agents=required", "--repair",
-	})
-	equal(t, "volumes", len(pod.Volumes), 1)
-	schedule := pod.Volumes[0].ConfigMap
-	equal(t, "the schedule", []any{schedule.Name, *schedule.Optional, *schedule.DefaultMode, schedule.Items}, []any{
-		"whereabouts-config", true, 0o444, []corev1.KeyToPath{{Key: "cron-expression", Path: "config"}},
-	})
-	equal(t, "mounts", c.VolumeMounts, []corev1.VolumeMount{{Name: pod.Volumes[0].Name, MountPath: "/cron-schedule", ReadOnly: true}})
-}
-
 func TestTheChartSaysWhichValueIsWrong(t *testing.T) {
 	t.Parallel()
 	for values, says := range map[string]string{
@@ -318,30 +221,5 @@ func TestTheChartSaysWhichValueIsWrong(t *testing.T) {
 			}
 			contains(t, "the error", err.Error(), says)
 		})
-	}
-}
-
-func TestMassRepairIsAllowedOnlyWhereItIsSaid(t *testing.T) {
-	t.Parallel()
-	for values, want := range map[string]bool{"{}": false, "allowMassRepair: true": true, "{allowMassRepair: true, mode: cronjob}": true} {
-		objects, err := helm(metav1.NamespaceSystem, values)
-		check(t, err)
-		equal(t, values, slices.Contains(reconcilerPod(t, objects).Spec.Containers[0].Args, "--allow-mass-repair"), want)
-	}
-}
-
-func TestRepairIsOnWithAgentsUnlessSaidOtherwise(t *testing.T) {
-	t.Parallel()
-	for values, want := range map[string]bool{
-		"{}":                      true,
-		"agent: {enabled: false}": false,
-		"repair: false":           false,
-		"{repair: true, agent: {enabled: false}}": true,
-		"{repair: null, agent: {enabled: false}}": false,
-		"{repair: null, mode: cronjob}":           true,
-	} {
-		objects, err := helm(metav1.NamespaceSystem, values)
-		check(t, err)
-		equal(t, values, slices.Contains(reconcilerPod(t, objects).Spec.Containers[0].Args, "--repair"), want)
 	}
 }

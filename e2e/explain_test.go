@@ -117,19 +117,6 @@ func TestExplainSaysWhatStandsAgainstAReleaseAndWhatEndsIt(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "worker-1")
 
-	s.play(t, "the right to the Lease is missing", func(t *testing.T) {
-		kubeconfig := s.account(t, "no-leases", append(without(upstreamRules(t), "leases"), rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: []string{"get"}}))
-		leaked := s.up(t, "worker-1", "leaked", blue).leak(t)
-		e := s.explainAs(t, kubeconfig, leaked.ips[0], "--confirm-after", "0")
-		equal(t, "gates", e.gates(), []string{"NoLease"})
-		text := product(t, "explain", leaked.ips[0], "--confirm-after", "0", "--kubeconfig", kubeconfig)
-		if strings.Contains(text.stdout, "nothing stands against it") {
-			t.Errorf("it says that it is released:\n%s", text.stdout)
-		}
-		e = s.explain(t, leaked.ips[0], "--confirm-after", "0")
-		equal(t, "gates of who has the right", e.gates(), []string{})
-	})
-
 	s.play(t, "it is paused twice, and the advice ends that", func(t *testing.T) {
 		leaked := s.up(t, "worker-1", "leaked", blue).leak(t)
 		s.patch(t, harness.IPPools, "10.1.0.0-24", pausing("true"))
@@ -145,16 +132,6 @@ func TestExplainSaysWhatStandsAgainstAReleaseAndWhatEndsIt(t *testing.T) {
 		s.run(t).exits(t, 0)
 	})
 
-	s.play(t, "what a run released is counted for the next", func(t *testing.T) {
-		one, two := s.up(t, "worker-1", "one", blue).leak(t), s.up(t, "worker-1", "two", blue)
-		before := s.explain(t, two.ips[0]).RecentReleases.Releases
-		s.run(t).exits(t, 0)
-		e := s.explain(t, "node/worker-1")
-		if r := e.RecentReleases; r.Releases != before+1 || !r.Shared || r.Of == 0 {
-			t.Errorf("%d were counted, then %+v", before, r)
-		}
-		s.product(t, "explain", one.ips[0]).exits(t, 1)
-	})
 }
 
 // kubectl refuses a flag or a verb that it does not know before it prints its help.
@@ -261,4 +238,63 @@ func TestTheAdviceOnAConflictEndsIt(t *testing.T) {
 		got := e.commands()
 		equal(t, "in this order", []string{strings.Fields(got[0])[1] + " " + strings.Fields(got[0])[2], got[1]}, []string{"run --repair", s.kubectlTo("delete pod -n default second")})
 	})
+}
+
+// person is the kubeconfig of somebody to whom a ClusterRole of the manifests is bound.
+func (s *stage) person(t *testing.T, role string) (kubeconfig string) {
+	t.Helper()
+	rules := as[rbacv1.ClusterRole](t, byName(t, s.rendered(t, "../deploy/base"))["ClusterRole "+role]).Rules
+	return s.account(t, "somebody-with-"+role, rules)
+}
+
+func TestWhoMayRunCheckAndWhoMayRunRecover(t *testing.T) {
+	t.Parallel()
+	s := newStageWithReports(t, "worker-1")
+	s.applied(t, "../deploy/deployment-with-agent")
+	node := s.agent(t, "worker-1")
+	leaked, live := s.up(t, "worker-1", "leaked", blue), s.up(t, "worker-1", "live", blue)
+	node.writeReport(t, leaked.stopped(), live.listed(v1alpha1.SandboxReady))
+	leaked.leak(t)
+	viewer := s.person(t, "ip-reconcile-check")
+	for _, args := range [][]string{{"check"}, {"explain", leaked.ips[0]}, {"explain", "default/live"}, {"pools"}, {"status"}} {
+		t.Run(strings.Join(args, " "), func(t *testing.T) {
+			out := product(t, append(args, "--kubeconfig", viewer)...)
+			if out.code > 1 {
+				t.Errorf("it ended with %d", out.code)
+			}
+			text := unwrapped(out.stdout + out.stderr)
+			// Whose rights these are is for who may ask about others.
+			text = strings.ReplaceAll(text, "The rights of ServiceAccount kube-system/ip-reconcile are not known: no right to it", "")
+			containsNot(t, "what it says", text, "no right to list", "no right to get", "are not known: no right")
+		})
+	}
+	before := s.contents(t)
+	s.productAs(t, viewer, "run", "--confirm-after", "0").exits(t, 1)
+	s.lost(t, before)
+
+	s.forget(t, live)
+	forgotten := s.contents(t)
+	recovers := s.person(t, "ip-reconcile-recover")
+	product(t, "recover", "--yes", "--reconciler-namespace", metav1.NamespaceSystem, "--kubeconfig", recovers).exits(t, 0)
+	equal(t, "entries that were written back", len(s.contents(t))-len(forgotten), 1)
+	s.productAs(t, recovers, "run").exits(t, 0)
+	s.lost(t, before, stored(leaked)...)
+}
+
+func TestWhoMayViewEverythingMayRunCheck(t *testing.T) {
+	t.Parallel()
+	role := as[rbacv1.ClusterRole](t, byName(t, installed(t, ""))["ClusterRole ip-reconcile-check"])
+	equal(t, "the label", role.Labels["rbac.authorization.k8s.io/aggregate-to-view"], "true")
+	for _, r := range role.Rules {
+		for _, verb := range r.Verbs {
+			if verb != "get" && verb != "list" {
+				t.Errorf("who views may %s %v", verb, r.Resources)
+			}
+		}
+		for _, resource := range r.Resources {
+			if resource == "secrets" || resource == "*" {
+				t.Errorf("who views may read %s", resource)
+			}
+		}
+	}
 }

@@ -12,12 +12,22 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"runtime"
 	"strconv"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
 
 // A chaos is a proxy between the product and the API server in which every request may fail,
@@ -147,4 +157,156 @@ func (c *chaos) sum() (n int) {
 		n += count
 	}
 	return n
+}
+
+// A mending has pods that keep standing while their records are damaged by accident, on a
+// network where no other pod comes: what is lost there nobody else gets.
+type mending struct {
+	*stage
+	pods  []*pod
+	whole contents
+}
+
+var mended = simple("mended", "10.9.0.0/24")
+
+func (r *faultTrial) mending(t *testing.T) *mending {
+	t.Helper()
+	m := &mending{stage: r.stage}
+	check(t, r.CreateNAD(t.Context(), mended))
+	for _, name := range []string{"unrecorded", "unreserved", "whole"} {
+		m.pods = append(m.pods, r.up(t, "worker-1", name, mended).age(t, 10*time.Minute))
+	}
+	r.mu.Lock()
+	for _, p := range m.pods {
+		r.content["worker-1"] = append(r.content["worker-1"], p.listed("Ready"))
+	}
+	r.mu.Unlock()
+	m.whole = m.records(t)
+	m.patch(t, harness.IPPools, "10.9.0.0-24", `{"spec":{"allocations":{"1":null}}}`)
+	for _, address := range []string{"10.9.0.1", "10.9.0.2"} {
+		check(t, m.of(harness.Reservations).Delete(t.Context(), address, metav1.DeleteOptions{}))
+	}
+	return m
+}
+
+// records are what is stored of the network: its entries, and whose the reservations are.
+func (m *mending) records(t testing.TB) contents {
+	t.Helper()
+	c := contents{}
+	for place, text := range m.contents(t) {
+		if strings.HasPrefix(place, "10.9.") {
+			c[place] = text
+		} else if strings.HasPrefix(place, "reservation 10.9.") {
+			_, c[place], _ = strings.Cut(text, " ") // it may be another object
+		}
+	}
+	return c
+}
+
+// TestNothingIsFreedWronglyThoughAnyAnswerMayFail has every request of the product meet a
+// fault with some probability, while ADDs and DELs go on beside it.
+func TestNothingIsFreedWronglyThoughAnyAnswerMayFail(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		seed  uint64
+		works func(t *testing.T, r *faultTrial, kubeconfig string) (stop func())
+	}{
+		"run": {1, func(t *testing.T, r *faultTrial, kubeconfig string) func() {
+			one, two, repairing := r.runs(t, kubeconfig), r.runs(t, kubeconfig), r.runs(t, kubeconfig, "--repair")
+			return func() { one(); two(); repairing() }
+		}},
+		"serve": {2, func(t *testing.T, r *faultTrial, kubeconfig string) func() {
+			v := r.beginServe(t, kubeconfig, "--repair", "--confirm-after", "2s", "--cron", "@every 10s")
+			return func() { v.stop(t) }
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStageWithReports(t, "worker-1", "worker-2").withRaceDetector()
+			r := newFaultTrial(t, s, true, theNames(blue))
+			m := r.mending(t)
+			plan, kubeconfig := newChaos(t, s, c.seed)
+			stop := c.works(t, r, kubeconfig)
+			rest := r.traffic(t, c.seed, 8)
+			began := time.Now()
+			eventuallyWithin(t, 15*time.Minute, "a minute, faults and ADDs", func() bool {
+				return time.Since(began) > time.Minute && plan.injected() >= 60 && r.adds.Load() >= 60
+			})
+			injected, kinds := plan.over()
+			rest()
+			within(5*time.Minute, time.Second, func() bool { return len(m.records(t)) == len(m.whole) })
+			left := r.settle(t)
+			stop()
+			equal(t, "what was damaged", m.records(t), m.whole)
+			t.Logf("faults: %d injected (%s), %s", injected, kinds, r.verdict(t, left))
+		})
+	}
+}
+
+// balanced starts a balancer that sends the requests of the product to API servers in turn.
+func balanced(t *testing.T, configs ...*rest.Config) (kubeconfig string, requests *atomic.Int64) {
+	t.Helper()
+	requests = &atomic.Int64{}
+	var servers []http.Handler
+	for _, config := range configs {
+		to := httputil.NewSingleHostReverseProxy(try(url.Parse(config.Host)).must(t))
+		to.Transport, to.ErrorLog = try(rest.TransportFor(config)).must(t), log.New(io.Discard, "", 0)
+		servers = append(servers, to)
+	}
+	balancer := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		servers[requests.Add(1)%int64(len(servers))].ServeHTTP(w, r)
+	}))
+	balancer.Config.ErrorLog = log.New(io.Discard, "", 0)
+	balancer.Start()
+	t.Cleanup(func() { balancer.CloseClientConnections(); balancer.Close() })
+	return plainKubeconfig(t, balancer.URL), requests
+}
+
+// TestNothingIsFreedWronglyByTwoAPIServersAMinuteApart has two API servers on one etcd, one
+// whose clock is a minute ahead of the other's, and the product ask both in turn.
+func TestNothingIsFreedWronglyByTwoAPIServersAMinuteApart(t *testing.T) {
+	t.Parallel()
+	if runtime.GOARCH != "amd64" {
+		t.Skip("the clock of a process is put forward on amd64 alone")
+	}
+	s := newStageWithReports(t, "worker-1", "worker-2", "worker-3").withRaceDetector()
+	r := newFaultTrial(t, s, true, theNames(blue))
+	ahead := s.AnotherAPI(t, time.Minute)
+	through := func(a *agent) {
+		a.change(func() {
+			a.core, a.objects = try(kubernetes.NewForConfig(ahead)).must(t), try(dynamic.NewForConfig(ahead)).must(t)
+		})
+	}
+	through(r.agents[1])
+	silent := s.agent(t, "worker-3") // its last word is of a minute in the future
+	through(silent)
+	silent.writeReport(t)
+	silent.change(func() { silent.silent = true })
+	spoke := time.Now()
+
+	kubeconfig, requests := balanced(t, s.Config(), ahead)
+	v := r.beginServe(t, kubeconfig, "--repair", "--confirm-after", "10s", "--cron", "@every 10s")
+	oneShot := r.runs(t, kubeconfig, "--agent-nodes", "kubernetes.io/hostname in (worker-1,worker-2)")
+	rest := r.traffic(t, 4, 6)
+	began := time.Now()
+	eventuallyWithin(t, 15*time.Minute, "ADDs in 45 seconds and more", func() bool {
+		return time.Since(began) > 45*time.Second && r.adds.Load() >= 20
+	})
+	rest()
+	oneShot()
+	eventuallyWithin(t, 3*time.Minute, "a report to be fresh no more, by both clocks", func() bool {
+		return time.Since(spoke) > 2*time.Minute && v.metric(`ip_reconcile_nodes{state="NoFreshReport"}`) == 1
+	})
+	t.Logf("a report that is not renewed was fresh for %.0fs", time.Since(spoke).Seconds())
+	phantom := s.up(t, "worker-3", "phantom", blue)
+	phantom.forceDelete(t)
+	passes := v.metric(`ip_reconcile_passes_total{result="done"}`)
+	v.passes(t, passes+3)
+	s.isWhole(t, s.contents(t), phantom)
+	silent.change(func() { silent.silent = false })
+	check(t, phantom.sandbox.Close())
+	silent.writeReport(t, phantom.gone())
+	left := r.settle(t)
+	v.stop(t)
+	t.Logf("faults: %d requests to two API servers whose clocks are a minute apart, %s", requests.Load(), r.verdict(t, left))
 }

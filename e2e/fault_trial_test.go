@@ -24,45 +24,66 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
 
-// A faultTrial has pods come and go by the real plugin, some without their DEL, while the product
-// works and something goes wrong. Agents report what runs. It knows every address in use,
-// every version of the pools, and by the audit log who wrote it.
+// A faultTrial has pods come and go by the real plugin, some without their DEL, while the product works and something
+// goes wrong. Agents report what runs, if there are any. It knows every address in use, every version of the pools, and
+// by the audit log who wrote it.
 type faultTrial struct {
 	*stage
 	*ledger
-	network             *stormNetwork
+	networks            []*stormNetwork
 	pools, reservations *history
-	agents              []*agent
+	agents              []*agent // none where nothing goes wrong: the storm
 
 	mu      sync.Mutex
 	content map[string][]any // of the agents' reports, beside the ledger's
 
-	adds, failedADDs, dels, released atomic.Int64
-	longestADD                       atomic.Int64
+	adds, failedADDs, dels, released, longestADD atomic.Int64
+}
+
+// A stormNetwork knows the names that whereabouts gives its objects.
+type stormNetwork struct {
+	harness.Network
+	scope       string // its network_name
+	pool        func(node string) string
+	reservation func(address string) string
+}
+
+func theNames(n harness.Network) *stormNetwork {
+	scope, _ := n.IPAM["network_name"].(string)
+	prefix := scope
+	if prefix != "" {
+		prefix += "-"
+	}
+	return &stormNetwork{n, scope,
+		func(string) string { return prefix + strings.ReplaceAll(n.IPAM["range"].(string), "/", "-") },
+		func(address string) string { return prefix + address }}
 }
 
 // newFaultTrial begins a trial on two nodes.
-func newFaultTrial(t *testing.T, s *stage) *faultTrial {
+func newFaultTrial(t *testing.T, s *stage, withAgents bool, networks ...*stormNetwork) *faultTrial {
 	t.Helper()
-	r := &faultTrial{stage: s, ledger: &ledger{live: map[string]*holding{}}, network: theNames(blue), content: map[string][]any{}}
-	check(t, s.CreateNAD(t.Context(), blue))
+	r := &faultTrial{stage: s, ledger: &ledger{live: map[string]*holding{}}, networks: networks, content: map[string][]any{}}
+	for _, n := range networks {
+		check(t, s.CreateNAD(t.Context(), n.Network))
+	}
+	try(s.programs()).must(t)
+	r.pools, r.reservations = s.record(t, harness.IPPools), s.record(t, harness.Reservations)
+	ctx, cancel := context.WithCancel(context.Background())
+	var working sync.WaitGroup
 	for _, node := range []string{"worker-1", "worker-2"} {
+		if !withAgents {
+			continue
+		}
 		a := s.agent(t, node)
 		a.change(func() { a.patient = true })
 		r.agents = append(r.agents, a)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	var working sync.WaitGroup
-	t.Cleanup(func() { cancel(); working.Wait() })
-	from := s.revision(t)
-	r.pools, r.reservations = s.recordEtcd(ctx, harness.IPPools, from), s.recordEtcd(ctx, harness.Reservations, from)
-	for _, a := range r.agents {
 		working.Go(func() { r.report(ctx, a) })
 	}
+	t.Cleanup(func() { cancel(); working.Wait() })
 	return r
 }
 
-// report has an agent tell what runs on its node, soon after it changed.
+// report has an agent report what runs on its node, soon after it changed.
 func (r *faultTrial) report(ctx context.Context, a *agent) {
 	last := "nothing"
 	for tick := time.NewTicker(300 * time.Millisecond); ; {
@@ -86,34 +107,52 @@ func (r *faultTrial) runsOn(node string) (content []any) {
 	r.ledger.mu.Lock()
 	defer r.ledger.mu.Unlock()
 	for _, h := range r.ledger.all {
-		if h.node != node || h.until != 0 && !h.closed {
-			continue
-		}
-		if h.closed {
+		switch {
+		case h.node != node || h.until != 0 && !h.closed:
+		case h.closed:
 			content = append(content, v1alpha1.Gone{ID: h.id, UID: h.uid})
-			continue
+		default:
+			content = append(content, v1alpha1.Sandbox{
+				ID: h.id, Namespace: "default", Name: h.podRef[len("default/"):], UID: h.uid, State: v1alpha1.SandboxReady,
+				Addresses: []v1alpha1.Address{{IP: h.address, IfName: h.ifName, Network: h.network.Name, Range: fmt.Sprint(h.network.IPAM["range"])}},
+			})
 		}
-		content = append(content, v1alpha1.Sandbox{
-			ID: h.id, Namespace: "default", Name: h.podRef[len("default/"):], UID: h.uid, State: v1alpha1.SandboxReady,
-			Addresses: []v1alpha1.Address{{IP: h.address, IfName: h.ifName, Network: h.network.Name, Range: fmt.Sprint(h.network.IPAM["range"])}},
-		})
 	}
 	return content
 }
 
-// traffic has pods come and go until it is stopped; then every third stays.
+// A life is one pod with its sandbox.
+type life struct {
+	pod      *corev1.Pod
+	sandbox  *harness.Sandbox
+	node     *harness.Node
+	added    []harness.Attachment
+	holdings []*holding
+}
+
+// An ending is how a pod goes.
+type ending int
+
+const (
+	graceful ending = iota // deletionTimestamp, DEL, then the object goes
+	sudden                 // DEL, then the object goes
+	leaked                 // the sandbox ends without a DEL, and the object is deleted by force
+)
+
+// traffic has pods come and go until it is stopped; then every third stays. Half of them come back under their name,
+// like a StatefulSet's.
 func (r *faultTrial) traffic(t *testing.T, seed uint64, actors int) (stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var acting sync.WaitGroup
 	for i := range actors {
 		acting.Go(func() {
 			dice := rand.New(rand.NewPCG(seed, uint64(i)))
+			name, networks := fmt.Sprint("named-", i), r.pick(dice)
 			for n := 0; ctx.Err() == nil; n++ {
-				name := fmt.Sprint("named-", i)
 				if i%2 == 1 {
-					name = fmt.Sprintf("plain-%d-%d", i, n)
+					name, networks = fmt.Sprintf("plain-%d-%d", i, n), r.pick(dice)
 				}
-				l := r.come(t.Context(), r.nodes[[]string{"worker-1", "worker-2"}[dice.IntN(2)]], name)
+				l := r.come(t.Context(), r.nodes[[]string{"worker-1", "worker-2"}[dice.IntN(2)]], name, networks)
 				if l != nil && (ctx.Err() == nil || i%3 != 0) {
 					r.leave(t.Context(), l, []ending{graceful, sudden, leaked, leaked}[dice.IntN(4)])
 				}
@@ -121,6 +160,15 @@ func (r *faultTrial) traffic(t *testing.T, seed uint64, actors int) (stop func()
 		})
 	}
 	return func() { cancel(); acting.Wait() }
+}
+
+// pick gives a pod one network or, where there are several, two every third time.
+func (r *faultTrial) pick(dice *rand.Rand) []*stormNetwork {
+	i, others := dice.IntN(len(r.networks)), len(r.networks)-1
+	if others == 0 || dice.IntN(3) > 0 {
+		return r.networks[i : i+1]
+	}
+	return []*stormNetwork{r.networks[i], r.networks[(i+1+dice.IntN(others))%len(r.networks)]}
 }
 
 // again does something until it is done: the API server may be away.
@@ -139,12 +187,13 @@ func (r *faultTrial) now(ctx context.Context) (uint64, error) {
 	return strconv.ParseUint(list.GetResourceVersion(), 10, 64)
 }
 
-// come brings a pod up as storm does, and has patience with the API server. Where ADD fails
-// it returns nil: the pod is gone, and what ADD has left is a leak.
-func (r *faultTrial) come(ctx context.Context, node *harness.Node, name string) *life {
+// come brings a pod up in kubelet's order: the object, the ADDs, the status. It has patience with the API server. Where
+// an ADD fails it returns nil: the pod is gone, and what the ADD has left is a leak.
+func (r *faultTrial) come(ctx context.Context, node *harness.Node, name string, networks []*stormNetwork) *life {
 	l := &life{node: node}
 	pods := r.Client().CoreV1().Pods("default")
 	again(ctx, func() (err error) {
+		// With a grace period a run would wait for a minute more than that before it frees what a pod of this name left.
 		l.pod, err = pods.Create(ctx, &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Name: name},
 			Spec: corev1.PodSpec{NodeName: node.Name, TerminationGracePeriodSeconds: ptr.To(int64(0)),
@@ -156,26 +205,35 @@ func (r *faultTrial) come(ctx context.Context, node *harness.Node, name string) 
 		return err
 	})
 	again(ctx, func() (err error) { l.sandbox, err = node.NewSandbox(); return err })
-	a := harness.Attachment{Sandbox: l.sandbox, Namespace: "default", Pod: name, UID: string(l.pod.UID), IfName: "net1", Network: r.network.Network}
-	began := time.Now()
-	result, err := node.Add(ctx, a)
-	if err != nil {
-		r.failedADDs.Add(1)
-		r.vanish(ctx, l)
-		return nil
+	var status []harness.NetworkStatus
+	for i, n := range networks {
+		a := harness.Attachment{
+			Sandbox: l.sandbox, Namespace: "default", Pod: name, UID: string(l.pod.UID), IfName: fmt.Sprint("net", i+1), Network: n.Network,
+		}
+		began := time.Now()
+		result, err := node.Add(ctx, a)
+		if err != nil {
+			r.failedADDs.Add(1)
+			r.leave(ctx, l, sudden)
+			return nil
+		}
+		r.adds.Add(1)
+		r.longestADD.Store(max(r.longestADD.Load(), int64(time.Since(began))))
+		h := &holding{
+			network: n, pool: n.pool(node.Name), id: l.sandbox.ID, ifName: a.IfName, node: node.Name, uid: string(l.pod.UID),
+			podRef: "default/" + name, address: harness.Addresses(result)[0].String(),
+		}
+		h.reservation = n.reservation(h.address)
+		again(ctx, func() (err error) { h.from, err = r.now(ctx); return err })
+		r.begin(h)
+		l.added, l.holdings, status = append(l.added, a), append(l.holdings, h), append(status, a.Status(result))
 	}
-	r.adds.Add(1)
-	r.longestADD.Store(max(r.longestADD.Load(), int64(time.Since(began))))
-	h := &holding{network: r.network, pool: r.network.pool(node.Name), id: l.sandbox.ID, ifName: a.IfName, node: node.Name, uid: string(l.pod.UID),
-		podRef: "default/" + name, address: harness.Addresses(result)[0].String()}
-	h.reservation = r.network.reservation(h.address)
-	again(ctx, func() (err error) { h.from, err = r.now(ctx); return err })
-	r.begin(h)
-	l.added, l.holdings = append(l.added, a), append(l.holdings, h)
-	again(ctx, func() (err error) { _, err = r.SetRunning(ctx, l.pod, a.Status(result)); return err })
+	again(ctx, func() (err error) { _, err = r.SetRunning(ctx, l.pod, status...); return err })
 	return l
 }
 
+// leave ends a pod. The sandbox ends before the object goes: without node agents nothing could tell a sandbox that
+// outlives its pod object from a leak.
 func (r *faultTrial) leave(ctx context.Context, l *life, how ending) {
 	if how == graceful {
 		again(ctx, func() error { return absentIsDone(r.DeletePod(ctx, l.pod, 30)) })
@@ -184,18 +242,10 @@ func (r *faultTrial) leave(ctx context.Context, l *life, how ending) {
 		var now uint64
 		again(ctx, func() (err error) { now, err = r.now(ctx); return err })
 		r.end(l.holdings[i], now)
-		if how == leaked {
-			continue
-		}
-		if l.node.Del(ctx, a) == nil {
+		if how != leaked && l.node.Del(ctx, a) == nil {
 			r.dels.Add(1)
 		}
 	}
-	r.vanish(ctx, l)
-}
-
-// vanish ends the sandbox and then its pod.
-func (r *faultTrial) vanish(ctx context.Context, l *life) {
 	_ = l.sandbox.Close()
 	r.ledger.mu.Lock()
 	for _, h := range l.holdings {
@@ -225,8 +275,14 @@ func (r *faultTrial) runs(t *testing.T, kubeconfig string, more ...string) (stop
 			default:
 			}
 			out := r.productAs(t, kubeconfig, append([]string{"run", "--confirm-after", "0", "--allow-mass-release", "--request-timeout", "5s"}, more...)...)
+			if len(r.agents) == 0 && out.code == 2 {
+				t.Errorf("a run could not read the cluster: %s", out.stderr)
+			}
 			for _, i := range out.Released {
-				if i.Reservation == "" && r.isLive(i.ContainerID) {
+				if i.Reservation != "" {
+					continue
+				}
+				if r.released.Add(1); r.isLive(i.ContainerID) {
 					t.Errorf("freed although its sandbox lives: %+v", i)
 				}
 			}
@@ -261,6 +317,9 @@ func (r *faultTrial) verdict(t *testing.T, left []string) string {
 	for _, err := range slices.Concat(freed, bare, strayed) {
 		t.Error(err)
 	}
+	if len(r.agents) == 0 && len(unwritten) > 0 { // no request of whereabouts fails there
+		t.Errorf("no version of their pools had entries for %v when their ADDs returned", unwritten)
+	}
 	for _, l := range left {
 		t.Error(l)
 	}
@@ -271,4 +330,51 @@ func (r *faultTrial) verdict(t *testing.T, left []string) string {
 	}
 	return fmt.Sprintf("%d ADDs (%d failed, %d without an entry by whereabouts, the longest took %.1fs), %d DELs, %d released, %d wrong, %d left",
 		r.adds.Load(), r.failedADDs.Load(), len(unwritten), time.Duration(r.longestADD.Load()).Seconds(), r.dels.Load(), released, len(freed)+len(bare)+len(strayed), len(left))
+}
+
+// TestNothingIsFreedWronglyThoughTheControlPlaneDies has SIGKILL end the API server and etcd,
+// in turn and at any moment, while the product releases and repairs and pods come and go.
+func TestNothingIsFreedWronglyThoughTheControlPlaneDies(t *testing.T) {
+	t.Parallel()
+	s := newStageWithReports(t, "worker-1", "worker-2").withRaceDetector()
+	r := newFaultTrial(t, s, true, theNames(blue))
+	m := r.mending(t)
+	v := r.beginServe(t, s.Kubeconfig(), "--repair", "--confirm-after", "2s", "--cron", "@every 10s")
+	oneShot := r.runs(t, s.Kubeconfig())
+	rest := r.traffic(t, 3, 6)
+	counts := r.restarts(t, rand.New(rand.NewPCG(3, 3)), 10)
+	rest()
+	within(5*time.Minute, time.Second, func() bool { return len(m.records(t)) == len(m.whole) })
+	left := r.settle(t)
+	oneShot()
+	v.stop(t)
+	equal(t, "what was damaged", m.records(t), m.whole)
+	t.Logf("faults: %s, %s", inOrder(counts), r.verdict(t, left))
+}
+
+// restarts kills and starts the API server and etcd, so many times at least, and until there was
+// something to disturb.
+func (r *faultTrial) restarts(t *testing.T, dice *rand.Rand, least int) map[string]int {
+	t.Helper()
+	s := r.stage
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
+	defer cancel()
+	counts := map[string]int{}
+	for n := 0; n < least || r.adds.Load() < 20; n++ {
+		time.Sleep(time.Duration(1000+dice.IntN(5000)) * time.Millisecond) // at any moment is what is wanted
+		away := time.Duration(dice.IntN(3000)) * time.Millisecond
+		if dice.IntN(2) == 0 {
+			s.StopEtcd()
+			time.Sleep(away)
+			check(t, s.StartEtcd())
+			check(t, s.WaitReady(ctx))
+			counts["SIGKILLs of etcd"]++
+			continue
+		}
+		s.StopAPI()
+		time.Sleep(away)
+		check(t, s.StartAPI(ctx))
+		counts["SIGKILLs of the API server"]++
+	}
+	return counts
 }

@@ -200,7 +200,7 @@ func TestAFenceOutlivesTheReplicaThatRaisedIt(t *testing.T) {
 		}
 		stood := time.Now()
 		second.said(t, "etcd was restored: whereabouts' Leases are kept")
-		leases := s.recordLeases(t)
+		leases := s.record(t, leasesResource)
 		from := s.revision(t)
 		var newcomers []*pod
 		for i := range 10 {
@@ -248,7 +248,7 @@ func TestATimeWithoutTheAPIServerCostsADDsNextToNothing(t *testing.T) {
 	s.pending(t, "worker-1", "alone", blue)
 	usual := time.Since(alone)
 	eventually(t, "both replicas to watch", func() bool { return first.ready() && second.ready() })
-	leases, from := s.recordLeases(t), s.revision(t) // the fence may stand for less than a poll
+	leases, from := s.record(t, leasesResource), s.revision(t) // the fence may stand for less than a poll
 	var began time.Time
 	l.away(func() {
 		m.away(func() { time.Sleep(5 * time.Second) })

@@ -1,72 +1,142 @@
 package e2e
 
 import (
+	"bytes"
 	"context"
-	"errors"
+	"encoding/json"
 	"fmt"
+	"net/http"
+	"path"
+	"slices"
 	"strconv"
 	"sync"
+	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// A history has every version that objects of a kind have had,
-// in the order of etcd's revisions: what a GET may miss, a watch shows.
+// A history has every version that objects of a kind have had, by name and in the order of etcd's revisions. etcd
+// reports them: a GET may miss versions, and API servers and etcd itself may end meanwhile.
 type history struct {
 	client dynamic.ResourceInterface
 	mu     sync.Mutex
 	of     map[string][]version
-	news   chan struct{} // closed and recreated at each event
 	broken error
 }
 
-// A version is what an object was from a revision on; no object: it was gone.
+// A version is what an object was from a revision on. It has no object when the object was deleted.
 type version struct {
 	revision uint64
 	object   *unstructured.Unstructured
 }
 
-// record begins a history. It ends with the context.
-func record(ctx context.Context, client dynamic.ResourceInterface) (*history, error) {
-	h := &history{client: client, of: map[string][]version{}, news: make(chan struct{})}
-	list, err := h.client.List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, err
+// An etcdPair is a key with its value, as etcd's gateway for JSON has it.
+type etcdPair struct {
+	Key, Value  []byte
+	ModRevision uint64 `json:"mod_revision,string"`
+}
+
+// record begins a history of whereabouts' objects, of reports, or of the Leases in kube-system. The history ends with
+// the test.
+func (s *stage) record(t testing.TB, resource schema.GroupVersionResource) *history {
+	t.Helper()
+	h := &history{client: s.of(resource), of: map[string][]version{}}
+	prefix := "/registry/" + resource.Group + "/" + resource.Resource
+	switch resource {
+	case leasesResource:
+		prefix = "/registry/leases/" + metav1.NamespaceSystem
+	case sandboxReports:
+		h.client = s.Dynamic().Resource(resource)
 	}
-	for i := range list.Items {
-		h.of[list.Items[i].GetName()] = []version{{revisionOf(&list.Items[i]), &list.Items[i]}}
+	ask := map[string]any{"key": []byte(prefix + "/"), "range_end": []byte(prefix + "0")} // 0 follows /
+	var now struct {
+		Header struct {
+			Revision uint64 `json:",string"`
+		}
+		KVs []etcdPair
 	}
-	w, err := h.client.Watch(ctx, metav1.ListOptions{ResourceVersion: list.GetResourceVersion()})
-	if err != nil {
-		return nil, err
+	check(t, s.AskEtcd(t.Context(), "kv/range", ask, &now))
+	for _, kv := range now.KVs {
+		h.add(kv, false)
 	}
 	go func() {
-		for e := range w.ResultChan() {
-			h.mu.Lock()
-			if o, ok := e.Object.(*unstructured.Unstructured); ok && e.Type != "ERROR" {
-				v := version{revision: revisionOf(o), object: o}
-				if e.Type == "DELETED" {
-					v.object = nil
+		for from := now.Header.Revision + 1; t.Context().Err() == nil; time.Sleep(100 * time.Millisecond) {
+			ask["start_revision"] = fmt.Sprint(from)
+			from = h.follow(t.Context(), s.EtcdServer(), map[string]any{"create_request": ask}, from)
+		}
+	}()
+	return h
+}
+
+func (h *history) add(kv etcdPair, deleted bool) {
+	v := version{revision: kv.ModRevision}
+	if !deleted {
+		var err error
+		if v.object, err = storedObject(kv.Value); err != nil {
+			h.broken = err
+			return
+		}
+		v.object.SetResourceVersion(fmt.Sprint(v.revision))
+	}
+	name := path.Base(string(kv.Key))
+	h.of[name] = append(h.of[name], v)
+}
+
+// storedObject decodes an object as etcd has it: custom resources are JSON, others protobuf.
+func storedObject(value []byte) (*unstructured.Unstructured, error) {
+	o := &unstructured.Unstructured{}
+	if bytes.HasPrefix(value, []byte("{")) {
+		return o, json.Unmarshal(value, &o.Object)
+	}
+	typed, _, err := scheme.Codecs.UniversalDeserializer().Decode(value, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	o.Object, err = runtime.DefaultUnstructuredConverter.ToUnstructured(typed)
+	return o, err
+}
+
+// follow reads what happens from a revision on until the connection ends, and returns the revision from which to go on.
+func (h *history) follow(ctx context.Context, server string, ask map[string]any, from uint64) uint64 {
+	body, _ := json.Marshal(ask)
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, server+"/v3/watch", bytes.NewReader(body))
+	if err != nil {
+		return from
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return from
+	}
+	defer resp.Body.Close()
+	for answers := json.NewDecoder(resp.Body); ; {
+		var answer struct {
+			Result struct {
+				CompactRevision string `json:"compact_revision"`
+				Events          []struct {
+					Type string
+					KV   etcdPair
 				}
-				h.of[o.GetName()] = append(h.of[o.GetName()], v)
-			} else {
-				h.broken = fmt.Errorf("the watch ended: %v", e.Object)
 			}
-			close(h.news)
-			h.news = make(chan struct{})
-			h.mu.Unlock()
+		}
+		if answers.Decode(&answer) != nil {
+			return from
 		}
 		h.mu.Lock()
-		defer h.mu.Unlock()
-		if h.broken == nil {
-			h.broken = errors.New("the watch ended")
+		if compacted := answer.Result.CompactRevision; compacted != "" && compacted != "0" {
+			h.broken = fmt.Errorf("etcd has forgotten what was before revision %s", compacted)
 		}
-		close(h.news)
-		h.news = make(chan struct{})
-	}()
-	return h, nil
+		for _, e := range answer.Result.Events {
+			h.add(e.KV, e.Type == "DELETE")
+			from = e.KV.ModRevision + 1
+		}
+		h.mu.Unlock()
+	}
 }
 
 func revisionOf(o metav1.Object) uint64 {
@@ -80,28 +150,23 @@ func (h *history) catchUp(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for {
+	for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		h.mu.Lock()
-		there, news, broken := 0, h.news, h.broken
-		for _, o := range list.Items {
-			if vs := h.of[o.GetName()]; len(vs) > 0 && vs[len(vs)-1].revision >= revisionOf(&o) {
-				there++
-			}
-		}
+		broken, behind := h.broken, slices.ContainsFunc(list.Items, func(o unstructured.Unstructured) bool {
+			versions := h.of[o.GetName()]
+			return len(versions) == 0 || versions[len(versions)-1].revision < revisionOf(&o)
+		})
 		h.mu.Unlock()
-		if broken != nil || there == len(list.Items) {
+		switch {
+		case broken != nil || !behind:
 			return broken
-		}
-		select {
-		case <-news:
-		case <-ctx.Done():
-			return fmt.Errorf("the watch lags behind: %w", ctx.Err())
+		case time.Now().After(deadline):
+			return fmt.Errorf("the history lags behind revision %s", list.GetResourceVersion())
 		}
 	}
 }
 
-// during returns the versions that an object had at any time between two
-// revisions, both included.
+// during returns the versions that an object had at any time between two revisions, both included.
 func (h *history) during(name string, from, to uint64) []version {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -118,7 +183,7 @@ func (h *history) during(name string, from, to uint64) []version {
 	return found
 }
 
-// first returns the revision of the first version of an object that is so; false if none is.
+// first returns the revision of the first version of an object for which is holds, and false if there is none.
 func (h *history) first(name string, is func(*unstructured.Unstructured) bool) (uint64, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -130,17 +195,20 @@ func (h *history) first(name string, is func(*unstructured.Unstructured) bool) (
 	return 0, false
 }
 
-func (h *history) size() (n int) {
+// step returns a version of an object and the one after it.
+func (h *history) step(name string, revision uint64) (before, after *unstructured.Unstructured) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, versions := range h.of {
-		n += len(versions)
+	versions := h.of[name]
+	i := slices.IndexFunc(versions, func(v version) bool { return v.revision == revision })
+	if i < 0 || i+1 == len(versions) {
+		return nil, nil
 	}
-	return n
+	return versions[i].object, versions[i+1].object
 }
 
-// takenOver counts the entries that got another id under the same key and
-// podref: what ADD does for a pod that comes back.
+// takenOver counts the entries that got another id under the same key and podref: what ADD does for a pod that comes
+// back.
 func (h *history) takenOver() (n int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -157,7 +225,7 @@ func (h *history) takenOver() (n int) {
 	return n
 }
 
-// entriesOf are a pool's allocations by key; none of a pool that is gone.
+// entriesOf are a pool's allocations by key; a pool that is gone has none.
 func entriesOf(pool *unstructured.Unstructured) map[string]map[string]any {
 	entries := map[string]map[string]any{}
 	if pool == nil {

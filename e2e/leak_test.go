@@ -3,8 +3,24 @@
 package e2e
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
 
 func TestALeakIsFreed(t *testing.T) {
@@ -82,4 +98,195 @@ func TestALeakIsFreed(t *testing.T) {
 			t.Errorf("%d holds of the Lease for 6 addresses", holds)
 		}
 	})
+}
+
+// TestAFailureEndsItsOwnTestOnly has a test that fails in a goroutine: a panic there
+// would end the process and with it all the others.
+func TestAFailureEndsItsOwnTestOnly(t *testing.T) {
+	other, done := &failing{TB: t}, make(chan struct{})
+	wentOn := false
+	go func() {
+		defer close(done)
+		try(0, errors.New("the API server is slow")).must(other)
+		wentOn = true
+	}()
+	<-done
+	equal(t, "it failed, and went on", []bool{other.failed, wentOn}, []bool{true, false})
+}
+
+// A failing test is told of its failure and keeps it to itself.
+type failing struct {
+	testing.TB
+	failed bool
+}
+
+func (f *failing) Fatal(...any) {
+	f.failed = true
+	runtime.Goexit()
+}
+
+// TestTheAuditLogTellsADELFromARelease has the oracles rely on who it says did what.
+func TestTheAuditLogTellsADELFromARelease(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, "worker-1")
+	ended, lost := s.up(t, "worker-1", "ended", blue), s.up(t, "worker-1", "lost", blue)
+	log := s.AuditLog()
+	try(log.Next()).must(t)
+	ended.del(t)
+	lost.leak(t)
+	s.run(t).exits(t, 0)
+	s.forget(t, s.up(t, "worker-1", "forgotten", blue))
+
+	by := map[string][]harness.Write{}
+	eventually(t, "the log to have it", func() bool {
+		for _, w := range try(log.Next()).must(t) {
+			by[w.Program] = append(by[w.Program], w)
+		}
+		return len(by["e2e.test"]) > 0
+	})
+	removed := func(program string) (keys, reservations []string) {
+		for _, w := range by[program] {
+			keys = append(keys, w.Removed...)
+			if w.Verb == "delete" {
+				reservations = append(reservations, w.Name)
+			}
+		}
+		return keys, reservations
+	}
+	for program, address := range map[string]string{"whereabouts": "1", "ip-reconcile": "2"} {
+		keys, reservations := removed(program)
+		equal(t, "entries removed by "+program, keys, []string{address})
+		equal(t, "reservations removed by "+program, reservations, []string{"10.1.0." + address})
+	}
+	keys, _ := removed("e2e.test")
+	equal(t, "entries removed by the test", keys, []string{"1"})
+	for _, w := range by["ip-reconcile"] {
+		if w.Resource == harness.IPPools.Resource && w.Base == 0 {
+			t.Errorf("it is for no version: %s", w)
+		}
+	}
+}
+
+const protectingPolicy = `
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: protect}
+spec:
+  matchConstraints:
+    resourceRules: [{apiGroups: [whereabouts.cni.cncf.io], apiVersions: ["*"], operations: [UPDATE], resources: [ippools]}]
+  validations: [{expression: "size(object.spec.allocations) >= size(oldObject.spec.allocations)", message: nobody frees here}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: protect}
+spec: {policyName: protect, validationActions: [Deny]}
+`
+
+// protectPools has a policy deny that entry 1 is removed, and returns its file.
+func (s *stage) protectPools(t *testing.T) (file string) {
+	t.Helper()
+	file = filepath.Join(t.TempDir(), "policy.yaml")
+	check(t, os.WriteFile(file, []byte(protectingPolicy), 0o600))
+	s.mustKubectl(t, "apply", "-f", file)
+	eventually(t, "the policy to be in force", func() bool {
+		_, err := s.of(harness.IPPools).Patch(t.Context(), "10.1.0.0-24", types.JSONPatchType, []byte(`[{"op":"remove","path":"/spec/allocations/1"}]`),
+			metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
+		return err != nil
+	})
+	return file
+}
+
+// It answers with 422, as a patch of which a test fails is answered.
+func TestAPolicyThatDeniesReleasesIsNoLostRace(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, "worker-1")
+	leak := s.up(t, "worker-1", "leak", blue).leak(t)
+	file := s.protectPools(t)
+	before, log := s.contents(t), s.AuditLog()
+	try(log.Next()).must(t)
+	out := s.run(t)
+	out.exits(t, 1)
+	contains(t, "what is said", out.message(at(leak)), "nobody frees here")
+	equal(t, "entries and reservations", slices.Sorted(maps.Keys(s.contents(t))), slices.Sorted(maps.Keys(before)))
+	equal(t, "deletes and creates of the reservation", len(try(log.Next()).must(t)), 2)
+	s.mustKubectl(t, "delete", "-f", file)
+}
+
+// The alert IPReconcileWritesDenied stays for as long as writes are denied: each try counts.
+func TestServeCountsEachWriteThatIsDenied(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, "worker-1")
+	s.up(t, "worker-1", "leak", blue).leak(t)
+	file := s.protectPools(t)
+	v := s.serve(t, s.Kubeconfig(), "--confirm-after", "0s", "--pool-metrics=false")
+	v.counts(t, `ip_reconcile_denied_writes_total`, 3)
+	equal(t, "series of pools", v.metric(`ip_reconcile_pool_addresses`), 0)
+	v.is(t, `ip_reconcile_release_seconds_count{proof="unconfirmed"}`, 0)
+	s.mustKubectl(t, "delete", "-f", file)
+	s.freed(t, time.Minute, "10.1.0.0-24", "1")
+	v.is(t, `ip_reconcile_release_seconds_count{proof="unconfirmed"}`, 1)
+	v.is(t, `ip_reconcile_candidates`, 0)
+}
+
+// whereabouts' own reconciler frees what is in use in both cases.
+func TestWhatFailsOrComesDuringARunIsNotFreed(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, "worker-1", "worker-2")
+	const place, reserved = "10.1.0.0-24 10.1.0.1", "reservation 10.1.0.1"
+
+	s.play(t, "every GET of a pod fails while one is Pending", func(t *testing.T) {
+		s.pending(t, "worker-1", "pending", blue)
+		s.up(t, "worker-1", "leaked", blue).leak(t)
+		before := s.contents(t)
+		p := &proxy{before: func(r *http.Request) int {
+			if strings.HasPrefix(r.URL.Path, "/api/v1/namespaces/default/pods/") {
+				return http.StatusInternalServerError
+			}
+			return 0
+		}}
+		out := s.productAs(t, p.start(t, s), "run", "--confirm-after", "0")
+		out.exits(t, 1)
+		out.expect(t, place, "InUse PodPending", "10.1.0.0-24 10.1.0.2", "Stale PodGone")
+		contains(t, "the leak's message", out.message("10.1.0.0-24 10.1.0.2"), "not released", "get pod default/leaked")
+		s.lost(t, before)
+	})
+
+	s.play(t, "pods that come while the run reads and writes", func(t *testing.T) {
+		s.up(t, "worker-1", "leaked", blue).leak(t)
+		var came []string
+		var mu sync.Mutex // reads come several at once
+		p := &proxy{after: func(r *http.Request) {
+			mu.Lock()
+			defer mu.Unlock()
+			at := r.Method + " " + r.URL.Path
+			if r.Method != http.MethodGet || len(came) == 12 || strings.Contains(at, "lease") {
+				return
+			}
+			// The run has just been told what there is; now there is more. The
+			// plugin waits for the Lease, so nothing comes while the run holds it.
+			s.up(t, "worker-2", fmt.Sprintf("new-%d", len(came)), blue)
+			came = append(came, at)
+		}}
+		out := s.productAs(t, p.start(t, s), "run", "--confirm-after", "0")
+		t.Logf("pods came after %q", came)
+		equal(t, "released", places(out.Released), place+", "+reserved)
+		all := s.contents(t)
+		for i := range came {
+			ip := try(s.addressOf(fmt.Sprintf("new-%d", i))).must(t)
+			if all["reservation "+ip] == "" || all["10.1.0.0-24 "+strings.TrimPrefix(ip, "10.1.0.")] == "" {
+				t.Errorf("of the pod that came after %s something was freed: %v", came[i], all)
+			}
+		}
+	})
+}
+
+// addressOf is the first address in a pod's network-status.
+func (s *stage) addressOf(name string) (string, error) {
+	p, err := s.Client().CoreV1().Pods("default").Get(context.Background(), name, metav1.GetOptions{})
+	if err != nil {
+		return "", err
+	}
+	_, rest, _ := strings.Cut(p.Annotations[statusAnnotation], `"ips":["`)
+	ip, _, _ := strings.Cut(rest, `"`)
+	return ip, nil
 }

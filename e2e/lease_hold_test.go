@@ -62,32 +62,6 @@ func TestAHoldEndsAfterFiveSecondsHoweverLongTheWorkTakes(t *testing.T) {
 		t.Logf("the next hold came %d ms after the last one", time.Since(ended).Milliseconds())
 	})
 
-	s.play(t, "and nobody is kept out for longer", func(t *testing.T) {
-		us, them := s.holder(t, "us"), s.holder(t, "them")
-		holding, theirTurn, ended := make(chan time.Time, 1), make(chan struct{}), make(chan error, 1)
-		go func() {
-			hangs := func(context.Context, *reconciler.Hold) error {
-				holding <- time.Now()
-				<-theirTurn
-				return nil
-			}
-			ended <- us.Hold(t.Context(), "kube-system", []string{"whereabouts"}, hangs)
-		}()
-		defer func() {
-			close(theirTurn)
-			<-ended
-		}()
-		var began time.Time
-		select {
-		case began = <-holding:
-		case <-time.After(time.Minute):
-			t.Fatal("the Lease cannot be had")
-		}
-		check(t, them.Hold(t.Context(), "kube-system", []string{"whereabouts"}, func(context.Context, *reconciler.Hold) error {
-			t.Logf("the others held it %s after us", time.Since(began).Round(time.Millisecond))
-			return nil
-		}))
-	})
 }
 
 // TestADDsAreNotStarved measures ADDs while runs go over a pool that leaks all

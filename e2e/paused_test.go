@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
 
@@ -108,22 +107,4 @@ func TestWhatIsPausedIsJudgedAndNotFreed(t *testing.T) {
 		equal(t, "failed", places(out.Failed), at(inBlue))
 		s.lost(t, before, "10.2.0.0-24 1", "reservation 10.2.0.1")
 	})
-}
-
-// A repair is a write like any other.
-func TestWhatIsPausedIsNotRepairedEither(t *testing.T) {
-	t.Parallel()
-	s := newStageWithReports(t, "worker-1")
-	check(t, s.CreateNAD(t.Context(), blue))
-	one := s.agent(t, "worker-1")
-	unrecorded, lacking := s.up(t, "worker-1", "unrecorded", blue).age(t, time.Hour), s.up(t, "worker-1", "lacking", blue).age(t, time.Hour)
-	one.writeReport(t, unrecorded.listed(v1alpha1.SandboxReady), lacking.listed(v1alpha1.SandboxReady))
-	s.forget(t, unrecorded)
-	check(t, s.of(harness.Reservations).Delete(t.Context(), lacking.ips[0], metav1.DeleteOptions{}))
-	before := s.contents(t)
-	s.patch(t, harness.IPPools, "10.1.0.0-24", pausing("true"))
-	out := s.run(t, "--repair")
-	equal(t, "what could be repaired", []int{len(out.found("Unrecorded")), len(out.found("MissingReservation"))}, []int{1, 1})
-	out.waitsForNothing(t)
-	s.lost(t, before)
 }

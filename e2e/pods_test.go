@@ -4,10 +4,16 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
 
 // TestWhatAPodObjectProves goes by the API alone: no node agent runs.
@@ -155,4 +161,165 @@ func (s *stage) restoreNodes(t testing.TB) {
 		check(t, n.SetReady(context.Background(), true))
 		s.patchNode(t, name, map[string]any{"spec": map[string]any{"taints": nil}})
 	}
+}
+
+// TestWhatTheRealPluginLeavesBehind are the cases of part D of
+// upstream-defects.md; D9 is in TestALeakIsFreed, D10 in TestNodeSlices.
+func TestWhatTheRealPluginLeavesBehind(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, "worker-1", "worker-2")
+	dual := network("dual", harness.IPAM{"ipRanges": []any{map[string]any{"range": "10.2.0.0/24"}, map[string]any{"range": "fd00:2::/64"}}})
+	const v4, v6, reserved4, reserved6 = "10.2.0.0-24 1", "fd00-2---64 1", "reservation 10.2.0.1", "reservation fd00-2--1"
+
+	s.play(t, "D1 a pod runs with an address that is in no pool, and has a reservation", func(t *testing.T) {
+		check(t, s.CreateNAD(t.Context(), blue))
+		s.up(t, "worker-2", "first", blue)
+		rules := without(upstreamRules(t), "ippools", "patch", "update")
+		s.pluginIs(t, "worker-1", s.account(t, "d1", rules))
+		p := s.up(t, "worker-1", "p", blue).age(t, 5*time.Minute)
+		equal(t, "address", p.ips, []string{"10.1.0.2"})
+		before := s.contents(t)
+		if _, in := before["10.1.0.0-24 2"]; in {
+			t.Fatal("the entry was written after all")
+		}
+		s.age(t, harness.Reservations, "10.1.0.2", 5*time.Minute)
+		out := s.run(t)
+		out.exits(t, 0)
+		out.expect(t, "reservation 10.1.0.2", "InUse AddressOnPod")
+		found := out.found("Unrecorded")
+		if len(found) != 1 || found[0].IP != "10.1.0.2" || found[0].Pods[0] != "default/p" {
+			t.Errorf("what is said of the missing entry: %+v", found)
+		}
+		s.lost(t, before)
+		p.leak(t) // and then the reservation is what is left
+		s.run(t).exits(t, 0)
+		s.lost(t, before, "reservation 10.1.0.2")
+	})
+
+	s.play(t, "D2 a DEL of two families that finds no v4 entry", func(t *testing.T) {
+		p := s.up(t, "worker-1", "p", dual)
+		s.patch(t, harness.IPPools, "10.2.0.0-24", `{"spec":{"allocations":{"1":null}}}`)
+		p.del(t)
+		p.leak(t)
+		before := s.contents(t)
+		equal(t, "left behind", len(before), 3)
+		s.run(t).exits(t, 0) // the v4 reservation is young, and nothing but its age speaks for it
+		s.lost(t, before, v6, reserved6)
+		s.age(t, harness.Reservations, "10.2.0.1", 5*time.Minute)
+		s.run(t).exits(t, 0)
+		equal(t, "left behind in the end", s.contents(t), contents{})
+	})
+
+	s.play(t, "D3 a DEL of two families that finds no v4 reservation", func(t *testing.T) {
+		p := s.up(t, "worker-1", "p", dual)
+		check(t, s.of(harness.Reservations).Delete(t.Context(), "10.2.0.1", deleteNow))
+		p.del(t)
+		p.leak(t)
+		before := s.contents(t)
+		equal(t, "left behind", len(before), 2)
+		s.run(t).exits(t, 0)
+		s.lost(t, before, v6, reserved6)
+	})
+
+	s.play(t, "D4 an entry from before v0.8, that neither DEL nor ADD knows", func(t *testing.T) {
+		p := s.up(t, "worker-1", "p", blue)
+		s.patch(t, harness.IPPools, "10.1.0.0-24", `{"spec":{"allocations":{"1":{"ifname":null}}}}`)
+		s.patch(t, harness.Reservations, "10.1.0.1", `{"spec":{"ifname":null}}`)
+		s.run(t).expect(t, "10.1.0.0-24 10.1.0.1", "InUse AddressOnPod", "reservation 10.1.0.1", "InUse AddressOnPod")
+		p.del(t) // the sandbox is recreated
+		check(t, p.sandbox.Close())
+		p.attach(t, blue)
+		p.running(t)
+		equal(t, "address", p.ips, []string{"10.1.0.2"})
+		before := s.contents(t)
+		equal(t, "entries and reservations", len(before), 4)
+		out := s.run(t, "--trust-network-status")
+		out.exits(t, 0)
+		out.expect(t, "10.1.0.0-24 10.1.0.1", "Stale AddressNotOnPod", "10.1.0.0-24 10.1.0.2", "InUse AddressOnPod")
+		s.lost(t, before, "10.1.0.0-24 1", "reservation 10.1.0.1")
+	})
+
+	s.play(t, "D5 a v6 address that came later and got no reservation", func(t *testing.T) {
+		p := s.up(t, "worker-1", "p", simple("dual", "10.2.0.0/24"))
+		check(t, p.sandbox.Close())
+		check(t, s.CreateNAD(t.Context(), dual)) // the network was edited, the sandbox is recreated
+		p.attach(t, dual)
+		p.running(t).age(t, 5*time.Minute)
+		equal(t, "addresses", p.ips, []string{"10.2.0.1", "fd00:2::1"})
+		before := s.contents(t)
+		if _, in := before[reserved6]; in || len(before) != 3 {
+			t.Fatalf("entries and reservations: %v", before)
+		}
+		out := s.run(t)
+		out.exits(t, 0)
+		out.expect(t, "fd00-2---64 fd00:2::1", "InUse AddressOnPod")
+		found := out.found("MissingReservation")
+		if len(found) != 1 || found[0].IP != "fd00:2::1" {
+			t.Errorf("what is said of the missing reservation: %+v", found)
+		}
+		s.lost(t, before)
+	})
+
+	s.play(t, "D6 an entry whose reservation is a dead pod's, so that its ADD never ends well", func(t *testing.T) {
+		s.pool(t, "10.1.0.0-24", "10.1.0.0/24", map[string]any{"1": entry("default/p", noID)})
+		s.reservation(t, "10.1.0.1", "default/dead", 5*time.Minute)
+		object := s.bare(t, "worker-1", "p") // its ADD would try for ten seconds, and fail
+		before := s.contents(t)
+		out := s.run(t)
+		out.exits(t, 0)
+		out.expect(t, "10.1.0.0-24 10.1.0.1", "InUse PodPending", "reservation 10.1.0.1", "Stale PodGone")
+		s.lost(t, before, "reservation 10.1.0.1")
+		object.attach(t, blue)
+		equal(t, "address", object.ips, []string{"10.1.0.1"})
+	})
+
+	s.play(t, "D6 and where its pod carries the address nothing is freed", func(t *testing.T) {
+		s.up(t, "worker-1", "p", blue)
+		check(t, s.of(harness.Reservations).Delete(t.Context(), "10.1.0.1", deleteNow))
+		s.reservation(t, "10.1.0.1", "default/dead", 5*time.Minute)
+		before := s.contents(t)
+		out := s.run(t)
+		out.exits(t, 0)
+		out.expect(t, "10.1.0.0-24 10.1.0.1", "InUse AddressOnPod", "reservation 10.1.0.1", "Held ClaimedByOther")
+		s.lost(t, before)
+	})
+
+	s.play(t, "D7 a slice of a NodeSlicePool that is not there", func(t *testing.T) {
+		s.up(t, "worker-1", "leaked", blue).leak(t)
+		p := s.pending(t, "worker-1", "p")
+		err := p.add(harness.Attachment{Sandbox: p.sandbox, Namespace: "default", Pod: "p", UID: string(p.UID), IfName: "net1",
+			Network: network("sliced", harness.IPAM{"range": "10.4.0.0/16", "node_slice_size": "/24"})})
+		if err == nil {
+			t.Fatal("the ADD went well after all")
+		}
+		t.Logf("the plugin says: %.200s", strings.ReplaceAll(err.Error(), "\n", " "))
+		before := s.contents(t)
+		s.run(t).exits(t, 0)
+		s.lost(t, before, "10.1.0.0-24 1", "reservation 10.1.0.1")
+	})
+
+	s.play(t, "D8 a DEL that fails and says nothing", func(t *testing.T) {
+		p := s.up(t, "worker-1", "p", blue)
+		s.pluginIs(t, "worker-1", s.account(t, "d8", without(upstreamRules(t), "ippools", "patch")))
+		p.del(t)
+		p.leak(t)
+		before := s.contents(t)
+		if before["10.1.0.0-24 1"] == "" {
+			t.Fatalf("the DEL went well after all: %v", before)
+		}
+		s.run(t).exits(t, 0)
+		s.lost(t, before, keys(before)...)
+	})
+}
+
+// pluginIs has a node's plugin use another kubeconfig until the subtest ends.
+func (s *stage) pluginIs(t *testing.T, node, kubeconfig string) {
+	t.Helper()
+	path := filepath.Join(s.Dir(), "node-"+node, "whereabouts.conf")
+	was := try(os.ReadFile(path)).must(t)
+	var config map[string]any
+	check(t, json.Unmarshal(was, &config))
+	config["kubernetes"] = map[string]string{"kubeconfig": kubeconfig}
+	check(t, os.WriteFile(path, try(json.Marshal(config)).must(t), 0o600))
+	t.Cleanup(func() { check(t, os.WriteFile(path, was, 0o600)) })
 }

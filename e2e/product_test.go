@@ -22,6 +22,8 @@ import (
 
 var full = flag.Bool("full", false, "measure at full size, as 'make measure' does; else at a tenth of it")
 
+var update = flag.Bool("update", false, "write the golden files in testdata")
+
 // sized is a number of pods, or of what grows with them, in a test that measures.
 func sized(n int) int {
 	if *full {

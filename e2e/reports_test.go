@@ -3,16 +3,23 @@
 package e2e
 
 import (
+	"fmt"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
+	"github.com/ip-reconcile/ip-reconcile/agent/cri/critest"
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
+	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
 func TestWithoutAFreshReportNothingIsConcluded(t *testing.T) {
@@ -147,4 +154,135 @@ func TestAPhantomKeepsItsAddressAsLongAsItRuns(t *testing.T) {
 	out.expect(t, at(phantom), "Stale PodGone proven")
 	s.lost(t, before, stored(phantom)...)
 	out.waitsForNothing(t)
+}
+
+// The API server dates a write in managedFields, and takes the times of other entries there from whoever writes the
+// object: who may write a Lease can date it as he likes. None of that makes it fresh for longer than a minute.
+func TestALeaseFromTheFutureConfirmsNothing(t *testing.T) {
+	t.Parallel()
+	s := newStageWithReports(t, "worker-1")
+	node := s.agent(t, "worker-1")
+	gone := s.up(t, "worker-1", "gone", blue).leak(t)
+	node.writeReport(t, gone.gone())
+	leases := s.Client().CoordinationV1().Leases(harness.LeaseNamespace)
+	dated := func(by time.Duration) {
+		t.Helper()
+		lease := try(leases.Get(t.Context(), "worker-1", metav1.GetOptions{})).must(t)
+		for i := range lease.ManagedFields {
+			lease.ManagedFields[i].Time = ptr.To(metav1.NewTime(time.Now().Add(by)))
+		}
+		// A write that changes nothing but such times is none, and what a manager changes is dated by the API server.
+		lease.Labels = map[string]string{"dated": fmt.Sprintf("x%d", by)}
+		lease = try(leases.Update(t.Context(), lease, metav1.UpdateOptions{FieldManager: "another"})).must(t)
+		is(t, "it is dated as it was written", podstate.LeaseRenewed(lease), by)
+	}
+	verdict := func(what, want string) {
+		t.Helper()
+		out := s.product(t, "check")
+		t.Log(what)
+		out.expect(t, at(gone), want)
+	}
+	verdict("renewed", "Stale PodGone proven")
+
+	dated(time.Hour)
+	verdict("dated an hour ahead", "Held NoFreshReport")
+	dated(-time.Hour)
+	verdict("dated an hour ago", "Held NoFreshReport")
+
+	// Its renewTime, by the node's clock, is another matter: nothing reads it.
+	node.change(func() { node.skew = time.Hour })
+	check(t, node.renew())
+	lease := try(leases.Get(t.Context(), "worker-1", metav1.GetOptions{})).must(t)
+	is(t, "renewTime", lease.Spec.RenewTime.Time, time.Hour)
+	is(t, "renewed", podstate.LeaseRenewed(lease), 0)
+	verdict("renewed by a clock that is an hour ahead", "Stale PodGone proven")
+	dated(-2 * time.Minute)
+	verdict("two minutes after that", "Held NoFreshReport")
+}
+
+// is checks that a time is about so far from now.
+func is(t testing.TB, what string, got time.Time, want time.Duration) {
+	t.Helper()
+	if off := time.Until(got) - want; off.Abs() > 30*time.Second {
+		t.Errorf("%s: %s from now, want %s", what, time.Until(got), want)
+	}
+}
+
+func TestAReportThatSomeoneElseChangesIsWrittenAgain(t *testing.T) {
+	t.Parallel()
+	s := newStageWithReports(t, "worker-1")
+	n := newFakeNode(t, "worker-1", critest.Containerd)
+	n.Set(n.sandbox(t, 1, "10.1.0.0/24", "10.1.0.1"))
+	a := n.agent(t, s.Kubeconfig())
+	s.fresh(t, "worker-1")
+	want := hashOf(s.report(t, "worker-1"))
+	reports := s.Dynamic().Resource(sandboxReports)
+
+	for what, change := range map[string]func(){
+		"an entry that was removed": func() {
+			_, err := reports.Patch(t.Context(), "worker-1", types.MergePatchType, []byte(`{"sandboxes":[]}`), metav1.PatchOptions{})
+			check(t, err)
+		},
+		"a report that was deleted": func() { check(t, reports.Delete(t.Context(), "worker-1", metav1.DeleteOptions{})) },
+	} {
+		change()
+		r := s.reported(t, "worker-1", what+" back", func(r *v1alpha1.SandboxReport) bool { return len(r.Sandboxes) == 1 })
+		equal(t, what, hashOf(r), want)
+		equal(t, what+": restored", r.Annotations[v1alpha1.RestoreAnnotation], "")
+		s.fresh(t, "worker-1")
+	}
+
+	_, err := reports.Patch(t.Context(), "worker-1", types.MergePatchType, []byte(`{"metadata":{"labels":{"team":"net"}}}`), metav1.PatchOptions{})
+	check(t, err)
+	second := n.sandbox(t, 2, "10.1.0.0/24", "10.1.0.2")
+	n.Set(n.sandbox(t, 1, "10.1.0.0/24", "10.1.0.1"), second)
+	r := s.reported(t, "worker-1", "two sandboxes", func(r *v1alpha1.SandboxReport) bool { return len(r.Sandboxes) == 2 })
+	equal(t, "the label that someone set", r.Labels["team"], "net")
+	check(t, s.Client().CoordinationV1().Leases(harness.LeaseNamespace).Delete(t.Context(), "worker-1", metav1.DeleteOptions{}))
+	n.forget(t, second)
+	n.Set(n.sandbox(t, 1, "10.1.0.0/24", "10.1.0.1"))
+	s.reported(t, "worker-1", "one sandbox", func(r *v1alpha1.SandboxReport) bool { return len(r.Sandboxes) == 1 && len(r.Gone) == 1 })
+	s.fresh(t, "worker-1")
+	a.stop(t)
+}
+
+// TestARebootIsSeenWithCRIOsSandboxes: CRI-O wipes all sandboxes at a reboot, has no word on
+// network namespaces, and sends no events. It is made up, since CRI-O cannot be
+// installed here.
+func TestARebootIsSeenWithCRIOsSandboxes(t *testing.T) {
+	t.Parallel()
+	s := newStageWithReports(t, "worker-1")
+	n := newFakeNode(t, "worker-1", critest.CRIO)
+	blue := simple("blue", "10.1.0.0/24")
+	back, lost := s.up(t, "worker-1", "back", blue), s.up(t, "worker-1", "lost", blue)
+	n.Set(n.owned(t, back), n.owned(t, lost))
+	a := n.agent(t, s.Kubeconfig())
+	s.fresh(t, "worker-1")
+	s.run(t).expect(t, "10.1.0.0-24 10.1.0.1", "InUse SandboxReady", "10.1.0.0-24 10.1.0.2", "InUse SandboxReady")
+	a.stop(t)
+	lost.forceDelete(t)
+
+	check(t, s.nodes["worker-1"].SetBootID(t.Context(), "another boot"))
+	s.product(t, "check").expect(t, "10.1.0.0-24 10.1.0.2", "Held PhantomPod") // its report is fresh yet, and says Ready
+	n.bootID = filepath.Join(t.TempDir(), "boot_id")
+	check(t, os.WriteFile(n.bootID, []byte("another boot\n"), 0o600))
+	for _, p := range []*pod{back, lost} {
+		n.forget(t, critest.Sandbox{ID: p.sandbox.ID, NetNS: filepath.Join(n.netns, p.sandbox.ID[:12])})
+	}
+	old := back.sandbox.ID
+	back.attach(t, blue) // kubelet makes a new sandbox for the same pod
+	again := n.owned(t, back)
+	again.Attempt = 1
+	n.Set(again)
+	n.agent(t, s.Kubeconfig())
+	r := s.reported(t, "worker-1", "the old ones gone", func(r *v1alpha1.SandboxReport) bool {
+		return stateIn(r, old) == "Gone" && stateIn(r, lost.sandbox.ID) == "Gone" && r.BootID == "another boot"
+	})
+	equal(t, "runtime", r.Runtime.Name, "cri-o")
+	s.fresh(t, "worker-1")
+	before := s.contents(t)
+	out := s.run(t)
+	out.exits(t, 0)
+	out.expect(t, "10.1.0.0-24 10.1.0.1", "InUse SandboxReady")
+	s.lost(t, before, "10.1.0.0-24 2", "reservation 10.1.0.2")
 }

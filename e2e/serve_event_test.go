@@ -3,9 +3,20 @@
 package e2e
 
 import (
+	"crypto/tls"
+	"net"
+	"net/http"
+	"os"
+	"slices"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/ip-reconcile/ip-reconcile/agent/cri/critest"
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
 
@@ -14,7 +25,8 @@ func TestServeFreesWhatAnEventProves(t *testing.T) {
 	s := newStageWithReports(t, "worker-1", "worker-2").withRaceDetector()
 	blue := simple("blue", "10.1.0.0/24")
 	check(t, s.CreateNAD(t.Context(), blue))
-	one, two := s.agent(t, "worker-1"), s.agent(t, "worker-2")
+	one := s.agent(t, "worker-1")
+	s.agent(t, "worker-2")
 	v := s.serve(t, s.Kubeconfig())
 
 	s.play(t, "a pod that was deleted by force, when its sandbox has stopped and not before", func(t *testing.T) {
@@ -50,17 +62,6 @@ func TestServeFreesWhatAnEventProves(t *testing.T) {
 		next.forceDelete(t)
 	})
 
-	s.play(t, "a pod whose containers ended, with the event on the pod", func(t *testing.T) {
-		p := s.up(t, "worker-1", "job", blue)
-		one.writeReport(t, p.listed("Ready"))
-		v.is(t, `ip_reconcile_allocations{reason="SandboxReady",verdict="InUse"}`, 1)
-		p.finish(t, "Succeeded")
-		v.is(t, `ip_reconcile_allocations{reason="TerminalButRunning",verdict="Held"}`, 1)
-		one.writeReport(t, p.stopped())
-		s.freed(t, promptly, "10.1.0.0-24", "1")
-		s.event(t, "IPAddressGarbageCollected", "Pod", "job")
-	})
-
 	s.play(t, "nothing while it is paused, and at once when it is not any more", func(t *testing.T) {
 		p := s.up(t, "worker-1", "web", blue)
 		s.patch(t, harness.IPPools, "10.1.0.0-24", pausing("true"))
@@ -82,18 +83,82 @@ func TestServeFreesWhatAnEventProves(t *testing.T) {
 		s.freed(t, promptly, "10.1.0.0-24", "1")
 	})
 
-	s.play(t, "a node that is out of service", func(t *testing.T) {
-		p := s.up(t, "worker-2", "web", blue)
-		two.writeReport(t, p.listed("Ready"))
-		v.is(t, `ip_reconcile_allocations{reason="SandboxReady",verdict="InUse"}`, 1)
-		two.change(func() { two.lie = "no report has this hash" }) // the agent is not heard any more
-		check(t, two.renew())
-		s.notReady(t, "worker-2", time.Hour)
-		v.is(t, `ip_reconcile_allocations{reason="AddressOnPod",verdict="InUse"}`, 1)
-		p.delete(t, 0)
-		s.outOfService(t, "worker-2")
-		s.freed(t, promptly, "10.1.0.0-24", "1")
-		two.remove(t)
-	})
+}
 
+func TestSecureMetricsAreForWhoMayGetThem(t *testing.T) {
+	t.Parallel()
+	s := newStageWithReports(t, "worker-1").withRaceDetector()
+	folder := overlay(t, "", []string{"deployment"}, []string{"components/secure-metrics"}, "")
+	v := &server{metrics: freeAddress(t), health: freeAddress(t)}
+	v.command = s.beginProduct(t, "serve", "--kubeconfig", s.applied(t, folder), "--metrics-secure", "--metrics-bind-address", v.metrics, "--health-probe-bind-address", v.health)
+	v.said(t, "reconciler run succeeded")
+	s.areForReaders(t, v.metrics, "ip-reconcile-metrics-reader")
+}
+
+func TestTheAgentsSecureMetricsAreForWhoMayGetThem(t *testing.T) {
+	t.Parallel()
+	s := newStageWithReports(t, "worker-1").withRaceDetector()
+	folder := overlay(t, "", []string{"deployment-with-agent"}, []string{"agent/components/secure-metrics"}, "")
+	container := daemonSet(t, s.rendered(t, folder)).Spec.Template.Spec.Containers[0]
+	s.applied(t, folder)
+	address, plain := freeAddress(t), freeAddress(t)
+	n := newFakeNode(t, "worker-1", critest.Containerd)
+	args := slices.Clone(container.Args)
+	equal(t, "the program", container.Command, []string{"/ip-reconcile"})
+	equal(t, "the address", args[len(args)-1], "--secure-metrics-bind-address=:9747")
+	args[len(args)-1] = "--secure-metrics-bind-address=" + address
+	s.beginProduct(t, append(args, "--kubeconfig", s.inPod(t, metav1.NamespaceSystem, agentName, "worker-1").kubeconfig,
+		"--node", "worker-1", "--outside-pod", "--cri", n.Socket, "--cni-results", n.results, "--cni-multus", n.multus, "--netns-dir", n.netns,
+		"--metrics-bind-address", plain)...).logOnFailure("worker-1")
+	s.areForReaders(t, address, "ip-reconcile-agent-metrics-reader")
+	eventually(t, "the node's own kubelet to be told of its health", func() bool {
+		response, err := http.Get("http://" + plain + "/healthz")
+		return err == nil && response.StatusCode == http.StatusOK && response.Body.Close() == nil
+	})
+}
+
+// areForReaders checks that metrics are served by HTTPS to who has the ClusterRole, and to
+// nobody else.
+func (s *stage) areForReaders(t *testing.T, address, role string) {
+	t.Helper()
+	eventually(t, "the metrics to be served", func() bool { // a short pass is over before the certificate is made
+		connection, err := net.Dial("tcp", address)
+		return err == nil && connection.Close() == nil
+	})
+	get := func(token string) int {
+		t.Helper()
+		client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}, Timeout: 10 * time.Second}
+		request := try(http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+address+"/metrics", nil)).must(t)
+		if token != "" {
+			request.Header.Set("Authorization", "Bearer "+token)
+		}
+		response, err := client.Do(request)
+		check(t, err)
+		check(t, response.Body.Close())
+		return response.StatusCode
+	}
+	tokenFor := func(name string) string {
+		t.Helper()
+		try(s.Client().CoreV1().ServiceAccounts("default").Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})).must(t)
+		config := try(clientcmd.LoadFromFile(s.KubeconfigFor(t, "default", name))).must(t)
+		for _, user := range config.AuthInfos {
+			if user.Token == "" {
+				return string(try(os.ReadFile(user.TokenFile)).must(t))
+			}
+			return user.Token
+		}
+		return ""
+	}
+	stranger, reader := tokenFor("stranger"), tokenFor("prometheus")
+	try(s.Client().RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "prometheus"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "default", Name: "prometheus"}},
+	}, metav1.CreateOptions{})).must(t)
+	equal(t, "nobody", get(""), http.StatusUnauthorized)
+	equal(t, "who has no right", get(stranger), http.StatusForbidden)
+	eventually(t, "who has it to get them", func() bool { return get(reader) == http.StatusOK })
+	if response, err := http.Get("http://" + address + "/metrics"); err == nil {
+		equal(t, "without TLS", response.StatusCode, http.StatusBadRequest)
+	}
 }

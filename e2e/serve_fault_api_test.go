@@ -3,12 +3,24 @@
 package e2e
 
 import (
+	"context"
 	"maps"
 	"net/http"
 	"path"
 	"strings"
 	"testing"
 	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
 
 // recovery is how long what is proven may wait after a fault has ended: the
@@ -153,4 +165,190 @@ func (s *stage) waitRecreated(t testing.TB, before contents) {
 	eventuallyWithin(t, 3*time.Minute, "everything to be stored", func() bool {
 		return maps.Equal(content(s.contents(t)), content(before))
 	})
+}
+
+// servingRules are rules with which serve lacks nothing.
+func servingRules(t testing.TB) []rbacv1.PolicyRule {
+	t.Helper()
+	rule := func(group, resource string, verbs ...string) rbacv1.PolicyRule {
+		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, Verbs: verbs}
+	}
+	return []rbacv1.PolicyRule{
+		rule("whereabouts.cni.cncf.io", "ippools", "get", "list", "watch", "patch"),
+		rule("whereabouts.cni.cncf.io", "overlappingrangeipreservations", "get", "list", "watch", "create", "delete"),
+		rule("k8s.cni.cncf.io", "network-attachment-definitions", "get", "list", "watch"),
+		rule("", "pods", "get", "list", "watch"),
+		rule("", "nodes", "get", "list", "watch"),
+		rule("", "namespaces", "get", "list", "watch"),
+		rule("", "events", "create", "patch"),
+		rule("ip-reconcile.dev", "sandboxreports", "get", "list", "watch"),
+		rule("coordination.k8s.io", "leases", "get", "list", "watch", "create", "update"),
+	}
+}
+
+// grants puts rules in the place of an account's, and waits until they count.
+func (s *stage) grants(t testing.TB, name, kubeconfig string, rules []rbacv1.PolicyRule, resource, verb string, want bool) {
+	t.Helper()
+	ctx := t.Context()
+	role := try(s.Client().RbacV1().ClusterRoles().Get(ctx, name, metav1.GetOptions{})).must(t)
+	group := ""
+	for _, r := range servingRules(t) {
+		if r.Resources[0] == resource {
+			group = r.APIGroups[0]
+		}
+	}
+	role.Rules = rules
+	try(s.Client().RbacV1().ClusterRoles().Update(ctx, role, metav1.UpdateOptions{})).must(t)
+	client := try(kubernetes.NewForConfig(try(clientcmd.BuildConfigFromFlags("", kubeconfig)).must(t))).must(t)
+	eventually(t, "the change of rights", func() bool {
+		review := try(client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
+			Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{Group: group, Resource: resource, Verb: verb}},
+		}, metav1.CreateOptions{})).must(t)
+		return review.Status.Allowed == want
+	})
+}
+
+func TestServeWaitsForARightThatIsTakenFromIt(t *testing.T) {
+	t.Parallel()
+	s := newStageWithReports(t, "worker-1").withRaceDetector()
+	one := s.agent(t, "worker-1")
+	rules := servingRules(t)
+	kubeconfig := s.account(t, "serve", rules)
+	for _, tt := range []struct {
+		resource string
+		verbs    []string // all if nil
+		says     string
+		frees    bool // all the same
+	}{
+		{"pods", nil, `reconciler run failed: no right to list pods`, false},
+		{"ippools", []string{"list", "watch"}, `reconciler run failed: no right to list IPPools`, false},
+		{"ippools", []string{"patch"}, `not released.*forbidden.*cannot patch resource`, false},
+		{"leases", nil, `no right to whereabouts' Lease|Leases in namespace ip-reconcile-node-lease could not be read`, false},
+		{"sandboxreports", nil, `SandboxReports are served and could not be read`, false},
+		{"nodes", nil, `no right to list nodes`, true},
+	} {
+		verb := "list"
+		if tt.verbs != nil {
+			verb = tt.verbs[0]
+		}
+		s.play(t, verb+" "+tt.resource, func(t *testing.T) {
+			one.writeReport(t)
+			// Watches that are open outlive the right: passes ask again.
+			v := s.serve(t, kubeconfig, "--cron", "@every 5s")
+			web, keep := s.up(t, "worker-1", "web", blue), s.up(t, "worker-1", "keep", blue)
+			one.writeReport(t, web.listed("Ready"), keep.listed("Ready"))
+			v.inUse(t, 2)
+			before := s.contents(t)
+			s.grants(t, "serve", kubeconfig, without(rules, tt.resource, tt.verbs...), tt.resource, verb, false)
+			if tt.verbs == nil || verb == "list" {
+				v.said(t, tt.says)
+			}
+			web.leak(t)
+			one.writeReport(t, web.stopped(), keep.listed("Ready"))
+			v.said(t, tt.says)
+			if tt.frees {
+				s.freed(t, recovery, "10.1.0.0-24", "1")
+			} else {
+				s.waitRecreated(t, before)
+			}
+			s.grants(t, "serve", kubeconfig, rules, tt.resource, verb, true)
+			s.freed(t, recovery, "10.1.0.0-24", "1")
+			s.lost(t, before, stored(web)...)
+			v.repeatsNothing(t)
+		})
+	}
+}
+
+// crd returns the CRD of a resource, as it can be created again.
+func (s *stage) crd(t testing.TB, r schema.GroupVersionResource) *unstructured.Unstructured {
+	t.Helper()
+	crd := try(s.Dynamic().Resource(crds).Get(context.Background(), r.Resource+"."+r.Group, metav1.GetOptions{})).must(t)
+	crd.SetResourceVersion("")
+	crd.SetUID("")
+	unstructured.RemoveNestedField(crd.Object, "status")
+	return crd
+}
+
+// serves creates a CRD and waits until the API server takes objects of it.
+func (s *stage) serves(t testing.TB, r schema.GroupVersionResource, crd *unstructured.Unstructured) {
+	t.Helper()
+	try(s.Dynamic().Resource(crds).Create(context.Background(), crd, metav1.CreateOptions{})).must(t)
+	eventually(t, r.Resource+" to be served", func() bool {
+		_, err := s.Dynamic().Resource(r).List(context.Background(), metav1.ListOptions{})
+		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsTooManyRequests(err) && !apierrors.IsServiceUnavailable(err) {
+			t.Error(err)
+		}
+		return err == nil
+	})
+}
+
+func TestServeWhileACRDComesAndGoes(t *testing.T) {
+	t.Parallel()
+	s := newStageWithReports(t, "worker-1").withRaceDetector()
+	reports, pools, nads := s.crd(t, sandboxReports), s.crd(t, harness.IPPools), s.crd(t, harness.NADs)
+	v := s.serve(t, s.Kubeconfig(), "--confirm-after", "3s")
+	held := `ip_reconcile_allocations{reason="NoFreshReport",verdict="Held"}`
+
+	// SandboxReports were seen: that they are not served any more proves nothing.
+	one := s.agent(t, "worker-1")
+	keep, silent := s.up(t, "worker-1", "keep", blue), s.up(t, "worker-1", "silent", blue)
+	one.writeReport(t, keep.listed("Ready"), silent.listed("Ready"))
+	v.inUse(t, 2)
+	before := s.contents(t)
+	one.change(func() { // it does not renew meanwhile
+		s.removeCRD(t, sandboxReports)
+		silent.leak(t)
+		v.is(t, held, 1)
+		s.serves(t, sandboxReports, reports)
+	})
+	one.writeReport(t, keep.listed("Ready"), silent.listed("Ready"))
+	v.is(t, `ip_reconcile_allocations{reason="PhantomPod",verdict="Held"}`, 1)
+	s.lost(t, before)
+	one.writeReport(t, keep.listed("Ready"), silent.stopped())
+	s.freed(t, recovery, "10.1.0.0-24", "2")
+	s.lost(t, before, stored(silent)...)
+
+	// Without definitions it goes on.
+	s.removeCRD(t, harness.NADs)
+	web := s.up(t, "worker-1", "web", blue)
+	one.writeReport(t, keep.listed("Ready"), web.listed("Ready"))
+	v.inUse(t, 2)
+	web.leak(t)
+	one.writeReport(t, keep.listed("Ready"), web.stopped())
+	s.freed(t, recovery, "10.1.0.0-24", "2")
+	s.serves(t, harness.NADs, nads)
+
+	// Without pools there is nothing to judge, and nothing is concluded.
+	reserved := try(s.of(harness.Reservations).Get(t.Context(), "10.1.0.1", metav1.GetOptions{})).must(t)
+	s.removeCRD(t, harness.IPPools)
+	v.said(t, `reconciler run failed: .* does not serve ippools`)
+	equal(t, "the reservation", try(s.of(harness.Reservations).Get(t.Context(), "10.1.0.1", metav1.GetOptions{})).must(t).GetUID(), reserved.GetUID())
+	s.serves(t, harness.IPPools, pools)
+	again := s.up(t, "worker-1", "again", simple("green", "10.2.0.0/24"))
+	one.writeReport(t, keep.listed("Ready"), again.listed("Ready"))
+	v.is(t, `ip_reconcile_allocations{reason="SandboxReady",verdict="InUse"}`, 1)
+	again.leak(t)
+	one.writeReport(t, keep.listed("Ready"), again.stopped())
+	s.freed(t, recovery, "10.2.0.0-24", "1")
+	v.repeatsNothing(t)
+}
+
+func TestServeTakesUpReportsThatAreServedLater(t *testing.T) {
+	t.Parallel()
+	s := newStageWithReports(t, "worker-1").withRaceDetector()
+	reports := s.crd(t, sandboxReports)
+	s.removeCRD(t, sandboxReports)
+	v := s.serve(t, s.Kubeconfig(), "--cron", "@every 3s")
+	phantom := s.up(t, "worker-1", "phantom", blue)
+	phantom.forceDelete(t)
+	v.is(t, `ip_reconcile_candidates`, 1)
+	s.serves(t, sandboxReports, reports)
+	one := s.agent(t, "worker-1")
+	one.writeReport(t, phantom.listed("Ready"))
+	v.is(t, `ip_reconcile_allocations{reason="PhantomPod",verdict="Held"}`, 1)
+	v.said(t, `what may be watched has changed`)
+	before := s.contents(t)
+	one.writeReport(t, phantom.stopped())
+	s.freed(t, recovery, "10.1.0.0-24", "1")
+	s.lost(t, before, stored(phantom)...)
 }

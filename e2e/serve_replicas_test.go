@@ -119,7 +119,7 @@ func TestTheOtherReplicaTakesOver(t *testing.T) {
 		first.passes(t, 1)
 		second := s.replica(t, s.Kubeconfig())
 		second.stands(t)
-		leases, from := s.recordLeases(t), s.revision(t)
+		leases, from := s.record(t, leasesResource), s.revision(t)
 		check(t, first.cmd.Process.Signal(syscall.SIGTERM))
 		first.wait().exits(t, 0)
 		second.said(t, works)

@@ -7,14 +7,25 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/utils/ptr"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
 // A server is the long-running form while it runs.
@@ -141,3 +152,87 @@ func (s *stage) event(t testing.TB, reason, kind, name string) (message string) 
 // promptly is what the issue of a proof may take until the address is free: a second or two, and what a loaded
 // machine adds. Nothing but an event has it freed within that time: a server observes by itself every 5 min.
 const promptly = time.Minute
+
+// A proxy stands between the product and the API server, to let things happen
+// at a certain moment of a run.
+type proxy struct {
+	// before is asked before a request is passed on; one for which it returns
+	// a status is not passed on, and answered so.
+	before func(r *http.Request) (status int)
+	// after is told when the API server has answered, before the product is.
+	after    func(r *http.Request)
+	requests atomic.Int64
+}
+
+// start returns a kubeconfig that leads through the proxy, as the admin.
+func (p *proxy) start(t *testing.T, s *stage) (kubeconfig string) {
+	t.Helper()
+	to := s.reverseProxy(t)
+	to.ModifyResponse = func(r *http.Response) error {
+		if p.after != nil {
+			p.after(r.Request)
+		}
+		return nil
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p.requests.Add(1)
+		if p.before != nil {
+			if status := p.before(r); status != 0 {
+				http.Error(w, "the proxy of the test says so", status)
+				return
+			}
+		}
+		to.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	return plainKubeconfig(t, server.URL)
+}
+
+// reverseProxy passes requests on to the API server, as the admin.
+func (s *stage) reverseProxy(t testing.TB) *httputil.ReverseProxy {
+	to := httputil.NewSingleHostReverseProxy(try(url.Parse(s.Config().Host)).must(t))
+	to.Transport = try(rest.TransportFor(s.Config())).must(t)
+	return to
+}
+
+// plainKubeconfig writes a kubeconfig for a server that asks for nothing.
+func plainKubeconfig(t testing.TB, server string) string {
+	t.Helper()
+	config := clientcmdapi.NewConfig()
+	config.Clusters["e2e"] = &clientcmdapi.Cluster{Server: server}
+	config.Contexts["e2e"] = &clientcmdapi.Context{Cluster: "e2e"}
+	config.CurrentContext = "e2e"
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	check(t, clientcmd.WriteToFile(*config, path))
+	return path
+}
+
+// holder makes a Cluster that holds Leases under a name.
+func (s *stage) holder(t *testing.T, identity string) *kube.Cluster {
+	t.Helper()
+	return try(kube.New(s.Config(), kube.Settings{
+		Namespace: "kube-system", Identity: identity, Log: discard, Jitter: func(d time.Duration) time.Duration { return d },
+	})).must(t)
+}
+
+// heldBy is who holds a Lease, "" if nobody does or there is none.
+func (s *stage) heldBy(t *testing.T, name string) string {
+	t.Helper()
+	list := try(s.Client().CoordinationV1().Leases("kube-system").List(context.Background(), metav1.ListOptions{FieldSelector: "metadata.name=" + name})).must(t)
+	if len(list.Items) == 0 {
+		return ""
+	}
+	return ptr.Deref(list.Items[0].Spec.HolderIdentity, "")
+}
+
+// leases are the versions of all Leases but those of the API server itself.
+func (s *stage) leases(t *testing.T) map[string]string {
+	t.Helper()
+	versions := map[string]string{}
+	for _, l := range try(s.Client().CoordinationV1().Leases("").List(context.Background(), metav1.ListOptions{})).must(t).Items {
+		if !strings.HasPrefix(l.Name, "apiserver-") {
+			versions[l.Name] = l.ResourceVersion
+		}
+	}
+	return versions
+}

@@ -65,7 +65,6 @@ var (
 		{name: "nodens", pkg: "./nodens"},
 		{name: "pause", pkg: "./pause"},
 		{name: "cniblocker", pkg: "./cniblocker"},
-		{name: "probe", pkg: "./probe"},
 		{name: "workload", pkg: "./workload"},
 	}}
 	containerdV2 = kit{module: "containerd", parts: []part{

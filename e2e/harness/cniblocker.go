@@ -11,10 +11,7 @@ import (
 // A CNIBlocker is a CNI plugin in a chain whose ADD waits while the blocker is on. After
 // whereabouts it holds an ADD where the address is recorded and the runtime does not
 // list the sandbox.
-type CNIBlocker struct {
-	Before bool // before macvlan and whereabouts, not after
-	file   string
-}
+type CNIBlocker struct{ file string }
 
 // NewCNIBlocker returns a blocker that is off.
 func (c *ControlPlane) NewCNIBlocker() CNIBlocker {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
@@ -89,16 +88,6 @@ func (r *Runtime) Container(ctx context.Context, id string) (*cri.ContainerStatu
 	return answer.GetStatus(), err
 }
 
-// Logs is what a container wrote so far: a line each with time, stream and a flag.
-func (r *Runtime) Logs(ctx context.Context, id string) (string, error) {
-	status, err := r.Container(ctx, id)
-	if err != nil {
-		return "", err
-	}
-	log, err := os.ReadFile(filepath.Clean(status.LogPath))
-	return string(log), err
-}
-
 // StopContainer ends a container, with SIGKILL after the timeout in seconds.
 func (r *Runtime) StopContainer(ctx context.Context, id string, timeout int64) error {
 	_, err := r.cri.StopContainer(ctx, &cri.StopContainerRequest{ContainerId: id, Timeout: timeout})
@@ -117,10 +106,4 @@ func (r *Runtime) KillContainers(ctx context.Context, sandboxID string) error {
 		}
 	}
 	return nil
-}
-
-// RemoveContainer removes a container, and ends it if it runs.
-func (r *Runtime) RemoveContainer(ctx context.Context, id string) error {
-	_, err := r.cri.RemoveContainer(ctx, &cri.RemoveContainerRequest{ContainerId: id})
-	return err
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"path/filepath"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -25,20 +26,6 @@ type Network struct {
 // config is the CNI configuration, with what a node adds to the ipam section.
 func (n Network) config(master string, more IPAM) []byte {
 	return asJSON(n.asPlugin(master, more, map[string]any{"cniVersion": "1.0.0", "name": n.Name}))
-}
-
-// configList is the configuration of a list of plugins: the network on the
-// cluster's wire, with blockers around it.
-func (n Network) configList(wire string, blockers []CNIBlocker) []byte {
-	plugins := []any{n.asPlugin(wire, nil, map[string]any{})}
-	for _, b := range blockers {
-		if b.Before {
-			plugins = append([]any{b.asPlugin()}, plugins...)
-		} else {
-			plugins = append(plugins, b.asPlugin())
-		}
-	}
-	return asJSON(map[string]any{"cniVersion": "1.0.0", "name": n.Name, "plugins": plugins})
 }
 
 func (n Network) asPlugin(master string, more IPAM, config map[string]any) map[string]any {
@@ -64,9 +51,11 @@ func (c *ControlPlane) CreateNAD(ctx context.Context, n Network) error {
 	return c.createNAD(ctx, n, n.config(c.wire(), nil))
 }
 
-// CreateBlockedNAD is CreateNAD with blockers before and after macvlan and whereabouts.
-func (c *ControlPlane) CreateBlockedNAD(ctx context.Context, n Network, blockers ...CNIBlocker) error {
-	return c.createNAD(ctx, n, n.configList(c.wire(), blockers))
+// CreateBlockedNAD is CreateNAD with a blocker after macvlan and whereabouts.
+func (c *ControlPlane) CreateBlockedNAD(ctx context.Context, n Network, blocker CNIBlocker) error {
+	return c.createNAD(ctx, n, asJSON(map[string]any{
+		"cniVersion": "1.0.0", "name": n.Name, "plugins": []any{n.asPlugin(c.wire(), nil, map[string]any{}), blocker.asPlugin()},
+	}))
 }
 
 func (c *ControlPlane) createNAD(ctx context.Context, n Network, config []byte) error {
@@ -96,4 +85,19 @@ func (c *ControlPlane) addWire() error {
 		return nil
 	}
 	return addVeth(c.wire(), linkPrefix(c.run.id)+"far")
+}
+
+// conflist is the runtime's only network: Multus gives every pod an eth0 with a local address, and adds what the pod's
+// annotation asks for. The plugin of local addresses is macvlan unless another is given.
+func (r *Runtime) conflist(local map[string]any, plugins string) []byte {
+	if local == nil {
+		local = map[string]any{
+			"cniVersion": "1.0.0", "name": "local", "type": "macvlan", "master": r.Node.master, "mode": "bridge",
+			"ipam": map[string]any{"type": "host-local", "ranges": [][]map[string]string{{{"subnet": "10.88.0.0/16"}}}},
+		}
+	}
+	return asJSON(map[string]any{"cniVersion": "1.0.0", "name": "multus-cni-network", "plugins": []any{map[string]any{
+		"type": "multus", "kubeconfig": r.Node.cluster.Kubeconfig(), "binDir": plugins, "cniDir": MultusDir,
+		"logFile": filepath.Join(r.Node.dir, "multus.log"), "logLevel": "verbose", "delegates": []any{local},
+	}}})
 }

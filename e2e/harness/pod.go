@@ -3,13 +3,10 @@ package harness
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"strings"
 
 	current "github.com/containernetworking/cni/pkg/types/100"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -100,61 +97,6 @@ func (c *ControlPlane) DeletePod(ctx context.Context, pod *corev1.Pod, graceSeco
 	options := *metav1.NewPreconditionDeleteOptions(string(pod.UID))
 	options.GracePeriodSeconds = &graceSeconds
 	return c.client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, options)
-}
-
-// A RunningPod is a pod with a sandbox on a node.
-type RunningPod struct {
-	Pod         *corev1.Pod
-	Sandbox     *Sandbox
-	Attachments []Attachment      // net1, net2, ...
-	Results     []*current.Result // of their ADDs
-	node        *Node
-}
-
-// Run brings up a pod as kubelet, a runtime and Multus do: the object, a sandbox,
-// an ADD for each network, the status. On an error it leaves what there is, as
-// they do, and returns it for Stop.
-func (n *Node) Run(ctx context.Context, namespace, name string, networks ...Network) (*RunningPod, error) {
-	pod, err := n.cluster.CreatePod(ctx, namespace, name, n.Name, networks...)
-	if err != nil {
-		return nil, err
-	}
-	r := &RunningPod{Pod: pod, node: n}
-	if r.Sandbox, err = n.NewSandbox(); err != nil {
-		return r, err
-	}
-	var status []NetworkStatus
-	for i, network := range networks {
-		a := Attachment{
-			Sandbox: r.Sandbox, Namespace: namespace, Pod: name, UID: string(pod.UID),
-			IfName: fmt.Sprintf("net%d", i+1), Network: network,
-		}
-		r.Attachments = append(r.Attachments, a)
-		result, err := n.Add(ctx, a)
-		if err != nil {
-			return r, err
-		}
-		r.Results = append(r.Results, result)
-		status = append(status, a.Status(result))
-	}
-	r.Pod, err = n.cluster.SetRunning(ctx, pod, status...)
-	return r, err
-}
-
-// Stop takes the pod down in kubelet's order: DELs, sandbox, object. The object
-// may be gone already, and its name another pod's.
-func (r *RunningPod) Stop(ctx context.Context) error {
-	var errs []error
-	for _, a := range r.Attachments {
-		errs = append(errs, r.node.Del(ctx, a))
-	}
-	if r.Sandbox != nil {
-		errs = append(errs, r.Sandbox.Close())
-	}
-	if err := r.node.cluster.DeletePod(ctx, r.Pod, 0); !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-		errs = append(errs, err)
-	}
-	return errors.Join(errs...)
 }
 
 // Status is what Multus reports of an attachment.

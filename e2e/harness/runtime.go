@@ -52,9 +52,8 @@ type Runtime struct {
 	sandboxes map[string]*cri.PodSandboxConfig
 }
 
-// NewRuntime starts containerd on a node. It lasts for the test. Without a wiring
-// its only network is Multus with local addresses.
-func NewRuntime(t testing.TB, node *Node, flavour Flavour, wiring ...Wiring) *Runtime {
+// NewRuntime starts containerd on a node. It lasts for the test.
+func NewRuntime(t testing.TB, node *Node, flavour Flavour) *Runtime {
 	t.Helper()
 	if why := flavour.Unsupported(); why != "" {
 		t.Fatal(why)
@@ -65,11 +64,7 @@ func NewRuntime(t testing.TB, node *Node, flavour Flavour, wiring ...Wiring) *Ru
 			t.Errorf("ending containerd of node %s: %v", node.Name, err)
 		}
 	})
-	var w Wiring
-	if len(wiring) > 0 {
-		w = wiring[0]
-	}
-	if err := r.prepare(w); err != nil {
+	if err := r.prepare(nil); err != nil {
 		t.Fatalf("preparing containerd of node %s: %v", node.Name, err)
 	}
 	if err := r.Boot(t.Context()); err != nil {
@@ -82,8 +77,8 @@ func newRuntime(node *Node, flavour Flavour) *Runtime {
 	return &Runtime{Node: node, flavour: flavour, dir: filepath.Join(node.dir, "runtime"), sandboxes: map[string]*cri.PodSandboxConfig{}}
 }
 
-// prepare makes what is on the node's disk.
-func (r *Runtime) prepare(w Wiring) error {
+// prepare makes what is on the node's disk. local is the plugin of local addresses, if it is not macvlan.
+func (r *Runtime) prepare(local map[string]any) error {
 	programs, err := build(r.flavour.programs)
 	if err != nil {
 		return err
@@ -118,7 +113,7 @@ func (r *Runtime) prepare(w Wiring) error {
 	}
 	for path, content := range map[string][]byte{
 		"containerd.toml":                              r.flavour.toml(programs, plugins, r.base),
-		"etc/cni/net.d/00-e2e.conflist":                r.conflist(w, plugins),
+		"etc/cni/net.d/00-e2e.conflist":                r.conflist(local, plugins),
 		"etc/cni/net.d/whereabouts.d/whereabouts.conf": r.Node.flat(r.Node.cluster.pluginKubeconfig()),
 	} {
 		path = filepath.Join(r.dir, path)

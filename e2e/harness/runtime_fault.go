@@ -1,7 +1,6 @@
 package harness
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -49,13 +48,6 @@ func (r *Runtime) PowerOff() {
 	r.mu.Unlock()
 	init.kill()
 	r.containerd.gone()
-}
-
-// Reboot is PowerOff and Boot. What the Node object says of the boot is the
-// caller's: Node.SetBootID.
-func (r *Runtime) Reboot(ctx context.Context) error {
-	r.PowerOff()
-	return r.Boot(ctx)
 }
 
 func (r *Runtime) close() error {

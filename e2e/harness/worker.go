@@ -39,7 +39,7 @@ func (w *Worker) install() error {
 	if err := w.writeBase(); err != nil {
 		return err
 	}
-	if err := w.prepare(Wiring{Local: w.cluster.podNetwork(w.number)}); err != nil {
+	if err := w.prepare(w.cluster.podNetwork(w.number)); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(filepath.Join(w.Runtime.dir, staticPods), 0o755); err != nil {
@@ -166,12 +166,6 @@ func (w *Worker) PowerOff() {
 	w.Runtime.PowerOff()
 	w.Kubelet.gone()
 	w.slicer.gone()
-}
-
-// Reboot is PowerOff and Boot.
-func (w *Worker) Reboot(ctx context.Context) error {
-	w.PowerOff()
-	return w.Boot(ctx)
 }
 
 // CutOff takes the worker, and the pods' default network, off the cluster's wire. The

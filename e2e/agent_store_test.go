@@ -1,0 +1,160 @@
+//go:build slow
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ip-reconcile/ip-reconcile/agent/cri/critest"
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
+	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
+)
+
+// TestAfterARestoreOfEtcdEveryAgentWritesAgain puts back a plain backup of etcd:
+// resourceVersions run backwards, and what the agents wrote since is lost.
+func TestAfterARestoreOfEtcdEveryAgentWritesAgain(t *testing.T) {
+	t.Parallel()
+	s := newStageWithReports(t, "worker-1", "worker-2")
+	nodes := map[string]*fakeNode{}
+	for _, name := range []string{"worker-1", "worker-2"} {
+		n := newFakeNode(t, name, critest.Containerd)
+		n.Set(n.sandbox(t, 1, "10.1.0.0/24", "10.1.0.1"))
+		n.agent(t, s.Kubeconfig())
+		nodes[name] = n
+	}
+	s.fresh(t, "worker-1")
+	s.fresh(t, "worker-2")
+	restore := s.backup(t)
+	s.fresh(t, "worker-1")
+
+	// What comes after the backup: a sandbox that the reports name, and a leak.
+	one := nodes["worker-1"]
+	late := one.sandbox(t, 2, "10.1.0.0/24", "10.1.0.2")
+	one.Set(one.sandbox(t, 1, "10.1.0.0/24", "10.1.0.1"), late)
+	s.reported(t, "worker-1", "the late sandbox", func(r *v1alpha1.SandboxReport) bool { return stateIn(r, late.ID) == "Ready" })
+	s.fresh(t, "worker-1")
+	eventually(t, "worker-2 to renew after that", func() bool {
+		lease, err := s.Client().CoordinationV1().Leases(harness.LeaseNamespace).Get(t.Context(), "worker-2", metav1.GetOptions{})
+		return err == nil && lease.Spec.RenewTime.After(s.report(t, "worker-1").ObservedAt.Time)
+	})
+	restore()
+	s.leakByHand(t)
+
+	for name := range nodes {
+		r := s.reported(t, name, "the annotation of a restore", func(r *v1alpha1.SandboxReport) bool { return r.Annotations[v1alpha1.RestoreAnnotation] != "" })
+		since := try(time.Parse(time.RFC3339, r.Annotations[v1alpha1.RestoreAnnotation])).must(t)
+		if since.After(time.Now()) || time.Since(since) > 5*time.Minute {
+			t.Errorf("%s says that it was restored at %s", name, since)
+		}
+		s.fresh(t, name)
+	}
+	equal(t, "the late sandbox", stateIn(s.report(t, "worker-1"), late.ID), "Ready")
+	// Both have written since, so what is stale may go.
+	before := s.contents(t)
+	out := s.run(t)
+	out.exits(t, 0)
+	s.lost(t, before, "10.1.0.0-24 77")
+}
+
+// TestAnAgentWithAnOlderCRDSaysSoAndVouchesForNothing: Helm never upgrades CRDs, and
+// the API server would drop what an older one does not know without an error.
+func TestAnAgentWithAnOlderCRDSaysSoAndVouchesForNothing(t *testing.T) {
+	t.Parallel()
+	s := newStageWithReports(t, "worker-1")
+	name := sandboxReports.Resource + "." + sandboxReports.Group
+	crd := try(s.Dynamic().Resource(crds).Get(t.Context(), name, metav1.GetOptions{})).must(t)
+	const field = "/spec/versions/0/schema/openAPIV3Schema/properties/machine"
+	versions, _, err := unstructured.NestedSlice(crd.Object, "spec", "versions")
+	check(t, err)
+	machine, there, err := unstructured.NestedMap(versions[0].(map[string]any), "schema", "openAPIV3Schema", "properties", "machine")
+	check(t, err)
+	equal(t, "the field is in the CRD", there, true)
+	change := func(op map[string]any) {
+		t.Helper()
+		text := try(json.Marshal([]map[string]any{op})).must(t)
+		try(s.Dynamic().Resource(crds).Patch(t.Context(), name, types.JSONPatchType, text, metav1.PatchOptions{})).must(t)
+	}
+	change(map[string]any{"op": "remove", "path": field})
+	s.stores(t, "machine", false)
+
+	n := newFakeNode(t, "worker-1", critest.Containerd)
+	n.Set(n.sandbox(t, 1, "10.1.0.0/24", "10.1.0.1"))
+	a := n.agent(t, s.Kubeconfig())
+	eventually(t, "the agent to say why", func() bool {
+		said := a.stderr.String()
+		return strings.Contains(said, "unknown field") && strings.Contains(said, "machine") && strings.Contains(said, "deploy/crds")
+	})
+	_, err = s.Client().CoordinationV1().Leases(metav1.NamespaceSystem).Get(t.Context(), "worker-1", metav1.GetOptions{})
+	equal(t, "there is no Lease", apierrors.IsNotFound(err), true)
+
+	change(map[string]any{"op": "add", "path": field, "value": machine})
+	s.stores(t, "machine", true)
+	eventuallyWithin(t, time.Minute, "the report to have it", func() bool {
+		r := s.report(t, "worker-1")
+		return r != nil && r.Machine.MachineID != ""
+	})
+	s.fresh(t, "worker-1")
+	a.stop(t)
+}
+
+// stores waits until the API server keeps a field of reports, or drops it.
+func (s *stage) stores(t testing.TB, field string, want bool) {
+	t.Helper()
+	eventually(t, "the API server to know, or not to know, "+field, func() bool {
+		probe := &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": sandboxReports.GroupVersion().String(), "kind": "SandboxReport", "metadata": map[string]any{"name": "probe"},
+			"observedAt": "2026-11-20T10:00:00Z", field: map[string]any{"machineID": "m"},
+		}}
+		stored := try(s.Dynamic().Resource(sandboxReports).Create(t.Context(), probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})).must(t)
+		_, there := stored.Object[field]
+		return there == want
+	})
+}
+
+// TestANodeWithoutAnAgentIsInspectedByHand: --cri asks the runtime itself.
+func TestANodeWithoutAnAgentIsInspectedByHand(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, "worker-1", "worker-2")
+	blue := s.runtimeNetwork(t, "blue", "10.1.0.0/24")
+	n := &realNode{Runtime: harness.NewRuntime(t, s.nodes["worker-1"], harness.ContainerdV2), s: s, name: "worker-1"}
+	live, phantom, stopped := n.up(t, "live", blue), n.up(t, "phantom", blue), n.up(t, "stopped", blue)
+	elsewhere := s.up(t, "worker-2", "elsewhere", blue)
+	phantom.forget(t)
+	stopped.forget(t)
+	elsewhere.leak(t)
+	check(t, n.LoseDELs(true))
+	check(t, n.StopPod(t.Context(), stopped.id))
+	before := s.contents(t)
+	_ = live
+
+	// By the API alone a phantom looks like a leak.
+	s.product(t, "check").expect(t, "10.1.0.0-24 10.1.0.2", "Stale PodGone")
+	out := n.byHand(t, "run", "--confirm-after", "0")
+	out.exits(t, 0)
+	out.expect(t, "10.1.0.0-24 10.1.0.1", "InUse SandboxReady", "10.1.0.0-24 10.1.0.2", "Held PhantomPod", "10.1.0.0-24 10.1.0.4", "Held NoFreshReport")
+	s.lost(t, before, "10.1.0.0-24 3", "reservation 10.1.0.3")
+
+	out = n.byHand(t, "check", "--node", "worker-3")
+	out.exits(t, 2)
+	contains(t, "an unknown node", out.stderr, "worker-3", "--node")
+	n.Kill()
+	out = n.byHand(t, "check")
+	out.exits(t, 2)
+	contains(t, "a dead runtime", out.stderr, harness.Socket)
+}
+
+// byHand runs the product on the node, and has it ask the node's runtime.
+func (n *realNode) byHand(t testing.TB, args ...string) *outcome {
+	t.Helper()
+	return start(t, n.Command(context.Background(), shipped.program(t, "ip-reconcile"), append([]string{args[0], "--cri", harness.Socket, "--node", n.name,
+		"--kubeconfig", n.s.Kubeconfig(), "-o", "json"}, args[1:]...)...)).wait()
+}

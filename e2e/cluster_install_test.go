@@ -1,0 +1,205 @@
+//go:build cluster
+
+package e2e
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
+	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
+)
+
+func TestWhatRunsIsSeenByNodeAgentsAndKept(t *testing.T) {
+	t.Parallel()
+	i := install(t, 2)
+	check(t, i.CreateNAD(t.Context(), blue))
+	check(t, i.CreateNAD(t.Context(), simple("red", "10.2.0.0/24")))
+	pods := i.statefulSet(t, "web", 3, nil, "blue", "red")
+	before := i.contents(t)
+	equal(t, "entries and reservations", len(before), 12)
+	v := i.leader(t)
+
+	listed := 0
+	for _, p := range pods {
+		id := i.sandbox(t, p)
+		r := i.reported(t, p.Spec.NodeName, "the sandbox of "+p.Name, func(r *v1alpha1.SandboxReport) bool { return stateIn(r, id) == "Ready" })
+		for _, s := range r.Sandboxes {
+			if s.ID == id {
+				listed += len(s.Addresses)
+				equal(t, "the UID", s.UID, string(p.UID))
+			}
+		}
+		for _, ifName := range []string{"net1", "net2"} {
+			name, err := i.cluster.Asked(t.Context(), pods[0], addressOn(t, p, ifName))
+			if err != nil || name != p.Name {
+				t.Errorf("at %s of %s answers %q: %v", ifName, p.Name, name, err)
+			}
+		}
+	}
+	equal(t, "addresses in the reports", listed, 6)
+	for _, w := range i.cluster.Workers {
+		i.fresh(t, w.Name)
+		node := try(i.Client().CoreV1().Nodes().Get(t.Context(), w.Name, metav1.GetOptions{})).must(t)
+		equal(t, "the boot id in the report", i.report(t, w.Name).BootID, node.Status.NodeInfo.BootID)
+	}
+
+	out := i.asPod(t, "check")
+	out.exits(t, 0)
+	equal(t, "the summary", fmt.Sprintf("%+v", out.Summary.counts), "{Pools:2 Allocations:6 InUse:6 Held:0 Stale:0 Reservations:6 Findings:0}")
+	for place, verdict := range out.verdicts() {
+		equal(t, place, verdict, "InUse SandboxReady")
+	}
+	v.is(t, `ip_reconcile_allocations{reason="SandboxReady",verdict="InUse"}`, 6)
+	v.is(t, `ip_reconcile_nodes{state="Fresh"}`, 2)
+	i.lost(t, before)
+	equal(t, "who has the pool", fmt.Sprint(i.usage(t, "10.1.0.0-24").Workloads), "[{default/StatefulSet/web 3}]")
+	i.playFullPool(t)
+
+	check(t, i.Client().AppsV1().StatefulSets("default").Delete(t.Context(), "web", metav1.DeleteOptions{}))
+	eventuallyWithin(t, 20*time.Second, "the entries to be gone", func() bool { return len(i.contents(t)) == 0 })
+}
+
+// playFullPool has four pods for the two addresses of a pool.
+func (i *installation) playFullPool(t *testing.T) {
+	t.Helper()
+	const pool = "10.3.0.0-29"
+	check(t, i.CreateNAD(t.Context(), network("tiny", harness.IPAM{"range": "10.3.0.0/29", "range_end": "10.3.0.2"})))
+	running := []string{"first", "second"}
+	for _, name := range running {
+		i.start(t, workload(name, "", "tiny"))
+	}
+	waiting := []string{"default/third", "default/fourth"}
+	for _, p := range []*corev1.Pod{workload("third", "", "tiny"), workload("fourth", "", "default/tiny@net5")} {
+		try(i.Client().CoreV1().Pods("default").Create(t.Context(), p, metav1.CreateOptions{})).must(t)
+	}
+	waits := func() []string {
+		u := i.usage(t, pool)
+		equal(t, "usable, used and free", fmt.Sprint(u.Usable, u.Used, u.Free), "2 2 0")
+		slices.Sort(u.Waiting)
+		return u.Waiting
+	}
+	slices.Sort(waiting)
+	began := time.Now()
+	eventuallyWithin(t, time.Minute, "both pods to be told", func() bool { return slices.Equal(waits(), waiting) })
+	t.Logf("both were told %s after they were created", time.Since(began).Round(time.Second))
+	i.leader(t).is(t, `ip_reconcile_pool_addresses{alerts="on",pool="kube-system/`+pool+`",state="free"}`, 0)
+
+	i.mustKubectl(t, "delete", "pod", "first")
+	began = time.Now()
+	eventuallyWithin(t, 2*time.Minute, "one of them to start", func() bool { return len(i.usage(t, pool).Waiting) == 1 && i.usage(t, pool).Used == 2 })
+	t.Logf("one had started %s after another pod was deleted", time.Since(began).Round(time.Second))
+	i.mustKubectl(t, "delete", "pod", "second", "third", "fourth")
+	eventuallyWithin(t, 20*time.Second, "its entries to be gone", func() bool { return i.usage(t, pool).Used == 0 })
+	equal(t, "pods that wait", len(i.usage(t, pool).Waiting), 0)
+}
+
+// The reconciler's own pods have their addresses from a pool that it works on, and it is
+// told to wait for nothing: what keeps an address is what is seen of it.
+func TestTheDefaultNetworkMayHaveItsAddressesFromWhereabouts(t *testing.T) {
+	t.Parallel()
+	i := readyBy(t, func() *harness.Cluster { return harness.StartClusterOnWhereabouts(t, 2) })
+	i.deploy(t, "--confirm-after=0s", "--cron=@every 2s")
+	check(t, i.CreateNAD(t.Context(), blue))
+	i.statefulSet(t, "web", 3, nil, "blue")
+	lost := i.start(t, workload("lost", "worker-2"))
+	v, pool := i.leader(t), i.cluster.DefaultPool()
+	v.is(t, `ip_reconcile_allocations{reason="SandboxReady",verdict="InUse"}`, 9)
+	i.eachHasItsOwn(t, 6)
+	before := i.contents(t)
+
+	v.passes(t, v.metric(`ip_reconcile_passes_total{result="done"}`)+3)
+	i.lost(t, before)
+	out := i.run(t) // which waits for no confirmation
+	out.exits(t, 0)
+	equal(t, "addresses that a run freed", len(out.Released), 0)
+	i.lost(t, before)
+	i.eachHasItsOwn(t, 6)
+	out = i.product(t, "check")
+	out.exits(t, 0)
+	equal(t, "the summary", fmt.Sprintf("%+v", out.Summary.counts), "{Pools:2 Allocations:9 InUse:9 Held:0 Stale:0 Reservations:9 Findings:0}")
+
+	worker, address := i.cluster.Worker("worker-2"), addressOn(t, lost, "eth0")
+	key := fmt.Sprint(address.As4()[3])
+	check(t, worker.LoseDELs(true))
+	check(t, i.DeletePod(t.Context(), lost, 1))
+	eventually(t, "nobody to answer", func() bool { return !worker.Answers(t, address) })
+	t.Logf("freed %s after that", i.freed(t, soon, pool, key))
+	v.is(t, `ip_reconcile_released_total`, 2)
+	i.lost(t, before, pool+" "+key, "reservation "+address.String())
+	next := i.start(t, workload("next", "worker-1"))
+	equal(t, "the next pod's address", addressOn(t, next, "eth0"), address)
+	i.eachHasItsOwn(t, 6)
+	i.product(t, "check").exits(t, 0)
+}
+
+// eachHasItsOwn checks that every running pod that is not on its node's network has an
+// eth0 from the pool of the default network, that the pool says so, and that nobody
+// else has its address.
+func (i *installation) eachHasItsOwn(t *testing.T, pods int) {
+	t.Helper()
+	all := try(i.Client().CoreV1().Pods("").List(t.Context(), metav1.ListOptions{FieldSelector: "status.phase=Running"})).must(t).Items
+	all = slices.DeleteFunc(all, func(p corev1.Pod) bool { return p.Spec.HostNetwork })
+	equal(t, "pods", len(all), pods)
+	slices.SortFunc(all, func(a, b corev1.Pod) int { return strings.Compare(a.Namespace, b.Namespace) })
+	entries, inPool, asks := i.contents(t), 0, &all[0]
+	for place := range entries {
+		if strings.HasPrefix(place, i.cluster.DefaultPool()) {
+			inPool++
+		}
+	}
+	equal(t, "entries", inPool, pods)
+	for _, p := range all {
+		address := addressOn(t, &p, "eth0")
+		equal(t, "the podIP of "+p.Name, p.Status.PodIP, address)
+		place := fmt.Sprint(i.cluster.DefaultPool(), " ", address.As4()[3])
+		contains(t, place, entries[place], i.sandbox(t, &p), p.Namespace+"/"+p.Name)
+		equal(t, "network namespaces with "+address.String(), len(try(i.holders()).must(t)[address]), 1)
+		if p.Namespace != asks.Namespace {
+			continue // it is not the workload, and does not say its name
+		}
+		if name, err := i.cluster.Asked(t.Context(), asks, address); err != nil || name != p.Name {
+			t.Errorf("at %s answers %q and not %s: %v", address, name, p.Name, err)
+		}
+	}
+}
+
+func TestWhereaboutsOwnDeploymentWorksWithOurImage(t *testing.T) {
+	t.Parallel()
+	i := ready(t, 2)
+	check(t, i.cluster.ImportImage(t.Context(), productImage, shipped.program(t, "ip-reconcile"), shipped.program(t, "ip-reconciler")))
+	i.removeCRD(t, sandboxReports) // whereabouts alone has none
+	i.mustKubectl(t, "apply", "-f", harness.UpstreamManifest(t, "daemonset-install.yaml"), "-f", harness.UpstreamManifest(t, "reconciler-deployment.yaml"))
+	i.mustKubectl(t, "delete", "-n", "kube-system", "daemonset/whereabouts") // the plugin is installed, and its image not to be had
+	check(t, i.CreateNAD(t.Context(), blue))
+	i.start(t, workload("stays", "worker-1", "blue"))
+	lost := i.start(t, workload("lost", "worker-2", "blue"))
+	before := i.contents(t)
+
+	// As in deploy/whereabouts, but that an image without a registry cannot be pulled.
+	i.mustKubectl(t, "patch", "-n", "kube-system", "deployment/whereabouts-reconciler", "--type=json",
+		"-p", `[{"op": "replace", "path": "/spec/template/spec/containers/0/imagePullPolicy", "value": "Never"},
+			{"op": "add", "path": "/spec/template/spec/nodeSelector", "value": {"kubernetes.io/hostname": "worker-1"}}]`)
+	i.mustKubectl(t, "set", "image", "-n", "kube-system", "deployment/whereabouts-reconciler", "whereabouts-reconciler="+productImage)
+	i.rolledOut(t, "deployment/whereabouts-reconciler")
+	t.Cleanup(func() { i.oracle.check(t) })
+	i.lost(t, before)
+
+	i.cluster.Worker("worker-2").PowerOff()
+	i.mustKubectl(t, "wait", "--for=condition=Ready=Unknown", "--timeout=60s", "node/worker-2")
+	i.lost(t, before)
+	i.outOfService(t, "worker-2")
+	t.Logf("freed %s after the taint", i.freed(t, soon, "10.1.0.0-24", "2"))
+	i.lost(t, before, entryAndReservation(2)...)
+	eventually(t, "the controllers to remove its pod", func() bool {
+		_, err := i.Client().CoreV1().Pods("default").Get(t.Context(), lost.Name, metav1.GetOptions{})
+		return apierrors.IsNotFound(err)
+	})
+}

@@ -1,0 +1,201 @@
+//go:build cluster
+
+package e2e
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
+)
+
+func TestANodeThatIsLostKeepsItsAddressesUntilItIsOutOfService(t *testing.T) {
+	t.Parallel()
+	i := install(t, 2)
+	check(t, i.CreateNAD(t.Context(), blue))
+	stays := i.start(t, workload("stays", "worker-1", "blue"))
+	p := i.start(t, workload("web", "worker-2", "blue"))
+	address := addressOn(t, p, "net1")
+	worker := i.cluster.Worker("worker-2")
+	i.waitReported(t, p)
+	i.asPod(t, "check").expect(t, "10.1.0.0-24 10.1.0.2", "InUse SandboxReady")
+
+	worker.Kubelet.Kill()
+	worker.Kill()
+	check(t, i.DeletePod(t.Context(), p, 30)) // for ever: only its kubelet can say that it ended
+	v := i.leader(t)
+	v.is(t, `ip_reconcile_allocations{reason="Terminating",verdict="Held"}`, 1)
+	began := time.Now()
+	eventuallyWithin(t, 2*time.Minute, "its node to be unreachable", func() bool {
+		return v.metric(`ip_reconcile_allocations{reason="NodeUnreachable",verdict="Held"}`) == 1
+	})
+	t.Logf("unreachable after %s", time.Since(began).Round(time.Second))
+	name, err := i.cluster.Asked(t.Context(), stays, address)
+	check(t, err)
+	equal(t, "who answers at the address", name, p.Name)
+	before := i.contents(t)
+
+	// Who says that a node is out of service has seen to it that it is off.
+	worker.PowerOff()
+	eventuallyWithin(t, time.Minute, "a replica on the other node to lead", func() bool {
+		v = i.leader(t)
+		return v.metric(`ip_reconcile_allocations{reason="NodeUnreachable",verdict="Held"}`) == 1
+	})
+	i.lost(t, before)
+	i.outOfService(t, "worker-2")
+	t.Logf("freed %s after the taint", i.freed(t, soon, "10.1.0.0-24", "2"))
+	i.lost(t, before, entryAndReservation(2)...)
+	equal(t, "the sandbox of the other pod", i.sandbox(t, stays) != "", true)
+}
+
+func TestANodeThatIsCutOffKeepsItsAddressesUntilItIsBack(t *testing.T) {
+	t.Parallel()
+	i := install(t, 2)
+	check(t, i.CreateNAD(t.Context(), blue))
+	stays := i.start(t, workload("stays", "worker-1", "blue"))
+	p := i.start(t, workload("web", "worker-2", "blue"))
+	address := addressOn(t, p, "net1")
+	worker := i.cluster.Worker("worker-2")
+	check(t, worker.LoseDELs(true))
+	i.waitReported(t, p)
+	i.asPod(t, "check").expect(t, "10.1.0.0-24 10.1.0.2", "InUse SandboxReady")
+
+	check(t, worker.CutOff())
+	i.mustKubectl(t, "wait", "--for=condition=Ready=Unknown", "--timeout=60s", "node/worker-2")
+	check(t, i.DeletePod(t.Context(), p, 0))
+	var v *server
+	eventuallyWithin(t, 2*time.Minute, "its node to be unreachable", func() bool {
+		v = i.leader(t)
+		return v.metric(`ip_reconcile_allocations{reason="NodeUnreachable",verdict="Held"}`) == 1
+	})
+	newcomer := i.start(t, workload("newcomer", "worker-1", "blue"))
+	equal(t, "the newcomer's address", addressOn(t, newcomer, "net1").String(), "10.1.0.3")
+	name, err := i.cluster.Asked(t.Context(), stays, address)
+	check(t, err)
+	equal(t, "who answers at the address", name, p.Name)
+
+	check(t, worker.Reconnect())
+	began := time.Now()
+	eventuallyWithin(t, time.Minute, "kubelet to end the pod", func() bool { return !worker.Answers(t, address) })
+	t.Logf("it ended %s after the node was back", time.Since(began).Round(time.Second))
+	t.Logf("freed %s after that", i.freed(t, 30*time.Second, "10.1.0.0-24", "2").Round(time.Second))
+	i.asPod(t, "check").exits(t, 0)
+}
+
+func TestARebootFreesWhatDoesNotComeBack(t *testing.T) {
+	t.Parallel()
+	i := install(t, 2)
+	check(t, i.CreateNAD(t.Context(), blue))
+	worker := i.cluster.Worker("worker-2")
+	check(t, worker.LoseDELs(true))
+	stays := i.start(t, workload("stays", "worker-1", "blue"))
+	back, lost := i.start(t, workload("back", "worker-2", "blue")), i.start(t, workload("lost", "worker-2", "blue"))
+	address, before := addressOn(t, back, "net1"), i.sandbox(t, back)
+	equal(t, "the address", address.String(), "10.1.0.2")
+	i.waitReported(t, back, lost)
+	i.asPod(t, "check").expect(t, "10.1.0.0-24 10.1.0.2", "InUse SandboxReady", "10.1.0.0-24 10.1.0.3", "InUse SandboxReady")
+	entries := i.contents(t)
+
+	worker.PowerOff()
+	i.mustKubectl(t, "wait", "--for=condition=Ready=Unknown", "--timeout=60s", "node/worker-2")
+	check(t, i.DeletePod(t.Context(), lost, 0))
+	i.lost(t, entries)
+	check(t, worker.Boot(t.Context()))
+	took := i.freed(t, time.Minute, "10.1.0.0-24", "3")
+	t.Logf("freed %s after the node was on again", took.Round(time.Second))
+
+	var id string
+	eventuallyWithin(t, time.Minute, "the other pod to be back", func() bool {
+		var err error
+		id, err = worker.SandboxOf(t.Context(), string(back.UID))
+		return err == nil && id != before
+	})
+	eventually(t, "its entry to be its new sandbox's", func() bool { return strings.Contains(i.contents(t)["10.1.0.0-24 2"], id) })
+	eventually(t, "it to answer", func() bool {
+		name, err := i.cluster.Asked(t.Context(), stays, address)
+		return err == nil && name == back.Name
+	})
+	i.waitReported(t, stays, back)
+	out := i.asPod(t, "check")
+	out.expect(t, "10.1.0.0-24 10.1.0.1", "InUse SandboxReady", "10.1.0.0-24 10.1.0.2", "InUse SandboxReady")
+	equal(t, "allocations", out.Summary.Allocations, 2)
+	equal(t, "its phase", i.running(t, back.Name)[0].Status.Phase, corev1.PodRunning)
+}
+
+func TestAPodDeletedWhileContainerdIsDownKeepsItsAddressUntilItHasEnded(t *testing.T) {
+	t.Parallel()
+	i := install(t, 2)
+	check(t, i.CreateNAD(t.Context(), blue))
+	asks, p := i.start(t, workload("asks", "worker-1", "blue")), i.start(t, workload("web", "worker-2", "blue"))
+	address, worker := addressOn(t, p, "net1"), i.cluster.Worker("worker-2")
+	check(t, worker.LoseDELs(true))
+	v := i.leader(t)
+	v.is(t, `ip_reconcile_allocations{reason="SandboxReady",verdict="InUse"}`, 2)
+
+	check(t, worker.Stop())
+	began := time.Now()
+	check(t, i.DeletePod(t.Context(), p, 1))
+	v.is(t, `ip_reconcile_allocations{reason="Terminating",verdict="Held"}`, 1)
+	// Its report counts for a minute, and then kubelet, which lives, has said that the
+	// node is not ready.
+	eventuallyWithin(t, 2*time.Minute, "its node to be unreachable", func() bool {
+		return v.metric(`ip_reconcile_allocations{reason="NodeUnreachable",verdict="Held"}`) == 1
+	})
+	t.Logf("unreachable %s after containerd was stopped", time.Since(began).Round(time.Second))
+	newcomer := i.start(t, workload("newcomer", "worker-1", "blue"))
+	equal(t, "the newcomer's address", addressOn(t, newcomer, "net1").String(), "10.1.0.3")
+	name, err := i.cluster.Asked(t.Context(), asks, address)
+	check(t, err)
+	equal(t, "who answers at the address", name, p.Name)
+
+	check(t, worker.Start(t.Context()))
+	eventuallyWithin(t, time.Minute, "nobody to answer", func() bool { return !worker.Answers(t, address) })
+	t.Logf("freed %s after it ended", i.freed(t, 30*time.Second, "10.1.0.0-24", "2").Round(time.Second))
+	i.asPod(t, "check").exits(t, 0)
+}
+
+func TestAPodWhoseTerminationHangsKeepsItsAddressHoweverLongItIsOverdue(t *testing.T) {
+	t.Parallel()
+	i := install(t, 2)
+	check(t, i.CreateNAD(t.Context(), blue))
+	i.start(t, workload("stays", "worker-1", "blue"))
+	p, blocker := i.start(t, workload("web", "worker-2", "blue")), i.NewCNIBlocker()
+	address, id, worker := addressOn(t, p, "net1"), i.sandbox(t, p), i.cluster.Worker("worker-2")
+	v := i.leader(t)
+	v.is(t, `ip_reconcile_allocations{reason="SandboxReady",verdict="InUse"}`, 2)
+	i.cutInTheMiddle(t, worker, blocker, func() { check(t, i.DeletePod(t.Context(), p, 1)) })
+	began, before := time.Now(), i.contents(t)
+	equal(t, "whose DEL began", blocker.Waiting()[0], id)
+	equal(t, "the address is configured", worker.Answers(t, address), true)
+
+	check(t, worker.Start(t.Context()))
+	v.is(t, `ip_reconcile_allocations{reason="SandboxNotReady",verdict="Held"}`, 1)
+	i.lost(t, before)
+	newcomer := i.start(t, workload("newcomer", "worker-1", "blue"))
+	equal(t, "the newcomer's address", addressOn(t, newcomer, "net1").String(), "10.1.0.3")
+	eventuallyWithin(t, 6*time.Minute, "the pod to be overdue", func() bool {
+		return v.metric(`ip_reconcile_allocations{reason="StuckTerminating",verdict="Held"}`) == 1
+	})
+	t.Logf("overdue %s after it was deleted", time.Since(began).Round(time.Second))
+	equal(t, "the address is configured", worker.Answers(t, address), true)
+
+	check(t, blocker.Unblock())
+	eventuallyWithin(t, 3*time.Minute, "the address to be off the wire", func() bool { return !worker.Answers(t, address) })
+	t.Logf("freed %s after that", i.freed(t, 30*time.Second, "10.1.0.0-24", "2").Round(time.Second))
+	i.asPod(t, "check").exits(t, 0)
+}
+
+// cutInTheMiddle kills containerd in the middle of the first DEL that something brings
+// about. Its DELs wait at the blocker, and the next containerd's too.
+func (i *installation) cutInTheMiddle(t *testing.T, worker *harness.Worker, blocker harness.CNIBlocker, do func()) {
+	t.Helper()
+	check(t, blocker.Block())
+	t.Cleanup(func() { blocker.Unblock() })
+	check(t, worker.HoldDELs(blocker))
+	do()
+	eventually(t, "a DEL to begin", func() bool { return len(blocker.Waiting()) == 1 })
+	worker.Kill()
+}

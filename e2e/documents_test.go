@@ -1,0 +1,137 @@
+package e2e
+
+import (
+	"encoding/json"
+	"net/netip"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/jsonschema-go/jsonschema"
+)
+
+// usedPool is a pool in the document of `pools`, by the names that scripts read.
+type usedPool struct {
+	Pool         string
+	Range        string
+	Usable, Free any // a number, a string, or nil where it is not known
+	Used         int
+	Fill         *float64
+	Stale, Held  int
+	Waiting      []string
+	Networks     []string
+	Unknown      string
+	Definitions  []struct {
+		Name   string
+		Ranges []string
+	}
+	Workloads []struct {
+		Name    string
+		Entries int
+	}
+	FreeRanges   []string
+	StaleEntries []item
+}
+
+// readPools reads what `pools -ojson` printed.
+func readPools(t testing.TB, o *outcome) []usedPool {
+	t.Helper()
+	o.exits(t, 0)
+	var d struct {
+		Kind  string
+		Pools []usedPool
+	}
+	if err := json.Unmarshal([]byte(o.stdout), &d); err != nil || !strings.HasPrefix(d.Kind, "Pool") {
+		t.Fatalf("no document of pools: %v: %s%s", err, o.stderr, o.stdout)
+	}
+	return d.Pools
+}
+
+// usage is how full a pool is.
+func (s *stage) usage(t testing.TB, name string) usedPool {
+	t.Helper()
+	found := readPools(t, product(t, "pools", name, "-ojson", "--kubeconfig", s.Kubeconfig()))
+	if len(found) != 1 {
+		t.Fatalf("%d pools have the name %s", len(found), name)
+	}
+	return found[0]
+}
+
+// usable are all addresses that the definitions assign, in order.
+func (p usedPool) usable(t testing.TB) (all []netip.Addr) {
+	t.Helper()
+	for _, d := range p.Definitions {
+		all = append(all, addressesIn(t, d.Ranges)...)
+	}
+	slices.SortFunc(all, netip.Addr.Compare)
+	return slices.Compact(all)
+}
+
+// addressesIn are those of ranges as the document has them: "10.0.0.1-10.0.0.4" or "10.0.0.1".
+func addressesIn(t testing.TB, ranges []string) (all []netip.Addr) {
+	t.Helper()
+	for _, text := range ranges {
+		from, to, several := strings.Cut(text, "-")
+		if !several {
+			to = from
+		}
+		last := try(netip.ParseAddr(to)).must(t)
+		for a := try(netip.ParseAddr(from)).must(t); a.Compare(last) <= 0; a = a.Next() {
+			all = append(all, a)
+		}
+	}
+	return all
+}
+
+// publishedSchemas are the schemas of the documents by their kind, by which fields that
+// they do not know are errors.
+var publishedSchemas = sync.OnceValues(func() (map[string]*jsonschema.Resolved, error) {
+	text, err := os.ReadFile("../docs/schema/output-v1.json")
+	if err != nil {
+		return nil, err
+	}
+	var all jsonschema.Schema
+	if err := json.Unmarshal(text, &all); err != nil {
+		return nil, err
+	}
+	found := map[string]*jsonschema.Resolved{}
+	for kind, s := range all.Defs {
+		onlyKnownFields(s)
+		if found[kind], err = s.Resolve(nil); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+})
+
+func onlyKnownFields(s *jsonschema.Schema) {
+	if s == nil {
+		return
+	}
+	if len(s.Properties) > 0 {
+		s.AdditionalProperties = &jsonschema.Schema{Not: &jsonschema.Schema{}}
+	}
+	for _, p := range s.Properties {
+		onlyKnownFields(p)
+	}
+	for _, p := range s.AnyOf {
+		onlyKnownFields(p)
+	}
+	onlyKnownFields(s.Items)
+}
+
+// An alert is a rule for Prometheus.
+type alert struct{ name, severity, expression, wait string }
+
+// documentedAlerts are those in docs/metrics.md.
+func documentedAlerts(t *testing.T) (told []alert) {
+	t.Helper()
+	docs := string(try(os.ReadFile("../docs/metrics.md")).must(t))
+	for _, row := range regexp.MustCompile("(?m)^\\| `(IPReconcile\\w+)`: [^|]+ \\| (\\w+) \\| `(.*)` \\| (\\w+) \\|$").FindAllStringSubmatch(docs, -1) {
+		told = append(told, alert{row[1], row[2], strings.ReplaceAll(row[3], `\|`, "|"), row[4]})
+	}
+	return told
+}

@@ -1,0 +1,309 @@
+//go:build slow
+
+package harness
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// try(f()).must(t) is the value of a call that may not fail; by itself try does nothing.
+func try[T any](v T, err error) tried[T] { return tried[T]{v, err} }
+
+type tried[T any] struct {
+	value T
+	err   error
+}
+
+// must ends the test t on an error, and no other.
+func (r tried[T]) must(t *testing.T) T {
+	t.Helper()
+	check(t, r.err)
+	return r.value
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func equal(t *testing.T, what string, got, want any) {
+	t.Helper()
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}
+
+// bringUps bring up something of all that there is, of each kind of cluster.
+var bringUps = map[string]func(t *testing.T) *ControlPlane{
+	"a control plane": func(t *testing.T) *ControlPlane {
+		if why := Unsupported(); why != "" {
+			t.Skip(why)
+		}
+		c, blue := StartControlPlane(t), Network{"default", "blue", IPAM{"range": "10.1.0.0/24"}}
+		n := NewNode(t, c, "worker-1")
+		a := Attachment{Sandbox: try(n.NewSandbox()).must(t), Namespace: "default", Pod: "p", IfName: "net1", Network: blue}
+		try(n.Add(t.Context(), a)).must(t)
+		if ContainerdV2.Unsupported() == "" {
+			check(t, c.CreateNAD(t.Context(), blue))
+			r := NewRuntime(t, n, ContainerdV2)
+			runPod(t, r, "q", blue)
+			r.Kill()
+			check(t, r.LoseState())
+			check(t, r.Start(t.Context()))
+			runPod(t, r, "r", blue)
+		}
+		return c
+	},
+	"a cluster": func(t *testing.T) *ControlPlane {
+		if why := ContainerdV2.Unsupported(); why != "" {
+			t.Skip(why)
+		}
+		w := StartCluster(t, 2)
+		check(t, w.CreateNAD(t.Context(), Network{"default", "blue", IPAM{"range": "10.1.0.0/24"}}))
+		pods := w.Client().CoreV1().Pods("default")
+		for _, worker := range w.Workers {
+			try(pods.Create(t.Context(), &corev1.Pod{
+				ObjectMeta: metav1.ObjectMeta{Name: "on-" + worker.Name, Annotations: map[string]string{networksAnnotation: "blue"}},
+				Spec: corev1.PodSpec{
+					NodeName:   worker.Name,
+					Containers: []corev1.Container{{Name: "main", Image: WorkloadImage, ImagePullPolicy: corev1.PullNever}},
+				},
+			}, metav1.CreateOptions{})).must(t)
+			check(t, poll(t.Context(), func(ctx context.Context) (bool, error) {
+				p, err := pods.Get(ctx, "on-"+worker.Name, metav1.GetOptions{})
+				return err == nil && p.Status.Phase == corev1.PodRunning, err
+			}))
+		}
+		return w.ControlPlane
+	},
+}
+
+// runPod runs a pod with its object in a real runtime.
+func runPod(t *testing.T, r *Runtime, name string, networks ...Network) {
+	t.Helper()
+	pod := try(r.Node.cluster.CreatePod(t.Context(), "default", name, r.Node.Name, networks...)).must(t)
+	try(r.RunPod(t.Context(), PodSpec{Namespace: "default", Name: name, UID: string(pod.UID)})).must(t)
+}
+
+func TestNothingIsLeft(t *testing.T) {
+	for kind, bringUp := range bringUps {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			nothingIsLeft(t, bringUp)
+		})
+	}
+}
+
+func nothingIsLeft(t *testing.T, bringUp func(t *testing.T) *ControlPlane) {
+	var dir string
+	t.Run("cluster", func(t *testing.T) {
+		dir = bringUp(t).Dir()
+		found := try(leftoversOf(dir)).must(t)
+		if len(found) < 12 {
+			t.Errorf("this test does not see all there is, only %q", found)
+		}
+	})
+	if dir == "" {
+		t.Skip("no cluster")
+	}
+	equal(t, "leftovers", try(leftoversOf(dir)).must(t), []string{})
+}
+
+func TestLeftoversAreOfClustersWhoseOwnersAreDead(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	living, dead := try(newRun()).must(t), filepath.Join(runsDir(), "ad0ead")
+	check(t, os.Mkdir(dead, 0o700))
+	left := try(Leftovers()).must(t)
+	equal(t, "left are the living's and the dead's", []bool{slices.Contains(left, living.dir), slices.Contains(left, dead)}, []bool{false, true})
+	living.unlock()
+	equal(t, "left when the living has ended", slices.Contains(try(Leftovers()).must(t), living.dir), true)
+}
+
+func TestASweepRemovesTheCgroupsOfARunWhoseFolderIsGoneUnlessItLivesElsewhere(t *testing.T) {
+	if why := Unsupported(); why != "" {
+		t.Skip(why)
+	}
+	const dead, living = "0dead0", "11f1f1"
+	elsewhere := exec.Command("sh", "-c", "read end", filepath.Join("/elsewhere", filepath.Base(runsDir()), living))
+	end := try(elsewhere.StdinPipe()).must(t)
+	check(t, elsewhere.Start())
+	for _, id := range []string{dead, living} {
+		check(t, makeCgroup(linkPrefix(id)+"-worker"))
+	}
+	t.Cleanup(func() { check(t, removeCgroups(linkPrefix(living))) })
+	made := try(cgroups(linkPrefix(living))).must(t)
+
+	check(t, Sweep())
+	equal(t, "cgroups of the dead and the living",
+		[][]string{try(cgroups(linkPrefix(dead))).must(t), try(cgroups(linkPrefix(living))).must(t)}, [][]string{nil, made})
+	for _, l := range try(Leftovers()).must(t) {
+		if strings.Contains(l, linkPrefix(living)) {
+			t.Errorf("%s is called left over, and a process of its cluster lives", l)
+		}
+	}
+	check(t, end.Close())
+	elsewhere.Wait()
+	check(t, Sweep())
+	equal(t, "cgroups when the last process has ended", try(cgroups(linkPrefix(living))).must(t), []string(nil))
+}
+
+// TestCrash plays both parts: with $E2E_CRASH it brings up what the other one kills.
+func TestCrash(t *testing.T) {
+	if kind := os.Getenv("E2E_CRASH"); kind != "" {
+		fmt.Println("up", bringUps[kind](t).Dir())
+		select {}
+	}
+	if why := Unsupported(); why != "" {
+		t.Skip(why)
+	}
+	for kind := range bringUps {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			crash(t, kind)
+		})
+	}
+}
+
+func buildAll(t *testing.T) {
+	t.Helper()
+	try(build(core)).must(t)
+	if ContainerdV2.Unsupported() == "" {
+		for _, k := range []kit{containerdV2, multus, own, clusterKit} {
+			try(build(k)).must(t)
+		}
+	}
+}
+
+func crash(t *testing.T, kind string) {
+	buildAll(t) // not in the child's minute
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	child := exec.CommandContext(ctx, try(os.Executable()).must(t), "-test.run=^TestCrash$")
+	child.Env = append(os.Environ(), "E2E_CRASH="+kind)
+	out := bufio.NewScanner(try(child.StdoutPipe()).must(t))
+	check(t, child.Start())
+	var dir string
+	for dir == "" && out.Scan() {
+		dir, _ = strings.CutPrefix(out.Text(), "up ")
+		if !filepath.IsAbs(dir) {
+			dir = ""
+		}
+	}
+	check(t, child.Process.Kill())
+	child.Wait()
+	if dir == "" {
+		t.Fatal("the test process that was to crash did not come up")
+	}
+	for deadline := time.Now().Add(time.Minute); len(try(processesOf(dir)).must(t)) > 0; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("these outlive a crash: %q", try(processesOf(dir)).must(t))
+		}
+	}
+	check(t, Sweep())
+	equal(t, "leftovers", try(leftoversOf(dir)).must(t), []string{})
+}
+
+// fresh is what a machine has not that never ran a cluster: what Kubernetes and
+// containerd make where nobody tells them of another place.
+var fresh = []string{"/usr/libexec/kubernetes", "/opt/containerd", "/opt/cni", "/opt/nri", "/etc/cni", "/etc/kubernetes", "/run/kubernetes"}
+
+// alone runs a program on the machine's disk as it is, without what a fresh machine
+// has not. What the program and its children write goes to folders of their own,
+// which nobody else writes to. An overlay may lie on one other and not on two; the
+// nodes of a cluster lay one on /etc.
+const alone = `set -e
+layers=$1 fresh=$2; shift 2
+mount --make-rprivate /
+places="usr opt srv var run"
+[ "$(stat -f -c %T /)" = overlayfs ] || places="$places etc"
+for place in $places; do
+  mkdir -p "$layers/$place" "$layers/work/$place"
+  mount -t overlay overlay -o "lowerdir=/$place,upperdir=$layers/$place,workdir=$layers/work/$place" "/$place"
+done
+rm -rf $fresh
+exec "$@"`
+
+// TestARunTouchesNothingOfTheMachine runs clusters in a mount namespace of their
+// own, as on a machine that never had one, so that what others do to the machine
+// meanwhile is not seen.
+func TestARunTouchesNothingOfTheMachine(t *testing.T) {
+	if kind := os.Getenv("E2E_ALONE"); kind != "" {
+		bringUps[kind](t)
+		return
+	}
+	if why := Unsupported(); why != "" {
+		t.Skip(why)
+	}
+	for kind := range bringUps {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			buildAll(t)
+			layers, before := t.TempDir(), kernelSettings()
+			cmd := exec.CommandContext(t.Context(), "unshare", "--mount", "sh", "-c", alone, "alone", layers, strings.Join(fresh, " "),
+				try(os.Executable()).must(t), "-test.run=^TestARunTouchesNothingOfTheMachine$")
+			cmd.Env = append(os.Environ(), "E2E_ALONE="+kind)
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+			equal(t, "what is new on the machine", written(t, layers), []string{})
+			for path, value := range kernelSettings() {
+				if kubelets := tunables()[path]; value != before[path] && value == kubelets {
+					t.Errorf("/%s was %q and is what a kubelet wants, %q", path, before[path], value)
+				}
+			}
+		})
+	}
+}
+
+// written are the files and folders that were made, by the layers of alone.
+func written(t *testing.T, layers string) (paths []string) {
+	t.Helper()
+	cache, err := os.UserCacheDir()
+	check(t, err)
+	elsewhere := []string{cache, os.TempDir()} // which may be below /var
+	check(t, filepath.WalkDir(layers, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if path == filepath.Join(layers, "work") {
+			return fs.SkipDir
+		}
+		place := strings.TrimPrefix(path, layers)
+		below := func(dir string) bool { return strings.HasPrefix(place+"/", dir+"/") }
+		if slices.ContainsFunc(elsewhere, below) {
+			return fs.SkipDir
+		}
+		// A folder is copied when something in it changes, and a device marks
+		// what was removed.
+		_, err = os.Lstat(filepath.Join("/", place))
+		if d.IsDir() && (err != nil || slices.ContainsFunc(fresh, below)) || d.Type().IsRegular() || d.Type()&fs.ModeSymlink != 0 {
+			paths = append(paths, place)
+		}
+		return nil
+	}))
+	return paths
+}
+
+func kernelSettings() map[string]string {
+	values := map[string]string{}
+	for path := range tunables() {
+		content, _ := os.ReadFile("/" + path)
+		values[path] = string(content)
+	}
+	return values
+}

@@ -1,0 +1,246 @@
+//go:build !slow && !cluster
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
+)
+
+func TestTheRightsOfWhereaboutsSuffice(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, "worker-1", "worker-2")
+	upstream := upstreamRules(t)
+	// cast brings up what is judged by every account, and says what is to go.
+	cast := func(t *testing.T) (leaked, pending, live *pod) {
+		check(t, s.CreateNAD(t.Context(), blue))
+		leaked = s.up(t, "worker-1", "leaked", blue).leak(t)
+		return leaked, s.pending(t, "worker-1", "pending", blue), s.up(t, "worker-2", "live", blue)
+	}
+	frees := func(t *testing.T, kubeconfig string, more ...string) *outcome {
+		leaked, pending, live := cast(t)
+		before := s.contents(t)
+		out := s.productAs(t, kubeconfig, append([]string{"run", "--confirm-after", "0"}, more...)...)
+		out.exits(t, 0)
+		out.expect(t, at(leaked), "Stale PodGone", at(pending), "InUse PodPending", at(live), "InUse AddressOnPod")
+		s.lost(t, before, stored(leaked)...)
+		return out
+	}
+
+	s.play(t, "in the form of v0.9.4", func(t *testing.T) {
+		frees(t, s.account(t, "v0.9.4", upstream))
+	})
+
+	s.play(t, "in the form of v0.8.1, with pods listed by name", func(t *testing.T) {
+		kubeconfig := s.account(t, "v0.8.1", without(without(upstream, "pods", "get"), "nodes", "list", "watch"))
+		out := frees(t, kubeconfig, "--log-level", "debug")
+		contains(t, "the log", out.stderr, "no right to get pods: they are listed by name")
+		s.up(t, "worker-1", "again", blue).leak(t)
+		text := product(t, "run", "--confirm-after", "0", "--without-pause", "--reconciler-namespace", "kube-system", "--kubeconfig", kubeconfig)
+		text.exits(t, 0)
+		equal(t, "how often it says that nodes are not seen", strings.Count(text.stdout+text.stderr, "no right to list nodes"), 1)
+	})
+
+	s.play(t, "but for its Leases nothing is released", func(t *testing.T) {
+		kubeconfig := s.account(t, "no-leases", without(upstream, "leases"))
+		leaked, _, _ := cast(t)
+		before, leases := s.contents(t), s.leases(t)
+		forecast := s.productAs(t, kubeconfig, "check", "--confirm-after", "0")
+		equal(t, "what check says before", forecast.refusal(t, at(leaked)), "Paused") // which it may not see either
+		equal(t, "what check says to who has the right", s.product(t, "check", "--confirm-after", "0").refusal(t, at(leaked)), "")
+		asked := product(t, "run", "--kubeconfig", kubeconfig)
+		asked.exits(t, 2)
+		contains(t, "a run that is not told whose pause counts", asked.stderr, "--reconciler-namespace")
+		out := s.productAs(t, kubeconfig, "run", "--confirm-after", "0")
+		out.exits(t, 1)
+		equal(t, "failed", places(out.Failed), at(leaked))
+		contains(t, "what is said", out.message(at(leaked)), "grant get, create and update on leases", "--without-lease", "kube-system")
+		s.lost(t, before)
+		s.productAs(t, kubeconfig, "run", "--confirm-after", "0", "--without-lease").exits(t, 0)
+		s.lost(t, before, stored(leaked)...)
+		equal(t, "versions of Leases", s.leases(t), leases)
+	})
+
+	s.play(t, "but for the definitions, which it can do without and says so", func(t *testing.T) {
+		kubeconfig := s.account(t, "no-nads", without(upstream, "network-attachment-definitions"))
+		out := frees(t, kubeconfig)
+		const said = "no right to list NetworkAttachmentDefinitions"
+		text := product(t, "check", "--kubeconfig", kubeconfig)
+		text.exits(t, 0)
+		contains(t, "check", unwrapped(text.stdout), said)
+		t.Run("with -o json on stderr", func(t *testing.T) { contains(t, "stderr", out.stderr, said) })
+	})
+
+	s.play(t, "but for patching pools, and the reservation is put back", func(t *testing.T) {
+		kubeconfig := s.account(t, "no-patch", without(upstream, "ippools", "patch"))
+		leaked, _, _ := cast(t)
+		before := s.contents(t)
+		out := s.productAs(t, kubeconfig, "run", "--confirm-after", "0")
+		out.exits(t, 1)
+		equal(t, "failed", places(out.Failed), at(leaked))
+		contains(t, "what is said", out.message(at(leaked)), "forbidden", "patch")
+		after := s.contents(t)
+		entry, reservation := stored(leaked)[0], stored(leaked)[1]
+		equal(t, "the entry", after[entry], before[entry])
+		// Another object with the same content.
+		_, was, _ := strings.Cut(before[reservation], " ")
+		_, is, _ := strings.Cut(after[reservation], " ")
+		equal(t, "the reservation", is, was)
+		equal(t, "the number of entries and reservations", len(after), len(before))
+	})
+
+	s.play(t, "but for what a pass cannot do without", func(t *testing.T) {
+		leaked, _, _ := cast(t)
+		before := s.contents(t)
+		for resource, parts := range map[string][]string{
+			"pods":                           {"no right to list pods", "grant list on pods"},
+			"ippools":                        {"no right to list IPPools", "grant get, list and patch on ippools"},
+			"overlappingrangeipreservations": {"no right to list OverlappingRangeIPReservations", "grant list"},
+		} {
+			kubeconfig := s.account(t, "no-"+resource, without(upstream, resource))
+			for _, command := range [][]string{{"run", "--confirm-after", "0"}, {"check"}, {"explain", leaked.ips[0]}} {
+				s.productAs(t, kubeconfig, command...).refuses(t, parts...)
+			}
+		}
+		s.lost(t, before)
+	})
+}
+
+// unwrapped undoes the breaking of lines.
+func unwrapped(text string) string { return strings.Join(strings.Fields(text), " ") }
+
+func TestReportsThatMustNotBeReadHoldWhatTheyCouldProve(t *testing.T) {
+	t.Parallel()
+	s := newStageWithReports(t, "worker-1")
+	kubeconfig := s.account(t, "no-reports", upstreamRules(t))
+	leaked, live := s.up(t, "worker-1", "leaked", blue).leak(t), s.up(t, "worker-1", "live", blue)
+	before := s.contents(t)
+	out := s.productAs(t, kubeconfig, "run", "--confirm-after", "0")
+	out.exits(t, 0)
+	out.expect(t, at(leaked), "Held NoFreshReport", at(live), "InUse AddressOnPod")
+	equal(t, "the sandbox of the leak", out.Allocations[0].Sandbox, "NoFreshReport")
+	s.lost(t, before)
+	text := product(t, "check", "--kubeconfig", kubeconfig)
+	contains(t, "check", unwrapped(text.stdout), "SandboxReports are served and could not be read", "is held")
+
+	// With the right to read them, that there are none is an answer.
+	rule := rbacv1.PolicyRule{APIGroups: []string{sandboxReports.Group}, Resources: []string{sandboxReports.Resource}, Verbs: []string{"list", "get", "watch"}}
+	role := try(s.Client().RbacV1().ClusterRoles().Get(t.Context(), "no-reports", metav1.GetOptions{})).must(t)
+	role.Rules = append(role.Rules, rule)
+	try(s.Client().RbacV1().ClusterRoles().Update(t.Context(), role, metav1.UpdateOptions{})).must(t)
+	s.mayNow(t, kubeconfig, rule)
+	s.productAs(t, kubeconfig, "run", "--confirm-after", "0").expect(t, at(leaked), "Stale PodGone")
+	s.lost(t, before, stored(leaked)...)
+}
+
+// What docs/threat-model.md takes for granted of whoever may edit a namespace.
+func TestWhatAUserWithTheRoleEditCanWrite(t *testing.T) {
+	t.Parallel()
+	s := newStageWithReports(t, "worker-1")
+	for user, namespace := range map[string]string{"tenant": metav1.NamespaceDefault, "editor": metav1.NamespaceSystem} {
+		try(s.Client().RbacV1().RoleBindings(namespace).Create(t.Context(), &rbacv1.RoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: "edit"},
+			// What edit is made of; the controller that does that is not there.
+			RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "system:aggregate-to-edit"},
+			Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: user}},
+		}, metav1.CreateOptions{})).must(t)
+	}
+	tenant, editor := s.as(t, "tenant"), s.as(t, "editor")
+	pods := thing{podsResource, metav1.NamespaceDefault, newMirror}
+	own := thing{leasesResource, metav1.NamespaceSystem, newLease}
+	for who, try := range map[*visitor]attempt{tenant: pods.dryRun("mine"), editor: own.dryRun("mine")} {
+		eventually(t, "the rights to be there", func() bool {
+			err := try(t.Context(), who)
+			return err == nil || !strings.Contains(err.Error(), noRight)
+		})
+	}
+	reports, freshness := thing{sandboxReports, "", newReport}, thing{leasesResource, harness.LeaseNamespace, newLease}
+	checkTrials(t, "a tenant may", []trial{
+		{"create a pod that calls itself a mirror of another", tenant, pods.create("mine"), ""},
+		{"write its network-status", tenant, pods.patch("mine", types.MergePatchType, `{"metadata":{"annotations":{"k8s.v1.cni.cncf.io/network-status":"[]"}}}`), ""},
+		{"keep it by a finalizer", tenant, pods.patch("mine", types.MergePatchType, `{"metadata":{"finalizers":["example.com/keep"]}}`), ""},
+	})
+	checkTrials(t, "it has no right for", []trial{
+		{"a pod's status", tenant, pods.patch("mine", types.MergePatchType, `{"status":{"phase":"Failed"}}`, "status"), noRight},
+		{"a pod of another namespace", tenant, thing{podsResource, metav1.NamespaceSystem, newMirror}.create("mine"), noRight},
+		{"a report", tenant, reports.create("worker-1"), noRight},
+		{"the Lease that makes a report fresh", tenant, freshness.create("worker-1"), noRight},
+		{"a pool", tenant, thing{r: harness.IPPools, namespace: metav1.NamespaceSystem}.merge("10.0.0.0-24"), noRight},
+		{"a reservation", tenant, thing{r: harness.Reservations, namespace: metav1.NamespaceSystem}.delete("10.9.0.1"), noRight},
+		{"whereabouts' Lease", tenant, own.create("whereabouts"), noRight},
+		{"a node's taints", tenant, thing{r: nodesResource}.merge("worker-1"), noRight},
+	})
+	checkTrials(t, "an editor of kube-system may", []trial{
+		{"write whereabouts' Lease", editor, own.create("whereabouts"), ""},
+		{"write the Lease that keeps what is known of restores", editor, own.create("ip-reconcile-restore"), ""},
+	})
+	checkTrials(t, "an editor of kube-system has no right for", []trial{
+		{"the Lease that makes a report fresh", editor, freshness.create("worker-1"), noRight},
+		{"a report", editor, reports.create("worker-1"), noRight},
+	})
+}
+
+// newMirror is a pod that pretends to be the mirror of a static pod. The API server
+// wants such a pod to be bound to a node.
+func newMirror(name string) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "Pod",
+		"metadata": map[string]any{"name": name, "annotations": map[string]any{"kubernetes.io/config.mirror": "the UID of another"}},
+		"spec":     map[string]any{"nodeName": "worker-1", "containers": []any{map[string]any{"name": "app", "image": "e2e.invalid/none"}}},
+	}}
+}
+
+func TestTheAPIServerBoundsAReport(t *testing.T) {
+	t.Parallel()
+	s := newStageWithReports(t, "worker-1")
+	admin := newVisitor(t, s.Config(), "")
+	many := func(sandboxes int, name string) attempt {
+		return func(ctx context.Context, v *visitor) error {
+			u, all := newReport("worker-1"), []any{}
+			for i := range sandboxes {
+				all = append(all, map[string]any{"id": fmt.Sprint(i), "state": "Ready", "name": name})
+			}
+			u.Object["sandboxes"] = all
+			_, err := v.Resource(sandboxReports).Create(ctx, u, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+			return err
+		}
+	}
+	for what, c := range map[string]struct {
+		try  attempt
+		says string
+	}{
+		"4,000 sandboxes":       {many(4000, ""), ""},
+		"one more":              {many(4001, ""), "must have at most 4000 items"},
+		"4,000 of a KiB each":   {many(4000, strings.Repeat("x", 1024)), "too large"},
+		"an id of 129 bytes":    {thing{sandboxReports, "", reportOf(strings.Repeat("x", 129))}.dryRun("worker-1"), "Too long: may not be"},
+		"an id of 128 as usual": {thing{sandboxReports, "", reportOf(strings.Repeat("x", 128))}.dryRun("worker-1"), ""},
+	} {
+		err := c.try(t.Context(), admin)
+		switch {
+		case c.says == "":
+			check(t, err)
+		case err == nil:
+			t.Errorf("%s: it was taken", what)
+		default:
+			contains(t, what, err.Error(), c.says)
+		}
+	}
+}
+
+// reportOf makes reports of one sandbox.
+func reportOf(id string) func(name string) *unstructured.Unstructured {
+	return func(name string) *unstructured.Unstructured {
+		u := newReport(name)
+		u.Object["sandboxes"] = []any{map[string]any{"id": id, "state": "Ready"}}
+		return u
+	}
+}
