@@ -108,6 +108,9 @@ func TestAPoolIsDecodedAsItReadsFromABuiltObject(t *testing.T) {
 			if a.Problem == "" && jsonOf(a.Entry()) != jsonOf(ordered(entries["allocations"].(map[string]any)[a.Key])) {
 				t.Fatalf("entry %q is to be tested as %s in\n%s", a.Key, jsonOf(a.Entry()), text)
 			}
+			if a.Address.IsValid() && !got.Range.Contains(a.Address) {
+				t.Fatalf("%s is outside %s", a.Address, got.RangeText)
+			}
 			if f := got.Find(a.Key); f != a {
 				t.Fatalf("key %q finds %+v", a.Key, f)
 			}
@@ -229,6 +232,10 @@ func TestAReservationIsDecodedAsItReadsFromABuiltObject(t *testing.T) {
 		}
 		if got.Problem == "" && got.Namespace != "" && got.Name != "" && !reflect.DeepEqual(got.AsNew().Object, o.Object) {
 			t.Fatalf("it would be created again as %s\nwant %s", jsonOf(got.AsNew()), jsonOf(o))
+		}
+		again := ippool.ReadReservation(got.AsNew())
+		if again.UID+again.ResourceVersion != "" || !again.Created.IsZero() || again.PodRef != got.PodRef || again.IfName != got.IfName {
+			t.Fatalf("created again as %s\nof %s", jsonOf(got.AsNew()), text)
 		}
 	})
 }

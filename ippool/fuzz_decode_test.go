@@ -34,68 +34,6 @@ func poolTexts() []string {
 		`{"metadata":{"name":"\ud800","resourceVersion":"7"},"spec":{"range":"::/0","allocations":{"\u0035":{"podref":"d\/a"}}}}`, `[]`, `null`, `{`, `{"spec":{"range":"::ffff:10.0.0.0/120"}}`}
 }
 
-// FuzzAPoolIsDecodedAsEncodingJSONReadsIt holds the decoder against the plain way of reading a
-// pool, and every address against the range.
-func FuzzAPoolIsDecodedAsEncodingJSONReadsIt(f *testing.F) {
-	for _, text := range poolTexts() {
-		f.Add([]byte(text))
-	}
-	f.Fuzz(func(t *testing.T, text []byte) {
-		p, err := ippool.DecodePool(text)
-		o, valid := asBuilt(text)
-		if (err == nil) != valid {
-			t.Fatalf("%v of %q", err, text)
-		}
-		if !valid {
-			return
-		}
-		if want := poolFrom(o); exported(p) != exported(want) {
-			t.Fatalf("got  %s\nwant %s\nof %s", exported(p), exported(want), text)
-		}
-		for i := range p.Allocations {
-			a := &p.Allocations[i]
-			if p.Find(a.Key) != a {
-				t.Fatalf("key %q is not found in %s", a.Key, text)
-			}
-			if a.Address.IsValid() && !p.Range.Contains(a.Address) {
-				t.Fatalf("%s is outside %s", a.Address, p.RangeText)
-			}
-		}
-	})
-}
-
-// FuzzAReservationIsDecodedAsEncodingJSONReadsIt also creates it again: the same
-// reservation, with nothing of the one before it.
-func FuzzAReservationIsDecodedAsEncodingJSONReadsIt(f *testing.F) {
-	for _, text := range []string{
-		`{"metadata":{"name":"10.0.0.5","namespace":"kube-system","uid":"u","resourceVersion":"7","creationTimestamp":"2026-11-20T10:00:00Z"},"spec":{"podref":"default/a","ifname":"net1"}}`,
-		`{"metadata":{"name":"red-fd00--5","creationTimestamp":"2026-11-20T10:00:00.5+01:00","labels":{"a":"b"}},"spec":{"podref":"default/a_uid","containerid":"","later":{}},"status":[1e999]}`,
-		`{"spec":null}`, `{"spec":{"podref":5}}`, `{"metadata":5,"spec":{"podref":"a/b","podref":"\u0061/c"}}`, `[]`, `{"spec":{}} x`,
-	} {
-		f.Add([]byte(text))
-	}
-	f.Fuzz(func(t *testing.T, text []byte) {
-		r, err := ippool.DecodeReservation(text)
-		o, valid := asBuilt(text)
-		if (err == nil) != valid {
-			t.Fatalf("%v of %q", err, text)
-		}
-		if !valid {
-			return
-		}
-		if want := reservationFrom(o); exported(r) != exported(want) {
-			t.Fatalf("got  %s\nwant %s\nof %s", exported(r), exported(want), text)
-		}
-		again := ippool.ReadReservation(r.AsNew())
-		if again.UID != "" || again.ResourceVersion != "" || !again.Created.IsZero() {
-			t.Fatalf("created again with what the API server sets: %s", jsonOf(r.AsNew()))
-		}
-		if again.Name != r.Name || again.PodRef != r.PodRef || again.IfName != r.IfName || r.Problem == "" && again.Problem != "" {
-			t.Fatalf("created again as %s\nof %s", jsonOf(r.AsNew()), text)
-		}
-	})
-}
-
 // FuzzAListIsDecodedAsItsItemsAre: the pages of a LIST, which are never taken for empty
 // where they are none.
 func FuzzAListIsDecodedAsItsItemsAre(f *testing.F) {

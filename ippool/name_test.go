@@ -105,24 +105,6 @@ func TestAPoolsNetworksNodesAndLeasesByItsName(t *testing.T) {
 	}
 }
 
-func TestAReservationIsNamedAsWhereaboutsNamesIt(t *testing.T) {
-	for _, c := range []struct{ network, address, want string }{
-		{"", "10.0.0.5", "10.0.0.5"},
-		{"red", "10.0.0.5", "red-10.0.0.5"},
-		{"", "2001:db8::a", "2001-db8--a"},
-		{"", "2001:db8:0:0:1::", "2001-db8-0-0-1--0"}, // A9: a name may not end in a dash
-		{"red", "fd00::", "red-fd00--0"},
-		{"", "::", "--0"},
-		{"", "::ffff:10.0.0.5", "10.0.0.5"},
-		{"10.0.0.0", "10.0.0.5", "10.0.0.0-10.0.0.5"},
-		{"", "2001:DB8::A", "2001-db8--a"},
-	} {
-		a := netip.MustParseAddr(c.address)
-		equal(t, c.address+" in "+c.network, ippool.ReservationName(c.network, a), c.want)
-		equal(t, c.address+" by whereabouts", kubernetes.NormalizeIP(netIP(a), c.network), c.want)
-	}
-}
-
 func anyAddress() *rapid.Generator[netip.Addr] {
 	return rapid.OneOf(addressGen(true), addressGen(false),
 		rapid.Map(addressGen(true), func(a netip.Addr) netip.Addr { return netip.AddrFrom16(a.As16()) }), // v4-mapped
@@ -163,26 +145,6 @@ func TestANameIsAcceptedOnlyIfItIsTheOneThatWouldBeBuilt(t *testing.T) {
 			t.Fatalf("%q in %q is accepted as %v, whose name is %q", name, network, a, kubernetes.NormalizeIP(netIP(a), network))
 		}
 	})
-}
-
-func TestANameOfAnotherNetworkOrSpellingIsNoReservedAddress(t *testing.T) {
-	for _, c := range []struct{ name, network string }{
-		{"red-10.0.0.5", ""},
-		{"10.0.0.5", "red"},
-		{"reddish-10.0.0.5", "red"},
-		{"red10.0.0.5", "red"},
-		{"10.0.0.05", ""},
-		{"2001-DB8--A", ""},
-		{"2001-db8-0-0-1--", ""},
-		{"2001-db8-0-0-0-0-0-a", ""},
-		{"--ffff-10.0.0.5", ""},
-		{"", ""},
-		{"red-", "red"},
-	} {
-		if a, ok := ippool.ReservedAddress(c.name, c.network); ok {
-			t.Errorf("%q in network %q is %v", c.name, c.network, a)
-		}
-	}
 }
 
 // A zone is no part of the address that whereabouts hands out, so that no name

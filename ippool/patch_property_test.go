@@ -55,34 +55,89 @@ func storedPoolGen() *rapid.Generator[*unstructured.Unstructured] {
 	})
 }
 
+func entriesOf(o *unstructured.Unstructured) map[string]any {
+	return o.Object["spec"].(map[string]any)["allocations"].(map[string]any)
+}
+
+// applied checks that a patch makes a pool what is meant, and that got, what is known of the pool then, is what is read of it.
+func applied(t tester, p stored, patch []byte, want *unstructured.Unstructured, got *ippool.Pool) *unstructured.Unstructured {
+	t.Helper()
+	before := p.Object.DeepCopy()
+	after, err := ippool.ApplyPatch(p.Object, patch)
+	if err != nil {
+		t.Fatalf("%s does not apply: %v", patch, err)
+	}
+	if !reflect.DeepEqual(after.Object, want.Object) {
+		t.Fatalf("%s\ngives %s\nwant  %s", patch, jsonOf(after), jsonOf(want))
+	}
+	if !reflect.DeepEqual(p.Object.Object, before.Object) || jsonOf(p.Pool) != jsonOf(ippool.ReadPool(before)) {
+		t.Fatalf("building or applying a patch changed what was read")
+	}
+	after.SetResourceVersion("later")
+	if read := ippool.ReadPool(after); len(got.Allocations)+len(read.Allocations) > 0 && jsonOf(got) != jsonOf(read) {
+		t.Fatalf("got  %s\nwant %s", jsonOf(got), jsonOf(read))
+	}
+	return after
+}
+
+// What Without tells is what the API server stores: the next batch rests on it.
 func TestAPatchRemovesTheEntriesMeantAndNothingElseOfAnyPool(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		o := storedPoolGen().Draw(t, "pool")
-		before := o.DeepCopy()
-		p := read(o)
-		want := before.DeepCopy()
+		p := read(storedPoolGen().Draw(t, "pool"))
+		want := p.Object.DeepCopy()
 		var meant []ippool.Allocation
 		for _, a := range p.Allocations {
 			if a.Problem == "" && rapid.Bool().Draw(t, "remove "+a.Key) {
 				meant = append(meant, a)
-				delete(want.Object["spec"].(map[string]any)["allocations"].(map[string]any), a.Key)
+				delete(entriesOf(want), a.Key)
 			}
 		}
 		patch, err := ippool.RemovePatch(p.Pool, meant)
 		if err != nil {
 			t.Fatalf("no patch for %s: %v", jsonOf(meant), err)
 		}
-		got, err := ippool.ApplyPatch(o, patch)
-		if err != nil {
-			t.Fatalf("%s does not apply: %v", patch, err)
-		}
-		if !reflect.DeepEqual(got.Object, want.Object) {
-			t.Fatalf("%s\ngives %s\nwant  %s", patch, jsonOf(got), jsonOf(want))
-		}
-		if !reflect.DeepEqual(o.Object, before.Object) {
-			t.Fatal("building or applying a patch changed the object that was read")
-		}
 		checkOrder(t, patch, p.Pool, meant)
+		got := p.Without(meant, "later")
+		after := applied(t, p, patch, want, got)
+		rest := slices.DeleteFunc(slices.Clone(got.Allocations), func(a ippool.Allocation) bool { return a.Problem != "" })
+		if patch, err = ippool.RemovePatch(got, rest); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ippool.ApplyPatch(after, patch); err != nil {
+			t.Fatalf("the next patch, of what is left: %s: %v", patch, err)
+		}
+	})
+}
+
+// Into an empty slot, or in the place of the very entry that it replaces.
+func TestAPatchWritesTheEntryMeantAndNothingElseIntoAnyPool(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := read(storedPoolGen().Draw(t, "pool"))
+		key := rapid.OneOf(rapid.SampledFrom([]string{"7", "~0/", "a/b", "-1"}), rapid.StringMatching(`[0-9]{1,2}`)).Draw(t, "key")
+		if len(p.Allocations) > 0 && rapid.Bool().Draw(t, "taken") {
+			key = rapid.SampledFrom(p.Allocations).Draw(t, "of").Key
+		}
+		text := rapid.SampledFrom([]string{"c-new", "default/new", "default/new_uid", "\u2028<&>", "", "net2"})
+		e := ippool.NewEntry{Key: key, ContainerID: text.Draw(t, "id"), PodRef: text.Draw(t, "podref"), IfName: text.Draw(t, "ifname"), Replaces: p.Find(key)}
+		patch, err := ippool.WritePatch(p.Pool, []ippool.NewEntry{e})
+		if err != nil {
+			if e.Replaces == nil || e.Replaces.Problem == "" {
+				t.Fatal(err)
+			}
+			return // what cannot be judged is not replaced
+		}
+		want := p.Object.DeepCopy()
+		entry := map[string]any{"id": e.ContainerID, "podref": e.PodRef}
+		if e.IfName != "" {
+			entry["ifname"] = e.IfName
+		}
+		entriesOf(want)[key] = entry
+		applied(t, p, patch, want, p.With([]ippool.NewEntry{e}, "later"))
+		other := p.Object.DeepCopy() // of the same version, with another entry in the slot
+		entriesOf(other)[key] = map[string]any{"id": "other", "podref": "default/other"}
+		if out, err := ippool.ApplyPatch(other, patch); err == nil {
+			t.Fatalf("%s overwrites what came between: %s", patch, jsonOf(out))
+		}
 	})
 }
 
@@ -115,7 +170,7 @@ func TestAPatchFailsOnAnyOtherVersionOfAnyPool(t *testing.T) {
 			t.Fatal(err)
 		}
 		changed := p.Object.DeepCopy()
-		entry := changed.Object["spec"].(map[string]any)["allocations"].(map[string]any)[a.Key].(map[string]any)
+		entry := entriesOf(changed)[a.Key].(map[string]any)
 		if rapid.Bool().Draw(t, "the version changes") {
 			changed.SetResourceVersion(p.ResourceVersion + "0")
 		} else {

@@ -3,12 +3,10 @@ package ippool_test
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"pgregory.net/rapid"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 )
@@ -98,42 +96,4 @@ func TestAPatchStaysWithinWhatTheAPIServerTakes(t *testing.T) {
 		t.Fatal(err)
 	}
 	equal(t, "entries left", len(ippool.ReadPool(out).Allocations), 1)
-}
-
-// What Without tells is what the API server stores: the next batch rests on it.
-func TestAPoolWithoutEntriesIsThePoolThatThePatchLeaves(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		p := read(storedPoolGen().Draw(t, "pool"))
-		before := jsonOf(p.Pool)
-		var meant []ippool.Allocation
-		for _, a := range p.Allocations {
-			if a.Problem == "" && rapid.Bool().Draw(t, "remove "+a.Key) {
-				meant = append(meant, a)
-			}
-		}
-		patch, err := ippool.RemovePatch(p.Pool, meant)
-		if err != nil {
-			t.Fatal(err)
-		}
-		after, err := ippool.ApplyPatch(p.Object, patch)
-		if err != nil {
-			t.Fatal(err)
-		}
-		after.SetResourceVersion("later")
-		got, want := p.Without(meant, "later"), read(after)
-		if len(got.Allocations)+len(want.Allocations) > 0 && jsonOf(got) != jsonOf(want.Pool) {
-			t.Fatalf("got  %s\nwant %s", jsonOf(got), jsonOf(want.Pool))
-		}
-		// The next patch, of what is left, applies to what is stored.
-		rest := slices.DeleteFunc(slices.Clone(got.Allocations), func(a ippool.Allocation) bool { return a.Problem != "" })
-		if patch, err = ippool.RemovePatch(got, rest); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := ippool.ApplyPatch(after, patch); err != nil {
-			t.Fatalf("%s: %v", patch, err)
-		}
-		if jsonOf(p.Pool) != before {
-			t.Fatal("the pool itself has changed")
-		}
-	})
 }

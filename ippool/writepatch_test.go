@@ -79,26 +79,3 @@ func TestOnlyAReadableEntryOfThatKeyIsReplaced(t *testing.T) {
 		}
 	}
 }
-
-func TestAPoolWithWhatWasWrittenIsAsItIsStored(t *testing.T) {
-	p := poolOf("10.0.0.0/24", map[string]any{"5": entryOf("c5", "default/a"), "9": entryOf("c9", "default/c")})
-	entries := []ippool.NewEntry{
-		{Key: "5", ContainerID: "new", PodRef: "default/b_uid-1", IfName: "net1", Replaces: p.Find("5")},
-		{Key: "7", ContainerID: "c7", PodRef: "default/d"},
-	}
-	patch, err := ippool.WritePatch(p.Pool, entries)
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := ippool.ApplyPatch(p.Object, patch)
-	if err != nil {
-		t.Fatal(err)
-	}
-	out.SetResourceVersion("42")
-	if got, want := p.With(entries, "42"), ippool.ReadPool(out); !reflect.DeepEqual(got, want) {
-		t.Errorf("got  %+v\nwant %+v", got, want)
-	}
-	if p.Find("7") != nil || p.Find("5").ContainerID != "c5" {
-		t.Error("the pool itself has changed")
-	}
-}
