@@ -1,125 +1,16 @@
 package podstate_test
 
 import (
-	"bytes"
 	"encoding/json"
-	"reflect"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	kjson "sigs.k8s.io/json"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
-
-// FuzzANetworkStatusIsReadAsEncodingJSONReadsIt also bounds what is kept of it: more than
-// that makes it unreadable, and never another status.
-func FuzzANetworkStatusIsReadAsEncodingJSONReadsIt(f *testing.F) {
-	for _, text := range []string{
-		`[{"name":"cbr0","interface":"eth0","ips":["10.244.0.9"],"default":true},{"name":"default/wb","interface":"net1","ips":["10.0.0.5","fd00::5/64"],"mac":"02:42","dns":{}}]`,
-		`[{"ips":["10.0.0.5"]}] x`, `[{"IPS":null,"\u0069ps":[null]}]`, `[{"ips":["::ffff:10.0.0.9","fe80::1%eth0"," 10.0.0.5 "]},null,5]`, ` null `, `[]`, `{}`, "[{\"name\":\"\xff\"}]",
-		`[{"ips":[` + strings.Repeat(`"10.0.0.5",`, 70) + `"10.0.0.6"]}]`, "[" + strings.Repeat("{},", 70) + `{"ips":["10.0.0.5"]}]`, strings.Repeat("[", 12000),
-	} {
-		f.Add(text)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		p := podstate.ReadPod(pod(status(text)))
-		status, interfaces := statusFrom(text)
-		kept, empty := 0, 0
-		for _, i := range p.Interfaces {
-			if kept += len(i.Addresses); len(i.Addresses) == 0 {
-				empty++
-			}
-		}
-		if kept > 128 || empty > 64 {
-			t.Fatalf("%d addresses and %d entries without any are kept", kept, empty)
-		}
-		all, none := 0, 0
-		for _, i := range interfaces {
-			if all += len(i.Addresses); len(i.Addresses) == 0 {
-				none++
-			}
-		}
-		if all > 128 || none > 64 {
-			if p.Status != podstate.StatusUnreadable {
-				t.Fatalf("status %v with %d addresses and %d entries without any", p.Status, all, none)
-			}
-			return
-		}
-		if p.Status != status || !reflect.DeepEqual(p.Interfaces, interfaces) {
-			t.Fatalf("%q\ngot  %v %+v\nwant %v %+v", text, p.Status, p.Interfaces, status, interfaces)
-		}
-	})
-}
-
-// FuzzAListOfPodsIsReadAsItsObjectsAre: protobuf and JSON as the API server sends them. What
-// whole objects cannot be made of is an error or the same without what nobody reads.
-func FuzzAListOfPodsIsReadAsItsObjectsAre(f *testing.F) {
-	for seed := range int64(3) {
-		pods := &corev1.PodList{TypeMeta: metav1.TypeMeta{Kind: "PodList", APIVersion: "v1"}, ListMeta: listMeta, Items: make([]corev1.Pod, 2)}
-		for i := range pods.Items {
-			filler(seed).Fill(&pods.Items[i])
-		}
-		f.Add(answer(f, pods, true))
-		f.Add(answer(f, pods, false))
-	}
-	f.Add([]byte(`{"kind":"PodList","items":[{"status":{"podIPs":[{"ip":"10.0.0.5"}]}},{}]}`))
-	f.Add([]byte("k8s\x00"))
-	f.Fuzz(func(t *testing.T, body []byte) {
-		var got []*podstate.Pod
-		_, err := podstate.DecodePods(body, func(p *podstate.Pod) { got = append(got, p) })
-		var list corev1.PodList
-		if envelope, inProtobuf := bytes.CutPrefix(body, []byte("k8s\x00")); inProtobuf {
-			var unknown runtime.Unknown
-			if unknown.Unmarshal(envelope) != nil || unknown.Raw == nil || !strings.HasSuffix(unknown.Kind, "List") || list.Unmarshal(unknown.Raw) != nil {
-				return
-			}
-		} else {
-			var head struct {
-				Kind  string          `json:"kind"`
-				Items json.RawMessage `json:"items"`
-			}
-			if isList := kjson.UnmarshalCaseSensitivePreserveInts(body, &head) == nil && strings.HasSuffix(head.Kind, "List") && head.Items != nil; !isList {
-				if err == nil {
-					t.Fatalf("%d pods are read of no list: %q", len(got), body)
-				}
-				return
-			}
-			if kjson.UnmarshalCaseSensitivePreserveInts(body, &list) != nil {
-				return // something is wrong in what nobody reads, or in what makes it an error
-			}
-		}
-		if err != nil || len(got) != len(list.Items) {
-			t.Fatalf("%d of %d pods, %v, of %q", len(got), len(list.Items), err, body)
-		}
-		for i := range got {
-			if want := podstate.ReadPod(&list.Items[i]); !reflect.DeepEqual(got[i], want) {
-				t.Fatalf("got  %+v\nwant %+v", got[i], want)
-			}
-		}
-	})
-}
-
-// FuzzTheNetworksThatAPodAsksForAreBounded reads the annotations by which a Pending pod asks
-// for networks.
-func FuzzTheNetworksThatAPodAsksForAreBounded(f *testing.F) {
-	for _, text := range []string{"a,b/c@net1", `[{"name":"wb","namespace":"x"},{"name":"y"}]`, "a@b@c", "[null]", "{", strings.Repeat("a,", 70) + "b", "/", " , "} {
-		f.Add(text, "kube-system/x")
-	}
-	f.Fuzz(func(t *testing.T, networks, first string) {
-		p := podstate.ReadPod(pod(func(o *corev1.Pod) {
-			o.Status.Phase = corev1.PodPending
-			o.Annotations = map[string]string{"k8s.v1.cni.cncf.io/networks": networks, "v1.multus-cni.io/default-network": first}
-		}))
-		if len(p.Selected) > 65 {
-			t.Fatalf("%d networks", len(p.Selected))
-		}
-	})
-}
 
 // FuzzAReportIsFreshOnlyForItsOwnContent: of a report and a Lease of any content only the
 // Lease that carries the report's hash makes it fresh.
@@ -151,6 +42,40 @@ func FuzzAReportIsFreshOnlyForItsOwnContent(f *testing.F) {
 		}
 		if r.AgeChanged(noon) && !o.ObservedAt.Time.Before(noon) {
 			t.Fatal("an age has changed since it was observed later")
+		}
+	})
+}
+
+// FuzzWhatATenantWritesIsBounded reads the annotations that Multus writes and reads.
+func FuzzWhatATenantWritesIsBounded(f *testing.F) {
+	for _, text := range []string{
+		`[{"name":"cbr0","interface":"eth0","ips":["10.244.0.9"],"default":true},{"name":"default/wb","interface":"net1","ips":["10.0.0.5","fd00::5/64"],"mac":"02:42","dns":{}}]`,
+		`[{"IPS":null,"\u0069ps":[null]}]`, `[{"ips":["::ffff:10.0.0.9","fe80::1%eth0"," 10.0.0.5 "]},null,5]`, "[{\"name\":\"\xff\"}]", strings.Repeat("[", 12000),
+		`[{"ips":[` + strings.Repeat(`"10.0.0.5",`, 130) + `"10.0.0.6"]}]`, "[" + strings.Repeat("{},", 70) + `{"ips":["10.0.0.5"]}]`,
+		"a,b/c@net1", `[{"name":"wb","namespace":"x"},{"name":"y"}]`, "a@b@c", "[null]", "{", strings.Repeat("a,", 70) + "b", "/", " , ",
+	} {
+		f.Add(text, "kube-system/x")
+		f.Add("a", text)
+	}
+	f.Fuzz(func(t *testing.T, text, first string) {
+		p := podstate.ReadPod(pod(status(text), func(o *corev1.Pod) {
+			o.Status.Phase = corev1.PodPending
+			o.Annotations["k8s.v1.cni.cncf.io/networks"], o.Annotations["v1.multus-cni.io/default-network"] = text, first
+		}))
+		if len(p.Selected) > 65 {
+			t.Fatalf("%d networks", len(p.Selected))
+		}
+		kept, empty := 0, 0
+		for _, i := range p.Interfaces {
+			if kept += len(i.Addresses); len(i.Addresses) == 0 {
+				empty++
+			}
+		}
+		if kept > 128 || empty > 64 || p.Status == podstate.StatusMissing && len(p.Interfaces) > 0 {
+			t.Fatalf("%d addresses and %d entries without any are kept, status %v", kept, empty, p.Status)
+		}
+		if p.Status == podstate.StatusReadable && (strings.Count(text, "{") < len(p.Interfaces) || !json.Valid([]byte(text))) {
+			t.Fatalf("%d interfaces are read of %q", len(p.Interfaces), text)
 		}
 	})
 }

@@ -1,6 +1,8 @@
 package podstate_test
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -31,6 +33,10 @@ func TestANetworkStatusSaysWhatBecameOfReadingIt(t *testing.T) {
 		{"null among good ones", `[{"ips":["10.0.0.5"]},null]`, podstate.StatusUnreadable, []string{"10.0.0.5"}},
 		{"a field of the wrong type", `[{"ips":"10.0.0.5"},{"ips":["10.0.0.6"]}]`, podstate.StatusUnreadable, []string{"10.0.0.6"}},
 		{"one bad address among good ones", `[{"ips":["10.0.0.5","10.0.0.256","10.0.0.7"]}]`, podstate.StatusUnreadable, []string{"10.0.0.5", "10.0.0.7"}},
+		{"names in any case, the last of two", `[{"ips":["10.0.0.4"],"IPs":["10.0.0.5"]}]`, podstate.StatusReadable, []string{"10.0.0.5"}},
+		{"null for an address", `[{"ips":[null,"10.0.0.5"]}]`, podstate.StatusUnreadable, []string{"10.0.0.5"}},
+		{"129 addresses", `[{"ips":[` + strings.Repeat(`"10.0.0.5",`, 128) + `"10.0.0.5"]}]`, podstate.StatusUnreadable, slices.Repeat([]string{"10.0.0.5"}, 128)},
+		{"65 entries without any", "[" + strings.Repeat("{},", 64) + "{}]", podstate.StatusUnreadable, nil},
 		{"an empty address", `[{"ips":[""]}]`, podstate.StatusUnreadable, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -25,13 +25,6 @@ func node(ready corev1.ConditionStatus, taints ...corev1.Taint) *corev1.Node {
 	return n
 }
 
-func TestANodeIsReadWithItsBootIDAndLabels(t *testing.T) {
-	n := podstate.ReadNode(node(corev1.ConditionTrue))
-	equal(t, "name", n.Name, "worker-1")
-	equal(t, "boot id", n.BootID, "boot-1")
-	equal(t, "label", n.Labels["kubernetes.io/os"], "linux")
-}
-
 func TestANodeIsReadyOnlyWhereTheConditionSaysTrue(t *testing.T) {
 	for _, c := range []struct {
 		status corev1.ConditionStatus

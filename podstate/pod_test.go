@@ -131,14 +131,3 @@ func TestAFinishedPodKeepsNoAddresses(t *testing.T) {
 		t.Error("a terminating pod keeps its addresses: its containers may run for an hour yet")
 	}
 }
-
-// ReadPod is given objects out of a shared cache.
-func TestReadingAPodDoesNotChangeIt(t *testing.T) {
-	o := pod(status(`[{"name":"default/macvlan","interface":"net1","ips":["10.0.0.5"]}]`))
-	// Room behind the slice is where an append would write.
-	o.Status.PodIPs = append(make([]corev1.PodIP, 0, 8), corev1.PodIP{IP: "192.168.0.9"})
-	podstate.ReadPod(o)
-	if behind := o.Status.PodIPs[:2][1]; behind.IP != "" {
-		t.Errorf("ReadPod wrote %q behind the end of the object's podIPs", behind.IP)
-	}
-}

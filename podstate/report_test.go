@@ -166,12 +166,6 @@ func TestASandboxIsSettledOnceItIsOlderThanAMinute(t *testing.T) {
 	}
 }
 
-func TestANamespaceIsClosedOnlyWhereSomethingSaysSo(t *testing.T) {
-	equal(t, "not known", podstate.Closed(nil), false)
-	equal(t, "open", podstate.Closed(ptr(false)), false)
-	equal(t, "closed", podstate.Closed(ptr(true)), true)
-}
-
 func TestAReportsAddressIsReadInAnySpelling(t *testing.T) {
 	for text, want := range map[string]string{"10.0.0.5": "10.0.0.5", "10.0.0.5/24": "10.0.0.5", "FD00::0:A": "fd00::a", "::ffff:10.0.0.5": "10.0.0.5"} {
 		a, ok := podstate.ParseAddress(v1alpha1.Address{IP: text})
