@@ -139,23 +139,6 @@ func TestAtMost128AddressesAreKept(t *testing.T) {
 	same(t, "may carry", e.MayCarry, []v1alpha1.Network{{Range: "10.0.0.0/24"}})
 }
 
-// 33 dual-stack interfaces.
-func TestAPodOfManyInterfacesIsReadInFull(t *testing.T) {
-	c := newCaches(t)
-	c.runtime(one, "eth0", multus, eth0)
-	c.delegate(one, "eth0", kindnet, eth0)
-	configs := []string{kindnet}
-	for i := range 33 {
-		dual := conf(fmt.Sprint("dual-", i), `{"type":"whereabouts","ipRanges":[{"range":"10.0.0.0/24"},{"range":"fd00::/64"}]}`)
-		c.delegate(one, fmt.Sprint("net", i+1), dual, result(fmt.Sprintf("10.0.0.%d/24", i+1), fmt.Sprintf("fd00::%d/64", i+1)))
-		configs = append(configs, dual)
-	}
-	c.own(one, configs...)
-	if e := c.readEntry(one); !e.AddressesComplete || len(e.Addresses) != 66 {
-		t.Errorf("%d addresses, complete: %v", len(e.Addresses), e.AddressesComplete)
-	}
-}
-
 // A tenant's definition: macvlan has no ipam section, and tuning reads none.
 func TestAnIPAMSectionThatNoPluginReadsDoesNotMakeASandboxUnread(t *testing.T) {
 	var ranges []string

@@ -113,18 +113,3 @@ func FuzzACacheFileProvesNoMoreThanItSays(f *testing.F) {
 		}
 	})
 }
-
-// FuzzTheContainerOfAFileIsInItsName: what is taken for an id is 64 hex digits of the name.
-func FuzzTheContainerOfAFileIsInItsName(f *testing.F) {
-	for _, name := range []string{fuzzID, "wb-" + fuzzID + "-net1", "a-b-" + fuzzID + "-net-1", "wb-" + fuzzID, "-", "", "--", ".nfs0001", strings.Repeat("-", 300)} {
-		f.Add(name)
-	}
-	f.Fuzz(func(t *testing.T, name string) {
-		for _, kind := range []fileKind{runtimeResults, multusDelegates, multusResults} {
-			id, ok := kind.id(name)
-			if ok && (len(id) != 64 || strings.Trim(strings.ToLower(id), "0123456789abcdef") != "" || !strings.Contains(name, id)) {
-				t.Fatalf("%q is the id in %q", id, name)
-			}
-		}
-	})
-}

@@ -42,28 +42,3 @@ func TestWhatAYAMLFileStandsForIsBoundByItsLength(t *testing.T) {
 		}
 	}
 }
-
-// FuzzAListIsReadItemByItemAsTheWholeParserReadsIt also bounds what any text may take.
-func FuzzAListIsReadItemByItemAsTheWholeParserReadsIt(f *testing.F) {
-	f.Add(kubectlList)
-	for _, text := range bombs() {
-		if len(text) < 10_000 {
-			f.Add(text)
-		}
-	}
-	for _, text := range []string{"kind: List\nitems:\n- kind: &k Pod\n- kind: *k\n", "items:\n- a: |\n  b\n- {}\n", "items:\n- ? [a]\n  : b\n", "items:\n- <<: {a: b}\n", "kind: !!binary aa\nitems:\n- 0x1f: .inf\n", "items:\n- a: 09\n- a: 2026-11-20\n"} {
-		f.Add(text)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		if len(text) > 100_000 {
-			return
-		}
-		bytes := allocatedBy(func() { _, _ = asJSON("x.yaml", []byte(text)) })
-		if bytes > uint64(64<<20+2000*len(text)) {
-			t.Fatalf("%d bytes of text take %d", len(text), bytes)
-		}
-		if _, ok := listAsJSON([]byte(text)); ok {
-			likeTheWhole(t, text)
-		}
-	})
-}

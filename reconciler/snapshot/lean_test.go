@@ -88,9 +88,3 @@ func TestAPoolInAListOfPodsKeepsItsEntries(t *testing.T) {
 	equal(t, "entries", len(poolNamed(t, o, "p").Allocations), 1)
 	equal(t, "pods", len(o.Pods), 1)
 }
-
-func TestAPodListLeavesOutTheKindOfItsItems(t *testing.T) {
-	o := observe(t, open(t, folder(t, map[string]string{"pool.json": leanPool,
-		"pods.json": `{"apiVersion": "v1", "items": [{"metadata": {"namespace": "default", "name": "web-0"}, "status": {"phase": "Running"}}], "kind": "PodList"}`})))
-	equal(t, "pods", len(o.Pods), 1)
-}

@@ -40,6 +40,11 @@ func TestAListIsReadItemByItemAsTheWholeParserReadsIt(t *testing.T) {
 		t.Fatal("what kubectl writes is left to the whole parser")
 	}
 	likeTheWhole(t, kubectlList)
+	for _, text := range []string{"items:\n- a: |\n  b\n- {}\n", "items:\n- ? [a]\n  : b\n", "items:\n- <<: {a: b}\n", "kind: !!binary aa\nitems:\n- 0x1f: .inf\n", "items:\n- a: 09\n- a: 2026-11-20\n"} {
+		if _, ok := listAsJSON([]byte(text)); ok {
+			likeTheWhole(t, text)
+		}
+	}
 }
 
 func TestWhatIsNoListAsKubectlWritesItIsLeftToTheWholeParser(t *testing.T) {
