@@ -1,44 +1,55 @@
 package ippool
 
 import (
-	"encoding/json"
+	"slices"
+	"strings"
 	"unique"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	kjson "k8s.io/apimachinery/pkg/util/json" // whole numbers stay whole
 
 	"github.com/ip-reconcile/ip-reconcile/internal/lean"
 )
 
+// DecodePool reads the JSON of an IPPool as ReadPool reads the object. It is an error only where the text is not JSON.
+func DecodePool(text []byte) (*Pool, error) { return decode(text, ReadPool) }
+
+// DecodeReservation reads the JSON of a reservation as ReadReservation reads the object. It is an error only where the text
+// is not JSON.
+func DecodeReservation(text []byte) (*Reservation, error) { return decode(text, ReadReservation) }
+
+// DecodeNAD reads the JSON of a NetworkAttachmentDefinition as ReadNAD reads the object. It is an error only where the text
+// is not JSON.
+func DecodeNAD(text []byte) (*NAD, error) { return decode(text, ReadNAD) }
+
 // DecodePools reads the JSON of a LIST of IPPools. It is an error if the text
 // is no list.
-func DecodePools(text []byte) ([]*Pool, metav1.ListMeta, error) { return decodeList(text, readPool) }
+func DecodePools(text []byte) ([]*Pool, metav1.ListMeta, error) { return decodeList(text, ReadPool) }
 
 // DecodeReservations reads the JSON of a LIST of reservations. It is an error
 // if the text is no list.
 func DecodeReservations(text []byte) ([]*Reservation, metav1.ListMeta, error) {
-	return decodeList(text, readReservation)
+	return decodeList(text, ReadReservation)
 }
 
 // DecodeNADs reads the JSON of a LIST of NetworkAttachmentDefinitions. It is an
 // error if the text is no list.
-func DecodeNADs(text []byte) ([]*NAD, metav1.ListMeta, error) { return decodeList(text, readNAD) }
+func DecodeNADs(text []byte) ([]*NAD, metav1.ListMeta, error) { return decodeList(text, ReadNAD) }
 
-func decode[T any](text []byte, read func(*lean.Reader) T) (T, error) {
-	r := lean.New(text)
-	v := read(r)
-	return v, r.End()
-}
-
-func decodeObject[T any](o *unstructured.Unstructured, read func(*lean.Reader) T) (v T, err error) {
-	text, err := json.Marshal(o.Object)
-	if err != nil {
+// decode leaves out managedFields, which are larger than all that is read.
+func decode[T any](text []byte, read func(*unstructured.Unstructured) T) (v T, err error) {
+	if text, err = lean.WithoutManagedFields(text); err != nil {
 		return v, err
 	}
-	return decode(text, read)
+	o := &unstructured.Unstructured{}
+	if lean.New(text).Kind() == '{' {
+		err = kjson.Unmarshal(text, &o.Object)
+	}
+	return read(o), err
 }
 
-func decodeList[T any](text []byte, read func(*lean.Reader) T) (all []T, page metav1.ListMeta, err error) {
+func decodeList[T any](text []byte, read func(*unstructured.Unstructured) T) (all []T, page metav1.ListMeta, err error) {
 	page, err = lean.List(text, func(object []byte, _ bool) error {
 		v, err := decode(object, read)
 		all = append(all, v)
@@ -50,73 +61,29 @@ func decodeList[T any](text []byte, read func(*lean.Reader) T) (all []T, page me
 	return all, page, nil
 }
 
-// metadata is what is read of an object's. What is not a text is "", as in
-// unstructured objects.
-type metadata struct {
-	namespace, name      string
-	uid, resourceVersion string
-	created, deleted     string
-	paused               bool
-	noUsageAlerts        bool
-	more                 bool // fields that whereabouts does not write, and a copy of the object must have
-}
-
-func readMetadata(r *lean.Reader) metadata {
-	var m metadata
-	r.Object(func(name []byte) {
-		switch string(name) {
-		case "namespace":
-			m.namespace = internedText(r)
-		case "name":
-			m.name = copyText(r)
-		case "uid":
-			m.uid = copyText(r)
-		case "resourceVersion":
-			m.resourceVersion = copyText(r)
-		case "creationTimestamp":
-			m.created = copyText(r)
-		case "deletionTimestamp":
-			m.deleted = copyText(r)
-		case "annotations":
-			m.readAnnotations(r)
-			m.more = true
-		case "generation", "managedFields", "selfLink", "deletionGracePeriodSeconds":
-			// The API server's own.
-		default:
-			m.more = true
+// readFields reads the texts that are known of an entry or a spec, and reports what else is there.
+func readFields(o map[string]any, known map[string]*string) (problem Problem, detail string) {
+	var unknown, broken []string
+	for name, value := range o {
+		if into, ok := known[name]; !ok {
+			unknown = append(unknown, name)
+		} else if *into, ok = value.(string); !ok {
+			broken = append(broken, name)
 		}
-	})
-	return m
+	}
+	switch {
+	case len(broken) > 0:
+		return Malformed, "not a string: " + listed(broken)
+	case len(unknown) > 0:
+		return UnknownField, "a field that is not known here: " + listed(unknown)
+	}
+	return "", ""
 }
 
-// readAnnotations reads the annotations that are known here. Of annotations that are
-// not all texts none counts, as in unstructured objects.
-func (m *metadata) readAnnotations(r *lean.Reader) {
-	broken := false
-	m.paused, m.noUsageAlerts = false, false // of a name that stands twice the last counts
-	r.Object(func(name []byte) {
-		text, ok := r.String()
-		broken = broken || !ok
-		switch string(name) {
-		case PausedAnnotation:
-			m.paused = isYes(string(text))
-		case NoUsageAlertsAnnotation:
-			m.noUsageAlerts = isYes(string(text))
-		}
-	})
-	m.paused, m.noUsageAlerts = m.paused && !broken, m.noUsageAlerts && !broken
+func listed(names []string) string {
+	slices.Sort(names)
+	return strings.Join(names, ", ")
 }
 
-// copyText reads a text of its own: it does not keep the page in memory.
-func copyText(r *lean.Reader) string {
-	text, _ := r.String()
-	return string(text)
-}
-
-// internedText reads a text that many objects have; they share it.
-func internedText(r *lean.Reader) string {
-	text, _ := r.String()
-	return intern(text)
-}
-
-func intern(text []byte) string { return unique.Make(string(text)).Value() }
+// intern makes equal texts of many objects one.
+func intern(text string) string { return unique.Make(text).Value() }

@@ -11,8 +11,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-
-	"github.com/ip-reconcile/ip-reconcile/internal/lean"
 )
 
 // NADResource is NetworkAttachmentDefinitions as they are served.
@@ -46,41 +44,14 @@ type Network struct {
 // A tenant writes as many as fit into an object, and each would be compared with every pool.
 const MaxRanges = 256
 
-// ReadNAD reads a NetworkAttachmentDefinition as DecodeNAD does its JSON.
+// ReadNAD reads a NetworkAttachmentDefinition, spec.config as whereabouts does (v0.9.4, pkg/config/config.go,
+// LoadIPAMConfig). What cannot be read is in Problem.
 func ReadNAD(o *unstructured.Unstructured) *NAD {
-	n, err := decodeObject(o, readNAD)
-	if err != nil {
-		return &NAD{Namespace: o.GetNamespace(), Name: o.GetName(), Problem: err.Error()}
-	}
-	return n
-}
-
-// DecodeNAD reads the JSON of a NetworkAttachmentDefinition, spec.config as
-// whereabouts does (v0.9.4, pkg/config/config.go, LoadIPAMConfig). What cannot
-// be read is in Problem; it is an error only where the text is not JSON.
-func DecodeNAD(text []byte) (*NAD, error) { return decode(text, readNAD) }
-
-func readNAD(r *lean.Reader) *NAD {
-	var meta metadata
-	config, readable := "", true
-	r.Object(func(name []byte) {
-		switch string(name) {
-		case "metadata":
-			meta = readMetadata(r)
-		case "spec":
-			config, readable = "", true
-			r.Object(func(name []byte) {
-				if string(name) == "config" {
-					var text []byte
-					text, readable = r.String()
-					config = string(text)
-				}
-			})
-		}
-	})
-	n := &NAD{Namespace: meta.namespace, Name: meta.name, ResourceVersion: meta.resourceVersion}
+	n := &NAD{Namespace: intern(o.GetNamespace()), Name: o.GetName(), ResourceVersion: o.GetResourceVersion()}
+	spec, _ := o.Object["spec"].(map[string]any)
+	config, isText := spec["config"].(string)
 	err := errors.New("spec.config is not a string")
-	if readable {
+	if isText || spec["config"] == nil {
 		n.Networks, err = readConfig(config)
 	}
 	if err != nil {

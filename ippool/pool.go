@@ -10,8 +10,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-
-	"github.com/ip-reconcile/ip-reconcile/internal/lean"
 )
 
 // The whereabouts resources, as they are served.
@@ -29,13 +27,11 @@ const NoUsageAlertsAnnotation = "ip-reconcile.dev/no-usage-alerts"
 
 // Pauses reports whether the annotation is among these, with any value but false, no, off and 0 in any
 // case: an operator who writes yes, 1 or nothing wants a stop.
-func Pauses(annotations map[string]string) bool {
-	value, there := annotations[PausedAnnotation]
-	return there && isYes(value)
-}
+func Pauses(annotations map[string]string) bool { return isSet(annotations, PausedAnnotation) }
 
-func isYes(value string) bool {
-	return !slices.Contains([]string{"false", "no", "off", "0"}, pauseWord(value))
+func isSet(annotations map[string]string, name string) bool {
+	value, there := annotations[name]
+	return there && !slices.Contains([]string{"false", "no", "off", "0"}, pauseWord(value))
 }
 
 // UnknownPause returns a value of the annotation that is no known word for yes or no; "" for none. It pauses.
@@ -141,90 +137,44 @@ func (p *Pool) AsNew(entries []NewEntry) *unstructured.Unstructured {
 	}}
 }
 
-// ReadPool reads an IPPool object as DecodePool does its JSON.
+// ReadPool reads an IPPool object. What cannot be read is in Problem, of the pool or of the entry.
 func ReadPool(o *unstructured.Unstructured) *Pool {
-	p, err := decodeObject(o, readPool)
-	if err != nil {
-		return &Pool{Namespace: o.GetNamespace(), Name: o.GetName(), Problem: err.Error()}
+	annotations := o.GetAnnotations()
+	p := &Pool{
+		Namespace: intern(o.GetNamespace()), Name: o.GetName(), UID: string(o.GetUID()), ResourceVersion: o.GetResourceVersion(),
+		Paused: Pauses(annotations), NoUsageAlerts: isSet(annotations, NoUsageAlertsAnnotation),
 	}
-	return p
-}
-
-// DecodePool reads the JSON of an IPPool. What cannot be read is in
-// Problem, of the pool or of the entry; it is an error only where the text is
-// not JSON. Nothing of the text is kept.
-func DecodePool(text []byte) (*Pool, error) { return decode(text, readPool) }
-
-func readPool(r *lean.Reader) *Pool {
-	p, problem := &Pool{noMap: true}, ""
-	var meta metadata
-	r.Object(func(name []byte) {
-		switch string(name) {
-		case "metadata":
-			meta = readMetadata(r)
-		case "spec":
-			p.RangeText, p.Allocations, p.noMap, problem = "", nil, true, ""
-			r.Object(func(name []byte) {
-				switch string(name) {
-				case "range":
-					p.RangeText = internedText(r)
-				case "allocations":
-					problem = p.readAllocations(r)
-				}
-			})
-		}
-	})
-	p.Namespace, p.Name, p.UID, p.ResourceVersion = meta.namespace, meta.name, meta.uid, meta.resourceVersion
-	p.Paused, p.NoUsageAlerts = meta.paused, meta.noUsageAlerts
+	spec, _ := o.Object["spec"].(map[string]any)
+	rangeText, _ := spec["range"].(string)
+	p.RangeText = intern(rangeText)
 	var err error
 	if p.Range, err = ParseRange(p.RangeText); err != nil {
 		p.Problem = "spec." + err.Error()
 	}
-	p.Problem = cmp.Or(problem, p.Problem)
-	for i := range p.Allocations {
-		p.Allocations[i].place(p)
+	entries, isMap := spec["allocations"].(map[string]any)
+	if p.noMap = !isMap; p.noMap && spec["allocations"] != nil {
+		p.Problem = "spec.allocations is not a map"
+	}
+	for key, entry := range entries {
+		a := readEntry(key, entry)
+		a.place(p)
+		p.Allocations = append(p.Allocations, a)
 	}
 	slices.SortFunc(p.Allocations, byAddress)
 	return p
 }
 
-// readAllocations reads the entries; place has to follow. The API server sends
-// them by key. Of a key that stands twice the last entry counts, as it does for
-// every JSON reader of Kubernetes.
-func (p *Pool) readAllocations(r *lean.Reader) (problem string) {
-	p.Allocations, p.noMap = nil, true
-	if r.Null() {
-		return ""
-	}
-	ordered := true
-	if !r.Object(func(name []byte) {
-		key := string(name)
-		if n := len(p.Allocations); n > 0 && p.Allocations[n-1].Key >= key {
-			ordered = false
-		}
-		p.Allocations = append(p.Allocations, readEntry(r, key))
-	}) {
-		return "spec.allocations is not a map"
-	}
-	p.noMap = false
-	if !ordered {
-		slices.Reverse(p.Allocations)
-		slices.SortStableFunc(p.Allocations, func(a, b Allocation) int { return cmp.Compare(a.Key, b.Key) })
-		p.Allocations = slices.CompactFunc(p.Allocations, func(a, b Allocation) bool { return a.Key == b.Key })
-	}
-	return ""
-}
-
-func readEntry(r *lean.Reader, key string) Allocation {
+func readEntry(key string, entry any) Allocation {
 	a := Allocation{Key: key}
-	fields := [...]field{{name: "id"}, {name: "podref"}, {name: "ifname", shared: true}}
-	var object bool
-	if object, a.Problem, a.Detail = readFields(r, fields[:]); !object {
+	fields, isObject := entry.(map[string]any)
+	if !isObject {
 		a.Problem, a.Detail = Malformed, fmt.Sprintf("entry %q is not an object", key)
 		return a
 	}
-	a.ContainerID, a.PodRef, a.IfName = fields[0].text, fields[1].text, fields[2].text
-	a.hasID, a.hasIfName = fields[0].there, fields[2].there
+	a.Problem, a.Detail = readFields(fields, map[string]*string{"id": &a.ContainerID, "podref": &a.PodRef, "ifname": &a.IfName})
+	_, a.hasID = fields["id"]
+	_, a.hasIfName = fields["ifname"]
+	a.IfName = intern(a.IfName)
 	a.readOwner()
 	return a
 }
@@ -318,53 +268,4 @@ func (a *Allocation) malformed(detail string) {
 	if a.Problem != Malformed {
 		a.Problem, a.Detail = Malformed, detail
 	}
-}
-
-// field is a text that an entry or a reservation's spec may have.
-type field struct {
-	name   string
-	shared bool // many have the same text
-	text   string
-	there  bool
-	broken bool // it is there and not a text
-}
-
-// readFields reads the fields that are known and reports the others. It
-// reports whether there was an object at all.
-func readFields(r *lean.Reader, known []field) (object bool, problem Problem, detail string) {
-	var unknown, broken []string
-	object = r.Object(func(name []byte) {
-		for i := range known {
-			f := &known[i]
-			if string(name) != f.name {
-				continue
-			}
-			text, ok := r.String()
-			f.there, f.broken = true, !ok
-			if f.shared {
-				f.text = intern(text)
-			} else {
-				f.text = string(text)
-			}
-			return
-		}
-		unknown = append(unknown, string(name))
-	})
-	for i := range known {
-		if known[i].broken {
-			broken = append(broken, known[i].name)
-		}
-	}
-	switch {
-	case len(broken) > 0:
-		return object, Malformed, "not a string: " + listed(broken)
-	case len(unknown) > 0:
-		return object, UnknownField, "a field that is not known here: " + listed(unknown)
-	}
-	return object, "", ""
-}
-
-func listed(names []string) string {
-	slices.Sort(names)
-	return strings.Join(slices.Compact(names), ", ")
 }

@@ -6,9 +6,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	kjson "k8s.io/apimachinery/pkg/util/json" // whole numbers stay whole
-
-	"github.com/ip-reconcile/ip-reconcile/internal/lean"
 )
 
 // Reservation is one OverlappingRangeIPReservation.
@@ -23,60 +20,51 @@ type Reservation struct {
 	Detail               string
 
 	hasIfName bool
-	stored    []byte // the object's JSON, where there is more to it than whereabouts writes
+	stored    *unstructured.Unstructured // the object, where there is more to it than whereabouts writes
 }
 
-// ReadReservation reads a reservation as DecodeReservation does its JSON.
+// ReadReservation reads a reservation. What cannot be read is in Problem.
 func ReadReservation(o *unstructured.Unstructured) *Reservation {
-	r, err := decodeObject(o, readReservation)
-	if err != nil {
-		return &Reservation{Namespace: o.GetNamespace(), Name: o.GetName(), Problem: Malformed, Detail: err.Error()}
+	r := &Reservation{
+		Namespace: intern(o.GetNamespace()), Name: o.GetName(), UID: string(o.GetUID()), ResourceVersion: o.GetResourceVersion(),
+		Created: o.GetCreationTimestamp().Time, Deleting: !o.GetDeletionTimestamp().IsZero(),
+	}
+	spec, isObject := o.Object["spec"].(map[string]any)
+	if !isObject {
+		r.Problem, r.Detail = Malformed, "spec is missing"
+	} else {
+		var containerID string // whereabouts never sets it to this day
+		r.Problem, r.Detail = readFields(spec, map[string]*string{"podref": &r.PodRef, "ifname": &r.IfName, "containerid": &containerID})
+		_, r.hasIfName = spec["ifname"]
+	}
+	var err error
+	if r.Owner, err = ParsePodRef(r.PodRef); err != nil && r.Problem != Malformed {
+		r.Problem, r.Detail = Malformed, err.Error()
+	}
+	r.IfName = intern(r.IfName)
+	if _, more := spec["containerid"]; more || r.Problem != "" || hasMore(o) {
+		r.stored = o.DeepCopy()
 	}
 	return r
 }
 
-// DecodeReservation reads the JSON of a reservation. What cannot be read is
-// in Problem; it is an error only where the text is not JSON.
-func DecodeReservation(text []byte) (*Reservation, error) { return decode(text, readReservation) }
+// serverFields are the fields of metadata that the API server sets.
+var serverFields = []string{"resourceVersion", "uid", "creationTimestamp", "generation", "managedFields", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"}
 
-func readReservation(r *lean.Reader) *Reservation {
-	text := r.Raw()
-	r = lean.New(text) // Raw has found it to be JSON
-	res := &Reservation{Problem: Malformed, Detail: "spec is missing"}
-	var meta metadata
-	more := false
-	r.Object(func(name []byte) {
-		switch string(name) {
-		case "apiVersion", "kind":
-		case "metadata":
-			meta = readMetadata(r)
-		case "spec":
-			// containerid is never set by whereabouts to this day.
-			fields := [...]field{{name: "podref"}, {name: "ifname", shared: true}, {name: "containerid"}}
-			object, problem, detail := readFields(r, fields[:])
-			if !object {
-				problem, detail = Malformed, "spec is missing"
-			}
-			res.PodRef, res.IfName, res.hasIfName = fields[0].text, fields[1].text, fields[1].there
-			res.Problem, res.Detail = problem, detail
-			more = more || fields[2].there
-		default:
-			more = true
+// hasMore reports whether an object has more than whereabouts and the API server write.
+func hasMore(o *unstructured.Unstructured) bool {
+	for name := range o.Object {
+		if !slices.Contains([]string{"apiVersion", "kind", "metadata", "spec"}, name) {
+			return true
 		}
-	})
-	res.Namespace, res.Name, res.UID, res.ResourceVersion = meta.namespace, meta.name, meta.uid, meta.resourceVersion
-	if t, err := time.Parse(time.RFC3339, meta.created); err == nil {
-		res.Created = t.Local()
 	}
-	deleted, err := time.Parse(time.RFC3339, meta.deleted)
-	res.Deleting = err == nil && !deleted.IsZero()
-	if res.Owner, err = ParsePodRef(res.PodRef); err != nil && res.Problem != Malformed {
-		res.Problem, res.Detail = Malformed, err.Error()
+	metadata, _ := o.Object["metadata"].(map[string]any)
+	for name := range metadata {
+		if name != "namespace" && name != "name" && !slices.Contains(serverFields, name) {
+			return true
+		}
 	}
-	if res.Problem != "" || more || meta.more {
-		res.stored = slices.Clone(text)
-	}
-	return res
+	return false
 }
 
 // Ref names the reservation as "<namespace>/<name>".
@@ -92,11 +80,8 @@ func (r *Reservation) AsNew() *unstructured.Unstructured {
 	if r.stored == nil {
 		return o
 	}
-	whole := &unstructured.Unstructured{}
-	if err := kjson.Unmarshal(r.stored, &whole.Object); err != nil {
-		return o
-	}
-	for _, field := range []string{"resourceVersion", "uid", "creationTimestamp", "generation", "managedFields", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"} {
+	whole := r.stored.DeepCopy()
+	for _, field := range serverFields {
 		unstructured.RemoveNestedField(whole.Object, "metadata", field)
 	}
 	return whole
