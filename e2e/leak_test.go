@@ -3,17 +3,13 @@
 package e2e
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"maps"
-	"net/http"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -226,67 +222,4 @@ func TestServeCountsEachWriteThatIsDenied(t *testing.T) {
 	s.freed(t, time.Minute, "10.1.0.0-24", "1")
 	v.is(t, `ip_reconcile_release_seconds_count{proof="unconfirmed"}`, 1)
 	v.is(t, `ip_reconcile_candidates`, 0)
-}
-
-// whereabouts' own reconciler frees what is in use in both cases.
-func TestWhatFailsOrComesDuringARunIsNotFreed(t *testing.T) {
-	t.Parallel()
-	s := newStage(t, "worker-1", "worker-2")
-	const place, reserved = "10.1.0.0-24 10.1.0.1", "reservation 10.1.0.1"
-
-	s.play(t, "every GET of a pod fails while one is Pending", func(t *testing.T) {
-		s.pending(t, "worker-1", "pending", blue)
-		s.up(t, "worker-1", "leaked", blue).leak(t)
-		before := s.contents(t)
-		p := &proxy{before: func(r *http.Request) int {
-			if strings.HasPrefix(r.URL.Path, "/api/v1/namespaces/default/pods/") {
-				return http.StatusInternalServerError
-			}
-			return 0
-		}}
-		out := s.productAs(t, p.start(t, s), "run", "--confirm-after", "0")
-		out.exits(t, 1)
-		out.expect(t, place, "InUse PodPending", "10.1.0.0-24 10.1.0.2", "Stale PodGone")
-		contains(t, "the leak's message", out.message("10.1.0.0-24 10.1.0.2"), "not released", "get pod default/leaked")
-		s.lost(t, before)
-	})
-
-	s.play(t, "pods that come while the run reads and writes", func(t *testing.T) {
-		s.up(t, "worker-1", "leaked", blue).leak(t)
-		var came []string
-		var mu sync.Mutex // reads come several at once
-		p := &proxy{after: func(r *http.Request) {
-			mu.Lock()
-			defer mu.Unlock()
-			at := r.Method + " " + r.URL.Path
-			if r.Method != http.MethodGet || len(came) == 12 || strings.Contains(at, "lease") {
-				return
-			}
-			// The run has just been told what there is; now there is more. The
-			// plugin waits for the Lease, so nothing comes while the run holds it.
-			s.up(t, "worker-2", fmt.Sprintf("new-%d", len(came)), blue)
-			came = append(came, at)
-		}}
-		out := s.productAs(t, p.start(t, s), "run", "--confirm-after", "0")
-		t.Logf("pods came after %q", came)
-		equal(t, "released", places(out.Released), place+", "+reserved)
-		all := s.contents(t)
-		for i := range came {
-			ip := try(s.addressOf(fmt.Sprintf("new-%d", i))).must(t)
-			if all["reservation "+ip] == "" || all["10.1.0.0-24 "+strings.TrimPrefix(ip, "10.1.0.")] == "" {
-				t.Errorf("of the pod that came after %s something was freed: %v", came[i], all)
-			}
-		}
-	})
-}
-
-// addressOf is the first address in a pod's network-status.
-func (s *stage) addressOf(name string) (string, error) {
-	p, err := s.Client().CoreV1().Pods("default").Get(context.Background(), name, metav1.GetOptions{})
-	if err != nil {
-		return "", err
-	}
-	_, rest, _ := strings.Cut(p.Annotations[statusAnnotation], `"ips":["`)
-	ip, _, _ := strings.Cut(rest, `"`)
-	return ip, nil
 }
