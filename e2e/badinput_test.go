@@ -67,7 +67,7 @@ func TestACommandThatCannotReadTheClusterSaysWhyInOneLine(t *testing.T) {
 		"of a kubeconfig that is not there":      {[]string{"--kubeconfig", "/nowhere/kubeconfig"}, []string{"/nowhere/kubeconfig"}},
 		"of a kubeconfig that is empty":          {[]string{"--kubeconfig", empty}, []string{"kubeconfig"}},
 		"of a kubeconfig that is torn":           {[]string{"--kubeconfig", torn}, []string{torn}},
-		"of no kubeconfig at all":                {nil, []string{"no kubeconfig was found", "--snapshot"}},
+		"of no kubeconfig at all":                {nil, []string{"no cluster to look at", "--snapshot"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, command := range [][]string{{"run", "--confirm-after", "0"}, {"check", "-o", "json"}, {"explain", leaked.ips[0]}} {

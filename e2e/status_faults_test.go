@@ -58,7 +58,7 @@ func faultsOfTheReconciler() []fault {
 				i.leads(t, noLeader)
 				return i.annotate(t, kube.OwnLease, "test/fault", "no leader")
 			}},
-		{name: "a pass that is overdue", says: []string{"✗ The last pass was 3 days ago", "overdue since", "logs deployment/ip-reconcile"},
+		{name: "a pass that is overdue", says: []string{"✗ The last pass was 3d ago", "overdue since", "logs deployment/ip-reconcile"},
 			plant: func(t *testing.T, i *statusStage) func() {
 				last := time.Now().Add(-72 * time.Hour).UTC().Format(time.RFC3339)
 				return i.annotate(t, kube.PassLease, kube.PassAnnotation, fmt.Sprintf(`{"at":%q,"result":"Succeeded","took":"1s","succeeded":%q}`, last, last))
@@ -142,7 +142,7 @@ func faultsOfAgents() []fault {
 				change(map[string]any{"op": "remove", "path": field})
 				return func() { change(map[string]any{"op": "add", "path": field, "value": machine}) }
 			}},
-		{name: "no definition of reports", says: []string{"✗ CustomResourceDefinition sandboxreports.ip-reconcile.dev is missing", "kubectl apply -f deploy/crds"}, also: []string{"0 of 2 node agents have a fresh report"},
+		{name: "no definition of reports", says: []string{"✗ CustomResourceDefinition sandboxreports.ip-reconcile.dev is missing", "-f deploy/crds"}, also: []string{"0 of 2 node agents have a fresh report"},
 			plant: withoutDefinition(sandboxReports)},
 	}
 }
@@ -154,7 +154,7 @@ func gates() []fault {
 				i.pauseAll(t, "true")
 				return func() { i.pauseAll(t, "") }
 			}},
-		{name: "a pool paused", says: []string{"! 1 pool is paused: kube-system/10.1.0.0-24", "kubectl annotate ippools.whereabouts.cni.cncf.io -n kube-system 10.1.0.0-24 ip-reconcile.dev/paused-"},
+		{name: "a pool paused", says: []string{"! 1 pool paused by annotation: kube-system/10.1.0.0-24", "kubectl annotate ippools.whereabouts.cni.cncf.io -n kube-system 10.1.0.0-24 ip-reconcile.dev/paused-"},
 			plant: func(t *testing.T, i *statusStage) func() {
 				i.patch(t, harness.IPPools, "10.1.0.0-24", pausing("true"))
 				return func() { i.patch(t, harness.IPPools, "10.1.0.0-24", pausing("")) }
@@ -169,7 +169,7 @@ func gates() []fault {
 				return i.annotate(t, kube.OwnLease, kube.ReleasedAnnotation, fmt.Sprintf(`[{"at":%q,"count":30,"of":40}]`, time.Now().UTC().Format(time.RFC3339)))
 			}},
 		{name: "the fence", says: []string{"! The fence stands: pods that start or end wait"}, plant: holding(kube.FenceHolder, time.Second)},
-		{name: "whereabouts' Lease held for long", says: []string{"✗ worker-1/stuck holds whereabouts' Lease kube-system/whereabouts for 10 min"}, plant: holding("worker-1/stuck", 10*time.Minute)},
+		{name: "whereabouts' Lease held for long", says: []string{"✗ worker-1/stuck holds whereabouts' Lease kube-system/whereabouts for 10m"}, plant: holding("worker-1/stuck", 10*time.Minute)},
 	}
 }
 
@@ -232,7 +232,7 @@ func faultsBeside() []fault {
 				return func() { check(t, api.Delete(t.Context(), reconcilerName, now())) }
 			}},
 		// The last one: the pools go with it.
-		{name: "no definition of whereabouts' pools", says: []string{"✗ whereabouts' CustomResourceDefinition ippools.whereabouts.cni.cncf.io is missing: nothing can be judged"}, plant: withoutDefinition(harness.IPPools)},
+		{name: "no definition of whereabouts' pools", says: []string{"✗ CustomResourceDefinition ippools.whereabouts.cni.cncf.io is missing: nothing can be judged"}, plant: withoutDefinition(harness.IPPools)},
 	}
 }
 

@@ -27,7 +27,7 @@ func TestStatusNamesEachFaultAndNoneInAHealthyInstall(t *testing.T) {
 	t.Parallel()
 	i := newStatusStage(t)
 	out := i.healthy(t, "at first")
-	contains(t, "status", out.stdout, "no errors, no warnings", "Deployment kube-system/ip-reconcile has 2 of 2 replicas ready", "leads since",
+	contains(t, "status", out.stdout, "0 errors, 0 warnings", "Deployment kube-system/ip-reconcile has 2 of 2 replicas ready", "leads since",
 		"The last pass succeeded", "2 of 2 node agents have a fresh report", "admission policies", "has all rights that run needs", "1 allocation in 1 pool: none is stale")
 	if strings.Contains(out.stdout, "–") {
 		t.Errorf("something is not known in a healthy install:\n%s", out.stdout)
@@ -203,7 +203,7 @@ func TestARunInAPodIsRecordedAndOneByHandIsNot(t *testing.T) {
 	i.annotate(t, kube.PassLease, kube.PassAnnotation, fmt.Sprintf(`{"at":%q,"result":"Succeeded","took":"1s","succeeded":%q}`, last, last))
 	out = i.runStatus(t, s.Kubeconfig())
 	out.exits(t, 1)
-	contains(t, "status", unwrapped(out.stdout), "✗ The last pass was 60 min ago", "overdue since")
+	contains(t, "status", unwrapped(out.stdout), "✗ The last pass was 60m ago", "overdue since")
 	s.mustKubectl(t, "-n", "kube-system", "patch", "cronjob", reconcilerName, "-p", `{"spec":{"suspend":true}}`)
 	contains(t, "status of a suspended CronJob", unwrapped(i.runStatus(t, s.Kubeconfig()).stdout), "✗ CronJob kube-system/ip-reconcile is suspended")
 }

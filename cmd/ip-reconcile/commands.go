@@ -7,10 +7,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/flags"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/screen"
-	"github.com/ip-reconcile/ip-reconcile/reconciler"
 )
 
 const snapshotHelp = `
@@ -34,13 +32,12 @@ names; 1: there is something; 2: the cluster could not be read.
   ip-reconcile check --all
   ip-reconcile check -o json | jq '.allocations[] | select(.verdict == "Stale")'
   ip-reconcile check --snapshot ./must-gather --now 2026-11-20T10:00:00Z`,
-		Args: flags.NoArguments,
+		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			r, err := o.reconciler(c.Context(), std)
 			if err != nil {
 				return err
 			}
-			defer showProgress(std, r)()
 			j, err := r.Check(c.Context())
 			if err != nil {
 				return err
@@ -76,7 +73,7 @@ With --snapshot it writes nothing and prints the patches and deletes that it wou
   ip-reconcile run
   ip-reconcile run --confirm-after 1h --repair
   ip-reconcile run -o json | jq .released`,
-		Args: flags.NoArguments,
+		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			dry := dryRun || o.snapshot != ""
 			o.writes = !dry
@@ -88,9 +85,7 @@ With --snapshot it writes nothing and prints the patches and deletes that it wou
 			if f := o.asked.filter; !f.IsZero() {
 				r.Options.Only, r.Options.OnlyFindings = f.Item, f.Finding
 			}
-			stop := showProgress(std, r)
 			out, err := r.Run(c.Context())
-			stop()
 			if err != nil {
 				return err
 			}
@@ -103,7 +98,7 @@ With --snapshot it writes nothing and prints the patches and deletes that it wou
 			return o.tell(c.Context(), std, rep)
 		},
 	}
-	o.add(c.Flags(), runLogLevel(std))
+	o.add(c.Flags(), "info")
 	f := c.Flags()
 	o.addAsked(f)
 	o.AddWriting(f)
@@ -112,15 +107,6 @@ With --snapshot it writes nothing and prints the patches and deletes that it wou
 	f.BoolVar(&massRelease, "allow-mass-release", false, "free more than half of all allocations within an hour, unconfirmed ones included")
 	o.completions(c)
 	return c
-}
-
-// runLogLevel keeps lines of the log out of the table on a terminal, where the progress is
-// shown anyway; a pod's log, and a file, have them.
-func runLogLevel(std streams) string {
-	if isTerminal(std.err) {
-		return "warn"
-	}
-	return "info"
 }
 
 // tell prints what check and run have to tell, and ends with errLeft where there is
@@ -148,14 +134,4 @@ func (o *options) tell(ctx context.Context, std streams, r *report.Report) error
 		return errLeft
 	}
 	return err
-}
-
-// showProgress shows on a terminal what is being done, until stop is called.
-func showProgress(std streams, r *reconciler.Reconciler) (stop func()) {
-	p := &progress{w: std.err}
-	if !isTerminal(std.err) {
-		return func() {}
-	}
-	r.Progress = p.say
-	return p.start()
 }

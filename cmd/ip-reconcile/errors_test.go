@@ -38,11 +38,15 @@ func serving(t *testing.T, code int, kind, body string) *httptest.Server {
 func withoutWhereabouts(t *testing.T) *httptest.Server {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if r.URL.Path == "/apis" {
+			fmt.Fprint(w, `{"kind":"APIGroupList","apiVersion":"v1","groups":[{"name":"apps","versions":[{"groupVersion":"apps/v1","version":"v1"}]}]}`)
+			return
+		}
 		if !strings.HasPrefix(r.URL.Path, "/api/v1/") {
 			http.Error(w, "404 page not found", http.StatusNotFound)
 			return
 		}
-		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprint(w, `{"kind":"List","apiVersion":"v1","metadata":{"resourceVersion":"7"},"items":[]}`)
 	}))
 	t.Cleanup(s.Close)
@@ -66,7 +70,7 @@ func TestAnAPIServerThatRefusesIsExplainedWithWhatToDo(t *testing.T) {
 		{"an expired token", serving(t, 401, "application/json", status(401, "Unauthorized")).URL, []string{"does not accept the credentials", "log in again"}},
 		{"no rights", serving(t, 403, "application/json", status(403, "Forbidden")).URL, []string{"no right to list", "grant"}},
 		{"no CRD", withoutWhereabouts(t).URL, []string{"does not serve ippools.whereabouts.cni.cncf.io", "not installed", "--context"}},
-		{"no API server", serving(t, 404, "text/plain", "404 page not found\n").URL, []string{"does not serve", "--context"}},
+		{"no API server", serving(t, 404, "text/plain", "404 page not found\n").URL, []string{"does not answer as an API server", "--context"}},
 		{"an unknown authority", stranger.URL, []string{"is not trusted", "authority", "--certificate-authority"}},
 		{"nobody there", "https://" + freeAddress(t), []string{"cannot be reached", "connection refused", "--context"}},
 		{"no such host", "https://api.invalid", []string{"cannot be reached", "api.invalid"}},
@@ -99,7 +103,7 @@ func TestAWebPageInPlaceOfAnAnswerIsNamedWithItsHost(t *testing.T) {
 			host = login.Listener.Addr().String()
 		}
 		t.Run(name, func(t *testing.T) {
-			refused(t, []string{"check", "--kubeconfig", kubeconfigOf(t, server.URL)}, []string{host, "web page", "Sign in to Corp SSO", "proxy"})
+			refused(t, []string{"check", "--kubeconfig", kubeconfigOf(t, server.URL)}, []string{host, "does not answer as an API server", "proxy"})
 		})
 	}
 }

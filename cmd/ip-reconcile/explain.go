@@ -72,7 +72,6 @@ not be read.
 	o.add(c.Flags(), "warn")
 	o.AddConfirmAfter(c.Flags())
 	o.completions(c)
-	c.ValidArgsFunction = o.completeAddresses
 	return c
 }
 
@@ -82,7 +81,6 @@ func (o *options) explain(ctx context.Context, std streams, subject explanation.
 	if err != nil {
 		return nil, err
 	}
-	defer showProgress(std, r)()
 	j, err := r.Check(ctx)
 	if err != nil {
 		return nil, err

@@ -24,7 +24,7 @@ func TestAdviceOutOfASnapshotFailsWhereItIsPasted(t *testing.T) {
 					t.Errorf("%v: %s", given, a.Command)
 				}
 				if fields := strings.Fields(a.Command); fields[0] == "ip-reconcile" && given == nil {
-					refused(t, fields[1:], []string{"no such context", "CONTEXT_OF_THAT_CLUSTER"})
+					refused(t, fields[1:], []string{`context "CONTEXT_OF_THAT_CLUSTER" does not exist`})
 				}
 			}
 		}

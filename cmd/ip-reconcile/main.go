@@ -76,7 +76,7 @@ stale, and says of every other why it is kept.`,
 		Version:       version.Get().String(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          flags.UnknownCommand,
+		Args:          cobra.NoArgs,
 
 		PersistentPreRunE: refuseNamespace,
 		RunE:              func(c *cobra.Command, _ []string) error { return c.Help() },
@@ -101,7 +101,7 @@ func newOptions(std streams) *cobra.Command {
 		Short: "List kubectl's own flags, which all commands take",
 		Long: `List the flags of which cluster it is and who asks, which are kubectl's and mean the
 same. The help of the other commands has the common ones only.`,
-		Args: flags.NoArguments,
+		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			_, err := fmt.Fprintf(std.out, "These flags can be passed to any command:\n\n%s", flags.KubectlUsages())
 			return err

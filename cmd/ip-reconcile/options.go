@@ -8,8 +8,12 @@ import (
 	"net/netip"
 	"os"
 	"slices"
+	"strings"
+	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"golang.org/x/term"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/clusterflags"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
@@ -20,6 +24,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/snapshot"
 )
 
 // options are the flags that run, check and explain share.
@@ -46,11 +51,9 @@ type asked struct {
 
 	filter report.Filter
 	fails  report.FailOn
-	given  *pflag.FlagSet
 }
 
 func (a *asked) add(f *pflag.FlagSet) {
-	a.given = f
 	f.StringSliceVar(&a.addresses, "address", nil, "only these addresses")
 	f.StringSliceVar(&a.pools, "pool", nil, "only these pools: name, namespace/name, or range as in 10.0.0.0/24")
 	f.StringSliceVarP(&a.podNamespaces, "pod-namespace", "n", nil, "only what is recorded for pods of these namespaces")
@@ -63,12 +66,6 @@ func (a *asked) add(f *pflag.FlagSet) {
 
 // check reads the flags.
 func (a *asked) check() (err error) {
-	for name, values := range map[string][]string{"address": a.addresses, "pool": a.pools, "pod-namespace": a.podNamespaces, "on-node": a.nodes, "verdict": a.verdicts, "reason": a.reasons, "fail-on": a.failOn} {
-		// A script's variable may be empty, and no filter at all asks for everything.
-		if a.given != nil && a.given.Changed(name) && !slices.ContainsFunc(values, func(v string) bool { return v != "" }) {
-			return fmt.Errorf("--%s is empty: give it a value, or leave it out", name)
-		}
-	}
 	if a.allNamespaces && len(a.podNamespaces) > 0 {
 		return errors.New("-A/--all-namespaces and -n/--pod-namespace contradict each other: give one of them")
 	}
@@ -86,24 +83,11 @@ func (a *asked) check() (err error) {
 	return err
 }
 
-// notEmpty is the value of a flag that is refused empty: a script's variable may be unset.
-type notEmpty string
-
-func (v *notEmpty) String() string { return string(*v) }
-func (v *notEmpty) Type() string   { return "string" }
-
-func (v *notEmpty) Set(text string) error {
-	if *v = notEmpty(text); text == "" {
-		return errors.New("it is empty: give it a value, or leave it out")
-	}
-	return nil
-}
-
 func (o *options) add(f *pflag.FlagSet, logLevel string) {
 	o.given = f
 	o.Flags.Add(f, logLevel)
 	o.node.Add(f, "also look at the container runtime of --node itself, at this socket: for a node without an agent")
-	f.Var((*notEmpty)(&o.snapshot), "snapshot", "judge exported objects instead of a live cluster: a folder such as a must-gather, a .tar or .tgz of one, a YAML or JSON file, or - for stdin")
+	f.StringVar(&o.snapshot, "snapshot", "", "judge exported objects instead of a live cluster: a folder such as a must-gather, a .tar or .tgz of one, a YAML or JSON file, or - for stdin")
 	f.StringVar(&o.now, "now", "", "the time of the snapshot, as in 2026-11-20T10:00:00Z (default: that of its timestamp file, Leases and SandboxReports)")
 	f.BoolVar(&o.podsComplete, "pods-complete", false, "with --snapshot: the folder has every pod there is, even if it has none")
 	o.printing.add(f)
@@ -122,6 +106,12 @@ func (o *options) reconciler(ctx context.Context, std streams) (*reconciler.Reco
 	if err := o.printing.check(); err != nil {
 		return nil, err
 	}
+	// A script's variable may be empty, and no filter at all asks for everything.
+	for _, name := range []string{"address", "pool", "pod-namespace", "on-node", "verdict", "reason", "fail-on", "snapshot"} {
+		if flag := o.given.Lookup(name); flag != nil && flag.Changed && strings.Trim(flag.Value.String(), "[,]") == "" {
+			return nil, fmt.Errorf("--%s is empty: give it a value, or leave it out", name)
+		}
+	}
 	if err := o.asked.check(); err != nil {
 		return nil, err
 	}
@@ -129,7 +119,10 @@ func (o *options) reconciler(ctx context.Context, std streams) (*reconciler.Reco
 		if o.node.Socket != "" {
 			return nil, errors.New("--cri looks at a live node: it does not go with --snapshot")
 		}
-		return r, o.openSnapshot(r)
+		r.Source, err = o.readSnapshot()
+		r.Options.PodsComplete = o.podsComplete
+		o.cluster = func(context.Context) document.Cluster { return document.Cluster{Snapshot: o.snapshot} }
+		return r, err
 	}
 	if o.podsComplete {
 		return nil, errors.New("--pods-complete is for --snapshot only: a live cluster is asked for its pods")
@@ -138,6 +131,23 @@ func (o *options) reconciler(ctx context.Context, std streams) (*reconciler.Reco
 		return nil, errors.New("--now is for --snapshot only: a live cluster has its own clock")
 	}
 	return o.connect(ctx, log)
+}
+
+// readSnapshot reads a folder or a file, or stdin where its name is "-".
+func (o *options) readSnapshot() (_ *snapshot.Snapshot, err error) {
+	var now time.Time
+	if o.now != "" {
+		if now, err = time.Parse(time.RFC3339, o.now); err != nil {
+			return nil, fmt.Errorf("--now %q: must be a time as in 2026-11-20T10:00:00Z", o.now)
+		}
+	}
+	if o.snapshot != "-" {
+		return snapshot.Open(o.snapshot, now, o.Namespace())
+	}
+	if term.IsTerminal(int(os.Stdin.Fd())) {
+		return nil, errors.New("--snapshot - reads stdin, which is a terminal: pipe YAML, JSON or a tar archive into it")
+	}
+	return snapshot.OpenStream("stdin", os.Stdin, now, o.Namespace())
 }
 
 func (o *options) connect(ctx context.Context, log *slog.Logger) (*reconciler.Reconciler, error) {
@@ -238,4 +248,15 @@ func (o *options) addAsked(f *pflag.FlagSet) {
 // header is the head of a document about what was observed.
 func (o *options) header(ctx context.Context, kind string, observed *judge.Observation) document.Header {
 	return document.NewHeader(kind, version.Get().Version, o.cluster(ctx), observed.Now)
+}
+
+// completions completes the values of flags in a shell.
+func (o *options) completions(c *cobra.Command) {
+	o.Completions(c)
+	flags.Complete(c, "output", append(outputs(), jsonPathPrefix)...)
+	_ = c.MarkFlagFilename("snapshot") // a folder, or an archive
+	words := slices.Concat(judge.ReasonNames(), report.Kinds())
+	flags.Complete(c, "verdict", report.Verdicts()...)
+	flags.Complete(c, "reason", words...)
+	flags.Complete(c, "fail-on", slices.Concat(report.Verdicts(), words, []string{report.FailOnNothing})...)
 }

@@ -40,7 +40,6 @@ Exit code 0: it is printed; 2: the cluster could not be read, or there is no suc
 	o.add(c.Flags(), "warn")
 	o.AddConfirmAfter(c.Flags())
 	o.completions(c)
-	c.ValidArgsFunction = o.completePool
 	return c
 }
 
@@ -49,7 +48,6 @@ func (o *options) pools(c *cobra.Command, std streams, args []string) error {
 	if err != nil {
 		return err
 	}
-	defer showProgress(std, r)()
 	j, err := r.Check(c.Context())
 	if err != nil {
 		return err

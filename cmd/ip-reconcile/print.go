@@ -12,7 +12,6 @@ import (
 	"k8s.io/client-go/util/jsonpath"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/flags"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/screen"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/table"
 )
@@ -46,7 +45,7 @@ func (p *printing) check() error {
 	case p.output == "jsonpath":
 		return fmt.Errorf("--output jsonpath: needs a template, as in -o jsonpath='{.summary.stale}'")
 	case !slices.Contains(outputs(), p.output):
-		return fmt.Errorf("--output %q: must be table, wide, json, yaml, name or jsonpath=TEMPLATE%s", p.output, flags.DidYouMean(p.output, outputs()...))
+		return fmt.Errorf("--output %q: must be table, wide, json, yaml, name or jsonpath=TEMPLATE", p.output)
 	}
 	return nil
 }

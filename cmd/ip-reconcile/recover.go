@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/flags"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/screen"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
@@ -38,7 +37,7 @@ Exit code 0: nothing is left to be written; 1: something is, and the output says
 		Example: `  ip-reconcile recover
   ip-reconcile recover --yes
   ip-reconcile recover --snapshot ./must-gather -o yaml`,
-		Args: flags.NoArguments,
+		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if o.writes = yes; yes && o.snapshot != "" {
 				return fmt.Errorf("--snapshot %s: nothing is written to a snapshot: leave out --yes", o.snapshot)
@@ -48,9 +47,7 @@ Exit code 0: nothing is left to be written; 1: something is, and the output says
 				return err
 			}
 			r.Options.DryRun = !yes
-			stop := showProgress(std, r)
 			out, err := underFence(c.Context(), r, yes)
-			stop()
 			if err != nil {
 				return err
 			}

@@ -4,23 +4,22 @@ package main
 func transport() []Mutant {
 	return []Mutant{
 		{Fault: "Pods are read before what they may own", In: "reconciler/kube", Decl: "Cluster.List", Tests: "TestAnObservationReadsPodsLast",
-			Old: `put := c.readOtherKinds(gctx, g, &judge.Observation{})`, New: `o.Pods = map[types.NamespacedName]*podstate.Pod{}
-	if err := c.listPods(ctx, "", metav1.ListOptions{}, o.Pods); err != nil {
+			Old: `put := c.readOtherKinds(gctx, g, &judge.Observation{})`, New: `if _, err := c.listPods(ctx, "", metav1.ListOptions{}); err != nil {
 		return nil, err
 	}
 	put := c.readOtherKinds(gctx, g, &judge.Observation{})`},
-		{Fault: "Half a list is a list", In: "reconciler/kube", Decl: "Cluster.list", Tests: "TestAListIsReadPageByPage",
+		{Fault: "Half a list is a list", In: "reconciler/kube", Decl: "list", Tests: "TestAListIsReadPageByPage",
 			Old: `if opts.Continue = meta.Continue; opts.Continue == "" {`, New: `if opts.Continue = meta.Continue; true {`},
-		{Fault: "An answer that is no API server's is an empty list", In: "reconciler/kube", Decl: "Cluster.list", Tests: "TestAnAnswerThatIsNoListIsNoEmptyList",
+		{Fault: "An answer that is no API server's is an empty list", In: "reconciler/kube", Decl: "list", Tests: "TestAnAnswerThatIsNoListIsNoEmptyList",
 			Old: `if meta.ResourceVersion == "" { //`, New: `if false { //`},
 		{Fault: "A namespace that RBAC forbids is not paused", In: "reconciler/kube", Decl: "Cluster.readPause", Tests: "TestANamespaceThatRBACForbidsPausesUnlessThatIsOverruled",
 			Old: `if o.Paused = !c.WithoutPause; c.WithoutPause {`, New: `if c.WithoutPause {`},
 		{Fault: "A 404 of something in between says that there are no agents", In: "reconciler/kube", Decl: "Cluster.serves", Tests: "TestA404ThatIsNoAnswerOfAnAPIServerIsNone|TestWhetherThereAreNodeAgents",
 			Old: `if !apierrors.IsNotFound(err) {
-		return err == nil, err
+		return served, err
 	}
 	groups`, New: `if err == nil || apierrors.IsNotFound(err) {
-		return err == nil, nil
+		return err == nil && served, nil
 	}
 	groups`},
 		{Fault: "An error of a live read says that there is no pod", In: "reconciler/kube", Decl: "Cluster.livePod", Tests: "TestALiveReadTakesNotFoundForAnAnswerAndNothingElse",
@@ -30,7 +29,7 @@ func transport() []Mutant {
 			return nil, nil
 		}`},
 		{Fault: "A 404 of something in between says that there is no object", In: "reconciler/kube", Decl: "absent", Tests: "TestA404ThatIsNoAnswerOfAnAPIServerIsNone",
-			Old: `return apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)`, New: `return apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)`},
+			Old: `return apierrors.IsNotFound(err) && !isForeign(err)`, New: `return apierrors.IsNotFound(err)`},
 		{Fault: "A write goes out again when its hold is over", In: "reconciler/kube", Decl: "serverTime.RoundTrip", Tests: "TestAWriteThatTheServerHadNoTimeForDoesNotBeginAgainByItself",
 			Old: `if !maySend(r) {
 		return nil, errNotSent

@@ -79,8 +79,7 @@ func TestAClusterWithoutTheReservationsCRDHasNone(t *testing.T) {
 	for kind, none := range map[string]bool{"ippools": true, "overlappingrangeipreservations": false} {
 		f := newFakeAPI(t)
 		f.answers[onePool], f.answers[onePod], f.answers[oneRes] = object(pool("8")), object(pod("web-0")), bare(http.StatusNotFound)
-		f.answers["/apis/whereabouts.cni.cncf.io/v1alpha1"] = object(map[string]any{"kind": "APIResourceList", "apiVersion": "v1",
-			"groupVersion": "whereabouts.cni.cncf.io/v1alpha1", "resources": []any{map[string]any{"name": kind, "kind": "X", "namespaced": true}}})
+		f.answers["/apis/whereabouts.cni.cncf.io/v1alpha1"] = serves("whereabouts.cni.cncf.io/v1alpha1", kind)
 		live, err := f.cluster(t).GetLive(t.Context(), seen(), need)
 		if none != (err == nil) || err == nil && live.Reservations[need.Reservations[0]] != nil {
 			t.Errorf("%s are served: %+v, %v", kind, live, err)

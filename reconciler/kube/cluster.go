@@ -1,19 +1,17 @@
 // Package kube is the live API as a source of observations and as a writer.
 //
-// A Cluster lists everything (observe.go, otherkinds.go, list.go), reads again what has
-// changed (relist.go, live.go, reread.go), and writes (write.go) while it holds the Leases
-// that whereabouts' ADD and DEL take (lease.go, renew.go). Its Fence holds the same Leases
-// for longer, after a restore of etcd (fence.go, fencedlease.go). window.go keeps in
-// annotations what must outlive the process; competing.go warns of reconcilers that
-// compete; ping.go and watch.go are what the long-running form needs besides.
+// A Cluster lists everything (observe.go, reports.go, list.go), reads again what is about to be
+// changed (live.go), and writes (write.go) while it holds the Leases that whereabouts' ADD and
+// DEL take (lease.go, renew.go). Its Fence holds the same Leases for longer, after a restore of
+// etcd (fence.go, fencedlease.go). window.go keeps in annotations what must outlive the process;
+// workloads.go finds reconcilers that compete; self.go says what this process is and may do;
+// ping.go and watch.go are what the long-running form needs besides.
 package kube
 
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/netip"
@@ -23,12 +21,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/kubernetes/scheme"
 	typedcoordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
@@ -70,8 +64,7 @@ type Cluster struct {
 	core     kubernetes.Interface
 	objects  dynamic.Interface
 	metadata metadata.Interface
-	client   rest.Interface                   // for LISTs, whose pages are decoded here
-	custom   rest.Interface                   // for single custom resources, which are too
+	client   rest.Interface                   // for LISTs and custom resources, which are decoded here
 	pings    typedcoordinationv1.LeasesGetter // over a connection of its own
 	dials    atomic.Int64                     // how often that was opened
 	noGet    atomic.Bool                      // no right to get pods, so they are listed by name
@@ -95,31 +88,18 @@ func New(config *rest.Config, s Settings) (*Cluster, error) {
 	config.Timeout = s.Timeout
 	config.DisableCompression = config.DisableCompression || onSameNetwork(config.Host)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return serverTime{next, c} })
-	objects, err := dynamic.NewForConfig(config)
-	if err != nil {
-		return nil, fmt.Errorf("set up a client for %s: %w", config.Host, err)
-	}
 	typed := rest.CopyConfig(config)
 	typed.ContentType = "application/vnd.kubernetes.protobuf"
 	typed.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
-	core, err := kubernetes.NewForConfig(typed)
-	if err != nil {
+	var errs [4]error
+	c.core, errs[0] = kubernetes.NewForConfig(typed)
+	c.objects, errs[1] = dynamic.NewForConfig(config)
+	c.metadata, errs[2] = metadata.NewForConfig(config)
+	c.pings, errs[3] = c.leasesAlone(typed)
+	if err := cmp.Or(errs[:]...); err != nil {
 		return nil, fmt.Errorf("set up a client for %s: %w", config.Host, err)
 	}
-	if c.pings, err = c.leasesAlone(typed); err != nil {
-		return nil, fmt.Errorf("set up a client for %s: %w", config.Host, err)
-	}
-	meta, err := metadata.NewForConfig(config)
-	if err != nil {
-		return nil, fmt.Errorf("set up a client for %s: %w", config.Host, err)
-	}
-	raw := rest.CopyConfig(config)
-	raw.NegotiatedSerializer = scheme.Codecs.WithoutConversion() // of a Status
-	custom, err := rest.UnversionedRESTClientFor(raw)
-	if err != nil {
-		return nil, fmt.Errorf("set up a client for %s: %w", config.Host, err)
-	}
-	c.core, c.objects, c.metadata, c.client, c.custom = core, objects, meta, core.CoreV1().RESTClient(), custom
+	c.client = c.core.CoreV1().RESTClient()
 	return c, nil
 }
 
@@ -163,21 +143,6 @@ func (c *Cluster) call(ctx context.Context, f func(context.Context) error) error
 		case <-time.After(c.Jitter(200 * time.Millisecond << try)):
 		}
 	}
-}
-
-// isTransient reports whether an error may be gone at the next try. It is never taken
-// for an answer.
-func isTransient(err error) bool {
-	return apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) || apierrors.IsTooManyRequests(err) ||
-		apierrors.IsInternalError(err) || apierrors.IsServiceUnavailable(err) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, io.ErrUnexpectedEOF) ||
-		utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) || utilnet.IsProbableEOF(err) || utilnet.IsTimeout(err)
-}
-
-// absent reports whether the API server answers that there is no such object. The 404
-// of something in between, such as a load balancer without a server behind it, is
-// no answer.
-func absent(err error) bool {
-	return apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }
 
 // serverTime records the Date of an answer: ages of what the API server wrote are

@@ -60,6 +60,8 @@ func newFakeAPI(t *testing.T) *fakeAPI {
 	}
 	f.answers["/apis"] = object(map[string]any{"kind": "APIGroupList", "apiVersion": "v1", "groups": []any{map[string]any{"name": "apps",
 		"versions": []any{map[string]any{"groupVersion": "apps/v1", "version": "v1"}}, "preferredVersion": map[string]any{"groupVersion": "apps/v1", "version": "v1"}}}})
+	f.answers["/apis/whereabouts.cni.cncf.io/v1alpha1"] = serves("whereabouts.cni.cncf.io/v1alpha1", "ippools", "overlappingrangeipreservations")
+	f.answers["/apis/k8s.cni.cncf.io/v1"] = serves("k8s.cni.cncf.io/v1", "network-attachment-definitions")
 	f.answers[namespace] = object(map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "kube-system"}})
 	f.Server = httptest.NewServer(f)
 	t.Cleanup(f.Close)
@@ -124,6 +126,15 @@ func object(o map[string]any) answer {
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(o)
 	}
+}
+
+// serves is the discovery document of a group and version with these resources.
+func serves(version string, names ...string) answer {
+	resources := []any{}
+	for _, name := range names {
+		resources = append(resources, map[string]any{"name": name, "kind": "X", "namespaced": true})
+	}
+	return object(map[string]any{"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": version, "resources": resources})
 }
 
 // list is a page of objects; more is the token for the next page.

@@ -2,12 +2,14 @@ package kube
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"path"
+	"slices"
+	"sync"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
-	corev1 "k8s.io/api/core/v1"
+	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -27,6 +29,9 @@ const (
 	pageBytes = 4 << 20
 	// firstPageOfPools is how many the first page has: a pool may have some megabytes.
 	firstPageOfPools = 2
+	// parallel is how many requests are under way at once: a live read is made while
+	// whereabouts' Lease is held, and ADDs wait for that.
+	parallel = 32
 )
 
 // The forms in which a LIST is asked for.
@@ -36,59 +41,65 @@ const (
 	asMetadata = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1, " + asJSON + ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 )
 
-// listing is a LIST: of what, in which form, and what decodes its pages.
+// listing is a LIST: of what, and in which form.
 type listing struct {
 	resource  schema.GroupVersionResource
 	namespace string
 	only      metav1.ListOptions // selects objects; all where it is empty
-	form      string
-	first     int64 // how many objects the first page has; largestPage if zero
-	// take decodes a page. Nothing of the body may be kept.
-	take func(body []byte) (metav1.ListMeta, error)
-	// restart throws away what was taken in so far.
-	restart func()
+	form      string             // asJSON if empty
+	first     int64              // how many objects the first page has; largestPage if zero
 }
 
-// list reads a LIST page by page, by quorum, and returns its revision. Each page
+// A decoder decodes a page of a LIST. What it returns may keep nothing of the body.
+type decoder[T any] func(body []byte) ([]T, metav1.ListMeta, error)
+
+// each is the decoder of what is decoded object by object.
+func each[T any](decode func([]byte, func(T)) (metav1.ListMeta, error)) decoder[T] {
+	return func(body []byte) (page []T, meta metav1.ListMeta, err error) {
+		meta, err = decode(body, func(o T) { page = append(page, o) })
+		return page, meta, err
+	}
+}
+
+// list reads a LIST page by page, by quorum, and returns its objects and its revision. Each page
 // is decoded before the next is asked for, so that one at a time is in memory.
 // One that takes so long that its revision is compacted begins again: half a list
 // is no list.
 //
 // client-go's tools/pager would need each page as an object, has one size for all
 // pages, and reads the whole list at once where its revision is compacted.
-func (c *Cluster) list(ctx context.Context, l listing) (revision string, err error) {
+func list[T any](ctx context.Context, c *Cluster, l listing, decode decoder[T]) (all []T, revision string, err error) {
 	opts := l.only
-	if opts.Limit = l.first; opts.Limit == 0 {
-		opts.Limit = largestPage
-	}
-	var page bytes.Buffer // of one page after the other
+	opts.Limit = cmp.Or(l.first, largestPage)
+	var body bytes.Buffer // of one page after the other
 	for restarts := 0; ; {
 		err := c.call(ctx, func(ctx context.Context) error {
-			return read(ctx, c.client.Get().AbsPath(pathOf(l.resource, l.namespace)).VersionedParams(&opts, scheme.ParameterCodec), l.form, &page)
+			request := c.client.Get().AbsPath(pathOf(l.resource, l.namespace)).VersionedParams(&opts, scheme.ParameterCodec)
+			return read(ctx, request, cmp.Or(l.form, asJSON), &body)
 		})
-		switch {
-		case apierrors.IsResourceExpired(err) && restarts < 3:
+		if apierrors.IsResourceExpired(err) && restarts < 3 {
 			restarts++
-			opts.Continue = ""
-			l.restart()
+			opts.Continue, all = "", nil
 			continue
-		case err != nil:
-			return "", err
 		}
-		meta, err := l.take(page.Bytes())
 		if err != nil {
-			return "", fmt.Errorf("%s: %w", l.resource.Resource, err)
+			return nil, "", err
+		}
+		page, meta, err := decode(body.Bytes())
+		if err != nil {
+			return nil, "", fmt.Errorf("%s: %w", l.resource.Resource, err)
 		}
 		if meta.ResourceVersion == "" { // every list of an API server has one
-			return "", fmt.Errorf("the answer to a LIST of %s has no resourceVersion: it is not an API server's", l.resource.Resource)
+			return nil, "", fmt.Errorf("the answer to a LIST of %s has no resourceVersion: it is not an API server's", l.resource.Resource)
 		}
 		if c.OnPage != nil {
 			c.OnPage()
 		}
+		all = append(all, page...)
 		if opts.Continue = meta.Continue; opts.Continue == "" {
-			return meta.ResourceVersion, nil
+			return all, meta.ResourceVersion, nil
 		}
-		opts.Limit = nextLimit(opts.Limit, page.Len())
+		opts.Limit = nextLimit(opts.Limit, body.Len())
 	}
 }
 
@@ -131,71 +142,65 @@ func pathOf(r schema.GroupVersionResource, namespace string) string {
 	return path.Join(root, r.Resource)
 }
 
-// listCustom reads a LIST of custom resources, which come as JSON.
-func listCustom[T any](ctx context.Context, c *Cluster, l listing, decode func([]byte) ([]T, metav1.ListMeta, error)) (all []T, revision string, err error) {
-	l.form = asJSON
-	l.restart = func() { all = nil }
-	l.take = func(body []byte) (metav1.ListMeta, error) {
-		page, meta, err := decode(body)
-		all = append(all, page...)
-		return meta, err
-	}
-	revision, err = c.list(ctx, l)
-	return all, revision, err
-}
-
-func (c *Cluster) listPods(ctx context.Context, namespace string, only metav1.ListOptions, into map[types.NamespacedName]*podstate.Pod) error {
-	_, err := c.list(ctx, listing{
-		resource: corev1.SchemeGroupVersion.WithResource("pods"), namespace: namespace, only: only, form: asProtobuf,
-		take: func(body []byte) (metav1.ListMeta, error) {
-			return podstate.DecodePods(body, func(p *podstate.Pod) { into[p.NamespacedName] = p })
-		},
-		restart: func() { clear(into) },
-	})
-	return err
-}
-
-func (c *Cluster) listNodes(ctx context.Context, only metav1.ListOptions) (nodes []*podstate.Node, revision string, err error) {
-	revision, err = c.list(ctx, listing{
-		resource: corev1.SchemeGroupVersion.WithResource("nodes"), only: only, form: asProtobuf,
-		take: func(body []byte) (metav1.ListMeta, error) {
-			return podstate.DecodeNodes(body, func(n *podstate.Node) { nodes = append(nodes, n) })
-		},
-		restart: func() { nodes = nil },
-	})
-	return nodes, revision, err
-}
-
-// listLeases lists the Leases in the reconciler's own namespace.
-func (c *Cluster) listLeases(ctx context.Context) (map[string]*coordinationv1.Lease, error) {
-	leases := map[string]*coordinationv1.Lease{}
-	_, err := c.list(ctx, listing{
-		resource: coordinationv1.SchemeGroupVersion.WithResource("leases"), namespace: c.LeaseNamespace, form: asProtobuf,
-		take: func(body []byte) (metav1.ListMeta, error) {
-			return podstate.DecodeLeases(body, func(l *coordinationv1.Lease) { leases[l.Name] = l })
-		},
-		restart: func() { clear(leases) },
-	})
-	return leases, err
-}
-
 // Version is which of its versions an object is: at the same one it is as it was read.
 type Version struct {
 	UID             types.UID
 	ResourceVersion string
 }
 
-// listVersions lists the metadata alone, and returns the revision of the list.
-func (c *Cluster) listVersions(ctx context.Context, resource schema.GroupVersionResource) (map[types.NamespacedName]Version, string, error) {
-	versions := map[types.NamespacedName]Version{}
-	revision, err := c.list(ctx, listing{
-		resource: resource, form: asMetadata,
-		take: func(body []byte) (metav1.ListMeta, error) {
-			return podstate.DecodeHeads(body, func(o *metav1.PartialObjectMetadata) {
-				versions[types.NamespacedName{Namespace: o.Namespace, Name: o.Name}] = Version{o.UID, o.ResourceVersion}
-			})
-		},
-		restart: func() { clear(versions) },
+// listChanged reads the objects of a resource, by namespace and name, and returns the
+// revision of the list. What is known at the very version at which it is now is
+// taken as it was read: a version is given once, save by an etcd that was restored,
+// which the revision tells; and a patch tests the entry as well. The others are read
+// again, each by name, or all where they are many or nothing is known.
+func listChanged[T any](ctx context.Context, c *Cluster, l listing, known []T, id func(T) (types.NamespacedName, Version), decode decoder[T]) (all []T, revision string, err error) {
+	if len(known) == 0 {
+		return list(ctx, c, l, decode)
+	}
+	heads, revision, err := list(ctx, c, listing{resource: l.resource, form: asMetadata}, each(podstate.DecodeHeads))
+	if err != nil {
+		return nil, "", err
+	}
+	current := map[types.NamespacedName]Version{}
+	for _, o := range heads {
+		current[types.NamespacedName{Namespace: o.Namespace, Name: o.Name}] = Version{o.UID, o.ResourceVersion}
+	}
+	isKnown := map[types.NamespacedName]bool{}
+	for _, o := range known {
+		if name, version := id(o); current[name] == version {
+			isKnown[name] = true
+			all = append(all, o)
+		}
+	}
+	if changed := len(current) - len(isKnown); changed > max(parallel, len(current)/10) {
+		return list(ctx, c, l, decode)
+	}
+	var mu sync.Mutex
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(parallel)
+	for name := range current {
+		if isKnown[name] {
+			continue
+		}
+		g.Go(func() error {
+			one := l
+			one.namespace, one.only = name.Namespace, named(name.Name)
+			found, _, err := list(gctx, c, one, decode)
+			mu.Lock()
+			defer mu.Unlock()
+			if len(found) == 1 {
+				all = append(all, found[0])
+			}
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, "", err
+	}
+	slices.SortFunc(all, func(a, b T) int {
+		x, _ := id(a)
+		y, _ := id(b)
+		return cmp.Or(cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Name, y.Name))
 	})
-	return versions, revision, err
+	return all, revision, nil
 }

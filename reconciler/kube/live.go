@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -19,10 +18,6 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
-
-// parallel is how many requests a live read has under way: it is made while
-// whereabouts' Lease is held, and ADDs wait for that.
-const parallel = 32
 
 // GetLive reads what is named, by quorum, pods last. Of a pool the metadata are
 // read: one at the resourceVersion of the observation is what it was.
@@ -51,13 +46,13 @@ func (c *Cluster) GetLive(ctx context.Context, before *judge.Observation, keys r
 	for _, name := range keys.Reservations {
 		g.Go(func() error {
 			r, err := c.liveReservation(gctx, name)
-			if apierrors.IsNotFound(err) && !absent(err) && !c.servesReservations(gctx) {
-				err = nil // a cluster without the CRD has none
+			if err != nil && !absent(err) && !(apierrors.IsNotFound(err) && c.lacks(gctx, ippool.ReservationResource)) {
+				return fmt.Errorf("get OverlappingRangeIPReservation %s: %w", name, err)
 			}
 			mu.Lock()
 			defer mu.Unlock()
 			live.Reservations[name] = r
-			return ignoreAbsent(err, "get OverlappingRangeIPReservation %s", name)
+			return nil
 		})
 	}
 	if err := g.Wait(); err != nil {
@@ -136,7 +131,7 @@ func (c *Cluster) liveReservation(ctx context.Context, name types.NamespacedName
 // getCustom reads the JSON of a custom resource, of which no object is built.
 func (c *Cluster) getCustom(ctx context.Context, resource schema.GroupVersionResource, name types.NamespacedName) ([]byte, error) {
 	var body bytes.Buffer
-	err := read(ctx, c.custom.Get().AbsPath(pathOf(resource, name.Namespace), name.Name), asJSON, &body)
+	err := read(ctx, c.client.Get().AbsPath(pathOf(resource, name.Namespace), name.Name), asJSON, &body)
 	return body.Bytes(), err
 }
 
@@ -147,28 +142,6 @@ func isObject(asked types.NamespacedName, namespace, name, resourceVersion strin
 		return fmt.Errorf("the answer is %s/%s at resourceVersion %q: it is not an API server's", namespace, name, resourceVersion)
 	}
 	return nil
-}
-
-// servesReservations reports whether the API serves reservations, or may do so: only
-// a list of its resources without them means that it does not.
-func (c *Cluster) servesReservations(ctx context.Context) bool {
-	served := true
-	_ = c.call(ctx, func(context.Context) error {
-		list, err := c.core.Discovery().ServerResourcesForGroupVersion(ippool.ReservationResource.GroupVersion().String())
-		if err == nil {
-			served = len(list.APIResources) == 0 || slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == ippool.ReservationResource.Resource })
-		}
-		return err
-	})
-	return served
-}
-
-// ignoreAbsent drops the error that there is no such object: that is an answer.
-func ignoreAbsent(err error, what string, name types.NamespacedName) error {
-	if err == nil || absent(err) {
-		return nil
-	}
-	return fmt.Errorf(what+": %w", name, err)
 }
 
 // Older reports whether a resourceVersion is older than another of the same resource;
@@ -194,7 +167,6 @@ func (c *Cluster) livePod(ctx context.Context, name types.NamespacedName) (*pods
 		c.noGet.Store(true) // whereabouts' own ClusterRole has no get on pods before v0.9
 		c.Log.Debug("no right to get pods: they are listed by name instead")
 	}
-	pods := map[types.NamespacedName]*podstate.Pod{}
-	err := c.listPods(ctx, name.Namespace, named(name.Name), pods)
+	pods, err := c.listPods(ctx, name.Namespace, named(name.Name))
 	return pods[name], err
 }

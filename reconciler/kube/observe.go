@@ -3,11 +3,15 @@ package kube
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
@@ -15,33 +19,32 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
+var podResource, nodeResource = corev1.SchemeGroupVersion.WithResource("pods"), corev1.SchemeGroupVersion.WithResource("nodes")
+
 // List reads everything, by quorum: reservations, then pools, pods last. An
 // ADD writes the pool before the reservation and needs its pod before either,
 // so that whatever was seen has its owner in what is read after it. What else
 // there is does not depend on ADDs, and is read in parallel to reservations and pools.
 func (c *Cluster) List(ctx context.Context) (*judge.Observation, error) {
 	o := &judge.Observation{}
-	var reservations []*ippool.Reservation
 	g, gctx := errgroup.WithContext(ctx)
-	g.Go(func() error {
-		var err error
-		reservations, _, err = listCustom(gctx, c, listing{resource: ippool.ReservationResource}, ippool.DecodeReservations)
-		if err = c.optional(o, "OverlappingRangeIPReservations", err); err != nil {
+	g.Go(func() (err error) {
+		o.Reservations, _, err = list(gctx, c, listing{resource: ippool.ReservationResource}, ippool.DecodeReservations)
+		if err = c.optional(gctx, o, ippool.ReservationResource, "OverlappingRangeIPReservations", err); err != nil {
 			return err
 		}
-		return c.readPools(gctx, o)
+		return c.readPools(gctx, o, nil)
 	})
 	put := c.readOtherKinds(gctx, g, &judge.Observation{})
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
-	o.Reservations = reservations
 	put(o)
-	o.Pods = map[types.NamespacedName]*podstate.Pod{}
 	var competing []string
 	g, gctx = errgroup.WithContext(ctx)
-	g.Go(func() error {
-		return c.explain("list pods", c.listPods(gctx, "", metav1.ListOptions{}, o.Pods), "grant list on pods")
+	g.Go(func() (err error) {
+		o.Pods, err = c.listPods(gctx, "", metav1.ListOptions{})
+		return c.explain("list pods", err, "grant list on pods")
 	})
 	g.Go(func() error {
 		competing = c.competingReconcilers(gctx, o.Pools)
@@ -54,18 +57,35 @@ func (c *Cluster) List(ctx context.Context) (*judge.Observation, error) {
 	return o, nil
 }
 
-// Pools are the IPPools alone, read by quorum.
-func (c *Cluster) Pools(ctx context.Context) ([]*ippool.Pool, error) {
-	o := &judge.Observation{}
-	err := c.readPools(ctx, o)
-	return o.Pools, err
+// Relist reads again what is not a pod or a reservation: of pools, nodes and
+// reports the metadata, and in full only those that have changed.
+func (c *Cluster) Relist(ctx context.Context, before *judge.Observation) (*judge.Observation, error) {
+	o := &judge.Observation{Reservations: before.Reservations, Pods: before.Pods}
+	g, gctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return c.readPools(gctx, o, before.Pools) })
+	put := c.readOtherKinds(gctx, g, before)
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	put(o)
+	if o.Revision < before.Revision {
+		o.Restored = fmt.Sprintf("IPPools are at resourceVersion %d after %d", o.Revision, before.Revision)
+	}
+	return o, nil
 }
 
-func (c *Cluster) readPools(ctx context.Context, o *judge.Observation) error {
+// readPools reads the pools, and in full only those that are not known.
+func (c *Cluster) readPools(ctx context.Context, o *judge.Observation, known []*ippool.Pool) error {
 	dated, date := withDate(ctx)
-	pools, revision, err := listCustom(dated, c, listing{resource: ippool.PoolResource, first: firstPageOfPools}, ippool.DecodePools)
+	pools, revision, err := listChanged(dated, c, listing{resource: ippool.PoolResource, first: firstPageOfPools}, known,
+		func(p *ippool.Pool) (types.NamespacedName, Version) {
+			return types.NamespacedName{Namespace: p.Namespace, Name: p.Name}, Version{types.UID(p.UID), p.ResourceVersion}
+		}, ippool.DecodePools)
+	if apierrors.IsNotFound(err) && c.lacks(ctx, ippool.PoolResource) {
+		return fmt.Errorf("the API server at %s does not serve ippools.%s: whereabouts' CRDs are not installed there; if another cluster is meant, name it with --context or --kubeconfig", c.host, ippool.PoolResource.Group)
+	}
 	if err != nil {
-		return c.explainPools(err)
+		return c.explain("list IPPools", err, "grant get, list and patch on ippools")
 	}
 	o.Pools, o.Now = pools, date()
 	o.Revision, _ = strconv.ParseUint(revision, 10, 64)
@@ -74,13 +94,102 @@ func (c *Cluster) readPools(ctx context.Context, o *judge.Observation) error {
 
 // optional lets an observation go on without a kind that is not served or must not be
 // read: what is then unknown makes verdicts more careful, never less.
-func (c *Cluster) optional(o *judge.Observation, kind string, err error) error {
+func (c *Cluster) optional(ctx context.Context, o *judge.Observation, resource schema.GroupVersionResource, kind string, err error) error {
 	switch {
-	case err == nil, apierrors.IsNotFound(err) && c.asWebPage(err) == nil:
+	case err == nil, apierrors.IsNotFound(err) && c.lacks(ctx, resource):
 		return nil
-	case apierrors.IsForbidden(err) && kind != "OverlappingRangeIPReservations":
+	case apierrors.IsForbidden(err) && resource != ippool.ReservationResource:
 		o.Warnings = append(o.Warnings, fmt.Sprintf("no right to list %s: judged without them", kind))
 		return nil
 	}
 	return c.explain("list "+kind, err, "grant list on them")
+}
+
+// readOtherKinds reads all but pools, reservations and pods, each kind on its own; put
+// takes it over once the group has ended. Nodes and reports that before has are read
+// again only where they have changed.
+func (c *Cluster) readOtherKinds(ctx context.Context, g *errgroup.Group, before *judge.Observation) (put func(*judge.Observation)) {
+	var nads, pause, agents judge.Observation
+	g.Go(func() error { return c.readNADs(ctx, &nads) })
+	g.Go(func() error {
+		c.readPause(ctx, &pause)
+		return nil
+	})
+	g.Go(func() error {
+		// A Node that is read after the reports is never at an earlier boot than they are.
+		c.readReports(ctx, &agents, before.Reports)
+		return c.readNodes(ctx, &agents, slices.Collect(maps.Values(before.Nodes)))
+	})
+	return func(o *judge.Observation) {
+		o.NADs, o.Paused, o.Acknowledged = nads.NADs, pause.Paused, pause.Acknowledged
+		o.Nodes, o.Reports, o.ReportsUnreadable, o.Unreadable = agents.Nodes, agents.Reports, agents.ReportsUnreadable, agents.Unreadable
+		if agents.Now.After(o.Now) {
+			o.Now = agents.Now
+		}
+		o.Warnings = slices.Concat(o.Warnings, nads.Warnings, pause.Warnings, agents.Warnings)
+	}
+}
+
+func (c *Cluster) readNADs(ctx context.Context, o *judge.Observation) error {
+	nads, _, err := list(ctx, c, listing{resource: ippool.NADResource}, ippool.DecodeNADs)
+	o.NADs = map[types.NamespacedName]*ippool.NAD{}
+	for _, n := range nads {
+		o.NADs[types.NamespacedName{Namespace: n.Namespace, Name: n.Name}] = n
+	}
+	return c.optional(ctx, o, ippool.NADResource, "NetworkAttachmentDefinitions", err)
+}
+
+func (c *Cluster) readPause(ctx context.Context, o *judge.Observation) {
+	err := c.call(ctx, func(ctx context.Context) error {
+		ns, err := c.core.CoreV1().Namespaces().Get(ctx, c.Namespace, metav1.GetOptions{})
+		if err == nil {
+			o.Paused = ippool.Pauses(ns.Annotations)
+			if value := ippool.UnknownPause(ns.Annotations); value != "" {
+				o.Warnings = append(o.Warnings, fmt.Sprintf("namespace %s: the annotation %s=%q is neither true nor false; releases are paused", c.Namespace, ippool.PausedAnnotation, value))
+			}
+			o.Acknowledged = judge.Acknowledged(ns.Annotations)
+		}
+		return err
+	})
+	switch {
+	case err == nil, absent(err):
+	case apierrors.IsForbidden(err):
+		what := "releases are paused (--without-pause overrules)"
+		if o.Paused = !c.WithoutPause; c.WithoutPause {
+			what = "a pause of everything is NOT seen; pause single pools"
+		}
+		o.Warnings = append(o.Warnings, fmt.Sprintf("cannot get namespace %s: forbidden. The annotations %s and %s on it cannot be read: %s", c.Namespace, ippool.PausedAnnotation, judge.AcknowledgedAnnotation, what))
+	default:
+		// Whether the operator has stopped everything is not known: so it is.
+		o.Paused = true
+		o.Warnings = append(o.Warnings, fmt.Sprintf("namespace %s could not be read (%v): taken for paused", c.Namespace, err))
+	}
+}
+
+func (c *Cluster) readNodes(ctx context.Context, o *judge.Observation, known []*podstate.Node) error {
+	nodes, _, err := listChanged(ctx, c, listing{resource: nodeResource, form: asProtobuf}, known,
+		func(n *podstate.Node) (types.NamespacedName, Version) {
+			return types.NamespacedName{Name: n.Name}, Version{types.UID(n.UID), n.ResourceVersion}
+		}, each(podstate.DecodeNodes))
+	if apierrors.IsForbidden(err) {
+		o.Warnings = append(o.Warnings, "no right to list nodes: nothing is known of them, and no node counts as dead or missing")
+		return nil
+	}
+	if err != nil {
+		return c.explain("list nodes", err, "")
+	}
+	o.Nodes = make(map[string]*podstate.Node, len(nodes))
+	for _, n := range nodes {
+		o.Nodes[n.Name] = n
+	}
+	return nil
+}
+
+func (c *Cluster) listPods(ctx context.Context, namespace string, only metav1.ListOptions) (map[types.NamespacedName]*podstate.Pod, error) {
+	all, _, err := list(ctx, c, listing{resource: podResource, namespace: namespace, only: only, form: asProtobuf}, each(podstate.DecodePods))
+	pods := make(map[types.NamespacedName]*podstate.Pod, len(all))
+	for _, p := range all {
+		pods[p.NamespacedName] = p
+	}
+	return pods, err
 }

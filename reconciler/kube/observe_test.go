@@ -245,7 +245,7 @@ func TestAnObservationReadsPodsLast(t *testing.T) {
 // A Node that is read after the reports is never at an earlier boot than they are.
 func TestNodesAreReadAfterTheReportsOfTheirAgents(t *testing.T) {
 	f := newFakeAPI(t)
-	f.answers[discovery] = object(map[string]any{"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "ip-reconcile.dev/v1alpha1", "resources": []any{}})
+	f.answers[discovery] = serves("ip-reconcile.dev/v1alpha1")
 	_, err := f.cluster(t).List(t.Context())
 	check(t, err)
 	at := func(path string) int {
@@ -274,7 +274,7 @@ func TestFreshnessIsCountedByTheAPIServersClock(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			f := newFakeAPI(t)
 			f.date = server
-			f.answers[discovery] = object(map[string]any{"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "ip-reconcile.dev/v1alpha1", "resources": []any{}})
+			f.answers[discovery] = serves("ip-reconcile.dev/v1alpha1")
 			f.answers[reports] = list("", map[string]any{"apiVersion": "ip-reconcile.dev/v1alpha1", "kind": "SandboxReport",
 				"metadata": map[string]any{"name": "worker-1"}, "observedAt": server.Add(-c.renewed).UTC().Format(time.RFC3339)})
 			f.answers[leases] = list("", map[string]any{"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
@@ -295,7 +295,7 @@ func TestFreshnessIsCountedByTheAPIServersClock(t *testing.T) {
 // Without the Leases no report is fresh.
 func TestWithoutLeasesNoReportIsFresh(t *testing.T) {
 	f := newFakeAPI(t)
-	f.answers[discovery] = object(map[string]any{"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "ip-reconcile.dev/v1alpha1", "resources": []any{}})
+	f.answers[discovery] = serves("ip-reconcile.dev/v1alpha1")
 	f.answers[reports] = list("", map[string]any{"apiVersion": "ip-reconcile.dev/v1alpha1", "kind": "SandboxReport",
 		"metadata": map[string]any{"name": "worker-1"}, "observedAt": time.Now().UTC().Format(time.RFC3339)})
 	f.answers[leases] = fails(http.StatusForbidden)
@@ -333,7 +333,7 @@ func TestAReportIsReadAgainWhereItsLeaseIsBehind(t *testing.T) {
 		t.Run(says, func(t *testing.T) {
 			t.Parallel()
 			f := newFakeAPI(t)
-			f.answers[discovery] = object(map[string]any{"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "ip-reconcile.dev/v1alpha1", "resources": []any{}})
+			f.answers[discovery] = serves("ip-reconcile.dev/v1alpha1")
 			f.answers[reports] = list("", report(current))
 			var answers []answer
 			for _, l := range c.leases {

@@ -51,7 +51,7 @@ func (f *fakeAPI) wholes(path string, since int) []string {
 func TestARefreshReadsInFullOnlyWhatHasChanged(t *testing.T) {
 	now := time.Now()
 	f := newFakeAPI(t)
-	f.answers[discovery] = object(map[string]any{"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "ip-reconcile.dev/v1alpha1", "resources": []any{}})
+	f.answers[discovery] = serves("ip-reconcile.dev/v1alpha1")
 	f.answers[pools] = list("", poolCalled("one", "1", "default/a"), poolCalled("two", "2", "default/b"), poolCalled("gone", "3", "default/c"))
 	f.answers[nodes] = list("", node("worker-1", "1", "boot-1"), node("worker-2", "2", "boot-2"))
 	f.answers[reports] = list("", report("worker-1", "1", now), report("worker-2", "2", now))
@@ -110,7 +110,7 @@ func TestARefreshReadsInFullOnlyWhatHasChanged(t *testing.T) {
 // What cannot be read again is never what was read before.
 func TestARefreshThatFailsIsAnErrorOrSaysSo(t *testing.T) {
 	f := newFakeAPI(t)
-	f.answers[discovery] = object(map[string]any{"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "ip-reconcile.dev/v1alpha1", "resources": []any{}})
+	f.answers[discovery] = serves("ip-reconcile.dev/v1alpha1")
 	f.answers[pools] = list("", poolCalled("one", "1", "default/a"))
 	f.answers[nodes] = list("", node("worker-1", "1", "boot-1"))
 	f.answers[reports] = list("", report("worker-1", "1", time.Now()))

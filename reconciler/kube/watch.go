@@ -7,7 +7,6 @@ import (
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -29,19 +28,13 @@ func (c *Cluster) MayWatch(ctx context.Context, r schema.GroupVersionResource, n
 	case err != nil:
 		return "", c.explain("list "+r.Resource, err, "")
 	}
-	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
-		Verb: "watch", Group: r.Group, Version: r.Version, Resource: r.Resource, Namespace: namespace, Name: name,
-	}}}
-	err = c.call(ctx, func(ctx context.Context) (err error) {
-		review, err = c.core.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
-		return err
-	})
+	may, err := c.May(ctx, "", authorizationv1.ResourceAttributes{Verb: "watch", Group: r.Group, Version: r.Version, Resource: r.Resource, Namespace: namespace, Name: name})
 	switch {
 	case apierrors.IsForbidden(err), apierrors.IsNotFound(err): // then the watch itself will fail
 		return "", nil
 	case err != nil:
-		return "", c.explain("ask for the right to watch "+r.Resource, err, "")
-	case !review.Status.Allowed:
+		return "", c.explain("watch "+r.Resource, err, "")
+	case !may:
 		return fmt.Sprintf("no right to watch %s", r.GroupResource()), nil
 	}
 	return "", nil

@@ -7,6 +7,8 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 )
@@ -30,26 +32,22 @@ const (
 	PassAnnotation = "ip-reconcile.dev/last-pass"
 )
 
-// amendTries is how often what is kept is read again after somebody else wrote the
-// Lease in between: its holder does so every 2 s.
-const amendTries = 5
-
 // Amend keeps what the breaker counts in an annotation of the own Lease, which is made
 // where it is missing.
 func (c *Cluster) Amend(ctx context.Context, change func(kept string) (string, error)) error {
-	return (&leaseAnnotation{c, OwnLease, ReleasedAnnotation}).Amend(ctx, change)
+	return leaseAnnotation{c, OwnLease, ReleasedAnnotation}.Amend(ctx, change)
 }
 
 // Restores keeps what is known of restores of etcd. It may be long, with the names of
 // all nodes, and the own Lease is written every 2 s: so it is on another one.
 func (c *Cluster) Restores() reconciler.Window {
-	return &leaseAnnotation{c, RestoreLease, RestoreAnnotation}
+	return leaseAnnotation{c, RestoreLease, RestoreAnnotation}
 }
 
 // Passes keeps what is told of the last full pass. It is on a Lease of its own: the elector
 // that renews the own Lease every 2 s would meet a conflict after each pass.
 func (c *Cluster) Passes() reconciler.Window {
-	return &leaseAnnotation{c, PassLease, PassAnnotation}
+	return leaseAnnotation{c, PassLease, PassAnnotation}
 }
 
 // leaseAnnotation is a text in an annotation of a Lease in the reconciler's namespace.
@@ -58,36 +56,42 @@ type leaseAnnotation struct {
 	lease, annotation string
 }
 
-// Amend is a reconciler.Window's. The Lease is made where it is missing.
-func (a *leaseAnnotation) Amend(ctx context.Context, change func(kept string) (string, error)) error {
+// Amend is a reconciler.Window's. The Lease is made where it is missing, and is read again where somebody else wrote it
+// in between, as its holder does every 2 s.
+func (a leaseAnnotation) Amend(ctx context.Context, change func(kept string) (string, error)) error {
 	var sent string
-	for try := 1; ; try++ {
-		err := a.amendOnce(ctx, &sent, change)
-		if err == nil {
-			return nil
-		}
-		if try < amendTries && ctx.Err() == nil && (apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)) {
-			continue
-		}
+	isLost := func(err error) bool {
+		return ctx.Err() == nil && (apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err))
+	}
+	err := retry.OnError(retry.DefaultRetry, isLost, func() error { return a.amendOnce(ctx, &sent, change) })
+	if err != nil {
 		return a.c.writeError(fmt.Sprintf("keep annotation %s of Lease %s/%s", a.annotation, a.c.Namespace, a.lease), err)
 	}
+	return nil
 }
 
 // amendOnce is one try. What was sent at the one before may have arrived although its
 // answer did not.
-func (a *leaseAnnotation) amendOnce(ctx context.Context, sent *string, change func(kept string) (string, error)) error {
+func (a leaseAnnotation) amendOnce(ctx context.Context, sent *string, change func(kept string) (string, error)) error {
 	api := a.c.core.CoordinationV1().Leases(a.c.Namespace)
 	var lease *coordinationv1.Lease
 	err := a.c.call(ctx, func(ctx context.Context) (err error) {
-		lease, err = api.Get(ctx, a.lease, metav1.GetOptions{})
+		lease, err = a.c.lease(ctx, types.NamespacedName{Namespace: a.c.Namespace, Name: a.lease})
 		return err
 	})
-	missing := absent(err)
-	if missing {
-		lease, err = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: a.c.Namespace, Name: a.lease}}, nil
-	}
 	if err != nil {
 		return err
+	}
+	write := func(ctx context.Context) (err error) {
+		_, err = api.Update(ctx, lease, metav1.UpdateOptions{FieldManager: fieldManager})
+		return err
+	}
+	if lease == nil {
+		lease = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: a.c.Namespace, Name: a.lease}}
+		write = func(ctx context.Context) (err error) {
+			_, err = api.Create(ctx, lease, metav1.CreateOptions{FieldManager: fieldManager})
+			return err
+		}
 	}
 	kept := lease.Annotations[a.annotation]
 	if *sent != "" && kept == *sent {
@@ -98,19 +102,9 @@ func (a *leaseAnnotation) amendOnce(ctx context.Context, sent *string, change fu
 		return err
 	}
 	*sent = next
-	if lease.Annotations == nil {
-		lease.Annotations = map[string]string{}
-	}
-	lease.Annotations[a.annotation] = next
+	metav1.SetMetaDataAnnotation(&lease.ObjectMeta, a.annotation, next)
 	if next == "" {
 		delete(lease.Annotations, a.annotation)
 	}
-	return a.c.call(ctx, func(ctx context.Context) (err error) {
-		if missing {
-			_, err = api.Create(ctx, lease, metav1.CreateOptions{FieldManager: fieldManager})
-		} else {
-			_, err = api.Update(ctx, lease, metav1.UpdateOptions{FieldManager: fieldManager})
-		}
-		return err
-	})
+	return a.c.call(ctx, write)
 }

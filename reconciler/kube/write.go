@@ -83,18 +83,3 @@ func (c *Cluster) create(ctx context.Context, resource schema.GroupVersionResour
 	}
 	return "", c.writeError(what, err)
 }
-
-// writeError is ErrForbidden, with the API server's words, where rights, a policy or a schema deny the write.
-func (c *Cluster) writeError(what string, err error) error {
-	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
-		c.noteDenied()
-		return fmt.Errorf("%s: %w: %v", what, reconciler.ErrForbidden, err) //nolint:errorlint // its cause decides nothing
-	}
-	return fmt.Errorf("%s: %w", what, err)
-}
-
-func (c *Cluster) noteDenied() {
-	if c.OnDenied != nil {
-		c.OnDenied()
-	}
-}

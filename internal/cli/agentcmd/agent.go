@@ -71,7 +71,7 @@ nothing is published: the last report stands and goes stale.`,
 		Example: `  ip-reconcile agent                                 # in the DaemonSet of deploy/agent
   ip-reconcile agent --node worker-1 --outside-pod   # on a node, as root
   ip-reconcile agent --cri /run/crio/crio.sock`,
-		Args: flags.NoArguments,
+		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context(), logs) },
 	}
 	f := c.Flags()

@@ -1,7 +1,7 @@
 // Package flags has the command-line flags that all commands share (Common: which cluster,
 // how to log) and those of the commands that inspect the node on which they run (Node), and
 // makes of them clients, loggers and inspectors. kubectl.go has kubectl's own flags,
-// kubeconfig.go the errors about kubeconfig files, arguments.go those about command lines.
+// and secrets.go keeps secrets out of errors.
 package flags
 
 import (
@@ -87,7 +87,6 @@ func (o *Common) Namespace() string {
 func (o *Common) Completions(c *cobra.Command) {
 	Complete(c, "log-level", "debug", "info", "warn", "error")
 	Complete(c, "log-format", "text", "json")
-	o.completeKubectl(c)
 }
 
 // Complete gives a flag's values to a shell.

@@ -1,10 +1,8 @@
 package flags
 
 import (
-	"maps"
 	"slices"
 
-	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/tools/clientcmd"
 )
@@ -63,15 +61,4 @@ func KubectlUsages() string {
 	o.addKubectl(f)
 	f.VisitAll(func(flag *pflag.Flag) { flag.Hidden = false })
 	return f.FlagUsages()
-}
-
-func (o *Common) completeKubectl(c *cobra.Command) {
-	complete := func(flag string, names func() []string) {
-		_ = c.RegisterFlagCompletionFunc(flag, func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return names(), cobra.ShellCompDirectiveNoFileComp
-		})
-	}
-	complete("context", func() []string { return slices.Sorted(maps.Keys(o.rawConfig().Contexts)) })
-	complete("cluster", func() []string { return slices.Sorted(maps.Keys(o.rawConfig().Clusters)) })
-	complete("user", func() []string { return slices.Sorted(maps.Keys(o.rawConfig().AuthInfos)) })
 }

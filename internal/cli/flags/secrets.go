@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 )
@@ -43,6 +45,15 @@ func withoutProxy(err error) error {
 func hasUserinfo(text string) bool { return userinfo.MatchString(text) }
 
 var userinfo = regexp.MustCompile(`^[a-z0-9+.-]+://.*@`)
+
+// ExplainFlagError says of an error in the flags of a command where the help is. It leaves out what was given to a flag
+// that does not exist.
+func ExplainFlagError(c *cobra.Command, err error) error {
+	if unknown := (*pflag.NotExistError)(nil); errors.As(err, &unknown) {
+		err = withoutValue(err, unknown.GetSpecifiedShortnames())
+	}
+	return fmt.Errorf("%w; see '%s --help'", err, c.CommandPath())
+}
 
 // withoutValue is the error about a flag of one dash without what follows its "=": it may be
 // that of --token.

@@ -29,7 +29,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/clusterflags"
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/flags"
 	"github.com/ip-reconcile/ip-reconcile/internal/version"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/informers"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
@@ -80,7 +79,7 @@ followed without a restart.`,
 		Example: `  ip-reconcile serve                                  # in the Deployment of deploy/deployment
   ip-reconcile serve --cron '@every 15m' --repair
   ip-reconcile serve --kubeconfig ~/.kube/config --leader-elect=false --log-level debug`,
-		Args: flags.NoArguments,
+		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			log, err := o.Logger(logs)
 			if err != nil {

@@ -6,11 +6,12 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
 // agentPods lists the agents' pods, on the node where it is one.
 func agentPods(nodes []string) string {
-	text := fmt.Sprintf("kubectl get pods -A -l %s=%s,%s=agent -o wide", nameLabel, product, componentLabel)
+	text := fmt.Sprintf("kubectl get pods -A -l %s=%s,%s=agent -o wide", kube.NameLabel, kube.Product, kube.ComponentLabel)
 	if len(nodes) == 1 {
 		text += " --field-selector spec.nodeName=" + nodes[0]
 	}
@@ -41,9 +42,9 @@ func sayAgents(f *facts, l *lines) {
 		text += fmt.Sprintf(" (not counted, dead or gone: %s)", few(shown, dead))
 	}
 	switch {
-	case fresh+len(silent)+len(dead) == 0 && f.expectsAgents():
+	case len(f.judged.value.Nodes) == 0 && f.expectsAgents():
 		l.fail(agentPods(nil), "No node agent reports: nothing that only they can prove is freed.")
-	case fresh+len(silent)+len(dead) == 0:
+	case len(f.judged.value.Nodes) == 0:
 		l.unknown("There are no node agents: a pod that the API has lost cannot be told from a leak.")
 	case len(silent) == 0:
 		l.ok("%s.", text)
@@ -69,21 +70,18 @@ func (f *facts) unreadOfAgents() string {
 
 // describe says of each node without a fresh report what is known of its agent.
 func (f *facts) describe(nodes []string) (all []string) {
-	reports := map[string]*podstate.Report{}
-	for _, r := range f.judged.value.Observation.Reports {
-		reports[r.Name] = r
-	}
 	for _, node := range nodes {
-		text := ""
-		switch r := reports[node]; {
-		case r == nil:
-			text = "has no report"
-		case r.LeaseRenewed.IsZero():
-			text = "has no Lease"
-		case r.Renewed.IsZero():
-			text = "its Lease is for another report"
-		default:
-			text = "silent for " + ago(f.now.Sub(r.LeaseRenewed))
+		at := slices.IndexFunc(f.judged.value.Observation.Reports, func(r *podstate.Report) bool { return r.Name == node })
+		text := "has no report"
+		if at >= 0 {
+			switch r := f.judged.value.Observation.Reports[at]; {
+			case r.LeaseRenewed.IsZero():
+				text = "has no Lease"
+			case r.Renewed.IsZero():
+				text = "its Lease is for another report"
+			default:
+				text = "silent for " + ago(f.now.Sub(r.LeaseRenewed))
+			}
 		}
 		all = append(all, fmt.Sprintf("%s (%s)", node, text))
 	}
@@ -92,9 +90,7 @@ func (f *facts) describe(nodes []string) (all []string) {
 
 func sayPolicy(f *facts, l *lines) {
 	switch {
-	case !f.expectsAgents():
-	case !f.policy.known():
-		l.unknown("Whether the agents' admission policy is there is not known: %s.", f.policy.why())
+	case !f.expectsAgents() || !known(l, f.policy, "Whether the agents' admission policy is there is"):
 	case !f.policy.value:
 		l.warn("kubectl apply -f deploy/agent/admission.yaml",
 			"The admission policy ip-reconcile-agent or ip-reconcile-reports, or its binding, is missing or does not deny. "+
@@ -107,28 +103,24 @@ func sayPolicy(f *facts, l *lines) {
 
 func sayVersions(f *facts, l *lines) {
 	own := f.own()
-	running, agent := own.version(), ""
-	for _, w := range f.all((*workload).isAgent) {
-		agent = w.version()
-		switch compare(agent, running) {
+	running, text := own.version(), "The reconciler is version "+own.version()
+	for _, w := range f.agents() {
+		text = fmt.Sprintf("The reconciler is version %s, the agents %s", running, w.version())
+		switch compare(w.version(), running) {
 		case 1:
-			l.fail(own.setImage(agent), "The agents (%s) are newer than the reconciler (%s), "+
-				"which does not take their reports for fresh: nothing is freed on their nodes.", agent, running)
+			l.fail(own.setImage(w.version()), "The agents (%s) are newer than the reconciler (%s), "+
+				"which does not take their reports for fresh: nothing is freed on their nodes.", w.version(), running)
 			return
 		case -1:
-			l.warn(w.setImage(running), "The agents (%s) are older than the reconciler (%s).", agent, running)
+			l.warn(w.setImage(running), "The agents (%s) are older than the reconciler (%s).", w.version(), running)
 			return
 		}
-	}
-	text := "The reconciler is version " + running
-	if agent != "" {
-		text += ", the agents " + agent
 	}
 	switch {
 	case compare(f.version, running) != 0:
 		l.warn(own.pods(), "This command is version %s, the reconciler %s: they may judge differently.", f.version, running)
 	case running == "":
-		l.unknown("Versions are not known: the image %s has no tag.", own.spec.Containers[0].Image)
+		l.unknown("Versions are not known: the image %s has no tag.", own.Spec.Containers[0].Image)
 	default:
 		l.ok("%s, this command %s.", text, f.version)
 	}

@@ -1,9 +1,6 @@
 package statuscmd
 
 import (
-	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -14,33 +11,29 @@ import (
 
 // sayCompeting says what else frees addresses.
 func sayCompeting(f *facts, l *lines) {
-	if !f.workloads.known() {
-		return // sayReconciler says so
+	before, all := len(l.all), f.workloads.value
+	for _, w := range all.workloads {
+		if program := w.Competing(); program != "" {
+			l.fail(w.stopCompeting(), "%s runs whereabouts' own %s, which frees addresses that are held here.", w.String(), program)
+		}
 	}
-	before := len(l.all)
-	for _, w := range f.all(func(w *workload) bool { return w.competing() != "" }) {
-		l.fail(w.stopCompeting(), "%s runs whereabouts' own %s, which frees addresses that are held here.",
-			w.ref(), w.competing())
-	}
-	own := f.all(func(w *workload) bool {
-		return w.isReconciler() && !w.suspended && (w.wanted > 0 || w.kind == "CronJob")
-	})
-	if len(own) > 1 {
-		extra := own[len(own)-1]
-		var names []string
-		for _, w := range own {
-			names = append(names, w.ref())
-			if w.namespace != f.namespace {
+	var names []string
+	var extra *workload
+	for _, w := range all.reconcilers() {
+		if w.Runs() {
+			names = append(names, w.String())
+			if extra == nil || extra.Namespace == f.namespace {
 				extra = w
 			}
 		}
-		l.fail(extra.delete(), "%d reconcilers of ip-reconcile are deployed, and one is meant to be: %s.",
-			len(own), few(shown, names))
+	}
+	if len(names) > 1 {
+		l.fail(extra.do("delete", ""), "%d reconcilers of ip-reconcile are deployed, and one is meant to be: %s.", len(names), few(shown, names))
 	}
 	switch {
 	case len(l.all) > before:
-	case f.onlyIn != "":
-		l.unknown("Nothing else frees addresses in namespace %s; no other may be listed.", f.onlyIn)
+	case all.onlyIn != "":
+		l.unknown("Nothing else frees addresses in namespace %s; no other may be listed.", all.onlyIn)
 	default:
 		l.ok("Nothing else frees addresses: no reconciler of whereabouts' own runs.")
 	}
@@ -72,11 +65,18 @@ func (f *facts) holders() (long *coordinationv1.Lease, fenced []string) {
 	return long, fenced
 }
 
+// holdAge is for how long its holder has had a Lease.
+func holdAge(l *coordinationv1.Lease) time.Duration {
+	if l.Spec.AcquireTime == nil || l.Spec.RenewTime == nil {
+		return 0
+	}
+	return l.Spec.RenewTime.Sub(l.Spec.AcquireTime.Time)
+}
+
 func sayAddLeases(f *facts, l *lines) {
 	long, fenced := f.holders()
 	switch {
-	case !f.addLeases.known():
-		l.unknown("Who holds whereabouts' Leases is not known: %s.", f.addLeases.why())
+	case !known(l, f.addLeases, "Who holds whereabouts' Leases is"):
 	case long != nil:
 		l.fail(kubectl(long.Namespace, "get lease %s -o yaml", long.Name),
 			"%s holds whereabouts' Lease %s/%s for %s: pods that start or end wait for it.",
@@ -87,61 +87,9 @@ func sayAddLeases(f *facts, l *lines) {
 }
 
 func sayFence(f *facts, l *lines) {
-	if long, fenced := f.holders(); f.addLeases.known() && long == nil && len(fenced) > 0 {
+	if long, fenced := f.holders(); f.addLeases.err == nil && long == nil && len(fenced) > 0 {
 		l.warn(kubectl(f.namespace, "get events --field-selector reason=EtcdRestored"),
 			"The fence stands: pods that start or end wait, for %s at most, until it is known whether etcd was restored "+
 				"and the pools say what runs (%s).", ago(kube.LongestFence), few(shown, fenced))
 	}
-}
-
-func sayAccountRights(f *facts, l *lines) {
-	own := f.own()
-	if own == nil {
-		sayRights(l, f.accountRights, "the reconciler's ServiceAccount", "", l.fail)
-		return
-	}
-	name := own.namespace + "/" + own.account()
-	next := "kubectl auth can-i --list --as=system:serviceaccount:" + strings.ReplaceAll(name, "/", ":")
-	if name == "kube-system/"+product { // the names of deploy
-		next = "kubectl apply -f deploy/base/rbac.yaml -f deploy/deployment/rbac.yaml"
-	}
-	sayRights(l, f.accountRights, "ServiceAccount "+name, next, l.fail)
-}
-
-func sayOwnRights(f *facts, l *lines) {
-	sayRights(l, f.ownRights, "this user", "kubectl auth can-i --list", l.warn)
-}
-
-// sayRights says by what does not work without them which rights somebody lacks. Where nothing is judged or released
-// without one of them it says so by lacking.
-func sayRights(l *lines, rights answer[[]right], who, next string, lacking func(next, format string, args ...any)) {
-	if !rights.asked {
-		return
-	}
-	if !rights.known() {
-		l.unknown("The rights of %s are not known: %s.", who, rights.why())
-		return
-	}
-	if len(rights.value) == 0 {
-		l.ok("%s has all rights that run needs.", capital(who))
-		return
-	}
-	var parts []string
-	say := l.warn
-	for i, r := range rights.value {
-		if r.fatal {
-			say = lacking
-		}
-		if slices.ContainsFunc(rights.value[:i], func(before right) bool { return before.without == r.without }) {
-			continue
-		}
-		var same []string
-		for _, other := range rights.value[i:] {
-			if other.without == r.without {
-				same = append(same, other.String())
-			}
-		}
-		parts = append(parts, fmt.Sprintf("%s (%s)", strings.Join(same, "; "), r.without))
-	}
-	say(next, "%s may not %s.", capital(who), strings.Join(parts, "; "))
 }

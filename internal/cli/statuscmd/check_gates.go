@@ -10,17 +10,10 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
-// gates are the checks of what keeps releases back. None has a line where its gate is open.
-var gates = []check{
-	{"paused", nothing, sayPaused},
-	{"paused-pools", aJudgement, sayPausedPools},
-	{"restore", aJudgement, sayRestore},
-	{"breaker", nothing, sayBreaker},
-}
-
+// sayGates follows the checks of what keeps releases back. None of those has a line where its gate is open.
 func sayGates(f *facts, l *lines) {
 	isGate := func(line document.StatusLine) bool {
-		return slices.ContainsFunc(gates, func(g check) bool { return g.id == line.ID })
+		return slices.Contains([]string{"paused", "paused-pools", "restore", "breaker"}, line.ID)
 	}
 	if !slices.ContainsFunc(l.all, isGate) {
 		l.ok("Nothing stands against releases: no pause, no restore of etcd, no breaker.")
@@ -28,10 +21,7 @@ func sayGates(f *facts, l *lines) {
 }
 
 func sayPaused(f *facts, l *lines) {
-	switch {
-	case !f.paused.known():
-		l.unknown("Whether everything is paused is not known: namespace %s: %s.", f.namespace, f.paused.why())
-	case f.paused.value:
+	if known(l, f.paused, "Whether namespace "+f.namespace+" pauses everything is") && f.paused.value {
 		l.warn(fmt.Sprintf("kubectl annotate namespace %s %s-", f.namespace, ippool.PausedAnnotation),
 			"Everything is paused by the annotation on namespace %s: nothing is freed.", f.namespace)
 	}
@@ -41,16 +31,13 @@ func sayPausedPools(f *facts, l *lines) {
 	var names []string
 	next := ""
 	for _, p := range f.judged.value.Observation.Pools {
-		if p.Paused && next == "" {
-			next = fmt.Sprintf("kubectl annotate ippools.whereabouts.cni.cncf.io -n %s %s %s-",
-				p.Namespace, p.Name, ippool.PausedAnnotation)
-		}
 		if p.Paused {
 			names = append(names, p.Ref())
+			next = fmt.Sprintf("kubectl annotate ippools.whereabouts.cni.cncf.io -n %s %s %s-", p.Namespace, p.Name, ippool.PausedAnnotation)
 		}
 	}
 	if len(names) > 0 {
-		l.warn(next, "%s %s paused: %s.", plural(len(names), "pool"), isAre(len(names)), few(shown, names))
+		l.warn(next, "%s paused by annotation: %s.", plural(len(names), "pool"), few(shown, names))
 	}
 }
 
@@ -70,11 +57,8 @@ func sayRestore(f *facts, l *lines) {
 }
 
 func sayBreaker(f *facts, l *lines) {
-	if !f.leader.known() {
-		l.unknown("What the breaker counts is not known: Lease %s/%s: %s.", f.namespace, kube.OwnLease, f.leader.why())
-		return
-	}
-	if f.leader.value == nil || !f.judged.known() {
+	if !known(l, f.leader, fmt.Sprintf("What the breaker counts, in Lease %s/%s, is", f.namespace, kube.OwnLease)) ||
+		f.leader.value == nil || f.judged.err != nil {
 		return
 	}
 	const next = "ip-reconcile run --dry-run"

@@ -12,20 +12,14 @@ import (
 
 // sayStale says what is stale, and why it is there still.
 func sayStale(f *facts, l *lines) {
-	if d := f.definitions[ippool.PoolResource.GroupResource().String()]; !f.judged.known() && d.known() && d.value == nil {
-		return // the check of that definition says so
-	}
-	if !f.judged.known() {
-		l.fail("ip-reconcile check", "Addresses cannot be judged: %s.", f.judged.why())
+	if f.judged.err != nil {
+		if d := f.definitions[ippool.PoolResource.GroupResource().String()]; d.err != nil || d.value != nil { // else its check says so
+			l.fail("ip-reconcile check", "Addresses cannot be judged: %s.", f.judged.why())
+		}
 		return
 	}
 	j, plan := f.judged.value, f.judged.value.plan
-	in := fmt.Sprintf("%s in %s", capital(plural(j.Total, "allocation")), plural(len(j.Observation.Pools), "pool"))
-	total := len(plan.Release) + len(plan.Refused)
-	if total == 0 {
-		l.ok("%s: none is stale.", in)
-		return
-	}
+	in := fmt.Sprintf("%s in %s", plural(j.Total, "allocation"), plural(len(j.Observation.Pools), "pool"))
 	count := map[reconciler.Refusal]int{}
 	for _, x := range plan.Refused {
 		count[x.Why]++
@@ -36,29 +30,14 @@ func sayStale(f *facts, l *lines) {
 	}
 	for _, why := range reconciler.Refusals() {
 		if n := count[why]; n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, waits(why, n)))
+			parts = append(parts, fmt.Sprintf("%d %s", n, why))
 		}
 	}
-	l.ok("%s, %d of them stale: %s.", in, total, strings.Join(parts, ", "))
-}
-
-// waits says what n stale items do.
-func waits(why reconciler.Refusal, n int) string {
-	verb := "wait"
-	if n == 1 {
-		verb = "waits"
+	if len(parts) == 0 {
+		l.ok("%s: none is stale.", in)
+		return
 	}
-	switch why {
-	case reconciler.AwaitingConfirmation:
-		return verb + " for confirmation"
-	case reconciler.Paused:
-		return isAre(n) + " paused"
-	case reconciler.EtcdRestored:
-		return verb + " since etcd was restored"
-	case reconciler.Breaker:
-		return isAre(n) + " kept by the breaker"
-	}
-	return isAre(n) + " not freed (" + string(why) + ")"
+	l.ok("%s, %d of them stale: %s.", in, len(plan.Release)+len(plan.Refused), strings.Join(parts, ", "))
 }
 
 const (
@@ -77,12 +56,12 @@ func sayPools(f *facts, l *lines) {
 	var waited, full []string
 	pods := 0
 	for _, p := range f.judged.value.pools.All {
-		fill, known := p.Fill()
+		fill, isKnown := p.Fill()
 		switch {
 		case len(p.Waiting) > 0:
 			waited = append(waited, p.Ref())
 			pods += len(p.Waiting)
-		case known && fill > nearlyFull:
+		case isKnown && fill > nearlyFull:
 			full = append(full, fmt.Sprintf("%s (%.0f %%)", p.Ref(), 100*fill))
 		}
 	}
@@ -91,8 +70,7 @@ func sayPools(f *facts, l *lines) {
 			plural(pods, "pod"), few(poolsShown, waited))
 	}
 	if len(full) > 0 {
-		l.warn("ip-reconcile pools", "%s %s nearly full: %s.",
-			plural(len(full), "pool"), isAre(len(full)), few(poolsShown, full))
+		l.warn("ip-reconcile pools", "%s nearly full: %s.", plural(len(full), "pool"), few(poolsShown, full))
 	}
 	if len(waited)+len(full) == 0 {
 		l.ok("No pod waits for an address, and no pool is known to be nearly full.")
@@ -101,28 +79,25 @@ func sayPools(f *facts, l *lines) {
 
 // sayFindings says what is wrong beside the verdicts, and is not the matter of another check.
 func sayFindings(f *facts, l *lines) {
-	count := map[judge.Kind]int{}
-	for _, x := range f.judged.value.Findings {
-		count[x.Kind]++
-	}
-	of := func(kinds ...judge.Kind) (text, next string) {
+	of := func(say func(next, format string, args ...any), format string, kinds ...judge.Kind) {
+		count := map[judge.Kind]int{}
+		for _, x := range f.judged.value.Findings {
+			count[x.Kind]++
+		}
 		var texts, names []string
 		for _, k := range kinds {
 			if count[k] > 0 {
 				texts, names = append(texts, fmt.Sprintf("%d %s", count[k], k)), append(names, string(k))
 			}
 		}
-		return strings.Join(texts, ", "), "ip-reconcile check --reason " + strings.Join(names, ",")
+		if len(texts) > 0 {
+			say("ip-reconcile check --reason "+strings.Join(names, ","), format, strings.Join(texts, ", "))
+		}
 	}
-	outage, next := of(judge.Conflict, judge.Unrecorded, judge.Misrecorded)
-	if outage != "" {
-		l.fail(next, "Addresses are, or may soon be, on two pods: %s.", outage)
-	}
-	other, next := of(judge.Phantom, judge.MissingReservation)
-	if other != "" {
-		l.warn(next, "Something is wrong beside the allocations: %s.", other)
-	}
-	if outage+other == "" {
+	before := len(l.all)
+	of(l.fail, "Addresses are, or may soon be, on two pods: %s.", judge.Conflict, judge.Unrecorded, judge.Misrecorded)
+	of(l.warn, "Something is wrong beside the allocations: %s.", judge.Phantom, judge.MissingReservation)
+	if len(l.all) == before {
 		l.ok("No address is on two pods, and none in use is without its allocation.")
 	}
 }
@@ -140,13 +115,8 @@ func sayUnreadable(f *facts, l *lines) {
 			bad = append(bad, fmt.Sprintf("NetworkAttachmentDefinition %s/%s: %s", n.Namespace, n.Name, n.Problem))
 		}
 	}
-	if len(bad) == 0 {
-		return
+	if len(bad) > 0 {
+		slices.Sort(bad)
+		l.warn("ip-reconcile check", "What cannot be read is not judged: %s.", strings.TrimSuffix(few(1, bad), "."))
 	}
-	slices.Sort(bad)
-	more := ""
-	if n := len(bad) - 1; n > 0 {
-		more = fmt.Sprintf(", and %d more", n)
-	}
-	l.warn("ip-reconcile check", "What cannot be read is not judged: %s%s.", strings.TrimSuffix(bad[0], "."), more)
 }

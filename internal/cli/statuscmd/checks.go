@@ -2,9 +2,10 @@ package statuscmd
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 )
@@ -23,44 +24,45 @@ const (
 	nothing need = iota
 	aReconciler
 	aJudgement
+	workloads
 )
 
 // checks are all checks, in the order of their lines in the document.
-func checks() []check {
-	all := slices.Concat([]check{
-		{"reconciler", nothing, sayReconciler},
-		{"leader", aReconciler, sayLeader},
-		{"schedule", aReconciler, saySchedule},
-		{"last-pass", aReconciler, sayLastPass},
-	}, gates, []check{
-		{"gates", aJudgement, sayGates},
-		{"stale", nothing, sayStale},
-		{"pools", aJudgement, sayPools},
-		{"findings", aJudgement, sayFindings},
-		{"agents", aJudgement, sayAgents},
-		{"admission-policy", nothing, sayPolicy},
-		{"versions", aReconciler, sayVersions},
-	})
-	for _, n := range neededDefinitions() {
-		all = append(all, check{"crd-" + n.resource.Resource, nothing, n.say})
-	}
-	return append(all, []check{
-		{"crds", nothing, sayDefinitions},
-		{"unreadable", aJudgement, sayUnreadable},
-		{"rights-reconciler", nothing, sayAccountRights},
-		{"rights-cli", nothing, sayOwnRights},
-		{"competing", nothing, sayCompeting},
-		{"whereabouts-lease", nothing, sayAddLeases},
-		{"fence", nothing, sayFence},
-	}...)
+var checks = []check{
+	{"reconciler", nothing, sayReconciler},
+	{"leader", aReconciler, sayLeader},
+	{"schedule", aReconciler, saySchedule},
+	{"last-pass", aReconciler, sayLastPass},
+	{"paused", nothing, sayPaused},
+	{"paused-pools", aJudgement, sayPausedPools},
+	{"restore", aJudgement, sayRestore},
+	{"breaker", nothing, sayBreaker},
+	{"gates", aJudgement, sayGates},
+	{"stale", nothing, sayStale},
+	{"pools", aJudgement, sayPools},
+	{"findings", aJudgement, sayFindings},
+	{"agents", aJudgement, sayAgents},
+	{"admission-policy", nothing, sayPolicy},
+	{"versions", aReconciler, sayVersions},
+	{"crd-" + neededDefinitions[0].resource.Resource, nothing, neededDefinitions[0].say},
+	{"crd-" + neededDefinitions[1].resource.Resource, nothing, neededDefinitions[1].say},
+	{"crd-" + neededDefinitions[2].resource.Resource, nothing, neededDefinitions[2].say},
+	{"crd-" + neededDefinitions[3].resource.Resource, nothing, neededDefinitions[3].say},
+	{"crds", nothing, sayDefinitions},
+	{"unreadable", aJudgement, sayUnreadable},
+	{"rights-reconciler", aReconciler, sayAccountRights},
+	{"rights-cli", nothing, sayOwnRights},
+	{"competing", workloads, sayCompeting},
+	{"whereabouts-lease", nothing, sayAddLeases},
+	{"fence", nothing, sayFence},
 }
 
 // say makes lines of what was read: the same facts always give the same lines.
 func say(f *facts) []document.StatusLine {
 	l := &lines{}
-	for _, c := range checks() {
-		if c.needs == nothing || c.needs == aReconciler && f.own() != nil || c.needs == aJudgement && f.judged.known() {
-			l.id = c.id
+	isKnown := map[need]bool{nothing: true, aReconciler: f.own() != nil, aJudgement: f.judged.err == nil, workloads: f.workloads.err == nil}
+	for _, c := range checks {
+		if l.id = c.id; isKnown[c.needs] {
 			c.say(f, l)
 		}
 	}
@@ -90,6 +92,14 @@ func (l *lines) add(level document.Level, next, format string, args ...any) {
 	l.all = append(l.all, document.StatusLine{ID: l.id, Level: level, Message: fmt.Sprintf(format, args...), Next: next})
 }
 
+// known reports whether there is an answer, and else adds a line that says why there is none. what is as in "The leader is".
+func known[T any](l *lines, a answer[T], what string) bool {
+	if a.err != nil {
+		l.unknown("%s not known: %s.", what, a.why())
+	}
+	return a.err == nil
+}
+
 // few are the first n of many names.
 func few(n int, names []string) string {
 	if len(names) <= n {
@@ -101,37 +111,15 @@ func few(n int, names []string) string {
 // shown is how many names a sentence has.
 const shown = 5
 
-// plural is as in "no errors", "1 error", "2 errors".
+// plural is as in "0 errors", "1 error", "2 errors".
 func plural(n int, what string) string {
-	switch n {
-	case 0:
-		return "no " + what + "s"
-	case 1:
+	if n == 1 {
 		return "1 " + what
 	}
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-func isAre(n int) string {
-	if n == 1 {
-		return "is"
-	}
-	return "are"
-}
-
-func capital(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
-
-// ago is a duration as a person says it.
-func ago(d time.Duration) string {
-	switch {
-	case d < 2*time.Minute:
-		return fmt.Sprintf("%.0f s", max(d, 0).Seconds())
-	case d < 2*time.Hour:
-		return fmt.Sprintf("%.0f min", d.Minutes())
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%.0f h", d.Hours())
-	}
-	return fmt.Sprintf("%.0f days", d.Hours()/24)
-}
+// ago is a duration as kubectl has it.
+func ago(d time.Duration) string { return duration.HumanDuration(max(d, 0)) }
 
 func clock(t time.Time) string { return t.UTC().Format(time.RFC3339) }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 )
 
@@ -25,18 +26,24 @@ type neededDefinition struct {
 	resource schema.GroupVersionResource
 	// fields, as "sandboxes.id", without which something is lost: the API server drops what a definition lacks.
 	fields []string
+	// next installs it. without is what does not work where it is missing, old where it lacks fields.
+	next, without, old string
+	missing, lacks     document.Level
 }
 
 func (n neededDefinition) name() string { return n.resource.GroupResource().String() }
 
 // neededDefinitions are those of whereabouts (v0.9.4, doc/crds), of Multus, and our own.
-func neededDefinitions() []neededDefinition {
-	return []neededDefinition{
-		{ippool.PoolResource, []string{"spec.range", "spec.allocations.id", "spec.allocations.podref", "spec.allocations.ifname"}},
-		{ippool.ReservationResource, []string{"spec.podref", "spec.ifname"}},
-		{ippool.NADResource, []string{"spec.config"}},
-		{v1alpha1.Resource(), fieldsOf("", reflect.TypeFor[v1alpha1.SandboxReport]())},
-	}
+var neededDefinitions = []neededDefinition{
+	{ippool.PoolResource, []string{"spec.range", "spec.allocations.id", "spec.allocations.podref", "spec.allocations.ifname"},
+		"kubectl apply -f whereabouts/doc/crds", "nothing can be judged", "", document.LevelError, document.LevelWarning},
+	{ippool.ReservationResource, []string{"spec.podref", "spec.ifname"},
+		"kubectl apply -f whereabouts/doc/crds", "nothing can be judged", "", document.LevelError, document.LevelWarning},
+	{ippool.NADResource, []string{"spec.config"},
+		"kubectl get pods -A | grep multus", "there are no secondary networks of Multus", "", document.LevelWarning, document.LevelWarning},
+	{v1alpha1.Resource(), fieldsOf("", reflect.TypeFor[v1alpha1.SandboxReport]()),
+		"kubectl apply --server-side --force-conflicts -f deploy/crds", // as docs/install.md has it
+		"no agent can report", ", and agents that are newer cannot publish", document.LevelError, document.LevelError},
 }
 
 // fieldsOf are the fields of a Go type as a definition has them, without metadata, sorted.
@@ -106,38 +113,25 @@ func keeps(schema map[string]any, path []string) bool {
 
 // say is the check of the definition. It has no line for a sound one: see sayDefinitions.
 func (n neededDefinition) say(f *facts, l *lines) {
-	a, isReport := f.definitions[n.name()], n.resource == v1alpha1.Resource()
+	name, a := "CustomResourceDefinition "+n.name(), f.definitions[n.name()]
 	switch {
-	case !a.known():
-		l.unknown("CustomResourceDefinition %s is not known: %s.", n.name(), a.why())
-	case a.value == nil && isReport && !f.expectsAgents():
-	case a.value == nil && isReport:
-		l.fail("kubectl apply -f deploy/crds", "CustomResourceDefinition %s is missing: no agent can report.", n.name())
-	case a.value == nil && n.resource == ippool.NADResource:
-		l.warn("kubectl get pods -A | grep multus",
-			"CustomResourceDefinition %s, which Multus brings, is missing: there are no secondary networks.", n.name())
+	case !known(l, a, name+" is"):
+	case a.value == nil && n.resource == v1alpha1.Resource() && !f.expectsAgents():
 	case a.value == nil:
-		l.fail(fmt.Sprintf("kubectl apply -f whereabouts/doc/crds/%s_%s.yaml", n.resource.Group, n.resource.Resource),
-			"whereabouts' CustomResourceDefinition %s is missing: nothing can be judged.", n.name())
+		l.add(n.missing, n.next, "%s is missing: %s.", name, n.without)
 	case !slices.Contains(a.value.served, n.resource.Version):
-		l.fail("kubectl get crd "+n.name()+" -o yaml", "%s is not served as %s, which is needed (served: %s).",
-			n.name(), n.resource.Version, strings.Join(a.value.served, ", "))
-	case len(a.value.lacks) > 0 && isReport:
-		l.fail("kubectl apply --server-side --force-conflicts -f deploy/crds", // as docs/install.md has it
-			"CustomResourceDefinition %s is older than this version: it lacks %s, and agents that are newer cannot publish.",
-			n.name(), few(shown, a.value.lacks))
+		l.fail(fmt.Sprintf("kubectl get crd %s -o yaml", n.name()), "%s does not serve %s, which is needed, but %s.",
+			name, n.resource.Version, strings.Join(a.value.served, ", "))
 	case len(a.value.lacks) > 0:
-		l.warn("kubectl apply -f whereabouts/doc/crds", "CustomResourceDefinition %s is older than what is expected: it lacks %s.",
-			n.name(), few(shown, a.value.lacks))
+		l.add(n.lacks, n.next, "%s is older than this version: it lacks %s%s.", name, few(shown, a.value.lacks), n.old)
 	}
 }
 
 // sayDefinitions counts the definitions of which the check found nothing.
 func sayDefinitions(f *facts, l *lines) {
 	sound := 0
-	for _, n := range neededDefinitions() {
-		d := f.definitions[n.name()]
-		if d.known() && d.value != nil && len(d.value.lacks) == 0 && slices.Contains(d.value.served, n.resource.Version) {
+	for _, n := range neededDefinitions {
+		if d := f.definitions[n.name()]; d.err == nil && d.value != nil && len(d.value.lacks) == 0 {
 			sound++
 		}
 	}

@@ -9,12 +9,12 @@ import (
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/utils/ptr"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
@@ -33,24 +33,20 @@ type facts struct {
 	// version of this program, as in 0.1.0.
 	version string
 	cluster document.Cluster
-	// namespace is the reconciler's.
-	namespace string
-	// leaseNamespace is that of the agents' Leases.
-	leaseNamespace string
+	// namespace is the reconciler's, leaseNamespace that of the agents' Leases.
+	namespace, leaseNamespace string
 
-	workloads answer[[]workload]
-	// onlyIn is the only namespace of which workloads may be listed; "" for all.
-	onlyIn string
-	judged answer[judged]
-	paused answer[bool]
+	workloads answer[inventory]
+	judged    answer[judged]
+	paused    answer[bool]
 	// leader, passes are Leases in the reconciler's namespace; nil where there is none.
 	leader, passes answer[*coordinationv1.Lease]
 	// addLeases are those that ADD and DEL take, of all pools.
 	addLeases answer[[]coordinationv1.Lease]
-	// schedule is that of the Deployment.
+	// schedule is that of the reconciler.
 	schedule answer[configured]
 	// definitions by name; nil where there is none.
-	definitions map[string]*answer[*definition]
+	definitions map[string]answer[*definition]
 	// policy: the agents' admission policies are there, and their bindings deny.
 	policy answer[bool]
 	// ownRights are those that the user that runs this lacks, accountRights those that the reconciler lacks.
@@ -64,21 +60,15 @@ type judged struct {
 	pools *usage.Pools
 }
 
-// answer is what the API server has told of one thing, or why it did not. The zero answer
-// is that it was not asked.
+// answer is what the API server has told of one thing, or why it did not.
 type answer[T any] struct {
 	value T
 	err   error
-	asked bool
 }
-
-func (a answer[T]) known() bool { return a.asked && a.err == nil }
 
 // why says in a few words why it is not known.
 func (a answer[T]) why() string {
 	switch {
-	case !a.asked:
-		return "not asked"
 	case apierrors.IsForbidden(a.err):
 		return "no right to it"
 	case errors.Is(a.err, context.DeadlineExceeded):
@@ -95,24 +85,26 @@ const (
 )
 
 // ask waits for one answer until the limit, even where what is asked does not heed it.
-func (a *answer[T]) ask(ctx context.Context, limit time.Duration, f func(context.Context) (T, error)) {
+func ask[T any](ctx context.Context, limit time.Duration, f func(context.Context) (T, error)) answer[T] {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	done := make(chan answer[T], 1)
 	go func() {
 		v, err := f(ctx)
-		done <- answer[T]{value: v, err: err, asked: true}
+		done <- answer[T]{v, err}
 	}()
 	select {
-	case *a = <-done:
+	case a := <-done:
+		return a
 	case <-ctx.Done():
-		*a = answer[T]{err: ctx.Err(), asked: true}
+		return answer[T]{err: ctx.Err()}
 	}
 }
 
 // probe reads the cluster. Each question has a limit of its own, and one without an answer
 // stops no other.
 type probe struct {
+	cluster *kube.Cluster
 	core    kubernetes.Interface
 	objects dynamic.Interface
 }
@@ -120,65 +112,57 @@ type probe struct {
 // read asks for everything but the workloads, which are read. check judges all addresses.
 func (f *facts) read(ctx context.Context, p probe, check func(context.Context) (judged, error)) {
 	var all sync.WaitGroup
-	own := f.own()
-	all.Go(func() { f.judged.ask(ctx, judgeFor, check) })
+	all.Go(func() { f.judged = ask(ctx, judgeFor, check) })
 	all.Go(func() {
-		f.paused.ask(ctx, askFor, func(ctx context.Context) (bool, error) { return p.paused(ctx, f.namespace) })
+		f.paused = ask(ctx, askFor, func(ctx context.Context) (bool, error) {
+			ns, err := p.core.CoreV1().Namespaces().Get(ctx, f.namespace, metav1.GetOptions{})
+			return err == nil && ns.Annotations[ippool.PausedAnnotation] == "true", err
+		})
 	})
-	all.Go(func() { f.leader.ask(ctx, askFor, p.lease(f.namespace, kube.OwnLease)) })
-	all.Go(func() { f.passes.ask(ctx, askFor, p.lease(f.namespace, kube.PassLease)) })
-	all.Go(func() { f.policy.ask(ctx, askFor, p.policy) })
-	if own != nil {
+	all.Go(func() { f.leader = ask(ctx, askFor, p.lease(f.namespace, kube.OwnLease)) })
+	all.Go(func() { f.passes = ask(ctx, askFor, p.lease(f.namespace, kube.PassLease)) })
+	all.Go(func() { f.policy = ask(ctx, askFor, p.policy) })
+	if own := f.own(); own != nil {
 		all.Go(func() {
-			f.schedule.ask(ctx, askFor, func(ctx context.Context) (configured, error) { return readSchedule(ctx, p.core, own) })
+			f.schedule = ask(ctx, askFor, func(ctx context.Context) (configured, error) { return readSchedule(ctx, p.core, own) })
 		})
 	}
-	f.definitions = map[string]*answer[*definition]{}
-	for _, n := range neededDefinitions() {
-		a := &answer[*definition]{}
-		f.definitions[n.name()] = a
+	definitions := make([]answer[*definition], len(neededDefinitions))
+	for i, n := range neededDefinitions {
 		all.Go(func() {
-			a.ask(ctx, askFor, func(ctx context.Context) (*definition, error) { return readDefinition(ctx, p.objects, n) })
+			definitions[i] = ask(ctx, askFor, func(ctx context.Context) (*definition, error) { return readDefinition(ctx, p.objects, n) })
 		})
 	}
 	all.Wait()
+	f.definitions = map[string]answer[*definition]{}
+	for i, n := range neededDefinitions {
+		f.definitions[n.name()] = definitions[i]
+	}
 
 	leases := map[string][]string{f.namespace: {ippool.SharedLease}}
-	f.addLeases = answer[[]coordinationv1.Lease]{asked: true, err: f.judged.err} // which they are is not known
-	if f.judged.known() {
+	f.addLeases.err = f.judged.err // which they are is not known
+	if f.judged.err == nil {
 		taken := ippool.LeasesOf(f.judged.value.Observation.Pools)
-		f.addLeases.ask(ctx, askFor, func(ctx context.Context) ([]coordinationv1.Lease, error) { return p.leases(ctx, taken) })
+		f.addLeases = ask(ctx, askFor, func(ctx context.Context) ([]coordinationv1.Lease, error) { return p.leases(ctx, taken) })
 		if len(taken) > 0 {
 			leases = taken
 		}
 	}
-	f.readRights(ctx, p.core, leases)
-}
-
-// readRights asks for the rights of this user, and of the reconciler where it is known.
-func (f *facts) readRights(ctx context.Context, core kubernetes.Interface, leases map[string][]string) {
-	agents := f.usesAgents()
-	ask := func(a *answer[[]right], account *workload, wanted []right) {
-		a.ask(ctx, askFor, func(ctx context.Context) ([]right, error) {
-			may := func(ctx context.Context, a *attributes) (bool, error) { return review(ctx, core, account, a) }
-			return missingRights(ctx, may, wanted)
+	lacking := func(account string, wanted []right) answer[[]right] {
+		return ask(ctx, askFor, func(ctx context.Context) ([]right, error) {
+			return missingRights(ctx, func(ctx context.Context, what authorizationv1.ResourceAttributes) (bool, error) {
+				return p.cluster.May(ctx, account, what)
+			}, wanted)
 		})
 	}
-	wanted := rightsOfRun(f.namespace, f.leaseNamespace, leases, agents)
-	ask(&f.ownRights, nil, wanted)
-	own := f.own()
-	if own == nil {
-		return
+	wanted := rightsOfRun(f.namespace, f.leaseNamespace, leases, f.usesAgents())
+	f.ownRights = lacking("", wanted)
+	if own := f.own(); own != nil {
+		if own.Kind == "Deployment" {
+			wanted = append(wanted, rightsOfServe(f.usesAgents())...)
+		}
+		f.accountRights = lacking(own.account(), wanted)
 	}
-	if own.kind == "Deployment" {
-		wanted = append(wanted, rightsOfServe(agents)...)
-	}
-	ask(&f.accountRights, own, wanted)
-}
-
-func (p probe) paused(ctx context.Context, namespace string) (bool, error) {
-	ns, err := p.core.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
-	return err == nil && ns.Annotations[ippool.PausedAnnotation] == "true", err
 }
 
 // lease reads a Lease; nil where there is none.
@@ -233,56 +217,43 @@ func unlessAbsent(err error) error {
 	return err
 }
 
-// all are the workloads of which something holds.
-func (f *facts) all(is func(*workload) bool) (some []*workload) {
-	for i := range f.workloads.value {
-		if w := &f.workloads.value[i]; is(w) {
-			some = append(some, w)
-		}
-	}
-	return some
-}
-
 // own is the reconciler that status is about: that of the namespace, the Deployment
 // first; nil where none is known.
-func (f *facts) own() (first *workload) {
-	for _, w := range f.all((*workload).isReconciler) {
-		if w.namespace == f.namespace && (first == nil || w.kind == "Deployment" && first.kind != "Deployment") {
-			first = w
+func (f *facts) own() *workload {
+	for _, w := range f.workloads.value.reconcilers() {
+		if w.Namespace == f.namespace {
+			return w
 		}
 	}
-	return first
+	return nil
+}
+
+// agents are the DaemonSets of the node agents.
+func (f *facts) agents() (found []*workload) {
+	for i := range f.workloads.value.workloads {
+		if w := &f.workloads.value.workloads[i]; w.IsAgent() {
+			found = append(found, w)
+		}
+	}
+	return found
 }
 
 // expectsAgents reports that agents are deployed, or that the reconciler requires them.
 func (f *facts) expectsAgents() bool {
 	own := f.own()
-	return len(f.all((*workload).isAgent)) > 0 || own != nil && own.argument("--agents") == "required"
+	return len(f.agents()) > 0 || own != nil && own.argument("--agents") == "required"
 }
 
 // usesAgents reports that agents are expected, or seen, or that their reports are defined.
 func (f *facts) usesAgents() bool {
-	d := f.definitions[v1alpha1.Resource().GroupResource().String()]
-	return f.expectsAgents() || f.judged.known() && !f.judged.value.WithoutAgents || d.known() && d.value != nil
+	return f.expectsAgents() || f.judged.err == nil && !f.judged.value.WithoutAgents ||
+		f.definitions[v1alpha1.Resource().GroupResource().String()].value != nil
 }
 
 // renewTime is when a Lease was renewed last, by the API server's clock where it tells.
 func renewTime(l *coordinationv1.Lease) time.Time {
-	if at := podstate.LeaseRenewed(l); !at.IsZero() {
+	if at := podstate.LeaseRenewed(l); !at.IsZero() || l.Spec.RenewTime == nil {
 		return at
 	}
-	return ptr.Deref(l.Spec.RenewTime, metav1.MicroTime{}).Time
-}
-
-// acquireTime is when its holder took a Lease; zero where that is not known.
-func acquireTime(l *coordinationv1.Lease) time.Time {
-	return ptr.Deref(l.Spec.AcquireTime, metav1.MicroTime{}).Time
-}
-
-// holdAge is for how long its holder has had a Lease.
-func holdAge(l *coordinationv1.Lease) time.Duration {
-	if l.Spec.AcquireTime == nil || l.Spec.RenewTime == nil {
-		return 0
-	}
-	return l.Spec.RenewTime.Sub(l.Spec.AcquireTime.Time)
+	return l.Spec.RenewTime.Time
 }

@@ -36,25 +36,25 @@ type situation struct {
 }
 
 // deployment and daemonSet are the workloads of sound.
-func (f *facts) deployment() *workload { return &f.workloads.value[0] }
-func (f *facts) daemonSet() *workload  { return &f.workloads.value[1] }
+func (f *facts) deployment() *workload { return &f.workloads.value.workloads[0] }
+func (f *facts) daemonSet() *workload  { return &f.workloads.value.workloads[1] }
 
 // cronJob has a CronJob in the place of the Deployment.
 func (f *facts) cronJob(active int, last time.Duration) {
 	w := f.deployment()
-	w.kind, w.schedule, w.active = "CronJob", "*/15 * * * *", active
-	f.schedule = told(configured{expression: w.schedule, source: w.ref(), edit: "kubectl -n kube-system edit cronjob/ip-reconcile"})
+	w.Kind, w.Schedule, w.Active = "CronJob", "*/15 * * * *", active
+	f.schedule = told(configured{expression: w.Schedule, source: w.String(), edit: "kubectl -n kube-system edit cronjob/ip-reconcile"})
 	at := clock(Now.Add(-last))
 	f.passes = told(passed(`{"at":"` + at + `","result":"Succeeded","took":"1s","succeeded":"` + at + `"}`))
 }
 
 // unread has nothing but the judgement known, for an error.
 func (f *facts) unread(err error) {
-	f.workloads, f.paused, f.leader, f.passes = refused[[]workload](err), refused[bool](err), refused[*coordinationv1.Lease](err), refused[*coordinationv1.Lease](err)
+	f.workloads, f.paused, f.leader, f.passes = refused[inventory](err), refused[bool](err), refused[*coordinationv1.Lease](err), refused[*coordinationv1.Lease](err)
 	f.addLeases, f.schedule, f.policy = refused[[]coordinationv1.Lease](err), refused[configured](err), refused[bool](err)
 	f.ownRights, f.accountRights = refused[[]right](err), refused[[]right](err)
-	for _, n := range neededDefinitions() {
-		*f.definitions[n.name()] = refused[*definition](err)
+	for _, n := range neededDefinitions {
+		f.definitions[n.name()] = refused[*definition](err)
 	}
 }
 
@@ -83,12 +83,12 @@ func (f *facts) lacking(n schema.GroupVersionResource, fields ...string) {
 	f.definitions[n.GroupResource().String()].value.lacks = fields
 }
 func (f *facts) without(n schema.GroupVersionResource) {
-	*f.definitions[n.GroupResource().String()] = told[*definition](nil)
+	f.definitions[n.GroupResource().String()] = told[*definition](nil)
 }
 func (f *facts) running(kind, name, program string) {
-	w := workload{kind: kind, namespace: "kube-system", name: name, wanted: 3, spec: running("example.com/whereabouts:v0.9.4")}
-	w.spec.Containers[0].Command = []string{"/bin/sh", "-c", program}
-	f.workloads.value = append(f.workloads.value, w)
+	w := workload{kube.Workload{Kind: kind, Namespace: "kube-system", Name: name, Wanted: 3, Spec: running("example.com/whereabouts:v0.9.4")}}
+	w.Spec.Containers[0].Command = []string{"/bin/sh", "-c", program}
+	f.workloads.value.workloads = append(f.workloads.value.workloads, w)
 }
 func (f *facts) adds(leases ...*coordinationv1.Lease) {
 	f.addLeases = told([]coordinationv1.Lease{})
@@ -101,20 +101,20 @@ func situations() []situation {
 	const recorded = `{"at":"2026-11-20T09:30:00Z","result":"Failed","took":"1s","message":"on fire"`
 	return []situation{
 		// the workload
-		{"workloads that cannot be listed", func(f *facts) { f.workloads = refused[[]workload](forbidden) }},
-		{"scaled to nothing", func(f *facts) { f.deployment().wanted, f.deployment().ready = 0, 0 }},
-		{"no replica is ready", func(f *facts) { f.deployment().ready = 0 }},
-		{"one of two replicas", func(f *facts) { f.deployment().ready = 1 }},
-		{"another namespace", func(f *facts) { f.deployment().namespace = "addresses" }},
-		{"no reconciler", func(f *facts) { f.workloads.value = f.workloads.value[1:] }},
-		{"only one namespace may be listed", func(f *facts) { f.onlyIn = "kube-system" }},
-		{"only one namespace may be listed, and has none", func(f *facts) { f.onlyIn, f.workloads.value = "kube-system", nil }},
+		{"workloads that cannot be listed", func(f *facts) { f.workloads = refused[inventory](forbidden) }},
+		{"scaled to nothing", func(f *facts) { f.deployment().Wanted, f.deployment().Ready = 0, 0 }},
+		{"no replica is ready", func(f *facts) { f.deployment().Ready = 0 }},
+		{"one of two replicas", func(f *facts) { f.deployment().Ready = 1 }},
+		{"another namespace", func(f *facts) { f.deployment().Namespace = "addresses" }},
+		{"no reconciler", func(f *facts) { f.workloads.value.workloads = f.workloads.value.workloads[1:] }},
+		{"only one namespace may be listed", func(f *facts) { f.workloads.value.onlyIn = "kube-system" }},
+		{"only one namespace may be listed, and has none", func(f *facts) { f.workloads.value = inventory{onlyIn: "kube-system"} }},
 		{"a CronJob", func(f *facts) { f.cronJob(0, 5*time.Minute) }},
-		{"a CronJob that is suspended", func(f *facts) { f.cronJob(0, 5*time.Minute); f.deployment().suspended = true }},
+		{"a CronJob that is suspended", func(f *facts) { f.cronJob(0, 5*time.Minute); f.deployment().Suspended = true }},
 		{"a CronJob without a pass, that never ran", func(f *facts) { f.cronJob(0, 0); f.passes = told[*coordinationv1.Lease](nil) }},
 		{"a CronJob without a pass", func(f *facts) {
 			f.cronJob(0, 0)
-			f.passes, f.deployment().lastSchedule = told[*coordinationv1.Lease](nil), Now.Add(-time.Hour)
+			f.passes, f.deployment().LastSchedule = told[*coordinationv1.Lease](nil), Now.Add(-time.Hour)
 		}},
 		{"a CronJob's pass is 30 minutes old", func(f *facts) { f.cronJob(0, 30*time.Minute) }},
 		{"a CronJob's pass is 40 minutes old", func(f *facts) { f.cronJob(0, 40*time.Minute) }},
@@ -128,7 +128,7 @@ func situations() []situation {
 		{"nobody has ever led", func(f *facts) { f.leader = told[*coordinationv1.Lease](nil) }},
 		{"nobody is elected", func(f *facts) {
 			f.leader = told[*coordinationv1.Lease](nil)
-			f.deployment().spec.Containers[0].Args = []string{"--leader-elect=false"}
+			f.deployment().Spec.Containers[0].Args = []string{"--leader-elect=false"}
 		}},
 		{"a pass is overdue", func(f *facts) { f.now = f.now.Add(24 * time.Hour); f.leader = told(leaseOf("x", -24*time.Hour)) }},
 		{"a pass was never made", func(f *facts) { f.passes = told[*coordinationv1.Lease](nil) }},
@@ -197,8 +197,8 @@ func situations() []situation {
 		}},
 		{"agents that were never there", func(f *facts) { f.observed(UsualPool, UsualPod(Carrying("10.0.0.5")), Node("worker-1")) }},
 		{"no agents", func(f *facts) {
-			f.workloads.value = f.workloads.value[:1]
-			f.deployment().spec.Containers[0].Args = nil
+			f.workloads.value.workloads = f.workloads.value.workloads[:1]
+			f.deployment().Spec.Containers[0].Args = nil
 			f.without(v1alpha1.Resource())
 			f.policy = told(false)
 			f.observed(UsualPool, UsualPod(Carrying("10.0.0.5")), Node("worker-1"))
@@ -212,18 +212,19 @@ func situations() []situation {
 		}},
 		{"no admission policy", func(f *facts) { f.policy = told(false) }},
 		// versions
-		{"agents that are newer", func(f *facts) { f.daemonSet().spec = running("example.com/ip-reconcile:0.2.0") }},
-		{"agents that are older", func(f *facts) { f.daemonSet().spec = running("example.com/ip-reconcile:0.0.9") }},
+		{"agents that are newer", func(f *facts) { f.daemonSet().Spec = running("example.com/ip-reconcile:0.2.0") }},
+		{"agents that are older", func(f *facts) { f.daemonSet().Spec = running("example.com/ip-reconcile:0.0.9") }},
 		{"a command that is newer", func(f *facts) { f.version = "0.2.0" }},
-		{"an image without a tag", func(f *facts) { f.deployment().spec.Containers[0].Image = "registry:5000/ip-reconcile@sha256:00" }},
+		{"an image without a tag", func(f *facts) { f.deployment().Spec.Containers[0].Image = "registry:5000/ip-reconcile@sha256:00" }},
 		// definitions
 		{"a definition of pools that is old", func(f *facts) { f.lacking(ippool.PoolResource, "spec.allocations.ifname") }},
 		{"a definition of reports that is old", func(f *facts) { f.lacking(v1alpha1.Resource(), "sandboxes.addresses.ip") }},
 		{"a definition of reports that lacks much", func(f *facts) {
-			f.lacking(v1alpha1.Resource(), neededDefinitions()[3].fields...)
+			f.lacking(v1alpha1.Resource(), neededDefinitions[3].fields...)
 		}},
 		{"a version that is not served", func(f *facts) {
-			f.definitions[v1alpha1.Resource().GroupResource().String()].value.served = []string{"v1"}
+			d := f.definitions[v1alpha1.Resource().GroupResource().String()].value
+			d.served, d.lacks = []string{"v1"}, neededDefinitions[3].fields
 		}},
 		{"no definition of reports", func(f *facts) { f.without(v1alpha1.Resource()) }},
 		{"no Multus", func(f *facts) { f.without(ippool.NADResource) }},
@@ -237,22 +238,21 @@ func situations() []situation {
 			f.accountRights = told([]right{{verbs: "create, patch", resource: "events", without: "no events are written"}})
 		}},
 		{"rights that much depends on, of another ServiceAccount", func(f *facts) {
-			f.deployment().spec.ServiceAccountName = "custom"
+			f.deployment().Spec.ServiceAccountName = "custom"
 			f.accountRights = told([]right{{verbs: "list", resource: "pods", without: "nothing is judged", fatal: true},
 				{verbs: "get", resource: "leases", namespace: "kube-system", without: "nothing is released", fatal: true}, {verbs: "patch", resource: "ippools", without: "nothing is released", fatal: true}})
 		}},
 		{"a right of this user", func(f *facts) {
 			f.ownRights = told([]right{{verbs: "patch", resource: "ippools", without: "nothing is released", fatal: true}})
 		}},
-		{"rights that nobody asked about", func(f *facts) { f.ownRights, f.accountRights = answer[[]right]{}, answer[[]right]{} }},
 		// what competes
 		{"whereabouts' control loop", func(f *facts) { f.running("DaemonSet", "whereabouts", "/install-cni.sh && /ip-control-loop") }},
 		{"whereabouts' CronJob", func(f *facts) { f.running("CronJob", "ip-reconciler", "/ip-reconciler") }},
 		{"whereabouts' Deployment", func(f *facts) { f.running("Deployment", "whereabouts-reconciler", "/ip-reconciler") }},
 		{"a second Deployment", func(f *facts) {
 			second := *f.deployment()
-			second.namespace = "default"
-			f.workloads.value = slices.Insert(f.workloads.value, 0, second)
+			second.Namespace = "default"
+			f.workloads.value.workloads = slices.Insert(f.workloads.value.workloads, 0, second)
 		}},
 		// whereabouts' Leases
 		{"a holder that is dead", func(f *facts) { f.adds(held("worker-1/dead", time.Minute, time.Hour)) }},
@@ -277,9 +277,9 @@ func situations() []situation {
 // dropIn has the Deployment be one of whereabouts' manifests, with this image.
 func (f *facts) dropIn(image string) {
 	w := f.deployment()
-	w.name, w.labels = "whereabouts-reconciler", map[string]string{"app": "whereabouts-reconciler"}
-	w.spec = running(image)
-	w.spec.Containers[0].Command = []string{"/ip-reconciler"}
+	w.Name, w.Labels = "whereabouts-reconciler", map[string]string{"app": "whereabouts-reconciler"}
+	w.Spec = running(image)
+	w.Spec.Containers[0].Command = []string{"/ip-reconciler"}
 }
 
 // texts are the lines about facts, as text.

@@ -18,20 +18,20 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
 )
 
-func told[T any](v T) answer[T] { return answer[T]{value: v, asked: true} }
+func told[T any](v T) answer[T] { return answer[T]{value: v} }
 
-func refused[T any](err error) answer[T] { return answer[T]{err: err, asked: true} }
+func refused[T any](err error) answer[T] { return answer[T]{err: err} }
 
 // sound are the facts of a cluster in which everything is as it should be.
 func sound() *facts {
-	ours := map[string]string{nameLabel: product, componentLabel: "reconciler"}
-	agents := map[string]string{nameLabel: product, componentLabel: "agent"}
+	ours := map[string]string{kube.NameLabel: kube.Product, kube.ComponentLabel: "reconciler"}
+	agents := map[string]string{kube.NameLabel: kube.Product, kube.ComponentLabel: "agent"}
 	f := &facts{
 		now: Now, version: "0.1.0", namespace: "kube-system", leaseNamespace: "ip-reconcile-node-lease",
-		workloads: told([]workload{
-			{kind: "Deployment", namespace: "kube-system", name: "ip-reconcile", labels: ours, wanted: 2, ready: 2, spec: running("example.com/ip-reconcile:0.1.0", "--agents=required")},
-			{kind: "DaemonSet", namespace: "kube-system", name: "ip-reconcile-agent", labels: agents, wanted: 2, ready: 2, spec: running("example.com/ip-reconcile:0.1.0")},
-		}),
+		workloads: told(inventory{workloads: []workload{
+			{kube.Workload{Kind: "Deployment", Namespace: "kube-system", Name: "ip-reconcile", Labels: ours, Wanted: 2, Ready: 2, Spec: running("example.com/ip-reconcile:0.1.0", "--agents=required")}},
+			{kube.Workload{Kind: "DaemonSet", Namespace: "kube-system", Name: "ip-reconcile-agent", Labels: agents, Wanted: 2, Ready: 2, Spec: running("example.com/ip-reconcile:0.1.0")}},
+		}}),
 		paused:    told(false),
 		leader:    told(leaseOf("ip-reconcile-0_1", 10*time.Second)),
 		passes:    told(passed(`{"at":"2026-11-20T04:30:00Z","result":"Succeeded","took":"1.5s","succeeded":"2026-11-20T04:30:00Z","released":3}`)),
@@ -39,10 +39,10 @@ func sound() *facts {
 		schedule:  told(configured{"30 4 * * *", "the default", "kubectl edit"}),
 		policy:    told(true),
 		ownRights: told([]right{}), accountRights: told([]right{}),
-		definitions: map[string]*answer[*definition]{},
+		definitions: map[string]answer[*definition]{},
 	}
-	for _, n := range neededDefinitions() {
-		f.definitions[n.name()] = &answer[*definition]{value: &definition{served: []string{n.resource.Version}}, asked: true}
+	for _, n := range neededDefinitions {
+		f.definitions[n.name()] = told(&definition{served: []string{n.resource.Version}})
 	}
 	f.observed(UsualPool, UsualPod(Carrying("10.0.0.5")), Node("worker-1"), FreshReport("worker-1"), Node("worker-2"), FreshReport("worker-2"))
 	return f

@@ -2,7 +2,6 @@ package statuscmd
 
 import (
 	"bytes"
-	"encoding/json"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -11,8 +10,6 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/table"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
-
-func documents(text string) []string { return strings.Split(text, "\n---\n") }
 
 func some() *document.Status {
 	l := &lines{}
@@ -24,17 +21,15 @@ func some() *document.Status {
 	return document.OfStatus(document.NewHeader(document.KindStatus, "0.1.0", document.Cluster{Server: "https://10.0.0.1:6443"}, Now), l.all)
 }
 
-// shownAs is some in a form.
-func shownAs(form string, style table.Style) string {
+// shownAs is some in a style.
+func shownAs(style table.Style) string {
 	var out bytes.Buffer
-	if err := write(&out, form, some(), style); err != nil {
-		return err.Error()
-	}
+	writeText(&out, some(), style)
 	return out.String()
 }
 
 func TestFaultsComeFirstAndFitTheTerminal(t *testing.T) {
-	text := shownAs("", table.Style{Width: 60})
+	text := shownAs(table.Style{Width: 60})
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	for _, l := range lines {
 		if utf8.RuneCountInString(l) > 60 {
@@ -51,26 +46,18 @@ func TestFaultsComeFirstAndFitTheTerminal(t *testing.T) {
 	if strings.Contains(text, "\x1b") {
 		t.Error("there is colour without a terminal")
 	}
-	colored := shownAs("", table.Style{Color: true})
+	colored := shownAs(table.Style{Color: true})
 	contains(t, "in colour it", colored, "\x1b[31m✗\x1b[0m It", "\x1b[33m!\x1b[0m Some", "\x1b[32m✓\x1b[0m All")
 }
 
 // The names are a contract.
 func TestTheDocumentHasTheseNames(t *testing.T) {
-	var got map[string]any
-	if err := json.Unmarshal([]byte(shownAs("json", table.Style{Color: true})), &got); err != nil {
+	text, err := document.Encode("yaml", some())
+	if err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]any{"apiVersion": "output.ip-reconcile.dev/v1", "kind": "Status", "toolVersion": "0.1.0", "level": "Error"} {
-		if got[name] != want {
-			t.Errorf("%s is %v, want %v", name, got[name], want)
-		}
-	}
-	second := got["lines"].([]any)[1].(map[string]any)
-	if len(second) != 4 || second["id"] != "two" || second["level"] != "Warning" || second["message"] != "Somebody should know." || second["next"] != "kubectl get b" {
-		t.Errorf("a line is %v", second)
-	}
-	contains(t, "YAML", shownAs("yaml", table.Style{}), "kind: Status", "- id: two\n  level: Warning")
+	contains(t, "YAML", string(text), "apiVersion: output.ip-reconcile.dev/v1\n", "kind: Status\n", "toolVersion: 0.1.0\n", "level: Error\n",
+		"- id: two\n  level: Warning\n  message: Somebody should know.\n  next: kubectl get b\n")
 }
 
 func TestWhatIsNotKnownIsNoFault(t *testing.T) {

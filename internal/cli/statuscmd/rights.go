@@ -9,8 +9,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	authorizationv1 "k8s.io/api/authorization/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
@@ -26,11 +24,10 @@ type right struct {
 
 // String is as in "get, list pods in kube-system".
 func (r right) String() string {
-	text := r.verbs + " " + r.resource
 	if r.namespace != "" {
-		text += " in " + r.namespace
+		return r.verbs + " " + r.resource + " in " + r.namespace
 	}
-	return text
+	return r.verbs + " " + r.resource
 }
 
 const (
@@ -88,52 +85,16 @@ func rightsOfServe(agents bool) []right {
 	return all
 }
 
-type attributes = authorizationv1.ResourceAttributes
-
-// review reports whether the ServiceAccount of a workload may do something; nil is the user that runs this.
-func review(ctx context.Context, core kubernetes.Interface, account *workload, a *attributes) (bool, error) {
-	if account == nil {
-		r, err := core.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
-			Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: a},
-		}, metav1.CreateOptions{})
-		return allowed(r.Status, err)
-	}
-	// The groups are those that the API server gives it (k8s.io/apiserver, pkg/authentication/serviceaccount/util.go,
-	// and system:authenticated).
-	r, err := core.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{
-		Spec: authorizationv1.SubjectAccessReviewSpec{
-			ResourceAttributes: a, User: "system:serviceaccount:" + account.namespace + ":" + account.account(),
-			Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + account.namespace, "system:authenticated"},
-		},
-	}, metav1.CreateOptions{})
-	return allowed(r.Status, err)
-}
-
-// allowed is an error where an authorizer failed, so that its answer is none.
-func allowed(s authorizationv1.SubjectAccessReviewStatus, err error) (bool, error) {
-	if err == nil && !s.Allowed && s.EvaluationError != "" {
-		err = fmt.Errorf("the API server could not tell: %s", s.EvaluationError)
-	}
-	return s.Allowed, err
-}
-
-// reviewsAtOnce bounds the requests of one review.
-const reviewsAtOnce = 8
-
 // missingRights are the wanted rights with the verbs that somebody lacks. may reports whether somebody has a right.
-func missingRights(ctx context.Context, may func(context.Context, *attributes) (bool, error), wanted []right) ([]right, error) {
+func missingRights(ctx context.Context, may func(context.Context, authorizationv1.ResourceAttributes) (bool, error), wanted []right) ([]right, error) {
 	missing := slices.Clone(wanted)
 	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(reviewsAtOnce)
+	g.SetLimit(8)
 	for i, w := range wanted {
 		g.Go(func() error {
 			var lacking []string
 			for verb := range strings.SplitSeq(w.verbs, ", ") {
-				a := &attributes{Verb: verb, Group: w.group, Resource: w.resource, Namespace: w.namespace, Name: w.name}
-				if verb == "create" {
-					a.Name = "" // RBAC cannot restrict it by name
-				}
-				has, err := may(ctx, a)
+				has, err := may(ctx, authorizationv1.ResourceAttributes{Verb: verb, Group: w.group, Resource: w.resource, Namespace: w.namespace, Name: w.name})
 				if err != nil {
 					return err
 				}
@@ -147,4 +108,44 @@ func missingRights(ctx context.Context, may func(context.Context, *attributes) (
 	}
 	err := g.Wait()
 	return slices.DeleteFunc(missing, func(r right) bool { return r.verbs == "" }), err
+}
+
+func sayAccountRights(f *facts, l *lines) {
+	account := f.own().account()
+	next := "kubectl auth can-i --list --as=system:serviceaccount:" + account
+	if account == "kube-system:"+kube.Product { // the names of deploy
+		next = "kubectl apply -f deploy/base/rbac.yaml -f deploy/deployment/rbac.yaml"
+	}
+	sayRights(l, f.accountRights, "ServiceAccount "+strings.Replace(account, ":", "/", 1), next, l.fail)
+}
+
+func sayOwnRights(f *facts, l *lines) {
+	sayRights(l, f.ownRights, "This user", "kubectl auth can-i --list", l.warn)
+}
+
+// sayRights says by what does not work without them which rights somebody lacks. Where nothing is judged or released
+// without one of them it says so by lacking.
+func sayRights(l *lines, rights answer[[]right], who, next string, lacking func(next, format string, args ...any)) {
+	if !known(l, rights, who+": the rights are") {
+		return
+	}
+	if len(rights.value) == 0 {
+		l.ok("%s has all rights that run needs.", who)
+		return
+	}
+	var parts []string
+	say, same := l.warn, map[string][]string{}
+	for _, r := range rights.value {
+		same[r.without] = append(same[r.without], r.String())
+	}
+	for _, r := range rights.value {
+		if r.fatal {
+			say = lacking
+		}
+		if all := same[r.without]; all != nil {
+			parts = append(parts, fmt.Sprintf("%s (%s)", strings.Join(all, "; "), r.without))
+			delete(same, r.without)
+		}
+	}
+	say(next, "%s may not %s.", who, strings.Join(parts, "; "))
 }

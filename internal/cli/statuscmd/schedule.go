@@ -36,26 +36,26 @@ var errOnNodes = errors.New("it may be in whereabouts.conf on the nodes, which i
 // readSchedule finds the expression where the workload's program finds it: --cron, else the ConfigMap that is mounted
 // at --cron-file, else whereabouts' own file where the workload mounts its folder, else the default.
 func readSchedule(ctx context.Context, core kubernetes.Interface, w *workload) (configured, error) {
-	edit := w.kubectl("edit %s", w.object())
-	if w.kind == "CronJob" {
-		return configured{w.schedule, w.ref(), edit}, nil
+	edit := w.do("edit", "")
+	if w.Kind == "CronJob" {
+		return configured{w.Schedule, w.String(), edit}, nil
 	}
 	if cron := w.argument("--cron"); cron != "" {
-		return configured{cron, "--cron of " + w.ref(), edit}, nil
+		return configured{cron, "--cron of " + w.String(), edit}, nil
 	}
-	if source, key := mountedConfigMap(w.spec, cmp.Or(w.argument("--cron-file"), schedule.DefaultFile)); source != nil {
-		object, err := core.CoreV1().ConfigMaps(w.namespace).Get(ctx, source.Name, metav1.GetOptions{})
+	if source, key := mountedConfigMap(w.Spec, cmp.Or(w.argument("--cron-file"), schedule.DefaultFile)); source != nil {
+		object, err := core.CoreV1().ConfigMaps(w.Namespace).Get(ctx, source.Name, metav1.GetOptions{})
 		if err != nil && !(apierrors.IsNotFound(err) && ptr.Deref(source.Optional, false)) {
 			return configured{}, err
 		}
 		if text, isThere := object.Data[key]; err == nil && isThere {
 			return configured{
-				strings.TrimSpace(text), fmt.Sprintf("key %s of ConfigMap %s/%s", key, w.namespace, source.Name),
-				w.kubectl("edit configmap %s", source.Name),
+				strings.TrimSpace(text), fmt.Sprintf("key %s of ConfigMap %s/%s", key, w.Namespace, source.Name),
+				kubectl(w.Namespace, "edit configmap %s", source.Name),
 			}, nil
 		}
 	}
-	for _, m := range w.spec.Containers[0].VolumeMounts {
+	for _, m := range w.Spec.Containers[0].VolumeMounts {
 		for _, file := range schedule.DefaultFlatFiles() {
 			if strings.HasPrefix(file, path.Clean(m.MountPath)+"/") {
 				return configured{}, errOnNodes

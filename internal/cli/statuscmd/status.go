@@ -2,10 +2,11 @@
 // work, and if nothing is freed, why.
 //
 // The cluster is read into facts once (facts.go, workload.go, definition.go, rights.go, schedule.go). The checks
-// (checks.go, check_*.go) make lines of them, without I/O. print.go prints those.
+// (checks.go, check_*.go) make lines of them, without I/O.
 package statuscmd
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -26,7 +27,6 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/flags"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/table"
 	"github.com/ip-reconcile/ip-reconcile/internal/version"
-	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
 )
 
@@ -76,7 +76,15 @@ Exit code 0: no ! and no ✗; 1: there are; 2: the cluster could not be read.`,
 				said[i].Next = a.OnCluster(said[i].Next)
 			}
 			d := document.OfStatus(document.NewHeader(document.KindStatus, f.version, f.cluster, f.now), said)
-			if err := write(out, o.output, d, table.For(out, os.Getenv)); err != nil {
+			var text bytes.Buffer
+			if o.output == "table" {
+				writeText(&text, d, table.For(out, os.Getenv))
+			} else if encoded, err := document.Encode(o.output, d); err == nil {
+				text.Write(encoded)
+			} else {
+				return err
+			}
+			if _, err := text.WriteTo(out); err != nil {
 				return err
 			}
 			if d.Level != document.LevelOK {
@@ -112,10 +120,8 @@ func (o *options) read(ctx context.Context, logs io.Writer) (*facts, error) {
 	if err := reach(ctx, core, config.Host); err != nil {
 		return nil, err
 	}
-	f := &facts{version: version.Get().Version}
-	var found answer[inventory]
-	found.ask(ctx, askFor, func(ctx context.Context) (inventory, error) { return readWorkloads(ctx, core, o.Namespace(), "") })
-	f.workloads, f.onlyIn = answer[[]workload]{found.value.workloads, found.err, found.asked}, found.value.onlyIn
+	f := &facts{version: version.Get().Version, cluster: document.Cluster{Server: config.Host}}
+	f.workloads = ask(ctx, askFor, func(ctx context.Context) (inventory, error) { return readWorkloads(ctx, core, o.Namespace(), "") })
 	if err := o.adopt(f); err != nil {
 		return nil, err
 	}
@@ -128,20 +134,44 @@ func (o *options) read(ctx context.Context, logs io.Writer) (*facts, error) {
 		return nil, err
 	}
 	r.Source, r.Window, r.Restores = cluster, cluster, cluster.Restores()
-	f.read(ctx, probe{core, objects}, func(ctx context.Context) (judged, error) { return judgeOnce(ctx, r) })
-	var identity answer[document.Cluster]
-	identity.ask(ctx, askFor, func(ctx context.Context) (document.Cluster, error) {
-		server, uid := cluster.ClusterIdentity(ctx)
-		return document.Cluster{Server: server, UID: uid}, nil
+	f.read(ctx, probe{cluster, core, objects}, func(ctx context.Context) (judged, error) {
+		j, err := r.Check(ctx)
+		if err != nil {
+			return judged{}, err
+		}
+		pools := usage.Of(j)
+		pools.AddWaiting()
+		return judged{j, r.Plan(ctx, j), pools}, nil
 	})
-	if f.cluster = identity.value; !identity.known() {
-		f.cluster = document.Cluster{Server: config.Host}
-	}
+	f.cluster.UID = ask(ctx, askFor, func(ctx context.Context) (string, error) {
+		_, uid := cluster.ClusterIdentity(ctx)
+		return uid, nil
+	}).value
 	f.now = cluster.Now()
-	if f.judged.known() && f.judged.value.Observation.Now.After(f.now) {
+	if f.judged.err == nil && f.judged.value.Observation.Now.After(f.now) {
 		f.now = f.judged.value.Observation.Now
 	}
 	return f, ctx.Err()
+}
+
+// adopt takes over, where they are not given, the namespace and the flags of the reconciler
+// that is deployed, so that status observes what it observes. Where there are several none
+// is preferred.
+func (o *options) adopt(f *facts) error {
+	if found := f.workloads.value.reconcilers(); len(found) == 1 {
+		adoptNamespace(o.given, found[0])
+	}
+	f.namespace, o.ConfirmAfter = o.Namespace(), 15*time.Minute
+	if w := f.own(); w != nil {
+		if err := adoptFlags(o.given, w); err != nil {
+			return err
+		}
+		if d, err := time.ParseDuration(w.argument("--confirm-after")); err == nil {
+			o.ConfirmAfter = d
+		}
+	}
+	f.leaseNamespace = o.LeaseNamespace()
+	return nil
 }
 
 // client is for what the reconciler itself does not read.
@@ -161,8 +191,7 @@ func client(o *clusterflags.Flags, component string) (*rest.Config, kubernetes.I
 // reach is an error where the API server does not answer, or not to this user. That /version
 // is forbidden is an answer.
 func reach(ctx context.Context, core kubernetes.Interface, host string) error {
-	var a answer[[]byte]
-	a.ask(ctx, askFor, core.Discovery().RESTClient().Get().AbsPath("/version").DoRaw)
+	a := ask(ctx, askFor, core.Discovery().RESTClient().Get().AbsPath("/version").DoRaw)
 	switch {
 	case a.err == nil, apierrors.IsForbidden(a.err), apierrors.IsNotFound(a.err):
 		return nil
@@ -172,33 +201,37 @@ func reach(ctx context.Context, core kubernetes.Interface, host string) error {
 	return fmt.Errorf("the API server at %s cannot be reached (%s): check the network, --kubeconfig and --context", host, a.why())
 }
 
-// judgeOnce judges everything, and plans what a pass would do.
-func judgeOnce(ctx context.Context, r *reconciler.Reconciler) (judged, error) {
-	j, err := r.Check(ctx)
-	if err != nil {
-		return judged{}, err
-	}
-	pools := usage.Of(j)
-	pools.AddWaiting()
-	return judged{j, r.Plan(ctx, j), pools}, nil
+// levels are what stands for the levels on a terminal, what needs attention first.
+var levels = []struct {
+	document.Level
+	mark  string
+	paint table.Level
+}{
+	{document.LevelError, "✗", table.Bad},
+	{document.LevelWarning, "!", table.Warn},
+	{document.LevelOK, "✓", table.Good},
+	{document.LevelUnknown, "–", table.Plain},
 }
 
-// adopt takes over, where they are not given, the namespace and the flags of the reconciler
-// that is deployed, so that status observes what it observes. Where there are several none
-// is preferred.
-func (o *options) adopt(f *facts) error {
-	if found := f.all((*workload).isReconciler); len(found) == 1 {
-		adoptNamespace(o.given, found[0])
+// writeText writes the lines by level, each with the command to type next.
+func writeText(out *bytes.Buffer, d *document.Status, style table.Style) {
+	count := map[document.Level]int{}
+	for _, l := range d.Lines {
+		count[l.Level]++
 	}
-	f.namespace, o.ConfirmAfter = o.Namespace(), 15*time.Minute
-	if w := f.own(); w != nil {
-		if err := adoptFlags(o.given, w); err != nil {
-			return err
-		}
-		if d, err := time.ParseDuration(w.argument("--confirm-after")); err == nil {
-			o.ConfirmAfter = d
+	fmt.Fprintf(out, "%s: %s, %s\n", d.Cluster.Server, plural(count[document.LevelError], "error"), plural(count[document.LevelWarning], "warning"))
+	for _, level := range levels {
+		for _, l := range d.Lines {
+			if l.Level != level.Level {
+				continue
+			}
+			var text bytes.Buffer
+			style.Wrapped(&text, level.mark+" ", l.Message)
+			out.WriteString(style.Paint(level.paint, level.mark))
+			out.Write(text.Bytes()[len(level.mark):])
+			if l.Next != "" {
+				fmt.Fprintf(out, "    %s\n", l.Next)
+			}
 		}
 	}
-	f.leaseNamespace = o.LeaseNamespace()
-	return nil
 }

@@ -6,71 +6,18 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
-	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
+	"github.com/spf13/pflag"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/pager"
-	"k8s.io/utils/ptr"
 
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/clusterflags"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
-// The labels of deploy/.
-const (
-	nameLabel      = "app.kubernetes.io/name"
-	componentLabel = "app.kubernetes.io/component"
-	product        = "ip-reconcile"
-)
-
-// workload is a Deployment, CronJob or DaemonSet that runs this product or competes with it.
-type workload struct {
-	kind, namespace, name string
-	labels                map[string]string // of its pods
-	spec                  *corev1.PodSpec
-
-	wanted, ready int32 // pods of a Deployment or DaemonSet
-
-	schedule     string // of a CronJob
-	suspended    bool
-	active       int
-	lastSchedule time.Time // zero for never
-}
-
-// workloadOf is nil for another object than a Deployment, CronJob or DaemonSet.
-func workloadOf(o runtime.Object) *workload {
-	of := func(kind string, at metav1.ObjectMeta, template *corev1.PodTemplateSpec) *workload {
-		return &workload{kind: kind, namespace: at.Namespace, name: at.Name, labels: template.Labels, spec: &template.Spec}
-	}
-	switch o := o.(type) {
-	case *appsv1.Deployment:
-		w := of("Deployment", o.ObjectMeta, &o.Spec.Template)
-		w.wanted, w.ready = ptr.Deref(o.Spec.Replicas, 1), o.Status.ReadyReplicas
-		return w
-	case *appsv1.DaemonSet:
-		w := of("DaemonSet", o.ObjectMeta, &o.Spec.Template)
-		w.wanted, w.ready = o.Status.DesiredNumberScheduled, o.Status.NumberReady
-		if o.Status.ObservedGeneration == 0 {
-			w.wanted = max(w.wanted, 1) // its controller has not counted yet
-		}
-		return w
-	case *batchv1.CronJob:
-		w := of("CronJob", o.ObjectMeta, &o.Spec.JobTemplate.Spec.Template)
-		w.schedule, w.suspended, w.active = o.Spec.Schedule, ptr.Deref(o.Spec.Suspend, false), len(o.Status.Active)
-		if zone := ptr.Deref(o.Spec.TimeZone, ""); zone != "" {
-			w.schedule = "TZ=" + zone + " " + w.schedule
-		}
-		w.lastSchedule = ptr.Deref(o.Status.LastScheduleTime, metav1.Time{}).Time
-		return w
-	}
-	return nil
-}
+// workload is a workload with its flags and with commands about it.
+type workload struct{ kube.Workload }
 
 // inventory are the workloads that could be listed.
 type inventory struct {
@@ -80,66 +27,95 @@ type inventory struct {
 
 // readWorkloads lists all workloads that matter, of all namespaces or, where that is
 // forbidden, of the given one; with a label selector those that it picks.
-func readWorkloads(ctx context.Context, core kubernetes.Interface, namespace, selector string) (inventory, error) {
-	var found inventory
-	read := func(list pager.ListPageFunc) error {
-		return pager.New(list).EachListItem(ctx, metav1.ListOptions{LabelSelector: selector}, func(o runtime.Object) error {
-			if w := workloadOf(o); len(w.spec.Containers) > 0 && (w.ours() || kube.CompetingProgram(w.spec) != "") {
-				found.workloads = append(found.workloads, *w)
-			}
-			return nil
-		})
+func readWorkloads(ctx context.Context, core kubernetes.Interface, namespace, selector string) (of inventory, err error) {
+	found, err := kube.Workloads(ctx, core, "", selector)
+	if apierrors.IsForbidden(err) {
+		of.onlyIn = namespace
+		found, err = kube.Workloads(ctx, core, namespace, selector)
 	}
-	for _, of := range []func(namespace string) pager.ListPageFunc{
-		func(in string) pager.ListPageFunc { return pages(core.AppsV1().Deployments(in).List) },
-		func(in string) pager.ListPageFunc { return pages(core.AppsV1().DaemonSets(in).List) },
-		func(in string) pager.ListPageFunc { return pages(core.BatchV1().CronJobs(in).List) },
-	} {
-		err := read(of(metav1.NamespaceAll))
-		if apierrors.IsForbidden(err) {
-			found.onlyIn = namespace
-			err = read(of(namespace))
-		}
-		if err != nil {
-			return inventory{}, err
+	for _, w := range found {
+		of.workloads = append(of.workloads, workload{w})
+	}
+	return of, err
+}
+
+// reconcilers are the reconcilers among them, that of a Deployment first.
+func (i inventory) reconcilers() (found []*workload) {
+	for at := range i.workloads {
+		if w := &i.workloads[at]; w.IsReconciler() {
+			found = append(found, w)
 		}
 	}
-	return found, nil
+	slices.SortStableFunc(found, func(a, b *workload) int { return cmp.Compare(b.Kind, a.Kind) })
+	return found
 }
 
-// pages is a typed list call as the pager calls it.
-func pages[L runtime.Object](list func(context.Context, metav1.ListOptions) (L, error)) pager.ListPageFunc {
-	return func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) { return list(ctx, opts) }
-}
-
-func (w *workload) ref() string { return fmt.Sprintf("%s %s/%s", w.kind, w.namespace, w.name) }
-
-func (w *workload) ours() bool { return w.labels[nameLabel] == product || kube.HasOurImage(w.spec) }
-
-func (w *workload) isAgent() bool {
-	if !w.ours() || w.kind != "DaemonSet" {
-		return false
+// Adopt takes over, where they are not given, the namespace and the flags of the reconciler that is installed, so
+// that a command by hand heeds its pause and counts for its breaker. Where there is none nothing changes. What
+// cannot be found out, since RBAC forbids it or there are several, is an error for a command that writes: it must
+// be told by --reconciler-namespace.
+func Adopt(ctx context.Context, o *clusterflags.Flags, given *pflag.FlagSet, writes bool) error {
+	if given.Changed("reconciler-namespace") || given.Changed("namespace") {
+		return nil
 	}
-	return w.labels[componentLabel] == "agent" || w.labels[nameLabel] != product && kube.CompetingProgram(w.spec) == ""
-}
-
-// isReconciler reports whether it is the Deployment, the CronJob, or the drop-in in the place of whereabouts' own.
-func (w *workload) isReconciler() bool {
-	return w.ours() && w.kind != "DaemonSet" && w.labels[componentLabel] != "agent"
-}
-
-// competing is the program that frees addresses beside this product; "" for none.
-func (w *workload) competing() string {
-	running := w.wanted > 0 && w.kind != "CronJob" || w.kind == "CronJob" && !w.suspended
-	if w.ours() || !running {
-		return ""
+	config, core, err := client(o, "find")
+	if err != nil {
+		return nil //nolint:nilerror // the connection that follows says it better
 	}
-	return kube.CompetingProgram(w.spec)
+	selector := kube.NameLabel + "=" + kube.Product
+	if writes { // the drop-in, in the place of whereabouts' own, has other labels
+		selector = ""
+	}
+	all, err := readWorkloads(ctx, core, o.Namespace(), selector)
+	found := all.reconcilers()
+	isElsewhere := func(w *workload) bool { return w.ownNamespace() != found[0].ownNamespace() }
+	isHidden := apierrors.IsForbidden(err) || err == nil && len(found) == 0 && all.onlyIn != ""
+	switch {
+	case err == nil && len(found) > 0 && !slices.ContainsFunc(found, isElsewhere):
+		adoptNamespace(given, found[0])
+		return adoptFlags(given, found[0])
+	case !writes, err == nil && len(found) == 0 && !isHidden, apierrors.IsNotFound(err), apierrors.IsUnauthorized(err):
+		return nil // what reads the cluster next says what is wrong
+	case isHidden:
+		return fmt.Errorf("cannot find the reconciler that is installed, whose annotation may pause releases: RBAC forbids to list Deployments and CronJobs; name its namespace with --reconciler-namespace")
+	case err != nil:
+		return fmt.Errorf("the API server at %s cannot be reached to find the reconciler that is installed (%w): check --kubeconfig and --context", config.Host, err)
+	}
+	return fmt.Errorf("%s and %s are installed: name its namespace with --reconciler-namespace", found[0], found[slices.IndexFunc(found, isElsewhere)])
+}
+
+// ownNamespace is the one whose annotation pauses it.
+func (w *workload) ownNamespace() string {
+	return cmp.Or(w.argument("--reconciler-namespace"), w.argument("--namespace"), w.Namespace)
+}
+
+// adoptNamespace takes over the namespace of a workload. The flag does not count as given.
+func adoptNamespace(given *pflag.FlagSet, w *workload) {
+	if f := given.Lookup("reconciler-namespace"); !f.Changed && !given.Changed("namespace") {
+		_ = f.Value.Set(w.ownNamespace()) // a string takes every value
+	}
+}
+
+// adoptFlags takes over the flags of a workload that decide what is judged.
+func adoptFlags(given *pflag.FlagSet, w *workload) error {
+	for _, name := range []string{"agents", "agent-nodes", "lease-namespace", "unreachable-node-timeout", "trust-network-status"} {
+		value, f := w.argument("--"+name), given.Lookup(name)
+		if f != nil && f.NoOptDefVal != "" && slices.Contains(w.Spec.Containers[0].Args, "--"+name) { // a switch without a value
+			value = f.NoOptDefVal
+		}
+		if value == "" || f == nil || f.Changed {
+			continue
+		}
+		if err := f.Value.Set(value); err != nil {
+			return fmt.Errorf("%s of %s: %w", name, w, err)
+		}
+	}
+	return nil
 }
 
 // argument is the value of a flag of the first container; "" where it is not given.
 func (w *workload) argument(flag string) string {
-	args := slices.Concat(w.spec.Containers[0].Command, w.spec.Containers[0].Args)
+	args := slices.Concat(w.Spec.Containers[0].Command, w.Spec.Containers[0].Args)
 	for i, a := range args {
 		if value, ok := strings.CutPrefix(a, flag+"="); ok {
 			return value
@@ -153,7 +129,7 @@ func (w *workload) argument(flag string) string {
 
 // image is the first container's without its digest, and its tag; "" where it has none.
 func (w *workload) image() (name, tag string) {
-	name, _, _ = strings.Cut(w.spec.Containers[0].Image, "@")
+	name, _, _ = strings.Cut(w.Spec.Containers[0].Image, "@")
 	if i := strings.LastIndex(name, ":"); i > strings.LastIndex(name, "/") {
 		return name[:i], name[i+1:]
 	}
@@ -175,49 +151,48 @@ func compare(a, b string) int {
 	return order
 }
 
-// account is the name of its ServiceAccount.
-func (w *workload) account() string { return cmp.Or(w.spec.ServiceAccountName, "default") }
-
-// object is how kubectl names it.
-func (w *workload) object() string { return strings.ToLower(w.kind) + "/" + w.name }
+// account is its ServiceAccount, as "<namespace>:<name>".
+func (w *workload) account() string {
+	return w.Namespace + ":" + cmp.Or(w.Spec.ServiceAccountName, "default")
+}
 
 // kubectl is a command in a namespace.
 func kubectl(namespace, format string, args ...any) string {
 	return "kubectl -n " + namespace + " " + fmt.Sprintf(format, args...)
 }
 
-func (w *workload) kubectl(format string, args ...any) string {
-	return kubectl(w.namespace, format, args...)
+// do is a command about the workload: a verb, the workload, and what follows.
+func (w *workload) do(verb, more string) string {
+	return strings.TrimSpace(kubectl(w.Namespace, "%s %s/%s %s", verb, strings.ToLower(w.Kind), w.Name, more))
 }
 
-func (w *workload) logs() string   { return w.kubectl("logs %s --tail=50", w.object()) }
-func (w *workload) delete() string { return w.kubectl("delete %s", w.object()) }
+func (w *workload) logs() string { return w.do("logs", "--tail=50") }
 
 // suspend is for a CronJob.
 func (w *workload) suspend(is bool) string {
-	return w.kubectl(`patch cronjob %s -p '{"spec":{"suspend":%v}}'`, w.name, is)
+	return kubectl(w.Namespace, `patch cronjob %s -p '{"spec":{"suspend":%v}}'`, w.Name, is)
 }
 
 // pods shows its pods.
 func (w *workload) pods() string {
-	if component := w.labels[componentLabel]; component != "" && w.labels[nameLabel] == product {
-		return w.kubectl("get pods -l %s=%s,%s=%s -o wide", nameLabel, product, componentLabel, component)
+	if component := w.Labels[kube.ComponentLabel]; component != "" && w.Labels[kube.NameLabel] == kube.Product {
+		return kubectl(w.Namespace, "get pods -l %s=%s,%s=%s -o wide", kube.NameLabel, kube.Product, kube.ComponentLabel, component)
 	}
-	return w.kubectl("describe %s", w.object())
+	return w.do("describe", "")
 }
 
 func (w *workload) setImage(tag string) string {
 	image, _ := w.image()
-	return w.kubectl("set image %s %s=%s:%s", w.object(), w.spec.Containers[0].Name, image, tag)
+	return w.do("set image", fmt.Sprintf("%s=%s:%s", w.Spec.Containers[0].Name, image, tag))
 }
 
 // stopCompeting is what docs/install.md and deploy/whereabouts say.
 func (w *workload) stopCompeting() string {
-	switch w.kind {
+	switch w.Kind {
 	case "DaemonSet":
-		return w.kubectl("patch daemonset %s --type json --patch-file deploy/whereabouts/without-control-loop.yaml", w.name)
+		return kubectl(w.Namespace, "patch daemonset %s --type json --patch-file deploy/whereabouts/without-control-loop.yaml", w.Name)
 	case "CronJob":
 		return w.suspend(true)
 	}
-	return w.delete()
+	return w.do("delete", "")
 }

@@ -1,0 +1,205 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/json"
+
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
+	"github.com/ip-reconcile/ip-reconcile/internal/lean"
+	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+)
+
+// rereadFor is how long an observation waits for agents that have written their report
+// and not yet the Lease with its hash. It may be made while
+// whereabouts' Lease is held.
+const rereadFor = 250 * time.Millisecond
+
+// readReports reads the agents' reports and Leases. Only where the API does not
+// serve reports at all, or an allowed LIST is empty, is there no agent: a 403
+// or an error proves nothing.
+func (c *Cluster) readReports(ctx context.Context, o *judge.Observation, before []*podstate.Report) {
+	served, err := c.serves(ctx, v1alpha1.Resource())
+	if err == nil && !served {
+		return
+	}
+	var bad unreadable
+	var reports []*podstate.Report
+	if err == nil {
+		reports, _, err = listChanged(ctx, c, listing{resource: v1alpha1.Resource()}, before,
+			func(r *podstate.Report) (types.NamespacedName, Version) {
+				return types.NamespacedName{Name: r.Name}, Version{r.UID, r.ResourceVersion}
+			}, bad.decode)
+	}
+	if err != nil {
+		o.ReportsUnreadable = true
+		o.Warnings = append(o.Warnings, fmt.Sprintf("SandboxReports are served and could not be read (%v): what only they can prove is held", innermost(err)))
+		return
+	}
+	slices.Sort(bad.reports)
+	o.Unreadable, o.ReportsUnreadable = slices.Compact(bad.reports), len(bad.reports) > 0
+	if len(reports) == 0 {
+		return
+	}
+	dated, date := withDate(ctx)
+	leases, err := c.listLeases(dated, metav1.ListOptions{})
+	if err != nil {
+		o.Warnings = append(o.Warnings, fmt.Sprintf("the node agents' Leases in namespace %s could not be read (%v): no report counts as fresh", c.LeaseNamespace, innermost(err)))
+	} else {
+		o.Now = date()
+	}
+	hasLease := false
+	for _, r := range reports {
+		hasLease = hasLease || leases[r.Name] != nil
+		o.Reports = append(o.Reports, r.WithLease(leases[r.Name]))
+	}
+	c.rereadUnverified(ctx, o)
+	if !hasLease && err == nil {
+		o.Warnings = append(o.Warnings, fmt.Sprintf("%d SandboxReports and none of their Leases in namespace %s: name the namespace that agents write them to with --lease-namespace, and give them the right to (deploy/leases)", len(reports), c.LeaseNamespace))
+	}
+}
+
+// unreadable are the reports that are no SandboxReports, by several goroutines.
+type unreadable struct {
+	mu      sync.Mutex
+	reports []string
+}
+
+// decode is a decoder of reports.
+func (u *unreadable) decode(body []byte) (page []*podstate.Report, meta metav1.ListMeta, err error) {
+	meta, err = lean.List(body, func(text []byte, _ bool) error {
+		r := &v1alpha1.SandboxReport{}
+		if err := json.UnmarshalCaseSensitivePreserveInts(text, r); err != nil {
+			u.mu.Lock()
+			defer u.mu.Unlock()
+			u.reports = append(u.reports, fmt.Sprintf("SandboxReport %s: %v", r.Name, err))
+			return nil
+		}
+		page = append(page, podstate.ReadReport(r, nil))
+		return nil
+	})
+	return page, meta, err
+}
+
+// listLeases lists the Leases of the agents, by their names.
+func (c *Cluster) listLeases(ctx context.Context, only metav1.ListOptions) (map[string]*coordinationv1.Lease, error) {
+	resource := coordinationv1.SchemeGroupVersion.WithResource("leases")
+	all, _, err := list(ctx, c, listing{resource: resource, namespace: c.LeaseNamespace, only: only, form: asProtobuf}, each(podstate.DecodeLeases))
+	leases := make(map[string]*coordinationv1.Lease, len(all))
+	for _, l := range all {
+		leases[l.Name] = l
+	}
+	return leases, err
+}
+
+// rereadUnverified reads again the reports whose hash is not in the Lease of their agent,
+// which is alive: an agent writes the report and then the Lease, and the lists may have been
+// in between. What stays so, or cannot be read again, is as it was.
+func (c *Cluster) rereadUnverified(ctx context.Context, o *judge.Observation) {
+	ctx, cancel := context.WithTimeout(ctx, rereadFor)
+	defer cancel()
+	for i, r := range o.Reports {
+		alive := podstate.Report{Renewed: r.LeaseRenewed}
+		for r.Renewed.IsZero() && alive.Fresh(o.Now) && ctx.Err() == nil {
+			again, _, err := list(ctx, c, listing{resource: v1alpha1.Resource(), only: named(r.Name)}, new(unreadable).decode)
+			if err != nil || len(again) != 1 {
+				break
+			}
+			leases, err := c.listLeases(ctx, named(r.Name))
+			if err != nil || leases[r.Name] == nil {
+				break
+			}
+			if r = again[0].WithLease(leases[r.Name]); r.Renewed.IsZero() {
+				select {
+				case <-ctx.Done():
+				case <-time.After(50 * time.Millisecond):
+				}
+			}
+		}
+		o.Reports[i] = r
+	}
+}
+
+// lacks reports whether a 404 of a LIST means that the API server does not serve the resource.
+func (c *Cluster) lacks(ctx context.Context, r schema.GroupVersionResource) bool {
+	served, err := c.serves(ctx, r)
+	return err == nil && !served
+}
+
+// serves reports whether the API server serves a resource. A 404 of its group and version alone is
+// no answer: it is that of the API server only where it lists its groups, and this
+// one is not among them.
+func (c *Cluster) serves(ctx context.Context, r schema.GroupVersionResource) (bool, error) {
+	version := r.GroupVersion().String()
+	served := true
+	err := c.call(ctx, func(context.Context) error {
+		list, err := c.core.Discovery().ServerResourcesForGroupVersion(version)
+		if err == nil && len(list.APIResources) > 0 {
+			served = slices.ContainsFunc(list.APIResources, func(a metav1.APIResource) bool { return a.Name == r.Resource })
+		}
+		return err
+	})
+	if !apierrors.IsNotFound(err) {
+		return served, err
+	}
+	groups := &metav1.APIGroupList{}
+	err = c.call(ctx, func(ctx context.Context) error {
+		return c.core.Discovery().RESTClient().Get().AbsPath("/apis").SetHeader("Accept", "application/json").Do(ctx).Into(groups)
+	})
+	if err != nil {
+		return false, fmt.Errorf("list the API's groups: %w", err)
+	}
+	for _, g := range groups.Groups {
+		for _, v := range g.Versions {
+			if v.GroupVersion == version {
+				return false, fmt.Errorf("%s is listed among the API's groups and not found", version)
+			}
+		}
+	}
+	if len(groups.Groups) == 0 {
+		return false, errors.New("the list of the API's groups is empty")
+	}
+	return false, nil
+}
+
+// HasNode asks, by quorum, whether there is a Node object.
+func (c *Cluster) HasNode(ctx context.Context, name string) (bool, error) {
+	_, err := c.core.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	if err != nil && !absent(err) {
+		return false, fmt.Errorf("get Node %s: %w", name, err)
+	}
+	return err == nil, nil
+}
+
+// DeleteReport deletes this very report, and then its agent's Lease. A Lease by
+// that name that no agent wrote stays.
+func (c *Cluster) DeleteReport(ctx context.Context, r *podstate.Report) error {
+	err := c.objects.Resource(v1alpha1.Resource()).Delete(ctx, r.Name, metav1.DeleteOptions{
+		Preconditions: &metav1.Preconditions{UID: &r.UID, ResourceVersion: &r.ResourceVersion},
+	})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("delete SandboxReport %s: %w", r.Name, err)
+	}
+	leases := c.core.CoordinationV1().Leases(c.LeaseNamespace)
+	lease, err := leases.Get(ctx, r.Name, metav1.GetOptions{})
+	if err == nil && lease.Annotations[v1alpha1.HashAnnotation] != "" {
+		err = leases.Delete(ctx, r.Name, metav1.DeleteOptions{
+			Preconditions: &metav1.Preconditions{UID: &lease.UID, ResourceVersion: &lease.ResourceVersion},
+		})
+	}
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("delete Lease %s in namespace %s: %w", r.Name, c.LeaseNamespace, err)
+	}
+	return nil
+}

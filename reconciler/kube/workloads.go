@@ -1,0 +1,174 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/pager"
+	"k8s.io/utils/ptr"
+
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+)
+
+// The labels of deploy/.
+const (
+	NameLabel      = "app.kubernetes.io/name"
+	ComponentLabel = "app.kubernetes.io/component"
+	Product        = "ip-reconcile"
+)
+
+// Workload is a Deployment, DaemonSet or CronJob that runs this product, or a program of
+// whereabouts that frees addresses as well.
+type Workload struct {
+	Kind, Namespace, Name string
+	Labels                map[string]string // of its pods
+	Spec                  *corev1.PodSpec
+
+	Wanted, Ready int32 // pods of a Deployment or DaemonSet
+
+	Schedule     string // of a CronJob
+	Suspended    bool
+	Active       int
+	LastSchedule time.Time // zero for never
+}
+
+// workloadOf is the zero Workload for another object than a Deployment, CronJob or DaemonSet.
+func workloadOf(o runtime.Object) Workload {
+	of := func(kind string, at metav1.ObjectMeta, template *corev1.PodTemplateSpec) Workload {
+		return Workload{Kind: kind, Namespace: at.Namespace, Name: at.Name, Labels: template.Labels, Spec: &template.Spec}
+	}
+	switch o := o.(type) {
+	case *appsv1.Deployment:
+		w := of("Deployment", o.ObjectMeta, &o.Spec.Template)
+		w.Wanted, w.Ready = ptr.Deref(o.Spec.Replicas, 1), o.Status.ReadyReplicas
+		return w
+	case *appsv1.DaemonSet:
+		w := of("DaemonSet", o.ObjectMeta, &o.Spec.Template)
+		w.Wanted, w.Ready = o.Status.DesiredNumberScheduled, o.Status.NumberReady
+		if o.Status.ObservedGeneration == 0 {
+			w.Wanted = max(w.Wanted, 1) // its controller has not counted yet
+		}
+		return w
+	case *batchv1.CronJob:
+		w := of("CronJob", o.ObjectMeta, &o.Spec.JobTemplate.Spec.Template)
+		w.Schedule, w.Suspended, w.Active = o.Spec.Schedule, ptr.Deref(o.Spec.Suspend, false), len(o.Status.Active)
+		if zone := ptr.Deref(o.Spec.TimeZone, ""); zone != "" {
+			w.Schedule = "TZ=" + zone + " " + w.Schedule
+		}
+		w.LastSchedule = ptr.Deref(o.Status.LastScheduleTime, metav1.Time{}).Time
+		return w
+	}
+	return Workload{}
+}
+
+// Workloads are those of a namespace, "" for all, that a label selector picks. An error says what kinds could not
+// be listed; the others are returned with it.
+func Workloads(ctx context.Context, core kubernetes.Interface, namespace, selector string) (found []Workload, err error) {
+	apps, batch := core.AppsV1(), core.BatchV1()
+	var errs []error
+	for _, list := range []pager.ListPageFunc{
+		pages(apps.Deployments(namespace).List), pages(apps.DaemonSets(namespace).List), pages(batch.CronJobs(namespace).List),
+	} {
+		errs = append(errs, pager.New(list).EachListItem(ctx, metav1.ListOptions{LabelSelector: selector}, func(o runtime.Object) error {
+			if w := workloadOf(o); w.Spec != nil && len(w.Spec.Containers) > 0 && (w.Ours() || w.program() != "") {
+				found = append(found, w)
+			}
+			return nil
+		}))
+	}
+	return found, errors.Join(errs...)
+}
+
+// pages is a typed list call as the pager calls it.
+func pages[L runtime.Object](list func(context.Context, metav1.ListOptions) (L, error)) pager.ListPageFunc {
+	return func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) { return list(ctx, opts) }
+}
+
+// String is as in "Deployment kube-system/ip-reconcile".
+func (w *Workload) String() string { return fmt.Sprintf("%s %s/%s", w.Kind, w.Namespace, w.Name) }
+
+// Ours reports whether a workload runs this product: by its label, or by the name that this project's manifests give
+// its image, in whatever registry. A mirror may name whereabouts' own ip-reconciler.
+func (w *Workload) Ours() bool {
+	return w.Labels[NameLabel] == Product || slices.ContainsFunc(w.Spec.Containers, func(container corev1.Container) bool {
+		image, _, _ := strings.Cut(container.Image, "@")
+		return slices.ContainsFunc(strings.Split(image, "/"), func(part string) bool {
+			part, _, _ = strings.Cut(part, ":")
+			return part == Product || strings.HasPrefix(part, Product+"-")
+		})
+	})
+}
+
+// IsAgent reports whether it is the node agents' DaemonSet.
+func (w *Workload) IsAgent() bool {
+	return w.Ours() && w.Kind == "DaemonSet" && (w.Labels[ComponentLabel] == "agent" || w.Labels[NameLabel] != Product && w.program() == "")
+}
+
+// IsReconciler reports whether it is the Deployment, the CronJob, or the drop-in in the place of whereabouts' own.
+func (w *Workload) IsReconciler() bool {
+	return w.Ours() && w.Kind != "DaemonSet" && w.Labels[ComponentLabel] != "agent"
+}
+
+// Runs reports whether it is to run pods.
+func (w *Workload) Runs() bool { return w.Kind == "CronJob" && !w.Suspended || w.Wanted > 0 }
+
+// Competing is the program of whereabouts by which a workload frees addresses beside this product; "" for none.
+func (w *Workload) Competing() string {
+	if w.Ours() || !w.Runs() {
+		return ""
+	}
+	return w.program()
+}
+
+// program is the program in its containers that frees addresses as whereabouts' own reconciler does (v0.9.4,
+// doc/crds/daemonset-install.yaml and reconciler-deployment.yaml; v0.5, ip-reconciler-job.yaml), "" for none. A
+// drop-in of ours has the same name.
+func (w *Workload) program() string {
+	for _, container := range w.Spec.Containers {
+		text := strings.Join(slices.Concat(container.Command, container.Args), " ")
+		// The last is OpenShift's, which starts the control loop.
+		for _, program := range []string{"/ip-control-loop", "/ip-reconciler", "/usr/src/whereabouts/bin/entrypoint.sh"} {
+			if strings.Contains(text, program) {
+				return program
+			}
+		}
+	}
+	return ""
+}
+
+// competingFor is for how long a pass waits for the workloads: they are for a warning only.
+const competingFor = 10 * time.Second
+
+// competingReconcilers is a warning for each workload beside whereabouts' pools that frees what is held here. Where
+// workloads may not be listed there is no warning: most clusters have none.
+func (c *Cluster) competingReconcilers(ctx context.Context, pools []*ippool.Pool) (warnings []string) {
+	ctx, cancel := context.WithTimeout(ctx, competingFor)
+	defer cancel()
+	namespaces := []string{c.Namespace}
+	for _, p := range pools {
+		namespaces = append(namespaces, p.Namespace)
+	}
+	slices.Sort(namespaces)
+	for _, namespace := range slices.Compact(namespaces) {
+		found, err := Workloads(ctx, c.core, namespace, "")
+		if err != nil {
+			c.Log.Debug("Cannot list workloads to find whereabouts' own reconciler", "namespace", namespace, "error", err)
+		}
+		for _, w := range found {
+			if program := w.Competing(); program != "" {
+				warnings = append(warnings, fmt.Sprintf("%s runs whereabouts' own %s beside this, which frees addresses that are held here: stop it (deploy/whereabouts)", w.String(), program))
+			}
+		}
+	}
+	return warnings
+}
