@@ -10,28 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
-	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 )
-
-// alone makes reservations that stand alone.
-func (s *simulator) alone(from, to int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for i := from; i <= to; i++ {
-		s.store(s.reservations, ippool.NewReservation("kube-system", "", addressOf(i), fmt.Sprint("default/lost-", i), "net1"))
-	}
-}
-
-// failing makes all calls of a name fail before they do anything.
-func failing(name string, err error) func(call, object string) (error, bool) {
-	return func(call, _ string) (error, bool) {
-		if call != name {
-			return nil, false
-		}
-		return err, false
-	}
-}
 
 // pass makes one, without waiting, in a process that has just started.
 func (s *simulator) pass(t *testing.T) *reconciler.Result {
@@ -85,7 +65,7 @@ func TestTheBreakersWindowOutlivesTheProcess(t *testing.T) {
 		}
 		same(t, "released by five processes", released, 12)
 		time.Sleep(time.Hour)
-		s.change(bluePool, func(u *unstructured.Unstructured) { // what is left of them
+		s.changePool(bluePool, func(u *unstructured.Unstructured) { // what is left of them
 			entries := maps.Clone(entriesOf(u))
 			maps.DeleteFunc(entries, func(key string, _ any) bool { return len(key) != 3 || key[0] != '1' })
 			_ = unstructured.SetNestedMap(u.Object, entries, "spec", "allocations")

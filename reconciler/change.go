@@ -34,6 +34,7 @@ type change struct {
 	leases      []string       // that its writes need
 	state       state
 	err         error // why its last write failed; nil where it did not
+	tries       int   // holds that it was tried under in vain
 
 	// pools may have entries that need the reservations of a release. They are noted before a reservation is
 	// deleted, because they do not follow from what is read afterwards.
@@ -114,17 +115,6 @@ func (c *change) pool() *ippool.Pool {
 		return c.finding.Repair.Pool
 	}
 	return nil
-}
-
-// poolRef names the pool that failures are counted for: "" for reservations that stand alone.
-func (c *change) poolRef() string {
-	switch {
-	case c.finding != nil:
-		return c.finding.Pool
-	case c.Item.Pool != nil:
-		return c.Item.Pool.Ref()
-	}
-	return ""
 }
 
 func (c *change) namespace() string {

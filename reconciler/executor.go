@@ -13,16 +13,14 @@ import (
 )
 
 const (
-	// tries is how often changes are checked and written without any of them getting through, before they are
-	// given up until the next pass.
+	// tries is how often a change is checked and written without getting through, before it is given up until the
+	// next pass.
 	tries = 6
-	// triesSpent is how often for a change for which alone a hold has no room: that takes 5 s each time, and
-	// others are kept waiting.
+	// triesSpent is how often for a change for which alone a hold has no room: that takes 5 s each time, and others
+	// are kept waiting.
 	triesSpent = 3
-	// maxFailuresPerPool is how many failed changes end a pool's turn in this pass.
-	maxFailuresPerPool = 3
-	// maxFailures is how many over all pools end it for the rest.
-	maxFailures = 3 * maxFailuresPerPool
+	// maxBarren is how many holds in a row that get nothing through end the pass for all changes that are left.
+	maxBarren = 15
 )
 
 var (
@@ -43,8 +41,8 @@ type kind interface {
 	judge(todo []*change) []*change
 	// limit bounds the time in which writes begin, after the second check of a hold that began at a time.
 	limit(h *Hold, began time.Time)
-	// refuse records changes that are given up after so many tries.
-	refuse(changes []*change, err error, try int)
+	// refuse records changes that are given up.
+	refuse(changes []*change, err error)
 	// finish records a change that is written.
 	finish(c *change)
 }
@@ -57,7 +55,6 @@ type executor struct {
 	leases    []string
 	out       *Result
 	pace      batchSize
-	failures  map[string]int  // changes that were given up for an error, by pool
 	recorded  map[string]bool // reservations whose release is recorded
 	wrote     int             // changes that were written
 	// conflicts has the resourceVersion at which the last patch of a pool met a conflict.
@@ -69,7 +66,7 @@ func (r *Reconciler) execute(ctx context.Context, o *judge.Observation, changes 
 	live := &liveIndex{Reconciler: r, first: o}
 	for _, g := range grouped(changes) {
 		e := &executor{liveIndex: live, namespace: g.namespace, leases: g.leases, out: out, pace: firstBatch(isRepair, !o.Fenced.IsZero()),
-			failures: map[string]int{}, recorded: map[string]bool{}, conflicts: map[string]string{}}
+			recorded: map[string]bool{}, conflicts: map[string]string{}}
 		if e.kind = (releases{e}); isRepair {
 			e.kind = repairs{e}
 		}
@@ -78,56 +75,51 @@ func (r *Reconciler) execute(ctx context.Context, o *judge.Observation, changes 
 }
 
 // run writes the changes, as many at a time as a hold has room for. What a hold had no time for comes first under
-// the next one; what failed lets others go first.
+// the next one; what failed goes back to the end of the queue, and is given up when it has failed too often.
 func (e *executor) run(ctx context.Context, todo []*change) {
-	spent := false
-	for try := 1; len(todo) > 0; {
+	isSpent, barren := false, 0 // the last hold was too short; how many holds in a row got nothing through
+	for len(todo) > 0 {
 		n := min(e.pace.size, len(todo))
-		begun := countBegun(todo[:n])
-		if spent && begun > 0 { // no more reservations are deleted before these have their entries removed
+		begun, wrote := countBegun(todo[:n]), e.wrote
+		if isSpent && begun > 0 { // no more reservations are deleted before these have their entries removed
 			n = begun
 		}
-		wrote := e.wrote
-		left, err := e.attempt(ctx, todo[:n], try)
+		left, err := e.attempt(ctx, todo[:n])
 		if left = e.refuseDenied(left); err == nil || errors.Is(err, ErrForbidden) {
 			if err = worst(left); err == nil && len(left) > 0 {
 				err = ErrConflict
 			}
 		}
 		rest := todo[n:]
-		changed, missing := errors.Is(err, ErrConflict), errors.Is(err, errLeaseMissing)
-		if spent = errors.Is(err, ErrHoldSpent); spent {
+		isSpent = errors.Is(err, ErrHoldSpent)
+		isBarren := e.wrote == wrote && len(left) == n && !(isSpent && countBegun(left) > begun)
+		if barren++; !isBarren {
+			barren = 0
+		}
+		switch {
+		case stops(err), barren == maxBarren:
+			e.giveUp(slices.Concat(left, rest), err)
+			return
+		case ctx.Err() != nil:
+			e.giveUp(slices.Concat(left, rest), errors.New(cmp.Or(err, ctx.Err()).Error()))
+			return
+		case isBarren && isSpent && n > 1:
+			e.pace.spent(n)
+		case isBarren:
+			lost, again := divide(left, func(c *change) bool { c.tries++; return c.tries == tries || isSpent && c.tries >= triesSpent })
+			e.giveUp(lost, err)
+			left = again
+		}
+		if isSpent {
 			slices.SortStableFunc(left, begunFirst)
 			todo = slices.Concat(left, rest)
 		} else {
 			todo = slices.Concat(rest, left)
 		}
 		slices.SortStableFunc(todo, entriesFirst)
-		switch {
-		case stops(err):
-			e.giveUp(todo, err, try)
-			return
-		case ctx.Err() != nil:
-			e.giveUp(todo, errors.New(cmp.Or(err, ctx.Err()).Error()), try)
-			return
-		case e.wrote > wrote, len(left) < n: // what remains was not tried in vain
-			try = 1
-			continue
-		case spent && countBegun(left) > begun: // the next hold goes on with them
-			continue
-		case n > 1 && (spent || try > 1 && !changed && !missing): // one of them may be what fails
-			e.pace.spent(n)
-			try = 1
-		case try < tries && !spent, try < triesSpent:
-			try++
-		case changed, missing:
-			e.giveUp(left, err, try)
-			todo, try = rest, 1
-		default:
-			e.giveUp(left, err, try)
-			todo, try = e.withoutFailing(rest, left[0], err), 1
+		if isBarren && len(todo) > 0 {
+			e.wait(ctx, 100*time.Millisecond<<min(barren, tries)) // the hold was too short, or somebody was faster
 		}
-		e.wait(ctx, 100*time.Millisecond<<try) // the hold was too short, or somebody was faster
 	}
 }
 
@@ -138,12 +130,12 @@ func stops(err error) bool {
 
 // attempt checks the changes without any Lease, and then, under the Leases, checks them again and writes them. It
 // returns those that must be tried again; the error is one that is about all of them.
-func (e *executor) attempt(ctx context.Context, todo []*change, try int) (left []*change, err error) {
+func (e *executor) attempt(ctx context.Context, todo []*change) (left []*change, err error) {
 	if err := e.refresh(ctx); err != nil {
 		return todo, err
 	}
 	if e.observation().Paused { // then ADDs need not wait for us
-		e.giveUp(todo, errAllPaused, try)
+		e.giveUp(todo, errAllPaused)
 		return nil, nil
 	}
 	// Of what has begun the live read decides: only that knows whether its pod has come back, and what was deleted
@@ -156,7 +148,7 @@ func (e *executor) attempt(ctx context.Context, todo []*change, try int) (left [
 		return nil, nil
 	}
 	err = e.Writer.Hold(ctx, e.namespace, e.leases, func(ctx context.Context, h *Hold) (err error) {
-		left, err = e.underHold(ctx, h, left, len(todo), try)
+		left, err = e.underHold(ctx, h, left, len(todo))
 		return err
 	})
 	e.Log.Debug("a hold of the Lease", "namespace", e.namespace, "leases", e.leases, "items", len(todo), "left", len(left), "error", err)
@@ -172,7 +164,7 @@ func (e *executor) attempt(ctx context.Context, todo []*change, try int) (left [
 
 // underHold checks what can have changed since the Leases were asked for, and writes. It returns the changes that
 // must be tried again, and why.
-func (e *executor) underHold(ctx context.Context, h *Hold, left []*change, size, try int) ([]*change, error) {
+func (e *executor) underHold(ctx context.Context, h *Hold, left []*change, size int) ([]*change, error) {
 	asked := e.Clock.Now()
 	if err := e.refresh(ctx); err != nil { // the wait for the Lease may have been long
 		return left, err
@@ -191,7 +183,7 @@ func (e *executor) underHold(ctx context.Context, h *Hold, left []*change, size,
 		if len(work) == 0 {
 			break
 		}
-		still, changed, err := e.check(ctx, work, try > 1 || round > 0)
+		still, changed, err := e.check(ctx, work, round > 0 || worst(work) != nil)
 		if err != nil {
 			return left, err
 		}
@@ -239,8 +231,8 @@ func (e *executor) check(ctx context.Context, todo []*change, reread bool) (stil
 
 // giveUp ends changes for this pass. What is not known to have gone well gets its reservations back: one too many is
 // found and released later, one too few may give a live address away.
-func (e *executor) giveUp(changes []*change, err error, try int) {
-	e.refuse(changes, err, try)
+func (e *executor) giveUp(changes []*change, err error) {
+	e.refuse(changes, err)
 	e.putBack(changes)
 }
 
@@ -249,24 +241,9 @@ func (e *executor) giveUp(changes []*change, err error, try int) {
 func (e *executor) refuseDenied(left []*change) (others []*change) {
 	denied, others := divide(left, func(c *change) bool { return errors.Is(c.err, ErrForbidden) })
 	for _, c := range denied {
-		e.refuse([]*change{c}, c.err, 1)
+		e.refuse([]*change{c}, c.err)
 	}
 	e.putBack(denied)
-	return others
-}
-
-// withoutFailing counts a change that was given up for an error, and gives up the rest of its pool, or all, where so
-// many were that it is not the changes that fail.
-func (e *executor) withoutFailing(todo []*change, failed *change, err error) (others []*change) {
-	pool, all := failed.poolRef(), 0
-	e.failures[pool]++
-	for _, n := range e.failures {
-		all += n
-	}
-	lost, others := divide(todo, func(c *change) bool {
-		return c.poolRef() == pool && e.failures[pool] >= maxFailuresPerPool || all >= maxFailures
-	})
-	e.giveUp(lost, err, 1)
 	return others
 }
 

@@ -150,32 +150,48 @@ func (r *Reconciler) Run(ctx context.Context) (*Result, error) {
 }
 
 func (r *Reconciler) run(ctx context.Context, out *Result) error {
-	for began, failed := r.Clock.Now(), 0; ; {
-		until, err := r.pass(ctx, out, nil)
-		if err != nil && out.Judgement != nil && ctx.Err() == nil {
-			// What earlier passes did must be told, and what waits may still be confirmed.
+	began := r.Clock.Now()
+	return r.passes(ctx, out, func() (until time.Time, most time.Duration, err error) {
+		until, err = r.pass(ctx, out, nil)
+		return until, recheckEvery, err
+	}, func(until time.Time, pause time.Duration) (waits bool) {
+		if most := r.Options.MaxWait; most > 0 && r.Clock.Since(began)+pause > most {
+			out.noPromises()
+			return false
+		}
+		unconfirmed := countUnconfirmed(out.Refused)
+		r.progress("%d unconfirmed, the first to be freed at %s; next pass in %s", unconfirmed, until.Format(time.TimeOnly), pause.Round(time.Second))
+		r.Log.Info("waiting before the next pass", "pause", pause, "unconfirmed", unconfirmed, "until", until)
+		return true
+	})
+}
+
+// passes makes passes until none is due any more. A pass returns when the next one is due, zero for never, and after
+// how long at most it is made; waits decides whether that is waited for. The error is that of the first pass: what
+// earlier ones did is in the result.
+func (r *Reconciler) passes(ctx context.Context, out *Result, pass func() (until time.Time, most time.Duration, err error),
+	waits func(until time.Time, pause time.Duration) bool,
+) error {
+	for failed := 0; ; {
+		until, most, err := pass()
+		pause := recheckEvery
+		switch {
+		case err != nil && out.Judgement == nil:
+			return err
+		case ctx.Err() != nil, err == nil && until.IsZero(), r.Options.DryRun:
+			return nil
+		case err == nil:
+			failed, pause = 0, min(max(until.Sub(out.Observation.Now), time.Second), most)
+			if !waits(until, pause) {
+				return nil
+			}
+		default: // what waits may still be confirmed
 			r.Log.Warn("could not read the cluster again", "error", err)
 			if failed++; failed == maxFailedChecks {
 				out.Observation.Warnings = append(out.Observation.Warnings, fmt.Sprintf("gave up waiting: %v", err))
 				return nil
 			}
-			r.pause(ctx, recheckEvery)
-			continue
 		}
-		if err != nil && out.Judgement == nil {
-			return err
-		}
-		if err != nil || until.IsZero() || r.Options.DryRun || ctx.Err() != nil {
-			return nil
-		}
-		failed = 0
-		pause := min(max(until.Sub(out.Observation.Now), time.Second), recheckEvery)
-		if most := r.Options.MaxWait; most > 0 && r.Clock.Since(began)+pause > most {
-			out.noPromises()
-			return nil
-		}
-		r.progress("%d unconfirmed, the first to be freed at %s; next pass in %s", countUnconfirmed(out.Refused), until.Format(time.TimeOnly), pause.Round(time.Second))
-		r.Log.Info("waiting before the next pass", "pause", pause, "unconfirmed", countUnconfirmed(out.Refused), "until", until)
 		if !r.pause(ctx, pause) {
 			return nil
 		}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"net/netip"
 	"slices"
 	"time"
@@ -25,43 +24,34 @@ const recoverEvery = 2 * time.Second
 // looked at.
 func (r *Reconciler) Recover(ctx context.Context) (*Result, error) {
 	out := &Result{}
-	for failed := 0; ; {
+	err := r.passes(ctx, out, func() (until time.Time, most time.Duration, err error) {
 		j, err := r.Check(ctx)
 		if err == nil && j.WithoutAgents {
 			err = errNoReports
 		}
-		switch {
-		case err != nil && (out.Judgement == nil || ctx.Err() != nil):
-			return nil, err
-		case err != nil:
-			if failed++; failed == maxFailedChecks {
-				out.Observation.Warnings = append(out.Observation.Warnings, fmt.Sprintf("gave up waiting: %v", err))
-				return out, nil
-			}
-			r.pause(ctx, recheckEvery)
-			continue
+		if err != nil {
+			return time.Time{}, 0, err
 		}
-		failed, out.Judgement, out.Unrepaired = 0, j, nil
-		if r.Options.DryRun {
+		if out.Judgement, out.Unrepaired = j, nil; r.Options.DryRun {
 			r.planAllRepairs(j, out)
-			return out, nil
+			return time.Time{}, 0, nil
 		}
-		until, most := r.repair(ctx, j, out), recheckEvery
+		until, most = r.repair(ctx, j, out), recheckEvery
 		if fenced := j.Observation.Fenced; !fenced.IsZero() {
 			most = recoverEvery
 			if len(j.NotRenewedSince(fenced)) > 0 {
 				until = Sooner(until, j.Observation.Now.Add(recoverEvery))
 			}
 		}
-		if until.IsZero() || ctx.Err() != nil {
-			return out, nil
-		}
-		pause := min(max(until.Sub(j.Observation.Now), time.Second), most)
+		return until, most, nil
+	}, func(until time.Time, pause time.Duration) bool {
 		r.progress("%d to be written, the next at %s; next pass in %s", out.ToRepair, until.Format(time.TimeOnly), pause.Round(time.Second))
-		if !r.pause(ctx, pause) {
-			return out, nil
-		}
+		return true
+	})
+	if err != nil {
+		return nil, err
 	}
+	return out, nil
 }
 
 // planAllRepairs is what would be withheld if all were to be written now.

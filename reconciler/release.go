@@ -134,7 +134,7 @@ func (c *change) reservations(leaving map[judge.ID]bool) (all []*ippool.Reservat
 
 func (e releases) limit(*Hold, time.Time) {}
 
-func (e releases) refuse(changes []*change, err error, try int) {
+func (e releases) refuse(changes []*change, err error) {
 	why, detail := whyOf(err), err.Error()
 	switch {
 	case errors.Is(err, errLeaseMissing):
@@ -145,10 +145,11 @@ func (e releases) refuse(changes []*change, err error, try int) {
 		detail = noLease(e.namespace, e.leases)
 	case why == LeaseBusy:
 		detail = fmt.Sprintf("Lease %s in namespace %s stayed busy with ADDs and DELs; run again", strings.Join(e.leases, ", "), e.namespace)
-	case why == Changed:
-		detail = fmt.Sprintf("it changed at each of %d tries: %v", try, err)
 	}
 	for _, c := range changes {
+		if why == Changed {
+			detail = fmt.Sprintf("it changed at each of %d tries: %v", max(c.tries, 1), err)
+		}
 		e.out.refuse(refusedBecause(c.Item, why, detail))
 	}
 }

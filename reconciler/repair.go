@@ -115,7 +115,7 @@ func (e repairs) preconditions() error {
 // the findings, not with the cluster.
 func (e repairs) judge(todo []*change) (still []*change) {
 	if err := e.preconditions(); err != nil {
-		e.giveUp(todo, err, 1)
+		e.giveUp(todo, err)
 		return nil
 	}
 	asked := make(map[string]*change, len(todo))
@@ -138,7 +138,7 @@ func (e repairs) judge(todo []*change) (still []*change) {
 		switch {
 		case c == nil, !c.waited && !f.Repair.Fenced:
 		case f.Repair.Pool.Paused:
-			e.giveUp([]*change{c}, fmt.Errorf("%w: pool %s, by its annotation %s", errPaused, f.Repair.Pool.Ref(), ippool.PausedAnnotation), 1)
+			e.giveUp([]*change{c}, fmt.Errorf("%w: pool %s, by its annotation %s", errPaused, f.Repair.Pool.Ref(), ippool.PausedAnnotation))
 		default:
 			f.Repair.Overlapping = c.finding.Repair.Overlapping
 			c.finding = f
@@ -162,7 +162,7 @@ func (e repairs) limit(h *Hold, began time.Time) {
 	h.Until = later(began.Add(writeBackFor), e.Clock.Now().Add(writeBackFor/2))
 }
 
-func (e repairs) refuse(changes []*change, err error, _ int) {
+func (e repairs) refuse(changes []*change, err error) {
 	for _, c := range changes {
 		f := c.finding
 		e.Log.Warn("not repaired", "kind", f.Kind, "address", f.IP, "pool", f.Pool, "error", err)

@@ -126,3 +126,26 @@ func TestNothingThatRunsIsEverStale(t *testing.T) {
 		t.Errorf("%d stale, %d running: this shows nothing", stale, running)
 	}
 }
+
+// evidenceOf is what an item's verdict rests on: of a reservation with an
+// allocation, that on the allocation whose verdict it shares.
+func evidenceOf(it *judge.Item) *judge.Evidence {
+	if e := it.Evidence(); e != nil {
+		return e
+	}
+	return it.SharesVerdictOf().Evidence()
+}
+
+func sayOutcome(it *judge.Item) string {
+	return Want(it.Verdict, it.Reason, it.Proven, evidenceOf(it).Sandbox).String()
+}
+
+// manyTimes checks a property of small clusters: one costs less than a millisecond,
+// and what matters in it is rare.
+func manyTimes(t *testing.T, times int, property func(*rapid.T)) {
+	for range times {
+		if rapid.Check(t, property); t.Failed() {
+			return
+		}
+	}
+}

@@ -57,7 +57,6 @@ type truePool struct {
 	net     *trueNet
 	name    string
 	prefix  netip.Prefix
-	index   string // the same whatever names are
 	entries map[int]Allocation
 }
 
@@ -101,7 +100,6 @@ type names struct{ nodes, nets []string }
 
 var (
 	apart     = names{[]string{"n-0", "n-1", "n-2", "n-3"}, []string{"", "blue", "green"}}
-	otherwise = names{[]string{"z", "y", "x", "w"}, []string{"", "green", "blue"}}
 	colliding = names{[]string{"a-b", "b", "a", "red"}, []string{"", "red", "a-b"}}
 )
 
@@ -172,18 +170,18 @@ func newTruth(p plot, called names) *truth {
 		}
 		w.nets = append(w.nets, n)
 		if !n.sliced {
-			n.addPool("", i, -1)
+			n.addPool("", 0)
 			continue
 		}
 		for at, m := range w.nodes {
-			n.addPool(m.name, i, at)
+			n.addPool(m.name, at)
 		}
 	}
 	w.agentsInspect()
 	return w
 }
 
-func (n *trueNet) addPool(node string, net, at int) {
+func (n *trueNet) addPool(node string, at int) {
 	cidr, name := fmt.Sprintf("10.0.%d.0/24", n.third), n.name
 	if node != "" {
 		cidr, name = fmt.Sprintf("10.0.%d.%d/28", n.third, 16*at), node
@@ -196,7 +194,7 @@ func (n *trueNet) addPool(node string, net, at int) {
 		name += "-"
 	}
 	name += prefix.Addr().String() + "-" + fmt.Sprint(prefix.Bits())
-	n.pools[node] = &truePool{net: n, name: name, prefix: prefix, index: fmt.Sprint(net, ".", at), entries: map[int]Allocation{}}
+	n.pools[node] = &truePool{net: n, name: name, prefix: prefix, entries: map[int]Allocation{}}
 }
 
 // poolOn is the pool that ADD takes on a node.

@@ -3,27 +3,27 @@ package main
 // executor is the way from the plan to what is written: second check, order of writes, putting back.
 func executor() []Mutant {
 	return []Mutant{
-		{Fault: "Nothing is read live under the Lease", In: "reconciler", Decl: "executor.check", Tests: "TestAPodThatAppearsDuringTheRecheckIsSeen",
+		{Fault: "Nothing is read live under the Lease", In: "reconciler", Decl: "executor.check", Tests: "TestRelease_WhatHappensInBetween",
 			Old: `live, err := e.read(ctx, need)
 	if err != nil {
 		return nil, nil, err
 	}`, New: `live := &judge.Live{}`},
-		{Fault: "The live read that contradicts is not heeded", In: "reconciler", Decl: "releases.judge", Tests: "TestAPodThatAppearsDuringTheRecheckIsSeen",
+		{Fault: "The live read that contradicts is not heeded", In: "reconciler", Decl: "releases.judge", Tests: "TestRelease_WhatHappensInBetween",
 			Old: `case it.Verdict != judge.Stale:`, New: `case it.Verdict != judge.Stale && false:`},
-		{Fault: "What is refused by the second check is released", In: "reconciler", Decl: "releases.judge", Tests: "TestAnEtcdRestoreBeforeTheRecheckReleasesNothing",
+		{Fault: "What is refused by the second check is released", In: "reconciler", Decl: "releases.judge", Tests: "TestRelease_WhatHappensInBetween",
 			Old: `e.out.refuse(refused[c.ID()])`, New: `e.out.refuse(refused[c.ID()])
 			still = append(still, c)`},
-		{Fault: "An entry that is gone, or was rewritten, is released", In: "reconciler", Decl: "releases.judge", Tests: "TestAnEntryThatWasRewrittenKeepsItsReservation",
+		{Fault: "An entry that is gone, or was rewritten, is released", In: "reconciler", Decl: "releases.judge", Tests: "TestRelease_WhatHappensInBetween",
 			Old: `e.Log.Info("not released: it is gone or was rewritten since the first check", c.Attrs()...)`, New: `still = append(still, c)`},
-		{Fault: "A reservation is deleted alone for which an entry has appeared", In: "reconciler", Decl: "releases.judge", Tests: "TestAReservationForWhichAnEntryHasAppearedStays",
+		{Fault: "A reservation is deleted alone for which an entry has appeared", In: "reconciler", Decl: "releases.judge", Tests: "TestRelease_ReservationForWhichAnEntryAppears",
 			Old: `case it.Reservation != nil && len(it.Related()) > 0:`, New: `case false:`},
-		{Fault: "The pool is not read again", In: "reconciler", Decl: "releases.keys", Tests: "TestAnEntryThatWasRewrittenKeepsItsReservation",
+		{Fault: "The pool is not read again", In: "reconciler", Decl: "releases.keys", Tests: "TestRelease_WhatHappensInBetween",
 			Old: `need.Pools = append(need.Pools, c.poolNames()...)`, New: ``},
-		{Fault: "A pool that has changed is judged by what it was", In: "reconciler", Decl: "executor.check", Tests: "TestAnEntryThatWasRewrittenKeepsItsReservation",
+		{Fault: "A pool that has changed is judged by what it was", In: "reconciler", Decl: "executor.check", Tests: "TestRelease_WhatHappensInBetween",
 			Old: `judged, changed = judged[:len(judged)-1], append(changed, c)`, New: `changed = append(changed, c)`},
-		{Fault: "A pause in between is not honoured", In: "reconciler", Decl: "executor.attempt", Tests: "TestAPauseEndsARelease",
+		{Fault: "A pause in between is not honoured", In: "reconciler", Decl: "executor.attempt", Tests: "TestRelease_WhatHappensInBetween",
 			Old: `if e.observation().Paused { // then ADDs need not wait for us
-		e.giveUp(todo, errAllPaused, try)
+		e.giveUp(todo, errAllPaused)
 		return nil, nil
 	}`, New: ``},
 		{Fault: "A restore that the live read shows is not noted", In: "reconciler", Decl: "liveIndex.read", Tests: "TestARestoreThatOnlyTheSecondCheckShowedIsNotForgotten",
@@ -31,44 +31,44 @@ func executor() []Mutant {
 	}
 	return live`, New: `}
 	return live`},
-		{Fault: "Reports and Nodes of long ago do for the second check", In: "reconciler", Decl: "liveIndex.refresh", Tests: "TestASandboxThatAppearsWhileTheLeaseIsWaitedForIsSeen",
+		{Fault: "Reports and Nodes of long ago do for the second check", In: "reconciler", Decl: "liveIndex.refresh", Tests: "TestRelease_WhatHappensInBetween",
 			Old: `b.Clock.Since(b.refreshed) < refreshEvery {`, New: `true {`},
-		{Fault: "What was read before the wait for the Lease does for the work under it", In: "reconciler", Decl: "executor.underHold", Tests: "TestASandboxThatAppearsWhileTheLeaseIsWaitedForIsSeen",
+		{Fault: "What was read before the wait for the Lease does for the work under it", In: "reconciler", Decl: "executor.underHold", Tests: "TestRelease_WhatHappensInBetween",
 			Old: `if err := e.refresh(ctx); err != nil { // the wait for the Lease may have been long
 		return left, err
 	}`, New: ``},
-		{Fault: "The entry is removed although its reservation was not deleted", In: "reconciler", Decl: "executor.patchPools", Tests: "TestAnEntryStaysWhileItsReservationCannotBeDeleted",
+		{Fault: "The entry is removed although its reservation was not deleted", In: "reconciler", Decl: "executor.patchPools", Tests: "TestRelease_StepsAndFaults",
 			Old: `p != nil && c.err == nil {`, New: `p != nil {`},
-		{Fault: "The entry is removed before its reservation is deleted", In: "reconciler", Decl: "executor.write", Tests: "TestAReservationGoesBeforeItsEntryUnderTheLease",
+		{Fault: "The entry is removed before its reservation is deleted", In: "reconciler", Decl: "executor.write", Tests: "TestRelease_StepsAndFaults",
 			Old: `e.deleteReservations(ctx, h, changes, wrote)
 	e.patchPools(ctx, h, changes, wrote)`, New: `e.patchPools(ctx, h, changes, wrote)
 	e.deleteReservations(ctx, h, changes, wrote)`},
-		{Fault: "A reservation is deleted that another entry needs", In: "reconciler", Decl: "change.reservations", Tests: "TestAReservationOfTwoEntriesStaysUntilBothAreReleased",
+		{Fault: "A reservation is deleted that another entry needs", In: "reconciler", Decl: "change.reservations", Tests: "TestRelease_SharedReservation",
 			Old: `if r.Verdict == judge.Stale && !slices.ContainsFunc(r.Related(), func(a *judge.Item) bool { return !leaving[a.ID()] }) {`, New: `if r.Verdict == judge.Stale {`},
-		{Fault: "A write begins although the hold is over", In: "reconciler", Decl: "executor.writeUnderHold", Tests: "TestNothingIsWrittenWhenTheSecondCheckHasTakenAllOfTheHold",
+		{Fault: "A write begins although the hold is over", In: "reconciler", Decl: "executor.writeUnderHold", Tests: "TestRelease_StepsAndFaults",
 			Old: `if !h.mayWrite(ctx) {
 		return ErrHoldSpent
 	}`, New: ``},
-		{Fault: "A reservation whose delete was not answered is not put back", In: "reconciler", Decl: "change.noteDelete", Tests: "TestALostAnswerIsNeitherAReleaseNorAFailureUntilReadAgain",
+		{Fault: "A reservation whose delete was not answered is not put back", In: "reconciler", Decl: "change.noteDelete", Tests: "TestRelease_StepsAndFaults",
 			Old: `if outcomeOf(err) != notWritten {`, New: `if outcomeOf(err) == succeeded {`},
-		{Fault: "A patch that was not answered is taken for one that was not sent", In: "reconciler", Decl: "state.after", Tests: "TestALostAnswerIsNeitherAReleaseNorAFailureUntilReadAgain",
+		{Fault: "A patch that was not answered is taken for one that was not sent", In: "reconciler", Decl: "state.after", Tests: "TestRelease_StepsAndFaults",
 			Old: `return patchSent`, New: `return s`},
-		{Fault: "No reservation is put back for what proves live", In: "reconciler", Decl: "releases.judge", Tests: "TestWhatProvesLiveAfterAFailedPatchHasItsReservationBackAtOnce",
+		{Fault: "No reservation is put back for what proves live", In: "reconciler", Decl: "releases.judge", Tests: "TestRelease_WhatHappensInBetween",
 			Old: `e.rollback(todo, still, j)`, New: ``},
-		{Fault: "A reservation that an entry of another id needs is not put back", In: "reconciler", Decl: "executor.rollback", Tests: "TestAReservationIsPutBackUnlessWhatIsRecordedThereIsProvenStale",
+		{Fault: "A reservation that an entry of another id needs is not put back", In: "reconciler", Decl: "executor.rollback", Tests: "TestRelease_WhatHappensInBetween",
 			Old: `(it.Verdict != judge.Stale || !it.Proven || it.ID() == c.ID()) {`, New: `it.ID() == c.ID() {`},
-		{Fault: "What is given up does not have its reservations back", In: "reconciler", Decl: "executor.giveUp", Tests: "TestAPatchThatFailsForGoodPutsTheReservationsBack",
-			Old: `e.refuse(changes, err, try)
-	e.putBack(changes)`, New: `e.refuse(changes, err, try)`},
-		{Fault: "A reservation whose delete may yet arrive stays the same object", In: "reconciler", Decl: "executor.recreate", Tests: "TestADeleteThatArrivesLateFindsAnotherReservation",
+		{Fault: "What is given up does not have its reservations back", In: "reconciler", Decl: "executor.giveUp", Tests: "TestRelease_StepsAndFaults",
+			Old: `e.refuse(changes, err)
+	e.putBack(changes)`, New: `e.refuse(changes, err)`},
+		{Fault: "A reservation whose delete may yet arrive stays the same object", In: "reconciler", Decl: "executor.recreate", Tests: "TestRelease_WritesThatArriveLate",
 			Old: `if errors.Is(err, ErrConflict) {
 		deleting`, New: `if false {
 		deleting`},
-		{Fault: "A late answer does not end the hold", In: "reconciler", Decl: "Hold.noteLatency", Tests: "TestALateAnswerEndsTheHoldAndNotTheRun",
+		{Fault: "A late answer does not end the hold", In: "reconciler", Decl: "Hold.noteLatency", Tests: "TestRelease_Holds",
 			Old: `h.late.Store(true)`, New: ``},
-		{Fault: "What needs a Lease that is not held is written", In: "reconciler", Decl: "Hold.covers", Tests: "TestASliceWhoseLeaseIsBusyDoesNotKeepTheOthersWaiting",
+		{Fault: "What needs a Lease that is not held is written", In: "reconciler", Decl: "Hold.covers", Tests: "TestRelease_Holds",
 			Old: `return h.Leases == nil || !slices.ContainsFunc(`, New: `return h.Leases == nil || true || !slices.ContainsFunc(`},
-		{Fault: "A write begins although the Lease was not renewed", In: "reconciler", Decl: "Hold.mayWrite", Tests: "TestNothingIsWrittenWhenTheSecondCheckHasTakenAllOfTheHold",
+		{Fault: "A write begins although the Lease was not renewed", In: "reconciler", Decl: "Hold.mayWrite", Tests: "TestRelease_StepsAndFaults",
 			Old: `&& (h.MayWrite == nil || h.MayWrite())`, New: ``},
 		{Fault: "A reservation that a finalizer keeps is deleted at every pass", In: "reconciler", Decl: "History.noteReleased", Tests: "TestRelease_ReservationThatStays",
 			Old: `s.released = o.Now.UnixNano()`, New: `s.released = 0`},
@@ -84,7 +84,7 @@ func executor() []Mutant {
 			Old: `if !bytes.Equal(got, after) {`, New: `if !bytes.Equal(got, after) && false {`},
 		{Fault: "An entry is written into a slot without a test that it is empty", In: "ippool", Decl: "WritePatch", Tests: "TestWritingBackIntoATakenSlotFails",
 			Old: `ops = append(ops, test, operation{write, entryPath(e.Key), entry})`, New: `ops = append(ops, operation{write, entryPath(e.Key), entry})`},
-		{Fault: "A denial that looks like a conflict is tried again and again", In: "reconciler", Decl: "executor.deniedOrConflict", Tests: "TestRelease_ConflictWithoutAChange",
+		{Fault: "A denial that looks like a conflict is tried again and again", In: "reconciler", Decl: "executor.deniedOrConflict", Tests: "TestRelease_StepsAndFaults",
 			Old: `if known && before == p.ResourceVersion {`, New: `if known && before == "" {`},
 	}
 }

@@ -44,8 +44,8 @@ type runner struct {
 
 // notNarrow are tests that say little of what is broken: those of pages and of memory, and
 // the long ones, which try everything.
-const notNarrow = "InTheDocs|EveryRowHasAName|Allocat|IsFollowedIsJudged|AnIndexThatWasAmended|NoInterleaving|NothingThatRuns|SilencingAnAgent|AgentsOnSomeNodes|" +
-	"SaysNothingOfUse|NamesThatCollide|RenamingNetworks|NoIDIsLostSilently|ArbitraryContent"
+const notNarrow = "InTheDocs|EveryRowHasAName|Allocat|IsFollowedIsJudged|AnIndexThatWasAmended|InterleavedWith|NothingThatRuns|" +
+	"NoIDIsLostSilently|ArbitraryContent"
 
 func pattern(tests []string) string { return "^(" + strings.Join(tests, "|") + ")$" }
 

@@ -37,6 +37,8 @@ type simulator struct {
 	reports      []*podstate.Report
 	nodes        map[string]*podstate.Node
 	watched      bool // List has what watches reported
+	paused       bool // by the operator: everything
+	silent       bool // agents renew nothing
 
 	// takes is how long a call takes, by its name; fault may give it an error
 	// instead, before it does anything, or with after after it has done it.
@@ -50,10 +52,11 @@ type simulator struct {
 	calls []string
 	holds []hold
 	// behind is by how much the time of Refresh is behind that of List.
-	behind time.Duration
-	busy   map[string]int // for how many holds more a Lease is somebody else's
-	kept   string         // what the breaker counts
-	late   []string       // writes that began when too little was left of the hold
+	behind  time.Duration
+	longest time.Duration  // of the holds
+	busy    map[string]int // for how many holds more a Lease is somebody else's
+	kept    string         // what the breaker counts
+	late    []string       // writes that began when too little was left of the hold
 }
 
 // A hold is what was written while the Lease was held.
@@ -141,7 +144,7 @@ func (s *simulator) List(ctx context.Context) (*judge.Observation, error) {
 }
 
 func (s *simulator) surroundings(o *judge.Observation) {
-	o.Now, o.Revision, o.Reports, o.Nodes = time.Now(), s.revision, s.reports, s.nodes
+	o.Now, o.Revision, o.Reports, o.Nodes, o.Paused = time.Now(), s.revision, s.reports, s.nodes, s.paused
 	for _, name := range slices.Sorted(maps.Keys(s.pools)) {
 		o.Pools = append(o.Pools, ippool.ReadPool(s.pools[name].DeepCopy()))
 	}
@@ -227,6 +230,8 @@ func (s *simulator) Hold(ctx context.Context, namespace string, leases []string,
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	err := work(ctx, held)
+	s.longest = max(s.longest, time.Since(began))
+	_, _ = s.call(context.WithoutCancel(ctx), "give back", "")
 	if err != nil && time.Since(began) >= 5*time.Second {
 		return fmt.Errorf("%w: %v", reconciler.ErrHoldSpent, err) //nolint:errorlint // its cause decides nothing
 	}

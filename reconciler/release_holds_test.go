@@ -1,0 +1,417 @@
+package reconciler_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
+)
+
+// removedPerHold are how many entries were removed under each hold.
+func (s *simulator) removedPerHold() (n []int) {
+	for _, h := range s.holds {
+		n = append(n, h.removed)
+	}
+	return n
+}
+
+// whereCallFails makes all calls fail that a condition is true of.
+func (s *simulator) whereCallFails(err error, is func(call, object string) bool) {
+	s.fault = func(call, object string) (error, bool) {
+		if is(call, object) {
+			return err, false
+		}
+		return nil, false
+	}
+}
+
+// slice is the pool of a node's slice, which has a Lease of its own.
+func slice(node string) string { return node + "-" + bluePool }
+
+type refusals = map[reconciler.Refusal]int
+
+// Many releases, and what holds have room for: which entries and reservations stay, and why, how many entries go with each
+// hold, and what else must not be.
+func TestRelease_Holds(t *testing.T) {
+	const always = 1 << 30
+	for _, c := range []struct {
+		says      string
+		blue, red int // leaks
+		set       func(s *simulator)
+		stays     int // entries and reservations
+		refused   refusals
+		holds     []int
+		check     func(t *testing.T, s *simulator)
+	}{
+		{says: "more than a hold takes", blue: 2500, holds: []int{1000, 1500}},
+		{says: "a hold has room for 80 deletes, and time for their entries", blue: 130, set: func(s *simulator) {
+			s.takes["delete"], s.takes["patch"] = 400*time.Millisecond, 500*time.Millisecond
+		}, holds: []int{80, 50}},
+		{says: "one slow moment does not cost the rest of the run", blue: 4000, set: func(s *simulator) {
+			s.step = func(call, _ string) {
+				switch {
+				case call == "hold" && len(s.holds) == 1:
+					s.takes["fresh"] = 3 * time.Second
+				case call == "hold" && len(s.holds) == 4:
+					s.takes["fresh"] = 0
+				}
+			}
+		}, holds: []int{1000, 0, 0, 0, 250, 500, 1000, 1250}},
+		{says: "a late answer ends the hold, and not the run", blue: 3, set: func(s *simulator) {
+			s.takes["patch"], s.takes["delete"] = time.Second, time.Second
+		}, holds: []int{0, 3}},
+		{says: "a patch that outlasts its hold is not broken off", blue: 3, red: 3, set: func(s *simulator) {
+			s.takes["patch"] = 7 * time.Second
+		}, holds: []int{6}, check: func(t *testing.T, s *simulator) { same(t, "patches", len(s.made("patch")), 2) }},
+		{says: "ADDs keep the Lease busy, and reading again is slow", blue: 10, set: func(s *simulator) {
+			s.takes["hold"], s.takes["refresh"] = 6*time.Second, 2100*time.Millisecond
+		}, holds: []int{10}},
+		{says: "the server's clock is behind that of the first check", blue: 3, set: func(s *simulator) { s.behind = 900 * time.Millisecond }, holds: []int{3}},
+		{says: "a pool that ADDs change before each hold is read under it", blue: 2, set: func(s *simulator) {
+			key := 100
+			s.step = func(call, _ string) {
+				if call == "hold" {
+					key++
+					s.pod(fmt.Sprint("web-", key), "u", key)
+					s.entry(bluePool, key, fmt.Sprint("default/web-", key), fmt.Sprint("box-", key), true)
+				}
+			}
+		}, stays: 4, holds: []int{0, 2}},
+		{says: "the second check never fits into a hold", blue: 3, set: func(s *simulator) { s.takes["fresh"] = 11 * time.Second },
+			stays: 6, refused: refusals{reconciler.WriteFailed: 3}},
+		{says: "the patch never fits", blue: 3, set: func(s *simulator) { s.takes["patch"] = 11 * time.Second },
+			stays: 6, refused: refusals{reconciler.WriteFailed: 3}},
+		{says: "a pool that always changes does not keep the others", blue: 2, red: 2, set: func(s *simulator) {
+			s.step = func(call, object string) {
+				if call == "patch" && object == bluePool {
+					faults["pool rewritten"].before(s)
+				}
+			}
+		}, stays: 4, refused: refusals{reconciler.Changed: 2}, check: func(t *testing.T, s *simulator) {
+			if n := len(s.made("patch")); n > 20 {
+				t.Errorf("%d patches were sent", n)
+			}
+		}},
+		{says: "a pool with many items whose patches fail does not keep the others", blue: 1100, red: 3, set: func(s *simulator) {
+			s.whereCallFails(errServer, func(call, object string) bool { return call == "patch" && object == bluePool })
+		}, stays: 2200, refused: refusals{reconciler.WriteFailed: 1100}},
+		{says: "nor does one that may not be written", blue: 1100, red: 3, set: func(s *simulator) {
+			s.whereCallFails(faults["forbidden"].err, func(call, object string) bool { return call == "patch" && object == bluePool })
+		}, stays: 2200, refused: refusals{reconciler.WriteFailed: 1100}},
+		{says: "what was released before the Lease got busy counts", blue: 1500, set: func(s *simulator) {
+			s.whereCallFails(reconciler.ErrLeaseBusy, func(call, _ string) bool { return call == "hold" && len(s.holds) > 0 })
+		}, stays: 1000, refused: refusals{reconciler.LeaseBusy: 500}, holds: []int{1000}},
+		{says: "without the Lease nothing of several batches is tried", blue: 1500, set: func(s *simulator) { s.fault = failing("hold", reconciler.ErrLeaseBusy) },
+			stays: 3000, refused: refusals{reconciler.LeaseBusy: 1500}},
+		{says: "every reservation is put back, however many there are", blue: 500, set: func(s *simulator) {
+			s.takes["create"], s.fault = 500*time.Millisecond, failing("patch", errServer)
+		}, stays: 1000, refused: refusals{reconciler.WriteFailed: 500}},
+		{says: "calls that hang use up no time of others that are put back", blue: 100, set: func(s *simulator) {
+			s.fault = failing("patch", errServer)
+			var mu sync.Mutex
+			hung := map[string]int{}
+			s.slow = func(call, object string) time.Duration {
+				mu.Lock()
+				defer mu.Unlock()
+				if hung[object]++; call != "create" || len(object) > len("10.0.0.9") || hung[object] > 2 {
+					return 0
+				}
+				return 30 * time.Second
+			}
+		}, stays: 200, refused: refusals{reconciler.WriteFailed: 100}},
+		{says: "a slow server has no more than a batch of entries without their reservations", blue: 200, set: func(s *simulator) {
+			s.takes["delete"] = 900 * time.Millisecond
+			s.step = func(string, string) {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				if n := len(entriesOf(s.pools[bluePool])) - len(s.reservations); n > 32 {
+					s.late = append(s.late, fmt.Sprint(n, " entries are without their reservations"))
+				}
+			}
+		}},
+		{says: "a slice whose Lease is busy does not keep the others waiting", set: func(s *simulator) {
+			s.entry(slice("worker-1"), 1, "default/gone-1", "box-1", false)
+			s.entry(slice("worker-2"), 2, "default/gone-2", "box-2", false)
+			s.busy = map[string]int{slice("worker-1"): 2}
+		}, holds: []int{1, 0, 1}, check: func(t *testing.T, s *simulator) {
+			same(t, "the Leases that are asked for", s.made("hold")[0], "hold [whereabouts worker-1-10.0.0.0-16 worker-2-10.0.0.0-16]")
+		}},
+		{says: "a slice whose Lease is always busy is left, and the shared one is not taken for nothing", set: func(s *simulator) {
+			s.leaks(slice("worker-1"), 100)
+			s.busy = map[string]int{slice("worker-1"): always}
+		}, stays: 200, refused: refusals{reconciler.LeaseBusy: 100}, check: func(t *testing.T, s *simulator) {
+			if writes := s.made("delete", "patch", "create"); len(s.holds) > 20 || len(writes) > 0 {
+				t.Errorf("%d holds, and writes %v", len(s.holds), writes)
+			}
+		}},
+		{says: "a slice with many items whose Lease is busy keeps nobody for long", set: func(s *simulator) {
+			s.leaks(slice("worker-1"), 1100)
+			s.entry(slice("worker-2"), 1, "default/gone", "box", false)
+			s.busy = map[string]int{slice("worker-1"): always}
+		}, stays: 2200, refused: refusals{reconciler.LeaseBusy: 1100}},
+		{says: "pools of many slices are read again once", set: func(s *simulator) {
+			for i := 1; i <= 300; i++ {
+				s.entry(slice(fmt.Sprint("node-", i)), i, fmt.Sprint("default/gone-", i), fmt.Sprint("box-", i), false)
+			}
+		}, check: func(t *testing.T, s *simulator) {
+			if n, holds := len(s.made("refresh")), len(s.made("hold")); n > 3 || holds < 20 {
+				t.Errorf("all was read again %d times, for %d holds", n, holds)
+			}
+		}},
+		{says: "putting back does not keep the Lease", blue: 100, set: func(s *simulator) {
+			s.takes["create"], s.fault = 100*time.Millisecond, failing("patch", errServer)
+			s.step = func(call, _ string) {
+				if call == "hold" && len(s.holds) == 1 {
+					s.revision = 1 // then nothing may be released any more
+					time.Sleep(10 * time.Second)
+				}
+			}
+		}, stays: 200, refused: refusals{reconciler.EtcdRestored: 100}},
+	} {
+		t.Run(c.says, func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *simulator) {
+				for pool, n := range map[string]int{bluePool: c.blue, redPool: c.red} {
+					if n > 0 {
+						s.leaks(pool, n)
+					}
+				}
+				time.Sleep(5 * time.Minute)
+				if c.set != nil {
+					c.set(s)
+				}
+				r := s.reconciler(nil)
+				r.Options.AllowMassRelease = true
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+				defer cancel()
+				began := time.Now()
+				out, err := r.Run(ctx)
+				if took := time.Since(began); err != nil || took > 5*time.Minute {
+					t.Errorf("it took %s: %v", took, err)
+				}
+				same(t, "entries and reservations that stay", len(s.stored()), c.stays)
+				same(t, "refused", refusalCounts(out), c.refused)
+				if c.holds != nil {
+					same(t, "entries per hold", s.removedPerHold(), c.holds)
+					same(t, "reservations that were put back", s.made("create"), []string{})
+				}
+				if c.check != nil {
+					c.check(t, s)
+				}
+				if s.longest > 11*time.Second {
+					t.Errorf("a hold took %s", s.longest)
+				}
+			})
+		})
+	}
+}
+
+// keptByFinalizer answers a DELETE with success, and the object stays.
+type keptByFinalizer struct{ *simulator }
+
+func (f keptByFinalizer) DeleteReservation(context.Context, *ippool.Reservation) error { return nil }
+
+// A reservation that stays is deleted once an hour, and counts once for the breaker.
+func TestRelease_ReservationThatStays(t *testing.T) {
+	bubble(t, func(t *testing.T, s *simulator) {
+		for i := 1; i <= 40; i++ {
+			name := fmt.Sprint("web-", i)
+			s.entry(bluePool, i, "default/"+name, "box-"+name, false)
+			s.pod(name, "u-"+name, i)
+		}
+		s.alone(100, 100)
+		time.Sleep(time.Hour)
+		r := s.reconciler(t)
+		r.Writer = keptByFinalizer{s}
+		pass := func() *reconciler.Result {
+			time.Sleep(5 * time.Second)
+			out, _, err := r.Pass(t.Context(), nil)
+			same(t, "error", err, nil)
+			return out
+		}
+		released := 0
+		for range 30 {
+			released += len(pass().Released)
+		}
+		same(t, "released", released, 1)
+		s.entry(bluePool, 101, "default/gone-2", "box-gone-2", false) // a leak like any other
+		out := pass()
+		same(t, "refused", refusalCounts(out), refusals{reconciler.Changed: 1})
+		time.Sleep(time.Hour)
+		same(t, "released an hour later", len(pass().Released), 1)
+	})
+}
+
+// Two overlapping pools record an address for one podref, and share its reservation.
+func TestRelease_SharedReservation(t *testing.T) {
+	const small = "10.0.0.0-17"
+	t.Run("it is released once", func(t *testing.T) {
+		bubble(t, func(t *testing.T, s *simulator) {
+			s.entry(bluePool, 5, "default/web-0", "box-1", true)
+			s.entry(small, 5, "default/web-0", "box-2", false)
+			time.Sleep(5 * time.Minute)
+			out, _ := run(t, s.reconciler(t))
+			same(t, "stored", len(s.stored()), 0)
+			same(t, "released", len(out.Released), 3)
+		})
+	})
+	t.Run("it stays until both are released", func(t *testing.T) {
+		bubble(t, func(t *testing.T, s *simulator) {
+			s.entry(bluePool, 5, "default/web-0", "box-1", true)
+			s.entry(small, 5, "default/web-0", "box-2", false)
+			time.Sleep(5 * time.Minute)
+			s.keepReporting(goneOn("worker-1", v1alpha1.Gone{ID: "box-1", UID: "uid-1"})) // box-2 is not confirmed
+			r := s.reconciler(t)
+			r.Options.ConfirmAfter = 15 * time.Minute
+			out, _, err := r.Pass(t.Context(), nil)
+			same(t, "error", err, nil)
+			same(t, "released", len(out.Released), 1)
+			same(t, "stored", s.stored(), map[string]bool{small + " 5": true, "reservation 10.0.0.5": true})
+		})
+	})
+	// It is deleted for the first entry, since the second is leaving too; the hold has no room for the second.
+	t.Run("it is put back for the second entry, whose pod proves live before the next hold", func(t *testing.T) {
+		bubble(t, func(t *testing.T, s *simulator) {
+			s.leaks(bluePool, 199)
+			s.entry(bluePool, 200, "default/web-0", "box-blue", true)
+			s.entry(small, 200, "default/web-0", "box-small", false)
+			time.Sleep(5 * time.Minute)
+			s.takes["delete"] = 400 * time.Millisecond
+			s.step = func(call, _ string) {
+				if call == "hold" && len(s.holds) == 1 {
+					s.pod("web-0", "u", 200)
+				}
+			}
+			r := s.reconciler(nil)
+			r.Options.AllowMassRelease = true
+			run(t, r)
+			if stored := s.stored(); stored[bluePool+" 200"] && !stored["reservation 10.0.0.200"] {
+				t.Error("the entry of the running pod has no reservation any more")
+			}
+		})
+	})
+	for says, lost := range map[string]int{"": 0, ", also where the answer to its delete is lost": 1} {
+		t.Run("it is put back for an entry that an ADD makes in the other pool"+says, func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *simulator) {
+				s.entry(bluePool, 1, "default/web-0", "box-old", true)
+				s.poolOf(smallPool, "10.0.0.0/24")
+				s.pod("web-0", "uid-2")
+				time.Sleep(5 * time.Minute)
+				report := goneOn("worker-1", v1alpha1.Gone{ID: "box-old", UID: "uid-1"})
+				fails := map[string]int{"delete": lost, "patch": 1}
+				s.step = func(call, _ string) {
+					if s.heard(report); call == "patch" && fails[call] > 0 {
+						s.fill(smallPool, "1", entryOf("box-new"))
+					}
+				}
+				s.fault = func(call, _ string) (error, bool) {
+					if fails[call] == 0 {
+						return nil, false
+					}
+					fails[call]--
+					return errServer, call == "delete"
+				}
+				r := s.reconciler(t)
+				r.Options.ConfirmAfter = 15 * time.Minute
+				for range 2 { // it is proven when it has been seen for a minute
+					_, _, err := r.Pass(t.Context(), nil)
+					same(t, "error", err, nil)
+					time.Sleep(2 * time.Minute)
+				}
+				same(t, "stored", s.stored(), map[string]bool{smallPool + " 1": true, "reservation " + blueAddress: true})
+			})
+		})
+	}
+}
+
+// A write whose answer is lost may arrive after everything was read again.
+func TestRelease_WritesThatArriveLate(t *testing.T) {
+	t.Run("a patch: the release is reported", func(t *testing.T) {
+		bubble(t, func(t *testing.T, s *simulator) {
+			s.leaks(bluePool, 1)
+			r := s.reconciler(t)
+			r.Writer = &landsLate{simulator: s}
+			out, _ := run(t, r)
+			same(t, "stored", len(s.stored()), 0)
+			same(t, "released", len(out.Released), 2)
+		})
+	})
+	// Its pod has come back by then, and its ADD keeps the reservation that it found.
+	t.Run("a delete: it finds another reservation", func(t *testing.T) {
+		bubble(t, func(t *testing.T, s *simulator) {
+			s.leaks(bluePool, 2)
+			var late *ippool.Reservation
+			s.fault = func(call, object string) (error, bool) {
+				if call != "delete" || object != blueAddress || late != nil {
+					return nil, false
+				}
+				s.mu.Lock()
+				late = ippool.ReadReservation(s.reservations[object].DeepCopy())
+				s.mu.Unlock()
+				faults["ADD"].before(s)
+				return errServer, false
+			}
+			run(t, s.reconciler(t))
+			_ = s.DeleteReservation(t.Context(), late)
+			same(t, "stored", s.stored(), map[string]bool{bluePool + " 1": true, "reservation " + blueAddress: true})
+		})
+	})
+	// The next turn with the Lease may be long in coming.
+	t.Run("none: what proves live after a failed patch has its reservation back before the next hold", func(t *testing.T) {
+		bubble(t, func(t *testing.T, s *simulator) {
+			s.leaks(bluePool, 2)
+			s.fault = func(call, _ string) (error, bool) {
+				if call != "patch" || len(s.holds) > 1 {
+					return nil, false
+				}
+				faults["ADD"].before(s)
+				return errServer, false
+			}
+			out, _ := run(t, s.reconciler(t))
+			same(t, "calls", s.made("hold", "create")[:2], []string{"hold [whereabouts]", "create " + blueAddress})
+			same(t, "released", len(out.Released), 2)
+			same(t, "stored", s.stored(), map[string]bool{bluePool + " 1": true, "reservation " + blueAddress: true})
+		})
+	})
+}
+
+// landsLate has the first patch land at the second.
+type landsLate struct {
+	*simulator
+	patch func()
+	tries int
+}
+
+func (l *landsLate) PatchPool(ctx context.Context, p *ippool.Pool, patch []byte) (string, error) {
+	if l.tries++; l.tries == 1 {
+		l.patch = func() { _, _ = l.simulator.PatchPool(context.WithoutCancel(ctx), p, patch) }
+		return "", errServer
+	}
+	if l.patch != nil {
+		l.patch()
+		l.patch = nil
+	}
+	return l.simulator.PatchPool(ctx, p, patch)
+}
+
+// A reservation that stands alone, for which an entry appears before the Lease is had.
+func TestRelease_ReservationForWhichAnEntryAppears(t *testing.T) {
+	bubble(t, func(t *testing.T, s *simulator) {
+		s.entry(bluePool, 9, "default/gone-9", "box-9", false)
+		s.alone(1, 1)
+		time.Sleep(5 * time.Minute)
+		s.step = func(call, _ string) {
+			if call == "hold" && len(s.holds) == 0 {
+				s.entry(bluePool, 1, "default/lost-1", "box-1", false)
+			}
+		}
+		if _, _, err := s.reconciler(t).Pass(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+		same(t, "deleted", s.made("delete"), []string{})
+	})
+}

@@ -1,0 +1,216 @@
+package reconciler_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
+)
+
+// at lets something happen before the pass of a minute, counted from the first.
+func (s *simulator) at(happen map[int]func()) {
+	passes := -1
+	s.step = func(call, _ string) {
+		if call == "observe" {
+			if passes++; happen[passes] != nil {
+				happen[passes]()
+			}
+		}
+	}
+}
+
+func TestARunPassesEveryMinuteUntilAllIsConfirmed(t *testing.T) {
+	bubble(t, func(t *testing.T, s *simulator) {
+		s.leaks(bluePool, 2)
+		r := s.reconciler(t)
+		r.Options.ConfirmAfter = 15 * time.Minute
+		out, took := run(t, r)
+		same(t, "it took", took, 15*time.Minute)
+		same(t, "passes", len(s.made("observe")), 16)
+		same(t, "holds", len(s.holds), 1)
+		same(t, "released", len(out.Released), 4)
+		same(t, "stored", len(s.stored()), 0)
+	})
+}
+
+func TestAContradictionRestartsTheWait(t *testing.T) {
+	bubble(t, func(t *testing.T, s *simulator) {
+		s.leaks(bluePool, 1)
+		s.at(map[int]func(){
+			7: func() { s.pod("gone-1", "back", 1) }, // and it carries the address
+			9: func() { s.noPod("gone-1") },
+		})
+		r := s.reconciler(t)
+		r.Options.ConfirmAfter = 15 * time.Minute
+		// At the seventh minute nothing waits, so the run ends; a second one, of
+		// the same process, goes on with what it saw.
+		_, took := run(t, r)
+		same(t, "the first run took", took, 7*time.Minute)
+		time.Sleep(time.Minute)
+		run(t, r)
+		time.Sleep(time.Minute)
+		began := time.Now()
+		out, _ := run(t, r)
+		same(t, "released", len(out.Released), 2)
+		same(t, "after the pod was gone for", time.Since(began), 15*time.Minute)
+	})
+}
+
+// A contradiction in the second check alone counts as well.
+func TestAContradictionInTheRecheckRestartsTheWait(t *testing.T) {
+	bubble(t, func(t *testing.T, s *simulator) {
+		s.leaks(bluePool, 2)
+		s.step = func(call, _ string) {
+			switch call {
+			case "freshening":
+				s.pod("gone-1", "back", 1)
+			case "observe":
+				s.noPod("gone-1")
+			}
+		}
+		r := s.reconciler(t)
+		r.Options.ConfirmAfter = 15 * time.Minute
+		out, _ := run(t, r)
+		same(t, "released", len(out.Released), 2) // the other one
+		s.step = nil
+		s.noPod("gone-1")
+		began := time.Now()
+		out, _ = run(t, r)
+		same(t, "released by the next run", len(out.Released), 2)
+		same(t, "which took", time.Since(began), 15*time.Minute)
+	})
+}
+
+// What was released is in the result at the end, and is not judged again.
+func TestTwoConfirmedAtDifferentTimesAreBothReleasedAndTheRunEnds(t *testing.T) {
+	bubble(t, func(t *testing.T, s *simulator) {
+		s.leaks(bluePool, 1)
+		s.at(map[int]func(){3: func() { s.entry(bluePool, 2, "default/gone-2", "box-2", true) }})
+		r := s.reconciler(t)
+		r.Options.ConfirmAfter = 15 * time.Minute
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Hour)
+		defer cancel()
+		began := time.Now()
+		out, err := r.Run(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		same(t, "it took", time.Since(began), 18*time.Minute)
+		same(t, "released", len(out.Released), 4)
+		same(t, "refused", refusalCounts(out), map[reconciler.Refusal]int{})
+		same(t, "holds", len(s.holds), 2)
+		same(t, "allocations in the result", len(out.Allocations), 2)
+	})
+}
+
+// What is proven does not wait for what is not.
+func TestWhatIsProvenGoesAtOnce(t *testing.T) {
+	bubble(t, func(t *testing.T, s *simulator) {
+		s.leaks(bluePool, 2)
+		s.keepReporting(goneOn("worker-1", v1alpha1.Gone{ID: "box-1", UID: "uid-1"}))
+		r := s.reconciler(t)
+		r.Options.ConfirmAfter = 15 * time.Minute
+		began := time.Now()
+		out, took := run(t, r)
+		same(t, "the first hold came after", s.holds[0].began.Sub(began), time.Duration(0))
+		same(t, "entries per hold", s.removedPerHold(), []int{1, 1})
+		same(t, "it took", took, 15*time.Minute)
+		same(t, "released", len(out.Released), 4)
+	})
+}
+
+// A run that is ended promises nothing.
+func TestRun_WaitsNoLongerThanItMay(t *testing.T) {
+	for most, want := range map[time.Duration]int{30 * time.Minute: 1, 2 * time.Hour: 0, 0: 0} {
+		bubble(t, func(t *testing.T, s *simulator) {
+			s.leaks(bluePool, 1)
+			time.Sleep(time.Hour)
+			r := s.reconciler(t)
+			r.Options.ConfirmAfter, r.Options.MaxWait = time.Hour, most
+			began := time.Now()
+			out, err := r.Run(t.Context())
+			same(t, "error", err, nil)
+			same(t, "refused", len(out.Refused), want)
+			if took := time.Since(began); want > 0 && took > most {
+				t.Errorf("it waited %s", took)
+			}
+			if want > 0 {
+				same(t, "when", out.Refused[0].At(), time.Time{})
+			}
+		})
+	}
+}
+
+func TestRun_EndedWhileItWaits(t *testing.T) {
+	bubble(t, func(t *testing.T, s *simulator) {
+		s.leaks(bluePool, 1)
+		time.Sleep(time.Hour)
+		r := s.reconciler(t)
+		r.Options.ConfirmAfter = time.Hour
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+		defer cancel()
+		out, err := r.Run(ctx)
+		same(t, "error", err, nil)
+		same(t, "refused", refusalCounts(out), refusals{reconciler.AwaitingConfirmation: 1})
+		same(t, "writes", s.made("delete", "patch", "hold"), []string{})
+		same(t, "when", out.Refused[0].At(), time.Time{})
+		same(t, "detail", out.Refused[0].Detail, "it was not confirmed when the run was ended: run again")
+	})
+}
+
+func TestADryRunWritesNothing(t *testing.T) {
+	bubble(t, func(t *testing.T, s *simulator) {
+		s.leaks(bluePool, 3)
+		r := s.reconciler(t)
+		r.Options.DryRun, r.Options.Repair, r.Options.ConfirmAfter = true, true, time.Hour
+		out, took := run(t, r)
+		same(t, "calls", s.made("hold", "fresh", "refresh", "delete", "patch", "create"), []string{})
+		same(t, "refused", refusalCounts(out), map[reconciler.Refusal]int{reconciler.AwaitingConfirmation: 3})
+		same(t, "it took", took, time.Duration(0))
+		r.Options.ConfirmAfter = 0
+		out, _ = run(t, r)
+		same(t, "writes", s.made("hold", "delete", "patch", "create"), []string{})
+		same(t, "refused", refusalCounts(out), map[reconciler.Refusal]int{reconciler.DryRunRefusal: 3})
+	})
+}
+
+// By the next pass etcd is past the revision that was known before.
+func TestARestoreThatOnlyTheSecondCheckShowedIsNotForgotten(t *testing.T) {
+	bubble(t, func(t *testing.T, s *simulator) {
+		s.leaks(bluePool, 1)
+		s.heard(goneOn("worker-1", v1alpha1.Gone{ID: "box-1", UID: "uid-1"}))
+		time.Sleep(time.Second)
+		s.revision = 100
+		s.step = func(call, _ string) {
+			if call == "fresh" {
+				s.revision = 1
+			}
+		}
+		r, next := s.reconciler(t), s.reconciler(t)
+		r.Restores, next.Restores = &keptRestores{}, &keptRestores{}
+		for _, says := range []string{"the pass that shows it", "the next process", "the next pass"} {
+			if r, next = next, r; says == "the next process" {
+				r.Restores = &keptRestores{next.Restores.(*keptRestores).text}
+			}
+			out, _, err := r.Pass(t.Context(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			same(t, says, refusalCounts(out), map[reconciler.Refusal]int{reconciler.EtcdRestored: 1})
+			s.step, s.revision = nil, 200
+		}
+	})
+}
+
+// keptRestores is what processes keep of restores.
+type keptRestores struct{ text string }
+
+func (k *keptRestores) Amend(_ context.Context, change func(string) (string, error)) error {
+	text, err := change(k.text)
+	if err == nil {
+		k.text = text
+	}
+	return err
+}

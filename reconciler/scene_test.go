@@ -1,0 +1,233 @@
+package reconciler_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
+)
+
+var errServer = errors.New("the API server does not answer")
+
+// bubble runs a test on a simulator with a clock of its own.
+func bubble(t *testing.T, f func(t *testing.T, s *simulator)) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSimulator()
+		f(t, s)
+		if len(s.late) > 0 {
+			t.Errorf("written when the hold was nearly over: %v", s.late)
+		}
+	})
+}
+
+// leaks makes entries of pods that are gone, with their reservations.
+func (s *simulator) leaks(pool string, n int) {
+	s.entry(pool, 1, "default/gone-1", "box-1", true)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	u := s.pools[pool].DeepCopy()
+	entries := u.Object["spec"].(map[string]any)["allocations"].(map[string]any)
+	for i := 2; i <= n; i++ {
+		name := fmt.Sprintf("default/gone-%d", i)
+		entries[fmt.Sprint(i)] = map[string]any{"id": fmt.Sprintf("box-%d", i), "podref": name, "ifname": "net1"}
+		s.store(s.reservations, ippool.NewReservation("kube-system", networkOf(pool), addressOf(i), name, "net1"))
+	}
+	s.store(s.pools, u)
+}
+
+// run makes a pass and returns how long it took by the bubble's clock.
+func run(t *testing.T, r *reconciler.Reconciler) (*reconciler.Result, time.Duration) {
+	t.Helper()
+	began := time.Now()
+	out, err := r.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out, time.Since(began)
+}
+
+// refusalCounts counts the refused items by their reason.
+func refusalCounts(out *reconciler.Result) map[reconciler.Refusal]int {
+	counts := map[reconciler.Refusal]int{}
+	for _, x := range out.Refused {
+		counts[x.Why]++
+	}
+	return counts
+}
+
+func same[T any](t *testing.T, what string, got, want T) {
+	t.Helper()
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}
+
+// The pools of two networks have the same range.
+const (
+	bluePool = "10.0.0.0-16"
+	redPool  = "red-10.0.0.0-16"
+)
+
+// networkOf is the network_name that a pool's name has.
+func networkOf(pool string) string {
+	return strings.TrimSuffix(strings.TrimSuffix(pool, bluePool), "-")
+}
+
+// entry writes an entry and, if wanted, its reservation.
+func (s *simulator) entry(pool string, key int, podRef, id string, reserved bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	u := s.pools[pool]
+	if u == nil {
+		u = &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "whereabouts.cni.cncf.io/v1alpha1", "kind": "IPPool",
+			"spec": map[string]any{"range": "10.0.0.0/16", "allocations": map[string]any{}},
+		}}
+		u.SetNamespace("kube-system")
+		u.SetName(pool)
+	}
+	u = u.DeepCopy()
+	_ = unstructured.SetNestedMap(u.Object, map[string]any{"id": id, "podref": podRef, "ifname": "net1"}, "spec", "allocations", strconv.Itoa(key))
+	s.store(s.pools, u)
+	if reserved {
+		s.store(s.reservations, ippool.NewReservation("kube-system", networkOf(pool), addressOf(key), podRef, "net1"))
+	}
+}
+
+func addressOf(key int) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, byte(key >> 8), byte(key)}) }
+
+// pod makes a pod that runs and carries the addresses of some keys; without
+// any it is Pending.
+func (s *simulator) pod(name, uid string, keys ...int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	zero := int64(0)
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(uid), CreationTimestamp: metav1.Now()},
+		Spec:   corev1.PodSpec{NodeName: "worker-1", TerminationGracePeriodSeconds: &zero},
+		Status: corev1.PodStatus{Phase: corev1.PodPending}}
+	if len(keys) > 0 {
+		var ips []string
+		for _, k := range keys {
+			ips = append(ips, addressOf(k).String())
+		}
+		status, _ := json.Marshal([]map[string]any{{"name": "default/wb", "interface": "net1", "ips": ips}})
+		p.Status.Phase, p.Annotations = corev1.PodRunning, map[string]string{"k8s.v1.cni.cncf.io/networks": "wb", "k8s.v1.cni.cncf.io/network-status": string(status)}
+	}
+	s.revision++
+	s.pods[types.NamespacedName{Namespace: "default", Name: name}] = p
+}
+
+func (s *simulator) noPod(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.revision++
+	delete(s.pods, types.NamespacedName{Namespace: "default", Name: name})
+}
+
+// heard makes a node's report that is fresh at every call.
+func (s *simulator) heard(report *v1alpha1.SandboxReport) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	report.ObservedAt.Time = time.Now()
+	s.reports = []*podstate.Report{{SandboxReport: report, Renewed: time.Now(), LeaseRenewed: time.Now(), Written: time.Now()}}
+}
+
+// keepReporting has a node report this, renewed at every call.
+func (s *simulator) keepReporting(report *v1alpha1.SandboxReport) {
+	s.step = func(string, string) { s.heard(report) }
+}
+
+func goneOn(node string, gone ...v1alpha1.Gone) *v1alpha1.SandboxReport {
+	report := &v1alpha1.SandboxReport{Gone: gone}
+	report.Name = node
+	return report
+}
+
+// poolOf makes a pool without entries.
+func (s *simulator) poolOf(name, text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	u := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "whereabouts.cni.cncf.io/v1alpha1", "kind": "IPPool",
+		"spec": map[string]any{"range": text, "allocations": map[string]any{}},
+	}}
+	u.SetNamespace("kube-system")
+	u.SetName(name)
+	s.store(s.pools, u)
+}
+
+// fill gives a pool an entry under a key, or with nil takes it away.
+func (s *simulator) fill(pool, key string, entry map[string]any) {
+	s.changePool(pool, func(u *unstructured.Unstructured) {
+		entries := maps.Clone(entriesOf(u))
+		if entries == nil {
+			entries = map[string]any{}
+		}
+		if delete(entries, key); entry != nil {
+			entries[key] = entry
+		}
+		_ = unstructured.SetNestedMap(u.Object, entries, "spec", "allocations")
+	})
+}
+
+// changePool and changeReservation make a new version of an object, or with nil delete it.
+func (s *simulator) changePool(name string, f func(*unstructured.Unstructured)) {
+	s.change(s.pools, name, f)
+}
+
+func (s *simulator) changeReservation(name string, f func(*unstructured.Unstructured)) {
+	s.change(s.reservations, name, f)
+}
+
+func (s *simulator) change(in map[string]*unstructured.Unstructured, name string, f func(*unstructured.Unstructured)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.revision++
+	if f == nil {
+		delete(in, name)
+	} else if u := in[name].DeepCopy(); u != nil {
+		f(u)
+		s.store(in, u)
+	}
+}
+
+// failing makes all calls of a name fail before they do anything.
+func failing(name string, err error) func(call, object string) (error, bool) {
+	return func(call, _ string) (error, bool) {
+		if call != name {
+			return nil, false
+		}
+		return err, false
+	}
+}
+
+// aNetwork lets findings know that the pool's network uses reservations.
+func (s *simulator) aNetwork() {
+	s.nads[types.NamespacedName{Namespace: "default", Name: "wb"}] = &ippool.NAD{Namespace: "default", Name: "wb",
+		Networks: []ippool.Network{{Ranges: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/16")}, Overlapping: true}}}
+}
+
+// alone makes reservations that stand alone.
+func (s *simulator) alone(from, to int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := from; i <= to; i++ {
+		s.store(s.reservations, ippool.NewReservation("kube-system", "", addressOf(i), fmt.Sprint("default/lost-", i), "net1"))
+	}
+}
