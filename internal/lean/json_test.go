@@ -153,3 +153,36 @@ func TestReadingAllocatesNothingOfWhatIsSkipped(t *testing.T) {
 		t.Errorf("%.0f allocations", n)
 	}
 }
+
+// FuzzOnlyManagedFieldsAreCutOut holds what is left of a text against encoding/json.
+func FuzzOnlyManagedFieldsAreCutOut(f *testing.F) {
+	for _, text := range append(texts, `{"metadata":{"managedFields":[{"a":1}],"name":"a"},"spec":{"managedFields":[]}}`, ` {"metadata" : { "managedFields" : {} , "\u006danagedFields":5}}`,
+		`{"metadata":[],"metadata":{"managedFields":[1],"managedFields":[2]}}`, `{"metadata":{"managedFields":[}}`) {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		left, err := WithoutManagedFields(text)
+		var got, want any
+		if json.Unmarshal(text, &want) != nil {
+			if err == nil && !json.Valid(text) {
+				t.Fatalf("%q is not JSON", text)
+			}
+			return
+		}
+		if err != nil || json.Unmarshal(left, &got) != nil {
+			t.Fatalf("%q is left of %q: %v", left, text, err)
+		}
+		for _, v := range []any{got, want} {
+			o, _ := v.(map[string]any)
+			if metadata, ok := o["metadata"].(map[string]any); ok {
+				if reflect.DeepEqual(v, got) && metadata["managedFields"] != nil {
+					t.Fatalf("%q keeps them", left)
+				}
+				delete(metadata, "managedFields")
+			}
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Fatalf("%q is left of %q", left, text)
+		}
+	})
+}
