@@ -70,17 +70,7 @@ func TestOnlyHostNetworkAndSurelyNoWhereaboutsAreIrrelevant(t *testing.T) {
 		"on the host network":              {true, func(_ *aNode, s *critest.Sandbox) { s.HostNetwork = true }},
 		"a cache that has another network": {true, func(n *aNode, s *critest.Sandbox) { n.cached("kindnet", s.ID, "eth0", "/run/netns/a", "10.244.0.5/24") }},
 		"a cache that has whereabouts":     {false, func(n *aNode, s *critest.Sandbox) { n.cached("wb", s.ID, "net1", "/run/netns/a", "10.0.0.5/24") }},
-		"whereabouts without an address":   {false, func(n *aNode, s *critest.Sandbox) { n.cached("wb", s.ID, "net1", "/run/netns/a") }},
 		"no cache":                         {false, func(*aNode, *critest.Sandbox) {}},
-		"a cache file that cannot be read": {false, func(n *aNode, s *critest.Sandbox) { n.file(filepath.Join(n.results(), "kindnet-"+s.ID+"-eth0"), "{") }},
-		"one of two files that cannot be read": {false, func(n *aNode, s *critest.Sandbox) {
-			n.cached("kindnet", s.ID, "eth0", "/run/netns/a", "10.244.0.5/24")
-			n.file(filepath.Join(n.results(), "other-"+s.ID+"-net1"), "{")
-		}},
-		"Multus' list that names whereabouts": {false, func(n *aNode, s *critest.Sandbox) {
-			n.cached("kindnet", s.ID, "eth0", "/run/netns/a", "10.244.0.5/24")
-			n.file(filepath.Join(n.cni, "multus", s.ID), `[{"Bytes":"eyJpcGFtIjp7InR5cGUiOiJ3aGVyZWFib3V0cyJ9fQ=="}]`)
-		}},
 		"not ready from the beginning, with a cache that has another network": {false, func(n *aNode, s *critest.Sandbox) {
 			s.NotReady = true
 			n.cached("kindnet", s.ID, "eth0", "/run/netns/a", "10.244.0.5/24")

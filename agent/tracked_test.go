@@ -80,13 +80,6 @@ func TestASandboxOfWhichNothingTellsTheAddressesMayHaveAny(t *testing.T) {
 	}{
 		"no entry":              {true, func(*aNode, *critest.Sandbox) {}},
 		"an entry with all":     {false, func(n *aNode, s *critest.Sandbox) { n.cached("wb", s.ID, "net1", "/x", "10.0.0.5/24") }},
-		"one without addresses": {false, func(n *aNode, s *critest.Sandbox) { n.cached("kindnet", s.ID, "eth0", "/x", "10.244.0.5/24") }},
-		"one that cannot be read": {true, func(n *aNode, s *critest.Sandbox) {
-			n.file(filepath.Join(n.results(), "wb-"+s.ID+"-net1"), "{")
-		}},
-		"Multus' own list alone": {true, func(n *aNode, s *critest.Sandbox) {
-			n.file(filepath.Join(n.cni, "multus", s.ID), `[{"Bytes":"eyJ0eXBlIjoibWFjdmxhbiIsImlwYW0iOnsidHlwZSI6IndoZXJlYWJvdXRzIn19"}]`)
-		}},
 		"none, and it is on the host network":                 {false, func(_ *aNode, s *critest.Sandbox) { s.HostNetwork = true }},
 		"none, and it is not ready":                           {true, func(_ *aNode, s *critest.Sandbox) { s.NotReady = true }},
 		"none, and its network is closed":                     {false, func(_ *aNode, s *critest.Sandbox) { s.NotReady, s.Closed = true, true }},
@@ -95,9 +88,6 @@ func TestASandboxOfWhichNothingTellsTheAddressesMayHaveAny(t *testing.T) {
 		"none, and it is told that it is on the host network": {false, func(_ *aNode, s *critest.Sandbox) { s.Broken, s.HostNetwork = true, true }},
 		"none, and a report said that it is unread": {true, func(n *aNode, s *critest.Sandbox) {
 			n.Resume(&v1alpha1.SandboxReport{Sandboxes: []v1alpha1.Sandbox{{ID: s.ID, AddressesUnread: true, Addresses: []v1alpha1.Address{{IP: "10.0.0.5"}}}}}, true)
-		}},
-		"none, and a report said none": {true, func(n *aNode, s *critest.Sandbox) {
-			n.Resume(&v1alpha1.SandboxReport{Sandboxes: []v1alpha1.Sandbox{{ID: s.ID}}}, true)
 		}},
 		"none, and a report told them": {false, func(n *aNode, s *critest.Sandbox) {
 			n.Resume(&v1alpha1.SandboxReport{Sandboxes: []v1alpha1.Sandbox{{ID: s.ID, Addresses: []v1alpha1.Address{{IP: "10.0.0.5"}}}}}, true)

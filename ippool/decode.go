@@ -12,33 +12,31 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/lean"
 )
 
-// DecodePool reads the JSON of an IPPool as ReadPool reads the object. It is an error only where the text is not JSON.
+// DecodePool reads the JSON of an IPPool as ReadPool reads the object. It is an error only if the text is not JSON.
 func DecodePool(text []byte) (*Pool, error) { return decode(text, ReadPool) }
 
-// DecodeReservation reads the JSON of a reservation as ReadReservation reads the object. It is an error only where the text
-// is not JSON.
+// DecodeReservation is DecodePool for a reservation.
 func DecodeReservation(text []byte) (*Reservation, error) { return decode(text, ReadReservation) }
 
-// DecodeNAD reads the JSON of a NetworkAttachmentDefinition as ReadNAD reads the object. It is an error only where the text
-// is not JSON.
+// DecodeNAD is DecodePool for a NetworkAttachmentDefinition.
 func DecodeNAD(text []byte) (*NAD, error) { return decode(text, ReadNAD) }
 
-// DecodePools reads the JSON of a LIST of IPPools. It is an error if the text
-// is no list.
+// DecodePools reads the JSON of a LIST of IPPools. It is an error if the text is no list.
 func DecodePools(text []byte) ([]*Pool, metav1.ListMeta, error) { return decodeList(text, ReadPool) }
 
-// DecodeReservations reads the JSON of a LIST of reservations. It is an error
-// if the text is no list.
+// DecodeReservations is DecodePools for reservations.
 func DecodeReservations(text []byte) ([]*Reservation, metav1.ListMeta, error) {
 	return decodeList(text, ReadReservation)
 }
 
-// DecodeNADs reads the JSON of a LIST of NetworkAttachmentDefinitions. It is an
-// error if the text is no list.
+// DecodeNADs is DecodePools for NetworkAttachmentDefinitions.
 func DecodeNADs(text []byte) ([]*NAD, metav1.ListMeta, error) { return decodeList(text, ReadNAD) }
 
+// objectReader reads what can be read of an object, and notes what cannot be.
+type objectReader[T any] func(*unstructured.Unstructured) T
+
 // decode leaves out managedFields, which are larger than all that is read.
-func decode[T any](text []byte, read func(*unstructured.Unstructured) T) (v T, err error) {
+func decode[T any](text []byte, read objectReader[T]) (v T, err error) {
 	if text, err = lean.WithoutManagedFields(text); err != nil {
 		return v, err
 	}
@@ -49,7 +47,7 @@ func decode[T any](text []byte, read func(*unstructured.Unstructured) T) (v T, e
 	return read(o), err
 }
 
-func decodeList[T any](text []byte, read func(*unstructured.Unstructured) T) (all []T, page metav1.ListMeta, err error) {
+func decodeList[T any](text []byte, read objectReader[T]) (all []T, page metav1.ListMeta, err error) {
 	page, err = lean.List(text, func(object []byte, _ bool) error {
 		v, err := decode(object, read)
 		all = append(all, v)

@@ -141,7 +141,8 @@ func (p *Pool) AsNew(entries []NewEntry) *unstructured.Unstructured {
 func ReadPool(o *unstructured.Unstructured) *Pool {
 	annotations := o.GetAnnotations()
 	p := &Pool{
-		Namespace: intern(o.GetNamespace()), Name: o.GetName(), UID: string(o.GetUID()), ResourceVersion: o.GetResourceVersion(),
+		Namespace: intern(o.GetNamespace()), Name: o.GetName(),
+		UID: string(o.GetUID()), ResourceVersion: o.GetResourceVersion(),
 		Paused: Pauses(annotations), NoUsageAlerts: isSet(annotations, NoUsageAlertsAnnotation),
 	}
 	spec, _ := o.Object["spec"].(map[string]any)
@@ -171,7 +172,8 @@ func readEntry(key string, entry any) Allocation {
 		a.Problem, a.Detail = Malformed, fmt.Sprintf("entry %q is not an object", key)
 		return a
 	}
-	a.Problem, a.Detail = readFields(fields, map[string]*string{"id": &a.ContainerID, "podref": &a.PodRef, "ifname": &a.IfName})
+	known := map[string]*string{"id": &a.ContainerID, "podref": &a.PodRef, "ifname": &a.IfName}
+	a.Problem, a.Detail = readFields(fields, known)
 	_, a.hasID = fields["id"]
 	_, a.hasIfName = fields["ifname"]
 	a.IfName = intern(a.IfName)

@@ -26,7 +26,8 @@ type Reservation struct {
 // ReadReservation reads a reservation. What cannot be read is in Problem.
 func ReadReservation(o *unstructured.Unstructured) *Reservation {
 	r := &Reservation{
-		Namespace: intern(o.GetNamespace()), Name: o.GetName(), UID: string(o.GetUID()), ResourceVersion: o.GetResourceVersion(),
+		Namespace: intern(o.GetNamespace()), Name: o.GetName(),
+		UID: string(o.GetUID()), ResourceVersion: o.GetResourceVersion(),
 		Created: o.GetCreationTimestamp().Time, Deleting: !o.GetDeletionTimestamp().IsZero(),
 	}
 	spec, isObject := o.Object["spec"].(map[string]any)
@@ -34,7 +35,8 @@ func ReadReservation(o *unstructured.Unstructured) *Reservation {
 		r.Problem, r.Detail = Malformed, "spec is missing"
 	} else {
 		var containerID string // whereabouts never sets it to this day
-		r.Problem, r.Detail = readFields(spec, map[string]*string{"podref": &r.PodRef, "ifname": &r.IfName, "containerid": &containerID})
+		known := map[string]*string{"podref": &r.PodRef, "ifname": &r.IfName, "containerid": &containerID}
+		r.Problem, r.Detail = readFields(spec, known)
 		_, r.hasIfName = spec["ifname"]
 	}
 	var err error
@@ -49,7 +51,8 @@ func ReadReservation(o *unstructured.Unstructured) *Reservation {
 }
 
 // serverFields are the fields of metadata that the API server sets.
-var serverFields = []string{"resourceVersion", "uid", "creationTimestamp", "generation", "managedFields", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"}
+var serverFields = []string{"resourceVersion", "uid", "creationTimestamp", "generation", "managedFields",
+	"deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"}
 
 // hasMore reports whether an object has more than whereabouts and the API server write.
 func hasMore(o *unstructured.Unstructured) bool {

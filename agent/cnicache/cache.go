@@ -82,7 +82,7 @@ func (c *Cache) Read() (map[string]*Entry, error) {
 	return entries, nil
 }
 
-// findMultus finds Multus' folders: that of Folders, and those that its own configs among the runtime's results name now.
+// findMultus finds Multus' folders: that of Folders, and those that its own configs among the runtime's results name.
 func (c *Cache) findMultus(builders map[string]*entryBuilder) {
 	known := c.multus
 	c.multus = map[string][]*folder{}

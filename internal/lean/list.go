@@ -113,7 +113,8 @@ func listJSON(body []byte, item func([]byte, bool) error) (meta metav1.ListMeta,
 	return meta, nil
 }
 
-// WithoutManagedFields returns the JSON of an object with null for its managedFields. It is an error if the text is not JSON.
+// WithoutManagedFields returns the JSON of an object with null for its managedFields. It is an error if the text is not
+// JSON.
 func WithoutManagedFields(text []byte) ([]byte, error) {
 	r, out, from := New(text), make([]byte, 0, len(text)), 0
 	r.Object(func(name []byte) {

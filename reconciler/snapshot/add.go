@@ -16,8 +16,8 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
-// read is the kinds that are read, each with its API group and what takes in an object. first is the file that has another
-// copy of the object, "" if none has. The error says why the object cannot be read.
+// read is the kinds that are read, each with its API group and what takes in an object. first is the file that has
+// another copy of the object, "" if none has. The error says why the object cannot be read.
 var read = map[string]struct {
 	group string
 	add   func(s *Snapshot, o *object, first string) error
@@ -44,8 +44,8 @@ func (s *Snapshot) add(o *object) {
 	switch kind, known := read[o.kind]; {
 	case o.kind == "":
 		err = errors.New("no kind: not a Kubernetes object")
-	case !known || kind.group != schema.FromAPIVersionAndKind(o.apiVersion, o.kind).Group: // Calico, for one, has IPPools of its own
-		s.ignored++
+	case !known || kind.group != schema.FromAPIVersionAndKind(o.apiVersion, o.kind).Group:
+		s.ignored++ // Calico, for one, has IPPools of its own
 	case kind.add != nil:
 		err = kind.add(s, o, first)
 	}
@@ -84,7 +84,8 @@ func (s *Snapshot) addPool(o *object, first string) error {
 	}
 	p.ResourceVersion = cmp.Or(p.ResourceVersion, noVersion)
 	old := s.pools[o.ref()]
-	if old == nil || sameBut(old, p, func(p *ippool.Pool) { p.ResourceVersion = "" }) { // the first may not have been readable
+	// The first may not have been readable.
+	if old == nil || sameBut(old, p, func(p *ippool.Pool) { p.ResourceVersion = "" }) {
 		s.pools[o.ref()] = cmp.Or(old, p)
 		return nil
 	}
@@ -123,7 +124,8 @@ func (s *Snapshot) addNAD(o *object, first string) error {
 func (s *Snapshot) addPod(o *object, first string) error {
 	pod := &corev1.Pod{}
 	if err := decode(o.text, pod); err != nil {
-		s.pods[o.id()] = &podstate.Pod{NamespacedName: o.id(), UID: o.uid, Phase: podstate.Live, Status: podstate.StatusUnreadable}
+		unread := podstate.Pod{NamespacedName: o.id(), UID: o.uid, Phase: podstate.Live, Status: podstate.StatusUnreadable}
+		s.pods[o.id()] = &unread
 		return err
 	}
 	p := podstate.ReadPod(pod)

@@ -32,7 +32,8 @@ func (o *object) id() types.NamespacedName {
 func objectsOf(e entry, text []byte) (objects []*object, lists int, err error) {
 	f := &file{path: e.path}
 	documents := [][]byte{text}
-	if trimmed := bytes.TrimSpace(text); path.Ext(strings.TrimSuffix(e.name, ".gz")) != ".json" && !bytes.HasPrefix(trimmed, []byte("{")) {
+	isJSON := path.Ext(strings.TrimSuffix(e.name, ".gz")) == ".json" || bytes.HasPrefix(bytes.TrimSpace(text), []byte("{"))
+	if !isJSON {
 		if documents, err = asJSON(e.path, text); err != nil {
 			return nil, 0, err
 		}

@@ -145,7 +145,8 @@ func (s *Snapshot) withoutPods() []string {
 func (s *Snapshot) nodeLeases() map[string]*coordinationv1.Lease {
 	found := map[string]*coordinationv1.Lease{}
 	for _, l := range s.leases {
-		if _, reported := s.reports[l.Name]; !reported && s.nodes[l.Name] == nil || l.Namespace == corev1.NamespaceNodeLease || l.Spec.RenewTime == nil {
+		isNode := s.reports[l.Name] != nil || s.nodes[l.Name] != nil
+		if !isNode || l.Namespace == corev1.NamespaceNodeLease || l.Spec.RenewTime == nil {
 			continue
 		}
 		if old := found[l.Name]; old == nil || old.Spec.RenewTime.Before(l.Spec.RenewTime) {

@@ -172,7 +172,8 @@ func (f folder) file(name, leadsTo string, info fs.FileInfo, take func(entry) er
 	if !info.Mode().IsRegular() {
 		return notRegular(name, f.path(name), skip)
 	}
-	return take(entry{name: name, path: f.path(name), real: leadsTo, size: info.Size(), open: func() (io.ReadCloser, error) { return f.Open(name) }})
+	open := func() (io.ReadCloser, error) { return f.Open(name) }
+	return take(entry{name: name, path: f.path(name), real: leadsTo, size: info.Size(), open: open})
 }
 
 // link takes in what a link leads to. A folder, and a file that has an ending, are read where they are.
