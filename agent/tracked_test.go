@@ -78,8 +78,8 @@ func TestASandboxOfWhichNothingTellsTheAddressesMayHaveAny(t *testing.T) {
 		unread bool
 		with   func(n *aNode, s *critest.Sandbox)
 	}{
-		"no entry":              {true, func(*aNode, *critest.Sandbox) {}},
-		"an entry with all":     {false, func(n *aNode, s *critest.Sandbox) { n.cached("wb", s.ID, "net1", "/x", "10.0.0.5/24") }},
+		"no entry":                                            {true, func(*aNode, *critest.Sandbox) {}},
+		"an entry with all":                                   {false, func(n *aNode, s *critest.Sandbox) { n.cached("wb", s.ID, "net1", "/x", "10.0.0.5/24") }},
 		"none, and it is on the host network":                 {false, func(_ *aNode, s *critest.Sandbox) { s.HostNetwork = true }},
 		"none, and it is not ready":                           {true, func(_ *aNode, s *critest.Sandbox) { s.NotReady = true }},
 		"none, and its network is closed":                     {false, func(_ *aNode, s *critest.Sandbox) { s.NotReady, s.Closed = true, true }},
